@@ -1,0 +1,227 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/*
+ * The contract between the BPF programs and user space: map values, counters, limits.
+ *
+ * One source. libbpf-cargo turns these declarations into the Rust types of src/abi.rs, through the
+ * anchors at the end of nvme_deep.bpf.c. Fixed width, explicit padding, no kernel types, sizes
+ * asserted on both sides.
+ */
+#ifndef ND_ABI_H
+#define ND_ABI_H
+
+/* Log-linear buckets: 2^ND_HIST_SUB_BITS per power of two, so half a bucket is at most 6.25 %.
+ * The same rule is src/hist.rs; tests/abi.rs holds the two together. */
+#define ND_HIST_SUB_BITS 3
+#define ND_HIST_MAX_EXP	 35
+#define ND_HIST_BUCKETS	 ((ND_HIST_MAX_EXP - ND_HIST_SUB_BITS + 2) << ND_HIST_SUB_BITS)
+
+/* nvme_latency's bucket rule: 27 slots, one below, one above (src/lat_buckets.rs). */
+#define ND_LAT_IN    27
+#define ND_LAT_BELOW 27
+#define ND_LAT_ABOVE 28
+#define ND_LAT_SLOTS 29
+
+#define ND_MAX_CTRLS	 256  /* instances that fit the row key's eight bits */
+#define ND_MAX_QUEUE_IDS 4096 /* request_queue ids (an ida: small numbers) that are cached */
+#define ND_ROW_CACHE	 1024
+#define ND_TASKS	 1024
+#define ND_TASK_SLOTS	 256
+#define ND_MAX_LIST	 16 /* entries of a list filter */
+
+/* Every program, one hit counter each. The names are the `Hook` of src/probe/catalog.rs. */
+enum nd_hook {
+	ND_HOOK_START = 0,  /* tp_btf block_io_start */
+	ND_HOOK_SETUP_IN,   /* fentry nvme_setup_cmd */
+	ND_HOOK_SETUP_OUT,  /* tp_btf nvme_setup_cmd */
+	ND_HOOK_ISSUE,	    /* tp_btf block_rq_issue */
+	ND_HOOK_QUEUE_RQ,   /* fexit nvme_queue_rq */
+	ND_HOOK_QUEUE_RQS,  /* fexit nvme_queue_rqs */
+	ND_HOOK_COMMIT_RQS, /* fexit nvme_commit_rqs */
+	ND_HOOK_IRQ_IN,	    /* fentry nvme_irq */
+	ND_HOOK_IRQ_OUT,    /* fexit nvme_irq */
+	ND_HOOK_CQE,	    /* tp_btf nvme_sq */
+	ND_HOOK_COMPLETE,   /* tp_btf nvme_complete_rq */
+	ND_HOOK_END,	    /* tp_btf block_rq_complete */
+	ND_HOOK_REQUEUE,    /* tp_btf block_rq_requeue */
+	ND_HOOK_MAX,
+};
+
+/* What did not go the plain way. Each is in the ledger of every report. */
+enum nd_count {
+	ND_FILTERED = 0,    /* setups that a filter turned away */
+	ND_FILTERED_DONE,   /* completions of those */
+	ND_UNTRACKED,	    /* setups outside the slot table (unknown controller, queue, tag) */
+	ND_UNTRACKED_DONE,  /* completions outside the slot table */
+	ND_ORPHAN_DONE,	    /* completions without a start: in flight before us, or a start lost */
+	ND_REQUEUED,	    /* set up again before it completed (no resources, blk-mq requeue) */
+	ND_OVERWRITTEN,	    /* another request took the slot: a completion was never seen */
+	ND_NO_ROW,	    /* finished, but the row table was full */
+	ND_LATE_DOORBELL,   /* the interrupt came before the submitting function returned */
+	ND_EARLY_IRQ,	    /* the interrupt had begun before the doorbell */
+	ND_NEGATIVE,	    /* points out of order for no reason that we know */
+	ND_PENDING_FULL,    /* doorbell list of a task full */
+	ND_RING_FULL,	    /* per-command records that found no room */
+	ND_START_UNTRUSTED, /* start_time_ns failed its checks */
+	ND_COUNT_MAX,
+};
+
+/* Which points of a command were seen; the pattern is part of the row key, so that merged stages
+ * have histograms of their own. Setup out and complete are always there. */
+#define ND_SAW_START	(1u << 0)
+#define ND_SAW_SETUP_IN (1u << 1)
+#define ND_SAW_ISSUE	(1u << 2)
+#define ND_SAW_DOORBELL (1u << 3)
+#define ND_SAW_IRQ	(1u << 4)
+#define ND_SAW_CQE	(1u << 5)
+#define ND_SAW_END	(1u << 6)
+
+/* Row key, 52 bits: valid | ctrl 8 | nsid 24 | opcode 8 | admin 1 | size class 2 | pattern 8.
+ * The cache keeps it with 12 bits of row number in one word, so that it can't tear. */
+#define ND_KEY_PATTERN_SHIFT 0
+#define ND_KEY_CLASS_SHIFT   8
+#define ND_KEY_ADMIN_SHIFT   10
+#define ND_KEY_OPCODE_SHIFT  11
+#define ND_KEY_NSID_SHIFT    19
+#define ND_KEY_NSID_MASK     0xffffffu
+#define ND_KEY_CTRL_SHIFT    43
+#define ND_KEY_VALID	     (1ull << 51)
+#define ND_ROW_BITS	     12
+#define ND_MAX_ROWS	     (1u << ND_ROW_BITS)
+
+#define ND_CLASS_NONE  0
+#define ND_CLASS_SMALL 1 /* <= 16 KiB */
+#define ND_CLASS_MID   2 /* (16 KiB, 64 KiB] */
+#define ND_CLASS_LARGE 3 /* > 64 KiB */
+
+/* How deep the cut is: what --stages asked for. */
+#define ND_MODE_TOTAL 0 /* setup out .. complete */
+#define ND_MODE_CHEAP 1 /* queue, submit, device, complete, total */
+#define ND_MODE_FINE  2 /* every stage between neighbouring points, total */
+
+#define ND_STAGES_TOTAL 1
+#define ND_STAGES_CHEAP 5
+#define ND_STAGES_FINE	9
+
+struct nd_hist {
+	__u64 sum_ns;
+	__u64 max_ns;
+	__u64 bucket[ND_HIST_BUCKETS];
+};
+
+/* One row of one shard. The tail holds as many histograms as the mode has stages. */
+struct nd_cell {
+	__u64 bytes;
+	__u64 lat[ND_LAT_SLOTS];
+	struct nd_hist hist[ND_STAGES_FINE];
+};
+
+#define ND_CELL_HEAD (8 + 8 * ND_LAT_SLOTS)
+
+enum nd_state {
+	ND_FREE = 0,
+	ND_OPEN,      /* set up, not completed */
+	ND_SKIPPED,   /* set up, turned away by a filter */
+	ND_COMPLETED, /* fine cut: completed, blk-mq has not ended it yet */
+};
+
+/* One command in flight, by (controller, queue, tag). The first 64 bytes serve the cheap cut. */
+struct nd_slot {
+	__u64 rq;  /* struct request *: whose slot this is */
+	__u64 key; /* row key without the pattern */
+	__u64 start_ns;
+	__u64 setup_out_ns;
+	__u64 doorbell_ns;
+	__u64 cqe_ns;
+	__u32 bytes;
+	__u32 tid; /* the task that set it up: only its doorbell counts */
+	__u8 state;
+	__u8 _pad0;
+	__u16 cid;
+	__u16 qid;
+	__u16 tag;
+	/* fine cut only */
+	__u64 setup_in_ns;
+	__u64 issue_ns;
+	__u64 irq_ns;
+	__u64 complete_ns;
+	__u64 _pad1[4];
+};
+
+#define ND_SLOT_CHEAP 64
+#define ND_SLOT_FINE  128
+
+/* Start of a request that has not reached the driver, and where a scheduled one was last set up. */
+struct nd_start {
+	__u64 rq;
+	__u64 ns;
+	__u64 setup_rq;
+	__u64 setup_slot;
+};
+
+/* Where a controller's slots lie. Written by user space; stride 0 = not known. */
+struct nd_ctrl {
+	__u32 base;
+	__u32 stride; /* tags per queue, a power of two */
+	__u32 queues; /* admin queue included */
+	__u32 _pad;
+};
+
+/* What a request_queue belongs to; a cache, rewritten by every setup that finds it wrong. */
+struct nd_queue {
+	__u64 q; /* struct request_queue * */
+	__u32 base;
+	__u32 stride;
+	__u32 queues; /* 0: not an NVMe queue */
+	__u32 io;     /* 0: admin queue */
+};
+
+/* Commands that a task has set up and not yet announced by a doorbell. */
+struct nd_task {
+	__u32 tid;
+	__u32 n;
+	__u64 setup_in_rq;
+	__u64 setup_in_ns;
+	__u32 slot[ND_TASK_SLOTS];
+};
+
+struct nd_cpu {
+	__u64 hits[ND_HOOK_MAX];
+	__u64 count[ND_COUNT_MAX];
+	__u64 irq_ns;	 /* 0: not in nvme_irq */
+	__u64 irq_nvmeq; /* struct nvme_queue * that it serves */
+	__u64 _pad[3];
+};
+
+#define ND_RECORD_COMMAND 1
+#define ND_RECORD_VERSION 1
+
+/* One finished command, for --commands. Times are CLOCK_MONOTONIC ns, 0 = not observed. */
+struct nd_record {
+	__u8 kind;
+	__u8 version;
+	__u16 cid;
+	__u16 qid;
+	__u16 tag;
+	__u32 bytes;
+	__u32 tid;
+	__u64 key; /* with the pattern */
+	__u64 start_ns;
+	__u64 setup_in_ns;
+	__u64 setup_out_ns;
+	__u64 issue_ns;
+	__u64 doorbell_ns;
+	__u64 irq_ns;
+	__u64 cqe_ns;
+	__u64 complete_ns;
+	__u64 end_ns;
+};
+
+_Static_assert(ND_HIST_BUCKETS == 272, "src/hist.rs has the same number");
+_Static_assert(sizeof(struct nd_hist) == 2192, "histogram layout");
+_Static_assert(sizeof(struct nd_cell) == ND_CELL_HEAD + 9 * 2192, "cell layout");
+_Static_assert(sizeof(struct nd_slot) == ND_SLOT_FINE, "two cache lines");
+_Static_assert(__builtin_offsetof(struct nd_slot, setup_in_ns) == ND_SLOT_CHEAP, "cheap half");
+_Static_assert(sizeof(struct nd_record) == 96, "record layout");
+_Static_assert(sizeof(struct nd_cpu) % 64 == 0, "no cache line shared by two CPUs");
+
+#endif

@@ -1,0 +1,83 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/* Bucket rules. hist_index() mirrors src/hist.rs, lat_index() mirrors src/lat_buckets.rs. */
+#ifndef ND_HIST_H
+#define ND_HIST_H
+
+/* floor(log2(v)), v > 0. BPF has no count-leading-zeros, so halve six times. */
+static __always_inline u32 log2_u64(u64 v)
+{
+	u32 r = 0, s;
+
+	s = (v > 0xffffffffull) << 5;
+	v >>= s;
+	r |= s;
+	s = (v > 0xffff) << 4;
+	v >>= s;
+	r |= s;
+	s = (v > 0xff) << 3;
+	v >>= s;
+	r |= s;
+	s = (v > 0xf) << 2;
+	v >>= s;
+	r |= s;
+	s = (v > 3) << 1;
+	v >>= s;
+	r |= s;
+	return r | (u32)(v >> 1);
+}
+
+static __always_inline u32 hist_index(u64 v)
+{
+	u32 e, i;
+
+	if (v < (1 << ND_HIST_SUB_BITS))
+		return v;
+	if (v >> (ND_HIST_MAX_EXP + 1))
+		return ND_HIST_BUCKETS - 1;
+	e = log2_u64(v);
+	i = ((e - ND_HIST_SUB_BITS + 1) << ND_HIST_SUB_BITS) +
+	    ((v >> (e - ND_HIST_SUB_BITS)) & ((1 << ND_HIST_SUB_BITS) - 1));
+	/* 6.1's verifier loses the bound when clang folds the arithmetic above */
+	asm volatile("" : "+r"(i));
+	return i < ND_HIST_BUCKETS ? i : ND_HIST_BUCKETS - 1;
+}
+
+static __always_inline u32 lat_index(u64 ns)
+{
+	u64 us = ns / 1000, d;
+	u32 s;
+
+	if (us < cfg_lat_min_us)
+		return ND_LAT_BELOW;
+	d = (us - cfg_lat_min_us) >> (cfg_lat_shift & 63);
+	s = d ? log2_u64(d) + 1 : 0;
+	asm volatile("" : "+r"(s));
+	return s < ND_LAT_IN ? s : ND_LAT_ABOVE;
+}
+
+/*
+ * Adds to a counter of this CPU's shard. With a shard per CPU only this program, on this CPU,
+ * writes it; shared shards, and the rare programs that may be interrupted by the usual one
+ * (`shared`), need the atomic.
+ */
+static __always_inline void add(u64 *to, u64 n, int shared)
+{
+	if (cfg_atomic || shared)
+		__sync_fetch_and_add(to, n);
+	else
+		*to += n;
+}
+
+static __always_inline void hist_add(struct nd_hist *h, u64 ns, int shared)
+{
+	u32 i = hist_index(ns);
+
+	add(&h->sum_ns, ns, shared);
+	add(&h->bucket[i], 1, shared);
+	/* Without a compare-and-swap (5.12) two CPUs of one shard may lose the larger: user space
+	 * never shows less than the lowest value of the highest bucket. */
+	if (ns > h->max_ns)
+		h->max_ns = ns;
+}
+
+#endif

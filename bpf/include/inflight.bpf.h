@@ -1,0 +1,321 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/*
+ * Commands in flight: finding the slot of a request, and closing it.
+ *
+ * A slot is found by (controller, queue, tag), which is unique at the device: a flush request
+ * borrows its owner's tag, but the owner is not at the device then. The request pointer in the slot
+ * says whose it is. The owner of a slot changes only in set_up().
+ */
+#ifndef ND_INFLIGHT_H
+#define ND_INFLIGHT_H
+
+static __always_inline u32 slot_index(u32 base, u32 stride, u32 qid, u32 tag)
+{
+	return base + qid * stride + tag;
+}
+
+static __always_inline struct nd_slot *slot_at(u32 index)
+{
+	return bpf_map_lookup_elem(&slots, &index);
+}
+
+static __always_inline struct nd_queue *queue_entry(struct request_queue *q)
+{
+	u32 id = q->id;
+
+	return bpf_map_lookup_elem(&queues, &id);
+}
+
+/*
+ * Asks the driver's private part of the request which controller it is for. Two guarded reads,
+ * so only the setup pays for it: a queue's address and id can come back for another controller.
+ */
+static __always_inline struct nd_ctrl *ctrl_of(struct request *rq, u32 *instance)
+{
+	struct nvme_request *nr = (void *)((u64)rq + bpf_core_type_size(struct request));
+
+	*instance = BPF_CORE_READ(nr, ctrl, instance);
+	return bpf_map_lookup_elem(&ctrls, instance);
+}
+
+static __always_inline void learn_queue(struct request *rq, struct request_queue *q,
+					struct nd_ctrl *ctrl)
+{
+	struct nd_queue *e = queue_entry(q);
+	u32 io = q->queuedata ? 1 : 0;
+
+	if (!e)
+		return;
+	if (e->q == (u64)q && e->base == ctrl->base && e->stride == ctrl->stride &&
+	    e->queues == ctrl->queues && e->io == io)
+		return;
+	e->q = 0; /* never a pointer with another queue's numbers */
+	e->base = ctrl->base;
+	e->stride = ctrl->stride;
+	e->queues = ctrl->queues;
+	e->io = io;
+	e->q = (u64)q;
+}
+
+/* The slot index of a request on a queue that is known; -1: not ours, or out of range. */
+static __always_inline long known_index(struct request *rq)
+{
+	struct request_queue *q = rq->q;
+	struct nd_queue *e;
+	u32 qid, tag = rq->tag;
+
+	if (!q)
+		return -1;
+	e = queue_entry(q);
+	if (!e || e->q != (u64)q || !e->queues)
+		return -1;
+	qid = rq->mq_hctx->queue_num + e->io;
+	if (qid >= e->queues || tag >= e->stride)
+		return -1;
+	return slot_index(e->base, e->stride, qid, tag);
+}
+
+/* The open or completed slot of this very request, or NULL. */
+static __always_inline struct nd_slot *slot_of(struct request *rq)
+{
+	long index = known_index(rq);
+	struct nd_slot *s;
+
+	if (index < 0)
+		return 0;
+	s = slot_at(index);
+	return s && s->rq == (u64)rq ? s : 0;
+}
+
+/*
+ * Where the start of a request is kept until the driver sets it up. With a scheduler it has no
+ * driver tag yet, only the scheduler's; these are per namespace, so namespaces are spread apart.
+ * Two that meet all the same lose a start (not observed, counted), never get a wrong one: the
+ * entry holds the request.
+ */
+static __always_inline u32 start_index(struct request *rq, struct request_queue *q, u32 base,
+				       u32 stride, u32 qid)
+{
+	s32 internal = rq->internal_tag;
+	u32 tag = internal >= 0 ? internal + ((q->id & 3) << 8) : rq->tag;
+
+	return slot_index(base, stride, qid, tag & (stride - 1));
+}
+
+static __always_inline struct nd_task *task_of(u32 tid)
+{
+	u32 at = tid & (ND_TASKS - 1);
+
+	return bpf_map_lookup_elem(&tasks, &at);
+}
+
+static __always_inline void emit(struct nd_slot *s, u64 key, u64 complete_ns, u64 end_ns)
+{
+	struct nd_record *r = bpf_ringbuf_reserve(&ring, sizeof(*r), 0);
+
+	if (!r) {
+		count(ND_RING_FULL);
+		return;
+	}
+	r->kind = ND_RECORD_COMMAND;
+	r->version = ND_RECORD_VERSION;
+	r->cid = s->cid;
+	r->qid = s->qid;
+	r->tag = s->tag;
+	r->bytes = s->bytes;
+	r->tid = s->tid;
+	r->key = key;
+	r->start_ns = s->start_ns;
+	r->setup_out_ns = s->setup_out_ns;
+	r->doorbell_ns = s->doorbell_ns;
+	r->cqe_ns = s->cqe_ns;
+	if (cfg_mode == ND_MODE_FINE) {
+		r->setup_in_ns = s->setup_in_ns;
+		r->issue_ns = s->issue_ns;
+		r->irq_ns = s->irq_ns;
+	} else {
+		r->setup_in_ns = 0;
+		r->issue_ns = 0;
+		r->irq_ns = 0;
+	}
+	r->complete_ns = complete_ns;
+	r->end_ns = end_ns;
+	bpf_ringbuf_submit(r, 0);
+}
+
+/* Closes the stage that began at *from in histogram *at; the next begins at `to`. */
+static __always_inline void stage(struct nd_cell *c, u32 *at, u64 *from, u64 to, u32 next,
+				  int shared)
+{
+	u32 i = *at;
+
+	if (i < ND_STAGES_FINE)
+		hist_add(&c->hist[i], to - *from, shared);
+	*at = next;
+	*from = to;
+}
+
+static __always_inline void finish_total(struct nd_cell *c, u32 at, u64 total, u32 bytes,
+					 int shared)
+{
+	hist_add(&c->hist[at], total, shared);
+	add(&c->bytes, bytes, shared);
+	if (cfg_lat) {
+		u32 i = lat_index(total);
+
+		if (i < ND_LAT_SLOTS)
+			add(&c->lat[i], 1, shared);
+	}
+}
+
+/*
+ * Drops the points that were not observed, or that do not belong between their neighbours, and says
+ * which are left. The rules (src/path/timeline.rs has them too, for --commands):
+ *  - a doorbell after the CQE is the submitting function's late return, not the doorbell;
+ *  - an interrupt before the doorbell was already running for other commands;
+ *  - anything else out of order is counted as negative.
+ */
+static __always_inline u32 settle(struct nd_slot *s, u64 complete)
+{
+	u64 prev = s->setup_out_ns, start = s->start_ns;
+	u32 saw = 0;
+
+	if (cfg_mode == ND_MODE_FINE) {
+		u64 in = s->setup_in_ns;
+
+		if (in && in <= prev)
+			saw |= ND_SAW_SETUP_IN;
+		else if (in)
+			count(ND_NEGATIVE);
+		if (start && start <= (saw ? in : prev))
+			saw |= ND_SAW_START;
+		else if (start)
+			count(ND_NEGATIVE);
+		if (s->issue_ns && s->issue_ns >= prev && s->issue_ns <= complete) {
+			saw |= ND_SAW_ISSUE;
+			prev = s->issue_ns;
+		} else if (s->issue_ns) {
+			count(ND_NEGATIVE);
+		}
+	} else if (start && start <= prev) {
+		saw |= ND_SAW_START;
+	} else if (start) {
+		count(ND_NEGATIVE);
+	}
+	if (s->cqe_ns && s->cqe_ns >= prev && s->cqe_ns <= complete)
+		saw |= ND_SAW_CQE;
+	else if (s->cqe_ns)
+		count(ND_NEGATIVE);
+	if (s->doorbell_ns) {
+		if (s->doorbell_ns < prev) {
+			count(ND_NEGATIVE);
+		} else if (s->doorbell_ns > (saw & ND_SAW_CQE ? s->cqe_ns : complete)) {
+			count(ND_LATE_DOORBELL);
+		} else {
+			saw |= ND_SAW_DOORBELL;
+			prev = s->doorbell_ns;
+		}
+	}
+	if (cfg_mode == ND_MODE_FINE && s->irq_ns) {
+		if (s->irq_ns < prev)
+			count(ND_EARLY_IRQ);
+		else if (saw & ND_SAW_CQE && s->irq_ns <= s->cqe_ns)
+			saw |= ND_SAW_IRQ;
+		else
+			count(ND_NEGATIVE);
+	}
+	return saw;
+}
+
+static __always_inline void stages_cheap(struct nd_cell *c, struct nd_slot *s, u64 complete,
+					 u32 saw, int shared)
+{
+	u64 from = s->setup_out_ns, first = from;
+	u32 at = 1;
+
+	if (saw & ND_SAW_START) {
+		first = s->start_ns;
+		hist_add(&c->hist[0], from - first, shared);
+	}
+	if (saw & ND_SAW_DOORBELL)
+		stage(c, &at, &from, s->doorbell_ns, 2, shared);
+	if (saw & ND_SAW_CQE)
+		stage(c, &at, &from, s->cqe_ns, 3, shared);
+	stage(c, &at, &from, complete, 0, shared);
+	finish_total(c, ND_STAGES_CHEAP - 1, complete - first, s->bytes, shared);
+}
+
+static __always_inline void stages_fine(struct nd_cell *c, struct nd_slot *s, u64 end, u32 saw,
+					int shared)
+{
+	u64 from, first, last = s->complete_ns;
+	u32 at;
+
+	if (saw & ND_SAW_START) {
+		from = s->start_ns;
+		at = 0;
+	} else if (saw & ND_SAW_SETUP_IN) {
+		from = s->setup_in_ns;
+		at = 1;
+	} else {
+		from = s->setup_out_ns;
+		at = 2;
+	}
+	first = from;
+	if (at == 0 && saw & ND_SAW_SETUP_IN)
+		stage(c, &at, &from, s->setup_in_ns, 1, shared);
+	if (at < 2)
+		stage(c, &at, &from, s->setup_out_ns, 2, shared);
+	if (saw & ND_SAW_ISSUE)
+		stage(c, &at, &from, s->issue_ns, 3, shared);
+	if (saw & ND_SAW_DOORBELL)
+		stage(c, &at, &from, s->doorbell_ns, 4, shared);
+	if (saw & ND_SAW_IRQ)
+		stage(c, &at, &from, s->irq_ns, 5, shared);
+	if (saw & ND_SAW_CQE)
+		stage(c, &at, &from, s->cqe_ns, 6, shared);
+	stage(c, &at, &from, last, 7, shared);
+	if (saw & ND_SAW_END) {
+		stage(c, &at, &from, end, 0, shared);
+		last = end;
+	}
+	finish_total(c, ND_STAGES_FINE - 1, last - first, s->bytes, shared);
+}
+
+/*
+ * The command is over: into the histograms with it. `end` is 0 where blk-mq's end was not seen.
+ * The slot is free afterwards, so a second event for it can't count twice.
+ */
+static __always_inline void finish(struct nd_slot *s, u64 complete, u64 end, int shared)
+{
+	struct nd_cell *c;
+	u64 key = s->key;
+	u32 saw = 0;
+
+	s->state = ND_FREE;
+	s->rq = 0;
+	if (cfg_mode != ND_MODE_TOTAL)
+		saw = settle(s, complete);
+	if (end) {
+		if (end >= complete)
+			saw |= ND_SAW_END;
+		else
+			count(ND_NEGATIVE);
+	}
+	key |= saw;
+	if (cfg_commands)
+		emit(s, key, complete, end);
+	c = cell_of(key);
+	if (!c) {
+		count(ND_NO_ROW);
+		return;
+	}
+	if (cfg_mode == ND_MODE_FINE)
+		stages_fine(c, s, end, saw, shared);
+	else if (cfg_mode == ND_MODE_CHEAP)
+		stages_cheap(c, s, complete, saw, shared);
+	else
+		finish_total(c, 0, complete - s->setup_out_ns, s->bytes, shared);
+}
+
+#endif
