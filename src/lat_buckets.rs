@@ -1,0 +1,327 @@
+//! The latency buckets of the `nvme_latency` tool, by the same rule, for output that compares.
+//!
+//! Above a minimum the slots double in width; `shift` sets the width of the first. What that tool
+//! leaves out of its table, latencies below the first slot and above the last, is counted here in
+//! two slots of its own, so that the table adds up to the number of commands.
+//!
+//! Pure: no I/O, no BPF. All values are microseconds. [`LatBuckets::index`] must agree with the
+//! BPF program, whose array of [`SLOTS`] counts [`LatBuckets::rows`] reads.
+
+/// How many slots double in width, from the minimum up.
+pub const DOUBLING: usize = 27;
+/// Flat index of the count of latencies below the minimum.
+pub const BELOW: usize = 27;
+/// Flat index of the count of latencies above the last slot.
+pub const ABOVE: usize = 28;
+/// Length of the flat array of counts: the doubling slots, then below, then above.
+pub const SLOTS: usize = 29;
+
+/// Largest `shift` accepted: a first slot of one second.
+const MAX_SHIFT: u32 = 20;
+/// Largest `min_us` accepted: one hour, in microseconds.
+const MAX_MIN_US: u32 = 3_600_000_000;
+
+/// Where a latency is counted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Slot {
+    /// Shorter than the minimum.
+    Below,
+    /// In this one of the doubling slots (0 to 26).
+    In(usize),
+    /// Beyond the last slot.
+    Above,
+}
+
+/// The two numbers that set the slots.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct LatBuckets {
+    /// Lower end of slot 0, in microseconds.
+    pub min_us: u32,
+    /// log2 of the width of slot 0 in microseconds; slot 1 is as wide, each later one doubles.
+    pub shift: u32,
+}
+
+/// One line of the table: a slot and what it counted.
+#[derive(Clone, Debug, PartialEq)]
+pub struct LatRow {
+    /// Lower end in microseconds, inclusive.
+    pub low_us: u64,
+    /// Upper end in microseconds, exclusive; `None` if the slot has none.
+    pub high_us: Option<u64>,
+    /// Commands in this slot.
+    pub count: u64,
+    /// Percentage of all counted commands that are in this slot or a lower one.
+    pub cumulative_percent: f64,
+}
+
+impl LatBuckets {
+    /// Checks the parameters as a user gave them.
+    ///
+    /// # Errors
+    ///
+    /// A sentence for the user if `shift` is above 20 or `min_us` above 3 600 000 000 (one hour).
+    pub fn validate(&self) -> Result<(), String> {
+        let Self { min_us, shift } = *self;
+        if shift > MAX_SHIFT {
+            return Err(format!(
+                "the bucket shift {shift} is above {MAX_SHIFT} (a first bucket of 2^{MAX_SHIFT} us, \
+                 one second): give 0 to {MAX_SHIFT}"
+            ));
+        }
+        if min_us > MAX_MIN_US {
+            return Err(format!(
+                "the lowest bucket at {min_us} us is above one hour: give at most {MAX_MIN_US}"
+            ));
+        }
+        Ok(())
+    }
+
+    /// The slot of a latency of `v_us` microseconds.
+    #[must_use]
+    pub fn slot(&self, v_us: u64) -> Slot {
+        let Some(over) = v_us.checked_sub(u64::from(self.min_us)) else {
+            return Slot::Below;
+        };
+        let widths = over.checked_shr(self.shift).unwrap_or(0);
+        match (u64::BITS - widths.leading_zeros()) as usize {
+            slot @ 0..DOUBLING => Slot::In(slot),
+            _ => Slot::Above,
+        }
+    }
+
+    /// The slot of a latency of `v_us` microseconds as a flat index, below [`SLOTS`].
+    #[must_use]
+    pub fn index(&self, v_us: u64) -> usize {
+        match self.slot(v_us) {
+            Slot::Below => BELOW,
+            Slot::In(slot) => slot,
+            Slot::Above => ABOVE,
+        }
+    }
+
+    /// Lower end of doubling slot `slot`, in microseconds, inclusive.
+    #[must_use]
+    pub fn low(&self, slot: usize) -> u64 {
+        slot.checked_sub(1)
+            .map_or(u64::from(self.min_us), |before| self.high(before))
+    }
+
+    /// Upper end of doubling slot `slot`, in microseconds, exclusive.
+    #[must_use]
+    pub fn high(&self, slot: usize) -> u64 {
+        // Beyond what `validate` lets through the sum might not fit: then there is no upper end.
+        let exp = u32::try_from(slot).map_or(u32::MAX, |slot| slot.saturating_add(self.shift));
+        let width = 1_u64.checked_shl(exp).unwrap_or(u64::MAX);
+        width.saturating_add(u64::from(self.min_us))
+    }
+
+    /// The table, lowest latency first, from the first slot with a count to the last one with a
+    /// count, including empty slots between them. Empty if nothing was counted.
+    #[must_use]
+    pub fn rows(&self, counts: &[u64; SLOTS]) -> Vec<LatRow> {
+        let total: u128 = counts.iter().map(|&count| u128::from(count)).sum();
+        let order: Vec<usize> = [BELOW]
+            .into_iter()
+            .chain(0..DOUBLING)
+            .chain([ABOVE])
+            .collect();
+        let used = |&index: &usize| counts[index] > 0;
+        let (Some(first), Some(last)) = (order.iter().position(used), order.iter().rposition(used))
+        else {
+            return Vec::new();
+        };
+        let mut seen = 0_u128;
+        let row = |&index: &usize| {
+            seen += u128::from(counts[index]);
+            let (low_us, high_us) = match index {
+                BELOW => (0, Some(self.low(0))),
+                ABOVE => (self.high(DOUBLING - 1), None),
+                slot => (self.low(slot), Some(self.high(slot))),
+            };
+            let cumulative_percent = seen as f64 * 100.0 / total as f64;
+            LatRow {
+                low_us,
+                high_us,
+                count: counts[index],
+                cumulative_percent,
+            }
+        };
+        order[first..=last].iter().map(row).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const SHAPES: [(u32, u32); 7] = [
+        (0, 0),
+        (10, 0),
+        (10, 3),
+        (1, 1),
+        (100, 20),
+        (3_600_000_000, 20),
+        (u32::MAX, 32),
+    ];
+
+    fn shapes() -> impl Iterator<Item = LatBuckets> {
+        SHAPES
+            .into_iter()
+            .map(|(min_us, shift)| LatBuckets { min_us, shift })
+    }
+
+    #[test]
+    fn both_edges_of_every_slot_are_inside_and_their_neighbours_outside() {
+        for buckets in shapes() {
+            for slot in 0..DOUBLING {
+                let (low, high) = (buckets.low(slot), buckets.high(slot));
+                assert_eq!(buckets.slot(low), Slot::In(slot), "{buckets:?}");
+                assert_eq!(buckets.slot(high - 1), Slot::In(slot), "{buckets:?}");
+                let next = if slot == 26 {
+                    Slot::Above
+                } else {
+                    Slot::In(slot + 1)
+                };
+                assert_eq!(buckets.slot(high), next, "{buckets:?}");
+                if let Some(under) = low.checked_sub(1) {
+                    let before = slot.checked_sub(1).map_or(Slot::Below, Slot::In);
+                    assert_eq!(buckets.slot(under), before, "{buckets:?}");
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn edges_follow_the_rule_of_nvme_latency() {
+        for buckets in shapes() {
+            let min = u64::from(buckets.min_us);
+            assert_eq!(buckets.low(0), min);
+            for slot in 0..DOUBLING {
+                assert_eq!(
+                    buckets.high(slot),
+                    min + (1 << (slot as u32 + buckets.shift))
+                );
+            }
+        }
+        let buckets = LatBuckets {
+            min_us: 10,
+            shift: 3,
+        };
+        let slots: Vec<usize> = [10, 17, 18, 25, 26, 41, 42]
+            .map(|v| buckets.index(v))
+            .into();
+        assert_eq!(slots, [0, 0, 1, 1, 2, 2, 3]);
+    }
+
+    #[test]
+    fn what_the_table_of_nvme_latency_drops_has_indices_of_its_own() {
+        let buckets = LatBuckets {
+            min_us: 10,
+            shift: 0,
+        };
+        assert_eq!((buckets.index(0), buckets.index(9)), (BELOW, BELOW));
+        let end = 10 + (1 << 26);
+        assert_eq!((buckets.index(end - 1), buckets.index(end)), (26, ABOVE));
+        assert_eq!(buckets.index(u64::MAX), ABOVE);
+        assert_eq!(
+            LatBuckets {
+                min_us: 0,
+                shift: 0
+            }
+            .slot(0),
+            Slot::In(0)
+        );
+    }
+
+    #[test]
+    fn absurd_parameters_neither_overflow_nor_pass() {
+        let absurd = LatBuckets {
+            min_us: u32::MAX,
+            shift: u32::MAX,
+        };
+        assert_eq!(absurd.index(u64::MAX), 0);
+        assert_eq!(
+            (absurd.high(0), absurd.high(usize::MAX)),
+            (u64::MAX, u64::MAX)
+        );
+        assert!(absurd.validate().unwrap_err().contains("shift"));
+        assert_eq!(
+            LatBuckets {
+                min_us: 0,
+                shift: 0
+            }
+            .validate(),
+            Ok(())
+        );
+        assert_eq!(
+            LatBuckets {
+                min_us: 3_600_000_000,
+                shift: 20
+            }
+            .validate(),
+            Ok(())
+        );
+        assert!(
+            LatBuckets {
+                min_us: 0,
+                shift: 21
+            }
+            .validate()
+            .is_err()
+        );
+        let late = LatBuckets {
+            min_us: 3_600_000_001,
+            shift: 0,
+        };
+        assert!(late.validate().unwrap_err().contains("one hour"));
+    }
+
+    #[test]
+    fn rows_run_from_the_first_to_the_last_slot_in_use() {
+        let buckets = LatBuckets {
+            min_us: 10,
+            shift: 3,
+        };
+        let mut counts = [0; SLOTS];
+        assert_eq!(buckets.rows(&counts), []);
+        (counts[1], counts[3]) = (3, 1);
+        let row = |low_us, high, count, cumulative_percent| LatRow {
+            low_us,
+            high_us: Some(high),
+            count,
+            cumulative_percent,
+        };
+        let expected = [
+            row(18, 26, 3, 75.0),
+            row(26, 42, 0, 75.0),
+            row(42, 74, 1, 100.0),
+        ];
+        assert_eq!(buckets.rows(&counts), expected);
+    }
+
+    #[test]
+    fn rows_put_below_first_and_above_last() {
+        let buckets = LatBuckets {
+            min_us: 10,
+            shift: 0,
+        };
+        let mut counts = [0; SLOTS];
+        (counts[BELOW], counts[ABOVE]) = (1, 1);
+        let rows = buckets.rows(&counts);
+        assert_eq!(rows.len(), SLOTS);
+        assert_eq!((rows[0].low_us, rows[0].high_us), (0, Some(10)));
+        assert_eq!((rows[28].low_us, rows[28].high_us), (10 + (1 << 26), None));
+        assert_eq!(
+            (rows[0].cumulative_percent, rows[28].cumulative_percent),
+            (50.0, 100.0)
+        );
+        assert!(
+            rows.windows(2)
+                .all(|two| two[0].high_us == Some(two[1].low_us))
+        );
+        assert_eq!(
+            buckets.rows(&[u64::MAX; SLOTS])[28].cumulative_percent,
+            100.0
+        );
+    }
+}

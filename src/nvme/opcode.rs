@@ -1,0 +1,366 @@
+//! NVMe opcodes: their names, and how a user may type them.
+//!
+//! An opcode means nothing without the kind of queue it was submitted to (0x02 is a read on an
+//! I/O queue and a log page request on the admin queue), so the two always travel together.
+//! The values are those of the NVMe base 2.1, NVM and ZNS command set specifications, checked
+//! against `include/linux/nvme.h` of Linux and `libnvme`'s `types.h`.
+//!
+//! Pure: no I/O, and no guess at what a vendor-specific opcode means.
+
+use std::error::Error;
+use std::fmt;
+use std::mem;
+
+/// The kind of submission queue a command was sent to (NVMe base, "Queue").
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum QueueKind {
+    /// The admin queue: queue identifier 0, one for each controller.
+    Admin,
+    /// An I/O queue: queue identifier 1 and above.
+    Io,
+}
+
+impl QueueKind {
+    /// Both kinds, in the order `parse` reports them.
+    pub const BOTH: [Self; 2] = [Self::Admin, Self::Io];
+
+    fn table(self) -> &'static [(u8, &'static str)] {
+        match self {
+            Self::Admin => ADMIN,
+            Self::Io => IO,
+        }
+    }
+}
+
+impl fmt::Display for QueueKind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(match self {
+            Self::Admin => "admin",
+            Self::Io => "io",
+        })
+    }
+}
+
+/// One NVMe command type: CDW0 bits 7:0 of a submission queue entry, and the queue it was on.
+///
+/// Shown as its name where the specifications give one, else as `io 0x9d` or `admin 0xc1`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct Opcode {
+    /// The queue that gives `code` its meaning.
+    pub queue: QueueKind,
+    /// The opcode byte.
+    pub code: u8,
+}
+
+impl Opcode {
+    /// The canonical name, such as `read`; `None` for reserved and vendor-specific codes.
+    #[must_use]
+    pub fn name(self) -> Option<&'static str> {
+        let mut table = self.queue.table().iter();
+        table
+            .find(|(code, _)| *code == self.code)
+            .map(|(_, name)| *name)
+    }
+}
+
+impl fmt::Display for Opcode {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        // `pad` on both branches, so that a width in a table's format string is honoured.
+        match self.name() {
+            Some(name) => f.pad(name),
+            None => f.pad(&format!("{} {:#04x}", self.queue, self.code)),
+        }
+    }
+}
+
+/// What the user typed names no NVMe command.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct UnknownOpcode {
+    /// The text as typed, without surrounding blanks.
+    pub text: String,
+    /// The known name nearest to it, where one is near enough to be a plausible typing error.
+    pub suggestion: Option<&'static str>,
+}
+
+impl fmt::Display for UnknownOpcode {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(
+            f,
+            "`{}` is neither the name nor the code (0 to 0xff) of an NVMe command",
+            self.text
+        )?;
+        if let Some(name) = self.suggestion {
+            write!(f, " (did you mean `{name}`?)")?;
+        }
+        f.write_str("; give a name such as read, write, flush, dsm or admin:identify, ")?;
+        f.write_str("or a code such as 0x02 (both kinds of queue), io:0x02 or admin:0x06")
+    }
+}
+
+impl Error for UnknownOpcode {}
+
+/// Reads one opcode as typed by a user; several are returned where the text leaves the queue open.
+///
+/// Accepted: a name or an alias (any case, `_` for `-`), a code in decimal or `0x` hexadecimal
+/// (that code on both kinds of queue, admin first), and either of them after `io:` or `admin:`.
+/// What [`Opcode`]'s `Display` writes is accepted too.
+///
+/// # Errors
+///
+/// [`UnknownOpcode`] when no command has that name on that kind of queue, or the number is not
+/// one byte.
+pub fn parse(text: &str) -> Result<Vec<Opcode>, UnknownOpcode> {
+    let text = text.trim();
+    let word = text.to_ascii_lowercase().replace('_', "-");
+    let (queues, item) = split_queue(&word);
+    let found: Vec<Opcode> = match code(item) {
+        Some(code) => queues.iter().map(|&queue| Opcode { queue, code }).collect(),
+        None => queues
+            .iter()
+            .filter_map(|&queue| by_name(queue, item))
+            .collect(),
+    };
+    if found.is_empty() {
+        return Err(UnknownOpcode {
+            text: text.to_owned(),
+            suggestion: nearest(item),
+        });
+    }
+    Ok(found)
+}
+
+/// Takes a leading `io:` or `admin:` off (a blank is taken for the colon, as in our own output).
+fn split_queue(word: &str) -> (&'static [QueueKind], &str) {
+    match word.split_once([':', ' ']) {
+        Some(("io", item)) => (&[QueueKind::Io], item.trim_start()),
+        Some(("admin", item)) => (&[QueueKind::Admin], item.trim_start()),
+        _ => (&QueueKind::BOTH, word),
+    }
+}
+
+fn code(item: &str) -> Option<u8> {
+    let (digits, radix) = match item.strip_prefix("0x") {
+        Some(hex) => (hex, 16),
+        None => (item, 10),
+    };
+    // `from_str_radix` takes a sign; an opcode has none.
+    let plain = digits.chars().all(|c| c.is_digit(radix));
+    plain
+        .then(|| u8::from_str_radix(digits, radix).ok())
+        .flatten()
+}
+
+fn by_name(queue: QueueKind, item: &str) -> Option<Opcode> {
+    let alias = ALIASES.iter().find(|(alias, _)| *alias == item);
+    let name = alias.map_or(item, |(_, name)| *name);
+    let entry = queue.table().iter().find(|(_, known)| *known == name);
+    entry.map(|&(code, _)| Opcode { queue, code })
+}
+
+/// The name or alias fewest edits away, if that is at most one edit for each three letters typed.
+fn nearest(item: &str) -> Option<&'static str> {
+    let limit = (item.chars().count() / 3).max(1);
+    let names = IO.iter().chain(ADMIN).map(|(_, name)| *name);
+    names
+        .chain(ALIASES.iter().map(|(alias, _)| *alias))
+        .map(|name| (distance(item, name), name))
+        .filter(|(edits, _)| *edits <= limit)
+        .min_by_key(|(edits, _)| *edits)
+        .map(|(_, name)| name)
+}
+
+/// Edit distance where swapping two neighbours is one edit (optimal string alignment), because
+/// `raed` is a likelier slip than two separate wrong letters.
+fn distance(a: &str, b: &str) -> usize {
+    let (a, b): (Vec<char>, Vec<char>) = (a.chars().collect(), b.chars().collect());
+    let mut before: Vec<usize> = Vec::new();
+    let mut above: Vec<usize> = (0..=b.len()).collect();
+    for i in 1..=a.len() {
+        let mut row = vec![i];
+        for j in 1..=b.len() {
+            let change = above[j - 1] + usize::from(a[i - 1] != b[j - 1]);
+            let mut best = change.min(above[j] + 1).min(row[j - 1] + 1);
+            if i > 1 && j > 1 && a[i - 1] == b[j - 2] && a[i - 2] == b[j - 1] {
+                best = best.min(before[j - 2] + 1);
+            }
+            row.push(best);
+        }
+        before = mem::replace(&mut above, row);
+    }
+    above[b.len()]
+}
+
+/// I/O opcodes: NVMe base 2.1 "I/O Commands", the NVM and the Zoned Namespace command sets.
+#[rustfmt::skip] // one opcode a column, to be read next to the specification's table
+const IO: &[(u8, &str)] = &[
+    (0x00, "flush"),                (0x01, "write"),
+    (0x02, "read"),                 (0x04, "write-uncorrectable"),
+    (0x05, "compare"),              (0x08, "write-zeroes"),
+    (0x09, "dataset-management"),   (0x0c, "verify"),
+    (0x0d, "reservation-register"), (0x0e, "reservation-report"),
+    (0x11, "reservation-acquire"),  (0x12, "io-mgmt-recv"),
+    (0x15, "reservation-release"),  (0x18, "cancel"),
+    (0x19, "copy"),                 (0x1d, "io-mgmt-send"),
+    (0x79, "zone-mgmt-send"),       (0x7a, "zone-mgmt-recv"),
+    (0x7d, "zone-append"),          (0x7f, "fabrics"),
+];
+
+/// Admin opcodes: NVMe base 2.1 "Admin Command Set", and three of the Computational Programs set.
+#[rustfmt::skip]
+const ADMIN: &[(u8, &str)] = &[
+    (0x00, "delete-sq"),            (0x01, "create-sq"),
+    (0x02, "get-log-page"),         (0x04, "delete-cq"),
+    (0x05, "create-cq"),            (0x06, "identify"),
+    (0x08, "abort"),                (0x09, "set-features"),
+    (0x0a, "get-features"),         (0x0c, "async-event"),
+    (0x0d, "ns-management"),        (0x10, "firmware-commit"),
+    (0x11, "firmware-download"),    (0x14, "self-test"),
+    (0x15, "ns-attachment"),        (0x18, "keep-alive"),
+    (0x19, "directive-send"),       (0x1a, "directive-recv"),
+    (0x1c, "virtualization-mgmt"),  (0x1d, "nvme-mi-send"),
+    (0x1e, "nvme-mi-recv"),         (0x20, "capacity-mgmt"),
+    (0x21, "discovery-info-mgmt"),  (0x22, "fabric-zoning-recv"),
+    (0x24, "lockdown"),             (0x25, "fabric-zoning-lookup"),
+    (0x28, "clear-export-nvm"),     (0x29, "fabric-zoning-send"),
+    (0x2a, "create-export-nvms"),   (0x2d, "manage-export-nvms"),
+    (0x31, "manage-export-ns"),     (0x35, "manage-export-port"),
+    (0x39, "send-disc-log-page"),   (0x3d, "track-send"),
+    (0x3e, "track-recv"),           (0x41, "migration-send"),
+    (0x42, "migration-recv"),       (0x45, "controller-data-queue"),
+    (0x7c, "doorbell-buffer-config"), (0x7f, "fabrics"),
+    (0x80, "format-nvm"),           (0x81, "security-send"),
+    (0x82, "security-recv"),        (0x84, "sanitize"),
+    (0x85, "load-program"),         (0x86, "get-lba-status"),
+    (0x88, "program-activation-mgmt"), (0x89, "memory-range-set-mgmt"),
+];
+
+/// Other words for the same commands: those of nvme-cli, of the kernel, and of the block layer.
+#[rustfmt::skip]
+const ALIASES: &[(&str, &str)] = &[
+    ("dsm", "dataset-management"),         ("discard", "dataset-management"),
+    ("trim", "dataset-management"),        ("write-zeros", "write-zeroes"),
+    ("write-uncor", "write-uncorrectable"), ("resv-register", "reservation-register"),
+    ("resv-report", "reservation-report"), ("resv-acquire", "reservation-acquire"),
+    ("resv-release", "reservation-release"), ("get-log", "get-log-page"),
+    ("set-feature", "set-features"),       ("get-feature", "get-features"),
+    ("abort-cmd", "abort"),                ("async-event-request", "async-event"),
+    ("aer", "async-event"),                ("ns-mgmt", "ns-management"),
+    ("ns-attach", "ns-attachment"),        ("fw-commit", "firmware-commit"),
+    ("fw-download", "firmware-download"),  ("device-self-test", "self-test"),
+    ("dbbuf", "doorbell-buffer-config"),   ("format", "format-nvm"),
+    ("sanitize-nvm", "sanitize"),          ("fabric", "fabrics"),
+];
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn io(code: u8) -> Opcode {
+        Opcode {
+            queue: QueueKind::Io,
+            code,
+        }
+    }
+
+    fn admin(code: u8) -> Opcode {
+        Opcode {
+            queue: QueueKind::Admin,
+            code,
+        }
+    }
+
+    #[test]
+    fn every_name_and_alias_parses_to_its_opcode() {
+        for queue in QueueKind::BOTH {
+            for &(code, name) in queue.table() {
+                let opcode = Opcode { queue, code };
+                assert_eq!(opcode.name(), Some(name));
+                assert!(parse(name).unwrap().contains(&opcode), "{name}");
+                assert_eq!(parse(&format!("{queue}:{name}")), Ok(vec![opcode]));
+            }
+        }
+        for (alias, name) in ALIASES {
+            assert_eq!(parse(alias), parse(name), "{alias}");
+        }
+    }
+
+    #[test]
+    fn tables_are_sorted_and_have_no_word_twice() {
+        for queue in QueueKind::BOTH {
+            assert!(queue.table().windows(2).all(|two| two[0].0 < two[1].0));
+        }
+        let mut words: Vec<&str> = ADMIN.iter().chain(IO).map(|entry| entry.1).collect();
+        words.extend(ALIASES.iter().map(|entry| entry.0));
+        let total = words.len();
+        words.sort_unstable();
+        words.dedup();
+        assert_eq!(words.len(), total - 1, "only `fabrics` is in both tables");
+    }
+
+    #[test]
+    fn case_underscores_and_blanks_do_not_matter() {
+        assert_eq!(parse(" Write_Zeroes "), Ok(vec![io(0x08)]));
+        assert_eq!(parse("TRIM"), Ok(vec![io(0x09)]));
+        assert_eq!(parse("Admin:Get_Log"), Ok(vec![admin(0x02)]));
+    }
+
+    #[test]
+    fn a_bare_number_or_a_shared_name_means_both_queues() {
+        assert_eq!(parse("2"), Ok(vec![admin(2), io(2)]));
+        assert_eq!(parse("0X02"), parse("2"));
+        assert_eq!(parse("fabrics"), Ok(vec![admin(0x7f), io(0x7f)]));
+        assert_eq!(parse("io:fabrics"), Ok(vec![io(0x7f)]));
+        assert_eq!(parse("admin:0x06"), parse("identify"));
+        assert_eq!(parse("io:255"), Ok(vec![io(255)]));
+    }
+
+    #[test]
+    fn an_opcode_without_a_name_shows_its_queue_and_code() {
+        assert_eq!(io(0x9d).to_string(), "io 0x9d");
+        assert_eq!(admin(0x03).to_string(), "admin 0x03");
+        assert_eq!(format!("{:>6}|", io(2)), "  read|");
+    }
+
+    #[test]
+    fn what_is_shown_can_be_typed_back() {
+        for code in 0..=u8::MAX {
+            for opcode in [io(code), admin(code)] {
+                assert!(parse(&opcode.to_string()).unwrap().contains(&opcode));
+            }
+        }
+    }
+
+    #[test]
+    fn a_slip_of_the_finger_gets_a_suggestion() {
+        let suggestion = |text: &str| parse(text).unwrap_err().suggestion;
+        assert_eq!(suggestion("raed"), Some("read"));
+        assert_eq!(suggestion("io:wirte"), Some("write"));
+        assert_eq!(suggestion("dataset-managment"), Some("dataset-management"));
+        assert_eq!(suggestion("io:identify"), Some("identify"));
+        assert_eq!(suggestion("x"), None);
+        assert_eq!(suggestion("frobnicate"), None);
+    }
+
+    #[test]
+    fn nonsense_is_refused_and_the_error_says_what_to_do() {
+        for text in [
+            "",
+            "io:",
+            "0x",
+            "256",
+            "0x100",
+            "-1",
+            "+2",
+            "0x+2",
+            "nvm:read",
+            "réad😀",
+        ] {
+            let error = parse(text).unwrap_err();
+            assert_eq!(error.text, text);
+            assert!(error.to_string().contains("0x02"), "{error}");
+        }
+        let error = parse("Raed").unwrap_err().to_string();
+        assert!(error.starts_with("`Raed` is neither"), "{error}");
+        assert!(error.contains("did you mean `read`?"), "{error}");
+    }
+}

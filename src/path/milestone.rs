@@ -1,0 +1,96 @@
+//! The points of a command's life at which a hook can look. The order of the variants is the order
+//! in which a command passes them.
+
+use serde::Serialize;
+
+/// A point in a command's life.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Milestone {
+    /// blk-mq has allocated the request (`block_io_start`, or the request's `start_time_ns`).
+    Start,
+    /// `nvme_setup_cmd` begins.
+    SetupIn,
+    /// The SQE is built: `nvme_setup_cmd` is at its last statement.
+    SetupOut,
+    /// DMA mapping is done, blk-mq starts the request (`block_rq_issue`).
+    Issue,
+    /// The submitting function returns after it has rung the doorbell.
+    Doorbell,
+    /// The interrupt handler that reaps the command begins (`nvme_irq`).
+    Irq,
+    /// This command's CQE is handled (`nvme_sq`).
+    Cqe,
+    /// The driver completes it (`nvme_complete_rq`, on whichever path).
+    Complete,
+    /// blk-mq ends the request (`block_rq_complete`).
+    End,
+}
+
+impl Milestone {
+    /// All of them, in the order in which a command passes them.
+    pub const ALL: [Self; 9] = [
+        Self::Start,
+        Self::SetupIn,
+        Self::SetupOut,
+        Self::Issue,
+        Self::Doorbell,
+        Self::Irq,
+        Self::Cqe,
+        Self::Complete,
+        Self::End,
+    ];
+
+    /// The name that reports and the README use.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Start => "start",
+            Self::SetupIn => "setup_in",
+            Self::SetupOut => "setup_out",
+            Self::Issue => "issue",
+            Self::Doorbell => "doorbell",
+            Self::Irq => "irq",
+            Self::Cqe => "cqe",
+            Self::Complete => "complete",
+            Self::End => "end",
+        }
+    }
+
+    /// Its bit in a row's pattern (`ND_SAW_*` of bpf/include/abi.h); `None` for the two points that
+    /// every counted command has.
+    pub const fn pattern_bit(self) -> Option<u8> {
+        match self {
+            Self::Start => Some(1 << 0),
+            Self::SetupIn => Some(1 << 1),
+            Self::Issue => Some(1 << 2),
+            Self::Doorbell => Some(1 << 3),
+            Self::Irq => Some(1 << 4),
+            Self::Cqe => Some(1 << 5),
+            Self::End => Some(1 << 6),
+            Self::SetupOut | Self::Complete => None,
+        }
+    }
+
+    /// Whether a command with this pattern was seen at this point.
+    pub const fn seen_in(self, pattern: u8) -> bool {
+        match self.pattern_bit() {
+            Some(bit) => pattern & bit != 0,
+            None => true,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_optional_point_has_a_bit_of_its_own() {
+        let bits: Vec<u8> = Milestone::ALL
+            .iter()
+            .filter_map(|m| m.pattern_bit())
+            .collect();
+        assert_eq!(bits.iter().fold(0, |a, b| a | b), 0x7f);
+        assert_eq!(bits.len(), 7);
+    }
+}

@@ -1,0 +1,224 @@
+//! Stages: the intervals between neighbouring points of a cut. A command that was not seen at a
+//! point has the two stages around it as one, under a joined name (`submit+device`).
+
+use serde::Serialize;
+
+use super::milestone::Milestone;
+
+/// How finely a command's life is cut.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Cut {
+    /// One interval, setup_out to complete: what `latency` shows without `--stages`.
+    Total,
+    /// queue, submit, device, complete: `--stages`.
+    Cheap,
+    /// Every stage between neighbouring points: `--stages=fine`.
+    Fine,
+}
+
+/// One stage of a cut: its name, and the point that it begins at.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Stage {
+    /// The name in reports.
+    pub name: &'static str,
+    /// Where it begins. It ends where the next one begins.
+    pub from: Milestone,
+}
+
+const fn stage(name: &'static str, from: Milestone) -> Stage {
+    Stage { name, from }
+}
+
+const TOTAL: [Stage; 1] = [stage("total", Milestone::SetupOut)];
+
+const CHEAP: [Stage; 4] = [
+    stage("queue", Milestone::Start),
+    stage("submit", Milestone::SetupOut),
+    stage("device", Milestone::Doorbell),
+    stage("complete", Milestone::Cqe),
+];
+
+const FINE: [Stage; 8] = [
+    stage("queue", Milestone::Start),
+    stage("setup", Milestone::SetupIn),
+    stage("map", Milestone::SetupOut),
+    stage("submit", Milestone::Issue),
+    stage("device", Milestone::Doorbell),
+    stage("irq", Milestone::Irq),
+    stage("complete", Milestone::Cqe),
+    stage("end", Milestone::Complete),
+];
+
+/// A run of neighbouring stages of a cut, `first..=last`: one stage, or several that are joined.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Run {
+    /// Index of the first stage in [`Cut::stages`].
+    pub first: usize,
+    /// Index of the last one.
+    pub last: usize,
+}
+
+impl Cut {
+    /// Its stages in order. Without the total, but for [`Cut::Total`], where that is all.
+    pub const fn stages(self) -> &'static [Stage] {
+        match self {
+            Self::Total => &TOTAL,
+            Self::Cheap => &CHEAP,
+            Self::Fine => &FINE,
+        }
+    }
+
+    /// The point at which the last stage ends.
+    pub const fn last_point(self) -> Milestone {
+        match self {
+            Self::Total | Self::Cheap => Milestone::Complete,
+            Self::Fine => Milestone::End,
+        }
+    }
+
+    /// Histograms in a cell: the stages and the total (`ND_STAGES_*` of bpf/include/abi.h).
+    pub const fn histograms(self) -> usize {
+        match self {
+            Self::Total => 1,
+            Self::Cheap | Self::Fine => self.stages().len() + 1,
+        }
+    }
+
+    /// Where the total stands in a cell.
+    pub const fn total_index(self) -> usize {
+        self.histograms() - 1
+    }
+
+    /// The point at which stage `index` ends.
+    pub fn end_of(self, index: usize) -> Milestone {
+        self.stages()
+            .get(index + 1)
+            .map_or(self.last_point(), |s| s.from)
+    }
+
+    /// The name of a run: its stages joined by `+`.
+    pub fn run_name(self, run: Run) -> String {
+        let names: Vec<_> = self.stages()[run.first..=run.last]
+            .iter()
+            .map(|s| s.name)
+            .collect();
+        names.join("+")
+    }
+
+    /// What the stages of a command with this pattern are. The first begins at the first point that
+    /// was seen, so a command without a start has no queue stage.
+    pub fn runs(self, pattern: u8) -> Vec<Run> {
+        if self == Self::Total {
+            return vec![Run { first: 0, last: 0 }];
+        }
+        let stages = self.stages();
+        let begins: Vec<usize> = (0..stages.len())
+            .filter(|&i| stages[i].from.seen_in(pattern))
+            .collect();
+        let end = if self.last_point().seen_in(pattern) {
+            stages.len()
+        } else {
+            // the last stage was not seen to end: it is not part of this command
+            stages.len() - 1
+        };
+        let begins: Vec<usize> = begins.into_iter().filter(|&b| b < end).collect();
+        let mut runs = Vec::with_capacity(begins.len());
+        for (n, &first) in begins.iter().enumerate() {
+            let next = begins.get(n + 1).copied().unwrap_or(end);
+            runs.push(Run {
+                first,
+                last: next - 1,
+            });
+        }
+        runs
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const FULL: u8 = 0x7f;
+
+    fn names(cut: Cut, missing: &[Milestone]) -> Vec<String> {
+        let pattern = missing
+            .iter()
+            .filter_map(|m| m.pattern_bit())
+            .fold(FULL, |pattern, bit| pattern & !bit);
+        cut.runs(pattern)
+            .into_iter()
+            .map(|r| cut.run_name(r))
+            .collect()
+    }
+
+    #[test]
+    fn a_command_seen_everywhere_has_every_stage() {
+        assert_eq!(
+            names(Cut::Cheap, &[]),
+            ["queue", "submit", "device", "complete"]
+        );
+        assert_eq!(
+            names(Cut::Fine, &[]),
+            [
+                "queue", "setup", "map", "submit", "device", "irq", "complete", "end"
+            ]
+        );
+        assert_eq!(names(Cut::Total, &[]), ["total"]);
+    }
+
+    #[test]
+    fn a_missing_boundary_joins_the_stages_around_it() {
+        use Milestone::*;
+        assert_eq!(
+            names(Cut::Cheap, &[Doorbell]),
+            ["queue", "submit+device", "complete"]
+        );
+        assert_eq!(
+            names(Cut::Cheap, &[Doorbell, Cqe]),
+            ["queue", "submit+device+complete"]
+        );
+        assert_eq!(
+            names(Cut::Fine, &[Irq]),
+            [
+                "queue",
+                "setup",
+                "map",
+                "submit",
+                "device+irq",
+                "complete",
+                "end"
+            ]
+        );
+        assert_eq!(
+            names(Cut::Fine, &[SetupIn, Doorbell, Irq, Cqe]),
+            ["queue+setup", "map", "submit+device+irq+complete", "end"]
+        );
+    }
+
+    #[test]
+    fn a_missing_first_or_last_point_leaves_its_stage_out() {
+        use Milestone::*;
+        assert_eq!(
+            names(Cut::Cheap, &[Start]),
+            ["submit", "device", "complete"]
+        );
+        assert_eq!(
+            names(Cut::Fine, &[Start, SetupIn, End]),
+            ["map", "submit", "device", "irq", "complete"]
+        );
+    }
+
+    #[test]
+    fn the_runs_of_any_pattern_are_neighbours_without_gap_or_overlap() {
+        for cut in [Cut::Cheap, Cut::Fine] {
+            for pattern in 0..=FULL {
+                let runs = cut.runs(pattern);
+                for pair in runs.windows(2) {
+                    assert_eq!(pair[0].last + 1, pair[1].first, "{cut:?} {pattern:#x}");
+                }
+                assert!(runs.last().unwrap().last < cut.stages().len());
+            }
+        }
+    }
+}

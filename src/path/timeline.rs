@@ -1,0 +1,106 @@
+//! The points of one command and what they come to. Used for single commands (`--commands`); the
+//! aggregate is cut in the kernel, by the same rules.
+
+use super::milestone::Milestone;
+use super::stage::Cut;
+use super::stage::Run;
+
+/// The observed points of one command, CLOCK_MONOTONIC nanoseconds, and the pattern that says which
+/// of them belong between their neighbours (the kernel side decided).
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Timeline {
+    points: [u64; 9],
+    pattern: u8,
+}
+
+/// A stage of one command.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Segment {
+    /// Which stage, or which joined ones.
+    pub run: Run,
+    /// How long it took, nanoseconds.
+    pub ns: u64,
+}
+
+impl Timeline {
+    /// Takes the points in the order of [`Milestone::ALL`]; those that the pattern leaves out, and
+    /// those that are zero, count as not observed.
+    pub const fn new(points: [u64; 9], pattern: u8) -> Self {
+        Self { points, pattern }
+    }
+
+    /// When the command was at this point; `None` if that was not observed.
+    pub fn at(&self, point: Milestone) -> Option<u64> {
+        let ns = self.points[point as usize];
+        (ns != 0 && point.seen_in(self.pattern)).then_some(ns)
+    }
+
+    /// The stages of the command in this cut. `None` if two points are out of order.
+    pub fn segments(&self, cut: Cut) -> Option<Vec<Segment>> {
+        cut.runs(self.pattern)
+            .into_iter()
+            .map(|run| {
+                let from = self.at(cut.stages()[run.first].from)?;
+                let to = self.at(cut.end_of(run.last))?;
+                Some(Segment {
+                    run,
+                    ns: to.checked_sub(from)?,
+                })
+            })
+            .collect()
+    }
+
+    /// First to last observed point of the cut.
+    pub fn total(&self, cut: Cut) -> Option<u64> {
+        let runs = cut.runs(self.pattern);
+        let from = self.at(cut.stages()[runs.first()?.first].from)?;
+        let to = self.at(cut.end_of(runs.last()?.last))?;
+        to.checked_sub(from)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    #[test]
+    fn an_unobserved_doorbell_is_no_zero_stage() {
+        let points = [100, 0, 200, 0, 0, 0, 700, 750, 0];
+        let pattern = 0b010_0001; // start, cqe
+        let line = Timeline::new(points, pattern);
+        let segments = line.segments(Cut::Cheap).unwrap();
+        let named: Vec<_> = segments
+            .iter()
+            .map(|s| (Cut::Cheap.run_name(s.run), s.ns))
+            .collect();
+        assert_eq!(
+            named,
+            [
+                ("queue".into(), 100),
+                ("submit+device".into(), 500),
+                ("complete".into(), 50)
+            ]
+        );
+        assert_eq!(line.total(Cut::Cheap), Some(650));
+    }
+
+    proptest! {
+        #[test]
+        fn stages_add_up_to_the_total_to_the_nanosecond(
+            start in 1_u64..1 << 50,
+            steps in prop::array::uniform8(0_u64..1 << 36),
+            pattern in 0_u8..0x80,
+        ) {
+            let mut points = [start; 9];
+            for i in 0..8 {
+                points[i + 1] = points[i] + steps[i];
+            }
+            let line = Timeline::new(points, pattern);
+            for cut in [Cut::Total, Cut::Cheap, Cut::Fine] {
+                let sum: u64 = line.segments(cut).unwrap().iter().map(|s| s.ns).sum();
+                prop_assert_eq!(Some(sum), line.total(cut));
+            }
+        }
+    }
+}

@@ -1,0 +1,6 @@
+//! What we attach to, and why not. [`catalog`] is data, [`facts`] is what the kernel offers,
+//! [`plan`] decides; none of them touches the system.
+
+pub mod catalog;
+pub mod facts;
+pub mod plan;

@@ -1,0 +1,122 @@
+//! Durations and rates, in and out. Text is read with its unit or refused; numbers are written with
+//! three significant digits and the unit beside them.
+
+use std::time::Duration;
+
+/// Reads `5s`, `500ms`, `2m`, `1h`, or a bare number of seconds (`1`, `0.5`).
+///
+/// # Errors
+/// One sentence, where the text is not a duration, is not above zero, or is over a year.
+pub fn parse_duration(text: &str) -> Result<Duration, String> {
+    let digits = text
+        .find(|c: char| !c.is_ascii_digit() && c != '.')
+        .unwrap_or(text.len());
+    let (number, unit) = text.split_at(digits);
+    let scale = match unit {
+        "" | "s" => 1.0,
+        "ms" => 1e-3,
+        "us" => 1e-6,
+        "m" | "min" => 60.0,
+        "h" => 3600.0,
+        _ => {
+            return Err(format!(
+                "`{unit}` is not a unit of time: use ms, s, m or h, as in `5s`"
+            ));
+        }
+    };
+    let value: f64 = number
+        .parse()
+        .map_err(|_| format!("`{text}` is not a duration: give a number and a unit, as in `5s`"))?;
+    let seconds = value * scale;
+    if seconds <= 0.0 {
+        return Err(format!(
+            "`{text}` is no time at all: give a duration above zero"
+        ));
+    }
+    if seconds > 366.0 * 86400.0 {
+        return Err(format!(
+            "`{text}` is longer than a year: give a shorter duration"
+        ));
+    }
+    Ok(Duration::from_secs_f64(seconds))
+}
+
+/// Nanoseconds for people: `950ns`, `12.3us`, `1.05ms`, `2.10s`.
+pub fn nanos(ns: f64) -> String {
+    let (value, unit) = if ns < 999.5 {
+        return format!("{ns:.0}ns");
+    } else if ns < 999.5e3 {
+        (ns / 1e3, "us")
+    } else if ns < 999.5e6 {
+        (ns / 1e6, "ms")
+    } else {
+        (ns / 1e9, "s")
+    };
+    if value < 9.995 {
+        format!("{value:.2}{unit}")
+    } else if value < 99.95 {
+        format!("{value:.1}{unit}")
+    } else {
+        format!("{value:.0}{unit}")
+    }
+}
+
+/// A rate with three significant digits and k, M.
+pub fn rate(per_second: f64) -> String {
+    if per_second >= 999_500.0 {
+        format!("{:.2}M", per_second / 1e6)
+    } else if per_second >= 99_950.0 {
+        format!("{:.0}k", per_second / 1e3)
+    } else if per_second >= 9_995.0 {
+        format!("{:.1}k", per_second / 1e3)
+    } else if per_second >= 100.0 {
+        format!("{per_second:.0}")
+    } else {
+        format!("{per_second:.1}")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn durations_need_a_unit_that_exists_and_a_value_above_zero() {
+        assert_eq!(parse_duration("5s"), Ok(Duration::from_secs(5)));
+        assert_eq!(parse_duration("250ms"), Ok(Duration::from_millis(250)));
+        assert_eq!(parse_duration("1"), Ok(Duration::from_secs(1)));
+        assert_eq!(parse_duration("0.5"), Ok(Duration::from_millis(500)));
+        assert_eq!(parse_duration("2m"), Ok(Duration::from_secs(120)));
+        for wrong in [
+            "", "0", "0s", "-1", "5 s", "5d", "s", "1.2.3", "99999h", "nan", "inf",
+        ] {
+            assert!(parse_duration(wrong).is_err(), "{wrong}");
+        }
+    }
+
+    #[test]
+    fn nanoseconds_keep_three_digits_and_never_a_fourth() {
+        let texts: Vec<_> = [
+            0.0, 7.0, 999.4, 999.6, 12_345.0, 999_600.0, 1.05e6, 2.1e9, 65e9,
+        ]
+        .into_iter()
+        .map(nanos)
+        .collect();
+        let want = [
+            "0ns", "7ns", "999ns", "1.00us", "12.3us", "1.00ms", "1.05ms", "2.10s", "65.0s",
+        ];
+        assert_eq!(texts, want);
+    }
+
+    #[test]
+    fn rates_stay_short() {
+        let texts: Vec<_> = [0.0, 99.9, 100.0, 9_994.0, 12_340.0, 123_400.0, 1.5e6]
+            .into_iter()
+            .map(rate)
+            .collect();
+        assert_eq!(
+            texts,
+            ["0.0", "99.9", "100", "9994", "12.3k", "123k", "1.50M"]
+        );
+    }
+}
