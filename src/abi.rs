@@ -1,0 +1,335 @@
+//! The types shared with the BPF side, and their decoding. The only file that names generated
+//! types; bpf/include/abi.h is where they are declared.
+
+use std::mem::offset_of;
+use std::mem::size_of;
+
+use bytemuck::AnyBitPattern;
+use bytemuck::try_pod_read_unaligned;
+
+use crate::hist::BUCKETS;
+use crate::lat_buckets::SLOTS;
+use crate::nvme::opcode::Opcode;
+use crate::nvme::opcode::QueueKind;
+use crate::path::stage::Cut;
+use crate::path::timeline::Timeline;
+use crate::probe::catalog::CATALOG;
+
+#[allow(
+    dead_code,
+    missing_docs,
+    unused_qualifications,
+    clippy::absolute_paths,
+    clippy::all,
+    clippy::undocumented_unsafe_blocks,
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    clippy::too_many_lines,
+    clippy::use_self,
+    clippy::wildcard_imports,
+    reason = "generated code"
+)]
+pub(crate) mod skel {
+    include!(concat!(env!("OUT_DIR"), "/nvme_deep.skel.rs"));
+}
+
+use skel::types::nd_cell;
+use skel::types::nd_count;
+use skel::types::nd_cpu;
+use skel::types::nd_ctrl;
+use skel::types::nd_hist;
+use skel::types::nd_hook;
+use skel::types::nd_record;
+use skel::types::nd_slot;
+use skel::types::nd_start;
+
+const _: () = assert!(size_of::<nd_hist>() == 16 + 8 * BUCKETS);
+const _: () = assert!(size_of::<nd_cell>() == CELL_HEAD + 9 * size_of::<nd_hist>());
+const _: () = assert!(offset_of!(nd_cell, hist) == CELL_HEAD);
+const _: () =
+    assert!(size_of::<nd_slot>() == SLOT_FINE && offset_of!(nd_slot, setup_in_ns) == SLOT_CHEAP);
+const _: () = assert!(size_of::<nd_record>() == 96);
+const _: () = assert!(nd_hook::ND_HOOK_MAX.0 as usize == CATALOG.len());
+const _: () = assert!(COUNTS.len() == nd_count::ND_COUNT_MAX.0 as usize);
+
+/// Bytes of a cell before its histograms.
+pub const CELL_HEAD: usize = 8 + 8 * SLOTS;
+/// Bytes of a slot in the total and cheap cuts.
+pub const SLOT_CHEAP: usize = 64;
+/// Bytes of a slot in the fine cut.
+pub const SLOT_FINE: usize = 128;
+/// Bytes of the start entry of a tag.
+pub const START_BYTES: usize = size_of::<nd_start>();
+/// Bytes of a CPU's counters.
+pub const CPU_BYTES: usize = size_of::<nd_cpu>();
+/// Controllers that fit a row key.
+pub const MAX_CTRLS: u32 = 256;
+/// Rows that fit the row cache's word.
+pub const MAX_ROWS: u32 = 1 << 12;
+/// Entries of a list filter.
+pub const MAX_LIST: usize = 16;
+/// Namespace ids from here on share this one in the row key.
+pub const NSID_MASK: u32 = 0xff_ffff;
+
+const STATE_OPEN: u8 = 1;
+const STATE_COMPLETED: u8 = 3;
+const RECORD_COMMAND: u8 = 1;
+const RECORD_VERSION: u8 = 1;
+
+/// What did not go the plain way, in the order of `enum nd_count`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[allow(missing_docs, reason = "bpf/include/abi.h says what each one is")]
+pub enum Count {
+    Filtered,
+    FilteredDone,
+    Untracked,
+    UntrackedDone,
+    OrphanDone,
+    Requeued,
+    Overwritten,
+    NoRow,
+    LateDoorbell,
+    EarlyIrq,
+    Negative,
+    PendingFull,
+    RingFull,
+    StartUntrusted,
+}
+
+/// All counters, by number.
+pub const COUNTS: [Count; 14] = [
+    Count::Filtered,
+    Count::FilteredDone,
+    Count::Untracked,
+    Count::UntrackedDone,
+    Count::OrphanDone,
+    Count::Requeued,
+    Count::Overwritten,
+    Count::NoRow,
+    Count::LateDoorbell,
+    Count::EarlyIrq,
+    Count::Negative,
+    Count::PendingFull,
+    Count::RingFull,
+    Count::StartUntrusted,
+];
+
+/// Counters of one CPU, or summed over all.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Counters {
+    /// By hook number.
+    pub hits: [u64; CATALOG.len()],
+    /// By [`Count`].
+    pub counts: [u64; COUNTS.len()],
+}
+
+impl Counters {
+    /// One counter.
+    pub const fn get(&self, what: Count) -> u64 {
+        self.counts[what as usize]
+    }
+
+    /// Adds the counters of one CPU, as the map has them.
+    pub fn add(&mut self, bytes: &[u8]) -> Result<(), DecodeError> {
+        let cpu: nd_cpu = read(bytes)?;
+        self.hits
+            .iter_mut()
+            .zip(cpu.hits)
+            .for_each(|(sum, n)| *sum += n);
+        self.counts
+            .iter_mut()
+            .zip(cpu.count)
+            .for_each(|(sum, n)| *sum += n);
+        Ok(())
+    }
+}
+
+/// Bytes that are not what the map or the ring should hold.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct DecodeError;
+
+// SAFETY: all are `repr(C)` structs of fixed-width integers, and arrays of them, without padding
+// (asserted above and in abi.h): any bits are a value.
+unsafe impl AnyBitPattern for nd_cpu {}
+// SAFETY: as above.
+unsafe impl AnyBitPattern for nd_slot {}
+// SAFETY: as above.
+unsafe impl AnyBitPattern for nd_record {}
+
+// bytemuck asks for Zeroable beside AnyBitPattern; zero bits are a value of these too.
+// SAFETY: as above.
+unsafe impl bytemuck::Zeroable for nd_cpu {}
+// SAFETY: as above.
+unsafe impl bytemuck::Zeroable for nd_slot {}
+// SAFETY: as above.
+unsafe impl bytemuck::Zeroable for nd_record {}
+
+fn read<T: AnyBitPattern>(bytes: &[u8]) -> Result<T, DecodeError> {
+    bytes
+        .get(..size_of::<T>())
+        .and_then(|b| try_pod_read_unaligned(b).ok())
+        .ok_or(DecodeError)
+}
+
+/// The whole 64-bit words of a map value, native endian.
+pub fn words(bytes: &[u8]) -> Vec<u64> {
+    let word = |b: &[u8]| b.try_into().map_or(0, u64::from_ne_bytes);
+    bytes.chunks_exact(8).map(word).collect()
+}
+
+/// What a row of the table is about, and which points its commands were seen at.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct RowKey {
+    /// Controller instance.
+    pub ctrl: u32,
+    /// Namespace id as the command has it; [`NSID_MASK`] stands for all larger ones.
+    pub nsid: u32,
+    /// Admin or I/O opcode.
+    pub opcode: Opcode,
+    /// Size class, 0 where sizes are not split.
+    pub class: u8,
+}
+
+impl RowKey {
+    /// Takes a key of the BPF side apart: the row, and the pattern of points.
+    pub const fn unpack(key: u64) -> (Self, u8) {
+        let queue = if key >> 10 & 1 == 1 {
+            QueueKind::Admin
+        } else {
+            QueueKind::Io
+        };
+        let row = Self {
+            ctrl: (key >> 43 & 0xff) as u32,
+            nsid: (key >> 19) as u32 & NSID_MASK,
+            opcode: Opcode {
+                queue,
+                code: (key >> 11) as u8,
+            },
+            class: (key >> 8) as u8 & 3,
+        };
+        (row, key as u8)
+    }
+}
+
+/// What the final scan of a slot finds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum SlotState {
+    /// Free, or of a command that a filter turned away.
+    Idle,
+    /// Set up, not completed.
+    InFlight,
+    /// Completed, blk-mq has not ended it.
+    Ending,
+}
+
+/// Reads the state of a slot of either size.
+pub fn slot_state(bytes: &[u8]) -> Result<SlotState, DecodeError> {
+    let state = *bytes.get(offset_of!(nd_slot, state)).ok_or(DecodeError)?;
+    Ok(match state {
+        STATE_OPEN => SlotState::InFlight,
+        STATE_COMPLETED => SlotState::Ending,
+        _ => SlotState::Idle,
+    })
+}
+
+/// A finished command, from the ring (`--commands`).
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct CommandRecord {
+    /// What it was.
+    pub row: RowKey,
+    /// Queue, 0 for the admin queue.
+    pub qid: u16,
+    /// Command id on the wire.
+    pub cid: u16,
+    /// Bytes transferred.
+    pub bytes: u32,
+    /// The task that submitted it to the driver.
+    pub tid: u32,
+    /// When it was where.
+    pub timeline: Timeline,
+}
+
+impl CommandRecord {
+    /// Decodes a ring record; a foreign kind or version is an error.
+    pub fn decode(bytes: &[u8]) -> Result<Self, DecodeError> {
+        let r: nd_record = read(bytes)?;
+        if (r.kind, r.version) != (RECORD_COMMAND, RECORD_VERSION) {
+            return Err(DecodeError);
+        }
+        let (row, pattern) = RowKey::unpack(r.key);
+        let points = [
+            r.start_ns,
+            r.setup_in_ns,
+            r.setup_out_ns,
+            r.issue_ns,
+            r.doorbell_ns,
+            r.irq_ns,
+            r.cqe_ns,
+            r.complete_ns,
+            r.end_ns,
+        ];
+        Ok(Self {
+            row,
+            qid: r.qid,
+            cid: r.cid,
+            bytes: r.bytes,
+            tid: r.tid,
+            timeline: Timeline::new(points, pattern),
+        })
+    }
+}
+
+/// The value of the `ctrls` map for a controller.
+pub fn ctrl_value(base: u32, stride: u32, queues: u32) -> [u8; size_of::<nd_ctrl>()] {
+    let mut bytes = [0; size_of::<nd_ctrl>()];
+    bytes[..4].copy_from_slice(&base.to_ne_bytes());
+    bytes[4..8].copy_from_slice(&stride.to_ne_bytes());
+    bytes[8..12].copy_from_slice(&queues.to_ne_bytes());
+    bytes
+}
+
+/// Bytes of a cell of this cut.
+pub const fn cell_bytes(cut: Cut) -> usize {
+    CELL_HEAD + cut.histograms() * size_of::<nd_hist>()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    #[test]
+    fn counters_of_several_cpus_add_up() {
+        let mut bytes = vec![0; CPU_BYTES];
+        bytes[0] = 5;
+        bytes[8 * CATALOG.len()] = 2;
+        let mut sum = Counters::default();
+        sum.add(&bytes).unwrap();
+        sum.add(&bytes).unwrap();
+        assert_eq!((sum.hits[0], sum.get(Count::Filtered)), (10, 4));
+        assert_eq!(sum.add(&bytes[1..]), Err(DecodeError));
+    }
+
+    proptest! {
+        #[test]
+        fn any_bytes_decode_or_are_refused(bytes in prop::collection::vec(any::<u8>(), 0..200)) {
+            let _ = CommandRecord::decode(&bytes);
+            let _ = slot_state(&bytes);
+        }
+
+        #[test]
+        fn a_key_packed_as_the_c_side_does_comes_apart(
+            ctrl in 0_u32..256, nsid in 0_u32..=NSID_MASK, code: u8, admin: bool, class in 0_u8..4,
+            pattern in 0_u8..0x80,
+        ) {
+            let key = 1 << 51 | u64::from(ctrl) << 43 | u64::from(nsid) << 19
+                | u64::from(code) << 11 | u64::from(admin) << 10 | u64::from(class) << 8
+                | u64::from(pattern);
+            let (row, seen) = RowKey::unpack(key);
+            let queue = if admin { QueueKind::Admin } else { QueueKind::Io };
+            prop_assert_eq!(row, RowKey { ctrl, nsid, opcode: Opcode { queue, code }, class });
+            prop_assert_eq!(seen, pattern);
+        }
+    }
+}

@@ -1,0 +1,29 @@
+//! nvme-deep: looks inside the Linux NVMe driver path and says where each command's time went.
+//!
+//! What depends on what, one way only:
+//! `main` → [`cli`] → [`options`] → [`latency`] → {[`session`], [`host`], [`report`], [`view`]};
+//! [`session`] → {[`abi`], [`probe`], [`snapshot`]}; [`host`] → [`probe`]; [`view`] → [`report`];
+//! [`report`] → {[`snapshot`], [`ledger`]} → {[`abi`], [`path`], [`nvme`], [`hist`],
+//! [`lat_buckets`], [`probe`]}. [`nvme`], [`path`], [`hist`], [`lat_buckets`] and [`probe`] know
+//! nothing but the standard library and serde. Only [`session`] and the generated skeleton name
+//! `libbpf_rs`, only [`host`]'s BTF reader and [`session`] `libbpf_sys`. Nothing but
+//! [`latency`] writes to stdout, and views only to a writer that they are given. tests/tidy.rs
+//! holds this up.
+
+pub mod abi;
+pub mod cli;
+pub mod exit;
+pub mod hist;
+pub mod host;
+pub mod lat_buckets;
+pub mod latency;
+pub mod ledger;
+pub mod nvme;
+pub mod options;
+pub mod path;
+pub mod probe;
+pub mod report;
+pub mod session;
+pub mod snapshot;
+pub mod units;
+pub mod view;

@@ -1,0 +1,118 @@
+//! Reading the maps. Counters and histograms are read while they grow: a snapshot of a running
+//! session may be short of itself by the commands of that instant, one of a detached session is not.
+
+use std::mem::zeroed;
+use std::os::fd::AsFd;
+use std::os::fd::AsRawFd;
+
+use anyhow::Context;
+use anyhow::Result;
+use libbpf_rs::MapCore;
+use libbpf_rs::MapFlags;
+use libbpf_rs::skel::Skel;
+use libbpf_sys::bpf_prog_get_info_by_fd;
+use libbpf_sys::bpf_prog_info;
+
+use super::Session;
+use crate::abi::RowKey;
+use crate::abi::SlotState;
+use crate::abi::slot_state;
+use crate::abi::words;
+use crate::ledger::Scan;
+use crate::probe::catalog::CATALOG;
+use crate::snapshot::Cell;
+use crate::snapshot::Snapshot;
+
+impl Session<'_> {
+    /// Reads all maps.
+    ///
+    /// # Errors
+    /// Where a map can't be read.
+    pub fn snapshot(&self) -> Result<Snapshot> {
+        let mut snapshot = Snapshot {
+            misses: self.recursion_misses(),
+            ..Snapshot::default()
+        };
+        let maps = &self.skel.maps;
+        for cpu in 0..self.layout.cpus {
+            let value = lookup(&maps.cpus, cpu)?;
+            snapshot
+                .counters
+                .add(&value)
+                .ok()
+                .context("a CPU's counters of the wrong size")?;
+        }
+        for key in maps.rows.keys() {
+            let Some(row) = maps.rows.lookup(&key, MapFlags::ANY)? else {
+                continue;
+            };
+            let key = words(&key)
+                .first()
+                .copied()
+                .context("a row key of the wrong size")?;
+            let row = row.try_into().ok().map(u32::from_ne_bytes);
+            let row = row.context("a row number of the wrong size")?;
+            let mut cell = Cell::empty(self.plan.cut);
+            for shard in 0..self.layout.shards {
+                let value = lookup(&maps.cells, shard * self.layout.rows + row)?;
+                cell.add(&value).ok().context("a cell of the wrong size")?;
+            }
+            // a row that was just taken has nothing in it yet
+            if cell.hists.last().is_some_and(|total| total.count() > 0) {
+                snapshot.cells.insert(RowKey::unpack(key), cell);
+            }
+        }
+        Ok(snapshot)
+    }
+
+    /// Looks into every slot: what has not completed, or not ended. Of a detached session.
+    ///
+    /// # Errors
+    /// Where the map can't be read.
+    pub fn scan(&self) -> Result<Scan> {
+        let mut scan = Scan::default();
+        for slot in self
+            .skel
+            .maps
+            .slots
+            .lookup_batch(1024, MapFlags::ANY, MapFlags::ANY)?
+        {
+            match slot_state(&slot.1)
+                .ok()
+                .context("a slot of the wrong size")?
+            {
+                SlotState::InFlight => scan.in_flight += 1,
+                SlotState::Ending => scan.ending += 1,
+                SlotState::Idle => {}
+            }
+        }
+        Ok(scan)
+    }
+
+    /// How often the kernel skipped a program because it was already running on that CPU, by hook
+    /// number. Zero where the kernel does not tell (before 5.12).
+    fn recursion_misses(&self) -> Vec<u64> {
+        let mut misses = vec![0; CATALOG.len()];
+        for program in self.skel.object().progs() {
+            let number = CATALOG.iter().position(|h| program.name() == h.program);
+            let Some(number) = number.filter(|n| self.plan.hooks.contains(n)) else {
+                continue;
+            };
+            // SAFETY: a C struct of integers, for which zero is a value; the kernel reads it too
+            let mut info: bpf_prog_info = unsafe { zeroed() };
+            let mut len = size_of::<bpf_prog_info>() as u32;
+            let fd = program.as_fd().as_raw_fd();
+            // SAFETY: the fd is open while `program` lives, `info` is `len` bytes of our own
+            if unsafe { bpf_prog_get_info_by_fd(fd, &mut info, &mut len) } == 0 {
+                misses[number] = info.recursion_misses;
+            }
+        }
+        misses
+    }
+}
+
+fn lookup(map: &dyn MapCore, index: u32) -> Result<Vec<u8>> {
+    map.lookup(&index.to_ne_bytes(), MapFlags::ANY)
+        .with_context(|| format!("failed to read map `{}`", map.name().display()))?
+        .with_context(|| format!("map `{}` has no entry {index}", map.name().display()))
+}

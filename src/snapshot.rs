@@ -1,0 +1,119 @@
+//! What the maps held at one instant: plain data, read by [`crate::session`], shown by
+//! [`crate::report`].
+
+use std::collections::BTreeMap;
+
+use crate::abi::CELL_HEAD;
+use crate::abi::Counters;
+use crate::abi::DecodeError;
+use crate::abi::RowKey;
+use crate::abi::words;
+use crate::hist::BUCKETS;
+use crate::hist::Histogram;
+use crate::lat_buckets::SLOTS;
+use crate::path::stage::Cut;
+
+/// The numbers of one row and pattern, over all CPUs.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Cell {
+    /// Bytes transferred.
+    pub bytes: u64,
+    /// nvme_latency's buckets of the total.
+    pub lat: [u64; SLOTS],
+    /// The cut's stages and the total, in the cell's order.
+    pub hists: Vec<Histogram>,
+}
+
+impl Cell {
+    /// A cell of this cut without commands.
+    pub fn empty(cut: Cut) -> Self {
+        Self {
+            bytes: 0,
+            lat: [0; SLOTS],
+            hists: vec![Histogram::new(); cut.histograms()],
+        }
+    }
+
+    /// Adds one shard's cell, as the map has it.
+    ///
+    /// # Errors
+    /// Where it is too short.
+    pub fn add(&mut self, bytes: &[u8]) -> Result<(), DecodeError> {
+        let words = words(bytes);
+        let (head, hists) = words.split_at_checked(CELL_HEAD / 8).ok_or(DecodeError)?;
+        self.bytes += head[0];
+        self.lat
+            .iter_mut()
+            .zip(&head[1..])
+            .for_each(|(sum, n)| *sum += n);
+        let hists = hists.chunks_exact(2 + BUCKETS);
+        if hists.len() < self.hists.len() {
+            return Err(DecodeError);
+        }
+        for (sum, words) in self.hists.iter_mut().zip(hists) {
+            let one = Histogram::from_parts(&words[2..], words[0], words[1]).ok_or(DecodeError)?;
+            sum.merge(&one);
+        }
+        Ok(())
+    }
+
+    /// What came since `earlier`, of the same row.
+    pub fn minus(&self, earlier: &Self) -> Self {
+        let mut lat = self.lat;
+        lat.iter_mut()
+            .zip(earlier.lat)
+            .for_each(|(n, was)| *n = n.saturating_sub(was));
+        Self {
+            bytes: self.bytes.saturating_sub(earlier.bytes),
+            lat,
+            hists: self
+                .hists
+                .iter()
+                .zip(&earlier.hists)
+                .map(|(a, b)| a.minus(b))
+                .collect(),
+        }
+    }
+}
+
+/// Everything that the maps hold, since the start of the run.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Snapshot {
+    /// By row and pattern of points.
+    pub cells: BTreeMap<(RowKey, u8), Cell>,
+    /// Hits and counts.
+    pub counters: Counters,
+    /// Recursion misses by hook number.
+    pub misses: Vec<u64>,
+}
+
+impl Snapshot {
+    /// Commands in the histograms.
+    pub fn commands(&self) -> u64 {
+        self.cells
+            .values()
+            .filter_map(|c| c.hists.last())
+            .map(Histogram::count)
+            .sum()
+    }
+
+    /// What came since `earlier`. Counters stay those of the whole run.
+    pub fn minus(&self, earlier: &Self) -> Self {
+        let cells = self
+            .cells
+            .iter()
+            .map(|(key, cell)| {
+                let cell = earlier
+                    .cells
+                    .get(key)
+                    .map_or_else(|| cell.clone(), |e| cell.minus(e));
+                (*key, cell)
+            })
+            .collect();
+        Self {
+            cells,
+            counters: self.counters.clone(),
+            misses: self.misses.clone(),
+        }
+    }
+}

@@ -1,0 +1,358 @@
+//! Reports for people. Every line fits 80 columns; plain text unless the theme colours.
+
+use std::io;
+use std::io::Write;
+
+use super::theme::Theme;
+use crate::hist::Histogram;
+use crate::ledger::HookLine;
+use crate::ledger::Ledger;
+use crate::path::stage::Cut;
+use crate::report::Report;
+use crate::report::RowReport;
+use crate::units::nanos;
+use crate::units::rate;
+
+const BAR: usize = 40;
+const PERCENTILES: [f64; 4] = [50.0, 90.0, 99.0, 99.9];
+
+/// What a text report shows.
+#[derive(Clone, Copy, Debug)]
+pub struct TextView {
+    /// Colours.
+    pub theme: Theme,
+    /// A histogram below each stage.
+    pub hist: bool,
+}
+
+/// The interval that the total of this cut covers, in the words of the README.
+const fn total_covers(cut: Cut) -> &'static str {
+    match cut {
+        Cut::Total => "setup_out to complete",
+        Cut::Cheap => "start to complete",
+        Cut::Fine => "start to end",
+    }
+}
+
+impl TextView {
+    /// Writes one report.
+    ///
+    /// # Errors
+    /// Those of the writer.
+    pub fn report(&self, report: &Report, out: &mut dyn Write) -> io::Result<()> {
+        let Report {
+            cut,
+            is_final,
+            at,
+            covers,
+            rows,
+            ledger,
+        } = report;
+        let span = if *is_final {
+            format!("final, {:.1} s", covers.as_secs_f64())
+        } else if covers == at {
+            format!("{:.1} s so far", at.as_secs_f64())
+        } else {
+            format!(
+                "{:.1} s, the last {:.1} s",
+                at.as_secs_f64(),
+                covers.as_secs_f64()
+            )
+        };
+        let title = format!("=== {span} · total is {} ", total_covers(*cut));
+        let rule = "=".repeat(78_usize.saturating_sub(title.chars().count()));
+        writeln!(out, "{}", self.theme.head(&format!("{title}{rule}")))?;
+        if rows.is_empty() {
+            writeln!(out, "no command has completed{}", self.hint(ledger))?;
+        }
+        for row in rows {
+            self.row(row, *cut, out)?;
+        }
+        self.ledger(ledger, out)?;
+        writeln!(out)
+    }
+
+    fn hint(&self, ledger: &Ledger) -> String {
+        match (ledger.filtered, ledger.in_flight) {
+            (0, 0) => String::new(),
+            (0, n) => format!("; {n} in flight"),
+            (n, _) => format!("; the filters turned {n} away"),
+        }
+    }
+
+    fn row(&self, row: &RowReport, cut: Cut, out: &mut dyn Write) -> io::Result<()> {
+        let mut name = format!("{} {} {}", row.ctrl(), row.scope(), row.key.opcode);
+        if let Some(class) = row.class() {
+            name = format!("{name} {class}");
+        }
+        let rates = format!(
+            "{} cmds  {} IOPS  {:.1} MB/s",
+            row.count,
+            rate(row.iops),
+            row.mb_per_s
+        );
+        writeln!(out, "{}  {rates}", self.theme.head(&name))?;
+        let columns = format!(
+            "  {:<22}{:>7}{:>7}{:>7}{:>7}{:>7}{:>7}{:>7}{:>7}",
+            "stage", "n", "share", "mean", "p50", "p90", "p99", "p99.9", "max"
+        );
+        writeln!(out, "{}", self.theme.dim(&columns))?;
+        if cut != Cut::Total {
+            for stage in &row.stages {
+                self.line(&stage.name, &stage.hist, &row.total, out)?;
+            }
+        }
+        self.line("total", &row.total, &row.total, out)?;
+        if self.hist {
+            for stage in &row.stages {
+                self.histogram(&stage.name, &stage.hist, out)?;
+            }
+            self.histogram("total", &row.total, out)?;
+        }
+        self.lat(row, out)?;
+        writeln!(out)
+    }
+
+    fn line(
+        &self,
+        name: &str,
+        h: &Histogram,
+        total: &Histogram,
+        out: &mut dyn Write,
+    ) -> io::Result<()> {
+        let share = 100.0 * h.sum() as f64 / (total.sum() as f64).max(1.0);
+        write!(
+            out,
+            "  {name:<22}{:>7}{share:>6.1}%",
+            short_count(h.count())
+        )?;
+        write!(out, "{:>7}", h.mean().map_or_else(|| "-".into(), nanos))?;
+        for p in PERCENTILES {
+            write!(
+                out,
+                "{:>7}",
+                h.percentile(p)
+                    .map_or_else(|| "-".into(), |ns| nanos(ns as f64))
+            )?;
+        }
+        let mark = if h.max_exact() { "" } else { "~" };
+        let max = h
+            .max()
+            .map_or_else(|| "-".into(), |ns| format!("{mark}{}", nanos(ns as f64)));
+        writeln!(out, "{max:>7}")
+    }
+
+    fn histogram(&self, name: &str, h: &Histogram, out: &mut dyn Write) -> io::Result<()> {
+        let most = h.iter().map(|(_, _, n)| n).max().unwrap_or(1);
+        writeln!(out, "    {}", self.theme.dim(name))?;
+        for (low, high, n) in h.iter() {
+            let filled = (n as u128 * BAR as u128).div_ceil(most.into()) as usize;
+            let high = if high == u64::MAX {
+                "inf".into()
+            } else {
+                nanos(high as f64)
+            };
+            let range = format!("[{}, {high})", nanos(low as f64));
+            writeln!(
+                out,
+                "    {range:>20}{n:>9} {}",
+                self.theme.bar(&"#".repeat(filled))
+            )?;
+        }
+        Ok(())
+    }
+
+    /// The table of nvme_latency, in its own shape.
+    fn lat(&self, row: &RowReport, out: &mut dyn Write) -> io::Result<()> {
+        if row.lat.is_empty() {
+            return Ok(());
+        }
+        writeln!(
+            out,
+            "    {}",
+            self.theme
+                .dim("Latency Range     Count  Cumulative Percent")
+        )?;
+        for lat in &row.lat {
+            let high = lat
+                .high_us
+                .map_or_else(|| "inf".into(), |us| format!("{us}us"));
+            let range = format!("[{}us - {high}):", lat.low_us);
+            writeln!(
+                out,
+                "    {range:<18}{:<7}{:>7.1}",
+                lat.count, lat.cumulative_percent
+            )?;
+        }
+        Ok(())
+    }
+
+    fn ledger(&self, l: &Ledger, out: &mut dyn Write) -> io::Result<()> {
+        let degraded = l.degraded();
+        let verdict = if degraded.is_empty() {
+            self.theme.good("exact")
+        } else {
+            self.theme
+                .warn(&format!("DEGRADED: {}", degraded.join(", ")))
+        };
+        writeln!(out, "{} {verdict}", self.theme.head("accuracy"))?;
+        let balance = match l.balance {
+            Some(b) if b.balanced => ": balanced",
+            Some(_) => ": NOT BALANCED",
+            None => "",
+        };
+        writeln!(
+            out,
+            "  commands     seen {} = matched {} + in flight {} + ending {} + requeued {}\n    \
+             + overwritten {}{balance}",
+            l.seen, l.matched, l.in_flight, l.ending, l.requeued, l.overwritten
+        )?;
+        writeln!(
+            out,
+            "  completions  {} seen, {} without a start; filters turned {} commands away",
+            l.completions, l.orphan_completions, l.filtered
+        )?;
+        writeln!(
+            out,
+            "  lost         recursion {}, ring {}, no row {}, untracked {}, negative {}",
+            l.recursion_misses, l.ring_drops, l.no_row, l.untracked, l.negative_intervals
+        )?;
+        writeln!(
+            out,
+            "  set aside    late doorbells {}, early irqs {}, untrusted starts {}; requeues {}",
+            l.late_doorbells, l.early_irqs, l.untrusted_starts, l.requeue_events
+        )?;
+        self.hooks(l, out)
+    }
+
+    fn hooks(&self, l: &Ledger, out: &mut dyn Write) -> io::Result<()> {
+        let name = |h: &HookLine| format!("{} {}", h.kind, h.target);
+        let firing: Vec<_> = l
+            .hooks
+            .iter()
+            .filter(|h| h.hits > 0)
+            .map(|h| format!("{} {}", name(h), h.hits))
+            .collect();
+        let silent: Vec<_> = l.hooks.iter().filter(|h| h.hits == 0).map(name).collect();
+        wrapped("  hooks        ", &firing, out)?;
+        wrapped("  0 hits       ", &silent, out)?;
+        for missing in &l.missing_hooks {
+            let what = format!("{} {}", missing.kind, missing.target);
+            writeln!(
+                out,
+                "  {} {what}: {}",
+                self.theme.warn("not attached"),
+                missing.why
+            )?;
+        }
+        Ok(())
+    }
+}
+
+/// A list over as many lines as it needs, under a label. Nothing for an empty list.
+fn wrapped(label: &str, items: &[String], out: &mut dyn Write) -> io::Result<()> {
+    let mut line = label.to_owned();
+    for (n, item) in items.iter().enumerate() {
+        let comma = if n + 1 < items.len() { ", " } else { "" };
+        if line.len() + item.len() + 1 > 80 && line.len() > label.len() {
+            writeln!(out, "{}", line.trim_end())?;
+            line = " ".repeat(label.len());
+        }
+        line.push_str(item);
+        line.push_str(comma);
+    }
+    if items.is_empty() {
+        Ok(())
+    } else {
+        writeln!(out, "{}", line.trim_end())
+    }
+}
+
+/// A count that fits its column and leaves a blank.
+fn short_count(n: u64) -> String {
+    if n < 1_000_000 {
+        n.to_string()
+    } else {
+        rate(n as f64)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::abi::Counters;
+    use crate::ledger::Scan;
+    use crate::probe::plan::AttachPlan;
+    use crate::probe::plan::Rejection;
+    use crate::probe::plan::StartSource;
+    use crate::report::rows;
+    use crate::report::tests::READS;
+    use crate::report::tests::cell;
+    use crate::snapshot::Snapshot;
+    use std::time::Duration;
+
+    fn report(cut: Cut) -> Report {
+        let mut snapshot = Snapshot::default();
+        let full = 0b010_1001;
+        let joined = 0b010_0001;
+        if cut == Cut::Cheap {
+            let one: &[u64] = &[2_000, 9_500, 1_003_000, 14_000];
+            let late: &[u64] = &[2_500, 41_000, 9_000];
+            snapshot
+                .cells
+                .insert((READS, full), cell(cut, full, &[one; 995]));
+            snapshot
+                .cells
+                .insert((READS, joined), cell(cut, joined, &[late; 5]));
+        }
+        let mut counters = Counters::default();
+        counters.hits[2] = snapshot.commands();
+        counters.hits[10] = snapshot.commands();
+        let hooks = vec![0, 2, 4, 5, 6, 9, 10, 12];
+        let rejected = vec![Rejection {
+            hook: 7,
+            why: "the PCI driver has no BTF".into(),
+        }];
+        let plan = AttachPlan {
+            cut,
+            hooks,
+            rejected,
+            start: StartSource::Hook,
+        };
+        let scan = Some(Scan::default());
+        Report {
+            cut,
+            is_final: true,
+            at: Duration::from_secs(2),
+            covers: Duration::from_secs(2),
+            rows: rows(&snapshot, cut, None, Duration::from_secs(2)),
+            ledger: Ledger::new(&plan, &counters, &[], snapshot.commands(), scan),
+        }
+    }
+
+    fn text(report: &Report, hist: bool) -> String {
+        let mut out = Vec::new();
+        TextView {
+            theme: Theme { color: false },
+            hist,
+        }
+        .report(report, &mut out)
+        .unwrap();
+        String::from_utf8(out).unwrap()
+    }
+
+    #[test]
+    fn a_report_reads_from_the_row_to_the_books() {
+        insta::assert_snapshot!(text(&report(Cut::Cheap), false));
+    }
+
+    #[test]
+    fn histograms_stand_below_their_row() {
+        insta::assert_snapshot!(text(&report(Cut::Cheap), true));
+    }
+
+    #[test]
+    fn an_empty_report_says_so() {
+        insta::assert_snapshot!(text(&report(Cut::Total), false));
+    }
+}
