@@ -1,0 +1,35 @@
+# What each target needs on the machine it installs itself; see tests/vm/deps.sh.
+
+.DEFAULT_GOAL := help
+.PHONY: help deps build kernels demo test test-fast test-vm clean
+
+help: ## print this list
+	@sed -nE 's/^([a-z-]+):[^#]*## (.*)/  make \1\t\2/p' $(firstword $(MAKEFILE_LIST)) | expand -t 20
+
+deps: ## install the packages that building and testing need
+	@tests/vm/deps.sh
+
+build: deps ## build target/release/nvme-deep
+	cargo build --release --locked
+
+kernels: deps ## fetch the kernels that the tests boot (tests/vm/kernels)
+	@for name in $$(sed '/^#/d' tests/vm/kernels | cut -d ' ' -f 1); do tests/vm/fetch.sh $$name || exit; done
+
+demo: build ## see nvme-deep at work in a guest with known latencies
+	@tests/vm/demo.sh
+
+test: ## run all the tests: test-fast, then test-vm
+	@$(MAKE) --no-print-directory test-fast
+	@$(MAKE) --no-print-directory test-vm
+
+test-fast: deps ## check format and lints, run the tests that need no guest
+	cargo fmt --check
+	clang-format --dry-run -Werror $(wildcard bpf/*.c bpf/include/*.h)
+	cargo clippy --all-targets --locked -- -D warnings
+	cargo test --locked
+
+test-vm: build kernels ## run the tests in guests on every kernel
+	cargo test --locked --test vm -- --ignored --test-threads=1
+
+clean: ## remove all that was built or fetched
+	rm -rf target

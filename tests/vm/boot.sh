@@ -1,0 +1,86 @@
+#!/usr/bin/env bash
+# boot.sh NAME SHARE [QEMU-ARGUMENT...]: boots kernel NAME (made by fetch.sh) and
+# runs SHARE/run.sh in it, as root, on the host's file tree (read-only; SHARE is
+# /mnt there, writable; /tmp/mods holds modules not loaded yet). Prints what the
+# script prints. NVMe controllers are the caller's to give: see nvme-args.sh.
+#
+# Environment: SMP (2) cpus, MEM (2G), APPEND kernel arguments, TIMEOUT (300)
+# seconds, CONSOLE (SHARE/console.log) the log of the whole console.
+#
+# Exit status: the script's own; 124 when time ran out; 125 when the guest ended
+# without telling a status (a panic, a reset, no boot at all).
+set -euo pipefail
+
+here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
+root=$(cd "$here/../.." && pwd)
+
+die() {
+    echo "boot: $*" >&2
+    exit 125
+}
+
+(($# >= 2)) || die "usage: boot.sh NAME SHARE [QEMU-ARGUMENT...]"
+kernel=${NVME_DEEP_LAB:-$root/target/lab}/$1
+[[ -f $kernel/initrd.img ]] || die "no kernel '$1' in ${kernel%/*}: tests/vm/fetch.sh $1"
+share=$(cd "$2" && pwd) || die "no directory $2"
+shift 2
+[[ -f $share/run.sh ]] || die "nothing to run: no $share/run.sh"
+console=${CONSOLE:-$share/console.log}
+limit=${TIMEOUT:-300}
+rm -f "$share/status"
+
+append="console=ttyS0 panic=-1 loglevel=4 mitigations=off"
+case $root/ in
+    # Hidden by the guest's private directories: have it shown again.
+    /tmp/* | /run/*) append+=" lab.keep=$root" ;;
+esac
+
+work=$(mktemp -d)
+guest=''
+# shellcheck disable=SC2317 # called by the trap
+finish() {
+    # timeout hands the signal on to QEMU
+    [[ -z $guest ]] || kill "$guest" 2>/dev/null || true
+    wait
+    rm -rf "$work"
+}
+trap finish EXIT
+trap 'exit 130' INT
+trap 'exit 143' TERM HUP
+
+# The console in three steps: lines end like lines, all go to the log, and only
+# those between the marks (or up to a crash) to our stdout.
+mkfifo "$work/console"
+sed -u 's/\r$//' <"$work/console" | tee "$console" |
+    sed -u -n '/@@ guest begins @@$/,/^@@ guest ends @@$/ { /@@ guest \(begins\|ends\) @@$/! p }' &
+filter=$!
+
+# QEMU must not outlive this script, even when that is killed outright.
+setpriv --pdeathsig TERM timeout -k 5 "$limit" qemu-system-x86_64 \
+    -accel tcg,thread=multi -cpu max -M q35 -smp "${SMP:-2}" -m "${MEM:-2G}" \
+    -display none -monitor none -serial stdio -no-reboot -nic none \
+    -kernel "$kernel/vmlinuz" -initrd "$kernel/initrd.img" -append "$append ${APPEND:-}" \
+    -fsdev local,id=hostroot,path=/,security_model=none,readonly=on,multidevs=remap \
+    -device virtio-9p-pci,fsdev=hostroot,mount_tag=hostroot \
+    -fsdev "local,id=share,path=$share,security_model=none,multidevs=remap" \
+    -device virtio-9p-pci,fsdev=share,mount_tag=share \
+    "$@" </dev/null >"$work/console" 2>&1 &
+guest=$!
+
+ended=0
+wait "$guest" || ended=$?
+guest=''
+wait "$filter" || true
+
+# Only the guest knows how its script did; QEMU's exit code says nothing of it.
+status=''
+[[ ! -f $share/status ]] || read -r status <"$share/status" || true
+if [[ $status =~ ^[0-9]+$ ]]; then
+    exit "$status"
+elif ((ended == 124 || ended == 137)); then
+    echo "boot: the guest did not end within $limit s; its console: $console" >&2
+    exit 124
+fi
+echo "boot: the guest ended without a status; the end of its console, $console:" >&2
+tail -n 5 "$console" >&2
+exit 125

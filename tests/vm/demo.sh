@@ -1,0 +1,32 @@
+#!/usr/bin/env bash
+# The tool at its main job, on a guest whose two NVMe controllers have a latency
+# that is known because it is injected: the report can be checked by eye.
+set -euo pipefail
+
+here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
+root=$(cd "$here/../.." && pwd)
+binary=${NVME_DEEP_BIN:-$root/target/release/nvme-deep}
+[[ -x $binary ]] || {
+    echo "demo: no $binary here: 'make demo' builds it" >&2
+    exit 1
+}
+
+"$here/fetch.sh" 6.12
+# shellcheck disable=SC1091
+. "$here/nvme-args.sh"
+mapfile -t controllers < <(
+    nvme_null nvme0 4000000
+    nvme_null nvme1 1000000
+)
+
+share=$(mktemp -d)
+trap 'rm -rf "$share"' EXIT
+printf 'exec /bin/bash %q %q\n' "$here/demo-guest.sh" "$binary" >"$share/run.sh"
+
+if compgen -G '/sys/class/nvme/*' >/dev/null; then
+    echo "This machine has NVMe controllers of its own; the demo puts no load on them and"
+    echo "uses a guest. To look at yours: sudo $binary latency --stages"
+    echo
+fi
+echo "Booting a guest with Linux $(<"${NVME_DEEP_LAB:-$root/target/lab}/6.12/release") and two NVMe controllers..."
+TIMEOUT=${TIMEOUT:-120} "$here/boot.sh" 6.12 "$share" "${controllers[@]}"

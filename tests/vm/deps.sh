@@ -1,0 +1,45 @@
+#!/usr/bin/env bash
+# Installs what building and testing need on top of a bare Debian 12 with Rust,
+# gcc, make and python3. With everything in place it only looks, and is quick.
+set -euo pipefail
+
+packages=(
+    clang llvm clang-format libelf-dev zlib1g-dev pkg-config    # build
+    qemu-system-x86 busybox-static cpio kmod zstd xz-utils      # guests
+    fio nvme-cli util-linux                                     # load, and a look at it
+)
+
+missing=()
+installed=" $(dpkg-query -W -f '${db:Status-Status}=${Package} ' "${packages[@]}" 2>/dev/null || true)"
+for package in "${packages[@]}"; do
+    [[ $installed == *" installed=$package "* ]] || missing+=("$package")
+done
+
+if ((${#missing[@]})); then
+    as_root=(env)
+    if ((EUID != 0)); then
+        if ! command -v sudo >/dev/null; then
+            echo "deps: not root and no sudo here; as root, install: ${missing[*]}" >&2
+            exit 1
+        fi
+        as_root=(sudo)
+    fi
+    echo "deps: installing ${missing[*]}"
+    "${as_root[@]}" apt-get update -qq
+    # dpkg's own chatter is of interest only when it fails.
+    log=$(mktemp)
+    trap 'rm -f "$log"' EXIT
+    if ! "${as_root[@]}" DEBIAN_FRONTEND=noninteractive \
+        apt-get install -y -qq --no-install-recommends "${missing[@]}" >"$log" 2>&1; then
+        cat "$log" >&2
+        echo "deps: apt-get could not install: ${missing[*]}" >&2
+        exit 1
+    fi
+fi
+
+# These come with the Rust toolchain, not from apt. A build does not need them,
+# so their absence is said, and left to the target that does need them.
+for tool in fmt clippy; do
+    cargo "$tool" --version >/dev/null 2>&1 ||
+        echo "deps: no 'cargo $tool' here: 'make test' needs it (rustup component add ${tool/fmt/rustfmt})" >&2
+done

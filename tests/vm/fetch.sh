@@ -1,0 +1,178 @@
+#!/usr/bin/env bash
+# fetch.sh NAME: makes kernel NAME of the table ./kernels bootable by boot.sh:
+#
+#   $LAB/NAME/vmlinuz      the kernel image
+#   $LAB/NAME/release      its `uname -r`
+#   $LAB/NAME/config       its configuration
+#   $LAB/NAME/modules/     the modules the lab uses, unpacked, and their order
+#   $LAB/NAME/initrd.img   busybox, those modules and ./init
+#
+# LAB is target/lab, or the environment's NVME_DEEP_LAB. What is there already is
+# left alone, without network. The system's own apt state is never touched: the
+# download runs on private lists, from the mirror this machine already uses.
+set -euo pipefail
+
+here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
+root=$(cd "$here/../.." && pwd)
+LAB=${NVME_DEEP_LAB:-$root/target/lab}
+
+# Loaded by the guest's init, in this order (with what they depend on).
+boot_modules=(virtio_pci 9pnet_virtio 9p virtio_blk mq-deadline kyber-iosched bfq nvme_core nvme)
+# Left to the guest's script, in its /tmp/mods. A kernel may lack some of them.
+spare_modules=(null_blk nvmet nvme-loop nvme-tcp nvmet-tcp)
+
+die() {
+    echo "fetch: $*" >&2
+    exit 1
+}
+
+(($# == 1)) || die "usage: fetch.sh NAME (a name of $here/kernels)"
+name=$1
+read -r suite package < <(awk -v n="$name" '$1 == n { print $2, $3 }' "$here/kernels") ||
+    die "no kernel '$name' in $here/kernels"
+
+# The address this machine gets its own Debian packages from. Without release
+# information the question is answered even where apt's lists were cleaned away.
+mirror() {
+    local codename
+    # shellcheck disable=SC1091
+    codename=$(. /etc/os-release && echo "${VERSION_CODENAME:-}")
+    # shellcheck disable=SC2016 # apt expands these
+    apt-get indextargets -o APT::Get::IndexTargets::ReleaseInfo=false \
+        --format '$(SITE) $(RELEASE) $(COMPONENT)' |
+        awk -v c="$codename" '$2 == c && $3 == "main" { if (!n++) print $1 }'
+}
+
+retry() {
+    local try
+    for try in 1 2 3; do
+        "$@" && return
+        echo "fetch: try $try of 3 failed: ${*: -3}" >&2
+        sleep "$try"
+    done
+    return 1
+}
+
+# Downloads the kernel behind the metapackage and leaves its files in $1/tree.
+download() {
+    local work=$1 site wanted seen=' '
+    site=$(mirror)
+    [[ -n $site ]] || die "apt knows no Debian mirror on this machine (apt-get indextargets shows none)"
+    mkdir -p "$work"/{lists,cache/archives,deb,tree}/ "$work"/lists/partial "$work"/cache/archives/partial
+    echo "deb [arch=amd64 check-valid-until=no] $site $suite main" >"$work/sources.list"
+    : >"$work/status"
+    local apt=(
+        -o Dir::Etc::SourceList="$work/sources.list" -o Dir::Etc::SourceParts=/dev/null
+        -o Dir::State::Lists="$work/lists" -o Dir::State::Status="$work/status"
+        -o Dir::Cache="$work/cache"
+        -o APT::Architecture=amd64 -o Acquire::Languages=none
+        # root's own directory is closed to apt's download user
+        -o APT::Sandbox::User=root
+    )
+    retry apt-get "${apt[@]}" update -qq
+
+    # The metapackage names the image; an image may in turn be split into further
+    # packages named after the same kernel.
+    local pending=("$package") debs=()
+    while ((${#pending[@]})); do
+        wanted=${pending[0]}
+        pending=("${pending[@]:1}")
+        [[ $seen != *" $wanted "* ]] || continue
+        seen+="$wanted "
+        [[ $wanted == "$package" ]] || debs+=("$wanted")
+        mapfile -t -O "${#pending[@]}" pending < <(
+            apt-cache "${apt[@]}" depends --important "$wanted" |
+                sed -nE 's/^ +\|?(Pre)?Depends: (linux-(image|modules|binary|base)-[0-9].*)/\2/p'
+        )
+    done
+    ((${#debs[@]})) || die "$package of $suite does not depend on any linux-image"
+    echo "fetch: $name is ${debs[*]}"
+    (cd "$work/deb" && retry apt-get "${apt[@]}" download -qq "${debs[@]}")
+    local deb
+    for deb in "$work"/deb/*.deb; do
+        dpkg-deb -x "$deb" "$work/tree"
+    done
+}
+
+# Picks from $1/tree what the lab keeps, into $1/out.
+pick() {
+    local work=$1 tree=$1/tree out=$1/out modules base release image
+    modules=$(find "$tree" -maxdepth 4 -type d -path '*lib/modules/*' | head -n 1)
+    [[ -n $modules ]] || die "the packages of $name hold no modules"
+    release=${modules##*/}
+    base=${modules%/lib/modules/*}
+    image=$(find "$tree/boot" "$modules" -maxdepth 1 \( -name "vmlinuz-$release" -o -name vmlinuz \) 2>/dev/null | head -n 1)
+    [[ -n $image ]] || die "the packages of $name hold no kernel image"
+
+    mkdir -p "$out/modules"
+    cp "$image" "$out/vmlinuz"
+    cp "$tree/boot/config-$release" "$out/config" 2>/dev/null || cp "$modules/config" "$out/config"
+    depmod -b "$base" "$release"
+    # One list of modules to load at boot, one of everything, both in load order.
+    # What the kernel has built in, or has not at all, is in neither.
+    list_modules "$base" "$release" "${boot_modules[@]}" >"$work/boot"
+    list_modules "$base" "$release" "${boot_modules[@]}" "${spare_modules[@]}" >"$work/all"
+    local path file
+    while read -r path; do
+        file=${path##*/}
+        case $file in
+            *.xz) xz -dc "$path" >"$out/modules/${file%.xz}" ;;
+            *.zst) zstd -dcq "$path" >"$out/modules/${file%.zst}" ;;
+            *) cp "$path" "$out/modules/" ;;
+        esac
+    done <"$work/all"
+    names "$work/boot" >"$out/modules/boot"
+    names "$work/all" >"$out/modules/order"
+    echo "$release" >"$out/release"
+}
+
+# The files of the modules named and of all they depend on, each once.
+list_modules() {
+    local base=$1 release=$2 module
+    shift 2
+    for module; do
+        modprobe -C /dev/null -d "$base" -S "$release" --show-depends "$module" 2>/dev/null || true
+    done | awk '$1 == "insmod" && !seen[$2]++ { print $2 }'
+}
+
+names() {
+    sed -E 's,.*/,,; s,\.(xz|zst)$,,' "$1"
+}
+
+pack() {
+    local kernel=$1 work=$2 image=$2/image
+    mkdir -p "$image"/{bin,dev,host,proc,root,sys}
+    cp "$(command -v busybox)" "$image/bin/busybox"
+    cp -r "$kernel/modules" "$image/mods"
+    cp "$here/init" "$image/init"
+    chmod 755 "$image/init"
+    (cd "$image" && find . | cpio -o -H newc --quiet -R 0:0 | gzip -1) >"$work/initrd.img"
+    mv "$work/initrd.img" "$kernel/initrd.img"
+}
+
+kernel=$LAB/$name
+ready() {
+    # The image is packed anew when what goes into it has changed.
+    [[ -f $kernel/initrd.img && ! $here/init -nt $kernel/initrd.img ]]
+}
+
+# Everything is made in a directory of its own and moved into place when whole,
+# so that being stopped half-way leaves nothing that looks finished.
+if ! ready; then
+    mkdir -p "$LAB"
+    exec 9>"$LAB/.lock-$name"
+    flock 9
+    if ! ready; then
+        rm -rf "$LAB/.$name."* # of a run that was killed
+        work=$(mktemp -d "$LAB/.$name.XXXXXX")
+        trap 'rm -rf "$work"' EXIT
+        trap 'exit 1' INT TERM HUP
+        if [[ ! -f $kernel/release ]]; then
+            download "$work"
+            pick "$work"
+            rm -rf "$kernel"
+            mv "$work/out" "$kernel"
+        fi
+        pack "$kernel" "$work"
+    fi
+fi
