@@ -11,9 +11,11 @@ use crate::units::parse_duration;
 /// Looks inside the Linux NVMe driver: where each command's time goes, measured by eBPF.
 #[derive(Debug, Parser)]
 #[command(name = "nvme-deep", version, max_term_width = 100)]
-#[command(after_help = "Run as root, or with CAP_BPF and CAP_PERFMON.\n\
+#[command(
+    after_help = "Run as root. CAP_BPF and CAP_PERFMON are enough where the NVMe driver is not a module.\n\
     Exit codes: 0 done or told to stop, 1 failed while running, 2 wrong usage, 4 not allowed,\n\
-    5 the kernel lacks what is needed, 6 no such NVMe device.")]
+    5 the kernel lacks what is needed, 6 no such NVMe device."
+)]
 pub struct Args {
     /// What to do.
     #[command(subcommand)]

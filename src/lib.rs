@@ -1,10 +1,11 @@
 //! nvme-deep: looks inside the Linux NVMe driver path and says where each command's time went.
 //!
-//! What depends on what, one way only:
-//! `main` → [`cli`] → [`options`] → [`latency`] → {[`session`], [`host`], [`report`], [`view`]};
-//! [`session`] → {[`abi`], [`probe`], [`snapshot`]}; [`host`] → [`probe`]; [`view`] → [`report`];
-//! [`report`] → {[`snapshot`], [`ledger`]} → {[`abi`], [`path`], [`nvme`], [`hist`],
-//! [`lat_buckets`], [`probe`]}. [`nvme`], [`path`], [`hist`], [`lat_buckets`] and [`probe`] know
+//! What depends on what, one way only (and on all that lies behind an arrow's end):
+//! `main` → [`latency`] → {[`session`], [`view`]}; [`session`] → {[`options`], [`host`],
+//! [`snapshot`], [`ledger`]}; [`options`] → {[`cli`], [`abi`]}; [`host`] → [`probe`];
+//! [`view`] → [`report`] → {[`snapshot`], [`ledger`]} → [`abi`] → {[`nvme`], [`hist`],
+//! [`lat_buckets`], [`probe`]}; [`probe`] → [`path`]. [`exit`] and [`units`] are for all but the
+//! pure: [`nvme`], [`path`], [`hist`], [`lat_buckets`] and [`probe`] know, besides each other,
 //! nothing but the standard library and serde. Only [`session`] and the generated skeleton name
 //! `libbpf_rs`, only [`host`]'s BTF reader and [`session`] `libbpf_sys`. Nothing but
 //! [`latency`] writes to stdout, and views only to a writer that they are given. tests/tidy.rs

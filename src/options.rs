@@ -73,11 +73,11 @@ fn usage(message: impl Into<String>) -> Error {
 }
 
 fn ctrl_instance(text: &str) -> Result<u32> {
-    text.strip_prefix("/dev/")
-        .unwrap_or(text)
-        .trim_start_matches("nvme")
-        .parse()
-        .ok()
+    let name = text.strip_prefix("/dev/").unwrap_or(text);
+    let number = name.strip_prefix("nvme").unwrap_or(name);
+    Some(number)
+        .filter(|n| n.bytes().all(|b| b.is_ascii_digit()))
+        .and_then(|n| n.parse().ok())
         .filter(|&n| n < MAX_CTRLS)
         .ok_or_else(|| {
             usage(format!(

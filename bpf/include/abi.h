@@ -10,7 +10,7 @@
 #define ND_ABI_H
 
 /* Log-linear buckets: 2^ND_HIST_SUB_BITS per power of two, so half a bucket is at most 6.25 %.
- * The same rule is src/hist.rs; tests/abi.rs holds the two together. */
+ * The same rule is src/hist.rs; tests/parity.rs holds the two together. */
 #define ND_HIST_SUB_BITS 3
 #define ND_HIST_MAX_EXP	 35
 #define ND_HIST_BUCKETS	 ((ND_HIST_MAX_EXP - ND_HIST_SUB_BITS + 2) << ND_HIST_SUB_BITS)
@@ -135,7 +135,7 @@ struct nd_slot {
 	__u32 bytes;
 	__u32 tid; /* the task that set it up: only its doorbell counts */
 	__u8 state;
-	__u8 _pad0;
+	__u8 saw; /* pattern of points, while the command is being finished */
 	__u16 cid;
 	__u16 qid;
 	__u16 tag;

@@ -26,33 +26,46 @@ static __always_inline u32 log2_u64(u64 v)
 	return r | (u32)(v >> 1);
 }
 
-static __always_inline u32 hist_index(u64 v)
-{
-	u32 e, i;
+/*
+ * Holds an index below a limit, out of clang's sight: what clang sees it moves and folds, and 6.1's
+ * verifier then loses the bound.
+ */
+#ifdef __bpf__
+#define BELOW(i, limit) asm volatile("if %0 < %1 goto +1\n\t%0 = %1 - 1" : "+r"(i) : "i"(limit))
+#else
+#define BELOW(i, limit) ((i) = (i) < (limit) ? (i) : (limit)-1)
+#endif
 
-	if (v < (1 << ND_HIST_SUB_BITS))
-		return v;
-	if (v >> (ND_HIST_MAX_EXP + 1))
-		return ND_HIST_BUCKETS - 1;
-	e = log2_u64(v);
-	i = ((e - ND_HIST_SUB_BITS + 1) << ND_HIST_SUB_BITS) +
-	    ((v >> (e - ND_HIST_SUB_BITS)) & ((1 << ND_HIST_SUB_BITS) - 1));
-	/* 6.1's verifier loses the bound when clang folds the arithmetic above */
-	asm volatile("" : "+r"(i));
-	return i < ND_HIST_BUCKETS ? i : ND_HIST_BUCKETS - 1;
+static __always_inline u64 hist_index(u64 v)
+{
+	u64 i;
+	u32 e;
+
+	if (v < (1 << ND_HIST_SUB_BITS)) {
+		i = v;
+	} else if (v >> (ND_HIST_MAX_EXP + 1)) {
+		i = ND_HIST_BUCKETS - 1;
+	} else {
+		e = log2_u64(v);
+		i = ((e - ND_HIST_SUB_BITS + 1) << ND_HIST_SUB_BITS) +
+		    ((v >> (e - ND_HIST_SUB_BITS)) & ((1 << ND_HIST_SUB_BITS) - 1));
+	}
+	BELOW(i, ND_HIST_BUCKETS);
+	return i;
 }
 
-static __always_inline u32 lat_index(u64 ns)
+static __always_inline u64 lat_index(u64 ns)
 {
-	u64 us = ns / 1000, d;
-	u32 s;
+	u64 us = ns / 1000, d, s;
 
 	if (us < cfg_lat_min_us)
 		return ND_LAT_BELOW;
 	d = (us - cfg_lat_min_us) >> (cfg_lat_shift & 63);
 	s = d ? log2_u64(d) + 1 : 0;
-	asm volatile("" : "+r"(s));
-	return s < ND_LAT_IN ? s : ND_LAT_ABOVE;
+	if (s >= ND_LAT_IN)
+		s = ND_LAT_ABOVE;
+	BELOW(s, ND_LAT_SLOTS);
+	return s;
 }
 
 /*
@@ -70,7 +83,7 @@ static __always_inline void add(u64 *to, u64 n, int shared)
 
 static __always_inline void hist_add(struct nd_hist *h, u64 ns, int shared)
 {
-	u32 i = hist_index(ns);
+	u64 i = hist_index(ns);
 
 	add(&h->sum_ns, ns, shared);
 	add(&h->bucket[i], 1, shared);

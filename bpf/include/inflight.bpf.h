@@ -38,8 +38,7 @@ static __always_inline struct nd_ctrl *ctrl_of(struct request *rq, u32 *instance
 	return bpf_map_lookup_elem(&ctrls, instance);
 }
 
-static __always_inline void learn_queue(struct request *rq, struct request_queue *q,
-					struct nd_ctrl *ctrl)
+static __always_inline void learn_queue(struct request_queue *q, struct nd_ctrl *ctrl)
 {
 	struct nd_queue *e = queue_entry(q);
 	u32 io = q->queuedata ? 1 : 0;
@@ -161,70 +160,68 @@ static __always_inline void finish_total(struct nd_cell *c, u32 at, u64 total, u
 	hist_add(&c->hist[at], total, shared);
 	add(&c->bytes, bytes, shared);
 	if (cfg_lat) {
-		u32 i = lat_index(total);
-
-		if (i < ND_LAT_SLOTS)
-			add(&c->lat[i], 1, shared);
+		add(&c->lat[lat_index(total)], 1, shared);
 	}
 }
 
 /*
- * Drops the points that were not observed, or that do not belong between their neighbours, and says
- * which are left. The rules (src/path/timeline.rs has them too, for --commands):
+ * Drops the points that were not observed, or that do not belong between their neighbours; what is
+ * left stands in s->saw. The rules:
  *  - a doorbell after the CQE is the submitting function's late return, not the doorbell;
  *  - an interrupt before the doorbell was already running for other commands;
  *  - anything else out of order is counted as negative.
+ *
+ * The pattern is kept in the map, not in a register: the verifier would follow each of its 128
+ * values through all that comes after (half a million instructions instead of some thousands).
  */
-static __always_inline u32 settle(struct nd_slot *s, u64 complete)
+static __always_inline void settle(struct nd_slot *s, u64 complete)
 {
-	u64 prev = s->setup_out_ns, start = s->start_ns;
-	u32 saw = 0;
+	volatile u8 *saw = &s->saw;
+	u64 prev = s->setup_out_ns, begin = prev;
 
+	*saw = 0;
 	if (cfg_mode == ND_MODE_FINE) {
-		u64 in = s->setup_in_ns;
-
-		if (in && in <= prev)
-			saw |= ND_SAW_SETUP_IN;
-		else if (in)
+		if (s->setup_in_ns && s->setup_in_ns <= prev) {
+			*saw |= ND_SAW_SETUP_IN;
+			begin = s->setup_in_ns;
+		} else if (s->setup_in_ns) {
 			count(ND_NEGATIVE);
-		if (start && start <= (saw ? in : prev))
-			saw |= ND_SAW_START;
-		else if (start)
-			count(ND_NEGATIVE);
+		}
 		if (s->issue_ns && s->issue_ns >= prev && s->issue_ns <= complete) {
-			saw |= ND_SAW_ISSUE;
+			*saw |= ND_SAW_ISSUE;
 			prev = s->issue_ns;
 		} else if (s->issue_ns) {
 			count(ND_NEGATIVE);
 		}
-	} else if (start && start <= prev) {
-		saw |= ND_SAW_START;
-	} else if (start) {
+	}
+	if (s->start_ns && s->start_ns <= begin)
+		*saw |= ND_SAW_START;
+	else if (s->start_ns)
+		count(ND_NEGATIVE);
+	if (s->cqe_ns && s->cqe_ns >= prev && s->cqe_ns <= complete) {
+		*saw |= ND_SAW_CQE;
+		complete = s->cqe_ns;
+	} else if (s->cqe_ns) {
 		count(ND_NEGATIVE);
 	}
-	if (s->cqe_ns && s->cqe_ns >= prev && s->cqe_ns <= complete)
-		saw |= ND_SAW_CQE;
-	else if (s->cqe_ns)
-		count(ND_NEGATIVE);
 	if (s->doorbell_ns) {
 		if (s->doorbell_ns < prev) {
 			count(ND_NEGATIVE);
-		} else if (s->doorbell_ns > (saw & ND_SAW_CQE ? s->cqe_ns : complete)) {
+		} else if (s->doorbell_ns > complete) {
 			count(ND_LATE_DOORBELL);
 		} else {
-			saw |= ND_SAW_DOORBELL;
+			*saw |= ND_SAW_DOORBELL;
 			prev = s->doorbell_ns;
 		}
 	}
 	if (cfg_mode == ND_MODE_FINE && s->irq_ns) {
 		if (s->irq_ns < prev)
 			count(ND_EARLY_IRQ);
-		else if (saw & ND_SAW_CQE && s->irq_ns <= s->cqe_ns)
-			saw |= ND_SAW_IRQ;
+		else if (*saw & ND_SAW_CQE && s->irq_ns <= complete)
+			*saw |= ND_SAW_IRQ;
 		else
 			count(ND_NEGATIVE);
 	}
-	return saw;
 }
 
 static __always_inline void stages_cheap(struct nd_cell *c, struct nd_slot *s, u64 complete,
@@ -245,10 +242,10 @@ static __always_inline void stages_cheap(struct nd_cell *c, struct nd_slot *s, u
 	finish_total(c, ND_STAGES_CHEAP - 1, complete - first, s->bytes, shared);
 }
 
-static __always_inline void stages_fine(struct nd_cell *c, struct nd_slot *s, u64 end, u32 saw,
-					int shared)
+static __always_inline void stages_fine(struct nd_cell *c, struct nd_slot *s, u64 last, u64 end,
+					u32 saw, int shared)
 {
-	u64 from, first, last = s->complete_ns;
+	u64 from, first;
 	u32 at;
 
 	if (saw & ND_SAW_START) {
@@ -294,8 +291,14 @@ static __always_inline void finish(struct nd_slot *s, u64 complete, u64 end, int
 
 	s->state = ND_FREE;
 	s->rq = 0;
-	if (cfg_mode != ND_MODE_TOTAL)
-		saw = settle(s, complete);
+	if (complete < s->setup_out_ns) {
+		count(ND_NEGATIVE);
+		complete = s->setup_out_ns;
+	}
+	if (cfg_mode != ND_MODE_TOTAL) {
+		settle(s, complete);
+		saw = *(volatile u8 *)&s->saw;
+	}
 	if (end) {
 		if (end >= complete)
 			saw |= ND_SAW_END;
@@ -311,7 +314,7 @@ static __always_inline void finish(struct nd_slot *s, u64 complete, u64 end, int
 		return;
 	}
 	if (cfg_mode == ND_MODE_FINE)
-		stages_fine(c, s, end, saw, shared);
+		stages_fine(c, s, complete, end, saw, shared);
 	else if (cfg_mode == ND_MODE_CHEAP)
 		stages_cheap(c, s, complete, saw, shared);
 	else

@@ -41,7 +41,7 @@ static __always_inline int on_start(struct request *rq)
 		ctrl = ctrl_of(rq, &instance);
 		if (!ctrl || !ctrl->stride)
 			return 0;
-		learn_queue(rq, q, ctrl);
+		learn_queue(q, ctrl);
 	}
 	if (!e->queues)
 		return 0;
@@ -190,7 +190,7 @@ static __always_inline int on_setup_out(struct request *rq, struct nvme_command 
 		cpu->count[ND_UNTRACKED]++;
 		return 0;
 	}
-	learn_queue(rq, q, ctrl);
+	learn_queue(q, ctrl);
 	index = slot_index(ctrl->base, ctrl->stride, qid, tag);
 	s = slot_at(index);
 	if (!s) {

@@ -39,22 +39,34 @@ fn read_line(path: &Path) -> Option<String> {
     (!line.is_empty()).then(|| line.to_owned())
 }
 
+const CAP_SYS_ADMIN: u64 = 1 << 21;
+const CAP_PERFMON: u64 = 1 << 38;
+const CAP_BPF: u64 = 1 << 39;
+
+/// The effective capabilities of this process; all where proc can't tell (the load will).
+fn capabilities() -> u64 {
+    Process::myself()
+        .and_then(|me| me.status())
+        .map_or(u64::MAX, |status| status.capeff)
+}
+
 /// Capabilities that tracing needs and this process lacks, by name. Empty: may trace.
 ///
 /// CAP_SYS_ADMIN stands in for both (capabilities(7)).
 pub fn missing_capabilities() -> Vec<&'static str> {
-    const SYS_ADMIN: u64 = 1 << 21;
-    const NEEDED: [(u64, &str); 2] = [(1 << 38, "CAP_PERFMON"), (1 << 39, "CAP_BPF")];
-    // Without proc nothing is known; the load will tell.
-    let Ok(status) = Process::myself().and_then(|me| me.status()) else {
-        return Vec::new();
-    };
-    if status.capeff & SYS_ADMIN != 0 {
+    let have = capabilities();
+    if have & CAP_SYS_ADMIN != 0 {
         return Vec::new();
     }
-    NEEDED
+    let needed = [(CAP_BPF, "CAP_BPF"), (CAP_PERFMON, "CAP_PERFMON")];
+    needed
         .iter()
-        .filter(|(bit, _)| status.capeff & bit == 0)
+        .filter(|(bit, _)| have & bit == 0)
         .map(|&(_, name)| name)
         .collect()
+}
+
+/// Whether the kernel lets this process look up the BTF of modules (bpf_btf_get_fd_by_id).
+pub fn may_read_module_btf() -> bool {
+    capabilities() & CAP_SYS_ADMIN != 0
 }

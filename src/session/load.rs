@@ -24,6 +24,7 @@ use crate::abi::skel::OpenNvmeDeepSkel;
 use crate::abi::skel::types::rodata;
 use crate::exit::Failure;
 use crate::exit::Kind;
+use crate::host::may_read_module_btf;
 use crate::host::missing_capabilities;
 use crate::nvme::opcode::QueueKind;
 use crate::options::Filter;
@@ -126,6 +127,13 @@ fn load_failure(error: &libbpf_rs::Error) -> Error {
     let missing = missing_capabilities();
     if error.kind() == ErrorKind::PermissionDenied && !missing.is_empty() {
         return not_allowed(&missing);
+    }
+    if !may_read_module_btf() {
+        return Failure::error(
+            Kind::Privilege,
+            "the NVMe driver is a module, and the kernel lets only CAP_SYS_ADMIN look up the BTF \
+             of modules, which this process does not have: run it as root (sudo)",
+        );
     }
     let detail = libbpf_log::last_complaint()
         .map(|l| format!(" ({l})"))

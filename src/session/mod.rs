@@ -121,7 +121,8 @@ impl<'obj> Session<'obj> {
     /// counted is seen to its end.
     ///
     /// # Errors
-    /// Where a hook that every cut needs can't be attached. Others become rejections.
+    /// Where a hook can't be attached that every cut needs, or that the programs were loaded to
+    /// finish commands at. Others become rejections.
     pub fn attach(&mut self) -> Result<()> {
         let mut order = self.plan.hooks.clone();
         order.sort_by_key(|&h| CATALOG[h].milestone == Some(Milestone::SetupOut));
@@ -132,7 +133,7 @@ impl<'obj> Session<'obj> {
                 Err(error)
                     if matches!(
                         hook.milestone,
-                        Some(Milestone::SetupOut | Milestone::Complete)
+                        Some(Milestone::SetupOut | Milestone::Complete | Milestone::End)
                     ) =>
                 {
                     return Err(load::attach_failure(hook, &error));

@@ -1,0 +1,314 @@
+//! The built binary as a user meets it: words in, exit code, stdout and stderr out. Needs neither
+//! root nor an NVMe device; what depends on them is asked only where it has one answer.
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    clippy::print_stderr,
+    reason = "tests"
+)]
+
+use std::ffi::OsStr;
+use std::fs;
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::PermissionsExt;
+use std::path::Path;
+use std::path::PathBuf;
+use std::process::Command;
+
+use tempfile::TempDir;
+
+const BINARY: &str = env!("CARGO_BIN_EXE_nvme-deep");
+
+/// What a run left behind.
+struct Ran {
+    words: String,
+    code: Option<i32>,
+    out: String,
+    err: String,
+}
+
+impl Ran {
+    fn from(command: &mut Command) -> Self {
+        let words = format!("{command:?}");
+        // the width of the terminal that runs the tests is not theirs
+        let output = command.env("COLUMNS", "100").output().unwrap();
+        let [out, err] = [output.stdout, output.stderr].map(|b| String::from_utf8(b).unwrap());
+        assert!(!err.contains("panicked"), "{words}: {err}");
+        assert!(output.status.code().is_some(), "{words}: {}", output.status);
+        let code = output.status.code();
+        Self {
+            words,
+            code,
+            out,
+            err,
+        }
+    }
+
+    /// A refusal: this code, nothing on stdout, and of us one sentence on stderr (clap adds a blank
+    /// line and where to find help).
+    fn refuses(&self, code: i32, says: &str) {
+        let Self {
+            words, out, err, ..
+        } = self;
+        assert_eq!(self.code, Some(code), "{words}: {err}");
+        assert_eq!(out, "", "{words}");
+        assert!(err.contains(says), "{words} does not say `{says}`: {err}");
+        let first = err.lines().next().unwrap_or_default();
+        if first.starts_with("nvme-deep: ") {
+            assert_eq!(err.lines().count(), 1, "{words}: {err}");
+        } else {
+            assert!(first.starts_with("error: "), "{words}: {err}");
+            assert!(
+                err.trim_end().ends_with("try '--help'."),
+                "{words}: where is help? {err}"
+            );
+        }
+        assert!(err.ends_with('\n'), "{words}: {err}");
+    }
+}
+
+fn run(words: &str) -> Ran {
+    Ran::from(Command::new(BINARY).args(words.split_whitespace()))
+}
+
+/// Effective capabilities of a child of this process.
+fn capabilities(as_whom: &mut Command) -> u64 {
+    let output = as_whom
+        .args([
+            "sed",
+            "-n",
+            "s/^CapEff:[[:space:]]*//p",
+            "/proc/self/status",
+        ])
+        .output()
+        .unwrap();
+    let text = String::from_utf8(output.stdout).unwrap();
+    u64::from_str_radix(text.trim(), 16).unwrap()
+}
+
+fn may_trace(capeff: u64) -> bool {
+    let has = |bit: u32| capeff >> bit & 1 == 1;
+    has(21) || (has(38) && has(39))
+}
+
+fn has_nvme() -> bool {
+    fs::read_dir("/sys/class/nvme").is_ok_and(|mut dir| dir.next().is_some())
+}
+
+#[test]
+fn help_is_an_answer_and_tells_the_commands_and_the_exit_codes() {
+    for words in ["--help", "-h", "help"] {
+        let ran = run(words);
+        assert_eq!((ran.code, ran.err.as_str()), (Some(0), ""), "{words}");
+        assert!(ran.out.contains("latency"), "{}", ran.out);
+        let text = ran.out.split_whitespace().collect::<Vec<_>>().join(" ");
+        for exit in [
+            "0 done or told to stop",
+            "1 failed while running",
+            "2 wrong usage",
+            "4 not allowed",
+            "5 the kernel lacks what is needed",
+            "6 no such NVMe device",
+        ] {
+            assert!(text.contains(exit), "{words} does not say `{exit}`: {text}");
+        }
+    }
+}
+
+#[test]
+fn the_help_of_latency_tells_every_flag() {
+    let flags = [
+        "--stages",
+        "--duration",
+        "--delta",
+        "--hist",
+        "--ctrl",
+        "--nsid",
+        "--opcode",
+        "--qid",
+        "--no-admin",
+        "--lat-min-us",
+        "--lat-shift",
+        "--split-size",
+        "-j, --json",
+        "--commands",
+        "--color",
+        "-v, --verbose",
+        "-h, --help",
+        "[INTERVAL]",
+        "[COUNT]",
+    ];
+    for words in ["latency --help", "latency -h", "help latency"] {
+        let ran = run(words);
+        assert_eq!((ran.code, ran.err.as_str()), (Some(0), ""), "{words}");
+        // what stands further in is text
+        let listed: Vec<&str> = ran
+            .out
+            .lines()
+            .filter(|l| l.starts_with("  "))
+            .map(|l| l.strip_prefix("      ").unwrap_or(&l[2..]))
+            .filter(|l| l.starts_with(['-', '[']))
+            .collect();
+        for flag in flags {
+            let here = listed.iter().any(|l| l.starts_with(flag));
+            assert!(here, "{words} does not list {flag}: {}", ran.out);
+        }
+        assert_eq!(
+            listed.len(),
+            flags.len(),
+            "this test knows every flag: {listed:?}"
+        );
+        for line in ran.out.lines() {
+            assert!(line.chars().count() <= 100, "{words}: too wide: {line}");
+        }
+    }
+}
+
+#[test]
+fn the_version_is_that_of_the_package() {
+    let ran = run("--version");
+    let want = format!("nvme-deep {}\n", env!("CARGO_PKG_VERSION"));
+    assert_eq!((ran.code, ran.out, ran.err), (Some(0), want, String::new()));
+}
+
+#[test]
+fn wrong_usage_ends_with_2_and_says_what_was_wrong() {
+    for (words, says) in [
+        ("latency --wibble", "--wibble"),
+        ("latency --stage", "--stages"),
+        ("wibble", "wibble"),
+        ("latency --opcode raed", "did you mean `read`"),
+        ("latency --opcode 0x100", "0x100"),
+        ("latency 0", "above zero"),
+        ("latency 0s", "above zero"),
+        ("latency 5x", "`x` is not a unit of time"),
+        ("latency 1ms", "at least 10ms"),
+        ("latency 1 0", "0"),
+        ("latency 1 1 1", "'1'"),
+        ("latency --delta", "<INTERVAL"),
+        ("latency --commands", "--json"),
+        ("latency --ctrl nvme0n1", "--nsid"),
+        ("latency --ctrl nvme256", "nvme256"),
+        ("latency --nsid one", "one"),
+        ("latency --qid 65536", "65536"),
+        ("latency --no-admin --qid 0", "--no-admin"),
+        ("latency --lat-shift 21", "20"),
+        ("latency --lat-min-us 99999999999", "hour"),
+        ("latency --stages=coarse", "fine"),
+        ("latency --color sometimes", "never"),
+        ("latency --duration 99999999999999999999999999s", "year"),
+        ("latency --duration 2parsecs", "`parsecs`"),
+    ] {
+        run(words).refuses(2, says);
+    }
+}
+
+#[test]
+fn a_controller_is_its_name_or_its_number_and_nothing_like_it() {
+    for wrong in ["nvmenvme0", "+1", "nvme+1", "nvme", "nvme-1", "0x1"] {
+        run(&format!("latency --ctrl {wrong}")).refuses(2, "is not a controller");
+    }
+}
+
+#[test]
+fn no_command_at_all_is_wrong_usage_and_gets_the_help_on_stderr() {
+    let ran = run("");
+    assert_eq!((ran.code, ran.out.as_str()), (Some(2), ""));
+    assert!(ran.err.contains("Usage: nvme-deep"), "{}", ran.err);
+}
+
+#[test]
+fn words_that_are_no_text_are_refused_and_not_a_crash() {
+    let garbage = OsStr::from_bytes(b"\xff\xfe");
+    for flag in ["--ctrl", "--opcode", "--duration"] {
+        let ran = Ran::from(Command::new(BINARY).arg("latency").arg(flag).arg(garbage));
+        ran.refuses(2, "UTF-8");
+    }
+}
+
+#[test]
+fn wrong_usage_is_told_before_anything_is_looked_at() {
+    // whatever this machine has or allows
+    run("latency --ctrl nvme0 --opcode raed").refuses(2, "raed");
+}
+
+#[test]
+fn names_with_underscores_are_understood_too() {
+    // in nvme_latency they are spelt so; a usage error would end with 2
+    let ran = run("latency --lat_min_us 20 --lat_shift 2 --split_size --ctrl_id 255");
+    assert!(matches!(ran.code, Some(4 | 6)), "{}", ran.err);
+    assert_eq!(ran.out, "");
+}
+
+#[test]
+fn a_machine_without_nvme_says_so_to_those_who_may_trace() {
+    if has_nvme() {
+        eprintln!("not asked: this machine has NVMe");
+        return;
+    }
+    let capeff = capabilities(&mut Command::new("env"));
+    for words in [
+        "latency",
+        "latency 1 1 --json",
+        "latency --stages=fine --duration 1s",
+    ] {
+        let ran = run(words);
+        if may_trace(capeff) {
+            ran.refuses(6, "no NVMe controller");
+        } else {
+            ran.refuses(4, "root");
+        }
+    }
+}
+
+#[test]
+fn a_controller_that_is_not_there_is_no_device_or_no_permission() {
+    let ran = run("latency --ctrl nvme255 --duration 1s");
+    assert!(matches!(ran.code, Some(4 | 6)), "{}", ran.err);
+    ran.refuses(ran.code.unwrap(), "");
+}
+
+/// A copy of the binary where anybody can run it: the build directory may be private.
+fn public_copy() -> (TempDir, PathBuf) {
+    let dir = TempDir::new().unwrap();
+    fs::set_permissions(dir.path(), PermissionsExt::from_mode(0o755)).unwrap();
+    let copy = dir.path().join("nvme-deep");
+    fs::copy(BINARY, &copy).unwrap();
+    fs::set_permissions(&copy, PermissionsExt::from_mode(0o755)).unwrap();
+    (dir, copy)
+}
+
+#[test]
+fn without_privileges_it_ends_with_4_and_names_the_capabilities() {
+    let unprivileged: &[&str] = if capabilities(&mut Command::new("env")) == 0 {
+        &["env"]
+    } else if Path::new("/usr/bin/setpriv").exists() {
+        &[
+            "setpriv",
+            "--reuid",
+            "65534",
+            "--clear-groups",
+            "--inh-caps=-all",
+        ]
+    } else {
+        eprintln!("not asked: this process is privileged, and there is no setpriv");
+        return;
+    };
+    let (_dir, copy) = public_copy();
+    let as_nobody = || {
+        let mut command = Command::new(unprivileged[0]);
+        command.args(&unprivileged[1..]);
+        command
+    };
+    assert_eq!(capabilities(&mut as_nobody()), 0);
+    for words in [["latency"].as_slice(), &["latency", "--json", "1", "1"]] {
+        let ran = Ran::from(as_nobody().arg(&copy).args(words));
+        ran.refuses(4, "CAP_BPF");
+        assert!(ran.err.contains("CAP_PERFMON"), "{}", ran.err);
+    }
+    // what can be answered without privileges is
+    Ran::from(as_nobody().arg(&copy).args(["latency", "5x"])).refuses(2, "`x`");
+    let help = Ran::from(as_nobody().arg(&copy).arg("--help"));
+    assert_eq!(help.code, Some(0));
+}

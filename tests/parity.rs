@@ -1,0 +1,237 @@
+//! The BPF side's arithmetic against the Rust side's: the very C code of bpf/include, compiled for
+//! this machine by tests/parity/harness.c, answers the same questions as the library.
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    reason = "tests"
+)]
+
+#[path = "parity/command.rs"]
+mod command;
+
+use std::env;
+use std::fs;
+use std::io::Write;
+use std::path::Path;
+use std::path::PathBuf;
+use std::process::Command;
+use std::process::Stdio;
+use std::process::id;
+use std::sync::LazyLock;
+use std::thread;
+
+use nvme_deep::abi;
+use nvme_deep::abi::COUNTS;
+use nvme_deep::abi::Count;
+use nvme_deep::abi::RowKey;
+use nvme_deep::hist;
+use nvme_deep::lat_buckets;
+use nvme_deep::lat_buckets::LatBuckets;
+use nvme_deep::nvme::opcode::Opcode;
+use nvme_deep::nvme::opcode::QueueKind;
+use nvme_deep::path::milestone::Milestone;
+use nvme_deep::path::milestone::Milestone::*;
+use nvme_deep::path::stage::Cut;
+use nvme_deep::probe::catalog::CATALOG;
+
+/// The harness, built once a process.
+static HARNESS: LazyLock<PathBuf> = LazyLock::new(|| {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let dir = Path::new(env!("CARGO_TARGET_TMPDIR"));
+    let (fresh, done) = (dir.join(format!("parity-{}", id())), dir.join("parity"));
+    let cc = env::var_os("CC").unwrap_or_else(|| "cc".into());
+    let build = Command::new(&cc)
+        .args(["-std=gnu11", "-O2", "-w", "-o"])
+        .arg(&fresh)
+        .arg("-I")
+        .arg(root.join("bpf/include"))
+        .arg(root.join("tests/parity/harness.c"))
+        .output()
+        .unwrap_or_else(|e| panic!("this test needs a C compiler, and {cc:?} does not run: {e}"));
+    let complaint = String::from_utf8_lossy(&build.stderr);
+    assert!(
+        build.status.success(),
+        "{cc:?} refuses the harness:\n{complaint}"
+    );
+    // another process may be at it too
+    fs::rename(&fresh, &done).unwrap();
+    done
+});
+
+/// One answer line a question line.
+fn ask(questions: &[String]) -> Vec<String> {
+    let mut child = Command::new(&*HARNESS)
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .spawn()
+        .expect("the harness runs");
+    let mut stdin = child.stdin.take().unwrap();
+    let text = questions.join("\n") + "\n";
+    let writer = thread::spawn(move || stdin.write_all(text.as_bytes()));
+    let output = child.wait_with_output().unwrap();
+    assert!(output.status.success(), "the harness: {}", output.status);
+    writer.join().unwrap().unwrap();
+    let answers: Vec<String> = String::from_utf8(output.stdout)
+        .unwrap()
+        .lines()
+        .map(Into::into)
+        .collect();
+    assert_eq!(answers.len(), questions.len());
+    answers
+}
+
+fn numbers<T: ToString>(what: &str, numbers: &[T]) -> String {
+    let words: Vec<String> = numbers.iter().map(T::to_string).collect();
+    format!("{what} {}", words.join(" "))
+}
+
+/// splitmix64: the same cases in every run.
+struct Random(u64);
+
+impl Random {
+    fn next(&mut self) -> u64 {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let z = (self.0 ^ (self.0 >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        let z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        z ^ (z >> 31)
+    }
+
+    fn below(&mut self, n: u64) -> u64 {
+        self.next() % n
+    }
+
+    /// As likely short as long.
+    fn any_size(&mut self) -> u64 {
+        let shift = self.below(64);
+        self.next() >> shift
+    }
+
+    /// A latency up to 2^`bits`; zero now and then.
+    fn step(&mut self, bits: u64) -> u64 {
+        let shift = 64 - bits + self.below(bits);
+        if self.below(8) == 0 {
+            0
+        } else {
+            self.next() >> shift
+        }
+    }
+}
+
+fn edges(of: impl IntoIterator<Item = u64>) -> impl Iterator<Item = u64> {
+    of.into_iter()
+        .flat_map(|v| [v.saturating_sub(1), v, v.saturating_add(1)])
+}
+
+#[test]
+fn both_sides_find_the_same_histogram_bucket_for_every_value() {
+    let mut random = Random(1);
+    let bounds = (0..hist::BUCKETS).flat_map(|b| [hist::bounds(b).0, hist::bounds(b).1]);
+    let powers = (0..64).map(|e| 1_u64 << e);
+    let values: Vec<u64> = edges(bounds)
+        .chain(edges(powers))
+        .chain((0..20_000).map(|_| random.any_size()))
+        .collect();
+    let questions: Vec<String> = values.iter().map(|v| format!("hist {v}")).collect();
+    for (value, answer) in values.iter().zip(ask(&questions)) {
+        assert_eq!(answer, hist::index(*value).to_string(), "{value} ns");
+    }
+}
+
+#[test]
+fn both_sides_find_the_same_slot_of_the_latency_table_for_every_value() {
+    let mut random = Random(2);
+    let mut cases = vec![];
+    for min_us in [0, 1, 20, 1000, 3_600_000_000_u32] {
+        for shift in [0, 1, 4, 20] {
+            let table = LatBuckets { min_us, shift };
+            assert_eq!(table.validate(), Ok(()));
+            let ends = (0..lat_buckets::DOUBLING).flat_map(|s| [table.low(s), table.high(s)]);
+            let ends = edges(ends.map(|us| us.saturating_mul(1000)));
+            cases.extend(ends.map(|ns| (table, ns)));
+            cases.extend((0..1000).map(|_| (table, random.any_size())));
+        }
+    }
+    let questions: Vec<String> = cases
+        .iter()
+        .map(|(t, ns)| format!("lat {} {} {ns}", t.min_us, t.shift))
+        .collect();
+    for ((table, ns), answer) in cases.iter().zip(ask(&questions)) {
+        let want = table.index(ns / 1000).to_string();
+        assert_eq!(answer, want, "{ns} ns in {table:?}");
+    }
+}
+
+#[test]
+fn both_sides_have_the_same_limits_and_layouts() {
+    let bit = |m: Milestone| u64::from(m.pattern_bit().unwrap());
+    let pairs: [(&str, u64); 34] = [
+        ("ND_HIST_SUB_BITS", hist::SUB_BITS.into()),
+        ("ND_HIST_MAX_EXP", hist::MAX_EXP.into()),
+        ("ND_HIST_BUCKETS", hist::BUCKETS as u64),
+        ("ND_LAT_IN", lat_buckets::DOUBLING as u64),
+        ("ND_LAT_BELOW", lat_buckets::BELOW as u64),
+        ("ND_LAT_ABOVE", lat_buckets::ABOVE as u64),
+        ("ND_LAT_SLOTS", lat_buckets::SLOTS as u64),
+        ("ND_MAX_CTRLS", abi::MAX_CTRLS.into()),
+        ("ND_MAX_LIST", abi::MAX_LIST as u64),
+        ("ND_ROW_BITS", abi::MAX_ROWS.ilog2().into()),
+        ("ND_MAX_ROWS", abi::MAX_ROWS.into()),
+        ("ND_KEY_NSID_MASK", abi::NSID_MASK.into()),
+        ("ND_HOOK_MAX", CATALOG.len() as u64),
+        ("ND_COUNT_MAX", COUNTS.len() as u64),
+        ("ND_LATE_DOORBELL", Count::LateDoorbell as u64),
+        ("ND_EARLY_IRQ", Count::EarlyIrq as u64),
+        ("ND_NEGATIVE", Count::Negative as u64),
+        ("ND_STAGES_TOTAL", Cut::Total.histograms() as u64),
+        ("ND_STAGES_CHEAP", Cut::Cheap.histograms() as u64),
+        ("ND_STAGES_FINE", Cut::Fine.histograms() as u64),
+        ("ND_SAW_START", bit(Start)),
+        ("ND_SAW_SETUP_IN", bit(SetupIn)),
+        ("ND_SAW_ISSUE", bit(Issue)),
+        ("ND_SAW_DOORBELL", bit(Doorbell)),
+        ("ND_SAW_IRQ", bit(Irq)),
+        ("ND_SAW_CQE", bit(Cqe)),
+        ("ND_SAW_END", bit(End)),
+        ("ND_CELL_HEAD", abi::CELL_HEAD as u64),
+        ("ND_SLOT_CHEAP", abi::SLOT_CHEAP as u64),
+        ("ND_SLOT_FINE", abi::SLOT_FINE as u64),
+        (
+            "sizeof(struct nd_cell)",
+            abi::cell_bytes(Cut::Fine).try_into().unwrap(),
+        ),
+        ("sizeof(struct nd_start)", abi::START_BYTES as u64),
+        ("sizeof(struct nd_cpu)", abi::CPU_BYTES as u64),
+        (
+            "sizeof(struct nd_ctrl)",
+            abi::ctrl_value(0, 0, 0).len() as u64,
+        ),
+    ];
+    let questions: Vec<String> = pairs.iter().map(|p| format!("constant {}", p.0)).collect();
+    for ((name, rust), answer) in pairs.iter().zip(ask(&questions)) {
+        assert_eq!(answer, rust.to_string(), "{name}");
+    }
+}
+
+#[test]
+fn a_row_key_packed_by_the_c_macros_comes_apart_in_rust() {
+    let mut random = Random(3);
+    let parts: Vec<[u64; 6]> = (0..2000)
+        .map(|_| [256, 1 << 24, 256, 2, 4, 128].map(|n| random.below(n)))
+        .collect();
+    let questions: Vec<String> = parts.iter().map(|p| numbers("pack", p)).collect();
+    for (&[ctrl, nsid, code, admin, class, pattern], answer) in parts.iter().zip(ask(&questions)) {
+        let queue = [QueueKind::Io, QueueKind::Admin][admin as usize];
+        let code = code as u8;
+        let row = RowKey {
+            ctrl: ctrl as u32,
+            nsid: nsid as u32,
+            opcode: Opcode { queue, code },
+            class: class as u8,
+        };
+        assert_eq!(
+            RowKey::unpack(answer.parse().unwrap()),
+            (row, pattern as u8)
+        );
+    }
+}

@@ -1,0 +1,385 @@
+//! Closing a command: `finish()` of bpf/include/inflight.bpf.h against src/path.
+
+use std::mem::take;
+
+use nvme_deep::abi::COUNTS;
+use nvme_deep::abi::CommandRecord;
+use nvme_deep::abi::Count;
+use nvme_deep::abi::RowKey;
+use nvme_deep::hist;
+use nvme_deep::lat_buckets::LatBuckets;
+use nvme_deep::path::milestone::Milestone;
+use nvme_deep::path::milestone::Milestone::*;
+use nvme_deep::path::stage::Cut;
+use nvme_deep::path::timeline::Timeline;
+
+use super::Random;
+use super::ask;
+use super::numbers;
+
+/// A row key without a pattern.
+const KEY: u64 = 1 << 51 | 3 << 43 | 7 << 19 | 2 << 11 | 1 << 8;
+
+/// How a command comes to its end.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Way {
+    /// blk-mq ends it.
+    Ended,
+    /// It completed, but blk-mq took it back: `finish(s, s->complete_ns, 0, 1)`.
+    Requeued,
+    /// No hook sees the end: the driver's completion finishes it, `finish(s, now, 0, 0)`.
+    Completed,
+}
+
+/// A command: its points in the order of [`Milestone::ALL`], zero where not seen.
+#[derive(Clone, Debug)]
+struct Case {
+    cut: Cut,
+    way: Way,
+    points: [u64; 9],
+    bytes: u32,
+    table: LatBuckets,
+}
+
+impl Case {
+    fn new(cut: Cut, way: Way, mut points: [u64; 9], random: &mut Random) -> Self {
+        if way != Way::Ended {
+            points[End as usize] = 0;
+        }
+        let looked_at: &[Milestone] = match cut {
+            Cut::Total => &[],
+            Cut::Cheap => &[Start, Doorbell, Cqe, End],
+            Cut::Fine => &[Start, SetupIn, Issue, Doorbell, Irq, Cqe, End],
+        };
+        for point in Milestone::ALL {
+            if !matches!(point, SetupOut | Complete) && !looked_at.contains(&point) {
+                points[point as usize] = 0;
+            }
+        }
+        let table = LatBuckets {
+            min_us: random.below(1000) as u32,
+            shift: random.below(21) as u32,
+        };
+        let bytes = random.next() as u32;
+        Self {
+            cut,
+            way,
+            points,
+            bytes,
+            table,
+        }
+    }
+
+    fn at(&self, point: Milestone) -> u64 {
+        self.points[point as usize]
+    }
+
+    fn question(&self) -> String {
+        let mode = match self.cut {
+            Cut::Total => 0,
+            Cut::Cheap => 1,
+            Cut::Fine => 2,
+        };
+        let [p @ .., complete, end] = self.points;
+        // on_complete() fills the slot's own field only where the end will finish the command
+        let kept = if self.way == Way::Completed {
+            0
+        } else {
+            complete
+        };
+        let mut words = vec![mode, u64::from(self.way == Way::Requeued)];
+        words.extend(p);
+        words.extend([kept, complete, end, KEY, self.bytes.into()]);
+        words.extend([self.table.min_us, self.table.shift].map(u64::from));
+        numbers("finish", &words)
+    }
+}
+
+/// What the C code made of it.
+#[derive(Debug, PartialEq, Eq)]
+struct Answer {
+    pattern: u8,
+    late_doorbell: u64,
+    early_irq: u64,
+    negative: u64,
+    /// Samples, last bucket in use, sum, maximum of each histogram.
+    hists: Vec<[u64; 4]>,
+}
+
+impl Answer {
+    fn dropped(&self) -> u64 {
+        self.late_doorbell + self.early_irq + self.negative
+    }
+}
+
+/// The record of `--commands` says the same, through the decoder that reads the ring.
+fn check_record(case: &Case, record: &str, line: &Timeline) {
+    let record: Vec<u8> = (0..record.len() / 2)
+        .map(|i| u8::from_str_radix(&record[2 * i..2 * i + 2], 16).unwrap())
+        .collect();
+    let record = CommandRecord::decode(&record).unwrap();
+    assert_eq!(record.timeline, *line, "{case:?}");
+    assert_eq!(record.bytes, case.bytes);
+    assert_eq!(record.row, RowKey::unpack(KEY).0);
+}
+
+/// Reads an answer, and checks what holds for every command whatever its points.
+fn read(case: &Case, line: &str) -> Answer {
+    let words: Vec<&str> = line.split(' ').collect();
+    let (record, words) = words.split_last().unwrap();
+    // a bucket that does not exist is -1
+    let words: Vec<u64> = words
+        .iter()
+        .map(|w| w.parse::<i128>().unwrap() as u64)
+        .collect();
+    let ([key, calls, state, rq, bytes], rest) = words.split_first_chunk().unwrap();
+    let (counts, rest) = rest.split_at(COUNTS.len());
+    let (&[lats, lat], rest) = rest.split_first_chunk().unwrap();
+    let hists: Vec<[u64; 4]> = rest[..36]
+        .chunks(4)
+        .map(|h| h.try_into().unwrap())
+        .collect();
+    let pattern = (*key & 0xff) as u8;
+    assert_eq!(
+        (*key & !0xff, *calls),
+        (KEY, 1),
+        "one row, and only the pattern added: {case:?}"
+    );
+    assert_eq!((*state, *rq), (0, 0), "the slot is free: {case:?}");
+    assert_eq!(*bytes, u64::from(case.bytes));
+
+    let line = Timeline::new(case.points, pattern);
+    let segments = line.segments(case.cut);
+    let segments = segments.unwrap_or_else(|| panic!("kept points are in order: {case:?}"));
+    let total = line.total(case.cut).unwrap();
+    let one = |ns: u64| [1, hist::index(ns) as u64, ns, ns];
+    let mut want = vec![[0, u64::MAX, 0, 0]; 9];
+    for segment in &segments {
+        want[segment.run.first] = one(segment.ns);
+    }
+    want[case.cut.total_index()] = one(total);
+    assert_eq!(hists, want, "{case:?} seen {pattern:#09b}");
+    if case.cut != Cut::Total {
+        let runs: Vec<_> = segments.iter().map(|s| s.run).collect();
+        assert_eq!(runs, case.cut.runs(pattern));
+        let sum: u64 = hists[..case.cut.total_index()].iter().map(|h| h[2]).sum();
+        assert_eq!(sum, total, "stages add up to the total: {case:?}");
+    }
+    let slot = case.table.index(total / 1000) as u64;
+    assert_eq!((lats, lat), (1, slot), "{case:?}");
+
+    assert_eq!(rest[36], 1, "one record a command");
+    check_record(case, record, &line);
+
+    let mut others = counts.to_vec();
+    let mut count = |what: Count| take(&mut others[what as usize]);
+    let (late_doorbell, early_irq) = (count(Count::LateDoorbell), count(Count::EarlyIrq));
+    let negative = count(Count::Negative);
+    assert!(
+        others.iter().all(|n| *n == 0),
+        "nothing else is counted: {counts:?}"
+    );
+    Answer {
+        pattern,
+        late_doorbell,
+        early_irq,
+        negative,
+        hists,
+    }
+}
+
+/// How the programs can be set up, but for a fine cut on a kernel without an end hook.
+const WAYS: [(Cut, Way); 5] = [
+    (Cut::Total, Way::Completed),
+    (Cut::Cheap, Way::Completed),
+    (Cut::Cheap, Way::Ended),
+    (Cut::Fine, Way::Ended),
+    (Cut::Fine, Way::Requeued),
+];
+
+/// Every point, one after the other; some at the same nanosecond.
+fn in_order(random: &mut Random) -> [u64; 9] {
+    let mut now = (1 << 45) + random.below(1 << 50);
+    [(); 9].map(|()| {
+        now += random.step(36);
+        now
+    })
+}
+
+/// Takes points away. The interrupt is only noted with the CQE, so it goes with it.
+fn with_holes(mut points: [u64; 9], random: &mut Random) -> [u64; 9] {
+    for point in Milestone::ALL {
+        if !matches!(point, SetupOut | Complete) && random.below(3) == 0 {
+            points[point as usize] = 0;
+        }
+    }
+    if points[Cqe as usize] == 0 {
+        points[Irq as usize] = 0;
+    }
+    points
+}
+
+/// The pattern of a command whose every observed point is kept but these.
+fn all_but(case: &Case, dropped: &[Milestone]) -> u8 {
+    Milestone::ALL
+        .into_iter()
+        .filter(|m| case.at(*m) != 0 && !dropped.contains(m))
+        .filter_map(Milestone::pattern_bit)
+        .fold(0, |pattern, bit| pattern | bit)
+}
+
+/// `n` commands in each of the ways, with points in order and half of them with holes; `change`
+/// spoils one, or says that it does not lend itself.
+fn cases(
+    ways: &[(Cut, Way)],
+    n: usize,
+    seed: u64,
+    change: impl Fn(&mut [u64; 9], &mut Random) -> bool,
+) -> Vec<Case> {
+    let mut random = Random(seed);
+    let mut cases = vec![];
+    for &(cut, way) in ways {
+        for i in 0..n {
+            let mut points = in_order(&mut random);
+            if i % 2 == 0 {
+                points = with_holes(points, &mut random);
+            }
+            let case = Case::new(cut, way, points, &mut random);
+            points = case.points;
+            if change(&mut points, &mut random) {
+                cases.push(Case { points, ..case });
+            }
+        }
+    }
+    assert!(cases.len() > n / 10, "the generator makes such cases");
+    cases
+}
+
+fn answers(cases: &[Case]) -> Vec<Answer> {
+    let questions: Vec<String> = cases.iter().map(Case::question).collect();
+    let lines = ask(&questions);
+    cases.iter().zip(lines).map(|(c, l)| read(c, &l)).collect()
+}
+
+/// All of them lose this point, and it is counted there.
+fn each_loses(cases: &[Case], point: Milestone, counted: [u64; 3]) {
+    for (case, answer) in cases.iter().zip(answers(cases)) {
+        assert_eq!(answer.pattern, all_but(case, &[point]), "{case:?}");
+        let got = [answer.late_doorbell, answer.early_irq, answer.negative];
+        assert_eq!(got, counted, "late doorbell, early irq, negative: {case:?}");
+    }
+}
+
+#[test]
+fn points_in_order_are_all_kept_and_nothing_is_counted() {
+    let cases = cases(&WAYS, 5000, 10, |_, _| true);
+    for (case, answer) in cases.iter().zip(answers(&cases)) {
+        assert_eq!(answer.pattern, all_but(case, &[]), "{case:?}");
+        assert_eq!(answer.dropped(), 0, "{case:?}");
+    }
+}
+
+#[test]
+fn a_doorbell_after_the_cqe_is_the_late_return_of_the_submitter() {
+    let cases = cases(&WAYS[1..], 3000, 11, |points, random| {
+        points[Doorbell as usize] = points[Cqe as usize] + 1 + random.step(30);
+        points[Cqe as usize] != 0
+    });
+    each_loses(&cases, Doorbell, [1, 0, 0]);
+}
+
+#[test]
+fn a_doorbell_after_the_completion_is_late_where_no_cqe_was_seen() {
+    let cases = cases(&WAYS[1..], 3000, 12, |points, random| {
+        points[Doorbell as usize] = points[Complete as usize] + 1 + random.step(30);
+        points[Cqe as usize] == 0
+    });
+    each_loses(&cases, Doorbell, [1, 0, 0]);
+}
+
+#[test]
+fn an_interrupt_before_the_doorbell_was_already_running_for_others() {
+    let cases = cases(&WAYS[3..], 3000, 13, |points, random| {
+        points[Irq as usize] = points[Doorbell as usize].saturating_sub(1 + random.step(40));
+        points[Doorbell as usize] != 0 && points[Cqe as usize] != 0
+    });
+    each_loses(&cases, Irq, [0, 1, 0]);
+}
+
+#[test]
+fn a_start_after_the_setup_is_counted_negative() {
+    let cases = cases(&WAYS[1..], 3000, 14, |points, random| {
+        points[Start as usize] = points[SetupOut as usize] + 1 + random.step(30);
+        true
+    });
+    each_loses(&cases, Start, [0, 0, 1]);
+}
+
+#[test]
+fn a_cqe_before_the_setup_is_counted_negative() {
+    let cases = cases(&WAYS[1..], 3000, 15, |points, random| {
+        points[Cqe as usize] = points[SetupOut as usize] - 1 - random.step(30);
+        points[Irq as usize] = 0;
+        true
+    });
+    each_loses(&cases, Cqe, [0, 0, 1]);
+}
+
+#[test]
+fn whatever_the_order_each_dropped_point_is_counted_once_and_by_its_rule() {
+    let cases = cases(&WAYS, 20_000, 16, |points, random| {
+        for i in (1..9).rev() {
+            points.swap(i, random.below(i as u64 + 1) as usize);
+        }
+        let (out, complete) = (points[SetupOut as usize], points[Complete as usize]);
+        out != 0 && out <= complete
+    });
+    // shuffling may have put a time where this cut has no point
+    let mut random = Random(17);
+    let cases: Vec<Case> = cases
+        .into_iter()
+        .map(|c| Case::new(c.cut, c.way, c.points, &mut random))
+        .collect();
+    for (case, answer) in cases.iter().zip(answers(&cases)) {
+        let kept = |m: Milestone| case.at(m) != 0 && m.seen_in(answer.pattern);
+        let lost = (all_but(case, &[]) & !answer.pattern).count_ones();
+        assert_eq!(answer.pattern & !all_but(case, &[]), 0, "{case:?}");
+        assert_eq!(answer.dropped(), u64::from(lost), "{case:?} {answer:?}");
+
+        let last = case.at(if kept(Cqe) { Cqe } else { Complete });
+        let late = case.at(Doorbell) > last;
+        assert_eq!(answer.late_doorbell, u64::from(late), "{case:?} {answer:?}");
+        assert!(!late || !kept(Doorbell), "{case:?}");
+
+        let before = [Doorbell, Issue].into_iter().find(|m| kept(*m));
+        let early = case.at(Irq) != 0 && case.at(Irq) < case.at(before.unwrap_or(SetupOut));
+        assert_eq!(answer.early_irq, u64::from(early), "{case:?} {answer:?}");
+        assert!(!early || !kept(Irq), "{case:?}");
+    }
+}
+
+#[test]
+fn a_fine_cut_without_an_end_hook_stops_at_the_completion() {
+    let cases = cases(&[(Cut::Fine, Way::Completed)], 2000, 18, |_, _| true);
+    for (case, answer) in cases.iter().zip(answers(&cases)) {
+        assert_eq!(answer.pattern, all_but(case, &[]), "{case:?}");
+    }
+}
+
+#[test]
+fn a_completion_before_the_setup_is_counted_negative_and_no_latency_of_centuries() {
+    for (cut, way) in WAYS {
+        let points = [0, 0, 5000, 0, 0, 0, 0, 4000, 0];
+        let case = Case::new(cut, way, points, &mut Random(19));
+        let line = &ask(&[case.question()])[0];
+        let words: Vec<&str> = line.split(' ').collect();
+        assert_eq!(words[5 + Count::Negative as usize], "1", "{case:?}");
+        let (hists, _) = words[7 + COUNTS.len()..].as_chunks::<4>();
+        for hist in &hists[..9] {
+            assert!(
+                hist[3].parse::<u64>().unwrap() <= 5000,
+                "{case:?}: {hist:?}"
+            );
+        }
+    }
+}

@@ -1,0 +1,264 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * Runs the bucket rules and the closing of a command, as the BPF programs have them, in an ordinary
+ * process: the headers of bpf/include are compiled as they are, the kernel's helpers are stubs.
+ * A question a line on stdin, an answer a line on stdout; tests/parity.rs asks.
+ */
+#include <linux/types.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#undef __always_inline
+#define __always_inline inline __attribute__((always_inline))
+#define SEC(name)
+#define __uint(name, val)     int(*name)[val]
+#define BPF_CORE_READ(...)    0
+#define bpf_core_type_size(t) sizeof(t)
+
+enum {
+	BPF_MAP_TYPE_HASH = 1,
+	BPF_MAP_TYPE_ARRAY,
+	BPF_MAP_TYPE_QUEUE = 22,
+	BPF_MAP_TYPE_RINGBUF = 27
+};
+
+static void *bpf_map_lookup_elem(void *map, const void *key);
+static void *bpf_ringbuf_reserve(void *ring, __u64 size, __u64 flags);
+static void bpf_ringbuf_submit(void *record, __u64 flags);
+static __u32 bpf_get_smp_processor_id(void);
+
+#include "kernel.bpf.h"
+#include "abi.h"
+/* what user space sets before the load is set between two questions here */
+#define const
+#include "config.bpf.h"
+#undef const
+#include "maps.bpf.h"
+#include "hist.bpf.h"
+
+/* in place of rows.bpf.h: one cell, and who asked for it */
+static struct nd_cell the_cell;
+static u64 cell_key;
+static int cell_calls;
+
+static struct nd_cell *cell_of(u64 key)
+{
+	cell_key = key;
+	cell_calls++;
+	return &the_cell;
+}
+
+#include "inflight.bpf.h"
+
+static struct nd_cpu the_cpu;
+static struct nd_record the_record;
+static int records;
+
+static void *bpf_map_lookup_elem(void *map, const void *key)
+{
+	(void)key;
+	return map == &cpus ? &the_cpu : 0;
+}
+
+static void *bpf_ringbuf_reserve(void *r, __u64 size, __u64 flags)
+{
+	(void)flags;
+	return r == &ring && size == sizeof(the_record) ? &the_record : 0;
+}
+
+static void bpf_ringbuf_submit(void *record, __u64 flags)
+{
+	(void)flags;
+	records += record == &the_record;
+}
+
+static __u32 bpf_get_smp_processor_id(void)
+{
+	return 0;
+}
+
+static u64 number(void)
+{
+	char *word = strtok(0, " \n"), *end;
+	u64 n;
+
+	if (!word)
+		exit(3);
+	n = strtoull(word, &end, 0);
+	if (*end)
+		exit(4);
+	return n;
+}
+
+static void histogram(const struct nd_hist *h)
+{
+	u64 n = 0;
+	int last = -1;
+
+	for (int i = 0; i < ND_HIST_BUCKETS; i++) {
+		n += h->bucket[i];
+		if (h->bucket[i])
+			last = i;
+	}
+	printf(" %llu %d %llu %llu", n, last, h->sum_ns, h->max_ns);
+}
+
+/*
+ * finish MODE SHARED START SETUP_IN SETUP_OUT ISSUE DOORBELL IRQ CQE COMPLETE_SLOT COMPLETE END KEY
+ * BYTES LAT_MIN LAT_SHIFT: closes a command in a slot with these points. COMPLETE_SLOT is the
+ * slot's own field, COMPLETE and END are the arguments.
+ * Answers: key, calls of cell_of, state, rq, bytes, the counters, latency slots in use, the last of
+ * them, then samples, last bucket in use, sum and maximum of every histogram, and the record.
+ */
+static void answer_finish(void)
+{
+	struct nd_slot s;
+	u64 complete, end, lats = 0;
+	u32 mode = number();
+	int shared = number(), lat = -1;
+
+	memset(&the_cell, 0, sizeof(the_cell));
+	memset(&the_cpu, 0, sizeof(the_cpu));
+	memset(&the_record, 0xa5, sizeof(the_record));
+	cell_calls = records = 0;
+	cell_key = 0;
+	cfg_mode = mode;
+	cfg_commands = 1;
+	cfg_lat = 1;
+
+	memset(&s, 0xa5, sizeof(s)); /* what is left of an earlier command means nothing */
+	s.rq = 0xffff888000000000;
+	s.state = mode == ND_MODE_FINE ? ND_COMPLETED : ND_OPEN;
+	s.tid = 4711;
+	s.start_ns = number();
+	s.setup_in_ns = number();
+	s.setup_out_ns = number();
+	s.issue_ns = number();
+	s.doorbell_ns = number();
+	s.irq_ns = number();
+	s.cqe_ns = number();
+	s.complete_ns = number();
+	complete = number();
+	end = number();
+	s.key = number();
+	s.bytes = number();
+	cfg_lat_min_us = number();
+	cfg_lat_shift = number();
+	if (mode != ND_MODE_FINE) /* that half of the slot does not exist then */
+		memset((char *)&s + ND_SLOT_CHEAP, 0x5a, sizeof(s) - ND_SLOT_CHEAP);
+
+	finish(&s, complete, end, shared);
+
+	printf("%llu %d %u %llu %llu", cell_key, cell_calls, s.state, s.rq, the_cell.bytes);
+	for (int i = 0; i < ND_COUNT_MAX; i++)
+		printf(" %llu", the_cpu.count[i]);
+	for (int i = 0; i < ND_LAT_SLOTS; i++) {
+		lats += the_cell.lat[i];
+		if (the_cell.lat[i])
+			lat = i;
+	}
+	printf(" %llu %d", lats, lat);
+	for (int i = 0; i < ND_STAGES_FINE; i++)
+		histogram(&the_cell.hist[i]);
+	printf(" %d ", records);
+	for (size_t i = 0; i < sizeof(the_record); i++)
+		printf("%02x", ((unsigned char *)&the_record)[i]);
+	puts("");
+}
+
+/* pack CTRL NSID OPCODE ADMIN CLASS PATTERN */
+static void answer_pack(void)
+{
+	u64 ctrl = number(), nsid = number(), opcode = number(), admin = number(), size = number();
+
+	printf("%llu\n", ND_KEY_VALID | ctrl << ND_KEY_CTRL_SHIFT | nsid << ND_KEY_NSID_SHIFT |
+				 opcode << ND_KEY_OPCODE_SHIFT | admin << ND_KEY_ADMIN_SHIFT |
+				 size << ND_KEY_CLASS_SHIFT | number() << ND_KEY_PATTERN_SHIFT);
+}
+
+#define CONSTANT(name)                                                                             \
+	{                                                                                          \
+#name, (u64)(name)                                                                 \
+	}
+
+static const struct {
+	const char *name;
+	u64 value;
+} constants[] = {
+	CONSTANT(ND_HIST_SUB_BITS),
+	CONSTANT(ND_HIST_MAX_EXP),
+	CONSTANT(ND_HIST_BUCKETS),
+	CONSTANT(ND_LAT_IN),
+	CONSTANT(ND_LAT_BELOW),
+	CONSTANT(ND_LAT_ABOVE),
+	CONSTANT(ND_LAT_SLOTS),
+	CONSTANT(ND_MAX_CTRLS),
+	CONSTANT(ND_MAX_LIST),
+	CONSTANT(ND_ROW_BITS),
+	CONSTANT(ND_MAX_ROWS),
+	CONSTANT(ND_KEY_NSID_MASK),
+	CONSTANT(ND_HOOK_MAX),
+	CONSTANT(ND_COUNT_MAX),
+	CONSTANT(ND_LATE_DOORBELL),
+	CONSTANT(ND_EARLY_IRQ),
+	CONSTANT(ND_NEGATIVE),
+	CONSTANT(ND_STAGES_TOTAL),
+	CONSTANT(ND_STAGES_CHEAP),
+	CONSTANT(ND_STAGES_FINE),
+	CONSTANT(ND_SAW_START),
+	CONSTANT(ND_SAW_SETUP_IN),
+	CONSTANT(ND_SAW_ISSUE),
+	CONSTANT(ND_SAW_DOORBELL),
+	CONSTANT(ND_SAW_IRQ),
+	CONSTANT(ND_SAW_CQE),
+	CONSTANT(ND_SAW_END),
+	CONSTANT(ND_CELL_HEAD),
+	CONSTANT(ND_SLOT_CHEAP),
+	CONSTANT(ND_SLOT_FINE),
+	CONSTANT(sizeof(struct nd_cell)),
+	CONSTANT(sizeof(struct nd_start)),
+	CONSTANT(sizeof(struct nd_cpu)),
+	CONSTANT(sizeof(struct nd_ctrl)),
+};
+
+static void answer_constant(void)
+{
+	const char *name = strtok(0, "\n");
+
+	for (size_t i = 0; i < sizeof(constants) / sizeof(constants[0]); i++) {
+		if (name && !strcmp(name, constants[i].name)) {
+			printf("%llu\n", constants[i].value);
+			return;
+		}
+	}
+	puts("unknown");
+}
+
+int main(void)
+{
+	static char line[1024];
+
+	while (fgets(line, sizeof(line), stdin)) {
+		char *what = strtok(line, " \n");
+
+		if (!what)
+			return 2;
+		if (!strcmp(what, "hist")) {
+			printf("%u\n", hist_index(number()));
+		} else if (!strcmp(what, "lat")) {
+			cfg_lat_min_us = number();
+			cfg_lat_shift = number();
+			printf("%u\n", lat_index(number()));
+		} else if (!strcmp(what, "finish")) {
+			answer_finish();
+		} else if (!strcmp(what, "pack")) {
+			answer_pack();
+		} else if (!strcmp(what, "constant")) {
+			answer_constant();
+		} else {
+			return 2;
+		}
+	}
+	return 0;
+}

@@ -1,0 +1,435 @@
+//! The rules of the house, read from the sources: who may know whom, and what must stay together.
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    reason = "tests"
+)]
+
+use std::collections::BTreeMap;
+use std::collections::BTreeSet;
+use std::fs;
+use std::path::Path;
+
+use nvme_deep::abi::COUNTS;
+use nvme_deep::probe::catalog::CATALOG;
+
+/// Small things that any module above the pure ones may use, and that use no other.
+const TOOLS: [&str; 2] = ["exit", "units"];
+/// Modules that know nothing but the standard library, serde and each other.
+const PURE: [&str; 5] = ["nvme", "path", "hist", "lat_buckets", "probe"];
+
+type Graph = BTreeMap<String, BTreeSet<String>>;
+
+fn text_of(path: &str) -> String {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join(path);
+    fs::read_to_string(&path).unwrap_or_else(|e| panic!("{}: {e}", path.display()))
+}
+
+/// Files below `dir`, by their path in the repository.
+fn files(dir: &str) -> Vec<String> {
+    let mut found = vec![];
+    for entry in fs::read_dir(Path::new(env!("CARGO_MANIFEST_DIR")).join(dir)).unwrap() {
+        let entry = entry.unwrap();
+        let path = format!("{dir}/{}", entry.file_name().to_str().unwrap());
+        if entry.file_type().unwrap().is_dir() {
+            found.extend(files(&path));
+        } else {
+            found.push(path);
+        }
+    }
+    found.sort();
+    found
+}
+
+fn is_rust(path: &String) -> bool {
+    Path::new(path).extension().is_some_and(|e| e == "rs")
+}
+
+/// Rust source as the program sees it: without test modules and comments.
+fn code_of(path: &str) -> String {
+    let text = text_of(path);
+    let mut lines = text.lines();
+    let mut code = String::new();
+    while let Some(line) = lines.next() {
+        if line == "#[cfg(test)]" {
+            // an item that ends on its first line, or a block up to its brace
+            if lines.next().is_some_and(|l| l.ends_with('{')) {
+                let _ = lines.by_ref().find(|l| *l == "}");
+            }
+            continue;
+        }
+        // a comment after code; `//` in a string is only in addresses, which have a colon before
+        let end = line
+            .match_indices("//")
+            .map(|(at, _)| at)
+            .find(|&at| at == 0 || !line[..at].ends_with(':'));
+        code.push_str(&line[..end.unwrap_or(line.len())]);
+        code.push('\n');
+    }
+    code
+}
+
+/// `src/session/read.rs` is `session::read`. One segment less is what `super` of its items is, but
+/// in a mod.rs, whose `super` names the crate's modules: there is no segment left then.
+fn module_path(file: &str) -> Vec<String> {
+    let path = file.trim_start_matches("src/").trim_end_matches(".rs");
+    let path = path.trim_end_matches("/mod");
+    if path == "lib" {
+        return vec![];
+    }
+    path.split('/').map(Into::into).collect()
+}
+
+fn word(text: &str) -> &str {
+    let end = text.find(|c: char| !c.is_alphanumeric() && c != '_');
+    &text[..end.unwrap_or(text.len())]
+}
+
+/// What follows each `prefix` that does not continue another path or word.
+fn after<'a>(code: &'a str, prefix: &str) -> Vec<&'a str> {
+    code.match_indices(prefix)
+        .filter(|(at, _)| {
+            !code[..*at].ends_with(|c: char| c.is_alphanumeric() || c == '_' || c == ':')
+        })
+        .map(|(at, found)| &code[at + found.len()..])
+        .collect()
+}
+
+/// Which modules of the crate the code of a file names.
+fn names_modules(file: &str, modules: &BTreeSet<String>) -> BTreeSet<String> {
+    let code = code_of(file);
+    let mut named: BTreeSet<String> = ["crate::", "nvme_deep::"]
+        .iter()
+        .flat_map(|prefix| after(&code, prefix))
+        .map(|rest| word(rest).to_owned())
+        .collect();
+    for mut rest in after(&code, "super::") {
+        let mut at = module_path(file);
+        at.pop();
+        while let Some(up) = rest.strip_prefix("super::") {
+            at.pop();
+            rest = up;
+        }
+        named.insert(at.first().map_or(word(rest), String::as_str).to_owned());
+    }
+    let own = module_path(file).first().cloned().unwrap_or_default();
+    named.retain(|m| *m != own && modules.contains(m));
+    named
+}
+
+fn modules() -> BTreeSet<String> {
+    text_of("src/lib.rs")
+        .lines()
+        .filter_map(|l| l.strip_prefix("pub mod ")?.strip_suffix(';'))
+        .map(Into::into)
+        .collect()
+}
+
+/// What depends on what in truth, by top module.
+fn dependencies() -> Graph {
+    let modules = modules();
+    let mut graph = Graph::new();
+    for file in files("src").into_iter().filter(is_rust) {
+        if let Some(module) = module_path(&file).first() {
+            let named = names_modules(&file, &modules);
+            graph.entry(module.clone()).or_default().extend(named);
+        }
+    }
+    graph
+}
+
+/// The arrows of src/lib.rs: `a → {b, c} → d; e → f.` Only sentences with an arrow count.
+fn stated() -> Graph {
+    let text = text_of("src/lib.rs");
+    let doc: Vec<&str> = text
+        .lines()
+        .map_while(|l| l.strip_prefix("//!"))
+        .map(str::trim)
+        .collect();
+    let doc = doc.join(" ").replace(['[', ']', '`'], "");
+    let mut graph = Graph::new();
+    for sentence in doc.split([';', '.', ':']).filter(|s| s.contains('→')) {
+        let group = |text: &str| -> Vec<String> {
+            let names = text.trim().trim_matches(['{', '}']).split(',');
+            names.map(|n| n.trim().to_owned()).collect()
+        };
+        let chain: Vec<_> = sentence.split('→').map(group).collect();
+        for pair in chain.windows(2) {
+            for from in &pair[0] {
+                let to = graph.entry(from.clone()).or_default();
+                to.extend(pair[1].iter().cloned());
+            }
+        }
+    }
+    graph
+}
+
+fn reachable(graph: &Graph, from: &str) -> BTreeSet<String> {
+    let mut seen = BTreeSet::new();
+    let mut todo = vec![from];
+    while let Some(module) = todo.pop() {
+        for next in graph.get(module).into_iter().flatten() {
+            if seen.insert(next.clone()) {
+                todo.push(next);
+            }
+        }
+    }
+    seen
+}
+
+#[test]
+fn dependencies_go_one_way_only() {
+    for graph in [dependencies(), stated()] {
+        for module in graph.keys() {
+            let cycle = reachable(&graph, module).contains(module);
+            assert!(!cycle, "{module} depends on itself: {graph:#?}");
+        }
+    }
+}
+
+#[test]
+fn a_module_depends_only_on_what_lib_rs_says() {
+    let (truth, stated, modules) = (dependencies(), stated(), modules());
+    let known = |m: &String| m == "main" || modules.contains(m);
+    let mut wrong = vec![];
+    for module in stated.keys().chain(stated.values().flatten()) {
+        assert!(known(module), "src/lib.rs speaks of {module}");
+    }
+    for (module, named) in &truth {
+        let mut allowed = reachable(&stated, module);
+        if !PURE.contains(&module.as_str()) && !TOOLS.contains(&module.as_str()) {
+            allowed.extend(TOOLS.map(Into::into));
+        }
+        let more: Vec<_> = named.difference(&allowed).cloned().collect();
+        if !more.is_empty() {
+            wrong.push(format!("{module} → {}", more.join(", ")));
+        }
+    }
+    assert!(
+        wrong.is_empty(),
+        "no arrow in src/lib.rs allows:\n{}",
+        wrong.join("\n")
+    );
+}
+
+#[test]
+fn the_pure_modules_know_nothing_but_std_serde_and_each_other() {
+    let truth = dependencies();
+    for module in PURE {
+        for named in &truth[module] {
+            assert!(
+                PURE.contains(&named.as_str()),
+                "{module} depends on {named}"
+            );
+        }
+    }
+    for file in files("src").into_iter().filter(is_rust) {
+        let module = module_path(&file).first().cloned().unwrap_or_default();
+        if !PURE.contains(&module.as_str()) {
+            continue;
+        }
+        for line in code_of(&file).lines() {
+            let used = line.trim_start().trim_start_matches("pub ");
+            if let Some(path) = used.strip_prefix("use ") {
+                let first = word(path);
+                let local = first.starts_with(|c: char| c.is_uppercase());
+                let fine = local || ["std", "serde", "crate", "super", "self"].contains(&first);
+                assert!(fine, "{file}: {line}");
+            }
+        }
+    }
+}
+
+#[test]
+fn each_outside_crate_has_its_place() {
+    let places: [(&str, &[&str]); 6] = [
+        ("libbpf_rs", &["src/session/"]),
+        ("libbpf_sys", &["src/host/btf.rs", "src/session/read.rs"]),
+        ("owo_colors", &["src/view/theme.rs"]),
+        ("procfs", &["src/host/mod.rs"]),
+        ("clap", &["src/cli.rs", "src/main.rs"]),
+        ("signal_hook", &["src/latency.rs"]),
+    ];
+    for file in files("src").into_iter().filter(is_rust) {
+        let code = code_of(&file);
+        for (name, places) in places {
+            let here = !after(&code, &format!("{name}::")).is_empty();
+            let may = places.iter().any(|p| file.starts_with(p));
+            assert!(!here || may, "{file} names {name}");
+        }
+    }
+    for (name, places) in places {
+        let used = files("src").into_iter().any(|f| {
+            places.iter().any(|p| f.starts_with(p)) && code_of(&f).contains(&format!("{name}::"))
+        });
+        assert!(
+            used,
+            "{name} is where it used to be: this test would miss it"
+        );
+    }
+}
+
+#[test]
+fn nothing_but_latency_writes_to_stdout() {
+    for file in files("src").into_iter().filter(is_rust) {
+        let code = code_of(&file);
+        // to ask whether it is a terminal is not to write
+        let writes = code
+            .replace("stdout().is_terminal()", "")
+            .contains("stdout()");
+        assert!(!writes || file == "src/latency.rs", "{file}");
+        for word in ["println!", "print!"] {
+            assert!(after(&code, word).is_empty(), "{file}: {word}");
+        }
+    }
+}
+
+#[test]
+fn no_file_is_longer_than_500_lines() {
+    for dir in ["src", "bpf", "tests"] {
+        for file in files(dir).iter().filter(|f| !f.contains("/snapshots/")) {
+            // a binary has no lines
+            let bytes = fs::read(Path::new(env!("CARGO_MANIFEST_DIR")).join(file)).unwrap();
+            let lines = String::from_utf8(bytes).map_or(0, |t| t.lines().count());
+            assert!(lines <= 500, "{file} has {lines} lines");
+        }
+    }
+}
+
+#[test]
+fn every_unsafe_says_why_it_is_sound() {
+    for file in files("src").into_iter().filter(is_rust) {
+        let text = text_of(&file);
+        let lines: Vec<&str> = text.lines().collect();
+        for (i, line) in lines.iter().enumerate() {
+            let code = line.split("//").next().unwrap();
+            if !code.contains("unsafe {") && !code.contains("unsafe impl") {
+                continue;
+            }
+            let near = &lines[i.saturating_sub(4)..=i];
+            let says = near.iter().any(|l| l.contains("// SAFETY: "));
+            assert!(says, "{file}:{}: {line}", i + 1);
+        }
+    }
+}
+
+fn between<'a>(text: &'a str, begin: &str, end: &str) -> &'a str {
+    let rest = text
+        .split_once(begin)
+        .unwrap_or_else(|| panic!("no `{begin}`"))
+        .1;
+    rest.split_once(end)
+        .unwrap_or_else(|| panic!("no `{end}`"))
+        .0
+}
+
+/// The enumerators of an enum of abi.h, without the `_MAX`, each with its comment.
+fn enumerators(name: &str) -> Vec<(String, String)> {
+    let text = text_of("bpf/include/abi.h");
+    between(&text, &format!("enum {name} {{\n"), "};")
+        .lines()
+        .filter(|l| l.trim_start().starts_with("ND_") && !l.contains("_MAX"))
+        .map(|l| {
+            let comment = between(l, "/* ", " */").trim();
+            (word(l.trim_start()).to_owned(), comment.to_owned())
+        })
+        .collect()
+}
+
+#[test]
+fn the_catalog_lists_the_programs_of_the_object_and_no_others() {
+    let text = text_of("bpf/nvme_deep.bpf.c");
+    let programs: Vec<[String; 3]> = text
+        .split("SEC(\"?")
+        .skip(1)
+        .map(|rest| {
+            let (section, rest) = rest.split_once('"').unwrap();
+            let (kind, target) = section.split_once('/').unwrap();
+            let name = word(rest.split_once("BPF_PROG(").unwrap().1);
+            [name, kind, target].map(Into::into)
+        })
+        .collect();
+    let catalog: Vec<[String; 3]> = CATALOG
+        .iter()
+        .map(|h| [h.program, h.kind.name(), h.target].map(Into::into))
+        .collect();
+    assert_eq!(programs, catalog);
+    assert_eq!(
+        text.matches("BPF_PROG(").count(),
+        CATALOG.len(),
+        "every program is optional"
+    );
+}
+
+#[test]
+fn the_hit_counters_are_in_the_order_of_the_catalog() {
+    let hooks = enumerators("nd_hook");
+    assert_eq!(hooks.len(), CATALOG.len());
+    for ((name, comment), hook) in hooks.iter().zip(&CATALOG) {
+        let suffix = match hook.kind.name() {
+            "tp_btf" => "_btf",
+            "fentry" => "_fentry",
+            _ => "_fexit",
+        };
+        let stem = hook.program.strip_suffix(suffix).unwrap().to_uppercase();
+        assert_eq!(*name, format!("ND_HOOK_{stem}"));
+        assert_eq!(*comment, format!("{} {}", hook.kind.name(), hook.target));
+    }
+    let points = text_of("bpf/include/points.bpf.h") + &text_of("bpf/nvme_deep.bpf.c");
+    for (name, _) in hooks {
+        let used = after(&points, &name).iter().any(|r| r.starts_with(')'));
+        assert!(used, "nothing counts {name}");
+    }
+}
+
+#[test]
+fn the_counters_have_the_same_names_in_the_same_order_on_both_sides() {
+    let names: Vec<String> = enumerators("nd_count")
+        .iter()
+        .map(|(name, _)| {
+            name.trim_start_matches("ND_")
+                .replace('_', "")
+                .to_lowercase()
+        })
+        .collect();
+    let rust: Vec<String> = COUNTS
+        .iter()
+        .map(|c| format!("{c:?}").to_lowercase())
+        .collect();
+    assert_eq!(names, rust);
+}
+
+#[test]
+fn no_source_knows_the_machine_that_it_was_written_on() {
+    // in halves, or this file would be found
+    let foreign = [
+        concat!("/wo", "rk/"),
+        concat!("/tmp/", "helper"),
+        concat!("/ho", "me/"),
+        concat!("deb.", "debian.org"),
+        concat!("crates", ".io"),
+        concat!("git", "hub.com"),
+    ];
+    let mut all: Vec<String> = ["src", "bpf", "tests"]
+        .into_iter()
+        .flat_map(files)
+        .collect();
+    all.extend(["Makefile", "build.rs", "Cargo.toml"].map(Into::into));
+    if Path::new(env!("CARGO_MANIFEST_DIR"))
+        .join("README.md")
+        .exists()
+    {
+        all.push("README.md".into());
+    }
+    for file in all {
+        let bytes = fs::read(Path::new(env!("CARGO_MANIFEST_DIR")).join(&file)).unwrap();
+        let text = String::from_utf8_lossy(&bytes);
+        // links are for readers; scripts must not download from them
+        let foreign = &foreign[..if file == "README.md" { 3 } else { 6 }];
+        for (i, line) in text.lines().enumerate() {
+            let found = foreign.iter().find(|f| line.contains(**f));
+            assert_eq!(found, None, "{file}:{}: {line}", i + 1);
+        }
+    }
+}

@@ -1,0 +1,184 @@
+//! Counts are exact: command for command, against fio and against the kernel.
+
+use std::collections::BTreeMap;
+
+use super::guest::Outcome;
+use super::guest::Suite;
+use super::json::ToolRun;
+use super::json::assert_sums;
+use super::json::fio_counts;
+use super::json::kernel_counts;
+use super::json::list;
+use super::json::number;
+use super::json::text;
+
+const fn on(variant: &'static str, smp: &'static str) -> Suite {
+    Suite {
+        script: "counts",
+        variant,
+        smp,
+        controllers: &["nvme_null nvme0 0"],
+        append: "",
+    }
+}
+
+const TWO_CPUS: Suite = on("-2cpu", "2");
+const FOUR_CPUS: Suite = on("-4cpu", "4");
+const CUTS: [&str; 3] = ["total", "cheap", "fine"];
+
+fn mixed(outcome: &Outcome) -> Vec<String> {
+    let cases: Vec<_> = outcome
+        .cases()
+        .into_iter()
+        .filter(|case| case.starts_with("mixed-"))
+        .collect();
+    assert_eq!(cases.len(), 4, "two schedulers, one and four jobs");
+    cases
+}
+
+/// libaio one at a time and batched, io_uring batched, psync; reads, writes and flushes.
+fn mixed_loads_are_exact(outcome: &Outcome) {
+    for case in mixed(outcome) {
+        assert_eq!(outcome.files(&case, ".fio").len(), 4, "four ways to submit");
+        let [reads, writes, _, syncs] = fio_counts(outcome, &case);
+        let [kernel_reads, kernel_writes, _, flushes] = kernel_counts(outcome, &case);
+        assert!(reads + writes > 3900, "{case}: {reads} {writes}");
+        assert_eq!(reads, kernel_reads, "{case}: fio and the kernel");
+        // the kernel counts the empty request of a sync as a write, which never reaches the driver;
+        // what does is the flush request, which may serve several syncs
+        assert_eq!(writes + syncs, kernel_writes, "{case}: fio and the kernel");
+        assert!(flushes > 0 && flushes <= syncs, "{case}");
+        for cut in CUTS {
+            let run = ToolRun::read(outcome, &case, cut);
+            let want = BTreeMap::from([
+                ("read".to_owned(), reads),
+                ("write".to_owned(), writes),
+                ("flush".to_owned(), flushes),
+            ]);
+            assert_eq!(run.io_counts(), want, "{case} {cut}");
+            assert_eq!(
+                number(run.row("read"), "bytes"),
+                reads * 4096,
+                "{case} {cut}"
+            );
+            assert_eq!(
+                number(run.row("write"), "bytes"),
+                writes * 4096,
+                "{case} {cut}"
+            );
+            run.assert_exact(&format!("{case} {cut}"));
+            let ledger = &run.last["ledger"];
+            assert_eq!(
+                number(ledger, "in_flight") + number(ledger, "ending"),
+                0,
+                "{case} {cut}"
+            );
+        }
+    }
+}
+
+fn other_commands_are_exact(outcome: &Outcome) {
+    for cut in CUTS {
+        let run = ToolRun::read(outcome, "trim", cut);
+        assert_eq!(fio_counts(outcome, "trim")[2], 100);
+        assert_eq!(kernel_counts(outcome, "trim")[2], 100);
+        assert_eq!(run.row("dataset-management")["count"], 100, "{cut}");
+        run.assert_exact(cut);
+        // the kernel looks for partitions again after each: reads, which it counts too
+        let run = ToolRun::read(outcome, "zeroes", cut);
+        let [reads, writes, ..] = kernel_counts(outcome, "zeroes");
+        assert_eq!(writes, 25);
+        let mut want = BTreeMap::from([("write-zeroes".to_owned(), 25)]);
+        if reads > 0 {
+            want.insert("read".to_owned(), reads);
+        }
+        assert_eq!(run.io_counts(), want, "{cut}");
+        run.assert_exact(cut);
+    }
+}
+
+fn passthrough_and_admin_have_rows_of_their_own(outcome: &Outcome) {
+    for cut in CUTS {
+        let run = ToolRun::read(outcome, "passthrough", cut);
+        let count = |queue: &str, opcode: &str| -> u64 {
+            run.rows()
+                .iter()
+                .filter(|r| text(r, "queue") == queue && text(r, "opcode") == opcode)
+                .map(|r| number(r, "count"))
+                .sum()
+        };
+        assert_eq!(count("io", "read"), 5, "{cut}");
+        assert_eq!(count("admin", "get-log-page"), 5, "{cut}");
+        run.assert_exact(cut);
+    }
+}
+
+/// Of all loads, every command.
+fn stages_add_up(outcome: &Outcome) {
+    for case in outcome.cases() {
+        for cut in ["cheap", "fine"] {
+            let run = ToolRun::read(outcome, &case, cut);
+            let commands: u64 = run.rows().iter().map(|r| number(r, "count")).sum();
+            assert_eq!(run.commands.len() as u64, commands, "{case} {cut}");
+            assert_sums(&run, &format!("{case} {cut}"));
+        }
+    }
+}
+
+/// The hooks that this kernel's path goes through have fired, and no stage is claimed without them.
+fn points_are_seen(outcome: &Outcome) {
+    for case in mixed(outcome) {
+        let run = ToolRun::read(outcome, &case, "fine");
+        let commands: u64 = run.io_counts().values().sum();
+        for (kind, target) in [
+            ("fentry", "nvme_setup_cmd"),
+            ("tp_btf", "nvme_setup_cmd"),
+            ("tp_btf", "block_rq_issue"),
+            ("tp_btf", "nvme_sq"),
+            ("tp_btf", "nvme_complete_rq"),
+            ("tp_btf", "block_rq_complete"),
+        ] {
+            assert_eq!(run.hits(kind, target), commands, "{case}: {kind} {target}");
+        }
+        assert!(run.hits("fentry", "nvme_irq") > 0, "{case}");
+        assert_eq!(
+            run.hits("fentry", "nvme_irq"),
+            run.hits("fexit", "nvme_irq"),
+            "{case}"
+        );
+        for command in &run.commands {
+            let points = &command["points_ns"];
+            for point in ["setup_in", "setup_out", "issue", "cqe", "complete", "end"] {
+                assert!(points[point].is_u64(), "{case}: no {point}: {command}");
+            }
+            // flushes are made by the flush machinery, not by a submitter: they have no start
+            let is_flush = text(command, "opcode") == "flush";
+            assert_eq!(points["start"].is_u64(), !is_flush, "{case}: {command}");
+            let names: Vec<_> = list(command, "stages")
+                .iter()
+                .map(|s| text(s, "name"))
+                .collect();
+            assert_eq!(
+                points["doorbell"].is_u64(),
+                names.iter().any(|n| n.starts_with("device"))
+            );
+        }
+    }
+}
+
+super::on_kernels! {
+    mixed_loads_are_exact_on_6_1_with_2_cpus "6.1" TWO_CPUS mixed_loads_are_exact
+    mixed_loads_are_exact_on_6_1_with_4_cpus "6.1" FOUR_CPUS mixed_loads_are_exact
+    mixed_loads_are_exact_on_6_12_with_2_cpus "6.12" TWO_CPUS mixed_loads_are_exact
+    mixed_loads_are_exact_on_6_12_with_4_cpus "6.12" FOUR_CPUS mixed_loads_are_exact
+    other_commands_are_exact_on_6_1 "6.1" TWO_CPUS other_commands_are_exact
+    other_commands_are_exact_on_6_12 "6.12" TWO_CPUS other_commands_are_exact
+    passthrough_and_admin_have_rows_on_6_1 "6.1" TWO_CPUS passthrough_and_admin_have_rows_of_their_own
+    passthrough_and_admin_have_rows_on_6_12 "6.12" TWO_CPUS passthrough_and_admin_have_rows_of_their_own
+    stages_add_up_on_6_1_with_2_cpus "6.1" TWO_CPUS stages_add_up
+    stages_add_up_on_6_1_with_4_cpus "6.1" FOUR_CPUS stages_add_up
+    stages_add_up_on_6_12_with_2_cpus "6.12" TWO_CPUS stages_add_up
+    stages_add_up_on_6_12_with_4_cpus "6.12" FOUR_CPUS stages_add_up
+    points_are_seen_on_6_1 "6.1" FOUR_CPUS points_are_seen
+    points_are_seen_on_6_12 "6.12" FOUR_CPUS points_are_seen
+}

@@ -1,0 +1,128 @@
+//! Booting: once per kernel and script, whatever the number of tests that look at the result.
+
+use std::collections::BTreeMap;
+use std::env;
+use std::fs;
+use std::path::Path;
+use std::path::PathBuf;
+use std::process::Command;
+use std::sync::LazyLock;
+use std::sync::Mutex;
+
+/// A machine and the script that runs on it.
+#[derive(Clone, Copy, Debug)]
+pub struct Suite {
+    /// File of tests/vm/guest, and the name of the result.
+    pub script: &'static str,
+    /// Distinguishes machines that run the same script.
+    pub variant: &'static str,
+    /// QEMU's `-smp`.
+    pub smp: &'static str,
+    /// Controllers, in words of nvme-args.sh; the first is nvme0.
+    pub controllers: &'static [&'static str],
+    /// Kernel arguments.
+    pub append: &'static str,
+}
+
+/// What a guest left behind.
+#[derive(Clone, Debug)]
+pub struct Outcome {
+    dir: PathBuf,
+}
+
+static RUNS: LazyLock<Mutex<BTreeMap<String, Result<Outcome, String>>>> =
+    LazyLock::new(Mutex::default);
+
+impl Suite {
+    /// Boots the guest, or takes what an earlier test of this process has booted.
+    pub fn run(&self, kernel: &str) -> Outcome {
+        let name = format!("{kernel}-{}{}", self.script, self.variant);
+        let mut runs = RUNS.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
+        let outcome = runs
+            .entry(name.clone())
+            .or_insert_with(|| self.boot(kernel, &name));
+        outcome
+            .clone()
+            .unwrap_or_else(|| panic!("the guest {name} failed, see above"))
+    }
+
+    fn boot(&self, kernel: &str, name: &str) -> Result<Outcome, String> {
+        let root = Path::new(env!("CARGO_MANIFEST_DIR"));
+        let lab = root.join("tests/vm");
+        let share = PathBuf::from(env!("CARGO_TARGET_TMPDIR"))
+            .join("guests")
+            .join(name);
+        let _ = fs::remove_dir_all(&share);
+        fs::create_dir_all(&share).unwrap();
+        let binary = env::var("NVME_DEEP_BIN")
+            .unwrap_or_else(|_| root.join("target/release/nvme-deep").display().to_string());
+        assert!(
+            Path::new(&binary).exists(),
+            "{binary} is not there: `make build` makes it"
+        );
+        let script = lab.join("guest").join(format!("{}.sh", self.script));
+        let run = format!("export NVME_DEEP={binary:?}\nexec bash {script:?}\n");
+        fs::write(share.join("run.sh"), run).unwrap();
+        let mut boot = Command::new(lab.join("boot.sh"));
+        boot.arg(kernel)
+            .arg(&share)
+            .env("SMP", self.smp)
+            .env("APPEND", self.append);
+        boot.env("TIMEOUT", "900");
+        for words in self.controllers {
+            let out = Command::new(lab.join("nvme-args.sh"))
+                .args(words.split_whitespace())
+                .output()
+                .unwrap();
+            assert!(
+                out.status.success(),
+                "{words}: {}",
+                String::from_utf8_lossy(&out.stderr)
+            );
+            boot.args(String::from_utf8(out.stdout).unwrap().lines());
+        }
+        let output = boot.output().unwrap();
+        fs::write(share.join("output"), &output.stdout).unwrap();
+        if output.status.success() {
+            return Ok(Outcome {
+                dir: share.join("out"),
+            });
+        }
+        let said = [output.stdout, output.stderr].concat();
+        let said = String::from_utf8_lossy(&said);
+        Err(format!(
+            "the guest {name} failed, {}:\n{said}",
+            output.status
+        ))
+    }
+}
+
+impl Outcome {
+    /// A file of a case, as text.
+    pub fn text(&self, case: &str, file: &str) -> String {
+        let path = self.dir.join(case).join(file);
+        fs::read_to_string(&path).unwrap_or_else(|e| panic!("{}: {e}", path.display()))
+    }
+
+    /// The files of a case with this ending.
+    pub fn files(&self, case: &str, ending: &str) -> Vec<String> {
+        let names = fs::read_dir(self.dir.join(case)).unwrap();
+        let mut names: Vec<String> = names
+            .map(|e| e.unwrap().file_name().into_string().unwrap())
+            .collect();
+        names.retain(|name| name.ends_with(ending));
+        names.sort();
+        names
+    }
+
+    /// The names of all cases.
+    pub fn cases(&self) -> Vec<String> {
+        let mut cases: Vec<String> = fs::read_dir(&self.dir)
+            .unwrap()
+            .map(|e| e.unwrap().file_name().into_string().unwrap())
+            .collect();
+        cases.sort();
+        assert!(!cases.is_empty(), "the guest ran no case");
+        cases
+    }
+}

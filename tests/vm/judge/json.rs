@@ -1,0 +1,231 @@
+//! What the tool, fio and the kernel say, out of their files.
+
+use std::collections::BTreeMap;
+
+use nvme_deep::hist::Histogram;
+use serde_json::Value;
+
+use super::guest::Outcome;
+
+/// All that one run of the tool wrote with `--json`.
+pub struct ToolRun {
+    /// The final report.
+    pub last: Value,
+    /// All reports, the final one included.
+    pub reports: Vec<Value>,
+    /// Single commands.
+    pub commands: Vec<Value>,
+    /// What it said on stderr.
+    pub talk: String,
+}
+
+/// An unsigned number of an object.
+pub fn number(value: &Value, field: &str) -> u64 {
+    value[field]
+        .as_u64()
+        .unwrap_or_else(|| panic!("no number `{field}` in {value}"))
+}
+
+/// A text of an object.
+pub fn text<'v>(value: &'v Value, field: &str) -> &'v str {
+    value[field]
+        .as_str()
+        .unwrap_or_else(|| panic!("no text `{field}` in {value}"))
+}
+
+/// The array of an object.
+pub fn list<'v>(value: &'v Value, field: &str) -> &'v [Value] {
+    value[field]
+        .as_array()
+        .unwrap_or_else(|| panic!("no list `{field}` in {value}"))
+}
+
+impl ToolRun {
+    /// Reads the run `name` of a case; it must have ended well, and nothing but JSON be on stdout.
+    pub fn read(outcome: &Outcome, case: &str, name: &str) -> Self {
+        let talk = outcome.text(case, &format!("{name}.err"));
+        let status = outcome.text(case, &format!("{name}.status"));
+        assert_eq!(status.trim(), "0", "{case} {name}: {talk}");
+        let (mut reports, mut commands) = (Vec::new(), Vec::new());
+        for line in outcome.text(case, &format!("{name}.out")).lines() {
+            let value: Value =
+                serde_json::from_str(line).unwrap_or_else(|e| panic!("{case} {name}: {e}: {line}"));
+            assert_eq!(number(&value, "schema_version"), 1);
+            match text(&value, "type") {
+                "report" => reports.push(value),
+                "command" => commands.push(value),
+                other => panic!("{case} {name}: an object of type {other}"),
+            }
+        }
+        let last = reports
+            .last()
+            .unwrap_or_else(|| panic!("{case} {name}: no report"))
+            .clone();
+        assert_eq!(
+            last["final"], true,
+            "{case} {name}: the last report is not the final one"
+        );
+        Self {
+            last,
+            reports,
+            commands,
+            talk,
+        }
+    }
+
+    /// Rows of the final report.
+    pub fn rows(&self) -> &[Value] {
+        list(&self.last, "rows")
+    }
+
+    /// Commands of the final report by opcode, of I/O queues.
+    pub fn io_counts(&self) -> BTreeMap<String, u64> {
+        let mut counts = BTreeMap::new();
+        for row in self.rows().iter().filter(|r| text(r, "queue") == "io") {
+            *counts.entry(text(row, "opcode").to_owned()).or_default() += number(row, "count");
+        }
+        counts
+    }
+
+    /// The single row of an opcode.
+    pub fn row(&self, opcode: &str) -> &Value {
+        let mut rows = self.rows().iter().filter(|r| text(r, "opcode") == opcode);
+        let row = rows
+            .next()
+            .unwrap_or_else(|| panic!("no row `{opcode}` in {}", self.last));
+        assert!(rows.next().is_none(), "several rows `{opcode}`");
+        row
+    }
+
+    /// The books must balance, with nothing lost.
+    pub fn assert_exact(&self, what: &str) {
+        let ledger = &self.last["ledger"];
+        assert_eq!(ledger["balance"]["balanced"], true, "{what}: {ledger}");
+        for lost in [
+            "overwritten",
+            "untracked",
+            "no_row",
+            "negative_intervals",
+            "doorbell_list_full",
+            "ring_drops",
+            "recursion_misses",
+        ] {
+            assert_eq!(number(ledger, lost), 0, "{what}: {lost}: {ledger}");
+        }
+    }
+
+    /// Hits of the hook on this target and of this kind.
+    pub fn hits(&self, kind: &str, target: &str) -> u64 {
+        list(&self.last["ledger"], "hooks")
+            .iter()
+            .find(|h| text(h, "kind") == kind && text(h, "target") == target)
+            .map_or_else(|| panic!("no hook {kind} {target}"), |h| number(h, "hits"))
+    }
+}
+
+/// A stage of a row by name.
+pub fn stage<'v>(row: &'v Value, name: &str) -> Option<&'v Value> {
+    list(row, "stages").iter().find(|s| text(s, "name") == name)
+}
+
+/// Controller, namespace, queue and opcode: what a row is about.
+type Row = (String, u64, String, String);
+/// By row and stage ("" for the total): what its single commands come to.
+type Sums = BTreeMap<(Row, String), (Histogram, u64)>;
+
+fn row_of(object: &Value) -> Row {
+    let text = |field| text(object, field).to_owned();
+    (
+        text("ctrl"),
+        number(object, "nsid"),
+        text("queue"),
+        text("opcode"),
+    )
+}
+
+fn sums_of_commands(run: &ToolRun, what: &str) -> Sums {
+    let mut sums = Sums::new();
+    for command in &run.commands {
+        let total = number(command, "total_ns");
+        let stages = list(command, "stages");
+        assert!(!stages.is_empty(), "{what}: {command}");
+        let sum: u64 = stages.iter().map(|s| number(s, "ns")).sum();
+        assert_eq!(sum, total, "{what}: {command}");
+        let named = stages.iter().map(|s| (text(s, "name"), number(s, "ns")));
+        for (name, ns) in named.chain([("", total)]) {
+            let (hist, sum) = sums.entry((row_of(command), name.to_owned())).or_default();
+            hist.record(ns);
+            *sum += ns;
+        }
+    }
+    sums
+}
+
+fn assert_same(dist: &Value, (hist, sum): &(Histogram, u64), what: &str) {
+    assert_eq!(number(dist, "count"), hist.count(), "{what}");
+    assert_eq!(number(dist, "sum_ns"), *sum, "{what}");
+    assert_eq!(dist["max_ns"].as_u64(), hist.max(), "{what}");
+    assert_eq!(dist["p99_ns"].as_u64(), hist.percentile(99.0), "{what}");
+    let buckets: Vec<_> = list(dist, "buckets")
+        .iter()
+        .map(|b| (number(b, "from_ns"), number(b, "to_ns"), number(b, "count")))
+        .collect();
+    assert_eq!(buckets, hist.iter().collect::<Vec<_>>(), "{what}");
+}
+
+/// The stages of every command add up to its total, and the sums and histograms of every row are
+/// those of its commands, to the nanosecond. For runs with `--commands --hist`.
+pub fn assert_sums(run: &ToolRun, what: &str) {
+    let mut sums = sums_of_commands(run, what);
+    for row in run.rows() {
+        let stages = list(row, "stages");
+        let sum: u64 = stages.iter().map(|s| number(s, "sum_ns")).sum();
+        assert_eq!(sum, number(&row["total"], "sum_ns"), "{what}: {row}");
+        let named = stages.iter().map(|s| (text(s, "name"), s));
+        for (name, dist) in named.chain([("", &row["total"])]) {
+            let key = (row_of(row), name.to_owned());
+            let of_commands = sums.remove(&key).unwrap_or_default();
+            assert_same(dist, &of_commands, &format!("{what}: {key:?}"));
+        }
+    }
+    assert!(
+        sums.is_empty(),
+        "{what}: commands without a row: {:?}",
+        sums.keys()
+    );
+}
+
+/// What fio says it issued, over all its runs in a case: reads, writes, trims, syncs.
+pub fn fio_counts(outcome: &Outcome, case: &str) -> [u64; 4] {
+    let mut sum = [0; 4];
+    let runs = outcome.files(case, ".fio");
+    assert!(!runs.is_empty(), "{case}: fio did not run");
+    for run in runs {
+        let fio = outcome.text(case, &run);
+        // fio may print warnings before its JSON
+        let json = &fio[fio
+            .find('{')
+            .unwrap_or_else(|| panic!("{case}: not JSON: {fio}"))..];
+        let fio: Value = serde_json::from_str(json).unwrap();
+        for job in list(&fio, "jobs") {
+            assert_eq!(number(job, "error"), 0, "{case}: fio failed");
+            for (n, what) in ["read", "write", "trim", "sync"].into_iter().enumerate() {
+                sum[n] += number(&job[what], "total_ios");
+            }
+        }
+    }
+    sum
+}
+
+/// What the kernel counted between the two looks at `stat`: reads, writes, discards, flushes.
+pub fn kernel_counts(outcome: &Outcome, case: &str) -> [u64; 4] {
+    let look = |when: &str| -> Vec<u64> {
+        let stat = outcome.text(case, &format!("stat.{when}"));
+        stat.split_whitespace()
+            .map(|n| n.parse().unwrap())
+            .collect()
+    };
+    let (before, after) = (look("before"), look("after"));
+    // Documentation/block/stat.rst
+    [0, 4, 11, 15].map(|field| after[field] - before[field])
+}

@@ -1,0 +1,20 @@
+//! The judges: one file per guest script.
+
+/// Tests that judge a suite's outcome on a kernel: name, kernel, suite, judge.
+macro_rules! on_kernels {
+    ($($test:ident $kernel:literal $suite:ident $judge:ident)*) => {$(
+        #[test]
+        #[ignore = "boots a guest"]
+        fn $test() {
+            $judge(&$suite.run($kernel));
+        }
+    )*};
+}
+pub(crate) use on_kernels;
+
+mod counts;
+mod guest;
+mod json;
+mod orders;
+mod times;
+mod words;

@@ -1,0 +1,188 @@
+//! Orders that really occur come out right: completion elsewhere, retries, requeues, polling, a
+//! controller that goes and comes.
+
+use serde_json::Value;
+
+use super::guest::Outcome;
+use super::guest::Suite;
+use super::json::ToolRun;
+use super::json::assert_sums;
+use super::json::fio_counts;
+use super::json::kernel_counts;
+use super::json::list;
+use super::json::number;
+use super::json::stage;
+use super::json::text;
+
+const ORDERS: Suite = Suite {
+    script: "orders",
+    variant: "",
+    // two sockets, so that the two CPUs share no cache: completion then moves to the submitter's
+    smp: "2,sockets=2,cores=1",
+    controllers: &[
+        "nvme_null nvme0 0 max_ioqpairs=1",
+        "nvme_blkdebug nvme1 0 read,sector=2048,once=on",
+        "nvme_blkdebug nvme2 0 read,sector=2048",
+        "nvme_null nvme3 0",
+    ],
+    append: "nvme.poll_queues=1",
+};
+
+const REQUEUE: Suite = Suite {
+    script: "requeue",
+    variant: "",
+    smp: "2",
+    controllers: &["nvme_null nvme0 1000000"],
+    append: "swiotlb=1024,force",
+};
+
+const CUTS: [&str; 2] = ["cheap", "fine"];
+
+fn names(command: &Value) -> Vec<&str> {
+    list(command, "stages")
+        .iter()
+        .map(|s| text(s, "name"))
+        .collect()
+}
+
+fn ledger(run: &ToolRun, field: &str) -> u64 {
+    number(&run.last["ledger"], field)
+}
+
+fn completion_elsewhere_is_counted_once(outcome: &Outcome) {
+    for case in ["remote-none", "remote-mq-deadline"] {
+        let softirqs = |when: &str| -> u64 {
+            outcome
+                .text(case, &format!("softirqs.{when}"))
+                .trim()
+                .parse()
+                .unwrap()
+        };
+        assert!(
+            softirqs("after") > softirqs("before"),
+            "{case}: no completion by softirq"
+        );
+        let want = fio_counts(outcome, case)[0];
+        for cut in CUTS {
+            let run = ToolRun::read(outcome, case, cut);
+            run.assert_exact(case);
+            assert_sums(&run, case);
+            let row = run.row("read");
+            assert_eq!(number(row, "count"), want, "{case} {cut}");
+            // the way to the other CPU is completion, seen for every command
+            assert_eq!(
+                number(stage(row, "complete").unwrap(), "count"),
+                want,
+                "{case} {cut}"
+            );
+        }
+    }
+}
+
+/// Each attempt is a command of its own: the device saw it, and the first one's wait is not the
+/// second one's.
+fn a_retry_is_a_command_of_its_own(outcome: &Outcome) {
+    for (case, attempts) in [
+        ("retry", 2),
+        ("failing-none", 6),
+        ("failing-mq-deadline", 6),
+    ] {
+        for cut in CUTS {
+            let run = ToolRun::read(outcome, case, cut);
+            run.assert_exact(case);
+            assert_sums(&run, case);
+            assert_eq!(number(run.row("read"), "count"), attempts, "{case} {cut}");
+            assert_eq!(ledger(&run, "requeue_events"), attempts - 1, "{case} {cut}");
+            assert_eq!(
+                ledger(&run, "requeued"),
+                0,
+                "{case}: every attempt reached the device"
+            );
+            let with = |point: &str| {
+                run.commands
+                    .iter()
+                    .filter(|c| c["points_ns"][point].is_u64())
+                    .count() as u64
+            };
+            assert_eq!(
+                with("start"),
+                1,
+                "{case} {cut}: only the first attempt has a start"
+            );
+            assert_eq!(with("cqe"), attempts, "{case} {cut}");
+            if cut == "fine" {
+                assert_eq!(with("end"), 1, "{case}: only the last attempt has an end");
+            }
+        }
+    }
+}
+
+fn polled_completion_has_no_interrupt(outcome: &Outcome) {
+    for cut in CUTS {
+        let run = ToolRun::read(outcome, "poll", cut);
+        run.assert_exact("poll");
+        assert_sums(&run, "poll");
+        assert_eq!(
+            number(run.row("read"), "count"),
+            fio_counts(outcome, "poll")[0]
+        );
+    }
+    let run = ToolRun::read(outcome, "poll", "fine");
+    for command in &run.commands {
+        assert!(command["points_ns"]["irq"].is_null(), "{command}");
+        let joined = ["device+irq", "submit+device+irq"];
+        assert!(
+            names(command).iter().any(|n| joined.contains(n)),
+            "{command}"
+        );
+    }
+}
+
+fn a_controller_may_go_and_come(outcome: &Outcome) {
+    assert_eq!(fio_counts(outcome, "hotplug")[0], 250);
+    for cut in CUTS {
+        let run = ToolRun::read(outcome, "hotplug", cut);
+        run.assert_exact("hotplug");
+        assert_sums(&run, "hotplug");
+        let reads: u64 = run.rows().iter().map(|r| number(r, "count")).sum();
+        // the kernel reads, too, when it looks for partitions
+        assert!(reads >= 250, "{cut}: {reads}");
+        assert_eq!(run.reports.len(), 1, "{cut}: it ran to the end");
+    }
+}
+
+fn a_requeue_is_one_command_that_waited(outcome: &Outcome) {
+    for case in ["requeue-none", "requeue-mq-deadline"] {
+        let reads = fio_counts(outcome, case)[0];
+        assert_eq!(reads, kernel_counts(outcome, case)[0], "{case}");
+        for cut in ["total", "cheap", "fine"] {
+            let run = ToolRun::read(outcome, case, cut);
+            run.assert_exact(case);
+            assert!(
+                ledger(&run, "requeued") > 0,
+                "{case} {cut}: nothing was turned away"
+            );
+            assert_eq!(number(run.row("read"), "count"), reads, "{case} {cut}");
+            if cut == "total" {
+                continue;
+            }
+            assert_sums(&run, case);
+            // each kept its start through all its setups
+            let queue = stage(run.row("read"), "queue").unwrap();
+            assert_eq!(number(queue, "count"), reads, "{case} {cut}");
+        }
+    }
+}
+
+super::on_kernels! {
+    completion_elsewhere_is_counted_once_on_6_1 "6.1" ORDERS completion_elsewhere_is_counted_once
+    completion_elsewhere_is_counted_once_on_6_12 "6.12" ORDERS completion_elsewhere_is_counted_once
+    a_retry_is_a_command_of_its_own_on_6_1 "6.1" ORDERS a_retry_is_a_command_of_its_own
+    a_retry_is_a_command_of_its_own_on_6_12 "6.12" ORDERS a_retry_is_a_command_of_its_own
+    polled_completion_has_no_interrupt_on_6_1 "6.1" ORDERS polled_completion_has_no_interrupt
+    polled_completion_has_no_interrupt_on_6_12 "6.12" ORDERS polled_completion_has_no_interrupt
+    a_controller_may_go_and_come_on_6_1 "6.1" ORDERS a_controller_may_go_and_come
+    a_controller_may_go_and_come_on_6_12 "6.12" ORDERS a_controller_may_go_and_come
+    a_requeue_is_one_command_that_waited_on_6_1 "6.1" REQUEUE a_requeue_is_one_command_that_waited
+    a_requeue_is_one_command_that_waited_on_6_12 "6.12" REQUEUE a_requeue_is_one_command_that_waited
+}

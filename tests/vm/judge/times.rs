@@ -1,0 +1,229 @@
+//! Times are true: against the latency that was injected, and nothing moves with it that should
+//! not. Bounds are such that a wrong assignment of stages can't meet them and a slow machine does:
+//! the injected times are milliseconds apart, everything else is some microseconds.
+
+use nvme_deep::lat_buckets::LatBuckets;
+use nvme_deep::lat_buckets::SLOTS;
+use serde_json::Value;
+
+use super::guest::Outcome;
+use super::guest::Suite;
+use super::json::ToolRun;
+use super::json::assert_sums;
+use super::json::list;
+use super::json::number;
+use super::json::stage;
+use super::json::text;
+
+const MS: u64 = 1_000_000;
+
+const TIMES: Suite = Suite {
+    script: "times",
+    variant: "",
+    smp: "2",
+    controllers: &[
+        "nvme_null nvme0 1000000",
+        "nvme_null nvme1 5000000",
+        "nvme_null nvme2 200000",
+        "nvme_null nvme3 0 namespaces=2 lba=4096",
+    ],
+    append: "",
+};
+
+fn p50(row: &Value, name: &str) -> u64 {
+    let stage = stage(row, name).unwrap_or_else(|| panic!("no stage {name} in {row}"));
+    number(stage, "p50_ns")
+}
+
+/// Commands for which this stage was seen for itself.
+fn seen(row: &Value, name: &str) -> u64 {
+    stage(row, name).map_or(0, |s| number(s, "count"))
+}
+
+fn the_device_stage_follows_the_injection(outcome: &Outcome) {
+    // QEMU's timers come in steps of a millisecond: 0.2 ms is a lower bound only
+    for (ctrl, injected) in [("nvme0", MS), ("nvme1", 5 * MS), ("nvme2", MS / 5)] {
+        let case = format!("device-{ctrl}");
+        for (cut, others) in [
+            ("cheap", &["queue", "submit", "complete"][..]),
+            (
+                "fine",
+                &["queue", "setup", "map", "submit", "irq", "complete", "end"],
+            ),
+        ] {
+            let run = ToolRun::read(outcome, &case, cut);
+            run.assert_exact(&case);
+            assert_sums(&run, &case);
+            let row = run.row("read");
+            assert_eq!(number(row, "count"), 200, "{case} {cut}");
+            // with so slow a device the interrupt hardly ever beats the submitting function
+            assert!(seen(row, "device") > 150, "{case} {cut}: {row}");
+            let device = p50(row, "device");
+            assert!(
+                device >= injected * 15 / 16,
+                "{case} {cut}: device {device}"
+            );
+            assert!(device <= injected + 3 * MS, "{case} {cut}: device {device}");
+            for other in others {
+                let ns = p50(row, other);
+                assert!(ns < MS / 2, "{case} {cut}: {other} {ns}: {row}");
+            }
+            for command in &run.commands {
+                let stages = list(command, "stages");
+                let device = stages
+                    .iter()
+                    .find(|s| text(s, "name").contains("device"))
+                    .unwrap();
+                assert!(number(device, "ns") >= injected, "{case} {cut}: {command}");
+            }
+        }
+    }
+    let device = |ctrl: &str| {
+        p50(
+            ToolRun::read(outcome, &format!("device-{ctrl}"), "cheap").row("read"),
+            "device",
+        )
+    };
+    let apart = device("nvme1").saturating_sub(device("nvme0"));
+    assert!(
+        (5 * MS / 2..8 * MS).contains(&apart),
+        "4 ms more injected, {apart} ns more seen"
+    );
+}
+
+fn waiting_for_the_device_is_queue_and_not_device(outcome: &Outcome) {
+    for cut in ["cheap", "fine"] {
+        let row = |case: &str| {
+            let run = ToolRun::read(outcome, case, cut);
+            run.assert_exact(case);
+            assert_sums(&run, case);
+            let row = run.row("read").clone();
+            assert_eq!(number(&row, "count"), 320, "{case}");
+            let device = p50(&row, "device");
+            assert!(
+                (4 * MS..9 * MS).contains(&device),
+                "{case} {cut}: device {device}"
+            );
+            row
+        };
+        let free = p50(&row("queue-free"), "queue");
+        assert!(
+            free < 3 * MS,
+            "{cut}: nothing to wait for, but queue {free}"
+        );
+        // a request waits for its tag before it exists: that is before its start
+        let tags = p50(&row("queue-tags"), "queue");
+        assert!(tags < 3 * MS, "{cut}: queue {tags}");
+        // 28 of 32 wait in the scheduler while four are at the device: seven rounds of 5 ms
+        let scheduler = p50(&row("queue-scheduler"), "queue");
+        assert!(scheduler > 15 * MS, "{cut}: queue {scheduler}");
+    }
+}
+
+/// fio was told: on namespace 1, 60 reads of 4 KiB on CPU 0, 70 reads of 32 KiB on CPU 1, 80 writes
+/// of 128 KiB on CPU 0; on namespace 2, 50 reads of 16 KiB on CPU 1.
+fn filters_and_classes_are_what_fio_was_told(outcome: &Outcome) {
+    let cpus = outcome.text("filters", "first_queue_cpus");
+    assert_eq!(cpus.trim(), "0", "CPU 0 has queue 1 and CPU 1 queue 2");
+    let counts = |name: &str| -> Vec<(u64, String, String, u64)> {
+        let run = ToolRun::read(outcome, "filters", name);
+        run.assert_exact(name);
+        run.rows()
+            .iter()
+            .map(|r| {
+                let class = r["size_class"].as_str().unwrap_or("").to_owned();
+                assert_eq!(text(r, "queue"), "io");
+                (
+                    number(r, "nsid"),
+                    text(r, "opcode").to_owned(),
+                    class,
+                    number(r, "count"),
+                )
+            })
+            .collect()
+    };
+    let row =
+        |nsid, opcode: &str, class: &str, count| (nsid, opcode.to_owned(), class.to_owned(), count);
+    assert_eq!(
+        counts("ns1"),
+        [row(1, "write", "", 80), row(1, "read", "", 130)]
+    );
+    assert_eq!(counts("ns2"), [row(2, "read", "", 50)]);
+    assert_eq!(
+        counts("reads"),
+        [row(1, "read", "", 130), row(2, "read", "", 50)]
+    );
+    assert_eq!(
+        counts("qid1"),
+        [row(1, "write", "", 80), row(1, "read", "", 60)]
+    );
+    assert_eq!(counts("and"), [row(1, "read", "", 70)]);
+    assert_eq!(counts("other"), []);
+    let small = "<=16KiB";
+    assert_eq!(
+        counts("sizes"),
+        [
+            row(1, "write", ">64KiB", 80),
+            row(1, "read", small, 60),
+            row(1, "read", "(16KiB,64KiB]", 70),
+            row(2, "read", small, 50),
+        ]
+    );
+    let run = ToolRun::read(outcome, "filters", "and");
+    assert_eq!(number(&run.last["ledger"], "filtered"), 60 + 80 + 50);
+    assert_eq!(
+        number(&run.last["ledger"], "filtered_completions"),
+        60 + 80 + 50
+    );
+}
+
+/// The table of nvme_latency, bucket by bucket, from the single commands of the same run.
+fn the_latency_table_follows_its_rule(outcome: &Outcome) {
+    let run = ToolRun::read(outcome, "filters", "lat");
+    let rule = LatBuckets {
+        min_us: 100,
+        shift: 4,
+    };
+    for row in run.rows() {
+        let mut counts = [0; SLOTS];
+        for command in run.commands.iter().filter(|c| {
+            c["nsid"] == row["nsid"] && c["opcode"] == row["opcode"] && c["queue"] == row["queue"]
+        }) {
+            counts[rule.index(number(command, "total_ns") / 1000)] += 1;
+        }
+        let want: Vec<_> = rule
+            .rows(&counts)
+            .iter()
+            .map(|r| (r.low_us, r.high_us, r.count))
+            .collect();
+        let got: Vec<_> = list(row, "lat_buckets")
+            .iter()
+            .map(|b| {
+                (
+                    number(b, "from_us"),
+                    b["to_us"].as_u64(),
+                    number(b, "count"),
+                )
+            })
+            .collect();
+        assert_eq!(got, want, "{row}");
+        assert_eq!(got.iter().map(|b| b.2).sum::<u64>(), number(row, "count"));
+    }
+    let text = outcome.text("filters", "text.out");
+    assert!(
+        text.contains("[20us - 24us):") || text.contains("[0us - 20us):"),
+        "{text}"
+    );
+    assert!(text.contains("\x1b["), "colour was asked for");
+}
+
+super::on_kernels! {
+    the_device_stage_follows_the_injection_on_6_1 "6.1" TIMES the_device_stage_follows_the_injection
+    the_device_stage_follows_the_injection_on_6_12 "6.12" TIMES the_device_stage_follows_the_injection
+    waiting_is_queue_and_not_device_on_6_1 "6.1" TIMES waiting_for_the_device_is_queue_and_not_device
+    waiting_is_queue_and_not_device_on_6_12 "6.12" TIMES waiting_for_the_device_is_queue_and_not_device
+    filters_and_classes_are_what_fio_was_told_on_6_1 "6.1" TIMES filters_and_classes_are_what_fio_was_told
+    filters_and_classes_are_what_fio_was_told_on_6_12 "6.12" TIMES filters_and_classes_are_what_fio_was_told
+    the_latency_table_follows_its_rule_on_6_1 "6.1" TIMES the_latency_table_follows_its_rule
+    the_latency_table_follows_its_rule_on_6_12 "6.12" TIMES the_latency_table_follows_its_rule
+}

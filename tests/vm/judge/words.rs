@@ -1,0 +1,133 @@
+//! The command as its user meets it: refusals with a sentence and a code, signals, pipes.
+
+use serde_json::Value;
+
+use super::guest::Outcome;
+use super::guest::Suite;
+use super::json::ToolRun;
+use super::json::number;
+
+const WORDS: Suite = Suite {
+    script: "words",
+    variant: "",
+    smp: "2",
+    controllers: &["nvme_null nvme0 0", "nvme_null nvme1 0"],
+    append: "",
+};
+
+fn code(outcome: &Outcome, case: &str, name: &str) -> i32 {
+    outcome
+        .text(case, &format!("{name}.status"))
+        .trim()
+        .parse()
+        .unwrap()
+}
+
+fn refusals_are_one_sentence_with_a_remedy(outcome: &Outcome) {
+    for (case, name, want, words) in [
+        (
+            "refused",
+            "unprivileged",
+            4,
+            &["CAP_BPF", "CAP_PERFMON", "sudo"][..],
+        ),
+        ("refused", "no_controller", 6, &["nvme7", "nvme0, nvme1"]),
+        ("refused", "no_namespace", 6, &["id 9", "1 (nvme0n1)"]),
+        ("refused", "unknown_opcode", 2, &["raed", "`read`"]),
+        ("refused", "no_btf", 5, &["no BTF", "CONFIG_DEBUG_INFO_BTF"]),
+        ("capabilities", "bpf_perfmon", 4, &["CAP_SYS_ADMIN", "sudo"]),
+        (
+            "nothing",
+            "no_nvme",
+            6,
+            &["no NVMe controller", "load the nvme driver"],
+        ),
+    ] {
+        let said = outcome.text(case, &format!("{name}.err"));
+        assert_eq!(code(outcome, case, name), want, "{name}: {said}");
+        assert_eq!(said.trim().lines().count(), 1, "{name}: {said}");
+        assert!(said.starts_with("nvme-deep: "), "{name}: {said}");
+        for word in words {
+            assert!(said.contains(word), "{name}: no `{word}` in: {said}");
+        }
+        assert_eq!(
+            outcome.text(case, &format!("{name}.out")),
+            "",
+            "{name}: stdout is for data"
+        );
+    }
+}
+
+fn every_end_is_a_final_report_and_nothing_stays_attached(outcome: &Outcome) {
+    for signal in ["INT", "TERM", "HUP"] {
+        let run = ToolRun::read(outcome, "signals", signal);
+        run.assert_exact(signal);
+        assert!(
+            run.reports.len() > 1,
+            "{signal}: reports before the last one"
+        );
+        assert!(
+            run.rows().iter().any(|r| number(r, "count") > 0),
+            "{signal}"
+        );
+        assert!(run.talk.contains("Ctrl-C"), "{signal}: {}", run.talk);
+    }
+    let run = ToolRun::read(outcome, "signals", "duration");
+    run.assert_exact("duration");
+    assert_eq!(run.reports.len(), 1);
+    let users = |when: &str| outcome.text("signals", &format!("users.{when}"));
+    assert_eq!(users("before"), users("after"), "programs hold nvme_core");
+}
+
+fn intervals_and_counts_are_kept(outcome: &Outcome) {
+    assert_eq!(code(outcome, "signals", "count"), 0);
+    let text = outcome.text("signals", "count.out");
+    assert_eq!(text.matches("=== ").count(), 3, "{text}");
+    assert_eq!(text.matches("so far").count(), 2, "{text}");
+    assert_eq!(text.matches("=== final").count(), 1, "{text}");
+    assert!(!text.contains('\x1b'), "no colour but on a terminal");
+    let run = ToolRun::read(outcome, "signals", "delta");
+    assert_eq!(run.reports.len(), 4, "three intervals and the whole run");
+    let commands = |report: &Value| -> u64 {
+        report["rows"]
+            .as_array()
+            .unwrap()
+            .iter()
+            .map(|r| number(r, "count"))
+            .sum()
+    };
+    let (whole, parts) = run.reports.split_last().unwrap();
+    let parts: Vec<u64> = parts.iter().map(commands).collect();
+    assert!(parts.iter().all(|&n| n > 0), "{parts:?}");
+    assert!(
+        parts.iter().sum::<u64>() <= commands(whole),
+        "{parts:?} {}",
+        commands(whole)
+    );
+    assert!(
+        parts.iter().sum::<u64>() * 10 > commands(whole) * 7,
+        "{parts:?} {}",
+        commands(whole)
+    );
+}
+
+fn a_closed_pipe_is_no_error(outcome: &Outcome) {
+    assert_eq!(code(outcome, "signals", "pipe"), 0);
+    let said = outcome.text("signals", "pipe.err");
+    assert!(
+        !said.contains("rror") && !said.contains("panicked"),
+        "{said}"
+    );
+    assert_eq!(outcome.text("signals", "pipe.out").lines().count(), 1);
+}
+
+super::on_kernels! {
+    refusals_are_one_sentence_on_6_1 "6.1" WORDS refusals_are_one_sentence_with_a_remedy
+    refusals_are_one_sentence_on_6_12 "6.12" WORDS refusals_are_one_sentence_with_a_remedy
+    every_end_is_a_final_report_on_6_1 "6.1" WORDS every_end_is_a_final_report_and_nothing_stays_attached
+    every_end_is_a_final_report_on_6_12 "6.12" WORDS every_end_is_a_final_report_and_nothing_stays_attached
+    intervals_and_counts_are_kept_on_6_1 "6.1" WORDS intervals_and_counts_are_kept
+    intervals_and_counts_are_kept_on_6_12 "6.12" WORDS intervals_and_counts_are_kept
+    a_closed_pipe_is_no_error_on_6_1 "6.1" WORDS a_closed_pipe_is_no_error
+    a_closed_pipe_is_no_error_on_6_12 "6.12" WORDS a_closed_pipe_is_no_error
+}
