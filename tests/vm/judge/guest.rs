@@ -41,9 +41,7 @@ impl Suite {
         let outcome = runs
             .entry(name.clone())
             .or_insert_with(|| self.boot(kernel, &name));
-        outcome
-            .clone()
-            .unwrap_or_else(|| panic!("the guest {name} failed, see above"))
+        outcome.clone().unwrap_or_else(|why| panic!("{why}"))
     }
 
     fn boot(&self, kernel: &str, name: &str) -> Result<Outcome, String> {
