@@ -40,6 +40,7 @@ use crate::session::Layout;
 use crate::session::Session;
 use crate::session::not_allowed;
 use crate::session::possible_cpus;
+use crate::session::take_over_log;
 use crate::snapshot::Snapshot;
 use crate::view::json;
 use crate::view::text::TextView;
@@ -201,9 +202,14 @@ impl Run<'_, '_, '_> {
 
     fn drain(&self, ring: Option<&CommandRing<'_>>, out: &mut dyn Write) -> Result<()> {
         let Some(ring) = ring else { return Ok(()) };
-        for record in ring.take(Duration::ZERO)? {
+        let records = ring.take(Duration::ZERO)?;
+        let any = !records.is_empty();
+        for record in records {
             let record = record.context("a command record that can't be decoded")?;
             json::command(&record, self.options.cut, out)?;
+        }
+        if any {
+            out.flush()?;
         }
         Ok(())
     }
@@ -235,20 +241,15 @@ impl Run<'_, '_, '_> {
         } = *self.options;
         // in the cumulative view the final report is the last of the count
         let interims = count.map_or(u64::MAX, |n| if delta { n } else { n - 1 });
-        let end = match (duration, interval, count) {
-            (Some(end), _, _) => Some(end),
-            (None, Some(step), Some(n)) => {
-                Some(step.saturating_mul(u32::try_from(n).unwrap_or(u32::MAX)))
-            }
-            _ => None,
-        };
+        let counted = interval.zip(count).map(|(step, n)| times(step, n));
+        let end = duration.into_iter().chain(counted).min();
         let mut shown = 0;
         let mut last = (Duration::ZERO, Snapshot::default());
         let mut next_scan = RESCAN;
         loop {
             let next_report = interval
                 .filter(|_| shown < interims)
-                .map(|step| step.saturating_mul(u32::try_from(shown + 1).unwrap_or(u32::MAX)));
+                .map(|step| times(step, shown + 1));
             let mut until = next_scan;
             until = next_report.map_or(until, |t| t.min(until));
             until = end.map_or(until, |t| t.min(until));
@@ -277,6 +278,11 @@ impl Run<'_, '_, '_> {
             }
         }
     }
+}
+
+/// `n` steps, or as long as a duration can be.
+fn times(step: Duration, n: u64) -> Duration {
+    step.saturating_mul(u32::try_from(n).unwrap_or(u32::MAX))
 }
 
 fn announce(options: &LatencyOptions, session: &Session<'_>, controllers: &[Controller]) {
@@ -321,6 +327,7 @@ fn announce(options: &LatencyOptions, session: &Session<'_>, controllers: &[Cont
 /// # Errors
 /// One sentence each, with the exit code of its kind; nothing stays attached.
 pub fn run(options: &LatencyOptions) -> Result<()> {
+    take_over_log(options.verbose > 1);
     let missing = missing_capabilities();
     if !missing.is_empty() {
         return Err(not_allowed(&missing));
@@ -336,7 +343,6 @@ pub fn run(options: &LatencyOptions) -> Result<()> {
         lat: options.lat,
         split_size: options.split_size,
         commands: options.commands,
-        log: options.verbose > 1,
     };
     let stop = stop_signals()?;
     let mut slot = MaybeUninit::uninit();

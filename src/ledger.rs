@@ -67,7 +67,7 @@ pub struct Ledger {
     pub in_flight: u64,
     /// Of these, completed but not ended by blk-mq yet (fine cut).
     pub ending: u64,
-    /// Of these, taken back by blk-mq and set up again before they reached the device.
+    /// Of these, turned away by the driver or taken back by blk-mq before they reached the device.
     pub requeued: u64,
     /// Of these, never seen to complete: another command took the slot.
     pub overwritten: u64,

@@ -122,6 +122,7 @@ enum nd_state {
 	ND_OPEN,      /* set up, not completed */
 	ND_SKIPPED,   /* set up, turned away by a filter */
 	ND_COMPLETED, /* fine cut: completed, blk-mq has not ended it yet */
+	ND_BACK,      /* set up, then turned away by the driver: blk-mq has it again */
 };
 
 /* One command in flight, by (controller, queue, tag). The first 64 bytes serve the cheap cut. */

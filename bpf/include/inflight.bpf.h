@@ -38,22 +38,24 @@ static __always_inline struct nd_ctrl *ctrl_of(struct request *rq, u32 *instance
 	return bpf_map_lookup_elem(&ctrls, instance);
 }
 
-static __always_inline void learn_queue(struct request_queue *q, struct nd_ctrl *ctrl)
+/* Zero: a queue id beyond our table, its commands can't be followed. */
+static __always_inline int learn_queue(struct request_queue *q, struct nd_ctrl *ctrl)
 {
 	struct nd_queue *e = queue_entry(q);
 	u32 io = q->queuedata ? 1 : 0;
 
 	if (!e)
-		return;
+		return 0;
 	if (e->q == (u64)q && e->base == ctrl->base && e->stride == ctrl->stride &&
 	    e->queues == ctrl->queues && e->io == io)
-		return;
+		return 1;
 	e->q = 0; /* never a pointer with another queue's numbers */
 	e->base = ctrl->base;
 	e->stride = ctrl->stride;
 	e->queues = ctrl->queues;
 	e->io = io;
 	e->q = (u64)q;
+	return 1;
 }
 
 /* The slot index of a request on a queue that is known; -1: not ours, or out of range. */

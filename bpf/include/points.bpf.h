@@ -107,6 +107,8 @@ static __always_inline void close_former(struct nd_start *st, struct request *rq
 			} else if (former->state == ND_OPEN) {
 				count(ND_REQUEUED);
 				*start = former->start_ns;
+			} else if (former->state == ND_BACK) {
+				*start = former->start_ns;
 			}
 			former->rq = 0;
 			former->state = ND_FREE;
@@ -130,6 +132,8 @@ static __always_inline u64 close_current(struct nd_slot *s, struct request *rq)
 		} else {
 			count(ND_OVERWRITTEN);
 		}
+	} else if (s->state == ND_BACK && s->rq == (u64)rq) {
+		start = s->start_ns;
 	}
 	return start;
 }
@@ -186,11 +190,11 @@ static __always_inline int on_setup_out(struct request *rq, struct nvme_command 
 	admin = q->queuedata ? 0 : 1;
 	qid = admin ? 0 : rq->mq_hctx->queue_num + 1;
 	ctrl = ctrl_of(rq, &instance);
-	if (!ctrl || !ctrl->stride || qid >= ctrl->queues || tag >= ctrl->stride) {
+	if (!ctrl || !ctrl->stride || qid >= ctrl->queues || tag >= ctrl->stride ||
+	    !learn_queue(q, ctrl)) {
 		cpu->count[ND_UNTRACKED]++;
 		return 0;
 	}
-	learn_queue(q, ctrl);
 	index = slot_index(ctrl->base, ctrl->stride, qid, tag);
 	s = slot_at(index);
 	if (!s) {
@@ -300,8 +304,11 @@ static __always_inline int on_doorbell(u32 hook)
 	return 0;
 }
 
-/* The command that this task set up last never reached the ring. */
-static __always_inline void forget_last(u64 rq)
+/*
+ * The command that this task set up last never reached the ring. blk-mq will bring it again (no
+ * resources), or end it with an error: there will be no completion of this setup.
+ */
+static __always_inline void turned_away(u64 rq)
 {
 	u32 tid = (u32)bpf_get_current_pid_tgid(), n;
 	struct nd_task *t = task_of(tid);
@@ -313,8 +320,11 @@ static __always_inline void forget_last(u64 rq)
 	if (n >= ND_TASK_SLOTS)
 		return;
 	s = slot_at(t->slot[n]);
-	if (s && s->rq == rq)
-		t->n = n;
+	if (!s || s->rq != rq || s->state != ND_OPEN)
+		return;
+	t->n = n;
+	s->state = ND_BACK;
+	count(ND_REQUEUED);
 }
 
 /*
@@ -329,7 +339,7 @@ static __always_inline int on_queued(struct blk_mq_hw_ctx *hctx, struct blk_mq_q
 
 	if (ret) {
 		hit(ND_HOOK_QUEUE_RQ);
-		forget_last((u64)bd->rq);
+		turned_away((u64)bd->rq);
 		return 0;
 	}
 	if (!bd->last) {
@@ -416,21 +426,51 @@ static __always_inline int on_end(struct request *rq)
 	return 0;
 }
 
-/* blk-mq takes a request back: no resources, or a retry. A completed attempt has no end then. */
+/*
+ * blk-mq takes a request back. If it was not completed, the driver has turned it away: it will be
+ * set up again, with a scheduler maybe under another tag, and keeps its start. If it was, this is a
+ * retry, and the completed attempt has no end.
+ *
+ * A scheduled request has lost its driver tag by now: its slot is found by the scheduler's.
+ */
 static __always_inline int on_requeue(struct request *rq)
 {
 	struct request_queue *q = rq->q;
 	struct nd_queue *e = q ? queue_entry(q) : 0;
+	struct nd_start *st;
 	struct nd_slot *s;
+	u32 qid, at;
 
 	if (!e || e->q != (u64)q || !e->queues)
 		return 0;
 	hit(ND_HOOK_REQUEUE);
-	if (!cfg_end)
+	qid = rq->mq_hctx->queue_num + e->io;
+	if (qid >= e->queues)
 		return 0;
-	s = slot_of(rq);
-	if (s && s->state == ND_COMPLETED)
+	at = start_index(rq, q, e->base, e->stride, qid);
+	st = bpf_map_lookup_elem(&starts, &at);
+	if (!st)
+		return 0;
+	if (rq->internal_tag < 0)
+		s = slot_at(slot_index(e->base, e->stride, qid, rq->tag & (e->stride - 1)));
+	else if (st->setup_rq == (u64)rq)
+		s = slot_at(st->setup_slot);
+	else
+		return 0;
+	if (!s || s->rq != (u64)rq)
+		return 0;
+	if (cfg_end && s->state == ND_COMPLETED) {
 		finish(s, s->complete_ns, 0, 1);
+		return 0;
+	}
+	if (s->state == ND_OPEN) {
+		s->state = ND_BACK;
+		count(ND_REQUEUED);
+	}
+	if (cfg_start_hook && s->state == ND_BACK && s->start_ns) {
+		st->rq = (u64)rq;
+		st->ns = s->start_ns;
+	}
 	return 0;
 }
 

@@ -31,18 +31,58 @@ fn keep(level: PrintLevel, text: String) {
     }
 }
 
-/// Takes libbpf's log over.
+/// Takes libbpf's log over; with `aloud` it is passed on to stderr. Before anything else is asked of
+/// libbpf, or it writes there by itself.
 pub fn install(aloud: bool) {
     ALOUD.store(aloud, Ordering::Relaxed);
     set_print(Some((PrintLevel::Debug, keep)));
 }
 
-/// The last thing that libbpf complained about, for an error message.
+/// Why the kernel refused, out of libbpf's last lines: the program, and what its verifier says.
 pub fn last_complaint() -> Option<String> {
-    let lines = LINES.lock().ok()?;
-    lines
+    complaint(LINES.lock().ok()?.make_contiguous())
+}
+
+fn complaint(lines: &[String]) -> Option<String> {
+    let told = |line: &String| line.trim_start_matches("libbpf: ").to_owned();
+    let program = lines
         .iter()
         .rev()
-        .find(|l| l.contains("failed") || l.contains("rror"))
-        .cloned()
+        .find(|l| l.contains("prog '") && l.contains("failed"));
+    // the verifier's reason is the last line before its statistics
+    let statistics = lines
+        .iter()
+        .rposition(|l| l.starts_with("processed ") && l.contains("insns"));
+    let reason = statistics.and_then(|at| lines.get(at.checked_sub(1)?));
+    match (program, reason) {
+        (Some(program), Some(reason)) => Some(format!("{}: {}", told(program), told(reason))),
+        (Some(program), None) => Some(told(program)),
+        (None, _) => lines.iter().rev().find(|l| l.contains("failed")).map(told),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_complaint_is_the_verifiers_reason_and_its_program() {
+        let lines = [
+            "libbpf: prog 'complete_btf': BPF program load failed: Permission denied",
+            "527: (79) r2 = *(u64 *)(r3 +0)",
+            "R3 unbounded memory access, make sure to bounds check any such access",
+            "processed 275 insns (limit 1000000)",
+            "-- END PROG LOAD LOG --",
+            "libbpf: prog 'complete_btf': failed to load: -EACCES",
+            "libbpf: failed to load object 'nvme_deep_bpf'",
+        ]
+        .map(str::to_owned);
+        let said = complaint(&lines).unwrap();
+        assert!(said.starts_with("prog 'complete_btf': failed to load: -EACCES: R3 unbounded"));
+        assert_eq!(
+            complaint(&lines[6..]).unwrap(),
+            "failed to load object 'nvme_deep_bpf'"
+        );
+        assert_eq!(complaint(&[]), None);
+    }
 }

@@ -179,7 +179,6 @@ pub fn load<'obj>(
     layout: &Layout,
     config: &Config<'_>,
 ) -> Result<NvmeDeepSkel<'obj>> {
-    libbpf_log::install(config.log);
     let mut open = NvmeDeepSkelBuilder::default()
         .open(slot)
         .context("failed to open the BPF object")?;

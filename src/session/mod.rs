@@ -18,6 +18,7 @@ use libbpf_rs::MapFlags;
 use libbpf_rs::skel::Skel;
 
 pub use self::layout::Layout;
+pub use self::libbpf_log::install as take_over_log;
 pub use self::load::Slot;
 pub use self::load::not_allowed;
 pub use self::rings::CommandRing;
@@ -51,8 +52,6 @@ pub struct Config<'a> {
     pub split_size: bool,
     /// A record per command.
     pub commands: bool,
-    /// libbpf's log to stderr.
-    pub log: bool,
 }
 
 /// A loaded object and its links. Dropping it detaches everything.

@@ -5,7 +5,13 @@
 # script prints. NVMe controllers are the caller's to give: see nvme-args.sh.
 #
 # Environment: SMP (2) cpus, MEM (2G), APPEND kernel arguments, TIMEOUT (300)
-# seconds, CONSOLE (SHARE/console.log) the log of the whole console.
+# seconds, TCG (multi) threads of the emulation: "single" where code is patched under
+# load (attaching fentry while it runs). With several, QEMU before 8.1 may keep a
+# translation of the breakpoint that the kernel patches with, and the guest dies of
+# "int3"; CONSOLE (SHARE/console.log) the log of the whole console, STORAGE_NS:
+# with it a block node "served" is there, for a controller's drive=, that answers
+# after so many nanoseconds. QEMU's own main loop sleeps in whole milliseconds; this
+# node is a process of its own, whose thread does not.
 #
 # Exit status: the script's own; 124 when time ran out; 125 when the guest ended
 # without telling a status (a panic, a reset, no boot at all).
@@ -37,10 +43,12 @@ esac
 
 work=$(mktemp -d)
 guest=''
+storage=''
 # shellcheck disable=SC2317 # called by the trap
 finish() {
     # timeout hands the signal on to QEMU
     [[ -z $guest ]] || kill "$guest" 2>/dev/null || true
+    [[ -z $storage ]] || kill "$storage" 2>/dev/null || true
     wait
     rm -rf "$work"
 }
@@ -55,9 +63,23 @@ sed -u 's/\r$//' <"$work/console" | tee "$console" |
     sed -u -n '/@@ guest begins @@$/,/^@@ guest ends @@$/ { /@@ guest \(begins\|ends\) @@$/! p }' &
 filter=$!
 
+if [[ -n ${STORAGE_NS:-} ]]; then
+    setpriv --pdeathsig TERM qemu-storage-daemon --object iothread,id=io \
+        --blockdev "driver=null-co,node-name=null,size=1073741824,read-zeroes=on,latency-ns=$STORAGE_NS" \
+        --nbd-server "addr.type=unix,addr.path=$work/nbd" \
+        --export type=nbd,id=export,node-name=null,name=null,iothread=io,writable=on &
+    storage=$!
+    for ((i = 0; i < 100; i++)); do
+        [[ -S $work/nbd ]] && break
+        sleep 0.05
+    done
+    set -- -blockdev \
+        "driver=nbd,node-name=served,server.type=unix,server.path=$work/nbd,export=null" "$@"
+fi
+
 # QEMU must not outlive this script, even when that is killed outright.
 setpriv --pdeathsig TERM timeout -k 5 "$limit" qemu-system-x86_64 \
-    -accel tcg,thread=multi -cpu max -M q35 -smp "${SMP:-2}" -m "${MEM:-2G}" \
+    -accel "tcg,thread=${TCG:-multi}" -cpu max -M q35 -smp "${SMP:-2}" -m "${MEM:-2G}" \
     -display none -monitor none -serial stdio -no-reboot -nic none \
     -kernel "$kernel/vmlinuz" -initrd "$kernel/initrd.img" -append "$append ${APPEND:-}" \
     -fsdev local,id=hostroot,path=/,security_model=none,readonly=on,multidevs=remap \
@@ -70,6 +92,7 @@ guest=$!
 ended=0
 wait "$guest" || ended=$?
 guest=''
+[[ -z $storage ]] || kill "$storage" 2>/dev/null || true
 wait "$filter" || true
 
 # Only the guest knows how its script did; QEMU's exit code says nothing of it.

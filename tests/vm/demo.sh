@@ -29,4 +29,4 @@ if compgen -G '/sys/class/nvme/*' >/dev/null; then
     echo
 fi
 echo "Booting a guest with Linux $(<"${NVME_DEEP_LAB:-$root/target/lab}/6.12/release") and two NVMe controllers..."
-TIMEOUT=${TIMEOUT:-120} "$here/boot.sh" 6.12 "$share" "${controllers[@]}"
+TCG=single TIMEOUT=${TIMEOUT:-120} "$here/boot.sh" 6.12 "$share" "${controllers[@]}"

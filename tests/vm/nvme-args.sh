@@ -13,6 +13,9 @@
 #       then any of ,sector=N (only requests touching that 512-byte sector),
 #       ,once=on (only the first; repeat the FAULT to fail as many), ,errno=N (5).
 #
+#   nvme_on ID NODE [key=value...]
+#       Controller ID on a block node that is there already: boot.sh's "served".
+#
 #   OPTION: size=BYTES (1 GiB) of each namespace, namespaces=N (1),
 #   lba=BYTES (512) of a logical block, serial=S; any other key=value goes to the
 #   controller as it is: max_ioqpairs=2, mdts=5, ...
@@ -91,10 +94,17 @@ nvme_blkdebug() {
     _nvme_controller "$@"
 }
 
+nvme_on() {
+    local id=$1 node=$2 device='' word
+    shift 2
+    for word; do device+=",$word"; done
+    printf '%s\n' -device "nvme,id=$id,serial=$id$device" -device "nvme-ns,bus=$id,drive=$node,nsid=1"
+}
+
 if [[ ${BASH_SOURCE[0]} == "$0" ]]; then
     set -euo pipefail
     case ${1:-} in
-        nvme_null | nvme_blkdebug) "$@" ;;
+        nvme_null | nvme_blkdebug | nvme_on) "$@" ;;
         *)
             sed -n '2,/^$/ s/^# \{0,1\}//p' "$0" >&2
             exit 2

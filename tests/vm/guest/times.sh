@@ -22,6 +22,7 @@ done
 dev=$(disk nvme1)
 queue=/sys/block/$dev/queue
 deep=(--rw=randread --bs=4k --size=1g --ioengine=libaio --iodepth=32 --number_ios=320)
+echo 2 >"$queue/nomerges" # neighbours would become one command
 begin queue-free
 two_cuts nvme1
 load reads --filename="/dev/$dev" "${deep[@]}"

@@ -19,6 +19,7 @@ const fn on(variant: &'static str, smp: &'static str) -> Suite {
         smp,
         controllers: &["nvme_null nvme0 0"],
         append: "",
+        env: &[],
     }
 }
 

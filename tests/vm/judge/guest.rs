@@ -22,6 +22,8 @@ pub struct Suite {
     pub controllers: &'static [&'static str],
     /// Kernel arguments.
     pub append: &'static str,
+    /// More for boot.sh: `TCG`, `STORAGE_NS`.
+    pub env: &'static [(&'static str, &'static str)],
 }
 
 /// What a guest left behind.
@@ -66,7 +68,7 @@ impl Suite {
             .arg(&share)
             .env("SMP", self.smp)
             .env("APPEND", self.append);
-        boot.env("TIMEOUT", "900");
+        boot.env("TIMEOUT", "900").envs(self.env.iter().copied());
         for words in self.controllers {
             let out = Command::new(lab.join("nvme-args.sh"))
                 .args(words.split_whitespace())

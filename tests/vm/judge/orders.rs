@@ -26,6 +26,7 @@ const ORDERS: Suite = Suite {
         "nvme_null nvme3 0",
     ],
     append: "nvme.poll_queues=1",
+    env: &[],
 };
 
 const REQUEUE: Suite = Suite {
@@ -34,6 +35,7 @@ const REQUEUE: Suite = Suite {
     smp: "2",
     controllers: &["nvme_null nvme0 1000000"],
     append: "swiotlb=1024,force",
+    env: &[],
 };
 
 const CUTS: [&str; 2] = ["cheap", "fine"];

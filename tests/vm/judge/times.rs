@@ -2,6 +2,7 @@
 //! not. Bounds are such that a wrong assignment of stages can't meet them and a slow machine does:
 //! the injected times are milliseconds apart, everything else is some microseconds.
 
+use nvme_deep::lat_buckets::DOUBLING;
 use nvme_deep::lat_buckets::LatBuckets;
 use nvme_deep::lat_buckets::SLOTS;
 use serde_json::Value;
@@ -24,10 +25,11 @@ const TIMES: Suite = Suite {
     controllers: &[
         "nvme_null nvme0 1000000",
         "nvme_null nvme1 5000000",
-        "nvme_null nvme2 200000",
+        "nvme_on nvme2 served",
         "nvme_null nvme3 0 namespaces=2 lba=4096",
     ],
     append: "",
+    env: &[("STORAGE_NS", "200000")],
 };
 
 fn p50(row: &Value, name: &str) -> u64 {
@@ -210,11 +212,21 @@ fn the_latency_table_follows_its_rule(outcome: &Outcome) {
         assert_eq!(got.iter().map(|b| b.2).sum::<u64>(), number(row, "count"));
     }
     let text = outcome.text("filters", "text.out");
-    assert!(
-        text.contains("[20us - 24us):") || text.contains("[0us - 20us):"),
-        "{text}"
-    );
     assert!(text.contains("\x1b["), "colour was asked for");
+    // --lat-shift 2 alone: from 20 us on, the first bucket 4 us wide
+    let rule = LatBuckets {
+        min_us: 20,
+        shift: 2,
+    };
+    let bounds: Vec<String> = (0..DOUBLING)
+        .map(|slot| format!("[{}us - {}us):", rule.low(slot), rule.high(slot)))
+        .chain(["[0us - 20us):".to_owned()])
+        .collect();
+    let printed: Vec<_> = text.lines().filter(|l| l.contains("us - ")).collect();
+    assert!(printed.len() > 3, "{text}");
+    for line in printed {
+        assert!(bounds.iter().any(|b| line.contains(b)), "{line}");
+    }
 }
 
 super::on_kernels! {

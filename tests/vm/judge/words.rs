@@ -13,6 +13,8 @@ const WORDS: Suite = Suite {
     smp: "2",
     controllers: &["nvme_null nvme0 0", "nvme_null nvme1 0"],
     append: "",
+    // attaches under load
+    env: &[("TCG", "single")],
 };
 
 fn code(outcome: &Outcome, case: &str, name: &str) -> i32 {
