@@ -11,7 +11,8 @@
 # "int3"; CONSOLE (SHARE/console.log) the log of the whole console, STORAGE_NS:
 # with it a block node "served" is there, for a controller's drive=, that answers
 # after so many nanoseconds. QEMU's own main loop sleeps in whole milliseconds; this
-# node is a process of its own, whose thread does not.
+# node is a process of its own, whose thread does not. (It does not read as zeroes:
+# the server would answer that without asking the storage.)
 #
 # Exit status: the script's own; 124 when time ran out; 125 when the guest ended
 # without telling a status (a panic, a reset, no boot at all).
@@ -65,7 +66,7 @@ filter=$!
 
 if [[ -n ${STORAGE_NS:-} ]]; then
     setpriv --pdeathsig TERM qemu-storage-daemon --object iothread,id=io \
-        --blockdev "driver=null-co,node-name=null,size=1073741824,read-zeroes=on,latency-ns=$STORAGE_NS" \
+        --blockdev "driver=null-co,node-name=null,size=1073741824,latency-ns=$STORAGE_NS" \
         --nbd-server "addr.type=unix,addr.path=$work/nbd" \
         --export type=nbd,id=export,node-name=null,name=null,iothread=io,writable=on &
     storage=$!

@@ -43,8 +43,13 @@ fn seen(row: &Value, name: &str) -> u64 {
 }
 
 fn the_device_stage_follows_the_injection(outcome: &Outcome) {
-    // QEMU's timers come in steps of a millisecond: 0.2 ms is a lower bound only
-    for (ctrl, injected) in [("nvme0", MS), ("nvme1", 5 * MS), ("nvme2", MS / 5)] {
+    // QEMU's own timers come in steps of a millisecond; nvme2's storage is another process, at some
+    // tenths of a millisecond from here
+    for (ctrl, injected, at_most) in [
+        ("nvme0", MS, 4 * MS),
+        ("nvme1", 5 * MS, 8 * MS),
+        ("nvme2", MS / 5, MS * 9 / 10),
+    ] {
         let case = format!("device-{ctrl}");
         for (cut, others) in [
             ("cheap", &["queue", "submit", "complete"][..]),
@@ -65,18 +70,16 @@ fn the_device_stage_follows_the_injection(outcome: &Outcome) {
                 device >= injected * 15 / 16,
                 "{case} {cut}: device {device}"
             );
-            assert!(device <= injected + 3 * MS, "{case} {cut}: device {device}");
+            assert!(device <= at_most, "{case} {cut}: device {device}");
             for other in others {
                 let ns = p50(row, other);
                 assert!(ns < MS / 2, "{case} {cut}: {other} {ns}: {row}");
             }
+            // the device may begin before the function that rang the doorbell is back
             for command in &run.commands {
-                let stages = list(command, "stages");
-                let device = stages
-                    .iter()
-                    .find(|s| text(s, "name").contains("device"))
-                    .unwrap();
-                assert!(number(device, "ns") >= injected, "{case} {cut}: {command}");
+                let points = &command["points_ns"];
+                let waited = number(points, "cqe") - number(points, "setup_out");
+                assert!(waited >= injected, "{case} {cut}: {command}");
             }
         }
     }
