@@ -21,7 +21,8 @@ mapfile -t controllers < <(
 
 share=$(mktemp -d)
 trap 'rm -rf "$share"' EXIT
-printf 'exec /bin/bash %q %q\n' "$here/demo-guest.sh" "$binary" >"$share/run.sh"
+[[ -t 1 ]] || echo 'export NO_COLOR=1' >"$share/run.sh"
+printf 'exec /bin/bash %q %q\n' "$here/demo-guest.sh" "$binary" >>"$share/run.sh"
 
 if compgen -G '/sys/class/nvme/*' >/dev/null; then
     echo "This machine has NVMe controllers of its own; the demo puts no load on them and"
