@@ -15,6 +15,7 @@
 #include "hist.bpf.h"
 #include "rows.bpf.h"
 #include "inflight.bpf.h"
+#include "setup.bpf.h"
 #include "points.bpf.h"
 
 char LICENSE[] SEC("license") = "GPL";

@@ -3,17 +3,13 @@
 #ifndef ND_HIST_H
 #define ND_HIST_H
 
-/* floor(log2(v)), v > 0. BPF has no count-leading-zeros, so halve six times. */
-static __always_inline u32 log2_u64(u64 v)
+/* floor(log2(v)), v > 0. BPF has no count-leading-zeros, so halve five times. */
+static __always_inline u32 log2_u32(u32 v)
 {
-	u32 r = 0, s;
+	u32 r, s;
 
-	s = (v > 0xffffffffull) << 5;
-	v >>= s;
-	r |= s;
-	s = (v > 0xffff) << 4;
-	v >>= s;
-	r |= s;
+	r = (v > 0xffff) << 4;
+	v >>= r;
 	s = (v > 0xff) << 3;
 	v >>= s;
 	r |= s;
@@ -23,7 +19,7 @@ static __always_inline u32 log2_u64(u64 v)
 	s = (v > 3) << 1;
 	v >>= s;
 	r |= s;
-	return r | (u32)(v >> 1);
+	return r | v >> 1;
 }
 
 /*
@@ -36,20 +32,23 @@ static __always_inline u32 log2_u64(u64 v)
 #define BELOW(i, limit) ((i) = (i) < (limit) ? (i) : (limit)-1)
 #endif
 
+/*
+ * With x = v >> shift in 8..15 and the bucket's width 2^shift, (shift + 1) * 8 + (x - 8) is
+ * shift * 8 + x; below 8 the shift is 0 and the same holds.
+ */
 static __always_inline u64 hist_index(u64 v)
 {
+	u32 shift;
 	u64 i;
-	u32 e;
 
-	if (v < (1 << ND_HIST_SUB_BITS)) {
-		i = v;
-	} else if (v >> (ND_HIST_MAX_EXP + 1)) {
-		i = ND_HIST_BUCKETS - 1;
+	if (v >> ND_HIST_MAX_EXP) {
+		shift = ND_HIST_MAX_EXP - ND_HIST_SUB_BITS;
+		if (v >> (ND_HIST_MAX_EXP + 1))
+			v = (1ull << (ND_HIST_MAX_EXP + 1)) - 1;
 	} else {
-		e = log2_u64(v);
-		i = ((e - ND_HIST_SUB_BITS + 1) << ND_HIST_SUB_BITS) +
-		    ((v >> (e - ND_HIST_SUB_BITS)) & ((1 << ND_HIST_SUB_BITS) - 1));
+		shift = log2_u32((u32)(v >> ND_HIST_SUB_BITS) | 1);
 	}
+	i = ((u64)shift << ND_HIST_SUB_BITS) + (v >> shift);
 	BELOW(i, ND_HIST_BUCKETS);
 	return i;
 }
@@ -61,7 +60,10 @@ static __always_inline u64 lat_index(u64 ns)
 	if (us < cfg_lat_min_us)
 		return ND_LAT_BELOW;
 	d = (us - cfg_lat_min_us) >> (cfg_lat_shift & 63);
-	s = d ? log2_u64(d) + 1 : 0;
+	if (d >> 32)
+		s = ND_LAT_ABOVE;
+	else
+		s = d ? log2_u32(d) + 1 : 0;
 	if (s >= ND_LAT_IN)
 		s = ND_LAT_ABOVE;
 	BELOW(s, ND_LAT_SLOTS);
@@ -69,24 +71,24 @@ static __always_inline u64 lat_index(u64 ns)
 }
 
 /*
- * Adds to a counter of this CPU's shard. With a shard per CPU only this program, on this CPU,
- * writes it; shared shards, and the rare programs that may be interrupted by the usual one
- * (`shared`), need the atomic.
+ * Adds to a counter of this CPU's shard. With a shard per CPU only the usual program, on this CPU,
+ * writes it. Shared shards, and the rare programs that the usual one may interrupt, need the
+ * atomic.
  */
-static __always_inline void add(u64 *to, u64 n, int shared)
+static __always_inline void add(u64 *to, u64 n, int atomic)
 {
-	if (cfg_atomic || shared)
+	if (atomic)
 		__sync_fetch_and_add(to, n);
 	else
 		*to += n;
 }
 
-static __always_inline void hist_add(struct nd_hist *h, u64 ns, int shared)
+static __always_inline void hist_add(struct nd_hist *h, u64 ns, int atomic)
 {
 	u64 i = hist_index(ns);
 
-	add(&h->sum_ns, ns, shared);
-	add(&h->bucket[i], 1, shared);
+	add(&h->sum_ns, ns, atomic);
+	add(&h->bucket[i], 1, atomic);
 	/* Without a compare-and-swap (5.12) two CPUs of one shard may lose the larger: user space
 	 * never shows less than the lowest value of the highest bucket. */
 	if (ns > h->max_ns)

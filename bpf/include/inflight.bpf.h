@@ -26,18 +26,6 @@ static __always_inline struct nd_queue *queue_entry(struct request_queue *q)
 	return bpf_map_lookup_elem(&queues, &id);
 }
 
-/*
- * Asks the driver's private part of the request which controller it is for. Two guarded reads,
- * so only the setup pays for it: a queue's address and id can come back for another controller.
- */
-static __always_inline struct nd_ctrl *ctrl_of(struct request *rq, u32 *instance)
-{
-	struct nvme_request *nr = (void *)((u64)rq + bpf_core_type_size(struct request));
-
-	*instance = BPF_CORE_READ(nr, ctrl, instance);
-	return bpf_map_lookup_elem(&ctrls, instance);
-}
-
 /* Zero: a queue id beyond our table, its commands can't be followed. */
 static __always_inline int learn_queue(struct request_queue *q, struct nd_ctrl *ctrl)
 {
@@ -94,13 +82,14 @@ static __always_inline struct nd_slot *slot_of(struct request *rq)
  * Two that meet all the same lose a start (not observed, counted), never get a wrong one: the
  * entry holds the request.
  */
-static __always_inline u32 start_index(struct request *rq, struct request_queue *q, u32 base,
-				       u32 stride, u32 qid)
+static __always_inline struct nd_start *start_entry(struct request *rq, struct request_queue *q,
+						    u32 base, u32 stride, u32 qid)
 {
 	s32 internal = rq->internal_tag;
 	u32 tag = internal >= 0 ? internal + ((q->id & 3) << 8) : rq->tag;
+	u32 at = slot_index(base, stride, qid, tag & (stride - 1));
 
-	return slot_index(base, stride, qid, tag & (stride - 1));
+	return bpf_map_lookup_elem(&starts, &at);
 }
 
 static __always_inline struct nd_task *task_of(u32 tid)
@@ -146,23 +135,23 @@ static __always_inline void emit(struct nd_slot *s, u64 key, u64 complete_ns, u6
 
 /* Closes the stage that began at *from in histogram *at; the next begins at `to`. */
 static __always_inline void stage(struct nd_cell *c, u32 *at, u64 *from, u64 to, u32 next,
-				  int shared)
+				  int atomic)
 {
 	u32 i = *at;
 
 	if (i < ND_STAGES_FINE)
-		hist_add(&c->hist[i], to - *from, shared);
+		hist_add(&c->hist[i], to - *from, atomic);
 	*at = next;
 	*from = to;
 }
 
 static __always_inline void finish_total(struct nd_cell *c, u32 at, u64 total, u32 bytes,
-					 int shared)
+					 int atomic)
 {
-	hist_add(&c->hist[at], total, shared);
-	add(&c->bytes, bytes, shared);
+	hist_add(&c->hist[at], total, atomic);
+	add(&c->bytes, bytes, atomic);
 	if (cfg_lat) {
-		add(&c->lat[lat_index(total)], 1, shared);
+		add(&c->lat[lat_index(total)], 1, atomic);
 	}
 }
 
@@ -176,13 +165,13 @@ static __always_inline void finish_total(struct nd_cell *c, u32 at, u64 total, u
  * The pattern is kept in the map, not in a register: the verifier would follow each of its 128
  * values through all that comes after (half a million instructions instead of some thousands).
  */
-static __always_inline void settle(struct nd_slot *s, u64 complete)
+static __always_inline void settle(struct nd_slot *s, u64 complete, u32 mode)
 {
 	volatile u8 *saw = &s->saw;
 	u64 prev = s->setup_out_ns, begin = prev;
 
 	*saw = 0;
-	if (cfg_mode == ND_MODE_FINE) {
+	if (mode == ND_MODE_FINE) {
 		if (s->setup_in_ns && s->setup_in_ns <= prev) {
 			*saw |= ND_SAW_SETUP_IN;
 			begin = s->setup_in_ns;
@@ -216,7 +205,7 @@ static __always_inline void settle(struct nd_slot *s, u64 complete)
 			prev = s->doorbell_ns;
 		}
 	}
-	if (cfg_mode == ND_MODE_FINE && s->irq_ns) {
+	if (mode == ND_MODE_FINE && s->irq_ns) {
 		if (s->irq_ns < prev)
 			count(ND_EARLY_IRQ);
 		else if (*saw & ND_SAW_CQE && s->irq_ns <= complete)
@@ -227,25 +216,25 @@ static __always_inline void settle(struct nd_slot *s, u64 complete)
 }
 
 static __always_inline void stages_cheap(struct nd_cell *c, struct nd_slot *s, u64 complete,
-					 u32 saw, int shared)
+					 u32 saw, int atomic)
 {
 	u64 from = s->setup_out_ns, first = from;
 	u32 at = 1;
 
 	if (saw & ND_SAW_START) {
 		first = s->start_ns;
-		hist_add(&c->hist[0], from - first, shared);
+		hist_add(&c->hist[0], from - first, atomic);
 	}
 	if (saw & ND_SAW_DOORBELL)
-		stage(c, &at, &from, s->doorbell_ns, 2, shared);
+		stage(c, &at, &from, s->doorbell_ns, 2, atomic);
 	if (saw & ND_SAW_CQE)
-		stage(c, &at, &from, s->cqe_ns, 3, shared);
-	stage(c, &at, &from, complete, 0, shared);
-	finish_total(c, ND_STAGES_CHEAP - 1, complete - first, s->bytes, shared);
+		stage(c, &at, &from, s->cqe_ns, 3, atomic);
+	stage(c, &at, &from, complete, 0, atomic);
+	finish_total(c, ND_STAGES_CHEAP - 1, complete - first, s->bytes, atomic);
 }
 
 static __always_inline void stages_fine(struct nd_cell *c, struct nd_slot *s, u64 last, u64 end,
-					u32 saw, int shared)
+					u32 saw, int atomic)
 {
 	u64 from, first;
 	u32 at;
@@ -262,23 +251,23 @@ static __always_inline void stages_fine(struct nd_cell *c, struct nd_slot *s, u6
 	}
 	first = from;
 	if (at == 0 && saw & ND_SAW_SETUP_IN)
-		stage(c, &at, &from, s->setup_in_ns, 1, shared);
+		stage(c, &at, &from, s->setup_in_ns, 1, atomic);
 	if (at < 2)
-		stage(c, &at, &from, s->setup_out_ns, 2, shared);
+		stage(c, &at, &from, s->setup_out_ns, 2, atomic);
 	if (saw & ND_SAW_ISSUE)
-		stage(c, &at, &from, s->issue_ns, 3, shared);
+		stage(c, &at, &from, s->issue_ns, 3, atomic);
 	if (saw & ND_SAW_DOORBELL)
-		stage(c, &at, &from, s->doorbell_ns, 4, shared);
+		stage(c, &at, &from, s->doorbell_ns, 4, atomic);
 	if (saw & ND_SAW_IRQ)
-		stage(c, &at, &from, s->irq_ns, 5, shared);
+		stage(c, &at, &from, s->irq_ns, 5, atomic);
 	if (saw & ND_SAW_CQE)
-		stage(c, &at, &from, s->cqe_ns, 6, shared);
-	stage(c, &at, &from, last, 7, shared);
+		stage(c, &at, &from, s->cqe_ns, 6, atomic);
+	stage(c, &at, &from, last, 7, atomic);
 	if (saw & ND_SAW_END) {
-		stage(c, &at, &from, end, 0, shared);
+		stage(c, &at, &from, end, 0, atomic);
 		last = end;
 	}
-	finish_total(c, ND_STAGES_FINE - 1, last - first, s->bytes, shared);
+	finish_total(c, ND_STAGES_FINE - 1, last - first, s->bytes, atomic);
 }
 
 /*
@@ -287,6 +276,9 @@ static __always_inline void stages_fine(struct nd_cell *c, struct nd_slot *s, u6
  */
 static __always_inline void finish(struct nd_slot *s, u64 complete, u64 end, int shared)
 {
+	/* read once: each look at a constant is a load */
+	u32 mode = cfg_mode;
+	int atomic = cfg_atomic || shared;
 	struct nd_cell *c;
 	u64 key = s->key;
 	u32 saw = 0;
@@ -297,8 +289,8 @@ static __always_inline void finish(struct nd_slot *s, u64 complete, u64 end, int
 		count(ND_NEGATIVE);
 		complete = s->setup_out_ns;
 	}
-	if (cfg_mode != ND_MODE_TOTAL) {
-		settle(s, complete);
+	if (mode != ND_MODE_TOTAL) {
+		settle(s, complete, mode);
 		saw = *(volatile u8 *)&s->saw;
 	}
 	if (end) {
@@ -315,12 +307,12 @@ static __always_inline void finish(struct nd_slot *s, u64 complete, u64 end, int
 		count(ND_NO_ROW);
 		return;
 	}
-	if (cfg_mode == ND_MODE_FINE)
-		stages_fine(c, s, complete, end, saw, shared);
-	else if (cfg_mode == ND_MODE_CHEAP)
-		stages_cheap(c, s, complete, saw, shared);
+	if (mode == ND_MODE_FINE)
+		stages_fine(c, s, complete, end, saw, atomic);
+	else if (mode == ND_MODE_CHEAP)
+		stages_cheap(c, s, complete, saw, atomic);
 	else
-		finish_total(c, 0, complete - s->setup_out_ns, s->bytes, shared);
+		finish_total(c, 0, complete - s->setup_out_ns, s->bytes, atomic);
 }
 
 #endif

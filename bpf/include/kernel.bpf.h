@@ -17,6 +17,10 @@ typedef __s32 s32;
 
 #pragma clang attribute push(__attribute__((preserve_access_index)), apply_to = record)
 
+struct timespec64 {
+	__s64 tv_sec;
+};
+
 struct queue_limits {
 	unsigned int logical_block_size;
 };
