@@ -101,7 +101,9 @@ pick() {
     [[ -n $modules ]] || die "the packages of $name hold no modules"
     release=${modules##*/}
     base=${modules%/lib/modules/*}
-    image=$(find "$tree/boot" "$modules" -maxdepth 1 \( -name "vmlinuz-$release" -o -name vmlinuz \) 2>/dev/null | head -n 1)
+    # packages of newer kernels have no /boot
+    mkdir -p "$tree/boot"
+    image=$(find "$tree/boot" "$modules" -maxdepth 1 \( -name "vmlinuz-$release" -o -name vmlinuz \) | head -n 1)
     [[ -n $image ]] || die "the packages of $name hold no kernel image"
 
     mkdir -p "$out/modules"

@@ -48,6 +48,16 @@ load reads --filename="/dev/$(disk nvme3)" --rw=randread --bs=4k --size=1g --ioe
     --hipri=1 --iodepth=4 --number_ios=400
 stop
 
+# bind PCI-ADDRESS CTRL: gives a controller back to the driver, waits for its disk
+bind() {
+    echo "$1" >/sys/bus/pci/drivers/nvme/bind
+    for ((i = 0; i < 100; i++)); do
+        back=$(disk "$2") && [[ -b /dev/$back ]] && return
+        sleep 0.1
+    done
+    return 1
+}
+
 begin hotplug
 two_cuts --no-admin
 pci=$(basename "$(readlink -f /sys/class/nvme/nvme3/device)")
@@ -55,11 +65,18 @@ load before --filename="/dev/$(disk nvme3)" --rw=randread --bs=4k --size=1g --io
     --number_ios=100
 echo "$pci" >/sys/bus/pci/drivers/nvme/unbind
 sleep 2
-echo "$pci" >/sys/bus/pci/drivers/nvme/bind
-for ((i = 0; i < 100; i++)); do
-    back=$(disk nvme3) && [[ -b /dev/$back ]] && break
-    sleep 0.1
-done
+bind "$pci" nvme3
 load after --filename="/dev/$back" --rw=randread --bs=4k --size=1g --ioengine=psync \
     --number_ios=150
+stop
+
+# One that was not there at the start.
+begin newcomer
+echo "$pci" >/sys/bus/pci/drivers/nvme/unbind
+sleep 1
+two_cuts --no-admin
+bind "$pci" nvme3
+sleep 3 # it is noticed within a second
+load reads --filename="/dev/$back" --rw=randread --bs=4k --size=1g --ioengine=psync \
+    --number_ios=120
 stop

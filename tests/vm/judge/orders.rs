@@ -153,6 +153,30 @@ fn a_controller_may_go_and_come(outcome: &Outcome) {
     }
 }
 
+/// It is traced from when it is noticed on; what it did before is counted, not measured.
+fn a_new_controller_is_noticed(outcome: &Outcome) {
+    for cut in CUTS {
+        let run = ToolRun::read(outcome, "newcomer", cut);
+        assert_eq!(
+            run.last["ledger"]["balance"]["balanced"], true,
+            "{}",
+            run.last
+        );
+        assert_sums(&run, "newcomer");
+        assert!(
+            ledger(&run, "untracked") > 0,
+            "{cut}: the driver's own first commands"
+        );
+        let row = run.row("read");
+        assert_eq!(text(row, "ctrl"), "nvme3", "{cut}");
+        // the last of the kernel's look for partitions may be among them
+        assert!(
+            number(row, "count") >= fio_counts(outcome, "newcomer")[0],
+            "{cut}: {row}"
+        );
+    }
+}
+
 fn a_requeue_is_one_command_that_waited(outcome: &Outcome) {
     for case in ["requeue-none", "requeue-mq-deadline"] {
         let reads = fio_counts(outcome, case)[0];
@@ -185,6 +209,8 @@ super::on_kernels! {
     polled_completion_has_no_interrupt_on_6_12 "6.12" ORDERS polled_completion_has_no_interrupt
     a_controller_may_go_and_come_on_6_1 "6.1" ORDERS a_controller_may_go_and_come
     a_controller_may_go_and_come_on_6_12 "6.12" ORDERS a_controller_may_go_and_come
+    a_new_controller_is_noticed_on_6_1 "6.1" ORDERS a_new_controller_is_noticed
+    a_new_controller_is_noticed_on_6_12 "6.12" ORDERS a_new_controller_is_noticed
     a_requeue_is_one_command_that_waited_on_6_1 "6.1" REQUEUE a_requeue_is_one_command_that_waited
     a_requeue_is_one_command_that_waited_on_6_12 "6.12" REQUEUE a_requeue_is_one_command_that_waited
 }
