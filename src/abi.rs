@@ -50,6 +50,7 @@ const _: () = assert!(offset_of!(nd_cell, hist) == CELL_HEAD);
 const _: () =
     assert!(size_of::<nd_slot>() == SLOT_FINE && offset_of!(nd_slot, setup_in_ns) == SLOT_CHEAP);
 const _: () = assert!(size_of::<nd_record>() == 96);
+const _: () = assert!(size_of::<nd_ctrl>() == 16);
 const _: () = assert!(nd_hook::ND_HOOK_MAX.0 as usize == CATALOG.len());
 const _: () = assert!(COUNTS.len() == nd_count::ND_COUNT_MAX.0 as usize);
 
@@ -280,13 +281,13 @@ impl CommandRecord {
     }
 }
 
-/// The value of the `ctrls` map for a controller.
-pub fn ctrl_value(base: u32, stride: u32, queues: u32) -> [u8; size_of::<nd_ctrl>()] {
-    let mut bytes = [0; size_of::<nd_ctrl>()];
-    bytes[..4].copy_from_slice(&base.to_ne_bytes());
-    bytes[4..8].copy_from_slice(&stride.to_ne_bytes());
-    bytes[8..12].copy_from_slice(&queues.to_ne_bytes());
-    bytes
+/// The value of the `ctrls` map for a controller: its first slot, slots per queue, queues, and
+/// whether its driver rings a doorbell that we see.
+pub fn ctrl_value(base: u32, stride: u32, queues: u32, doorbell: bool) -> Vec<u8> {
+    [base, stride, queues, doorbell.into()]
+        .into_iter()
+        .flat_map(u32::to_ne_bytes)
+        .collect()
 }
 
 /// Bytes of a cell of this cut.

@@ -204,7 +204,7 @@ fn both_sides_have_the_same_limits_and_layouts() {
         ("sizeof(struct nd_cpu)", abi::CPU_BYTES as u64),
         (
             "sizeof(struct nd_ctrl)",
-            abi::ctrl_value(0, 0, 0).len() as u64,
+            abi::ctrl_value(0, 0, 0, false).len() as u64,
         ),
     ];
     let questions: Vec<String> = pairs.iter().map(|p| format!("constant {}", p.0)).collect();

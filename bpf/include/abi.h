@@ -162,9 +162,9 @@ struct nd_start {
 /* Where a controller's slots lie. Written by user space; stride 0 = not known. */
 struct nd_ctrl {
 	__u32 base;
-	__u32 stride; /* tags per queue, a power of two */
-	__u32 queues; /* admin queue included */
-	__u32 _pad;
+	__u32 stride;	/* tags per queue, a power of two */
+	__u32 queues;	/* admin queue included */
+	__u32 doorbell; /* the PCI driver's; the other transports have none, and no hook for one */
 };
 
 /* What a request_queue belongs to; a cache, rewritten by every setup that finds it wrong. */

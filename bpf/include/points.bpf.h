@@ -144,12 +144,12 @@ static __always_inline int on_complete(struct request *rq)
 	s = index < 0 ? 0 : slot_at(index);
 	if (!s) {
 		cpu->count[ND_UNTRACKED_DONE]++;
-	} else if (s->rq != (u64)rq || s->state == ND_COMPLETED) {
-		cpu->count[ND_ORPHAN_DONE]++;
-	} else if (s->state == ND_SKIPPED) {
+	} else if (s->rq == (u64)rq && s->state == ND_SKIPPED) {
 		cpu->count[ND_FILTERED_DONE]++;
 		s->state = ND_FREE;
 		s->rq = 0;
+	} else if (s->rq != (u64)rq || s->state != ND_OPEN) {
+		cpu->count[ND_ORPHAN_DONE]++;
 	} else if (cfg_end) {
 		s->complete_ns = now;
 		s->state = ND_COMPLETED;

@@ -187,13 +187,11 @@ static __always_inline u32 size_class(struct request_queue *q, struct nvme_comma
 	return bytes <= 64 << 10 ? ND_CLASS_MID : ND_CLASS_LARGE;
 }
 
-static __always_inline void await_doorbell(struct nd_slot *s, u32 index, u32 tid, struct nd_task *t,
-					   struct request *rq)
+/* Only what will have a doorbell may wait for one: the next one of this task may be another's. */
+static __always_inline void await_doorbell(u32 index, u32 tid, struct nd_task *t)
 {
 	u32 n;
 
-	if (!t)
-		return;
 	if (t->tid != tid) {
 		t->tid = tid;
 		t->n = 0;
@@ -205,8 +203,6 @@ static __always_inline void await_doorbell(struct nd_slot *s, u32 index, u32 tid
 	} else {
 		count(ND_PENDING_FULL);
 	}
-	if (cfg_mode == ND_MODE_FINE)
-		s->setup_in_ns = t->setup_in_rq == (u64)rq ? t->setup_in_ns : 0;
 }
 
 static __always_inline int on_setup_out(struct request *rq, struct nvme_command *cmd)
@@ -257,8 +253,9 @@ static __always_inline int on_setup_out(struct request *rq, struct nvme_command 
 		s->state = ND_SKIPPED;
 		return 0;
 	}
-	/* the low bits of an opcode are the direction: 01 to the device, 10 from it */
-	if (opcode & 3)
+	/* the low bits of an opcode are the direction: 01 to the device, 10 from it. What blk-mq
+	 * gives a discard is not what is transferred, but what is discarded. */
+	if (opcode & 3 && (admin || opcode != 0x09))
 		bytes = rq->__data_len;
 	if (nsid >= ND_KEY_NSID_MASK)
 		nsid = ND_KEY_NSID_MASK;
@@ -279,7 +276,10 @@ static __always_inline int on_setup_out(struct request *rq, struct nvme_command 
 	if (cfg_doorbell || cfg_mode == ND_MODE_FINE) {
 		tid = (u32)bpf_get_current_pid_tgid();
 		t = task_of(tid);
-		await_doorbell(s, index, tid, t, rq);
+		if (t && cfg_doorbell && ctrl->doorbell)
+			await_doorbell(index, tid, t);
+		if (t && cfg_mode == ND_MODE_FINE && t->setup_in_rq == (u64)rq)
+			s->setup_in_ns = t->setup_in_ns;
 	}
 	s->tid = tid;
 	if (cfg_commands) {

@@ -18,6 +18,7 @@ use libbpf_rs::MapFlags;
 use libbpf_rs::skel::Skel;
 
 pub use self::layout::Layout;
+use self::layout::Size;
 pub use self::libbpf_log::install as take_over_log;
 pub use self::load::Slot;
 pub use self::load::not_allowed;
@@ -106,7 +107,8 @@ impl<'obj> Session<'obj> {
         let Some(place) = self.layout.take(&wanted) else {
             return Ok(false);
         };
-        let value = ctrl_value(place.base, place.size.stride, place.size.queues);
+        let Size { stride, queues } = place.size;
+        let value = ctrl_value(place.base, stride, queues, controller.transport == "pcie");
         self.skel
             .maps
             .ctrls

@@ -101,7 +101,8 @@ struct CommandLine<'a> {
     opcode: String,
     opcode_value: u8,
     bytes: u32,
-    tid: u32,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    tid: Option<u32>,
     points_ns: Points,
     stages: &'a [Segment],
     total_ns: Option<u64>,
@@ -269,7 +270,8 @@ pub fn command(record: &CommandRecord, cut: Cut, out: &mut dyn Write) -> io::Res
             opcode,
             opcode_value,
             bytes: *bytes,
-            tid: *tid,
+            // the total cut does not ask for it
+            tid: (*tid != 0).then_some(*tid),
             points_ns: Points(
                 Milestone::ALL
                     .into_iter()

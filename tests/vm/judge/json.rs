@@ -114,6 +114,15 @@ impl ToolRun {
         }
     }
 
+    /// Runs of the program on this target that the kernel skipped.
+    pub fn misses(&self, target: &str) -> u64 {
+        list(&self.last["ledger"], "hooks")
+            .iter()
+            .filter(|h| text(h, "target") == target)
+            .map(|h| number(h, "recursion_misses"))
+            .sum()
+    }
+
     /// Hits of the hook on this target and of this kind.
     pub fn hits(&self, kind: &str, target: &str) -> u64 {
         list(&self.last["ledger"], "hooks")

@@ -38,6 +38,15 @@ const REQUEUE: Suite = Suite {
     env: &[],
 };
 
+const FABRICS: Suite = Suite {
+    script: "fabrics",
+    variant: "",
+    smp: "2",
+    controllers: &["nvme_null nvme0 0", "nvme_null nvme1 1000000"],
+    append: "nvme_core.multipath=N",
+    env: &[],
+};
+
 const CUTS: [&str; 2] = ["cheap", "fine"];
 
 fn names(command: &Value) -> Vec<&str> {
@@ -177,6 +186,50 @@ fn a_new_controller_is_noticed(outcome: &Outcome) {
     }
 }
 
+/// A transport without a doorbell is never given the one of another controller, though the same task
+/// rings it. It completes in a softirq, which a PCI interrupt may interrupt in the very program that
+/// it needs: the kernel skips that run, and says so. The books must show what came of it.
+fn fabrics_have_no_doorbell(outcome: &Outcome) {
+    for (cut, joined) in [
+        ("cheap", "submit+device+complete"),
+        ("fine", "submit+device+irq+complete"),
+    ] {
+        let run = ToolRun::read(outcome, "both", cut);
+        assert_eq!(
+            run.last["ledger"]["balance"]["balanced"], true,
+            "{cut}: {}",
+            run.last
+        );
+        assert_sums(&run, "fabrics");
+        let reads = |ctrl: &str| -> u64 {
+            let rows = run.rows().iter().filter(|r| text(r, "ctrl") == ctrl);
+            rows.map(|r| number(r, "count")).sum()
+        };
+        let lost = run.misses("nvme_complete_rq");
+        assert!(lost <= 4, "{cut}: {lost} completions skipped of 600");
+        // what fio reads, and what the target reads to serve it
+        let issued = fio_counts(outcome, "both")[0] + reads("nvme2");
+        let counted = reads("nvme0") + reads("nvme1") + reads("nvme2");
+        assert!(
+            counted <= issued && counted + 2 * lost >= issued,
+            "{cut}: {counted} of {issued}, {lost} skipped"
+        );
+        assert!(reads("nvme2") > 100 && reads("nvme0") > 100, "{cut}");
+        let mut endless = 0;
+        for command in &run.commands {
+            let remote = text(command, "ctrl") == "nvme2";
+            assert_eq!(remote, names(command).contains(&joined), "{cut}: {command}");
+            endless += u64::from(command["points_ns"]["end"].is_null());
+        }
+        if cut == "fine" {
+            assert!(
+                endless <= run.misses("block_rq_complete"),
+                "{endless} without an end"
+            );
+        }
+    }
+}
+
 fn a_requeue_is_one_command_that_waited(outcome: &Outcome) {
     for case in ["requeue-none", "requeue-mq-deadline"] {
         let reads = fio_counts(outcome, case)[0];
@@ -211,6 +264,8 @@ super::on_kernels! {
     a_controller_may_go_and_come_on_6_12 "6.12" ORDERS a_controller_may_go_and_come
     a_new_controller_is_noticed_on_6_1 "6.1" ORDERS a_new_controller_is_noticed
     a_new_controller_is_noticed_on_6_12 "6.12" ORDERS a_new_controller_is_noticed
+    fabrics_have_no_doorbell_on_6_1 "6.1" FABRICS fabrics_have_no_doorbell
+    fabrics_have_no_doorbell_on_6_12 "6.12" FABRICS fabrics_have_no_doorbell
     a_requeue_is_one_command_that_waited_on_6_1 "6.1" REQUEUE a_requeue_is_one_command_that_waited
     a_requeue_is_one_command_that_waited_on_6_12 "6.12" REQUEUE a_requeue_is_one_command_that_waited
 }
