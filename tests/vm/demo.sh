@@ -30,4 +30,5 @@ if compgen -G '/sys/class/nvme/*' >/dev/null; then
     echo
 fi
 echo "Booting a guest with Linux $(<"${NVME_DEEP_LAB:-$root/target/lab}/6.12/release") and two NVMe controllers..."
-TCG=single TIMEOUT=${TIMEOUT:-120} "$here/boot.sh" 6.12 "$share" "${controllers[@]}"
+# it attaches under load: see boot.sh
+ONE_CPU=1 SMP=1 TIMEOUT=${TIMEOUT:-120} "$here/boot.sh" 6.12 "$share" "${controllers[@]}"

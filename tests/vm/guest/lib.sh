@@ -7,6 +7,8 @@ set -euo pipefail
 : "${NVME_DEEP:?the binary under test}"
 out=/mnt/out
 tools=()
+# what the kernel had to say, for when a test fails
+trap 'dmesg >/mnt/dmesg' EXIT
 
 # begin CASE: a directory for what follows
 begin() {
