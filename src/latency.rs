@@ -34,7 +34,6 @@ use crate::probe::plan::NoPlan;
 use crate::probe::plan::plan;
 use crate::report::Report;
 use crate::report::rows;
-use crate::session::CommandRing;
 use crate::session::Config;
 use crate::session::Layout;
 use crate::session::Session;
@@ -200,9 +199,12 @@ impl Run<'_, '_, '_> {
         Ok(())
     }
 
-    fn drain(&self, ring: Option<&CommandRing<'_>>, out: &mut dyn Write) -> Result<()> {
-        let Some(ring) = ring else { return Ok(()) };
-        let records = ring.take(Duration::ZERO)?;
+    /// Writes the single commands that have come, if they are wanted.
+    fn drain(&self, out: &mut dyn Write) -> Result<()> {
+        if !self.options.commands {
+            return Ok(());
+        }
+        let records = self.session.command_ring()?.take(Duration::ZERO)?;
         let any = !records.is_empty();
         for record in records {
             let record = record.context("a command record that can't be decoded")?;
@@ -220,10 +222,7 @@ impl Run<'_, '_, '_> {
         let at = self.begin.elapsed();
         self.session.detach();
         ended?;
-        if self.options.commands {
-            let ring = self.session.command_ring()?;
-            self.drain(Some(&ring), out)?;
-        }
+        self.drain(out)?;
         let now = self.session.snapshot()?;
         let scan = self.session.scan()?;
         let report = self.report(at, &now, &now, at, Some(scan));
@@ -260,10 +259,7 @@ impl Run<'_, '_, '_> {
                 Err(RecvTimeoutError::Timeout) => {}
                 _ => return Ok(()),
             }
-            if commands {
-                let ring = self.session.command_ring()?;
-                self.drain(Some(&ring), out)?;
-            }
+            self.drain(out)?;
             let now = self.begin.elapsed();
             if next_report.is_some_and(|t| now >= t) {
                 self.interim(&mut last, out)?;

@@ -4,7 +4,7 @@
  *
  * A slot is found by (controller, queue, tag), which is unique at the device: a flush request
  * borrows its owner's tag, but the owner is not at the device then. The request pointer in the slot
- * says whose it is. The owner of a slot changes only in set_up().
+ * says whose it is. The owner of a slot changes only in on_setup_out().
  */
 #ifndef ND_INFLIGHT_H
 #define ND_INFLIGHT_H

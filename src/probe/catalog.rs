@@ -154,7 +154,7 @@ pub const CATALOG: [Hook; 13] = {
             Some(Irq),
             FINE,
         ),
-        hook("irq_out_fexit", Fexit, "nvme_irq", NvmePci, None, FINE),
+        hook("irq_out_fexit", Fexit, "nvme_irq", NvmePci, Some(Irq), FINE),
         hook("cqe_btf", TpBtf, "nvme_sq", NvmeCore, Some(Cqe), STAGES),
         hook(
             "complete_btf",

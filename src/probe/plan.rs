@@ -87,6 +87,22 @@ impl AttachPlan {
                 .iter()
                 .any(|&h| CATALOG[h].milestone == Some(point))
     }
+
+    /// Takes a hook out, and with it all hooks of its point: a doorbell or an interrupt that is
+    /// seen on some paths only would be taken for that of another command.
+    pub fn reject_point(&mut self, hook: usize, why: &str) {
+        let point = CATALOG[hook].milestone;
+        let (gone, kept) = self
+            .hooks
+            .iter()
+            .partition(|&&h| h == hook || (point.is_some() && CATALOG[h].milestone == point));
+        self.hooks = kept;
+        let gone: Vec<usize> = gone;
+        self.rejected.extend(gone.into_iter().map(|hook| Rejection {
+            hook,
+            why: why.to_owned(),
+        }));
+    }
 }
 
 fn why_not(hook: &Hook, facts: &KernelFacts) -> String {
@@ -133,6 +149,16 @@ pub fn plan(cut: Cut, facts: &KernelFacts) -> Result<AttachPlan, NoPlan> {
                 why: why_not(hook, facts),
             });
         }
+    }
+    // before 5.16 there is no nvme_queue_rqs, and nothing passes by the other two
+    let broken: Vec<Rejection> = plan
+        .rejected
+        .iter()
+        .filter(|r| CATALOG[r.hook].target != "nvme_queue_rqs")
+        .cloned()
+        .collect();
+    for rejection in broken {
+        plan.reject_point(rejection.hook, &rejection.why);
     }
     if cut != Cut::Total {
         // 6.5 brought block_io_start, 6.9 made start_time_ns a time cached per plug: where the
@@ -205,6 +231,22 @@ mod tests {
         assert!(plan.has(Milestone::Cqe));
         assert_eq!(plan.rejected.len(), 5);
         assert!(plan.rejected.iter().all(|r| r.why.contains("PCI driver")));
+    }
+
+    #[test]
+    fn a_point_is_had_whole_or_not_at_all() {
+        let whole = plan(Cut::Cheap, &kernel_without(&["nvme_queue_rqs"])).unwrap();
+        assert!(whole.has(Milestone::Doorbell), "5.15 has no such function");
+        let broken = plan(Cut::Cheap, &kernel_without(&["nvme_commit_rqs"])).unwrap();
+        assert!(!broken.has(Milestone::Doorbell));
+        assert_eq!(broken.rejected.len(), 3);
+        let mut fine = plan(Cut::Fine, &kernel_without(&[])).unwrap();
+        let irq_out = CATALOG
+            .iter()
+            .position(|h| h.program == "irq_out_fexit")
+            .unwrap();
+        fine.reject_point(irq_out, "why");
+        assert!(!fine.has(Milestone::Irq) && fine.has(Milestone::Doorbell));
     }
 
     #[test]

@@ -18,7 +18,6 @@ use libbpf_rs::MapFlags;
 use libbpf_rs::skel::Skel;
 
 pub use self::layout::Layout;
-use self::layout::Size;
 pub use self::libbpf_log::install as take_over_log;
 pub use self::load::Slot;
 pub use self::load::not_allowed;
@@ -31,7 +30,6 @@ use crate::options::Filter;
 use crate::path::milestone::Milestone;
 use crate::probe::catalog::CATALOG;
 use crate::probe::plan::AttachPlan;
-use crate::probe::plan::Rejection;
 
 /// CPUs that this machine may ever have.
 ///
@@ -61,7 +59,8 @@ pub struct Session<'obj> {
     plan: AttachPlan,
     layout: Layout,
     links: Vec<(usize, Link)>,
-    placed: BTreeMap<u32, layout::Place>,
+    /// By instance: where its slots lie, and whether its driver rings a doorbell.
+    placed: BTreeMap<u32, (layout::Place, bool)>,
 }
 
 impl<'obj> Session<'obj> {
@@ -96,25 +95,25 @@ impl<'obj> Session<'obj> {
     /// # Errors
     /// Where the map can't be written.
     pub fn place(&mut self, controller: &Controller) -> Result<bool> {
-        let wanted = self.layout.size_of(controller);
-        if self
-            .placed
-            .get(&controller.instance)
-            .is_some_and(|p| p.holds(&wanted))
-        {
-            return Ok(true);
-        }
-        let Some(place) = self.layout.take(&wanted) else {
-            return Ok(false);
+        let size = self.layout.size_of(controller);
+        let doorbell = controller.transport == "pcie";
+        let known = self.placed.get(&controller.instance).copied();
+        let place = match known.filter(|(place, _)| place.holds(&size)) {
+            Some((_, rings)) if rings == doorbell => return Ok(true),
+            // another transport's controller has taken the number over
+            Some((place, _)) => place,
+            None => match self.layout.take(&size) {
+                Some(place) => place,
+                None => return Ok(false),
+            },
         };
-        let Size { stride, queues } = place.size;
-        let value = ctrl_value(place.base, stride, queues, controller.transport == "pcie");
+        let value = ctrl_value(place.base, place.size.stride, place.size.queues, doorbell);
         self.skel
             .maps
             .ctrls
             .update(&controller.instance.to_ne_bytes(), &value, MapFlags::ANY)
             .with_context(|| format!("failed to give {} its slots", controller.name()))?;
-        self.placed.insert(controller.instance, place);
+        self.placed.insert(controller.instance, (place, doorbell));
         Ok(true)
     }
 
@@ -128,6 +127,9 @@ impl<'obj> Session<'obj> {
         let mut order = self.plan.hooks.clone();
         order.sort_by_key(|&h| CATALOG[h].milestone == Some(Milestone::SetupOut));
         for number in order {
+            if !self.plan.hooks.contains(&number) {
+                continue;
+            }
             let hook = &CATALOG[number];
             match self.attach_one(hook.program) {
                 Ok(link) => self.links.push((number, link)),
@@ -140,9 +142,11 @@ impl<'obj> Session<'obj> {
                     return Err(load::attach_failure(hook, &error));
                 }
                 Err(error) => {
-                    self.plan.hooks.retain(|&h| h != number);
-                    let why = format!("failed to attach: {error:#}");
-                    self.plan.rejected.push(Rejection { hook: number, why });
+                    let why = format!("{} can't be attached: {error:#}", hook.target);
+                    self.plan.reject_point(number, &why);
+                    // what was attached for the same point goes, too
+                    let wanted = &self.plan.hooks;
+                    self.links.retain(|(number, _)| wanted.contains(number));
                 }
             }
         }
