@@ -1,0 +1,215 @@
+#!/usr/bin/env bash
+# make.sh RELEASE|SUITE: makes RELEASE.c, which describes the nvme modules' types, from the debug
+# package of a Debian 5.10 kernel: the one named (5.10.0-32-amd64), or that which linux-image-amd64
+# of SUITE (bullseye, bullseye-security) stands for today. See README.md here.
+#
+# Downloads about 860 MB to $TMPDIR (/tmp), and deletes it. As in tests/vm/fetch.sh the system's own
+# apt state is not touched: private lists, from the mirrors that this machine already uses.
+set -euo pipefail
+
+here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
+
+# Where a kernel named by its release is looked for.
+suites=(bullseye bullseye-security)
+
+# The structs and fields that are described; `?` behind a field that some kernels lack.
+want_core='nvme_request result genctr? retries flags status cmd ctrl
+nvme_ctrl instance tagset admin_tagset admin_q device state'
+want_pci='nvme_queue sq_tail last_sq_tail qid q_depth sq_cmds'
+
+die() {
+    echo "make: $*" >&2
+    exit 1
+}
+
+# The address this machine gets the Debian packages of its own suite from, or of its own suite's
+# security updates (`address -security`).
+address() {
+    local codename
+    # shellcheck disable=SC1091
+    codename=$(. /etc/os-release && echo "${VERSION_CODENAME:-}")
+    # shellcheck disable=SC2016 # apt expands these
+    apt-get indextargets -o APT::Get::IndexTargets::ReleaseInfo=false \
+        --format '$(SITE) $(RELEASE) $(COMPONENT)' |
+        awk -v c="$codename${1-}" '$2 == c && $3 == "main" { if (!n++) print $1 }'
+}
+
+retry() {
+    local try
+    for try in 1 2 3; do
+        "$@" && return
+        echo "make: try $try of 3 failed: ${*: -3}" >&2
+        sleep "$try"
+    done
+    return 1
+}
+
+# Apt on private lists of the suites given: its options in ${apt[@]}.
+prepare_apt() {
+    local suite kind site
+    mkdir -p "$work"/{lists/partial,cache/archives/partial}
+    for suite; do
+        kind=
+        [[ $suite != *-security ]] || kind=-security
+        site=$(address $kind)
+        if [[ -n $site ]]; then
+            echo "deb [arch=amd64 check-valid-until=no] $site $suite main"
+        else
+            echo "make: apt knows no mirror for $suite on this machine (apt-get indextargets)" >&2
+        fi
+    done >"$work/sources.list"
+    [[ -s $work/sources.list ]] || die "nowhere to look"
+    : >"$work/status"
+    apt=(
+        -o Dir::Etc::SourceList="$work/sources.list" -o Dir::Etc::SourceParts=/dev/null
+        -o Dir::State::Lists="$work/lists" -o Dir::State::Status="$work/status"
+        -o Dir::Cache="$work/cache"
+        -o APT::Architecture=amd64 -o Acquire::Languages=none
+        # root's own directory is closed to apt's download user
+        -o APT::Sandbox::User=root
+    )
+    retry apt-get "${apt[@]}" update -qq
+}
+
+# about PACKAGE FIELD: nothing if there is no such package
+about() {
+    { apt-cache "${apt[@]}" show --no-all-versions "$1" 2>/dev/null || true; } | sed -n "s/^$2: //p"
+}
+
+# Leaves the nvme modules of package $1 in $work/$2, and nothing else of it.
+unpack() {
+    local package=$1 into=$work/$2
+    echo "make: $package $(about "$package" Version), $(($(about "$package" Size) / 1000000)) MB"
+    mkdir -p "$into" "$work/deb"
+    (cd "$work/deb" && retry apt-get "${apt[@]}" download -qq "$package")
+    dpkg-deb --fsys-tarfile "$work"/deb/*.deb |
+        tar -x -C "$into" --wildcards '*/drivers/nvme/host/nvme*' ||
+        die "no nvme modules in $package"
+    rm -r "$work/deb"
+}
+
+# module DIRECTORY NAME
+module() {
+    local path
+    path=$(find "$work/$1" -name "$2.ko" -path "*/$release/*")
+    [[ -f $path ]] || die "no $2.ko in the $1 package of $release (a driver built in needs no file)"
+    echo "$path"
+}
+
+build_id() {
+    readelf -n "$1" 2>/dev/null | sed -nE 's/^ +Build ID: ([0-9a-f]+)$/\1/p'
+}
+
+generate() {
+    cat <<END
+/* SPDX-License-Identifier: GPL-2.0 */
+/*
+ * The types of the modules nvme_core and nvme, as far as nvme-deep reads them, of a kernel without
+ * module BTF. Made by btf/make.sh from the debug package; not to be edited.
+ *
+ * release $release
+ * package $package $version
+ * build-id nvme_core $core_id
+ * build-id nvme $pci_id
+ */
+typedef __UINT8_TYPE__ u8;
+typedef __UINT16_TYPE__ u16;
+typedef __UINT32_TYPE__ u32;
+typedef __UINT64_TYPE__ u64;
+typedef __INT32_TYPE__ s32;
+
+#define AT(tag, field, offset, size)                                                               \\
+	_Static_assert(__builtin_offsetof(struct tag, field) == (offset) &&                        \\
+			       sizeof(((struct tag *)0)->field) == (size),                         \\
+		       #tag "." #field)
+#define SIZE(tag, size) _Static_assert(sizeof(struct tag) == (size), #tag)
+
+END
+    WANT=$want_core gdb -nx -batch -x "$here/describe.py" "$core"
+    echo
+    WANT=$want_pci gdb -nx -batch -x "$here/describe.py" "$pci"
+    cat <<'END'
+
+/* A type that nothing uses has no BTF. */
+void nvme_deep_types(struct nvme_request *request, struct nvme_ctrl *ctrl, struct nvme_queue *queue)
+{
+	(void)request;
+	(void)ctrl;
+	(void)queue;
+}
+END
+}
+
+# The fields of a struct as pahole knows them (`name offset size` a line) and the struct's own size;
+# the further arguments are pahole's.
+layout() {
+    local tag=$1
+    shift
+    pahole -C "$tag" "$@" 2>/dev/null | sed -nE '
+        s/ __attribute__\(\(.*\)\);/;/
+        s,^\t[^/].*[ *]([A-Za-z0-9_]+)(\[[0-9]+\])*; +/\* +([0-9]+) +([0-9]+) \*/$,\1 \3 \4,p
+        s,^\t/\* size: ([0-9]+)\, .*,size \1,p'
+}
+
+# Another reader of DWARF on one side, the BTF that clang makes of the file on the other: what the
+# file says of a struct must be in the module's debug file, and nothing of it may differ.
+check() {
+    local file=$1 tag ours
+    clang -Wall -Wextra -Werror -g -O2 -target bpf -c "$file" -o "$work/check.o"
+    while read -r tag debug; do
+        ours=$(layout "$tag" -F btf "$work/check.o" | grep -v '^_pad')
+        [[ $ours == *"size "* ]] || die "the BTF of $file has no $tag"
+        layout "$tag" -F dwarf "$debug" >"$work/theirs"
+        while read -r line; do
+            grep -qxF "$line" "$work/theirs" ||
+                die "$file says of $tag: $line; pahole does not, of ${debug##*/}"
+        done <<<"$ours"
+        echo "make: $tag agrees with ${debug##*/}: $(grep -vc '^size ' <<<"$ours") fields," \
+            "$(grep '^size ' <<<"$ours")"
+    done <<END
+nvme_request $core
+nvme_ctrl $core
+nvme_request $pci
+nvme_ctrl $pci
+nvme_queue $pci
+END
+}
+
+(($# == 1)) || die "usage: make.sh RELEASE|SUITE (5.10.0-32-amd64, bullseye, bullseye-security)"
+for tool in gdb pahole readelf clang; do
+    command -v $tool >/dev/null || die "no $tool here (Debian: gdb dwarves binutils clang)"
+done
+work=$(mktemp -d "${TMPDIR:-/tmp}/nvme-deep-btf.XXXXXX")
+trap 'rm -rf "$work"' EXIT
+trap 'exit 1' INT TERM HUP
+
+if [[ $1 == [0-9]* ]]; then
+    release=$1
+    prepare_apt "${suites[@]}"
+else
+    prepare_apt "$1"
+    release=$(about linux-image-amd64 Depends | sed -nE 's/^linux-image-([0-9][^ ,]*).*/\1/p')
+    [[ -n $release ]] || die "$1 has no linux-image-amd64"
+    suites=("$1")
+fi
+package=linux-image-$release-dbg
+version=$(about "$package" Version)
+[[ -n $version ]] || die "no $package in ${suites[*]}"
+
+# What counts is the module that is loaded: the debug file must be of its build.
+unpack "linux-image-$release" image
+core=$(module image nvme-core)
+pci=$(module image nvme)
+core_id=$(build_id "$core")
+pci_id=$(build_id "$pci")
+[[ -n $core_id && -n $pci_id ]] || die "the modules of $release have no build-id"
+unpack "$package" debug
+core=$(module debug nvme-core)
+pci=$(module debug nvme)
+[[ $(build_id "$core") == "$core_id" && $(build_id "$pci") == "$pci_id" ]] ||
+    die "$package is of another build than the modules in linux-image-$release"
+
+generate >"$work/$release.c"
+check "$work/$release.c"
+mv "$work/$release.c" "$here/"
+echo "make: $here/$release.c"
