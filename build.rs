@@ -1,21 +1,65 @@
-//! Compiles the one BPF object and generates its Rust skeleton into OUT_DIR.
+//! Compiles the two BPF objects, generates their Rust skeletons, and compiles the type descriptions
+//! of btf/, all into OUT_DIR.
 
 use std::env;
 use std::error::Error;
+use std::fs;
+use std::path::Path;
 use std::path::PathBuf;
+use std::process::Command;
 
 use libbpf_cargo::SkeletonBuilder;
 
-#[allow(clippy::print_stdout, reason = "how a build script talks to cargo")]
-fn main() -> Result<(), Box<dyn Error>> {
-    println!("cargo:rerun-if-changed=bpf");
-    let out = PathBuf::from(env::var("OUT_DIR")?);
+/// A file of btf/: its header says what it was made from.
+fn shipped(source: &Path, out: &Path) -> Result<String, Box<dyn Error>> {
+    let text = fs::read_to_string(source)?;
+    let said = |what: &str| -> Result<String, String> {
+        let line = text
+            .lines()
+            .find_map(|l| l.strip_prefix(&format!(" * {what} ")));
+        line.map(|l| l.trim().to_owned())
+            .ok_or_else(|| format!("{}: no line ` * {what} ...`", source.display()))
+    };
+    let release = said("release")?;
+    let object = out.join(format!("btf-{release}.o"));
+    let clang = env::var_os("CLANG").unwrap_or_else(|| "clang".into());
+    let status = Command::new(clang)
+        .args(["-g", "-O2", "-Wall", "-Werror", "-target", "bpf", "-c"])
+        .arg(source)
+        .arg("-o")
+        .arg(&object)
+        .status()?;
+    if !status.success() {
+        return Err(format!("clang refuses {}", source.display()).into());
+    }
+    Ok(format!(
+        "Shipped {{ release: {release:?}, nvme_core: {:?}, nvme: {:?}, object: include_bytes!({:?}) }},\n",
+        said("build-id nvme_core")?,
+        said("build-id nvme")?,
+        object
+    ))
+}
+
+/// The table of all of them, for src/host/types.rs.
+fn all_shipped(out: &Path) -> Result<(), Box<dyn Error>> {
+    let mut sources: Vec<PathBuf> = fs::read_dir("btf")?
+        .filter_map(|e| Some(e.ok()?.path()))
+        .filter(|p| p.extension().is_some_and(|e| e == "c"))
+        .collect();
+    sources.sort();
+    let rows: Result<String, _> = sources.iter().map(|s| shipped(s, out)).collect();
+    let table = format!("static SHIPPED: &[Shipped] = &[\n{}];\n", rows?);
+    Ok(fs::write(out.join("shipped_btf.rs"), table)?)
+}
+
+fn skeleton(name: &str, out: &Path) -> Result<(), Box<dyn Error>> {
     let arch = env::var("CARGO_CFG_TARGET_ARCH")?;
     // Debian keeps <asm/types.h> in a directory per architecture, which clang -target bpf does not
     // search; elsewhere the directory does not exist and the option is harmless.
     let asm = format!("/usr/include/{arch}-linux-gnu");
     SkeletonBuilder::new()
-        .source("bpf/nvme_deep.bpf.c")
+        .source(format!("bpf/{name}.bpf.c"))
+        .obj(out.join(format!("{name}.bpf.o")))
         .clang_args([
             "-Wall",
             "-Werror",
@@ -24,6 +68,16 @@ fn main() -> Result<(), Box<dyn Error>> {
             asm.as_str(),
         ])
         .reference_obj(true)
-        .build_and_generate(out.join("nvme_deep.skel.rs"))?;
+        .build_and_generate(out.join(format!("{name}.skel.rs")))?;
     Ok(())
+}
+
+#[allow(clippy::print_stdout, reason = "how a build script talks to cargo")]
+fn main() -> Result<(), Box<dyn Error>> {
+    println!("cargo:rerun-if-changed=bpf");
+    println!("cargo:rerun-if-changed=btf");
+    let out = PathBuf::from(env::var("OUT_DIR")?);
+    skeleton("nvme_deep", &out)?;
+    skeleton("tracepoint", &out)?;
+    all_shipped(&out)
 }

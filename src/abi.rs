@@ -34,6 +34,25 @@ pub(crate) mod skel {
     include!(concat!(env!("OUT_DIR"), "/nvme_deep.skel.rs"));
 }
 
+#[allow(
+    dead_code,
+    missing_docs,
+    unused_qualifications,
+    clippy::absolute_paths,
+    clippy::all,
+    clippy::undocumented_unsafe_blocks,
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    clippy::too_many_lines,
+    clippy::use_self,
+    clippy::wildcard_imports,
+    reason = "generated code"
+)]
+pub(crate) mod skel_tp {
+    include!(concat!(env!("OUT_DIR"), "/tracepoint.skel.rs"));
+}
+
 use skel::types::nd_cell;
 use skel::types::nd_count;
 use skel::types::nd_cpu;
@@ -96,10 +115,11 @@ pub enum Count {
     PendingFull,
     RingFull,
     StartUntrusted,
+    Misfit,
 }
 
 /// All counters, by number.
-pub const COUNTS: [Count; 14] = [
+pub const COUNTS: [Count; 15] = [
     Count::Filtered,
     Count::FilteredDone,
     Count::Untracked,
@@ -114,15 +134,25 @@ pub const COUNTS: [Count; 14] = [
     Count::PendingFull,
     Count::RingFull,
     Count::StartUntrusted,
+    Count::Misfit,
 ];
 
 /// Counters of one CPU, or summed over all.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Counters {
     /// By hook number.
     pub hits: [u64; CATALOG.len()],
     /// By [`Count`].
     pub counts: [u64; COUNTS.len()],
+}
+
+impl Default for Counters {
+    fn default() -> Self {
+        Self {
+            hits: [0; CATALOG.len()],
+            counts: [0; COUNTS.len()],
+        }
+    }
 }
 
 impl Counters {
@@ -288,6 +318,12 @@ pub fn ctrl_value(base: u32, stride: u32, queues: u32, doorbell: bool) -> Vec<u8
         .into_iter()
         .flat_map(u32::to_ne_bytes)
         .collect()
+}
+
+/// Key and value of the `namespaces` map: how many bytes a block of this namespace has.
+pub fn namespace_entry(ctrl: u32, nsid: u32, lba_bytes: u32) -> ([u8; 8], [u8; 4]) {
+    let key = u64::from(ctrl) << 32 | u64::from(nsid);
+    (key.to_ne_bytes(), lba_bytes.to_ne_bytes())
 }
 
 /// Bytes of a cell of this cut.

@@ -1,5 +1,6 @@
 //! The words of the command line, and nothing about what they mean.
 
+use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::Parser;
@@ -47,6 +48,21 @@ pub enum ColorArg {
     Always,
     /// Never
     Never,
+}
+
+/// How to attach.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum AttachArg {
+    /// Each point in the best way that this kernel has
+    Auto,
+    /// Trampolines only: fentry, fexit, tp_btf. Needs the BTF of the driver
+    Fentry,
+    /// Raw tracepoints only. No doorbell, no interrupt
+    Rawtp,
+    /// kprobes and kretprobes only. Misses completions under load
+    Kprobe,
+    /// Classic tracepoints only: one interval, no stages. Misses completions under load
+    Tracepoint,
 }
 
 /// `latency`.
@@ -121,6 +137,15 @@ pub struct LatencyArgs {
     /// more than the histograms
     #[arg(long, requires = "json")]
     pub commands: bool,
+
+    /// How to attach; anything but auto is for comparing ways, or where auto chooses badly
+    #[arg(long, value_name = "WAY", default_value = "auto")]
+    pub attach: AttachArg,
+
+    /// BTF of the driver's modules, for kernels that have none of their own; raw, or an ELF file
+    /// with a .BTF section. Refused where it does not fit
+    #[arg(long, value_name = "FILE")]
+    pub btf: Option<PathBuf>,
 
     /// Colour the text
     #[arg(long, value_name = "WHEN", default_value = "auto")]

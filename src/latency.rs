@@ -4,7 +4,6 @@ use std::io::BufWriter;
 use std::io::Write;
 use std::io::stderr;
 use std::io::stdout;
-use std::mem::MaybeUninit;
 use std::process::exit as exit_now;
 use std::sync::mpsc::Receiver;
 use std::sync::mpsc::RecvTimeoutError;
@@ -14,13 +13,15 @@ use std::time::Duration;
 use std::time::Instant;
 
 use anyhow::Context;
-use anyhow::Error;
 use anyhow::Result;
 use signal_hook::consts::SIGHUP;
 use signal_hook::consts::SIGINT;
 use signal_hook::consts::SIGTERM;
 use signal_hook::iterator::Signals;
 
+use crate::abi::Count;
+use crate::attach::attach;
+use crate::attach::slots;
 use crate::exit::Failure;
 use crate::exit::Kind;
 use crate::host::Host;
@@ -29,12 +30,11 @@ use crate::host::sysfs::Controller;
 use crate::ledger::Ledger;
 use crate::ledger::Scan;
 use crate::options::LatencyOptions;
+use crate::path::milestone::Milestone;
 use crate::probe::catalog::CATALOG;
-use crate::probe::plan::NoPlan;
-use crate::probe::plan::plan;
+use crate::probe::plan::AttachPlan;
 use crate::report::Report;
 use crate::report::rows;
-use crate::session::Config;
 use crate::session::Layout;
 use crate::session::Session;
 use crate::session::not_allowed;
@@ -101,10 +101,6 @@ fn check_devices(options: &LatencyOptions, controllers: &[Controller]) -> Result
         }
     }
     Ok(())
-}
-
-fn no_plan(why: &NoPlan) -> Error {
-    Failure::error(Kind::Kernel, why.to_string())
 }
 
 /// Signals that end the run arrive here; the second one ends the process at once.
@@ -175,6 +171,7 @@ impl Run<'_, '_, '_> {
     fn interim(&self, last: &mut (Duration, Snapshot), out: &mut dyn Write) -> Result<()> {
         let at = self.begin.elapsed();
         let now = self.session.snapshot()?;
+        check_fit(&now)?;
         let report = if self.options.delta {
             self.report(at, &now, &now.minus(&last.1), at - last.0, None)
         } else {
@@ -224,6 +221,7 @@ impl Run<'_, '_, '_> {
         ended?;
         self.drain(out)?;
         let now = self.session.snapshot()?;
+        check_fit(&now)?;
         let scan = self.session.scan()?;
         let report = self.report(at, &now, &now, at, Some(scan));
         self.write(&report, out)
@@ -276,9 +274,38 @@ impl Run<'_, '_, '_> {
     }
 }
 
+/// Type information from a file that queues contradict is not to be believed in anything.
+fn check_fit(snapshot: &Snapshot) -> Result<()> {
+    match snapshot.counters.get(Count::Misfit) {
+        0 => Ok(()),
+        n => Err(Failure::error(
+            Kind::Kernel,
+            format!(
+                "the types in use do not fit this kernel: {n} commands led to no controller that \
+                 owns their queue; nothing was measured. Make a file from this very kernel (see \
+                 btf/README.md), or use --attach tracepoint"
+            ),
+        )),
+    }
+}
+
 /// `n` steps, or as long as a duration can be.
 fn times(step: Duration, n: u64) -> Duration {
     step.saturating_mul(u32::try_from(n).unwrap_or(u32::MAX))
+}
+
+/// What the way of attaching costs in truth, for the first line.
+fn caveat(plan: &AttachPlan) -> String {
+    let way = match plan.family_of(Milestone::Complete) {
+        Some(family) if family.loses() => family.name(),
+        _ => return String::new(),
+    };
+    let counted = if plan.misses_counted {
+        "counted in the report"
+    } else {
+        "and this kernel does not count how many"
+    };
+    format!(" by {way}: completions may be missed, {counted}")
 }
 
 fn announce(options: &LatencyOptions, session: &Session<'_>, controllers: &[Controller]) {
@@ -294,26 +321,27 @@ fn announce(options: &LatencyOptions, session: &Session<'_>, controllers: &[Cont
         "; Ctrl-C for the final report"
     };
     say(&format!(
-        "tracing {} with {} hooks{until}",
+        "tracing {} with {} hooks{}{until}",
         names.join(", "),
-        plan.hooks.len()
+        plan.hooks().len(),
+        caveat(plan)
     ));
-    for rejected in &plan.rejected {
-        let hook = &CATALOG[rejected.hook];
-        if options.verbose > 0 {
-            say(&format!(
-                "no {} {}: {}",
-                hook.kind.name(),
-                hook.target,
-                rejected.why
-            ));
-        }
+    if options.verbose == 0 {
+        return;
     }
-    if options.verbose > 0 {
-        for &number in &plan.hooks {
+    for point in &plan.points {
+        for rejected in &point.rejected {
+            let (name, way) = (point.name(), rejected.family.name());
+            say(&format!("{name}: not by {way}: {}", rejected.why));
+        }
+        for &number in &point.hooks {
             let hook = &CATALOG[number];
-            let point = hook.milestone.map_or("books", |m| m.name());
-            say(&format!("{point}: {} {}", hook.kind.name(), hook.target));
+            say(&format!(
+                "{}: {} {}",
+                point.name(),
+                hook.kind.name(),
+                hook.target
+            ));
         }
     }
 }
@@ -331,22 +359,11 @@ pub fn run(options: &LatencyOptions) -> Result<()> {
     let host = Host::at("/");
     let controllers = host.controllers();
     check_devices(options, &controllers)?;
-    let plan = plan(options.cut, &host.kernel_facts()).map_err(|why| no_plan(&why))?;
     let cpus = possible_cpus()?;
     let layout = Layout::new(options.cut, options.split_size, cpus, &controllers);
-    let config = Config {
-        filter: &options.filter,
-        lat: options.lat,
-        split_size: options.split_size,
-        commands: options.commands,
-    };
     let stop = stop_signals()?;
-    let mut slot = MaybeUninit::uninit();
-    let mut session = Session::load(&mut slot, plan, layout, &config)?;
-    for controller in &controllers {
-        session.place(controller)?;
-    }
-    session.attach()?;
+    let mut slots = slots();
+    let mut session = attach(&mut slots, &host, options, &layout, &controllers)?;
     announce(options, &session, &controllers);
     let text = TextView {
         theme: Theme {

@@ -5,9 +5,11 @@ use serde::Serialize;
 
 use crate::abi::Count;
 use crate::abi::Counters;
+use crate::path::milestone::Milestone;
 use crate::probe::catalog::CATALOG;
-use crate::probe::catalog::Hook;
 use crate::probe::plan::AttachPlan;
+use crate::probe::plan::Pairing;
+use crate::probe::plan::StartSource;
 
 /// One hook's line in the books.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
@@ -15,25 +17,35 @@ pub struct HookLine {
     /// The point that it observes; none for hooks that only keep the books.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub point: Option<&'static str>,
-    /// `tp_btf`, `fentry`, `fexit`.
+    /// `tp_btf`, `fentry`, `fexit`, `raw_tp`, `kprobe`, `kretprobe`, `tp`.
     pub kind: &'static str,
     /// Function or tracepoint.
     pub target: &'static str,
     /// Times it fired for an NVMe request.
     pub hits: u64,
-    /// Times the kernel skipped it because it was already running on that CPU.
+    /// Times the kernel skipped it: it was already running on that CPU, or, of a kprobe or
+    /// tracepoint program, any such program was.
     pub recursion_misses: u64,
+    /// The kernel counts them. If not, nobody knows how many there were.
+    pub misses_known: bool,
 }
 
-/// A hook that could not be had.
+/// A way to a point that could not be had.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct MissingHook {
-    /// `tp_btf`, `fentry`, `fexit`.
-    pub kind: &'static str,
-    /// Function or tracepoint.
-    pub target: &'static str,
-    /// Why not.
+    /// The point; `requeue` for the books of requeues.
+    pub point: &'static str,
+    /// The way: `fentry`, `rawtp`, `kprobe`, `tracepoint`.
+    pub way: &'static str,
+    /// The hook that it fails at.
+    pub hook: String,
+    /// Why.
     pub why: String,
+    /// It looked possible, and the kernel refused it.
+    pub tried: bool,
+    /// The way that was taken instead; none: the point is not had.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub instead: Option<&'static str>,
 }
 
 /// What the final scan of the slots found.
@@ -43,6 +55,17 @@ pub struct Scan {
     pub in_flight: u64,
     /// Completed and not ended.
     pub ending: u64,
+}
+
+/// What the numbers are worth.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Accuracy {
+    /// Nothing was lost.
+    Exact,
+    /// Nothing is known to be lost, but what these ways lose, this kernel does not count.
+    Unknown,
+    /// Something was lost, in these phrases.
+    Degraded(Vec<String>),
 }
 
 /// The two sums that must come to nothing.
@@ -95,30 +118,75 @@ pub struct Ledger {
     pub negative_intervals: u64,
     /// Starts not believed (start_time_ns of a retry, or in the future).
     pub untrusted_starts: u64,
-    /// Doorbells lost: a task set up more commands at once than we keep.
+    /// Doorbells lost: a task set up more commands at once than we keep, or (kprobes) the return of
+    /// the submitting function was not seen.
     pub doorbell_list_full: u64,
+    /// Queues that contradict the type information from a file: not believed.
+    pub misfits: u64,
     /// Per-command records that found no room in the ring.
     pub ring_drops: u64,
-    /// Sum over the hooks: skipped by the kernel's re-entry guard.
+    /// Sum over the hooks: skipped by the kernel's guards.
     pub recursion_misses: u64,
+    /// Whether that is all by which a command can be lost. Not where kprobes or classic tracepoints
+    /// begin or end commands on a kernel that does not count what these miss (before 6.7).
+    pub misses_known: bool,
+    /// The points between which totals are measured, as far as a command was seen at them.
+    #[serde(rename = "total_span")]
+    pub span: (Milestone, Milestone),
+    /// How completions find their setup: `request`, or `tag` with classic tracepoints.
+    pub pairing: Pairing,
     /// Whether it adds up; only when everything is detached and counted.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub balance: Option<Balance>,
+    /// Completions can go unseen: a command in flight at the end may have lost its own.
+    pub may_lose_completions: bool,
     /// What is attached.
     pub hooks: Vec<HookLine>,
     /// What is not, and why.
     pub missing_hooks: Vec<MissingHook>,
 }
 
-fn hook_number(point_program: &str) -> usize {
-    CATALOG
-        .iter()
-        .position(|h| h.program == point_program)
-        .unwrap_or(0)
-}
-
 fn difference(from: u64, parts: &[u64]) -> i64 {
     parts.iter().fold(from as i64, |rest, &n| rest - n as i64)
+}
+
+fn misses_known(plan: &AttachPlan, hook: usize) -> bool {
+    plan.misses_counted || !CATALOG[hook].kind.family().loses()
+}
+
+fn hook_lines(plan: &AttachPlan, counters: &Counters, misses: &[u64]) -> Vec<HookLine> {
+    let line = |number: usize| {
+        let hook = &CATALOG[number];
+        HookLine {
+            point: hook.point.map(Milestone::name),
+            kind: hook.kind.name(),
+            target: hook.target,
+            hits: counters.hits[number],
+            recursion_misses: misses.get(number).copied().unwrap_or(0),
+            misses_known: misses_known(plan, number),
+        }
+    };
+    plan.hooks().into_iter().map(line).collect()
+}
+
+fn missing_hooks(plan: &AttachPlan) -> Vec<MissingHook> {
+    let mut missing = Vec::new();
+    for point in &plan.points {
+        let by_field = point.point == Some(Milestone::Start) && plan.start == StartSource::Field;
+        let instead = match point.family {
+            Some(family) => Some(family.name()),
+            None => by_field.then_some("start_time_ns"),
+        };
+        missing.extend(point.rejected.iter().map(|r| MissingHook {
+            point: point.name(),
+            way: r.family.name(),
+            hook: r.hook.clone(),
+            why: r.why.clone(),
+            tried: r.tried,
+            instead,
+        }));
+    }
+    missing
 }
 
 impl Ledger {
@@ -133,9 +201,17 @@ impl Ledger {
         scan: Option<Scan>,
     ) -> Self {
         let get = |what| counters.get(what);
-        let hits = |program| counters.hits[hook_number(program)];
+        let hits = |point: Option<Milestone>| -> u64 {
+            let of_point = plan.points.iter().filter(|p| p.point == point);
+            // a way may have a companion that belongs to another point
+            let hooks = of_point.flat_map(|p| &p.hooks);
+            hooks
+                .filter(|&&h| CATALOG[h].point == point)
+                .map(|&h| counters.hits[h])
+                .sum()
+        };
         let (filtered, untracked) = (get(Count::Filtered), get(Count::Untracked));
-        let seen = hits("setup_out_btf").saturating_sub(filtered + untracked);
+        let seen = hits(Some(Milestone::SetupOut)).saturating_sub(filtered + untracked);
         let matched = in_rows + get(Count::NoRow);
         let (requeued, overwritten) = (get(Count::Requeued), get(Count::Overwritten));
         let by_difference = difference(seen, &[matched, requeued, overwritten])
@@ -145,7 +221,7 @@ impl Ledger {
             in_flight: by_difference,
             ending: 0,
         });
-        let completions = hits("complete_btf");
+        let completions = hits(Some(Milestone::Complete));
         let commands_residual =
             difference(seen, &[matched, in_flight, ending, requeued, overwritten]);
         let completions_residual = difference(
@@ -173,47 +249,42 @@ impl Ledger {
             untracked,
             untracked_completions: get(Count::UntrackedDone),
             no_row: get(Count::NoRow),
-            requeue_events: hits("requeue_btf"),
+            requeue_events: hits(None),
             late_doorbells: get(Count::LateDoorbell),
             early_irqs: get(Count::EarlyIrq),
             negative_intervals: get(Count::Negative),
             untrusted_starts: get(Count::StartUntrusted),
             doorbell_list_full: get(Count::PendingFull),
+            misfits: get(Count::Misfit),
             ring_drops: get(Count::RingFull),
-            recursion_misses: plan.hooks.iter().map(|&h| miss(h)).sum(),
+            recursion_misses: plan.hooks().into_iter().map(miss).sum(),
+            misses_known: [Milestone::SetupOut, Milestone::Complete]
+                .into_iter()
+                .filter_map(|point| plan.point(point))
+                .flat_map(|p| &p.hooks)
+                .all(|&h| misses_known(plan, h)),
+            span: plan.span(),
+            pairing: plan.pairing,
             balance: scan.map(|_| Balance {
                 commands_residual,
                 completions_residual,
                 balanced: commands_residual == 0 && completions_residual == 0,
             }),
-            hooks: plan
-                .hooks
-                .iter()
-                .map(|&number| {
-                    let Hook {
-                        kind,
-                        target,
-                        milestone,
-                        ..
-                    } = &CATALOG[number];
-                    HookLine {
-                        point: milestone.map(|m| m.name()),
-                        kind: kind.name(),
-                        target,
-                        hits: counters.hits[number],
-                        recursion_misses: miss(number),
-                    }
-                })
-                .collect(),
-            missing_hooks: plan
-                .rejected
-                .iter()
-                .map(|r| MissingHook {
-                    kind: CATALOG[r.hook].kind.name(),
-                    target: CATALOG[r.hook].target,
-                    why: r.why.clone(),
-                })
-                .collect(),
+            may_lose_completions: plan.may_lose_completions(),
+            hooks: hook_lines(plan, counters, misses),
+            missing_hooks: missing_hooks(plan),
+        }
+    }
+
+    /// What the numbers are worth.
+    pub fn accuracy(&self) -> Accuracy {
+        let reasons = self.degraded();
+        if !reasons.is_empty() {
+            Accuracy::Degraded(reasons)
+        } else if self.misses_known {
+            Accuracy::Exact
+        } else {
+            Accuracy::Unknown
         }
     }
 
@@ -226,12 +297,19 @@ impl Ledger {
             }
         };
         say(self.overwritten, "completions never seen");
+        say(self.misfits, "contradictions to the BTF file");
         say(self.untracked, "commands outside the slot table");
         say(self.no_row, "commands without a row");
         say(self.recursion_misses, "program runs skipped by the kernel");
         say(self.negative_intervals, "points out of order");
         say(self.doorbell_list_full, "doorbells not kept");
         say(self.ring_drops, "command records dropped");
+        if self.may_lose_completions && self.balance.is_some() {
+            say(
+                self.in_flight,
+                "commands without an end, in flight or their completion missed",
+            );
+        }
         if let Some(off) = self.balance.filter(|b| !b.balanced) {
             reasons.push(format!(
                 "the books are off by {} commands and {} completions",
@@ -246,16 +324,18 @@ impl Ledger {
 mod tests {
     use super::*;
     use crate::path::stage::Cut;
-    use crate::probe::plan::StartSource;
+    use crate::probe::catalog::Family;
+    use crate::probe::catalog::number_of;
+    use crate::probe::plan::Policy;
+    use crate::probe::plan::plan as planned;
+    use crate::probe::plan::tests::everything;
 
     fn plan() -> AttachPlan {
-        let hooks = (0..CATALOG.len()).collect();
-        AttachPlan {
-            cut: Cut::Fine,
-            hooks,
-            rejected: vec![],
-            start: StartSource::Hook,
-        }
+        planned(Cut::Fine, &everything(), &Policy::default()).unwrap()
+    }
+
+    fn hook_number(program: &str) -> usize {
+        number_of(program).unwrap()
     }
 
     fn counters(setups: u64, completions: u64, counts: &[(Count, u64)]) -> Counters {
@@ -313,5 +393,46 @@ mod tests {
         let ledger = Ledger::new(&plan(), &counters(0, 0, &[]), &misses, 0, None);
         assert_eq!(ledger.recursion_misses, 2);
         assert_eq!(ledger.degraded(), ["2 program runs skipped by the kernel"]);
+    }
+
+    #[test]
+    fn where_losses_are_not_counted_nothing_is_called_exact() {
+        let mut facts = everything();
+        let policy = Policy {
+            only: Some(Family::Kprobe),
+            ..Policy::default()
+        };
+        for (counted, accuracy) in [(true, Accuracy::Exact), (false, Accuracy::Unknown)] {
+            facts.misses_counted = counted;
+            let plan = planned(Cut::Total, &facts, &policy).unwrap();
+            let mut c = Counters::default();
+            c.hits[hook_number("setup_out_kretprobe")] = 10;
+            c.hits[hook_number("setup_in_kprobe")] = 10;
+            c.hits[hook_number("complete_kprobe")] = 4;
+            c.hits[hook_number("complete_batch_kprobe")] = 6;
+            let ledger = Ledger::new(&plan, &c, &[], 10, Some(Scan::default()));
+            assert_eq!((ledger.seen, ledger.completions), (10, 10));
+            assert!(ledger.balance.unwrap().balanced);
+            assert_eq!(ledger.accuracy(), accuracy);
+        }
+    }
+
+    #[test]
+    fn commands_without_an_end_are_suspect_where_completions_can_be_missed() {
+        let policy = Policy {
+            only: Some(Family::Tracepoint),
+            ..Policy::default()
+        };
+        let plan = planned(Cut::Cheap, &everything(), &policy).unwrap();
+        let mut c = Counters::default();
+        c.hits[hook_number("setup_out_tp")] = 10;
+        c.hits[hook_number("complete_tp")] = 9;
+        let scan = Scan {
+            in_flight: 1,
+            ending: 0,
+        };
+        let ledger = Ledger::new(&plan, &c, &[], 9, Some(scan));
+        assert!(ledger.balance.unwrap().balanced);
+        assert!(ledger.degraded()[0].contains("without an end"));
     }
 }

@@ -1,7 +1,7 @@
 //! nvme-deep: looks inside the Linux NVMe driver path and says where each command's time went.
 //!
 //! What depends on what, one way only (and on all that lies behind an arrow's end):
-//! `main` → [`latency`] → {[`session`], [`view`]}; [`session`] → {[`options`], [`host`],
+//! `main` → [`latency`] → {[`attach`], [`view`]}; [`attach`] → [`session`]; [`session`] → {[`options`], [`host`],
 //! [`snapshot`], [`ledger`]}; [`options`] → {[`cli`], [`abi`]}; [`host`] → [`probe`];
 //! [`view`] → [`report`] → {[`snapshot`], [`ledger`]} → [`abi`] → {[`nvme`], [`hist`],
 //! [`lat_buckets`], [`probe`]}; [`probe`] → [`path`]. [`exit`] and [`units`] are for all but the
@@ -12,6 +12,7 @@
 //! holds this up.
 
 pub mod abi;
+pub mod attach;
 pub mod cli;
 pub mod exit;
 pub mod hist;

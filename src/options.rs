@@ -5,6 +5,7 @@ use std::collections::BTreeSet;
 use std::env;
 use std::io::IsTerminal;
 use std::io::stdout;
+use std::path::PathBuf;
 use std::time::Duration;
 
 use anyhow::Error;
@@ -12,6 +13,7 @@ use anyhow::Result;
 
 use crate::abi::MAX_CTRLS;
 use crate::abi::MAX_LIST;
+use crate::cli::AttachArg;
 use crate::cli::ColorArg;
 use crate::cli::LatencyArgs;
 use crate::cli::StagesArg;
@@ -21,6 +23,7 @@ use crate::lat_buckets::LatBuckets;
 use crate::nvme::opcode::Opcode;
 use crate::nvme::opcode::parse as parse_opcode;
 use crate::path::stage::Cut;
+use crate::probe::catalog::Family;
 
 /// Filters. All that are given must match; an empty set matches everything.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -62,6 +65,10 @@ pub struct LatencyOptions {
     pub json: bool,
     /// An object per command.
     pub commands: bool,
+    /// Attach by this family only.
+    pub attach: Option<Family>,
+    /// BTF of the driver's modules.
+    pub btf: Option<PathBuf>,
     /// Colour the text.
     pub color: bool,
     /// Talk on stderr.
@@ -112,6 +119,17 @@ fn lat_buckets(min_us: Option<u64>, shift: Option<u32>) -> Result<Option<LatBuck
     Ok(Some(buckets))
 }
 
+/// What `--attach` means; `None` is auto.
+pub const fn family(attach: AttachArg) -> Option<Family> {
+    match attach {
+        AttachArg::Auto => None,
+        AttachArg::Fentry => Some(Family::Fentry),
+        AttachArg::Rawtp => Some(Family::RawTp),
+        AttachArg::Kprobe => Some(Family::Kprobe),
+        AttachArg::Tracepoint => Some(Family::Tracepoint),
+    }
+}
+
 fn color(when: ColorArg, json: bool) -> bool {
     match when {
         _ if json => false,
@@ -143,6 +161,8 @@ impl TryFrom<LatencyArgs> for LatencyOptions {
             split_size,
             json,
             commands,
+            attach,
+            btf,
             color: when,
             verbose,
         } = args;
@@ -186,6 +206,8 @@ impl TryFrom<LatencyArgs> for LatencyOptions {
             split_size,
             json,
             commands,
+            attach: family(attach),
+            btf,
             color: color(when, json),
             verbose,
         })

@@ -133,6 +133,8 @@ fn the_help_of_latency_tells_every_flag() {
         "--split-size",
         "-j, --json",
         "--commands",
+        "--attach",
+        "--btf",
         "--color",
         "-v, --verbose",
         "-h, --help",

@@ -21,28 +21,53 @@
 #define ND_LAT_ABOVE 28
 #define ND_LAT_SLOTS 29
 
-#define ND_MAX_CTRLS	 256  /* instances that fit the row key's eight bits */
-#define ND_MAX_QUEUE_IDS 4096 /* request_queue ids (an ida: small numbers) that are cached */
-#define ND_ROW_CACHE	 1024
-#define ND_TASKS	 1024
-#define ND_TASK_SLOTS	 256
-#define ND_MAX_LIST	 16 /* entries of a list filter */
+#define ND_MAX_CTRLS	  256  /* instances that fit the row key's eight bits */
+#define ND_MAX_QUEUE_IDS  4096 /* request_queue ids (an ida: small numbers) that are cached */
+#define ND_ROW_CACHE	  1024
+#define ND_TASKS	  1024
+#define ND_TASK_SLOTS	  256
+#define ND_MAX_LIST	  16 /* entries of a list filter */
+#define ND_MAX_NAMESPACES 4096
 
-/* Every program, one hit counter each. The names are the `Hook` of src/probe/catalog.rs. */
+/* Every program, one hit counter each: the rows of src/probe/catalog.rs. */
 enum nd_hook {
-	ND_HOOK_START = 0,  /* tp_btf block_io_start */
-	ND_HOOK_SETUP_IN,   /* fentry nvme_setup_cmd */
-	ND_HOOK_SETUP_OUT,  /* tp_btf nvme_setup_cmd */
-	ND_HOOK_ISSUE,	    /* tp_btf block_rq_issue */
-	ND_HOOK_QUEUE_RQ,   /* fexit nvme_queue_rq */
-	ND_HOOK_QUEUE_RQS,  /* fexit nvme_queue_rqs */
-	ND_HOOK_COMMIT_RQS, /* fexit nvme_commit_rqs */
-	ND_HOOK_IRQ_IN,	    /* fentry nvme_irq */
-	ND_HOOK_IRQ_OUT,    /* fexit nvme_irq */
-	ND_HOOK_CQE,	    /* tp_btf nvme_sq */
-	ND_HOOK_COMPLETE,   /* tp_btf nvme_complete_rq */
-	ND_HOOK_END,	    /* tp_btf block_rq_complete */
-	ND_HOOK_REQUEUE,    /* tp_btf block_rq_requeue */
+	ND_HOOK_START_BTF = 0,	       /* tp_btf block_io_start */
+	ND_HOOK_START_RAW,	       /* raw_tp block_io_start */
+	ND_HOOK_SETUP_IN_FENTRY,       /* fentry nvme_setup_cmd */
+	ND_HOOK_SETUP_IN_KPROBE,       /* kprobe nvme_setup_cmd */
+	ND_HOOK_SETUP_OUT_BTF,	       /* tp_btf nvme_setup_cmd */
+	ND_HOOK_SETUP_OUT_RAW,	       /* raw_tp nvme_setup_cmd */
+	ND_HOOK_SETUP_OUT_KRETPROBE,   /* kretprobe nvme_setup_cmd */
+	ND_HOOK_ISSUE_BTF,	       /* tp_btf block_rq_issue */
+	ND_HOOK_ISSUE_RAW,	       /* raw_tp block_rq_issue */
+	ND_HOOK_ISSUE_KPROBE,	       /* kprobe blk_mq_start_request */
+	ND_HOOK_QUEUE_RQ_FEXIT,	       /* fexit nvme_queue_rq */
+	ND_HOOK_QUEUE_RQS_FEXIT,       /* fexit nvme_queue_rqs */
+	ND_HOOK_COMMIT_RQS_FEXIT,      /* fexit nvme_commit_rqs */
+	ND_HOOK_QUEUE_RQ_KPROBE,       /* kprobe nvme_queue_rq */
+	ND_HOOK_QUEUE_RQ_KRETPROBE,    /* kretprobe nvme_queue_rq */
+	ND_HOOK_QUEUE_RQS_KPROBE,      /* kprobe nvme_queue_rqs */
+	ND_HOOK_QUEUE_RQS_KRETPROBE,   /* kretprobe nvme_queue_rqs */
+	ND_HOOK_COMMIT_RQS_KPROBE,     /* kprobe nvme_commit_rqs */
+	ND_HOOK_COMMIT_RQS_KRETPROBE,  /* kretprobe nvme_commit_rqs */
+	ND_HOOK_IRQ_IN_FENTRY,	       /* fentry nvme_irq */
+	ND_HOOK_IRQ_OUT_FEXIT,	       /* fexit nvme_irq */
+	ND_HOOK_IRQ_IN_KPROBE,	       /* kprobe nvme_irq */
+	ND_HOOK_IRQ_OUT_KRETPROBE,     /* kretprobe nvme_irq */
+	ND_HOOK_CQE_BTF,	       /* tp_btf nvme_sq */
+	ND_HOOK_CQE_RAW,	       /* raw_tp nvme_sq */
+	ND_HOOK_CQE_KPROBE,	       /* kprobe blk_mq_complete_request_remote */
+	ND_HOOK_COMPLETE_BTF,	       /* tp_btf nvme_complete_rq */
+	ND_HOOK_COMPLETE_RAW,	       /* raw_tp nvme_complete_rq */
+	ND_HOOK_COMPLETE_KPROBE,       /* kprobe nvme_complete_rq */
+	ND_HOOK_COMPLETE_BATCH_KPROBE, /* kprobe nvme_complete_batch_req */
+	ND_HOOK_END_BTF,	       /* tp_btf block_rq_complete */
+	ND_HOOK_END_RAW,	       /* raw_tp block_rq_complete */
+	ND_HOOK_REQUEUE_BTF,	       /* tp_btf block_rq_requeue */
+	ND_HOOK_REQUEUE_RAW,	       /* raw_tp block_rq_requeue */
+	ND_HOOK_REQUEUE_KPROBE,	       /* kprobe blk_mq_requeue_request */
+	ND_HOOK_SETUP_OUT_TP,	       /* tp nvme_setup_cmd */
+	ND_HOOK_COMPLETE_TP,	       /* tp nvme_complete_rq */
 	ND_HOOK_MAX,
 };
 
@@ -62,6 +87,7 @@ enum nd_count {
 	ND_PENDING_FULL,    /* doorbell list of a task full */
 	ND_RING_FULL,	    /* per-command records that found no room */
 	ND_START_UNTRUSTED, /* start_time_ns failed its checks */
+	ND_MISFIT,	    /* a queue that contradicts the type information we were given */
 	ND_COUNT_MAX,
 };
 
@@ -182,15 +208,25 @@ struct nd_task {
 	__u32 n;
 	__u64 setup_in_rq;
 	__u64 setup_in_ns;
+	/* kprobes only: what was seen at entry, for the return */
+	__u64 setup_cmd;
+	__u64 hctx;
+	__u64 bd;
+	__u32 setup_tid;
+	__u32 inside; /* which submitting function, ND_INSIDE_* */
 	__u32 slot[ND_TASK_SLOTS];
 };
+
+#define ND_INSIDE_QUEUE_RQ   1
+#define ND_INSIDE_QUEUE_RQS  2
+#define ND_INSIDE_COMMIT_RQS 3
 
 struct nd_cpu {
 	__u64 hits[ND_HOOK_MAX];
 	__u64 count[ND_COUNT_MAX];
 	__u64 irq_ns;	 /* 0: not in nvme_irq */
 	__u64 irq_nvmeq; /* struct nvme_queue * that it serves */
-	__u64 _pad[3];
+	__u64 _pad[2];
 };
 
 #define ND_RECORD_COMMAND 1

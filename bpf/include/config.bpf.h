@@ -14,8 +14,16 @@ const volatile u8 cfg_atomic = 0;
 /* block_io_start is attached; else start_time_ns is looked at, if cfg_start_field */
 const volatile u8 cfg_start_hook = 0;
 const volatile u8 cfg_start_field = 0;
-/* the doorbell has hooks: remember what each task has set up */
+/* the doorbell has hooks: remember what each task has set up. 2: by kprobes, which may miss one */
 const volatile u8 cfg_doorbell = 0;
+/* completions may go unseen: a slot that is set up again is not simply a requeue */
+const volatile u8 cfg_lossy = 0;
+/* the nvme types are not the kernel's own word: look whether they fit */
+const volatile u8 cfg_check_fit = 0;
+/* block_rq_issue and block_rq_requeue have the request as their second argument (before 5.11) */
+const volatile u8 cfg_rq_second = 0;
+/* the command is nvme_setup_cmd's third argument (before 5.14), not in nvme_request */
+const volatile u8 cfg_cmd_arg = 0;
 /* fine cut: commands are finished when blk-mq ends them, not when the driver completes them */
 const volatile u8 cfg_end = 0;
 const volatile u8 cfg_split_size = 0;

@@ -19,55 +19,42 @@ static __always_inline struct nd_slot *slot_at(u32 index)
 	return bpf_map_lookup_elem(&slots, &index);
 }
 
-static __always_inline struct nd_queue *queue_entry(struct request_queue *q)
+static __always_inline struct nd_queue *queue_entry(struct request_queue *q, int typed)
 {
-	u32 id = q->id;
+	u32 id = GET(typed, q, id);
 
 	return bpf_map_lookup_elem(&queues, &id);
 }
 
-/* Zero: a queue id beyond our table, its commands can't be followed. */
-static __always_inline int learn_queue(struct request_queue *q, struct nd_ctrl *ctrl)
+static __always_inline u32 hctx_number(struct request *rq, int typed)
 {
-	struct nd_queue *e = queue_entry(q);
-	u32 io = q->queuedata ? 1 : 0;
+	struct blk_mq_hw_ctx *hctx = GET(typed, rq, mq_hctx);
 
-	if (!e)
-		return 0;
-	if (e->q == (u64)q && e->base == ctrl->base && e->stride == ctrl->stride &&
-	    e->queues == ctrl->queues && e->io == io)
-		return 1;
-	e->q = 0; /* never a pointer with another queue's numbers */
-	e->base = ctrl->base;
-	e->stride = ctrl->stride;
-	e->queues = ctrl->queues;
-	e->io = io;
-	e->q = (u64)q;
-	return 1;
+	return GET(typed, hctx, queue_num);
 }
 
 /* The slot index of a request on a queue that is known; -1: not ours, or out of range. */
-static __always_inline long known_index(struct request *rq)
+static __always_inline long known_index(struct request *rq, int typed)
 {
-	struct request_queue *q = rq->q;
+	struct request_queue *q = GET(typed, rq, q);
 	struct nd_queue *e;
-	u32 qid, tag = rq->tag;
+	u32 qid, tag = GET(typed, rq, tag);
 
 	if (!q)
 		return -1;
-	e = queue_entry(q);
+	e = queue_entry(q, typed);
 	if (!e || e->q != (u64)q || !e->queues)
 		return -1;
-	qid = rq->mq_hctx->queue_num + e->io;
+	qid = hctx_number(rq, typed) + e->io;
 	if (qid >= e->queues || tag >= e->stride)
 		return -1;
 	return slot_index(e->base, e->stride, qid, tag);
 }
 
 /* The open or completed slot of this very request, or NULL. */
-static __always_inline struct nd_slot *slot_of(struct request *rq)
+static __always_inline struct nd_slot *slot_of(struct request *rq, int typed)
 {
-	long index = known_index(rq);
+	long index = known_index(rq, typed);
 	struct nd_slot *s;
 
 	if (index < 0)
@@ -83,10 +70,10 @@ static __always_inline struct nd_slot *slot_of(struct request *rq)
  * entry holds the request.
  */
 static __always_inline struct nd_start *start_entry(struct request *rq, struct request_queue *q,
-						    u32 base, u32 stride, u32 qid)
+						    u32 base, u32 stride, u32 qid, int typed)
 {
-	s32 internal = rq->internal_tag;
-	u32 tag = internal >= 0 ? internal + ((q->id & 3) << 8) : rq->tag;
+	s32 internal = GET(typed, rq, internal_tag);
+	u32 tag = internal >= 0 ? internal + ((GET(typed, q, id) & 3) << 8) : GET(typed, rq, tag);
 	u32 at = slot_index(base, stride, qid, tag & (stride - 1));
 
 	return bpf_map_lookup_elem(&starts, &at);

@@ -15,7 +15,19 @@ typedef __u32 u32;
 typedef __u64 u64;
 typedef __s32 s32;
 
+/* declared out here, or it would be relocated like the others (see below) */
+struct nvme_command;
+
 #pragma clang attribute push(__attribute__((preserve_access_index)), apply_to = record)
+
+/*
+ * A field of a struct that the verifier knows the type of (typed: arguments of tp_btf, fentry), or
+ * of an address that is a number to it (raw tracepoints, kprobes): there it takes a helper.
+ */
+#define GET(typed, p, field) ((typed) ? (p)->field : BPF_CORE_READ(p, field))
+
+/* The same for structs that are not relocated. */
+#define WIRE(typed, p, field) ((typed) ? (p)->field : BPF_PROBE_READ(p, field))
 
 struct timespec64 {
 	__s64 tv_sec;
@@ -29,10 +41,19 @@ struct gendisk {
 	char disk_name[32];
 };
 
+struct kobject {
+	const char *name;
+};
+
+struct device {
+	struct kobject kobj;
+};
+
 struct request_queue {
 	void *queuedata; /* struct nvme_ns *; NULL on the admin queue */
 	int id;
-	struct gendisk *disk;
+	struct gendisk *disk; /* 5.14 and later; nothing reads it before */
+	void *tag_set;
 	struct queue_limits limits;
 };
 
@@ -59,12 +80,17 @@ struct blk_mq_queue_data {
 
 struct nvme_ctrl {
 	int instance;
+	void *tagset;
+	void *admin_tagset;
+	struct device *device;
 };
 
 /* drivers/nvme/host/nvme.h: the driver's private part, behind every struct request */
 struct nvme_request {
+	struct nvme_command *cmd;
 	struct nvme_ctrl *ctrl;
 	u8 retries;
+	u8 flags;
 };
 
 struct nvme_queue {
@@ -72,6 +98,9 @@ struct nvme_queue {
 	u16 last_sq_tail;
 };
 
+#pragma clang attribute pop
+
+/* The wire format needs no relocation, and kernels without BTF for the driver could give none. */
 struct nvme_common_command {
 	u8 opcode;
 	u8 flags;
@@ -80,7 +109,9 @@ struct nvme_common_command {
 };
 
 struct nvme_rw_command {
+	u8 head[48];
 	u16 length; /* NLB, zero based */
+	u8 tail[14];
 };
 
 struct nvme_command {
@@ -90,6 +121,6 @@ struct nvme_command {
 	};
 };
 
-#pragma clang attribute pop
+_Static_assert(sizeof(struct nvme_command) == 64, "an SQE");
 
 #endif

@@ -49,23 +49,44 @@ static __always_inline struct nd_cpu *this_cpu(void)
 	return bpf_map_lookup_elem(&cpus, &cpu);
 }
 
-/* First thing in every hook. One program can't nest on its own CPU, so no atomics. */
-static __always_inline struct nd_cpu *hit(u32 hook)
+/*
+ * First thing in every hook. A program that the kernel guards against itself (typed: trampolines)
+ * can't nest on its own CPU and needs no atomics; raw tracepoints had no guard before 6.1.
+ */
+static __always_inline struct nd_cpu *hit(u32 hook, int typed)
 {
 	struct nd_cpu *cpu = this_cpu();
 
-	if (cpu)
+	if (!cpu)
+		return 0;
+	if (typed)
 		cpu->hits[hook]++;
+	else
+		__sync_fetch_and_add(&cpu->hits[hook], 1);
 	return cpu;
 }
 
+/* A counter that only one program adds to. */
+static __always_inline void tally(struct nd_cpu *cpu, u32 what, int typed)
+{
+	if (typed)
+		cpu->count[what]++;
+	else
+		__sync_fetch_and_add(&cpu->count[what], 1);
+}
+
 /* For counters that several programs add to: an interrupt may come between load and store. */
-static __always_inline void count(u32 what)
+static __always_inline void count_n(u32 what, u32 n)
 {
 	struct nd_cpu *cpu = this_cpu();
 
 	if (cpu)
-		__sync_fetch_and_add(&cpu->count[what], 1);
+		__sync_fetch_and_add(&cpu->count[what], n);
+}
+
+static __always_inline void count(u32 what)
+{
+	count_n(what, 1);
 }
 
 #endif

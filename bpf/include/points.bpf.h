@@ -7,13 +7,13 @@
 #ifndef ND_POINTS_H
 #define ND_POINTS_H
 
-static __always_inline int on_issue(struct request *rq)
+static __always_inline int on_issue(struct request *rq, u32 hook, int typed)
 {
-	struct nd_slot *s = slot_of(rq);
+	struct nd_slot *s = slot_of(rq, typed);
 
 	if (!s)
 		return 0;
-	hit(ND_HOOK_ISSUE);
+	hit(hook, typed);
 	if (s->state == ND_OPEN)
 		s->issue_ns = bpf_ktime_get_ns();
 	return 0;
@@ -23,13 +23,13 @@ static __always_inline int on_issue(struct request *rq)
  * The task's doorbell is rung: stamp what it has set up since the last one. A slot that has been
  * completed meanwhile is left alone, and one that another task has taken over is not ours.
  */
-static __always_inline int on_doorbell(u32 hook)
+static __always_inline int on_doorbell(u32 hook, int typed)
 {
 	u64 now = bpf_ktime_get_ns();
 	u32 tid = (u32)bpf_get_current_pid_tgid(), n;
 	struct nd_task *t = task_of(tid);
 
-	hit(hook);
+	hit(hook, typed);
 	if (!t || t->tid != tid)
 		return 0;
 	n = t->n;
@@ -77,29 +77,71 @@ static __always_inline void turned_away(u64 rq)
  * was not even copied; it comes back through another setup.
  */
 static __always_inline int on_queued(struct blk_mq_hw_ctx *hctx, struct blk_mq_queue_data *bd,
-				     u32 ret)
+				     u32 ret, u32 hook, int typed)
 {
-	struct nvme_queue *nvmeq;
+	u64 nvmeq, tail, last;
 
 	if (ret) {
-		hit(ND_HOOK_QUEUE_RQ);
-		turned_away((u64)bd->rq);
+		hit(hook, typed);
+		turned_away((u64)GET(typed, bd, rq));
 		return 0;
 	}
-	if (!bd->last) {
-		nvmeq = hctx->driver_data;
-		if (BPF_CORE_READ(nvmeq, sq_tail) != BPF_CORE_READ(nvmeq, last_sq_tail)) {
-			hit(ND_HOOK_QUEUE_RQ);
+	if (!GET(typed, bd, last)) {
+		nvmeq = (u64)GET(typed, hctx, driver_data);
+		tail = peek(nvmeq + bpf_core_field_offset(struct nvme_queue, sq_tail), typed);
+		last = peek(nvmeq + bpf_core_field_offset(struct nvme_queue, last_sq_tail), typed);
+		if ((u16)tail != (u16)last) {
+			hit(hook, typed);
 			return 0;
 		}
 	}
-	return on_doorbell(ND_HOOK_QUEUE_RQ);
+	return on_doorbell(hook, typed);
 }
 
-static __always_inline int on_irq_in(u64 nvmeq)
+/*
+ * Kprobes only: a submitting function begins. If the task's last one was not seen to return, its
+ * doorbell is unknown, and what waits for it must not take this one's.
+ */
+static __always_inline int on_submit_in(u32 hook, u32 what, u64 hctx, u64 bd)
+{
+	u32 tid = (u32)bpf_get_current_pid_tgid();
+	struct nd_task *t = task_of(tid);
+
+	hit(hook, 0);
+	if (!t)
+		return 0;
+	if (t->tid != tid || t->inside) {
+		if (t->n)
+			count_n(ND_PENDING_FULL, t->n);
+		t->n = 0;
+		t->tid = tid;
+	}
+	t->inside = what;
+	t->hctx = hctx;
+	t->bd = bd;
+	return 0;
+}
+
+/* Kprobes only: it returns. The entry must have been seen. */
+static __always_inline int on_submit_out(u32 hook, u32 what, u32 ret)
+{
+	u32 tid = (u32)bpf_get_current_pid_tgid();
+	struct nd_task *t = task_of(tid);
+
+	if (!t || t->tid != tid || t->inside != what) {
+		hit(hook, 0);
+		return 0;
+	}
+	t->inside = 0;
+	if (what == ND_INSIDE_QUEUE_RQ)
+		return on_queued((void *)t->hctx, (void *)t->bd, ret, hook, 0);
+	return on_doorbell(hook, 0);
+}
+
+static __always_inline int on_irq_in(u64 nvmeq, u32 hook, int typed)
 {
 	u64 now = bpf_ktime_get_ns();
-	struct nd_cpu *cpu = hit(ND_HOOK_IRQ_IN);
+	struct nd_cpu *cpu = hit(hook, typed);
 
 	if (!cpu)
 		return 0;
@@ -109,47 +151,63 @@ static __always_inline int on_irq_in(u64 nvmeq)
 }
 
 /* Or a poll of the same queue on this CPU (a timeout) would take the stamp of an old interrupt. */
-static __always_inline int on_irq_out(void)
+static __always_inline int on_irq_out(u32 hook, int typed)
 {
-	struct nd_cpu *cpu = hit(ND_HOOK_IRQ_OUT);
+	struct nd_cpu *cpu = hit(hook, typed);
 
 	if (cpu)
 		cpu->irq_ns = 0;
 	return 0;
 }
 
-static __always_inline int on_cqe(struct request *rq)
+/*
+ * `anyone`: the hook sees every driver's requests, and the driver's own cancellations too
+ * (NVME_REQ_CANCELLED), which have no CQE.
+ */
+static __always_inline int on_cqe(struct request *rq, u32 hook, int typed, int anyone)
 {
-	struct nd_slot *s = slot_of(rq);
-	struct nd_cpu *cpu = hit(ND_HOOK_CQE);
+	struct nd_slot *s = slot_of(rq, typed);
+	struct nd_cpu *cpu;
+	u64 flags;
 
+	if (anyone) {
+		if (!s)
+			return 0;
+		flags = pdu_of(rq) + bpf_core_field_offset(struct nvme_request, flags);
+		if (peek(flags, typed) & 1)
+			return 0;
+	}
+	cpu = hit(hook, typed);
 	if (!s || !cpu || s->state != ND_OPEN)
 		return 0;
 	s->cqe_ns = bpf_ktime_get_ns();
-	if (cfg_mode == ND_MODE_FINE && cpu->irq_ns &&
-	    cpu->irq_nvmeq == (u64)rq->mq_hctx->driver_data)
-		s->irq_ns = cpu->irq_ns;
+	if (cfg_mode == ND_MODE_FINE && cpu->irq_ns) {
+		struct blk_mq_hw_ctx *hctx = GET(typed, rq, mq_hctx);
+
+		if (cpu->irq_nvmeq == (u64)GET(typed, hctx, driver_data))
+			s->irq_ns = cpu->irq_ns;
+	}
 	return 0;
 }
 
-static __always_inline int on_complete(struct request *rq)
+static __always_inline int on_complete(struct request *rq, u32 hook, int typed)
 {
 	u64 now = bpf_ktime_get_ns();
-	struct nd_cpu *cpu = hit(ND_HOOK_COMPLETE);
-	long index = known_index(rq);
+	struct nd_cpu *cpu = hit(hook, typed);
+	long index = known_index(rq, typed);
 	struct nd_slot *s;
 
 	if (!cpu)
 		return 0;
 	s = index < 0 ? 0 : slot_at(index);
 	if (!s) {
-		cpu->count[ND_UNTRACKED_DONE]++;
+		tally(cpu, ND_UNTRACKED_DONE, typed);
 	} else if (s->rq == (u64)rq && s->state == ND_SKIPPED) {
-		cpu->count[ND_FILTERED_DONE]++;
+		tally(cpu, ND_FILTERED_DONE, typed);
 		s->state = ND_FREE;
 		s->rq = 0;
 	} else if (s->rq != (u64)rq || s->state != ND_OPEN) {
-		cpu->count[ND_ORPHAN_DONE]++;
+		tally(cpu, ND_ORPHAN_DONE, typed);
 	} else if (cfg_end) {
 		s->complete_ns = now;
 		s->state = ND_COMPLETED;
@@ -159,13 +217,13 @@ static __always_inline int on_complete(struct request *rq)
 	return 0;
 }
 
-static __always_inline int on_end(struct request *rq)
+static __always_inline int on_end(struct request *rq, u32 hook, int typed)
 {
-	struct nd_slot *s = slot_of(rq);
+	struct nd_slot *s = slot_of(rq, typed);
 
 	if (!s || s->state != ND_COMPLETED)
 		return 0;
-	hit(ND_HOOK_END);
+	hit(hook, typed);
 	finish(s, s->complete_ns, bpf_ktime_get_ns(), 0);
 	return 0;
 }
@@ -177,25 +235,28 @@ static __always_inline int on_end(struct request *rq)
  *
  * A scheduled request has lost its driver tag by now: its slot is found by the scheduler's.
  */
-static __always_inline int on_requeue(struct request *rq)
+static __always_inline int on_requeue(struct request *rq, u32 hook, int typed)
 {
-	struct request_queue *q = rq->q;
-	struct nd_queue *e = q ? queue_entry(q) : 0;
+	struct request_queue *q = GET(typed, rq, q);
+	struct nd_queue *e = q ? queue_entry(q, typed) : 0;
+	s32 internal;
 	struct nd_start *st;
 	struct nd_slot *s;
 	u32 qid;
 
 	if (!e || e->q != (u64)q || !e->queues)
 		return 0;
-	hit(ND_HOOK_REQUEUE);
-	qid = rq->mq_hctx->queue_num + e->io;
+	hit(hook, typed);
+	qid = hctx_number(rq, typed) + e->io;
 	if (qid >= e->queues)
 		return 0;
-	st = start_entry(rq, q, e->base, e->stride, qid);
+	st = start_entry(rq, q, e->base, e->stride, qid, typed);
 	if (!st)
 		return 0;
-	if (rq->internal_tag < 0)
-		s = slot_at(slot_index(e->base, e->stride, qid, rq->tag & (e->stride - 1)));
+	internal = GET(typed, rq, internal_tag);
+	if (internal < 0)
+		s = slot_at(
+			slot_index(e->base, e->stride, qid, GET(typed, rq, tag) & (e->stride - 1)));
 	else if (st->setup_rq == (u64)rq)
 		s = slot_at(st->setup_slot);
 	else

@@ -3,6 +3,28 @@
 #ifndef ND_ROWS_H
 #define ND_ROWS_H
 
+static __always_inline u64 key_of(u32 ctrl, u32 nsid, u32 opcode, u32 admin)
+{
+	if (nsid >= ND_KEY_NSID_MASK)
+		nsid = ND_KEY_NSID_MASK;
+	return ND_KEY_VALID | (u64)ctrl << ND_KEY_CTRL_SHIFT | (u64)nsid << ND_KEY_NSID_SHIFT |
+	       opcode << ND_KEY_OPCODE_SHIFT | admin << ND_KEY_ADMIN_SHIFT;
+}
+
+/* I/O commands whose third dword holds a number of blocks. */
+static __always_inline int says_blocks(u32 admin, u32 opcode)
+{
+	return !admin && (opcode == 0x01 || opcode == 0x02 || opcode == 0x04 || opcode == 0x05 ||
+			  opcode == 0x08 || opcode == 0x0c || opcode == 0x7d);
+}
+
+static __always_inline u32 class_of(u32 bytes)
+{
+	if (bytes <= 16 << 10)
+		return ND_CLASS_SMALL;
+	return bytes <= 64 << 10 ? ND_CLASS_MID : ND_CLASS_LARGE;
+}
+
 static __noinline int row_slow(u64 key)
 {
 	u32 *found = bpf_map_lookup_elem(&rows, &key);

@@ -15,13 +15,14 @@ extern void *bpf_rdonly_cast(const void *obj, __u32 btf_id) __ksym __weak;
 
 /*
  * A word of kernel memory that no typed pointer leads to. Where the kernel has bpf_rdonly_cast
- * (6.2) this is one load that can't fault; the helper costs some eighty instructions.
+ * (6.2) this is one load that can't fault; the helper costs some eighty instructions, and
+ * lockdown=confidentiality forbids it.
  */
-static __always_inline u64 peek(u64 at)
+static __always_inline u64 peek(u64 at, int typed)
 {
 	u64 word = 0;
 
-	if (bpf_ksym_exists(bpf_rdonly_cast)) {
+	if (typed && bpf_ksym_exists(bpf_rdonly_cast)) {
 		/* any type will do that begins with a 64-bit number */
 		struct timespec64 *any;
 
@@ -32,60 +33,130 @@ static __always_inline u64 peek(u64 at)
 	return word;
 }
 
+/* The driver's private part of a request: struct nvme_request, whatever the transport. */
+static __always_inline u64 pdu_of(struct request *rq)
+{
+	return (u64)rq + bpf_core_type_size(struct request);
+}
+
 /*
  * Asks the driver's private part of the request which controller it is for. Every setup does: a
  * queue's address and id can come back for another controller.
  */
-static __always_inline struct nd_ctrl *ctrl_of(struct request *rq, u32 *instance)
+static __always_inline struct nd_ctrl *ctrl_of(struct request *rq, u32 *instance, u64 *address,
+					       int typed)
 {
-	u64 pdu = (u64)rq + bpf_core_type_size(struct request);
-	u64 ctrl = peek(pdu + bpf_core_field_offset(struct nvme_request, ctrl));
+	u64 ctrl = peek(pdu_of(rq) + bpf_core_field_offset(struct nvme_request, ctrl), typed);
 
 	if (!ctrl)
 		return 0;
-	*instance = peek(ctrl + bpf_core_field_offset(struct nvme_ctrl, instance));
+	*address = ctrl;
+	*instance = peek(ctrl + bpf_core_field_offset(struct nvme_ctrl, instance), typed);
 	return bpf_map_lookup_elem(&ctrls, instance);
 }
 
-static __always_inline int is_nvme_disk(struct request_queue *q)
+/*
+ * Whether types that do not come from the kernel itself fit it: the controller that they lead to
+ * must own the queue's tags, and its device must bear the number that we read.
+ */
+static __noinline int fits(struct request_queue *q, u64 ctrl, u32 instance)
 {
-	struct gendisk *d = q->disk;
+	u64 set = (u64)BPF_CORE_READ(q, tag_set), name;
+	struct device *device;
+	char text[16] = {};
+	u32 number = 0;
 
-	return d && d->disk_name[0] == 'n' && d->disk_name[1] == 'v' && d->disk_name[2] == 'm' &&
+	if (!set || (set != peek(ctrl + bpf_core_field_offset(struct nvme_ctrl, tagset), 0) &&
+		     set != peek(ctrl + bpf_core_field_offset(struct nvme_ctrl, admin_tagset), 0)))
+		return 0;
+	device = (void *)peek(ctrl + bpf_core_field_offset(struct nvme_ctrl, device), 0);
+	name = (u64)BPF_CORE_READ(device, kobj.name);
+	if (bpf_probe_read_kernel_str(text, sizeof(text), (void *)name) < 6)
+		return 0;
+	if (text[0] != 'n' || text[1] != 'v' || text[2] != 'm' || text[3] != 'e')
+		return 0;
+	for (int i = 4; i < 8; i++) {
+		if (!text[i])
+			break;
+		if (text[i] < '0' || text[i] > '9')
+			return 0;
+		number = number * 10 + text[i] - '0';
+	}
+	return number == instance;
+}
+
+/* Zero: a queue id beyond our table, its commands can't be followed. */
+static __always_inline int learn_queue(struct request_queue *q, struct nd_ctrl *ctrl, u64 address,
+				       u32 instance, int typed)
+{
+	struct nd_queue *e = queue_entry(q, typed);
+	u32 io = GET(typed, q, queuedata) ? 1 : 0;
+
+	if (!e)
+		return 0;
+	if (e->q == (u64)q && e->base == ctrl->base && e->stride == ctrl->stride &&
+	    e->queues == ctrl->queues && e->io == io)
+		return 1;
+	if (!typed && cfg_check_fit && !fits(q, address, instance)) {
+		count(ND_MISFIT);
+		return 0;
+	}
+	e->q = 0; /* never a pointer with another queue's numbers */
+	e->base = ctrl->base;
+	e->stride = ctrl->stride;
+	e->queues = ctrl->queues;
+	e->io = io;
+	e->q = (u64)q;
+	return 1;
+}
+
+static __always_inline int is_nvme_disk(struct request_queue *q, int typed)
+{
+	struct gendisk *d = GET(typed, q, disk);
+	char name[4] = {};
+
+	if (!d)
+		return 0;
+	if (!typed) {
+		bpf_core_read(name, sizeof(name), &d->disk_name);
+		return name[0] == 'n' && name[1] == 'v' && name[2] == 'm' && name[3] == 'e';
+	}
+	return d->disk_name[0] == 'n' && d->disk_name[1] == 'v' && d->disk_name[2] == 'm' &&
 	       d->disk_name[3] == 'e';
 }
 
-static __always_inline int on_start(struct request *rq)
+static __always_inline int on_start(struct request *rq, u32 hook, int typed)
 {
-	struct request_queue *q = rq->q;
+	struct request_queue *q = GET(typed, rq, q);
 	struct nd_start *st;
 	struct nd_queue *e;
 	u32 qid;
 
 	if (!q)
 		return 0;
-	e = queue_entry(q);
+	e = queue_entry(q, typed);
 	if (!e)
 		return 0;
 	if (e->q != (u64)q) {
 		/* The first command of a queue. A nameless queue (admin) is left to its setup. */
 		u32 instance;
+		u64 address;
 		struct nd_ctrl *ctrl;
 
-		if (!is_nvme_disk(q))
+		if (!is_nvme_disk(q, typed))
 			return 0;
-		ctrl = ctrl_of(rq, &instance);
+		ctrl = ctrl_of(rq, &instance, &address, typed);
 		if (!ctrl || !ctrl->stride)
 			return 0;
-		learn_queue(q, ctrl);
+		learn_queue(q, ctrl, address, instance, typed);
 	}
 	if (!e->queues)
 		return 0;
-	hit(ND_HOOK_START);
-	qid = rq->mq_hctx->queue_num + e->io;
+	hit(hook, typed);
+	qid = hctx_number(rq, typed) + e->io;
 	if (qid >= e->queues)
 		return 0;
-	st = start_entry(rq, q, e->base, e->stride, qid);
+	st = start_entry(rq, q, e->base, e->stride, qid, typed);
 	if (!st)
 		return 0;
 	st->rq = (u64)rq;
@@ -93,16 +164,21 @@ static __always_inline int on_start(struct request *rq)
 	return 0;
 }
 
-static __always_inline int on_setup_in(struct request *rq)
+static __always_inline int on_setup_in(struct request *rq, u64 cmd, u32 hook, int typed)
 {
 	u64 now = bpf_ktime_get_ns();
-	struct nd_task *t = task_of((u32)bpf_get_current_pid_tgid());
+	u32 tid = (u32)bpf_get_current_pid_tgid();
+	struct nd_task *t = task_of(tid);
 
-	hit(ND_HOOK_SETUP_IN);
+	hit(hook, typed);
 	if (!t)
 		return 0;
 	t->setup_in_rq = (u64)rq;
 	t->setup_in_ns = now;
+	if (!typed) {
+		t->setup_cmd = cmd;
+		t->setup_tid = tid;
+	}
 	return 0;
 }
 
@@ -111,14 +187,14 @@ static __always_inline int on_setup_in(struct request *rq)
  * its own and taken when blk-mq allocates the request. Not ours to believe: zero (iostats off), of
  * a retry (the first attempt's), later than now.
  */
-static __always_inline u64 start_field(struct request *rq, u64 now)
+static __always_inline u64 start_field(struct request *rq, u64 now, int typed)
 {
-	struct nvme_request *nr = (void *)((u64)rq + bpf_core_type_size(struct request));
-	u64 start = rq->start_time_ns;
+	u64 retries = pdu_of(rq) + bpf_core_field_offset(struct nvme_request, retries);
+	u64 start = GET(typed, rq, start_time_ns);
 
-	if (!(rq->rq_flags & RQF_IO_STAT_OLD) || !start)
+	if (!(GET(typed, rq, rq_flags) & RQF_IO_STAT_OLD) || !start)
 		return 0;
-	if (start > now || BPF_CORE_READ(nr, retries)) {
+	if (start > now || (u8)peek(retries, typed)) {
 		count(ND_START_UNTRUSTED);
 		return 0;
 	}
@@ -126,11 +202,21 @@ static __always_inline u64 start_field(struct request *rq, u64 now)
 }
 
 /*
+ * Whether an open slot of this request is one of the same command, brought again. The generation in
+ * the cid moves on with every completion (before 5.14 with every setup): where completions may go
+ * unseen, another one tells that this did.
+ */
+static __always_inline int same_command(struct nd_slot *s, u32 cid)
+{
+	return !cfg_lossy || s->cid >> 12 == cid >> 12;
+}
+
+/*
  * A scheduled request may come back with another driver tag. Its first slot then waits for a
  * completion that goes elsewhere: found by the scheduler's tag, and closed.
  */
 static __always_inline void close_former(struct nd_start *st, struct request *rq, u32 index,
-					 u64 *start)
+					 u32 cid, u64 *start)
 {
 	struct nd_slot *former;
 
@@ -140,8 +226,12 @@ static __always_inline void close_former(struct nd_start *st, struct request *rq
 			if (cfg_end && former->state == ND_COMPLETED) {
 				finish(former, former->complete_ns, 0, 1);
 			} else if (former->state == ND_OPEN) {
-				count(ND_REQUEUED);
-				*start = former->start_ns;
+				if (same_command(former, cid)) {
+					count(ND_REQUEUED);
+					*start = former->start_ns;
+				} else {
+					count(ND_OVERWRITTEN);
+				}
 			} else if (former->state == ND_BACK) {
 				*start = former->start_ns;
 			}
@@ -154,14 +244,14 @@ static __always_inline void close_former(struct nd_start *st, struct request *rq
 }
 
 /* What the slot still holds from before. Returns the start of the same request, if it is that. */
-static __always_inline u64 close_current(struct nd_slot *s, struct request *rq)
+static __always_inline u64 close_current(struct nd_slot *s, struct request *rq, u32 cid)
 {
 	u64 start = 0;
 
 	if (cfg_end && s->state == ND_COMPLETED) {
 		finish(s, s->complete_ns, 0, 1);
 	} else if (s->state == ND_OPEN) {
-		if (s->rq == (u64)rq) {
+		if (s->rq == (u64)rq && same_command(s, cid)) {
 			count(ND_REQUEUED);
 			start = s->start_ns;
 		} else {
@@ -174,17 +264,12 @@ static __always_inline u64 close_current(struct nd_slot *s, struct request *rq)
 }
 
 static __always_inline u32 size_class(struct request_queue *q, struct nvme_command *cmd, u32 admin,
-				      u32 opcode, u32 bytes)
+				      u32 opcode, u32 bytes, int typed)
 {
-	/* by blocks where the command says blocks, so that write zeroes has a size too */
-	if (admin)
-		;
-	else if (opcode == 0x01 || opcode == 0x02 || opcode == 0x04 || opcode == 0x05 ||
-		 opcode == 0x08 || opcode == 0x0c || opcode == 0x7d)
-		bytes = (cmd->rw.length + 1) * q->limits.logical_block_size;
-	if (bytes <= 16 << 10)
-		return ND_CLASS_SMALL;
-	return bytes <= 64 << 10 ? ND_CLASS_MID : ND_CLASS_LARGE;
+	if (says_blocks(admin, opcode))
+		bytes = (WIRE(typed, cmd, rw.length) + 1) *
+			GET(typed, q, limits.logical_block_size);
+	return class_of(bytes);
 }
 
 /* Only what will have a doorbell may wait for one: the next one of this task may be another's. */
@@ -192,6 +277,8 @@ static __always_inline void await_doorbell(u32 index, u32 tid, struct nd_task *t
 {
 	u32 n;
 
+	if (cfg_doorbell == 2 && (t->tid != tid || !t->inside))
+		return; /* its return would not be seen */
 	if (t->tid != tid) {
 		t->tid = tid;
 		t->n = 0;
@@ -205,64 +292,66 @@ static __always_inline void await_doorbell(u32 index, u32 tid, struct nd_task *t
 	}
 }
 
-static __always_inline int on_setup_out(struct request *rq, struct nvme_command *cmd)
+static __always_inline int on_setup_out(struct request *rq, struct nvme_command *cmd, u32 hook,
+					int typed)
 {
-	struct nd_cpu *cpu = hit(ND_HOOK_SETUP_OUT);
-	struct request_queue *q = rq->q;
-	u32 instance, qid, admin, opcode, nsid, index, tag = rq->tag, tid = 0, bytes = 0;
+	struct nd_cpu *cpu = hit(hook, typed);
+	struct request_queue *q = GET(typed, rq, q);
+	u32 instance, qid, admin, opcode, nsid, index, tag = GET(typed, rq, tag);
+	u32 tid = 0, bytes = 0, cid = 0;
+	s32 internal = GET(typed, rq, internal_tag);
 	struct nd_task *t = 0;
 	struct nd_start *st;
 	struct nd_ctrl *ctrl;
 	struct nd_slot *s;
-	u64 start = 0, now, key;
+	u64 start = 0, now, key, address;
 
 	if (!cpu || !q)
 		return 0;
-	admin = q->queuedata ? 0 : 1;
-	qid = admin ? 0 : rq->mq_hctx->queue_num + 1;
-	ctrl = ctrl_of(rq, &instance);
+	admin = GET(typed, q, queuedata) ? 0 : 1;
+	qid = admin ? 0 : hctx_number(rq, typed) + 1;
+	ctrl = ctrl_of(rq, &instance, &address, typed);
 	if (!ctrl || !ctrl->stride || qid >= ctrl->queues || tag >= ctrl->stride ||
-	    !learn_queue(q, ctrl)) {
-		cpu->count[ND_UNTRACKED]++;
+	    !learn_queue(q, ctrl, address, instance, typed)) {
+		tally(cpu, ND_UNTRACKED, typed);
 		return 0;
 	}
 	index = slot_index(ctrl->base, ctrl->stride, qid, tag);
 	s = slot_at(index);
 	if (!s) {
-		cpu->count[ND_UNTRACKED]++;
+		tally(cpu, ND_UNTRACKED, typed);
 		return 0;
 	}
+	if (cfg_lossy)
+		cid = WIRE(typed, cmd, common.command_id);
 	if (s->state != ND_FREE)
-		start = close_current(s, rq);
-	if (cfg_start_hook || rq->internal_tag >= 0) {
-		st = start_entry(rq, q, ctrl->base, ctrl->stride, qid);
+		start = close_current(s, rq, cid);
+	if (cfg_start_hook || internal >= 0) {
+		st = start_entry(rq, q, ctrl->base, ctrl->stride, qid, typed);
 		if (st) {
-			if (rq->internal_tag >= 0)
-				close_former(st, rq, index, &start);
+			if (internal >= 0)
+				close_former(st, rq, index, cid, &start);
 			if (cfg_start_hook && st->rq == (u64)rq) {
 				start = st->ns;
 				st->rq = 0; /* a retry has no start of its own */
 			}
 		}
 	}
-	opcode = cmd->common.opcode;
-	nsid = cmd->common.nsid;
+	opcode = WIRE(typed, cmd, common.opcode);
+	nsid = WIRE(typed, cmd, common.nsid);
 	s->rq = (u64)rq;
 	if (!wanted(instance, qid, nsid, opcode, admin)) {
-		cpu->count[ND_FILTERED]++;
+		tally(cpu, ND_FILTERED, typed);
 		s->state = ND_SKIPPED;
 		return 0;
 	}
 	/* the low bits of an opcode are the direction: 01 to the device, 10 from it. What blk-mq
 	 * gives a discard is not what is transferred, but what is discarded. */
 	if (opcode & 3 && (admin || opcode != 0x09))
-		bytes = rq->__data_len;
-	if (nsid >= ND_KEY_NSID_MASK)
-		nsid = ND_KEY_NSID_MASK;
-	key = ND_KEY_VALID | (u64)instance << ND_KEY_CTRL_SHIFT | (u64)nsid << ND_KEY_NSID_SHIFT |
-	      opcode << ND_KEY_OPCODE_SHIFT | admin << ND_KEY_ADMIN_SHIFT;
+		bytes = GET(typed, rq, __data_len);
+	key = key_of(instance, nsid, opcode, admin);
 	if (cfg_split_size)
-		key |= size_class(q, cmd, admin, opcode, bytes) << ND_KEY_CLASS_SHIFT;
+		key |= size_class(q, cmd, admin, opcode, bytes, typed) << ND_KEY_CLASS_SHIFT;
 	s->key = key;
 	s->bytes = bytes;
 	s->doorbell_ns = 0;
@@ -282,18 +371,45 @@ static __always_inline int on_setup_out(struct request *rq, struct nvme_command 
 			s->setup_in_ns = t->setup_in_ns;
 	}
 	s->tid = tid;
+	if (cfg_lossy)
+		s->cid = cid;
 	if (cfg_commands) {
-		s->cid = cmd->common.command_id;
+		s->cid = WIRE(typed, cmd, common.command_id);
 		s->qid = qid;
 		s->tag = tag;
 	}
 	s->state = ND_OPEN;
 	now = bpf_ktime_get_ns();
 	if (cfg_start_field && !start)
-		start = start_field(rq, now);
+		start = start_field(rq, now, typed);
 	s->start_ns = start;
 	s->setup_out_ns = now;
 	return 0;
+}
+
+/*
+ * nvme_setup_cmd returns, seen by a kretprobe, which has no arguments: those of the entry are with
+ * the task. Another task of the same place may have overwritten them; then the command is lost, and
+ * counted.
+ */
+static __always_inline int on_setup_return(u32 hook)
+{
+	u32 tid = (u32)bpf_get_current_pid_tgid();
+	struct nd_task *t = task_of(tid);
+	u64 rq, cmd;
+
+	if (!t || t->setup_tid != tid || !t->setup_in_rq) {
+		hit(hook, 0);
+		count(ND_UNTRACKED);
+		return 0;
+	}
+	rq = t->setup_in_rq;
+	t->setup_tid = 0;
+	cmd = cfg_cmd_arg
+		      ? t->setup_cmd
+		      : peek(pdu_of((void *)rq) + bpf_core_field_offset(struct nvme_request, cmd),
+			     0);
+	return on_setup_out((void *)rq, (void *)cmd, hook, 0);
 }
 
 #endif

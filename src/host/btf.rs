@@ -1,50 +1,204 @@
-//! What the kernel's BTF describes. libbpf-rs reads no split (module) BTF, so this is the crate's
-//! raw FFI, and all of it.
+//! BTF, read through libbpf. libbpf-rs reads no split (module) BTF, so this is the crate's raw FFI,
+//! and nearly all of it.
 
-use std::collections::BTreeSet;
+use std::collections::BTreeMap;
+use std::ffi::CStr;
 use std::ffi::CString;
+use std::os::unix::ffi::OsStrExt;
+use std::path::Path;
 use std::ptr::NonNull;
+use std::ptr::null_mut;
+use std::slice::from_raw_parts;
 
 use libbpf_sys::btf;
+use libbpf_sys::btf__add_btf;
 use libbpf_sys::btf__find_by_name_kind;
 use libbpf_sys::btf__free;
 use libbpf_sys::btf__load_module_btf;
 use libbpf_sys::btf__load_vmlinux_btf;
+use libbpf_sys::btf__name_by_offset;
+use libbpf_sys::btf__parse;
+use libbpf_sys::btf__raw_data;
+use libbpf_sys::btf__type_by_id;
+use libbpf_sys::btf_member;
+use libbpf_sys::btf_type;
 
-use super::Host;
-use crate::probe::catalog::AttachKind;
-use crate::probe::catalog::CATALOG;
-use crate::probe::catalog::Home;
-use crate::probe::facts::KernelFacts;
-
+const KIND_PTR: u32 = 2;
 const KIND_STRUCT: u32 = 4;
+const KIND_UNION: u32 = 5;
 const KIND_TYPEDEF: u32 = 8;
 const KIND_FUNC: u32 = 12;
+const KIND_FUNC_PROTO: u32 = 13;
+
+/// A struct as some BTF has it.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Structure {
+    /// Bytes.
+    pub size: u32,
+    /// Offsets in bytes of its members, those of anonymous members included.
+    pub members: BTreeMap<String, u32>,
+}
 
 /// An owned BTF object. A module's refers to the kernel image's, which must live longer.
-struct Btf(NonNull<btf>);
+pub struct Btf(NonNull<btf>);
 
 impl Btf {
     /// The running kernel's own.
-    fn vmlinux() -> Option<Self> {
+    pub fn vmlinux() -> Option<Self> {
         // SAFETY: no arguments; null on failure, an object that is ours otherwise.
         NonNull::new(unsafe { btf__load_vmlinux_btf() }).map(Self)
     }
 
     /// A loaded module's, on top of the kernel image's.
-    fn module(name: &str, base: &Self) -> Option<Self> {
+    pub fn module(name: &str, base: &Self) -> Option<Self> {
         let name = CString::new(name).ok()?;
         // SAFETY: `name` ends in NUL and lives through the call; `base` is a valid BTF object and
         // outlives the result, as the caller declares it first.
         NonNull::new(unsafe { btf__load_module_btf(name.as_ptr(), base.0.as_ptr()) }).map(Self)
     }
 
-    fn has(&self, name: &str, kind: u32) -> bool {
-        let Ok(name) = CString::new(name) else {
-            return false;
-        };
+    /// A file's: raw, or the .BTF section of an ELF file.
+    pub fn parse(path: &Path) -> Option<Self> {
+        let path = CString::new(path.as_os_str().as_bytes()).ok()?;
+        // SAFETY: `path` ends in NUL and lives through the call; no BTF.ext is asked for.
+        NonNull::new(unsafe { btf__parse(path.as_ptr(), null_mut()) }).map(Self)
+    }
+
+    fn find(&self, name: &str, kind: u32) -> Option<u32> {
+        let name = CString::new(name).ok()?;
         // SAFETY: a valid BTF object and a NUL-terminated name; libbpf only reads.
-        unsafe { btf__find_by_name_kind(self.0.as_ptr(), name.as_ptr(), kind) > 0 }
+        let id = unsafe { btf__find_by_name_kind(self.0.as_ptr(), name.as_ptr(), kind) };
+        u32::try_from(id).ok().filter(|&id| id > 0)
+    }
+
+    /// Whether it describes a struct of this name.
+    pub fn has_struct(&self, name: &str) -> bool {
+        self.find(name, KIND_STRUCT).is_some()
+    }
+
+    /// Whether it describes a function of this name.
+    pub fn has_function(&self, name: &str) -> bool {
+        self.find(name, KIND_FUNC).is_some()
+    }
+
+    /// The number of arguments of a tracepoint; `None` where it is not described.
+    pub fn tracepoint_arguments(&self, name: &str) -> Option<usize> {
+        let typedef = self.find(&format!("btf_trace_{name}"), KIND_TYPEDEF)?;
+        let pointer = self.referred(typedef)?;
+        let proto = self.referred(pointer)?;
+        let (kind, vlen) = self.kind_of(proto)?;
+        // the first parameter is the probe's own data
+        (kind == KIND_FUNC_PROTO).then(|| vlen.saturating_sub(1))
+    }
+
+    fn raw_type(&self, id: u32) -> Option<NonNull<btf_type>> {
+        // SAFETY: a valid BTF object; an id out of range gives null.
+        NonNull::new(unsafe { btf__type_by_id(self.0.as_ptr(), id) }.cast_mut())
+    }
+
+    /// Kind and number of members or parameters.
+    fn kind_of(&self, id: u32) -> Option<(u32, usize)> {
+        // SAFETY: libbpf's pointer is valid while the object lives and is not changed; we copy.
+        let info = unsafe { self.raw_type(id)?.as_ref() }.info;
+        Some((info >> 24 & 0x1f, (info & 0xffff) as usize))
+    }
+
+    /// The size, or for a reference the type that it refers to.
+    fn size_or_type(&self, id: u32) -> Option<u32> {
+        // SAFETY: as above; both variants of the union are a u32.
+        Some(unsafe { self.raw_type(id)?.as_ref().__bindgen_anon_1.size })
+    }
+
+    fn referred(&self, id: u32) -> Option<u32> {
+        let (kind, _) = self.kind_of(id)?;
+        matches!(kind, KIND_PTR | KIND_TYPEDEF)
+            .then(|| self.size_or_type(id))
+            .flatten()
+    }
+
+    fn name_at(&self, offset: u32) -> &str {
+        // SAFETY: libbpf gives null or a NUL-terminated string that lives as long as the object.
+        let text = unsafe { btf__name_by_offset(self.0.as_ptr(), offset) };
+        if text.is_null() {
+            return "";
+        }
+        // SAFETY: not null, see above.
+        unsafe { CStr::from_ptr(text) }.to_str().unwrap_or("")
+    }
+
+    /// Name, type and offset in bits of each member; nothing for what has none.
+    fn members(&self, id: u32) -> Vec<(&str, u32, u32)> {
+        let Some((KIND_STRUCT | KIND_UNION, count)) = self.kind_of(id) else {
+            return Vec::new();
+        };
+        let Some(at) = self.raw_type(id) else {
+            return Vec::new();
+        };
+        // SAFETY: a struct's or union's record is followed by its members, `count` of them (BTF
+        // format, Documentation/bpf/btf.rst); libbpf has checked that they are there.
+        let members = unsafe { from_raw_parts(at.as_ptr().add(1).cast::<btf_member>(), count) };
+        // SAFETY: valid while the object lives; we copy.
+        let bitfields = unsafe { at.as_ref() }.info >> 31 == 1;
+        let mask = if bitfields { 0xff_ffff } else { u32::MAX };
+        members
+            .iter()
+            .map(|m| (self.name_at(m.name_off), m.type_, m.offset & mask))
+            .collect()
+    }
+
+    fn collect(&self, id: u32, base: u32, into: &mut BTreeMap<String, u32>) {
+        for (name, of, bits) in self.members(id) {
+            if name.is_empty() {
+                self.collect(of, base + bits / 8, into);
+            } else {
+                into.insert(name.to_owned(), base + bits / 8);
+            }
+        }
+    }
+
+    /// The layout of a struct.
+    pub fn structure(&self, name: &str) -> Option<Structure> {
+        let id = self.find(name, KIND_STRUCT)?;
+        let mut found = Structure {
+            size: self.size_or_type(id)?,
+            members: BTreeMap::new(),
+        };
+        self.collect(id, 0, &mut found.members);
+        Some(found)
+    }
+
+    /// Whether a struct has a member called by the last of these names, within one called by the
+    /// one before, and so on, with anonymous structs and unions between.
+    pub fn has_path(&self, name: &str, path: &[&str]) -> bool {
+        self.find(name, KIND_STRUCT)
+            .is_some_and(|id| self.leads(id, path))
+    }
+
+    fn leads(&self, id: u32, path: &[&str]) -> bool {
+        let Some((first, rest)) = path.split_first() else {
+            return true;
+        };
+        self.members(id).into_iter().any(|(name, of, _)| {
+            (name.is_empty() && self.leads(of, path)) || (name == *first && self.leads(of, rest))
+        })
+    }
+
+    /// Takes over all types of another object.
+    pub fn add(&mut self, other: &Self) -> bool {
+        // SAFETY: two valid BTF objects; libbpf copies from the second into the first.
+        unsafe { btf__add_btf(self.0.as_ptr(), other.0.as_ptr()) >= 0 }
+    }
+
+    /// The whole object as a file would hold it.
+    pub fn bytes(&self) -> Option<Vec<u8>> {
+        let mut size = 0;
+        // SAFETY: a valid BTF object; null on failure, else `size` bytes that the object owns.
+        let data = unsafe { btf__raw_data(self.0.as_ptr(), &mut size) };
+        if data.is_null() {
+            return None;
+        }
+        // SAFETY: see above; we copy.
+        Some(unsafe { from_raw_parts(data.cast::<u8>(), size as usize) }.to_vec())
     }
 }
 
@@ -55,46 +209,80 @@ impl Drop for Btf {
     }
 }
 
-impl Host {
-    /// Reads what the running kernel offers for the catalog. (BTF is the running kernel's, whatever
-    /// the root.)
-    pub fn kernel_facts(&self) -> KernelFacts {
-        let mut facts = KernelFacts {
-            release: self.release(),
-            ..KernelFacts::default()
+/// One object out of a base and the split BTF on top of it (a module's). The split one counts types
+/// and string bytes on from its base, so both are just laid end to end.
+///
+/// `None` where either is not BTF.
+pub fn flatten(base: &[u8], split: &[u8]) -> Option<Vec<u8>> {
+    let (base, split) = (Parts::of(base)?, Parts::of(split)?);
+    let types = [base.types, split.types].concat();
+    let strings = [base.strings, split.strings].concat();
+    let (types_len, strings_len) = (
+        u32::try_from(types.len()).ok()?,
+        u32::try_from(strings.len()).ok()?,
+    );
+    let header: [u32; 5] = [24, 0, types_len, types_len, strings_len];
+    let mut flat = base.magic.to_vec();
+    flat.extend(header.into_iter().flat_map(u32::to_ne_bytes));
+    flat.extend(types);
+    flat.extend(strings);
+    Some(flat)
+}
+
+/// The sections of a BTF blob (struct btf_header).
+struct Parts<'a> {
+    magic: &'a [u8],
+    types: &'a [u8],
+    strings: &'a [u8],
+}
+
+impl<'a> Parts<'a> {
+    fn of(blob: &'a [u8]) -> Option<Self> {
+        let word = |at: usize| -> Option<usize> {
+            let bytes = blob.get(at..at + 4)?.try_into().ok()?;
+            usize::try_from(u32::from_ne_bytes(bytes)).ok()
         };
-        let Some(vmlinux) = Btf::vmlinux() else {
-            return facts;
-        };
-        facts.vmlinux_btf = true;
-        let core = Btf::module("nvme_core", &vmlinux);
-        let pci = Btf::module("nvme", &vmlinux);
-        // split BTF answers for its base too, so "built in" and "module" look alike from here
-        let core = core.as_ref().unwrap_or(&vmlinux);
-        let pci = pci.as_ref().unwrap_or(&vmlinux);
-        facts.nvme_core_btf = core.has("nvme_request", KIND_STRUCT);
-        facts.nvme_pci_btf = pci.has("nvme_queue", KIND_STRUCT);
-        let (mut functions, mut tracepoints) = (BTreeSet::new(), BTreeSet::new());
-        for hook in &CATALOG {
-            let home = match hook.home {
-                Home::Block => &vmlinux,
-                Home::NvmeCore => core,
-                Home::NvmePci => pci,
-            };
-            match hook.kind {
-                AttachKind::TpBtf
-                    if home.has(&format!("btf_trace_{}", hook.target), KIND_TYPEDEF) =>
-                {
-                    tracepoints.insert(hook.target.to_owned());
-                }
-                AttachKind::Fentry | AttachKind::Fexit if home.has(hook.target, KIND_FUNC) => {
-                    functions.insert(hook.target.to_owned());
-                }
-                _ => {}
-            }
+        if blob.get(..2)? != 0xeb9f_u16.to_ne_bytes() {
+            return None;
         }
-        facts.functions = functions;
-        facts.tracepoints = tracepoints;
-        facts
+        let data = blob.get(word(4)?..)?;
+        let section = |offset: usize, len: usize| data.get(offset..offset.checked_add(len)?);
+        Some(Self {
+            magic: &blob[..4],
+            types: section(word(8)?, word(12)?)?,
+            strings: section(word(16)?, word(20)?)?,
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn blob(types: &[u8], strings: &[u8]) -> Vec<u8> {
+        let mut blob = vec![0x9f, 0xeb, 1, 0];
+        let (t, s) = (types.len() as u32, strings.len() as u32);
+        blob.extend([24, 0, t, t, s].into_iter().flat_map(u32::to_ne_bytes));
+        blob.extend(types);
+        blob.extend(strings);
+        blob
+    }
+
+    #[test]
+    fn a_split_object_is_laid_behind_its_base() {
+        let flat = flatten(&blob(b"BASE", b"\0a\0"), &blob(b"MODULE", b"b\0")).unwrap();
+        assert_eq!(flat, blob(b"BASEMODULE", b"\0a\0b\0"));
+        assert_eq!(flatten(b"not", &blob(b"", b"")), None);
+    }
+
+    proptest! {
+        #[test]
+        fn no_bytes_make_it_panic(a: Vec<u8>, b in prop::collection::vec(any::<u8>(), 0..64)) {
+            let _ = flatten(&a, &b);
+            let mut headed = vec![0x9f, 0xeb, 1, 0];
+            headed.extend(&b);
+            let _ = flatten(&headed, &headed);
+        }
     }
 }

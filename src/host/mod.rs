@@ -2,9 +2,11 @@
 
 pub mod btf;
 pub mod kallsyms;
+pub mod kernel;
 mod names;
 pub mod sysfs;
 pub mod tracefs;
+pub mod types;
 
 use std::fs;
 use std::io;

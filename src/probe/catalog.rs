@@ -1,17 +1,20 @@
 //! The catalog of hooks: const data. One row per BPF program; the order is `enum nd_hook` of
-//! bpf/include/abi.h, so that a row's number is its hit counter.
+//! bpf/include/abi.h, so that a row's number is its hit counter. And the ways in which each point
+//! can be had, best first.
 //!
-//! Kinds in use lose nothing: fentry, fexit and tp_btf are guarded against re-entry program by
-//! program, and what that skips is counted by the kernel (`recursion_misses`). kprobe and classic
-//! tracepoint programs share one guard per CPU and skip whole interrupts in silence.
+//! Truth decides the order. Trampolines (fentry, fexit, tp_btf) and raw tracepoints are guarded
+//! against re-entry program by program, and what that skips is counted by the kernel
+//! (`recursion_misses`). kprobe and classic tracepoint programs share one guard per CPU
+//! (`bpf_prog_active`): an interrupt that comes while any of them runs, ours or another tool's, is
+//! not seen, and before 6.7 not even counted.
 
+use serde::Deserialize;
 use serde::Serialize;
 
 use crate::path::milestone::Milestone;
-use crate::path::stage::Cut;
 
 /// How a program is attached.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum AttachKind {
     /// Function entry by trampoline.
@@ -20,6 +23,28 @@ pub enum AttachKind {
     Fexit,
     /// Tracepoint with typed arguments.
     TpBtf,
+    /// Tracepoint with raw arguments.
+    RawTp,
+    /// Function entry by kprobe.
+    Kprobe,
+    /// Function exit by kprobe.
+    Kretprobe,
+    /// Classic tracepoint: what the event prints.
+    Tracepoint,
+}
+
+/// Kinds that stand and fall together: what `--attach` chooses among.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Family {
+    /// fentry, fexit, tp_btf.
+    Fentry,
+    /// raw_tp.
+    RawTp,
+    /// kprobe, kretprobe.
+    Kprobe,
+    /// Classic tracepoints.
+    Tracepoint,
 }
 
 impl AttachKind {
@@ -29,7 +54,39 @@ impl AttachKind {
             Self::Fentry => "fentry",
             Self::Fexit => "fexit",
             Self::TpBtf => "tp_btf",
+            Self::RawTp => "raw_tp",
+            Self::Kprobe => "kprobe",
+            Self::Kretprobe => "kretprobe",
+            Self::Tracepoint => "tp",
         }
+    }
+
+    /// The family that it belongs to.
+    pub const fn family(self) -> Family {
+        match self {
+            Self::Fentry | Self::Fexit | Self::TpBtf => Family::Fentry,
+            Self::RawTp => Family::RawTp,
+            Self::Kprobe | Self::Kretprobe => Family::Kprobe,
+            Self::Tracepoint => Family::Tracepoint,
+        }
+    }
+}
+
+impl Family {
+    /// The word of `--attach`.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Fentry => "fentry",
+            Self::RawTp => "rawtp",
+            Self::Kprobe => "kprobe",
+            Self::Tracepoint => "tracepoint",
+        }
+    }
+
+    /// Whether its programs may be skipped together with those of others, so that what they do not
+    /// see is lost without a trace in the books.
+    pub const fn loses(self) -> bool {
+        matches!(self, Self::Kprobe | Self::Tracepoint)
     }
 }
 
@@ -45,7 +102,7 @@ pub enum Home {
     NvmePci,
 }
 
-/// One program of the BPF object.
+/// One program of the BPF objects.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Hook {
     /// The program's name in the object.
@@ -57,147 +114,196 @@ pub struct Hook {
     /// Where that is.
     pub home: Home,
     /// The point that it observes; `None` for one that only keeps the books.
-    pub milestone: Option<Milestone>,
-    /// The cuts that want it.
-    pub cuts: &'static [Cut],
+    pub point: Option<Milestone>,
 }
 
-const ALL_CUTS: &[Cut] = &[Cut::Total, Cut::Cheap, Cut::Fine];
-const STAGES: &[Cut] = &[Cut::Cheap, Cut::Fine];
-const FINE: &[Cut] = &[Cut::Fine];
+macro_rules! hooks {
+    ($($program:ident $kind:ident $target:ident $home:ident $point:expr;)*) => {
+        [$(Hook {
+            program: stringify!($program),
+            kind: AttachKind::$kind,
+            target: stringify!($target),
+            home: Home::$home,
+            point: $point,
+        }),*]
+    };
+}
 
-const fn hook(
-    program: &'static str,
-    kind: AttachKind,
-    target: &'static str,
-    home: Home,
-    milestone: Option<Milestone>,
-    cuts: &'static [Cut],
-) -> Hook {
-    Hook {
-        program,
-        kind,
-        target,
-        home,
-        milestone,
-        cuts,
+use Milestone::{Complete, Cqe, Doorbell, End, Irq, Issue, SetupIn, SetupOut, Start};
+
+/// Every hook, by number.
+pub const CATALOG: [Hook; 37] = hooks! {
+    start_btf             TpBtf      block_io_start                 Block    Some(Start);
+    start_raw             RawTp      block_io_start                 Block    Some(Start);
+    setup_in_fentry       Fentry     nvme_setup_cmd                 NvmeCore Some(SetupIn);
+    setup_in_kprobe       Kprobe     nvme_setup_cmd                 NvmeCore Some(SetupIn);
+    setup_out_btf         TpBtf      nvme_setup_cmd                 NvmeCore Some(SetupOut);
+    setup_out_raw         RawTp      nvme_setup_cmd                 NvmeCore Some(SetupOut);
+    setup_out_kretprobe   Kretprobe  nvme_setup_cmd                 NvmeCore Some(SetupOut);
+    issue_btf             TpBtf      block_rq_issue                 Block    Some(Issue);
+    issue_raw             RawTp      block_rq_issue                 Block    Some(Issue);
+    issue_kprobe          Kprobe     blk_mq_start_request           Block    Some(Issue);
+    queue_rq_fexit        Fexit      nvme_queue_rq                  NvmePci  Some(Doorbell);
+    queue_rqs_fexit       Fexit      nvme_queue_rqs                 NvmePci  Some(Doorbell);
+    commit_rqs_fexit      Fexit      nvme_commit_rqs                NvmePci  Some(Doorbell);
+    queue_rq_kprobe       Kprobe     nvme_queue_rq                  NvmePci  Some(Doorbell);
+    queue_rq_kretprobe    Kretprobe  nvme_queue_rq                  NvmePci  Some(Doorbell);
+    queue_rqs_kprobe      Kprobe     nvme_queue_rqs                 NvmePci  Some(Doorbell);
+    queue_rqs_kretprobe   Kretprobe  nvme_queue_rqs                 NvmePci  Some(Doorbell);
+    commit_rqs_kprobe     Kprobe     nvme_commit_rqs                NvmePci  Some(Doorbell);
+    commit_rqs_kretprobe  Kretprobe  nvme_commit_rqs                NvmePci  Some(Doorbell);
+    irq_in_fentry         Fentry     nvme_irq                       NvmePci  Some(Irq);
+    irq_out_fexit         Fexit      nvme_irq                       NvmePci  Some(Irq);
+    irq_in_kprobe         Kprobe     nvme_irq                       NvmePci  Some(Irq);
+    irq_out_kretprobe     Kretprobe  nvme_irq                       NvmePci  Some(Irq);
+    cqe_btf               TpBtf      nvme_sq                        NvmeCore Some(Cqe);
+    cqe_raw               RawTp      nvme_sq                        NvmeCore Some(Cqe);
+    cqe_kprobe            Kprobe     blk_mq_complete_request_remote Block    Some(Cqe);
+    complete_btf          TpBtf      nvme_complete_rq               NvmeCore Some(Complete);
+    complete_raw          RawTp      nvme_complete_rq               NvmeCore Some(Complete);
+    complete_kprobe       Kprobe     nvme_complete_rq               NvmeCore Some(Complete);
+    complete_batch_kprobe Kprobe     nvme_complete_batch_req        NvmeCore Some(Complete);
+    end_btf               TpBtf      block_rq_complete              Block    Some(End);
+    end_raw               RawTp      block_rq_complete              Block    Some(End);
+    requeue_btf           TpBtf      block_rq_requeue               Block    None;
+    requeue_raw           RawTp      block_rq_requeue               Block    None;
+    requeue_kprobe        Kprobe     blk_mq_requeue_request         Block    None;
+    setup_out_tp          Tracepoint nvme_setup_cmd                 NvmeCore Some(SetupOut);
+    complete_tp           Tracepoint nvme_complete_rq               NvmeCore Some(Complete);
+};
+
+/// One way to have a point: all its programs, or it is not had.
+#[derive(Debug, PartialEq, Eq)]
+pub struct Candidate {
+    /// The point; `None` for the books of requeues.
+    pub point: Option<Milestone>,
+    /// The kinds that it is made of.
+    pub family: Family,
+    /// Programs, by name.
+    pub programs: &'static [&'static str],
+}
+
+const fn way(
+    point: Option<Milestone>,
+    family: Family,
+    programs: &'static [&'static str],
+) -> Candidate {
+    Candidate {
+        point,
+        family,
+        programs,
     }
 }
 
-/// Every hook, by number.
-pub const CATALOG: [Hook; 13] = {
-    use AttachKind::{Fentry, Fexit, TpBtf};
-    use Home::{Block, NvmeCore, NvmePci};
-    use Milestone::{Complete, Cqe, Doorbell, End, Irq, Issue, SetupIn, SetupOut, Start};
-    [
-        hook(
-            "start_btf",
-            TpBtf,
-            "block_io_start",
-            Block,
-            Some(Start),
-            STAGES,
-        ),
-        hook(
-            "setup_in_fentry",
-            Fentry,
-            "nvme_setup_cmd",
-            NvmeCore,
-            Some(SetupIn),
-            FINE,
-        ),
-        hook(
-            "setup_out_btf",
-            TpBtf,
-            "nvme_setup_cmd",
-            NvmeCore,
-            Some(SetupOut),
-            ALL_CUTS,
-        ),
-        hook(
-            "issue_btf",
-            TpBtf,
-            "block_rq_issue",
-            Block,
-            Some(Issue),
-            FINE,
-        ),
-        hook(
-            "queue_rq_fexit",
-            Fexit,
-            "nvme_queue_rq",
-            NvmePci,
-            Some(Doorbell),
-            STAGES,
-        ),
-        hook(
-            "queue_rqs_fexit",
-            Fexit,
-            "nvme_queue_rqs",
-            NvmePci,
-            Some(Doorbell),
-            STAGES,
-        ),
-        hook(
-            "commit_rqs_fexit",
-            Fexit,
-            "nvme_commit_rqs",
-            NvmePci,
-            Some(Doorbell),
-            STAGES,
-        ),
-        hook(
-            "irq_in_fentry",
-            Fentry,
-            "nvme_irq",
-            NvmePci,
-            Some(Irq),
-            FINE,
-        ),
-        hook("irq_out_fexit", Fexit, "nvme_irq", NvmePci, Some(Irq), FINE),
-        hook("cqe_btf", TpBtf, "nvme_sq", NvmeCore, Some(Cqe), STAGES),
-        hook(
-            "complete_btf",
-            TpBtf,
-            "nvme_complete_rq",
-            NvmeCore,
-            Some(Complete),
-            ALL_CUTS,
-        ),
-        hook(
-            "end_btf",
-            TpBtf,
-            "block_rq_complete",
-            Block,
-            Some(End),
-            FINE,
-        ),
-        hook(
-            "requeue_btf",
-            TpBtf,
-            "block_rq_requeue",
-            Block,
-            None,
-            ALL_CUTS,
-        ),
-    ]
-};
+/// All ways to all points; those of a point in the order of preference.
+pub const CANDIDATES: [Candidate; 24] = [
+    way(Some(Start), Family::Fentry, &["start_btf"]),
+    way(Some(Start), Family::RawTp, &["start_raw"]),
+    way(Some(SetupIn), Family::Fentry, &["setup_in_fentry"]),
+    way(Some(SetupIn), Family::Kprobe, &["setup_in_kprobe"]),
+    way(Some(SetupOut), Family::Fentry, &["setup_out_btf"]),
+    way(Some(SetupOut), Family::RawTp, &["setup_out_raw"]),
+    // a kretprobe has no arguments: the entry keeps them
+    way(
+        Some(SetupOut),
+        Family::Kprobe,
+        &["setup_in_kprobe", "setup_out_kretprobe"],
+    ),
+    way(Some(SetupOut), Family::Tracepoint, &["setup_out_tp"]),
+    way(Some(Issue), Family::Fentry, &["issue_btf"]),
+    way(Some(Issue), Family::RawTp, &["issue_raw"]),
+    way(Some(Issue), Family::Kprobe, &["issue_kprobe"]),
+    way(
+        Some(Doorbell),
+        Family::Fentry,
+        &["queue_rq_fexit", "queue_rqs_fexit", "commit_rqs_fexit"],
+    ),
+    way(
+        Some(Doorbell),
+        Family::Kprobe,
+        &[
+            "queue_rq_kprobe",
+            "queue_rq_kretprobe",
+            "queue_rqs_kprobe",
+            "queue_rqs_kretprobe",
+            "commit_rqs_kprobe",
+            "commit_rqs_kretprobe",
+        ],
+    ),
+    way(
+        Some(Irq),
+        Family::Fentry,
+        &["irq_in_fentry", "irq_out_fexit"],
+    ),
+    way(
+        Some(Irq),
+        Family::Kprobe,
+        &["irq_in_kprobe", "irq_out_kretprobe"],
+    ),
+    way(Some(Cqe), Family::Fentry, &["cqe_btf"]),
+    way(Some(Cqe), Family::RawTp, &["cqe_raw"]),
+    way(Some(Cqe), Family::Kprobe, &["cqe_kprobe"]),
+    way(Some(Complete), Family::Fentry, &["complete_btf"]),
+    way(Some(Complete), Family::RawTp, &["complete_raw"]),
+    way(
+        Some(Complete),
+        Family::Kprobe,
+        &["complete_kprobe", "complete_batch_kprobe"],
+    ),
+    way(Some(Complete), Family::Tracepoint, &["complete_tp"]),
+    way(Some(End), Family::Fentry, &["end_btf"]),
+    way(Some(End), Family::RawTp, &["end_raw"]),
+];
+
+/// The ways to learn of requeues.
+pub const BOOKS: [Candidate; 3] = [
+    way(None, Family::Fentry, &["requeue_btf"]),
+    way(None, Family::RawTp, &["requeue_raw"]),
+    way(None, Family::Kprobe, &["requeue_kprobe"]),
+];
+
+/// Functions that a kernel may lack without a hole in the point: nothing passes by the others then.
+/// `nvme_queue_rqs` came with 5.16, `nvme_complete_batch_req` too.
+pub const OPTIONAL_TARGETS: [&str; 2] = ["nvme_queue_rqs", "nvme_complete_batch_req"];
+
+/// The number of a program.
+pub fn number_of(program: &str) -> Option<usize> {
+    CATALOG.iter().position(|h| h.program == program)
+}
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
     #[test]
-    fn every_point_has_a_hook_and_every_program_a_name_of_its_own() {
-        for point in Milestone::ALL {
+    fn every_program_is_part_of_a_way_and_every_way_names_programs_of_its_family() {
+        let ways = || CANDIDATES.iter().chain(&BOOKS);
+        for hook in &CATALOG {
             assert!(
-                CATALOG.iter().any(|h| h.milestone == Some(point)),
-                "{point:?}"
+                ways().any(|w| w.programs.contains(&hook.program)),
+                "{}",
+                hook.program
             );
         }
-        let mut names: Vec<_> = CATALOG.iter().map(|h| h.program).collect();
-        names.sort_unstable();
-        names.dedup();
-        assert_eq!(names.len(), CATALOG.len());
+        for way in ways() {
+            for program in way.programs {
+                let hook = &CATALOG[number_of(program).unwrap()];
+                assert_eq!(hook.kind.family(), way.family, "{program}");
+            }
+        }
+    }
+
+    #[test]
+    fn the_ways_to_a_point_stand_together_from_truth_to_loss() {
+        for pair in CANDIDATES.windows(2) {
+            if pair[0].point == pair[1].point {
+                assert!(pair[0].family < pair[1].family, "{pair:?}");
+            } else {
+                assert!(pair[0].point < pair[1].point, "{pair:?}");
+            }
+        }
+        for point in Milestone::ALL {
+            assert!(CANDIDATES.iter().any(|c| c.point == Some(point)));
+        }
     }
 }

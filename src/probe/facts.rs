@@ -1,12 +1,53 @@
-//! What a kernel offers, as data: read by [`crate::host`], decided on by [`super::plan`].
+//! What a kernel offers, as data: read by [`crate::host`], decided on by [`super::plan`]. The JSON
+//! of `doctor` holds it, and the planner's tests are fed with what real kernels said.
 
+use std::collections::BTreeMap;
 use std::collections::BTreeSet;
 
 use serde::Deserialize;
 use serde::Serialize;
 
-use super::catalog::AttachKind;
-use super::catalog::Hook;
+/// Where the description of the driver's types comes from.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum TypeSource {
+    /// Nowhere.
+    #[default]
+    None,
+    /// The kernel image: the driver is built in.
+    BuiltIn,
+    /// The module's own BTF.
+    Module,
+    /// A file of btf/ that this program carries, made from the very same modules.
+    Shipped(String),
+    /// The user's file.
+    File(String),
+}
+
+impl TypeSource {
+    /// Whether the kernel itself has them: only then can trampolines be attached.
+    pub const fn is_the_kernels(&self) -> bool {
+        matches!(self, Self::BuiltIn | Self::Module)
+    }
+
+    /// Whether there are any.
+    pub const fn is_known(&self) -> bool {
+        !matches!(self, Self::None)
+    }
+}
+
+/// How far the kernel is locked down (kernel_lockdown(7)).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Lockdown {
+    /// Not, or the kernel does not say.
+    #[default]
+    None,
+    /// User space must not change the kernel: tracing is not affected.
+    Integrity,
+    /// User space must not read the kernel: no kprobes, no tracefs, no reads by helper.
+    Confidentiality,
+}
 
 /// The facts that the plan needs.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -15,22 +56,50 @@ pub struct KernelFacts {
     pub release: String,
     /// The kernel image has BTF.
     pub vmlinux_btf: bool,
-    /// nvme_core's types are known: module BTF, or built in.
-    pub nvme_core_btf: bool,
-    /// The PCI driver's types are known: module BTF, or built in.
-    pub nvme_pci_btf: bool,
-    /// Functions of the catalog that BTF describes.
+    /// nvme_core's types (`nvme_request`, `nvme_ctrl`).
+    pub nvme_core_types: TypeSource,
+    /// The PCI driver's types (`nvme_queue`).
+    pub nvme_pci_types: TypeSource,
+    /// This process may look up the BTF of modules (CAP_SYS_ADMIN).
+    pub may_use_module_btf: bool,
+    /// Functions of the catalog that the kernel's own BTF describes.
     pub functions: BTreeSet<String>,
-    /// Tracepoints of the catalog that BTF describes.
+    /// Tracepoints of the catalog that the kernel's own BTF describes.
     pub tracepoints: BTreeSet<String>,
+    /// Functions of the catalog, and compiler's clones of them, that ftrace can hook; `None` where
+    /// tracefs can't be read.
+    pub traceable: Option<BTreeSet<String>>,
+    /// The same in the symbol table; `None` where nobody has looked, or may.
+    pub symbols: Option<BTreeSet<String>>,
+    /// Events of the catalog (`nvme/nvme_setup_cmd`) that tracefs has, with their format's fields
+    /// (offsets in bytes); `None` where tracefs can't be read.
+    pub events: Option<BTreeMap<String, BTreeMap<String, u32>>>,
+    /// Lockdown.
+    pub lockdown: Lockdown,
+    /// Why kprobes can't be used at all, if so.
+    pub no_kprobes: Option<String>,
+    /// Why function trampolines can't be used at all, if so.
+    pub no_trampolines: Option<String>,
+    /// Kernel memory can be read without a helper (`bpf_rdonly_cast`, 6.2).
+    pub rdonly_cast: bool,
+    /// The kernel counts what kprobe and tracepoint programs miss (6.7).
+    pub misses_counted: bool,
+    /// `block_rq_issue` hands the request over as its second argument (before 5.11).
+    pub rq_is_second: bool,
+    /// `nvme_setup_cmd` has the command as its third argument (before 5.14).
+    pub command_is_argument: bool,
 }
 
-impl KernelFacts {
-    /// Whether BTF describes the target of this hook.
-    pub fn describes(&self, hook: &Hook) -> bool {
-        match hook.kind {
-            AttachKind::Fentry | AttachKind::Fexit => self.functions.contains(hook.target),
-            AttachKind::TpBtf => self.tracepoints.contains(hook.target),
-        }
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_the_kernels_own_types_carry_trampolines() {
+        assert!(TypeSource::BuiltIn.is_the_kernels() && TypeSource::Module.is_the_kernels());
+        let file = TypeSource::File("x".into());
+        assert!(file.is_known() && !file.is_the_kernels());
+        assert!(!TypeSource::None.is_known());
+        assert!(Lockdown::Confidentiality > Lockdown::Integrity);
     }
 }

@@ -4,3 +4,4 @@
 pub mod catalog;
 pub mod facts;
 pub mod plan;
+mod reasons;

@@ -1,30 +1,75 @@
-//! The planner: facts and a cut in, hooks and reasons out. Pure.
+//! The planner: facts, a cut and a policy in; hooks and reasons out. Pure.
 //!
 //! Two points can't be done without: setup_out (a command begins to count) and complete (it ends).
 //! Every other one may be missing; its stages are then merged with their neighbours'.
+//!
+//! Each point gets the best way that the kernel offers ([`super::catalog::CANDIDATES`]). Commands
+//! are followed by the address of their request, unless nothing but classic tracepoints is left:
+//! these know only (controller, queue, tag), and are a mode of their own.
 
-use std::fmt;
+use std::collections::BTreeMap;
 
+use serde::Serialize;
+
+use super::catalog::BOOKS;
+use super::catalog::CANDIDATES;
 use super::catalog::CATALOG;
-use super::catalog::Home;
-use super::catalog::Hook;
+use super::catalog::Candidate;
+use super::catalog::Family;
+use super::catalog::OPTIONAL_TARGETS;
+use super::catalog::number_of;
 use super::facts::KernelFacts;
+use super::reasons::why_not;
 use crate::path::milestone::Milestone;
 use crate::path::stage::Cut;
 
-/// A hook that the cut wants and the kernel does not have.
-#[derive(Clone, Debug, PartialEq, Eq)]
+/// What the user and experience say about the choice.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Policy {
+    /// Only this family (`--attach`).
+    pub only: Option<Family>,
+    /// Programs that the kernel has refused, by number, and what it said.
+    pub refused: BTreeMap<usize, String>,
+}
+
+/// A way that was not taken.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Rejection {
-    /// Its number in the catalog.
-    pub hook: usize,
+    /// `fentry`, `rawtp`, `kprobe`, `tracepoint`.
+    pub family: Family,
+    /// The hook that it fails at, as `fexit nvme_queue_rq`.
+    pub hook: String,
     /// Why, in a few words.
     pub why: String,
+    /// The kernel refused it when it was tried.
+    pub tried: bool,
+}
+
+/// How one point is had, and how not.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PointPlan {
+    /// The point; `None` for the books of requeues.
+    pub point: Option<Milestone>,
+    /// The way that was taken.
+    pub family: Option<Family>,
+    /// Its programs, by number.
+    pub hooks: Vec<usize>,
+    /// Better ways that can't be had; all of them, where none was taken.
+    pub rejected: Vec<Rejection>,
+}
+
+impl PointPlan {
+    /// `start`, ...; `requeue` for the books.
+    pub fn name(&self) -> &'static str {
+        self.point.map_or("requeue", Milestone::name)
+    }
 }
 
 /// How the start of a request is learned.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
 pub enum StartSource {
-    /// The cut has no use for it.
+    /// Not at all, or the cut has no use for it.
     None,
     /// `block_io_start`: an own clock reading, for every request.
     Hook,
@@ -33,243 +78,310 @@ pub enum StartSource {
     Field,
 }
 
-/// What will be attached, by number in the catalog, and what not.
+/// How a completion finds its setup.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Pairing {
+    /// By the request: exact.
+    Request,
+    /// By controller, queue and tag, which is all that classic tracepoints print.
+    Tag,
+}
+
+/// What will be attached and what not.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct AttachPlan {
     /// The cut that it is for.
     pub cut: Cut,
-    /// Hooks to load and attach.
-    pub hooks: Vec<usize>,
-    /// Hooks that can't be had.
-    pub rejected: Vec<Rejection>,
+    /// How commands are followed.
+    pub pairing: Pairing,
+    /// Every point that the cut wants, and the books.
+    pub points: Vec<PointPlan>,
     /// Where the start comes from.
     pub start: StartSource,
+    /// The kernel counts what kprobe and tracepoint programs miss.
+    pub misses_counted: bool,
 }
 
-/// Why there is no plan.
+/// Why there is no plan: every way to a point that can't be done without, and why not.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum NoPlan {
-    /// The kernel image has no BTF.
-    NoBtf,
-    /// nvme_core is not there, or has no BTF.
-    NoNvmeBtf,
-    /// A tracepoint that can't be done without is missing.
-    Missing(&'static str),
+pub struct NoPlan {
+    /// The point.
+    pub point: Milestone,
+    /// The family that the user insists on.
+    pub only: Option<Family>,
+    /// The ways.
+    pub rejected: Vec<Rejection>,
 }
 
-impl fmt::Display for NoPlan {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::NoBtf => f.write_str(
-                "this kernel has no BTF (/sys/kernel/btf/vmlinux), which the probes need: boot a \
-                 kernel built with CONFIG_DEBUG_INFO_BTF=y",
-            ),
-            Self::NoNvmeBtf => f.write_str(
-                "nvme_core is not loaded or has no BTF (/sys/kernel/btf/nvme_core), which the \
-                 probes need: load the driver, or boot a kernel built with \
-                 CONFIG_DEBUG_INFO_BTF_MODULES=y (5.11 and later)",
-            ),
-            Self::Missing(name) => write!(
-                f,
-                "this kernel has no tracepoint `{name}`, without which no command can be \
-                 followed: boot a kernel with CONFIG_TRACEPOINTS=y and the stock NVMe driver"
-            ),
+impl NoPlan {
+    /// The reasons in one line, each once.
+    pub fn reasons(&self) -> String {
+        let mut parts: Vec<(String, Vec<&str>)> = Vec::new();
+        for r in &self.rejected {
+            match parts.iter_mut().find(|(why, _)| *why == r.why) {
+                Some((_, families)) => families.push(r.family.name()),
+                None => parts.push((r.why.clone(), vec![r.family.name()])),
+            }
         }
+        let parts: Vec<String> = parts
+            .into_iter()
+            .map(|(why, families)| format!("{}: {why}", families.join(", ")))
+            .collect();
+        parts.join("; ")
     }
 }
 
 impl AttachPlan {
-    /// Whether any hook for this point is in the plan.
-    pub fn has(&self, point: Milestone) -> bool {
-        (point == Milestone::Start && self.start == StartSource::Field)
-            || self
-                .hooks
-                .iter()
-                .any(|&h| CATALOG[h].milestone == Some(point))
+    /// All programs, by number, each once.
+    pub fn hooks(&self) -> Vec<usize> {
+        let mut all: Vec<usize> = self.points.iter().flat_map(|p| p.hooks.clone()).collect();
+        all.sort_unstable();
+        all.dedup();
+        all
     }
 
-    /// Takes a hook out, and with it all hooks of its point: a doorbell or an interrupt that is
-    /// seen on some paths only would be taken for that of another command.
-    pub fn reject_point(&mut self, hook: usize, why: &str) {
-        let point = CATALOG[hook].milestone;
-        let (gone, kept) = self
-            .hooks
+    /// The plan of a point; `None` where the cut does not want it.
+    pub fn point(&self, point: Milestone) -> Option<&PointPlan> {
+        self.points.iter().find(|p| p.point == Some(point))
+    }
+
+    /// Whether this point will be observed.
+    pub fn has(&self, point: Milestone) -> bool {
+        (point == Milestone::Start && self.start == StartSource::Field)
+            || self.point(point).is_some_and(|p| p.family.is_some())
+    }
+
+    /// The family by which a point is had.
+    pub fn family_of(&self, point: Milestone) -> Option<Family> {
+        self.point(point).and_then(|p| p.family)
+    }
+
+    /// The first and the last point that a command can be seen at.
+    pub fn span(&self) -> (Milestone, Milestone) {
+        let had = |p: &Milestone| wants(self.cut, *p) && self.has(*p);
+        let first = Milestone::ALL.into_iter().find(had);
+        let last = Milestone::ALL.into_iter().rfind(had);
+        (
+            first.unwrap_or(Milestone::SetupOut),
+            last.unwrap_or(Milestone::Complete),
+        )
+    }
+
+    /// Whether an interrupt's completions may be skipped together, unseen by the books but as
+    /// commands without an end.
+    pub fn may_lose_completions(&self) -> bool {
+        self.family_of(Milestone::Complete)
+            .is_some_and(Family::loses)
+    }
+
+    /// Whether a command's points may be seen twice on one CPU by programs that nest: then every
+    /// addition must be atomic.
+    pub fn needs_atomics(&self) -> bool {
+        self.points
             .iter()
-            .partition(|&&h| h == hook || (point.is_some() && CATALOG[h].milestone == point));
-        self.hooks = kept;
-        let gone: Vec<usize> = gone;
-        self.rejected.extend(gone.into_iter().map(|hook| Rejection {
-            hook,
-            why: why.to_owned(),
-        }));
+            .any(|p| p.family.is_some_and(|f| f != Family::Fentry))
     }
 }
 
-fn why_not(hook: &Hook, facts: &KernelFacts) -> String {
-    match hook.home {
-        Home::NvmePci if !facts.nvme_pci_btf => {
-            "the PCI driver is not loaded, or has no BTF".to_owned()
+/// The points that a cut wants.
+pub fn wants(cut: Cut, point: Milestone) -> bool {
+    use Milestone::{Complete, Cqe, Doorbell, SetupOut, Start};
+    match cut {
+        Cut::Total => matches!(point, SetupOut | Complete),
+        Cut::Cheap => matches!(point, Start | SetupOut | Doorbell | Cqe | Complete),
+        Cut::Fine => true,
+    }
+}
+
+const fn is_essential(point: Option<Milestone>) -> bool {
+    matches!(point, Some(Milestone::SetupOut | Milestone::Complete))
+}
+
+struct Planner<'a> {
+    facts: &'a KernelFacts,
+    policy: &'a Policy,
+}
+
+impl Planner<'_> {
+    /// The programs of a way, without those whose function this kernel does not have and does not
+    /// need; or why the way can't be taken.
+    fn take(&self, candidate: &Candidate, so_far: &[PointPlan]) -> Result<Vec<usize>, Rejection> {
+        let reject = |hook: &str, why: String, tried| Rejection {
+            family: candidate.family,
+            hook: hook.to_owned(),
+            why,
+            tried,
+        };
+        let mut taken = Vec::new();
+        let mut left_out = Vec::new();
+        for program in candidate.programs {
+            let Some(number) = number_of(program) else {
+                continue;
+            };
+            let hook = &CATALOG[number];
+            let name = format!("{} {}", hook.kind.name(), hook.target);
+            if let Some(why) = self.policy.refused.get(&number) {
+                return Err(reject(&name, why.clone(), true));
+            }
+            match why_not(hook, self.facts) {
+                None => taken.push(number),
+                Some(why) if why.absent && OPTIONAL_TARGETS.contains(&hook.target) => {
+                    left_out.push(number);
+                }
+                Some(why) => return Err(reject(&name, why.text, false)),
+            }
         }
-        _ => format!("this kernel has no `{}`", hook.target),
+        if let Some(why) = self.would_starve(candidate, so_far) {
+            return Err(reject(candidate.programs[0], why, false));
+        }
+        Ok(taken)
+    }
+
+    /// Left to ourselves, kprobes stay on one side. Those of the submitting side are interrupted
+    /// by those of the completing side, which are then skipped.
+    fn would_starve(&self, candidate: &Candidate, so_far: &[PointPlan]) -> Option<String> {
+        let free = self.policy.only.is_none();
+        let at_completion = candidate.point.is_none_or(|p| p >= Milestone::Irq);
+        let submits_by_kprobe = so_far
+            .iter()
+            .any(|p| p.family == Some(Family::Kprobe) && p.point < Some(Milestone::Irq));
+        (free && candidate.family == Family::Kprobe && at_completion && submits_by_kprobe).then(
+            || {
+                "the kprobes of the submitting side would make this one miss interrupts unseen"
+                    .to_owned()
+            },
+        )
+    }
+
+    fn decide(
+        &self,
+        point: Option<Milestone>,
+        candidates: &[Candidate],
+        so_far: &[PointPlan],
+        allowed: impl Fn(Family) -> bool,
+    ) -> PointPlan {
+        let mut rejected = Vec::new();
+        for candidate in candidates.iter().filter(|c| c.point == point) {
+            if !allowed(candidate.family) {
+                continue;
+            }
+            match self.take(candidate, so_far) {
+                Ok(hooks) => {
+                    return PointPlan {
+                        point,
+                        family: Some(candidate.family),
+                        hooks,
+                        rejected,
+                    };
+                }
+                Err(rejection) => rejected.push(rejection),
+            }
+        }
+        PointPlan {
+            point,
+            family: None,
+            hooks: Vec::new(),
+            rejected,
+        }
+    }
+
+    fn points(&self, cut: Cut, pairing: Pairing) -> Vec<PointPlan> {
+        let by_tag = pairing == Pairing::Tag;
+        let allowed = |family: Family| {
+            (family == Family::Tracepoint) == by_tag
+                && self.policy.only.is_none_or(|only| only == family)
+        };
+        let mut points: Vec<PointPlan> = Vec::new();
+        for point in Milestone::ALL.into_iter().filter(|&p| wants(cut, p)) {
+            let decided = self.decide(Some(point), &CANDIDATES, &points, allowed);
+            points.push(decided);
+        }
+        let books = self.decide(None, &BOOKS, &points, allowed);
+        points.push(books);
+        points
     }
 }
 
 /// Decides what to attach for a cut.
 ///
 /// # Errors
-/// Where the kernel lacks what every cut needs.
-pub fn plan(cut: Cut, facts: &KernelFacts) -> Result<AttachPlan, NoPlan> {
-    if !facts.vmlinux_btf {
-        return Err(NoPlan::NoBtf);
-    }
-    if !facts.nvme_core_btf {
-        return Err(NoPlan::NoNvmeBtf);
-    }
-    let mut plan = AttachPlan {
-        cut,
-        hooks: Vec::new(),
-        rejected: Vec::new(),
-        start: StartSource::None,
-    };
-    for (number, hook) in CATALOG
-        .iter()
-        .enumerate()
-        .filter(|(_, h)| h.cuts.contains(&cut))
-    {
-        if facts.describes(hook) {
-            plan.hooks.push(number);
-        } else if matches!(
-            hook.milestone,
-            Some(Milestone::SetupOut | Milestone::Complete)
-        ) {
-            return Err(NoPlan::Missing(hook.target));
+/// Where the kernel lacks what every cut needs, or the policy leaves nothing of it.
+pub fn plan(cut: Cut, facts: &KernelFacts, policy: &Policy) -> Result<AttachPlan, NoPlan> {
+    let planner = Planner { facts, policy };
+    let mut failed: Vec<PointPlan> = Vec::new();
+    for pairing in [Pairing::Request, Pairing::Tag] {
+        let points = planner.points(cut, pairing);
+        let (lacking, _): (Vec<_>, Vec<_>) = points
+            .iter()
+            .cloned()
+            .partition(|p| is_essential(p.point) && p.family.is_none());
+        if !lacking.is_empty() {
+            failed.extend(lacking);
+            continue;
+        }
+        let mut plan = AttachPlan {
+            cut,
+            pairing,
+            points,
+            start: StartSource::None,
+            misses_counted: facts.misses_counted,
+        };
+        if pairing == Pairing::Request {
+            plan.start = start_source(cut, facts, &plan);
         } else {
-            plan.rejected.push(Rejection {
-                hook: number,
-                why: why_not(hook, facts),
+            explain_tag_pairing(&mut plan, &failed);
+        }
+        return Ok(plan);
+    }
+    let point = failed
+        .first()
+        .and_then(|p| p.point)
+        .unwrap_or(Milestone::SetupOut);
+    let rejected = failed
+        .into_iter()
+        .filter(|p| p.point == Some(point))
+        .flat_map(|p| p.rejected)
+        .collect();
+    Err(NoPlan {
+        point,
+        only: policy.only,
+        rejected,
+    })
+}
+
+/// 6.5 brought block_io_start (5a80bd075f3b), 6.9 made start_time_ns a time cached per plug
+/// (06b23f92af87): where the field is still true there is no tracepoint, and the other way round.
+fn start_source(cut: Cut, facts: &KernelFacts, plan: &AttachPlan) -> StartSource {
+    if cut == Cut::Total {
+        StartSource::None
+    } else if plan.family_of(Milestone::Start).is_some() {
+        StartSource::Hook
+    } else if facts.tracepoints.contains("block_io_start") {
+        StartSource::None
+    } else {
+        StartSource::Field
+    }
+}
+
+/// Why the better ways are not there, and that the other points can't be had this way.
+fn explain_tag_pairing(plan: &mut AttachPlan, failed: &[PointPlan]) {
+    for point in &mut plan.points {
+        let before = failed.iter().find(|f| f.point == point.point);
+        if let Some(before) = before {
+            point.rejected.splice(0..0, before.rejected.iter().cloned());
+        }
+        if point.family.is_none() {
+            point.rejected.push(Rejection {
+                family: Family::Tracepoint,
+                hook: point.name().to_owned(),
+                why: "a classic tracepoint does not tell which command it is about".into(),
+                tried: false,
             });
         }
     }
-    // before 5.16 there is no nvme_queue_rqs, and nothing passes by the other two
-    let broken: Vec<Rejection> = plan
-        .rejected
-        .iter()
-        .filter(|r| CATALOG[r.hook].target != "nvme_queue_rqs")
-        .cloned()
-        .collect();
-    for rejection in broken {
-        plan.reject_point(rejection.hook, &rejection.why);
-    }
-    if cut != Cut::Total {
-        // 6.5 brought block_io_start, 6.9 made start_time_ns a time cached per plug: where the
-        // field is still true there is no tracepoint, and the other way round.
-        plan.start = if plan.has(Milestone::Start) {
-            StartSource::Hook
-        } else {
-            StartSource::Field
-        };
-    }
-    Ok(plan)
 }
 
 #[cfg(test)]
-mod tests {
-    use super::super::catalog::AttachKind;
-    use super::*;
-
-    /// A kernel with all that the catalog names, but for these.
-    fn kernel_without(missing: &[&str]) -> KernelFacts {
-        let mut facts = KernelFacts {
-            release: "test".into(),
-            vmlinux_btf: true,
-            nvme_core_btf: true,
-            nvme_pci_btf: true,
-            ..KernelFacts::default()
-        };
-        for hook in CATALOG.iter().filter(|h| !missing.contains(&h.target)) {
-            match hook.kind {
-                AttachKind::TpBtf => facts.tracepoints.insert(hook.target.into()),
-                _ => facts.functions.insert(hook.target.into()),
-            };
-        }
-        facts
-    }
-
-    fn programs(plan: &AttachPlan) -> Vec<&'static str> {
-        plan.hooks.iter().map(|&h| CATALOG[h].program).collect()
-    }
-
-    #[test]
-    fn the_total_needs_two_hooks_and_the_requeue_counter() {
-        let plan = plan(Cut::Total, &kernel_without(&[])).unwrap();
-        assert_eq!(
-            programs(&plan),
-            ["setup_out_btf", "complete_btf", "requeue_btf"]
-        );
-        assert_eq!(plan.start, StartSource::None);
-    }
-
-    #[test]
-    fn before_6_5_the_start_is_the_request_field() {
-        let plan = plan(Cut::Cheap, &kernel_without(&["block_io_start"])).unwrap();
-        assert_eq!(plan.start, StartSource::Field);
-        assert!(plan.has(Milestone::Start));
-        assert_eq!(plan.rejected.len(), 1);
-    }
-
-    #[test]
-    fn without_the_pci_driver_there_is_no_doorbell_and_the_reason_is_told() {
-        let mut facts = kernel_without(&[
-            "nvme_queue_rq",
-            "nvme_queue_rqs",
-            "nvme_commit_rqs",
-            "nvme_irq",
-        ]);
-        facts.nvme_pci_btf = false;
-        let plan = plan(Cut::Fine, &facts).unwrap();
-        assert!(!plan.has(Milestone::Doorbell) && !plan.has(Milestone::Irq));
-        assert!(plan.has(Milestone::Cqe));
-        assert_eq!(plan.rejected.len(), 5);
-        assert!(plan.rejected.iter().all(|r| r.why.contains("PCI driver")));
-    }
-
-    #[test]
-    fn a_point_is_had_whole_or_not_at_all() {
-        let whole = plan(Cut::Cheap, &kernel_without(&["nvme_queue_rqs"])).unwrap();
-        assert!(whole.has(Milestone::Doorbell), "5.15 has no such function");
-        let broken = plan(Cut::Cheap, &kernel_without(&["nvme_commit_rqs"])).unwrap();
-        assert!(!broken.has(Milestone::Doorbell));
-        assert_eq!(broken.rejected.len(), 3);
-        let mut fine = plan(Cut::Fine, &kernel_without(&[])).unwrap();
-        let irq_out = CATALOG
-            .iter()
-            .position(|h| h.program == "irq_out_fexit")
-            .unwrap();
-        fine.reject_point(irq_out, "why");
-        assert!(!fine.has(Milestone::Irq) && fine.has(Milestone::Doorbell));
-    }
-
-    #[test]
-    fn what_every_cut_needs_is_an_error_with_a_remedy() {
-        let missing = kernel_without(&["nvme_complete_rq"]);
-        assert_eq!(
-            plan(Cut::Total, &missing),
-            Err(NoPlan::Missing("nvme_complete_rq"))
-        );
-        let mut facts = kernel_without(&[]);
-        facts.nvme_core_btf = false;
-        let error = plan(Cut::Fine, &facts).unwrap_err();
-        assert!(error.to_string().contains("load the driver"), "{error}");
-        facts.vmlinux_btf = false;
-        assert_eq!(plan(Cut::Fine, &facts), Err(NoPlan::NoBtf));
-    }
-
-    #[test]
-    fn every_hook_of_a_plan_is_described_by_the_facts() {
-        let facts = kernel_without(&["nvme_queue_rqs", "block_rq_issue"]);
-        for cut in [Cut::Total, Cut::Cheap, Cut::Fine] {
-            let plan = plan(cut, &facts).unwrap();
-            assert!(plan.hooks.iter().all(|&h| facts.describes(&CATALOG[h])));
-        }
-    }
-}
+#[path = "plan_tests.rs"]
+pub(crate) mod tests;

@@ -43,6 +43,27 @@ pub fn last_complaint() -> Option<String> {
     complaint(LINES.lock().ok()?.make_contiguous())
 }
 
+/// Forgets what was said so far: what follows is about something else.
+pub fn forget() {
+    if let Ok(mut lines) = LINES.lock() {
+        lines.clear();
+    }
+}
+
+/// The program that a load failed at, and why.
+pub fn culprit() -> Option<(String, String)> {
+    let mut lines = LINES.lock().ok()?;
+    let lines = lines.make_contiguous();
+    let why = complaint(lines)?;
+    let line = lines
+        .iter()
+        .rev()
+        .find(|l| l.contains("prog '") && l.contains("failed"))?;
+    let name = line.split_once("prog '")?.1.split_once('\'')?.0;
+    let prefix = format!("prog '{name}': ");
+    Some((name.to_owned(), why.replace(&prefix, "")))
+}
+
 fn complaint(lines: &[String]) -> Option<String> {
     let told = |line: &String| line.trim_start_matches("libbpf: ").to_owned();
     let program = lines

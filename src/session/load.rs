@@ -8,8 +8,11 @@ use anyhow::Result;
 use libbpf_rs::ErrorKind;
 use libbpf_rs::MapCore;
 use libbpf_rs::MapFlags;
+use libbpf_rs::MapHandle;
+use libbpf_rs::Object;
 use libbpf_rs::OpenObject;
 use libbpf_rs::skel::OpenSkel;
+use libbpf_rs::skel::Skel;
 use libbpf_rs::skel::SkelBuilder;
 
 use super::Config;
@@ -22,17 +25,23 @@ use crate::abi::skel::NvmeDeepSkel;
 use crate::abi::skel::NvmeDeepSkelBuilder;
 use crate::abi::skel::OpenNvmeDeepSkel;
 use crate::abi::skel::types::rodata;
+use crate::abi::skel_tp::OpenTracepointSkel;
+use crate::abi::skel_tp::TracepointSkel;
+use crate::abi::skel_tp::TracepointSkelBuilder;
+use crate::abi::skel_tp::types::rodata as tp_rodata;
 use crate::exit::Failure;
 use crate::exit::Kind;
-use crate::host::may_read_module_btf;
 use crate::host::missing_capabilities;
 use crate::nvme::opcode::QueueKind;
 use crate::options::Filter;
 use crate::path::milestone::Milestone;
 use crate::path::stage::Cut;
 use crate::probe::catalog::CATALOG;
-use crate::probe::catalog::Hook;
+use crate::probe::catalog::Family;
+use crate::probe::catalog::number_of;
+use crate::probe::facts::KernelFacts;
 use crate::probe::plan::AttachPlan;
+use crate::probe::plan::Pairing;
 use crate::probe::plan::StartSource;
 
 /// Where libbpf keeps the object; must outlive the session.
@@ -49,91 +58,133 @@ pub const fn slot_bytes(cut: Cut) -> usize {
     }
 }
 
-fn filters(ro: &mut rodata, filter: &Filter) {
-    let Filter {
-        ctrls,
-        nsids,
-        opcodes,
-        qids,
-        no_admin,
-    } = filter;
-    ro.targ_no_admin = u8::from(*no_admin);
-    ro.targ_by_ctrl = u8::from(!ctrls.is_empty());
-    for &c in ctrls {
-        ro.targ_ctrls[(c >> 6) as usize & 3] |= 1 << (c & 63);
-    }
-    ro.targ_by_opcode = u8::from(!opcodes.is_empty());
-    for op in opcodes {
-        let admin = usize::from(op.queue == QueueKind::Admin);
-        ro.targ_opcodes[admin][usize::from(op.code >> 6)] |= 1 << (op.code & 63);
-    }
-    ro.targ_nsid_count = nsids.len() as u32;
-    ro.targ_nsids
-        .iter_mut()
-        .zip(nsids)
-        .for_each(|(to, &n)| *to = n);
-    ro.targ_qid_count = qids.len() as u32;
-    ro.targ_qids
-        .iter_mut()
-        .zip(qids)
-        .for_each(|(to, &n)| *to = n.into());
+/// Sets the constants that both objects have. A macro, because each skeleton has a type of its own
+/// for the same variables.
+macro_rules! constants {
+    ($ro:expr, $plan:expr, $layout:expr, $config:expr) => {{
+        let (ro, plan, layout, config) = ($ro, $plan, $layout, $config);
+        ro.cfg_mode = match plan.cut {
+            Cut::Total => 0,
+            Cut::Cheap => 1,
+            Cut::Fine => 2,
+        };
+        ro.cfg_shards = layout.shards;
+        ro.cfg_rows = layout.rows;
+        ro.cfg_atomic = u8::from(layout.atomic() || plan.needs_atomics());
+        ro.cfg_split_size = u8::from(config.split_size);
+        ro.cfg_commands = u8::from(config.commands);
+        if let Some(lat) = config.lat {
+            ro.cfg_lat = 1;
+            ro.cfg_lat_min_us = lat.min_us.into();
+            ro.cfg_lat_shift = lat.shift;
+        }
+        let Filter {
+            ctrls,
+            nsids,
+            opcodes,
+            qids,
+            no_admin,
+        } = config.filter;
+        ro.targ_no_admin = u8::from(*no_admin);
+        ro.targ_by_ctrl = u8::from(!ctrls.is_empty());
+        for &c in ctrls {
+            ro.targ_ctrls[(c >> 6) as usize & 3] |= 1 << (c & 63);
+        }
+        ro.targ_by_opcode = u8::from(!opcodes.is_empty());
+        for op in opcodes {
+            let admin = usize::from(op.queue == QueueKind::Admin);
+            ro.targ_opcodes[admin][usize::from(op.code >> 6)] |= 1 << (op.code & 63);
+        }
+        ro.targ_nsid_count = nsids.len() as u32;
+        for (to, &nsid) in ro.targ_nsids.iter_mut().zip(nsids) {
+            *to = nsid;
+        }
+        ro.targ_qid_count = qids.len() as u32;
+        for (to, &qid) in ro.targ_qids.iter_mut().zip(qids) {
+            *to = qid.into();
+        }
+    }};
 }
 
-fn constants(ro: &mut rodata, plan: &AttachPlan, layout: &Layout, config: &Config<'_>) {
-    ro.cfg_mode = match plan.cut {
-        Cut::Total => 0,
-        Cut::Cheap => 1,
-        Cut::Fine => 2,
-    };
-    ro.cfg_shards = layout.shards;
-    ro.cfg_rows = layout.rows;
-    ro.cfg_atomic = u8::from(layout.atomic());
+/// Sizes the maps that both objects use.
+macro_rules! sizes {
+    ($maps:expr, $plan:expr, $layout:expr, $config:expr) => {{
+        let (maps, plan, layout, config) = ($maps, $plan, $layout, $config);
+        maps.slots.set_value_size(slot_bytes(plan.cut) as u32)?;
+        maps.slots.set_max_entries(layout.slots)?;
+        maps.cells.set_value_size(cell_bytes(plan.cut) as u32)?;
+        maps.cells.set_max_entries(layout.rows * layout.shards)?;
+        maps.cpus.set_max_entries(layout.cpus)?;
+        maps.rows.set_max_entries(layout.rows)?;
+        maps.free_rows.set_max_entries(layout.rows)?;
+        if config.commands {
+            maps.ring.set_max_entries(RING_BYTES)?;
+        }
+    }};
+}
+
+fn request_constants(ro: &mut rodata, plan: &AttachPlan, facts: &KernelFacts) {
     ro.cfg_start_hook = u8::from(plan.start == StartSource::Hook);
     ro.cfg_start_field = u8::from(plan.start == StartSource::Field);
-    ro.cfg_doorbell = u8::from(plan.has(Milestone::Doorbell));
+    ro.cfg_doorbell = match plan.family_of(Milestone::Doorbell) {
+        None => 0,
+        Some(Family::Kprobe) => 2,
+        Some(_) => 1,
+    };
     ro.cfg_end = u8::from(plan.has(Milestone::End));
-    ro.cfg_split_size = u8::from(config.split_size);
-    ro.cfg_commands = u8::from(config.commands);
-    if let Some(lat) = config.lat {
-        ro.cfg_lat = 1;
-        ro.cfg_lat_min_us = lat.min_us.into();
-        ro.cfg_lat_shift = lat.shift;
-    }
-    filters(ro, config.filter);
+    ro.cfg_lossy = u8::from(plan.may_lose_completions());
+    ro.cfg_check_fit = u8::from(!facts.nvme_core_types.is_the_kernels());
+    ro.cfg_rq_second = u8::from(facts.rq_is_second);
+    ro.cfg_cmd_arg = u8::from(facts.command_is_argument);
 }
 
-fn sizes(
-    open: &mut OpenNvmeDeepSkel<'_>,
-    plan: &AttachPlan,
-    layout: &Layout,
-    commands: bool,
-) -> libbpf_rs::Result<()> {
-    let maps = &mut open.maps;
-    maps.slots.set_value_size(slot_bytes(plan.cut) as u32)?;
-    maps.slots.set_max_entries(layout.slots)?;
-    maps.starts.set_max_entries(layout.slots)?;
-    maps.cells.set_value_size(cell_bytes(plan.cut) as u32)?;
-    maps.cells.set_max_entries(layout.rows * layout.shards)?;
-    maps.cpus.set_max_entries(layout.cpus)?;
-    maps.rows.set_max_entries(layout.rows)?;
-    maps.free_rows.set_max_entries(layout.rows)?;
-    if commands {
-        maps.ring.set_max_entries(RING_BYTES)?;
-    }
+/// Where the events have their fields; what a format lacks is an error.
+fn event_fields(ro: &mut tp_rodata, facts: &KernelFacts) -> Result<()> {
+    let field = |event: &str, name: &str| {
+        facts
+            .events
+            .as_ref()
+            .and_then(|events| events.get(event)?.get(name).copied())
+            .with_context(|| format!("the format of {event} has no field `{name}`"))
+    };
+    let (setup, done) = ("nvme/nvme_setup_cmd", "nvme/nvme_complete_rq");
+    ro.tp_setup_ctrl = field(setup, "ctrl_id")?;
+    ro.tp_setup_qid = field(setup, "qid")?;
+    ro.tp_setup_opcode = field(setup, "opcode")?;
+    ro.tp_setup_cid = field(setup, "cid")?;
+    ro.tp_setup_nsid = field(setup, "nsid")?;
+    ro.tp_setup_cdw10 = field(setup, "cdw10")?;
+    ro.tp_done_ctrl = field(done, "ctrl_id")?;
+    ro.tp_done_qid = field(done, "qid")?;
+    ro.tp_done_cid = field(done, "cid")?;
     Ok(())
 }
 
-fn load_failure(error: &libbpf_rs::Error) -> Error {
+/// Why a session could not be had: a program that the kernel refuses, so that another way may be
+/// taken, or something that no other way will mend.
+#[derive(Debug)]
+pub enum Trouble {
+    /// The kernel refused this program (by number), and said so.
+    Refused(usize, String),
+    /// The end of it.
+    Fatal(Error),
+}
+
+impl From<Error> for Trouble {
+    fn from(error: Error) -> Self {
+        Self::Fatal(error)
+    }
+}
+
+fn load_trouble(error: &libbpf_rs::Error, plan: &AttachPlan) -> Trouble {
     let missing = missing_capabilities();
     if error.kind() == ErrorKind::PermissionDenied && !missing.is_empty() {
-        return not_allowed(&missing);
+        return Trouble::Fatal(not_allowed(&missing));
     }
-    if !may_read_module_btf() {
-        return Failure::error(
-            Kind::Privilege,
-            "the NVMe driver is a module, and the kernel lets only CAP_SYS_ADMIN look up the BTF \
-             of modules, which this process does not have: run it as root (sudo)",
-        );
+    if let Some((program, why)) = libbpf_log::culprit()
+        && let Some(number) = number_of(&program).filter(|n| plan.hooks().contains(n))
+    {
+        return Trouble::Refused(number, format!("the kernel refuses the program: {why}"));
     }
     let detail = libbpf_log::last_complaint()
         .map(|l| format!(" ({l})"))
@@ -142,10 +193,10 @@ fn load_failure(error: &libbpf_rs::Error) -> Error {
         ErrorKind::PermissionDenied => Kind::Privilege,
         _ => Kind::Kernel,
     };
-    Failure::error(
+    Trouble::Fatal(Failure::error(
         kind,
-        format!("this kernel refuses the BPF programs: {error}{detail}; -vv shows libbpf's log"),
-    )
+        format!("this kernel refuses the BPF object: {error}{detail}; -vv shows libbpf's log"),
+    ))
 }
 
 /// The error of a process that may not trace.
@@ -159,50 +210,112 @@ pub fn not_allowed(missing: &[&str]) -> Error {
     )
 }
 
-/// The error of a hook that can't be done without.
-pub fn attach_failure(hook: &Hook, error: &Error) -> Error {
-    Failure::error(
-        Kind::Kernel,
-        format!(
-            "failed to attach {} to `{}`, without which no command can be followed: {error:#}; \
-             -vv shows libbpf's log",
-            hook.kind.name(),
-            hook.target
-        ),
-    )
+/// A loaded object; whichever, its maps have the same names.
+pub enum Loaded<'obj> {
+    /// Commands are followed by their request.
+    Request(Box<NvmeDeepSkel<'obj>>),
+    /// Commands are followed by controller, queue and tag.
+    Tag(Box<TracepointSkel<'obj>>),
 }
 
-/// Opens, configures and loads the object.
-pub fn load<'obj>(
-    slot: &'obj mut Slot,
-    plan: &AttachPlan,
-    layout: &Layout,
-    config: &Config<'_>,
-) -> Result<NvmeDeepSkel<'obj>> {
-    let mut open = NvmeDeepSkelBuilder::default()
-        .open(slot)
-        .context("failed to open the BPF object")?;
-    let wanted: Vec<&str> = plan.hooks.iter().map(|&h| CATALOG[h].program).collect();
-    for mut program in open.open_object_mut().progs_mut() {
+impl Loaded<'_> {
+    /// The object itself.
+    pub fn object(&self) -> &Object {
+        match self {
+            Self::Request(skel) => skel.object(),
+            Self::Tag(skel) => skel.object(),
+        }
+    }
+
+    /// A map by name.
+    pub fn map(&self, name: &str) -> Result<MapHandle> {
+        let map = self.object().maps().find(|m| m.name() == name);
+        let map = map.with_context(|| format!("the object has no map `{name}`"))?;
+        MapHandle::try_from(&map).with_context(|| format!("failed to take hold of map `{name}`"))
+    }
+}
+
+/// Only what the plan names is loaded.
+fn choose(object: &mut OpenObject, plan: &AttachPlan) {
+    let hooks = plan.hooks();
+    let wanted: Vec<&str> = hooks.iter().map(|&h| CATALOG[h].program).collect();
+    for mut program in object.progs_mut() {
         let want = program
             .name()
             .to_str()
             .is_some_and(|name| wanted.contains(&name));
         program.set_autoload(want);
     }
-    let ro = open
-        .maps
-        .rodata_data
-        .as_deref_mut()
-        .context("the BPF object has no constants")?;
-    constants(ro, plan, layout, config);
-    sizes(&mut open, plan, layout, config.commands).context("failed to size the maps")?;
-    let skel = open.load().map_err(|error| load_failure(&error))?;
+}
+
+/// Opens, configures and loads the object that the plan needs.
+pub fn load<'obj>(
+    slot: &'obj mut Slot,
+    plan: &AttachPlan,
+    layout: &Layout,
+    config: &Config<'_>,
+) -> Result<Loaded<'obj>, Trouble> {
+    libbpf_log::forget();
+    let loaded = match plan.pairing {
+        Pairing::Request => {
+            let mut builder = NvmeDeepSkelBuilder::default();
+            if let Some(custom) = config.custom_btf {
+                builder
+                    .object_builder_mut()
+                    .btf_custom_path(custom.path())
+                    .context("failed to hand the BTF over")?;
+            }
+            let mut open = builder
+                .open(slot)
+                .context("failed to open the BPF object")?;
+            choose(open.open_object_mut(), plan);
+            let ro = open.maps.rodata_data.as_deref_mut();
+            let ro = ro.context("the BPF object has no constants")?;
+            constants!(&mut *ro, plan, layout, config);
+            request_constants(ro, plan, config.facts);
+            request_sizes(&mut open, plan, layout, config).context("failed to size the maps")?;
+            let skel = open.load().map_err(|error| load_trouble(&error, plan))?;
+            Loaded::Request(Box::new(skel))
+        }
+        Pairing::Tag => {
+            let builder = TracepointSkelBuilder::default();
+            let mut open = builder
+                .open(slot)
+                .context("failed to open the BPF object")?;
+            choose(open.open_object_mut(), plan);
+            let ro = open.maps.rodata_data.as_deref_mut();
+            let ro = ro.context("the BPF object has no constants")?;
+            constants!(&mut *ro, plan, layout, config);
+            event_fields(ro, config.facts)?;
+            tag_sizes(&mut open, plan, layout, config).context("failed to size the maps")?;
+            let skel = open.load().map_err(|error| load_trouble(&error, plan))?;
+            Loaded::Tag(Box::new(skel))
+        }
+    };
+    let free = loaded.map("free_rows")?;
     for row in 0..layout.rows {
-        skel.maps
-            .free_rows
-            .update(&[], &row.to_ne_bytes(), MapFlags::ANY)
+        free.update(&[], &row.to_ne_bytes(), MapFlags::ANY)
             .context("failed to fill the list of free rows")?;
     }
-    Ok(skel)
+    Ok(loaded)
+}
+
+fn request_sizes(
+    open: &mut OpenNvmeDeepSkel<'_>,
+    plan: &AttachPlan,
+    layout: &Layout,
+    config: &Config<'_>,
+) -> libbpf_rs::Result<()> {
+    sizes!(&mut open.maps, plan, layout, config);
+    open.maps.starts.set_max_entries(layout.slots)
+}
+
+fn tag_sizes(
+    open: &mut OpenTracepointSkel<'_>,
+    plan: &AttachPlan,
+    layout: &Layout,
+    config: &Config<'_>,
+) -> libbpf_rs::Result<()> {
+    sizes!(&mut open.maps, plan, layout, config);
+    Ok(())
 }

@@ -15,21 +15,26 @@ use anyhow::Result;
 use libbpf_rs::Link;
 use libbpf_rs::MapCore;
 use libbpf_rs::MapFlags;
-use libbpf_rs::skel::Skel;
+use libbpf_rs::MapHandle;
 
 pub use self::layout::Layout;
 pub use self::libbpf_log::install as take_over_log;
+use self::load::Loaded;
 pub use self::load::Slot;
+pub use self::load::Trouble;
 pub use self::load::not_allowed;
 pub use self::rings::CommandRing;
 use crate::abi::ctrl_value;
-use crate::abi::skel::NvmeDeepSkel;
+use crate::abi::namespace_entry;
 use crate::host::sysfs::Controller;
+use crate::host::types::CustomBtf;
 use crate::lat_buckets::LatBuckets;
 use crate::options::Filter;
 use crate::path::milestone::Milestone;
 use crate::probe::catalog::CATALOG;
+use crate::probe::facts::KernelFacts;
 use crate::probe::plan::AttachPlan;
+use crate::probe::plan::Pairing;
 
 /// CPUs that this machine may ever have.
 ///
@@ -41,7 +46,7 @@ pub fn possible_cpus() -> Result<u32> {
 }
 
 /// What the BPF side is to do.
-#[derive(Clone, Debug)]
+#[derive(Clone, Copy)]
 pub struct Config<'a> {
     /// Which commands.
     pub filter: &'a Filter,
@@ -51,40 +56,78 @@ pub struct Config<'a> {
     pub split_size: bool,
     /// A record per command.
     pub commands: bool,
+    /// The kernel.
+    pub facts: &'a KernelFacts,
+    /// Type information for libbpf to use instead of the kernel's.
+    pub custom_btf: Option<&'a CustomBtf>,
+}
+
+struct Maps {
+    cpus: MapHandle,
+    rows: MapHandle,
+    cells: MapHandle,
+    slots: MapHandle,
+    ctrls: MapHandle,
+    ring: MapHandle,
+    /// Only where commands are followed by tag.
+    namespaces: Option<MapHandle>,
 }
 
 /// A loaded object and its links. Dropping it detaches everything.
 pub struct Session<'obj> {
-    skel: NvmeDeepSkel<'obj>,
+    loaded: Loaded<'obj>,
+    maps: Maps,
     plan: AttachPlan,
     layout: Layout,
     links: Vec<(usize, Link)>,
+    /// What the kernel said of links that are gone, by hook number.
+    missed: Vec<u64>,
     /// By instance: where its slots lie, and whether its driver rings a doorbell.
     placed: BTreeMap<u32, (layout::Place, bool)>,
 }
 
 impl<'obj> Session<'obj> {
-    /// Loads the programs of the plan. Nothing is attached yet.
+    /// Loads the programs of the plan, gives the controllers their slots and attaches. Either all
+    /// that the plan names is attached afterwards, or nothing.
     ///
     /// # Errors
-    /// Not allowed, or refused by the kernel; each with its exit code.
-    pub fn load(
+    /// A program that the kernel refuses, or what no other plan can mend.
+    pub fn start(
         slot: &'obj mut Slot,
         plan: AttachPlan,
         layout: Layout,
         config: &Config<'_>,
-    ) -> Result<Self> {
-        let skel = load::load(slot, &plan, &layout, config)?;
-        Ok(Self {
-            skel,
+        controllers: &[Controller],
+    ) -> Result<Self, Trouble> {
+        let loaded = load::load(slot, &plan, &layout, config)?;
+        let maps = Maps {
+            cpus: loaded.map("cpus")?,
+            rows: loaded.map("rows")?,
+            cells: loaded.map("cells")?,
+            slots: loaded.map("slots")?,
+            ctrls: loaded.map("ctrls")?,
+            ring: loaded.map("ring")?,
+            namespaces: (plan.pairing == Pairing::Tag)
+                .then(|| loaded.map("namespaces"))
+                .transpose()?,
+        };
+        let mut session = Self {
+            loaded,
+            maps,
             plan,
             layout,
             links: Vec::new(),
+            missed: vec![0; CATALOG.len()],
             placed: BTreeMap::new(),
-        })
+        };
+        for controller in controllers {
+            session.place(controller)?;
+        }
+        session.attach()?;
+        Ok(session)
     }
 
-    /// The plan as it stands: hooks that could not be attached have moved to the rejected.
+    /// What is attached, and why not more.
     pub const fn plan(&self) -> &AttachPlan {
         &self.plan
     }
@@ -95,6 +138,13 @@ impl<'obj> Session<'obj> {
     /// # Errors
     /// Where the map can't be written.
     pub fn place(&mut self, controller: &Controller) -> Result<bool> {
+        if let Some(namespaces) = &self.maps.namespaces {
+            for ns in &controller.namespaces {
+                let (key, value) = namespace_entry(controller.instance, ns.nsid, ns.lba_bytes);
+                // full: the namespace's commands count no bytes
+                let _ = namespaces.update(&key, &value, MapFlags::ANY);
+            }
+        }
         let size = self.layout.size_of(controller);
         let doorbell = controller.transport == "pcie";
         let known = self.placed.get(&controller.instance).copied();
@@ -108,8 +158,7 @@ impl<'obj> Session<'obj> {
             },
         };
         let value = ctrl_value(place.base, place.size.stride, place.size.queues, doorbell);
-        self.skel
-            .maps
+        self.maps
             .ctrls
             .update(&controller.instance.to_ne_bytes(), &value, MapFlags::ANY)
             .with_context(|| format!("failed to give {} its slots", controller.name()))?;
@@ -117,36 +166,23 @@ impl<'obj> Session<'obj> {
         Ok(true)
     }
 
-    /// Attaches the plan. The hook that begins a command comes last, so that every command which is
-    /// counted is seen to its end.
-    ///
-    /// # Errors
-    /// Where a hook can't be attached that every cut needs, or that the programs were loaded to
-    /// finish commands at. Others become rejections.
-    pub fn attach(&mut self) -> Result<()> {
-        let mut order = self.plan.hooks.clone();
-        order.sort_by_key(|&h| CATALOG[h].milestone == Some(Milestone::SetupOut));
+    /// The hook that begins a command comes last, so that every command which is counted is seen
+    /// to its end; and what keeps its arguments before it.
+    fn attach(&mut self) -> Result<(), Trouble> {
+        let mut order = self.plan.hooks();
+        order.sort_by_key(|&h| CATALOG[h].point == Some(Milestone::SetupOut));
         for number in order {
-            if !self.plan.hooks.contains(&number) {
-                continue;
-            }
+            libbpf_log::forget();
             let hook = &CATALOG[number];
             match self.attach_one(hook.program) {
                 Ok(link) => self.links.push((number, link)),
-                Err(error)
-                    if matches!(
-                        hook.milestone,
-                        Some(Milestone::SetupOut | Milestone::Complete | Milestone::End)
-                    ) =>
-                {
-                    return Err(load::attach_failure(hook, &error));
-                }
                 Err(error) => {
-                    let why = format!("{} can't be attached: {error:#}", hook.target);
-                    self.plan.reject_point(number, &why);
-                    // what was attached for the same point goes, too
-                    let wanted = &self.plan.hooks;
-                    self.links.retain(|(number, _)| wanted.contains(number));
+                    let said = libbpf_log::last_complaint()
+                        .map_or_else(|| format!("{error:#}"), |l| format!("{error:#} ({l})"));
+                    return Err(Trouble::Refused(
+                        number,
+                        format!("the kernel does not attach it: {said}"),
+                    ));
                 }
             }
         }
@@ -154,13 +190,18 @@ impl<'obj> Session<'obj> {
     }
 
     fn attach_one(&self, program: &str) -> Result<Link> {
-        let found = self.skel.object().progs_mut().find(|p| p.name() == program);
+        let found = self
+            .loaded
+            .object()
+            .progs_mut()
+            .find(|p| p.name() == program);
         let found = found.with_context(|| format!("the object has no program `{program}`"))?;
         Ok(found.attach()?)
     }
 
     /// Detaches everything; the hook that begins a command first, so that none begins unseen.
     pub fn detach(&mut self) {
+        self.missed = self.missed();
         let mut links = take(&mut self.links);
         while let Some((_, link)) = links.pop() {
             drop(link);
@@ -172,6 +213,6 @@ impl<'obj> Session<'obj> {
     /// # Errors
     /// Where the ring can't be mapped.
     pub fn command_ring(&self) -> Result<CommandRing<'_>> {
-        CommandRing::new(&self.skel.maps.ring)
+        CommandRing::new(&self.maps.ring)
     }
 }

@@ -9,7 +9,8 @@ use anyhow::Context;
 use anyhow::Result;
 use libbpf_rs::MapCore;
 use libbpf_rs::MapFlags;
-use libbpf_rs::skel::Skel;
+use libbpf_rs::query::LinkTypeInfo;
+use libbpf_rs::query::PerfEventType;
 use libbpf_sys::bpf_prog_get_info_by_fd;
 use libbpf_sys::bpf_prog_info;
 
@@ -30,10 +31,10 @@ impl Session<'_> {
     /// Where a map can't be read.
     pub fn snapshot(&self) -> Result<Snapshot> {
         let mut snapshot = Snapshot {
-            misses: self.recursion_misses(),
+            misses: self.misses(),
             ..Snapshot::default()
         };
-        let maps = &self.skel.maps;
+        let maps = &self.maps;
         for cpu in 0..self.layout.cpus {
             let value = lookup(&maps.cpus, cpu)?;
             snapshot
@@ -72,7 +73,6 @@ impl Session<'_> {
     pub fn scan(&self) -> Result<Scan> {
         let mut scan = Scan::default();
         for slot in self
-            .skel
             .maps
             .slots
             .lookup_batch(1024, MapFlags::ANY, MapFlags::ANY)?
@@ -89,13 +89,15 @@ impl Session<'_> {
         Ok(scan)
     }
 
-    /// How often the kernel skipped a program because it was already running on that CPU, by hook
-    /// number. Zero where the kernel does not tell (before 5.12).
-    fn recursion_misses(&self) -> Vec<u64> {
-        let mut misses = vec![0; CATALOG.len()];
-        for program in self.skel.object().progs() {
+    /// How often the kernel skipped a program, by hook number: because it was already running on
+    /// that CPU, or, of a kprobe or tracepoint program, because any such program was. Zero where
+    /// the kernel does not count (recursion before 5.12, the others before 6.7).
+    fn misses(&self) -> Vec<u64> {
+        let mut misses = self.missed();
+        let hooks = self.plan.hooks();
+        for program in self.loaded.object().progs() {
             let number = CATALOG.iter().position(|h| program.name() == h.program);
-            let Some(number) = number.filter(|n| self.plan.hooks.contains(n)) else {
+            let Some(number) = number.filter(|n| hooks.contains(n)) else {
                 continue;
             };
             // SAFETY: a C struct of integers, for which zero is a value; the kernel reads it too
@@ -104,10 +106,25 @@ impl Session<'_> {
             let fd = program.as_fd().as_raw_fd();
             // SAFETY: the fd is open while `program` lives, `info` is `len` bytes of our own
             if unsafe { bpf_prog_get_info_by_fd(fd, &mut info, &mut len) } == 0 {
-                misses[number] = info.recursion_misses;
+                misses[number] += info.recursion_misses;
             }
         }
         misses
+    }
+
+    /// What kprobes missed before any program was asked (`nmissed`), by hook number.
+    pub(super) fn missed(&self) -> Vec<u64> {
+        let mut missed = self.missed.clone();
+        for (number, link) in &self.links {
+            // 5.10 has no info of such links: not known, as the plan says
+            if let Ok(info) = link.info()
+                && let LinkTypeInfo::PerfEvent(event) = info.info
+                && let PerfEventType::Kprobe { missed: n, .. } = event.event_type
+            {
+                missed[*number] += n;
+            }
+        }
+        missed
     }
 }
 

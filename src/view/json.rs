@@ -290,8 +290,9 @@ mod tests {
     use super::*;
     use crate::abi::Counters;
     use crate::path::timeline::Timeline;
-    use crate::probe::plan::AttachPlan;
-    use crate::probe::plan::StartSource;
+    use crate::probe::plan::Policy;
+    use crate::probe::plan::plan;
+    use crate::probe::plan::tests::everything;
     use crate::report::rows;
     use crate::report::tests::READS;
     use crate::report::tests::cell;
@@ -316,12 +317,9 @@ mod tests {
         snapshot
             .cells
             .insert((READS, full), cell(Cut::Cheap, full, &[one; 2]));
-        let plan = AttachPlan {
-            cut: Cut::Cheap,
-            hooks: vec![2, 10],
-            rejected: vec![],
-            start: StartSource::Hook,
-        };
+        let mut facts = everything();
+        facts.tracepoints.remove("block_io_start");
+        let plan = plan(Cut::Cheap, &facts, &Policy::default()).unwrap();
         let sample = Report {
             cut: Cut::Cheap,
             is_final: false,

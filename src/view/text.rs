@@ -5,6 +5,7 @@ use std::io::Write;
 
 use super::theme::Theme;
 use crate::hist::Histogram;
+use crate::ledger::Accuracy;
 use crate::ledger::HookLine;
 use crate::ledger::Ledger;
 use crate::path::stage::Cut;
@@ -23,15 +24,6 @@ pub struct TextView {
     pub theme: Theme,
     /// A histogram below each stage.
     pub hist: bool,
-}
-
-/// The interval that the total of this cut covers, in the words of the README.
-const fn total_covers(cut: Cut) -> &'static str {
-    match cut {
-        Cut::Total => "setup_out to complete",
-        Cut::Cheap => "start to complete",
-        Cut::Fine => "start to end",
-    }
 }
 
 impl TextView {
@@ -59,7 +51,8 @@ impl TextView {
                 covers.as_secs_f64()
             )
         };
-        let title = format!("=== {span} · total is {} ", total_covers(*cut));
+        let (from, to) = ledger.span;
+        let title = format!("=== {span} · total is {} to {} ", from.name(), to.name());
         let rule = "=".repeat(78_usize.saturating_sub(title.chars().count()));
         writeln!(out, "{}", self.theme.head(&format!("{title}{rule}")))?;
         if rows.is_empty() {
@@ -188,14 +181,19 @@ impl TextView {
     }
 
     fn ledger(&self, l: &Ledger, out: &mut dyn Write) -> io::Result<()> {
-        let degraded = l.degraded();
-        let verdict = if degraded.is_empty() {
-            self.theme.good("exact")
-        } else {
-            self.theme
-                .warn(&format!("DEGRADED: {}", degraded.join(", ")))
+        let verdict = match l.accuracy() {
+            Accuracy::Exact => self.theme.good("exact"),
+            Accuracy::Unknown => self.theme.warn("NOT KNOWN"),
+            Accuracy::Degraded(why) => self.theme.warn(&format!("DEGRADED: {}", why.join(", "))),
         };
         writeln!(out, "{} {verdict}", self.theme.head("accuracy"))?;
+        if !l.misses_known {
+            writeln!(
+                out,
+                "  kprobes and classic tracepoints miss interrupts that come while another\n  such \
+                 program runs; this kernel does not count how many (6.7 and later do)"
+            )?;
+        }
         let balance = match l.balance {
             Some(b) if b.balanced => ": balanced",
             Some(_) => ": NOT BALANCED",
@@ -236,14 +234,36 @@ impl TextView {
         let silent: Vec<_> = l.hooks.iter().filter(|h| h.hits == 0).map(name).collect();
         wrapped("  hooks        ", &firing, out)?;
         wrapped("  0 hits       ", &silent, out)?;
-        for missing in &l.missing_hooks {
-            let what = format!("{} {}", missing.kind, missing.target);
-            writeln!(
-                out,
-                "  {} {what}: {}",
-                self.theme.warn("not attached"),
-                missing.why
-            )?;
+        self.ways(l, out)
+    }
+
+    /// Points that are not had, or not in the best way, with the reasons; each reason once.
+    fn ways(&self, l: &Ledger, out: &mut dyn Write) -> io::Result<()> {
+        let mut points: Vec<&str> = l.missing_hooks.iter().map(|m| m.point).collect();
+        points.dedup();
+        for point in points {
+            let of_point: Vec<_> = l
+                .missing_hooks
+                .iter()
+                .filter(|m| m.point == point)
+                .collect();
+            let instead = of_point.iter().find_map(|m| m.instead);
+            let what = match instead {
+                None => self.theme.warn(&format!("no {point}")),
+                Some(way) => format!("{point} by {way}"),
+            };
+            writeln!(out, "  {what}, because")?;
+            let mut reasons: Vec<(String, Vec<&str>)> = Vec::new();
+            for m in of_point {
+                match reasons.iter_mut().find(|(why, _)| *why == m.why) {
+                    Some((_, ways)) => ways.push(m.way),
+                    None => reasons.push((m.why.clone(), vec![m.way])),
+                }
+            }
+            for (why, ways) in reasons {
+                let words: Vec<String> = why.split(' ').map(str::to_owned).collect();
+                flowing(&format!("    {}: ", ways.join(", ")), &words, "", out)?;
+            }
         }
         Ok(())
     }
@@ -251,15 +271,24 @@ impl TextView {
 
 /// A list over as many lines as it needs, under a label. Nothing for an empty list.
 fn wrapped(label: &str, items: &[String], out: &mut dyn Write) -> io::Result<()> {
+    flowing(label, items, ",", out)
+}
+
+/// Words or items over as many lines as they need, with a separator and a blank between.
+fn flowing(label: &str, items: &[String], separator: &str, out: &mut dyn Write) -> io::Result<()> {
     let mut line = label.to_owned();
     for (n, item) in items.iter().enumerate() {
-        let comma = if n + 1 < items.len() { ", " } else { "" };
+        let comma = if n + 1 < items.len() {
+            format!("{separator} ")
+        } else {
+            String::new()
+        };
         if line.len() + item.len() + 1 > 80 && line.len() > label.len() {
             writeln!(out, "{}", line.trim_end())?;
             line = " ".repeat(label.len());
         }
         line.push_str(item);
-        line.push_str(comma);
+        line.push_str(&comma);
     }
     if items.is_empty() {
         Ok(())
@@ -282,9 +311,10 @@ mod tests {
     use super::*;
     use crate::abi::Counters;
     use crate::ledger::Scan;
-    use crate::probe::plan::AttachPlan;
-    use crate::probe::plan::Rejection;
-    use crate::probe::plan::StartSource;
+    use crate::probe::catalog::number_of;
+    use crate::probe::plan::Policy;
+    use crate::probe::plan::plan;
+    use crate::probe::plan::tests::everything;
     use crate::report::rows;
     use crate::report::tests::READS;
     use crate::report::tests::cell;
@@ -306,19 +336,12 @@ mod tests {
                 .insert((READS, joined), cell(cut, joined, &[late; 5]));
         }
         let mut counters = Counters::default();
-        counters.hits[2] = snapshot.commands();
-        counters.hits[10] = snapshot.commands();
-        let hooks = vec![0, 2, 4, 5, 6, 9, 10, 12];
-        let rejected = vec![Rejection {
-            hook: 7,
-            why: "the PCI driver has no BTF".into(),
-        }];
-        let plan = AttachPlan {
-            cut,
-            hooks,
-            rejected,
-            start: StartSource::Hook,
-        };
+        counters.hits[number_of("setup_out_btf").unwrap()] = snapshot.commands();
+        counters.hits[number_of("complete_btf").unwrap()] = snapshot.commands();
+        let mut facts = everything();
+        facts.no_trampolines = Some("ftrace is switched off".into());
+        facts.no_kprobes = Some("kprobes are switched off".into());
+        let plan = plan(cut, &facts, &Policy::default()).unwrap();
         let scan = Some(Scan::default());
         Report {
             cut,

@@ -1,0 +1,166 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * The last resort: classic tracepoints, an object of its own without a single CO-RE relocation, for
+ * kernels without BTF. A classic tracepoint hands over no request, only what it prints, so commands
+ * are told apart by (controller, queue, tag): the tag is the low twelve bits of the cid, and unique
+ * at the device. Kernels differ in whether the completion carries the generation in the upper four.
+ *
+ * These programs share one guard per CPU with everybody's kprobe and tracepoint programs: an
+ * interrupt that comes while any of them runs is not seen.
+ */
+#include <linux/bpf.h>
+#include <bpf/bpf_helpers.h>
+#include <bpf/bpf_tracing.h>
+#include <bpf/bpf_core_read.h>
+
+#include "kernel.bpf.h"
+#include "abi.h"
+#include "config.bpf.h"
+#include "maps.bpf.h"
+#include "hist.bpf.h"
+#include "rows.bpf.h"
+#include "inflight.bpf.h"
+
+char LICENSE[] SEC("license") = "GPL";
+
+/* Where the events have their fields: user space reads the format files of tracefs. */
+const volatile u32 tp_setup_ctrl = 0;
+const volatile u32 tp_setup_qid = 0;
+const volatile u32 tp_setup_opcode = 0;
+const volatile u32 tp_setup_cid = 0;
+const volatile u32 tp_setup_nsid = 0;
+const volatile u32 tp_setup_cdw10 = 0;
+const volatile u32 tp_done_ctrl = 0;
+const volatile u32 tp_done_qid = 0;
+const volatile u32 tp_done_cid = 0;
+
+/* A completion has been seen whose generation is that of its setup: from then on all must match. */
+u8 two_sided = 0;
+
+struct {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(max_entries, ND_MAX_NAMESPACES);
+	__uint(key_size, sizeof(u64));	 /* controller << 32 | nsid */
+	__uint(value_size, sizeof(u32)); /* bytes in a block */
+} namespaces SEC(".maps");
+
+/* A number of the event; its first bytes, where it is wider than asked for (little endian). */
+#define FIELD(ctx, at, type)                                                                       \
+	({                                                                                         \
+		type _value = 0;                                                                   \
+		bpf_probe_read_kernel(&_value, sizeof(_value), (void *)(ctx) + (at));              \
+		_value;                                                                            \
+	})
+
+static __always_inline struct nd_slot *slot_by_cid(u32 instance, u32 qid, u32 cid)
+{
+	struct nd_ctrl *ctrl = bpf_map_lookup_elem(&ctrls, &instance);
+	u32 tag = cid & 0xfff;
+
+	if (!ctrl || qid >= ctrl->queues || tag >= ctrl->stride)
+		return 0;
+	return slot_at(slot_index(ctrl->base, ctrl->stride, qid, tag));
+}
+
+static __always_inline u32 bytes_of(void *ctx, u32 instance, u32 nsid, u32 opcode)
+{
+	u64 key = (u64)instance << 32 | nsid;
+	u32 *block = bpf_map_lookup_elem(&namespaces, &key);
+
+	/* cdw12 is the third of the dwords that the event keeps; NLB is zero based */
+	return block ? (FIELD(ctx, tp_setup_cdw10 + 8, u16) + 1) * *block : 0;
+}
+
+SEC("?tp/nvme/nvme_setup_cmd")
+int setup_out_tp(void *ctx)
+{
+	struct nd_cpu *cpu = hit(ND_HOOK_SETUP_OUT_TP, 0);
+	u32 instance = FIELD(ctx, tp_setup_ctrl, u32), qid = FIELD(ctx, tp_setup_qid, u32);
+	u32 nsid = FIELD(ctx, tp_setup_nsid, u32), opcode = FIELD(ctx, tp_setup_opcode, u8);
+	u32 cid = FIELD(ctx, tp_setup_cid, u16), admin = !qid, bytes = 0;
+	struct nd_slot *s = slot_by_cid(instance, qid, cid);
+	u64 key;
+
+	if (!cpu)
+		return 0;
+	if (!s) {
+		tally(cpu, ND_UNTRACKED, 0);
+		return 0;
+	}
+	/* the generation moves on with every completion (5.10: with every setup), so the same cid
+	 * again is the same command again */
+	if (s->state == ND_OPEN)
+		count(s->cid == cid ? ND_REQUEUED : ND_OVERWRITTEN);
+	s->cid = cid;
+	if (!wanted(instance, qid, nsid, opcode, admin)) {
+		tally(cpu, ND_FILTERED, 0);
+		s->state = ND_SKIPPED;
+		return 0;
+	}
+	key = key_of(instance, nsid, opcode, admin);
+	if (says_blocks(admin, opcode)) {
+		bytes = bytes_of(ctx, instance, nsid, opcode);
+		if (cfg_split_size)
+			key |= class_of(bytes) << ND_KEY_CLASS_SHIFT;
+		/* blocks that are named, not transferred */
+		if (!(opcode & 3))
+			bytes = 0;
+	} else if (cfg_split_size) {
+		key |= ND_CLASS_SMALL << ND_KEY_CLASS_SHIFT;
+	}
+	s->key = key;
+	s->bytes = bytes;
+	s->start_ns = 0;
+	s->doorbell_ns = 0;
+	s->cqe_ns = 0;
+	s->tid = (u32)bpf_get_current_pid_tgid();
+	s->qid = qid;
+	s->tag = cid & 0xfff;
+	s->rq = 1; /* taken; there is no request to name */
+	if (cfg_mode == ND_MODE_FINE) {
+		s->setup_in_ns = 0;
+		s->issue_ns = 0;
+		s->irq_ns = 0;
+		s->complete_ns = 0;
+	}
+	s->state = ND_OPEN;
+	s->setup_out_ns = bpf_ktime_get_ns();
+	return 0;
+}
+
+SEC("?tp/nvme/nvme_complete_rq")
+int complete_tp(void *ctx)
+{
+	u64 now = bpf_ktime_get_ns();
+	struct nd_cpu *cpu = hit(ND_HOOK_COMPLETE_TP, 0);
+	u32 instance = FIELD(ctx, tp_done_ctrl, u32), qid = FIELD(ctx, tp_done_qid, u32);
+	u32 cid = FIELD(ctx, tp_done_cid, u16);
+	struct nd_slot *s = slot_by_cid(instance, qid, cid);
+
+	if (!cpu)
+		return 0;
+	if (!s) {
+		tally(cpu, ND_UNTRACKED_DONE, 0);
+		return 0;
+	}
+	if (s->state != ND_OPEN && s->state != ND_SKIPPED) {
+		tally(cpu, ND_ORPHAN_DONE, 0);
+		return 0;
+	}
+	if (s->cid == cid) {
+		if (cid >> 12)
+			two_sided = 1;
+	} else if (cid >> 12 || two_sided) {
+		/* of another generation: this one's setup was not seen */
+		tally(cpu, ND_ORPHAN_DONE, 0);
+		return 0;
+	}
+	if (s->state == ND_SKIPPED) {
+		tally(cpu, ND_FILTERED_DONE, 0);
+		s->state = ND_FREE;
+		s->rq = 0;
+	} else {
+		finish(s, now, 0, 1);
+	}
+	return 0;
+}

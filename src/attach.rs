@@ -1,0 +1,120 @@
+//! From what the kernel offers to an attached session: plan, try, and where the kernel refuses a
+//! program all the same, plan again without it.
+
+use std::io::Write;
+use std::io::stderr;
+use std::mem::MaybeUninit;
+use std::path::Path;
+
+use anyhow::Error;
+use anyhow::Result;
+
+use crate::exit::Failure;
+use crate::exit::Kind;
+use crate::host::Host;
+use crate::host::kernel::Look;
+use crate::host::may_read_module_btf;
+use crate::host::missing_capabilities;
+use crate::host::sysfs::Controller;
+use crate::options::LatencyOptions;
+use crate::probe::catalog::CATALOG;
+use crate::probe::catalog::Family;
+use crate::probe::plan::NoPlan;
+use crate::probe::plan::Policy;
+use crate::probe::plan::plan;
+use crate::session::Config;
+use crate::session::Layout;
+use crate::session::Session;
+use crate::session::Slot;
+use crate::session::Trouble;
+use crate::session::not_allowed;
+
+/// Each refusal costs a place for an object, which libbpf wants to stay where it is.
+const ATTEMPTS: usize = 16;
+
+/// Room for the objects of all attempts.
+pub fn slots() -> Vec<Slot> {
+    (0..ATTEMPTS).map(|_| MaybeUninit::uninit()).collect()
+}
+
+/// The error of a kernel that offers no way.
+pub fn no_way(why: &NoPlan) -> Error {
+    let reasons = why.reasons();
+    Failure::error(
+        Kind::Kernel,
+        match why.only {
+            Some(family) => format!(
+                "--attach {} can't be had here: {reasons}; `nvme-deep doctor` shows what can",
+                family.name()
+            ),
+            None => format!(
+                "no command can be followed on this kernel ({reasons}); `nvme-deep doctor` says \
+                 what would help"
+            ),
+        },
+    )
+}
+
+/// How closely the kernel must be looked at for this choice.
+const fn look_for(only: Option<Family>) -> Look {
+    match only {
+        Some(Family::Kprobe) => Look::Symbols,
+        _ => Look::Brief,
+    }
+}
+
+/// Attaches what the options want, in the best way that this kernel allows.
+///
+/// # Errors
+/// Not allowed; a BTF file that can't be used; no way left. One sentence each, with its exit code.
+pub fn attach<'obj>(
+    slots: &'obj mut [Slot],
+    host: &Host,
+    options: &LatencyOptions,
+    layout: &Layout,
+    controllers: &[Controller],
+) -> Result<Session<'obj>> {
+    let missing = missing_capabilities();
+    if !missing.is_empty() {
+        return Err(not_allowed(&missing));
+    }
+    let file = options.btf.as_deref().map(Path::new);
+    let (facts, types) = host
+        .kernel_facts(file, may_read_module_btf(), look_for(options.attach))
+        .map_err(|why| Failure::error(Kind::Usage, why))?;
+    if let Some(remark) = &types.remark {
+        let _ = writeln!(stderr(), "nvme-deep: {remark}");
+    }
+    let config = Config {
+        filter: &options.filter,
+        lat: options.lat,
+        split_size: options.split_size,
+        commands: options.commands,
+        facts: &facts,
+        custom_btf: types.custom.as_ref(),
+    };
+    let mut policy = Policy {
+        only: options.attach,
+        ..Policy::default()
+    };
+    for slot in slots {
+        let plan = plan(options.cut, &facts, &policy).map_err(|why| no_way(&why))?;
+        match Session::start(slot, plan, layout.clone(), &config, controllers) {
+            Ok(session) => return Ok(session),
+            Err(Trouble::Fatal(error)) => return Err(error),
+            Err(Trouble::Refused(number, why)) => {
+                if options.verbose > 0 {
+                    let program = CATALOG[number].program;
+                    let _ = writeln!(stderr(), "nvme-deep: {program}: {why}; trying another way");
+                }
+                policy.refused.insert(number, why);
+            }
+        }
+    }
+    Err(Failure::error(
+        Kind::Kernel,
+        format!(
+            "this kernel refused {ATTEMPTS} programs one after the other; -v shows which, -vv why"
+        ),
+    ))
+}

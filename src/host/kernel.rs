@@ -1,0 +1,233 @@
+//! The facts that the planner decides on. (BTF is the running kernel's, whatever the root.)
+
+use std::collections::BTreeMap;
+use std::collections::BTreeSet;
+use std::path::Path;
+
+use super::Host;
+use super::btf::Btf;
+use super::read_line;
+use super::types::KernelBtf;
+use super::types::Types;
+use crate::probe::catalog::AttachKind;
+use crate::probe::catalog::CATALOG;
+use crate::probe::catalog::Home;
+use crate::probe::catalog::Hook;
+use crate::probe::facts::KernelFacts;
+use crate::probe::facts::Lockdown;
+use crate::probe::facts::TypeSource;
+
+/// How closely to look.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Look {
+    /// At what is read in an instant. The long lists of symbols and of functions that ftrace can
+    /// hook are left, unless what is missing makes them matter.
+    Brief,
+    /// At the symbols, too: kprobes need them.
+    Symbols,
+    /// At everything.
+    Full,
+}
+
+fn names(kinds: &[AttachKind]) -> Vec<&'static str> {
+    let mut names: Vec<_> = CATALOG
+        .iter()
+        .filter(|h| kinds.contains(&h.kind))
+        .map(|h| h.target)
+        .collect();
+    names.sort_unstable();
+    names.dedup();
+    names
+}
+
+/// `6.12.107+deb13-amd64` is at least (6, 12).
+fn at_least(release: &str, version: (u32, u32)) -> bool {
+    let mut numbers = release
+        .split(|c: char| !c.is_ascii_digit())
+        .map(|n| n.parse::<u32>().unwrap_or(0));
+    let here = (numbers.next().unwrap_or(0), numbers.next().unwrap_or(0));
+    here >= version
+}
+
+impl Host {
+    /// Reads what the running kernel offers for the catalog, and where the types come from.
+    ///
+    /// # Errors
+    /// A BTF file of the user's that can't be used, in a sentence.
+    pub fn kernel_facts(
+        &self,
+        file: Option<&Path>,
+        may_use_module_btf: bool,
+        look: Look,
+    ) -> Result<(KernelFacts, Types), String> {
+        let kernel = KernelBtf::load();
+        let types = self.types(&kernel, file, may_use_module_btf)?;
+        let mut facts = KernelFacts {
+            release: self.release(),
+            vmlinux_btf: kernel.vmlinux.is_some(),
+            nvme_core_types: types.core.clone(),
+            nvme_pci_types: types.pci.clone(),
+            may_use_module_btf,
+            lockdown: self.lockdown().unwrap_or_default(),
+            no_kprobes: self.no_kprobes(),
+            no_trampolines: self.no_trampolines(),
+            ..KernelFacts::default()
+        };
+        // f4b9e6c90c57 (5.14) took nvme_setup_cmd's third argument away; no type tells
+        facts.command_is_argument = !at_least(&facts.release, (5, 14));
+        describe(&kernel, &types, &mut facts);
+        facts.events = self.events();
+        let plain = facts.nvme_core_types.is_the_kernels() && may_use_module_btf;
+        if look != Look::Brief || !plain {
+            let functions = names(&[
+                AttachKind::Kprobe,
+                AttachKind::Kretprobe,
+                AttachKind::Fentry,
+            ]);
+            facts.symbols = self
+                .symbols(&functions)
+                .ok()
+                .map(|s| s.functions.into_keys().collect());
+        }
+        if look == Look::Full {
+            let functions = names(&[AttachKind::Fentry, AttachKind::Fexit]);
+            facts.traceable = self
+                .filter_functions(&functions)
+                .ok()
+                .map(|f| f.into_keys().collect());
+        }
+        Ok((facts, types))
+    }
+
+    /// `none [integrity] confidentiality`; nothing where securityfs is not mounted.
+    pub fn lockdown(&self) -> Option<Lockdown> {
+        let text = read_line(&self.path("sys/kernel/security/lockdown"))?;
+        let chosen = text.split_once('[')?.1.split_once(']')?.0;
+        Some(match chosen {
+            "confidentiality" => Lockdown::Confidentiality,
+            "integrity" => Lockdown::Integrity,
+            _ => Lockdown::None,
+        })
+    }
+
+    fn no_kprobes(&self) -> Option<String> {
+        let pmu = self.path("sys/bus/event_source/devices/kprobe/type");
+        if self.path("sys/bus/event_source/devices").exists() && !pmu.exists() {
+            return Some("the kernel has no kprobe events (CONFIG_KPROBE_EVENTS)".into());
+        }
+        let switch = read_line(&self.path("sys/kernel/debug/kprobes/enabled"));
+        (switch.as_deref() == Some("0"))
+            .then(|| "kprobes are switched off (/sys/kernel/debug/kprobes/enabled)".into())
+    }
+
+    fn no_trampolines(&self) -> Option<String> {
+        let ftrace = read_line(&self.path("proc/sys/kernel/ftrace_enabled"));
+        (ftrace.as_deref() == Some("0"))
+            .then(|| "ftrace is switched off (sysctl kernel.ftrace_enabled)".into())
+    }
+
+    /// The classic events of the catalog with their fields.
+    fn events(&self) -> Option<BTreeMap<String, BTreeMap<String, u32>>> {
+        self.tracefs().ok()?;
+        let mut of_nvme: Vec<_> = CATALOG
+            .iter()
+            .filter(|h| h.home == Home::NvmeCore)
+            .filter(|h| matches!(h.kind, AttachKind::Tracepoint | AttachKind::RawTp))
+            .map(|h| h.target)
+            .collect();
+        of_nvme.sort_unstable();
+        of_nvme.dedup();
+        let found = of_nvme.into_iter().filter_map(|name| {
+            let format = self.event_format("nvme", name).ok()?;
+            let fields = format.fields.into_iter().map(|(n, f)| (n, f.offset));
+            Some((format!("nvme/{name}"), fields.collect()))
+        });
+        Some(found.collect())
+    }
+}
+
+/// What BTF says of the catalog.
+fn describe(kernel: &KernelBtf, types: &Types, facts: &mut KernelFacts) {
+    let (mut functions, mut tracepoints) = (BTreeSet::new(), BTreeSet::new());
+    // a kernel without BTF may be described by the user's file
+    let file = match (&kernel.vmlinux, &types.core, &types.custom) {
+        (None, TypeSource::File(_), Some(custom)) => Btf::parse(&custom.path()),
+        _ => None,
+    };
+    let image = kernel.vmlinux.as_ref().or(file.as_ref());
+    let Some(image) = image else { return };
+    let home = |hook: &Hook| match hook.home {
+        Home::Block => image,
+        Home::NvmeCore => kernel.core().unwrap_or(image),
+        Home::NvmePci => kernel.pci().unwrap_or(image),
+    };
+    for hook in &CATALOG {
+        let name = hook.target.to_owned();
+        let btf = home(hook);
+        match hook.kind {
+            AttachKind::TpBtf if btf.tracepoint_arguments(&name).is_some() => {
+                tracepoints.insert(name);
+            }
+            AttachKind::Fentry | AttachKind::Fexit if btf.has_function(&name) => {
+                functions.insert(name);
+            }
+            _ => {}
+        }
+    }
+    facts.functions = functions;
+    facts.tracepoints = tracepoints;
+    facts.rdonly_cast = image.has_function("bpf_rdonly_cast");
+    // a54895fa057c (5.11) took the queue away
+    facts.rq_is_second = image.tracepoint_arguments("block_rq_issue") == Some(2);
+    // 3acf8ace6823 (6.7) brought the field, and with it the counting of what programs miss
+    facts.misses_counted = image.has_path("bpf_link_info", &["perf_event", "kprobe", "missed"]);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::fs;
+    use tempfile::TempDir;
+
+    fn put(root: &TempDir, path: &str, text: &str) {
+        let path = root.path().join(path);
+        fs::create_dir_all(path.parent().unwrap()).unwrap();
+        fs::write(path, text).unwrap();
+    }
+
+    #[test]
+    fn versions_compare_by_number() {
+        assert!(at_least("6.12.107+deb13-amd64", (5, 14)));
+        assert!(at_least("5.14.0", (5, 14)));
+        assert!(!at_least("5.10.0-32-amd64", (5, 14)));
+        assert!(!at_least("?", (5, 14)));
+    }
+
+    #[test]
+    fn lockdown_is_the_word_in_brackets() {
+        let root = TempDir::new().unwrap();
+        let host = Host::at(root.path());
+        assert_eq!(host.lockdown(), None);
+        let file = "sys/kernel/security/lockdown";
+        put(&root, file, "none integrity [confidentiality]\n");
+        assert_eq!(host.lockdown(), Some(Lockdown::Confidentiality));
+        put(&root, file, "[none] integrity confidentiality\n");
+        assert_eq!(host.lockdown(), Some(Lockdown::None));
+    }
+
+    #[test]
+    fn switches_that_are_off_are_reasons() {
+        let root = TempDir::new().unwrap();
+        let host = Host::at(root.path());
+        assert_eq!((host.no_kprobes(), host.no_trampolines()), (None, None));
+        put(&root, "sys/bus/event_source/devices/kprobe/type", "6\n");
+        put(&root, "sys/kernel/debug/kprobes/enabled", "0\n");
+        put(&root, "proc/sys/kernel/ftrace_enabled", "0\n");
+        assert!(host.no_kprobes().unwrap().contains("switched off"));
+        assert!(host.no_trampolines().unwrap().contains("ftrace_enabled"));
+        put(&root, "sys/kernel/debug/kprobes/enabled", "1\n");
+        assert_eq!(host.no_kprobes(), None);
+        fs::remove_file(root.path().join("sys/bus/event_source/devices/kprobe/type")).unwrap();
+        assert!(host.no_kprobes().unwrap().contains("CONFIG"));
+    }
+}

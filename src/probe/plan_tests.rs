@@ -1,0 +1,254 @@
+//! The planner on made-up kernels. tests/plan.rs has what real ones said.
+
+use super::super::catalog::AttachKind;
+use super::super::facts::Lockdown;
+use super::super::facts::TypeSource;
+use super::plan as planned;
+use super::*;
+
+/// A kernel with all that the catalog names.
+pub fn everything() -> KernelFacts {
+    let mut facts = KernelFacts {
+        release: "test".into(),
+        vmlinux_btf: true,
+        nvme_core_types: TypeSource::Module,
+        nvme_pci_types: TypeSource::Module,
+        may_use_module_btf: true,
+        rdonly_cast: true,
+        misses_counted: true,
+        events: Some(BTreeMap::new()),
+        ..KernelFacts::default()
+    };
+    for hook in &CATALOG {
+        let target = hook.target.to_owned();
+        match hook.kind {
+            AttachKind::TpBtf => facts.tracepoints.insert(target),
+            AttachKind::Fentry | AttachKind::Fexit => facts.functions.insert(target),
+            _ => false,
+        };
+        if let (AttachKind::Tracepoint | AttachKind::RawTp, Some(events)) =
+            (hook.kind, &mut facts.events)
+        {
+            events.insert(format!("nvme/{}", hook.target), BTreeMap::new());
+        }
+    }
+    facts
+}
+
+/// 5.10: no BTF of modules, but that of the kernel image.
+fn without_module_btf() -> KernelFacts {
+    let mut facts = everything();
+    facts.nvme_core_types = TypeSource::Shipped("5.10".into());
+    facts.nvme_pci_types = TypeSource::Shipped("5.10".into());
+    facts.functions.clear();
+    for name in [
+        "nvme_setup_cmd",
+        "nvme_sq",
+        "nvme_complete_rq",
+        "block_io_start",
+    ] {
+        facts.tracepoints.remove(name);
+    }
+    facts.rdonly_cast = false;
+    facts
+}
+
+fn programs(plan: &AttachPlan) -> Vec<&'static str> {
+    plan.hooks().iter().map(|&h| CATALOG[h].program).collect()
+}
+
+fn auto(cut: Cut, facts: &KernelFacts) -> AttachPlan {
+    planned(cut, facts, &Policy::default()).unwrap()
+}
+
+fn only(family: Family) -> Policy {
+    Policy {
+        only: Some(family),
+        ..Policy::default()
+    }
+}
+
+#[test]
+fn the_total_needs_two_hooks_and_the_requeue_counter() {
+    let plan = auto(Cut::Total, &everything());
+    assert_eq!(
+        programs(&plan),
+        ["setup_out_btf", "complete_btf", "requeue_btf"]
+    );
+    assert_eq!(plan.start, StartSource::None);
+    assert_eq!(plan.span(), (Milestone::SetupOut, Milestone::Complete));
+}
+
+#[test]
+fn before_6_5_the_start_is_the_request_field() {
+    let mut facts = everything();
+    facts.tracepoints.remove("block_io_start");
+    let plan = auto(Cut::Cheap, &facts);
+    assert_eq!(plan.start, StartSource::Field);
+    assert!(plan.has(Milestone::Start));
+    let start = plan.point(Milestone::Start).unwrap();
+    assert_eq!(start.rejected.len(), 2);
+    assert!(
+        start
+            .rejected
+            .iter()
+            .all(|r| r.why.contains("block_io_start"))
+    );
+    // where the event exists the field is a lie, even if the event can't be had
+    let kprobes = planned(Cut::Cheap, &everything(), &only(Family::Kprobe)).unwrap();
+    assert_eq!(kprobes.start, StartSource::None);
+    assert_eq!(kprobes.span().0, Milestone::SetupOut);
+}
+
+#[test]
+fn without_the_pci_driver_there_is_no_doorbell_and_the_reason_is_told() {
+    let mut facts = everything();
+    facts.nvme_pci_types = TypeSource::None;
+    facts.functions.retain(|f| f == "nvme_setup_cmd");
+    facts.symbols = Some(["nvme_setup_cmd".to_owned()].into());
+    let plan = auto(Cut::Fine, &facts);
+    assert!(!plan.has(Milestone::Doorbell) && !plan.has(Milestone::Irq));
+    assert!(plan.has(Milestone::Cqe) && plan.has(Milestone::SetupIn));
+    let doorbell = plan.point(Milestone::Doorbell).unwrap();
+    assert!(doorbell.rejected[0].why.contains("nvme is not loaded"));
+}
+
+#[test]
+fn a_point_is_had_whole_or_not_at_all() {
+    let mut facts = everything();
+    facts.no_kprobes = Some("off".into());
+    facts.functions.remove("nvme_queue_rqs");
+    let doorbell = auto(Cut::Cheap, &facts);
+    let doorbell = doorbell.point(Milestone::Doorbell).unwrap();
+    assert_eq!(doorbell.hooks.len(), 2, "5.15 has no nvme_queue_rqs");
+    facts.functions.remove("nvme_commit_rqs");
+    let broken = auto(Cut::Cheap, &facts);
+    assert!(!broken.has(Milestone::Doorbell));
+    assert!(broken.has(Milestone::Cqe));
+}
+
+#[test]
+fn a_refused_program_takes_its_way_with_it_and_the_next_is_taken() {
+    let mut policy = Policy::default();
+    let refuse = |policy: &mut Policy, program: &str| {
+        let number = number_of(program).unwrap();
+        policy.refused.insert(number, "the kernel says no".into());
+    };
+    refuse(&mut policy, "cqe_btf");
+    refuse(&mut policy, "irq_out_fexit");
+    let plan = planned(Cut::Fine, &everything(), &policy).unwrap();
+    assert_eq!(plan.family_of(Milestone::Cqe), Some(Family::RawTp));
+    assert_eq!(plan.family_of(Milestone::Irq), Some(Family::Kprobe));
+    let cqe = plan.point(Milestone::Cqe).unwrap();
+    assert!(cqe.rejected[0].tried && cqe.rejected[0].why == "the kernel says no");
+    refuse(&mut policy, "cqe_raw");
+    refuse(&mut policy, "cqe_kprobe");
+    let plan = planned(Cut::Fine, &everything(), &policy).unwrap();
+    assert!(!plan.has(Milestone::Cqe) && plan.has(Milestone::Complete));
+}
+
+#[test]
+fn without_module_btf_raw_tracepoints_count_and_kprobes_keep_to_the_submitting_side() {
+    let plan = auto(Cut::Fine, &without_module_btf());
+    assert_eq!(plan.pairing, Pairing::Request);
+    for (point, family) in [
+        (Milestone::SetupIn, Family::Kprobe),
+        (Milestone::SetupOut, Family::RawTp),
+        (Milestone::Issue, Family::Fentry),
+        (Milestone::Doorbell, Family::Kprobe),
+        (Milestone::Cqe, Family::RawTp),
+        (Milestone::Complete, Family::RawTp),
+        (Milestone::End, Family::Fentry),
+    ] {
+        assert_eq!(plan.family_of(point), Some(family), "{point:?}");
+    }
+    let irq = plan.point(Milestone::Irq).unwrap();
+    assert_eq!(irq.family, None);
+    assert!(irq.rejected[1].why.contains("miss interrupts"), "{irq:?}");
+    assert!(!plan.may_lose_completions());
+    let forced = planned(Cut::Fine, &without_module_btf(), &only(Family::Kprobe)).unwrap();
+    assert!(forced.has(Milestone::Irq) && forced.may_lose_completions());
+}
+
+#[test]
+fn without_any_types_classic_tracepoints_are_left_with_one_stage() {
+    let mut facts = without_module_btf();
+    facts.nvme_core_types = TypeSource::None;
+    facts.nvme_pci_types = TypeSource::None;
+    let plan = auto(Cut::Fine, &facts);
+    assert_eq!(plan.pairing, Pairing::Tag);
+    assert_eq!(programs(&plan), ["setup_out_tp", "complete_tp"]);
+    assert_eq!(plan.span(), (Milestone::SetupOut, Milestone::Complete));
+    assert_eq!(plan.start, StartSource::None);
+    let setup = plan.point(Milestone::SetupOut).unwrap();
+    let ways: Vec<_> = setup.rejected.iter().map(|r| r.family).collect();
+    assert_eq!(ways, [Family::Fentry, Family::RawTp, Family::Kprobe]);
+}
+
+#[test]
+fn a_family_that_is_insisted_on_is_the_only_one() {
+    for family in [
+        Family::Fentry,
+        Family::RawTp,
+        Family::Kprobe,
+        Family::Tracepoint,
+    ] {
+        for cut in [Cut::Total, Cut::Cheap, Cut::Fine] {
+            let plan = planned(cut, &everything(), &only(family)).unwrap();
+            assert!(
+                plan.hooks()
+                    .iter()
+                    .all(|&h| CATALOG[h].kind.family() == family)
+            );
+        }
+    }
+    let error = planned(Cut::Cheap, &without_module_btf(), &only(Family::Fentry));
+    let error = error.unwrap_err();
+    assert_eq!(error.point, Milestone::SetupOut);
+    assert!(error.reasons().contains("5.11"), "{}", error.reasons());
+}
+
+#[test]
+fn lockdown_leaves_what_reads_without_a_helper() {
+    let mut facts = everything();
+    facts.lockdown = Lockdown::Confidentiality;
+    let plan = auto(Cut::Fine, &facts);
+    assert!(
+        plan.hooks()
+            .iter()
+            .all(|&h| CATALOG[h].kind.family() == Family::Fentry)
+    );
+    facts.rdonly_cast = false;
+    let error = planned(Cut::Total, &facts, &Policy::default()).unwrap_err();
+    assert!(error.reasons().contains("6.2"), "{}", error.reasons());
+    facts.lockdown = Lockdown::Integrity;
+    assert!(planned(Cut::Total, &facts, &Policy::default()).is_ok());
+}
+
+#[test]
+fn without_cap_sys_admin_raw_tracepoints_take_the_place_of_trampolines_in_modules() {
+    let mut facts = everything();
+    facts.may_use_module_btf = false;
+    let plan = auto(Cut::Cheap, &facts);
+    assert_eq!(plan.family_of(Milestone::SetupOut), Some(Family::RawTp));
+    assert_eq!(plan.family_of(Milestone::Start), Some(Family::Fentry));
+    assert_eq!(plan.family_of(Milestone::Doorbell), Some(Family::Kprobe));
+}
+
+#[test]
+fn clones_and_notrace_are_told_apart() {
+    let mut facts = everything();
+    facts.functions.remove("nvme_irq");
+    facts.symbols = Some(["nvme_irq.part.0".to_owned(), "nvme_queue_rq".to_owned()].into());
+    let plan = auto(Cut::Fine, &facts);
+    let irq = plan.point(Milestone::Irq).unwrap();
+    assert!(
+        irq.rejected[0].why.contains("only nvme_irq.part.0"),
+        "{irq:?}"
+    );
+    let mut facts = everything();
+    facts.traceable = Some(["nvme_queue_rq".to_owned()].into());
+    let plan = auto(Cut::Fine, &facts);
+    let irq = plan.point(Milestone::Irq).unwrap();
+    assert!(irq.rejected[0].why.contains("notrace"), "{irq:?}");
+}

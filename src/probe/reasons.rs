@@ -1,0 +1,196 @@
+//! Why a hook can't be had on a kernel, in the words that the user reads. Pure.
+
+use std::collections::BTreeSet;
+
+use super::catalog::AttachKind;
+use super::catalog::Family;
+use super::catalog::Home;
+use super::catalog::Hook;
+use super::facts::KernelFacts;
+use super::facts::Lockdown;
+use crate::path::milestone::Milestone;
+
+/// A reason.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Reason {
+    /// In words.
+    pub text: String,
+    /// The kernel has no such function or tracepoint at all.
+    pub absent: bool,
+}
+
+fn reason(text: impl Into<String>) -> Option<Reason> {
+    Some(Reason {
+        text: text.into(),
+        absent: false,
+    })
+}
+
+fn absent(text: impl Into<String>) -> Option<Reason> {
+    Some(Reason {
+        text: text.into(),
+        absent: true,
+    })
+}
+
+const NO_BTF: &str = "the kernel has no BTF (CONFIG_DEBUG_INFO_BTF)";
+const NO_HELPER: &str = "lockdown=confidentiality forbids BPF to read kernel memory by helper";
+
+fn module(home: Home) -> &'static str {
+    match home {
+        Home::NvmePci => "nvme",
+        _ => "nvme_core",
+    }
+}
+
+/// Why a trampoline can't be attached to code of this module, or its types not be used.
+fn no_kernel_types(hook: &Hook, facts: &KernelFacts) -> Option<Reason> {
+    let types = match hook.home {
+        Home::Block => return None,
+        Home::NvmeCore => &facts.nvme_core_types,
+        Home::NvmePci => &facts.nvme_pci_types,
+    };
+    let module = module(hook.home);
+    if !types.is_the_kernels() {
+        return reason(format!(
+            "{module} is not loaded, or has no BTF of its own (CONFIG_DEBUG_INFO_BTF_MODULES, 5.11)"
+        ));
+    }
+    if *types == super::facts::TypeSource::Module && !facts.may_use_module_btf {
+        return reason("the kernel lets only CAP_SYS_ADMIN look up the BTF of modules");
+    }
+    None
+}
+
+/// Why programs can't make sense of what they read.
+fn no_types(hook: &Hook, facts: &KernelFacts) -> Option<Reason> {
+    let point = hook.point;
+    let needs_core = matches!(point, Some(Milestone::SetupOut | Milestone::Cqe))
+        && (hook.home != Home::NvmeCore || point == Some(Milestone::SetupOut));
+    if needs_core && !facts.nvme_core_types.is_known() {
+        return reason(
+            "no BTF describes nvme_core's types, and no file of btf/ fits (--btf takes yours)",
+        );
+    }
+    if point == Some(Milestone::Doorbell) && !facts.nvme_pci_types.is_known() {
+        return reason("no BTF describes the PCI driver's types (--btf takes a file)");
+    }
+    let from_file = matches!(facts.nvme_core_types, super::facts::TypeSource::File(_));
+    (!facts.vmlinux_btf && !from_file)
+        .then(|| reason(NO_BTF))
+        .flatten()
+}
+
+/// What is left of a function that the compiler has split or swallowed.
+fn clone_of<'s>(target: &str, names: &'s BTreeSet<String>) -> Option<&'s String> {
+    names
+        .iter()
+        .find(|n| n.strip_prefix(target).is_some_and(|r| r.starts_with('.')))
+}
+
+fn inlined(target: &str, facts: &KernelFacts) -> Option<Reason> {
+    let names = [&facts.symbols, &facts.traceable];
+    let clone = names
+        .into_iter()
+        .flatten()
+        .find_map(|n| clone_of(target, n));
+    match clone {
+        Some(clone) => reason(format!("inlined: only {clone} exists")),
+        None => absent(format!("this kernel has no function {target}")),
+    }
+}
+
+fn trampoline(hook: &Hook, facts: &KernelFacts) -> Option<Reason> {
+    if !facts.vmlinux_btf {
+        return reason(NO_BTF);
+    }
+    if let Some(why) = no_kernel_types(hook, facts) {
+        return Some(why);
+    }
+    if facts.lockdown == Lockdown::Confidentiality
+        && !facts.rdonly_cast
+        && hook.point == Some(Milestone::SetupOut)
+    {
+        return reason(format!("{NO_HELPER}, which kernels before 6.2 need"));
+    }
+    if hook.kind == AttachKind::TpBtf {
+        return (!facts.tracepoints.contains(hook.target))
+            .then(|| absent(format!("this kernel has no tracepoint {}", hook.target)))
+            .flatten();
+    }
+    if let Some(why) = &facts.no_trampolines {
+        return reason(why.clone());
+    }
+    if !facts.functions.contains(hook.target) {
+        return inlined(hook.target, facts);
+    }
+    match &facts.traceable {
+        Some(names) if !names.contains(hook.target) => match clone_of(hook.target, names) {
+            Some(clone) => reason(format!("inlined: only {clone} exists")),
+            None => reason(format!("ftrace can't hook {} (notrace)", hook.target)),
+        },
+        _ => None,
+    }
+}
+
+fn raw_tracepoint(hook: &Hook, facts: &KernelFacts) -> Option<Reason> {
+    if facts.lockdown == Lockdown::Confidentiality {
+        return reason(NO_HELPER);
+    }
+    if let Some(why) = no_types(hook, facts) {
+        return Some(why);
+    }
+    let gone = || absent(format!("this kernel has no tracepoint {}", hook.target));
+    let described = hook.home == Home::Block || facts.nvme_core_types.is_the_kernels();
+    if described && !facts.tracepoints.contains(hook.target) {
+        return gone();
+    }
+    match &facts.events {
+        Some(events) if hook.home == Home::NvmeCore => (!events
+            .contains_key(&format!("nvme/{}", hook.target)))
+        .then(gone)
+        .flatten(),
+        // nobody can tell: it will be tried
+        _ => None,
+    }
+}
+
+fn kprobe(hook: &Hook, facts: &KernelFacts) -> Option<Reason> {
+    if facts.lockdown == Lockdown::Confidentiality {
+        return reason("lockdown=confidentiality forbids kprobes");
+    }
+    if let Some(why) = &facts.no_kprobes {
+        return reason(why.clone());
+    }
+    if let Some(why) = no_types(hook, facts) {
+        return Some(why);
+    }
+    match &facts.symbols {
+        Some(names) if !names.contains(hook.target) => inlined(hook.target, facts),
+        _ => None,
+    }
+}
+
+fn tracepoint(hook: &Hook, facts: &KernelFacts) -> Option<Reason> {
+    if facts.lockdown == Lockdown::Confidentiality {
+        return reason("lockdown=confidentiality closes tracefs");
+    }
+    match &facts.events {
+        None => reason("tracefs is not mounted or can't be read (/sys/kernel/tracing)"),
+        Some(events) if !events.contains_key(&format!("nvme/{}", hook.target)) => absent(format!(
+            "this kernel has no event nvme/{}, or nvme_core is not loaded",
+            hook.target
+        )),
+        Some(_) => None,
+    }
+}
+
+/// Why this hook can't be had; `None` if nothing speaks against it.
+pub fn why_not(hook: &Hook, facts: &KernelFacts) -> Option<Reason> {
+    match hook.kind.family() {
+        Family::Fentry => trampoline(hook, facts),
+        Family::RawTp => raw_tracepoint(hook, facts),
+        Family::Kprobe => kprobe(hook, facts),
+        Family::Tracepoint => tracepoint(hook, facts),
+    }
+}
