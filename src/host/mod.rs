@@ -1,9 +1,14 @@
 //! What the machine says about itself: read-only, below a root that tests replace by a fixture.
 
 pub mod btf;
+pub mod kallsyms;
+mod names;
 pub mod sysfs;
+pub mod tracefs;
 
 use std::fs;
+use std::io;
+use std::io::ErrorKind;
 use std::path::Path;
 use std::path::PathBuf;
 
@@ -29,6 +34,28 @@ impl Host {
     /// `uname -r`, or a question mark where proc is not mounted.
     pub fn release(&self) -> String {
         read_line(&self.path("proc/sys/kernel/osrelease")).unwrap_or_else(|| "?".into())
+    }
+
+    /// Whether a file system of this type is mounted anywhere; `None` where proc can't tell.
+    fn mounted(&self, kind: &str) -> Option<bool> {
+        let mounts = fs::read_to_string(self.path("proc/mounts")).ok()?;
+        Some(
+            mounts
+                .lines()
+                .any(|l| l.split_whitespace().nth(2) == Some(kind)),
+        )
+    }
+}
+
+/// Why a file can't be read, in a few words.
+fn why(error: &io::Error) -> String {
+    /// Not "this user may not", but "nobody may": lockdown, a security module.
+    const EPERM: i32 = 1;
+    match error.kind() {
+        _ if error.raw_os_error() == Some(EPERM) => "the kernel refuses it".into(),
+        ErrorKind::PermissionDenied => "no permission: run as root".into(),
+        ErrorKind::NotFound => "there is no such file".into(),
+        _ => error.to_string(),
     }
 }
 
@@ -69,4 +96,35 @@ pub fn missing_capabilities() -> Vec<&'static str> {
 /// Whether the kernel lets this process look up the BTF of modules (bpf_btf_get_fd_by_id).
 pub fn may_read_module_btf() -> bool {
     capabilities() & CAP_SYS_ADMIN != 0
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use tempfile::TempDir;
+
+    /// Puts a file into a fixture.
+    pub(super) fn put(root: &TempDir, path: &str, text: &str) {
+        let path = root.path().join(path);
+        fs::create_dir_all(path.parent().unwrap()).unwrap();
+        fs::write(path, text).unwrap();
+    }
+
+    #[test]
+    fn a_refusal_by_the_kernel_is_told_from_one_by_file_modes() {
+        let reason = |errno| why(&io::Error::from_raw_os_error(errno));
+        assert!(reason(13).contains("root"));
+        assert!(reason(1).contains("kernel refuses"));
+        assert!(reason(2).contains("no such file"));
+    }
+
+    #[test]
+    fn a_mount_is_known_by_its_type_and_unknown_without_proc() {
+        let root = TempDir::new().unwrap();
+        let host = Host::at(root.path());
+        assert_eq!(host.mounted("tracefs"), None);
+        put(&root, "proc/mounts", "tracefs /x debugfs rw 0 0\n");
+        assert_eq!(host.mounted("tracefs"), Some(false));
+        assert_eq!(host.mounted("debugfs"), Some(true));
+    }
 }

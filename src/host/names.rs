@@ -1,0 +1,72 @@
+//! Picking a few names out of the kernel's long lists, a line at a time: the lists have tens and
+//! hundreds of thousands of lines, and slow machines are looked at, too.
+
+use std::collections::HashSet;
+use std::fs::File;
+use std::io;
+use std::io::BufRead;
+use std::io::BufReader;
+use std::path::Path;
+
+/// Function names to look for. A clone that the compiler made (`nvme_prep_rq.part.0`,
+/// `.constprop.0`, `.isra.0`, `.llvm.123`) counts as the function that it is a clone of. `.cold` does
+/// not: it is a piece of the function that was moved away, and no entry of it.
+pub(super) struct Wanted<'a>(HashSet<&'a [u8]>);
+
+impl<'a> Wanted<'a> {
+    pub(super) fn new(names: &[&'a str]) -> Self {
+        Self(names.iter().map(|n| n.as_bytes()).collect())
+    }
+
+    /// The name as text, if it is wanted.
+    pub(super) fn pick(&self, name: &[u8]) -> Option<String> {
+        let stem = name.split(|&b| b == b'.').next().unwrap_or(name);
+        if !self.0.contains(stem) || name[stem.len()..].starts_with(b".cold") {
+            return None;
+        }
+        String::from_utf8(name.to_vec()).ok()
+    }
+}
+
+/// `[nvme_core]`, with blanks around it, is nvme_core.
+pub(super) fn module(text: &[u8]) -> Option<String> {
+    let name = text.trim_ascii().strip_prefix(b"[")?.strip_suffix(b"]")?;
+    String::from_utf8(name.to_vec()).ok()
+}
+
+/// Calls `each` with every line of a file, without its end.
+pub(super) fn each_line(path: &Path, mut each: impl FnMut(&[u8])) -> io::Result<()> {
+    let mut file = BufReader::with_capacity(1 << 16, File::open(path)?);
+    let mut line = Vec::new();
+    while file.read_until(b'\n', &mut line)? > 0 {
+        each(line.trim_ascii_end());
+        line.clear();
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn clones_count_as_the_function_and_cold_pieces_do_not() {
+        let wanted = Wanted::new(&["nvme_prep_rq", "nvme_irq"]);
+        for yes in [
+            "nvme_prep_rq",
+            "nvme_prep_rq.part.0",
+            "nvme_irq.constprop.0.isra.0",
+        ] {
+            assert_eq!(wanted.pick(yes.as_bytes()).as_deref(), Some(yes));
+        }
+        for no in [
+            "nvme_prep_rq_batch",
+            "nvme_irq.cold",
+            "__pfx_nvme_irq",
+            "",
+            ".",
+        ] {
+            assert_eq!(wanted.pick(no.as_bytes()), None, "{no}");
+        }
+    }
+}
