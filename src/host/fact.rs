@@ -70,6 +70,16 @@ impl<T: PartialEq> Fact<T> {
     }
 }
 
+impl Fact<String> {
+    /// The number that the text is.
+    pub fn parse<T: FromStr>(self) -> Fact<T> {
+        self.and_then(|text| {
+            text.parse()
+                .map_or_else(|_| Fact::unknown(format!("it says `{text}`")), Fact::Known)
+        })
+    }
+}
+
 impl<T> From<Result<T, String>> for Fact<T> {
     fn from(result: Result<T, String>) -> Self {
         match result {
@@ -109,10 +119,7 @@ impl Host {
 
     /// The number in a small file.
     pub(super) fn number<T: FromStr>(&self, path: &str) -> Fact<T> {
-        self.text(path).and_then(|text| {
-            text.parse()
-                .map_or_else(|_| Fact::unknown(format!("it says `{text}`")), Fact::Known)
-        })
+        self.text(path).parse()
     }
 
     /// Whether there is such a file.

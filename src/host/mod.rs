@@ -3,9 +3,12 @@
 pub mod btf;
 pub mod fact;
 pub mod hypervisor;
+mod identify;
 pub mod kallsyms;
 pub mod machine;
 mod names;
+pub mod nvme;
+pub mod nvme_class;
 pub mod sysfs;
 pub mod tracefs;
 
