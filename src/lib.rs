@@ -3,16 +3,17 @@
 //! What depends on what, one way only (and on all that lies behind an arrow's end):
 //! `main` → [`latency`] → {[`session`], [`view`]}; [`session`] → {[`options`], [`host`],
 //! [`snapshot`], [`ledger`]}; [`options`] → {[`cli`], [`abi`]}; [`host`] → [`probe`];
-//! [`view`] → [`report`] → {[`snapshot`], [`ledger`]} → [`abi`] → {[`nvme`], [`hist`],
-//! [`lat_buckets`], [`probe`]}; [`probe`] → [`path`]. [`exit`] and [`units`] are for all but the
-//! pure: [`nvme`], [`path`], [`hist`], [`lat_buckets`] and [`probe`] know, besides each other,
-//! nothing but the standard library and serde. Only [`session`] and the generated skeleton name
-//! `libbpf_rs`, only [`host`]'s BTF reader and [`session`] `libbpf_sys`. Nothing but
-//! [`latency`] writes to stdout, and views only to a writer that they are given. tests/tidy.rs
-//! holds this up.
+//! [`view`] → {[`doctor`], [`report`]}; [`doctor`] → [`host`]; [`report`] → {[`snapshot`],
+//! [`ledger`]} → [`abi`] → {[`nvme`], [`hist`], [`lat_buckets`], [`probe`]}; [`probe`] → [`path`].
+//! [`exit`] and [`units`] are for all but the pure: [`nvme`], [`path`], [`hist`], [`lat_buckets`]
+//! and [`probe`] know, besides each other, nothing but the standard library and serde. Only
+//! [`session`] and the generated skeleton name `libbpf_rs`, only [`host`]'s BTF reader and
+//! [`session`] `libbpf_sys`, only [`host`]'s Identify `libc`. Nothing but [`latency`] writes to
+//! stdout, and views only to a writer that they are given. tests/tidy.rs holds this up.
 
 pub mod abi;
 pub mod cli;
+pub mod doctor;
 pub mod exit;
 pub mod hist;
 pub mod host;

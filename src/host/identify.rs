@@ -118,7 +118,7 @@ mod tests {
         let root = TempDir::new().unwrap();
         let host = Host::at(root.path());
         let fact = host.shadow_doorbells("nvme0").to_string();
-        assert_eq!(fact, "unknown (/dev/nvme0: there is no such file)");
+        assert_eq!(fact, "unknown (/dev/nvme0: no such file)");
         put(&root, "dev/nvme0", "a file");
         let fact = host.shadow_doorbells("nvme0").to_string();
         assert!(fact.contains("ioctl"), "{fact}");

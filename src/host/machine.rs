@@ -76,6 +76,8 @@ pub struct Machine {
     pub sysctls: Sysctls,
     /// The directory where tracefs can be read.
     pub tracefs: Fact<String>,
+    /// tracefs is mounted, readable or not.
+    pub tracefs_mounted: Fact<bool>,
     /// debugfs is mounted.
     pub debugfs: Fact<bool>,
     /// kprobes are not switched off (`/sys/kernel/debug/kprobes/enabled`).
@@ -117,6 +119,10 @@ impl Host {
                 list_length(&l).map_or_else(|| Fact::unknown(format!("it says `{l}`")), Fact::Known)
             })
         };
+        let mounted = |kind| {
+            self.mounted(kind)
+                .map_or_else(|| Fact::unknown("no /proc/mounts"), Fact::Known)
+        };
         Machine {
             release: self.text("proc/sys/kernel/osrelease"),
             version: self.text("proc/sys/kernel/version"),
@@ -138,9 +144,8 @@ impl Host {
                 ftrace_enabled: self.number("proc/sys/kernel/ftrace_enabled"),
             },
             tracefs: Fact::from(self.tracefs()).map(|at| at.display().to_string()),
-            debugfs: self
-                .mounted("debugfs")
-                .map_or_else(|| Fact::unknown("no /proc/mounts"), Fact::Known),
+            tracefs_mounted: mounted("tracefs"),
+            debugfs: mounted("debugfs"),
             kprobes_enabled: self.kprobes_enabled(),
             kprobe_pmu: self.kprobe_pmu(),
             user_namespace: self.text("proc/self/uid_map").map(|map| {
@@ -237,7 +242,7 @@ mod tests {
         assert!(machine.release.known().is_none());
         assert_eq!(machine.arch, ARCH);
         let json = serde_json::to_value(&machine).unwrap();
-        assert_eq!(json["lockdown"]["unknown"], "there is no such file");
+        assert_eq!(json["lockdown"]["unknown"], "no such file");
     }
 
     #[test]

@@ -63,7 +63,7 @@ fn why(error: &io::Error) -> String {
     match error.kind() {
         _ if error.raw_os_error() == Some(EPERM) => "the kernel refuses it".into(),
         ErrorKind::PermissionDenied => "no permission: run as root".into(),
-        ErrorKind::NotFound => "there is no such file".into(),
+        ErrorKind::NotFound => "no such file".into(),
         _ => error.to_string(),
     }
 }

@@ -312,7 +312,7 @@ mod tests {
         assert!(nvme.interrupt_vectors.is(&3) && nvme.numa_node.is(&-1));
         let doorbells = nvme.shadow_doorbells.to_string();
         assert!(
-            doorbells.contains("/dev/nvme0: there is no such file"),
+            doorbells.contains("/dev/nvme0: no such file"),
             "{doorbells}"
         );
         let json = serde_json::to_string(&found).unwrap();
@@ -351,7 +351,7 @@ mod tests {
         assert!(parameters.poll_queues.is(&2));
         assert_eq!(
             parameters.write_queues.to_string(),
-            "unknown (there is no such file)"
+            "unknown (no such file)"
         );
         assert_eq!(
             parameters.io_timeout_s.to_string(),
