@@ -28,6 +28,9 @@ pub struct Args {
 pub enum Command {
     /// Latency histograms and percentiles per controller, namespace and opcode
     Latency(LatencyArgs),
+    /// What this machine, its controllers and its kernel offer, how each point would be had, and
+    /// what you could change to get more. Works without root, too
+    Doctor(DoctorArgs),
 }
 
 /// How finely to cut.
@@ -156,6 +159,31 @@ pub struct LatencyArgs {
     pub verbose: u8,
 }
 
+/// `doctor`.
+#[derive(Clone, Debug, clap::Args)]
+pub struct DoctorArgs {
+    /// One JSON object instead of text (schema in the README)
+    #[arg(long, short = 'j')]
+    pub json: bool,
+
+    /// Ask each live PCI controller with one Identify command whether it offers shadow doorbells.
+    /// A controller that hangs may keep that waiting for the admin timeout (60 s)
+    #[arg(long)]
+    pub identify: bool,
+
+    /// Plan for this way to attach
+    #[arg(long, value_name = "WAY", default_value = "auto")]
+    pub attach: AttachArg,
+
+    /// BTF of the driver's modules, as for latency
+    #[arg(long, value_name = "FILE")]
+    pub btf: Option<PathBuf>,
+
+    /// Colour the text
+    #[arg(long, value_name = "WHEN", default_value = "auto")]
+    pub color: ColorArg,
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -169,7 +197,9 @@ mod tests {
     #[test]
     fn stages_takes_its_value_by_equals_only_so_that_the_interval_can_follow() {
         let args = Args::try_parse_from(["nvme-deep", "latency", "--stages", "1", "3"]).unwrap();
-        let Command::Latency(latency) = args.command;
+        let Command::Latency(latency) = args.command else {
+            panic!("not latency");
+        };
         assert_eq!(latency.stages, Some(StagesArg::Cheap));
         assert_eq!(latency.interval, Some(Duration::from_secs(1)));
         assert_eq!(latency.count, Some(3));

@@ -397,7 +397,9 @@ mod tests {
         let words = ["nvme-deep", "latency"]
             .into_iter()
             .chain(words.split_whitespace());
-        let Command::Latency(args) = Args::try_parse_from(words)?.command;
+        let Command::Latency(args) = Args::try_parse_from(words)?.command else {
+            panic!("not latency");
+        };
         let machine = [Controller {
             instance: 1,
             model: "m".into(),
@@ -427,7 +429,9 @@ mod tests {
     #[test]
     fn no_nvme_at_all_is_an_error_of_its_own_kind() {
         let args = Args::try_parse_from(["nvme-deep", "latency"]).unwrap();
-        let Command::Latency(args) = args.command;
+        let Command::Latency(args) = args.command else {
+            panic!("not latency");
+        };
         let error = check_devices(&args.try_into().unwrap(), &[]).unwrap_err();
         assert_eq!(kind_of(&error), Kind::NoDevice);
     }

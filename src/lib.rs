@@ -1,19 +1,22 @@
 //! nvme-deep: looks inside the Linux NVMe driver path and says where each command's time went.
 //!
 //! What depends on what, one way only (and on all that lies behind an arrow's end):
-//! `main` → [`latency`] → {[`attach`], [`view`]}; [`attach`] → [`session`]; [`session`] → {[`options`], [`host`],
+//! `main` → {[`latency`], [`diagnose`]}; [`latency`] → {[`attach`], [`view`]};
+//! [`diagnose`] → {[`session`], [`view`]}; [`attach`] → [`session`] → {[`options`], [`host`],
 //! [`snapshot`], [`ledger`]}; [`options`] → {[`cli`], [`abi`]}; [`host`] → [`probe`];
-//! [`view`] → [`report`] → {[`snapshot`], [`ledger`]} → [`abi`] → {[`nvme`], [`hist`],
-//! [`lat_buckets`], [`probe`]}; [`probe`] → [`path`]. [`exit`] and [`units`] are for all but the
-//! pure: [`nvme`], [`path`], [`hist`], [`lat_buckets`] and [`probe`] know, besides each other,
-//! nothing but the standard library and serde. Only [`session`] and the generated skeleton name
-//! `libbpf_rs`, only [`host`]'s BTF reader and [`session`] `libbpf_sys`. Nothing but
-//! [`latency`] writes to stdout, and views only to a writer that they are given. tests/tidy.rs
-//! holds this up.
+//! [`view`] → {[`doctor`], [`report`]}; [`doctor`] → [`host`]; [`report`] → {[`snapshot`],
+//! [`ledger`]} → [`abi`] → {[`nvme`], [`hist`], [`lat_buckets`], [`probe`]}; [`probe`] → [`path`].
+//! [`exit`] and [`units`] are for all but the pure: [`nvme`], [`path`], [`hist`], [`lat_buckets`]
+//! and [`probe`] know, besides each other, nothing but the standard library and serde. Only
+//! [`session`] and the generated skeleton name `libbpf_rs`, only [`host`]'s BTF reader and
+//! [`session`] `libbpf_sys`, only [`host`]'s Identify `libc`. Nothing but [`latency`] and
+//! [`diagnose`] writes to stdout, and views only to a writer that they are given. tests/tidy.rs holds this up.
 
 pub mod abi;
 pub mod attach;
 pub mod cli;
+pub mod diagnose;
+pub mod doctor;
 pub mod exit;
 pub mod hist;
 pub mod host;

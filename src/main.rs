@@ -8,6 +8,7 @@ use std::process::ExitCode;
 use clap::Parser;
 use nvme_deep::cli::Args;
 use nvme_deep::cli::Command;
+use nvme_deep::diagnose;
 use nvme_deep::exit;
 use nvme_deep::latency;
 use nvme_deep::options::LatencyOptions;
@@ -28,6 +29,7 @@ fn main() -> ExitCode {
     };
     let result = match args.command {
         Command::Latency(args) => LatencyOptions::try_from(args).and_then(|o| latency::run(&o)),
+        Command::Doctor(args) => diagnose::run(&args),
     };
     match result {
         Ok(()) => exit::Kind::Ok.into(),

@@ -130,7 +130,8 @@ pub const fn family(attach: AttachArg) -> Option<Family> {
     }
 }
 
-fn color(when: ColorArg, json: bool) -> bool {
+/// Whether to colour text on stdout.
+pub fn color(when: ColorArg, json: bool) -> bool {
     match when {
         _ if json => false,
         ColorArg::Always => true,
@@ -226,8 +227,10 @@ mod tests {
         let words = ["nvme-deep", "latency"]
             .into_iter()
             .chain(words.split_whitespace());
-        let Command::Latency(args) = Args::try_parse_from(words).unwrap().command;
-        args.try_into()
+        match Args::try_parse_from(words).unwrap().command {
+            Command::Latency(args) => args.try_into(),
+            other => panic!("{other:?}"),
+        }
     }
 
     #[test]

@@ -68,7 +68,7 @@ impl Host {
             nvme_core_types: types.core.clone(),
             nvme_pci_types: types.pci.clone(),
             may_use_module_btf,
-            lockdown: self.lockdown().unwrap_or_default(),
+            lockdown: self.lockdown_level(),
             no_kprobes: self.no_kprobes(),
             no_trampolines: self.no_trampolines(),
             ..KernelFacts::default()
@@ -99,15 +99,13 @@ impl Host {
         Ok((facts, types))
     }
 
-    /// `none [integrity] confidentiality`; nothing where securityfs is not mounted.
-    pub fn lockdown(&self) -> Option<Lockdown> {
-        let text = read_line(&self.path("sys/kernel/security/lockdown"))?;
-        let chosen = text.split_once('[')?.1.split_once(']')?.0;
-        Some(match chosen {
-            "confidentiality" => Lockdown::Confidentiality,
-            "integrity" => Lockdown::Integrity,
+    /// How far the kernel is locked down; not at all where securityfs can't tell.
+    fn lockdown_level(&self) -> Lockdown {
+        match self.lockdown().known().map(String::as_str) {
+            Some("confidentiality") => Lockdown::Confidentiality,
+            Some("integrity") => Lockdown::Integrity,
             _ => Lockdown::None,
-        })
+        }
     }
 
     fn no_kprobes(&self) -> Option<String> {
@@ -185,15 +183,10 @@ fn describe(kernel: &KernelBtf, types: &Types, facts: &mut KernelFacts) {
 
 #[cfg(test)]
 mod tests {
+    use super::super::tests::put;
     use super::*;
     use std::fs;
     use tempfile::TempDir;
-
-    fn put(root: &TempDir, path: &str, text: &str) {
-        let path = root.path().join(path);
-        fs::create_dir_all(path.parent().unwrap()).unwrap();
-        fs::write(path, text).unwrap();
-    }
 
     #[test]
     fn versions_compare_by_number() {
@@ -207,12 +200,12 @@ mod tests {
     fn lockdown_is_the_word_in_brackets() {
         let root = TempDir::new().unwrap();
         let host = Host::at(root.path());
-        assert_eq!(host.lockdown(), None);
+        assert_eq!(host.lockdown_level(), Lockdown::None);
         let file = "sys/kernel/security/lockdown";
         put(&root, file, "none integrity [confidentiality]\n");
-        assert_eq!(host.lockdown(), Some(Lockdown::Confidentiality));
-        put(&root, file, "[none] integrity confidentiality\n");
-        assert_eq!(host.lockdown(), Some(Lockdown::None));
+        assert_eq!(host.lockdown_level(), Lockdown::Confidentiality);
+        put(&root, file, "none [integrity] confidentiality\n");
+        assert_eq!(host.lockdown_level(), Lockdown::Integrity);
     }
 
     #[test]

@@ -1,9 +1,15 @@
 //! What the machine says about itself: read-only, below a root that tests replace by a fixture.
 
 pub mod btf;
+pub mod fact;
+pub mod hypervisor;
+mod identify;
 pub mod kallsyms;
 pub mod kernel;
+pub mod machine;
 mod names;
+pub mod nvme;
+pub mod nvme_class;
 pub mod sysfs;
 pub mod tracefs;
 pub mod types;
@@ -15,6 +21,9 @@ use std::path::Path;
 use std::path::PathBuf;
 
 use procfs::process::Process;
+
+use machine::Capability;
+use machine::Privileges;
 
 /// A machine, seen from a root directory.
 #[derive(Clone, Debug)]
@@ -56,7 +65,7 @@ fn why(error: &io::Error) -> String {
     match error.kind() {
         _ if error.raw_os_error() == Some(EPERM) => "the kernel refuses it".into(),
         ErrorKind::PermissionDenied => "no permission: run as root".into(),
-        ErrorKind::NotFound => "there is no such file".into(),
+        ErrorKind::NotFound => "no such file".into(),
         _ => error.to_string(),
     }
 }
@@ -95,6 +104,33 @@ pub fn missing_capabilities() -> Vec<&'static str> {
         .collect()
 }
 
+/// Capabilities that matter here: by number in capabilities(7), and by name.
+const CAPABILITIES: [(u32, &str); 6] = [
+    (21, "CAP_SYS_ADMIN"),
+    (39, "CAP_BPF"),
+    (38, "CAP_PERFMON"),
+    (34, "CAP_SYSLOG"),
+    (24, "CAP_SYS_RESOURCE"),
+    (2, "CAP_DAC_READ_SEARCH"),
+];
+
+/// What this process may do; `None` where proc can't tell.
+fn privileges() -> Option<Privileges> {
+    let status = Process::myself().and_then(|me| me.status()).ok()?;
+    Some(privileges_of(status.euid, status.capeff))
+}
+
+fn privileges_of(uid: u32, effective: u64) -> Privileges {
+    let capabilities = CAPABILITIES
+        .iter()
+        .map(|&(bit, name)| Capability {
+            name,
+            held: effective & (1 << bit) != 0,
+        })
+        .collect();
+    Privileges { uid, capabilities }
+}
+
 /// Whether the kernel lets this process look up the BTF of modules (bpf_btf_get_fd_by_id).
 pub fn may_read_module_btf() -> bool {
     capabilities() & CAP_SYS_ADMIN != 0
@@ -118,6 +154,14 @@ mod tests {
         assert!(reason(13).contains("root"));
         assert!(reason(1).contains("kernel refuses"));
         assert!(reason(2).contains("no such file"));
+    }
+
+    #[test]
+    fn capabilities_are_told_by_name() {
+        let some = privileges_of(1000, CAP_BPF | CAP_PERFMON);
+        assert!(some.has("CAP_BPF") && some.has("CAP_PERFMON") && !some.has("CAP_SYSLOG"));
+        assert_eq!(some.missing().len(), 4);
+        assert!(privileges_of(0, u64::MAX).missing().is_empty());
     }
 
     #[test]

@@ -42,12 +42,12 @@ impl Controller {
 }
 
 /// `nvme12` → 12, and nothing else.
-fn instance_of(name: &str) -> Option<u32> {
+pub(super) fn instance_of(name: &str) -> Option<u32> {
     name.strip_prefix("nvme")?.parse().ok()
 }
 
 /// `nvme0n1` and the hidden path `nvme0c1n1` are namespaces of a controller, `ng0n1` is not.
-fn is_namespace(name: &str) -> bool {
+pub(super) fn is_namespace(name: &str) -> bool {
     let Some(rest) = name.strip_prefix("nvme") else {
         return false;
     };
@@ -59,7 +59,7 @@ fn is_namespace(name: &str) -> bool {
     parts.all(digits) && digits(ns)
 }
 
-fn names_in(dir: &Path) -> Vec<String> {
+pub(super) fn names_in(dir: &Path) -> Vec<String> {
     let Ok(entries) = fs::read_dir(dir) else {
         return Vec::new();
     };

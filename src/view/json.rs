@@ -202,7 +202,8 @@ fn row(row: &RowReport, buckets: bool) -> RowLine<'_> {
     }
 }
 
-fn line(object: &impl Serialize, out: &mut dyn Write) -> io::Result<()> {
+/// Any object, as one line.
+pub(super) fn line(object: &impl Serialize, out: &mut dyn Write) -> io::Result<()> {
     to_writer(&mut *out, object)?;
     out.write_all(b"\n")
 }

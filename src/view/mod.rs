@@ -1,5 +1,7 @@
 //! Reports as text and as JSON: functions of data and a writer, nothing else.
 
+pub mod doctor;
 pub mod json;
+mod page;
 pub mod text;
 pub mod theme;

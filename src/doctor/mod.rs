@@ -1,0 +1,106 @@
+//! What `doctor` finds: the machine, its controllers, how each point would be had, and what the user
+//! could change. Data and rules; nothing here attaches or changes anything.
+//!
+//! It has to work where nothing else does: whatever can't be read is a [`Fact`] without a value,
+//! and rules that would need it stay silent.
+//!
+//! [`Fact`]: crate::host::fact::Fact
+
+mod advice;
+#[cfg(test)]
+pub(crate) mod fixture;
+mod ways;
+
+use serde::Serialize;
+
+use crate::host::Host;
+use crate::host::machine::Machine;
+use crate::host::nvme::NvmeDetail;
+use crate::host::nvme::NvmeParameters;
+use crate::path::stage::Cut;
+use crate::probe::facts::KernelFacts;
+use crate::probe::plan::Policy;
+use crate::probe::plan::plan;
+
+/// Where the types of a part of the kernel are described.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct BtfLine {
+    /// The part: `vmlinux`, `nvme_core`, `nvme`.
+    pub what: String,
+    /// Where its BTF is, or why there is none.
+    pub source: String,
+}
+
+/// A way to a point that is not taken.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct RejectedWay {
+    /// As in `fexit nvme_queue_rq`.
+    pub way: String,
+    /// Why, in a few words.
+    pub why: String,
+}
+
+/// A point of a command's life, and how it is had.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct PointLine {
+    /// Its name.
+    pub point: String,
+    /// The way that is taken; `None` where there is none.
+    pub got: Option<String>,
+    /// The ways that would have been better.
+    pub rejected: Vec<RejectedWay>,
+}
+
+/// Everything that `doctor` says.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct DoctorReport {
+    /// The machine.
+    pub machine: Machine,
+    /// The driver's parameters.
+    pub parameters: NvmeParameters,
+    /// The controllers, by number.
+    pub controllers: Vec<NvmeDetail>,
+    /// Where types are described.
+    pub btf: Vec<BtfLine>,
+    /// How each point is had, in the order of a command's life.
+    pub points: Vec<PointLine>,
+    /// What the plan was made from; none where nobody has looked.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub facts: Option<KernelFacts>,
+    /// What the user could change to see more, the most important first.
+    pub advice: Vec<String>,
+    /// What to keep in mind when reading numbers of this machine.
+    pub remarks: Vec<String>,
+}
+
+impl DoctorReport {
+    /// Looks at the machine, and says what follows from it alone: `btf` and `points` are left
+    /// empty (see [`Self::plan`]). With `identify` each live controller on PCI is sent one Identify command.
+    pub fn of(host: &Host, identify: bool) -> Self {
+        let machine = host.machine();
+        let controllers = host.nvme_details(&machine.hypervisor, identify);
+        Self::new(machine, host.nvme_parameters(), controllers)
+    }
+
+    fn new(machine: Machine, parameters: NvmeParameters, controllers: Vec<NvmeDetail>) -> Self {
+        Self {
+            advice: advice::changes(&machine, &controllers),
+            remarks: advice::remarks(&machine, &parameters, &controllers),
+            machine,
+            parameters,
+            controllers,
+            btf: Vec::new(),
+            points: Vec::new(),
+            facts: None,
+        }
+    }
+
+    /// Adds what the kernel offers, and how each point of the finest cut would be had.
+    pub fn plan(&mut self, facts: KernelFacts, policy: &Policy) {
+        let plan = plan(Cut::Fine, &facts, policy);
+        self.btf = ways::btf(&facts);
+        self.points = ways::points(&plan);
+        self.advice.extend(ways::advice(&plan, &facts));
+        self.facts = Some(facts);
+    }
+}

@@ -1,0 +1,234 @@
+//! What is behind a controller, in the terms of someone who asks why it is slow: a program that
+//! emulates it, a cloud's card, a target over the network, or a disk.
+
+use serde::Serialize;
+
+/// What is behind a controller.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Class {
+    /// A virtual machine monitor emulates it: each doorbell may be an exit to it.
+    Emulated,
+    /// A cloud's own device, whose storage may be far away.
+    Cloud,
+    /// A software target: SPDK, or Linux's own.
+    Target,
+    /// None of these, inside a virtual machine: most likely passed through by the host.
+    Passthrough,
+    /// None of these, on the metal.
+    Physical,
+    /// Over a network, from a target that we do not know.
+    Fabrics,
+    /// Can't be told.
+    Unknown,
+}
+
+impl Class {
+    /// The word for people.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Emulated => "emulated",
+            Self::Cloud => "cloud",
+            Self::Target => "software target",
+            Self::Passthrough => "passthrough",
+            Self::Physical => "physical",
+            Self::Fabrics => "fabrics",
+            Self::Unknown => "unknown",
+        }
+    }
+}
+
+/// What the class is drawn from.
+pub(super) struct Traits<'a> {
+    /// `1b36:0010`; `None` off PCI.
+    pub(super) pci_id: Option<&'a str>,
+    /// Empty where unknown.
+    pub(super) model: &'a str,
+    /// `pcie`, `tcp`, and so on.
+    pub(super) transport: Option<&'a str>,
+    /// Whether there is a hypervisor, if that is known.
+    pub(super) hypervisor: Option<bool>,
+}
+
+/// Controllers by the beginnings of their PCI id, the most special first.
+const BY_PCI_ID: [(&str, Class, &str); 11] = [
+    ("1b36:0010", Class::Emulated, "QEMU's nvme"),
+    ("80ee:4e56", Class::Emulated, "VirtualBox's"),
+    ("15ad:07f0", Class::Emulated, "VMware's"),
+    ("fb5d:0a0a", Class::Emulated, "bhyve's"),
+    ("4e58:0001", Class::Target, "an SPDK target by vfio-user"),
+    ("1d0f:cd", Class::Cloud, "Amazon's, local to the host"),
+    ("1d0f:", Class::Cloud, "Amazon's Nitro card"),
+    ("1ae0:", Class::Cloud, "Google's"),
+    ("1414:00a9", Class::Cloud, "Microsoft's, local to the host"),
+    ("1414:", Class::Cloud, "Microsoft's"),
+    ("1ded:", Class::Cloud, "Alibaba Cloud's"),
+];
+
+/// Controllers by the beginnings of their model; before the PCI id, which may be borrowed.
+const BY_MODEL: [(&str, Class, &str); 15] = [
+    ("QEMU NVMe Ctrl", Class::Emulated, "QEMU's nvme"),
+    ("FEMU", Class::Emulated, "FEMU's"),
+    ("ORCL-VBOX-NVME", Class::Emulated, "VirtualBox's"),
+    ("VMware Virtual NVMe", Class::Emulated, "VMware's"),
+    ("bhyve-NVMe", Class::Emulated, "bhyve's"),
+    ("Parallels", Class::Emulated, "Parallels'"),
+    ("SPDK bdev Controller", Class::Target, "an SPDK target"),
+    ("Linux", Class::Target, "Linux's own target (nvmet)"),
+    (
+        "Amazon Elastic Block Store",
+        Class::Cloud,
+        "EBS, over the network",
+    ),
+    (
+        "Amazon EC2 NVMe Instance Storage",
+        Class::Cloud,
+        "EC2 instance storage, local to the host",
+    ),
+    (
+        "nvme_card-pd",
+        Class::Cloud,
+        "a Google disk, over the network",
+    ),
+    (
+        "nvme_card",
+        Class::Cloud,
+        "a Google local SSD, local to the host",
+    ),
+    (
+        "Microsoft NVMe Direct Disk",
+        Class::Cloud,
+        "an Azure local disk, local to the host",
+    ),
+    (
+        "MSFT NVMe Accelerator",
+        Class::Cloud,
+        "an Azure disk, over the network",
+    ),
+    (
+        "Alibaba Cloud Elastic Block Storage",
+        Class::Cloud,
+        "an Alibaba Cloud disk, over the network",
+    ),
+];
+
+impl Traits<'_> {
+    /// The class, and the reason in words.
+    pub(super) fn classify(&self) -> (Class, String) {
+        let Self {
+            pci_id,
+            model,
+            transport,
+            hypervisor,
+        } = *self;
+        if transport == Some("loop") {
+            return (
+                Class::Target,
+                "the target is in this very kernel (loop)".into(),
+            );
+        }
+        for (begin, class, what) in BY_MODEL {
+            // a model that only begins like "Linux" is another's
+            if model.starts_with(begin) && (begin != "Linux" || model == begin) {
+                return (class, format!("{what}: model `{model}`"));
+            }
+        }
+        for (begin, class, what) in BY_PCI_ID {
+            if let Some(id) = pci_id.filter(|id| id.starts_with(begin)) {
+                return (class, format!("{what}: PCI id {id}"));
+            }
+        }
+        match (pci_id, transport, hypervisor) {
+            (None, Some(transport @ ("tcp" | "rdma" | "fc")), _) => {
+                (Class::Fabrics, format!("a target over {transport}"))
+            }
+            (None, None, _) => (Class::Unknown, "neither PCI id nor transport".into()),
+            (_, _, Some(true)) => (
+                Class::Passthrough,
+                "a disk's own name inside a virtual machine".into(),
+            ),
+            (_, _, Some(false)) => (
+                Class::Physical,
+                "a disk's own name, and no hypervisor".into(),
+            ),
+            (_, _, None) => (
+                Class::Unknown,
+                "a disk's own name, but whether there is a hypervisor is unknown".into(),
+            ),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn class(pci_id: &str, model: &str, hypervisor: Option<bool>) -> Class {
+        let (class, reason) = Traits {
+            pci_id: Some(pci_id),
+            model,
+            transport: Some("pcie"),
+            hypervisor,
+        }
+        .classify();
+        assert!(!reason.is_empty());
+        class
+    }
+
+    #[test]
+    fn controllers_on_pci_are_known_by_model_or_id() {
+        let vm = Some(true);
+        for (id, model, want) in [
+            ("1b36:0010", "QEMU NVMe Ctrl", Class::Emulated),
+            ("8086:5845", "QEMU NVMe Ctrl", Class::Emulated),
+            ("1b36:0010", "My Own Name", Class::Emulated),
+            ("80ee:4e56", "ORCL-VBOX-NVME-VER12", Class::Emulated),
+            ("15ad:07f0", "VMware Virtual NVMe Disk", Class::Emulated),
+            ("4e58:0001", "SPDK bdev Controller", Class::Target),
+            ("4e58:0001", "other", Class::Target),
+            ("1d0f:8061", "Amazon Elastic Block Store", Class::Cloud),
+            (
+                "1d0f:cd01",
+                "Amazon EC2 NVMe Instance Storage",
+                Class::Cloud,
+            ),
+            ("1ae0:001f", "nvme_card-pd", Class::Cloud),
+            ("1414:00a9", "Microsoft NVMe Direct Disk v2", Class::Cloud),
+            ("1414:b111", "MSFT NVMe Accelerator v1.0", Class::Cloud),
+            (
+                "144d:a80a",
+                "SAMSUNG MZVL21T0HCLR-00B00",
+                Class::Passthrough,
+            ),
+            ("144d:a80a", "Linuxoid SSD", Class::Passthrough),
+        ] {
+            assert_eq!(class(id, model, vm), want, "{id} {model}");
+        }
+    }
+
+    #[test]
+    fn a_disk_is_physical_passed_through_or_unknown_by_the_hypervisor() {
+        let samsung = |hypervisor| class("144d:a80a", "SAMSUNG", hypervisor);
+        assert_eq!(samsung(Some(false)), Class::Physical);
+        assert_eq!(samsung(Some(true)), Class::Passthrough);
+        assert_eq!(samsung(None), Class::Unknown);
+    }
+
+    #[test]
+    fn controllers_over_a_network_are_targets_or_fabrics() {
+        let over = |transport, model| {
+            let traits = Traits {
+                pci_id: None,
+                model,
+                transport,
+                hypervisor: Some(true),
+            };
+            traits.classify().0
+        };
+        assert_eq!(over(Some("tcp"), "Linux"), Class::Target);
+        assert_eq!(over(Some("rdma"), "SPDK bdev Controller"), Class::Target);
+        assert_eq!(over(Some("tcp"), "Dorado"), Class::Fabrics);
+        assert_eq!(over(Some("loop"), "anything"), Class::Target);
+        assert_eq!(over(None, ""), Class::Unknown);
+    }
+}
