@@ -28,15 +28,17 @@ die() {
 
 (($# == 1)) || die "usage: fetch.sh NAME (a name of $here/kernels)"
 name=$1
-read -r suite package < <(awk -v n="$name" '$1 == n { print $2, $3 }' "$here/kernels") ||
+read -r suites package < <(awk -v n="$name" '$1 == n { print $2, $3 }' "$here/kernels") ||
     die "no kernel '$name' in $here/kernels"
 
-# The address this machine gets its own Debian packages from. Without release
-# information the question is answered even where apt's lists were cleaned away.
+# The address this machine gets its own Debian packages from, for a suite: security
+# updates live in an archive of their own. Without release information the question
+# is answered even where apt's lists were cleaned away.
 mirror() {
     local codename
     # shellcheck disable=SC1091
     codename=$(. /etc/os-release && echo "${VERSION_CODENAME:-}")
+    [[ $1 != *-security ]] || codename+=-security
     # shellcheck disable=SC2016 # apt expands these
     apt-get indextargets -o APT::Get::IndexTargets::ReleaseInfo=false \
         --format '$(SITE) $(RELEASE) $(COMPONENT)' |
@@ -55,21 +57,31 @@ retry() {
 
 # Downloads the kernel behind the metapackage and leaves its files in $1/tree.
 download() {
-    local work=$1 site wanted seen=' '
-    site=$(mirror)
-    [[ -n $site ]] || die "apt knows no Debian mirror on this machine (apt-get indextargets shows none)"
+    local work=$1 site suite found='' wanted seen=' '
     mkdir -p "$work"/{lists,cache/archives,deb,tree}/ "$work"/lists/partial "$work"/cache/archives/partial
-    echo "deb [arch=amd64 check-valid-until=no] $site $suite main" >"$work/sources.list"
     : >"$work/status"
+    # The newest wins; by itself apt would put any suite before a backports one.
+    printf 'Package: *\nPin: release *\nPin-Priority: 500\n' >"$work/preferences"
     local apt=(
         -o Dir::Etc::SourceList="$work/sources.list" -o Dir::Etc::SourceParts=/dev/null
+        -o Dir::Etc::Preferences="$work/preferences" -o Dir::Etc::PreferencesParts=/dev/null
         -o Dir::State::Lists="$work/lists" -o Dir::State::Status="$work/status"
         -o Dir::Cache="$work/cache"
         -o APT::Architecture=amd64 -o Acquire::Languages=none
         # root's own directory is closed to apt's download user
         -o APT::Sandbox::User=root
     )
-    retry apt-get "${apt[@]}" update -qq
+    # Suites come and go: of several, one may be missing.
+    for suite in ${suites//,/ }; do
+        site=$(mirror "$suite")
+        [[ -n $site ]] || continue
+        echo "deb [arch=amd64 check-valid-until=no] $site $suite main" >"$work/sources.list"
+        retry apt-get "${apt[@]}" -o APT::Get::List-Cleanup=false update -qq || continue
+        cat "$work/sources.list" >>"$work/found.list"
+        found=yes
+    done
+    [[ -n $found ]] || die "no $suites here: apt knows no mirror on this machine (apt-get indextargets), or that has it not"
+    mv "$work/found.list" "$work/sources.list"
 
     # The metapackage names the image; an image may in turn be split into further
     # packages named after the same kernel.
@@ -85,7 +97,7 @@ download() {
                 sed -nE 's/^ +\|?(Pre)?Depends: (linux-(image|modules|binary|base)-[0-9].*)/\2/p'
         )
     done
-    ((${#debs[@]})) || die "$package of $suite does not depend on any linux-image"
+    ((${#debs[@]})) || die "$package of $suites does not depend on any linux-image"
     echo "fetch: $name is ${debs[*]}"
     (cd "$work/deb" && retry apt-get "${apt[@]}" download -qq "${debs[@]}")
     local deb
