@@ -17,7 +17,10 @@ root=$(cd "$here/../.." && pwd)
 LAB=${NVME_DEEP_LAB:-$root/target/lab}
 
 # Loaded by the guest's init, in this order (with what they depend on).
-boot_modules=(virtio_pci 9pnet_virtio 9p virtio_blk mq-deadline kyber-iosched bfq nvme_core nvme)
+boot_modules=(virtio_pci virtio_blk mq-deadline kyber-iosched bfq nvme_core nvme)
+# How the guest sees the host's files: boot.sh uses 9p where the kernel has it.
+share_modules_9p=(9pnet_virtio 9p)
+share_modules_virtiofs=(virtiofs)
 # Left to the guest's script, in its /tmp/mods. A kernel may lack some of them.
 spare_modules=(null_blk nvmet nvme-loop nvme-tcp nvmet-tcp)
 
@@ -122,10 +125,13 @@ pick() {
     cp "$image" "$out/vmlinuz"
     cp "$tree/boot/config-$release" "$out/config" 2>/dev/null || cp "$modules/config" "$out/config"
     depmod -b "$base" "$release"
+    local share_modules=("${share_modules_9p[@]}")
+    grep -q '^CONFIG_NET_9P_VIRTIO=[ym]' "$out/config" || share_modules=("${share_modules_virtiofs[@]}")
     # One list of modules to load at boot, one of everything, both in load order.
     # What the kernel has built in, or has not at all, is in neither.
-    list_modules "$base" "$release" "${boot_modules[@]}" >"$work/boot"
-    list_modules "$base" "$release" "${boot_modules[@]}" "${spare_modules[@]}" >"$work/all"
+    local boot=("${share_modules[@]}" "${boot_modules[@]}")
+    list_modules "$base" "$release" "${boot[@]}" >"$work/boot"
+    list_modules "$base" "$release" "${boot[@]}" "${spare_modules[@]}" >"$work/all"
     local path file
     while read -r path; do
         file=${path##*/}
