@@ -48,12 +48,15 @@ esac
 
 work=$(mktemp -d)
 guest=''
-storage=''
+servers=()
+stop_servers() {
+    ((!${#servers[@]})) || kill "${servers[@]}" 2>/dev/null || true
+}
 # shellcheck disable=SC2317 # called by the trap
 finish() {
     # timeout hands the signal on to QEMU
     [[ -z $guest ]] || kill "$guest" 2>/dev/null || true
-    [[ -z $storage ]] || kill "$storage" 2>/dev/null || true
+    stop_servers
     wait
     rm -rf "$work"
 }
@@ -61,25 +64,73 @@ trap finish EXIT
 trap 'exit 130' INT
 trap 'exit 143' TERM HUP
 
-# The console in three steps: lines end like lines, all go to the log, and only
-# those between the marks (or up to a crash) to our stdout.
-mkfifo "$work/console"
-sed -u 's/\r$//' <"$work/console" | tee "$console" |
-    sed -u -n '/@@ guest begins @@$/,/^@@ guest ends @@$/ { /@@ guest \(begins\|ends\) @@$/! p }' &
-filter=$!
+# await SOCKET: until a server listens there; SOCKET.log may say why it does not
+await() {
+    local i
+    for ((i = 0; i < 100; i++)); do
+        [[ ! -S $1 ]] || return 0
+        sleep 0.05
+    done
+    cat "$1.log" >&2 2>/dev/null || true
+    die "the server of $1 does not start"
+}
 
 if [[ -n ${STORAGE_NS:-} ]]; then
     setpriv --pdeathsig TERM qemu-storage-daemon --object iothread,id=io \
         --blockdev "driver=null-co,node-name=null,size=1073741824,latency-ns=$STORAGE_NS" \
         --nbd-server "addr.type=unix,addr.path=$work/nbd" \
         --export type=nbd,id=export,node-name=null,name=null,iothread=io,writable=on &
-    storage=$!
-    for ((i = 0; i < 100; i++)); do
-        [[ -S $work/nbd ]] && break
-        sleep 0.05
-    done
+    servers+=($!)
+    await "$work/nbd"
     set -- -blockdev \
         "driver=nbd,node-name=served,server.type=unix,server.path=$work/nbd,export=null" "$@"
+fi
+
+# serve TAG DIRECTORY CACHE MODE: a virtiofsd for DIRECTORY. It can't be told to only
+# read: it gets a view in a mount namespace of its own, where MODE can be ro. Its lock
+# files go to a /run that ends with it.
+serve() {
+    local view=$work/$1.view
+    mkdir "$view"
+    # shellcheck disable=SC2016 # the inner shell expands these
+    setpriv --pdeathsig TERM unshare "${user[@]}" --mount --propagation private bash -ec '
+        view=$1 mode=$3
+        mount --rbind "$2" "$view"
+        if [[ $mode == ro ]]; then
+            findmnt -R -n -r -o TARGET "$view" | while read -r point; do
+                mount -o remount,bind,ro "$(printf %b "$point")" || [[ $point != "$view" ]]
+            done
+        fi
+        mount -t tmpfs run /var/run
+        shift 3
+        exec "$@"' serve "$view" "$2" "$4" \
+        "$virtiofsd" --socket-path="$work/$1" -o "source=$view,cache=$3,sandbox=chroot,log_level=err" \
+        2>"$work/$1.log" &
+    servers+=($!)
+    await "$work/$1"
+    files+=(-chardev "socket,id=$1,path=$work/$1" -device "vhost-user-fs-pci,chardev=$1,tag=$1")
+}
+
+# The host's files by 9p, which QEMU serves itself; by virtiofs where the kernel has
+# no 9p. That shares the guest's memory with its servers.
+machine=q35
+if grep -q '^CONFIG_NET_9P_VIRTIO=[ym]' "$kernel/config"; then
+    files=(
+        -fsdev "local,id=hostroot,path=/,security_model=none,readonly=on,multidevs=remap"
+        -device "virtio-9p-pci,fsdev=hostroot,mount_tag=hostroot"
+        -fsdev "local,id=share,path=$share,security_model=none,multidevs=remap"
+        -device "virtio-9p-pci,fsdev=share,mount_tag=share"
+    )
+else
+    virtiofsd=/usr/lib/qemu/virtiofsd
+    [[ -x $virtiofsd ]] || die "kernel ${kernel##*/} has no 9p, and there is no $virtiofsd"
+    user=()
+    ((EUID == 0)) || user=(--map-root-user)
+    machine+=,memory-backend=memory
+    files=(-object "memory-backend-memfd,id=memory,size=${MEM:-2G},share=on")
+    serve hostroot / always ro
+    serve share "$share" auto rw
+    append+=" lab.fs=virtiofs"
 fi
 
 place=()
@@ -89,22 +140,27 @@ if [[ -n ${ONE_CPU:-} ]]; then
     place=(taskset -c "${first%%[-,]*}")
 fi
 
-# QEMU must not outlive this script, even when that is killed outright.
+# The console in three steps: lines end like lines, all go to the log, and only
+# those between the marks (or up to a crash) to our stdout.
+mkfifo "$work/console"
+sed -u 's/\r$//' <"$work/console" | tee "$console" |
+    sed -u -n '/@@ guest begins @@$/,/^@@ guest ends @@$/ { /@@ guest \(begins\|ends\) @@$/! p }' &
+filter=$!
+
+# QEMU must not outlive this script, even when that is killed outright. Its cmpxchg16b
+# leaves stray flags behind for an interrupt to save, and returning to those is a
+# double fault: the guest is not to know the instruction.
 setpriv --pdeathsig TERM timeout -k 5 "$limit" "${place[@]}" qemu-system-x86_64 \
-    -accel tcg,thread=multi -cpu max -M q35 -smp "${SMP:-2}" -m "${MEM:-2G}" \
+    -accel tcg,thread=multi -cpu max,-cx16 -M "$machine" -smp "${SMP:-2}" -m "${MEM:-2G}" \
     -display none -monitor none -serial stdio -no-reboot -nic none \
     -kernel "$kernel/vmlinuz" -initrd "$kernel/initrd.img" -append "$append ${APPEND:-}" \
-    -fsdev local,id=hostroot,path=/,security_model=none,readonly=on,multidevs=remap \
-    -device virtio-9p-pci,fsdev=hostroot,mount_tag=hostroot \
-    -fsdev "local,id=share,path=$share,security_model=none,multidevs=remap" \
-    -device virtio-9p-pci,fsdev=share,mount_tag=share \
-    "$@" </dev/null >"$work/console" 2>&1 &
+    "${files[@]}" "$@" </dev/null >"$work/console" 2>&1 &
 guest=$!
 
 ended=0
 wait "$guest" || ended=$?
 guest=''
-[[ -z $storage ]] || kill "$storage" 2>/dev/null || true
+stop_servers
 wait "$filter" || true
 
 # Only the guest knows how its script did; QEMU's exit code says nothing of it.

@@ -17,7 +17,10 @@ root=$(cd "$here/../.." && pwd)
 LAB=${NVME_DEEP_LAB:-$root/target/lab}
 
 # Loaded by the guest's init, in this order (with what they depend on).
-boot_modules=(virtio_pci 9pnet_virtio 9p virtio_blk mq-deadline kyber-iosched bfq nvme_core nvme)
+boot_modules=(virtio_pci virtio_blk mq-deadline kyber-iosched bfq nvme_core nvme)
+# How the guest sees the host's files: boot.sh uses 9p where the kernel has it.
+share_modules_9p=(9pnet_virtio 9p)
+share_modules_virtiofs=(virtiofs)
 # Left to the guest's script, in its /tmp/mods. A kernel may lack some of them.
 spare_modules=(null_blk nvmet nvme-loop nvme-tcp nvmet-tcp)
 
@@ -28,15 +31,17 @@ die() {
 
 (($# == 1)) || die "usage: fetch.sh NAME (a name of $here/kernels)"
 name=$1
-read -r suite package < <(awk -v n="$name" '$1 == n { print $2, $3 }' "$here/kernels") ||
+read -r suites package < <(awk -v n="$name" '$1 == n { print $2, $3 }' "$here/kernels") ||
     die "no kernel '$name' in $here/kernels"
 
-# The address this machine gets its own Debian packages from. Without release
-# information the question is answered even where apt's lists were cleaned away.
+# The address this machine gets its own Debian packages from, for a suite: security
+# updates live in an archive of their own. Without release information the question
+# is answered even where apt's lists were cleaned away.
 mirror() {
     local codename
     # shellcheck disable=SC1091
     codename=$(. /etc/os-release && echo "${VERSION_CODENAME:-}")
+    [[ $1 != *-security ]] || codename+=-security
     # shellcheck disable=SC2016 # apt expands these
     apt-get indextargets -o APT::Get::IndexTargets::ReleaseInfo=false \
         --format '$(SITE) $(RELEASE) $(COMPONENT)' |
@@ -55,21 +60,31 @@ retry() {
 
 # Downloads the kernel behind the metapackage and leaves its files in $1/tree.
 download() {
-    local work=$1 site wanted seen=' '
-    site=$(mirror)
-    [[ -n $site ]] || die "apt knows no Debian mirror on this machine (apt-get indextargets shows none)"
+    local work=$1 site suite found='' wanted seen=' '
     mkdir -p "$work"/{lists,cache/archives,deb,tree}/ "$work"/lists/partial "$work"/cache/archives/partial
-    echo "deb [arch=amd64 check-valid-until=no] $site $suite main" >"$work/sources.list"
     : >"$work/status"
+    # The newest wins; by itself apt would put any suite before a backports one.
+    printf 'Package: *\nPin: release *\nPin-Priority: 500\n' >"$work/preferences"
     local apt=(
         -o Dir::Etc::SourceList="$work/sources.list" -o Dir::Etc::SourceParts=/dev/null
+        -o Dir::Etc::Preferences="$work/preferences" -o Dir::Etc::PreferencesParts=/dev/null
         -o Dir::State::Lists="$work/lists" -o Dir::State::Status="$work/status"
         -o Dir::Cache="$work/cache"
         -o APT::Architecture=amd64 -o Acquire::Languages=none
         # root's own directory is closed to apt's download user
         -o APT::Sandbox::User=root
     )
-    retry apt-get "${apt[@]}" update -qq
+    # Suites come and go: of several, one may be missing.
+    for suite in ${suites//,/ }; do
+        site=$(mirror "$suite")
+        [[ -n $site ]] || continue
+        echo "deb [arch=amd64 check-valid-until=no] $site $suite main" >"$work/sources.list"
+        retry apt-get "${apt[@]}" -o APT::Get::List-Cleanup=false update -qq || continue
+        cat "$work/sources.list" >>"$work/found.list"
+        found=yes
+    done
+    [[ -n $found ]] || die "no $suites here: apt knows no mirror on this machine (apt-get indextargets), or that has it not"
+    mv "$work/found.list" "$work/sources.list"
 
     # The metapackage names the image; an image may in turn be split into further
     # packages named after the same kernel.
@@ -85,7 +100,7 @@ download() {
                 sed -nE 's/^ +\|?(Pre)?Depends: (linux-(image|modules|binary|base)-[0-9].*)/\2/p'
         )
     done
-    ((${#debs[@]})) || die "$package of $suite does not depend on any linux-image"
+    ((${#debs[@]})) || die "$package of $suites does not depend on any linux-image"
     echo "fetch: $name is ${debs[*]}"
     (cd "$work/deb" && retry apt-get "${apt[@]}" download -qq "${debs[@]}")
     local deb
@@ -110,10 +125,13 @@ pick() {
     cp "$image" "$out/vmlinuz"
     cp "$tree/boot/config-$release" "$out/config" 2>/dev/null || cp "$modules/config" "$out/config"
     depmod -b "$base" "$release"
+    local share_modules=("${share_modules_9p[@]}")
+    grep -q '^CONFIG_NET_9P_VIRTIO=[ym]' "$out/config" || share_modules=("${share_modules_virtiofs[@]}")
     # One list of modules to load at boot, one of everything, both in load order.
     # What the kernel has built in, or has not at all, is in neither.
-    list_modules "$base" "$release" "${boot_modules[@]}" >"$work/boot"
-    list_modules "$base" "$release" "${boot_modules[@]}" "${spare_modules[@]}" >"$work/all"
+    local boot=("${share_modules[@]}" "${boot_modules[@]}")
+    list_modules "$base" "$release" "${boot[@]}" >"$work/boot"
+    list_modules "$base" "$release" "${boot[@]}" "${spare_modules[@]}" >"$work/all"
     local path file
     while read -r path; do
         file=${path##*/}
