@@ -127,6 +127,10 @@ struct Run<'o, 's, 'obj> {
     text: TextView,
     /// Controllers that found no room; told once.
     homeless: Vec<u32>,
+    /// Modules that carry kprobes, each with what it keeps until it is unloaded.
+    modules: Vec<(&'static str, Option<u64>)>,
+    /// One of them that is not what it was.
+    gone: Option<&'static str>,
 }
 
 impl Run<'_, '_, '_> {
@@ -182,6 +186,10 @@ impl Run<'_, '_, '_> {
     }
 
     fn rescan(&mut self) -> Result<()> {
+        let changed = |&&(module, was): &&(&'static str, Option<u64>)| {
+            self.host.module_identity(module) != was
+        };
+        self.gone = self.modules.iter().find(changed).map(|&(module, _)| module);
         for controller in self.host.controllers() {
             let new = !self.homeless.contains(&controller.instance);
             if !self.session.place(&controller)? && new {
@@ -224,7 +232,17 @@ impl Run<'_, '_, '_> {
         check_fit(&now)?;
         let scan = self.session.scan()?;
         let report = self.report(at, &now, &now, at, Some(scan));
-        self.write(&report, out)
+        self.write(&report, out)?;
+        match self.gone {
+            None => Ok(()),
+            Some(module) => Err(Failure::error(
+                Kind::Run,
+                format!(
+                    "the module {module} was unloaded during the run and has taken the kprobes \
+                     along, which do not hold it: what came after is not in the report. Start again"
+                ),
+            )),
+        }
     }
 
     fn interims(&mut self, stop: &Receiver<()>, out: &mut dyn Write) -> Result<()> {
@@ -268,6 +286,9 @@ impl Run<'_, '_, '_> {
             }
             if now >= next_scan {
                 self.rescan()?;
+                if self.gone.is_some() {
+                    return Ok(());
+                }
                 next_scan = now + RESCAN;
             }
         }
@@ -308,6 +329,22 @@ fn caveat(plan: &AttachPlan) -> String {
     format!(" by {way}: completions may be missed, {counted}")
 }
 
+/// The points that the cut wants and does not get.
+fn lacks(plan: &AttachPlan) -> String {
+    let lacking: Vec<&str> = plan
+        .points
+        .iter()
+        .filter_map(|p| p.point)
+        .filter(|&p| !plan.has(p))
+        .map(Milestone::name)
+        .collect();
+    if lacking.is_empty() {
+        String::new()
+    } else {
+        format!("; without {} (the report says why)", lacking.join(", "))
+    }
+}
+
 fn announce(options: &LatencyOptions, session: &Session<'_>, controllers: &[Controller]) {
     let plan = session.plan();
     let names: Vec<String> = controllers
@@ -324,7 +361,7 @@ fn announce(options: &LatencyOptions, session: &Session<'_>, controllers: &[Cont
         "tracing {} with {} hooks{}{until}",
         names.join(", "),
         plan.hooks().len(),
-        caveat(plan)
+        caveat(plan) + &lacks(plan)
     ));
     if options.verbose == 0 {
         return;
@@ -372,7 +409,11 @@ pub fn run(options: &LatencyOptions) -> Result<()> {
         hist: options.hist,
     };
     let begin = Instant::now();
+    let modules = session.plan().unpinned_modules();
+    let modules = modules.into_iter().map(|m| (m, host.module_identity(m)));
     let mut run = Run {
+        modules: modules.collect(),
+        gone: None,
         options,
         session: &mut session,
         host,

@@ -28,6 +28,9 @@ pub struct HookLine {
     pub recursion_misses: u64,
     /// The kernel counts them. If not, nobody knows how many there were.
     pub misses_known: bool,
+    /// Why it may have no hits though commands passed.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub seldom: Option<&'static str>,
 }
 
 /// A way to a point that could not be had.
@@ -164,6 +167,7 @@ fn hook_lines(plan: &AttachPlan, counters: &Counters, misses: &[u64]) -> Vec<Hoo
             hits: counters.hits[number],
             recursion_misses: misses.get(number).copied().unwrap_or(0),
             misses_known: misses_known(plan, number),
+            seldom: hook.seldom(),
         }
     };
     plan.hooks().into_iter().map(line).collect()

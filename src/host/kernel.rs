@@ -114,8 +114,12 @@ impl Host {
             return Some("the kernel has no kprobe events (CONFIG_KPROBE_EVENTS)".into());
         }
         let switch = read_line(&self.path("sys/kernel/debug/kprobes/enabled"));
-        (switch.as_deref() == Some("0"))
-            .then(|| "kprobes are switched off (/sys/kernel/debug/kprobes/enabled)".into())
+        if switch.as_deref() == Some("0") {
+            return Some("kprobes are switched off (/sys/kernel/debug/kprobes/enabled)".into());
+        }
+        // those on a function's entry go through ftrace, which attaches them and does not call
+        self.no_trampolines()
+            .map(|why| format!("{why}: kprobes attach and never fire"))
     }
 
     fn no_trampolines(&self) -> Option<String> {
@@ -219,6 +223,8 @@ mod tests {
         assert!(host.no_kprobes().unwrap().contains("switched off"));
         assert!(host.no_trampolines().unwrap().contains("ftrace_enabled"));
         put(&root, "sys/kernel/debug/kprobes/enabled", "1\n");
+        assert!(host.no_kprobes().unwrap().contains("never fire"));
+        put(&root, "proc/sys/kernel/ftrace_enabled", "1\n");
         assert_eq!(host.no_kprobes(), None);
         fs::remove_file(root.path().join("sys/bus/event_source/devices/kprobe/type")).unwrap();
         assert!(host.no_kprobes().unwrap().contains("CONFIG"));

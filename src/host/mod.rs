@@ -17,6 +17,7 @@ pub mod types;
 use std::fs;
 use std::io;
 use std::io::ErrorKind;
+use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 use std::path::PathBuf;
 
@@ -67,6 +68,14 @@ fn why(error: &io::Error) -> String {
         ErrorKind::PermissionDenied => "no permission: run as root".into(),
         ErrorKind::NotFound => "no such file".into(),
         _ => error.to_string(),
+    }
+}
+
+impl Host {
+    /// Something that a loaded module keeps until it is unloaded; `None`: not loaded, or built in.
+    pub fn module_identity(&self, module: &str) -> Option<u64> {
+        let at = self.path("sys/module").join(module);
+        Some(fs::metadata(at).ok()?.ino())
     }
 }
 

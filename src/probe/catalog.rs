@@ -266,6 +266,25 @@ pub const BOOKS: [Candidate; 3] = [
 /// `nvme_queue_rqs` came with 5.16, `nvme_complete_batch_req` too.
 pub const OPTIONAL_TARGETS: [&str; 2] = ["nvme_queue_rqs", "nvme_complete_batch_req"];
 
+impl Hook {
+    /// Why it may never fire although commands pass: one of several paths, or a rare event.
+    pub fn seldom(&self) -> Option<&'static str> {
+        match (self.target, self.kind.family()) {
+            ("nvme_queue_rq", _) => Some("not for batches"),
+            ("nvme_queue_rqs", _) => Some("only for batches without a scheduler"),
+            ("nvme_commit_rqs", _) => Some("only when a run of commands is cut short"),
+            ("block_rq_requeue" | "blk_mq_requeue_request", _) => {
+                Some("only when blk-mq takes a request back")
+            }
+            ("nvme_irq", _) => Some("not for polled queues"),
+            // the tracepoint is in both functions, kprobes are on one each
+            ("nvme_complete_rq", Family::Kprobe) => Some("not for batches that went well"),
+            ("nvme_complete_batch_req", _) => Some("only for batches that went well"),
+            _ => None,
+        }
+    }
+}
+
 /// The number of a program.
 pub fn number_of(program: &str) -> Option<usize> {
     CATALOG.iter().position(|h| h.program == program)

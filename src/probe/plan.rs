@@ -16,6 +16,7 @@ use super::catalog::CANDIDATES;
 use super::catalog::CATALOG;
 use super::catalog::Candidate;
 use super::catalog::Family;
+use super::catalog::Home;
 use super::catalog::OPTIONAL_TARGETS;
 use super::catalog::number_of;
 use super::facts::KernelFacts;
@@ -173,6 +174,22 @@ impl AttachPlan {
     pub fn may_lose_completions(&self) -> bool {
         self.family_of(Milestone::Complete)
             .is_some_and(Family::loses)
+    }
+
+    /// Modules whose functions carry kprobes. Unlike all other ways a kprobe does not keep its
+    /// module from being unloaded, and dies with it in silence.
+    pub fn unpinned_modules(&self) -> Vec<&'static str> {
+        let on = |home: Home| {
+            let hooks = self.hooks();
+            hooks
+                .iter()
+                .any(|&h| CATALOG[h].home == home && CATALOG[h].kind.family() == Family::Kprobe)
+        };
+        [(Home::NvmeCore, "nvme_core"), (Home::NvmePci, "nvme")]
+            .into_iter()
+            .filter(|&(home, _)| on(home))
+            .map(|(_, module)| module)
+            .collect()
     }
 
     /// Whether a command's points may be seen twice on one CPU by programs that nest: then every

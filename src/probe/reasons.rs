@@ -8,6 +8,7 @@ use super::catalog::Home;
 use super::catalog::Hook;
 use super::facts::KernelFacts;
 use super::facts::Lockdown;
+use super::facts::TypeSource;
 use crate::path::milestone::Milestone;
 
 /// A reason.
@@ -52,11 +53,16 @@ fn no_kernel_types(hook: &Hook, facts: &KernelFacts) -> Option<Reason> {
     };
     let module = module(hook.home);
     if !types.is_the_kernels() {
+        let loaded = if types.is_known() {
+            ""
+        } else {
+            "is not loaded, or "
+        };
         return reason(format!(
-            "{module} is not loaded, or has no BTF of its own (CONFIG_DEBUG_INFO_BTF_MODULES, 5.11)"
+            "{module} {loaded}has no BTF of its own (CONFIG_DEBUG_INFO_BTF_MODULES, 5.11)"
         ));
     }
-    if *types == super::facts::TypeSource::Module && !facts.may_use_module_btf {
+    if *types == TypeSource::Module && !facts.may_use_module_btf {
         return reason("the kernel lets only CAP_SYS_ADMIN look up the BTF of modules");
     }
     None
@@ -65,9 +71,9 @@ fn no_kernel_types(hook: &Hook, facts: &KernelFacts) -> Option<Reason> {
 /// Why programs can't make sense of what they read.
 fn no_types(hook: &Hook, facts: &KernelFacts) -> Option<Reason> {
     let point = hook.point;
-    let needs_core = matches!(point, Some(Milestone::SetupOut | Milestone::Cqe))
-        && (hook.home != Home::NvmeCore || point == Some(Milestone::SetupOut));
-    if needs_core && !facts.nvme_core_types.is_known() {
+    // the raw nvme_sq needs nothing of the driver, the kprobe for the CQE looks at a flag
+    let looks_at_flags = point == Some(Milestone::Cqe) && hook.home == Home::Block;
+    if (point == Some(Milestone::SetupOut) || looks_at_flags) && !facts.nvme_core_types.is_known() {
         return reason(
             "no BTF describes nvme_core's types, and no file of btf/ fits (--btf takes yours)",
         );
@@ -75,7 +81,7 @@ fn no_types(hook: &Hook, facts: &KernelFacts) -> Option<Reason> {
     if point == Some(Milestone::Doorbell) && !facts.nvme_pci_types.is_known() {
         return reason("no BTF describes the PCI driver's types (--btf takes a file)");
     }
-    let from_file = matches!(facts.nvme_core_types, super::facts::TypeSource::File(_));
+    let from_file = matches!(facts.nvme_core_types, TypeSource::File(_));
     (!facts.vmlinux_btf && !from_file)
         .then(|| reason(NO_BTF))
         .flatten()

@@ -231,7 +231,15 @@ impl TextView {
             .filter(|h| h.hits > 0)
             .map(|h| format!("{} {}", name(h), h.hits))
             .collect();
-        let silent: Vec<_> = l.hooks.iter().filter(|h| h.hits == 0).map(name).collect();
+        let silent: Vec<_> = l
+            .hooks
+            .iter()
+            .filter(|h| h.hits == 0)
+            .map(|h| match h.seldom {
+                Some(when) => format!("{} ({when})", name(h)),
+                None => name(h),
+            })
+            .collect();
         wrapped("  hooks        ", &firing, out)?;
         wrapped("  0 hits       ", &silent, out)?;
         self.ways(l, out)
