@@ -9,6 +9,7 @@ use crate::path::milestone::Milestone;
 use crate::probe::catalog::CATALOG;
 use crate::probe::plan::AttachPlan;
 use crate::probe::plan::Pairing;
+use crate::probe::plan::PointPlan;
 use crate::probe::plan::StartSource;
 
 /// One hook's line in the books.
@@ -31,6 +32,16 @@ pub struct HookLine {
     /// Why it may have no hits though commands passed.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub seldom: Option<&'static str>,
+}
+
+/// How a point is had.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Way {
+    /// The point; `requeue` for the books of requeues.
+    pub point: &'static str,
+    /// `fentry`, `rawtp`, `kprobe`, `tracepoint`; `start_time_ns` for a start that is read from the
+    /// request; none: not had.
+    pub way: Option<&'static str>,
 }
 
 /// A way to a point that could not be had.
@@ -143,6 +154,8 @@ pub struct Ledger {
     pub balance: Option<Balance>,
     /// Completions can go unseen: a command in flight at the end may have lost its own.
     pub may_lose_completions: bool,
+    /// How each point that the cut wants is had.
+    pub ways: Vec<Way>,
     /// What is attached.
     pub hooks: Vec<HookLine>,
     /// What is not, and why.
@@ -173,14 +186,26 @@ fn hook_lines(plan: &AttachPlan, counters: &Counters, misses: &[u64]) -> Vec<Hoo
     plan.hooks().into_iter().map(line).collect()
 }
 
+fn way_of(point: &PointPlan, plan: &AttachPlan) -> Option<&'static str> {
+    let by_field = point.point == Some(Milestone::Start) && plan.start == StartSource::Field;
+    match point.family {
+        Some(family) => Some(family.name()),
+        None => by_field.then_some("start_time_ns"),
+    }
+}
+
+fn ways(plan: &AttachPlan) -> Vec<Way> {
+    let way = |point| Way {
+        point: PointPlan::name(point),
+        way: way_of(point, plan),
+    };
+    plan.points.iter().map(way).collect()
+}
+
 fn missing_hooks(plan: &AttachPlan) -> Vec<MissingHook> {
     let mut missing = Vec::new();
     for point in &plan.points {
-        let by_field = point.point == Some(Milestone::Start) && plan.start == StartSource::Field;
-        let instead = match point.family {
-            Some(family) => Some(family.name()),
-            None => by_field.then_some("start_time_ns"),
-        };
+        let instead = way_of(point, plan);
         missing.extend(point.rejected.iter().map(|r| MissingHook {
             point: point.name(),
             way: r.family.name(),
@@ -275,6 +300,7 @@ impl Ledger {
                 balanced: commands_residual == 0 && completions_residual == 0,
             }),
             may_lose_completions: plan.may_lose_completions(),
+            ways: ways(plan),
             hooks: hook_lines(plan, counters, misses),
             missing_hooks: missing_hooks(plan),
         }

@@ -18,6 +18,8 @@ const volatile u8 cfg_start_field = 0;
 const volatile u8 cfg_doorbell = 0;
 /* completions may go unseen: a slot that is set up again is not simply a requeue */
 const volatile u8 cfg_lossy = 0;
+/* there are no nvme types: a queue's controller is known by the name of its device */
+const volatile u8 cfg_by_name = 0;
 /* the nvme types are not the kernel's own word: look whether they fit */
 const volatile u8 cfg_check_fit = 0;
 /* block_rq_issue and block_rq_requeue have the request as their second argument (before 5.11) */

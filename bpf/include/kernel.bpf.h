@@ -37,12 +37,18 @@ struct queue_limits {
 	unsigned int logical_block_size;
 };
 
-struct gendisk {
-	char disk_name[32];
-};
-
 struct kobject {
 	const char *name;
+	struct kobject *parent;
+};
+
+struct gendisk {
+	char disk_name[32];
+	struct kobject queue_kobj; /* 6.2 and later */
+};
+
+struct blk_mq_tag_set {
+	void *driver_data;
 };
 
 struct device {
@@ -53,7 +59,8 @@ struct request_queue {
 	void *queuedata; /* struct nvme_ns *; NULL on the admin queue */
 	int id;
 	struct gendisk *disk; /* 5.14 and later; nothing reads it before */
-	void *tag_set;
+	struct blk_mq_tag_set *tag_set;
+	struct kobject kobj; /* before 6.2 */
 	struct queue_limits limits;
 };
 

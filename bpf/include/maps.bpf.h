@@ -42,6 +42,14 @@ struct {
 	__uint(max_entries, 4096);
 } ring SEC(".maps");
 
+/* Without nvme types: whose tag sets are driver_data's, learned from queues that have a disk. */
+struct {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(max_entries, ND_MAX_CTRLS);
+	__uint(key_size, sizeof(u64));
+	__uint(value_size, sizeof(u32));
+} owners SEC(".maps");
+
 static __always_inline struct nd_cpu *this_cpu(void)
 {
 	u32 cpu = bpf_get_smp_processor_id();

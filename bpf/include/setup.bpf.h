@@ -39,15 +39,78 @@ static __always_inline u64 pdu_of(struct request *rq)
 	return (u64)rq + bpf_core_type_size(struct request);
 }
 
+/* `nvme12` is 12; -1: something else. */
+static __always_inline int number_in(u64 name)
+{
+	char text[16] = {};
+	int number = 0;
+
+	if (bpf_probe_read_kernel_str(text, sizeof(text), (void *)name) < 6)
+		return -1;
+	if (text[0] != 'n' || text[1] != 'v' || text[2] != 'm' || text[3] != 'e')
+		return -1;
+	for (int i = 4; i < 8; i++) {
+		if (!text[i])
+			break;
+		if (text[i] < '0' || text[i] > '9')
+			return -1;
+		number = number * 10 + text[i] - '0';
+	}
+	return number;
+}
+
+/*
+ * The controller of a queue without any type of the driver's: a disk's queue lies below the disk in
+ * sysfs, and that below its controller. The admin queue has no disk, but the same owner of its tags
+ * as the others; until one of these has been seen, its commands can't be followed.
+ */
+static __noinline int instance_by_name(struct request_queue *q)
+{
+	struct blk_mq_tag_set *set = BPF_CORE_READ(q, tag_set);
+	u64 owner = (u64)BPF_CORE_READ(set, driver_data);
+	struct kobject *disk;
+	u32 *known, instance;
+	int number;
+
+	if (!owner)
+		return -1;
+	if (!BPF_CORE_READ(q, queuedata)) {
+		known = bpf_map_lookup_elem(&owners, &owner);
+		return known ? *known : -1;
+	}
+	if (bpf_core_field_exists(q->kobj))
+		disk = BPF_CORE_READ(q, kobj.parent);
+	else
+		disk = BPF_CORE_READ(q, disk, queue_kobj.parent);
+	number = number_in((u64)BPF_CORE_READ(disk, parent, name));
+	if (number >= 0) {
+		instance = number;
+		known = bpf_map_lookup_elem(&owners, &owner);
+		if (!known || *known != instance)
+			bpf_map_update_elem(&owners, &owner, &instance, BPF_ANY);
+	}
+	return number;
+}
+
 /*
  * Asks the driver's private part of the request which controller it is for. Every setup does: a
  * queue's address and id can come back for another controller.
  */
-static __always_inline struct nd_ctrl *ctrl_of(struct request *rq, u32 *instance, u64 *address,
-					       int typed)
+static __always_inline struct nd_ctrl *ctrl_of(struct request *rq, struct request_queue *q,
+					       u32 *instance, u64 *address, int typed)
 {
-	u64 ctrl = peek(pdu_of(rq) + bpf_core_field_offset(struct nvme_request, ctrl), typed);
+	int number;
+	u64 ctrl;
 
+	if (!typed && cfg_by_name) {
+		number = instance_by_name(q);
+		if (number < 0)
+			return 0;
+		*instance = number;
+		*address = 0;
+		return bpf_map_lookup_elem(&ctrls, instance);
+	}
+	ctrl = peek(pdu_of(rq) + bpf_core_field_offset(struct nvme_request, ctrl), typed);
 	if (!ctrl)
 		return 0;
 	*address = ctrl;
@@ -61,28 +124,14 @@ static __always_inline struct nd_ctrl *ctrl_of(struct request *rq, u32 *instance
  */
 static __noinline int fits(struct request_queue *q, u64 ctrl, u32 instance)
 {
-	u64 set = (u64)BPF_CORE_READ(q, tag_set), name;
+	u64 set = (u64)BPF_CORE_READ(q, tag_set);
 	struct device *device;
-	char text[16] = {};
-	u32 number = 0;
 
 	if (!set || (set != peek(ctrl + bpf_core_field_offset(struct nvme_ctrl, tagset), 0) &&
 		     set != peek(ctrl + bpf_core_field_offset(struct nvme_ctrl, admin_tagset), 0)))
 		return 0;
 	device = (void *)peek(ctrl + bpf_core_field_offset(struct nvme_ctrl, device), 0);
-	name = (u64)BPF_CORE_READ(device, kobj.name);
-	if (bpf_probe_read_kernel_str(text, sizeof(text), (void *)name) < 6)
-		return 0;
-	if (text[0] != 'n' || text[1] != 'v' || text[2] != 'm' || text[3] != 'e')
-		return 0;
-	for (int i = 4; i < 8; i++) {
-		if (!text[i])
-			break;
-		if (text[i] < '0' || text[i] > '9')
-			return 0;
-		number = number * 10 + text[i] - '0';
-	}
-	return number == instance;
+	return number_in((u64)BPF_CORE_READ(device, kobj.name)) == (int)instance;
 }
 
 /* Zero: a queue id beyond our table, its commands can't be followed. */
@@ -145,7 +194,7 @@ static __always_inline int on_start(struct request *rq, u32 hook, int typed)
 
 		if (!is_nvme_disk(q, typed))
 			return 0;
-		ctrl = ctrl_of(rq, &instance, &address, typed);
+		ctrl = ctrl_of(rq, q, &instance, &address, typed);
 		if (!ctrl || !ctrl->stride)
 			return 0;
 		learn_queue(q, ctrl, address, instance, typed);
@@ -185,16 +234,22 @@ static __always_inline int on_setup_in(struct request *rq, u64 cmd, u32 hook, in
 /*
  * start_time_ns, where block_io_start does not exist (before 6.5). There it is a clock reading of
  * its own and taken when blk-mq allocates the request. Not ours to believe: zero (iostats off), of
- * a retry (the first attempt's), later than now.
+ * a retry (the first attempt's), later than now. Without the driver's types a retry is told by the
+ * start that the last command of the same place had.
  */
-static __always_inline u64 start_field(struct request *rq, u64 now, int typed)
+static __always_inline u64 start_field(struct request *rq, u64 now, u64 last, int typed)
 {
-	u64 retries = pdu_of(rq) + bpf_core_field_offset(struct nvme_request, retries);
 	u64 start = GET(typed, rq, start_time_ns);
+	int again;
 
 	if (!(GET(typed, rq, rq_flags) & RQF_IO_STAT_OLD) || !start)
 		return 0;
-	if (start > now || (u8)peek(retries, typed)) {
+	if (!typed && cfg_by_name)
+		again = start == last;
+	else
+		again = (u8)peek(pdu_of(rq) + bpf_core_field_offset(struct nvme_request, retries),
+				 typed);
+	if (start > now || again) {
 		count(ND_START_UNTRUSTED);
 		return 0;
 	}
@@ -301,16 +356,16 @@ static __always_inline int on_setup_out(struct request *rq, struct nvme_command 
 	u32 tid = 0, bytes = 0, cid = 0;
 	s32 internal = GET(typed, rq, internal_tag);
 	struct nd_task *t = 0;
-	struct nd_start *st;
+	struct nd_start *st = 0;
 	struct nd_ctrl *ctrl;
 	struct nd_slot *s;
-	u64 start = 0, now, key, address;
+	u64 start = 0, now, key, address, last = 0;
 
 	if (!cpu || !q)
 		return 0;
 	admin = GET(typed, q, queuedata) ? 0 : 1;
 	qid = admin ? 0 : hctx_number(rq, typed) + 1;
-	ctrl = ctrl_of(rq, &instance, &address, typed);
+	ctrl = ctrl_of(rq, q, &instance, &address, typed);
 	if (!ctrl || !ctrl->stride || qid >= ctrl->queues || tag >= ctrl->stride ||
 	    !learn_queue(q, ctrl, address, instance, typed)) {
 		tally(cpu, ND_UNTRACKED, typed);
@@ -326,9 +381,10 @@ static __always_inline int on_setup_out(struct request *rq, struct nvme_command 
 		cid = WIRE(typed, cmd, common.command_id);
 	if (s->state != ND_FREE)
 		start = close_current(s, rq, cid);
-	if (cfg_start_hook || internal >= 0) {
+	if (cfg_start_hook || internal >= 0 || (!typed && cfg_by_name)) {
 		st = start_entry(rq, q, ctrl->base, ctrl->stride, qid, typed);
 		if (st) {
+			last = st->ns;
 			if (internal >= 0)
 				close_former(st, rq, index, cid, &start);
 			if (cfg_start_hook && st->rq == (u64)rq) {
@@ -380,8 +436,11 @@ static __always_inline int on_setup_out(struct request *rq, struct nvme_command 
 	}
 	s->state = ND_OPEN;
 	now = bpf_ktime_get_ns();
-	if (cfg_start_field && !start)
-		start = start_field(rq, now, typed);
+	if (cfg_start_field && !start) {
+		start = start_field(rq, now, last, typed);
+		if (!typed && cfg_by_name && st && start)
+			st->ns = start;
+	}
 	s->start_ns = start;
 	s->setup_out_ns = now;
 	return 0;

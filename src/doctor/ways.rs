@@ -17,7 +17,9 @@ use crate::probe::plan::StartSource;
 /// Where the types of each part come from.
 pub(super) fn btf(facts: &KernelFacts) -> Vec<BtfLine> {
     let said = |types: &TypeSource, module: &str| match types {
-        TypeSource::None => "none: not loaded, or without BTF, and no file of btf/ fits".to_owned(),
+        TypeSource::None => {
+            format!("none: {module} is not loaded, or without BTF, and no file of btf/ fits")
+        }
         TypeSource::BuiltIn => "built into the kernel, in its BTF".into(),
         TypeSource::Module => format!("/sys/kernel/btf/{module}"),
         TypeSource::Shipped(release) => {
@@ -112,10 +114,11 @@ pub(super) fn advice(plan: &Result<AttachPlan, NoPlan>, facts: &KernelFacts) -> 
         Err(_) => None,
     };
     let lossy = complete.is_none_or(Family::loses);
-    if lossy && facts.vmlinux_btf && !facts.nvme_core_types.is_known() {
+    if facts.vmlinux_btf && !facts.nvme_core_types.is_known() {
         return vec![
             "load the driver (`modprobe nvme`), or, if it is, give BTF of its modules with --btf \
-             (btf/README.md says how to make it): then every completion is seen"
+             (btf/README.md says how to make it): then the doorbell can be seen, and admin \
+             commands before the first other one"
                 .into(),
         ];
     }

@@ -171,10 +171,28 @@ fn without_module_btf_raw_tracepoints_count_and_kprobes_keep_to_the_submitting_s
 }
 
 #[test]
-fn without_any_types_classic_tracepoints_are_left_with_one_stage() {
+fn without_the_drivers_types_controllers_are_known_by_name_and_the_doorbell_is_not_had() {
     let mut facts = without_module_btf();
     facts.nvme_core_types = TypeSource::None;
     facts.nvme_pci_types = TypeSource::None;
+    facts.command_is_argument = true;
+    let plan = auto(Cut::Fine, &facts);
+    assert_eq!(plan.pairing, Pairing::Request);
+    assert_eq!(plan.family_of(Milestone::SetupOut), Some(Family::RawTp));
+    assert!(!plan.has(Milestone::Doorbell) && plan.has(Milestone::Cqe));
+    let kprobes = planned(Cut::Fine, &facts, &only(Family::Kprobe)).unwrap();
+    assert!(!kprobes.has(Milestone::Cqe) && kprobes.has(Milestone::SetupIn));
+    facts.command_is_argument = false;
+    assert!(planned(Cut::Fine, &facts, &only(Family::Kprobe)).is_err());
+}
+
+#[test]
+fn without_any_btf_classic_tracepoints_are_left_with_one_stage() {
+    let mut facts = without_module_btf();
+    facts.nvme_core_types = TypeSource::None;
+    facts.nvme_pci_types = TypeSource::None;
+    facts.vmlinux_btf = false;
+    facts.tracepoints.clear();
     let plan = auto(Cut::Fine, &facts);
     assert_eq!(plan.pairing, Pairing::Tag);
     assert_eq!(programs(&plan), ["setup_out_tp", "complete_tp"]);

@@ -71,9 +71,12 @@ fn no_kernel_types(hook: &Hook, facts: &KernelFacts) -> Option<Reason> {
 /// Why programs can't make sense of what they read.
 fn no_types(hook: &Hook, facts: &KernelFacts) -> Option<Reason> {
     let point = hook.point;
-    // the raw nvme_sq needs nothing of the driver, the kprobe for the CQE looks at a flag
-    let looks_at_flags = point == Some(Milestone::Cqe) && hook.home == Home::Block;
-    if (point == Some(Milestone::SetupOut) || looks_at_flags) && !facts.nvme_core_types.is_known() {
+    // a kprobe must find the command, and tell a CQE from a cancellation; a raw tracepoint is
+    // handed the one and knows the other. Controllers can be told by name.
+    let needs_core = hook.kind.family() == Family::Kprobe
+        && (point == Some(Milestone::Cqe)
+            || point == Some(Milestone::SetupOut) && !facts.command_is_argument);
+    if needs_core && !facts.nvme_core_types.is_known() {
         return reason(
             "no BTF describes nvme_core's types, and no file of btf/ fits (--btf takes yours)",
         );

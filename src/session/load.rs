@@ -133,7 +133,9 @@ fn request_constants(ro: &mut rodata, plan: &AttachPlan, facts: &KernelFacts) {
     };
     ro.cfg_end = u8::from(plan.has(Milestone::End));
     ro.cfg_lossy = u8::from(plan.may_lose_completions());
-    ro.cfg_check_fit = u8::from(!facts.nvme_core_types.is_the_kernels());
+    let types = &facts.nvme_core_types;
+    ro.cfg_by_name = u8::from(!types.is_known());
+    ro.cfg_check_fit = u8::from(types.is_known() && !types.is_the_kernels());
     ro.cfg_rq_second = u8::from(facts.rq_is_second);
     ro.cfg_cmd_arg = u8::from(facts.command_is_argument);
 }
