@@ -1,7 +1,7 @@
 # What each target needs on the machine it installs itself; see tests/vm/deps.sh.
 
 .DEFAULT_GOAL := help
-.PHONY: help deps build kernels demo test test-fast test-vm clean
+.PHONY: help deps build kernels demo test test-fast test-vm test-all table clean
 
 help: ## print this list
 	@sed -nE 's/^([a-z-]+):[^#]*## (.*)/  make \1\t\2/p' $(firstword $(MAKEFILE_LIST)) | expand -t 20
@@ -28,8 +28,16 @@ test-fast: deps ## check format and lints, run the tests that need no guest
 	cargo clippy --all-targets --locked -- -D warnings
 	cargo test --locked
 
+# two kernels in full, the others with every way to attach; the rest is for test-all
 test-vm: build kernels ## run the tests in guests on every kernel
+	cargo test --locked --test vm -- --ignored --test-threads=1 --skip only_in_test_all
+
+test-all: test-fast build kernels ## run everything on every kernel
 	cargo test --locked --test vm -- --ignored --test-threads=1
+
+table: build kernels ## find anew what each kernel offers, for the planner's tests and the README
+	NVME_DEEP_BLESS=1 cargo test --locked --test vm -- --ignored --test-threads=1 ways::all_ways
+	NVME_DEEP_BLESS=1 cargo test --locked --test plan the_readmes_table
 
 clean: ## remove all that was built or fetched
 	rm -rf target

@@ -247,33 +247,55 @@ impl TextView {
 
     /// Points that are not had, or not in the best way, with the reasons; each reason once.
     fn ways(&self, l: &Ledger, out: &mut dyn Write) -> io::Result<()> {
-        let mut points: Vec<&str> = l.missing_hooks.iter().map(|m| m.point).collect();
-        points.dedup();
-        for point in points {
-            let of_point: Vec<_> = l
-                .missing_hooks
-                .iter()
-                .filter(|m| m.point == point)
-                .collect();
-            let instead = of_point.iter().find_map(|m| m.instead);
-            let what = match instead {
-                None => self.theme.warn(&format!("no {point}")),
-                Some(way) => format!("{point} by {way}"),
+        // points that lack the same for the same reasons share the lines
+        let mut groups: Vec<(Vec<&str>, Lack<'_>)> = Vec::new();
+        for way in &l.ways {
+            let lack = Lack::of(way.point, l);
+            if lack.reasons.is_empty() {
+                continue;
+            }
+            match groups.iter_mut().find(|(_, other)| *other == lack) {
+                Some((points, _)) => points.push(way.point),
+                None => groups.push((vec![way.point], lack)),
+            }
+        }
+        for (points, lack) in groups {
+            let points = points.join(", ");
+            let what = match lack.instead {
+                None => self.theme.warn(&format!("no {points}")),
+                Some(way) => format!("{points} by {way}"),
             };
             writeln!(out, "  {what}, because")?;
-            let mut reasons: Vec<(String, Vec<&str>)> = Vec::new();
-            for m in of_point {
-                match reasons.iter_mut().find(|(why, _)| *why == m.why) {
-                    Some((_, ways)) => ways.push(m.way),
-                    None => reasons.push((m.why.clone(), vec![m.way])),
-                }
-            }
-            for (why, ways) in reasons {
+            for (why, ways) in lack.reasons {
                 let words: Vec<String> = why.split(' ').map(str::to_owned).collect();
                 flowing(&format!("    {}: ", ways.join(", ")), &words, "", out)?;
             }
         }
         Ok(())
+    }
+}
+
+/// Why a point is not had in the best way: each reason once, with the ways that fail by it.
+#[derive(PartialEq, Eq)]
+struct Lack<'l> {
+    instead: Option<&'static str>,
+    reasons: Vec<(&'l str, Vec<&'static str>)>,
+}
+
+impl<'l> Lack<'l> {
+    fn of(point: &str, l: &'l Ledger) -> Self {
+        let mut lack = Self {
+            instead: None,
+            reasons: Vec::new(),
+        };
+        for m in l.missing_hooks.iter().filter(|m| m.point == point) {
+            lack.instead = m.instead;
+            match lack.reasons.iter_mut().find(|(why, _)| *why == m.why) {
+                Some((_, ways)) => ways.push(m.way),
+                None => lack.reasons.push((&m.why, vec![m.way])),
+            }
+        }
+        lack
     }
 }
 

@@ -29,6 +29,7 @@ pub struct Suite {
 /// What a guest left behind.
 #[derive(Clone, Debug)]
 pub struct Outcome {
+    kernel: String,
     dir: PathBuf,
 }
 
@@ -85,6 +86,7 @@ impl Suite {
         fs::write(share.join("output"), &output.stdout).unwrap();
         if output.status.success() {
             return Ok(Outcome {
+                kernel: kernel.to_owned(),
                 dir: share.join("out"),
             });
         }
@@ -98,6 +100,11 @@ impl Suite {
 }
 
 impl Outcome {
+    /// The kernel that it ran on, by the lab's name.
+    pub fn kernel(&self) -> &str {
+        &self.kernel
+    }
+
     /// A file of a case, as text.
     pub fn text(&self, case: &str, file: &str) -> String {
         let path = self.dir.join(case).join(file);

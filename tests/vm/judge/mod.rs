@@ -17,4 +17,5 @@ mod guest;
 mod json;
 mod orders;
 mod times;
+mod ways;
 mod words;

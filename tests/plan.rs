@@ -1,0 +1,186 @@
+//! The planner on real kernels: what `nvme-deep doctor --json` said of each (`facts`, taken in guests
+//! of tests/vm with one emulated controller), and the plan that follows for every cut and way. A
+//! changed plan is a changed snapshot, to be read.
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    reason = "tests"
+)]
+
+use std::env;
+use std::fmt::Write;
+use std::fs;
+use std::path::Path;
+
+use nvme_deep::path::stage::Cut;
+use nvme_deep::probe::catalog::CATALOG;
+use nvme_deep::probe::catalog::Family;
+use nvme_deep::probe::facts::KernelFacts;
+use nvme_deep::probe::facts::TypeSource;
+use nvme_deep::probe::plan::AttachPlan;
+use nvme_deep::probe::plan::Policy;
+use nvme_deep::probe::plan::plan;
+use serde_json::Value;
+use serde_json::from_value;
+
+const KERNELS: [&str; 6] = ["5.10", "6.1", "6.1-rt", "6.12", "6.12-cloud", "7.x"];
+const CUTS: [Cut; 3] = [Cut::Total, Cut::Cheap, Cut::Fine];
+
+fn read(path: &str) -> String {
+    fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join(path)).unwrap()
+}
+
+fn found(kernel: &str) -> Value {
+    serde_json::from_str(&read(&format!("tests/kernels/{kernel}.json"))).unwrap()
+}
+
+fn facts(kernel: &str) -> KernelFacts {
+    from_value(found(kernel)["facts"].clone()).unwrap()
+}
+
+fn describe(plan: &AttachPlan) -> String {
+    let mut text = format!("{:?}, start {:?}\n", plan.pairing, plan.start);
+    for point in &plan.points {
+        let hooks: Vec<_> = point.hooks.iter().map(|&h| CATALOG[h].program).collect();
+        let hooks = if hooks.is_empty() {
+            "-".into()
+        } else {
+            hooks.join(" ")
+        };
+        writeln!(text, "  {:<10}{hooks}", point.name()).unwrap();
+        for r in &point.rejected {
+            writeln!(text, "    not {}: {}", r.hook, r.why).unwrap();
+        }
+    }
+    text
+}
+
+fn table(facts: &KernelFacts) -> String {
+    let mut text = String::new();
+    for only in [
+        None,
+        Some(Family::Fentry),
+        Some(Family::RawTp),
+        Some(Family::Kprobe),
+        Some(Family::Tracepoint),
+    ] {
+        // the forced ways in the finest cut: the others are parts of it
+        for cut in CUTS
+            .into_iter()
+            .filter(|c| only.is_none() || *c == Cut::Fine)
+        {
+            let way = only.map_or("auto", Family::name);
+            write!(text, "== {way} {cut:?}: ").unwrap();
+            let policy = Policy {
+                only,
+                ..Policy::default()
+            };
+            match plan(cut, facts, &policy) {
+                Ok(plan) => text += &describe(&plan),
+                Err(none) => writeln!(text, "none, {}", none.reasons()).unwrap(),
+            }
+        }
+    }
+    text
+}
+
+#[test]
+fn each_kernel_has_the_plan_that_it_had() {
+    for kernel in KERNELS {
+        insta::assert_snapshot!(kernel, table(&facts(kernel)));
+    }
+}
+
+/// What `make table` has found: a row a kernel and way.
+fn readme_table() -> String {
+    let mut text = String::from(
+        "| kernel | `--attach` | stages of `--stages=fine` | commands |\n|---|---|---|---|\n",
+    );
+    for kernel in KERNELS {
+        let found = found(kernel);
+        let mut first = found["facts"]["release"].as_str().unwrap();
+        for way in ["auto", "fentry", "rawtp", "kprobe", "tracepoint"] {
+            let result = &found["results"][way];
+            let n = |field: &str| result[field].as_u64().unwrap();
+            let cells = if result["refused"] == true {
+                "cannot be had | |".to_owned()
+            } else {
+                let stages: Vec<&str> = result["stages"]
+                    .as_array()
+                    .unwrap()
+                    .iter()
+                    .map(|s| s.as_str().unwrap())
+                    .collect();
+                let lost = n("seen") - n("matched");
+                let (lossy, known) = (
+                    way == "kprobe" || way == "tracepoint",
+                    &result["misses_known"],
+                );
+                let verdict = match (lossy, known == true) {
+                    (false, _) => "all, exact".to_owned(),
+                    (true, true) => {
+                        format!("{lost} of {} lost, counted by the kernel too", n("seen"))
+                    }
+                    (true, false) => {
+                        format!("{lost} of {} lost, not counted by the kernel", n("seen"))
+                    }
+                };
+                format!("{} | {verdict} |", stages.join(", "))
+            };
+            writeln!(text, "| {first} | {way} | {cells}").unwrap();
+            first = "";
+        }
+    }
+    text
+}
+
+#[test]
+fn the_readmes_table_is_what_the_guests_found() {
+    let (begin, end) = (
+        "<!-- made by `make table` -->\n",
+        "<!-- end of the table -->",
+    );
+    let readme = read("README.md");
+    let (head, rest) = readme.split_once(begin).expect("the README has a table");
+    let (table, tail) = rest.split_once(end).unwrap();
+    if env::var_os("NVME_DEEP_BLESS").is_some() {
+        let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("README.md");
+        fs::write(path, format!("{head}{begin}{}{end}{tail}", readme_table())).unwrap();
+    } else {
+        assert_eq!(table, readme_table(), "`make table` makes it anew");
+    }
+}
+
+#[test]
+fn no_plan_names_a_hook_that_the_kernel_lacks() {
+    for kernel in KERNELS {
+        let facts = facts(kernel);
+        let symbols = facts.symbols.clone().unwrap();
+        for cut in CUTS {
+            let plan = plan(cut, &facts, &Policy::default()).unwrap();
+            for hook in plan.hooks() {
+                let hook = &CATALOG[hook];
+                let there = match hook.kind.name() {
+                    "kprobe" | "kretprobe" => symbols.contains(hook.target),
+                    "fentry" | "fexit" => {
+                        facts.functions.contains(hook.target)
+                            && facts.traceable.as_ref().unwrap().contains(hook.target)
+                    }
+                    "tp_btf" => facts.tracepoints.contains(hook.target),
+                    _ => true,
+                };
+                assert!(there, "{kernel} {cut:?}: {hook:?}");
+            }
+        }
+    }
+}
+
+#[test]
+fn the_same_kernel_with_less_still_has_exact_counts() {
+    let mut facts = facts("6.12");
+    facts.nvme_core_types = TypeSource::None;
+    facts.nvme_pci_types = TypeSource::None;
+    let plan = plan(Cut::Cheap, &facts, &Policy::default()).unwrap();
+    assert!(!plan.may_lose_completions(), "{plan:?}");
+}

@@ -1,0 +1,58 @@
+#!/usr/bin/env bash
+# Every way to attach, on the same loads: what the tool chooses by itself in all three cuts side by
+# side, then each way that can be forced. These run alone: kprobes and classic tracepoints share a
+# guard per CPU, so one tool's would make another's miss more.
+. "$(dirname "$0")/lib.sh"
+dev=$(disk nvme0)
+queue=/sys/block/$dev/queue
+echo 2 >"$queue/nomerges" # or two neighbours may become one command
+
+# every path of submission and completion that this kernel has
+loads() {
+    local engine how
+    echo none >"$queue/scheduler"
+    stat_of before "$dev"
+    for engine in batch psync sched; do
+        how=(--ioengine=libaio --iodepth=32 --iodepth_batch_submit=16
+            --iodepth_batch_complete_min=1 --iodepth_batch_complete_max=16)
+        case $engine in
+            psync) how=(--ioengine=psync) ;;
+            # in a scheduler commands wait, complete one by one, and go out through queue_rq
+            sched) echo mq-deadline >"$queue/scheduler" ;;
+        esac
+        load "$engine" --filename="/dev/$dev" --rw=randrw --bs=4k --number_ios=600 --size=1g \
+            --fsync=50 "${how[@]}"
+    done
+    stat_of after "$dev"
+    echo none >"$queue/scheduler"
+}
+
+begin doctor
+"$NVME_DEEP" doctor --identify >"$case_dir/text"
+"$NVME_DEEP" doctor --json >"$case_dir/json"
+
+begin auto
+tool total latency --json --ctrl nvme0 --no-admin
+tool cheap latency --stages --json --commands --hist --ctrl nvme0 --no-admin
+tool fine latency --stages=fine --json --commands --hist --ctrl nvme0 --no-admin
+traced
+loads
+stop
+
+for way in fentry rawtp kprobe tracepoint; do
+    begin "$way"
+    tool fine latency --stages=fine --attach "$way" --json --commands --hist --ctrl nvme0 --no-admin
+    if traced >/dev/null; then
+        loads
+        stop
+    else
+        finished
+    fi
+done
+
+# the text that people read, in the way that loses most
+begin words
+tool tracepoint latency --stages --attach tracepoint --ctrl nvme0
+traced
+load words --filename="/dev/$dev" --rw=randread --bs=4k --number_ios=50 --size=1g --ioengine=psync
+stop

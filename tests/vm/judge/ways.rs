@@ -1,0 +1,346 @@
+//! Each kernel with every way to attach: what is chosen is what we expect there, every planned hook
+//! fires, counts are exact where nothing may be lost, and where something may be, each command that
+//! is missing is in the books.
+
+use std::collections::BTreeMap;
+use std::env;
+use std::fs;
+
+use nvme_deep::path::milestone::Milestone;
+use nvme_deep::path::stage::Cut;
+use nvme_deep::probe::facts::KernelFacts;
+use nvme_deep::probe::plan::Policy;
+use nvme_deep::probe::plan::plan;
+use serde_json::Value;
+use serde_json::from_value;
+use serde_json::json;
+
+use super::guest::Outcome;
+use super::guest::Suite;
+use super::json::ToolRun;
+use super::json::assert_sums;
+use super::json::fio_counts;
+use super::json::kernel_counts;
+use super::json::list;
+use super::json::number;
+use super::json::text;
+
+const WAYS: Suite = Suite {
+    script: "ways",
+    variant: "",
+    smp: "2",
+    controllers: &["nvme_null nvme0 0"],
+    append: "",
+    env: &[],
+};
+
+const POINTS: [&str; 10] = [
+    "start",
+    "setup_in",
+    "setup_out",
+    "issue",
+    "doorbell",
+    "irq",
+    "cqe",
+    "complete",
+    "end",
+    "requeue",
+];
+
+/// What the fine cut is to get by itself: a word a point, `-` for what can't be had.
+const NEW: &str = "fentry fentry fentry fentry fentry fentry fentry fentry fentry fentry";
+/// 6.1: no block_io_start yet (6.5).
+const OLD: &str = "start_time_ns fentry fentry fentry fentry fentry fentry fentry fentry fentry";
+/// 5.10: no BTF of modules.
+const OLDEST: &str = "start_time_ns kprobe rawtp fentry kprobe - rawtp rawtp fentry fentry";
+/// The same where btf/ has no file for the release that Debian serves today.
+const UNKNOWN_OLDEST: &str = "start_time_ns kprobe rawtp fentry - - rawtp rawtp fentry fentry";
+
+fn doctor(outcome: &Outcome) -> Value {
+    serde_json::from_str(&outcome.text("doctor", "json")).unwrap()
+}
+
+fn facts(outcome: &Outcome) -> KernelFacts {
+    from_value(doctor(outcome)["facts"].clone()).unwrap()
+}
+
+/// Whether this way begins or ends commands by what may be skipped unseen.
+fn loses(way: &str) -> bool {
+    ["kprobe", "tracepoint"].contains(&way)
+}
+
+fn got(run: &ToolRun) -> BTreeMap<String, String> {
+    list(&run.last["ledger"], "ways")
+        .iter()
+        .map(|w| {
+            let way = w["way"].as_str().unwrap_or("-");
+            (text(w, "point").to_owned(), way.to_owned())
+        })
+        .collect()
+}
+
+/// Commands that there were: reads, writes, flushes.
+fn truth(outcome: &Outcome, case: &str) -> BTreeMap<String, u64> {
+    assert_eq!(outcome.files(case, ".fio").len(), 3, "{case}: three loads");
+    let [reads, writes, _, syncs] = fio_counts(outcome, case);
+    let [kernel_reads, kernel_writes, _, flushes] = kernel_counts(outcome, case);
+    assert_eq!(reads, kernel_reads, "{case}");
+    // the kernel counts the empty request of a sync as a write, which never reaches the driver
+    assert_eq!(writes + syncs, kernel_writes, "{case}");
+    assert_eq!(reads + writes, 1800, "{case}");
+    assert!(flushes > 0, "{case}");
+    [("read", reads), ("write", writes), ("flush", flushes)]
+        .map(|(name, n)| (name.to_owned(), n))
+        .into()
+}
+
+fn the_plan_is_as_expected(outcome: &Outcome, expected: &str) {
+    let run = ToolRun::read(outcome, "auto", "fine");
+    let want: BTreeMap<String, String> = POINTS
+        .into_iter()
+        .zip(expected.split(' '))
+        .map(|(p, w)| (p.to_owned(), w.to_owned()))
+        .collect();
+    assert_eq!(got(&run), want);
+    // what is not had, or not in the best way, has its reasons
+    for missing in list(&run.last["ledger"], "missing_hooks") {
+        assert!(text(missing, "why").len() > 10, "{missing}");
+        assert_eq!(
+            missing["tried"], false,
+            "the plan should have known: {missing}"
+        );
+    }
+    // the planner says the same of what doctor saw
+    let plan = plan(Cut::Fine, &facts(outcome), &Policy::default()).unwrap();
+    for point in &plan.points {
+        let family = point.family.map_or("-", |f| f.name());
+        let shown = &want[point.name()];
+        let by_field = shown == "start_time_ns" && family == "-";
+        assert!(by_field || shown == family, "{}: {family}", point.name());
+    }
+}
+
+/// Attached is not firing: a hook without hits must be one that these loads do not pass.
+fn every_planned_hook_fires(outcome: &Outcome, case: &str) {
+    let run = ToolRun::read(outcome, case, "fine");
+    let rare = [
+        "nvme_commit_rqs",
+        "block_rq_requeue",
+        "blk_mq_requeue_request",
+    ];
+    // 7.x sends nothing but plugged batches through it, and fio's batches of one file are
+    for hook in list(&run.last["ledger"], "hooks") {
+        let target = text(hook, "target");
+        if rare.contains(&target) {
+            assert!(hook["seldom"].is_string(), "{hook}");
+        } else {
+            assert!(
+                number(hook, "hits") > 0,
+                "{case}: attached and silent: {hook}"
+            );
+        }
+    }
+}
+
+fn exact(outcome: &Outcome, case: &str, name: &str) {
+    let what = format!("{case} {name}");
+    let run = ToolRun::read(outcome, case, name);
+    let want = truth(outcome, case);
+    assert_eq!(run.io_counts(), want, "{what}");
+    run.assert_exact(&what);
+    assert_eq!(number(&run.last["ledger"], "in_flight"), 0, "{what}");
+    assert_eq!(run.last["ledger"]["misses_known"], true, "{what}");
+    for opcode in ["read", "write"] {
+        assert_eq!(
+            number(run.row(opcode), "bytes"),
+            want[opcode] * 4096,
+            "{what}"
+        );
+    }
+    if name != "total" {
+        let commands: u64 = want.values().sum();
+        assert_eq!(run.commands.len() as u64, commands, "{what}");
+        assert_sums(&run, &what);
+    }
+}
+
+/// Nothing vanishes: what was seen has completed, or is in the books as never seen to.
+fn missing_is_in_the_books(outcome: &Outcome, case: &str) {
+    let run = ToolRun::read(outcome, case, "fine");
+    let ledger = &run.last["ledger"];
+    let want = truth(outcome, case);
+    let n = |field| number(ledger, field);
+    let all: u64 = want.values().sum();
+    assert_eq!(
+        n("seen"),
+        all,
+        "{case}: the submitting side loses nothing: {ledger}"
+    );
+    assert_eq!(ledger["balance"]["balanced"], true, "{case}: {ledger}");
+    let lost = n("overwritten") + n("in_flight");
+    assert_eq!(n("matched") + lost, all, "{case}: {ledger}");
+    for (opcode, count) in run.io_counts() {
+        assert!(count <= want[&opcode], "{case}: {opcode}");
+    }
+    let known = facts(outcome).misses_counted;
+    assert_eq!(ledger["misses_known"], known, "{case}");
+    if known {
+        // the kernel's own count of what it skipped says the same
+        let skipped: u64 = list(ledger, "hooks")
+            .iter()
+            .filter(|h| h["point"] == "complete")
+            .map(|h| number(h, "recursion_misses"))
+            .sum();
+        assert_eq!(skipped, lost, "{case}: {ledger}");
+    }
+    assert_sums(&run, case);
+}
+
+fn forced(outcome: &Outcome, way: &str) {
+    let possible = plan(
+        Cut::Fine,
+        &facts(outcome),
+        &Policy {
+            only: Some(from_value(way_word(way)).unwrap()),
+            ..Policy::default()
+        },
+    );
+    match possible {
+        Ok(_) => {
+            let run = ToolRun::read(outcome, way, "fine");
+            let ways = got(&run);
+            let others = ways
+                .values()
+                .filter(|w| *w != way && *w != "-" && *w != "start_time_ns");
+            assert_eq!(others.count(), 0, "{way}: {ways:?}");
+            if loses(way) {
+                missing_is_in_the_books(outcome, way);
+            } else {
+                exact(outcome, way, "fine");
+            }
+            every_planned_hook_fires(outcome, way);
+        }
+        Err(none) => {
+            assert_eq!(outcome.text(way, "fine.status").trim(), "5", "{way}");
+            let said = outcome.text(way, "fine.err");
+            assert!(said.contains(&format!("--attach {way}")), "{said}");
+            assert!(said.contains(&none.reasons()), "{said}");
+            assert_eq!(said.lines().count(), 1, "{said}");
+        }
+    }
+}
+
+/// How serde spells the family.
+fn way_word(way: &str) -> Value {
+    Value::from(if way == "rawtp" { "raw_tp" } else { way })
+}
+
+/// What a way came to here: the stages that it has, and how many commands it saw to their end.
+fn result(outcome: &Outcome, way: &str) -> Value {
+    if outcome.text(way, "fine.status").trim() != "0" {
+        return json!({ "refused": true });
+    }
+    let run = ToolRun::read(outcome, way, "fine");
+    let pattern = Milestone::ALL
+        .into_iter()
+        .filter(|p| got(&run).get(p.name()).is_some_and(|w| w != "-"))
+        .filter_map(Milestone::pattern_bit)
+        .fold(0, |pattern, bit| pattern | bit);
+    let runs = Cut::Fine.runs(pattern).into_iter();
+    let ledger = &run.last["ledger"];
+    json!({
+        "stages": runs.map(|r| Cut::Fine.run_name(r)).collect::<Vec<_>>(),
+        "seen": ledger["seen"],
+        "matched": ledger["matched"],
+        "misses_known": ledger["misses_known"],
+    })
+}
+
+/// Keeps what was found, for the planner's tests and the README's table: `make table`.
+fn bless(outcome: &Outcome, kernel: &str) {
+    if env::var_os("NVME_DEEP_BLESS").is_none() {
+        return;
+    }
+    let ways = ["auto", "fentry", "rawtp", "kprobe", "tracepoint"];
+    let found = json!({
+        "facts": doctor(outcome)["facts"],
+        "results": ways.map(|w| (w, result(outcome, w))).into_iter().collect::<BTreeMap<_, _>>(),
+    });
+    let path = format!("{}/tests/kernels/{kernel}.json", env!("CARGO_MANIFEST_DIR"));
+    fs::write(path, serde_json::to_string_pretty(&found).unwrap() + "\n").unwrap();
+}
+
+fn all_ways(outcome: &Outcome, expected: &str) {
+    the_plan_is_as_expected(outcome, expected);
+    every_planned_hook_fires(outcome, "auto");
+    for cut in ["total", "cheap", "fine"] {
+        exact(outcome, "auto", cut);
+    }
+    for way in ["fentry", "rawtp", "kprobe", "tracepoint"] {
+        forced(outcome, way);
+    }
+    bless(outcome, outcome.kernel());
+}
+
+fn all_ways_on_new_kernels(outcome: &Outcome) {
+    all_ways(outcome, NEW);
+    for way in ["fentry", "rawtp", "kprobe", "tracepoint"] {
+        assert_eq!(
+            outcome.text(way, "fine.status").trim(),
+            "0",
+            "all can be had"
+        );
+    }
+}
+
+fn all_ways_before_6_5(outcome: &Outcome) {
+    all_ways(outcome, OLD);
+}
+
+fn all_ways_without_module_btf(outcome: &Outcome) {
+    let doctor = doctor(outcome);
+    let shipped = doctor["facts"]["nvme_core_types"]["shipped"].is_string();
+    all_ways(outcome, if shipped { OLDEST } else { UNKNOWN_OLDEST });
+    assert_eq!(outcome.text("fentry", "fine.status").trim(), "5");
+}
+
+/// What the doctor says is there to be read.
+fn the_doctor_tells(outcome: &Outcome) {
+    let told = outcome.text("doctor", "text");
+    for words in [
+        "QEMU NVMe Ctrl",
+        "shadow doorbells offered",
+        "setup_out",
+        "io_timeout 30 s",
+    ] {
+        assert!(told.contains(words), "no `{words}` in:\n{told}");
+    }
+    let json = doctor(outcome);
+    assert_eq!(json["type"], "doctor");
+    let controller = &list(&json, "controllers")[0];
+    assert_eq!(text(controller, "name"), "nvme0");
+    assert_eq!(controller["queue_count"], 3, "{controller}");
+    assert_eq!(controller["interrupt_vectors"], 3, "{controller}");
+    let text = outcome.text("words", "tracepoint.out");
+    assert!(text.contains("total is setup_out to complete"), "{text}");
+    assert!(text.contains("no doorbell, because"), "{text}");
+    let verdict = text.lines().find(|l| l.starts_with("accuracy ")).unwrap();
+    let lost = verdict.contains("DEGRADED");
+    let known = facts(outcome).misses_counted;
+    assert!(
+        lost || verdict.contains(if known { "exact" } else { "NOT KNOWN" }),
+        "{text}"
+    );
+}
+
+super::on_kernels! {
+    all_ways_on_5_10 "5.10" WAYS all_ways_without_module_btf
+    all_ways_on_6_1 "6.1" WAYS all_ways_before_6_5
+    all_ways_on_6_1_rt "6.1-rt" WAYS all_ways_before_6_5
+    all_ways_on_6_12 "6.12" WAYS all_ways_on_new_kernels
+    all_ways_on_6_12_cloud "6.12-cloud" WAYS all_ways_on_new_kernels
+    all_ways_on_7_x "7.x" WAYS all_ways_on_new_kernels
+    the_doctor_tells_on_5_10 "5.10" WAYS the_doctor_tells
+    the_doctor_tells_on_6_12_cloud "6.12-cloud" WAYS the_doctor_tells
+    the_doctor_tells_on_7_x "7.x" WAYS the_doctor_tells
+}
