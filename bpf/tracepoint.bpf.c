@@ -87,10 +87,11 @@ int setup_out_tp(void *ctx)
 		tally(cpu, ND_UNTRACKED, 0);
 		return 0;
 	}
-	/* the generation moves on with every completion (5.10: with every setup), so the same cid
-	 * again is the same command again */
+	/* Its completion was not seen, or the driver turned it away and it comes again: not to be
+	 * told apart. Tags are shared by requests with generations of their own (flushes, a
+	 * scheduler's), so the same cid again says nothing. */
 	if (s->state == ND_OPEN)
-		count(s->cid == cid ? ND_REQUEUED : ND_OVERWRITTEN);
+		count(ND_OVERWRITTEN);
 	s->cid = cid;
 	if (!wanted(instance, qid, nsid, opcode, admin)) {
 		tally(cpu, ND_FILTERED, 0);
