@@ -24,37 +24,37 @@ char LICENSE[] SEC("license") = "GPL";
 SEC("?tp_btf/block_io_start")
 int BPF_PROG(start_btf, struct request *rq)
 {
-	return rq ? on_start(rq, ND_HOOK_START_BTF, 1) : 0;
+	return rq ? on_start(rq, ND_HOOK_START_BTF, TYPED) : 0;
 }
 
 SEC("?raw_tp/block_io_start")
 int BPF_PROG(start_raw, struct request *rq)
 {
-	return on_start(rq, ND_HOOK_START_RAW, 0);
+	return on_start(rq, ND_HOOK_START_RAW, RAW);
 }
 
 SEC("?fentry/nvme_setup_cmd")
 int BPF_PROG(setup_in_fentry, void *ns, struct request *rq)
 {
-	return rq ? on_setup_in(rq, 0, ND_HOOK_SETUP_IN_FENTRY, 1) : 0;
+	return rq ? on_setup_in(rq, 0, ND_HOOK_SETUP_IN_FENTRY, TYPED) : 0;
 }
 
 SEC("?kprobe/nvme_setup_cmd")
 int BPF_KPROBE(setup_in_kprobe, void *ns, struct request *rq, void *cmd)
 {
-	return on_setup_in(rq, (u64)cmd, ND_HOOK_SETUP_IN_KPROBE, 0);
+	return on_setup_in(rq, (u64)cmd, ND_HOOK_SETUP_IN_KPROBE, RAW);
 }
 
 SEC("?tp_btf/nvme_setup_cmd")
 int BPF_PROG(setup_out_btf, struct request *rq, struct nvme_command *cmd)
 {
-	return rq && cmd ? on_setup_out(rq, cmd, ND_HOOK_SETUP_OUT_BTF, 1) : 0;
+	return rq && cmd ? on_setup_out(rq, cmd, ND_HOOK_SETUP_OUT_BTF, TYPED) : 0;
 }
 
 SEC("?raw_tp/nvme_setup_cmd")
 int BPF_PROG(setup_out_raw, struct request *rq, struct nvme_command *cmd)
 {
-	return on_setup_out(rq, cmd, ND_HOOK_SETUP_OUT_RAW, 0);
+	return on_setup_out(rq, cmd, ND_HOOK_SETUP_OUT_RAW, RAW);
 }
 
 SEC("?kretprobe/nvme_setup_cmd")
@@ -71,25 +71,25 @@ int BPF_PROG(issue_btf)
 {
 	struct request *rq = RQ_OF(ctx);
 
-	return rq ? on_issue(rq, ND_HOOK_ISSUE_BTF, 1) : 0;
+	return rq ? on_issue(rq, ND_HOOK_ISSUE_BTF, TYPED) : 0;
 }
 
 SEC("?raw_tp/block_rq_issue")
 int BPF_PROG(issue_raw)
 {
-	return on_issue(RQ_OF(ctx), ND_HOOK_ISSUE_RAW, 0);
+	return on_issue(RQ_OF(ctx), ND_HOOK_ISSUE_RAW, RAW);
 }
 
 SEC("?kprobe/blk_mq_start_request")
 int BPF_KPROBE(issue_kprobe, struct request *rq)
 {
-	return on_issue(rq, ND_HOOK_ISSUE_KPROBE, 0);
+	return on_issue(rq, ND_HOOK_ISSUE_KPROBE, RAW);
 }
 
 SEC("?fexit/nvme_queue_rq")
 int BPF_PROG(queue_rq_fexit, struct blk_mq_hw_ctx *hctx, struct blk_mq_queue_data *bd, int ret)
 {
-	return on_queued(hctx, bd, ret & 0xff, ND_HOOK_QUEUE_RQ_FEXIT, 1);
+	return on_queued(hctx, bd, ret & 0xff, ND_HOOK_QUEUE_RQ_FEXIT, TYPED);
 }
 
 /* No look at the argument: 6.1's verifier refuses it (a pointer to a pointer), and the list is
@@ -97,13 +97,13 @@ int BPF_PROG(queue_rq_fexit, struct blk_mq_hw_ctx *hctx, struct blk_mq_queue_dat
 SEC("?fexit/nvme_queue_rqs")
 int BPF_PROG(queue_rqs_fexit)
 {
-	return on_doorbell(ND_HOOK_QUEUE_RQS_FEXIT, 1);
+	return on_doorbell(ND_HOOK_QUEUE_RQS_FEXIT, TYPED);
 }
 
 SEC("?fexit/nvme_commit_rqs")
 int BPF_PROG(commit_rqs_fexit)
 {
-	return on_doorbell(ND_HOOK_COMMIT_RQS_FEXIT, 1);
+	return on_doorbell(ND_HOOK_COMMIT_RQS_FEXIT, TYPED);
 }
 
 SEC("?kprobe/nvme_queue_rq")
@@ -145,37 +145,37 @@ int BPF_KRETPROBE(commit_rqs_kretprobe)
 SEC("?fentry/nvme_irq")
 int BPF_PROG(irq_in_fentry, int irq, void *nvmeq)
 {
-	return on_irq_in((u64)nvmeq, ND_HOOK_IRQ_IN_FENTRY, 1);
+	return on_irq_in((u64)nvmeq, ND_HOOK_IRQ_IN_FENTRY, TYPED);
 }
 
 SEC("?fexit/nvme_irq")
 int BPF_PROG(irq_out_fexit)
 {
-	return on_irq_out(ND_HOOK_IRQ_OUT_FEXIT, 1);
+	return on_irq_out(ND_HOOK_IRQ_OUT_FEXIT, TYPED);
 }
 
 SEC("?kprobe/nvme_irq")
 int BPF_KPROBE(irq_in_kprobe, int irq, void *nvmeq)
 {
-	return on_irq_in((u64)nvmeq, ND_HOOK_IRQ_IN_KPROBE, 0);
+	return on_irq_in((u64)nvmeq, ND_HOOK_IRQ_IN_KPROBE, RAW);
 }
 
 SEC("?kretprobe/nvme_irq")
 int BPF_KRETPROBE(irq_out_kretprobe)
 {
-	return on_irq_out(ND_HOOK_IRQ_OUT_KRETPROBE, 0);
+	return on_irq_out(ND_HOOK_IRQ_OUT_KRETPROBE, RAW);
 }
 
 SEC("?tp_btf/nvme_sq")
 int BPF_PROG(cqe_btf, struct request *rq)
 {
-	return rq ? on_cqe(rq, ND_HOOK_CQE_BTF, 1, 0) : 0;
+	return rq ? on_cqe(rq, ND_HOOK_CQE_BTF, TYPED, 0) : 0;
 }
 
 SEC("?raw_tp/nvme_sq")
 int BPF_PROG(cqe_raw, struct request *rq)
 {
-	return on_cqe(rq, ND_HOOK_CQE_RAW, 0, 0);
+	return on_cqe(rq, ND_HOOK_CQE_RAW, RAW, 0);
 }
 
 /* The first function that the driver calls for a CQE; the tracepoint is some instructions before.
@@ -183,43 +183,43 @@ int BPF_PROG(cqe_raw, struct request *rq)
 SEC("?kprobe/blk_mq_complete_request_remote")
 int BPF_KPROBE(cqe_kprobe, struct request *rq)
 {
-	return on_cqe(rq, ND_HOOK_CQE_KPROBE, 0, 1);
+	return on_cqe(rq, ND_HOOK_CQE_KPROBE, RAW, 1);
 }
 
 SEC("?tp_btf/nvme_complete_rq")
 int BPF_PROG(complete_btf, struct request *rq)
 {
-	return rq ? on_complete(rq, ND_HOOK_COMPLETE_BTF, 1) : 0;
+	return rq ? on_complete(rq, ND_HOOK_COMPLETE_BTF, TYPED) : 0;
 }
 
 SEC("?raw_tp/nvme_complete_rq")
 int BPF_PROG(complete_raw, struct request *rq)
 {
-	return on_complete(rq, ND_HOOK_COMPLETE_RAW, 0);
+	return on_complete(rq, ND_HOOK_COMPLETE_RAW, RAW);
 }
 
 SEC("?kprobe/nvme_complete_rq")
 int BPF_KPROBE(complete_kprobe, struct request *rq)
 {
-	return on_complete(rq, ND_HOOK_COMPLETE_KPROBE, 0);
+	return on_complete(rq, ND_HOOK_COMPLETE_KPROBE, RAW);
 }
 
 SEC("?kprobe/nvme_complete_batch_req")
 int BPF_KPROBE(complete_batch_kprobe, struct request *rq)
 {
-	return on_complete(rq, ND_HOOK_COMPLETE_BATCH_KPROBE, 0);
+	return on_complete(rq, ND_HOOK_COMPLETE_BATCH_KPROBE, RAW);
 }
 
 SEC("?tp_btf/block_rq_complete")
 int BPF_PROG(end_btf, struct request *rq)
 {
-	return rq ? on_end(rq, ND_HOOK_END_BTF, 1) : 0;
+	return rq ? on_end(rq, ND_HOOK_END_BTF, TYPED) : 0;
 }
 
 SEC("?raw_tp/block_rq_complete")
 int BPF_PROG(end_raw, struct request *rq)
 {
-	return on_end(rq, ND_HOOK_END_RAW, 0);
+	return on_end(rq, ND_HOOK_END_RAW, RAW);
 }
 
 SEC("?tp_btf/block_rq_requeue")
@@ -227,19 +227,94 @@ int BPF_PROG(requeue_btf)
 {
 	struct request *rq = RQ_OF(ctx);
 
-	return rq ? on_requeue(rq, ND_HOOK_REQUEUE_BTF, 1) : 0;
+	return rq ? on_requeue(rq, ND_HOOK_REQUEUE_BTF, TYPED) : 0;
 }
 
 SEC("?raw_tp/block_rq_requeue")
 int BPF_PROG(requeue_raw)
 {
-	return on_requeue(RQ_OF(ctx), ND_HOOK_REQUEUE_RAW, 0);
+	return on_requeue(RQ_OF(ctx), ND_HOOK_REQUEUE_RAW, RAW);
 }
 
 SEC("?kprobe/blk_mq_requeue_request")
 int BPF_KPROBE(requeue_kprobe, struct request *rq)
 {
-	return on_requeue(rq, ND_HOOK_REQUEUE_KPROBE, 0);
+	return on_requeue(rq, ND_HOOK_REQUEUE_KPROBE, RAW);
+}
+
+/* Twins: see maps.bpf.h. */
+SEC("?tp_btf/block_io_start")
+int BPF_PROG(start_twin, struct request *rq)
+{
+	return rq ? on_start(rq, ND_HOOK_START_TWIN, TWIN) : 0;
+}
+
+SEC("?fentry/nvme_setup_cmd")
+int BPF_PROG(setup_in_twin, void *ns, struct request *rq)
+{
+	return rq ? on_setup_in(rq, 0, ND_HOOK_SETUP_IN_TWIN, TWIN) : 0;
+}
+
+SEC("?tp_btf/nvme_setup_cmd")
+int BPF_PROG(setup_out_twin, struct request *rq, struct nvme_command *cmd)
+{
+	return rq && cmd ? on_setup_out(rq, cmd, ND_HOOK_SETUP_OUT_TWIN, TWIN) : 0;
+}
+
+SEC("?tp_btf/block_rq_issue")
+int BPF_PROG(issue_twin)
+{
+	struct request *rq = RQ_OF(ctx);
+
+	return rq ? on_issue(rq, ND_HOOK_ISSUE_TWIN, TWIN) : 0;
+}
+
+SEC("?fexit/nvme_queue_rq")
+int BPF_PROG(queue_rq_twin, struct blk_mq_hw_ctx *hctx, struct blk_mq_queue_data *bd, int ret)
+{
+	return on_queued(hctx, bd, ret & 0xff, ND_HOOK_QUEUE_RQ_TWIN, TWIN);
+}
+
+SEC("?fexit/nvme_queue_rqs")
+int BPF_PROG(queue_rqs_twin)
+{
+	return on_doorbell(ND_HOOK_QUEUE_RQS_TWIN, TWIN);
+}
+
+SEC("?fexit/nvme_commit_rqs")
+int BPF_PROG(commit_rqs_twin)
+{
+	return on_doorbell(ND_HOOK_COMMIT_RQS_TWIN, TWIN);
+}
+
+SEC("?fentry/nvme_irq")
+int BPF_PROG(irq_in_twin, int irq, void *nvmeq)
+{
+	return on_irq_in((u64)nvmeq, ND_HOOK_IRQ_IN_TWIN, TWIN);
+}
+
+SEC("?fexit/nvme_irq")
+int BPF_PROG(irq_out_twin)
+{
+	return on_irq_out(ND_HOOK_IRQ_OUT_TWIN, TWIN);
+}
+
+SEC("?tp_btf/nvme_sq")
+int BPF_PROG(cqe_twin, struct request *rq)
+{
+	return rq ? on_cqe(rq, ND_HOOK_CQE_TWIN, TWIN, 0) : 0;
+}
+
+SEC("?tp_btf/nvme_complete_rq")
+int BPF_PROG(complete_twin, struct request *rq)
+{
+	return rq ? on_complete(rq, ND_HOOK_COMPLETE_TWIN, TWIN) : 0;
+}
+
+SEC("?tp_btf/block_rq_complete")
+int BPF_PROG(end_twin, struct request *rq)
+{
+	return rq ? on_end(rq, ND_HOOK_END_TWIN, TWIN) : 0;
 }
 
 /* Anchors: without a use of the type here, it is not in the object's BTF and so not in Rust. */

@@ -74,7 +74,7 @@ static __always_inline u32 bytes_of(void *ctx, u32 instance, u32 nsid, u32 opcod
 SEC("?tp/nvme/nvme_setup_cmd")
 int setup_out_tp(void *ctx)
 {
-	struct nd_cpu *cpu = hit(ND_HOOK_SETUP_OUT_TP, 0);
+	struct nd_cpu *cpu = hit(ND_HOOK_SETUP_OUT_TP, RAW);
 	u32 instance = FIELD(ctx, tp_setup_ctrl, u32), qid = FIELD(ctx, tp_setup_qid, u32);
 	u32 nsid = FIELD(ctx, tp_setup_nsid, u32), opcode = FIELD(ctx, tp_setup_opcode, u8);
 	u32 cid = FIELD(ctx, tp_setup_cid, u16), admin = !qid, bytes = 0;
@@ -84,7 +84,7 @@ int setup_out_tp(void *ctx)
 	if (!cpu)
 		return 0;
 	if (!s) {
-		tally(cpu, ND_UNTRACKED, 0);
+		count(ND_UNTRACKED);
 		return 0;
 	}
 	/* Its completion was not seen, or the driver turned it away and it comes again: not to be
@@ -94,7 +94,7 @@ int setup_out_tp(void *ctx)
 		count(ND_OVERWRITTEN);
 	s->cid = cid;
 	if (!wanted(instance, qid, nsid, opcode, admin)) {
-		tally(cpu, ND_FILTERED, 0);
+		count(ND_FILTERED);
 		s->state = ND_SKIPPED;
 		return 0;
 	}
@@ -133,7 +133,7 @@ SEC("?tp/nvme/nvme_complete_rq")
 int complete_tp(void *ctx)
 {
 	u64 now = bpf_ktime_get_ns();
-	struct nd_cpu *cpu = hit(ND_HOOK_COMPLETE_TP, 0);
+	struct nd_cpu *cpu = hit(ND_HOOK_COMPLETE_TP, RAW);
 	u32 instance = FIELD(ctx, tp_done_ctrl, u32), qid = FIELD(ctx, tp_done_qid, u32);
 	u32 cid = FIELD(ctx, tp_done_cid, u16);
 	struct nd_slot *s = slot_by_cid(instance, qid, cid);
@@ -141,11 +141,11 @@ int complete_tp(void *ctx)
 	if (!cpu)
 		return 0;
 	if (!s) {
-		tally(cpu, ND_UNTRACKED_DONE, 0);
+		count(ND_UNTRACKED_DONE);
 		return 0;
 	}
 	if (s->state != ND_OPEN && s->state != ND_SKIPPED) {
-		tally(cpu, ND_ORPHAN_DONE, 0);
+		count(ND_ORPHAN_DONE);
 		return 0;
 	}
 	if (s->cid == cid) {
@@ -153,11 +153,11 @@ int complete_tp(void *ctx)
 			two_sided = 1;
 	} else if (cid >> 12 || two_sided) {
 		/* of another generation: this one's setup was not seen */
-		tally(cpu, ND_ORPHAN_DONE, 0);
+		count(ND_ORPHAN_DONE);
 		return 0;
 	}
 	if (s->state == ND_SKIPPED) {
-		tally(cpu, ND_FILTERED_DONE, 0);
+		count(ND_FILTERED_DONE);
 		s->state = ND_FREE;
 		s->rq = 0;
 	} else {

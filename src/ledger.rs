@@ -24,6 +24,10 @@ pub struct HookLine {
     pub target: &'static str,
     /// Times it fired for an NVMe request.
     pub hits: u64,
+    /// Of these, seen by the program's second instance, because the first was held up; none where
+    /// there is no second one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub by_twin: Option<u64>,
     /// Times the kernel skipped it: it was already running on that CPU, or, of a kprobe or
     /// tracepoint program, any such program was.
     pub recursion_misses: u64,
@@ -170,20 +174,32 @@ fn misses_known(plan: &AttachPlan, hook: usize) -> bool {
     plan.misses_counted || !CATALOG[hook].kind.family().loses()
 }
 
+/// How often the kernel skipped a hook. With a twin an event is lost only if both were skipped at
+/// it, which is at most as often as the one that was skipped less.
+fn misses_of(plan: &AttachPlan, misses: &[u64], number: usize) -> u64 {
+    let miss = |n: usize| misses.get(n).copied().unwrap_or(0);
+    let twin = CATALOG[number].other().filter(|t| plan.hooks().contains(t));
+    twin.map_or(miss(number), |t| miss(t).min(miss(number)))
+}
+
 fn hook_lines(plan: &AttachPlan, counters: &Counters, misses: &[u64]) -> Vec<HookLine> {
-    let line = |number: usize| {
+    let hooks = plan.hooks();
+    let line = |&number: &usize| {
         let hook = &CATALOG[number];
+        let twin = hook.other().filter(|t| hooks.contains(t));
         HookLine {
             point: hook.point.map(Milestone::name),
             kind: hook.kind.name(),
             target: hook.target,
-            hits: counters.hits[number],
-            recursion_misses: misses.get(number).copied().unwrap_or(0),
+            hits: counters.hits[number] + twin.map_or(0, |t| counters.hits[t]),
+            by_twin: twin.map(|t| counters.hits[t]),
+            recursion_misses: misses_of(plan, misses, number),
             misses_known: misses_known(plan, number),
             seldom: hook.seldom(),
         }
     };
-    plan.hooks().into_iter().map(line).collect()
+    let firsts = hooks.iter().filter(|&&h| !CATALOG[h].is_twin());
+    firsts.map(line).collect()
 }
 
 fn way_of(point: &PointPlan, plan: &AttachPlan) -> Option<&'static str> {
@@ -263,7 +279,6 @@ impl Ledger {
                 get(Count::UntrackedDone),
             ],
         );
-        let miss = |number: usize| misses.get(number).copied().unwrap_or(0);
         Self {
             seen,
             matched,
@@ -286,7 +301,12 @@ impl Ledger {
             doorbell_list_full: get(Count::PendingFull),
             misfits: get(Count::Misfit),
             ring_drops: get(Count::RingFull),
-            recursion_misses: plan.hooks().into_iter().map(miss).sum(),
+            recursion_misses: plan
+                .hooks()
+                .into_iter()
+                .filter(|&h| !CATALOG[h].is_twin())
+                .map(|h| misses_of(plan, misses, h))
+                .sum(),
             misses_known: [Milestone::SetupOut, Milestone::Complete]
                 .into_iter()
                 .filter_map(|point| plan.point(point))

@@ -66,8 +66,21 @@ enum nd_hook {
 	ND_HOOK_REQUEUE_BTF,	       /* tp_btf block_rq_requeue */
 	ND_HOOK_REQUEUE_RAW,	       /* raw_tp block_rq_requeue */
 	ND_HOOK_REQUEUE_KPROBE,	       /* kprobe blk_mq_requeue_request */
-	ND_HOOK_SETUP_OUT_TP,	       /* tp nvme_setup_cmd */
-	ND_HOOK_COMPLETE_TP,	       /* tp nvme_complete_rq */
+	/* second instances, for what the first is too busy to see */
+	ND_HOOK_START_TWIN,	 /* tp_btf block_io_start */
+	ND_HOOK_SETUP_IN_TWIN,	 /* fentry nvme_setup_cmd */
+	ND_HOOK_SETUP_OUT_TWIN,	 /* tp_btf nvme_setup_cmd */
+	ND_HOOK_ISSUE_TWIN,	 /* tp_btf block_rq_issue */
+	ND_HOOK_QUEUE_RQ_TWIN,	 /* fexit nvme_queue_rq */
+	ND_HOOK_QUEUE_RQS_TWIN,	 /* fexit nvme_queue_rqs */
+	ND_HOOK_COMMIT_RQS_TWIN, /* fexit nvme_commit_rqs */
+	ND_HOOK_IRQ_IN_TWIN,	 /* fentry nvme_irq */
+	ND_HOOK_IRQ_OUT_TWIN,	 /* fexit nvme_irq */
+	ND_HOOK_CQE_TWIN,	 /* tp_btf nvme_sq */
+	ND_HOOK_COMPLETE_TWIN,	 /* tp_btf nvme_complete_rq */
+	ND_HOOK_END_TWIN,	 /* tp_btf block_rq_complete */
+	ND_HOOK_SETUP_OUT_TP,	 /* tp nvme_setup_cmd */
+	ND_HOOK_COMPLETE_TP,	 /* tp nvme_complete_rq */
 	ND_HOOK_MAX,
 };
 
@@ -100,6 +113,9 @@ enum nd_count {
 #define ND_SAW_IRQ	(1u << 4)
 #define ND_SAW_CQE	(1u << 5)
 #define ND_SAW_END	(1u << 6)
+
+/* The setup has been seen by the first instance of its program. */
+#define ND_FRESH (1u << 7)
 
 /* Row key, 52 bits: valid | ctrl 8 | nsid 24 | opcode 8 | admin 1 | size class 2 | pattern 8.
  * The cache keeps it with 12 bits of row number in one word, so that it can't tear. */
@@ -162,7 +178,8 @@ struct nd_slot {
 	__u32 bytes;
 	__u32 tid; /* the task that set it up: only its doorbell counts */
 	__u8 state;
-	__u8 saw; /* pattern of points, while the command is being finished */
+	/* pattern of points, while the command is being finished; before, ND_FRESH or 0 */
+	__u8 saw;
 	__u16 cid;
 	__u16 qid;
 	__u16 tag;
@@ -182,7 +199,8 @@ struct nd_start {
 	__u64 rq;
 	__u64 ns;
 	__u64 setup_rq;
-	__u64 setup_slot;
+	__u32 setup_slot;
+	__u32 fresh; /* the first instance of its program was here: see TWIN */
 };
 
 /* Where a controller's slots lie. Written by user space; stride 0 = not known. */
@@ -226,7 +244,7 @@ struct nd_cpu {
 	__u64 count[ND_COUNT_MAX];
 	__u64 irq_ns;	 /* 0: not in nvme_irq */
 	__u64 irq_nvmeq; /* struct nvme_queue * that it serves */
-	__u64 _pad[2];
+	__u64 _pad[6];
 };
 
 #define ND_RECORD_COMMAND 1

@@ -58,8 +58,21 @@ static __always_inline struct nd_cpu *this_cpu(void)
 }
 
 /*
- * First thing in every hook. A program that the kernel guards against itself (typed: trampolines)
- * can't nest on its own CPU and needs no atomics; raw tracepoints had no guard before 6.1.
+ * What kind of pointers a program has: numbers (RAW), or pointers of a known type. TWIN is typed,
+ * and the second instance of a program. The kernel guards each program against itself per CPU, and
+ * skips it where it is already running there: in another task that was preempted inside it (by
+ * trampolines on every preemptible kernel, by tracepoints since 7.0), or below a softirq that an
+ * interrupt has come upon. Its twin on the same hook then still runs. In the usual case, where both
+ * run, the twin finds the work done and leaves.
+ */
+#define RAW   0
+#define TYPED 1
+#define TWIN  2
+
+/*
+ * First thing in every hook; a twin's only if it acts. A program that the kernel guards against
+ * itself (typed: trampolines) can't nest on its own CPU and needs no atomics; raw tracepoints had
+ * no guard before 6.1.
  */
 static __always_inline struct nd_cpu *hit(u32 hook, int typed)
 {
@@ -72,15 +85,6 @@ static __always_inline struct nd_cpu *hit(u32 hook, int typed)
 	else
 		__sync_fetch_and_add(&cpu->hits[hook], 1);
 	return cpu;
-}
-
-/* A counter that only one program adds to. */
-static __always_inline void tally(struct nd_cpu *cpu, u32 what, int typed)
-{
-	if (typed)
-		cpu->count[what]++;
-	else
-		__sync_fetch_and_add(&cpu->count[what], 1);
 }
 
 /* For counters that several programs add to: an interrupt may come between load and store. */

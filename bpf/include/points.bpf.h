@@ -11,7 +11,7 @@ static __always_inline int on_issue(struct request *rq, u32 hook, int typed)
 {
 	struct nd_slot *s = slot_of(rq, typed);
 
-	if (!s)
+	if (!s || (typed == TWIN && s->issue_ns))
 		return 0;
 	hit(hook, typed);
 	if (s->state == ND_OPEN)
@@ -29,6 +29,8 @@ static __always_inline int on_doorbell(u32 hook, int typed)
 	u32 tid = (u32)bpf_get_current_pid_tgid(), n;
 	struct nd_task *t = task_of(tid);
 
+	if (typed == TWIN && (!t || t->tid != tid || !t->n))
+		return 0;
 	hit(hook, typed);
 	if (!t || t->tid != tid)
 		return 0;
@@ -82,7 +84,8 @@ static __always_inline int on_queued(struct blk_mq_hw_ctx *hctx, struct blk_mq_q
 	u64 nvmeq, tail, last;
 
 	if (ret) {
-		hit(hook, typed);
+		if (typed != TWIN)
+			hit(hook, typed);
 		turned_away((u64)GET(typed, bd, rq));
 		return 0;
 	}
@@ -91,7 +94,8 @@ static __always_inline int on_queued(struct blk_mq_hw_ctx *hctx, struct blk_mq_q
 		tail = peek(nvmeq + bpf_core_field_offset(struct nvme_queue, sq_tail), typed);
 		last = peek(nvmeq + bpf_core_field_offset(struct nvme_queue, last_sq_tail), typed);
 		if ((u16)tail != (u16)last) {
-			hit(hook, typed);
+			if (typed != TWIN)
+				hit(hook, typed);
 			return 0;
 		}
 	}
@@ -141,10 +145,11 @@ static __always_inline int on_submit_out(u32 hook, u32 what, u32 ret)
 static __always_inline int on_irq_in(u64 nvmeq, u32 hook, int typed)
 {
 	u64 now = bpf_ktime_get_ns();
-	struct nd_cpu *cpu = hit(hook, typed);
+	struct nd_cpu *cpu = this_cpu();
 
-	if (!cpu)
+	if (!cpu || (typed == TWIN && cpu->irq_ns && cpu->irq_nvmeq == nvmeq))
 		return 0;
+	hit(hook, typed);
 	cpu->irq_nvmeq = nvmeq;
 	cpu->irq_ns = now;
 	return 0;
@@ -153,10 +158,12 @@ static __always_inline int on_irq_in(u64 nvmeq, u32 hook, int typed)
 /* Or a poll of the same queue on this CPU (a timeout) would take the stamp of an old interrupt. */
 static __always_inline int on_irq_out(u32 hook, int typed)
 {
-	struct nd_cpu *cpu = hit(hook, typed);
+	struct nd_cpu *cpu = this_cpu();
 
-	if (cpu)
-		cpu->irq_ns = 0;
+	if (!cpu || (typed == TWIN && !cpu->irq_ns))
+		return 0;
+	hit(hook, typed);
+	cpu->irq_ns = 0;
 	return 0;
 }
 
@@ -177,6 +184,8 @@ static __always_inline int on_cqe(struct request *rq, u32 hook, int typed, int a
 		if (peek(flags, typed) & 1)
 			return 0;
 	}
+	if (typed == TWIN && (!s || s->cqe_ns))
+		return 0;
 	cpu = hit(hook, typed);
 	if (!s || !cpu || s->state != ND_OPEN)
 		return 0;
@@ -193,21 +202,23 @@ static __always_inline int on_cqe(struct request *rq, u32 hook, int typed, int a
 static __always_inline int on_complete(struct request *rq, u32 hook, int typed)
 {
 	u64 now = bpf_ktime_get_ns();
-	struct nd_cpu *cpu = hit(hook, typed);
 	long index = known_index(rq, typed);
 	struct nd_slot *s;
 
-	if (!cpu)
-		return 0;
 	s = index < 0 ? 0 : slot_at(index);
+	/* what is nobody's is the first instance's to count */
+	if (typed == TWIN &&
+	    (!s || s->rq != (u64)rq || (s->state != ND_OPEN && s->state != ND_SKIPPED)))
+		return 0;
+	hit(hook, typed);
 	if (!s) {
-		tally(cpu, ND_UNTRACKED_DONE, typed);
+		count(ND_UNTRACKED_DONE);
 	} else if (s->rq == (u64)rq && s->state == ND_SKIPPED) {
-		tally(cpu, ND_FILTERED_DONE, typed);
+		count(ND_FILTERED_DONE);
 		s->state = ND_FREE;
 		s->rq = 0;
 	} else if (s->rq != (u64)rq || s->state != ND_OPEN) {
-		tally(cpu, ND_ORPHAN_DONE, typed);
+		count(ND_ORPHAN_DONE);
 	} else if (cfg_end) {
 		s->complete_ns = now;
 		s->state = ND_COMPLETED;

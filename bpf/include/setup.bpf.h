@@ -201,14 +201,23 @@ static __always_inline int on_start(struct request *rq, u32 hook, int typed)
 	}
 	if (!e->queues)
 		return 0;
-	hit(hook, typed);
+	if (typed != TWIN)
+		hit(hook, typed);
 	qid = hctx_number(rq, typed) + e->io;
 	if (qid >= e->queues)
 		return 0;
 	st = start_entry(rq, q, e->base, e->stride, qid, typed);
 	if (!st)
 		return 0;
+	if (typed == TWIN) {
+		if (st->fresh && st->rq == (u64)rq) {
+			st->fresh = 0;
+			return 0;
+		}
+		hit(hook, typed);
+	}
 	st->rq = (u64)rq;
+	st->fresh = typed != TWIN;
 	st->ns = bpf_ktime_get_ns();
 	return 0;
 }
@@ -219,6 +228,8 @@ static __always_inline int on_setup_in(struct request *rq, u64 cmd, u32 hook, in
 	u32 tid = (u32)bpf_get_current_pid_tgid();
 	struct nd_task *t = task_of(tid);
 
+	if (typed == TWIN && t && t->setup_in_rq == (u64)rq)
+		return 0;
 	hit(hook, typed);
 	if (!t)
 		return 0;
@@ -350,7 +361,6 @@ static __always_inline void await_doorbell(u32 index, u32 tid, struct nd_task *t
 static __always_inline int on_setup_out(struct request *rq, struct nvme_command *cmd, u32 hook,
 					int typed)
 {
-	struct nd_cpu *cpu = hit(hook, typed);
 	struct request_queue *q = GET(typed, rq, q);
 	u32 instance, qid, admin, opcode, nsid, index, tag = GET(typed, rq, tag);
 	u32 tid = 0, bytes = 0, cid = 0;
@@ -361,20 +371,28 @@ static __always_inline int on_setup_out(struct request *rq, struct nvme_command 
 	struct nd_slot *s;
 	u64 start = 0, now, key, address, last = 0;
 
-	if (!cpu || !q)
+	if (!q)
 		return 0;
+	if (typed == TWIN) {
+		s = slot_of(rq, typed);
+		if (s && s->saw == ND_FRESH && (s->state == ND_OPEN || s->state == ND_SKIPPED)) {
+			s->saw = 0;
+			return 0;
+		}
+	}
+	hit(hook, typed);
 	admin = GET(typed, q, queuedata) ? 0 : 1;
 	qid = admin ? 0 : hctx_number(rq, typed) + 1;
 	ctrl = ctrl_of(rq, q, &instance, &address, typed);
 	if (!ctrl || !ctrl->stride || qid >= ctrl->queues || tag >= ctrl->stride ||
 	    !learn_queue(q, ctrl, address, instance, typed)) {
-		tally(cpu, ND_UNTRACKED, typed);
+		count(ND_UNTRACKED);
 		return 0;
 	}
 	index = slot_index(ctrl->base, ctrl->stride, qid, tag);
 	s = slot_at(index);
 	if (!s) {
-		tally(cpu, ND_UNTRACKED, typed);
+		count(ND_UNTRACKED);
 		return 0;
 	}
 	if (cfg_lossy)
@@ -397,7 +415,8 @@ static __always_inline int on_setup_out(struct request *rq, struct nvme_command 
 	nsid = WIRE(typed, cmd, common.nsid);
 	s->rq = (u64)rq;
 	if (!wanted(instance, qid, nsid, opcode, admin)) {
-		tally(cpu, ND_FILTERED, typed);
+		count(ND_FILTERED);
+		s->saw = typed == TWIN ? 0 : ND_FRESH;
 		s->state = ND_SKIPPED;
 		return 0;
 	}
@@ -423,8 +442,10 @@ static __always_inline int on_setup_out(struct request *rq, struct nvme_command 
 		t = task_of(tid);
 		if (t && cfg_doorbell && ctrl->doorbell)
 			await_doorbell(index, tid, t);
-		if (t && cfg_mode == ND_MODE_FINE && t->setup_in_rq == (u64)rq)
+		if (t && cfg_mode == ND_MODE_FINE && t->setup_in_rq == (u64)rq) {
 			s->setup_in_ns = t->setup_in_ns;
+			t->setup_in_rq = 0;
+		}
 	}
 	s->tid = tid;
 	if (cfg_lossy)
@@ -434,6 +455,7 @@ static __always_inline int on_setup_out(struct request *rq, struct nvme_command 
 		s->qid = qid;
 		s->tag = tag;
 	}
+	s->saw = typed == TWIN ? 0 : ND_FRESH;
 	s->state = ND_OPEN;
 	now = bpf_ktime_get_ns();
 	if (cfg_start_field && !start) {

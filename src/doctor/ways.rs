@@ -65,7 +65,8 @@ fn got(point: &PointPlan, plan: &AttachPlan) -> Option<String> {
     };
     let mut text = String::new();
     let mut last = "";
-    for &number in &point.hooks {
+    let twins = point.hooks.iter().any(|&h| CATALOG[h].is_twin());
+    for &number in point.hooks.iter().filter(|&&h| !CATALOG[h].is_twin()) {
         let (kind, target) = (CATALOG[number].kind.name(), CATALOG[number].target);
         let comma = if text.is_empty() { "" } else { ", " };
         if kind == last {
@@ -74,6 +75,9 @@ fn got(point: &PointPlan, plan: &AttachPlan) -> Option<String> {
             text += &format!("{comma}{kind} {target}");
         }
         last = kind;
+    }
+    if twins {
+        text += "; twice, as this kernel may hold one up";
     }
     if family.loses() {
         text += match (plan.misses_counted, point.point) {

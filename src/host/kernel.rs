@@ -15,6 +15,7 @@ use crate::probe::catalog::Home;
 use crate::probe::catalog::Hook;
 use crate::probe::facts::KernelFacts;
 use crate::probe::facts::Lockdown;
+use crate::probe::facts::Preemption;
 use crate::probe::facts::TypeSource;
 
 /// How closely to look.
@@ -75,6 +76,11 @@ impl Host {
         };
         // f4b9e6c90c57 (5.14) took nvme_setup_cmd's third argument away; no type tells
         facts.command_is_argument = !at_least(&facts.release, (5, 14));
+        // a46023d5616e (7.0) guards tracepoints by SRCU instead of preempt_disable; no type tells
+        facts.preemptible_tracepoints = at_least(&facts.release, (7, 0));
+        facts.preemption = self.preemption();
+        let controllers = self.controllers();
+        facts.softirq_completions = controllers.iter().any(|c| c.transport != "pcie");
         describe(&kernel, &types, &mut facts);
         facts.events = self.events();
         let plain = facts.nvme_core_types.is_the_kernels() && may_use_module_btf;
@@ -105,6 +111,28 @@ impl Host {
             Some("confidentiality") => Lockdown::Confidentiality,
             Some("integrity") => Lockdown::Integrity,
             _ => Lockdown::None,
+        }
+    }
+
+    /// The kernel's version text says most; where the choice is made at boot (PREEMPT_DYNAMIC), later
+    /// kernels say it there too, earlier ones in debugfs, `none voluntary (full)`.
+    fn preemption(&self) -> Preemption {
+        let text = read_line(&self.path("proc/sys/kernel/version")).unwrap_or_default();
+        let debugfs = read_line(&self.path("sys/kernel/debug/sched/preempt")).unwrap_or_default();
+        let boot = read_line(&self.path("proc/cmdline")).unwrap_or_default();
+        let of = |texts: &[&str], words: &[&str]| {
+            texts.iter().any(|t| words.iter().any(|w| t.contains(w)))
+        };
+        let word = |text: &str, word: &str| text.split_whitespace().any(|w| w == word);
+        if text.contains("PREEMPT_RT") {
+            Preemption::RealTime
+        } else if of(&[&text, &debugfs], &["(full)", "(lazy)"])
+            || word(&boot, "preempt=full")
+            || word(&text, "PREEMPT")
+        {
+            Preemption::Full
+        } else {
+            Preemption::Voluntary
         }
     }
 
@@ -210,6 +238,40 @@ mod tests {
         assert_eq!(host.lockdown_level(), Lockdown::Confidentiality);
         put(&root, file, "none [integrity] confidentiality\n");
         assert_eq!(host.lockdown_level(), Lockdown::Integrity);
+    }
+
+    #[test]
+    fn preemption_is_what_the_kernel_says_of_itself() {
+        let root = TempDir::new().unwrap();
+        let host = Host::at(root.path());
+        for (version, want) in [
+            ("#1 SMP Debian 5.10.262-1", Preemption::Voluntary),
+            (
+                "#1 SMP PREEMPT_DYNAMIC Debian 6.12.107-1",
+                Preemption::Voluntary,
+            ),
+            ("#1 SMP PREEMPT Ubuntu", Preemption::Full),
+            ("#1 SMP PREEMPT(lazy) Debian 7.3.4", Preemption::Full),
+            ("#1 SMP PREEMPT_RT Debian 6.1.176-1", Preemption::RealTime),
+        ] {
+            put(&root, "proc/sys/kernel/version", version);
+            assert_eq!(host.preemption(), want, "{version}");
+        }
+        put(&root, "proc/sys/kernel/version", "#1 SMP PREEMPT_DYNAMIC");
+        put(
+            &root,
+            "sys/kernel/debug/sched/preempt",
+            "none voluntary (full)",
+        );
+        assert_eq!(host.preemption(), Preemption::Full);
+        put(
+            &root,
+            "sys/kernel/debug/sched/preempt",
+            "none (voluntary) full",
+        );
+        assert_eq!(host.preemption(), Preemption::Voluntary);
+        put(&root, "proc/cmdline", "quiet preempt=full");
+        assert_eq!(host.preemption(), Preemption::Full);
     }
 
     #[test]

@@ -132,7 +132,7 @@ macro_rules! hooks {
 use Milestone::{Complete, Cqe, Doorbell, End, Irq, Issue, SetupIn, SetupOut, Start};
 
 /// Every hook, by number.
-pub const CATALOG: [Hook; 37] = hooks! {
+pub const CATALOG: [Hook; 49] = hooks! {
     start_btf             TpBtf      block_io_start                 Block    Some(Start);
     start_raw             RawTp      block_io_start                 Block    Some(Start);
     setup_in_fentry       Fentry     nvme_setup_cmd                 NvmeCore Some(SetupIn);
@@ -168,6 +168,18 @@ pub const CATALOG: [Hook; 37] = hooks! {
     requeue_btf           TpBtf      block_rq_requeue               Block    None;
     requeue_raw           RawTp      block_rq_requeue               Block    None;
     requeue_kprobe        Kprobe     blk_mq_requeue_request         Block    None;
+    start_twin            TpBtf      block_io_start                 Block    Some(Start);
+    setup_in_twin         Fentry     nvme_setup_cmd                 NvmeCore Some(SetupIn);
+    setup_out_twin        TpBtf      nvme_setup_cmd                 NvmeCore Some(SetupOut);
+    issue_twin            TpBtf      block_rq_issue                 Block    Some(Issue);
+    queue_rq_twin         Fexit      nvme_queue_rq                  NvmePci  Some(Doorbell);
+    queue_rqs_twin        Fexit      nvme_queue_rqs                 NvmePci  Some(Doorbell);
+    commit_rqs_twin       Fexit      nvme_commit_rqs                NvmePci  Some(Doorbell);
+    irq_in_twin           Fentry     nvme_irq                       NvmePci  Some(Irq);
+    irq_out_twin          Fexit      nvme_irq                       NvmePci  Some(Irq);
+    cqe_twin              TpBtf      nvme_sq                        NvmeCore Some(Cqe);
+    complete_twin         TpBtf      nvme_complete_rq               NvmeCore Some(Complete);
+    end_twin              TpBtf      block_rq_complete              Block    Some(End);
     setup_out_tp          Tracepoint nvme_setup_cmd                 NvmeCore Some(SetupOut);
     complete_tp           Tracepoint nvme_complete_rq               NvmeCore Some(Complete);
 };
@@ -197,11 +209,19 @@ const fn way(
 
 /// All ways to all points; those of a point in the order of preference.
 pub const CANDIDATES: [Candidate; 24] = [
-    way(Some(Start), Family::Fentry, &["start_btf"]),
+    way(Some(Start), Family::Fentry, &["start_btf", "start_twin"]),
     way(Some(Start), Family::RawTp, &["start_raw"]),
-    way(Some(SetupIn), Family::Fentry, &["setup_in_fentry"]),
+    way(
+        Some(SetupIn),
+        Family::Fentry,
+        &["setup_in_fentry", "setup_in_twin"],
+    ),
     way(Some(SetupIn), Family::Kprobe, &["setup_in_kprobe"]),
-    way(Some(SetupOut), Family::Fentry, &["setup_out_btf"]),
+    way(
+        Some(SetupOut),
+        Family::Fentry,
+        &["setup_out_btf", "setup_out_twin"],
+    ),
     way(Some(SetupOut), Family::RawTp, &["setup_out_raw"]),
     // a kretprobe has no arguments: the entry keeps them
     way(
@@ -210,13 +230,20 @@ pub const CANDIDATES: [Candidate; 24] = [
         &["setup_in_kprobe", "setup_out_kretprobe"],
     ),
     way(Some(SetupOut), Family::Tracepoint, &["setup_out_tp"]),
-    way(Some(Issue), Family::Fentry, &["issue_btf"]),
+    way(Some(Issue), Family::Fentry, &["issue_btf", "issue_twin"]),
     way(Some(Issue), Family::RawTp, &["issue_raw"]),
     way(Some(Issue), Family::Kprobe, &["issue_kprobe"]),
     way(
         Some(Doorbell),
         Family::Fentry,
-        &["queue_rq_fexit", "queue_rqs_fexit", "commit_rqs_fexit"],
+        &[
+            "queue_rq_fexit",
+            "queue_rqs_fexit",
+            "commit_rqs_fexit",
+            "queue_rq_twin",
+            "queue_rqs_twin",
+            "commit_rqs_twin",
+        ],
     ),
     way(
         Some(Doorbell),
@@ -233,17 +260,26 @@ pub const CANDIDATES: [Candidate; 24] = [
     way(
         Some(Irq),
         Family::Fentry,
-        &["irq_in_fentry", "irq_out_fexit"],
+        &[
+            "irq_in_fentry",
+            "irq_out_fexit",
+            "irq_in_twin",
+            "irq_out_twin",
+        ],
     ),
     way(
         Some(Irq),
         Family::Kprobe,
         &["irq_in_kprobe", "irq_out_kretprobe"],
     ),
-    way(Some(Cqe), Family::Fentry, &["cqe_btf"]),
+    way(Some(Cqe), Family::Fentry, &["cqe_btf", "cqe_twin"]),
     way(Some(Cqe), Family::RawTp, &["cqe_raw"]),
     way(Some(Cqe), Family::Kprobe, &["cqe_kprobe"]),
-    way(Some(Complete), Family::Fentry, &["complete_btf"]),
+    way(
+        Some(Complete),
+        Family::Fentry,
+        &["complete_btf", "complete_twin"],
+    ),
     way(Some(Complete), Family::RawTp, &["complete_raw"]),
     way(
         Some(Complete),
@@ -251,7 +287,7 @@ pub const CANDIDATES: [Candidate; 24] = [
         &["complete_kprobe", "complete_batch_kprobe"],
     ),
     way(Some(Complete), Family::Tracepoint, &["complete_tp"]),
-    way(Some(End), Family::Fentry, &["end_btf"]),
+    way(Some(End), Family::Fentry, &["end_btf", "end_twin"]),
     way(Some(End), Family::RawTp, &["end_raw"]),
 ];
 
@@ -267,9 +303,24 @@ pub const BOOKS: [Candidate; 3] = [
 pub const OPTIONAL_TARGETS: [&str; 2] = ["nvme_queue_rqs", "nvme_complete_batch_req"];
 
 impl Hook {
+    /// A second instance, for what the first one of the same kind and target is skipped at.
+    pub fn is_twin(&self) -> bool {
+        self.program.ends_with("_twin")
+    }
+
+    /// The number of its twin, or of what it is the twin of.
+    pub fn other(&self) -> Option<usize> {
+        let same = |h: &Hook| {
+            (h.kind, h.target, h.point) == (self.kind, self.target, self.point)
+                && h.is_twin() != self.is_twin()
+        };
+        CATALOG.iter().position(same)
+    }
+
     /// Why it may never fire although commands pass: one of several paths, or a rare event.
     pub fn seldom(&self) -> Option<&'static str> {
         match (self.target, self.kind.family()) {
+            _ if self.is_twin() => Some("only while the first instance is held up"),
             ("nvme_queue_rq", _) => Some("not for batches"),
             ("nvme_queue_rqs", _) => Some("only for batches without a scheduler"),
             ("nvme_commit_rqs", _) => Some("only when a run of commands is cut short"),
@@ -310,6 +361,18 @@ mod tests {
                 assert_eq!(hook.kind.family(), way.family, "{program}");
             }
         }
+    }
+
+    #[test]
+    fn twins_know_each_other() {
+        let twins: Vec<_> = CATALOG.iter().filter(|h| h.is_twin()).collect();
+        assert_eq!(twins.len(), 12);
+        for twin in twins {
+            let first = &CATALOG[twin.other().unwrap()];
+            assert!(!first.is_twin());
+            assert_eq!(CATALOG[first.other().unwrap()].program, twin.program);
+        }
+        assert_eq!(CATALOG[number_of("start_raw").unwrap()].other(), None);
     }
 
     #[test]

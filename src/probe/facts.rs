@@ -49,6 +49,19 @@ pub enum Lockdown {
     Confidentiality,
 }
 
+/// Whether tasks are preempted inside the kernel.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Preemption {
+    /// Only where the kernel offers it (`none`, `voluntary`), or the kernel does not say.
+    #[default]
+    Voluntary,
+    /// Anywhere (`full`, `lazy`).
+    Full,
+    /// Interrupt handlers too, which are threads (PREEMPT_RT).
+    RealTime,
+}
+
 /// The facts that the plan needs.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct KernelFacts {
@@ -86,6 +99,16 @@ pub struct KernelFacts {
     pub misses_counted: bool,
     /// `block_rq_issue` hands the request over as its second argument (before 5.11).
     pub rq_is_second: bool,
+    /// Preemption.
+    #[serde(default)]
+    pub preemption: Preemption,
+    /// Tracepoints no longer keep their programs from being preempted (7.0).
+    #[serde(default)]
+    pub preemptible_tracepoints: bool,
+    /// There are controllers whose commands complete in softirqs (all but PCI's), which the
+    /// interrupts of others come upon.
+    #[serde(default)]
+    pub softirq_completions: bool,
     /// `nvme_setup_cmd` has the command as its third argument (before 5.14).
     pub command_is_argument: bool,
 }

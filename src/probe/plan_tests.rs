@@ -270,3 +270,51 @@ fn clones_and_notrace_are_told_apart() {
     let irq = plan.point(Milestone::Irq).unwrap();
     assert!(irq.rejected[0].why.contains("notrace"), "{irq:?}");
 }
+
+fn twins(plan: &AttachPlan) -> Vec<&'static str> {
+    let hooks = plan.hooks();
+    let twins = hooks.iter().filter(|&&h| CATALOG[h].is_twin());
+    twins.map(|&h| CATALOG[h].program).collect()
+}
+
+#[test]
+fn what_may_be_held_up_is_attached_twice_and_nothing_else() {
+    let mut facts = everything();
+    assert!(twins(&auto(Cut::Fine, &facts)).is_empty());
+    // preempted: the trampolines of the submitting side
+    facts.preemption = Preemption::Full;
+    let submit = [
+        "setup_in_twin",
+        "queue_rq_twin",
+        "queue_rqs_twin",
+        "commit_rqs_twin",
+    ];
+    assert_eq!(twins(&auto(Cut::Fine, &facts)), submit);
+    assert!(auto(Cut::Fine, &facts).needs_atomics());
+    // since 7.0 its tracepoints as well
+    facts.preemptible_tracepoints = true;
+    assert_eq!(twins(&auto(Cut::Total, &facts)), ["setup_out_twin"]);
+    assert_eq!(twins(&auto(Cut::Fine, &facts)).len(), 7);
+    // on PREEMPT_RT kprobes are the truer way to functions, while there are any
+    facts.preemption = Preemption::RealTime;
+    let plan = auto(Cut::Fine, &facts);
+    for point in [Milestone::SetupIn, Milestone::Doorbell, Milestone::Irq] {
+        assert_eq!(plan.family_of(point), Some(Family::Kprobe), "{point:?}");
+    }
+    assert_eq!(plan.family_of(Milestone::Complete), Some(Family::Fentry));
+    assert_eq!(twins(&plan).len(), 6);
+    facts.no_kprobes = Some("off".into());
+    assert_eq!(twins(&auto(Cut::Fine, &facts)).len(), 12);
+    // softirqs
+    let mut facts = everything();
+    facts.softirq_completions = true;
+    assert_eq!(
+        twins(&auto(Cut::Fine, &facts)),
+        ["complete_twin", "end_twin"]
+    );
+    // no twin of what is not there
+    facts.functions.remove("nvme_queue_rqs");
+    facts.preemption = Preemption::Full;
+    let plan = auto(Cut::Cheap, &facts);
+    assert!(!twins(&plan).contains(&"queue_rqs_twin"), "{plan:?}");
+}

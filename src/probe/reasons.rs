@@ -164,6 +164,11 @@ fn raw_tracepoint(hook: &Hook, facts: &KernelFacts) -> Option<Reason> {
     }
 }
 
+/// Whether kprobes can be had at all.
+pub fn kprobes_work(facts: &KernelFacts) -> bool {
+    facts.lockdown != Lockdown::Confidentiality && facts.no_kprobes.is_none()
+}
+
 fn kprobe(hook: &Hook, facts: &KernelFacts) -> Option<Reason> {
     if facts.lockdown == Lockdown::Confidentiality {
         return reason("lockdown=confidentiality forbids kprobes");

@@ -31,6 +31,7 @@ use crate::host::types::CustomBtf;
 use crate::lat_buckets::LatBuckets;
 use crate::options::Filter;
 use crate::path::milestone::Milestone;
+use crate::probe::catalog::AttachKind;
 use crate::probe::catalog::CATALOG;
 use crate::probe::facts::KernelFacts;
 use crate::probe::plan::AttachPlan;
@@ -167,10 +168,15 @@ impl<'obj> Session<'obj> {
     }
 
     /// The hook that begins a command comes last, so that every command which is counted is seen
-    /// to its end; and what keeps its arguments before it.
+    /// to its end; and what keeps its arguments before it. Twins are to run second: trampolines run
+    /// what was attached last first, tracepoints last.
     fn attach(&mut self) -> Result<(), Trouble> {
         let mut order = self.plan.hooks();
-        order.sort_by_key(|&h| CATALOG[h].point == Some(Milestone::SetupOut));
+        order.sort_by_key(|&h| {
+            let hook = &CATALOG[h];
+            let early = hook.is_twin() != (hook.kind == AttachKind::TpBtf);
+            (hook.point == Some(Milestone::SetupOut), !early)
+        });
         for number in order {
             libbpf_log::forget();
             let hook = &CATALOG[number];

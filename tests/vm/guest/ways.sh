@@ -4,6 +4,7 @@
 # guard per CPU, so one tool's would make another's miss more.
 . "$(dirname "$0")/lib.sh"
 dev=$(disk nvme0)
+slow=$(disk nvme1)
 queue=/sys/block/$dev/queue
 echo 2 >"$queue/nomerges" # or two neighbours may become one command
 
@@ -25,6 +26,9 @@ loads() {
     done
     stat_of after "$dev"
     echo none >"$queue/scheduler"
+    # nvme1 answers after 5 ms
+    fio --name=slow --filename="/dev/$slow" --rw=randread --bs=4k --number_ios=40 --size=1g --direct=1 \
+        --norandommap=1 --ioengine=psync --thread=1 --output=/dev/null
 }
 
 begin doctor
@@ -32,16 +36,16 @@ begin doctor
 "$NVME_DEEP" doctor --json >"$case_dir/json"
 
 begin auto
-tool total latency --json --ctrl nvme0 --no-admin
-tool cheap latency --stages --json --commands --hist --ctrl nvme0 --no-admin
-tool fine latency --stages=fine --json --commands --hist --ctrl nvme0 --no-admin
+tool total latency --json --no-admin
+tool cheap latency --stages --json --commands --hist --no-admin
+tool fine latency --stages=fine --json --commands --hist --no-admin
 traced
 loads
 stop
 
 for way in fentry rawtp kprobe tracepoint; do
     begin "$way"
-    tool fine latency --stages=fine --attach "$way" --json --commands --hist --ctrl nvme0 --no-admin
+    tool fine latency --stages=fine --attach "$way" --json --commands --hist --no-admin
     if traced >/dev/null; then
         loads
         stop

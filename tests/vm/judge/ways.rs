@@ -29,7 +29,7 @@ const WAYS: Suite = Suite {
     script: "ways",
     variant: "",
     smp: "2",
-    controllers: &["nvme_null nvme0 0"],
+    controllers: &["nvme_null nvme0 0", "nvme_null nvme1 5000000"],
     append: "",
     env: &[],
 };
@@ -51,6 +51,8 @@ const POINTS: [&str; 10] = [
 const NEW: &str = "fentry fentry fentry fentry fentry fentry fentry fentry fentry fentry";
 /// 6.1: no block_io_start yet (6.5).
 const OLD: &str = "start_time_ns fentry fentry fentry fentry fentry fentry fentry fentry fentry";
+/// The same with PREEMPT_RT: kprobes can't be preempted.
+const OLD_RT: &str = "start_time_ns kprobe fentry fentry kprobe kprobe fentry fentry fentry fentry";
 /// 5.10: no BTF of modules.
 const OLDEST: &str = "start_time_ns kprobe rawtp fentry kprobe - rawtp rawtp fentry fentry";
 /// The same where btf/ has no file for the release that Debian serves today.
@@ -79,7 +81,40 @@ fn got(run: &ToolRun) -> BTreeMap<String, String> {
         .collect()
 }
 
-/// Commands that there were: reads, writes, flushes.
+/// Reads of nvme1, which answers after 5 ms.
+const SLOW_READS: u64 = 40;
+
+fn row<'r>(run: &'r ToolRun, ctrl: &str, opcode: &str) -> &'r Value {
+    let is = |r: &&Value| text(r, "ctrl") == ctrl && text(r, "opcode") == opcode;
+    let mut rows = run.rows().iter().filter(is);
+    let row = rows.next().unwrap_or_else(|| panic!("no {ctrl} {opcode}"));
+    assert!(rows.next().is_none(), "two rows of {ctrl} {opcode}");
+    row
+}
+
+fn counts(run: &ToolRun) -> BTreeMap<String, u64> {
+    let mine = run.rows().iter().filter(|r| text(r, "ctrl") == "nvme0");
+    mine.map(|r| (text(r, "opcode").to_owned(), number(r, "count")))
+        .collect()
+}
+
+/// What the device takes is in the stage that has the device in its name, and in no other.
+fn the_slow_device_is_seen(run: &ToolRun, what: &str) {
+    let reads = row(run, "nvme1", "read");
+    let mut devices = 0;
+    for stage in list(reads, "stages") {
+        let (name, p50) = (text(stage, "name"), number(stage, "p50_ns"));
+        if name.contains("device") {
+            assert!((4_600_000..9_000_000).contains(&p50), "{what}: {stage}");
+            devices += number(stage, "count");
+        } else {
+            assert!(p50 < 500_000, "{what}: {stage}");
+        }
+    }
+    assert_eq!(devices, number(reads, "count"), "{what}");
+}
+
+/// Commands that there were on nvme0: reads, writes, flushes.
 fn truth(outcome: &Outcome, case: &str) -> BTreeMap<String, u64> {
     assert_eq!(outcome.files(case, ".fio").len(), 3, "{case}: three loads");
     let [reads, writes, _, syncs] = fio_counts(outcome, case);
@@ -146,21 +181,27 @@ fn exact(outcome: &Outcome, case: &str, name: &str) {
     let what = format!("{case} {name}");
     let run = ToolRun::read(outcome, case, name);
     let want = truth(outcome, case);
-    assert_eq!(run.io_counts(), want, "{what}");
+    assert_eq!(counts(&run), want, "{what}");
+    assert_eq!(
+        number(row(&run, "nvme1", "read"), "count"),
+        SLOW_READS,
+        "{what}"
+    );
     run.assert_exact(&what);
     assert_eq!(number(&run.last["ledger"], "in_flight"), 0, "{what}");
     assert_eq!(run.last["ledger"]["misses_known"], true, "{what}");
     for opcode in ["read", "write"] {
         assert_eq!(
-            number(run.row(opcode), "bytes"),
+            number(row(&run, "nvme0", opcode), "bytes"),
             want[opcode] * 4096,
             "{what}"
         );
     }
     if name != "total" {
         let commands: u64 = want.values().sum();
-        assert_eq!(run.commands.len() as u64, commands, "{what}");
+        assert_eq!(run.commands.len() as u64, commands + SLOW_READS, "{what}");
         assert_sums(&run, &what);
+        the_slow_device_is_seen(&run, &what);
     }
 }
 
@@ -179,7 +220,7 @@ fn missing_is_in_the_books(outcome: &Outcome, case: &str) {
     assert_eq!(ledger["balance"]["balanced"], true, "{case}: {ledger}");
     let lost = n("overwritten") + n("in_flight");
     assert_eq!(n("matched") + lost, all, "{case}: {ledger}");
-    for (opcode, count) in run.io_counts() {
+    for (opcode, count) in counts(&run) {
         assert!(count <= want[&opcode], "{case}: {opcode}");
     }
     let known = facts(outcome).misses_counted;
@@ -194,6 +235,7 @@ fn missing_is_in_the_books(outcome: &Outcome, case: &str) {
         assert_eq!(skipped, lost, "{case}: {ledger}");
     }
     assert_sums(&run, case);
+    the_slow_device_is_seen(&run, case);
 }
 
 fn forced(outcome: &Outcome, way: &str) {
@@ -297,6 +339,10 @@ fn all_ways_before_6_5(outcome: &Outcome) {
     all_ways(outcome, OLD);
 }
 
+fn all_ways_with_preempt_rt(outcome: &Outcome) {
+    all_ways(outcome, OLD_RT);
+}
+
 fn all_ways_without_module_btf(outcome: &Outcome) {
     let doctor = doctor(outcome);
     let shipped = doctor["facts"]["nvme_core_types"]["shipped"].is_string();
@@ -336,7 +382,7 @@ fn the_doctor_tells(outcome: &Outcome) {
 super::on_kernels! {
     all_ways_on_5_10 "5.10" WAYS all_ways_without_module_btf
     all_ways_on_6_1 "6.1" WAYS all_ways_before_6_5
-    all_ways_on_6_1_rt "6.1-rt" WAYS all_ways_before_6_5
+    all_ways_on_6_1_rt "6.1-rt" WAYS all_ways_with_preempt_rt
     all_ways_on_6_12 "6.12" WAYS all_ways_on_new_kernels
     all_ways_on_6_12_cloud "6.12-cloud" WAYS all_ways_on_new_kernels
     all_ways_on_7_x "7.x" WAYS all_ways_on_new_kernels
