@@ -310,7 +310,7 @@ impl Hook {
 
     /// The number of its twin, or of what it is the twin of.
     pub fn other(&self) -> Option<usize> {
-        let same = |h: &Hook| {
+        let same = |h: &Self| {
             (h.kind, h.target, h.point) == (self.kind, self.target, self.point)
                 && h.is_twin() != self.is_twin()
         };
