@@ -12,8 +12,11 @@ macro_rules! on_kernels {
 }
 pub(crate) use on_kernels;
 
+mod books;
 mod counts;
+mod gone;
 mod guest;
+mod hostile;
 mod json;
 mod orders;
 mod times;
