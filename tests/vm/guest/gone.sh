@@ -110,7 +110,7 @@ for scheduler in none mq-deadline; do
         echo 1 >/sys/class/nvme/nvme1/reset_controller
     done
     busy "$slow" 50
-    kill -INT "$load_pid"
+    pkill -INT -P "$load_pid" -x fio
     wait "$load_pid" || true # an end by signal is no good end to fio
     stat_of after "$slow"
     events_counted

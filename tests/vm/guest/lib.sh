@@ -53,14 +53,11 @@ stop() {
 
 # finished: waits for tools that end by themselves. One that hangs is killed, and its status tells.
 finished() {
-    local entry status i
+    local entry status limit=$((SECONDS + 40))
     for entry in "${tools[@]}"; do
         status=0
-        for ((i = 0; i < 600; i++)); do
-            kill -0 "${entry%%:*}" 2>/dev/null || break
-            sleep 0.05
-        done
-        ((i < 600)) || kill -KILL "${entry%%:*}"
+        while ((SECONDS < limit)) && kill -0 "${entry%%:*}" 2>/dev/null; do sleep 0.05; done
+        ((SECONDS < limit)) || kill -KILL "${entry%%:*}" 2>/dev/null || true
         wait "${entry%%:*}" || status=$?
         echo "$status" >"$case_dir/${entry#*:}.status"
     done
