@@ -20,6 +20,7 @@ use signal_hook::consts::SIGTERM;
 use signal_hook::iterator::Signals;
 
 use crate::abi::Count;
+use crate::abi::Counters;
 use crate::attach::attach;
 use crate::attach::slots;
 use crate::exit::Failure;
@@ -175,7 +176,7 @@ impl Run<'_, '_, '_> {
     fn interim(&self, last: &mut (Duration, Snapshot), out: &mut dyn Write) -> Result<()> {
         let at = self.begin.elapsed();
         let now = self.session.snapshot()?;
-        check_fit(&now)?;
+        check_fit(&now.counters)?;
         let report = if self.options.delta {
             self.report(at, &now, &now.minus(&last.1), at - last.0, None)
         } else {
@@ -186,6 +187,7 @@ impl Run<'_, '_, '_> {
     }
 
     fn rescan(&mut self) -> Result<()> {
+        check_fit(&self.session.counters()?)?;
         let changed = |&&(module, was): &&(&'static str, Option<u64>)| {
             self.host.module_identity(module) != was
         };
@@ -229,7 +231,7 @@ impl Run<'_, '_, '_> {
         ended?;
         self.drain(out)?;
         let now = self.session.snapshot()?;
-        check_fit(&now)?;
+        check_fit(&now.counters)?;
         let scan = self.session.scan()?;
         let report = self.report(at, &now, &now, at, Some(scan));
         self.write(&report, out)?;
@@ -296,8 +298,8 @@ impl Run<'_, '_, '_> {
 }
 
 /// Type information from a file that queues contradict is not to be believed in anything.
-fn check_fit(snapshot: &Snapshot) -> Result<()> {
-    match snapshot.counters.get(Count::Misfit) {
+fn check_fit(counters: &Counters) -> Result<()> {
+    match counters.get(Count::Misfit) {
         0 => Ok(()),
         n => Err(Failure::error(
             Kind::Kernel,
