@@ -40,6 +40,21 @@ refused doctor "$NVME_DEEP" doctor --json
 begin tracefs-off-kprobe
 measured kprobe --attach kprobe
 mount -t debugfs debug /sys/kernel/debug
+# Switched off where it can't be seen, and in the middle of a run.
+begin kprobes-unseen
+echo 0 >$kprobes
+unmount
+measured kprobe --attach kprobe
+mount -t debugfs debug /sys/kernel/debug
+echo 1 >$kprobes
+begin kprobes-lost
+tool kprobe latency --json --attach kprobe --ctrl nvme0 --no-admin
+traced
+small 8
+echo 0 >$kprobes
+finished
+echo 1 >$kprobes
+
 begin only-debugfs
 measured tracepoint --attach tracepoint
 unmount

@@ -61,6 +61,17 @@ fn kprobes_that_are_off_are_not_missed(outcome: &Outcome) {
     assert_all_points(&run, "kprobes-off");
     let words = ["--attach kprobe", "/sys/kernel/debug/kprobes/enabled"];
     outcome.assert_refused("kprobes-off", "kprobe", 5, &words);
+    // where debugfs does not tell, the disks do
+    let run = ToolRun::ended(outcome, "kprobes-unseen", "kprobe", 1);
+    let last = run.talk.lines().last().unwrap();
+    assert!(last.contains("not one kprobe was called"), "{last}");
+    assert!(last.contains("completed 300 requests"), "{last}");
+    assert_eq!(ledger(&run, "seen"), 0);
+    let run = ToolRun::ended(outcome, "kprobes-lost", "kprobe", 1);
+    let last = run.talk.lines().last().unwrap();
+    assert!(last.contains("kprobes are switched off"), "{last}");
+    assert_eq!(run.last["ledger"]["balance"]["balanced"], true);
+    assert!(ledger(&run, "seen") > 0);
     let run = exact_but_for_misses(outcome, "kprobes-on", "kprobe");
     assert!(kinds(&run, "doorbell").contains("kretprobe"));
 }

@@ -3,7 +3,6 @@
 
 use super::books::assert_nothing_is_left;
 use super::books::exact;
-use super::books::exact_but_for_misses;
 use super::books::kinds;
 use super::books::not_had;
 use super::guest::Outcome;
@@ -78,8 +77,11 @@ fn without_types_there_is_a_way(outcome: &Outcome) {
         "none"
     );
     let run = exact(outcome, "unknown", "auto");
-    let _ = exact_but_for_misses;
-    assert_eq!(run.last["ledger"]["balance"]["balanced"], true);
+    for point in ["setup_out", "complete"] {
+        assert_eq!(kinds(&run, point), ["raw_tp"].into(), "{point}");
+    }
+    let reasons = not_had(&run)["doorbell"].join("; ");
+    assert!(reasons.contains("--btf"), "{reasons}");
 }
 
 fn the_module_takes_its_kprobes_along(outcome: &Outcome) {
