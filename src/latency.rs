@@ -20,6 +20,7 @@ use signal_hook::consts::SIGTERM;
 use signal_hook::iterator::Signals;
 
 use crate::abi::Count;
+use crate::abi::Counters;
 use crate::attach::attach;
 use crate::attach::slots;
 use crate::exit::Failure;
@@ -27,6 +28,7 @@ use crate::exit::Kind;
 use crate::host::Host;
 use crate::host::missing_capabilities;
 use crate::host::sysfs::Controller;
+use crate::host::watch::Watch;
 use crate::ledger::Ledger;
 use crate::ledger::Scan;
 use crate::options::LatencyOptions;
@@ -127,10 +129,9 @@ struct Run<'o, 's, 'obj> {
     text: TextView,
     /// Controllers that found no room; told once.
     homeless: Vec<u32>,
-    /// Modules that carry kprobes, each with what it keeps until it is unloaded.
-    modules: Vec<(&'static str, Option<u64>)>,
-    /// One of them that is not what it was.
-    gone: Option<&'static str>,
+    watch: Watch,
+    /// Why what is attached sees nothing any more, in a sentence.
+    gone: Option<String>,
 }
 
 impl Run<'_, '_, '_> {
@@ -175,7 +176,7 @@ impl Run<'_, '_, '_> {
     fn interim(&self, last: &mut (Duration, Snapshot), out: &mut dyn Write) -> Result<()> {
         let at = self.begin.elapsed();
         let now = self.session.snapshot()?;
-        check_fit(&now)?;
+        check_fit(&now.counters)?;
         let report = if self.options.delta {
             self.report(at, &now, &now.minus(&last.1), at - last.0, None)
         } else {
@@ -186,10 +187,8 @@ impl Run<'_, '_, '_> {
     }
 
     fn rescan(&mut self) -> Result<()> {
-        let changed = |&&(module, was): &&(&'static str, Option<u64>)| {
-            self.host.module_identity(module) != was
-        };
-        self.gone = self.modules.iter().find(changed).map(|&(module, _)| module);
+        check_fit(&self.session.counters()?)?;
+        self.gone = self.watch.gone(&self.host);
         for controller in self.host.controllers() {
             let new = !self.homeless.contains(&controller.instance);
             if !self.session.place(&controller)? && new {
@@ -225,23 +224,19 @@ impl Run<'_, '_, '_> {
     fn until_told(&mut self, stop: &Receiver<()>, out: &mut dyn Write) -> Result<()> {
         let ended = self.interims(stop, out);
         let at = self.begin.elapsed();
+        let hits = self.session.counters()?.hits.iter().sum();
+        let deaf = self.watch.deaf(&self.host, hits);
         self.session.detach();
         ended?;
         self.drain(out)?;
         let now = self.session.snapshot()?;
-        check_fit(&now)?;
+        check_fit(&now.counters)?;
         let scan = self.session.scan()?;
         let report = self.report(at, &now, &now, at, Some(scan));
         self.write(&report, out)?;
-        match self.gone {
+        match self.gone.take().or(deaf) {
             None => Ok(()),
-            Some(module) => Err(Failure::error(
-                Kind::Run,
-                format!(
-                    "the module {module} was unloaded during the run and has taken the kprobes \
-                     along, which do not hold it: what came after is not in the report. Start again"
-                ),
-            )),
+            Some(why) => Err(Failure::error(Kind::Run, why)),
         }
     }
 
@@ -296,8 +291,8 @@ impl Run<'_, '_, '_> {
 }
 
 /// Type information from a file that queues contradict is not to be believed in anything.
-fn check_fit(snapshot: &Snapshot) -> Result<()> {
-    match snapshot.counters.get(Count::Misfit) {
+fn check_fit(counters: &Counters) -> Result<()> {
+    match counters.get(Count::Misfit) {
         0 => Ok(()),
         n => Err(Failure::error(
             Kind::Kernel,
@@ -409,10 +404,9 @@ pub fn run(options: &LatencyOptions) -> Result<()> {
         hist: options.hist,
     };
     let begin = Instant::now();
-    let modules = session.plan().unpinned_modules();
-    let modules = modules.into_iter().map(|m| (m, host.module_identity(m)));
+    let watch = Watch::begin(&host, session.plan());
     let mut run = Run {
-        modules: modules.collect(),
+        watch,
         gone: None,
         options,
         session: &mut session,

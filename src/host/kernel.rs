@@ -81,6 +81,8 @@ impl Host {
         facts.preemption = self.preemption();
         let controllers = self.controllers();
         facts.softirq_completions = controllers.iter().any(|c| c.transport != "pcie");
+        // 3acf8ace6823 (6.7); a type tells, where there are types
+        facts.misses_counted = at_least(&facts.release, (6, 7));
         describe(&kernel, &types, &mut facts);
         facts.events = self.events();
         let plain = facts.nvme_core_types.is_the_kernels() && may_use_module_btf;
@@ -136,7 +138,7 @@ impl Host {
         }
     }
 
-    fn no_kprobes(&self) -> Option<String> {
+    pub(super) fn no_kprobes(&self) -> Option<String> {
         let pmu = self.path("sys/bus/event_source/devices/kprobe/type");
         if self.path("sys/bus/event_source/devices").exists() && !pmu.exists() {
             return Some("the kernel has no kprobe events (CONFIG_KPROBE_EVENTS)".into());

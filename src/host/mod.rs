@@ -13,6 +13,7 @@ pub mod nvme_class;
 pub mod sysfs;
 pub mod tracefs;
 pub mod types;
+pub mod watch;
 
 use std::fs;
 use std::io;

@@ -15,6 +15,7 @@ use libbpf_sys::bpf_prog_get_info_by_fd;
 use libbpf_sys::bpf_prog_info;
 
 use super::Session;
+use crate::abi::Counters;
 use crate::abi::RowKey;
 use crate::abi::SlotState;
 use crate::abi::slot_state;
@@ -32,17 +33,10 @@ impl Session<'_> {
     pub fn snapshot(&self) -> Result<Snapshot> {
         let mut snapshot = Snapshot {
             misses: self.misses(),
+            counters: self.counters()?,
             ..Snapshot::default()
         };
         let maps = &self.maps;
-        for cpu in 0..self.layout.cpus {
-            let value = lookup(&maps.cpus, cpu)?;
-            snapshot
-                .counters
-                .add(&value)
-                .ok()
-                .context("a CPU's counters of the wrong size")?;
-        }
         for key in maps.rows.keys() {
             let Some(row) = maps.rows.lookup(&key, MapFlags::ANY)? else {
                 continue;
@@ -64,6 +58,22 @@ impl Session<'_> {
             }
         }
         Ok(snapshot)
+    }
+
+    /// Reads the counters alone.
+    ///
+    /// # Errors
+    /// Where the map can't be read.
+    pub fn counters(&self) -> Result<Counters> {
+        let mut counters = Counters::default();
+        for cpu in 0..self.layout.cpus {
+            let value = lookup(&self.maps.cpus, cpu)?;
+            counters
+                .add(&value)
+                .ok()
+                .context("a CPU's counters of the wrong size")?;
+        }
+        Ok(counters)
     }
 
     /// Looks into every slot: what has not completed, or not ended. Of a detached session.

@@ -7,6 +7,8 @@ set -euo pipefail
 : "${NVME_DEEP:?the binary under test}"
 out=/mnt/out
 tools=()
+# what tools are run by: setpriv, unshare, ...
+as=()
 # what the kernel had to say, for when a test fails
 trap 'dmesg >/mnt/dmesg' EXIT
 
@@ -23,7 +25,7 @@ tool() {
     local name=$1
     shift
     echo "$*" >"$case_dir/$name.args"
-    "$NVME_DEEP" "$@" >"$case_dir/$name.out" 2>"$case_dir/$name.err" &
+    "${as[@]}" "$NVME_DEEP" "$@" >"$case_dir/$name.out" 2>"$case_dir/$name.err" &
     tools+=("$!:$name")
     tool_pid=$!
 }
@@ -49,15 +51,30 @@ stop() {
     finished
 }
 
-# finished: waits for tools that end by themselves
+# finished: waits for tools that end by themselves. One that hangs is killed, and its status tells.
 finished() {
-    local entry status
+    local entry status limit=$((SECONDS + 40))
     for entry in "${tools[@]}"; do
         status=0
+        while ((SECONDS < limit)) && kill -0 "${entry%%:*}" 2>/dev/null; do sleep 0.05; done
+        ((SECONDS < limit)) || kill -KILL "${entry%%:*}" 2>/dev/null || true
         wait "${entry%%:*}" || status=$?
         echo "$status" >"$case_dir/${entry#*:}.status"
     done
     tools=()
+}
+
+# refused NAME COMMAND...: keeps what a command that ends by itself says, and its exit code
+refused() {
+    local name=$1 status=0
+    shift
+    timeout -k 1 60 "$@" >"$case_dir/$name.out" 2>"$case_dir/$name.err" </dev/null || status=$?
+    echo "$status" >"$case_dir/$name.status"
+}
+
+# module_users: by how many the driver is held
+module_users() {
+    awk '/^nvme_core /{ print $3 }' /proc/modules
 }
 
 # disk CTRL [NSID]: the block device of a namespace, whatever number the kernel gave it

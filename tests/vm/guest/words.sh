@@ -2,33 +2,12 @@
 # The command as its user meets it: without rights, with wrong words, stopped in the middle.
 . "$(dirname "$0")/lib.sh"
 
-# refused NAME COMMAND...: keeps what a command that should fail says, and its exit code
-refused() {
-    local name=$1 status=0
-    shift
-    "$@" >"$case_dir/$name.out" 2>"$case_dir/$name.err" </dev/null || status=$?
-    echo "$status" >"$case_dir/$name.status"
-}
-
-module_users() {
-    awk '/^nvme_core /{ print $3 }' /proc/modules
-}
-
 begin refused
 refused unprivileged setpriv --reuid=65534 --regid=65534 --clear-groups --inh-caps=-all \
     "$NVME_DEEP" latency
 refused no_controller "$NVME_DEEP" latency --ctrl nvme7
 refused no_namespace "$NVME_DEEP" latency --nsid 9
 refused unknown_opcode "$NVME_DEEP" latency --opcode raed
-# shellcheck disable=SC2016 # for the inner shell
-refused no_btf unshare -m bash -c \
-    'mount --bind /dev/null /sys/kernel/btf/vmlinux && exec "$0" latency' "$NVME_DEEP"
-
-# The two capabilities without root: enough only where the driver is built in, because the kernel
-# keeps the BTF of modules for CAP_SYS_ADMIN. It must say so.
-begin capabilities
-refused bpf_perfmon setpriv --reuid=65534 --regid=65534 --clear-groups \
-    --inh-caps=+bpf,+perfmon --ambient-caps=+bpf,+perfmon "$NVME_DEEP" latency --duration 1s
 
 begin signals
 module_users >"$case_dir/users.before"

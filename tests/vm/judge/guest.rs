@@ -127,6 +127,25 @@ impl Outcome {
         fs::read_to_string(&path).unwrap_or_else(|e| panic!("{}: {e}", path.display()))
     }
 
+    /// The exit code of a run of a case.
+    pub fn code(&self, case: &str, name: &str) -> i32 {
+        let status = self.text(case, &format!("{name}.status"));
+        status.trim().parse().unwrap()
+    }
+
+    /// A run of a case must have ended with this code and one sentence, in which these words are.
+    pub fn assert_refused(&self, case: &str, name: &str, code: i32, words: &[&str]) {
+        let said = self.text(case, &format!("{name}.err"));
+        assert_eq!(self.code(case, name), code, "{case} {name}: {said}");
+        assert_eq!(said.trim().lines().count(), 1, "{case} {name}: {said}");
+        assert!(said.starts_with("nvme-deep: "), "{case} {name}: {said}");
+        for word in words {
+            assert!(said.contains(word), "{case} {name}: no `{word}` in: {said}");
+        }
+        let data = self.text(case, &format!("{name}.out"));
+        assert_eq!(data, "", "{case} {name}: stdout is for data");
+    }
+
     /// The files of a case with this ending.
     pub fn files(&self, case: &str, ending: &str) -> Vec<String> {
         let names = fs::read_dir(self.dir.join(case)).unwrap();

@@ -43,9 +43,13 @@ pub fn list<'v>(value: &'v Value, field: &str) -> &'v [Value] {
 impl ToolRun {
     /// Reads the run `name` of a case; it must have ended well, and nothing but JSON be on stdout.
     pub fn read(outcome: &Outcome, case: &str, name: &str) -> Self {
+        Self::ended(outcome, case, name, 0)
+    }
+
+    /// The same of a run that ended with this exit code.
+    pub fn ended(outcome: &Outcome, case: &str, name: &str, code: i32) -> Self {
         let talk = outcome.text(case, &format!("{name}.err"));
-        let status = outcome.text(case, &format!("{name}.status"));
-        assert_eq!(status.trim(), "0", "{case} {name}: {talk}");
+        assert_eq!(outcome.code(case, name), code, "{case} {name}: {talk}");
         let (mut reports, mut commands) = (Vec::new(), Vec::new());
         for line in outcome.text(case, &format!("{name}.out")).lines() {
             let value: Value =

@@ -12,10 +12,15 @@ macro_rules! on_kernels {
 }
 pub(crate) use on_kernels;
 
+mod books;
 mod counts;
+mod gone;
 mod guest;
+mod hostile;
 mod json;
+mod lockdown;
 mod orders;
 mod times;
+mod types;
 mod ways;
 mod words;

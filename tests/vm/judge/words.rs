@@ -17,14 +17,6 @@ const WORDS: Suite = Suite {
     env: &[("ONE_CPU", "1")],
 };
 
-fn code(outcome: &Outcome, case: &str, name: &str) -> i32 {
-    outcome
-        .text(case, &format!("{name}.status"))
-        .trim()
-        .parse()
-        .unwrap()
-}
-
 fn refusals_are_one_sentence_with_a_remedy(outcome: &Outcome) {
     for (case, name, want, words) in [
         (
@@ -36,8 +28,6 @@ fn refusals_are_one_sentence_with_a_remedy(outcome: &Outcome) {
         ("refused", "no_controller", 6, &["nvme7", "nvme0, nvme1"]),
         ("refused", "no_namespace", 6, &["id 9", "1 (nvme0n1)"]),
         ("refused", "unknown_opcode", 2, &["raed", "`read`"]),
-        ("refused", "no_btf", 5, &["no BTF", "CONFIG_DEBUG_INFO_BTF"]),
-        ("capabilities", "bpf_perfmon", 4, &["CAP_SYS_ADMIN", "sudo"]),
         (
             "nothing",
             "no_nvme",
@@ -45,18 +35,7 @@ fn refusals_are_one_sentence_with_a_remedy(outcome: &Outcome) {
             &["no NVMe controller", "load the nvme driver"],
         ),
     ] {
-        let said = outcome.text(case, &format!("{name}.err"));
-        assert_eq!(code(outcome, case, name), want, "{name}: {said}");
-        assert_eq!(said.trim().lines().count(), 1, "{name}: {said}");
-        assert!(said.starts_with("nvme-deep: "), "{name}: {said}");
-        for word in words {
-            assert!(said.contains(word), "{name}: no `{word}` in: {said}");
-        }
-        assert_eq!(
-            outcome.text(case, &format!("{name}.out")),
-            "",
-            "{name}: stdout is for data"
-        );
+        outcome.assert_refused(case, name, want, words);
     }
 }
 
@@ -82,7 +61,7 @@ fn every_end_is_a_final_report_and_nothing_stays_attached(outcome: &Outcome) {
 }
 
 fn intervals_and_counts_are_kept(outcome: &Outcome) {
-    assert_eq!(code(outcome, "signals", "count"), 0);
+    assert_eq!(outcome.code("signals", "count"), 0);
     let text = outcome.text("signals", "count.out");
     assert_eq!(text.matches("=== ").count(), 3, "{text}");
     assert_eq!(text.matches("so far").count(), 2, "{text}");
@@ -114,7 +93,7 @@ fn intervals_and_counts_are_kept(outcome: &Outcome) {
 }
 
 fn a_closed_pipe_is_no_error(outcome: &Outcome) {
-    assert_eq!(code(outcome, "signals", "pipe"), 0);
+    assert_eq!(outcome.code("signals", "pipe"), 0);
     let said = outcome.text("signals", "pipe.err");
     assert!(
         !said.contains("rror") && !said.contains("panicked"),

@@ -1,0 +1,124 @@
+# shellcheck shell=bash
+# For guest scripts: drivers and devices that go and come, and the kernel's own count of commands.
+
+pci=()
+for ctrl in /sys/class/nvme/nvme*; do pci+=("$(basename "$(readlink -f "$ctrl/device")")"); done
+
+# attached: what holds on to the kernel: users of the driver, kprobes, BPF programs
+attached() {
+    echo "users $(module_users)"
+    [[ ! -e /sys/kernel/debug/kprobes/list ]] || cat /sys/kernel/debug/kprobes/list
+    bpftool prog show
+}
+
+# settled: until every controller has its disk and nothing is read from it any more (the kernel
+# looks for partitions)
+settled() {
+    local n i found look seen=''
+    for n in "${!pci[@]}"; do
+        for ((i = 0; i < 200; i++)); do
+            found=$(disk "nvme$n") && [[ -b /dev/$found ]] && break
+            sleep 0.05
+        done
+        ((i < 200)) || { echo "nvme$n does not come back"; return 1; }
+    done
+    for ((i = 0; i < 100; i++)); do
+        look=$(cat /sys/block/nvme*/stat)
+        [[ $look != "$seen" ]] || return 0
+        seen=$look
+        sleep 0.2
+    done
+    return 1
+}
+
+release_all() {
+    local at
+    for at in "${pci[@]}"; do echo "$at" >/sys/bus/pci/drivers/nvme/unbind; done
+}
+
+# one by one, or the numbers would be theirs who come first
+bind_all() {
+    local n i
+    for n in "${!pci[@]}"; do
+        echo "${pci[n]}" >/sys/bus/pci/drivers/nvme/bind
+        for ((i = 0; i < 200; i++)); do
+            disk "nvme$n" >/dev/null && break
+            sleep 0.05
+        done
+    done
+    settled
+}
+
+drop_driver() {
+    release_all
+    rmmod nvme
+}
+
+bring_driver() {
+    echo 0 >/sys/bus/pci/drivers_autoprobe
+    insmod /tmp/mods/nvme.ko
+    bind_all
+    echo 1 >/sys/bus/pci/drivers_autoprobe
+}
+
+# The kernel's own books, by its event histograms: commands set up, completion queue entries, and
+# completions, by controller and queue.
+events=/sys/kernel/tracing/events/nvme
+by=hist:keys=ctrl_id,qid
+count_events() {
+    local event
+    for event in nvme_setup_cmd nvme_sq nvme_complete_rq; do echo "$by" >"$events/$event/trigger"; done
+}
+events_counted() {
+    local event
+    for event in nvme_setup_cmd nvme_sq nvme_complete_rq; do
+        cat "$events/$event/hist" >"$case_dir/$event.hist"
+        echo "!$by" >"$events/$event/trigger"
+    done
+}
+
+# endless DISK: a load in the background, that does not end when the disk does
+endless() {
+    fio --name=endless --output="$case_dir/endless" --direct=1 --filename="/dev/$1" --rw=randread \
+        --norandommap=1 --bs=4k --size=512m --ioengine=libaio --iodepth=8 --thread=1 \
+        --time_based --runtime=60 </dev/null >/dev/null 2>&1 &
+    load_pid=$!
+}
+
+no_load() {
+    kill "$load_pid"
+    wait "$load_pid" || true
+}
+
+# busy DISK [COMMANDS]: until so many more reads are done
+busy() {
+    local before now i
+    read -r before _ <"/sys/block/$1/stat"
+    for ((i = 0; i < 600; i++)); do
+        read -r now _ <"/sys/block/$1/stat"
+        ((now < before + ${2:-50})) || return 0
+        sleep 0.02
+    done
+    echo "$1 is not busy"
+    return 1
+}
+
+# small DEPTH: a load of some hundred commands, and what the kernel counted of it
+small() {
+    dev=$(disk nvme0)
+    echo 2 >"/sys/block/$dev/queue/nomerges" # or two neighbours may become one command
+    stat_of before "$dev"
+    load mixed --filename="/dev/$dev" --rw=randrw --bs=4k --size=1g --ioengine=libaio \
+        --iodepth="$1" --number_ios=300
+    stat_of after "$dev"
+}
+
+# measured NAME WORD...: one tool and a small load
+measured() {
+    local name=$1
+    shift
+    tool "$name" latency --json --ctrl nvme0 --no-admin "$@"
+    traced
+    small 8
+    stop INT
+}

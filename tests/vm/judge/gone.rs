@@ -1,0 +1,162 @@
+//! The driver, the device or the tool goes away in the middle, or a controller is reset: nothing
+//! hangs, nothing stays attached, and what was counted is what the kernel counted.
+
+use super::books::assert_nothing_is_left;
+use super::books::events;
+use super::books::exact;
+use super::books::ledger;
+use super::guest::Outcome;
+use super::guest::Suite;
+use super::hostile::assert_all_points;
+use super::hostile::doctor;
+use super::json::ToolRun;
+use super::json::assert_sums;
+use super::json::fio_counts;
+use super::json::kernel_counts;
+use super::json::list;
+use super::json::number;
+
+const GONE: Suite = Suite {
+    script: "gone",
+    variant: "",
+    smp: "2",
+    controllers: &["nvme_null nvme0 0", "nvme_null nvme1 20000000"],
+    append: "",
+    env: &[],
+};
+
+const CUTS: [&str; 3] = ["total", "cheap", "fine"];
+
+fn a_driver_may_come_later(outcome: &Outcome) {
+    let words = ["no NVMe controller", "load the nvme driver"];
+    outcome.assert_refused("no-driver", "latency", 6, &words);
+    let said = doctor(outcome, "no-driver");
+    assert!(list(&said, "controllers").is_empty(), "{said}");
+    assert_all_points(&exact(outcome, "no-driver", "auto"), "no-driver");
+}
+
+fn a_driver_that_is_traced_stays(outcome: &Outcome) {
+    assert_ne!(outcome.code("pinned", "rmmod"), 0);
+    let said = outcome.text("pinned", "rmmod.err");
+    assert!(said.contains("in use"), "{said}");
+    assert_eq!(outcome.code("pinned", "rmmod-after"), 0);
+    let run = ToolRun::read(outcome, "pinned", "auto");
+    run.assert_exact("pinned");
+    // beside the load the kernel has looked for partitions: reads
+    let [reads, writes, ..] = fio_counts(outcome, "pinned");
+    let counts = run.io_counts();
+    assert_eq!(counts["write"], writes);
+    assert!(counts["read"] >= reads, "{counts:?}");
+}
+
+/// Kprobes do not hold their module. The run ends when it goes, by itself, and says why.
+fn kprobes_that_their_module_takes_along_end_the_run(outcome: &Outcome) {
+    for (case, name, module) in [
+        ("unpinned", "stages", "module nvme was unloaded"),
+        ("unpinned-core", "total", "module nvme_core was unloaded"),
+    ] {
+        let run = ToolRun::ended(outcome, case, name, 1);
+        let last = run.talk.lines().last().unwrap();
+        assert!(
+            last.starts_with("nvme-deep: ") && last.contains(module),
+            "{last}"
+        );
+        assert_eq!(run.last["ledger"]["balance"]["balanced"], true, "{case}");
+    }
+}
+
+/// Under load the device is taken from the driver, or from the machine, and comes back.
+fn a_device_may_go_under_load(outcome: &Outcome) {
+    for case in ["unbound", "removed"] {
+        let setups = events(outcome, case, "nvme_setup_cmd");
+        let completions = events(outcome, case, "nvme_complete_rq");
+        assert!(setups[0] > 300 && setups[1] > 10, "{case}: {setups:?}");
+        for cut in CUTS {
+            let run = ToolRun::read(outcome, case, cut);
+            let books = &run.last["ledger"];
+            run.assert_exact(case);
+            let [set_up, completed] = [setups, completions].map(|c| c.iter().sum::<u64>());
+            assert_eq!(ledger(&run, "seen"), set_up, "{case} {cut}: {books}");
+            assert_eq!(
+                ledger(&run, "completions"),
+                completed,
+                "{case} {cut}: {books}"
+            );
+            assert_eq!(
+                run.io_counts().values().sum::<u64>(),
+                setups[0],
+                "{case} {cut}"
+            );
+            if cut != "total" {
+                assert_sums(&run, case);
+            }
+        }
+    }
+}
+
+/// Each attempt is a command of its own. What the driver cancels completes without a CQE.
+fn a_reset_is_counted_to_the_last_attempt(outcome: &Outcome) {
+    for case in ["reset-none", "reset-mq-deadline"] {
+        let reads = fio_counts(outcome, case)[0];
+        assert_eq!(reads, kernel_counts(outcome, case)[0], "{case}");
+        let setups = events(outcome, case, "nvme_setup_cmd");
+        let completions = events(outcome, case, "nvme_complete_rq");
+        let cqes = events(outcome, case, "nvme_sq");
+        let cancelled = setups[0] - cqes[0];
+        assert!(cancelled > 0, "{case}: the reset cancelled nothing");
+        for cut in ["total", "cheap", "fine", "raw"] {
+            let run = ToolRun::read(outcome, case, cut);
+            let (case, books) = (format!("{case} {cut}"), &run.last["ledger"]);
+            run.assert_exact(&case);
+            assert_eq!(ledger(&run, "seen"), setups[0], "{case}: {books}");
+            assert_eq!(ledger(&run, "matched"), completions[0], "{case}: {books}");
+            assert_eq!(number(run.row("read"), "count"), setups[0], "{case}");
+            // those that did not reach the end were brought again
+            let again = ledger(&run, "requeue_events") - ledger(&run, "requeued");
+            assert_eq!(ledger(&run, "matched") - again, reads, "{case}: {books}");
+            if cut == "total" {
+                continue;
+            }
+            assert_sums(&run, &case);
+            let without = |point: &str| {
+                let commands = run.commands.iter();
+                commands.filter(|c| c["points_ns"][point].is_null()).count() as u64
+            };
+            assert_eq!(without("cqe"), cancelled, "{case}");
+            assert_eq!(without("start"), again, "{case}: a retry has no start");
+            if cut != "cheap" {
+                assert_eq!(
+                    without("end"),
+                    again,
+                    "{case}: nor has what it follows an end"
+                );
+            }
+        }
+    }
+}
+
+fn a_run_may_be_stopped_before_it_begins(outcome: &Outcome) {
+    let mut ran = 0;
+    for name in outcome.files("killed", ".status") {
+        let name = name.trim_end_matches(".status");
+        match outcome.code("killed", name) {
+            // before it listens for signals
+            143 => assert_eq!(outcome.text("killed", &format!("{name}.out")), "", "{name}"),
+            _ => {
+                ToolRun::read(outcome, "killed", name).assert_exact(name);
+                ran += 1;
+            }
+        }
+    }
+    assert!(ran > 0, "not one was stopped while it attached");
+}
+
+super::on_kernels! {
+    a_driver_may_come_later_on_6_12 "6.12" GONE a_driver_may_come_later
+    a_driver_that_is_traced_stays_on_6_12 "6.12" GONE a_driver_that_is_traced_stays
+    kprobes_that_their_module_takes_along_end_the_run_on_6_12 "6.12" GONE kprobes_that_their_module_takes_along_end_the_run
+    a_device_may_go_under_load_on_6_12 "6.12" GONE a_device_may_go_under_load
+    a_reset_is_counted_to_the_last_attempt_on_6_12 "6.12" GONE a_reset_is_counted_to_the_last_attempt
+    a_run_may_be_stopped_before_it_begins_on_6_12 "6.12" GONE a_run_may_be_stopped_before_it_begins
+    nothing_is_left_of_what_was_gone_on_6_12 "6.12" GONE assert_nothing_is_left
+}

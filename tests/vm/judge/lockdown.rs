@@ -1,0 +1,76 @@
+//! Kernels that are locked down: tracing goes on where the kernel allows it in any way, and what it
+//! does not allow is told from what it does not have.
+
+use super::books::assert_nothing_is_left;
+use super::books::exact;
+use super::guest::Outcome;
+use super::guest::Suite;
+use super::hostile::assert_all_points;
+use super::hostile::doctor;
+
+const fn locked(variant: &'static str, append: &'static str) -> Suite {
+    Suite {
+        script: "lockdown",
+        variant,
+        smp: "2",
+        controllers: &["nvme_null nvme0 0"],
+        append,
+        env: &[],
+    }
+}
+
+const INTEGRITY: Suite = locked("-integrity", "lockdown=integrity");
+const CONFIDENTIALITY: Suite = locked("-confidentiality", "lockdown=confidentiality");
+
+fn integrity_costs_nothing(outcome: &Outcome) {
+    let level = outcome.text("lockdown", "level");
+    assert!(level.contains("[integrity]"), "{level}");
+    assert_all_points(&exact(outcome, "auto", "auto"), "integrity");
+    for family in ["fentry", "rawtp", "kprobe", "tracepoint"] {
+        let said = outcome.text("lockdown", &format!("{family}.err"));
+        assert_eq!(outcome.code("lockdown", family), 0, "{family}: {said}");
+    }
+    let said = doctor(outcome, "lockdown");
+    assert_eq!(said["facts"]["lockdown"], "integrity");
+    assert_nothing_is_left(outcome);
+}
+
+fn other_ways_are_forbidden(outcome: &Outcome) {
+    let level = outcome.text("lockdown", "level");
+    assert!(level.contains("[confidentiality]"), "{level}");
+    for (family, why) in [
+        ("rawtp", "read kernel memory by helper"),
+        ("kprobe", "forbids kprobes"),
+        ("tracepoint", "closes tracefs"),
+    ] {
+        let attach = format!("--attach {family}");
+        let words = [&attach, "lockdown=confidentiality", why];
+        outcome.assert_refused("lockdown", family, 5, &words);
+    }
+    let said = doctor(outcome, "lockdown");
+    assert_eq!(said["facts"]["lockdown"], "confidentiality");
+    assert_eq!(outcome.code("lockdown", "doctor-text"), 0);
+    assert_nothing_is_left(outcome);
+}
+
+/// Since 6.2 programs can look at what they are given without a helper.
+fn confidentiality_leaves_typed_programs(outcome: &Outcome) {
+    assert_all_points(&exact(outcome, "auto", "auto"), "confidentiality");
+    assert_eq!(outcome.code("lockdown", "fentry"), 0);
+    other_ways_are_forbidden(outcome);
+}
+
+fn confidentiality_leaves_nothing(outcome: &Outcome) {
+    let words = ["lockdown=confidentiality", "kernels before 6.2", "doctor"];
+    outcome.assert_refused("auto", "auto", 5, &words);
+    outcome.assert_refused("lockdown", "fentry", 5, &words);
+    other_ways_are_forbidden(outcome);
+}
+
+super::on_kernels! {
+    integrity_costs_nothing_on_6_12 "6.12" INTEGRITY integrity_costs_nothing
+    integrity_costs_nothing_on_7_x "7.x" INTEGRITY integrity_costs_nothing
+    confidentiality_leaves_typed_programs_on_6_12 "6.12" CONFIDENTIALITY confidentiality_leaves_typed_programs
+    confidentiality_leaves_typed_programs_on_7_x "7.x" CONFIDENTIALITY confidentiality_leaves_typed_programs
+    confidentiality_leaves_nothing_on_6_1 "6.1" CONFIDENTIALITY confidentiality_leaves_nothing
+}
