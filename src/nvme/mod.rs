@@ -4,3 +4,5 @@
 //! clock, talk to a device or know about BPF: the modules that do those things ask here.
 
 pub mod opcode;
+pub mod status;
+mod status_names;
