@@ -190,19 +190,22 @@ fn distance(a: &str, b: &str) -> usize {
     above[b.len()]
 }
 
-/// I/O opcodes: NVMe base 2.1 "I/O Commands", the NVM and the Zoned Namespace command sets.
+/// I/O opcodes: NVMe base 2.1 "I/O Commands", the NVM and the Zoned Namespace command sets, and what
+/// the Key Value set has of its own. Its Store and Retrieve are 01h and 02h, which go by NVM's names.
 #[rustfmt::skip] // one opcode a column, to be read next to the specification's table
 const IO: &[(u8, &str)] = &[
     (0x00, "flush"),                (0x01, "write"),
     (0x02, "read"),                 (0x04, "write-uncorrectable"),
-    (0x05, "compare"),              (0x08, "write-zeroes"),
-    (0x09, "dataset-management"),   (0x0c, "verify"),
-    (0x0d, "reservation-register"), (0x0e, "reservation-report"),
+    (0x05, "compare"),              (0x06, "kv-list"),
+    (0x08, "write-zeroes"),         (0x09, "dataset-management"),
+    (0x0c, "verify"),               (0x0d, "reservation-register"),
+    (0x0e, "reservation-report"),   (0x10, "kv-delete"),
     (0x11, "reservation-acquire"),  (0x12, "io-mgmt-recv"),
-    (0x15, "reservation-release"),  (0x18, "cancel"),
-    (0x19, "copy"),                 (0x1d, "io-mgmt-send"),
-    (0x79, "zone-mgmt-send"),       (0x7a, "zone-mgmt-recv"),
-    (0x7d, "zone-append"),          (0x7f, "fabrics"),
+    (0x14, "kv-exist"),             (0x15, "reservation-release"),
+    (0x18, "cancel"),               (0x19, "copy"),
+    (0x1d, "io-mgmt-send"),         (0x79, "zone-mgmt-send"),
+    (0x7a, "zone-mgmt-recv"),       (0x7d, "zone-append"),
+    (0x7f, "fabrics"),
 ];
 
 /// Admin opcodes: NVMe base 2.1 "Admin Command Set", and three of the Computational Programs set.

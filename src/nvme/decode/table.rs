@@ -1,0 +1,326 @@
+//! How a command's fields are written down: a table of [`Spec`]s, which both the text and the typed
+//! fields are read from, so that the two can't tell different things.
+
+use std::fmt;
+use std::ops::RangeInclusive;
+
+use serde::ser::{Serialize, SerializeStruct, Serializer};
+
+use crate::nvme::sqe::Sqe;
+
+/// The value of a field.
+///
+/// As text: `8`, `0x4000`, `1:controller`, `0x7:number-of-queues`, `1`. In JSON: a number, a number,
+/// `{"code":1,"name":"controller"}` twice, and `true`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Value {
+    /// A quantity or an identifier.
+    Num(u64),
+    /// A mask, an address, or what is made of bits.
+    Hex(u64),
+    /// A code and what it stands for: `reserved` or `vendor-specific` where it has no name.
+    Code(u64, &'static str),
+    /// The same where the code is known by its hexadecimal digits.
+    HexCode(u64, &'static str),
+    /// A bit.
+    Flag(bool),
+}
+
+impl Value {
+    /// The number that the field holds.
+    #[must_use]
+    pub fn number(self) -> u64 {
+        match self {
+            Self::Num(n) | Self::Hex(n) | Self::Code(n, _) | Self::HexCode(n, _) => n,
+            Self::Flag(set) => u64::from(set),
+        }
+    }
+
+    /// What a code stands for.
+    #[must_use]
+    pub fn name(self) -> Option<&'static str> {
+        match self {
+            Self::Code(_, name) | Self::HexCode(_, name) => Some(name),
+            Self::Num(_) | Self::Hex(_) | Self::Flag(_) => None,
+        }
+    }
+}
+
+impl fmt::Display for Value {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Num(n) => write!(f, "{n}"),
+            Self::Hex(n) => write!(f, "{n:#x}"),
+            Self::Code(n, name) => write!(f, "{n}:{name}"),
+            Self::HexCode(n, name) => write!(f, "{n:#x}:{name}"),
+            Self::Flag(set) => write!(f, "{}", u8::from(*set)),
+        }
+    }
+}
+
+impl Serialize for Value {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        match *self {
+            Self::Num(n) | Self::Hex(n) => serializer.serialize_u64(n),
+            Self::Flag(set) => serializer.serialize_bool(set),
+            Self::Code(code, name) | Self::HexCode(code, name) => {
+                let mut object = serializer.serialize_struct("Code", 2)?;
+                object.serialize_field("code", &code)?;
+                object.serialize_field("name", name)?;
+                object.end()
+            }
+        }
+    }
+}
+
+/// One field of a command.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Field {
+    /// Its name: the kernel's where drivers/nvme/host/trace.c prints the field, else the
+    /// specification's in small letters.
+    pub key: &'static str,
+    /// Its value.
+    pub value: Value,
+    /// Text leaves it out when it is zero: a detail, most often zero, that the kernel does not print.
+    pub detail: bool,
+}
+
+impl Field {
+    /// Whether text shows it.
+    #[must_use]
+    pub fn shown(&self) -> bool {
+        !self.detail || self.value.number() != 0
+    }
+}
+
+/// What the codes of a field stand for.
+#[derive(Debug)]
+pub(in crate::nvme) struct Names {
+    known: &'static [(u16, &'static str)],
+    vendor: RangeInclusive<u64>,
+}
+
+impl Names {
+    /// Codes of which none is left to vendors.
+    #[expect(clippy::reversed_empty_ranges, reason = "it is to be empty")]
+    pub(in crate::nvme) const fn new(known: &'static [(u16, &'static str)]) -> Self {
+        Self::with_vendor(known, 1..=0)
+    }
+
+    /// Codes of which `vendor` are the vendor's.
+    pub(in crate::nvme) const fn with_vendor(
+        known: &'static [(u16, &'static str)],
+        vendor: RangeInclusive<u64>,
+    ) -> Self {
+        Self { known, vendor }
+    }
+
+    /// The name of a code.
+    pub(in crate::nvme) fn get(&self, code: u64) -> &'static str {
+        let mut known = self.known.iter();
+        match known.find(|(known, _)| u64::from(*known) == code) {
+            Some((_, name)) => name,
+            None if self.vendor.contains(&code) => "vendor-specific",
+            None => "reserved",
+        }
+    }
+}
+
+/// Where a field is in the entry.
+#[derive(Debug)]
+enum Place {
+    Bits { cdw: usize, low: u32, mask: u64 },
+    Of(fn(&Sqe) -> u64),
+}
+
+/// How it is to be read.
+#[derive(Debug)]
+enum Show {
+    Num,
+    Hex,
+    Flag,
+    Code(&'static Names),
+    HexCode(&'static Names),
+    /// Zero based.
+    Count,
+    /// Zero based, in dwords; shown in bytes.
+    Bytes,
+}
+
+/// A line of a table: one field, where it is, how it is read.
+#[derive(Debug)]
+pub(super) struct Spec {
+    key: &'static str,
+    place: Place,
+    show: Show,
+    detail: bool,
+}
+
+/// `width` bits from bit `low` of CDW`cdw` on; they may go on in the next dword.
+const fn bits(key: &'static str, cdw: usize, low: u32, width: u32, show: Show) -> Spec {
+    assert!(cdw >= 10 && width > 0 && low + width <= 64, "not a field");
+    assert!(cdw as u32 + (low + width - 1) / 32 <= 15, "beyond CDW15");
+    let mask = u64::MAX >> (64 - width);
+    Spec {
+        key,
+        place: Place::Bits { cdw, low, mask },
+        show,
+        detail: false,
+    }
+}
+
+pub(super) const fn num(key: &'static str, cdw: usize, low: u32, width: u32) -> Spec {
+    bits(key, cdw, low, width, Show::Num)
+}
+
+pub(super) const fn hex(key: &'static str, cdw: usize, low: u32, width: u32) -> Spec {
+    bits(key, cdw, low, width, Show::Hex)
+}
+
+/// A zero based number: one more is shown.
+pub(super) const fn count(key: &'static str, cdw: usize, low: u32, width: u32) -> Spec {
+    assert!(width <= 32, "one more may not fit");
+    bits(key, cdw, low, width, Show::Count)
+}
+
+/// A zero based number of dwords as the bytes that they are.
+pub(super) const fn bytes(cdw: usize, low: u32, width: u32) -> Spec {
+    assert!(width <= 32, "four times as many may not fit");
+    bits("bytes", cdw, low, width, Show::Bytes)
+}
+
+/// A bit; a detail.
+pub(super) const fn flag(key: &'static str, cdw: usize, bit: u32) -> Spec {
+    bits(key, cdw, bit, 1, Show::Flag).detail()
+}
+
+pub(super) const fn code(
+    key: &'static str,
+    cdw: usize,
+    low: u32,
+    width: u32,
+    names: &'static Names,
+) -> Spec {
+    bits(key, cdw, low, width, Show::Code(names))
+}
+
+pub(super) const fn hex_code(
+    key: &'static str,
+    cdw: usize,
+    low: u32,
+    width: u32,
+    names: &'static Names,
+) -> Spec {
+    bits(key, cdw, low, width, Show::HexCode(names))
+}
+
+/// A number that is not in one piece, or not in CDW10 to CDW15.
+pub(super) const fn num_of(key: &'static str, of: fn(&Sqe) -> u64) -> Spec {
+    spec_of(key, of, Show::Num)
+}
+
+/// The same in hexadecimal digits.
+pub(super) const fn hex_of(key: &'static str, of: fn(&Sqe) -> u64) -> Spec {
+    spec_of(key, of, Show::Hex)
+}
+
+/// A code that is not in CDW10 to CDW15.
+pub(super) const fn code_of(key: &'static str, of: fn(&Sqe) -> u64, names: &'static Names) -> Spec {
+    spec_of(key, of, Show::Code(names))
+}
+
+const fn spec_of(key: &'static str, of: fn(&Sqe) -> u64, show: Show) -> Spec {
+    Spec {
+        key,
+        place: Place::Of(of),
+        show,
+        detail: false,
+    }
+}
+
+impl Spec {
+    /// Text is to leave it out when it is zero.
+    pub(super) const fn detail(mut self) -> Self {
+        self.detail = true;
+        self
+    }
+
+    /// The field of this entry.
+    pub(super) fn read(&self, sqe: &Sqe) -> Field {
+        let n = match self.place {
+            Place::Bits { cdw, low, mask } => sqe.pair(cdw) >> low & mask,
+            Place::Of(of) => of(sqe),
+        };
+        let value = match self.show {
+            Show::Num => Value::Num(n),
+            Show::Hex => Value::Hex(n),
+            Show::Flag => Value::Flag(n != 0),
+            Show::Code(names) => Value::Code(n, names.get(n)),
+            Show::HexCode(names) => Value::HexCode(n, names.get(n)),
+            Show::Count => Value::Num(n + 1),
+            Show::Bytes => Value::Num((n + 1) * 4),
+        };
+        Field {
+            key: self.key,
+            value,
+            detail: self.detail,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::nvme::sqe::Parts;
+
+    fn sqe(cdw: [u32; 6]) -> Sqe {
+        Sqe::from(Parts {
+            cdw,
+            ..Parts::default()
+        })
+    }
+
+    #[test]
+    fn a_field_may_go_on_in_the_next_dword() {
+        let sqe = sqe([0xffff_0000, 0x1234_0001, 0, 0, 0, 0x8000_0000]);
+        assert_eq!(num("n", 10, 16, 32).read(&sqe).value, Value::Num(0x1_ffff));
+        assert_eq!(bytes(10, 16, 32).read(&sqe).value, Value::Num(0x8_0000));
+        assert_eq!(hex("n", 11, 16, 16).read(&sqe).value, Value::Hex(0x1234));
+        assert_eq!(flag("n", 15, 31).read(&sqe).value, Value::Flag(true));
+        let whole = Value::Num(0x1234_0001_ffff_0000);
+        assert_eq!(num("n", 10, 0, 64).read(&sqe).value, whole);
+    }
+
+    #[test]
+    fn the_largest_zero_based_number_has_room() {
+        let sqe = sqe([u32::MAX; 6]);
+        assert_eq!(count("n", 12, 0, 32).read(&sqe).value.number(), 1 << 32);
+        assert_eq!(bytes(12, 0, 32).read(&sqe).value.number(), 1 << 34);
+    }
+
+    #[test]
+    fn a_value_is_the_same_in_text_and_in_json() {
+        let both = |value: Value| (value.to_string(), serde_json::to_string(&value).unwrap());
+        let pair = |text: &str, json: &str| (text.to_owned(), json.to_owned());
+        assert_eq!(both(Value::Num(8)), pair("8", "8"));
+        assert_eq!(both(Value::Hex(16)), pair("0x10", "16"));
+        assert_eq!(both(Value::Flag(true)), pair("1", "true"));
+        let json = r#"{"code":26,"name":"x"}"#;
+        assert_eq!(both(Value::Code(26, "x")), pair("26:x", json));
+        assert_eq!(both(Value::HexCode(26, "x")), pair("0x1a:x", json));
+    }
+
+    #[test]
+    fn a_code_without_a_name_is_reserved_or_the_vendors() {
+        let names = Names::with_vendor(&[(1, "one")], 0xc0..=0xfe);
+        assert_eq!(
+            [0, 1, 0xbf].map(|c| names.get(c)),
+            ["reserved", "one", "reserved"]
+        );
+        assert_eq!([0xc0, 0xfe].map(|c| names.get(c)), ["vendor-specific"; 2]);
+        assert_eq!(
+            [&names, &Names::new(&[])].map(|n| n.get(0xff)),
+            ["reserved"; 2]
+        );
+    }
+}

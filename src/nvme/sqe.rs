@@ -1,0 +1,241 @@
+//! A submission queue entry: 64 bytes, of which we may have all or only those that tracing gets.
+//!
+//! Layout: NVMe base 2.1, "Submission Queue Entry" (section 4.1), in host memory little-endian on
+//! every architecture. Which command gives a dword which meaning is not known here: see
+//! [`decode`](super::decode).
+
+/// How two commands are fused (NVMe base 2.1, section 4.1, CDW0 bits 9:8).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Fuse {
+    /// 00b: on its own.
+    Normal,
+    /// 01b: the first of the two.
+    First,
+    /// 10b: the second of the two.
+    Second,
+    /// 11b.
+    Reserved,
+}
+
+/// What the data pointer holds (NVMe base 2.1, section 4.1, CDW0 bits 15:14).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum DataPointer {
+    /// 00b: PRP entries.
+    Prp,
+    /// 01b: SGL; the metadata pointer is the address of one contiguous buffer.
+    Sgl,
+    /// 10b: SGL; the metadata pointer is the address of an SGL segment.
+    SglMetadataSgl,
+    /// 11b.
+    Reserved,
+}
+
+/// The parts of an entry that the kernel's tracepoint `nvme_setup_cmd` hands out.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub struct Parts {
+    /// CDW0 bits 7:0.
+    pub opcode: u8,
+    /// CDW0 bits 15:8: FUSE and PSDT.
+    pub flags: u8,
+    /// CDW0 bits 31:16. On PCI Linux keeps a generation count in bits 15:12, the tag below.
+    pub cid: u16,
+    /// CDW1. A Fabrics command has its type in the lowest byte instead of a namespace.
+    pub nsid: u32,
+    /// The request carries metadata (the tracepoint's `metadata`, not a dword of the entry).
+    pub metadata: bool,
+    /// CDW10 to CDW15: the 24 bytes that the tracepoint calls `cdw10`.
+    pub cdw: [u32; 6],
+}
+
+/// A submission queue entry. Of one made of [`Parts`] all the other dwords are zero.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Sqe {
+    words: [u32; 16],
+    metadata: bool,
+    whole: bool,
+}
+
+impl From<Parts> for Sqe {
+    fn from(parts: Parts) -> Self {
+        let Parts {
+            opcode,
+            flags,
+            cid,
+            nsid,
+            metadata,
+            cdw,
+        } = parts;
+        let mut words = [0; 16];
+        words[0] = u32::from(opcode) | u32::from(flags) << 8 | u32::from(cid) << 16;
+        words[1] = nsid;
+        words[10..].copy_from_slice(&cdw);
+        Self {
+            words,
+            metadata,
+            whole: false,
+        }
+    }
+}
+
+impl From<&[u8; 64]> for Sqe {
+    fn from(bytes: &[u8; 64]) -> Self {
+        let mut words = [0; 16];
+        for (word, four) in words.iter_mut().zip(bytes.as_chunks().0) {
+            *word = u32::from_le_bytes(*four);
+        }
+        Self {
+            words,
+            metadata: words[4] != 0 || words[5] != 0,
+            whole: true,
+        }
+    }
+}
+
+impl Sqe {
+    /// One dword, `CDW0` to `CDW15`; zero for what an entry does not have.
+    #[must_use]
+    pub fn cdw(&self, n: usize) -> u32 {
+        self.words.get(n).copied().unwrap_or(0)
+    }
+
+    /// `CDWn` below `CDWn+1`, as the two halves of a 64-bit field are laid out.
+    #[must_use]
+    pub fn pair(&self, n: usize) -> u64 {
+        u64::from(self.cdw(n)) | u64::from(self.cdw(n.saturating_add(1))) << 32
+    }
+
+    /// The opcode: CDW0 bits 7:0.
+    #[must_use]
+    pub fn opcode(&self) -> u8 {
+        self.byte(0)
+    }
+
+    /// FUSE and PSDT with what is reserved between them: CDW0 bits 15:8, the kernel's `flags`.
+    #[must_use]
+    pub fn flags(&self) -> u8 {
+        self.byte(1)
+    }
+
+    /// Fused Operation: CDW0 bits 9:8.
+    #[must_use]
+    pub fn fuse(&self) -> Fuse {
+        match self.flags() & 3 {
+            0 => Fuse::Normal,
+            1 => Fuse::First,
+            2 => Fuse::Second,
+            _ => Fuse::Reserved,
+        }
+    }
+
+    /// PRP or SGL for Data Transfer: CDW0 bits 15:14.
+    #[must_use]
+    pub fn data_pointer(&self) -> DataPointer {
+        match self.flags() >> 6 {
+            0 => DataPointer::Prp,
+            1 => DataPointer::Sgl,
+            2 => DataPointer::SglMetadataSgl,
+            _ => DataPointer::Reserved,
+        }
+    }
+
+    /// The command identifier: CDW0 bits 31:16.
+    #[must_use]
+    pub fn cid(&self) -> u16 {
+        let [.., low, high] = self.cdw(0).to_le_bytes();
+        u16::from_le_bytes([low, high])
+    }
+
+    /// CDW1: the namespace identifier, but of a Fabrics command, whose lowest byte is
+    /// [`fctype`](Self::fctype).
+    #[must_use]
+    pub fn nsid(&self) -> u32 {
+        self.cdw(1)
+    }
+
+    /// Fabrics Command Type: byte 4 (NVMe base 2.1, section 6). Means something on opcode 7Fh only.
+    #[must_use]
+    pub fn fctype(&self) -> u8 {
+        self.cdw(1).to_le_bytes()[0]
+    }
+
+    /// Whether there is metadata: as told, or of a whole entry that MPTR is not zero.
+    #[must_use]
+    pub fn metadata(&self) -> bool {
+        self.metadata
+    }
+
+    /// PRP1 and PRP2 (CDW6 to CDW9); `None` where only [`Parts`] were had.
+    #[must_use]
+    pub fn prps(&self) -> Option<(u64, u64)> {
+        self.whole.then(|| (self.pair(6), self.pair(8)))
+    }
+
+    /// CDW10 and CDW11 as a Starting LBA. [`decode::blocks`](super::decode::blocks) knows for which
+    /// commands that holds.
+    #[must_use]
+    pub fn slba(&self) -> u64 {
+        self.pair(10)
+    }
+
+    /// CDW12 bits 15:0 as the Number of Logical Blocks, which is zero based: 1 to 65536.
+    #[must_use]
+    pub fn nlb(&self) -> u32 {
+        (self.cdw(12) & 0xffff) + 1
+    }
+
+    fn byte(&self, n: usize) -> u8 {
+        self.words[0].to_le_bytes()[n]
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Read of 8 blocks at 0x1_0000_0800, FUA, first of two fused, SGL, tag 5 generation 2.
+    fn bytes() -> [u8; 64] {
+        let mut bytes = [0; 64];
+        bytes[..8].copy_from_slice(&[0x02, 0x41, 0x05, 0x20, 1, 0, 0, 0]);
+        bytes[24..32].copy_from_slice(&0x1122_3344_5566_7788_u64.to_le_bytes());
+        bytes[40..48].copy_from_slice(&0x1_0000_0800_u64.to_le_bytes());
+        bytes[48..52].copy_from_slice(&0x4000_0007_u32.to_le_bytes());
+        bytes
+    }
+
+    #[test]
+    fn every_part_is_where_the_specification_puts_it() {
+        let sqe = Sqe::from(&bytes());
+        assert_eq!((sqe.opcode(), sqe.flags(), sqe.cid()), (0x02, 0x41, 0x2005));
+        assert_eq!(sqe.fuse(), Fuse::First);
+        assert_eq!(sqe.data_pointer(), DataPointer::Sgl);
+        assert_eq!((sqe.nsid(), sqe.fctype()), (1, 1));
+        assert_eq!((sqe.slba(), sqe.nlb()), (0x1_0000_0800, 8));
+        assert_eq!(sqe.prps(), Some((0x1122_3344_5566_7788, 0)));
+        assert!(!sqe.metadata());
+        assert_eq!(sqe.cdw(12), 0x4000_0007);
+        assert_eq!((sqe.cdw(16), sqe.cdw(usize::MAX - 1)), (0, 0));
+    }
+
+    #[test]
+    fn the_parts_make_the_same_entry_but_for_the_pointers() {
+        let sqe = Sqe::from(Parts {
+            opcode: 0x02,
+            flags: 0x41,
+            cid: 0x2005,
+            nsid: 1,
+            metadata: true,
+            cdw: [0x800, 1, 0x4000_0007, 0, 0, 0],
+        });
+        let whole = Sqe::from(&bytes());
+        assert!((0..6).chain(10..16).all(|n| sqe.cdw(n) == whole.cdw(n)));
+        assert!(sqe.metadata());
+        assert_eq!(sqe.prps(), None);
+    }
+
+    #[test]
+    fn a_metadata_pointer_is_metadata() {
+        let mut bytes = bytes();
+        bytes[23] = 1;
+        assert!(Sqe::from(&bytes).metadata());
+    }
+}

@@ -1,0 +1,275 @@
+//! The status of a completion, as Linux keeps it in `nvme_request.status`: the Status Field of the
+//! completion queue entry without the phase tag (NVMe base 2.2, section 4.2.3).
+//!
+//! Names are the specifications': NVMe base 2.2 figures 102 to 107, with what 2.3 adds, and the
+//! Zoned Namespace command set. Some command specific codes mean one thing to an I/O command and
+//! another to a Fabrics command: [`Status::of`] takes the command into account.
+
+use std::fmt;
+
+use super::opcode::Opcode;
+use super::status_names::{COMMAND, FABRICS, GENERIC, IO_COMMAND, MEDIA, PATH, Table};
+
+/// Status Code Type: what kind of error it is (NVMe base 2.2, figure 101).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum StatusType {
+    /// 0h: Generic Command Status; also success.
+    Generic,
+    /// 1h: Command Specific Status.
+    CommandSpecific,
+    /// 2h: Media and Data Integrity Errors.
+    Media,
+    /// 3h: Path Related Status; those of 70h and above are the host's own.
+    Path,
+    /// 4h to 6h.
+    Reserved(u8),
+    /// 7h: Vendor Specific.
+    Vendor,
+}
+
+impl fmt::Display for StatusType {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Generic => f.write_str("Generic"),
+            Self::CommandSpecific => f.write_str("Command Specific"),
+            Self::Media => f.write_str("Media"),
+            Self::Path => f.write_str("Path"),
+            Self::Reserved(code) => write!(f, "Type {code:#x}"),
+            Self::Vendor => f.write_str("Vendor Specific"),
+        }
+    }
+}
+
+/// A status; shown as `Generic/Invalid Command Opcode (0x001) DNR`.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub struct Status(pub u16);
+
+impl Status {
+    /// What Linux ends a command with that it could not send to the controller
+    /// (`NVME_SC_HOST_PATH_ERROR`).
+    pub const HOST_PATH_ERROR: Self = Self(0x370);
+    /// What Linux ends a command with that it gave up, as in a reset (`NVME_SC_HOST_ABORTED_CMD`).
+    pub const HOST_ABORTED: Self = Self(0x371);
+
+    /// Whether the command succeeded: type and code are zero.
+    #[must_use]
+    pub fn is_success(self) -> bool {
+        self.code_and_type() == 0
+    }
+
+    /// Status Code: bits 7:0.
+    #[must_use]
+    pub fn code(self) -> u8 {
+        self.0.to_le_bytes()[0]
+    }
+
+    /// Status Code Type: bits 10:8.
+    #[must_use]
+    pub fn kind(self) -> StatusType {
+        match self.0.to_le_bytes()[1] & 7 {
+            0 => StatusType::Generic,
+            1 => StatusType::CommandSpecific,
+            2 => StatusType::Media,
+            3 => StatusType::Path,
+            7 => StatusType::Vendor,
+            reserved => StatusType::Reserved(reserved),
+        }
+    }
+
+    /// Type above code, as the kernel's `NVME_SC_*` have them: bits 10:0.
+    #[must_use]
+    pub fn code_and_type(self) -> u16 {
+        self.0 & 0x7ff
+    }
+
+    /// Command Retry Delay: bits 12:11. Not zero: which of the controller's three delays to wait.
+    #[must_use]
+    pub fn retry_delay(self) -> u8 {
+        self.0.to_le_bytes()[1] >> 3 & 3
+    }
+
+    /// More: bit 13. The error log has an entry on it.
+    #[must_use]
+    pub fn more(self) -> bool {
+        self.0 & 0x2000 != 0
+    }
+
+    /// Do Not Retry: bit 14. The same command will fail again.
+    #[must_use]
+    pub fn do_not_retry(self) -> bool {
+        self.0 & 0x4000 != 0
+    }
+
+    /// The code's name to an I/O or admin command; `None` where it is reserved.
+    #[must_use]
+    pub fn name(self) -> Option<&'static str> {
+        let code = self.code();
+        let named = match self.kind() {
+            StatusType::Generic => find(GENERIC, code),
+            StatusType::CommandSpecific => {
+                let io = find(COMMAND, code).or_else(|| find(IO_COMMAND, code));
+                io.or((0x70..=0x7f)
+                    .contains(&code)
+                    .then_some("Directive Specific"))
+            }
+            StatusType::Media => find(MEDIA, code),
+            StatusType::Path => find(PATH, code),
+            StatusType::Reserved(_) | StatusType::Vendor => None,
+        };
+        let vendor = code >= 0xc0 || self.kind() == StatusType::Vendor;
+        named.or(vendor.then_some("Vendor Specific"))
+    }
+
+    /// The code's name to this command: that of a Fabrics command where it is one.
+    #[must_use]
+    pub fn name_for(self, opcode: Opcode) -> Option<&'static str> {
+        self.of(opcode).name()
+    }
+
+    /// The status of this command, to be shown.
+    #[must_use]
+    pub fn of(self, opcode: Opcode) -> StatusOf {
+        StatusOf {
+            status: self,
+            opcode,
+        }
+    }
+
+    fn show(self, name: Option<&str>, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let name = name.unwrap_or("Unknown");
+        write!(f, "{}/{name} ({:#05x})", self.kind(), self.code_and_type())?;
+        if self.retry_delay() != 0 {
+            write!(f, " CRD{}", self.retry_delay())?;
+        }
+        if self.more() {
+            f.write_str(" MORE")?;
+        }
+        if self.do_not_retry() {
+            f.write_str(" DNR")?;
+        }
+        Ok(())
+    }
+}
+
+impl fmt::Display for Status {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.show(self.name(), f)
+    }
+}
+
+/// A status and the command whose it is; shown like [`Status`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct StatusOf {
+    /// The status.
+    pub status: Status,
+    /// The command.
+    pub opcode: Opcode,
+}
+
+impl StatusOf {
+    /// The code's name to this command; `None` where it is reserved.
+    #[must_use]
+    pub fn name(self) -> Option<&'static str> {
+        let code = self.status.code();
+        let other = code >= 0x80 && self.status.kind() == StatusType::CommandSpecific;
+        if self.opcode.code != 0x7f || !other {
+            return self.status.name();
+        }
+        let transport = (0xb0..=0xbf)
+            .contains(&code)
+            .then_some("Transport Specific");
+        let vendor = (code >= 0xc0).then_some("Vendor Specific");
+        find(FABRICS, code).or(transport).or(vendor)
+    }
+}
+
+impl fmt::Display for StatusOf {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.status.show(self.name(), f)
+    }
+}
+
+fn find(table: &Table, code: u8) -> Option<&'static str> {
+    let entry = table.iter().find(|(known, _)| *known == code);
+    entry.map(|(_, name)| *name)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::nvme::opcode::QueueKind;
+
+    #[test]
+    fn a_status_is_shown_with_all_that_is_in_it() {
+        for (status, shown) in [
+            (0x0000, "Generic/Success (0x000)"),
+            (0x4001, "Generic/Invalid Command Opcode (0x001) DNR"),
+            (0x6002, "Generic/Invalid Field in Command (0x002) MORE DNR"),
+            (0x0821, "Generic/Command Interrupted (0x021) CRD1"),
+            (0x5822, "Generic/Transient Transport Error (0x022) CRD3 DNR"),
+            (0x4109, "Command Specific/Invalid Log Page (0x109) DNR"),
+            (0x0171, "Command Specific/Directive Specific (0x171)"),
+            (0x01b9, "Command Specific/Zone Is Full (0x1b9)"),
+            (0x0281, "Media/Unrecovered Read Error (0x281)"),
+            (0x0370, "Path/Host Pathing Error (0x370)"),
+            (0x0371, "Path/Command Aborted By Host (0x371)"),
+            (0x00c5, "Generic/Vendor Specific (0x0c5)"),
+            (0x0742, "Vendor Specific/Vendor Specific (0x742)"),
+            (0x0017, "Generic/Unknown (0x017)"),
+            (0x0104, "Command Specific/Unknown (0x104)"),
+            (0x0512, "Type 0x5/Unknown (0x512)"),
+        ] {
+            assert_eq!(Status(status).to_string(), shown);
+        }
+    }
+
+    #[test]
+    fn only_type_and_code_decide_whether_it_succeeded() {
+        assert!(Status(0).is_success());
+        assert!(Status(0x2000).is_success());
+        assert!(!Status(0x0100).is_success());
+        assert_eq!(Status(0x4371).code_and_type(), Status::HOST_ABORTED.0);
+        assert_eq!(Status::HOST_PATH_ERROR.kind(), StatusType::Path);
+    }
+
+    #[test]
+    fn a_fabrics_command_has_its_own_meanings() {
+        let fabrics = Opcode {
+            queue: QueueKind::Admin,
+            code: 0x7f,
+        };
+        let log = Opcode {
+            queue: QueueKind::Admin,
+            code: 0x02,
+        };
+        let name = |status, opcode| Status(status).name_for(opcode);
+        assert_eq!(name(0x182, fabrics), Some("Connect Invalid Parameters"));
+        assert_eq!(name(0x182, log), Some("Attempted Write to Read Only Range"));
+        assert_eq!(name(0x1b8, fabrics), Some("Transport Specific"));
+        assert_eq!(name(0x186, fabrics), None);
+        assert_eq!(name(0x1c0, fabrics), Some("Vendor Specific"));
+        // below 80h, and of another type, it is like any command
+        assert_eq!(name(0x101, fabrics), Some("Invalid Queue Identifier"));
+        assert_eq!(name(0x002, fabrics), Some("Invalid Field in Command"));
+        let shown = Status(0x4191).of(fabrics).to_string();
+        assert_eq!(
+            shown,
+            "Command Specific/Authentication Required (0x191) DNR"
+        );
+    }
+
+    #[test]
+    fn tables_are_sorted_and_have_no_code_twice() {
+        for table in [GENERIC, COMMAND, IO_COMMAND, FABRICS, MEDIA, PATH] {
+            assert!(table.windows(2).all(|two| two[0].0 < two[1].0));
+        }
+    }
+
+    #[test]
+    fn every_status_can_be_shown() {
+        for status in 0..=0x7fff {
+            let text = Status(status).to_string();
+            assert!(text.contains(&format!("({:#05x})", status & 0x7ff)));
+        }
+    }
+}
