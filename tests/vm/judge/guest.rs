@@ -62,6 +62,14 @@ impl Suite {
         let share = PathBuf::from(env!("CARGO_TARGET_TMPDIR"))
             .join("guests")
             .join(name);
+        // for work on a judge: what an earlier run has left is judged again, without a boot
+        let done = fs::read_to_string(share.join("status")).is_ok_and(|s| s.trim() == "0");
+        if done && env::var_os("NVME_DEEP_REUSE").is_some() {
+            return Ok(Outcome {
+                kernel: kernel.to_owned(),
+                dir: share.join("out"),
+            });
+        }
         let _ = fs::remove_dir_all(&share);
         fs::create_dir_all(&share).unwrap();
         let binary = env::var("NVME_DEEP_BIN")

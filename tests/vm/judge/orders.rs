@@ -205,15 +205,13 @@ fn fabrics_have_no_doorbell(outcome: &Outcome) {
             let rows = run.rows().iter().filter(|r| text(r, "ctrl") == ctrl);
             rows.map(|r| number(r, "count")).sum()
         };
-        let lost = run.misses("nvme_complete_rq");
-        assert!(lost <= 4, "{cut}: {lost} completions skipped of 600");
+        // completions of nvme2 are softirqs, which the interrupts of the others come upon: the
+        // second instance of the program sees those
+        assert_eq!(run.misses("nvme_complete_rq"), 0, "{cut}: {}", run.last);
         // what fio reads, and what the target reads to serve it
         let issued = fio_counts(outcome, "both")[0] + reads("nvme2");
         let counted = reads("nvme0") + reads("nvme1") + reads("nvme2");
-        assert!(
-            counted <= issued && counted + 2 * lost >= issued,
-            "{cut}: {counted} of {issued}, {lost} skipped"
-        );
+        assert_eq!(counted, issued, "{cut}");
         assert!(reads("nvme2") > 100 && reads("nvme0") > 100, "{cut}");
         let mut endless = 0;
         for command in &run.commands {
@@ -222,10 +220,7 @@ fn fabrics_have_no_doorbell(outcome: &Outcome) {
             endless += u64::from(command["points_ns"]["end"].is_null());
         }
         if cut == "fine" {
-            assert!(
-                endless <= run.misses("block_rq_complete"),
-                "{endless} without an end"
-            );
+            assert_eq!(endless, 0, "without an end");
         }
     }
 }
