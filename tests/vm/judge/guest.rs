@@ -62,13 +62,8 @@ impl Suite {
         let share = PathBuf::from(env!("CARGO_TARGET_TMPDIR"))
             .join("guests")
             .join(name);
-        // for work on a judge: what an earlier run has left is judged again, without a boot
-        let done = fs::read_to_string(share.join("status")).is_ok_and(|s| s.trim() == "0");
-        if done && env::var_os("NVME_DEEP_REUSE").is_some() {
-            return Ok(Outcome {
-                kernel: kernel.to_owned(),
-                dir: share.join("out"),
-            });
+        if let Some(left) = Outcome::left(kernel, &share) {
+            return Ok(left);
         }
         let _ = fs::remove_dir_all(&share);
         fs::create_dir_all(&share).unwrap();
@@ -124,6 +119,17 @@ impl Suite {
 }
 
 impl Outcome {
+    /// For work on a judge: with NVME_DEEP_REUSE what an earlier run has left is judged again,
+    /// without a boot.
+    fn left(kernel: &str, share: &Path) -> Option<Self> {
+        let done = fs::read_to_string(share.join("status")).is_ok_and(|s| s.trim() == "0");
+        let reuse = done && env::var_os("NVME_DEEP_REUSE").is_some();
+        reuse.then(|| Self {
+            kernel: kernel.to_owned(),
+            dir: share.join("out"),
+        })
+    }
+
     /// The kernel that it ran on, by the lab's name.
     pub fn kernel(&self) -> &str {
         &self.kernel
