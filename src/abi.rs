@@ -15,43 +15,32 @@ use crate::path::stage::Cut;
 use crate::path::timeline::Timeline;
 use crate::probe::catalog::CATALOG;
 
-#[allow(
-    dead_code,
-    missing_docs,
-    unused_qualifications,
-    clippy::absolute_paths,
-    clippy::all,
-    clippy::undocumented_unsafe_blocks,
-    clippy::unwrap_used,
-    clippy::expect_used,
-    clippy::panic,
-    clippy::too_many_lines,
-    clippy::use_self,
-    clippy::wildcard_imports,
-    reason = "generated code"
-)]
-pub(crate) mod skel {
-    include!(concat!(env!("OUT_DIR"), "/nvme_deep.skel.rs"));
+/// A generated skeleton, as a module.
+macro_rules! skeleton {
+    ($module:ident, $file:literal) => {
+        #[allow(
+            dead_code,
+            missing_docs,
+            unused_qualifications,
+            clippy::absolute_paths,
+            clippy::all,
+            clippy::undocumented_unsafe_blocks,
+            clippy::unwrap_used,
+            clippy::expect_used,
+            clippy::panic,
+            clippy::too_many_lines,
+            clippy::use_self,
+            clippy::wildcard_imports,
+            reason = "generated code"
+        )]
+        pub(crate) mod $module {
+            include!(concat!(env!("OUT_DIR"), $file));
+        }
+    };
 }
 
-#[allow(
-    dead_code,
-    missing_docs,
-    unused_qualifications,
-    clippy::absolute_paths,
-    clippy::all,
-    clippy::undocumented_unsafe_blocks,
-    clippy::unwrap_used,
-    clippy::expect_used,
-    clippy::panic,
-    clippy::too_many_lines,
-    clippy::use_self,
-    clippy::wildcard_imports,
-    reason = "generated code"
-)]
-pub(crate) mod skel_tp {
-    include!(concat!(env!("OUT_DIR"), "/tracepoint.skel.rs"));
-}
+skeleton!(skel, "/nvme_deep.skel.rs");
+skeleton!(skel_tp, "/tracepoint.skel.rs");
 
 use skel::types::nd_cell;
 use skel::types::nd_count;

@@ -13,7 +13,7 @@ use crate::units::parse_duration;
 #[derive(Debug, Parser)]
 #[command(name = "nvme-deep", version, max_term_width = 100)]
 #[command(
-    after_help = "Run as root. CAP_BPF and CAP_PERFMON are enough where the NVMe driver is not a module.\n\
+    after_help = "Run as root. CAP_BPF and CAP_PERFMON alone bring most of it; `doctor`, as that user, says what.\n\
     Exit codes: 0 done or told to stop, 1 failed while running, 2 wrong usage, 4 not allowed,\n\
     5 the kernel lacks what is needed, 6 no such NVMe device."
 )]

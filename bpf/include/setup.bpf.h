@@ -134,7 +134,7 @@ static __noinline int fits(struct request_queue *q, u64 ctrl, u32 instance)
 	return number_in((u64)BPF_CORE_READ(device, kobj.name)) == (int)instance;
 }
 
-/* Zero: a queue id beyond our table, its commands can't be followed. */
+/* Zero: a queue that can't be followed, its id is beyond our table or it contradicts the types. */
 static __always_inline int learn_queue(struct request_queue *q, struct nd_ctrl *ctrl, u64 address,
 				       u32 instance, int typed)
 {
