@@ -168,14 +168,21 @@ impl<'obj> Session<'obj> {
     }
 
     /// The hook that begins a command comes last, so that every command which is counted is seen
-    /// to its end; and what keeps its arguments before it. Twins are to run second: trampolines run
-    /// what was attached last first, tracepoints last.
+    /// to its end; what keeps its arguments before it. Shortly before that the one that ends
+    /// commands, after functions, which take long to attach: what it sees until then has no start.
+    /// Twins are to run second: trampolines run what was attached last first, tracepoints last.
     fn attach(&mut self) -> Result<(), Trouble> {
         let mut order = self.plan.hooks();
         order.sort_by_key(|&h| {
             let hook = &CATALOG[h];
+            let rank = match (hook.point, hook.kind) {
+                (Some(Milestone::SetupOut), _) => 3,
+                (Some(Milestone::Complete), _) => 2,
+                (_, AttachKind::TpBtf | AttachKind::RawTp) => 1,
+                _ => 0,
+            };
             let early = hook.is_twin() != (hook.kind == AttachKind::TpBtf);
-            (hook.point == Some(Milestone::SetupOut), !early)
+            (rank, !early)
         });
         for number in order {
             libbpf_log::forget();
