@@ -1,4 +1,4 @@
-//! Compiles the two BPF objects, generates their Rust skeletons, and compiles the type descriptions
+//! Compiles the BPF objects, generates their Rust skeletons, and compiles the type descriptions
 //! of btf/, all into OUT_DIR.
 
 use std::env;
@@ -52,21 +52,16 @@ fn all_shipped(out: &Path) -> Result<(), Box<dyn Error>> {
     Ok(fs::write(out.join("shipped_btf.rs"), table)?)
 }
 
-fn skeleton(name: &str, out: &Path) -> Result<(), Box<dyn Error>> {
+fn skeleton(source: &str, name: &str, more: &[&str], out: &Path) -> Result<(), Box<dyn Error>> {
     let arch = env::var("CARGO_CFG_TARGET_ARCH")?;
     // Debian keeps <asm/types.h> in a directory per architecture, which clang -target bpf does not
     // search; elsewhere the directory does not exist and the option is harmless.
     let asm = format!("/usr/include/{arch}-linux-gnu");
+    let args = ["-Wall", "-Werror", "-Ibpf/include", "-idirafter", &asm];
     SkeletonBuilder::new()
-        .source(format!("bpf/{name}.bpf.c"))
+        .source(format!("bpf/{source}.bpf.c"))
         .obj(out.join(format!("{name}.bpf.o")))
-        .clang_args([
-            "-Wall",
-            "-Werror",
-            "-Ibpf/include",
-            "-idirafter",
-            asm.as_str(),
-        ])
+        .clang_args(args.iter().chain(more))
         .reference_obj(true)
         .build_and_generate(out.join(format!("{name}.skel.rs")))?;
     Ok(())
@@ -77,7 +72,8 @@ fn main() -> Result<(), Box<dyn Error>> {
     println!("cargo:rerun-if-changed=bpf");
     println!("cargo:rerun-if-changed=btf");
     let out = PathBuf::from(env::var("OUT_DIR")?);
-    skeleton("nvme_deep", &out)?;
-    skeleton("tracepoint", &out)?;
+    skeleton("nvme_deep", "nvme_deep", &[], &out)?;
+    skeleton("nvme_deep", "nvme_deep_plain", &["-DND_NO_KFUNC"], &out)?;
+    skeleton("tracepoint", "tracepoint", &[], &out)?;
     all_shipped(&out)
 }

@@ -40,6 +40,7 @@ macro_rules! skeleton {
 }
 
 skeleton!(skel, "/nvme_deep.skel.rs");
+skeleton!(skel_plain, "/nvme_deep_plain.skel.rs");
 skeleton!(skel_tp, "/tracepoint.skel.rs");
 
 use skel::types::nd_cell;

@@ -10,8 +10,16 @@
  */
 #define RQF_IO_STAT_OLD (1u << 13)
 
+#ifdef ND_NO_KFUNC
+/* libbpf looks for a function of the kernel in the kernel's BTF, and fails where there is none:
+ * this build of the object is for kernels that a file describes. */
+#define HAVE_RDONLY_CAST	     0
+#define bpf_rdonly_cast(obj, btf_id) ((void *)(obj))
+#else
 /* 6.2: a pointer of any type to any address, for reading (kernel/bpf/helpers.c) */
 extern void *bpf_rdonly_cast(const void *obj, __u32 btf_id) __ksym __weak;
+#define HAVE_RDONLY_CAST bpf_ksym_exists(bpf_rdonly_cast)
+#endif
 
 /*
  * A word of kernel memory that no typed pointer leads to. Where the kernel has bpf_rdonly_cast
@@ -22,7 +30,7 @@ static __always_inline u64 peek(u64 at, int typed)
 {
 	u64 word = 0;
 
-	if (typed && bpf_ksym_exists(bpf_rdonly_cast)) {
+	if (typed && HAVE_RDONLY_CAST) {
 		/* any type will do that begins with a 64-bit number */
 		struct timespec64 *any;
 

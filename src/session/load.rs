@@ -23,8 +23,8 @@ use crate::abi::SLOT_FINE;
 use crate::abi::cell_bytes;
 use crate::abi::skel::NvmeDeepSkel;
 use crate::abi::skel::NvmeDeepSkelBuilder;
-use crate::abi::skel::OpenNvmeDeepSkel;
-use crate::abi::skel::types::rodata;
+use crate::abi::skel_plain::NvmeDeepPlainSkel;
+use crate::abi::skel_plain::NvmeDeepPlainSkelBuilder;
 use crate::abi::skel_tp::OpenTracepointSkel;
 use crate::abi::skel_tp::TracepointSkel;
 use crate::abi::skel_tp::TracepointSkelBuilder;
@@ -123,21 +123,45 @@ macro_rules! sizes {
     }};
 }
 
-fn request_constants(ro: &mut rodata, plan: &AttachPlan, facts: &KernelFacts) {
-    ro.cfg_start_hook = u8::from(plan.start == StartSource::Hook);
-    ro.cfg_start_field = u8::from(plan.start == StartSource::Field);
-    ro.cfg_doorbell = match plan.family_of(Milestone::Doorbell) {
-        None => 0,
-        Some(Family::Kprobe) => 2,
-        Some(_) => 1,
-    };
-    ro.cfg_end = u8::from(plan.has(Milestone::End));
-    ro.cfg_lossy = u8::from(plan.may_lose_completions());
-    let types = &facts.nvme_core_types;
-    ro.cfg_by_name = u8::from(!types.is_known());
-    ro.cfg_check_fit = u8::from(types.is_known() && !types.is_the_kernels());
-    ro.cfg_rq_second = u8::from(facts.rq_is_second);
-    ro.cfg_cmd_arg = u8::from(facts.command_is_argument);
+/// Opens, configures and loads an object that follows requests. A macro as above: there are two,
+/// one of them without calls of kernel functions, for kernels that only a file describes.
+macro_rules! load_request {
+    ($builder:expr, $slot:expr, $plan:expr, $layout:expr, $config:expr) => {{
+        let (mut builder, plan, config) = ($builder, $plan, $config);
+        if let Some(custom) = config.custom_btf {
+            builder
+                .object_builder_mut()
+                .btf_custom_path(custom.path())
+                .context("failed to hand the BTF over")?;
+        }
+        let mut open = builder
+            .open($slot)
+            .context("failed to open the BPF object")?;
+        choose(open.open_object_mut(), plan);
+        let ro = open.maps.rodata_data.as_deref_mut();
+        let ro = ro.context("the BPF object has no constants")?;
+        constants!(&mut *ro, plan, $layout, config);
+        let (facts, types) = (config.facts, &config.facts.nvme_core_types);
+        ro.cfg_start_hook = u8::from(plan.start == StartSource::Hook);
+        ro.cfg_start_field = u8::from(plan.start == StartSource::Field);
+        ro.cfg_doorbell = match plan.family_of(Milestone::Doorbell) {
+            None => 0,
+            Some(Family::Kprobe) => 2,
+            Some(_) => 1,
+        };
+        ro.cfg_end = u8::from(plan.has(Milestone::End));
+        ro.cfg_lossy = u8::from(plan.may_lose_completions());
+        ro.cfg_by_name = u8::from(!types.is_known());
+        ro.cfg_check_fit = u8::from(types.is_known() && !types.is_the_kernels());
+        ro.cfg_rq_second = u8::from(facts.rq_is_second);
+        ro.cfg_cmd_arg = u8::from(facts.command_is_argument);
+        let sized: libbpf_rs::Result<()> = (|| {
+            sizes!(&mut open.maps, plan, $layout, config);
+            open.maps.starts.set_max_entries($layout.slots)
+        })();
+        sized.context("failed to size the maps")?;
+        Box::new(open.load().map_err(|error| load_trouble(&error, plan))?)
+    }};
 }
 
 /// Where the events have their fields; what a format lacks is an error.
@@ -216,6 +240,8 @@ pub fn not_allowed(missing: &[&str]) -> Error {
 pub enum Loaded<'obj> {
     /// Commands are followed by their request.
     Request(Box<NvmeDeepSkel<'obj>>),
+    /// The same on a kernel that only a file describes.
+    Plain(Box<NvmeDeepPlainSkel<'obj>>),
     /// Commands are followed by controller, queue and tag.
     Tag(Box<TracepointSkel<'obj>>),
 }
@@ -225,6 +251,7 @@ impl Loaded<'_> {
     pub fn object(&self) -> &Object {
         match self {
             Self::Request(skel) => skel.object(),
+            Self::Plain(skel) => skel.object(),
             Self::Tag(skel) => skel.object(),
         }
     }
@@ -259,25 +286,13 @@ pub fn load<'obj>(
 ) -> Result<Loaded<'obj>, Trouble> {
     libbpf_log::forget();
     let loaded = match plan.pairing {
+        Pairing::Request if config.facts.vmlinux_btf => {
+            let builder = NvmeDeepSkelBuilder::default();
+            Loaded::Request(load_request!(builder, slot, plan, layout, config))
+        }
         Pairing::Request => {
-            let mut builder = NvmeDeepSkelBuilder::default();
-            if let Some(custom) = config.custom_btf {
-                builder
-                    .object_builder_mut()
-                    .btf_custom_path(custom.path())
-                    .context("failed to hand the BTF over")?;
-            }
-            let mut open = builder
-                .open(slot)
-                .context("failed to open the BPF object")?;
-            choose(open.open_object_mut(), plan);
-            let ro = open.maps.rodata_data.as_deref_mut();
-            let ro = ro.context("the BPF object has no constants")?;
-            constants!(&mut *ro, plan, layout, config);
-            request_constants(ro, plan, config.facts);
-            request_sizes(&mut open, plan, layout, config).context("failed to size the maps")?;
-            let skel = open.load().map_err(|error| load_trouble(&error, plan))?;
-            Loaded::Request(Box::new(skel))
+            let builder = NvmeDeepPlainSkelBuilder::default();
+            Loaded::Plain(load_request!(builder, slot, plan, layout, config))
         }
         Pairing::Tag => {
             let builder = TracepointSkelBuilder::default();
@@ -300,16 +315,6 @@ pub fn load<'obj>(
             .context("failed to fill the list of free rows")?;
     }
     Ok(loaded)
-}
-
-fn request_sizes(
-    open: &mut OpenNvmeDeepSkel<'_>,
-    plan: &AttachPlan,
-    layout: &Layout,
-    config: &Config<'_>,
-) -> libbpf_rs::Result<()> {
-    sizes!(&mut open.maps, plan, layout, config);
-    open.maps.starts.set_max_entries(layout.slots)
 }
 
 fn tag_sizes(

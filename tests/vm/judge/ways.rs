@@ -382,7 +382,23 @@ fn the_doctor_tells(outcome: &Outcome) {
     );
 }
 
+/// Without BTF of its own, but with a file for the whole of it, a kernel is counted exactly.
+fn a_file_may_describe_the_kernel(outcome: &Outcome) {
+    let run = ToolRun::read(outcome, "described", "fine");
+    assert_eq!(fio_counts(outcome, "described")[0], 300);
+    assert_eq!(kernel_counts(outcome, "described")[0], 300);
+    assert_eq!(counts(&run), BTreeMap::from([("read".to_owned(), 300)]));
+    run.assert_exact("described");
+    assert_sums(&run, "described");
+    let ways = got(&run);
+    for point in ["start", "setup_out", "issue", "cqe", "complete", "end"] {
+        assert_eq!(ways[point], "rawtp", "{ways:?}");
+    }
+    assert_eq!(ways["doorbell"], "kprobe", "{ways:?}");
+}
+
 super::on_kernels! {
+    a_file_may_describe_the_kernel_on_6_12_cloud "6.12-cloud" WAYS a_file_may_describe_the_kernel
     all_ways_on_5_10 "5.10" WAYS all_ways_without_module_btf
     all_ways_on_6_1 "6.1" WAYS all_ways_before_6_5
     all_ways_on_6_1_rt "6.1-rt" WAYS all_ways_with_preempt_rt
