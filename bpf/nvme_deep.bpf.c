@@ -16,6 +16,7 @@
 #include "hist.bpf.h"
 #include "rows.bpf.h"
 #include "inflight.bpf.h"
+#include "queues.bpf.h"
 #include "setup.bpf.h"
 #include "points.bpf.h"
 

@@ -20,6 +20,7 @@ mod hostile;
 mod json;
 mod lockdown;
 mod orders;
+mod table;
 mod times;
 mod types;
 mod ways;

@@ -3,17 +3,13 @@
 //! is missing is in the books.
 
 use std::collections::BTreeMap;
-use std::env;
-use std::fs;
 
-use nvme_deep::path::milestone::Milestone;
 use nvme_deep::path::stage::Cut;
 use nvme_deep::probe::facts::KernelFacts;
 use nvme_deep::probe::plan::Policy;
 use nvme_deep::probe::plan::plan;
 use serde_json::Value;
 use serde_json::from_value;
-use serde_json::json;
 
 use super::guest::Outcome;
 use super::guest::Suite;
@@ -24,6 +20,7 @@ use super::json::kernel_counts;
 use super::json::list;
 use super::json::number;
 use super::json::text;
+use super::table::bless;
 
 const WAYS: Suite = Suite {
     script: "ways",
@@ -58,7 +55,8 @@ const OLDEST: &str = "start_time_ns kprobe rawtp fentry kprobe - rawtp rawtp fen
 /// The same where btf/ has no file for the release that Debian serves today.
 const UNKNOWN_OLDEST: &str = "start_time_ns kprobe rawtp fentry - - rawtp rawtp fentry fentry";
 
-fn doctor(outcome: &Outcome) -> Value {
+/// What the doctor said as JSON.
+pub fn doctor(outcome: &Outcome) -> Value {
     serde_json::from_str(&outcome.text("doctor", "json")).unwrap()
 }
 
@@ -71,7 +69,8 @@ fn loses(way: &str) -> bool {
     ["kprobe", "tracepoint"].contains(&way)
 }
 
-fn got(run: &ToolRun) -> BTreeMap<String, String> {
+/// Each point with the way by which it was had.
+pub fn got(run: &ToolRun) -> BTreeMap<String, String> {
     list(&run.last["ledger"], "ways")
         .iter()
         .map(|w| {
@@ -275,41 +274,6 @@ fn forced(outcome: &Outcome, way: &str) {
 /// How serde spells the family.
 fn way_word(way: &str) -> Value {
     Value::from(if way == "rawtp" { "raw_tp" } else { way })
-}
-
-/// What a way came to here: the stages that it has, and how many commands it saw to their end.
-fn result(outcome: &Outcome, way: &str) -> Value {
-    if outcome.text(way, "fine.status").trim() != "0" {
-        return json!({ "refused": true });
-    }
-    let run = ToolRun::read(outcome, way, "fine");
-    let pattern = Milestone::ALL
-        .into_iter()
-        .filter(|p| got(&run).get(p.name()).is_some_and(|w| w != "-"))
-        .filter_map(Milestone::pattern_bit)
-        .fold(0, |pattern, bit| pattern | bit);
-    let runs = Cut::Fine.runs(pattern).into_iter();
-    let ledger = &run.last["ledger"];
-    json!({
-        "stages": runs.map(|r| Cut::Fine.run_name(r)).collect::<Vec<_>>(),
-        "seen": ledger["seen"],
-        "matched": ledger["matched"],
-        "misses_known": ledger["misses_known"],
-    })
-}
-
-/// Keeps what was found, for the planner's tests and the README's table: `make table`.
-fn bless(outcome: &Outcome, kernel: &str) {
-    if env::var_os("NVME_DEEP_BLESS").is_none() {
-        return;
-    }
-    let ways = ["auto", "fentry", "rawtp", "kprobe", "tracepoint"];
-    let found = json!({
-        "facts": doctor(outcome)["facts"],
-        "results": ways.map(|w| (w, result(outcome, w))).into_iter().collect::<BTreeMap<_, _>>(),
-    });
-    let path = format!("{}/tests/kernels/{kernel}.json", env!("CARGO_MANIFEST_DIR"));
-    fs::write(path, serde_json::to_string_pretty(&found).unwrap() + "\n").unwrap();
 }
 
 fn all_ways(outcome: &Outcome, expected: &str) {

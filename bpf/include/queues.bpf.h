@@ -1,0 +1,181 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/*
+ * Whose a queue is: reading kernel memory, from a request to its controller, and the cache of
+ * queues.
+ */
+#ifndef ND_QUEUES_H
+#define ND_QUEUES_H
+
+#ifdef ND_NO_KFUNC
+/* libbpf looks for a function of the kernel in the kernel's BTF, and fails where there is none:
+ * this build of the object is for kernels that a file describes. */
+#define HAVE_RDONLY_CAST	     0
+#define bpf_rdonly_cast(obj, btf_id) ((void *)(obj))
+#else
+/* 6.2: a pointer of any type to any address, for reading (kernel/bpf/helpers.c) */
+extern void *bpf_rdonly_cast(const void *obj, __u32 btf_id) __ksym __weak;
+#define HAVE_RDONLY_CAST bpf_ksym_exists(bpf_rdonly_cast)
+#endif
+
+/*
+ * A word of kernel memory that no typed pointer leads to. Where the kernel has bpf_rdonly_cast
+ * (6.2) this is one load that can't fault; the helper costs some eighty instructions, and
+ * lockdown=confidentiality forbids it.
+ */
+static __always_inline u64 peek(u64 at, int typed)
+{
+	u64 word = 0;
+
+	if (typed && HAVE_RDONLY_CAST) {
+		/* any type will do that begins with a 64-bit number */
+		struct timespec64 *any;
+
+		any = bpf_rdonly_cast((void *)at, bpf_core_type_id_kernel(struct timespec64));
+		return any->tv_sec;
+	}
+	bpf_probe_read_kernel(&word, sizeof(word), (void *)at);
+	return word;
+}
+
+/* The driver's private part of a request: struct nvme_request, whatever the transport. */
+static __always_inline u64 pdu_of(struct request *rq)
+{
+	return (u64)rq + bpf_core_type_size(struct request);
+}
+
+/* `nvme12` is 12; -1: something else. */
+static __always_inline int number_in(u64 name)
+{
+	char text[16] = {};
+	int number = 0;
+
+	if (bpf_probe_read_kernel_str(text, sizeof(text), (void *)name) < 6)
+		return -1;
+	if (text[0] != 'n' || text[1] != 'v' || text[2] != 'm' || text[3] != 'e')
+		return -1;
+	for (int i = 4; i < 8; i++) {
+		if (!text[i])
+			break;
+		if (text[i] < '0' || text[i] > '9')
+			return -1;
+		number = number * 10 + text[i] - '0';
+	}
+	return number;
+}
+
+/*
+ * The controller of a queue without any type of the driver's: a disk's queue lies below the disk in
+ * sysfs, and that below its controller. The admin queue has no disk, but the same owner of its tags
+ * as the others; until one of these has been seen, its commands can't be followed.
+ */
+static __noinline int instance_by_name(struct request_queue *q)
+{
+	struct blk_mq_tag_set *set = BPF_CORE_READ(q, tag_set);
+	u64 owner = (u64)BPF_CORE_READ(set, driver_data);
+	struct kobject *disk;
+	u32 *known, instance;
+	int number;
+
+	if (!owner)
+		return -1;
+	if (!BPF_CORE_READ(q, queuedata)) {
+		known = bpf_map_lookup_elem(&owners, &owner);
+		return known ? *known : -1;
+	}
+	if (bpf_core_field_exists(q->kobj))
+		disk = BPF_CORE_READ(q, kobj.parent);
+	else
+		disk = BPF_CORE_READ(q, disk, queue_kobj.parent);
+	number = number_in((u64)BPF_CORE_READ(disk, parent, name));
+	if (number >= 0) {
+		instance = number;
+		known = bpf_map_lookup_elem(&owners, &owner);
+		if (!known || *known != instance)
+			bpf_map_update_elem(&owners, &owner, &instance, BPF_ANY);
+	}
+	return number;
+}
+
+/*
+ * Asks the driver's private part of the request which controller it is for. Every setup does: a
+ * queue's address and id can come back for another controller.
+ */
+static __always_inline struct nd_ctrl *ctrl_of(struct request *rq, struct request_queue *q,
+					       u32 *instance, u64 *address, int typed)
+{
+	int number;
+	u64 ctrl;
+
+	if (!typed && cfg_by_name) {
+		number = instance_by_name(q);
+		if (number < 0)
+			return 0;
+		*instance = number;
+		*address = 0;
+		return bpf_map_lookup_elem(&ctrls, instance);
+	}
+	ctrl = peek(pdu_of(rq) + bpf_core_field_offset(struct nvme_request, ctrl), typed);
+	if (!ctrl)
+		return 0;
+	*address = ctrl;
+	*instance = peek(ctrl + bpf_core_field_offset(struct nvme_ctrl, instance), typed);
+	return bpf_map_lookup_elem(&ctrls, instance);
+}
+
+/*
+ * Whether types that do not come from the kernel itself fit it: the controller that they lead to
+ * must own the queue's tags, and its device must bear the number that we read.
+ */
+static __noinline int fits(struct request_queue *q, u64 ctrl, u32 instance)
+{
+	u64 set = (u64)BPF_CORE_READ(q, tag_set);
+	struct device *device;
+
+	if (!set || (set != peek(ctrl + bpf_core_field_offset(struct nvme_ctrl, tagset), 0) &&
+		     set != peek(ctrl + bpf_core_field_offset(struct nvme_ctrl, admin_tagset), 0)))
+		return 0;
+	device = (void *)peek(ctrl + bpf_core_field_offset(struct nvme_ctrl, device), 0);
+	return number_in((u64)BPF_CORE_READ(device, kobj.name)) == (int)instance;
+}
+
+/* Zero: a queue that can't be followed, its id is beyond our table or it contradicts the types. */
+static __always_inline int learn_queue(struct request_queue *q, struct nd_ctrl *ctrl, u64 address,
+				       u32 instance, int typed)
+{
+	struct nd_queue *e = queue_entry(q, typed);
+	u32 io = GET(typed, q, queuedata) ? 1 : 0;
+
+	if (!e)
+		return 0;
+	if (e->q == (u64)q && e->base == ctrl->base && e->stride == ctrl->stride &&
+	    e->queues == ctrl->queues && e->io == io)
+		return 1;
+	if (!typed && cfg_check_fit && !fits(q, address, instance)) {
+		count(ND_MISFIT);
+		return 0;
+	}
+	e->q = 0; /* never a pointer with another queue's numbers */
+	e->base = ctrl->base;
+	e->stride = ctrl->stride;
+	e->queues = ctrl->queues;
+	e->io = io;
+	e->q = (u64)q;
+	return 1;
+}
+
+static __always_inline int is_nvme_disk(struct request_queue *q, int typed)
+{
+	struct gendisk *d = GET(typed, q, disk);
+	char name[4] = {};
+
+	if (!d)
+		return 0;
+	if (!typed) {
+		bpf_core_read(name, sizeof(name), &d->disk_name);
+		return name[0] == 'n' && name[1] == 'v' && name[2] == 'm' && name[3] == 'e';
+	}
+	return d->disk_name[0] == 'n' && d->disk_name[1] == 'v' && d->disk_name[2] == 'm' &&
+	       d->disk_name[3] == 'e';
+}
+
+#endif

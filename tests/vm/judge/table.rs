@@ -1,0 +1,50 @@
+//! What the guests of ways.sh have found, kept for the planner's tests and the README (`make table`).
+
+use std::collections::BTreeMap;
+use std::env;
+use std::fs;
+
+use nvme_deep::path::milestone::Milestone;
+use nvme_deep::path::stage::Cut;
+use serde_json::Value;
+use serde_json::json;
+
+use super::guest::Outcome;
+use super::json::ToolRun;
+use super::ways::doctor;
+use super::ways::got;
+
+/// What a way came to here: the stages that it has, and how many commands it saw to their end.
+fn result(outcome: &Outcome, way: &str) -> Value {
+    if outcome.text(way, "fine.status").trim() != "0" {
+        return json!({ "refused": true });
+    }
+    let run = ToolRun::read(outcome, way, "fine");
+    let pattern = Milestone::ALL
+        .into_iter()
+        .filter(|p| got(&run).get(p.name()).is_some_and(|w| w != "-"))
+        .filter_map(Milestone::pattern_bit)
+        .fold(0, |pattern, bit| pattern | bit);
+    let runs = Cut::Fine.runs(pattern).into_iter();
+    let ledger = &run.last["ledger"];
+    json!({
+        "stages": runs.map(|r| Cut::Fine.run_name(r)).collect::<Vec<_>>(),
+        "seen": ledger["seen"],
+        "matched": ledger["matched"],
+        "misses_known": ledger["misses_known"],
+    })
+}
+
+/// Keeps what was found, for the planner's tests and the README's table: `make table`.
+pub fn bless(outcome: &Outcome, kernel: &str) {
+    if env::var_os("NVME_DEEP_BLESS").is_none() {
+        return;
+    }
+    let ways = ["auto", "fentry", "rawtp", "kprobe", "tracepoint"];
+    let found = json!({
+        "facts": doctor(outcome)["facts"],
+        "results": ways.map(|w| (w, result(outcome, w))).into_iter().collect::<BTreeMap<_, _>>(),
+    });
+    let path = format!("{}/tests/kernels/{kernel}.json", env!("CARGO_MANIFEST_DIR"));
+    fs::write(path, serde_json::to_string_pretty(&found).unwrap() + "\n").unwrap();
+}
