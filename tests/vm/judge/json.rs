@@ -118,6 +118,13 @@ impl ToolRun {
         }
     }
 
+    /// Runs of this point's programs that the kernel skipped.
+    pub fn misses_of(&self, point: &str) -> u64 {
+        let hooks = list(&self.last["ledger"], "hooks").iter();
+        let of_point = hooks.filter(|h| h["point"] == point);
+        of_point.map(|h| number(h, "recursion_misses")).sum()
+    }
+
     /// Runs of the program on this target that the kernel skipped.
     pub fn misses(&self, target: &str) -> u64 {
         list(&self.last["ledger"], "hooks")
