@@ -14,7 +14,6 @@ use crate::exit::Kind;
 use crate::host::Host;
 use crate::host::kernel::Look;
 use crate::host::may_read_module_btf;
-use crate::host::missing_capabilities;
 use crate::host::sysfs::Controller;
 use crate::options::LatencyOptions;
 use crate::probe::catalog::CATALOG;
@@ -27,7 +26,6 @@ use crate::session::Layout;
 use crate::session::Session;
 use crate::session::Slot;
 use crate::session::Trouble;
-use crate::session::not_allowed;
 
 /// Each refusal costs a place for an object, which libbpf wants to stay where it is.
 const ATTEMPTS: usize = 16;
@@ -63,10 +61,10 @@ const fn look_for(only: Option<Family>) -> Look {
     }
 }
 
-/// Attaches what the options want, in the best way that this kernel allows.
+/// Attaches what the options want, in the best way that this kernel allows. For those who may trace.
 ///
 /// # Errors
-/// Not allowed; a BTF file that can't be used; no way left. One sentence each, with its exit code.
+/// A BTF file that can't be used; no way left. One sentence each, with its exit code.
 pub fn attach<'obj>(
     slots: &'obj mut [Slot],
     host: &Host,
@@ -74,10 +72,6 @@ pub fn attach<'obj>(
     layout: &Layout,
     controllers: &[Controller],
 ) -> Result<Session<'obj>> {
-    let missing = missing_capabilities();
-    if !missing.is_empty() {
-        return Err(not_allowed(&missing));
-    }
     let file = options.btf.as_deref().map(Path::new);
     let (facts, types) = host
         .kernel_facts(file, may_read_module_btf(), look_for(options.attach))

@@ -306,6 +306,12 @@ fn wrapped(label: &str, items: &[String], out: &mut dyn Write) -> io::Result<()>
 
 /// Words or items over as many lines as they need, with a separator and a blank between.
 fn flowing(label: &str, items: &[String], separator: &str, out: &mut dyn Write) -> io::Result<()> {
+    // what is longer than a line goes by words
+    let too_long = |item: &String| label.chars().count() + item.chars().count() + 1 > 80;
+    if separator == "," && items.iter().any(too_long) {
+        let words: Vec<String> = items.join(", ").split(' ').map(str::to_owned).collect();
+        return flowing(label, &words, "", out);
+    }
     let mut line = label.to_owned();
     for (n, item) in items.iter().enumerate() {
         let comma = if n + 1 < items.len() {
@@ -341,6 +347,7 @@ mod tests {
     use super::*;
     use crate::abi::Counters;
     use crate::ledger::Scan;
+    use crate::probe::catalog::Family;
     use crate::probe::catalog::number_of;
     use crate::probe::plan::Policy;
     use crate::probe::plan::plan;
@@ -397,6 +404,20 @@ mod tests {
     #[test]
     fn a_report_reads_from_the_row_to_the_books() {
         insta::assert_snapshot!(text(&report(Cut::Cheap), false));
+    }
+
+    #[test]
+    fn the_longest_names_of_hooks_fit_the_screen() {
+        let policy = Policy {
+            only: Some(Family::Kprobe),
+            ..Policy::default()
+        };
+        let plan = plan(Cut::Fine, &everything(), &policy).unwrap();
+        let mut report = report(Cut::Fine);
+        report.ledger = Ledger::new(&plan, &Counters::default(), &[], 0, None);
+        let text = text(&report, false);
+        assert!(text.contains("blk_mq_requeue_request"), "{text}");
+        assert!(text.lines().all(|l| l.chars().count() <= 80), "{text}");
     }
 
     #[test]
