@@ -15,7 +15,7 @@ use crate::host::Host;
 use crate::host::kernel::Look;
 use crate::host::may_read_module_btf;
 use crate::host::sysfs::Controller;
-use crate::options::LatencyOptions;
+use crate::options::Probing;
 use crate::probe::catalog::CATALOG;
 use crate::probe::catalog::Family;
 use crate::probe::plan::NoPlan;
@@ -68,13 +68,13 @@ const fn look_for(only: Option<Family>) -> Look {
 pub fn attach<'obj>(
     slots: &'obj mut [Slot],
     host: &Host,
-    options: &LatencyOptions,
+    options: &Probing,
     layout: &Layout,
     controllers: &[Controller],
 ) -> Result<Session<'obj>> {
-    let file = options.btf.as_deref().map(Path::new);
+    let file = options.attaching.btf.as_deref().map(Path::new);
     let (facts, types) = host
-        .kernel_facts(file, may_read_module_btf(), look_for(options.attach))
+        .kernel_facts(file, may_read_module_btf(), look_for(options.attaching.only))
         .map_err(|why| Failure::error(Kind::Usage, why))?;
     if let Some(remark) = &types.remark {
         let _ = writeln!(stderr(), "nvme-deep: {remark}");
@@ -88,7 +88,7 @@ pub fn attach<'obj>(
         custom_btf: types.custom.as_ref(),
     };
     let mut policy = Policy {
-        only: options.attach,
+        only: options.attaching.only,
         ..Policy::default()
     };
     for slot in slots {
@@ -97,7 +97,7 @@ pub fn attach<'obj>(
             Ok(session) => return Ok(session),
             Err(Trouble::Fatal(error)) => return Err(error),
             Err(Trouble::Refused(number, why)) => {
-                if options.verbose > 0 {
+                if options.attaching.verbose > 0 {
                     let program = CATALOG[number].program;
                     let _ = writeln!(stderr(), "nvme-deep: {program}: {why}; trying another way");
                 }

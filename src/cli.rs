@@ -28,6 +28,10 @@ pub struct Args {
 pub enum Command {
     /// Latency histograms and percentiles per controller, namespace and opcode
     Latency(LatencyArgs),
+    /// Every command as it happens, decoded, with its outcome, stages and kernel stacks
+    Trace(TraceArgs),
+    /// Kernel stacks that commands come from: how many each, and how long these took
+    Stacks(StacksArgs),
     /// What this machine, its controllers and its kernel offer, how each point would be had, and
     /// what you could change to get more. Works without root, too
     Doctor(DoctorArgs),
@@ -99,25 +103,9 @@ pub struct LatencyArgs {
     #[arg(long)]
     pub hist: bool,
 
-    /// Only these controllers (`nvme0` or `0`; several with commas)
-    #[arg(long, alias = "ctrl_id", value_name = "CTRL", value_delimiter = ',')]
-    pub ctrl: Vec<String>,
-
-    /// Only commands with these namespace ids
-    #[arg(long, value_name = "NSID", value_delimiter = ',')]
-    pub nsid: Vec<u32>,
-
-    /// Only these opcodes: names (`read`, `dsm`, `admin:identify`) or numbers (`0x02`, `io:0x02`)
-    #[arg(long, value_name = "OPCODE", value_delimiter = ',')]
-    pub opcode: Vec<String>,
-
-    /// Only commands on these queues; 0 is the admin queue
-    #[arg(long, value_name = "QID", value_delimiter = ',')]
-    pub qid: Vec<u16>,
-
-    /// Leave admin commands out
-    #[arg(long)]
-    pub no_admin: bool,
+    #[command(flatten)]
+    #[allow(missing_docs, reason = "FilterArgs says it")]
+    pub filter: FilterArgs,
 
     /// Show the table of nvme_latency for the total: one bucket below this many microseconds, then
     /// buckets that double. With --lat-shift alone: 20
@@ -141,6 +129,62 @@ pub struct LatencyArgs {
     #[arg(long, requires = "json")]
     pub commands: bool,
 
+    #[command(flatten)]
+    #[allow(missing_docs, reason = "AttachArgs says it")]
+    pub attach: AttachArgs,
+}
+
+/// Which commands. All that are given must hold for a command to count.
+#[derive(Clone, Debug, Default, clap::Args)]
+#[command(next_help_heading = "Filters (all of them must hold; checked in the kernel)")]
+pub struct FilterArgs {
+    /// Only these controllers (`nvme0` or `0`; several with commas)
+    #[arg(long, alias = "ctrl_id", value_name = "CTRL", value_delimiter = ',')]
+    pub ctrl: Vec<String>,
+
+    /// Only commands with these namespace ids
+    #[arg(long, value_name = "NSID", value_delimiter = ',')]
+    pub nsid: Vec<u32>,
+
+    /// Only these opcodes: names (`read`, `dsm`, `admin:identify`) or numbers (`0x02`, `io:0x02`)
+    #[arg(long, value_name = "OPCODE", value_delimiter = ',')]
+    pub opcode: Vec<String>,
+
+    /// Only commands on these queues; 0 is the admin queue
+    #[arg(long, value_name = "QID", value_delimiter = ',')]
+    pub qid: Vec<u16>,
+
+    /// Leave admin commands out
+    #[arg(long)]
+    pub no_admin: bool,
+
+    /// Leave I/O commands out
+    #[arg(long)]
+    pub no_io: bool,
+
+    /// Only commands that these processes hand to the driver. What blk-mq hands over later
+    /// (scheduler, writeback, retries) comes from kernel threads
+    #[arg(long, short, value_name = "PID", value_delimiter = ',')]
+    pub pid: Vec<u32>,
+
+    /// Only commands from threads of this name
+    #[arg(long, value_name = "NAME")]
+    pub comm: Option<String>,
+
+    /// Only commands from processes in this cgroup (v2) or below: `/sys/fs/cgroup/...`
+    #[arg(long, short, value_name = "PATH")]
+    pub cgroup: Option<PathBuf>,
+
+    /// Only commands that name a logical block of this range: `FIRST-LAST` or one number. Commands
+    /// without a start LBA are left out
+    #[arg(long, value_name = "RANGE")]
+    pub lba: Option<String>,
+}
+
+/// How to attach, and how to talk.
+#[derive(Clone, Debug, clap::Args)]
+#[command(next_help_heading = "Attaching and output")]
+pub struct AttachArgs {
     /// How to attach; anything but auto is for comparing ways, or where auto chooses badly
     #[arg(long, value_name = "WAY", default_value = "auto")]
     pub attach: AttachArg,
@@ -157,6 +201,158 @@ pub struct LatencyArgs {
     /// Say on stderr what is attached and why not; twice: libbpf's log too
     #[arg(long, short, action = clap::ArgAction::Count)]
     pub verbose: u8,
+}
+
+/// Where a stack is taken.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum StackAtArg {
+    /// Where the driver sets the command up: whose work it is
+    Submit,
+    /// Where the driver completes it: interrupt, softirq, poll or cancellation
+    Complete,
+}
+
+/// How to write time.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum TimeArg {
+    /// CLOCK_MONOTONIC in nanoseconds, as bpf_ktime_get_ns and nvme_trace have it
+    Mono,
+    /// Seconds since the trace began
+    Rel,
+    /// Date and time, by the local time zone
+    Wall,
+}
+
+/// In which order stacks are shown, and what weighs in flame graphs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum StacksByArg {
+    /// Number of commands
+    Count,
+    /// Sum of their latencies
+    Latency,
+}
+
+/// `trace`.
+#[derive(Clone, Debug, clap::Args)]
+pub struct TraceArgs {
+    /// One line per command, when it completes, instead of one at Submit and one at Complete.
+    /// Implied by --slow and --errors, which are known only then
+    #[arg(long)]
+    pub pair: bool,
+
+    /// Add the stages of each command to its last line: queue, submit, device, complete; or
+    /// `=fine`: queue, setup, map, submit, device, irq, complete, end
+    #[arg(long, value_name = "CUT", num_args = 0..=1, require_equals = true,
+          default_missing_value = "cheap")]
+    pub stages: Option<StagesArg>,
+
+    /// Add the kernel stack at submission, or with `=complete` at completion. A stack costs ten
+    /// times what tracing the command costs: see --sample
+    #[arg(long, value_name = "AT", num_args = 0..=1, require_equals = true,
+          default_missing_value = "submit")]
+    pub kstack: Option<StackAtArg>,
+
+    /// Take the stack of one command in N only, chosen at random. Every command is still shown
+    #[arg(long, value_name = "1/N", requires = "kstack")]
+    pub sample: Option<String>,
+
+    /// Show only commands that took at least this long from Submit to Complete (`1ms`, `200us`)
+    #[arg(long, alias = "min-lat", value_name = "TIME", value_parser = parse_duration)]
+    pub slow: Option<Duration>,
+
+    /// Show only commands that ended with a status other than success
+    #[arg(long)]
+    pub errors: bool,
+
+    /// Also show how far the controller has read the submission queue (nvme_sq), command by command
+    #[arg(long)]
+    pub sq: bool,
+
+    /// Also show asynchronous events of the controllers
+    #[arg(long)]
+    pub aen: bool,
+
+    /// Stop after COUNT commands have been shown to their end
+    #[arg(long, short = 'n', value_name = "COUNT", value_parser = clap::value_parser!(u64).range(1..))]
+    pub count: Option<u64>,
+
+    /// Stop after this time (`5s`, `2m`)
+    #[arg(long, value_name = "TIME", value_parser = parse_duration)]
+    pub duration: Option<Duration>,
+
+    /// How to write time
+    #[arg(long, value_name = "CLOCK", default_value = "mono")]
+    pub time: TimeArg,
+
+    /// Size of the ring between kernel and tool, rounded up to a power of two (`4M`, `64M`). What
+    /// finds no room in it is lost, and counted
+    #[arg(long, value_name = "SIZE", default_value = "16M")]
+    pub buffer: String,
+
+    /// One JSON object a line instead of text (schema in the README)
+    #[arg(long, short = 'j')]
+    pub json: bool,
+
+    #[command(flatten)]
+    #[allow(missing_docs, reason = "FilterArgs says it")]
+    pub filter: FilterArgs,
+
+    #[command(flatten)]
+    #[allow(missing_docs, reason = "AttachArgs says it")]
+    pub attach: AttachArgs,
+}
+
+/// `stacks`.
+#[derive(Clone, Debug, clap::Args)]
+pub struct StacksArgs {
+    /// Where the stack is taken
+    #[arg(long, value_name = "POINT", default_value = "submit")]
+    pub at: StackAtArg,
+
+    /// Order of the list, and weight in --folded and --svg
+    #[arg(long, value_name = "WHAT", default_value = "count")]
+    pub by: StacksByArg,
+
+    /// Look at one command in N only, chosen at random; counts are then of those
+    #[arg(long, value_name = "1/N")]
+    pub sample: Option<String>,
+
+    /// Count only commands that took at least this long from Submit to Complete (`1ms`, `200us`)
+    #[arg(long, alias = "min-lat", value_name = "TIME", value_parser = parse_duration)]
+    pub slow: Option<Duration>,
+
+    /// Count only commands that ended with a status other than success
+    #[arg(long)]
+    pub errors: bool,
+
+    /// Show the first COUNT stacks only
+    #[arg(long, value_name = "COUNT", value_parser = clap::value_parser!(u64).range(1..))]
+    pub top: Option<u64>,
+
+    /// One line a stack, for flame graph tools: frames from the outermost to the driver's, with
+    /// semicolons, and the weight
+    #[arg(long, conflicts_with = "json")]
+    pub folded: bool,
+
+    /// Also draw a flame graph into this file
+    #[arg(long, value_name = "FILE")]
+    pub svg: Option<PathBuf>,
+
+    /// Stop after this time (`5s`, `2m`)
+    #[arg(long, value_name = "TIME", value_parser = parse_duration)]
+    pub duration: Option<Duration>,
+
+    /// One JSON object a line instead of text (schema in the README)
+    #[arg(long, short = 'j')]
+    pub json: bool,
+
+    #[command(flatten)]
+    #[allow(missing_docs, reason = "FilterArgs says it")]
+    pub filter: FilterArgs,
+
+    #[command(flatten)]
+    #[allow(missing_docs, reason = "AttachArgs says it")]
+    pub attach: AttachArgs,
 }
 
 /// `doctor`.

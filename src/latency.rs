@@ -68,7 +68,7 @@ fn check_devices(options: &LatencyOptions, controllers: &[Controller]) -> Result
         );
     }
     let names: Vec<String> = controllers.iter().map(Controller::name).collect();
-    for &wanted in &options.filter.ctrls {
+    for &wanted in &options.probing.filter.ctrls {
         if !controllers.iter().any(|c| c.instance == wanted) {
             return no_device(format!(
                 "there is no controller nvme{wanted}: this machine has {}",
@@ -77,14 +77,14 @@ fn check_devices(options: &LatencyOptions, controllers: &[Controller]) -> Result
         }
     }
     let chosen = |c: &&Controller| {
-        options.filter.ctrls.is_empty() || options.filter.ctrls.contains(&c.instance)
+        options.probing.filter.ctrls.is_empty() || options.probing.filter.ctrls.contains(&c.instance)
     };
     let all: Vec<_> = controllers
         .iter()
         .filter(chosen)
         .flat_map(|c| &c.namespaces)
         .collect();
-    for &wanted in &options.filter.nsids {
+    for &wanted in &options.probing.filter.nsids {
         // 0 and the broadcast id are what admin commands carry
         let special = wanted == 0 || wanted == u32::MAX;
         if !special && !all.iter().any(|ns| ns.nsid == wanted) {
@@ -157,11 +157,11 @@ impl Run<'_, '_, '_> {
             options, session, ..
         } = self;
         Report {
-            cut: options.cut,
+            cut: options.probing.cut,
             is_final: scan.is_some(),
             at,
             covers,
-            rows: rows(shown, options.cut, options.lat.as_ref(), covers),
+            rows: rows(shown, options.probing.cut, options.probing.lat.as_ref(), covers),
             ledger: Ledger::new(
                 session.plan(),
                 &now.counters,
@@ -205,14 +205,14 @@ impl Run<'_, '_, '_> {
 
     /// Writes the single commands that have come, if they are wanted.
     fn drain(&self, out: &mut dyn Write) -> Result<()> {
-        if !self.options.commands {
+        if !self.options.probing.commands {
             return Ok(());
         }
         let records = self.session.command_ring()?.take(Duration::ZERO)?;
         let any = !records.is_empty();
         for record in records {
             let record = record.context("a command record that can't be decoded")?;
-            json::command(&record, self.options.cut, out)?;
+            json::command(&record, self.options.probing.cut, out)?;
         }
         if any {
             out.flush()?;
@@ -246,9 +246,9 @@ impl Run<'_, '_, '_> {
             count,
             duration,
             delta,
-            commands,
             ..
         } = *self.options;
+        let commands = self.options.probing.commands;
         // in the cumulative view the final report is the last of the count
         let interims = count.map_or(u64::MAX, |n| if delta { n } else { n - 1 });
         let counted = interval.zip(count).map(|(step, n)| times(step, n));
@@ -344,7 +344,7 @@ fn announce(options: &LatencyOptions, session: &Session<'_>, controllers: &[Cont
     let plan = session.plan();
     let names: Vec<String> = controllers
         .iter()
-        .filter(|c| options.filter.ctrls.is_empty() || options.filter.ctrls.contains(&c.instance))
+        .filter(|c| options.probing.filter.ctrls.is_empty() || options.probing.filter.ctrls.contains(&c.instance))
         .map(|c| format!("{} ({})", c.name(), c.model))
         .collect();
     let until = if options.duration.is_some() || options.count.is_some() {
@@ -358,7 +358,7 @@ fn announce(options: &LatencyOptions, session: &Session<'_>, controllers: &[Cont
         plan.hooks().len(),
         caveat(plan) + &lacks(plan)
     ));
-    if options.verbose == 0 {
+    if options.probing.attaching.verbose == 0 {
         return;
     }
     for point in &plan.points {
@@ -383,7 +383,7 @@ fn announce(options: &LatencyOptions, session: &Session<'_>, controllers: &[Cont
 /// # Errors
 /// One sentence each, with the exit code of its kind; nothing stays attached.
 pub fn run(options: &LatencyOptions) -> Result<()> {
-    take_over_log(options.verbose > 1);
+    take_over_log(options.probing.attaching.verbose > 1);
     let missing = missing_capabilities();
     if !missing.is_empty() {
         return Err(not_allowed(&missing));
@@ -392,10 +392,10 @@ pub fn run(options: &LatencyOptions) -> Result<()> {
     let controllers = host.controllers();
     check_devices(options, &controllers)?;
     let cpus = possible_cpus()?;
-    let layout = Layout::new(options.cut, options.split_size, cpus, &controllers);
+    let layout = Layout::new(options.probing.cut, options.probing.split_size, cpus, &controllers);
     let stop = stop_signals()?;
     let mut slots = slots();
-    let mut session = attach(&mut slots, &host, options, &layout, &controllers)?;
+    let mut session = attach(&mut slots, &host, &options.probing, &layout, &controllers)?;
     announce(options, &session, &controllers);
     let text = TextView {
         theme: Theme {

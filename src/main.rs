@@ -29,6 +29,7 @@ fn main() -> ExitCode {
     };
     let result = match args.command {
         Command::Latency(args) => LatencyOptions::try_from(args).and_then(|o| latency::run(&o)),
+        Command::Trace(_) | Command::Stacks(_) => todo!(),
         Command::Doctor(args) => diagnose::run(&args),
     };
     match result {

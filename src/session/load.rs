@@ -84,6 +84,7 @@ macro_rules! constants {
             opcodes,
             qids,
             no_admin,
+            ..
         } = config.filter;
         ro.targ_no_admin = u8::from(*no_admin);
         ro.targ_by_ctrl = u8::from(!ctrls.is_empty());
