@@ -12,9 +12,11 @@
 #include "kernel.bpf.h"
 #include "abi.h"
 #include "config.bpf.h"
+#include "filter.bpf.h"
 #include "maps.bpf.h"
 #include "hist.bpf.h"
 #include "rows.bpf.h"
+#include "trace.bpf.h"
 #include "inflight.bpf.h"
 #include "queues.bpf.h"
 #include "setup.bpf.h"
@@ -37,25 +39,25 @@ int BPF_PROG(start_raw, struct request *rq)
 SEC("?fentry/nvme_setup_cmd")
 int BPF_PROG(setup_in_fentry, void *ns, struct request *rq)
 {
-	return rq ? on_setup_in(rq, 0, ND_HOOK_SETUP_IN_FENTRY, TYPED) : 0;
+	return rq ? on_setup_in(ctx, rq, 0, ND_HOOK_SETUP_IN_FENTRY, TYPED) : 0;
 }
 
 SEC("?kprobe/nvme_setup_cmd")
 int BPF_KPROBE(setup_in_kprobe, void *ns, struct request *rq, void *cmd)
 {
-	return on_setup_in(rq, (u64)cmd, ND_HOOK_SETUP_IN_KPROBE, RAW);
+	return on_setup_in(ctx, rq, (u64)cmd, ND_HOOK_SETUP_IN_KPROBE, RAW);
 }
 
 SEC("?tp_btf/nvme_setup_cmd")
 int BPF_PROG(setup_out_btf, struct request *rq, struct nvme_command *cmd)
 {
-	return rq && cmd ? on_setup_out(rq, cmd, ND_HOOK_SETUP_OUT_BTF, TYPED) : 0;
+	return rq && cmd ? on_setup_out(ctx, rq, cmd, 0, ND_HOOK_SETUP_OUT_BTF, TYPED) : 0;
 }
 
 SEC("?raw_tp/nvme_setup_cmd")
 int BPF_PROG(setup_out_raw, struct request *rq, struct nvme_command *cmd)
 {
-	return on_setup_out(rq, cmd, ND_HOOK_SETUP_OUT_RAW, RAW);
+	return on_setup_out(ctx, rq, cmd, 0, ND_HOOK_SETUP_OUT_RAW, RAW);
 }
 
 SEC("?kretprobe/nvme_setup_cmd")
@@ -190,25 +192,25 @@ int BPF_KPROBE(cqe_kprobe, struct request *rq)
 SEC("?tp_btf/nvme_complete_rq")
 int BPF_PROG(complete_btf, struct request *rq)
 {
-	return rq ? on_complete(rq, ND_HOOK_COMPLETE_BTF, TYPED) : 0;
+	return rq ? on_complete(ctx, rq, ND_HOOK_COMPLETE_BTF, TYPED) : 0;
 }
 
 SEC("?raw_tp/nvme_complete_rq")
 int BPF_PROG(complete_raw, struct request *rq)
 {
-	return on_complete(rq, ND_HOOK_COMPLETE_RAW, RAW);
+	return on_complete(ctx, rq, ND_HOOK_COMPLETE_RAW, RAW);
 }
 
 SEC("?kprobe/nvme_complete_rq")
 int BPF_KPROBE(complete_kprobe, struct request *rq)
 {
-	return on_complete(rq, ND_HOOK_COMPLETE_KPROBE, RAW);
+	return on_complete(ctx, rq, ND_HOOK_COMPLETE_KPROBE, RAW);
 }
 
 SEC("?kprobe/nvme_complete_batch_req")
 int BPF_KPROBE(complete_batch_kprobe, struct request *rq)
 {
-	return on_complete(rq, ND_HOOK_COMPLETE_BATCH_KPROBE, RAW);
+	return on_complete(ctx, rq, ND_HOOK_COMPLETE_BATCH_KPROBE, RAW);
 }
 
 SEC("?tp_btf/block_rq_complete")
@@ -253,13 +255,13 @@ int BPF_PROG(start_twin, struct request *rq)
 SEC("?fentry/nvme_setup_cmd")
 int BPF_PROG(setup_in_twin, void *ns, struct request *rq)
 {
-	return rq ? on_setup_in(rq, 0, ND_HOOK_SETUP_IN_TWIN, TWIN) : 0;
+	return rq ? on_setup_in(ctx, rq, 0, ND_HOOK_SETUP_IN_TWIN, TWIN) : 0;
 }
 
 SEC("?tp_btf/nvme_setup_cmd")
 int BPF_PROG(setup_out_twin, struct request *rq, struct nvme_command *cmd)
 {
-	return rq && cmd ? on_setup_out(rq, cmd, ND_HOOK_SETUP_OUT_TWIN, TWIN) : 0;
+	return rq && cmd ? on_setup_out(ctx, rq, cmd, 0, ND_HOOK_SETUP_OUT_TWIN, TWIN) : 0;
 }
 
 SEC("?tp_btf/block_rq_issue")
@@ -309,13 +311,76 @@ int BPF_PROG(cqe_twin, struct request *rq)
 SEC("?tp_btf/nvme_complete_rq")
 int BPF_PROG(complete_twin, struct request *rq)
 {
-	return rq ? on_complete(rq, ND_HOOK_COMPLETE_TWIN, TWIN) : 0;
+	return rq ? on_complete(ctx, rq, ND_HOOK_COMPLETE_TWIN, TWIN) : 0;
 }
 
 SEC("?tp_btf/block_rq_complete")
 int BPF_PROG(end_twin, struct request *rq)
 {
 	return rq ? on_end(rq, ND_HOOK_END_TWIN, TWIN) : 0;
+}
+
+/* What a trace tells beside the commands. */
+SEC("?tp_btf/nvme_sq")
+int BPF_PROG(sq_btf, struct request *rq, u16 head, u32 tail)
+{
+	return rq ? on_sq(rq, head, tail, ND_HOOK_SQ_BTF, TYPED) : 0;
+}
+
+SEC("?raw_tp/nvme_sq")
+int BPF_PROG(sq_raw, struct request *rq, u16 head, u32 tail)
+{
+	return on_sq(rq, head, tail, ND_HOOK_SQ_RAW, RAW);
+}
+
+SEC("?tp_btf/nvme_async_event")
+int BPF_PROG(async_btf, struct nvme_ctrl *ctrl, u32 result)
+{
+	return ctrl ? on_ctrl(ctrl->instance, ND_KIND_ASYNC, result, ND_HOOK_ASYNC_BTF, TYPED) : 0;
+}
+
+SEC("?raw_tp/nvme_async_event")
+int BPF_PROG(async_raw, struct nvme_ctrl *ctrl, u32 result)
+{
+	return on_ctrl(GET(RAW, ctrl, instance), ND_KIND_ASYNC, result, ND_HOOK_ASYNC_RAW, RAW);
+}
+
+SEC("?fentry/nvme_timeout")
+int BPF_PROG(timeout_fentry, struct request *rq)
+{
+	return on_trouble(rq, ND_KIND_TIMEOUT, ND_HOOK_TIMEOUT_FENTRY, TYPED);
+}
+
+SEC("?kprobe/nvme_timeout")
+int BPF_KPROBE(timeout_kprobe, struct request *rq)
+{
+	return on_trouble(rq, ND_KIND_TIMEOUT, ND_HOOK_TIMEOUT_KPROBE, RAW);
+}
+
+SEC("?fentry/nvme_cancel_request")
+int BPF_PROG(cancel_fentry, struct request *rq)
+{
+	return on_trouble(rq, ND_KIND_CANCEL, ND_HOOK_CANCEL_FENTRY, TYPED);
+}
+
+SEC("?kprobe/nvme_cancel_request")
+int BPF_KPROBE(cancel_kprobe, struct request *rq)
+{
+	return on_trouble(rq, ND_KIND_CANCEL, ND_HOOK_CANCEL_KPROBE, RAW);
+}
+
+SEC("?fexit/nvme_change_ctrl_state")
+int BPF_PROG(state_fexit, struct nvme_ctrl *ctrl, u32 state, u8 changed)
+{
+	return changed ? on_ctrl(ctrl->instance, ND_KIND_STATE, state, ND_HOOK_STATE_FEXIT, TYPED)
+		       : 0;
+}
+
+SEC("?kprobe/nvme_change_ctrl_state")
+int BPF_KPROBE(state_kprobe, struct nvme_ctrl *ctrl, u32 state)
+{
+	return on_ctrl(GET(RAW, ctrl, instance), ND_KIND_STATE, state | 1ull << 32,
+		       ND_HOOK_STATE_KPROBE, RAW);
 }
 
 /* Anchors: without a use of the type here, it is not in the object's BTF and so not in Rust. */
@@ -330,3 +395,10 @@ const struct nd_queue _abi_queue = {};
 const struct nd_task _abi_task = {};
 const struct nd_cpu _abi_cpu = {};
 const struct nd_record _abi_record = {};
+const enum nd_kind _abi_kind = 0;
+const struct nd_submit _abi_submit = {};
+const struct nd_complete _abi_complete = {};
+const struct nd_pair _abi_pair = {};
+const struct nd_other _abi_other = {};
+const struct nd_stack _abi_stack = {};
+const struct nd_scratch _abi_scratch = {};

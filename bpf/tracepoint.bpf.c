@@ -16,9 +16,11 @@
 #include "kernel.bpf.h"
 #include "abi.h"
 #include "config.bpf.h"
+#include "filter.bpf.h"
 #include "maps.bpf.h"
 #include "hist.bpf.h"
 #include "rows.bpf.h"
+#include "trace.bpf.h"
 #include "inflight.bpf.h"
 
 char LICENSE[] SEC("license") = "GPL";
@@ -30,9 +32,21 @@ const volatile u32 tp_setup_opcode = 0;
 const volatile u32 tp_setup_cid = 0;
 const volatile u32 tp_setup_nsid = 0;
 const volatile u32 tp_setup_cdw10 = 0;
+const volatile u32 tp_setup_flags = 0;
+const volatile u32 tp_setup_metadata = 0;
 const volatile u32 tp_done_ctrl = 0;
 const volatile u32 tp_done_qid = 0;
 const volatile u32 tp_done_cid = 0;
+const volatile u32 tp_done_result = 0;
+const volatile u32 tp_done_status = 0;
+const volatile u32 tp_done_retries = 0;
+const volatile u32 tp_done_flags = 0;
+const volatile u32 tp_sq_ctrl = 0;
+const volatile u32 tp_sq_qid = 0;
+const volatile u32 tp_sq_head = 0;
+const volatile u32 tp_sq_tail = 0;
+const volatile u32 tp_async_ctrl = 0;
+const volatile u32 tp_async_result = 0;
 
 /* A completion has been seen whose generation is that of its setup: from then on all must match. */
 u8 two_sided = 0;
@@ -71,6 +85,36 @@ static __always_inline u32 bytes_of(void *ctx, u32 instance, u32 nsid, u32 opcod
 	return block ? (FIELD(ctx, tp_setup_cdw10 + 8, u16) + 1) * *block : 0;
 }
 
+static __always_inline int wanted_lba(void *ctx, u32 admin, u32 opcode)
+{
+	return says_blocks(admin, opcode) &&
+	       wanted_blocks(FIELD(ctx, tp_setup_cdw10, u64), FIELD(ctx, tp_setup_cdw10 + 8, u16));
+}
+
+static __always_inline void note_asked(struct nd_asked *a, void *ctx, u32 nsid)
+{
+	bpf_probe_read_kernel(a->cdw, sizeof(a->cdw), ctx + tp_setup_cdw10);
+	a->flags = FIELD(ctx, tp_setup_flags, u8);
+	a->metadata = FIELD(ctx, tp_setup_metadata, u8);
+	a->nsid = nsid;
+	/* the event does not say */
+	a->bytes = 0;
+	a->bytes_known = 0;
+	asked_by(a);
+	a->stack = stack_here(ctx, ND_STACK_SUBMIT, RAW);
+}
+
+static __always_inline void note_outcome(struct nd_outcome *o, void *ctx)
+{
+	o->result = FIELD(ctx, tp_done_result, u64);
+	o->status = FIELD(ctx, tp_done_status, u16);
+	o->retries = FIELD(ctx, tp_done_retries, u8);
+	o->flags = FIELD(ctx, tp_done_flags, u8);
+	o->cpu = bpf_get_smp_processor_id();
+	o->known = 1;
+	o->stack = stack_here(ctx, ND_STACK_COMPLETE, RAW);
+}
+
 SEC("?tp/nvme/nvme_setup_cmd")
 int setup_out_tp(void *ctx)
 {
@@ -93,7 +137,8 @@ int setup_out_tp(void *ctx)
 	if (s->state == ND_OPEN)
 		count(ND_OVERWRITTEN);
 	s->cid = cid;
-	if (!wanted(instance, qid, nsid, opcode, admin)) {
+	if (!wanted(instance, qid, nsid, opcode, admin) ||
+	    (targ_by_lba && !wanted_lba(ctx, admin, opcode))) {
 		count(ND_FILTERED);
 		s->state = ND_SKIPPED;
 		return 0;
@@ -124,8 +169,11 @@ int setup_out_tp(void *ctx)
 		s->irq_ns = 0;
 		s->complete_ns = 0;
 	}
+	if (cfg_trace)
+		note_asked(&s->asked, ctx, nsid);
 	s->state = ND_OPEN;
 	s->setup_out_ns = bpf_ktime_get_ns();
+	tell_submit(s, s->setup_out_ns);
 	return 0;
 }
 
@@ -161,7 +209,42 @@ int complete_tp(void *ctx)
 		s->state = ND_FREE;
 		s->rq = 0;
 	} else {
+		if (cfg_trace)
+			note_outcome(&s->outcome, ctx);
 		finish(s, now, 0, 1);
 	}
+	return 0;
+}
+
+/* Which command was answered, the event does not say: only the queue. */
+SEC("?tp/nvme/nvme_sq")
+int sq_tp(void *ctx)
+{
+	u32 instance = FIELD(ctx, tp_sq_ctrl, u32), qid = FIELD(ctx, tp_sq_qid, u32);
+	u32 head = FIELD(ctx, tp_sq_head, u16), tail = FIELD(ctx, tp_sq_tail, u16);
+	struct nd_other *r;
+
+	if (!wanted_ctrl(instance) || (targ_qid_count && !in_list(targ_qids, targ_qid_count, qid)))
+		return 0;
+	hit(ND_HOOK_SQ_TP, RAW);
+	r = other(ND_KIND_SQ, 0, head | tail << 16 | 1ull << 32);
+	if (!r)
+		return 0;
+	r->event.ctrl = instance;
+	r->event.qid = qid;
+	r->event.admin = !qid;
+	bpf_ringbuf_submit(r, BPF_RB_NO_WAKEUP);
+	return 0;
+}
+
+SEC("?tp/nvme/nvme_async_event")
+int async_tp(void *ctx)
+{
+	u32 instance = FIELD(ctx, tp_async_ctrl, u32);
+
+	if (!wanted_ctrl(instance))
+		return 0;
+	hit(ND_HOOK_ASYNC_TP, RAW);
+	tell_ctrl(ND_KIND_ASYNC, instance, FIELD(ctx, tp_async_result, u32));
 	return 0;
 }

@@ -16,11 +16,14 @@ use crate::host::kernel::Look;
 use crate::host::may_read_module_btf;
 use crate::host::sysfs::Controller;
 use crate::options::Probing;
+use crate::options::TraceKind;
+use crate::options::Tracing;
 use crate::probe::catalog::CATALOG;
 use crate::probe::catalog::Family;
+use crate::probe::catalog::Sight;
 use crate::probe::plan::NoPlan;
 use crate::probe::plan::Policy;
-use crate::probe::plan::plan;
+use crate::probe::plan::plan_with;
 use crate::session::Config;
 use crate::session::Layout;
 use crate::session::Session;
@@ -61,6 +64,17 @@ const fn look_for(only: Option<Family>) -> Look {
     }
 }
 
+/// What a trace tells beside the commands.
+fn sights(trace: &Tracing) -> Vec<Sight> {
+    let wanted = |sight: &Sight| match sight {
+        _ if trace.kind == TraceKind::Stacks => false,
+        Sight::SqHead => trace.sq,
+        Sight::AsyncEvent => trace.aen,
+        _ => true,
+    };
+    Sight::EVENTS.into_iter().filter(wanted).collect()
+}
+
 /// Attaches what the options want, in the best way that this kernel allows. For those who may trace.
 ///
 /// # Errors
@@ -74,7 +88,11 @@ pub fn attach<'obj>(
 ) -> Result<Session<'obj>> {
     let file = options.attaching.btf.as_deref().map(Path::new);
     let (facts, types) = host
-        .kernel_facts(file, may_read_module_btf(), look_for(options.attaching.only))
+        .kernel_facts(
+            file,
+            may_read_module_btf(),
+            look_for(options.attaching.only),
+        )
         .map_err(|why| Failure::error(Kind::Usage, why))?;
     if let Some(remark) = &types.remark {
         let _ = writeln!(stderr(), "nvme-deep: {remark}");
@@ -84,6 +102,7 @@ pub fn attach<'obj>(
         lat: options.lat,
         split_size: options.split_size,
         commands: options.commands,
+        trace: options.trace.as_ref(),
         facts: &facts,
         custom_btf: types.custom.as_ref(),
     };
@@ -91,8 +110,9 @@ pub fn attach<'obj>(
         only: options.attaching.only,
         ..Policy::default()
     };
+    let events = options.trace.as_ref().map_or_else(Vec::new, sights);
     for slot in slots {
-        let plan = plan(options.cut, &facts, &policy).map_err(|why| no_way(&why))?;
+        let plan = plan_with(options.cut, &events, &facts, &policy).map_err(|why| no_way(&why))?;
         match Session::start(slot, plan, layout.clone(), &config, controllers) {
             Ok(session) => return Ok(session),
             Err(Trouble::Fatal(error)) => return Err(error),

@@ -131,8 +131,12 @@ pub enum What {
     /// The controller has answered: how far it has read the submission queue (CQE.SQHD), and how far
     /// the driver had written it.
     Sq {
-        /// The command that was answered.
-        id: CommandId,
+        /// Controller instance.
+        ctrl: u32,
+        /// Queue.
+        qid: u16,
+        /// The command that was answered; `None` where nothing tells (classic tracepoints).
+        id: Option<CommandId>,
         /// SQ head pointer.
         head: u16,
         /// SQ tail as the driver has it.
@@ -196,11 +200,11 @@ impl What {
             | Self::Complete(id, _)
             | Self::Command(id, _, _)
             | Self::Unfinished { id, .. }
-            | Self::Sq { id, .. }
             | Self::Timeout { id, .. }
             | Self::Cancel { id, .. }
             | Self::Requeue(id)
             | Self::Retry { id, .. } => Some(id),
+            Self::Sq { id, .. } => id.as_ref(),
             Self::AsyncEvent { .. } | Self::State { .. } => None,
         }
     }
@@ -208,7 +212,9 @@ impl What {
     /// Its controller.
     pub const fn ctrl(&self) -> u32 {
         match self {
-            Self::AsyncEvent { ctrl, .. } | Self::State { ctrl, .. } => *ctrl,
+            Self::AsyncEvent { ctrl, .. } | Self::State { ctrl, .. } | Self::Sq { ctrl, .. } => {
+                *ctrl
+            }
             _ => match self.id() {
                 Some(id) => id.ctrl,
                 None => 0,

@@ -12,6 +12,10 @@ use nvme_deep::diagnose;
 use nvme_deep::exit;
 use nvme_deep::latency;
 use nvme_deep::options::LatencyOptions;
+use nvme_deep::options::StacksOptions;
+use nvme_deep::options::TraceOptions;
+use nvme_deep::stacks;
+use nvme_deep::trace;
 
 fn main() -> ExitCode {
     let args = match Args::try_parse_from(env::args_os()) {
@@ -29,7 +33,8 @@ fn main() -> ExitCode {
     };
     let result = match args.command {
         Command::Latency(args) => LatencyOptions::try_from(args).and_then(|o| latency::run(&o)),
-        Command::Trace(_) | Command::Stacks(_) => todo!(),
+        Command::Trace(args) => TraceOptions::try_from(args).and_then(|o| trace::run(&o)),
+        Command::Stacks(args) => StacksOptions::try_from(args).and_then(|o| stacks::run(&o)),
         Command::Doctor(args) => diagnose::run(&args),
     };
     match result {

@@ -81,6 +81,19 @@ enum nd_hook {
 	ND_HOOK_END_TWIN,	 /* tp_btf block_rq_complete */
 	ND_HOOK_SETUP_OUT_TP,	 /* tp nvme_setup_cmd */
 	ND_HOOK_COMPLETE_TP,	 /* tp nvme_complete_rq */
+	/* what a trace tells beside the commands */
+	ND_HOOK_SQ_BTF,		/* tp_btf nvme_sq */
+	ND_HOOK_SQ_RAW,		/* raw_tp nvme_sq */
+	ND_HOOK_ASYNC_BTF,	/* tp_btf nvme_async_event */
+	ND_HOOK_ASYNC_RAW,	/* raw_tp nvme_async_event */
+	ND_HOOK_TIMEOUT_FENTRY, /* fentry nvme_timeout */
+	ND_HOOK_TIMEOUT_KPROBE, /* kprobe nvme_timeout */
+	ND_HOOK_CANCEL_FENTRY,	/* fentry nvme_cancel_request */
+	ND_HOOK_CANCEL_KPROBE,	/* kprobe nvme_cancel_request */
+	ND_HOOK_STATE_FEXIT,	/* fexit nvme_change_ctrl_state */
+	ND_HOOK_STATE_KPROBE,	/* kprobe nvme_change_ctrl_state */
+	ND_HOOK_SQ_TP,		/* tp nvme_sq */
+	ND_HOOK_ASYNC_TP,	/* tp nvme_async_event */
 	ND_HOOK_MAX,
 };
 
@@ -98,9 +111,15 @@ enum nd_count {
 	ND_EARLY_IRQ,	    /* the interrupt had begun before the doorbell */
 	ND_NEGATIVE,	    /* points out of order for no reason that we know */
 	ND_PENDING_FULL,    /* doorbell list of a task full */
-	ND_RING_FULL,	    /* per-command records that found no room */
+	ND_RING_FULL,	    /* commands' last records that found no room in the ring */
 	ND_START_UNTRUSTED, /* start_time_ns failed its checks */
 	ND_MISFIT,	    /* a queue that contradicts the type information we were given */
+	ND_FINISHED,	    /* trace: commands seen to their end */
+	ND_QUIET,	    /* trace: of these, not shown: fast enough, or without an error */
+	ND_LOST_SUBMIT,	    /* trace: submit events that found no room in the ring */
+	ND_LOST_EVENT,	    /* trace: other events than submit and complete that did not */
+	ND_NO_STACK,	    /* stacks that the kernel could not take */
+	ND_STACKS_FULL,	    /* stacks that found no room in the table */
 	ND_COUNT_MAX,
 };
 
@@ -116,6 +135,18 @@ enum nd_count {
 
 /* The setup has been seen by the first instance of its program. */
 #define ND_FRESH (1u << 7)
+
+/* What becomes of single commands. */
+#define ND_TRACE_OFF	0
+#define ND_TRACE_EVENTS 1 /* an event at the setup, one at the completion */
+#define ND_TRACE_PAIRS	2 /* one event at the completion */
+#define ND_TRACE_STACKS 3 /* counted by their stack */
+
+#define ND_STACK_NONE	  0
+#define ND_STACK_SUBMIT	  1
+#define ND_STACK_COMPLETE 2
+#define ND_STACK_DEPTH	  64
+#define ND_MAX_STACKS	  4096
 
 /* Row key, 52 bits: valid | ctrl 8 | nsid 24 | opcode 8 | admin 1 | size class 2 | pattern 8.
  * The cache keeps it with 12 bits of row number in one word, so that it can't tear. */
@@ -167,7 +198,34 @@ enum nd_state {
 	ND_BACK,      /* set up, then turned away by the driver: blk-mq has it again */
 };
 
-/* One command in flight, by (controller, queue, tag). The first 64 bytes serve the cheap cut. */
+/* What a command asks for, and who asks. */
+struct nd_asked {
+	__u64 stack;
+	__u32 cdw[6]; /* CDW10 .. CDW15 */
+	__u8 comm[16];
+	__u32 tgid;
+	__u32 tid;
+	__u32 nsid;
+	__u32 bytes;
+	__u8 flags;    /* CDW0 bits 15:8 */
+	__u8 metadata; /* the request has some */
+	__u16 cpu;
+	__u32 bytes_known;
+};
+
+/* How the driver says that it ended. */
+struct nd_outcome {
+	__u64 stack;
+	__u64 result;
+	__u16 status;
+	__u8 retries;
+	__u8 flags; /* NVME_REQ_* */
+	__u16 cpu;
+	__u16 known; /* the driver could be asked */
+};
+
+/* One command in flight, by (controller, queue, tag). The first 64 bytes serve the total and cheap
+ * cuts. */
 struct nd_slot {
 	__u64 rq;  /* struct request *: whose slot this is */
 	__u64 key; /* row key without the pattern */
@@ -188,11 +246,15 @@ struct nd_slot {
 	__u64 issue_ns;
 	__u64 irq_ns;
 	__u64 complete_ns;
-	__u64 _pad1[4];
+	/* traces only */
+	__u64 ended_rq; /* the request that the last command here had, once it has ended */
+	struct nd_asked asked;
+	struct nd_outcome outcome;
 };
 
 #define ND_SLOT_CHEAP 64
-#define ND_SLOT_FINE  128
+#define ND_SLOT_FINE  96
+#define ND_SLOT_TRACE 200
 
 /* Start of a request that has not reached the driver, and where a scheduled one was last set up. */
 struct nd_start {
@@ -228,6 +290,7 @@ struct nd_task {
 	__u64 setup_in_ns;
 	/* kprobes only: what was seen at entry, for the return */
 	__u64 setup_cmd;
+	__u64 setup_stack;
 	__u64 hctx;
 	__u64 bd;
 	__u32 setup_tid;
@@ -244,7 +307,7 @@ struct nd_cpu {
 	__u64 count[ND_COUNT_MAX];
 	__u64 irq_ns;	 /* 0: not in nvme_irq */
 	__u64 irq_nvmeq; /* struct nvme_queue * that it serves */
-	__u64 _pad[6];
+	__u64 _pad[4];
 };
 
 #define ND_RECORD_COMMAND 1
@@ -271,10 +334,91 @@ struct nd_record {
 	__u64 end_ns;
 };
 
+/* Events of a trace. The kinds of src/abi.rs. */
+enum nd_kind {
+	ND_KIND_SUBMIT = 2, /* 1 is ND_RECORD_COMMAND */
+	ND_KIND_COMPLETE,
+	ND_KIND_PAIR,
+	ND_KIND_SQ,	 /* value: head, tail << 16 */
+	ND_KIND_TIMEOUT, /* value: when it was set up */
+	ND_KIND_CANCEL,	 /* value: when it was set up */
+	ND_KIND_REQUEUE,
+	ND_KIND_RETRY, /* value: how often; ~0: not known */
+	ND_KIND_ASYNC, /* value: result */
+	ND_KIND_STATE, /* value: new state, 1 << 32 where it was only asked for */
+};
+
+/* What every event begins with. */
+struct nd_event {
+	__u8 kind;
+	__u8 admin;
+	__u8 opcode;
+	__u8 pattern; /* ND_SAW_*, of complete and pair */
+	__u16 qid;
+	__u16 cid;
+	__u64 ns;
+	__u32 ctrl;
+	__u32 nsid;
+};
+
+struct nd_submit {
+	struct nd_event event;
+	struct nd_asked asked;
+};
+
+struct nd_times {
+	__u64 start_ns;
+	__u64 setup_in_ns;
+	__u64 issue_ns;
+	__u64 doorbell_ns;
+	__u64 irq_ns;
+	__u64 cqe_ns;
+	__u64 end_ns;
+};
+
+/* The times are there if there are stages. */
+struct nd_complete {
+	struct nd_event event;
+	struct nd_outcome outcome;
+	__u64 setup_out_ns;
+	struct nd_times times;
+};
+
+struct nd_pair {
+	struct nd_event event;
+	struct nd_outcome outcome;
+	__u64 setup_out_ns;
+	struct nd_asked asked;
+	struct nd_times times;
+};
+
+struct nd_other {
+	struct nd_event event;
+	__u64 value;
+};
+
+/* A distinct stack, innermost frame first. */
+struct nd_stack {
+	__u64 depth;
+	__u64 frame[ND_STACK_DEPTH];
+};
+
+/* Where a program builds a stack: one per CPU and kind of hook. */
+struct nd_scratch {
+	__u64 busy;
+	struct nd_stack stack;
+};
+
+#define ND_SCRATCHES 4 /* submit, complete, and their twins */
+
 _Static_assert(ND_HIST_BUCKETS == 272, "src/hist.rs has the same number");
 _Static_assert(sizeof(struct nd_hist) == 2192, "histogram layout");
 _Static_assert(sizeof(struct nd_cell) == ND_CELL_HEAD + 9 * 2192, "cell layout");
-_Static_assert(sizeof(struct nd_slot) == ND_SLOT_FINE, "two cache lines");
+_Static_assert(sizeof(struct nd_slot) == ND_SLOT_TRACE, "slot layout");
+_Static_assert(__builtin_offsetof(struct nd_slot, ended_rq) == ND_SLOT_FINE, "fine part");
+_Static_assert(sizeof(struct nd_asked) == 72, "no padding");
+_Static_assert(sizeof(struct nd_outcome) == 24, "no padding");
+_Static_assert(sizeof(struct nd_event) == 24, "no padding");
 _Static_assert(__builtin_offsetof(struct nd_slot, setup_in_ns) == ND_SLOT_CHEAP, "cheap half");
 _Static_assert(sizeof(struct nd_record) == 96, "record layout");
 _Static_assert(sizeof(struct nd_cpu) % 64 == 0, "no cache line shared by two CPUs");

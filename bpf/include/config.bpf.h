@@ -31,45 +31,20 @@ const volatile u8 cfg_end = 0;
 const volatile u8 cfg_split_size = 0;
 const volatile u8 cfg_commands = 0;
 
+/* single commands: ND_TRACE_*, ND_STACK_* */
+const volatile u8 cfg_trace = 0;
+const volatile u8 cfg_stack = 0;
+/* the stack at submission must be taken when nvme_setup_cmd begins: kretprobes have none */
+const volatile u8 cfg_stack_at_entry = 0;
+/* a random number below this: this one's stack is taken. 0: every one's */
+const volatile u32 cfg_sample_below = 0;
+/* the driver's word on the outcome can be read */
+const volatile u8 cfg_verdict = 0;
+const volatile u64 cfg_slow_ns = 0;
+const volatile u8 cfg_errors = 0;
+
 const volatile u8 cfg_lat = 0;
 const volatile u64 cfg_lat_min_us = 0;
 const volatile u32 cfg_lat_shift = 0;
-
-const volatile u8 targ_no_admin = 0;
-const volatile u8 targ_by_ctrl = 0;
-const volatile u64 targ_ctrls[ND_MAX_CTRLS / 64] = {};
-const volatile u8 targ_by_opcode = 0;
-const volatile u64 targ_opcodes[2][4] = {}; /* [admin] bitmap */
-const volatile u32 targ_nsid_count = 0;
-const volatile u32 targ_nsids[ND_MAX_LIST] = {};
-const volatile u32 targ_qid_count = 0;
-const volatile u32 targ_qids[ND_MAX_LIST] = {};
-
-static __always_inline int in_list(const volatile u32 *list, u32 n, u32 value)
-{
-	for (u32 i = 0; i < ND_MAX_LIST; i++) {
-		if (i >= n)
-			return 0;
-		if (list[i] == value)
-			return 1;
-	}
-	return 0;
-}
-
-/* All filters together mean AND. */
-static __always_inline int wanted(u32 ctrl, u32 qid, u32 nsid, u8 opcode, u32 admin)
-{
-	if (targ_no_admin && admin)
-		return 0;
-	if (targ_by_ctrl && !((targ_ctrls[(ctrl >> 6) & 3] >> (ctrl & 63)) & 1))
-		return 0;
-	if (targ_by_opcode && !((targ_opcodes[admin & 1][opcode >> 6] >> (opcode & 63)) & 1))
-		return 0;
-	if (targ_nsid_count && !in_list(targ_nsids, targ_nsid_count, nsid))
-		return 0;
-	if (targ_qid_count && !in_list(targ_qids, targ_qid_count, qid))
-		return 0;
-	return 1;
-}
 
 #endif

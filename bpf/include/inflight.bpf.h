@@ -271,6 +271,8 @@ static __always_inline void finish(struct nd_slot *s, u64 complete, u64 end, int
 	u32 saw = 0;
 
 	s->state = ND_FREE;
+	if (cfg_trace)
+		s->ended_rq = s->rq;
 	s->rq = 0;
 	if (complete < s->setup_out_ns) {
 		count(ND_NEGATIVE);
@@ -285,6 +287,10 @@ static __always_inline void finish(struct nd_slot *s, u64 complete, u64 end, int
 			saw |= ND_SAW_END;
 		else
 			count(ND_NEGATIVE);
+	}
+	if (cfg_trace) {
+		finish_trace(s, saw, complete, end);
+		return;
 	}
 	key |= saw;
 	if (cfg_commands)

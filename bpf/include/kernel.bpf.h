@@ -93,11 +93,21 @@ struct nvme_ctrl {
 };
 
 /* drivers/nvme/host/nvme.h: the driver's private part, behind every struct request */
+union nvme_result {
+	u64 u64;
+};
+
 struct nvme_request {
 	struct nvme_command *cmd;
 	struct nvme_ctrl *ctrl;
+	union nvme_result result;
 	u8 retries;
 	u8 flags;
+	u16 status;
+};
+
+enum req_flag_bits {
+	__REQ_INTEGRITY,
 };
 
 struct nvme_queue {
@@ -113,6 +123,15 @@ struct nvme_common_command {
 	u8 flags;
 	u16 command_id;
 	u32 nsid;
+	u32 cdw2[2];
+	u64 metadata;
+	u64 dptr[2];
+	u32 cdw10;
+	u32 cdw11;
+	u32 cdw12;
+	u32 cdw13;
+	u32 cdw14;
+	u32 cdw15;
 };
 
 struct nvme_rw_command {

@@ -22,6 +22,24 @@ ARRAY_MAP(ctrls, struct nd_ctrl, ND_MAX_CTRLS);
 ARRAY_MAP(queues, struct nd_queue, ND_MAX_QUEUE_IDS);
 ARRAY_MAP(tasks, struct nd_task, ND_TASKS);
 ARRAY_MAP(row_cache, u64, ND_ROW_CACHE);
+ARRAY_MAP(scratches, struct nd_scratch, 1);
+/* never written: what a new histogram is made of */
+ARRAY_MAP(empty, struct nd_hist, 1);
+
+/* Distinct stacks by a hash of their frames, and how long the commands of each took. */
+struct {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(max_entries, 1);
+	__uint(key_size, sizeof(u64));
+	__uint(value_size, sizeof(struct nd_stack));
+} stacks SEC(".maps");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(max_entries, 1);
+	__uint(key_size, sizeof(u64));
+	__uint(value_size, sizeof(struct nd_hist));
+} stack_sums SEC(".maps");
 
 /* key -> row number. The hash decides who adds a row; the queue holds the rows that are free. */
 struct {

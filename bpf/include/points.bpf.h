@@ -199,7 +199,27 @@ static __always_inline int on_cqe(struct request *rq, u32 hook, int typed, int a
 	return 0;
 }
 
-static __always_inline int on_complete(struct request *rq, u32 hook, int typed)
+/* The driver's word, if it can be had. */
+static __always_inline void note_outcome(struct nd_outcome *o, struct request *rq, int typed)
+{
+	u64 pdu = pdu_of(rq);
+
+	o->cpu = bpf_get_smp_processor_id();
+	o->known = cfg_verdict;
+	if (!cfg_verdict) {
+		o->result = 0;
+		o->status = 0;
+		o->retries = 0;
+		o->flags = 0;
+		return;
+	}
+	o->result = peek(pdu + bpf_core_field_offset(struct nvme_request, result), typed);
+	o->status = peek(pdu + bpf_core_field_offset(struct nvme_request, status), typed);
+	o->retries = peek(pdu + bpf_core_field_offset(struct nvme_request, retries), typed);
+	o->flags = peek(pdu + bpf_core_field_offset(struct nvme_request, flags), typed);
+}
+
+static __always_inline int on_complete(void *ctx, struct request *rq, u32 hook, int typed)
 {
 	u64 now = bpf_ktime_get_ns();
 	long index = known_index(rq, typed);
@@ -219,11 +239,17 @@ static __always_inline int on_complete(struct request *rq, u32 hook, int typed)
 		s->rq = 0;
 	} else if (s->rq != (u64)rq || s->state != ND_OPEN) {
 		count(ND_ORPHAN_DONE);
-	} else if (cfg_end) {
-		s->complete_ns = now;
-		s->state = ND_COMPLETED;
 	} else {
-		finish(s, now, 0, 0);
+		if (cfg_trace) {
+			note_outcome(&s->outcome, rq, typed);
+			s->outcome.stack = stack_here(ctx, ND_STACK_COMPLETE, typed);
+		}
+		if (cfg_end) {
+			s->complete_ns = now;
+			s->state = ND_COMPLETED;
+		} else {
+			finish(s, now, 0, 0);
+		}
 	}
 	return 0;
 }
@@ -237,6 +263,15 @@ static __always_inline int on_end(struct request *rq, u32 hook, int typed)
 	hit(hook, typed);
 	finish(s, s->complete_ns, bpf_ktime_get_ns(), 0);
 	return 0;
+}
+
+/* It has completed, and is to be tried again. */
+static __always_inline void tell_retry(struct nd_slot *s, struct request *rq, int typed)
+{
+	u64 at = pdu_of(rq) + bpf_core_field_offset(struct nvme_request, retries);
+
+	if (cfg_trace && cfg_trace != ND_TRACE_STACKS)
+		tell(ND_KIND_RETRY, s, cfg_verdict ? (u8)peek(at, typed) : ~0ull);
 }
 
 /*
@@ -272,20 +307,64 @@ static __always_inline int on_requeue(struct request *rq, u32 hook, int typed)
 		s = slot_at(st->setup_slot);
 	else
 		return 0;
-	if (!s || s->rq != (u64)rq)
+	if (!s)
 		return 0;
-	if (cfg_end && s->state == ND_COMPLETED) {
+	if (cfg_end && s->state == ND_COMPLETED && s->rq == (u64)rq) {
 		finish(s, s->complete_ns, 0, 1);
+		tell_retry(s, rq, typed);
 		return 0;
 	}
+	if (cfg_trace && !cfg_end && s->state == ND_FREE && s->ended_rq == (u64)rq) {
+		tell_retry(s, rq, typed);
+		return 0;
+	}
+	if (s->rq != (u64)rq)
+		return 0;
 	if (s->state == ND_OPEN) {
 		s->state = ND_BACK;
 		count(ND_REQUEUED);
 	}
+	if (cfg_trace && cfg_trace != ND_TRACE_STACKS && s->state == ND_BACK)
+		tell(ND_KIND_REQUEUE, s, 0);
 	if (cfg_start_hook && s->state == ND_BACK && s->start_ns) {
 		st->rq = (u64)rq;
 		st->ns = s->start_ns;
 	}
+	return 0;
+}
+
+/* The controller has answered: how far it has read the submission queue. */
+static __always_inline int on_sq(struct request *rq, u16 head, u16 tail, u32 hook, int typed)
+{
+	struct nd_slot *s = slot_of(rq, typed);
+
+	if (!s)
+		return 0;
+	hit(hook, typed);
+	if (s->state == ND_OPEN)
+		tell(ND_KIND_SQ, s, head | (u32)tail << 16);
+	return 0;
+}
+
+/* Something befalls a command in flight: the timer, or a reset. */
+static __always_inline int on_trouble(struct request *rq, u32 kind, u32 hook, int typed)
+{
+	struct nd_slot *s = slot_of(rq, typed);
+
+	if (!s)
+		return 0;
+	hit(hook, typed);
+	if (s->state == ND_OPEN)
+		tell(kind, s, s->setup_out_ns);
+	return 0;
+}
+
+static __always_inline int on_ctrl(u32 instance, u32 kind, u64 value, u32 hook, int typed)
+{
+	if (!wanted_ctrl(instance))
+		return 0;
+	hit(hook, typed);
+	tell_ctrl(kind, instance, value);
 	return 0;
 }
 

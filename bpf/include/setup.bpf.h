@@ -58,7 +58,7 @@ static __always_inline int on_start(struct request *rq, u32 hook, int typed)
 	return 0;
 }
 
-static __always_inline int on_setup_in(struct request *rq, u64 cmd, u32 hook, int typed)
+static __always_inline int on_setup_in(void *ctx, struct request *rq, u64 cmd, u32 hook, int typed)
 {
 	u64 now = bpf_ktime_get_ns();
 	u32 tid = (u32)bpf_get_current_pid_tgid();
@@ -74,6 +74,8 @@ static __always_inline int on_setup_in(struct request *rq, u64 cmd, u32 hook, in
 	if (!typed) {
 		t->setup_cmd = cmd;
 		t->setup_tid = tid;
+		if (cfg_stack_at_entry)
+			t->setup_stack = stack_here(ctx, ND_STACK_SUBMIT, typed);
 	}
 	return 0;
 }
@@ -174,6 +176,41 @@ static __always_inline u32 size_class(struct request_queue *q, struct nvme_comma
 	return class_of(bytes);
 }
 
+/* Everything but the stack. */
+static __always_inline void note_asked(struct nd_asked *a, struct request *rq,
+				       struct nvme_command *cmd, u32 nsid, u32 bytes, int typed)
+{
+	u64 integrity = 1ull << bpf_core_enum_value(enum req_flag_bits, __REQ_INTEGRITY);
+
+	if (typed) {
+		a->cdw[0] = cmd->common.cdw10;
+		a->cdw[1] = cmd->common.cdw11;
+		a->cdw[2] = cmd->common.cdw12;
+		a->cdw[3] = cmd->common.cdw13;
+		a->cdw[4] = cmd->common.cdw14;
+		a->cdw[5] = cmd->common.cdw15;
+	} else {
+		bpf_probe_read_kernel(a->cdw, sizeof(a->cdw), &cmd->common.cdw10);
+	}
+	a->flags = WIRE(typed, cmd, common.flags);
+	/* as the kernel's own trace has it: blk_integrity_rq() */
+	a->metadata = !!(GET(typed, rq, cmd_flags) & integrity);
+	a->nsid = nsid;
+	a->bytes = bytes;
+	a->bytes_known = 1;
+	asked_by(a);
+}
+
+static __always_inline int wanted_lba(struct nvme_command *cmd, u32 admin, u32 opcode, int typed)
+{
+	u64 slba;
+
+	if (!says_blocks(admin, opcode))
+		return 0;
+	slba = WIRE(typed, cmd, common.cdw10) | (u64)WIRE(typed, cmd, common.cdw11) << 32;
+	return wanted_blocks(slba, WIRE(typed, cmd, common.cdw12));
+}
+
 /* Only what will have a doorbell may wait for one: the next one of this task may be another's. */
 static __always_inline void await_doorbell(u32 index, u32 tid, struct nd_task *t)
 {
@@ -194,8 +231,9 @@ static __always_inline void await_doorbell(u32 index, u32 tid, struct nd_task *t
 	}
 }
 
-static __always_inline int on_setup_out(struct request *rq, struct nvme_command *cmd, u32 hook,
-					int typed)
+/* `ctx` is NULL where the stack was taken before: `stack`. */
+static __always_inline int on_setup_out(void *ctx, struct request *rq, struct nvme_command *cmd,
+					u64 stack, u32 hook, int typed)
 {
 	struct request_queue *q = GET(typed, rq, q);
 	u32 instance, qid, admin, opcode, nsid, index, tag = GET(typed, rq, tag);
@@ -250,7 +288,8 @@ static __always_inline int on_setup_out(struct request *rq, struct nvme_command 
 	opcode = WIRE(typed, cmd, common.opcode);
 	nsid = WIRE(typed, cmd, common.nsid);
 	s->rq = (u64)rq;
-	if (!wanted(instance, qid, nsid, opcode, admin)) {
+	if (!wanted(instance, qid, nsid, opcode, admin) ||
+	    (targ_by_lba && !wanted_lba(cmd, admin, opcode, typed))) {
 		count(ND_FILTERED);
 		s->saw = typed == TWIN ? 0 : ND_FRESH;
 		s->state = ND_SKIPPED;
@@ -286,10 +325,14 @@ static __always_inline int on_setup_out(struct request *rq, struct nvme_command 
 	s->tid = tid;
 	if (cfg_lossy)
 		s->cid = cid;
-	if (cfg_commands) {
+	if (cfg_commands || cfg_trace) {
 		s->cid = WIRE(typed, cmd, common.command_id);
 		s->qid = qid;
 		s->tag = tag;
+	}
+	if (cfg_trace) {
+		note_asked(&s->asked, rq, cmd, nsid, bytes, typed);
+		s->asked.stack = ctx ? stack_here(ctx, ND_STACK_SUBMIT, typed) : stack;
 	}
 	s->saw = typed == TWIN ? 0 : ND_FRESH;
 	s->state = ND_OPEN;
@@ -301,6 +344,7 @@ static __always_inline int on_setup_out(struct request *rq, struct nvme_command 
 	}
 	s->start_ns = start;
 	s->setup_out_ns = now;
+	tell_submit(s, now);
 	return 0;
 }
 
@@ -326,7 +370,7 @@ static __always_inline int on_setup_return(u32 hook)
 		      ? t->setup_cmd
 		      : peek(pdu_of((void *)rq) + bpf_core_field_offset(struct nvme_request, cmd),
 			     0);
-	return on_setup_out((void *)rq, (void *)cmd, hook, 0);
+	return on_setup_out(0, (void *)rq, (void *)cmd, t->setup_stack, hook, 0);
 }
 
 #endif

@@ -60,7 +60,7 @@ fn rejected(all: &[Rejection]) -> Vec<RejectedWay> {
 /// `fexit nvme_queue_rq, nvme_queue_rqs`, with what that way may cost in truth.
 fn got(point: &PointPlan, plan: &AttachPlan) -> Option<String> {
     let Some(family) = point.family else {
-        let field = point.point == Some(Milestone::Start) && plan.start == StartSource::Field;
+        let field = point.point() == Some(Milestone::Start) && plan.start == StartSource::Field;
         return field.then(|| "start_time_ns of the request (unless iostats are off)".into());
     };
     let mut text = String::new();
@@ -80,7 +80,7 @@ fn got(point: &PointPlan, plan: &AttachPlan) -> Option<String> {
         text += "; twice, as this kernel may hold one up";
     }
     if family.loses() {
-        text += match (plan.misses_counted, point.point) {
+        text += match (plan.misses_counted, point.point()) {
             (_, Some(Milestone::SetupIn | Milestone::Issue | Milestone::Doorbell)) => {
                 "; where a kprobe is missed, the stages around are one"
             }

@@ -1,6 +1,7 @@
 //! What the machine says about itself: read-only, below a root that tests replace by a fixture.
 
 pub mod btf;
+pub mod clock;
 pub mod fact;
 pub mod hypervisor;
 mod identify;

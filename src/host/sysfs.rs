@@ -5,6 +5,7 @@ use std::path::Path;
 
 use super::Host;
 use super::read_line;
+use crate::nvme::decode::CommandSet;
 
 /// A namespace of a controller.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -15,6 +16,8 @@ pub struct Namespace {
     pub nsid: u32,
     /// Logical block size in bytes.
     pub lba_bytes: u32,
+    /// Its command set.
+    pub set: CommandSet,
 }
 
 /// An NVMe controller.
@@ -71,6 +74,18 @@ pub(super) fn names_in(dir: &Path) -> Vec<String> {
     names
 }
 
+/// 6.x kernels tell the identifier; all tell whether there are zones. Key Value namespaces have no
+/// block device.
+fn command_set(at: &Path) -> CommandSet {
+    let csi = read_line(&at.join("csi")).and_then(|text| text.parse().ok());
+    let zoned = read_line(&at.join("queue/zoned")).is_some_and(|text| text != "none");
+    match csi.and_then(CommandSet::from_csi) {
+        Some(set) => set,
+        None if zoned => CommandSet::Zoned,
+        None => CommandSet::Nvm,
+    }
+}
+
 fn namespaces_in(dir: &Path) -> Vec<Namespace> {
     let mut found: Vec<Namespace> = names_in(dir)
         .into_iter()
@@ -81,6 +96,7 @@ fn namespaces_in(dir: &Path) -> Vec<Namespace> {
             Some(Namespace {
                 nsid: number("nsid")?,
                 lba_bytes: number("queue/logical_block_size").unwrap_or(512),
+                set: command_set(&at),
                 name,
             })
         })
@@ -158,6 +174,7 @@ mod tests {
             name: "nvme2n1".into(),
             nsid: 7,
             lba_bytes: 4096,
+            set: CommandSet::Nvm,
         };
         assert_eq!(found[0].namespaces, [want]);
     }

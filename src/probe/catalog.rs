@@ -102,6 +102,57 @@ pub enum Home {
     NvmePci,
 }
 
+/// What a hook looks at.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Sight {
+    /// A point of a command's life.
+    Point(Milestone),
+    /// Requests that blk-mq takes back: for the books, and for traces.
+    Requeue,
+    /// Timers that run out.
+    Timeout,
+    /// Requests that the driver gives up.
+    Cancel,
+    /// Controllers' states.
+    State,
+    /// How far a controller has read its submission queues.
+    SqHead,
+    /// Asynchronous events.
+    AsyncEvent,
+}
+
+impl Sight {
+    /// What a trace tells beside the commands, if asked for everything.
+    pub const EVENTS: [Self; 5] = [
+        Self::Timeout,
+        Self::Cancel,
+        Self::State,
+        Self::SqHead,
+        Self::AsyncEvent,
+    ];
+
+    /// The point of a command's life.
+    pub const fn point(self) -> Option<Milestone> {
+        match self {
+            Self::Point(point) => Some(point),
+            _ => None,
+        }
+    }
+
+    /// The name that reports and the README use.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Point(point) => point.name(),
+            Self::Requeue => "requeue",
+            Self::Timeout => "timeout",
+            Self::Cancel => "cancel",
+            Self::State => "state",
+            Self::SqHead => "sq_head",
+            Self::AsyncEvent => "async_event",
+        }
+    }
+}
+
 /// One program of the BPF objects.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Hook {
@@ -113,18 +164,18 @@ pub struct Hook {
     pub target: &'static str,
     /// Where that is.
     pub home: Home,
-    /// The point that it observes; `None` for one that only keeps the books.
-    pub point: Option<Milestone>,
+    /// What it looks at.
+    pub sight: Sight,
 }
 
 macro_rules! hooks {
-    ($($program:ident $kind:ident $target:ident $home:ident $point:expr;)*) => {
+    ($($program:ident $kind:ident $target:ident $home:ident $sight:expr;)*) => {
         [$(Hook {
             program: stringify!($program),
             kind: AttachKind::$kind,
             target: stringify!($target),
             home: Home::$home,
-            point: $point,
+            sight: $sight,
         }),*]
     };
 }
@@ -132,76 +183,84 @@ macro_rules! hooks {
 use Milestone::{Complete, Cqe, Doorbell, End, Irq, Issue, SetupIn, SetupOut, Start};
 
 /// Every hook, by number.
-pub const CATALOG: [Hook; 49] = hooks! {
-    start_btf             TpBtf      block_io_start                 Block    Some(Start);
-    start_raw             RawTp      block_io_start                 Block    Some(Start);
-    setup_in_fentry       Fentry     nvme_setup_cmd                 NvmeCore Some(SetupIn);
-    setup_in_kprobe       Kprobe     nvme_setup_cmd                 NvmeCore Some(SetupIn);
-    setup_out_btf         TpBtf      nvme_setup_cmd                 NvmeCore Some(SetupOut);
-    setup_out_raw         RawTp      nvme_setup_cmd                 NvmeCore Some(SetupOut);
-    setup_out_kretprobe   Kretprobe  nvme_setup_cmd                 NvmeCore Some(SetupOut);
-    issue_btf             TpBtf      block_rq_issue                 Block    Some(Issue);
-    issue_raw             RawTp      block_rq_issue                 Block    Some(Issue);
-    issue_kprobe          Kprobe     blk_mq_start_request           Block    Some(Issue);
-    queue_rq_fexit        Fexit      nvme_queue_rq                  NvmePci  Some(Doorbell);
-    queue_rqs_fexit       Fexit      nvme_queue_rqs                 NvmePci  Some(Doorbell);
-    commit_rqs_fexit      Fexit      nvme_commit_rqs                NvmePci  Some(Doorbell);
-    queue_rq_kprobe       Kprobe     nvme_queue_rq                  NvmePci  Some(Doorbell);
-    queue_rq_kretprobe    Kretprobe  nvme_queue_rq                  NvmePci  Some(Doorbell);
-    queue_rqs_kprobe      Kprobe     nvme_queue_rqs                 NvmePci  Some(Doorbell);
-    queue_rqs_kretprobe   Kretprobe  nvme_queue_rqs                 NvmePci  Some(Doorbell);
-    commit_rqs_kprobe     Kprobe     nvme_commit_rqs                NvmePci  Some(Doorbell);
-    commit_rqs_kretprobe  Kretprobe  nvme_commit_rqs                NvmePci  Some(Doorbell);
-    irq_in_fentry         Fentry     nvme_irq                       NvmePci  Some(Irq);
-    irq_out_fexit         Fexit      nvme_irq                       NvmePci  Some(Irq);
-    irq_in_kprobe         Kprobe     nvme_irq                       NvmePci  Some(Irq);
-    irq_out_kretprobe     Kretprobe  nvme_irq                       NvmePci  Some(Irq);
-    cqe_btf               TpBtf      nvme_sq                        NvmeCore Some(Cqe);
-    cqe_raw               RawTp      nvme_sq                        NvmeCore Some(Cqe);
-    cqe_kprobe            Kprobe     blk_mq_complete_request_remote Block    Some(Cqe);
-    complete_btf          TpBtf      nvme_complete_rq               NvmeCore Some(Complete);
-    complete_raw          RawTp      nvme_complete_rq               NvmeCore Some(Complete);
-    complete_kprobe       Kprobe     nvme_complete_rq               NvmeCore Some(Complete);
-    complete_batch_kprobe Kprobe     nvme_complete_batch_req        NvmeCore Some(Complete);
-    end_btf               TpBtf      block_rq_complete              Block    Some(End);
-    end_raw               RawTp      block_rq_complete              Block    Some(End);
-    requeue_btf           TpBtf      block_rq_requeue               Block    None;
-    requeue_raw           RawTp      block_rq_requeue               Block    None;
-    requeue_kprobe        Kprobe     blk_mq_requeue_request         Block    None;
-    start_twin            TpBtf      block_io_start                 Block    Some(Start);
-    setup_in_twin         Fentry     nvme_setup_cmd                 NvmeCore Some(SetupIn);
-    setup_out_twin        TpBtf      nvme_setup_cmd                 NvmeCore Some(SetupOut);
-    issue_twin            TpBtf      block_rq_issue                 Block    Some(Issue);
-    queue_rq_twin         Fexit      nvme_queue_rq                  NvmePci  Some(Doorbell);
-    queue_rqs_twin        Fexit      nvme_queue_rqs                 NvmePci  Some(Doorbell);
-    commit_rqs_twin       Fexit      nvme_commit_rqs                NvmePci  Some(Doorbell);
-    irq_in_twin           Fentry     nvme_irq                       NvmePci  Some(Irq);
-    irq_out_twin          Fexit      nvme_irq                       NvmePci  Some(Irq);
-    cqe_twin              TpBtf      nvme_sq                        NvmeCore Some(Cqe);
-    complete_twin         TpBtf      nvme_complete_rq               NvmeCore Some(Complete);
-    end_twin              TpBtf      block_rq_complete              Block    Some(End);
-    setup_out_tp          Tracepoint nvme_setup_cmd                 NvmeCore Some(SetupOut);
-    complete_tp           Tracepoint nvme_complete_rq               NvmeCore Some(Complete);
+pub const CATALOG: [Hook; 61] = hooks! {
+    start_btf             TpBtf      block_io_start                 Block    Sight::Point(Start);
+    start_raw             RawTp      block_io_start                 Block    Sight::Point(Start);
+    setup_in_fentry       Fentry     nvme_setup_cmd                 NvmeCore Sight::Point(SetupIn);
+    setup_in_kprobe       Kprobe     nvme_setup_cmd                 NvmeCore Sight::Point(SetupIn);
+    setup_out_btf         TpBtf      nvme_setup_cmd                 NvmeCore Sight::Point(SetupOut);
+    setup_out_raw         RawTp      nvme_setup_cmd                 NvmeCore Sight::Point(SetupOut);
+    setup_out_kretprobe   Kretprobe  nvme_setup_cmd                 NvmeCore Sight::Point(SetupOut);
+    issue_btf             TpBtf      block_rq_issue                 Block    Sight::Point(Issue);
+    issue_raw             RawTp      block_rq_issue                 Block    Sight::Point(Issue);
+    issue_kprobe          Kprobe     blk_mq_start_request           Block    Sight::Point(Issue);
+    queue_rq_fexit        Fexit      nvme_queue_rq                  NvmePci  Sight::Point(Doorbell);
+    queue_rqs_fexit       Fexit      nvme_queue_rqs                 NvmePci  Sight::Point(Doorbell);
+    commit_rqs_fexit      Fexit      nvme_commit_rqs                NvmePci  Sight::Point(Doorbell);
+    queue_rq_kprobe       Kprobe     nvme_queue_rq                  NvmePci  Sight::Point(Doorbell);
+    queue_rq_kretprobe    Kretprobe  nvme_queue_rq                  NvmePci  Sight::Point(Doorbell);
+    queue_rqs_kprobe      Kprobe     nvme_queue_rqs                 NvmePci  Sight::Point(Doorbell);
+    queue_rqs_kretprobe   Kretprobe  nvme_queue_rqs                 NvmePci  Sight::Point(Doorbell);
+    commit_rqs_kprobe     Kprobe     nvme_commit_rqs                NvmePci  Sight::Point(Doorbell);
+    commit_rqs_kretprobe  Kretprobe  nvme_commit_rqs                NvmePci  Sight::Point(Doorbell);
+    irq_in_fentry         Fentry     nvme_irq                       NvmePci  Sight::Point(Irq);
+    irq_out_fexit         Fexit      nvme_irq                       NvmePci  Sight::Point(Irq);
+    irq_in_kprobe         Kprobe     nvme_irq                       NvmePci  Sight::Point(Irq);
+    irq_out_kretprobe     Kretprobe  nvme_irq                       NvmePci  Sight::Point(Irq);
+    cqe_btf               TpBtf      nvme_sq                        NvmeCore Sight::Point(Cqe);
+    cqe_raw               RawTp      nvme_sq                        NvmeCore Sight::Point(Cqe);
+    cqe_kprobe            Kprobe     blk_mq_complete_request_remote Block    Sight::Point(Cqe);
+    complete_btf          TpBtf      nvme_complete_rq               NvmeCore Sight::Point(Complete);
+    complete_raw          RawTp      nvme_complete_rq               NvmeCore Sight::Point(Complete);
+    complete_kprobe       Kprobe     nvme_complete_rq               NvmeCore Sight::Point(Complete);
+    complete_batch_kprobe Kprobe     nvme_complete_batch_req        NvmeCore Sight::Point(Complete);
+    end_btf               TpBtf      block_rq_complete              Block    Sight::Point(End);
+    end_raw               RawTp      block_rq_complete              Block    Sight::Point(End);
+    requeue_btf           TpBtf      block_rq_requeue               Block    Sight::Requeue;
+    requeue_raw           RawTp      block_rq_requeue               Block    Sight::Requeue;
+    requeue_kprobe        Kprobe     blk_mq_requeue_request         Block    Sight::Requeue;
+    start_twin            TpBtf      block_io_start                 Block    Sight::Point(Start);
+    setup_in_twin         Fentry     nvme_setup_cmd                 NvmeCore Sight::Point(SetupIn);
+    setup_out_twin        TpBtf      nvme_setup_cmd                 NvmeCore Sight::Point(SetupOut);
+    issue_twin            TpBtf      block_rq_issue                 Block    Sight::Point(Issue);
+    queue_rq_twin         Fexit      nvme_queue_rq                  NvmePci  Sight::Point(Doorbell);
+    queue_rqs_twin        Fexit      nvme_queue_rqs                 NvmePci  Sight::Point(Doorbell);
+    commit_rqs_twin       Fexit      nvme_commit_rqs                NvmePci  Sight::Point(Doorbell);
+    irq_in_twin           Fentry     nvme_irq                       NvmePci  Sight::Point(Irq);
+    irq_out_twin          Fexit      nvme_irq                       NvmePci  Sight::Point(Irq);
+    cqe_twin              TpBtf      nvme_sq                        NvmeCore Sight::Point(Cqe);
+    complete_twin         TpBtf      nvme_complete_rq               NvmeCore Sight::Point(Complete);
+    end_twin              TpBtf      block_rq_complete              Block    Sight::Point(End);
+    setup_out_tp          Tracepoint nvme_setup_cmd                 NvmeCore Sight::Point(SetupOut);
+    complete_tp           Tracepoint nvme_complete_rq               NvmeCore Sight::Point(Complete);
+    sq_btf                TpBtf      nvme_sq                        NvmeCore Sight::SqHead;
+    sq_raw                RawTp      nvme_sq                        NvmeCore Sight::SqHead;
+    async_btf             TpBtf      nvme_async_event               NvmeCore Sight::AsyncEvent;
+    async_raw             RawTp      nvme_async_event               NvmeCore Sight::AsyncEvent;
+    timeout_fentry        Fentry     nvme_timeout                   NvmePci  Sight::Timeout;
+    timeout_kprobe        Kprobe     nvme_timeout                   NvmePci  Sight::Timeout;
+    cancel_fentry         Fentry     nvme_cancel_request            NvmeCore Sight::Cancel;
+    cancel_kprobe         Kprobe     nvme_cancel_request            NvmeCore Sight::Cancel;
+    state_fexit           Fexit      nvme_change_ctrl_state         NvmeCore Sight::State;
+    state_kprobe          Kprobe     nvme_change_ctrl_state         NvmeCore Sight::State;
+    sq_tp                 Tracepoint nvme_sq                        NvmeCore Sight::SqHead;
+    async_tp              Tracepoint nvme_async_event               NvmeCore Sight::AsyncEvent;
 };
 
 /// One way to have a point: all its programs, or it is not had.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Candidate {
-    /// The point; `None` for the books of requeues.
-    pub point: Option<Milestone>,
+    /// What it shows.
+    pub sight: Sight,
     /// The kinds that it is made of.
     pub family: Family,
     /// Programs, by name.
     pub programs: &'static [&'static str],
 }
 
-const fn way(
-    point: Option<Milestone>,
-    family: Family,
-    programs: &'static [&'static str],
-) -> Candidate {
+const fn way(sight: Sight, family: Family, programs: &'static [&'static str]) -> Candidate {
     Candidate {
-        point,
+        sight,
         family,
         programs,
     }
@@ -209,32 +268,44 @@ const fn way(
 
 /// All ways to all points; those of a point in the order of preference.
 pub const CANDIDATES: [Candidate; 24] = [
-    way(Some(Start), Family::Fentry, &["start_btf", "start_twin"]),
-    way(Some(Start), Family::RawTp, &["start_raw"]),
     way(
-        Some(SetupIn),
+        Sight::Point(Start),
+        Family::Fentry,
+        &["start_btf", "start_twin"],
+    ),
+    way(Sight::Point(Start), Family::RawTp, &["start_raw"]),
+    way(
+        Sight::Point(SetupIn),
         Family::Fentry,
         &["setup_in_fentry", "setup_in_twin"],
     ),
-    way(Some(SetupIn), Family::Kprobe, &["setup_in_kprobe"]),
+    way(Sight::Point(SetupIn), Family::Kprobe, &["setup_in_kprobe"]),
     way(
-        Some(SetupOut),
+        Sight::Point(SetupOut),
         Family::Fentry,
         &["setup_out_btf", "setup_out_twin"],
     ),
-    way(Some(SetupOut), Family::RawTp, &["setup_out_raw"]),
+    way(Sight::Point(SetupOut), Family::RawTp, &["setup_out_raw"]),
     // a kretprobe has no arguments: the entry keeps them
     way(
-        Some(SetupOut),
+        Sight::Point(SetupOut),
         Family::Kprobe,
         &["setup_in_kprobe", "setup_out_kretprobe"],
     ),
-    way(Some(SetupOut), Family::Tracepoint, &["setup_out_tp"]),
-    way(Some(Issue), Family::Fentry, &["issue_btf", "issue_twin"]),
-    way(Some(Issue), Family::RawTp, &["issue_raw"]),
-    way(Some(Issue), Family::Kprobe, &["issue_kprobe"]),
     way(
-        Some(Doorbell),
+        Sight::Point(SetupOut),
+        Family::Tracepoint,
+        &["setup_out_tp"],
+    ),
+    way(
+        Sight::Point(Issue),
+        Family::Fentry,
+        &["issue_btf", "issue_twin"],
+    ),
+    way(Sight::Point(Issue), Family::RawTp, &["issue_raw"]),
+    way(Sight::Point(Issue), Family::Kprobe, &["issue_kprobe"]),
+    way(
+        Sight::Point(Doorbell),
         Family::Fentry,
         &[
             "queue_rq_fexit",
@@ -246,7 +317,7 @@ pub const CANDIDATES: [Candidate; 24] = [
         ],
     ),
     way(
-        Some(Doorbell),
+        Sight::Point(Doorbell),
         Family::Kprobe,
         &[
             "queue_rq_kprobe",
@@ -258,7 +329,7 @@ pub const CANDIDATES: [Candidate; 24] = [
         ],
     ),
     way(
-        Some(Irq),
+        Sight::Point(Irq),
         Family::Fentry,
         &[
             "irq_in_fentry",
@@ -268,34 +339,47 @@ pub const CANDIDATES: [Candidate; 24] = [
         ],
     ),
     way(
-        Some(Irq),
+        Sight::Point(Irq),
         Family::Kprobe,
         &["irq_in_kprobe", "irq_out_kretprobe"],
     ),
-    way(Some(Cqe), Family::Fentry, &["cqe_btf", "cqe_twin"]),
-    way(Some(Cqe), Family::RawTp, &["cqe_raw"]),
-    way(Some(Cqe), Family::Kprobe, &["cqe_kprobe"]),
+    way(Sight::Point(Cqe), Family::Fentry, &["cqe_btf", "cqe_twin"]),
+    way(Sight::Point(Cqe), Family::RawTp, &["cqe_raw"]),
+    way(Sight::Point(Cqe), Family::Kprobe, &["cqe_kprobe"]),
     way(
-        Some(Complete),
+        Sight::Point(Complete),
         Family::Fentry,
         &["complete_btf", "complete_twin"],
     ),
-    way(Some(Complete), Family::RawTp, &["complete_raw"]),
+    way(Sight::Point(Complete), Family::RawTp, &["complete_raw"]),
     way(
-        Some(Complete),
+        Sight::Point(Complete),
         Family::Kprobe,
         &["complete_kprobe", "complete_batch_kprobe"],
     ),
-    way(Some(Complete), Family::Tracepoint, &["complete_tp"]),
-    way(Some(End), Family::Fentry, &["end_btf", "end_twin"]),
-    way(Some(End), Family::RawTp, &["end_raw"]),
+    way(Sight::Point(Complete), Family::Tracepoint, &["complete_tp"]),
+    way(Sight::Point(End), Family::Fentry, &["end_btf", "end_twin"]),
+    way(Sight::Point(End), Family::RawTp, &["end_raw"]),
 ];
 
-/// The ways to learn of requeues.
-pub const BOOKS: [Candidate; 3] = [
-    way(None, Family::Fentry, &["requeue_btf"]),
-    way(None, Family::RawTp, &["requeue_raw"]),
-    way(None, Family::Kprobe, &["requeue_kprobe"]),
+/// The ways to learn of what is no point of a command's life; those of a sight in the order of
+/// preference.
+pub const BESIDES: [Candidate; 15] = [
+    way(Sight::Requeue, Family::Fentry, &["requeue_btf"]),
+    way(Sight::Requeue, Family::RawTp, &["requeue_raw"]),
+    way(Sight::Requeue, Family::Kprobe, &["requeue_kprobe"]),
+    way(Sight::Timeout, Family::Fentry, &["timeout_fentry"]),
+    way(Sight::Timeout, Family::Kprobe, &["timeout_kprobe"]),
+    way(Sight::Cancel, Family::Fentry, &["cancel_fentry"]),
+    way(Sight::Cancel, Family::Kprobe, &["cancel_kprobe"]),
+    way(Sight::State, Family::Fentry, &["state_fexit"]),
+    way(Sight::State, Family::Kprobe, &["state_kprobe"]),
+    way(Sight::SqHead, Family::Fentry, &["sq_btf"]),
+    way(Sight::SqHead, Family::RawTp, &["sq_raw"]),
+    way(Sight::SqHead, Family::Tracepoint, &["sq_tp"]),
+    way(Sight::AsyncEvent, Family::Fentry, &["async_btf"]),
+    way(Sight::AsyncEvent, Family::RawTp, &["async_raw"]),
+    way(Sight::AsyncEvent, Family::Tracepoint, &["async_tp"]),
 ];
 
 /// Functions that a kernel may lack without a hole in the point: nothing passes by the others then.
@@ -311,7 +395,7 @@ impl Hook {
     /// The number of its twin, or of what it is the twin of.
     pub fn other(&self) -> Option<usize> {
         let same = |h: &Self| {
-            (h.kind, h.target, h.point) == (self.kind, self.target, self.point)
+            (h.kind, h.target, h.sight) == (self.kind, self.target, self.sight)
                 && h.is_twin() != self.is_twin()
         };
         CATALOG.iter().position(same)
@@ -327,6 +411,13 @@ impl Hook {
             ("block_rq_requeue" | "blk_mq_requeue_request", _) => {
                 Some("only when blk-mq takes a request back")
             }
+            (
+                "nvme_timeout"
+                | "nvme_cancel_request"
+                | "nvme_change_ctrl_state"
+                | "nvme_async_event",
+                _,
+            ) => Some("a rare event"),
             ("nvme_irq", _) => Some("not for polled queues"),
             // the tracepoint is in both functions, kprobes are on one each
             ("nvme_complete_rq", Family::Kprobe) => Some("not for batches that went well"),
@@ -347,7 +438,7 @@ mod tests {
 
     #[test]
     fn every_program_is_part_of_a_way_and_every_way_names_programs_of_its_family() {
-        let ways = || CANDIDATES.iter().chain(&BOOKS);
+        let ways = || CANDIDATES.iter().chain(&BESIDES);
         for hook in &CATALOG {
             assert!(
                 ways().any(|w| w.programs.contains(&hook.program)),

@@ -8,11 +8,12 @@
 //! these know only (controller, queue, tag), and are a mode of their own.
 
 use std::collections::BTreeMap;
+use std::iter;
 
 use serde::Serialize;
 
 use super::catalog::AttachKind;
-use super::catalog::BOOKS;
+use super::catalog::BESIDES;
 use super::catalog::CANDIDATES;
 use super::catalog::CATALOG;
 use super::catalog::Candidate;
@@ -20,6 +21,7 @@ use super::catalog::Family;
 use super::catalog::Home;
 use super::catalog::Hook;
 use super::catalog::OPTIONAL_TARGETS;
+use super::catalog::Sight;
 use super::catalog::number_of;
 use super::facts::KernelFacts;
 use super::facts::Preemption;
@@ -53,8 +55,8 @@ pub struct Rejection {
 /// How one point is had, and how not.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PointPlan {
-    /// The point; `None` for the books of requeues.
-    pub point: Option<Milestone>,
+    /// What it shows.
+    pub sight: Sight,
     /// The way that was taken.
     pub family: Option<Family>,
     /// Its programs, by number.
@@ -64,9 +66,14 @@ pub struct PointPlan {
 }
 
 impl PointPlan {
-    /// `start`, ...; `requeue` for the books.
-    pub fn name(&self) -> &'static str {
-        self.point.map_or("requeue", Milestone::name)
+    /// `start`, ...; `requeue` and others for what is no point.
+    pub const fn name(&self) -> &'static str {
+        self.sight.name()
+    }
+
+    /// The point of a command's life.
+    pub const fn point(&self) -> Option<Milestone> {
+        self.sight.point()
     }
 }
 
@@ -146,15 +153,25 @@ impl AttachPlan {
         all
     }
 
+    /// The plan of anything; `None` where it is not wanted.
+    pub fn of(&self, sight: Sight) -> Option<&PointPlan> {
+        self.points.iter().find(|p| p.sight == sight)
+    }
+
     /// The plan of a point; `None` where the cut does not want it.
     pub fn point(&self, point: Milestone) -> Option<&PointPlan> {
-        self.points.iter().find(|p| p.point == Some(point))
+        self.of(Sight::Point(point))
     }
 
     /// Whether this point will be observed.
     pub fn has(&self, point: Milestone) -> bool {
         (point == Milestone::Start && self.start == StartSource::Field)
             || self.point(point).is_some_and(|p| p.family.is_some())
+    }
+
+    /// Whether this will be observed.
+    pub fn has_sight(&self, sight: Sight) -> bool {
+        self.of(sight).is_some_and(|p| p.family.is_some())
     }
 
     /// The family by which a point is had.
@@ -208,12 +225,15 @@ impl AttachPlan {
 /// that was preempted in it, or by a softirq that was interrupted in it.
 fn needs_twin(hook: &Hook, facts: &KernelFacts) -> bool {
     let traced = hook.kind == AttachKind::TpBtf;
-    let by_task = match hook.point {
+    let by_task = match hook.sight.point() {
         Some(point) if point >= Milestone::Irq => facts.preemption == Preemption::RealTime,
         _ => facts.preemption >= Preemption::Full,
     };
     let by_softirq = facts.softirq_completions
-        && matches!(hook.point, Some(Milestone::Complete | Milestone::End));
+        && matches!(
+            hook.sight,
+            Sight::Point(Milestone::Complete | Milestone::End)
+        );
     by_softirq || by_task && (!traced || facts.preemptible_tracepoints)
 }
 
@@ -232,14 +252,19 @@ pub fn wants(cut: Cut, point: Milestone) -> bool {
     }
 }
 
-const fn is_essential(point: Option<Milestone>) -> bool {
-    matches!(point, Some(Milestone::SetupOut | Milestone::Complete))
+const fn is_essential(sight: Sight) -> bool {
+    matches!(
+        sight,
+        Sight::Point(Milestone::SetupOut | Milestone::Complete)
+    )
 }
 
 const HELD_UP: &str = "on PREEMPT_RT a task that is preempted in a trampoline's program keeps all \
                        others on its CPU from it; a kprobe's can't be preempted";
 
 struct Planner<'a> {
+    /// What is wanted beside the points and the books.
+    events: &'a [Sight],
     facts: &'a KernelFacts,
     policy: &'a Policy,
 }
@@ -300,10 +325,10 @@ impl Planner<'_> {
     /// by those of the completing side, which are then skipped.
     fn would_starve(&self, candidate: &Candidate, so_far: &[PointPlan]) -> Option<String> {
         let free = self.policy.only.is_none() && self.facts.preemption != Preemption::RealTime;
-        let at_completion = candidate.point.is_none_or(|p| p >= Milestone::Irq);
-        let submits_by_kprobe = so_far
-            .iter()
-            .any(|p| p.family == Some(Family::Kprobe) && p.point < Some(Milestone::Irq));
+        let at_completion = candidate.sight.point().is_none_or(|p| p >= Milestone::Irq);
+        let submits_by_kprobe = so_far.iter().any(|p| {
+            p.family == Some(Family::Kprobe) && p.point().is_some_and(|p| p < Milestone::Irq)
+        });
         (free && candidate.family == Family::Kprobe && at_completion && submits_by_kprobe).then(
             || {
                 "the kprobes of the submitting side would make this one miss interrupts unseen"
@@ -314,20 +339,20 @@ impl Planner<'_> {
 
     fn decide(
         &self,
-        point: Option<Milestone>,
+        sight: Sight,
         candidates: &[Candidate],
         so_far: &[PointPlan],
         allowed: impl Fn(Family) -> bool,
     ) -> PointPlan {
         let mut rejected = Vec::new();
-        for candidate in candidates.iter().filter(|c| c.point == point) {
+        for candidate in candidates.iter().filter(|c| c.sight == sight) {
             if !allowed(candidate.family) {
                 continue;
             }
             match self.take(candidate, so_far) {
                 Ok(hooks) => {
                     return PointPlan {
-                        point,
+                        sight,
                         family: Some(candidate.family),
                         hooks,
                         rejected,
@@ -337,7 +362,7 @@ impl Planner<'_> {
             }
         }
         PointPlan {
-            point,
+            sight,
             family: None,
             hooks: Vec::new(),
             rejected,
@@ -352,11 +377,14 @@ impl Planner<'_> {
         };
         let mut points: Vec<PointPlan> = Vec::new();
         for point in Milestone::ALL.into_iter().filter(|&p| wants(cut, p)) {
-            let decided = self.decide(Some(point), &CANDIDATES, &points, allowed);
+            let decided = self.decide(Sight::Point(point), &CANDIDATES, &points, allowed);
             points.push(decided);
         }
-        let books = self.decide(None, &BOOKS, &points, allowed);
-        points.push(books);
+        let besides = iter::once(Sight::Requeue).chain(self.events.iter().copied());
+        for sight in besides {
+            let decided = self.decide(sight, &BESIDES, &points, allowed);
+            points.push(decided);
+        }
         points
     }
 }
@@ -366,14 +394,31 @@ impl Planner<'_> {
 /// # Errors
 /// Where the kernel lacks what every cut needs, or the policy leaves nothing of it.
 pub fn plan(cut: Cut, facts: &KernelFacts, policy: &Policy) -> Result<AttachPlan, NoPlan> {
-    let planner = Planner { facts, policy };
+    plan_with(cut, &[], facts, policy)
+}
+
+/// Decides what to attach for a cut, and for events beside it.
+///
+/// # Errors
+/// As [`plan`]; none for events that can't be had.
+pub fn plan_with(
+    cut: Cut,
+    events: &[Sight],
+    facts: &KernelFacts,
+    policy: &Policy,
+) -> Result<AttachPlan, NoPlan> {
+    let planner = Planner {
+        events,
+        facts,
+        policy,
+    };
     let mut failed: Vec<PointPlan> = Vec::new();
     for pairing in [Pairing::Request, Pairing::Tag] {
         let points = planner.points(cut, pairing);
         let (lacking, _): (Vec<_>, Vec<_>) = points
             .iter()
             .cloned()
-            .partition(|p| is_essential(p.point) && p.family.is_none());
+            .partition(|p| is_essential(p.sight) && p.family.is_none());
         if !lacking.is_empty() {
             failed.extend(lacking);
             continue;
@@ -394,11 +439,11 @@ pub fn plan(cut: Cut, facts: &KernelFacts, policy: &Policy) -> Result<AttachPlan
     }
     let point = failed
         .first()
-        .and_then(|p| p.point)
+        .and_then(PointPlan::point)
         .unwrap_or(Milestone::SetupOut);
     let rejected = failed
         .into_iter()
-        .filter(|p| p.point == Some(point))
+        .filter(|p| p.point() == Some(point))
         .flat_map(|p| p.rejected)
         .collect();
     Err(NoPlan {
@@ -425,7 +470,7 @@ fn start_source(cut: Cut, facts: &KernelFacts, plan: &AttachPlan) -> StartSource
 /// Why the better ways are not there, and that the other points can't be had this way.
 fn explain_tag_pairing(plan: &mut AttachPlan, failed: &[PointPlan]) {
     for point in &mut plan.points {
-        let before = failed.iter().find(|f| f.point == point.point);
+        let before = failed.iter().find(|f| f.sight == point.sight);
         if let Some(before) = before {
             point.rejected.splice(0..0, before.rejected.iter().cloned());
         }
@@ -433,7 +478,13 @@ fn explain_tag_pairing(plan: &mut AttachPlan, failed: &[PointPlan]) {
             point.rejected.push(Rejection {
                 family: Family::Tracepoint,
                 hook: point.name().to_owned(),
-                why: "a classic tracepoint does not tell which command it is about".into(),
+                why: match point.sight {
+                    Sight::Timeout | Sight::Cancel | Sight::State => {
+                        "there is no classic tracepoint for it"
+                    }
+                    _ => "a classic tracepoint does not tell which command it is about",
+                }
+                .into(),
                 tried: false,
             });
         }

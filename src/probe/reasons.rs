@@ -6,6 +6,7 @@ use super::catalog::AttachKind;
 use super::catalog::Family;
 use super::catalog::Home;
 use super::catalog::Hook;
+use super::catalog::Sight;
 use super::facts::KernelFacts;
 use super::facts::Lockdown;
 use super::facts::TypeSource;
@@ -70,12 +71,14 @@ fn no_kernel_types(hook: &Hook, facts: &KernelFacts) -> Option<Reason> {
 
 /// Why programs can't make sense of what they read.
 fn no_types(hook: &Hook, facts: &KernelFacts) -> Option<Reason> {
-    let point = hook.point;
+    let point = hook.sight.point();
     // a kprobe must find the command, and tell a CQE from a cancellation; a raw tracepoint is
     // handed the one and knows the other. Controllers can be told by name.
     let needs_core = hook.kind.family() == Family::Kprobe
         && (point == Some(Milestone::Cqe)
-            || point == Some(Milestone::SetupOut) && !facts.command_is_argument);
+            || point == Some(Milestone::SetupOut) && !facts.command_is_argument)
+        // it is handed the controller, whose number only the type tells
+        || matches!(hook.sight, Sight::State | Sight::AsyncEvent);
     if needs_core && !facts.nvme_core_types.is_known() {
         return reason(
             "no BTF describes nvme_core's types, and no file of btf/ fits (--btf takes yours)",
@@ -118,7 +121,7 @@ fn trampoline(hook: &Hook, facts: &KernelFacts) -> Option<Reason> {
     }
     if facts.lockdown == Lockdown::Confidentiality
         && !facts.rdonly_cast
-        && hook.point == Some(Milestone::SetupOut)
+        && hook.sight == Sight::Point(Milestone::SetupOut)
     {
         return reason(format!("{NO_HELPER}, which kernels before 6.2 need"));
     }

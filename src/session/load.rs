@@ -18,8 +18,11 @@ use libbpf_rs::skel::SkelBuilder;
 use super::Config;
 use super::Layout;
 use super::libbpf_log;
+use crate::abi::MAX_STACKS;
+use crate::abi::SCRATCHES;
 use crate::abi::SLOT_CHEAP;
 use crate::abi::SLOT_FINE;
+use crate::abi::SLOT_TRACE;
 use crate::abi::cell_bytes;
 use crate::abi::skel::NvmeDeepSkel;
 use crate::abi::skel::NvmeDeepSkelBuilder;
@@ -34,10 +37,13 @@ use crate::exit::Kind;
 use crate::host::missing_capabilities;
 use crate::nvme::opcode::QueueKind;
 use crate::options::Filter;
+use crate::options::StackAt;
+use crate::options::TraceKind;
 use crate::path::milestone::Milestone;
 use crate::path::stage::Cut;
 use crate::probe::catalog::CATALOG;
 use crate::probe::catalog::Family;
+use crate::probe::catalog::Sight;
 use crate::probe::catalog::number_of;
 use crate::probe::facts::KernelFacts;
 use crate::probe::plan::AttachPlan;
@@ -50,12 +56,26 @@ pub type Slot = MaybeUninit<OpenObject>;
 /// Bytes of the ring of single commands, only there if asked for.
 const RING_BYTES: u32 = 16 << 20;
 
-/// Slot size of a cut.
-pub const fn slot_bytes(cut: Cut) -> usize {
+/// Slot size of a cut, or of a trace.
+pub const fn slot_bytes(cut: Cut, trace: bool) -> usize {
     match cut {
+        _ if trace => SLOT_TRACE,
         Cut::Total | Cut::Cheap => SLOT_CHEAP,
         Cut::Fine => SLOT_FINE,
     }
+}
+
+/// A thread's name as the kernel side compares it.
+fn words_of(name: [u8; 16]) -> [u64; 2] {
+    let (low, high) = name.split_at(8);
+    let word = |b: &[u8]| b.try_into().map_or(0, u64::from_ne_bytes);
+    [word(low), word(high)]
+}
+
+/// Whether a completion's status and result can be read: classic tracepoints print them, else they
+/// are behind the request, in a struct of the driver's.
+pub const fn verdict_is_known(plan: &AttachPlan, facts: &KernelFacts) -> bool {
+    matches!(plan.pairing, Pairing::Tag) || facts.nvme_core_types.is_known()
 }
 
 /// Sets the constants that both objects have. A macro, because each skeleton has a type of its own
@@ -73,6 +93,26 @@ macro_rules! constants {
         ro.cfg_atomic = u8::from(layout.atomic() || plan.needs_atomics());
         ro.cfg_split_size = u8::from(config.split_size);
         ro.cfg_commands = u8::from(config.commands);
+        if let Some(trace) = config.trace {
+            ro.cfg_trace = match trace.kind {
+                TraceKind::Events => 1,
+                TraceKind::Pairs => 2,
+                TraceKind::Stacks => 3,
+            };
+            ro.cfg_stack = match trace.stack {
+                None => 0,
+                Some(StackAt::Submit) => 1,
+                Some(StackAt::Complete) => 2,
+            };
+            ro.cfg_stack_at_entry =
+                u8::from(plan.family_of(Milestone::SetupOut) == Some(Family::Kprobe));
+            if trace.one_in > 1 {
+                ro.cfg_sample_below = (u64::from(u32::MAX) / u64::from(trace.one_in)) as u32;
+            }
+            ro.cfg_verdict = u8::from(verdict_is_known(plan, config.facts));
+            ro.cfg_slow_ns = trace.slow.map_or(0, |t| t.as_nanos() as u64);
+            ro.cfg_errors = u8::from(trace.errors);
+        }
         if let Some(lat) = config.lat {
             ro.cfg_lat = 1;
             ro.cfg_lat_min_us = lat.min_us.into();
@@ -84,9 +124,33 @@ macro_rules! constants {
             opcodes,
             qids,
             no_admin,
-            ..
+            no_io,
+            pids,
+            comm,
+            cgroup,
+            lba,
         } = config.filter;
         ro.targ_no_admin = u8::from(*no_admin);
+        ro.targ_no_io = u8::from(*no_io);
+        ro.targ_pid_count = pids.len() as u32;
+        for (to, &pid) in ro.targ_pids.iter_mut().zip(pids) {
+            *to = pid;
+        }
+        if let Some(name) = comm {
+            let mut padded = [0; 16];
+            padded
+                .iter_mut()
+                .zip(name.bytes())
+                .for_each(|(to, b)| *to = b);
+            ro.targ_by_comm = 1;
+            ro.targ_comm = words_of(padded);
+        }
+        ro.targ_by_cgroup = u8::from(cgroup.is_some());
+        if let Some((first, last)) = *lba {
+            ro.targ_by_lba = 1;
+            ro.targ_lba_first = first;
+            ro.targ_lba_last = last;
+        }
         ro.targ_by_ctrl = u8::from(!ctrls.is_empty());
         for &c in ctrls {
             ro.targ_ctrls[(c >> 6) as usize & 3] |= 1 << (c & 63);
@@ -111,7 +175,8 @@ macro_rules! constants {
 macro_rules! sizes {
     ($maps:expr, $plan:expr, $layout:expr, $config:expr) => {{
         let (maps, plan, layout, config) = ($maps, $plan, $layout, $config);
-        maps.slots.set_value_size(slot_bytes(plan.cut) as u32)?;
+        maps.slots
+            .set_value_size(slot_bytes(plan.cut, config.trace.is_some()) as u32)?;
         maps.slots.set_max_entries(layout.slots)?;
         maps.cells.set_value_size(cell_bytes(plan.cut) as u32)?;
         maps.cells.set_max_entries(layout.rows * layout.shards)?;
@@ -120,6 +185,16 @@ macro_rules! sizes {
         maps.free_rows.set_max_entries(layout.rows)?;
         if config.commands {
             maps.ring.set_max_entries(RING_BYTES)?;
+        }
+        if let Some(trace) = config.trace {
+            maps.ring.set_max_entries(trace.ring_bytes)?;
+            if trace.stack.is_some() {
+                maps.scratches.set_max_entries(layout.cpus * SCRATCHES)?;
+                maps.stacks.set_max_entries(MAX_STACKS)?;
+            }
+            if trace.kind == TraceKind::Stacks {
+                maps.stack_sums.set_max_entries(MAX_STACKS)?;
+            }
         }
     }};
 }
@@ -166,7 +241,8 @@ macro_rules! load_request {
 }
 
 /// Where the events have their fields; what a format lacks is an error.
-fn event_fields(ro: &mut tp_rodata, facts: &KernelFacts) -> Result<()> {
+fn event_fields(ro: &mut tp_rodata, plan: &AttachPlan, config: &Config<'_>) -> Result<()> {
+    let facts = config.facts;
     let field = |event: &str, name: &str| {
         facts
             .events
@@ -184,6 +260,27 @@ fn event_fields(ro: &mut tp_rodata, facts: &KernelFacts) -> Result<()> {
     ro.tp_done_ctrl = field(done, "ctrl_id")?;
     ro.tp_done_qid = field(done, "qid")?;
     ro.tp_done_cid = field(done, "cid")?;
+    if config.trace.is_none() {
+        return Ok(());
+    }
+    ro.tp_setup_flags = field(setup, "flags")?;
+    ro.tp_setup_metadata = field(setup, "metadata")?;
+    ro.tp_done_result = field(done, "result")?;
+    ro.tp_done_status = field(done, "status")?;
+    ro.tp_done_retries = field(done, "retries")?;
+    ro.tp_done_flags = field(done, "flags")?;
+    if plan.has_sight(Sight::SqHead) {
+        let sq = "nvme/nvme_sq";
+        ro.tp_sq_ctrl = field(sq, "ctrl_id")?;
+        ro.tp_sq_qid = field(sq, "qid")?;
+        ro.tp_sq_head = field(sq, "sq_head")?;
+        ro.tp_sq_tail = field(sq, "sq_tail")?;
+    }
+    if plan.has_sight(Sight::AsyncEvent) {
+        let event = "nvme/nvme_async_event";
+        ro.tp_async_ctrl = field(event, "ctrl_id")?;
+        ro.tp_async_result = field(event, "result")?;
+    }
     Ok(())
 }
 
@@ -304,7 +401,7 @@ pub fn load<'obj>(
             let ro = open.maps.rodata_data.as_deref_mut();
             let ro = ro.context("the BPF object has no constants")?;
             constants!(&mut *ro, plan, layout, config);
-            event_fields(ro, config.facts)?;
+            event_fields(ro, plan, config)?;
             tag_sizes(&mut open, plan, layout, config).context("failed to size the maps")?;
             let skel = open.load().map_err(|error| load_trouble(&error, plan))?;
             Loaded::Tag(Box::new(skel))

@@ -8,7 +8,10 @@ mod read;
 mod rings;
 
 use std::collections::BTreeMap;
+use std::fs::File;
 use std::mem::take;
+use std::os::fd::AsRawFd;
+use std::path::Path;
 
 use anyhow::Context;
 use anyhow::Result;
@@ -23,13 +26,19 @@ use self::load::Loaded;
 pub use self::load::Slot;
 pub use self::load::Trouble;
 pub use self::load::not_allowed;
+pub use self::read::CounterReader;
 pub use self::rings::CommandRing;
+pub use self::rings::EventMap;
+pub use self::rings::EventRing;
 use crate::abi::ctrl_value;
 use crate::abi::namespace_entry;
+use crate::exit::Failure;
+use crate::exit::Kind;
 use crate::host::sysfs::Controller;
 use crate::host::types::CustomBtf;
 use crate::lat_buckets::LatBuckets;
 use crate::options::Filter;
+use crate::options::Tracing;
 use crate::path::milestone::Milestone;
 use crate::probe::catalog::AttachKind;
 use crate::probe::catalog::CATALOG;
@@ -57,6 +66,8 @@ pub struct Config<'a> {
     pub split_size: bool,
     /// A record per command.
     pub commands: bool,
+    /// Single commands instead of histograms.
+    pub trace: Option<&'a Tracing>,
     /// The kernel.
     pub facts: &'a KernelFacts,
     /// Type information for libbpf to use instead of the kernel's.
@@ -70,6 +81,8 @@ struct Maps {
     slots: MapHandle,
     ctrls: MapHandle,
     ring: MapHandle,
+    stacks: MapHandle,
+    stack_sums: MapHandle,
     /// Only where commands are followed by tag.
     namespaces: Option<MapHandle>,
 }
@@ -83,6 +96,7 @@ pub struct Session<'obj> {
     links: Vec<(usize, Link)>,
     /// What the kernel said of links that are gone, by hook number.
     missed: Vec<u64>,
+    knows_verdicts: bool,
     /// By instance: where its slots lie, and whether its driver rings a doorbell.
     placed: BTreeMap<u32, (layout::Place, bool)>,
 }
@@ -108,11 +122,14 @@ impl<'obj> Session<'obj> {
             slots: loaded.map("slots")?,
             ctrls: loaded.map("ctrls")?,
             ring: loaded.map("ring")?,
+            stacks: loaded.map("stacks")?,
+            stack_sums: loaded.map("stack_sums")?,
             namespaces: (plan.pairing == Pairing::Tag)
                 .then(|| loaded.map("namespaces"))
                 .transpose()?,
         };
         let mut session = Self {
+            knows_verdicts: load::verdict_is_known(&plan, config.facts),
             loaded,
             maps,
             plan,
@@ -124,13 +141,44 @@ impl<'obj> Session<'obj> {
         for controller in controllers {
             session.place(controller)?;
         }
+        if let Some(path) = &config.filter.cgroup {
+            session.only_cgroup(path)?;
+        }
         session.attach()?;
         Ok(session)
+    }
+
+    /// The cgroup that the filter looks at.
+    fn only_cgroup(&self, path: &Path) -> Result<()> {
+        let usage = |why: String| {
+            Failure::error(
+                Kind::Usage,
+                format!(
+                    "`--cgroup {}` {why}: give a directory of the unified hierarchy, as in \
+                     `--cgroup /sys/fs/cgroup/system.slice`",
+                    path.display()
+                ),
+            )
+        };
+        let dir = File::open(path).map_err(|e| usage(format!("can't be opened ({e})")))?;
+        let cgroups = self.loaded.map("cgroups")?;
+        cgroups
+            .update(
+                &0_u32.to_ne_bytes(),
+                &dir.as_raw_fd().to_ne_bytes(),
+                MapFlags::ANY,
+            )
+            .map_err(|_| usage("is not a cgroup of version 2".into()))
     }
 
     /// What is attached, and why not more.
     pub const fn plan(&self) -> &AttachPlan {
         &self.plan
+    }
+
+    /// Whether the status and the result of a command can be read.
+    pub const fn knows_verdicts(&self) -> bool {
+        self.knows_verdicts
     }
 
     /// Gives a controller its slots, if it has none yet or has outgrown them. False: no room left,
@@ -175,7 +223,7 @@ impl<'obj> Session<'obj> {
         let mut order = self.plan.hooks();
         order.sort_by_key(|&h| {
             let hook = &CATALOG[h];
-            let rank = match (hook.point, hook.kind) {
+            let rank = match (hook.sight.point(), hook.kind) {
                 (Some(Milestone::SetupOut), _) => 3,
                 (Some(Milestone::Complete), _) => 2,
                 (_, AttachKind::TpBtf | AttachKind::RawTp) => 1,
@@ -227,5 +275,13 @@ impl<'obj> Session<'obj> {
     /// Where the ring can't be mapped.
     pub fn command_ring(&self) -> Result<CommandRing<'_>> {
         CommandRing::new(&self.maps.ring)
+    }
+
+    /// The ring of events, to be read independently of the session.
+    ///
+    /// # Errors
+    /// Where there is no file descriptor left.
+    pub fn events(&self) -> Result<EventMap> {
+        Ok(EventMap(self.loaded.map("ring")?))
     }
 }

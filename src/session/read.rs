@@ -9,6 +9,7 @@ use anyhow::Context;
 use anyhow::Result;
 use libbpf_rs::MapCore;
 use libbpf_rs::MapFlags;
+use libbpf_rs::MapHandle;
 use libbpf_rs::query::LinkTypeInfo;
 use libbpf_rs::query::PerfEventType;
 use libbpf_sys::bpf_prog_get_info_by_fd;
@@ -19,7 +20,12 @@ use crate::abi::Counters;
 use crate::abi::RowKey;
 use crate::abi::SlotState;
 use crate::abi::slot_state;
+use crate::abi::stack_frames;
+use crate::abi::unfinished;
 use crate::abi::words;
+use crate::event::Event;
+use crate::event::StackId;
+use crate::hist::Histogram;
 use crate::ledger::Scan;
 use crate::probe::catalog::CATALOG;
 use crate::snapshot::Cell;
@@ -65,15 +71,68 @@ impl Session<'_> {
     /// # Errors
     /// Where the map can't be read.
     pub fn counters(&self) -> Result<Counters> {
-        let mut counters = Counters::default();
-        for cpu in 0..self.layout.cpus {
-            let value = lookup(&self.maps.cpus, cpu)?;
-            counters
-                .add(&value)
-                .ok()
-                .context("a CPU's counters of the wrong size")?;
+        counters(&self.maps.cpus, self.layout.cpus)
+    }
+
+    /// Something that reads the counters from another thread.
+    ///
+    /// # Errors
+    /// Where there is no file descriptor left.
+    pub fn counter_reader(&self) -> Result<CounterReader> {
+        Ok(CounterReader {
+            cpus: self.loaded.map("cpus")?,
+            count: self.layout.cpus,
+        })
+    }
+
+    /// The frames of a stack, innermost first; `None`: there is no such stack.
+    ///
+    /// # Errors
+    /// Where the map can't be read.
+    pub fn stack(&self, id: StackId) -> Result<Option<Vec<u64>>> {
+        let value = self
+            .maps
+            .stacks
+            .lookup(&id.0.to_ne_bytes(), MapFlags::ANY)?;
+        let frames = value.map(|v| stack_frames(&v).ok().context("a stack of the wrong size"));
+        frames.transpose()
+    }
+
+    /// Every stack with the latencies of its commands.
+    ///
+    /// # Errors
+    /// Where a map can't be read.
+    pub fn stack_sums(&self) -> Result<Vec<(Vec<u64>, Histogram)>> {
+        let sums = &self.maps.stack_sums;
+        let mut all = Vec::new();
+        for key in sums.keys() {
+            let Some(value) = sums.lookup(&key, MapFlags::ANY)? else {
+                continue;
+            };
+            let words = words(&value);
+            let hist = words
+                .split_at_checked(2)
+                .and_then(|(head, buckets)| Histogram::from_parts(buckets, head[0], head[1]));
+            let id = key.try_into().ok().map(u64::from_ne_bytes);
+            let id = id.context("a stack's number of the wrong size")?;
+            let frames = self.stack(StackId(id))?.context("a stack without frames")?;
+            all.push((frames, hist.context("a histogram of the wrong size")?));
         }
-        Ok(counters)
+        Ok(all)
+    }
+
+    /// The commands that have not ended. Of a detached session.
+    ///
+    /// # Errors
+    /// Where the map can't be read.
+    pub fn unfinished(&self, now_ns: u64) -> Result<Vec<Event>> {
+        let mut all = Vec::new();
+        let slots = &self.maps.slots;
+        for (_, value) in slots.lookup_batch(1024, MapFlags::ANY, MapFlags::ANY)? {
+            let event = unfinished(&value, now_ns);
+            all.extend(event.ok().context("a slot of the wrong size")?);
+        }
+        Ok(all)
     }
 
     /// Looks into every slot: what has not completed, or not ended. Of a detached session.
@@ -102,7 +161,7 @@ impl Session<'_> {
     /// How often the kernel skipped a program, by hook number: because it was already running on
     /// that CPU, or, of a kprobe or tracepoint program, because any such program was. Zero where
     /// the kernel does not count (recursion before 5.12, the others before 6.7).
-    fn misses(&self) -> Vec<u64> {
+    pub fn misses(&self) -> Vec<u64> {
         let mut misses = self.missed();
         let hooks = self.plan.hooks();
         for program in self.loaded.object().progs() {
@@ -136,6 +195,34 @@ impl Session<'_> {
         }
         missed
     }
+}
+
+/// Reads the counters, from whichever thread.
+pub struct CounterReader {
+    cpus: MapHandle,
+    count: u32,
+}
+
+impl CounterReader {
+    /// Reads them.
+    ///
+    /// # Errors
+    /// Where the map can't be read.
+    pub fn read(&self) -> Result<Counters> {
+        counters(&self.cpus, self.count)
+    }
+}
+
+fn counters(cpus: &MapHandle, count: u32) -> Result<Counters> {
+    let mut counters = Counters::default();
+    for cpu in 0..count {
+        let value = lookup(cpus, cpu)?;
+        counters
+            .add(&value)
+            .ok()
+            .context("a CPU's counters of the wrong size")?;
+    }
+    Ok(counters)
 }
 
 fn lookup(map: &dyn MapCore, index: u32) -> Result<Vec<u8>> {

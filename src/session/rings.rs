@@ -1,4 +1,4 @@
-//! The ring of single commands. The callback runs inside libbpf: it copies the bytes and returns;
+//! The ring of single commands, and of events. The callback runs inside libbpf: it copies the bytes and returns;
 //! decoding, and whatever may fail, comes after.
 
 use std::cell::RefCell;
@@ -8,6 +8,7 @@ use std::time::Duration;
 use anyhow::Result;
 use libbpf_rs::ErrorKind;
 use libbpf_rs::MapCore;
+use libbpf_rs::MapHandle;
 use libbpf_rs::RingBuffer;
 use libbpf_rs::RingBufferBuilder;
 
@@ -45,5 +46,44 @@ impl<'a> CommandRing<'a> {
             _ => {}
         }
         Ok(self.records.take())
+    }
+}
+
+/// The ring of events.
+pub struct EventMap(pub(super) MapHandle);
+
+impl EventMap {
+    /// Its reader's end; each record goes to the closure, which must not panic.
+    ///
+    /// # Errors
+    /// Where the ring can't be mapped.
+    pub fn reader<'a>(&'a self, sink: impl FnMut(&[u8]) + 'a) -> Result<EventRing<'a>> {
+        EventRing::new(&self.0, sink)
+    }
+}
+
+/// The reader's end of the ring of events.
+pub struct EventRing<'a> {
+    ring: RingBuffer<'a>,
+}
+
+impl<'a> EventRing<'a> {
+    fn new(map: &'a dyn MapCore, mut sink: impl FnMut(&[u8]) + 'a) -> Result<Self> {
+        let mut builder = RingBufferBuilder::new();
+        builder.add(map, move |bytes| {
+            sink(bytes);
+            0
+        })?;
+        Ok(Self {
+            ring: builder.build()?,
+        })
+    }
+
+    /// Empties the ring. Nobody waits for it: the kernel side wakes no one.
+    ///
+    /// # Errors
+    /// Where the ring can't be read.
+    pub fn drain(&self) -> Result<()> {
+        Ok(self.ring.consume()?)
     }
 }

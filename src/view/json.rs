@@ -3,6 +3,7 @@
 
 use std::io;
 use std::io::Write;
+use std::time::Duration;
 
 use serde::Serialize;
 use serde::Serializer;
@@ -230,6 +231,30 @@ pub fn report(report: &Report, buckets: bool, out: &mut dyn Write) -> io::Result
             at_s: at.as_secs_f64(),
             covers_s: covers.as_secs_f64(),
             rows: rows.iter().map(|r| row(r, buckets)).collect(),
+            ledger,
+        },
+        out,
+    )
+}
+
+#[derive(Serialize)]
+struct EndLine<'a> {
+    r#type: &'static str,
+    schema_version: u32,
+    at_s: f64,
+    ledger: &'a Ledger,
+}
+
+/// Writes the books at the end of a trace as one line.
+///
+/// # Errors
+/// Those of the writer.
+pub fn end(ledger: &Ledger, at: Duration, out: &mut dyn Write) -> io::Result<()> {
+    line(
+        &EndLine {
+            r#type: "end",
+            schema_version: SCHEMA_VERSION,
+            at_s: at.as_secs_f64(),
             ledger,
         },
         out,

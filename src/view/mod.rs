@@ -1,5 +1,6 @@
 //! Reports as text and as JSON: functions of data and a writer, nothing else.
 
+pub mod books;
 pub mod doctor;
 pub mod json;
 mod page;

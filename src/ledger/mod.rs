@@ -1,70 +1,28 @@
 //! The accuracy ledger: what was seen, what became of it, what was lost, and whether it adds up.
 //! Pure: counters in, sums out.
 
+mod hooks;
+mod trace;
+
 use serde::Serialize;
 
+pub use self::hooks::HookLine;
+pub use self::hooks::MissingHook;
+pub use self::hooks::Way;
+use self::hooks::hook_lines;
+use self::hooks::misses_known;
+use self::hooks::misses_of;
+use self::hooks::missing_hooks;
+use self::hooks::ways;
+pub use self::trace::Shown;
+pub use self::trace::TraceBooks;
 use crate::abi::Count;
 use crate::abi::Counters;
 use crate::path::milestone::Milestone;
 use crate::probe::catalog::CATALOG;
+use crate::probe::catalog::Sight;
 use crate::probe::plan::AttachPlan;
 use crate::probe::plan::Pairing;
-use crate::probe::plan::PointPlan;
-use crate::probe::plan::StartSource;
-
-/// One hook's line in the books.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub struct HookLine {
-    /// The point that it observes; none for hooks that only keep the books.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub point: Option<&'static str>,
-    /// `tp_btf`, `fentry`, `fexit`, `raw_tp`, `kprobe`, `kretprobe`, `tp`.
-    pub kind: &'static str,
-    /// Function or tracepoint.
-    pub target: &'static str,
-    /// Times it fired for an NVMe request.
-    pub hits: u64,
-    /// Of these, seen by the program's second instance, because the first was held up; none where
-    /// there is no second one.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub by_twin: Option<u64>,
-    /// Times the kernel skipped it: it was already running on that CPU, or, of a kprobe or
-    /// tracepoint program, any such program was.
-    pub recursion_misses: u64,
-    /// The kernel counts them. If not, nobody knows how many there were.
-    pub misses_known: bool,
-    /// Why it may have no hits though commands passed.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub seldom: Option<&'static str>,
-}
-
-/// How a point is had.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub struct Way {
-    /// The point; `requeue` for the books of requeues.
-    pub point: &'static str,
-    /// `fentry`, `rawtp`, `kprobe`, `tracepoint`; `start_time_ns` for a start that is read from the
-    /// request; none: not had.
-    pub way: Option<&'static str>,
-}
-
-/// A way to a point that could not be had.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub struct MissingHook {
-    /// The point; `requeue` for the books of requeues.
-    pub point: &'static str,
-    /// The way: `fentry`, `rawtp`, `kprobe`, `tracepoint`.
-    pub way: &'static str,
-    /// The hook that it fails at.
-    pub hook: String,
-    /// Why.
-    pub why: String,
-    /// It looked possible, and the kernel refused it.
-    pub tried: bool,
-    /// The way that was taken instead; none: the point is not had.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub instead: Option<&'static str>,
-}
 
 /// What the final scan of the slots found.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -141,7 +99,7 @@ pub struct Ledger {
     pub doorbell_list_full: u64,
     /// Queues that contradict the type information from a file: not believed.
     pub misfits: u64,
-    /// Per-command records that found no room in the ring.
+    /// Records that found no room in the ring.
     pub ring_drops: u64,
     /// Sum over the hooks: skipped by the kernel's guards.
     pub recursion_misses: u64,
@@ -160,6 +118,9 @@ pub struct Ledger {
     pub may_lose_completions: bool,
     /// How each point that the cut wants is had.
     pub ways: Vec<Way>,
+    /// What became of a trace's events.
+    #[serde(flatten, skip_serializing_if = "Option::is_none")]
+    pub trace: Option<TraceBooks>,
     /// What is attached.
     pub hooks: Vec<HookLine>,
     /// What is not, and why.
@@ -168,70 +129,6 @@ pub struct Ledger {
 
 fn difference(from: u64, parts: &[u64]) -> i64 {
     parts.iter().fold(from as i64, |rest, &n| rest - n as i64)
-}
-
-fn misses_known(plan: &AttachPlan, hook: usize) -> bool {
-    plan.misses_counted || !CATALOG[hook].kind.family().loses()
-}
-
-/// How often the kernel skipped a hook. With a twin an event is lost only if both were skipped at
-/// it, which is at most as often as the one that was skipped less.
-fn misses_of(plan: &AttachPlan, misses: &[u64], number: usize) -> u64 {
-    let miss = |n: usize| misses.get(n).copied().unwrap_or(0);
-    let twin = CATALOG[number].other().filter(|t| plan.hooks().contains(t));
-    twin.map_or(miss(number), |t| miss(t).min(miss(number)))
-}
-
-fn hook_lines(plan: &AttachPlan, counters: &Counters, misses: &[u64]) -> Vec<HookLine> {
-    let hooks = plan.hooks();
-    let line = |&number: &usize| {
-        let hook = &CATALOG[number];
-        let twin = hook.other().filter(|t| hooks.contains(t));
-        HookLine {
-            point: hook.point.map(Milestone::name),
-            kind: hook.kind.name(),
-            target: hook.target,
-            hits: counters.hits[number] + twin.map_or(0, |t| counters.hits[t]),
-            by_twin: twin.map(|t| counters.hits[t]),
-            recursion_misses: misses_of(plan, misses, number),
-            misses_known: misses_known(plan, number),
-            seldom: hook.seldom(),
-        }
-    };
-    let firsts = hooks.iter().filter(|&&h| !CATALOG[h].is_twin());
-    firsts.map(line).collect()
-}
-
-fn way_of(point: &PointPlan, plan: &AttachPlan) -> Option<&'static str> {
-    let by_field = point.point == Some(Milestone::Start) && plan.start == StartSource::Field;
-    match point.family {
-        Some(family) => Some(family.name()),
-        None => by_field.then_some("start_time_ns"),
-    }
-}
-
-fn ways(plan: &AttachPlan) -> Vec<Way> {
-    let way = |point| Way {
-        point: PointPlan::name(point),
-        way: way_of(point, plan),
-    };
-    plan.points.iter().map(way).collect()
-}
-
-fn missing_hooks(plan: &AttachPlan) -> Vec<MissingHook> {
-    let mut missing = Vec::new();
-    for point in &plan.points {
-        let instead = way_of(point, plan);
-        missing.extend(point.rejected.iter().map(|r| MissingHook {
-            point: point.name(),
-            way: r.family.name(),
-            hook: r.hook.clone(),
-            why: r.why.clone(),
-            tried: r.tried,
-            instead,
-        }));
-    }
-    missing
 }
 
 impl Ledger {
@@ -246,17 +143,17 @@ impl Ledger {
         scan: Option<Scan>,
     ) -> Self {
         let get = |what| counters.get(what);
-        let hits = |point: Option<Milestone>| -> u64 {
-            let of_point = plan.points.iter().filter(|p| p.point == point);
+        let hits = |sight: Sight| -> u64 {
+            let of_point = plan.points.iter().filter(|p| p.sight == sight);
             // a way may have a companion that belongs to another point
             let hooks = of_point.flat_map(|p| &p.hooks);
             hooks
-                .filter(|&&h| CATALOG[h].point == point)
+                .filter(|&&h| CATALOG[h].sight == sight)
                 .map(|&h| counters.hits[h])
                 .sum()
         };
         let (filtered, untracked) = (get(Count::Filtered), get(Count::Untracked));
-        let seen = hits(Some(Milestone::SetupOut)).saturating_sub(filtered + untracked);
+        let seen = hits(Sight::Point(Milestone::SetupOut)).saturating_sub(filtered + untracked);
         let matched = in_rows + get(Count::NoRow);
         let (requeued, overwritten) = (get(Count::Requeued), get(Count::Overwritten));
         let by_difference = difference(seen, &[matched, requeued, overwritten])
@@ -266,7 +163,7 @@ impl Ledger {
             in_flight: by_difference,
             ending: 0,
         });
-        let completions = hits(Some(Milestone::Complete));
+        let completions = hits(Sight::Point(Milestone::Complete));
         let commands_residual =
             difference(seen, &[matched, in_flight, ending, requeued, overwritten]);
         let completions_residual = difference(
@@ -293,14 +190,14 @@ impl Ledger {
             untracked,
             untracked_completions: get(Count::UntrackedDone),
             no_row: get(Count::NoRow),
-            requeue_events: hits(None),
+            requeue_events: hits(Sight::Requeue),
             late_doorbells: get(Count::LateDoorbell),
             early_irqs: get(Count::EarlyIrq),
             negative_intervals: get(Count::Negative),
             untrusted_starts: get(Count::StartUntrusted),
             doorbell_list_full: get(Count::PendingFull),
             misfits: get(Count::Misfit),
-            ring_drops: get(Count::RingFull),
+            ring_drops: get(Count::RingFull) + get(Count::LostSubmit) + get(Count::LostEvent),
             recursion_misses: plan
                 .hooks()
                 .into_iter()
@@ -321,8 +218,18 @@ impl Ledger {
             }),
             may_lose_completions: plan.may_lose_completions(),
             ways: ways(plan),
+            trace: None,
             hooks: hook_lines(plan, counters, misses),
             missing_hooks: missing_hooks(plan),
+        }
+    }
+
+    /// The books of a trace.
+    #[must_use]
+    pub fn with_trace(self, counters: &Counters, shown: &Shown) -> Self {
+        Self {
+            trace: Some(TraceBooks::new(counters, shown)),
+            ..self
         }
     }
 
@@ -353,7 +260,10 @@ impl Ledger {
         say(self.recursion_misses, "program runs skipped by the kernel");
         say(self.negative_intervals, "points out of order");
         say(self.doorbell_list_full, "doorbells not kept");
-        say(self.ring_drops, "command records dropped");
+        match &self.trace {
+            None => say(self.ring_drops, "command records dropped"),
+            Some(trace) => trace.flaws().into_iter().for_each(|(n, what)| say(n, what)),
+        }
         if self.may_lose_completions && self.balance.is_some() {
             say(
                 self.in_flight,

@@ -1,5 +1,7 @@
-//! The types shared with the BPF side, and their decoding. The only file that names generated
+//! The types shared with the BPF side, and their decoding. The only module that names generated
 //! types; bpf/include/abi.h is where they are declared.
+
+mod events;
 
 use std::mem::offset_of;
 use std::mem::size_of;
@@ -7,6 +9,10 @@ use std::mem::size_of;
 use bytemuck::AnyBitPattern;
 use bytemuck::try_pod_read_unaligned;
 
+pub use self::events::event;
+pub use self::events::event_time;
+pub use self::events::stack_frames;
+pub use self::events::unfinished;
 use crate::hist::BUCKETS;
 use crate::lat_buckets::SLOTS;
 use crate::nvme::opcode::Opcode;
@@ -50,14 +56,16 @@ use skel::types::nd_ctrl;
 use skel::types::nd_hist;
 use skel::types::nd_hook;
 use skel::types::nd_record;
+use skel::types::nd_scratch;
 use skel::types::nd_slot;
 use skel::types::nd_start;
 
 const _: () = assert!(size_of::<nd_hist>() == 16 + 8 * BUCKETS);
 const _: () = assert!(size_of::<nd_cell>() == CELL_HEAD + 9 * size_of::<nd_hist>());
 const _: () = assert!(offset_of!(nd_cell, hist) == CELL_HEAD);
-const _: () =
-    assert!(size_of::<nd_slot>() == SLOT_FINE && offset_of!(nd_slot, setup_in_ns) == SLOT_CHEAP);
+const _: () = assert!(offset_of!(nd_slot, setup_in_ns) == SLOT_CHEAP);
+const _: () = assert!(offset_of!(nd_slot, ended_rq) == SLOT_FINE);
+const _: () = assert!(size_of::<nd_slot>() == SLOT_TRACE);
 const _: () = assert!(size_of::<nd_record>() == 96);
 const _: () = assert!(size_of::<nd_ctrl>() == 16);
 const _: () = assert!(nd_hook::ND_HOOK_MAX.0 as usize == CATALOG.len());
@@ -68,7 +76,15 @@ pub const CELL_HEAD: usize = 8 + 8 * SLOTS;
 /// Bytes of a slot in the total and cheap cuts.
 pub const SLOT_CHEAP: usize = 64;
 /// Bytes of a slot in the fine cut.
-pub const SLOT_FINE: usize = 128;
+pub const SLOT_FINE: usize = 96;
+/// Bytes of a slot that keeps what a trace tells of its command.
+pub const SLOT_TRACE: usize = 200;
+/// Bytes of a CPU's rooms to build stacks in.
+pub const SCRATCH_BYTES: usize = size_of::<nd_scratch>();
+/// How many of them a CPU has.
+pub const SCRATCHES: u32 = 4;
+/// Distinct stacks that are kept.
+pub const MAX_STACKS: u32 = 4096;
 /// Bytes of the start entry of a tag.
 pub const START_BYTES: usize = size_of::<nd_start>();
 /// Bytes of a CPU's counters.
@@ -106,10 +122,16 @@ pub enum Count {
     RingFull,
     StartUntrusted,
     Misfit,
+    Finished,
+    Quiet,
+    LostSubmit,
+    LostEvent,
+    NoStack,
+    StacksFull,
 }
 
 /// All counters, by number.
-pub const COUNTS: [Count; 15] = [
+pub const COUNTS: [Count; 21] = [
     Count::Filtered,
     Count::FilteredDone,
     Count::Untracked,
@@ -125,6 +147,12 @@ pub const COUNTS: [Count; 15] = [
     Count::RingFull,
     Count::StartUntrusted,
     Count::Misfit,
+    Count::Finished,
+    Count::Quiet,
+    Count::LostSubmit,
+    Count::LostEvent,
+    Count::NoStack,
+    Count::StacksFull,
 ];
 
 /// Counters of one CPU, or summed over all.

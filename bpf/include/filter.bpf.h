@@ -1,0 +1,88 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/* Which commands are wanted. All filters together mean AND. */
+#ifndef ND_FILTER_H
+#define ND_FILTER_H
+
+const volatile u8 targ_no_admin = 0;
+const volatile u8 targ_no_io = 0;
+const volatile u8 targ_by_ctrl = 0;
+const volatile u64 targ_ctrls[ND_MAX_CTRLS / 64] = {};
+const volatile u8 targ_by_opcode = 0;
+const volatile u64 targ_opcodes[2][4] = {}; /* [admin] bitmap */
+const volatile u32 targ_nsid_count = 0;
+const volatile u32 targ_nsids[ND_MAX_LIST] = {};
+const volatile u32 targ_qid_count = 0;
+const volatile u32 targ_qids[ND_MAX_LIST] = {};
+const volatile u32 targ_pid_count = 0;
+const volatile u32 targ_pids[ND_MAX_LIST] = {};
+const volatile u8 targ_by_comm = 0;
+const volatile u64 targ_comm[2] = {};
+const volatile u8 targ_by_cgroup = 0;
+const volatile u8 targ_by_lba = 0;
+const volatile u64 targ_lba_first = 0;
+const volatile u64 targ_lba_last = 0;
+
+/* The cgroup of a filter: one. */
+struct {
+	__uint(type, BPF_MAP_TYPE_CGROUP_ARRAY);
+	__uint(max_entries, 1);
+	__uint(key_size, sizeof(u32));
+	__uint(value_size, sizeof(u32));
+} cgroups SEC(".maps");
+
+static __always_inline int in_list(const volatile u32 *list, u32 n, u32 value)
+{
+	for (u32 i = 0; i < ND_MAX_LIST; i++) {
+		if (i >= n)
+			return 0;
+		if (list[i] == value)
+			return 1;
+	}
+	return 0;
+}
+
+static __always_inline int wanted_ctrl(u32 ctrl)
+{
+	return !targ_by_ctrl || (targ_ctrls[(ctrl >> 6) & 3] >> (ctrl & 63)) & 1;
+}
+
+/* The task that calls the driver. */
+static __always_inline int wanted_task(void)
+{
+	u64 comm[2] = {};
+
+	if (targ_pid_count &&
+	    !in_list(targ_pids, targ_pid_count, (u32)(bpf_get_current_pid_tgid() >> 32)))
+		return 0;
+	if (targ_by_comm) {
+		bpf_get_current_comm(comm, sizeof(comm));
+		if (comm[0] != targ_comm[0] || comm[1] != targ_comm[1])
+			return 0;
+	}
+	return !targ_by_cgroup || bpf_current_task_under_cgroup(&cgroups, 0) == 1;
+}
+
+static __always_inline int wanted(u32 ctrl, u32 qid, u32 nsid, u8 opcode, u32 admin)
+{
+	if (targ_no_admin && admin)
+		return 0;
+	if (targ_no_io && !admin)
+		return 0;
+	if (!wanted_ctrl(ctrl))
+		return 0;
+	if (targ_by_opcode && !((targ_opcodes[admin & 1][opcode >> 6] >> (opcode & 63)) & 1))
+		return 0;
+	if (targ_nsid_count && !in_list(targ_nsids, targ_nsid_count, nsid))
+		return 0;
+	if (targ_qid_count && !in_list(targ_qids, targ_qid_count, qid))
+		return 0;
+	return wanted_task();
+}
+
+/* nlb as the command has it: zero based */
+static __always_inline int wanted_blocks(u64 slba, u32 nlb)
+{
+	return slba <= targ_lba_last && slba + (nlb & 0xffff) >= targ_lba_first;
+}
+
+#endif

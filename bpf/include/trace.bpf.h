@@ -1,0 +1,256 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/*
+ * Single commands: what is kept of each, its stack, and the events that go to the ring.
+ *
+ * Nobody is woken: the reader comes by itself, often enough for the ring's size. Whatever finds no
+ * room is counted, by kind.
+ */
+#ifndef ND_TRACE_H
+#define ND_TRACE_H
+
+/* Which scratch of a CPU: programs of different kinds, and twins, may interrupt each other. */
+#define SCRATCH_SUBMIT	 0
+#define SCRATCH_COMPLETE 2
+
+/*
+ * Takes the stack into the table of stacks; returns its hash, 0 where there is none. A program that
+ * its own kind has interrupted (raw tracepoints had no guard before 6.1) goes without.
+ */
+static __always_inline u64 take_stack(void *ctx, u32 which)
+{
+	u32 at = bpf_get_smp_processor_id() * ND_SCRATCHES + which;
+	struct nd_scratch *s = bpf_map_lookup_elem(&scratches, &at);
+	u64 hash = 0xcbf29ce484222325ull, depth;
+	long bytes;
+
+	if (!s || s->busy) {
+		count(ND_NO_STACK);
+		return 0;
+	}
+	s->busy = 1;
+	bytes = bpf_get_stack(ctx, s->stack.frame, sizeof(s->stack.frame), 0);
+	if (bytes <= 0) {
+		s->busy = 0;
+		count(ND_NO_STACK);
+		return 0;
+	}
+	depth = (u64)bytes >> 3;
+	s->stack.depth = depth;
+	for (u32 i = 0; i < ND_STACK_DEPTH; i++) {
+		if (i >= depth)
+			break;
+		hash = (hash ^ s->stack.frame[i]) * 0x9e3779b97f4a7c15ull;
+		hash ^= hash >> 29;
+	}
+	if (!hash)
+		hash = 1;
+	if (!bpf_map_lookup_elem(&stacks, &hash)) {
+		bpf_map_update_elem(&stacks, &hash, &s->stack, BPF_NOEXIST);
+		/* or another CPU was first */
+		if (!bpf_map_lookup_elem(&stacks, &hash)) {
+			count(ND_STACKS_FULL);
+			hash = 0;
+		}
+	}
+	s->busy = 0;
+	return hash;
+}
+
+/* Whether this one's stack is taken. */
+static __always_inline int sampled(void)
+{
+	return !cfg_sample_below || bpf_get_prandom_u32() < cfg_sample_below;
+}
+
+static __always_inline u64 stack_here(void *ctx, u32 at, int typed)
+{
+	if (cfg_stack != at || !sampled())
+		return 0;
+	return take_stack(ctx, (at == ND_STACK_SUBMIT ? SCRATCH_SUBMIT : SCRATCH_COMPLETE) +
+				       (typed == TWIN ? 1 : 0));
+}
+
+/* The beginning of an event about the command in this slot. */
+static __always_inline void about(struct nd_event *e, u32 kind, struct nd_slot *s, u64 ns)
+{
+	u64 key = s->key;
+
+	e->kind = kind;
+	e->admin = (key >> ND_KEY_ADMIN_SHIFT) & 1;
+	e->opcode = key >> ND_KEY_OPCODE_SHIFT;
+	e->pattern = 0;
+	e->qid = s->qid;
+	e->cid = s->cid;
+	e->ns = ns;
+	e->ctrl = (key >> ND_KEY_CTRL_SHIFT) & (ND_MAX_CTRLS - 1);
+	e->nsid = s->asked.nsid;
+}
+
+/* Who calls the driver. */
+static __always_inline void asked_by(struct nd_asked *a)
+{
+	u64 id = bpf_get_current_pid_tgid();
+
+	a->tgid = id >> 32;
+	a->tid = id;
+	a->cpu = bpf_get_smp_processor_id();
+	bpf_get_current_comm(a->comm, sizeof(a->comm));
+}
+
+static __always_inline void tell_submit(struct nd_slot *s, u64 now)
+{
+	struct nd_submit *r;
+
+	if (cfg_trace != ND_TRACE_EVENTS)
+		return;
+	r = bpf_ringbuf_reserve(&ring, sizeof(*r), 0);
+	if (!r) {
+		count(ND_LOST_SUBMIT);
+		return;
+	}
+	about(&r->event, ND_KIND_SUBMIT, s, now);
+	__builtin_memcpy(&r->asked, &s->asked, sizeof(r->asked));
+	bpf_ringbuf_submit(r, BPF_RB_NO_WAKEUP);
+}
+
+/* An event of its own; `s` may be NULL, then the command is not told. */
+static __always_inline struct nd_other *other(u32 kind, struct nd_slot *s, u64 value)
+{
+	struct nd_other *r = bpf_ringbuf_reserve(&ring, sizeof(*r), 0);
+
+	if (!r) {
+		count(ND_LOST_EVENT);
+		return 0;
+	}
+	if (s) {
+		about(&r->event, kind, s, bpf_ktime_get_ns());
+	} else {
+		r->event = (struct nd_event){};
+		r->event.kind = kind;
+		r->event.ns = bpf_ktime_get_ns();
+	}
+	r->value = value;
+	return r;
+}
+
+static __always_inline void tell(u32 kind, struct nd_slot *s, u64 value)
+{
+	struct nd_other *r = other(kind, s, value);
+
+	if (r)
+		bpf_ringbuf_submit(r, BPF_RB_NO_WAKEUP);
+}
+
+static __always_inline void tell_ctrl(u32 kind, u32 ctrl, u64 value)
+{
+	struct nd_other *r = other(kind, 0, value);
+
+	if (!r)
+		return;
+	r->event.ctrl = ctrl;
+	bpf_ringbuf_submit(r, BPF_RB_NO_WAKEUP);
+}
+
+static __always_inline void times_of(struct nd_times *t, struct nd_slot *s, u64 end)
+{
+	t->start_ns = s->start_ns;
+	t->doorbell_ns = s->doorbell_ns;
+	t->cqe_ns = s->cqe_ns;
+	t->end_ns = end;
+	if (cfg_mode == ND_MODE_FINE) {
+		t->setup_in_ns = s->setup_in_ns;
+		t->issue_ns = s->issue_ns;
+		t->irq_ns = s->irq_ns;
+	} else {
+		t->setup_in_ns = 0;
+		t->issue_ns = 0;
+		t->irq_ns = 0;
+	}
+}
+
+static __always_inline void tell_complete(struct nd_slot *s, u32 saw, u64 complete, u64 end)
+{
+	struct nd_complete *r;
+
+	if (cfg_mode == ND_MODE_TOTAL)
+		r = bpf_ringbuf_reserve(&ring, __builtin_offsetof(struct nd_complete, times), 0);
+	else
+		r = bpf_ringbuf_reserve(&ring, sizeof(*r), 0);
+	if (!r) {
+		count(ND_RING_FULL);
+		return;
+	}
+	about(&r->event, ND_KIND_COMPLETE, s, complete);
+	r->event.pattern = saw;
+	__builtin_memcpy(&r->outcome, &s->outcome, sizeof(r->outcome));
+	r->setup_out_ns = s->setup_out_ns;
+	if (cfg_mode != ND_MODE_TOTAL)
+		times_of(&r->times, s, end);
+	bpf_ringbuf_submit(r, BPF_RB_NO_WAKEUP);
+}
+
+static __always_inline void tell_pair(struct nd_slot *s, u32 saw, u64 complete, u64 end)
+{
+	struct nd_pair *r;
+
+	if (cfg_mode == ND_MODE_TOTAL)
+		r = bpf_ringbuf_reserve(&ring, __builtin_offsetof(struct nd_pair, times), 0);
+	else
+		r = bpf_ringbuf_reserve(&ring, sizeof(*r), 0);
+	if (!r) {
+		count(ND_RING_FULL);
+		return;
+	}
+	about(&r->event, ND_KIND_PAIR, s, complete);
+	r->event.pattern = saw;
+	__builtin_memcpy(&r->outcome, &s->outcome, sizeof(r->outcome));
+	r->setup_out_ns = s->setup_out_ns;
+	__builtin_memcpy(&r->asked, &s->asked, sizeof(r->asked));
+	if (cfg_mode != ND_MODE_TOTAL)
+		times_of(&r->times, s, end);
+	bpf_ringbuf_submit(r, BPF_RB_NO_WAKEUP);
+}
+
+static __always_inline void sum_stack(u64 stack, u64 latency)
+{
+	struct nd_hist *sum, *none;
+	u32 zero = 0;
+
+	if (!stack)
+		return;
+	sum = bpf_map_lookup_elem(&stack_sums, &stack);
+	if (!sum) {
+		none = bpf_map_lookup_elem(&empty, &zero);
+		if (!none)
+			return;
+		bpf_map_update_elem(&stack_sums, &stack, none, BPF_NOEXIST);
+		sum = bpf_map_lookup_elem(&stack_sums, &stack);
+		if (!sum) {
+			count(ND_STACKS_FULL);
+			return;
+		}
+	}
+	hist_add(sum, latency, 1);
+}
+
+/* What a trace does with a finished command. */
+static __always_inline void finish_trace(struct nd_slot *s, u32 saw, u64 complete, u64 end)
+{
+	u64 latency = complete - s->setup_out_ns;
+
+	count(ND_FINISHED);
+	if ((cfg_slow_ns && latency < cfg_slow_ns) ||
+	    (cfg_errors && !(s->outcome.status & 0x7ff))) {
+		count(ND_QUIET);
+		return;
+	}
+	if (cfg_trace == ND_TRACE_STACKS)
+		sum_stack(cfg_stack == ND_STACK_SUBMIT ? s->asked.stack : s->outcome.stack,
+			  latency);
+	else if (cfg_trace == ND_TRACE_PAIRS)
+		tell_pair(s, saw, complete, end);
+	else
+		tell_complete(s, saw, complete, end);
+}
+
+#endif

@@ -1,0 +1,298 @@
+//! The records of a trace, decoded.
+
+use bytemuck::AnyBitPattern;
+
+use super::DecodeError;
+use super::NSID_MASK;
+use super::RowKey;
+use super::STATE_OPEN;
+use super::nd_slot;
+use super::read;
+use super::skel::types::nd_asked;
+use super::skel::types::nd_complete;
+use super::skel::types::nd_event;
+use super::skel::types::nd_kind;
+use super::skel::types::nd_other;
+use super::skel::types::nd_outcome;
+use super::skel::types::nd_pair;
+use super::skel::types::nd_submit;
+use super::skel::types::nd_times;
+use super::words;
+use crate::event::Asked;
+use crate::event::CommandId;
+use crate::event::CtrlState;
+use crate::event::Event;
+use crate::event::Outcome;
+use crate::event::StackId;
+use crate::event::Verdict;
+use crate::event::What;
+use crate::nvme::aen::AsyncEvent;
+use crate::nvme::opcode::Opcode;
+use crate::nvme::opcode::QueueKind;
+use crate::nvme::sqe::Parts;
+use crate::nvme::status::Status;
+use crate::path::timeline::Timeline;
+
+const SUBMIT: u32 = nd_kind::ND_KIND_SUBMIT.0;
+const COMPLETE: u32 = nd_kind::ND_KIND_COMPLETE.0;
+const PAIR: u32 = nd_kind::ND_KIND_PAIR.0;
+const SQ: u32 = nd_kind::ND_KIND_SQ.0;
+const TIMEOUT: u32 = nd_kind::ND_KIND_TIMEOUT.0;
+const CANCEL: u32 = nd_kind::ND_KIND_CANCEL.0;
+const REQUEUE: u32 = nd_kind::ND_KIND_REQUEUE.0;
+const RETRY: u32 = nd_kind::ND_KIND_RETRY.0;
+const ASYNC: u32 = nd_kind::ND_KIND_ASYNC.0;
+const STATE: u32 = nd_kind::ND_KIND_STATE.0;
+
+// SAFETY: all are `repr(C)` structs of fixed-width integers, and arrays of them, without padding
+// (asserted below and in abi.h): any bits are a value.
+unsafe impl AnyBitPattern for nd_event {}
+// SAFETY: as above.
+unsafe impl AnyBitPattern for nd_asked {}
+// SAFETY: as above.
+unsafe impl AnyBitPattern for nd_outcome {}
+// SAFETY: as above.
+unsafe impl AnyBitPattern for nd_times {}
+// SAFETY: as above.
+unsafe impl AnyBitPattern for nd_submit {}
+// SAFETY: as above.
+unsafe impl AnyBitPattern for nd_complete {}
+// SAFETY: as above.
+unsafe impl AnyBitPattern for nd_pair {}
+// SAFETY: as above.
+unsafe impl AnyBitPattern for nd_other {}
+
+macro_rules! zeroable {
+    ($($name:ident)*) => {$(
+        // SAFETY: zero bits are a value of these too.
+        unsafe impl bytemuck::Zeroable for $name {}
+    )*};
+}
+zeroable!(nd_event nd_asked nd_outcome nd_times nd_submit nd_complete nd_pair nd_other);
+
+const EVENT: usize = size_of::<nd_event>();
+const OUTCOME: usize = size_of::<nd_outcome>();
+const ASKED: usize = size_of::<nd_asked>();
+const COMPLETE_BYTES: usize = EVENT + OUTCOME + 8;
+const PAIR_BYTES: usize = COMPLETE_BYTES + ASKED;
+const TIMES: usize = size_of::<nd_times>();
+const _: () = assert!(size_of::<nd_submit>() == EVENT + ASKED);
+const _: () = assert!(size_of::<nd_complete>() == COMPLETE_BYTES + TIMES);
+const _: () = assert!(size_of::<nd_pair>() == PAIR_BYTES + TIMES);
+
+fn opcode(event: &nd_event) -> Opcode {
+    Opcode {
+        queue: match event.admin {
+            0 => QueueKind::Io,
+            _ => QueueKind::Admin,
+        },
+        code: event.opcode,
+    }
+}
+
+fn id(event: &nd_event) -> CommandId {
+    CommandId {
+        ctrl: event.ctrl,
+        qid: event.qid,
+        cid: event.cid,
+        nsid: event.nsid,
+        opcode: opcode(event),
+    }
+}
+
+fn asked(id: &CommandId, a: &nd_asked) -> Asked {
+    Asked {
+        sqe: Parts {
+            opcode: id.opcode.code,
+            flags: a.flags,
+            cid: id.cid,
+            nsid: a.nsid,
+            metadata: a.metadata != 0,
+            cdw: a.cdw,
+        }
+        .into(),
+        bytes: (a.bytes_known != 0).then_some(a.bytes),
+        pid: a.tgid,
+        tid: a.tid,
+        comm: a.comm,
+        cpu: a.cpu,
+        stack: StackId(a.stack),
+    }
+}
+
+fn outcome(
+    event: &nd_event,
+    o: &nd_outcome,
+    setup_out_ns: u64,
+    times: Option<&nd_times>,
+) -> Outcome {
+    let timeline = times.map(|t| {
+        let points = [
+            t.start_ns,
+            t.setup_in_ns,
+            setup_out_ns,
+            t.issue_ns,
+            t.doorbell_ns,
+            t.irq_ns,
+            t.cqe_ns,
+            event.ns,
+            t.end_ns,
+        ];
+        Timeline::new(points, event.pattern)
+    });
+    Outcome {
+        verdict: (o.known != 0).then_some(Verdict {
+            result: o.result,
+            status: Status(o.status),
+            retries: o.retries,
+            flags: o.flags,
+        }),
+        latency_ns: event.ns.saturating_sub(setup_out_ns),
+        timeline,
+        cpu: o.cpu,
+        stack: StackId(o.stack),
+    }
+}
+
+/// When the event was that these bytes hold: for putting them in order before they are decoded.
+pub fn event_time(bytes: &[u8]) -> Option<u64> {
+    let ns = bytes.get(8..16)?;
+    Some(u64::from_ne_bytes(ns.try_into().ok()?))
+}
+
+/// Decodes a record of the ring.
+///
+/// # Errors
+/// A kind that we don't know, or fewer bytes than it has.
+pub fn event(bytes: &[u8]) -> Result<Event, DecodeError> {
+    let e: nd_event = read(bytes)?;
+    let id = id(&e);
+    let value = || -> Result<u64, DecodeError> { Ok(read::<nd_other>(bytes)?.value) };
+    let age = || -> Result<u64, DecodeError> { Ok(e.ns.saturating_sub(value()?)) };
+    let what = match u32::from(e.kind) {
+        SUBMIT => {
+            let record: nd_submit = read(bytes)?;
+            What::Submit(id, asked(&id, &record.asked))
+        }
+        COMPLETE => {
+            let o: nd_outcome = read(&bytes[EVENT..])?;
+            let out: u64 = read(bytes.get(EVENT + OUTCOME..).ok_or(DecodeError)?)?;
+            let times = read::<nd_times>(bytes.get(COMPLETE_BYTES..).ok_or(DecodeError)?).ok();
+            What::Complete(id, outcome(&e, &o, out, times.as_ref()))
+        }
+        PAIR => {
+            let o: nd_outcome = read(&bytes[EVENT..])?;
+            let out: u64 = read(bytes.get(EVENT + OUTCOME..).ok_or(DecodeError)?)?;
+            let a: nd_asked = read(bytes.get(COMPLETE_BYTES..).ok_or(DecodeError)?)?;
+            let times = read::<nd_times>(bytes.get(PAIR_BYTES..).ok_or(DecodeError)?).ok();
+            What::Command(id, asked(&id, &a), outcome(&e, &o, out, times.as_ref()))
+        }
+        SQ => {
+            let value = value()?;
+            What::Sq {
+                ctrl: id.ctrl,
+                qid: id.qid,
+                // by classic tracepoint, which does not say
+                id: (value >> 32 == 0).then_some(id),
+                head: value as u16,
+                tail: (value >> 16) as u16,
+            }
+        }
+        TIMEOUT => What::Timeout { id, age_ns: age()? },
+        CANCEL => What::Cancel { id, age_ns: age()? },
+        REQUEUE => What::Requeue(id),
+        RETRY => What::Retry {
+            id,
+            retries: u8::try_from(value()?).ok(),
+        },
+        ASYNC => What::AsyncEvent {
+            ctrl: id.ctrl,
+            event: AsyncEvent(value()? as u32),
+        },
+        STATE => What::State {
+            ctrl: id.ctrl,
+            state: CtrlState(value()? as u32),
+            asked: value()? >> 32 != 0,
+        },
+        _ => return Err(DecodeError),
+    };
+    Ok(Event { at_ns: e.ns, what })
+}
+
+/// What a slot of a detached session tells of a command that has not completed. `paired`: the slot
+/// keeps what was asked.
+pub fn unfinished(slot: &[u8], now_ns: u64) -> Result<Option<Event>, DecodeError> {
+    let s: nd_slot = read(slot)?;
+    if s.state != STATE_OPEN {
+        return Ok(None);
+    }
+    let (row, _) = RowKey::unpack(s.key);
+    let id = CommandId {
+        ctrl: row.ctrl,
+        qid: s.qid,
+        cid: s.cid,
+        nsid: if row.nsid == NSID_MASK {
+            s.asked.nsid
+        } else {
+            row.nsid
+        },
+        opcode: row.opcode,
+    };
+    Ok(Some(Event {
+        at_ns: now_ns,
+        what: What::Unfinished {
+            id,
+            asked: Some(asked(&id, &s.asked)),
+            age_ns: now_ns.saturating_sub(s.setup_out_ns),
+        },
+    }))
+}
+
+/// The addresses of a stack, as the map has it.
+pub fn stack_frames(value: &[u8]) -> Result<Vec<u64>, DecodeError> {
+    let mut words = words(value);
+    let depth = usize::try_from(*words.first().ok_or(DecodeError)?).map_err(|_| DecodeError)?;
+    words.remove(0);
+    words.truncate(depth);
+    Ok(words)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    proptest! {
+        #[test]
+        fn any_bytes_decode_or_are_refused(bytes in prop::collection::vec(any::<u8>(), 0..300)) {
+            let _ = event(&bytes);
+            let _ = unfinished(&bytes, 0);
+            let _ = stack_frames(&bytes);
+            let _ = event_time(&bytes);
+        }
+
+        #[test]
+        fn every_kind_decodes_at_its_own_size(
+            mut bytes in prop::collection::vec(any::<u8>(), 300..301), kind in SUBMIT..=STATE,
+        ) {
+            bytes[0] = kind as u8;
+            let size = match kind {
+                SUBMIT => EVENT + ASKED,
+                COMPLETE => COMPLETE_BYTES,
+                PAIR => PAIR_BYTES,
+                _ => EVENT + 8,
+            };
+            prop_assert!(event(&bytes[..size]).is_ok());
+            prop_assert!(event(&bytes[..size - 1]).is_err());
+        }
+    }
+
+    #[test]
+    fn a_stack_has_as_many_frames_as_it_says() {
+        let value: Vec<u8> = [2_u64, 10, 20, 30]
+            .iter()
+            .flat_map(|w| w.to_ne_bytes())
+            .collect();
+        assert_eq!(stack_frames(&value), Ok(vec![10, 20]));
+    }
+}

@@ -1,0 +1,128 @@
+//! What is attached and what is not, in the books.
+
+use serde::Serialize;
+
+use crate::abi::Counters;
+use crate::path::milestone::Milestone;
+use crate::probe::catalog::CATALOG;
+use crate::probe::plan::AttachPlan;
+use crate::probe::plan::PointPlan;
+use crate::probe::plan::StartSource;
+
+/// One hook's line in the books.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct HookLine {
+    /// The point that it observes; none for hooks that only keep the books.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub point: Option<&'static str>,
+    /// `tp_btf`, `fentry`, `fexit`, `raw_tp`, `kprobe`, `kretprobe`, `tp`.
+    pub kind: &'static str,
+    /// Function or tracepoint.
+    pub target: &'static str,
+    /// Times it fired for an NVMe request.
+    pub hits: u64,
+    /// Of these, seen by the program's second instance, because the first was held up; none where
+    /// there is no second one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub by_twin: Option<u64>,
+    /// Times the kernel skipped it: it was already running on that CPU, or, of a kprobe or
+    /// tracepoint program, any such program was.
+    pub recursion_misses: u64,
+    /// The kernel counts them. If not, nobody knows how many there were.
+    pub misses_known: bool,
+    /// Why it may have no hits though commands passed.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub seldom: Option<&'static str>,
+}
+
+/// How a point is had.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Way {
+    /// The point; `requeue` for the books of requeues.
+    pub point: &'static str,
+    /// `fentry`, `rawtp`, `kprobe`, `tracepoint`; `start_time_ns` for a start that is read from the
+    /// request; none: not had.
+    pub way: Option<&'static str>,
+}
+
+/// A way to a point that could not be had.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct MissingHook {
+    /// The point; `requeue` for the books of requeues.
+    pub point: &'static str,
+    /// The way: `fentry`, `rawtp`, `kprobe`, `tracepoint`.
+    pub way: &'static str,
+    /// The hook that it fails at.
+    pub hook: String,
+    /// Why.
+    pub why: String,
+    /// It looked possible, and the kernel refused it.
+    pub tried: bool,
+    /// The way that was taken instead; none: the point is not had.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub instead: Option<&'static str>,
+}
+
+pub(super) fn misses_known(plan: &AttachPlan, hook: usize) -> bool {
+    plan.misses_counted || !CATALOG[hook].kind.family().loses()
+}
+
+/// How often the kernel skipped a hook. With a twin an event is lost only if both were skipped at
+/// it, which is at most as often as the one that was skipped less.
+pub(super) fn misses_of(plan: &AttachPlan, misses: &[u64], number: usize) -> u64 {
+    let miss = |n: usize| misses.get(n).copied().unwrap_or(0);
+    let twin = CATALOG[number].other().filter(|t| plan.hooks().contains(t));
+    twin.map_or(miss(number), |t| miss(t).min(miss(number)))
+}
+
+pub(super) fn hook_lines(plan: &AttachPlan, counters: &Counters, misses: &[u64]) -> Vec<HookLine> {
+    let hooks = plan.hooks();
+    let line = |&number: &usize| {
+        let hook = &CATALOG[number];
+        let twin = hook.other().filter(|t| hooks.contains(t));
+        HookLine {
+            point: hook.sight.point().map(Milestone::name),
+            kind: hook.kind.name(),
+            target: hook.target,
+            hits: counters.hits[number] + twin.map_or(0, |t| counters.hits[t]),
+            by_twin: twin.map(|t| counters.hits[t]),
+            recursion_misses: misses_of(plan, misses, number),
+            misses_known: misses_known(plan, number),
+            seldom: hook.seldom(),
+        }
+    };
+    let firsts = hooks.iter().filter(|&&h| !CATALOG[h].is_twin());
+    firsts.map(line).collect()
+}
+
+fn way_of(point: &PointPlan, plan: &AttachPlan) -> Option<&'static str> {
+    let by_field = point.point() == Some(Milestone::Start) && plan.start == StartSource::Field;
+    match point.family {
+        Some(family) => Some(family.name()),
+        None => by_field.then_some("start_time_ns"),
+    }
+}
+
+pub(super) fn ways(plan: &AttachPlan) -> Vec<Way> {
+    let way = |point| Way {
+        point: PointPlan::name(point),
+        way: way_of(point, plan),
+    };
+    plan.points.iter().map(way).collect()
+}
+
+pub(super) fn missing_hooks(plan: &AttachPlan) -> Vec<MissingHook> {
+    let mut missing = Vec::new();
+    for point in &plan.points {
+        let instead = way_of(point, plan);
+        missing.extend(point.rejected.iter().map(|r| MissingHook {
+            point: point.name(),
+            way: r.family.name(),
+            hook: r.hook.clone(),
+            why: r.why.clone(),
+            tried: r.tried,
+            instead,
+        }));
+    }
+    missing
+}

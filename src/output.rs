@@ -1,0 +1,150 @@
+//! Whole lines to a file descriptor, or none: what happens when the disk is full or the reader has
+//! gone.
+
+use std::fs::File;
+use std::io;
+use std::io::ErrorKind;
+use std::io::Seek;
+use std::io::SeekFrom;
+use std::io::Write;
+
+/// Write when so much has come together.
+const CHUNK: usize = 64 << 10;
+
+/// Lines on their way out. The buffer is filled by whoever makes them.
+#[derive(Debug)]
+pub struct Output {
+    file: File,
+    /// Whole lines that wait.
+    pub buffer: Vec<u8>,
+    failed: Option<io::Error>,
+}
+
+/// How many events these lines are: those of a stack are indented.
+fn events_in(lines: &[u8]) -> u64 {
+    let whole = lines.split_inclusive(|&b| b == b'\n');
+    whole.filter(|l| l.first() != Some(&b' ')).count() as u64
+}
+
+impl Output {
+    /// To this file.
+    pub const fn to(file: File) -> Self {
+        Self {
+            file,
+            buffer: Vec::new(),
+            failed: None,
+        }
+    }
+
+    /// Writes if enough has come together. Returns the number of events that got lost by it.
+    pub fn flush_if_full(&mut self) -> u64 {
+        if self.buffer.len() < CHUNK {
+            return 0;
+        }
+        self.flush()
+    }
+
+    /// Writes what is there. Returns the number of events that could not be written; why, is kept.
+    pub fn flush(&mut self) -> u64 {
+        if self.buffer.is_empty() {
+            return 0;
+        }
+        if self.failed.is_some() {
+            let lost = events_in(&self.buffer);
+            self.buffer.clear();
+            return lost;
+        }
+        let mut done = 0;
+        while done < self.buffer.len() {
+            match self.file.write(&self.buffer[done..]) {
+                Ok(0) => self.failed = Some(ErrorKind::WriteZero.into()),
+                Ok(n) => done += n,
+                Err(error) if error.kind() == ErrorKind::Interrupted => {}
+                Err(error) => self.failed = Some(error),
+            }
+            if self.failed.is_some() {
+                break;
+            }
+        }
+        let whole = self.buffer[..done].iter().rposition(|&b| b == b'\n');
+        let whole = whole.map_or(0, |at| at + 1);
+        if done < self.buffer.len() {
+            self.take_back(done - whole);
+        }
+        let lost = events_in(&self.buffer[whole..]);
+        self.buffer.clear();
+        lost
+    }
+
+    /// A line that was cut is taken away again, where that can be done.
+    fn take_back(&mut self, bytes: usize) {
+        let is_file = self.file.metadata().is_ok_and(|m| m.is_file());
+        if bytes == 0 || !is_file {
+            return;
+        }
+        if let Ok(at) = self.file.seek(SeekFrom::End(0)) {
+            // a failure leaves the half line, which nobody could then mend
+            let _ = self.file.set_len(at.saturating_sub(bytes as u64));
+        }
+    }
+
+    /// Whether nothing can be written any more.
+    pub const fn has_failed(&self) -> bool {
+        self.failed.is_some()
+    }
+
+    /// Why.
+    pub fn into_error(self) -> Option<io::Error> {
+        self.failed
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::fs;
+    use std::io::pipe;
+    use std::os::fd::OwnedFd;
+
+    #[test]
+    fn events_are_counted_by_their_first_lines() {
+        assert_eq!(events_in(b"a\n    f+0x1\n    g+0x2\nb\n"), 2);
+        assert_eq!(events_in(b""), 0);
+    }
+
+    #[test]
+    fn lines_arrive() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("out");
+        let mut out = Output::to(File::create(&path).unwrap());
+        out.buffer.extend_from_slice(b"one\ntwo\n");
+        assert_eq!(out.flush_if_full(), 0);
+        assert_eq!(fs::read(&path).unwrap(), b"");
+        assert_eq!(out.flush(), 0);
+        assert_eq!(fs::read(&path).unwrap(), b"one\ntwo\n");
+    }
+
+    #[test]
+    fn what_a_reader_that_has_gone_misses_is_counted() {
+        let (reader, writer) = pipe().unwrap();
+        drop(reader);
+        let mut out = Output::to(File::from(OwnedFd::from(writer)));
+        out.buffer.extend_from_slice(b"one\n  frame\ntwo\n");
+        assert_eq!(out.flush(), 2);
+        assert!(out.has_failed());
+        out.buffer.extend_from_slice(b"three\n");
+        assert_eq!(out.flush(), 1);
+        assert_eq!(out.into_error().unwrap().kind(), ErrorKind::BrokenPipe);
+    }
+
+    #[test]
+    fn a_full_disk_keeps_whole_lines() {
+        let Ok(full) = File::options().write(true).open("/dev/full") else {
+            return;
+        };
+        let mut out = Output::to(full);
+        out.buffer.extend_from_slice(b"one\ntwo\n");
+        assert_eq!(out.flush(), 2);
+        assert_eq!(out.into_error().unwrap().kind(), ErrorKind::StorageFull);
+    }
+}

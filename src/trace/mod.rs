@@ -1,0 +1,348 @@
+//! The `trace` command: every command as it happens.
+//!
+//! One thread reads the ring, orders, renders and writes. If it is held up (a reader that is slow,
+//! a terminal that is stopped), the ring fills; the kernel side counts what finds no room, and
+//! another thread says so while it happens.
+
+mod drops;
+mod names;
+mod stacks;
+
+use std::cell::RefCell;
+use std::fs::File;
+use std::io::ErrorKind;
+use std::io::IsTerminal;
+use std::io::Write;
+use std::io::stderr;
+use std::io::stdout;
+use std::os::fd::AsFd;
+use std::rc::Rc;
+use std::sync::mpsc::Receiver;
+use std::sync::mpsc::RecvTimeoutError;
+use std::time::Duration;
+use std::time::Instant;
+
+use anyhow::Context as _;
+use anyhow::Result;
+
+use self::drops::Drops;
+use self::names::Names;
+use self::stacks::Stacks;
+use crate::abi;
+use crate::attach::slots;
+use crate::cli::TimeArg;
+use crate::event::Event;
+use crate::event::What;
+use crate::exit::Failure;
+use crate::exit::Kind;
+use crate::host::clock::monotonic_ns;
+use crate::host::clock::wall_offset_ns;
+use crate::ledger::Ledger;
+use crate::ledger::Shown;
+use crate::options::Probing;
+use crate::options::TraceOptions;
+use crate::options::Tracing;
+use crate::output::Output;
+use crate::path::stage::Cut;
+use crate::reorder::Reorder;
+use crate::session::EventRing;
+use crate::session::Session;
+use crate::start::Care;
+use crate::start::RESCAN;
+use crate::start::Ready;
+use crate::start::check_fit;
+use crate::start::say;
+use crate::view::books::books;
+use crate::view::json;
+use crate::view::theme::Theme;
+use crate::view::trace::Clock;
+use crate::view::trace::Context;
+use crate::view::trace::TraceJson;
+use crate::view::trace::TraceText;
+
+/// How often to empty the ring. In this time a million commands a second make some 8 MB of events.
+const DRAIN: Duration = Duration::from_millis(20);
+/// How long to wait for an event that is earlier than those that are there: a program that has read
+/// the clock may be interrupted before it has its place in the ring.
+const WINDOW_NS: u64 = 20_000_000;
+
+enum View {
+    Text(TraceText),
+    Json(TraceJson),
+}
+
+impl View {
+    fn new(options: &TraceOptions) -> Self {
+        let clock = match options.time {
+            TimeArg::Mono => Clock::Mono,
+            TimeArg::Rel => Clock::Rel {
+                begin_ns: monotonic_ns(),
+            },
+            TimeArg::Wall => Clock::wall(wall_offset_ns()),
+        };
+        let cut = options.probing.cut;
+        let stages = (cut != Cut::Total).then_some(cut);
+        if options.json {
+            return Self::Json(TraceJson::new(clock, stages));
+        }
+        let theme = Theme {
+            color: options.color,
+        };
+        Self::Text(TraceText::new(
+            theme,
+            stdout().is_terminal(),
+            clock,
+            stages,
+        ))
+    }
+
+    fn event(&mut self, event: &Event, cx: &Context<'_>, out: &mut Vec<u8>) {
+        match self {
+            Self::Text(view) => view.event(event, cx, out),
+            Self::Json(view) => view.event(event, cx, out),
+        }
+    }
+
+    fn stack(&self, frames: &[crate::kstack::Frame]) -> String {
+        match self {
+            Self::Text(view) => view.stack(frames),
+            Self::Json(view) => view.stack(frames),
+        }
+    }
+
+    fn clock(&mut self) -> &mut Clock {
+        match self {
+            Self::Text(view) => view.clock(),
+            Self::Json(view) => view.clock(),
+        }
+    }
+}
+
+/// From records to lines.
+struct Scribe<'o> {
+    options: &'o TraceOptions,
+    view: View,
+    names: Names,
+    stacks: Option<Stacks>,
+    out: Output,
+    shown: Shown,
+}
+
+impl Scribe<'_> {
+    /// So many commands were asked for, and shown.
+    fn is_done(&self) -> bool {
+        self.options
+            .count
+            .is_some_and(|count| self.shown.commands >= count)
+    }
+
+    fn record(&mut self, bytes: &[u8], session: &Session<'_>) {
+        match abi::event(bytes) {
+            Ok(event) => self.event(&event, session),
+            Err(_) => self.shown.undecodable += 1,
+        }
+    }
+
+    fn event(&mut self, event: &Event, session: &Session<'_>) {
+        if self.is_done() {
+            self.shown.past_count += 1;
+            return;
+        }
+        let (submit, complete) = match &event.what {
+            What::Submit(_, asked) => (asked.stack, Default::default()),
+            What::Complete(_, outcome) => (outcome.stack, Default::default()),
+            What::Command(_, asked, outcome) => (asked.stack, outcome.stack),
+            _ => Default::default(),
+        };
+        if let Some(stacks) = &mut self.stacks {
+            for id in [submit, complete] {
+                stacks.learn(id, session, |frames| self.view.stack(frames));
+            }
+        }
+        let block = |id| self.stacks.as_ref().map_or("", |s| s.block(id));
+        let (disk, set) = self.names.of_command(event.what.id());
+        let cx = Context {
+            disk,
+            set,
+            kstack: block(submit),
+            kstack_complete: block(complete),
+        };
+        self.view.event(event, &cx, &mut self.out.buffer);
+        match event.what {
+            What::Submit(..) => self.shown.submits += 1,
+            What::Complete(..) | What::Command(..) => self.shown.commands += 1,
+            _ => self.shown.events += 1,
+        }
+        self.shown.not_written += self.out.flush_if_full();
+    }
+
+    fn flush(&mut self) {
+        self.shown.not_written += self.out.flush();
+    }
+}
+
+/// Runs until the count, the duration, a signal or the end of the output.
+fn until_told(
+    options: &TraceOptions,
+    stop: &Receiver<()>,
+    ring: &EventRing<'_>,
+    waiting: &RefCell<Reorder>,
+    scribe: &mut Scribe<'_>,
+    session: &mut Session<'_>,
+    care: &mut Care,
+) -> Result<()> {
+    let begin = Instant::now();
+    let mut next_scan = RESCAN;
+    loop {
+        let now_ns = monotonic_ns();
+        ring.drain()?;
+        waiting
+            .borrow_mut()
+            .release(now_ns.saturating_sub(WINDOW_NS), |bytes| {
+                scribe.record(bytes, session);
+            });
+        scribe.flush();
+        let elapsed = begin.elapsed();
+        let over = options.duration.is_some_and(|d| elapsed >= d);
+        if over || scribe.is_done() || scribe.out.has_failed() {
+            return Ok(());
+        }
+        if elapsed >= next_scan {
+            if care.rescan(session)? {
+                return Ok(());
+            }
+            scribe.names.may_look();
+            scribe.view.clock().set_offset(wall_offset_ns());
+            next_scan = elapsed + RESCAN;
+        }
+        let rest = options.duration.map_or(DRAIN, |d| d - elapsed).min(DRAIN);
+        match stop.recv_timeout(rest) {
+            Err(RecvTimeoutError::Timeout) => {}
+            _ => return Ok(()),
+        }
+    }
+}
+
+/// What can't be had from this kernel and was asked for by name.
+fn refuse(tracing: &Tracing, session: &Session<'_>) -> Result<()> {
+    if tracing.errors && !session.knows_verdicts() {
+        return Err(Failure::error(
+            Kind::Kernel,
+            "--errors needs the status of commands, which can't be read here: no BTF describes \
+             the driver's types. Give a file with --btf, or use --attach tracepoint",
+        ));
+    }
+    Ok(())
+}
+
+fn ledger(session: &Session<'_>, shown: &Shown) -> Result<Ledger> {
+    let counters = session.counters()?;
+    check_fit(&counters)?;
+    let finished = counters.get(abi::Count::Finished);
+    let ledger = Ledger::new(
+        session.plan(),
+        &counters,
+        &session.misses(),
+        finished,
+        Some(session.scan()?),
+    );
+    Ok(ledger.with_trace(&counters, shown))
+}
+
+fn tracing(probing: &Probing) -> Result<&Tracing> {
+    probing.trace.as_ref().context("no trace was asked for")
+}
+
+/// Runs the command to its end.
+///
+/// # Errors
+/// One sentence each, with the exit code of its kind; nothing stays attached.
+pub fn run(options: &TraceOptions) -> Result<()> {
+    let ready = Ready::look(&options.probing)?;
+    let wants = tracing(&options.probing)?;
+    let stacks = wants.stack.map(Stacks::new);
+    let until = if options.duration.is_some() || options.count.is_some() {
+        ""
+    } else {
+        "; Ctrl-C ends it"
+    };
+    let mut slots = slots();
+    let mut session = ready.attach(&mut slots, &options.probing, until)?;
+    refuse(wants, &session)?;
+    let drops = Drops::watch(session.counter_reader()?);
+    let mut care = Care::of(&session, ready.host.clone());
+    let mut scribe = Scribe {
+        options,
+        view: View::new(options),
+        names: Names::of(ready.host),
+        stacks,
+        out: Output::to(File::from(stdout().as_fd().try_clone_to_owned()?)),
+        shown: Shown::default(),
+    };
+    let waiting = Rc::new(RefCell::new(Reorder::default()));
+    let map = session.events()?;
+    let sink = Rc::clone(&waiting);
+    let ring = map.reader(move |bytes| {
+        // what is too short for a time is too short for all: it comes first, and is counted
+        let ns = abi::event_time(bytes).unwrap_or(0);
+        sink.borrow_mut().push(ns, bytes);
+    })?;
+    let begin = Instant::now();
+    let ended = until_told(
+        options,
+        &ready.stop,
+        &ring,
+        &waiting,
+        &mut scribe,
+        &mut session,
+        &mut care,
+    );
+    let at = begin.elapsed();
+    care.last_look(&session)?;
+    session.detach();
+    drops.stop();
+    ended?;
+    ring.drain()?;
+    let mut rest = waiting.borrow_mut();
+    rest.release(u64::MAX, |bytes| scribe.record(bytes, &session));
+    scribe.shown.out_of_order = rest.late();
+    if !scribe.is_done() {
+        for event in session.unfinished(monotonic_ns())? {
+            scribe.event(&event, &session);
+        }
+    }
+    scribe.flush();
+    let ledger = ledger(&session, &scribe.shown)?;
+    finish(scribe, &ledger, at)?;
+    care.verdict()
+}
+
+/// The books, and what went wrong with the output.
+fn finish(mut scribe: Scribe<'_>, ledger: &Ledger, at: Duration) -> Result<()> {
+    if scribe.options.json {
+        json::end(ledger, at, &mut scribe.out.buffer)?;
+        scribe.flush();
+    } else {
+        let mut err = stderr().lock();
+        let theme = Theme { color: false };
+        // nobody may be listening: that is no error
+        let _ = books(ledger, theme, &mut err).and_then(|()| err.flush());
+    }
+    let not_written = scribe.shown.not_written;
+    match scribe.out.into_error() {
+        Some(error) if error.kind() == ErrorKind::BrokenPipe => {
+            say(&format!(
+                "the reader of stdout has gone; {not_written} events were not written"
+            ));
+            Ok(())
+        }
+        Some(error) => Err(Failure::error(
+            Kind::Run,
+            format!(
+                "stdout can't be written ({error}): {not_written} events are missing at the end. \
+                 Make room, or write elsewhere"
+            ),
+        )),
+        None => Ok(()),
+    }
+}

@@ -1,0 +1,67 @@
+//! Stacks of a trace: each distinct one is read, symbolized and rendered once.
+
+use std::collections::HashMap;
+
+use crate::event::StackId;
+use crate::kstack::Frame;
+use crate::kstack::Hooked;
+use crate::kstack::Symbolizer;
+use crate::options::StackAt;
+use crate::session::Session;
+use crate::start::say;
+
+/// Where the functions of a kind of stack begin.
+pub const fn hooked(at: StackAt) -> Hooked {
+    match at {
+        StackAt::Submit => Hooked::Submit,
+        StackAt::Complete => Hooked::Complete,
+    }
+}
+
+/// A symbolizer that has said what it can't do.
+pub fn symbolizer() -> Symbolizer {
+    let symbolizer = Symbolizer::new();
+    if let Some(why) = symbolizer.hidden() {
+        say(why);
+    }
+    symbolizer
+}
+
+/// The blocks of lines that stand below events.
+pub struct Stacks {
+    symbolizer: Symbolizer,
+    at: Hooked,
+    blocks: HashMap<StackId, String>,
+}
+
+impl Stacks {
+    /// Reads the symbol table, which takes a while: before anything is attached.
+    pub fn new(at: StackAt) -> Self {
+        Self {
+            symbolizer: symbolizer(),
+            at: hooked(at),
+            blocks: HashMap::new(),
+        }
+    }
+
+    /// Renders a stack that is new.
+    pub fn learn(
+        &mut self,
+        id: StackId,
+        session: &Session<'_>,
+        render: impl Fn(&[Frame]) -> String,
+    ) {
+        if !id.is_some() || self.blocks.contains_key(&id) {
+            return;
+        }
+        // the table never forgets one; if it can't be read all the same, the event goes without
+        let addresses = session.stack(id).ok().flatten().unwrap_or_default();
+        let frames = self.symbolizer.stack(&addresses, self.at);
+        self.blocks.insert(id, render(&frames));
+    }
+
+    /// The block of a stack; empty for none.
+    pub fn block(&self, id: StackId) -> &str {
+        self.blocks.get(&id).map_or("", String::as_str)
+    }
+}

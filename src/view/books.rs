@@ -1,0 +1,185 @@
+//! The books, for people: below each report and each trace. Every line fits 80 columns.
+
+use std::io;
+use std::io::Write;
+
+use super::theme::Theme;
+use crate::ledger::Accuracy;
+use crate::ledger::HookLine;
+use crate::ledger::Ledger;
+use crate::ledger::TraceBooks;
+
+/// Writes the books.
+///
+/// # Errors
+/// Those of the writer.
+pub fn books(l: &Ledger, theme: Theme, out: &mut dyn Write) -> io::Result<()> {
+    let verdict = match l.accuracy() {
+        Accuracy::Exact => theme.good("exact"),
+        Accuracy::Unknown => theme.warn("NOT KNOWN"),
+        Accuracy::Degraded(why) => theme.warn(&format!("DEGRADED: {}", why.join(", "))),
+    };
+    writeln!(out, "{} {verdict}", theme.head("accuracy"))?;
+    if !l.misses_known {
+        writeln!(
+            out,
+            "  kprobes and classic tracepoints miss interrupts that come while another\n  such \
+                 program runs; this kernel does not count how many (6.7 and later do)"
+        )?;
+    }
+    let balance = match l.balance {
+        Some(b) if b.balanced => ": balanced",
+        Some(_) => ": NOT BALANCED",
+        None => "",
+    };
+    writeln!(
+        out,
+        "  commands     seen {} = matched {} + in flight {} + ending {} + requeued {}\n    \
+             + overwritten {}{balance}",
+        l.seen, l.matched, l.in_flight, l.ending, l.requeued, l.overwritten
+    )?;
+    writeln!(
+        out,
+        "  completions  {} seen, {} without a start; filters turned {} commands away",
+        l.completions, l.orphan_completions, l.filtered
+    )?;
+    writeln!(
+        out,
+        "  lost         recursion {}, ring {}, no row {}, untracked {}, negative {}",
+        l.recursion_misses, l.ring_drops, l.no_row, l.untracked, l.negative_intervals
+    )?;
+    if let Some(t) = &l.trace {
+        trace(t, out)?;
+    }
+    writeln!(
+        out,
+        "  set aside    late doorbells {}, early irqs {}, untrusted starts {}; requeues {}",
+        l.late_doorbells, l.early_irqs, l.untrusted_starts, l.requeue_events
+    )?;
+    hooks(l, theme, out)
+}
+
+fn hooks(l: &Ledger, theme: Theme, out: &mut dyn Write) -> io::Result<()> {
+    let name = |h: &HookLine| format!("{} {}", h.kind, h.target);
+    let firing: Vec<_> = l
+        .hooks
+        .iter()
+        .filter(|h| h.hits > 0)
+        .map(|h| format!("{} {}", name(h), h.hits))
+        .collect();
+    let silent: Vec<_> = l
+        .hooks
+        .iter()
+        .filter(|h| h.hits == 0)
+        .map(|h| match h.seldom {
+            Some(when) => format!("{} ({when})", name(h)),
+            None => name(h),
+        })
+        .collect();
+    wrapped("  hooks        ", &firing, out)?;
+    wrapped("  0 hits       ", &silent, out)?;
+    ways(l, theme, out)
+}
+
+/// Points that are not had, or not in the best way, with the reasons; each reason once.
+fn ways(l: &Ledger, theme: Theme, out: &mut dyn Write) -> io::Result<()> {
+    // points that lack the same for the same reasons share the lines
+    let mut groups: Vec<(Vec<&str>, Lack<'_>)> = Vec::new();
+    for way in &l.ways {
+        let lack = Lack::of(way.point, l);
+        if lack.reasons.is_empty() {
+            continue;
+        }
+        match groups.iter_mut().find(|(_, other)| *other == lack) {
+            Some((points, _)) => points.push(way.point),
+            None => groups.push((vec![way.point], lack)),
+        }
+    }
+    for (points, lack) in groups {
+        let points = points.join(", ");
+        let what = match lack.instead {
+            None => theme.warn(&format!("no {points}")),
+            Some(way) => format!("{points} by {way}"),
+        };
+        writeln!(out, "  {what}, because")?;
+        for (why, ways) in lack.reasons {
+            let words: Vec<String> = why.split(' ').map(str::to_owned).collect();
+            flowing(&format!("    {}: ", ways.join(", ")), &words, "", out)?;
+        }
+    }
+    Ok(())
+}
+
+fn trace(t: &TraceBooks, out: &mut dyn Write) -> io::Result<()> {
+    writeln!(
+        out,
+        "  shown        submits {}, commands {}, others {}; not asked for {}",
+        t.submits_shown,
+        t.commands_shown,
+        t.events_shown,
+        t.not_shown + t.past_count
+    )?;
+    writeln!(
+        out,
+        "  not shown    ring full: submits {}, commands {}, others {}; not written {}",
+        t.lost_submits, t.lost_completions, t.lost_events, t.not_written
+    )
+}
+
+/// Why a point is not had in the best way: each reason once, with the ways that fail by it.
+#[derive(PartialEq, Eq)]
+struct Lack<'l> {
+    instead: Option<&'static str>,
+    reasons: Vec<(&'l str, Vec<&'static str>)>,
+}
+
+impl<'l> Lack<'l> {
+    fn of(point: &str, l: &'l Ledger) -> Self {
+        let mut lack = Self {
+            instead: None,
+            reasons: Vec::new(),
+        };
+        for m in l.missing_hooks.iter().filter(|m| m.point == point) {
+            lack.instead = m.instead;
+            match lack.reasons.iter_mut().find(|(why, _)| *why == m.why) {
+                Some((_, ways)) => ways.push(m.way),
+                None => lack.reasons.push((&m.why, vec![m.way])),
+            }
+        }
+        lack
+    }
+}
+
+/// A list over as many lines as it needs, under a label. Nothing for an empty list.
+fn wrapped(label: &str, items: &[String], out: &mut dyn Write) -> io::Result<()> {
+    flowing(label, items, ",", out)
+}
+
+/// Words or items over as many lines as they need, with a separator and a blank between.
+fn flowing(label: &str, items: &[String], separator: &str, out: &mut dyn Write) -> io::Result<()> {
+    // what is longer than a line goes by words
+    let too_long = |item: &String| label.chars().count() + item.chars().count() + 1 > 80;
+    if separator == "," && items.iter().any(too_long) {
+        let words: Vec<String> = items.join(", ").split(' ').map(str::to_owned).collect();
+        return flowing(label, &words, "", out);
+    }
+    let mut line = label.to_owned();
+    for (n, item) in items.iter().enumerate() {
+        let comma = if n + 1 < items.len() {
+            format!("{separator} ")
+        } else {
+            String::new()
+        };
+        if line.len() + item.len() + 1 > 80 && line.len() > label.len() {
+            writeln!(out, "{}", line.trim_end())?;
+            line = " ".repeat(label.len());
+        }
+        line.push_str(item);
+        line.push_str(&comma);
+    }
+    if items.is_empty() {
+        Ok(())
+    } else {
+        writeln!(out, "{}", line.trim_end())
+    }
+}
