@@ -5,3 +5,4 @@ pub mod json;
 mod page;
 pub mod text;
 pub mod theme;
+pub mod trace;
