@@ -4,8 +4,9 @@
 //! `main` → {[`latency`], [`diagnose`]}; [`latency`] → {[`attach`], [`view`]};
 //! [`diagnose`] → {[`session`], [`view`]}; [`attach`] → [`session`] → {[`options`], [`host`],
 //! [`snapshot`], [`ledger`]}; [`options`] → {[`cli`], [`abi`]}; [`host`] → [`probe`];
-//! [`view`] → {[`doctor`], [`report`]}; [`doctor`] → [`host`]; [`report`] → {[`snapshot`],
-//! [`ledger`]} → [`abi`] → {[`nvme`], [`hist`], [`lat_buckets`], [`probe`]}; [`probe`] → [`path`].
+//! [`view`] → {[`doctor`], [`report`], [`event`], [`kstack`]}; [`doctor`] → [`host`]; [`report`] →
+//! {[`snapshot`], [`ledger`]} → [`abi`] → {[`event`], [`hist`], [`lat_buckets`], [`probe`]};
+//! [`event`] → {[`nvme`], [`path`]}; [`probe`] → [`path`].
 //! [`exit`] and [`units`] are for all but the pure: [`nvme`], [`path`], [`hist`], [`lat_buckets`]
 //! and [`probe`] know, besides each other, nothing but the standard library and serde. Only
 //! [`session`] and the generated skeleton name `libbpf_rs`, only [`host`]'s BTF reader and

@@ -243,11 +243,13 @@ fn the_pure_modules_know_nothing_but_std_serde_and_each_other() {
 
 #[test]
 fn each_outside_crate_has_its_place() {
-    let places: [(&str, &[&str]); 8] = [
+    let places: [(&str, &[&str]); 10] = [
         ("libbpf_rs", &["src/session/"]),
         ("libbpf_sys", &["src/host/btf.rs", "src/session/read.rs"]),
         ("libc", &["src/host/identify.rs"]),
         ("owo_colors", &["src/view/theme.rs"]),
+        ("itoa", &["src/view/trace/line.rs"]),
+        ("jiff", &["src/view/trace/clock.rs"]),
         ("procfs", &["src/host/mod.rs"]),
         ("clap", &["src/cli.rs", "src/main.rs"]),
         ("rustix", &["src/host/types.rs"]),

@@ -6,3 +6,4 @@ pub mod json;
 mod page;
 pub mod text;
 pub mod theme;
+pub mod trace;

@@ -1,0 +1,228 @@
+//! How a trace tells time. The kernel's stamps are CLOCK_MONOTONIC; all else is derived here.
+
+use jiff::Timestamp;
+use jiff::tz::TimeZone;
+
+use super::line::Line;
+
+const SECOND: u64 = 1_000_000_000;
+
+/// What time is told by.
+#[derive(Clone, Debug)]
+pub enum Clock {
+    /// CLOCK_MONOTONIC, nanoseconds: as bpf_ktime_get_ns and nvme_trace have it.
+    Mono,
+    /// Seconds since the trace began; negative for what was stamped before.
+    Rel {
+        /// When it began, CLOCK_MONOTONIC nanoseconds.
+        begin_ns: u64,
+    },
+    /// Local time, RFC 3339 with nanoseconds.
+    Wall(Box<Wall>),
+}
+
+impl Clock {
+    /// Local time, where realtime is CLOCK_MONOTONIC and so many nanoseconds more.
+    #[must_use]
+    pub fn wall(offset_ns: i64) -> Self {
+        Self::Wall(Box::new(Wall::new(offset_ns, TimeZone::system())))
+    }
+
+    /// The system's time has been set, or slewed: how much later it is now than CLOCK_MONOTONIC. Only
+    /// for local time.
+    pub fn set_offset(&mut self, now_ns: i64) {
+        if let Self::Wall(wall) = self {
+            wall.offset_ns = now_ns;
+        }
+    }
+
+    /// As text has it.
+    #[inline]
+    pub(super) fn text(&mut self, at_ns: u64, line: &mut Line<'_>) {
+        match self {
+            Self::Mono => line.dec(at_ns),
+            Self::Rel { begin_ns } => {
+                let since = at_ns.abs_diff(*begin_ns);
+                if at_ns < *begin_ns {
+                    line.byte(b'-');
+                }
+                line.dec(since / SECOND);
+                line.byte(b'.');
+                line.nine((since % SECOND) as u32);
+            }
+            Self::Wall(wall) => wall.text(at_ns, line),
+        }
+    }
+
+    /// As JSON has it besides `time_ns`: nothing more by [`Clock::Mono`].
+    #[inline]
+    pub(super) fn json(&mut self, at_ns: u64, line: &mut Line<'_>) {
+        match self {
+            Self::Mono => {}
+            Self::Rel { begin_ns } => {
+                line.str(",\"time_rel_ns\":");
+                line.int(at_ns.wrapping_sub(*begin_ns).cast_signed());
+            }
+            Self::Wall(wall) => {
+                line.str(",\"time\":\"");
+                wall.text(at_ns, line);
+                line.byte(b'"');
+            }
+        }
+    }
+}
+
+/// Local time. What stands before and after the fraction of a second is kept until the second is
+/// another: no daylight saving begins or ends within one.
+#[derive(Clone, Debug)]
+pub struct Wall {
+    offset_ns: i64,
+    zone: TimeZone,
+    /// Seconds since 1970.
+    second: i64,
+    /// `2026-11-21T19:11:21.`
+    before: [u8; 20],
+    /// `+01:00`.
+    after: [u8; 6],
+}
+
+impl Wall {
+    pub(super) fn new(offset_ns: i64, zone: TimeZone) -> Self {
+        let mut wall = Self {
+            offset_ns,
+            zone,
+            second: 0,
+            before: *b"0000-00-00T00:00:00.",
+            after: *b"+00:00",
+        };
+        wall.turn_to(0);
+        wall
+    }
+
+    #[inline]
+    fn text(&mut self, at_ns: u64, line: &mut Line<'_>) {
+        // realtime in nanoseconds has room in an i64 until 2262
+        let real_ns = at_ns.wrapping_add_signed(self.offset_ns).cast_signed();
+        let second = real_ns.div_euclid(SECOND.cast_signed());
+        if second != self.second {
+            self.turn_to(second);
+        }
+        line.first(self.before, self.before.len());
+        line.nine(real_ns.rem_euclid(SECOND.cast_signed()) as u32);
+        line.first(self.after, self.after.len());
+    }
+
+    #[cold]
+    fn turn_to(&mut self, second: i64) {
+        self.second = second;
+        let at = Timestamp::from_second(second).unwrap_or(Timestamp::UNIX_EPOCH);
+        let offset = self.zone.to_offset(at);
+        let local = offset.to_datetime(at);
+        let year = local.year().unsigned_abs();
+        two(&mut self.before, 0, year / 100);
+        two(&mut self.before, 2, year % 100);
+        let rest = [
+            local.month(),
+            local.day(),
+            local.hour(),
+            local.minute(),
+            local.second(),
+        ];
+        for (at, n) in (5..).step_by(3).zip(rest) {
+            two(&mut self.before, at, n.unsigned_abs().into());
+        }
+        // RFC 3339 has no seconds in it; zones had them until the last century
+        let minutes = (offset.seconds().unsigned_abs() / 60) as u16;
+        self.after[0] = if offset.seconds() < 0 { b'-' } else { b'+' };
+        two(&mut self.after, 1, minutes / 60);
+        two(&mut self.after, 4, minutes % 60);
+    }
+}
+
+/// Two digits at a place.
+fn two(text: &mut [u8], at: usize, n: u16) {
+    if let Some([tens, ones]) = text.get_mut(at..at + 2) {
+        *tens = b'0' + (n / 10 % 10) as u8;
+        *ones = b'0' + (n % 10) as u8;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use jiff::tz;
+    use proptest::prelude::*;
+
+    fn text(clock: &mut Clock, at_ns: u64) -> String {
+        let mut out = vec![];
+        clock.text(at_ns, &mut Line { out: &mut out });
+        String::from_utf8(out).unwrap()
+    }
+
+    fn json(clock: &mut Clock, at_ns: u64) -> String {
+        let mut out = vec![];
+        clock.json(at_ns, &mut Line { out: &mut out });
+        String::from_utf8(out).unwrap()
+    }
+
+    fn wall(offset_ns: i64, zone: TimeZone) -> Clock {
+        Clock::Wall(Box::new(Wall::new(offset_ns, zone)))
+    }
+
+    #[test]
+    fn the_kernels_stamp_is_a_plain_number() {
+        assert_eq!(text(&mut Clock::Mono, 12_345_678_901_234), "12345678901234");
+        assert_eq!(json(&mut Clock::Mono, 1), "");
+    }
+
+    #[test]
+    fn time_since_the_begin_may_be_before_it() {
+        let mut clock = Clock::Rel {
+            begin_ns: 1_000_000_000,
+        };
+        assert_eq!(text(&mut clock, 13_345_678_901), "12.345678901");
+        assert_eq!(text(&mut clock, 1_000_000_000), "0.000000000");
+        assert_eq!(text(&mut clock, 999_999_999), "-0.000000001");
+        assert_eq!(json(&mut clock, 999_999_999), ",\"time_rel_ns\":-1");
+    }
+
+    #[test]
+    fn local_time_turns_with_the_second_and_follows_the_system() {
+        let zone = TimeZone::fixed(tz::offset(1));
+        let mut clock = wall(1_795_284_600_000_000_000, zone);
+        let at = 81_123_456_789;
+        let want = "2026-11-21T19:11:21.123456789+01:00";
+        assert_eq!(text(&mut clock, at), want);
+        assert_eq!(json(&mut clock, at), format!(",\"time\":\"{want}\""));
+        assert!(text(&mut clock, at + SECOND).starts_with("2026-11-21T19:11:22.1234"));
+        assert!(text(&mut clock, at - 1).ends_with("11:21.123456788+01:00"));
+        clock.set_offset(-82 * SECOND.cast_signed());
+        assert_eq!(text(&mut clock, at), "1970-01-01T00:59:59.123456789+01:00");
+    }
+
+    #[test]
+    fn daylight_saving_is_the_zones() {
+        let zone = TimeZone::posix("CET-1CEST,M3.5.0,M10.5.0/3").unwrap();
+        let mut clock = wall(0, zone);
+        let before = 1_774_745_999 * SECOND; // 2026-03-29T00:59:59Z
+        assert_eq!(
+            text(&mut clock, before),
+            "2026-03-29T01:59:59.000000000+01:00"
+        );
+        assert_eq!(
+            text(&mut clock, before + SECOND),
+            "2026-03-29T03:00:00.000000000+02:00"
+        );
+    }
+
+    proptest! {
+        #[test]
+        fn any_time_is_that_of_jiff(ns in 0..i64::MAX, minutes in -1439..1439_i32) {
+            let offset = tz::Offset::from_seconds(minutes * 60).unwrap();
+            let ours = text(&mut wall(0, TimeZone::fixed(offset)), ns.unsigned_abs());
+            let theirs = Timestamp::from_nanosecond(ns.into()).unwrap();
+            let theirs = format!("{:.9}", theirs.display_with_offset(offset));
+            prop_assert_eq!(ours, theirs);
+        }
+    }
+}

@@ -1,0 +1,61 @@
+//! A trace's events as they come, as text ([`TraceText`]) or as JSON ([`TraceJson`]): event in, bytes
+//! out, at the end of a buffer that the caller empties and keeps.
+//!
+//! This runs for every command of a busy device, so nothing here allocates once the buffer has grown
+//! to what a line needs, and nothing goes through `core::fmt`. benches/render.rs counts both. What is
+//! the same for many events comes rendered: the stacks.
+
+mod clock;
+mod ink;
+mod json;
+mod line;
+mod text;
+
+pub use self::clock::Clock;
+pub use self::clock::Wall;
+pub use self::json::TraceJson;
+pub use self::text::TraceText;
+
+use crate::event::Asked;
+use crate::event::CommandId;
+use crate::nvme::decode;
+use crate::nvme::decode::CommandSet;
+use crate::nvme::sqe::Parts;
+use crate::nvme::sqe::Sqe;
+
+/// Of both kinds of queue.
+const FABRICS: u8 = 0x7f;
+
+/// What an event does not say itself.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Context<'a> {
+    /// The block device, in the kernel's own words (these are written as they are); empty for none,
+    /// as for admin commands.
+    pub disk: &'a str,
+    /// The command set of the namespace.
+    pub set: CommandSet,
+    /// The stack at submission, by the same view's `stack`; empty for none.
+    pub kstack: &'a str,
+    /// The stack at completion, likewise.
+    pub kstack_complete: &'a str,
+}
+
+/// The command's name. Without its entry too: the little that names depend on is in its id.
+fn opcode_name(id: &CommandId, set: CommandSet, asked: Option<&Asked>) -> Option<&'static str> {
+    let opcode = id.opcode;
+    if opcode.code != FABRICS && set != CommandSet::KeyValue {
+        return opcode.name();
+    }
+    let sqe = asked.map_or_else(
+        || {
+            Sqe::from(Parts {
+                opcode: opcode.code,
+                // a Fabrics command has its type there
+                nsid: id.nsid,
+                ..Parts::default()
+            })
+        },
+        |a| a.sqe,
+    );
+    decode::name(opcode.queue, set, &sqe)
+}

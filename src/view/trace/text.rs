@@ -1,0 +1,458 @@
+//! One line for an event, beginning with what nvme_trace prints, and its stack below, indented.
+//!
+//! Plain text has single blanks and no codes. On a terminal the columns stand below each other, what
+//! is only there for reference is dim, and what has gone wrong is not to be missed.
+
+use super::Clock;
+use super::Context;
+use super::ink::Ink;
+use super::ink::Voice;
+use super::line::COMM;
+use super::line::Line;
+use super::line::chars;
+use super::opcode_name;
+use crate::event::Asked;
+use crate::event::CommandId;
+use crate::event::CtrlState;
+use crate::event::Event;
+use crate::event::Outcome;
+use crate::event::Verdict;
+use crate::event::What;
+use crate::kstack::Frame;
+use crate::nvme::aen::AsyncEvent;
+use crate::nvme::decode::Field;
+use crate::nvme::decode::fields;
+use crate::nvme::opcode::Opcode;
+use crate::nvme::status::Status;
+use crate::nvme::status::StatusType;
+use crate::path::milestone::Milestone;
+use crate::path::stage::Cut;
+use crate::path::timeline::Segment;
+use crate::path::timeline::Timeline;
+use crate::view::theme::Codes;
+use crate::view::theme::Theme;
+
+/// The longest of the events' names.
+const EVENT_WIDTH: usize = "Unfinished".len();
+/// Writes events as text.
+#[derive(Debug)]
+pub struct TraceText {
+    clock: Clock,
+    stages: Option<Cut>,
+    codes: Option<Codes>,
+    columns: Option<Columns>,
+}
+
+/// How wide the columns were so far.
+#[derive(Debug, Default)]
+struct Columns {
+    time: usize,
+    disk: usize,
+}
+
+impl TraceText {
+    /// `align` makes columns. `stages` is the cut that they are shown in, if they are.
+    #[must_use]
+    pub fn new(theme: Theme, align: bool, clock: Clock, stages: Option<Cut>) -> Self {
+        Self {
+            clock,
+            stages,
+            codes: theme.codes(),
+            columns: align.then(Columns::default),
+        }
+    }
+
+    /// The clock, to correct it.
+    pub fn clock(&mut self) -> &mut Clock {
+        &mut self.clock
+    }
+
+    /// A stack's lines.
+    #[must_use]
+    pub fn stack(&self, frames: &[Frame]) -> String {
+        let dim = self.codes.as_ref().map(|codes| &codes.dim);
+        let (before, after) = dim.map_or(("", ""), |dim| (&dim.before, &dim.after));
+        let line = |frame: &Frame| format!("    {before}{frame}{after}\n");
+        frames.iter().map(line).collect()
+    }
+
+    /// Writes an event.
+    pub fn event(&mut self, event: &Event, cx: &Context<'_>, out: &mut Vec<u8>) {
+        let Event { at_ns, what } = event;
+        let (name, voice) = title(what);
+        let mut ink = Ink {
+            line: Line { out },
+            codes: self.codes.as_ref(),
+        };
+        begin(&mut self.clock, self.columns.as_mut(), *at_ns, cx, &mut ink);
+        ink.voice(voice, |ink| ink.line.str(name));
+        if self.columns.is_some() {
+            ink.pad(EVENT_WIDTH.saturating_sub(name.len()));
+        }
+        ink.line.str(" nvme");
+        ink.line.dec(what.ctrl());
+        ink.line.str(": ");
+        self.body(what, cx, out);
+    }
+
+    fn body(&self, what: &What, cx: &Context<'_>, out: &mut Vec<u8>) {
+        let mut ink = Ink {
+            line: Line { out },
+            codes: self.codes.as_ref(),
+        };
+        match what {
+            What::Submit(id, asked) => {
+                ink.submit(id, asked, cx);
+                ink.number(", cpu=", asked.cpu);
+            }
+            What::Complete(id, outcome) => {
+                ink.command(id, None, cx);
+                ink.outcome(id.opcode, outcome, ", flags=", self.stages);
+                ink.number(", cpu=", outcome.cpu);
+            }
+            What::Command(id, asked, outcome) => {
+                ink.submit(id, asked, cx);
+                ink.outcome(id.opcode, outcome, ", rqflags=", self.stages);
+            }
+            What::Unfinished { id, asked, age_ns } => {
+                match asked {
+                    Some(asked) => {
+                        ink.submit(id, asked, cx);
+                        ink.number(", cpu=", asked.cpu);
+                    }
+                    None => ink.command(id, None, cx),
+                }
+                ink.age(*age_ns);
+            }
+            What::Timeout { id, age_ns } | What::Cancel { id, age_ns } => {
+                ink.command(id, None, cx);
+                ink.age(*age_ns);
+            }
+            What::Requeue(id) => ink.command(id, None, cx),
+            What::Retry { id, retries } => {
+                ink.command(id, None, cx);
+                if let Some(retries) = *retries {
+                    ink.number(", retries=", retries);
+                }
+            }
+            What::Sq { id, head, tail } => {
+                ink.number("qid=", id.qid);
+                ink.number(", cid=", id.cid);
+                ink.number(", sq_head=", *head);
+                ink.number(", sq_tail=", *tail);
+            }
+            What::AsyncEvent { ctrl: _, event } => ink.async_event(*event),
+            What::State {
+                ctrl: _,
+                state,
+                asked,
+            } => ink.state(*state, *asked),
+        }
+        ink.line.byte(b'\n');
+        ink.stacks(what, cx);
+    }
+}
+
+/// The event's name, and how loud it is said.
+fn title(what: &What) -> (&'static str, Voice) {
+    match what {
+        What::Submit(..) => ("Submit", Voice::Plain),
+        What::Complete(_, outcome) => ("Complete", Voice::failed(failed(outcome), Voice::Plain)),
+        What::Command(_, _, outcome) => ("Command", Voice::failed(failed(outcome), Voice::Plain)),
+        What::Unfinished { .. } => ("Unfinished", Voice::Head),
+        What::Sq { .. } => ("Sq", Voice::Dim),
+        What::Timeout { .. } => ("Timeout", Voice::Warn),
+        What::Cancel { .. } => ("Cancel", Voice::Warn),
+        What::Requeue(_) => ("Requeue", Voice::Head),
+        What::Retry { .. } => ("Retry", Voice::Warn),
+        What::AsyncEvent { .. } => ("AsyncEvent", Voice::Head),
+        // live is what it should be, all others are a way to it or away from it
+        What::State { state, .. } => ("State", Voice::failed(state.0 != 1, Voice::Head)),
+    }
+}
+
+fn failed(outcome: &Outcome) -> bool {
+    let verdict = outcome.verdict.as_ref();
+    verdict.is_some_and(|v| !v.status.is_success())
+}
+
+/// Time and disk, with the blanks after them.
+#[inline]
+fn begin(
+    clock: &mut Clock,
+    columns: Option<&mut Columns>,
+    at_ns: u64,
+    cx: &Context<'_>,
+    ink: &mut Ink<'_>,
+) {
+    let disk = if cx.disk.is_empty() { "-" } else { cx.disk };
+    let Some(Columns {
+        time: time_width,
+        disk: disk_width,
+    }) = columns
+    else {
+        ink.voice(Voice::Dim, |ink| clock.text(at_ns, &mut ink.line));
+        ink.line.byte(b' ');
+        ink.line.str(disk);
+        ink.line.byte(b' ');
+        return;
+    };
+    ink.voice(Voice::Dim, |ink| {
+        let from = ink.line.out.len();
+        clock.text(at_ns, &mut ink.line);
+        let width = ink.line.out.len() - from;
+        *time_width = width.max(*time_width);
+        let pad = *time_width - width;
+        ink.pad(pad);
+        // numbers stand to the right
+        if let Some(time) = ink.line.out.get_mut(from..) {
+            time.rotate_right(pad);
+        }
+    });
+    *disk_width = disk.len().max(*disk_width);
+    ink.line.byte(b' ');
+    ink.line.str(disk);
+    ink.pad(*disk_width - disk.len() + 1);
+}
+
+impl Ink<'_> {
+    /// Which command, and its opcode with a name. Flags and metadata come before that, as in
+    /// nvme_trace.
+    #[inline]
+    fn command(&mut self, id: &CommandId, asked: Option<&Asked>, cx: &Context<'_>) {
+        self.number("qid=", id.qid);
+        self.number(", cid=", id.cid);
+        self.number(", nsid=", id.nsid);
+        if let Some(asked) = asked {
+            self.voice(Voice::Dim, |ink| {
+                ink.line.str(", flags=");
+                ink.line.hex(asked.sqe.flags());
+                ink.line.str(", meta=");
+                ink.line.hex(asked.sqe.metadata());
+            });
+        }
+        self.number(", opcode=", id.opcode.code);
+        self.line.str(" (");
+        self.voice(Voice::Head, |ink| match opcode_name(id, cx.set, asked) {
+            Some(name) => ink.line.str(name),
+            None => ink.line.hex_byte(id.opcode.code),
+        });
+        self.line.byte(b')');
+    }
+
+    /// What a command asks for, but the CPU.
+    fn submit(&mut self, id: &CommandId, asked: &Asked, cx: &Context<'_>) {
+        self.command(id, Some(asked), cx);
+        let mut told = None;
+        fields(id.opcode.queue, cx.set, &asked.sqe)
+            .filter(Field::shown)
+            .for_each(|Field { key, value, .. }| {
+                self.line.str(", ");
+                self.line.str(key);
+                self.line.byte(b'=');
+                self.line.value(value);
+                if key == "bytes" {
+                    told = Some(value.number());
+                }
+            });
+        let bytes = asked.bytes.filter(|&n| n != 0);
+        if let Some(bytes) = bytes.filter(|&n| told != Some(n.into())) {
+            // where the command itself names another number
+            let key = told.map_or(", bytes=", |_| ", transfer=");
+            self.number(key, bytes);
+        }
+        self.number(", pid=", asked.pid);
+        if asked.tid != asked.pid {
+            self.number(", tid=", asked.tid);
+        }
+        self.line.str(", comm=");
+        self.comm(asked);
+    }
+
+    /// A thread may call itself anything. What could be taken for something else is quoted.
+    fn comm(&mut self, asked: &Asked) {
+        let plain = |&b: &u8| b.is_ascii_graphic() && !matches!(b, b'"' | b',' | b'\\' | b'=');
+        let len = asked.comm.iter().take_while(|b| plain(b)).count();
+        if len > 0 && len == asked.comm().len() {
+            self.line.first::<COMM>(asked.comm, len);
+            return;
+        }
+        self.line.byte(b'"');
+        for char in chars(asked.comm()) {
+            match char {
+                // escape_debug() means to be in Rust's own quotes
+                Ok('\'') => self.line.byte(b'\''),
+                Ok(c) => {
+                    for c in c.escape_debug() {
+                        self.line.str(c.encode_utf8(&mut [0; 4]));
+                    }
+                }
+                Err(byte) => {
+                    self.line.str("\\x");
+                    self.line.hex_digits(byte);
+                }
+            }
+        }
+        self.line.byte(b'"');
+    }
+
+    #[inline]
+    fn outcome(
+        &mut self,
+        opcode: Opcode,
+        outcome: &Outcome,
+        flags: &'static str,
+        stages: Option<Cut>,
+    ) {
+        match &outcome.verdict {
+            Some(verdict) => self.verdict(opcode, verdict, flags),
+            None => self.line.str(", status=?"),
+        }
+        self.line.str(", lat=");
+        self.voice(Voice::Head, |ink| ink.line.nanos(outcome.latency_ns));
+        if let Some((cut, timeline)) = stages.zip(outcome.timeline.as_ref()) {
+            self.stages(cut, timeline);
+        }
+    }
+
+    #[inline]
+    fn verdict(&mut self, opcode: Opcode, verdict: &Verdict, flags: &'static str) {
+        let Verdict {
+            result,
+            status,
+            retries,
+            flags: request_flags,
+        } = *verdict;
+        self.voice(Voice::Dim, |ink| {
+            ink.line.str(", res=");
+            ink.line.hex(result);
+            ink.number(", retries=", retries);
+            ink.line.str(flags);
+            ink.line.hex(request_flags);
+        });
+        self.line.str(", ");
+        let voice = Voice::failed(!status.is_success(), Voice::Dim);
+        self.voice(voice, |ink| {
+            if status.0 == 0 {
+                ink.line.str("status=0x0 (Success)");
+            } else {
+                ink.status(opcode, status);
+            }
+        });
+    }
+
+    /// As its `Display`, but with the whole number in front.
+    fn status(&mut self, opcode: Opcode, status: Status) {
+        self.line.str("status=");
+        self.line.hex(status.0);
+        self.line.str(" (");
+        if !status.is_success() {
+            match status.kind() {
+                StatusType::Generic => self.line.str("Generic"),
+                StatusType::CommandSpecific => self.line.str("Command Specific"),
+                StatusType::Media => self.line.str("Media"),
+                StatusType::Path => self.line.str("Path"),
+                StatusType::Vendor => self.line.str("Vendor Specific"),
+                StatusType::Reserved(code) => {
+                    self.line.str("Type ");
+                    self.line.hex(code);
+                }
+            }
+            self.line.byte(b'/');
+        }
+        self.line.str(status.name_for(opcode).unwrap_or("Unknown"));
+        if status.retry_delay() != 0 {
+            self.number(" CRD", status.retry_delay());
+        }
+        if status.more() {
+            self.line.str(" MORE");
+        }
+        if status.do_not_retry() {
+            self.line.str(" DNR");
+        }
+        self.line.byte(b')');
+    }
+
+    /// The stages; and the total where it is another interval than `lat`. Nothing if two points are
+    /// out of order.
+    fn stages(&mut self, cut: Cut, timeline: &Timeline) {
+        let begin = self.line.out.len();
+        let mut total = 0;
+        let mut span = None;
+        for segment in timeline.each_segment(cut) {
+            let Some(Segment { run, ns }) = segment else {
+                self.line.out.truncate(begin);
+                return;
+            };
+            span = Some((span.map_or(run.first, |(first, _)| first), run.last));
+            let mut before = ", ";
+            for name in cut.names(run) {
+                self.line.str(before);
+                self.line.str(name);
+                before = "+";
+            }
+            self.line.byte(b'=');
+            self.line.nanos(ns);
+            total += ns;
+        }
+        let is_lat = |(first, last): (usize, usize)| {
+            let from = cut.stages().get(first).map(|s| s.from);
+            from == Some(Milestone::SetupOut) && cut.end_of(last) == Milestone::Complete
+        };
+        if span.is_some_and(|span| !is_lat(span)) {
+            self.line.str(", total=");
+            self.line.nanos(total);
+        }
+    }
+
+    #[inline]
+    fn age(&mut self, ns: u64) {
+        self.line.str(", age=");
+        self.voice(Voice::Head, |ink| ink.line.nanos(ns));
+    }
+
+    fn async_event(&mut self, event: AsyncEvent) {
+        let [whole, kind, info, lid] = event.fields();
+        for (key, value) in [
+            ("result=", whole.value),
+            (", type=", kind.value),
+            (", info=", info.value),
+            (", lid=", lid.value),
+        ] {
+            self.line.str(key);
+            self.line.value(value);
+        }
+    }
+
+    fn state(&mut self, state: CtrlState, asked: bool) {
+        match state.name() {
+            Some(name) => self.line.str(name),
+            None => {
+                self.number("unknown (", state.0);
+                self.line.byte(b')');
+            }
+        }
+        if asked {
+            self.line.str(" (asked)");
+        }
+    }
+
+    /// The stacks of this event; where there may be two, the second says what it is.
+    fn stacks(&mut self, what: &What, cx: &Context<'_>) {
+        let (submit, complete) = match what {
+            What::Submit(..) | What::Unfinished { .. } => (true, false),
+            What::Complete(..) => (false, true),
+            What::Command(..) => (true, true),
+            _ => (false, false),
+        };
+        if submit && !cx.kstack.is_empty() {
+            self.line.str(cx.kstack);
+        }
+        if complete && !cx.kstack_complete.is_empty() {
+            if submit {
+                self.line.str("    -- completed by\n");
+            }
+            self.line.str(cx.kstack_complete);
+        }
+    }
+}
