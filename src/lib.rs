@@ -35,6 +35,7 @@ pub mod reorder;
 pub mod report;
 pub mod session;
 pub mod snapshot;
+pub mod stacks;
 pub mod start;
 pub mod trace;
 pub mod units;

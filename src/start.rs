@@ -25,8 +25,11 @@ use crate::host::Host;
 use crate::host::missing_capabilities;
 use crate::host::sysfs::Controller;
 use crate::host::watch::Watch;
+use crate::kstack::Hooked;
+use crate::kstack::Symbolizer;
 use crate::options::Filter;
 use crate::options::Probing;
+use crate::options::StackAt;
 use crate::path::milestone::Milestone;
 use crate::probe::catalog::CATALOG;
 use crate::probe::plan::AttachPlan;
@@ -238,6 +241,23 @@ impl Ready {
         announce(probing, until, &session, &self.controllers);
         Ok(session)
     }
+}
+
+/// Which functions a kind of stack begins with.
+pub const fn hooked(at: StackAt) -> Hooked {
+    match at {
+        StackAt::Submit => Hooked::Submit,
+        StackAt::Complete => Hooked::Complete,
+    }
+}
+
+/// A symbolizer that has said what it can't do. Reads the symbol table, which takes a while.
+pub fn symbolizer() -> Symbolizer {
+    let symbolizer = Symbolizer::new();
+    if let Some(why) = symbolizer.hidden() {
+        say(why);
+    }
+    symbolizer
 }
 
 /// Looks after a running session.

@@ -8,24 +8,8 @@ use crate::kstack::Hooked;
 use crate::kstack::Symbolizer;
 use crate::options::StackAt;
 use crate::session::Session;
-use crate::start::say;
-
-/// Where the functions of a kind of stack begin.
-pub const fn hooked(at: StackAt) -> Hooked {
-    match at {
-        StackAt::Submit => Hooked::Submit,
-        StackAt::Complete => Hooked::Complete,
-    }
-}
-
-/// A symbolizer that has said what it can't do.
-pub fn symbolizer() -> Symbolizer {
-    let symbolizer = Symbolizer::new();
-    if let Some(why) = symbolizer.hidden() {
-        say(why);
-    }
-    symbolizer
-}
+use crate::start::hooked;
+use crate::start::symbolizer;
 
 /// The blocks of lines that stand below events.
 pub struct Stacks {

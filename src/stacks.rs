@@ -1,0 +1,188 @@
+//! The `stacks` command: which paths of the kernel commands come through, and how long they took.
+
+use std::fs::File;
+use std::io::BufWriter;
+use std::io::Write;
+use std::io::stderr;
+use std::io::stdout;
+use std::path::Path;
+use std::sync::mpsc::Receiver;
+use std::sync::mpsc::RecvTimeoutError;
+use std::time::Duration;
+use std::time::Instant;
+
+use anyhow::Context;
+use anyhow::Result;
+
+use crate::abi::Count;
+use crate::attach::slots;
+use crate::cli::StacksByArg;
+use crate::exit::Failure;
+use crate::exit::Kind;
+use crate::kstack::Hooked;
+use crate::kstack::StackRow;
+use crate::kstack::StackSums;
+use crate::kstack::Weight;
+use crate::ledger::Ledger;
+use crate::ledger::Shown;
+use crate::options::StacksOptions;
+use crate::session::Session;
+use crate::start::Care;
+use crate::start::RESCAN;
+use crate::start::Ready;
+use crate::start::check_fit;
+use crate::start::hooked;
+use crate::start::say;
+use crate::start::symbolizer;
+use crate::view::books::books;
+use crate::view::flame::svg;
+use crate::view::json;
+use crate::view::stacks::StacksView;
+use crate::view::theme::Theme;
+
+fn until_told(
+    duration: Option<Duration>,
+    stop: &Receiver<()>,
+    session: &mut Session<'_>,
+    care: &mut Care,
+) -> Result<()> {
+    let begin = Instant::now();
+    loop {
+        let elapsed = begin.elapsed();
+        let rest = duration.map_or(RESCAN, |d| d.saturating_sub(elapsed));
+        if rest.is_zero() {
+            return Ok(());
+        }
+        match stop.recv_timeout(rest.min(RESCAN)) {
+            Err(RecvTimeoutError::Timeout) => {}
+            _ => return Ok(()),
+        }
+        if care.rescan(session)? {
+            return Ok(());
+        }
+    }
+}
+
+/// Before anything is attached: a file that can't be written is no reason to have traced.
+fn create(path: &Path) -> Result<File> {
+    File::create(path).map_err(|error| {
+        Failure::error(
+            Kind::Usage,
+            format!(
+                "{} can't be written ({error}): give --svg another file",
+                path.display()
+            ),
+        )
+    })
+}
+
+const fn weight(by: StacksByArg) -> Weight {
+    match by {
+        StacksByArg::Count => Weight::Count,
+        StacksByArg::Latency => Weight::Latency,
+    }
+}
+
+struct Seen {
+    at: Hooked,
+    rows: Vec<StackRow>,
+    ledger: Ledger,
+    took: Duration,
+}
+
+/// Everything but the output.
+fn trace(options: &StacksOptions) -> Result<Seen> {
+    let ready = Ready::look(&options.probing)?;
+    let trace = options.probing.trace.as_ref();
+    let at = trace.and_then(|t| t.stack);
+    let at = hooked(at.context("no stacks were asked for")?);
+    let mut symbolizer = symbolizer();
+    let until = if options.duration.is_some() {
+        ""
+    } else {
+        "; Ctrl-C ends it"
+    };
+    let mut slots = slots();
+    let mut session = ready.attach(&mut slots, &options.probing, until)?;
+    let mut care = Care::of(&session, ready.host);
+    let begin = Instant::now();
+    let ended = until_told(options.duration, &ready.stop, &mut session, &mut care);
+    let took = begin.elapsed();
+    care.last_look(&session)?;
+    session.detach();
+    ended?;
+    let sums: StackSums = session
+        .stack_sums()?
+        .into_iter()
+        .map(|(frames, hist)| (symbolizer.stack(&frames, at), hist))
+        .collect();
+    let rows = sums.rows(weight(options.by));
+    let counters = session.counters()?;
+    check_fit(&counters)?;
+    let shown = Shown {
+        commands: rows.iter().map(|r| r.hist.count()).sum(),
+        ..Shown::default()
+    };
+    let ledger = Ledger::new(
+        session.plan(),
+        &counters,
+        &session.misses(),
+        counters.get(Count::Finished),
+        Some(session.scan()?),
+    );
+    let seen = Seen {
+        at,
+        rows,
+        ledger: ledger.with_trace(&counters, &shown),
+        took,
+    };
+    care.verdict()?;
+    Ok(seen)
+}
+
+/// Runs the command to its end.
+///
+/// # Errors
+/// One sentence each, with the exit code of its kind; nothing stays attached.
+pub fn run(options: &StacksOptions) -> Result<()> {
+    let drawing = options.svg.as_deref().map(create).transpose()?;
+    let Seen {
+        at,
+        rows,
+        ledger,
+        took,
+    } = trace(options)?;
+    let by = weight(options.by);
+    if let Some(file) = drawing {
+        if rows.is_empty() {
+            say("no stack was seen: the flame graph stays empty");
+        } else {
+            let title = format!("NVMe commands, {:.1} s", took.as_secs_f64());
+            svg(&rows, by, &title, &mut BufWriter::new(file)).context("failed to draw")?;
+        }
+    }
+    let mut out = BufWriter::new(stdout().lock());
+    let theme = Theme {
+        color: options.color,
+    };
+    let view = StacksView {
+        theme,
+        at,
+        by,
+        top: options.top,
+    };
+    if options.json {
+        view.json(&rows, &mut out)?;
+        json::end(&ledger, took, &mut out)?;
+    } else if options.folded {
+        view.folded(&rows, &mut out)?;
+    } else {
+        view.text(&rows, &mut out)?;
+    }
+    out.flush()?;
+    if !options.json {
+        // stdout is for the stacks; nobody may be listening here: that is no error
+        let _ = books(&ledger, Theme { color: false }, &mut stderr().lock());
+    }
+    Ok(())
+}
