@@ -231,8 +231,6 @@ pub const CATALOG: [Hook; 61] = hooks! {
     cqe_twin              TpBtf      nvme_sq                        NvmeCore Sight::Point(Cqe);
     complete_twin         TpBtf      nvme_complete_rq               NvmeCore Sight::Point(Complete);
     end_twin              TpBtf      block_rq_complete              Block    Sight::Point(End);
-    setup_out_tp          Tracepoint nvme_setup_cmd                 NvmeCore Sight::Point(SetupOut);
-    complete_tp           Tracepoint nvme_complete_rq               NvmeCore Sight::Point(Complete);
     sq_btf                TpBtf      nvme_sq                        NvmeCore Sight::SqHead;
     sq_raw                RawTp      nvme_sq                        NvmeCore Sight::SqHead;
     async_btf             TpBtf      nvme_async_event               NvmeCore Sight::AsyncEvent;
@@ -243,6 +241,8 @@ pub const CATALOG: [Hook; 61] = hooks! {
     cancel_kprobe         Kprobe     nvme_cancel_request            NvmeCore Sight::Cancel;
     state_fexit           Fexit      nvme_change_ctrl_state         NvmeCore Sight::State;
     state_kprobe          Kprobe     nvme_change_ctrl_state         NvmeCore Sight::State;
+    setup_out_tp          Tracepoint nvme_setup_cmd                 NvmeCore Sight::Point(SetupOut);
+    complete_tp           Tracepoint nvme_complete_rq               NvmeCore Sight::Point(Complete);
     sq_tp                 Tracepoint nvme_sq                        NvmeCore Sight::SqHead;
     async_tp              Tracepoint nvme_async_event               NvmeCore Sight::AsyncEvent;
 };

@@ -150,7 +150,7 @@ impl Scribe<'_> {
         }
         let (submit, complete) = match &event.what {
             What::Submit(_, asked) => (asked.stack, Default::default()),
-            What::Complete(_, outcome) => (outcome.stack, Default::default()),
+            What::Complete(_, outcome) => (Default::default(), outcome.stack),
             What::Command(_, asked, outcome) => (asked.stack, outcome.stack),
             _ => Default::default(),
         };

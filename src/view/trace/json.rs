@@ -116,8 +116,17 @@ impl TraceJson {
                     line.number(",\"retries\":", retries);
                 }
             }
-            What::Sq { id, head, tail } => {
-                line.command(id, None, cx);
+            What::Sq {
+                ctrl: _,
+                qid,
+                id,
+                head,
+                tail,
+            } => {
+                match id {
+                    Some(id) => line.command(id, None, cx),
+                    None => line.number(",\"qid\":", *qid),
+                }
                 line.number(",\"sq_head\":", *head);
                 line.number(",\"sq_tail\":", *tail);
             }

@@ -135,9 +135,17 @@ impl TraceText {
                     ink.number(", retries=", retries);
                 }
             }
-            What::Sq { id, head, tail } => {
-                ink.number("qid=", id.qid);
-                ink.number(", cid=", id.cid);
+            What::Sq {
+                ctrl: _,
+                qid,
+                id,
+                head,
+                tail,
+            } => {
+                ink.number("qid=", *qid);
+                if let Some(id) = id {
+                    ink.number(", cid=", id.cid);
+                }
                 ink.number(", sq_head=", *head);
                 ink.number(", sq_tail=", *tail);
             }
