@@ -4,13 +4,15 @@
 //! `main` → {[`latency`], [`diagnose`]}; [`latency`] → {[`attach`], [`view`]};
 //! [`diagnose`] → {[`session`], [`view`]}; [`attach`] → [`session`] → {[`options`], [`host`],
 //! [`snapshot`], [`ledger`]}; [`options`] → {[`cli`], [`abi`]}; [`host`] → [`probe`];
-//! [`view`] → {[`doctor`], [`report`]}; [`doctor`] → [`host`]; [`report`] → {[`snapshot`],
-//! [`ledger`]} → [`abi`] → {[`nvme`], [`hist`], [`lat_buckets`], [`probe`]}; [`probe`] → [`path`].
+//! [`view`] → {[`doctor`], [`report`], [`kstack`]}; [`doctor`] → [`host`]; [`kstack`] → [`hist`];
+//! [`report`] → {[`snapshot`], [`ledger`]} → [`abi`] → {[`nvme`], [`hist`], [`lat_buckets`],
+//! [`probe`]}; [`probe`] → [`path`].
 //! [`exit`] and [`units`] are for all but the pure: [`nvme`], [`path`], [`hist`], [`lat_buckets`]
 //! and [`probe`] know, besides each other, nothing but the standard library and serde. Only
 //! [`session`] and the generated skeleton name `libbpf_rs`, only [`host`]'s BTF reader and
-//! [`session`] `libbpf_sys`, only [`host`]'s Identify `libc`. Nothing but [`latency`] and
-//! [`diagnose`] writes to stdout, and views only to a writer that they are given. tests/tidy.rs holds this up.
+//! [`session`] `libbpf_sys`, only [`host`]'s Identify `libc`, only [`kstack`]'s symbolizer
+//! `blazesym`. Nothing but [`latency`] and [`diagnose`]
+//! writes to stdout, and views only to a writer that they are given. tests/tidy.rs holds this up.
 
 pub mod abi;
 pub mod attach;
@@ -21,9 +23,9 @@ pub mod event;
 pub mod exit;
 pub mod hist;
 pub mod host;
+pub mod kstack;
 pub mod lat_buckets;
 pub mod latency;
-pub mod kstack;
 pub mod ledger;
 pub mod nvme;
 pub mod options;
