@@ -243,8 +243,9 @@ fn the_pure_modules_know_nothing_but_std_serde_and_each_other() {
 
 #[test]
 fn each_outside_crate_has_its_place() {
-    let places: [(&str, &[&str]); 9] = [
+    let places: [(&str, &[&str]); 10] = [
         ("blazesym", &["src/kstack/symbolize.rs"]),
+        ("inferno", &["src/view/flame.rs"]),
         ("libbpf_rs", &["src/session/"]),
         ("libbpf_sys", &["src/host/btf.rs", "src/session/read.rs"]),
         ("libc", &["src/host/identify.rs"]),

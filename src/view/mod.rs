@@ -1,7 +1,9 @@
 //! Reports as text and as JSON: functions of data and a writer, nothing else.
 
 pub mod doctor;
+pub mod flame;
 pub mod json;
 mod page;
+pub mod stacks;
 pub mod text;
 pub mod theme;
