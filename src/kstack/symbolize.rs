@@ -284,10 +284,11 @@ mod tests {
     #[test]
     fn a_call_that_never_returns_is_not_the_next_functions() {
         let root = machine(&[("proc/kallsyms", KALLSYMS)]);
-        let mut symbolizer = Symbolizer::at(root.path());
+        let symbolizer = Symbolizer::at(root.path());
+        let table = symbolizer.table.as_ref().unwrap();
         // from a kprobe on the first byte, through a call that ends do_group_exit, and one more
         let raw = [CORE + 0x10, IMAGE + 0x200, IMAGE + 0x300, IMAGE + 0x400];
-        let frames = symbolizer.stack(&raw, Hooked::Submit);
+        let frames = table.frames(&raw);
         let want = [
             "nvme_setup_cmd+0x0 [nvme_core]",
             "do_group_exit+0x100",
@@ -297,7 +298,7 @@ mod tests {
         assert_eq!(texts(&frames), want);
         // interrupted before its first instruction
         let raw = [CORE + 0x10, IMAGE + 0x310, IMAGE + 0x200];
-        let frames = symbolizer.stack(&raw, Hooked::Complete);
+        let frames = table.frames(&raw);
         assert_eq!(texts(&frames)[2], "vfs_read+0x0");
     }
 

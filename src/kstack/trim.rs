@@ -2,7 +2,9 @@
 //!
 //! A stack taken by a tracepoint begins in the BPF program and the tracepoint's machinery, one taken
 //! by a kprobe in the function itself; and any function deeper in the stack that someone traces
-//! by fentry or fexit has a trampoline between itself and its caller. All that goes.
+//! by fentry or fexit has a trampoline between itself and its caller. All that goes. So does what an
+//! interrupt has interrupted: it has no part in the command, is another each time, and would make
+//! thousands of stacks out of one.
 
 use super::Frame;
 use super::Hooked;
@@ -46,6 +48,15 @@ const GENERATED: [&str; 5] = [
     "bpf_trampoline_",
     "ftrace_trampoline",
     "return_to_handler",
+];
+
+/// Where the interrupts of devices and of other CPUs come in, on x86 and arm64; not the exceptions,
+/// as a page fault is a request of the code that it happens to.
+const INTERRUPTS: [&str; 4] = [
+    "asm_common_interrupt",
+    "asm_sysvec_",
+    "el0t_64_irq",
+    "el1h_64_irq",
 ];
 
 impl Hooked {
@@ -114,6 +125,10 @@ pub fn trim(mut frames: Vec<Frame>, at: Hooked) -> Vec<Frame> {
         if !twice {
             kept.push(frame);
         }
+    }
+    let interrupt = |f: &Frame| f.symbol.is_some() && named_one_of(f, &INTERRUPTS);
+    if let Some(entry) = kept.iter().position(interrupt) {
+        kept.truncate(entry + 1);
     }
     // one of the functions may call another, as may be seen by where the hook is: from the last on
     let calls = kept.iter().take_while(|f| at.is(f)).count();
@@ -239,6 +254,17 @@ mod tests {
         );
         let far = "nvme_setup_cmd f - f+0x40 vfs_read";
         assert_eq!(trimmed(far, Hooked::Submit), "nvme_setup_cmd f f vfs_read");
+    }
+
+    #[test]
+    fn what_was_interrupted_has_no_part_in_it() {
+        let irq = "nvme_complete_rq nvme_irq __common_interrupt asm_common_interrupt";
+        for interrupted in ["pv_native_safe_halt do_idle", "memcpy vfs_read", "-"] {
+            let text = format!("{irq} {interrupted}");
+            assert_eq!(trimmed(&text, Hooked::Complete), irq);
+        }
+        let fault = "nvme_setup_cmd exc_page_fault asm_exc_page_fault copy_to_user vfs_read";
+        assert_eq!(trimmed(fault, Hooked::Submit), fault);
     }
 
     #[test]
