@@ -1,6 +1,28 @@
-//! Kernel stacks: what a frame is and how it reads.
+//! Kernel stacks: what a frame is and how it reads, how addresses become frames ([`symbolize`]),
+//! which of them are the driver's and its callers' ([`trim`]), and which stacks are one ([`sums`]).
+//!
+//! Knows nothing of options, maps or views.
+
+mod regions;
+pub mod sums;
+pub mod symbolize;
+pub mod trim;
 
 use std::fmt;
+
+pub use self::sums::StackRow;
+pub use self::sums::StackSums;
+pub use self::sums::Weight;
+pub use self::symbolize::Symbolizer;
+
+/// Where a stack was taken: the function that it begins with follows from it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Hooked {
+    /// At the end of a command's setup.
+    Submit,
+    /// At its completion.
+    Complete,
+}
 
 /// A frame of a kernel stack.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]

@@ -88,12 +88,7 @@ impl View {
         let theme = Theme {
             color: options.color,
         };
-        Self::Text(TraceText::new(
-            theme,
-            stdout().is_terminal(),
-            clock,
-            stages,
-        ))
+        Self::Text(TraceText::new(theme, stdout().is_terminal(), clock, stages))
     }
 
     fn event(&mut self, event: &Event, cx: &Context<'_>, out: &mut Vec<u8>) {

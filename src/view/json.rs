@@ -61,8 +61,9 @@ struct StageLine<'a> {
     dist: Dist,
 }
 
+/// A distribution of latencies.
 #[derive(Serialize)]
-struct Dist {
+pub(super) struct Dist {
     count: u64,
     sum_ns: u64,
     mean_ns: Option<f64>,
@@ -124,7 +125,7 @@ impl Serialize for Points {
     }
 }
 
-fn dist(h: &Histogram, buckets: bool) -> Dist {
+pub(super) fn dist(h: &Histogram, buckets: bool) -> Dist {
     let buckets = buckets.then(|| {
         h.iter()
             .map(|(from_ns, to_ns, count)| BucketLine {

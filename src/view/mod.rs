@@ -2,8 +2,10 @@
 
 pub mod books;
 pub mod doctor;
+pub mod flame;
 pub mod json;
 mod page;
+pub mod stacks;
 pub mod text;
 pub mod theme;
 pub mod trace;

@@ -1,0 +1,240 @@
+//! Where code with names lies: the kernel image's text, and that of each module.
+//!
+//! kallsyms gives begins, not sizes, and who looks an address up there finds the nearest symbol
+//! below, however far: BPF programs and trampolines would go by the name of a module's data
+//! (`__this_module`, `orc_header`). So each address is first asked where it lies at all. The
+//! generated code that kallsyms may list (`[bpf]`, `[__builtin__ftrace]`) has no region here: it
+//! comes and goes, and no reader of a stack misses it.
+
+use std::collections::BTreeMap;
+use std::io;
+use std::io::BufRead;
+
+/// Memory has access rights by the page, so text shares no page with anything else.
+const PAGE: u64 = 4096;
+
+/// Text of one owner.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct Region {
+    start: u64,
+    end: u64,
+    /// `None` for the kernel image.
+    pub(super) module: Option<String>,
+}
+
+impl Region {
+    pub(super) fn holds(&self, address: u64) -> bool {
+        (self.start..self.end).contains(&address)
+    }
+}
+
+/// All of it, lowest first.
+#[derive(Debug, Default)]
+pub(super) struct Regions {
+    all: Vec<Region>,
+    /// Symbols have addresses: they are zero where the kernel hides them.
+    pub(super) visible: bool,
+}
+
+/// From the first function to the page's end after the last one's begin: a module's last function
+/// may reach beyond, but that is its exit function or a piece moved out of the way.
+struct Span {
+    first: u64,
+    last: u64,
+}
+
+impl Span {
+    fn grow(span: Option<&mut Self>, address: u64) -> Option<Self> {
+        let Some(span) = span else {
+            return Some(Self {
+                first: address,
+                last: address,
+            });
+        };
+        span.first = span.first.min(address);
+        span.last = span.last.max(address);
+        None
+    }
+
+    fn end(&self) -> u64 {
+        (self.last | (PAGE - 1)).saturating_add(1)
+    }
+}
+
+/// Address, kind, name, and module of a line like `ffffffffc0a1b2c0 t nvme_irq\t[nvme]`.
+fn fields(line: &str) -> Option<(u64, &str, &str, Option<&str>)> {
+    let mut fields = line.split_ascii_whitespace();
+    let address = u64::from_str_radix(fields.next()?, 16).ok()?;
+    let (kind, name) = (fields.next()?, fields.next()?);
+    let module = fields.next();
+    let module = module.and_then(|m| m.strip_prefix('[')?.strip_suffix(']'));
+    Some((address, kind, name, module))
+}
+
+impl Regions {
+    /// From the lines of kallsyms.
+    pub(super) fn read(mut kallsyms: impl BufRead) -> io::Result<Self> {
+        let (mut begin, mut end) = (None, None);
+        let mut image: Option<Span> = None;
+        let mut modules: BTreeMap<String, Span> = BTreeMap::new();
+        let mut line = String::new();
+        while kallsyms.read_line(&mut line)? > 0 {
+            if let Some((address, kind, name, module)) = fields(&line)
+                && matches!(kind, "t" | "T" | "w" | "W")
+                && address != 0
+            {
+                match (module, name) {
+                    (None, "_stext") => begin = Some(address),
+                    (None, "_etext") => end = Some(address),
+                    (None, _) => image = Span::grow(image.as_mut(), address).or(image),
+                    (Some(m), _) if m == "bpf" || m.starts_with("__builtin__") => {}
+                    (Some(m), _) => {
+                        if let Some(new) = Span::grow(modules.get_mut(m), address) {
+                            modules.insert(m.to_owned(), new);
+                        }
+                    }
+                }
+            }
+            line.clear();
+        }
+        let image = image.map(|span| Region {
+            start: begin.unwrap_or(span.first),
+            end: end.unwrap_or_else(|| span.end()),
+            module: None,
+        });
+        let modules = modules.into_iter().map(|(module, span)| Region {
+            start: span.first,
+            end: span.end(),
+            module: Some(module),
+        });
+        let mut all: Vec<_> = image.into_iter().chain(modules).collect();
+        all.sort_by_key(|r| r.start);
+        Ok(Self {
+            visible: !all.is_empty(),
+            all,
+        })
+    }
+
+    /// The region that an address lies in.
+    pub(super) fn of(&self, address: u64) -> Option<&Region> {
+        let after = self.all.partition_point(|r| r.start <= address);
+        let region = &self.all[after.checked_sub(1)?];
+        region.holds(address).then_some(region)
+    }
+
+    /// Whether /proc/modules has a module at the address that was not there when we read the
+    /// symbols. It tells a module's begin and the size of all its parts; the text comes first.
+    pub(super) fn misses(&self, modules: &str, address: u64) -> bool {
+        modules.lines().any(|line| {
+            let mut fields = line.split_ascii_whitespace();
+            let (Some(name), Some(size), Some(base)) =
+                (fields.next(), fields.next(), fields.nth(3))
+            else {
+                return false;
+            };
+            let base = base.strip_prefix("0x").unwrap_or(base);
+            let (Ok(base), Ok(size)) = (u64::from_str_radix(base, 16), size.parse::<u64>()) else {
+                return false;
+            };
+            let range = base..base.saturating_add(size);
+            let known = self
+                .all
+                .iter()
+                .any(|r| r.module.as_deref() == Some(name) && range.contains(&r.start));
+            base != 0 && range.contains(&address) && !known
+        })
+    }
+}
+
+#[cfg(test)]
+pub(super) mod tests {
+    use super::*;
+    use proptest::prelude::any;
+    use proptest::prop_assert;
+    use proptest::proptest;
+
+    /// An image, two modules with data behind the text, and what the kernel generates.
+    pub const KALLSYMS: &str = "\
+0000000000000000 A fixed_percpu_data
+ffffffff81000000 T _text
+ffffffff81000000 T _stext
+ffffffff81000100 t do_group_exit
+ffffffff81000200 T vfs_read
+ffffffff81000300 T asm_common_interrupt
+ffffffff81000400 T blk_mq_run_work_fn
+ffffffff81001234 T _etext
+ffffffff82000000 D jiffies
+ffffffff83000000 T start_kernel
+ffffffffc0100f00 t nvme_queue_rq\t[nvme]
+ffffffffc0100000 t nvme_irq\t[nvme]
+ffffffffc0102000 r __func__.0\t[nvme]
+ffffffffc0103000 d __this_module\t[nvme]
+ffffffffc0200010 t nvme_setup_cmd\t[nvme_core]
+ffffffffc0201fc0 t nvme_core_exit\t[nvme_core]
+ffffffffc0300000 t bpf_prog_6deef7357e7b4530_x\t[bpf]
+ffffffffc0400000 t ftrace_trampoline\t[__builtin__ftrace]
+";
+
+    #[test]
+    fn text_has_an_owner_and_what_lies_between_has_none() {
+        let regions = Regions::read(KALLSYMS.as_bytes()).unwrap();
+        let owner = |address| regions.of(address).map(|r| r.module.as_deref());
+        assert!(regions.visible);
+        assert_eq!(owner(0xffff_ffff_8100_0000), Some(None));
+        assert_eq!(owner(0xffff_ffff_8100_1233), Some(None));
+        assert_eq!(owner(0xffff_ffff_c010_0001), Some(Some("nvme")));
+        assert_eq!(owner(0xffff_ffff_c010_0fff), Some(Some("nvme")));
+        assert_eq!(owner(0xffff_ffff_c020_1fff), Some(Some("nvme_core")));
+        for nobodys in [
+            0,
+            0xffff_ffff_8100_1234, // behind the image's text: data, and text of the boot alone
+            0xffff_ffff_8300_0010,
+            0xffff_ffff_c010_1000, // the page behind nvme's text
+            0xffff_ffff_c010_3001,
+            0xffff_ffff_c020_000f,
+            0xffff_ffff_c020_2000,
+            0xffff_ffff_c030_0010, // generated
+            0xffff_ffff_c040_0010,
+            u64::MAX,
+        ] {
+            assert_eq!(owner(nobodys), None, "{nobodys:#x}");
+        }
+    }
+
+    #[test]
+    fn zeroes_are_hidden_symbols() {
+        let zeroes = "0000000000000000 T _stext\n0000000000000000 t nvme_irq\t[nvme]\n";
+        assert!(!Regions::read(zeroes.as_bytes()).unwrap().visible);
+    }
+
+    #[test]
+    fn a_module_that_came_later_is_noticed() {
+        let regions = Regions::read(KALLSYMS.as_bytes()).unwrap();
+        let modules = "\
+nvme 61440 0 - Live 0xffffffffc0100000
+nvme_core 200704 1 nvme, Live 0xffffffffc0200000 (E)
+dm_mod 4096 0 - Live 0xffffffffc0500000
+hidden 4096 0 - Live 0x0000000000000000
+broken
+";
+        assert!(regions.misses(modules, 0xffff_ffff_c050_0fff));
+        assert!(!regions.misses(modules, 0xffff_ffff_c050_1000));
+        assert!(!regions.misses(modules, 0xffff_ffff_c020_3000));
+        assert!(!regions.misses(modules, 0x10));
+        // taken out and put in again, elsewhere
+        assert!(regions.misses(
+            "nvme 61440 0 - Live 0xffffffffc0600000\n",
+            0xffff_ffff_c060_0010
+        ));
+    }
+
+    proptest! {
+        #[test]
+        fn any_text_is_read(text in any::<String>(), address in any::<u64>()) {
+            if let Ok(regions) = Regions::read(text.as_bytes()) {
+                prop_assert!(regions.of(address).is_none_or(|r| r.holds(address)));
+                let _ = regions.misses(&text, address);
+            }
+        }
+    }
+}
