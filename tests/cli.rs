@@ -101,7 +101,9 @@ fn help_is_an_answer_and_tells_the_commands_and_the_exit_codes() {
     for words in ["--help", "-h", "help"] {
         let ran = run(words);
         assert_eq!((ran.code, ran.err.as_str()), (Some(0), ""), "{words}");
-        assert!(ran.out.contains("latency"), "{}", ran.out);
+        for command in ["latency", "trace", "stacks", "doctor"] {
+            assert!(ran.out.contains(command), "{}", ran.out);
+        }
         let text = ran.out.split_whitespace().collect::<Vec<_>>().join(" ");
         for exit in [
             "0 done or told to stop",
@@ -116,53 +118,102 @@ fn help_is_an_answer_and_tells_the_commands_and_the_exit_codes() {
     }
 }
 
+/// What filters commands and how hooks are attached: of every command that traces.
+const COMMON: [&str; 16] = [
+    "--ctrl",
+    "--nsid",
+    "--opcode",
+    "--qid",
+    "--no-admin",
+    "--no-io",
+    "-p, --pid",
+    "--comm",
+    "-c, --cgroup",
+    "--lba",
+    "-j, --json",
+    "--attach",
+    "--btf",
+    "--color",
+    "-v, --verbose",
+    "-h, --help",
+];
+
+const LATENCY: [&str; 10] = [
+    "--stages",
+    "--duration",
+    "--delta",
+    "--hist",
+    "--lat-min-us",
+    "--lat-shift",
+    "--split-size",
+    "--commands",
+    "[INTERVAL]",
+    "[COUNT]",
+];
+
+const TRACE: [&str; 12] = [
+    "--pair",
+    "--stages",
+    "--kstack",
+    "--sample",
+    "--slow",
+    "--errors",
+    "--sq",
+    "--aen",
+    "-n, --count",
+    "--duration",
+    "--time",
+    "--buffer",
+];
+
+const STACKS: [&str; 9] = [
+    "--at",
+    "--by",
+    "--sample",
+    "--slow",
+    "--errors",
+    "--top",
+    "--folded",
+    "--svg",
+    "--duration",
+];
+
 #[test]
-fn the_help_of_latency_tells_every_flag() {
-    let flags = [
-        "--stages",
-        "--duration",
-        "--delta",
-        "--hist",
-        "--ctrl",
-        "--nsid",
-        "--opcode",
-        "--qid",
-        "--no-admin",
-        "--lat-min-us",
-        "--lat-shift",
-        "--split-size",
-        "-j, --json",
-        "--commands",
-        "--attach",
-        "--btf",
-        "--color",
-        "-v, --verbose",
-        "-h, --help",
-        "[INTERVAL]",
-        "[COUNT]",
+fn the_help_of_each_command_tells_every_flag() {
+    let commands: [(&str, &[&str]); 3] = [
+        ("latency", &LATENCY),
+        ("trace", &TRACE),
+        ("stacks", &STACKS),
     ];
-    for words in ["latency --help", "latency -h", "help latency"] {
-        let ran = run(words);
-        assert_eq!((ran.code, ran.err.as_str()), (Some(0), ""), "{words}");
-        // what stands further in is text
-        let listed: Vec<&str> = ran
-            .out
-            .lines()
-            .filter(|l| l.starts_with("  "))
-            .map(|l| l.strip_prefix("      ").unwrap_or(&l[2..]))
-            .filter(|l| l.starts_with(['-', '[']))
-            .collect();
-        for flag in flags {
-            let here = listed.iter().any(|l| l.starts_with(flag));
-            assert!(here, "{words} does not list {flag}: {}", ran.out);
-        }
-        assert_eq!(
-            listed.len(),
-            flags.len(),
-            "this test knows every flag: {listed:?}"
-        );
-        for line in ran.out.lines() {
-            assert!(line.chars().count() <= 100, "{words}: too wide: {line}");
+    for (command, own) in commands {
+        let flags: Vec<&str> = COMMON.iter().chain(own).copied().collect();
+        for words in ["--help", "-h", "help"] {
+            let words = match words {
+                "help" => format!("help {command}"),
+                flag => format!("{command} {flag}"),
+            };
+            let ran = run(&words);
+            assert_eq!((ran.code, ran.err.as_str()), (Some(0), ""), "{words}");
+            // what stands further in is text
+            let listed: Vec<&str> = ran
+                .out
+                .lines()
+                .filter(|l| l.starts_with("  "))
+                .map(|l| l.strip_prefix("      ").unwrap_or(&l[2..]))
+                .filter(|l| l.starts_with(['-', '[']))
+                .collect();
+            for flag in &flags {
+                let here = listed.iter().any(|l| l.starts_with(flag));
+                assert!(here, "{words} does not list {flag}: {}", ran.out);
+            }
+            assert_eq!(
+                listed.len(),
+                flags.len(),
+                "this test knows every flag: {listed:?}"
+            );
+            for line in ran.out.lines() {
+                assert!(line.chars().count() <= 100, "{words}: too wide: {line}");
+            }
         }
     }
 }

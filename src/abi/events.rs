@@ -200,7 +200,10 @@ pub fn event(bytes: &[u8]) -> Result<Event, DecodeError> {
         }
         TIMEOUT => What::Timeout { id, age_ns: age()? },
         CANCEL => What::Cancel { id, age_ns: age()? },
-        REQUEUE => What::Requeue(id),
+        REQUEUE => {
+            value()?;
+            What::Requeue(id)
+        }
         RETRY => What::Retry {
             id,
             retries: u8::try_from(value()?).ok(),

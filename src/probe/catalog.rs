@@ -469,14 +469,14 @@ mod tests {
     #[test]
     fn the_ways_to_a_point_stand_together_from_truth_to_loss() {
         for pair in CANDIDATES.windows(2) {
-            if pair[0].point == pair[1].point {
+            if pair[0].sight == pair[1].sight {
                 assert!(pair[0].family < pair[1].family, "{pair:?}");
             } else {
-                assert!(pair[0].point < pair[1].point, "{pair:?}");
+                assert!(pair[0].sight < pair[1].sight, "{pair:?}");
             }
         }
         for point in Milestone::ALL {
-            assert!(CANDIDATES.iter().any(|c| c.point == Some(point)));
+            assert!(CANDIDATES.iter().any(|c| c.sight == Sight::Point(point)));
         }
     }
 }
