@@ -193,7 +193,7 @@ pub(crate) mod tests {
         let mut hists = vec![Histogram::new(); cut.histograms()];
         for stages in commands {
             if cut != Cut::Total {
-                for (run, &ns) in cut.runs(pattern).zip(*stages) {
+                for (run, &ns) in cut.runs(pattern).iter().zip(*stages) {
                     hists[run.first].record(ns);
                 }
             }

@@ -97,69 +97,41 @@ impl Cut {
             .map_or(self.last_point(), |s| s.from)
     }
 
-    /// The names of a run's stages; joined by `+` they are its name.
-    pub fn names(self, run: Run) -> impl Iterator<Item = &'static str> {
-        let stages = self.stages().get(run.first..=run.last);
-        stages.unwrap_or_default().iter().map(|s| s.name)
-    }
-
     /// The name of a run: its stages joined by `+`.
     pub fn run_name(self, run: Run) -> String {
-        self.names(run).collect::<Vec<_>>().join("+")
+        let names: Vec<_> = self.stages()[run.first..=run.last]
+            .iter()
+            .map(|s| s.name)
+            .collect();
+        names.join("+")
     }
 
     /// What the stages of a command with this pattern are. The first begins at the first point that
     /// was seen, so a command without a start has no queue stage.
-    pub fn runs(self, pattern: u8) -> Runs {
+    pub fn runs(self, pattern: u8) -> Vec<Run> {
+        if self == Self::Total {
+            return vec![Run { first: 0, last: 0 }];
+        }
         let stages = self.stages();
+        let begins: Vec<usize> = (0..stages.len())
+            .filter(|&i| stages[i].from.seen_in(pattern))
+            .collect();
         let end = if self.last_point().seen_in(pattern) {
             stages.len()
         } else {
             // the last stage was not seen to end: it is not part of this command
             stages.len() - 1
         };
-        let mut runs = Runs {
-            stages: &stages[..end],
-            pattern,
-            at: 0,
-        };
-        runs.at = runs.next_begin(0);
-        runs
-    }
-}
-
-/// The runs of a command, see [`Cut::runs`].
-#[derive(Clone, Debug)]
-pub struct Runs {
-    stages: &'static [Stage],
-    pattern: u8,
-    /// Where the next one begins.
-    at: usize,
-}
-
-impl Runs {
-    /// The first stage from `at` on whose begin was seen, or the end.
-    fn next_begin(&self, at: usize) -> usize {
-        let begins = |&i: &usize| self.stages[i].from.seen_in(self.pattern);
-        (at..self.stages.len())
-            .find(begins)
-            .unwrap_or(self.stages.len())
-    }
-}
-
-impl Iterator for Runs {
-    type Item = Run;
-
-    fn next(&mut self) -> Option<Run> {
-        let first = self.at;
-        if first >= self.stages.len() {
-            return None;
+        let begins: Vec<usize> = begins.into_iter().filter(|&b| b < end).collect();
+        let mut runs = Vec::with_capacity(begins.len());
+        for (n, &first) in begins.iter().enumerate() {
+            let next = begins.get(n + 1).copied().unwrap_or(end);
+            runs.push(Run {
+                first,
+                last: next - 1,
+            });
         }
-        self.at = self.next_begin(first + 1);
-        Some(Run {
-            first,
-            last: self.at - 1,
-        })
+        runs
     }
 }
 
@@ -174,7 +146,10 @@ mod tests {
             .iter()
             .filter_map(|m| m.pattern_bit())
             .fold(FULL, |pattern, bit| pattern & !bit);
-        cut.runs(pattern).map(|r| cut.run_name(r)).collect()
+        cut.runs(pattern)
+            .into_iter()
+            .map(|r| cut.run_name(r))
+            .collect()
     }
 
     #[test]
@@ -238,7 +213,7 @@ mod tests {
     fn the_runs_of_any_pattern_are_neighbours_without_gap_or_overlap() {
         for cut in [Cut::Cheap, Cut::Fine] {
             for pattern in 0..=FULL {
-                let runs: Vec<_> = cut.runs(pattern).collect();
+                let runs = cut.runs(pattern);
                 for pair in runs.windows(2) {
                     assert_eq!(pair[0].last + 1, pair[1].first, "{cut:?} {pattern:#x}");
                 }

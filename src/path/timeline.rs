@@ -29,6 +29,11 @@ impl Timeline {
         Self { points, pattern }
     }
 
+    /// Which points were observed.
+    pub const fn pattern(&self) -> u8 {
+        self.pattern
+    }
+
     /// When the command was at this point; `None` if that was not observed.
     pub fn at(&self, point: Milestone) -> Option<u64> {
         let ns = self.points[point as usize];
@@ -37,29 +42,25 @@ impl Timeline {
 
     /// The stages of the command in this cut. `None` if two points are out of order.
     pub fn segments(&self, cut: Cut) -> Option<Vec<Segment>> {
-        self.each_segment(cut).collect()
-    }
-
-    /// The same one by one; if any is `None`, so is the whole.
-    pub fn each_segment(&self, cut: Cut) -> impl Iterator<Item = Option<Segment>> {
-        cut.runs(self.pattern).map(move |run| {
-            let (from, to) = self.ends(cut, run, run)?;
-            let ns = to.checked_sub(from)?;
-            Some(Segment { run, ns })
-        })
+        cut.runs(self.pattern)
+            .into_iter()
+            .map(|run| {
+                let from = self.at(cut.stages()[run.first].from)?;
+                let to = self.at(cut.end_of(run.last))?;
+                Some(Segment {
+                    run,
+                    ns: to.checked_sub(from)?,
+                })
+            })
+            .collect()
     }
 
     /// First to last observed point of the cut.
     pub fn total(&self, cut: Cut) -> Option<u64> {
-        let mut runs = cut.runs(self.pattern);
-        let first = runs.next()?;
-        let (from, to) = self.ends(cut, first, runs.last().unwrap_or(first))?;
+        let runs = cut.runs(self.pattern);
+        let from = self.at(cut.stages()[runs.first()?.first].from)?;
+        let to = self.at(cut.end_of(runs.last()?.last))?;
         to.checked_sub(from)
-    }
-
-    fn ends(&self, cut: Cut, first: Run, last: Run) -> Option<(u64, u64)> {
-        let from = self.at(cut.stages()[first.first].from)?;
-        Some((from, self.at(cut.end_of(last.last))?))
     }
 }
 

@@ -161,7 +161,7 @@ fn read(case: &Case, line: &str) -> Answer {
     assert_eq!(hists, want, "{case:?} seen {pattern:#09b}");
     if case.cut != Cut::Total {
         let runs: Vec<_> = segments.iter().map(|s| s.run).collect();
-        assert_eq!(runs, case.cut.runs(pattern).collect::<Vec<_>>());
+        assert_eq!(runs, case.cut.runs(pattern));
         let sum: u64 = hists[..case.cut.total_index()].iter().map(|h| h[2]).sum();
         assert_eq!(sum, total, "stages add up to the total: {case:?}");
     }

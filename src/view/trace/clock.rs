@@ -38,9 +38,9 @@ impl Clock {
 
     /// As text has it.
     #[inline]
-    pub(super) fn text(&mut self, at_ns: u64, line: &mut Line<'_>) {
+    pub(super) fn text(&mut self, at_ns: u64, line: &mut Line) {
         match self {
-            Self::Mono => line.dec(at_ns),
+            Self::Mono => line.stamp(at_ns),
             Self::Rel { begin_ns } => {
                 let since = at_ns.abs_diff(*begin_ns);
                 if at_ns < *begin_ns {
@@ -48,7 +48,7 @@ impl Clock {
                 }
                 line.dec(since / SECOND);
                 line.byte(b'.');
-                line.nine((since % SECOND) as u32);
+                line.nine(since % SECOND);
             }
             Self::Wall(wall) => wall.text(at_ns, line),
         }
@@ -56,7 +56,7 @@ impl Clock {
 
     /// As JSON has it besides `time_ns`: nothing more by [`Clock::Mono`].
     #[inline]
-    pub(super) fn json(&mut self, at_ns: u64, line: &mut Line<'_>) {
+    pub(super) fn json(&mut self, at_ns: u64, line: &mut Line) {
         match self {
             Self::Mono => {}
             Self::Rel { begin_ns } => {
@@ -100,7 +100,7 @@ impl Wall {
     }
 
     #[inline]
-    fn text(&mut self, at_ns: u64, line: &mut Line<'_>) {
+    fn text(&mut self, at_ns: u64, line: &mut Line) {
         // realtime in nanoseconds has room in an i64 until 2262
         let real_ns = at_ns.wrapping_add_signed(self.offset_ns).cast_signed();
         let second = real_ns.div_euclid(SECOND.cast_signed());
@@ -108,7 +108,7 @@ impl Wall {
             self.turn_to(second);
         }
         line.first(self.before, self.before.len());
-        line.nine(real_ns.rem_euclid(SECOND.cast_signed()) as u32);
+        line.nine(real_ns.rem_euclid(SECOND.cast_signed()).unsigned_abs());
         line.first(self.after, self.after.len());
     }
 
@@ -154,15 +154,15 @@ mod tests {
     use proptest::prelude::*;
 
     fn text(clock: &mut Clock, at_ns: u64) -> String {
-        let mut out = vec![];
-        clock.text(at_ns, &mut Line { out: &mut out });
-        String::from_utf8(out).unwrap()
+        let mut line = Line::new();
+        clock.text(at_ns, &mut line);
+        String::from_utf8(line.since(0).to_vec()).unwrap()
     }
 
     fn json(clock: &mut Clock, at_ns: u64) -> String {
-        let mut out = vec![];
-        clock.json(at_ns, &mut Line { out: &mut out });
-        String::from_utf8(out).unwrap()
+        let mut line = Line::new();
+        clock.json(at_ns, &mut line);
+        String::from_utf8(line.since(0).to_vec()).unwrap()
     }
 
     fn wall(offset_ns: i64, zone: TimeZone) -> Clock {

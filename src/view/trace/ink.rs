@@ -4,12 +4,9 @@ use super::line::Line;
 use crate::view::theme::Around;
 use crate::view::theme::Codes;
 
-/// Blanks, to pad with.
-const BLANKS: &str = "                                ";
-
 /// Writes in colour, or not.
 pub(super) struct Ink<'a> {
-    pub(super) line: Line<'a>,
+    pub(super) line: &'a mut Line,
     pub(super) codes: Option<&'a Codes>,
 }
 
@@ -42,19 +39,17 @@ impl Ink<'_> {
     pub(super) fn voice(&mut self, voice: Voice, write: impl FnOnce(&mut Self)) {
         let around = self.codes.and_then(|codes| voice.of(codes));
         if let Some(around) = around {
-            self.line.str(&around.before);
+            self.line.name(&around.before);
         }
         write(self);
         if let Some(around) = around {
-            self.line.str(&around.after);
+            self.line.name(&around.after);
         }
     }
 
-    pub(super) fn pad(&mut self, mut n: usize) {
-        while n > 0 {
-            let some = n.min(BLANKS.len());
-            self.line.str(&BLANKS[..some]);
-            n -= some;
+    pub(super) fn pad(&mut self, blanks: usize) {
+        for _ in 0..blanks {
+            self.line.byte(b' ');
         }
     }
 

@@ -5,10 +5,13 @@ use serde_json::to_string;
 
 use super::Clock;
 use super::Context;
-use super::line::COMM;
 use super::line::Line;
 use super::line::chars;
+use super::memo::Memo;
 use super::opcode_name;
+use super::stages::Shape;
+use super::stages::Stages;
+use super::stages::Step;
 use crate::event::Asked;
 use crate::event::CommandId;
 use crate::event::CtrlState;
@@ -20,14 +23,11 @@ use crate::kstack::Frame;
 use crate::nvme::aen::AsyncEvent;
 use crate::nvme::decode::Field;
 use crate::nvme::decode::Value;
-use crate::nvme::decode::fields;
 use crate::nvme::opcode::Opcode;
 use crate::nvme::opcode::QueueKind;
 use crate::nvme::status::Status;
 use crate::nvme::status::StatusType;
-use crate::path::milestone::Milestone;
 use crate::path::stage::Cut;
-use crate::path::timeline::Segment;
 use crate::path::timeline::Timeline;
 use crate::view::json::SCHEMA_VERSION;
 
@@ -35,14 +35,27 @@ use crate::view::json::SCHEMA_VERSION;
 #[derive(Debug)]
 pub struct TraceJson {
     clock: Clock,
-    stages: Option<Cut>,
+    stages: Option<Stages>,
+    memo: Memo,
+    line: Line,
 }
 
 impl TraceJson {
     /// `stages` is the cut that they are shown in, if they are.
     #[must_use]
     pub fn new(clock: Clock, stages: Option<Cut>) -> Self {
-        Self { clock, stages }
+        Self {
+            clock,
+            stages: stages.map(|cut| {
+                Stages::new(
+                    cut,
+                    |name| format!("{{\"name\":\"{name}\",\"ns\":"),
+                    |name| format!("\"{name}\":"),
+                )
+            }),
+            memo: Memo::new(),
+            line: Line::new(),
+        }
     }
 
     /// The clock, to correct it.
@@ -60,60 +73,87 @@ impl TraceJson {
     /// Writes an event.
     pub fn event(&mut self, event: &Event, cx: &Context<'_>, out: &mut Vec<u8>) {
         let Event { at_ns, what } = event;
-        let mut line = Line { out };
+        let line = &mut self.line;
         line.str("{\"type\":\"");
-        line.str(name(what));
+        line.name(name(what));
         const { assert!(SCHEMA_VERSION == 1, "it is in the next line") };
         line.str("\",\"schema_version\":1,\"time_ns\":");
-        line.dec(*at_ns);
-        self.clock.json(*at_ns, &mut line);
+        line.stamp(*at_ns);
+        self.clock.json(*at_ns, line);
         line.str(",\"ctrl\":\"nvme");
         line.dec(what.ctrl());
         line.byte(b'"');
         if !cx.disk.is_empty() {
             line.str(",\"disk\":\"");
-            line.str(cx.disk);
+            line.name(cx.disk);
             line.byte(b'"');
         }
-        self.body(what, cx, &mut line);
+        line.body(what, cx, self.stages.as_mut(), &mut self.memo);
         line.str("}\n");
+        line.flush(out);
     }
+}
 
-    fn body(&self, what: &What, cx: &Context<'_>, line: &mut Line<'_>) {
+/// A thread may call itself anything.
+fn comm(line: &mut Line, name: &[u8]) {
+    line.byte(b'"');
+    for char in chars(name) {
+        match char.unwrap_or(char::REPLACEMENT_CHARACTER) {
+            '"' => line.str("\\\""),
+            '\\' => line.str("\\\\"),
+            // C0, DEL and C1: JSON asks for the first only, terminals mind all
+            c if c.is_control() => {
+                line.str("\\u00");
+                line.hex_digits(c as u8);
+            }
+            c => line.name(c.encode_utf8(&mut [0; 4])),
+        }
+    }
+    line.byte(b'"');
+}
+
+impl Line {
+    fn body(
+        &mut self,
+        what: &What,
+        cx: &Context<'_>,
+        stages: Option<&mut Stages>,
+        memo: &mut Memo,
+    ) {
         match what {
             What::Submit(id, asked) => {
-                line.command(id, Some(asked), cx);
-                line.asked(id, asked, cx);
+                self.command(id, Some(asked), cx);
+                self.asked(id, asked, cx, memo);
             }
             What::Complete(id, outcome) => {
-                line.command(id, None, cx);
-                line.outcome(id.opcode, outcome, self.stages);
-                line.number(",\"cpu\":", outcome.cpu);
-                line.raw(",\"kstack\":", cx.kstack_complete);
+                self.command(id, None, cx);
+                self.outcome(id.opcode, outcome, stages);
+                self.number(",\"cpu\":", outcome.cpu);
+                self.raw(",\"kstack\":", cx.kstack_complete);
             }
             What::Command(id, asked, outcome) => {
-                line.command(id, Some(asked), cx);
-                line.asked(id, asked, cx);
-                line.outcome(id.opcode, outcome, self.stages);
-                line.number(",\"complete_cpu\":", outcome.cpu);
-                line.raw(",\"kstack_complete\":", cx.kstack_complete);
+                self.command(id, Some(asked), cx);
+                self.asked(id, asked, cx, memo);
+                self.outcome(id.opcode, outcome, stages);
+                self.number(",\"complete_cpu\":", outcome.cpu);
+                self.raw(",\"kstack_complete\":", cx.kstack_complete);
             }
             What::Unfinished { id, asked, age_ns } => {
-                line.command(id, asked.as_ref(), cx);
+                self.command(id, asked.as_ref(), cx);
                 if let Some(asked) = asked {
-                    line.asked(id, asked, cx);
+                    self.asked(id, asked, cx, memo);
                 }
-                line.number(",\"age_ns\":", *age_ns);
+                self.number(",\"age_ns\":", *age_ns);
             }
             What::Timeout { id, age_ns } | What::Cancel { id, age_ns } => {
-                line.command(id, None, cx);
-                line.number(",\"age_ns\":", *age_ns);
+                self.command(id, None, cx);
+                self.number(",\"age_ns\":", *age_ns);
             }
-            What::Requeue(id) => line.command(id, None, cx),
+            What::Requeue(id) => self.command(id, None, cx),
             What::Retry { id, retries } => {
-                line.command(id, None, cx);
+                self.command(id, None, cx);
                 if let Some(retries) = *retries {
-                    line.number(",\"retries\":", retries);
+                    self.number(",\"retries\":", retries);
                 }
             }
             What::Sq {
@@ -124,18 +164,18 @@ impl TraceJson {
                 tail,
             } => {
                 match id {
-                    Some(id) => line.command(id, None, cx),
-                    None => line.number(",\"qid\":", *qid),
+                    Some(id) => self.command(id, None, cx),
+                    None => self.number(",\"qid\":", *qid),
                 }
-                line.number(",\"sq_head\":", *head);
-                line.number(",\"sq_tail\":", *tail);
+                self.number(",\"sq_head\":", *head);
+                self.number(",\"sq_tail\":", *tail);
             }
-            What::AsyncEvent { ctrl: _, event } => line.async_event(*event),
+            What::AsyncEvent { ctrl: _, event } => self.async_event(*event),
             What::State {
                 ctrl: _,
                 state,
                 asked,
-            } => line.state(*state, *asked),
+            } => self.state(*state, *asked),
         }
     }
 }
@@ -167,34 +207,38 @@ const fn type_name(kind: StatusType) -> &'static str {
     }
 }
 
-impl Line<'_> {
+impl Line {
     #[inline]
     fn number(&mut self, key: &'static str, n: impl Into<u64>) {
-        self.str(key);
+        self.name(key);
         self.dec(n);
     }
 
     #[inline]
     fn flag(&mut self, key: &'static str, set: bool) {
-        self.str(key);
-        self.str(if set { "true" } else { "false" });
+        self.name(key);
+        if set {
+            self.str("true");
+        } else {
+            self.str("false");
+        }
     }
 
     /// What is JSON already; nothing if it is empty.
     #[inline]
     fn raw(&mut self, key: &'static str, json: &str) {
         if !json.is_empty() {
-            self.str(key);
-            self.str(json);
+            self.name(key);
+            self.name(json);
         }
     }
 
     /// The members of an object that end on a comma: closes it.
     fn close(&mut self, bracket: u8) {
-        match self.out.last_mut() {
-            Some(last @ b',') => *last = bracket,
-            _ => self.byte(bracket),
+        if self.since(0).ends_with(b",") {
+            self.back_to(self.place() - 1);
         }
+        self.byte(bracket);
     }
 
     #[inline]
@@ -202,32 +246,33 @@ impl Line<'_> {
         self.number(",\"qid\":", id.qid);
         self.number(",\"cid\":", id.cid);
         self.number(",\"nsid\":", id.nsid);
-        self.str(match id.opcode.queue {
-            QueueKind::Io => ",\"queue\":\"io\",\"opcode\":\"",
-            QueueKind::Admin => ",\"queue\":\"admin\",\"opcode\":\"",
-        });
+        match id.opcode.queue {
+            QueueKind::Io => self.str(",\"queue\":\"io\",\"opcode\":\""),
+            QueueKind::Admin => self.str(",\"queue\":\"admin\",\"opcode\":\""),
+        }
         match opcode_name(id, cx.set, asked) {
-            Some(name) => self.str(name),
+            Some(name) => self.name(name),
             None => self.hex_byte(id.opcode.code),
         }
         self.number("\",\"opcode_value\":", id.opcode.code);
     }
 
     /// What a command asks for, with all that the entry says.
-    fn asked(&mut self, id: &CommandId, asked: &Asked, cx: &Context<'_>) {
+    fn asked(&mut self, id: &CommandId, asked: &Asked, cx: &Context<'_>, memo: &mut Memo) {
         self.number(",\"flags\":", asked.sqe.flags());
         self.flag(",\"metadata\":", asked.sqe.metadata());
         self.str(",\"fields\":{");
-        fields(id.opcode.queue, cx.set, &asked.sqe).for_each(|field| self.field(field));
+        let kind = (id.opcode.queue, cx.set);
+        memo.fields(kind, &asked.sqe, self, Self::field);
         self.close(b'}');
         if let Some(bytes) = asked.bytes {
             self.number(",\"bytes\":", bytes);
         }
         self.number(",\"pid\":", asked.pid);
         self.number(",\"tid\":", asked.tid);
-        self.str(",\"comm\":\"");
-        self.comm(asked);
-        self.number("\",\"cpu\":", asked.cpu);
+        self.str(",\"comm\":");
+        memo.comm(asked, self, comm);
+        self.number(",\"cpu\":", asked.cpu);
         self.raw(",\"kstack\":", cx.kstack);
     }
 
@@ -235,55 +280,36 @@ impl Line<'_> {
     #[inline]
     fn field(&mut self, Field { key, value, .. }: Field) {
         self.byte(b'"');
-        self.str(key);
+        self.name(key);
         self.str("\":");
         match value {
             Value::Num(n) | Value::Hex(n) => {
                 self.dec(n);
                 self.byte(b',');
             }
-            Value::Flag(set) => self.str(if set { "true," } else { "false," }),
+            Value::Flag(true) => self.str("true,"),
+            Value::Flag(false) => self.str("false,"),
             Value::Code(code, name) | Value::HexCode(code, name) => {
                 self.number("{\"code\":", code);
                 self.str(",\"name\":\"");
-                self.str(name);
+                self.name(name);
                 self.str("\"},");
             }
         }
     }
 
-    /// A thread may call itself anything.
-    fn comm(&mut self, asked: &Asked) {
-        let odd = |b: &u8| matches!(b, 1..b' ' | b'"' | b'\\' | 0x7f..);
-        // all the bytes, without an end in between: the compiler can look at them at once
-        if !asked.comm.iter().fold(false, |any, b| any | odd(b)) {
-            let len = asked.comm().len();
-            self.first::<COMM>(asked.comm, len);
-            return;
-        }
-        for char in chars(asked.comm()) {
-            match char.unwrap_or(char::REPLACEMENT_CHARACTER) {
-                '"' => self.str("\\\""),
-                '\\' => self.str("\\\\"),
-                // C0, DEL and C1: JSON asks for the first only, terminals mind all
-                c if c.is_control() => {
-                    self.str("\\u00");
-                    self.hex_digits(c as u8);
-                }
-                c => self.str(c.encode_utf8(&mut [0; 4])),
-            }
-        }
-    }
-
     #[inline]
-    fn outcome(&mut self, opcode: Opcode, outcome: &Outcome, stages: Option<Cut>) {
+    fn outcome(&mut self, opcode: Opcode, outcome: &Outcome, stages: Option<&mut Stages>) {
         match &outcome.verdict {
             Some(verdict) => self.verdict(opcode, verdict),
             None => self.str(",\"status\":null"),
         }
         self.number(",\"latency_ns\":", outcome.latency_ns);
-        if let Some((cut, timeline)) = stages.zip(outcome.timeline.as_ref()) {
-            self.timeline(cut, timeline);
+        if let Some((stages, timeline)) = stages.zip(outcome.timeline.as_ref()) {
+            let cut = stages.cut();
+            if let Some(shape) = stages.of(timeline) {
+                self.timeline(shape, cut, timeline);
+            }
         }
     }
 
@@ -308,15 +334,17 @@ impl Line<'_> {
         self.number(",\"request_flags\":", flags);
     }
 
+    #[cold]
+    #[inline(never)]
     fn status(&mut self, opcode: Opcode, status: Status) {
         self.number(",\"status\":{\"value\":", status.0);
         self.str(",\"type\":\"");
-        self.str(type_name(status.kind()));
+        self.name(type_name(status.kind()));
         self.number("\",\"code\":", status.code());
         match status.name_for(opcode) {
             Some(name) => {
                 self.str(",\"name\":\"");
-                self.str(name);
+                self.name(name);
                 self.byte(b'"');
             }
             None => self.str(",\"name\":null"),
@@ -327,35 +355,37 @@ impl Line<'_> {
         self.byte(b'}');
     }
 
-    fn timeline(&mut self, cut: Cut, timeline: &Timeline) {
+    #[inline]
+    fn timeline(&mut self, shape: &Shape, cut: Cut, timeline: &Timeline) {
         self.str(",\"points_ns\":{");
-        for point in Milestone::ALL {
-            if let Some(ns) = timeline.at(point) {
-                self.byte(b'"');
-                self.str(point.name());
-                self.number("\":", ns);
+        for Step { at, label } in &shape.points {
+            if let Some(ns) = timeline.at(*at) {
+                self.name(label);
+                self.stamp(ns);
                 self.byte(b',');
             }
         }
         self.close(b'}');
         self.str(",\"stages\":[");
-        let begin = self.out.len();
-        for segment in timeline.each_segment(cut) {
-            let Some(Segment { run, ns }) = segment else {
-                self.out.truncate(begin);
+        let begin = self.place();
+        let first = timeline.at(shape.from);
+        let mut from = first;
+        for Step { at, label } in &shape.stages {
+            let to = timeline.at(*at);
+            let Some(ns) = to.zip(from).and_then(|(to, from)| to.checked_sub(from)) else {
+                self.back_to(begin);
+                from = None;
                 break;
             };
-            let mut before = "{\"name\":\"";
-            for name in cut.names(run) {
-                self.str(before);
-                self.str(name);
-                before = "+";
-            }
-            self.number("\",\"ns\":", ns);
+            self.name(label);
+            self.dec(ns);
             self.str("},");
+            from = to;
         }
         self.close(b']');
-        match timeline.total(cut) {
+        // where two points are out of order there are no stages, but may be a total
+        let total = from.zip(first).map(|(last, first)| last - first);
+        match total.or_else(|| timeline.total(cut)) {
             Some(ns) => self.number(",\"total_ns\":", ns),
             None => self.str(",\"total_ns\":null"),
         }
@@ -375,7 +405,7 @@ impl Line<'_> {
         match state.name() {
             Some(name) => {
                 self.str(",\"state\":\"");
-                self.str(name);
+                self.name(name);
                 self.byte(b'"');
             }
             None => self.str(",\"state\":null"),

@@ -1,5 +1,5 @@
 //! Bytes of a line, without the machinery of `core::fmt`: that costs more instructions for one number
-//! than a whole event may. Every way of writing here has its twin in `Display`, and is tested against
+//! than a tenth of an event may. Every way of writing here has its twin in `Display`, and is tested against
 //! it.
 
 use std::iter::from_fn;
@@ -9,40 +9,225 @@ use itoa::Buffer;
 use crate::nvme::decode::Value;
 
 const HEX: &[u8; 16] = b"0123456789abcdef";
-/// Threads have names of at most so many bytes (the kernel's TASK_COMM_LEN).
-pub(super) const COMM: usize = 16;
+/// A place in the buffer: longer than any line is but for its stacks.
+const PLACES: usize = 4096;
+/// What is written at once, most often: so much is beyond the last place.
+const WORD: usize = 128;
+const SECOND: u64 = 1_000_000_000;
 
-/// Writes at the end of a buffer.
-pub(super) struct Line<'a> {
-    pub(super) out: &'a mut Vec<u8>,
+/// The numbers below a thousand: three digits, the first one lowest, and above them how many of them
+/// are leading zeroes.
+static DIGITS: [u32; 1000] = {
+    let mut table = [0; 1000];
+    let mut n = 0;
+    while n < 1000 {
+        let zeroes = (n < 10) as u32 + (n < 100) as u32;
+        let [a, b, c] = [n / 100, n / 10 % 10, n % 10];
+        table[n as usize] = 0x30_3030 | a | b << 8 | c << 16 | zeroes << 24;
+        n += 1;
+    }
+    table
+};
+
+/// A line in the making, in a buffer that is always all there and has room for a word beyond every
+/// place. So a word that is known when this is compiled is a store or two, without a question or a
+/// call: a third of what it takes to append it to a vector.
+#[derive(Debug)]
+pub(super) struct Line {
+    bytes: [u8; PLACES + WORD],
+    /// Below [`PLACES`]. What would be beyond (no line is so long) is garbled but in the buffer.
+    at: usize,
+    /// What came before, of a line with a long part.
+    before: Vec<u8>,
+    /// The second of the last stamp, and its digits.
+    second: u64,
+    second_digits: [u8; 16],
+    second_len: usize,
 }
 
-impl Line<'_> {
-    #[inline]
-    pub(super) fn str(&mut self, text: &str) {
-        self.out.extend_from_slice(text.as_bytes());
+impl Line {
+    pub(super) fn new() -> Self {
+        Self {
+            bytes: [0; PLACES + WORD],
+            at: 0,
+            before: Vec::new(),
+            second: 0,
+            second_digits: [0; 16],
+            second_len: 0,
+        }
     }
 
+    /// Moves what was written to the end of `out`.
     #[inline]
-    pub(super) fn byte(&mut self, byte: u8) {
-        self.out.push(byte);
+    pub(super) fn flush(&mut self, out: &mut Vec<u8>) {
+        if !self.before.is_empty() {
+            out.append(&mut self.before);
+        }
+        out.extend_from_slice(self.since(0));
+        self.at = 0;
     }
 
-    /// The first `len` of these bytes: a copy of a length that is known beforehand needs no call.
+    /// Where the next byte goes.
     #[inline]
+    pub(super) fn place(&self) -> usize {
+        self.at
+    }
+
+    /// What was written from there on.
+    #[inline]
+    pub(super) fn since(&self, place: usize) -> &[u8] {
+        self.bytes.get(place..self.at).unwrap_or_default()
+    }
+
+    /// Takes back what was written from there on.
+    #[inline]
+    pub(super) fn back_to(&mut self, place: usize) {
+        self.at = self.at.min(place);
+    }
+
+    /// Blanks before what was written from there on.
+    pub(super) fn indent(&mut self, place: usize, blanks: usize) {
+        for _ in 0..blanks {
+            self.byte(b' ');
+        }
+        let written = self.bytes.get_mut(place..self.at).unwrap_or_default();
+        written.rotate_right(blanks.min(written.len()));
+    }
+
+    /// Bytes of any number.
+    #[inline(never)]
+    pub(super) fn long(&mut self, bytes: &[u8]) {
+        let end = self.at + bytes.len();
+        if end >= PLACES / 2 {
+            // half a buffer is left for what is to come
+            self.before
+                .extend_from_slice(&self.bytes[..self.at % PLACES]);
+            self.before.extend_from_slice(bytes);
+            self.at = 0;
+        } else if let Some(room) = self.bytes.get_mut(self.at..end) {
+            room.copy_from_slice(bytes);
+            self.at = end;
+        }
+    }
+
+    /// The first `len` of these bytes.
+    #[inline(always)]
     pub(super) fn first<const N: usize>(&mut self, bytes: [u8; N], len: usize) {
-        let end = self.out.len() + len.min(N);
-        self.out.extend_from_slice(&bytes);
-        self.out.truncate(end);
+        const { assert!(N <= WORD) };
+        let at = self.at % PLACES;
+        self.bytes[at..at + N].copy_from_slice(&bytes);
+        self.at = at + len;
     }
 
+    /// Text that is known when this is compiled.
+    #[inline(always)]
+    pub(super) fn str(&mut self, text: &'static str) {
+        if text.len() > WORD {
+            return self.long(text.as_bytes());
+        }
+        let at = self.at % PLACES;
+        self.bytes[at..at + text.len()].copy_from_slice(text.as_bytes());
+        self.at = at + text.len();
+    }
+
+    /// Text that is not, but is short: without a call too.
+    #[inline(always)]
+    pub(super) fn name(&mut self, text: &str) {
+        self.name_in(text.as_bytes());
+    }
+
+    /// The same.
+    #[inline(always)]
+    pub(super) fn name_in(&mut self, bytes: &[u8]) {
+        let at = self.at % PLACES;
+        match bytes.len() {
+            8..=16 => {
+                let ends = bytes.first_chunk::<8>().zip(bytes.last_chunk::<8>());
+                if let Some((head, tail)) = ends {
+                    let tail_at = at + (bytes.len() - 8) % 9;
+                    self.bytes[at..at + 8].copy_from_slice(head);
+                    self.bytes[tail_at..tail_at + 8].copy_from_slice(tail);
+                }
+                self.at = at + bytes.len();
+            }
+            17..=32 => {
+                let ends = bytes.first_chunk::<16>().zip(bytes.last_chunk::<16>());
+                if let Some((head, tail)) = ends {
+                    let tail_at = at + (bytes.len() - 16) % 17;
+                    self.bytes[at..at + 16].copy_from_slice(head);
+                    self.bytes[tail_at..tail_at + 16].copy_from_slice(tail);
+                }
+                self.at = at + bytes.len();
+            }
+            4..=7 => {
+                let ends = bytes.first_chunk::<4>().zip(bytes.last_chunk::<4>());
+                if let Some((head, tail)) = ends {
+                    let tail_at = at + (bytes.len() - 4) % 4;
+                    self.bytes[at..at + 4].copy_from_slice(head);
+                    self.bytes[tail_at..tail_at + 4].copy_from_slice(tail);
+                }
+                self.at = at + bytes.len();
+            }
+            1..=3 => {
+                let [middle, end] = [bytes.len() / 2, bytes.len() - 1];
+                self.bytes[at] = bytes[0];
+                self.bytes[at + middle % 2] = bytes[middle];
+                self.bytes[at + end % 3] = bytes[end];
+                self.at = at + bytes.len();
+            }
+            _ => self.long(bytes),
+        }
+    }
+
+    #[inline(always)]
+    pub(super) fn byte(&mut self, byte: u8) {
+        self.first([byte], 1);
+    }
+
+    #[inline(always)]
     pub(super) fn dec(&mut self, n: impl Into<u64>) {
         let n = n.into();
         if n < 10 {
-            self.byte(digit(n));
+            self.byte(b'0' + n as u8);
         } else {
-            self.str(Buffer::new().format(n));
+            self.digits(n);
         }
+    }
+
+    #[inline(never)]
+    fn digits(&mut self, n: u64) {
+        let six = |n: u64| {
+            let (high, low) = (digits(n / 1000), digits(n % 1000));
+            let zeroes = if n < 1000 {
+                3 + (low >> 24)
+            } else {
+                high >> 24
+            };
+            let text = u64::from(high & 0xff_ffff) | u64::from(low & 0xff_ffff) << 24;
+            (text, zeroes as usize % 8)
+        };
+        let first = if n < 1_000_000 { n } else { n / 1_000_000 };
+        if first >= 1_000_000 {
+            return self.many_digits(n);
+        }
+        let (text, zeroes) = six(first);
+        self.first((text >> (8 * zeroes)).to_le_bytes(), 6 - zeroes);
+        if n >= 1_000_000 {
+            self.first(six(n % 1_000_000).0.to_le_bytes(), 6);
+        }
+    }
+
+    /// Apart, since it needs a stack of its own.
+    #[cold]
+    #[inline(never)]
+    fn many_digits(&mut self, n: u64) {
+        self.name(Buffer::new().format(n));
+    }
+
+    /// Below a thousand, with zeroes.
+    #[inline(always)]
+    fn three(&mut self, n: u64) {
+        self.first(digits(n).to_le_bytes(), 3);
     }
 
     /// A signed number.
@@ -53,27 +238,53 @@ impl Line<'_> {
         self.dec(n.unsigned_abs());
     }
 
-    /// Digits only, as few as there must be.
-    fn digits(&mut self, n: u64) {
-        let len = (67 - (n | 1).leading_zeros() as usize) / 4;
-        let mut digits = [0; 16];
-        let mut rest = n;
-        for at in (0..len).rev() {
-            digits[at] = HEX[rest as usize & 0xf];
-            rest >>= 4;
+    /// A time in nanoseconds: a number like others, but its seconds are mostly those of the last.
+    #[inline]
+    pub(super) fn stamp(&mut self, ns: u64) {
+        let second = ns / SECOND;
+        if second == 0 {
+            return self.dec(ns);
         }
-        self.first(digits, len);
+        if second != self.second {
+            self.turn_to(second);
+        }
+        self.first(self.second_digits, self.second_len);
+        self.nine(ns % SECOND);
+    }
+
+    #[cold]
+    fn turn_to(&mut self, second: u64) {
+        let mut buffer = Buffer::new();
+        let digits = buffer.format(second).as_bytes();
+        self.second = second;
+        self.second_len = digits.len();
+        for (to, from) in self.second_digits.iter_mut().zip(digits) {
+            *to = *from;
+        }
     }
 
     /// `0x1f`.
+    #[inline]
     pub(super) fn hex(&mut self, n: impl Into<u64>) {
         let n = n.into();
         if n < 10 {
-            self.first([b'0', b'x', digit(n)], 3);
+            self.first([b'0', b'x', b'0' + n as u8, 0], 3);
         } else {
-            self.str("0x");
-            self.digits(n);
+            self.long_hex(n);
         }
+    }
+
+    #[inline(never)]
+    fn long_hex(&mut self, n: u64) {
+        let len = (67 - (n | 1).leading_zeros() as usize) / 4;
+        let mut digits = [0; 16];
+        let mut rest = n;
+        for digit in digits.iter_mut().take(len).rev() {
+            *digit = HEX[rest as usize & 0xf];
+            rest >>= 4;
+        }
+        self.str("0x");
+        self.first(digits, len);
     }
 
     /// `0f`.
@@ -89,39 +300,43 @@ impl Line<'_> {
     }
 
     /// Nine digits: nanoseconds after the decimal point.
-    pub(super) fn nine(&mut self, n: u32) {
-        let mut digits = [b'0'; 9];
-        let mut rest = n % 1_000_000_000;
-        for digit in digits.iter_mut().rev() {
-            *digit = b'0' + (rest % 10) as u8;
-            rest /= 10;
-        }
-        self.first(digits, 9);
+    #[inline(always)]
+    pub(super) fn nine(&mut self, n: u64) {
+        let thousands = n / 1000;
+        self.three(thousands / 1000);
+        self.three(thousands % 1000);
+        self.three(n % 1000);
     }
 
     /// Three significant digits and the unit, as [`crate::units::nanos`] but without floating point:
     /// the two differ only in which way exactly a half is rounded; up here.
+    #[inline(never)]
     pub(super) fn nanos(&mut self, ns: u64) {
-        // so much is one, in that unit
-        let (one, unit) = match ns {
-            0..1_000 => (1, *b"ns"),
-            1_000..999_500 => (1_000, *b"us"),
-            999_500..999_500_000 => (1_000_000, *b"ms"),
-            _ => (1_000_000_000, *b"s\0"),
+        // three digits, how many of them are before the point, unit
+        let (n, before, unit) = match ns {
+            0..1_000 => (ns, 3, *b"ns"),
+            1_000..9_995 => ((ns + 5) / 10, 1, *b"us"),
+            9_995..99_950 => ((ns + 50) / 100, 2, *b"us"),
+            99_950..999_500 => ((ns + 500) / 1_000, 3, *b"us"),
+            999_500..9_995_000 => ((ns + 5_000) / 10_000, 1, *b"ms"),
+            9_995_000..99_950_000 => ((ns + 50_000) / 100_000, 2, *b"ms"),
+            99_950_000..999_500_000 => ((ns + 500_000) / 1_000_000, 3, *b"ms"),
+            999_500_000..9_995_000_000 => ((ns + 5_000_000) / 10_000_000, 1, *b"s "),
+            9_995_000_000..99_950_000_000 => ((ns + 50_000_000) / 100_000_000, 2, *b"s "),
+            _ => (ns / SECOND + ns % SECOND / (SECOND / 2), 3, *b"s "),
         };
-        let unit_len = if unit[1] == 0 { 1 } else { 2 };
-        if one == 1 {
-            self.dec(ns);
-        } else if ns < one / 1000 * 9_995 {
-            let n = (ns + one / 200) / (one / 100);
-            self.first([digit(n / 100), b'.', digit(n / 10), digit(n)], 4);
-        } else if ns < one / 1000 * 99_950 {
-            let n = (ns + one / 20) / (one / 10);
-            self.first([digit(n / 100), digit(n / 10), b'.', digit(n)], 4);
-        } else {
-            self.dec(ns / one + u64::from(ns % one >= one / 2));
-        }
-        self.first(unit, unit_len);
+        let unit_len = if unit[1] == b' ' { 1 } else { 2 };
+        let (digits, unit) = (u64::from(digits(n)), u64::from(u16::from_le_bytes(unit)));
+        let point = u64::from(b'.');
+        let text = match before {
+            1 => digits & 0xff | point << 8 | (digits & 0xff_ff00) << 8 | unit << 32,
+            2 => digits & 0xffff | point << 16 | (digits & 0xff_0000) << 8 | unit << 32,
+            _ => {
+                self.dec(n);
+                return self.first(unit.to_le_bytes(), unit_len);
+            }
+        };
+        self.first(text.to_le_bytes(), 4 + unit_len);
     }
 
     /// The value of a field, as its `Display`.
@@ -129,25 +344,25 @@ impl Line<'_> {
         match value {
             Value::Num(n) => self.dec(n),
             Value::Hex(n) => self.hex(n),
-            Value::Flag(set) => self.byte(digit(set.into())),
+            Value::Flag(set) => self.byte(b'0' + u8::from(set)),
             Value::Code(n, name) => {
                 self.dec(n);
                 self.byte(b':');
-                self.str(name);
+                self.name(name);
             }
             Value::HexCode(n, name) => {
                 self.hex(n);
                 self.byte(b':');
-                self.str(name);
+                self.name(name);
             }
         }
     }
 }
 
-/// The last decimal digit.
-#[inline]
-fn digit(n: u64) -> u8 {
-    b'0' + (n % 10) as u8
+/// A number below a thousand.
+#[inline(always)]
+fn digits(n: u64) -> u32 {
+    DIGITS.get(n as usize).copied().unwrap_or_default()
 }
 
 /// The characters of what may be no UTF-8, and the bytes that are none.
@@ -166,9 +381,11 @@ mod tests {
     use crate::units;
     use proptest::prelude::*;
 
-    fn line(write: impl FnOnce(&mut Line<'_>)) -> String {
+    fn line(write: impl FnOnce(&mut Line)) -> String {
         let mut out = vec![];
-        write(&mut Line { out: &mut out });
+        let mut line = Line::new();
+        write(&mut line);
+        line.flush(&mut out);
         String::from_utf8(out).unwrap()
     }
 
@@ -207,6 +424,32 @@ mod tests {
         assert_eq!(nanos(u64::MAX), "18446744074s");
     }
 
+    #[test]
+    fn a_line_has_the_room_that_it_needs() {
+        let long = "long ".repeat(3000);
+        let text = line(|l| {
+            l.str("a");
+            l.name(&long);
+            l.dec(7_u8);
+            l.long(&long.as_bytes()[..5]);
+            l.long(long.as_bytes());
+            let place = l.place();
+            l.str("taken back");
+            l.back_to(place);
+            l.str("end");
+            l.indent(place, 2);
+        });
+        assert_eq!(text, format!("a{long}7long {long}  end"));
+    }
+
+    #[test]
+    fn a_name_of_any_length_is_whole() {
+        let text = "abcdefghijklmnopqrstuvwxyz";
+        for end in 0..=text.len() {
+            assert_eq!(line(|l| l.name(&text[..end])), text[..end]);
+        }
+    }
+
     proptest! {
         #[test]
         fn any_duration_is_that_of_units(ns in 0..1_u64 << 50, shift in 0..50) {
@@ -223,7 +466,9 @@ mod tests {
             prop_assert_eq!(line(|l| l.int(i)), i.to_string());
             prop_assert_eq!(line(|l| l.hex(n)), format!("{n:#x}"));
             prop_assert_eq!(line(|l| l.hex_byte(n as u8)), format!("{:#04x}", n as u8));
-            let below = (n % 1_000_000_000) as u32;
+            prop_assert_eq!(line(|l| l.stamp(n)), n.to_string());
+            prop_assert_eq!(line(|l| { l.stamp(7); l.stamp(n); l.stamp(n) }), format!("7{n}{n}"));
+            let below = n % 1_000_000_000;
             prop_assert_eq!(line(|l| l.nine(below)), format!("{below:09}"));
             for value in [
                 Value::Num(n),

@@ -9,6 +9,8 @@ mod clock;
 mod ink;
 mod json;
 mod line;
+mod memo;
+mod stages;
 mod text;
 
 pub use self::clock::Clock;
@@ -41,21 +43,24 @@ pub struct Context<'a> {
 }
 
 /// The command's name. Without its entry too: the little that names depend on is in its id.
+#[inline]
 fn opcode_name(id: &CommandId, set: CommandSet, asked: Option<&Asked>) -> Option<&'static str> {
     let opcode = id.opcode;
     if opcode.code != FABRICS && set != CommandSet::KeyValue {
         return opcode.name();
     }
-    let sqe = asked.map_or_else(
-        || {
-            Sqe::from(Parts {
-                opcode: opcode.code,
-                // a Fabrics command has its type there
-                nsid: id.nsid,
-                ..Parts::default()
-            })
-        },
-        |a| a.sqe,
-    );
+    special_name(id, set, asked)
+}
+
+#[cold]
+fn special_name(id: &CommandId, set: CommandSet, asked: Option<&Asked>) -> Option<&'static str> {
+    let CommandId { opcode, nsid, .. } = *id;
+    // a Fabrics command has its type where others have a namespace
+    let known = Parts {
+        opcode: opcode.code,
+        nsid,
+        ..Parts::default()
+    };
+    let sqe = asked.map_or_else(|| Sqe::from(known), |a| a.sqe);
     decode::name(opcode.queue, set, &sqe)
 }

@@ -7,10 +7,13 @@ use super::Clock;
 use super::Context;
 use super::ink::Ink;
 use super::ink::Voice;
-use super::line::COMM;
 use super::line::Line;
 use super::line::chars;
+use super::memo::Memo;
 use super::opcode_name;
+use super::stages::Shape;
+use super::stages::Stages;
+use super::stages::Step;
 use crate::event::Asked;
 use crate::event::CommandId;
 use crate::event::CtrlState;
@@ -20,14 +23,10 @@ use crate::event::Verdict;
 use crate::event::What;
 use crate::kstack::Frame;
 use crate::nvme::aen::AsyncEvent;
-use crate::nvme::decode::Field;
-use crate::nvme::decode::fields;
 use crate::nvme::opcode::Opcode;
 use crate::nvme::status::Status;
 use crate::nvme::status::StatusType;
-use crate::path::milestone::Milestone;
 use crate::path::stage::Cut;
-use crate::path::timeline::Segment;
 use crate::path::timeline::Timeline;
 use crate::view::theme::Codes;
 use crate::view::theme::Theme;
@@ -38,9 +37,11 @@ const EVENT_WIDTH: usize = "Unfinished".len();
 #[derive(Debug)]
 pub struct TraceText {
     clock: Clock,
-    stages: Option<Cut>,
+    stages: Option<Stages>,
     codes: Option<Codes>,
     columns: Option<Columns>,
+    memo: Memo,
+    line: Line,
 }
 
 /// How wide the columns were so far.
@@ -56,9 +57,14 @@ impl TraceText {
     pub fn new(theme: Theme, align: bool, clock: Clock, stages: Option<Cut>) -> Self {
         Self {
             clock,
-            stages,
+            stages: stages.map(|cut| {
+                let label: fn(&str) -> String = |name| format!(", {name}=");
+                Stages::new(cut, label, label)
+            }),
             codes: theme.codes(),
             columns: align.then(Columns::default),
+            memo: Memo::new(),
+            line: Line::new(),
         }
     }
 
@@ -79,60 +85,67 @@ impl TraceText {
     /// Writes an event.
     pub fn event(&mut self, event: &Event, cx: &Context<'_>, out: &mut Vec<u8>) {
         let Event { at_ns, what } = event;
-        let (name, voice) = title(what);
         let mut ink = Ink {
-            line: Line { out },
+            line: &mut self.line,
             codes: self.codes.as_ref(),
         };
+        let (name, voice) = title(what);
         begin(&mut self.clock, self.columns.as_mut(), *at_ns, cx, &mut ink);
-        ink.voice(voice, |ink| ink.line.str(name));
+        ink.voice(voice, |ink| ink.line.name(name));
         if self.columns.is_some() {
             ink.pad(EVENT_WIDTH.saturating_sub(name.len()));
         }
         ink.line.str(" nvme");
         ink.line.dec(what.ctrl());
         ink.line.str(": ");
-        self.body(what, cx, out);
+        ink.body(what, cx, self.stages.as_mut(), &mut self.memo);
+        ink.line.byte(b'\n');
+        self.line.flush(out);
+        stacks(what, cx, out);
     }
+}
 
-    fn body(&self, what: &What, cx: &Context<'_>, out: &mut Vec<u8>) {
-        let mut ink = Ink {
-            line: Line { out },
-            codes: self.codes.as_ref(),
-        };
+impl Ink<'_> {
+    fn body(
+        &mut self,
+        what: &What,
+        cx: &Context<'_>,
+        stages: Option<&mut Stages>,
+        memo: &mut Memo,
+    ) {
         match what {
             What::Submit(id, asked) => {
-                ink.submit(id, asked, cx);
-                ink.number(", cpu=", asked.cpu);
+                self.submit(id, asked, cx, memo);
+                self.number(", cpu=", asked.cpu);
             }
             What::Complete(id, outcome) => {
-                ink.command(id, None, cx);
-                ink.outcome(id.opcode, outcome, ", flags=", self.stages);
-                ink.number(", cpu=", outcome.cpu);
+                self.command(id, None, cx);
+                self.outcome(id.opcode, outcome, ", flags=", stages);
+                self.number(", cpu=", outcome.cpu);
             }
             What::Command(id, asked, outcome) => {
-                ink.submit(id, asked, cx);
-                ink.outcome(id.opcode, outcome, ", rqflags=", self.stages);
+                self.submit(id, asked, cx, memo);
+                self.outcome(id.opcode, outcome, ", rqflags=", stages);
             }
             What::Unfinished { id, asked, age_ns } => {
                 match asked {
                     Some(asked) => {
-                        ink.submit(id, asked, cx);
-                        ink.number(", cpu=", asked.cpu);
+                        self.submit(id, asked, cx, memo);
+                        self.number(", cpu=", asked.cpu);
                     }
-                    None => ink.command(id, None, cx),
+                    None => self.command(id, None, cx),
                 }
-                ink.age(*age_ns);
+                self.age(*age_ns);
             }
             What::Timeout { id, age_ns } | What::Cancel { id, age_ns } => {
-                ink.command(id, None, cx);
-                ink.age(*age_ns);
+                self.command(id, None, cx);
+                self.age(*age_ns);
             }
-            What::Requeue(id) => ink.command(id, None, cx),
+            What::Requeue(id) => self.command(id, None, cx),
             What::Retry { id, retries } => {
-                ink.command(id, None, cx);
+                self.command(id, None, cx);
                 if let Some(retries) = *retries {
-                    ink.number(", retries=", retries);
+                    self.number(", retries=", retries);
                 }
             }
             What::Sq {
@@ -142,22 +155,20 @@ impl TraceText {
                 head,
                 tail,
             } => {
-                ink.number("qid=", *qid);
+                self.number("qid=", *qid);
                 if let Some(id) = id {
-                    ink.number(", cid=", id.cid);
+                    self.number(", cid=", id.cid);
                 }
-                ink.number(", sq_head=", *head);
-                ink.number(", sq_tail=", *tail);
+                self.number(", sq_head=", *head);
+                self.number(", sq_tail=", *tail);
             }
-            What::AsyncEvent { ctrl: _, event } => ink.async_event(*event),
+            What::AsyncEvent { ctrl: _, event } => self.async_event(*event),
             What::State {
                 ctrl: _,
                 state,
                 asked,
-            } => ink.state(*state, *asked),
+            } => self.state(*state, *asked),
         }
-        ink.line.byte(b'\n');
-        ink.stacks(what, cx);
     }
 }
 
@@ -199,27 +210,23 @@ fn begin(
         disk: disk_width,
     }) = columns
     else {
-        ink.voice(Voice::Dim, |ink| clock.text(at_ns, &mut ink.line));
+        ink.voice(Voice::Dim, |ink| clock.text(at_ns, ink.line));
         ink.line.byte(b' ');
-        ink.line.str(disk);
+        ink.line.name(disk);
         ink.line.byte(b' ');
         return;
     };
     ink.voice(Voice::Dim, |ink| {
-        let from = ink.line.out.len();
-        clock.text(at_ns, &mut ink.line);
-        let width = ink.line.out.len() - from;
+        let place = ink.line.place();
+        clock.text(at_ns, ink.line);
+        let width = ink.line.since(place).len();
         *time_width = width.max(*time_width);
-        let pad = *time_width - width;
-        ink.pad(pad);
         // numbers stand to the right
-        if let Some(time) = ink.line.out.get_mut(from..) {
-            time.rotate_right(pad);
-        }
+        ink.line.indent(place, *time_width - width);
     });
     *disk_width = disk.len().max(*disk_width);
     ink.line.byte(b' ');
-    ink.line.str(disk);
+    ink.line.name(disk);
     ink.pad(*disk_width - disk.len() + 1);
 }
 
@@ -242,27 +249,28 @@ impl Ink<'_> {
         self.number(", opcode=", id.opcode.code);
         self.line.str(" (");
         self.voice(Voice::Head, |ink| match opcode_name(id, cx.set, asked) {
-            Some(name) => ink.line.str(name),
+            Some(name) => ink.line.name(name),
             None => ink.line.hex_byte(id.opcode.code),
         });
         self.line.byte(b')');
     }
 
     /// What a command asks for, but the CPU.
-    fn submit(&mut self, id: &CommandId, asked: &Asked, cx: &Context<'_>) {
+    fn submit(&mut self, id: &CommandId, asked: &Asked, cx: &Context<'_>, memo: &mut Memo) {
         self.command(id, Some(asked), cx);
         let mut told = None;
-        fields(id.opcode.queue, cx.set, &asked.sqe)
-            .filter(Field::shown)
-            .for_each(|Field { key, value, .. }| {
-                self.line.str(", ");
-                self.line.str(key);
-                self.line.byte(b'=');
-                self.line.value(value);
-                if key == "bytes" {
-                    told = Some(value.number());
-                }
-            });
+        let kind = (id.opcode.queue, cx.set);
+        memo.fields(kind, &asked.sqe, self.line, |line, field| {
+            if field.shown() {
+                line.str(", ");
+                line.name(field.key);
+                line.byte(b'=');
+                line.value(field.value);
+            }
+            if field.key == "bytes" {
+                told = Some(field.value.number());
+            }
+        });
         let bytes = asked.bytes.filter(|&n| n != 0);
         if let Some(bytes) = bytes.filter(|&n| told != Some(n.into())) {
             // where the command itself names another number
@@ -274,34 +282,7 @@ impl Ink<'_> {
             self.number(", tid=", asked.tid);
         }
         self.line.str(", comm=");
-        self.comm(asked);
-    }
-
-    /// A thread may call itself anything. What could be taken for something else is quoted.
-    fn comm(&mut self, asked: &Asked) {
-        let plain = |&b: &u8| b.is_ascii_graphic() && !matches!(b, b'"' | b',' | b'\\' | b'=');
-        let len = asked.comm.iter().take_while(|b| plain(b)).count();
-        if len > 0 && len == asked.comm().len() {
-            self.line.first::<COMM>(asked.comm, len);
-            return;
-        }
-        self.line.byte(b'"');
-        for char in chars(asked.comm()) {
-            match char {
-                // escape_debug() means to be in Rust's own quotes
-                Ok('\'') => self.line.byte(b'\''),
-                Ok(c) => {
-                    for c in c.escape_debug() {
-                        self.line.str(c.encode_utf8(&mut [0; 4]));
-                    }
-                }
-                Err(byte) => {
-                    self.line.str("\\x");
-                    self.line.hex_digits(byte);
-                }
-            }
-        }
-        self.line.byte(b'"');
+        memo.comm(asked, self.line, comm);
     }
 
     #[inline]
@@ -310,7 +291,7 @@ impl Ink<'_> {
         opcode: Opcode,
         outcome: &Outcome,
         flags: &'static str,
-        stages: Option<Cut>,
+        stages: Option<&mut Stages>,
     ) {
         match &outcome.verdict {
             Some(verdict) => self.verdict(opcode, verdict, flags),
@@ -318,8 +299,10 @@ impl Ink<'_> {
         }
         self.line.str(", lat=");
         self.voice(Voice::Head, |ink| ink.line.nanos(outcome.latency_ns));
-        if let Some((cut, timeline)) = stages.zip(outcome.timeline.as_ref()) {
-            self.stages(cut, timeline);
+        if let Some((stages, timeline)) = stages.zip(outcome.timeline.as_ref())
+            && let Some(shape) = stages.of(timeline)
+        {
+            self.stages(shape, timeline);
         }
     }
 
@@ -335,7 +318,7 @@ impl Ink<'_> {
             ink.line.str(", res=");
             ink.line.hex(result);
             ink.number(", retries=", retries);
-            ink.line.str(flags);
+            ink.line.name(flags);
             ink.line.hex(request_flags);
         });
         self.line.str(", ");
@@ -350,6 +333,8 @@ impl Ink<'_> {
     }
 
     /// As its `Display`, but with the whole number in front.
+    #[cold]
+    #[inline(never)]
     fn status(&mut self, opcode: Opcode, status: Status) {
         self.line.str("status=");
         self.line.hex(status.0);
@@ -368,7 +353,7 @@ impl Ink<'_> {
             }
             self.line.byte(b'/');
         }
-        self.line.str(status.name_for(opcode).unwrap_or("Unknown"));
+        self.line.name(status.name_for(opcode).unwrap_or("Unknown"));
         if status.retry_delay() != 0 {
             self.number(" CRD", status.retry_delay());
         }
@@ -383,33 +368,25 @@ impl Ink<'_> {
 
     /// The stages; and the total where it is another interval than `lat`. Nothing if two points are
     /// out of order.
-    fn stages(&mut self, cut: Cut, timeline: &Timeline) {
-        let begin = self.line.out.len();
-        let mut total = 0;
-        let mut span = None;
-        for segment in timeline.each_segment(cut) {
-            let Some(Segment { run, ns }) = segment else {
-                self.line.out.truncate(begin);
+    #[inline]
+    fn stages(&mut self, shape: &Shape, timeline: &Timeline) {
+        let begin = self.line.place();
+        let first = timeline.at(shape.from);
+        let mut from = first;
+        for Step { at, label } in &shape.stages {
+            let to = timeline.at(*at);
+            let ns = to.zip(from).and_then(|(to, from)| to.checked_sub(from));
+            let Some(ns) = ns else {
+                self.line.back_to(begin);
                 return;
             };
-            span = Some((span.map_or(run.first, |(first, _)| first), run.last));
-            let mut before = ", ";
-            for name in cut.names(run) {
-                self.line.str(before);
-                self.line.str(name);
-                before = "+";
-            }
-            self.line.byte(b'=');
+            self.line.name(label);
             self.line.nanos(ns);
-            total += ns;
+            from = to;
         }
-        let is_lat = |(first, last): (usize, usize)| {
-            let from = cut.stages().get(first).map(|s| s.from);
-            from == Some(Milestone::SetupOut) && cut.end_of(last) == Milestone::Complete
-        };
-        if span.is_some_and(|span| !is_lat(span)) {
+        if let Some((from, first)) = from.zip(first).filter(|_| !shape.is_lat) {
             self.line.str(", total=");
-            self.line.nanos(total);
+            self.line.nanos(from.saturating_sub(first));
         }
     }
 
@@ -427,14 +404,14 @@ impl Ink<'_> {
             (", info=", info.value),
             (", lid=", lid.value),
         ] {
-            self.line.str(key);
+            self.line.name(key);
             self.line.value(value);
         }
     }
 
     fn state(&mut self, state: CtrlState, asked: bool) {
         match state.name() {
-            Some(name) => self.line.str(name),
+            Some(name) => self.line.name(name),
             None => {
                 self.number("unknown (", state.0);
                 self.line.byte(b')');
@@ -444,23 +421,49 @@ impl Ink<'_> {
             self.line.str(" (asked)");
         }
     }
+}
 
-    /// The stacks of this event; where there may be two, the second says what it is.
-    fn stacks(&mut self, what: &What, cx: &Context<'_>) {
-        let (submit, complete) = match what {
-            What::Submit(..) | What::Unfinished { .. } => (true, false),
-            What::Complete(..) => (false, true),
-            What::Command(..) => (true, true),
-            _ => (false, false),
-        };
-        if submit && !cx.kstack.is_empty() {
-            self.line.str(cx.kstack);
-        }
-        if complete && !cx.kstack_complete.is_empty() {
-            if submit {
-                self.line.str("    -- completed by\n");
+/// A thread may call itself anything. What could be taken for something else is quoted.
+fn comm(line: &mut Line, name: &[u8]) {
+    let plain = |b: &u8| b.is_ascii_graphic() && !b"\",\\=".contains(b);
+    if !name.is_empty() && name.iter().all(plain) {
+        return line.name_in(name);
+    }
+    line.byte(b'"');
+    for char in chars(name) {
+        match char {
+            // escape_debug() means to be in Rust's own quotes
+            Ok('\'') => line.byte(b'\''),
+            Ok(c) => {
+                for c in c.escape_debug() {
+                    line.name(c.encode_utf8(&mut [0; 4]));
+                }
             }
-            self.line.str(cx.kstack_complete);
+            Err(byte) => {
+                line.str("\\x");
+                line.hex_digits(byte);
+            }
         }
+    }
+    line.byte(b'"');
+}
+
+/// The stacks of this event; where there may be two, the second says what it is.
+#[inline]
+fn stacks(what: &What, cx: &Context<'_>, out: &mut Vec<u8>) {
+    let (submit, complete) = match what {
+        What::Submit(..) | What::Unfinished { .. } => (true, false),
+        What::Complete(..) => (false, true),
+        What::Command(..) => (true, true),
+        _ => (false, false),
+    };
+    if submit && !cx.kstack.is_empty() {
+        out.extend_from_slice(cx.kstack.as_bytes());
+    }
+    if complete && !cx.kstack_complete.is_empty() {
+        if submit {
+            out.extend_from_slice(b"    -- completed by\n");
+        }
+        out.extend_from_slice(cx.kstack_complete.as_bytes());
     }
 }

@@ -25,7 +25,7 @@ fn result(outcome: &Outcome, way: &str) -> Value {
         .filter(|p| got(&run).get(p.name()).is_some_and(|w| w != "-"))
         .filter_map(Milestone::pattern_bit)
         .fold(0, |pattern, bit| pattern | bit);
-    let runs = Cut::Fine.runs(pattern);
+    let runs = Cut::Fine.runs(pattern).into_iter();
     let ledger = &run.last["ledger"];
     json!({
         "stages": runs.map(|r| Cut::Fine.run_name(r)).collect::<Vec<_>>(),

@@ -1,0 +1,181 @@
+//! What it costs to show an event: nanoseconds and allocations of one. `cargo bench --bench render`;
+//! instructions by `valgrind --tool=callgrind` on the binary.
+
+use std::fmt;
+
+use divan::AllocProfiler;
+use divan::Bencher;
+use divan::counter::BytesCount;
+use nvme_deep::event::Asked;
+use nvme_deep::event::CommandId;
+use nvme_deep::event::Event;
+use nvme_deep::event::Outcome;
+use nvme_deep::event::StackId;
+use nvme_deep::event::Verdict;
+use nvme_deep::event::What;
+use nvme_deep::nvme::decode::CommandSet;
+use nvme_deep::nvme::decode::describe;
+use nvme_deep::nvme::opcode::Opcode;
+use nvme_deep::nvme::opcode::QueueKind;
+use nvme_deep::nvme::sqe::Parts;
+use nvme_deep::nvme::sqe::Sqe;
+use nvme_deep::nvme::status::Status;
+use nvme_deep::path::stage::Cut;
+use nvme_deep::path::timeline::Timeline;
+use nvme_deep::view::theme::Theme;
+use nvme_deep::view::trace::Clock;
+use nvme_deep::view::trace::Context;
+use nvme_deep::view::trace::TraceJson;
+use nvme_deep::view::trace::TraceText;
+
+#[global_allocator]
+static ALLOC: AllocProfiler = AllocProfiler::system();
+
+/// So many events are shown in a row, as a busy ring has them, each later than the one before.
+const BATCH: u64 = 1000;
+/// CLOCK_MONOTONIC of a machine that is up for some hours.
+const AT: u64 = 12_345_678_901_234;
+
+const CONTEXT: Context<'_> = Context {
+    disk: "nvme0n1",
+    set: CommandSet::Nvm,
+    kstack: "",
+    kstack_complete: "",
+};
+
+const KINDS: [&str; 4] = ["submit", "complete", "command", "command+stages"];
+
+fn main() {
+    divan::main();
+}
+
+/// A read of 4 KiB.
+fn read(slba: u32) -> Sqe {
+    Sqe::from(Parts {
+        opcode: 2,
+        cid: 4544,
+        nsid: 1,
+        cdw: [slba, 0, 7, 0, 0, 0],
+        ..Parts::default()
+    })
+}
+
+fn event(kind: &str) -> Event {
+    let id = CommandId {
+        ctrl: 0,
+        qid: 3,
+        cid: 4544,
+        nsid: 1,
+        opcode: Opcode {
+            queue: QueueKind::Io,
+            code: 2,
+        },
+    };
+    let asked = Asked {
+        sqe: read(1_953_120),
+        bytes: Some(4096),
+        pid: 41_234,
+        tid: 41_240,
+        comm: *b"fio\0\0\0\0\0\0\0\0\0\0\0\0\0",
+        cpu: 1,
+        stack: StackId::default(),
+    };
+    let points = [
+        AT - 86_400,
+        0,
+        AT - 85_200,
+        0,
+        AT - 82_100,
+        0,
+        AT - 2_010,
+        AT,
+        0,
+    ];
+    let outcome = Outcome {
+        verdict: Some(Verdict {
+            result: 0,
+            status: Status(0),
+            retries: 0,
+            flags: 0,
+        }),
+        latency_ns: 85_200,
+        timeline: (kind == "command+stages").then(|| Timeline::new(points, 0b010_1001)),
+        cpu: 1,
+        stack: StackId::default(),
+    };
+    let what = match kind {
+        "submit" => What::Submit(id, asked),
+        "complete" => What::Complete(id, outcome),
+        _ => What::Command(id, asked, outcome),
+    };
+    Event { at_ns: AT, what }
+}
+
+/// Shows a batch, into a buffer that has its size.
+fn show(bencher: Bencher<'_, '_>, kind: &str, mut one: impl FnMut(&Event, &mut Vec<u8>)) {
+    let mut event = event(kind);
+    let mut out = Vec::new();
+    one(&event, &mut out);
+    bencher
+        .counter(BytesCount::new(out.len() as u64 * BATCH))
+        .bench_local(|| {
+            for _ in 0..BATCH {
+                event.at_ns += 12_345;
+                out.clear();
+                one(&event, &mut out);
+                divan::black_box(&mut out);
+            }
+        });
+}
+
+#[divan::bench(args = KINDS)]
+fn text(bencher: Bencher<'_, '_>, kind: &str) {
+    let theme = Theme { color: false };
+    let mut view = TraceText::new(theme, false, Clock::Mono, Some(Cut::Cheap));
+    show(bencher, kind, |event, out| view.event(event, &CONTEXT, out));
+}
+
+#[divan::bench(args = KINDS)]
+fn text_on_a_terminal(bencher: Bencher<'_, '_>, kind: &str) {
+    let theme = Theme { color: true };
+    let clock = Clock::wall(1_795_284_600_000_000_000);
+    let mut view = TraceText::new(theme, true, clock, Some(Cut::Cheap));
+    show(bencher, kind, |event, out| view.event(event, &CONTEXT, out));
+}
+
+#[divan::bench(args = KINDS)]
+fn json(bencher: Bencher<'_, '_>, kind: &str) {
+    let mut view = TraceJson::new(Clock::Mono, Some(Cut::Cheap));
+    show(bencher, kind, |event, out| view.event(event, &CONTEXT, out));
+}
+
+/// A buffer that `describe` can write to without growing it.
+struct Text {
+    bytes: [u8; 512],
+    len: usize,
+}
+
+impl fmt::Write for Text {
+    fn write_str(&mut self, text: &str) -> fmt::Result {
+        let room = self.bytes.get_mut(self.len..self.len + text.len());
+        room.ok_or(fmt::Error)?.copy_from_slice(text.as_bytes());
+        self.len += text.len();
+        Ok(())
+    }
+}
+
+#[divan::bench]
+fn command_decode(bencher: Bencher<'_, '_>) {
+    let mut text = Text {
+        bytes: [0; 512],
+        len: 0,
+    };
+    bencher.bench_local(|| {
+        for slba in 0..BATCH as u32 {
+            text.len = 0;
+            let sqe = divan::black_box(read(slba));
+            let done = describe(QueueKind::Io, CommandSet::Nvm, &sqe, &mut text);
+            divan::black_box((&text.bytes, done.is_ok()));
+        }
+    });
+}

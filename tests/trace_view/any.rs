@@ -1,0 +1,295 @@
+//! Any event makes one line, and JSON that says what it says.
+
+use std::collections::BTreeMap;
+use std::fmt;
+
+use nvme_deep::event::Asked;
+use nvme_deep::event::CommandId;
+use nvme_deep::event::CtrlState;
+use nvme_deep::event::Event;
+use nvme_deep::event::Outcome;
+use nvme_deep::event::StackId;
+use nvme_deep::event::Verdict;
+use nvme_deep::event::What;
+use nvme_deep::nvme::aen::AsyncEvent;
+use nvme_deep::nvme::decode::CommandSet;
+use nvme_deep::nvme::decode::Field;
+use nvme_deep::nvme::decode::fields;
+use nvme_deep::nvme::opcode::Opcode;
+use nvme_deep::nvme::opcode::QueueKind;
+use nvme_deep::nvme::sqe::Parts;
+use nvme_deep::nvme::sqe::Sqe;
+use nvme_deep::nvme::status::Status;
+use nvme_deep::path::stage::Cut;
+use nvme_deep::path::timeline::Timeline;
+use nvme_deep::view::theme::Theme;
+use nvme_deep::view::trace::Clock;
+use nvme_deep::view::trace::Context;
+use nvme_deep::view::trace::TraceJson;
+use nvme_deep::view::trace::TraceText;
+use proptest::prelude::*;
+use serde::Deserialize;
+use serde::Deserializer;
+use serde::de::Error;
+use serde::de::MapAccess;
+use serde::de::Visitor;
+use serde_json::Value;
+use serde_json::json;
+
+const SETS: [CommandSet; 3] = [CommandSet::Nvm, CommandSet::KeyValue, CommandSet::Zoned];
+
+/// An object at its top level, which must not have a key twice.
+#[derive(Debug)]
+struct Once(BTreeMap<String, Value>);
+
+impl<'de> Deserialize<'de> for Once {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        deserializer.deserialize_map(Keys)
+    }
+}
+
+struct Keys;
+
+impl<'de> Visitor<'de> for Keys {
+    type Value = Once;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("an object")
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Once, A::Error> {
+        let mut all = BTreeMap::new();
+        while let Some((key, value)) = map.next_entry::<String, Value>()? {
+            if all.insert(key.clone(), value).is_some() {
+                return Err(Error::custom(format!("{key} twice")));
+            }
+        }
+        Ok(Once(all))
+    }
+}
+
+fn opcode() -> impl Strategy<Value = Opcode> {
+    let code = prop_oneof![0_u8..=0x20, any::<u8>(), Just(0x7d), Just(0x7f)];
+    let queue = prop::sample::select(&QueueKind::BOTH[..]);
+    (queue, code).prop_map(|(queue, code)| Opcode { queue, code })
+}
+
+fn id() -> impl Strategy<Value = CommandId> {
+    let parts = (
+        any::<u32>(),
+        any::<u16>(),
+        any::<u16>(),
+        any::<u32>(),
+        opcode(),
+    );
+    parts.prop_map(|(ctrl, qid, cid, nsid, opcode)| CommandId {
+        ctrl,
+        qid,
+        cid,
+        nsid,
+        opcode,
+    })
+}
+
+/// Few different dwords, so that commands recur.
+fn dword() -> impl Strategy<Value = u32> {
+    prop_oneof![3 => Just(0), 2 => Just(7), 1 => any::<u32>()]
+}
+
+fn asked(id: CommandId) -> impl Strategy<Value = Asked> {
+    let parts = (
+        prop::array::uniform6(dword()),
+        any::<(u8, bool, Option<u32>, u32, u32, u16)>(),
+        prop_oneof![any::<[u8; 16]>(), prop::array::uniform16(b' '..0x7f)],
+        0..=16_usize,
+    );
+    parts.prop_map(move |(cdw, rest, mut comm, len)| {
+        let (flags, metadata, bytes, pid, tid, cpu) = rest;
+        comm[len..].fill(0);
+        let parts = Parts {
+            opcode: id.opcode.code,
+            flags,
+            cid: id.cid,
+            nsid: id.nsid,
+            metadata,
+            cdw,
+        };
+        Asked {
+            sqe: Sqe::from(parts),
+            bytes,
+            pid,
+            tid,
+            comm,
+            cpu,
+            stack: StackId::default(),
+        }
+    })
+}
+
+fn outcome() -> impl Strategy<Value = Outcome> {
+    let verdict = prop::option::of(any::<(u64, u16, u8, u8)>());
+    let point = || prop_oneof![Just(0), 1..1_u64 << 50];
+    let points = prop_oneof![
+        prop::array::uniform9(point()),
+        prop::array::uniform9(0..1_u64 << 30).prop_map(|steps| {
+            let mut at = 1;
+            steps.map(|step| {
+                at += step;
+                at
+            })
+        }),
+    ];
+    let timeline = prop::option::of((points, 0..0x80_u8));
+    let parts = (verdict, any::<u64>(), timeline, any::<u16>());
+    parts.prop_map(|(verdict, latency_ns, timeline, cpu)| Outcome {
+        verdict: verdict.map(|(result, status, retries, flags)| Verdict {
+            result,
+            status: Status(status & 0x7fff),
+            retries,
+            flags,
+        }),
+        latency_ns,
+        timeline: timeline.map(|(points, pattern)| Timeline::new(points, pattern)),
+        cpu,
+        stack: StackId::default(),
+    })
+}
+
+fn command() -> impl Strategy<Value = What> {
+    let all = id().prop_flat_map(|id| (Just(id), asked(id), outcome(), 0..9_u8, any::<u64>()));
+    all.prop_map(|(id, asked, outcome, kind, n)| match kind {
+        0 => What::Submit(id, asked),
+        1 => What::Complete(id, outcome),
+        2 => What::Command(id, asked, outcome),
+        3 => What::Unfinished {
+            id,
+            asked: (n % 2 == 0).then_some(asked),
+            age_ns: n,
+        },
+        4 => What::Sq {
+            ctrl: id.ctrl,
+            qid: id.qid,
+            id: Some(id).filter(|_| n & 1 == 0),
+            head: n as u16,
+            tail: (n >> 16) as u16,
+        },
+        5 => What::Timeout { id, age_ns: n },
+        6 => What::Cancel { id, age_ns: n },
+        7 => What::Requeue(id),
+        _ => What::Retry {
+            id,
+            retries: (n % 2 == 0).then_some(n as u8),
+        },
+    })
+}
+
+fn what() -> impl Strategy<Value = What> {
+    let event = any::<(u32, u32)>().prop_map(|(ctrl, result)| What::AsyncEvent {
+        ctrl,
+        event: AsyncEvent(result),
+    });
+    let state = (any::<u32>(), 0..9_u32, any::<bool>());
+    let state = state.prop_map(|(ctrl, state, asked)| What::State {
+        ctrl,
+        state: CtrlState(state),
+        asked,
+    });
+    prop_oneof![8 => command(), 1 => event, 1 => state]
+}
+
+fn asked_of(what: &What) -> Option<(&CommandId, &Asked)> {
+    match what {
+        What::Submit(id, asked) | What::Command(id, asked, _) => Some((id, asked)),
+        What::Unfinished { id, asked, .. } => Some((id, asked.as_ref()?)),
+        _ => None,
+    }
+}
+
+fn outcome_of(what: &What) -> Option<&Outcome> {
+    match what {
+        What::Complete(_, outcome) | What::Command(_, _, outcome) => Some(outcome),
+        _ => None,
+    }
+}
+
+fn all_fields(set: CommandSet, id: &CommandId, asked: &Asked) -> Vec<Field> {
+    fields(id.opcode.queue, set, &asked.sqe).collect()
+}
+
+const CUTS: [Cut; 3] = [Cut::Total, Cut::Cheap, Cut::Fine];
+
+proptest! {
+    #[test]
+    fn one_event_is_one_line_of_text(
+        events in prop::collection::vec((any::<u64>(), what()), 1..8),
+        set in 0..3_usize,
+        cut in 0..3_usize,
+        align in any::<bool>(),
+    ) {
+        let cx = Context { disk: "nvme0n1", set: SETS[set], kstack: "", kstack_complete: "" };
+        let clock = Clock::wall(0);
+        let mut view = TraceText::new(Theme { color: false }, align, clock, Some(CUTS[cut]));
+        for (at_ns, what) in events {
+            let mut out = vec![];
+            view.event(&Event { at_ns, what: what.clone() }, &cx, &mut out);
+            let text = String::from_utf8(out).unwrap();
+            let line = text.strip_suffix('\n').unwrap();
+            prop_assert!(!line.contains(char::is_control), "{:?}", line);
+            prop_assert!(align || !line.split('"').next().unwrap().contains("  "), "{}", line);
+            if let Some((id, asked)) = asked_of(&what) {
+                for Field { key, value, .. } in all_fields(cx.set, id, asked).iter().filter(|f| f.shown()) {
+                    let shown = format!(", {key}={value}, ");
+                    prop_assert!(line.contains(&shown), "no {} in {}", shown, line);
+                }
+            }
+            let timeline = outcome_of(&what).and_then(|o| o.timeline.as_ref());
+            for segment in timeline.and_then(|t| t.segments(CUTS[cut])).into_iter().flatten() {
+                let shown = format!(", {}=", CUTS[cut].run_name(segment.run));
+                prop_assert!(line.contains(&shown), "no {} in {}", shown, line);
+            }
+        }
+    }
+
+    #[test]
+    fn one_event_is_one_object(
+        events in prop::collection::vec((any::<u64>(), what()), 1..8),
+        set in 0..3_usize,
+        cut in 0..3_usize,
+    ) {
+        let cx = Context { disk: "", set: SETS[set], kstack: "", kstack_complete: "[\"a\"]" };
+        let cut = CUTS[cut];
+        let mut view = TraceJson::new(Clock::Rel { begin_ns: 1 << 40 }, Some(cut));
+        for (at_ns, what) in events {
+            let mut out = vec![];
+            view.event(&Event { at_ns, what: what.clone() }, &cx, &mut out);
+            let text = String::from_utf8(out).unwrap();
+            prop_assert!(!text.strip_suffix('\n').unwrap().contains(char::is_control), "{:?}", text);
+            let Once(all) = serde_json::from_str(&text).unwrap();
+            prop_assert_eq!(&all["time_ns"], &json!(at_ns));
+            prop_assert_eq!(&all["time_rel_ns"], &json!(at_ns.wrapping_sub(1 << 40) as i64));
+            prop_assert_eq!(all.contains_key("fields"), asked_of(&what).is_some() || matches!(what, What::AsyncEvent { .. }));
+            if let Some((id, asked)) = asked_of(&what) {
+                let fields = all_fields(cx.set, id, asked);
+                let want: BTreeMap<_, _> = fields.iter().map(|f| (f.key, f.value)).collect();
+                prop_assert_eq!(&all["fields"], &json!(want));
+                let Once(once) = serde_json::from_str(&between(&text, "\"fields\":", ",\"pid\"")).unwrap();
+                prop_assert_eq!(once.len(), fields.len());
+                let comm = String::from_utf8_lossy(asked.comm()).chars().count();
+                prop_assert!(all["comm"].as_str().unwrap().chars().count() >= comm);
+            }
+            if let Some(timeline) = outcome_of(&what).and_then(|o| o.timeline.as_ref()) {
+                prop_assert_eq!(&all["total_ns"], &json!(timeline.total(cut)));
+                let segments = timeline.segments(cut).unwrap_or_default();
+                let want = segments.iter().map(|s| json!({ "name": cut.run_name(s.run), "ns": s.ns }));
+                prop_assert_eq!(&all["stages"], &Value::from_iter(want));
+            }
+        }
+    }
+}
+
+/// With the bytes that may follow the fields taken off.
+fn between(text: &str, begin: &str, end: &str) -> String {
+    let rest = text.split_once(begin).unwrap().1;
+    let object = rest.split_once(end).unwrap().0;
+    object[..=object.rfind('}').unwrap()].to_owned()
+}

@@ -1,0 +1,139 @@
+//! Stacks, columns and colour.
+
+use super::sample::DISK;
+use super::sample::NONE;
+use super::sample::asked_read;
+use super::sample::event;
+use super::sample::json_in;
+use super::sample::outcome;
+use super::sample::read;
+use super::sample::with_stages;
+use nvme_deep::event::CtrlState;
+use nvme_deep::event::Event;
+use nvme_deep::event::What;
+use nvme_deep::kstack::Frame;
+use nvme_deep::kstack::Symbol;
+use nvme_deep::path::stage::Cut;
+use nvme_deep::view::theme::Theme;
+use nvme_deep::view::trace::Clock;
+use nvme_deep::view::trace::Context;
+use nvme_deep::view::trace::TraceJson;
+use nvme_deep::view::trace::TraceText;
+
+fn frames() -> [Frame; 2] {
+    [
+        Frame {
+            address: 1,
+            symbol: Some(Symbol {
+                name: "nvme_setup_cmd".into(),
+                offset: 0x1b2,
+                module: Some("nvme_core".into()),
+            }),
+        },
+        Frame {
+            address: 0xffff_ffff_8100_0000,
+            symbol: None,
+        },
+    ]
+}
+
+#[test]
+fn stacks_stand_below() {
+    let theme = Theme { color: false };
+    let mut view = TraceText::new(theme, false, Clock::Mono, None);
+    let kstack = view.stack(&frames());
+    assert_eq!(
+        kstack,
+        "    nvme_setup_cmd+0x1b2 [nvme_core]\n    0xffffffff81000000\n"
+    );
+    let cx = Context {
+        kstack: &kstack,
+        kstack_complete: "    irq\n",
+        ..DISK
+    };
+    let mut shown = |what| {
+        let mut out = vec![];
+        view.event(&event(what), &cx, &mut out);
+        let text = String::from_utf8(out).unwrap();
+        text.split_once('\n').unwrap().1.to_owned()
+    };
+    assert_eq!(shown(What::Submit(read(), asked_read())), kstack);
+    assert_eq!(shown(What::Complete(read(), outcome(0))), "    irq\n");
+    let both = shown(What::Command(read(), asked_read(), outcome(0)));
+    assert_eq!(both, format!("{kstack}    -- completed by\n    irq\n"));
+    assert_eq!(shown(What::Requeue(read())), "");
+}
+
+#[test]
+fn stacks_are_arrays() {
+    let view = TraceJson::new(Clock::Mono, None);
+    let kstack = view.stack(&frames());
+    let cx = Context {
+        kstack: &kstack,
+        kstack_complete: &kstack,
+        ..DISK
+    };
+    let array = r#"["nvme_setup_cmd+0x1b2 [nvme_core]","0xffffffff81000000"]"#;
+    let line = json_in(What::Submit(read(), asked_read()), &cx);
+    assert!(
+        line.ends_with(&format!(r#","cpu":1,"kstack":{array}"#)),
+        "{line}"
+    );
+    let line = json_in(What::Complete(read(), outcome(0)), &cx);
+    assert!(
+        line.ends_with(&format!(r#","cpu":0,"kstack":{array}"#)),
+        "{line}"
+    );
+    let line = json_in(What::Command(read(), asked_read(), outcome(0)), &cx);
+    assert!(
+        line.contains(&format!(r#","cpu":1,"kstack":{array},"result""#)),
+        "{line}"
+    );
+    let end = format!(r#","complete_cpu":0,"kstack_complete":{array}"#);
+    assert!(line.ends_with(&end), "{line}");
+}
+
+#[test]
+fn on_a_terminal_columns_stand_below_each_other() {
+    let mut out = vec![];
+    let clock = Clock::Rel { begin_ns: 0 };
+    let mut view = TraceText::new(Theme { color: false }, true, clock, None);
+    let state = What::State {
+        ctrl: 0,
+        state: CtrlState(1),
+        asked: false,
+    };
+    for (at_ns, what, cx) in [
+        (12_000_000_001, What::Requeue(read()), &DISK),
+        (9_000_000_002, state, &NONE),
+    ] {
+        view.event(&Event { at_ns, what }, cx, &mut out);
+    }
+    assert_eq!(
+        String::from_utf8(out).unwrap(),
+        "12.000000001 nvme0n1 Requeue    nvme0: qid=3, cid=4544, nsid=1, opcode=2 (read)\n\
+         \x209.000000002 -       State      nvme0: live\n"
+    );
+}
+
+#[test]
+fn colour_adds_nothing_but_colour() {
+    let shown = |color, what: &What| {
+        let mut out = vec![];
+        let mut view = TraceText::new(Theme { color }, false, Clock::Mono, Some(Cut::Cheap));
+        view.event(&event(what.clone()), &DISK, &mut out);
+        String::from_utf8(out).unwrap()
+    };
+    let failed = What::Command(read(), asked_read(), outcome(0x281));
+    for what in [&failed, &What::Command(read(), asked_read(), with_stages())] {
+        let colored = shown(true, what);
+        let mut plain = String::new();
+        for part in colored.split('\x1b') {
+            let at = part.find('m').filter(|_| part.starts_with('['));
+            plain.push_str(at.map_or(part, |at| &part[at + 1..]));
+        }
+        assert_eq!(plain, shown(false, what));
+    }
+    let red = Theme { color: true }.warn("status=0x281 (Media/Unrecovered Read Error)");
+    assert!(shown(true, &failed).contains(&red));
+}

@@ -1,0 +1,148 @@
+//! Events to show, and ways to show them.
+
+use nvme_deep::event::Asked;
+use nvme_deep::event::CommandId;
+use nvme_deep::event::Event;
+use nvme_deep::event::Outcome;
+use nvme_deep::event::StackId;
+use nvme_deep::event::Verdict;
+use nvme_deep::event::What;
+use nvme_deep::nvme::decode::CommandSet;
+use nvme_deep::nvme::opcode::Opcode;
+use nvme_deep::nvme::opcode::QueueKind;
+use nvme_deep::nvme::sqe::Parts;
+use nvme_deep::nvme::sqe::Sqe;
+use nvme_deep::nvme::status::Status;
+use nvme_deep::path::stage::Cut;
+use nvme_deep::path::timeline::Timeline;
+use nvme_deep::view::theme::Theme;
+use nvme_deep::view::trace::Clock;
+use nvme_deep::view::trace::Context;
+use nvme_deep::view::trace::TraceJson;
+use nvme_deep::view::trace::TraceText;
+
+/// An I/O command of the first namespace.
+pub const DISK: Context<'_> = Context {
+    disk: "nvme0n1",
+    set: CommandSet::Nvm,
+    kstack: "",
+    kstack_complete: "",
+};
+/// No disk.
+pub const NONE: Context<'_> = Context { disk: "", ..DISK };
+
+/// A command.
+pub fn id(queue: QueueKind, code: u8) -> CommandId {
+    CommandId {
+        ctrl: 0,
+        qid: u16::from(queue == QueueKind::Io) * 3,
+        cid: 4544,
+        nsid: 1,
+        opcode: Opcode { queue, code },
+    }
+}
+
+/// A read.
+pub fn read() -> CommandId {
+    id(QueueKind::Io, 2)
+}
+
+/// By fio.
+pub fn asked(id: &CommandId, cdw: [u32; 6], bytes: Option<u32>) -> Asked {
+    let mut comm = [0; 16];
+    comm[..3].copy_from_slice(b"fio");
+    Asked {
+        sqe: Sqe::from(Parts {
+            opcode: id.opcode.code,
+            cid: id.cid,
+            nsid: id.nsid,
+            cdw,
+            ..Parts::default()
+        }),
+        bytes,
+        pid: 1234,
+        tid: 1234,
+        comm,
+        cpu: 1,
+        stack: StackId::default(),
+    }
+}
+
+/// 4 KiB.
+pub fn asked_read() -> Asked {
+    asked(&read(), [2048, 0, 7, 0, 0, 0], Some(4096))
+}
+
+/// After 85.2 us.
+pub fn outcome(status: u16) -> Outcome {
+    Outcome {
+        verdict: Some(Verdict {
+            result: 0,
+            status: Status(status),
+            retries: 0,
+            flags: 0,
+        }),
+        latency_ns: 85_200,
+        timeline: None,
+        cpu: 0,
+        stack: StackId::default(),
+    }
+}
+
+/// The same success with points.
+pub fn with_stages() -> Outcome {
+    let points = [98_800, 0, 100_000, 0, 103_000, 0, 183_200, 185_200, 0];
+    Outcome {
+        timeline: Some(Timeline::new(points, 0b010_1001)),
+        ..outcome(0)
+    }
+}
+
+/// At some time.
+pub fn event(what: What) -> Event {
+    Event {
+        at_ns: 12_345_678_901_234,
+        what,
+    }
+}
+
+/// Without the time, which is the same everywhere, and the line's end.
+pub fn text_in(what: What, cx: &Context<'_>) -> String {
+    let mut view = TraceText::new(Theme { color: false }, false, Clock::Mono, Some(Cut::Cheap));
+    let mut out = vec![];
+    view.event(&event(what), cx, &mut out);
+    let text = String::from_utf8(out).unwrap();
+    let line = text.strip_prefix("12345678901234 ").unwrap();
+    line.strip_suffix('\n').unwrap().to_owned()
+}
+
+/// With a disk.
+pub fn text(what: What) -> String {
+    text_in(what, &DISK)
+}
+
+/// Without the begin, which is the same but for the type, and the end.
+pub fn json_in(what: What, cx: &Context<'_>) -> String {
+    let mut view = TraceJson::new(Clock::Mono, Some(Cut::Cheap));
+    let mut out = vec![];
+    view.event(&event(what), cx, &mut out);
+    let text = String::from_utf8(out).unwrap();
+    let _: serde_json::Value = serde_json::from_str(&text).unwrap();
+    let same = r#","schema_version":1,"time_ns":12345678901234,"ctrl":"nvme0","#;
+    let (kind, rest) = text.split_once(same).unwrap();
+    let kind = kind.strip_prefix(r#"{"type":"#).unwrap();
+    format!("{kind} {}", rest.strip_suffix("}\n").unwrap())
+}
+
+/// With a disk.
+pub fn json(what: What) -> String {
+    json_in(what, &DISK)
+}
+
+/// What JSON says of [`read`].
+pub const READ: &str =
+    r#""disk":"nvme0n1","qid":3,"cid":4544,"nsid":1,"queue":"io","opcode":"read","opcode_value":2"#;
+/// And of [`asked_read`].
+pub const READ_FIELDS: &str = r#""flags":0,"metadata":false,"fields":{"slba":2048,"len":7,"nlb":8,"ctrl":0,"dsmgmt":0,"reftag":0,"lr":false,"fua":false,"pract":false,"prchk":0,"stc":false,"cetype":0,"apptag":0,"appmask":0,"freq":{"code":0,"name":"none"},"latency":{"code":0,"name":"none"},"seq":false,"incompressible":false},"bytes":4096,"pid":1234,"tid":1234,"comm":"fio","cpu":1"#;
+/// And of [`outcome`] zero.
+pub const SUCCESS: &str = r#""result":0,"status":{"value":0,"type":"generic","code":0,"name":"Success","dnr":false,"more":false,"crd":0},"retries":0,"request_flags":0"#;
