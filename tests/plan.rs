@@ -16,11 +16,13 @@ use std::path::Path;
 use nvme_deep::path::stage::Cut;
 use nvme_deep::probe::catalog::CATALOG;
 use nvme_deep::probe::catalog::Family;
+use nvme_deep::probe::catalog::Sight;
 use nvme_deep::probe::facts::KernelFacts;
 use nvme_deep::probe::facts::TypeSource;
 use nvme_deep::probe::plan::AttachPlan;
 use nvme_deep::probe::plan::Policy;
 use nvme_deep::probe::plan::plan;
+use nvme_deep::probe::plan::plan_with;
 use serde_json::Value;
 use serde_json::from_value;
 
@@ -48,7 +50,7 @@ fn describe(plan: &AttachPlan) -> String {
         } else {
             hooks.join(" ")
         };
-        writeln!(text, "  {:<10}{hooks}", point.name()).unwrap();
+        writeln!(text, "  {:<12}{hooks}", point.name()).unwrap();
         for r in &point.rejected {
             writeln!(text, "    not {}: {}", r.hook, r.why).unwrap();
         }
@@ -76,7 +78,9 @@ fn table(facts: &KernelFacts) -> String {
                 only,
                 ..Policy::default()
             };
-            match plan(cut, facts, &policy) {
+            // the finest cut with all that a trace may tell beside
+            let events: &[Sight] = if cut == Cut::Fine { &Sight::EVENTS } else { &[] };
+            match plan_with(cut, events, facts, &policy) {
                 Ok(plan) => text += &describe(&plan),
                 Err(none) => writeln!(text, "none, {}", none.reasons()).unwrap(),
             }

@@ -18,9 +18,10 @@ use crate::host::machine::Machine;
 use crate::host::nvme::NvmeDetail;
 use crate::host::nvme::NvmeParameters;
 use crate::path::stage::Cut;
+use crate::probe::catalog::Sight;
 use crate::probe::facts::KernelFacts;
 use crate::probe::plan::Policy;
-use crate::probe::plan::plan;
+use crate::probe::plan::plan_with;
 
 /// Where the types of a part of the kernel are described.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
@@ -97,7 +98,7 @@ impl DoctorReport {
 
     /// Adds what the kernel offers, and how each point of the finest cut would be had.
     pub fn plan(&mut self, facts: KernelFacts, policy: &Policy) {
-        let plan = plan(Cut::Fine, &facts, policy);
+        let plan = plan_with(Cut::Fine, &Sight::EVENTS, &facts, policy);
         self.btf = ways::btf(&facts);
         self.points = ways::points(&plan);
         self.advice.extend(ways::advice(&plan, &facts));
