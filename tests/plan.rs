@@ -79,7 +79,11 @@ fn table(facts: &KernelFacts) -> String {
                 ..Policy::default()
             };
             // the finest cut with all that a trace may tell beside
-            let events: &[Sight] = if cut == Cut::Fine { &Sight::EVENTS } else { &[] };
+            let events: &[Sight] = if cut == Cut::Fine {
+                &Sight::EVENTS
+            } else {
+                &[]
+            };
             match plan_with(cut, events, facts, &policy) {
                 Ok(plan) => text += &describe(&plan),
                 Err(none) => writeln!(text, "none, {}", none.reasons()).unwrap(),

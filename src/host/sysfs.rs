@@ -1,6 +1,9 @@
 //! NVMe controllers and namespaces as sysfs shows them.
 
 use std::fs;
+use std::fs::File;
+use std::fs::Metadata;
+use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 
 use super::Host;
@@ -129,6 +132,25 @@ impl Host {
             .collect();
         found.sort_by_key(|c| c.instance);
         found
+    }
+}
+
+impl Host {
+    /// The NVMe disk that a file lies on, if it lies on one directly: `nvme0n1`.
+    pub fn nvme_disk_of(&self, file: &File) -> Option<String> {
+        let meta = file.metadata().ok().filter(Metadata::is_file)?;
+        // as the kernel packs them for stat (include/linux/kdev_t.h, new_encode_dev)
+        let dev = meta.dev();
+        let major = dev >> 8 & 0xfff;
+        let minor = dev & 0xff | dev >> 12 & 0xf_ff00;
+        let at = self.path("sys/dev/block").join(format!("{major}:{minor}"));
+        // ../../devices/.../nvme/nvme0/nvme0n1/nvme0n1p1
+        let link = fs::read_link(at).ok()?;
+        let names = link.iter().filter_map(|part| part.to_str());
+        names
+            .filter(|name| is_namespace(name))
+            .last()
+            .map(Into::into)
     }
 }
 

@@ -266,12 +266,19 @@ pub fn run(options: &TraceOptions) -> Result<()> {
     refuse(wants, &session)?;
     let drops = Drops::watch(session.counter_reader()?);
     let mut care = Care::of(&session, ready.host.clone());
+    let file = File::from(stdout().as_fd().try_clone_to_owned()?);
+    if let Some(disk) = ready.host.nvme_disk_of(&file) {
+        say(&format!(
+            "stdout is a file on {disk}: writing the trace makes commands, which are traced too. \
+             Better write to a tmpfs, or leave that controller out (--ctrl)"
+        ));
+    }
     let mut scribe = Scribe {
         options,
         view: View::new(options),
         names: Names::of(ready.host),
         stacks,
-        out: Output::to(File::from(stdout().as_fd().try_clone_to_owned()?)),
+        out: Output::to(file),
         shown: Shown::default(),
     };
     let waiting = Rc::new(RefCell::new(Reorder::default()));
@@ -294,6 +301,8 @@ pub fn run(options: &TraceOptions) -> Result<()> {
     );
     let at = begin.elapsed();
     care.last_look(&session)?;
+    // what completes while we detach has no end that we see, and no age that we know
+    let end_ns = monotonic_ns();
     session.detach();
     drops.stop();
     ended?;
@@ -302,7 +311,7 @@ pub fn run(options: &TraceOptions) -> Result<()> {
     rest.release(u64::MAX, |bytes| scribe.record(bytes, &session));
     scribe.shown.out_of_order = rest.late();
     if !scribe.is_done() {
-        for event in session.unfinished(monotonic_ns())? {
+        for event in session.unfinished(end_ns)? {
             scribe.event(&event, &session);
         }
     }
