@@ -103,6 +103,7 @@ pub fn attach<'obj>(
         split_size: options.split_size,
         commands: options.commands,
         trace: options.trace.as_ref(),
+        measure: options.attaching.verbose > 0,
         facts: &facts,
         custom_btf: types.custom.as_ref(),
     };

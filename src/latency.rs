@@ -77,7 +77,8 @@ impl Run<'_, '_, '_> {
                 &now.misses,
                 now.commands(),
                 scan,
-            ),
+            )
+            .with_cost(session.plan(), session.own_cost()),
         }
     }
 

@@ -8,6 +8,11 @@ use std::io::Seek;
 use std::io::SeekFrom;
 use std::io::Write;
 
+use rustix::event::PollFd;
+use rustix::event::PollFlags;
+use rustix::event::Timespec;
+use rustix::event::poll;
+
 /// Write when so much has come together.
 const CHUNK: usize = 64 << 10;
 
@@ -88,6 +93,18 @@ impl Output {
         }
     }
 
+    /// Looks whether the reader of a pipe has gone, without writing anything: nothing may come for a
+    /// long time.
+    pub fn look(&mut self) {
+        let mut fds = [PollFd::new(&self.file, PollFlags::empty())];
+        let now = Timespec::default();
+        let told = poll(&mut fds, Some(&now));
+        let gone = told.is_ok() && fds[0].revents().contains(PollFlags::ERR);
+        if gone && self.failed.is_none() {
+            self.failed = Some(ErrorKind::BrokenPipe.into());
+        }
+    }
+
     /// Whether nothing can be written any more.
     pub const fn has_failed(&self) -> bool {
         self.failed.is_some()
@@ -135,6 +152,20 @@ mod tests {
         out.buffer.extend_from_slice(b"three\n");
         assert_eq!(out.flush(), 1);
         assert_eq!(out.into_error().unwrap().kind(), ErrorKind::BrokenPipe);
+    }
+
+    #[test]
+    fn a_reader_that_has_gone_is_noticed_before_anything_is_written() {
+        let (reader, writer) = pipe().unwrap();
+        let mut out = Output::to(File::from(OwnedFd::from(writer)));
+        out.look();
+        assert!(!out.has_failed());
+        drop(reader);
+        out.look();
+        assert!(out.has_failed());
+        let mut file = Output::to(tempfile::tempfile().unwrap());
+        file.look();
+        assert!(!file.has_failed());
     }
 
     #[test]

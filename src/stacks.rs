@@ -133,7 +133,9 @@ fn trace(options: &StacksOptions) -> Result<Seen> {
     let seen = Seen {
         at,
         rows,
-        ledger: ledger.with_trace(&counters, &shown),
+        ledger: ledger
+            .with_trace(&counters, &shown)
+            .with_cost(session.plan(), session.own_cost()),
         took,
     };
     care.verdict()?;

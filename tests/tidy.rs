@@ -254,7 +254,10 @@ fn each_outside_crate_has_its_place() {
         ("jiff", &["src/view/trace/clock.rs"]),
         ("procfs", &["src/host/mod.rs"]),
         ("clap", &["src/cli.rs", "src/main.rs"]),
-        ("rustix", &["src/host/types.rs", "src/host/clock.rs"]),
+        (
+            "rustix",
+            &["src/host/types.rs", "src/host/clock.rs", "src/output.rs"],
+        ),
         ("signal_hook", &["src/start.rs"]),
     ];
     for file in files("src").into_iter().filter(is_rust) {

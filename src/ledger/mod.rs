@@ -1,11 +1,14 @@
 //! The accuracy ledger: what was seen, what became of it, what was lost, and whether it adds up.
 //! Pure: counters in, sums out.
 
+mod cost;
 mod hooks;
 mod trace;
 
 use serde::Serialize;
 
+pub use self::cost::OwnCost;
+pub use self::cost::Runs;
 pub use self::hooks::HookLine;
 pub use self::hooks::MissingHook;
 pub use self::hooks::Way;
@@ -56,7 +59,7 @@ pub struct Balance {
 }
 
 /// The books. Every count is since the start of the run.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Ledger {
     /// Commands that the driver set up and the filters let through.
     pub seen: u64,
@@ -121,6 +124,9 @@ pub struct Ledger {
     /// What became of a trace's events.
     #[serde(flatten, skip_serializing_if = "Option::is_none")]
     pub trace: Option<TraceBooks>,
+    /// What all this costs, where it was asked for (`-v`).
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub own_cost: Option<OwnCost>,
     /// What is attached.
     pub hooks: Vec<HookLine>,
     /// What is not, and why.
@@ -219,6 +225,7 @@ impl Ledger {
             may_lose_completions: plan.may_lose_completions(),
             ways: ways(plan),
             trace: None,
+            own_cost: None,
             hooks: hook_lines(plan, counters, misses),
             missing_hooks: missing_hooks(plan),
         }
@@ -229,6 +236,16 @@ impl Ledger {
     pub fn with_trace(self, counters: &Counters, shown: &Shown) -> Self {
         Self {
             trace: Some(TraceBooks::new(counters, shown)),
+            ..self
+        }
+    }
+
+    /// What it cost, if that was looked at.
+    #[must_use]
+    pub fn with_cost(self, plan: &AttachPlan, cost: Option<(Vec<Runs>, u64)>) -> Self {
+        let seen = self.seen;
+        Self {
+            own_cost: cost.map(|(runs, elapsed_ns)| OwnCost::new(plan, &runs, elapsed_ns, seen)),
             ..self
         }
     }

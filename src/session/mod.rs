@@ -11,7 +11,10 @@ use std::collections::BTreeMap;
 use std::fs::File;
 use std::mem::take;
 use std::os::fd::AsRawFd;
+use std::os::fd::OwnedFd;
 use std::path::Path;
+use std::time::Duration;
+use std::time::Instant;
 
 use anyhow::Context;
 use anyhow::Result;
@@ -68,6 +71,8 @@ pub struct Config<'a> {
     pub commands: bool,
     /// Single commands instead of histograms.
     pub trace: Option<&'a Tracing>,
+    /// Have the kernel measure what we cost.
+    pub measure: bool,
     /// The kernel.
     pub facts: &'a KernelFacts,
     /// Type information for libbpf to use instead of the kernel's.
@@ -97,6 +102,10 @@ pub struct Session<'obj> {
     /// What the kernel said of links that are gone, by hook number.
     missed: Vec<u64>,
     knows_verdicts: bool,
+    /// The kernel measures run times while this is open, and does since.
+    stats: Option<(OwnedFd, Instant)>,
+    /// How long it had when everything was detached.
+    detached_after: Option<Duration>,
     /// By instance: where its slots lie, and whether its driver rings a doorbell.
     placed: BTreeMap<u32, (layout::Place, bool)>,
 }
@@ -136,6 +145,8 @@ impl<'obj> Session<'obj> {
             layout,
             links: Vec::new(),
             missed: vec![0; CATALOG.len()],
+            stats: None,
+            detached_after: None,
             placed: BTreeMap::new(),
         };
         for controller in controllers {
@@ -143,6 +154,9 @@ impl<'obj> Session<'obj> {
         }
         if let Some(path) = &config.filter.cgroup {
             session.only_cgroup(path)?;
+        }
+        if config.measure {
+            session.measure();
         }
         session.attach()?;
         Ok(session)
@@ -263,6 +277,7 @@ impl<'obj> Session<'obj> {
     /// Detaches everything; the hook that begins a command first, so that none begins unseen.
     pub fn detach(&mut self) {
         self.missed = self.missed();
+        self.detached_after = self.stats.as_ref().map(|(_, begin)| begin.elapsed());
         let mut links = take(&mut self.links);
         while let Some((_, link)) = links.pop() {
             drop(link);

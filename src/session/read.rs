@@ -4,6 +4,9 @@
 use std::mem::zeroed;
 use std::os::fd::AsFd;
 use std::os::fd::AsRawFd;
+use std::os::fd::FromRawFd;
+use std::os::fd::OwnedFd;
+use std::time::Instant;
 
 use anyhow::Context;
 use anyhow::Result;
@@ -12,6 +15,8 @@ use libbpf_rs::MapFlags;
 use libbpf_rs::MapHandle;
 use libbpf_rs::query::LinkTypeInfo;
 use libbpf_rs::query::PerfEventType;
+use libbpf_sys::BPF_STATS_RUN_TIME;
+use libbpf_sys::bpf_enable_stats;
 use libbpf_sys::bpf_prog_get_info_by_fd;
 use libbpf_sys::bpf_prog_info;
 
@@ -26,6 +31,7 @@ use crate::abi::words;
 use crate::event::Event;
 use crate::event::StackId;
 use crate::hist::Histogram;
+use crate::ledger::Runs;
 use crate::ledger::Scan;
 use crate::probe::catalog::CATALOG;
 use crate::snapshot::Cell;
@@ -163,6 +169,30 @@ impl Session<'_> {
     /// the kernel does not count (recursion before 5.12, the others before 6.7).
     pub fn misses(&self) -> Vec<u64> {
         let mut misses = self.missed();
+        for (number, info) in self.infos() {
+            misses[number] += info.recursion_misses;
+        }
+        misses
+    }
+
+    /// How often and how long each program ran, by hook number, and since when in nanoseconds. `None`
+    /// where nobody asked for it, or the kernel refuses (it takes CAP_SYS_ADMIN).
+    pub fn own_cost(&self) -> Option<(Vec<Runs>, u64)> {
+        let (_, begin) = self.stats.as_ref()?;
+        let mut runs = vec![Runs::default(); CATALOG.len()];
+        for (number, info) in self.infos() {
+            runs[number] = Runs {
+                count: info.run_cnt,
+                ns: info.run_time_ns,
+            };
+        }
+        let elapsed = self.detached_after.unwrap_or_else(|| begin.elapsed());
+        Some((runs, u64::try_from(elapsed.as_nanos()).unwrap_or(u64::MAX)))
+    }
+
+    /// What the kernel says of each program of the plan.
+    fn infos(&self) -> Vec<(usize, bpf_prog_info)> {
+        let mut infos = Vec::new();
         let hooks = self.plan.hooks();
         for program in self.loaded.object().progs() {
             let number = CATALOG.iter().position(|h| program.name() == h.program);
@@ -175,10 +205,21 @@ impl Session<'_> {
             let fd = program.as_fd().as_raw_fd();
             // SAFETY: the fd is open while `program` lives, `info` is `len` bytes of our own
             if unsafe { bpf_prog_get_info_by_fd(fd, &mut info, &mut len) } == 0 {
-                misses[number] += info.recursion_misses;
+                infos.push((number, info));
             }
         }
-        misses
+        infos
+    }
+
+    /// Has the kernel measure run times from now on, as long as the file is open.
+    pub(super) fn measure(&mut self) {
+        // SAFETY: takes a number and returns a new file descriptor, or a negative error
+        let fd = unsafe { bpf_enable_stats(BPF_STATS_RUN_TIME) };
+        if fd >= 0 {
+            // SAFETY: it is new, open, and nobody else's
+            let file = unsafe { OwnedFd::from_raw_fd(fd) };
+            self.stats = Some((file, Instant::now()));
+        }
     }
 
     /// What kprobes missed before any program was asked (`nmissed`), by hook number.

@@ -197,6 +197,7 @@ fn until_told(
                 scribe.record(bytes, session);
             });
         scribe.flush();
+        scribe.out.look();
         let elapsed = begin.elapsed();
         let over = options.duration.is_some_and(|d| elapsed >= d);
         if over || scribe.is_done() || scribe.out.has_failed() {
@@ -241,7 +242,9 @@ fn ledger(session: &Session<'_>, shown: &Shown) -> Result<Ledger> {
         finished,
         Some(session.scan()?),
     );
-    Ok(ledger.with_trace(&counters, shown))
+    Ok(ledger
+        .with_trace(&counters, shown)
+        .with_cost(session.plan(), session.own_cost()))
 }
 
 fn tracing(probing: &Probing) -> Result<&Tracing> {

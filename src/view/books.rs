@@ -7,7 +7,9 @@ use super::theme::Theme;
 use crate::ledger::Accuracy;
 use crate::ledger::HookLine;
 use crate::ledger::Ledger;
+use crate::ledger::OwnCost;
 use crate::ledger::TraceBooks;
+use crate::units::nanos;
 
 /// Writes the books.
 ///
@@ -56,6 +58,9 @@ pub fn books(l: &Ledger, theme: Theme, out: &mut dyn Write) -> io::Result<()> {
         "  set aside    late doorbells {}, early irqs {}, untrusted starts {}; requeues {}",
         l.late_doorbells, l.early_irqs, l.untrusted_starts, l.requeue_events
     )?;
+    if let Some(cost) = &l.own_cost {
+        own_cost(cost, out)?;
+    }
     hooks(l, theme, out)
 }
 
@@ -108,6 +113,26 @@ fn ways(l: &Ledger, theme: Theme, out: &mut dyn Write) -> io::Result<()> {
         }
     }
     Ok(())
+}
+
+/// By the kernel's statistics of BPF programs, which cost some themselves.
+fn own_cost(cost: &OwnCost, out: &mut dyn Write) -> io::Result<()> {
+    let per_command = cost
+        .ns_per_command
+        .map_or_else(String::new, |ns| format!("{} a command, ", nanos(ns)));
+    writeln!(
+        out,
+        "  own cost     {per_command}{:.2} % of one CPU (programs only)",
+        100.0 * cost.share_of_a_cpu
+    )?;
+    let ran = cost.programs.iter().filter(|p| p.runs > 0);
+    let items: Vec<_> = ran
+        .map(|p| {
+            let mean = nanos(p.run_ns as f64 / p.runs as f64);
+            format!("{} {} {} x {mean}", p.kind, p.target, p.runs)
+        })
+        .collect();
+    wrapped("               ", &items, out)
 }
 
 fn trace(t: &TraceBooks, out: &mut dyn Write) -> io::Result<()> {
