@@ -38,7 +38,8 @@ impl Reorder {
     /// the ring's order. Those that come too late for their place are handed over all the same, and
     /// counted.
     pub fn release(&mut self, until: u64, mut to: impl FnMut(&[u8])) {
-        self.places.sort_by_key(|p| p.ns);
+        // by the place, too: the stable sort would keep ties in order, but takes memory
+        self.places.sort_unstable_by_key(|p| (p.ns, p.begin));
         let n = self.places.partition_point(|p| p.ns <= until);
         for place in &self.places[..n] {
             if place.ns < self.last_ns {

@@ -146,11 +146,8 @@ impl Host {
         let at = self.path("sys/dev/block").join(format!("{major}:{minor}"));
         // ../../devices/.../nvme/nvme0/nvme0n1/nvme0n1p1
         let link = fs::read_link(at).ok()?;
-        let names = link.iter().filter_map(|part| part.to_str());
-        names
-            .filter(|name| is_namespace(name))
-            .last()
-            .map(Into::into)
+        let mut names = link.iter().filter_map(|part| part.to_str());
+        names.rfind(|name| is_namespace(name)).map(Into::into)
     }
 }
 

@@ -35,6 +35,7 @@ use crate::event::Event;
 use crate::event::What;
 use crate::exit::Failure;
 use crate::exit::Kind;
+use crate::host::Host;
 use crate::host::clock::monotonic_ns;
 use crate::host::clock::wall_offset_ns;
 use crate::ledger::Ledger;
@@ -60,8 +61,11 @@ use crate::view::trace::Context;
 use crate::view::trace::TraceJson;
 use crate::view::trace::TraceText;
 
-/// How often to empty the ring. In this time a million commands a second make some 8 MB of events.
+/// How often to empty the ring. In this time a million commands a second make some 4 MB of events; a
+/// smaller ring is emptied more often.
 const DRAIN: Duration = Duration::from_millis(20);
+const ROOM_FOR_DRAIN: u32 = 4 << 20;
+const SHORTEST_DRAIN: Duration = Duration::from_millis(1);
 /// How long to wait for an event that is earlier than those that are there: a program that has read
 /// the clock may be interrupted before it has its place in the ring.
 const WINDOW_NS: u64 = 20_000_000;
@@ -176,6 +180,12 @@ impl Scribe<'_> {
     }
 }
 
+/// How long to leave the ring alone.
+fn pause(ring_bytes: u32) -> Duration {
+    let share = f64::from(ring_bytes) / f64::from(ROOM_FOR_DRAIN);
+    DRAIN.mul_f64(share.min(1.0)).max(SHORTEST_DRAIN)
+}
+
 /// Runs until the count, the duration, a signal or the end of the output.
 fn until_told(
     options: &TraceOptions,
@@ -188,6 +198,7 @@ fn until_told(
 ) -> Result<()> {
     let begin = Instant::now();
     let mut next_scan = RESCAN;
+    let pause = pause(tracing(&options.probing)?.ring_bytes);
     loop {
         let now_ns = monotonic_ns();
         ring.drain()?;
@@ -211,7 +222,7 @@ fn until_told(
             scribe.view.clock().set_offset(wall_offset_ns());
             next_scan = elapsed + RESCAN;
         }
-        let rest = options.duration.map_or(DRAIN, |d| d - elapsed).min(DRAIN);
+        let rest = options.duration.map_or(pause, |d| d - elapsed).min(pause);
         match stop.recv_timeout(rest) {
             Err(RecvTimeoutError::Timeout) => {}
             _ => return Ok(()),
@@ -251,6 +262,18 @@ fn tracing(probing: &Probing) -> Result<&Tracing> {
     probing.trace.as_ref().context("no trace was asked for")
 }
 
+/// Where the lines go.
+fn output(host: &Host) -> Result<File> {
+    let file = File::from(stdout().as_fd().try_clone_to_owned()?);
+    if let Some(disk) = host.nvme_disk_of(&file) {
+        say(&format!(
+            "stdout is a file on {disk}: writing the trace makes commands, which are traced too. \
+             Better write to a tmpfs, or leave that controller out (--ctrl)"
+        ));
+    }
+    Ok(file)
+}
+
 /// Runs the command to its end.
 ///
 /// # Errors
@@ -269,13 +292,7 @@ pub fn run(options: &TraceOptions) -> Result<()> {
     refuse(wants, &session)?;
     let drops = Drops::watch(session.counter_reader()?);
     let mut care = Care::of(&session, ready.host.clone());
-    let file = File::from(stdout().as_fd().try_clone_to_owned()?);
-    if let Some(disk) = ready.host.nvme_disk_of(&file) {
-        say(&format!(
-            "stdout is a file on {disk}: writing the trace makes commands, which are traced too. \
-             Better write to a tmpfs, or leave that controller out (--ctrl)"
-        ));
-    }
+    let file = output(&ready.host)?;
     let mut scribe = Scribe {
         options,
         view: View::new(options),

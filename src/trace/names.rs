@@ -7,11 +7,16 @@ use crate::host::Host;
 use crate::nvme::decode::CommandSet;
 use crate::nvme::opcode::QueueKind;
 
+/// Controller and namespace id.
+type Key = (u32, u32);
+
 /// What sysfs says of each namespace.
 #[derive(Debug)]
 pub struct Names {
     host: Host,
-    disks: HashMap<(u32, u32), (String, CommandSet)>,
+    disks: HashMap<Key, (String, CommandSet)>,
+    /// The one that was asked for last: mostly the next one, too.
+    last: (Key, String, CommandSet),
     may_look: bool,
 }
 
@@ -21,10 +26,16 @@ impl Names {
         let mut names = Self {
             host,
             disks: HashMap::new(),
+            last: Self::nobody(),
             may_look: false,
         };
         names.look();
         names
+    }
+
+    /// Namespace 0 has no disk.
+    const fn nobody() -> (Key, String, CommandSet) {
+        ((0, 0), String::new(), CommandSet::Nvm)
     }
 
     /// Some time has passed: what was not there may have come.
@@ -35,6 +46,7 @@ impl Names {
     fn look(&mut self) {
         self.may_look = false;
         self.disks.clear();
+        self.last = Self::nobody();
         for controller in self.host.controllers() {
             for ns in controller.namespaces {
                 self.disks
@@ -49,11 +61,23 @@ impl Names {
             return ("", CommandSet::Nvm);
         };
         let key = (id.ctrl, id.nsid);
+        if self.last.0 != key {
+            self.turn_to(key);
+        }
+        (&self.last.1, self.last.2)
+    }
+
+    fn turn_to(&mut self, key: Key) {
         if self.may_look && !self.disks.contains_key(&key) {
             self.look();
         }
-        self.disks
-            .get(&key)
-            .map_or(("", CommandSet::Nvm), |(name, set)| (name, *set))
+        // the name's room is kept
+        self.last.1.clear();
+        self.last.2 = CommandSet::Nvm;
+        if let Some((name, set)) = self.disks.get(&key) {
+            self.last.1.push_str(name);
+            self.last.2 = *set;
+        }
+        self.last.0 = key;
     }
 }

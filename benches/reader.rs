@@ -1,0 +1,129 @@
+//! What it costs to take a command from the ring to a line, and to merge and read histograms:
+//! nanoseconds and allocations. `cargo bench --bench reader`; instructions by `valgrind
+//! --tool=callgrind` on the binary.
+
+use divan::AllocProfiler;
+use divan::Bencher;
+use divan::black_box;
+use divan::counter::ItemsCount;
+use nvme_deep::abi;
+use nvme_deep::hist::Histogram;
+use nvme_deep::nvme::decode::CommandSet;
+use nvme_deep::path::stage::Cut;
+use nvme_deep::reorder::Reorder;
+use nvme_deep::view::theme::Theme;
+use nvme_deep::view::trace::Clock;
+use nvme_deep::view::trace::Context;
+use nvme_deep::view::trace::TraceText;
+
+#[global_allocator]
+static ALLOC: AllocProfiler = AllocProfiler::system();
+
+const BATCH: u64 = 1000;
+
+fn main() {
+    divan::main();
+}
+
+/// The records of so many reads of 4 KiB, 10 us apart, as the kernel side writes them (struct
+/// nd_pair): each was set up 100 us before it completed.
+fn records() -> Vec<[u8; 184]> {
+    let record = |n: u64| {
+        let mut bytes = [0; 184];
+        let mut word = |at: usize, value: u64| {
+            bytes[at..at + 8].copy_from_slice(&value.to_ne_bytes());
+        };
+        let ns = 1_000_000_000_000 + n * 10_000;
+        // kind pair, io, read; start, doorbell and cqe seen; queue 1
+        word(0, 0x0040_0001_2902_0004);
+        word(8, ns);
+        word(16, 1 << 32); // controller 0, namespace 1
+        word(40, 1 << 48); // status 0, known
+        word(48, ns - 100_000);
+        word(64, n * 8); // slba
+        word(72, 7); // nlb
+        word(88, u64::from_le_bytes(*b"fio\0\0\0\0\0"));
+        word(104, 777 << 32 | 777);
+        word(112, 4096 << 32 | 1);
+        word(120, 1 << 32); // the number of bytes is known
+        word(128, ns - 110_000);
+        word(152, ns - 90_000);
+        word(168, ns - 5_000);
+        bytes
+    };
+    (0..BATCH).map(record).collect()
+}
+
+/// A record becomes an event.
+#[divan::bench]
+fn decode_record(bencher: Bencher<'_, '_>) {
+    let records = records();
+    bencher.counter(ItemsCount::new(BATCH)).bench_local(|| {
+        for record in &records {
+            let _ = black_box(abi::event(black_box(record)));
+        }
+    });
+}
+
+/// Records go through the window that puts them in order.
+#[divan::bench]
+fn reorder(bencher: Bencher<'_, '_>) {
+    let records = records();
+    let mut window = Reorder::default();
+    bencher.counter(ItemsCount::new(BATCH)).bench_local(|| {
+        for record in &records {
+            window.push(abi::event_time(record).unwrap_or(0), record);
+        }
+        window.release(u64::MAX, |bytes| {
+            black_box(bytes);
+        });
+    });
+}
+
+/// All of it: order, decode, render, with stages.
+#[divan::bench]
+fn record_to_text(bencher: Bencher<'_, '_>) {
+    let records = records();
+    let mut window = Reorder::default();
+    let mut view = TraceText::new(Theme { color: false }, false, Clock::Mono, Some(Cut::Cheap));
+    let cx = Context {
+        disk: "nvme0n1",
+        set: CommandSet::Nvm,
+        kstack: "",
+        kstack_complete: "",
+    };
+    let mut out = Vec::new();
+    bencher.counter(ItemsCount::new(BATCH)).bench_local(|| {
+        out.clear();
+        for record in &records {
+            window.push(abi::event_time(record).unwrap_or(0), record);
+        }
+        window.release(u64::MAX, |bytes| {
+            if let Ok(event) = abi::event(bytes) {
+                view.event(&event, &cx, &mut out);
+            }
+        });
+        black_box(&out);
+    });
+}
+
+fn histogram() -> Histogram {
+    let mut hist = Histogram::new();
+    (0..10_000_u64).for_each(|n| hist.record(n * n));
+    hist
+}
+
+/// One CPU's histogram into the sum of all.
+#[divan::bench]
+fn merge_histograms(bencher: Bencher<'_, '_>) {
+    let one = histogram();
+    let mut sum = Histogram::new();
+    bencher.bench_local(|| sum.merge(black_box(&one)));
+}
+
+/// What a line of a report shows.
+#[divan::bench]
+fn percentiles(bencher: Bencher<'_, '_>) {
+    let hist = histogram();
+    bencher.bench_local(|| [50.0, 90.0, 99.0, 99.9].map(|p| black_box(&hist).percentile(p)));
+}
