@@ -16,11 +16,15 @@ use crate::host::kernel::Look;
 use crate::host::may_read_module_btf;
 use crate::host::sysfs::Controller;
 use crate::options::Probing;
+use crate::options::StackAt;
 use crate::options::TraceKind;
 use crate::options::Tracing;
+use crate::path::milestone::Milestone;
 use crate::probe::catalog::CATALOG;
 use crate::probe::catalog::Family;
 use crate::probe::catalog::Sight;
+use crate::probe::facts::KernelFacts;
+use crate::probe::plan::AttachPlan;
 use crate::probe::plan::NoPlan;
 use crate::probe::plan::Policy;
 use crate::probe::plan::plan_with;
@@ -75,7 +79,20 @@ fn sights(trace: &Tracing) -> Vec<Sight> {
     Sight::EVENTS.into_iter().filter(wanted).collect()
 }
 
+/// Where a return probe is all there is for the setup, each stack goes through it.
+fn warn_of_short_stacks(policy: &Policy, facts: &KernelFacts, plan: &AttachPlan) {
+    let by_return = plan.family_of(Milestone::SetupOut) == Some(Family::Kprobe);
+    if policy.stacks && by_return && !facts.sees_through_kretprobes() {
+        let _ = writeln!(
+            stderr(),
+            "nvme-deep: stacks end at nvme_setup_cmd: this kernel (before 5.15) does not see \
+             through a return probe, which --attach kprobe needs there"
+        );
+    }
+}
+
 /// Attaches what the options want, in the best way that this kernel allows. For those who may trace.
+/// `irq_entry`: where interrupts come in, for stacks.
 ///
 /// # Errors
 /// A BTF file that can't be used; no way left. One sentence each, with its exit code.
@@ -85,6 +102,7 @@ pub fn attach<'obj>(
     options: &Probing,
     layout: &Layout,
     controllers: &[Controller],
+    irq_entry: Option<(u64, u64)>,
 ) -> Result<Session<'obj>> {
     let file = options.attaching.btf.as_deref().map(Path::new);
     let (facts, types) = host
@@ -103,19 +121,27 @@ pub fn attach<'obj>(
         split_size: options.split_size,
         commands: options.commands,
         trace: options.trace.as_ref(),
+        irq_entry,
         measure: options.attaching.verbose > 0,
         facts: &facts,
         custom_btf: types.custom.as_ref(),
     };
     let mut policy = Policy {
         only: options.attaching.only,
+        stacks: options
+            .trace
+            .as_ref()
+            .is_some_and(|t| t.stack == Some(StackAt::Submit)),
         ..Policy::default()
     };
     let events = options.trace.as_ref().map_or_else(Vec::new, sights);
     for slot in slots {
         let plan = plan_with(options.cut, &events, &facts, &policy).map_err(|why| no_way(&why))?;
         match Session::start(slot, plan, layout.clone(), &config, controllers) {
-            Ok(session) => return Ok(session),
+            Ok(session) => {
+                warn_of_short_stacks(&policy, &facts, session.plan());
+                return Ok(session);
+            }
             Err(Trouble::Fatal(error)) => return Err(error),
             Err(Trouble::Refused(number, why)) => {
                 if options.attaching.verbose > 0 {

@@ -195,7 +195,7 @@ pub fn run(options: &LatencyOptions) -> Result<()> {
         "; Ctrl-C for the final report"
     };
     let mut slots = slots();
-    let mut session = ready.attach(&mut slots, &options.probing, until)?;
+    let mut session = ready.attach(&mut slots, &options.probing, until, None)?;
     let text = TextView {
         theme: Theme {
             color: options.color,

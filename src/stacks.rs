@@ -103,7 +103,7 @@ fn trace(options: &StacksOptions) -> Result<Seen> {
         "; Ctrl-C ends it"
     };
     let mut slots = slots();
-    let mut session = ready.attach(&mut slots, &options.probing, until)?;
+    let mut session = ready.attach(&mut slots, &options.probing, until, symbolizer.irq_entry())?;
     let mut care = Care::of(&session, ready.host);
     let begin = Instant::now();
     let ended = until_told(options.duration, &ready.stop, &mut session, &mut care);

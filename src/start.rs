@@ -227,7 +227,8 @@ impl Ready {
         })
     }
 
-    /// Attaches, and says so. `until` ends the sentence.
+    /// Attaches, and says so. `until` ends the sentence; `irq_entry` is for stacks, see
+    /// [`Symbolizer::irq_entry`].
     ///
     /// # Errors
     /// Those of [`attach`].
@@ -236,8 +237,10 @@ impl Ready {
         slots: &'obj mut [Slot],
         probing: &Probing,
         until: &str,
+        irq_entry: Option<(u64, u64)>,
     ) -> Result<Session<'obj>> {
-        let session = attach(slots, &self.host, probing, &self.layout, &self.controllers)?;
+        let (host, controllers) = (&self.host, &self.controllers);
+        let session = attach(slots, host, probing, &self.layout, controllers, irq_entry)?;
         announce(probing, until, &session, &self.controllers);
         Ok(session)
     }

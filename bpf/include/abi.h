@@ -90,8 +90,8 @@ enum nd_hook {
 	ND_HOOK_CANCEL_KPROBE,	/* kprobe nvme_cancel_request */
 	ND_HOOK_STATE_FEXIT,	/* fexit nvme_change_ctrl_state */
 	ND_HOOK_STATE_KPROBE,	/* kprobe nvme_change_ctrl_state */
-	ND_HOOK_SETUP_OUT_TP,	 /* tp nvme_setup_cmd */
-	ND_HOOK_COMPLETE_TP,	 /* tp nvme_complete_rq */
+	ND_HOOK_SETUP_OUT_TP,	/* tp nvme_setup_cmd */
+	ND_HOOK_COMPLETE_TP,	/* tp nvme_complete_rq */
 	ND_HOOK_SQ_TP,		/* tp nvme_sq */
 	ND_HOOK_ASYNC_TP,	/* tp nvme_async_event */
 	ND_HOOK_MAX,

@@ -38,6 +38,9 @@ const volatile u8 cfg_stack = 0;
 const volatile u8 cfg_stack_at_entry = 0;
 /* a random number below this: this one's stack is taken. 0: every one's */
 const volatile u32 cfg_sample_below = 0;
+/* where interrupts come in, up to; both 0: not known */
+const volatile u64 cfg_irq_first = 0;
+const volatile u64 cfg_irq_end = 0;
 /* the driver's word on the outcome can be read */
 const volatile u8 cfg_verdict = 0;
 const volatile u64 cfg_slow_ns = 0;

@@ -116,6 +116,17 @@ static __always_inline int same_command(struct nd_slot *s, u32 cid)
 }
 
 /*
+ * blk-mq has brought a command again, and no event told that it had it back: what nvme_queue_rqs
+ * can't prepare stays on the list, and is issued one by one.
+ */
+static __always_inline void came_again(struct nd_slot *s)
+{
+	count(ND_REQUEUED);
+	if (cfg_trace && cfg_trace != ND_TRACE_STACKS)
+		tell(ND_KIND_REQUEUE, s, 0);
+}
+
+/*
  * A scheduled request may come back with another driver tag. Its first slot then waits for a
  * completion that goes elsewhere: found by the scheduler's tag, and closed.
  */
@@ -131,7 +142,7 @@ static __always_inline void close_former(struct nd_start *st, struct request *rq
 				finish(former, former->complete_ns, 0, 1);
 			} else if (former->state == ND_OPEN) {
 				if (same_command(former, cid)) {
-					count(ND_REQUEUED);
+					came_again(former);
 					*start = former->start_ns;
 				} else {
 					count(ND_OVERWRITTEN);
@@ -156,7 +167,7 @@ static __always_inline u64 close_current(struct nd_slot *s, struct request *rq, 
 		finish(s, s->complete_ns, 0, 1);
 	} else if (s->state == ND_OPEN) {
 		if (s->rq == (u64)rq && same_command(s, cid)) {
-			count(ND_REQUEUED);
+			came_again(s);
 			start = s->start_ns;
 		} else {
 			count(ND_OVERWRITTEN);

@@ -35,13 +35,22 @@ static __always_inline u64 take_stack(void *ctx, u32 which)
 		return 0;
 	}
 	depth = (u64)bytes >> 3;
-	s->stack.depth = depth;
 	for (u32 i = 0; i < ND_STACK_DEPTH; i++) {
+		u64 frame;
+
 		if (i >= depth)
 			break;
-		hash = (hash ^ s->stack.frame[i]) * 0x9e3779b97f4a7c15ull;
+		frame = s->stack.frame[i];
+		hash = (hash ^ frame) * 0x9e3779b97f4a7c15ull;
 		hash ^= hash >> 29;
+		/* what an interrupt has interrupted is another place each time: with it, the table
+		 * would soon be full of one path's stacks */
+		if (which >= SCRATCH_COMPLETE && frame >= cfg_irq_first && frame < cfg_irq_end) {
+			depth = i + 1;
+			break;
+		}
 	}
+	s->stack.depth = depth;
 	if (!hash)
 		hash = 1;
 	if (!bpf_map_lookup_elem(&stacks, &hash)) {

@@ -34,6 +34,8 @@ pub(super) struct Regions {
     all: Vec<Region>,
     /// Symbols have addresses: they are zero where the kernel hides them.
     pub(super) visible: bool,
+    /// Where interrupts come in: from the one, up to the other.
+    pub(super) irq_entry: Option<(u64, u64)>,
 }
 
 /// From the first function to the page's end after the last one's begin: a module's last function
@@ -75,6 +77,7 @@ impl Regions {
     /// From the lines of kallsyms.
     pub(super) fn read(mut kallsyms: impl BufRead) -> io::Result<Self> {
         let (mut begin, mut end) = (None, None);
+        let (mut irq_begin, mut irq_end) = (None, None);
         let mut image: Option<Span> = None;
         let mut modules: BTreeMap<String, Span> = BTreeMap::new();
         let mut line = String::new();
@@ -86,6 +89,8 @@ impl Regions {
                 match (module, name) {
                     (None, "_stext") => begin = Some(address),
                     (None, "_etext") => end = Some(address),
+                    (None, "__irqentry_text_start") => irq_begin = Some(address),
+                    (None, "__irqentry_text_end") => irq_end = Some(address),
                     (None, _) => image = Span::grow(image.as_mut(), address).or(image),
                     (Some(m), _) if m == "bpf" || m.starts_with("__builtin__") => {}
                     (Some(m), _) => {
@@ -111,6 +116,7 @@ impl Regions {
         all.sort_by_key(|r| r.start);
         Ok(Self {
             visible: !all.is_empty(),
+            irq_entry: irq_begin.zip(irq_end),
             all,
         })
     }

@@ -108,7 +108,13 @@ impl Table {
             .map(|(n, a)| a.saturating_sub(u64::from(n > 0)))
             .collect();
         let mut symbols = self.symbols(&calls);
-        for n in 1..addresses.len() {
+        let exact = self.symbols(addresses);
+        for (n, exact) in exact.into_iter().enumerate().skip(1) {
+            // nobody has called a return probe's trampoline: it was put in place of the caller
+            if let Some(symbol) = exact.filter(|s| s.offset == 0 && is_return_trampoline(s)) {
+                symbols[n] = Some(symbol);
+                continue;
+            }
             // below an interrupt there is no call, but the instruction that would have been next
             let interrupt = symbols[n - 1].as_ref().is_some_and(is_interrupt_entry);
             if interrupt {
@@ -120,6 +126,12 @@ impl Table {
         let frame = |(&address, symbol)| Frame { address, symbol };
         addresses.iter().zip(symbols).map(frame).collect()
     }
+}
+
+/// kretprobe_trampoline before 5.15, __kretprobe_trampoline, and what rethook has.
+fn is_return_trampoline(symbol: &Symbol) -> bool {
+    let name = symbol.name.trim_start_matches('_');
+    ["kretprobe_trampoline", "arch_rethook_trampoline"].contains(&name)
 }
 
 /// x86 names its own so; arm64 goes through its vectors.
@@ -173,6 +185,12 @@ impl Symbolizer {
     #[must_use]
     pub fn hidden(&self) -> Option<&str> {
         self.table.as_ref().err().map(String::as_str)
+    }
+
+    /// Where in the kernel interrupts come in: what is below that in a stack was interrupted.
+    #[must_use]
+    pub fn irq_entry(&self) -> Option<(u64, u64)> {
+        self.table.as_ref().ok()?.regions.irq_entry
     }
 
     /// A stack as it was taken (innermost first, perhaps with zeroes at its end), with names and

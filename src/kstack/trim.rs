@@ -17,9 +17,10 @@ const NEAR: usize = 16;
 const ENTRY: u64 = 16;
 
 /// Names of code that only tracing runs through, by their begin.
-const TRACING: [&str; 21] = [
+const TRACING: [&str; 22] = [
     "__bpf_trace_",
     "__ftrace_",
+    "__kretprobe_",
     "__traceiter_",
     "aggr_pre_handler",
     "arch_ftrace_ops_list_func",
@@ -41,12 +42,14 @@ const TRACING: [&str; 21] = [
     "trace_call_bpf",
 ];
 /// Of these, the code that the kernel generates: it may lie between a function and its caller.
-/// Return probes have the return address lead to the other two.
-const GENERATED: [&str; 5] = [
+/// Return probes have the return address lead to the others.
+const GENERATED: [&str; 7] = [
+    "__kretprobe_trampoline",
     "arch_rethook_trampoline",
     "bpf_prog_",
     "bpf_trampoline_",
     "ftrace_trampoline",
+    "kretprobe_trampoline",
     "return_to_handler",
 ];
 

@@ -113,6 +113,19 @@ pub struct KernelFacts {
     pub command_is_argument: bool,
 }
 
+impl KernelFacts {
+    /// The kernel finds its way through a stack on which return probes have put their trampoline:
+    /// since 5.15 (drivers of stack walks ask kretprobe_find_ret_addr). Before that, the stack ends
+    /// there. Not to be seen but by the version; one that can't be read is new.
+    pub fn sees_through_kretprobes(&self) -> bool {
+        let mut numbers = self.release.split(['.', '-']).map(str::parse::<u32>);
+        match (numbers.next(), numbers.next()) {
+            (Some(Ok(major)), Some(Ok(minor))) => (major, minor) >= (5, 15),
+            _ => true,
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -124,5 +137,18 @@ mod tests {
         assert!(file.is_known() && !file.is_the_kernels());
         assert!(!TypeSource::None.is_known());
         assert!(Lockdown::Confidentiality > Lockdown::Integrity);
+    }
+
+    #[test]
+    fn return_probes_cut_the_stacks_of_old_kernels() {
+        let sees = |release: &str| {
+            let facts = KernelFacts {
+                release: release.into(),
+                ..KernelFacts::default()
+            };
+            facts.sees_through_kretprobes()
+        };
+        assert!(!sees("5.10.0-46-amd64") && !sees("5.14.21"));
+        assert!(sees("5.15.0") && sees("6.1.0-50-amd64") && sees("?"));
     }
 }

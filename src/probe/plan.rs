@@ -10,15 +10,18 @@
 use std::collections::BTreeMap;
 use std::iter;
 
-use serde::Serialize;
-
+pub use super::attach_plan::AttachPlan;
+pub use super::attach_plan::NoPlan;
+pub use super::attach_plan::Pairing;
+pub use super::attach_plan::PointPlan;
+pub use super::attach_plan::Rejection;
+pub use super::attach_plan::StartSource;
 use super::catalog::AttachKind;
 use super::catalog::BESIDES;
 use super::catalog::CANDIDATES;
 use super::catalog::CATALOG;
 use super::catalog::Candidate;
 use super::catalog::Family;
-use super::catalog::Home;
 use super::catalog::Hook;
 use super::catalog::OPTIONAL_TARGETS;
 use super::catalog::Sight;
@@ -35,190 +38,10 @@ use crate::path::stage::Cut;
 pub struct Policy {
     /// Only this family (`--attach`).
     pub only: Option<Family>,
+    /// Stacks at submission are wanted, as far as they go.
+    pub stacks: bool,
     /// Programs that the kernel has refused, by number, and what it said.
     pub refused: BTreeMap<usize, String>,
-}
-
-/// A way that was not taken.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub struct Rejection {
-    /// `fentry`, `rawtp`, `kprobe`, `tracepoint`.
-    pub family: Family,
-    /// The hook that it fails at, as `fexit nvme_queue_rq`.
-    pub hook: String,
-    /// Why, in a few words.
-    pub why: String,
-    /// The kernel refused it when it was tried.
-    pub tried: bool,
-}
-
-/// How one point is had, and how not.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct PointPlan {
-    /// What it shows.
-    pub sight: Sight,
-    /// The way that was taken.
-    pub family: Option<Family>,
-    /// Its programs, by number.
-    pub hooks: Vec<usize>,
-    /// Better ways that can't be had; all of them, where none was taken.
-    pub rejected: Vec<Rejection>,
-}
-
-impl PointPlan {
-    /// `start`, ...; `requeue` and others for what is no point.
-    pub const fn name(&self) -> &'static str {
-        self.sight.name()
-    }
-
-    /// The point of a command's life.
-    pub const fn point(&self) -> Option<Milestone> {
-        self.sight.point()
-    }
-}
-
-/// How the start of a request is learned.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "snake_case")]
-pub enum StartSource {
-    /// Not at all, or the cut has no use for it.
-    None,
-    /// `block_io_start`: an own clock reading, for every request.
-    Hook,
-    /// The request's `start_time_ns`: before 6.5 it is a clock reading of its own, unless iostats
-    /// are off.
-    Field,
-}
-
-/// How a completion finds its setup.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Pairing {
-    /// By the request: exact.
-    Request,
-    /// By controller, queue and tag, which is all that classic tracepoints print.
-    Tag,
-}
-
-/// What will be attached and what not.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct AttachPlan {
-    /// The cut that it is for.
-    pub cut: Cut,
-    /// How commands are followed.
-    pub pairing: Pairing,
-    /// Every point that the cut wants, and the books.
-    pub points: Vec<PointPlan>,
-    /// Where the start comes from.
-    pub start: StartSource,
-    /// The kernel counts what kprobe and tracepoint programs miss.
-    pub misses_counted: bool,
-}
-
-/// Why there is no plan: every way to a point that can't be done without, and why not.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct NoPlan {
-    /// The point.
-    pub point: Milestone,
-    /// The family that the user insists on.
-    pub only: Option<Family>,
-    /// The ways.
-    pub rejected: Vec<Rejection>,
-}
-
-impl NoPlan {
-    /// The reasons in one line, each once.
-    pub fn reasons(&self) -> String {
-        let mut parts: Vec<(String, Vec<&str>)> = Vec::new();
-        for r in &self.rejected {
-            match parts.iter_mut().find(|(why, _)| *why == r.why) {
-                Some((_, families)) => families.push(r.family.name()),
-                None => parts.push((r.why.clone(), vec![r.family.name()])),
-            }
-        }
-        let parts: Vec<String> = parts
-            .into_iter()
-            .map(|(why, families)| format!("{}: {why}", families.join(", ")))
-            .collect();
-        parts.join("; ")
-    }
-}
-
-impl AttachPlan {
-    /// All programs, by number, each once.
-    pub fn hooks(&self) -> Vec<usize> {
-        let mut all: Vec<usize> = self.points.iter().flat_map(|p| p.hooks.clone()).collect();
-        all.sort_unstable();
-        all.dedup();
-        all
-    }
-
-    /// The plan of anything; `None` where it is not wanted.
-    pub fn of(&self, sight: Sight) -> Option<&PointPlan> {
-        self.points.iter().find(|p| p.sight == sight)
-    }
-
-    /// The plan of a point; `None` where the cut does not want it.
-    pub fn point(&self, point: Milestone) -> Option<&PointPlan> {
-        self.of(Sight::Point(point))
-    }
-
-    /// Whether this point will be observed.
-    pub fn has(&self, point: Milestone) -> bool {
-        (point == Milestone::Start && self.start == StartSource::Field)
-            || self.point(point).is_some_and(|p| p.family.is_some())
-    }
-
-    /// Whether this will be observed.
-    pub fn has_sight(&self, sight: Sight) -> bool {
-        self.of(sight).is_some_and(|p| p.family.is_some())
-    }
-
-    /// The family by which a point is had.
-    pub fn family_of(&self, point: Milestone) -> Option<Family> {
-        self.point(point).and_then(|p| p.family)
-    }
-
-    /// The first and the last point that a command can be seen at.
-    pub fn span(&self) -> (Milestone, Milestone) {
-        let had = |p: &Milestone| wants(self.cut, *p) && self.has(*p);
-        let first = Milestone::ALL.into_iter().find(had);
-        let last = Milestone::ALL.into_iter().rfind(had);
-        (
-            first.unwrap_or(Milestone::SetupOut),
-            last.unwrap_or(Milestone::Complete),
-        )
-    }
-
-    /// Whether an interrupt's completions may be skipped together, unseen by the books but as
-    /// commands without an end.
-    pub fn may_lose_completions(&self) -> bool {
-        self.family_of(Milestone::Complete)
-            .is_some_and(Family::loses)
-    }
-
-    /// Modules whose functions carry kprobes. Unlike all other ways a kprobe does not keep its
-    /// module from being unloaded, and dies with it in silence.
-    pub fn unpinned_modules(&self) -> Vec<&'static str> {
-        let on = |home: Home| {
-            let hooks = self.hooks();
-            hooks
-                .iter()
-                .any(|&h| CATALOG[h].home == home && CATALOG[h].kind.family() == Family::Kprobe)
-        };
-        [(Home::NvmeCore, "nvme_core"), (Home::NvmePci, "nvme")]
-            .into_iter()
-            .filter(|&(home, _)| on(home))
-            .map(|(_, module)| module)
-            .collect()
-    }
-
-    /// Whether programs that finish commands may nest on one CPU: then every addition must be
-    /// atomic.
-    pub fn needs_atomics(&self) -> bool {
-        let raw = |p: &PointPlan| p.family.is_some_and(|f| f != Family::Fentry);
-        self.points.iter().any(raw) || self.hooks().iter().any(|&h| CATALOG[h].is_twin())
-    }
 }
 
 /// Whether this hook's first instance may be held up on a CPU while others have need of it: by a task
@@ -262,6 +85,9 @@ const fn is_essential(sight: Sight) -> bool {
 const HELD_UP: &str = "on PREEMPT_RT a task that is preempted in a trampoline's program keeps all \
                        others on its CPU from it; a kprobe's can't be preempted";
 
+const CUTS_STACKS: &str = "before 5.15 stacks end at a function whose return is probed, and you want \
+                           stacks";
+
 struct Planner<'a> {
     /// What is wanted beside the points and the books.
     events: &'a [Sight],
@@ -290,6 +116,9 @@ impl Planner<'_> {
                 continue;
             }
             let name = format!("{} {}", hook.kind.name(), hook.target);
+            if self.would_cut_stacks(hook) {
+                return Err(reject(&name, CUTS_STACKS.to_owned(), false));
+            }
             if self.is_held_up(hook) {
                 return Err(reject(&name, HELD_UP.to_owned(), false));
             }
@@ -308,6 +137,15 @@ impl Planner<'_> {
             return Err(reject(candidate.programs[0], why, false));
         }
         Ok(taken)
+    }
+
+    /// A submitting function's return probe would be in the way of each stack that is taken in it.
+    /// (Where the setup itself is by return probe, nothing else is left.)
+    fn would_cut_stacks(&self, hook: &Hook) -> bool {
+        self.policy.stacks
+            && hook.kind == AttachKind::Kretprobe
+            && hook.sight == Sight::Point(Milestone::Doorbell)
+            && !self.facts.sees_through_kretprobes()
     }
 
     /// Left to ourselves, functions are hooked by kprobes on PREEMPT_RT: their programs can't be

@@ -318,3 +318,21 @@ fn what_may_be_held_up_is_attached_twice_and_nothing_else() {
     let plan = auto(Cut::Cheap, &facts);
     assert!(!twins(&plan).contains(&"queue_rqs_twin"), "{plan:?}");
 }
+
+#[test]
+fn return_probes_are_left_out_where_they_would_cut_stacks_short() {
+    let mut facts = everything();
+    facts.functions.remove("nvme_queue_rq");
+    let policy = Policy {
+        stacks: true,
+        ..Policy::default()
+    };
+    let doorbell = |facts: &KernelFacts| {
+        let plan = plan(Cut::Fine, facts, &policy).unwrap();
+        plan.family_of(Milestone::Doorbell)
+    };
+    facts.release = "6.1.0".into();
+    assert_eq!(doorbell(&facts), Some(Family::Kprobe));
+    facts.release = "5.10.0-46-amd64".into();
+    assert_eq!(doorbell(&facts), None);
+}

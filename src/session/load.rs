@@ -109,6 +109,10 @@ macro_rules! constants {
             if trace.one_in > 1 {
                 ro.cfg_sample_below = (u64::from(u32::MAX) / u64::from(trace.one_in)) as u32;
             }
+            if let Some((first, end)) = config.irq_entry {
+                ro.cfg_irq_first = first;
+                ro.cfg_irq_end = end;
+            }
             ro.cfg_verdict = u8::from(verdict_is_known(plan, config.facts));
             ro.cfg_slow_ns = trace.slow.map_or(0, |t| t.as_nanos() as u64);
             ro.cfg_errors = u8::from(trace.errors);

@@ -71,6 +71,8 @@ pub struct Config<'a> {
     pub commands: bool,
     /// Single commands instead of histograms.
     pub trace: Option<&'a Tracing>,
+    /// Where in the kernel interrupts come in, if stacks are taken and that is known.
+    pub irq_entry: Option<(u64, u64)>,
     /// Have the kernel measure what we cost.
     pub measure: bool,
     /// The kernel.

@@ -288,7 +288,8 @@ pub fn run(options: &TraceOptions) -> Result<()> {
         "; Ctrl-C ends it"
     };
     let mut slots = slots();
-    let mut session = ready.attach(&mut slots, &options.probing, until)?;
+    let irq_entry = stacks.as_ref().and_then(Stacks::irq_entry);
+    let mut session = ready.attach(&mut slots, &options.probing, until, irq_entry)?;
     refuse(wants, &session)?;
     let drops = Drops::watch(session.counter_reader()?);
     let mut care = Care::of(&session, ready.host.clone());

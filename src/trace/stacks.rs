@@ -28,6 +28,11 @@ impl Stacks {
         }
     }
 
+    /// See [`Symbolizer::irq_entry`].
+    pub fn irq_entry(&self) -> Option<(u64, u64)> {
+        self.symbolizer.irq_entry()
+    }
+
     /// Renders a stack that is new.
     pub fn learn(
         &mut self,
