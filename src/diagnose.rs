@@ -9,18 +9,50 @@ use anyhow::Result;
 
 use crate::cli::DoctorArgs;
 use crate::doctor::DoctorReport;
+use crate::doctor::MemoryLine;
 use crate::exit::Failure;
 use crate::exit::Kind;
 use crate::host::Host;
 use crate::host::kernel::Look;
 use crate::host::may_read_module_btf;
 use crate::host::missing_capabilities;
+use crate::options::Probing;
+use crate::options::StackAt;
+use crate::options::TraceKind;
 use crate::options::color;
 use crate::options::family;
+use crate::path::stage::Cut;
 use crate::probe::plan::Policy;
+use crate::session::Layout;
+use crate::session::possible_cpus;
 use crate::session::take_over_log;
 use crate::view::doctor;
 use crate::view::theme::Theme;
+
+/// What the maps of each command would take on this machine.
+fn memory(host: &Host) -> Result<Vec<MemoryLine>> {
+    /// What `trace --buffer` is without another word.
+    const RING: u32 = 16 << 20;
+    let controllers = host.controllers();
+    let cpus = possible_cpus()?;
+    let stack = Some(StackAt::Submit);
+    let runs = [
+        ("latency", Probing::of(Cut::Total)),
+        ("latency --stages", Probing::of(Cut::Cheap)),
+        ("latency --stages=fine", Probing::of(Cut::Fine)),
+        ("trace", Probing::of_trace(TraceKind::Events, None, RING)),
+        (
+            "trace --kstack",
+            Probing::of_trace(TraceKind::Events, stack, RING),
+        ),
+        ("stacks", Probing::of_trace(TraceKind::Stacks, stack, 4096)),
+    ];
+    let line = |(command, probing): (&str, Probing)| MemoryLine {
+        command: command.into(),
+        map_bytes: Layout::new(&probing, cpus, &controllers).bytes,
+    };
+    Ok(runs.into_iter().map(line).collect())
+}
 
 /// Runs the command.
 ///
@@ -49,6 +81,7 @@ pub fn run(args: &DoctorArgs) -> Result<()> {
         ..Policy::default()
     };
     report.plan(facts, &policy);
+    report.memory = memory(&host)?;
     let mut out = BufWriter::new(stdout().lock());
     if *json {
         doctor::json(&report, &mut out)?;

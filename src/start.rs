@@ -218,7 +218,7 @@ impl Ready {
         let controllers = host.controllers();
         check_devices(&probing.filter, &controllers)?;
         let cpus = possible_cpus()?;
-        let layout = Layout::new(probing.cut, probing.split_size, cpus, &controllers);
+        let layout = Layout::new(probing, cpus, &controllers);
         Ok(Self {
             stop: stop_signals()?,
             host,

@@ -58,6 +58,7 @@ use skel::types::nd_hook;
 use skel::types::nd_record;
 use skel::types::nd_scratch;
 use skel::types::nd_slot;
+use skel::types::nd_stack;
 use skel::types::nd_start;
 
 const _: () = assert!(size_of::<nd_hist>() == 16 + 8 * BUCKETS);
@@ -81,6 +82,10 @@ pub const SLOT_FINE: usize = 96;
 pub const SLOT_TRACE: usize = 200;
 /// Bytes of a CPU's rooms to build stacks in.
 pub const SCRATCH_BYTES: usize = size_of::<nd_scratch>();
+/// Bytes of a stack.
+pub const STACK_BYTES: usize = size_of::<nd_stack>();
+/// Bytes of a histogram.
+pub const HIST_BYTES: usize = size_of::<nd_hist>();
 /// How many of them a CPU has.
 pub const SCRATCHES: u32 = 4;
 /// Distinct stacks that are kept.

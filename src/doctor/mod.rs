@@ -52,6 +52,15 @@ pub struct PointLine {
     pub rejected: Vec<RejectedWay>,
 }
 
+/// What the maps of a command take in the kernel.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct MemoryLine {
+    /// As in `latency --stages`.
+    pub command: String,
+    /// Bytes.
+    pub map_bytes: usize,
+}
+
 /// Everything that `doctor` says.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct DoctorReport {
@@ -65,6 +74,9 @@ pub struct DoctorReport {
     pub btf: Vec<BtfLine>,
     /// How each point is had, in the order of a command's life.
     pub points: Vec<PointLine>,
+    /// What a run would take of the kernel's memory; empty where nobody has calculated it.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub memory: Vec<MemoryLine>,
     /// What the plan was made from; none where nobody has looked.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub facts: Option<KernelFacts>,
@@ -92,6 +104,7 @@ impl DoctorReport {
             controllers,
             btf: Vec::new(),
             points: Vec::new(),
+            memory: Vec::new(),
             facts: None,
         }
     }

@@ -98,6 +98,38 @@ pub struct Probing {
     pub attaching: Attaching,
 }
 
+impl Probing {
+    /// The plainest run of a cut.
+    pub fn of(cut: Cut) -> Self {
+        Self {
+            cut,
+            filter: Filter::default(),
+            lat: None,
+            split_size: false,
+            commands: false,
+            trace: None,
+            attaching: Attaching::default(),
+        }
+    }
+
+    /// The plainest run that looks at single commands.
+    pub fn of_trace(kind: TraceKind, stack: Option<StackAt>, ring_bytes: u32) -> Self {
+        Self {
+            trace: Some(Tracing {
+                kind,
+                stack,
+                one_in: 1,
+                slow: None,
+                errors: false,
+                sq: false,
+                aen: false,
+                ring_bytes,
+            }),
+            ..Self::of(Cut::Total)
+        }
+    }
+}
+
 fn usage(message: impl Into<String>) -> Error {
     Failure::error(Kind::Usage, message)
 }

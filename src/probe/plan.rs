@@ -163,7 +163,12 @@ impl Planner<'_> {
     /// by those of the completing side, which are then skipped.
     fn would_starve(&self, candidate: &Candidate, so_far: &[PointPlan]) -> Option<String> {
         let free = self.policy.only.is_none() && self.facts.preemption != Preemption::RealTime;
-        let at_completion = candidate.sight.point().is_none_or(|p| p >= Milestone::Irq);
+        let at_completion = match candidate.sight {
+            Sight::Point(point) => point >= Milestone::Irq,
+            // by tasks, which no interrupt's kprobe keeps away
+            Sight::Timeout | Sight::Cancel | Sight::State => false,
+            _ => true,
+        };
         let submits_by_kprobe = so_far.iter().any(|p| {
             p.family == Some(Family::Kprobe) && p.point().is_some_and(|p| p < Milestone::Irq)
         });

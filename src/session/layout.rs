@@ -1,15 +1,43 @@
 //! How large the maps are, and where each controller's slots lie. Pure arithmetic.
 //!
-//! Memory is bounded: cells take at most [`CELL_BUDGET`] whatever the number of CPUs (with fewer
-//! shards than CPUs the kernel side adds atomically), slots grow with queues times depth.
+//! Memory is bounded, whatever the number of CPUs: with S = the sum over controllers of queues times
+//! tags (the next power of two), and R for one more controller of the largest kind that may come,
+//!
+//! ```text
+//! bytes = (S + R) * (slot + start) + min(cells, what is left of BUDGET) + FIXED + CPUs * counters
+//!         + the ring, and the stacks with their histograms, where they are asked for
+//! ```
+//!
+//! S can't be less: each tag may be a command in flight. R is given up first, then cells: with fewer
+//! shards than CPUs the kernel side adds atomically.
 
+use crate::abi::CPU_BYTES;
+use crate::abi::HIST_BYTES;
 use crate::abi::MAX_ROWS;
+use crate::abi::MAX_STACKS;
+use crate::abi::SCRATCH_BYTES;
+use crate::abi::SCRATCHES;
+use crate::abi::SLOT_CHEAP;
+use crate::abi::SLOT_FINE;
+use crate::abi::SLOT_TRACE;
+use crate::abi::STACK_BYTES;
+use crate::abi::START_BYTES;
 use crate::abi::cell_bytes;
 use crate::host::sysfs::Controller;
+use crate::options::Probing;
+use crate::options::TraceKind;
 use crate::path::stage::Cut;
 
+/// What all maps together are to stay below, where the controllers' tags let them.
+pub const BUDGET: usize = 60 << 20;
 /// Upper bound of the histograms' memory in bytes.
-pub const CELL_BUDGET: usize = 32 << 20;
+const CELL_BUDGET: usize = 32 << 20;
+/// Lower bound: so much is there whatever else is needed.
+const MIN_CELLS: usize = 4 << 20;
+/// Tables of a fixed size (tasks, queues, controllers, row cache).
+const FIXED: usize = 2 << 20;
+/// What a hash map of the kernel takes for an entry besides key and value.
+const HASH_ENTRY: usize = 64;
 /// Tags per queue where the kernel does not tell: the driver's default (nvme.io_queue_depth).
 const DEFAULT_DEPTH: u32 = 1024;
 /// The admin queue has 30 tags (NVME_AQ_MQ_TAG_DEPTH), and fits this.
@@ -51,42 +79,82 @@ pub struct Layout {
     pub rows: u32,
     /// Slots of all controllers, and spare ones for controllers that appear later.
     pub slots: u32,
+    /// Bytes of all maps.
+    pub bytes: usize,
     next_base: u32,
 }
 
+/// Slot size of a cut, or of a trace.
+pub const fn slot_bytes(cut: Cut, trace: bool) -> usize {
+    match cut {
+        _ if trace => SLOT_TRACE,
+        Cut::Total | Cut::Cheap => SLOT_CHEAP,
+        Cut::Fine => SLOT_FINE,
+    }
+}
+
+/// The ring and the stacks.
+fn trace_bytes(probing: &Probing, cpus: u32) -> usize {
+    let Some(trace) = &probing.trace else {
+        return 0;
+    };
+    let stacks = MAX_STACKS as usize * (HASH_ENTRY + STACK_BYTES)
+        + (cpus * SCRATCHES) as usize * SCRATCH_BYTES;
+    let sums = MAX_STACKS as usize * (HASH_ENTRY + HIST_BYTES);
+    trace.ring_bytes as usize
+        + if trace.stack.is_some() { stacks } else { 0 }
+        + if trace.kind == TraceKind::Stacks {
+            sums
+        } else {
+            0
+        }
+}
+
 impl Layout {
-    /// Sizes the maps for this machine and cut.
-    pub fn new(cut: Cut, split_size: bool, cpus: u32, controllers: &[Controller]) -> Self {
+    /// Sizes the maps for this machine and what is asked for.
+    pub fn new(probing: &Probing, cpus: u32, controllers: &[Controller]) -> Self {
         let mut layout = Self {
             cpus,
             shards: 1,
             rows: 64,
             slots: 0,
+            bytes: 0,
             next_base: 0,
         };
+        let is_trace = probing.trace.is_some();
         let things: usize = controllers.iter().map(|c| 1 + c.namespaces.len()).sum();
-        // per namespace and admin queue: some opcodes, each with some patterns of points
-        let per_thing = if split_size { 48 } else { 16 };
-        layout.rows = u32::try_from(things * per_thing)
-            .unwrap_or(MAX_ROWS)
-            .clamp(64, MAX_ROWS / 4);
-        let per_shard = cell_bytes(cut) * layout.rows as usize;
-        layout.shards = u32::try_from(CELL_BUDGET / per_shard)
-            .unwrap_or(1)
-            .clamp(1, cpus.max(1));
+        // per namespace and admin queue: some opcodes, each with some patterns of points; a trace
+        // has no rows
+        let per_thing = if probing.split_size { 48 } else { 16 };
+        if !is_trace {
+            layout.rows = u32::try_from(things * per_thing)
+                .unwrap_or(MAX_ROWS)
+                .clamp(64, MAX_ROWS / 4);
+        }
         let needs: Vec<u32> = controllers
             .iter()
             .map(|c| layout.size_of(c))
             .map(|size| size.queues * size.stride)
             .collect();
+        let per_slot = slot_bytes(probing.cut, is_trace) + START_BYTES;
+        let need = needs.iter().sum::<u32>();
+        let others = FIXED + cpus as usize * CPU_BYTES + trace_bytes(probing, cpus);
+        let left = BUDGET.saturating_sub(others + MIN_CELLS + need as usize * per_slot);
         // spare room for one more of the largest, and no less than a default one of few queues
-        let spare = needs
-            .iter()
-            .copied()
-            .max()
-            .unwrap_or(0)
-            .max(3 * DEFAULT_DEPTH);
-        layout.slots = needs.iter().sum::<u32>() + spare;
+        let largest = needs.iter().copied().max().unwrap_or(0);
+        let spare = u32::try_from(left / per_slot).unwrap_or(u32::MAX);
+        layout.slots = need + spare.min(largest).max(3 * DEFAULT_DEPTH);
+        let slots = layout.slots as usize * per_slot;
+        let cells = BUDGET
+            .saturating_sub(others + slots)
+            .clamp(MIN_CELLS, CELL_BUDGET);
+        let per_shard = cell_bytes(probing.cut) * layout.rows as usize;
+        if !is_trace {
+            layout.shards = u32::try_from(cells / per_shard)
+                .unwrap_or(1)
+                .clamp(1, cpus.max(1));
+        }
+        layout.bytes = others + slots + layout.shards as usize * per_shard;
         layout
     }
 
@@ -127,6 +195,7 @@ impl Layout {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::options::StackAt;
 
     fn controller(queues: u32, depth: u32) -> Controller {
         Controller {
@@ -139,10 +208,29 @@ mod tests {
         }
     }
 
+    fn probing(cut: Cut, split_size: bool) -> Probing {
+        Probing {
+            split_size,
+            ..Probing::of(cut)
+        }
+    }
+
+    fn traced(kind: TraceKind, stack: Option<StackAt>) -> Probing {
+        let ring = if kind == TraceKind::Stacks {
+            4096
+        } else {
+            16 << 20
+        };
+        Probing {
+            cut: Cut::Fine,
+            ..Probing::of_trace(kind, stack, ring)
+        }
+    }
+
     #[test]
     fn every_controller_has_room_and_one_more_may_come() {
         let all = [controller(3, 1024), controller(65, 256)];
-        let mut layout = Layout::new(Cut::Cheap, false, 64, &all);
+        let mut layout = Layout::new(&probing(Cut::Cheap, false), 64, &all);
         let mut end = 0;
         for c in &all {
             let size = layout.size_of(c);
@@ -157,21 +245,53 @@ mod tests {
 
     #[test]
     fn the_stride_is_a_power_of_two_and_holds_the_admin_queue() {
-        let layout = Layout::new(Cut::Cheap, false, 4, &[]);
+        let layout = Layout::new(&probing(Cut::Cheap, false), 4, &[]);
         assert_eq!(layout.size_of(&controller(3, 8)).stride, 64);
         assert_eq!(layout.size_of(&controller(3, 1000)).stride, 1024);
     }
 
     #[test]
-    fn histograms_stay_within_the_budget_on_any_number_of_cpus() {
-        let all: Vec<_> = (0..8).map(|_| controller(129, 1024)).collect();
-        for cpus in [1, 2, 64, 256, 1024] {
-            for cut in [Cut::Total, Cut::Cheap, Cut::Fine] {
-                let l = Layout::new(cut, true, cpus, &all);
-                let bytes = cell_bytes(cut) * l.rows as usize * l.shards as usize;
-                assert!(bytes <= CELL_BUDGET, "{cpus} {cut:?}: {bytes}");
-                assert_eq!(l.atomic(), l.shards < cpus);
+    fn a_large_machine_stays_within_64_mib() {
+        // a queue for each of 256 CPUs and the admin queue, 1024 tags each
+        let all = [controller(257, 1024)];
+        for cut in [Cut::Total, Cut::Cheap, Cut::Fine] {
+            for split in [false, true] {
+                let l = Layout::new(&probing(cut, split), 256, &all);
+                assert!(l.bytes <= 64 << 20, "{cut:?} {split}: {}", l.bytes);
+                assert_eq!(l.atomic(), l.shards < 256);
             }
+        }
+    }
+
+    #[test]
+    fn a_trace_there_takes_what_the_tags_and_the_ring_need() {
+        let all = [controller(257, 1024)];
+        let tags = 257 * 1024 * (SLOT_TRACE + START_BYTES);
+        for (probing, more) in [
+            (traced(TraceKind::Pairs, None), 16 << 20),
+            (traced(TraceKind::Events, Some(StackAt::Submit)), 20 << 20),
+            (traced(TraceKind::Stacks, Some(StackAt::Submit)), 13 << 20),
+        ] {
+            let l = Layout::new(&probing, 256, &all);
+            assert!(l.bytes <= tags + more + (5 << 20), "{}", l.bytes);
+        }
+    }
+
+    #[test]
+    fn the_tags_alone_decide_on_more_controllers() {
+        let probing = probing(Cut::Cheap, true);
+        let bytes = |n| {
+            let all: Vec<_> = (0..n).map(|_| controller(65, 1024)).collect();
+            Layout::new(&probing, 64, &all).bytes
+        };
+        let each = 65 * 1024 * (SLOT_CHEAP + START_BYTES);
+        assert!(bytes(4) <= BUDGET);
+        // one shard of the most rows
+        let shard = cell_bytes(Cut::Cheap) * MAX_ROWS as usize / 4;
+        assert!(bytes(16) <= 16 * each + shard + (4 << 20));
+        for cpus in [1, 2, 64, 256, 1024] {
+            let l = Layout::new(&probing, cpus, &[controller(3, 1024)]);
+            assert!(l.bytes <= 64 << 20, "{cpus}: {}", l.bytes);
         }
     }
 }

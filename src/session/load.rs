@@ -17,12 +17,10 @@ use libbpf_rs::skel::SkelBuilder;
 
 use super::Config;
 use super::Layout;
+use super::layout::slot_bytes;
 use super::libbpf_log;
 use crate::abi::MAX_STACKS;
 use crate::abi::SCRATCHES;
-use crate::abi::SLOT_CHEAP;
-use crate::abi::SLOT_FINE;
-use crate::abi::SLOT_TRACE;
 use crate::abi::cell_bytes;
 use crate::abi::skel::NvmeDeepSkel;
 use crate::abi::skel::NvmeDeepSkelBuilder;
@@ -55,15 +53,6 @@ pub type Slot = MaybeUninit<OpenObject>;
 
 /// Bytes of the ring of single commands, only there if asked for.
 const RING_BYTES: u32 = 16 << 20;
-
-/// Slot size of a cut, or of a trace.
-pub const fn slot_bytes(cut: Cut, trace: bool) -> usize {
-    match cut {
-        _ if trace => SLOT_TRACE,
-        Cut::Total | Cut::Cheap => SLOT_CHEAP,
-        Cut::Fine => SLOT_FINE,
-    }
-}
 
 /// A thread's name as the kernel side compares it.
 fn words_of(name: [u8; 16]) -> [u64; 2] {

@@ -12,6 +12,7 @@ use super::page::Page;
 use super::page::TIE;
 use super::theme::Theme;
 use crate::doctor::DoctorReport;
+use crate::doctor::MemoryLine;
 use crate::doctor::PointLine;
 use crate::host::fact::Fact;
 use crate::host::machine::Machine;
@@ -53,6 +54,7 @@ pub fn text(report: &DoctorReport, theme: Theme, out: &mut dyn Write) -> io::Res
         controllers,
         btf,
         points,
+        memory,
         facts: _,
         advice,
         remarks,
@@ -78,6 +80,13 @@ pub fn text(report: &DoctorReport, theme: Theme, out: &mut dyn Write) -> io::Res
     }
     for point in points {
         page.point(point)?;
+    }
+    if !memory.is_empty() {
+        page.head("kernel memory of a run")?;
+    }
+    for MemoryLine { command, map_bytes } in memory {
+        let mib = *map_bytes as f64 / f64::from(1 << 20);
+        page.entry(command, &format!("{mib:.1} MiB"))?;
     }
     page.list("what you could change", advice)?;
     page.list("what to keep in mind", remarks)

@@ -101,17 +101,21 @@ fn counts(run: &ToolRun) -> BTreeMap<String, u64> {
 /// What the device takes is in the stage that has the device in its name, and in no other.
 fn the_slow_device_is_seen(run: &ToolRun, what: &str) {
     let reads = row(run, "nvme1", "read");
+    let all = number(reads, "count");
     let mut devices = 0;
     for stage in list(reads, "stages") {
         let (name, p50) = (text(stage, "name"), number(stage, "p50_ns"));
         if name.contains("device") {
-            assert!((4_600_000..9_000_000).contains(&p50), "{what}: {stage}");
+            // never less; of a few that were merged (late doorbells), one may have been held up
+            let few = number(stage, "count") * 4 < all;
+            let most = if few { u64::MAX } else { 9_000_000 };
+            assert!((4_600_000..most).contains(&p50), "{what}: {stage}");
             devices += number(stage, "count");
         } else {
             assert!(p50 < 500_000, "{what}: {stage}");
         }
     }
-    assert_eq!(devices, number(reads, "count"), "{what}");
+    assert_eq!(devices, all, "{what}");
 }
 
 /// Commands that there were on nvme0: reads, writes, flushes.
