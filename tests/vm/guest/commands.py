@@ -44,7 +44,8 @@ def nvm():
     io(plain, 0x08, [500, 0, 63 | 1 << 25], "write zeroes",
        fields={"slba": 500, "len": 63, "ctrl": 0x200, "deac": True})
     ranges = struct.pack("=IIQIIQ", 0, 8, 1000, 0, 16, 2000)
-    io(plain, 0x09, [1, 4], "deallocate", data=ranges,
+    # its list of ranges is no data; of the kernel's own nobody could tell the length from what it discards
+    io(plain, 0x09, [1, 4], "deallocate", data=ranges, counted=0,
        fields={"nr": 1, "ranges": 2, "attributes": 4, "ad": True, "idw": False})
     io(plain, 0x00, [], "flush")
     io(plain, 0x0C, [10, 0, 7], "verify", fields={"slba": 10, "len": 7})
@@ -181,8 +182,10 @@ def tools():
 def fio():
     def run(name, opcode, engine, path, words, offsets, size, **more):
         first = 512
-        commands = [{"opcode": opcode, "bytes": size, "fields": {"slba": o // first,
-                                                                 "len": size // first - 1}} for o in offsets]
+        # writes that are waited for are a worker's to hand over, before 6.12
+        whose = {"pid": None, "cpu": None} if opcode == 1 else {}
+        commands = [whose | {"opcode": opcode, "bytes": size,
+                             "fields": {"slba": o // first, "len": size // first - 1}} for o in offsets]
         program(plain, ["fio", f"--name={name}", f"--filename={path}", f"--ioengine={engine}", "--thread=1",
                         f"--bs={size}", "--output=/dev/null", *words], commands, f"fio {name}", **more)
 

@@ -82,7 +82,7 @@ def step(name, device, commands, t0, ordered=True, others=(), **more):
 
 def passthru(device, kind, opcode, cdw, name, *, nsid=None, flags=0, data=b"", size=None, meta=0,
              status=0, result=None, fields=None, wide=False, timeout_ms=0, may_refuse=False,
-             may_cancel=False):
+             may_cancel=False, counted=None):
     """One command by ioctl. `cdw` are CDW10 and on; `size` bytes of data, or as many as `data` has."""
     size = len(data) if size is None else size
     cdw = (list(cdw) + [0] * 6)[:6]
@@ -112,7 +112,8 @@ def passthru(device, kind, opcode, cdw, name, *, nsid=None, flags=0, data=b"", s
         complain(f"{name}: status {got:#x} and not {[hex(s) for s in accepted]}")
     if result is not None and value != result:
         complain(f"{name}: result {value:#x} and not {result:#x}")
-    want |= {"flags": flags, "metadata": bool(meta), "cdw": cdw, "bytes": size, "status": got,
+    want |= {"flags": flags, "metadata": bool(meta), "cdw": cdw,
+             "bytes": size if counted is None else counted, "status": got,
              "retries": 0, "fields": fields or {}}
     # the kernel hands the result out of what has not failed
     want["result"] = value if got == 0 else None
@@ -171,8 +172,8 @@ def system(device, opcode, offset, size, name, *, lba=512, statuses=(0,), fails=
     commands = []
     for n, status in enumerate(statuses):
         want = device.base("io", opcode, None)
-        # what is tried again is handed over by a worker, on any CPU
-        want |= {"pid": None, "cpu": None} if n else {}
+        # what is tried again is handed over by a worker, on any CPU; writes before 6.12, too
+        want |= {"pid": None, "cpu": None} if n or opcode == 1 else {}
         want |= {"flags": 0, "metadata": False, "cdw": block_cdw(offset // lba, size // lba),
                  "bytes": size, "status": status, "retries": n, "result": 0 if status == 0 else None,
                  "fields": fields or {"slba": offset // lba, "len": size // lba - 1}}

@@ -195,7 +195,7 @@ fn assert_same(kernel: &KernelEvent, ours: &Value, bare_tags: bool) {
             "meta" => value_of(&ours["metadata"]).unwrap(),
             "head" => number(ours, "sq_head"),
             "tail" => number(ours, "sq_tail"),
-            "res" => number(ours, "result"),
+            "res" | "NVME_AEN" => number(ours, "result"),
             "status" => number(&ours["status"], "value"),
             "flags" if kernel.event == "nvme_complete_rq" => number(ours, "request_flags"),
             name => number(ours, name),
