@@ -3,6 +3,7 @@
 # answers at once.
 . "$(dirname "$0")/lib.sh"
 . "$(dirname "$0")/devices.sh"
+. "$(dirname "$0")/record.sh"
 dev=$(disk nvme0)
 echo none >"/sys/block/$dev/queue/scheduler"
 echo 2 >"/sys/block/$dev/queue/nomerges"
@@ -17,10 +18,19 @@ paths() {
     by aio --rw=randread --ioengine=libaio
     by uring --rw=randread --ioengine=io_uring
     by pread --rw=randread --ioengine=psync
-    # as it comes from the page cache: written by a worker when all is to be on the disk
+    # by the page cache, when it is old enough: what somebody waits for (sync) goes through the queue of
+    # blk-mq's own workers before 6.12
+    local before now i
+    read -r _ _ _ _ _ _ before _ <"/sys/block/$dev/stat"
     dd if=/dev/zero of="/dev/$dev" bs=64k count=4 seek=512 status=none
-    sync
+    for ((i = 0; i < 200; i++)); do
+        read -r _ _ _ _ _ _ now _ <"/sys/block/$dev/stat"
+        ((now < before + 512)) || return 0
+        sleep 0.05
+    done
+    return 1
 }
+sysctl -q vm.dirty_writeback_centisecs=20 vm.dirty_expire_centisecs=20
 
 for way in auto fentry rawtp kprobe tracepoint; do
     begin "way-$way"
@@ -31,9 +41,9 @@ for way in auto fentry rawtp kprobe tracepoint; do
         continue
     fi
     count_events
-    stat_of before "$dev"
+    recording
     paths
-    stat_of after "$dev"
+    recorded
     events_counted
     stop
     begin "stacks-$way"

@@ -37,19 +37,18 @@ refused comm "$NVME_DEEP" trace --comm a-name-that-no-thread-can-have
 refused svg "$NVME_DEEP" stacks --duration 100ms --svg /missing/directory/x.svg
 # these are clap's
 refused clap-count "$NVME_DEEP" trace -n 0
-refused clap-slow "$NVME_DEEP" trace --slow 5
+refused clap-slow "$NVME_DEEP" trace --slow soon
 refused clap-share "$NVME_DEEP" trace --sample 1/2
 refused clap-both "$NVME_DEEP" stacks --folded --json
 
 # dd as a process of known number, that waits for us; of known name; in a group
 mkfifo /tmp/go
-bash -c 'read -r _ </tmp/go; exec dd if="$0" of=/dev/null bs=4k count=15 skip=64 iflag=direct status=none' \
-    "$one" &
+bash -c 'read -r _ </tmp/go; exec taskset -c 0 dd if="$0" of=/dev/null bs=4k count=15 skip=64 iflag=direct \
+    status=none' "$one" &
 chosen=$!
-echo "$chosen" >"$out/refused/../pid"
 
 begin filters
-mv "$out/pid" "$case_dir/pid"
+echo "$chosen" >"$case_dir/pid"
 grep . /sys/block/nvme0*/mq/*/cpu_list >"$case_dir/queues"
 tool all trace --json
 tool ctrl trace --json --ctrl nvme1
@@ -75,16 +74,16 @@ fio=(fio --ioengine=psync --direct=1 --thread=1 --output=/dev/null --name)
 "${fio[@]}" a --filename="$one" --rw=read --bs=4k --offset=256k --size=160k --cpus_allowed=0
 "${fio[@]}" b --filename="$two" --rw=write --bs=8k --offset=1m --size=240k --cpus_allowed=1
 "${fio[@]}" c --filename="$slow" --rw=read --bs=4k --size=80k --cpus_allowed=0
-dd if="$bad" of=/dev/null bs=4k count=10 iflag=direct status=none
-! dd if="$bad" of=/dev/null bs=4k count=1 skip=256 iflag=direct 2>/dev/null
+taskset -c 0 dd if="$bad" of=/dev/null bs=4k count=10 iflag=direct status=none
+if dd if="$bad" of=/dev/null bs=4k count=1 skip=256 iflag=direct 2>/dev/null; then exit 1; fi
 for ((i = 0; i < 5; i++)); do
     nvme get-log /dev/nvme0 --log-id=3 --log-len=512 -b >/dev/null
 done
 echo >/tmp/go
 wait "$chosen"
 # shellcheck disable=SC2016 # for the inner shell
-bash -c 'echo $$ >/sys/fs/cgroup/deep/inner/cgroup.procs; exec dd if="$0" of=/dev/null bs=4k count=7 \
-    iflag=direct status=none' "$one"
+bash -c 'echo $$ >/sys/fs/cgroup/deep/inner/cgroup.procs; exec taskset -c 0 dd if="$0" of=/dev/null bs=4k \
+    count=7 iflag=direct status=none' "$one"
 stop
 
 begin clocks

@@ -237,6 +237,15 @@ type Lane = (String, u64);
 /// and at the same time. What comes in is what was recorded from before the first command to after
 /// the last.
 pub fn assert_as_the_kernel(outcome: &Outcome, case: &str, run: &TraceRun) {
+    // what is shown on demand only
+    let shown = |kind: &&str| run.count(kind) > 0 || !["sq", "async_event"].contains(kind);
+    let kinds = ["submit", "complete", "sq", "async_event"];
+    let kinds: Vec<_> = kinds.into_iter().filter(shown).collect();
+    assert_kinds_as_the_kernel(outcome, case, run, &kinds);
+}
+
+/// The same of some kinds of events.
+pub fn assert_kinds_as_the_kernel(outcome: &Outcome, case: &str, run: &TraceRun, kinds: &[&str]) {
     let record = record(outcome, case);
     let bare_tags = outcome.kernel() == "5.10";
     for (event, ours) in [
@@ -245,8 +254,7 @@ pub fn assert_as_the_kernel(outcome: &Outcome, case: &str, run: &TraceRun) {
         ("nvme_sq", "sq"),
         ("nvme_async_event", "async_event"),
     ] {
-        // what is shown on demand only
-        if run.count(ours) == 0 && ["sq", "async_event"].contains(&ours) {
+        if !kinds.contains(&ours) {
             continue;
         }
         let mut theirs = BTreeMap::<Lane, Vec<&KernelEvent>>::new();

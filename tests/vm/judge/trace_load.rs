@@ -13,14 +13,19 @@ use super::trace_read::TraceRun;
 use super::trace_read::lines;
 use super::trace_read::opcode;
 
-const LOAD: Suite = Suite {
-    script: "traceload",
-    variant: "",
-    smp: "2",
-    controllers: &["nvme_null nvme0 0"],
-    append: "",
-    env: &[],
-};
+const fn on(variant: &'static str, smp: &'static str) -> Suite {
+    Suite {
+        script: "traceload",
+        variant,
+        smp,
+        controllers: &["nvme_null nvme0 0"],
+        append: "",
+        env: &[],
+    }
+}
+
+const LOAD: Suite = on("", "2");
+const FOUR_CPUS: Suite = on("-4cpu", "4");
 
 /// The kernel's count of a case: commands set up, completed, entries of completion queues. Of all
 /// queues, or of those for I/O.
@@ -105,7 +110,7 @@ fn a_small_ring_loses_and_says_so(outcome: &Outcome) {
 }
 
 fn a_reader_may_go(outcome: &Outcome) {
-    for name in ["head", "text"] {
+    for name in ["json", "text"] {
         let said = outcome.text("head", &format!("{name}.err"));
         assert_eq!(outcome.code("head", name), 0, "{name}: {said}");
         assert!(
@@ -113,7 +118,7 @@ fn a_reader_may_go(outcome: &Outcome) {
             "{name}: {said}"
         );
     }
-    let head = outcome.text("head", "head.out");
+    let head = outcome.text("head", "json.out");
     assert_eq!(head.lines().count(), 5, "{head}");
     for line in head.lines() {
         let event: Value = serde_json::from_str(line).unwrap_or_else(|e| panic!("{e}: {line}"));
@@ -198,6 +203,8 @@ super::on_kernels! {
     only_in_test_all_a_reader_may_go_on_6_12 "6.12" LOAD a_reader_may_go
     only_in_test_all_a_full_disk_is_an_error_with_a_number_on_6_12 "6.12" LOAD a_full_disk_is_an_error_with_a_number
     only_in_test_all_signals_end_it_well_on_6_12 "6.12" LOAD signals_end_it_well
+    only_in_test_all_a_large_ring_loses_nothing_on_6_12_with_4_cpus "6.12" FOUR_CPUS a_large_ring_loses_nothing
+    only_in_test_all_a_small_ring_loses_and_says_so_on_6_12_with_4_cpus "6.12" FOUR_CPUS a_small_ring_loses_and_says_so
     only_in_test_all_a_large_ring_loses_nothing_on_7_x "7.x" LOAD a_large_ring_loses_nothing
     only_in_test_all_a_small_ring_loses_and_says_so_on_7_x "7.x" LOAD a_small_ring_loses_and_says_so
     only_in_test_all_a_full_disk_is_an_error_with_a_number_on_7_x "7.x" LOAD a_full_disk_is_an_error_with_a_number

@@ -10,6 +10,8 @@ use super::json::fio_counts;
 use super::json::list;
 use super::json::number;
 use super::json::text;
+use super::trace_kernel::assert_as_the_kernel;
+use super::trace_kernel::assert_kinds_as_the_kernel;
 use super::trace_read::TraceRun;
 use super::trace_read::function;
 use super::trace_read::functions;
@@ -113,8 +115,10 @@ fn each_way_shows_the_known_paths(outcome: &Outcome) {
             "{way}: no way misses a submission"
         );
         if LOSSY.contains(&way) {
+            assert_kinds_as_the_kernel(outcome, &case, &run, &["submit"]);
             assert_completions_are_in_the_books(outcome, &case, &run);
         } else {
+            assert_as_the_kernel(outcome, &case, &run);
             run.assert_nothing_lost();
         }
         let of_fio: Vec<&Value> = run
