@@ -99,7 +99,7 @@ def passthru(device, kind, opcode, cdw, name, *, nsid=None, flags=0, data=b"", s
         got = fcntl.ioctl(device.fd, number, block)
     except OSError as error:
         if may_cancel and isinstance(error, InterruptedError):
-            got = 0x371  # so the driver ends what it has cancelled, and tells the caller so
+            got = None  # what the driver has given up ends so, whatever its status
         else:
             # or a kernel that does not let it through: nothing was issued
             if not (may_refuse and isinstance(error, PermissionError)):

@@ -184,13 +184,28 @@ impl TraceRun {
     /// `latency_ns` is what is between them. Submissions with their completions, in the order of
     /// submission.
     pub fn pairs(&self) -> Vec<(&Value, &Value)> {
+        let (pairs, again) = self.pairs_and_repeats();
+        assert_eq!(again, 0, "{}: submitted while in flight", self.what);
+        pairs
+    }
+
+    /// The same, and how many of a command's submissions were followed by another one without an end:
+    /// the driver has turned the first one away, and blk-mq brought it again at once.
+    pub fn pairs_and_repeats(&self) -> (Vec<(&Value, &Value)>, u64) {
+        let mut again = 0;
         let mut open = BTreeMap::<Key, usize>::new();
         let mut pairs: Vec<(&Value, Option<&Value>)> = Vec::new();
         for event in &self.events {
             match text(event, "type") {
                 "submit" => {
-                    let before = open.insert(key(event), pairs.len());
-                    assert_eq!(before, None, "{}: twice in flight: {event}", self.what);
+                    if let Some(n) = open.insert(key(event), pairs.len()) {
+                        let before: &Value = pairs[n].0;
+                        for field in ["nsid", "opcode_value", "fields", "bytes"] {
+                            assert_eq!(before[field], event[field], "{}: {event}", self.what);
+                        }
+                        pairs[n].1 = Some(before);
+                        again += 1;
+                    }
                     pairs.push((event, None));
                 }
                 "complete" => {
@@ -217,9 +232,8 @@ impl TraceRun {
             let end = end.unwrap_or_else(|| panic!("{}: no end: {submit}", self.what));
             (submit, end)
         });
-        ended
-            .filter(|(_, end)| text(end, "type") == "complete")
-            .collect()
+        let pairs = ended.filter(|(_, end)| text(end, "type") == "complete");
+        (pairs.collect(), again)
     }
 }
 
