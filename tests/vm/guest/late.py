@@ -13,7 +13,7 @@ device = Device("nvme0", f"/dev/{disk}", disk, 1)
 
 def late(cpu, opcode, slba, name):
     on_cpu(cpu)
-    io(device, opcode, [slba, 0, 0], name, size=512, may_cancel=True)
+    io(device, opcode, [slba, 0, 0], name, size=512 + 8, may_cancel=True)
 
 
 threads = [threading.Thread(target=late, args=a)

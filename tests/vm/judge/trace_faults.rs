@@ -26,7 +26,7 @@ const FAULTS: Suite = Suite {
     variant: "",
     smp: "2",
     controllers: &[
-        "nvme_null nvme0 7000000000 ns:ms=8",
+        "nvme_null nvme0 7000000000 ns:ms=8 ns:mset=1",
         "nvme_null nvme1 20000000",
         "nvme_null nvme2 0",
     ],

@@ -64,7 +64,7 @@ const ADMIN: [(&str, u64); 27] = [
     ("sanitize_nvm", 0x84),
     ("get_lba_status", 0x86),
 ];
-const IO: [(&str, u64); 15] = [
+const IO: [(&str, u64); 18] = [
     ("flush", 0x00),
     ("write", 0x01),
     ("read", 0x02),
@@ -76,7 +76,10 @@ const IO: [(&str, u64); 15] = [
     ("resv_register", 0x0d),
     ("resv_report", 0x0e),
     ("resv_acquire", 0x11),
+    ("io_mgmt_recv", 0x12),
     ("resv_release", 0x15),
+    ("copy", 0x19),
+    ("io_mgmt_send", 0x1d),
     ("zone_mgmt_send", 0x79),
     ("zone_mgmt_recv", 0x7a),
     ("zone_append", 0x7d),
