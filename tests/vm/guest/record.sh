@@ -16,6 +16,7 @@ recording() {
 # recorded: up to here. What did not fit is in the statistics.
 recorded() {
     echo 0 >"$trace_dir/events/nvme/enable"
+    # shellcheck disable=SC2154 # case_dir is of lib.sh
     cat "$trace_dir/trace" >"$case_dir/kernel"
     cat "$trace_dir"/per_cpu/cpu*/stats >"$case_dir/kernel.stats"
     echo >"$trace_dir/trace"

@@ -35,7 +35,7 @@ sysctl -q vm.dirty_writeback_centisecs=20 vm.dirty_expire_centisecs=20
 for way in auto fentry rawtp kprobe tracepoint; do
     begin "way-$way"
     "$NVME_DEEP" doctor --json --attach "$way" >"$case_dir/doctor" || true
-    tool trace trace --json --kstack --attach "$way" --ctrl nvme0 --no-admin
+    tool trace trace --json --kstack --sq --attach "$way" --ctrl nvme0 --no-admin
     if ! traced >/dev/null; then
         finished
         continue
