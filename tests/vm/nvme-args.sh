@@ -17,8 +17,9 @@
 #       Controller ID on a block node that is there already: boot.sh's "served".
 #
 #   OPTION: size=BYTES (1 GiB) of each namespace, namespaces=N (1),
-#   lba=BYTES (512) of a logical block, serial=S; any other key=value goes to the
-#   controller as it is: max_ioqpairs=2, mdts=5, ...
+#   lba=BYTES (512) of a logical block, serial=S; ns:key=value goes to each namespace as
+#   it is: ns:zoned=on, ns:ms=8, ...; any other key=value so to the controller:
+#   max_ioqpairs=2, mdts=5, ...
 #
 # A controller gets its number in the guest by its place on the command line:
 # the first is nvme0. A read fault without a sector also hits the partition scan.
@@ -53,7 +54,7 @@ _nvme_blkdebug_rule() {
 }
 
 _nvme_controller() {
-    local id=$1 latency=$2 word size=1073741824 namespaces=1 lba='' serial=$1 rules='' rule device=''
+    local id=$1 latency=$2 word size=1073741824 namespaces=1 lba='' serial=$1 rules='' rule device='' namespace=''
     shift 2
     for word; do
         case $word in
@@ -61,6 +62,7 @@ _nvme_controller() {
             namespaces=*) namespaces=${word#*=} ;;
             lba=*) lba=",logical_block_size=${word#*=},physical_block_size=${word#*=}" ;;
             serial=*) serial=${word#*=} ;;
+            ns:*=*) namespace+=",${word#ns:}" ;;
             read* | write* | flush* | discard*)
                 rule=$(_nvme_blkdebug_rule "$word") || return
                 rules+="${rules:+,}$rule"
@@ -82,7 +84,7 @@ _nvme_controller() {
         else
             printf '%s\n' -blockdev "${null/-null\"/\"}"
         fi
-        printf '%s\n' -device "nvme-ns,bus=$id,drive=$node,nsid=$n$lba"
+        printf '%s\n' -device "nvme-ns,bus=$id,drive=$node,nsid=$n$lba$namespace"
     done
 }
 

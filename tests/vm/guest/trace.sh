@@ -1,0 +1,33 @@
+#!/usr/bin/env bash
+# A known list of commands (commands.py) under several tracers side by side, and the kernel's own
+# record of it. nvme0 has two namespaces, nvme1 zones of 1 MiB, nvme2 blocks that fail, nvme3
+# protection information.
+. "$(dirname "$0")/lib.sh"
+. "$(dirname "$0")/devices.sh"
+. "$(dirname "$0")/record.sh"
+here=$(dirname "$0")
+export PATH=/usr/bin:/usr/sbin:/bin:/sbin PYTHONDONTWRITEBYTECODE=1
+
+# what is known of a disk must not depend on the elevator
+for queue in /sys/block/nvme*/queue; do
+    echo none >"$queue/scheduler"
+    echo 2 >"$queue/nomerges"
+done
+settled
+
+begin known
+disks=("$(disk nvme0)" "$(disk nvme0 2)" "$(disk nvme1)" "$(disk nvme2)" "$(disk nvme3)")
+grep . /sys/block/nvme*/mq/*/cpu_list >"$case_dir/queues"
+tool events trace --json --sq --aen
+tool text trace --sq --aen
+tool pair trace --json --pair --stages=fine
+tool pairtext trace --pair --stages
+traced
+recording
+mark begin
+python3 "$here/commands.py" "$case_dir/steps" "${disks[@]}"
+mark end
+sleep 1
+settled # the kernel looks at the formatted namespace
+recorded
+stop

@@ -1,0 +1,124 @@
+#!/usr/bin/env bash
+# Nothing is lost in silence: many commands, a ring that is large enough, one that is not, a reader that
+# is slow or goes, a disk that is full. What the kernel counted is the truth.
+. "$(dirname "$0")/lib.sh"
+. "$(dirname "$0")/devices.sh"
+# results go to memory first: the host's files are slower than the load
+out=/tmp/out
+trap 'cp -r /tmp/out /mnt/out; dmesg >/mnt/dmesg' EXIT
+dev=$(disk nvme0)
+echo none >"/sys/block/$dev/queue/scheduler"
+echo 2 >"/sys/block/$dev/queue/nomerges"
+settled
+
+# many NAME COMMANDS: by four jobs, 32 in flight each, in batches of 16
+many() {
+    load "$1" --filename="/dev/$dev" --rw=randrw --bs=4k --size=1g --ioengine=libaio --iodepth=32 \
+        --iodepth_batch_submit=16 --iodepth_batch_complete_min=1 --iodepth_batch_complete_max=16 \
+        --numjobs=4 --number_ios=$(($2 / 4))
+}
+
+begin full
+count_events
+tool json trace --json --ctrl nvme0
+traced
+stat_of before "$dev"
+many load 8000
+stat_of after "$dev"
+events_counted
+stop
+begin full-text
+count_events
+tool text trace --ctrl nvme0 --no-admin
+tool pairs trace --json --pair --stages=fine --ctrl nvme0 --no-admin
+traced
+many load 4000
+events_counted
+stop
+
+begin stopped
+count_events
+tool json trace --json --buffer 64K --ctrl nvme0 --sq
+traced
+kill -STOP "$tool_pid"
+many load 4000
+events_counted
+kill -CONT "$tool_pid"
+stop
+begin stopped-pairs
+count_events
+tool json trace --json --pair --buffer 64K --ctrl nvme0
+traced
+kill -STOP "$tool_pid"
+many load 2000
+events_counted
+kill -CONT "$tool_pid"
+stop
+
+# a reader that sleeps: the pipe fills, then the ring
+begin sleeping
+count_events
+mkfifo /tmp/pipe
+{ sleep 12; cat; } </tmp/pipe >"$case_dir/json.out" &
+reader=$!
+"$NVME_DEEP" trace --json --buffer 64K --ctrl nvme0 >/tmp/pipe 2>"$case_dir/json.err" &
+tools=("$!:json")
+traced
+many load 4000
+events_counted
+stop
+wait "$reader"
+
+# Programs are attached before a load that does not end: see boot.sh on code that is patched under load.
+begin head
+for form in json text; do
+    words=(trace --ctrl nvme0)
+    [[ $form == text ]] || words+=(--json)
+    {
+        status=0
+        "$NVME_DEEP" "${words[@]}" 2>"$case_dir/$form.err" || status=$?
+        echo "$status" >"$case_dir/$form.status"
+    } | head -n 5 >"$case_dir/$form.out" &
+    pipe=$!
+    tools=("$pipe:$form")
+    traced
+    endless "$dev"
+    wait "$pipe"
+    no_load
+done
+
+mkdir /tmp/small
+mount -t tmpfs -o size=1m small /tmp/small
+for form in text json; do
+    begin "disk-$form"
+    words=(trace --ctrl nvme0)
+    [[ $form == text ]] || words+=(--json)
+    count_events
+    "$NVME_DEEP" "${words[@]}" >"/tmp/small/$form" 2>"$case_dir/$form.err" &
+    tools=("$!:$form")
+    traced
+    many load 6000
+    sleep 1
+    events_counted
+    stop
+    cp "/tmp/small/$form" "$case_dir/$form.out"
+    rm "/tmp/small/$form"
+done
+
+begin signals
+module_users >"$case_dir/users.before"
+for signal in INT TERM HUP; do
+    tool "$signal" trace --json --kstack --stages --ctrl nvme0
+    traced
+    endless "$dev"
+    busy "$dev" 200
+    stop "$signal"
+    no_load
+done
+tool count trace --json -n 1000 --ctrl nvme0 --no-admin
+tool pairs trace -n 1000 --pair --ctrl nvme0 --no-admin
+traced
+endless "$dev"
+finished
+no_load
+module_users >"$case_dir/users.after"

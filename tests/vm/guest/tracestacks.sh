@@ -1,0 +1,78 @@
+#!/usr/bin/env bash
+# Stacks of known paths, by every way to attach: io_submit, io_uring_enter, pread, writeback. nvme0
+# answers at once.
+. "$(dirname "$0")/lib.sh"
+. "$(dirname "$0")/devices.sh"
+. "$(dirname "$0")/record.sh"
+dev=$(disk nvme0)
+echo none >"/sys/block/$dev/queue/scheduler"
+echo 2 >"/sys/block/$dev/queue/nomerges"
+settled
+
+# by NAME FIO-OPTION...: 20 commands, one at a time
+by() {
+    load "$1" --filename="/dev/$dev" --bs=4k --size=16m --number_ios=20 --iodepth=1 "${@:2}"
+}
+
+paths() {
+    by aio --rw=randread --ioengine=libaio
+    by uring --rw=randread --ioengine=io_uring
+    by pread --rw=randread --ioengine=psync
+    # by the page cache, when it is old enough: what somebody waits for (sync) goes through the queue of
+    # blk-mq's own workers before 6.12
+    local before now i
+    read -r _ _ _ _ _ _ before _ <"/sys/block/$dev/stat"
+    dd if=/dev/zero of="/dev/$dev" bs=64k count=4 seek=512 status=none
+    for ((i = 0; i < 200; i++)); do
+        read -r _ _ _ _ _ _ now _ <"/sys/block/$dev/stat"
+        ((now < before + 512)) || return 0
+        sleep 0.05
+    done
+    return 1
+}
+sysctl -q vm.dirty_writeback_centisecs=20 vm.dirty_expire_centisecs=20
+
+for way in auto fentry rawtp kprobe tracepoint; do
+    begin "way-$way"
+    "$NVME_DEEP" doctor --json --attach "$way" >"$case_dir/doctor" || true
+    tool trace trace --json --kstack --sq --attach "$way" --ctrl nvme0 --no-admin
+    if ! traced >/dev/null; then
+        finished
+        continue
+    fi
+    count_events
+    recording
+    paths
+    recorded
+    events_counted
+    stop
+    begin "stacks-$way"
+    tool stacks stacks --json --attach "$way" --ctrl nvme0 --no-admin
+    traced
+    paths
+    stop
+done
+
+begin complete
+tool trace trace --json --kstack=complete --ctrl nvme0 --no-admin
+tool text trace --pair --kstack --ctrl nvme0 --no-admin
+tool stacks stacks --json --at complete --ctrl nvme0 --no-admin
+traced
+paths
+stop
+
+begin many
+tool json stacks --json --ctrl nvme0 --no-admin
+tool text stacks --by latency --ctrl nvme0 --no-admin --svg "$case_dir/flame.svg"
+tool folded stacks --folded --ctrl nvme0 --no-admin
+tool by-latency stacks --folded --by latency --ctrl nvme0 --no-admin
+tool sample stacks --json --sample 1/8 --ctrl nvme0 --no-admin
+tool top stacks --json --top 1 --ctrl nvme0 --no-admin
+tool slow stacks --json --slow 10s --ctrl nvme0 --no-admin
+tool shares trace --json --kstack --sample 1/8 --ctrl nvme0 --no-admin
+traced
+load aio --filename="/dev/$dev" --rw=randread --bs=4k --size=1g --ioengine=libaio --iodepth=16 \
+    --number_ios=3000
+load uring --filename="/dev/$dev" --rw=randread --bs=4k --size=1g --ioengine=io_uring --iodepth=16 \
+    --number_ios=1000
+stop

@@ -1,0 +1,125 @@
+#!/usr/bin/env bash
+# Filters, each alone and some together, on a small known load; words that are refused; clocks; how a
+# trace ends. nvme0 answers at once and has two namespaces, nvme1 answers after 5 ms, nvme2 fails the
+# reads of block 2048.
+. "$(dirname "$0")/lib.sh"
+. "$(dirname "$0")/devices.sh"
+. "$(dirname "$0")/record.sh"
+for queue in /sys/block/nvme*/queue; do
+    echo none >"$queue/scheduler"
+    echo 2 >"$queue/nomerges"
+done
+mountpoint -q /sys/fs/cgroup || mount -t cgroup2 none /sys/fs/cgroup
+mkdir -p /sys/fs/cgroup/deep/inner /sys/fs/cgroup/empty
+settled
+one=/dev/$(disk nvme0 1)
+two=/dev/$(disk nvme0 2)
+slow=/dev/$(disk nvme1)
+bad=/dev/$(disk nvme2)
+
+begin refused
+someone=(setpriv --reuid=65534 --regid=65534 --clear-groups --inh-caps=-all)
+refused unprivileged "${someone[@]}" "$NVME_DEEP" trace
+refused stacks-unprivileged "${someone[@]}" "$NVME_DEEP" stacks
+refused controller "$NVME_DEEP" trace --ctrl nvme7
+refused namespace "$NVME_DEEP" trace --nsid 9
+refused stacks-controller "$NVME_DEEP" stacks --ctrl nvme7
+refused opcode "$NVME_DEEP" trace --opcode raed
+refused lba "$NVME_DEEP" trace --lba 9-1
+refused lba-word "$NVME_DEEP" trace --lba first
+refused share "$NVME_DEEP" trace --kstack --sample 64
+refused share-zero "$NVME_DEEP" stacks --sample 1/0
+refused buffer-small "$NVME_DEEP" trace --buffer 1K
+refused buffer-large "$NVME_DEEP" trace --buffer 1T
+refused nothing "$NVME_DEEP" trace --no-admin --no-io
+refused cgroup "$NVME_DEEP" trace --cgroup /sys/fs/cgroup/missing
+refused comm "$NVME_DEEP" trace --comm a-name-that-no-thread-can-have
+refused svg "$NVME_DEEP" stacks --duration 100ms --svg /missing/directory/x.svg
+# these are clap's
+refused clap-count "$NVME_DEEP" trace -n 0
+refused clap-slow "$NVME_DEEP" trace --slow soon
+refused clap-share "$NVME_DEEP" trace --sample 1/2
+refused clap-both "$NVME_DEEP" stacks --folded --json
+
+# dd as a process of known number, that waits for us; of known name; in a group
+mkfifo /tmp/go
+bash -c 'read -r _ </tmp/go; exec taskset -c 0 dd if="$0" of=/dev/null bs=4k count=15 skip=64 iflag=direct \
+    status=none' "$one" &
+chosen=$!
+
+begin filters
+echo "$chosen" >"$case_dir/pid"
+grep . /sys/block/nvme0*/mq/*/cpu_list >"$case_dir/queues"
+tool all trace --json
+tool ctrl trace --json --ctrl nvme1
+tool nsid trace --json --nsid 2
+tool qid trace --json --qid 2 --ctrl 0
+tool qid0 trace --json --qid 0
+tool opcode trace --json --opcode write
+tool opcodes trace --json --opcode admin:get-log-page,io:0x01
+tool no-admin trace --json --no-admin --ctrl nvme0
+tool no-io trace --json --no-io
+tool pid trace --json --pid "$chosen"
+tool comm trace --json --comm dd
+tool cgroup trace --json --cgroup /sys/fs/cgroup/deep
+tool no-one trace --json --cgroup /sys/fs/cgroup/empty
+tool lba trace --json --lba 522-530 --ctrl nvme0 --nsid 1
+tool slow trace --json --slow 3ms
+tool errors trace --json --errors --stages
+tool and trace --json --ctrl nvme0 --nsid 1 --opcode read --comm dd --pid "$chosen" --lba 0-600
+tool pairs trace --json --pair --stages=fine --ctrl nvme1 --no-admin
+tool cheap trace --json --stages --ctrl nvme1 --no-admin
+traced
+fio=(fio --ioengine=psync --direct=1 --thread=1 --output=/dev/null --name)
+"${fio[@]}" a --filename="$one" --rw=read --bs=4k --offset=256k --size=160k --cpus_allowed=0
+"${fio[@]}" b --filename="$two" --rw=write --bs=8k --offset=1m --size=240k --cpus_allowed=1
+"${fio[@]}" c --filename="$slow" --rw=read --bs=4k --size=80k --cpus_allowed=0
+taskset -c 0 dd if="$bad" of=/dev/null bs=4k count=10 iflag=direct status=none
+if dd if="$bad" of=/dev/null bs=4k count=1 skip=256 iflag=direct 2>/dev/null; then exit 1; fi
+for ((i = 0; i < 5; i++)); do
+    nvme get-log /dev/nvme0 --log-id=3 --log-len=512 -b >/dev/null
+done
+echo >/tmp/go
+wait "$chosen"
+# shellcheck disable=SC2016 # for the inner shell
+bash -c 'echo $$ >/sys/fs/cgroup/deep/inner/cgroup.procs; exec taskset -c 0 dd if="$0" of=/dev/null bs=4k \
+    count=7 iflag=direct status=none' "$one"
+stop
+
+begin clocks
+mark begin
+date +%s.%N >"$case_dir/date.begin"
+tool rel trace --time rel --ctrl nvme0
+tool wall trace --time wall --ctrl nvme0
+tool mono trace --ctrl nvme0
+tool rel-json trace --json --time rel --ctrl nvme0
+tool wall-json trace --json --time wall --ctrl nvme0
+traced
+date +%s.%N >"$case_dir/date.traced"
+mark load
+"${fio[@]}" a --filename="$one" --rw=read --bs=4k --size=40k
+mark end
+date +%s.%N >"$case_dir/date.end"
+stop
+
+begin ends
+tool count trace --json -n 5 --ctrl nvme0 --no-admin
+tool duration trace --json --duration 2s --ctrl nvme0
+tool count-text trace -n 3 --pair --ctrl nvme0 --no-admin
+traced
+"${fio[@]}" a --filename="$one" --rw=read --bs=4k --size=40k
+finished
+
+# in flight when it ends: of the three reads of 5 ms each one waits for the device
+begin unfinished
+tool events trace --json --ctrl nvme1
+tool pairs trace --json --pair --ctrl nvme1
+tool text trace --ctrl nvme1
+traced
+fio --name=endless --filename="$slow" --rw=randread --bs=4k --direct=1 --ioengine=libaio --iodepth=8 \
+    --thread=1 --time_based --runtime=60 --output=/dev/null &
+load_pid=$!
+busy "${slow#/dev/}" 20
+stop
+kill "$load_pid"
+wait "$load_pid" || true

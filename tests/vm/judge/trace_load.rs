@@ -1,0 +1,212 @@
+//! Nothing is lost in silence: shown and lost come to what the kernel counted, for each kind of event,
+//! whatever becomes of the reader.
+
+use serde_json::Value;
+
+use super::books::events;
+use super::guest::Outcome;
+use super::guest::Suite;
+use super::json::fio_counts;
+use super::json::kernel_counts;
+use super::trace_known::assert_stages;
+use super::trace_read::TraceRun;
+use super::trace_read::lines;
+use super::trace_read::opcode;
+
+const fn on(variant: &'static str, smp: &'static str) -> Suite {
+    Suite {
+        script: "traceload",
+        variant,
+        smp,
+        controllers: &["nvme_null nvme0 0"],
+        append: "",
+        env: &[],
+    }
+}
+
+const LOAD: Suite = on("", "2");
+const FOUR_CPUS: Suite = on("-4cpu", "4");
+
+/// The kernel's count of a case: commands set up, completed, entries of completion queues. Of all
+/// queues, or of those for I/O.
+fn counted(outcome: &Outcome, case: &str, admin: bool) -> [u64; 3] {
+    ["nvme_setup_cmd", "nvme_complete_rq", "nvme_sq"].map(|event| {
+        let [io, admins] = events(outcome, case, event);
+        io + if admin { admins } else { 0 }
+    })
+}
+
+fn a_large_ring_loses_nothing(outcome: &Outcome) {
+    let run = TraceRun::read(outcome, "full", "json");
+    run.assert_nothing_lost();
+    run.assert_in_order();
+    let [reads, writes, ..] = fio_counts(outcome, "full");
+    let [kernel_reads, kernel_writes, ..] = kernel_counts(outcome, "full");
+    assert_eq!([reads, writes], [kernel_reads, kernel_writes]);
+    assert_eq!(reads + writes, 8000);
+    let [setups, ends, _] = counted(outcome, "full", true);
+    assert_eq!(run.count("submit"), setups);
+    assert_eq!(run.count("complete"), ends);
+    let pairs = run.pairs();
+    let of = |code: &str| pairs.iter().filter(|p| opcode(p.0) == code).count() as u64;
+    assert_eq!([of("io:0x02"), of("io:0x01")], [reads, writes]);
+    let said = &run.talk;
+    assert!(!said.contains(" lost in "), "{said}");
+
+    let text_lines = lines(outcome, "full-text", "text");
+    let [setups, ends, _] = counted(outcome, "full-text", false);
+    let count = |name: &str| text_lines.iter().filter(|l| l.event == name).count() as u64;
+    assert_eq!([count("Submit"), count("Complete")], [setups, ends]);
+    let times: Vec<u64> = text_lines.iter().map(|l| l.time.parse().unwrap()).collect();
+    assert!(times.is_sorted(), "TIME goes back");
+    let run = TraceRun::read(outcome, "full-text", "pairs");
+    run.assert_nothing_lost();
+    run.assert_in_order();
+    assert_eq!(run.count("command"), ends);
+    run.of("command").for_each(assert_stages);
+}
+
+/// The reader of the ring or of the pipe sleeps through the load.
+fn a_small_ring_loses_and_says_so(outcome: &Outcome) {
+    for (case, kinds) in [
+        ("stopped", "events sq"),
+        ("stopped-pairs", "pairs"),
+        ("sleeping", "events"),
+    ] {
+        let run = TraceRun::read(outcome, case, "json");
+        run.assert_balanced();
+        run.assert_in_order();
+        let [setups, ends, entries] = counted(outcome, case, true);
+        let books = &run.ledger;
+        if kinds.contains("events") {
+            assert_eq!(
+                run.count("submit") + run.book("lost_submits"),
+                setups,
+                "{case}: {books}"
+            );
+            assert_eq!(
+                run.count("complete") + run.book("lost_completions"),
+                ends,
+                "{case}: {books}"
+            );
+        } else {
+            assert_eq!(
+                run.count("command") + run.book("lost_completions"),
+                ends,
+                "{case}: {books}"
+            );
+        }
+        if kinds.contains("sq") {
+            assert_eq!(
+                run.count("sq") + run.book("lost_events"),
+                entries,
+                "{case}: {books}"
+            );
+        }
+        assert!(run.lost() > 0, "{case}: 64 KiB were enough? {books}");
+        assert!(run.talk.contains("lost"), "{case}: {}", run.talk);
+        assert_eq!(run.book("not_written"), 0, "{case}: {books}");
+    }
+}
+
+fn a_reader_may_go(outcome: &Outcome) {
+    for name in ["json", "text"] {
+        let said = outcome.text("head", &format!("{name}.err"));
+        assert_eq!(outcome.code("head", name), 0, "{name}: {said}");
+        assert!(
+            !said.contains("rror") && !said.contains("panicked"),
+            "{name}: {said}"
+        );
+    }
+    let head = outcome.text("head", "json.out");
+    assert_eq!(head.lines().count(), 5, "{head}");
+    for line in head.lines() {
+        let event: Value = serde_json::from_str(line).unwrap_or_else(|e| panic!("{e}: {line}"));
+        assert!(event["type"].is_string(), "{line}");
+    }
+    assert_eq!(lines(outcome, "head", "text").len(), 5);
+}
+
+/// Of `n events` in what it said, the number.
+fn number_before(said: &str, words: &str) -> u64 {
+    let end = said
+        .find(words)
+        .unwrap_or_else(|| panic!("no `{words}` in {said}"));
+    let before = said[..end].trim_end();
+    let begin = before
+        .rfind(|c: char| !c.is_ascii_digit())
+        .map_or(0, |n| n + 1);
+    before[begin..].parse().unwrap()
+}
+
+fn a_full_disk_is_an_error_with_a_number(outcome: &Outcome) {
+    for form in ["text", "json"] {
+        let case = format!("disk-{form}");
+        let said = outcome.text(&case, &format!("{form}.err"));
+        assert_eq!(outcome.code(&case, form), 1, "{said}");
+        let complaints = said.lines().filter(|l| l.contains("can't be written"));
+        assert_eq!(complaints.count(), 1, "{said}");
+        assert!(!said.contains("panicked"), "{said}");
+        let file = outcome.text(&case, &format!("{form}.out"));
+        assert!(file.len() > 1 << 19, "{form}: {} bytes", file.len());
+        assert!(file.ends_with('\n'), "{form}: the last line is cut");
+        let shown = if form == "text" {
+            lines(outcome, &case, form).len()
+        } else {
+            for line in file.lines() {
+                let event: Result<Value, _> = serde_json::from_str(line);
+                assert!(event.is_ok(), "{line}");
+            }
+            file.lines().count()
+        };
+        let [setups, ends, _] = counted(outcome, &case, true);
+        // it stops tracing when it can't write, so that the rest was never collected
+        let missing = number_before(&said, "events");
+        assert!(missing > 0, "{said}");
+        assert!(
+            shown as u64 + missing <= setups + ends,
+            "{form}: {shown} {said}"
+        );
+    }
+}
+
+fn signals_end_it_well(outcome: &Outcome) {
+    for name in ["INT", "TERM", "HUP"] {
+        let run = TraceRun::read(outcome, "signals", name);
+        run.assert_nothing_lost();
+        run.assert_in_order();
+        assert!(run.count("complete") > 0, "{name}");
+        assert!(run.of("submit").all(|e| e["kstack"].is_array()), "{name}");
+        let open = run.count("submit") - run.count("complete");
+        assert_eq!(run.count("unfinished"), open, "{name}");
+    }
+    let run = TraceRun::read(outcome, "signals", "count");
+    assert_eq!(run.count("complete"), 1000);
+    assert_eq!(outcome.code("signals", "pairs"), 0);
+    assert_eq!(lines(outcome, "signals", "pairs").len(), 1000);
+    let users = |when: &str| outcome.text("signals", &format!("users.{when}"));
+    assert_eq!(users("before"), users("after"), "programs hold nvme_core");
+}
+
+super::on_kernels! {
+    a_large_ring_loses_nothing_on_6_1 "6.1" LOAD a_large_ring_loses_nothing
+    a_small_ring_loses_and_says_so_on_6_1 "6.1" LOAD a_small_ring_loses_and_says_so
+    a_reader_may_go_on_6_1 "6.1" LOAD a_reader_may_go
+    a_full_disk_is_an_error_with_a_number_on_6_1 "6.1" LOAD a_full_disk_is_an_error_with_a_number
+    signals_end_it_well_on_6_1 "6.1" LOAD signals_end_it_well
+    only_in_test_all_a_large_ring_loses_nothing_on_5_10 "5.10" LOAD a_large_ring_loses_nothing
+    only_in_test_all_a_small_ring_loses_and_says_so_on_5_10 "5.10" LOAD a_small_ring_loses_and_says_so
+    only_in_test_all_a_large_ring_loses_nothing_on_6_1_rt "6.1-rt" LOAD a_large_ring_loses_nothing
+    only_in_test_all_a_small_ring_loses_and_says_so_on_6_1_rt "6.1-rt" LOAD a_small_ring_loses_and_says_so
+    only_in_test_all_a_large_ring_loses_nothing_on_6_12 "6.12" LOAD a_large_ring_loses_nothing
+    only_in_test_all_a_small_ring_loses_and_says_so_on_6_12 "6.12" LOAD a_small_ring_loses_and_says_so
+    only_in_test_all_a_reader_may_go_on_6_12 "6.12" LOAD a_reader_may_go
+    only_in_test_all_a_full_disk_is_an_error_with_a_number_on_6_12 "6.12" LOAD a_full_disk_is_an_error_with_a_number
+    only_in_test_all_signals_end_it_well_on_6_12 "6.12" LOAD signals_end_it_well
+    only_in_test_all_a_large_ring_loses_nothing_on_6_12_with_4_cpus "6.12" FOUR_CPUS a_large_ring_loses_nothing
+    only_in_test_all_a_small_ring_loses_and_says_so_on_6_12_with_4_cpus "6.12" FOUR_CPUS a_small_ring_loses_and_says_so
+    only_in_test_all_a_large_ring_loses_nothing_on_7_x "7.x" LOAD a_large_ring_loses_nothing
+    only_in_test_all_a_small_ring_loses_and_says_so_on_7_x "7.x" LOAD a_small_ring_loses_and_says_so
+    only_in_test_all_a_full_disk_is_an_error_with_a_number_on_7_x "7.x" LOAD a_full_disk_is_an_error_with_a_number
+    only_in_test_all_signals_end_it_well_on_7_x "7.x" LOAD signals_end_it_well
+}

@@ -1,0 +1,351 @@
+//! What `trace` wrote, as JSON and as text. Names of fields that may change stand here only.
+
+use std::collections::BTreeMap;
+
+use serde_json::Value;
+
+use super::guest::Outcome;
+use super::json::number;
+use super::json::text;
+
+/// The events of the format, by `type`; the same words as those of the text.
+pub const EVENTS: [(&str, &str); 11] = [
+    ("submit", "Submit"),
+    ("complete", "Complete"),
+    ("command", "Command"),
+    ("unfinished", "Unfinished"),
+    ("sq", "Sq"),
+    ("async_event", "AsyncEvent"),
+    ("timeout", "Timeout"),
+    ("cancel", "Cancel"),
+    ("state", "State"),
+    ("requeue", "Requeue"),
+    ("retry", "Retry"),
+];
+
+/// Controller, queue and command id: which command, while it is in flight.
+pub type Key = (String, u64, u64);
+
+/// All that one run wrote with `--json`.
+pub struct TraceRun {
+    /// The events, in the order of the file.
+    pub events: Vec<Value>,
+    /// The books at the end.
+    pub ledger: Value,
+    /// What it said on stderr.
+    pub talk: String,
+    what: String,
+}
+
+/// When an event was.
+pub fn at(event: &Value) -> u64 {
+    number(event, "time_ns")
+}
+
+/// Which command an event is about.
+pub fn key(event: &Value) -> Key {
+    let ctrl = text(event, "ctrl").to_owned();
+    (ctrl, number(event, "qid"), number(event, "cid"))
+}
+
+/// `io:0x02`.
+pub fn opcode(event: &Value) -> String {
+    let code = number(event, "opcode_value");
+    format!("{}:{code:#04x}", text(event, "queue"))
+}
+
+/// The status of a completion, whole.
+pub fn status(event: &Value) -> u64 {
+    number(&event["status"], "value")
+}
+
+/// The frames of an event's stack: innermost first, without offset and module.
+pub fn functions<'e>(event: &'e Value, field: &str) -> Vec<&'e str> {
+    let frames = event[field].as_array();
+    let frames = frames.map(Vec::as_slice).unwrap_or_default();
+    frames
+        .iter()
+        .map(|f| function(f.as_str().unwrap()))
+        .collect()
+}
+
+/// `func+0x1b2 [module]` without what follows the name.
+pub fn function(frame: &str) -> &str {
+    let end = frame.find(['+', ' ']);
+    &frame[..end.unwrap_or(frame.len())]
+}
+
+impl TraceRun {
+    /// Reads the run `name` of a case, which must have ended well.
+    pub fn read(outcome: &Outcome, case: &str, name: &str) -> Self {
+        let talk = outcome.text(case, &format!("{name}.err"));
+        assert_eq!(outcome.code(case, name), 0, "{case} {name}: {talk}");
+        let file = outcome.text(case, &format!("{name}.out"));
+        let what = format!("{} {case} {name}", outcome.kernel());
+        assert!(file.ends_with('\n'), "{what}: the last line is cut");
+        let mut events: Vec<Value> = file
+            .lines()
+            .map(|l| serde_json::from_str(l).unwrap_or_else(|e| panic!("{what}: {e}: {l}")))
+            .collect();
+        let end = events.pop().unwrap_or_else(|| panic!("{what}: nothing"));
+        assert_eq!(text(&end, "type"), "end", "{what}: {end}");
+        for event in &events {
+            assert_eq!(number(event, "schema_version"), 1, "{what}");
+            let name = text(event, "type");
+            let known = EVENTS.iter().any(|(json, _)| *json == name);
+            assert!(known, "{what}: {event}");
+            assert!(text(event, "ctrl").starts_with("nvme"), "{what}: {event}");
+        }
+        Self {
+            events,
+            ledger: end["ledger"].clone(),
+            talk,
+            what,
+        }
+    }
+
+    /// Events of a type.
+    pub fn of<'r>(&'r self, name: &str) -> impl DoubleEndedIterator<Item = &'r Value> + use<'r> {
+        let name = name.to_owned();
+        self.events.iter().filter(move |e| text(e, "type") == name)
+    }
+
+    /// How many of a type.
+    pub fn count(&self, name: &str) -> u64 {
+        self.of(name).count() as u64
+    }
+
+    /// A number of the books, of those of traces or of all.
+    pub fn book(&self, field: &str) -> u64 {
+        let of_trace = &self.ledger["trace"][field];
+        let found = of_trace.as_u64().or_else(|| self.ledger[field].as_u64());
+        found.unwrap_or_else(|| panic!("{}: no `{field}` in {}", self.what, self.ledger))
+    }
+
+    /// What was lost, of all kinds.
+    pub fn lost(&self) -> u64 {
+        ["lost_submits", "lost_completions", "lost_events"]
+            .map(|f| self.book(f))
+            .iter()
+            .sum()
+    }
+
+    /// Nothing is missing, by the tool's own books.
+    pub fn assert_nothing_lost(&self) {
+        self.assert_balanced();
+        for field in [
+            "lost_submits",
+            "lost_completions",
+            "lost_events",
+            "not_written",
+            "out_of_order",
+            "undecodable",
+            "overwritten",
+            "untracked",
+            "negative_intervals",
+            "recursion_misses",
+        ] {
+            assert_eq!(
+                self.book(field),
+                0,
+                "{}: {field}: {}",
+                self.what,
+                self.ledger
+            );
+        }
+    }
+
+    /// What is shown is what the books say was shown; commands come to nothing.
+    pub fn assert_balanced(&self) {
+        let what = &self.what;
+        let ledger = &self.ledger;
+        assert_eq!(ledger["balance"]["balanced"], true, "{what}: {ledger}");
+        let ended = self.count("complete") + self.count("command");
+        assert_eq!(self.book("submits_shown"), self.count("submit"), "{what}");
+        assert_eq!(self.book("commands_shown"), ended, "{what}");
+        let others = self.events.len() as u64 - self.count("submit") - ended;
+        assert_eq!(self.book("events_shown"), others, "{what}");
+    }
+
+    /// TIME never goes back.
+    pub fn assert_in_order(&self) {
+        for two in self.events.windows(2) {
+            assert!(
+                at(&two[0]) <= at(&two[1]),
+                "{}: {} {}",
+                self.what,
+                two[0],
+                two[1]
+            );
+        }
+    }
+
+    /// Each completion belongs to the submission before it with its key, and the other way round;
+    /// `latency_ns` is what is between them. Submissions with their completions, in the order of
+    /// submission.
+    pub fn pairs(&self) -> Vec<(&Value, &Value)> {
+        let (pairs, again) = self.pairs_and_repeats();
+        assert_eq!(again, 0, "{}: submitted while in flight", self.what);
+        pairs
+    }
+
+    /// The same, and how many of a command's submissions were followed by another one without an end:
+    /// the driver has turned the first one away, and blk-mq brought it again at once.
+    pub fn pairs_and_repeats(&self) -> (Vec<(&Value, &Value)>, u64) {
+        let mut again = 0;
+        let mut open = BTreeMap::<Key, usize>::new();
+        let mut pairs: Vec<(&Value, Option<&Value>)> = Vec::new();
+        for event in &self.events {
+            match text(event, "type") {
+                "submit" => {
+                    if let Some(n) = open.insert(key(event), pairs.len()) {
+                        let before: &Value = pairs[n].0;
+                        for field in ["nsid", "opcode_value", "fields", "bytes"] {
+                            assert_eq!(before[field], event[field], "{}: {event}", self.what);
+                        }
+                        pairs[n].1 = Some(before);
+                        again += 1;
+                    }
+                    pairs.push((event, None));
+                }
+                "complete" => {
+                    let n = open.remove(&key(event));
+                    let n = n.unwrap_or_else(|| panic!("{}: no submit: {event}", self.what));
+                    let submit = pairs[n].0;
+                    pairs[n].1 = Some(event);
+                    for field in ["nsid", "queue", "opcode", "opcode_value", "disk"] {
+                        assert_eq!(submit[field], event[field], "{}: {event}", self.what);
+                    }
+                    let took = at(event) - at(submit);
+                    assert_eq!(number(event, "latency_ns"), took, "{}: {event}", self.what);
+                }
+                // what it was submitted for is over
+                "requeue" => {
+                    if let Some(n) = open.remove(&key(event)) {
+                        pairs[n].1 = Some(event);
+                    }
+                }
+                _ => {}
+            }
+        }
+        let ended = pairs.into_iter().map(|(submit, end)| {
+            let end = end.unwrap_or_else(|| panic!("{}: no end: {submit}", self.what));
+            (submit, end)
+        });
+        let pairs = ended.filter(|(_, end)| text(end, "type") == "complete");
+        (pairs.collect(), again)
+    }
+}
+
+/// A line of the text and the stack below it.
+#[derive(Debug)]
+pub struct Line {
+    /// As it stands there.
+    pub time: String,
+    /// None where it is `-`.
+    pub disk: Option<String>,
+    /// `Submit` and the like.
+    pub event: String,
+    /// `nvme0`.
+    pub ctrl: String,
+    /// `key=value`, in order.
+    pub fields: Vec<(String, String)>,
+    /// Frames, innermost first.
+    pub stack: Vec<String>,
+}
+
+impl Line {
+    /// A field by its key.
+    pub fn get(&self, key: &str) -> Option<&str> {
+        let field = self.fields.iter().find(|(k, _)| k == key);
+        field.map(|(_, value)| value.as_str())
+    }
+
+    fn parse(line: &str) -> Option<Self> {
+        let mut words = line.splitn(5, ' ');
+        let [time, disk, event, ctrl] = [(); 4].map(|()| words.next());
+        let (ctrl, rest) = (ctrl?.strip_suffix(':')?, words.next()?);
+        let known = EVENTS.iter().any(|(_, name)| Some(*name) == event);
+        let digits = ctrl.strip_prefix("nvme")?;
+        if !known || digits.is_empty() || !digits.bytes().all(|b| b.is_ascii_digit()) {
+            return None;
+        }
+        let disk = disk?;
+        if disk != "-" && !disk.starts_with("nvme") {
+            return None;
+        }
+        let fields: Option<Vec<_>> = split_fields(rest);
+        Some(Self {
+            time: time?.to_owned(),
+            disk: (disk != "-").then(|| disk.to_owned()),
+            event: event?.to_owned(),
+            ctrl: ctrl.to_owned(),
+            fields: match fields {
+                Some(fields) => fields,
+                None if event == Some("State") => Vec::new(),
+                None => return None,
+            },
+            stack: Vec::new(),
+        })
+    }
+}
+
+/// `0x1f (..)`, `31:name` and `31` are numbers with something behind them.
+pub fn leading_number(value: &str) -> Option<u64> {
+    match value.strip_prefix("0x") {
+        Some(hex) => {
+            let end = hex.find(|c: char| !c.is_ascii_hexdigit());
+            u64::from_str_radix(&hex[..end.unwrap_or(hex.len())], 16).ok()
+        }
+        None => {
+            let end = value.find(|c: char| !c.is_ascii_digit());
+            value[..end.unwrap_or(value.len())].parse().ok()
+        }
+    }
+}
+
+/// `key=value, key=value`, strictly: each part has a key in letters. A quoted value may hold anything.
+fn split_fields(rest: &str) -> Option<Vec<(String, String)>> {
+    let mut fields = Vec::new();
+    let mut rest = rest;
+    loop {
+        let (key, value) = rest.split_once('=')?;
+        let plain = |b: u8| b.is_ascii_alphanumeric() || matches!(b, b'_' | b'+' | b'-');
+        if key.is_empty() || !key.bytes().all(plain) {
+            return None;
+        }
+        let end = if let Some(quoted) = value.strip_prefix('"') {
+            let close = quoted.find("\", ").map(|n| n + 2);
+            close.unwrap_or(value.len())
+        } else {
+            value.find(", ").unwrap_or(value.len())
+        };
+        fields.push((key.to_owned(), value[..end].to_owned()));
+        match value[end..].strip_prefix(", ") {
+            Some(more) => rest = more,
+            None if value.len() == end => return Some(fields),
+            None => return None,
+        }
+    }
+}
+
+/// The lines of a run's text: every one must be of the grammar.
+pub fn lines(outcome: &Outcome, case: &str, name: &str) -> Vec<Line> {
+    let file = outcome.text(case, &format!("{name}.out"));
+    assert!(
+        file.is_empty() || file.ends_with('\n'),
+        "{case} {name}: the last line is cut"
+    );
+    let mut lines: Vec<Line> = Vec::new();
+    for line in file.lines() {
+        if let Some(frame) = line.strip_prefix("    ") {
+            let below = lines.last_mut();
+            let below = below.unwrap_or_else(|| panic!("{case} {name}: below what? {line}"));
+            below.stack.push(frame.to_owned());
+            continue;
+        }
+        let parsed = Line::parse(line);
+        lines.push(parsed.unwrap_or_else(|| panic!("{case} {name}: what is: {line}")));
+    }
+    lines
+}

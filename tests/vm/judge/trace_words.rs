@@ -1,0 +1,349 @@
+//! Filters, each alone and together, exactly; refusals; clocks; ends.
+
+use std::collections::BTreeSet;
+
+use serde_json::Value;
+
+use super::guest::Outcome;
+use super::guest::Suite;
+use super::json::list;
+use super::json::number;
+use super::json::text;
+use super::trace_known::assert_stages;
+use super::trace_read::Line;
+use super::trace_read::TraceRun;
+use super::trace_read::at;
+use super::trace_read::key;
+use super::trace_read::lines;
+use super::trace_read::opcode;
+use super::trace_read::status;
+
+const MS: u64 = 1_000_000;
+
+const WORDS: Suite = Suite {
+    script: "tracewords",
+    variant: "",
+    smp: "2",
+    controllers: &[
+        "nvme_null nvme0 0 namespaces=2",
+        "nvme_null nvme1 5000000",
+        "nvme_blkdebug nvme2 0 read,sector=2048",
+    ],
+    append: "",
+    env: &[],
+};
+
+fn refusals_are_one_sentence(outcome: &Outcome) {
+    for (name, code, words) in [
+        ("unprivileged", 4, &["CAP_BPF", "CAP_PERFMON"][..]),
+        ("stacks-unprivileged", 4, &["CAP_BPF"]),
+        ("controller", 6, &["nvme7", "nvme0"]),
+        ("namespace", 6, &["9"]),
+        ("stacks-controller", 6, &["nvme7"]),
+        ("opcode", 2, &["raed", "`read`"]),
+        ("lba", 2, &["9-1"]),
+        ("lba-word", 2, &["first"]),
+        ("share", 2, &["64"]),
+        ("share-zero", 2, &["1/0"]),
+        ("buffer-small", 2, &["1K"]),
+        ("buffer-large", 2, &["1T"]),
+        ("nothing", 2, &[]),
+        ("cgroup", 2, &["/sys/fs/cgroup/missing"]),
+        ("comm", 2, &["a-name-that-no-thread-can-have"]),
+        ("svg", 2, &["/missing/directory/x.svg"]),
+    ] {
+        outcome.assert_refused("refused", name, code, words);
+    }
+    for name in ["clap-count", "clap-slow", "clap-share", "clap-both"] {
+        assert_eq!(outcome.code("refused", name), 2, "{name}");
+        assert_eq!(outcome.text("refused", &format!("{name}.out")), "");
+    }
+}
+
+/// What two tools must agree about.
+fn identity(e: &Value) -> String {
+    let (ctrl, qid, cid) = key(e);
+    let rest = ["nsid", "opcode_value", "fields", "bytes", "pid"].map(|f| e[f].to_string());
+    format!("{ctrl} {qid} {cid} {}", rest.join(" "))
+}
+
+fn identities<'e>(events: impl Iterator<Item = &'e Value>) -> Vec<String> {
+    let mut all: Vec<String> = events.map(identity).collect();
+    all.sort();
+    all
+}
+
+fn slba(e: &Value) -> Option<u64> {
+    e["fields"]["slba"].as_u64()
+}
+
+fn filters_hold_exactly(outcome: &Outcome) {
+    let all = TraceRun::read(outcome, "filters", "all");
+    all.assert_nothing_lost();
+    let pairs = all.pairs();
+    let pid: u64 = outcome.text("filters", "pid").trim().parse().unwrap();
+    let on = |e: &Value, ctrl: &str| text(e, "ctrl") == ctrl;
+    let io = |e: &Value| text(e, "queue") == "io";
+    let dd = |e: &Value| text(e, "comm") == "dd";
+    let first = |e: &Value| on(e, "nvme0") && io(e) && e["nsid"] == 1;
+    type Holds<'f> = &'f dyn Fn(&Value) -> bool;
+    let filters: [(&str, Option<usize>, Holds<'_>); 14] = [
+        ("ctrl", Some(20), &|e| on(e, "nvme1")),
+        ("nsid", Some(30), &|e| e["nsid"] == 2),
+        ("qid", Some(30), &|e| on(e, "nvme0") && e["qid"] == 2),
+        ("qid0", Some(5), &|e| e["qid"] == 0),
+        ("opcode", Some(30), &|e| opcode(e) == "io:0x01"),
+        ("opcodes", Some(35), &|e| {
+            ["admin:0x02", "io:0x01"].contains(&opcode(e).as_str())
+        }),
+        ("no-admin", Some(92), &|e| on(e, "nvme0") && io(e)),
+        ("no-io", Some(5), &|e| !io(e)),
+        ("pid", Some(15), &|e| e["pid"] == pid),
+        ("comm", None, &dd),
+        ("cgroup", Some(7), &|e| {
+            first(e) && dd(e) && slba(e) < Some(56)
+        }),
+        ("no-one", Some(0), &|_| false),
+        ("lba", Some(4), &|e| {
+            let range = slba(e).map(|n| n..=n + number(&e["fields"], "len"));
+            first(e) && range.is_some_and(|r| *r.start() <= 530 && *r.end() >= 522)
+        }),
+        ("and", Some(12), &|e| {
+            first(e) && opcode(e) == "io:0x02" && e["pid"] == pid && slba(e) <= Some(600)
+        }),
+    ];
+    for (name, count, holds) in filters {
+        let run = TraceRun::read(outcome, "filters", name);
+        run.assert_nothing_lost();
+        let want = identities(pairs.iter().map(|p| p.0).filter(|e| holds(e)));
+        assert_eq!(identities(run.of("submit")), want, "{name}");
+        let ours = run.pairs();
+        assert_eq!(identities(ours.iter().map(|p| p.0)), want, "{name}");
+        assert!(
+            count.is_none_or(|n| n == want.len()),
+            "{name}: {}",
+            want.len()
+        );
+        let turned = run.book("filtered");
+        assert_eq!(run.book("seen") + turned, pairs.len() as u64, "{name}");
+    }
+}
+
+fn slow_and_failed_ones_only(outcome: &Outcome) {
+    let all = TraceRun::read(outcome, "filters", "all");
+    let pairs = all.pairs();
+    let slow = TraceRun::read(outcome, "filters", "slow");
+    slow.assert_nothing_lost();
+    assert_eq!(
+        slow.count("submit") + slow.count("complete"),
+        0,
+        "--slow implies --pair"
+    );
+    for command in slow.of("command") {
+        assert!(number(command, "latency_ns") >= 3 * MS, "{command}");
+    }
+    // nvme1 takes 5 ms; of the others one or the other may have had to wait
+    let late = |e: &&Value| text(e, "ctrl") == "nvme1";
+    let want = identities(pairs.iter().map(|p| p.0).filter(late));
+    assert_eq!(identities(slow.of("command").filter(late)), want);
+    assert_eq!(
+        slow.book("not_shown") + slow.count("command"),
+        pairs.len() as u64
+    );
+
+    let errors = TraceRun::read(outcome, "filters", "errors");
+    errors.assert_nothing_lost();
+    let failed = pairs.iter().filter(|(_, end)| status(end) != 0);
+    let want = identities(failed.map(|p| p.0));
+    assert_eq!(identities(errors.of("command")), want);
+    assert_eq!(want.len(), 6, "a read and its five retries");
+    for command in errors.of("command") {
+        assert_eq!(status(command) & 0x7ff, 0x281, "{command}");
+        assert_eq!(
+            command["status"]["name"], "Unrecovered Read Error",
+            "{command}"
+        );
+        assert_stages(command);
+    }
+    assert_eq!(
+        errors.book("not_shown") + errors.count("command"),
+        pairs.len() as u64
+    );
+}
+
+/// The injected 5 ms are the device's, and the stages are all of the time.
+fn stages_are_true(outcome: &Outcome) {
+    for (name, kind) in [("pairs", "command"), ("cheap", "complete")] {
+        let run = TraceRun::read(outcome, "filters", name);
+        run.assert_nothing_lost();
+        assert_eq!(run.count(kind), 20, "{name}");
+        let mut seen = 0;
+        for command in run.of(kind) {
+            assert_stages(command);
+            let mut stages = list(command, "stages").iter();
+            if let Some(device) = stages.find(|s| s["name"] == "device") {
+                let ns = number(device, "ns");
+                assert!(ns >= 5 * MS * 15 / 16, "{name}: {command}");
+                seen += 1;
+            }
+            assert!(number(command, "latency_ns") >= 5 * MS, "{name}: {command}");
+        }
+        // with so slow a device the interrupt hardly ever beats the submitting function
+        assert!(seen >= 15, "{name}: {seen}");
+    }
+}
+
+/// Nanoseconds since 1970 of `2026-11-21T19:11:21.123456789+01:00`.
+fn wall_ns(stamp: &str) -> i128 {
+    let number = |from: usize, to: usize| -> i128 { stamp[from..to].parse().unwrap() };
+    assert_eq!(stamp.len(), 35, "{stamp}");
+    let (year, month, day) = (number(0, 4), number(5, 7), number(8, 10));
+    // days from civil, Howard Hinnant
+    let y = if month <= 2 { year - 1 } else { year };
+    let of_year = (153 * ((month + 9) % 12) + 2) / 5 + day - 1;
+    let days = 365 * y + y / 4 - y / 100 + y / 400 + of_year - 719_468;
+    let seconds = days * 86400 + number(11, 13) * 3600 + number(14, 16) * 60 + number(17, 19);
+    let zone = number(30, 32) * 3600 + number(33, 35) * 60;
+    let zone = if &stamp[29..30] == "-" { -zone } else { zone };
+    (seconds - zone) * 1_000_000_000 + number(20, 29)
+}
+
+/// `mark`: CLOCK_MONOTONIC and the time of day.
+fn mark(outcome: &Outcome, when: &str) -> [i128; 2] {
+    let text = outcome.text("clocks", &format!("mark.{when}"));
+    let mut words = text.split_whitespace().map(|w| w.parse().unwrap());
+    [(); 2].map(|()| words.next().unwrap())
+}
+
+fn clocks_are_true(outcome: &Outcome) {
+    const SECOND: i128 = 1_000_000_000;
+    let [begin, load, end] = ["begin", "load", "end"].map(|w| mark(outcome, w));
+    let text_of = |name| lines(outcome, "clocks", name);
+    let (mono, rel, wall) = (text_of("mono"), text_of("rel"), text_of("wall"));
+    assert!(mono.len() >= 20, "ten reads: {mono:?}");
+    let within = |ns: i128, n: usize, slack: i128| {
+        assert!(
+            (load[n] - slack..=end[n] + slack).contains(&ns),
+            "{ns}: {load:?} {end:?}"
+        );
+    };
+    for line in &mono {
+        within(line.time.parse().unwrap(), 0, 0);
+    }
+    for line in &wall {
+        within(wall_ns(&line.time), 1, SECOND);
+    }
+    let mut before = 0;
+    for line in &rel {
+        let (seconds, nanos) = line.time.split_once('.').unwrap();
+        assert_eq!(nanos.len(), 9, "{line:?}");
+        let ns = seconds.parse::<i128>().unwrap() * SECOND + nanos.parse::<i128>().unwrap();
+        // it began after the first mark, and before the load
+        assert!(ns >= before && ns <= end[0] - begin[0], "{line:?}");
+        before = ns;
+    }
+    let run = TraceRun::read(outcome, "clocks", "rel-json");
+    let begins: BTreeSet<i128> = run
+        .events
+        .iter()
+        .map(|e| i128::from(at(e)) - i128::from(e["time_rel_ns"].as_i64().unwrap()))
+        .collect();
+    assert_eq!(begins.len(), 1, "{begins:?}");
+    assert!(
+        (begin[0]..load[0]).contains(begins.first().unwrap()),
+        "{begins:?}"
+    );
+    let run = TraceRun::read(outcome, "clocks", "wall-json");
+    for event in &run.events {
+        let apart = wall_ns(text(event, "time")) - i128::from(at(event));
+        assert!((apart - (load[1] - load[0])).abs() < SECOND, "{event}");
+    }
+}
+
+fn counts_and_durations_end_it(outcome: &Outcome) {
+    let run = TraceRun::read(outcome, "ends", "count");
+    assert_eq!(run.count("complete"), 5);
+    let ended: Vec<_> = run.of("complete").map(identity_of_end).collect();
+    let asked: Vec<_> = run.of("submit").map(identity_of_end).collect();
+    assert!(
+        ended.iter().all(|e| asked.contains(e)),
+        "{ended:?} {asked:?}"
+    );
+    let last = run.events.last().unwrap();
+    assert_eq!(
+        text(last, "type"),
+        "complete",
+        "nothing comes after it: {last}"
+    );
+    let text_lines = lines(outcome, "ends", "count-text");
+    let commands = text_lines.iter().filter(|l: &&Line| l.event == "Command");
+    assert_eq!((commands.count(), text_lines.len()), (3, 3));
+    for name in ["duration", "count-text"] {
+        assert_eq!(outcome.code("ends", name), 0, "{name}");
+    }
+}
+
+fn identity_of_end(e: &Value) -> String {
+    format!("{:?} {}", key(e), e["opcode_value"])
+}
+
+/// Commands that wait for the device when the trace ends are told, with their age.
+fn what_is_not_finished_is_told(outcome: &Outcome) {
+    for name in ["events", "pairs"] {
+        let run = TraceRun::read(outcome, "unfinished", name);
+        run.assert_in_order();
+        let open = run.count("unfinished");
+        assert!((1..=8).contains(&open), "{name}: {open}");
+        assert_eq!(run.book("in_flight"), open, "{name}");
+        let last = run.events.iter().rfind(|e| text(e, "type") != "unfinished");
+        let last = at(last.unwrap());
+        for event in run.of("unfinished") {
+            // the load does not rest: it is open when the trace ends, not when somebody looks
+            assert!(at(event) < last + 200 * MS, "{name}: {last} {event}");
+            assert!(number(event, "age_ns") < 200 * MS, "{name}: {event}");
+            if name == "pairs" {
+                assert!(slba(event).is_some(), "what for? {event}");
+                continue;
+            }
+            let submit = run.of("submit").rfind(|s| key(s) == key(event));
+            let submit = submit.unwrap_or_else(|| panic!("of what? {event}"));
+            let age = at(event) - at(submit);
+            assert!(
+                age.abs_diff(number(event, "age_ns")) < MS,
+                "{submit} {event}"
+            );
+        }
+        if name == "events" {
+            assert_eq!(run.count("submit"), run.count("complete") + open);
+        }
+    }
+    let text_lines = lines(outcome, "unfinished", "text");
+    let open: Vec<_> = text_lines
+        .iter()
+        .filter(|l| l.event == "Unfinished")
+        .collect();
+    assert!(!open.is_empty());
+    assert!(open.iter().all(|l| l.get("age").is_some()), "{open:?}");
+}
+
+super::on_kernels! {
+    refusals_are_one_sentence_on_6_12 "6.12" WORDS refusals_are_one_sentence
+    filters_hold_exactly_on_6_12 "6.12" WORDS filters_hold_exactly
+    slow_and_failed_ones_only_on_6_12 "6.12" WORDS slow_and_failed_ones_only
+    stages_are_true_on_6_12 "6.12" WORDS stages_are_true
+    clocks_are_true_on_6_12 "6.12" WORDS clocks_are_true
+    counts_and_durations_end_it_on_6_12 "6.12" WORDS counts_and_durations_end_it
+    what_is_not_finished_is_told_on_6_12 "6.12" WORDS what_is_not_finished_is_told
+    only_in_test_all_filters_hold_exactly_on_5_10 "5.10" WORDS filters_hold_exactly
+    only_in_test_all_slow_and_failed_ones_only_on_5_10 "5.10" WORDS slow_and_failed_ones_only
+    only_in_test_all_stages_are_true_on_5_10 "5.10" WORDS stages_are_true
+    only_in_test_all_filters_hold_exactly_on_6_1 "6.1" WORDS filters_hold_exactly
+    only_in_test_all_slow_and_failed_ones_only_on_6_1 "6.1" WORDS slow_and_failed_ones_only
+    only_in_test_all_stages_are_true_on_6_1 "6.1" WORDS stages_are_true
+    only_in_test_all_clocks_are_true_on_6_1 "6.1" WORDS clocks_are_true
+    only_in_test_all_what_is_not_finished_is_told_on_6_1 "6.1" WORDS what_is_not_finished_is_told
+    only_in_test_all_filters_hold_exactly_on_7_x "7.x" WORDS filters_hold_exactly
+    only_in_test_all_slow_and_failed_ones_only_on_7_x "7.x" WORDS slow_and_failed_ones_only
+    only_in_test_all_stages_are_true_on_7_x "7.x" WORDS stages_are_true
+    only_in_test_all_what_is_not_finished_is_told_on_7_x "7.x" WORDS what_is_not_finished_is_told
+}
