@@ -2,9 +2,11 @@
 //! decoding, and whatever may fail, comes after.
 
 use std::cell::RefCell;
+use std::io::Error;
 use std::rc::Rc;
 use std::time::Duration;
 
+use anyhow::Context;
 use anyhow::Result;
 use libbpf_rs::ErrorKind;
 use libbpf_rs::MapCore;
@@ -62,6 +64,9 @@ impl EventMap {
     }
 }
 
+/// Records that are taken at once, some 20 MB.
+const AT_ONCE: usize = 100_000;
+
 /// The reader's end of the ring of events.
 pub struct EventRing<'a> {
     ring: RingBuffer<'a>,
@@ -79,11 +84,17 @@ impl<'a> EventRing<'a> {
         })
     }
 
-    /// Empties the ring. Nobody waits for it: the kernel side wakes no one.
+    /// Empties the ring, but for what is more than [`AT_ONCE`]: others have something to do, too, and
+    /// a busy machine may never let the ring run dry. True: there may be more. Nobody waits for us:
+    /// the kernel side wakes no one.
     ///
     /// # Errors
     /// Where the ring can't be read.
-    pub fn drain(&self) -> Result<()> {
-        Ok(self.ring.consume()?)
+    pub fn drain(&self) -> Result<bool> {
+        let n = self.ring.consume_raw_n(AT_ONCE);
+        match usize::try_from(n) {
+            Ok(n) => Ok(n >= AT_ONCE),
+            Err(_) => Err(Error::from_raw_os_error(-n)).context("failed to read the ring"),
+        }
     }
 }

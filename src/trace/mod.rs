@@ -201,7 +201,7 @@ fn until_told(
     let pause = pause(tracing(&options.probing)?.ring_bytes);
     loop {
         let now_ns = monotonic_ns();
-        ring.drain()?;
+        let more = ring.drain()?;
         waiting
             .borrow_mut()
             .release(now_ns.saturating_sub(WINDOW_NS), |bytes| {
@@ -222,6 +222,7 @@ fn until_told(
             scribe.view.clock().set_offset(wall_offset_ns());
             next_scan = elapsed + RESCAN;
         }
+        let pause = if more { Duration::ZERO } else { pause };
         let rest = options.duration.map_or(pause, |d| d - elapsed).min(pause);
         match stop.recv_timeout(rest) {
             Err(RecvTimeoutError::Timeout) => {}
@@ -327,7 +328,7 @@ pub fn run(options: &TraceOptions) -> Result<()> {
     session.detach();
     drops.stop();
     ended?;
-    ring.drain()?;
+    while ring.drain()? {}
     let mut rest = waiting.borrow_mut();
     rest.release(u64::MAX, |bytes| scribe.record(bytes, &session));
     scribe.shown.out_of_order = rest.late();
