@@ -20,7 +20,7 @@ pub fn parse_duration(text: &str) -> Result<Duration, String> {
         "h" => 3600.0,
         _ => {
             return Err(format!(
-                "`{unit}` is not a unit of time: use ms, s, m or h, as in `5s`"
+                "`{unit}` is not a unit of time: use us, ms, s, m or h, as in `5s`"
             ));
         }
     };

@@ -46,7 +46,10 @@ kill -0 "$load" 2>/dev/null || {
     exit 1
 }
 
-echo "\$ nvme-deep latency --stages 3 2"
 status=0
+echo "\$ nvme-deep trace --pair --stages --kstack -n 2"
+"$binary" trace --pair --stages --kstack -n 2 || status=$?
+echo
+echo "\$ nvme-deep latency --stages 3 2"
 "$binary" latency --stages 3 2 || status=$?
 exit "$status"
