@@ -15,7 +15,6 @@
  * This is version 1 of the interface, QEMU 4.2 to 8.2; later ones say that they refuse it.
  */
 #include <inttypes.h>
-#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -35,6 +34,9 @@ void qemu_plugin_register_vcpu_tb_trans_cb(qemu_plugin_id_t id,
 							    struct qemu_plugin_tb *));
 void qemu_plugin_register_vcpu_tb_exec_inline(struct qemu_plugin_tb *tb, enum qemu_plugin_op op,
 					      void *counter, uint64_t add);
+void qemu_plugin_register_vcpu_tb_exec_cb(struct qemu_plugin_tb *tb,
+					  void (*callback)(unsigned int, void *),
+					  enum qemu_plugin_cb_flags flags, void *data);
 void qemu_plugin_register_vcpu_insn_exec_cb(struct qemu_plugin_insn *insn,
 					    void (*callback)(unsigned int, void *),
 					    enum qemu_plugin_cb_flags flags, void *data);
@@ -51,58 +53,72 @@ EXPORT int qemu_plugin_version = 1;
 /* Fewer are of no interest, and most blocks have fewer. */
 #define LEAST	    100
 #define MARK_SIZE   8
-#define TABLE_SLOTS (1u << 22)
+#define TABLE_BITS  21
+#define TABLE_SLOTS (1u << TABLE_BITS)
 
+/* The same address may be translated more than once, to blocks of different length. */
 struct block {
 	uint64_t address;
-	uint64_t count;
+	uint64_t size;
+	uint64_t runs[2]; /* on the first CPU, on the others */
 };
 
 /*
- * Open addressing; blocks never move, as translated code points to their counters, and never end:
- * a boot and fifty tools come to a few hundred thousand.
+ * Open addressing; blocks never move, as translated code points to them, and never end: a boot and
+ * fifty tools come to a few hundred thousand.
  */
 static struct block *table;
 static size_t used;
 static uint64_t user_count;
 static FILE *out;
 
-static struct block *block_at(uint64_t address)
+static struct block *block_of(uint64_t address, uint64_t size)
 {
-	size_t slot = (address * 0x9e3779b97f4a7c15) >> 42;
+	size_t slot = ((address ^ size << 48) * 0x9e3779b97f4a7c15) >> (64 - TABLE_BITS);
+	struct block *block = &table[slot];
 
-	while (table[slot].address && table[slot].address != address)
+	while (block->address && (block->address != address || block->size != size)) {
 		slot = (slot + 1) % TABLE_SLOTS;
-	if (!table[slot].address) {
+		block = &table[slot];
+	}
+	if (!block->address) {
 		if (++used > TABLE_SLOTS / 4 * 3) {
 			fprintf(stderr, "plugin: more blocks than the table has room for\n");
 			exit(1);
 		}
-		table[slot].address = address;
+		block->address = address;
+		block->size = size;
 	}
-	return &table[slot];
+	return block;
 }
 
 static void on_begin(unsigned int cpu, void *data)
 {
 	user_count = 0;
 	for (size_t slot = 0; slot < TABLE_SLOTS; slot++)
-		table[slot].count = 0;
+		table[slot].runs[0] = table[slot].runs[1] = 0;
 }
 
 static void on_end(unsigned int cpu, void *data)
 {
 	uint64_t kernel_count = 0;
 
-	for (size_t slot = 0; slot < TABLE_SLOTS; slot++)
-		kernel_count += table[slot].count;
+	for (struct block *block = table; block < table + TABLE_SLOTS; block++)
+		kernel_count += block->size * (block->runs[0] + block->runs[1]);
 	fprintf(out, "run %" PRIu64 " %" PRIu64 "\n", user_count, kernel_count);
-	for (size_t slot = 0; slot < TABLE_SLOTS; slot++) {
-		if (table[slot].count >= LEAST)
-			fprintf(out, "%" PRIx64 " %" PRIu64 "\n", table[slot].address,
-				table[slot].count);
+	for (struct block *block = table; block < table + TABLE_SLOTS; block++) {
+		if (block->size * (block->runs[0] + block->runs[1]) >= LEAST)
+			fprintf(out, "%" PRIx64 " %" PRIu64 " %" PRIu64 "\n", block->address,
+				block->size * block->runs[0], block->size * block->runs[1]);
 	}
 	fflush(out);
+}
+
+static void on_block(unsigned int cpu, void *data)
+{
+	struct block *block = data;
+
+	block->runs[cpu != 0]++;
 }
 
 /* The number of a mark, 0 for any other instruction. */
@@ -136,13 +152,15 @@ static void on_translation(qemu_plugin_id_t id, struct qemu_plugin_tb *tb)
 {
 	size_t size = qemu_plugin_tb_n_insns(tb);
 	uint64_t address = qemu_plugin_tb_vaddr(tb);
-	/* the kernel has the upper half of the addresses */
-	bool kernel = address >> 63;
-	uint64_t *counter = kernel ? &block_at(address)->count : &user_count;
 
-	if (!kernel)
-		look_for_marks(tb, size);
-	qemu_plugin_register_vcpu_tb_exec_inline(tb, QEMU_PLUGIN_INLINE_ADD_U64, counter, size);
+	/* the kernel has the upper half of the addresses */
+	if (address >> 63) {
+		qemu_plugin_register_vcpu_tb_exec_cb(tb, on_block, QEMU_PLUGIN_CB_NO_REGS,
+						     block_of(address, size));
+		return;
+	}
+	look_for_marks(tb, size);
+	qemu_plugin_register_vcpu_tb_exec_inline(tb, QEMU_PLUGIN_INLINE_ADD_U64, &user_count, size);
 }
 
 EXPORT int qemu_plugin_install(qemu_plugin_id_t id, const struct qemu_info *info, int argc,

@@ -9,6 +9,8 @@ added       instructions that a command costs more than without the tool, the me
 attributed  of these, what was executed in symbols of the kernel that (all but) only run while the tool
             is attached: its programs, their trampolines, helpers, maps, stack walks, its reads. Not
             in it is what the rest of the kernel does more, or by chance: the number to compare by.
+in path     of the attributed, what was executed on the CPU of the load: what holds a command up. The
+            tool itself runs on another.
 user        instructions in user space, for each command that the tool saw
 """
 
@@ -32,14 +34,15 @@ TOP = 25
 # What the log says of each start of a tool.
 NOTED = ("start_ms", "peak_rss_kib", "maps_kib", "seen", "lost", "issued")
 
-Run = collections.namedtuple("Run", "load tool counted user kernel symbols")
+# Per command; symbols and those of the load's CPU by name.
+Run = collections.namedtuple("Run", "load tool user kernel symbols in_path")
 
 
 class Symbols:
-    """The kernel's symbols, with those that came with a tool."""
+    """The kernel's symbols; those that came with a tool have the others as their base."""
 
-    def __init__(self, path, more=None):
-        self.more = more
+    def __init__(self, path, base=None):
+        self.base = base
         found = []
         with open(path, encoding="ascii") as lines:
             for line in lines:
@@ -53,11 +56,8 @@ class Symbols:
     def before(self, address):
         """The last symbol that begins there or before, with its address."""
         at = bisect.bisect_right(self.addresses, address) - 1
-        return (self.addresses[at], self.names[at]) if at >= 0 else (0, "?")
-
-    def name(self, address):
-        found = self.before(address)
-        return max(found, self.more.before(address))[1] if self.more else found[1]
+        found = (self.addresses[at], self.names[at]) if at >= 0 else (0, "?")
+        return max(found, self.base.before(address)) if self.base else found
 
 
 def read_counts(path):
@@ -67,18 +67,20 @@ def read_counts(path):
         for line in lines:
             words = line.split()
             if words[0] == "run":
-                runs.append((int(words[1]), int(words[2]), {}))
+                runs.append((int(words[1]), int(words[2]), []))
             else:
-                runs[-1][2][int(words[0], 16)] = int(words[1])
+                runs[-1][2].append((int(words[0], 16), int(words[1]), int(words[2])))
     return runs
 
 
 def fold(blocks, symbols, counted):
-    """Instructions per command, by symbol."""
-    folded = collections.Counter()
-    for address, count in blocks.items():
-        folded[symbols.name(address)] += count / counted
-    return folded
+    """Instructions per command, by symbol: on all CPUs, and on that of the load."""
+    everywhere, in_path = collections.Counter(), collections.Counter()
+    for address, first, others in blocks:
+        _, name = symbols.before(address)
+        everywhere[name] += (first + others) / counted
+        in_path[name] += first / counted
+    return everywhere, in_path
 
 
 def read_log(share, counted):
@@ -95,7 +97,7 @@ def read_log(share, counted):
     def take(symbols):
         for load, tool, (user, kernel, blocks) in waiting:
             folded = fold(blocks, symbols, counted)
-            runs.append(Run(load, tool, counted, user / counted, kernel / counted, folded))
+            runs.append(Run(load, tool, user / counted, kernel / counted, *folded))
         waiting.clear()
 
     counts = iter(counts)
@@ -107,7 +109,7 @@ def read_log(share, counted):
         elif kind == "tool":
             values = [None if word == "-" else int(word) for word in rest[: len(NOTED)]]
             starts.append((load, tool, dict(zip(NOTED, values))))
-            take(Symbols(f"{share}/symbols", Symbols(f"{share}/{rest[len(NOTED)]}")))
+            take(Symbols(f"{share}/{rest[len(NOTED)]}", bare))
         else:
             starts.append((load, tool, {"gone": rest[0]}))
     return runs, starts
@@ -123,14 +125,24 @@ def spread(values):
     }
 
 
-def median_symbols(runs):
-    names = set().union(*(run.symbols for run in runs))
-    return {name: statistics.median(run.symbols[name] for run in runs) for name in names}
+class Bare:
+    """What the load costs by itself: the medians of its runs without a tool."""
+
+    def __init__(self, runs):
+        self.total = statistics.median(run.user + run.kernel for run in runs)
+        self.user = statistics.median(run.user for run in runs)
+        self.symbols = medians([run.symbols for run in runs])
+        self.in_path = medians([run.in_path for run in runs])
+
+    def attributed(self, counts, bare):
+        """What of the counts runs only with a tool; `bare` are the same counts without."""
+        mine = [n for n in counts.keys() | bare.keys() if self.symbols.get(n, 0) < RARE or n in SHARED]
+        return sum(counts[name] - bare.get(name, 0) for name in mine)
 
 
-def attributed(run, bare):
-    rare = sum(n - bare.get(s, 0) for s, n in run.symbols.items() if bare.get(s, 0) < RARE)
-    return rare + sum(run.symbols[s] - bare.get(s, 0) for s in SHARED)
+def medians(counters):
+    names = set().union(*counters)
+    return {name: statistics.median(counter[name] for counter in counters) for name in names}
 
 
 def median_of(starts, key):
@@ -138,60 +150,57 @@ def median_of(starts, key):
     return round(statistics.median(values)) if values else None
 
 
-def judge_tool(tool, runs, starts, none, bare):
+def judge_tool(tool, runs, starts, bare):
     """One line of a table, as it goes to the JSON."""
     line = {"tool": tool}
     fine = [start for start in starts if "gone" not in start]
     if not fine:
         return line | {"gone": starts[0]["gone"]}
-    total = statistics.median(run.user + run.kernel for run in none)
-    user = statistics.median(run.user for run in none)
-    for key in fine[0]:
-        line[key] = median_of(fine, key)
+    line |= {key: median_of(fine, key) for key in NOTED}
     share_seen = min(1, line["seen"] / line["issued"]) if line["seen"] else 1
-    grown = median_symbols(runs)
-    for name in set(bare) | set(grown):
-        grown[name] = grown.get(name, 0) - bare.get(name, 0)
+    counts = medians([run.symbols for run in runs])
+    grown = {name: count - bare.symbols.get(name, 0) for name, count in counts.items()}
     top = sorted(grown, key=lambda name: -abs(grown[name]))[:TOP]
     return line | {
-        "added": spread(run.user + run.kernel - total for run in runs),
-        "attributed": spread(attributed(run, bare) for run in runs),
-        "user_per_event": spread((run.user - user) / share_seen for run in runs),
+        "added": spread(run.user + run.kernel - bare.total for run in runs),
+        "attributed": spread(bare.attributed(run.symbols, bare.symbols) for run in runs),
+        "in_path": spread(bare.attributed(run.in_path, bare.in_path) for run in runs),
+        "user_per_event": spread((run.user - bare.user) / share_seen for run in runs),
         "starts": fine,
         "symbols": {name: round(grown[name], 1) for name in top},
     }
 
 
 def judge_load(load, runs, starts):
-    none = [run for run in runs if run.load == load and run.tool == "-"]
-    bare = median_symbols(none)
-    tools = list(dict.fromkeys(tool for at, tool, _ in starts if at == load))
+    runs = [run for run in runs if run.load == load]
+    starts = [(tool, start) for at, tool, start in starts if at == load]
+    none = [run for run in runs if run.tool == "-"]
+    bare = Bare(none)
+
+    def judge(tool):
+        own = [run for run in runs if run.tool == tool]
+        return judge_tool(tool, own, [start for name, start in starts if name == tool], bare)
+
     return {
         "load": load,
         "what": LOADS[load],
         "none": spread(run.user + run.kernel for run in none),
         "none_user": spread(run.user for run in none),
-        "tools": [
-            judge_tool(
-                tool,
-                [run for run in runs if (run.load, run.tool) == (load, tool)],
-                [start for at, name, start in starts if (at, name) == (load, tool)],
-                none,
-                bare,
-            )
-            for tool in tools
-        ],
+        "tools": [judge(tool) for tool in dict.fromkeys(tool for tool, _ in starts)],
     }
 
 
+MEASURED = ["seen", "lost", "issued", "start ms", "peak MB", "maps MB"]
+
+
 def cells(tool, counted):
-    """A tool's cells after its name; of what was counted these."""
+    """A tool's cells after its name: of what was counted these, then all that was MEASURED."""
     if "gone" in tool:
-        return ["does not run here"] + [""] * (len(counted) + 5)
-    medians = [str(round(tool[key]["median"])) for key in counted]
+        return ["does not run here"] + [""] * (len(counted) + len(MEASURED) - 1)
+    instructions = [str(round(tool[key]["median"])) for key in counted]
     counts = ["?" if tool[key] is None else str(tool[key]) for key in ("seen", "lost", "issued")]
     memory = [f"{tool[key] * 1024 / 1e6:.1f}" for key in ("peak_rss_kib", "maps_kib")]
-    return medians + counts + [str(tool["start_ms"])] + memory
+    return instructions + counts + [str(tool["start_ms"])] + memory
 
 
 def markdown(rows, left=1):
@@ -199,7 +208,8 @@ def markdown(rows, left=1):
     widths = [max(len(row[i]) for row in rows) for i in range(len(rows[0]))]
 
     def line(row):
-        aligned = [cell.ljust(w) if i < left else cell.rjust(w) for i, (cell, w) in enumerate(zip(row, widths))]
+        cells = zip(row, widths)
+        aligned = [c.ljust(w) if i < left else c.rjust(w) for i, (c, w) in enumerate(cells)]
         return "| " + " | ".join(aligned) + " |"
 
     rule = ["-" * w if i < left else "-" * (w - 1) + ":" for i, w in enumerate(widths)]
@@ -207,11 +217,11 @@ def markdown(rows, left=1):
 
 
 def table(result):
-    heads = ["", "added", "attributed", "user", "seen", "lost", "issued", "start ms", "peak MB", "maps MB"]
+    heads = ["", "added", "attributed", "in path", "user"] + MEASURED
     none = [str(round(result[key]["median"])) for key in ("none", "none_user")]
-    rows = [heads, ["(none)", none[0], "", none[1]] + [""] * 6]
+    rows = [heads, ["(none)", none[0], "", "", none[1]] + [""] * len(MEASURED)]
     for tool in result["tools"]:
-        rows.append([tool["tool"]] + cells(tool, ("added", "attributed", "user_per_event")))
+        rows.append([tool["tool"]] + cells(tool, ("added", "attributed", "in_path", "user_per_event")))
     return markdown(rows)
 
 
