@@ -1,7 +1,7 @@
 # What each target needs on the machine it installs itself; see tests/vm/deps.sh.
 
 .DEFAULT_GOAL := help
-.PHONY: help deps build kernels demo test test-fast test-vm test-all table clean
+.PHONY: help deps build kernels demo test test-fast test-vm test-all bench table clean
 
 help: ## print this list
 	@sed -nE 's/^([a-z-]+):[^#]*## (.*)/  make \1\t\2/p' $(firstword $(MAKEFILE_LIST)) | expand -t 20
@@ -34,6 +34,10 @@ test-vm: build kernels ## run the tests in guests on every kernel
 
 test-all: test-fast build kernels ## run everything on every kernel
 	cargo test --locked --test vm -- --ignored --test-threads=1
+
+bench: build ## count what we and other tools cost, in a guest (KERNEL=6.12)
+	@tests/vm/deps.sh bpftrace libbpf-tools linux-perf blktrace
+	@tests/bench/bench.sh $(KERNEL)
 
 table: build kernels ## find anew what each kernel offers, for the planner's tests and the README
 	NVME_DEEP_BLESS=1 cargo test --locked --test vm -- --ignored --test-threads=1 ways::all_ways

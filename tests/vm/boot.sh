@@ -5,11 +5,12 @@
 # script prints. NVMe controllers are the caller's to give: see nvme-args.sh.
 #
 # Environment: SMP (2) cpus, MEM (2G), APPEND kernel arguments, TIMEOUT (300)
-# seconds, CONSOLE (SHARE/console.log) the log of the whole console, STORAGE_NS:
-# with it a block node "served" is there, for a controller's drive=, that answers
-# after so many nanoseconds. QEMU's own main loop sleeps in whole milliseconds; this
-# node is a process of its own, whose thread does not. (It does not read as zeroes:
-# the server would answer that without asking the storage.)
+# seconds, CONSOLE (SHARE/console.log) the log of the whole console, ACCEL
+# (tcg,thread=multi) what executes the guest, STORAGE_NS: with it a block node "served"
+# is there, for a controller's drive=, that answers after so many nanoseconds. QEMU's
+# own main loop sleeps in whole milliseconds; this node is a process of its own, whose
+# thread does not. (It does not read as zeroes: the server would answer that without
+# asking the storage.)
 #
 # ONE_CPU=1 keeps all of QEMU on one of our processors, for guests under a load that
 # does not end. QEMU 7.2 has races between its threads: its NVMe controller may miss
@@ -151,7 +152,7 @@ filter=$!
 # leaves stray flags behind for an interrupt to save, and returning to those is a
 # double fault: the guest is not to know the instruction.
 setpriv --pdeathsig TERM timeout -k 5 "$limit" "${place[@]}" qemu-system-x86_64 \
-    -accel tcg,thread=multi -cpu max,-cx16 -M "$machine" -smp "${SMP:-2}" -m "${MEM:-2G}" \
+    -accel "${ACCEL:-tcg,thread=multi}" -cpu max,-cx16 -M "$machine" -smp "${SMP:-2}" -m "${MEM:-2G}" \
     -display none -monitor none -serial stdio -no-reboot -nic none \
     -kernel "$kernel/vmlinuz" -initrd "$kernel/initrd.img" -append "$append ${APPEND:-}" \
     "${files[@]}" "$@" </dev/null >"$work/console" 2>&1 &

@@ -1,12 +1,14 @@
 #!/usr/bin/env bash
-# Installs what building and testing need on top of a bare Debian 12 with Rust,
-# gcc, make and python3. With everything in place it only looks, and is quick.
+# deps.sh [PACKAGE...]: installs what building and testing need on top of a bare
+# Debian 12 with Rust, gcc, make and python3, and the packages named. With everything
+# in place it only looks, and is quick.
 set -euo pipefail
 
 packages=(
     clang llvm clang-format libelf-dev zlib1g-dev pkg-config    # build
     qemu-system-x86 busybox-static cpio kmod zstd xz-utils      # guests
     fio nvme-cli util-linux                                     # load, and a look at it
+    "$@"
 )
 
 missing=()

@@ -1,0 +1,72 @@
+#!/usr/bin/env bash
+# bench.sh [KERNEL]: what our modes and other tools cost on a kernel of tests/vm/kernels (6.12), side
+# by side in one guest. It counts instructions, which stays true on a busy machine; times do not.
+# The tables go to stdout and, as JSON with all that was counted, to target/bench/NAME.json; what they
+# were made from stays in target/bench/NAME.
+#
+# Environment: ROUNDS (2) starts of each tool, REPEATS (2) loads of each start, COUNT (10000) commands
+# of each load, LOADS (batched unbatched), ONLY: a regular expression for the names of tools (as in
+# tools.sh), NAME (KERNEL), NVME_DEEP_BIN: another binary to measure. SCALE=1: scale.sh instead.
+# The machine: CONTROLLERS (1), NAMESPACES (1) of each, DEPTH instead of what the load has, and
+# whatever boot.sh takes.
+set -euo pipefail
+
+here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
+root=$(cd "$here/../.." && pwd)
+kernel=${1:-6.12}
+[[ -z ${SCALE:-} ]] || exec "$here/scale.sh" "$kernel"
+name=${NAME:-$kernel}
+binary=${NVME_DEEP_BIN:-$root/target/release/nvme-deep}
+out=$root/target/bench
+share=$out/$name
+built=$out/built
+
+[[ -x $binary ]] || {
+    echo "bench: no $binary here: 'make bench' builds it" >&2
+    exit 1
+}
+for tool in bpftrace biolatency perf blktrace; do
+    command -v "$tool" >/dev/null || echo "bench: no $tool here: 'make bench' installs it" >&2
+done
+
+mkdir -p "$built"
+flags=(-O2 -Wall -Wextra -Wno-unused-parameter)
+gcc "${flags[@]}" -fPIC -fvisibility=hidden -shared "$here/plugin.c" -o "$built/plugin.so"
+gcc "${flags[@]}" -static "$here/load.c" -o "$built/load"
+gcc "${flags[@]}" -static "$here/start.c" -o "$built/start"
+
+"$here/../vm/fetch.sh" "$kernel"
+# shellcheck disable=SC1091
+. "$here/../vm/nvme-args.sh"
+mapfile -t controllers < <(
+    for ((i = 0; i < ${CONTROLLERS:-1}; i++)); do nvme_null "nvme$i" 0 "namespaces=${NAMESPACES:-1}"; done
+)
+
+# With instructions for a clock even the guest's time does not depend on how busy this machine is, nor
+# does what is lost. Not every kernel boots that way: 6.1 waits for its timers to agree.
+clock=(-icount shift=0)
+case $kernel in
+    5.10 | 6.1 | 6.1-rt) clock=() ;;
+esac
+
+rm -rf "$share"
+mkdir -p "$share"
+cp "$binary" "$share/nvme-deep"
+settings=(
+    "ROUNDS=${ROUNDS:-2}" "REPEATS=${REPEATS:-2}" "COUNT=${COUNT:-10000}"
+    "LOADS=${LOADS:-batched unbatched}" "DEPTH=${DEPTH:-}" "ONLY=${ONLY:-}"
+)
+{
+    printf 'export'
+    printf ' %q' "BUILT=$built" NVME_DEEP=/mnt/nvme-deep "${settings[@]}"
+    printf '\nexec /bin/bash %q\n' "$here/guest.sh"
+} >"$share/run.sh"
+
+status=0
+ACCEL=tcg,thread=single TIMEOUT=${TIMEOUT:-7200} "$here/../vm/boot.sh" "$kernel" "$share" \
+    "${controllers[@]}" "${clock[@]}" -plugin "$built/plugin.so,out=$share/counts" || status=$?
+((status == 0)) || echo "bench: the guest ended early; what it had measured until then:"
+python3 "$here/report.py" "$share" "$out/$name.json" \
+    "kernel=$(<"${NVME_DEEP_LAB:-$root/target/lab}/$kernel/release")" \
+    "version=$("$binary" --version)" "clock=${clock[*]:-none}" "${settings[@]}"
+exit "$status"

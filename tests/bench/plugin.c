@@ -1,0 +1,181 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * A QEMU plugin that counts the instructions a guest executes between two marks of the load
+ * generator (mark.h): user space as one number, the kernel by translated block. At each end mark it
+ * adds to the file that it was given as out=FILE:
+ *
+ *   run USER KERNEL
+ *   ADDRESS COUNT        for each block of the kernel that executed at least LEAST instructions
+ *
+ * The counters are plain additions in translated code, without a call and without a lock: right
+ * only where one thread executes all of the guest's CPUs (-accel tcg,thread=single). A block that
+ * is left by an exception counts in full.
+ *
+ * Debian 12's QEMU has plugins, but no package has their header: what is used of it stands here.
+ * This is version 1 of the interface, QEMU 4.2 to 8.2; later ones say that they refuse it.
+ */
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "mark.h"
+
+typedef uint64_t qemu_plugin_id_t;
+struct qemu_info;
+struct qemu_plugin_tb;
+struct qemu_plugin_insn;
+
+enum qemu_plugin_cb_flags { QEMU_PLUGIN_CB_NO_REGS };
+enum qemu_plugin_op { QEMU_PLUGIN_INLINE_ADD_U64 };
+
+void qemu_plugin_register_vcpu_tb_trans_cb(qemu_plugin_id_t id,
+					   void (*callback)(qemu_plugin_id_t,
+							    struct qemu_plugin_tb *));
+void qemu_plugin_register_vcpu_tb_exec_inline(struct qemu_plugin_tb *tb, enum qemu_plugin_op op,
+					      void *counter, uint64_t add);
+void qemu_plugin_register_vcpu_tb_exec_cb(struct qemu_plugin_tb *tb,
+					  void (*callback)(unsigned int, void *),
+					  enum qemu_plugin_cb_flags flags, void *data);
+void qemu_plugin_register_vcpu_insn_exec_cb(struct qemu_plugin_insn *insn,
+					    void (*callback)(unsigned int, void *),
+					    enum qemu_plugin_cb_flags flags, void *data);
+size_t qemu_plugin_tb_n_insns(const struct qemu_plugin_tb *tb);
+uint64_t qemu_plugin_tb_vaddr(const struct qemu_plugin_tb *tb);
+struct qemu_plugin_insn *qemu_plugin_tb_get_insn(const struct qemu_plugin_tb *tb, size_t index);
+const void *qemu_plugin_insn_data(const struct qemu_plugin_insn *insn);
+size_t qemu_plugin_insn_size(const struct qemu_plugin_insn *insn);
+
+#define EXPORT __attribute__((visibility("default")))
+
+EXPORT int qemu_plugin_version = 1;
+
+/* Fewer are of no interest, and most blocks have fewer. */
+#define LEAST	    100
+#define MARK_SIZE   8
+#define TABLE_BITS  21
+#define TABLE_SLOTS (1u << TABLE_BITS)
+
+/* The same address may be translated more than once, to blocks of different length. */
+struct block {
+	uint64_t address;
+	uint64_t size;
+	uint64_t runs[2]; /* on the first CPU, on the others */
+};
+
+/*
+ * Open addressing; blocks never move, as translated code points to them, and never end: a boot and
+ * fifty tools come to a few hundred thousand.
+ */
+static struct block *table;
+static size_t used;
+static uint64_t user_count;
+static FILE *out;
+
+static struct block *block_of(uint64_t address, uint64_t size)
+{
+	size_t slot = ((address ^ size << 48) * 0x9e3779b97f4a7c15) >> (64 - TABLE_BITS);
+	struct block *block = &table[slot];
+
+	while (block->address && (block->address != address || block->size != size)) {
+		slot = (slot + 1) % TABLE_SLOTS;
+		block = &table[slot];
+	}
+	if (!block->address) {
+		if (++used > TABLE_SLOTS / 4 * 3) {
+			fprintf(stderr, "plugin: more blocks than the table has room for\n");
+			exit(1);
+		}
+		block->address = address;
+		block->size = size;
+	}
+	return block;
+}
+
+static void on_begin(unsigned int cpu, void *data)
+{
+	user_count = 0;
+	for (size_t slot = 0; slot < TABLE_SLOTS; slot++)
+		table[slot].runs[0] = table[slot].runs[1] = 0;
+}
+
+static void on_end(unsigned int cpu, void *data)
+{
+	uint64_t kernel_count = 0;
+
+	for (struct block *block = table; block < table + TABLE_SLOTS; block++)
+		kernel_count += block->size * (block->runs[0] + block->runs[1]);
+	fprintf(out, "run %" PRIu64 " %" PRIu64 "\n", user_count, kernel_count);
+	for (struct block *block = table; block < table + TABLE_SLOTS; block++) {
+		if (block->size * (block->runs[0] + block->runs[1]) >= LEAST)
+			fprintf(out, "%" PRIx64 " %" PRIu64 " %" PRIu64 "\n", block->address,
+				block->size * block->runs[0], block->size * block->runs[1]);
+	}
+	fflush(out);
+}
+
+static void on_block(unsigned int cpu, void *data)
+{
+	struct block *block = data;
+
+	block->runs[cpu != 0]++;
+}
+
+/* The number of a mark, 0 for any other instruction. */
+static uint32_t mark_of(const struct qemu_plugin_insn *insn)
+{
+	const char *bytes = qemu_plugin_insn_data(insn);
+	uint32_t number;
+
+	if (qemu_plugin_insn_size(insn) != MARK_SIZE || memcmp(bytes, MARK_OPCODE, 4))
+		return 0;
+	memcpy(&number, bytes + 4, sizeof(number));
+	return number;
+}
+
+static void look_for_marks(const struct qemu_plugin_tb *tb, size_t size)
+{
+	for (size_t i = 0; i < size; i++) {
+		struct qemu_plugin_insn *insn = qemu_plugin_tb_get_insn(tb, i);
+		uint32_t number = mark_of(insn);
+
+		if (number == MARK_BEGIN)
+			qemu_plugin_register_vcpu_insn_exec_cb(insn, on_begin,
+							       QEMU_PLUGIN_CB_NO_REGS, NULL);
+		else if (number == MARK_END)
+			qemu_plugin_register_vcpu_insn_exec_cb(insn, on_end, QEMU_PLUGIN_CB_NO_REGS,
+							       NULL);
+	}
+}
+
+static void on_translation(qemu_plugin_id_t id, struct qemu_plugin_tb *tb)
+{
+	size_t size = qemu_plugin_tb_n_insns(tb);
+	uint64_t address = qemu_plugin_tb_vaddr(tb);
+
+	/* the kernel has the upper half of the addresses */
+	if (address >> 63) {
+		qemu_plugin_register_vcpu_tb_exec_cb(tb, on_block, QEMU_PLUGIN_CB_NO_REGS,
+						     block_of(address, size));
+		return;
+	}
+	look_for_marks(tb, size);
+	qemu_plugin_register_vcpu_tb_exec_inline(tb, QEMU_PLUGIN_INLINE_ADD_U64, &user_count, size);
+}
+
+EXPORT int qemu_plugin_install(qemu_plugin_id_t id, const struct qemu_info *info, int argc,
+			       char **argv)
+{
+	if (argc != 1 || strncmp(argv[0], "out=", 4)) {
+		fprintf(stderr, "plugin: where to? out=FILE\n");
+		return 1;
+	}
+	out = fopen(argv[0] + 4, "w");
+	table = calloc(TABLE_SLOTS, sizeof(*table));
+	if (!out || !table) {
+		perror("plugin");
+		return 1;
+	}
+	qemu_plugin_register_vcpu_tb_trans_cb(id, on_translation);
+	return 0;
+}

@@ -1,0 +1,243 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: GPL-2.0
+"""report.py SHARE JSON KEY=VALUE...: what a guest left (see guest.sh) and the plugin counted, as a table.
+
+The table goes to stdout as Markdown, all of it to JSON, with the pairs as they are. For each tool:
+
+added       instructions that a command costs more than without the tool, the median of its runs minus
+            the median of all runs without any
+attributed  of these, what was executed in symbols of the kernel that (all but) only run while the tool
+            is attached: its programs, their trampolines, helpers, maps, stack walks, its reads. Not
+            in it is what the rest of the kernel does more, or by chance: the number to compare by.
+in path     of the attributed, what was executed on the CPU of the load: what holds a command up. The
+            tool itself runs on another.
+user        instructions in user space, for each command that the tool saw
+"""
+
+import bisect
+import collections
+import json
+import statistics
+import sys
+import time
+
+LOADS = {
+    "batched": "4 KiB reads, libaio, scheduler none, 32 in flight, 16 submitted at a time",
+    "unbatched": "4 KiB reads, libaio, mq-deadline, 8 in flight, 1 submitted at a time",
+}
+# A symbol with fewer instructions per command than this does not belong to the bare command.
+RARE = 0.5
+# Every BPF program runs between these; so do parts of the bare command.
+SHARED = ("__rcu_read_lock", "__rcu_read_unlock")
+# How many symbols of each tool go to the JSON.
+TOP = 25
+# What the log says of each start of a tool.
+NOTED = ("start_ms", "peak_rss_kib", "maps_kib", "seen", "lost", "issued")
+
+# Per command; symbols and those of the load's CPU by name.
+Run = collections.namedtuple("Run", "load tool user kernel symbols in_path")
+
+
+class Symbols:
+    """The kernel's symbols; those that came with a tool have the others as their base."""
+
+    def __init__(self, path, base=None):
+        self.base = base
+        found = []
+        with open(path, encoding="ascii") as lines:
+            for line in lines:
+                address, kind, name = line.split()[:3]
+                if kind in "tTwW":
+                    found.append((int(address, 16), name))
+        found.sort()
+        self.addresses = [address for address, _ in found]
+        self.names = [name for _, name in found]
+
+    def before(self, address):
+        """The last symbol that begins there or before, with its address."""
+        at = bisect.bisect_right(self.addresses, address) - 1
+        found = (self.addresses[at], self.names[at]) if at >= 0 else (0, "?")
+        return max(found, self.base.before(address)) if self.base else found
+
+
+def read_counts(path):
+    """The plugin's runs: instructions in user space, in the kernel, and of each block of that."""
+    runs = []
+    with open(path, encoding="ascii") as lines:
+        for line in lines:
+            words = line.split()
+            if words[0] == "run":
+                runs.append((int(words[1]), int(words[2]), []))
+            else:
+                runs[-1][2].append((int(words[0], 16), int(words[1]), int(words[2])))
+    return runs
+
+
+def fold(blocks, symbols, counted):
+    """Instructions per command, by symbol: on all CPUs, and on that of the load."""
+    everywhere, in_path = collections.Counter(), collections.Counter()
+    for address, first, others in blocks:
+        _, name = symbols.before(address)
+        everywhere[name] += (first + others) / counted
+        in_path[name] += first / counted
+    return everywhere, in_path
+
+
+def read_log(share, counted):
+    """All runs, and what was noted of each start of a tool."""
+    with open(f"{share}/log", encoding="utf-8") as lines:
+        log = [line.rstrip("\n").split("\t") for line in lines]
+    counts = read_counts(f"{share}/counts")
+    # a guest that was stopped may not have come to note its last run
+    if len(counts) - sum(line[0] == "run" for line in log) not in (0, 1):
+        sys.exit("report: the plugin did not count the runs that the guest made")
+    bare = Symbols(f"{share}/symbols")
+    runs, starts, waiting = [], [], []
+
+    def take(symbols):
+        for load, tool, (user, kernel, blocks) in waiting:
+            folded = fold(blocks, symbols, counted)
+            runs.append(Run(load, tool, user / counted, kernel / counted, *folded))
+        waiting.clear()
+
+    counts = iter(counts)
+    for kind, load, tool, *rest in log:
+        if kind == "run":
+            waiting.append((load, tool, next(counts)))
+            if tool in ("-", "warm"):
+                take(bare)
+        elif kind == "tool":
+            values = [None if word == "-" else int(word) for word in rest[: len(NOTED)]]
+            starts.append((load, tool, dict(zip(NOTED, values))))
+            take(Symbols(f"{share}/{rest[len(NOTED)]}", bare))
+        else:
+            starts.append((load, tool, {"gone": rest[0]}))
+    return runs, starts
+
+
+def spread(values):
+    values = list(values)
+    return {
+        "median": round(statistics.median(values), 1),
+        "min": round(min(values), 1),
+        "max": round(max(values), 1),
+        "runs": len(values),
+    }
+
+
+class Bare:
+    """What the load costs by itself: the medians of its runs without a tool."""
+
+    def __init__(self, runs):
+        self.total = statistics.median(run.user + run.kernel for run in runs)
+        self.user = statistics.median(run.user for run in runs)
+        self.symbols = medians([run.symbols for run in runs])
+        self.in_path = medians([run.in_path for run in runs])
+
+    def attributed(self, counts, bare):
+        """What of the counts runs only with a tool; `bare` are the same counts without."""
+        mine = [n for n in counts.keys() | bare.keys() if self.symbols.get(n, 0) < RARE or n in SHARED]
+        return sum(counts[name] - bare.get(name, 0) for name in mine)
+
+
+def medians(counters):
+    names = set().union(*counters)
+    return {name: statistics.median(counter[name] for counter in counters) for name in names}
+
+
+def median_of(starts, key):
+    values = [start[key] for start in starts if start[key] is not None]
+    return round(statistics.median(values)) if values else None
+
+
+def judge_tool(tool, runs, starts, bare):
+    """One line of a table, as it goes to the JSON."""
+    line = {"tool": tool}
+    fine = [start for start in starts if "gone" not in start]
+    if not fine:
+        return line | {"gone": starts[0]["gone"]}
+    line |= {key: median_of(fine, key) for key in NOTED}
+    share_seen = min(1, line["seen"] / line["issued"]) if line["seen"] else 1
+    counts = medians([run.symbols for run in runs])
+    grown = {name: count - bare.symbols.get(name, 0) for name, count in counts.items()}
+    top = sorted(grown, key=lambda name: -abs(grown[name]))[:TOP]
+    return line | {
+        "added": spread(run.user + run.kernel - bare.total for run in runs),
+        "attributed": spread(bare.attributed(run.symbols, bare.symbols) for run in runs),
+        "in_path": spread(bare.attributed(run.in_path, bare.in_path) for run in runs),
+        "user_per_event": spread((run.user - bare.user) / share_seen for run in runs),
+        "starts": fine,
+        "symbols": {name: round(grown[name], 1) for name in top},
+    }
+
+
+def judge_load(load, runs, starts):
+    runs = [run for run in runs if run.load == load]
+    starts = [(tool, start) for at, tool, start in starts if at == load]
+    none = [run for run in runs if run.tool == "-"]
+    bare = Bare(none)
+
+    def judge(tool):
+        own = [run for run in runs if run.tool == tool]
+        return judge_tool(tool, own, [start for name, start in starts if name == tool], bare)
+
+    return {
+        "load": load,
+        "what": LOADS[load],
+        "none": spread(run.user + run.kernel for run in none),
+        "none_user": spread(run.user for run in none),
+        "tools": [judge(tool) for tool in dict.fromkeys(tool for tool, _ in starts)],
+    }
+
+
+MEASURED = ["seen", "lost", "issued", "start ms", "peak MB", "maps MB"]
+
+
+def cells(tool, counted):
+    """A tool's cells after its name: of what was counted these, then all that was MEASURED."""
+    if "gone" in tool:
+        return ["does not run here"] + [""] * (len(counted) + len(MEASURED) - 1)
+    instructions = [str(round(tool[key]["median"])) for key in counted]
+    counts = ["?" if tool[key] is None else str(tool[key]) for key in ("seen", "lost", "issued")]
+    memory = [f"{tool[key] * 1024 / 1e6:.1f}" for key in ("peak_rss_kib", "maps_kib")]
+    return instructions + counts + [str(tool["start_ms"])] + memory
+
+
+def markdown(rows, left=1):
+    """A table that also reads well as it is, its first columns aligned to the left."""
+    widths = [max(len(row[i]) for row in rows) for i in range(len(rows[0]))]
+
+    def line(row):
+        cells = zip(row, widths)
+        aligned = [c.ljust(w) if i < left else c.rjust(w) for i, (c, w) in enumerate(cells)]
+        return "| " + " | ".join(aligned) + " |"
+
+    rule = ["-" * w if i < left else "-" * (w - 1) + ":" for i, w in enumerate(widths)]
+    return "\n".join([line(rows[0]), line(rule)] + [line(row) for row in rows[1:]])
+
+
+def table(result):
+    heads = ["", "added", "attributed", "in path", "user"] + MEASURED
+    none = [str(round(result[key]["median"])) for key in ("none", "none_user")]
+    rows = [heads, ["(none)", none[0], "", "", none[1]] + [""] * len(MEASURED)]
+    for tool in result["tools"]:
+        rows.append([tool["tool"]] + cells(tool, ("added", "attributed", "in_path", "user_per_event")))
+    return markdown(rows)
+
+
+def main():
+    share, path, *pairs = sys.argv[1:]
+    about = dict(pair.split("=", 1) for pair in pairs)
+    runs, starts = read_log(share, int(about["COUNT"]))
+    loads = [judge_load(load, runs, starts) for load in about["LOADS"].split()]
+    document = {"date": time.strftime("%Y-%m-%d"), "about": about, "loads": loads}
+    with open(path, "w", encoding="utf-8") as out:
+        json.dump(document, out, indent=1)
+        out.write("\n")
+    print(f"\nInstructions per command on Linux {about['kernel']}, {document['date']}, {about['version']}")
+    for result in loads:
+        print(f"\n{result['load']}: {result['what']}\n\n{table(result)}")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,97 @@
+# shellcheck shell=bash
+# shellcheck disable=SC2154 # here and disks are set by guest.sh
+# What is compared. Sourced by guest.sh, which defines ours and peer:
+#
+#   ours ARGUMENT...              a mode of nvme-deep; left out where the binary does not know it
+#   peer NAME KIND COMMAND...     another tool; KIND is a function count_KIND below
+#
+# count_KIND OUT ERR: how many commands a tool saw, and how many events it says it lost, by its own
+# report. A dash for what it does not say.
+
+tools() {
+    ours latency
+    ours latency --stages
+    ours latency --stages=fine
+    ours latency --attach kprobe
+    ours latency --attach tracepoint
+    ours trace
+    ours trace --pair
+    ours trace --pair --stages
+    ours trace --pair --stages --json
+    ours stacks
+    ours stacks --sample 1/64
+    peer 'bpftrace, one latency' histogram bpftrace "$here/peers/latency.bt"
+    peer 'bpftrace, five stages' histogram bpftrace "$here/peers/stages.bt"
+    peer 'bpftrace, a line each' lines bpftrace "$here/peers/print.bt"
+    peer 'bpftrace, kstack' stacks bpftrace "$here/peers/stacks.bt"
+    peer 'biolatency' buckets biolatency
+    peer 'perf record' perf_data perf record -q -a -e 'nvme:*' -o perf.data
+    peer 'perf trace' perf_trace perf trace --no-syscalls -a -e 'nvme:*'
+    peer 'blktrace' blktrace blktrace -d "${disks[0]}" -o blktrace
+}
+
+# The ledger ends every report, of text or of JSON. Commands whose record found no room were matched,
+# but nobody saw them.
+count_ours() {
+    awk '
+        function after(key) {
+            if (!match($0, key "[0-9]+")) return 0
+            return substr($0, RSTART + length(key), RLENGTH - length(key)) + 0
+        }
+        /"ledger":/ {
+            matched = after("\"matched\":")
+            ring = after("\"ring_drops\":")
+            others = after("\"recursion_misses\":") + after("\"no_row\":") + after("\"untracked\":")
+        }
+        /^ *commands +seen / { matched = after("= matched ") }
+        /^ *lost +[a-z ]+ [0-9]/ {
+            ring = after("ring ")
+            others = after("recursion ") + after("no row ") + after("untracked ")
+        }
+        /NOT KNOWN/ { unknown = 1 }
+        END {
+            if (matched == "") print "- -"
+            else print matched - ring, (unknown ? "-" : ring + others)
+        }' "$1" "$2"
+}
+
+# Only the histogram @total: a script may have others.
+count_histogram() {
+    awk '/^@/ { mine = /^@total:/ }
+        mine && /\|/ { sub(/\|.*/, ""); seen += $NF }
+        END { print seen + 0, "-" }' "$1"
+}
+
+count_stacks() {
+    awk '/^\]: [0-9]+$/ { seen += $2 } END { print seen + 0, "-" }' "$1"
+}
+
+count_lines() {
+    awk '/ us$/ { seen++ } /^Lost [0-9]+ events/ { lost += $2 } END { print seen + 0, lost + 0 }' "$1" "$2"
+}
+
+count_buckets() {
+    awk '$2 == "->" { seen += $5 } END { print seen + 0, "-" }' "$1"
+}
+
+count_perf_data() {
+    perf report -i perf.data --stats 2>/dev/null | awk '
+        / stats:$/ { mine = /nvme_complete_rq/ }
+        mine && /SAMPLE events:/ && !/LOST/ { seen = $3 }
+        mine && /LOST_SAMPLES events:/ { lost += $3 }
+        END { print seen + 0, lost + 0 }'
+    rm -f perf.data
+}
+
+count_perf_trace() {
+    awk '/nvme:nvme_complete_rq/ { seen++ }
+        /LOST [0-9]+ events/ { sub(/.*LOST /, ""); lost += $1 }
+        END { print seen + 0, lost + 0 }' "$1" "$2"
+}
+
+count_blktrace() {
+    local seen
+    seen=$(blkparse -q -i blktrace -f '%a\n' | grep -c '^C$')
+    awk -v seen="$seen" '/Total:/ { sub(/.*dropped /, ""); lost += $0 } END { print seen, lost + 0 }' "$1"
+    rm -f blktrace.*
+}
