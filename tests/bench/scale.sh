@@ -37,4 +37,5 @@ machine 10-times-longer COUNT=100000
 machine all CONTROLLERS=4 NAMESPACES=8 SMP=$cpus DEPTH=1023 \
     APPEND=nvme.io_queue_depth=1024
 
-python3 "$here/scale.py" "${results[@]}"
+# -B: no compiled files among the sources
+python3 -B "$here/scale.py" "${results[@]}"
