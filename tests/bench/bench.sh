@@ -4,7 +4,7 @@
 # The tables go to stdout and, as JSON with all that was counted, to target/bench/NAME.json; what they
 # were made from stays in target/bench/NAME.
 #
-# Environment: ROUNDS (2) starts of each tool, REPEATS (2) loads of each start, COUNT (10000) commands
+# Environment: ROUNDS (1) starts of each tool, REPEATS (3) loads of each start, COUNT (10000) commands
 # of each load, LOADS (batched unbatched), ONLY: a regular expression for the names of tools (as in
 # tools.sh), NAME (KERNEL), NVME_DEEP_BIN: another binary to measure. SCALE=1: scale.sh instead.
 # The machine: CONTROLLERS (1), NAMESPACES (1) of each, DEPTH instead of what the load has, and
@@ -39,7 +39,9 @@ gcc "${flags[@]}" -static "$here/start.c" -o "$built/start"
 # shellcheck disable=SC1091
 . "$here/../vm/nvme-args.sh"
 mapfile -t controllers < <(
-    for ((i = 0; i < ${CONTROLLERS:-1}; i++)); do nvme_null "nvme$i" 0 "namespaces=${NAMESPACES:-1}"; done
+    for ((i = 0; i < ${CONTROLLERS:-1}; i++)); do
+        nvme_null "nvme$i" 0 "namespaces=${NAMESPACES:-1}"
+    done
 )
 
 # With instructions for a clock even the guest's time does not depend on how busy this machine is, nor
@@ -53,7 +55,7 @@ rm -rf "$share"
 mkdir -p "$share"
 cp "$binary" "$share/nvme-deep"
 settings=(
-    "ROUNDS=${ROUNDS:-2}" "REPEATS=${REPEATS:-2}" "COUNT=${COUNT:-10000}"
+    "ROUNDS=${ROUNDS:-1}" "REPEATS=${REPEATS:-3}" "COUNT=${COUNT:-10000}"
     "LOADS=${LOADS:-batched unbatched}" "DEPTH=${DEPTH:-}" "ONLY=${ONLY:-}"
 )
 {

@@ -3,12 +3,15 @@
 # before each of its starts the same load runs without any tool. What happened goes to /mnt/log, a
 # line each, in the order in which the plugin counts the runs:
 #
+#   machine DISKS QUEUES DEPTH CPUS   queues of the first controller without the admin queue, how
+#                                 many commands one holds, CPUs that there might be
 #   run   LOAD TOOL ISSUED NS     a run of the load; TOOL is - for none
 #   tool  LOAD TOOL START-MS PEAK-KB MAPS-KB SEEN LOST ISSUED SYMBOLS
 #   gone  LOAD TOOL WHY           it could not be measured
 #
-# The load goes to all NVMe disks. MAPS-KB is the kernel's memory for BPF maps. SYMBOLS names a file in /mnt with the kernel's symbols that came with the tool; /mnt/symbols has
-# the others. The last words of each tool are in /mnt/said. Fields are separated by tabs.
+# The load goes to all NVMe disks. MAPS-KB is the kernel's memory for BPF maps. SYMBOLS names a file in
+# /mnt with the kernel's symbols that came with the tool; /mnt/symbols has the others. The last words
+# of each tool are in /mnt/said. Fields are separated by tabs.
 set -euo pipefail
 
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
@@ -91,7 +94,7 @@ measure() {
         read -r word _ kb <&"$from"
         counts=$("count_$kind" out err) || counts='- -'
         note tool "$load" "$name" "$ms" "$kb" "$maps" "${counts% *}" "${counts#* }" "$issued" "$symbols"
-        echo "$load: $name: attached after $ms ms, $kb KiB and $maps of maps, saw ${counts% *} of $issued, lost ${counts#* }"
+        echo "$load: $name: attached after $ms ms, saw ${counts% *} of $issued, lost ${counts#* }"
     else
         note gone "$load" "$name" "$(tail -n 1 err)"
         echo "$load: $name: not attached: $(tail -n 1 err)"
@@ -113,6 +116,9 @@ peer() {
     measure "$@"
 }
 
+queues=(/sys/block/"${disks[0]##*/}"/mq/*)
+possible=$(</sys/devices/system/cpu/possible)
+note machine ${#disks[@]} ${#queues[@]} $(($(<"${queues[0]}/nr_tags"))) $((${possible#*-} + 1))
 tools_measured=0
 cp /proc/kallsyms /mnt/symbols
 issued=0

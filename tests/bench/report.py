@@ -31,7 +31,9 @@ RARE = 0.5
 SHARED = ("__rcu_read_lock", "__rcu_read_unlock")
 # How many symbols of each tool go to the JSON.
 TOP = 25
-# What the log says of each start of a tool.
+# What the log says of the machine,
+MACHINE = ("disks", "queues", "queue_depth", "cpus")
+# and of each start of a tool.
 NOTED = ("start_ms", "peak_rss_kib", "maps_kib", "seen", "lost", "issued")
 
 # Per command; symbols and those of the load's CPU by name.
@@ -84,7 +86,7 @@ def fold(blocks, symbols, counted):
 
 
 def read_log(share, counted):
-    """All runs, and what was noted of each start of a tool."""
+    """The machine, all runs, and what was noted of each start of a tool."""
     with open(f"{share}/log", encoding="utf-8") as lines:
         log = [line.rstrip("\n").split("\t") for line in lines]
     counts = read_counts(f"{share}/counts")
@@ -92,7 +94,7 @@ def read_log(share, counted):
     if len(counts) - sum(line[0] == "run" for line in log) not in (0, 1):
         sys.exit("report: the plugin did not count the runs that the guest made")
     bare = Symbols(f"{share}/symbols")
-    runs, starts, waiting = [], [], []
+    machine, runs, starts, waiting = {}, [], [], []
 
     def take(symbols):
         for load, tool, (user, kernel, blocks) in waiting:
@@ -102,7 +104,9 @@ def read_log(share, counted):
 
     counts = iter(counts)
     for kind, load, tool, *rest in log:
-        if kind == "run":
+        if kind == "machine":
+            machine = dict(zip(MACHINE, map(int, (load, tool, *rest))))
+        elif kind == "run":
             waiting.append((load, tool, next(counts)))
             if tool in ("-", "warm"):
                 take(bare)
@@ -112,7 +116,7 @@ def read_log(share, counted):
             take(Symbols(f"{share}/{rest[len(NOTED)]}", bare))
         else:
             starts.append((load, tool, {"gone": rest[0]}))
-    return runs, starts
+    return machine, runs, starts
 
 
 def spread(values):
@@ -228,13 +232,14 @@ def table(result):
 def main():
     share, path, *pairs = sys.argv[1:]
     about = dict(pair.split("=", 1) for pair in pairs)
-    runs, starts = read_log(share, int(about["COUNT"]))
+    machine, runs, starts = read_log(share, int(about["COUNT"]))
     loads = [judge_load(load, runs, starts) for load in about["LOADS"].split()]
-    document = {"date": time.strftime("%Y-%m-%d"), "about": about, "loads": loads}
+    document = {"date": time.strftime("%Y-%m-%d"), "about": about, "machine": machine, "loads": loads}
     with open(path, "w", encoding="utf-8") as out:
         json.dump(document, out, indent=1)
         out.write("\n")
-    print(f"\nInstructions per command on Linux {about['kernel']}, {document['date']}, {about['version']}")
+    where = f"Linux {about['kernel']}, {document['date']}, {about['version']}"
+    print(f"\nInstructions per command on {where}")
     for result in loads:
         print(f"\n{result['load']}: {result['what']}\n\n{table(result)}")
 

@@ -1,0 +1,41 @@
+#!/usr/bin/env bash
+# scale.sh [KERNEL]: whether a command costs the same, and memory stays bounded, on machines with more
+# of something: one guest for each, our modes only. `make bench SCALE=1` calls it. The table goes to
+# stdout, what was counted to target/bench/KERNEL-MACHINE.json.
+#
+# Environment: MACHINES, a regular expression for the names of those to boot; of the others the table
+# has what an earlier call counted. Else as in bench.sh.
+set -euo pipefail
+
+here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
+root=$(cd "$here/../.." && pwd)
+kernel=${1:-6.12}
+modes='^latency( --stages(=fine)?)?$|^trace --pair --stages$'
+results=()
+
+# machine NAME SETTING...
+machine() {
+    local name=$1 result=$root/target/bench/$kernel-$1.json
+    shift
+    if [[ $name =~ ${MACHINES:-} ]]; then
+        echo "bench: $name"
+        env SCALE= NAME="$kernel-$name" LOADS=batched ONLY="${ONLY:-$modes}" "$@" \
+            "$here/bench.sh" "$kernel"
+    fi
+    [[ ! -f $result ]] || results+=("$result")
+}
+
+machine small
+machine 4-controllers CONTROLLERS=4
+machine 8-namespaces NAMESPACES=8
+# The driver makes a queue for each CPU that there might be, and tools keep numbers for each. (In a
+# package with CPUs that are there, Linux does not believe in others.)
+cpus=2,sockets=32,cores=2,threads=1,maxcpus=64
+machine 64-queues SMP=$cpus
+machine 1023-deep DEPTH=1023 APPEND=nvme.io_queue_depth=1024
+machine 10-times-longer COUNT=100000
+machine all CONTROLLERS=4 NAMESPACES=8 SMP=$cpus DEPTH=1023 \
+    APPEND=nvme.io_queue_depth=1024
+
+# -B: no compiled files among the sources
+python3 -B "$here/scale.py" "${results[@]}"
