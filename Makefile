@@ -24,7 +24,7 @@ test: ## run all the tests: test-fast, then test-vm
 
 test-fast: deps ## check format and lints, run the tests that need no guest
 	cargo fmt --check
-	clang-format --dry-run -Werror $(wildcard bpf/*.c bpf/include/*.h)
+	clang-format --dry-run -Werror $(wildcard bpf/*.c bpf/include/*.h tests/bench/*.c tests/bench/*.h)
 	cargo clippy --all-targets --locked -- -D warnings
 	cargo test --locked
 
