@@ -22,6 +22,9 @@ const volatile u8 targ_by_lba = 0;
 const volatile u64 targ_lba_first = 0;
 const volatile u64 targ_lba_last = 0;
 
+/* there is any of these, so that all others need not be looked at */
+const volatile u8 targ_any = 0;
+
 /* The cgroup of a filter: one. */
 struct {
 	__uint(type, BPF_MAP_TYPE_CGROUP_ARRAY);
@@ -64,6 +67,8 @@ static __always_inline int wanted_task(void)
 
 static __always_inline int wanted(u32 ctrl, u32 qid, u32 nsid, u8 opcode, u32 admin)
 {
+	if (!targ_any)
+		return 1;
 	if (targ_no_admin && admin)
 		return 0;
 	if (targ_no_io && !admin)

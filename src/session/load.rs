@@ -123,6 +123,7 @@ macro_rules! constants {
             cgroup,
             lba,
         } = config.filter;
+        ro.targ_any = u8::from(*config.filter != Filter::default());
         ro.targ_no_admin = u8::from(*no_admin);
         ro.targ_no_io = u8::from(*no_io);
         ro.targ_pid_count = pids.len() as u32;
