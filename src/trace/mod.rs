@@ -125,6 +125,18 @@ struct Scribe<'o> {
     stacks: Option<Stacks>,
     out: Output,
     shown: Shown,
+    /// What waits in the output, in its order.
+    pending: Vec<Kindred>,
+    /// Commands that are shown or pending.
+    commands: u64,
+}
+
+/// How the books tell events apart.
+#[derive(Clone, Copy, Debug)]
+enum Kindred {
+    Submit,
+    Command,
+    Other,
 }
 
 impl Scribe<'_> {
@@ -132,7 +144,7 @@ impl Scribe<'_> {
     fn is_done(&self) -> bool {
         self.options
             .count
-            .is_some_and(|count| self.shown.commands >= count)
+            .is_some_and(|count| self.commands >= count)
     }
 
     fn record(&mut self, bytes: &[u8], session: &Session<'_>) {
@@ -167,16 +179,36 @@ impl Scribe<'_> {
             kstack_complete: block(complete),
         };
         self.view.event(event, &cx, &mut self.out.buffer);
-        match event.what {
-            What::Submit(..) => self.shown.submits += 1,
-            What::Complete(..) | What::Command(..) => self.shown.commands += 1,
-            _ => self.shown.events += 1,
+        let kindred = match event.what {
+            What::Submit(..) => Kindred::Submit,
+            What::Complete(..) | What::Command(..) => Kindred::Command,
+            _ => Kindred::Other,
+        };
+        self.commands += u64::from(matches!(kindred, Kindred::Command));
+        self.pending.push(kindred);
+        let lost = self.out.flush_if_full();
+        if self.out.buffer.is_empty() {
+            self.settle(lost);
         }
-        self.shown.not_written += self.out.flush_if_full();
     }
 
     fn flush(&mut self) {
-        self.shown.not_written += self.out.flush();
+        let lost = self.out.flush();
+        self.settle(lost);
+    }
+
+    /// Of what was pending, the last ones were not written.
+    fn settle(&mut self, lost: u64) {
+        let written = self.pending.len().saturating_sub(lost as usize);
+        for kindred in &self.pending[..written] {
+            match kindred {
+                Kindred::Submit => self.shown.submits += 1,
+                Kindred::Command => self.shown.commands += 1,
+                Kindred::Other => self.shown.events += 1,
+            }
+        }
+        self.shown.not_written += lost;
+        self.pending.clear();
     }
 }
 
@@ -302,6 +334,8 @@ pub fn run(options: &TraceOptions) -> Result<()> {
         stacks,
         out: Output::to(file),
         shown: Shown::default(),
+        pending: Vec::new(),
+        commands: 0,
     };
     let waiting = Rc::new(RefCell::new(Reorder::default()));
     let map = session.events()?;
@@ -347,7 +381,8 @@ pub fn run(options: &TraceOptions) -> Result<()> {
 fn finish(mut scribe: Scribe<'_>, ledger: &Ledger, at: Duration) -> Result<()> {
     if scribe.options.json {
         json::end(ledger, at, &mut scribe.out.buffer)?;
-        scribe.flush();
+        // no event: if it is missing, the error says so
+        scribe.out.flush();
     } else {
         let mut err = stderr().lock();
         let theme = Theme { color: false };
