@@ -139,7 +139,21 @@ enum Kindred {
     Other,
 }
 
-impl Scribe<'_> {
+impl<'o> Scribe<'o> {
+    fn new(options: &'o TraceOptions, host: Host, stacks: Option<Stacks>) -> Result<Self> {
+        let file = output(&host)?;
+        Ok(Self {
+            options,
+            view: View::new(options),
+            names: Names::of(host),
+            stacks,
+            out: Output::to(file),
+            shown: Shown::default(),
+            pending: Vec::new(),
+            commands: 0,
+        })
+    }
+
     /// So many commands were asked for, and shown.
     fn is_done(&self) -> bool {
         self.options
@@ -326,17 +340,7 @@ pub fn run(options: &TraceOptions) -> Result<()> {
     refuse(wants, &session)?;
     let drops = Drops::watch(session.counter_reader()?);
     let mut care = Care::of(&session, ready.host.clone());
-    let file = output(&ready.host)?;
-    let mut scribe = Scribe {
-        options,
-        view: View::new(options),
-        names: Names::of(ready.host),
-        stacks,
-        out: Output::to(file),
-        shown: Shown::default(),
-        pending: Vec::new(),
-        commands: 0,
-    };
+    let mut scribe = Scribe::new(options, ready.host, stacks)?;
     let waiting = Rc::new(RefCell::new(Reorder::default()));
     let map = session.events()?;
     let sink = Rc::clone(&waiting);
