@@ -65,12 +65,35 @@ bring_driver() {
 # completions, by controller and queue.
 events=/sys/kernel/tracing/events/nvme
 by=hist:keys=ctrl_id,qid
+# 5.10 has none: there the events themselves are kept, and counted in the end.
+kept=/sys/kernel/tracing/instances/counts
 count_events() {
     local event
+    if [[ ! -e $events/nvme_sq/hist ]]; then
+        mkdir "$kept"
+        echo 32768 >"$kept/buffer_size_kb"
+        echo 1 >"$kept/events/nvme/enable"
+        return
+    fi
     for event in nvme_setup_cmd nvme_sq nvme_complete_rq; do echo "$by" >"$events/$event/trigger"; done
 }
 events_counted() {
     local event
+    if [[ ! -e $events/nvme_sq/hist ]]; then
+        echo 0 >"$kept/events/nvme/enable"
+        for event in nvme_setup_cmd nvme_sq nvme_complete_rq; do
+            {
+                # ...: nvme_sq: nvme0: disk=nvme0n1, qid=1, head=3, tail=3
+                sed -nE "s/.* $event: nvme([0-9]+): (disk=[^,]*, )?qid=([0-9]+),.*/\\1, qid: \\3/p" \
+                    "$kept/trace" | sort | uniq -c |
+                    sed -E 's/ *([0-9]+) (.*)/{ ctrl_id: \2 } hitcount: \1/'
+                awk '/^overrun:|^dropped events:/ { n += $NF } END { print "Dropped: " n + 0 }' \
+                    "$kept"/per_cpu/cpu*/stats
+            } >"$case_dir/$event.hist"
+        done
+        rmdir "$kept"
+        return
+    fi
     for event in nvme_setup_cmd nvme_sq nvme_complete_rq; do
         cat "$events/$event/hist" >"$case_dir/$event.hist"
         echo "!$by" >"$events/$event/trigger"

@@ -18,17 +18,21 @@ paths() {
     by aio --rw=randread --ioengine=libaio
     by uring --rw=randread --ioengine=io_uring
     by pread --rw=randread --ioengine=psync
-    # by the page cache, when it is old enough: what somebody waits for (sync) goes through the queue of
-    # blk-mq's own workers before 6.12
+    # by the page cache, when it is old enough: by the flusher in one request. What somebody waits for
+    # (sync, the last one who closes the disk) and many requests at once may be handed to blk-mq's worker.
     local before now i
     read -r _ _ _ _ _ _ before _ <"/sys/block/$dev/stat"
+    echo 0 >"/sys/block/$dev/queue/nomerges"
+    exec 9<"/dev/$dev"
     dd if=/dev/zero of="/dev/$dev" bs=64k count=4 seek=512 status=none
     for ((i = 0; i < 200; i++)); do
         read -r _ _ _ _ _ _ now _ <"/sys/block/$dev/stat"
-        ((now < before + 512)) || return 0
+        ((now < before + 512)) || break
         sleep 0.05
     done
-    return 1
+    exec 9<&-
+    echo 2 >"/sys/block/$dev/queue/nomerges"
+    ((i < 200))
 }
 sysctl -q vm.dirty_writeback_centisecs=20 vm.dirty_expire_centisecs=20
 
