@@ -69,24 +69,6 @@ events_counted
 stop
 wait "$reader"
 
-# Programs are attached before a load that does not end: see boot.sh on code that is patched under load.
-begin head
-for form in json text; do
-    words=(trace --ctrl nvme0)
-    [[ $form == text ]] || words+=(--json)
-    {
-        status=0
-        "$NVME_DEEP" "${words[@]}" 2>"$case_dir/$form.err" || status=$?
-        echo "$status" >"$case_dir/$form.status"
-    } | head -n 5 >"$case_dir/$form.out" &
-    pipe=$!
-    tools=("$pipe:$form")
-    traced
-    endless "$dev"
-    wait "$pipe"
-    no_load
-done
-
 mkdir /tmp/small
 mount -t tmpfs -o size=1m small /tmp/small
 for form in text json; do
@@ -104,21 +86,3 @@ for form in text json; do
     cp "/tmp/small/$form" "$case_dir/$form.out"
     rm "/tmp/small/$form"
 done
-
-begin signals
-module_users >"$case_dir/users.before"
-for signal in INT TERM HUP; do
-    tool "$signal" trace --json --kstack --stages --ctrl nvme0
-    traced
-    endless "$dev"
-    busy "$dev" 200
-    stop "$signal"
-    no_load
-done
-tool count trace --json -n 1000 --ctrl nvme0 --no-admin
-tool pairs trace -n 1000 --pair --ctrl nvme0 --no-admin
-traced
-endless "$dev"
-finished
-no_load
-module_users >"$case_dir/users.after"

@@ -27,6 +27,16 @@ const fn on(variant: &'static str, smp: &'static str) -> Suite {
 const LOAD: Suite = on("", "2");
 const FOUR_CPUS: Suite = on("-4cpu", "4");
 
+const ENDS: Suite = Suite {
+    script: "traceends",
+    variant: "",
+    // a load without end, and detaching under it: see boot.sh
+    smp: "1",
+    controllers: &["nvme_null nvme0 0"],
+    append: "",
+    env: &[("ONE_CPU", "1")],
+};
+
 /// The kernel's count of a case: commands set up, completed, entries of completion queues. Of all
 /// queues, or of those for I/O.
 fn counted(outcome: &Outcome, case: &str, admin: bool) -> [u64; 3] {
@@ -191,22 +201,22 @@ fn signals_end_it_well(outcome: &Outcome) {
 super::on_kernels! {
     a_large_ring_loses_nothing_on_6_1 "6.1" LOAD a_large_ring_loses_nothing
     a_small_ring_loses_and_says_so_on_6_1 "6.1" LOAD a_small_ring_loses_and_says_so
-    a_reader_may_go_on_6_1 "6.1" LOAD a_reader_may_go
     a_full_disk_is_an_error_with_a_number_on_6_1 "6.1" LOAD a_full_disk_is_an_error_with_a_number
-    signals_end_it_well_on_6_1 "6.1" LOAD signals_end_it_well
+    only_in_test_all_a_reader_may_go_on_6_1 "6.1" ENDS a_reader_may_go
+    only_in_test_all_signals_end_it_well_on_6_1 "6.1" ENDS signals_end_it_well
     only_in_test_all_a_large_ring_loses_nothing_on_5_10 "5.10" LOAD a_large_ring_loses_nothing
     only_in_test_all_a_small_ring_loses_and_says_so_on_5_10 "5.10" LOAD a_small_ring_loses_and_says_so
     only_in_test_all_a_large_ring_loses_nothing_on_6_1_rt "6.1-rt" LOAD a_large_ring_loses_nothing
     only_in_test_all_a_small_ring_loses_and_says_so_on_6_1_rt "6.1-rt" LOAD a_small_ring_loses_and_says_so
     only_in_test_all_a_large_ring_loses_nothing_on_6_12 "6.12" LOAD a_large_ring_loses_nothing
     only_in_test_all_a_small_ring_loses_and_says_so_on_6_12 "6.12" LOAD a_small_ring_loses_and_says_so
-    only_in_test_all_a_reader_may_go_on_6_12 "6.12" LOAD a_reader_may_go
+    only_in_test_all_a_reader_may_go_on_6_12 "6.12" ENDS a_reader_may_go
     only_in_test_all_a_full_disk_is_an_error_with_a_number_on_6_12 "6.12" LOAD a_full_disk_is_an_error_with_a_number
-    only_in_test_all_signals_end_it_well_on_6_12 "6.12" LOAD signals_end_it_well
+    only_in_test_all_signals_end_it_well_on_6_12 "6.12" ENDS signals_end_it_well
     only_in_test_all_a_large_ring_loses_nothing_on_6_12_with_4_cpus "6.12" FOUR_CPUS a_large_ring_loses_nothing
     only_in_test_all_a_small_ring_loses_and_says_so_on_6_12_with_4_cpus "6.12" FOUR_CPUS a_small_ring_loses_and_says_so
     only_in_test_all_a_large_ring_loses_nothing_on_7_x "7.x" LOAD a_large_ring_loses_nothing
     only_in_test_all_a_small_ring_loses_and_says_so_on_7_x "7.x" LOAD a_small_ring_loses_and_says_so
     only_in_test_all_a_full_disk_is_an_error_with_a_number_on_7_x "7.x" LOAD a_full_disk_is_an_error_with_a_number
-    only_in_test_all_signals_end_it_well_on_7_x "7.x" LOAD signals_end_it_well
+    only_in_test_all_signals_end_it_well_on_7_x "7.x" ENDS signals_end_it_well
 }
