@@ -4,7 +4,8 @@
 # /mnt there, writable; /tmp/mods holds modules not loaded yet). Prints what the
 # script prints. NVMe controllers are the caller's to give: see nvme-args.sh.
 #
-# Environment: SMP (2) cpus, MEM (2G), APPEND kernel arguments, TIMEOUT (300)
+# Environment: SMP (2) cpus, MEM (2G), APPEND kernel arguments, TIMEOUT (300) and
+# BOOT_LIMIT (180, until the script begins)
 # seconds, CONSOLE (SHARE/console.log) the log of the whole console, ACCEL
 # (tcg,thread=multi) what executes the guest, STORAGE_NS: with it a block node "served"
 # is there, for a controller's drive=, that answers after so many nanoseconds. QEMU's
@@ -157,6 +158,16 @@ setpriv --pdeathsig TERM timeout -k 5 "$limit" "${place[@]}" qemu-system-x86_64 
     -kernel "$kernel/vmlinuz" -initrd "$kernel/initrd.img" -append "$append ${APPEND:-}" \
     "${files[@]}" "$@" </dev/null >"$work/console" 2>&1 &
 guest=$!
+
+# Now and then a guest does not come up at all (QEMU computes, the console stays silent).
+{
+    for ((i = 0; i < ${BOOT_LIMIT:-180}; i++)); do
+        sleep 1
+        ! grep -q '@@ guest begins @@' "$console" || exit 0
+    done
+    kill "$guest"
+} >/dev/null 2>&1 &
+servers+=($!)
 
 ended=0
 wait "$guest" || ended=$?
