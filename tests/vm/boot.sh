@@ -4,14 +4,13 @@
 # /mnt there, writable; /tmp/mods holds modules not loaded yet). Prints what the
 # script prints. NVMe controllers are the caller's to give: see nvme-args.sh.
 #
-# Environment: SMP (2) cpus, MEM (2G), APPEND kernel arguments, TIMEOUT (300) and
-# BOOT_LIMIT (180, until the script begins)
-# seconds, CONSOLE (SHARE/console.log) the log of the whole console, ACCEL
-# (tcg,thread=multi) what executes the guest, STORAGE_NS: with it a block node "served"
-# is there, for a controller's drive=, that answers after so many nanoseconds. QEMU's
-# own main loop sleeps in whole milliseconds; this node is a process of its own, whose
-# thread does not. (It does not read as zeroes: the server would answer that without
-# asking the storage.)
+# Environment: SMP (2) cpus, MEM (2G), APPEND kernel arguments, TIMEOUT (300) seconds
+# and of these BOOT_LIMIT (180) until the script begins, CONSOLE (SHARE/console.log)
+# the log of the whole console, ACCEL (tcg,thread=multi) what executes the guest,
+# STORAGE_NS: with it a block node "served" is there, for a controller's drive=, that
+# answers after so many nanoseconds. QEMU's own main loop sleeps in whole milliseconds;
+# this node is a process of its own, whose thread does not. (It does not read as
+# zeroes: the server would answer that without asking the storage.)
 #
 # ONE_CPU=1 keeps all of QEMU on one of our processors, for guests under a load that
 # does not end. QEMU 7.2 has races between its threads: its NVMe controller may miss
