@@ -12,8 +12,8 @@
 //! and [`probe`] know, besides each other, nothing but the standard library and serde. Only
 //! [`session`] and the generated skeleton name `libbpf_rs`, only [`host`]'s BTF reader and
 //! [`session`] `libbpf_sys`, only [`host`]'s Identify `libc`, only [`kstack`]'s symbolizer
-//! `blazesym`, only [`view`]'s flame graph `inferno`. Nothing but [`latency`] and [`diagnose`]
-//! writes to stdout, and views only to a writer that they are given. tests/tidy.rs holds this up.
+//! `blazesym`, only [`view`]'s flame graph `inferno`. Nothing but the commands writes to stdout, and
+//! views only to a writer that they are given. tests/tidy.rs holds this up.
 
 pub mod abi;
 pub mod attach;
