@@ -32,6 +32,7 @@ use crate::start::RESCAN;
 use crate::start::Ready;
 use crate::start::check_fit;
 use crate::start::hooked;
+use crate::start::refuse_unknown;
 use crate::start::say;
 use crate::start::symbolizer;
 use crate::view::books::books;
@@ -65,7 +66,13 @@ fn until_told(
 
 /// Before anything is attached: a file that can't be written is no reason to have traced.
 fn create(path: &Path) -> Result<File> {
-    File::create(path).map_err(|error| {
+    // what is in it stays until there is something better
+    let file = File::options()
+        .write(true)
+        .create(true)
+        .truncate(false)
+        .open(path);
+    file.map_err(|error| {
         Failure::error(
             Kind::Usage,
             format!(
@@ -88,14 +95,16 @@ struct Seen {
     rows: Vec<StackRow>,
     ledger: Ledger,
     took: Duration,
+    /// Whether the session saw all of it.
+    verdict: Result<()>,
 }
 
 /// Everything but the output.
 fn trace(options: &StacksOptions) -> Result<Seen> {
     let ready = Ready::look(&options.probing)?;
-    let trace = options.probing.trace.as_ref();
-    let at = trace.and_then(|t| t.stack);
-    let at = hooked(at.context("no stacks were asked for")?);
+    let wants = options.probing.trace.as_ref();
+    let wants = wants.context("no stacks were asked for")?;
+    let at = hooked(wants.stack.context("no stacks were asked for")?);
     let mut symbolizer = symbolizer();
     let until = if options.duration.is_some() {
         ""
@@ -104,6 +113,7 @@ fn trace(options: &StacksOptions) -> Result<Seen> {
     };
     let mut slots = slots();
     let mut session = ready.attach(&mut slots, &options.probing, until, symbolizer.irq_entry())?;
+    refuse_unknown(wants, &session)?;
     let mut care = Care::of(&session, ready.host);
     let begin = Instant::now();
     let ended = until_told(options.duration, &ready.stop, &mut session, &mut care);
@@ -130,16 +140,15 @@ fn trace(options: &StacksOptions) -> Result<Seen> {
         counters.get(Count::Finished),
         Some(session.scan()?),
     );
-    let seen = Seen {
+    Ok(Seen {
         at,
         rows,
         ledger: ledger
             .with_trace(&counters, &shown)
             .with_cost(session.plan(), session.own_cost()),
         took,
-    };
-    care.verdict()?;
-    Ok(seen)
+        verdict: care.verdict(),
+    })
 }
 
 /// Runs the command to its end.
@@ -153,13 +162,15 @@ pub fn run(options: &StacksOptions) -> Result<()> {
         rows,
         ledger,
         took,
+        verdict,
     } = trace(options)?;
     let by = weight(options.by);
     if let Some(file) = drawing {
         if rows.is_empty() {
-            say("no stack was seen: the flame graph stays empty");
+            say("no stack was seen: no flame graph is drawn");
         } else {
             let title = format!("NVMe commands, {:.1} s", took.as_secs_f64());
+            file.set_len(0).context("failed to empty the file")?;
             svg(&rows, by, &title, &mut BufWriter::new(file)).context("failed to draw")?;
         }
     }
@@ -186,5 +197,5 @@ pub fn run(options: &StacksOptions) -> Result<()> {
         // stdout is for the stacks; nobody may be listening here: that is no error
         let _ = books(&ledger, Theme { color: false }, &mut stderr().lock());
     }
-    Ok(())
+    verdict
 }

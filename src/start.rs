@@ -30,6 +30,7 @@ use crate::kstack::Symbolizer;
 use crate::options::Filter;
 use crate::options::Probing;
 use crate::options::StackAt;
+use crate::options::Tracing;
 use crate::path::milestone::Milestone;
 use crate::probe::catalog::CATALOG;
 use crate::probe::plan::AttachPlan;
@@ -261,6 +262,21 @@ pub fn symbolizer() -> Symbolizer {
         say(why);
     }
     symbolizer
+}
+
+/// Refuses what can't be had from this kernel and was asked for by name.
+///
+/// # Errors
+/// One sentence.
+pub fn refuse_unknown(tracing: &Tracing, session: &Session<'_>) -> Result<()> {
+    if tracing.errors && !session.knows_verdicts() {
+        return Err(Failure::error(
+            Kind::Kernel,
+            "--errors needs the status of commands, which can't be read here: no BTF describes \
+             the driver's types. Give a file with --btf, or use --attach tracepoint",
+        ));
+    }
+    Ok(())
 }
 
 /// Looks after a running session.

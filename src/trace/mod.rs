@@ -52,6 +52,7 @@ use crate::start::Care;
 use crate::start::RESCAN;
 use crate::start::Ready;
 use crate::start::check_fit;
+use crate::start::refuse_unknown;
 use crate::start::say;
 use crate::view::books::books;
 use crate::view::json;
@@ -277,18 +278,6 @@ fn until_told(
     }
 }
 
-/// What can't be had from this kernel and was asked for by name.
-fn refuse(tracing: &Tracing, session: &Session<'_>) -> Result<()> {
-    if tracing.errors && !session.knows_verdicts() {
-        return Err(Failure::error(
-            Kind::Kernel,
-            "--errors needs the status of commands, which can't be read here: no BTF describes \
-             the driver's types. Give a file with --btf, or use --attach tracepoint",
-        ));
-    }
-    Ok(())
-}
-
 fn ledger(session: &Session<'_>, shown: &Shown) -> Result<Ledger> {
     let counters = session.counters()?;
     check_fit(&counters)?;
@@ -337,7 +326,7 @@ pub fn run(options: &TraceOptions) -> Result<()> {
     let mut slots = slots();
     let irq_entry = stacks.as_ref().and_then(Stacks::irq_entry);
     let mut session = ready.attach(&mut slots, &options.probing, until, irq_entry)?;
-    refuse(wants, &session)?;
+    refuse_unknown(wants, &session)?;
     let drops = Drops::watch(session.counter_reader()?);
     let mut care = Care::of(&session, ready.host.clone());
     let mut scribe = Scribe::new(options, ready.host, stacks)?;
