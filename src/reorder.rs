@@ -61,6 +61,11 @@ impl Reorder {
         swap(&mut self.bytes, &mut self.spare);
     }
 
+    /// The time of the latest event that was handed over.
+    pub const fn last_ns(&self) -> u64 {
+        self.last_ns
+    }
+
     /// Events that were handed over after a later one.
     pub const fn late(&self) -> u64 {
         self.late

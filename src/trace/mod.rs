@@ -350,7 +350,7 @@ pub fn run(options: &TraceOptions) -> Result<()> {
     );
     let at = begin.elapsed();
     care.last_look(&session)?;
-    // what completes while we detach has no end that we see, and no age that we know
+    // commands go on while we detach, which takes a while, and their last events are still seen
     let end_ns = monotonic_ns();
     session.detach();
     drops.stop();
@@ -360,7 +360,7 @@ pub fn run(options: &TraceOptions) -> Result<()> {
     rest.release(u64::MAX, |bytes| scribe.record(bytes, &session));
     scribe.shown.out_of_order = rest.late();
     if !scribe.is_done() {
-        for event in session.unfinished(end_ns)? {
+        for event in session.unfinished(end_ns.max(rest.last_ns()))? {
             scribe.event(&event, &session);
         }
     }

@@ -60,7 +60,7 @@ const PREAD: &[&[&str]] = &[
 const WRITEBACK: &[&[&str]] = &[
     &["nvme_setup_cmd"],
     &["nvme_queue_rq"],
-    &["do_writepages"],
+    // the plug is flushed by what has filled it, or after that (blk_finish_plug)
     &["wb_writeback"],
     &["wb_workfn"],
     &["process_one_work"],
