@@ -233,8 +233,9 @@ fn assert_same(kernel: &KernelEvent, ours: &Value, bare_tags: bool) {
     }
 }
 
-/// The events of one kind on one queue: what both sides must have in the same order.
-type Lane = (String, u64);
+/// The events of one kind on one queue, setups also by task: what both sides must have in the same
+/// order. (A task may be preempted between the kernel's own record and our program, since 7.0.)
+type Lane = (String, u64, u64);
 
 /// Compares the trace with the record of the same time: the same events, each with the same fields,
 /// and at the same time. What comes in is what was recorded from before the first command to after
@@ -263,14 +264,17 @@ pub fn assert_kinds_as_the_kernel(outcome: &Outcome, case: &str, run: &TraceRun,
         let mut theirs = BTreeMap::<Lane, Vec<&KernelEvent>>::new();
         for event in record.iter().filter(|e| e.event == event) {
             let qid = event.fields().get("qid").and_then(|q| leading_number(q));
-            let lane = (event.ctrl.clone(), qid.unwrap_or(0));
+            let tid = if ours == "submit" { event.tid } else { 0 };
+            let lane = (event.ctrl.clone(), qid.unwrap_or(0), tid);
             theirs.entry(lane).or_default().push(event);
         }
         let mut mine = BTreeMap::<Lane, Vec<&Value>>::new();
         for event in run.of(ours) {
+            let tid = event["tid"].as_u64().filter(|_| ours == "submit");
             let lane = (
                 text(event, "ctrl").to_owned(),
                 event["qid"].as_u64().unwrap_or(0),
+                tid.unwrap_or(0),
             );
             mine.entry(lane).or_default().push(event);
         }
