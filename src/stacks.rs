@@ -14,7 +14,6 @@ use std::time::Instant;
 use anyhow::Context;
 use anyhow::Result;
 
-use crate::abi::Count;
 use crate::attach::slots;
 use crate::cli::StacksByArg;
 use crate::exit::Failure;
@@ -30,11 +29,12 @@ use crate::session::Session;
 use crate::start::Care;
 use crate::start::RESCAN;
 use crate::start::Ready;
-use crate::start::check_fit;
 use crate::start::hooked;
+use crate::start::ledger_of_trace;
 use crate::start::refuse_unknown;
 use crate::start::say;
 use crate::start::symbolizer;
+use crate::start::until;
 use crate::view::books::books;
 use crate::view::flame::svg;
 use crate::view::json;
@@ -106,11 +106,7 @@ fn trace(options: &StacksOptions) -> Result<Seen> {
     let wants = wants.context("no stacks were asked for")?;
     let at = hooked(wants.stack.context("no stacks were asked for")?);
     let mut symbolizer = symbolizer();
-    let until = if options.duration.is_some() {
-        ""
-    } else {
-        "; Ctrl-C ends it"
-    };
+    let until = until(options.duration.is_some());
     let mut slots = slots();
     let mut session = ready.attach(&mut slots, &options.probing, until, symbolizer.irq_entry())?;
     refuse_unknown(wants, &session)?;
@@ -127,25 +123,15 @@ fn trace(options: &StacksOptions) -> Result<Seen> {
         .map(|(frames, hist)| (symbolizer.stack(&frames, at), hist))
         .collect();
     let rows = sums.rows(weight(options.by));
-    let counters = session.counters()?;
-    check_fit(&counters)?;
     let shown = Shown {
         commands: rows.iter().map(|r| r.hist.count()).sum(),
         ..Shown::default()
     };
-    let ledger = Ledger::new(
-        session.plan(),
-        &counters,
-        &session.misses(),
-        counters.get(Count::Finished),
-        Some(session.scan()?),
-    );
+    let ledger = ledger_of_trace(&session, &shown)?;
     Ok(Seen {
         at,
         rows,
-        ledger: ledger
-            .with_trace(&counters, &shown)
-            .with_cost(session.plan(), session.own_cost()),
+        ledger,
         took,
         verdict: care.verdict(),
     })

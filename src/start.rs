@@ -27,6 +27,8 @@ use crate::host::sysfs::Controller;
 use crate::host::watch::Watch;
 use crate::kstack::Hooked;
 use crate::kstack::Symbolizer;
+use crate::ledger::Ledger;
+use crate::ledger::Shown;
 use crate::options::Filter;
 use crate::options::Probing;
 use crate::options::StackAt;
@@ -128,6 +130,30 @@ pub fn check_fit(counters: &Counters) -> Result<()> {
             ),
         )),
     }
+}
+
+/// The books of a session that told of single commands, after its end.
+///
+/// # Errors
+/// If they can't be read, or say that nothing was measured.
+pub fn ledger_of_trace(session: &Session<'_>, shown: &Shown) -> Result<Ledger> {
+    let counters = session.counters()?;
+    check_fit(&counters)?;
+    let ledger = Ledger::new(
+        session.plan(),
+        &counters,
+        &session.misses(),
+        counters.get(Count::Finished),
+        Some(session.scan()?),
+    );
+    Ok(ledger
+        .with_trace(&counters, shown)
+        .with_cost(session.plan(), session.own_cost()))
+}
+
+/// How a run ends, for the first line, unless the options say so.
+pub const fn until(has_end: bool) -> &'static str {
+    if has_end { "" } else { "; Ctrl-C ends it" }
 }
 
 /// What the way of attaching costs in truth, for the first line.

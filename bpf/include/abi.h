@@ -146,7 +146,6 @@ enum nd_count {
 #define ND_STACK_SUBMIT	  1
 #define ND_STACK_COMPLETE 2
 #define ND_STACK_DEPTH	  64
-#define ND_MAX_STACKS	  4096
 
 /* Row key, 52 bits: valid | ctrl 8 | nsid 24 | opcode 8 | admin 1 | size class 2 | pattern 8.
  * The cache keeps it with 12 bits of row number in one word, so that it can't tear. */
@@ -334,7 +333,7 @@ struct nd_record {
 	__u64 end_ns;
 };
 
-/* Events of a trace. The kinds of src/abi.rs. */
+/* Events of a trace. The kinds of src/abi/events.rs. */
 enum nd_kind {
 	ND_KIND_SUBMIT = 2, /* 1 is ND_RECORD_COMMAND */
 	ND_KIND_COMPLETE,

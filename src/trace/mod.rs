@@ -51,9 +51,10 @@ use crate::session::Session;
 use crate::start::Care;
 use crate::start::RESCAN;
 use crate::start::Ready;
-use crate::start::check_fit;
+use crate::start::ledger_of_trace;
 use crate::start::refuse_unknown;
 use crate::start::say;
+use crate::start::until;
 use crate::view::books::books;
 use crate::view::json;
 use crate::view::theme::Theme;
@@ -278,22 +279,6 @@ fn until_told(
     }
 }
 
-fn ledger(session: &Session<'_>, shown: &Shown) -> Result<Ledger> {
-    let counters = session.counters()?;
-    check_fit(&counters)?;
-    let finished = counters.get(abi::Count::Finished);
-    let ledger = Ledger::new(
-        session.plan(),
-        &counters,
-        &session.misses(),
-        finished,
-        Some(session.scan()?),
-    );
-    Ok(ledger
-        .with_trace(&counters, shown)
-        .with_cost(session.plan(), session.own_cost()))
-}
-
 fn tracing(probing: &Probing) -> Result<&Tracing> {
     probing.trace.as_ref().context("no trace was asked for")
 }
@@ -318,11 +303,7 @@ pub fn run(options: &TraceOptions) -> Result<()> {
     let ready = Ready::look(&options.probing)?;
     let wants = tracing(&options.probing)?;
     let stacks = wants.stack.map(Stacks::new);
-    let until = if options.duration.is_some() || options.count.is_some() {
-        ""
-    } else {
-        "; Ctrl-C ends it"
-    };
+    let until = until(options.duration.is_some() || options.count.is_some());
     let mut slots = slots();
     let irq_entry = stacks.as_ref().and_then(Stacks::irq_entry);
     let mut session = ready.attach(&mut slots, &options.probing, until, irq_entry)?;
@@ -365,7 +346,7 @@ pub fn run(options: &TraceOptions) -> Result<()> {
         }
     }
     scribe.flush();
-    let ledger = ledger(&session, &scribe.shown)?;
+    let ledger = ledger_of_trace(&session, &scribe.shown)?;
     finish(scribe, &ledger, at)?;
     care.verdict()
 }
