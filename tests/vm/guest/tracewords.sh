@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Filters, each alone and some together, on a small known load; words that are refused; clocks; how a
 # trace ends. nvme0 answers at once and has two namespaces, nvme1 answers after 5 ms, nvme2 fails the
-# reads of block 2048.
+# reads of block 2048, nvme3 answers after five seconds.
 . "$(dirname "$0")/lib.sh"
 . "$(dirname "$0")/devices.sh"
 . "$(dirname "$0")/record.sh"
@@ -16,6 +16,7 @@ one=/dev/$(disk nvme0 1)
 two=/dev/$(disk nvme0 2)
 slow=/dev/$(disk nvme1)
 bad=/dev/$(disk nvme2)
+slowest=/dev/$(disk nvme3)
 
 begin refused
 someone=(setpriv --reuid=65534 --regid=65534 --clear-groups --inh-caps=-all)
@@ -110,16 +111,21 @@ traced
 "${fio[@]}" a --filename="$one" --rw=read --bs=4k --size=40k
 finished
 
-# in flight when it ends: of the three reads of 5 ms each one waits for the device
+# in flight when it ends: eight reads that the device answers after five seconds
 begin unfinished
-tool events trace --json --ctrl nvme1
-tool pairs trace --json --pair --ctrl nvme1
-tool text trace --ctrl nvme1
+tool events trace --json --ctrl nvme1 --ctrl nvme3
+tool pairs trace --json --pair --ctrl nvme1 --ctrl nvme3
+tool text trace --ctrl nvme1 --ctrl nvme3
 traced
-fio --name=endless --filename="$slow" --rw=randread --bs=4k --direct=1 --ioengine=libaio --iodepth=8 \
-    --thread=1 --time_based --runtime=60 --output=/dev/null &
+"${fio[@]}" a --filename="$slow" --rw=read --bs=4k --size=16k
+mark asked
+"${fio[@]}" b --filename="$slowest" --rw=read --bs=4k --size=32k --ioengine=libaio --iodepth=8 &
 load_pid=$!
-busy "${slow#/dev/}" 20
+for ((i = 0; i < 400; i++)); do
+    read -r waiting _ <"/sys/block/${slowest#/dev/}/inflight"
+    ((waiting < 8)) || break
+    sleep 0.01
+done
 stop
-kill "$load_pid"
-wait "$load_pid" || true
+mark end
+wait "$load_pid"
