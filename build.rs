@@ -57,7 +57,14 @@ fn skeleton(source: &str, name: &str, more: &[&str], out: &Path) -> Result<(), B
     // Debian keeps <asm/types.h> in a directory per architecture, which clang -target bpf does not
     // search; elsewhere the directory does not exist and the option is harmless.
     let asm = format!("/usr/include/{arch}-linux-gnu");
-    let args = ["-Wall", "-Werror", "-Ibpf/include", "-idirafter", &asm];
+    let args = [
+        "-mcpu=v3",
+        "-Wall",
+        "-Werror",
+        "-Ibpf/include",
+        "-idirafter",
+        &asm,
+    ];
     SkeletonBuilder::new()
         .source(format!("bpf/{source}.bpf.c"))
         .obj(out.join(format!("{name}.bpf.o")))
@@ -74,6 +81,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     let out = PathBuf::from(env::var("OUT_DIR")?);
     skeleton("nvme_deep", "nvme_deep", &[], &out)?;
     skeleton("nvme_deep", "nvme_deep_plain", &["-DND_NO_KFUNC"], &out)?;
+    skeleton("nvme_deep", "nvme_deep_usual", &["-DND_USUAL"], &out)?;
     skeleton("tracepoint", "tracepoint", &[], &out)?;
     all_shipped(&out)
 }

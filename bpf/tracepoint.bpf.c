@@ -73,7 +73,7 @@ static __always_inline struct nd_slot *slot_by_cid(u32 instance, u32 qid, u32 ci
 
 	if (!ctrl || qid >= ctrl->queues || tag >= ctrl->stride)
 		return 0;
-	return slot_at(slot_index(ctrl->base, ctrl->stride, qid, tag));
+	return slot_at(first_slot(ctrl->base, ctrl->stride, qid) + tag);
 }
 
 static __always_inline u32 bytes_of(void *ctx, u32 instance, u32 nsid, u32 opcode)
@@ -154,7 +154,7 @@ int setup_out_tp(void *ctx)
 	} else if (cfg_split_size) {
 		key |= ND_CLASS_SMALL << ND_KEY_CLASS_SHIFT;
 	}
-	s->key = key;
+	keep_key(s, key);
 	s->bytes = bytes;
 	s->start_ns = 0;
 	s->doorbell_ns = 0;
@@ -211,7 +211,7 @@ int complete_tp(void *ctx)
 	} else {
 		if (cfg_trace)
 			note_outcome(&s->outcome, ctx);
-		finish(s, now, 0, 1);
+		finish(s, cpu, now, 0, 1);
 	}
 	return 0;
 }

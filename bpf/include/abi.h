@@ -26,6 +26,7 @@
 #define ND_ROW_CACHE	  1024
 #define ND_TASKS	  1024
 #define ND_TASK_SLOTS	  256
+#define ND_PLACE_BITS	  4  /* hardware queues that each hook of a CPU knows: 16 */
 #define ND_MAX_LIST	  16 /* entries of a list filter */
 #define ND_MAX_NAMESPACES 4096
 
@@ -150,6 +151,7 @@ enum nd_count {
 /* Row key, 52 bits: valid | ctrl 8 | nsid 24 | opcode 8 | admin 1 | size class 2 | pattern 8.
  * The cache keeps it with 12 bits of row number in one word, so that it can't tear. */
 #define ND_KEY_PATTERN_SHIFT 0
+#define ND_KEY_PATTERN_BITS  8
 #define ND_KEY_CLASS_SHIFT   8
 #define ND_KEY_ADMIN_SHIFT   10
 #define ND_KEY_OPCODE_SHIFT  11
@@ -226,8 +228,10 @@ struct nd_outcome {
 /* One command in flight, by (controller, queue, tag). The first 64 bytes serve the total and cheap
  * cuts. */
 struct nd_slot {
-	__u64 rq;  /* struct request *: whose slot this is */
-	__u64 key; /* row key without the pattern */
+	__u64 rq; /* struct request *: whose slot this is */
+	/* row key << ND_ROW_BITS | row: as the last command here was counted; without ND_KEY_VALID
+	 * this one has another key, and no row yet. The pattern is the last one's. */
+	__u64 key;
 	__u64 start_ns;
 	__u64 setup_out_ns;
 	__u64 doorbell_ns;
@@ -301,12 +305,47 @@ struct nd_task {
 #define ND_INSIDE_QUEUE_RQS  2
 #define ND_INSIDE_COMMIT_RQS 3
 
+/*
+ * Where the commands of a hardware queue of blk-mq (of one namespace) have their slots, as one hook
+ * on one CPU remembers it.
+ */
+struct nd_place {
+	__u64 hctx; /* struct blk_mq_hw_ctx *; 0: nothing here */
+	__u32 first;
+	__u32 tags;   /* a power of two */
+	__u32 age;    /* of places_age */
+	__u32 spread; /* see start_entry() */
+};
+
+/* What the setup remembers. */
+struct nd_where {
+	struct nd_place place;
+	__u64 ctrl; /* struct nvme_ctrl * */
+	__u64 key;  /* what the row keys of its commands have in common */
+	__u16 qid;
+	__u16 admin;
+	__u32 doorbell;
+};
+
+/* The other hooks that remember, each for itself: none interrupts itself on its CPU. */
+#define ND_AT_START    0
+#define ND_AT_ISSUE    1
+#define ND_AT_CQE      2
+#define ND_AT_COMPLETE 3
+#define ND_AT_END      4
+#define ND_AT_MAX      5
+
 struct nd_cpu {
 	__u64 hits[ND_HOOK_MAX];
 	__u64 count[ND_COUNT_MAX];
-	__u64 irq_ns;	 /* 0: not in nvme_irq */
-	__u64 irq_nvmeq; /* struct nvme_queue * that it serves */
-	__u64 _pad[4];
+	__u64 irq_ns;	  /* 0: not in nvme_irq */
+	__u64 irq_nvmeq;  /* struct nvme_queue * that it serves */
+	__u32 first_cell; /* of its shard; set by user space before anything is attached */
+	__u32 _pad[15];
+	/* twins have their own */
+	struct nd_where admin[2]; /* of the setup in hand */
+	struct nd_where where[2][1 << ND_PLACE_BITS];
+	struct nd_place place[2 * ND_AT_MAX][1 << ND_PLACE_BITS];
 };
 
 #define ND_RECORD_COMMAND 1
@@ -420,6 +459,8 @@ _Static_assert(sizeof(struct nd_outcome) == 24, "no padding");
 _Static_assert(sizeof(struct nd_event) == 24, "no padding");
 _Static_assert(__builtin_offsetof(struct nd_slot, setup_in_ns) == ND_SLOT_CHEAP, "cheap half");
 _Static_assert(sizeof(struct nd_record) == 96, "record layout");
+_Static_assert(sizeof(struct nd_place) == 24, "no padding");
+_Static_assert(sizeof(struct nd_where) == 48, "no padding");
 _Static_assert(sizeof(struct nd_cpu) % 64 == 0, "no cache line shared by two CPUs");
 
 #endif

@@ -8,8 +8,6 @@
 
 const volatile u32 cfg_mode = ND_MODE_TOTAL;
 /* cells are sharded by CPU; with fewer shards than CPUs the additions must be atomic */
-const volatile u32 cfg_shards = 1;
-const volatile u32 cfg_rows = 64;
 const volatile u8 cfg_atomic = 0;
 /* block_io_start is attached; else start_time_ns is looked at, if cfg_start_field */
 const volatile u8 cfg_start_hook = 0;
@@ -49,5 +47,28 @@ const volatile u8 cfg_errors = 0;
 const volatile u8 cfg_lat = 0;
 const volatile u64 cfg_lat_min_us = 0;
 const volatile u32 cfg_lat_shift = 0;
+
+/*
+ * The build for the usual case: a kernel that describes itself, where completions are not lost, no
+ * filter, and nothing told of single commands. The verifier removes the code
+ * that its constants don't reach, but not the loads of them, nor what clang has done for the sake
+ * of that code; that is half of all instructions. User space takes this build only where the
+ * constants are what they are here.
+ */
+#ifdef ND_USUAL
+#define cfg_start_field	   0
+#define cfg_lossy	   0
+#define cfg_by_name	   0
+#define cfg_check_fit	   0
+#define cfg_rq_second	   0
+#define cfg_cmd_arg	   0
+#define cfg_split_size	   0
+#define cfg_commands	   0
+#define cfg_trace	   0
+#define cfg_stack	   0
+#define cfg_stack_at_entry 0
+#define cfg_verdict	   0
+#define cfg_lat		   0
+#endif
 
 #endif

@@ -25,6 +25,11 @@ const volatile u64 targ_lba_last = 0;
 /* there is any of these, so that all others need not be looked at */
 const volatile u8 targ_any = 0;
 
+#ifdef ND_USUAL
+#define targ_any    0
+#define targ_by_lba 0
+#endif
+
 /* The cgroup of a filter: one. */
 struct {
 	__uint(type, BPF_MAP_TYPE_CGROUP_ARRAY);

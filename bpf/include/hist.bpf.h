@@ -32,23 +32,43 @@ static __always_inline u32 log2_u32(u32 v)
 #define BELOW(i, limit) ((i) = (i) < (limit) ? (i) : (limit)-1)
 #endif
 
+/* One of a search's halvings. The branch is half of what a comparison's value and a shift by it
+ * cost; the barrier keeps clang from making these of it. */
+#ifdef __bpf__
+#define APART(x) asm volatile("" : "+r"(x))
+#else
+#define APART(x)
+#endif
+#define HALVE(x, shift, by)                                                                        \
+	do {                                                                                       \
+		if ((x) >= 1ull << ((by) + ND_HIST_SUB_BITS)) {                                    \
+			(x) >>= (by);                                                              \
+			(shift) += (by) << ND_HIST_SUB_BITS;                                       \
+			APART(x);                                                                  \
+		}                                                                                  \
+	} while (0)
+
 /*
  * With x = v >> shift in 8..15 and the bucket's width 2^shift, (shift + 1) * 8 + (x - 8) is
  * shift * 8 + x; below 8 the shift is 0 and the same holds.
  */
 static __always_inline u64 hist_index(u64 v)
 {
-	u32 shift;
-	u64 i;
+	u64 shift = 0, i;
 
 	if (v >> ND_HIST_MAX_EXP) {
-		shift = ND_HIST_MAX_EXP - ND_HIST_SUB_BITS;
-		if (v >> (ND_HIST_MAX_EXP + 1))
-			v = (1ull << (ND_HIST_MAX_EXP + 1)) - 1;
+		shift = (ND_HIST_MAX_EXP - ND_HIST_SUB_BITS) << ND_HIST_SUB_BITS;
+		v >>= ND_HIST_MAX_EXP - ND_HIST_SUB_BITS;
+		if (v > 15)
+			v = 15;
 	} else {
-		shift = log2_u32((u32)(v >> ND_HIST_SUB_BITS) | 1);
+		HALVE(v, shift, 16);
+		HALVE(v, shift, 8);
+		HALVE(v, shift, 4);
+		HALVE(v, shift, 2);
+		HALVE(v, shift, 1);
 	}
-	i = ((u64)shift << ND_HIST_SUB_BITS) + (v >> shift);
+	i = shift + v;
 	BELOW(i, ND_HIST_BUCKETS);
 	return i;
 }

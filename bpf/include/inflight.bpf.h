@@ -9,9 +9,39 @@
 #ifndef ND_INFLIGHT_H
 #define ND_INFLIGHT_H
 
-static __always_inline u32 slot_index(u32 base, u32 stride, u32 qid, u32 tag)
+/*
+ * What the hooks remember of hardware queues holds as long as this number stays. It moves on when a
+ * queue is found to belong to someone else than before, or user space moves a controller's slots.
+ */
+volatile u32 places_age = 0;
+
+static __always_inline void forget_places(void)
 {
-	return base + qid * stride + tag;
+	__sync_fetch_and_add((u32 *)&places_age, 1);
+}
+
+/* The verifier has no product of a pointer, but the difference of two is a number. */
+static __always_inline u64 place_number(struct nd_cpu *cpu, u64 hctx)
+{
+	return ((hctx - (u64)cpu) * 0x9e3779b97f4a7c15ull) >> (64 - ND_PLACE_BITS);
+}
+
+/* Where this hook remembers the hardware queue, if it does. Never an admin queue: see where(). */
+static __always_inline struct nd_place *place_of(struct nd_cpu *cpu, u32 at, u64 hctx, int typed)
+{
+	if (typed == TWIN)
+		at += ND_AT_MAX;
+	return &cpu->place[at][place_number(cpu, hctx)];
+}
+
+static __always_inline int is_of(struct nd_place *p, u64 hctx)
+{
+	return p->hctx == hctx && p->age == places_age;
+}
+
+static __always_inline u32 first_slot(u32 base, u32 stride, u32 qid)
+{
+	return base + qid * stride;
 }
 
 static __always_inline struct nd_slot *slot_at(u32 index)
@@ -33,33 +63,71 @@ static __always_inline u32 hctx_number(struct request *rq, int typed)
 	return GET(typed, hctx, queue_num);
 }
 
-/* The slot index of a request on a queue that is known; -1: not ours, or out of range. */
-static __always_inline long known_index(struct request *rq, int typed)
+/*
+ * The slot of a request's tag, on a queue that is known; NULL: not ours, or out of range. With `p`
+ * the queue is remembered there.
+ */
+static __always_inline struct nd_slot *slot_by_queue(struct request *rq, struct nd_place *p,
+						     int typed)
 {
 	struct request_queue *q = GET(typed, rq, q);
 	struct nd_queue *e;
-	u32 qid, tag = GET(typed, rq, tag);
+	u32 qid, tag = GET(typed, rq, tag), age = places_age, first;
 
 	if (!q)
-		return -1;
+		return 0;
 	e = queue_entry(q, typed);
 	if (!e || e->q != (u64)q || !e->queues)
-		return -1;
+		return 0;
 	qid = hctx_number(rq, typed) + e->io;
 	if (qid >= e->queues || tag >= e->stride)
-		return -1;
-	return slot_index(e->base, e->stride, qid, tag);
+		return 0;
+	first = first_slot(e->base, e->stride, qid);
+	if (p && e->io) {
+		p->first = first;
+		p->tags = e->stride;
+		p->age = age;
+		p->hctx = (u64)GET(typed, rq, mq_hctx);
+	}
+	return slot_at(first + tag);
+}
+
+static __noinline struct nd_slot *slot_slowly(struct request *rq, struct nd_place *p)
+{
+	return slot_by_queue(rq, p, TYPED);
+}
+
+/*
+ * The same, usually by what the hook remembers: a queue is asked for where that leads to another
+ * request's slot.
+ */
+static __always_inline struct nd_slot *slot_near(struct request *rq, struct nd_cpu *cpu, u32 at,
+						 int typed)
+{
+	struct nd_place *p;
+	struct nd_slot *s;
+	u64 hctx;
+	u32 tag;
+
+	if (!typed || !cpu)
+		return slot_by_queue(rq, 0, typed);
+	hctx = (u64)rq->mq_hctx;
+	tag = rq->tag;
+	p = place_of(cpu, at, hctx, typed);
+	if (is_of(p, hctx) && tag < p->tags) {
+		s = slot_at(p->first + tag);
+		if (s && s->rq == (u64)rq)
+			return s;
+	}
+	return slot_slowly(rq, p);
 }
 
 /* The open or completed slot of this very request, or NULL. */
-static __always_inline struct nd_slot *slot_of(struct request *rq, int typed)
+static __always_inline struct nd_slot *slot_of(struct request *rq, struct nd_cpu *cpu, u32 at,
+					       int typed)
 {
-	long index = known_index(rq, typed);
-	struct nd_slot *s;
+	struct nd_slot *s = slot_near(rq, cpu, at, typed);
 
-	if (index < 0)
-		return 0;
-	s = slot_at(index);
 	return s && s->rq == (u64)rq ? s : 0;
 }
 
@@ -69,14 +137,19 @@ static __always_inline struct nd_slot *slot_of(struct request *rq, int typed)
  * Two that meet all the same lose a start (not observed, counted), never get a wrong one: the
  * entry holds the request.
  */
-static __always_inline struct nd_start *start_entry(struct request *rq, struct request_queue *q,
-						    u32 base, u32 stride, u32 qid, int typed)
+static __always_inline struct nd_start *start_entry(struct request *rq, u32 first, u32 tags,
+						    u32 spread, int typed)
 {
 	s32 internal = GET(typed, rq, internal_tag);
-	u32 tag = internal >= 0 ? internal + ((GET(typed, q, id) & 3) << 8) : GET(typed, rq, tag);
-	u32 at = slot_index(base, stride, qid, tag & (stride - 1));
+	u32 tag = internal >= 0 ? internal + (spread << 8) : GET(typed, rq, tag);
+	u32 at = first + (tag & (tags - 1));
 
 	return bpf_map_lookup_elem(&starts, &at);
+}
+
+static __always_inline u32 spread_of(struct request_queue *q, int typed)
+{
+	return GET(typed, q, id) & 3;
 }
 
 static __always_inline struct nd_task *task_of(u32 tid)
@@ -149,12 +222,12 @@ static __always_inline void finish_total(struct nd_cell *c, u32 at, u64 total, u
  *  - an interrupt before the doorbell was already running for other commands;
  *  - anything else out of order is counted as negative.
  *
- * The pattern is kept in the map, not in a register: the verifier would follow each of its 128
- * values through all that comes after (half a million instructions instead of some thousands).
+ * The pattern of the fine cut is kept in the map, not in a register: the verifier would follow each
+ * of its 128 values through all that comes after (half a million instructions instead of some
+ * thousands).
  */
-static __always_inline void settle(struct nd_slot *s, u64 complete, u32 mode)
+static __always_inline void settle(struct nd_slot *s, volatile u8 *saw, u64 complete, u32 mode)
 {
-	volatile u8 *saw = &s->saw;
 	u64 prev = s->setup_out_ns, begin = prev;
 
 	*saw = 0;
@@ -208,6 +281,16 @@ static __always_inline void stages_cheap(struct nd_cell *c, struct nd_slot *s, u
 	u64 from = s->setup_out_ns, first = from;
 	u32 at = 1;
 
+	/* the usual one, without the arithmetic of merged stages */
+	if (saw == (ND_SAW_START | ND_SAW_DOORBELL | ND_SAW_CQE)) {
+		first = s->start_ns;
+		hist_add(&c->hist[0], from - first, atomic);
+		hist_add(&c->hist[1], s->doorbell_ns - from, atomic);
+		hist_add(&c->hist[2], s->cqe_ns - s->doorbell_ns, atomic);
+		hist_add(&c->hist[3], complete - s->cqe_ns, atomic);
+		finish_total(c, ND_STAGES_CHEAP - 1, complete - first, s->bytes, atomic);
+		return;
+	}
 	if (saw & ND_SAW_START) {
 		first = s->start_ns;
 		hist_add(&c->hist[0], from - first, atomic);
@@ -261,13 +344,14 @@ static __always_inline void stages_fine(struct nd_cell *c, struct nd_slot *s, u6
  * The command is over: into the histograms with it. `end` is 0 where blk-mq's end was not seen.
  * The slot is free afterwards, so a second event for it can't count twice.
  */
-static __always_inline void finish(struct nd_slot *s, u64 complete, u64 end, int shared)
+static __always_inline void finish(struct nd_slot *s, struct nd_cpu *cpu, u64 complete, u64 end,
+				   int shared)
 {
 	/* read once: each look at a constant is a load */
 	u32 mode = cfg_mode;
 	int atomic = cfg_atomic || shared;
 	struct nd_cell *c;
-	u64 key = s->key;
+	u64 key = kept_key(s);
 	u32 saw = 0;
 
 	s->state = ND_FREE;
@@ -279,7 +363,7 @@ static __always_inline void finish(struct nd_slot *s, u64 complete, u64 end, int
 		complete = s->setup_out_ns;
 	}
 	if (mode != ND_MODE_TOTAL) {
-		settle(s, complete, mode);
+		settle(s, &s->saw, complete, mode);
 		saw = *(volatile u8 *)&s->saw;
 	}
 	if (end) {
@@ -295,7 +379,7 @@ static __always_inline void finish(struct nd_slot *s, u64 complete, u64 end, int
 	key |= saw;
 	if (cfg_commands)
 		emit(s, key, complete, end);
-	c = cell_of(key);
+	c = cpu ? cell_of(s, key, cpu) : 0;
 	if (!c) {
 		count(ND_NO_ROW);
 		return;

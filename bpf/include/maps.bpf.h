@@ -92,16 +92,21 @@ static __always_inline struct nd_cpu *this_cpu(void)
  * itself (typed: trampolines) can't nest on its own CPU and needs no atomics; raw tracepoints had
  * no guard before 6.1.
  */
-static __always_inline struct nd_cpu *hit(u32 hook, int typed)
+static __always_inline void tally(struct nd_cpu *cpu, u32 hook, int typed)
 {
-	struct nd_cpu *cpu = this_cpu();
-
 	if (!cpu)
-		return 0;
+		return;
 	if (typed)
 		cpu->hits[hook]++;
 	else
 		__sync_fetch_and_add(&cpu->hits[hook], 1);
+}
+
+static __always_inline struct nd_cpu *hit(u32 hook, int typed)
+{
+	struct nd_cpu *cpu = this_cpu();
+
+	tally(cpu, hook, typed);
 	return cpu;
 }
 

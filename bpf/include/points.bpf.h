@@ -9,11 +9,12 @@
 
 static __always_inline int on_issue(struct request *rq, u32 hook, int typed)
 {
-	struct nd_slot *s = slot_of(rq, typed);
+	struct nd_cpu *cpu = this_cpu();
+	struct nd_slot *s = slot_of(rq, cpu, ND_AT_ISSUE, typed);
 
 	if (!s || (typed == TWIN && s->issue_ns))
 		return 0;
-	hit(hook, typed);
+	tally(cpu, hook, typed);
 	if (s->state == ND_OPEN)
 		s->issue_ns = bpf_ktime_get_ns();
 	return 0;
@@ -173,8 +174,8 @@ static __always_inline int on_irq_out(u32 hook, int typed)
  */
 static __always_inline int on_cqe(struct request *rq, u32 hook, int typed, int anyone)
 {
-	struct nd_slot *s = slot_of(rq, typed);
-	struct nd_cpu *cpu;
+	struct nd_cpu *cpu = this_cpu();
+	struct nd_slot *s = slot_of(rq, cpu, ND_AT_CQE, typed);
 	u64 flags;
 
 	if (anyone) {
@@ -186,7 +187,7 @@ static __always_inline int on_cqe(struct request *rq, u32 hook, int typed, int a
 	}
 	if (typed == TWIN && (!s || s->cqe_ns))
 		return 0;
-	cpu = hit(hook, typed);
+	tally(cpu, hook, typed);
 	if (!s || !cpu || s->state != ND_OPEN)
 		return 0;
 	s->cqe_ns = bpf_ktime_get_ns();
@@ -222,15 +223,14 @@ static __always_inline void note_outcome(struct nd_outcome *o, struct request *r
 static __always_inline int on_complete(void *ctx, struct request *rq, u32 hook, int typed)
 {
 	u64 now = bpf_ktime_get_ns();
-	long index = known_index(rq, typed);
-	struct nd_slot *s;
+	struct nd_cpu *cpu = this_cpu();
+	struct nd_slot *s = slot_near(rq, cpu, ND_AT_COMPLETE, typed);
 
-	s = index < 0 ? 0 : slot_at(index);
 	/* what is nobody's is the first instance's to count */
 	if (typed == TWIN &&
 	    (!s || s->rq != (u64)rq || (s->state != ND_OPEN && s->state != ND_SKIPPED)))
 		return 0;
-	hit(hook, typed);
+	tally(cpu, hook, typed);
 	if (!s) {
 		count(ND_UNTRACKED_DONE);
 	} else if (s->rq == (u64)rq && s->state == ND_SKIPPED) {
@@ -248,7 +248,7 @@ static __always_inline int on_complete(void *ctx, struct request *rq, u32 hook, 
 			s->complete_ns = now;
 			s->state = ND_COMPLETED;
 		} else {
-			finish(s, now, 0, 0);
+			finish(s, cpu, now, 0, 0);
 		}
 	}
 	return 0;
@@ -256,12 +256,13 @@ static __always_inline int on_complete(void *ctx, struct request *rq, u32 hook, 
 
 static __always_inline int on_end(struct request *rq, u32 hook, int typed)
 {
-	struct nd_slot *s = slot_of(rq, typed);
+	struct nd_cpu *cpu = this_cpu();
+	struct nd_slot *s = slot_of(rq, cpu, ND_AT_END, typed);
 
 	if (!s || s->state != ND_COMPLETED)
 		return 0;
-	hit(hook, typed);
-	finish(s, s->complete_ns, bpf_ktime_get_ns(), 0);
+	tally(cpu, hook, typed);
+	finish(s, cpu, s->complete_ns, bpf_ktime_get_ns(), 0);
 	return 0;
 }
 
@@ -287,22 +288,23 @@ static __always_inline int on_requeue(struct request *rq, u32 hook, int typed)
 	struct nd_queue *e = q ? queue_entry(q, typed) : 0;
 	s32 internal;
 	struct nd_start *st;
+	struct nd_cpu *cpu;
 	struct nd_slot *s;
-	u32 qid;
+	u32 qid, first;
 
 	if (!e || e->q != (u64)q || !e->queues)
 		return 0;
-	hit(hook, typed);
+	cpu = hit(hook, typed);
 	qid = hctx_number(rq, typed) + e->io;
 	if (qid >= e->queues)
 		return 0;
-	st = start_entry(rq, q, e->base, e->stride, qid, typed);
+	first = first_slot(e->base, e->stride, qid);
+	st = start_entry(rq, first, e->stride, spread_of(q, typed), typed);
 	if (!st)
 		return 0;
 	internal = GET(typed, rq, internal_tag);
 	if (internal < 0)
-		s = slot_at(
-			slot_index(e->base, e->stride, qid, GET(typed, rq, tag) & (e->stride - 1)));
+		s = slot_at(first + (GET(typed, rq, tag) & (e->stride - 1)));
 	else if (st->setup_rq == (u64)rq)
 		s = slot_at(st->setup_slot);
 	else
@@ -310,7 +312,7 @@ static __always_inline int on_requeue(struct request *rq, u32 hook, int typed)
 	if (!s)
 		return 0;
 	if (cfg_end && s->state == ND_COMPLETED && s->rq == (u64)rq) {
-		finish(s, s->complete_ns, 0, 1);
+		finish(s, cpu, s->complete_ns, 0, 1);
 		tell_retry(s, rq, typed);
 		return 0;
 	}
@@ -336,7 +338,7 @@ static __always_inline int on_requeue(struct request *rq, u32 hook, int typed)
 /* The controller has answered: how far it has read the submission queue. */
 static __always_inline int on_sq(struct request *rq, u16 head, u16 tail, u32 hook, int typed)
 {
-	struct nd_slot *s = slot_of(rq, typed);
+	struct nd_slot *s = slot_of(rq, 0, 0, typed);
 
 	if (!s)
 		return 0;
@@ -349,7 +351,7 @@ static __always_inline int on_sq(struct request *rq, u16 head, u16 tail, u32 hoo
 /* Something befalls a command in flight: the timer, or a reset. */
 static __always_inline int on_trouble(struct request *rq, u32 kind, u32 hook, int typed)
 {
-	struct nd_slot *s = slot_of(rq, typed);
+	struct nd_slot *s = slot_of(rq, 0, 0, typed);
 
 	if (!s)
 		return 0;

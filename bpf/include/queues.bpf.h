@@ -154,6 +154,7 @@ static __always_inline int learn_queue(struct request_queue *q, struct nd_ctrl *
 		count(ND_MISFIT);
 		return 0;
 	}
+	forget_places();
 	e->q = 0; /* never a pointer with another queue's numbers */
 	e->base = ctrl->base;
 	e->stride = ctrl->stride;

@@ -1,14 +1,32 @@
 /* SPDX-License-Identifier: GPL-2.0 */
-/* From a row key to its cell: one word of a direct-mapped cache, a hash only for what is new. */
+/* From a row key to its cell: one word of the slot, or of a direct-mapped cache, a hash only for
+ * what is new. */
 #ifndef ND_ROWS_H
 #define ND_ROWS_H
 
-static __always_inline u64 key_of(u32 ctrl, u32 nsid, u32 opcode, u32 admin)
+static __always_inline u64 key_of_command(u64 nsid, u64 opcode)
 {
 	if (nsid >= ND_KEY_NSID_MASK)
 		nsid = ND_KEY_NSID_MASK;
-	return ND_KEY_VALID | (u64)ctrl << ND_KEY_CTRL_SHIFT | (u64)nsid << ND_KEY_NSID_SHIFT |
-	       opcode << ND_KEY_OPCODE_SHIFT | admin << ND_KEY_ADMIN_SHIFT;
+	return nsid << ND_KEY_NSID_SHIFT | opcode << ND_KEY_OPCODE_SHIFT;
+}
+
+static __always_inline u64 key_of(u32 ctrl, u32 nsid, u32 opcode, u32 admin)
+{
+	return ND_KEY_VALID | (u64)ctrl << ND_KEY_CTRL_SHIFT | admin << ND_KEY_ADMIN_SHIFT |
+	       key_of_command(nsid, opcode);
+}
+
+/* Keeps the key of the command in this slot; its row, too, if it is the one of the last. */
+static __always_inline void keep_key(struct nd_slot *s, u64 key)
+{
+	if (s->key >> (ND_ROW_BITS + ND_KEY_PATTERN_BITS) != key >> ND_KEY_PATTERN_BITS)
+		s->key = (key & ~ND_KEY_VALID) << ND_ROW_BITS;
+}
+
+static __always_inline u64 kept_key(struct nd_slot *s)
+{
+	return ((s->key >> ND_ROW_BITS) & ~((1ull << ND_KEY_PATTERN_BITS) - 1)) | ND_KEY_VALID;
 }
 
 /* I/O commands whose third dword holds a number of blocks. */
@@ -42,27 +60,36 @@ static __noinline int row_slow(u64 key)
 	return found ? *found : -1;
 }
 
-static __always_inline struct nd_cell *cell_of(u64 key)
+/* The word `key << ND_ROW_BITS | row`; 0: no room for another row. */
+static __always_inline u64 row_word(u64 key)
 {
 	u32 at = (key * 0x9e3779b97f4a7c15ull) >> 54; /* ten bits: ND_ROW_CACHE */
 	u64 *word = bpf_map_lookup_elem(&row_cache, &at);
-	u32 index;
 	int row;
 
 	if (!word)
 		return 0;
-	if ((*word >> ND_ROW_BITS) == key) {
-		row = *word & (ND_MAX_ROWS - 1);
-	} else {
-		row = row_slow(key);
-		if (row < 0)
+	if ((*word >> ND_ROW_BITS) == key)
+		return *word;
+	row = row_slow(key);
+	if (row < 0)
+		return 0;
+	return *word = key << ND_ROW_BITS | (row & (ND_MAX_ROWS - 1));
+}
+
+/* A slot's next command has mostly the key of its last. */
+static __always_inline struct nd_cell *cell_of(struct nd_slot *s, u64 key, struct nd_cpu *cpu)
+{
+	u64 word = s->key;
+	u32 index;
+
+	if (word >> ND_ROW_BITS != key) {
+		word = row_word(key);
+		if (!word)
 			return 0;
-		*word = key << ND_ROW_BITS | (row & (ND_MAX_ROWS - 1));
+		s->key = word;
 	}
-	index = bpf_get_smp_processor_id();
-	if (cfg_atomic)
-		index %= cfg_shards;
-	index = index * cfg_rows + row;
+	index = cpu->first_cell + (word & (ND_MAX_ROWS - 1));
 	return bpf_map_lookup_elem(&cells, &index);
 }
 

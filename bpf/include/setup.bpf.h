@@ -10,12 +10,13 @@
  */
 #define RQF_IO_STAT_OLD (1u << 13)
 
-static __always_inline int on_start(struct request *rq, u32 hook, int typed)
+/* The start's place of a request on a queue that is not remembered; NULL: not ours. */
+static __always_inline struct nd_start *start_by_queue(struct request *rq, struct nd_place *p,
+						       int typed)
 {
 	struct request_queue *q = GET(typed, rq, q);
-	struct nd_start *st;
+	u32 qid, age = places_age, first, spread;
 	struct nd_queue *e;
-	u32 qid;
 
 	if (!q)
 		return 0;
@@ -35,23 +36,47 @@ static __always_inline int on_start(struct request *rq, u32 hook, int typed)
 			return 0;
 		learn_queue(q, ctrl, address, instance, typed);
 	}
-	if (!e->queues)
-		return 0;
-	if (typed != TWIN)
-		hit(hook, typed);
 	qid = hctx_number(rq, typed) + e->io;
 	if (qid >= e->queues)
 		return 0;
-	st = start_entry(rq, q, e->base, e->stride, qid, typed);
+	first = first_slot(e->base, e->stride, qid);
+	spread = spread_of(q, typed);
+	if (p && e->io) {
+		p->first = first;
+		p->tags = e->stride;
+		p->spread = spread;
+		p->age = age;
+		p->hctx = (u64)GET(typed, rq, mq_hctx);
+	}
+	return start_entry(rq, first, e->stride, spread, typed);
+}
+
+static __noinline struct nd_start *start_slowly(struct request *rq, struct nd_place *p)
+{
+	return start_by_queue(rq, p, TYPED);
+}
+
+static __always_inline int on_start(struct request *rq, u32 hook, int typed)
+{
+	struct nd_cpu *cpu = this_cpu();
+	struct nd_start *st;
+
+	if (typed && cpu) {
+		u64 hctx = (u64)rq->mq_hctx;
+		struct nd_place *p = place_of(cpu, ND_AT_START, hctx, typed);
+
+		st = is_of(p, hctx) ? start_entry(rq, p->first, p->tags, p->spread, typed)
+				    : start_slowly(rq, p);
+	} else {
+		st = start_by_queue(rq, 0, typed);
+	}
 	if (!st)
 		return 0;
-	if (typed == TWIN) {
-		if (st->fresh && st->rq == (u64)rq) {
-			st->fresh = 0;
-			return 0;
-		}
-		hit(hook, typed);
+	if (typed == TWIN && st->fresh && st->rq == (u64)rq) {
+		st->fresh = 0;
+		return 0;
 	}
+	tally(cpu, hook, typed);
 	st->rq = (u64)rq;
 	st->fresh = typed != TWIN;
 	st->ns = bpf_ktime_get_ns();
@@ -130,8 +155,8 @@ static __always_inline void came_again(struct nd_slot *s)
  * A scheduled request may come back with another driver tag. Its first slot then waits for a
  * completion that goes elsewhere: found by the scheduler's tag, and closed.
  */
-static __always_inline void close_former(struct nd_start *st, struct request *rq, u32 index,
-					 u32 cid, u64 *start)
+static __always_inline void close_former(struct nd_cpu *cpu, struct nd_start *st,
+					 struct request *rq, u32 index, u32 cid, u64 *start)
 {
 	struct nd_slot *former;
 
@@ -139,7 +164,7 @@ static __always_inline void close_former(struct nd_start *st, struct request *rq
 		former = slot_at(st->setup_slot);
 		if (former && former->rq == (u64)rq) {
 			if (cfg_end && former->state == ND_COMPLETED) {
-				finish(former, former->complete_ns, 0, 1);
+				finish(former, cpu, former->complete_ns, 0, 1);
 			} else if (former->state == ND_OPEN) {
 				if (same_command(former, cid)) {
 					came_again(former);
@@ -159,12 +184,13 @@ static __always_inline void close_former(struct nd_start *st, struct request *rq
 }
 
 /* What the slot still holds from before. Returns the start of the same request, if it is that. */
-static __always_inline u64 close_current(struct nd_slot *s, struct request *rq, u32 cid)
+static __always_inline u64 close_current(struct nd_cpu *cpu, struct nd_slot *s, struct request *rq,
+					 u32 cid)
 {
 	u64 start = 0;
 
 	if (cfg_end && s->state == ND_COMPLETED) {
-		finish(s, s->complete_ns, 0, 1);
+		finish(s, cpu, s->complete_ns, 0, 1);
 	} else if (s->state == ND_OPEN) {
 		if (s->rq == (u64)rq && same_command(s, cid)) {
 			came_again(s);
@@ -178,12 +204,16 @@ static __always_inline u64 close_current(struct nd_slot *s, struct request *rq, 
 	return start;
 }
 
-static __always_inline u32 size_class(struct request_queue *q, struct nvme_command *cmd, u32 admin,
+static __always_inline u32 size_class(struct request *rq, struct nvme_command *cmd, u32 admin,
 				      u32 opcode, u32 bytes, int typed)
 {
-	if (says_blocks(admin, opcode))
+	struct request_queue *q;
+
+	if (says_blocks(admin, opcode)) {
+		q = GET(typed, rq, q);
 		bytes = (WIRE(typed, cmd, rw.length) + 1) *
 			GET(typed, q, limits.logical_block_size);
+	}
 	return class_of(bytes);
 }
 
@@ -242,39 +272,106 @@ static __always_inline void await_doorbell(u32 index, u32 tid, struct nd_task *t
 	}
 }
 
+/*
+ * Whose command it is and where it goes, as the request and its queue tell. An I/O queue is put
+ * down in `w` and remembered there, an admin queue in `admin`. NULL: it can't be followed.
+ */
+static __always_inline struct nd_where *where_by_queue(struct request *rq, struct nd_where *w,
+						       struct nd_where *admin, int typed)
+{
+	struct request_queue *q = GET(typed, rq, q);
+	u32 age = places_age, qid = 0, instance;
+	struct nd_ctrl *ctrl;
+	u64 address, hctx = 0;
+
+	if (!q)
+		return 0;
+	if (GET(typed, q, queuedata)) {
+		qid = hctx_number(rq, typed) + 1;
+		hctx = (u64)GET(typed, rq, mq_hctx);
+	}
+	ctrl = ctrl_of(rq, q, &instance, &address, typed);
+	if (!ctrl || !ctrl->stride || qid >= ctrl->queues ||
+	    !learn_queue(q, ctrl, address, instance, typed)) {
+		if (!qid)
+			forget_places(); /* see where() */
+		return 0;
+	}
+	if (!qid)
+		w = admin;
+	/* the memory of an old queue; hooks that do not see the controller may have it, too */
+	else if (typed && w->place.hctx == hctx && w->place.age == age && w->ctrl != address)
+		forget_places();
+	w->place.first = first_slot(ctrl->base, ctrl->stride, qid);
+	w->place.tags = ctrl->stride;
+	w->place.age = age;
+	w->place.spread = spread_of(q, typed);
+	w->ctrl = address;
+	w->key = key_of(instance, 0, 0, !qid);
+	w->qid = qid;
+	w->admin = !qid;
+	w->doorbell = ctrl->doorbell;
+	w->place.hctx = hctx;
+	return w;
+}
+
+static __noinline struct nd_where *where_slowly(struct request *rq, struct nd_where *w,
+						struct nd_where *admin)
+{
+	return where_by_queue(rq, w, admin, TYPED);
+}
+
+/*
+ * The same, usually by what the hook remembers. An address may come back for another queue, of
+ * another controller, and a controller's for one of another number; but no new controller has I/O
+ * before commands of its admin queue, which is never remembered: that is how it is noticed
+ * (learn_queue, or there is no such controller), and everything forgotten.
+ */
+static __always_inline struct nd_where *where(struct request *rq, struct nd_cpu *cpu, int typed)
+{
+	struct nd_where *w;
+	u64 hctx, ctrl;
+
+	hctx = (u64)rq->mq_hctx;
+	w = &cpu->where[typed == TWIN][place_number(cpu, hctx)];
+	ctrl = peek(pdu_of(rq) + bpf_core_field_offset(struct nvme_request, ctrl), typed);
+	if (is_of(&w->place, hctx) && w->ctrl == ctrl)
+		return w;
+	return where_slowly(rq, w, &cpu->admin[typed == TWIN]);
+}
+
 /* `ctx` is NULL where the stack was taken before: `stack`. */
 static __always_inline int on_setup_out(void *ctx, struct request *rq, struct nvme_command *cmd,
 					u64 stack, u32 hook, int typed)
 {
-	struct request_queue *q = GET(typed, rq, q);
-	u32 instance, qid, admin, opcode, nsid, index, tag = GET(typed, rq, tag);
-	u32 tid = 0, bytes = 0, cid = 0;
+	u32 opcode, nsid, index, tag = GET(typed, rq, tag);
+	u32 tid = 0, bytes = 0, cid = 0, mode, qid, admin;
 	s32 internal = GET(typed, rq, internal_tag);
+	struct nd_cpu *cpu = this_cpu();
 	struct nd_task *t = 0;
 	struct nd_start *st = 0;
-	struct nd_ctrl *ctrl;
+	struct nd_where here = {}, *w;
 	struct nd_slot *s;
-	u64 start = 0, now, key, address, last = 0;
+	u64 start = 0, now, key, last = 0;
 
-	if (!q)
-		return 0;
 	if (typed == TWIN) {
-		s = slot_of(rq, typed);
+		s = slot_of(rq, 0, 0, typed);
 		if (s && s->saw == ND_FRESH && (s->state == ND_OPEN || s->state == ND_SKIPPED)) {
 			s->saw = 0;
 			return 0;
 		}
 	}
-	hit(hook, typed);
-	admin = GET(typed, q, queuedata) ? 0 : 1;
-	qid = admin ? 0 : hctx_number(rq, typed) + 1;
-	ctrl = ctrl_of(rq, q, &instance, &address, typed);
-	if (!ctrl || !ctrl->stride || qid >= ctrl->queues || tag >= ctrl->stride ||
-	    !learn_queue(q, ctrl, address, instance, typed)) {
+	if (!cpu)
+		return 0;
+	tally(cpu, hook, typed);
+	w = typed ? where(rq, cpu, typed) : where_by_queue(rq, &here, &here, typed);
+	if (!w || tag >= w->place.tags) {
 		count(ND_UNTRACKED);
 		return 0;
 	}
-	index = slot_index(ctrl->base, ctrl->stride, qid, tag);
+	index = w->place.first + tag;
+	qid = w->qid;
+	admin = w->admin;
 	s = slot_at(index);
 	if (!s) {
 		count(ND_UNTRACKED);
@@ -283,13 +380,13 @@ static __always_inline int on_setup_out(void *ctx, struct request *rq, struct nv
 	if (cfg_lossy)
 		cid = WIRE(typed, cmd, common.command_id);
 	if (s->state != ND_FREE)
-		start = close_current(s, rq, cid);
+		start = close_current(cpu, s, rq, cid);
 	if (cfg_start_hook || internal >= 0 || (!typed && cfg_by_name)) {
-		st = start_entry(rq, q, ctrl->base, ctrl->stride, qid, typed);
+		st = start_entry(rq, w->place.first, w->place.tags, w->place.spread, typed);
 		if (st) {
 			last = st->ns;
 			if (internal >= 0)
-				close_former(st, rq, index, cid, &start);
+				close_former(cpu, st, rq, index, cid, &start);
 			if (cfg_start_hook && st->rq == (u64)rq) {
 				start = st->ns;
 				st->rq = 0; /* a retry has no start of its own */
@@ -299,7 +396,7 @@ static __always_inline int on_setup_out(void *ctx, struct request *rq, struct nv
 	opcode = WIRE(typed, cmd, common.opcode);
 	nsid = WIRE(typed, cmd, common.nsid);
 	s->rq = (u64)rq;
-	if (!wanted(instance, qid, nsid, opcode, admin) ||
+	if (!wanted((w->key >> ND_KEY_CTRL_SHIFT) & (ND_MAX_CTRLS - 1), qid, nsid, opcode, admin) ||
 	    (targ_by_lba && !wanted_lba(cmd, admin, opcode, typed))) {
 		count(ND_FILTERED);
 		s->saw = typed == TWIN ? 0 : ND_FRESH;
@@ -310,25 +407,28 @@ static __always_inline int on_setup_out(void *ctx, struct request *rq, struct nv
 	 * gives a discard is not what is transferred, but what is discarded. */
 	if (opcode & 3 && (admin || opcode != 0x09))
 		bytes = GET(typed, rq, __data_len);
-	key = key_of(instance, nsid, opcode, admin);
+	key = w->key | key_of_command(nsid, opcode);
 	if (cfg_split_size)
-		key |= size_class(q, cmd, admin, opcode, bytes, typed) << ND_KEY_CLASS_SHIFT;
-	s->key = key;
+		key |= size_class(rq, cmd, admin, opcode, bytes, typed) << ND_KEY_CLASS_SHIFT;
+	keep_key(s, key);
 	s->bytes = bytes;
-	s->doorbell_ns = 0;
-	s->cqe_ns = 0;
-	if (cfg_mode == ND_MODE_FINE) {
+	mode = cfg_mode;
+	if (mode != ND_MODE_TOTAL) {
+		s->doorbell_ns = 0;
+		s->cqe_ns = 0;
+	}
+	if (mode == ND_MODE_FINE) {
 		s->setup_in_ns = 0;
 		s->issue_ns = 0;
 		s->irq_ns = 0;
 		s->complete_ns = 0;
 	}
-	if (cfg_doorbell || cfg_mode == ND_MODE_FINE) {
+	if (cfg_doorbell || mode == ND_MODE_FINE) {
 		tid = (u32)bpf_get_current_pid_tgid();
 		t = task_of(tid);
-		if (t && cfg_doorbell && ctrl->doorbell)
+		if (t && cfg_doorbell && w->doorbell)
 			await_doorbell(index, tid, t);
-		if (t && cfg_mode == ND_MODE_FINE && t->setup_in_rq == (u64)rq) {
+		if (t && mode == ND_MODE_FINE && t->setup_in_rq == (u64)rq) {
 			s->setup_in_ns = t->setup_in_ns;
 			t->setup_in_rq = 0;
 		}

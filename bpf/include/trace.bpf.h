@@ -82,7 +82,7 @@ static __always_inline u64 stack_here(void *ctx, u32 at, int typed)
 /* The beginning of an event about the command in this slot. */
 static __always_inline void about(struct nd_event *e, u32 kind, struct nd_slot *s, u64 ns)
 {
-	u64 key = s->key;
+	u64 key = s->key >> ND_ROW_BITS;
 
 	e->kind = kind;
 	e->admin = (key >> ND_KEY_ADMIN_SHIFT) & 1;

@@ -4,6 +4,7 @@ use bytemuck::AnyBitPattern;
 
 use super::DecodeError;
 use super::NSID_MASK;
+use super::ROW_BITS;
 use super::RowKey;
 use super::STATE_OPEN;
 use super::nd_slot;
@@ -229,7 +230,7 @@ pub fn unfinished(slot: &[u8], now_ns: u64) -> Result<Option<Event>, DecodeError
     if s.state != STATE_OPEN {
         return Ok(None);
     }
-    let (row, _) = RowKey::unpack(s.key);
+    let (row, _) = RowKey::unpack(s.key >> ROW_BITS);
     let id = CommandId {
         ctrl: row.ctrl,
         qid: s.qid,

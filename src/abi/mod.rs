@@ -47,6 +47,7 @@ macro_rules! skeleton {
 
 skeleton!(skel, "/nvme_deep.skel.rs");
 skeleton!(skel_plain, "/nvme_deep_plain.skel.rs");
+skeleton!(skel_usual, "/nvme_deep_usual.skel.rs");
 skeleton!(skel_tp, "/tracepoint.skel.rs");
 
 use skel::types::nd_cell;
@@ -97,7 +98,9 @@ pub const CPU_BYTES: usize = size_of::<nd_cpu>();
 /// Controllers that fit a row key.
 pub const MAX_CTRLS: u32 = 256;
 /// Rows that fit the row cache's word.
-pub const MAX_ROWS: u32 = 1 << 12;
+pub const MAX_ROWS: u32 = 1 << ROW_BITS;
+/// Bits below the row key in a slot's word.
+const ROW_BITS: u32 = 12;
 /// Entries of a list filter.
 pub const MAX_LIST: usize = 16;
 /// Namespace ids from here on share this one in the row key.
@@ -341,6 +344,14 @@ pub fn ctrl_value(base: u32, stride: u32, queues: u32, doorbell: bool) -> Vec<u8
         .into_iter()
         .flat_map(u32::to_ne_bytes)
         .collect()
+}
+
+/// The value that the `cpus` map has to begin with: which cells are the CPU's.
+pub fn fresh_cpu(first_cell: u32) -> Vec<u8> {
+    let mut value = vec![0; CPU_BYTES];
+    let at = offset_of!(nd_cpu, first_cell);
+    value[at..at + size_of::<u32>()].copy_from_slice(&first_cell.to_ne_bytes());
+    value
 }
 
 /// Key and value of the `namespaces` map: how many bytes a block of this namespace has.

@@ -273,7 +273,7 @@ mod tests {
             (traced(TraceKind::Stacks, Some(StackAt::Submit)), 13 << 20),
         ] {
             let l = Layout::new(&probing, 256, &all);
-            assert!(l.bytes <= tags + more + (5 << 20), "{}", l.bytes);
+            assert!(l.bytes <= tags + more + (6 << 20), "{}", l.bytes);
         }
     }
 

@@ -1,6 +1,8 @@
 //! Open, configure, load; and what a refusal of the kernel means to the user.
 
 use std::mem::MaybeUninit;
+use std::sync::atomic::AtomicU32;
+use std::sync::atomic::Ordering;
 
 use anyhow::Context;
 use anyhow::Error;
@@ -22,6 +24,7 @@ use super::libbpf_log;
 use crate::abi::MAX_STACKS;
 use crate::abi::SCRATCHES;
 use crate::abi::cell_bytes;
+use crate::abi::fresh_cpu;
 use crate::abi::skel::NvmeDeepSkel;
 use crate::abi::skel::NvmeDeepSkelBuilder;
 use crate::abi::skel_plain::NvmeDeepPlainSkel;
@@ -30,6 +33,8 @@ use crate::abi::skel_tp::OpenTracepointSkel;
 use crate::abi::skel_tp::TracepointSkel;
 use crate::abi::skel_tp::TracepointSkelBuilder;
 use crate::abi::skel_tp::types::rodata as tp_rodata;
+use crate::abi::skel_usual::NvmeDeepUsualSkel;
+use crate::abi::skel_usual::NvmeDeepUsualSkelBuilder;
 use crate::exit::Failure;
 use crate::exit::Kind;
 use crate::host::missing_capabilities;
@@ -77,8 +82,6 @@ macro_rules! constants {
             Cut::Cheap => 1,
             Cut::Fine => 2,
         };
-        ro.cfg_shards = layout.shards;
-        ro.cfg_rows = layout.rows;
         ro.cfg_atomic = u8::from(layout.atomic() || plan.needs_atomics());
         ro.cfg_split_size = u8::from(config.split_size);
         ro.cfg_commands = u8::from(config.commands);
@@ -332,6 +335,8 @@ pub fn not_allowed(missing: &[&str]) -> Error {
 pub enum Loaded<'obj> {
     /// Commands are followed by their request.
     Request(Box<NvmeDeepSkel<'obj>>),
+    /// The same in the usual case: bpf/include/config.bpf.h.
+    Usual(Box<NvmeDeepUsualSkel<'obj>>),
     /// The same on a kernel that only a file describes.
     Plain(Box<NvmeDeepPlainSkel<'obj>>),
     /// Commands are followed by controller, queue and tag.
@@ -343,8 +348,26 @@ impl Loaded<'_> {
     pub fn object(&self) -> &Object {
         match self {
             Self::Request(skel) => skel.object(),
+            Self::Usual(skel) => skel.object(),
             Self::Plain(skel) => skel.object(),
             Self::Tag(skel) => skel.object(),
+        }
+    }
+
+    /// Tells the programs that slots of a controller lie elsewhere now.
+    pub fn forget_places(&mut self) {
+        let age = match self {
+            Self::Request(skel) => skel.maps.bss_data.as_deref_mut().map(|b| &mut b.places_age),
+            Self::Usual(skel) => skel.maps.bss_data.as_deref_mut().map(|b| &mut b.places_age),
+            Self::Plain(skel) => skel.maps.bss_data.as_deref_mut().map(|b| &mut b.places_age),
+            // these remember nothing
+            Self::Tag(_) => None,
+        };
+        if let Some(age) = age {
+            // SAFETY: it is aligned, lives as long as the reference, and the programs, which write
+            // to it at any time, do so by atomic additions.
+            let age = unsafe { AtomicU32::from_ptr(age) };
+            age.fetch_add(1, Ordering::Relaxed);
         }
     }
 
@@ -369,6 +392,23 @@ fn choose(object: &mut OpenObject, plan: &AttachPlan) {
     }
 }
 
+/// Whether the build for the usual case will do: all that it has as constants, and `constants!` or
+/// `load_request!` sets, would be 0.
+fn is_usual(plan: &AttachPlan, config: &Config<'_>) -> bool {
+    let facts = config.facts;
+    facts.vmlinux_btf
+        && facts.nvme_core_types.is_the_kernels()
+        && !facts.rq_is_second
+        && !facts.command_is_argument
+        && plan.start != StartSource::Field
+        && !plan.may_lose_completions()
+        && *config.filter == Filter::default()
+        && config.trace.is_none()
+        && config.lat.is_none()
+        && !config.split_size
+        && !config.commands
+}
+
 /// Opens, configures and loads the object that the plan needs.
 pub fn load<'obj>(
     slot: &'obj mut Slot,
@@ -378,6 +418,10 @@ pub fn load<'obj>(
 ) -> Result<Loaded<'obj>, Trouble> {
     libbpf_log::forget();
     let loaded = match plan.pairing {
+        Pairing::Request if is_usual(plan, config) => {
+            let builder = NvmeDeepUsualSkelBuilder::default();
+            Loaded::Usual(load_request!(builder, slot, plan, layout, config))
+        }
         Pairing::Request if config.facts.vmlinux_btf => {
             let builder = NvmeDeepSkelBuilder::default();
             Loaded::Request(load_request!(builder, slot, plan, layout, config))
@@ -405,6 +449,12 @@ pub fn load<'obj>(
     for row in 0..layout.rows {
         free.update(&[], &row.to_ne_bytes(), MapFlags::ANY)
             .context("failed to fill the list of free rows")?;
+    }
+    let cpus = loaded.map("cpus")?;
+    for cpu in 0..layout.cpus {
+        let value = fresh_cpu(cpu % layout.shards * layout.rows);
+        cpus.update(&cpu.to_ne_bytes(), &value, MapFlags::ANY)
+            .context("failed to give the CPUs their cells")?;
     }
     Ok(loaded)
 }

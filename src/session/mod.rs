@@ -227,6 +227,7 @@ impl<'obj> Session<'obj> {
             .ctrls
             .update(&controller.instance.to_ne_bytes(), &value, MapFlags::ANY)
             .with_context(|| format!("failed to give {} its slots", controller.name()))?;
+        self.loaded.forget_places();
         self.placed.insert(controller.instance, (place, doorbell));
         Ok(true)
     }

@@ -11,6 +11,7 @@
 
 #undef __always_inline
 #define __always_inline inline __attribute__((always_inline))
+#define __noinline
 #define SEC(name)
 #define __uint(name, val)     int(*name)[val]
 #define BPF_CORE_READ(...)    0
@@ -42,11 +43,16 @@ static struct nd_cell the_cell;
 static u64 cell_key;
 static int cell_calls;
 
-static struct nd_cell *cell_of(u64 key)
+static struct nd_cell *cell_of(struct nd_slot *s, u64 key, struct nd_cpu *cpu)
 {
 	cell_key = key;
 	cell_calls++;
 	return &the_cell;
+}
+
+static u64 kept_key(struct nd_slot *s)
+{
+	return s->key;
 }
 
 /* in place of trace.bpf.h: no question asks for a trace */
@@ -154,7 +160,7 @@ static void answer_finish(void)
 	if (mode != ND_MODE_FINE) /* that half of the slot does not exist then */
 		memset((char *)&s + ND_SLOT_CHEAP, 0x5a, sizeof(s) - ND_SLOT_CHEAP);
 
-	finish(&s, complete, end, shared);
+	finish(&s, &the_cpu, complete, end, shared);
 
 	printf("%llu %d %u %llu %llu", cell_key, cell_calls, s.state, s.rq, the_cell.bytes);
 	for (int i = 0; i < ND_COUNT_MAX; i++)
