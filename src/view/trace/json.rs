@@ -5,8 +5,8 @@ use serde_json::to_string;
 
 use super::Clock;
 use super::Context;
+use super::chars;
 use super::line::Line;
-use super::line::chars;
 use super::memo::Memo;
 use super::opcode_name;
 use super::stages::Shape;
@@ -122,36 +122,36 @@ impl Line {
     ) {
         match what {
             What::Submit(id, asked) => {
-                self.command(id, Some(asked), cx);
+                self.command(id, Some(asked), cx, memo);
                 self.asked(id, asked, cx, memo);
             }
             What::Complete(id, outcome) => {
-                self.command(id, None, cx);
+                self.command(id, None, cx, memo);
                 self.outcome(id.opcode, outcome, stages);
                 self.number(",\"cpu\":", outcome.cpu);
                 self.raw(",\"kstack\":", cx.kstack_complete);
             }
             What::Command(id, asked, outcome) => {
-                self.command(id, Some(asked), cx);
+                self.command(id, Some(asked), cx, memo);
                 self.asked(id, asked, cx, memo);
                 self.outcome(id.opcode, outcome, stages);
                 self.number(",\"complete_cpu\":", outcome.cpu);
                 self.raw(",\"kstack_complete\":", cx.kstack_complete);
             }
             What::Unfinished { id, asked, age_ns } => {
-                self.command(id, asked.as_ref(), cx);
+                self.command(id, asked.as_ref(), cx, memo);
                 if let Some(asked) = asked {
                     self.asked(id, asked, cx, memo);
                 }
                 self.number(",\"age_ns\":", *age_ns);
             }
             What::Timeout { id, age_ns } | What::Cancel { id, age_ns } => {
-                self.command(id, None, cx);
+                self.command(id, None, cx, memo);
                 self.number(",\"age_ns\":", *age_ns);
             }
-            What::Requeue(id) => self.command(id, None, cx),
+            What::Requeue(id) => self.command(id, None, cx, memo),
             What::Retry { id, retries } => {
-                self.command(id, None, cx);
+                self.command(id, None, cx, memo);
                 if let Some(retries) = *retries {
                     self.number(",\"retries\":", retries);
                 }
@@ -164,7 +164,7 @@ impl Line {
                 tail,
             } => {
                 match id {
-                    Some(id) => self.command(id, None, cx),
+                    Some(id) => self.command(id, None, cx, memo),
                     None => self.number(",\"qid\":", *qid),
                 }
                 self.number(",\"sq_head\":", *head);
@@ -242,9 +242,20 @@ impl Line {
     }
 
     #[inline]
-    fn command(&mut self, id: &CommandId, asked: Option<&Asked>, cx: &Context<'_>) {
+    fn command(
+        &mut self,
+        id: &CommandId,
+        asked: Option<&Asked>,
+        cx: &Context<'_>,
+        memo: &mut Memo,
+    ) {
         self.number(",\"qid\":", id.qid);
         self.number(",\"cid\":", id.cid);
+        memo.command(id, asked, cx.set, self, |line| line.kind(id, asked, cx));
+    }
+
+    /// Up to the fields, if there are some.
+    fn kind(&mut self, id: &CommandId, asked: Option<&Asked>, cx: &Context<'_>) {
         self.number(",\"nsid\":", id.nsid);
         match id.opcode.queue {
             QueueKind::Io => self.str(",\"queue\":\"io\",\"opcode\":\""),
@@ -255,23 +266,27 @@ impl Line {
             None => self.hex_byte(id.opcode.code),
         }
         self.number("\",\"opcode_value\":", id.opcode.code);
+        if let Some(asked) = asked {
+            self.number(",\"flags\":", asked.sqe.flags());
+            self.flag(",\"metadata\":", asked.sqe.metadata());
+            self.str(",\"fields\":{");
+        }
     }
 
     /// What a command asks for, with all that the entry says.
     fn asked(&mut self, id: &CommandId, asked: &Asked, cx: &Context<'_>, memo: &mut Memo) {
-        self.number(",\"flags\":", asked.sqe.flags());
-        self.flag(",\"metadata\":", asked.sqe.metadata());
-        self.str(",\"fields\":{");
         let kind = (id.opcode.queue, cx.set);
         memo.fields(kind, &asked.sqe, self, Self::field);
         self.close(b'}');
         if let Some(bytes) = asked.bytes {
             self.number(",\"bytes\":", bytes);
         }
-        self.number(",\"pid\":", asked.pid);
-        self.number(",\"tid\":", asked.tid);
-        self.str(",\"comm\":");
-        memo.comm(asked, self, comm);
+        memo.thread(asked, self, |line, asked| {
+            line.number(",\"pid\":", asked.pid);
+            line.number(",\"tid\":", asked.tid);
+            line.str(",\"comm\":");
+            comm(line, asked.comm());
+        });
         self.number(",\"cpu\":", asked.cpu);
         self.raw(",\"kstack\":", cx.kstack);
     }

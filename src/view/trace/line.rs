@@ -2,8 +2,6 @@
 //! than a tenth of an event may. Every way of writing here has its twin in `Display`, and is tested against
 //! it.
 
-use std::iter::from_fn;
-
 use itoa::Buffer;
 
 use crate::nvme::decode::Value;
@@ -12,7 +10,8 @@ const HEX: &[u8; 16] = b"0123456789abcdef";
 /// A place in the buffer: longer than any line is but for its stacks.
 const PLACES: usize = 4096;
 /// What is written at once, most often: so much is beyond the last place.
-const WORD: usize = 128;
+pub(super) const WORD: usize = 512;
+const CHUNK: usize = 64;
 const SECOND: u64 = 1_000_000_000;
 
 /// The numbers below a thousand: three digits, the first one lowest, and above them how many of them
@@ -116,6 +115,18 @@ impl Line {
         const { assert!(N <= WORD) };
         let at = self.at % PLACES;
         self.bytes[at..at + N].copy_from_slice(&bytes);
+        self.at = at + len;
+    }
+
+    /// The first `len` of these bytes, of which there may be many: without a call too.
+    #[inline(always)]
+    pub(super) fn again(&mut self, bytes: &[u8; WORD], len: usize) {
+        let at = self.at % PLACES;
+        let (to, _) = self.bytes[at..at + WORD].as_chunks_mut::<CHUNK>();
+        let (from, _) = bytes.as_chunks::<CHUNK>();
+        for (to, from) in to.iter_mut().zip(from).take(len.div_ceil(CHUNK)) {
+            *to = *from;
+        }
         self.at = at + len;
     }
 
@@ -365,20 +376,11 @@ fn digits(n: u64) -> u32 {
     DIGITS.get(n as usize).copied().unwrap_or_default()
 }
 
-/// The characters of what may be no UTF-8, and the bytes that are none.
-pub(super) fn chars(mut bytes: &[u8]) -> impl Iterator<Item = Result<char, u8>> {
-    from_fn(move || {
-        let (&first, rest) = bytes.split_first()?;
-        let char = bytes.utf8_chunks().next()?.valid().chars().next();
-        bytes = char.map_or(rest, |c| bytes.get(c.len_utf8()..).unwrap_or_default());
-        Some(char.ok_or(first))
-    })
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::units;
+    use crate::view::trace::chars;
     use proptest::prelude::*;
 
     fn line(write: impl FnOnce(&mut Line)) -> String {

@@ -1,11 +1,13 @@
-//! The fields of commands that come again and again. Of reads and writes little else differs than
-//! where they begin: all but `slba` is a copy, which takes a twentieth of the instructions of decoding
-//! it and writing it down.
+//! Parts of lines that come again and again: which command it is, its fields, who submits it. Of reads
+//! and writes little else differs than where they begin. A copy takes a twentieth of the instructions
+//! of decoding all that and writing it down.
 
 use std::array::from_fn;
 
 use super::line::Line;
+use super::line::WORD;
 use crate::event::Asked;
+use crate::event::CommandId;
 use crate::nvme::decode::Blocks;
 use crate::nvme::decode::CommandSet;
 use crate::nvme::decode::Field;
@@ -18,83 +20,146 @@ use crate::nvme::sqe::Sqe;
 /// Opcodes times sizes that may be in use at once without getting in each other's way, most often.
 const SLOTS: usize = 1 << 6;
 
-/// Threads that may submit in turns without getting in each other's way, most often.
+/// Namespaces times opcodes, likewise.
+const COMMANDS: usize = 1 << 5;
+
+/// Threads that may submit in turns, likewise.
 const THREADS: usize = 1 << 4;
 
-/// Fields and names as they were written down last.
+/// Parts as they were written down last.
 #[derive(Debug)]
 pub(super) struct Memo {
-    threads: [Thread; THREADS],
-    slots: [Slot; SLOTS],
+    commands: [Part<CommandKey>; COMMANDS],
+    threads: [Part<Thread>; THREADS],
+    /// By the opcode, and CDW12 to CDW15: all that fields depend on but the first, which is `slba`.
+    fields: [Part<[u32; 5]>; SLOTS],
 }
 
+/// What was written down.
 #[derive(Debug)]
-struct Slot {
-    /// The opcode, and CDW12 to CDW15: all that fields depend on but the first, which is `slba`.
-    key: Option<[u32; 5]>,
-    text: Vec<u8>,
+struct Text {
+    bytes: [u8; WORD],
+    len: usize,
 }
 
-/// A thread's name, and how it is written.
-#[derive(Debug, Default)]
+impl Text {
+    const fn new() -> Self {
+        Self {
+            bytes: [0; WORD],
+            len: 0,
+        }
+    }
+
+    /// Becomes these bytes. False: they are too many.
+    fn set(&mut self, bytes: &[u8]) -> bool {
+        let Some(room) = self.bytes.get_mut(..bytes.len()) else {
+            return false;
+        };
+        room.copy_from_slice(bytes);
+        self.len = bytes.len();
+        true
+    }
+}
+
+/// What was written down, and of what.
+#[derive(Debug)]
+struct Part<K> {
+    key: Option<K>,
+    text: Text,
+}
+
+/// All that tells commands of a kind from others; but of Fabrics commands.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct CommandKey {
+    nsid: u32,
+    code: u8,
+    queue: QueueKind,
+    set: CommandSet,
+    /// Flags and metadata, where they are known.
+    asked: Option<(u8, bool)>,
+}
+
+/// Who submits.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Thread {
+    pid: u32,
+    tid: u32,
     comm: [u8; 16],
-    text: Vec<u8>,
 }
 
-impl Slot {
-    fn new() -> Self {
+impl<K: PartialEq> Part<K> {
+    const fn new() -> Self {
         Self {
             key: None,
-            // as JSON has those of a write
-            text: Vec::with_capacity(512),
+            text: Text::new(),
+        }
+    }
+
+    /// Writes it by `write`, or as that wrote it before.
+    #[inline(always)]
+    fn write(&mut self, key: K, line: &mut Line, write: impl FnOnce(&mut Line)) {
+        if self.key.as_ref() == Some(&key) {
+            line.again(&self.text.bytes, self.text.len);
+        } else {
+            self.fill(key, line, write);
         }
     }
 
     #[cold]
     #[inline(never)]
-    fn fill(
-        &mut self,
-        key: [u32; 5],
-        (queue, set): (QueueKind, CommandSet),
-        sqe: &Sqe,
-        line: &mut Line,
-        mut write: impl FnMut(&mut Line, Field),
-    ) {
+    fn fill(&mut self, key: K, line: &mut Line, write: impl FnOnce(&mut Line)) {
         let begin = line.place();
-        let rest = fields(queue, set, sqe).skip(1);
-        rest.for_each(|field| write(line, field));
-        self.text.clear();
-        self.text.extend_from_slice(line.since(begin));
-        self.key = Some(key);
+        write(line);
+        self.key = self.text.set(line.since(begin)).then_some(key);
     }
 }
 
 impl Memo {
     pub(super) fn new() -> Self {
         Self {
-            threads: from_fn(|_| Thread::default()),
-            slots: from_fn(|_| Slot::new()),
+            commands: from_fn(|_| Part::new()),
+            threads: from_fn(|_| Part::new()),
+            fields: from_fn(|_| Part::new()),
         }
     }
 
-    /// Writes the thread's name by `write`, which has to see whether it is harmless, or as that wrote it
-    /// before.
+    /// Writes namespace, opcode and its name, and what `asked` has besides, by `write`.
     #[inline]
-    pub(super) fn comm(&mut self, asked: &Asked, line: &mut Line, write: fn(&mut Line, &[u8])) {
-        let thread = &mut self.threads[asked.tid as usize % THREADS];
-        if thread.comm == asked.comm && !thread.text.is_empty() {
-            line.name_in(&thread.text);
-            return;
+    pub(super) fn command(
+        &mut self,
+        id: &CommandId,
+        asked: Option<&Asked>,
+        set: CommandSet,
+        line: &mut Line,
+        write: impl FnOnce(&mut Line),
+    ) {
+        if id.opcode.code == super::FABRICS {
+            // its name is of its fields
+            return write(line);
         }
-        let begin = line.place();
-        write(line, asked.comm());
-        thread.comm = asked.comm;
-        thread.text.clear();
-        thread.text.extend_from_slice(line.since(begin));
+        let key = CommandKey {
+            nsid: id.nsid,
+            code: id.opcode.code,
+            queue: id.opcode.queue,
+            set,
+            asked: asked.map(|a| (a.sqe.flags(), a.sqe.metadata())),
+        };
+        let at = (id.nsid << 3) ^ u32::from(key.code);
+        self.commands[at as usize % COMMANDS].write(key, line, write);
     }
 
-    /// Writes the fields by `write`, or as it wrote them before.
+    /// Writes who submits by `write`, which has to see whether the name is harmless.
+    #[inline]
+    pub(super) fn thread(&mut self, asked: &Asked, line: &mut Line, write: fn(&mut Line, &Asked)) {
+        let key = Thread {
+            pid: asked.pid,
+            tid: asked.tid,
+            comm: asked.comm,
+        };
+        self.threads[asked.tid as usize % THREADS].write(key, line, |line| write(line, asked));
+    }
+
+    /// Writes the fields by `write`.
     pub(super) fn fields(
         &mut self,
         (queue, set): (QueueKind, CommandSet),
@@ -121,11 +186,9 @@ impl Memo {
         ];
         // sizes are powers of two less one: their low bits are alike
         let hash = (key[0] << 16 ^ key[1]).wrapping_mul(0x9e37_79b1) >> 26;
-        let slot = &mut self.slots[hash as usize % SLOTS];
-        if slot.key == Some(key) {
-            line.long(&slot.text);
-            return;
-        }
-        slot.fill(key, (queue, set), sqe, line, write);
+        self.fields[hash as usize % SLOTS].write(key, line, |line| {
+            let rest = fields(queue, set, sqe).skip(1);
+            rest.for_each(|field| write(line, field));
+        });
     }
 }

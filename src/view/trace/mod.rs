@@ -18,6 +18,8 @@ pub use self::clock::Wall;
 pub use self::json::TraceJson;
 pub use self::text::TraceText;
 
+use std::iter::from_fn;
+
 use crate::event::Asked;
 use crate::event::CommandId;
 use crate::nvme::decode;
@@ -63,4 +65,14 @@ fn special_name(id: &CommandId, set: CommandSet, asked: Option<&Asked>) -> Optio
     };
     let sqe = asked.map_or_else(|| Sqe::from(known), |a| a.sqe);
     decode::name(opcode.queue, set, &sqe)
+}
+
+/// The characters of what may be no UTF-8, and the bytes that are none.
+fn chars(mut bytes: &[u8]) -> impl Iterator<Item = Result<char, u8>> {
+    from_fn(move || {
+        let (&first, rest) = bytes.split_first()?;
+        let char = bytes.utf8_chunks().next()?.valid().chars().next();
+        bytes = char.map_or(rest, |c| bytes.get(c.len_utf8()..).unwrap_or_default());
+        Some(char.ok_or(first))
+    })
 }

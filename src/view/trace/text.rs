@@ -5,10 +5,10 @@
 
 use super::Clock;
 use super::Context;
+use super::chars;
 use super::ink::Ink;
 use super::ink::Voice;
 use super::line::Line;
-use super::line::chars;
 use super::memo::Memo;
 use super::opcode_name;
 use super::stages::Shape;
@@ -119,7 +119,7 @@ impl Ink<'_> {
                 self.number(", cpu=", asked.cpu);
             }
             What::Complete(id, outcome) => {
-                self.command(id, None, cx);
+                self.command(id, None, cx, memo);
                 self.outcome(id.opcode, outcome, ", flags=", stages);
                 self.number(", cpu=", outcome.cpu);
             }
@@ -133,17 +133,17 @@ impl Ink<'_> {
                         self.submit(id, asked, cx, memo);
                         self.number(", cpu=", asked.cpu);
                     }
-                    None => self.command(id, None, cx),
+                    None => self.command(id, None, cx, memo),
                 }
                 self.age(*age_ns);
             }
             What::Timeout { id, age_ns } | What::Cancel { id, age_ns } => {
-                self.command(id, None, cx);
+                self.command(id, None, cx, memo);
                 self.age(*age_ns);
             }
-            What::Requeue(id) => self.command(id, None, cx),
+            What::Requeue(id) => self.command(id, None, cx, memo),
             What::Retry { id, retries } => {
-                self.command(id, None, cx);
+                self.command(id, None, cx, memo);
                 if let Some(retries) = *retries {
                     self.number(", retries=", retries);
                 }
@@ -234,9 +234,22 @@ impl Ink<'_> {
     /// Which command, and its opcode with a name. Flags and metadata come before that, as in
     /// nvme_trace.
     #[inline]
-    fn command(&mut self, id: &CommandId, asked: Option<&Asked>, cx: &Context<'_>) {
+    fn command(
+        &mut self,
+        id: &CommandId,
+        asked: Option<&Asked>,
+        cx: &Context<'_>,
+        memo: &mut Memo,
+    ) {
         self.number("qid=", id.qid);
         self.number(", cid=", id.cid);
+        let codes = self.codes;
+        memo.command(id, asked, cx.set, self.line, |line| {
+            Ink { line, codes }.kind(id, asked, cx);
+        });
+    }
+
+    fn kind(&mut self, id: &CommandId, asked: Option<&Asked>, cx: &Context<'_>) {
         self.number(", nsid=", id.nsid);
         if let Some(asked) = asked {
             self.voice(Voice::Dim, |ink| {
@@ -257,7 +270,7 @@ impl Ink<'_> {
 
     /// What a command asks for, but the CPU.
     fn submit(&mut self, id: &CommandId, asked: &Asked, cx: &Context<'_>, memo: &mut Memo) {
-        self.command(id, Some(asked), cx);
+        self.command(id, Some(asked), cx, memo);
         let mut told = None;
         let kind = (id.opcode.queue, cx.set);
         memo.fields(kind, &asked.sqe, self.line, |line, field| {
@@ -277,12 +290,15 @@ impl Ink<'_> {
             let key = told.map_or(", bytes=", |_| ", transfer=");
             self.number(key, bytes);
         }
-        self.number(", pid=", asked.pid);
-        if asked.tid != asked.pid {
-            self.number(", tid=", asked.tid);
-        }
-        self.line.str(", comm=");
-        memo.comm(asked, self.line, comm);
+        memo.thread(asked, self.line, |line, asked| {
+            let mut ink = Ink { line, codes: None };
+            ink.number(", pid=", asked.pid);
+            if asked.tid != asked.pid {
+                ink.number(", tid=", asked.tid);
+            }
+            line.str(", comm=");
+            comm(line, asked.comm());
+        });
     }
 
     #[inline]
@@ -314,6 +330,13 @@ impl Ink<'_> {
             retries,
             flags: request_flags,
         } = *verdict;
+        // the plain end, in plain text
+        if (result, status.0, retries, request_flags) == (0, 0, 0, 0) && self.codes.is_none() {
+            self.line.str(", res=0x0, retries=0");
+            self.line.name(flags);
+            self.line.str("0x0, status=0x0 (Success)");
+            return;
+        }
         self.voice(Voice::Dim, |ink| {
             ink.line.str(", res=");
             ink.line.hex(result);
