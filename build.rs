@@ -81,7 +81,8 @@ fn main() -> Result<(), Box<dyn Error>> {
     let out = PathBuf::from(env::var("OUT_DIR")?);
     skeleton("nvme_deep", "nvme_deep", &[], &out)?;
     skeleton("nvme_deep", "nvme_deep_plain", &["-DND_NO_KFUNC"], &out)?;
-    skeleton("nvme_deep", "nvme_deep_usual", &["-DND_USUAL"], &out)?;
+    skeleton("nvme_deep", "nvme_deep_usual", &["-DND_USUAL=1"], &out)?;
+    skeleton("nvme_deep", "nvme_deep_trace", &["-DND_USUAL=2"], &out)?;
     skeleton("tracepoint", "tracepoint", &[], &out)?;
     all_shipped(&out)
 }

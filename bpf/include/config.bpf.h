@@ -49,14 +49,13 @@ const volatile u64 cfg_lat_min_us = 0;
 const volatile u32 cfg_lat_shift = 0;
 
 /*
- * The build for the usual case: a kernel that describes itself, where completions are not lost, no
- * filter, and nothing told of single commands. The verifier removes the code
- * that its constants don't reach, but not the loads of them, nor what clang has done for the sake
- * of that code; that is half of all instructions. User space takes this build only where the
- * constants are what they are here.
+ * The builds for the usual cases: a kernel that describes itself, where completions are not lost,
+ * no filter; ND_USUAL is 1 for latencies without extras, 2 for a trace of single commands. The
+ * verifier removes the code that its constants don't reach, but neither the loads of them, nor what
+ * clang has done for the sake of that code. User space takes these builds only where the constants
+ * are what they are here.
  */
 #ifdef ND_USUAL
-#define cfg_start_field	   0
 #define cfg_lossy	   0
 #define cfg_by_name	   0
 #define cfg_check_fit	   0
@@ -64,11 +63,13 @@ const volatile u32 cfg_lat_shift = 0;
 #define cfg_cmd_arg	   0
 #define cfg_split_size	   0
 #define cfg_commands	   0
-#define cfg_trace	   0
-#define cfg_stack	   0
-#define cfg_stack_at_entry 0
-#define cfg_verdict	   0
 #define cfg_lat		   0
+#define cfg_stack_at_entry 0
+#if ND_USUAL == 1
+#define cfg_trace   0
+#define cfg_stack   0
+#define cfg_verdict 0
+#endif
 #endif
 
 #endif

@@ -48,6 +48,7 @@ macro_rules! skeleton {
 skeleton!(skel, "/nvme_deep.skel.rs");
 skeleton!(skel_plain, "/nvme_deep_plain.skel.rs");
 skeleton!(skel_usual, "/nvme_deep_usual.skel.rs");
+skeleton!(skel_trace, "/nvme_deep_trace.skel.rs");
 skeleton!(skel_tp, "/tracepoint.skel.rs");
 
 use skel::types::nd_cell;

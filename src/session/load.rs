@@ -1,39 +1,33 @@
 //! Open, configure, load; and what a refusal of the kernel means to the user.
 
 use std::mem::MaybeUninit;
-use std::sync::atomic::AtomicU32;
-use std::sync::atomic::Ordering;
 
 use anyhow::Context;
 use anyhow::Error;
 use anyhow::Result;
+use anyhow::anyhow;
 use libbpf_rs::ErrorKind;
 use libbpf_rs::MapCore;
 use libbpf_rs::MapFlags;
-use libbpf_rs::MapHandle;
-use libbpf_rs::Object;
 use libbpf_rs::OpenObject;
 use libbpf_rs::skel::OpenSkel;
-use libbpf_rs::skel::Skel;
 use libbpf_rs::skel::SkelBuilder;
 
 use super::Config;
 use super::Layout;
 use super::layout::slot_bytes;
 use super::libbpf_log;
+use super::loaded::Loaded;
 use crate::abi::MAX_STACKS;
 use crate::abi::SCRATCHES;
 use crate::abi::cell_bytes;
 use crate::abi::fresh_cpu;
-use crate::abi::skel::NvmeDeepSkel;
 use crate::abi::skel::NvmeDeepSkelBuilder;
-use crate::abi::skel_plain::NvmeDeepPlainSkel;
 use crate::abi::skel_plain::NvmeDeepPlainSkelBuilder;
 use crate::abi::skel_tp::OpenTracepointSkel;
-use crate::abi::skel_tp::TracepointSkel;
 use crate::abi::skel_tp::TracepointSkelBuilder;
 use crate::abi::skel_tp::types::rodata as tp_rodata;
-use crate::abi::skel_usual::NvmeDeepUsualSkel;
+use crate::abi::skel_trace::NvmeDeepTraceSkelBuilder;
 use crate::abi::skel_usual::NvmeDeepUsualSkelBuilder;
 use crate::exit::Failure;
 use crate::exit::Kind;
@@ -199,7 +193,7 @@ macro_rules! sizes {
 /// Opens, configures and loads an object that follows requests. A macro as above: there are two,
 /// one of them without calls of kernel functions, for kernels that only a file describes.
 macro_rules! load_request {
-    ($builder:expr, $slot:expr, $plan:expr, $layout:expr, $config:expr) => {{
+    ($builder:expr, $usual:expr, $slot:expr, $plan:expr, $layout:expr, $config:expr) => {{
         let (mut builder, plan, config) = ($builder, $plan, $config);
         if let Some(custom) = config.custom_btf {
             builder
@@ -228,6 +222,22 @@ macro_rules! load_request {
         ro.cfg_check_fit = u8::from(types.is_known() && !types.is_the_kernels());
         ro.cfg_rq_second = u8::from(facts.rq_is_second);
         ro.cfg_cmd_arg = u8::from(facts.command_is_argument);
+        let unusual = [
+            ro.cfg_lossy,
+            ro.cfg_by_name,
+            ro.cfg_check_fit,
+            ro.cfg_rq_second,
+            ro.cfg_cmd_arg,
+            ro.cfg_split_size,
+            ro.cfg_commands,
+            ro.cfg_lat,
+            ro.cfg_stack_at_entry,
+            ro.targ_any,
+        ];
+        if $usual && unusual.iter().any(|&set| set != 0) {
+            let why = anyhow!("the build for usual cases was taken for another one: {unusual:?}");
+            return Err(Trouble::Fatal(why));
+        }
         let sized: libbpf_rs::Result<()> = (|| {
             sizes!(&mut open.maps, plan, $layout, config);
             open.maps.starts.set_max_entries($layout.slots)
@@ -331,54 +341,6 @@ pub fn not_allowed(missing: &[&str]) -> Error {
     )
 }
 
-/// A loaded object; whichever, its maps have the same names.
-pub enum Loaded<'obj> {
-    /// Commands are followed by their request.
-    Request(Box<NvmeDeepSkel<'obj>>),
-    /// The same in the usual case: bpf/include/config.bpf.h.
-    Usual(Box<NvmeDeepUsualSkel<'obj>>),
-    /// The same on a kernel that only a file describes.
-    Plain(Box<NvmeDeepPlainSkel<'obj>>),
-    /// Commands are followed by controller, queue and tag.
-    Tag(Box<TracepointSkel<'obj>>),
-}
-
-impl Loaded<'_> {
-    /// The object itself.
-    pub fn object(&self) -> &Object {
-        match self {
-            Self::Request(skel) => skel.object(),
-            Self::Usual(skel) => skel.object(),
-            Self::Plain(skel) => skel.object(),
-            Self::Tag(skel) => skel.object(),
-        }
-    }
-
-    /// Tells the programs that slots of a controller lie elsewhere now.
-    pub fn forget_places(&mut self) {
-        let age = match self {
-            Self::Request(skel) => skel.maps.bss_data.as_deref_mut().map(|b| &mut b.places_age),
-            Self::Usual(skel) => skel.maps.bss_data.as_deref_mut().map(|b| &mut b.places_age),
-            Self::Plain(skel) => skel.maps.bss_data.as_deref_mut().map(|b| &mut b.places_age),
-            // these remember nothing
-            Self::Tag(_) => None,
-        };
-        if let Some(age) = age {
-            // SAFETY: it is aligned, lives as long as the reference, and the programs, which write
-            // to it at any time, do so by atomic additions.
-            let age = unsafe { AtomicU32::from_ptr(age) };
-            age.fetch_add(1, Ordering::Relaxed);
-        }
-    }
-
-    /// A map by name.
-    pub fn map(&self, name: &str) -> Result<MapHandle> {
-        let map = self.object().maps().find(|m| m.name() == name);
-        let map = map.with_context(|| format!("the object has no map `{name}`"))?;
-        MapHandle::try_from(&map).with_context(|| format!("failed to take hold of map `{name}`"))
-    }
-}
-
 /// Only what the plan names is loaded.
 fn choose(object: &mut OpenObject, plan: &AttachPlan) {
     let hooks = plan.hooks();
@@ -392,18 +354,17 @@ fn choose(object: &mut OpenObject, plan: &AttachPlan) {
     }
 }
 
-/// Whether the build for the usual case will do: all that it has as constants, and `constants!` or
-/// `load_request!` sets, would be 0.
+/// Whether a build for the usual cases will do: what these have as zeroes (bpf/include/config.bpf.h),
+/// `constants!` and `load_request!` leave at zero.
 fn is_usual(plan: &AttachPlan, config: &Config<'_>) -> bool {
     let facts = config.facts;
     facts.vmlinux_btf
         && facts.nvme_core_types.is_the_kernels()
         && !facts.rq_is_second
         && !facts.command_is_argument
-        && plan.start != StartSource::Field
         && !plan.may_lose_completions()
+        && plan.family_of(Milestone::SetupOut) != Some(Family::Kprobe)
         && *config.filter == Filter::default()
-        && config.trace.is_none()
         && config.lat.is_none()
         && !config.split_size
         && !config.commands
@@ -418,17 +379,23 @@ pub fn load<'obj>(
 ) -> Result<Loaded<'obj>, Trouble> {
     libbpf_log::forget();
     let loaded = match plan.pairing {
-        Pairing::Request if is_usual(plan, config) => {
-            let builder = NvmeDeepUsualSkelBuilder::default();
-            Loaded::Usual(load_request!(builder, slot, plan, layout, config))
-        }
+        Pairing::Request if is_usual(plan, config) => match config.trace {
+            None => {
+                let builder = NvmeDeepUsualSkelBuilder::default();
+                Loaded::Usual(load_request!(builder, true, slot, plan, layout, config))
+            }
+            Some(_) => {
+                let builder = NvmeDeepTraceSkelBuilder::default();
+                Loaded::UsualTrace(load_request!(builder, true, slot, plan, layout, config))
+            }
+        },
         Pairing::Request if config.facts.vmlinux_btf => {
             let builder = NvmeDeepSkelBuilder::default();
-            Loaded::Request(load_request!(builder, slot, plan, layout, config))
+            Loaded::Request(load_request!(builder, false, slot, plan, layout, config))
         }
         Pairing::Request => {
             let builder = NvmeDeepPlainSkelBuilder::default();
-            Loaded::Plain(load_request!(builder, slot, plan, layout, config))
+            Loaded::Plain(load_request!(builder, false, slot, plan, layout, config))
         }
         Pairing::Tag => {
             let builder = TracepointSkelBuilder::default();

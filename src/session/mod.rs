@@ -4,6 +4,7 @@
 mod layout;
 mod libbpf_log;
 mod load;
+mod loaded;
 mod read;
 mod rings;
 
@@ -25,10 +26,10 @@ use libbpf_rs::MapHandle;
 
 pub use self::layout::Layout;
 pub use self::libbpf_log::install as take_over_log;
-use self::load::Loaded;
 pub use self::load::Slot;
 pub use self::load::Trouble;
 pub use self::load::not_allowed;
+use self::loaded::Loaded;
 pub use self::read::CounterReader;
 pub use self::rings::CommandRing;
 pub use self::rings::EventMap;
