@@ -101,6 +101,7 @@ static __always_inline void note_asked(struct nd_asked *a, void *ctx, u32 nsid)
 	a->bytes = 0;
 	a->bytes_known = 0;
 	asked_by(a);
+	bpf_get_current_comm(a->comm, sizeof(a->comm));
 	a->stack = stack_here(ctx, ND_STACK_SUBMIT, RAW);
 }
 

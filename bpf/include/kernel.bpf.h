@@ -33,6 +33,10 @@ struct timespec64 {
 	__s64 tv_sec;
 };
 
+struct task_struct {
+	char comm[16];
+};
+
 struct queue_limits {
 	unsigned int logical_block_size;
 };

@@ -95,7 +95,7 @@ static __always_inline void about(struct nd_event *e, u32 kind, struct nd_slot *
 	e->nsid = s->asked.nsid;
 }
 
-/* Who calls the driver. */
+/* Who calls the driver; but its name. */
 static __always_inline void asked_by(struct nd_asked *a)
 {
 	u64 id = bpf_get_current_pid_tgid();
@@ -103,7 +103,6 @@ static __always_inline void asked_by(struct nd_asked *a)
 	a->tgid = id >> 32;
 	a->tid = id;
 	a->cpu = bpf_get_smp_processor_id();
-	bpf_get_current_comm(a->comm, sizeof(a->comm));
 }
 
 static __always_inline void tell_submit(struct nd_slot *s, u64 now)

@@ -80,6 +80,40 @@ no_load
 echo 1 >/sys/bus/pci/rescan
 back
 
+# writes CTRL COUNT: nobody but us writes
+writes() {
+    load "$1-$2" --filename="/dev/$(disk "$1")" --rw=randwrite --bs=4k --size=512m --ioengine=libaio \
+        --iodepth=4 --number_ios="$2"
+}
+
+# Both controllers go and come back under each other's number: what the kernel has freed it gives to the
+# next, so that addresses that we know are now of others.
+begin swapped
+tool total latency --json
+tool cheap latency --stages --json --commands --hist
+tool fine latency --stages=fine --json --commands --hist
+traced
+for _ in 1 2; do
+    writes nvme0 150
+    writes nvme1 40
+    release_all
+    for n in 1 0; do
+        echo "${pci[n]}" >/sys/bus/pci/drivers/nvme/bind
+        for ((i = 0; i < 200; i++)); do
+            disk "nvme$((1 - n))" >/dev/null && break
+            sleep 0.05
+        done
+    done
+    settled
+    sleep 1.5 # it is noticed within a second
+    writes nvme0 30
+    writes nvme1 170
+    release_all
+    bind_all
+    sleep 1.5
+done
+stop INT
+
 # deaf PCI-ADDRESS: the device may not use the bus any more: what it finishes it can't tell, and it
 # falls into its failed state. A reset gives the bus back.
 deaf() {

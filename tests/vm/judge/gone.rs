@@ -1,6 +1,8 @@
 //! The driver, the device or the tool goes away in the middle, or a controller is reset: nothing
 //! hangs, nothing stays attached, and what was counted is what the kernel counted.
 
+use serde_json::Value;
+
 use super::books::assert_nothing_is_left;
 use super::books::events;
 use super::books::exact;
@@ -15,6 +17,7 @@ use super::json::fio_counts;
 use super::json::kernel_counts;
 use super::json::list;
 use super::json::number;
+use super::json::text;
 
 const GONE: Suite = Suite {
     script: "gone",
@@ -94,6 +97,24 @@ fn a_device_may_go_under_load(outcome: &Outcome) {
     }
 }
 
+/// Each command is its controller's, whoever had the number, or the memory, before.
+fn controllers_may_change_places(outcome: &Outcome) {
+    for cut in CUTS {
+        let run = ToolRun::read(outcome, "swapped", cut);
+        run.assert_exact(cut);
+        let writes = |ctrl: &str| {
+            let of = |r: &&Value| text(r, "ctrl") == ctrl && text(r, "opcode") == "write";
+            let counts = run.rows().iter().filter(of).map(|r| number(r, "count"));
+            counts.sum::<u64>()
+        };
+        assert_eq!(writes("nvme0"), 2 * (150 + 30), "{cut}");
+        assert_eq!(writes("nvme1"), 2 * (40 + 170), "{cut}");
+        if cut != "total" {
+            assert_sums(&run, cut);
+        }
+    }
+}
+
 /// Each attempt is a command of its own. What the driver cancels completes without a CQE.
 fn a_reset_is_counted_to_the_last_attempt(outcome: &Outcome) {
     for case in ["reset-none", "reset-mq-deadline"] {
@@ -156,6 +177,7 @@ super::on_kernels! {
     a_driver_that_is_traced_stays_on_6_12 "6.12" GONE a_driver_that_is_traced_stays
     kprobes_that_their_module_takes_along_end_the_run_on_6_12 "6.12" GONE kprobes_that_their_module_takes_along_end_the_run
     a_device_may_go_under_load_on_6_12 "6.12" GONE a_device_may_go_under_load
+    controllers_may_change_places_on_6_12 "6.12" GONE controllers_may_change_places
     a_reset_is_counted_to_the_last_attempt_on_6_12 "6.12" GONE a_reset_is_counted_to_the_last_attempt
     a_run_may_be_stopped_before_it_begins_on_6_12 "6.12" GONE a_run_may_be_stopped_before_it_begins
     nothing_is_left_of_what_was_gone_on_6_12 "6.12" GONE assert_nothing_is_left
