@@ -138,7 +138,11 @@ static __noinline int fits(struct request_queue *q, u64 ctrl, u32 instance)
 	return number_in((u64)BPF_CORE_READ(device, kobj.name)) == (int)instance;
 }
 
-/* Zero: a queue that can't be followed, its id is beyond our table or it contradicts the types. */
+/* What learn_queue() finds; 0: a queue that can't be followed, its id is beyond our table or it
+ * contradicts the types. */
+#define QUEUE_WAS_KNOWN	  1
+#define QUEUE_WAS_ANOTHER 2
+
 static __always_inline int learn_queue(struct request_queue *q, struct nd_ctrl *ctrl, u64 address,
 				       u32 instance, int typed)
 {
@@ -149,7 +153,7 @@ static __always_inline int learn_queue(struct request_queue *q, struct nd_ctrl *
 		return 0;
 	if (e->q == (u64)q && e->base == ctrl->base && e->stride == ctrl->stride &&
 	    e->queues == ctrl->queues && e->io == io)
-		return 1;
+		return QUEUE_WAS_KNOWN;
 	if (!typed && cfg_check_fit && !fits(q, address, instance)) {
 		count(ND_MISFIT);
 		return 0;
@@ -161,7 +165,7 @@ static __always_inline int learn_queue(struct request_queue *q, struct nd_ctrl *
 	e->queues = ctrl->queues;
 	e->io = io;
 	e->q = (u64)q;
-	return 1;
+	return QUEUE_WAS_ANOTHER;
 }
 
 static __always_inline int is_nvme_disk(struct request_queue *q, int typed)

@@ -63,10 +63,13 @@ static __always_inline int on_start(struct request *rq, u32 hook, int typed)
 
 	if (typed && cpu) {
 		u64 hctx = (u64)rq->mq_hctx;
+		struct request_queue *q = rq->q;
 		struct nd_place *p = place_of(cpu, ND_AT_START, hctx, typed);
 
-		st = is_of(p, hctx) ? start_entry(rq, p->first, p->tags, p->spread, typed)
-				    : start_slowly(rq, p);
+		/* an admin command's comes before its setup makes us forget: see where() */
+		st = is_of(p, hctx) && q->queuedata
+			     ? start_entry(rq, p->first, p->tags, p->spread, typed)
+			     : start_slowly(rq, p);
 	} else {
 		st = start_by_queue(rq, 0, typed);
 	}
@@ -297,21 +300,24 @@ static __always_inline struct nd_where *where_by_queue(struct request *rq, struc
 	struct request_queue *q = GET(typed, rq, q);
 	u32 age = places_age, qid = 0, instance;
 	struct nd_ctrl *ctrl;
+	struct nd_start *st;
 	u64 address, hctx = 0;
+	int known;
 
 	if (!q)
 		return 0;
 	if (GET(typed, q, queuedata)) {
 		qid = hctx_number(rq, typed) + 1;
 		hctx = (u64)GET(typed, rq, mq_hctx);
+	} else {
+		forget_places(); /* see where() */
 	}
 	ctrl = ctrl_of(rq, q, &instance, &address, typed);
-	if (!ctrl || !ctrl->stride || qid >= ctrl->queues ||
-	    !learn_queue(q, ctrl, address, instance, typed)) {
-		if (!qid)
-			forget_places(); /* see where() */
+	if (!ctrl || !ctrl->stride || qid >= ctrl->queues)
 		return 0;
-	}
+	known = learn_queue(q, ctrl, address, instance, typed);
+	if (!known)
+		return 0;
 	if (!qid)
 		w = admin;
 	/* the memory of an old queue; hooks that do not see the controller may have it, too */
@@ -327,6 +333,12 @@ static __always_inline struct nd_where *where_by_queue(struct request *rq, struc
 	w->admin = !qid;
 	w->doorbell = ctrl->doorbell;
 	w->place.hctx = hctx;
+	if (cfg_start_hook && known == QUEUE_WAS_ANOTHER) {
+		/* this one's start went to the other's place: what is here is of another life */
+		st = start_entry(rq, w->place.first, w->place.tags, w->place.spread, typed);
+		if (st)
+			st->rq = 0;
+	}
 	return w;
 }
 
@@ -338,19 +350,20 @@ static __noinline struct nd_where *where_slowly(struct request *rq, struct nd_wh
 
 /*
  * The same, usually by what the hook remembers. An address may come back for another queue, of
- * another controller, and a controller's for one of another number; but no new controller has I/O
- * before commands of its admin queue, which is never remembered: that is how it is noticed
- * (learn_queue, or there is no such controller), and everything forgotten.
+ * another controller or number, and a controller's for one of another number. But no controller,
+ * namespace or queue comes to be without admin commands (Identify, at least); after each of these
+ * everything is forgotten. Admin queues have no queuedata, and are never remembered.
  */
 static __always_inline struct nd_where *where(struct request *rq, struct nd_cpu *cpu, int typed)
 {
+	struct request_queue *q = rq->q;
 	struct nd_where *w;
 	u64 hctx, ctrl;
 
 	hctx = (u64)rq->mq_hctx;
 	w = &cpu->where[typed == TWIN][place_number(cpu, hctx)];
 	ctrl = peek(pdu_of(rq) + bpf_core_field_offset(struct nvme_request, ctrl), typed);
-	if (is_of(&w->place, hctx) && w->ctrl == ctrl)
+	if (is_of(&w->place, hctx) && w->ctrl == ctrl && q->queuedata)
 		return w;
 	return where_slowly(rq, w, &cpu->admin[typed == TWIN]);
 }

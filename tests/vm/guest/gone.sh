@@ -86,7 +86,7 @@ writes() {
         --iodepth=4 --number_ios="$2"
 }
 
-# Both controllers go and come back under each other's number: what the kernel has freed it gives to the
+# Both controllers go and come back under each other's number; what the kernel has freed it may give to the
 # next, so that addresses that we know are now of others.
 begin swapped
 tool total latency --json

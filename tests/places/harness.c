@@ -1,0 +1,277 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * Whether a command is its controller's, whatever the hooks remember: the very C of the BPF
+ * programs in an ordinary process, in a world of controllers and namespaces that go and come, and
+ * whose memory is given to the next. tests/places.rs runs it.
+ *
+ *   harness SEED STEPS
+ *
+ * Answers how many commands there were, how often one was at a place that others had had, and how
+ * many came out wrong. With FORGETFUL_NOT the hooks are never told to forget: then some must.
+ */
+#include <linux/types.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define ND_NO_KFUNC /* reads by the helper, which is a stub here */
+#undef __always_inline
+#define __always_inline inline __attribute__((always_inline))
+#define __noinline
+#define SEC(name)
+#define __uint(name, val)		   int(*name)[val]
+#define BPF_CORE_READ(p, ...)		   0
+#define BPF_PROBE_READ(p, field)	   ((p)->field)
+#define bpf_core_type_size(t)		   sizeof(t)
+#define bpf_core_field_offset(type, field) offsetof(type, field)
+#define bpf_core_field_exists(field)	   1
+#define bpf_core_enum_value(type, name)	   name
+#define bpf_core_read(to, size, from)	   memcpy(to, from, size)
+
+enum {
+	BPF_MAP_TYPE_HASH = 1,
+	BPF_MAP_TYPE_ARRAY,
+	BPF_MAP_TYPE_CGROUP_ARRAY = 8,
+	BPF_MAP_TYPE_QUEUE = 22,
+	BPF_MAP_TYPE_RINGBUF = 27
+};
+enum { BPF_ANY, BPF_NOEXIST };
+#define BPF_RB_NO_WAKEUP 1
+
+static void *bpf_map_lookup_elem(void *map, const void *key);
+static __u64 now_ns;
+static __u32 here; /* CPU */
+
+#define bpf_map_update_elem(...)	   0
+#define bpf_map_push_elem(...)		   0
+#define bpf_map_pop_elem(map, value)	   (*(value) = 0)
+#define bpf_ringbuf_reserve(...)	   ((void *)0)
+#define bpf_ringbuf_submit(...)		   ((void)0)
+#define bpf_get_stack(...)		   0
+#define bpf_get_prandom_u32()		   0
+#define bpf_get_smp_processor_id()	   here
+#define bpf_get_current_pid_tgid()	   4711
+#define bpf_get_current_task()		   0
+#define bpf_get_current_comm(to, size)	   ((void)0)
+#define bpf_current_task_under_cgroup(...) 0
+#define bpf_ktime_get_ns()		   (++now_ns)
+#define bpf_probe_read_kernel(to, size, f) memcpy(to, f, size)
+#define bpf_probe_read_kernel_str(...)	   0
+
+#include "kernel.bpf.h"
+#include "abi.h"
+#define const
+#include "config.bpf.h"
+#undef const
+#include "filter.bpf.h"
+#include "maps.bpf.h"
+#include "hist.bpf.h"
+#include "rows.bpf.h"
+#include "trace.bpf.h"
+#include "inflight.bpf.h"
+#ifdef FORGETFUL_NOT
+#define forget_places() ((void)0)
+#endif
+#include "queues.bpf.h"
+#include "setup.bpf.h"
+#include "points.bpf.h"
+
+#define CTRLS  3
+#define QUEUES 2 /* for I/O */
+#define STRIDE 64
+#define TAGS   3
+#define SPACES 2 /* namespaces of a controller, at most */
+
+/* What the kernel gives out and takes back. */
+static struct nvme_ctrl ctrl_memory[CTRLS];
+static struct request_queue queue_memory[CTRLS * (1 + SPACES)];
+static struct blk_mq_hw_ctx hctx_memory[CTRLS * (1 + SPACES * QUEUES)];
+static struct rq_memory {
+	struct request rq;
+	struct nvme_request pdu;
+} rq_memory[CTRLS * (1 + SPACES * QUEUES)][TAGS];
+static u8 ctrl_used[CTRLS], queue_used[CTRLS * (1 + SPACES)];
+static int owner[CTRLS * (1 + SPACES * QUEUES)]; /* of a hctx, its last: a number of its own */
+static u8 hctx_used[CTRLS * (1 + SPACES * QUEUES)];
+
+struct space {
+	int there, queue, hctx[QUEUES];
+};
+static struct controller {
+	int there, memory, born;
+	struct space admin, space[SPACES];
+} world[CTRLS];
+
+static struct nd_cpu cpu_map[2];
+static struct nd_slot slot_map[CTRLS * STRIDE * (1 + QUEUES)];
+static struct nd_start start_map[CTRLS * STRIDE * (1 + QUEUES)];
+static struct nd_ctrl ctrl_map[ND_MAX_CTRLS];
+static struct nd_queue queue_map[ND_MAX_QUEUE_IDS];
+static struct nd_task task_map[ND_TASKS];
+static u64 cache_map[ND_ROW_CACHE];
+static struct nd_cell the_cell;
+static int finished;
+
+#define ARRAY(map, memory)                                                                         \
+	if (m == (void *)&(map))                                                                   \
+	return i < sizeof(memory) / sizeof((memory)[0]) ? (void *)&(memory)[i] : 0
+
+static void *bpf_map_lookup_elem(void *m, const void *key)
+{
+	u32 i = *(const u32 *)key;
+
+	ARRAY(cpus, cpu_map);
+	ARRAY(slots, slot_map);
+	ARRAY(starts, start_map);
+	ARRAY(ctrls, ctrl_map);
+	ARRAY(queues, queue_map);
+	ARRAY(tasks, task_map);
+	ARRAY(row_cache, cache_map);
+	if (m == (void *)&cells) {
+		finished++;
+		return &the_cell;
+	}
+	return 0;
+}
+
+static u64 seed, commands, moved, wrong;
+static int births;
+
+static u32 random_below(u32 n)
+{
+	u64 z = seed += 0x9e3779b97f4a7c15ull;
+
+	z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9ull;
+	z = (z ^ (z >> 27)) * 0x94d049bb133111ebull;
+	return (u32)((z ^ (z >> 31)) % n);
+}
+
+static int take(u8 *used, u32 n)
+{
+	u32 i;
+
+	do
+		i = random_below(n);
+	while (used[i]);
+	used[i] = 1;
+	return (int)i;
+}
+
+static void make_space(struct space *s, struct nvme_ctrl *ctrl, int hctxs, void *queuedata)
+{
+	s->there = 1;
+	s->queue = take(queue_used, CTRLS * (1 + SPACES));
+	queue_memory[s->queue] = (struct request_queue){
+		.queuedata = queuedata,
+		.id = s->queue ^ (int)random_below(2) << 4,
+	};
+	for (int h = 0; h < hctxs; h++) {
+		s->hctx[h] = take(hctx_used, CTRLS * (1 + SPACES * QUEUES));
+		hctx_memory[s->hctx[h]].queue_num = (u32)h;
+		for (int t = 0; t < TAGS; t++)
+			rq_memory[s->hctx[h]][t] = (struct rq_memory){
+				.rq = {.q = &queue_memory[s->queue],
+				       .mq_hctx = &hctx_memory[s->hctx[h]],
+				       .tag = t,
+				       .internal_tag = -1},
+				.pdu = {.ctrl = ctrl},
+			};
+	}
+}
+
+static void free_space(struct space *s, int hctxs)
+{
+	s->there = 0;
+	queue_used[s->queue] = 0;
+	for (int h = 0; h < hctxs; h++)
+		hctx_used[s->hctx[h]] = 0;
+}
+
+/* A command from its start to its end; the CPUs may be different ones. */
+static void command(int instance, struct space *s, int h)
+{
+	u32 tag = random_below(TAGS), qid = s == &world[instance].admin ? 0 : (u32)h + 1;
+	struct request *rq = &rq_memory[s->hctx[h]][tag].rq;
+	struct nvme_command sqe = {.common = {.opcode = 2, .nsid = 1}};
+	struct nd_slot *slot = &slot_map[ctrl_map[instance].base + qid * STRIDE + tag];
+	int before = finished, id = world[instance].born << 8 | s->queue;
+	u64 start;
+
+	commands++;
+	moved += owner[s->hctx[h]] && owner[s->hctx[h]] != id;
+	owner[s->hctx[h]] = id;
+	here = random_below(2);
+	on_start(rq, ND_HOOK_START_BTF, TYPED);
+	start = now_ns;
+	on_setup_out(0, rq, &sqe, 0, ND_HOOK_SETUP_OUT_BTF, TYPED);
+	if (slot->rq != (u64)rq || slot->state != ND_OPEN ||
+	    (kept_key(slot) >> ND_KEY_CTRL_SHIFT & 0xff) != (u32)instance ||
+	    (slot->start_ns && slot->start_ns != start)) {
+		wrong++;
+		memset(slot_map, 0, sizeof(slot_map));
+		return;
+	}
+	here = random_below(2);
+	on_cqe(rq, ND_HOOK_CQE_BTF, TYPED, 0);
+	on_complete(0, rq, ND_HOOK_COMPLETE_BTF, TYPED);
+	if (finished != before + 1 || slot->state != ND_FREE || !slot->cqe_ns) {
+		wrong++;
+		memset(slot_map, 0, sizeof(slot_map));
+	}
+}
+
+static void step(void)
+{
+	int n = (int)random_below(CTRLS), k = (int)random_below(SPACES);
+	struct controller *c = &world[n];
+	u32 what = random_below(20);
+
+	if (!c->there) {
+		/* the lowest number that is free, as the kernel has it */
+		for (n = 0; world[n].there; n++)
+			;
+		c = &world[n];
+		c->there = 1;
+		c->born = ++births;
+		c->memory = take(ctrl_used, CTRLS);
+		ctrl_memory[c->memory].instance = n;
+		make_space(&c->admin, &ctrl_memory[c->memory], 1, 0);
+		command(n, &c->admin, 0); /* Identify, at least */
+	} else if (what == 0) {
+		for (int i = 0; i < SPACES; i++)
+			if (c->space[i].there)
+				free_space(&c->space[i], QUEUES);
+		free_space(&c->admin, 1);
+		ctrl_used[c->memory] = 0;
+		c->there = 0;
+	} else if (what == 1 && c->space[k].there) {
+		free_space(&c->space[k], QUEUES);
+	} else if (what == 2) {
+		command(n, &c->admin, 0);
+	} else if (!c->space[k].there) {
+		make_space(&c->space[k], &ctrl_memory[c->memory], QUEUES, c);
+		command(n, &c->admin, 0); /* Identify */
+	} else {
+		command(n, &c->space[k], (int)random_below(QUEUES));
+	}
+}
+
+int main(int argc, char **argv)
+{
+	if (argc != 3)
+		return 2;
+	seed = strtoull(argv[1], 0, 0);
+	cfg_mode = ND_MODE_CHEAP;
+	cfg_start_hook = 1;
+	for (u32 n = 0; n < CTRLS; n++)
+		ctrl_map[n] = (struct nd_ctrl){
+			.base = n * STRIDE * (1 + QUEUES), .stride = STRIDE, .queues = 1 + QUEUES};
+	for (long i = strtol(argv[2], 0, 0); i > 0; i--)
+		step();
+	wrong += cpu_map[0].count[ND_UNTRACKED] + cpu_map[1].count[ND_UNTRACKED];
+	wrong += cpu_map[0].count[ND_ORPHAN_DONE] + cpu_map[1].count[ND_ORPHAN_DONE];
+	wrong += cpu_map[0].count[ND_OVERWRITTEN] + cpu_map[1].count[ND_OVERWRITTEN];
+	printf("%llu %llu %llu\n", commands, moved, wrong);
+	return 0;
+}
