@@ -19,6 +19,7 @@
 #include "trace.bpf.h"
 #include "inflight.bpf.h"
 #include "queues.bpf.h"
+#include "where.bpf.h"
 #include "setup.bpf.h"
 #include "points.bpf.h"
 

@@ -74,6 +74,7 @@ static __u32 here; /* CPU */
 #define forget_places() ((void)0)
 #endif
 #include "queues.bpf.h"
+#include "where.bpf.h"
 #include "setup.bpf.h"
 #include "points.bpf.h"
 
