@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0 */
-/* Whose a command is and where it goes, at its setup: usually as remembered. tests/places tries it. */
+/* Whose a command is and where it goes, at its setup: usually as remembered. tests/places tries it.
+ */
 #ifndef ND_WHERE_H
 #define ND_WHERE_H
 
