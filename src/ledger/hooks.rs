@@ -68,11 +68,20 @@ pub(super) fn misses_known(plan: &AttachPlan, hook: usize) -> bool {
 }
 
 /// How often the kernel skipped a hook. With a twin an event is lost only if both were skipped at
-/// it, which is at most as often as the one that was skipped less.
-pub(super) fn misses_of(plan: &AttachPlan, misses: &[u64], number: usize) -> u64 {
+/// it: at most as often as the twin was, and as the first was where the twin did not act (which it
+/// does for no other reason).
+pub(super) fn misses_of(
+    plan: &AttachPlan,
+    counters: &Counters,
+    misses: &[u64],
+    number: usize,
+) -> u64 {
     let miss = |n: usize| misses.get(n).copied().unwrap_or(0);
     let twin = CATALOG[number].other().filter(|t| plan.hooks().contains(t));
-    twin.map_or(miss(number), |t| miss(t).min(miss(number)))
+    twin.map_or(miss(number), |t| {
+        let unseen = miss(number).saturating_sub(counters.hits[t]);
+        miss(t).min(unseen)
+    })
 }
 
 pub(super) fn hook_lines(plan: &AttachPlan, counters: &Counters, misses: &[u64]) -> Vec<HookLine> {
@@ -86,7 +95,7 @@ pub(super) fn hook_lines(plan: &AttachPlan, counters: &Counters, misses: &[u64])
             target: hook.target,
             hits: counters.hits[number] + twin.map_or(0, |t| counters.hits[t]),
             by_twin: twin.map(|t| counters.hits[t]),
-            recursion_misses: misses_of(plan, misses, number),
+            recursion_misses: misses_of(plan, counters, misses, number),
             misses_known: misses_known(plan, number),
             seldom: hook.seldom(),
         }

@@ -208,7 +208,7 @@ impl Ledger {
                 .hooks()
                 .into_iter()
                 .filter(|&h| !CATALOG[h].is_twin())
-                .map(|h| misses_of(plan, misses, h))
+                .map(|h| misses_of(plan, counters, misses, h))
                 .sum(),
             misses_known: [Milestone::SetupOut, Milestone::Complete]
                 .into_iter()
@@ -370,6 +370,31 @@ mod tests {
         let ledger = Ledger::new(&plan(), &counters(0, 0, &[]), &misses, 0, None);
         assert_eq!(ledger.recursion_misses, 2);
         assert_eq!(ledger.degraded(), ["2 program runs skipped by the kernel"]);
+    }
+
+    /// Each is skipped where the other runs; what the second did, the first has missed.
+    #[test]
+    fn what_a_second_instance_has_seen_is_not_missed() {
+        let mut facts = everything();
+        facts.softirq_completions = true;
+        let plan = planned(Cut::Fine, &facts, &Policy::default()).unwrap();
+        let (first, second) = (hook_number("complete_btf"), hook_number("complete_twin"));
+        assert!(plan.hooks().contains(&second));
+        for (skipped, acted, lost) in [
+            ([3, 0], 3, 0),
+            ([3, 2], 3, 0),
+            ([3, 2], 2, 1),
+            ([3, 1], 0, 1),
+            // a run that ended between the two readings
+            ([2, 1], 3, 0),
+        ] {
+            let mut misses = vec![0; CATALOG.len()];
+            [misses[first], misses[second]] = skipped;
+            let mut c = counters(0, 0, &[]);
+            c.hits[second] = acted;
+            let ledger = Ledger::new(&plan, &c, &misses, 0, None);
+            assert_eq!(ledger.recursion_misses, lost, "{skipped:?} {acted}");
+        }
     }
 
     #[test]
