@@ -7,17 +7,15 @@
     reason = "tests"
 )]
 
+#[path = "parity/build.rs"]
+mod build;
 #[path = "parity/command.rs"]
 mod command;
 
-use std::env;
-use std::fs;
 use std::io::Write;
-use std::path::Path;
 use std::path::PathBuf;
 use std::process::Command;
 use std::process::Stdio;
-use std::process::id;
 use std::sync::LazyLock;
 use std::thread;
 
@@ -36,28 +34,8 @@ use nvme_deep::path::stage::Cut;
 use nvme_deep::probe::catalog::CATALOG;
 
 /// The harness, built once a process.
-static HARNESS: LazyLock<PathBuf> = LazyLock::new(|| {
-    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
-    let dir = Path::new(env!("CARGO_TARGET_TMPDIR"));
-    let (fresh, done) = (dir.join(format!("parity-{}", id())), dir.join("parity"));
-    let cc = env::var_os("CC").unwrap_or_else(|| "cc".into());
-    let build = Command::new(&cc)
-        .args(["-std=gnu11", "-O2", "-w", "-o"])
-        .arg(&fresh)
-        .arg("-I")
-        .arg(root.join("bpf/include"))
-        .arg(root.join("tests/parity/harness.c"))
-        .output()
-        .unwrap_or_else(|e| panic!("this test needs a C compiler, and {cc:?} does not run: {e}"));
-    let complaint = String::from_utf8_lossy(&build.stderr);
-    assert!(
-        build.status.success(),
-        "{cc:?} refuses the harness:\n{complaint}"
-    );
-    // another process may be at it too
-    fs::rename(&fresh, &done).unwrap();
-    done
-});
+static HARNESS: LazyLock<PathBuf> =
+    LazyLock::new(|| build::harness("parity/harness.c", "parity", &[]));
 
 /// One answer line a question line.
 fn ask(questions: &[String]) -> Vec<String> {

@@ -8,34 +8,13 @@
     reason = "tests"
 )]
 
-use std::env;
-use std::path::Path;
-use std::path::PathBuf;
-use std::process::Command;
-use std::process::id;
+#[path = "parity/build.rs"]
+mod build;
 
-/// Builds the harness.
-fn harness(name: &str, define: &[&str]) -> PathBuf {
-    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
-    let out = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("{name}-{}", id()));
-    let cc = env::var_os("CC").unwrap_or_else(|| "cc".into());
-    let build = Command::new(&cc)
-        .args(["-std=gnu11", "-O1", "-w"])
-        .args(define)
-        .arg("-I")
-        .arg(root.join("bpf/include"))
-        .arg(root.join("tests/places/harness.c"))
-        .arg("-o")
-        .arg(&out)
-        .output()
-        .unwrap_or_else(|e| panic!("this test needs a C compiler, and {cc:?} does not run: {e}"));
-    let complaint = String::from_utf8_lossy(&build.stderr);
-    assert!(
-        build.status.success(),
-        "{cc:?} refuses the harness:\n{complaint}"
-    );
-    out
-}
+use std::path::Path;
+use std::process::Command;
+
+const HARNESS: &str = "places/harness.c";
 
 /// Commands, those at a place that others had had, and those that came out wrong.
 fn run(harness: &Path, seed: u64) -> [u64; 3] {
@@ -51,7 +30,7 @@ fn run(harness: &Path, seed: u64) -> [u64; 3] {
 
 #[test]
 fn every_command_is_its_own_controllers() {
-    let harness = harness("places", &[]);
+    let harness = build::harness(HARNESS, "places", &[]);
     for seed in 0..20 {
         let [commands, moved, wrong] = run(&harness, seed);
         assert!(commands > 20_000 && moved > 4_000, "{commands} {moved}");
@@ -62,7 +41,7 @@ fn every_command_is_its_own_controllers() {
 /// What the test above would say.
 #[test]
 fn without_forgetting_they_would_not_be() {
-    let harness = harness("places-not", &["-DFORGETFUL_NOT"]);
+    let harness = build::harness(HARNESS, "places-not", &["-DNEVER_FORGET"]);
     let [_, moved, wrong] = run(&harness, 0);
     assert!(wrong > moved / 10, "{wrong} of {moved}");
 }

@@ -322,8 +322,7 @@ struct nd_where {
 	struct nd_place place;
 	__u64 ctrl; /* struct nvme_ctrl * */
 	__u64 key;  /* what the row keys of its commands have in common */
-	__u16 qid;
-	__u16 admin;
+	__u32 qid;  /* 0: an admin queue's */
 	__u32 doorbell;
 };
 

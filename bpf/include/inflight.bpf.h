@@ -10,8 +10,9 @@
 #define ND_INFLIGHT_H
 
 /*
- * What the hooks remember of hardware queues holds as long as this number stays. It moves on when a
- * queue is found to belong to someone else than before, or user space moves a controller's slots.
+ * What the hooks remember of hardware queues holds as long as this number stays. It moves on with
+ * every admin command (see where()), when a queue is found to belong to someone else than before,
+ * and when user space moves a controller's slots.
  */
 volatile u32 places_age = 0;
 
@@ -63,6 +64,24 @@ static __always_inline u32 hctx_number(struct request *rq, int typed)
 	return GET(typed, hctx, queue_num);
 }
 
+static __always_inline u32 spread_of(struct request_queue *q, int typed)
+{
+	return GET(typed, q, id) & 3;
+}
+
+/* Puts down where the commands of this request's queue go. With numbers for pointers nobody
+ * remembers: each look at the request would take a helper. */
+static __always_inline void remember(struct nd_place *p, struct request *rq,
+				     struct request_queue *q, u32 first, u32 tags, u32 age,
+				     int typed)
+{
+	p->first = first;
+	p->tags = tags;
+	p->age = age;
+	p->spread = spread_of(q, typed);
+	p->hctx = typed ? (u64)rq->mq_hctx : 0;
+}
+
 /*
  * The slot of a request's tag, on a queue that is known; NULL: not ours, or out of range. With `p`
  * the queue is remembered there.
@@ -83,12 +102,8 @@ static __always_inline struct nd_slot *slot_by_queue(struct request *rq, struct 
 	if (qid >= e->queues || tag >= e->stride)
 		return 0;
 	first = first_slot(e->base, e->stride, qid);
-	if (p && e->io) {
-		p->first = first;
-		p->tags = e->stride;
-		p->age = age;
-		p->hctx = (u64)GET(typed, rq, mq_hctx);
-	}
+	if (p && e->io)
+		remember(p, rq, q, first, e->stride, age, typed);
 	return slot_at(first + tag);
 }
 
@@ -145,11 +160,6 @@ static __always_inline struct nd_start *start_entry(struct request *rq, u32 firs
 	u32 at = first + (tag & (tags - 1));
 
 	return bpf_map_lookup_elem(&starts, &at);
-}
-
-static __always_inline u32 spread_of(struct request_queue *q, int typed)
-{
-	return GET(typed, q, id) & 3;
 }
 
 static __always_inline struct nd_task *task_of(u32 tid)
@@ -222,12 +232,12 @@ static __always_inline void finish_total(struct nd_cell *c, u32 at, u64 total, u
  *  - an interrupt before the doorbell was already running for other commands;
  *  - anything else out of order is counted as negative.
  *
- * The pattern of the fine cut is kept in the map, not in a register: the verifier would follow each
- * of its 128 values through all that comes after (half a million instructions instead of some
- * thousands).
+ * The pattern is kept in the map, not in a register: the verifier would follow each of its 128
+ * values through all that comes after (half a million instructions instead of some thousands).
  */
-static __always_inline void settle(struct nd_slot *s, volatile u8 *saw, u64 complete, u32 mode)
+static __always_inline void settle(struct nd_slot *s, u64 complete, u32 mode)
 {
+	volatile u8 *saw = &s->saw;
 	u64 prev = s->setup_out_ns, begin = prev;
 
 	*saw = 0;
@@ -363,7 +373,7 @@ static __always_inline void finish(struct nd_slot *s, struct nd_cpu *cpu, u64 co
 		complete = s->setup_out_ns;
 	}
 	if (mode != ND_MODE_TOTAL) {
-		settle(s, &s->saw, complete, mode);
+		settle(s, complete, mode);
 		saw = *(volatile u8 *)&s->saw;
 	}
 	if (end) {

@@ -15,7 +15,7 @@ static __always_inline struct nd_start *start_by_queue(struct request *rq, struc
 						       int typed)
 {
 	struct request_queue *q = GET(typed, rq, q);
-	u32 qid, age = places_age, first, spread;
+	u32 qid, age = places_age, first;
 	struct nd_queue *e;
 
 	if (!q)
@@ -40,15 +40,9 @@ static __always_inline struct nd_start *start_by_queue(struct request *rq, struc
 	if (qid >= e->queues)
 		return 0;
 	first = first_slot(e->base, e->stride, qid);
-	spread = spread_of(q, typed);
-	if (p && e->io) {
-		p->first = first;
-		p->tags = e->stride;
-		p->spread = spread;
-		p->age = age;
-		p->hctx = (u64)GET(typed, rq, mq_hctx);
-	}
-	return start_entry(rq, first, e->stride, spread, typed);
+	if (p && e->io)
+		remember(p, rq, q, first, e->stride, age, typed);
+	return start_entry(rq, first, e->stride, spread_of(q, typed), typed);
 }
 
 static __noinline struct nd_start *start_slowly(struct request *rq, struct nd_place *p)
@@ -321,7 +315,7 @@ static __always_inline int on_setup_out(void *ctx, struct request *rq, struct nv
 	}
 	index = w->place.first + tag;
 	qid = w->qid;
-	admin = w->admin;
+	admin = !qid;
 	s = slot_at(index);
 	if (!s) {
 		count(ND_UNTRACKED);

@@ -15,17 +15,15 @@ static __always_inline struct nd_where *where_by_queue(struct request *rq, struc
 	u32 age = places_age, qid = 0, instance;
 	struct nd_ctrl *ctrl;
 	struct nd_start *st;
-	u64 address, hctx = 0;
+	u64 address;
 	int known;
 
 	if (!q)
 		return 0;
-	if (GET(typed, q, queuedata)) {
+	if (GET(typed, q, queuedata))
 		qid = hctx_number(rq, typed) + 1;
-		hctx = (u64)GET(typed, rq, mq_hctx);
-	} else {
+	else
 		forget_places(); /* see where() */
-	}
 	ctrl = ctrl_of(rq, q, &instance, &address, typed);
 	if (!ctrl || !ctrl->stride || qid >= ctrl->queues)
 		return 0;
@@ -35,18 +33,15 @@ static __always_inline struct nd_where *where_by_queue(struct request *rq, struc
 	if (!qid)
 		w = admin;
 	/* the memory of an old queue; hooks that do not see the controller may have it, too */
-	else if (typed && w->place.hctx == hctx && w->place.age == age && w->ctrl != address)
+	else if (typed && w->place.hctx == (u64)rq->mq_hctx && w->place.age == age &&
+		 w->ctrl != address)
 		forget_places();
-	w->place.first = first_slot(ctrl->base, ctrl->stride, qid);
-	w->place.tags = ctrl->stride;
-	w->place.age = age;
-	w->place.spread = spread_of(q, typed);
+	remember(&w->place, rq, q, first_slot(ctrl->base, ctrl->stride, qid), ctrl->stride, age,
+		 typed);
 	w->ctrl = address;
 	w->key = key_of(instance, 0, 0, !qid);
 	w->qid = qid;
-	w->admin = !qid;
 	w->doorbell = ctrl->doorbell;
-	w->place.hctx = hctx;
 	if (cfg_start_hook && known == QUEUE_WAS_ANOTHER) {
 		/* this one's start went to the other's place: what is here is of another life */
 		st = start_entry(rq, w->place.first, w->place.tags, w->place.spread, typed);

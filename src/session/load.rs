@@ -190,8 +190,9 @@ macro_rules! sizes {
     }};
 }
 
-/// Opens, configures and loads an object that follows requests. A macro as above: there are two,
-/// one of them without calls of kernel functions, for kernels that only a file describes.
+/// Opens, configures and loads an object that follows requests, `$usual` as [`is_usual`]. A macro as
+/// above: there are four, one of them without calls of kernel functions, for kernels that only a file
+/// describes.
 macro_rules! load_request {
     ($builder:expr, $usual:expr, $slot:expr, $plan:expr, $layout:expr, $config:expr) => {{
         let (mut builder, plan, config) = ($builder, $plan, $config);

@@ -7,7 +7,7 @@
  *   harness SEED STEPS
  *
  * Answers how many commands there were, how often one was at a place that others had had, and how
- * many came out wrong. With FORGETFUL_NOT the hooks are never told to forget: then some must.
+ * many came out wrong. With NEVER_FORGET the hooks are never told to forget: then some must.
  */
 #include <linux/types.h>
 #include <stddef.h>
@@ -70,7 +70,7 @@ static __u32 here; /* CPU */
 #include "rows.bpf.h"
 #include "trace.bpf.h"
 #include "inflight.bpf.h"
-#ifdef FORGETFUL_NOT
+#ifdef NEVER_FORGET
 #define forget_places() ((void)0)
 #endif
 #include "queues.bpf.h"

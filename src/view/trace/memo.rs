@@ -144,7 +144,8 @@ impl Memo {
             set,
             asked: asked.map(|a| (a.sqe.flags(), a.sqe.metadata())),
         };
-        let at = (id.nsid << 3) ^ u32::from(key.code);
+        // where a submission and its completion are events of their own, both come in turns
+        let at = (id.nsid << 3) ^ u32::from(key.code) ^ u32::from(asked.is_some()) << 4;
         self.commands[at as usize % COMMANDS].write(key, line, write);
     }
 

@@ -36,17 +36,22 @@ release_all() {
     for at in "${pci[@]}"; do echo "$at" >/sys/bus/pci/drivers/nvme/unbind; done
 }
 
-# one by one, or the numbers would be theirs who come first
-bind_all() {
-    local n i
-    for n in "${!pci[@]}"; do
-        echo "${pci[n]}" >/sys/bus/pci/drivers/nvme/bind
+# bind_in_order DEVICE...: in this order they get their numbers; one by one, or these would be theirs who come first
+bind_in_order() {
+    local device number=0 i
+    for device; do
+        echo "${pci[device]}" >/sys/bus/pci/drivers/nvme/bind
         for ((i = 0; i < 200; i++)); do
-            disk "nvme$n" >/dev/null && break
+            disk "nvme$number" >/dev/null && break
             sleep 0.05
         done
+        ((++number))
     done
     settled
+}
+
+bind_all() {
+    bind_in_order "${!pci[@]}"
 }
 
 drop_driver() {

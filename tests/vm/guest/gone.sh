@@ -97,14 +97,7 @@ for _ in 1 2; do
     writes nvme0 150
     writes nvme1 40
     release_all
-    for n in 1 0; do
-        echo "${pci[n]}" >/sys/bus/pci/drivers/nvme/bind
-        for ((i = 0; i < 200; i++)); do
-            disk "nvme$((1 - n))" >/dev/null && break
-            sleep 0.05
-        done
-    done
-    settled
+    bind_in_order 1 0
     sleep 1.5 # it is noticed within a second
     writes nvme0 30
     writes nvme1 170

@@ -1,0 +1,33 @@
+//! Compiles a harness: the headers of bpf/include in an ordinary process.
+
+use std::env;
+use std::fs;
+use std::path::Path;
+use std::path::PathBuf;
+use std::process::Command;
+use std::process::id;
+
+/// `source` is a file of tests/, `name` that of the program, `flags` what the compiler is told besides.
+pub fn harness(source: &str, name: &str, flags: &[&str]) -> PathBuf {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let dir = Path::new(env!("CARGO_TARGET_TMPDIR"));
+    let (fresh, done) = (dir.join(format!("{name}-{}", id())), dir.join(name));
+    let cc = env::var_os("CC").unwrap_or_else(|| "cc".into());
+    let build = Command::new(&cc)
+        .args(["-std=gnu11", "-O2", "-w", "-o"])
+        .arg(&fresh)
+        .args(flags)
+        .arg("-I")
+        .arg(root.join("bpf/include"))
+        .arg(root.join("tests").join(source))
+        .output()
+        .unwrap_or_else(|e| panic!("this test needs a C compiler, and {cc:?} does not run: {e}"));
+    let complaint = String::from_utf8_lossy(&build.stderr);
+    assert!(
+        build.status.success(),
+        "{cc:?} refuses the harness:\n{complaint}"
+    );
+    // another process may be at it too
+    fs::rename(&fresh, &done).unwrap();
+    done
+}
