@@ -1,16 +1,18 @@
 //! The running BPF side: load what the plan says, attach it, read the maps, detach. The only place
 //! (with the generated skeleton) that names libbpf_rs.
 
+mod command_ring;
+mod event_ring;
 mod layout;
 mod libbpf_log;
 mod load;
 mod loaded;
 mod read;
-mod rings;
 
 use std::collections::BTreeMap;
 use std::fs::File;
 use std::mem::take;
+use std::os::fd::AsFd;
 use std::os::fd::AsRawFd;
 use std::os::fd::OwnedFd;
 use std::path::Path;
@@ -24,6 +26,8 @@ use libbpf_rs::MapCore;
 use libbpf_rs::MapFlags;
 use libbpf_rs::MapHandle;
 
+pub use self::command_ring::CommandRing;
+pub use self::event_ring::EventRing;
 pub use self::layout::Layout;
 pub use self::libbpf_log::install as take_over_log;
 pub use self::load::Slot;
@@ -31,9 +35,6 @@ pub use self::load::Trouble;
 pub use self::load::not_allowed;
 use self::loaded::Loaded;
 pub use self::read::CounterReader;
-pub use self::rings::CommandRing;
-pub use self::rings::EventMap;
-pub use self::rings::EventRing;
 use crate::abi::ctrl_value;
 use crate::abi::namespace_entry;
 use crate::exit::Failure;
@@ -288,7 +289,7 @@ impl<'obj> Session<'obj> {
         }
     }
 
-    /// The ring of single commands; its records go to the closure, which must not panic.
+    /// The ring of single commands.
     ///
     /// # Errors
     /// Where the ring can't be mapped.
@@ -296,11 +297,13 @@ impl<'obj> Session<'obj> {
         CommandRing::new(&self.maps.ring)
     }
 
-    /// The ring of events, to be read independently of the session.
+    /// The ring of events, to be read independently of the session, and by one reader only.
     ///
     /// # Errors
-    /// Where there is no file descriptor left.
-    pub fn events(&self) -> Result<EventMap> {
-        Ok(EventMap(self.loaded.map("ring")?))
+    /// Where there is no file descriptor left, or the ring can't be mapped.
+    pub fn events(&self) -> Result<EventRing> {
+        let map = &self.maps.ring;
+        let ring = map.as_fd().try_clone_to_owned()?;
+        EventRing::new(ring, map.max_entries() as usize)
     }
 }

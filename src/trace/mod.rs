@@ -8,7 +8,6 @@ mod drops;
 mod names;
 mod stacks;
 
-use std::cell::RefCell;
 use std::fs::File;
 use std::io::ErrorKind;
 use std::io::IsTerminal;
@@ -16,7 +15,6 @@ use std::io::Write;
 use std::io::stderr;
 use std::io::stdout;
 use std::os::fd::AsFd;
-use std::rc::Rc;
 use std::sync::mpsc::Receiver;
 use std::sync::mpsc::RecvTimeoutError;
 use std::time::Duration;
@@ -234,12 +232,21 @@ fn pause(ring_bytes: u32) -> Duration {
     DRAIN.mul_f64(share.min(1.0)).max(SHORTEST_DRAIN)
 }
 
+/// From the ring to where events wait for earlier ones. True: there may be more.
+fn drain(ring: &mut EventRing, waiting: &mut Reorder) -> Result<bool> {
+    ring.drain(|bytes| {
+        // what is too short for a time is too short for all: it comes first, and is counted
+        let ns = abi::event_time(bytes).unwrap_or(0);
+        waiting.push(ns, bytes);
+    })
+}
+
 /// Runs until the count, the duration, a signal or the end of the output.
 fn until_told(
     options: &TraceOptions,
     stop: &Receiver<()>,
-    ring: &EventRing<'_>,
-    waiting: &RefCell<Reorder>,
+    ring: &mut EventRing,
+    waiting: &mut Reorder,
     scribe: &mut Scribe<'_>,
     session: &mut Session<'_>,
     care: &mut Care,
@@ -249,12 +256,10 @@ fn until_told(
     let pause = pause(tracing(&options.probing)?.ring_bytes);
     loop {
         let now_ns = monotonic_ns();
-        let more = ring.drain()?;
-        waiting
-            .borrow_mut()
-            .release(now_ns.saturating_sub(WINDOW_NS), |bytes| {
-                scribe.record(bytes, session);
-            });
+        let more = drain(ring, waiting)?;
+        waiting.release(now_ns.saturating_sub(WINDOW_NS), |bytes| {
+            scribe.record(bytes, session);
+        });
         scribe.flush();
         scribe.out.look();
         let elapsed = begin.elapsed();
@@ -311,20 +316,14 @@ pub fn run(options: &TraceOptions) -> Result<()> {
     let drops = Drops::watch(session.counter_reader()?);
     let mut care = Care::of(&session, ready.host.clone());
     let mut scribe = Scribe::new(options, ready.host, stacks)?;
-    let waiting = Rc::new(RefCell::new(Reorder::default()));
-    let map = session.events()?;
-    let sink = Rc::clone(&waiting);
-    let ring = map.reader(move |bytes| {
-        // what is too short for a time is too short for all: it comes first, and is counted
-        let ns = abi::event_time(bytes).unwrap_or(0);
-        sink.borrow_mut().push(ns, bytes);
-    })?;
+    let mut waiting = Reorder::default();
+    let mut ring = session.events()?;
     let begin = Instant::now();
     let ended = until_told(
         options,
         &ready.stop,
-        &ring,
-        &waiting,
+        &mut ring,
+        &mut waiting,
         &mut scribe,
         &mut session,
         &mut care,
@@ -336,12 +335,11 @@ pub fn run(options: &TraceOptions) -> Result<()> {
     session.detach();
     drops.stop();
     ended?;
-    while ring.drain()? {}
-    let mut rest = waiting.borrow_mut();
-    rest.release(u64::MAX, |bytes| scribe.record(bytes, &session));
-    scribe.shown.out_of_order = rest.late();
+    while drain(&mut ring, &mut waiting)? {}
+    waiting.release(u64::MAX, |bytes| scribe.record(bytes, &session));
+    scribe.shown.out_of_order = waiting.late();
     if !scribe.is_done() {
-        for event in session.unfinished(end_ns.max(rest.last_ns()))? {
+        for event in session.unfinished(end_ns.max(waiting.last_ns()))? {
             scribe.event(&event, &session);
         }
     }

@@ -1,0 +1,49 @@
+//! The ring of single commands. The callback runs inside libbpf: it decodes and returns; what to do
+//! with a record that can't be decoded comes after.
+
+use std::cell::RefCell;
+use std::rc::Rc;
+use std::time::Duration;
+
+use anyhow::Result;
+use libbpf_rs::ErrorKind;
+use libbpf_rs::MapCore;
+use libbpf_rs::RingBuffer;
+use libbpf_rs::RingBufferBuilder;
+
+use crate::abi::CommandRecord;
+
+/// The reader's end of the ring.
+pub struct CommandRing<'a> {
+    ring: RingBuffer<'a>,
+    records: Rc<RefCell<Vec<Option<CommandRecord>>>>,
+}
+
+impl<'a> CommandRing<'a> {
+    pub(super) fn new(map: &'a dyn MapCore) -> Result<Self> {
+        let records = Rc::new(RefCell::new(Vec::new()));
+        let sink = Rc::clone(&records);
+        let mut builder = RingBufferBuilder::new();
+        builder.add(map, move |bytes| {
+            sink.borrow_mut().push(CommandRecord::decode(bytes).ok());
+            0
+        })?;
+        Ok(Self {
+            ring: builder.build()?,
+            records,
+        })
+    }
+
+    /// Waits up to `timeout` and takes what has come. `None` in the list is a record that could not
+    /// be decoded.
+    ///
+    /// # Errors
+    /// Where the ring can't be polled. A signal is not an error, only an early return.
+    pub fn take(&self, timeout: Duration) -> Result<Vec<Option<CommandRecord>>> {
+        match self.ring.poll(timeout) {
+            Err(error) if error.kind() != ErrorKind::Interrupted => return Err(error.into()),
+            _ => {}
+        }
+        Ok(self.records.take())
+    }
+}
