@@ -80,6 +80,25 @@ fn reorder(bencher: Bencher<'_, '_>) {
     });
 }
 
+/// The same where two CPUs get in each other's way, and after every drain a part waits for the next.
+#[divan::bench]
+fn reorder_two_cpus(bencher: Bencher<'_, '_>) {
+    let mut records = records();
+    records.chunks_mut(4).for_each(|few| few.swap(0, 1));
+    let times: Vec<u64> = records.iter().filter_map(|r| abi::event_time(r)).collect();
+    let mut window = Reorder::default();
+    bencher.counter(ItemsCount::new(BATCH)).bench_local(|| {
+        for record in &records {
+            window.push(abi::event_time(record).unwrap_or(0), record);
+        }
+        for until in [times[times.len() / 2], u64::MAX] {
+            window.release(until, |bytes| {
+                black_box(bytes);
+            });
+        }
+    });
+}
+
 /// All of it: order, decode, render, with stages.
 #[divan::bench]
 fn record_to_text(bencher: Bencher<'_, '_>) {

@@ -3,6 +3,7 @@
 //! events are kept for a moment, and let go when nothing earlier is to be expected.
 
 use std::mem::swap;
+use std::mem::take;
 
 /// Where an event lies.
 #[derive(Clone, Copy, Debug)]
@@ -12,11 +13,17 @@ struct Place {
     end: usize,
 }
 
-/// Events that wait for earlier ones. Takes no memory but for its two growing buffers.
+/// How many later ones an event may pass on the way to its place. More are rare, and are left to a
+/// sort: its cost does not grow with the square of the events.
+const NEAR: usize = 64;
+
+/// Events that wait for earlier ones. Takes no memory but for its growing buffers.
 #[derive(Debug, Default)]
 pub struct Reorder {
     bytes: Vec<u8>,
+    /// In order, unless `disordered`.
     places: Vec<Place>,
+    disordered: bool,
     spare: Vec<u8>,
     last_ns: u64,
     late: u64,
@@ -27,19 +34,37 @@ impl Reorder {
     pub fn push(&mut self, ns: u64, event: &[u8]) {
         let begin = self.bytes.len();
         self.bytes.extend_from_slice(event);
-        self.places.push(Place {
-            ns,
-            begin,
-            end: self.bytes.len(),
-        });
+        let end = self.bytes.len();
+        let place = Place { ns, begin, end };
+        if self.places.last().is_some_and(|last| last.ns > ns) {
+            self.insert(place);
+        } else {
+            self.places.push(place);
+        }
+    }
+
+    /// Before those that are later; behind its equals, as the ring has them.
+    #[inline(never)]
+    fn insert(&mut self, place: Place) {
+        let near = self.places.len().saturating_sub(NEAR);
+        let before = self.places[near..].iter().rposition(|p| p.ns <= place.ns);
+        match before {
+            Some(n) => self.places.insert(near + n + 1, place),
+            None => {
+                self.disordered |= near > 0;
+                self.places.insert(near, place);
+            }
+        }
     }
 
     /// Hands over, in the order of time, what is not later than `until`. Events of one instant keep
     /// the ring's order. Those that come too late for their place are handed over all the same, and
     /// counted.
     pub fn release(&mut self, until: u64, mut to: impl FnMut(&[u8])) {
-        // by the place, too: the stable sort would keep ties in order, but takes memory
-        self.places.sort_unstable_by_key(|p| (p.ns, p.begin));
+        if take(&mut self.disordered) {
+            // by the place, too: the stable sort would keep ties in order, but takes memory
+            self.places.sort_unstable_by_key(|p| (p.ns, p.begin));
+        }
         let n = self.places.partition_point(|p| p.ns <= until);
         for place in &self.places[..n] {
             if place.ns < self.last_ns {
@@ -49,15 +74,25 @@ impl Reorder {
             }
             to(&self.bytes[place.begin..place.end]);
         }
-        // what stays moves to the other buffer
-        self.spare.clear();
         self.places.drain(..n);
+        self.close_up();
+    }
+
+    /// What stays moves to the other buffer, in its new order. Most of it is in that order already:
+    /// what lies in a row moves at once.
+    fn close_up(&mut self) {
+        self.spare.clear();
+        let mut row = 0..0;
         for place in &mut self.places {
-            let begin = self.spare.len();
-            self.spare
-                .extend_from_slice(&self.bytes[place.begin..place.end]);
-            (place.begin, place.end) = (begin, self.spare.len());
+            if place.begin != row.end {
+                self.spare.extend_from_slice(&self.bytes[row]);
+                row = place.begin..place.begin;
+            }
+            row.end = place.end;
+            let end = self.spare.len() + row.len();
+            (place.begin, place.end) = (end - (place.end - place.begin), end);
         }
+        self.spare.extend_from_slice(&self.bytes[row]);
         swap(&mut self.bytes, &mut self.spare);
     }
 
@@ -113,6 +148,22 @@ mod tests {
         r.push(20, b"b");
         assert_eq!(released(&mut r, 30), b"b");
         assert_eq!(r.late(), 1);
+    }
+
+    #[test]
+    fn what_comes_far_too_late_is_sorted_in_as_well() {
+        let mut r = Reorder::default();
+        let ring: Vec<u8> = (10..200).chain([5, 5, 150, 0]).collect();
+        for (n, ns) in ring.iter().enumerate() {
+            r.push((*ns).into(), &[*ns, n as u8]);
+        }
+        // the first at once, the others after they have moved
+        let mut got = released(&mut r, 100);
+        got.extend(released(&mut r, 200));
+        let mut want: Vec<[u8; 2]> = ring.iter().zip(0..).map(|(ns, n)| [*ns, n]).collect();
+        want.sort();
+        assert_eq!(got, want.as_flattened());
+        assert_eq!((r.late(), r.len()), (0, 0));
     }
 
     proptest! {
