@@ -118,8 +118,8 @@ fn record_to_text(bencher: Bencher<'_, '_>) {
             window.push(abi::event_time(record).unwrap_or(0), record);
         }
         window.release(u64::MAX, |bytes| {
-            if let Ok(event) = abi::event(bytes) {
-                view.event(&event, &cx, &mut out);
+            if let Ok(event) = &abi::event(bytes) {
+                view.event(event, &cx, &mut out);
             }
         });
         black_box(&out);

@@ -166,28 +166,65 @@ pub fn event_time(bytes: &[u8]) -> Option<u64> {
 /// # Errors
 /// A kind that we don't know, or fewer bytes than it has.
 pub fn event(bytes: &[u8]) -> Result<Event, DecodeError> {
+    // Apart, each writes its event where it is to be. In one function the compiler brings the parts
+    // of all kinds to one place that writes any of them: that takes half as many instructions again.
+    match u32::from(*bytes.first().ok_or(DecodeError)?) {
+        SUBMIT => submit(bytes),
+        COMPLETE => complete(bytes),
+        PAIR => pair(bytes),
+        _ => other(bytes),
+    }
+}
+
+/// The part of the record that begins there.
+fn part<T: AnyBitPattern>(bytes: &[u8], begin: usize) -> Result<T, DecodeError> {
+    read(bytes.get(begin..).ok_or(DecodeError)?)
+}
+
+#[inline(never)]
+fn submit(bytes: &[u8]) -> Result<Event, DecodeError> {
+    let record: nd_submit = read(bytes)?;
+    let id = id(&record.event);
+    Ok(Event {
+        at_ns: record.event.ns,
+        what: What::Submit(id, asked(&id, &record.asked)),
+    })
+}
+
+#[inline(never)]
+fn complete(bytes: &[u8]) -> Result<Event, DecodeError> {
+    let out: u64 = part(bytes, EVENT + OUTCOME)?;
+    let e: nd_event = read(bytes)?;
+    let o: nd_outcome = part(bytes, EVENT)?;
+    let times = part::<nd_times>(bytes, COMPLETE_BYTES).ok();
+    Ok(Event {
+        at_ns: e.ns,
+        what: What::Complete(id(&e), outcome(&e, &o, out, times.as_ref())),
+    })
+}
+
+#[inline(never)]
+fn pair(bytes: &[u8]) -> Result<Event, DecodeError> {
+    let a: nd_asked = part(bytes, COMPLETE_BYTES)?;
+    let e: nd_event = read(bytes)?;
+    let o: nd_outcome = part(bytes, EVENT)?;
+    let out: u64 = part(bytes, EVENT + OUTCOME)?;
+    let times = part::<nd_times>(bytes, PAIR_BYTES).ok();
+    let id = id(&e);
+    Ok(Event {
+        at_ns: e.ns,
+        what: What::Command(id, asked(&id, &a), outcome(&e, &o, out, times.as_ref())),
+    })
+}
+
+/// The small ones.
+#[inline(never)]
+fn other(bytes: &[u8]) -> Result<Event, DecodeError> {
     let e: nd_event = read(bytes)?;
     let id = id(&e);
     let value = || -> Result<u64, DecodeError> { Ok(read::<nd_other>(bytes)?.value) };
     let age = || -> Result<u64, DecodeError> { Ok(e.ns.saturating_sub(value()?)) };
     let what = match u32::from(e.kind) {
-        SUBMIT => {
-            let record: nd_submit = read(bytes)?;
-            What::Submit(id, asked(&id, &record.asked))
-        }
-        COMPLETE => {
-            let o: nd_outcome = read(&bytes[EVENT..])?;
-            let out: u64 = read(bytes.get(EVENT + OUTCOME..).ok_or(DecodeError)?)?;
-            let times = read::<nd_times>(bytes.get(COMPLETE_BYTES..).ok_or(DecodeError)?).ok();
-            What::Complete(id, outcome(&e, &o, out, times.as_ref()))
-        }
-        PAIR => {
-            let o: nd_outcome = read(&bytes[EVENT..])?;
-            let out: u64 = read(bytes.get(EVENT + OUTCOME..).ok_or(DecodeError)?)?;
-            let a: nd_asked = read(bytes.get(COMPLETE_BYTES..).ok_or(DecodeError)?)?;
-            let times = read::<nd_times>(bytes.get(PAIR_BYTES..).ok_or(DecodeError)?).ok();
-            What::Command(id, asked(&id, &a), outcome(&e, &o, out, times.as_ref()))
-        }
         SQ => {
             let value = value()?;
             What::Sq {

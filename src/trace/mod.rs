@@ -30,6 +30,7 @@ use crate::abi;
 use crate::attach::slots;
 use crate::cli::TimeArg;
 use crate::event::Event;
+use crate::event::StackId;
 use crate::event::What;
 use crate::exit::Failure;
 use crate::exit::Kind;
@@ -162,8 +163,9 @@ impl<'o> Scribe<'o> {
     }
 
     fn record(&mut self, bytes: &[u8], session: &Session<'_>) {
-        match abi::event(bytes) {
-            Ok(event) => self.event(&event, session),
+        // by reference: an event is large, and would be copied out of the result
+        match &abi::event(bytes) {
+            Ok(event) => self.event(event, session),
             Err(_) => self.shown.undecodable += 1,
         }
     }
@@ -173,24 +175,22 @@ impl<'o> Scribe<'o> {
             self.shown.past_count += 1;
             return;
         }
-        let (submit, complete) = match &event.what {
-            What::Submit(_, asked) => (asked.stack, Default::default()),
-            What::Complete(_, outcome) => (Default::default(), outcome.stack),
-            What::Command(_, asked, outcome) => (asked.stack, outcome.stack),
-            _ => Default::default(),
-        };
-        if let Some(stacks) = &mut self.stacks {
-            for id in [submit, complete] {
-                stacks.learn(id, session, |frames| self.view.stack(frames));
+        let [kstack, kstack_complete] = match &mut self.stacks {
+            Some(stacks) => {
+                let ids = stack_ids(&event.what);
+                for id in ids {
+                    stacks.learn(id, session, |frames| self.view.stack(frames));
+                }
+                ids.map(|id| stacks.block(id))
             }
-        }
-        let block = |id| self.stacks.as_ref().map_or("", |s| s.block(id));
+            None => [""; 2],
+        };
         let (disk, set) = self.names.of_command(event.what.id());
         let cx = Context {
             disk,
             set,
-            kstack: block(submit),
-            kstack_complete: block(complete),
+            kstack,
+            kstack_complete,
         };
         self.view.event(event, &cx, &mut self.out.buffer);
         let kindred = match event.what {
@@ -223,6 +223,16 @@ impl<'o> Scribe<'o> {
         }
         self.shown.not_written += lost;
         self.pending.clear();
+    }
+}
+
+/// The stacks at submission and at completion.
+fn stack_ids(what: &What) -> [StackId; 2] {
+    match what {
+        What::Submit(_, asked) => [asked.stack, StackId::default()],
+        What::Complete(_, outcome) => [StackId::default(), outcome.stack],
+        What::Command(_, asked, outcome) => [asked.stack, outcome.stack],
+        _ => Default::default(),
     }
 }
 
