@@ -250,7 +250,7 @@ fn each_outside_crate_has_its_place() {
         ("libbpf_sys", &["src/host/btf.rs", "src/session/read.rs"]),
         ("libc", &["src/host/identify.rs"]),
         ("owo_colors", &["src/view/theme.rs"]),
-        ("itoa", &["src/view/trace/line.rs"]),
+        ("itoa", &["src/view/trace/line/numbers.rs"]),
         ("jiff", &["src/view/trace/clock.rs"]),
         ("procfs", &["src/host/mod.rs"]),
         ("clap", &["src/cli.rs", "src/main.rs"]),

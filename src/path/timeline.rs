@@ -34,6 +34,12 @@ impl Timeline {
         self.pattern
     }
 
+    /// When the command was at a point that its pattern has: quicker than [`Timeline::at`], for who
+    /// has looked at the pattern. Zero if that was not observed.
+    pub const fn ns(&self, point: Milestone) -> u64 {
+        self.points[point as usize]
+    }
+
     /// When the command was at this point; `None` if that was not observed.
     pub fn at(&self, point: Milestone) -> Option<u64> {
         let ns = self.points[point as usize];

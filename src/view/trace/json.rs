@@ -11,7 +11,6 @@ use super::memo::Memo;
 use super::opcode_name;
 use super::stages::Shape;
 use super::stages::Stages;
-use super::stages::Step;
 use crate::event::Asked;
 use crate::event::CommandId;
 use crate::event::CtrlState;
@@ -275,12 +274,12 @@ impl Line {
 
     /// What a command asks for, with all that the entry says.
     fn asked(&mut self, id: &CommandId, asked: &Asked, cx: &Context<'_>, memo: &mut Memo) {
-        let kind = (id.opcode.queue, cx.set);
-        memo.fields(kind, &asked.sqe, self, Self::field);
-        self.close(b'}');
-        if let Some(bytes) = asked.bytes {
-            self.number(",\"bytes\":", bytes);
-        }
+        let slba = |line: &mut Self, slba| {
+            line.str("\"slba\":");
+            line.dec(slba);
+            line.byte(b',');
+        };
+        memo.fields((id.opcode.queue, cx.set), asked, self, slba, Self::rest);
         memo.thread(asked, self, |line, asked| {
             line.number(",\"pid\":", asked.pid);
             line.number(",\"tid\":", asked.tid);
@@ -289,6 +288,15 @@ impl Line {
         });
         self.number(",\"cpu\":", asked.cpu);
         self.raw(",\"kstack\":", cx.kstack);
+    }
+
+    /// The fields but `slba`, and how many bytes are transferred.
+    fn rest(&mut self, asked: &Asked, fields: &mut dyn Iterator<Item = Field>) {
+        fields.for_each(|field| self.field(field));
+        self.close(b'}');
+        if let Some(bytes) = asked.bytes {
+            self.number(",\"bytes\":", bytes);
+        }
     }
 
     /// With a comma after it. Values are as their `Serialize`.
@@ -373,9 +381,10 @@ impl Line {
     #[inline]
     fn timeline(&mut self, shape: &Shape, cut: Cut, timeline: &Timeline) {
         self.str(",\"points_ns\":{");
-        for Step { at, label } in &shape.points {
-            if let Some(ns) = timeline.at(*at) {
-                self.name(label);
+        for step in &shape.points {
+            let ns = timeline.ns(step.at);
+            if ns != 0 {
+                step.label(self);
                 self.stamp(ns);
                 self.byte(b',');
             }
@@ -383,23 +392,23 @@ impl Line {
         self.close(b'}');
         self.str(",\"stages\":[");
         let begin = self.place();
-        let first = timeline.at(shape.from);
+        let first = timeline.ns(shape.from);
         let mut from = first;
-        for Step { at, label } in &shape.stages {
-            let to = timeline.at(*at);
-            let Some(ns) = to.zip(from).and_then(|(to, from)| to.checked_sub(from)) else {
+        for step in &shape.stages {
+            let to = timeline.ns(step.at);
+            if from == 0 || to < from {
                 self.back_to(begin);
-                from = None;
+                from = 0;
                 break;
-            };
-            self.name(label);
-            self.dec(ns);
+            }
+            step.label(self);
+            self.dec(to - from);
             self.str("},");
             from = to;
         }
         self.close(b']');
         // where two points are out of order there are no stages, but may be a total
-        let total = from.zip(first).map(|(last, first)| last - first);
+        let total = (from != 0).then(|| from - first);
         match total.or_else(|| timeline.total(cut)) {
             Some(ns) => self.number(",\"total_ns\":", ns),
             None => self.str(",\"total_ns\":null"),

@@ -8,14 +8,11 @@ use super::line::Line;
 use super::line::WORD;
 use crate::event::Asked;
 use crate::event::CommandId;
-use crate::nvme::decode::Blocks;
 use crate::nvme::decode::CommandSet;
 use crate::nvme::decode::Field;
-use crate::nvme::decode::Value;
 use crate::nvme::decode::blocks;
 use crate::nvme::decode::fields;
 use crate::nvme::opcode::QueueKind;
-use crate::nvme::sqe::Sqe;
 
 /// Opcodes times sizes that may be in use at once without getting in each other's way, most often.
 const SLOTS: usize = 1 << 6;
@@ -31,8 +28,7 @@ const THREADS: usize = 1 << 4;
 pub(super) struct Memo {
     commands: [Part<CommandKey>; COMMANDS],
     threads: [Part<Thread>; THREADS],
-    /// By the opcode, and CDW12 to CDW15: all that fields depend on but the first, which is `slba`.
-    fields: [Part<[u32; 5]>; SLOTS],
+    fields: [Part<FieldsKey>; SLOTS],
 }
 
 /// What was written down.
@@ -77,6 +73,15 @@ struct CommandKey {
     set: CommandSet,
     /// Flags and metadata, where they are known.
     asked: Option<(u8, bool)>,
+}
+
+/// All that the fields depend on but the first, which is `slba`; and what is transferred.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct FieldsKey {
+    code: u8,
+    /// CDW12 to CDW15.
+    cdw: [u32; 4],
+    bytes: Option<u32>,
 }
 
 /// Who submits.
@@ -160,36 +165,30 @@ impl Memo {
         self.threads[asked.tid as usize % THREADS].write(key, line, |line| write(line, asked));
     }
 
-    /// Writes the fields by `write`.
+    /// Writes the fields and the number of bytes by `rest`, but `slba` by a function of its own.
+    #[inline]
     pub(super) fn fields(
         &mut self,
         (queue, set): (QueueKind, CommandSet),
-        sqe: &Sqe,
+        asked: &Asked,
         line: &mut Line,
-        mut write: impl FnMut(&mut Line, Field),
+        slba: impl FnOnce(&mut Line, u64),
+        rest: impl FnOnce(&mut Line, &Asked, &mut dyn Iterator<Item = Field>),
     ) {
-        let Some(Blocks { slba, nlb: _ }) = blocks(queue, set, sqe) else {
-            fields(queue, set, sqe).for_each(|field| write(line, field));
-            return;
+        let sqe = &asked.sqe;
+        let Some(blocks) = blocks(queue, set, sqe) else {
+            return rest(line, asked, &mut fields(queue, set, sqe));
         };
-        let slba = Field {
-            key: "slba",
-            value: Value::Num(slba),
-            detail: false,
+        slba(line, blocks.slba);
+        let key = FieldsKey {
+            code: sqe.opcode(),
+            cdw: [12, 13, 14, 15].map(|n| sqe.cdw(n)),
+            bytes: asked.bytes,
         };
-        write(line, slba);
-        let key = [
-            sqe.opcode().into(),
-            sqe.cdw(12),
-            sqe.cdw(13),
-            sqe.cdw(14),
-            sqe.cdw(15),
-        ];
         // sizes are powers of two less one: their low bits are alike
-        let hash = (key[0] << 16 ^ key[1]).wrapping_mul(0x9e37_79b1) >> 26;
+        let hash = (u32::from(key.code) << 16 ^ key.cdw[0]).wrapping_mul(0x9e37_79b1) >> 26;
         self.fields[hash as usize % SLOTS].write(key, line, |line| {
-            let rest = fields(queue, set, sqe).skip(1);
-            rest.for_each(|field| write(line, field));
+            rest(line, asked, &mut fields(queue, set, sqe).skip(1));
         });
     }
 }

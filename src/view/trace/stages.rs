@@ -1,12 +1,16 @@
 //! What the stages of commands are, worked out once for each pattern of points that they were seen
 //! at: it takes longer to find a command's stages than to write them down, and few patterns occur.
 
+use super::line::Line;
 use crate::path::milestone::Milestone;
 use crate::path::stage::Cut;
 use crate::path::timeline::Timeline;
 
 /// Patterns have seven bits.
 const PATTERNS: usize = 1 << 7;
+
+/// No label is longer: that of all the stages in one, as JSON has it, is the longest.
+const LABEL: usize = 64;
 
 /// How to write the name of a stage or a point, with all that is before the number.
 type Label = fn(&str) -> String;
@@ -36,8 +40,25 @@ pub(super) struct Shape {
 /// A stage by the point that it ends at, or a point.
 #[derive(Debug)]
 pub(super) struct Step {
+    /// In the pattern.
     pub(super) at: Milestone,
-    pub(super) label: String,
+    label: [u8; LABEL],
+    len: usize,
+}
+
+impl Step {
+    fn new(at: Milestone, text: &str) -> Self {
+        let mut label = [0; LABEL];
+        let len = text.len().min(LABEL);
+        label[..len].copy_from_slice(&text.as_bytes()[..len]);
+        Self { at, label, len }
+    }
+
+    /// All that is before the number.
+    #[inline(always)]
+    pub(super) fn label(&self, line: &mut Line) {
+        line.first(self.label, self.len);
+    }
 }
 
 impl Stages {
@@ -73,21 +94,40 @@ impl Shape {
         let runs = cut.runs(pattern);
         let from = cut.stages().get(runs.first()?.first)?.from;
         let to = cut.end_of(runs.last()?.last);
-        let stages = runs.iter().map(|&run| Step {
-            at: cut.end_of(run.last),
-            label: stage(&cut.run_name(run)),
+        let stages = runs.iter().map(|&run| {
+            let name = cut.run_name(run);
+            Step::new(cut.end_of(run.last), &stage(&name))
         });
         let points = Milestone::ALL.into_iter().filter(|p| p.seen_in(pattern));
         Some(Self {
             stages: stages.collect(),
             from,
             is_lat: (from, to) == (Milestone::SetupOut, Milestone::Complete),
-            points: points
-                .map(|at| Step {
-                    at,
-                    label: point(at.name()),
-                })
-                .collect(),
+            points: points.map(|at| Step::new(at, &point(at.name()))).collect(),
         })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_step_is_of_the_pattern_and_its_label_is_whole() {
+        let label: Label = |name| format!("{{\"name\":\"{name}\",\"ns\":");
+        for (cut, pattern) in [Cut::Cheap, Cut::Fine]
+            .into_iter()
+            .flat_map(|cut| (0..0x80).map(move |pattern| (cut, pattern)))
+        {
+            let shape = Shape::new(pattern, cut, label, label).unwrap();
+            assert!(shape.from.seen_in(pattern));
+            let names = cut.runs(pattern).into_iter().map(|run| cut.run_name(run));
+            let points = Milestone::ALL.into_iter().filter(|p| p.seen_in(pattern));
+            let names = names.chain(points.map(|p| p.name().to_owned()));
+            let steps: Vec<&Step> = shape.stages.iter().chain(&shape.points).collect();
+            assert!(steps.iter().all(|step| step.at.seen_in(pattern)));
+            let labels = steps.iter().map(|step| &step.label[..step.len]);
+            assert!(labels.eq(names.map(|name| label(&name).into_bytes())));
+        }
     }
 }

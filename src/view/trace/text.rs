@@ -13,7 +13,6 @@ use super::memo::Memo;
 use super::opcode_name;
 use super::stages::Shape;
 use super::stages::Stages;
-use super::stages::Step;
 use crate::event::Asked;
 use crate::event::CommandId;
 use crate::event::CtrlState;
@@ -23,6 +22,7 @@ use crate::event::Verdict;
 use crate::event::What;
 use crate::kstack::Frame;
 use crate::nvme::aen::AsyncEvent;
+use crate::nvme::decode::Field;
 use crate::nvme::opcode::Opcode;
 use crate::nvme::status::Status;
 use crate::nvme::status::StatusType;
@@ -271,25 +271,11 @@ impl Ink<'_> {
     /// What a command asks for, but the CPU.
     fn submit(&mut self, id: &CommandId, asked: &Asked, cx: &Context<'_>, memo: &mut Memo) {
         self.command(id, Some(asked), cx, memo);
-        let mut told = None;
-        let kind = (id.opcode.queue, cx.set);
-        memo.fields(kind, &asked.sqe, self.line, |line, field| {
-            if field.shown() {
-                line.str(", ");
-                line.name(field.key);
-                line.byte(b'=');
-                line.value(field.value);
-            }
-            if field.key == "bytes" {
-                told = Some(field.value.number());
-            }
-        });
-        let bytes = asked.bytes.filter(|&n| n != 0);
-        if let Some(bytes) = bytes.filter(|&n| told != Some(n.into())) {
-            // where the command itself names another number
-            let key = told.map_or(", bytes=", |_| ", transfer=");
-            self.number(key, bytes);
-        }
+        let slba = |line: &mut Line, slba| {
+            line.str(", slba=");
+            line.dec(slba);
+        };
+        memo.fields((id.opcode.queue, cx.set), asked, self.line, slba, rest);
         memo.thread(asked, self.line, |line, asked| {
             let mut ink = Ink { line, codes: None };
             ink.number(", pid=", asked.pid);
@@ -394,22 +380,21 @@ impl Ink<'_> {
     #[inline]
     fn stages(&mut self, shape: &Shape, timeline: &Timeline) {
         let begin = self.line.place();
-        let first = timeline.at(shape.from);
+        let first = timeline.ns(shape.from);
         let mut from = first;
-        for Step { at, label } in &shape.stages {
-            let to = timeline.at(*at);
-            let ns = to.zip(from).and_then(|(to, from)| to.checked_sub(from));
-            let Some(ns) = ns else {
+        for step in &shape.stages {
+            let to = timeline.ns(step.at);
+            if from == 0 || to < from {
                 self.line.back_to(begin);
                 return;
-            };
-            self.line.name(label);
-            self.line.nanos(ns);
+            }
+            step.label(self.line);
+            self.line.nanos(to - from);
             from = to;
         }
-        if let Some((from, first)) = from.zip(first).filter(|_| !shape.is_lat) {
+        if !shape.is_lat {
             self.line.str(", total=");
-            self.line.nanos(from.saturating_sub(first));
+            self.line.nanos(from - first);
         }
     }
 
@@ -443,6 +428,29 @@ impl Ink<'_> {
         if asked {
             self.line.str(" (asked)");
         }
+    }
+}
+
+/// The fields but `slba`, and how many bytes are transferred.
+fn rest(line: &mut Line, asked: &Asked, fields: &mut dyn Iterator<Item = Field>) {
+    let mut told = None;
+    for field in fields {
+        if field.shown() {
+            line.str(", ");
+            line.name(field.key);
+            line.byte(b'=');
+            line.value(field.value);
+        }
+        if field.key == "bytes" {
+            told = Some(field.value.number());
+        }
+    }
+    let bytes = asked.bytes.filter(|&n| n != 0);
+    if let Some(bytes) = bytes.filter(|&n| told != Some(n.into())) {
+        // where the command itself names another number
+        let key = told.map_or(", bytes=", |_| ", transfer=");
+        line.str(key);
+        line.dec(bytes);
     }
 }
 
