@@ -251,6 +251,31 @@ proptest! {
     }
 
     #[test]
+    fn what_was_shown_before_changes_no_line(
+        what in what(),
+        bytes in prop::collection::vec(prop::option::of(0..3_u32), 2..6),
+        set in 0..3_usize,
+    ) {
+        let cx = Context { disk: "nvme0n1", set: SETS[set], kstack: "", kstack_complete: "" };
+        let text = || TraceText::new(Theme { color: false }, false, Clock::Mono, Some(Cut::Fine));
+        let json = || TraceJson::new(Clock::Mono, Some(Cut::Fine));
+        let (mut old_text, mut old_json) = (text(), json());
+        for bytes in bytes {
+            let mut what = what.clone();
+            if let What::Submit(_, asked) | What::Command(_, asked, _) = &mut what {
+                asked.bytes = bytes;
+            }
+            let event = Event { at_ns: 1, what };
+            let [mut old, mut new] = [vec![], vec![]];
+            old_text.event(&event, &cx, &mut old);
+            old_json.event(&event, &cx, &mut old);
+            text().event(&event, &cx, &mut new);
+            json().event(&event, &cx, &mut new);
+            prop_assert_eq!(String::from_utf8(old), String::from_utf8(new));
+        }
+    }
+
+    #[test]
     fn one_event_is_one_object(
         events in prop::collection::vec((any::<u64>(), what()), 1..8),
         set in 0..3_usize,
