@@ -14,6 +14,7 @@
 #include "config.bpf.h"
 #include "filter.bpf.h"
 #include "maps.bpf.h"
+#include "peek.bpf.h"
 #include "hist.bpf.h"
 #include "rows.bpf.h"
 #include "trace.bpf.h"

@@ -13,11 +13,13 @@
 #include <bpf/bpf_tracing.h>
 #include <bpf/bpf_core_read.h>
 
+#define ND_NO_KFUNC
 #include "kernel.bpf.h"
 #include "abi.h"
 #include "config.bpf.h"
 #include "filter.bpf.h"
 #include "maps.bpf.h"
+#include "peek.bpf.h"
 #include "hist.bpf.h"
 #include "rows.bpf.h"
 #include "trace.bpf.h"

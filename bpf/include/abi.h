@@ -133,6 +133,7 @@ enum nd_count {
 #define ND_SAW_IRQ	(1u << 4)
 #define ND_SAW_CQE	(1u << 5)
 #define ND_SAW_END	(1u << 6)
+#define ND_SAW_ALL	((1u << 7) - 1)
 
 /* The setup has been seen by the first instance of its program. */
 #define ND_FRESH (1u << 7)
@@ -248,16 +249,17 @@ struct nd_slot {
 	__u64 setup_in_ns;
 	__u64 issue_ns;
 	__u64 irq_ns;
+	/* between the driver's completion and blk-mq's end; in traces that do not see the end, the
+	 * request that the last command here had, once that is over */
 	__u64 complete_ns;
 	/* traces only */
-	__u64 ended_rq; /* the request that the last command here had, once it has ended */
 	struct nd_asked asked;
 	struct nd_outcome outcome;
 };
 
 #define ND_SLOT_CHEAP 64
 #define ND_SLOT_FINE  96
-#define ND_SLOT_TRACE 200
+#define ND_SLOT_TRACE 192
 
 /* Start of a request that has not reached the driver, and where a scheduled one was last set up. */
 struct nd_start {
@@ -452,7 +454,7 @@ _Static_assert(ND_HIST_BUCKETS == 272, "src/hist.rs has the same number");
 _Static_assert(sizeof(struct nd_hist) == 2192, "histogram layout");
 _Static_assert(sizeof(struct nd_cell) == ND_CELL_HEAD + 9 * 2192, "cell layout");
 _Static_assert(sizeof(struct nd_slot) == ND_SLOT_TRACE, "slot layout");
-_Static_assert(__builtin_offsetof(struct nd_slot, ended_rq) == ND_SLOT_FINE, "fine part");
+_Static_assert(__builtin_offsetof(struct nd_slot, asked) == ND_SLOT_FINE, "fine part");
 _Static_assert(sizeof(struct nd_asked) == 72, "no padding");
 _Static_assert(sizeof(struct nd_outcome) == 24, "no padding");
 _Static_assert(sizeof(struct nd_event) == 24, "no padding");

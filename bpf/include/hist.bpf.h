@@ -32,43 +32,62 @@ static __always_inline u32 log2_u32(u32 v)
 #define BELOW(i, limit) ((i) = (i) < (limit) ? (i) : (limit)-1)
 #endif
 
-/* One of a search's halvings. The branch is half of what a comparison's value and a shift by it
- * cost; the barrier keeps clang from making these of it. */
-#ifdef __bpf__
-#define APART(x) asm volatile("" : "+r"(x))
+/*
+ * Where branches meet again the verifier goes on once for each, as long as it knows different
+ * things of a number that matters later. This makes it forget what it knows; on a machine of this
+ * byte order it is no instruction at all.
+ */
+#if !defined(__bpf__)
+#define FORGET(x)
+#elif __BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__
+#define FORGET(x) asm volatile("%0 = le64 %0" : "+r"(x))
 #else
-#define APART(x)
+#define FORGET(x) asm volatile("%0 = be64 %0" : "+r"(x))
 #endif
-#define HALVE(x, shift, by)                                                                        \
-	do {                                                                                       \
-		if ((x) >= 1ull << ((by) + ND_HIST_SUB_BITS)) {                                    \
-			(x) >>= (by);                                                              \
-			(shift) += (by) << ND_HIST_SUB_BITS;                                       \
-			APART(x);                                                                  \
-		}                                                                                  \
-	} while (0)
+
+/* floor(log2(n)) of the numbers that fit a byte; 0 of 0. */
+#define ND_TWICE(x)	x, x
+#define ND_TIMES_4(x)	ND_TWICE(x), ND_TWICE(x)
+#define ND_TIMES_8(x)	ND_TIMES_4(x), ND_TIMES_4(x)
+#define ND_TIMES_16(x)	ND_TIMES_8(x), ND_TIMES_8(x)
+#define ND_TIMES_32(x)	ND_TIMES_16(x), ND_TIMES_16(x)
+#define ND_TIMES_64(x)	ND_TIMES_32(x), ND_TIMES_32(x)
+#define ND_TIMES_128(x) ND_TIMES_64(x), ND_TIMES_64(x)
+static const u8 log2_of_byte[256] = {
+	0,
+	0,
+	ND_TWICE(1),
+	ND_TIMES_4(2),
+	ND_TIMES_8(3),
+	ND_TIMES_16(4),
+	ND_TIMES_32(5),
+	ND_TIMES_64(6),
+	ND_TIMES_128(7),
+};
 
 /*
  * With x = v >> shift in 8..15 and the bucket's width 2^shift, (shift + 1) * 8 + (x - 8) is
  * shift * 8 + x; below 8 the shift is 0 and the same holds.
+ *
+ * A table of bytes has fewer instructions than five halvings, and, what is more, four ways through
+ * instead of 32: the verifier follows each, in every histogram of every program.
  */
 static __always_inline u64 hist_index(u64 v)
 {
-	u64 shift = 0, i;
+	u64 shift, top, i;
 
-	if (v >> ND_HIST_MAX_EXP) {
-		shift = (ND_HIST_MAX_EXP - ND_HIST_SUB_BITS) << ND_HIST_SUB_BITS;
-		v >>= ND_HIST_MAX_EXP - ND_HIST_SUB_BITS;
-		if (v > 15)
-			v = 15;
+	if (v < 1ull << 16) {
+		if (v < 1ull << ND_HIST_SUB_BITS)
+			return v;
+		shift = v < 1ull << 8 ? 0 : 8;
 	} else {
-		HALVE(v, shift, 16);
-		HALVE(v, shift, 8);
-		HALVE(v, shift, 4);
-		HALVE(v, shift, 2);
-		HALVE(v, shift, 1);
+		if (v >> (ND_HIST_MAX_EXP + 1))
+			return ND_HIST_BUCKETS - 1;
+		shift = v < 1ull << 24 ? 16 : v < 1ull << 32 ? 24 : 32;
 	}
-	i = shift + v;
+	top = v >> shift;
+	shift += log2_of_byte[top & 0xff] - ND_HIST_SUB_BITS;
+	i = (shift << ND_HIST_SUB_BITS) + (v >> shift);
 	BELOW(i, ND_HIST_BUCKETS);
 	return i;
 }

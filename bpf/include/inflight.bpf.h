@@ -109,7 +109,7 @@ static __always_inline struct nd_slot *slot_by_queue(struct request *rq, struct 
 
 static __noinline struct nd_slot *slot_slowly(struct request *rq, struct nd_place *p)
 {
-	return slot_by_queue(rq, p, TYPED);
+	return slot_by_queue(distrust(rq), p, TYPED);
 }
 
 /*
@@ -124,8 +124,10 @@ static __always_inline struct nd_slot *slot_near(struct request *rq, struct nd_c
 	u64 hctx;
 	u32 tag;
 
-	if (!typed || !cpu)
+	if (!typed)
 		return slot_by_queue(rq, 0, typed);
+	if (!cpu)
+		return slot_slowly(rq, 0);
 	hctx = (u64)rq->mq_hctx;
 	tag = rq->tag;
 	p = place_of(cpu, at, hctx, typed);
@@ -203,18 +205,6 @@ static __always_inline void emit(struct nd_slot *s, u64 key, u64 complete_ns, u6
 	bpf_ringbuf_submit(r, 0);
 }
 
-/* Closes the stage that began at *from in histogram *at; the next begins at `to`. */
-static __always_inline void stage(struct nd_cell *c, u32 *at, u64 *from, u64 to, u32 next,
-				  int atomic)
-{
-	u32 i = *at;
-
-	if (i < ND_STAGES_FINE)
-		hist_add(&c->hist[i], to - *from, atomic);
-	*at = next;
-	*from = to;
-}
-
 static __always_inline void finish_total(struct nd_cell *c, u32 at, u64 total, u32 bytes,
 					 int atomic)
 {
@@ -285,69 +275,113 @@ static __always_inline void settle(struct nd_slot *s, u64 complete, u32 mode)
 	}
 }
 
+/* The stages of each cut, by their number (src/path/stage.rs). */
+enum nd_cheap { CHEAP_QUEUE, CHEAP_SUBMIT, CHEAP_DEVICE, CHEAP_COMPLETE };
+enum nd_fine {
+	FINE_QUEUE,
+	FINE_SETUP,
+	FINE_MAP,
+	FINE_SUBMIT,
+	FINE_DEVICE,
+	FINE_IRQ,
+	FINE_COMPLETE,
+	FINE_END
+};
+
+/*
+ * Closes the stage that ends at `to`, with the first of `points`: it began at the last point before
+ * that was seen, after the setup. Which stage that is comes from the map, not from a register, for
+ * the reason that settle() has.
+ */
+static __always_inline void stage(struct nd_cell *c, struct nd_slot *s, u32 points, u64 *from,
+				  u64 to, u32 mode, int atomic)
+{
+	u32 before = *(volatile u8 *)&s->saw & ~(points | ND_SAW_START | ND_SAW_SETUP_IN), i;
+
+	if (mode == ND_MODE_FINE) { /* issue, doorbell, irq, cqe are bits 2 to 5 */
+		i = log2_of_byte[(before << 1 | 1 << FINE_MAP) & 0xff];
+		BELOW(i, ND_STAGES_FINE);
+	} else { /* doorbell and cqe: 3 and 5 */
+		i = CHEAP_SUBMIT + (log2_of_byte[before & 0xff] >> 1);
+		BELOW(i, ND_STAGES_CHEAP);
+	}
+	hist_add(&c->hist[i], to - *from, atomic);
+	*from = to;
+	FORGET(*from);
+}
+
 static __always_inline void stages_cheap(struct nd_cell *c, struct nd_slot *s, u64 complete,
 					 u32 saw, int atomic)
 {
 	u64 from = s->setup_out_ns, first = from;
-	u32 at = 1;
+	volatile u8 *seen = &s->saw;
 
-	/* the usual one, without the arithmetic of merged stages */
+	/* the usual case, without the arithmetic of merged stages */
 	if (saw == (ND_SAW_START | ND_SAW_DOORBELL | ND_SAW_CQE)) {
 		first = s->start_ns;
-		hist_add(&c->hist[0], from - first, atomic);
-		hist_add(&c->hist[1], s->doorbell_ns - from, atomic);
-		hist_add(&c->hist[2], s->cqe_ns - s->doorbell_ns, atomic);
-		hist_add(&c->hist[3], complete - s->cqe_ns, atomic);
+		hist_add(&c->hist[CHEAP_QUEUE], from - first, atomic);
+		hist_add(&c->hist[CHEAP_SUBMIT], s->doorbell_ns - from, atomic);
+		hist_add(&c->hist[CHEAP_DEVICE], s->cqe_ns - s->doorbell_ns, atomic);
+		hist_add(&c->hist[CHEAP_COMPLETE], complete - s->cqe_ns, atomic);
 		finish_total(c, ND_STAGES_CHEAP - 1, complete - first, s->bytes, atomic);
 		return;
 	}
-	if (saw & ND_SAW_START) {
+	if (*seen & ND_SAW_START) {
 		first = s->start_ns;
-		hist_add(&c->hist[0], from - first, atomic);
+		hist_add(&c->hist[CHEAP_QUEUE], from - first, atomic);
 	}
-	if (saw & ND_SAW_DOORBELL)
-		stage(c, &at, &from, s->doorbell_ns, 2, atomic);
-	if (saw & ND_SAW_CQE)
-		stage(c, &at, &from, s->cqe_ns, 3, atomic);
-	stage(c, &at, &from, complete, 0, atomic);
+	if (*seen & ND_SAW_DOORBELL)
+		stage(c, s, -ND_SAW_DOORBELL, &from, s->doorbell_ns, ND_MODE_CHEAP, atomic);
+	if (*seen & ND_SAW_CQE)
+		stage(c, s, -ND_SAW_CQE, &from, s->cqe_ns, ND_MODE_CHEAP, atomic);
+	FORGET(first);
+	stage(c, s, -ND_SAW_END, &from, complete, ND_MODE_CHEAP, atomic);
 	finish_total(c, ND_STAGES_CHEAP - 1, complete - first, s->bytes, atomic);
 }
 
-static __always_inline void stages_fine(struct nd_cell *c, struct nd_slot *s, u64 last, u64 end,
+static __always_inline void stages_fine(struct nd_cell *c, struct nd_slot *s, u64 complete, u64 end,
 					u32 saw, int atomic)
 {
-	u64 from, first;
-	u32 at;
+	u64 from = s->setup_out_ns, first = from;
+	volatile u8 *seen = &s->saw;
 
-	if (saw & ND_SAW_START) {
-		from = s->start_ns;
-		at = 0;
-	} else if (saw & ND_SAW_SETUP_IN) {
-		from = s->setup_in_ns;
-		at = 1;
-	} else {
-		from = s->setup_out_ns;
-		at = 2;
+	/* as above */
+	if (saw == ND_SAW_ALL) {
+		first = s->start_ns;
+		hist_add(&c->hist[FINE_QUEUE], s->setup_in_ns - first, atomic);
+		hist_add(&c->hist[FINE_SETUP], from - s->setup_in_ns, atomic);
+		hist_add(&c->hist[FINE_MAP], s->issue_ns - from, atomic);
+		hist_add(&c->hist[FINE_SUBMIT], s->doorbell_ns - s->issue_ns, atomic);
+		hist_add(&c->hist[FINE_DEVICE], s->irq_ns - s->doorbell_ns, atomic);
+		hist_add(&c->hist[FINE_IRQ], s->cqe_ns - s->irq_ns, atomic);
+		hist_add(&c->hist[FINE_COMPLETE], complete - s->cqe_ns, atomic);
+		hist_add(&c->hist[FINE_END], end - complete, atomic);
+		finish_total(c, ND_STAGES_FINE - 1, end - first, s->bytes, atomic);
+		return;
 	}
-	first = from;
-	if (at == 0 && saw & ND_SAW_SETUP_IN)
-		stage(c, &at, &from, s->setup_in_ns, 1, atomic);
-	if (at < 2)
-		stage(c, &at, &from, s->setup_out_ns, 2, atomic);
-	if (saw & ND_SAW_ISSUE)
-		stage(c, &at, &from, s->issue_ns, 3, atomic);
-	if (saw & ND_SAW_DOORBELL)
-		stage(c, &at, &from, s->doorbell_ns, 4, atomic);
-	if (saw & ND_SAW_IRQ)
-		stage(c, &at, &from, s->irq_ns, 5, atomic);
-	if (saw & ND_SAW_CQE)
-		stage(c, &at, &from, s->cqe_ns, 6, atomic);
-	stage(c, &at, &from, last, 7, atomic);
-	if (saw & ND_SAW_END) {
-		stage(c, &at, &from, end, 0, atomic);
-		last = end;
+	if (*seen & ND_SAW_SETUP_IN) {
+		first = s->setup_in_ns;
+		hist_add(&c->hist[FINE_SETUP], from - first, atomic);
 	}
-	finish_total(c, ND_STAGES_FINE - 1, last - first, s->bytes, atomic);
+	if (*seen & ND_SAW_START) {
+		hist_add(&c->hist[FINE_QUEUE], first - s->start_ns, atomic);
+		first = s->start_ns;
+	}
+	FORGET(first);
+	if (*seen & ND_SAW_ISSUE)
+		stage(c, s, -ND_SAW_ISSUE, &from, s->issue_ns, ND_MODE_FINE, atomic);
+	if (*seen & ND_SAW_DOORBELL)
+		stage(c, s, -ND_SAW_DOORBELL, &from, s->doorbell_ns, ND_MODE_FINE, atomic);
+	if (*seen & ND_SAW_IRQ)
+		stage(c, s, -ND_SAW_IRQ, &from, s->irq_ns, ND_MODE_FINE, atomic);
+	if (*seen & ND_SAW_CQE)
+		stage(c, s, -ND_SAW_CQE, &from, s->cqe_ns, ND_MODE_FINE, atomic);
+	stage(c, s, -ND_SAW_END, &from, complete, ND_MODE_FINE, atomic);
+	if (end >= complete) {
+		hist_add(&c->hist[FINE_END], end - complete, atomic);
+		complete = end;
+	}
+	finish_total(c, ND_STAGES_FINE - 1, complete - first, s->bytes, atomic);
 }
 
 /*
@@ -365,8 +399,8 @@ static __always_inline void finish(struct nd_slot *s, struct nd_cpu *cpu, u64 co
 	u32 saw = 0;
 
 	s->state = ND_FREE;
-	if (cfg_trace)
-		s->ended_rq = s->rq;
+	if (cfg_trace && !cfg_end)
+		s->complete_ns = s->rq;
 	s->rq = 0;
 	if (complete < s->setup_out_ns) {
 		count(ND_NEGATIVE);
@@ -382,6 +416,8 @@ static __always_inline void finish(struct nd_slot *s, struct nd_cpu *cpu, u64 co
 		else
 			count(ND_NEGATIVE);
 	}
+	FORGET(complete);
+	FORGET(end);
 	if (cfg_trace) {
 		finish_trace(s, saw, complete, end);
 		return;

@@ -114,6 +114,11 @@ enum req_flag_bits {
 	__REQ_INTEGRITY,
 };
 
+/* of the helpers of BPF only what not every kernel has: bpf_loop (5.17) */
+enum bpf_func_id___loop {
+	BPF_FUNC_loop___loop = 181,
+};
+
 struct nvme_queue {
 	u16 sq_tail;
 	u16 last_sq_tail;

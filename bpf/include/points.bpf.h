@@ -20,6 +20,43 @@ static __always_inline int on_issue(struct request *rq, u32 hook, int typed)
 	return 0;
 }
 
+static __always_inline void announce(struct nd_task *t, u32 i, u32 tid, u64 now)
+{
+	struct nd_slot *s = slot_at(t->slot[i]);
+
+	/* one condition of three: the verifier comes by as often as there are places */
+	if (s && !((s->tid ^ tid) | (s->state ^ ND_OPEN) | s->doorbell_ns))
+		s->doorbell_ns = now;
+	else
+		count(ND_LATE_DOORBELL);
+}
+
+#ifdef ND_USUAL
+/*
+ * The verifier goes round a loop as often as it may turn, but not round bpf_loop() (5.17). That
+ * takes a call each time, so it is for what few batches have. Kernels before 5.13 do not even load
+ * a program that mentions a function: theirs is never the build for usual cases.
+ */
+#define HAVE_LOOP bpf_core_enum_value_exists(enum bpf_func_id___loop, BPF_FUNC_loop___loop)
+#define ND_BATCH  32
+
+/* A doorbell, for those that it announces beyond ND_BATCH. */
+struct nd_bell {
+	struct nd_task *task;
+	u64 now;
+	u32 tid;
+};
+
+static long announce_further(u32 i, struct nd_bell *bell)
+{
+	i += ND_BATCH;
+	if (i >= ND_TASK_SLOTS)
+		return 1;
+	announce(bell->task, i, bell->tid, bell->now);
+	return 0;
+}
+#endif
+
 /*
  * The task's doorbell is rung: stamp what it has set up since the last one. A slot that has been
  * completed meanwhile is left alone, and one that another task has taken over is not ours.
@@ -27,7 +64,7 @@ static __always_inline int on_issue(struct request *rq, u32 hook, int typed)
 static __always_inline int on_doorbell(u32 hook, int typed)
 {
 	u64 now = bpf_ktime_get_ns();
-	u32 tid = (u32)bpf_get_current_pid_tgid(), n;
+	u32 tid = (u32)bpf_get_current_pid_tgid(), n, turns = ND_TASK_SLOTS;
 	struct nd_task *t = task_of(tid);
 
 	if (typed == TWIN && (!t || t->tid != tid || !t->n))
@@ -37,17 +74,22 @@ static __always_inline int on_doorbell(u32 hook, int typed)
 		return 0;
 	n = t->n;
 	t->n = 0;
-	for (u32 i = 0; i < ND_TASK_SLOTS; i++) {
-		struct nd_slot *s;
-
+#ifdef ND_USUAL
+	if (HAVE_LOOP)
+		turns = ND_BATCH;
+#endif
+	for (u32 i = 0; i < turns; i++) {
 		if (i >= n)
-			break;
-		s = slot_at(t->slot[i]);
-		if (s && s->tid == tid && s->state == ND_OPEN && !s->doorbell_ns)
-			s->doorbell_ns = now;
-		else
-			count(ND_LATE_DOORBELL);
+			return 0;
+		announce(t, i, tid, now);
 	}
+#ifdef ND_USUAL
+	if (HAVE_LOOP && n > ND_BATCH) {
+		struct nd_bell bell = {.task = t, .now = now, .tid = tid};
+
+		bpf_loop(n - ND_BATCH, announce_further, &bell, 0);
+	}
+#endif
 	return 0;
 }
 
@@ -87,7 +129,8 @@ static __always_inline int on_queued(struct blk_mq_hw_ctx *hctx, struct blk_mq_q
 	if (ret) {
 		if (typed != TWIN)
 			hit(hook, typed);
-		turned_away((u64)GET(typed, bd, rq));
+		turned_away(
+			peek((u64)bd + bpf_core_field_offset(struct blk_mq_queue_data, rq), typed));
 		return 0;
 	}
 	if (!GET(typed, bd, last)) {
@@ -284,17 +327,22 @@ static __always_inline void tell_retry(struct nd_slot *s, struct request *rq, in
  */
 static __always_inline int on_requeue(struct request *rq, u32 hook, int typed)
 {
-	struct request_queue *q = GET(typed, rq, q);
-	struct nd_queue *e = q ? queue_entry(q, typed) : 0;
+	struct request_queue *q;
+	struct nd_queue *e;
 	s32 internal;
 	struct nd_start *st;
-	struct nd_cpu *cpu;
 	struct nd_slot *s;
-	u32 qid, first;
+	u32 qid, first, index;
 
+	if (typed)
+		rq = distrust(rq); /* it is seldom */
+	q = GET(typed, rq, q);
+	if (!q)
+		return 0;
+	e = queue_entry(q, typed);
 	if (!e || e->q != (u64)q || !e->queues)
 		return 0;
-	cpu = hit(hook, typed);
+	hit(hook, typed);
 	qid = hctx_number(rq, typed) + e->io;
 	if (qid >= e->queues)
 		return 0;
@@ -304,19 +352,20 @@ static __always_inline int on_requeue(struct request *rq, u32 hook, int typed)
 		return 0;
 	internal = GET(typed, rq, internal_tag);
 	if (internal < 0)
-		s = slot_at(first + (GET(typed, rq, tag) & (e->stride - 1)));
+		index = first + (GET(typed, rq, tag) & (e->stride - 1));
 	else if (st->setup_rq == (u64)rq)
-		s = slot_at(st->setup_slot);
+		index = st->setup_slot;
 	else
 		return 0;
+	s = slot_at(index);
 	if (!s)
 		return 0;
 	if (cfg_end && s->state == ND_COMPLETED && s->rq == (u64)rq) {
-		finish(s, cpu, s->complete_ns, 0, 1);
+		finish_without_end(index);
 		tell_retry(s, rq, typed);
 		return 0;
 	}
-	if (cfg_trace && !cfg_end && s->state == ND_FREE && s->ended_rq == (u64)rq) {
+	if (cfg_trace && !cfg_end && s->state == ND_FREE && s->complete_ns == (u64)rq) {
 		tell_retry(s, rq, typed);
 		return 0;
 	}

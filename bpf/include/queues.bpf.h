@@ -1,47 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 */
-/*
- * Whose a queue is: reading kernel memory, from a request to its controller, and the cache of
- * queues.
- */
+/* Whose a queue is: from a request to its controller, and the cache of queues. */
 #ifndef ND_QUEUES_H
 #define ND_QUEUES_H
-
-#ifdef ND_NO_KFUNC
-/* libbpf looks for a function of the kernel in the kernel's BTF, and fails where there is none:
- * this build of the object is for kernels that a file describes. */
-#define HAVE_RDONLY_CAST	     0
-#define bpf_rdonly_cast(obj, btf_id) ((void *)(obj))
-#else
-/* 6.2: a pointer of any type to any address, for reading (kernel/bpf/helpers.c) */
-extern void *bpf_rdonly_cast(const void *obj, __u32 btf_id) __ksym __weak;
-#define HAVE_RDONLY_CAST bpf_ksym_exists(bpf_rdonly_cast)
-#endif
-
-/*
- * A word of kernel memory that no typed pointer leads to. Where the kernel has bpf_rdonly_cast
- * (6.2) this is one load that can't fault; the helper costs some eighty instructions, and
- * lockdown=confidentiality forbids it.
- */
-static __always_inline u64 peek(u64 at, int typed)
-{
-	u64 word = 0;
-
-	if (typed && HAVE_RDONLY_CAST) {
-		/* any type will do that begins with a 64-bit number */
-		struct timespec64 *any;
-
-		any = bpf_rdonly_cast((void *)at, bpf_core_type_id_kernel(struct timespec64));
-		return any->tv_sec;
-	}
-	bpf_probe_read_kernel(&word, sizeof(word), (void *)at);
-	return word;
-}
-
-/* The driver's private part of a request: struct nvme_request, whatever the transport. */
-static __always_inline u64 pdu_of(struct request *rq)
-{
-	return (u64)rq + bpf_core_type_size(struct request);
-}
 
 /* `nvme12` is 12; -1: something else. */
 static __always_inline int number_in(u64 name)

@@ -10,6 +10,20 @@
  */
 #define RQF_IO_STAT_OLD (1u << 13)
 
+/*
+ * Finishes what has completed, and whose end will not be seen. Not static: such a function is
+ * verified once for itself, and not again at each call; before 6.8 also where nothing calls it, so
+ * that it must say itself when that is.
+ */
+__noinline int finish_without_end(u32 index)
+{
+	struct nd_slot *s = slot_at(index);
+
+	if (cfg_end && s)
+		finish(s, this_cpu(), s->complete_ns, 0, 1);
+	return 0;
+}
+
 /* The start's place of a request on a queue that is not remembered; NULL: not ours. */
 static __always_inline struct nd_start *start_by_queue(struct request *rq, struct nd_place *p,
 						       int typed)
@@ -47,7 +61,7 @@ static __always_inline struct nd_start *start_by_queue(struct request *rq, struc
 
 static __noinline struct nd_start *start_slowly(struct request *rq, struct nd_place *p)
 {
-	return start_by_queue(rq, p, TYPED);
+	return start_by_queue(distrust(rq), p, TYPED);
 }
 
 static __always_inline int on_start(struct request *rq, u32 hook, int typed)
@@ -55,7 +69,11 @@ static __always_inline int on_start(struct request *rq, u32 hook, int typed)
 	struct nd_cpu *cpu = this_cpu();
 	struct nd_start *st;
 
-	if (typed && cpu) {
+	if (!typed) {
+		st = start_by_queue(rq, 0, typed);
+	} else if (!cpu) {
+		st = start_slowly(rq, 0);
+	} else {
 		u64 hctx = (u64)rq->mq_hctx;
 		struct request_queue *q = rq->q;
 		struct nd_place *p = place_of(cpu, ND_AT_START, hctx, typed);
@@ -64,8 +82,6 @@ static __always_inline int on_start(struct request *rq, u32 hook, int typed)
 		st = is_of(p, hctx) && q->queuedata
 			     ? start_entry(rq, p->first, p->tags, p->spread, typed)
 			     : start_slowly(rq, p);
-	} else {
-		st = start_by_queue(rq, 0, typed);
 	}
 	if (!st)
 		return 0;
@@ -152,8 +168,8 @@ static __always_inline void came_again(struct nd_slot *s)
  * A scheduled request may come back with another driver tag. Its first slot then waits for a
  * completion that goes elsewhere: found by the scheduler's tag, and closed.
  */
-static __always_inline void close_former(struct nd_cpu *cpu, struct nd_start *st,
-					 struct request *rq, u32 index, u32 cid, u64 *start)
+static __always_inline void close_former(struct nd_start *st, struct request *rq, u32 index,
+					 u32 cid, u64 *start)
 {
 	struct nd_slot *former;
 
@@ -161,7 +177,7 @@ static __always_inline void close_former(struct nd_cpu *cpu, struct nd_start *st
 		former = slot_at(st->setup_slot);
 		if (former && former->rq == (u64)rq) {
 			if (cfg_end && former->state == ND_COMPLETED) {
-				finish(former, cpu, former->complete_ns, 0, 1);
+				finish_without_end(st->setup_slot);
 			} else if (former->state == ND_OPEN) {
 				if (same_command(former, cid)) {
 					came_again(former);
@@ -181,13 +197,12 @@ static __always_inline void close_former(struct nd_cpu *cpu, struct nd_start *st
 }
 
 /* What the slot still holds from before. Returns the start of the same request, if it is that. */
-static __always_inline u64 close_current(struct nd_cpu *cpu, struct nd_slot *s, struct request *rq,
-					 u32 cid)
+static __always_inline u64 close_current(struct nd_slot *s, u32 index, struct request *rq, u32 cid)
 {
 	u64 start = 0;
 
 	if (cfg_end && s->state == ND_COMPLETED) {
-		finish(s, cpu, s->complete_ns, 0, 1);
+		finish_without_end(index);
 	} else if (s->state == ND_OPEN) {
 		if (s->rq == (u64)rq && same_command(s, cid)) {
 			came_again(s);
@@ -324,13 +339,13 @@ static __always_inline int on_setup_out(void *ctx, struct request *rq, struct nv
 	if (cfg_lossy)
 		cid = WIRE(typed, cmd, common.command_id);
 	if (s->state != ND_FREE)
-		start = close_current(cpu, s, rq, cid);
+		start = close_current(s, index, rq, cid);
 	if (cfg_start_hook || internal >= 0 || (!typed && cfg_by_name)) {
 		st = start_entry(rq, w->place.first, w->place.tags, w->place.spread, typed);
 		if (st) {
 			last = st->ns;
 			if (internal >= 0)
-				close_former(cpu, st, rq, index, cid, &start);
+				close_former(st, rq, index, cid, &start);
 			if (cfg_start_hook && st->rq == (u64)rq) {
 				start = st->ns;
 				st->rq = 0; /* a retry has no start of its own */

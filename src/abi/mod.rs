@@ -67,7 +67,7 @@ const _: () = assert!(size_of::<nd_hist>() == 16 + 8 * BUCKETS);
 const _: () = assert!(size_of::<nd_cell>() == CELL_HEAD + 9 * size_of::<nd_hist>());
 const _: () = assert!(offset_of!(nd_cell, hist) == CELL_HEAD);
 const _: () = assert!(offset_of!(nd_slot, setup_in_ns) == SLOT_CHEAP);
-const _: () = assert!(offset_of!(nd_slot, ended_rq) == SLOT_FINE);
+const _: () = assert!(offset_of!(nd_slot, asked) == SLOT_FINE);
 const _: () = assert!(size_of::<nd_slot>() == SLOT_TRACE);
 const _: () = assert!(size_of::<nd_record>() == 96);
 const _: () = assert!(size_of::<nd_ctrl>() == 16);
@@ -81,7 +81,7 @@ pub const SLOT_CHEAP: usize = 64;
 /// Bytes of a slot in the fine cut.
 pub const SLOT_FINE: usize = 96;
 /// Bytes of a slot that keeps what a trace tells of its command.
-pub const SLOT_TRACE: usize = 200;
+pub const SLOT_TRACE: usize = 192;
 /// Bytes of a CPU's rooms to build stacks in.
 pub const SCRATCH_BYTES: usize = size_of::<nd_scratch>();
 /// Bytes of a stack.

@@ -16,6 +16,8 @@
 #define __uint(name, val)     int(*name)[val]
 #define BPF_CORE_READ(...)    0
 #define bpf_core_type_size(t) sizeof(t)
+#define bpf_core_type_id_kernel(t)  0
+#define ND_NO_KFUNC /* reads by the helper, which is a stub here */
 
 enum {
 	BPF_MAP_TYPE_HASH = 1,
@@ -28,6 +30,7 @@ static void *bpf_map_lookup_elem(void *map, const void *key);
 static void *bpf_ringbuf_reserve(void *ring, __u64 size, __u64 flags);
 static void bpf_ringbuf_submit(void *record, __u64 flags);
 static __u32 bpf_get_smp_processor_id(void);
+static int bpf_probe_read_kernel(void *to, __u32 size, const void *from);
 
 #include "kernel.bpf.h"
 #include "abi.h"
@@ -36,6 +39,7 @@ static __u32 bpf_get_smp_processor_id(void);
 #include "config.bpf.h"
 #undef const
 #include "maps.bpf.h"
+#include "peek.bpf.h"
 #include "hist.bpf.h"
 
 /* in place of rows.bpf.h: one cell, and who asked for it */
@@ -66,6 +70,11 @@ static void finish_trace(struct nd_slot *s, u32 saw, u64 complete, u64 end)
 static struct nd_cpu the_cpu;
 static struct nd_record the_record;
 static int records;
+
+static int bpf_probe_read_kernel(void *to, __u32 size, const void *from)
+{
+	abort();
+}
 
 static void *bpf_map_lookup_elem(void *map, const void *key)
 {

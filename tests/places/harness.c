@@ -66,6 +66,7 @@ static __u32 here; /* CPU */
 #undef const
 #include "filter.bpf.h"
 #include "maps.bpf.h"
+#include "peek.bpf.h"
 #include "hist.bpf.h"
 #include "rows.bpf.h"
 #include "trace.bpf.h"

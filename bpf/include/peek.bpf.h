@@ -1,0 +1,55 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/* Reading what no typed pointer leads to, and reading without the verifier's trust. */
+#ifndef ND_PEEK_H
+#define ND_PEEK_H
+
+#ifdef ND_NO_KFUNC
+/* libbpf looks for a function of the kernel in the kernel's BTF, and fails where there is none:
+ * this build of the object is for kernels that a file describes. */
+#define HAVE_RDONLY_CAST	     0
+#define bpf_rdonly_cast(obj, btf_id) ((void *)(obj))
+#else
+/* 6.2: a pointer of any type to any address, for reading (kernel/bpf/helpers.c) */
+extern void *bpf_rdonly_cast(const void *obj, __u32 btf_id) __ksym __weak;
+#define HAVE_RDONLY_CAST bpf_ksym_exists(bpf_rdonly_cast)
+#endif
+
+/*
+ * A word of kernel memory that no typed pointer leads to. Where the kernel has bpf_rdonly_cast
+ * (6.2) this is one load that can't fault; the helper costs some eighty instructions, and
+ * lockdown=confidentiality forbids it.
+ */
+static __always_inline u64 peek(u64 at, int typed)
+{
+	u64 word = 0;
+
+	if (typed && HAVE_RDONLY_CAST) {
+		/* any type will do that begins with a 64-bit number */
+		struct timespec64 *any;
+
+		any = bpf_rdonly_cast((void *)at, bpf_core_type_id_kernel(struct timespec64));
+		return any->tv_sec;
+	}
+	bpf_probe_read_kernel(&word, sizeof(word), (void *)at);
+	return word;
+}
+
+/*
+ * A request for where it does not matter what a load costs. For each pointer read through one that
+ * the verifier trusts it looks four times through all of the kernel's types for a declaration of
+ * trust (btf_nested_type_is_trusted()): ten million instructions, each time that it comes by.
+ */
+static __always_inline struct request *distrust(struct request *rq)
+{
+	if (HAVE_RDONLY_CAST)
+		return bpf_rdonly_cast(rq, bpf_core_type_id_kernel(struct request));
+	return rq;
+}
+
+/* The driver's private part of a request: struct nvme_request, whatever the transport. */
+static __always_inline u64 pdu_of(struct request *rq)
+{
+	return (u64)rq + bpf_core_type_size(struct request);
+}
+
+#endif
