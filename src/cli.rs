@@ -285,9 +285,10 @@ pub struct TraceArgs {
     pub time: TimeArg,
 
     /// Size of the ring between kernel and tool, rounded up to a power of two (`4M`, `64M`). What
-    /// finds no room in it is lost, and counted
-    #[arg(long, value_name = "SIZE", default_value = "16M")]
-    pub buffer: String,
+    /// finds no room in it is lost, and counted [default: 16M; down to 4M where the controllers' tags
+    /// need much memory]
+    #[arg(long, value_name = "SIZE")]
+    pub buffer: Option<String>,
 
     /// One JSON object a line instead of text (schema in the README)
     #[arg(long, short = 'j')]

@@ -31,8 +31,6 @@ use crate::view::theme::Theme;
 
 /// What the maps of each command would take on this machine.
 fn memory(host: &Host) -> Result<Vec<MemoryLine>> {
-    /// What `trace --buffer` is without another word.
-    const RING: u32 = 16 << 20;
     let controllers = host.controllers();
     let cpus = possible_cpus()?;
     let stack = Some(StackAt::Submit);
@@ -40,12 +38,12 @@ fn memory(host: &Host) -> Result<Vec<MemoryLine>> {
         ("latency", Probing::of(Cut::Total)),
         ("latency --stages", Probing::of(Cut::Cheap)),
         ("latency --stages=fine", Probing::of(Cut::Fine)),
-        ("trace", Probing::of_trace(TraceKind::Events, None, RING)),
+        ("trace", Probing::of_trace(TraceKind::Events, None)),
         (
             "trace --kstack",
-            Probing::of_trace(TraceKind::Events, stack, RING),
+            Probing::of_trace(TraceKind::Events, stack),
         ),
-        ("stacks", Probing::of_trace(TraceKind::Stacks, stack, 4096)),
+        ("stacks", Probing::of_trace(TraceKind::Stacks, stack)),
     ];
     let line = |(command, probing): (&str, Probing)| MemoryLine {
         command: command.into(),

@@ -20,6 +20,7 @@ use libbpf_sys::btf__name_by_offset;
 use libbpf_sys::btf__parse;
 use libbpf_sys::btf__raw_data;
 use libbpf_sys::btf__type_by_id;
+use libbpf_sys::btf__type_cnt;
 use libbpf_sys::btf_member;
 use libbpf_sys::btf_type;
 
@@ -39,14 +40,15 @@ pub struct Structure {
     pub members: BTreeMap<String, u32>,
 }
 
-/// An owned BTF object. A module's refers to the kernel image's, which must live longer.
-pub struct Btf(NonNull<btf>);
+/// An owned BTF object. A module's refers to the kernel image's, which must live longer. The number is
+/// that of its first type: those below are the image's.
+pub struct Btf(NonNull<btf>, u32);
 
 impl Btf {
     /// The running kernel's own.
     pub fn vmlinux() -> Option<Self> {
         // SAFETY: no arguments; null on failure, an object that is ours otherwise.
-        NonNull::new(unsafe { btf__load_vmlinux_btf() }).map(Self)
+        NonNull::new(unsafe { btf__load_vmlinux_btf() }).map(|btf| Self(btf, 1))
     }
 
     /// A loaded module's, on top of the kernel image's.
@@ -54,17 +56,33 @@ impl Btf {
         let name = CString::new(name).ok()?;
         // SAFETY: `name` ends in NUL and lives through the call; `base` is a valid BTF object and
         // outlives the result, as the caller declares it first.
-        NonNull::new(unsafe { btf__load_module_btf(name.as_ptr(), base.0.as_ptr()) }).map(Self)
+        let btf = NonNull::new(unsafe { btf__load_module_btf(name.as_ptr(), base.0.as_ptr()) })?;
+        Some(Self(btf, base.types()))
     }
 
     /// A file's: raw, or the .BTF section of an ELF file.
     pub fn parse(path: &Path) -> Option<Self> {
         let path = CString::new(path.as_os_str().as_bytes()).ok()?;
         // SAFETY: `path` ends in NUL and lives through the call; no BTF.ext is asked for.
-        NonNull::new(unsafe { btf__parse(path.as_ptr(), null_mut()) }).map(Self)
+        let btf = NonNull::new(unsafe { btf__parse(path.as_ptr(), null_mut()) })?;
+        Some(Self(btf, 1))
+    }
+
+    /// How many types there are, those of the base and `void` included.
+    fn types(&self) -> u32 {
+        // SAFETY: a valid BTF object; libbpf only reads.
+        unsafe { btf__type_cnt(self.0.as_ptr()) }
     }
 
     fn find(&self, name: &str, kind: u32) -> Option<u32> {
+        // libbpf begins with the kernel image's, some hundred thousand that a module's name is not
+        // among
+        if self.1 > 1 {
+            let own = (self.1..self.types()).find(|&id| self.is(id, name, kind));
+            if own.is_some() {
+                return own;
+            }
+        }
         let name = CString::new(name).ok()?;
         // SAFETY: a valid BTF object and a NUL-terminated name; libbpf only reads.
         let id = unsafe { btf__find_by_name_kind(self.0.as_ptr(), name.as_ptr(), kind) };
@@ -94,6 +112,12 @@ impl Btf {
     fn raw_type(&self, id: u32) -> Option<NonNull<btf_type>> {
         // SAFETY: a valid BTF object; an id out of range gives null.
         NonNull::new(unsafe { btf__type_by_id(self.0.as_ptr(), id) }.cast_mut())
+    }
+
+    fn is(&self, id: u32, name: &str, kind: u32) -> bool {
+        self.kind_of(id).is_some_and(|(k, _)| k == kind)
+            // SAFETY: valid while the object lives; we copy.
+            && self.raw_type(id).is_some_and(|t| self.name_at(unsafe { t.as_ref() }.name_off) == name)
     }
 
     /// Kind and number of members or parameters.

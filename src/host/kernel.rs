@@ -193,17 +193,22 @@ fn describe(kernel: &KernelBtf, types: &Types, facts: &mut KernelFacts) {
         Home::NvmeCore => kernel.core().unwrap_or(image),
         Home::NvmePci => kernel.pci().unwrap_or(image),
     };
+    let mut asked = BTreeSet::new();
     for hook in &CATALOG {
-        let name = hook.target.to_owned();
-        let btf = home(hook);
-        match hook.kind {
-            AttachKind::TpBtf if btf.tracepoint_arguments(&name).is_some() => {
-                tracepoints.insert(name);
-            }
-            AttachKind::Fentry | AttachKind::Fexit if btf.has_function(&name) => {
-                functions.insert(name);
-            }
-            _ => {}
+        let (name, btf) = (hook.target, home(hook));
+        let tracepoint = match hook.kind {
+            AttachKind::TpBtf => true,
+            AttachKind::Fentry | AttachKind::Fexit => false,
+            _ => continue,
+        };
+        // most have a second instance
+        if !asked.insert((name, tracepoint)) {
+            continue;
+        }
+        if tracepoint && btf.tracepoint_arguments(name).is_some() {
+            tracepoints.insert(name.to_owned());
+        } else if !tracepoint && btf.has_function(name) {
+            functions.insert(name.to_owned());
         }
     }
     facts.functions = functions;

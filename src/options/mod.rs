@@ -75,8 +75,8 @@ pub struct Tracing {
     pub sq: bool,
     /// The controllers' asynchronous events.
     pub aen: bool,
-    /// Size of the ring, a power of two.
-    pub ring_bytes: u32,
+    /// Size of the ring, a power of two; `None`: what the machine lets it have.
+    pub ring_bytes: Option<u32>,
 }
 
 /// What the kernel side is to do.
@@ -113,7 +113,7 @@ impl Probing {
     }
 
     /// The plainest run that looks at single commands.
-    pub fn of_trace(kind: TraceKind, stack: Option<StackAt>, ring_bytes: u32) -> Self {
+    pub fn of_trace(kind: TraceKind, stack: Option<StackAt>) -> Self {
         Self {
             trace: Some(Tracing {
                 kind,
@@ -123,7 +123,7 @@ impl Probing {
                 errors: false,
                 sq: false,
                 aen: false,
-                ring_bytes,
+                ring_bytes: None,
             }),
             ..Self::of(Cut::Total)
         }

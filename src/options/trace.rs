@@ -148,7 +148,7 @@ impl TryFrom<TraceArgs> for TraceOptions {
                     errors,
                     sq,
                     aen,
-                    ring_bytes: buffer(&size)?,
+                    ring_bytes: size.as_deref().map(buffer).transpose()?,
                 }),
                 attaching: attach.into(),
             },
@@ -195,7 +195,7 @@ impl TryFrom<StacksArgs> for StacksOptions {
                     errors,
                     sq: false,
                     aen: false,
-                    ring_bytes: 4096,
+                    ring_bytes: None,
                 }),
                 attaching: attach.into(),
             },
@@ -243,10 +243,10 @@ mod tests {
 
     #[test]
     fn sizes_become_powers_of_two() {
-        assert_eq!(tracing("").ring_bytes, 16 << 20);
-        assert_eq!(tracing("--buffer 3M").ring_bytes, 4 << 20);
-        assert_eq!(tracing("--buffer 65536").ring_bytes, 65536);
-        assert_eq!(tracing("--buffer 1GiB").ring_bytes, 1 << 30);
+        assert_eq!(tracing("").ring_bytes, None);
+        assert_eq!(tracing("--buffer 3M").ring_bytes, Some(4 << 20));
+        assert_eq!(tracing("--buffer 65536").ring_bytes, Some(65536));
+        assert_eq!(tracing("--buffer 1GiB").ring_bytes, Some(1 << 30));
     }
 
     #[test]

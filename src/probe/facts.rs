@@ -7,6 +7,8 @@ use std::collections::BTreeSet;
 use serde::Deserialize;
 use serde::Serialize;
 
+use crate::probe::catalog::Home;
+
 /// Where the description of the driver's types comes from.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
@@ -114,6 +116,15 @@ pub struct KernelFacts {
 }
 
 impl KernelFacts {
+    /// The name of the kernel's BTF that describes what lives there: a module's, or `vmlinux`.
+    pub fn btf_with(&self, home: Home) -> &'static str {
+        match home {
+            Home::NvmeCore if self.nvme_core_types == TypeSource::Module => "nvme_core",
+            Home::NvmePci if self.nvme_pci_types == TypeSource::Module => "nvme",
+            _ => "vmlinux",
+        }
+    }
+
     /// The kernel finds its way through a stack on which return probes have put their trampoline:
     /// since 5.15 (drivers of stack walks ask kretprobe_find_ret_addr). Before that, the stack ends
     /// there. Not to be seen but by the version; one that can't be read is new.
@@ -129,6 +140,20 @@ impl KernelFacts {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_is_built_in_is_described_by_the_kernel_image() {
+        let mut facts = KernelFacts {
+            nvme_core_types: TypeSource::Module,
+            nvme_pci_types: TypeSource::BuiltIn,
+            ..KernelFacts::default()
+        };
+        assert_eq!(facts.btf_with(Home::NvmeCore), "nvme_core");
+        assert_eq!(facts.btf_with(Home::NvmePci), "vmlinux");
+        assert_eq!(facts.btf_with(Home::Block), "vmlinux");
+        facts.nvme_pci_types = TypeSource::Module;
+        assert_eq!(facts.btf_with(Home::NvmePci), "nvme");
+    }
 
     #[test]
     fn only_the_kernels_own_types_carry_trampolines() {

@@ -9,7 +9,8 @@
 //! ```
 //!
 //! S can't be less: each tag may be a command in flight. R is given up first, then cells: with fewer
-//! shards than CPUs the kernel side adds atomically.
+//! shards than CPUs the kernel side adds atomically. A trace has one row of cells, which is never used,
+//! and its ring is halved down to 4 MiB.
 
 use crate::abi::CPU_BYTES;
 use crate::abi::HIST_BYTES;
@@ -35,7 +36,13 @@ const CELL_BUDGET: usize = 32 << 20;
 /// Lower bound: so much is there whatever else is needed.
 const MIN_CELLS: usize = 4 << 20;
 /// Tables of a fixed size (tasks, queues, controllers, row cache).
-const FIXED: usize = 2 << 20;
+const FIXED: usize = 3 << 19;
+/// The ring of events where nobody asks for another size.
+const RING: u32 = 16 << 20;
+/// The least of it: some 20000 events.
+const MIN_RING: u32 = 4 << 20;
+/// What is never written to; a page.
+const NO_RING: u32 = 4096;
 /// What a hash map of the kernel takes for an entry besides key and value.
 const HASH_ENTRY: usize = 64;
 /// Tags per queue where the kernel does not tell: the driver's default (nvme.io_queue_depth).
@@ -79,6 +86,8 @@ pub struct Layout {
     pub rows: u32,
     /// Slots of all controllers, and spare ones for controllers that appear later.
     pub slots: u32,
+    /// The ring of events, a power of two.
+    pub ring_bytes: u32,
     /// Bytes of all maps.
     pub bytes: usize,
     next_base: u32,
@@ -93,16 +102,30 @@ pub const fn slot_bytes(cut: Cut, trace: bool) -> usize {
     }
 }
 
-/// The ring and the stacks.
-fn trace_bytes(probing: &Probing, cpus: u32) -> usize {
+/// The ring: of the size that was asked for, or what `others` leaves of the budget.
+fn ring_bytes(probing: &Probing, others: usize) -> u32 {
+    match &probing.trace {
+        Some(trace) if trace.kind != TraceKind::Stacks => trace.ring_bytes.unwrap_or_else(|| {
+            let mut ring = RING;
+            while ring > MIN_RING && others + ring as usize > BUDGET {
+                ring /= 2;
+            }
+            ring
+        }),
+        _ => NO_RING,
+    }
+}
+
+/// The stacks.
+fn stack_bytes(probing: &Probing, cpus: u32) -> usize {
     let Some(trace) = &probing.trace else {
         return 0;
     };
     let stacks = MAX_STACKS as usize * (HASH_ENTRY + STACK_BYTES)
         + (cpus * SCRATCHES) as usize * SCRATCH_BYTES;
     let sums = MAX_STACKS as usize * (HASH_ENTRY + HIST_BYTES);
-    trace.ring_bytes as usize
-        + if trace.stack.is_some() { stacks } else { 0 }
+    let stacks = if trace.stack.is_some() { stacks } else { 0 };
+    stacks
         + if trace.kind == TraceKind::Stacks {
             sums
         } else {
@@ -116,8 +139,9 @@ impl Layout {
         let mut layout = Self {
             cpus,
             shards: 1,
-            rows: 64,
+            rows: 1,
             slots: 0,
+            ring_bytes: NO_RING,
             bytes: 0,
             next_base: 0,
         };
@@ -138,8 +162,11 @@ impl Layout {
             .collect();
         let per_slot = slot_bytes(probing.cut, is_trace) + START_BYTES;
         let need = needs.iter().sum::<u32>();
-        let others = FIXED + cpus as usize * CPU_BYTES + trace_bytes(probing, cpus);
-        let left = BUDGET.saturating_sub(others + MIN_CELLS + need as usize * per_slot);
+        let least_cells = if is_trace { 0 } else { MIN_CELLS };
+        let mut others = FIXED + cpus as usize * CPU_BYTES + stack_bytes(probing, cpus);
+        layout.ring_bytes = ring_bytes(probing, others + need as usize * per_slot);
+        others += layout.ring_bytes as usize;
+        let left = BUDGET.saturating_sub(others + least_cells + need as usize * per_slot);
         // spare room for one more of the largest, and no less than a default one of few queues
         let largest = needs.iter().copied().max().unwrap_or(0);
         let spare = u32::try_from(left / per_slot).unwrap_or(u32::MAX);
@@ -216,14 +243,9 @@ mod tests {
     }
 
     fn traced(kind: TraceKind, stack: Option<StackAt>) -> Probing {
-        let ring = if kind == TraceKind::Stacks {
-            4096
-        } else {
-            16 << 20
-        };
         Probing {
             cut: Cut::Fine,
-            ..Probing::of_trace(kind, stack, ring)
+            ..Probing::of_trace(kind, stack)
         }
     }
 
@@ -264,17 +286,33 @@ mod tests {
     }
 
     #[test]
-    fn a_trace_there_takes_what_the_tags_and_the_ring_need() {
+    fn so_does_a_trace_there_but_for_its_stacks() {
         let all = [controller(257, 1024)];
-        let tags = 257 * 1024 * (SLOT_TRACE + START_BYTES);
-        for (probing, more) in [
-            (traced(TraceKind::Pairs, None), 16 << 20),
-            (traced(TraceKind::Events, Some(StackAt::Submit)), 20 << 20),
-            (traced(TraceKind::Stacks, Some(StackAt::Submit)), 13 << 20),
+        for (probing, stacks) in [
+            (traced(TraceKind::Pairs, None), 0),
+            (traced(TraceKind::Events, Some(StackAt::Submit)), 4 << 20),
+            (traced(TraceKind::Stacks, Some(StackAt::Submit)), 9 << 20),
         ] {
             let l = Layout::new(&probing, 256, &all);
-            assert!(l.bytes <= tags + more + (6 << 20), "{}", l.bytes);
+            assert!(l.bytes <= (64 << 20) + stacks, "{}", l.bytes);
         }
+    }
+
+    #[test]
+    fn a_ring_gives_way_to_many_tags_but_not_one_that_was_asked_for() {
+        let ring = |queues, asked| {
+            let mut probing = traced(TraceKind::Events, None);
+            probing.trace.as_mut().unwrap().ring_bytes = asked;
+            Layout::new(&probing, 256, &[controller(queues, 1024)]).ring_bytes
+        };
+        assert_eq!(ring(3, None), 16 << 20);
+        assert_eq!(ring(129, None), 16 << 20);
+        assert_eq!(ring(220, None), 8 << 20);
+        assert_eq!(ring(1025, None), 4 << 20);
+        assert_eq!(ring(1025, Some(1 << 20)), 1 << 20);
+        assert_eq!(ring(1025, Some(1 << 30)), 1 << 30);
+        let stacks = traced(TraceKind::Stacks, Some(StackAt::Submit));
+        assert_eq!(Layout::new(&stacks, 256, &[]).ring_bytes, NO_RING);
     }
 
     #[test]

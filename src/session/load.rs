@@ -178,7 +178,7 @@ macro_rules! sizes {
             maps.ring.set_max_entries(RING_BYTES)?;
         }
         if let Some(trace) = config.trace {
-            maps.ring.set_max_entries(trace.ring_bytes)?;
+            maps.ring.set_max_entries(layout.ring_bytes)?;
             if trace.stack.is_some() {
                 maps.scratches.set_max_entries(layout.cpus * SCRATCHES)?;
                 maps.stacks.set_max_entries(MAX_STACKS)?;
@@ -205,7 +205,7 @@ macro_rules! load_request {
         let mut open = builder
             .open($slot)
             .context("failed to open the BPF object")?;
-        choose(open.open_object_mut(), plan);
+        choose(open.open_object_mut(), plan, config.facts);
         let ro = open.maps.rodata_data.as_deref_mut();
         let ro = ro.context("the BPF object has no constants")?;
         constants!(&mut *ro, plan, $layout, config);
@@ -343,15 +343,20 @@ pub fn not_allowed(missing: &[&str]) -> Error {
 }
 
 /// Only what the plan names is loaded.
-fn choose(object: &mut OpenObject, plan: &AttachPlan) {
+fn choose(object: &mut OpenObject, plan: &AttachPlan, facts: &KernelFacts) {
     let hooks = plan.hooks();
-    let wanted: Vec<&str> = hooks.iter().map(|&h| CATALOG[h].program).collect();
     for mut program in object.progs_mut() {
-        let want = program
-            .name()
-            .to_str()
-            .is_some_and(|name| wanted.contains(&name));
-        program.set_autoload(want);
+        let hook = hooks
+            .iter()
+            .map(|&h| &CATALOG[h])
+            .find(|hook| program.name() == hook.program);
+        program.set_autoload(hook.is_some());
+        // left to itself libbpf looks through the types of every module for each program
+        if let Some(hook) = hook.filter(|h| h.kind.family() == Family::Fentry) {
+            let target = format!("{}:{}", facts.btf_with(hook.home), hook.target);
+            // what goes wrong here goes wrong again in the load, and is told there
+            let _ = program.set_attach_target(0, Some(target));
+        }
     }
 }
 
@@ -403,7 +408,7 @@ pub fn load<'obj>(
             let mut open = builder
                 .open(slot)
                 .context("failed to open the BPF object")?;
-            choose(open.open_object_mut(), plan);
+            choose(open.open_object_mut(), plan, config.facts);
             let ro = open.maps.rodata_data.as_deref_mut();
             let ro = ro.context("the BPF object has no constants")?;
             constants!(&mut *ro, plan, layout, config);

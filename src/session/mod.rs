@@ -194,6 +194,11 @@ impl<'obj> Session<'obj> {
         &self.plan
     }
 
+    /// The size of the ring of events.
+    pub const fn ring_bytes(&self) -> u32 {
+        self.layout.ring_bytes
+    }
+
     /// Whether the status and the result of a command can be read.
     pub const fn knows_verdicts(&self) -> bool {
         self.knows_verdicts

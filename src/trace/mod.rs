@@ -263,7 +263,7 @@ fn until_told(
 ) -> Result<()> {
     let begin = Instant::now();
     let mut next_scan = RESCAN;
-    let pause = pause(tracing(&options.probing)?.ring_bytes);
+    let pause = pause(session.ring_bytes());
     loop {
         let now_ns = monotonic_ns();
         let more = drain(ring, waiting)?;
