@@ -24,7 +24,7 @@ test: ## run all the tests: test-fast, then test-vm
 
 test-fast: deps ## check format and lints, run the tests that need no guest
 	cargo fmt --check
-	clang-format --dry-run -Werror $(wildcard bpf/*.c bpf/include/*.h tests/bench/*.c tests/bench/*.h)
+	clang-format --dry-run -Werror $(wildcard bpf/*.c bpf/include/*.h tests/bench/*.c tests/bench/*.h tests/bench/least/*.c)
 	cargo clippy --all-targets --locked -- -D warnings
 	cargo test --locked
 
@@ -36,7 +36,7 @@ test-all: test-fast build kernels ## run everything on every kernel
 	cargo test --locked --test vm -- --ignored --test-threads=1
 
 bench: build ## count what we and other tools cost, in a guest (KERNEL=6.12)
-	@tests/vm/deps.sh bpftrace libbpf-tools linux-perf blktrace
+	@tests/vm/deps.sh bpftrace libbpf-tools linux-perf blktrace libbpf-dev
 	@tests/bench/bench.sh $(KERNEL)
 
 table: build kernels ## find anew what each kernel offers, for the planner's tests and the README

@@ -34,6 +34,9 @@ flags=(-O2 -Wall -Wextra -Wno-unused-parameter)
 gcc "${flags[@]}" -fPIC -fvisibility=hidden -shared "$here/plugin.c" -o "$built/plugin.so"
 gcc "${flags[@]}" -static "$here/load.c" -o "$built/load"
 gcc "${flags[@]}" -static "$here/start.c" -o "$built/start"
+gcc "${flags[@]}" "$here/least/least.c" -lbpf -o "$built/least"
+clang -O2 -g -Wall -mcpu=v3 -target bpf -D__TARGET_ARCH_x86 -idirafter "/usr/include/$(gcc -print-multiarch)" \
+    -c "$here/least/least.bpf.c" -o "$built/least.bpf.o"
 
 "$here/../vm/fetch.sh" "$kernel"
 # shellcheck disable=SC1091

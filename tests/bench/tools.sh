@@ -20,6 +20,8 @@ tools() {
     ours trace --pair --stages --json
     ours stacks
     ours stacks --sample 1/64
+    peer 'the least, one latency' seen "$BUILT/least" "$BUILT/least.bpf.o" one
+    peer 'the least, four stages' seen "$BUILT/least" "$BUILT/least.bpf.o" all
     peer 'bpftrace, one latency' histogram bpftrace "$here/peers/latency.bt"
     peer 'bpftrace, five stages' histogram bpftrace "$here/peers/stages.bt"
     peer 'bpftrace, a line each' lines bpftrace "$here/peers/print.bt"
@@ -60,6 +62,10 @@ count_histogram() {
     awk '/^@/ { mine = /^@total:/ }
         mine && /\|/ { sub(/\|.*/, ""); seen += $NF }
         END { print seen + 0, "-" }' "$1"
+}
+
+count_seen() {
+    awk '$1 == "seen" { print $2, "-" }' "$1"
 }
 
 count_stacks() {
