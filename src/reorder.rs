@@ -17,6 +17,10 @@ struct Place {
 /// sort: its cost does not grow with the square of the events.
 const NEAR: usize = 64;
 
+/// What has been handed over is kept until it is so many times what waits: so a byte is moved for two
+/// that come, and not each of them at each release.
+const KEPT: usize = 2;
+
 /// Events that wait for earlier ones. Takes no memory but for its growing buffers.
 #[derive(Debug, Default)]
 pub struct Reorder {
@@ -24,6 +28,8 @@ pub struct Reorder {
     /// In order, unless `disordered`.
     places: Vec<Place>,
     disordered: bool,
+    /// Bytes of events that have been handed over.
+    gone: usize,
     spare: Vec<u8>,
     last_ns: u64,
     late: u64,
@@ -73,9 +79,12 @@ impl Reorder {
                 self.last_ns = place.ns;
             }
             to(&self.bytes[place.begin..place.end]);
+            self.gone += place.end - place.begin;
         }
         self.places.drain(..n);
-        self.close_up();
+        if self.gone >= KEPT * self.len() {
+            self.close_up();
+        }
     }
 
     /// What stays moves to the other buffer, in its new order. Most of it is in that order already:
@@ -94,6 +103,7 @@ impl Reorder {
         }
         self.spare.extend_from_slice(&self.bytes[row]);
         swap(&mut self.bytes, &mut self.spare);
+        self.gone = 0;
     }
 
     /// The time of the latest event that was handed over.
@@ -108,7 +118,7 @@ impl Reorder {
 
     /// Bytes that wait.
     pub const fn len(&self) -> usize {
-        self.bytes.len()
+        self.bytes.len() - self.gone
     }
 
     /// Whether nothing waits.
