@@ -13,7 +13,7 @@
 #include <bpf/bpf_tracing.h>
 #include <bpf/bpf_core_read.h>
 
-#define ND_NO_KFUNC
+#define ND_NO_KFUNC /* it has no request to read */
 #include "kernel.bpf.h"
 #include "abi.h"
 #include "config.bpf.h"

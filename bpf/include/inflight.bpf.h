@@ -139,7 +139,15 @@ static __always_inline struct nd_slot *slot_near(struct request *rq, struct nd_c
 	return slot_slowly(rq, p);
 }
 
-/* The open or completed slot of this very request, or NULL. */
+/* The slot of this very request, or NULL, for frequent hooks that remember nothing. */
+static __always_inline struct nd_slot *slot_asked(struct request *rq, int typed)
+{
+	struct nd_slot *s = slot_by_queue(rq, 0, typed);
+
+	return s && s->rq == (u64)rq ? s : 0;
+}
+
+/* The same for the others. */
 static __always_inline struct nd_slot *slot_of(struct request *rq, struct nd_cpu *cpu, u32 at,
 					       int typed)
 {
@@ -289,14 +297,14 @@ enum nd_fine {
 };
 
 /*
- * Closes the stage that ends at `to`, with the first of `points`: it began at the last point before
- * that was seen, after the setup. Which stage that is comes from the map, not from a register, for
- * the reason that settle() has.
+ * Closes the stage that ends at `to`, with `point`: it began at the last point before that was
+ * seen, after the setup. Which stage that is comes from the map, not from a register, for the
+ * reason that settle() has.
  */
-static __always_inline void stage(struct nd_cell *c, struct nd_slot *s, u32 points, u64 *from,
+static __always_inline void stage(struct nd_cell *c, struct nd_slot *s, u32 point, u64 *from,
 				  u64 to, u32 mode, int atomic)
 {
-	u32 before = *(volatile u8 *)&s->saw & ~(points | ND_SAW_START | ND_SAW_SETUP_IN), i;
+	u32 before = *(volatile u8 *)&s->saw & (point - 1) & ~(ND_SAW_START | ND_SAW_SETUP_IN), i;
 
 	if (mode == ND_MODE_FINE) { /* issue, doorbell, irq, cqe are bits 2 to 5 */
 		i = log2_of_byte[(before << 1 | 1 << FINE_MAP) & 0xff];
@@ -331,11 +339,11 @@ static __always_inline void stages_cheap(struct nd_cell *c, struct nd_slot *s, u
 		hist_add(&c->hist[CHEAP_QUEUE], from - first, atomic);
 	}
 	if (*seen & ND_SAW_DOORBELL)
-		stage(c, s, -ND_SAW_DOORBELL, &from, s->doorbell_ns, ND_MODE_CHEAP, atomic);
+		stage(c, s, ND_SAW_DOORBELL, &from, s->doorbell_ns, ND_MODE_CHEAP, atomic);
 	if (*seen & ND_SAW_CQE)
-		stage(c, s, -ND_SAW_CQE, &from, s->cqe_ns, ND_MODE_CHEAP, atomic);
+		stage(c, s, ND_SAW_CQE, &from, s->cqe_ns, ND_MODE_CHEAP, atomic);
 	FORGET(first);
-	stage(c, s, -ND_SAW_END, &from, complete, ND_MODE_CHEAP, atomic);
+	stage(c, s, ND_SAW_END, &from, complete, ND_MODE_CHEAP, atomic);
 	finish_total(c, ND_STAGES_CHEAP - 1, complete - first, s->bytes, atomic);
 }
 
@@ -369,14 +377,14 @@ static __always_inline void stages_fine(struct nd_cell *c, struct nd_slot *s, u6
 	}
 	FORGET(first);
 	if (*seen & ND_SAW_ISSUE)
-		stage(c, s, -ND_SAW_ISSUE, &from, s->issue_ns, ND_MODE_FINE, atomic);
+		stage(c, s, ND_SAW_ISSUE, &from, s->issue_ns, ND_MODE_FINE, atomic);
 	if (*seen & ND_SAW_DOORBELL)
-		stage(c, s, -ND_SAW_DOORBELL, &from, s->doorbell_ns, ND_MODE_FINE, atomic);
+		stage(c, s, ND_SAW_DOORBELL, &from, s->doorbell_ns, ND_MODE_FINE, atomic);
 	if (*seen & ND_SAW_IRQ)
-		stage(c, s, -ND_SAW_IRQ, &from, s->irq_ns, ND_MODE_FINE, atomic);
+		stage(c, s, ND_SAW_IRQ, &from, s->irq_ns, ND_MODE_FINE, atomic);
 	if (*seen & ND_SAW_CQE)
-		stage(c, s, -ND_SAW_CQE, &from, s->cqe_ns, ND_MODE_FINE, atomic);
-	stage(c, s, -ND_SAW_END, &from, complete, ND_MODE_FINE, atomic);
+		stage(c, s, ND_SAW_CQE, &from, s->cqe_ns, ND_MODE_FINE, atomic);
+	stage(c, s, ND_SAW_END, &from, complete, ND_MODE_FINE, atomic);
 	if (end >= complete) {
 		hist_add(&c->hist[FINE_END], end - complete, atomic);
 		complete = end;

@@ -55,6 +55,17 @@ static long announce_further(u32 i, struct nd_bell *bell)
 	announce(bell->task, i, bell->tid, bell->now);
 	return 0;
 }
+
+static __always_inline void announce_rest(struct nd_task *t, u32 n, u32 tid, u64 now)
+{
+	struct nd_bell bell = {.task = t, .now = now, .tid = tid};
+
+	bpf_loop(n, announce_further, &bell, 0);
+}
+#else
+#define HAVE_LOOP		      0
+#define ND_BATCH		      ND_TASK_SLOTS
+#define announce_rest(t, n, tid, now) ((void)0)
 #endif
 
 /*
@@ -74,22 +85,15 @@ static __always_inline int on_doorbell(u32 hook, int typed)
 		return 0;
 	n = t->n;
 	t->n = 0;
-#ifdef ND_USUAL
 	if (HAVE_LOOP)
 		turns = ND_BATCH;
-#endif
 	for (u32 i = 0; i < turns; i++) {
 		if (i >= n)
 			return 0;
 		announce(t, i, tid, now);
 	}
-#ifdef ND_USUAL
-	if (HAVE_LOOP && n > ND_BATCH) {
-		struct nd_bell bell = {.task = t, .now = now, .tid = tid};
-
-		bpf_loop(n - ND_BATCH, announce_further, &bell, 0);
-	}
-#endif
+	if (HAVE_LOOP && n > ND_BATCH)
+		announce_rest(t, n - ND_BATCH, tid, now);
 	return 0;
 }
 
@@ -387,7 +391,7 @@ static __always_inline int on_requeue(struct request *rq, u32 hook, int typed)
 /* The controller has answered: how far it has read the submission queue. */
 static __always_inline int on_sq(struct request *rq, u16 head, u16 tail, u32 hook, int typed)
 {
-	struct nd_slot *s = slot_of(rq, 0, 0, typed);
+	struct nd_slot *s = slot_asked(rq, typed);
 
 	if (!s)
 		return 0;

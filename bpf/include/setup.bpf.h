@@ -314,10 +314,8 @@ static __always_inline int on_setup_out(void *ctx, struct request *rq, struct nv
 	u64 start = 0, now, key, last = 0;
 
 	if (typed == TWIN) {
-		/* not slot_slowly(): this is each command's way */
-		s = slot_by_queue(rq, 0, typed);
-		if (s && s->rq == (u64)rq && s->saw == ND_FRESH &&
-		    (s->state == ND_OPEN || s->state == ND_SKIPPED)) {
+		s = slot_asked(rq, typed);
+		if (s && s->saw == ND_FRESH && (s->state == ND_OPEN || s->state == ND_SKIPPED)) {
 			s->saw = 0;
 			return 0;
 		}

@@ -177,10 +177,10 @@ impl AttachPlan {
                 .iter()
                 .any(|&h| CATALOG[h].home == home && CATALOG[h].kind.family() == Family::Kprobe)
         };
-        [(Home::NvmeCore, "nvme_core"), (Home::NvmePci, "nvme")]
+        [Home::NvmeCore, Home::NvmePci]
             .into_iter()
-            .filter(|&(home, _)| on(home))
-            .map(|(_, module)| module)
+            .filter(|&home| on(home))
+            .filter_map(Home::module)
             .collect()
     }
 

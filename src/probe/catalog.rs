@@ -102,6 +102,17 @@ pub enum Home {
     NvmePci,
 }
 
+impl Home {
+    /// The module, where it is one.
+    pub const fn module(self) -> Option<&'static str> {
+        match self {
+            Self::Block => None,
+            Self::NvmeCore => Some("nvme_core"),
+            Self::NvmePci => Some("nvme"),
+        }
+    }
+}
+
 /// What a hook looks at.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Sight {

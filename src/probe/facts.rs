@@ -118,10 +118,18 @@ pub struct KernelFacts {
 impl KernelFacts {
     /// The name of the kernel's BTF that describes what lives there: a module's, or `vmlinux`.
     pub fn btf_with(&self, home: Home) -> &'static str {
+        let module = home
+            .module()
+            .filter(|_| self.types_of(home) == Some(&TypeSource::Module));
+        module.unwrap_or("vmlinux")
+    }
+
+    /// Where the driver's types there come from; `None`: it is not the driver's.
+    pub const fn types_of(&self, home: Home) -> Option<&TypeSource> {
         match home {
-            Home::NvmeCore if self.nvme_core_types == TypeSource::Module => "nvme_core",
-            Home::NvmePci if self.nvme_pci_types == TypeSource::Module => "nvme",
-            _ => "vmlinux",
+            Home::Block => None,
+            Home::NvmeCore => Some(&self.nvme_core_types),
+            Home::NvmePci => Some(&self.nvme_pci_types),
         }
     }
 

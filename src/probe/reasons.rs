@@ -38,21 +38,9 @@ fn absent(text: impl Into<String>) -> Option<Reason> {
 const NO_BTF: &str = "the kernel has no BTF (CONFIG_DEBUG_INFO_BTF)";
 const NO_HELPER: &str = "lockdown=confidentiality forbids BPF to read kernel memory by helper";
 
-fn module(home: Home) -> &'static str {
-    match home {
-        Home::NvmePci => "nvme",
-        _ => "nvme_core",
-    }
-}
-
 /// Why a trampoline can't be attached to code of this module, or its types not be used.
 fn no_kernel_types(hook: &Hook, facts: &KernelFacts) -> Option<Reason> {
-    let types = match hook.home {
-        Home::Block => return None,
-        Home::NvmeCore => &facts.nvme_core_types,
-        Home::NvmePci => &facts.nvme_pci_types,
-    };
-    let module = module(hook.home);
+    let (types, module) = facts.types_of(hook.home).zip(hook.home.module())?;
     if !types.is_the_kernels() {
         let loaded = if types.is_known() {
             ""

@@ -37,7 +37,7 @@ const CELL_BUDGET: usize = 32 << 20;
 const MIN_CELLS: usize = 4 << 20;
 /// Tables of a fixed size (tasks, queues, controllers, row cache).
 const FIXED: usize = 3 << 19;
-/// The ring of events where nobody asks for another size.
+/// The ring of events where nobody asks for another size, and that of single commands.
 const RING: u32 = 16 << 20;
 /// The least of it: some 20000 events.
 const MIN_RING: u32 = 4 << 20;
@@ -86,7 +86,7 @@ pub struct Layout {
     pub rows: u32,
     /// Slots of all controllers, and spare ones for controllers that appear later.
     pub slots: u32,
-    /// The ring of events, a power of two.
+    /// The ring, a power of two.
     pub ring_bytes: u32,
     /// Bytes of all maps.
     pub bytes: usize,
@@ -112,6 +112,7 @@ fn ring_bytes(probing: &Probing, others: usize) -> u32 {
             }
             ring
         }),
+        None if probing.commands => RING,
         _ => NO_RING,
     }
 }

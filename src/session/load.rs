@@ -50,9 +50,6 @@ use crate::probe::plan::StartSource;
 /// Where libbpf keeps the object; must outlive the session.
 pub type Slot = MaybeUninit<OpenObject>;
 
-/// Bytes of the ring of single commands, only there if asked for.
-const RING_BYTES: u32 = 16 << 20;
-
 /// A thread's name as the kernel side compares it.
 fn words_of(name: [u8; 16]) -> [u64; 2] {
     let (low, high) = name.split_at(8);
@@ -174,11 +171,8 @@ macro_rules! sizes {
         maps.cpus.set_max_entries(layout.cpus)?;
         maps.rows.set_max_entries(layout.rows)?;
         maps.free_rows.set_max_entries(layout.rows)?;
-        if config.commands {
-            maps.ring.set_max_entries(RING_BYTES)?;
-        }
+        maps.ring.set_max_entries(layout.ring_bytes)?;
         if let Some(trace) = config.trace {
-            maps.ring.set_max_entries(layout.ring_bytes)?;
             if trace.stack.is_some() {
                 maps.scratches.set_max_entries(layout.cpus * SCRATCHES)?;
                 maps.stacks.set_max_entries(MAX_STACKS)?;

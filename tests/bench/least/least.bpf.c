@@ -65,6 +65,25 @@ static __always_inline struct place *place_of(struct request *rq)
 	return bpf_map_lookup_elem(&places, &tag);
 }
 
+static __always_inline struct place *begin(struct request *rq)
+{
+	struct place *p = place_of(rq);
+
+	if (p)
+		p->rq = (__u64)rq;
+	return p;
+}
+
+static __always_inline struct place *end(struct request *rq)
+{
+	struct place *p = place_of(rq);
+
+	if (!p || p->rq != (__u64)rq)
+		return 0;
+	p->rq = 0;
+	return p;
+}
+
 static __always_inline __u64 *start_of(struct request *rq)
 {
 	__u32 tag = rq->internal_tag >= 0 ? rq->internal_tag : rq->tag;
@@ -105,12 +124,10 @@ static __always_inline void put(struct hist *h, __u64 ns)
 SEC("?tp_btf/nvme_setup_cmd")
 int BPF_PROG(one_setup, struct request *rq)
 {
-	struct place *p = place_of(rq);
+	struct place *p = begin(rq);
 
-	if (!p)
-		return 0;
-	p->rq = (__u64)rq;
-	p->setup_ns = bpf_ktime_get_ns();
+	if (p)
+		p->setup_ns = bpf_ktime_get_ns();
 	return 0;
 }
 
@@ -118,12 +135,10 @@ SEC("?tp_btf/nvme_complete_rq")
 int BPF_PROG(one_complete, struct request *rq)
 {
 	__u64 now = bpf_ktime_get_ns();
-	struct place *p = place_of(rq);
+	struct place *p = end(rq);
 
-	if (!p || p->rq != (__u64)rq)
-		return 0;
-	p->rq = 0;
-	put(&hists[0], now - p->setup_ns);
+	if (p)
+		put(&hists[0], now - p->setup_ns);
 	return 0;
 }
 
@@ -140,11 +155,10 @@ int BPF_PROG(all_start, struct request *rq)
 SEC("?tp_btf/nvme_setup_cmd")
 int BPF_PROG(all_setup, struct request *rq)
 {
-	struct place *p = place_of(rq);
+	struct place *p = begin(rq);
 
 	if (!p)
 		return 0;
-	p->rq = (__u64)rq;
 	p->batch = batch;
 	p->setup_ns = bpf_ktime_get_ns();
 	return 0;
@@ -182,11 +196,10 @@ SEC("?tp_btf/nvme_complete_rq")
 int BPF_PROG(all_complete, struct request *rq)
 {
 	__u64 now = bpf_ktime_get_ns(), bell, *start;
-	struct place *p = place_of(rq);
+	struct place *p = end(rq);
 
-	if (!p || p->rq != (__u64)rq)
+	if (!p)
 		return 0;
-	p->rq = 0;
 	start = start_of(rq);
 	if (!start)
 		return 0;
