@@ -2,6 +2,7 @@
 //! between its look at the clock and its place in the ring: what is read is nearly in order. So
 //! events are kept for a moment, and let go when nothing earlier is to be expected.
 
+use std::collections::VecDeque;
 use std::mem::swap;
 use std::mem::take;
 
@@ -9,6 +10,8 @@ use std::mem::take;
 #[derive(Clone, Copy, Debug)]
 struct Place {
     ns: u64,
+    /// In which turn it came.
+    turn: u64,
     begin: usize,
     end: usize,
 }
@@ -17,35 +20,45 @@ struct Place {
 /// sort: its cost does not grow with the square of the events.
 const NEAR: usize = 64;
 
-/// What has been handed over is kept until it is so many times what waits: so a byte is moved for two
-/// that come, and not each of them at each release.
-const KEPT: usize = 2;
-
 /// Events that wait for earlier ones. Takes no memory but for its growing buffers.
+///
+/// No byte is moved once it is here: one buffer is filled until all that is in the other has been
+/// handed over. Then they change places, and the next turn begins. So neither gets larger than what
+/// comes while an event waits, and until the next release.
 #[derive(Debug, Default)]
 pub struct Reorder {
+    /// What comes in this turn.
     bytes: Vec<u8>,
+    /// What came in the last one, and how many of its events wait.
+    before: Vec<u8>,
+    before_wait: usize,
+    turn: u64,
     /// In order, unless `disordered`.
-    places: Vec<Place>,
+    places: VecDeque<Place>,
     disordered: bool,
-    /// Bytes of events that have been handed over.
-    gone: usize,
-    spare: Vec<u8>,
+    /// The latest that has come.
+    latest_ns: u64,
     last_ns: u64,
     late: u64,
 }
 
 impl Reorder {
     /// Takes an event.
+    #[inline]
     pub fn push(&mut self, ns: u64, event: &[u8]) {
         let begin = self.bytes.len();
         self.bytes.extend_from_slice(event);
-        let end = self.bytes.len();
-        let place = Place { ns, begin, end };
-        if self.places.last().is_some_and(|last| last.ns > ns) {
+        let place = Place {
+            ns,
+            turn: self.turn,
+            begin,
+            end: self.bytes.len(),
+        };
+        if ns < self.latest_ns {
             self.insert(place);
         } else {
-            self.places.push(place);
+            self.latest_ns = ns;
+            self.places.push_back(place);
         }
     }
 
@@ -53,8 +66,8 @@ impl Reorder {
     #[inline(never)]
     fn insert(&mut self, place: Place) {
         let near = self.places.len().saturating_sub(NEAR);
-        let before = self.places[near..].iter().rposition(|p| p.ns <= place.ns);
-        match before {
+        let mut last = self.places.range(near..);
+        match last.rposition(|p| p.ns <= place.ns) {
             Some(n) => self.places.insert(near + n + 1, place),
             None => {
                 self.disordered |= near > 0;
@@ -69,41 +82,30 @@ impl Reorder {
     pub fn release(&mut self, until: u64, mut to: impl FnMut(&[u8])) {
         if take(&mut self.disordered) {
             // by the place, too: the stable sort would keep ties in order, but takes memory
-            self.places.sort_unstable_by_key(|p| (p.ns, p.begin));
+            let places = self.places.make_contiguous();
+            places.sort_unstable_by_key(|p| (p.ns, p.turn, p.begin));
         }
         let n = self.places.partition_point(|p| p.ns <= until);
-        for place in &self.places[..n] {
+        for place in self.places.drain(..n) {
             if place.ns < self.last_ns {
                 self.late += 1;
             } else {
                 self.last_ns = place.ns;
             }
-            to(&self.bytes[place.begin..place.end]);
-            self.gone += place.end - place.begin;
+            let bytes = if place.turn == self.turn {
+                &self.bytes
+            } else {
+                self.before_wait -= 1;
+                &self.before
+            };
+            to(&bytes[place.begin..place.end]);
         }
-        self.places.drain(..n);
-        if self.gone >= KEPT * self.len() {
-            self.close_up();
+        if self.before_wait == 0 {
+            self.before.clear();
+            swap(&mut self.bytes, &mut self.before);
+            self.before_wait = self.places.len();
+            self.turn += 1;
         }
-    }
-
-    /// What stays moves to the other buffer, in its new order. Most of it is in that order already:
-    /// what lies in a row moves at once.
-    fn close_up(&mut self) {
-        self.spare.clear();
-        let mut row = 0..0;
-        for place in &mut self.places {
-            if place.begin != row.end {
-                self.spare.extend_from_slice(&self.bytes[row]);
-                row = place.begin..place.begin;
-            }
-            row.end = place.end;
-            let end = self.spare.len() + row.len();
-            (place.begin, place.end) = (end - (place.end - place.begin), end);
-        }
-        self.spare.extend_from_slice(&self.bytes[row]);
-        swap(&mut self.bytes, &mut self.spare);
-        self.gone = 0;
     }
 
     /// The time of the latest event that was handed over.
@@ -116,13 +118,8 @@ impl Reorder {
         self.late
     }
 
-    /// Bytes that wait.
-    pub const fn len(&self) -> usize {
-        self.bytes.len() - self.gone
-    }
-
     /// Whether nothing waits.
-    pub const fn is_empty(&self) -> bool {
+    pub fn is_empty(&self) -> bool {
         self.places.is_empty()
     }
 }
@@ -163,17 +160,33 @@ mod tests {
     #[test]
     fn what_comes_far_too_late_is_sorted_in_as_well() {
         let mut r = Reorder::default();
-        let ring: Vec<u8> = (10..200).chain([5, 5, 150, 0]).collect();
-        for (n, ns) in ring.iter().enumerate() {
-            r.push((*ns).into(), &[*ns, n as u8]);
+        let first = (10..200_u8).chain([5, 5, 150, 0]);
+        // these come in the next turn, two of them with a time that others have had in the first
+        let second = (170..250).chain([150, 105, 150]);
+        let ring: Vec<[u8; 3]> = (0_u16..)
+            .zip(first.chain(second))
+            .map(|(n, ns)| [ns, (n >> 8) as u8, n as u8])
+            .collect();
+        let (first, second) = ring.split_at(194);
+        let mut got = vec![];
+        for (events, until) in [(first, 100), (second, 250)] {
+            events.iter().for_each(|e| r.push(e[0].into(), e));
+            got.extend(released(&mut r, until));
         }
-        // the first at once, the others after they have moved
-        let mut got = released(&mut r, 100);
-        got.extend(released(&mut r, 200));
-        let mut want: Vec<[u8; 2]> = ring.iter().zip(0..).map(|(ns, n)| [*ns, n]).collect();
+        let mut want = ring.clone();
         want.sort();
         assert_eq!(got, want.as_flattened());
-        assert_eq!((r.late(), r.len()), (0, 0));
+        assert_eq!((r.late(), r.is_empty()), (0, true));
+    }
+
+    #[test]
+    fn what_has_gone_takes_no_room() {
+        let mut r = Reorder::default();
+        for ns in 0..1000 {
+            r.push(ns, &[0; 10]);
+            released(&mut r, ns.saturating_sub(5));
+            assert!(r.bytes.len() <= 100 && r.before.len() <= 100, "{ns}");
+        }
     }
 
     proptest! {
