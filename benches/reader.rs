@@ -111,18 +111,18 @@ fn record_to_text(bencher: Bencher<'_, '_>) {
         kstack: "",
         kstack_complete: "",
     };
-    let mut out = Vec::new();
     bencher.counter(ItemsCount::new(BATCH)).bench_local(|| {
-        out.clear();
         for record in &records {
             window.push(abi::event_time(record).unwrap_or(0), record);
         }
         window.release(u64::MAX, |bytes| {
             if let Ok(event) = &abi::event(bytes) {
-                view.event(event, &cx, &mut out);
+                view.event(event, &cx);
             }
         });
-        black_box(&out);
+        view.take(|lines| {
+            black_box(lines);
+        });
     });
 }
 

@@ -111,28 +111,33 @@ fn event(kind: &str) -> Event {
     Event { at_ns: AT, what }
 }
 
-/// Shows a batch, into a buffer that has its size.
-fn show(bencher: Bencher<'_, '_>, kind: &str, mut one: impl FnMut(&Event, &mut Vec<u8>)) {
+/// Shows a batch: `one` makes a line, and says how long it is.
+fn show(bencher: Bencher<'_, '_>, kind: &str, mut one: impl FnMut(&Event) -> usize) {
     let mut event = event(kind);
-    let mut out = Vec::new();
-    one(&event, &mut out);
+    let bytes = one(&event) as u64;
     bencher
-        .counter(BytesCount::new(out.len() as u64 * BATCH))
+        .counter(BytesCount::new(bytes * BATCH))
         .bench_local(|| {
             for _ in 0..BATCH {
                 event.at_ns += 12_345;
-                out.clear();
-                one(&event, &mut out);
-                divan::black_box(&mut out);
+                one(&event);
             }
         });
+}
+
+/// Takes a line.
+fn len(lines: &[u8]) -> usize {
+    divan::black_box(lines).len()
 }
 
 #[divan::bench(args = KINDS)]
 fn text(bencher: Bencher<'_, '_>, kind: &str) {
     let theme = Theme { color: false };
     let mut view = TraceText::new(theme, false, Clock::Mono, Some(Cut::Cheap));
-    show(bencher, kind, |event, out| view.event(event, &CONTEXT, out));
+    show(bencher, kind, |event| {
+        view.event(event, &CONTEXT);
+        view.take(len)
+    });
 }
 
 #[divan::bench(args = KINDS)]
@@ -140,13 +145,19 @@ fn text_on_a_terminal(bencher: Bencher<'_, '_>, kind: &str) {
     let theme = Theme { color: true };
     let clock = Clock::wall(1_795_284_600_000_000_000);
     let mut view = TraceText::new(theme, true, clock, Some(Cut::Cheap));
-    show(bencher, kind, |event, out| view.event(event, &CONTEXT, out));
+    show(bencher, kind, |event| {
+        view.event(event, &CONTEXT);
+        view.take(len)
+    });
 }
 
 #[divan::bench(args = KINDS)]
 fn json(bencher: Bencher<'_, '_>, kind: &str) {
     let mut view = TraceJson::new(Clock::Mono, Some(Cut::Cheap));
-    show(bencher, kind, |event, out| view.event(event, &CONTEXT, out));
+    show(bencher, kind, |event| {
+        view.event(event, &CONTEXT);
+        view.take(len)
+    });
 }
 
 /// A buffer that `describe` can write to without growing it.

@@ -13,15 +13,10 @@ use rustix::event::PollFlags;
 use rustix::event::Timespec;
 use rustix::event::poll;
 
-/// Write when so much has come together.
-const CHUNK: usize = 64 << 10;
-
-/// Lines on their way out. The buffer is filled by whoever makes them.
+/// Where lines go.
 #[derive(Debug)]
 pub struct Output {
     file: File,
-    /// Whole lines that wait.
-    pub buffer: Vec<u8>,
     failed: Option<io::Error>,
 }
 
@@ -34,34 +29,17 @@ fn events_in(lines: &[u8]) -> u64 {
 impl Output {
     /// To this file.
     pub const fn to(file: File) -> Self {
-        Self {
-            file,
-            buffer: Vec::new(),
-            failed: None,
-        }
+        Self { file, failed: None }
     }
 
-    /// Writes if enough has come together. Returns the number of events that got lost by it.
-    pub fn flush_if_full(&mut self) -> u64 {
-        if self.buffer.len() < CHUNK {
-            return 0;
-        }
-        self.flush()
-    }
-
-    /// Writes what is there. Returns the number of events that could not be written; why, is kept.
-    pub fn flush(&mut self) -> u64 {
-        if self.buffer.is_empty() {
-            return 0;
-        }
+    /// Writes whole lines. Returns the number of events that could not be written; why, is kept.
+    pub fn write(&mut self, lines: &[u8]) -> u64 {
         if self.failed.is_some() {
-            let lost = events_in(&self.buffer);
-            self.buffer.clear();
-            return lost;
+            return events_in(lines);
         }
         let mut done = 0;
-        while done < self.buffer.len() {
-            match self.file.write(&self.buffer[done..]) {
+        while done < lines.len() {
+            match self.file.write(&lines[done..]) {
                 Ok(0) => self.failed = Some(ErrorKind::WriteZero.into()),
                 Ok(n) => done += n,
                 Err(error) if error.kind() == ErrorKind::Interrupted => {}
@@ -71,14 +49,12 @@ impl Output {
                 break;
             }
         }
-        let whole = self.buffer[..done].iter().rposition(|&b| b == b'\n');
+        let whole = lines[..done].iter().rposition(|&b| b == b'\n');
         let whole = whole.map_or(0, |at| at + 1);
-        if done < self.buffer.len() {
+        if done < lines.len() {
             self.take_back(done - whole);
         }
-        let lost = events_in(&self.buffer[whole..]);
-        self.buffer.clear();
-        lost
+        events_in(&lines[whole..])
     }
 
     /// A line that was cut is taken away again, where that can be done.
@@ -134,10 +110,8 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("out");
         let mut out = Output::to(File::create(&path).unwrap());
-        out.buffer.extend_from_slice(b"one\ntwo\n");
-        assert_eq!(out.flush_if_full(), 0);
-        assert_eq!(fs::read(&path).unwrap(), b"");
-        assert_eq!(out.flush(), 0);
+        assert_eq!(out.write(b"one\ntwo\n"), 0);
+        assert_eq!(out.write(b""), 0);
         assert_eq!(fs::read(&path).unwrap(), b"one\ntwo\n");
     }
 
@@ -146,11 +120,9 @@ mod tests {
         let (reader, writer) = pipe().unwrap();
         drop(reader);
         let mut out = Output::to(File::from(OwnedFd::from(writer)));
-        out.buffer.extend_from_slice(b"one\n  frame\ntwo\n");
-        assert_eq!(out.flush(), 2);
+        assert_eq!(out.write(b"one\n  frame\ntwo\n"), 2);
         assert!(out.has_failed());
-        out.buffer.extend_from_slice(b"three\n");
-        assert_eq!(out.flush(), 1);
+        assert_eq!(out.write(b"three\n"), 1);
         assert_eq!(out.into_error().unwrap().kind(), ErrorKind::BrokenPipe);
     }
 
@@ -174,8 +146,7 @@ mod tests {
             return;
         };
         let mut out = Output::to(full);
-        out.buffer.extend_from_slice(b"one\ntwo\n");
-        assert_eq!(out.flush(), 2);
+        assert_eq!(out.write(b"one\ntwo\n"), 2);
         assert_eq!(out.into_error().unwrap().kind(), ErrorKind::StorageFull);
     }
 }

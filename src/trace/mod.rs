@@ -96,10 +96,24 @@ impl View {
         Self::Text(TraceText::new(theme, stdout().is_terminal(), clock, stages))
     }
 
-    fn event(&mut self, event: &Event, cx: &Context<'_>, out: &mut Vec<u8>) {
+    fn event(&mut self, event: &Event, cx: &Context<'_>) {
         match self {
-            Self::Text(view) => view.event(event, cx, out),
-            Self::Json(view) => view.event(event, cx, out),
+            Self::Text(view) => view.event(event, cx),
+            Self::Json(view) => view.event(event, cx),
+        }
+    }
+
+    fn is_full(&self) -> bool {
+        match self {
+            Self::Text(view) => view.is_full(),
+            Self::Json(view) => view.is_full(),
+        }
+    }
+
+    fn take<R>(&mut self, to: impl FnOnce(&[u8]) -> R) -> R {
+        match self {
+            Self::Text(view) => view.take(to),
+            Self::Json(view) => view.take(to),
         }
     }
 
@@ -126,7 +140,7 @@ struct Scribe<'o> {
     stacks: Option<Stacks>,
     out: Output,
     shown: Shown,
-    /// What waits in the output, in its order.
+    /// What waits to be written, in its order.
     pending: Vec<Kindred>,
     /// Commands that are shown or pending.
     commands: u64,
@@ -192,7 +206,7 @@ impl<'o> Scribe<'o> {
             kstack,
             kstack_complete,
         };
-        self.view.event(event, &cx, &mut self.out.buffer);
+        self.view.event(event, &cx);
         let kindred = match event.what {
             What::Submit(..) => Kindred::Submit,
             What::Complete(..) | What::Command(..) => Kindred::Command,
@@ -200,19 +214,14 @@ impl<'o> Scribe<'o> {
         };
         self.commands += u64::from(matches!(kindred, Kindred::Command));
         self.pending.push(kindred);
-        let lost = self.out.flush_if_full();
-        if self.out.buffer.is_empty() {
-            self.settle(lost);
+        if self.view.is_full() {
+            self.flush();
         }
     }
 
     fn flush(&mut self) {
-        let lost = self.out.flush();
-        self.settle(lost);
-    }
-
-    /// Of what was pending, the last ones were not written.
-    fn settle(&mut self, lost: u64) {
+        let lost = self.view.take(|lines| self.out.write(lines));
+        // of what was pending, the last ones
         let written = self.pending.len().saturating_sub(lost as usize);
         for kindred in &self.pending[..written] {
             match kindred {
@@ -362,9 +371,10 @@ pub fn run(options: &TraceOptions) -> Result<()> {
 /// The books, and what went wrong with the output.
 fn finish(mut scribe: Scribe<'_>, ledger: &Ledger, at: Duration) -> Result<()> {
     if scribe.options.json {
-        json::end(ledger, at, &mut scribe.out.buffer)?;
+        let mut line = Vec::new();
+        json::end(ledger, at, &mut line)?;
         // no event: if it is missing, the error says so
-        scribe.out.flush();
+        scribe.out.write(&line);
     } else {
         let mut err = stderr().lock();
         let theme = Theme { color: false };

@@ -229,10 +229,10 @@ impl Views {
     }
 
     fn show(&mut self, event: &Event, cx: &Context<'_>) -> String {
-        let mut out = vec![];
-        self.0.event(event, cx, &mut out);
-        self.1.event(event, cx, &mut out);
-        String::from_utf8(out).unwrap()
+        self.0.event(event, cx);
+        self.1.event(event, cx);
+        let [text, json] = [self.0.take(<[u8]>::to_vec), self.1.take(<[u8]>::to_vec)];
+        String::from_utf8([text, json].concat()).unwrap()
     }
 }
 
@@ -293,9 +293,8 @@ proptest! {
         let clock = Clock::wall(0);
         let mut view = TraceText::new(Theme { color: false }, align, clock, Some(CUTS[cut]));
         for (at_ns, what) in events {
-            let mut out = vec![];
-            view.event(&Event { at_ns, what: what.clone() }, &cx, &mut out);
-            let text = String::from_utf8(out).unwrap();
+            view.event(&Event { at_ns, what: what.clone() }, &cx);
+            let text = String::from_utf8(view.take(<[u8]>::to_vec)).unwrap();
             let line = text.strip_suffix('\n').unwrap();
             prop_assert!(!line.contains(char::is_control), "{:?}", line);
             prop_assert!(align || !line.split('"').next().unwrap().contains("  "), "{}", line);
@@ -338,9 +337,8 @@ proptest! {
         let cut = CUTS[cut];
         let mut view = TraceJson::new(Clock::Rel { begin_ns: 1 << 40 }, Some(cut));
         for (at_ns, what) in events {
-            let mut out = vec![];
-            view.event(&Event { at_ns, what: what.clone() }, &cx, &mut out);
-            let text = String::from_utf8(out).unwrap();
+            view.event(&Event { at_ns, what: what.clone() }, &cx);
+            let text = String::from_utf8(view.take(<[u8]>::to_vec)).unwrap();
             prop_assert!(!text.strip_suffix('\n').unwrap().contains(char::is_control), "{:?}", text);
             let Once(all) = serde_json::from_str(&text).unwrap();
             prop_assert_eq!(&all["time_ns"], &json!(at_ns));

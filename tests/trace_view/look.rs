@@ -52,9 +52,8 @@ fn stacks_stand_below() {
         ..DISK
     };
     let mut shown = |what| {
-        let mut out = vec![];
-        view.event(&event(what), &cx, &mut out);
-        let text = String::from_utf8(out).unwrap();
+        view.event(&event(what), &cx);
+        let text = String::from_utf8(view.take(<[u8]>::to_vec)).unwrap();
         text.split_once('\n').unwrap().1.to_owned()
     };
     assert_eq!(shown(What::Submit(read(), asked_read())), kstack);
@@ -95,7 +94,6 @@ fn stacks_are_arrays() {
 
 #[test]
 fn on_a_terminal_columns_stand_below_each_other() {
-    let mut out = vec![];
     let clock = Clock::Rel { begin_ns: 0 };
     let mut view = TraceText::new(Theme { color: false }, true, clock, None);
     let state = What::State {
@@ -107,10 +105,10 @@ fn on_a_terminal_columns_stand_below_each_other() {
         (12_000_000_001, What::Requeue(read()), &DISK),
         (9_000_000_002, state, &NONE),
     ] {
-        view.event(&Event { at_ns, what }, cx, &mut out);
+        view.event(&Event { at_ns, what }, cx);
     }
     assert_eq!(
-        String::from_utf8(out).unwrap(),
+        String::from_utf8(view.take(<[u8]>::to_vec)).unwrap(),
         "12.000000001 nvme0n1 Requeue    nvme0: qid=3, cid=4544, nsid=1, opcode=2 (read)\n\
          \x209.000000002 -       State      nvme0: live\n"
     );
@@ -119,10 +117,9 @@ fn on_a_terminal_columns_stand_below_each_other() {
 #[test]
 fn colour_adds_nothing_but_colour() {
     let shown = |color, what: &What| {
-        let mut out = vec![];
         let mut view = TraceText::new(Theme { color }, false, Clock::Mono, Some(Cut::Cheap));
-        view.event(&event(what.clone()), &DISK, &mut out);
-        String::from_utf8(out).unwrap()
+        view.event(&event(what.clone()), &DISK);
+        String::from_utf8(view.take(<[u8]>::to_vec)).unwrap()
     };
     let failed = What::Command(read(), asked_read(), outcome(0x281));
     for what in [&failed, &What::Command(read(), asked_read(), with_stages())] {

@@ -109,9 +109,8 @@ pub fn event(what: What) -> Event {
 /// Without the time, which is the same everywhere, and the line's end.
 pub fn text_in(what: What, cx: &Context<'_>) -> String {
     let mut view = TraceText::new(Theme { color: false }, false, Clock::Mono, Some(Cut::Cheap));
-    let mut out = vec![];
-    view.event(&event(what), cx, &mut out);
-    let text = String::from_utf8(out).unwrap();
+    view.event(&event(what), cx);
+    let text = String::from_utf8(view.take(<[u8]>::to_vec)).unwrap();
     let line = text.strip_prefix("12345678901234 ").unwrap();
     line.strip_suffix('\n').unwrap().to_owned()
 }
@@ -124,9 +123,8 @@ pub fn text(what: What) -> String {
 /// Without the begin, which is the same but for the type, and the end.
 pub fn json_in(what: What, cx: &Context<'_>) -> String {
     let mut view = TraceJson::new(Clock::Mono, Some(Cut::Cheap));
-    let mut out = vec![];
-    view.event(&event(what), cx, &mut out);
-    let text = String::from_utf8(out).unwrap();
+    view.event(&event(what), cx);
+    let text = String::from_utf8(view.take(<[u8]>::to_vec)).unwrap();
     let _: serde_json::Value = serde_json::from_str(&text).unwrap();
     let same = r#","schema_version":1,"time_ns":12345678901234,"ctrl":"nvme0","#;
     let (kind, rest) = text.split_once(same).unwrap();

@@ -36,7 +36,7 @@ pub struct TraceJson {
     clock: Clock,
     stages: Option<Stages>,
     memo: Memo,
-    line: Line,
+    line: Box<Line>,
 }
 
 impl TraceJson {
@@ -69,10 +69,22 @@ impl TraceJson {
         to_string(&frames).unwrap_or_default()
     }
 
+    /// Whether the lines should be taken.
+    #[must_use]
+    pub fn is_full(&self) -> bool {
+        self.line.is_full()
+    }
+
+    /// Hands over the lines, and forgets them.
+    pub fn take<R>(&mut self, to: impl FnOnce(&[u8]) -> R) -> R {
+        self.line.take(to)
+    }
+
     /// Writes an event.
-    pub fn event(&mut self, event: &Event, cx: &Context<'_>, out: &mut Vec<u8>) {
+    pub fn event(&mut self, event: &Event, cx: &Context<'_>) {
         let Event { at_ns, what } = event;
-        let line = &mut self.line;
+        let line = &mut *self.line;
+        line.begin();
         line.str("{\"type\":\"");
         line.name(name(what));
         const { assert!(SCHEMA_VERSION == 1, "it is in the next line") };
@@ -89,7 +101,6 @@ impl TraceJson {
         }
         line.body(what, cx, self.stages.as_mut(), &mut self.memo);
         line.str("}\n");
-        line.flush(out);
     }
 }
 

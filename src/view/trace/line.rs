@@ -6,21 +6,24 @@ mod numbers;
 
 use crate::nvme::decode::Value;
 
-/// A place in the buffer: longer than any line is but for its stacks.
-const PLACES: usize = 4096;
+/// Lines are to be taken when there is so much of them.
+const FULL: usize = 64 << 10;
+/// Places in the buffer. A line begins below [`FULL`] and is, but for its stacks, much shorter than
+/// what is left then.
+const PLACES: usize = 2 * FULL;
 /// What is written at once, most often: so much is beyond the last place.
 pub(super) const WORD: usize = 512;
 const CHUNK: usize = 64;
 
-/// A line in the making, in a buffer that is always all there and has room for a word beyond every
-/// place. So a word that is known when this is compiled is a store or two, without a question or a
-/// call: a third of what it takes to append it to a vector.
+/// Lines, the last one in the making, in a buffer that is always all there and has room for a word
+/// beyond every place. So a word that is known when this is compiled is a store or two, without a
+/// question or a call: a third of what it takes to append it to a vector.
 #[derive(Debug)]
 pub(super) struct Line {
     bytes: [u8; PLACES + WORD],
     /// Below [`PLACES`]. What would be beyond (no line is so long) is garbled but in the buffer.
     at: usize,
-    /// What came before, of a line with a long part.
+    /// What came before, where there was no room for it.
     before: Vec<u8>,
     /// The second of the last stamp, and its digits.
     second: u64,
@@ -29,24 +32,48 @@ pub(super) struct Line {
 }
 
 impl Line {
-    pub(super) fn new() -> Self {
-        Self {
+    pub(super) fn new() -> Box<Self> {
+        Box::new(Self {
             bytes: [0; PLACES + WORD],
             at: 0,
             before: Vec::new(),
             second: 0,
             second_digits: [0; 16],
             second_len: 0,
+        })
+    }
+
+    /// Makes room for a line.
+    #[inline]
+    pub(super) fn begin(&mut self) {
+        if self.at >= FULL {
+            self.set_aside();
         }
     }
 
-    /// Moves what was written to the end of `out`.
+    /// Whether the lines should be taken.
     #[inline]
-    pub(super) fn flush(&mut self, out: &mut Vec<u8>) {
-        if !self.before.is_empty() {
-            out.append(&mut self.before);
-        }
-        out.extend_from_slice(self.since(0));
+    pub(super) fn is_full(&self) -> bool {
+        self.before.len() + self.at >= FULL
+    }
+
+    /// Hands over all that was written, and forgets it.
+    pub(super) fn take<R>(&mut self, to: impl FnOnce(&[u8]) -> R) -> R {
+        let taken = if self.before.is_empty() {
+            to(self.since(0))
+        } else {
+            self.set_aside();
+            to(&self.before)
+        };
+        self.before.clear();
+        self.at = 0;
+        taken
+    }
+
+    #[cold]
+    fn set_aside(&mut self) {
+        self.before
+            .extend_from_slice(&self.bytes[..self.at % PLACES]);
         self.at = 0;
     }
 
@@ -81,12 +108,10 @@ impl Line {
     #[inline(never)]
     pub(super) fn long(&mut self, bytes: &[u8]) {
         let end = self.at + bytes.len();
-        if end >= PLACES / 2 {
-            // half a buffer is left for what is to come
-            self.before
-                .extend_from_slice(&self.bytes[..self.at % PLACES]);
+        if end >= PLACES - FULL / 2 {
+            // room is left for what is to come
+            self.set_aside();
             self.before.extend_from_slice(bytes);
-            self.at = 0;
         } else if let Some(room) = self.bytes.get_mut(self.at..end) {
             room.copy_from_slice(bytes);
             self.at = end;
@@ -206,16 +231,14 @@ mod tests {
     use proptest::prelude::*;
 
     pub(super) fn line(write: impl FnOnce(&mut Line)) -> String {
-        let mut out = vec![];
         let mut line = Line::new();
         write(&mut line);
-        line.flush(&mut out);
-        String::from_utf8(out).unwrap()
+        String::from_utf8(line.take(<[u8]>::to_vec)).unwrap()
     }
 
     #[test]
     fn a_line_has_the_room_that_it_needs() {
-        let long = "long ".repeat(3000);
+        let long = "long ".repeat(30_000);
         let text = line(|l| {
             l.str("a");
             l.name(&long);
@@ -229,6 +252,22 @@ mod tests {
             l.indent(place, 2);
         });
         assert_eq!(text, format!("a{long}7long {long}  end"));
+    }
+
+    #[test]
+    fn lines_that_nobody_takes_are_kept() {
+        let mut line = Line::new();
+        let mut want = String::new();
+        for n in 0..50_000_u32 {
+            line.begin();
+            line.dec(n);
+            line.byte(b'\n');
+            want.push_str(&format!("{n}\n"));
+        }
+        assert!(line.is_full());
+        assert!(line.take(|lines| lines == want.as_bytes()));
+        assert!(!line.is_full());
+        assert_eq!(line.take(<[u8]>::len), 0);
     }
 
     #[test]

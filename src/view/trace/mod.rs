@@ -1,8 +1,8 @@
-//! A trace's events as they come, as text ([`TraceText`]) or as JSON ([`TraceJson`]): event in, bytes
-//! out, at the end of a buffer that the caller empties and keeps.
+//! A trace's events as they come, as text ([`TraceText`]) or as JSON ([`TraceJson`]): events in, lines
+//! out, which the caller takes from time to time.
 //!
-//! This runs for every command of a busy device, so nothing here allocates once the buffer has grown
-//! to what a line needs, and nothing goes through `core::fmt`. benches/render.rs counts both. What is
+//! This runs for every command of a busy device, so a line is written where it stays until it is
+//! taken, nothing here allocates (unless lines are not taken), and nothing goes through `core::fmt`. benches/render.rs counts both. What is
 //! the same for many events comes rendered: the stacks.
 
 mod clock;

@@ -3,6 +3,8 @@
 //! Plain text has single blanks and no codes. On a terminal the columns stand below each other, what
 //! is only there for reference is dim, and what has gone wrong is not to be missed.
 
+mod outcome;
+
 use super::Clock;
 use super::Context;
 use super::chars;
@@ -11,23 +13,17 @@ use super::ink::Voice;
 use super::line::Line;
 use super::memo::Memo;
 use super::opcode_name;
-use super::stages::Shape;
 use super::stages::Stages;
 use crate::event::Asked;
 use crate::event::CommandId;
 use crate::event::CtrlState;
 use crate::event::Event;
 use crate::event::Outcome;
-use crate::event::Verdict;
 use crate::event::What;
 use crate::kstack::Frame;
 use crate::nvme::aen::AsyncEvent;
 use crate::nvme::decode::Field;
-use crate::nvme::opcode::Opcode;
-use crate::nvme::status::Status;
-use crate::nvme::status::StatusType;
 use crate::path::stage::Cut;
-use crate::path::timeline::Timeline;
 use crate::view::theme::Codes;
 use crate::view::theme::Theme;
 
@@ -41,7 +37,7 @@ pub struct TraceText {
     codes: Option<Codes>,
     columns: Option<Columns>,
     memo: Memo,
-    line: Line,
+    line: Box<Line>,
 }
 
 /// How wide the columns were so far.
@@ -82,9 +78,21 @@ impl TraceText {
         frames.iter().map(line).collect()
     }
 
+    /// Whether the lines should be taken.
+    #[must_use]
+    pub fn is_full(&self) -> bool {
+        self.line.is_full()
+    }
+
+    /// Hands over the lines, and forgets them.
+    pub fn take<R>(&mut self, to: impl FnOnce(&[u8]) -> R) -> R {
+        self.line.take(to)
+    }
+
     /// Writes an event.
-    pub fn event(&mut self, event: &Event, cx: &Context<'_>, out: &mut Vec<u8>) {
+    pub fn event(&mut self, event: &Event, cx: &Context<'_>) {
         let Event { at_ns, what } = event;
+        self.line.begin();
         let mut ink = Ink {
             line: &mut self.line,
             codes: self.codes.as_ref(),
@@ -100,8 +108,7 @@ impl TraceText {
         ink.line.str(": ");
         ink.body(what, cx, self.stages.as_mut(), &mut self.memo);
         ink.line.byte(b'\n');
-        self.line.flush(out);
-        stacks(what, cx, out);
+        stacks(what, cx, ink.line);
     }
 }
 
@@ -288,117 +295,6 @@ impl Ink<'_> {
     }
 
     #[inline]
-    fn outcome(
-        &mut self,
-        opcode: Opcode,
-        outcome: &Outcome,
-        flags: &'static str,
-        stages: Option<&mut Stages>,
-    ) {
-        match &outcome.verdict {
-            Some(verdict) => self.verdict(opcode, verdict, flags),
-            None => self.line.str(", status=?"),
-        }
-        self.line.str(", lat=");
-        self.voice(Voice::Head, |ink| ink.line.nanos(outcome.latency_ns));
-        if let Some((stages, timeline)) = stages.zip(outcome.timeline.as_ref())
-            && let Some(shape) = stages.of(timeline)
-        {
-            self.stages(shape, timeline);
-        }
-    }
-
-    #[inline]
-    fn verdict(&mut self, opcode: Opcode, verdict: &Verdict, flags: &'static str) {
-        let Verdict {
-            result,
-            status,
-            retries,
-            flags: request_flags,
-        } = *verdict;
-        // the plain end, in plain text
-        if (result, status.0, retries, request_flags) == (0, 0, 0, 0) && self.codes.is_none() {
-            self.line.str(", res=0x0, retries=0");
-            self.line.name(flags);
-            self.line.str("0x0, status=0x0 (Success)");
-            return;
-        }
-        self.voice(Voice::Dim, |ink| {
-            ink.line.str(", res=");
-            ink.line.hex(result);
-            ink.number(", retries=", retries);
-            ink.line.name(flags);
-            ink.line.hex(request_flags);
-        });
-        self.line.str(", ");
-        let voice = Voice::failed(!status.is_success(), Voice::Dim);
-        self.voice(voice, |ink| {
-            if status.0 == 0 {
-                ink.line.str("status=0x0 (Success)");
-            } else {
-                ink.status(opcode, status);
-            }
-        });
-    }
-
-    /// As its `Display`, but with the whole number in front.
-    #[cold]
-    #[inline(never)]
-    fn status(&mut self, opcode: Opcode, status: Status) {
-        self.line.str("status=");
-        self.line.hex(status.0);
-        self.line.str(" (");
-        if !status.is_success() {
-            match status.kind() {
-                StatusType::Generic => self.line.str("Generic"),
-                StatusType::CommandSpecific => self.line.str("Command Specific"),
-                StatusType::Media => self.line.str("Media"),
-                StatusType::Path => self.line.str("Path"),
-                StatusType::Vendor => self.line.str("Vendor Specific"),
-                StatusType::Reserved(code) => {
-                    self.line.str("Type ");
-                    self.line.hex(code);
-                }
-            }
-            self.line.byte(b'/');
-        }
-        self.line.name(status.name_for(opcode).unwrap_or("Unknown"));
-        if status.retry_delay() != 0 {
-            self.number(" CRD", status.retry_delay());
-        }
-        if status.more() {
-            self.line.str(" MORE");
-        }
-        if status.do_not_retry() {
-            self.line.str(" DNR");
-        }
-        self.line.byte(b')');
-    }
-
-    /// The stages; and the total where it is another interval than `lat`. Nothing if two points are
-    /// out of order.
-    #[inline]
-    fn stages(&mut self, shape: &Shape, timeline: &Timeline) {
-        let begin = self.line.place();
-        let first = timeline.ns(shape.from);
-        let mut from = first;
-        for step in &shape.stages {
-            let to = timeline.ns(step.at);
-            if from == 0 || to < from {
-                self.line.back_to(begin);
-                return;
-            }
-            step.label(self.line);
-            self.line.nanos(to - from);
-            from = to;
-        }
-        if !shape.is_lat {
-            self.line.str(", total=");
-            self.line.nanos(from - first);
-        }
-    }
-
-    #[inline]
     fn age(&mut self, ns: u64) {
         self.line.str(", age=");
         self.voice(Voice::Head, |ink| ink.line.nanos(ns));
@@ -481,7 +377,7 @@ fn comm(line: &mut Line, name: &[u8]) {
 
 /// The stacks of this event; where there may be two, the second says what it is.
 #[inline]
-fn stacks(what: &What, cx: &Context<'_>, out: &mut Vec<u8>) {
+fn stacks(what: &What, cx: &Context<'_>, line: &mut Line) {
     let (submit, complete) = match what {
         What::Submit(..) | What::Unfinished { .. } => (true, false),
         What::Complete(..) => (false, true),
@@ -489,12 +385,12 @@ fn stacks(what: &What, cx: &Context<'_>, out: &mut Vec<u8>) {
         _ => (false, false),
     };
     if submit && !cx.kstack.is_empty() {
-        out.extend_from_slice(cx.kstack.as_bytes());
+        line.long(cx.kstack.as_bytes());
     }
     if complete && !cx.kstack_complete.is_empty() {
         if submit {
-            out.extend_from_slice(b"    -- completed by\n");
+            line.str("    -- completed by\n");
         }
-        out.extend_from_slice(cx.kstack_complete.as_bytes());
+        line.long(cx.kstack_complete.as_bytes());
     }
 }

@@ -190,6 +190,7 @@ fn six(n: u64) -> u64 {
 #[cfg(test)]
 mod tests {
     use super::super::tests::line;
+    use super::Line;
     use crate::nvme::decode::Value;
     use crate::units;
     use proptest::prelude::*;
@@ -214,8 +215,11 @@ mod tests {
             [ten, ten * 9_995 / 10_000, ten * 99_950 / 100_000]
         });
         let near = near.flat_map(|ns| ns - 30..ns + 30);
+        let mut line = Line::new();
         for ns in (0..2_000_000).chain(near).filter(|&ns| !tie(ns)) {
-            assert_eq!(nanos(ns), units::nanos(ns as f64), "{ns}");
+            line.nanos(ns);
+            let text = line.take(|text| String::from_utf8(text.to_vec()).unwrap());
+            assert_eq!(text, units::nanos(ns as f64), "{ns}");
         }
     }
 

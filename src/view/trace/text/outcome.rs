@@ -1,0 +1,125 @@
+//! How a command has ended, and what took how long.
+
+use super::super::ink::Ink;
+use super::super::ink::Voice;
+use super::super::stages::Shape;
+use super::super::stages::Stages;
+use crate::event::Outcome;
+use crate::event::Verdict;
+use crate::nvme::opcode::Opcode;
+use crate::nvme::status::Status;
+use crate::nvme::status::StatusType;
+use crate::path::timeline::Timeline;
+
+impl Ink<'_> {
+    #[inline]
+    pub(super) fn outcome(
+        &mut self,
+        opcode: Opcode,
+        outcome: &Outcome,
+        flags: &'static str,
+        stages: Option<&mut Stages>,
+    ) {
+        match &outcome.verdict {
+            Some(verdict) => self.verdict(opcode, verdict, flags),
+            None => self.line.str(", status=?"),
+        }
+        self.line.str(", lat=");
+        self.voice(Voice::Head, |ink| ink.line.nanos(outcome.latency_ns));
+        if let Some((stages, timeline)) = stages.zip(outcome.timeline.as_ref())
+            && let Some(shape) = stages.of(timeline)
+        {
+            self.stages(shape, timeline);
+        }
+    }
+
+    #[inline]
+    fn verdict(&mut self, opcode: Opcode, verdict: &Verdict, flags: &'static str) {
+        let Verdict {
+            result,
+            status,
+            retries,
+            flags: request_flags,
+        } = *verdict;
+        // the plain end, in plain text
+        if (result, status.0, retries, request_flags) == (0, 0, 0, 0) && self.codes.is_none() {
+            self.line.str(", res=0x0, retries=0");
+            self.line.name(flags);
+            self.line.str("0x0, status=0x0 (Success)");
+            return;
+        }
+        self.voice(Voice::Dim, |ink| {
+            ink.line.str(", res=");
+            ink.line.hex(result);
+            ink.number(", retries=", retries);
+            ink.line.name(flags);
+            ink.line.hex(request_flags);
+        });
+        self.line.str(", ");
+        let voice = Voice::failed(!status.is_success(), Voice::Dim);
+        self.voice(voice, |ink| {
+            if status.0 == 0 {
+                ink.line.str("status=0x0 (Success)");
+            } else {
+                ink.status(opcode, status);
+            }
+        });
+    }
+
+    /// As its `Display`, but with the whole number in front.
+    #[cold]
+    #[inline(never)]
+    fn status(&mut self, opcode: Opcode, status: Status) {
+        self.line.str("status=");
+        self.line.hex(status.0);
+        self.line.str(" (");
+        if !status.is_success() {
+            match status.kind() {
+                StatusType::Generic => self.line.str("Generic"),
+                StatusType::CommandSpecific => self.line.str("Command Specific"),
+                StatusType::Media => self.line.str("Media"),
+                StatusType::Path => self.line.str("Path"),
+                StatusType::Vendor => self.line.str("Vendor Specific"),
+                StatusType::Reserved(code) => {
+                    self.line.str("Type ");
+                    self.line.hex(code);
+                }
+            }
+            self.line.byte(b'/');
+        }
+        self.line.name(status.name_for(opcode).unwrap_or("Unknown"));
+        if status.retry_delay() != 0 {
+            self.number(" CRD", status.retry_delay());
+        }
+        if status.more() {
+            self.line.str(" MORE");
+        }
+        if status.do_not_retry() {
+            self.line.str(" DNR");
+        }
+        self.line.byte(b')');
+    }
+
+    /// The stages; and the total where it is another interval than `lat`. Nothing if two points are
+    /// out of order.
+    #[inline]
+    fn stages(&mut self, shape: &Shape, timeline: &Timeline) {
+        let begin = self.line.place();
+        let first = timeline.ns(shape.from);
+        let mut from = first;
+        for step in &shape.stages {
+            let to = timeline.ns(step.at);
+            if from == 0 || to < from {
+                self.line.back_to(begin);
+                return;
+            }
+            step.label(self.line);
+            self.line.nanos(to - from);
+            from = to;
+        }
+        if !shape.is_lat {
+            self.line.str(", total=");
+            self.line.nanos(from - first);
+        }
+    }
+}
