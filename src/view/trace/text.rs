@@ -120,37 +120,37 @@ impl Ink<'_> {
         stages: Option<&mut Stages>,
         memo: &mut Memo,
     ) {
+        let (id, asked) = match what {
+            What::Submit(id, asked) | What::Command(id, asked, _) => (Some(id), Some(asked)),
+            What::Unfinished { id, asked, .. } => (Some(id), asked.as_ref()),
+            What::Complete(id, _)
+            | What::Timeout { id, .. }
+            | What::Cancel { id, .. }
+            | What::Requeue(id)
+            | What::Retry { id, .. } => (Some(id), None),
+            What::Sq { .. } | What::AsyncEvent { .. } | What::State { .. } => (None, None),
+        };
+        if let Some(id) = id {
+            self.command(id, asked, cx, memo);
+        }
         match what {
-            What::Submit(id, asked) => {
-                self.submit(id, asked, cx, memo);
-                self.number(", cpu=", asked.cpu);
-            }
+            What::Submit(_, asked) => self.number(", cpu=", asked.cpu),
             What::Complete(id, outcome) => {
-                self.command(id, None, cx, memo);
                 self.outcome(id.opcode, outcome, ", flags=", stages);
                 self.number(", cpu=", outcome.cpu);
             }
-            What::Command(id, asked, outcome) => {
-                self.submit(id, asked, cx, memo);
+            What::Command(id, _, outcome) => {
                 self.outcome(id.opcode, outcome, ", rqflags=", stages);
             }
-            What::Unfinished { id, asked, age_ns } => {
-                match asked {
-                    Some(asked) => {
-                        self.submit(id, asked, cx, memo);
-                        self.number(", cpu=", asked.cpu);
-                    }
-                    None => self.command(id, None, cx, memo),
+            What::Unfinished { asked, age_ns, .. } => {
+                if let Some(asked) = asked {
+                    self.number(", cpu=", asked.cpu);
                 }
                 self.age(*age_ns);
             }
-            What::Timeout { id, age_ns } | What::Cancel { id, age_ns } => {
-                self.command(id, None, cx, memo);
-                self.age(*age_ns);
-            }
-            What::Requeue(id) => self.command(id, None, cx, memo),
-            What::Retry { id, retries } => {
-                self.command(id, None, cx, memo);
+            What::Timeout { age_ns, .. } | What::Cancel { age_ns, .. } => self.age(*age_ns),
+            What::Requeue(_) => {}
+            What::Retry { retries, .. } => {
                 if let Some(retries) = *retries {
                     self.number(", retries=", retries);
                 }
@@ -239,7 +239,7 @@ fn begin(
 
 impl Ink<'_> {
     /// Which command, and its opcode with a name. Flags and metadata come before that, as in
-    /// nvme_trace.
+    /// nvme_trace. What it asks for comes then, but the CPU.
     #[inline]
     fn command(
         &mut self,
@@ -254,6 +254,9 @@ impl Ink<'_> {
         memo.command(id, asked, cx.set, self.line, |line| {
             Ink { line, codes }.kind(id, asked, cx);
         });
+        if let Some(asked) = asked {
+            self.asked(id, asked, cx, memo);
+        }
     }
 
     fn kind(&mut self, id: &CommandId, asked: Option<&Asked>, cx: &Context<'_>) {
@@ -275,9 +278,8 @@ impl Ink<'_> {
         self.line.byte(b')');
     }
 
-    /// What a command asks for, but the CPU.
-    fn submit(&mut self, id: &CommandId, asked: &Asked, cx: &Context<'_>, memo: &mut Memo) {
-        self.command(id, Some(asked), cx, memo);
+    #[inline]
+    fn asked(&mut self, id: &CommandId, asked: &Asked, cx: &Context<'_>, memo: &mut Memo) {
         let slba = |line: &mut Line, slba| {
             line.str(", slba=");
             line.dec(slba);
