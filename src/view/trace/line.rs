@@ -133,8 +133,12 @@ impl Line {
         let at = self.at % PLACES;
         let (to, _) = self.bytes[at..at + WORD].as_chunks_mut::<CHUNK>();
         let (from, _) = bytes.as_chunks::<CHUNK>();
-        for (to, from) in to.iter_mut().zip(from).take(len.div_ceil(CHUNK)) {
-            *to = *from;
+        to[0] = from[0];
+        if len > CHUNK {
+            let more = to[1..].iter_mut().zip(&from[1..]);
+            for (to, from) in more.take((len - 1) / CHUNK) {
+                *to = *from;
+            }
         }
         self.at = at + len;
     }

@@ -19,6 +19,21 @@ static DIGITS: [u32; 1000] = {
     }
     table
 };
+/// The same with a point after so many of the digits.
+static POINT_AFTER_1: [u32; 1000] = with_point(1);
+static POINT_AFTER_2: [u32; 1000] = with_point(2);
+
+const fn with_point(digits: u32) -> [u32; 1000] {
+    let before = (1 << (8 * digits)) - 1;
+    let point = (b'.' as u32) << (8 * digits);
+    let mut table = DIGITS;
+    let mut n = 0;
+    while n < 1000 {
+        table[n] = table[n] & before | point | (table[n] & !before) << 8;
+        n += 1;
+    }
+    table
+}
 
 impl Line {
     #[inline(always)]
@@ -138,32 +153,38 @@ impl Line {
     /// the two differ only in which way exactly a half is rounded; up here.
     #[inline(never)]
     pub(in crate::view::trace) fn nanos(&mut self, ns: u64) {
-        // three digits, how many of them are before the point, unit
-        let (n, before, unit) = match ns {
-            0..1_000 => (ns, 3, *b"ns"),
-            1_000..9_995 => ((ns + 5) / 10, 1, *b"us"),
-            9_995..99_950 => ((ns + 50) / 100, 2, *b"us"),
-            99_950..999_500 => ((ns + 500) / 1_000, 3, *b"us"),
-            999_500..9_995_000 => ((ns + 5_000) / 10_000, 1, *b"ms"),
-            9_995_000..99_950_000 => ((ns + 50_000) / 100_000, 2, *b"ms"),
-            99_950_000..999_500_000 => ((ns + 500_000) / 1_000_000, 3, *b"ms"),
-            999_500_000..9_995_000_000 => ((ns + 5_000_000) / 10_000_000, 1, *b"s "),
-            9_995_000_000..99_950_000_000 => ((ns + 50_000_000) / 100_000_000, 2, *b"s "),
-            _ => return self.long_time(ns),
-        };
-        let unit_len = if unit[1] == b' ' { 1 } else { 2 };
-        let (digits, unit) = (three(n), u64::from(u16::from_le_bytes(unit)));
-        let point = u64::from(b'.');
-        let text = match before {
-            1 => digits & 0xff | point << 8 | (digits & 0xff_ff00) << 8 | unit << 32,
-            2 => digits & 0xffff | point << 16 | (digits & 0xff_0000) << 8 | unit << 32,
-            _ => {
-                let zeroes = (digits ^ three(0)).trailing_zeros().min(16) / 8;
-                let text = (digits | unit << 24) >> (8 * zeroes);
-                return self.first(text.to_le_bytes(), 3 - zeroes as usize + unit_len);
+        let (one, two, three) = ((&POINT_AFTER_1, 4), (&POINT_AFTER_2, 4), (&DIGITS, 3));
+        match ns {
+            0..1_000 => self.below_thousand(ns),
+            1_000..9_995 => self.time(one, (ns + 5) / 10, *b"us"),
+            9_995..99_950 => self.time(two, (ns + 50) / 100, *b"us"),
+            99_950..999_500 => self.time(three, (ns + 500) / 1_000, *b"us"),
+            999_500..9_995_000 => self.time(one, (ns + 5_000) / 10_000, *b"ms"),
+            9_995_000..99_950_000 => self.time(two, (ns + 50_000) / 100_000, *b"ms"),
+            99_950_000..999_500_000 => self.time(three, (ns + 500_000) / 1_000_000, *b"ms"),
+            999_500_000..9_995_000_000 => self.time(one, (ns + 5_000_000) / 10_000_000, *b"s "),
+            9_995_000_000..99_950_000_000 => {
+                self.time(two, (ns + 50_000_000) / 100_000_000, *b"s ");
             }
-        };
-        self.first(text.to_le_bytes(), 4 + unit_len);
+            _ => self.long_time(ns),
+        }
+    }
+
+    /// What a table has for `n`, so many bytes, and a unit.
+    #[inline(always)]
+    fn time(&mut self, (table, len): (&'static [u32; 1000], usize), n: u64, unit: [u8; 2]) {
+        let digits = table.get(n as usize).copied().unwrap_or_default();
+        let text = u64::from(digits) | u64::from(u16::from_le_bytes(unit)) << (8 * len);
+        let unit_len = if unit[1] == b' ' { 1 } else { 2 };
+        self.first(text.to_le_bytes(), len + unit_len);
+    }
+
+    #[inline(always)]
+    fn below_thousand(&mut self, ns: u64) {
+        let digits = three(ns);
+        let zeroes = (digits ^ three(0)).trailing_zeros().min(16) / 8;
+        let text = (digits | u64::from(u16::from_le_bytes(*b"ns")) << 24) >> (8 * zeroes);
+        self.first(text.to_le_bytes(), 5 - zeroes as usize);
     }
 
     /// A hundred seconds and more.
