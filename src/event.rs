@@ -74,6 +74,19 @@ pub struct Verdict {
     pub flags: u8,
 }
 
+impl Verdict {
+    /// Whether there is nothing to tell, as of most commands.
+    pub fn is_plain(&self) -> bool {
+        let Self {
+            result,
+            status,
+            retries,
+            flags,
+        } = *self;
+        result | u64::from(status.0) | u64::from(retries) | u64::from(flags) == 0
+    }
+}
+
 /// How a command ended.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Outcome {

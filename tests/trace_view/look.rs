@@ -1,18 +1,23 @@
-//! Stacks, columns and colour.
+//! Stacks, columns and colour; plain ends and others.
 
 use super::sample::DISK;
 use super::sample::NONE;
 use super::sample::asked_read;
 use super::sample::event;
+use super::sample::json;
 use super::sample::json_in;
 use super::sample::outcome;
 use super::sample::read;
+use super::sample::text;
 use super::sample::with_stages;
 use nvme_deep::event::CtrlState;
 use nvme_deep::event::Event;
+use nvme_deep::event::Outcome;
+use nvme_deep::event::Verdict;
 use nvme_deep::event::What;
 use nvme_deep::kstack::Frame;
 use nvme_deep::kstack::Symbol;
+use nvme_deep::nvme::status::Status;
 use nvme_deep::path::stage::Cut;
 use nvme_deep::view::theme::Theme;
 use nvme_deep::view::trace::Clock;
@@ -133,4 +138,37 @@ fn colour_adds_nothing_but_colour() {
     }
     let red = Theme { color: true }.warn("status=0x281 (Media/Unrecovered Read Error)");
     assert!(shown(true, &failed).contains(&red));
+}
+
+#[test]
+fn an_end_that_is_not_plain_in_one_part_is_told() {
+    let shown = |verdict| {
+        let outcome = Outcome {
+            verdict: Some(verdict),
+            ..outcome(0)
+        };
+        let complete = What::Complete(read(), outcome.clone());
+        let command = What::Command(read(), asked_read(), outcome);
+        [text(complete), text(command.clone()), json(command)]
+    };
+    let success = r#""status":{"value":0,"type":"generic","code":0,"name":"Success","dnr":false,"more":false,"crd":0}"#;
+    for (result, retries, flags) in [(0, 0, 0), (7, 0, 0), (0, 1, 0), (0, 0, 2)] {
+        let [complete, command, json] = shown(Verdict {
+            result,
+            retries,
+            flags,
+            status: Status(0),
+        });
+        let text = |key: &str| {
+            format!(
+                ", res={result:#x}, retries={retries}, {key}={flags:#x}, status=0x0 (Success), lat="
+            )
+        };
+        assert!(complete.contains(&text("flags")), "{complete}");
+        assert!(command.contains(&text("rqflags")), "{command}");
+        let want = format!(
+            r#""result":{result},{success},"retries":{retries},"request_flags":{flags},"latency_ns":"#
+        );
+        assert!(json.contains(&want), "{json}");
+    }
 }

@@ -30,6 +30,11 @@ use crate::path::stage::Cut;
 use crate::path::timeline::Timeline;
 use crate::view::json::SCHEMA_VERSION;
 
+const SUCCESS: &str = concat!(
+    r#","status":{"value":0,"type":"generic","code":0,"name":"Success","#,
+    r#""dnr":false,"more":false,"crd":0}"#
+);
+
 /// Writes events as JSON.
 #[derive(Debug)]
 pub struct TraceJson {
@@ -335,6 +340,11 @@ impl Line {
     #[inline]
     fn outcome(&mut self, opcode: Opcode, outcome: &Outcome, stages: Option<&mut Stages>) {
         match &outcome.verdict {
+            Some(verdict) if verdict.is_plain() => {
+                self.str(",\"result\":0");
+                self.str(SUCCESS);
+                self.str(",\"retries\":0,\"request_flags\":0");
+            }
             Some(verdict) => self.verdict(opcode, verdict),
             None => self.str(",\"status\":null"),
         }
@@ -347,7 +357,6 @@ impl Line {
         }
     }
 
-    #[inline]
     fn verdict(&mut self, opcode: Opcode, verdict: &Verdict) {
         let Verdict {
             result,
@@ -357,10 +366,7 @@ impl Line {
         } = *verdict;
         self.number(",\"result\":", result);
         if status.0 == 0 {
-            self.str(concat!(
-                r#","status":{"value":0,"type":"generic","code":0,"name":"Success","#,
-                r#""dnr":false,"more":false,"crd":0}"#
-            ));
+            self.str(SUCCESS);
         } else {
             self.status(opcode, status);
         }

@@ -25,8 +25,8 @@ pub(super) struct Line {
     at: usize,
     /// What came before, where there was no room for it.
     before: Vec<u8>,
-    /// The second of the last stamp, and its digits.
-    second: u64,
+    /// When the second of the last stamp began, and its digits. Never the first one, which has none.
+    second_ns: u64,
     second_digits: [u8; 16],
     second_len: usize,
 }
@@ -37,9 +37,9 @@ impl Line {
             bytes: [0; PLACES + WORD],
             at: 0,
             before: Vec::new(),
-            second: 0,
-            second_digits: [0; 16],
-            second_len: 0,
+            second_ns: 1_000_000_000,
+            second_digits: [b'1'; 16],
+            second_len: 1,
         })
     }
 

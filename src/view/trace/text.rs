@@ -5,6 +5,7 @@
 
 mod outcome;
 
+use self::outcome::FlagsKey;
 use super::Clock;
 use super::Context;
 use super::chars;
@@ -136,11 +137,11 @@ impl Ink<'_> {
         match what {
             What::Submit(_, asked) => self.number(", cpu=", asked.cpu),
             What::Complete(id, outcome) => {
-                self.outcome(id.opcode, outcome, ", flags=", stages);
+                self.outcome(id.opcode, outcome, FlagsKey::Flags, stages);
                 self.number(", cpu=", outcome.cpu);
             }
             What::Command(id, _, outcome) => {
-                self.outcome(id.opcode, outcome, ", rqflags=", stages);
+                self.outcome(id.opcode, outcome, FlagsKey::RqFlags, stages);
             }
             What::Unfinished { asked, age_ns, .. } => {
                 if let Some(asked) = asked {

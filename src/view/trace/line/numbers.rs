@@ -81,25 +81,26 @@ impl Line {
         self.dec(n.unsigned_abs());
     }
 
-    /// A time in nanoseconds: a number like others, but its seconds are mostly those of the last.
+    /// A time in nanoseconds: a number like others, but its second is mostly that of the last.
     #[inline]
     pub(in crate::view::trace) fn stamp(&mut self, ns: u64) {
-        let second = ns / SECOND;
-        if second == 0 {
-            return self.dec(ns);
-        }
-        if second != self.second {
-            self.turn_to(second);
+        let mut since = ns.wrapping_sub(self.second_ns);
+        if since >= SECOND {
+            if ns < SECOND {
+                return self.dec(ns);
+            }
+            self.turn_to(ns / SECOND);
+            since = ns % SECOND;
         }
         self.first(self.second_digits, self.second_len);
-        self.nine(ns % SECOND);
+        self.nine(since);
     }
 
     #[cold]
     fn turn_to(&mut self, second: u64) {
         let mut buffer = Buffer::new();
         let digits = buffer.format(second).as_bytes();
-        self.second = second;
+        self.second_ns = second * SECOND;
         self.second_len = digits.len();
         for (to, from) in self.second_digits.iter_mut().zip(digits) {
             *to = *from;
@@ -252,6 +253,24 @@ mod tests {
             ["1.01us", "12.4us", "101us", "1.00ms", "10.0ms", "100s"]
         );
         assert_eq!(nanos(u64::MAX), "18446744074s");
+    }
+
+    #[test]
+    fn stamps_around_the_first_seconds_are_numbers_too() {
+        let mut l = Line::new();
+        for ns in [
+            0,
+            999_999_999,
+            1_000_000_000,
+            1_999_999_999,
+            2_000_000_000,
+            1_500_000_000,
+            9,
+        ] {
+            l.stamp(ns);
+            assert_eq!(l.take(<[u8]>::to_vec), ns.to_string().as_bytes());
+            assert_eq!(line(|l| l.stamp(ns)), ns.to_string());
+        }
     }
 
     proptest! {

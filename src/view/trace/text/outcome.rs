@@ -11,20 +11,42 @@ use crate::nvme::status::Status;
 use crate::nvme::status::StatusType;
 use crate::path::timeline::Timeline;
 
+/// What the flags of a request are called.
+#[derive(Clone, Copy)]
+pub(super) enum FlagsKey {
+    /// `flags`.
+    Flags,
+    /// `rqflags`: the command's own are in the same line.
+    RqFlags,
+}
+
 impl Ink<'_> {
     #[inline]
     pub(super) fn outcome(
         &mut self,
         opcode: Opcode,
         outcome: &Outcome,
-        flags: &'static str,
+        flags: FlagsKey,
         stages: Option<&mut Stages>,
     ) {
         match &outcome.verdict {
-            Some(verdict) => self.verdict(opcode, verdict, flags),
-            None => self.line.str(", status=?"),
+            // in colour it is not so plain
+            Some(verdict) if verdict.is_plain() && self.codes.is_none() => match flags {
+                FlagsKey::Flags => self.line.str(concat!(
+                    ", res=0x0, retries=0, flags=0x0, ",
+                    "status=0x0 (Success), lat="
+                )),
+                FlagsKey::RqFlags => self.line.str(concat!(
+                    ", res=0x0, retries=0, rqflags=0x0, ",
+                    "status=0x0 (Success), lat="
+                )),
+            },
+            Some(verdict) => {
+                self.verdict(opcode, verdict, flags);
+                self.line.str(", lat=");
+            }
+            None => self.line.str(", status=?, lat="),
         }
-        self.line.str(", lat=");
         self.voice(Voice::Head, |ink| ink.line.nanos(outcome.latency_ns));
         if let Some((stages, timeline)) = stages.zip(outcome.timeline.as_ref())
             && let Some(shape) = stages.of(timeline)
@@ -33,26 +55,21 @@ impl Ink<'_> {
         }
     }
 
-    #[inline]
-    fn verdict(&mut self, opcode: Opcode, verdict: &Verdict, flags: &'static str) {
+    fn verdict(&mut self, opcode: Opcode, verdict: &Verdict, flags: FlagsKey) {
         let Verdict {
             result,
             status,
             retries,
             flags: request_flags,
         } = *verdict;
-        // the plain end, in plain text
-        if (result, status.0, retries, request_flags) == (0, 0, 0, 0) && self.codes.is_none() {
-            self.line.str(", res=0x0, retries=0");
-            self.line.name(flags);
-            self.line.str("0x0, status=0x0 (Success)");
-            return;
-        }
         self.voice(Voice::Dim, |ink| {
             ink.line.str(", res=");
             ink.line.hex(result);
             ink.number(", retries=", retries);
-            ink.line.name(flags);
+            match flags {
+                FlagsKey::Flags => ink.line.str(", flags="),
+                FlagsKey::RqFlags => ink.line.str(", rqflags="),
+            }
             ink.line.hex(request_flags);
         });
         self.line.str(", ");
