@@ -81,8 +81,16 @@ fn main() -> Result<(), Box<dyn Error>> {
     let out = PathBuf::from(env::var("OUT_DIR")?);
     skeleton("nvme_deep", "nvme_deep", &[], &out)?;
     skeleton("nvme_deep", "nvme_deep_plain", &["-DND_NO_KFUNC"], &out)?;
-    skeleton("nvme_deep", "nvme_deep_usual", &["-DND_USUAL=1"], &out)?;
-    skeleton("nvme_deep", "nvme_deep_trace", &["-DND_USUAL=2"], &out)?;
+    for cut in ["total", "cheap", "fine"] {
+        let only = format!("-DND_CUT=ND_MODE_{}", cut.to_uppercase());
+        skeleton(
+            "nvme_deep",
+            &format!("nvme_deep_{cut}"),
+            &["-DND_USUAL", &only],
+            &out,
+        )?;
+    }
+    skeleton("nvme_deep", "nvme_deep_trace", &["-DND_USUAL"], &out)?;
     skeleton("tracepoint", "tracepoint", &[], &out)?;
     all_shipped(&out)
 }

@@ -134,6 +134,7 @@ enum nd_count {
 #define ND_SAW_CQE	(1u << 5)
 #define ND_SAW_END	(1u << 6)
 #define ND_SAW_ALL	((1u << 7) - 1)
+#define ND_SAW_CHEAP	(ND_SAW_START | ND_SAW_DOORBELL | ND_SAW_CQE)
 
 /* The setup has been seen by the first instance of its program. */
 #define ND_FRESH (1u << 7)

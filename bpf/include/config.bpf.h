@@ -50,10 +50,10 @@ const volatile u32 cfg_lat_shift = 0;
 
 /*
  * The builds for the usual cases: a kernel that describes itself, where completions are not lost,
- * no filter; ND_USUAL is 1 for latencies without extras, 2 for a trace of single commands. The
- * verifier removes the code that its constants don't reach, but neither the loads of them, nor what
- * clang has done for the sake of that code. User space takes these builds only where the constants
- * are what they are here.
+ * no filter. ND_USUAL alone is a trace of single commands; of latencies without extras each cut has
+ * one, ND_CUT. The verifier removes the code that its constants don't reach, but
+ * neither the loads of them, nor what clang has done for the sake of that code. User space takes
+ * these builds only where the constants are what they are here.
  */
 #ifdef ND_USUAL
 #define cfg_lossy	   0
@@ -65,10 +65,19 @@ const volatile u32 cfg_lat_shift = 0;
 #define cfg_commands	   0
 #define cfg_lat		   0
 #define cfg_stack_at_entry 0
-#if ND_USUAL == 1
+#endif
+#ifdef ND_CUT
+#define cfg_mode    ND_CUT
 #define cfg_trace   0
 #define cfg_stack   0
 #define cfg_verdict 0
+#if ND_CUT != ND_MODE_FINE
+#define cfg_end 0
+#endif
+#if ND_CUT == ND_MODE_TOTAL
+#define cfg_start_hook	0
+#define cfg_start_field 0
+#define cfg_doorbell	0
 #endif
 #endif
 

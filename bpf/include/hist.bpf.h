@@ -46,6 +46,17 @@ static __always_inline u32 log2_u32(u32 v)
 #endif
 
 /* floor(log2(n)) of the numbers that fit a byte; 0 of 0. */
+static const u8 log2_of_byte[256] = {
+	[2 ... 3] = 1,	 [4 ... 7] = 2,	   [8 ... 15] = 3,    [16 ... 31] = 4,
+	[32 ... 63] = 5, [64 ... 127] = 6, [128 ... 255] = 7,
+};
+
+/* The buckets of the numbers below 2^ND_WINDOW: eight for each power of two. */
+#define ND_WINDOW 11
+#define ND_OCTAVE(times, i)                                                                        \
+	times(i), times(i + 1), times(i + 2), times(i + 3), times(i + 4), times(i + 5),            \
+		times(i + 6), times(i + 7)
+#define ND_ONCE(x)	x
 #define ND_TWICE(x)	x, x
 #define ND_TIMES_4(x)	ND_TWICE(x), ND_TWICE(x)
 #define ND_TIMES_8(x)	ND_TIMES_4(x), ND_TIMES_4(x)
@@ -53,41 +64,36 @@ static __always_inline u32 log2_u32(u32 v)
 #define ND_TIMES_32(x)	ND_TIMES_16(x), ND_TIMES_16(x)
 #define ND_TIMES_64(x)	ND_TIMES_32(x), ND_TIMES_32(x)
 #define ND_TIMES_128(x) ND_TIMES_64(x), ND_TIMES_64(x)
-static const u8 log2_of_byte[256] = {
-	0,
-	0,
-	ND_TWICE(1),
-	ND_TIMES_4(2),
-	ND_TIMES_8(3),
-	ND_TIMES_16(4),
-	ND_TIMES_32(5),
-	ND_TIMES_64(6),
-	ND_TIMES_128(7),
+static const u8 bucket_of[1 << ND_WINDOW] = {
+	ND_OCTAVE(ND_ONCE, 0),	    ND_OCTAVE(ND_ONCE, 8),	ND_OCTAVE(ND_TWICE, 16),
+	ND_OCTAVE(ND_TIMES_4, 24),  ND_OCTAVE(ND_TIMES_8, 32),	ND_OCTAVE(ND_TIMES_16, 40),
+	ND_OCTAVE(ND_TIMES_32, 48), ND_OCTAVE(ND_TIMES_64, 56), ND_OCTAVE(ND_TIMES_128, 64),
 };
 
 /*
- * With x = v >> shift in 8..15 and the bucket's width 2^shift, (shift + 1) * 8 + (x - 8) is
- * shift * 8 + x; below 8 the shift is 0 and the same holds.
- *
- * A table of bytes has fewer instructions than five halvings, and, what is more, four ways through
- * instead of 32: the verifier follows each, in every histogram of every program.
+ * Half as wide is eight buckets before, as long as there are eight left: the table serves all
+ * numbers, a byte at a time. That has fewer instructions than a search for the highest bit, no
+ * shifts by a variable, and five ways through: the verifier follows each, in every histogram of
+ * every program.
  */
 static __always_inline u64 hist_index(u64 v)
 {
-	u64 shift, top, i;
+	u64 i;
 
-	if (v < 1ull << 16) {
-		if (v < 1ull << ND_HIST_SUB_BITS)
-			return v;
-		shift = v < 1ull << 8 ? 0 : 8;
+	if (v < 1ull << (ND_WINDOW + 8)) {
+		if (v < 1ull << ND_WINDOW)
+			i = bucket_of[v];
+		else
+			i = bucket_of[v >> 8] + 8 * 8;
+	} else if (v < 1ull << (ND_WINDOW + 16)) {
+		i = bucket_of[v >> 16] + 16 * 8;
+	} else if (v < 1ull << (ND_WINDOW + 24)) {
+		i = bucket_of[v >> 24] + 24 * 8;
+	} else if (v >> (ND_HIST_MAX_EXP + 1)) {
+		return ND_HIST_BUCKETS - 1;
 	} else {
-		if (v >> (ND_HIST_MAX_EXP + 1))
-			return ND_HIST_BUCKETS - 1;
-		shift = v < 1ull << 24 ? 16 : v < 1ull << 32 ? 24 : 32;
+		i = bucket_of[(v >> 32) & 0xf] + 32 * 8;
 	}
-	top = v >> shift;
-	shift += log2_of_byte[top & 0xff] - ND_HIST_SUB_BITS;
-	i = (shift << ND_HIST_SUB_BITS) + (v >> shift);
 	BELOW(i, ND_HIST_BUCKETS);
 	return i;
 }

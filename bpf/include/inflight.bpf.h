@@ -64,6 +64,22 @@ static __always_inline u32 hctx_number(struct request *rq, int typed)
 	return GET(typed, hctx, queue_num);
 }
 
+/* REQ_OP_DRV_IN: it and REQ_OP_DRV_OUT, the last of all, are what the driver itself and users of
+ * passthrough send (include/linux/blk_types.h, the same since 4.20) */
+#define ND_OP_MASK   0xff
+#define ND_OP_DRV_IN 34
+
+/* A command of an admin queue. No other operation goes there, and its queue has no queuedata. */
+static __always_inline int is_admin(struct request *rq)
+{
+	struct request_queue *q;
+
+	if ((rq->cmd_flags & ND_OP_MASK) < ND_OP_DRV_IN)
+		return 0;
+	q = distrust(rq)->q;
+	return !q->queuedata;
+}
+
 static __always_inline u32 spread_of(struct request_queue *q, int typed)
 {
 	return GET(typed, q, id) & 3;
@@ -122,17 +138,15 @@ static __always_inline struct nd_slot *slot_near(struct request *rq, struct nd_c
 	struct nd_place *p;
 	struct nd_slot *s;
 	u64 hctx;
-	u32 tag;
 
 	if (!typed)
 		return slot_by_queue(rq, 0, typed);
 	if (!cpu)
 		return slot_slowly(rq, 0);
 	hctx = (u64)rq->mq_hctx;
-	tag = rq->tag;
 	p = place_of(cpu, at, hctx, typed);
-	if (is_of(p, hctx) && tag < p->tags) {
-		s = slot_at(p->first + tag);
+	if (is_of(p, hctx)) {
+		s = slot_at(p->first + rq->tag);
 		if (s && s->rq == (u64)rq)
 			return s;
 	}
@@ -162,21 +176,23 @@ static __always_inline struct nd_slot *slot_of(struct request *rq, struct nd_cpu
  * Two that meet all the same lose a start (not observed, counted), never get a wrong one: the
  * entry holds the request.
  */
-static __always_inline struct nd_start *start_entry(struct request *rq, u32 first, u32 tags,
-						    u32 spread, int typed)
+static __always_inline struct nd_start *start_entry(s32 internal, u32 tag, u32 first, u32 tags,
+						    u32 spread)
 {
-	s32 internal = GET(typed, rq, internal_tag);
-	u32 tag = internal >= 0 ? internal + (spread << 8) : GET(typed, rq, tag);
-	u32 at = first + (tag & (tags - 1));
+	u32 at;
 
+	if (internal >= 0)
+		tag = internal + (spread << 8);
+	at = first + (tag & (tags - 1));
 	return bpf_map_lookup_elem(&starts, &at);
 }
 
+/* Not a map of its own: its size is known, and this way finding one takes a third of a lookup. */
+static struct nd_task tasks[ND_TASKS];
+
 static __always_inline struct nd_task *task_of(u32 tid)
 {
-	u32 at = tid & (ND_TASKS - 1);
-
-	return bpf_map_lookup_elem(&tasks, &at);
+	return &tasks[tid & (ND_TASKS - 1)];
 }
 
 static __always_inline void emit(struct nd_slot *s, u64 key, u64 complete_ns, u64 end_ns)
@@ -283,6 +299,28 @@ static __always_inline void settle(struct nd_slot *s, u64 complete, u32 mode)
 	}
 }
 
+/* What settle() finds of nearly all commands, without its work: every point is there, in order. */
+static __always_inline int in_order(struct nd_slot *s, u64 complete, u32 mode)
+{
+	u64 before = s->setup_out_ns, after = before;
+
+	if (mode == ND_MODE_FINE) {
+		if (s->setup_in_ns > before || s->issue_ns < after)
+			return 0;
+		before = s->setup_in_ns;
+		after = s->issue_ns;
+	}
+	if (!s->start_ns || s->start_ns > before || s->doorbell_ns < after)
+		return 0;
+	after = s->doorbell_ns;
+	if (mode == ND_MODE_FINE) {
+		if (s->irq_ns < after)
+			return 0;
+		after = s->irq_ns;
+	}
+	return s->cqe_ns >= after && s->cqe_ns <= complete;
+}
+
 /* The stages of each cut, by their number (src/path/stage.rs). */
 enum nd_cheap { CHEAP_QUEUE, CHEAP_SUBMIT, CHEAP_DEVICE, CHEAP_COMPLETE };
 enum nd_fine {
@@ -325,7 +363,7 @@ static __always_inline void stages_cheap(struct nd_cell *c, struct nd_slot *s, u
 	volatile u8 *seen = &s->saw;
 
 	/* the usual case, without the arithmetic of merged stages */
-	if (saw == (ND_SAW_START | ND_SAW_DOORBELL | ND_SAW_CQE)) {
+	if (saw == ND_SAW_CHEAP) {
 		first = s->start_ns;
 		hist_add(&c->hist[CHEAP_QUEUE], from - first, atomic);
 		hist_add(&c->hist[CHEAP_SUBMIT], s->doorbell_ns - from, atomic);
@@ -403,8 +441,7 @@ static __always_inline void finish(struct nd_slot *s, struct nd_cpu *cpu, u64 co
 	u32 mode = cfg_mode;
 	int atomic = cfg_atomic || shared;
 	struct nd_cell *c;
-	u64 key = kept_key(s);
-	u32 saw = 0;
+	u32 saw;
 
 	s->state = ND_FREE;
 	if (cfg_trace && !cfg_end)
@@ -414,7 +451,12 @@ static __always_inline void finish(struct nd_slot *s, struct nd_cpu *cpu, u64 co
 		count(ND_NEGATIVE);
 		complete = s->setup_out_ns;
 	}
-	if (mode != ND_MODE_TOTAL) {
+	if (mode == ND_MODE_TOTAL) {
+		saw = 0;
+	} else if (in_order(s, complete, mode)) {
+		saw = mode == ND_MODE_FINE ? ND_SAW_ALL & ~ND_SAW_END : ND_SAW_CHEAP;
+		s->saw = saw;
+	} else {
 		settle(s, complete, mode);
 		saw = *(volatile u8 *)&s->saw;
 	}
@@ -427,13 +469,12 @@ static __always_inline void finish(struct nd_slot *s, struct nd_cpu *cpu, u64 co
 	FORGET(complete);
 	FORGET(end);
 	if (cfg_trace) {
-		finish_trace(s, saw, complete, end);
+		finish_trace(s, cpu, saw, complete, end);
 		return;
 	}
-	key |= saw;
 	if (cfg_commands)
-		emit(s, key, complete, end);
-	c = cpu ? cell_of(s, key, cpu) : 0;
+		emit(s, kept_key(s) | saw, complete, end);
+	c = cpu ? cell_of(s, saw, cpu) : 0;
 	if (!c) {
 		count(ND_NO_ROW);
 		return;

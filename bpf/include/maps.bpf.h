@@ -20,7 +20,6 @@ ARRAY_MAP(cells, struct nd_cell, 1);
 ARRAY_MAP(cpus, struct nd_cpu, 1);
 ARRAY_MAP(ctrls, struct nd_ctrl, ND_MAX_CTRLS);
 ARRAY_MAP(queues, struct nd_queue, ND_MAX_QUEUE_IDS);
-ARRAY_MAP(tasks, struct nd_task, ND_TASKS);
 ARRAY_MAP(row_cache, u64, ND_ROW_CACHE);
 ARRAY_MAP(scratches, struct nd_scratch, 1);
 /* never written: what a new histogram is made of */
@@ -111,6 +110,11 @@ static __always_inline struct nd_cpu *hit(u32 hook, int typed)
 }
 
 /* For counters that several programs add to: an interrupt may come between load and store. */
+static __always_inline void count_here(struct nd_cpu *cpu, u32 what)
+{
+	__sync_fetch_and_add(&cpu->count[what], 1);
+}
+
 static __always_inline void count_n(u32 what, u32 n)
 {
 	struct nd_cpu *cpu = this_cpu();

@@ -10,8 +10,11 @@
 static __always_inline int on_issue(struct request *rq, u32 hook, int typed)
 {
 	struct nd_cpu *cpu = this_cpu();
-	struct nd_slot *s = slot_of(rq, cpu, ND_AT_ISSUE, typed);
+	struct nd_slot *s;
 
+	if (!cpu)
+		return 0;
+	s = slot_of(rq, cpu, ND_AT_ISSUE, typed);
 	if (!s || (typed == TWIN && s->issue_ns))
 		return 0;
 	tally(cpu, hook, typed);
@@ -78,10 +81,10 @@ static __always_inline int on_doorbell(u32 hook, int typed)
 	u32 tid = (u32)bpf_get_current_pid_tgid(), n, turns = ND_TASK_SLOTS;
 	struct nd_task *t = task_of(tid);
 
-	if (typed == TWIN && (!t || t->tid != tid || !t->n))
+	if (typed == TWIN && (t->tid != tid || !t->n))
 		return 0;
 	hit(hook, typed);
-	if (!t || t->tid != tid)
+	if (t->tid != tid)
 		return 0;
 	n = t->n;
 	t->n = 0;
@@ -107,7 +110,7 @@ static __always_inline void turned_away(u64 rq)
 	struct nd_task *t = task_of(tid);
 	struct nd_slot *s;
 
-	if (!t || t->tid != tid || !t->n)
+	if (t->tid != tid || !t->n)
 		return;
 	n = t->n - 1;
 	if (n >= ND_TASK_SLOTS)
@@ -160,8 +163,6 @@ static __always_inline int on_submit_in(u32 hook, u32 what, u64 hctx, u64 bd)
 	struct nd_task *t = task_of(tid);
 
 	hit(hook, 0);
-	if (!t)
-		return 0;
 	if (t->tid != tid || t->inside) {
 		if (t->n)
 			count_n(ND_PENDING_FULL, t->n);
@@ -180,7 +181,7 @@ static __always_inline int on_submit_out(u32 hook, u32 what, u32 ret)
 	u32 tid = (u32)bpf_get_current_pid_tgid();
 	struct nd_task *t = task_of(tid);
 
-	if (!t || t->tid != tid || t->inside != what) {
+	if (t->tid != tid || t->inside != what) {
 		hit(hook, 0);
 		return 0;
 	}
@@ -222,9 +223,12 @@ static __always_inline int on_irq_out(u32 hook, int typed)
 static __always_inline int on_cqe(struct request *rq, u32 hook, int typed, int anyone)
 {
 	struct nd_cpu *cpu = this_cpu();
-	struct nd_slot *s = slot_of(rq, cpu, ND_AT_CQE, typed);
+	struct nd_slot *s;
 	u64 flags;
 
+	if (!cpu)
+		return 0;
+	s = slot_of(rq, cpu, ND_AT_CQE, typed);
 	if (anyone) {
 		if (!s)
 			return 0;
@@ -235,7 +239,7 @@ static __always_inline int on_cqe(struct request *rq, u32 hook, int typed, int a
 	if (typed == TWIN && (!s || s->cqe_ns))
 		return 0;
 	tally(cpu, hook, typed);
-	if (!s || !cpu || s->state != ND_OPEN)
+	if (!s || s->state != ND_OPEN)
 		return 0;
 	s->cqe_ns = bpf_ktime_get_ns();
 	if (cfg_mode == ND_MODE_FINE && cpu->irq_ns) {
@@ -247,10 +251,19 @@ static __always_inline int on_cqe(struct request *rq, u32 hook, int typed, int a
 	return 0;
 }
 
+/* The byte or 16 bits at `at` of nvme_request: of the word that begins at `from`, which was read,
+ * or else from where it is. */
+static __always_inline u64 part_of(u64 pdu, u64 at, u64 from, u64 word, int typed)
+{
+	if (__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__ && at >= from && at < from + 7)
+		return word >> (at - from) * 8;
+	return peek(pdu + at, typed);
+}
+
 /* The driver's word, if it can be had. */
 static __always_inline void note_outcome(struct nd_outcome *o, struct request *rq, int typed)
 {
-	u64 pdu = pdu_of(rq);
+	u64 pdu = pdu_of(rq), from, word;
 
 	o->cpu = bpf_get_smp_processor_id();
 	o->known = cfg_verdict;
@@ -262,22 +275,33 @@ static __always_inline void note_outcome(struct nd_outcome *o, struct request *r
 		return;
 	}
 	o->result = peek(pdu + bpf_core_field_offset(struct nvme_request, result), typed);
-	o->status = peek(pdu + bpf_core_field_offset(struct nvme_request, status), typed);
-	o->retries = peek(pdu + bpf_core_field_offset(struct nvme_request, retries), typed);
-	o->flags = peek(pdu + bpf_core_field_offset(struct nvme_request, flags), typed);
+	/* these three are neighbours on every kernel so far */
+	from = bpf_core_field_offset(struct nvme_request, retries);
+	word = peek(pdu + from, typed);
+	o->retries = word;
+	o->flags =
+		part_of(pdu, bpf_core_field_offset(struct nvme_request, flags), from, word, typed);
+	o->status =
+		part_of(pdu, bpf_core_field_offset(struct nvme_request, status), from, word, typed);
 }
 
 static __always_inline int on_complete(void *ctx, struct request *rq, u32 hook, int typed)
 {
 	u64 now = bpf_ktime_get_ns();
 	struct nd_cpu *cpu = this_cpu();
-	struct nd_slot *s = slot_near(rq, cpu, ND_AT_COMPLETE, typed);
+	struct nd_slot *s;
 
-	/* what is nobody's is the first instance's to count */
-	if (typed == TWIN &&
-	    (!s || s->rq != (u64)rq || (s->state != ND_OPEN && s->state != ND_SKIPPED)))
-		return 0;
-	tally(cpu, hook, typed);
+	if (!cpu)
+		return 0; /* there is one */
+	if (typed != TWIN)
+		tally(cpu, hook, typed);
+	s = slot_near(rq, cpu, ND_AT_COMPLETE, typed);
+	if (typed == TWIN) {
+		/* what is nobody's is the first instance's to count */
+		if (!s || s->rq != (u64)rq || (s->state != ND_OPEN && s->state != ND_SKIPPED))
+			return 0;
+		tally(cpu, hook, typed);
+	}
 	if (!s) {
 		count(ND_UNTRACKED_DONE);
 	} else if (s->rq == (u64)rq && s->state == ND_SKIPPED) {
@@ -304,8 +328,11 @@ static __always_inline int on_complete(void *ctx, struct request *rq, u32 hook, 
 static __always_inline int on_end(struct request *rq, u32 hook, int typed)
 {
 	struct nd_cpu *cpu = this_cpu();
-	struct nd_slot *s = slot_of(rq, cpu, ND_AT_END, typed);
+	struct nd_slot *s;
 
+	if (!cpu)
+		return 0;
+	s = slot_of(rq, cpu, ND_AT_END, typed);
 	if (!s || s->state != ND_COMPLETED)
 		return 0;
 	tally(cpu, hook, typed);
@@ -336,7 +363,7 @@ static __always_inline int on_requeue(struct request *rq, u32 hook, int typed)
 	s32 internal;
 	struct nd_start *st;
 	struct nd_slot *s;
-	u32 qid, first, index;
+	u32 qid, tag, first, index;
 
 	if (typed)
 		rq = distrust(rq); /* it is seldom */
@@ -351,12 +378,13 @@ static __always_inline int on_requeue(struct request *rq, u32 hook, int typed)
 	if (qid >= e->queues)
 		return 0;
 	first = first_slot(e->base, e->stride, qid);
-	st = start_entry(rq, first, e->stride, spread_of(q, typed), typed);
+	internal = GET(typed, rq, internal_tag);
+	tag = GET(typed, rq, tag);
+	st = start_entry(internal, tag, first, e->stride, spread_of(q, typed));
 	if (!st)
 		return 0;
-	internal = GET(typed, rq, internal_tag);
 	if (internal < 0)
-		index = first + (GET(typed, rq, tag) & (e->stride - 1));
+		index = first + (tag & (e->stride - 1));
 	else if (st->setup_rq == (u64)rq)
 		index = st->setup_slot;
 	else

@@ -77,14 +77,17 @@ static __always_inline u64 row_word(u64 key)
 	return *word = key << ND_ROW_BITS | (row & (ND_MAX_ROWS - 1));
 }
 
-/* A slot's next command has mostly the key of its last. */
-static __always_inline struct nd_cell *cell_of(struct nd_slot *s, u64 key, struct nd_cpu *cpu)
+/*
+ * The cell of a command whose points have the pattern `saw`. A slot's next command has mostly the
+ * key of its last, and its pattern. (The topmost bit of the word is ND_KEY_VALID.)
+ */
+static __always_inline struct nd_cell *cell_of(struct nd_slot *s, u32 saw, struct nd_cpu *cpu)
 {
 	u64 word = s->key;
 	u32 index;
 
-	if (word >> ND_ROW_BITS != key) {
-		word = row_word(key);
+	if ((s64)word >= 0 || ((word >> ND_ROW_BITS) & ((1 << ND_KEY_PATTERN_BITS) - 1)) != saw) {
+		word = row_word(kept_key(s) | saw);
 		if (!word)
 			return 0;
 		s->key = word;

@@ -56,7 +56,8 @@ static __always_inline struct nd_start *start_by_queue(struct request *rq, struc
 	first = first_slot(e->base, e->stride, qid);
 	if (p && e->io)
 		remember(p, rq, q, first, e->stride, age, typed);
-	return start_entry(rq, first, e->stride, spread_of(q, typed), typed);
+	return start_entry(GET(typed, rq, internal_tag), GET(typed, rq, tag), first, e->stride,
+			   spread_of(q, typed));
 }
 
 static __noinline struct nd_start *start_slowly(struct request *rq, struct nd_place *p)
@@ -75,12 +76,11 @@ static __always_inline int on_start(struct request *rq, u32 hook, int typed)
 		st = start_slowly(rq, 0);
 	} else {
 		u64 hctx = (u64)rq->mq_hctx;
-		struct request_queue *q = rq->q;
 		struct nd_place *p = place_of(cpu, ND_AT_START, hctx, typed);
 
 		/* an admin command's comes before its setup makes us forget: see where() */
-		st = is_of(p, hctx) && q->queuedata
-			     ? start_entry(rq, p->first, p->tags, p->spread, typed)
+		st = is_of(p, hctx) && !is_admin(rq)
+			     ? start_entry(rq->internal_tag, rq->tag, p->first, p->tags, p->spread)
 			     : start_slowly(rq, p);
 	}
 	if (!st)
@@ -102,11 +102,9 @@ static __always_inline int on_setup_in(void *ctx, struct request *rq, u64 cmd, u
 	u32 tid = (u32)bpf_get_current_pid_tgid();
 	struct nd_task *t = task_of(tid);
 
-	if (typed == TWIN && t && t->setup_in_rq == (u64)rq)
+	if (typed == TWIN && t->setup_in_rq == (u64)rq)
 		return 0;
 	hit(hook, typed);
-	if (!t)
-		return 0;
 	t->setup_in_rq = (u64)rq;
 	t->setup_in_ns = now;
 	if (!typed) {
@@ -280,11 +278,11 @@ static __always_inline int wanted_lba(struct nvme_command *cmd, u32 admin, u32 o
 }
 
 /* Only what will have a doorbell may wait for one: the next one of this task may be another's. */
-static __always_inline void await_doorbell(u32 index, u32 tid, struct nd_task *t)
+static __always_inline void await_doorbell(u32 index, u32 tid, struct nd_task *t, u32 by)
 {
 	u32 n;
 
-	if (cfg_doorbell == 2 && (t->tid != tid || !t->inside))
+	if (by == 2 && (t->tid != tid || !t->inside))
 		return; /* its return would not be seen */
 	if (t->tid != tid) {
 		t->tid = tid;
@@ -303,15 +301,14 @@ static __always_inline void await_doorbell(u32 index, u32 tid, struct nd_task *t
 static __always_inline int on_setup_out(void *ctx, struct request *rq, struct nvme_command *cmd,
 					u64 stack, u32 hook, int typed)
 {
-	u32 opcode, nsid, index, tag = GET(typed, rq, tag);
-	u32 tid = 0, bytes = 0, cid = 0, mode, qid, admin;
-	s32 internal = GET(typed, rq, internal_tag);
+	u32 opcode, nsid, index, tag, tid = 0, bytes = 0, cid = 0, mode, by, qid, admin;
 	struct nd_cpu *cpu = this_cpu();
 	struct nd_task *t = 0;
 	struct nd_start *st = 0;
 	struct nd_where here = {}, *w;
 	struct nd_slot *s;
 	u64 start = 0, now, key, last = 0;
+	s32 internal;
 
 	if (typed == TWIN) {
 		s = slot_asked(rq, typed);
@@ -324,10 +321,12 @@ static __always_inline int on_setup_out(void *ctx, struct request *rq, struct nv
 		return 0;
 	tally(cpu, hook, typed);
 	w = typed ? where(rq, cpu, typed) : where_by_queue(rq, &here, &here, typed);
+	tag = GET(typed, rq, tag);
 	if (!w || tag >= w->place.tags) {
 		count(ND_UNTRACKED);
 		return 0;
 	}
+	internal = GET(typed, rq, internal_tag);
 	index = w->place.first + tag;
 	qid = w->qid;
 	admin = !qid;
@@ -341,7 +340,7 @@ static __always_inline int on_setup_out(void *ctx, struct request *rq, struct nv
 	if (s->state != ND_FREE)
 		start = close_current(s, index, rq, cid);
 	if (cfg_start_hook || internal >= 0 || (!typed && cfg_by_name)) {
-		st = start_entry(rq, w->place.first, w->place.tags, w->place.spread, typed);
+		st = start_entry(internal, tag, w->place.first, w->place.tags, w->place.spread);
 		if (st) {
 			last = st->ns;
 			if (internal >= 0)
@@ -382,12 +381,13 @@ static __always_inline int on_setup_out(void *ctx, struct request *rq, struct nv
 		s->irq_ns = 0;
 		s->complete_ns = 0;
 	}
-	if (cfg_doorbell || mode == ND_MODE_FINE) {
+	by = cfg_doorbell;
+	if (by || mode == ND_MODE_FINE) {
 		tid = (u32)bpf_get_current_pid_tgid();
 		t = task_of(tid);
-		if (t && cfg_doorbell && w->doorbell)
-			await_doorbell(index, tid, t);
-		if (t && mode == ND_MODE_FINE && t->setup_in_rq == (u64)rq) {
+		if (by && w->doorbell)
+			await_doorbell(index, tid, t, by);
+		if (mode == ND_MODE_FINE && t->setup_in_rq == (u64)rq) {
 			s->setup_in_ns = t->setup_in_ns;
 			t->setup_in_rq = 0;
 		}
@@ -429,7 +429,7 @@ static __always_inline int on_setup_return(u32 hook)
 	struct nd_task *t = task_of(tid);
 	u64 rq, cmd;
 
-	if (!t || t->setup_tid != tid || !t->setup_in_rq) {
+	if (t->setup_tid != tid || !t->setup_in_rq) {
 		hit(hook, 0);
 		count(ND_UNTRACKED);
 		return 0;

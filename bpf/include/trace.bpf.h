@@ -242,11 +242,13 @@ static __always_inline void sum_stack(u64 stack, u64 latency)
 }
 
 /* What a trace does with a finished command. */
-static __always_inline void finish_trace(struct nd_slot *s, u32 saw, u64 complete, u64 end)
+static __always_inline void finish_trace(struct nd_slot *s, struct nd_cpu *cpu, u32 saw,
+					 u64 complete, u64 end)
 {
 	u64 latency = complete - s->setup_out_ns;
 
-	count(ND_FINISHED);
+	if (cpu)
+		count_here(cpu, ND_FINISHED);
 	if ((cfg_slow_ns && latency < cfg_slow_ns) ||
 	    (cfg_errors && !(s->outcome.status & 0x7ff))) {
 		count(ND_QUIET);

@@ -44,7 +44,8 @@ static __always_inline struct nd_where *where_by_queue(struct request *rq, struc
 	w->doorbell = ctrl->doorbell;
 	if (cfg_start_hook && known == QUEUE_WAS_ANOTHER) {
 		/* this one's start went to the other's place: what is here is of another life */
-		st = start_entry(rq, w->place.first, w->place.tags, w->place.spread, typed);
+		st = start_entry(GET(typed, rq, internal_tag), GET(typed, rq, tag), w->place.first,
+				 w->place.tags, w->place.spread);
 		if (st)
 			st->rq = 0;
 	}
@@ -61,18 +62,14 @@ static __noinline struct nd_where *where_slowly(struct request *rq, struct nd_wh
  * The same, usually by what the hook remembers. An address may come back for another queue, of
  * another controller or number, and a controller's for one of another number. But no controller,
  * namespace or queue comes to be without admin commands (Identify, at least); after each of these
- * everything is forgotten. Admin queues have no queuedata, and are never remembered.
+ * everything is forgotten. Admin queues are never remembered.
  */
 static __always_inline struct nd_where *where(struct request *rq, struct nd_cpu *cpu, int typed)
 {
-	struct request_queue *q = rq->q;
-	struct nd_where *w;
-	u64 hctx, ctrl;
+	u64 hctx = (u64)rq->mq_hctx;
+	struct nd_where *w = &cpu->where[typed == TWIN][place_number(cpu, hctx)];
 
-	hctx = (u64)rq->mq_hctx;
-	w = &cpu->where[typed == TWIN][place_number(cpu, hctx)];
-	ctrl = peek(pdu_of(rq) + bpf_core_field_offset(struct nvme_request, ctrl), typed);
-	if (is_of(&w->place, hctx) && w->ctrl == ctrl && q->queuedata)
+	if (is_of(&w->place, hctx) && !is_admin(rq))
 		return w;
 	return where_slowly(rq, w, &cpu->admin[typed == TWIN]);
 }

@@ -47,7 +47,9 @@ macro_rules! skeleton {
 
 skeleton!(skel, "/nvme_deep.skel.rs");
 skeleton!(skel_plain, "/nvme_deep_plain.skel.rs");
-skeleton!(skel_usual, "/nvme_deep_usual.skel.rs");
+skeleton!(skel_total, "/nvme_deep_total.skel.rs");
+skeleton!(skel_cheap, "/nvme_deep_cheap.skel.rs");
+skeleton!(skel_fine, "/nvme_deep_fine.skel.rs");
 skeleton!(skel_trace, "/nvme_deep_trace.skel.rs");
 skeleton!(skel_tp, "/tracepoint.skel.rs");
 

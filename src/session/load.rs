@@ -23,12 +23,14 @@ use crate::abi::SCRATCHES;
 use crate::abi::cell_bytes;
 use crate::abi::fresh_cpu;
 use crate::abi::skel::NvmeDeepSkelBuilder;
+use crate::abi::skel_cheap::NvmeDeepCheapSkelBuilder;
+use crate::abi::skel_fine::NvmeDeepFineSkelBuilder;
 use crate::abi::skel_plain::NvmeDeepPlainSkelBuilder;
+use crate::abi::skel_total::NvmeDeepTotalSkelBuilder;
 use crate::abi::skel_tp::OpenTracepointSkel;
 use crate::abi::skel_tp::TracepointSkelBuilder;
 use crate::abi::skel_tp::types::rodata as tp_rodata;
 use crate::abi::skel_trace::NvmeDeepTraceSkelBuilder;
-use crate::abi::skel_usual::NvmeDeepUsualSkelBuilder;
 use crate::exit::Failure;
 use crate::exit::Kind;
 use crate::host::missing_capabilities;
@@ -184,11 +186,11 @@ macro_rules! sizes {
     }};
 }
 
-/// Opens, configures and loads an object that follows requests, `$usual` as [`is_usual`]. A macro as
-/// above: there are four, one of them without calls of kernel functions, for kernels that only a file
-/// describes.
+/// Opens, configures and loads an object that follows requests; `$zero` are the constants that its
+/// build has as zeroes. A macro as above: there are six, one of them without calls of kernel
+/// functions, for kernels that only a file describes.
 macro_rules! load_request {
-    ($builder:expr, $usual:expr, $slot:expr, $plan:expr, $layout:expr, $config:expr) => {{
+    ($builder:expr, [$($zero:ident)*], $slot:expr, $plan:expr, $layout:expr, $config:expr) => {{
         let (mut builder, plan, config) = ($builder, $plan, $config);
         if let Some(custom) = config.custom_btf {
             builder
@@ -217,20 +219,9 @@ macro_rules! load_request {
         ro.cfg_check_fit = u8::from(types.is_known() && !types.is_the_kernels());
         ro.cfg_rq_second = u8::from(facts.rq_is_second);
         ro.cfg_cmd_arg = u8::from(facts.command_is_argument);
-        let unusual = [
-            ro.cfg_lossy,
-            ro.cfg_by_name,
-            ro.cfg_check_fit,
-            ro.cfg_rq_second,
-            ro.cfg_cmd_arg,
-            ro.cfg_split_size,
-            ro.cfg_commands,
-            ro.cfg_lat,
-            ro.cfg_stack_at_entry,
-            ro.targ_any,
-        ];
-        if $usual && unusual.iter().any(|&set| set != 0) {
-            let why = anyhow!("the build for usual cases was taken for another one: {unusual:?}");
+        let zeroes: &[(&str, u32)] = &[$((stringify!($zero), ro.$zero.into())),*];
+        if let Some((name, value)) = zeroes.iter().find(|(_, value)| *value != 0) {
+            let why = anyhow!("a build for usual cases was taken for another one: {name} is {value}");
             return Err(Trouble::Fatal(why));
         }
         let sized: libbpf_rs::Result<()> = (|| {
@@ -240,6 +231,18 @@ macro_rules! load_request {
         sized.context("failed to size the maps")?;
         Box::new(open.load().map_err(|error| load_trouble(&error, plan))?)
     }};
+}
+
+/// The same for the builds of usual cases: `$zero` beyond what all of these have.
+macro_rules! load_usual {
+    ($builder:expr, [$($zero:ident)*], $slot:expr, $plan:expr, $layout:expr, $config:expr) => {
+        load_request!(
+            $builder,
+            [cfg_lossy cfg_by_name cfg_check_fit cfg_rq_second cfg_cmd_arg cfg_split_size
+             cfg_commands cfg_lat cfg_stack_at_entry targ_any targ_by_lba $($zero)*],
+            $slot, $plan, $layout, $config
+        )
+    };
 }
 
 /// Where the events have their fields; what a format lacks is an error.
@@ -370,6 +373,46 @@ fn is_usual(plan: &AttachPlan, config: &Config<'_>) -> bool {
         && !config.commands
 }
 
+/// Loads the build for a usual case: where [`is_usual`].
+fn load_the_usual<'obj>(
+    slot: &'obj mut Slot,
+    plan: &AttachPlan,
+    layout: &Layout,
+    config: &Config<'_>,
+) -> Result<Loaded<'obj>, Trouble> {
+    Ok(match (config.trace, plan.cut) {
+        (None, Cut::Total) => {
+            let builder = NvmeDeepTotalSkelBuilder::default();
+            Loaded::Total(load_usual!(
+                builder,
+                [cfg_trace cfg_stack cfg_verdict cfg_end
+                 cfg_start_hook cfg_start_field cfg_doorbell],
+                slot, plan, layout, config
+            ))
+        }
+        (None, Cut::Cheap) => {
+            let builder = NvmeDeepCheapSkelBuilder::default();
+            Loaded::Cheap(load_usual!(
+                builder,
+                [cfg_trace cfg_stack cfg_verdict cfg_end],
+                slot, plan, layout, config
+            ))
+        }
+        (None, Cut::Fine) => {
+            let builder = NvmeDeepFineSkelBuilder::default();
+            Loaded::Fine(load_usual!(
+                builder,
+                [cfg_trace cfg_stack cfg_verdict],
+                slot, plan, layout, config
+            ))
+        }
+        (Some(_), _) => {
+            let builder = NvmeDeepTraceSkelBuilder::default();
+            Loaded::Trace(load_usual!(builder, [], slot, plan, layout, config))
+        }
+    })
+}
+
 /// Opens, configures and loads the object that the plan needs.
 pub fn load<'obj>(
     slot: &'obj mut Slot,
@@ -379,23 +422,14 @@ pub fn load<'obj>(
 ) -> Result<Loaded<'obj>, Trouble> {
     libbpf_log::forget();
     let loaded = match plan.pairing {
-        Pairing::Request if is_usual(plan, config) => match config.trace {
-            None => {
-                let builder = NvmeDeepUsualSkelBuilder::default();
-                Loaded::Usual(load_request!(builder, true, slot, plan, layout, config))
-            }
-            Some(_) => {
-                let builder = NvmeDeepTraceSkelBuilder::default();
-                Loaded::UsualTrace(load_request!(builder, true, slot, plan, layout, config))
-            }
-        },
+        Pairing::Request if is_usual(plan, config) => load_the_usual(slot, plan, layout, config)?,
         Pairing::Request if config.facts.vmlinux_btf => {
             let builder = NvmeDeepSkelBuilder::default();
-            Loaded::Request(load_request!(builder, false, slot, plan, layout, config))
+            Loaded::Request(load_request!(builder, [], slot, plan, layout, config))
         }
         Pairing::Request => {
             let builder = NvmeDeepPlainSkelBuilder::default();
-            Loaded::Plain(load_request!(builder, false, slot, plan, layout, config))
+            Loaded::Plain(load_request!(builder, [], slot, plan, layout, config))
         }
         Pairing::Tag => {
             let builder = TracepointSkelBuilder::default();

@@ -11,19 +11,25 @@ use libbpf_rs::Object;
 use libbpf_rs::skel::Skel;
 
 use crate::abi::skel::NvmeDeepSkel;
+use crate::abi::skel_cheap::NvmeDeepCheapSkel;
+use crate::abi::skel_fine::NvmeDeepFineSkel;
 use crate::abi::skel_plain::NvmeDeepPlainSkel;
+use crate::abi::skel_total::NvmeDeepTotalSkel;
 use crate::abi::skel_tp::TracepointSkel;
 use crate::abi::skel_trace::NvmeDeepTraceSkel;
-use crate::abi::skel_usual::NvmeDeepUsualSkel;
 
 /// A loaded object; whichever, its maps have the same names.
 pub enum Loaded<'obj> {
     /// Commands are followed by their request.
     Request(Box<NvmeDeepSkel<'obj>>),
-    /// The same in the usual case: bpf/include/config.bpf.h.
-    Usual(Box<NvmeDeepUsualSkel<'obj>>),
-    /// The same for the usual trace.
-    UsualTrace(Box<NvmeDeepTraceSkel<'obj>>),
+    /// The same in the usual cases (bpf/include/config.bpf.h): latencies of each cut,
+    Total(Box<NvmeDeepTotalSkel<'obj>>),
+    /// the cheap one,
+    Cheap(Box<NvmeDeepCheapSkel<'obj>>),
+    /// the fine one,
+    Fine(Box<NvmeDeepFineSkel<'obj>>),
+    /// and traces.
+    Trace(Box<NvmeDeepTraceSkel<'obj>>),
     /// The same on a kernel that only a file describes.
     Plain(Box<NvmeDeepPlainSkel<'obj>>),
     /// Commands are followed by controller, queue and tag.
@@ -35,8 +41,10 @@ impl Loaded<'_> {
     pub fn object(&self) -> &Object {
         match self {
             Self::Request(skel) => skel.object(),
-            Self::Usual(skel) => skel.object(),
-            Self::UsualTrace(skel) => skel.object(),
+            Self::Total(skel) => skel.object(),
+            Self::Cheap(skel) => skel.object(),
+            Self::Fine(skel) => skel.object(),
+            Self::Trace(skel) => skel.object(),
             Self::Plain(skel) => skel.object(),
             Self::Tag(skel) => skel.object(),
         }
@@ -53,8 +61,10 @@ impl Loaded<'_> {
         }
         let age = match self {
             Self::Request(skel) => age!(skel),
-            Self::Usual(skel) => age!(skel),
-            Self::UsualTrace(skel) => age!(skel),
+            Self::Total(skel) => age!(skel),
+            Self::Cheap(skel) => age!(skel),
+            Self::Fine(skel) => age!(skel),
+            Self::Trace(skel) => age!(skel),
             Self::Plain(skel) => age!(skel),
             // these remember nothing
             Self::Tag(_) => None,

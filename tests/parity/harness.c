@@ -13,11 +13,11 @@
 #define __always_inline inline __attribute__((always_inline))
 #define __noinline
 #define SEC(name)
-#define __uint(name, val)     int(*name)[val]
-#define BPF_CORE_READ(...)    0
-#define bpf_core_type_size(t) sizeof(t)
-#define bpf_core_type_id_kernel(t)  0
-#define ND_NO_KFUNC /* reads by the helper, which is a stub here */
+#define __uint(name, val)	   int(*name)[val]
+#define BPF_CORE_READ(...)	   0
+#define bpf_core_type_size(t)	   sizeof(t)
+#define bpf_core_type_id_kernel(t) 0
+#define ND_NO_KFUNC		   /* reads by the helper, which is a stub here */
 
 enum {
 	BPF_MAP_TYPE_HASH = 1,
@@ -47,20 +47,20 @@ static struct nd_cell the_cell;
 static u64 cell_key;
 static int cell_calls;
 
-static struct nd_cell *cell_of(struct nd_slot *s, u64 key, struct nd_cpu *cpu)
-{
-	cell_key = key;
-	cell_calls++;
-	return &the_cell;
-}
-
 static u64 kept_key(struct nd_slot *s)
 {
 	return s->key;
 }
 
+static struct nd_cell *cell_of(struct nd_slot *s, u32 saw, struct nd_cpu *cpu)
+{
+	cell_key = kept_key(s) | saw;
+	cell_calls++;
+	return &the_cell;
+}
+
 /* in place of trace.bpf.h: no question asks for a trace */
-static void finish_trace(struct nd_slot *s, u32 saw, u64 complete, u64 end)
+static void finish_trace(struct nd_slot *s, struct nd_cpu *cpu, u32 saw, u64 complete, u64 end)
 {
 	abort();
 }

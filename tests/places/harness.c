@@ -110,7 +110,6 @@ static struct nd_slot slot_map[CTRLS * STRIDE * (1 + QUEUES)];
 static struct nd_start start_map[CTRLS * STRIDE * (1 + QUEUES)];
 static struct nd_ctrl ctrl_map[ND_MAX_CTRLS];
 static struct nd_queue queue_map[ND_MAX_QUEUE_IDS];
-static struct nd_task task_map[ND_TASKS];
 static u64 cache_map[ND_ROW_CACHE];
 static struct nd_cell the_cell;
 static int finished;
@@ -128,7 +127,6 @@ static void *bpf_map_lookup_elem(void *m, const void *key)
 	ARRAY(starts, start_map);
 	ARRAY(ctrls, ctrl_map);
 	ARRAY(queues, queue_map);
-	ARRAY(tasks, task_map);
 	ARRAY(row_cache, cache_map);
 	if (m == (void *)&cells) {
 		finished++;
@@ -200,6 +198,8 @@ static void command(int instance, struct space *s, int h)
 	int before = finished, id = world[instance].born << 8 | s->queue;
 	u64 start;
 
+	/* admin commands are passthrough to blk-mq, others may be */
+	rq->cmd_flags = !qid || !random_below(4) ? 34 + random_below(2) : random_below(16);
 	commands++;
 	moved += owner[s->hctx[h]] && owner[s->hctx[h]] != id;
 	owner[s->hctx[h]] = id;
