@@ -43,7 +43,7 @@ clang -O2 -g -Wall -mcpu=v3 -target bpf -D__TARGET_ARCH_x86 -idirafter "/usr/inc
 . "$here/../vm/nvme-args.sh"
 mapfile -t controllers < <(
     for ((i = 0; i < ${CONTROLLERS:-1}; i++)); do
-        nvme_null "nvme$i" 0 "namespaces=${NAMESPACES:-1}"
+        nvme_null "nvme$i" "${LATENCY_NS:-0}" "namespaces=${NAMESPACES:-1}"
     done
 )
 

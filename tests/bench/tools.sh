@@ -22,6 +22,8 @@ tools() {
     ours stacks --sample 1/64
     peer 'the least, one latency' seen "$BUILT/least" "$BUILT/least.bpf.o" one
     peer 'the least, four stages' seen "$BUILT/least" "$BUILT/least.bpf.o" all
+    peer 'the least, eight stages' seen "$BUILT/least" "$BUILT/least.bpf.o" all_start all_queue fine
+    peer 'the least, a trace' seen "$BUILT/least" "$BUILT/least.bpf.o" all_start all_queue all_cqe pair
     peer 'bpftrace, one latency' histogram bpftrace "$here/peers/latency.bt"
     peer 'bpftrace, five stages' histogram bpftrace "$here/peers/stages.bt"
     peer 'bpftrace, a line each' lines bpftrace "$here/peers/print.bt"

@@ -3,13 +3,15 @@
  * The least that a latency can cost with hooks that miss no command: the hooks of nvme-deep, and at
  * each of them the clock and nothing that a measured number does not need. One histogram for
  * everybody, in one place for all CPUs; no controller, namespace or opcode; no filter; a place by
- * tag alone, which is right for one disk with one queue; no requeue, no retry, nobody's books. It
- * is the floor that `make bench` shows, not a tool.
+ * tag alone, which is right for one disk with one queue; no requeue, no retry, nobody's books. Of a
+ * traced command what a line of `trace --pair --stages` shows, but never another event than the
+ * pair. It is the floor that `make bench` shows, not a tool.
  */
 #include <linux/bpf.h>
 #include <linux/types.h>
 #include <bpf/bpf_helpers.h>
 #include <bpf/bpf_tracing.h>
+#include <bpf/bpf_core_read.h>
 
 char LICENSE[] SEC("license") = "GPL";
 
@@ -18,16 +20,60 @@ struct request {
 	int internal_tag;
 } __attribute__((preserve_access_index));
 
+struct task_struct {
+	char comm[16];
+} __attribute__((preserve_access_index));
+
+struct nvme_request {
+	union {
+		__u64 u64;
+	} result;
+	__u8 retries;
+} __attribute__((preserve_access_index));
+
+struct timespec64 {
+	__s64 tv_sec;
+} __attribute__((preserve_access_index));
+
+/* an SQE; the wire format */
+struct nvme_command {
+	__u64 words[8];
+};
+
+extern void *bpf_rdonly_cast(const void *obj, __u32 btf_id) __ksym __weak;
+
 #define TAGS	1024
-#define STAGES	5
+#define STAGES	9
 #define BUCKETS 64
 #define BATCHES 4096
 
 struct place {
 	__u64 rq;
+	__u64 setup_in_ns;
 	__u64 setup_ns;
+	__u64 issue_ns;
+	__u64 irq_ns;
 	__u64 cqe_ns;
+	__u64 complete_ns;
 	__u64 batch;
+	/* of a trace: CDW0 and 1, CDW10 to 15, and who asks */
+	__u64 asked[4];
+	__u64 comm[2];
+	__u64 id;
+};
+
+/* What a line shows. */
+struct record {
+	__u64 start_ns;
+	__u64 setup_ns;
+	__u64 bell_ns;
+	__u64 cqe_ns;
+	__u64 complete_ns;
+	__u64 result;
+	__u64 status; /* and retries, flags */
+	__u64 asked[4];
+	__u64 comm[2];
+	__u64 id;
 };
 
 struct hist {
@@ -49,8 +95,13 @@ struct {
 	__type(value, __u64);
 } starts SEC(".maps");
 
-/* One doorbell for all that was set up since the last. */
-__u64 batch, bells[BATCHES];
+struct {
+	__uint(type, BPF_MAP_TYPE_RINGBUF);
+	__uint(max_entries, 4 << 20);
+} records SEC(".maps");
+
+/* One doorbell for all that was set up since the last; the last setup that began, and interrupt. */
+__u64 batch, bells[BATCHES], setup_in_ns, irq_ns;
 /* a map of its own, so that the loader finds it */
 struct hist hists[STAGES] SEC(".data.hists");
 
@@ -91,32 +142,25 @@ static __always_inline __u64 *start_of(struct request *rq)
 	return bpf_map_lookup_elem(&starts, &tag);
 }
 
-/* Powers of two. */
+/* Powers of two, of the numbers below 2048. */
+static const __u8 log2_of[2048] = {
+	[2 ... 3] = 1,	    [4 ... 7] = 2,	  [8 ... 15] = 3,    [16 ... 31] = 4,
+	[32 ... 63] = 5,    [64 ... 127] = 6,	  [128 ... 255] = 7, [256 ... 511] = 8,
+	[512 ... 1023] = 9, [1024 ... 2047] = 10,
+};
+
 static __always_inline void put(struct hist *h, __u64 ns)
 {
-	__u64 i = 0, v = ns;
+	__u64 i;
 
-	if (v >> 32) {
-		v >>= 32;
-		i = 32;
-	}
-	if (v >> 16) {
-		v >>= 16;
-		i += 16;
-	}
-	if (v >> 8) {
-		v >>= 8;
-		i += 8;
-	}
-	if (v >> 4) {
-		v >>= 4;
-		i += 4;
-	}
-	if (v >> 2) {
-		v >>= 2;
-		i += 2;
-	}
-	i += v >> 1;
+	if (ns < 1 << 11)
+		i = log2_of[ns];
+	else if (ns < 1 << 19)
+		i = log2_of[ns >> 8] + 8;
+	else if (ns < 1 << 27)
+		i = log2_of[ns >> 16] + 16;
+	else
+		i = 27;
 	h->sum += ns;
 	h->bucket[i & (BUCKETS - 1)]++;
 }
@@ -209,5 +253,149 @@ int BPF_PROG(all_complete, struct request *rq)
 	put(&hists[3], p->cqe_ns - bell);
 	put(&hists[4], now - p->cqe_ns);
 	put(&hists[0], now - *start);
+	return 0;
+}
+
+/* The fine cut: with all_start and all_queue_*. */
+SEC("?fentry/nvme_setup_cmd")
+int BPF_PROG(fine_setup_in)
+{
+	setup_in_ns = bpf_ktime_get_ns();
+	return 0;
+}
+
+SEC("?tp_btf/nvme_setup_cmd")
+int BPF_PROG(fine_setup, struct request *rq)
+{
+	struct place *p = begin(rq);
+
+	if (!p)
+		return 0;
+	p->batch = batch;
+	p->setup_in_ns = setup_in_ns;
+	p->setup_ns = bpf_ktime_get_ns();
+	return 0;
+}
+
+SEC("?tp_btf/block_rq_issue")
+int BPF_PROG(fine_issue, struct request *rq)
+{
+	struct place *p = place_of(rq);
+
+	if (p)
+		p->issue_ns = bpf_ktime_get_ns();
+	return 0;
+}
+
+SEC("?fentry/nvme_irq")
+int BPF_PROG(fine_irq)
+{
+	irq_ns = bpf_ktime_get_ns();
+	return 0;
+}
+
+SEC("?tp_btf/nvme_sq")
+int BPF_PROG(fine_cqe, struct request *rq)
+{
+	struct place *p = place_of(rq);
+
+	if (!p)
+		return 0;
+	p->cqe_ns = bpf_ktime_get_ns();
+	p->irq_ns = irq_ns;
+	return 0;
+}
+
+SEC("?tp_btf/nvme_complete_rq")
+int BPF_PROG(fine_complete, struct request *rq)
+{
+	struct place *p = place_of(rq);
+
+	if (p)
+		p->complete_ns = bpf_ktime_get_ns();
+	return 0;
+}
+
+SEC("?tp_btf/block_rq_complete")
+int BPF_PROG(fine_end, struct request *rq)
+{
+	__u64 now = bpf_ktime_get_ns(), bell, *start;
+	struct place *p = end(rq);
+
+	if (!p)
+		return 0;
+	start = start_of(rq);
+	if (!start)
+		return 0;
+	bell = bells[p->batch & (BATCHES - 1)];
+	put(&hists[1], p->setup_in_ns - *start);
+	put(&hists[2], p->setup_ns - p->setup_in_ns);
+	put(&hists[3], p->issue_ns - p->setup_ns);
+	put(&hists[4], bell - p->issue_ns);
+	put(&hists[5], p->irq_ns - bell);
+	put(&hists[6], p->cqe_ns - p->irq_ns);
+	put(&hists[7], p->complete_ns - p->cqe_ns);
+	put(&hists[8], now - p->complete_ns);
+	put(&hists[0], now - *start);
+	return 0;
+}
+
+static __always_inline __u64 word_at(const void *at)
+{
+	struct timespec64 *any = bpf_rdonly_cast(at, bpf_core_type_id_kernel(struct timespec64));
+
+	return any->tv_sec;
+}
+
+/* A trace of pairs with stages: with all_start, all_queue_* and all_cqe. */
+SEC("?tp_btf/nvme_setup_cmd")
+int BPF_PROG(pair_setup, struct request *rq, struct nvme_command *cmd)
+{
+	struct place *p = begin(rq);
+	const char *comm;
+
+	if (!p || !cmd)
+		return 0;
+	p->asked[0] = cmd->words[0];
+	p->asked[1] = cmd->words[5];
+	p->asked[2] = cmd->words[6];
+	p->asked[3] = cmd->words[7];
+	p->id = bpf_get_current_pid_tgid();
+	comm = (void *)(bpf_get_current_task() + bpf_core_field_offset(struct task_struct, comm));
+	p->comm[0] = word_at(comm);
+	p->comm[1] = word_at(comm + 8);
+	p->batch = batch;
+	p->setup_ns = bpf_ktime_get_ns();
+	return 0;
+}
+
+SEC("?tp_btf/nvme_complete_rq")
+int BPF_PROG(pair_complete, struct request *rq)
+{
+	__u64 now = bpf_ktime_get_ns(), *start;
+	struct place *p = end(rq);
+	struct record *r;
+	const char *own;
+
+	if (!p)
+		return 0;
+	start = start_of(rq);
+	if (!start)
+		return 0;
+	r = bpf_ringbuf_reserve(&records, sizeof(*r), 0);
+	if (!r)
+		return 0;
+	own = (char *)rq + bpf_core_type_size(struct request);
+	r->result = word_at(own + bpf_core_field_offset(struct nvme_request, result));
+	r->status = word_at(own + bpf_core_field_offset(struct nvme_request, retries));
+	r->start_ns = *start;
+	r->setup_ns = p->setup_ns;
+	r->bell_ns = bells[p->batch & (BATCHES - 1)];
+	r->cqe_ns = p->cqe_ns;
+	r->complete_ns = now;
+	__builtin_memcpy(r->asked, p->asked, sizeof(r->asked));
+	__builtin_memcpy(r->comm, p->comm, sizeof(r->comm));
+	r->id = p->id;
+	bpf_ringbuf_submit(r, BPF_RB_NO_WAKEUP);
 	return 0;
 }

@@ -1,29 +1,46 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * least OBJECT PREFIX: runs those programs of least.bpf.c whose names begin with PREFIX, until
- * SIGINT, and then prints how many commands the first histogram has.
+ * least OBJECT PREFIX...: runs those programs of least.bpf.c whose names begin with one of these,
+ * until SIGINT, and then prints how many commands the first histogram has, or how many records
+ * there were.
  */
 #include <signal.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <string.h>
+#include <time.h>
 #include <bpf/libbpf.h>
 
 /* As in least.bpf.c; the sum comes before the buckets. */
-#define STAGES 5
+#define STAGES 9
 #define WORDS  65
+
+static int chosen(const char *name, char **prefixes)
+{
+	for (; *prefixes; prefixes++)
+		if (!strncmp(name, *prefixes, strlen(*prefixes)))
+			return 1;
+	return 0;
+}
+
+static int take(void *seen, void *record, size_t size)
+{
+	++*(uint64_t *)seen;
+	return 0;
+}
 
 int main(int argc, char **argv)
 {
+	const struct timespec pause = {.tv_nsec = 50000000};
+	struct ring_buffer *records;
 	struct bpf_object *object;
 	struct bpf_program *program;
 	uint64_t hists[STAGES][WORDS], seen = 0;
 	struct bpf_map *map;
 	sigset_t set;
-	int signal;
 
-	if (argc != 3) {
-		fprintf(stderr, "least OBJECT PREFIX\n");
+	if (argc < 3) {
+		fprintf(stderr, "least OBJECT PREFIX...\n");
 		return 2;
 	}
 	sigemptyset(&set);
@@ -34,9 +51,7 @@ int main(int argc, char **argv)
 		return 1;
 	bpf_object__for_each_program(program, object)
 	{
-		const char *name = bpf_program__name(program);
-
-		bpf_program__set_autoload(program, !strncmp(name, argv[2], strlen(argv[2])));
+		bpf_program__set_autoload(program, chosen(bpf_program__name(program), argv + 2));
 	}
 	if (bpf_object__load(object))
 		return 1;
@@ -45,7 +60,13 @@ int main(int argc, char **argv)
 		if (bpf_program__autoload(program) && !bpf_program__attach(program))
 			return 1;
 	}
-	sigwait(&set, &signal);
+	records = ring_buffer__new(bpf_object__find_map_fd_by_name(object, "records"), take, &seen,
+				   NULL);
+	if (!records)
+		return 1;
+	while (sigtimedwait(&set, NULL, &pause) < 0)
+		ring_buffer__consume(records);
+	ring_buffer__consume(records);
 	map = bpf_object__find_map_by_name(object, ".data.hists");
 	if (!map || bpf_map__value_size(map) != sizeof(hists) ||
 	    bpf_map__lookup_elem(map, &(uint32_t){0}, sizeof(uint32_t), hists, sizeof(hists), 0))
