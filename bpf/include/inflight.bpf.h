@@ -69,7 +69,7 @@ static __always_inline u32 hctx_number(struct request *rq, int typed)
 #define ND_OP_MASK   0xff
 #define ND_OP_DRV_IN 34
 
-/* A command of an admin queue. No other operation goes there, and its queue has no queuedata. */
+/* Whether it goes to an admin queue: no other operations do, and such a queue has no queuedata. */
 static __always_inline int is_admin(struct request *rq)
 {
 	struct request_queue *q;

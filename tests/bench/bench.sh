@@ -7,8 +7,9 @@
 # Environment: ROUNDS (1) starts of each tool, REPEATS (3) loads of each start, COUNT (10000) commands
 # of each load, LOADS (batched unbatched), ONLY: a regular expression for the names of tools (as in
 # tools.sh), NAME (KERNEL), NVME_DEEP_BIN: another binary to measure. SCALE=1: scale.sh instead.
-# The machine: CONTROLLERS (1), NAMESPACES (1) of each, DEPTH instead of what the load has, and
-# whatever boot.sh takes.
+# The machine: CONTROLLERS (1), NAMESPACES (1) of each, LATENCY_NS (300000) of their disks, DEPTH
+# instead of what the load has, and whatever boot.sh takes. From a disk without any latency (0) most
+# commands come back before the doorbell's function does, as from no real one.
 set -euo pipefail
 
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
@@ -16,6 +17,7 @@ root=$(cd "$here/../.." && pwd)
 kernel=${1:-6.12}
 [[ -z ${SCALE:-} ]] || exec "$here/scale.sh" "$kernel"
 name=${NAME:-$kernel}
+latency=${LATENCY_NS:-300000}
 binary=${NVME_DEEP_BIN:-$root/target/release/nvme-deep}
 out=$root/target/bench
 share=$out/$name
@@ -43,7 +45,7 @@ clang -O2 -g -Wall -mcpu=v3 -target bpf -D__TARGET_ARCH_x86 -idirafter "/usr/inc
 . "$here/../vm/nvme-args.sh"
 mapfile -t controllers < <(
     for ((i = 0; i < ${CONTROLLERS:-1}; i++)); do
-        nvme_null "nvme$i" "${LATENCY_NS:-0}" "namespaces=${NAMESPACES:-1}"
+        nvme_null "nvme$i" "$latency" "namespaces=${NAMESPACES:-1}"
     done
 )
 
@@ -59,7 +61,7 @@ mkdir -p "$share"
 cp "$binary" "$share/nvme-deep"
 settings=(
     "ROUNDS=${ROUNDS:-1}" "REPEATS=${REPEATS:-3}" "COUNT=${COUNT:-10000}"
-    "LOADS=${LOADS:-batched unbatched}" "DEPTH=${DEPTH:-}" "ONLY=${ONLY:-}"
+    "LOADS=${LOADS:-batched unbatched}" "DEPTH=${DEPTH:-}" "ONLY=${ONLY:-}" "LATENCY_NS=$latency"
 )
 {
     printf 'export'

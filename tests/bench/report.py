@@ -25,6 +25,10 @@ LOADS = {
     "batched": "4 KiB reads, libaio, scheduler none, 32 in flight, 16 submitted at a time",
     "unbatched": "4 KiB reads, libaio, mq-deadline, 8 in flight, 1 submitted at a time",
 }
+# A run that takes so long had a command that timed out: QEMU's controller misses a doorbell now and
+# then, and the driver resets it. Its instructions are of another thing.
+STALLED_NS = 20e9
+STALLED = "its disk stood still"
 # A symbol with fewer instructions per command than this does not belong to the bare command.
 RARE = 0.5
 # Every BPF program runs between these; so do parts of the bare command.
@@ -97,7 +101,10 @@ def read_log(share, counted):
     machine, runs, starts, waiting = {}, [], [], []
 
     def take(symbols):
-        for load, tool, (user, kernel, blocks) in waiting:
+        for load, tool, ns, (user, kernel, blocks) in waiting:
+            if ns > STALLED_NS:
+                print(f"report: {load}: {tool}: a run of {ns / 1e9:.0f} s is left out")
+                continue
             folded = fold(blocks, symbols, counted)
             runs.append(Run(load, tool, user / counted, kernel / counted, *folded))
         waiting.clear()
@@ -107,7 +114,7 @@ def read_log(share, counted):
         if kind == "machine":
             machine = dict(zip(MACHINE, map(int, (load, tool, *rest))))
         elif kind == "run":
-            waiting.append((load, tool, next(counts)))
+            waiting.append((load, tool, int(rest[1]), next(counts)))
             if tool in ("-", "warm"):
                 take(bare)
         elif kind == "tool":
@@ -160,6 +167,8 @@ def judge_tool(tool, runs, starts, bare):
     fine = [start for start in starts if "gone" not in start]
     if not fine:
         return line | {"gone": starts[0]["gone"]}
+    if not runs:
+        return line | {"gone": STALLED}
     line |= {key: median_of(fine, key) for key in NOTED}
     share_seen = min(1, line["seen"] / line["issued"]) if line["seen"] else 1
     counts = medians([run.symbols for run in runs])
@@ -200,7 +209,7 @@ MEASURED = ["seen", "lost", "issued", "start ms", "peak MB", "maps MB"]
 def cells(tool, counted):
     """A tool's cells after its name: of what was counted these, then all that was MEASURED."""
     if "gone" in tool:
-        return ["does not run here"] + [""] * (len(counted) + len(MEASURED) - 1)
+        return [STALLED if tool["gone"] == STALLED else "does not run here"] + [""] * (len(counted) + len(MEASURED) - 1)
     instructions = [str(round(tool[key]["median"])) for key in counted]
     counts = ["?" if tool[key] is None else str(tool[key]) for key in ("seen", "lost", "issued")]
     memory = [f"{tool[key] * 1024 / 1e6:.1f}" for key in ("peak_rss_kib", "maps_kib")]
@@ -239,6 +248,7 @@ def main():
         json.dump(document, out, indent=1)
         out.write("\n")
     where = f"Linux {about['kernel']}, {document['date']}, {about['version']}"
+    where += f", disks of {int(about['LATENCY_NS']) / 1e3:g} us"
     print(f"\nInstructions per command on {where}")
     for result in loads:
         print(f"\n{result['load']}: {result['what']}\n\n{table(result)}")

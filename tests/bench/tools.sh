@@ -21,9 +21,13 @@ tools() {
     ours stacks
     ours stacks --sample 1/64
     peer 'the least, one latency' seen "$BUILT/least" "$BUILT/least.bpf.o" one
+    peer 'the least, one latency that tells whose' seen "$BUILT/least" "$BUILT/least.bpf.o" row_one
     peer 'the least, four stages' seen "$BUILT/least" "$BUILT/least.bpf.o" all
+    peer 'the least, four stages that tell whose' seen "$BUILT/least" "$BUILT/least.bpf.o" row_all all_queue
     peer 'the least, eight stages' seen "$BUILT/least" "$BUILT/least.bpf.o" all_start all_queue fine
     peer 'the least, a trace' seen "$BUILT/least" "$BUILT/least.bpf.o" all_start all_queue all_cqe pair
+    peer 'the least, a trace that tells whose' seen "$BUILT/least" "$BUILT/least.bpf.o" \
+        row_all_start all_queue row_all_cqe row_pair
     peer 'bpftrace, one latency' histogram bpftrace "$here/peers/latency.bt"
     peer 'bpftrace, five stages' histogram bpftrace "$here/peers/stages.bt"
     peer 'bpftrace, a line each' lines bpftrace "$here/peers/print.bt"

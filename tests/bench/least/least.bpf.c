@@ -15,16 +15,27 @@
 
 char LICENSE[] SEC("license") = "GPL";
 
+struct blk_mq_hw_ctx {
+	unsigned int queue_num;
+} __attribute__((preserve_access_index));
+
 struct request {
+	struct blk_mq_hw_ctx *mq_hctx;
 	int tag;
 	int internal_tag;
+	unsigned int __data_len;
 } __attribute__((preserve_access_index));
 
 struct task_struct {
 	char comm[16];
 } __attribute__((preserve_access_index));
 
+struct nvme_ctrl {
+	int instance;
+} __attribute__((preserve_access_index));
+
 struct nvme_request {
+	struct nvme_ctrl *ctrl;
 	union {
 		__u64 u64;
 	} result;
@@ -47,6 +58,13 @@ extern void *bpf_rdonly_cast(const void *obj, __u32 btf_id) __ksym __weak;
 #define BUCKETS 64
 #define BATCHES 4096
 
+/* Of a trace: CDW0 and 1, CDW10 to 15, and who asks. */
+struct asked {
+	__u64 words[4];
+	__u64 comm[2];
+	__u64 id;
+};
+
 struct place {
 	__u64 rq;
 	__u64 setup_in_ns;
@@ -56,10 +74,7 @@ struct place {
 	__u64 cqe_ns;
 	__u64 complete_ns;
 	__u64 batch;
-	/* of a trace: CDW0 and 1, CDW10 to 15, and who asks */
-	__u64 asked[4];
-	__u64 comm[2];
-	__u64 id;
+	struct asked asked;
 };
 
 /* What a line shows. */
@@ -71,9 +86,8 @@ struct record {
 	__u64 complete_ns;
 	__u64 result;
 	__u64 status; /* and retries, flags */
-	__u64 asked[4];
-	__u64 comm[2];
-	__u64 id;
+	__u64 key;    /* where it is told */
+	struct asked asked;
 };
 
 struct hist {
@@ -104,6 +118,13 @@ struct {
 __u64 batch, bells[BATCHES], setup_in_ns, irq_ns;
 /* a map of its own, so that the loader finds it */
 struct hist hists[STAGES] SEC(".data.hists");
+
+static __always_inline __u64 word_at(const void *at)
+{
+	struct timespec64 *any = bpf_rdonly_cast(at, bpf_core_type_id_kernel(struct timespec64));
+
+	return any->tv_sec;
+}
 
 /* Tracepoints of the driver may be given no request. */
 static __always_inline struct place *place_of(struct request *rq)
@@ -340,11 +361,31 @@ int BPF_PROG(fine_end, struct request *rq)
 	return 0;
 }
 
-static __always_inline __u64 word_at(const void *at)
+static __always_inline void ask(struct asked *a, struct nvme_command *cmd)
 {
-	struct timespec64 *any = bpf_rdonly_cast(at, bpf_core_type_id_kernel(struct timespec64));
+	const char *comm;
 
-	return any->tv_sec;
+	a->words[0] = cmd->words[0];
+	a->words[1] = cmd->words[5];
+	a->words[2] = cmd->words[6];
+	a->words[3] = cmd->words[7];
+	a->id = bpf_get_current_pid_tgid();
+	comm = (void *)(bpf_get_current_task() + bpf_core_field_offset(struct task_struct, comm));
+	a->comm[0] = word_at(comm);
+	a->comm[1] = word_at(comm + 8);
+}
+
+static __always_inline struct record *answer(struct request *rq, struct asked *asked)
+{
+	struct record *r = bpf_ringbuf_reserve(&records, sizeof(*r), 0);
+	const char *own = (char *)rq + bpf_core_type_size(struct request);
+
+	if (!r)
+		return 0;
+	r->result = word_at(own + bpf_core_field_offset(struct nvme_request, result));
+	r->status = word_at(own + bpf_core_field_offset(struct nvme_request, retries));
+	r->asked = *asked;
+	return r;
 }
 
 /* A trace of pairs with stages: with all_start, all_queue_* and all_cqe. */
@@ -352,18 +393,10 @@ SEC("?tp_btf/nvme_setup_cmd")
 int BPF_PROG(pair_setup, struct request *rq, struct nvme_command *cmd)
 {
 	struct place *p = begin(rq);
-	const char *comm;
 
 	if (!p || !cmd)
 		return 0;
-	p->asked[0] = cmd->words[0];
-	p->asked[1] = cmd->words[5];
-	p->asked[2] = cmd->words[6];
-	p->asked[3] = cmd->words[7];
-	p->id = bpf_get_current_pid_tgid();
-	comm = (void *)(bpf_get_current_task() + bpf_core_field_offset(struct task_struct, comm));
-	p->comm[0] = word_at(comm);
-	p->comm[1] = word_at(comm + 8);
+	ask(&p->asked, cmd);
 	p->batch = batch;
 	p->setup_ns = bpf_ktime_get_ns();
 	return 0;
@@ -375,27 +408,22 @@ int BPF_PROG(pair_complete, struct request *rq)
 	__u64 now = bpf_ktime_get_ns(), *start;
 	struct place *p = end(rq);
 	struct record *r;
-	const char *own;
 
 	if (!p)
 		return 0;
 	start = start_of(rq);
 	if (!start)
 		return 0;
-	r = bpf_ringbuf_reserve(&records, sizeof(*r), 0);
+	r = answer(rq, &p->asked);
 	if (!r)
 		return 0;
-	own = (char *)rq + bpf_core_type_size(struct request);
-	r->result = word_at(own + bpf_core_field_offset(struct nvme_request, result));
-	r->status = word_at(own + bpf_core_field_offset(struct nvme_request, retries));
 	r->start_ns = *start;
 	r->setup_ns = p->setup_ns;
 	r->bell_ns = bells[p->batch & (BATCHES - 1)];
 	r->cqe_ns = p->cqe_ns;
 	r->complete_ns = now;
-	__builtin_memcpy(r->asked, p->asked, sizeof(r->asked));
-	__builtin_memcpy(r->comm, p->comm, sizeof(r->comm));
-	r->id = p->id;
 	bpf_ringbuf_submit(r, BPF_RB_NO_WAKEUP);
 	return 0;
 }
+
+#include "rows.bpf.h"

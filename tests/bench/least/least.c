@@ -14,6 +14,9 @@
 /* As in least.bpf.c; the sum comes before the buckets. */
 #define STAGES 9
 #define WORDS  65
+/* As in rows.bpf.h. */
+#define ALL_ROW	 5
+#define ROW_HEAD (1 + ALL_ROW)
 
 static int chosen(const char *name, char **prefixes)
 {
@@ -35,7 +38,7 @@ int main(int argc, char **argv)
 	struct ring_buffer *records;
 	struct bpf_object *object;
 	struct bpf_program *program;
-	uint64_t hists[STAGES][WORDS], seen = 0;
+	uint64_t hists[STAGES][WORDS], row[ROW_HEAD + ALL_ROW * WORDS], seen = 0;
 	struct bpf_map *map;
 	sigset_t set;
 
@@ -73,6 +76,13 @@ int main(int argc, char **argv)
 		return 1;
 	for (int i = 1; i < WORDS; i++)
 		seen += hists[0][i];
+	map = bpf_object__find_map_by_name(object, "rows");
+	for (uint32_t at = 0; map && at < bpf_map__max_entries(map); at++) {
+		if (bpf_map__lookup_elem(map, &at, sizeof(at), row, sizeof(row), 0))
+			return 1;
+		for (int i = 1; i < WORDS; i++)
+			seen += row[ROW_HEAD + i];
+	}
 	printf("seen %llu\n", (unsigned long long)seen);
 	return 0;
 }
