@@ -21,9 +21,11 @@ use crate::exit::Kind;
 use crate::kstack::Hooked;
 use crate::kstack::StackRow;
 use crate::kstack::StackSums;
+use crate::kstack::Symbolizer;
 use crate::kstack::Weight;
 use crate::ledger::Ledger;
 use crate::ledger::Shown;
+use crate::options::StackAt;
 use crate::options::StacksOptions;
 use crate::session::Session;
 use crate::start::Care;
@@ -41,13 +43,16 @@ use crate::view::json;
 use crate::view::stacks::StacksView;
 use crate::view::theme::Theme;
 
+/// More than it takes to read the kernel's symbols, even on a slow machine.
+const SYMBOLS_TAKE: Duration = Duration::from_secs(3);
+
 fn until_told(
+    begin: Instant,
     duration: Option<Duration>,
     stop: &Receiver<()>,
     session: &mut Session<'_>,
     care: &mut Care,
 ) -> Result<()> {
-    let begin = Instant::now();
     loop {
         let elapsed = begin.elapsed();
         let rest = duration.map_or(RESCAN, |d| d.saturating_sub(elapsed));
@@ -104,15 +109,27 @@ fn trace(options: &StacksOptions) -> Result<Seen> {
     let ready = Ready::look(&options.probing)?;
     let wants = options.probing.trace.as_ref();
     let wants = wants.context("no stacks were asked for")?;
-    let at = hooked(wants.stack.context("no stacks were asked for")?);
-    let mut symbolizer = symbolizer();
+    let stack = wants.stack.context("no stacks were asked for")?;
+    let at = hooked(stack);
+    // The table of symbols takes its time. It is read while the programs already count, unless they
+    // need one thing of it, or are to end before.
+    let short = options.duration.is_some_and(|d| d < SYMBOLS_TAKE);
+    let early = (short || stack == StackAt::Complete).then(symbolizer);
+    let irq_entry = early.as_ref().and_then(Symbolizer::irq_entry);
     let until = until(options.duration.is_some());
     let mut slots = slots();
-    let mut session = ready.attach(&mut slots, &options.probing, until, symbolizer.irq_entry())?;
+    let mut session = ready.attach(&mut slots, &options.probing, until, irq_entry)?;
     refuse_unknown(wants, &session)?;
     let mut care = Care::of(&session, ready.host);
     let begin = Instant::now();
-    let ended = until_told(options.duration, &ready.stop, &mut session, &mut care);
+    let mut symbolizer = early.unwrap_or_else(symbolizer);
+    let ended = until_told(
+        begin,
+        options.duration,
+        &ready.stop,
+        &mut session,
+        &mut care,
+    );
     let took = begin.elapsed();
     care.last_look(&session)?;
     session.detach();
