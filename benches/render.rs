@@ -74,6 +74,7 @@ fn event(kind: &str) -> Event {
     let asked = Asked {
         sqe: read(1_953_120),
         bytes: Some(4096),
+        knows_submitter: true,
         pid: 41_234,
         tid: 41_240,
         comm: *b"fio\0\0\0\0\0\0\0\0\0\0\0\0\0",
@@ -98,7 +99,7 @@ fn event(kind: &str) -> Event {
             retries: 0,
             flags: 0,
         }),
-        latency_ns: 85_200,
+        latency_ns: Some(85_200),
         timeline: (kind == "command+stages").then(|| Timeline::new(points, 0b010_1001)),
         cpu: 1,
         stack: StackId::default(),

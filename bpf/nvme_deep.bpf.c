@@ -18,10 +18,14 @@
 #include "hist.bpf.h"
 #include "rows.bpf.h"
 #include "trace.bpf.h"
-#include "inflight.bpf.h"
+#include "slots.bpf.h"
+#include "stages.bpf.h"
 #include "queues.bpf.h"
 #include "where.bpf.h"
+#include "command.bpf.h"
+#include "recover.bpf.h"
 #include "setup.bpf.h"
+#include "doorbell.bpf.h"
 #include "points.bpf.h"
 
 char LICENSE[] SEC("license") = "GPL";
@@ -247,79 +251,11 @@ int BPF_KPROBE(requeue_kprobe, struct request *rq)
 	return on_requeue(rq, ND_HOOK_REQUEUE_KPROBE, RAW);
 }
 
-/* Twins: see maps.bpf.h. */
-SEC("?tp_btf/block_io_start")
-int BPF_PROG(start_twin, struct request *rq)
-{
-	return rq ? on_start(rq, ND_HOOK_START_TWIN, TWIN) : 0;
-}
-
-SEC("?fentry/nvme_setup_cmd")
-int BPF_PROG(setup_in_twin, void *ns, struct request *rq)
-{
-	return rq ? on_setup_in(ctx, rq, 0, ND_HOOK_SETUP_IN_TWIN, TWIN) : 0;
-}
-
-SEC("?tp_btf/nvme_setup_cmd")
-int BPF_PROG(setup_out_twin, struct request *rq, struct nvme_command *cmd)
-{
-	return rq && cmd ? on_setup_out(ctx, rq, cmd, 0, ND_HOOK_SETUP_OUT_TWIN, TWIN) : 0;
-}
-
-SEC("?tp_btf/block_rq_issue")
-int BPF_PROG(issue_twin)
-{
-	struct request *rq = RQ_OF(ctx);
-
-	return rq ? on_issue(rq, ND_HOOK_ISSUE_TWIN, TWIN) : 0;
-}
-
-SEC("?fexit/nvme_queue_rq")
-int BPF_PROG(queue_rq_twin, struct blk_mq_hw_ctx *hctx, struct blk_mq_queue_data *bd, int ret)
-{
-	return on_queued(hctx, bd, ret & 0xff, ND_HOOK_QUEUE_RQ_TWIN, TWIN);
-}
-
-SEC("?fexit/nvme_queue_rqs")
-int BPF_PROG(queue_rqs_twin)
-{
-	return on_doorbell(ND_HOOK_QUEUE_RQS_TWIN, TWIN);
-}
-
-SEC("?fexit/nvme_commit_rqs")
-int BPF_PROG(commit_rqs_twin)
-{
-	return on_doorbell(ND_HOOK_COMMIT_RQS_TWIN, TWIN);
-}
-
-SEC("?fentry/nvme_irq")
-int BPF_PROG(irq_in_twin, int irq, void *nvmeq)
-{
-	return on_irq_in((u64)nvmeq, ND_HOOK_IRQ_IN_TWIN, TWIN);
-}
-
-SEC("?fexit/nvme_irq")
-int BPF_PROG(irq_out_twin)
-{
-	return on_irq_out(ND_HOOK_IRQ_OUT_TWIN, TWIN);
-}
-
+/* The second instance: see TWIN in maps.bpf.h. */
 SEC("?tp_btf/nvme_sq")
 int BPF_PROG(cqe_twin, struct request *rq)
 {
 	return rq ? on_cqe(rq, ND_HOOK_CQE_TWIN, TWIN, 0) : 0;
-}
-
-SEC("?tp_btf/nvme_complete_rq")
-int BPF_PROG(complete_twin, struct request *rq)
-{
-	return rq ? on_complete(ctx, rq, ND_HOOK_COMPLETE_TWIN, TWIN) : 0;
-}
-
-SEC("?tp_btf/block_rq_complete")
-int BPF_PROG(end_twin, struct request *rq)
-{
-	return rq ? on_end(rq, ND_HOOK_END_TWIN, TWIN) : 0;
 }
 
 /* What a trace tells beside the commands. */
@@ -385,6 +321,14 @@ int BPF_KPROBE(state_kprobe, struct nvme_ctrl *ctrl, u32 state)
 		       ND_HOOK_STATE_KPROBE, RAW);
 }
 
+/* Never attached: user space runs it (BPF_PROG_TEST_RUN) with ND_SERVE_* and the number of a slot.
+ */
+SEC("?raw_tp")
+int service(struct bpf_raw_tracepoint_args *ctx)
+{
+	return serve(ctx->args[0], ctx->args[1]);
+}
+
 /* Anchors: without a use of the type here, it is not in the object's BTF and so not in Rust. */
 const enum nd_hook _abi_hook = 0;
 const enum nd_count _abi_count = 0;
@@ -403,4 +347,5 @@ const struct nd_complete _abi_complete = {};
 const struct nd_pair _abi_pair = {};
 const struct nd_other _abi_other = {};
 const struct nd_stack _abi_stack = {};
+const struct nd_stack_sum _abi_stack_sum = {};
 const struct nd_scratch _abi_scratch = {};

@@ -23,7 +23,8 @@
 #include "hist.bpf.h"
 #include "rows.bpf.h"
 #include "trace.bpf.h"
-#include "inflight.bpf.h"
+#include "slots.bpf.h"
+#include "stages.bpf.h"
 
 char LICENSE[] SEC("license") = "GPL";
 
@@ -101,10 +102,10 @@ static __always_inline void note_asked(struct nd_asked *a, void *ctx, u32 nsid)
 	a->nsid = nsid;
 	/* the event does not say */
 	a->bytes = 0;
-	a->bytes_known = 0;
+	a->known = 0;
 	asked_by(a);
 	bpf_get_current_comm(a->comm, sizeof(a->comm));
-	a->stack = stack_here(ctx, ND_STACK_SUBMIT, RAW);
+	a->stack = stack_here(ctx, ND_STACK_SUBMIT);
 }
 
 static __always_inline void note_outcome(struct nd_outcome *o, void *ctx)
@@ -115,7 +116,7 @@ static __always_inline void note_outcome(struct nd_outcome *o, void *ctx)
 	o->flags = FIELD(ctx, tp_done_flags, u8);
 	o->cpu = bpf_get_smp_processor_id();
 	o->known = 1;
-	o->stack = stack_here(ctx, ND_STACK_COMPLETE, RAW);
+	o->stack = stack_here(ctx, ND_STACK_COMPLETE);
 }
 
 SEC("?tp/nvme/nvme_setup_cmd")
@@ -140,7 +141,7 @@ int setup_out_tp(void *ctx)
 	if (s->state == ND_OPEN)
 		count(ND_OVERWRITTEN);
 	s->cid = cid;
-	if (!wanted(instance, qid, nsid, opcode, admin) ||
+	if (!wanted(instance, qid, nsid, opcode, admin) || (targ_any && !wanted_task()) ||
 	    (targ_by_lba && !wanted_lba(ctx, admin, opcode))) {
 		count(ND_FILTERED);
 		s->state = ND_SKIPPED;
@@ -164,7 +165,6 @@ int setup_out_tp(void *ctx)
 	s->cqe_ns = 0;
 	s->tid = (u32)bpf_get_current_pid_tgid();
 	s->qid = qid;
-	s->tag = cid & 0xfff;
 	s->rq = 1; /* taken; there is no request to name */
 	if (cfg_mode == ND_MODE_FINE) {
 		s->setup_in_ns = 0;

@@ -105,13 +105,14 @@ pub fn attach<'obj>(
     irq_entry: Option<(u64, u64)>,
 ) -> Result<Session<'obj>> {
     let file = options.attaching.btf.as_deref().map(Path::new);
-    let (facts, types) = host
+    let (mut facts, types) = host
         .kernel_facts(
             file,
             may_read_module_btf(),
             look_for(options.attaching.only),
         )
         .map_err(|why| Failure::error(Kind::Usage, why))?;
+    facts.recovers = facts.can_recover() && !options.attaching.no_recovery;
     if let Some(remark) = &types.remark {
         let _ = writeln!(stderr(), "nvme-deep: {remark}");
     }
@@ -123,6 +124,7 @@ pub fn attach<'obj>(
         trace: options.trace.as_ref(),
         irq_entry,
         measure: options.attaching.verbose > 0,
+        ignore: &options.attaching.ignore,
         facts: &facts,
         custom_btf: types.custom.as_ref(),
     };

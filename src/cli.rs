@@ -201,6 +201,14 @@ pub struct AttachArgs {
     /// Say on stderr what is attached and why not; twice: libbpf's log too
     #[arg(long, short, action = clap::ArgAction::Count)]
     pub verbose: u8,
+
+    /// For tests: these programs ignore every 97th of their events, as if the kernel skipped them
+    #[arg(long, value_name = "PROGRAM,...", value_delimiter = ',', hide = true)]
+    pub test_ignore: Vec<String>,
+
+    /// For tests: do not look for commands whose set-up or completion was not observed
+    #[arg(long, hide = true)]
+    pub test_no_recovery: bool,
 }
 
 /// Where a stack is taken.

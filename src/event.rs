@@ -41,6 +41,8 @@ pub struct Asked {
     pub sqe: Sqe,
     /// Bytes to transfer; `None` where nothing tells (classic tracepoints).
     pub bytes: Option<u32>,
+    /// The set-up was observed, and so were `pid`, `tid`, `comm` and `cpu`.
+    pub knows_submitter: bool,
     /// The process that called the driver; a kernel thread where blk-mq handed the request over.
     pub pid: u32,
     /// Its thread.
@@ -92,8 +94,9 @@ impl Verdict {
 pub struct Outcome {
     /// The driver's word; `None` where its types are not known (5.10 without a file of btf/).
     pub verdict: Option<Verdict>,
-    /// From the end of its setup to its completion, nanoseconds.
-    pub latency_ns: u64,
+    /// From the end of its setup to its completion, nanoseconds; `None` where the set-up was not
+    /// observed.
+    pub latency_ns: Option<u64>,
     /// The points that it was seen at, where stages are asked for.
     pub timeline: Option<Timeline>,
     /// The CPU that it was completed on.
@@ -140,6 +143,18 @@ pub enum What {
         asked: Option<Asked>,
         /// Since its setup, nanoseconds.
         age_ns: u64,
+    },
+    /// The command is over, and its completion was not observed: the driver has moved the generation
+    /// of its request on. The time of the event is the latest that it can have completed at.
+    Missed {
+        /// Which.
+        id: CommandId,
+        /// What for; known where commands are paired.
+        asked: Option<Asked>,
+        /// From its setup to then, nanoseconds; `None` where the set-up was not observed either.
+        latency_max_ns: Option<u64>,
+        /// The points that it was seen at, where stages are asked for.
+        timeline: Option<Timeline>,
     },
     /// The controller has answered: how far it has read the submission queue (CQE.SQHD), and how far
     /// the driver had written it.
@@ -213,6 +228,7 @@ impl What {
             | Self::Complete(id, _)
             | Self::Command(id, _, _)
             | Self::Unfinished { id, .. }
+            | Self::Missed { id, .. }
             | Self::Timeout { id, .. }
             | Self::Cancel { id, .. }
             | Self::Requeue(id)

@@ -78,6 +78,7 @@ impl Run<'_, '_, '_> {
                 now.commands(),
                 scan,
             )
+            .with_unmeasured(now.unmeasured())
             .with_cost(session.plan(), session.own_cost()),
         }
     }
@@ -118,7 +119,7 @@ impl Run<'_, '_, '_> {
         let ended = self.interims(stop, out);
         let at = self.begin.elapsed();
         self.care.last_look(self.session)?;
-        self.session.detach();
+        self.session.end()?;
         ended?;
         self.drain(out)?;
         let now = self.session.snapshot()?;

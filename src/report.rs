@@ -36,6 +36,8 @@ pub struct RowReport {
     pub key: RowKey,
     /// Commands.
     pub count: u64,
+    /// Of these, without any interval: in no histogram.
+    pub unmeasured: u64,
     /// Commands per second.
     pub iops: f64,
     /// Bytes transferred.
@@ -96,6 +98,7 @@ impl RowReport {
 /// Sums of one row over its patterns.
 struct Sum {
     bytes: u64,
+    unmeasured: u64,
     lat: [u64; SLOTS],
     stages: BTreeMap<Run, Histogram>,
     total: Histogram,
@@ -105,14 +108,16 @@ impl Sum {
     fn new() -> Self {
         Self {
             bytes: 0,
+            unmeasured: 0,
             lat: [0; SLOTS],
             stages: BTreeMap::new(),
             total: Histogram::new(),
         }
     }
 
-    fn add(&mut self, cut: Cut, pattern: u8, cell: &Cell) {
+    fn add(&mut self, cut: Cut, pattern: u16, cell: &Cell) {
         self.bytes += cell.bytes;
+        self.unmeasured += cell.unmeasured;
         self.lat
             .iter_mut()
             .zip(cell.lat)
@@ -139,7 +144,7 @@ impl Sum {
         covers: Duration,
     ) -> RowReport {
         let seconds = covers.as_secs_f64().max(1e-9);
-        let count = self.total.count();
+        let count = self.total.count() + self.unmeasured;
         let stages = self
             .stages
             .into_iter()
@@ -153,6 +158,7 @@ impl Sum {
         RowReport {
             key,
             count,
+            unmeasured: self.unmeasured,
             iops: count as f64 / seconds,
             bytes: self.bytes,
             mb_per_s: self.bytes as f64 / seconds / 1e6,
@@ -189,7 +195,7 @@ pub(crate) mod tests {
     use crate::nvme::opcode::Opcode;
 
     /// A cell in which every command took these nanoseconds in the runs of the pattern.
-    pub fn cell(cut: Cut, pattern: u8, commands: &[&[u64]]) -> Cell {
+    pub fn cell(cut: Cut, pattern: u16, commands: &[&[u64]]) -> Cell {
         let mut hists = vec![Histogram::new(); cut.histograms()];
         for stages in commands {
             if cut != Cut::Total {
@@ -201,6 +207,7 @@ pub(crate) mod tests {
         }
         Cell {
             bytes: 4096 * commands.len() as u64,
+            unmeasured: 0,
             lat: [0; SLOTS],
             hists,
         }

@@ -18,6 +18,8 @@ use crate::path::stage::Cut;
 pub struct Cell {
     /// Bytes transferred.
     pub bytes: u64,
+    /// Commands of which no interval was observed: they are in no histogram.
+    pub unmeasured: u64,
     /// nvme_latency's buckets of the total.
     pub lat: [u64; SLOTS],
     /// The cut's stages and the total, in the cell's order.
@@ -29,6 +31,7 @@ impl Cell {
     pub fn empty(cut: Cut) -> Self {
         Self {
             bytes: 0,
+            unmeasured: 0,
             lat: [0; SLOTS],
             hists: vec![Histogram::new(); cut.histograms()],
         }
@@ -42,9 +45,10 @@ impl Cell {
         let words = words(bytes);
         let (head, hists) = words.split_at_checked(CELL_HEAD / 8).ok_or(DecodeError)?;
         self.bytes += head[0];
+        self.unmeasured += head[1];
         self.lat
             .iter_mut()
-            .zip(&head[1..])
+            .zip(&head[2..])
             .for_each(|(sum, n)| *sum += n);
         let hists = hists.chunks_exact(2 + BUCKETS);
         if hists.len() < self.hists.len() {
@@ -57,6 +61,11 @@ impl Cell {
         Ok(())
     }
 
+    /// Commands.
+    pub fn commands(&self) -> u64 {
+        self.unmeasured + self.hists.last().map_or(0, Histogram::count)
+    }
+
     /// What came since `earlier`, of the same row.
     pub fn minus(&self, earlier: &Self) -> Self {
         let mut lat = self.lat;
@@ -65,6 +74,7 @@ impl Cell {
             .for_each(|(n, was)| *n = n.saturating_sub(was));
         Self {
             bytes: self.bytes.saturating_sub(earlier.bytes),
+            unmeasured: self.unmeasured.saturating_sub(earlier.unmeasured),
             lat,
             hists: self
                 .hists
@@ -80,7 +90,7 @@ impl Cell {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Snapshot {
     /// By row and pattern of points.
-    pub cells: BTreeMap<(RowKey, u8), Cell>,
+    pub cells: BTreeMap<(RowKey, u16), Cell>,
     /// Hits and counts.
     pub counters: Counters,
     /// Recursion misses by hook number.
@@ -88,13 +98,14 @@ pub struct Snapshot {
 }
 
 impl Snapshot {
-    /// Commands in the histograms.
+    /// Commands in the rows.
     pub fn commands(&self) -> u64 {
-        self.cells
-            .values()
-            .filter_map(|c| c.hists.last())
-            .map(Histogram::count)
-            .sum()
+        self.cells.values().map(Cell::commands).sum()
+    }
+
+    /// Of these, in no histogram.
+    pub fn unmeasured(&self) -> u64 {
+        self.cells.values().map(|c| c.unmeasured).sum()
     }
 
     /// What came since `earlier`. Counters stay those of the whole run.

@@ -19,6 +19,7 @@ use crate::cli::StacksByArg;
 use crate::exit::Failure;
 use crate::exit::Kind;
 use crate::kstack::Hooked;
+use crate::kstack::Stack;
 use crate::kstack::StackRow;
 use crate::kstack::StackSums;
 use crate::kstack::Symbolizer;
@@ -132,16 +133,22 @@ fn trace(options: &StacksOptions) -> Result<Seen> {
     );
     let took = begin.elapsed();
     care.last_look(&session)?;
-    session.detach();
+    session.end()?;
     ended?;
     let sums: StackSums = session
         .stack_sums()?
         .into_iter()
-        .map(|(frames, hist)| (symbolizer.stack(&frames, at), hist))
+        .map(|(frames, hist, unmeasured)| StackRow {
+            stack: frames.map_or(Stack::NotObserved, |frames| {
+                Stack::Taken(symbolizer.stack(&frames, at))
+            }),
+            hist,
+            unmeasured,
+        })
         .collect();
     let rows = sums.rows(weight(options.by));
     let shown = Shown {
-        commands: rows.iter().map(|r| r.hist.count()).sum(),
+        commands: rows.iter().map(StackRow::commands).sum(),
         ..Shown::default()
     };
     let ledger = ledger_of_trace(&session, &shown)?;

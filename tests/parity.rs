@@ -30,6 +30,8 @@ use nvme_deep::nvme::opcode::Opcode;
 use nvme_deep::nvme::opcode::QueueKind;
 use nvme_deep::path::milestone::Milestone;
 use nvme_deep::path::milestone::Milestone::*;
+use nvme_deep::path::milestone::NO_COMPLETE;
+use nvme_deep::path::milestone::NO_SETUP;
 use nvme_deep::path::stage::Cut;
 use nvme_deep::probe::catalog::CATALOG;
 
@@ -143,7 +145,7 @@ fn both_sides_find_the_same_slot_of_the_latency_table_for_every_value() {
 #[test]
 fn both_sides_have_the_same_limits_and_layouts() {
     let bit = |m: Milestone| u64::from(m.pattern_bit().unwrap());
-    let pairs: [(&str, u64); 34] = [
+    let pairs: [(&str, u64); 36] = [
         ("ND_HIST_SUB_BITS", hist::SUB_BITS.into()),
         ("ND_HIST_MAX_EXP", hist::MAX_EXP.into()),
         ("ND_HIST_BUCKETS", hist::BUCKETS as u64),
@@ -171,6 +173,8 @@ fn both_sides_have_the_same_limits_and_layouts() {
         ("ND_SAW_IRQ", bit(Irq)),
         ("ND_SAW_CQE", bit(Cqe)),
         ("ND_SAW_END", bit(End)),
+        ("ND_NO_SETUP", NO_SETUP.into()),
+        ("ND_NO_COMPLETE", NO_COMPLETE.into()),
         ("ND_CELL_HEAD", abi::CELL_HEAD as u64),
         ("ND_SLOT_CHEAP", abi::SLOT_CHEAP as u64),
         ("ND_SLOT_FINE", abi::SLOT_FINE as u64),
@@ -195,7 +199,7 @@ fn both_sides_have_the_same_limits_and_layouts() {
 fn a_row_key_packed_by_the_c_macros_comes_apart_in_rust() {
     let mut random = Random(3);
     let parts: Vec<[u64; 6]> = (0..2000)
-        .map(|_| [256, 1 << 24, 256, 2, 4, 128].map(|n| random.below(n)))
+        .map(|_| [256, 1 << 23, 256, 2, 4, 512].map(|n| random.below(n)))
         .collect();
     let questions: Vec<String> = parts.iter().map(|p| numbers("pack", p)).collect();
     for (&[ctrl, nsid, code, admin, class, pattern], answer) in parts.iter().zip(ask(&questions)) {
@@ -209,7 +213,7 @@ fn a_row_key_packed_by_the_c_macros_comes_apart_in_rust() {
         };
         assert_eq!(
             RowKey::unpack(answer.parse().unwrap()),
-            (row, pattern as u8)
+            (row, pattern as u16)
         );
     }
 }

@@ -1,6 +1,11 @@
-//! Whether a command is its controller's, and its start its own, whatever the hooks remember of
-//! hardware queues: the very C of bpf/include in a world where controllers and namespaces go and come
-//! and all memory is given out again (tests/places/harness.c).
+//! The very C of bpf/include in worlds of their own.
+//!
+//! tests/places/harness.c: whether a command is its controller's, and its start its own, whatever the
+//! hooks remember of hardware queues, where controllers and namespaces go and come and all memory is
+//! given out again.
+//!
+//! tests/places/faults.c: whether each command is counted once, and each of its points its own, where
+//! the kernel skips programs.
 #![allow(
     clippy::unwrap_used,
     clippy::expect_used,
@@ -14,7 +19,89 @@ mod build;
 use std::path::Path;
 use std::process::Command;
 
+use nvme_deep::probe::catalog::number_of;
+
 const HARNESS: &str = "places/harness.c";
+const FAULTS: &str = "places/faults.c";
+
+/// The programs, by their names in src/probe/catalog.rs.
+const PROGRAMS: [&str; 13] = [
+    "start_btf",
+    "setup_in_fentry",
+    "setup_out_btf",
+    "issue_btf",
+    "queue_rq_fexit",
+    "queue_rqs_fexit",
+    "irq_in_fentry",
+    "irq_out_fexit",
+    "cqe_btf",
+    "cqe_twin",
+    "complete_btf",
+    "end_btf",
+    "requeue_btf",
+];
+
+/// What the fault model answers.
+#[derive(Debug)]
+struct Faults {
+    completed: u64,
+    records: u64,
+    /// Records without a latency.
+    unmeasured: u64,
+    /// Points that are another command's, and commands without one record.
+    foreign: u64,
+    points: u64,
+    /// Requeues that were told, and those that were.
+    told: u64,
+    requeued: u64,
+}
+
+impl Faults {
+    /// `ignoring` programs skip every 97th of their events; `switches` as in faults.c.
+    fn run(harness: &Path, seed: u64, mode: u8, ignoring: &[&str], switches: u8) -> Self {
+        let mask = ignoring
+            .iter()
+            .fold(0_u64, |mask, p| mask | 1 << number_of(p).unwrap());
+        let words = [seed, 40_000, mode.into(), mask, switches.into()];
+        let output = Command::new(harness)
+            .args(words.map(|w| w.to_string()))
+            .output()
+            .expect("the harness runs");
+        assert!(output.status.success(), "{}", output.status);
+        let text = String::from_utf8(output.stdout).unwrap();
+        let mut numbers = text.split_whitespace().map(|w| w.parse().unwrap());
+        let [
+            completed,
+            records,
+            unmeasured,
+            foreign,
+            points,
+            told,
+            requeued,
+        ] = [(); 7].map(|()| numbers.next().unwrap());
+        Self {
+            completed,
+            records,
+            unmeasured,
+            foreign,
+            points,
+            told,
+            requeued,
+        }
+    }
+
+    fn is_true(&self) -> bool {
+        self.completed == self.records && self.foreign == 0 && self.told <= self.requeued
+    }
+}
+
+/// No program, each one, and each pair.
+fn skipped() -> Vec<Vec<&'static str>> {
+    let single = PROGRAMS.iter().map(|&p| vec![p]);
+    let pairs = (0..PROGRAMS.len())
+        .flat_map(|n| PROGRAMS[n + 1..].iter().map(move |&p| vec![PROGRAMS[n], p]));
+    [vec![]].into_iter().chain(single).chain(pairs).collect()
+}
 
 /// Commands, those at a place that others had had, and those that came out wrong.
 fn run(harness: &Path, seed: u64) -> [u64; 3] {
@@ -44,4 +131,43 @@ fn without_forgetting_they_would_not_be() {
     let harness = build::harness(HARNESS, "places-not", &["-DNEVER_FORGET"]);
     let [_, moved, wrong] = run(&harness, 0);
     assert!(wrong > moved / 10, "{wrong} of {moved}");
+}
+
+#[test]
+fn whatever_is_skipped_each_command_is_counted_once_and_no_point_is_anothers() {
+    let harness = build::harness(FAULTS, "faults", &[]);
+    let (mut commands, mut points) = (0, 0);
+    for (n, ignoring) in skipped().iter().enumerate() {
+        for mode in 0..3 {
+            let run = Faults::run(&harness, n as u64, mode, ignoring, 7);
+            assert!(run.is_true(), "{ignoring:?}, mode {mode}: {run:?}");
+            // what ends a command, or begins it, is missed and made up for
+            let essential = ["setup_out_btf", "complete_btf"];
+            let misses = ignoring.iter().any(|p| essential.contains(p));
+            assert_eq!(run.unmeasured > 0, misses, "{ignoring:?}: {run:?}");
+            commands += run.completed;
+            points += run.points;
+        }
+    }
+    assert!(
+        commands > 1_000_000 && points > 5_000_000,
+        "{commands} {points}"
+    );
+}
+
+/// What the test above would say.
+#[test]
+fn without_its_checks_commands_or_points_would_be_wrong() {
+    let harness = build::harness(FAULTS, "faults-not", &[]);
+    for (switches, ignoring) in [
+        (6, "setup_out_btf"),
+        (6, "complete_btf"),
+        (5, "queue_rq_fexit"),
+        (5, "queue_rqs_fexit"),
+        (3, "irq_out_fexit"),
+    ] {
+        let run = Faults::run(&harness, 1, 2, &[ignoring], switches);
+        assert!(!run.is_true(), "{ignoring}: {run:?}");
+        assert!(Faults::run(&harness, 1, 2, &[ignoring], 7).is_true());
+    }
 }

@@ -364,9 +364,10 @@ fn programs_of(object: &str) -> Vec<[String; 3]> {
     let programs: Vec<[String; 3]> = text
         .split("SEC(\"?")
         .skip(1)
-        .map(|rest| {
+        .filter_map(|rest| {
             let (section, rest) = rest.split_once('"').unwrap();
-            let (kind, target) = section.split_once('/').unwrap();
+            // what has no target is never attached
+            let (kind, target) = section.split_once('/')?;
             let rest = rest.strip_prefix(')').unwrap();
             let (head, _) = rest.split_once(')').unwrap();
             // BPF_PROG(name, ...), or a plain `int name(void *ctx)`
@@ -375,7 +376,7 @@ fn programs_of(object: &str) -> Vec<[String; 3]> {
                 |(_, r)| r.split_once('(').unwrap().1,
             );
             let target = target.rsplit('/').next().unwrap();
-            [word(name), kind, target].map(Into::into)
+            Some([word(name), kind, target].map(Into::into))
         })
         .collect();
     for section in text.split("SEC(\"").skip(1) {

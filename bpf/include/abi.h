@@ -67,19 +67,7 @@ enum nd_hook {
 	ND_HOOK_REQUEUE_BTF,	       /* tp_btf block_rq_requeue */
 	ND_HOOK_REQUEUE_RAW,	       /* raw_tp block_rq_requeue */
 	ND_HOOK_REQUEUE_KPROBE,	       /* kprobe blk_mq_requeue_request */
-	/* second instances, for what the first is too busy to see */
-	ND_HOOK_START_TWIN,	 /* tp_btf block_io_start */
-	ND_HOOK_SETUP_IN_TWIN,	 /* fentry nvme_setup_cmd */
-	ND_HOOK_SETUP_OUT_TWIN,	 /* tp_btf nvme_setup_cmd */
-	ND_HOOK_ISSUE_TWIN,	 /* tp_btf block_rq_issue */
-	ND_HOOK_QUEUE_RQ_TWIN,	 /* fexit nvme_queue_rq */
-	ND_HOOK_QUEUE_RQS_TWIN,	 /* fexit nvme_queue_rqs */
-	ND_HOOK_COMMIT_RQS_TWIN, /* fexit nvme_commit_rqs */
-	ND_HOOK_IRQ_IN_TWIN,	 /* fentry nvme_irq */
-	ND_HOOK_IRQ_OUT_TWIN,	 /* fexit nvme_irq */
-	ND_HOOK_CQE_TWIN,	 /* tp_btf nvme_sq */
-	ND_HOOK_COMPLETE_TWIN,	 /* tp_btf nvme_complete_rq */
-	ND_HOOK_END_TWIN,	 /* tp_btf block_rq_complete */
+	ND_HOOK_CQE_TWIN,	       /* tp_btf nvme_sq */
 	/* what a trace tells beside the commands */
 	ND_HOOK_SQ_BTF,		/* tp_btf nvme_sq */
 	ND_HOOK_SQ_RAW,		/* raw_tp nvme_sq */
@@ -100,15 +88,20 @@ enum nd_hook {
 
 /* What did not go the plain way. Each is in the ledger of every report. */
 enum nd_count {
-	ND_FILTERED = 0,    /* setups that a filter turned away */
-	ND_FILTERED_DONE,   /* completions of those */
-	ND_UNTRACKED,	    /* setups outside the slot table (unknown controller, queue, tag) */
-	ND_UNTRACKED_DONE,  /* completions outside the slot table */
-	ND_ORPHAN_DONE,	    /* completions without a start: in flight before us, or a start lost */
-	ND_REQUEUED,	    /* set up again before it completed (no resources, blk-mq requeue) */
-	ND_OVERWRITTEN,	    /* another request took the slot: a completion was never seen */
+	ND_FILTERED = 0,   /* setups that a filter turned away */
+	ND_FILTERED_DONE,  /* completions of those */
+	ND_UNTRACKED,	   /* setups outside the slot table (unknown controller, queue, tag) */
+	ND_UNTRACKED_DONE, /* completions outside the slot table */
+	ND_ORPHAN_DONE,	   /* completions of commands that were set up before the run */
+	ND_REQUEUED,	 /* set up again without having completed (no resources, blk-mq requeue) */
+	ND_OVERWRITTEN,	 /* another request took the slot, and nothing shows how this one ended */
+	ND_UNSEEN_SETUP, /* set-ups that were not observed: the CQE or the completion shows them */
+	ND_UNSEEN_COMPLETE, /* completions that were not observed: the command id shows them */
+	ND_UNATTRIBUTED,    /* of the unseen set-ups: a filter asks for the submitter */
+	ND_UNMEASURED,	    /* traces: commands without a latency, for one of these reasons */
 	ND_NO_ROW,	    /* finished, but the row table was full */
 	ND_LATE_DOORBELL,   /* the interrupt came before the submitting function returned */
+	ND_UNSURE_DOORBELL, /* an earlier doorbell was not observed: this one may not be theirs */
 	ND_EARLY_IRQ,	    /* the interrupt had begun before the doorbell */
 	ND_NEGATIVE,	    /* points out of order for no reason that we know */
 	ND_PENDING_FULL,    /* doorbell list of a task full */
@@ -125,7 +118,7 @@ enum nd_count {
 };
 
 /* Which points of a command were seen; the pattern is part of the row key, so that merged stages
- * have histograms of their own. Setup out and complete are always there. */
+ * have histograms of their own. */
 #define ND_SAW_START	(1u << 0)
 #define ND_SAW_SETUP_IN (1u << 1)
 #define ND_SAW_ISSUE	(1u << 2)
@@ -134,10 +127,11 @@ enum nd_count {
 #define ND_SAW_CQE	(1u << 5)
 #define ND_SAW_END	(1u << 6)
 #define ND_SAW_ALL	((1u << 7) - 1)
-#define ND_SAW_CHEAP	(ND_SAW_START | ND_SAW_DOORBELL | ND_SAW_CQE)
-
-/* The setup has been seen by the first instance of its program. */
-#define ND_FRESH (1u << 7)
+/* The two points that nearly every command has: these bits are set where one was not observed. */
+#define ND_NO_SETUP    (1u << 7)
+#define ND_NO_COMPLETE (1u << 8)
+#define ND_NO_ANY      (ND_NO_SETUP | ND_NO_COMPLETE)
+#define ND_SAW_CHEAP   (ND_SAW_START | ND_SAW_DOORBELL | ND_SAW_CQE)
 
 /* What becomes of single commands. */
 #define ND_TRACE_OFF	0
@@ -150,15 +144,15 @@ enum nd_count {
 #define ND_STACK_COMPLETE 2
 #define ND_STACK_DEPTH	  64
 
-/* Row key, 52 bits: valid | ctrl 8 | nsid 24 | opcode 8 | admin 1 | size class 2 | pattern 8.
+/* Row key, 52 bits: valid | ctrl 8 | nsid 23 | opcode 8 | admin 1 | size class 2 | pattern 9.
  * The cache keeps it with 12 bits of row number in one word, so that it can't tear. */
 #define ND_KEY_PATTERN_SHIFT 0
-#define ND_KEY_PATTERN_BITS  8
-#define ND_KEY_CLASS_SHIFT   8
-#define ND_KEY_ADMIN_SHIFT   10
-#define ND_KEY_OPCODE_SHIFT  11
-#define ND_KEY_NSID_SHIFT    19
-#define ND_KEY_NSID_MASK     0xffffffu
+#define ND_KEY_PATTERN_BITS  9
+#define ND_KEY_CLASS_SHIFT   9
+#define ND_KEY_ADMIN_SHIFT   11
+#define ND_KEY_OPCODE_SHIFT  12
+#define ND_KEY_NSID_SHIFT    20
+#define ND_KEY_NSID_MASK     0x7fffffu
 #define ND_KEY_CTRL_SHIFT    43
 #define ND_KEY_VALID	     (1ull << 51)
 #define ND_ROW_BITS	     12
@@ -187,11 +181,12 @@ struct nd_hist {
 /* One row of one shard. The tail holds as many histograms as the mode has stages. */
 struct nd_cell {
 	__u64 bytes;
+	__u64 unmeasured; /* commands of which no interval was observed; in no histogram */
 	__u64 lat[ND_LAT_SLOTS];
 	struct nd_hist hist[ND_STAGES_FINE];
 };
 
-#define ND_CELL_HEAD (8 + 8 * ND_LAT_SLOTS)
+#define ND_CELL_HEAD (16 + 8 * ND_LAT_SLOTS)
 
 enum nd_state {
 	ND_FREE = 0,
@@ -213,8 +208,11 @@ struct nd_asked {
 	__u8 flags;    /* CDW0 bits 15:8 */
 	__u8 metadata; /* the request has some */
 	__u16 cpu;
-	__u32 bytes_known;
+	__u32 known; /* ND_KNOWN_* */
 };
+
+#define ND_KNOWN_BYTES	   (1u << 0)
+#define ND_KNOWN_SUBMITTER (1u << 1) /* tgid, tid, comm, cpu */
 
 /* How the driver says that it ended. */
 struct nd_outcome {
@@ -241,11 +239,10 @@ struct nd_slot {
 	__u32 bytes;
 	__u32 tid; /* the task that set it up: only its doorbell counts */
 	__u8 state;
-	/* pattern of points, while the command is being finished; before, ND_FRESH or 0 */
-	__u8 saw;
-	__u16 cid;
+	__u8 _pad;
+	__u16 saw; /* pattern of points, while the command is being finished */
+	__u16 cid; /* on the wire: generation << 12 | tag */
 	__u16 qid;
-	__u16 tag;
 	/* fine cut only */
 	__u64 setup_in_ns;
 	__u64 issue_ns;
@@ -268,7 +265,7 @@ struct nd_start {
 	__u64 ns;
 	__u64 setup_rq;
 	__u32 setup_slot;
-	__u32 fresh; /* the first instance of its program was here: see TWIN */
+	__u32 mark; /* of the request's use: see mark_of() */
 };
 
 /* Where a controller's slots lie. Written by user space; stride 0 = not known. */
@@ -301,6 +298,13 @@ struct nd_task {
 	__u64 bd;
 	__u32 setup_tid;
 	__u32 inside; /* which submitting function, ND_INSIDE_* */
+	/* of those that wait for a doorbell: the last request, the driver's queue (struct
+	 * nvme_queue
+	 * *), and its last_sq_tail, which has not moved since the first was set up */
+	__u64 last_rq;
+	__u64 nvmeq;
+	__u32 told;
+	__u32 setup_in_gen;
 	__u32 slot[ND_TASK_SLOTS];
 };
 
@@ -335,19 +339,21 @@ struct nd_where {
 #define ND_AT_CQE      2
 #define ND_AT_COMPLETE 3
 #define ND_AT_END      4
-#define ND_AT_MAX      5
+#define ND_AT_CQE_TWIN 5
+#define ND_AT_MAX      6
 
 struct nd_cpu {
 	__u64 hits[ND_HOOK_MAX];
 	__u64 count[ND_COUNT_MAX];
-	__u64 irq_ns;	  /* 0: not in nvme_irq */
-	__u64 irq_nvmeq;  /* struct nvme_queue * that it serves */
+	__u64 irq_ns;		    /* 0: not in nvme_irq */
+	__u64 irq_nvmeq;	    /* struct nvme_queue * that it serves */
+	__u64 irq_id;		    /* see this_interrupt() */
+	__u64 offered[ND_HOOK_MAX]; /* tests only, see ignored() */
 	__u32 first_cell; /* of its shard; set by user space before anything is attached */
-	__u32 _pad[15];
-	/* twins have their own */
-	struct nd_where admin[2]; /* of the setup in hand */
-	struct nd_where where[2][1 << ND_PLACE_BITS];
-	struct nd_place place[2 * ND_AT_MAX][1 << ND_PLACE_BITS];
+	__u32 _pad[17];
+	struct nd_where admin; /* of the setup in hand */
+	struct nd_where where[1 << ND_PLACE_BITS];
+	struct nd_place place[ND_AT_MAX][1 << ND_PLACE_BITS];
 };
 
 #define ND_RECORD_COMMAND 1
@@ -359,7 +365,7 @@ struct nd_record {
 	__u8 version;
 	__u16 cid;
 	__u16 qid;
-	__u16 tag;
+	__u16 _pad;
 	__u32 bytes;
 	__u32 tid;
 	__u64 key; /* with the pattern */
@@ -393,11 +399,12 @@ struct nd_event {
 	__u8 kind;
 	__u8 admin;
 	__u8 opcode;
-	__u8 pattern; /* ND_SAW_*, of complete and pair */
+	__u8 _pad;
 	__u16 qid;
 	__u16 cid;
 	__u64 ns;
-	__u32 ctrl;
+	__u16 ctrl;
+	__u16 pattern; /* ND_SAW_*, ND_NO_*, of complete and pair */
 	__u32 nsid;
 };
 
@@ -443,13 +450,27 @@ struct nd_stack {
 	__u64 frame[ND_STACK_DEPTH];
 };
 
+/* The commands that came through a stack. */
+struct nd_stack_sum {
+	struct nd_hist hist;
+	__u64 unmeasured; /* as in nd_cell */
+};
+
+/* The commands whose stack was not observed are summed under this number. */
+#define ND_STACK_UNSEEN 1
+
+/* What user space asks of the program `service`, by BPF_PROG_TEST_RUN. */
+#define ND_SERVE_BEGIN	   0 /* the run begins now */
+#define ND_SERVE_COMPLETED 1 /* whether the command of a slot has completed, unseen */
+#define ND_SERVE_CLOSE	   2 /* count it as one of which this is known */
+
 /* Where a program builds a stack: one per CPU and kind of hook. */
 struct nd_scratch {
 	__u64 busy;
 	struct nd_stack stack;
 };
 
-#define ND_SCRATCHES 4 /* submit, complete, and their twins */
+#define ND_SCRATCHES 2 /* submit, complete */
 
 _Static_assert(ND_HIST_BUCKETS == 272, "src/hist.rs has the same number");
 _Static_assert(sizeof(struct nd_hist) == 2192, "histogram layout");

@@ -16,6 +16,15 @@ const volatile u8 cfg_start_field = 0;
 const volatile u8 cfg_doorbell = 0;
 /* completions may go unseen: a slot that is set up again is not simply a requeue */
 const volatile u8 cfg_lossy = 0;
+/* the driver's types are known, and the generation in the command id moves on with each completion
+ * (5.14): commands whose set-up or completion was not observed can be found */
+const volatile u8 cfg_recover = 0;
+/* set-ups may be skipped, as programs at tracepoints may be preempted (7.0) */
+const volatile u8 cfg_setup_skips = 0;
+/* returns of the submitting functions may be skipped, as programs at functions may be preempted */
+const volatile u8 cfg_exit_skips = 0;
+/* interrupts are not threads: one that has ended can be told from the next by the CPU's count */
+const volatile u8 cfg_irq_count = 0;
 /* there are no nvme types: a queue's controller is known by the name of its device */
 const volatile u8 cfg_by_name = 0;
 /* the nvme types are not the kernel's own word: look whether they fit */
@@ -48,6 +57,10 @@ const volatile u8 cfg_lat = 0;
 const volatile u64 cfg_lat_min_us = 0;
 const volatile u32 cfg_lat_shift = 0;
 
+/* For tests: each of these programs (bits by number) ignores every n-th of its events. */
+const volatile u32 test_ignore_every = 0;
+const volatile u64 test_ignore = 0;
+
 /*
  * The builds for the usual cases: a kernel that describes itself, where completions are not lost,
  * no filter. ND_USUAL alone is a trace of single commands; of latencies without extras each cut has
@@ -65,6 +78,7 @@ const volatile u32 cfg_lat_shift = 0;
 #define cfg_commands	   0
 #define cfg_lat		   0
 #define cfg_stack_at_entry 0
+#define test_ignore_every  0
 #endif
 #ifdef ND_CUT
 #define cfg_mode    ND_CUT

@@ -54,7 +54,13 @@ static __always_inline int wanted_ctrl(u32 ctrl)
 	return !targ_by_ctrl || (targ_ctrls[(ctrl >> 6) & 3] >> (ctrl & 63)) & 1;
 }
 
-/* The task that calls the driver. */
+/* Whether the task that calls the driver matters. */
+static __always_inline int by_task(void)
+{
+	return targ_pid_count || targ_by_comm || targ_by_cgroup;
+}
+
+/* The task that calls the driver: this one. */
 static __always_inline int wanted_task(void)
 {
 	u64 comm[2] = {};
@@ -70,6 +76,7 @@ static __always_inline int wanted_task(void)
 	return !targ_by_cgroup || bpf_current_task_under_cgroup(&cgroups, 0) == 1;
 }
 
+/* All but the task. */
 static __always_inline int wanted(u32 ctrl, u32 qid, u32 nsid, u8 opcode, u32 admin)
 {
 	if (!targ_any)
@@ -86,7 +93,7 @@ static __always_inline int wanted(u32 ctrl, u32 qid, u32 nsid, u8 opcode, u32 ad
 		return 0;
 	if (targ_qid_count && !in_list(targ_qids, targ_qid_count, qid))
 		return 0;
-	return wanted_task();
+	return 1;
 }
 
 /* nlb as the command has it: zero based */

@@ -82,6 +82,10 @@ struct request {
 	int tag;
 	int internal_tag;
 	unsigned int __data_len;
+	u64 __sector;
+	void *bio;
+	unsigned int timeout;
+	unsigned long deadline; /* in jiffies; set when it is issued */
 	u64 start_time_ns;
 };
 
@@ -106,9 +110,15 @@ struct nvme_request {
 	struct nvme_command *cmd;
 	struct nvme_ctrl *ctrl;
 	union nvme_result result;
+	u8 genctr; /* 5.14 and later; nothing reads it before */
 	u8 retries;
 	u8 flags;
 	u16 status;
+};
+
+/* include/linux/kernel_stat.h, of each CPU */
+struct kernel_stat {
+	unsigned long irqs_sum;
 };
 
 enum req_flag_bits {
@@ -121,6 +131,7 @@ enum bpf_func_id___loop {
 };
 
 struct nvme_queue {
+	u32 q_depth;
 	u16 sq_tail;
 	u16 last_sq_tail;
 };

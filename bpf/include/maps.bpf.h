@@ -22,8 +22,8 @@ ARRAY_MAP(ctrls, struct nd_ctrl, ND_MAX_CTRLS);
 ARRAY_MAP(queues, struct nd_queue, ND_MAX_QUEUE_IDS);
 ARRAY_MAP(row_cache, u64, ND_ROW_CACHE);
 ARRAY_MAP(scratches, struct nd_scratch, 1);
-/* never written: what a new histogram is made of */
-ARRAY_MAP(empty, struct nd_hist, 1);
+/* never written: what a new sum is made of */
+ARRAY_MAP(empty, struct nd_stack_sum, 1);
 
 /* Distinct stacks by a hash of their frames, and how long the commands of each took. */
 struct {
@@ -37,7 +37,7 @@ struct {
 	__uint(type, BPF_MAP_TYPE_HASH);
 	__uint(max_entries, 1);
 	__uint(key_size, sizeof(u64));
-	__uint(value_size, sizeof(struct nd_hist));
+	__uint(value_size, sizeof(struct nd_stack_sum));
 } stack_sums SEC(".maps");
 
 /* key -> row number. The hash decides who adds a row; the queue holds the rows that are free. */
@@ -76,11 +76,8 @@ static __always_inline struct nd_cpu *this_cpu(void)
 
 /*
  * What kind of pointers a program has: numbers (RAW), or pointers of a known type. TWIN is typed,
- * and the second instance of a program. The kernel guards each program against itself per CPU, and
- * skips it where it is already running there: in another task that was preempted inside it (by
- * trampolines on every preemptible kernel, by tracepoints since 7.0), or below a softirq that an
- * interrupt has come upon. Its twin on the same hook then still runs. In the usual case, where both
- * run, the twin finds the work done and leaves.
+ * and the second instance of a program: the kernel guards each program against itself per CPU. A
+ * polling task that an interrupt comes upon in the first keeps it from the interrupt's commands.
  */
 #define RAW   0
 #define TYPED 1
@@ -107,6 +104,18 @@ static __always_inline struct nd_cpu *hit(u32 hook, int typed)
 
 	tally(cpu, hook, typed);
 	return cpu;
+}
+
+/* For tests: whether this event is to be ignored. */
+static __always_inline int ignored(u32 hook)
+{
+	u32 every = test_ignore_every;
+	struct nd_cpu *cpu;
+
+	if (!every || !(test_ignore >> hook & 1))
+		return 0;
+	cpu = this_cpu();
+	return cpu && __sync_fetch_and_add(&cpu->offered[hook], 1) % every == every - 1;
 }
 
 /* For counters that several programs add to: an interrupt may come between load and store. */

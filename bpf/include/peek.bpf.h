@@ -46,10 +46,43 @@ static __always_inline struct request *distrust(struct request *rq)
 	return rq;
 }
 
+#ifdef ND_NO_KFUNC
+#define interrupts() 0
+#else
+extern const struct kernel_stat kstat __ksym __weak;
+
+/* Interrupts that this CPU has taken; 0 where the kernel does not describe the counter. */
+static __always_inline u64 interrupts(void)
+{
+	struct kernel_stat *stat;
+
+	if (!&kstat)
+		return 0;
+	stat = bpf_this_cpu_ptr(&kstat);
+	return stat->irqs_sum;
+}
+#endif
+
 /* The driver's private part of a request: struct nvme_request, whatever the transport. */
 static __always_inline u64 pdu_of(struct request *rq)
 {
 	return (u64)rq + bpf_core_type_size(struct request);
+}
+
+/* The id of the request's command, as on the wire. */
+static __always_inline u32 command_id_of(struct request *rq, int typed)
+{
+	union {
+		u64 word;
+		struct {
+			u8 opcode, flags;
+			u16 command_id;
+		};
+	} head;
+
+	head.word = peek(peek(pdu_of(rq) + bpf_core_field_offset(struct nvme_request, cmd), typed),
+			 typed);
+	return head.command_id;
 }
 
 #endif

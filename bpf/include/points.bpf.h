@@ -12,183 +12,25 @@ static __always_inline int on_issue(struct request *rq, u32 hook, int typed)
 	struct nd_cpu *cpu = this_cpu();
 	struct nd_slot *s;
 
-	if (!cpu)
+	if (!cpu || ignored(hook))
 		return 0;
 	s = slot_of(rq, cpu, ND_AT_ISSUE, typed);
-	if (!s || (typed == TWIN && s->issue_ns))
+	if (!s)
 		return 0;
 	tally(cpu, hook, typed);
-	if (s->state == ND_OPEN)
+	/* or the set-up of this one was skipped, and the slot is that of the request's last */
+	if (s->state == ND_OPEN && !s->issue_ns && !s->cqe_ns && !is_outdated(s, rq, typed))
 		s->issue_ns = bpf_ktime_get_ns();
 	return 0;
 }
 
-static __always_inline void announce(struct nd_task *t, u32 i, u32 tid, u64 now)
-{
-	struct nd_slot *s = slot_at(t->slot[i]);
-
-	/* one condition of three: the verifier comes by as often as there are places */
-	if (s && !((s->tid ^ tid) | (s->state ^ ND_OPEN) | s->doorbell_ns))
-		s->doorbell_ns = now;
-	else
-		count(ND_LATE_DOORBELL);
-}
-
-#ifdef ND_USUAL
 /*
- * The verifier goes round a loop as often as it may turn, but not round bpf_loop() (5.17). That
- * takes a call each time, so it is for what few batches have. Kernels before 5.13 do not even load
- * a program that mentions a function: theirs is never the build for usual cases.
+ * Tells an interrupt from those before and after it on this CPU, and from what its task does: the
+ * count of interrupts, and the task that it has interrupted.
  */
-#define HAVE_LOOP bpf_core_enum_value_exists(enum bpf_func_id___loop, BPF_FUNC_loop___loop)
-#define ND_BATCH  32
-
-/* A doorbell, for those that it announces beyond ND_BATCH. */
-struct nd_bell {
-	struct nd_task *task;
-	u64 now;
-	u32 tid;
-};
-
-static long announce_further(u32 i, struct nd_bell *bell)
+static __always_inline u64 this_interrupt(void)
 {
-	i += ND_BATCH;
-	if (i >= ND_TASK_SLOTS)
-		return 1;
-	announce(bell->task, i, bell->tid, bell->now);
-	return 0;
-}
-
-static __always_inline void announce_rest(struct nd_task *t, u32 n, u32 tid, u64 now)
-{
-	struct nd_bell bell = {.task = t, .now = now, .tid = tid};
-
-	bpf_loop(n, announce_further, &bell, 0);
-}
-#else
-#define HAVE_LOOP		      0
-#define ND_BATCH		      ND_TASK_SLOTS
-#define announce_rest(t, n, tid, now) ((void)0)
-#endif
-
-/*
- * The task's doorbell is rung: stamp what it has set up since the last one. A slot that has been
- * completed meanwhile is left alone, and one that another task has taken over is not ours.
- */
-static __always_inline int on_doorbell(u32 hook, int typed)
-{
-	u64 now = bpf_ktime_get_ns();
-	u32 tid = (u32)bpf_get_current_pid_tgid(), n, turns = ND_TASK_SLOTS;
-	struct nd_task *t = task_of(tid);
-
-	if (typed == TWIN && (t->tid != tid || !t->n))
-		return 0;
-	hit(hook, typed);
-	if (t->tid != tid)
-		return 0;
-	n = t->n;
-	t->n = 0;
-	if (HAVE_LOOP)
-		turns = ND_BATCH;
-	for (u32 i = 0; i < turns; i++) {
-		if (i >= n)
-			return 0;
-		announce(t, i, tid, now);
-	}
-	if (HAVE_LOOP && n > ND_BATCH)
-		announce_rest(t, n - ND_BATCH, tid, now);
-	return 0;
-}
-
-/*
- * The command that this task set up last never reached the ring. blk-mq will bring it again (no
- * resources), or end it with an error: there will be no completion of this setup.
- */
-static __always_inline void turned_away(u64 rq)
-{
-	u32 tid = (u32)bpf_get_current_pid_tgid(), n;
-	struct nd_task *t = task_of(tid);
-	struct nd_slot *s;
-
-	if (t->tid != tid || !t->n)
-		return;
-	n = t->n - 1;
-	if (n >= ND_TASK_SLOTS)
-		return;
-	s = slot_at(t->slot[n]);
-	if (!s || s->rq != rq || s->state != ND_OPEN)
-		return;
-	t->n = n;
-	s->state = ND_BACK;
-	count(ND_REQUEUED);
-}
-
-/*
- * nvme_queue_rq returns. It rang if this was the last of a run, or if the ring was about to be full
- * (drivers/nvme/host/pci.c, nvme_write_sq_db): then nothing is left to announce. A failed command
- * was not even copied; it comes back through another setup.
- */
-static __always_inline int on_queued(struct blk_mq_hw_ctx *hctx, struct blk_mq_queue_data *bd,
-				     u32 ret, u32 hook, int typed)
-{
-	u64 nvmeq, tail, last;
-
-	if (ret) {
-		if (typed != TWIN)
-			hit(hook, typed);
-		turned_away(
-			peek((u64)bd + bpf_core_field_offset(struct blk_mq_queue_data, rq), typed));
-		return 0;
-	}
-	if (!GET(typed, bd, last)) {
-		nvmeq = (u64)GET(typed, hctx, driver_data);
-		tail = peek(nvmeq + bpf_core_field_offset(struct nvme_queue, sq_tail), typed);
-		last = peek(nvmeq + bpf_core_field_offset(struct nvme_queue, last_sq_tail), typed);
-		if ((u16)tail != (u16)last) {
-			if (typed != TWIN)
-				hit(hook, typed);
-			return 0;
-		}
-	}
-	return on_doorbell(hook, typed);
-}
-
-/*
- * Kprobes only: a submitting function begins. If the task's last one was not seen to return, its
- * doorbell is unknown, and what waits for it must not take this one's.
- */
-static __always_inline int on_submit_in(u32 hook, u32 what, u64 hctx, u64 bd)
-{
-	u32 tid = (u32)bpf_get_current_pid_tgid();
-	struct nd_task *t = task_of(tid);
-
-	hit(hook, 0);
-	if (t->tid != tid || t->inside) {
-		if (t->n)
-			count_n(ND_PENDING_FULL, t->n);
-		t->n = 0;
-		t->tid = tid;
-	}
-	t->inside = what;
-	t->hctx = hctx;
-	t->bd = bd;
-	return 0;
-}
-
-/* Kprobes only: it returns. The entry must have been seen. */
-static __always_inline int on_submit_out(u32 hook, u32 what, u32 ret)
-{
-	u32 tid = (u32)bpf_get_current_pid_tgid();
-	struct nd_task *t = task_of(tid);
-
-	if (t->tid != tid || t->inside != what) {
-		hit(hook, 0);
-		return 0;
-	}
-	t->inside = 0;
-	if (what == ND_INSIDE_QUEUE_RQ)
-		return on_queued((void *)t->hctx, (void *)t->bd, ret, hook, 0);
-	return on_doorbell(hook, 0);
+	return interrupts() ^ bpf_get_current_pid_tgid() << 32;
 }
 
 static __always_inline int on_irq_in(u64 nvmeq, u32 hook, int typed)
@@ -196,10 +38,12 @@ static __always_inline int on_irq_in(u64 nvmeq, u32 hook, int typed)
 	u64 now = bpf_ktime_get_ns();
 	struct nd_cpu *cpu = this_cpu();
 
-	if (!cpu || (typed == TWIN && cpu->irq_ns && cpu->irq_nvmeq == nvmeq))
+	if (!cpu || ignored(hook))
 		return 0;
-	hit(hook, typed);
+	tally(cpu, hook, typed);
 	cpu->irq_nvmeq = nvmeq;
+	if (cfg_irq_count)
+		cpu->irq_id = this_interrupt();
 	cpu->irq_ns = now;
 	return 0;
 }
@@ -209,11 +53,20 @@ static __always_inline int on_irq_out(u32 hook, int typed)
 {
 	struct nd_cpu *cpu = this_cpu();
 
-	if (!cpu || (typed == TWIN && !cpu->irq_ns))
+	if (!cpu || ignored(hook))
 		return 0;
-	hit(hook, typed);
+	tally(cpu, hook, typed);
 	cpu->irq_ns = 0;
 	return 0;
+}
+
+/* Whether the interrupt that began last on this CPU is the one that reaps the request. */
+static __always_inline int is_reaped_by_irq(struct nd_cpu *cpu, struct request *rq, int typed)
+{
+	struct blk_mq_hw_ctx *hctx = GET(typed, rq, mq_hctx);
+
+	return cpu->irq_ns && cpu->irq_nvmeq == (u64)GET(typed, hctx, driver_data) &&
+	       (!cfg_irq_count || cpu->irq_id == this_interrupt());
 }
 
 /*
@@ -224,11 +77,12 @@ static __always_inline int on_cqe(struct request *rq, u32 hook, int typed, int a
 {
 	struct nd_cpu *cpu = this_cpu();
 	struct nd_slot *s;
+	int outdated;
 	u64 flags;
 
-	if (!cpu)
+	if (!cpu || ignored(hook))
 		return 0;
-	s = slot_of(rq, cpu, ND_AT_CQE, typed);
+	s = slot_of(rq, cpu, typed == TWIN ? ND_AT_CQE_TWIN : ND_AT_CQE, typed);
 	if (anyone) {
 		if (!s)
 			return 0;
@@ -236,18 +90,23 @@ static __always_inline int on_cqe(struct request *rq, u32 hook, int typed, int a
 		if (peek(flags, typed) & 1)
 			return 0;
 	}
-	if (typed == TWIN && (!s || s->cqe_ns))
-		return 0;
-	tally(cpu, hook, typed);
+	outdated = s && is_outdated(s, rq, typed);
+	if (typed == TWIN && s && !outdated && (s->state != ND_OPEN || s->cqe_ns))
+		return 0; /* the first instance was here */
+	if (cfg_setup_skips && cfg_recover && !anyone &&
+	    (!s || s->state == ND_FREE || s->state == ND_BACK || outdated))
+		s = recover_setup(rq, 0);
+	if (typed != TWIN || s)
+		tally(cpu, hook, typed);
 	if (!s || s->state != ND_OPEN)
 		return 0;
-	s->cqe_ns = bpf_ktime_get_ns();
-	if (cfg_mode == ND_MODE_FINE && cpu->irq_ns) {
-		struct blk_mq_hw_ctx *hctx = GET(typed, rq, mq_hctx);
-
-		if (cpu->irq_nvmeq == (u64)GET(typed, hctx, driver_data))
-			s->irq_ns = cpu->irq_ns;
+	if (cfg_mode == ND_MODE_TOTAL) {
+		s->cqe_ns = 1; /* without a time: it only matters that it was here */
+		return 0;
 	}
+	s->cqe_ns = bpf_ktime_get_ns();
+	if (cfg_mode == ND_MODE_FINE && is_reaped_by_irq(cpu, rq, typed))
+		s->irq_ns = cpu->irq_ns;
 	return 0;
 }
 
@@ -291,52 +150,60 @@ static __always_inline int on_complete(void *ctx, struct request *rq, u32 hook, 
 	struct nd_cpu *cpu = this_cpu();
 	struct nd_slot *s;
 
-	if (!cpu)
-		return 0; /* there is one */
-	if (typed != TWIN)
-		tally(cpu, hook, typed);
+	if (!cpu || ignored(hook))
+		return 0;
+	tally(cpu, hook, typed);
 	s = slot_near(rq, cpu, ND_AT_COMPLETE, typed);
-	if (typed == TWIN) {
-		/* what is nobody's is the first instance's to count */
-		if (!s || s->rq != (u64)rq || (s->state != ND_OPEN && s->state != ND_SKIPPED))
-			return 0;
-		tally(cpu, hook, typed);
-	}
-	if (!s) {
-		count(ND_UNTRACKED_DONE);
-	} else if (s->rq == (u64)rq && s->state == ND_SKIPPED) {
+	if (s && s->rq == (u64)rq && s->state == ND_SKIPPED && !is_outdated(s, rq, typed)) {
 		count(ND_FILTERED_DONE);
 		s->state = ND_FREE;
 		s->rq = 0;
-	} else if (s->rq != (u64)rq || s->state != ND_OPEN) {
-		count(ND_ORPHAN_DONE);
+		return 0;
+	}
+	if (!s || s->rq != (u64)rq || s->state != ND_OPEN || is_outdated(s, rq, typed)) {
+		if (!cfg_recover) {
+			count(s ? ND_ORPHAN_DONE : ND_UNTRACKED_DONE);
+			return 0;
+		}
+		s = recover_setup(rq, 1);
+		if (!s)
+			return 0;
+	}
+	if (cfg_trace) {
+		note_outcome(&s->outcome, rq, typed);
+		s->outcome.stack = stack_here(ctx, ND_STACK_COMPLETE);
+	}
+	if (cfg_end) {
+		s->complete_ns = now;
+		s->state = ND_COMPLETED;
 	} else {
-		if (cfg_trace) {
-			note_outcome(&s->outcome, rq, typed);
-			s->outcome.stack = stack_here(ctx, ND_STACK_COMPLETE, typed);
-		}
-		if (cfg_end) {
-			s->complete_ns = now;
-			s->state = ND_COMPLETED;
-		} else {
-			finish(s, cpu, now, 0, 0);
-		}
+		finish(s, cpu, now, 0, 0);
 	}
 	return 0;
 }
 
+/* Where blk-mq ends a request whose completion was not observed, that shows it to be over, too. */
 static __always_inline int on_end(struct request *rq, u32 hook, int typed)
 {
 	struct nd_cpu *cpu = this_cpu();
 	struct nd_slot *s;
+	u64 now;
 
-	if (!cpu)
+	if (!cpu || ignored(hook))
 		return 0;
 	s = slot_of(rq, cpu, ND_AT_END, typed);
-	if (!s || s->state != ND_COMPLETED)
+	if (!s || (s->state != ND_COMPLETED && s->state != ND_OPEN))
 		return 0;
-	tally(cpu, hook, typed);
-	finish(s, cpu, s->complete_ns, bpf_ktime_get_ns(), 0);
+	if (s->state == ND_COMPLETED) {
+		tally(cpu, hook, typed);
+		finish(s, cpu, s->complete_ns, bpf_ktime_get_ns(), 0);
+	} else if (has_completed(s) && !is_outdated(s, rq, typed)) {
+		tally(cpu, hook, typed);
+		now = bpf_ktime_get_ns();
+		count(ND_UNSEEN_COMPLETE);
+		end_slot(s);
+		finish_odd(s, cpu, 0, now);
+	}
 	return 0;
 }
 
@@ -371,7 +238,7 @@ static __always_inline int on_requeue(struct request *rq, u32 hook, int typed)
 	if (!q)
 		return 0;
 	e = queue_entry(q, typed);
-	if (!e || e->q != (u64)q || !e->queues)
+	if (!e || e->q != (u64)q || !e->queues || ignored(hook))
 		return 0;
 	hit(hook, typed);
 	qid = hctx_number(rq, typed) + e->io;
@@ -403,6 +270,11 @@ static __always_inline int on_requeue(struct request *rq, u32 hook, int typed)
 	}
 	if (s->rq != (u64)rq)
 		return 0;
+	if (s->state == ND_OPEN && has_completed(s)) {
+		close_unseen(index);
+		tell_retry(s, rq, typed);
+		return 0;
+	}
 	if (s->state == ND_OPEN) {
 		s->state = ND_BACK;
 		count(ND_REQUEUED);
@@ -412,6 +284,8 @@ static __always_inline int on_requeue(struct request *rq, u32 hook, int typed)
 	if (cfg_start_hook && s->state == ND_BACK && s->start_ns) {
 		st->rq = (u64)rq;
 		st->ns = s->start_ns;
+		if (cfg_setup_skips)
+			st->mark = mark_of(rq, typed);
 	}
 	return 0;
 }

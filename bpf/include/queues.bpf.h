@@ -98,16 +98,32 @@ static __noinline int fits(struct request_queue *q, u64 ctrl, u32 instance)
 	return number_in((u64)BPF_CORE_READ(device, kobj.name)) == (int)instance;
 }
 
+/*
+ * Whether a queue leads to I/O queues of the controller. Those of namespaces do; of the two without
+ * a namespace, the one by which fabrics controllers connect their I/O queues (ctrl->connect_q): it
+ * has the tags of these.
+ */
+static __always_inline u32 is_io(struct request_queue *q, u64 ctrl, int typed)
+{
+	u64 tags;
+
+	if (GET(typed, q, queuedata))
+		return 1;
+	if (!ctrl)
+		return 0; /* not known: types are not */
+	tags = (u64)GET(typed, q, tag_set);
+	return tags == peek(ctrl + bpf_core_field_offset(struct nvme_ctrl, tagset), typed);
+}
+
 /* What learn_queue() finds; 0: a queue that can't be followed, its id is beyond our table or it
  * contradicts the types. */
 #define QUEUE_WAS_KNOWN	  1
 #define QUEUE_WAS_ANOTHER 2
 
 static __always_inline int learn_queue(struct request_queue *q, struct nd_ctrl *ctrl, u64 address,
-				       u32 instance, int typed)
+				       u32 instance, u32 io, int typed)
 {
 	struct nd_queue *e = queue_entry(q, typed);
-	u32 io = GET(typed, q, queuedata) ? 1 : 0;
 
 	if (!e)
 		return 0;

@@ -8,9 +8,9 @@
 #ifndef ND_TRACE_H
 #define ND_TRACE_H
 
-/* Which scratch of a CPU: programs of different kinds, and twins, may interrupt each other. */
+/* Which scratch of a CPU: programs of different kinds may interrupt each other. */
 #define SCRATCH_SUBMIT	 0
-#define SCRATCH_COMPLETE 2
+#define SCRATCH_COMPLETE 1
 
 /*
  * Takes the stack into the table of stacks; returns its hash, 0 where there is none. A program that
@@ -71,12 +71,11 @@ static __always_inline int sampled(void)
 	return !cfg_sample_below || bpf_get_prandom_u32() < cfg_sample_below;
 }
 
-static __always_inline u64 stack_here(void *ctx, u32 at, int typed)
+static __always_inline u64 stack_here(void *ctx, u32 at)
 {
 	if (cfg_stack != at || !sampled())
 		return 0;
-	return take_stack(ctx, (at == ND_STACK_SUBMIT ? SCRATCH_SUBMIT : SCRATCH_COMPLETE) +
-				       (typed == TWIN ? 1 : 0));
+	return take_stack(ctx, at == ND_STACK_SUBMIT ? SCRATCH_SUBMIT : SCRATCH_COMPLETE);
 }
 
 /* The beginning of an event about the command in this slot. */
@@ -103,6 +102,7 @@ static __always_inline void asked_by(struct nd_asked *a)
 	a->tgid = id >> 32;
 	a->tid = id;
 	a->cpu = bpf_get_smp_processor_id();
+	a->known |= ND_KNOWN_SUBMITTER;
 }
 
 static __always_inline void tell_submit(struct nd_slot *s, u64 now)
@@ -219,9 +219,10 @@ static __always_inline void tell_pair(struct nd_slot *s, u32 saw, u64 complete, 
 	bpf_ringbuf_submit(r, BPF_RB_NO_WAKEUP);
 }
 
-static __always_inline void sum_stack(u64 stack, u64 latency)
+/* `measured`: the latency is known. */
+static __always_inline void sum_stack(u64 stack, u64 latency, int measured)
 {
-	struct nd_hist *sum, *none;
+	struct nd_stack_sum *sum, *none;
 	u32 zero = 0;
 
 	if (!stack)
@@ -238,29 +239,44 @@ static __always_inline void sum_stack(u64 stack, u64 latency)
 			return;
 		}
 	}
-	hist_add(sum, latency, 1);
+	if (measured)
+		hist_add(&sum->hist, latency, 1);
+	else
+		__sync_fetch_and_add(&sum->unmeasured, 1);
 }
 
-/* What a trace does with a finished command. */
+/*
+ * What a trace does with a finished command. `complete` is 0 where its completion was not observed:
+ * then it was over by now, at the latest. A command whose latency is not known is shown, whatever
+ * latencies are asked for.
+ */
 static __always_inline void finish_trace(struct nd_slot *s, struct nd_cpu *cpu, u32 saw,
 					 u64 complete, u64 end)
 {
-	u64 latency = complete - s->setup_out_ns;
+	int measured = !(saw & ND_NO_ANY);
+	u64 latency = complete - s->setup_out_ns, stack;
 
 	if (cpu)
 		count_here(cpu, ND_FINISHED);
-	if ((cfg_slow_ns && latency < cfg_slow_ns) ||
-	    (cfg_errors && !(s->outcome.status & 0x7ff))) {
+	if (!measured)
+		count(ND_UNMEASURED);
+	if ((cfg_slow_ns && measured && latency < cfg_slow_ns) ||
+	    (cfg_errors && complete && !(s->outcome.status & 0x7ff))) {
 		count(ND_QUIET);
 		return;
 	}
-	if (cfg_trace == ND_TRACE_STACKS)
-		sum_stack(cfg_stack == ND_STACK_SUBMIT ? s->asked.stack : s->outcome.stack,
-			  latency);
-	else if (cfg_trace == ND_TRACE_PAIRS)
+	if (!complete)
+		complete = bpf_ktime_get_ns();
+	if (cfg_trace == ND_TRACE_STACKS) {
+		stack = cfg_stack == ND_STACK_SUBMIT ? s->asked.stack : s->outcome.stack;
+		if (saw & (cfg_stack == ND_STACK_SUBMIT ? ND_NO_SETUP : ND_NO_COMPLETE))
+			stack = sampled() ? ND_STACK_UNSEEN : 0;
+		sum_stack(stack, latency, measured);
+	} else if (cfg_trace == ND_TRACE_PAIRS) {
 		tell_pair(s, saw, complete, end);
-	else
+	} else {
 		tell_complete(s, saw, complete, end);
+	}
 }
 
 #endif

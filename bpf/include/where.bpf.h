@@ -12,7 +12,7 @@ static __always_inline struct nd_where *where_by_queue(struct request *rq, struc
 						       struct nd_where *admin, int typed)
 {
 	struct request_queue *q = GET(typed, rq, q);
-	u32 age = places_age, qid = 0, instance;
+	u32 age = places_age, qid = 0, instance, io;
 	struct nd_ctrl *ctrl;
 	struct nd_start *st;
 	u64 address;
@@ -20,14 +20,17 @@ static __always_inline struct nd_where *where_by_queue(struct request *rq, struc
 
 	if (!q)
 		return 0;
-	if (GET(typed, q, queuedata))
-		qid = hctx_number(rq, typed) + 1;
-	else
+	if (!GET(typed, q, queuedata))
 		forget_places(); /* see where() */
 	ctrl = ctrl_of(rq, q, &instance, &address, typed);
-	if (!ctrl || !ctrl->stride || qid >= ctrl->queues)
+	if (!ctrl || !ctrl->stride)
 		return 0;
-	known = learn_queue(q, ctrl, address, instance, typed);
+	io = is_io(q, address, typed);
+	if (io)
+		qid = hctx_number(rq, typed) + 1;
+	if (qid >= ctrl->queues)
+		return 0;
+	known = learn_queue(q, ctrl, address, instance, io, typed);
 	if (!known)
 		return 0;
 	if (!qid)
@@ -67,11 +70,11 @@ static __noinline struct nd_where *where_slowly(struct request *rq, struct nd_wh
 static __always_inline struct nd_where *where(struct request *rq, struct nd_cpu *cpu, int typed)
 {
 	u64 hctx = (u64)rq->mq_hctx;
-	struct nd_where *w = &cpu->where[typed == TWIN][place_number(cpu, hctx)];
+	struct nd_where *w = &cpu->where[place_number(cpu, hctx)];
 
 	if (is_of(&w->place, hctx) && !is_admin(rq))
 		return w;
-	return where_slowly(rq, w, &cpu->admin[typed == TWIN]);
+	return where_slowly(rq, w, &cpu->admin);
 }
 
 #endif

@@ -32,6 +32,8 @@ use crate::nvme::opcode::Opcode;
 use crate::nvme::opcode::QueueKind;
 use crate::nvme::sqe::Parts;
 use crate::nvme::status::Status;
+use crate::path::milestone::NO_COMPLETE;
+use crate::path::milestone::NO_SETUP;
 use crate::path::timeline::Timeline;
 
 const SUBMIT: u32 = nd_kind::ND_KIND_SUBMIT.0;
@@ -71,6 +73,10 @@ macro_rules! zeroable {
 }
 zeroable!(nd_event nd_asked nd_outcome nd_times nd_submit nd_complete nd_pair nd_other);
 
+/// `ND_KNOWN_*` of bpf/include/abi.h.
+const KNOWN_BYTES: u32 = 1;
+const KNOWN_SUBMITTER: u32 = 2;
+
 const EVENT: usize = size_of::<nd_event>();
 const OUTCOME: usize = size_of::<nd_outcome>();
 const ASKED: usize = size_of::<nd_asked>();
@@ -93,7 +99,7 @@ fn opcode(event: &nd_event) -> Opcode {
 
 fn id(event: &nd_event) -> CommandId {
     CommandId {
-        ctrl: event.ctrl,
+        ctrl: event.ctrl.into(),
         qid: event.qid,
         cid: event.cid,
         nsid: event.nsid,
@@ -112,7 +118,8 @@ fn asked(id: &CommandId, a: &nd_asked) -> Asked {
             cdw: a.cdw,
         }
         .into(),
-        bytes: (a.bytes_known != 0).then_some(a.bytes),
+        bytes: (a.known & KNOWN_BYTES != 0).then_some(a.bytes),
+        knows_submitter: a.known & KNOWN_SUBMITTER != 0,
         pid: a.tgid,
         tid: a.tid,
         comm: a.comm,
@@ -127,7 +134,28 @@ fn outcome(
     setup_out_ns: u64,
     times: Option<&nd_times>,
 ) -> Outcome {
-    let timeline = times.map(|t| {
+    Outcome {
+        verdict: (o.known != 0).then_some(Verdict {
+            result: o.result,
+            status: Status(o.status),
+            retries: o.retries,
+            flags: o.flags,
+        }),
+        latency_ns: since(event, setup_out_ns),
+        timeline: timeline(event, setup_out_ns, times),
+        cpu: o.cpu,
+        stack: StackId(o.stack),
+    }
+}
+
+/// From the set-up to the event, where the set-up was observed.
+fn since(event: &nd_event, setup_out_ns: u64) -> Option<u64> {
+    let seen = event.pattern & NO_SETUP == 0;
+    seen.then(|| event.ns.saturating_sub(setup_out_ns))
+}
+
+fn timeline(event: &nd_event, setup_out_ns: u64, times: Option<&nd_times>) -> Option<Timeline> {
+    times.map(|t| {
         let points = [
             t.start_ns,
             t.setup_in_ns,
@@ -140,18 +168,26 @@ fn outcome(
             t.end_ns,
         ];
         Timeline::new(points, event.pattern)
-    });
-    Outcome {
-        verdict: (o.known != 0).then_some(Verdict {
-            result: o.result,
-            status: Status(o.status),
-            retries: o.retries,
-            flags: o.flags,
-        }),
-        latency_ns: event.ns.saturating_sub(setup_out_ns),
-        timeline,
-        cpu: o.cpu,
-        stack: StackId(o.stack),
+    })
+}
+
+/// A command of which only this is known.
+#[cold]
+#[inline(never)]
+fn missed(
+    e: &nd_event,
+    asked: Option<Asked>,
+    setup_out_ns: u64,
+    times: Option<&nd_times>,
+) -> Event {
+    Event {
+        at_ns: e.ns,
+        what: What::Missed {
+            id: id(e),
+            asked,
+            latency_max_ns: since(e, setup_out_ns),
+            timeline: timeline(e, setup_out_ns, times),
+        },
     }
 }
 
@@ -197,6 +233,9 @@ fn complete(bytes: &[u8]) -> Result<Event, DecodeError> {
     let e: nd_event = read(bytes)?;
     let o: nd_outcome = part(bytes, EVENT)?;
     let times = part::<nd_times>(bytes, COMPLETE_BYTES).ok();
+    if e.pattern & NO_COMPLETE != 0 {
+        return Ok(missed(&e, None, out, times.as_ref()));
+    }
     Ok(Event {
         at_ns: e.ns,
         what: What::Complete(id(&e), outcome(&e, &o, out, times.as_ref())),
@@ -211,6 +250,9 @@ fn pair(bytes: &[u8]) -> Result<Event, DecodeError> {
     let out: u64 = part(bytes, EVENT + OUTCOME)?;
     let times = part::<nd_times>(bytes, PAIR_BYTES).ok();
     let id = id(&e);
+    if e.pattern & NO_COMPLETE != 0 {
+        return Ok(missed(&e, Some(asked(&id, &a)), out, times.as_ref()));
+    }
     Ok(Event {
         at_ns: e.ns,
         what: What::Command(id, asked(&id, &a), outcome(&e, &o, out, times.as_ref())),

@@ -13,10 +13,12 @@ pub use self::events::event;
 pub use self::events::event_time;
 pub use self::events::stack_frames;
 pub use self::events::unfinished;
+use crate::event::StackId;
 use crate::hist::BUCKETS;
 use crate::lat_buckets::SLOTS;
 use crate::nvme::opcode::Opcode;
 use crate::nvme::opcode::QueueKind;
+use crate::path::milestone::ALL_POINTS;
 use crate::path::stage::Cut;
 use crate::path::timeline::Timeline;
 use crate::probe::catalog::CATALOG;
@@ -63,6 +65,7 @@ use skel::types::nd_record;
 use skel::types::nd_scratch;
 use skel::types::nd_slot;
 use skel::types::nd_stack;
+use skel::types::nd_stack_sum;
 use skel::types::nd_start;
 
 const _: () = assert!(size_of::<nd_hist>() == 16 + 8 * BUCKETS);
@@ -72,12 +75,13 @@ const _: () = assert!(offset_of!(nd_slot, setup_in_ns) == SLOT_CHEAP);
 const _: () = assert!(offset_of!(nd_slot, asked) == SLOT_FINE);
 const _: () = assert!(size_of::<nd_slot>() == SLOT_TRACE);
 const _: () = assert!(size_of::<nd_record>() == 96);
+const _: () = assert!(size_of::<nd_stack_sum>() == size_of::<nd_hist>() + 8);
 const _: () = assert!(size_of::<nd_ctrl>() == 16);
 const _: () = assert!(nd_hook::ND_HOOK_MAX.0 as usize == CATALOG.len());
 const _: () = assert!(COUNTS.len() == nd_count::ND_COUNT_MAX.0 as usize);
 
 /// Bytes of a cell before its histograms.
-pub const CELL_HEAD: usize = 8 + 8 * SLOTS;
+pub const CELL_HEAD: usize = 16 + 8 * SLOTS;
 /// Bytes of a slot in the total and cheap cuts.
 pub const SLOT_CHEAP: usize = 64;
 /// Bytes of a slot in the fine cut.
@@ -88,10 +92,10 @@ pub const SLOT_TRACE: usize = 192;
 pub const SCRATCH_BYTES: usize = size_of::<nd_scratch>();
 /// Bytes of a stack.
 pub const STACK_BYTES: usize = size_of::<nd_stack>();
-/// Bytes of a histogram.
-pub const HIST_BYTES: usize = size_of::<nd_hist>();
+/// Bytes of the sum of a stack's commands.
+pub const STACK_SUM_BYTES: usize = size_of::<nd_stack_sum>();
 /// How many of them a CPU has.
-pub const SCRATCHES: u32 = 4;
+pub const SCRATCHES: u32 = 2;
 /// Distinct stacks that are kept.
 pub const MAX_STACKS: u32 = 4096;
 /// Bytes of the start entry of a tag.
@@ -107,7 +111,16 @@ const ROW_BITS: u32 = 12;
 /// Entries of a list filter.
 pub const MAX_LIST: usize = 16;
 /// Namespace ids from here on share this one in the row key.
-pub const NSID_MASK: u32 = 0xff_ffff;
+pub const NSID_MASK: u32 = 0x7f_ffff;
+
+/// What user space asks of the program `service` (`ND_SERVE_*`).
+pub const SERVE_BEGIN: u64 = 0;
+/// Whether the command of a slot has completed.
+pub const SERVE_COMPLETED: u64 = 1;
+/// Count it as one whose completion was not observed.
+pub const SERVE_CLOSE: u64 = 2;
+/// The commands whose stack was not observed are summed under this number (`ND_STACK_UNSEEN`).
+pub const STACK_UNSEEN: StackId = StackId(1);
 
 const STATE_OPEN: u8 = 1;
 const STATE_COMPLETED: u8 = 3;
@@ -125,8 +138,13 @@ pub enum Count {
     OrphanDone,
     Requeued,
     Overwritten,
+    UnseenSetup,
+    UnseenComplete,
+    Unattributed,
+    Unmeasured,
     NoRow,
     LateDoorbell,
+    UnsureDoorbell,
     EarlyIrq,
     Negative,
     PendingFull,
@@ -142,7 +160,7 @@ pub enum Count {
 }
 
 /// All counters, by number.
-pub const COUNTS: [Count; 21] = [
+pub const COUNTS: [Count; 26] = [
     Count::Filtered,
     Count::FilteredDone,
     Count::Untracked,
@@ -150,8 +168,13 @@ pub const COUNTS: [Count; 21] = [
     Count::OrphanDone,
     Count::Requeued,
     Count::Overwritten,
+    Count::UnseenSetup,
+    Count::UnseenComplete,
+    Count::Unattributed,
+    Count::Unmeasured,
     Count::NoRow,
     Count::LateDoorbell,
+    Count::UnsureDoorbell,
     Count::EarlyIrq,
     Count::Negative,
     Count::PendingFull,
@@ -253,22 +276,22 @@ pub struct RowKey {
 
 impl RowKey {
     /// Takes a key of the BPF side apart: the row, and the pattern of points.
-    pub const fn unpack(key: u64) -> (Self, u8) {
-        let queue = if key >> 10 & 1 == 1 {
+    pub const fn unpack(key: u64) -> (Self, u16) {
+        let queue = if key >> 11 & 1 == 1 {
             QueueKind::Admin
         } else {
             QueueKind::Io
         };
         let row = Self {
             ctrl: (key >> 43 & 0xff) as u32,
-            nsid: (key >> 19) as u32 & NSID_MASK,
+            nsid: (key >> 20) as u32 & NSID_MASK,
             opcode: Opcode {
                 queue,
-                code: (key >> 11) as u8,
+                code: (key >> 12) as u8,
             },
-            class: (key >> 8) as u8 & 3,
+            class: (key >> 9) as u8 & 3,
         };
-        (row, key as u8)
+        (row, key as u16 & ALL_POINTS)
     }
 }
 
@@ -281,6 +304,18 @@ pub enum SlotState {
     InFlight,
     /// Completed, blk-mq has not ended it.
     Ending,
+}
+
+/// Whose a slot is, and whether it is open: equal in two readings, it is the same command's.
+pub fn slot_owner(bytes: &[u8]) -> Result<(u64, u16, SlotState), DecodeError> {
+    let at = offset_of!(nd_slot, cid);
+    let rq = bytes.get(..8).and_then(|b| b.try_into().ok());
+    let cid = bytes.get(at..at + 2).and_then(|b| b.try_into().ok());
+    Ok((
+        rq.map(u64::from_ne_bytes).ok_or(DecodeError)?,
+        cid.map(u16::from_ne_bytes).ok_or(DecodeError)?,
+        slot_state(bytes)?,
+    ))
 }
 
 /// Reads the state of a slot of either size.
@@ -395,10 +430,10 @@ mod tests {
         #[test]
         fn a_key_packed_as_the_c_side_does_comes_apart(
             ctrl in 0_u32..256, nsid in 0_u32..=NSID_MASK, code: u8, admin: bool, class in 0_u8..4,
-            pattern in 0_u8..0x80,
+            pattern in 0..=ALL_POINTS,
         ) {
-            let key = 1 << 51 | u64::from(ctrl) << 43 | u64::from(nsid) << 19
-                | u64::from(code) << 11 | u64::from(admin) << 10 | u64::from(class) << 8
+            let key = 1 << 51 | u64::from(ctrl) << 43 | u64::from(nsid) << 20
+                | u64::from(code) << 12 | u64::from(admin) << 11 | u64::from(class) << 9
                 | u64::from(pattern);
             let (row, seen) = RowKey::unpack(key);
             let queue = if admin { QueueKind::Admin } else { QueueKind::Io };

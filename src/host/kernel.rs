@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::collections::BTreeSet;
+use std::fs;
 use std::path::Path;
 
 use super::Host;
@@ -79,8 +80,7 @@ impl Host {
         // a46023d5616e (7.0) guards tracepoints by SRCU instead of preempt_disable; no type tells
         facts.preemptible_tracepoints = at_least(&facts.release, (7, 0));
         facts.preemption = self.preemption();
-        let controllers = self.controllers();
-        facts.softirq_completions = controllers.iter().any(|c| c.transport != "pcie");
+        facts.polled = self.polled();
         // 3acf8ace6823 (6.7); a type tells, where there are types
         facts.misses_counted = at_least(&facts.release, (6, 7));
         describe(&kernel, &types, &mut facts);
@@ -136,6 +136,18 @@ impl Host {
         } else {
             Preemption::Voluntary
         }
+    }
+
+    /// Whether the PCI driver sets up queues for polling, or has set some up: the parameter may have
+    /// been changed since.
+    fn polled(&self) -> bool {
+        let asked = read_line(&self.path("sys/module/nvme/parameters/poll_queues"));
+        let polls = |queue: &Path| read_line(&queue.join("queue/io_poll")).as_deref() == Some("1");
+        let disks = fs::read_dir(self.path("sys/block")).into_iter().flatten();
+        asked.is_some_and(|n| n != "0")
+            || disks
+                .filter_map(Result::ok)
+                .any(|d| d.file_name().as_encoded_bytes().starts_with(b"nvme") && polls(&d.path()))
     }
 
     pub(super) fn no_kprobes(&self) -> Option<String> {
@@ -224,7 +236,6 @@ fn describe(kernel: &KernelBtf, types: &Types, facts: &mut KernelFacts) {
 mod tests {
     use super::super::tests::put;
     use super::*;
-    use std::fs;
     use tempfile::TempDir;
 
     #[test]

@@ -10,6 +10,7 @@ pub mod trim;
 
 use std::fmt;
 
+pub use self::sums::Stack;
 pub use self::sums::StackRow;
 pub use self::sums::StackSums;
 pub use self::sums::Weight;

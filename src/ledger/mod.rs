@@ -69,14 +69,27 @@ pub struct Ledger {
     pub in_flight: u64,
     /// Of these, completed but not ended by blk-mq yet (fine cut).
     pub ending: u64,
-    /// Of these, turned away by the driver or taken back by blk-mq before they reached the device.
+    /// Of these, set up again without having completed: the driver refused them, or blk-mq took them
+    /// back, before they reached the device.
     pub requeued: u64,
-    /// Of these, never seen to complete: another command took the slot.
+    /// Of these, in no row: another command took the slot, and nothing shows how this one ended.
     pub overwritten: u64,
-    /// Completions that the hook saw.
+    /// Completions, observed or not.
     pub completions: u64,
-    /// Completions without a start: in flight when we attached, or the start was lost.
+    /// Completions of commands that were set up before the run began.
     pub orphan_completions: u64,
+    /// Of the commands seen, those whose set-up the kernel skipped: their CQE or their completion
+    /// shows them.
+    pub unseen_setups: u64,
+    /// Of the completions, those that the kernel skipped: the command's generation shows them.
+    pub unseen_completions: u64,
+    /// Of the commands matched, those without any interval.
+    pub unmeasured: u64,
+    /// Commands whose set-up was skipped, where a filter asks for the submitter: in no row.
+    pub unattributed: u64,
+    /// At most so many commands are in no row, as both their set-up and their completion were
+    /// skipped.
+    pub unrecovered: u64,
     /// Commands that a filter turned away.
     pub filtered: u64,
     /// Their completions.
@@ -91,6 +104,8 @@ pub struct Ledger {
     pub requeue_events: u64,
     /// Doorbells not believed: the interrupt came before the submitting function returned.
     pub late_doorbells: u64,
+    /// Doorbells not used: one before was not observed, so it is not known whose they are.
+    pub unsure_doorbells: u64,
     /// Interrupts not believed: the handler was already running at the doorbell.
     pub early_irqs: u64,
     /// Points out of order for no reason that we know.
@@ -117,6 +132,8 @@ pub struct Ledger {
     /// Whether it adds up; only when everything is detached and counted.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub balance: Option<Balance>,
+    /// Commands of which a program was skipped are looked for, and counted in their row.
+    pub recovers: bool,
     /// Completions can go unseen: a command in flight at the end may have lost its own.
     pub may_lose_completions: bool,
     /// How each point that the cut wants is had.
@@ -159,7 +176,9 @@ impl Ledger {
                 .sum()
         };
         let (filtered, untracked) = (get(Count::Filtered), get(Count::Untracked));
-        let seen = hits(Sight::Point(Milestone::SetupOut)).saturating_sub(filtered + untracked);
+        let (unseen_setups, unattributed) = (get(Count::UnseenSetup), get(Count::Unattributed));
+        let seen = (hits(Sight::Point(Milestone::SetupOut)) + unseen_setups)
+            .saturating_sub(filtered + unattributed + untracked);
         let matched = in_rows + get(Count::NoRow);
         let (requeued, overwritten) = (get(Count::Requeued), get(Count::Overwritten));
         let by_difference = difference(seen, &[matched, requeued, overwritten])
@@ -169,7 +188,17 @@ impl Ledger {
             in_flight: by_difference,
             ending: 0,
         });
-        let completions = hits(Sight::Point(Milestone::Complete));
+        let unseen_completions = get(Count::UnseenComplete);
+        let completions = hits(Sight::Point(Milestone::Complete)) + unseen_completions;
+        let setup_misses: u64 = plan
+            .point(Milestone::SetupOut)
+            .map(|p| {
+                p.hooks
+                    .iter()
+                    .map(|&h| misses.get(h).copied().unwrap_or(0))
+                    .sum()
+            })
+            .unwrap_or(0);
         let commands_residual =
             difference(seen, &[matched, in_flight, ending, requeued, overwritten]);
         let completions_residual = difference(
@@ -191,6 +220,15 @@ impl Ledger {
             overwritten,
             completions,
             orphan_completions: get(Count::OrphanDone),
+            unseen_setups,
+            unseen_completions,
+            unmeasured: get(Count::Unmeasured),
+            unattributed,
+            unrecovered: if plan.recovers {
+                setup_misses.saturating_sub(unseen_setups)
+            } else {
+                0
+            },
             filtered,
             filtered_completions: get(Count::FilteredDone),
             untracked,
@@ -198,6 +236,7 @@ impl Ledger {
             no_row: get(Count::NoRow),
             requeue_events: hits(Sight::Requeue),
             late_doorbells: get(Count::LateDoorbell),
+            unsure_doorbells: get(Count::UnsureDoorbell),
             early_irqs: get(Count::EarlyIrq),
             negative_intervals: get(Count::Negative),
             untrusted_starts: get(Count::StartUntrusted),
@@ -222,6 +261,7 @@ impl Ledger {
                 completions_residual,
                 balanced: commands_residual == 0 && completions_residual == 0,
             }),
+            recovers: plan.recovers,
             may_lose_completions: plan.may_lose_completions(),
             ways: ways(plan),
             trace: None,
@@ -229,6 +269,12 @@ impl Ledger {
             hooks: hook_lines(plan, counters, misses),
             missing_hooks: missing_hooks(plan),
         }
+    }
+
+    /// Those in rows that have no interval; a trace counts them itself.
+    #[must_use]
+    pub fn with_unmeasured(self, unmeasured: u64) -> Self {
+        Self { unmeasured, ..self }
     }
 
     /// The books of a trace.
@@ -270,11 +316,21 @@ impl Ledger {
                 reasons.push(format!("{n} {what}"));
             }
         };
-        say(self.overwritten, "completions never seen");
+        say(self.overwritten, "commands without a known end");
+        say(
+            self.unrecovered,
+            "commands may be in no row: the kernel skipped all programs that would show them",
+        );
+        say(
+            self.unattributed,
+            "commands in no row: their submitter, which a filter asks for, was not observed",
+        );
         say(self.misfits, "contradictions to the BTF file");
         say(self.untracked, "commands outside the slot table");
         say(self.no_row, "commands without a row");
-        say(self.recursion_misses, "program runs skipped by the kernel");
+        if !self.recovers {
+            say(self.recursion_misses, "program runs skipped by the kernel");
+        }
         say(self.negative_intervals, "points out of order");
         say(self.doorbell_list_full, "doorbells not kept");
         match &self.trace {
@@ -298,143 +354,4 @@ impl Ledger {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::path::stage::Cut;
-    use crate::probe::catalog::Family;
-    use crate::probe::catalog::number_of;
-    use crate::probe::plan::Policy;
-    use crate::probe::plan::plan as planned;
-    use crate::probe::plan::tests::everything;
-
-    fn plan() -> AttachPlan {
-        planned(Cut::Fine, &everything(), &Policy::default()).unwrap()
-    }
-
-    fn hook_number(program: &str) -> usize {
-        number_of(program).unwrap()
-    }
-
-    fn counters(setups: u64, completions: u64, counts: &[(Count, u64)]) -> Counters {
-        let mut c = Counters::default();
-        c.hits[hook_number("setup_out_btf")] = setups;
-        c.hits[hook_number("complete_btf")] = completions;
-        for &(what, n) in counts {
-            c.counts[what as usize] = n;
-        }
-        c
-    }
-
-    #[test]
-    fn a_run_where_everything_has_its_place_balances() {
-        let counts = [
-            (Count::Filtered, 10),
-            (Count::FilteredDone, 9),
-            (Count::OrphanDone, 4),
-            (Count::Requeued, 3),
-            (Count::NoRow, 1),
-        ];
-        let c = counters(110, 9 + 4 + 90, &counts);
-        let scan = Some(Scan {
-            in_flight: 7,
-            ending: 0,
-        });
-        let ledger = Ledger::new(&plan(), &c, &[], 89, scan);
-        assert_eq!((ledger.seen, ledger.matched), (100, 90));
-        assert!(ledger.balance.unwrap().balanced, "{ledger:?}");
-        assert_eq!(ledger.degraded(), ["1 commands without a row"]);
-    }
-
-    #[test]
-    fn a_lost_completion_is_off_balance_or_in_flight_and_never_vanishes() {
-        let c = counters(100, 99, &[]);
-        let scan = Some(Scan::default());
-        let ledger = Ledger::new(&plan(), &c, &[], 99, scan);
-        let balance = ledger.balance.unwrap();
-        assert!(!balance.balanced);
-        assert_eq!(balance.commands_residual, 1);
-        assert!(ledger.degraded()[0].contains("off by 1"));
-    }
-
-    #[test]
-    fn while_running_what_is_in_flight_is_the_difference() {
-        let ledger = Ledger::new(&plan(), &counters(100, 80, &[]), &[], 80, None);
-        assert_eq!(ledger.in_flight, 20);
-        assert!(ledger.balance.is_none() && ledger.degraded().is_empty());
-    }
-
-    #[test]
-    fn recursion_misses_are_summed_over_the_attached_hooks_and_degrade() {
-        let mut misses = vec![0; CATALOG.len()];
-        misses[hook_number("complete_btf")] = 2;
-        let ledger = Ledger::new(&plan(), &counters(0, 0, &[]), &misses, 0, None);
-        assert_eq!(ledger.recursion_misses, 2);
-        assert_eq!(ledger.degraded(), ["2 program runs skipped by the kernel"]);
-    }
-
-    /// Each is skipped where the other runs; what the second did, the first has missed.
-    #[test]
-    fn what_a_second_instance_has_seen_is_not_missed() {
-        let mut facts = everything();
-        facts.softirq_completions = true;
-        let plan = planned(Cut::Fine, &facts, &Policy::default()).unwrap();
-        let (first, second) = (hook_number("complete_btf"), hook_number("complete_twin"));
-        assert!(plan.hooks().contains(&second));
-        for (skipped, acted, lost) in [
-            ([3, 0], 3, 0),
-            ([3, 2], 3, 0),
-            ([3, 2], 2, 1),
-            ([3, 1], 0, 1),
-            // a run that ended between the two readings
-            ([2, 1], 3, 0),
-        ] {
-            let mut misses = vec![0; CATALOG.len()];
-            [misses[first], misses[second]] = skipped;
-            let mut c = counters(0, 0, &[]);
-            c.hits[second] = acted;
-            let ledger = Ledger::new(&plan, &c, &misses, 0, None);
-            assert_eq!(ledger.recursion_misses, lost, "{skipped:?} {acted}");
-        }
-    }
-
-    #[test]
-    fn where_losses_are_not_counted_nothing_is_called_exact() {
-        let mut facts = everything();
-        let policy = Policy {
-            only: Some(Family::Kprobe),
-            ..Policy::default()
-        };
-        for (counted, accuracy) in [(true, Accuracy::Exact), (false, Accuracy::Unknown)] {
-            facts.misses_counted = counted;
-            let plan = planned(Cut::Total, &facts, &policy).unwrap();
-            let mut c = Counters::default();
-            c.hits[hook_number("setup_out_kretprobe")] = 10;
-            c.hits[hook_number("setup_in_kprobe")] = 10;
-            c.hits[hook_number("complete_kprobe")] = 4;
-            c.hits[hook_number("complete_batch_kprobe")] = 6;
-            let ledger = Ledger::new(&plan, &c, &[], 10, Some(Scan::default()));
-            assert_eq!((ledger.seen, ledger.completions), (10, 10));
-            assert!(ledger.balance.unwrap().balanced);
-            assert_eq!(ledger.accuracy(), accuracy);
-        }
-    }
-
-    #[test]
-    fn commands_without_an_end_are_suspect_where_completions_can_be_missed() {
-        let policy = Policy {
-            only: Some(Family::Tracepoint),
-            ..Policy::default()
-        };
-        let plan = planned(Cut::Cheap, &everything(), &policy).unwrap();
-        let mut c = Counters::default();
-        c.hits[hook_number("setup_out_tp")] = 10;
-        c.hits[hook_number("complete_tp")] = 9;
-        let scan = Scan {
-            in_flight: 1,
-            ending: 0,
-        };
-        let ledger = Ledger::new(&plan, &c, &[], 9, Some(scan));
-        assert!(ledger.balance.unwrap().balanced);
-        assert!(ledger.degraded()[0].contains("without an end"));
-    }
-}
+mod tests;

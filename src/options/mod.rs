@@ -36,6 +36,10 @@ pub struct Attaching {
     pub btf: Option<PathBuf>,
     /// Talk on stderr.
     pub verbose: u8,
+    /// Tests only: programs that ignore every 97th of their events.
+    pub ignore: Vec<String>,
+    /// Tests only: commands whose set-up or completion was not observed are not looked for.
+    pub no_recovery: bool,
 }
 
 /// What becomes of each command.
@@ -170,11 +174,15 @@ impl From<AttachArgs> for Attaching {
             btf,
             color: _,
             verbose,
+            test_ignore: ignore,
+            test_no_recovery: no_recovery,
         } = args;
         Self {
             only: family(attach),
             btf,
             verbose,
+            ignore,
+            no_recovery,
         }
     }
 }

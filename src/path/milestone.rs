@@ -3,6 +3,13 @@
 
 use serde::Serialize;
 
+/// In a row's pattern: its commands were not observed at setup_out (`ND_NO_SETUP`).
+pub const NO_SETUP: u16 = 1 << 7;
+/// The same of complete (`ND_NO_COMPLETE`).
+pub const NO_COMPLETE: u16 = 1 << 8;
+/// All bits of a pattern.
+pub const ALL_POINTS: u16 = (1 << 9) - 1;
+
 /// A point in a command's life.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
 #[serde(rename_all = "snake_case")]
@@ -57,8 +64,8 @@ impl Milestone {
     }
 
     /// Its bit in a row's pattern (`ND_SAW_*` of bpf/include/abi.h); `None` for the two points that
-    /// every counted command has.
-    pub const fn pattern_bit(self) -> Option<u8> {
+    /// nearly every command has: for these there are [`NO_SETUP`] and [`NO_COMPLETE`].
+    pub const fn pattern_bit(self) -> Option<u16> {
         match self {
             Self::Start => Some(1 << 0),
             Self::SetupIn => Some(1 << 1),
@@ -72,10 +79,11 @@ impl Milestone {
     }
 
     /// Whether a command with this pattern was seen at this point.
-    pub const fn seen_in(self, pattern: u8) -> bool {
-        match self.pattern_bit() {
-            Some(bit) => pattern & bit != 0,
-            None => true,
+    pub const fn seen_in(self, pattern: u16) -> bool {
+        match (self, self.pattern_bit()) {
+            (_, Some(bit)) => pattern & bit != 0,
+            (Self::Complete, None) => pattern & NO_COMPLETE == 0,
+            (_, None) => pattern & NO_SETUP == 0,
         }
     }
 }
@@ -86,11 +94,15 @@ mod tests {
 
     #[test]
     fn every_optional_point_has_a_bit_of_its_own() {
-        let bits: Vec<u8> = Milestone::ALL
+        let bits: Vec<u16> = Milestone::ALL
             .iter()
             .filter_map(|m| m.pattern_bit())
             .collect();
         assert_eq!(bits.iter().fold(0, |a, b| a | b), 0x7f);
         assert_eq!(bits.len(), 7);
+        assert_eq!(0x7f | NO_SETUP | NO_COMPLETE, ALL_POINTS);
+        assert!(Milestone::SetupOut.seen_in(0) && Milestone::Complete.seen_in(0));
+        assert!(!Milestone::SetupOut.seen_in(NO_SETUP) && Milestone::SetupOut.seen_in(NO_COMPLETE));
+        assert!(!Milestone::Complete.seen_in(NO_COMPLETE) && Milestone::Complete.seen_in(NO_SETUP));
     }
 }

@@ -106,40 +106,33 @@ impl Cut {
         names.join("+")
     }
 
-    /// What the stages of a command with this pattern are. The first begins at the first point that
-    /// was seen, so a command without a start has no queue stage.
-    pub fn runs(self, pattern: u8) -> Vec<Run> {
-        if self == Self::Total {
-            return vec![Run { first: 0, last: 0 }];
-        }
+    /// What the stages of a command with this pattern are: from its first observed point to its
+    /// last, so a command without a start has no queue stage. None where fewer than two points of
+    /// the cut were observed.
+    pub fn runs(self, pattern: u16) -> Vec<Run> {
         let stages = self.stages();
-        let begins: Vec<usize> = (0..stages.len())
-            .filter(|&i| stages[i].from.seen_in(pattern))
+        let points = stages.iter().map(|s| s.from).chain([self.last_point()]);
+        let seen: Vec<usize> = points
+            .enumerate()
+            .filter(|(_, point)| point.seen_in(pattern))
+            .map(|(n, _)| n)
             .collect();
-        let end = if self.last_point().seen_in(pattern) {
-            stages.len()
-        } else {
-            // the last stage was not seen to end: it is not part of this command
-            stages.len() - 1
+        let run = |pair: &[usize]| Run {
+            first: pair[0],
+            last: pair[1] - 1,
         };
-        let begins: Vec<usize> = begins.into_iter().filter(|&b| b < end).collect();
-        let mut runs = Vec::with_capacity(begins.len());
-        for (n, &first) in begins.iter().enumerate() {
-            let next = begins.get(n + 1).copied().unwrap_or(end);
-            runs.push(Run {
-                first,
-                last: next - 1,
-            });
-        }
-        runs
+        seen.windows(2).map(run).collect()
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::path::milestone::ALL_POINTS;
+    use crate::path::milestone::NO_COMPLETE;
+    use crate::path::milestone::NO_SETUP;
 
-    const FULL: u8 = 0x7f;
+    const FULL: u16 = 0x7f;
 
     fn names(cut: Cut, missing: &[Milestone]) -> Vec<String> {
         let pattern = missing
@@ -210,14 +203,41 @@ mod tests {
     }
 
     #[test]
+    fn a_command_whose_setup_or_completion_was_not_observed_keeps_what_was() {
+        let names = |cut: Cut, pattern: u16| -> Vec<String> {
+            let runs = cut.runs(pattern).into_iter();
+            runs.map(|r| cut.run_name(r)).collect()
+        };
+        let cheap = 0b010_1001;
+        assert_eq!(
+            names(Cut::Cheap, cheap | NO_COMPLETE),
+            ["queue", "submit", "device"]
+        );
+        assert_eq!(names(Cut::Cheap, 0b010_0000 | NO_SETUP), ["complete"]);
+        assert_eq!(names(Cut::Fine, 0b110_0000 | NO_SETUP), ["complete", "end"]);
+        assert_eq!(
+            names(Cut::Fine, 0b111_1111 | NO_COMPLETE)[5..],
+            ["irq", "complete+end"]
+        );
+        for (cut, pattern) in [
+            (Cut::Total, NO_SETUP),
+            (Cut::Total, NO_COMPLETE),
+            (Cut::Cheap, NO_SETUP),
+            (Cut::Cheap, 0b010_0000 | NO_SETUP | NO_COMPLETE),
+        ] {
+            assert!(cut.runs(pattern).is_empty(), "{cut:?} {pattern:#x}");
+        }
+    }
+
+    #[test]
     fn the_runs_of_any_pattern_are_neighbours_without_gap_or_overlap() {
         for cut in [Cut::Cheap, Cut::Fine] {
-            for pattern in 0..=FULL {
+            for pattern in 0..=ALL_POINTS {
                 let runs = cut.runs(pattern);
                 for pair in runs.windows(2) {
                     assert_eq!(pair[0].last + 1, pair[1].first, "{cut:?} {pattern:#x}");
                 }
-                assert!(runs.last().unwrap().last < cut.stages().len());
+                assert!(runs.last().is_none_or(|r| r.last < cut.stages().len()));
             }
         }
     }

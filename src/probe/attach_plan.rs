@@ -84,6 +84,8 @@ pub struct AttachPlan {
     pub start: StartSource,
     /// The kernel counts what kprobe and tracepoint programs miss.
     pub misses_counted: bool,
+    /// Commands whose set-up or completion was not observed are found all the same.
+    pub recovers: bool,
 }
 
 /// Why there is no plan: every way to a point that can't be done without, and why not.
@@ -161,11 +163,13 @@ impl AttachPlan {
         )
     }
 
-    /// Whether an interrupt's completions may be skipped together, unseen by the books but as
-    /// commands without an end.
+    /// Whether an interrupt's completions may be skipped together and nothing shows it but commands
+    /// without an end.
     pub fn may_lose_completions(&self) -> bool {
-        self.family_of(Milestone::Complete)
-            .is_some_and(Family::loses)
+        !self.recovers
+            && self
+                .family_of(Milestone::Complete)
+                .is_some_and(Family::loses)
     }
 
     /// Modules whose functions carry kprobes. Unlike all other ways a kprobe does not keep its
@@ -188,6 +192,6 @@ impl AttachPlan {
     /// atomic.
     pub fn needs_atomics(&self) -> bool {
         let raw = |p: &PointPlan| p.family.is_some_and(|f| f != Family::Fentry);
-        self.points.iter().any(raw) || self.hooks().iter().any(|&h| CATALOG[h].is_twin())
+        self.points.iter().any(raw)
     }
 }

@@ -194,7 +194,7 @@ macro_rules! hooks {
 use Milestone::{Complete, Cqe, Doorbell, End, Irq, Issue, SetupIn, SetupOut, Start};
 
 /// Every hook, by number.
-pub const CATALOG: [Hook; 61] = hooks! {
+pub const CATALOG: [Hook; 50] = hooks! {
     start_btf             TpBtf      block_io_start                 Block    Sight::Point(Start);
     start_raw             RawTp      block_io_start                 Block    Sight::Point(Start);
     setup_in_fentry       Fentry     nvme_setup_cmd                 NvmeCore Sight::Point(SetupIn);
@@ -230,18 +230,7 @@ pub const CATALOG: [Hook; 61] = hooks! {
     requeue_btf           TpBtf      block_rq_requeue               Block    Sight::Requeue;
     requeue_raw           RawTp      block_rq_requeue               Block    Sight::Requeue;
     requeue_kprobe        Kprobe     blk_mq_requeue_request         Block    Sight::Requeue;
-    start_twin            TpBtf      block_io_start                 Block    Sight::Point(Start);
-    setup_in_twin         Fentry     nvme_setup_cmd                 NvmeCore Sight::Point(SetupIn);
-    setup_out_twin        TpBtf      nvme_setup_cmd                 NvmeCore Sight::Point(SetupOut);
-    issue_twin            TpBtf      block_rq_issue                 Block    Sight::Point(Issue);
-    queue_rq_twin         Fexit      nvme_queue_rq                  NvmePci  Sight::Point(Doorbell);
-    queue_rqs_twin        Fexit      nvme_queue_rqs                 NvmePci  Sight::Point(Doorbell);
-    commit_rqs_twin       Fexit      nvme_commit_rqs                NvmePci  Sight::Point(Doorbell);
-    irq_in_twin           Fentry     nvme_irq                       NvmePci  Sight::Point(Irq);
-    irq_out_twin          Fexit      nvme_irq                       NvmePci  Sight::Point(Irq);
     cqe_twin              TpBtf      nvme_sq                        NvmeCore Sight::Point(Cqe);
-    complete_twin         TpBtf      nvme_complete_rq               NvmeCore Sight::Point(Complete);
-    end_twin              TpBtf      block_rq_complete              Block    Sight::Point(End);
     sq_btf                TpBtf      nvme_sq                        NvmeCore Sight::SqHead;
     sq_raw                RawTp      nvme_sq                        NvmeCore Sight::SqHead;
     async_btf             TpBtf      nvme_async_event               NvmeCore Sight::AsyncEvent;
@@ -279,23 +268,11 @@ const fn way(sight: Sight, family: Family, programs: &'static [&'static str]) ->
 
 /// All ways to all points; those of a point in the order of preference.
 pub const CANDIDATES: [Candidate; 24] = [
-    way(
-        Sight::Point(Start),
-        Family::Fentry,
-        &["start_btf", "start_twin"],
-    ),
+    way(Sight::Point(Start), Family::Fentry, &["start_btf"]),
     way(Sight::Point(Start), Family::RawTp, &["start_raw"]),
-    way(
-        Sight::Point(SetupIn),
-        Family::Fentry,
-        &["setup_in_fentry", "setup_in_twin"],
-    ),
+    way(Sight::Point(SetupIn), Family::Fentry, &["setup_in_fentry"]),
     way(Sight::Point(SetupIn), Family::Kprobe, &["setup_in_kprobe"]),
-    way(
-        Sight::Point(SetupOut),
-        Family::Fentry,
-        &["setup_out_btf", "setup_out_twin"],
-    ),
+    way(Sight::Point(SetupOut), Family::Fentry, &["setup_out_btf"]),
     way(Sight::Point(SetupOut), Family::RawTp, &["setup_out_raw"]),
     // a kretprobe has no arguments: the entry keeps them
     way(
@@ -308,24 +285,13 @@ pub const CANDIDATES: [Candidate; 24] = [
         Family::Tracepoint,
         &["setup_out_tp"],
     ),
-    way(
-        Sight::Point(Issue),
-        Family::Fentry,
-        &["issue_btf", "issue_twin"],
-    ),
+    way(Sight::Point(Issue), Family::Fentry, &["issue_btf"]),
     way(Sight::Point(Issue), Family::RawTp, &["issue_raw"]),
     way(Sight::Point(Issue), Family::Kprobe, &["issue_kprobe"]),
     way(
         Sight::Point(Doorbell),
         Family::Fentry,
-        &[
-            "queue_rq_fexit",
-            "queue_rqs_fexit",
-            "commit_rqs_fexit",
-            "queue_rq_twin",
-            "queue_rqs_twin",
-            "commit_rqs_twin",
-        ],
+        &["queue_rq_fexit", "queue_rqs_fexit", "commit_rqs_fexit"],
     ),
     way(
         Sight::Point(Doorbell),
@@ -342,12 +308,7 @@ pub const CANDIDATES: [Candidate; 24] = [
     way(
         Sight::Point(Irq),
         Family::Fentry,
-        &[
-            "irq_in_fentry",
-            "irq_out_fexit",
-            "irq_in_twin",
-            "irq_out_twin",
-        ],
+        &["irq_in_fentry", "irq_out_fexit"],
     ),
     way(
         Sight::Point(Irq),
@@ -357,11 +318,7 @@ pub const CANDIDATES: [Candidate; 24] = [
     way(Sight::Point(Cqe), Family::Fentry, &["cqe_btf", "cqe_twin"]),
     way(Sight::Point(Cqe), Family::RawTp, &["cqe_raw"]),
     way(Sight::Point(Cqe), Family::Kprobe, &["cqe_kprobe"]),
-    way(
-        Sight::Point(Complete),
-        Family::Fentry,
-        &["complete_btf", "complete_twin"],
-    ),
+    way(Sight::Point(Complete), Family::Fentry, &["complete_btf"]),
     way(Sight::Point(Complete), Family::RawTp, &["complete_raw"]),
     way(
         Sight::Point(Complete),
@@ -369,7 +326,7 @@ pub const CANDIDATES: [Candidate; 24] = [
         &["complete_kprobe", "complete_batch_kprobe"],
     ),
     way(Sight::Point(Complete), Family::Tracepoint, &["complete_tp"]),
-    way(Sight::Point(End), Family::Fentry, &["end_btf", "end_twin"]),
+    way(Sight::Point(End), Family::Fentry, &["end_btf"]),
     way(Sight::Point(End), Family::RawTp, &["end_raw"]),
 ];
 
@@ -398,7 +355,7 @@ pub const BESIDES: [Candidate; 15] = [
 pub const OPTIONAL_TARGETS: [&str; 2] = ["nvme_queue_rqs", "nvme_complete_batch_req"];
 
 impl Hook {
-    /// A second instance, for what the first one of the same kind and target is skipped at.
+    /// A second instance, for the events at which the kernel skips the first.
     pub fn is_twin(&self) -> bool {
         self.program.ends_with("_twin")
     }
@@ -415,7 +372,7 @@ impl Hook {
     /// Why it may never fire although commands pass: one of several paths, or a rare event.
     pub fn seldom(&self) -> Option<&'static str> {
         match (self.target, self.kind.family()) {
-            _ if self.is_twin() => Some("only while the first instance is held up"),
+            _ if self.is_twin() => Some("only while the first instance is interrupted"),
             ("nvme_queue_rq", _) => Some("not for batches"),
             ("nvme_queue_rqs", _) => Some("only for batches without a scheduler"),
             ("nvme_commit_rqs", _) => Some("only when a run of commands is cut short"),
@@ -466,9 +423,9 @@ mod tests {
     }
 
     #[test]
-    fn twins_know_each_other() {
+    fn a_second_instance_and_its_first_find_each_other() {
         let twins: Vec<_> = CATALOG.iter().filter(|h| h.is_twin()).collect();
-        assert_eq!(twins.len(), 12);
+        assert_eq!(twins.len(), 1);
         for twin in twins {
             let first = &CATALOG[twin.other().unwrap()];
             assert!(!first.is_twin());

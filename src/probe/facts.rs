@@ -107,15 +107,30 @@ pub struct KernelFacts {
     /// Tracepoints no longer keep their programs from being preempted (7.0).
     #[serde(default)]
     pub preemptible_tracepoints: bool,
-    /// There are controllers whose commands complete in softirqs (all but PCI's), which the
-    /// interrupts of others come upon.
+    /// PCI controllers have queues for polling (module parameter `poll_queues`), or may get some.
     #[serde(default)]
-    pub softirq_completions: bool,
+    pub polled: bool,
     /// `nvme_setup_cmd` has the command as its third argument (before 5.14).
     pub command_is_argument: bool,
+    /// Commands whose set-up or completion was not observed are looked for: where
+    /// [`KernelFacts::can_recover`].
+    #[serde(skip)]
+    pub recovers: bool,
 }
 
 impl KernelFacts {
+    /// Whether commands whose set-up or completion was not observed can be found: by the driver's
+    /// types, and by the command id's generation, which moves on with each completion (5.14).
+    pub const fn can_recover(&self) -> bool {
+        self.nvme_core_types.is_known() && !self.command_is_argument
+    }
+
+    /// Whether a task may be preempted inside a program at a tracepoint, so that the kernel skips
+    /// the program for others on that CPU.
+    pub fn tracepoints_skip(&self) -> bool {
+        self.preemptible_tracepoints && self.preemption >= Preemption::Full
+    }
+
     /// The name of the kernel's BTF that describes what lives there: a module's, or `vmlinux`.
     pub fn btf_with(&self, home: Home) -> &'static str {
         let module = home

@@ -44,25 +44,18 @@ pub struct Policy {
     pub refused: BTreeMap<usize, String>,
 }
 
-/// Whether this hook's first instance may be held up on a CPU while others have need of it: by a task
-/// that was preempted in it, or by a softirq that was interrupted in it.
-fn needs_twin(hook: &Hook, facts: &KernelFacts) -> bool {
-    let traced = hook.kind == AttachKind::TpBtf;
-    let by_task = match hook.sight.point() {
-        Some(point) if point >= Milestone::Irq => facts.preemption == Preemption::RealTime,
-        _ => facts.preemption >= Preemption::Full,
-    };
-    let by_softirq = facts.softirq_completions
-        && matches!(
-            hook.sight,
-            Sight::Point(Milestone::Complete | Milestone::End)
-        );
-    by_softirq || by_task && (!traced || facts.preemptible_tracepoints)
+/// Whether each command must be seen at its CQE, because its set-up and its completion may both be
+/// skipped: programs at tracepoints may be preempted, and tasks complete commands that they poll for.
+/// The program at the CQE is never preempted: nvme_poll() holds a spin lock there, and nvme_irq() is
+/// an interrupt handler. (On PREEMPT_RT it is neither; completions are hooked by kprobes there.)
+fn needs_witness(facts: &KernelFacts) -> bool {
+    facts.tracepoints_skip() && facts.preemption != Preemption::RealTime && facts.polled
 }
 
-/// The kernel lacks the function, so the first instance was left out.
-fn left_out_first(twin: &Hook, taken: &[usize]) -> bool {
-    twin.other().is_none_or(|first| !taken.contains(&first))
+/// A polling task can be interrupted in the program at the CQE, once: the interrupt's commands are
+/// seen by a second instance.
+fn needs_twin(hook: &Hook, facts: &KernelFacts) -> bool {
+    needs_witness(facts) && hook.sight == Sight::Point(Milestone::Cqe)
 }
 
 /// The points that a cut wants.
@@ -81,6 +74,9 @@ const fn is_essential(sight: Sight) -> bool {
         Sight::Point(Milestone::SetupOut | Milestone::Complete)
     )
 }
+
+const COMPLETES: &str = "on PREEMPT_RT a task that is preempted in a tracepoint's program keeps all \
+                         others on its CPU from it; a kprobe's can't be preempted";
 
 const HELD_UP: &str = "on PREEMPT_RT a task that is preempted in a trampoline's program keeps all \
                        others on its CPU from it; a kprobe's can't be preempted";
@@ -112,7 +108,7 @@ impl Planner<'_> {
                 continue;
             };
             let hook = &CATALOG[number];
-            if hook.is_twin() && (!needs_twin(hook, self.facts) || left_out_first(hook, &taken)) {
+            if hook.is_twin() && !needs_twin(hook, self.facts) {
                 continue;
             }
             let name = format!("{} {}", hook.kind.name(), hook.target);
@@ -121,6 +117,9 @@ impl Planner<'_> {
             }
             if self.is_held_up(hook) {
                 return Err(reject(&name, HELD_UP.to_owned(), false));
+            }
+            if self.may_miss_completions(hook) {
+                return Err(reject(&name, COMPLETES.to_owned(), false));
             }
             if let Some(why) = self.policy.refused.get(&number) {
                 return Err(reject(&name, why.clone(), true));
@@ -156,6 +155,17 @@ impl Planner<'_> {
         self.policy.only.is_none()
             && self.facts.preemption == Preemption::RealTime
             && matches!(hook.kind, AttachKind::Fentry | AttachKind::Fexit)
+            && kprobes_work(self.facts)
+    }
+
+    /// On PREEMPT_RT from 7.0 on, programs at tracepoints are preempted too. One point must see each
+    /// command: completions are hooked by kprobes there.
+    fn may_miss_completions(&self, hook: &Hook) -> bool {
+        self.policy.only.is_none()
+            && self.facts.preemption == Preemption::RealTime
+            && self.facts.tracepoints_skip()
+            && hook.sight == Sight::Point(Milestone::Complete)
+            && matches!(hook.kind, AttachKind::TpBtf | AttachKind::RawTp)
             && kprobes_work(self.facts)
     }
 
@@ -219,7 +229,9 @@ impl Planner<'_> {
                 && self.policy.only.is_none_or(|only| only == family)
         };
         let mut points: Vec<PointPlan> = Vec::new();
-        for point in Milestone::ALL.into_iter().filter(|&p| wants(cut, p)) {
+        let witness = needs_witness(self.facts) && !by_tag;
+        let wanted = |p: &Milestone| wants(cut, *p) || *p == Milestone::Cqe && witness;
+        for point in Milestone::ALL.into_iter().filter(wanted) {
             let decided = self.decide(Sight::Point(point), &CANDIDATES, &points, allowed);
             points.push(decided);
         }
@@ -272,6 +284,7 @@ pub fn plan_with(
             points,
             start: StartSource::None,
             misses_counted: facts.misses_counted,
+            recovers: pairing == Pairing::Request && facts.recovers,
         };
         if pairing == Pairing::Request {
             plan.start = start_source(cut, facts, &plan);

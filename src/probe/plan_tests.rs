@@ -16,6 +16,7 @@ pub fn everything() -> KernelFacts {
         may_use_module_btf: true,
         rdonly_cast: true,
         misses_counted: true,
+        recovers: true,
         events: Some(BTreeMap::new()),
         ..KernelFacts::default()
     };
@@ -50,6 +51,8 @@ fn without_module_btf() -> KernelFacts {
         facts.tracepoints.remove(name);
     }
     facts.rdonly_cast = false;
+    facts.command_is_argument = true;
+    facts.recovers = false;
     facts
 }
 
@@ -278,45 +281,46 @@ fn twins(plan: &AttachPlan) -> Vec<&'static str> {
 }
 
 #[test]
-fn what_may_be_held_up_is_attached_twice_and_nothing_else() {
+fn where_set_ups_and_completions_may_be_skipped_each_command_is_seen_at_its_cqe() {
     let mut facts = everything();
-    assert!(twins(&auto(Cut::Fine, &facts)).is_empty());
-    // preempted: the trampolines of the submitting side
+    facts.polled = true;
     facts.preemption = Preemption::Full;
-    let submit = [
-        "setup_in_twin",
-        "queue_rq_twin",
-        "queue_rqs_twin",
-        "commit_rqs_twin",
-    ];
-    assert_eq!(twins(&auto(Cut::Fine, &facts)), submit);
-    assert!(auto(Cut::Fine, &facts).needs_atomics());
-    // since 7.0 its tracepoints as well
+    let sees_cqe = |facts: &KernelFacts| auto(Cut::Total, facts).has(Milestone::Cqe);
+    // before 7.0 programs at tracepoints are not preempted: set-ups are all seen
+    assert!(!sees_cqe(&facts));
+    assert!(twins(&auto(Cut::Fine, &facts)).is_empty());
     facts.preemptible_tracepoints = true;
-    assert_eq!(twins(&auto(Cut::Total, &facts)), ["setup_out_twin"]);
-    assert_eq!(twins(&auto(Cut::Fine, &facts)).len(), 7);
-    // on PREEMPT_RT kprobes are the truer way to functions, while there are any
+    for cut in [Cut::Total, Cut::Cheap, Cut::Fine] {
+        assert_eq!(twins(&auto(cut, &facts)), ["cqe_twin"]);
+        assert!(!auto(cut, &facts).needs_atomics());
+    }
+    assert!(sees_cqe(&facts));
+    // without queues for polling interrupts complete all commands, and these are never preempted
+    facts.polled = false;
+    assert!(!sees_cqe(&facts) && twins(&auto(Cut::Fine, &facts)).is_empty());
+}
+
+#[test]
+fn on_preempt_rt_kprobes_see_what_others_may_miss() {
+    let mut facts = everything();
     facts.preemption = Preemption::RealTime;
+    let functions = [Milestone::SetupIn, Milestone::Doorbell, Milestone::Irq];
     let plan = auto(Cut::Fine, &facts);
-    for point in [Milestone::SetupIn, Milestone::Doorbell, Milestone::Irq] {
+    for point in functions {
         assert_eq!(plan.family_of(point), Some(Family::Kprobe), "{point:?}");
     }
     assert_eq!(plan.family_of(Milestone::Complete), Some(Family::Fentry));
-    assert_eq!(twins(&plan).len(), 6);
+    // since 7.0 its tracepoints as well: completions are what must all be seen
+    facts.preemptible_tracepoints = true;
+    for cut in [Cut::Total, Cut::Fine] {
+        let plan = auto(cut, &facts);
+        assert_eq!(plan.family_of(Milestone::Complete), Some(Family::Kprobe));
+        assert_eq!(plan.family_of(Milestone::SetupOut), Some(Family::Fentry));
+    }
     facts.no_kprobes = Some("off".into());
-    assert_eq!(twins(&auto(Cut::Fine, &facts)).len(), 12);
-    // softirqs
-    let mut facts = everything();
-    facts.softirq_completions = true;
-    assert_eq!(
-        twins(&auto(Cut::Fine, &facts)),
-        ["complete_twin", "end_twin"]
-    );
-    // no twin of what is not there
-    facts.functions.remove("nvme_queue_rqs");
-    facts.preemption = Preemption::Full;
-    let plan = auto(Cut::Cheap, &facts);
-    assert!(!twins(&plan).contains(&"queue_rqs_twin"), "{plan:?}");
+    let plan = auto(Cut::Fine, &facts);
+    assert_eq!(plan.family_of(Milestone::Complete), Some(Family::Fentry));
+    assert!(twins(&plan).is_empty());
 }
 
 #[test]

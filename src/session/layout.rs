@@ -13,7 +13,6 @@
 //! and its ring is halved down to 4 MiB.
 
 use crate::abi::CPU_BYTES;
-use crate::abi::HIST_BYTES;
 use crate::abi::MAX_ROWS;
 use crate::abi::MAX_STACKS;
 use crate::abi::SCRATCH_BYTES;
@@ -22,6 +21,7 @@ use crate::abi::SLOT_CHEAP;
 use crate::abi::SLOT_FINE;
 use crate::abi::SLOT_TRACE;
 use crate::abi::STACK_BYTES;
+use crate::abi::STACK_SUM_BYTES;
 use crate::abi::START_BYTES;
 use crate::abi::cell_bytes;
 use crate::host::sysfs::Controller;
@@ -124,7 +124,7 @@ fn stack_bytes(probing: &Probing, cpus: u32) -> usize {
     };
     let stacks = MAX_STACKS as usize * (HASH_ENTRY + STACK_BYTES)
         + (cpus * SCRATCHES) as usize * SCRATCH_BYTES;
-    let sums = MAX_STACKS as usize * (HASH_ENTRY + HIST_BYTES);
+    let sums = MAX_STACKS as usize * (HASH_ENTRY + STACK_SUM_BYTES);
     let stacks = if trace.stack.is_some() { stacks } else { 0 };
     stacks
         + if trace.kind == TraceKind::Stacks {

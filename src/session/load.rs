@@ -45,9 +45,16 @@ use crate::probe::catalog::Family;
 use crate::probe::catalog::Sight;
 use crate::probe::catalog::number_of;
 use crate::probe::facts::KernelFacts;
+use crate::probe::facts::Preemption;
 use crate::probe::plan::AttachPlan;
 use crate::probe::plan::Pairing;
 use crate::probe::plan::StartSource;
+
+/// The program that user space runs (bpf/include/recover.bpf.h).
+pub const SERVICE: &str = "service";
+
+/// For tests: how often a program ignores an event.
+const IGNORE_EVERY: u32 = 97;
 
 /// Where libbpf keeps the object; must outlive the session.
 pub type Slot = MaybeUninit<OpenObject>;
@@ -215,6 +222,17 @@ macro_rules! load_request {
         };
         ro.cfg_end = u8::from(plan.has(Milestone::End));
         ro.cfg_lossy = u8::from(plan.may_lose_completions());
+        ro.cfg_recover = u8::from(plan.recovers);
+        ro.cfg_setup_skips = u8::from(plan.recovers && facts.tracepoints_skip());
+        let preempted = facts.preemption >= Preemption::Full;
+        let by_exit = plan.family_of(Milestone::Doorbell) == Some(Family::Fentry);
+        ro.cfg_exit_skips = u8::from(preempted && by_exit);
+        ro.cfg_irq_count = u8::from(facts.preemption == Preemption::Full);
+        for program in config.ignore {
+            let number = number_of(program).with_context(|| format!("no program `{program}`"))?;
+            ro.test_ignore |= 1 << number;
+            ro.test_ignore_every = IGNORE_EVERY;
+        }
         ro.cfg_by_name = u8::from(!types.is_known());
         ro.cfg_check_fit = u8::from(types.is_known() && !types.is_the_kernels());
         ro.cfg_rq_second = u8::from(facts.rq_is_second);
@@ -239,7 +257,8 @@ macro_rules! load_usual {
         load_request!(
             $builder,
             [cfg_lossy cfg_by_name cfg_check_fit cfg_rq_second cfg_cmd_arg cfg_split_size
-             cfg_commands cfg_lat cfg_stack_at_entry targ_any targ_by_lba $($zero)*],
+             cfg_commands cfg_lat cfg_stack_at_entry test_ignore_every targ_any targ_by_lba
+             $($zero)*],
             $slot, $plan, $layout, $config
         )
     };
@@ -347,7 +366,7 @@ fn choose(object: &mut OpenObject, plan: &AttachPlan, facts: &KernelFacts) {
             .iter()
             .map(|&h| &CATALOG[h])
             .find(|hook| program.name() == hook.program);
-        program.set_autoload(hook.is_some());
+        program.set_autoload(hook.is_some() || program.name() == SERVICE);
         // left to itself libbpf looks through the types of every module for each program
         if let Some(hook) = hook.filter(|h| h.kind.family() == Family::Fentry) {
             let target = format!("{}:{}", facts.btf_with(hook.home), hook.target);
@@ -371,6 +390,7 @@ fn is_usual(plan: &AttachPlan, config: &Config<'_>) -> bool {
         && config.lat.is_none()
         && !config.split_size
         && !config.commands
+        && config.ignore.is_empty()
 }
 
 /// Loads the build for a usual case: where [`is_usual`].

@@ -8,6 +8,7 @@ mod libbpf_log;
 mod load;
 mod loaded;
 mod read;
+mod service;
 
 use std::collections::BTreeMap;
 use std::fs::File;
@@ -35,6 +36,7 @@ pub use self::load::Trouble;
 pub use self::load::not_allowed;
 use self::loaded::Loaded;
 pub use self::read::CounterReader;
+use crate::abi::MAX_CTRLS;
 use crate::abi::ctrl_value;
 use crate::abi::namespace_entry;
 use crate::exit::Failure;
@@ -77,6 +79,8 @@ pub struct Config<'a> {
     pub irq_entry: Option<(u64, u64)>,
     /// Have the kernel measure what we cost.
     pub measure: bool,
+    /// Tests only: programs that ignore every 97th of their events.
+    pub ignore: &'a [String],
     /// The kernel.
     pub facts: &'a KernelFacts,
     /// Type information for libbpf to use instead of the kernel's.
@@ -110,6 +114,8 @@ pub struct Session<'obj> {
     stats: Option<(OwnedFd, Instant)>,
     /// How long it had when everything was detached.
     detached_after: Option<Duration>,
+    /// What the kernel said of programs when the run began, by hook number.
+    missed_before: Vec<u64>,
     /// By instance: where its slots lie, and whether its driver rings a doorbell.
     placed: BTreeMap<u32, (layout::Place, bool)>,
 }
@@ -151,11 +157,13 @@ impl<'obj> Session<'obj> {
             missed: vec![0; CATALOG.len()],
             stats: None,
             detached_after: None,
+            missed_before: vec![0; CATALOG.len()],
             placed: BTreeMap::new(),
         };
         for controller in controllers {
             session.place(controller)?;
         }
+        session.reserve()?;
         if let Some(path) = &config.filter.cgroup {
             session.only_cgroup(path)?;
         }
@@ -163,6 +171,7 @@ impl<'obj> Session<'obj> {
             session.measure();
         }
         session.attach()?;
+        session.begin()?;
         Ok(session)
     }
 
@@ -204,6 +213,23 @@ impl<'obj> Session<'obj> {
         self.knows_verdicts
     }
 
+    /// Gives slots to the number that the next controller will have, if there is room: its first
+    /// commands come before anybody can look.
+    fn reserve(&mut self) -> Result<()> {
+        let Some(next) = (0..MAX_CTRLS).find(|n| !self.placed.contains_key(n)) else {
+            return Ok(());
+        };
+        let unknown = Controller {
+            instance: next,
+            model: String::new(),
+            transport: String::new(),
+            queues: None,
+            depth: None,
+            namespaces: vec![],
+        };
+        self.place(&unknown).map(|_| ())
+    }
+
     /// Gives a controller its slots, if it has none yet or has outgrown them. False: no room left,
     /// its commands will be counted as untracked.
     ///
@@ -242,7 +268,7 @@ impl<'obj> Session<'obj> {
     /// The hook that begins a command comes last, so that every command which is counted is seen
     /// to its end; what keeps its arguments before it. Shortly before that the one that ends
     /// commands, after functions, which take long to attach: what it sees until then has no start.
-    /// Twins are to run second: trampolines run what was attached last first, tracepoints last.
+    /// A second instance is to run second: tracepoints run what was attached last, last.
     fn attach(&mut self) -> Result<(), Trouble> {
         let mut order = self.plan.hooks();
         order.sort_by_key(|&h| {
@@ -253,8 +279,7 @@ impl<'obj> Session<'obj> {
                 (_, AttachKind::TpBtf | AttachKind::RawTp) => 1,
                 _ => 0,
             };
-            let early = hook.is_twin() != (hook.kind == AttachKind::TpBtf);
-            (rank, !early)
+            (rank, hook.is_twin())
         });
         for number in order {
             libbpf_log::forget();
@@ -285,7 +310,7 @@ impl<'obj> Session<'obj> {
     }
 
     /// Detaches everything; the hook that begins a command first, so that none begins unseen.
-    pub fn detach(&mut self) {
+    fn detach(&mut self) {
         self.missed = self.missed();
         self.detached_after = self.stats.as_ref().map(|(_, begin)| begin.elapsed());
         let mut links = take(&mut self.links);

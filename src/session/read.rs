@@ -23,6 +23,7 @@ use libbpf_sys::bpf_prog_info;
 use super::Session;
 use crate::abi::Counters;
 use crate::abi::RowKey;
+use crate::abi::STACK_UNSEEN;
 use crate::abi::SlotState;
 use crate::abi::slot_state;
 use crate::abi::stack_frames;
@@ -36,6 +37,10 @@ use crate::ledger::Scan;
 use crate::probe::catalog::CATALOG;
 use crate::snapshot::Cell;
 use crate::snapshot::Snapshot;
+
+/// The frames of a stack, innermost first (`None`: not observed), the latencies of its commands, and
+/// how many commands have none.
+pub type StackSum = (Option<Vec<u64>>, Histogram, u64);
 
 impl Session<'_> {
     /// Reads all maps.
@@ -65,7 +70,7 @@ impl Session<'_> {
                 cell.add(&value).ok().context("a cell of the wrong size")?;
             }
             // a row that was just taken has nothing in it yet
-            if cell.hists.last().is_some_and(|total| total.count() > 0) {
+            if cell.commands() > 0 {
                 snapshot.cells.insert(RowKey::unpack(key), cell);
             }
         }
@@ -104,11 +109,11 @@ impl Session<'_> {
         frames.transpose()
     }
 
-    /// Every stack with the latencies of its commands.
+    /// Every stack with the latencies of its commands, and how many have none.
     ///
     /// # Errors
     /// Where a map can't be read.
-    pub fn stack_sums(&self) -> Result<Vec<(Vec<u64>, Histogram)>> {
+    pub fn stack_sums(&self) -> Result<Vec<StackSum>> {
         let sums = &self.maps.stack_sums;
         let mut all = Vec::new();
         for key in sums.keys() {
@@ -116,13 +121,20 @@ impl Session<'_> {
                 continue;
             };
             let words = words(&value);
-            let hist = words
-                .split_at_checked(2)
-                .and_then(|(head, buckets)| Histogram::from_parts(buckets, head[0], head[1]));
+            let (hist, unmeasured) = match words.as_slice() {
+                [sum, max, buckets @ .., unmeasured] => {
+                    (Histogram::from_parts(buckets, *sum, *max), *unmeasured)
+                }
+                _ => (None, 0),
+            };
             let id = key.try_into().ok().map(u64::from_ne_bytes);
             let id = id.context("a stack's number of the wrong size")?;
-            let frames = self.stack(StackId(id))?.context("a stack without frames")?;
-            all.push((frames, hist.context("a histogram of the wrong size")?));
+            let frames = match StackId(id) {
+                STACK_UNSEEN => None,
+                id => Some(self.stack(id)?.context("a stack without frames")?),
+            };
+            let hist = hist.context("a histogram of the wrong size")?;
+            all.push((frames, hist, unmeasured));
         }
         Ok(all)
     }
@@ -172,6 +184,11 @@ impl Session<'_> {
         for (number, info) in self.infos() {
             misses[number] += info.recursion_misses;
         }
+        let before = self.missed_before.iter();
+        misses
+            .iter_mut()
+            .zip(before)
+            .for_each(|(n, was)| *n = n.saturating_sub(*was));
         misses
     }
 

@@ -209,7 +209,7 @@ impl<'o> Scribe<'o> {
         self.view.event(event, &cx);
         let kindred = match event.what {
             What::Submit(..) => Kindred::Submit,
-            What::Complete(..) | What::Command(..) => Kindred::Command,
+            What::Complete(..) | What::Command(..) | What::Missed { .. } => Kindred::Command,
             _ => Kindred::Other,
         };
         self.commands += u64::from(matches!(kindred, Kindred::Command));
@@ -241,6 +241,9 @@ fn stack_ids(what: &What) -> [StackId; 2] {
         What::Submit(_, asked) => [asked.stack, StackId::default()],
         What::Complete(_, outcome) => [StackId::default(), outcome.stack],
         What::Command(_, asked, outcome) => [asked.stack, outcome.stack],
+        What::Missed {
+            asked: Some(asked), ..
+        } => [asked.stack, StackId::default()],
         _ => Default::default(),
     }
 }
@@ -351,9 +354,10 @@ pub fn run(options: &TraceOptions) -> Result<()> {
     care.last_look(&session)?;
     // commands go on while we detach, which takes a while, and their last events are still seen
     let end_ns = monotonic_ns();
-    session.detach();
+    let closed = session.end();
     drops.stop();
     ended?;
+    closed?;
     while drain(&mut ring, &mut waiting)? {}
     waiting.release(u64::MAX, |bytes| scribe.record(bytes, &session));
     scribe.shown.out_of_order = waiting.late();

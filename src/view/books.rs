@@ -17,7 +17,7 @@ use crate::units::nanos;
 /// Those of the writer.
 pub fn books(l: &Ledger, theme: Theme, out: &mut dyn Write) -> io::Result<()> {
     let verdict = match l.accuracy() {
-        Accuracy::Exact => theme.good("exact"),
+        Accuracy::Exact => theme.good(&exact(l)),
         Accuracy::Unknown => theme.warn("NOT KNOWN"),
         Accuracy::Degraded(why) => theme.warn(&format!("DEGRADED: {}", why.join(", "))),
     };
@@ -42,26 +42,53 @@ pub fn books(l: &Ledger, theme: Theme, out: &mut dyn Write) -> io::Result<()> {
     )?;
     writeln!(
         out,
-        "  completions  {} seen, {} without a start; filters turned {} commands away",
+        "  completions  {} seen, {} of before the run; {} commands filtered out",
         l.completions, l.orphan_completions, l.filtered
     )?;
+    skipped(l, out)?;
     writeln!(
         out,
-        "  lost         recursion {}, ring {}, no row {}, untracked {}, negative {}",
-        l.recursion_misses, l.ring_drops, l.no_row, l.untracked, l.negative_intervals
+        "  lost         ring {}, no row {}, untracked {}, negative {}",
+        l.ring_drops, l.no_row, l.untracked, l.negative_intervals
     )?;
     if let Some(t) = &l.trace {
         trace(t, out)?;
     }
     writeln!(
         out,
-        "  set aside    late doorbells {}, early irqs {}, untrusted starts {}; requeues {}",
-        l.late_doorbells, l.early_irqs, l.untrusted_starts, l.requeue_events
+        "  set aside    late doorbells {}, unsure doorbells {}, early irqs {},\n    \
+             untrusted starts {}; requeues {}",
+        l.late_doorbells, l.unsure_doorbells, l.early_irqs, l.untrusted_starts, l.requeue_events
     )?;
     if let Some(cost) = &l.own_cost {
         own_cost(cost, out)?;
     }
     hooks(l, theme, out)
+}
+
+/// The counts are exact; of the times some may be missing.
+fn exact(l: &Ledger) -> String {
+    match l.recursion_misses {
+        0 => "exact".into(),
+        n => format!("exact; {n} boundaries not observed"),
+    }
+}
+
+/// What the kernel skipped, and what became of the commands.
+fn skipped(l: &Ledger, out: &mut dyn Write) -> io::Result<()> {
+    if l.recursion_misses + l.unseen_setups + l.unseen_completions == 0 {
+        return Ok(());
+    }
+    writeln!(
+        out,
+        "  skipped      {} program runs; found all the same: {} set-ups,\n    \
+             {} completions; {} commands unmeasured, {} lost",
+        l.recursion_misses,
+        l.unseen_setups,
+        l.unseen_completions,
+        l.unmeasured,
+        l.unrecovered + l.unattributed + l.overwritten
+    )
 }
 
 fn hooks(l: &Ledger, theme: Theme, out: &mut dyn Write) -> io::Result<()> {

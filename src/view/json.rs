@@ -43,6 +43,7 @@ struct RowLine<'a> {
     #[serde(skip_serializing_if = "Option::is_none")]
     size_class: Option<&'static str>,
     count: u64,
+    unmeasured: u64,
     iops: f64,
     bytes: u64,
     mb_per_s: f64,
@@ -178,6 +179,7 @@ fn row(row: &RowReport, buckets: bool) -> RowLine<'_> {
         opcode_value,
         size_class: row.class(),
         count: row.count,
+        unmeasured: row.unmeasured,
         iops: row.iops,
         bytes: row.bytes,
         mb_per_s: row.mb_per_s,

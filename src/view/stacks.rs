@@ -14,12 +14,15 @@ use super::theme::Theme;
 use crate::hist::Histogram;
 use crate::kstack::Frame;
 use crate::kstack::Hooked;
+use crate::kstack::Stack;
 use crate::kstack::StackRow;
 use crate::kstack::Weight;
 use crate::units::nanos;
 
 /// What stands for a stack that the kernel could not take.
 const NO_STACK: &str = "[no_stack]";
+/// What stands for a stack whose program the kernel skipped.
+const NOT_OBSERVED: &str = "[not observed]";
 
 /// What a list of stacks shows.
 #[derive(Clone, Copy, Debug)]
@@ -39,7 +42,9 @@ struct StackLine {
     r#type: &'static str,
     schema_version: u32,
     at: &'static str,
+    observed: bool,
     count: u64,
+    unmeasured: u64,
     share: f64,
     latency_share: f64,
     latency: Dist,
@@ -55,7 +60,7 @@ struct All {
 impl All {
     fn of(rows: &[StackRow]) -> Self {
         Self {
-            count: rows.iter().map(|r| r.hist.count()).sum(),
+            count: rows.iter().map(StackRow::commands).sum(),
             sum: rows.iter().map(|r| r.hist.sum()).sum(),
         }
     }
@@ -108,8 +113,8 @@ impl StacksView {
         writeln!(out, "{}", self.theme.head(&format!("{title}{rule}")))?;
         let (shown, rest) = self.cut(rows);
         for (n, row) in shown.iter().enumerate() {
-            let (count, latency) = all.shares(row.hist.count(), row.hist.sum());
-            let head = format!("#{}  {}", n + 1, commands(row.hist.count()));
+            let (count, latency) = all.shares(row.commands(), row.hist.sum());
+            let head = format!("#{}  {}", n + 1, commands(row.commands()));
             writeln!(
                 out,
                 "{} ({:.1}% of all), {:.1}% of all latency",
@@ -117,12 +122,21 @@ impl StacksView {
                 100.0 * count,
                 100.0 * latency
             )?;
-            writeln!(out, "    {}", self.theme.dim(&latencies(&row.hist)))?;
-            for frame in &row.frames {
-                writeln!(out, "        {frame}")?;
+            let mut latency = latencies(&row.hist);
+            if row.unmeasured > 0 {
+                latency.push_str(&format!("  unmeasured {}", row.unmeasured));
             }
-            if row.frames.is_empty() {
-                writeln!(out, "        the kernel could not take this stack")?;
+            writeln!(out, "    {}", self.theme.dim(&latency))?;
+            match &row.stack {
+                Stack::NotObserved => writeln!(out, "        {NOT_OBSERVED}")?,
+                Stack::Taken(frames) if frames.is_empty() => {
+                    writeln!(out, "        the kernel could not take this stack")?;
+                }
+                Stack::Taken(frames) => {
+                    for frame in frames {
+                        writeln!(out, "        {frame}")?;
+                    }
+                }
             }
             writeln!(out)?;
         }
@@ -149,16 +163,18 @@ impl StacksView {
     pub fn json(&self, rows: &[StackRow], out: &mut dyn Write) -> io::Result<()> {
         let all = All::of(rows);
         for row in self.cut(rows).0 {
-            let (share, latency_share) = all.shares(row.hist.count(), row.hist.sum());
+            let (share, latency_share) = all.shares(row.commands(), row.hist.sum());
             let object = StackLine {
                 r#type: "stack",
                 schema_version: SCHEMA_VERSION,
                 at: at_name(self.at),
-                count: row.hist.count(),
+                observed: row.stack != Stack::NotObserved,
+                count: row.commands(),
+                unmeasured: row.unmeasured,
                 share,
                 latency_share,
                 latency: dist(&row.hist, false),
-                kstack: row.frames.iter().map(ToString::to_string).collect(),
+                kstack: row.stack.frames().iter().map(ToString::to_string).collect(),
             };
             line(&object, out)?;
         }
@@ -209,13 +225,13 @@ fn name(frame: &Frame) -> String {
 pub(super) fn folded(rows: &[StackRow], by: Weight) -> BTreeMap<String, u128> {
     let mut sums: BTreeMap<String, u128> = BTreeMap::new();
     for row in rows {
-        let names: Vec<_> = row.frames.iter().rev().map(name).collect();
-        let stack = if names.is_empty() {
-            NO_STACK.into()
-        } else {
-            names.join(";")
+        let names: Vec<_> = row.stack.frames().iter().rev().map(name).collect();
+        let stack = match &row.stack {
+            Stack::NotObserved => NOT_OBSERVED.into(),
+            Stack::Taken(_) if names.is_empty() => NO_STACK.into(),
+            Stack::Taken(_) => names.join(";"),
         };
-        *sums.entry(stack).or_default() += by.of(&row.hist);
+        *sums.entry(stack).or_default() += by.of(row);
     }
     if by == Weight::Latency {
         for ns in sums.values_mut() {
@@ -254,8 +270,9 @@ pub(super) mod tests {
         let mut hist = Histogram::new();
         samples.iter().for_each(|&ns| hist.record(ns));
         StackRow {
-            frames: frames.iter().map(|f| frame(f)).collect(),
+            stack: Stack::Taken(frames.iter().map(|f| frame(f)).collect()),
             hist,
+            unmeasured: 0,
         }
     }
 

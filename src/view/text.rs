@@ -14,6 +14,8 @@ use crate::units::nanos;
 use crate::units::rate;
 
 const BAR: usize = 40;
+/// The column of the stages' names.
+const NAME: usize = 22;
 const PERCENTILES: [f64; 4] = [50.0, 90.0, 99.0, 99.9];
 
 /// What a text report shows.
@@ -68,7 +70,7 @@ impl TextView {
         match (ledger.filtered, ledger.in_flight) {
             (0, 0) => String::new(),
             (0, n) => format!("; {n} in flight"),
-            (n, _) => format!("; the filters turned {n} away"),
+            (n, _) => format!("; {n} filtered out"),
         }
     }
 
@@ -77,21 +79,24 @@ impl TextView {
         if let Some(class) = row.class() {
             name = format!("{name} {class}");
         }
-        let rates = format!(
+        let mut rates = format!(
             "{} cmds  {} IOPS  {:.1} MB/s",
             row.count,
             rate(row.iops),
             row.mb_per_s
         );
+        if row.unmeasured > 0 {
+            rates.push_str(&format!("  unmeasured {}", row.unmeasured));
+        }
         writeln!(out, "{}  {rates}", self.theme.head(&name))?;
         let columns = format!(
-            "  {:<22}{:>7}{:>7}{:>7}{:>7}{:>7}{:>7}{:>7}{:>7}",
+            "  {:<NAME$}{:>7}{:>7}{:>7}{:>7}{:>7}{:>7}{:>7}{:>7}",
             "stage", "n", "share", "mean", "p50", "p90", "p99", "p99.9", "max"
         );
         writeln!(out, "{}", self.theme.dim(&columns))?;
         if cut != Cut::Total {
             for stage in &row.stages {
-                self.line(&stage.name, &stage.hist, &row.total, out)?;
+                self.line(&short_name(&stage.name), &stage.hist, &row.total, out)?;
             }
         }
         self.line("total", &row.total, &row.total, out)?;
@@ -115,7 +120,7 @@ impl TextView {
         let share = 100.0 * h.sum() as f64 / (total.sum() as f64).max(1.0);
         write!(
             out,
-            "  {name:<22}{:>7}{share:>6.1}%",
+            "  {name:<NAME$}{:>7}{share:>6.1}%",
             short_count(h.count())
         )?;
         write!(out, "{:>7}", h.mean().map_or_else(|| "-".into(), nanos))?;
@@ -180,6 +185,14 @@ impl TextView {
     }
 }
 
+/// The name of a stage that fits its column: of many joined ones the first and the last.
+fn short_name(name: &str) -> String {
+    match (name.split_once('+'), name.rsplit_once('+')) {
+        (Some((first, _)), Some((_, last))) if name.len() >= NAME => format!("{first}..{last}"),
+        _ => name.to_owned(),
+    }
+}
+
 /// A count that fits its column and leaves a blank.
 fn short_count(n: u64) -> String {
     if n < 1_000_000 {
@@ -194,6 +207,7 @@ mod tests {
     use super::*;
     use crate::abi::Counters;
     use crate::ledger::Scan;
+    use crate::path::milestone::ALL_POINTS;
     use crate::probe::catalog::Family;
     use crate::probe::catalog::number_of;
     use crate::probe::plan::Policy;
@@ -265,6 +279,20 @@ mod tests {
         let text = text(&report, false);
         assert!(text.contains("blk_mq_requeue_request"), "{text}");
         assert!(text.lines().all(|l| l.chars().count() <= 80), "{text}");
+    }
+
+    #[test]
+    fn every_name_of_a_stage_that_can_occur_fits_its_column() {
+        for cut in [Cut::Total, Cut::Cheap, Cut::Fine] {
+            for pattern in 0..=ALL_POINTS {
+                for run in cut.runs(pattern) {
+                    let name = short_name(&cut.run_name(run));
+                    assert!(name.len() < NAME, "{name}");
+                }
+            }
+        }
+        assert_eq!(short_name("submit+device"), "submit+device");
+        assert_eq!(short_name("submit+device+irq+complete"), "submit..complete");
     }
 
     #[test]

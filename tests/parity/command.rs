@@ -1,4 +1,4 @@
-//! Closing a command: `finish()` of bpf/include/inflight.bpf.h against src/path.
+//! Closing a command: `finish()` of bpf/include/stages.bpf.h against src/path.
 
 use std::mem::take;
 
@@ -8,8 +8,11 @@ use nvme_deep::abi::Count;
 use nvme_deep::abi::RowKey;
 use nvme_deep::hist;
 use nvme_deep::lat_buckets::LatBuckets;
+use nvme_deep::path::milestone::ALL_POINTS;
 use nvme_deep::path::milestone::Milestone;
 use nvme_deep::path::milestone::Milestone::*;
+use nvme_deep::path::milestone::NO_COMPLETE;
+use nvme_deep::path::milestone::NO_SETUP;
 use nvme_deep::path::stage::Cut;
 use nvme_deep::path::timeline::Timeline;
 
@@ -18,7 +21,7 @@ use super::ask;
 use super::numbers;
 
 /// A row key without a pattern.
-const KEY: u64 = 1 << 51 | 3 << 43 | 7 << 19 | 2 << 11 | 1 << 8;
+const KEY: u64 = 1 << 51 | 3 << 43 | 7 << 20 | 2 << 12 | 1 << 9;
 
 /// How a command comes to its end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -29,6 +32,20 @@ enum Way {
     Requeued,
     /// No hook sees the end: the driver's completion finishes it, `finish(s, now, 0, 0)`.
     Completed,
+    /// The program at the set-up was skipped.
+    NoSetup,
+    /// The program at the completion was skipped: `finish_odd(s, 0, end)`.
+    NoComplete,
+    /// Both.
+    OnlyCqe,
+}
+
+impl Way {
+    fn misses(self, point: Milestone) -> bool {
+        let setup = matches!(self, Self::NoSetup | Self::OnlyCqe) && point <= Doorbell;
+        let complete = matches!(self, Self::NoComplete | Self::OnlyCqe) && point == Complete;
+        setup || complete
+    }
 }
 
 /// A command: its points in the order of [`Milestone::ALL`], zero where not seen.
@@ -43,8 +60,11 @@ struct Case {
 
 impl Case {
     fn new(cut: Cut, way: Way, mut points: [u64; 9], random: &mut Random) -> Self {
-        if way != Way::Ended {
+        if matches!(way, Way::Requeued | Way::Completed) {
             points[End as usize] = 0;
+        }
+        for point in Milestone::ALL.into_iter().filter(|&p| way.misses(p)) {
+            points[point as usize] = 0;
         }
         let looked_at: &[Milestone] = match cut {
             Cut::Total => &[],
@@ -98,7 +118,7 @@ impl Case {
 /// What the C code made of it.
 #[derive(Debug, PartialEq, Eq)]
 struct Answer {
-    pattern: u8,
+    pattern: u16,
     late_doorbell: u64,
     early_irq: u64,
     negative: u64,
@@ -123,6 +143,45 @@ fn check_record(case: &Case, record: &str, line: &Timeline) {
     assert_eq!(record.row, RowKey::unpack(KEY).0);
 }
 
+/// nvme_latency's table is of commands that were measured from set-up to completion, at least.
+fn check_table(case: &Case, pattern: u16, total: Option<u64>, table: (u64, u64)) {
+    let whole = SetupOut.seen_in(pattern) && Complete.seen_in(pattern);
+    match total.filter(|_| whole) {
+        Some(total) => {
+            let slot = case.table.index(total / 1000) as u64;
+            assert_eq!(table, (1, slot), "{case:?}");
+        }
+        None => assert_eq!(table.0, 0, "{case:?}"),
+    }
+}
+
+/// The histograms are those of the command's stages and of its total, which is returned.
+fn check_hists(case: &Case, line: &Timeline, hists: &[[u64; 4]]) -> Option<u64> {
+    let segments = line.segments(case.cut);
+    let segments = segments.unwrap_or_else(|| panic!("kept points are in order: {case:?}"));
+    let total = line.total(case.cut);
+    let one = |ns: u64| [1, hist::index(ns) as u64, ns, ns];
+    let mut want = vec![[0, u64::MAX, 0, 0]; 9];
+    for segment in &segments {
+        want[segment.run.first] = one(segment.ns);
+    }
+    if let Some(total) = total {
+        want[case.cut.total_index()] = one(total);
+    }
+    assert_eq!(hists, want, "{case:?} seen {:#09b}", line.pattern());
+    if case.cut != Cut::Total {
+        let runs: Vec<_> = segments.iter().map(|s| s.run).collect();
+        assert_eq!(runs, case.cut.runs(line.pattern()));
+        let sum: u64 = hists[..case.cut.total_index()].iter().map(|h| h[2]).sum();
+        assert_eq!(
+            sum,
+            total.unwrap_or(0),
+            "stages add up to the total: {case:?}"
+        );
+    }
+    total
+}
+
 /// Reads an answer, and checks what holds for every command whatever its points.
 fn read(case: &Case, line: &str) -> Answer {
     let words: Vec<&str> = line.split(' ').collect();
@@ -132,16 +191,16 @@ fn read(case: &Case, line: &str) -> Answer {
         .iter()
         .map(|w| w.parse::<i128>().unwrap() as u64)
         .collect();
-    let ([key, calls, state, rq, bytes], rest) = words.split_first_chunk().unwrap();
+    let ([key, calls, state, rq, bytes, unmeasured], rest) = words.split_first_chunk().unwrap();
     let (counts, rest) = rest.split_at(COUNTS.len());
     let (&[lats, lat], rest) = rest.split_first_chunk().unwrap();
     let hists: Vec<[u64; 4]> = rest[..36]
         .chunks(4)
         .map(|h| h.try_into().unwrap())
         .collect();
-    let pattern = (*key & 0xff) as u8;
+    let pattern = *key as u16 & ALL_POINTS;
     assert_eq!(
-        (*key & !0xff, *calls),
+        (*key & !u64::from(ALL_POINTS), *calls),
         (KEY, 1),
         "one row, and only the pattern added: {case:?}"
     );
@@ -149,24 +208,9 @@ fn read(case: &Case, line: &str) -> Answer {
     assert_eq!(*bytes, u64::from(case.bytes));
 
     let line = Timeline::new(case.points, pattern);
-    let segments = line.segments(case.cut);
-    let segments = segments.unwrap_or_else(|| panic!("kept points are in order: {case:?}"));
-    let total = line.total(case.cut).unwrap();
-    let one = |ns: u64| [1, hist::index(ns) as u64, ns, ns];
-    let mut want = vec![[0, u64::MAX, 0, 0]; 9];
-    for segment in &segments {
-        want[segment.run.first] = one(segment.ns);
-    }
-    want[case.cut.total_index()] = one(total);
-    assert_eq!(hists, want, "{case:?} seen {pattern:#09b}");
-    if case.cut != Cut::Total {
-        let runs: Vec<_> = segments.iter().map(|s| s.run).collect();
-        assert_eq!(runs, case.cut.runs(pattern));
-        let sum: u64 = hists[..case.cut.total_index()].iter().map(|h| h[2]).sum();
-        assert_eq!(sum, total, "stages add up to the total: {case:?}");
-    }
-    let slot = case.table.index(total / 1000) as u64;
-    assert_eq!((lats, lat), (1, slot), "{case:?}");
+    let total = check_hists(case, &line, &hists);
+    assert_eq!(*unmeasured, u64::from(total.is_none()), "{case:?}");
+    check_table(case, pattern, total, (lats, lat));
 
     assert_eq!(rest[36], 1, "one record a command");
     check_record(case, record, &line);
@@ -220,12 +264,18 @@ fn with_holes(mut points: [u64; 9], random: &mut Random) -> [u64; 9] {
 }
 
 /// The pattern of a command whose every observed point is kept but these.
-fn all_but(case: &Case, dropped: &[Milestone]) -> u8 {
-    Milestone::ALL
-        .into_iter()
-        .filter(|m| case.at(*m) != 0 && !dropped.contains(m))
-        .filter_map(Milestone::pattern_bit)
-        .fold(0, |pattern, bit| pattern | bit)
+fn all_but(case: &Case, dropped: &[Milestone]) -> u16 {
+    let mut pattern = 0;
+    for point in Milestone::ALL {
+        let kept = case.at(point) != 0 && !dropped.contains(&point);
+        match (point, point.pattern_bit()) {
+            (SetupOut, _) if !kept => pattern |= NO_SETUP,
+            (Complete, _) if !kept => pattern |= NO_COMPLETE,
+            (_, Some(bit)) if kept => pattern |= bit,
+            _ => {}
+        }
+    }
+    pattern
 }
 
 /// `n` commands in each of the ways, with points in order and half of them with holes; `change`
@@ -277,6 +327,22 @@ fn points_in_order_are_all_kept_and_nothing_is_counted() {
         assert_eq!(answer.pattern, all_but(case, &[]), "{case:?}");
         assert_eq!(answer.dropped(), 0, "{case:?}");
     }
+}
+
+#[test]
+fn a_command_that_was_not_seen_everywhere_keeps_the_intervals_that_were() {
+    let ways: Vec<(Cut, Way)> = [Cut::Total, Cut::Cheap, Cut::Fine]
+        .into_iter()
+        .flat_map(|cut| [Way::NoSetup, Way::NoComplete, Way::OnlyCqe].map(|way| (cut, way)))
+        .collect();
+    let cases = cases(&ways, 5000, 20, |_, _| true);
+    let answers = answers(&cases);
+    for (case, answer) in cases.iter().zip(&answers) {
+        assert_eq!(answer.pattern, all_but(case, &[]), "{case:?}");
+        assert_eq!(answer.dropped(), 0, "{case:?}");
+    }
+    let with_interval = answers.iter().filter(|a| a.hists.iter().any(|h| h[0] > 0));
+    assert!(with_interval.count() > answers.len() / 4);
 }
 
 #[test]
@@ -373,8 +439,8 @@ fn a_completion_before_the_setup_is_counted_negative_and_no_latency_of_centuries
         let case = Case::new(cut, way, points, &mut Random(19));
         let line = &ask(&[case.question()])[0];
         let words: Vec<&str> = line.split(' ').collect();
-        assert_eq!(words[5 + Count::Negative as usize], "1", "{case:?}");
-        let (hists, _) = words[7 + COUNTS.len()..].as_chunks::<4>();
+        assert_eq!(words[6 + Count::Negative as usize], "1", "{case:?}");
+        let (hists, _) = words[8 + COUNTS.len()..].as_chunks::<4>();
         for hist in &hists[..9] {
             assert!(
                 hist[3].parse::<u64>().unwrap() <= 5000,

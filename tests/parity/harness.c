@@ -13,11 +13,12 @@
 #define __always_inline inline __attribute__((always_inline))
 #define __noinline
 #define SEC(name)
-#define __uint(name, val)	   int(*name)[val]
-#define BPF_CORE_READ(...)	   0
-#define bpf_core_type_size(t)	   sizeof(t)
-#define bpf_core_type_id_kernel(t) 0
-#define ND_NO_KFUNC		   /* reads by the helper, which is a stub here */
+#define __uint(name, val)	    int(*name)[val]
+#define BPF_CORE_READ(...)	    0
+#define bpf_core_type_size(t)	    sizeof(t)
+#define bpf_core_type_id_kernel(t)  0
+#define bpf_core_field_offset(t, f) 0
+#define ND_NO_KFUNC		    /* reads by the helper, which is a stub here */
 
 enum {
 	BPF_MAP_TYPE_HASH = 1,
@@ -65,7 +66,8 @@ static void finish_trace(struct nd_slot *s, struct nd_cpu *cpu, u32 saw, u64 com
 	abort();
 }
 
-#include "inflight.bpf.h"
+#include "slots.bpf.h"
+#include "stages.bpf.h"
 
 static struct nd_cpu the_cpu;
 static struct nd_record the_record;
@@ -128,9 +130,11 @@ static void histogram(const struct nd_hist *h)
 /*
  * finish MODE SHARED START SETUP_IN SETUP_OUT ISSUE DOORBELL IRQ CQE COMPLETE_SLOT COMPLETE END KEY
  * BYTES LAT_MIN LAT_SHIFT: closes a command in a slot with these points. COMPLETE_SLOT is the
- * slot's own field, COMPLETE and END are the arguments.
- * Answers: key, calls of cell_of, state, rq, bytes, the counters, latency slots in use, the last of
- * them, then samples, last bucket in use, sum and maximum of every histogram, and the record.
+ * slot's own field, COMPLETE and END are the arguments. Without COMPLETE the completion was not
+ * observed, without SETUP_OUT the set-up.
+ * Answers: key, calls of cell_of, state, rq, bytes, commands unmeasured, the counters, latency
+ * slots in use, the last of them, then samples, last bucket in use, sum and maximum of every
+ * histogram, and the record.
  */
 static void answer_finish(void)
 {
@@ -169,9 +173,16 @@ static void answer_finish(void)
 	if (mode != ND_MODE_FINE) /* that half of the slot does not exist then */
 		memset((char *)&s + ND_SLOT_CHEAP, 0x5a, sizeof(s) - ND_SLOT_CHEAP);
 
-	finish(&s, &the_cpu, complete, end, shared);
+	cfg_recover = 1;
+	if (complete) {
+		finish(&s, &the_cpu, complete, end, shared);
+	} else {
+		end_slot(&s);
+		finish_odd(&s, &the_cpu, 0, end);
+	}
 
-	printf("%llu %d %u %llu %llu", cell_key, cell_calls, s.state, s.rq, the_cell.bytes);
+	printf("%llu %d %u %llu %llu %llu", cell_key, cell_calls, s.state, s.rq, the_cell.bytes,
+	       the_cell.unmeasured);
 	for (int i = 0; i < ND_COUNT_MAX; i++)
 		printf(" %llu", the_cpu.count[i]);
 	for (int i = 0; i < ND_LAT_SLOTS; i++) {
@@ -234,6 +245,8 @@ static const struct {
 	CONSTANT(ND_SAW_IRQ),
 	CONSTANT(ND_SAW_CQE),
 	CONSTANT(ND_SAW_END),
+	CONSTANT(ND_NO_SETUP),
+	CONSTANT(ND_NO_COMPLETE),
 	CONSTANT(ND_CELL_HEAD),
 	CONSTANT(ND_SLOT_CHEAP),
 	CONSTANT(ND_SLOT_FINE),

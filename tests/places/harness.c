@@ -9,75 +9,7 @@
  * Answers how many commands there were, how often one was at a place that others had had, and how
  * many came out wrong. With NEVER_FORGET the hooks are never told to forget: then some must.
  */
-#include <linux/types.h>
-#include <stddef.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
-#define ND_NO_KFUNC /* reads by the helper, which is a stub here */
-#undef __always_inline
-#define __always_inline inline __attribute__((always_inline))
-#define __noinline
-#define SEC(name)
-#define __uint(name, val)		   int(*name)[val]
-#define BPF_CORE_READ(p, ...)		   0
-#define BPF_PROBE_READ(p, field)	   ((p)->field)
-#define bpf_core_type_size(t)		   sizeof(t)
-#define bpf_core_field_offset(type, field) offsetof(type, field)
-#define bpf_core_field_exists(field)	   1
-#define bpf_core_enum_value(type, name)	   name
-#define bpf_core_read(to, size, from)	   memcpy(to, from, size)
-
-enum {
-	BPF_MAP_TYPE_HASH = 1,
-	BPF_MAP_TYPE_ARRAY,
-	BPF_MAP_TYPE_CGROUP_ARRAY = 8,
-	BPF_MAP_TYPE_QUEUE = 22,
-	BPF_MAP_TYPE_RINGBUF = 27
-};
-enum { BPF_ANY, BPF_NOEXIST };
-#define BPF_RB_NO_WAKEUP 1
-
-static void *bpf_map_lookup_elem(void *map, const void *key);
-static __u64 now_ns;
-static __u32 here; /* CPU */
-
-#define bpf_map_update_elem(...)	   0
-#define bpf_map_push_elem(...)		   0
-#define bpf_map_pop_elem(map, value)	   (*(value) = 0)
-#define bpf_ringbuf_reserve(...)	   ((void *)0)
-#define bpf_ringbuf_submit(...)		   ((void)0)
-#define bpf_get_stack(...)		   0
-#define bpf_get_prandom_u32()		   0
-#define bpf_get_smp_processor_id()	   here
-#define bpf_get_current_pid_tgid()	   4711
-#define bpf_get_current_task()		   0
-#define bpf_get_current_comm(to, size)	   ((void)0)
-#define bpf_current_task_under_cgroup(...) 0
-#define bpf_ktime_get_ns()		   (++now_ns)
-#define bpf_probe_read_kernel(to, size, f) memcpy(to, f, size)
-#define bpf_probe_read_kernel_str(...)	   0
-
-#include "kernel.bpf.h"
-#include "abi.h"
-#define const
-#include "config.bpf.h"
-#undef const
-#include "filter.bpf.h"
-#include "maps.bpf.h"
-#include "peek.bpf.h"
-#include "hist.bpf.h"
-#include "rows.bpf.h"
-#include "trace.bpf.h"
-#include "inflight.bpf.h"
-#ifdef NEVER_FORGET
-#define forget_places() ((void)0)
-#endif
-#include "queues.bpf.h"
-#include "where.bpf.h"
-#include "setup.bpf.h"
-#include "points.bpf.h"
+#include "stubs.h"
 
 #define CTRLS  3
 #define QUEUES 2 /* for I/O */
@@ -105,47 +37,8 @@ static struct controller {
 	struct space admin, space[SPACES];
 } world[CTRLS];
 
-static struct nd_cpu cpu_map[2];
-static struct nd_slot slot_map[CTRLS * STRIDE * (1 + QUEUES)];
-static struct nd_start start_map[CTRLS * STRIDE * (1 + QUEUES)];
-static struct nd_ctrl ctrl_map[ND_MAX_CTRLS];
-static struct nd_queue queue_map[ND_MAX_QUEUE_IDS];
-static u64 cache_map[ND_ROW_CACHE];
-static struct nd_cell the_cell;
-static int finished;
-
-#define ARRAY(map, memory)                                                                         \
-	if (m == (void *)&(map))                                                                   \
-	return i < sizeof(memory) / sizeof((memory)[0]) ? (void *)&(memory)[i] : 0
-
-static void *bpf_map_lookup_elem(void *m, const void *key)
-{
-	u32 i = *(const u32 *)key;
-
-	ARRAY(cpus, cpu_map);
-	ARRAY(slots, slot_map);
-	ARRAY(starts, start_map);
-	ARRAY(ctrls, ctrl_map);
-	ARRAY(queues, queue_map);
-	ARRAY(row_cache, cache_map);
-	if (m == (void *)&cells) {
-		finished++;
-		return &the_cell;
-	}
-	return 0;
-}
-
-static u64 seed, commands, moved, wrong;
+static u64 commands, moved, wrong;
 static int births;
-
-static u32 random_below(u32 n)
-{
-	u64 z = seed += 0x9e3779b97f4a7c15ull;
-
-	z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9ull;
-	z = (z ^ (z >> 27)) * 0x94d049bb133111ebull;
-	return (u32)((z ^ (z >> 31)) % n);
-}
 
 static int take(u8 *used, u32 n)
 {
@@ -164,6 +57,7 @@ static void make_space(struct space *s, struct nvme_ctrl *ctrl, int hctxs, void 
 	s->queue = take(queue_used, CTRLS * (1 + SPACES));
 	queue_memory[s->queue] = (struct request_queue){
 		.queuedata = queuedata,
+		.tag_set = queuedata ? ctrl->tagset : ctrl->admin_tagset,
 		.id = s->queue ^ (int)random_below(2) << 4,
 	};
 	for (int h = 0; h < hctxs; h++) {
@@ -195,7 +89,7 @@ static void command(int instance, struct space *s, int h)
 	struct request *rq = &rq_memory[s->hctx[h]][tag].rq;
 	struct nvme_command sqe = {.common = {.opcode = 2, .nsid = 1}};
 	struct nd_slot *slot = &slot_map[ctrl_map[instance].base + qid * STRIDE + tag];
-	int before = finished, id = world[instance].born << 8 | s->queue;
+	int before = cells_asked, id = world[instance].born << 8 | s->queue;
 	u64 start;
 
 	/* admin commands are passthrough to blk-mq, others may be */
@@ -217,7 +111,7 @@ static void command(int instance, struct space *s, int h)
 	here = random_below(2);
 	on_cqe(rq, ND_HOOK_CQE_BTF, TYPED, 0);
 	on_complete(0, rq, ND_HOOK_COMPLETE_BTF, TYPED);
-	if (finished != before + 1 || slot->state != ND_FREE || !slot->cqe_ns) {
+	if (cells_asked != before + 1 || slot->state != ND_FREE || !slot->cqe_ns) {
 		wrong++;
 		memset(slot_map, 0, sizeof(slot_map));
 	}
@@ -237,7 +131,8 @@ static void step(void)
 		c->there = 1;
 		c->born = ++births;
 		c->memory = take(ctrl_used, CTRLS);
-		ctrl_memory[c->memory].instance = n;
+		ctrl_memory[c->memory] = (struct nvme_ctrl){
+			.instance = n, .tagset = &c->memory, .admin_tagset = &c->born};
 		make_space(&c->admin, &ctrl_memory[c->memory], 1, 0);
 		command(n, &c->admin, 0); /* Identify, at least */
 	} else if (what == 0) {

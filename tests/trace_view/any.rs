@@ -21,6 +21,7 @@ use nvme_deep::nvme::opcode::QueueKind;
 use nvme_deep::nvme::sqe::Parts;
 use nvme_deep::nvme::sqe::Sqe;
 use nvme_deep::nvme::status::Status;
+use nvme_deep::path::milestone::ALL_POINTS;
 use nvme_deep::path::stage::Cut;
 use nvme_deep::path::timeline::Timeline;
 use nvme_deep::view::theme::Theme;
@@ -118,6 +119,7 @@ fn asked(id: CommandId) -> impl Strategy<Value = Asked> {
         Asked {
             sqe: Sqe::from(parts),
             bytes,
+            knows_submitter: pid % 8 != 0,
             pid,
             tid,
             comm,
@@ -140,8 +142,13 @@ fn outcome() -> impl Strategy<Value = Outcome> {
             })
         }),
     ];
-    let timeline = prop::option::of((points, 0..0x80_u8));
-    let parts = (verdict, any::<u64>(), timeline, any::<u16>());
+    let timeline = prop::option::of((points, 0..=ALL_POINTS));
+    let parts = (
+        verdict,
+        prop::option::of(any::<u64>()),
+        timeline,
+        any::<u16>(),
+    );
     parts.prop_map(|(verdict, latency_ns, timeline, cpu)| Outcome {
         verdict: verdict.map(|(result, status, retries, flags)| Verdict {
             result,
@@ -157,7 +164,7 @@ fn outcome() -> impl Strategy<Value = Outcome> {
 }
 
 fn command() -> impl Strategy<Value = What> {
-    let all = id().prop_flat_map(|id| (Just(id), asked(id), outcome(), 0..9_u8, any::<u64>()));
+    let all = id().prop_flat_map(|id| (Just(id), asked(id), outcome(), 0..10_u8, any::<u64>()));
     all.prop_map(|(id, asked, outcome, kind, n)| match kind {
         0 => What::Submit(id, asked),
         1 => What::Complete(id, outcome),
@@ -177,6 +184,12 @@ fn command() -> impl Strategy<Value = What> {
         5 => What::Timeout { id, age_ns: n },
         6 => What::Cancel { id, age_ns: n },
         7 => What::Requeue(id),
+        8 => What::Missed {
+            id,
+            asked: (n % 2 == 0).then_some(asked),
+            latency_max_ns: (n % 4 < 2).then_some(n),
+            timeline: outcome.timeline,
+        },
         _ => What::Retry {
             id,
             retries: (n % 2 == 0).then_some(n as u8),
@@ -201,8 +214,17 @@ fn what() -> impl Strategy<Value = What> {
 fn asked_of(what: &What) -> Option<(&CommandId, &Asked)> {
     match what {
         What::Submit(id, asked) | What::Command(id, asked, _) => Some((id, asked)),
-        What::Unfinished { id, asked, .. } => Some((id, asked.as_ref()?)),
+        What::Unfinished { id, asked, .. } | What::Missed { id, asked, .. } => {
+            Some((id, asked.as_ref()?))
+        }
         _ => None,
+    }
+}
+
+fn timeline_of(what: &What) -> Option<&Timeline> {
+    match what {
+        What::Missed { timeline, .. } => timeline.as_ref(),
+        _ => outcome_of(what)?.timeline.as_ref(),
     }
 }
 
@@ -266,13 +288,14 @@ fn mixed(two: &[Parted; 2], mixture: u16) -> What {
     let asked = Asked {
         sqe: Sqe::from(parts),
         bytes: of(10).1.bytes,
+        knows_submitter: of(10).1.knows_submitter,
         pid: of(11).1.pid,
         tid: of(12).1.tid,
         comm: of(13).1.comm,
         cpu: of(14).1.cpu,
         stack: StackId::default(),
     };
-    match of(15).2.latency_ns % 3 {
+    match of(15).2.cpu % 3 {
         0 => What::Submit(id, asked),
         1 => What::Complete(id, of(15).2.clone()),
         _ => What::Command(id, asked, of(15).2.clone()),
@@ -304,7 +327,7 @@ proptest! {
                     prop_assert!(line.contains(&shown), "no {} in {}", shown, line);
                 }
             }
-            let timeline = outcome_of(&what).and_then(|o| o.timeline.as_ref());
+            let timeline = timeline_of(&what);
             for segment in timeline.and_then(|t| t.segments(CUTS[cut])).into_iter().flatten() {
                 let shown = format!(", {}=", CUTS[cut].run_name(segment.run));
                 prop_assert!(line.contains(&shown), "no {} in {}", shown, line);
@@ -348,12 +371,16 @@ proptest! {
                 let fields = all_fields(cx.set, id, asked);
                 let want: BTreeMap<_, _> = fields.iter().map(|f| (f.key, f.value)).collect();
                 prop_assert_eq!(&all["fields"], &json!(want));
-                let Once(once) = serde_json::from_str(&between(&text, "\"fields\":", ",\"pid\"")).unwrap();
+                let Once(once) = object_after(&text, "\"fields\":");
                 prop_assert_eq!(once.len(), fields.len());
-                let comm = String::from_utf8_lossy(asked.comm()).chars().count();
-                prop_assert!(all["comm"].as_str().unwrap().chars().count() >= comm);
+                if asked.knows_submitter {
+                    let comm = String::from_utf8_lossy(asked.comm()).chars().count();
+                    prop_assert!(all["comm"].as_str().unwrap().chars().count() >= comm);
+                } else {
+                    prop_assert!(["pid", "tid", "comm", "cpu"].iter().all(|key| !all.contains_key(*key)) || matches!(what, What::Complete(..)));
+                }
             }
-            if let Some(timeline) = outcome_of(&what).and_then(|o| o.timeline.as_ref()) {
+            if let Some(timeline) = timeline_of(&what) {
                 prop_assert_eq!(&all["total_ns"], &json!(timeline.total(cut)));
                 let segments = timeline.segments(cut).unwrap_or_default();
                 let want = segments.iter().map(|s| json!({ "name": cut.run_name(s.run), "ns": s.ns }));
@@ -363,9 +390,9 @@ proptest! {
     }
 }
 
-/// With the bytes that may follow the fields taken off.
-fn between(text: &str, begin: &str, end: &str) -> String {
-    let rest = text.split_once(begin).unwrap().1;
-    let object = rest.split_once(end).unwrap().0;
-    object[..=object.rfind('}').unwrap()].to_owned()
+/// The object that follows a key.
+fn object_after(text: &str, key: &str) -> Once {
+    let rest = text.split_once(key).unwrap().1;
+    let mut values = serde_json::Deserializer::from_str(rest).into_iter();
+    values.next().unwrap().unwrap()
 }

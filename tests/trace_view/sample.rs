@@ -60,6 +60,7 @@ pub fn asked(id: &CommandId, cdw: [u32; 6], bytes: Option<u32>) -> Asked {
             ..Parts::default()
         }),
         bytes,
+        knows_submitter: true,
         pid: 1234,
         tid: 1234,
         comm,
@@ -82,7 +83,7 @@ pub fn outcome(status: u16) -> Outcome {
             retries: 0,
             flags: 0,
         }),
-        latency_ns: 85_200,
+        latency_ns: Some(85_200),
         timeline: None,
         cpu: 0,
         stack: StackId::default(),

@@ -136,10 +136,7 @@ impl Line {
         memo: &mut Memo,
     ) {
         match what {
-            What::Submit(id, asked) => {
-                self.command(id, Some(asked), cx, memo);
-                self.asked(id, asked, cx, memo);
-            }
+            What::Submit(id, asked) => self.whole(id, Some(asked), cx, memo),
             What::Complete(id, outcome) => {
                 self.command(id, None, cx, memo);
                 self.outcome(id.opcode, outcome, stages);
@@ -147,18 +144,24 @@ impl Line {
                 self.raw(",\"kstack\":", cx.kstack_complete);
             }
             What::Command(id, asked, outcome) => {
-                self.command(id, Some(asked), cx, memo);
-                self.asked(id, asked, cx, memo);
+                self.whole(id, Some(asked), cx, memo);
                 self.outcome(id.opcode, outcome, stages);
                 self.number(",\"complete_cpu\":", outcome.cpu);
                 self.raw(",\"kstack_complete\":", cx.kstack_complete);
             }
             What::Unfinished { id, asked, age_ns } => {
-                self.command(id, asked.as_ref(), cx, memo);
-                if let Some(asked) = asked {
-                    self.asked(id, asked, cx, memo);
-                }
+                self.whole(id, asked.as_ref(), cx, memo);
                 self.number(",\"age_ns\":", *age_ns);
+            }
+            What::Missed {
+                id,
+                asked,
+                latency_max_ns,
+                timeline,
+            } => {
+                self.whole(id, asked.as_ref(), cx, memo);
+                self.maybe(",\"latency_max_ns\":", *latency_max_ns);
+                self.timeline_of(timeline.as_ref(), stages);
             }
             What::Timeout { id, age_ns } | What::Cancel { id, age_ns } => {
                 self.command(id, None, cx, memo);
@@ -201,6 +204,7 @@ const fn name(what: &What) -> &'static str {
         What::Complete(..) => "complete",
         What::Command(..) => "command",
         What::Unfinished { .. } => "unfinished",
+        What::Missed { .. } => "missed",
         What::Sq { .. } => "sq",
         What::Timeout { .. } => "timeout",
         What::Cancel { .. } => "cancel",
@@ -229,6 +233,16 @@ impl Line {
         self.dec(n);
     }
 
+    /// A number, or null.
+    #[inline]
+    fn maybe(&mut self, key: &'static str, n: Option<u64>) {
+        self.name(key);
+        match n {
+            Some(n) => self.dec(n),
+            None => self.str("null"),
+        }
+    }
+
     #[inline]
     fn flag(&mut self, key: &'static str, set: bool) {
         self.name(key);
@@ -254,6 +268,15 @@ impl Line {
             self.back_to(self.place() - 1);
         }
         self.byte(bracket);
+    }
+
+    /// Which command, and what it asks for, if that is known.
+    #[inline]
+    fn whole(&mut self, id: &CommandId, asked: Option<&Asked>, cx: &Context<'_>, memo: &mut Memo) {
+        self.command(id, asked, cx, memo);
+        if let Some(asked) = asked {
+            self.asked(id, asked, cx, memo);
+        }
     }
 
     #[inline]
@@ -296,6 +319,9 @@ impl Line {
             line.byte(b',');
         };
         memo.fields((id.opcode.queue, cx.set), asked, self, slba, Self::rest);
+        if !asked.knows_submitter {
+            return;
+        }
         memo.thread(asked, self, |line, asked| {
             line.number(",\"pid\":", asked.pid);
             line.number(",\"tid\":", asked.tid);
@@ -348,8 +374,13 @@ impl Line {
             Some(verdict) => self.verdict(opcode, verdict),
             None => self.str(",\"status\":null"),
         }
-        self.number(",\"latency_ns\":", outcome.latency_ns);
-        if let Some((stages, timeline)) = stages.zip(outcome.timeline.as_ref()) {
+        self.maybe(",\"latency_ns\":", outcome.latency_ns);
+        self.timeline_of(outcome.timeline.as_ref(), stages);
+    }
+
+    #[inline]
+    fn timeline_of(&mut self, timeline: Option<&Timeline>, stages: Option<&mut Stages>) {
+        if let Some((stages, timeline)) = stages.zip(timeline) {
             let cut = stages.cut();
             if let Some(shape) = stages.of(timeline) {
                 self.timeline(shape, cut, timeline);
@@ -409,7 +440,10 @@ impl Line {
         self.close(b'}');
         self.str(",\"stages\":[");
         let begin = self.place();
-        let first = timeline.ns(shape.from);
+        let first = match shape.stages.as_slice() {
+            [] => 0,
+            _ => timeline.ns(shape.from),
+        };
         let mut from = first;
         for step in &shape.stages {
             let to = timeline.ns(step.at);

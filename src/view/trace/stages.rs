@@ -2,12 +2,13 @@
 //! at: it takes longer to find a command's stages than to write them down, and few patterns occur.
 
 use super::line::Line;
+use crate::path::milestone::ALL_POINTS;
 use crate::path::milestone::Milestone;
 use crate::path::stage::Cut;
 use crate::path::timeline::Timeline;
 
-/// Patterns have seven bits.
-const PATTERNS: usize = 1 << 7;
+/// How many patterns there are.
+const PATTERNS: usize = ALL_POINTS as usize + 1;
 
 /// No label is longer: that of all the stages in one, as JSON has it, is the longest.
 const LABEL: usize = 64;
@@ -90,10 +91,12 @@ impl Stages {
 
 impl Shape {
     #[cold]
-    fn new(pattern: u8, cut: Cut, stage: Label, point: Label) -> Option<Self> {
+    fn new(pattern: u16, cut: Cut, stage: Label, point: Label) -> Option<Self> {
         let runs = cut.runs(pattern);
-        let from = cut.stages().get(runs.first()?.first)?.from;
-        let to = cut.end_of(runs.last()?.last);
+        // a command of which no interval was observed has no stages
+        let from = runs.first().map_or(0, |run| run.first);
+        let from = cut.stages().get(from)?.from;
+        let to = runs.last().map(|run| cut.end_of(run.last));
         let stages = runs.iter().map(|&run| {
             let name = cut.run_name(run);
             Step::new(cut.end_of(run.last), &stage(&name))
@@ -102,7 +105,7 @@ impl Shape {
         Some(Self {
             stages: stages.collect(),
             from,
-            is_lat: (from, to) == (Milestone::SetupOut, Milestone::Complete),
+            is_lat: (from, to) == (Milestone::SetupOut, Some(Milestone::Complete)),
             points: points.map(|at| Step::new(at, &point(at.name()))).collect(),
         })
     }
@@ -117,10 +120,10 @@ mod tests {
         let label: Label = |name| format!("{{\"name\":\"{name}\",\"ns\":");
         for (cut, pattern) in [Cut::Cheap, Cut::Fine]
             .into_iter()
-            .flat_map(|cut| (0..0x80).map(move |pattern| (cut, pattern)))
+            .flat_map(|cut| (0..=ALL_POINTS).map(move |pattern| (cut, pattern)))
         {
             let shape = Shape::new(pattern, cut, label, label).unwrap();
-            assert!(shape.from.seen_in(pattern));
+            assert!(shape.stages.is_empty() || shape.from.seen_in(pattern));
             let names = cut.runs(pattern).into_iter().map(|run| cut.run_name(run));
             let points = Milestone::ALL.into_iter().filter(|p| p.seen_in(pattern));
             let names = names.chain(points.map(|p| p.name().to_owned()));

@@ -123,7 +123,9 @@ impl Ink<'_> {
     ) {
         let (id, asked) = match what {
             What::Submit(id, asked) | What::Command(id, asked, _) => (Some(id), Some(asked)),
-            What::Unfinished { id, asked, .. } => (Some(id), asked.as_ref()),
+            What::Unfinished { id, asked, .. } | What::Missed { id, asked, .. } => {
+                (Some(id), asked.as_ref())
+            }
             What::Complete(id, _)
             | What::Timeout { id, .. }
             | What::Cancel { id, .. }
@@ -136,6 +138,11 @@ impl Ink<'_> {
         }
         match what {
             What::Submit(_, asked) => self.number(", cpu=", asked.cpu),
+            What::Missed {
+                latency_max_ns,
+                timeline,
+                ..
+            } => self.missed(*latency_max_ns, timeline.as_ref(), stages),
             What::Complete(id, outcome) => {
                 self.outcome(id.opcode, outcome, FlagsKey::Flags, stages);
                 self.number(", cpu=", outcome.cpu);
@@ -150,12 +157,11 @@ impl Ink<'_> {
                 self.age(*age_ns);
             }
             What::Timeout { age_ns, .. } | What::Cancel { age_ns, .. } => self.age(*age_ns),
-            What::Requeue(_) => {}
-            What::Retry { retries, .. } => {
-                if let Some(retries) = *retries {
-                    self.number(", retries=", retries);
-                }
-            }
+            What::Retry {
+                retries: Some(retries),
+                ..
+            } => self.number(", retries=", *retries),
+            What::Requeue(_) | What::Retry { .. } => {}
             What::Sq {
                 ctrl: _,
                 qid,
@@ -167,15 +173,10 @@ impl Ink<'_> {
                 if let Some(id) = id {
                     self.number(", cid=", id.cid);
                 }
-                self.number(", sq_head=", *head);
-                self.number(", sq_tail=", *tail);
+                self.sq(*head, *tail);
             }
-            What::AsyncEvent { ctrl: _, event } => self.async_event(*event),
-            What::State {
-                ctrl: _,
-                state,
-                asked,
-            } => self.state(*state, *asked),
+            What::AsyncEvent { event, .. } => self.async_event(*event),
+            What::State { state, asked, .. } => self.state(*state, *asked),
         }
     }
 }
@@ -187,6 +188,7 @@ fn title(what: &What) -> (&'static str, Voice) {
         What::Complete(_, outcome) => ("Complete", Voice::failed(failed(outcome), Voice::Plain)),
         What::Command(_, _, outcome) => ("Command", Voice::failed(failed(outcome), Voice::Plain)),
         What::Unfinished { .. } => ("Unfinished", Voice::Head),
+        What::Missed { .. } => ("Missed", Voice::Warn),
         What::Sq { .. } => ("Sq", Voice::Dim),
         What::Timeout { .. } => ("Timeout", Voice::Warn),
         What::Cancel { .. } => ("Cancel", Voice::Warn),
@@ -286,6 +288,9 @@ impl Ink<'_> {
             line.dec(slba);
         };
         memo.fields((id.opcode.queue, cx.set), asked, self.line, slba, rest);
+        if !asked.knows_submitter {
+            return;
+        }
         memo.thread(asked, self.line, |line, asked| {
             let mut ink = Ink { line, codes: None };
             ink.number(", pid=", asked.pid);
@@ -295,6 +300,11 @@ impl Ink<'_> {
             line.str(", comm=");
             comm(line, asked.comm());
         });
+    }
+
+    fn sq(&mut self, head: u16, tail: u16) {
+        self.number(", sq_head=", head);
+        self.number(", sq_tail=", tail);
     }
 
     #[inline]
@@ -382,7 +392,7 @@ fn comm(line: &mut Line, name: &[u8]) {
 #[inline]
 fn stacks(what: &What, cx: &Context<'_>, line: &mut Line) {
     let (submit, complete) = match what {
-        What::Submit(..) | What::Unfinished { .. } => (true, false),
+        What::Submit(..) | What::Unfinished { .. } | What::Missed { .. } => (true, false),
         What::Complete(..) => (false, true),
         What::Command(..) => (true, true),
         _ => (false, false),

@@ -112,7 +112,8 @@ impl ToolRun {
             "negative_intervals",
             "doorbell_list_full",
             "ring_drops",
-            "recursion_misses",
+            "unrecovered",
+            "unattributed",
         ] {
             assert_eq!(number(ledger, lost), 0, "{what}: {lost}: {ledger}");
         }

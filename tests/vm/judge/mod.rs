@@ -20,6 +20,7 @@ mod hostile;
 mod json;
 mod lockdown;
 mod orders;
+mod preempt;
 mod table;
 mod times;
 mod trace_faults;

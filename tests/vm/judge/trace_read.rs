@@ -9,11 +9,12 @@ use super::json::number;
 use super::json::text;
 
 /// The events of the format, by `type`; the same words as those of the text.
-pub const EVENTS: [(&str, &str); 11] = [
+pub const EVENTS: [(&str, &str); 12] = [
     ("submit", "Submit"),
     ("complete", "Complete"),
     ("command", "Command"),
     ("unfinished", "Unfinished"),
+    ("missed", "Missed"),
     ("sq", "Sq"),
     ("async_event", "AsyncEvent"),
     ("timeout", "Timeout"),

@@ -47,8 +47,32 @@ impl Ink<'_> {
             }
             None => self.line.str(", status=?, lat="),
         }
-        self.voice(Voice::Head, |ink| ink.line.nanos(outcome.latency_ns));
-        if let Some((stages, timeline)) = stages.zip(outcome.timeline.as_ref())
+        match outcome.latency_ns {
+            Some(ns) => self.voice(Voice::Head, |ink| ink.line.nanos(ns)),
+            None => self.line.byte(b'?'),
+        }
+        self.stages_of(outcome.timeline.as_ref(), stages);
+    }
+
+    /// A completion that was not observed: how long the command can have taken, and its stages.
+    #[cold]
+    pub(super) fn missed(
+        &mut self,
+        latency_max_ns: Option<u64>,
+        timeline: Option<&Timeline>,
+        stages: Option<&mut Stages>,
+    ) {
+        self.line.str(", lat_max=");
+        match latency_max_ns {
+            Some(ns) => self.voice(Voice::Head, |ink| ink.line.nanos(ns)),
+            None => self.line.byte(b'?'),
+        }
+        self.stages_of(timeline, stages);
+    }
+
+    #[inline]
+    fn stages_of(&mut self, timeline: Option<&Timeline>, stages: Option<&mut Stages>) {
+        if let Some((stages, timeline)) = stages.zip(timeline)
             && let Some(shape) = stages.of(timeline)
         {
             self.stages(shape, timeline);
@@ -121,6 +145,9 @@ impl Ink<'_> {
     /// out of order.
     #[inline]
     fn stages(&mut self, shape: &Shape, timeline: &Timeline) {
+        if shape.stages.is_empty() {
+            return;
+        }
         let begin = self.line.place();
         let first = timeline.ns(shape.from);
         let mut from = first;

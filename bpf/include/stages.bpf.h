@@ -1,199 +1,10 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * Commands in flight: finding the slot of a request, and closing it.
- *
- * A slot is found by (controller, queue, tag), which is unique at the device: a flush request
- * borrows its owner's tag, but the owner is not at the device then. The request pointer in the slot
- * says whose it is. The owner of a slot changes only in on_setup_out().
+ * The end of a command: which of its points count, and into which histograms the intervals between
+ * them go.
  */
-#ifndef ND_INFLIGHT_H
-#define ND_INFLIGHT_H
-
-/*
- * What the hooks remember of hardware queues holds as long as this number stays. It moves on with
- * every admin command (see where()), when a queue is found to belong to someone else than before,
- * and when user space moves a controller's slots.
- */
-volatile u32 places_age = 0;
-
-static __always_inline void forget_places(void)
-{
-	__sync_fetch_and_add((u32 *)&places_age, 1);
-}
-
-/* The verifier has no product of a pointer, but the difference of two is a number. */
-static __always_inline u64 place_number(struct nd_cpu *cpu, u64 hctx)
-{
-	return ((hctx - (u64)cpu) * 0x9e3779b97f4a7c15ull) >> (64 - ND_PLACE_BITS);
-}
-
-/* Where this hook remembers the hardware queue, if it does. Never an admin queue: see where(). */
-static __always_inline struct nd_place *place_of(struct nd_cpu *cpu, u32 at, u64 hctx, int typed)
-{
-	if (typed == TWIN)
-		at += ND_AT_MAX;
-	return &cpu->place[at][place_number(cpu, hctx)];
-}
-
-static __always_inline int is_of(struct nd_place *p, u64 hctx)
-{
-	return p->hctx == hctx && p->age == places_age;
-}
-
-static __always_inline u32 first_slot(u32 base, u32 stride, u32 qid)
-{
-	return base + qid * stride;
-}
-
-static __always_inline struct nd_slot *slot_at(u32 index)
-{
-	return bpf_map_lookup_elem(&slots, &index);
-}
-
-static __always_inline struct nd_queue *queue_entry(struct request_queue *q, int typed)
-{
-	u32 id = GET(typed, q, id);
-
-	return bpf_map_lookup_elem(&queues, &id);
-}
-
-static __always_inline u32 hctx_number(struct request *rq, int typed)
-{
-	struct blk_mq_hw_ctx *hctx = GET(typed, rq, mq_hctx);
-
-	return GET(typed, hctx, queue_num);
-}
-
-/* REQ_OP_DRV_IN: it and REQ_OP_DRV_OUT, the last of all, are what the driver itself and users of
- * passthrough send (include/linux/blk_types.h, the same since 4.20) */
-#define ND_OP_MASK   0xff
-#define ND_OP_DRV_IN 34
-
-/* Whether it goes to an admin queue: no other operations do, and such a queue has no queuedata. */
-static __always_inline int is_admin(struct request *rq)
-{
-	struct request_queue *q;
-
-	if ((rq->cmd_flags & ND_OP_MASK) < ND_OP_DRV_IN)
-		return 0;
-	q = distrust(rq)->q;
-	return !q->queuedata;
-}
-
-static __always_inline u32 spread_of(struct request_queue *q, int typed)
-{
-	return GET(typed, q, id) & 3;
-}
-
-/* Puts down where the commands of this request's queue go. With numbers for pointers nobody
- * remembers: each look at the request would take a helper. */
-static __always_inline void remember(struct nd_place *p, struct request *rq,
-				     struct request_queue *q, u32 first, u32 tags, u32 age,
-				     int typed)
-{
-	p->first = first;
-	p->tags = tags;
-	p->age = age;
-	p->spread = spread_of(q, typed);
-	p->hctx = typed ? (u64)rq->mq_hctx : 0;
-}
-
-/*
- * The slot of a request's tag, on a queue that is known; NULL: not ours, or out of range. With `p`
- * the queue is remembered there.
- */
-static __always_inline struct nd_slot *slot_by_queue(struct request *rq, struct nd_place *p,
-						     int typed)
-{
-	struct request_queue *q = GET(typed, rq, q);
-	struct nd_queue *e;
-	u32 qid, tag = GET(typed, rq, tag), age = places_age, first;
-
-	if (!q)
-		return 0;
-	e = queue_entry(q, typed);
-	if (!e || e->q != (u64)q || !e->queues)
-		return 0;
-	qid = hctx_number(rq, typed) + e->io;
-	if (qid >= e->queues || tag >= e->stride)
-		return 0;
-	first = first_slot(e->base, e->stride, qid);
-	if (p && e->io)
-		remember(p, rq, q, first, e->stride, age, typed);
-	return slot_at(first + tag);
-}
-
-static __noinline struct nd_slot *slot_slowly(struct request *rq, struct nd_place *p)
-{
-	return slot_by_queue(distrust(rq), p, TYPED);
-}
-
-/*
- * The same, usually by what the hook remembers: a queue is asked for where that leads to another
- * request's slot.
- */
-static __always_inline struct nd_slot *slot_near(struct request *rq, struct nd_cpu *cpu, u32 at,
-						 int typed)
-{
-	struct nd_place *p;
-	struct nd_slot *s;
-	u64 hctx;
-
-	if (!typed)
-		return slot_by_queue(rq, 0, typed);
-	if (!cpu)
-		return slot_slowly(rq, 0);
-	hctx = (u64)rq->mq_hctx;
-	p = place_of(cpu, at, hctx, typed);
-	if (is_of(p, hctx)) {
-		s = slot_at(p->first + rq->tag);
-		if (s && s->rq == (u64)rq)
-			return s;
-	}
-	return slot_slowly(rq, p);
-}
-
-/* The slot of this very request, or NULL, for frequent hooks that remember nothing. */
-static __always_inline struct nd_slot *slot_asked(struct request *rq, int typed)
-{
-	struct nd_slot *s = slot_by_queue(rq, 0, typed);
-
-	return s && s->rq == (u64)rq ? s : 0;
-}
-
-/* The same for the others. */
-static __always_inline struct nd_slot *slot_of(struct request *rq, struct nd_cpu *cpu, u32 at,
-					       int typed)
-{
-	struct nd_slot *s = slot_near(rq, cpu, at, typed);
-
-	return s && s->rq == (u64)rq ? s : 0;
-}
-
-/*
- * Where the start of a request is kept until the driver sets it up. With a scheduler it has no
- * driver tag yet, only the scheduler's; these are per namespace, so namespaces are spread apart.
- * Two that meet all the same lose a start (not observed, counted), never get a wrong one: the
- * entry holds the request.
- */
-static __always_inline struct nd_start *start_entry(s32 internal, u32 tag, u32 first, u32 tags,
-						    u32 spread)
-{
-	u32 at;
-
-	if (internal >= 0)
-		tag = internal + (spread << 8);
-	at = first + (tag & (tags - 1));
-	return bpf_map_lookup_elem(&starts, &at);
-}
-
-/* Not a map of its own: its size is known, and this way finding one takes a third of a lookup. */
-static struct nd_task tasks[ND_TASKS];
-
-static __always_inline struct nd_task *task_of(u32 tid)
-{
-	return &tasks[tid & (ND_TASKS - 1)];
-}
+#ifndef ND_STAGES_H
+#define ND_STAGES_H
 
 static __always_inline void emit(struct nd_slot *s, u64 key, u64 complete_ns, u64 end_ns)
 {
@@ -207,7 +18,7 @@ static __always_inline void emit(struct nd_slot *s, u64 key, u64 complete_ns, u6
 	r->version = ND_RECORD_VERSION;
 	r->cid = s->cid;
 	r->qid = s->qid;
-	r->tag = s->tag;
+	r->_pad = 0;
 	r->bytes = s->bytes;
 	r->tid = s->tid;
 	r->key = key;
@@ -251,7 +62,7 @@ static __always_inline void finish_total(struct nd_cell *c, u32 at, u64 total, u
  */
 static __always_inline void settle(struct nd_slot *s, u64 complete, u32 mode)
 {
-	volatile u8 *saw = &s->saw;
+	volatile u16 *saw = &s->saw;
 	u64 prev = s->setup_out_ns, begin = prev;
 
 	*saw = 0;
@@ -281,7 +92,7 @@ static __always_inline void settle(struct nd_slot *s, u64 complete, u32 mode)
 	}
 	if (s->doorbell_ns) {
 		if (s->doorbell_ns < prev) {
-			count(ND_NEGATIVE);
+			count(cfg_exit_skips ? ND_UNSURE_DOORBELL : ND_NEGATIVE);
 		} else if (s->doorbell_ns > complete) {
 			count(ND_LATE_DOORBELL);
 		} else {
@@ -342,7 +153,7 @@ enum nd_fine {
 static __always_inline void stage(struct nd_cell *c, struct nd_slot *s, u32 point, u64 *from,
 				  u64 to, u32 mode, int atomic)
 {
-	u32 before = *(volatile u8 *)&s->saw & (point - 1) & ~(ND_SAW_START | ND_SAW_SETUP_IN), i;
+	u32 before = *(volatile u16 *)&s->saw & (point - 1) & ~(ND_SAW_START | ND_SAW_SETUP_IN), i;
 
 	if (mode == ND_MODE_FINE) { /* issue, doorbell, irq, cqe are bits 2 to 5 */
 		i = log2_of_byte[(before << 1 | 1 << FINE_MAP) & 0xff];
@@ -360,7 +171,7 @@ static __always_inline void stages_cheap(struct nd_cell *c, struct nd_slot *s, u
 					 u32 saw, int atomic)
 {
 	u64 from = s->setup_out_ns, first = from;
-	volatile u8 *seen = &s->saw;
+	volatile u16 *seen = &s->saw;
 
 	/* the usual case, without the arithmetic of merged stages */
 	if (saw == ND_SAW_CHEAP) {
@@ -389,7 +200,7 @@ static __always_inline void stages_fine(struct nd_cell *c, struct nd_slot *s, u6
 					u32 saw, int atomic)
 {
 	u64 from = s->setup_out_ns, first = from;
-	volatile u8 *seen = &s->saw;
+	volatile u16 *seen = &s->saw;
 
 	/* as above */
 	if (saw == ND_SAW_ALL) {
@@ -430,10 +241,121 @@ static __always_inline void stages_fine(struct nd_cell *c, struct nd_slot *s, u6
 	finish_total(c, ND_STAGES_FINE - 1, complete - first, s->bytes, atomic);
 }
 
+/* One point of such a command: what passed since the last one that was observed. */
+static __always_inline void odd_point(struct nd_cell *c, u64 ns, u32 stage, u32 *before, u64 *from,
+				      u64 *any)
+{
+	u32 i = *before;
+
+	if (!ns)
+		return;
+	if (*from) {
+		BELOW(i, ND_STAGES_FINE);
+		if (cfg_mode != ND_MODE_FINE)
+			BELOW(i, ND_STAGES_CHEAP);
+		hist_add(&c->hist[i], ns - *from, 1);
+		*any = 1;
+		FORGET(*any);
+	}
+	*before = stage;
+	*from = ns;
+	FORGET(*before);
+	FORGET(*from);
+}
+
+#define POINT(bit, ns) (*(volatile u16 *)&s->saw & (bit) ? (ns) : 0)
+
 /*
- * The command is over: into the histograms with it. `end` is 0 where blk-mq's end was not seen.
- * The slot is free afterwards, so a second event for it can't count twice.
+ * The stages of a command whose set-up or completion was not observed: each interval between two
+ * points that were. Returns 0 where there is none.
  */
+static __always_inline int odd_stages(struct nd_slot *s, struct nd_cell *c, u64 complete, u64 end)
+{
+	int fine = cfg_mode == ND_MODE_FINE;
+	u64 from = 0, any = 0, first;
+	u32 before = 0;
+
+	first = POINT(ND_SAW_START, s->start_ns);
+	if (!first && fine)
+		first = POINT(ND_SAW_SETUP_IN, s->setup_in_ns);
+	if (!first)
+		first = s->setup_out_ns;
+	if (!first && fine)
+		first = POINT(ND_SAW_IRQ, s->irq_ns);
+	if (!first)
+		first = POINT(ND_SAW_CQE, s->cqe_ns);
+	if (!first)
+		first = complete;
+	FORGET(first);
+	odd_point(c, POINT(ND_SAW_START, s->start_ns), 0, &before, &from, &any);
+	if (fine)
+		odd_point(c, POINT(ND_SAW_SETUP_IN, s->setup_in_ns), FINE_SETUP, &before, &from,
+			  &any);
+	odd_point(c, s->setup_out_ns, fine ? FINE_MAP : CHEAP_SUBMIT, &before, &from, &any);
+	if (fine)
+		odd_point(c, POINT(ND_SAW_ISSUE, s->issue_ns), FINE_SUBMIT, &before, &from, &any);
+	odd_point(c, POINT(ND_SAW_DOORBELL, s->doorbell_ns), fine ? FINE_DEVICE : CHEAP_DEVICE,
+		  &before, &from, &any);
+	if (fine)
+		odd_point(c, POINT(ND_SAW_IRQ, s->irq_ns), FINE_IRQ, &before, &from, &any);
+	odd_point(c, POINT(ND_SAW_CQE, s->cqe_ns), fine ? FINE_COMPLETE : CHEAP_COMPLETE, &before,
+		  &from, &any);
+	odd_point(c, complete, fine ? FINE_END : CHEAP_COMPLETE, &before, &from, &any);
+	if (fine)
+		odd_point(c, POINT(ND_SAW_END, end), FINE_END, &before, &from, &any);
+	if (!any)
+		return 0;
+	hist_add(&c->hist[fine ? ND_STAGES_FINE - 1 : ND_STAGES_CHEAP - 1], from - first, 1);
+	return 1;
+}
+
+/*
+ * The command is over, and its set-up (setup_out_ns is 0) or its completion (`complete` is 0) was
+ * not observed. It counts in its own row, with the intervals that were. These cells are apart from
+ * the others (the pattern is part of their key), and several programs add to them: by atomics.
+ */
+static __noinline void finish_odd(struct nd_slot *s, struct nd_cpu *cpu, u64 complete, u64 end)
+{
+	volatile u16 *saw = &s->saw;
+	struct nd_cell *c;
+
+	*saw = 0;
+	if (cfg_mode != ND_MODE_TOTAL)
+		settle(s, complete ? complete : ~0ull, cfg_mode);
+	if (!s->setup_out_ns)
+		*saw |= ND_NO_SETUP;
+	if (!complete)
+		*saw |= ND_NO_COMPLETE;
+	if (end && end >= complete)
+		*saw |= ND_SAW_END;
+	if (cfg_trace) {
+		if (!complete)
+			s->outcome = (struct nd_outcome){};
+		finish_trace(s, cpu, *saw, complete, end);
+		return;
+	}
+	if (cfg_commands)
+		emit(s, kept_key(s) | *saw, complete, end);
+	c = cpu ? cell_of(s, *saw, cpu) : 0;
+	if (!c) {
+		count(ND_NO_ROW);
+		return;
+	}
+	if (cfg_mode == ND_MODE_TOTAL || !odd_stages(s, c, complete, end))
+		__sync_fetch_and_add(&c->unmeasured, 1);
+	__sync_fetch_and_add(&c->bytes, s->bytes);
+}
+
+/* Nothing more is expected of this slot's command: a second event for it can't count twice. */
+static __always_inline void end_slot(struct nd_slot *s)
+{
+	s->state = ND_FREE;
+	if (cfg_trace && !cfg_end)
+		s->complete_ns = s->rq;
+	s->rq = 0;
+}
+
+/* The command is over. `end` is 0 where blk-mq's end was not observed. */
 static __always_inline void finish(struct nd_slot *s, struct nd_cpu *cpu, u64 complete, u64 end,
 				   int shared)
 {
@@ -443,10 +365,11 @@ static __always_inline void finish(struct nd_slot *s, struct nd_cpu *cpu, u64 co
 	struct nd_cell *c;
 	u32 saw;
 
-	s->state = ND_FREE;
-	if (cfg_trace && !cfg_end)
-		s->complete_ns = s->rq;
-	s->rq = 0;
+	end_slot(s);
+	if (cfg_recover && !s->setup_out_ns) {
+		finish_odd(s, cpu, complete, end);
+		return;
+	}
 	if (complete < s->setup_out_ns) {
 		count(ND_NEGATIVE);
 		complete = s->setup_out_ns;
@@ -458,7 +381,7 @@ static __always_inline void finish(struct nd_slot *s, struct nd_cpu *cpu, u64 co
 		s->saw = saw;
 	} else {
 		settle(s, complete, mode);
-		saw = *(volatile u8 *)&s->saw;
+		saw = *(volatile u16 *)&s->saw;
 	}
 	if (end) {
 		if (end >= complete)

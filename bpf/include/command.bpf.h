@@ -1,0 +1,132 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/* What a slot keeps of a command: its row, its size, what it asks for. */
+#ifndef ND_COMMAND_H
+#define ND_COMMAND_H
+
+static __always_inline u32 size_class(struct request *rq, struct nvme_command *cmd, u32 admin,
+				      u32 opcode, u32 bytes, int typed)
+{
+	struct request_queue *q;
+
+	if (says_blocks(admin, opcode)) {
+		q = GET(typed, rq, q);
+		bytes = (WIRE(typed, cmd, rw.length) + 1) *
+			GET(typed, q, limits.logical_block_size);
+	}
+	return class_of(bytes);
+}
+
+/* The helper copies byte by byte: 150 instructions. */
+static __always_inline void name_caller(u64 comm[2], int typed)
+{
+	u64 at;
+
+	if (typed && HAVE_RDONLY_CAST) {
+		at = bpf_get_current_task() + bpf_core_field_offset(struct task_struct, comm);
+		comm[0] = peek(at, typed);
+		comm[1] = peek(at + sizeof(u64), typed);
+	} else {
+		bpf_get_current_comm(comm, 2 * sizeof(u64));
+	}
+}
+
+/* Everything but the stack. `here`: this is the submitting task. */
+static __always_inline void note_asked(struct nd_asked *a, struct request *rq,
+				       struct nvme_command *cmd, u32 nsid, u32 bytes, int here,
+				       int typed)
+{
+	u64 integrity = 1ull << bpf_core_enum_value(enum req_flag_bits, __REQ_INTEGRITY);
+
+	if (typed) {
+		a->cdw[0] = cmd->common.cdw10;
+		a->cdw[1] = cmd->common.cdw11;
+		a->cdw[2] = cmd->common.cdw12;
+		a->cdw[3] = cmd->common.cdw13;
+		a->cdw[4] = cmd->common.cdw14;
+		a->cdw[5] = cmd->common.cdw15;
+	} else {
+		bpf_probe_read_kernel(a->cdw, sizeof(a->cdw), &cmd->common.cdw10);
+	}
+	a->flags = WIRE(typed, cmd, common.flags);
+	/* as the kernel's own trace has it: blk_integrity_rq() */
+	a->metadata = !!(GET(typed, rq, cmd_flags) & integrity);
+	a->nsid = nsid;
+	a->bytes = bytes;
+	a->known = ND_KNOWN_BYTES;
+	if (here) {
+		asked_by(a);
+		name_caller((u64 *)a->comm, typed);
+	} else {
+		a->stack = ND_STACK_UNSEEN;
+		a->tgid = 0;
+		a->tid = 0;
+		a->cpu = 0;
+		__builtin_memset(a->comm, 0, sizeof(a->comm));
+	}
+}
+
+static __always_inline int wanted_lba(struct nvme_command *cmd, u32 admin, u32 opcode, int typed)
+{
+	u64 slba;
+
+	if (!says_blocks(admin, opcode))
+		return 0;
+	slba = WIRE(typed, cmd, common.cdw10) | (u64)WIRE(typed, cmd, common.cdw11) << 32;
+	return wanted_blocks(slba, WIRE(typed, cmd, common.cdw12));
+}
+
+/* What fill_slot() finds. */
+#define FILTERED     0
+#define WANTED	     1
+#define UNATTRIBUTED 2 /* a filter asks for the submitter, who is not known */
+
+/*
+ * Gives a slot to a command, but for its times, which are all "not observed". `here`: this is the
+ * submitting task. The caller sets the state.
+ */
+static __always_inline int fill_slot(struct nd_slot *s, struct request *rq,
+				     struct nvme_command *cmd, struct nd_where *w, int here,
+				     int typed)
+{
+	u32 opcode = WIRE(typed, cmd, common.opcode), nsid = WIRE(typed, cmd, common.nsid);
+	u32 qid = w->qid, admin = !qid, mode = cfg_mode, bytes = 0;
+	u64 key;
+
+	s->rq = (u64)rq;
+	s->cid = WIRE(typed, cmd, common.command_id);
+	if (!wanted((w->key >> ND_KEY_CTRL_SHIFT) & (ND_MAX_CTRLS - 1), qid, nsid, opcode, admin) ||
+	    (targ_by_lba && !wanted_lba(cmd, admin, opcode, typed)))
+		return FILTERED;
+	if (targ_any && here && !wanted_task())
+		return FILTERED;
+	if (targ_any && !here && by_task())
+		return UNATTRIBUTED;
+	/* the low bits of an opcode are the direction: 01 to the device, 10 from it. What blk-mq
+	 * gives a discard is not what is transferred, but what is discarded. */
+	if (opcode & 3 && (admin || opcode != 0x09))
+		bytes = GET(typed, rq, __data_len);
+	key = w->key | key_of_command(nsid, opcode);
+	if (cfg_split_size)
+		key |= size_class(rq, cmd, admin, opcode, bytes, typed) << ND_KEY_CLASS_SHIFT;
+	keep_key(s, key);
+	s->bytes = bytes;
+	if (mode != ND_MODE_TOTAL) {
+		s->doorbell_ns = 0;
+		s->cqe_ns = 0;
+	} else if (cfg_setup_skips) {
+		s->cqe_ns = 0;
+	}
+	if (mode == ND_MODE_FINE) {
+		s->setup_in_ns = 0;
+		s->issue_ns = 0;
+		s->irq_ns = 0;
+		s->complete_ns = 0;
+	}
+	if (cfg_commands || cfg_trace)
+		s->qid = qid;
+	if (cfg_trace)
+		note_asked(&s->asked, rq, cmd, nsid, bytes, here, typed);
+	return WANTED;
+}
+
+#endif

@@ -1,0 +1,202 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/*
+ * The doorbell: a submitting function returns, and the commands that its task has set up have been
+ * announced to the device. Which these are is with the task (struct nd_task).
+ */
+#ifndef ND_DOORBELL_H
+#define ND_DOORBELL_H
+
+static __always_inline void announce(struct nd_task *t, u32 i, u32 tid, u64 now)
+{
+	struct nd_slot *s = slot_at(t->slot[i]);
+
+	/* one condition of three: the verifier comes by as often as there are places */
+	if (s && !((s->tid ^ tid) | (s->state ^ ND_OPEN) | s->doorbell_ns))
+		s->doorbell_ns = now;
+	else
+		count(ND_LATE_DOORBELL);
+}
+
+#ifdef ND_USUAL
+/*
+ * The verifier goes round a loop as often as it may turn, but not round bpf_loop() (5.17). That
+ * takes a call each time, so it is for what few batches have. Kernels before 5.13 do not even load
+ * a program that mentions a function: theirs is never the build for usual cases.
+ */
+#define HAVE_LOOP bpf_core_enum_value_exists(enum bpf_func_id___loop, BPF_FUNC_loop___loop)
+#define ND_BATCH  32
+
+/* A doorbell, for those that it announces beyond ND_BATCH. */
+struct nd_bell {
+	struct nd_task *task;
+	u64 now;
+	u32 tid;
+};
+
+static long announce_further(u32 i, struct nd_bell *bell)
+{
+	i += ND_BATCH;
+	if (i >= ND_TASK_SLOTS)
+		return 1;
+	announce(bell->task, i, bell->tid, bell->now);
+	return 0;
+}
+
+static __always_inline void announce_rest(struct nd_task *t, u32 n, u32 tid, u64 now)
+{
+	struct nd_bell bell = {.task = t, .now = now, .tid = tid};
+
+	bpf_loop(n, announce_further, &bell, 0);
+}
+#else
+#define HAVE_LOOP		      0
+#define ND_BATCH		      ND_TASK_SLOTS
+#define announce_rest(t, n, tid, now) ((void)0)
+#endif
+
+/*
+ * Whether the device has been told of as many commands as wait for it, since the first of them was
+ * set up. If not, some of these were not seen to be set up, or are somebody else's: which doorbell
+ * was whose is not known. A single command says itself that it is the last: `rq`.
+ */
+static __always_inline int are_all(struct nd_task *t, u32 n, u64 rq, int typed)
+{
+	u16 last;
+	u32 depth;
+
+	if (rq)
+		return 0;
+	last = peek(t->nvmeq + bpf_core_field_offset(struct nvme_queue, last_sq_tail), typed);
+	depth = peek(t->nvmeq + bpf_core_field_offset(struct nvme_queue, q_depth), typed);
+	return n == (last >= t->told ? last - t->told : last + depth - t->told);
+}
+
+/*
+ * The task's doorbell is rung: stamp what it has set up since the last one. A slot that has been
+ * completed meanwhile is left alone, and one that another task has taken over is not ours. `rq` is
+ * the last command, where the function has only one.
+ */
+static __always_inline int ring_doorbell(u64 rq, int typed)
+{
+	u64 now = bpf_ktime_get_ns();
+	u32 tid = (u32)bpf_get_current_pid_tgid(), n, turns = ND_TASK_SLOTS;
+	struct nd_task *t = task_of(tid);
+
+	if (t->tid != tid)
+		return 0;
+	n = t->n;
+	t->n = 0;
+	if (cfg_exit_skips && n && rq != t->last_rq && !are_all(t, n, rq, typed)) {
+		count_n(ND_UNSURE_DOORBELL, n);
+		return 0;
+	}
+	if (HAVE_LOOP)
+		turns = ND_BATCH;
+	for (u32 i = 0; i < turns; i++) {
+		if (i >= n)
+			return 0;
+		announce(t, i, tid, now);
+	}
+	if (HAVE_LOOP && n > ND_BATCH)
+		announce_rest(t, n - ND_BATCH, tid, now);
+	return 0;
+}
+
+static __always_inline int on_doorbell(u32 hook, int typed)
+{
+	if (ignored(hook))
+		return 0;
+	hit(hook, typed);
+	return ring_doorbell(0, typed);
+}
+
+/*
+ * The command that this task set up last never reached the ring. blk-mq will bring it again (no
+ * resources), or end it with an error: there will be no completion of this setup.
+ */
+static __always_inline void turned_away(u64 rq)
+{
+	u32 tid = (u32)bpf_get_current_pid_tgid(), n;
+	struct nd_task *t = task_of(tid);
+	struct nd_slot *s;
+
+	if (t->tid != tid || !t->n)
+		return;
+	n = t->n - 1;
+	if (n >= ND_TASK_SLOTS)
+		return;
+	s = slot_at(t->slot[n]);
+	if (!s || s->rq != rq || s->state != ND_OPEN)
+		return;
+	t->n = n;
+	s->state = ND_BACK;
+	count(ND_REQUEUED);
+}
+
+/*
+ * nvme_queue_rq returns. It rang if this was the last of a run, or if the ring was about to be full
+ * (drivers/nvme/host/pci.c, nvme_write_sq_db): then nothing is left to announce. A failed command
+ * was not even copied; it comes back through another setup.
+ */
+static __always_inline int on_queued(struct blk_mq_hw_ctx *hctx, struct blk_mq_queue_data *bd,
+				     u32 ret, u32 hook, int typed)
+{
+	u64 nvmeq, tail, last, rq;
+
+	if (ignored(hook))
+		return 0;
+	hit(hook, typed);
+	rq = peek((u64)bd + bpf_core_field_offset(struct blk_mq_queue_data, rq), typed);
+	if (ret) {
+		turned_away(rq);
+		return 0;
+	}
+	if (!GET(typed, bd, last)) {
+		nvmeq = (u64)GET(typed, hctx, driver_data);
+		tail = peek(nvmeq + bpf_core_field_offset(struct nvme_queue, sq_tail), typed);
+		last = peek(nvmeq + bpf_core_field_offset(struct nvme_queue, last_sq_tail), typed);
+		if ((u16)tail != (u16)last)
+			return 0;
+	}
+	return ring_doorbell(rq, typed);
+}
+
+/*
+ * Kprobes only: a submitting function begins. If the task's last one was not seen to return, its
+ * doorbell is unknown, and what waits for it must not take this one's.
+ */
+static __always_inline int on_submit_in(u32 hook, u32 what, u64 hctx, u64 bd)
+{
+	u32 tid = (u32)bpf_get_current_pid_tgid();
+	struct nd_task *t = task_of(tid);
+
+	hit(hook, 0);
+	if (t->tid != tid || t->inside) {
+		if (t->n)
+			count_n(ND_PENDING_FULL, t->n);
+		t->n = 0;
+		t->tid = tid;
+	}
+	t->inside = what;
+	t->hctx = hctx;
+	t->bd = bd;
+	return 0;
+}
+
+/* Kprobes only: it returns. The entry must have been seen. */
+static __always_inline int on_submit_out(u32 hook, u32 what, u32 ret)
+{
+	u32 tid = (u32)bpf_get_current_pid_tgid();
+	struct nd_task *t = task_of(tid);
+
+	if (t->tid != tid || t->inside != what) {
+		hit(hook, 0);
+		return 0;
+	}
+	t->inside = 0;
+	if (what == ND_INSIDE_QUEUE_RQ)
+		return on_queued((void *)t->hctx, (void *)t->bd, ret, hook, 0);
+	return on_doorbell(hook, 0);
+}
+
+#endif

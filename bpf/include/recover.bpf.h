@@ -1,0 +1,178 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/*
+ * Commands of which a program was skipped.
+ *
+ * The kernel skips a program that is already running on the same CPU, in a task that was preempted
+ * inside it or that an interrupt has come upon. What is left of the command shows that it was
+ * there:
+ *  - A completion (or a CQE) whose slot holds no such command: the set-up was skipped. The request
+ *    still has its entry, tag, queue, length; not its set-up time, doorbell or submitter.
+ *  - A slot that is open although the driver has moved the generation of its request on: the
+ *    completion was skipped. When the slot is needed again the command is over, that is all.
+ * Such a command counts in its own row, with the intervals that were observed (finish_odd()).
+ */
+#ifndef ND_RECOVER_H
+#define ND_RECOVER_H
+
+/* When the run began, in jiffies; 0: not yet. User space has it set when all is attached. */
+u64 began = 0;
+
+/* Whether the request was issued before the run began. A timer that was reset moves the deadline
+ * on: such a command counts as a later one. */
+static __always_inline int is_older(struct request *rq, int typed)
+{
+	u64 issued = GET(typed, rq, deadline) - GET(typed, rq, timeout);
+
+	return !began || (s64)(issued - began) <= 0;
+}
+
+/* The generation that the next command of this request will have (struct nvme_request.genctr). */
+static __always_inline u32 next_generation(u64 rq)
+{
+	u64 at = pdu_of((void *)rq) + bpf_core_field_offset(struct nvme_request, genctr);
+
+	return peek(at, TYPED) & 0xf;
+}
+
+/* Whether the driver has completed the command of this slot. It has not moved the generation on
+ * where it completes a command without a CQE (a cancelled one). */
+static __always_inline int has_completed(struct nd_slot *s)
+{
+	return cfg_recover && next_generation(s->rq) != s->cid >> 12;
+}
+
+/*
+ * Finishes what has completed, and whose end was not observed. Not static: such a function is
+ * verified once for itself, and not again at each call; before 6.8 also where nothing calls it, so
+ * that it must check itself whether it applies.
+ */
+__noinline int finish_without_end(u32 index)
+{
+	struct nd_slot *s = slot_at(index);
+
+	if (cfg_end && s)
+		finish(s, this_cpu(), s->complete_ns, 0, 1);
+	return 0;
+}
+
+/* Finishes an open command whose completion was not observed, and that is over. As above. */
+__noinline int close_unseen(u32 index)
+{
+	struct nd_slot *s = slot_at(index);
+
+	if (!cfg_recover || !s)
+		return 0;
+	count(ND_UNSEEN_COMPLETE);
+	if (s->state == ND_SKIPPED) {
+		count(ND_FILTERED_DONE);
+		end_slot(s);
+	} else {
+		end_slot(s);
+		finish_odd(s, this_cpu(), 0, 0);
+	}
+	return 0;
+}
+
+/* What the entry of the request holds, wherever that is. */
+static __always_inline void copy_entry(struct nvme_command *to, struct request *rq, int typed)
+{
+	u64 from = peek(pdu_of(rq) + bpf_core_field_offset(struct nvme_request, cmd), typed);
+
+	for (u32 i = 0; i < sizeof(*to) / sizeof(u64); i++)
+		((u64 *)to)[i] = peek(from + i * sizeof(u64), typed);
+}
+
+/*
+ * Gives a command whose set-up was skipped its slot, at its CQE or its completion. NULL: none of
+ * ours; `at_end` says that nothing else will count it.
+ */
+static __always_inline struct nd_slot *recover_by(struct request *rq, int at_end, int typed)
+{
+	struct nd_where here = {}, *w;
+	struct nvme_command entry;
+	struct nd_slot *s = 0;
+	struct nd_start *st;
+	u32 tag, index;
+	s32 internal;
+	int found;
+
+	if (is_older(rq, typed)) {
+		if (at_end)
+			count(ND_ORPHAN_DONE);
+		return 0;
+	}
+	w = where_by_queue(rq, &here, &here, typed);
+	tag = GET(typed, rq, tag);
+	if (w && tag < w->place.tags) {
+		index = w->place.first + tag;
+		s = slot_at(index);
+	}
+	if (!s) {
+		if (at_end)
+			count(ND_UNTRACKED_DONE);
+		return 0;
+	}
+	/* of another command, which is over: it had the same tag */
+	if (cfg_end && s->state == ND_COMPLETED)
+		finish_without_end(index);
+	else if (s->state == ND_OPEN || s->state == ND_SKIPPED)
+		close_unseen(index);
+	internal = GET(typed, rq, internal_tag);
+	if (cfg_start_hook || internal >= 0) {
+		/* a start that nobody took must not serve the next use of the request */
+		st = start_entry(internal, tag, w->place.first, w->place.tags, w->place.spread);
+		if (st && st->rq == (u64)rq)
+			st->rq = 0;
+	}
+	count(ND_UNSEEN_SETUP);
+	copy_entry(&entry, rq, typed);
+	found = fill_slot(s, rq, &entry, w, 0, typed);
+	s->tid = 0;
+	s->start_ns = 0;
+	s->setup_out_ns = 0;
+	if (found == WANTED) {
+		s->state = ND_OPEN;
+		return s;
+	}
+	count(found == UNATTRIBUTED ? ND_UNATTRIBUTED : ND_FILTERED);
+	s->state = ND_SKIPPED;
+	if (at_end) {
+		count(ND_FILTERED_DONE);
+		end_slot(s);
+	}
+	return 0;
+}
+
+static __noinline struct nd_slot *recover_setup(struct request *rq, int at_end)
+{
+	if (HAVE_RDONLY_CAST)
+		return recover_by(distrust(rq), at_end, TYPED);
+	return recover_by(rq, at_end, RAW);
+}
+
+/* Whether the slot's command is not the one that this request carries now: the set-up of that one
+ * was skipped, and the completion of the other. */
+static __always_inline int is_outdated(struct nd_slot *s, struct request *rq, int typed)
+{
+	return cfg_setup_skips && s->cid != command_id_of(rq, typed);
+}
+
+/* What user space asks for. */
+static __always_inline int serve(u64 what, u32 index)
+{
+	struct nd_slot *s = slot_at(index);
+
+	if (what == ND_SERVE_BEGIN) {
+		began = bpf_jiffies64();
+	} else if (what == ND_SERVE_COMPLETED) {
+		return s && s->state == ND_OPEN && has_completed(s);
+	} else if (what == ND_SERVE_CLOSE && s) {
+		if (cfg_end && s->state == ND_COMPLETED)
+			finish_without_end(index);
+		else if (s->state == ND_OPEN)
+			close_unseen(index);
+	}
+	return 0;
+}
+
+#endif

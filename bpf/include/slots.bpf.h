@@ -1,0 +1,197 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/*
+ * Commands in flight: finding the slot of a request.
+ *
+ * A slot is found by (controller, queue, tag), which is unique at the device: a flush request
+ * borrows its owner's tag, but the owner is not at the device then. The request pointer in the slot
+ * says whose it is. The owner of a slot changes in on_setup_out(), and in recover_setup() where
+ * that was skipped.
+ */
+#ifndef ND_SLOTS_H
+#define ND_SLOTS_H
+
+/*
+ * What the hooks remember of hardware queues holds as long as this number stays. It moves on with
+ * every admin command (see where()), when a queue is found to belong to someone else than before,
+ * and when user space moves a controller's slots.
+ */
+volatile u32 places_age = 0;
+
+static __always_inline void forget_places(void)
+{
+	__sync_fetch_and_add((u32 *)&places_age, 1);
+}
+
+/* The verifier has no product of a pointer, but the difference of two is a number. */
+static __always_inline u64 place_number(struct nd_cpu *cpu, u64 hctx)
+{
+	return ((hctx - (u64)cpu) * 0x9e3779b97f4a7c15ull) >> (64 - ND_PLACE_BITS);
+}
+
+/* Where this hook remembers the hardware queue, if it does. Never an admin queue: see where(). */
+static __always_inline struct nd_place *place_of(struct nd_cpu *cpu, u32 at, u64 hctx)
+{
+	return &cpu->place[at][place_number(cpu, hctx)];
+}
+
+static __always_inline int is_of(struct nd_place *p, u64 hctx)
+{
+	return p->hctx == hctx && p->age == places_age;
+}
+
+static __always_inline u32 first_slot(u32 base, u32 stride, u32 qid)
+{
+	return base + qid * stride;
+}
+
+static __always_inline struct nd_slot *slot_at(u32 index)
+{
+	return bpf_map_lookup_elem(&slots, &index);
+}
+
+static __always_inline struct nd_queue *queue_entry(struct request_queue *q, int typed)
+{
+	u32 id = GET(typed, q, id);
+
+	return bpf_map_lookup_elem(&queues, &id);
+}
+
+static __always_inline u32 hctx_number(struct request *rq, int typed)
+{
+	struct blk_mq_hw_ctx *hctx = GET(typed, rq, mq_hctx);
+
+	return GET(typed, hctx, queue_num);
+}
+
+/* REQ_OP_DRV_IN: it and REQ_OP_DRV_OUT, the last of all, are what the driver itself and users of
+ * passthrough send (include/linux/blk_types.h, the same since 4.20) */
+#define ND_OP_MASK   0xff
+#define ND_OP_DRV_IN 34
+
+/* Whether it goes to an admin queue: no other operations do, and such a queue has no queuedata. */
+static __always_inline int is_admin(struct request *rq)
+{
+	struct request_queue *q;
+
+	if ((rq->cmd_flags & ND_OP_MASK) < ND_OP_DRV_IN)
+		return 0;
+	q = distrust(rq)->q;
+	return !q->queuedata;
+}
+
+static __always_inline u32 spread_of(struct request_queue *q, int typed)
+{
+	return GET(typed, q, id) & 3;
+}
+
+/* Puts down where the commands of this request's queue go. With numbers for pointers nobody
+ * remembers: each look at the request would take a helper. */
+static __always_inline void remember(struct nd_place *p, struct request *rq,
+				     struct request_queue *q, u32 first, u32 tags, u32 age,
+				     int typed)
+{
+	p->first = first;
+	p->tags = tags;
+	p->age = age;
+	p->spread = spread_of(q, typed);
+	p->hctx = typed ? (u64)rq->mq_hctx : 0;
+}
+
+/*
+ * The slot of a request's tag, on a queue that is known; NULL: not ours, or out of range. With `p`
+ * the queue is remembered there.
+ */
+static __always_inline struct nd_slot *slot_by_queue(struct request *rq, struct nd_place *p,
+						     int typed)
+{
+	struct request_queue *q = GET(typed, rq, q);
+	struct nd_queue *e;
+	u32 qid, tag = GET(typed, rq, tag), age = places_age, first;
+
+	if (!q)
+		return 0;
+	e = queue_entry(q, typed);
+	if (!e || e->q != (u64)q || !e->queues)
+		return 0;
+	qid = hctx_number(rq, typed) + e->io;
+	if (qid >= e->queues || tag >= e->stride)
+		return 0;
+	first = first_slot(e->base, e->stride, qid);
+	if (p && e->io)
+		remember(p, rq, q, first, e->stride, age, typed);
+	return slot_at(first + tag);
+}
+
+static __noinline struct nd_slot *slot_slowly(struct request *rq, struct nd_place *p)
+{
+	return slot_by_queue(distrust(rq), p, TYPED);
+}
+
+/*
+ * The same, usually by what the hook remembers: a queue is asked for where that leads to another
+ * request's slot.
+ */
+static __always_inline struct nd_slot *slot_near(struct request *rq, struct nd_cpu *cpu, u32 at,
+						 int typed)
+{
+	struct nd_place *p;
+	struct nd_slot *s;
+	u64 hctx;
+
+	if (!typed)
+		return slot_by_queue(rq, 0, typed);
+	if (!cpu)
+		return slot_slowly(rq, 0);
+	hctx = (u64)rq->mq_hctx;
+	p = place_of(cpu, at, hctx);
+	if (is_of(p, hctx)) {
+		s = slot_at(p->first + rq->tag);
+		if (s && s->rq == (u64)rq)
+			return s;
+	}
+	return slot_slowly(rq, p);
+}
+
+/* The slot of this very request, or NULL, for frequent hooks that remember nothing. */
+static __always_inline struct nd_slot *slot_asked(struct request *rq, int typed)
+{
+	struct nd_slot *s = slot_by_queue(rq, 0, typed);
+
+	return s && s->rq == (u64)rq ? s : 0;
+}
+
+/* The same for the others. */
+static __always_inline struct nd_slot *slot_of(struct request *rq, struct nd_cpu *cpu, u32 at,
+					       int typed)
+{
+	struct nd_slot *s = slot_near(rq, cpu, at, typed);
+
+	return s && s->rq == (u64)rq ? s : 0;
+}
+
+/*
+ * Where the start of a request is kept until the driver sets it up. With a scheduler it has no
+ * driver tag yet, only the scheduler's; these are per namespace, so namespaces are spread apart.
+ * Two that meet all the same lose a start (not observed, counted), never get a wrong one: the
+ * entry holds the request.
+ */
+static __always_inline struct nd_start *start_entry(s32 internal, u32 tag, u32 first, u32 tags,
+						    u32 spread)
+{
+	u32 at;
+
+	if (internal >= 0)
+		tag = internal + (spread << 8);
+	at = first + (tag & (tags - 1));
+	return bpf_map_lookup_elem(&starts, &at);
+}
+
+/* Not a map of its own: its size is known, and this way finding one takes a third of a lookup. */
+static struct nd_task tasks[ND_TASKS];
+
+static __always_inline struct nd_task *task_of(u32 tid)
+{
+	return &tasks[tid & (ND_TASKS - 1)];
+}
+
+#endif

@@ -1,0 +1,111 @@
+//! What user space has the BPF side do: the program `service` (bpf/include/recover.bpf.h), which is
+//! never attached, by BPF_PROG_TEST_RUN (5.10 for raw tracepoints).
+
+use std::collections::BTreeMap;
+use std::thread::sleep;
+use std::time::Duration;
+
+use anyhow::Context;
+use anyhow::Result;
+use libbpf_rs::MapCore;
+use libbpf_rs::MapFlags;
+use libbpf_rs::ProgramInput;
+
+use super::Session;
+use super::load::SERVICE;
+use crate::abi::SERVE_BEGIN;
+use crate::abi::SERVE_CLOSE;
+use crate::abi::SERVE_COMPLETED;
+use crate::abi::SlotState;
+use crate::abi::slot_owner;
+use crate::probe::plan::Pairing;
+
+/// A jiffy at the lowest frequency of the timer (CONFIG_HZ_100), and some more.
+const JIFFY: Duration = Duration::from_millis(11);
+
+/// Slots that hold a command, by number: request, command id, state.
+type Held = BTreeMap<u32, (u64, u16, SlotState)>;
+
+impl Session<'_> {
+    /// The run begins when everything is attached. A command that was issued in this jiffy or
+    /// before, and whose set-up was not observed, belongs to the time before.
+    pub(super) fn begin(&mut self) -> Result<()> {
+        if self.plan.recovers {
+            self.serve(SERVE_BEGIN, 0)?;
+            sleep(JIFFY);
+        }
+        self.missed_before = self.misses();
+        Ok(())
+    }
+
+    /// Ends the run: detaches everything, and closes the commands that have completed, though their
+    /// completion or their end was not observed.
+    ///
+    /// # Errors
+    /// Where the slots can't be read. Everything is detached all the same.
+    pub fn end(&mut self) -> Result<()> {
+        let completed = self.completed_unseen();
+        self.detach();
+        let completed = completed?;
+        for (slot, held) in self.held()? {
+            // the programs are gone: no event can count it any more
+            if held.2 == SlotState::Ending || completed.get(&slot) == Some(&held) {
+                self.serve(SERVE_CLOSE, slot)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Open slots whose command the driver has completed. Of most of these the completion is being
+    /// handled right now.
+    fn completed_unseen(&self) -> Result<Held> {
+        let mut held = Held::new();
+        if self.plan.recovers {
+            for (slot, owner) in self.held()? {
+                let open = owner.2 == SlotState::InFlight;
+                if open && self.serve(SERVE_COMPLETED, slot)? != 0 {
+                    held.insert(slot, owner);
+                }
+            }
+        }
+        Ok(held)
+    }
+
+    fn held(&self) -> Result<Held> {
+        let mut held = Held::new();
+        if self.plan.pairing == Pairing::Tag {
+            return Ok(held);
+        }
+        let slots = &self.maps.slots;
+        for (key, value) in slots.lookup_batch(1024, MapFlags::ANY, MapFlags::ANY)? {
+            let number = key.try_into().ok().map(u32::from_ne_bytes);
+            let number = number.context("a slot's number of the wrong size")?;
+            let owner = slot_owner(&value)
+                .ok()
+                .context("a slot of the wrong size")?;
+            if owner.2 != SlotState::Idle {
+                held.insert(number, owner);
+            }
+        }
+        Ok(held)
+    }
+
+    /// Runs the program, and returns what it returns.
+    fn serve(&self, what: u64, slot: u32) -> Result<u32> {
+        let mut args: Vec<u8> = [what, slot.into()]
+            .into_iter()
+            .flat_map(u64::to_ne_bytes)
+            .collect();
+        let mut programs = self.loaded.object().progs_mut();
+        let program = programs.find(|p| p.name() == SERVICE);
+        let program = program.with_context(|| format!("the object has no program `{SERVICE}`"))?;
+        let input = ProgramInput {
+            context_in: Some(&mut args),
+            ..ProgramInput::default()
+        };
+        let output = program.test_run(input);
+        Ok(output
+            .context("failed to run the program `service`")?
+            .return_value)
+    }
+}

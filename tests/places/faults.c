@@ -1,0 +1,498 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * Programs that are skipped: the very C of the BPF programs in an ordinary process, in a world of
+ * tasks that submit, interrupts and polls that complete, retries and requeues, in many orders.
+ * tests/places.rs runs it.
+ *
+ *   faults SEED STEPS MODE MASK SWITCHES
+ *
+ * MODE is ND_MODE_*, MASK says which programs (bits by hook number) ignore every 97th of their
+ * events. SWITCHES: 1 recovers commands, 2 doubts doorbells, 4 counts interrupts; all are on in
+ * earnest, and each that is off must make something wrong.
+ *
+ * Each command leaves one record, whose points must be its own: the model knows between which two
+ * readings of the clock each of its points was. Answers: commands completed, records, records
+ * without a latency, points that were another's, points seen, requeues told, requeues.
+ */
+#define WITH_KFUNC
+#define RECORDS
+struct kernel_stat;
+static struct kernel_stat *this_stat(void);
+#define bpf_this_cpu_ptr(p) this_stat()
+
+static void *reserve(unsigned long size);
+static void submit(void *record);
+#define bpf_ringbuf_reserve(ring, size, flags) reserve(size)
+#define bpf_ringbuf_submit(record, flags)      submit(record)
+
+#include "stubs.h"
+
+const struct kernel_stat kstat;
+static struct kernel_stat stats[2];
+
+static struct kernel_stat *this_stat(void)
+{
+	return &stats[here];
+}
+
+#define CPUS   2 /* each with a queue of its own, and two tasks */
+#define TASKS  4
+#define TAGS   8
+#define STRIDE 64
+#define DEPTH  32 /* of a submission queue */
+
+enum point {
+	P_START,
+	P_SETUP_IN,
+	P_SETUP_OUT,
+	P_ISSUE,
+	P_DOORBELL,
+	P_IRQ,
+	P_CQE,
+	P_COMPLETE,
+	P_END,
+	POINTS
+};
+
+/* What is true of a command, by queue and command id. */
+struct truth {
+	u64 from[POINTS], to[POINTS]; /* between these readings it was there; 0: it was not */
+	enum { NEVER, ACTIVE, OVER } active; /* OVER: it may still be recorded */
+	int records;
+};
+
+enum place { AWAY, SET_UP, COPIED, AT_DEVICE };
+
+static struct io {
+	struct request rq;
+	struct nvme_request pdu;
+	struct nvme_command sqe;
+	enum place place;
+	int busy, again; /* it is a command's; the command comes again */
+	u64 start_from, start_to;
+	struct truth *truth;
+} ios[CPUS][TAGS];
+
+static struct nvme_ctrl the_ctrl;
+static struct request_queue the_queue;
+static struct blk_mq_hw_ctx hctxs[CPUS];
+static struct nvme_queue nvmeqs[CPUS];
+static struct truth truths[CPUS][1 << 16];
+
+static u64 completed, records, unmeasured, foreign, seen, said, requeued;
+static int draining;
+
+/* The record that is being written. */
+static union {
+	struct nd_event event;
+	struct nd_pair pair;
+	struct nd_other other;
+} record;
+
+static void *reserve(unsigned long size)
+{
+	return &record;
+}
+
+static void check(struct truth *t, enum point p, u64 ns, int in_pattern)
+{
+	if (!in_pattern || !ns)
+		return;
+	seen++;
+	if (!t->from[p] || ns <= t->from[p] || ns > t->to[p])
+		foreign++;
+}
+
+static void submit(void *r)
+{
+	struct nd_event *e = &record.event;
+	struct truth *t = &truths[e->qid - 1][e->cid];
+	struct nd_times *times = &record.pair.times;
+	u32 saw = e->pattern;
+
+	if (e->kind == ND_KIND_REQUEUE)
+		said++;
+	if (e->kind != ND_KIND_PAIR)
+		return;
+	records++;
+	t->records++;
+	if (!t->active)
+		foreign++;
+	unmeasured += !!(saw & ND_NO_ANY);
+	check(t, P_SETUP_OUT, record.pair.setup_out_ns, !(saw & ND_NO_SETUP));
+	check(t, P_COMPLETE, e->ns, !(saw & ND_NO_COMPLETE));
+	if (cfg_mode == ND_MODE_TOTAL)
+		return;
+	check(t, P_START, times->start_ns, saw & ND_SAW_START);
+	check(t, P_DOORBELL, times->doorbell_ns, saw & ND_SAW_DOORBELL);
+	check(t, P_CQE, times->cqe_ns, saw & ND_SAW_CQE);
+	if (cfg_mode != ND_MODE_FINE)
+		return;
+	check(t, P_SETUP_IN, times->setup_in_ns, saw & ND_SAW_SETUP_IN);
+	check(t, P_ISSUE, times->issue_ns, saw & ND_SAW_ISSUE);
+	check(t, P_IRQ, times->irq_ns, saw & ND_SAW_IRQ);
+	check(t, P_END, times->end_ns, saw & ND_SAW_END);
+}
+
+/* Runs a program at a point of a command. */
+#define AT(truth, point, call)                                                                     \
+	do {                                                                                       \
+		(truth)->from[point] = now_ns;                                                     \
+		(truth)->to[point] = ~0ull;                                                        \
+		call;                                                                              \
+		(truth)->to[point] = ++now_ns;                                                     \
+	} while (0)
+
+static struct blk_mq_queue_data bd;
+
+/* blk-mq allocates a request. Some never come to the driver: they are merged into others. */
+static void start(struct io *io)
+{
+	io->busy = 1;
+	io->rq.bio = (void *)(u64)random_below(4);
+	io->rq.__sector = random_below(1 << 20);
+	io->start_from = now_ns;
+	on_start(&io->rq, ND_HOOK_START_BTF, TYPED);
+	io->start_to = ++now_ns;
+	io->pdu.retries = 0;
+	io->again = 0;
+	if (!random_below(16))
+		io->busy = 0;
+}
+
+/* A command must have left one record before its id comes again. */
+static void retire(struct truth *t)
+{
+	foreign += t->active == OVER && t->records != 1;
+	memset(t, 0, sizeof(*t));
+}
+
+static void set_up(struct io *io)
+{
+	u32 q = io->rq.mq_hctx->queue_num;
+	u64 from = now_ns, to;
+	struct truth *t;
+
+	on_setup_in(0, &io->rq, 0, ND_HOOK_SETUP_IN_FENTRY, TYPED);
+	to = ++now_ns;
+	io->sqe.common.command_id = (io->pdu.genctr & 0xf) << 12 | io->rq.tag;
+	t = &truths[q][io->sqe.common.command_id];
+	/* brought again it has the same id, and is the same command to us */
+	if (t->active != ACTIVE) {
+		retire(t);
+		t->active = ACTIVE;
+	}
+	io->truth = t;
+	if (!io->pdu.retries) {
+		t->from[P_START] = io->start_from;
+		t->to[P_START] = io->start_to;
+	}
+	t->from[P_SETUP_IN] = from;
+	t->to[P_SETUP_IN] = to;
+	AT(t, P_SETUP_OUT, on_setup_out(0, &io->rq, &io->sqe, 0, ND_HOOK_SETUP_OUT_BTF, TYPED));
+	io->place = SET_UP;
+}
+
+static void issue(struct io *io)
+{
+	io->rq.timeout = 100;
+	io->rq.deadline = now_jiffies + 100;
+	AT(io->truth, P_ISSUE, on_issue(&io->rq, ND_HOOK_ISSUE_BTF, TYPED));
+}
+
+static void copy(struct io *io)
+{
+	struct nvme_queue *q = io->rq.mq_hctx->driver_data;
+
+	q->sq_tail = (q->sq_tail + 1) % DEPTH;
+	io->place = COPIED;
+}
+
+/* The device is told: from now on it may answer. Returns a reading of the clock. */
+static u64 write_doorbell(u32 cpu)
+{
+	nvmeqs[cpu].last_sq_tail = nvmeqs[cpu].sq_tail;
+	for (int t = 0; t < TAGS; t++)
+		if (ios[cpu][t].place == COPIED)
+			ios[cpu][t].place = AT_DEVICE;
+	return now_ns;
+}
+
+/* What a task is about. */
+static struct task {
+	enum { IDLE, SINGLE, RUN, BATCH } what;
+	int step, n, i;
+	struct io *io[4];
+	u32 cids[4]; /* by them it is seen whether they are still the same commands */
+} tasks_of[TASKS];
+
+static struct io *free_io(u32 cpu)
+{
+	struct io *io = &ios[cpu][random_below(TAGS)];
+
+	return io->busy || io->place != AWAY ? 0 : io;
+}
+
+/* The commands of the task that are still open: their doorbell was the function that returns now.
+ */
+static void rung(struct task *t, int n, u64 from)
+{
+	for (int i = 0; i < n; i++) {
+		struct truth *truth = &truths[here][t->cids[i]];
+
+		if (truth->from[P_DOORBELL])
+			continue; /* before, with others */
+		truth->from[P_DOORBELL] = from;
+		truth->to[P_DOORBELL] = ++now_ns;
+	}
+}
+
+static void fexit_queue_rq(struct task *t, int i, int last, u32 ret)
+{
+	u64 from = now_ns;
+	int told = last || nvmeqs[here].sq_tail == nvmeqs[here].last_sq_tail; /* by whom ever */
+
+	bd = (struct blk_mq_queue_data){.rq = &t->io[i]->rq, .last = last};
+	on_queued(&hctxs[here], &bd, ret, ND_HOOK_QUEUE_RQ_FEXIT, TYPED);
+	if (!ret && told)
+		rung(t, i + 1, from);
+}
+
+/* blk-mq has it back; kblockd brings it again later, or it is tried again after an error. */
+static void back(struct io *io)
+{
+	on_requeue(&io->rq, ND_HOOK_REQUEUE_BTF, TYPED);
+	io->place = AWAY;
+	io->again = 1;
+}
+
+static void begin(struct task *t)
+{
+	u32 kind = random_below(4);
+
+	t->n = kind < 2 ? 1 : 1 + (int)random_below(4);
+	t->i = t->step = 0;
+	for (int i = 0; i < t->n; i++) {
+		struct io *io = 0;
+
+		/* what came back is brought again first */
+		for (int tag = 0; tag < TAGS && !io; tag++)
+			if (ios[here][tag].again)
+				io = &ios[here][tag];
+		if (io) {
+			io->again = 0;
+		} else {
+			io = free_io(here);
+			if (io)
+				start(io);
+		}
+		if (!io || !io->busy) {
+			t->n = i;
+			break;
+		}
+		t->io[i] = io;
+	}
+	t->what = !t->n ? IDLE : kind < 2 ? SINGLE : kind == 2 ? RUN : BATCH;
+}
+
+/* The next step of a task; another may come on its CPU between any two. */
+static void advance(struct task *t)
+{
+	struct io *io = t->io[t->i];
+	int last = t->i == t->n - 1;
+	u64 from;
+
+	switch (t->what) {
+	case IDLE:
+		if (!draining)
+			begin(t);
+		return;
+	case SINGLE:
+	case RUN:
+		if (t->step == 0) {
+			set_up(io);
+			t->cids[t->i] = io->sqe.common.command_id;
+			if (t->what == SINGLE && !random_below(12)) { /* no memory to map it */
+				fexit_queue_rq(t, t->i, 1, 9);
+				requeued++;
+				back(io);
+				t->what = IDLE;
+				return;
+			}
+			issue(io);
+		} else if (t->step == 1) {
+			copy(io);
+			if (last)
+				write_doorbell(here);
+		} else {
+			fexit_queue_rq(t, t->i, last, 0);
+			t->step = -1;
+			if (++t->i == t->n)
+				t->what = IDLE;
+		}
+		t->step++;
+		return;
+	case BATCH:
+		if (t->step == 0) {
+			set_up(io);
+			t->cids[t->i] = io->sqe.common.command_id;
+			issue(io);
+			if (++t->i == t->n) {
+				t->i = 0;
+				t->step++;
+			}
+		} else if (t->step == 1) {
+			for (int i = 0; i < t->n; i++)
+				copy(t->io[i]);
+			write_doorbell(here);
+			t->step++;
+		} else {
+			from = now_ns;
+			on_doorbell(ND_HOOK_QUEUE_RQS_FEXIT, TYPED);
+			rung(t, t->n, from);
+			t->what = IDLE;
+		}
+	}
+}
+
+static void complete(struct io *io, int has_cqe)
+{
+	int retry = !random_below(10) && !draining;
+	struct truth *t = io->truth;
+
+	AT(t, P_COMPLETE, on_complete(0, &io->rq, ND_HOOK_COMPLETE_BTF, TYPED));
+	completed++;
+	if (retry && has_cqe) {
+		io->pdu.retries++;
+		t->active = OVER;
+		back(io);
+		return;
+	}
+	if (cfg_mode == ND_MODE_FINE)
+		AT(t, P_END, on_end(&io->rq, ND_HOOK_END_BTF, TYPED));
+	t->active = OVER;
+	io->busy = 0;
+	io->place = AWAY;
+}
+
+/* Reaps some of what is at the device: by an interrupt, or by a task that polls. */
+static void reap(int irq)
+{
+	struct io *found[TAGS];
+	u64 from = now_ns, to;
+	int n = 0, together = (int)random_below(2);
+
+	if (irq) {
+		stats[here].irqs_sum++;
+		on_irq_in((u64)&nvmeqs[here], ND_HOOK_IRQ_IN_FENTRY, TYPED);
+	}
+	to = ++now_ns;
+	for (int t = 0; t < TAGS; t++) {
+		struct io *io = &ios[here][t];
+
+		if (io->place != AT_DEVICE || (!draining && random_below(2)))
+			continue;
+		if (irq) {
+			io->truth->from[P_IRQ] = from;
+			io->truth->to[P_IRQ] = to;
+		}
+		AT(io->truth, P_CQE, {
+			on_cqe(&io->rq, ND_HOOK_CQE_BTF, TYPED, 0);
+			on_cqe(&io->rq, ND_HOOK_CQE_TWIN, TWIN, 0);
+		});
+		io->pdu.genctr++;
+		io->place = COPIED + 10;
+		if (together)
+			found[n++] = io;
+		else
+			complete(io, 1);
+	}
+	for (int i = 0; i < n; i++)
+		complete(found[i], 1);
+	if (irq)
+		on_irq_out(ND_HOOK_IRQ_OUT_FEXIT, TYPED);
+}
+
+static void step(void)
+{
+	u32 what = random_below(10);
+
+	now_jiffies += !random_below(50);
+	here = random_below(CPUS);
+	if (what < 7) {
+		u32 n = random_below(2);
+
+		current_tid = 100 + here * 2 + n;
+		advance(&tasks_of[here * 2 + n]);
+	} else if (what < 9) {
+		/* the interrupt comes upon one of the tasks that submit; what polls a queue keeps
+		 * the queue's interrupt away */
+		current_tid = 100 + here * 2 + random_below(2);
+		reap(1);
+	} else {
+		current_tid = 200 + here;
+		reap(0);
+	}
+}
+
+static void make_world(void)
+{
+	the_queue = (struct request_queue){.queuedata = &the_ctrl, .id = 1};
+	ctrl_map[0] =
+		(struct nd_ctrl){.base = 0, .stride = STRIDE, .queues = 1 + CPUS, .doorbell = 1};
+	for (u32 c = 0; c < CPUS; c++) {
+		nvmeqs[c].q_depth = DEPTH;
+		hctxs[c] = (struct blk_mq_hw_ctx){.driver_data = &nvmeqs[c], .queue_num = c};
+		for (int t = 0; t < TAGS; t++) {
+			struct io *io = &ios[c][t];
+
+			io->rq = (struct request){.q = &the_queue,
+						  .mq_hctx = &hctxs[c],
+						  .tag = t,
+						  .internal_tag = -1};
+			io->pdu = (struct nvme_request){.ctrl = &the_ctrl, .cmd = &io->sqe};
+			io->sqe.common.opcode = 2;
+			io->sqe.common.nsid = 1;
+		}
+	}
+}
+
+int main(int argc, char **argv)
+{
+	long steps;
+	u32 on;
+
+	if (argc != 6)
+		return 2;
+	seed = strtoull(argv[1], 0, 0);
+	steps = strtol(argv[2], 0, 0);
+	cfg_mode = strtoul(argv[3], 0, 0);
+	test_ignore = strtoull(argv[4], 0, 0);
+	on = strtoul(argv[5], 0, 0);
+	test_ignore_every = 97;
+	cfg_trace = ND_TRACE_PAIRS;
+	cfg_start_hook = cfg_mode != ND_MODE_TOTAL;
+	cfg_doorbell = cfg_mode != ND_MODE_TOTAL;
+	cfg_end = cfg_mode == ND_MODE_FINE;
+	cfg_recover = on & 1;
+	cfg_setup_skips = on & 1;
+	cfg_exit_skips = on >> 1 & 1;
+	cfg_irq_count = on >> 2 & 1;
+	make_world();
+	serve(ND_SERVE_BEGIN, 0);
+	now_jiffies++;
+	while (steps--)
+		step();
+	draining = 1;
+	for (int i = 0; i < 20000; i++)
+		step();
+	for (u32 i = 0; i < WORLD_SLOTS; i++)
+		if (slot_map[i].state == ND_COMPLETED || serve(ND_SERVE_COMPLETED, i))
+			serve(ND_SERVE_CLOSE, i);
+	for (int q = 0; q < CPUS; q++)
+		for (u32 cid = 0; cid < 1 << 16; cid++)
+			retire(&truths[q][cid]);
+	printf("%llu %llu %llu %llu %llu %llu %llu\n", completed, records, unmeasured, foreign,
+	       seen, said, requeued);
+	return 0;
+}

@@ -1,0 +1,117 @@
+#!/usr/bin/env bash
+# Preemption: tasks are interrupted inside our programs, by other tasks that submit and complete commands
+# on the same CPU. Each command must be counted once all the same. nvme0 is polled; nvme1 is not.
+#
+# ALONE, TOGETHER: how many reads for each tool alone, and for all together.
+. "$(dirname "$0")/lib.sh"
+# results go to memory first: the host's files are slower than the load
+out=/tmp/out
+trap 'cp -r /tmp/out /mnt/out; dmesg >/mnt/dmesg' EXIT
+: "${ALONE:=3600}" "${TOGETHER:=18000}"
+polled=$(disk nvme0)
+other=$(disk nvme1)
+for dev in /sys/block/nvme*n*; do
+    echo none >"$dev/queue/scheduler"
+    echo 2 >"$dev/queue/nomerges" # or two neighbours may become one command
+done
+
+# all_stats WHEN: what the kernel counted of each disk, by controller and namespace
+all_stats() {
+    local ctrl nsid
+    for ctrl in nvme0 nvme1; do
+        for nsid in 1 2 3; do
+            dev=$(disk "$ctrl" "$nsid") || continue
+            echo "$ctrl $nsid $(<"/sys/block/$dev/stat")"
+        done
+    done >"$case_dir/stats.$1"
+}
+
+# start TOOL...
+start() {
+    local name
+    for name; do
+        case $name in
+            total) tool total latency --json ;;
+            basic) tool basic latency --stages --json ;;
+            fine) tool fine latency --stages=fine --json ;;
+            trace) tool trace trace --pair --stages --json ;;
+            stacks) tool stacks stacks --json ;;
+            unrecovered) tool unrecovered latency --json --test-no-recovery ;;
+        esac
+    done
+    traced
+}
+
+# Six jobs, three on each of two CPUs: one that polls, two that are interrupted.
+load_b() {
+    local each=$(($1 / 6)) cpu n jobs=()
+    for cpu in 0 1; do
+        jobs+=(--name="poll$cpu" --filename="/dev/$polled" --ioengine=io_uring --hipri
+            --cpus_allowed="$cpu")
+        for n in a b; do
+            jobs+=(--name="aio$cpu$n" --filename="/dev/$other" --ioengine=libaio --cpus_allowed="$cpu")
+        done
+    done
+    fio --output-format=json --output="$case_dir/b.fio" --direct=1 --norandommap=1 --randrepeat=0 \
+        --thread=1 --rw=randread --bs=4k --size=1g --iodepth=8 --number_ios="$each" \
+        "${jobs[@]}" </dev/null
+}
+
+# Many ways to submit, at once.
+load_a() {
+    local pids=() pid
+    local batch=(--iodepth=32 --iodepth_batch_submit=16 --iodepth_batch_complete_min=1
+        --iodepth_batch_complete_max=16)
+    load aio --filename="/dev/$other" --rw=randrw --bs=4k --size=1g --ioengine=libaio \
+        --number_ios=600 "${batch[@]}" & pids+=($!)
+    load uring --filename="/dev/$(disk nvme0 2)" --rw=randread --bs=4k --size=1g \
+        --ioengine=io_uring --iodepth=16 --number_ios=600 & pids+=($!)
+    load sqpoll --filename="/dev/$(disk nvme0 3)" --rw=randread --bs=4k --size=1g \
+        --ioengine=io_uring --sqthread_poll=1 --iodepth=8 --number_ios=600 & pids+=($!)
+    load hipri --filename="/dev/$polled" --rw=randread --bs=4k --size=1g --ioengine=io_uring \
+        --hipri=1 --iodepth=8 --number_ios=600 & pids+=($!)
+    load psync --filename="/dev/$other" --rw=randwrite --bs=4k --size=1g --ioengine=psync \
+        --numjobs=2 --fsync=1 --number_ios=150 & pids+=($!)
+    # 8 commands each: the controller takes 128 KiB at a time, if not more
+    load large --filename="/dev/$(disk nvme0 2)" --rw=randread --bs=128k --size=1g \
+        --ioengine=libaio --iodepth=2 --number_ios=100 & pids+=($!)
+    for ((i = 0; i < 20; i++)); do
+        nvme read "/dev/$other" -s "$i" -c 0 -z 512 -d /dev/null
+        nvme id-ctrl /dev/nvme1 >/dev/null
+    done >/dev/null 2>&1
+    for pid in "${pids[@]}"; do wait "$pid"; done
+}
+
+# kind LOAD TOOL...: one case
+run() {
+    local what=$1 load=$2 count=$3
+    shift 3
+    begin "$what"
+    start "$@"
+    all_stats before
+    "$load" "$count"
+    all_stats after
+    sleep 0.3
+    stop
+}
+
+switch=/sys/kernel/debug/sched/preempt
+modes=(rt)
+if [[ -e $switch ]]; then
+    modes=(full)
+    ! grep -q lazy "$switch" || modes+=(lazy)
+fi
+for mode in "${modes[@]}"; do
+    [[ $mode == rt ]] || echo "$mode" >"$switch"
+    share=$((TOGETHER / ${#modes[@]}))
+    run "$mode-b" load_b "$share" total basic fine trace stacks
+    each=$((ALONE / ${#modes[@]}))
+    for name in total basic fine trace stacks; do
+        run "$mode-b-$name" load_b "$each" "$name"
+    done
+done
+echo mq-deadline >"/sys/block/$other/queue/scheduler"
+run "$mode-a" load_a 0 total basic fine trace
+echo none >"/sys/block/$other/queue/scheduler"
+# what all this would be without looking for commands
+run "$mode-not" load_b 6000 unrecovered total

@@ -1,0 +1,188 @@
+//! Preemptible kernels: programs are skipped, and each command is counted once all the same.
+
+use std::collections::BTreeMap;
+
+use serde_json::Value;
+
+use super::guest::Outcome;
+use super::guest::Suite;
+use super::json::ToolRun;
+use super::json::fio_counts;
+use super::json::list;
+use super::json::number;
+use super::json::text;
+use super::trace_read::TraceRun;
+
+const PREEMPT: Suite = Suite {
+    script: "preempt",
+    variant: "",
+    smp: "2",
+    controllers: &["nvme_null nvme0 0 namespaces=3", "nvme_null nvme1 0"],
+    append: "nvme.poll_queues=1",
+    env: &[],
+};
+
+/// Commands by (controller, namespace, `read`, ...).
+type Counts = BTreeMap<(String, u64, String), u64>;
+
+/// What the kernel counted between the two looks: reads, and writes that are no flushes, which fio
+/// counts apart (the kernel counts a flush without data as both).
+fn kernel_counts(outcome: &Outcome, case: &str) -> Counts {
+    let look = |when: &str| -> BTreeMap<(String, u64), Vec<u64>> {
+        let text = outcome.text(case, &format!("stats.{when}"));
+        let line = |line: &str| {
+            let mut words = line.split_whitespace();
+            let ctrl = words.next().unwrap().to_owned();
+            let mut numbers = words.map(|n| n.parse().unwrap());
+            ((ctrl, numbers.next().unwrap()), numbers.collect())
+        };
+        text.lines().map(line).collect()
+    };
+    let (before, after) = (look("before"), look("after"));
+    let [_, writes, _, _] = fio_counts(outcome, case);
+    let mut counts = Counts::new();
+    for (disk, after) in &after {
+        // Documentation/block/stat.rst
+        let [reads, any_writes] = [0, 4].map(|field| after[field] - before[disk][field]);
+        for (what, n) in [("read", reads), ("write", any_writes.min(writes))] {
+            if n > 0 {
+                counts.insert((disk.0.clone(), disk.1, what.to_owned()), n);
+            }
+        }
+    }
+    counts
+}
+
+fn key(object: &Value) -> (String, u64, String) {
+    let text = |field| text(object, field).to_owned();
+    (text("ctrl"), number(object, "nsid"), text("opcode"))
+}
+
+/// Reads and writes of namespaces.
+fn is_counted(object: &Value) -> bool {
+    text(object, "queue") == "io" && ["read", "write"].contains(&text(object, "opcode"))
+}
+
+fn of_rows(run: &ToolRun) -> Counts {
+    let rows = run.rows().iter().filter(|r| is_counted(r));
+    rows.map(|row| (key(row), number(row, "count"))).collect()
+}
+
+fn of_events(run: &TraceRun) -> Counts {
+    let mut counts = Counts::new();
+    for name in ["command", "missed"] {
+        for event in run.of(name).filter(|e| is_counted(e)) {
+            *counts.entry(key(event)).or_default() += 1;
+        }
+    }
+    counts
+}
+
+fn assert_ledger(ledger: &Value, what: &str) {
+    assert_eq!(ledger["balance"]["balanced"], true, "{what}: {ledger}");
+    for wrong in [
+        "overwritten",
+        "untracked",
+        "no_row",
+        "negative_intervals",
+        "unrecovered",
+        "unattributed",
+        "requeued",
+        "in_flight",
+    ] {
+        assert_eq!(number(ledger, wrong), 0, "{what}: {wrong}: {ledger}");
+    }
+}
+
+/// Commands by passthrough are in no statistics of the kernel.
+fn assert_counts(seen: &Counts, outcome: &Outcome, case: &str, passed: u64, what: &str) {
+    let mut want = kernel_counts(outcome, case);
+    if passed > 0 {
+        *want.get_mut(&("nvme1".into(), 1, "read".into())).unwrap() += passed;
+    }
+    assert_eq!(*seen, want, "{what}");
+}
+
+/// Each row's measured and unmeasured commands are its commands; stages add up to the total.
+fn assert_rows(run: &ToolRun, what: &str) {
+    for row in run.rows() {
+        let total = &row["total"];
+        let sum = number(total, "count") + number(row, "unmeasured");
+        assert_eq!(sum, number(row, "count"), "{what}: {row}");
+        let stages = list(row, "stages");
+        let ns: u64 = stages.iter().map(|s| number(s, "sum_ns")).sum();
+        assert!(
+            stages.is_empty() || ns == number(total, "sum_ns"),
+            "{what}: {row}"
+        );
+    }
+}
+
+fn judge(outcome: &Outcome, case: &str, name: &str, passed: u64) {
+    let what = format!("{} {case} {name}", outcome.kernel());
+    match name {
+        "trace" => {
+            let run = TraceRun::read(outcome, case, name);
+            assert_ledger(&run.ledger, &what);
+            assert_counts(&of_events(&run), outcome, case, passed, &what);
+            for never in ["requeue", "retry", "unfinished", "timeout"] {
+                assert_eq!(run.count(never), 0, "{what}: {never}");
+            }
+            assert_eq!(
+                run.count("missed"),
+                number(&run.ledger, "unseen_completions")
+            );
+        }
+        "stacks" => {
+            let file = outcome.text(case, "stacks.out");
+            let lines: Vec<Value> = file
+                .lines()
+                .map(|l| serde_json::from_str(l).unwrap())
+                .collect();
+            let (end, stacks) = lines.split_last().unwrap();
+            assert_ledger(&end["ledger"], &what);
+            let sum: u64 = stacks.iter().map(|s| number(s, "count")).sum();
+            assert_eq!(sum, number(&end["ledger"], "matched"), "{what}");
+            let all: u64 = kernel_counts(outcome, case).values().sum();
+            assert_eq!(sum, all, "{what}");
+        }
+        _ => {
+            let run = ToolRun::read(outcome, case, name);
+            assert_ledger(&run.last["ledger"], &what);
+            assert_rows(&run, &what);
+            assert_counts(&of_rows(&run), outcome, case, passed, &what);
+        }
+    }
+}
+
+fn every_command_is_counted_once(outcome: &Outcome) {
+    let mut judged = 0;
+    for case in outcome.cases().iter().filter(|c| !c.ends_with("-not")) {
+        // passthrough reads of load A
+        let passed = if case.ends_with("-a") { 20 } else { 0 };
+        for file in outcome.files(case, ".status") {
+            judge(outcome, case, file.trim_end_matches(".status"), passed);
+            judged += 1;
+        }
+    }
+    assert!(judged >= 14, "{judged} runs");
+}
+
+/// What the test above would say of a tool that counts only what its programs have seen.
+fn without_looking_for_them_some_are_missing(outcome: &Outcome) {
+    let cases = outcome.cases();
+    let case = cases.iter().find(|c| c.ends_with("-not")).unwrap();
+    let run = ToolRun::read(outcome, case, "unrecovered");
+    let (seen, want) = (of_rows(&run), kernel_counts(outcome, case));
+    assert_ne!(seen, want);
+    assert!(number(&run.last["ledger"], "recursion_misses") > 0);
+    judge(outcome, case, "total", 0);
+}
+
+super::on_kernels! {
+    every_command_is_counted_once_on_6_12 "6.12" PREEMPT every_command_is_counted_once
+    every_command_is_counted_once_on_6_12_rt "6.12-rt" PREEMPT every_command_is_counted_once
+    every_command_is_counted_once_on_7_x "7.x" PREEMPT every_command_is_counted_once
+    every_command_is_counted_once_on_7_x_rt "7.x-rt" PREEMPT every_command_is_counted_once
+    without_looking_for_them_some_are_missing_on_7_x "7.x" PREEMPT without_looking_for_them_some_are_missing
+}
