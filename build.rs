@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Compiles the BPF objects, generates their Rust skeletons, and compiles the type descriptions
 //! of btf/, all into OUT_DIR.
 

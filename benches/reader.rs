@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! What it costs to take a command from the ring to a line, and to merge and read histograms:
 //! nanoseconds and allocations. `cargo bench --bench reader`; instructions by `valgrind
 //! --tool=callgrind` on the binary.

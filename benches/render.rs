@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! What it costs to show an event: nanoseconds and allocations of one. `cargo bench --bench render`;
 //! instructions by `valgrind --tool=callgrind` on the binary.
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! What a name costs: loading the symbols, and a stack of 15 frames with them loaded.
 #![allow(
     clippy::print_stderr,

@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: GPL-2.0
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 /*
  * The hook table: every program is a thin wrapper that fetches its arguments and calls one on_*().
  * All are optional ("?"): user space switches on what its plan says.
@@ -28,7 +28,7 @@
 #include "doorbell.bpf.h"
 #include "points.bpf.h"
 
-char LICENSE[] SEC("license") = "GPL";
+char LICENSE[] SEC("license") = "Dual BSD/GPL";
 
 SEC("?tp_btf/block_io_start")
 int BPF_PROG(start_btf, struct request *rq)

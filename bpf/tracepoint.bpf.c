@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: GPL-2.0
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 /*
  * The last resort: classic tracepoints, an object of its own without a single CO-RE relocation, for
  * kernels without BTF. A classic tracepoint hands over no request, only what it prints, so commands
@@ -26,7 +26,7 @@
 #include "slots.bpf.h"
 #include "stages.bpf.h"
 
-char LICENSE[] SEC("license") = "GPL";
+char LICENSE[] SEC("license") = "Dual BSD/GPL";
 
 /* Where the events have their fields: user space reads the format files of tracefs. */
 const volatile u32 tp_setup_ctrl = 0;

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! From what the kernel offers to an attached session: plan, try, and where the kernel refuses a
 //! program all the same, plan again without it.
 

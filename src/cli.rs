@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! The words of the command line, and nothing about what they mean.
 
 use std::path::PathBuf;

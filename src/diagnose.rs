@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! The `doctor` command: look, plan, tell. Attaches nothing.
 
 use std::io::BufWriter;

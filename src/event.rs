@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! What a trace is made of: one event each time something happens to a command, or to its
 //! controller. Typed, decoded from the ring's records by [`crate::abi`], shown by [`crate::view`].
 

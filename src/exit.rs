@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Exit codes, and the errors that carry one.
 //!
 //! A script must be able to tell "you may not" from "there is nothing here" from "it broke". The

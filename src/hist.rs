@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Log-linear latency histogram, the user-space twin of the one kept in BPF maps.
 //!
 //! [`index`] must give the same bucket as the BPF program for every value, bit for bit: the

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! The latency buckets of the `nvme_latency` tool, by the same rule, for output that compares.
 //!
 //! Above a minimum the slots double in width; `shift` sets the width of the first. What that tool

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! The `latency` command: attach, and report until told to stop.
 
 use std::io::BufWriter;

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! nvme-deep: looks inside the Linux NVMe driver path and says where each command's time went.
 //!
 //! What depends on what, one way only (and on all that lies behind an arrow's end):

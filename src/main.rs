@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! The binary: parse the words, run the command, turn the result into an exit code.
 
 use std::env;

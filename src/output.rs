@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Whole lines to a file descriptor, or none: what happens when the disk is full or the reader has
 //! gone.
 

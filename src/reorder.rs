@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Events into the order of time. CPUs write the ring as they come, and a program may be interrupted
 //! between its look at the clock and its place in the ring: what is read is nearly in order. So
 //! events are kept for a moment, and let go when nothing earlier is to be expected.

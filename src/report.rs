@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! From snapshots to what is shown: rows with named stages. Pure; knows neither maps nor terminals.
 
 use std::collections::BTreeMap;

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! What the maps held at one instant: plain data, read by [`crate::session`], shown by
 //! [`crate::report`].
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! The `stacks` command: which paths of the kernel commands come through, and how long they took.
 
 use std::fs::File;

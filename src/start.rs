@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! What every command that traces does: look at the machine, refuse what can't be done, attach, say
 //! so; and now and then look whether the machine is still what it was.
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Durations and rates, in and out. Text is read with its unit or refused; numbers are written with
 //! three significant digits and the unit beside them.
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! The built binary as a user meets it: words in, exit code, stdout and stderr out. Needs neither
 //! root nor an NVMe device; what depends on them is asked only where it has one answer.
 #![allow(

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Decoding of commands that were written down by hand after the specifications.
 #![allow(clippy::unwrap_used, reason = "tests")]
 

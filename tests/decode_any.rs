@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Decoding of any command: every field that the kernel prints is there with the kernel's number,
 //! and text and fields are one.
 #![allow(clippy::unwrap_used, reason = "tests")]

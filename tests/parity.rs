@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! The BPF side's arithmetic against the Rust side's: the very C code of bpf/include, compiled for
 //! this machine by tests/parity/harness.c, answers the same questions as the library.
 #![allow(

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! The very C of bpf/include in worlds of their own.
 //!
 //! tests/places/harness.c: whether a command is its controller's, and its start its own, whatever the

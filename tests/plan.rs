@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! The planner on real kernels: what `nvme-deep doctor --json` said of each (`facts`, taken in guests
 //! of tests/vm with one emulated controller), and the plan that follows for every cut and way. A
 //! changed plan is a changed snapshot, to be read.

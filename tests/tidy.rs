@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! The rules of the house, read from the sources: who may know whom, and what must stay together.
 #![allow(
     clippy::unwrap_used,
@@ -144,6 +145,7 @@ fn stated() -> Graph {
     let text = text_of("src/lib.rs");
     let doc: Vec<&str> = text
         .lines()
+        .skip_while(|l| l.starts_with("// SPDX"))
         .map_while(|l| l.strip_prefix("//!"))
         .map(str::trim)
         .collect();

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! What each event of a trace looks like, as text and as JSON.
 #![allow(clippy::unwrap_used, reason = "tests")]
 

@@ -1,4 +1,4 @@
-/* SPDX-License-Identifier: GPL-2.0 */
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /* What a slot keeps of a command: its row, its size, what it asks for. */
 #ifndef ND_COMMAND_H
 #define ND_COMMAND_H

@@ -1,4 +1,4 @@
-/* SPDX-License-Identifier: GPL-2.0 */
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
  * The doorbell: a submitting function returns, and the commands that its task has set up have been
  * announced to the device. Which these are is with the task (struct nd_task).

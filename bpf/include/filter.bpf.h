@@ -1,4 +1,4 @@
-/* SPDX-License-Identifier: GPL-2.0 */
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /* Which commands are wanted. All filters together mean AND. */
 #ifndef ND_FILTER_H
 #define ND_FILTER_H

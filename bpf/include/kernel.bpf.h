@@ -1,4 +1,4 @@
-/* SPDX-License-Identifier: GPL-2.0 */
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
  * The kernel and nvme structs that we read, and only the fields that we read. CO-RE relocates every
  * access against the running kernel's BTF, so the order and the gaps here mean nothing.

@@ -1,4 +1,4 @@
-/* SPDX-License-Identifier: GPL-2.0 */
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
  * All maps. User space sets the sizes that depend on the machine (max_entries, the value size of
  * slots and cells) before the load; the numbers here are placeholders.

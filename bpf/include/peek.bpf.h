@@ -1,4 +1,4 @@
-/* SPDX-License-Identifier: GPL-2.0 */
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /* Reading what no typed pointer leads to, and reading without the verifier's trust. */
 #ifndef ND_PEEK_H
 #define ND_PEEK_H

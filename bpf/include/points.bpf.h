@@ -1,4 +1,4 @@
-/* SPDX-License-Identifier: GPL-2.0 */
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
  * One function per point of a command's life after its setup (setup.bpf.h). However a hook is
  * attached, it ends here. Each reads the clock once, and as late as it can where the point is an

@@ -1,4 +1,4 @@
-/* SPDX-License-Identifier: GPL-2.0 */
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /* Whose a queue is: from a request to its controller, and the cache of queues. */
 #ifndef ND_QUEUES_H
 #define ND_QUEUES_H

@@ -1,4 +1,4 @@
-/* SPDX-License-Identifier: GPL-2.0 */
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /* From a row key to its cell: one word of the slot, or of a direct-mapped cache, a hash only for
  * what is new. */
 #ifndef ND_ROWS_H

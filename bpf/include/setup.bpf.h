@@ -1,4 +1,4 @@
-/* SPDX-License-Identifier: GPL-2.0 */
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
  * A command's beginning: its start in blk-mq, and the setup, where it gets its slot and the slot
  * changes hands.

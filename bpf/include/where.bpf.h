@@ -1,4 +1,4 @@
-/* SPDX-License-Identifier: GPL-2.0 */
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /* Whose a command is and where it goes, at its setup: usually as remembered. tests/places tries it.
  */
 #ifndef ND_WHERE_H

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! The types shared with the BPF side, and their decoding. The only module that names generated
 //! types; bpf/include/abi.h is where they are declared.
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Rules: what the user could change to see more, and what to keep in mind. Pure.
 //!
 //! A rule that would need what is unknown stays silent; [`super`] shows the unknown itself.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! A report with something in every part, for the tests of the rules and of the view.
 
 use std::fs;

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! What `doctor` finds: the machine, its controllers, how each point would be had, and what the user
 //! could change. Data and rules; nothing here attaches or changes anything.
 //!

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! How each point would be had, in words. Pure.
 
 use super::BtfLine;

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! BTF, read through libbpf. libbpf-rs reads no split (module) BTF, so this is the crate's raw FFI,
 //! and nearly all of it.
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! What could be read, or why not: no question about a machine goes without an answer.
 
 use std::fmt;

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! What the machine runs on: a hypervisor, by the name that people use, or the metal.
 //!
 //! From what firmware and processor say; each answer comes with what it was drawn from. Firmware

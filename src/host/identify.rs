@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Identify Controller through `/dev/nvmeX`: the one question of ours that goes to the device.
 //!
 //! It is a single admin command of the kind that every tool and the driver itself send, read-only

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! The kernel's symbols, by name: which of ours exist at all, and in which module.
 
 use std::collections::BTreeMap;

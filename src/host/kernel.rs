@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! The facts that the planner decides on. (BTF is the running kernel's, whatever the root.)
 
 use std::collections::BTreeMap;

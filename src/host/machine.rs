@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! The machine as a whole: kernel, hypervisor, what the kernel's settings allow, and what this
 //! process may do. Reads only, asks for no privilege, and says why where it finds nothing.
 

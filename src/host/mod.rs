@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! What the machine says about itself: read-only, below a root that tests replace by a fixture.
 
 pub mod btf;

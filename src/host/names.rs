@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Picking a few names out of the kernel's long lists, a line at a time: the lists have tens and
 //! hundreds of thousands of lines, and slow machines are looked at, too.
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! All that can be said of NVMe controllers without tracing them: from sysfs, and, if wanted, from
 //! one Identify command. Serial numbers and the like are left out: what we print ends up in bug
 //! reports.

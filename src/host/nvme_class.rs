@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! What is behind a controller, in the terms of someone who asks why it is slow: a program that
 //! emulates it, a cloud's card, a target over the network, or a disk.
 

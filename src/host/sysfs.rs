@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! NVMe controllers and namespaces as sysfs shows them.
 
 use std::fs;

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! What tracefs says: the layout of events, and the functions that the kernel lets us hook.
 
 use std::collections::BTreeMap;

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Where the driver's types come from: the kernel's own BTF, a file of btf/ made from the very same
 //! modules, or a file of the user's. What does not fit this kernel is refused.
 

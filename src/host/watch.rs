@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! What a running session relies on and can't hold: looked at now and then while it runs.
 
 use std::fs;

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Kernel stacks: what a frame is and how it reads, how addresses become frames ([`symbolize`]),
 //! which of them are the driver's and its callers' ([`trim`]), and which stacks are one ([`sums`]).
 //!

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Where code with names lies: the kernel image's text, and that of each module.
 //!
 //! kallsyms gives begins, not sizes, and who looks an address up there finds the nearest symbol

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Commands by the stack that they came through.
 
 use std::cmp::Reverse;

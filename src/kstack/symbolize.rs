@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! From addresses to frames, by /proc/kallsyms alone: no debug information, no vmlinux.
 //!
 //! blazesym finds the symbol. From kallsyms it knows neither sizes nor modules (0.2.7), and gives

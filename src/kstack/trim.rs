@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Which frames of a stack are the driver's and its callers', whatever way the hook was attached.
 //!
 //! A stack taken by a tracepoint begins in the BPF program and the tracepoint's machinery, one taken

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! What the tool itself costs while it is looked at (`-v`): run times of its programs, as the kernel
 //! measures them (BPF_ENABLE_STATS).
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! What is attached and what is not, in the books.
 
 use serde::Serialize;

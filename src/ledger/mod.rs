@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! The accuracy ledger: what was seen, what became of it, what was lost, and whether it adds up.
 //! Pure: counters in, sums out.
 

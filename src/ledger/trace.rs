@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! What a trace adds to the books: what became of each event.
 
 use serde::Serialize;

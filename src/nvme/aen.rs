@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Asynchronous events: Dword 0 of the completion of an Asynchronous Event Request, which is what
 //! the kernel's tracepoint `nvme_async_event` calls `result` (NVMe base 2.1, section 5.1.2, figures
 //! 147 to 154).

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! NVMe facts: what the specification (not the kernel, not this tool) says about commands.
 //!
 //! Everything below is plain data and pure functions. Nothing here may open a file, read a

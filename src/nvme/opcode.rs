@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! NVMe opcodes: their names, and how a user may type them.
 //!
 //! An opcode means nothing without the kind of queue it was submitted to (0x02 is a read on an

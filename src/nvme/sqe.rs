@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! A submission queue entry: 64 bytes, of which we may have all or only those that tracing gets.
 //!
 //! Layout: NVMe base 2.1, "Submission Queue Entry" (section 4.1), in host memory little-endian on

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! The status of a completion, as Linux keeps it in `nvme_request.status`: the Status Field of the
 //! completion queue entry without the phase tag (NVMe base 2.2, section 4.2.3).
 //!

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Names of status codes, by type. Figures: NVMe base 2.2, section 4.2.3.
 
 /// A code and its name, in the order of the codes.

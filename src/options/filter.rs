@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Filters: which commands a run looks at.
 
 use std::collections::BTreeSet;

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! What `latency` is to do.
 
 use std::time::Duration;

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! From words to meaning: what a command line asks for, checked as far as it can be without looking
 //! at the machine.
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! What `trace` and `stacks` are to do.
 
 use std::path::PathBuf;

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! The points of a command's life at which a hook can look. The order of the variants is the order
 //! in which a command passes them.
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Stages: the intervals between neighbouring points of a cut. A command that was not seen at a
 //! point has the two stages around it as one, under a joined name (`submit+device`).
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! The points of one command and what they come to. Used for single commands (`--commands`); the
 //! aggregate is cut in the kernel, by the same rules.
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! What a plan says: what is attached for each thing that is wanted, and why not better.
 
 use serde::Serialize;

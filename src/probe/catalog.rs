@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! The catalog of hooks: const data. One row per BPF program; the order is `enum nd_hook` of
 //! bpf/include/abi.h, so that a row's number is its hit counter. And the ways in which each point
 //! can be had, best first.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! The planner: facts, a cut and a policy in; hooks and reasons out. Pure.
 //!
 //! Two points can't be done without: setup_out (a command begins to count) and complete (it ends).

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! The planner on made-up kernels. tests/plan.rs has what real ones said.
 
 use super::super::catalog::AttachKind;

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Why a hook can't be had on a kernel, in the words that the user reads. Pure.
 
 use std::collections::BTreeSet;

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! The ring of single commands. The callback runs inside libbpf: it decodes and returns; what to do
 //! with a record that can't be decoded comes after.
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! The ring of events. libbpf's reader maps all of the ring, twice, and the kernel counts these pages
 //! as ours at once: 32 MiB for the ring of 16. This one maps a window of it, which moves along with
 //! the reading. It runs in the loop of its caller, without a callback for each record.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! The reader against a file that a model of the kernel's side writes: the same mappings as of a real
 //! ring, but that the two copies of the data are copies.
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! How large the maps are, and where each controller's slots lie. Pure arithmetic.
 //!
 //! Memory is bounded, whatever the number of CPUs: with S = the sum over controllers of queues times

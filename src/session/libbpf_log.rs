@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! libbpf talks through one process-wide callback. We keep its last lines for error messages, and
 //! pass everything on to stderr when the user asked for it.
 

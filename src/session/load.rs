@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Open, configure, load; and what a refusal of the kernel means to the user.
 
 use std::mem::MaybeUninit;

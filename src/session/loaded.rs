@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! What was loaded: one of the builds of the BPF side.
 
 use std::sync::atomic::AtomicU32;

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! The running BPF side: load what the plan says, attach it, read the maps, detach. The only place
 //! (with the generated skeleton) that names libbpf_rs.
 

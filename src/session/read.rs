@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Reading the maps. Counters and histograms are read while they grow: a snapshot of a running
 //! session may be short of itself by the commands of that instant, one of a detached session is not.
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! What user space has the BPF side do: the program `service` (bpf/include/recover.bpf.h), which is
 //! never attached, by BPF_PROG_TEST_RUN (5.10 for raw tracepoints).
 

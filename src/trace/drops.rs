@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Says while it happens that events are lost.
 
 use std::sync::mpsc::RecvTimeoutError;

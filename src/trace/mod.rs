@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! The `trace` command: every command as it happens.
 //!
 //! One thread reads the ring, orders, renders and writes. If it is held up (a reader that is slow,

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! The names of disks: a command names only a controller and a namespace id.
 
 use std::collections::HashMap;

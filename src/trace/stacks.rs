@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Stacks of a trace: each distinct one is read, symbolized and rendered once.
 
 use std::collections::HashMap;

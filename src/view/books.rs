@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! The books, for people: below each report and each trace. Every line fits 80 columns.
 
 use std::io;

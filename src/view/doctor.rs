@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! What `doctor` found, as text and as JSON.
 
 use std::fmt::Display;

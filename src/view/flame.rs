@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Stacks as a flame graph: width is a stack's weight, the driver is on top.
 
 use std::io;

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Reports for programs: one object a line, versioned, units in the names. The schema is in the
 //! README; [`SCHEMA_VERSION`] rises when a field changes its meaning or goes away.
 

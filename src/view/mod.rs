@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Reports as text and as JSON: functions of data and a writer, nothing else.
 
 pub mod books;

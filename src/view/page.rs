@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! A page of labels and texts, for what is read once and not compared line by line.
 
 use std::io;

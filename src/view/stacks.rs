@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Commands by kernel stack: as text, as JSON, and folded for flame graph tools.
 
 use std::collections::BTreeMap;

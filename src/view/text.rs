@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Reports for people. Every line fits 80 columns; plain text unless the theme colours.
 
 use std::io;

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Colour, and the only place that knows of it.
 
 use owo_colors::OwoColorize;

@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: GPL-2.0
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 /*
  * load DEPTH BATCH WARM COUNT DRAIN-MS DEVICE...: asynchronous reads of 4 KiB, past the page cache,
  * DEPTH in flight, BATCH submitted at once, the devices in turn. First WARM of them unseen, then,

@@ -1,4 +1,4 @@
-/* SPDX-License-Identifier: GPL-2.0 */
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
  * What the load generator tells the plugin, from inside the guest: an instruction that does nothing
  * but be seen when it is translated. `nopl disp32(%rax,%rax,1)` has room for a number that no

@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: GPL-2.0
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 /*
  * A QEMU plugin that counts the instructions a guest executes between two marks of the load
  * generator (mark.h): user space as one number, the kernel by translated block. At each end mark it

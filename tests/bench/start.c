@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: GPL-2.0
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 /*
  * start OUT ERR SECONDS COMMAND...: runs a tracer and tells on stdout when it is attached,
  * whichever tracer it is: from then on its descriptors of BPF objects, perf events and trace files

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Compiles a harness: the headers of bpf/include in an ordinary process.
 
 use std::env;

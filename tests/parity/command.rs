@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Closing a command: `finish()` of bpf/include/stages.bpf.h against src/path.
 
 use std::mem::take;

@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: GPL-2.0
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 /*
  * Runs the bucket rules and the closing of a command, as the BPF programs have them, in an ordinary
  * process: the headers of bpf/include are compiled as they are, the kernel's helpers are stubs.

@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: GPL-2.0
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 /*
  * Programs that are skipped: the very C of the BPF programs in an ordinary process, in a world of
  * tasks that submit, interrupts and polls that complete, retries and requeues, in many orders.

@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: GPL-2.0
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 /*
  * Whether a command is its controller's, whatever the hooks remember: the very C of the BPF
  * programs in an ordinary process, in a world of controllers and namespaces that go and come, and

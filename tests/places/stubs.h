@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: GPL-2.0
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 /*
  * The headers of bpf/include in an ordinary process: the kernel's helpers are stubs, maps are
  * arrays.

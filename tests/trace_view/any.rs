@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Any event makes one line, and JSON that says what it says.
 
 use std::array;

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Stacks, columns and colour; plain ends and others.
 
 use super::sample::DISK;

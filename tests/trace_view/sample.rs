@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Events to show, and ways to show them.
 
 use nvme_deep::event::Asked;

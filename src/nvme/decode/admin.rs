@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Admin commands: NVMe base 2.1, section 5. The values of features are in `feature`.
 
 use super::names::{CNS, CSI, DIRECTIVE, FEATURE, LOG_PAGE, SECURITY_PROTOCOL};

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Fabrics commands: NVMe base 2.1, section 6. One opcode, and the command's type in byte 4.
 
 use super::names::{REGISTER, SECURITY_PROTOCOL};

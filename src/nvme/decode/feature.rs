@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! What Set Features puts into CDW11 to CDW15, and Get Features asks by (NVMe base 2.1, section
 //! 5.1.25; NVM command set 1.1, section 4.1.3). Features whose value is in the data buffer alone
 //! (timestamp, host behavior, host identifier's bytes) have nothing of their own to show.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! I/O commands: those of NVMe base 2.1 (section 7) and of the NVM command set (1.1, section 3.3).
 //! Those of zoned namespaces are in `zns`.
 

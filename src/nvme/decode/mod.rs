@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! What a submission queue entry asks for: its command's fields, as text or typed.
 //!
 //! One file for each family of commands, each a set of tables. The floor is what the kernel prints

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Names of codes that several commands, or a completion, share. Values: NVMe base 2.1 and 2.2,
 //! checked against libnvme's `types.h`.
 

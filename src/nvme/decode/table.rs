@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! How a command's fields are written down: a table of [`Spec`]s, which both the text and the typed
 //! fields are read from, so that the two can't tell different things.
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! The commands of zoned namespaces: Zoned Namespace command set 1.2, section 3.4.
 
 use super::Layout;

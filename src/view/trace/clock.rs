@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! How a trace tells time. The kernel's stamps are CLOCK_MONOTONIC; all else is derived here.
 
 use jiff::Timestamp;

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Text with a voice: in colour, or not.
 
 use super::line::Line;

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! One object a line for an event. The schema is in the README; what a command of
 //! [`crate::view::json`] has, one of a trace has by the same names.
 

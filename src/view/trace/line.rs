@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Bytes of a line, without the machinery of `core::fmt`: that costs more instructions for one number
 //! than a tenth of an event may. Every way of writing here has its twin in `Display`, and is tested against
 //! it.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Parts of lines that come again and again: which command it is, its fields, who submits it. Of reads
 //! and writes little else differs than where they begin. A copy takes a twentieth of the instructions
 //! of decoding all that and writing it down.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! A trace's events as they come, as text ([`TraceText`]) or as JSON ([`TraceJson`]): events in, lines
 //! out, which the caller takes from time to time.
 //!

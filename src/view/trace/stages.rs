@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! What the stages of commands are, worked out once for each pattern of points that they were seen
 //! at: it takes longer to find a command's stages than to write them down, and few patterns occur.
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! One line for an event, beginning with what nvme_trace prints, and its stack below, indented.
 //!
 //! Plain text has single blanks and no codes. On a terminal the columns stand below each other, what

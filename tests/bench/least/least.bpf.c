@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: GPL-2.0
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 /*
  * The least that a latency can cost with hooks that miss no command: the hooks of nvme-deep, and at
  * each of them the clock and nothing that a measured number does not need. One histogram for
@@ -13,7 +13,7 @@
 #include <bpf/bpf_tracing.h>
 #include <bpf/bpf_core_read.h>
 
-char LICENSE[] SEC("license") = "GPL";
+char LICENSE[] SEC("license") = "Dual BSD/GPL";
 
 struct blk_mq_hw_ctx {
 	unsigned int queue_num;

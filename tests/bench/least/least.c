@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: GPL-2.0
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 /*
  * least OBJECT PREFIX...: runs those programs of least.bpf.c whose names begin with one of these,
  * until SIGINT, and then prints how many commands the first histogram has, or how many records

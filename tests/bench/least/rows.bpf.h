@@ -1,4 +1,4 @@
-/* SPDX-License-Identifier: GPL-2.0 */
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
  * The least again, that tells whose a command is: a row for each controller, namespace and opcode,
  * with its bytes and largest value, and each CPU has histograms of its own. It remembers hardware

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! What the tool counted, against fio, the kernel's disk statistics and its event histograms.
 
 use std::collections::BTreeMap;

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Counts are exact: command for command, against fio and against the kernel.
 
 use std::collections::BTreeMap;

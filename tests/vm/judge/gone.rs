@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! The driver, the device or the tool goes away in the middle, or a controller is reset: nothing
 //! hangs, nothing stays attached, and what was counted is what the kernel counted.
 

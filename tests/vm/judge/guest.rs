@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Booting: once per kernel and script, whatever the number of tests that look at the result.
 
 use std::collections::BTreeMap;

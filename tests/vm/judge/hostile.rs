@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Where switches are off, file systems are not mounted, rights are few or types are missing: it
 //! goes on with what is left and says what that is, or ends with a sentence.
 

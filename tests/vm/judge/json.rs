@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! What the tool, fio and the kernel say, out of their files.
 
 use std::collections::BTreeMap;

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Kernels that are locked down: tracing goes on where the kernel allows it in any way, and what it
 //! does not allow is told from what it does not have.
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! The judges: one file per guest script.
 
 /// Tests that judge a suite's outcome on a kernel: name, kernel, suite, judge.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Orders that really occur come out right: completion elsewhere, retries, requeues, polling, a
 //! controller that goes and comes.
 

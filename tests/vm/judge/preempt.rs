@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Preemptible kernels: programs are skipped, and each command is counted once all the same.
 
 use std::collections::BTreeMap;

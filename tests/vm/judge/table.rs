@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! What the guests of ways.sh have found, kept for the planner's tests and the README (`make table`).
 
 use std::collections::BTreeMap;

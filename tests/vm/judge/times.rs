@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Times are true: against the latency that was injected, and nothing moves with it that should
 //! not. Bounds are such that a wrong assignment of stages can't meet them and a slow machine does:
 //! the injected times are milliseconds apart, everything else is some microseconds.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Commands that time out, are given up or turned away: each is told from its submission to its end, and
 //! what became of its controller.
 

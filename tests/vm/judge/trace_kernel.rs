@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! The kernel's own record of nvme/* (tests/vm/guest/record.sh), and whether a trace says the same.
 
 use std::collections::BTreeMap;

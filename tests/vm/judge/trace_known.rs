@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! A known list of commands (tests/vm/guest/commands.py): the trace has exactly these, and the kernel's
 //! own as far as the kernel has recorded them; text, JSON and pairs tell the same.
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Nothing is lost in silence: shown and lost come to what the kernel counted, for each kind of event,
 //! whatever becomes of the reader.
 

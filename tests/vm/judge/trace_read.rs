@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! What `trace` wrote, as JSON and as text. Names of fields that may change stand here only.
 
 use std::collections::BTreeMap;

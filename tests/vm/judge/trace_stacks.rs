@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Stacks of known paths show their functions in order, with the hooked function of the driver on top,
 //! by every way to attach; what is counted by stack is what was issued.
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Filters, each alone and together, exactly; refusals; clocks; ends.
 
 use std::collections::BTreeSet;

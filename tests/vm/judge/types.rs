@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Types from a file, on a kernel that has none for its modules: the right ones are used, wrong ones
 //! are found out, and without any there is still a way.
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Each kernel with every way to attach: what is chosen is what we expect there, every planned hook
 //! fires, counts are exact where nothing may be lost, and where something may be, each command that
 //! is missing is in the books.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! The command as its user meets it: refusals with a sentence and a code, signals, pipes.
 
 use serde_json::Value;

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Numbers and times: three digits are looked up at once, and six written.
 
 use itoa::Buffer;

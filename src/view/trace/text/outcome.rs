@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! How a command has ended, and what took how long.
 
 use super::super::ink::Ink;

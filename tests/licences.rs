@@ -1,0 +1,159 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The licences of all that is linked allow to ship it, and THIRD-PARTY.md names it.
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    reason = "tests"
+)]
+
+use std::collections::BTreeMap;
+use std::env;
+use std::fmt::Write;
+use std::fs;
+use std::path::Path;
+use std::process::Command;
+
+/// Licences that user space (MIT OR Apache-2.0) can be linked with. CDDL-1.0 covers its own files only.
+const ALLOWED: [&str; 10] = [
+    "MIT",
+    "Apache-2.0",
+    "BSD-2-Clause",
+    "BSD-3-Clause",
+    "ISC",
+    "Zlib",
+    "Unicode-3.0",
+    "Unlicense",
+    "CDDL-1.0",
+    "BSL-1.0",
+];
+
+/// C libraries: libbpf is compiled into libbpf-sys, the others are those of the system, or linked
+/// statically.
+const C_LIBRARIES: [(&str, &str); 3] = [
+    ("libbpf", "LGPL-2.1-only OR BSD-2-Clause"),
+    ("libelf (elfutils)", "GPL-2.0-or-later OR LGPL-3.0-or-later"),
+    ("zlib", "Zlib"),
+];
+
+/// Crates that are linked, with version and licence.
+fn crates() -> BTreeMap<String, String> {
+    let cargo = env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
+    let output = Command::new(cargo)
+        .current_dir(env!("CARGO_MANIFEST_DIR"))
+        .args(["tree", "--locked", "--edges", "normal", "--prefix", "none"])
+        .args([
+            "--target",
+            "x86_64-unknown-linux-gnu",
+            "--format",
+            "{p}|{l}",
+        ])
+        .output()
+        .expect("cargo runs");
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{said}");
+    let text = String::from_utf8(output.stdout).unwrap();
+    let line = |line: &str| {
+        let (package, licence) = line.trim_end_matches(" (*)").split_once('|').unwrap();
+        let mut words = package.split(' ');
+        let name = format!("{} {}", words.next().unwrap(), words.next().unwrap());
+        (name, licence.to_owned())
+    };
+    let mut crates: BTreeMap<String, String> = text.lines().map(line).collect();
+    crates.retain(|name, _| !name.starts_with("nvme-deep "));
+    crates
+}
+
+/// Whether an SPDX expression leaves a choice of allowed licences only. Without parentheses around OR
+/// inside of AND but for `(A OR B) AND C`, which is all that occurs.
+fn is_allowed(expression: &str) -> bool {
+    let allowed = |name: &str| {
+        let name = name.trim().trim_matches(['(', ')']);
+        ALLOWED.contains(&name.split(" WITH ").next().unwrap())
+    };
+    expression
+        .split(" AND ")
+        .all(|part| part.replace('/', " OR ").split(" OR ").any(allowed))
+}
+
+#[test]
+fn an_expression_is_allowed_if_one_choice_of_each_part_is() {
+    for good in ["MIT", "MIT/Apache-2.0", "LGPL-2.1-only OR BSD-2-Clause"] {
+        assert!(is_allowed(good), "{good}");
+    }
+    assert!(is_allowed("(MIT OR Apache-2.0) AND Unicode-3.0"));
+    assert!(is_allowed("Apache-2.0 WITH LLVM-exception"));
+    for bad in ["", "GPL-2.0-only", "MIT AND GPL-3.0-only", "LGPL-2.1-only"] {
+        assert!(!is_allowed(bad), "{bad}");
+    }
+}
+
+#[test]
+fn every_linked_crate_has_an_allowed_licence() {
+    let crates = crates();
+    assert!(crates.len() > 40, "{}", crates.len());
+    for (name, licence) in crates {
+        assert!(is_allowed(&licence), "{name}: `{licence}`");
+    }
+}
+
+fn notice() -> String {
+    let mut text = String::from(
+        "# Third-party software\n\nThe binary contains these crates and C libraries. \
+         `NVME_DEEP_BLESS=1 cargo test --test licences` writes this file.\n\n\
+         | crate | licence |\n|---|---|\n",
+    );
+    for (name, licence) in crates() {
+        writeln!(text, "| {name} | {} |", licence.replace('/', " OR ")).unwrap();
+    }
+    text.push_str("\n| C library | licence |\n|---|---|\n");
+    for (name, licence) in C_LIBRARIES {
+        writeln!(text, "| {name} | {licence} |").unwrap();
+    }
+    text
+}
+
+#[test]
+fn the_notice_names_all_that_is_linked() {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("THIRD-PARTY.md");
+    if env::var_os("NVME_DEEP_BLESS").is_some() {
+        fs::write(&path, notice()).unwrap();
+    }
+    assert_eq!(fs::read_to_string(&path).unwrap_or_default(), notice());
+}
+
+/// What each part of the tree says of itself.
+#[test]
+fn every_source_names_its_licence() {
+    let files = |dir: &str, endings: &[&str]| -> Vec<std::path::PathBuf> {
+        let mut found = Vec::new();
+        let mut dirs = vec![Path::new(env!("CARGO_MANIFEST_DIR")).join(dir)];
+        while let Some(dir) = dirs.pop() {
+            for entry in fs::read_dir(dir).unwrap() {
+                let path = entry.unwrap().path();
+                let ending = path.extension().and_then(|e| e.to_str());
+                if path.is_dir() {
+                    dirs.push(path);
+                } else if ending.is_some_and(|e| endings.contains(&e)) {
+                    found.push(path);
+                }
+            }
+        }
+        found
+    };
+    for (dir, endings, licence) in [
+        ("src", ["rs"].as_slice(), "MIT OR Apache-2.0"),
+        ("tests", &["rs"], "MIT OR Apache-2.0"),
+        ("bpf", &["c", "h"], "GPL-2.0-only OR BSD-2-Clause"),
+        ("btf", &["c"], "GPL-2.0-only OR BSD-2-Clause"),
+    ] {
+        let files = files(dir, endings);
+        assert!(!files.is_empty(), "{dir}");
+        for file in files {
+            let text = fs::read_to_string(&file).unwrap();
+            let first = text.lines().next().unwrap_or("");
+            let want = format!("SPDX-License-Identifier: {licence}");
+            assert!(first.contains(&want), "{}: {first}", file.display());
+        }
+    }
+}
