@@ -102,7 +102,7 @@ build_id() {
 
 generate() {
     cat <<END
-/* SPDX-License-Identifier: GPL-2.0 */
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
  * The types of the modules nvme_core and nvme, as far as nvme-deep reads them, of a kernel without
  * module BTF. Made by btf/make.sh from the debug package; not to be edited.

@@ -78,7 +78,7 @@ fn got(point: &PointPlan, plan: &AttachPlan) -> Option<String> {
         last = kind;
     }
     if twins {
-        text += "; twice, as this kernel may hold one up";
+        text += "; attached twice: an interrupt may come while the first one runs";
     }
     if family.loses() {
         text += match (plan.misses_counted, point.point()) {

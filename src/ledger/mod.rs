@@ -155,6 +155,15 @@ fn difference(from: u64, parts: &[u64]) -> i64 {
     parts.iter().fold(from as i64, |rest, &n| rest - n as i64)
 }
 
+/// Set-ups that the kernel skipped and that nothing has shown yet: their commands are in flight, or
+/// their completions were skipped too.
+pub fn unrecovered(plan: &AttachPlan, counters: &Counters, misses: &[u64]) -> u64 {
+    let point = plan.point(Milestone::SetupOut).filter(|_| plan.recovers);
+    let hooks = point.into_iter().flat_map(|p| &p.hooks);
+    let skipped: u64 = hooks.filter_map(|&hook| misses.get(hook)).sum();
+    skipped.saturating_sub(counters.get(Count::UnseenSetup))
+}
+
 impl Ledger {
     /// Draws it up. `in_rows` is the number of commands in the histograms, `misses` the kernel's
     /// recursion misses by hook number; `scan` is there once everything is detached.
@@ -191,15 +200,6 @@ impl Ledger {
         });
         let unseen_completions = get(Count::UnseenComplete);
         let completions = hits(Sight::Point(Milestone::Complete)) + unseen_completions;
-        let setup_misses: u64 = plan
-            .point(Milestone::SetupOut)
-            .map(|p| {
-                p.hooks
-                    .iter()
-                    .map(|&h| misses.get(h).copied().unwrap_or(0))
-                    .sum()
-            })
-            .unwrap_or(0);
         let commands_residual =
             difference(seen, &[matched, in_flight, ending, requeued, overwritten]);
         let completions_residual = difference(
@@ -225,11 +225,8 @@ impl Ledger {
             unseen_completions,
             unmeasured: get(Count::Unmeasured),
             unattributed,
-            unrecovered: if plan.recovers {
-                setup_misses.saturating_sub(unseen_setups)
-            } else {
-                0
-            },
+            // while it runs, most of these are in flight
+            unrecovered: scan.map_or(0, |_| unrecovered(plan, counters, misses)),
             filtered,
             filtered_completions: get(Count::FilteredDone),
             untracked,

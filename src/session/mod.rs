@@ -310,7 +310,18 @@ impl<'obj> Session<'obj> {
         Ok(found.attach()?)
     }
 
-    /// Detaches everything; the hook that begins a command first, so that none begins unseen.
+    /// Detaches the hook that begins a command: no other begins from now on.
+    fn detach_setup(&mut self) {
+        let begins = |hook: usize| CATALOG[hook].sight.point() == Some(Milestone::SetupOut);
+        let (setup, rest): (Vec<_>, Vec<_>) = take(&mut self.links)
+            .into_iter()
+            .partition(|(hook, _)| begins(*hook));
+        self.links = setup;
+        self.missed = self.missed();
+        self.links = rest;
+    }
+
+    /// Detaches everything that is left.
     fn detach(&mut self) {
         self.missed = self.missed();
         self.detached_after = self.stats.as_ref().map(|(_, begin)| begin.elapsed());

@@ -19,10 +19,14 @@ use crate::abi::SERVE_CLOSE;
 use crate::abi::SERVE_COMPLETED;
 use crate::abi::SlotState;
 use crate::abi::slot_owner;
+use crate::ledger::unrecovered;
 use crate::probe::plan::Pairing;
 
 /// A jiffy at the lowest frequency of the timer (CONFIG_HZ_100), and some more.
 const JIFFY: Duration = Duration::from_millis(11);
+
+/// How many of them to wait for completions.
+const PATIENCE: u32 = 20;
 
 /// Slots that hold a command, by number: request, command id, state.
 type Held = BTreeMap<u32, (u64, u16, SlotState)>;
@@ -45,7 +49,8 @@ impl Session<'_> {
     /// # Errors
     /// Where the slots can't be read. Everything is detached all the same.
     pub fn end(&mut self) -> Result<()> {
-        let completed = self.completed_unseen();
+        self.detach_setup();
+        let completed = self.await_skipped().and_then(|()| self.completed_unseen());
         self.detach();
         let completed = completed?;
         for (slot, held) in self.held()? {
@@ -53,6 +58,18 @@ impl Session<'_> {
             if held.2 == SlotState::Ending || completed.get(&slot) == Some(&held) {
                 self.serve(SERVE_CLOSE, slot)?;
             }
+        }
+        Ok(())
+    }
+
+    /// Commands in flight whose set-up was skipped are not known to be there: their completions are
+    /// awaited, for a while.
+    fn await_skipped(&self) -> Result<()> {
+        for _ in 0..PATIENCE {
+            if unrecovered(&self.plan, &self.counters()?, &self.misses()) == 0 {
+                break;
+            }
+            sleep(JIFFY);
         }
         Ok(())
     }

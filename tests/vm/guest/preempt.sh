@@ -37,6 +37,8 @@ start() {
             trace) tool trace trace --pair --stages --json ;;
             stacks) tool stacks stacks --json ;;
             unrecovered) tool unrecovered latency --json --test-no-recovery ;;
+            # programs that ignore every 97th of their events
+            ignore-*) tool "$name" latency --stages=fine --json --test-ignore "${name#ignore-}" ;;
         esac
     done
     traced
@@ -110,6 +112,11 @@ for mode in "${modes[@]}"; do
         run "$mode-b-$name" load_b "$each" "$name"
     done
 done
+case ${modes[0]}-$(uname -r) in
+    full-[7-9]*) run "$mode-faults" load_b 3000 ignore-setup_out_btf ignore-complete_btf \
+        ignore-setup_out_btf,complete_btf ignore-cqe_btf,complete_btf \
+        ignore-setup_out_btf,queue_rq_fexit ;;
+esac
 echo mq-deadline >"/sys/block/$other/queue/scheduler"
 run "$mode-a" load_a 0 total basic fine trace
 echo none >"/sys/block/$other/queue/scheduler"

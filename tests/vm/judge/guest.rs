@@ -23,7 +23,7 @@ pub struct Suite {
     pub controllers: &'static [&'static str],
     /// Kernel arguments.
     pub append: &'static str,
-    /// More for boot.sh: `ONE_CPU`, `STORAGE_NS`.
+    /// More for boot.sh: `ONE_CPU`, `STORAGE_NS`, `TIMEOUT`.
     pub env: &'static [(&'static str, &'static str)],
 }
 

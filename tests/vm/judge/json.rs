@@ -168,8 +168,11 @@ fn row_of(object: &Value) -> Row {
 fn sums_of_commands(run: &ToolRun, what: &str) -> Sums {
     let mut sums = Sums::new();
     for command in &run.commands {
-        let total = number(command, "total_ns");
         let stages = list(command, "stages");
+        let Some(total) = command["total_ns"].as_u64() else {
+            assert!(stages.is_empty(), "{what}: {command}");
+            continue;
+        };
         assert!(!stages.is_empty(), "{what}: {command}");
         let sum: u64 = stages.iter().map(|s| number(s, "ns")).sum();
         assert_eq!(sum, total, "{what}: {command}");
@@ -181,6 +184,15 @@ fn sums_of_commands(run: &ToolRun, what: &str) -> Sums {
         }
     }
     sums
+}
+
+/// Commands of each row of which no interval was observed.
+fn unmeasured(run: &ToolRun) -> BTreeMap<Row, u64> {
+    let mut counts = BTreeMap::new();
+    for command in run.commands.iter().filter(|c| c["total_ns"].is_null()) {
+        *counts.entry(row_of(command)).or_default() += 1;
+    }
+    counts
 }
 
 fn assert_same(dist: &Value, (hist, sum): &(Histogram, u64), what: &str) {
@@ -199,7 +211,10 @@ fn assert_same(dist: &Value, (hist, sum): &(Histogram, u64), what: &str) {
 /// those of its commands, to the nanosecond. For runs with `--commands --hist`.
 pub fn assert_sums(run: &ToolRun, what: &str) {
     let mut sums = sums_of_commands(run, what);
+    let unmeasured = unmeasured(run);
     for row in run.rows() {
+        let none = unmeasured.get(&row_of(row)).copied().unwrap_or(0);
+        assert_eq!(number(row, "unmeasured"), none, "{what}: {row}");
         let stages = list(row, "stages");
         let sum: u64 = stages.iter().map(|s| number(s, "sum_ns")).sum();
         assert_eq!(sum, number(&row["total"], "sum_ns"), "{what}: {row}");

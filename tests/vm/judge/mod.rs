@@ -14,6 +14,7 @@ macro_rules! on_kernels {
 pub(crate) use on_kernels;
 
 mod books;
+mod connect;
 mod counts;
 mod gone;
 mod guest;

@@ -163,7 +163,7 @@ fn a_controller_may_go_and_come(outcome: &Outcome) {
     }
 }
 
-/// It is traced from when it is noticed on; what it did before is counted, not measured.
+/// It is traced from its first command on: the next controller's number has slots in advance.
 fn a_new_controller_is_noticed(outcome: &Outcome) {
     for cut in CUTS {
         let run = ToolRun::read(outcome, "newcomer", cut);
@@ -173,10 +173,7 @@ fn a_new_controller_is_noticed(outcome: &Outcome) {
             run.last
         );
         assert_sums(&run, "newcomer");
-        assert!(
-            ledger(&run, "untracked") > 0,
-            "{cut}: the driver's own first commands"
-        );
+        run.assert_exact("newcomer");
         let row = run.row("read");
         assert_eq!(text(row, "ctrl"), "nvme3", "{cut}");
         // the last of the kernel's look for partitions may be among them
@@ -206,9 +203,8 @@ fn fabrics_have_no_doorbell(outcome: &Outcome) {
             let rows = run.rows().iter().filter(|r| text(r, "ctrl") == ctrl);
             rows.map(|r| number(r, "count")).sum()
         };
-        // completions of nvme2 are softirqs, which the interrupts of the others come upon: the
-        // second instance of the program sees those
-        assert_eq!(run.misses("nvme_complete_rq"), 0, "{cut}: {}", run.last);
+        // completions of nvme2 are softirqs: the kernel skips those that an interrupt finds there
+        run.assert_exact("fabrics");
         // what fio reads, and what the target reads to serve it
         let issued = fio_counts(outcome, "both")[0] + reads("nvme2");
         let counted = reads("nvme0") + reads("nvme1") + reads("nvme2");
@@ -217,11 +213,16 @@ fn fabrics_have_no_doorbell(outcome: &Outcome) {
         let mut endless = 0;
         for command in &run.commands {
             let remote = text(command, "ctrl") == "nvme2";
+            if command["points_ns"]["complete"].is_null() {
+                continue;
+            }
             assert_eq!(remote, names(command).contains(&joined), "{cut}: {command}");
             endless += u64::from(command["points_ns"]["end"].is_null());
         }
         if cut == "fine" {
-            assert_eq!(endless, 0, "without an end");
+            // but what the kernel skipped
+            let skipped = run.misses("block_rq_complete");
+            assert!(endless <= skipped, "without an end: {endless} of {skipped}");
         }
     }
 }

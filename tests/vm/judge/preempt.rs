@@ -23,6 +23,15 @@ const PREEMPT: Suite = Suite {
     env: &[],
 };
 
+/// 100,000 reads for all tools together and 20,000 for each of the five alone.
+const LONG: Suite = Suite {
+    variant: "-long",
+    // the kernel hands words that it has no use for to the guest's init, as environment
+    append: "nvme.poll_queues=1 ALONE=20000 TOGETHER=100000",
+    env: &[("TIMEOUT", "1800")],
+    ..PREEMPT
+};
+
 /// Commands by (controller, namespace, `read`, ...).
 type Counts = BTreeMap<(String, u64, String), u64>;
 
@@ -185,5 +194,10 @@ super::on_kernels! {
     every_command_is_counted_once_on_6_12_rt "6.12-rt" PREEMPT every_command_is_counted_once
     every_command_is_counted_once_on_7_x "7.x" PREEMPT every_command_is_counted_once
     every_command_is_counted_once_on_7_x_rt "7.x-rt" PREEMPT every_command_is_counted_once
+    only_in_test_all_every_command_is_counted_once_on_6_1_rt "6.1-rt" PREEMPT every_command_is_counted_once
+    only_in_test_all_each_of_200_000_is_counted_once_on_6_12 "6.12" LONG every_command_is_counted_once
+    only_in_test_all_each_of_200_000_is_counted_once_on_6_12_rt "6.12-rt" LONG every_command_is_counted_once
+    only_in_test_all_each_of_200_000_is_counted_once_on_7_x "7.x" LONG every_command_is_counted_once
+    only_in_test_all_each_of_200_000_is_counted_once_on_7_x_rt "7.x-rt" LONG every_command_is_counted_once
     without_looking_for_them_some_are_missing_on_7_x "7.x" PREEMPT without_looking_for_them_some_are_missing
 }

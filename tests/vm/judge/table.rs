@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What the guests of ways.sh have found, kept for the planner's tests and the README (`make table`).
+//! What the guests of ways.sh have found, kept for the planner's tests and docs/kernels.md (`make table`).
 
 use std::collections::BTreeMap;
 use std::env;
@@ -36,7 +36,7 @@ fn result(outcome: &Outcome, way: &str) -> Value {
     })
 }
 
-/// Keeps what was found, for the planner's tests and the README's table: `make table`.
+/// Keeps what was found, for the planner's tests and the table of docs/kernels.md: `make table`.
 pub fn bless(outcome: &Outcome, kernel: &str) {
     if env::var_os("NVME_DEEP_BLESS").is_none() {
         return;

@@ -145,7 +145,8 @@ impl TraceRun {
             "overwritten",
             "untracked",
             "negative_intervals",
-            "recursion_misses",
+            "unrecovered",
+            "unattributed",
         ] {
             assert_eq!(
                 self.book(field),
@@ -162,7 +163,7 @@ impl TraceRun {
         let what = &self.what;
         let ledger = &self.ledger;
         assert_eq!(ledger["balance"]["balanced"], true, "{what}: {ledger}");
-        let ended = self.count("complete") + self.count("command");
+        let ended = self.count("complete") + self.count("command") + self.count("missed");
         assert_eq!(self.book("submits_shown"), self.count("submit"), "{what}");
         assert_eq!(self.book("commands_shown"), ended, "{what}");
         let others = self.events.len() as u64 - self.count("submit") - ended;

@@ -7,7 +7,6 @@ use std::collections::BTreeMap;
 
 use nvme_deep::path::stage::Cut;
 use nvme_deep::probe::facts::KernelFacts;
-use nvme_deep::probe::facts::Preemption;
 use nvme_deep::probe::plan::Policy;
 use nvme_deep::probe::plan::plan;
 use serde_json::Value;
@@ -116,7 +115,9 @@ fn the_slow_device_is_seen(run: &ToolRun, what: &str) {
             assert!(p50 < 500_000, "{what}: {stage}");
         }
     }
-    assert_eq!(devices, all, "{what}");
+    // a command whose set-up was skipped has no device stage
+    let unseen = number(&run.last["ledger"], "unseen_setups");
+    assert!(devices <= all && devices + unseen >= all, "{what}");
 }
 
 /// Commands that there were on nvme0: reads, writes, flushes.
@@ -210,21 +211,23 @@ fn exact(outcome: &Outcome, case: &str, name: &str) {
     }
 }
 
-/// Nothing vanishes: what was seen has completed, or is in the books as never seen to.
+/// Nothing vanishes: the submitting side loses nothing, and a completion that was missed is found
+/// (where the driver's types are known), or in the books.
 fn missing_is_in_the_books(outcome: &Outcome, case: &str) {
     let run = ToolRun::read(outcome, case, "fine");
     let ledger = &run.last["ledger"];
     let want = truth(outcome, case);
     let n = |field| number(ledger, field);
     let all = want.values().sum::<u64>() + SLOW_READS;
-    assert_eq!(
-        n("seen"),
-        all,
-        "{case}: the submitting side loses nothing: {ledger}"
-    );
+    assert_eq!(n("seen"), all, "{case}: {ledger}");
     assert_eq!(ledger["balance"]["balanced"], true, "{case}: {ledger}");
     let lost = n("overwritten") + n("in_flight");
+    let found = n("unseen_completions");
     assert_eq!(n("matched") + lost, all, "{case}: {ledger}");
+    if ledger["recovers"] == true {
+        assert_eq!(lost, 0, "{case}: {ledger}");
+        assert_eq!(counts(&run), want, "{case}");
+    }
     for (opcode, count) in counts(&run) {
         assert!(count <= want[&opcode], "{case}: {opcode}");
     }
@@ -232,33 +235,10 @@ fn missing_is_in_the_books(outcome: &Outcome, case: &str) {
     assert_eq!(ledger["misses_known"], known, "{case}");
     if known {
         // the kernel's own count of what it skipped says the same
-        let skipped: u64 = list(ledger, "hooks")
-            .iter()
-            .filter(|h| h["point"] == "complete")
-            .map(|h| number(h, "recursion_misses"))
-            .sum();
-        assert_eq!(skipped, lost, "{case}: {ledger}");
+        assert_eq!(run.misses_of("complete"), lost + found, "{case}: {ledger}");
     }
     assert_sums(&run, case);
     the_slow_device_is_seen(&run, case);
-}
-
-/// Whether this way, insisted on, was kept from something on a preemptible kernel: auto would have
-/// attached twice (raw tracepoints have no twin), or by kprobes (trampolines on PREEMPT_RT).
-fn held_up(outcome: &Outcome, way: &str) -> bool {
-    let run = ToolRun::read(outcome, way, "fine");
-    let skipped = number(&run.last["ledger"], "recursion_misses") > 0;
-    skipped && facts(outcome).preemption > Preemption::Voluntary
-}
-
-fn what_was_held_up_is_counted(outcome: &Outcome, way: &str) {
-    let run = ToolRun::read(outcome, way, "fine");
-    let ledger = &run.last["ledger"];
-    assert_eq!(ledger["balance"]["balanced"], true, "{way}: {ledger}");
-    let all = truth(outcome, way).values().sum::<u64>() + SLOW_READS;
-    let unseen = run.misses_of("setup_out");
-    assert_eq!(number(ledger, "seen") + unseen, all, "{way}: {ledger}");
-    assert_sums(&run, way);
 }
 
 fn forced(outcome: &Outcome, way: &str) {
@@ -280,8 +260,6 @@ fn forced(outcome: &Outcome, way: &str) {
             assert_eq!(others.count(), 0, "{way}: {ways:?}");
             if loses(way) {
                 missing_is_in_the_books(outcome, way);
-            } else if held_up(outcome, way) {
-                what_was_held_up_is_counted(outcome, way);
             } else {
                 exact(outcome, way, "fine");
             }

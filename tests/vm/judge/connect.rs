@@ -1,0 +1,57 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Fabrics: the commands that connect queues are matched, at creation and after a reset.
+
+use std::collections::BTreeMap;
+
+use super::guest::Outcome;
+use super::guest::Suite;
+use super::json::ToolRun;
+use super::json::number;
+use super::json::text;
+use super::trace_read::TraceRun;
+use super::trace_read::status;
+
+const CONNECT: Suite = Suite {
+    script: "connect",
+    variant: "",
+    smp: "2",
+    controllers: &["nvme_null nvme0 0", "nvme_null nvme1 0"],
+    append: "nvme_core.multipath=N",
+    env: &[],
+};
+
+fn every_connect_is_matched(outcome: &Outcome) {
+    for case in outcome.cases() {
+        let what = format!("{} {case}", outcome.kernel());
+        let run = TraceRun::read(outcome, &case, "trace");
+        run.assert_nothing_lost();
+        assert_eq!(run.book("orphan_completions"), 0, "{what}");
+        assert_eq!(run.book("in_flight"), run.count("unfinished"), "{what}");
+        // the admin queue and two others, at creation and after the reset
+        let mut connects = BTreeMap::new();
+        let is = |e: &&serde_json::Value| text(e, "opcode").contains("connect");
+        for event in run.of("command").filter(is) {
+            assert_eq!(text(event, "ctrl"), "nvme2", "{what}: {event}");
+            assert_eq!(status(event), 0, "{what}: {event}");
+            *connects.entry(number(event, "qid")).or_insert(0) += 1;
+        }
+        let want = BTreeMap::from([(0, 2), (1, 2), (2, 2)]);
+        assert_eq!(connects, want, "{what}");
+
+        let run = ToolRun::read(outcome, &case, "total");
+        run.assert_exact(&what);
+        let reads: u64 = run
+            .rows()
+            .iter()
+            .filter(|r| text(r, "ctrl") == "nvme2" && text(r, "opcode") == "read")
+            .map(|r| number(r, "count"))
+            .sum();
+        assert!(reads >= 40, "{what}: {reads}");
+    }
+}
+
+super::on_kernels! {
+    every_connect_is_matched_on_6_1 "6.1" CONNECT every_connect_is_matched
+    every_connect_is_matched_on_6_12 "6.12" CONNECT every_connect_is_matched
+    every_connect_is_matched_on_7_x "7.x" CONNECT every_connect_is_matched
+}
