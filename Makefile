@@ -29,19 +29,19 @@ test-fast: deps ## check format and lints, run the tests that need no guest
 	cargo test --locked
 
 # two kernels in full, the others with every way to attach; the rest is for test-all
-test-vm: build kernels ## run the tests in guests on every kernel
+test-vm: build kernels ## run the guest tests: two kernels in full, all attach methods on the others
 	cargo test --locked --test vm -- --ignored --test-threads=1 --skip only_in_test_all
 
-test-all: test-fast build kernels ## run everything on every kernel
+test-all: test-fast build kernels ## run test-fast, and all guest tests on every kernel
 	cargo test --locked --test vm -- --ignored --test-threads=1
 
 bench: build ## count what we and other tools cost, in a guest (KERNEL=6.12)
 	@tests/vm/deps.sh bpftrace libbpf-tools linux-perf blktrace libbpf-dev
 	@tests/bench/bench.sh $(KERNEL)
 
-table: build kernels ## find anew what each kernel offers, for the planner's tests and the README
+table: build kernels ## find anew what each kernel offers, for the planner's tests and docs/kernels.md
 	NVME_DEEP_BLESS=1 cargo test --locked --test vm -- --ignored --test-threads=1 ways::all_ways
-	NVME_DEEP_BLESS=1 cargo test --locked --test plan the_readmes_table
+	NVME_DEEP_BLESS=1 cargo test --locked --test plan the_table_in_the_docs
 
 clean: ## remove all that was built or fetched
 	rm -rf target

@@ -50,7 +50,7 @@ pub fn no_way(why: &NoPlan) -> Error {
         Kind::Kernel,
         match why.only {
             Some(family) => format!(
-                "--attach {} can't be had here: {reasons}; `nvme-deep doctor` shows what can",
+                "--attach {} is not possible on this kernel: {reasons}; `nvme-deep doctor` shows the alternatives",
                 family.name()
             ),
             None => format!(

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The words of the command line, and nothing about what they mean.
+//! The command line as typed. What it means is in [`crate::options`].
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -10,16 +10,16 @@ use clap::ValueEnum;
 
 use crate::units::parse_duration;
 
-/// Looks inside the Linux NVMe driver: where each command's time goes, measured by eBPF.
+/// Trace the Linux NVMe driver: where each command's time goes, measured by eBPF.
 #[derive(Debug, Parser)]
 #[command(name = "nvme-deep", version, max_term_width = 100)]
 #[command(
-    after_help = "Run as root. CAP_BPF and CAP_PERFMON alone bring most of it; `doctor`, as that user, says what.\n\
-    Exit codes: 0 done or told to stop, 1 failed while running, 2 wrong usage, 4 not allowed,\n\
+    after_help = "Run as root. With CAP_BPF and CAP_PERFMON only, less is available: run `doctor` as that user.\n\
+    Exit codes: 0 done or stopped, 1 failed while running, 2 wrong usage, 4 not permitted,\n\
     5 the kernel lacks what is needed, 6 no such NVMe device."
 )]
 pub struct Args {
-    /// What to do.
+    /// The command.
     #[command(subcommand)]
     pub command: Command,
 }
@@ -27,27 +27,28 @@ pub struct Args {
 /// The commands.
 #[derive(Debug, Subcommand)]
 pub enum Command {
-    /// Latency histograms and percentiles per controller, namespace and opcode
+    /// Report latency histograms and percentiles per controller, namespace and opcode
     Latency(LatencyArgs),
-    /// Every command as it happens, decoded, with its outcome, stages and kernel stacks
+    /// Print every command as it happens, decoded, with its outcome, stages and kernel stacks
     Trace(TraceArgs),
-    /// Kernel stacks that commands come from: how many each, and how long these took
+    /// Count commands and their latency by kernel stack
     Stacks(StacksArgs),
-    /// What this machine, its controllers and its kernel offer, how each point would be had, and
-    /// what you could change to get more. Works without root, too
+    /// Report what this machine supports: kernel, controllers, the hook each point would use, and
+    /// settings to change. Works without root
     Doctor(DoctorArgs),
 }
 
-/// How finely to cut.
+/// Stage sets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum StagesArg {
     /// queue, submit, device, complete
-    Cheap,
+    #[value(alias = "cheap")]
+    Basic,
     /// queue, setup, map, submit, device, irq, complete, end
     Fine,
 }
 
-/// When to colour.
+/// When to use colour.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum ColorArg {
     /// On a terminal, unless NO_COLOR is set
@@ -61,29 +62,29 @@ pub enum ColorArg {
 /// How to attach.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum AttachArg {
-    /// Each point in the best way that this kernel has
+    /// The most accurate method for each point
     Auto,
-    /// Trampolines only: fentry, fexit, tp_btf. Needs the BTF of the driver
+    /// Only fentry, fexit, tp_btf. Needs BTF of the driver
     Fentry,
-    /// Raw tracepoints only. No doorbell, no interrupt
+    /// Only raw tracepoints. No doorbell, no interrupt
     Rawtp,
-    /// kprobes and kretprobes only. Misses completions under load
+    /// Only kprobes and kretprobes. Misses completions under load
     Kprobe,
-    /// Classic tracepoints only: one interval, no stages. Misses completions under load
+    /// Only classic tracepoints: one interval, no stages. Misses completions under load
     Tracepoint,
 }
 
 /// `latency`.
 #[derive(Clone, Debug, clap::Args)]
 pub struct LatencyArgs {
-    /// Split each command's life into stages: queue, submit, device, complete; or `=fine`: queue,
-    /// setup, map, submit, device, irq, complete, end. Without it only the total is measured, from
-    /// setup_out to complete, the cheapest way
-    #[arg(long, value_name = "CUT", num_args = 0..=1, require_equals = true,
-          default_missing_value = "cheap")]
+    /// Split each command's life into stages: queue, submit, device, complete; with `=fine`: queue,
+    /// setup, map, submit, device, irq, complete, end. Without this option only one interval is
+    /// measured, setup_out to complete
+    #[arg(long, value_name = "SET", num_args = 0..=1, require_equals = true,
+          default_missing_value = "basic")]
     pub stages: Option<StagesArg>,
 
-    /// Report every INTERVAL (`1`, `500ms`, `5s`); without it once, at the end
+    /// Report every INTERVAL (`1`, `500ms`, `5s`); without it, once at the end
     #[arg(value_name = "INTERVAL", value_parser = parse_duration)]
     pub interval: Option<Duration>,
 
@@ -95,8 +96,8 @@ pub struct LatencyArgs {
     #[arg(long, value_name = "TIME", value_parser = parse_duration)]
     pub duration: Option<Duration>,
 
-    /// Show each interval for itself, instead of everything since the start. The final report is
-    /// always of the whole run
+    /// Report each interval separately, instead of everything since the start. The final report
+    /// always covers the whole run
     #[arg(long, requires = "interval")]
     pub delta: bool,
 
@@ -108,25 +109,25 @@ pub struct LatencyArgs {
     #[allow(missing_docs, reason = "FilterArgs says it")]
     pub filter: FilterArgs,
 
-    /// Show the table of nvme_latency for the total: one bucket below this many microseconds, then
-    /// buckets that double. With --lat-shift alone: 20
+    /// Add a table of the totals: one bucket below this many microseconds, then buckets that double
+    /// in width [default with --lat-shift: 20]
     #[arg(long, alias = "lat_min_us", value_name = "US")]
     pub lat_min_us: Option<u64>,
 
-    /// The first bucket of that table is 2^SHIFT microseconds wide. With --lat-min-us alone: 0
+    /// Width of the first bucket of that table, 2^SHIFT microseconds [default with --lat-min-us: 0]
     #[arg(long, alias = "lat_shift", value_name = "SHIFT")]
     pub lat_shift: Option<u32>,
 
-    /// A row per size class: up to 16 KiB, up to 64 KiB, above; by the namespace's own block size
+    /// Separate rows for up to 16 KiB, up to 64 KiB, and above
     #[arg(long, alias = "split_size")]
     pub split_size: bool,
 
-    /// One JSON object a line instead of text (schema in the README)
+    /// One JSON object per line instead of text (schema: docs/json.md)
     #[arg(long, short = 'j')]
     pub json: bool,
 
-    /// With --json: also an object for every single command, to check the books with. Costs far
-    /// more than the histograms
+    /// With --json: also an object for every command, to verify the ledger. Costs far more than the
+    /// histograms
     #[arg(long, requires = "json")]
     pub commands: bool,
 
@@ -135,11 +136,11 @@ pub struct LatencyArgs {
     pub attach: AttachArgs,
 }
 
-/// Which commands. All that are given must hold for a command to count.
+/// Filters. A command must match all of them.
 #[derive(Clone, Debug, Default, clap::Args)]
-#[command(next_help_heading = "Filters (all of them must hold; checked in the kernel)")]
+#[command(next_help_heading = "Filters (combined by AND; applied in the kernel)")]
 pub struct FilterArgs {
-    /// Only these controllers (`nvme0` or `0`; several with commas)
+    /// Only these controllers (`nvme0` or `0`; separate several by commas)
     #[arg(long, alias = "ctrl_id", value_name = "CTRL", value_delimiter = ',')]
     pub ctrl: Vec<String>,
 
@@ -155,16 +156,16 @@ pub struct FilterArgs {
     #[arg(long, value_name = "QID", value_delimiter = ',')]
     pub qid: Vec<u16>,
 
-    /// Leave admin commands out
+    /// Exclude admin commands
     #[arg(long)]
     pub no_admin: bool,
 
-    /// Leave I/O commands out
+    /// Exclude I/O commands
     #[arg(long)]
     pub no_io: bool,
 
-    /// Only commands that these processes hand to the driver. What blk-mq hands over later
-    /// (scheduler, writeback, retries) comes from kernel threads
+    /// Only commands that these processes submit to the driver. Requests that blk-mq dispatches
+    /// later (scheduler, writeback, retries) come from kernel threads
     #[arg(long, short, value_name = "PID", value_delimiter = ',')]
     pub pid: Vec<u32>,
 
@@ -172,34 +173,35 @@ pub struct FilterArgs {
     #[arg(long, value_name = "NAME")]
     pub comm: Option<String>,
 
-    /// Only commands from processes in this cgroup (v2) or below: `/sys/fs/cgroup/...`
+    /// Only commands from processes in this cgroup (v2) or below it: `/sys/fs/cgroup/...`
     #[arg(long, short, value_name = "PATH")]
     pub cgroup: Option<PathBuf>,
 
-    /// Only commands that name a logical block of this range: `FIRST-LAST` or one number. Commands
-    /// without a start LBA are left out
+    /// Only commands that touch a logical block in this range: `FIRST-LAST` or one number. Commands
+    /// without a start LBA are excluded
     #[arg(long, value_name = "RANGE")]
     pub lba: Option<String>,
 }
 
-/// How to attach, and how to talk.
+/// Attaching and messages.
 #[derive(Clone, Debug, clap::Args)]
 #[command(next_help_heading = "Attaching and output")]
 pub struct AttachArgs {
-    /// How to attach; anything but auto is for comparing ways, or where auto chooses badly
-    #[arg(long, value_name = "WAY", default_value = "auto")]
+    /// Attach method; override only to compare methods or to work around `auto`
+    #[arg(long, value_name = "METHOD", default_value = "auto")]
     pub attach: AttachArg,
 
-    /// BTF of the driver's modules, for kernels that have none of their own; raw, or an ELF file
-    /// with a .BTF section. Refused where it does not fit
+    /// BTF of the driver's modules, for kernels without module BTF: raw, or an ELF file with a .BTF
+    /// section. Refused if it does not match the kernel
     #[arg(long, value_name = "FILE")]
     pub btf: Option<PathBuf>,
 
-    /// Colour the text
+    /// When to use colour
     #[arg(long, value_name = "WHEN", default_value = "auto")]
     pub color: ColorArg,
 
-    /// Say on stderr what is attached and why not; twice: libbpf's log too
+    /// Print the attached hooks, the reason of each fallback, the full ledger, and the cost of the
+    /// tool's programs; -vv: libbpf's log too
     #[arg(long, short, action = clap::ArgAction::Count)]
     pub verbose: u8,
 
@@ -215,24 +217,24 @@ pub struct AttachArgs {
 /// Where a stack is taken.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum StackAtArg {
-    /// Where the driver sets the command up: whose work it is
+    /// At submission: who submits
     Submit,
-    /// Where the driver completes it: interrupt, softirq, poll or cancellation
+    /// At completion: interrupt, softirq, poll or cancellation
     Complete,
 }
 
 /// How to write time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum TimeArg {
-    /// CLOCK_MONOTONIC in nanoseconds, as bpf_ktime_get_ns and nvme_trace have it
+    /// CLOCK_MONOTONIC in nanoseconds, as in bpf_ktime_get_ns
     Mono,
     /// Seconds since the trace began
     Rel,
-    /// Date and time, by the local time zone
+    /// Date and time in the local time zone
     Wall,
 }
 
-/// In which order stacks are shown, and what weighs in flame graphs.
+/// Order of stacks, and weight in flame graphs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum StacksByArg {
     /// Number of commands
@@ -244,44 +246,45 @@ pub enum StacksByArg {
 /// `trace`.
 #[derive(Clone, Debug, clap::Args)]
 pub struct TraceArgs {
-    /// One line per command, when it completes, instead of one at Submit and one at Complete.
-    /// Implied by --slow and --errors, which are known only then
+    /// One line per command, at completion, instead of one at Submit and one at Complete. Implied by
+    /// --slow and --errors
     #[arg(long)]
     pub pair: bool,
 
-    /// Add the stages of each command to its last line: queue, submit, device, complete; or
+    /// Add the stages to the last line of each command: queue, submit, device, complete; with
     /// `=fine`: queue, setup, map, submit, device, irq, complete, end
-    #[arg(long, value_name = "CUT", num_args = 0..=1, require_equals = true,
-          default_missing_value = "cheap")]
+    #[arg(long, value_name = "SET", num_args = 0..=1, require_equals = true,
+          default_missing_value = "basic")]
     pub stages: Option<StagesArg>,
 
-    /// Add the kernel stack at submission, or with `=complete` at completion. A stack costs ten
-    /// times what tracing the command costs: see --sample
+    /// Add the kernel stack at submission, or with `=complete` at completion. A stack costs
+    /// several thousand instructions: see --sample
     #[arg(long, value_name = "AT", num_args = 0..=1, require_equals = true,
           default_missing_value = "submit")]
     pub kstack: Option<StackAtArg>,
 
-    /// Take the stack of one command in N only, chosen at random. Every command is still shown
+    /// Take the stack of one command in N only, chosen at random. All commands are shown
     #[arg(long, value_name = "1/N", requires = "kstack")]
     pub sample: Option<String>,
 
-    /// Show only commands that took at least this long from Submit to Complete (`1ms`, `200us`)
+    /// Show only commands that took at least this long from Submit to Complete (`1ms`, `200us`),
+    /// or whose latency is not known
     #[arg(long, alias = "min-lat", value_name = "TIME", value_parser = parse_duration)]
     pub slow: Option<Duration>,
 
-    /// Show only commands that ended with a status other than success
+    /// Show only commands with a status other than success
     #[arg(long)]
     pub errors: bool,
 
-    /// Also show how far the controller has read the submission queue (nvme_sq), command by command
+    /// Also show SQ head and tail at each completion (tracepoint nvme_sq)
     #[arg(long)]
     pub sq: bool,
 
-    /// Also show asynchronous events of the controllers
+    /// Also show asynchronous events
     #[arg(long)]
     pub aen: bool,
 
-    /// Stop after COUNT commands have been shown to their end
+    /// Stop after COUNT completed commands
     #[arg(long, short = 'n', value_name = "COUNT", value_parser = clap::value_parser!(u64).range(1..))]
     pub count: Option<u64>,
 
@@ -293,13 +296,12 @@ pub struct TraceArgs {
     #[arg(long, value_name = "CLOCK", default_value = "mono")]
     pub time: TimeArg,
 
-    /// Size of the ring between kernel and tool, rounded up to a power of two (`4M`, `64M`). What
-    /// finds no room in it is lost, and counted [default: 16M; down to 4M where the controllers' tags
-    /// need much memory]
+    /// Size of the ring buffer, rounded up to a power of two (`4M`, `64M`). Events that find no room
+    /// are lost and counted [default: 16M; down to 4M if the controllers' tags need much memory]
     #[arg(long, value_name = "SIZE")]
     pub buffer: Option<String>,
 
-    /// One JSON object a line instead of text (schema in the README)
+    /// One JSON object per line instead of text (schema: docs/json.md)
     #[arg(long, short = 'j')]
     pub json: bool,
 
@@ -323,15 +325,16 @@ pub struct StacksArgs {
     #[arg(long, value_name = "WHAT", default_value = "count")]
     pub by: StacksByArg,
 
-    /// Look at one command in N only, chosen at random; counts are then of those
+    /// Count one command in N only, chosen at random
     #[arg(long, value_name = "1/N")]
     pub sample: Option<String>,
 
-    /// Count only commands that took at least this long from Submit to Complete (`1ms`, `200us`)
+    /// Count only commands that took at least this long from Submit to Complete (`1ms`, `200us`),
+    /// or whose latency is not known
     #[arg(long, alias = "min-lat", value_name = "TIME", value_parser = parse_duration)]
     pub slow: Option<Duration>,
 
-    /// Count only commands that ended with a status other than success
+    /// Count only commands with a status other than success
     #[arg(long)]
     pub errors: bool,
 
@@ -339,12 +342,12 @@ pub struct StacksArgs {
     #[arg(long, value_name = "COUNT", value_parser = clap::value_parser!(u64).range(1..))]
     pub top: Option<u64>,
 
-    /// One line a stack, for flame graph tools: frames from the outermost to the driver's, with
-    /// semicolons, and the weight
+    /// One line per stack, for flame graph tools: frames from the outermost to the driver's,
+    /// separated by semicolons, and the weight
     #[arg(long, conflicts_with = "json")]
     pub folded: bool,
 
-    /// Also draw a flame graph into this file
+    /// Write a flame graph to this file (SVG)
     #[arg(long, value_name = "FILE")]
     pub svg: Option<PathBuf>,
 
@@ -352,7 +355,7 @@ pub struct StacksArgs {
     #[arg(long, value_name = "TIME", value_parser = parse_duration)]
     pub duration: Option<Duration>,
 
-    /// One JSON object a line instead of text (schema in the README)
+    /// One JSON object per line instead of text (schema: docs/json.md)
     #[arg(long, short = 'j')]
     pub json: bool,
 
@@ -368,24 +371,24 @@ pub struct StacksArgs {
 /// `doctor`.
 #[derive(Clone, Debug, clap::Args)]
 pub struct DoctorArgs {
-    /// One JSON object instead of text (schema in the README)
+    /// One JSON object instead of text (schema: docs/json.md)
     #[arg(long, short = 'j')]
     pub json: bool,
 
-    /// Ask each live PCI controller with one Identify command whether it offers shadow doorbells.
-    /// A controller that hangs may keep that waiting for the admin timeout (60 s)
+    /// Send one Identify command to each live PCI controller, to check for shadow doorbells. With a
+    /// hung controller this can take the admin timeout (60 s)
     #[arg(long)]
     pub identify: bool,
 
-    /// Plan for this way to attach
-    #[arg(long, value_name = "WAY", default_value = "auto")]
+    /// Plan with this attach method
+    #[arg(long, value_name = "METHOD", default_value = "auto")]
     pub attach: AttachArg,
 
     /// BTF of the driver's modules, as for latency
     #[arg(long, value_name = "FILE")]
     pub btf: Option<PathBuf>,
 
-    /// Colour the text
+    /// When to use colour
     #[arg(long, value_name = "WHEN", default_value = "auto")]
     pub color: ColorArg,
 }
@@ -406,7 +409,7 @@ mod tests {
         let Command::Latency(latency) = args.command else {
             panic!("not latency");
         };
-        assert_eq!(latency.stages, Some(StagesArg::Cheap));
+        assert_eq!(latency.stages, Some(StagesArg::Basic));
         assert_eq!(latency.interval, Some(Duration::from_secs(1)));
         assert_eq!(latency.count, Some(3));
     }

@@ -203,6 +203,7 @@ pub fn run(options: &LatencyOptions) -> Result<()> {
             color: options.color,
         },
         hist: options.hist,
+        detail: options.probing.attaching.verbose > 0,
     };
     let begin = Instant::now();
     let run = Run {

@@ -205,8 +205,14 @@ pub fn run(options: &StacksOptions) -> Result<()> {
     }
     out.flush()?;
     if !options.json {
+        let detail = options.probing.attaching.verbose > 0;
         // stdout is for the stacks; nobody may be listening here: that is no error
-        let _ = books(&ledger, Theme { color: false }, &mut stderr().lock());
+        let _ = books(
+            &ledger,
+            Theme { color: false },
+            detail,
+            &mut stderr().lock(),
+        );
     }
     verdict
 }

@@ -107,10 +107,10 @@ fn help_is_an_answer_and_tells_the_commands_and_the_exit_codes() {
         }
         let text = ran.out.split_whitespace().collect::<Vec<_>>().join(" ");
         for exit in [
-            "0 done or told to stop",
+            "0 done or stopped",
             "1 failed while running",
             "2 wrong usage",
-            "4 not allowed",
+            "4 not permitted",
             "5 the kernel lacks what is needed",
             "6 no such NVMe device",
         ] {

@@ -102,7 +102,7 @@ fn each_kernel_has_the_plan_that_it_had() {
 }
 
 /// What `make table` has found: a row a kernel and way.
-fn readme_table() -> String {
+fn docs_table() -> String {
     let mut text = String::from(
         "| kernel | `--attach` | stages of `--stages=fine` | commands |\n|---|---|---|---|\n",
     );
@@ -113,7 +113,7 @@ fn readme_table() -> String {
             let result = &found["results"][way];
             let n = |field: &str| result[field].as_u64().unwrap();
             let cells = if result["refused"] == true {
-                "cannot be had | |".to_owned()
+                "not available | |".to_owned()
             } else {
                 let stages: Vec<&str> = result["stages"]
                     .as_array()
@@ -145,19 +145,19 @@ fn readme_table() -> String {
 }
 
 #[test]
-fn the_readmes_table_is_what_the_guests_found() {
+fn the_table_in_the_docs_is_what_the_guests_found() {
     let (begin, end) = (
         "<!-- made by `make table` -->\n",
         "<!-- end of the table -->",
     );
-    let readme = read("README.md");
-    let (head, rest) = readme.split_once(begin).expect("the README has a table");
+    let page = read("docs/kernels.md");
+    let (head, rest) = page.split_once(begin).expect("the page has a table");
     let (table, tail) = rest.split_once(end).unwrap();
     if env::var_os("NVME_DEEP_BLESS").is_some() {
-        let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("README.md");
-        fs::write(path, format!("{head}{begin}{}{end}{tail}", readme_table())).unwrap();
+        let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("docs/kernels.md");
+        fs::write(path, format!("{head}{begin}{}{end}{tail}", docs_table())).unwrap();
     } else {
-        assert_eq!(table, readme_table(), "`make table` makes it anew");
+        assert_eq!(table, docs_table(), "`make table` makes it anew");
     }
 }
 

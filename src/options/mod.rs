@@ -163,7 +163,7 @@ pub fn color(when: ColorArg, json: bool) -> bool {
 const fn cut(stages: Option<StagesArg>) -> Cut {
     match stages {
         None => Cut::Total,
-        Some(StagesArg::Cheap) => Cut::Cheap,
+        Some(StagesArg::Basic) => Cut::Cheap,
         Some(StagesArg::Fine) => Cut::Fine,
     }
 }

@@ -383,8 +383,9 @@ fn finish(mut scribe: Scribe<'_>, ledger: &Ledger, at: Duration) -> Result<()> {
     } else {
         let mut err = stderr().lock();
         let theme = Theme { color: false };
+        let detail = scribe.options.probing.attaching.verbose > 0;
         // nobody may be listening: that is no error
-        let _ = books(ledger, theme, &mut err).and_then(|()| err.flush());
+        let _ = books(ledger, theme, detail, &mut err).and_then(|()| err.flush());
     }
     let not_written = scribe.shown.not_written;
     match scribe.out.into_error() {

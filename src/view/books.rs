@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The books, for people: below each report and each trace. Every line fits 80 columns.
+//! The ledger as text: below each report and each trace. Every line fits 80 columns.
 
 use std::io;
 use std::io::Write;
@@ -12,17 +12,22 @@ use crate::ledger::OwnCost;
 use crate::ledger::TraceBooks;
 use crate::units::nanos;
 
-/// Writes the books.
+/// Writes the ledger: one line if all is well, all of it if not, or if `detail` is asked for.
 ///
 /// # Errors
 /// Those of the writer.
-pub fn books(l: &Ledger, theme: Theme, out: &mut dyn Write) -> io::Result<()> {
-    let verdict = match l.accuracy() {
+pub fn books(l: &Ledger, theme: Theme, detail: bool, out: &mut dyn Write) -> io::Result<()> {
+    let accuracy = l.accuracy();
+    let verdict = match &accuracy {
         Accuracy::Exact => theme.good(&exact(l)),
         Accuracy::Unknown => theme.warn("NOT KNOWN"),
         Accuracy::Degraded(why) => theme.warn(&format!("DEGRADED: {}", why.join(", "))),
     };
-    writeln!(out, "{} {verdict}", theme.head("accuracy"))?;
+    writeln!(out, "{}  {verdict}", theme.head("accuracy"))?;
+    if accuracy == Accuracy::Exact && !detail {
+        // a point that is missing, or is observed by a lesser method, is worth a reason
+        return ways(l, theme, out);
+    }
     if !l.misses_known {
         writeln!(
             out,
@@ -43,7 +48,7 @@ pub fn books(l: &Ledger, theme: Theme, out: &mut dyn Write) -> io::Result<()> {
     )?;
     writeln!(
         out,
-        "  completions  {} seen, {} of before the run; {} commands filtered out",
+        "  completions  {} seen, {} issued before the run; {} commands filtered out",
         l.completions, l.orphan_completions, l.filtered
     )?;
     skipped(l, out)?;
@@ -57,7 +62,7 @@ pub fn books(l: &Ledger, theme: Theme, out: &mut dyn Write) -> io::Result<()> {
     }
     writeln!(
         out,
-        "  set aside    late doorbells {}, unsure doorbells {}, early irqs {},\n    \
+        "  discarded    late doorbells {}, unsure doorbells {}, early irqs {},\n    \
              untrusted starts {}; requeues {}",
         l.late_doorbells, l.unsure_doorbells, l.early_irqs, l.untrusted_starts, l.requeue_events
     )?;
@@ -69,10 +74,19 @@ pub fn books(l: &Ledger, theme: Theme, out: &mut dyn Write) -> io::Result<()> {
 
 /// The counts are exact; of the times some may be missing.
 fn exact(l: &Ledger) -> String {
-    match l.recursion_misses {
-        0 => "exact".into(),
-        n => format!("exact; {n} boundaries not observed"),
+    let mut text = format!("exact: {} commands, 0 lost", l.matched);
+    for (n, what) in [(l.in_flight, "in flight"), (l.filtered, "filtered out")] {
+        if n > 0 {
+            text.push_str(&format!(", {n} {what}"));
+        }
     }
+    if l.recursion_misses > 0 {
+        text.push_str(&format!(
+            ", at most {} boundaries not observed",
+            l.recursion_misses
+        ));
+    }
+    text
 }
 
 /// What the kernel skipped, and what became of the commands.

@@ -361,7 +361,7 @@ impl Page<'_> {
         } = point;
         match got {
             Some(way) => self.entry(point, way)?,
-            None => self.painted(point, "not to be had", Theme::warn)?,
+            None => self.painted(point, "not available", Theme::warn)?,
         }
         for rejected in rejected {
             self.entry("", &format!("not {}: {}", rejected.way, rejected.why))?;

@@ -26,6 +26,8 @@ pub struct TextView {
     pub theme: Theme,
     /// A histogram below each stage.
     pub hist: bool,
+    /// The whole ledger, even if all is well.
+    pub detail: bool,
 }
 
 impl TextView {
@@ -63,7 +65,7 @@ impl TextView {
         for row in rows {
             self.row(row, *cut, out)?;
         }
-        books(ledger, self.theme, out)?;
+        books(ledger, self.theme, self.detail, out)?;
         writeln!(out)
     }
 
@@ -257,6 +259,7 @@ mod tests {
         TextView {
             theme: Theme { color: false },
             hist,
+            detail: true,
         }
         .report(report, &mut out)
         .unwrap();
@@ -294,6 +297,32 @@ mod tests {
         }
         assert_eq!(short_name("submit+device"), "submit+device");
         assert_eq!(short_name("submit+device+irq+complete"), "submit..complete");
+    }
+
+    #[test]
+    fn if_all_is_well_the_ledger_is_a_line() {
+        let mut report = report(Cut::Cheap);
+        report.ledger.missing_hooks.clear();
+        let mut out = Vec::new();
+        let view = TextView {
+            theme: Theme { color: false },
+            hist: false,
+            detail: false,
+        };
+        view.report(&report, &mut out).unwrap();
+        let text = String::from_utf8(out).unwrap();
+        assert!(
+            text.ends_with("\n\naccuracy  exact: 1000 commands, 0 lost\n\n"),
+            "{text}"
+        );
+        report.ledger.no_row = 1;
+        let mut out = Vec::new();
+        view.report(&report, &mut out).unwrap();
+        let text = String::from_utf8(out).unwrap();
+        assert!(
+            text.contains("accuracy  DEGRADED") && text.contains("  commands  "),
+            "{text}"
+        );
     }
 
     #[test]

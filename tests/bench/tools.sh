@@ -20,13 +20,13 @@ tools() {
     ours trace --pair --stages --json
     ours stacks
     ours stacks --sample 1/64
-    peer 'the least, one latency' seen "$BUILT/least" "$BUILT/least.bpf.o" one
-    peer 'the least, one latency that tells whose' seen "$BUILT/least" "$BUILT/least.bpf.o" row_one
-    peer 'the least, four stages' seen "$BUILT/least" "$BUILT/least.bpf.o" all
-    peer 'the least, four stages that tell whose' seen "$BUILT/least" "$BUILT/least.bpf.o" row_all all_queue
-    peer 'the least, eight stages' seen "$BUILT/least" "$BUILT/least.bpf.o" all_start all_queue fine
-    peer 'the least, a trace' seen "$BUILT/least" "$BUILT/least.bpf.o" all_start all_queue all_cqe pair
-    peer 'the least, a trace that tells whose' seen "$BUILT/least" "$BUILT/least.bpf.o" \
+    peer 'baseline, one latency' seen "$BUILT/least" "$BUILT/least.bpf.o" one
+    peer 'baseline with rows, one latency' seen "$BUILT/least" "$BUILT/least.bpf.o" row_one
+    peer 'baseline, four stages' seen "$BUILT/least" "$BUILT/least.bpf.o" all
+    peer 'baseline with rows, four stages' seen "$BUILT/least" "$BUILT/least.bpf.o" row_all all_queue
+    peer 'baseline, eight stages' seen "$BUILT/least" "$BUILT/least.bpf.o" all_start all_queue fine
+    peer 'baseline, a trace' seen "$BUILT/least" "$BUILT/least.bpf.o" all_start all_queue all_cqe pair
+    peer 'baseline with rows, a trace' seen "$BUILT/least" "$BUILT/least.bpf.o" \
         row_all_start all_queue row_all_cqe row_pair
     peer 'bpftrace, one latency' histogram bpftrace "$here/peers/latency.bt"
     peer 'bpftrace, five stages' histogram bpftrace "$here/peers/stages.bt"
@@ -49,12 +49,13 @@ count_ours() {
         /"ledger":/ {
             matched = after("\"matched\":")
             ring = after("\"ring_drops\":")
-            others = after("\"recursion_misses\":") + after("\"no_row\":") + after("\"untracked\":")
+            others = after("\"unrecovered\":") + after("\"no_row\":") + after("\"untracked\":")
         }
+        /^accuracy +exact: / { matched = after("exact: ") }
         /^ *commands +seen / { matched = after("= matched ") }
         /^ *lost +[a-z ]+ [0-9]/ {
             ring = after("ring ")
-            others = after("recursion ") + after("no row ") + after("untracked ")
+            others = after("no row ") + after("untracked ")
         }
         /NOT KNOWN/ { unknown = 1 }
         END {

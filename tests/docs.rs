@@ -1,0 +1,166 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The documentation names only what exists, and all that exists: links, files, options.
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    reason = "tests"
+)]
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::path::Path;
+use std::path::PathBuf;
+use std::process::Command;
+
+const COMMANDS: [&str; 4] = ["latency", "trace", "stacks", "doctor"];
+
+/// Options of other programs.
+const FOREIGN: [&str; 8] = [
+    "--base",
+    "--btf_base",
+    "--help",
+    "--ignored",
+    "--locked",
+    "--release",
+    "--test",
+    "--test-threads",
+];
+
+fn root() -> &'static Path {
+    Path::new(env!("CARGO_MANIFEST_DIR"))
+}
+
+fn pages() -> Vec<PathBuf> {
+    let mut pages: Vec<PathBuf> = [
+        "README.md",
+        "CONTRIBUTING.md",
+        "SECURITY.md",
+        "CHANGELOG.md",
+    ]
+    .map(|name| root().join(name))
+    .to_vec();
+    let docs = fs::read_dir(root().join("docs")).unwrap();
+    pages.extend(docs.map(|e| e.unwrap().path()));
+    pages.retain(|p| p.extension().is_some_and(|e| e == "md"));
+    pages
+}
+
+fn read(path: &Path) -> String {
+    fs::read_to_string(path).unwrap_or_else(|e| panic!("{}: {e}", path.display()))
+}
+
+/// The anchors of a page, as renderers make them of its headings.
+fn anchors(page: &Path) -> BTreeSet<String> {
+    let heading = |line: &str| {
+        let text = line.trim_start_matches('#').trim();
+        let kept = text
+            .chars()
+            .filter(|c| c.is_alphanumeric() || " -_".contains(*c));
+        kept.collect::<String>().to_lowercase().replace(' ', "-")
+    };
+    let text = read(page);
+    text.lines()
+        .filter(|l| l.starts_with('#'))
+        .map(heading)
+        .collect()
+}
+
+#[test]
+fn every_link_leads_somewhere() {
+    let mut links = 0;
+    for page in pages() {
+        let text = read(&page);
+        for link in text.split("](").skip(1) {
+            let link = link.split(')').next().unwrap();
+            let (file, anchor) = link.split_once('#').unwrap_or((link, ""));
+            let target = match file {
+                "" => page.clone(),
+                file => page.parent().unwrap().join(file),
+            };
+            assert!(target.exists(), "{}: {link}", page.display());
+            let there = anchor.is_empty() || anchors(&target).contains(anchor);
+            assert!(there, "{}: no heading for {link}", page.display());
+            links += 1;
+        }
+    }
+    assert!(links > 20, "{links}");
+}
+
+/// `--name` of a text; of `--name=value` the name.
+fn options_in(text: &str) -> BTreeSet<String> {
+    let begins = text.match_indices("--").filter(|(at, _)| {
+        let before = text[..*at].chars().next_back();
+        before.is_none_or(|c| !c.is_ascii_alphanumeric() && c != '-' && c != '|')
+    });
+    begins
+        .map(|(at, _)| {
+            let name = |c: char| c.is_ascii_alphanumeric() || "-_".contains(c);
+            let end = text[at..].find(|c| !name(c)).unwrap_or(text.len() - at);
+            text[at..at + end].to_owned()
+        })
+        .filter(|name| name.len() > 2 && !name.starts_with("---"))
+        .collect()
+}
+
+fn help(command: &str, hidden: bool) -> String {
+    let output = Command::new(env!("CARGO_BIN_EXE_nvme-deep"))
+        .args([command, "--help"])
+        .output()
+        .unwrap();
+    let text = String::from_utf8(output.stdout).unwrap();
+    // these are for the tests, and in docs/testing.md
+    text + if hidden {
+        " --test-ignore --test-no-recovery --min-lat"
+    } else {
+        ""
+    }
+}
+
+#[test]
+fn the_docs_name_options_that_exist() {
+    let known: BTreeSet<String> = COMMANDS
+        .iter()
+        .flat_map(|c| options_in(&help(c, true)))
+        .chain(FOREIGN.map(Into::into))
+        .collect();
+    for page in pages() {
+        for option in options_in(&read(&page)) {
+            assert!(known.contains(&option), "{}: {option}", page.display());
+        }
+    }
+}
+
+#[test]
+fn every_option_is_in_the_docs() {
+    let docs: String = pages().iter().map(|p| read(p)).collect();
+    let named = options_in(&docs);
+    for command in COMMANDS {
+        for option in options_in(&help(command, false)) {
+            assert!(named.contains(&option), "{command}: {option}");
+        }
+    }
+}
+
+#[test]
+fn the_readme_is_short() {
+    let lines = read(&root().join("README.md")).lines().count();
+    assert!(lines <= 150, "{lines} lines");
+}
+
+/// Files and folders of the project that the docs name in code.
+#[test]
+fn every_file_that_is_named_exists() {
+    for page in pages() {
+        for word in read(&page).split(|c: char| c.is_whitespace() || "`(),".contains(c)) {
+            let word = word.split('#').next().unwrap_or(word);
+            let word = word.trim_end_matches(['.', ':', ';']);
+            let ours = ["src/", "tests/", "docs/", "bpf/"]
+                .iter()
+                .any(|d| word.starts_with(d));
+            if ours && !word.contains('*') {
+                assert!(root().join(word).exists(), "{}: {word}", page.display());
+            }
+        }
+    }
+}
