@@ -115,7 +115,8 @@ static __always_inline int ignored(u32 hook)
 	if (!every || !(test_ignore >> hook & 1))
 		return 0;
 	cpu = this_cpu();
-	return cpu && __sync_fetch_and_add(&cpu->offered[hook], 1) % every == every - 1;
+	/* not atomic: before 5.12 an atomic operation cannot return the value */
+	return cpu && cpu->offered[hook]++ % every == every - 1;
 }
 
 /* For counters that several programs add to: an interrupt may come between load and store. */
