@@ -1,7 +1,7 @@
 # What each target needs on the machine it installs itself; see tests/vm/deps.sh.
 
 .DEFAULT_GOAL := help
-.PHONY: help deps build kernels demo test test-fast test-vm test-all bench table clean
+.PHONY: help deps build kernels demo test test-fast test-vm test-cost test-all bench record-cost table clean
 
 help: ## print this list
 	@sed -nE 's/^([a-z-]+):[^#]*## (.*)/  make \1\t\2/p' $(firstword $(MAKEFILE_LIST)) | expand -t 20
@@ -18,8 +18,9 @@ kernels: deps ## fetch the kernels that the tests boot (tests/vm/kernels)
 demo: build ## see nvme-deep at work in a guest with known latencies
 	@tests/vm/demo.sh
 
-test: ## run all the tests: test-fast, then test-vm
+test: ## run all the tests: test-fast, test-cost, test-vm
 	@$(MAKE) --no-print-directory test-fast
+	@$(MAKE) --no-print-directory test-cost
 	@$(MAKE) --no-print-directory test-vm
 
 test-fast: deps ## check format and lints, run the tests that need no guest
@@ -32,7 +33,13 @@ test-fast: deps ## check format and lints, run the tests that need no guest
 test-vm: build kernels ## run the guest tests: two kernels in full, all attach methods on the others
 	cargo test --locked --test vm -- --ignored --test-threads=1 --skip only_in_test_all
 
-test-all: test-fast build kernels ## run test-fast, and all guest tests on every kernel
+test-cost: build ## fail if our modes cost over 5 % more than tests/bench/recorded.json
+	@tests/bench/guard.sh
+
+record-cost: build ## write tests/bench/recorded.json
+	@tests/bench/guard.sh --record
+
+test-all: test-fast test-cost build kernels ## run test-fast, and all guest tests on every kernel
 	cargo test --locked --test vm -- --ignored --test-threads=1
 
 bench: build ## count what we and other tools cost, in a guest (KERNEL=6.12)

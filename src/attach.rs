@@ -69,7 +69,7 @@ const fn look_for(only: Option<Family>) -> Look {
     }
 }
 
-/// What a trace tells beside the commands.
+/// The events of a trace besides commands.
 fn sights(trace: &Tracing) -> Vec<Sight> {
     let wanted = |sight: &Sight| match sight {
         _ if trace.kind == TraceKind::Stacks => false,

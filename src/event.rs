@@ -40,7 +40,7 @@ pub struct CommandId {
 pub struct Asked {
     /// CDW0, CDW1 and CDW10 to CDW15 of the entry, and whether there is metadata.
     pub sqe: Sqe,
-    /// Bytes to transfer; `None` where nothing tells (classic tracepoints).
+    /// Bytes to transfer; `None` if not known (classic tracepoints).
     pub bytes: Option<u32>,
     /// The set-up was observed, and so were `pid`, `tid`, `comm` and `cpu`.
     pub knows_submitter: bool,
@@ -164,7 +164,7 @@ pub enum What {
         ctrl: u32,
         /// Queue.
         qid: u16,
-        /// The command that was answered; `None` where nothing tells (classic tracepoints).
+        /// The command that was answered; `None` if not known (classic tracepoints).
         id: Option<CommandId>,
         /// SQ head pointer.
         head: u16,
@@ -194,7 +194,7 @@ pub enum What {
         /// The how-many-eth time; `None` where the driver's types are not known.
         retries: Option<u8>,
     },
-    /// The controller tells of something by itself.
+    /// The controller reports an asynchronous event.
     AsyncEvent {
         /// Controller instance.
         ctrl: u32,

@@ -15,7 +15,7 @@ use anyhow::Error;
 /// What the exit code says.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
-    /// It ran to its end, or was told to stop.
+    /// It ran to its end, or was stopped.
     Ok = 0,
     /// It failed while running.
     Run = 1,

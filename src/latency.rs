@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The `latency` command: attach, and report until told to stop.
+//! The `latency` command: attach, and report until stopped.
 
 use std::io::BufWriter;
 use std::io::Write;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! From snapshots to what is shown: rows with named stages. Pure; knows neither maps nor terminals.
+//! From snapshots to what is shown: rows with named stages. Pure: no maps, no terminals.
 
 use std::collections::BTreeMap;
 use std::time::Duration;

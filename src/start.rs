@@ -133,7 +133,7 @@ pub fn check_fit(counters: &Counters) -> Result<()> {
     }
 }
 
-/// The books of a session that told of single commands, after its end.
+/// The ledger of a session that reported single commands, after its end.
 ///
 /// # Errors
 /// If they can't be read, or say that nothing was measured.
@@ -291,7 +291,7 @@ pub fn symbolizer() -> Symbolizer {
     symbolizer
 }
 
-/// Refuses what can't be had from this kernel and was asked for by name.
+/// Refuses what was requested by name and is not available on this kernel.
 ///
 /// # Errors
 /// One sentence.
@@ -310,7 +310,7 @@ pub fn refuse_unknown(tracing: &Tracing, session: &Session<'_>) -> Result<()> {
 pub struct Care {
     host: Host,
     watch: Watch,
-    /// Controllers that found no room; told once.
+    /// Controllers that found no room; reported once.
     homeless: Vec<u32>,
     /// Why what is attached sees nothing any more, in a sentence.
     gone: Option<String>,

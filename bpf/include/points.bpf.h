@@ -119,7 +119,7 @@ static __always_inline u64 part_of(u64 pdu, u64 at, u64 from, u64 word, int type
 	return peek(pdu + at, typed);
 }
 
-/* The driver's word, if it can be had. */
+/* What the driver says of the outcome, if its types are known. */
 static __always_inline void note_outcome(struct nd_outcome *o, struct request *rq, int typed)
 {
 	u64 pdu = pdu_of(rq), from, word;

@@ -303,7 +303,7 @@ fn other(bytes: &[u8]) -> Result<Event, DecodeError> {
     Ok(Event { at_ns: e.ns, what })
 }
 
-/// What a slot of a detached session tells of a command that has not completed. `paired`: the slot
+/// What a slot of a detached session holds of a command that has not completed. `paired`: the slot
 /// keeps what was asked.
 pub fn unfinished(slot: &[u8], now_ns: u64) -> Result<Option<Event>, DecodeError> {
     let s: nd_slot = read(slot)?;

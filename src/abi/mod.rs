@@ -87,7 +87,7 @@ pub const CELL_HEAD: usize = 16 + 8 * SLOTS;
 pub const SLOT_CHEAP: usize = 64;
 /// Bytes of a slot in the fine cut.
 pub const SLOT_FINE: usize = 96;
-/// Bytes of a slot that keeps what a trace tells of its command.
+/// Bytes of a slot that keeps what a trace shows of its command.
 pub const SLOT_TRACE: usize = 192;
 /// Bytes of a CPU's rooms to build stacks in.
 pub const SCRATCH_BYTES: usize = size_of::<nd_scratch>();

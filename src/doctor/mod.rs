@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What `doctor` finds: the machine, its controllers, how each point would be had, and what the user
+//! What `doctor` finds: the machine, its controllers, the attach method of each point, and what the user
 //! could change. Data and rules; nothing here attaches or changes anything.
 //!
 //! It has to work where nothing else does: whatever can't be read is a [`Fact`] without a value,
@@ -42,7 +42,7 @@ pub struct RejectedWay {
     pub why: String,
 }
 
-/// A point of a command's life, and how it is had.
+/// A point of a command's life, and its attach method.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct PointLine {
     /// Its name.
@@ -73,7 +73,7 @@ pub struct DoctorReport {
     pub controllers: Vec<NvmeDetail>,
     /// Where types are described.
     pub btf: Vec<BtfLine>,
-    /// How each point is had, in the order of a command's life.
+    /// The attach method of each point, in the order of a command's life.
     pub points: Vec<PointLine>,
     /// What a run would take of the kernel's memory; empty where nobody has calculated it.
     #[serde(skip_serializing_if = "Vec::is_empty")]
@@ -110,7 +110,7 @@ impl DoctorReport {
         }
     }
 
-    /// Adds what the kernel offers, and how each point of the finest cut would be had.
+    /// Adds what the kernel offers, and the attach method of each point of the fine stage set.
     pub fn plan(&mut self, facts: KernelFacts, policy: &Policy) {
         let plan = plan_with(Cut::Fine, &Sight::EVENTS, &facts, policy);
         self.btf = ways::btf(&facts);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! How each point would be had, in words. Pure.
+//! The attach method that each point would use, in words. Pure.
 
 use super::BtfLine;
 use super::PointLine;

@@ -40,7 +40,7 @@ pub enum HypervisorKind {
     Unnamed,
     /// None: the metal.
     None,
-    /// Can't be told.
+    /// Not known.
     Unknown,
 }
 
@@ -64,7 +64,7 @@ impl Hypervisor {
         }
     }
 
-    /// Whether there is one; `None` where that can't be told.
+    /// Whether there is one; `None` if that is not known.
     pub fn present(&self) -> Option<bool> {
         match self.kind {
             HypervisorKind::None => Some(false),
@@ -161,7 +161,7 @@ impl Hints {
         if product == "Google Compute Engine" {
             let evidence = by("product_name", product);
             return Some(if self.cpu_flag == Some(false) {
-                let evidence = format!("{evidence}, but the processor knows no hypervisor");
+                let evidence = format!("{evidence}, but the processor reports no hypervisor");
                 Hypervisor::new(HypervisorKind::None, "none (Google metal)", evidence)
             } else {
                 Hypervisor::new(GoogleCompute, "Google Compute Engine", evidence)

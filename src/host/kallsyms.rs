@@ -51,7 +51,7 @@ impl Host {
     /// weak `w`, `W`); the case says nothing, as exported functions of modules show as `t`.
     ///
     /// # Errors
-    /// Why the list can't be had, in one line.
+    /// Why the list is not available, in one line.
     pub fn symbols(&self, wanted: &[&str]) -> Result<Symbols, String> {
         let wanted = Wanted::new(wanted);
         let mut found = Symbols::default();

@@ -20,7 +20,7 @@ pub enum Class {
     Physical,
     /// Over a network, from a target that we do not know.
     Fabrics,
-    /// Can't be told.
+    /// Not known.
     Unknown,
 }
 

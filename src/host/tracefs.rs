@@ -112,7 +112,7 @@ impl Host {
     /// The layout of `category:event`, as in `nvme:nvme_setup_cmd`.
     ///
     /// # Errors
-    /// Why it can't be had, in one line.
+    /// Why it is not available, in one line.
     pub fn event_format(&self, category: &str, event: &str) -> Result<EventFormat, String> {
         let events = self.tracefs()?.join("events");
         let path = events.join(category).join(event).join("format");
@@ -137,7 +137,7 @@ impl Host {
     /// `available_filter_functions`, which the kernel takes a moment to write.
     ///
     /// # Errors
-    /// Why the list can't be had, in one line.
+    /// Why the list is not available, in one line.
     pub fn filter_functions(
         &self,
         wanted: &[&str],

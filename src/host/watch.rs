@@ -47,7 +47,7 @@ impl Watch {
     }
 
     /// Whether kprobes were attached and never called: they may have been switched off where nobody
-    /// but debugfs tells, and that can't always be read. Before anything is detached.
+    /// but debugfs shows it, and that can't always be read. Before anything is detached.
     pub fn deaf(&self, host: &Host, hits: u64) -> Option<String> {
         let done = host.io_done().saturating_sub(self.done);
         (self.by_kprobe && hits == 0 && done > 0).then(|| {

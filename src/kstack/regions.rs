@@ -130,7 +130,7 @@ impl Regions {
     }
 
     /// Whether /proc/modules has a module at the address that was not there when we read the
-    /// symbols. It tells a module's begin and the size of all its parts; the text comes first.
+    /// symbols. It gives a module's start and the size of all its parts; the text comes first.
     pub(super) fn misses(&self, modules: &str, address: u64) -> bool {
         modules.lines().any(|line| {
             let mut fields = line.split_ascii_whitespace();

@@ -66,7 +66,7 @@ impl StackRow {
     }
 }
 
-/// Stacks that are the same, once: those that the kernel tells apart may differ only in what was
+/// Stacks that are the same, once: those that differ for the kernel may differ only in what was
 /// trimmed.
 #[derive(Clone, Debug, Default)]
 pub struct StackSums(HashMap<Stack, (Histogram, u64)>);

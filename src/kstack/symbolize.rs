@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! From addresses to frames, by /proc/kallsyms alone: no debug information, no vmlinux.
 //!
-//! blazesym finds the symbol. From kallsyms it knows neither sizes nor modules (0.2.7), and gives
+//! blazesym finds the symbol. From kallsyms it gets neither sizes nor modules (0.2.7), and gives
 //! the nearest symbol below for any address; whether the address is the symbol's at all, and whose
 //! the symbol is, comes from [`Regions`].
 //!

@@ -29,14 +29,14 @@ pub struct HookLine {
     /// Times the kernel skipped it: it was already running on that CPU, or, of a kprobe or
     /// tracepoint program, any such program was.
     pub recursion_misses: u64,
-    /// The kernel counts them. If not, nobody knows how many there were.
+    /// The kernel counts them. If not, their number is not known.
     pub misses_known: bool,
     /// Why it may have no hits though commands passed.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub seldom: Option<&'static str>,
 }
 
-/// How a point is had.
+/// The attach method of a point.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Way {
     /// The point; `requeue` for the books of requeues.
@@ -46,7 +46,7 @@ pub struct Way {
     pub way: Option<&'static str>,
 }
 
-/// A way to a point that could not be had.
+/// An attach method that was not available for a point.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct MissingHook {
     /// The point; `requeue` for the books of requeues.

@@ -137,7 +137,7 @@ pub struct Ledger {
     pub recovers: bool,
     /// Completions can go unseen: a command in flight at the end may have lost its own.
     pub may_lose_completions: bool,
-    /// How each point that the cut wants is had.
+    /// The attach method of each point of the stage set.
     pub ways: Vec<Way>,
     /// What became of a trace's events.
     #[serde(flatten, skip_serializing_if = "Option::is_none")]

@@ -159,7 +159,7 @@ impl Sqe {
         self.cdw(1).to_le_bytes()[0]
     }
 
-    /// Whether there is metadata: as told, or of a whole entry that MPTR is not zero.
+    /// Whether there is metadata: as given, or, for a whole entry, whether MPTR is not zero.
     #[must_use]
     pub fn metadata(&self) -> bool {
         self.metadata
@@ -171,7 +171,7 @@ impl Sqe {
         self.whole.then(|| (self.pair(6), self.pair(8)))
     }
 
-    /// CDW10 and CDW11 as a Starting LBA. [`decode::blocks`](super::decode::blocks) knows for which
+    /// CDW10 and CDW11 as a Starting LBA. [`decode::blocks`](super::decode::blocks) says for which
     /// commands that holds.
     #[must_use]
     pub fn slba(&self) -> u64 {

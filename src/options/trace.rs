@@ -94,7 +94,7 @@ fn buffer(text: &str) -> Result<u32> {
     };
     if !(MIN_BUFFER..=MAX_BUFFER).contains(&bytes) {
         return Err(usage(format!(
-            "a ring of {text} can't be had: give `--buffer` between 64K and 1G"
+            "--buffer {text} is out of range: give a size between 64K and 1G"
         )));
     }
     Ok(u32::try_from(bytes.next_power_of_two())?)

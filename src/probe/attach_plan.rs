@@ -24,7 +24,7 @@ pub struct Rejection {
     pub tried: bool,
 }
 
-/// How one point is had, and how not.
+/// The method of one point, and the methods that were rejected.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PointPlan {
     /// What it shows.
@@ -33,7 +33,7 @@ pub struct PointPlan {
     pub family: Option<Family>,
     /// Its programs, by number.
     pub hooks: Vec<usize>,
-    /// Better ways that can't be had; all of them, where none was taken.
+    /// Better methods that are not available; all of them, if none was chosen.
     pub rejected: Vec<Rejection>,
 }
 
@@ -148,7 +148,7 @@ impl AttachPlan {
         self.of(sight).is_some_and(|p| p.family.is_some())
     }
 
-    /// The family by which a point is had.
+    /// The family of methods that a point uses.
     pub fn family_of(&self, point: Milestone) -> Option<Family> {
         self.point(point).and_then(|p| p.family)
     }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The catalog of hooks: const data. One row per BPF program; the order is `enum nd_hook` of
-//! bpf/include/abi.h, so that a row's number is its hit counter. And the ways in which each point
-//! can be had, best first.
+//! bpf/include/abi.h, so that a row's number is its hit counter. And the attach methods of each
+//! point, best first.
 //!
 //! Truth decides the order. Trampolines (fentry, fexit, tp_btf) and raw tracepoints are guarded
 //! against re-entry program by program, and what that skips is counted by the kernel
@@ -134,7 +134,7 @@ pub enum Sight {
 }
 
 impl Sight {
-    /// What a trace tells beside the commands, if asked for everything.
+    /// The events of a trace besides commands, if all are requested.
     pub const EVENTS: [Self; 5] = [
         Self::Timeout,
         Self::Cancel,

@@ -256,7 +256,7 @@ pub fn plan(cut: Cut, facts: &KernelFacts, policy: &Policy) -> Result<AttachPlan
 /// Decides what to attach for a cut, and for events beside it.
 ///
 /// # Errors
-/// As [`plan`]; none for events that can't be had.
+/// As [`plan`]; none for events that are not available.
 pub fn plan_with(
     cut: Cut,
     events: &[Sight],
@@ -324,7 +324,7 @@ fn start_source(cut: Cut, facts: &KernelFacts, plan: &AttachPlan) -> StartSource
     }
 }
 
-/// Why the better ways are not there, and that the other points can't be had this way.
+/// Why the better methods are not available, and that this method has no hook for the other points.
 fn explain_tag_pairing(plan: &mut AttachPlan, failed: &[PointPlan]) {
     for point in &mut plan.points {
         let before = failed.iter().find(|f| f.sight == point.sight);

@@ -98,7 +98,7 @@ fn before_6_5_the_start_is_the_request_field() {
             .iter()
             .all(|r| r.why.contains("block_io_start"))
     );
-    // where the event exists the field is a lie, even if the event can't be had
+    // where the event exists the field is wrong, even if the event is not available
     let kprobes = planned(Cut::Cheap, &everything(), &only(Family::Kprobe)).unwrap();
     assert_eq!(kprobes.start, StartSource::None);
     assert_eq!(kprobes.span().0, Milestone::SetupOut);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Why a hook can't be had on a kernel, in the words that the user reads. Pure.
+//! Why a hook is not available on a kernel, in the words that the user reads. Pure.
 
 use std::collections::BTreeSet;
 
@@ -156,7 +156,7 @@ fn raw_tracepoint(hook: &Hook, facts: &KernelFacts) -> Option<Reason> {
     }
 }
 
-/// Whether kprobes can be had at all.
+/// Whether kprobes are available at all.
 pub fn kprobes_work(facts: &KernelFacts) -> bool {
     facts.lockdown != Lockdown::Confidentiality && facts.no_kprobes.is_none()
 }
@@ -191,7 +191,7 @@ fn tracepoint(hook: &Hook, facts: &KernelFacts) -> Option<Reason> {
     }
 }
 
-/// Why this hook can't be had; `None` if nothing speaks against it.
+/// Why this hook is not available; `None` if it is.
 pub fn why_not(hook: &Hook, facts: &KernelFacts) -> Option<Reason> {
     match hook.kind.family() {
         Family::Fentry => trampoline(hook, facts),

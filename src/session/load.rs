@@ -309,7 +309,7 @@ fn event_fields(ro: &mut tp_rodata, plan: &AttachPlan, config: &Config<'_>) -> R
     Ok(())
 }
 
-/// Why a session could not be had: a program that the kernel refuses, so that another way may be
+/// Why a session could not be opened: a program that the kernel refuses, so that another way may be
 /// taken, or something that no other way will mend.
 #[derive(Debug)]
 pub enum Trouble {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Colour, and the only place that knows of it.
+//! Colour; no other module writes escape sequences.
 
 use owo_colors::OwoColorize;
 

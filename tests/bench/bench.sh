@@ -8,7 +8,8 @@
 # of each load, LOADS (batched unbatched), ONLY: a regular expression for the names of tools (as in
 # tools.sh), NAME (KERNEL), NVME_DEEP_BIN: another binary to measure. SCALE=1: scale.sh instead.
 # The machine: CONTROLLERS (1), NAMESPACES (1) of each, LATENCY_NS (300000) of their disks, DEPTH
-# instead of what the load has, and whatever boot.sh takes. From a disk without any latency (0) most
+# instead of what the load has, and whatever boot.sh takes. PEERS=no: without other tools and
+# without the baseline, which need packages of their own. From a disk without any latency (0) most
 # commands come back before the doorbell's function does, as from no real one.
 set -euo pipefail
 
@@ -27,7 +28,9 @@ built=$out/built
     echo "bench: no $binary here: 'make bench' builds it" >&2
     exit 1
 }
+peers=${PEERS:-yes}
 for tool in bpftrace biolatency perf blktrace; do
+    [[ $peers == yes ]] || break
     command -v "$tool" >/dev/null || echo "bench: no $tool here: 'make bench' installs it" >&2
 done
 
@@ -36,9 +39,11 @@ flags=(-O2 -Wall -Wextra -Wno-unused-parameter)
 gcc "${flags[@]}" -fPIC -fvisibility=hidden -shared "$here/plugin.c" -o "$built/plugin.so"
 gcc "${flags[@]}" -static "$here/load.c" -o "$built/load"
 gcc "${flags[@]}" -static "$here/start.c" -o "$built/start"
-gcc "${flags[@]}" "$here/least/least.c" -lbpf -o "$built/least"
-clang -O2 -g -Wall -mcpu=v3 -target bpf -D__TARGET_ARCH_x86 -idirafter "/usr/include/$(gcc -print-multiarch)" \
-    -c "$here/least/least.bpf.c" -o "$built/least.bpf.o"
+if [[ $peers == yes ]]; then
+    gcc "${flags[@]}" "$here/least/least.c" -lbpf -o "$built/least"
+    clang -O2 -g -Wall -mcpu=v3 -target bpf -D__TARGET_ARCH_x86 -idirafter "/usr/include/$(gcc -print-multiarch)" \
+        -c "$here/least/least.bpf.c" -o "$built/least.bpf.o"
+fi
 
 "$here/../vm/fetch.sh" "$kernel"
 # shellcheck disable=SC1091

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! How a trace tells time. The kernel's stamps are CLOCK_MONOTONIC; all else is derived here.
+//! The time of a trace's lines. The kernel's stamps are CLOCK_MONOTONIC; all else is derived here.
 
 use jiff::Timestamp;
 use jiff::tz::TimeZone;
@@ -8,7 +8,7 @@ use super::line::Line;
 
 const SECOND: u64 = 1_000_000_000;
 
-/// What time is told by.
+/// The clock of a trace's lines.
 #[derive(Clone, Debug)]
 pub enum Clock {
     /// CLOCK_MONOTONIC, nanoseconds: as bpf_ktime_get_ns and nvme_trace have it.

@@ -65,7 +65,7 @@ struct Part<K> {
     text: Text,
 }
 
-/// All that tells commands of a kind from others; but of Fabrics commands.
+/// All that distinguishes kinds of commands, except for Fabrics commands.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct CommandKey {
     nsid: u32,

@@ -84,7 +84,7 @@ pub fn not_had(run: &ToolRun) -> BTreeMap<String, Vec<String>> {
     missing
 }
 
-/// The kinds of hook that a point is had by.
+/// The kinds of hook that a point uses.
 pub fn kinds<'r>(run: &'r ToolRun, point: &str) -> BTreeSet<&'r str> {
     let hooks = list(&run.last["ledger"], "hooks").iter();
     let of_point = hooks.filter(|h| h["point"] == point);

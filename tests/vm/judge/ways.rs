@@ -45,7 +45,7 @@ const POINTS: [&str; 10] = [
     "requeue",
 ];
 
-/// What the fine cut is to get by itself: a word a point, `-` for what can't be had.
+/// What the fine cut is to get by itself: a word a point, `-` for what is not available.
 const NEW: &str = "fentry fentry fentry fentry fentry fentry fentry fentry fentry fentry";
 /// 6.1: no block_io_start yet (6.5).
 const OLD: &str = "start_time_ns fentry fentry fentry fentry fentry fentry fentry fentry fentry";
@@ -298,7 +298,7 @@ fn all_ways_on_new_kernels(outcome: &Outcome) {
         assert_eq!(
             outcome.text(way, "fine.status").trim(),
             "0",
-            "all can be had"
+            "all are available"
         );
     }
 }

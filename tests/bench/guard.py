@@ -1,0 +1,50 @@
+#!/usr/bin/env python3
+"""guard.py RESULT RECORD [--record]: fails if a command costs more than was recorded.
+
+RESULT is the JSON of bench.sh, RECORD the figures that the project accepts: for each of our modes the
+extra instructions per command on the CPU of the load ("in path"), which vary by less than 2 %. More
+than 5 % above the record is a failure, more than 5 % below a reason to record anew.
+"""
+import json
+import sys
+
+LIMIT = 0.05
+
+
+def measured(path):
+    with open(path, encoding="utf-8") as file:
+        result = json.load(file)
+    tools = result["loads"][0]["tools"]
+    lost = [t["tool"] for t in tools if t["lost"] or t["seen"] != t["issued"]]
+    if lost:
+        sys.exit(f"guard: commands were lost: {', '.join(lost)}")
+    figures = {t["tool"]: round(t["in_path"]["median"]) for t in tools}
+    return {"kernel": result["about"]["kernel"], "in_path": figures}
+
+
+def main():
+    result, record = sys.argv[1:3]
+    now = measured(result)
+    if "--record" in sys.argv[3:]:
+        with open(record, "w", encoding="utf-8") as file:
+            json.dump(now, file, indent=2)
+            file.write("\n")
+        print(f"guard: recorded {now['in_path']}")
+        return
+    with open(record, encoding="utf-8") as file:
+        before = json.load(file)
+    if now["in_path"].keys() != before["in_path"].keys():
+        sys.exit(f"guard: {list(now['in_path'])} were measured, {list(before['in_path'])} recorded")
+    too_much = False
+    for tool, limit in before["in_path"].items():
+        change = now["in_path"][tool] / limit - 1
+        print(f"guard: {tool}: {now['in_path'][tool]} instructions, recorded {limit} ({change:+.1%})")
+        too_much = too_much or change > LIMIT
+    if too_much:
+        sys.exit(
+            f"guard: more than {LIMIT:.0%} above the record (made on {before['kernel']}, this is"
+            f" {now['kernel']}): reduce the cost, or accept it with `make record-cost`"
+        )
+
+
+main()

@@ -1,0 +1,14 @@
+#!/usr/bin/env bash
+# guard.sh [--record]: counts what our main modes cost on 6.12, and fails if that is more than
+# recorded.json allows; with --record, writes recorded.json. Takes about a minute.
+set -euo pipefail
+
+here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
+root=$(cd "$here/../.." && pwd)
+export ONLY='^latency( --stages)?$|^trace --pair --stages$' LOADS=batched NAME=guard PEERS=no
+log=$root/target/guard.log
+"$here/bench.sh" 6.12 >"$log" 2>&1 || {
+    cat "$log" >&2
+    exit 1
+}
+python3 "$here/guard.py" "$root/target/bench/guard.json" "$here/recorded.json" "$@"
