@@ -463,6 +463,11 @@ struct nd_stack_sum {
 #define ND_SERVE_BEGIN	   0 /* the run begins now */
 #define ND_SERVE_COMPLETED 1 /* whether the command of a slot has completed, unseen */
 #define ND_SERVE_CLOSE	   2 /* count it as one of which this is known */
+#define ND_SERVE_END	   3 /* which commands can be recovered from now on (ND_END_*) */
+
+#define ND_END_NONE   0 /* none */
+#define ND_END_NOW    1 /* those that were issued until now */
+#define ND_END_RESUME 2 /* all, as before */
 
 /* Where a program builds a stack: one per CPU and kind of hook. */
 struct nd_scratch {

@@ -17,13 +17,16 @@
 /* When the run began, in jiffies; 0: not yet. User space has it set when all is attached. */
 u64 began = 0;
 
-/* Whether the request was issued before the run began. A timer that was reset moves the deadline
- * on: such a command counts as a later one. */
-static __always_inline int is_older(struct request *rq, int typed)
+/* The last jiffy in which a command can have been issued that is to be recovered; 0: any. */
+u64 ended = 0;
+
+/* Whether the request was issued before the run began, or after it ended. A timer that was reset
+ * moves the deadline on: such a command counts as a later one. */
+static __always_inline int is_outside(struct request *rq, int typed)
 {
 	u64 issued = GET(typed, rq, deadline) - GET(typed, rq, timeout);
 
-	return !began || (s64)(issued - began) <= 0;
+	return !began || (s64)(issued - began) <= 0 || (ended && (s64)(issued - ended) > 0);
 }
 
 /* The generation that the next command of this request will have (struct nvme_request.genctr). */
@@ -96,7 +99,7 @@ static __always_inline struct nd_slot *recover_by(struct request *rq, int at_end
 	s32 internal;
 	int found;
 
-	if (is_older(rq, typed)) {
+	if (is_outside(rq, typed)) {
 		if (at_end)
 			count(ND_ORPHAN_DONE);
 		return 0;
@@ -164,6 +167,8 @@ static __always_inline int serve(u64 what, u32 index)
 
 	if (what == ND_SERVE_BEGIN) {
 		began = bpf_jiffies64();
+	} else if (what == ND_SERVE_END) {
+		ended = index == ND_END_RESUME ? 0 : index == ND_END_NOW ? bpf_jiffies64() : began;
 	} else if (what == ND_SERVE_COMPLETED) {
 		return s && s->state == ND_OPEN && has_completed(s);
 	} else if (what == ND_SERVE_CLOSE && s) {

@@ -120,6 +120,14 @@ pub const SERVE_BEGIN: u64 = 0;
 pub const SERVE_COMPLETED: u64 = 1;
 /// Count it as one whose completion was not observed.
 pub const SERVE_CLOSE: u64 = 2;
+/// Which commands can be recovered from now on: one of these.
+pub const SERVE_END: u64 = 3;
+/// None.
+pub const END_NONE: u32 = 0;
+/// Those that were issued until now.
+pub const END_NOW: u32 = 1;
+/// All, as before.
+pub const END_RESUME: u32 = 2;
 /// The commands whose stack was not observed are summed under this number (`ND_STACK_UNSEEN`).
 pub const STACK_UNSEEN: StackId = StackId(1);
 

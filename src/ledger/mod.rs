@@ -77,7 +77,7 @@ pub struct Ledger {
     pub overwritten: u64,
     /// Completions, observed or not.
     pub completions: u64,
-    /// Completions of commands that were set up before the run began.
+    /// Completions of commands that were set up before the run began, or after it ended.
     pub orphan_completions: u64,
     /// Of the commands seen, those whose set-up the kernel skipped: their CQE or their completion
     /// shows them.

@@ -121,6 +121,11 @@ pub struct Session<'obj> {
     placed: BTreeMap<u32, (layout::Place, bool)>,
 }
 
+/// Whether this hook begins a command.
+fn begins(hook: usize) -> bool {
+    CATALOG[hook].sight.point() == Some(Milestone::SetupOut)
+}
+
 impl<'obj> Session<'obj> {
     /// Loads the programs of the plan, gives the controllers their slots and attaches. Either all
     /// that the plan names is attached afterwards, or nothing.
@@ -312,7 +317,6 @@ impl<'obj> Session<'obj> {
 
     /// Detaches the hook that begins a command: no other begins from now on.
     fn detach_setup(&mut self) {
-        let begins = |hook: usize| CATALOG[hook].sight.point() == Some(Milestone::SetupOut);
         let (setup, rest): (Vec<_>, Vec<_>) = take(&mut self.links)
             .into_iter()
             .partition(|(hook, _)| begins(*hook));

@@ -13,10 +13,15 @@ use libbpf_rs::MapFlags;
 use libbpf_rs::ProgramInput;
 
 use super::Session;
+use super::begins;
 use super::load::SERVICE;
+use crate::abi::END_NONE;
+use crate::abi::END_NOW;
+use crate::abi::END_RESUME;
 use crate::abi::SERVE_BEGIN;
 use crate::abi::SERVE_CLOSE;
 use crate::abi::SERVE_COMPLETED;
+use crate::abi::SERVE_END;
 use crate::abi::SlotState;
 use crate::abi::slot_owner;
 use crate::ledger::unrecovered;
@@ -49,8 +54,7 @@ impl Session<'_> {
     /// # Errors
     /// Where the slots can't be read. Everything is detached all the same.
     pub fn end(&mut self) -> Result<()> {
-        self.detach_setup();
-        let completed = self.await_skipped().and_then(|()| self.completed_unseen());
+        let completed = self.end_setups().and_then(|()| self.completed_unseen());
         self.detach();
         let completed = completed?;
         for (slot, held) in self.held()? {
@@ -62,16 +66,49 @@ impl Session<'_> {
         Ok(())
     }
 
-    /// Commands in flight whose set-up was skipped are not known to be there: their completions are
-    /// awaited, for a while.
-    fn await_skipped(&self) -> Result<()> {
+    /// Ends the run for set-ups. Commands in flight whose set-up was skipped are not known to be
+    /// there: their completions are awaited, for a while. Commands that are set up later, while the
+    /// programs are detached, are not part of the run and must not be taken for skipped ones.
+    fn end_setups(&mut self) -> Result<()> {
+        if !self.plan.recovers {
+            self.detach_setup();
+            return Ok(());
+        }
+        if !self.await_skipped()? {
+            self.detach_setup();
+            self.serve(SERVE_END, END_NOW)?;
+            let _ = self.await_skipped()?;
+            return Ok(());
+        }
+        // what is skipped from now on was set up after the end
+        let skipped = self.misses();
+        self.detach_setup();
+        let later = self.misses();
+        for (hook, before) in self.missed_before.iter_mut().enumerate() {
+            if begins(hook) {
+                *before += later[hook].saturating_sub(skipped[hook]);
+            }
+        }
+        Ok(())
+    }
+
+    /// Waits until all skipped set-ups are recovered, and ends recovery. Whether that was reached.
+    fn await_skipped(&self) -> Result<bool> {
         for _ in 0..PATIENCE {
-            if unrecovered(&self.plan, &self.counters()?, &self.misses()) == 0 {
-                break;
+            if self.unrecovered()? == 0 {
+                self.serve(SERVE_END, END_NONE)?;
+                if self.unrecovered()? == 0 {
+                    return Ok(true);
+                }
+                self.serve(SERVE_END, END_RESUME)?;
             }
             sleep(JIFFY);
         }
-        Ok(())
+        Ok(false)
+    }
+
+    fn unrecovered(&self) -> Result<u64> {
+        Ok(unrecovered(&self.plan, &self.counters()?, &self.misses()))
     }
 
     /// Open slots whose command the driver has completed. Of most of these the completion is being

@@ -48,7 +48,7 @@ pub fn books(l: &Ledger, theme: Theme, detail: bool, out: &mut dyn Write) -> io:
     )?;
     writeln!(
         out,
-        "  completions  {} seen, {} issued before the run; {} commands filtered out",
+        "  completions  {} seen, {} issued outside the run; {} commands filtered out",
         l.completions, l.orphan_completions, l.filtered
     )?;
     skipped(l, out)?;

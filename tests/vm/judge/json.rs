@@ -118,6 +118,11 @@ impl ToolRun {
         ] {
             assert_eq!(number(ledger, lost), 0, "{what}: {lost}: {ledger}");
         }
+        // a command that is set up while the programs are detached is not part of the run
+        if ledger["misses_known"] == true {
+            let (found, skipped) = (number(ledger, "unseen_setups"), self.misses_of("setup_out"));
+            assert!(found <= skipped, "{what}: {found} of {skipped}: {ledger}");
+        }
     }
 
     /// Runs of this point's programs that the kernel skipped.
