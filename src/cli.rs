@@ -68,7 +68,7 @@ pub enum AttachArg {
     Fentry,
     /// Only raw tracepoints. No doorbell, no interrupt
     Rawtp,
-    /// Only kprobes and kretprobes. Misses completions under load
+    /// Only kprobes and kretprobes. Misses events under load
     Kprobe,
     /// Only classic tracepoints: one interval, no stages. Misses completions under load
     Tracepoint,

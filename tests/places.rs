@@ -42,7 +42,7 @@ const PROGRAMS: [&str; 13] = [
     "requeue_btf",
 ];
 
-/// What the fault model answers.
+/// The results of the fault model.
 #[derive(Debug)]
 struct Faults {
     completed: u64,
@@ -52,8 +52,8 @@ struct Faults {
     /// Points that are another command's, and commands without one record.
     foreign: u64,
     points: u64,
-    /// Requeues that were told, and those that were.
-    told: u64,
+    /// Requeues that were reported, and those that happened.
+    reported: u64,
     requeued: u64,
 }
 
@@ -71,28 +71,20 @@ impl Faults {
         assert!(output.status.success(), "{}", output.status);
         let text = String::from_utf8(output.stdout).unwrap();
         let mut numbers = text.split_whitespace().map(|w| w.parse().unwrap());
-        let [
-            completed,
-            records,
-            unmeasured,
-            foreign,
-            points,
-            told,
-            requeued,
-        ] = [(); 7].map(|()| numbers.next().unwrap());
+        let mut next = || numbers.next().unwrap();
         Self {
-            completed,
-            records,
-            unmeasured,
-            foreign,
-            points,
-            told,
-            requeued,
+            completed: next(),
+            records: next(),
+            unmeasured: next(),
+            foreign: next(),
+            points: next(),
+            reported: next(),
+            requeued: next(),
         }
     }
 
     fn is_true(&self) -> bool {
-        self.completed == self.records && self.foreign == 0 && self.told <= self.requeued
+        self.completed == self.records && self.foreign == 0 && self.reported <= self.requeued
     }
 }
 

@@ -88,7 +88,7 @@ enum nd_hook {
 
 /* What did not go the plain way. Each is in the ledger of every report. */
 enum nd_count {
-	ND_FILTERED = 0,   /* setups that a filter turned away */
+	ND_FILTERED = 0,   /* set-ups that a filter rejected */
 	ND_FILTERED_DONE,  /* completions of those */
 	ND_UNTRACKED,	   /* setups outside the slot table (unknown controller, queue, tag) */
 	ND_UNTRACKED_DONE, /* completions outside the slot table */

@@ -208,7 +208,7 @@ static void copy(struct io *io)
 	io->place = COPIED;
 }
 
-/* The device is told: from now on it may answer. Returns a reading of the clock. */
+/* Rings the doorbell: from now on the device may answer. Returns a reading of the clock. */
 static u64 write_doorbell(u32 cpu)
 {
 	nvmeqs[cpu].last_sq_tail = nvmeqs[cpu].sq_tail;

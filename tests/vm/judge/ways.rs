@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Each kernel with every way to attach: what is chosen is what we expect there, every planned hook
 //! fires, counts are exact where nothing may be lost, and where something may be, each command that
-//! is missing is in the books.
+//! is missing is in the ledger.
 
 use std::collections::BTreeMap;
 
@@ -212,7 +212,7 @@ fn exact(outcome: &Outcome, case: &str, name: &str) {
 }
 
 /// Nothing vanishes: the submitting side loses nothing, and a completion that was missed is found
-/// (where the driver's types are known), or in the books.
+/// (where the driver's types are known), or in the ledger.
 fn missing_is_in_the_books(outcome: &Outcome, case: &str) {
     let run = ToolRun::read(outcome, case, "fine");
     let ledger = &run.last["ledger"];
