@@ -2,7 +2,7 @@
 """guard.py RESULT RECORD [--record]: fails if a command costs more than was recorded.
 
 RESULT is the JSON of bench.sh, RECORD the figures that the project accepts: for each of our modes the
-extra instructions per command on the CPU of the load ("in path"), which vary by less than 2 %. More
+extra instructions per command on the CPU of the load ("in path"), which vary by up to 3 %. More
 than 5 % above the record is a failure, more than 5 % below a reason to record anew.
 """
 import json
