@@ -37,11 +37,19 @@ static __always_inline u32 next_generation(u64 rq)
 	return peek(at, TYPED) & 0xf;
 }
 
-/* Whether the driver has completed the command of this slot. It has not moved the generation on
- * where it completes a command without a CQE (a cancelled one). */
+/*
+ * Whether the driver has completed the command of this slot. It then has moved the generation on,
+ * but not where it completes a command without a CQE (a cancelled one). Generations repeat after
+ * 16 commands: a request that was allocated after the set-up is in use by a later command, too.
+ * start_time_ns is 0 without statistics and scheduler. Requests and tags are paired then, so that
+ * the next command of the request is seen in this slot.
+ */
 static __always_inline int has_completed(struct nd_slot *s)
 {
-	return cfg_recover && next_generation(s->rq) != s->cid >> 12;
+	return cfg_recover && (next_generation(s->rq) != s->cid >> 12 ||
+			       (s->setup_out_ns &&
+				peek(s->rq + bpf_core_field_offset(struct request, start_time_ns),
+				     TYPED) > s->setup_out_ns));
 }
 
 /*

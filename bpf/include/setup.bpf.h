@@ -174,9 +174,16 @@ static __always_inline u64 close_slot(struct nd_slot *s, u32 index, struct reque
 	return 0;
 }
 
+/* Whether the command of this slot is over, so that the next owner of its tag closes it. */
+static __always_inline int is_over(struct nd_slot *s)
+{
+	return cfg_recover && ((cfg_end && s->state == ND_COMPLETED) || has_completed(s));
+}
+
 /*
  * A scheduled request may come back with another driver tag. Its first slot then waits for a
- * completion that goes elsewhere: found by the scheduler's tag, and closed.
+ * completion that goes elsewhere: found by the scheduler's tag, and closed. A slot whose command is
+ * over is left alone: another CPU may be setting up the next command of that tag.
  */
 static __always_inline void close_former(struct nd_start *st, struct request *rq, u32 index,
 					 u32 cid, u64 *start)
@@ -186,12 +193,11 @@ static __always_inline void close_former(struct nd_start *st, struct request *rq
 
 	if (st->setup_rq == (u64)rq && st->setup_slot != index) {
 		former = slot_at(st->setup_slot);
-		if (former && former->rq == (u64)rq) {
-			if (former->state != ND_FREE) {
-				again = close_slot(former, st->setup_slot, rq, cid);
-				if (again)
-					*start = again;
-			}
+		if (former && former->rq == (u64)rq && former->state != ND_FREE &&
+		    !is_over(former)) {
+			again = close_slot(former, st->setup_slot, rq, cid);
+			if (again)
+				*start = again;
 			former->rq = 0;
 			former->state = ND_FREE;
 		}

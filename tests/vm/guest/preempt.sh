@@ -39,6 +39,7 @@ start() {
             unrecovered) tool unrecovered latency --json --test-no-recovery ;;
             # programs that ignore every 97th of their events
             ignore-*) tool "$name" latency --stages=fine --json --test-ignore "${name#ignore-}" ;;
+            total-ignore-*) tool "$name" latency --json --test-ignore "${name#total-ignore-}" ;;
         esac
     done
     traced
@@ -84,6 +85,19 @@ load_a() {
     for pid in "${pids[@]}"; do wait "$pid"; done
 }
 
+# With a scheduler a request gets another tag each time, and its slots wait for whoever has that tag next.
+load_sync() {
+    local cpu jobs=()
+    for cpu in 0 1; do
+        jobs+=(--name="sync$cpu" --rw=randwrite --ioengine=psync --fsync=1 --numjobs=2
+            --cpus_allowed="$cpu" --number_ios="$1")
+    done
+    jobs+=(--name=aio --rw=randread --ioengine=libaio --iodepth=32 --iodepth_batch_submit=16
+        --number_ios="$1")
+    fio --output-format=json --output="$case_dir/sync.fio" --filename="/dev/$other" --direct=1 \
+        --norandommap=1 --randrepeat=0 --thread=1 --bs=4k --size=1g "${jobs[@]}" </dev/null
+}
+
 # kind LOAD TOOL...: one case
 run() {
     local what=$1 load=$2 count=$3
@@ -119,6 +133,9 @@ case ${modes[0]}-$(uname -r) in
 esac
 echo mq-deadline >"/sys/block/$other/queue/scheduler"
 run "$mode-a" load_a 0 total basic fine trace
+case ${modes[0]}-$(uname -r) in
+    full-[7-9]*) run "$mode-sync" load_sync 2000 total-ignore-complete_btf ;;
+esac
 echo none >"/sys/block/$other/queue/scheduler"
 # what all this would be without looking for commands
 run "$mode-not" load_b 6000 unrecovered total
