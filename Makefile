@@ -28,6 +28,7 @@ test-fast: deps ## check format and lints, run the tests that need no guest
 	clang-format --dry-run -Werror $(wildcard bpf/*.c bpf/include/*.h tests/bench/*.c tests/bench/*.h tests/bench/least/*.c)
 	cargo clippy --all-targets --locked -- -D warnings
 	cargo test --locked
+	cargo test --locked --no-default-features --lib --tests
 
 # two kernels in full, the others with every way to attach; the rest is for test-all
 test-vm: build kernels ## run the guest tests: two kernels in full, all attach methods on the others

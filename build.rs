@@ -2,96 +2,109 @@
 //! Compiles the BPF objects, generates their Rust skeletons, and compiles the type descriptions
 //! of btf/, all into OUT_DIR.
 
-use std::env;
-use std::error::Error;
-use std::fs;
-use std::path::Path;
-use std::path::PathBuf;
-use std::process::Command;
+#[cfg(feature = "live")]
+mod live {
+    use std::env;
+    use std::error::Error;
+    use std::fs;
+    use std::path::Path;
+    use std::path::PathBuf;
+    use std::process::Command;
 
-use libbpf_cargo::SkeletonBuilder;
+    use libbpf_cargo::SkeletonBuilder;
 
-/// A file of btf/: its header says what it was made from.
-fn shipped(source: &Path, out: &Path) -> Result<String, Box<dyn Error>> {
-    let text = fs::read_to_string(source)?;
-    let said = |what: &str| -> Result<String, String> {
-        let line = text
-            .lines()
-            .find_map(|l| l.strip_prefix(&format!(" * {what} ")));
-        line.map(|l| l.trim().to_owned())
-            .ok_or_else(|| format!("{}: no line ` * {what} ...`", source.display()))
-    };
-    let release = said("release")?;
-    let object = out.join(format!("btf-{release}.o"));
-    let clang = env::var_os("CLANG").unwrap_or_else(|| "clang".into());
-    let status = Command::new(clang)
-        .args(["-g", "-O2", "-Wall", "-Werror", "-target", "bpf", "-c"])
-        .arg(source)
-        .arg("-o")
-        .arg(&object)
-        .status()?;
-    if !status.success() {
-        return Err(format!("clang refuses {}", source.display()).into());
+    /// Compiles a file of btf/. Its header has the release and the build ids.
+    fn shipped(source: &Path, out: &Path) -> Result<String, Box<dyn Error>> {
+        let text = fs::read_to_string(source)?;
+        let said = |what: &str| -> Result<String, String> {
+            let line = text
+                .lines()
+                .find_map(|l| l.strip_prefix(&format!(" * {what} ")));
+            line.map(|l| l.trim().to_owned())
+                .ok_or_else(|| format!("{}: no line ` * {what} ...`", source.display()))
+        };
+        let release = said("release")?;
+        let object = out.join(format!("btf-{release}.o"));
+        let clang = env::var_os("CLANG").unwrap_or_else(|| "clang".into());
+        let status = Command::new(clang)
+            .args(["-g", "-O2", "-Wall", "-Werror", "-target", "bpf", "-c"])
+            .arg(source)
+            .arg("-o")
+            .arg(&object)
+            .status()?;
+        if !status.success() {
+            return Err(format!("clang refuses {}", source.display()).into());
+        }
+        Ok(format!(
+            "Shipped {{ release: {release:?}, nvme_core: {:?}, nvme: {:?}, object: include_bytes!({:?}) }},\n",
+            said("build-id nvme_core")?,
+            said("build-id nvme")?,
+            object
+        ))
     }
-    Ok(format!(
-        "Shipped {{ release: {release:?}, nvme_core: {:?}, nvme: {:?}, object: include_bytes!({:?}) }},\n",
-        said("build-id nvme_core")?,
-        said("build-id nvme")?,
-        object
-    ))
-}
 
-/// The table of all of them, for src/host/types.rs.
-fn all_shipped(out: &Path) -> Result<(), Box<dyn Error>> {
-    let mut sources: Vec<PathBuf> = fs::read_dir("btf")?
-        .filter_map(|e| Some(e.ok()?.path()))
-        .filter(|p| p.extension().is_some_and(|e| e == "c"))
-        .collect();
-    sources.sort();
-    let rows: Result<String, _> = sources.iter().map(|s| shipped(s, out)).collect();
-    let table = format!("static SHIPPED: &[Shipped] = &[\n{}];\n", rows?);
-    Ok(fs::write(out.join("shipped_btf.rs"), table)?)
-}
-
-fn skeleton(source: &str, name: &str, more: &[&str], out: &Path) -> Result<(), Box<dyn Error>> {
-    let arch = env::var("CARGO_CFG_TARGET_ARCH")?;
-    // Debian keeps <asm/types.h> in a directory per architecture, which clang -target bpf does not
-    // search; elsewhere the directory does not exist and the option is harmless.
-    let asm = format!("/usr/include/{arch}-linux-gnu");
-    let args = [
-        "-mcpu=v3",
-        "-Wall",
-        "-Werror",
-        "-Ibpf/include",
-        "-idirafter",
-        &asm,
-    ];
-    SkeletonBuilder::new()
-        .source(format!("bpf/{source}.bpf.c"))
-        .obj(out.join(format!("{name}.bpf.o")))
-        .clang_args(args.iter().chain(more))
-        .reference_obj(true)
-        .build_and_generate(out.join(format!("{name}.skel.rs")))?;
-    Ok(())
-}
-
-#[allow(clippy::print_stdout, reason = "how a build script talks to cargo")]
-fn main() -> Result<(), Box<dyn Error>> {
-    println!("cargo:rerun-if-changed=bpf");
-    println!("cargo:rerun-if-changed=btf");
-    let out = PathBuf::from(env::var("OUT_DIR")?);
-    skeleton("nvme_deep", "nvme_deep", &[], &out)?;
-    skeleton("nvme_deep", "nvme_deep_plain", &["-DND_NO_KFUNC"], &out)?;
-    for cut in ["total", "cheap", "fine"] {
-        let only = format!("-DND_CUT=ND_MODE_{}", cut.to_uppercase());
-        skeleton(
-            "nvme_deep",
-            &format!("nvme_deep_{cut}"),
-            &["-DND_USUAL", &only],
-            &out,
-        )?;
+    /// The table of these files, for src/machine/types.rs.
+    fn all_shipped(out: &Path) -> Result<(), Box<dyn Error>> {
+        let mut sources: Vec<PathBuf> = fs::read_dir("btf")?
+            .filter_map(|e| Some(e.ok()?.path()))
+            .filter(|p| p.extension().is_some_and(|e| e == "c"))
+            .collect();
+        sources.sort();
+        let rows: Result<String, _> = sources.iter().map(|s| shipped(s, out)).collect();
+        let table = format!("static SHIPPED: &[Shipped] = &[\n{}];\n", rows?);
+        Ok(fs::write(out.join("shipped_btf.rs"), table)?)
     }
-    skeleton("nvme_deep", "nvme_deep_trace", &["-DND_USUAL"], &out)?;
-    skeleton("tracepoint", "tracepoint", &[], &out)?;
-    all_shipped(&out)
+
+    fn skeleton(source: &str, name: &str, more: &[&str], out: &Path) -> Result<(), Box<dyn Error>> {
+        let arch = env::var("CARGO_CFG_TARGET_ARCH")?;
+        // Debian keeps <asm/types.h> in a directory per architecture, which clang -target bpf does not
+        // search; elsewhere the directory does not exist and the option is harmless.
+        let asm = format!("/usr/include/{arch}-linux-gnu");
+        let args = [
+            "-mcpu=v3",
+            "-Wall",
+            "-Werror",
+            "-Ibpf/include",
+            "-idirafter",
+            &asm,
+        ];
+        SkeletonBuilder::new()
+            .source(format!("bpf/{source}.bpf.c"))
+            .obj(out.join(format!("{name}.bpf.o")))
+            .clang_args(args.iter().chain(more))
+            .reference_obj(true)
+            .build_and_generate(out.join(format!("{name}.skel.rs")))?;
+        Ok(())
+    }
+
+    /// Builds all of them.
+    #[allow(clippy::print_stdout, reason = "the interface of build scripts")]
+    pub fn build() -> Result<(), Box<dyn Error>> {
+        println!("cargo:rerun-if-changed=bpf");
+        println!("cargo:rerun-if-changed=btf");
+        let out = PathBuf::from(env::var("OUT_DIR")?);
+        skeleton("nvme_deep", "nvme_deep", &[], &out)?;
+        skeleton("nvme_deep", "nvme_deep_plain", &["-DND_NO_KFUNC"], &out)?;
+        for mode in ["total", "basic", "fine"] {
+            let only = format!("-DND_ONLY=ND_MODE_{}", mode.to_uppercase());
+            skeleton(
+                "nvme_deep",
+                &format!("nvme_deep_{mode}"),
+                &["-DND_USUAL", &only],
+                &out,
+            )?;
+        }
+        skeleton("nvme_deep", "nvme_deep_trace", &["-DND_USUAL"], &out)?;
+        skeleton("tracepoint", "tracepoint", &[], &out)?;
+        all_shipped(&out)
+    }
+}
+
+/// Without the feature there is nothing to compile.
+#[cfg(not(feature = "live"))]
+const fn main() {}
+
+#[cfg(feature = "live")]
+fn main() -> Result<(), Box<dyn std::error::Error>> {
+    live::build()
 }

@@ -8,14 +8,15 @@ use divan::Bencher;
 use divan::black_box;
 use divan::counter::ItemsCount;
 use nvme_deep::abi;
-use nvme_deep::hist::Histogram;
+use nvme_deep::model::histogram::Histogram;
+use nvme_deep::model::stage::StageSet;
 use nvme_deep::nvme::decode::CommandSet;
-use nvme_deep::path::stage::Cut;
-use nvme_deep::reorder::Reorder;
-use nvme_deep::view::theme::Theme;
-use nvme_deep::view::trace::Clock;
-use nvme_deep::view::trace::Context;
-use nvme_deep::view::trace::TraceText;
+use nvme_deep::render::theme::Theme;
+use nvme_deep::render::trace::Clock;
+use nvme_deep::render::trace::Context;
+use nvme_deep::render::trace::EventSink;
+use nvme_deep::render::trace::TraceText;
+use nvme_deep::session::Reorder;
 
 #[global_allocator]
 static ALLOC: AllocProfiler = AllocProfiler::system();
@@ -105,7 +106,12 @@ fn reorder_two_cpus(bencher: Bencher<'_, '_>) {
 fn record_to_text(bencher: Bencher<'_, '_>) {
     let records = records();
     let mut window = Reorder::default();
-    let mut view = TraceText::new(Theme { color: false }, false, Clock::Mono, Some(Cut::Cheap));
+    let mut view = TraceText::new(
+        Theme { color: false },
+        false,
+        Clock::Mono,
+        Some(StageSet::Basic),
+    );
     let cx = Context {
         disk: "nvme0n1",
         set: CommandSet::Nvm,

@@ -7,13 +7,15 @@ use std::fmt;
 use divan::AllocProfiler;
 use divan::Bencher;
 use divan::counter::BytesCount;
-use nvme_deep::event::Asked;
-use nvme_deep::event::CommandId;
-use nvme_deep::event::Event;
-use nvme_deep::event::Outcome;
-use nvme_deep::event::StackId;
-use nvme_deep::event::Verdict;
-use nvme_deep::event::What;
+use nvme_deep::model::event::CommandId;
+use nvme_deep::model::event::Event;
+use nvme_deep::model::event::EventKind;
+use nvme_deep::model::event::Outcome;
+use nvme_deep::model::event::StackId;
+use nvme_deep::model::event::Submission;
+use nvme_deep::model::event::Verdict;
+use nvme_deep::model::stage::StageSet;
+use nvme_deep::model::timeline::Timeline;
 use nvme_deep::nvme::decode::CommandSet;
 use nvme_deep::nvme::decode::describe;
 use nvme_deep::nvme::opcode::Opcode;
@@ -21,13 +23,12 @@ use nvme_deep::nvme::opcode::QueueKind;
 use nvme_deep::nvme::sqe::Parts;
 use nvme_deep::nvme::sqe::Sqe;
 use nvme_deep::nvme::status::Status;
-use nvme_deep::path::stage::Cut;
-use nvme_deep::path::timeline::Timeline;
-use nvme_deep::view::theme::Theme;
-use nvme_deep::view::trace::Clock;
-use nvme_deep::view::trace::Context;
-use nvme_deep::view::trace::TraceJson;
-use nvme_deep::view::trace::TraceText;
+use nvme_deep::render::theme::Theme;
+use nvme_deep::render::trace::Clock;
+use nvme_deep::render::trace::Context;
+use nvme_deep::render::trace::EventSink;
+use nvme_deep::render::trace::TraceJson;
+use nvme_deep::render::trace::TraceText;
 
 #[global_allocator]
 static ALLOC: AllocProfiler = AllocProfiler::system();
@@ -72,7 +73,7 @@ fn event(kind: &str) -> Event {
             code: 2,
         },
     };
-    let asked = Asked {
+    let asked = Submission {
         sqe: read(1_953_120),
         bytes: Some(4096),
         knows_submitter: true,
@@ -106,9 +107,9 @@ fn event(kind: &str) -> Event {
         stack: StackId::default(),
     };
     let what = match kind {
-        "submit" => What::Submit(id, asked),
-        "complete" => What::Complete(id, outcome),
-        _ => What::Command(id, asked, outcome),
+        "submit" => EventKind::Submit(id, asked),
+        "complete" => EventKind::Complete(id, outcome),
+        _ => EventKind::Command(id, asked, outcome),
     };
     Event { at_ns: AT, what }
 }
@@ -135,7 +136,7 @@ fn len(lines: &[u8]) -> usize {
 #[divan::bench(args = KINDS)]
 fn text(bencher: Bencher<'_, '_>, kind: &str) {
     let theme = Theme { color: false };
-    let mut view = TraceText::new(theme, false, Clock::Mono, Some(Cut::Cheap));
+    let mut view = TraceText::new(theme, false, Clock::Mono, Some(StageSet::Basic));
     show(bencher, kind, |event| {
         view.event(event, &CONTEXT);
         view.take(len)
@@ -146,7 +147,7 @@ fn text(bencher: Bencher<'_, '_>, kind: &str) {
 fn text_on_a_terminal(bencher: Bencher<'_, '_>, kind: &str) {
     let theme = Theme { color: true };
     let clock = Clock::wall(1_795_284_600_000_000_000);
-    let mut view = TraceText::new(theme, true, clock, Some(Cut::Cheap));
+    let mut view = TraceText::new(theme, true, clock, Some(StageSet::Basic));
     show(bencher, kind, |event| {
         view.event(event, &CONTEXT);
         view.take(len)
@@ -155,7 +156,7 @@ fn text_on_a_terminal(bencher: Bencher<'_, '_>, kind: &str) {
 
 #[divan::bench(args = KINDS)]
 fn json(bencher: Bencher<'_, '_>, kind: &str) {
-    let mut view = TraceJson::new(Clock::Mono, Some(Cut::Cheap));
+    let mut view = TraceJson::new(Clock::Mono, Some(StageSet::Basic));
     show(bencher, kind, |event| {
         view.event(event, &CONTEXT);
         view.take(len)

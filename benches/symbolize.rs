@@ -9,8 +9,8 @@
 use std::fs;
 
 use divan::Bencher;
-use nvme_deep::kstack::Hooked;
-use nvme_deep::kstack::Symbolizer;
+use nvme_deep::model::stack::StackAt;
+use nvme_deep::symbols::Symbolizer;
 
 /// Functions of the running kernel, 15 of them from all over its text, some bytes in.
 fn addresses() -> Vec<u64> {
@@ -29,7 +29,7 @@ fn addresses() -> Vec<u64> {
 #[divan::bench(sample_count = 20, sample_size = 1)]
 fn cold(bencher: Bencher<'_, '_>) {
     let stack = addresses();
-    bencher.bench(|| Symbolizer::new().stack(&stack, Hooked::Submit));
+    bencher.bench(|| Symbolizer::new().stack(&stack, StackAt::Submit));
 }
 
 /// A stack.
@@ -37,7 +37,7 @@ fn cold(bencher: Bencher<'_, '_>) {
 fn warm(bencher: Bencher<'_, '_>) {
     let stack = addresses();
     let mut symbolizer = Symbolizer::new();
-    bencher.bench_local(|| symbolizer.stack(&stack, Hooked::Submit));
+    bencher.bench_local(|| symbolizer.stack(&stack, StackAt::Submit));
 }
 
 fn main() {

@@ -1,45 +1,67 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! nvme-deep: looks inside the Linux NVMe driver path and says where each command's time went.
+//! Per-stage latency of NVMe commands inside the Linux driver, by eBPF.
 //!
-//! What depends on what, one way only (and on all that lies behind an arrow's end):
-//! `main` → {[`latency`], [`trace`], [`stacks`], [`diagnose`]}; {[`latency`], [`trace`], [`stacks`]}
-//! → {[`start`], [`view`]}; [`trace`] → {[`reorder`], [`output`]}; [`start`] → {[`attach`],
-//! [`kstack`]}; [`diagnose`] → {[`session`], [`view`]}; [`attach`] → [`session`] → {[`options`],
-//! [`host`], [`snapshot`], [`ledger`]}; [`options`] → {[`cli`], [`abi`]}; [`host`] → {[`probe`],
-//! [`nvme`]}; [`view`] → {[`doctor`], [`report`], [`event`], [`kstack`]}; [`doctor`] → [`host`];
-//! [`kstack`] → [`hist`]; [`report`] → {[`snapshot`], [`ledger`]} → [`abi`] → {[`event`], [`hist`],
-//! [`lat_buckets`], [`probe`]}; [`event`] → {[`nvme`], [`path`]}; [`probe`] → [`path`].
-//! [`exit`] and [`units`] are for all but the pure: [`nvme`], [`path`], [`hist`], [`lat_buckets`]
-//! and [`probe`] know, besides each other, nothing but the standard library and serde. Only
-//! [`session`] and the generated skeleton name `libbpf_rs`, only [`host`]'s BTF reader and
-//! [`session`] `libbpf_sys`, only [`host`]'s Identify `libc`, only [`kstack`]'s symbolizer
-//! `blazesym`, only [`view`]'s flame graph `inferno`. Nothing but the commands writes to stdout, and
-//! views only to a writer that they are given. tests/tidy.rs holds this up.
+//! ```text
+//!   kernel                        library                                     binary
+//!  ┌───────────────────┐  maps   ┌─────────┐ snapshots ┌────────┐ rows      ┌──────────┐
+//!  │ nvme driver       │  ring   │ session ├──────────▶│ report ├──────────▶│ commands │
+//!  │  └▶ BPF programs  ├────────▶│  + abi  │           └────────┘  ledger   │  one run │
+//!  │     (bpf/)        │         │         │ events    ┌────────┐ lines     │   loop   │
+//!  └───────────────────┘         │         ├──────────▶│ render ├──────────▶│          │
+//!       ▲ attach                 └────▲────┘           └────────┘           └──────────┘
+//!       │        plan: which hooks    │
+//!       └─────── and why not better ──┴─ probe ◀── facts ── machine
+//! ```
+//!
+//! [`model`] is the data: points, stages, events, counters, histograms. [`nvme`] decodes commands and
+//! statuses. [`probe`] decides what to attach. [`report`] and [`render`] are functions of model data.
+//! These build without libbpf and clang (`default-features = false`). The feature `live` adds the rest:
+//! a session that traces this machine, which is one [`Source`]. docs/architecture.md has the way of a
+//! command through all of it.
+//!
+//! ```
+//! use nvme_deep::{Opcode, QueueKind, Status};
+//!
+//! let read = Opcode { queue: QueueKind::Io, code: 2 };
+//! assert_eq!(read.name(), Some("read"));
+//! let status = Status(0x281);
+//! assert_eq!(status.to_string(), "Media/Unrecovered Read Error (0x281)");
+//! ```
 
+#[cfg(feature = "live")]
+#[doc(hidden)]
 pub mod abi;
-pub mod attach;
-pub mod cli;
-pub mod diagnose;
-pub mod doctor;
-pub mod event;
-pub mod exit;
-pub mod hist;
-pub mod host;
-pub mod kstack;
-pub mod lat_buckets;
-pub mod latency;
-pub mod ledger;
+#[cfg(feature = "live")]
+pub mod error;
+#[doc(hidden)]
+pub mod machine;
+pub mod model;
 pub mod nvme;
-pub mod options;
-pub mod output;
-pub mod path;
 pub mod probe;
-pub mod reorder;
+pub mod render;
 pub mod report;
+#[cfg(feature = "live")]
+#[doc(hidden)]
 pub mod session;
-pub mod snapshot;
-pub mod stacks;
-pub mod start;
-pub mod trace;
+pub mod source;
+#[cfg(feature = "live")]
+#[doc(hidden)]
+pub mod symbols;
+#[doc(hidden)]
 pub mod units;
-pub mod view;
+
+pub use self::model::event::Event;
+pub use self::model::event::EventKind;
+pub use self::model::histogram::Histogram;
+pub use self::model::milestone::Milestone;
+pub use self::model::snapshot::Snapshot;
+pub use self::model::stage::StageSet;
+pub use self::model::timeline::Timeline;
+pub use self::nvme::opcode::Opcode;
+pub use self::nvme::opcode::QueueKind;
+pub use self::nvme::sqe::Sqe;
+pub use self::nvme::status::Status;
+pub use self::report::latency::Report;
+pub use self::report::ledger::Ledger;
+pub use self::source::EventStream;
+pub use self::source::Source;

@@ -1,34 +1,38 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The binary: parse the words, run the command, turn the result into an exit code.
 
+mod cli;
+mod commands;
+
 use std::env;
 use std::io::Write;
 use std::io::stderr;
 use std::process::ExitCode;
 
 use clap::Parser;
-use nvme_deep::cli::Args;
-use nvme_deep::cli::Command;
-use nvme_deep::diagnose;
-use nvme_deep::exit;
-use nvme_deep::latency;
-use nvme_deep::options::LatencyOptions;
-use nvme_deep::options::StacksOptions;
-use nvme_deep::options::TraceOptions;
-use nvme_deep::stacks;
-use nvme_deep::trace;
+use nvme_deep::error;
+
+use crate::cli::args::Args;
+use crate::cli::args::Command;
+use crate::cli::options::LatencyOptions;
+use crate::cli::options::StacksOptions;
+use crate::cli::options::TraceOptions;
+use crate::commands::doctor;
+use crate::commands::latency;
+use crate::commands::stacks;
+use crate::commands::trace;
 
 fn main() -> ExitCode {
     let args = match Args::try_parse_from(env::args_os()) {
         Ok(args) => args,
-        Err(error) => {
+        Err(refused) => {
             // --help and --version are answers, not errors; clap knows which is which
-            let code = if error.use_stderr() {
-                exit::Kind::Usage
+            let code = if refused.use_stderr() {
+                error::Kind::Usage
             } else {
-                exit::Kind::Ok
+                error::Kind::Ok
             };
-            let _ = error.print();
+            let _ = refused.print();
             return code.into();
         }
     };
@@ -36,14 +40,14 @@ fn main() -> ExitCode {
         Command::Latency(args) => LatencyOptions::try_from(args).and_then(|o| latency::run(&o)),
         Command::Trace(args) => TraceOptions::try_from(args).and_then(|o| trace::run(&o)),
         Command::Stacks(args) => StacksOptions::try_from(args).and_then(|o| stacks::run(&o)),
-        Command::Doctor(args) => diagnose::run(&args),
+        Command::Doctor(args) => doctor::run(&args),
     };
     match result {
-        Ok(()) => exit::Kind::Ok.into(),
-        Err(error) if exit::is_closed_pipe(&error) => exit::Kind::Ok.into(),
-        Err(error) => {
-            let _ = writeln!(stderr(), "nvme-deep: {error:#}");
-            exit::kind_of(&error).into()
+        Ok(()) => error::Kind::Ok.into(),
+        Err(failed) if error::is_closed_pipe(&failed) => error::Kind::Ok.into(),
+        Err(failed) => {
+            let _ = writeln!(stderr(), "nvme-deep: {failed:#}");
+            error::kind_of(&failed).into()
         }
     }
 }

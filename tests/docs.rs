@@ -16,7 +16,8 @@ use std::process::Command;
 const COMMANDS: [&str; 4] = ["latency", "trace", "stacks", "doctor"];
 
 /// Options of other programs.
-const FOREIGN: [&str; 8] = [
+const FOREIGN: [&str; 9] = [
+    "--no-default-features",
     "--base",
     "--btf_base",
     "--help",

@@ -21,19 +21,20 @@ use std::sync::LazyLock;
 use std::thread;
 
 use nvme_deep::abi;
-use nvme_deep::abi::COUNTS;
-use nvme_deep::abi::Count;
-use nvme_deep::abi::RowKey;
-use nvme_deep::hist;
-use nvme_deep::lat_buckets;
-use nvme_deep::lat_buckets::LatBuckets;
+use nvme_deep::model::counters::COUNTS;
+use nvme_deep::model::counters::Count;
+use nvme_deep::model::histogram;
+use nvme_deep::model::milestone::Milestone;
+use nvme_deep::model::milestone::Milestone::*;
+use nvme_deep::model::milestone::NO_COMPLETE;
+use nvme_deep::model::milestone::NO_SETUP;
+use nvme_deep::model::nvme_latency;
+use nvme_deep::model::nvme_latency::LatBuckets;
+use nvme_deep::model::row::NSID_MASK;
+use nvme_deep::model::row::RowKey;
+use nvme_deep::model::stage::StageSet;
 use nvme_deep::nvme::opcode::Opcode;
 use nvme_deep::nvme::opcode::QueueKind;
-use nvme_deep::path::milestone::Milestone;
-use nvme_deep::path::milestone::Milestone::*;
-use nvme_deep::path::milestone::NO_COMPLETE;
-use nvme_deep::path::milestone::NO_SETUP;
-use nvme_deep::path::stage::Cut;
 use nvme_deep::probe::catalog::CATALOG;
 
 /// The harness, built once a process.
@@ -107,7 +108,8 @@ fn edges(of: impl IntoIterator<Item = u64>) -> impl Iterator<Item = u64> {
 #[test]
 fn both_sides_find_the_same_histogram_bucket_for_every_value() {
     let mut random = Random(1);
-    let bounds = (0..hist::BUCKETS).flat_map(|b| [hist::bounds(b).0, hist::bounds(b).1]);
+    let bounds =
+        (0..histogram::BUCKETS).flat_map(|b| [histogram::bounds(b).0, histogram::bounds(b).1]);
     let powers = (0..64).map(|e| 1_u64 << e);
     let values: Vec<u64> = edges(bounds)
         .chain(edges(powers))
@@ -115,7 +117,7 @@ fn both_sides_find_the_same_histogram_bucket_for_every_value() {
         .collect();
     let questions: Vec<String> = values.iter().map(|v| format!("hist {v}")).collect();
     for (value, answer) in values.iter().zip(ask(&questions)) {
-        assert_eq!(answer, hist::index(*value).to_string(), "{value} ns");
+        assert_eq!(answer, histogram::index(*value).to_string(), "{value} ns");
     }
 }
 
@@ -127,7 +129,7 @@ fn both_sides_find_the_same_slot_of_the_latency_table_for_every_value() {
         for shift in [0, 1, 4, 20] {
             let table = LatBuckets { min_us, shift };
             assert_eq!(table.validate(), Ok(()));
-            let ends = (0..lat_buckets::DOUBLING).flat_map(|s| [table.low(s), table.high(s)]);
+            let ends = (0..nvme_latency::DOUBLING).flat_map(|s| [table.low(s), table.high(s)]);
             let ends = edges(ends.map(|us| us.saturating_mul(1000)));
             cases.extend(ends.map(|ns| (table, ns)));
             cases.extend((0..1000).map(|_| (table, random.any_size())));
@@ -147,26 +149,26 @@ fn both_sides_find_the_same_slot_of_the_latency_table_for_every_value() {
 fn both_sides_have_the_same_limits_and_layouts() {
     let bit = |m: Milestone| u64::from(m.pattern_bit().unwrap());
     let pairs: [(&str, u64); 36] = [
-        ("ND_HIST_SUB_BITS", hist::SUB_BITS.into()),
-        ("ND_HIST_MAX_EXP", hist::MAX_EXP.into()),
-        ("ND_HIST_BUCKETS", hist::BUCKETS as u64),
-        ("ND_LAT_IN", lat_buckets::DOUBLING as u64),
-        ("ND_LAT_BELOW", lat_buckets::BELOW as u64),
-        ("ND_LAT_ABOVE", lat_buckets::ABOVE as u64),
-        ("ND_LAT_SLOTS", lat_buckets::SLOTS as u64),
+        ("ND_HIST_SUB_BITS", histogram::SUB_BITS.into()),
+        ("ND_HIST_MAX_EXP", histogram::MAX_EXP.into()),
+        ("ND_HIST_BUCKETS", histogram::BUCKETS as u64),
+        ("ND_LAT_IN", nvme_latency::DOUBLING as u64),
+        ("ND_LAT_BELOW", nvme_latency::BELOW as u64),
+        ("ND_LAT_ABOVE", nvme_latency::ABOVE as u64),
+        ("ND_LAT_SLOTS", nvme_latency::SLOTS as u64),
         ("ND_MAX_CTRLS", abi::MAX_CTRLS.into()),
         ("ND_MAX_LIST", abi::MAX_LIST as u64),
         ("ND_ROW_BITS", abi::MAX_ROWS.ilog2().into()),
         ("ND_MAX_ROWS", abi::MAX_ROWS.into()),
-        ("ND_KEY_NSID_MASK", abi::NSID_MASK.into()),
+        ("ND_KEY_NSID_MASK", NSID_MASK.into()),
         ("ND_HOOK_MAX", CATALOG.len() as u64),
         ("ND_COUNT_MAX", COUNTS.len() as u64),
         ("ND_LATE_DOORBELL", Count::LateDoorbell as u64),
         ("ND_EARLY_IRQ", Count::EarlyIrq as u64),
         ("ND_NEGATIVE", Count::Negative as u64),
-        ("ND_STAGES_TOTAL", Cut::Total.histograms() as u64),
-        ("ND_STAGES_CHEAP", Cut::Cheap.histograms() as u64),
-        ("ND_STAGES_FINE", Cut::Fine.histograms() as u64),
+        ("ND_STAGES_TOTAL", StageSet::Total.histograms() as u64),
+        ("ND_STAGES_BASIC", StageSet::Basic.histograms() as u64),
+        ("ND_STAGES_FINE", StageSet::Fine.histograms() as u64),
         ("ND_SAW_START", bit(Start)),
         ("ND_SAW_SETUP_IN", bit(SetupIn)),
         ("ND_SAW_ISSUE", bit(Issue)),
@@ -177,11 +179,11 @@ fn both_sides_have_the_same_limits_and_layouts() {
         ("ND_NO_SETUP", NO_SETUP.into()),
         ("ND_NO_COMPLETE", NO_COMPLETE.into()),
         ("ND_CELL_HEAD", abi::CELL_HEAD as u64),
-        ("ND_SLOT_CHEAP", abi::SLOT_CHEAP as u64),
+        ("ND_SLOT_BASIC", abi::SLOT_BASIC as u64),
         ("ND_SLOT_FINE", abi::SLOT_FINE as u64),
         (
             "sizeof(struct nd_cell)",
-            abi::cell_bytes(Cut::Fine).try_into().unwrap(),
+            abi::cell_bytes(StageSet::Fine).try_into().unwrap(),
         ),
         ("sizeof(struct nd_start)", abi::START_BYTES as u64),
         ("sizeof(struct nd_cpu)", abi::CPU_BYTES as u64),

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The planner on real kernels: what `nvme-deep doctor --json` said of each (`facts`, taken in guests
-//! of tests/vm with one emulated controller), and the plan that follows for every cut and way. A
+//! of tests/vm with one emulated controller), and the plan that follows for every stage set and way. A
 //! changed plan is a changed snapshot, to be read.
 #![allow(
     clippy::unwrap_used,
@@ -14,10 +14,10 @@ use std::fmt::Write;
 use std::fs;
 use std::path::Path;
 
-use nvme_deep::path::stage::Cut;
+use nvme_deep::model::stage::StageSet;
 use nvme_deep::probe::catalog::CATALOG;
-use nvme_deep::probe::catalog::Family;
-use nvme_deep::probe::catalog::Sight;
+use nvme_deep::probe::catalog::Method;
+use nvme_deep::probe::catalog::Role;
 use nvme_deep::probe::facts::KernelFacts;
 use nvme_deep::probe::facts::TypeSource;
 use nvme_deep::probe::plan::AttachPlan;
@@ -28,7 +28,7 @@ use serde_json::Value;
 use serde_json::from_value;
 
 const KERNELS: [&str; 6] = ["5.10", "6.1", "6.1-rt", "6.12", "6.12-cloud", "7.x"];
-const CUTS: [Cut; 3] = [Cut::Total, Cut::Cheap, Cut::Fine];
+const CUTS: [StageSet; 3] = [StageSet::Total, StageSet::Basic, StageSet::Fine];
 
 fn read(path: &str) -> String {
     fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join(path)).unwrap()
@@ -63,29 +63,29 @@ fn table(facts: &KernelFacts) -> String {
     let mut text = String::new();
     for only in [
         None,
-        Some(Family::Fentry),
-        Some(Family::RawTp),
-        Some(Family::Kprobe),
-        Some(Family::Tracepoint),
+        Some(Method::Fentry),
+        Some(Method::RawTp),
+        Some(Method::Kprobe),
+        Some(Method::Tracepoint),
     ] {
-        // the forced ways in the finest cut: the others are parts of it
-        for cut in CUTS
+        // the forced ways in the finest stage set: the others are parts of it
+        for stage_set in CUTS
             .into_iter()
-            .filter(|c| only.is_none() || *c == Cut::Fine)
+            .filter(|c| only.is_none() || *c == StageSet::Fine)
         {
-            let way = only.map_or("auto", Family::name);
-            write!(text, "== {way} {cut:?}: ").unwrap();
+            let way = only.map_or("auto", Method::name);
+            write!(text, "== {way} {stage_set:?}: ").unwrap();
             let policy = Policy {
                 only,
                 ..Policy::default()
             };
-            // the finest cut with all that a trace may tell beside
-            let events: &[Sight] = if cut == Cut::Fine {
-                &Sight::EVENTS
+            // the finest stage set with all that a trace may tell beside
+            let events: &[Role] = if stage_set == StageSet::Fine {
+                &Role::EVENTS
             } else {
                 &[]
             };
-            match plan_with(cut, events, facts, &policy) {
+            match plan_with(stage_set, events, facts, &policy) {
                 Ok(plan) => text += &describe(&plan),
                 Err(none) => writeln!(text, "none, {}", none.reasons()).unwrap(),
             }
@@ -166,8 +166,8 @@ fn no_plan_names_a_hook_that_the_kernel_lacks() {
     for kernel in KERNELS {
         let facts = facts(kernel);
         let symbols = facts.symbols.clone().unwrap();
-        for cut in CUTS {
-            let plan = plan(cut, &facts, &Policy::default()).unwrap();
+        for stage_set in CUTS {
+            let plan = plan(stage_set, &facts, &Policy::default()).unwrap();
             for hook in plan.hooks() {
                 let hook = &CATALOG[hook];
                 let there = match hook.kind.name() {
@@ -179,7 +179,7 @@ fn no_plan_names_a_hook_that_the_kernel_lacks() {
                     "tp_btf" => facts.tracepoints.contains(hook.target),
                     _ => true,
                 };
-                assert!(there, "{kernel} {cut:?}: {hook:?}");
+                assert!(there, "{kernel} {stage_set:?}: {hook:?}");
             }
         }
     }
@@ -190,6 +190,6 @@ fn the_same_kernel_with_less_still_has_exact_counts() {
     let mut facts = facts("6.12");
     facts.nvme_core_types = TypeSource::None;
     facts.nvme_pci_types = TypeSource::None;
-    let plan = plan(Cut::Cheap, &facts, &Policy::default()).unwrap();
+    let plan = plan(StageSet::Basic, &facts, &Policy::default()).unwrap();
     assert!(!plan.may_lose_completions(), "{plan:?}");
 }

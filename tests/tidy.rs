@@ -12,13 +12,18 @@ use std::collections::BTreeSet;
 use std::fs;
 use std::path::Path;
 
-use nvme_deep::abi::COUNTS;
+use nvme_deep::model::counters::COUNTS;
 use nvme_deep::probe::catalog::CATALOG;
 
-/// Small things that any module above the pure ones may use, and that use no other.
-const TOOLS: [&str; 2] = ["exit", "units"];
-/// Modules that know nothing but the standard library, serde and each other.
-const PURE: [&str; 5] = ["nvme", "path", "hist", "lat_buckets", "probe"];
+/// The modules of the library. Each uses only those before it.
+const LIBRARY: [&str; 12] = [
+    "units", "error", "nvme", "model", "probe", "machine", "source", "symbols", "report", "render",
+    "abi", "session",
+];
+/// The modules of the binary. Each uses the library, and only those before it.
+const BINARY: [&str; 3] = ["cli", "commands", "main"];
+/// Modules that use only the standard library, serde and each other: no I/O, no libbpf.
+const PURE: [&str; 3] = ["nvme", "model", "probe"];
 
 type Graph = BTreeMap<String, BTreeSet<String>>;
 
@@ -120,11 +125,7 @@ fn names_modules(file: &str, modules: &BTreeSet<String>) -> BTreeSet<String> {
 }
 
 fn modules() -> BTreeSet<String> {
-    text_of("src/lib.rs")
-        .lines()
-        .filter_map(|l| l.strip_prefix("pub mod ")?.strip_suffix(';'))
-        .map(Into::into)
-        .collect()
+    LIBRARY.iter().chain(&BINARY).map(|&m| m.into()).collect()
 }
 
 /// What depends on what in truth, by top module.
@@ -140,83 +141,40 @@ fn dependencies() -> Graph {
     graph
 }
 
-/// The arrows of src/lib.rs: `a → {b, c} → d; e → f.` Only sentences with an arrow count.
-fn stated() -> Graph {
-    let text = text_of("src/lib.rs");
-    let doc: Vec<&str> = text
-        .lines()
-        .skip_while(|l| l.starts_with("// SPDX"))
-        .map_while(|l| l.strip_prefix("//!"))
-        .map(str::trim)
-        .collect();
-    let doc = doc.join(" ").replace(['[', ']', '`'], "");
-    let mut graph = Graph::new();
-    for sentence in doc.split([';', '.', ':']).filter(|s| s.contains('→')) {
-        let group = |text: &str| -> Vec<String> {
-            let names = text.trim().trim_matches(['{', '}']).split(',');
-            names.map(|n| n.trim().to_owned()).collect()
-        };
-        let chain: Vec<_> = sentence.split('→').map(group).collect();
-        for pair in chain.windows(2) {
-            for from in &pair[0] {
-                let to = graph.entry(from.clone()).or_default();
-                to.extend(pair[1].iter().cloned());
-            }
-        }
-    }
-    graph
-}
-
-fn reachable(graph: &Graph, from: &str) -> BTreeSet<String> {
-    let mut seen = BTreeSet::new();
-    let mut todo = vec![from];
-    while let Some(module) = todo.pop() {
-        for next in graph.get(module).into_iter().flatten() {
-            if seen.insert(next.clone()) {
-                todo.push(next);
-            }
-        }
-    }
-    seen
-}
-
 #[test]
-fn dependencies_go_one_way_only() {
-    for graph in [dependencies(), stated()] {
-        for module in graph.keys() {
-            let cycle = reachable(&graph, module).contains(module);
-            assert!(!cycle, "{module} depends on itself: {graph:#?}");
+fn a_module_uses_only_those_before_it() {
+    let order: Vec<&str> = LIBRARY.into_iter().chain(BINARY).collect();
+    let place = |module: &str| order.iter().position(|m| *m == module);
+    let graph = dependencies();
+    for module in graph.keys().filter(|m| *m != "lib") {
+        assert!(
+            place(module).is_some(),
+            "src/{module} is in no list of this test"
+        );
+    }
+    for (module, named) in graph {
+        for other in named {
+            assert!(place(&other) < place(&module), "{module} uses {other}");
         }
     }
 }
 
 #[test]
-fn a_module_depends_only_on_what_lib_rs_says() {
-    let (truth, stated, modules) = (dependencies(), stated(), modules());
-    let known = |m: &String| m == "main" || modules.contains(m);
-    let mut wrong = vec![];
-    for module in stated.keys().chain(stated.values().flatten()) {
-        assert!(known(module), "src/lib.rs speaks of {module}");
-    }
-    for (module, named) in &truth {
-        let mut allowed = reachable(&stated, module);
-        if !PURE.contains(&module.as_str()) && !TOOLS.contains(&module.as_str()) {
-            allowed.extend(TOOLS.map(Into::into));
+fn the_library_neither_exits_nor_writes_nor_handles_signals() {
+    for file in files("src").into_iter().filter(is_rust) {
+        let module = module_path(&file).first().cloned().unwrap_or_default();
+        if BINARY.contains(&module.as_str()) {
+            continue;
         }
-        let more: Vec<_> = named.difference(&allowed).cloned().collect();
-        if !more.is_empty() {
-            wrong.push(format!("{module} → {}", more.join(", ")));
+        let code = code_of(&file);
+        for word in ["process::exit", "stderr", "stdout", "signal_hook"] {
+            assert!(!code.contains(word), "{file}: {word}");
         }
     }
-    assert!(
-        wrong.is_empty(),
-        "no arrow in src/lib.rs allows:\n{}",
-        wrong.join("\n")
-    );
 }
 
 #[test]
-fn the_pure_modules_know_nothing_but_std_serde_and_each_other() {
+fn pure_modules_use_only_std_serde_and_each_other() {
     let truth = dependencies();
     for module in PURE {
         for named in &truth[module] {
@@ -246,26 +204,26 @@ fn the_pure_modules_know_nothing_but_std_serde_and_each_other() {
 #[test]
 fn each_outside_crate_has_its_place() {
     let places: [(&str, &[&str]); 12] = [
-        ("blazesym", &["src/kstack/symbolize.rs"]),
-        ("inferno", &["src/view/flame.rs"]),
+        ("blazesym", &["src/symbols/symbolize.rs"]),
+        ("inferno", &["src/render/flamegraph.rs"]),
         ("libbpf_rs", &["src/session/"]),
-        ("libbpf_sys", &["src/host/btf.rs", "src/session/read.rs"]),
-        ("libc", &["src/host/identify.rs"]),
-        ("owo_colors", &["src/view/theme.rs"]),
-        ("itoa", &["src/view/trace/line/numbers.rs"]),
-        ("jiff", &["src/view/trace/clock.rs"]),
-        ("procfs", &["src/host/mod.rs"]),
-        ("clap", &["src/cli.rs", "src/main.rs"]),
+        ("libbpf_sys", &["src/machine/btf.rs", "src/session/read.rs"]),
+        ("libc", &["src/machine/identify.rs"]),
+        ("owo_colors", &["src/render/theme.rs"]),
+        ("itoa", &["src/render/trace/line/numbers.rs"]),
+        ("jiff", &["src/render/trace/clock.rs"]),
+        ("procfs", &["src/machine/mod.rs"]),
+        ("clap", &["src/cli/", "src/main.rs"]),
         (
             "rustix",
             &[
-                "src/host/types.rs",
-                "src/host/clock.rs",
-                "src/output.rs",
+                "src/machine/types.rs",
+                "src/machine/clock.rs",
+                "src/commands/output.rs",
                 "src/session/event_ring",
             ],
         ),
-        ("signal_hook", &["src/start.rs"]),
+        ("signal_hook", &["src/commands/run.rs"]),
     ];
     for file in files("src").into_iter().filter(is_rust) {
         let code = code_of(&file);
@@ -294,14 +252,7 @@ fn nothing_but_the_commands_writes_to_stdout() {
         let writes = code
             .replace("stdout().is_terminal()", "")
             .contains("stdout()");
-        let commands = [
-            "src/latency.rs",
-            "src/trace/mod.rs",
-            "src/stacks.rs",
-            "src/diagnose.rs",
-        ];
-        let command = commands.contains(&file.as_str());
-        assert!(!writes || command, "{file}");
+        assert!(!writes || file.starts_with("src/commands/"), "{file}");
         for word in ["println!", "print!"] {
             assert!(after(&code, word).is_empty(), "{file}: {word}");
         }

@@ -9,15 +9,15 @@ mod look;
 #[path = "trace_view/sample.rs"]
 mod sample;
 
-use nvme_deep::event::Asked;
-use nvme_deep::event::CtrlState;
-use nvme_deep::event::Outcome;
-use nvme_deep::event::What;
+use nvme_deep::model::event::CtrlState;
+use nvme_deep::model::event::EventKind;
+use nvme_deep::model::event::Outcome;
+use nvme_deep::model::event::Submission;
+use nvme_deep::model::timeline::Timeline;
 use nvme_deep::nvme::aen::AsyncEvent;
 use nvme_deep::nvme::decode::CommandSet;
 use nvme_deep::nvme::opcode::QueueKind;
-use nvme_deep::path::timeline::Timeline;
-use nvme_deep::view::trace::Context;
+use nvme_deep::render::trace::Context;
 use sample::DISK;
 use sample::NONE;
 use sample::READ;
@@ -37,12 +37,12 @@ use sample::with_stages;
 #[test]
 fn a_submission() {
     assert_eq!(
-        text(What::Submit(read(), asked_read())),
+        text(EventKind::Submit(read(), asked_read())),
         "nvme0n1 Submit nvme0: qid=3, cid=4544, nsid=1, flags=0x0, meta=0x0, opcode=2 (read), \
          slba=2048, len=7, nlb=8, ctrl=0x0, dsmgmt=0, reftag=0, bytes=4096, pid=1234, comm=fio, cpu=1"
     );
     assert_eq!(
-        json(What::Submit(read(), asked_read())),
+        json(EventKind::Submit(read(), asked_read())),
         format!(r#""submit" {READ},{READ_FIELDS}"#)
     );
 }
@@ -53,18 +53,18 @@ fn an_admin_command_has_no_disk() {
     // 4096 bytes of the SMART log are asked for, and 4096 move
     let asked = asked(&log, [0x03ff_0002, 0, 0, 0, 0, 0], Some(4096));
     assert_eq!(
-        text_in(What::Submit(log, asked), &NONE),
+        text_in(EventKind::Submit(log, asked), &NONE),
         "- Submit nvme0: qid=0, cid=4544, nsid=1, flags=0x0, meta=0x0, opcode=2 (get-log-page), \
          lid=0x2:smart, numd=1023, bytes=4096, lpo=0, rae=0, pid=1234, comm=fio, cpu=1"
     );
-    let other = Asked {
+    let other = Submission {
         bytes: Some(512),
         tid: 1240,
         ..asked
     };
-    let line = text_in(What::Submit(log, other), &NONE);
+    let line = text_in(EventKind::Submit(log, other), &NONE);
     assert!(line.ends_with("rae=0, transfer=512, pid=1234, tid=1240, comm=fio, cpu=1"));
-    let json = json_in(What::Submit(log, asked), &NONE);
+    let json = json_in(EventKind::Submit(log, asked), &NONE);
     let begin = r#""submit" "qid":0,"cid":4544,"nsid":1,"queue":"admin","opcode":"get-log-page","opcode_value":2,"flags":0,"metadata":false,"fields":{"lid":{"code":2,"name":"smart"},"numd":1023,"bytes":4096,"#;
     assert!(json.starts_with(begin), "{json}");
 }
@@ -74,17 +74,17 @@ fn a_command_without_fields_bytes_or_name() {
     let flush = id(QueueKind::Io, 0);
     for bytes in [None, Some(0)] {
         assert_eq!(
-            text(What::Submit(flush, asked(&flush, [0; 6], bytes))),
+            text(EventKind::Submit(flush, asked(&flush, [0; 6], bytes))),
             "nvme0n1 Submit nvme0: qid=3, cid=4544, nsid=1, flags=0x0, meta=0x0, opcode=0 (flush), \
              pid=1234, comm=fio, cpu=1"
         );
     }
-    let line = json(What::Submit(flush, asked(&flush, [0; 6], None)));
+    let line = json(EventKind::Submit(flush, asked(&flush, [0; 6], None)));
     assert!(line.contains(r#""fields":{},"pid""#), "{line}");
     let vendors = id(QueueKind::Io, 0x9d);
-    let line = text(What::Complete(vendors, outcome(0)));
+    let line = text(EventKind::Complete(vendors, outcome(0)));
     assert!(line.contains("opcode=157 (0x9d), res"), "{line}");
-    let line = json(What::Complete(vendors, outcome(0)));
+    let line = json(EventKind::Complete(vendors, outcome(0)));
     assert!(
         line.contains(r#""opcode":"0x9d","opcode_value":157"#),
         "{line}"
@@ -97,33 +97,36 @@ fn a_completion_has_the_name_that_its_submission_had() {
         set: CommandSet::KeyValue,
         ..DISK
     };
-    let line = text_in(What::Complete(id(QueueKind::Io, 1), outcome(0)), &key_value);
+    let line = text_in(
+        EventKind::Complete(id(QueueKind::Io, 1), outcome(0)),
+        &key_value,
+    );
     assert!(line.contains("opcode=1 (kv-store)"), "{line}");
-    let line = text(What::Complete(id(QueueKind::Admin, 0x7f), outcome(0)));
+    let line = text(EventKind::Complete(id(QueueKind::Admin, 0x7f), outcome(0)));
     assert!(line.contains("opcode=127 (fabrics-connect)"), "{line}");
 }
 
 #[test]
 fn a_completion() {
     assert_eq!(
-        text(What::Complete(read(), outcome(0))),
+        text(EventKind::Complete(read(), outcome(0))),
         "nvme0n1 Complete nvme0: qid=3, cid=4544, nsid=1, opcode=2 (read), res=0x0, retries=0, \
          flags=0x0, status=0x0 (Success), lat=85.2us, cpu=0"
     );
     assert_eq!(
-        json(What::Complete(read(), outcome(0))),
+        json(EventKind::Complete(read(), outcome(0))),
         format!(r#""complete" {READ},{SUCCESS},"latency_ns":85200,"cpu":0"#)
     );
 }
 
 #[test]
 fn stages_stand_beside_the_latency() {
-    let line = text(What::Complete(read(), with_stages()));
+    let line = text(EventKind::Complete(read(), with_stages()));
     let end = "lat=85.2us, queue=1.20us, submit=3.00us, device=80.2us, complete=2.00us, \
                total=86.4us, cpu=0";
     assert!(line.ends_with(end), "{line}");
     assert_eq!(
-        json(What::Command(read(), asked_read(), with_stages())),
+        json(EventKind::Command(read(), asked_read(), with_stages())),
         format!(
             r#""command" {READ},{READ_FIELDS},{SUCCESS},"latency_ns":85200,"points_ns":{{"start":98800,"setup_out":100000,"doorbell":103000,"cqe":183200,"complete":185200}},"stages":[{{"name":"queue","ns":1200}},{{"name":"submit","ns":3000}},{{"name":"device","ns":80200}},{{"name":"complete","ns":2000}}],"total_ns":86400,"complete_cpu":0"#
         )
@@ -137,10 +140,10 @@ fn stages_without_the_queue_are_the_latency_and_joined_ones_say_so() {
         timeline: Some(Timeline::new(points, 0b010_0000)),
         ..outcome(0)
     };
-    let line = text(What::Complete(read(), outcome.clone()));
+    let line = text(EventKind::Complete(read(), outcome.clone()));
     let end = "lat=85.2us, submit+device=83.2us, complete=2.00us, cpu=0";
     assert!(line.ends_with(end), "{line}");
-    let line = json(What::Complete(read(), outcome));
+    let line = json(EventKind::Complete(read(), outcome));
     let end = r#""stages":[{"name":"submit+device","ns":83200},{"name":"complete","ns":2000}],"total_ns":85200,"cpu":0"#;
     assert!(line.ends_with(end), "{line}");
 }
@@ -152,9 +155,9 @@ fn points_out_of_order_have_no_stages() {
         timeline: Some(Timeline::new(points, 0b010_1000)),
         ..outcome(0)
     };
-    let line = text(What::Complete(read(), outcome.clone()));
+    let line = text(EventKind::Complete(read(), outcome.clone()));
     assert!(line.ends_with("lat=85.2us, cpu=0"), "{line}");
-    let line = json(What::Complete(read(), outcome));
+    let line = json(EventKind::Complete(read(), outcome));
     assert!(
         line.ends_with(r#""stages":[],"total_ns":85200,"cpu":0"#),
         "{line}"
@@ -164,7 +167,7 @@ fn points_out_of_order_have_no_stages() {
 #[test]
 fn a_pair_is_one_line() {
     assert_eq!(
-        text(What::Command(read(), asked_read(), outcome(0))),
+        text(EventKind::Command(read(), asked_read(), outcome(0))),
         "nvme0n1 Command nvme0: qid=3, cid=4544, nsid=1, flags=0x0, meta=0x0, opcode=2 (read), \
          slba=2048, len=7, nlb=8, ctrl=0x0, dsmgmt=0, reftag=0, bytes=4096, pid=1234, comm=fio, \
          res=0x0, retries=0, rqflags=0x0, status=0x0 (Success), lat=85.2us"
@@ -174,7 +177,7 @@ fn a_pair_is_one_line() {
 #[test]
 fn a_status_says_all_that_is_in_it() {
     let status = |status| {
-        let line = text(What::Complete(read(), outcome(status)));
+        let line = text(EventKind::Complete(read(), outcome(status)));
         let (_, rest) = line.split_once(" status=").unwrap();
         rest.split_once(", lat").unwrap().0.to_owned()
     };
@@ -186,10 +189,10 @@ fn a_status_says_all_that_is_in_it() {
     assert_eq!(status(0x2000), "0x2000 (Success MORE)");
     assert_eq!(status(0x0512), "0x512 (Type 0x5/Unknown)");
     assert_eq!(status(0x0371), "0x371 (Path/Command Aborted By Host)");
-    let line = json(What::Complete(read(), outcome(0x7109)));
+    let line = json(EventKind::Complete(read(), outcome(0x7109)));
     let want = r#""status":{"value":28937,"type":"command_specific","code":9,"name":"Invalid Log Page","dnr":true,"more":true,"crd":2},"#;
     assert!(line.contains(want), "{line}");
-    let line = json(What::Complete(read(), outcome(0x0512)));
+    let line = json(EventKind::Complete(read(), outcome(0x0512)));
     assert!(
         line.contains(r#""type":"reserved","code":18,"name":null,"#),
         "{line}"
@@ -202,49 +205,47 @@ fn without_the_drivers_word_there_is_a_question_mark() {
         verdict: None,
         ..outcome(0)
     };
-    let line = text(What::Complete(read(), outcome.clone()));
+    let line = text(EventKind::Complete(read(), outcome.clone()));
     assert!(
         line.ends_with("opcode=2 (read), status=?, lat=85.2us, cpu=0"),
         "{line}"
     );
     let want = format!(r#""complete" {READ},"status":null,"latency_ns":85200,"cpu":0"#);
-    assert_eq!(json(What::Complete(read(), outcome)), want);
+    assert_eq!(json(EventKind::Complete(read(), outcome)), want);
 }
 
 #[test]
 fn what_goes_wrong_and_what_is_left() {
     let (id, age_ns) = (read(), 2_000_000_000);
     let asked = Some(asked_read());
+    let retry = |retries| EventKind::Retry { id, retries };
     let read_text = "nvme0: qid=3, cid=4544, nsid=1, opcode=2 (read)";
     for (what, name, end, json_name, json_end) in [
         (
-            What::Timeout { id, age_ns },
+            EventKind::Timeout { id, age_ns },
             "Timeout",
             ", age=2.00s",
             "timeout",
             r#","age_ns":2000000000"#,
         ),
         (
-            What::Cancel { id, age_ns },
+            EventKind::Cancel { id, age_ns },
             "Cancel",
             ", age=2.00s",
             "cancel",
             r#","age_ns":2000000000"#,
         ),
-        (What::Requeue(id), "Requeue", "", "requeue", ""),
+        (EventKind::Requeue(id), "Requeue", "", "requeue", ""),
         (
-            What::Retry {
-                id,
-                retries: Some(1),
-            },
+            retry(Some(1)),
             "Retry",
             ", retries=1",
             "retry",
             r#","retries":1"#,
         ),
-        (What::Retry { id, retries: None }, "Retry", "", "retry", ""),
+        (retry(None), "Retry", "", "retry", ""),
         (
-            What::Unfinished {
+            EventKind::Unfinished {
                 id,
                 asked: None,
                 age_ns,
@@ -261,7 +262,7 @@ fn what_goes_wrong_and_what_is_left() {
         );
         assert_eq!(json(what), format!(r#""{json_name}" {READ}{json_end}"#));
     }
-    let unfinished = What::Unfinished { id, asked, age_ns };
+    let unfinished = EventKind::Unfinished { id, asked, age_ns };
     let line = text(unfinished.clone());
     assert!(
         line.ends_with("bytes=4096, pid=1234, comm=fio, cpu=1, age=2.00s"),
@@ -273,7 +274,7 @@ fn what_goes_wrong_and_what_is_left() {
 
 #[test]
 fn what_the_controller_tells() {
-    let unknown = What::Sq {
+    let unknown = EventKind::Sq {
         ctrl: 0,
         qid: 3,
         id: None,
@@ -284,7 +285,7 @@ fn what_the_controller_tells() {
         text(unknown),
         "nvme0n1 Sq nvme0: qid=3, sq_head=12, sq_tail=14"
     );
-    let sq = What::Sq {
+    let sq = EventKind::Sq {
         ctrl: 0,
         qid: 3,
         id: Some(read()),
@@ -299,7 +300,7 @@ fn what_the_controller_tells() {
         json(sq),
         format!(r#""sq" {READ},"sq_head":12,"sq_tail":14"#)
     );
-    let tells = What::AsyncEvent {
+    let tells = EventKind::AsyncEvent {
         ctrl: 0,
         event: AsyncEvent(0x000c_0302),
     };
@@ -311,7 +312,7 @@ fn what_the_controller_tells() {
         json_in(tells, &NONE),
         r#""async_event" "result":787202,"fields":{"type":{"code":2,"name":"notice"},"info":{"code":3,"name":"ana-change"},"lid":{"code":12,"name":"ana"}}"#
     );
-    let state = |state, asked| What::State {
+    let state = |state, asked| EventKind::State {
         ctrl: 0,
         state: CtrlState(state),
         asked,
@@ -341,7 +342,7 @@ fn a_thread_may_call_itself_anything() {
         let mut asked = asked_read();
         asked.comm = [0; 16];
         asked.comm[..name.len()].copy_from_slice(name);
-        let what = What::Submit(read(), asked);
+        let what = EventKind::Submit(read(), asked);
         let (text, json) = (text(what.clone()), json(what));
         let text = text.split_once("comm=").unwrap().1.strip_suffix(", cpu=1");
         let json = json

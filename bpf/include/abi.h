@@ -10,7 +10,7 @@
 #define ND_ABI_H
 
 /* Log-linear buckets: 2^ND_HIST_SUB_BITS per power of two, so half a bucket is at most 6.25 %.
- * The same rule is src/hist.rs; tests/parity.rs holds the two together. */
+ * The same rule is src/model/histogram.rs; tests/parity.rs holds the two together. */
 #define ND_HIST_SUB_BITS 3
 #define ND_HIST_MAX_EXP	 35
 #define ND_HIST_BUCKETS	 ((ND_HIST_MAX_EXP - ND_HIST_SUB_BITS + 2) << ND_HIST_SUB_BITS)
@@ -131,7 +131,7 @@ enum nd_count {
 #define ND_NO_SETUP    (1u << 7)
 #define ND_NO_COMPLETE (1u << 8)
 #define ND_NO_ANY      (ND_NO_SETUP | ND_NO_COMPLETE)
-#define ND_SAW_CHEAP   (ND_SAW_START | ND_SAW_DOORBELL | ND_SAW_CQE)
+#define ND_SAW_BASIC   (ND_SAW_START | ND_SAW_DOORBELL | ND_SAW_CQE)
 
 /* What becomes of single commands. */
 #define ND_TRACE_OFF	0
@@ -165,11 +165,11 @@ enum nd_count {
 
 /* How deep the cut is: what --stages asked for. */
 #define ND_MODE_TOTAL 0 /* setup out .. complete */
-#define ND_MODE_CHEAP 1 /* queue, submit, device, complete, total */
+#define ND_MODE_BASIC 1 /* queue, submit, device, complete, total */
 #define ND_MODE_FINE  2 /* every stage between neighbouring points, total */
 
 #define ND_STAGES_TOTAL 1
-#define ND_STAGES_CHEAP 5
+#define ND_STAGES_BASIC 5
 #define ND_STAGES_FINE	9
 
 struct nd_hist {
@@ -225,8 +225,8 @@ struct nd_outcome {
 	__u16 known; /* the driver could be asked */
 };
 
-/* One command in flight, by (controller, queue, tag). The first 64 bytes serve the total and cheap
- * cuts. */
+/* One command in flight, by (controller, queue, tag). The first 64 bytes serve the total and basic
+ * stage sets. */
 struct nd_slot {
 	__u64 rq; /* struct request *: whose slot this is */
 	/* row key << ND_ROW_BITS | row: as the last command here was counted; without ND_KEY_VALID
@@ -255,7 +255,7 @@ struct nd_slot {
 	struct nd_outcome outcome;
 };
 
-#define ND_SLOT_CHEAP 64
+#define ND_SLOT_BASIC 64
 #define ND_SLOT_FINE  96
 #define ND_SLOT_TRACE 192
 
@@ -477,7 +477,7 @@ struct nd_scratch {
 
 #define ND_SCRATCHES 2 /* submit, complete */
 
-_Static_assert(ND_HIST_BUCKETS == 272, "src/hist.rs has the same number");
+_Static_assert(ND_HIST_BUCKETS == 272, "src/model/histogram.rs has the same number");
 _Static_assert(sizeof(struct nd_hist) == 2192, "histogram layout");
 _Static_assert(sizeof(struct nd_cell) == ND_CELL_HEAD + 9 * 2192, "cell layout");
 _Static_assert(sizeof(struct nd_slot) == ND_SLOT_TRACE, "slot layout");
@@ -485,7 +485,7 @@ _Static_assert(__builtin_offsetof(struct nd_slot, asked) == ND_SLOT_FINE, "fine 
 _Static_assert(sizeof(struct nd_asked) == 72, "no padding");
 _Static_assert(sizeof(struct nd_outcome) == 24, "no padding");
 _Static_assert(sizeof(struct nd_event) == 24, "no padding");
-_Static_assert(__builtin_offsetof(struct nd_slot, setup_in_ns) == ND_SLOT_CHEAP, "cheap half");
+_Static_assert(__builtin_offsetof(struct nd_slot, setup_in_ns) == ND_SLOT_BASIC, "basic half");
 _Static_assert(sizeof(struct nd_record) == 96, "record layout");
 _Static_assert(sizeof(struct nd_place) == 24, "no padding");
 _Static_assert(sizeof(struct nd_where) == 48, "no padding");

@@ -64,7 +64,7 @@ const volatile u64 test_ignore = 0;
 /*
  * The builds for the usual cases: a kernel that describes itself, where completions are not lost,
  * no filter. ND_USUAL alone is a trace of single commands; of latencies without extras each cut has
- * one, ND_CUT. The verifier removes the code that its constants don't reach, but
+ * one, ND_ONLY. The verifier removes the code that its constants don't reach, but
  * neither the loads of them, nor what clang has done for the sake of that code. User space takes
  * these builds only where the constants are what they are here.
  */
@@ -80,15 +80,15 @@ const volatile u64 test_ignore = 0;
 #define cfg_stack_at_entry 0
 #define test_ignore_every  0
 #endif
-#ifdef ND_CUT
-#define cfg_mode    ND_CUT
+#ifdef ND_ONLY
+#define cfg_mode    ND_ONLY
 #define cfg_trace   0
 #define cfg_stack   0
 #define cfg_verdict 0
-#if ND_CUT != ND_MODE_FINE
+#if ND_ONLY != ND_MODE_FINE
 #define cfg_end 0
 #endif
-#if ND_CUT == ND_MODE_TOTAL
+#if ND_ONLY == ND_MODE_TOTAL
 #define cfg_start_hook	0
 #define cfg_start_field 0
 #define cfg_doorbell	0

@@ -132,8 +132,8 @@ static __always_inline int in_order(struct nd_slot *s, u64 complete, u32 mode)
 	return s->cqe_ns >= after && s->cqe_ns <= complete;
 }
 
-/* The stages of each cut, by their number (src/path/stage.rs). */
-enum nd_cheap { CHEAP_QUEUE, CHEAP_SUBMIT, CHEAP_DEVICE, CHEAP_COMPLETE };
+/* The stages of each stage set, by number (src/model/stage.rs). */
+enum nd_basic { BASIC_QUEUE, BASIC_SUBMIT, BASIC_DEVICE, BASIC_COMPLETE };
 enum nd_fine {
 	FINE_QUEUE,
 	FINE_SETUP,
@@ -159,41 +159,41 @@ static __always_inline void stage(struct nd_cell *c, struct nd_slot *s, u32 poin
 		i = log2_of_byte[(before << 1 | 1 << FINE_MAP) & 0xff];
 		BELOW(i, ND_STAGES_FINE);
 	} else { /* doorbell and cqe: 3 and 5 */
-		i = CHEAP_SUBMIT + (log2_of_byte[before & 0xff] >> 1);
-		BELOW(i, ND_STAGES_CHEAP);
+		i = BASIC_SUBMIT + (log2_of_byte[before & 0xff] >> 1);
+		BELOW(i, ND_STAGES_BASIC);
 	}
 	hist_add(&c->hist[i], to - *from, atomic);
 	*from = to;
 	FORGET(*from);
 }
 
-static __always_inline void stages_cheap(struct nd_cell *c, struct nd_slot *s, u64 complete,
+static __always_inline void stages_basic(struct nd_cell *c, struct nd_slot *s, u64 complete,
 					 u32 saw, int atomic)
 {
 	u64 from = s->setup_out_ns, first = from;
 	volatile u16 *seen = &s->saw;
 
 	/* the usual case, without the arithmetic of merged stages */
-	if (saw == ND_SAW_CHEAP) {
+	if (saw == ND_SAW_BASIC) {
 		first = s->start_ns;
-		hist_add(&c->hist[CHEAP_QUEUE], from - first, atomic);
-		hist_add(&c->hist[CHEAP_SUBMIT], s->doorbell_ns - from, atomic);
-		hist_add(&c->hist[CHEAP_DEVICE], s->cqe_ns - s->doorbell_ns, atomic);
-		hist_add(&c->hist[CHEAP_COMPLETE], complete - s->cqe_ns, atomic);
-		finish_total(c, ND_STAGES_CHEAP - 1, complete - first, s->bytes, atomic);
+		hist_add(&c->hist[BASIC_QUEUE], from - first, atomic);
+		hist_add(&c->hist[BASIC_SUBMIT], s->doorbell_ns - from, atomic);
+		hist_add(&c->hist[BASIC_DEVICE], s->cqe_ns - s->doorbell_ns, atomic);
+		hist_add(&c->hist[BASIC_COMPLETE], complete - s->cqe_ns, atomic);
+		finish_total(c, ND_STAGES_BASIC - 1, complete - first, s->bytes, atomic);
 		return;
 	}
 	if (*seen & ND_SAW_START) {
 		first = s->start_ns;
-		hist_add(&c->hist[CHEAP_QUEUE], from - first, atomic);
+		hist_add(&c->hist[BASIC_QUEUE], from - first, atomic);
 	}
 	if (*seen & ND_SAW_DOORBELL)
-		stage(c, s, ND_SAW_DOORBELL, &from, s->doorbell_ns, ND_MODE_CHEAP, atomic);
+		stage(c, s, ND_SAW_DOORBELL, &from, s->doorbell_ns, ND_MODE_BASIC, atomic);
 	if (*seen & ND_SAW_CQE)
-		stage(c, s, ND_SAW_CQE, &from, s->cqe_ns, ND_MODE_CHEAP, atomic);
+		stage(c, s, ND_SAW_CQE, &from, s->cqe_ns, ND_MODE_BASIC, atomic);
 	FORGET(first);
-	stage(c, s, ND_SAW_END, &from, complete, ND_MODE_CHEAP, atomic);
-	finish_total(c, ND_STAGES_CHEAP - 1, complete - first, s->bytes, atomic);
+	stage(c, s, ND_SAW_END, &from, complete, ND_MODE_BASIC, atomic);
+	finish_total(c, ND_STAGES_BASIC - 1, complete - first, s->bytes, atomic);
 }
 
 static __always_inline void stages_fine(struct nd_cell *c, struct nd_slot *s, u64 complete, u64 end,
@@ -252,7 +252,7 @@ static __always_inline void odd_point(struct nd_cell *c, u64 ns, u32 stage, u32 
 	if (*from) {
 		BELOW(i, ND_STAGES_FINE);
 		if (cfg_mode != ND_MODE_FINE)
-			BELOW(i, ND_STAGES_CHEAP);
+			BELOW(i, ND_STAGES_BASIC);
 		hist_add(&c->hist[i], ns - *from, 1);
 		*any = 1;
 		FORGET(*any);
@@ -291,21 +291,21 @@ static __always_inline int odd_stages(struct nd_slot *s, struct nd_cell *c, u64 
 	if (fine)
 		odd_point(c, POINT(ND_SAW_SETUP_IN, s->setup_in_ns), FINE_SETUP, &before, &from,
 			  &any);
-	odd_point(c, s->setup_out_ns, fine ? FINE_MAP : CHEAP_SUBMIT, &before, &from, &any);
+	odd_point(c, s->setup_out_ns, fine ? FINE_MAP : BASIC_SUBMIT, &before, &from, &any);
 	if (fine)
 		odd_point(c, POINT(ND_SAW_ISSUE, s->issue_ns), FINE_SUBMIT, &before, &from, &any);
-	odd_point(c, POINT(ND_SAW_DOORBELL, s->doorbell_ns), fine ? FINE_DEVICE : CHEAP_DEVICE,
+	odd_point(c, POINT(ND_SAW_DOORBELL, s->doorbell_ns), fine ? FINE_DEVICE : BASIC_DEVICE,
 		  &before, &from, &any);
 	if (fine)
 		odd_point(c, POINT(ND_SAW_IRQ, s->irq_ns), FINE_IRQ, &before, &from, &any);
-	odd_point(c, POINT(ND_SAW_CQE, s->cqe_ns), fine ? FINE_COMPLETE : CHEAP_COMPLETE, &before,
+	odd_point(c, POINT(ND_SAW_CQE, s->cqe_ns), fine ? FINE_COMPLETE : BASIC_COMPLETE, &before,
 		  &from, &any);
-	odd_point(c, complete, fine ? FINE_END : CHEAP_COMPLETE, &before, &from, &any);
+	odd_point(c, complete, fine ? FINE_END : BASIC_COMPLETE, &before, &from, &any);
 	if (fine)
 		odd_point(c, POINT(ND_SAW_END, end), FINE_END, &before, &from, &any);
 	if (!any)
 		return 0;
-	hist_add(&c->hist[fine ? ND_STAGES_FINE - 1 : ND_STAGES_CHEAP - 1], from - first, 1);
+	hist_add(&c->hist[fine ? ND_STAGES_FINE - 1 : ND_STAGES_BASIC - 1], from - first, 1);
 	return 1;
 }
 
@@ -377,7 +377,7 @@ static __always_inline void finish(struct nd_slot *s, struct nd_cpu *cpu, u64 co
 	if (mode == ND_MODE_TOTAL) {
 		saw = 0;
 	} else if (in_order(s, complete, mode)) {
-		saw = mode == ND_MODE_FINE ? ND_SAW_ALL & ~ND_SAW_END : ND_SAW_CHEAP;
+		saw = mode == ND_MODE_FINE ? ND_SAW_ALL & ~ND_SAW_END : ND_SAW_BASIC;
 		s->saw = saw;
 	} else {
 		settle(s, complete, mode);
@@ -404,8 +404,8 @@ static __always_inline void finish(struct nd_slot *s, struct nd_cpu *cpu, u64 co
 	}
 	if (mode == ND_MODE_FINE)
 		stages_fine(c, s, complete, end, saw, atomic);
-	else if (mode == ND_MODE_CHEAP)
-		stages_cheap(c, s, complete, saw, atomic);
+	else if (mode == ND_MODE_BASIC)
+		stages_basic(c, s, complete, saw, atomic);
 	else
 		finish_total(c, 0, complete - s->setup_out_ns, s->bytes, atomic);
 }

@@ -4,7 +4,6 @@
 use bytemuck::AnyBitPattern;
 
 use super::DecodeError;
-use super::NSID_MASK;
 use super::ROW_BITS;
 use super::RowKey;
 use super::STATE_OPEN;
@@ -20,22 +19,23 @@ use super::skel::types::nd_pair;
 use super::skel::types::nd_submit;
 use super::skel::types::nd_times;
 use super::words;
-use crate::event::Asked;
-use crate::event::CommandId;
-use crate::event::CtrlState;
-use crate::event::Event;
-use crate::event::Outcome;
-use crate::event::StackId;
-use crate::event::Verdict;
-use crate::event::What;
+use crate::model::event::CommandId;
+use crate::model::event::CtrlState;
+use crate::model::event::Event;
+use crate::model::event::EventKind;
+use crate::model::event::Outcome;
+use crate::model::event::StackId;
+use crate::model::event::Submission;
+use crate::model::event::Verdict;
+use crate::model::milestone::NO_COMPLETE;
+use crate::model::milestone::NO_SETUP;
+use crate::model::row::NSID_MASK;
+use crate::model::timeline::Timeline;
 use crate::nvme::aen::AsyncEvent;
 use crate::nvme::opcode::Opcode;
 use crate::nvme::opcode::QueueKind;
 use crate::nvme::sqe::Parts;
 use crate::nvme::status::Status;
-use crate::path::milestone::NO_COMPLETE;
-use crate::path::milestone::NO_SETUP;
-use crate::path::timeline::Timeline;
 
 const SUBMIT: u32 = nd_kind::ND_KIND_SUBMIT.0;
 const COMPLETE: u32 = nd_kind::ND_KIND_COMPLETE.0;
@@ -108,8 +108,8 @@ fn id(event: &nd_event) -> CommandId {
     }
 }
 
-fn asked(id: &CommandId, a: &nd_asked) -> Asked {
-    Asked {
+fn asked(id: &CommandId, a: &nd_asked) -> Submission {
+    Submission {
         sqe: Parts {
             opcode: id.opcode.code,
             flags: a.flags,
@@ -177,13 +177,13 @@ fn timeline(event: &nd_event, setup_out_ns: u64, times: Option<&nd_times>) -> Op
 #[inline(never)]
 fn missed(
     e: &nd_event,
-    asked: Option<Asked>,
+    asked: Option<Submission>,
     setup_out_ns: u64,
     times: Option<&nd_times>,
 ) -> Event {
     Event {
         at_ns: e.ns,
-        what: What::Missed {
+        what: EventKind::Missed {
             id: id(e),
             asked,
             latency_max_ns: since(e, setup_out_ns),
@@ -224,7 +224,7 @@ fn submit(bytes: &[u8]) -> Result<Event, DecodeError> {
     let id = id(&record.event);
     Ok(Event {
         at_ns: record.event.ns,
-        what: What::Submit(id, asked(&id, &record.asked)),
+        what: EventKind::Submit(id, asked(&id, &record.asked)),
     })
 }
 
@@ -239,7 +239,7 @@ fn complete(bytes: &[u8]) -> Result<Event, DecodeError> {
     }
     Ok(Event {
         at_ns: e.ns,
-        what: What::Complete(id(&e), outcome(&e, &o, out, times.as_ref())),
+        what: EventKind::Complete(id(&e), outcome(&e, &o, out, times.as_ref())),
     })
 }
 
@@ -256,7 +256,7 @@ fn pair(bytes: &[u8]) -> Result<Event, DecodeError> {
     }
     Ok(Event {
         at_ns: e.ns,
-        what: What::Command(id, asked(&id, &a), outcome(&e, &o, out, times.as_ref())),
+        what: EventKind::Command(id, asked(&id, &a), outcome(&e, &o, out, times.as_ref())),
     })
 }
 
@@ -270,7 +270,7 @@ fn other(bytes: &[u8]) -> Result<Event, DecodeError> {
     let what = match u32::from(e.kind) {
         SQ => {
             let value = value()?;
-            What::Sq {
+            EventKind::Sq {
                 ctrl: id.ctrl,
                 qid: id.qid,
                 // by classic tracepoint, which does not say
@@ -279,21 +279,21 @@ fn other(bytes: &[u8]) -> Result<Event, DecodeError> {
                 tail: (value >> 16) as u16,
             }
         }
-        TIMEOUT => What::Timeout { id, age_ns: age()? },
-        CANCEL => What::Cancel { id, age_ns: age()? },
+        TIMEOUT => EventKind::Timeout { id, age_ns: age()? },
+        CANCEL => EventKind::Cancel { id, age_ns: age()? },
         REQUEUE => {
             value()?;
-            What::Requeue(id)
+            EventKind::Requeue(id)
         }
-        RETRY => What::Retry {
+        RETRY => EventKind::Retry {
             id,
             retries: u8::try_from(value()?).ok(),
         },
-        ASYNC => What::AsyncEvent {
+        ASYNC => EventKind::AsyncEvent {
             ctrl: id.ctrl,
             event: AsyncEvent(value()? as u32),
         },
-        STATE => What::State {
+        STATE => EventKind::State {
             ctrl: id.ctrl,
             state: CtrlState(value()? as u32),
             asked: value()? >> 32 != 0,
@@ -324,7 +324,7 @@ pub fn unfinished(slot: &[u8], now_ns: u64) -> Result<Option<Event>, DecodeError
     };
     Ok(Some(Event {
         at_ns: now_ns,
-        what: What::Unfinished {
+        what: EventKind::Unfinished {
             id,
             asked: Some(asked(&id, &s.asked)),
             age_ns: now_ns.saturating_sub(s.setup_out_ns),

@@ -14,14 +14,17 @@ pub use self::events::event;
 pub use self::events::event_time;
 pub use self::events::stack_frames;
 pub use self::events::unfinished;
-use crate::event::StackId;
-use crate::hist::BUCKETS;
-use crate::lat_buckets::SLOTS;
-use crate::nvme::opcode::Opcode;
-use crate::nvme::opcode::QueueKind;
-use crate::path::milestone::ALL_POINTS;
-use crate::path::stage::Cut;
-use crate::path::timeline::Timeline;
+use crate::model::command::CommandRecord;
+use crate::model::counters::COUNTS;
+use crate::model::counters::Counters;
+use crate::model::event::StackId;
+use crate::model::histogram::BUCKETS;
+use crate::model::histogram::Histogram;
+use crate::model::nvme_latency::SLOTS;
+use crate::model::row::RowKey;
+use crate::model::snapshot::Cell;
+use crate::model::stage::StageSet;
+use crate::model::timeline::Timeline;
 use crate::probe::catalog::CATALOG;
 
 /// A generated skeleton, as a module.
@@ -51,7 +54,7 @@ macro_rules! skeleton {
 skeleton!(skel, "/nvme_deep.skel.rs");
 skeleton!(skel_plain, "/nvme_deep_plain.skel.rs");
 skeleton!(skel_total, "/nvme_deep_total.skel.rs");
-skeleton!(skel_cheap, "/nvme_deep_cheap.skel.rs");
+skeleton!(skel_basic, "/nvme_deep_basic.skel.rs");
 skeleton!(skel_fine, "/nvme_deep_fine.skel.rs");
 skeleton!(skel_trace, "/nvme_deep_trace.skel.rs");
 skeleton!(skel_tp, "/tracepoint.skel.rs");
@@ -72,7 +75,7 @@ use skel::types::nd_start;
 const _: () = assert!(size_of::<nd_hist>() == 16 + 8 * BUCKETS);
 const _: () = assert!(size_of::<nd_cell>() == CELL_HEAD + 9 * size_of::<nd_hist>());
 const _: () = assert!(offset_of!(nd_cell, hist) == CELL_HEAD);
-const _: () = assert!(offset_of!(nd_slot, setup_in_ns) == SLOT_CHEAP);
+const _: () = assert!(offset_of!(nd_slot, setup_in_ns) == SLOT_BASIC);
 const _: () = assert!(offset_of!(nd_slot, asked) == SLOT_FINE);
 const _: () = assert!(size_of::<nd_slot>() == SLOT_TRACE);
 const _: () = assert!(size_of::<nd_record>() == 96);
@@ -83,9 +86,9 @@ const _: () = assert!(COUNTS.len() == nd_count::ND_COUNT_MAX.0 as usize);
 
 /// Bytes of a cell before its histograms.
 pub const CELL_HEAD: usize = 16 + 8 * SLOTS;
-/// Bytes of a slot in the total and cheap cuts.
-pub const SLOT_CHEAP: usize = 64;
-/// Bytes of a slot in the fine cut.
+/// Bytes of a slot in the total and basic stage sets.
+pub const SLOT_BASIC: usize = 64;
+/// Bytes of a slot in the fine stage set.
 pub const SLOT_FINE: usize = 96;
 /// Bytes of a slot that keeps what a trace shows of its command.
 pub const SLOT_TRACE: usize = 192;
@@ -111,8 +114,6 @@ pub const MAX_ROWS: u32 = 1 << ROW_BITS;
 const ROW_BITS: u32 = 12;
 /// Entries of a list filter.
 pub const MAX_LIST: usize = 16;
-/// Namespace ids from here on share this one in the row key.
-pub const NSID_MASK: u32 = 0x7f_ffff;
 
 /// What user space asks of the program `service` (`ND_SERVE_*`).
 pub const SERVE_BEGIN: u64 = 0;
@@ -136,105 +137,35 @@ const STATE_COMPLETED: u8 = 3;
 const RECORD_COMMAND: u8 = 1;
 const RECORD_VERSION: u8 = 1;
 
-/// What did not go the plain way, in the order of `enum nd_count`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[allow(missing_docs, reason = "bpf/include/abi.h says what each one is")]
-pub enum Count {
-    Filtered,
-    FilteredDone,
-    Untracked,
-    UntrackedDone,
-    OrphanDone,
-    Requeued,
-    Overwritten,
-    UnseenSetup,
-    UnseenComplete,
-    Unattributed,
-    Unmeasured,
-    NoRow,
-    LateDoorbell,
-    UnsureDoorbell,
-    EarlyIrq,
-    Negative,
-    PendingFull,
-    RingFull,
-    StartUntrusted,
-    Misfit,
-    Finished,
-    Quiet,
-    LostSubmit,
-    LostEvent,
-    NoStack,
-    StacksFull,
+/// Adds the counters of one CPU, as the map has them.
+pub fn add_counters(sum: &mut Counters, bytes: &[u8]) -> Result<(), DecodeError> {
+    let cpu: nd_cpu = read(bytes)?;
+    sum.add(&cpu.hits, &cpu.count);
+    Ok(())
 }
 
-/// All counters, by number.
-pub const COUNTS: [Count; 26] = [
-    Count::Filtered,
-    Count::FilteredDone,
-    Count::Untracked,
-    Count::UntrackedDone,
-    Count::OrphanDone,
-    Count::Requeued,
-    Count::Overwritten,
-    Count::UnseenSetup,
-    Count::UnseenComplete,
-    Count::Unattributed,
-    Count::Unmeasured,
-    Count::NoRow,
-    Count::LateDoorbell,
-    Count::UnsureDoorbell,
-    Count::EarlyIrq,
-    Count::Negative,
-    Count::PendingFull,
-    Count::RingFull,
-    Count::StartUntrusted,
-    Count::Misfit,
-    Count::Finished,
-    Count::Quiet,
-    Count::LostSubmit,
-    Count::LostEvent,
-    Count::NoStack,
-    Count::StacksFull,
-];
-
-/// Counters of one CPU, or summed over all.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Counters {
-    /// By hook number.
-    pub hits: [u64; CATALOG.len()],
-    /// By [`Count`].
-    pub counts: [u64; COUNTS.len()],
-}
-
-impl Default for Counters {
-    fn default() -> Self {
-        Self {
-            hits: [0; CATALOG.len()],
-            counts: [0; COUNTS.len()],
-        }
+/// Adds one shard's cell to a row's, as the map has it.
+///
+/// # Errors
+/// Where it is too short.
+pub fn add_cell(sum: &mut Cell, bytes: &[u8]) -> Result<(), DecodeError> {
+    let words = words(bytes);
+    let (head, hists) = words.split_at_checked(CELL_HEAD / 8).ok_or(DecodeError)?;
+    sum.bytes += head[0];
+    sum.unmeasured += head[1];
+    sum.lat
+        .iter_mut()
+        .zip(&head[2..])
+        .for_each(|(sum, n)| *sum += n);
+    let hists = hists.chunks_exact(2 + BUCKETS);
+    if hists.len() < sum.hists.len() {
+        return Err(DecodeError);
     }
-}
-
-impl Counters {
-    /// One counter.
-    pub const fn get(&self, what: Count) -> u64 {
-        self.counts[what as usize]
+    for (sum, words) in sum.hists.iter_mut().zip(hists) {
+        let one = Histogram::from_parts(&words[2..], words[0], words[1]).ok_or(DecodeError)?;
+        sum.merge(&one);
     }
-
-    /// Adds the counters of one CPU, as the map has them.
-    pub fn add(&mut self, bytes: &[u8]) -> Result<(), DecodeError> {
-        let cpu: nd_cpu = read(bytes)?;
-        self.hits
-            .iter_mut()
-            .zip(cpu.hits)
-            .for_each(|(sum, n)| *sum += n);
-        self.counts
-            .iter_mut()
-            .zip(cpu.count)
-            .for_each(|(sum, n)| *sum += n);
-        Ok(())
-    }
+    Ok(())
 }
 
 /// Bytes that are not what the map or the ring should hold.
@@ -270,40 +201,6 @@ pub fn words(bytes: &[u8]) -> Vec<u64> {
     bytes.chunks_exact(8).map(word).collect()
 }
 
-/// What a row of the table is about, and which points its commands were seen at.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct RowKey {
-    /// Controller instance.
-    pub ctrl: u32,
-    /// Namespace id as the command has it; [`NSID_MASK`] stands for all larger ones.
-    pub nsid: u32,
-    /// Admin or I/O opcode.
-    pub opcode: Opcode,
-    /// Size class, 0 where sizes are not split.
-    pub class: u8,
-}
-
-impl RowKey {
-    /// Takes a key of the BPF side apart: the row, and the pattern of points.
-    pub const fn unpack(key: u64) -> (Self, u16) {
-        let queue = if key >> 11 & 1 == 1 {
-            QueueKind::Admin
-        } else {
-            QueueKind::Io
-        };
-        let row = Self {
-            ctrl: (key >> 43 & 0xff) as u32,
-            nsid: (key >> 20) as u32 & NSID_MASK,
-            opcode: Opcode {
-                queue,
-                code: (key >> 12) as u8,
-            },
-            class: (key >> 9) as u8 & 3,
-        };
-        (row, key as u16 & ALL_POINTS)
-    }
-}
-
 /// What the final scan of a slot finds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SlotState {
@@ -337,51 +234,32 @@ pub fn slot_state(bytes: &[u8]) -> Result<SlotState, DecodeError> {
     })
 }
 
-/// A finished command, from the ring (`--commands`).
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct CommandRecord {
-    /// What it was.
-    pub row: RowKey,
-    /// Queue, 0 for the admin queue.
-    pub qid: u16,
-    /// Command id on the wire.
-    pub cid: u16,
-    /// Bytes transferred.
-    pub bytes: u32,
-    /// The task that submitted it to the driver.
-    pub tid: u32,
-    /// When it was where.
-    pub timeline: Timeline,
-}
-
-impl CommandRecord {
-    /// Decodes a ring record; a foreign kind or version is an error.
-    pub fn decode(bytes: &[u8]) -> Result<Self, DecodeError> {
-        let r: nd_record = read(bytes)?;
-        if (r.kind, r.version) != (RECORD_COMMAND, RECORD_VERSION) {
-            return Err(DecodeError);
-        }
-        let (row, pattern) = RowKey::unpack(r.key);
-        let points = [
-            r.start_ns,
-            r.setup_in_ns,
-            r.setup_out_ns,
-            r.issue_ns,
-            r.doorbell_ns,
-            r.irq_ns,
-            r.cqe_ns,
-            r.complete_ns,
-            r.end_ns,
-        ];
-        Ok(Self {
-            row,
-            qid: r.qid,
-            cid: r.cid,
-            bytes: r.bytes,
-            tid: r.tid,
-            timeline: Timeline::new(points, pattern),
-        })
+/// Decodes a ring record; a foreign kind or version is an error.
+pub fn command_record(bytes: &[u8]) -> Result<CommandRecord, DecodeError> {
+    let r: nd_record = read(bytes)?;
+    if (r.kind, r.version) != (RECORD_COMMAND, RECORD_VERSION) {
+        return Err(DecodeError);
     }
+    let (row, pattern) = RowKey::unpack(r.key);
+    let points = [
+        r.start_ns,
+        r.setup_in_ns,
+        r.setup_out_ns,
+        r.issue_ns,
+        r.doorbell_ns,
+        r.irq_ns,
+        r.cqe_ns,
+        r.complete_ns,
+        r.end_ns,
+    ];
+    Ok(CommandRecord {
+        row,
+        qid: r.qid,
+        cid: r.cid,
+        bytes: r.bytes,
+        tid: r.tid,
+        timeline: Timeline::new(points, pattern),
+    })
 }
 
 /// The value of the `ctrls` map for a controller: its first slot, slots per queue, queues, and
@@ -407,14 +285,19 @@ pub fn namespace_entry(ctrl: u32, nsid: u32, lba_bytes: u32) -> ([u8; 8], [u8; 4
     (key.to_ne_bytes(), lba_bytes.to_ne_bytes())
 }
 
-/// Bytes of a cell of this cut.
-pub const fn cell_bytes(cut: Cut) -> usize {
-    CELL_HEAD + cut.histograms() * size_of::<nd_hist>()
+/// Bytes of a cell of this stage set.
+pub const fn cell_bytes(stage_set: StageSet) -> usize {
+    CELL_HEAD + stage_set.histograms() * size_of::<nd_hist>()
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::model::counters::Count;
+    use crate::model::milestone::ALL_POINTS;
+    use crate::model::row::NSID_MASK;
+    use crate::nvme::opcode::Opcode;
+    use crate::nvme::opcode::QueueKind;
     use proptest::prelude::*;
 
     #[test]
@@ -423,16 +306,16 @@ mod tests {
         bytes[0] = 5;
         bytes[8 * CATALOG.len()] = 2;
         let mut sum = Counters::default();
-        sum.add(&bytes).unwrap();
-        sum.add(&bytes).unwrap();
+        add_counters(&mut sum, &bytes).unwrap();
+        add_counters(&mut sum, &bytes).unwrap();
         assert_eq!((sum.hits[0], sum.get(Count::Filtered)), (10, 4));
-        assert_eq!(sum.add(&bytes[1..]), Err(DecodeError));
+        assert_eq!(add_counters(&mut sum, &bytes[1..]), Err(DecodeError));
     }
 
     proptest! {
         #[test]
         fn any_bytes_decode_or_are_refused(bytes in prop::collection::vec(any::<u8>(), 0..200)) {
-            let _ = CommandRecord::decode(&bytes);
+            let _ = command_record(&bytes);
             let _ = slot_state(&bytes);
         }
 

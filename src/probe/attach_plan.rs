@@ -4,18 +4,18 @@
 use serde::Serialize;
 
 use super::catalog::CATALOG;
-use super::catalog::Family;
 use super::catalog::Home;
-use super::catalog::Sight;
+use super::catalog::Method;
+use super::catalog::Role;
 use super::plan::wants;
-use crate::path::milestone::Milestone;
-use crate::path::stage::Cut;
+use crate::model::milestone::Milestone;
+use crate::model::stage::StageSet;
 
 /// A way that was not taken.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Rejection {
     /// `fentry`, `rawtp`, `kprobe`, `tracepoint`.
-    pub family: Family,
+    pub method: Method,
     /// The hook that it fails at, as `fexit nvme_queue_rq`.
     pub hook: String,
     /// Why, in a few words.
@@ -28,9 +28,9 @@ pub struct Rejection {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PointPlan {
     /// What it shows.
-    pub sight: Sight,
+    pub role: Role,
     /// The way that was taken.
-    pub family: Option<Family>,
+    pub method: Option<Method>,
     /// Its programs, by number.
     pub hooks: Vec<usize>,
     /// Better methods that are not available; all of them, if none was chosen.
@@ -40,12 +40,12 @@ pub struct PointPlan {
 impl PointPlan {
     /// `start`, ...; `requeue` and others for what is no point.
     pub const fn name(&self) -> &'static str {
-        self.sight.name()
+        self.role.name()
     }
 
     /// The point of a command's life.
     pub const fn point(&self) -> Option<Milestone> {
-        self.sight.point()
+        self.role.point()
     }
 }
 
@@ -53,7 +53,7 @@ impl PointPlan {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum StartSource {
-    /// Not at all, or the cut has no use for it.
+    /// Not at all, or the stage set has no use for it.
     None,
     /// `block_io_start`: an own clock reading, for every request.
     Hook,
@@ -75,11 +75,11 @@ pub enum Pairing {
 /// What will be attached and what not.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct AttachPlan {
-    /// The cut that it is for.
-    pub cut: Cut,
+    /// The stage set that it is for.
+    pub stage_set: StageSet,
     /// How commands are followed.
     pub pairing: Pairing,
-    /// Every point that the cut wants, and the books.
+    /// Every point that the stage set wants, and requeues.
     pub points: Vec<PointPlan>,
     /// Where the start comes from.
     pub start: StartSource,
@@ -94,8 +94,8 @@ pub struct AttachPlan {
 pub struct NoPlan {
     /// The point.
     pub point: Milestone,
-    /// The family that the user insists on.
-    pub only: Option<Family>,
+    /// The method that the user insists on.
+    pub only: Option<Method>,
     /// The ways.
     pub rejected: Vec<Rejection>,
 }
@@ -106,13 +106,13 @@ impl NoPlan {
         let mut parts: Vec<(String, Vec<&str>)> = Vec::new();
         for r in &self.rejected {
             match parts.iter_mut().find(|(why, _)| *why == r.why) {
-                Some((_, families)) => families.push(r.family.name()),
-                None => parts.push((r.why.clone(), vec![r.family.name()])),
+                Some((_, methods)) => methods.push(r.method.name()),
+                None => parts.push((r.why.clone(), vec![r.method.name()])),
             }
         }
         let parts: Vec<String> = parts
             .into_iter()
-            .map(|(why, families)| format!("{}: {why}", families.join(", ")))
+            .map(|(why, methods)| format!("{}: {why}", methods.join(", ")))
             .collect();
         parts.join("; ")
     }
@@ -128,34 +128,34 @@ impl AttachPlan {
     }
 
     /// The plan of anything; `None` where it is not wanted.
-    pub fn of(&self, sight: Sight) -> Option<&PointPlan> {
-        self.points.iter().find(|p| p.sight == sight)
+    pub fn of(&self, role: Role) -> Option<&PointPlan> {
+        self.points.iter().find(|p| p.role == role)
     }
 
-    /// The plan of a point; `None` where the cut does not want it.
+    /// The plan of a point; `None` where the stage_set does not want it.
     pub fn point(&self, point: Milestone) -> Option<&PointPlan> {
-        self.of(Sight::Point(point))
+        self.of(Role::Point(point))
     }
 
     /// Whether this point will be observed.
     pub fn has(&self, point: Milestone) -> bool {
         (point == Milestone::Start && self.start == StartSource::Field)
-            || self.point(point).is_some_and(|p| p.family.is_some())
+            || self.point(point).is_some_and(|p| p.method.is_some())
     }
 
     /// Whether this will be observed.
-    pub fn has_sight(&self, sight: Sight) -> bool {
-        self.of(sight).is_some_and(|p| p.family.is_some())
+    pub fn has_role(&self, role: Role) -> bool {
+        self.of(role).is_some_and(|p| p.method.is_some())
     }
 
-    /// The family of methods that a point uses.
-    pub fn family_of(&self, point: Milestone) -> Option<Family> {
-        self.point(point).and_then(|p| p.family)
+    /// The method of methods that a point uses.
+    pub fn method_of(&self, point: Milestone) -> Option<Method> {
+        self.point(point).and_then(|p| p.method)
     }
 
     /// The first and the last point that a command can be seen at.
     pub fn span(&self) -> (Milestone, Milestone) {
-        let had = |p: &Milestone| wants(self.cut, *p) && self.has(*p);
+        let had = |p: &Milestone| wants(self.stage_set, *p) && self.has(*p);
         let first = Milestone::ALL.into_iter().find(had);
         let last = Milestone::ALL.into_iter().rfind(had);
         (
@@ -169,8 +169,8 @@ impl AttachPlan {
     pub fn may_lose_completions(&self) -> bool {
         !self.recovers
             && self
-                .family_of(Milestone::Complete)
-                .is_some_and(Family::loses)
+                .method_of(Milestone::Complete)
+                .is_some_and(Method::loses)
     }
 
     /// Modules whose functions carry kprobes. Unlike all other ways a kprobe does not keep its
@@ -180,7 +180,7 @@ impl AttachPlan {
             let hooks = self.hooks();
             hooks
                 .iter()
-                .any(|&h| CATALOG[h].home == home && CATALOG[h].kind.family() == Family::Kprobe)
+                .any(|&h| CATALOG[h].home == home && CATALOG[h].kind.method() == Method::Kprobe)
         };
         [Home::NvmeCore, Home::NvmePci]
             .into_iter()
@@ -192,7 +192,7 @@ impl AttachPlan {
     /// Whether programs that finish commands may nest on one CPU: then every addition must be
     /// atomic.
     pub fn needs_atomics(&self) -> bool {
-        let raw = |p: &PointPlan| p.family.is_some_and(|f| f != Family::Fentry);
+        let raw = |p: &PointPlan| p.method.is_some_and(|f| f != Method::Fentry);
         self.points.iter().any(raw)
     }
 }

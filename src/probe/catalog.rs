@@ -12,7 +12,7 @@
 use serde::Deserialize;
 use serde::Serialize;
 
-use crate::path::milestone::Milestone;
+use crate::model::milestone::Milestone;
 
 /// How a program is attached.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -37,7 +37,7 @@ pub enum AttachKind {
 /// Kinds that stand and fall together: what `--attach` chooses among.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Family {
+pub enum Method {
     /// fentry, fexit, tp_btf.
     Fentry,
     /// raw_tp.
@@ -62,18 +62,18 @@ impl AttachKind {
         }
     }
 
-    /// The family that it belongs to.
-    pub const fn family(self) -> Family {
+    /// The method that it belongs to.
+    pub const fn method(self) -> Method {
         match self {
-            Self::Fentry | Self::Fexit | Self::TpBtf => Family::Fentry,
-            Self::RawTp => Family::RawTp,
-            Self::Kprobe | Self::Kretprobe => Family::Kprobe,
-            Self::Tracepoint => Family::Tracepoint,
+            Self::Fentry | Self::Fexit | Self::TpBtf => Method::Fentry,
+            Self::RawTp => Method::RawTp,
+            Self::Kprobe | Self::Kretprobe => Method::Kprobe,
+            Self::Tracepoint => Method::Tracepoint,
         }
     }
 }
 
-impl Family {
+impl Method {
     /// The word of `--attach`.
     pub const fn name(self) -> &'static str {
         match self {
@@ -85,7 +85,7 @@ impl Family {
     }
 
     /// Whether its programs may be skipped together with those of others, so that what they do not
-    /// see is lost without a trace in the books.
+    /// see is lost, and not counted.
     pub const fn loses(self) -> bool {
         matches!(self, Self::Kprobe | Self::Tracepoint)
     }
@@ -116,10 +116,10 @@ impl Home {
 
 /// What a hook looks at.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum Sight {
+pub enum Role {
     /// A point of a command's life.
     Point(Milestone),
-    /// Requests that blk-mq takes back: for the books, and for traces.
+    /// Requests that blk-mq takes back: for the ledger, and for traces.
     Requeue,
     /// Timers that run out.
     Timeout,
@@ -133,7 +133,7 @@ pub enum Sight {
     AsyncEvent,
 }
 
-impl Sight {
+impl Role {
     /// The events of a trace besides commands, if all are requested.
     pub const EVENTS: [Self; 5] = [
         Self::Timeout,
@@ -177,17 +177,17 @@ pub struct Hook {
     /// Where that is.
     pub home: Home,
     /// What it looks at.
-    pub sight: Sight,
+    pub role: Role,
 }
 
 macro_rules! hooks {
-    ($($program:ident $kind:ident $target:ident $home:ident $sight:expr;)*) => {
+    ($($program:ident $kind:ident $target:ident $home:ident $role:expr;)*) => {
         [$(Hook {
             program: stringify!($program),
             kind: AttachKind::$kind,
             target: stringify!($target),
             home: Home::$home,
-            sight: $sight,
+            role: $role,
         }),*]
     };
 }
@@ -196,107 +196,103 @@ use Milestone::{Complete, Cqe, Doorbell, End, Irq, Issue, SetupIn, SetupOut, Sta
 
 /// Every hook, by number.
 pub const CATALOG: [Hook; 50] = hooks! {
-    start_btf             TpBtf      block_io_start                 Block    Sight::Point(Start);
-    start_raw             RawTp      block_io_start                 Block    Sight::Point(Start);
-    setup_in_fentry       Fentry     nvme_setup_cmd                 NvmeCore Sight::Point(SetupIn);
-    setup_in_kprobe       Kprobe     nvme_setup_cmd                 NvmeCore Sight::Point(SetupIn);
-    setup_out_btf         TpBtf      nvme_setup_cmd                 NvmeCore Sight::Point(SetupOut);
-    setup_out_raw         RawTp      nvme_setup_cmd                 NvmeCore Sight::Point(SetupOut);
-    setup_out_kretprobe   Kretprobe  nvme_setup_cmd                 NvmeCore Sight::Point(SetupOut);
-    issue_btf             TpBtf      block_rq_issue                 Block    Sight::Point(Issue);
-    issue_raw             RawTp      block_rq_issue                 Block    Sight::Point(Issue);
-    issue_kprobe          Kprobe     blk_mq_start_request           Block    Sight::Point(Issue);
-    queue_rq_fexit        Fexit      nvme_queue_rq                  NvmePci  Sight::Point(Doorbell);
-    queue_rqs_fexit       Fexit      nvme_queue_rqs                 NvmePci  Sight::Point(Doorbell);
-    commit_rqs_fexit      Fexit      nvme_commit_rqs                NvmePci  Sight::Point(Doorbell);
-    queue_rq_kprobe       Kprobe     nvme_queue_rq                  NvmePci  Sight::Point(Doorbell);
-    queue_rq_kretprobe    Kretprobe  nvme_queue_rq                  NvmePci  Sight::Point(Doorbell);
-    queue_rqs_kprobe      Kprobe     nvme_queue_rqs                 NvmePci  Sight::Point(Doorbell);
-    queue_rqs_kretprobe   Kretprobe  nvme_queue_rqs                 NvmePci  Sight::Point(Doorbell);
-    commit_rqs_kprobe     Kprobe     nvme_commit_rqs                NvmePci  Sight::Point(Doorbell);
-    commit_rqs_kretprobe  Kretprobe  nvme_commit_rqs                NvmePci  Sight::Point(Doorbell);
-    irq_in_fentry         Fentry     nvme_irq                       NvmePci  Sight::Point(Irq);
-    irq_out_fexit         Fexit      nvme_irq                       NvmePci  Sight::Point(Irq);
-    irq_in_kprobe         Kprobe     nvme_irq                       NvmePci  Sight::Point(Irq);
-    irq_out_kretprobe     Kretprobe  nvme_irq                       NvmePci  Sight::Point(Irq);
-    cqe_btf               TpBtf      nvme_sq                        NvmeCore Sight::Point(Cqe);
-    cqe_raw               RawTp      nvme_sq                        NvmeCore Sight::Point(Cqe);
-    cqe_kprobe            Kprobe     blk_mq_complete_request_remote Block    Sight::Point(Cqe);
-    complete_btf          TpBtf      nvme_complete_rq               NvmeCore Sight::Point(Complete);
-    complete_raw          RawTp      nvme_complete_rq               NvmeCore Sight::Point(Complete);
-    complete_kprobe       Kprobe     nvme_complete_rq               NvmeCore Sight::Point(Complete);
-    complete_batch_kprobe Kprobe     nvme_complete_batch_req        NvmeCore Sight::Point(Complete);
-    end_btf               TpBtf      block_rq_complete              Block    Sight::Point(End);
-    end_raw               RawTp      block_rq_complete              Block    Sight::Point(End);
-    requeue_btf           TpBtf      block_rq_requeue               Block    Sight::Requeue;
-    requeue_raw           RawTp      block_rq_requeue               Block    Sight::Requeue;
-    requeue_kprobe        Kprobe     blk_mq_requeue_request         Block    Sight::Requeue;
-    cqe_twin              TpBtf      nvme_sq                        NvmeCore Sight::Point(Cqe);
-    sq_btf                TpBtf      nvme_sq                        NvmeCore Sight::SqHead;
-    sq_raw                RawTp      nvme_sq                        NvmeCore Sight::SqHead;
-    async_btf             TpBtf      nvme_async_event               NvmeCore Sight::AsyncEvent;
-    async_raw             RawTp      nvme_async_event               NvmeCore Sight::AsyncEvent;
-    timeout_fentry        Fentry     nvme_timeout                   NvmePci  Sight::Timeout;
-    timeout_kprobe        Kprobe     nvme_timeout                   NvmePci  Sight::Timeout;
-    cancel_fentry         Fentry     nvme_cancel_request            NvmeCore Sight::Cancel;
-    cancel_kprobe         Kprobe     nvme_cancel_request            NvmeCore Sight::Cancel;
-    state_fexit           Fexit      nvme_change_ctrl_state         NvmeCore Sight::State;
-    state_kprobe          Kprobe     nvme_change_ctrl_state         NvmeCore Sight::State;
-    setup_out_tp          Tracepoint nvme_setup_cmd                 NvmeCore Sight::Point(SetupOut);
-    complete_tp           Tracepoint nvme_complete_rq               NvmeCore Sight::Point(Complete);
-    sq_tp                 Tracepoint nvme_sq                        NvmeCore Sight::SqHead;
-    async_tp              Tracepoint nvme_async_event               NvmeCore Sight::AsyncEvent;
+    start_btf             TpBtf      block_io_start                 Block    Role::Point(Start);
+    start_raw             RawTp      block_io_start                 Block    Role::Point(Start);
+    setup_in_fentry       Fentry     nvme_setup_cmd                 NvmeCore Role::Point(SetupIn);
+    setup_in_kprobe       Kprobe     nvme_setup_cmd                 NvmeCore Role::Point(SetupIn);
+    setup_out_btf         TpBtf      nvme_setup_cmd                 NvmeCore Role::Point(SetupOut);
+    setup_out_raw         RawTp      nvme_setup_cmd                 NvmeCore Role::Point(SetupOut);
+    setup_out_kretprobe   Kretprobe  nvme_setup_cmd                 NvmeCore Role::Point(SetupOut);
+    issue_btf             TpBtf      block_rq_issue                 Block    Role::Point(Issue);
+    issue_raw             RawTp      block_rq_issue                 Block    Role::Point(Issue);
+    issue_kprobe          Kprobe     blk_mq_start_request           Block    Role::Point(Issue);
+    queue_rq_fexit        Fexit      nvme_queue_rq                  NvmePci  Role::Point(Doorbell);
+    queue_rqs_fexit       Fexit      nvme_queue_rqs                 NvmePci  Role::Point(Doorbell);
+    commit_rqs_fexit      Fexit      nvme_commit_rqs                NvmePci  Role::Point(Doorbell);
+    queue_rq_kprobe       Kprobe     nvme_queue_rq                  NvmePci  Role::Point(Doorbell);
+    queue_rq_kretprobe    Kretprobe  nvme_queue_rq                  NvmePci  Role::Point(Doorbell);
+    queue_rqs_kprobe      Kprobe     nvme_queue_rqs                 NvmePci  Role::Point(Doorbell);
+    queue_rqs_kretprobe   Kretprobe  nvme_queue_rqs                 NvmePci  Role::Point(Doorbell);
+    commit_rqs_kprobe     Kprobe     nvme_commit_rqs                NvmePci  Role::Point(Doorbell);
+    commit_rqs_kretprobe  Kretprobe  nvme_commit_rqs                NvmePci  Role::Point(Doorbell);
+    irq_in_fentry         Fentry     nvme_irq                       NvmePci  Role::Point(Irq);
+    irq_out_fexit         Fexit      nvme_irq                       NvmePci  Role::Point(Irq);
+    irq_in_kprobe         Kprobe     nvme_irq                       NvmePci  Role::Point(Irq);
+    irq_out_kretprobe     Kretprobe  nvme_irq                       NvmePci  Role::Point(Irq);
+    cqe_btf               TpBtf      nvme_sq                        NvmeCore Role::Point(Cqe);
+    cqe_raw               RawTp      nvme_sq                        NvmeCore Role::Point(Cqe);
+    cqe_kprobe            Kprobe     blk_mq_complete_request_remote Block    Role::Point(Cqe);
+    complete_btf          TpBtf      nvme_complete_rq               NvmeCore Role::Point(Complete);
+    complete_raw          RawTp      nvme_complete_rq               NvmeCore Role::Point(Complete);
+    complete_kprobe       Kprobe     nvme_complete_rq               NvmeCore Role::Point(Complete);
+    complete_batch_kprobe Kprobe     nvme_complete_batch_req        NvmeCore Role::Point(Complete);
+    end_btf               TpBtf      block_rq_complete              Block    Role::Point(End);
+    end_raw               RawTp      block_rq_complete              Block    Role::Point(End);
+    requeue_btf           TpBtf      block_rq_requeue               Block    Role::Requeue;
+    requeue_raw           RawTp      block_rq_requeue               Block    Role::Requeue;
+    requeue_kprobe        Kprobe     blk_mq_requeue_request         Block    Role::Requeue;
+    cqe_twin              TpBtf      nvme_sq                        NvmeCore Role::Point(Cqe);
+    sq_btf                TpBtf      nvme_sq                        NvmeCore Role::SqHead;
+    sq_raw                RawTp      nvme_sq                        NvmeCore Role::SqHead;
+    async_btf             TpBtf      nvme_async_event               NvmeCore Role::AsyncEvent;
+    async_raw             RawTp      nvme_async_event               NvmeCore Role::AsyncEvent;
+    timeout_fentry        Fentry     nvme_timeout                   NvmePci  Role::Timeout;
+    timeout_kprobe        Kprobe     nvme_timeout                   NvmePci  Role::Timeout;
+    cancel_fentry         Fentry     nvme_cancel_request            NvmeCore Role::Cancel;
+    cancel_kprobe         Kprobe     nvme_cancel_request            NvmeCore Role::Cancel;
+    state_fexit           Fexit      nvme_change_ctrl_state         NvmeCore Role::State;
+    state_kprobe          Kprobe     nvme_change_ctrl_state         NvmeCore Role::State;
+    setup_out_tp          Tracepoint nvme_setup_cmd                 NvmeCore Role::Point(SetupOut);
+    complete_tp           Tracepoint nvme_complete_rq               NvmeCore Role::Point(Complete);
+    sq_tp                 Tracepoint nvme_sq                        NvmeCore Role::SqHead;
+    async_tp              Tracepoint nvme_async_event               NvmeCore Role::AsyncEvent;
 };
 
 /// One way to have a point: all its programs, or it is not had.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Candidate {
     /// What it shows.
-    pub sight: Sight,
+    pub role: Role,
     /// The kinds that it is made of.
-    pub family: Family,
+    pub method: Method,
     /// Programs, by name.
     pub programs: &'static [&'static str],
 }
 
-const fn way(sight: Sight, family: Family, programs: &'static [&'static str]) -> Candidate {
+const fn way(role: Role, method: Method, programs: &'static [&'static str]) -> Candidate {
     Candidate {
-        sight,
-        family,
+        role,
+        method,
         programs,
     }
 }
 
 /// All ways to all points; those of a point in the order of preference.
 pub const CANDIDATES: [Candidate; 24] = [
-    way(Sight::Point(Start), Family::Fentry, &["start_btf"]),
-    way(Sight::Point(Start), Family::RawTp, &["start_raw"]),
-    way(Sight::Point(SetupIn), Family::Fentry, &["setup_in_fentry"]),
-    way(Sight::Point(SetupIn), Family::Kprobe, &["setup_in_kprobe"]),
-    way(Sight::Point(SetupOut), Family::Fentry, &["setup_out_btf"]),
-    way(Sight::Point(SetupOut), Family::RawTp, &["setup_out_raw"]),
+    way(Role::Point(Start), Method::Fentry, &["start_btf"]),
+    way(Role::Point(Start), Method::RawTp, &["start_raw"]),
+    way(Role::Point(SetupIn), Method::Fentry, &["setup_in_fentry"]),
+    way(Role::Point(SetupIn), Method::Kprobe, &["setup_in_kprobe"]),
+    way(Role::Point(SetupOut), Method::Fentry, &["setup_out_btf"]),
+    way(Role::Point(SetupOut), Method::RawTp, &["setup_out_raw"]),
     // a kretprobe has no arguments: the entry keeps them
     way(
-        Sight::Point(SetupOut),
-        Family::Kprobe,
+        Role::Point(SetupOut),
+        Method::Kprobe,
         &["setup_in_kprobe", "setup_out_kretprobe"],
     ),
+    way(Role::Point(SetupOut), Method::Tracepoint, &["setup_out_tp"]),
+    way(Role::Point(Issue), Method::Fentry, &["issue_btf"]),
+    way(Role::Point(Issue), Method::RawTp, &["issue_raw"]),
+    way(Role::Point(Issue), Method::Kprobe, &["issue_kprobe"]),
     way(
-        Sight::Point(SetupOut),
-        Family::Tracepoint,
-        &["setup_out_tp"],
-    ),
-    way(Sight::Point(Issue), Family::Fentry, &["issue_btf"]),
-    way(Sight::Point(Issue), Family::RawTp, &["issue_raw"]),
-    way(Sight::Point(Issue), Family::Kprobe, &["issue_kprobe"]),
-    way(
-        Sight::Point(Doorbell),
-        Family::Fentry,
+        Role::Point(Doorbell),
+        Method::Fentry,
         &["queue_rq_fexit", "queue_rqs_fexit", "commit_rqs_fexit"],
     ),
     way(
-        Sight::Point(Doorbell),
-        Family::Kprobe,
+        Role::Point(Doorbell),
+        Method::Kprobe,
         &[
             "queue_rq_kprobe",
             "queue_rq_kretprobe",
@@ -307,48 +303,48 @@ pub const CANDIDATES: [Candidate; 24] = [
         ],
     ),
     way(
-        Sight::Point(Irq),
-        Family::Fentry,
+        Role::Point(Irq),
+        Method::Fentry,
         &["irq_in_fentry", "irq_out_fexit"],
     ),
     way(
-        Sight::Point(Irq),
-        Family::Kprobe,
+        Role::Point(Irq),
+        Method::Kprobe,
         &["irq_in_kprobe", "irq_out_kretprobe"],
     ),
-    way(Sight::Point(Cqe), Family::Fentry, &["cqe_btf", "cqe_twin"]),
-    way(Sight::Point(Cqe), Family::RawTp, &["cqe_raw"]),
-    way(Sight::Point(Cqe), Family::Kprobe, &["cqe_kprobe"]),
-    way(Sight::Point(Complete), Family::Fentry, &["complete_btf"]),
-    way(Sight::Point(Complete), Family::RawTp, &["complete_raw"]),
+    way(Role::Point(Cqe), Method::Fentry, &["cqe_btf", "cqe_twin"]),
+    way(Role::Point(Cqe), Method::RawTp, &["cqe_raw"]),
+    way(Role::Point(Cqe), Method::Kprobe, &["cqe_kprobe"]),
+    way(Role::Point(Complete), Method::Fentry, &["complete_btf"]),
+    way(Role::Point(Complete), Method::RawTp, &["complete_raw"]),
     way(
-        Sight::Point(Complete),
-        Family::Kprobe,
+        Role::Point(Complete),
+        Method::Kprobe,
         &["complete_kprobe", "complete_batch_kprobe"],
     ),
-    way(Sight::Point(Complete), Family::Tracepoint, &["complete_tp"]),
-    way(Sight::Point(End), Family::Fentry, &["end_btf"]),
-    way(Sight::Point(End), Family::RawTp, &["end_raw"]),
+    way(Role::Point(Complete), Method::Tracepoint, &["complete_tp"]),
+    way(Role::Point(End), Method::Fentry, &["end_btf"]),
+    way(Role::Point(End), Method::RawTp, &["end_raw"]),
 ];
 
-/// The ways to learn of what is no point of a command's life; those of a sight in the order of
+/// The ways to learn of what is no point of a command's life; those of a role in the order of
 /// preference.
 pub const BESIDES: [Candidate; 15] = [
-    way(Sight::Requeue, Family::Fentry, &["requeue_btf"]),
-    way(Sight::Requeue, Family::RawTp, &["requeue_raw"]),
-    way(Sight::Requeue, Family::Kprobe, &["requeue_kprobe"]),
-    way(Sight::Timeout, Family::Fentry, &["timeout_fentry"]),
-    way(Sight::Timeout, Family::Kprobe, &["timeout_kprobe"]),
-    way(Sight::Cancel, Family::Fentry, &["cancel_fentry"]),
-    way(Sight::Cancel, Family::Kprobe, &["cancel_kprobe"]),
-    way(Sight::State, Family::Fentry, &["state_fexit"]),
-    way(Sight::State, Family::Kprobe, &["state_kprobe"]),
-    way(Sight::SqHead, Family::Fentry, &["sq_btf"]),
-    way(Sight::SqHead, Family::RawTp, &["sq_raw"]),
-    way(Sight::SqHead, Family::Tracepoint, &["sq_tp"]),
-    way(Sight::AsyncEvent, Family::Fentry, &["async_btf"]),
-    way(Sight::AsyncEvent, Family::RawTp, &["async_raw"]),
-    way(Sight::AsyncEvent, Family::Tracepoint, &["async_tp"]),
+    way(Role::Requeue, Method::Fentry, &["requeue_btf"]),
+    way(Role::Requeue, Method::RawTp, &["requeue_raw"]),
+    way(Role::Requeue, Method::Kprobe, &["requeue_kprobe"]),
+    way(Role::Timeout, Method::Fentry, &["timeout_fentry"]),
+    way(Role::Timeout, Method::Kprobe, &["timeout_kprobe"]),
+    way(Role::Cancel, Method::Fentry, &["cancel_fentry"]),
+    way(Role::Cancel, Method::Kprobe, &["cancel_kprobe"]),
+    way(Role::State, Method::Fentry, &["state_fexit"]),
+    way(Role::State, Method::Kprobe, &["state_kprobe"]),
+    way(Role::SqHead, Method::Fentry, &["sq_btf"]),
+    way(Role::SqHead, Method::RawTp, &["sq_raw"]),
+    way(Role::SqHead, Method::Tracepoint, &["sq_tp"]),
+    way(Role::AsyncEvent, Method::Fentry, &["async_btf"]),
+    way(Role::AsyncEvent, Method::RawTp, &["async_raw"]),
+    way(Role::AsyncEvent, Method::Tracepoint, &["async_tp"]),
 ];
 
 /// Functions that a kernel may lack without a hole in the point: nothing passes by the others then.
@@ -364,7 +360,7 @@ impl Hook {
     /// The number of its twin, or of what it is the twin of.
     pub fn other(&self) -> Option<usize> {
         let same = |h: &Self| {
-            (h.kind, h.target, h.sight) == (self.kind, self.target, self.sight)
+            (h.kind, h.target, h.role) == (self.kind, self.target, self.role)
                 && h.is_twin() != self.is_twin()
         };
         CATALOG.iter().position(same)
@@ -372,7 +368,7 @@ impl Hook {
 
     /// Why it may never fire although commands pass: one of several paths, or a rare event.
     pub fn seldom(&self) -> Option<&'static str> {
-        match (self.target, self.kind.family()) {
+        match (self.target, self.kind.method()) {
             _ if self.is_twin() => Some("only while the first instance is interrupted"),
             ("nvme_queue_rq", _) => Some("not for batches"),
             ("nvme_queue_rqs", _) => Some("only for batches without a scheduler"),
@@ -389,7 +385,7 @@ impl Hook {
             ) => Some("a rare event"),
             ("nvme_irq", _) => Some("not for polled queues"),
             // the tracepoint is in both functions, kprobes are on one each
-            ("nvme_complete_rq", Family::Kprobe) => Some("not for batches that went well"),
+            ("nvme_complete_rq", Method::Kprobe) => Some("not for batches that went well"),
             ("nvme_complete_batch_req", _) => Some("only for batches that went well"),
             _ => None,
         }
@@ -418,7 +414,7 @@ mod tests {
         for way in ways() {
             for program in way.programs {
                 let hook = &CATALOG[number_of(program).unwrap()];
-                assert_eq!(hook.kind.family(), way.family, "{program}");
+                assert_eq!(hook.kind.method(), way.method, "{program}");
             }
         }
     }
@@ -438,14 +434,14 @@ mod tests {
     #[test]
     fn the_ways_to_a_point_stand_together_from_truth_to_loss() {
         for pair in CANDIDATES.windows(2) {
-            if pair[0].sight == pair[1].sight {
-                assert!(pair[0].family < pair[1].family, "{pair:?}");
+            if pair[0].role == pair[1].role {
+                assert!(pair[0].method < pair[1].method, "{pair:?}");
             } else {
-                assert!(pair[0].sight < pair[1].sight, "{pair:?}");
+                assert!(pair[0].role < pair[1].role, "{pair:?}");
             }
         }
         for point in Milestone::ALL {
-            assert!(CANDIDATES.iter().any(|c| c.sight == Sight::Point(point)));
+            assert!(CANDIDATES.iter().any(|c| c.role == Role::Point(point)));
         }
     }
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What a kernel offers, as data: read by [`crate::host`], decided on by [`super::plan`]. The JSON
+//! What a kernel offers, as data: read by [`crate::machine`], decided on by [`super::plan`]. The JSON
 //! of `doctor` holds it, and the planner's tests are fed with what real kernels said.
 
 use std::collections::BTreeMap;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The planner: facts, a cut and a policy in; hooks and reasons out. Pure.
+//! The planner: facts, a stage set and a policy in; hooks and reasons out. Pure.
 //!
 //! Two points can't be done without: setup_out (a command begins to count) and complete (it ends).
 //! Every other one may be missing; its stages are then merged with their neighbours'.
@@ -22,23 +22,23 @@ use super::catalog::BESIDES;
 use super::catalog::CANDIDATES;
 use super::catalog::CATALOG;
 use super::catalog::Candidate;
-use super::catalog::Family;
 use super::catalog::Hook;
+use super::catalog::Method;
 use super::catalog::OPTIONAL_TARGETS;
-use super::catalog::Sight;
+use super::catalog::Role;
 use super::catalog::number_of;
 use super::facts::KernelFacts;
 use super::facts::Preemption;
 use super::reasons::kprobes_work;
 use super::reasons::why_not;
-use crate::path::milestone::Milestone;
-use crate::path::stage::Cut;
+use crate::model::milestone::Milestone;
+use crate::model::stage::StageSet;
 
 /// What the user and experience say about the choice.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Policy {
-    /// Only this family (`--attach`).
-    pub only: Option<Family>,
+    /// Only this method (`--attach`).
+    pub only: Option<Method>,
     /// Stacks at submission are wanted, as far as they go.
     pub stacks: bool,
     /// Programs that the kernel has refused, by number, and what it said.
@@ -56,24 +56,21 @@ fn needs_witness(facts: &KernelFacts) -> bool {
 /// A polling task can be interrupted in the program at the CQE, once: the interrupt's commands are
 /// seen by a second instance.
 fn needs_twin(hook: &Hook, facts: &KernelFacts) -> bool {
-    needs_witness(facts) && hook.sight == Sight::Point(Milestone::Cqe)
+    needs_witness(facts) && hook.role == Role::Point(Milestone::Cqe)
 }
 
-/// The points that a cut wants.
-pub fn wants(cut: Cut, point: Milestone) -> bool {
+/// The points that a stage set wants.
+pub fn wants(stage_set: StageSet, point: Milestone) -> bool {
     use Milestone::{Complete, Cqe, Doorbell, SetupOut, Start};
-    match cut {
-        Cut::Total => matches!(point, SetupOut | Complete),
-        Cut::Cheap => matches!(point, Start | SetupOut | Doorbell | Cqe | Complete),
-        Cut::Fine => true,
+    match stage_set {
+        StageSet::Total => matches!(point, SetupOut | Complete),
+        StageSet::Basic => matches!(point, Start | SetupOut | Doorbell | Cqe | Complete),
+        StageSet::Fine => true,
     }
 }
 
-const fn is_essential(sight: Sight) -> bool {
-    matches!(
-        sight,
-        Sight::Point(Milestone::SetupOut | Milestone::Complete)
-    )
+const fn is_essential(role: Role) -> bool {
+    matches!(role, Role::Point(Milestone::SetupOut | Milestone::Complete))
 }
 
 const COMPLETES: &str = "on PREEMPT_RT a task that is preempted in a tracepoint's program keeps all \
@@ -86,8 +83,8 @@ const CUTS_STACKS: &str = "before 5.15 stacks end at a function whose return is 
                            stacks";
 
 struct Planner<'a> {
-    /// What is wanted beside the points and the books.
-    events: &'a [Sight],
+    /// What is wanted beside the points and requeues.
+    events: &'a [Role],
     facts: &'a KernelFacts,
     policy: &'a Policy,
 }
@@ -97,7 +94,7 @@ impl Planner<'_> {
     /// need; or why the way can't be taken.
     fn take(&self, candidate: &Candidate, so_far: &[PointPlan]) -> Result<Vec<usize>, Rejection> {
         let reject = |hook: &str, why: String, tried| Rejection {
-            family: candidate.family,
+            method: candidate.method,
             hook: hook.to_owned(),
             why,
             tried,
@@ -144,7 +141,7 @@ impl Planner<'_> {
     fn would_cut_stacks(&self, hook: &Hook) -> bool {
         self.policy.stacks
             && hook.kind == AttachKind::Kretprobe
-            && hook.sight == Sight::Point(Milestone::Doorbell)
+            && hook.role == Role::Point(Milestone::Doorbell)
             && !self.facts.sees_through_kretprobes()
     }
 
@@ -165,7 +162,7 @@ impl Planner<'_> {
         self.policy.only.is_none()
             && self.facts.preemption == Preemption::RealTime
             && self.facts.tracepoints_skip()
-            && hook.sight == Sight::Point(Milestone::Complete)
+            && hook.role == Role::Point(Milestone::Complete)
             && matches!(hook.kind, AttachKind::TpBtf | AttachKind::RawTp)
             && kprobes_work(self.facts)
     }
@@ -174,16 +171,16 @@ impl Planner<'_> {
     /// by those of the completing side, which are then skipped.
     fn would_starve(&self, candidate: &Candidate, so_far: &[PointPlan]) -> Option<String> {
         let free = self.policy.only.is_none() && self.facts.preemption != Preemption::RealTime;
-        let at_completion = match candidate.sight {
-            Sight::Point(point) => point >= Milestone::Irq,
+        let at_completion = match candidate.role {
+            Role::Point(point) => point >= Milestone::Irq,
             // by tasks, which no interrupt's kprobe keeps away
-            Sight::Timeout | Sight::Cancel | Sight::State => false,
+            Role::Timeout | Role::Cancel | Role::State => false,
             _ => true,
         };
         let submits_by_kprobe = so_far.iter().any(|p| {
-            p.family == Some(Family::Kprobe) && p.point().is_some_and(|p| p < Milestone::Irq)
+            p.method == Some(Method::Kprobe) && p.point().is_some_and(|p| p < Milestone::Irq)
         });
-        (free && candidate.family == Family::Kprobe && at_completion && submits_by_kprobe).then(
+        (free && candidate.method == Method::Kprobe && at_completion && submits_by_kprobe).then(
             || {
                 "the kprobes of the submitting side would make this one miss interrupts unseen"
                     .to_owned()
@@ -193,21 +190,21 @@ impl Planner<'_> {
 
     fn decide(
         &self,
-        sight: Sight,
+        role: Role,
         candidates: &[Candidate],
         so_far: &[PointPlan],
-        allowed: impl Fn(Family) -> bool,
+        allowed: impl Fn(Method) -> bool,
     ) -> PointPlan {
         let mut rejected = Vec::new();
-        for candidate in candidates.iter().filter(|c| c.sight == sight) {
-            if !allowed(candidate.family) {
+        for candidate in candidates.iter().filter(|c| c.role == role) {
+            if !allowed(candidate.method) {
                 continue;
             }
             match self.take(candidate, so_far) {
                 Ok(hooks) => {
                     return PointPlan {
-                        sight,
-                        family: Some(candidate.family),
+                        role,
+                        method: Some(candidate.method),
                         hooks,
                         rejected,
                     };
@@ -216,50 +213,54 @@ impl Planner<'_> {
             }
         }
         PointPlan {
-            sight,
-            family: None,
+            role,
+            method: None,
             hooks: Vec::new(),
             rejected,
         }
     }
 
-    fn points(&self, cut: Cut, pairing: Pairing) -> Vec<PointPlan> {
+    fn points(&self, stage_set: StageSet, pairing: Pairing) -> Vec<PointPlan> {
         let by_tag = pairing == Pairing::Tag;
-        let allowed = |family: Family| {
-            (family == Family::Tracepoint) == by_tag
-                && self.policy.only.is_none_or(|only| only == family)
+        let allowed = |method: Method| {
+            (method == Method::Tracepoint) == by_tag
+                && self.policy.only.is_none_or(|only| only == method)
         };
         let mut points: Vec<PointPlan> = Vec::new();
         let witness = needs_witness(self.facts) && !by_tag;
-        let wanted = |p: &Milestone| wants(cut, *p) || *p == Milestone::Cqe && witness;
+        let wanted = |p: &Milestone| wants(stage_set, *p) || *p == Milestone::Cqe && witness;
         for point in Milestone::ALL.into_iter().filter(wanted) {
-            let decided = self.decide(Sight::Point(point), &CANDIDATES, &points, allowed);
+            let decided = self.decide(Role::Point(point), &CANDIDATES, &points, allowed);
             points.push(decided);
         }
-        let besides = iter::once(Sight::Requeue).chain(self.events.iter().copied());
-        for sight in besides {
-            let decided = self.decide(sight, &BESIDES, &points, allowed);
+        let besides = iter::once(Role::Requeue).chain(self.events.iter().copied());
+        for role in besides {
+            let decided = self.decide(role, &BESIDES, &points, allowed);
             points.push(decided);
         }
         points
     }
 }
 
-/// Decides what to attach for a cut.
+/// Decides what to attach for a stage set.
 ///
 /// # Errors
-/// Where the kernel lacks what every cut needs, or the policy leaves nothing of it.
-pub fn plan(cut: Cut, facts: &KernelFacts, policy: &Policy) -> Result<AttachPlan, NoPlan> {
-    plan_with(cut, &[], facts, policy)
+/// Where the kernel lacks what every stage set needs, or the policy leaves nothing of it.
+pub fn plan(
+    stage_set: StageSet,
+    facts: &KernelFacts,
+    policy: &Policy,
+) -> Result<AttachPlan, NoPlan> {
+    plan_with(stage_set, &[], facts, policy)
 }
 
-/// Decides what to attach for a cut, and for events beside it.
+/// Decides what to attach for a stage set, and for events beside it.
 ///
 /// # Errors
 /// As [`plan`]; none for events that are not available.
 pub fn plan_with(
-    cut: Cut,
-    events: &[Sight],
+    stage_set: StageSet,
+    events: &[Role],
     facts: &KernelFacts,
     policy: &Policy,
 ) -> Result<AttachPlan, NoPlan> {
@@ -270,17 +271,17 @@ pub fn plan_with(
     };
     let mut failed: Vec<PointPlan> = Vec::new();
     for pairing in [Pairing::Request, Pairing::Tag] {
-        let points = planner.points(cut, pairing);
+        let points = planner.points(stage_set, pairing);
         let (lacking, _): (Vec<_>, Vec<_>) = points
             .iter()
             .cloned()
-            .partition(|p| is_essential(p.sight) && p.family.is_none());
+            .partition(|p| is_essential(p.role) && p.method.is_none());
         if !lacking.is_empty() {
             failed.extend(lacking);
             continue;
         }
         let mut plan = AttachPlan {
-            cut,
+            stage_set,
             pairing,
             points,
             start: StartSource::None,
@@ -288,7 +289,7 @@ pub fn plan_with(
             recovers: pairing == Pairing::Request && facts.recovers,
         };
         if pairing == Pairing::Request {
-            plan.start = start_source(cut, facts, &plan);
+            plan.start = start_source(stage_set, facts, &plan);
         } else {
             explain_tag_pairing(&mut plan, &failed);
         }
@@ -312,10 +313,10 @@ pub fn plan_with(
 
 /// 6.5 brought block_io_start (5a80bd075f3b), 6.9 made start_time_ns a time cached per plug
 /// (06b23f92af87): where the field is still true there is no tracepoint, and the other way round.
-fn start_source(cut: Cut, facts: &KernelFacts, plan: &AttachPlan) -> StartSource {
-    if cut == Cut::Total {
+fn start_source(stage_set: StageSet, facts: &KernelFacts, plan: &AttachPlan) -> StartSource {
+    if stage_set == StageSet::Total {
         StartSource::None
-    } else if plan.family_of(Milestone::Start).is_some() {
+    } else if plan.method_of(Milestone::Start).is_some() {
         StartSource::Hook
     } else if facts.tracepoints.contains("block_io_start") {
         StartSource::None
@@ -327,16 +328,16 @@ fn start_source(cut: Cut, facts: &KernelFacts, plan: &AttachPlan) -> StartSource
 /// Why the better methods are not available, and that this method has no hook for the other points.
 fn explain_tag_pairing(plan: &mut AttachPlan, failed: &[PointPlan]) {
     for point in &mut plan.points {
-        let before = failed.iter().find(|f| f.sight == point.sight);
+        let before = failed.iter().find(|f| f.role == point.role);
         if let Some(before) = before {
             point.rejected.splice(0..0, before.rejected.iter().cloned());
         }
-        if point.family.is_none() {
+        if point.method.is_none() {
             point.rejected.push(Rejection {
-                family: Family::Tracepoint,
+                method: Method::Tracepoint,
                 hook: point.name().to_owned(),
-                why: match point.sight {
-                    Sight::Timeout | Sight::Cancel | Sight::State => {
+                why: match point.role {
+                    Role::Timeout | Role::Cancel | Role::State => {
                         "there is no classic tracepoint for it"
                     }
                     _ => "a classic tracepoint does not tell which command it is about",

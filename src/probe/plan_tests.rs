@@ -61,20 +61,20 @@ fn programs(plan: &AttachPlan) -> Vec<&'static str> {
     plan.hooks().iter().map(|&h| CATALOG[h].program).collect()
 }
 
-fn auto(cut: Cut, facts: &KernelFacts) -> AttachPlan {
-    planned(cut, facts, &Policy::default()).unwrap()
+fn auto(stage_set: StageSet, facts: &KernelFacts) -> AttachPlan {
+    planned(stage_set, facts, &Policy::default()).unwrap()
 }
 
-fn only(family: Family) -> Policy {
+fn only(method: Method) -> Policy {
     Policy {
-        only: Some(family),
+        only: Some(method),
         ..Policy::default()
     }
 }
 
 #[test]
 fn the_total_needs_two_hooks_and_the_requeue_counter() {
-    let plan = auto(Cut::Total, &everything());
+    let plan = auto(StageSet::Total, &everything());
     assert_eq!(
         programs(&plan),
         ["setup_out_btf", "complete_btf", "requeue_btf"]
@@ -87,7 +87,7 @@ fn the_total_needs_two_hooks_and_the_requeue_counter() {
 fn before_6_5_the_start_is_the_request_field() {
     let mut facts = everything();
     facts.tracepoints.remove("block_io_start");
-    let plan = auto(Cut::Cheap, &facts);
+    let plan = auto(StageSet::Basic, &facts);
     assert_eq!(plan.start, StartSource::Field);
     assert!(plan.has(Milestone::Start));
     let start = plan.point(Milestone::Start).unwrap();
@@ -99,7 +99,7 @@ fn before_6_5_the_start_is_the_request_field() {
             .all(|r| r.why.contains("block_io_start"))
     );
     // where the event exists the field is wrong, even if the event is not available
-    let kprobes = planned(Cut::Cheap, &everything(), &only(Family::Kprobe)).unwrap();
+    let kprobes = planned(StageSet::Basic, &everything(), &only(Method::Kprobe)).unwrap();
     assert_eq!(kprobes.start, StartSource::None);
     assert_eq!(kprobes.span().0, Milestone::SetupOut);
 }
@@ -110,7 +110,7 @@ fn without_the_pci_driver_there_is_no_doorbell_and_the_reason_is_told() {
     facts.nvme_pci_types = TypeSource::None;
     facts.functions.retain(|f| f == "nvme_setup_cmd");
     facts.symbols = Some(["nvme_setup_cmd".to_owned()].into());
-    let plan = auto(Cut::Fine, &facts);
+    let plan = auto(StageSet::Fine, &facts);
     assert!(!plan.has(Milestone::Doorbell) && !plan.has(Milestone::Irq));
     assert!(plan.has(Milestone::Cqe) && plan.has(Milestone::SetupIn));
     let doorbell = plan.point(Milestone::Doorbell).unwrap();
@@ -122,11 +122,11 @@ fn a_point_is_had_whole_or_not_at_all() {
     let mut facts = everything();
     facts.no_kprobes = Some("off".into());
     facts.functions.remove("nvme_queue_rqs");
-    let doorbell = auto(Cut::Cheap, &facts);
+    let doorbell = auto(StageSet::Basic, &facts);
     let doorbell = doorbell.point(Milestone::Doorbell).unwrap();
     assert_eq!(doorbell.hooks.len(), 2, "5.15 has no nvme_queue_rqs");
     facts.functions.remove("nvme_commit_rqs");
-    let broken = auto(Cut::Cheap, &facts);
+    let broken = auto(StageSet::Basic, &facts);
     assert!(!broken.has(Milestone::Doorbell));
     assert!(broken.has(Milestone::Cqe));
 }
@@ -140,37 +140,37 @@ fn a_refused_program_takes_its_way_with_it_and_the_next_is_taken() {
     };
     refuse(&mut policy, "cqe_btf");
     refuse(&mut policy, "irq_out_fexit");
-    let plan = planned(Cut::Fine, &everything(), &policy).unwrap();
-    assert_eq!(plan.family_of(Milestone::Cqe), Some(Family::RawTp));
-    assert_eq!(plan.family_of(Milestone::Irq), Some(Family::Kprobe));
+    let plan = planned(StageSet::Fine, &everything(), &policy).unwrap();
+    assert_eq!(plan.method_of(Milestone::Cqe), Some(Method::RawTp));
+    assert_eq!(plan.method_of(Milestone::Irq), Some(Method::Kprobe));
     let cqe = plan.point(Milestone::Cqe).unwrap();
     assert!(cqe.rejected[0].tried && cqe.rejected[0].why == "the kernel says no");
     refuse(&mut policy, "cqe_raw");
     refuse(&mut policy, "cqe_kprobe");
-    let plan = planned(Cut::Fine, &everything(), &policy).unwrap();
+    let plan = planned(StageSet::Fine, &everything(), &policy).unwrap();
     assert!(!plan.has(Milestone::Cqe) && plan.has(Milestone::Complete));
 }
 
 #[test]
 fn without_module_btf_raw_tracepoints_count_and_kprobes_keep_to_the_submitting_side() {
-    let plan = auto(Cut::Fine, &without_module_btf());
+    let plan = auto(StageSet::Fine, &without_module_btf());
     assert_eq!(plan.pairing, Pairing::Request);
-    for (point, family) in [
-        (Milestone::SetupIn, Family::Kprobe),
-        (Milestone::SetupOut, Family::RawTp),
-        (Milestone::Issue, Family::Fentry),
-        (Milestone::Doorbell, Family::Kprobe),
-        (Milestone::Cqe, Family::RawTp),
-        (Milestone::Complete, Family::RawTp),
-        (Milestone::End, Family::Fentry),
+    for (point, method) in [
+        (Milestone::SetupIn, Method::Kprobe),
+        (Milestone::SetupOut, Method::RawTp),
+        (Milestone::Issue, Method::Fentry),
+        (Milestone::Doorbell, Method::Kprobe),
+        (Milestone::Cqe, Method::RawTp),
+        (Milestone::Complete, Method::RawTp),
+        (Milestone::End, Method::Fentry),
     ] {
-        assert_eq!(plan.family_of(point), Some(family), "{point:?}");
+        assert_eq!(plan.method_of(point), Some(method), "{point:?}");
     }
     let irq = plan.point(Milestone::Irq).unwrap();
-    assert_eq!(irq.family, None);
+    assert_eq!(irq.method, None);
     assert!(irq.rejected[1].why.contains("miss interrupts"), "{irq:?}");
     assert!(!plan.may_lose_completions());
-    let forced = planned(Cut::Fine, &without_module_btf(), &only(Family::Kprobe)).unwrap();
+    let forced = planned(StageSet::Fine, &without_module_btf(), &only(Method::Kprobe)).unwrap();
     assert!(forced.has(Milestone::Irq) && forced.may_lose_completions());
 }
 
@@ -180,14 +180,14 @@ fn without_the_drivers_types_controllers_are_known_by_name_and_the_doorbell_is_n
     facts.nvme_core_types = TypeSource::None;
     facts.nvme_pci_types = TypeSource::None;
     facts.command_is_argument = true;
-    let plan = auto(Cut::Fine, &facts);
+    let plan = auto(StageSet::Fine, &facts);
     assert_eq!(plan.pairing, Pairing::Request);
-    assert_eq!(plan.family_of(Milestone::SetupOut), Some(Family::RawTp));
+    assert_eq!(plan.method_of(Milestone::SetupOut), Some(Method::RawTp));
     assert!(!plan.has(Milestone::Doorbell) && plan.has(Milestone::Cqe));
-    let kprobes = planned(Cut::Fine, &facts, &only(Family::Kprobe)).unwrap();
+    let kprobes = planned(StageSet::Fine, &facts, &only(Method::Kprobe)).unwrap();
     assert!(!kprobes.has(Milestone::Cqe) && kprobes.has(Milestone::SetupIn));
     facts.command_is_argument = false;
-    assert!(planned(Cut::Fine, &facts, &only(Family::Kprobe)).is_err());
+    assert!(planned(StageSet::Fine, &facts, &only(Method::Kprobe)).is_err());
 }
 
 #[test]
@@ -197,34 +197,38 @@ fn without_any_btf_classic_tracepoints_are_left_with_one_stage() {
     facts.nvme_pci_types = TypeSource::None;
     facts.vmlinux_btf = false;
     facts.tracepoints.clear();
-    let plan = auto(Cut::Fine, &facts);
+    let plan = auto(StageSet::Fine, &facts);
     assert_eq!(plan.pairing, Pairing::Tag);
     assert_eq!(programs(&plan), ["setup_out_tp", "complete_tp"]);
     assert_eq!(plan.span(), (Milestone::SetupOut, Milestone::Complete));
     assert_eq!(plan.start, StartSource::None);
     let setup = plan.point(Milestone::SetupOut).unwrap();
-    let ways: Vec<_> = setup.rejected.iter().map(|r| r.family).collect();
-    assert_eq!(ways, [Family::Fentry, Family::RawTp, Family::Kprobe]);
+    let ways: Vec<_> = setup.rejected.iter().map(|r| r.method).collect();
+    assert_eq!(ways, [Method::Fentry, Method::RawTp, Method::Kprobe]);
 }
 
 #[test]
 fn a_family_that_is_insisted_on_is_the_only_one() {
-    for family in [
-        Family::Fentry,
-        Family::RawTp,
-        Family::Kprobe,
-        Family::Tracepoint,
+    for method in [
+        Method::Fentry,
+        Method::RawTp,
+        Method::Kprobe,
+        Method::Tracepoint,
     ] {
-        for cut in [Cut::Total, Cut::Cheap, Cut::Fine] {
-            let plan = planned(cut, &everything(), &only(family)).unwrap();
+        for stage_set in [StageSet::Total, StageSet::Basic, StageSet::Fine] {
+            let plan = planned(stage_set, &everything(), &only(method)).unwrap();
             assert!(
                 plan.hooks()
                     .iter()
-                    .all(|&h| CATALOG[h].kind.family() == family)
+                    .all(|&h| CATALOG[h].kind.method() == method)
             );
         }
     }
-    let error = planned(Cut::Cheap, &without_module_btf(), &only(Family::Fentry));
+    let error = planned(
+        StageSet::Basic,
+        &without_module_btf(),
+        &only(Method::Fentry),
+    );
     let error = error.unwrap_err();
     assert_eq!(error.point, Milestone::SetupOut);
     assert!(error.reasons().contains("5.11"), "{}", error.reasons());
@@ -234,27 +238,27 @@ fn a_family_that_is_insisted_on_is_the_only_one() {
 fn lockdown_leaves_what_reads_without_a_helper() {
     let mut facts = everything();
     facts.lockdown = Lockdown::Confidentiality;
-    let plan = auto(Cut::Fine, &facts);
+    let plan = auto(StageSet::Fine, &facts);
     assert!(
         plan.hooks()
             .iter()
-            .all(|&h| CATALOG[h].kind.family() == Family::Fentry)
+            .all(|&h| CATALOG[h].kind.method() == Method::Fentry)
     );
     facts.rdonly_cast = false;
-    let error = planned(Cut::Total, &facts, &Policy::default()).unwrap_err();
+    let error = planned(StageSet::Total, &facts, &Policy::default()).unwrap_err();
     assert!(error.reasons().contains("6.2"), "{}", error.reasons());
     facts.lockdown = Lockdown::Integrity;
-    assert!(planned(Cut::Total, &facts, &Policy::default()).is_ok());
+    assert!(planned(StageSet::Total, &facts, &Policy::default()).is_ok());
 }
 
 #[test]
 fn without_cap_sys_admin_raw_tracepoints_take_the_place_of_trampolines_in_modules() {
     let mut facts = everything();
     facts.may_use_module_btf = false;
-    let plan = auto(Cut::Cheap, &facts);
-    assert_eq!(plan.family_of(Milestone::SetupOut), Some(Family::RawTp));
-    assert_eq!(plan.family_of(Milestone::Start), Some(Family::Fentry));
-    assert_eq!(plan.family_of(Milestone::Doorbell), Some(Family::Kprobe));
+    let plan = auto(StageSet::Basic, &facts);
+    assert_eq!(plan.method_of(Milestone::SetupOut), Some(Method::RawTp));
+    assert_eq!(plan.method_of(Milestone::Start), Some(Method::Fentry));
+    assert_eq!(plan.method_of(Milestone::Doorbell), Some(Method::Kprobe));
 }
 
 #[test]
@@ -262,7 +266,7 @@ fn clones_and_notrace_are_told_apart() {
     let mut facts = everything();
     facts.functions.remove("nvme_irq");
     facts.symbols = Some(["nvme_irq.part.0".to_owned(), "nvme_queue_rq".to_owned()].into());
-    let plan = auto(Cut::Fine, &facts);
+    let plan = auto(StageSet::Fine, &facts);
     let irq = plan.point(Milestone::Irq).unwrap();
     assert!(
         irq.rejected[0].why.contains("only nvme_irq.part.0"),
@@ -270,7 +274,7 @@ fn clones_and_notrace_are_told_apart() {
     );
     let mut facts = everything();
     facts.traceable = Some(["nvme_queue_rq".to_owned()].into());
-    let plan = auto(Cut::Fine, &facts);
+    let plan = auto(StageSet::Fine, &facts);
     let irq = plan.point(Milestone::Irq).unwrap();
     assert!(irq.rejected[0].why.contains("notrace"), "{irq:?}");
 }
@@ -286,19 +290,19 @@ fn where_set_ups_and_completions_may_be_skipped_each_command_is_seen_at_its_cqe(
     let mut facts = everything();
     facts.polled = true;
     facts.preemption = Preemption::Full;
-    let sees_cqe = |facts: &KernelFacts| auto(Cut::Total, facts).has(Milestone::Cqe);
+    let sees_cqe = |facts: &KernelFacts| auto(StageSet::Total, facts).has(Milestone::Cqe);
     // before 7.0 programs at tracepoints are not preempted: set-ups are all seen
     assert!(!sees_cqe(&facts));
-    assert!(twins(&auto(Cut::Fine, &facts)).is_empty());
+    assert!(twins(&auto(StageSet::Fine, &facts)).is_empty());
     facts.preemptible_tracepoints = true;
-    for cut in [Cut::Total, Cut::Cheap, Cut::Fine] {
-        assert_eq!(twins(&auto(cut, &facts)), ["cqe_twin"]);
-        assert!(!auto(cut, &facts).needs_atomics());
+    for stage_set in [StageSet::Total, StageSet::Basic, StageSet::Fine] {
+        assert_eq!(twins(&auto(stage_set, &facts)), ["cqe_twin"]);
+        assert!(!auto(stage_set, &facts).needs_atomics());
     }
     assert!(sees_cqe(&facts));
     // without queues for polling interrupts complete all commands, and these are never preempted
     facts.polled = false;
-    assert!(!sees_cqe(&facts) && twins(&auto(Cut::Fine, &facts)).is_empty());
+    assert!(!sees_cqe(&facts) && twins(&auto(StageSet::Fine, &facts)).is_empty());
 }
 
 #[test]
@@ -306,21 +310,21 @@ fn on_preempt_rt_kprobes_see_what_others_may_miss() {
     let mut facts = everything();
     facts.preemption = Preemption::RealTime;
     let functions = [Milestone::SetupIn, Milestone::Doorbell, Milestone::Irq];
-    let plan = auto(Cut::Fine, &facts);
+    let plan = auto(StageSet::Fine, &facts);
     for point in functions {
-        assert_eq!(plan.family_of(point), Some(Family::Kprobe), "{point:?}");
+        assert_eq!(plan.method_of(point), Some(Method::Kprobe), "{point:?}");
     }
-    assert_eq!(plan.family_of(Milestone::Complete), Some(Family::Fentry));
+    assert_eq!(plan.method_of(Milestone::Complete), Some(Method::Fentry));
     // since 7.0 its tracepoints as well: completions are what must all be seen
     facts.preemptible_tracepoints = true;
-    for cut in [Cut::Total, Cut::Fine] {
-        let plan = auto(cut, &facts);
-        assert_eq!(plan.family_of(Milestone::Complete), Some(Family::Kprobe));
-        assert_eq!(plan.family_of(Milestone::SetupOut), Some(Family::Fentry));
+    for stage_set in [StageSet::Total, StageSet::Fine] {
+        let plan = auto(stage_set, &facts);
+        assert_eq!(plan.method_of(Milestone::Complete), Some(Method::Kprobe));
+        assert_eq!(plan.method_of(Milestone::SetupOut), Some(Method::Fentry));
     }
     facts.no_kprobes = Some("off".into());
-    let plan = auto(Cut::Fine, &facts);
-    assert_eq!(plan.family_of(Milestone::Complete), Some(Family::Fentry));
+    let plan = auto(StageSet::Fine, &facts);
+    assert_eq!(plan.method_of(Milestone::Complete), Some(Method::Fentry));
     assert!(twins(&plan).is_empty());
 }
 
@@ -333,11 +337,11 @@ fn return_probes_are_left_out_where_they_would_cut_stacks_short() {
         ..Policy::default()
     };
     let doorbell = |facts: &KernelFacts| {
-        let plan = plan(Cut::Fine, facts, &policy).unwrap();
-        plan.family_of(Milestone::Doorbell)
+        let plan = plan(StageSet::Fine, facts, &policy).unwrap();
+        plan.method_of(Milestone::Doorbell)
     };
     facts.release = "6.1.0".into();
-    assert_eq!(doorbell(&facts), Some(Family::Kprobe));
+    assert_eq!(doorbell(&facts), Some(Method::Kprobe));
     facts.release = "5.10.0-46-amd64".into();
     assert_eq!(doorbell(&facts), None);
 }

@@ -4,14 +4,14 @@
 use std::collections::BTreeSet;
 
 use super::catalog::AttachKind;
-use super::catalog::Family;
 use super::catalog::Home;
 use super::catalog::Hook;
-use super::catalog::Sight;
+use super::catalog::Method;
+use super::catalog::Role;
 use super::facts::KernelFacts;
 use super::facts::Lockdown;
 use super::facts::TypeSource;
-use crate::path::milestone::Milestone;
+use crate::model::milestone::Milestone;
 
 /// A reason.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -60,14 +60,14 @@ fn no_kernel_types(hook: &Hook, facts: &KernelFacts) -> Option<Reason> {
 
 /// Why programs can't make sense of what they read.
 fn no_types(hook: &Hook, facts: &KernelFacts) -> Option<Reason> {
-    let point = hook.sight.point();
+    let point = hook.role.point();
     // a kprobe must find the command, and tell a CQE from a cancellation; a raw tracepoint is
     // handed the one and knows the other. Controllers can be told by name.
-    let needs_core = hook.kind.family() == Family::Kprobe
+    let needs_core = hook.kind.method() == Method::Kprobe
         && (point == Some(Milestone::Cqe)
             || point == Some(Milestone::SetupOut) && !facts.command_is_argument)
         // it is handed the controller, whose number only the type tells
-        || matches!(hook.sight, Sight::State | Sight::AsyncEvent);
+        || matches!(hook.role, Role::State | Role::AsyncEvent);
     if needs_core && !facts.nvme_core_types.is_known() {
         return reason(
             "no BTF describes nvme_core's types, and no file of btf/ fits (--btf takes yours)",
@@ -110,7 +110,7 @@ fn trampoline(hook: &Hook, facts: &KernelFacts) -> Option<Reason> {
     }
     if facts.lockdown == Lockdown::Confidentiality
         && !facts.rdonly_cast
-        && hook.sight == Sight::Point(Milestone::SetupOut)
+        && hook.role == Role::Point(Milestone::SetupOut)
     {
         return reason(format!("{NO_HELPER}, which kernels before 6.2 need"));
     }
@@ -193,10 +193,10 @@ fn tracepoint(hook: &Hook, facts: &KernelFacts) -> Option<Reason> {
 
 /// Why this hook is not available; `None` if it is.
 pub fn why_not(hook: &Hook, facts: &KernelFacts) -> Option<Reason> {
-    match hook.kind.family() {
-        Family::Fentry => trampoline(hook, facts),
-        Family::RawTp => raw_tracepoint(hook, facts),
-        Family::Kprobe => kprobe(hook, facts),
-        Family::Tracepoint => tracepoint(hook, facts),
+    match hook.kind.method() {
+        Method::Fentry => trampoline(hook, facts),
+        Method::RawTp => raw_tracepoint(hook, facts),
+        Method::Kprobe => kprobe(hook, facts),
+        Method::Tracepoint => tracepoint(hook, facts),
     }
 }

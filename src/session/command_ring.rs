@@ -12,7 +12,8 @@ use libbpf_rs::MapCore;
 use libbpf_rs::RingBuffer;
 use libbpf_rs::RingBufferBuilder;
 
-use crate::abi::CommandRecord;
+use crate::abi::command_record;
+use crate::model::command::CommandRecord;
 
 /// The reader's end of the ring.
 pub struct CommandRing<'a> {
@@ -26,7 +27,7 @@ impl<'a> CommandRing<'a> {
         let sink = Rc::clone(&records);
         let mut builder = RingBufferBuilder::new();
         builder.add(map, move |bytes| {
-            sink.borrow_mut().push(CommandRecord::decode(bytes).ok());
+            sink.borrow_mut().push(command_record(bytes).ok());
             0
         })?;
         Ok(Self {

@@ -18,17 +18,17 @@ use crate::abi::MAX_ROWS;
 use crate::abi::MAX_STACKS;
 use crate::abi::SCRATCH_BYTES;
 use crate::abi::SCRATCHES;
-use crate::abi::SLOT_CHEAP;
+use crate::abi::SLOT_BASIC;
 use crate::abi::SLOT_FINE;
 use crate::abi::SLOT_TRACE;
 use crate::abi::STACK_BYTES;
 use crate::abi::STACK_SUM_BYTES;
 use crate::abi::START_BYTES;
 use crate::abi::cell_bytes;
-use crate::host::sysfs::Controller;
-use crate::options::Probing;
-use crate::options::TraceKind;
-use crate::path::stage::Cut;
+use crate::machine::sysfs::Controller;
+use crate::model::stage::StageSet;
+use crate::session::settings::Settings;
+use crate::session::settings::TraceKind;
 
 /// What all maps together are to stay below, where the controllers' tags let them.
 pub const BUDGET: usize = 60 << 20;
@@ -94,18 +94,18 @@ pub struct Layout {
     next_base: u32,
 }
 
-/// Slot size of a cut, or of a trace.
-pub const fn slot_bytes(cut: Cut, trace: bool) -> usize {
-    match cut {
+/// Slot size of a stage set, or of a trace.
+pub const fn slot_bytes(stage_set: StageSet, trace: bool) -> usize {
+    match stage_set {
         _ if trace => SLOT_TRACE,
-        Cut::Total | Cut::Cheap => SLOT_CHEAP,
-        Cut::Fine => SLOT_FINE,
+        StageSet::Total | StageSet::Basic => SLOT_BASIC,
+        StageSet::Fine => SLOT_FINE,
     }
 }
 
 /// The ring: of the size that was asked for, or what `others` leaves of the budget.
-fn ring_bytes(probing: &Probing, others: usize) -> u32 {
-    match &probing.trace {
+fn ring_bytes(settings: &Settings, others: usize) -> u32 {
+    match &settings.trace {
         Some(trace) if trace.kind != TraceKind::Stacks => trace.ring_bytes.unwrap_or_else(|| {
             let mut ring = RING;
             while ring > MIN_RING && others + ring as usize > BUDGET {
@@ -113,14 +113,14 @@ fn ring_bytes(probing: &Probing, others: usize) -> u32 {
             }
             ring
         }),
-        None if probing.commands => RING,
+        None if settings.commands => RING,
         _ => NO_RING,
     }
 }
 
 /// The stacks.
-fn stack_bytes(probing: &Probing, cpus: u32) -> usize {
-    let Some(trace) = &probing.trace else {
+fn stack_bytes(settings: &Settings, cpus: u32) -> usize {
+    let Some(trace) = &settings.trace else {
         return 0;
     };
     let stacks = MAX_STACKS as usize * (HASH_ENTRY + STACK_BYTES)
@@ -137,7 +137,7 @@ fn stack_bytes(probing: &Probing, cpus: u32) -> usize {
 
 impl Layout {
     /// Sizes the maps for this machine and what is asked for.
-    pub fn new(probing: &Probing, cpus: u32, controllers: &[Controller]) -> Self {
+    pub fn new(settings: &Settings, cpus: u32, controllers: &[Controller]) -> Self {
         let mut layout = Self {
             cpus,
             shards: 1,
@@ -147,11 +147,11 @@ impl Layout {
             bytes: 0,
             next_base: 0,
         };
-        let is_trace = probing.trace.is_some();
+        let is_trace = settings.trace.is_some();
         let things: usize = controllers.iter().map(|c| 1 + c.namespaces.len()).sum();
         // per namespace and admin queue: some opcodes, each with some patterns of points; a trace
         // has no rows
-        let per_thing = if probing.split_size { 48 } else { 16 };
+        let per_thing = if settings.split_size { 48 } else { 16 };
         if !is_trace {
             layout.rows = u32::try_from(things * per_thing)
                 .unwrap_or(MAX_ROWS)
@@ -162,11 +162,11 @@ impl Layout {
             .map(|c| layout.size_of(c))
             .map(|size| size.queues * size.stride)
             .collect();
-        let per_slot = slot_bytes(probing.cut, is_trace) + START_BYTES;
+        let per_slot = slot_bytes(settings.stage_set, is_trace) + START_BYTES;
         let need = needs.iter().sum::<u32>();
         let least_cells = if is_trace { 0 } else { MIN_CELLS };
-        let mut others = FIXED + cpus as usize * CPU_BYTES + stack_bytes(probing, cpus);
-        layout.ring_bytes = ring_bytes(probing, others + need as usize * per_slot);
+        let mut others = FIXED + cpus as usize * CPU_BYTES + stack_bytes(settings, cpus);
+        layout.ring_bytes = ring_bytes(settings, others + need as usize * per_slot);
         others += layout.ring_bytes as usize;
         let left = BUDGET.saturating_sub(others + least_cells + need as usize * per_slot);
         // spare room for one more of the largest, and no less than a default one of few queues
@@ -177,7 +177,7 @@ impl Layout {
         let cells = BUDGET
             .saturating_sub(others + slots)
             .clamp(MIN_CELLS, CELL_BUDGET);
-        let per_shard = cell_bytes(probing.cut) * layout.rows as usize;
+        let per_shard = cell_bytes(settings.stage_set) * layout.rows as usize;
         if !is_trace {
             layout.shards = u32::try_from(cells / per_shard)
                 .unwrap_or(1)
@@ -224,7 +224,7 @@ impl Layout {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::options::StackAt;
+    use crate::model::stack::StackAt;
 
     fn controller(queues: u32, depth: u32) -> Controller {
         Controller {
@@ -237,24 +237,24 @@ mod tests {
         }
     }
 
-    fn probing(cut: Cut, split_size: bool) -> Probing {
-        Probing {
+    fn settings(stage_set: StageSet, split_size: bool) -> Settings {
+        Settings {
             split_size,
-            ..Probing::of(cut)
+            ..Settings::of(stage_set)
         }
     }
 
-    fn traced(kind: TraceKind, stack: Option<StackAt>) -> Probing {
-        Probing {
-            cut: Cut::Fine,
-            ..Probing::of_trace(kind, stack)
+    fn traced(kind: TraceKind, stack: Option<StackAt>) -> Settings {
+        Settings {
+            stage_set: StageSet::Fine,
+            ..Settings::of_trace(kind, stack)
         }
     }
 
     #[test]
     fn every_controller_has_room_and_one_more_may_come() {
         let all = [controller(3, 1024), controller(65, 256)];
-        let mut layout = Layout::new(&probing(Cut::Cheap, false), 64, &all);
+        let mut layout = Layout::new(&settings(StageSet::Basic, false), 64, &all);
         let mut end = 0;
         for c in &all {
             let size = layout.size_of(c);
@@ -269,7 +269,7 @@ mod tests {
 
     #[test]
     fn the_stride_is_a_power_of_two_and_holds_the_admin_queue() {
-        let layout = Layout::new(&probing(Cut::Cheap, false), 4, &[]);
+        let layout = Layout::new(&settings(StageSet::Basic, false), 4, &[]);
         assert_eq!(layout.size_of(&controller(3, 8)).stride, 64);
         assert_eq!(layout.size_of(&controller(3, 1000)).stride, 1024);
     }
@@ -278,10 +278,10 @@ mod tests {
     fn a_large_machine_stays_within_64_mib() {
         // a queue for each of 256 CPUs and the admin queue, 1024 tags each
         let all = [controller(257, 1024)];
-        for cut in [Cut::Total, Cut::Cheap, Cut::Fine] {
+        for stage_set in [StageSet::Total, StageSet::Basic, StageSet::Fine] {
             for split in [false, true] {
-                let l = Layout::new(&probing(cut, split), 256, &all);
-                assert!(l.bytes <= 64 << 20, "{cut:?} {split}: {}", l.bytes);
+                let l = Layout::new(&settings(stage_set, split), 256, &all);
+                assert!(l.bytes <= 64 << 20, "{stage_set:?} {split}: {}", l.bytes);
                 assert_eq!(l.atomic(), l.shards < 256);
             }
         }
@@ -290,12 +290,12 @@ mod tests {
     #[test]
     fn so_does_a_trace_there_but_for_its_stacks() {
         let all = [controller(257, 1024)];
-        for (probing, stacks) in [
+        for (settings, stacks) in [
             (traced(TraceKind::Pairs, None), 0),
             (traced(TraceKind::Events, Some(StackAt::Submit)), 4 << 20),
             (traced(TraceKind::Stacks, Some(StackAt::Submit)), 9 << 20),
         ] {
-            let l = Layout::new(&probing, 256, &all);
+            let l = Layout::new(&settings, 256, &all);
             assert!(l.bytes <= (64 << 20) + stacks, "{}", l.bytes);
         }
     }
@@ -303,9 +303,9 @@ mod tests {
     #[test]
     fn a_ring_gives_way_to_many_tags_but_not_one_that_was_asked_for() {
         let ring = |queues, asked| {
-            let mut probing = traced(TraceKind::Events, None);
-            probing.trace.as_mut().unwrap().ring_bytes = asked;
-            Layout::new(&probing, 256, &[controller(queues, 1024)]).ring_bytes
+            let mut settings = traced(TraceKind::Events, None);
+            settings.trace.as_mut().unwrap().ring_bytes = asked;
+            Layout::new(&settings, 256, &[controller(queues, 1024)]).ring_bytes
         };
         assert_eq!(ring(3, None), 16 << 20);
         assert_eq!(ring(129, None), 16 << 20);
@@ -319,18 +319,18 @@ mod tests {
 
     #[test]
     fn the_tags_alone_decide_on_more_controllers() {
-        let probing = probing(Cut::Cheap, true);
+        let settings = settings(StageSet::Basic, true);
         let bytes = |n| {
             let all: Vec<_> = (0..n).map(|_| controller(65, 1024)).collect();
-            Layout::new(&probing, 64, &all).bytes
+            Layout::new(&settings, 64, &all).bytes
         };
-        let each = 65 * 1024 * (SLOT_CHEAP + START_BYTES);
+        let each = 65 * 1024 * (SLOT_BASIC + START_BYTES);
         assert!(bytes(4) <= BUDGET);
         // one shard of the most rows
-        let shard = cell_bytes(Cut::Cheap) * MAX_ROWS as usize / 4;
+        let shard = cell_bytes(StageSet::Basic) * MAX_ROWS as usize / 4;
         assert!(bytes(16) <= 16 * each + shard + (4 << 20));
         for cpus in [1, 2, 64, 256, 1024] {
-            let l = Layout::new(&probing, cpus, &[controller(3, 1024)]);
+            let l = Layout::new(&settings, cpus, &[controller(3, 1024)]);
             assert!(l.bytes <= 64 << 20, "{cpus}: {}", l.bytes);
         }
     }

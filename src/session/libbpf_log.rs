@@ -1,24 +1,21 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! libbpf talks through one process-wide callback. We keep its last lines for error messages, and
-//! pass everything on to stderr when the user asked for it.
+//! libbpf logs through one process-wide callback. Its last lines are kept for error messages; all of
+//! them go to another function on request.
 
 use std::collections::VecDeque;
-use std::io::Write;
-use std::io::stderr;
 use std::sync::Mutex;
-use std::sync::atomic::AtomicBool;
-use std::sync::atomic::Ordering;
+use std::sync::OnceLock;
 
 use libbpf_rs::PrintLevel;
 use libbpf_rs::set_print;
 
 const KEEP: usize = 40;
 static LINES: Mutex<VecDeque<String>> = Mutex::new(VecDeque::new());
-static ALOUD: AtomicBool = AtomicBool::new(false);
+static COPY_TO: OnceLock<fn(&str)> = OnceLock::new();
 
 fn keep(level: PrintLevel, text: String) {
-    if ALOUD.load(Ordering::Relaxed) {
-        let _ = stderr().write_all(text.as_bytes());
+    if let Some(copy) = COPY_TO.get() {
+        copy(&text);
     }
     if matches!(level, PrintLevel::Debug) {
         return;
@@ -32,10 +29,12 @@ fn keep(level: PrintLevel, text: String) {
     }
 }
 
-/// Takes libbpf's log over; with `aloud` it is passed on to stderr. Before anything else is asked of
-/// libbpf, or it writes there by itself.
-pub fn install(aloud: bool) {
-    ALOUD.store(aloud, Ordering::Relaxed);
+/// Takes over libbpf's log, and passes it on to `copy_to`. To be called first: libbpf writes to stderr
+/// otherwise.
+pub fn install(copy_to: Option<fn(&str)>) {
+    if let Some(copy_to) = copy_to {
+        let _ = COPY_TO.set(copy_to);
+    }
     set_print(Some((PrintLevel::Debug, keep)));
 }
 

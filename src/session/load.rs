@@ -24,7 +24,7 @@ use crate::abi::SCRATCHES;
 use crate::abi::cell_bytes;
 use crate::abi::fresh_cpu;
 use crate::abi::skel::NvmeDeepSkelBuilder;
-use crate::abi::skel_cheap::NvmeDeepCheapSkelBuilder;
+use crate::abi::skel_basic::NvmeDeepBasicSkelBuilder;
 use crate::abi::skel_fine::NvmeDeepFineSkelBuilder;
 use crate::abi::skel_plain::NvmeDeepPlainSkelBuilder;
 use crate::abi::skel_total::NvmeDeepTotalSkelBuilder;
@@ -32,24 +32,24 @@ use crate::abi::skel_tp::OpenTracepointSkel;
 use crate::abi::skel_tp::TracepointSkelBuilder;
 use crate::abi::skel_tp::types::rodata as tp_rodata;
 use crate::abi::skel_trace::NvmeDeepTraceSkelBuilder;
-use crate::exit::Failure;
-use crate::exit::Kind;
-use crate::host::missing_capabilities;
+use crate::error::Failure;
+use crate::error::Kind;
+use crate::machine::missing_capabilities;
+use crate::model::milestone::Milestone;
+use crate::model::stack::StackAt;
+use crate::model::stage::StageSet;
 use crate::nvme::opcode::QueueKind;
-use crate::options::Filter;
-use crate::options::StackAt;
-use crate::options::TraceKind;
-use crate::path::milestone::Milestone;
-use crate::path::stage::Cut;
 use crate::probe::catalog::CATALOG;
-use crate::probe::catalog::Family;
-use crate::probe::catalog::Sight;
+use crate::probe::catalog::Method;
+use crate::probe::catalog::Role;
 use crate::probe::catalog::number_of;
 use crate::probe::facts::KernelFacts;
 use crate::probe::facts::Preemption;
 use crate::probe::plan::AttachPlan;
 use crate::probe::plan::Pairing;
 use crate::probe::plan::StartSource;
+use crate::session::settings::Filter;
+use crate::session::settings::TraceKind;
 
 /// The program that user space runs (bpf/include/recover.bpf.h).
 pub const SERVICE: &str = "service";
@@ -78,10 +78,10 @@ pub const fn verdict_is_known(plan: &AttachPlan, facts: &KernelFacts) -> bool {
 macro_rules! constants {
     ($ro:expr, $plan:expr, $layout:expr, $config:expr) => {{
         let (ro, plan, layout, config) = ($ro, $plan, $layout, $config);
-        ro.cfg_mode = match plan.cut {
-            Cut::Total => 0,
-            Cut::Cheap => 1,
-            Cut::Fine => 2,
+        ro.cfg_mode = match plan.stage_set {
+            StageSet::Total => 0,
+            StageSet::Basic => 1,
+            StageSet::Fine => 2,
         };
         ro.cfg_atomic = u8::from(layout.atomic() || plan.needs_atomics());
         ro.cfg_split_size = u8::from(config.split_size);
@@ -98,7 +98,7 @@ macro_rules! constants {
                 Some(StackAt::Complete) => 2,
             };
             ro.cfg_stack_at_entry =
-                u8::from(plan.family_of(Milestone::SetupOut) == Some(Family::Kprobe));
+                u8::from(plan.method_of(Milestone::SetupOut) == Some(Method::Kprobe));
             if trace.one_in > 1 {
                 ro.cfg_sample_below = (u64::from(u32::MAX) / u64::from(trace.one_in)) as u32;
             }
@@ -174,9 +174,10 @@ macro_rules! sizes {
     ($maps:expr, $plan:expr, $layout:expr, $config:expr) => {{
         let (maps, plan, layout, config) = ($maps, $plan, $layout, $config);
         maps.slots
-            .set_value_size(slot_bytes(plan.cut, config.trace.is_some()) as u32)?;
+            .set_value_size(slot_bytes(plan.stage_set, config.trace.is_some()) as u32)?;
         maps.slots.set_max_entries(layout.slots)?;
-        maps.cells.set_value_size(cell_bytes(plan.cut) as u32)?;
+        maps.cells
+            .set_value_size(cell_bytes(plan.stage_set) as u32)?;
         maps.cells.set_max_entries(layout.rows * layout.shards)?;
         maps.cpus.set_max_entries(layout.cpus)?;
         maps.rows.set_max_entries(layout.rows)?;
@@ -216,9 +217,9 @@ macro_rules! load_request {
         let (facts, types) = (config.facts, &config.facts.nvme_core_types);
         ro.cfg_start_hook = u8::from(plan.start == StartSource::Hook);
         ro.cfg_start_field = u8::from(plan.start == StartSource::Field);
-        ro.cfg_doorbell = match plan.family_of(Milestone::Doorbell) {
+        ro.cfg_doorbell = match plan.method_of(Milestone::Doorbell) {
             None => 0,
-            Some(Family::Kprobe) => 2,
+            Some(Method::Kprobe) => 2,
             Some(_) => 1,
         };
         ro.cfg_end = u8::from(plan.has(Milestone::End));
@@ -226,7 +227,7 @@ macro_rules! load_request {
         ro.cfg_recover = u8::from(plan.recovers);
         ro.cfg_setup_skips = u8::from(plan.recovers && facts.tracepoints_skip());
         let preempted = facts.preemption >= Preemption::Full;
-        let by_exit = plan.family_of(Milestone::Doorbell) == Some(Family::Fentry);
+        let by_exit = plan.method_of(Milestone::Doorbell) == Some(Method::Fentry);
         ro.cfg_exit_skips = u8::from(preempted && by_exit);
         ro.cfg_irq_count = u8::from(facts.preemption == Preemption::Full);
         for program in config.ignore {
@@ -294,14 +295,14 @@ fn event_fields(ro: &mut tp_rodata, plan: &AttachPlan, config: &Config<'_>) -> R
     ro.tp_done_status = field(done, "status")?;
     ro.tp_done_retries = field(done, "retries")?;
     ro.tp_done_flags = field(done, "flags")?;
-    if plan.has_sight(Sight::SqHead) {
+    if plan.has_role(Role::SqHead) {
         let sq = "nvme/nvme_sq";
         ro.tp_sq_ctrl = field(sq, "ctrl_id")?;
         ro.tp_sq_qid = field(sq, "qid")?;
         ro.tp_sq_head = field(sq, "sq_head")?;
         ro.tp_sq_tail = field(sq, "sq_tail")?;
     }
-    if plan.has_sight(Sight::AsyncEvent) {
+    if plan.has_role(Role::AsyncEvent) {
         let event = "nvme/nvme_async_event";
         ro.tp_async_ctrl = field(event, "ctrl_id")?;
         ro.tp_async_result = field(event, "result")?;
@@ -369,7 +370,7 @@ fn choose(object: &mut OpenObject, plan: &AttachPlan, facts: &KernelFacts) {
             .find(|hook| program.name() == hook.program);
         program.set_autoload(hook.is_some() || program.name() == SERVICE);
         // left to itself libbpf looks through the types of every module for each program
-        if let Some(hook) = hook.filter(|h| h.kind.family() == Family::Fentry) {
+        if let Some(hook) = hook.filter(|h| h.kind.method() == Method::Fentry) {
             let target = format!("{}:{}", facts.btf_with(hook.home), hook.target);
             // what goes wrong here goes wrong again in the load, and is told there
             let _ = program.set_attach_target(0, Some(target));
@@ -386,7 +387,7 @@ fn is_usual(plan: &AttachPlan, config: &Config<'_>) -> bool {
         && !facts.rq_is_second
         && !facts.command_is_argument
         && !plan.may_lose_completions()
-        && plan.family_of(Milestone::SetupOut) != Some(Family::Kprobe)
+        && plan.method_of(Milestone::SetupOut) != Some(Method::Kprobe)
         && *config.filter == Filter::default()
         && config.lat.is_none()
         && !config.split_size
@@ -401,8 +402,8 @@ fn load_the_usual<'obj>(
     layout: &Layout,
     config: &Config<'_>,
 ) -> Result<Loaded<'obj>, Trouble> {
-    Ok(match (config.trace, plan.cut) {
-        (None, Cut::Total) => {
+    Ok(match (config.trace, plan.stage_set) {
+        (None, StageSet::Total) => {
             let builder = NvmeDeepTotalSkelBuilder::default();
             Loaded::Total(load_usual!(
                 builder,
@@ -411,15 +412,15 @@ fn load_the_usual<'obj>(
                 slot, plan, layout, config
             ))
         }
-        (None, Cut::Cheap) => {
-            let builder = NvmeDeepCheapSkelBuilder::default();
-            Loaded::Cheap(load_usual!(
+        (None, StageSet::Basic) => {
+            let builder = NvmeDeepBasicSkelBuilder::default();
+            Loaded::Basic(load_usual!(
                 builder,
                 [cfg_trace cfg_stack cfg_verdict cfg_end],
                 slot, plan, layout, config
             ))
         }
-        (None, Cut::Fine) => {
+        (None, StageSet::Fine) => {
             let builder = NvmeDeepFineSkelBuilder::default();
             Loaded::Fine(load_usual!(
                 builder,

@@ -12,7 +12,7 @@ use libbpf_rs::Object;
 use libbpf_rs::skel::Skel;
 
 use crate::abi::skel::NvmeDeepSkel;
-use crate::abi::skel_cheap::NvmeDeepCheapSkel;
+use crate::abi::skel_basic::NvmeDeepBasicSkel;
 use crate::abi::skel_fine::NvmeDeepFineSkel;
 use crate::abi::skel_plain::NvmeDeepPlainSkel;
 use crate::abi::skel_total::NvmeDeepTotalSkel;
@@ -23,10 +23,10 @@ use crate::abi::skel_trace::NvmeDeepTraceSkel;
 pub enum Loaded<'obj> {
     /// Commands are followed by their request.
     Request(Box<NvmeDeepSkel<'obj>>),
-    /// The same in the usual cases (bpf/include/config.bpf.h): latencies of each cut,
+    /// The same in the usual cases (bpf/include/config.bpf.h): latencies of each stage set,
     Total(Box<NvmeDeepTotalSkel<'obj>>),
-    /// the cheap one,
-    Cheap(Box<NvmeDeepCheapSkel<'obj>>),
+    /// of the basic stage set,
+    Basic(Box<NvmeDeepBasicSkel<'obj>>),
     /// the fine one,
     Fine(Box<NvmeDeepFineSkel<'obj>>),
     /// and traces.
@@ -43,7 +43,7 @@ impl Loaded<'_> {
         match self {
             Self::Request(skel) => skel.object(),
             Self::Total(skel) => skel.object(),
-            Self::Cheap(skel) => skel.object(),
+            Self::Basic(skel) => skel.object(),
             Self::Fine(skel) => skel.object(),
             Self::Trace(skel) => skel.object(),
             Self::Plain(skel) => skel.object(),
@@ -63,7 +63,7 @@ impl Loaded<'_> {
         let age = match self {
             Self::Request(skel) => age!(skel),
             Self::Total(skel) => age!(skel),
-            Self::Cheap(skel) => age!(skel),
+            Self::Basic(skel) => age!(skel),
             Self::Fine(skel) => age!(skel),
             Self::Trace(skel) => age!(skel),
             Self::Plain(skel) => age!(skel),

@@ -2,14 +2,18 @@
 //! The running BPF side: load what the plan says, attach it, read the maps, detach. The only place
 //! (with the generated skeleton) that names libbpf_rs.
 
+mod bring_up;
 mod command_ring;
 mod event_ring;
 mod layout;
 mod libbpf_log;
+mod live;
 mod load;
 mod loaded;
 mod read;
+mod reorder;
 mod service;
+pub mod settings;
 
 use std::collections::BTreeMap;
 use std::fs::File;
@@ -28,31 +32,36 @@ use libbpf_rs::MapCore;
 use libbpf_rs::MapFlags;
 use libbpf_rs::MapHandle;
 
+pub use self::bring_up::attach;
+pub use self::bring_up::no_method;
+pub use self::bring_up::slots;
 pub use self::command_ring::CommandRing;
 pub use self::event_ring::EventRing;
 pub use self::layout::Layout;
 pub use self::libbpf_log::install as take_over_log;
+pub use self::live::LiveEvents;
 pub use self::load::Slot;
 pub use self::load::Trouble;
 pub use self::load::not_allowed;
 use self::loaded::Loaded;
 pub use self::read::CounterReader;
+pub use self::reorder::Reorder;
 use crate::abi::MAX_CTRLS;
 use crate::abi::ctrl_value;
 use crate::abi::namespace_entry;
-use crate::exit::Failure;
-use crate::exit::Kind;
-use crate::host::sysfs::Controller;
-use crate::host::types::CustomBtf;
-use crate::lat_buckets::LatBuckets;
-use crate::options::Filter;
-use crate::options::Tracing;
-use crate::path::milestone::Milestone;
+use crate::error::Failure;
+use crate::error::Kind;
+use crate::machine::sysfs::Controller;
+use crate::machine::types::CustomBtf;
+use crate::model::milestone::Milestone;
+use crate::model::nvme_latency::LatBuckets;
 use crate::probe::catalog::AttachKind;
 use crate::probe::catalog::CATALOG;
 use crate::probe::facts::KernelFacts;
 use crate::probe::plan::AttachPlan;
 use crate::probe::plan::Pairing;
+use crate::session::settings::Filter;
+use crate::session::settings::Tracing;
 
 /// CPUs that this machine may ever have.
 ///
@@ -123,7 +132,7 @@ pub struct Session<'obj> {
 
 /// Whether this hook begins a command.
 fn begins(hook: usize) -> bool {
-    CATALOG[hook].sight.point() == Some(Milestone::SetupOut)
+    CATALOG[hook].role.point() == Some(Milestone::SetupOut)
 }
 
 impl<'obj> Session<'obj> {
@@ -279,7 +288,7 @@ impl<'obj> Session<'obj> {
         let mut order = self.plan.hooks();
         order.sort_by_key(|&h| {
             let hook = &CATALOG[h];
-            let rank = match (hook.sight.point(), hook.kind) {
+            let rank = match (hook.role.point(), hook.kind) {
                 (Some(Milestone::SetupOut), _) => 3,
                 (Some(Milestone::Complete), _) => 2,
                 (_, AttachKind::TpBtf | AttachKind::RawTp) => 1,
@@ -347,9 +356,9 @@ impl<'obj> Session<'obj> {
     ///
     /// # Errors
     /// Where there is no file descriptor left, or the ring can't be mapped.
-    pub fn events(&self) -> Result<EventRing> {
+    pub fn events(&self) -> Result<LiveEvents> {
         let map = &self.maps.ring;
         let ring = map.as_fd().try_clone_to_owned()?;
-        EventRing::new(ring, map.max_entries() as usize)
+        EventRing::new(ring, map.max_entries() as usize).map(LiveEvents::new)
     }
 }

@@ -22,26 +22,26 @@ use libbpf_sys::bpf_prog_get_info_by_fd;
 use libbpf_sys::bpf_prog_info;
 
 use super::Session;
-use crate::abi::Counters;
-use crate::abi::RowKey;
 use crate::abi::STACK_UNSEEN;
 use crate::abi::SlotState;
+use crate::abi::add_cell;
+use crate::abi::add_counters;
 use crate::abi::slot_state;
 use crate::abi::stack_frames;
 use crate::abi::unfinished;
 use crate::abi::words;
-use crate::event::Event;
-use crate::event::StackId;
-use crate::hist::Histogram;
-use crate::ledger::Runs;
-use crate::ledger::Scan;
+use crate::model::counters::Counters;
+use crate::model::event::Event;
+use crate::model::event::StackId;
+use crate::model::histogram::Histogram;
+use crate::model::row::RowKey;
+use crate::model::run::RunTimes;
+use crate::model::run::Runs;
+use crate::model::run::Scan;
+use crate::model::run::StackSum;
+use crate::model::snapshot::Cell;
+use crate::model::snapshot::Snapshot;
 use crate::probe::catalog::CATALOG;
-use crate::snapshot::Cell;
-use crate::snapshot::Snapshot;
-
-/// The frames of a stack, innermost first (`None`: not observed), the latencies of its commands, and
-/// how many commands have none.
-pub type StackSum = (Option<Vec<u64>>, Histogram, u64);
 
 impl Session<'_> {
     /// Reads all maps.
@@ -65,10 +65,12 @@ impl Session<'_> {
                 .context("a row key of the wrong size")?;
             let row = row.try_into().ok().map(u32::from_ne_bytes);
             let row = row.context("a row number of the wrong size")?;
-            let mut cell = Cell::empty(self.plan.cut);
+            let mut cell = Cell::empty(self.plan.stage_set);
             for shard in 0..self.layout.shards {
                 let value = lookup(&maps.cells, shard * self.layout.rows + row)?;
-                cell.add(&value).ok().context("a cell of the wrong size")?;
+                add_cell(&mut cell, &value)
+                    .ok()
+                    .context("a cell of the wrong size")?;
             }
             // a row that was just taken has nothing in it yet
             if cell.commands() > 0 {
@@ -135,7 +137,11 @@ impl Session<'_> {
                 id => Some(self.stack(id)?.context("a stack without frames")?),
             };
             let hist = hist.context("a histogram of the wrong size")?;
-            all.push((frames, hist, unmeasured));
+            all.push(StackSum {
+                addresses: frames,
+                hist,
+                unmeasured,
+            });
         }
         Ok(all)
     }
@@ -195,7 +201,7 @@ impl Session<'_> {
 
     /// How often and how long each program ran, by hook number, and since when in nanoseconds. `None`
     /// where nobody asked for it, or the kernel refuses (it takes CAP_SYS_ADMIN).
-    pub fn own_cost(&self) -> Option<(Vec<Runs>, u64)> {
+    pub fn run_times(&self) -> Option<RunTimes> {
         let (_, begin) = self.stats.as_ref()?;
         let mut runs = vec![Runs::default(); CATALOG.len()];
         for (number, info) in self.infos() {
@@ -205,7 +211,10 @@ impl Session<'_> {
             };
         }
         let elapsed = self.detached_after.unwrap_or_else(|| begin.elapsed());
-        Some((runs, u64::try_from(elapsed.as_nanos()).unwrap_or(u64::MAX)))
+        Some(RunTimes {
+            runs,
+            elapsed_ns: u64::try_from(elapsed.as_nanos()).unwrap_or(u64::MAX),
+        })
     }
 
     /// What the kernel says of each program of the plan.
@@ -276,8 +285,7 @@ fn counters(cpus: &MapHandle, count: u32) -> Result<Counters> {
     let mut counters = Counters::default();
     for cpu in 0..count {
         let value = lookup(cpus, cpu)?;
-        counters
-            .add(&value)
+        add_counters(&mut counters, &value)
             .ok()
             .context("a CPU's counters of the wrong size")?;
     }

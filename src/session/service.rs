@@ -24,8 +24,8 @@ use crate::abi::SERVE_COMPLETED;
 use crate::abi::SERVE_END;
 use crate::abi::SlotState;
 use crate::abi::slot_owner;
-use crate::ledger::unrecovered;
 use crate::probe::plan::Pairing;
+use crate::report::ledger::unrecovered;
 
 /// A jiffy at the lowest frequency of the timer (CONFIG_HZ_100), and some more.
 const JIFFY: Duration = Duration::from_millis(11);

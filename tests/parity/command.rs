@@ -1,21 +1,21 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Closing a command: `finish()` of bpf/include/stages.bpf.h against src/path.
+//! Closing a command: `finish()` of bpf/include/stages.bpf.h against src/model.
 
 use std::mem::take;
 
-use nvme_deep::abi::COUNTS;
-use nvme_deep::abi::CommandRecord;
-use nvme_deep::abi::Count;
-use nvme_deep::abi::RowKey;
-use nvme_deep::hist;
-use nvme_deep::lat_buckets::LatBuckets;
-use nvme_deep::path::milestone::ALL_POINTS;
-use nvme_deep::path::milestone::Milestone;
-use nvme_deep::path::milestone::Milestone::*;
-use nvme_deep::path::milestone::NO_COMPLETE;
-use nvme_deep::path::milestone::NO_SETUP;
-use nvme_deep::path::stage::Cut;
-use nvme_deep::path::timeline::Timeline;
+use nvme_deep::abi::command_record;
+use nvme_deep::model::counters::COUNTS;
+use nvme_deep::model::counters::Count;
+use nvme_deep::model::histogram;
+use nvme_deep::model::milestone::ALL_POINTS;
+use nvme_deep::model::milestone::Milestone;
+use nvme_deep::model::milestone::Milestone::*;
+use nvme_deep::model::milestone::NO_COMPLETE;
+use nvme_deep::model::milestone::NO_SETUP;
+use nvme_deep::model::nvme_latency::LatBuckets;
+use nvme_deep::model::row::RowKey;
+use nvme_deep::model::stage::StageSet;
+use nvme_deep::model::timeline::Timeline;
 
 use super::Random;
 use super::ask;
@@ -52,7 +52,7 @@ impl Way {
 /// A command: its points in the order of [`Milestone::ALL`], zero where not seen.
 #[derive(Clone, Debug)]
 struct Case {
-    cut: Cut,
+    stage_set: StageSet,
     way: Way,
     points: [u64; 9],
     bytes: u32,
@@ -60,17 +60,17 @@ struct Case {
 }
 
 impl Case {
-    fn new(cut: Cut, way: Way, mut points: [u64; 9], random: &mut Random) -> Self {
+    fn new(stage_set: StageSet, way: Way, mut points: [u64; 9], random: &mut Random) -> Self {
         if matches!(way, Way::Requeued | Way::Completed) {
             points[End as usize] = 0;
         }
         for point in Milestone::ALL.into_iter().filter(|&p| way.misses(p)) {
             points[point as usize] = 0;
         }
-        let looked_at: &[Milestone] = match cut {
-            Cut::Total => &[],
-            Cut::Cheap => &[Start, Doorbell, Cqe, End],
-            Cut::Fine => &[Start, SetupIn, Issue, Doorbell, Irq, Cqe, End],
+        let looked_at: &[Milestone] = match stage_set {
+            StageSet::Total => &[],
+            StageSet::Basic => &[Start, Doorbell, Cqe, End],
+            StageSet::Fine => &[Start, SetupIn, Issue, Doorbell, Irq, Cqe, End],
         };
         for point in Milestone::ALL {
             if !matches!(point, SetupOut | Complete) && !looked_at.contains(&point) {
@@ -83,7 +83,7 @@ impl Case {
         };
         let bytes = random.next() as u32;
         Self {
-            cut,
+            stage_set,
             way,
             points,
             bytes,
@@ -96,10 +96,10 @@ impl Case {
     }
 
     fn question(&self) -> String {
-        let mode = match self.cut {
-            Cut::Total => 0,
-            Cut::Cheap => 1,
-            Cut::Fine => 2,
+        let mode = match self.stage_set {
+            StageSet::Total => 0,
+            StageSet::Basic => 1,
+            StageSet::Fine => 2,
         };
         let [p @ .., complete, end] = self.points;
         // on_complete() fills the slot's own field only where the end will finish the command
@@ -138,7 +138,7 @@ fn check_record(case: &Case, record: &str, line: &Timeline) {
     let record: Vec<u8> = (0..record.len() / 2)
         .map(|i| u8::from_str_radix(&record[2 * i..2 * i + 2], 16).unwrap())
         .collect();
-    let record = CommandRecord::decode(&record).unwrap();
+    let record = command_record(&record).unwrap();
     assert_eq!(record.timeline, *line, "{case:?}");
     assert_eq!(record.bytes, case.bytes);
     assert_eq!(record.row, RowKey::unpack(KEY).0);
@@ -158,22 +158,25 @@ fn check_table(case: &Case, pattern: u16, total: Option<u64>, table: (u64, u64))
 
 /// The histograms are those of the command's stages and of its total, which is returned.
 fn check_hists(case: &Case, line: &Timeline, hists: &[[u64; 4]]) -> Option<u64> {
-    let segments = line.segments(case.cut);
+    let segments = line.segments(case.stage_set);
     let segments = segments.unwrap_or_else(|| panic!("kept points are in order: {case:?}"));
-    let total = line.total(case.cut);
-    let one = |ns: u64| [1, hist::index(ns) as u64, ns, ns];
+    let total = line.total(case.stage_set);
+    let one = |ns: u64| [1, histogram::index(ns) as u64, ns, ns];
     let mut want = vec![[0, u64::MAX, 0, 0]; 9];
     for segment in &segments {
         want[segment.run.first] = one(segment.ns);
     }
     if let Some(total) = total {
-        want[case.cut.total_index()] = one(total);
+        want[case.stage_set.total_index()] = one(total);
     }
     assert_eq!(hists, want, "{case:?} seen {:#09b}", line.pattern());
-    if case.cut != Cut::Total {
+    if case.stage_set != StageSet::Total {
         let runs: Vec<_> = segments.iter().map(|s| s.run).collect();
-        assert_eq!(runs, case.cut.runs(line.pattern()));
-        let sum: u64 = hists[..case.cut.total_index()].iter().map(|h| h[2]).sum();
+        assert_eq!(runs, case.stage_set.runs(line.pattern()));
+        let sum: u64 = hists[..case.stage_set.total_index()]
+            .iter()
+            .map(|h| h[2])
+            .sum();
         assert_eq!(
             sum,
             total.unwrap_or(0),
@@ -233,13 +236,13 @@ fn read(case: &Case, line: &str) -> Answer {
     }
 }
 
-/// How the programs can be set up, but for a fine cut on a kernel without an end hook.
-const WAYS: [(Cut, Way); 5] = [
-    (Cut::Total, Way::Completed),
-    (Cut::Cheap, Way::Completed),
-    (Cut::Cheap, Way::Ended),
-    (Cut::Fine, Way::Ended),
-    (Cut::Fine, Way::Requeued),
+/// How the programs can be set up, but for a fine stage set on a kernel without an end hook.
+const WAYS: [(StageSet, Way); 5] = [
+    (StageSet::Total, Way::Completed),
+    (StageSet::Basic, Way::Completed),
+    (StageSet::Basic, Way::Ended),
+    (StageSet::Fine, Way::Ended),
+    (StageSet::Fine, Way::Requeued),
 ];
 
 /// Every point, one after the other; some at the same nanosecond.
@@ -282,20 +285,20 @@ fn all_but(case: &Case, dropped: &[Milestone]) -> u16 {
 /// `n` commands in each of the ways, with points in order and half of them with holes; `change`
 /// spoils one, or says that it does not lend itself.
 fn cases(
-    ways: &[(Cut, Way)],
+    ways: &[(StageSet, Way)],
     n: usize,
     seed: u64,
     change: impl Fn(&mut [u64; 9], &mut Random) -> bool,
 ) -> Vec<Case> {
     let mut random = Random(seed);
     let mut cases = vec![];
-    for &(cut, way) in ways {
+    for &(stage_set, way) in ways {
         for i in 0..n {
             let mut points = in_order(&mut random);
             if i % 2 == 0 {
                 points = with_holes(points, &mut random);
             }
-            let case = Case::new(cut, way, points, &mut random);
+            let case = Case::new(stage_set, way, points, &mut random);
             points = case.points;
             if change(&mut points, &mut random) {
                 cases.push(Case { points, ..case });
@@ -332,9 +335,11 @@ fn points_in_order_are_all_kept_and_nothing_is_counted() {
 
 #[test]
 fn a_command_that_was_not_seen_everywhere_keeps_the_intervals_that_were() {
-    let ways: Vec<(Cut, Way)> = [Cut::Total, Cut::Cheap, Cut::Fine]
+    let ways: Vec<(StageSet, Way)> = [StageSet::Total, StageSet::Basic, StageSet::Fine]
         .into_iter()
-        .flat_map(|cut| [Way::NoSetup, Way::NoComplete, Way::OnlyCqe].map(|way| (cut, way)))
+        .flat_map(|stage_set| {
+            [Way::NoSetup, Way::NoComplete, Way::OnlyCqe].map(|way| (stage_set, way))
+        })
         .collect();
     let cases = cases(&ways, 5000, 20, |_, _| true);
     let answers = answers(&cases);
@@ -401,11 +406,11 @@ fn whatever_the_order_each_dropped_point_is_counted_once_and_by_its_rule() {
         let (out, complete) = (points[SetupOut as usize], points[Complete as usize]);
         out != 0 && out <= complete
     });
-    // shuffling may have put a time where this cut has no point
+    // shuffling may have put a time where this stage set has no point
     let mut random = Random(17);
     let cases: Vec<Case> = cases
         .into_iter()
-        .map(|c| Case::new(c.cut, c.way, c.points, &mut random))
+        .map(|c| Case::new(c.stage_set, c.way, c.points, &mut random))
         .collect();
     for (case, answer) in cases.iter().zip(answers(&cases)) {
         let kept = |m: Milestone| case.at(m) != 0 && m.seen_in(answer.pattern);
@@ -427,7 +432,7 @@ fn whatever_the_order_each_dropped_point_is_counted_once_and_by_its_rule() {
 
 #[test]
 fn a_fine_cut_without_an_end_hook_stops_at_the_completion() {
-    let cases = cases(&[(Cut::Fine, Way::Completed)], 2000, 18, |_, _| true);
+    let cases = cases(&[(StageSet::Fine, Way::Completed)], 2000, 18, |_, _| true);
     for (case, answer) in cases.iter().zip(answers(&cases)) {
         assert_eq!(answer.pattern, all_but(case, &[]), "{case:?}");
     }
@@ -435,9 +440,9 @@ fn a_fine_cut_without_an_end_hook_stops_at_the_completion() {
 
 #[test]
 fn a_completion_before_the_setup_is_counted_negative_and_no_latency_of_centuries() {
-    for (cut, way) in WAYS {
+    for (stage_set, way) in WAYS {
         let points = [0, 0, 5000, 0, 0, 0, 0, 4000, 0];
-        let case = Case::new(cut, way, points, &mut Random(19));
+        let case = Case::new(stage_set, way, points, &mut Random(19));
         let line = &ask(&[case.question()])[0];
         let words: Vec<&str> = line.split(' ').collect();
         assert_eq!(words[6 + Count::Negative as usize], "1", "{case:?}");

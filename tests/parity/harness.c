@@ -171,7 +171,7 @@ static void answer_finish(void)
 	cfg_lat_min_us = number();
 	cfg_lat_shift = number();
 	if (mode != ND_MODE_FINE) /* that half of the slot does not exist then */
-		memset((char *)&s + ND_SLOT_CHEAP, 0x5a, sizeof(s) - ND_SLOT_CHEAP);
+		memset((char *)&s + ND_SLOT_BASIC, 0x5a, sizeof(s) - ND_SLOT_BASIC);
 
 	cfg_recover = 1;
 	if (complete) {
@@ -236,7 +236,7 @@ static const struct {
 	CONSTANT(ND_EARLY_IRQ),
 	CONSTANT(ND_NEGATIVE),
 	CONSTANT(ND_STAGES_TOTAL),
-	CONSTANT(ND_STAGES_CHEAP),
+	CONSTANT(ND_STAGES_BASIC),
 	CONSTANT(ND_STAGES_FINE),
 	CONSTANT(ND_SAW_START),
 	CONSTANT(ND_SAW_SETUP_IN),
@@ -248,7 +248,7 @@ static const struct {
 	CONSTANT(ND_NO_SETUP),
 	CONSTANT(ND_NO_COMPLETE),
 	CONSTANT(ND_CELL_HEAD),
-	CONSTANT(ND_SLOT_CHEAP),
+	CONSTANT(ND_SLOT_BASIC),
 	CONSTANT(ND_SLOT_FINE),
 	CONSTANT(sizeof(struct nd_cell)),
 	CONSTANT(sizeof(struct nd_start)),

@@ -159,7 +159,7 @@ int main(int argc, char **argv)
 	if (argc != 3)
 		return 2;
 	seed = strtoull(argv[1], 0, 0);
-	cfg_mode = ND_MODE_CHEAP;
+	cfg_mode = ND_MODE_BASIC;
 	cfg_start_hook = 1;
 	for (u32 n = 0; n < CTRLS; n++)
 		ctrl_map[n] = (struct nd_ctrl){

@@ -5,14 +5,17 @@ use std::array;
 use std::collections::BTreeMap;
 use std::fmt;
 
-use nvme_deep::event::Asked;
-use nvme_deep::event::CommandId;
-use nvme_deep::event::CtrlState;
-use nvme_deep::event::Event;
-use nvme_deep::event::Outcome;
-use nvme_deep::event::StackId;
-use nvme_deep::event::Verdict;
-use nvme_deep::event::What;
+use nvme_deep::model::event::CommandId;
+use nvme_deep::model::event::CtrlState;
+use nvme_deep::model::event::Event;
+use nvme_deep::model::event::EventKind;
+use nvme_deep::model::event::Outcome;
+use nvme_deep::model::event::StackId;
+use nvme_deep::model::event::Submission;
+use nvme_deep::model::event::Verdict;
+use nvme_deep::model::milestone::ALL_POINTS;
+use nvme_deep::model::stage::StageSet;
+use nvme_deep::model::timeline::Timeline;
 use nvme_deep::nvme::aen::AsyncEvent;
 use nvme_deep::nvme::decode::CommandSet;
 use nvme_deep::nvme::decode::Field;
@@ -22,14 +25,12 @@ use nvme_deep::nvme::opcode::QueueKind;
 use nvme_deep::nvme::sqe::Parts;
 use nvme_deep::nvme::sqe::Sqe;
 use nvme_deep::nvme::status::Status;
-use nvme_deep::path::milestone::ALL_POINTS;
-use nvme_deep::path::stage::Cut;
-use nvme_deep::path::timeline::Timeline;
-use nvme_deep::view::theme::Theme;
-use nvme_deep::view::trace::Clock;
-use nvme_deep::view::trace::Context;
-use nvme_deep::view::trace::TraceJson;
-use nvme_deep::view::trace::TraceText;
+use nvme_deep::render::theme::Theme;
+use nvme_deep::render::trace::Clock;
+use nvme_deep::render::trace::Context;
+use nvme_deep::render::trace::EventSink;
+use nvme_deep::render::trace::TraceJson;
+use nvme_deep::render::trace::TraceText;
 use proptest::prelude::*;
 use serde::Deserialize;
 use serde::Deserializer;
@@ -99,7 +100,7 @@ fn dword() -> impl Strategy<Value = u32> {
     prop_oneof![3 => Just(0), 2 => Just(7), 1 => any::<u32>()]
 }
 
-fn asked(id: CommandId) -> impl Strategy<Value = Asked> {
+fn asked(id: CommandId) -> impl Strategy<Value = Submission> {
     let parts = (
         prop::array::uniform6(dword()),
         any::<(u8, bool, Option<u32>, u32, u32, u16)>(),
@@ -117,7 +118,7 @@ fn asked(id: CommandId) -> impl Strategy<Value = Asked> {
             metadata,
             cdw,
         };
-        Asked {
+        Submission {
             sqe: Sqe::from(parts),
             bytes,
             knows_submitter: pid % 8 != 0,
@@ -164,47 +165,47 @@ fn outcome() -> impl Strategy<Value = Outcome> {
     })
 }
 
-fn command() -> impl Strategy<Value = What> {
+fn command() -> impl Strategy<Value = EventKind> {
     let all = id().prop_flat_map(|id| (Just(id), asked(id), outcome(), 0..10_u8, any::<u64>()));
     all.prop_map(|(id, asked, outcome, kind, n)| match kind {
-        0 => What::Submit(id, asked),
-        1 => What::Complete(id, outcome),
-        2 => What::Command(id, asked, outcome),
-        3 => What::Unfinished {
+        0 => EventKind::Submit(id, asked),
+        1 => EventKind::Complete(id, outcome),
+        2 => EventKind::Command(id, asked, outcome),
+        3 => EventKind::Unfinished {
             id,
             asked: (n % 2 == 0).then_some(asked),
             age_ns: n,
         },
-        4 => What::Sq {
+        4 => EventKind::Sq {
             ctrl: id.ctrl,
             qid: id.qid,
             id: Some(id).filter(|_| n & 1 == 0),
             head: n as u16,
             tail: (n >> 16) as u16,
         },
-        5 => What::Timeout { id, age_ns: n },
-        6 => What::Cancel { id, age_ns: n },
-        7 => What::Requeue(id),
-        8 => What::Missed {
+        5 => EventKind::Timeout { id, age_ns: n },
+        6 => EventKind::Cancel { id, age_ns: n },
+        7 => EventKind::Requeue(id),
+        8 => EventKind::Missed {
             id,
             asked: (n % 2 == 0).then_some(asked),
             latency_max_ns: (n % 4 < 2).then_some(n),
             timeline: outcome.timeline,
         },
-        _ => What::Retry {
+        _ => EventKind::Retry {
             id,
             retries: (n % 2 == 0).then_some(n as u8),
         },
     })
 }
 
-fn what() -> impl Strategy<Value = What> {
-    let event = any::<(u32, u32)>().prop_map(|(ctrl, result)| What::AsyncEvent {
+fn what() -> impl Strategy<Value = EventKind> {
+    let event = any::<(u32, u32)>().prop_map(|(ctrl, result)| EventKind::AsyncEvent {
         ctrl,
         event: AsyncEvent(result),
     });
     let state = (any::<u32>(), 0..9_u32, any::<bool>());
-    let state = state.prop_map(|(ctrl, state, asked)| What::State {
+    let state = state.prop_map(|(ctrl, state, asked)| EventKind::State {
         ctrl,
         state: CtrlState(state),
         asked,
@@ -212,31 +213,31 @@ fn what() -> impl Strategy<Value = What> {
     prop_oneof![8 => command(), 1 => event, 1 => state]
 }
 
-fn asked_of(what: &What) -> Option<(&CommandId, &Asked)> {
+fn asked_of(what: &EventKind) -> Option<(&CommandId, &Submission)> {
     match what {
-        What::Submit(id, asked) | What::Command(id, asked, _) => Some((id, asked)),
-        What::Unfinished { id, asked, .. } | What::Missed { id, asked, .. } => {
+        EventKind::Submit(id, asked) | EventKind::Command(id, asked, _) => Some((id, asked)),
+        EventKind::Unfinished { id, asked, .. } | EventKind::Missed { id, asked, .. } => {
             Some((id, asked.as_ref()?))
         }
         _ => None,
     }
 }
 
-fn timeline_of(what: &What) -> Option<&Timeline> {
+fn timeline_of(what: &EventKind) -> Option<&Timeline> {
     match what {
-        What::Missed { timeline, .. } => timeline.as_ref(),
+        EventKind::Missed { timeline, .. } => timeline.as_ref(),
         _ => outcome_of(what)?.timeline.as_ref(),
     }
 }
 
-fn outcome_of(what: &What) -> Option<&Outcome> {
+fn outcome_of(what: &EventKind) -> Option<&Outcome> {
     match what {
-        What::Complete(_, outcome) | What::Command(_, _, outcome) => Some(outcome),
+        EventKind::Complete(_, outcome) | EventKind::Command(_, _, outcome) => Some(outcome),
         _ => None,
     }
 }
 
-fn all_fields(set: CommandSet, id: &CommandId, asked: &Asked) -> Vec<Field> {
+fn all_fields(set: CommandSet, id: &CommandId, asked: &Submission) -> Vec<Field> {
     fields(id.opcode.queue, set, &asked.sqe).collect()
 }
 
@@ -246,8 +247,13 @@ struct Views(Box<TraceText>, Box<TraceJson>);
 impl Views {
     #[inline(never)]
     fn new() -> Self {
-        let text = TraceText::new(Theme { color: false }, false, Clock::Mono, Some(Cut::Fine));
-        let json = TraceJson::new(Clock::Mono, Some(Cut::Fine));
+        let text = TraceText::new(
+            Theme { color: false },
+            false,
+            Clock::Mono,
+            Some(StageSet::Fine),
+        );
+        let json = TraceJson::new(Clock::Mono, Some(StageSet::Fine));
         Self(Box::new(text), Box::new(json))
     }
 
@@ -259,7 +265,7 @@ impl Views {
     }
 }
 
-type Parted = (CommandId, Asked, Outcome);
+type Parted = (CommandId, Submission, Outcome);
 
 /// Boxed: what proptest makes of it would be large.
 fn parted() -> BoxedStrategy<Parted> {
@@ -268,7 +274,7 @@ fn parted() -> BoxedStrategy<Parted> {
 }
 
 /// A command that has each part from one of two, by the bits of `mixture`.
-fn mixed(two: &[Parted; 2], mixture: u16) -> What {
+fn mixed(two: &[Parted; 2], mixture: u16) -> EventKind {
     let of = |n: u32| &two[usize::from(mixture >> n & 1)];
     let (code, queue) = (of(0).0.opcode.code, of(1).0.opcode.queue);
     let id = CommandId {
@@ -286,7 +292,7 @@ fn mixed(two: &[Parted; 2], mixture: u16) -> What {
         metadata: of(7).1.sqe.metadata(),
         cdw: array::from_fn(|n| of(if n < 2 { 8 } else { 9 }).1.sqe.cdw(10 + n)),
     };
-    let asked = Asked {
+    let asked = Submission {
         sqe: Sqe::from(parts),
         bytes: of(10).1.bytes,
         knows_submitter: of(10).1.knows_submitter,
@@ -297,25 +303,25 @@ fn mixed(two: &[Parted; 2], mixture: u16) -> What {
         stack: StackId::default(),
     };
     match of(15).2.cpu % 3 {
-        0 => What::Submit(id, asked),
-        1 => What::Complete(id, of(15).2.clone()),
-        _ => What::Command(id, asked, of(15).2.clone()),
+        0 => EventKind::Submit(id, asked),
+        1 => EventKind::Complete(id, of(15).2.clone()),
+        _ => EventKind::Command(id, asked, of(15).2.clone()),
     }
 }
 
-const CUTS: [Cut; 3] = [Cut::Total, Cut::Cheap, Cut::Fine];
+const CUTS: [StageSet; 3] = [StageSet::Total, StageSet::Basic, StageSet::Fine];
 
 proptest! {
     #[test]
     fn one_event_is_one_line_of_text(
         events in prop::collection::vec((any::<u64>(), what()), 1..8),
         set in 0..3_usize,
-        cut in 0..3_usize,
+        stage_set in 0..3_usize,
         align in any::<bool>(),
     ) {
         let cx = Context { disk: "nvme0n1", set: SETS[set], kstack: "", kstack_complete: "" };
         let clock = Clock::wall(0);
-        let mut view = TraceText::new(Theme { color: false }, align, clock, Some(CUTS[cut]));
+        let mut view = TraceText::new(Theme { color: false }, align, clock, Some(CUTS[stage_set]));
         for (at_ns, what) in events {
             view.event(&Event { at_ns, what: what.clone() }, &cx);
             let text = String::from_utf8(view.take(<[u8]>::to_vec)).unwrap();
@@ -329,8 +335,8 @@ proptest! {
                 }
             }
             let timeline = timeline_of(&what);
-            for segment in timeline.and_then(|t| t.segments(CUTS[cut])).into_iter().flatten() {
-                let shown = format!(", {}=", CUTS[cut].run_name(segment.run));
+            for segment in timeline.and_then(|t| t.segments(CUTS[stage_set])).into_iter().flatten() {
+                let shown = format!(", {}=", CUTS[stage_set].run_name(segment.run));
                 prop_assert!(line.contains(&shown), "no {} in {}", shown, line);
             }
         }
@@ -355,11 +361,11 @@ proptest! {
     fn one_event_is_one_object(
         events in prop::collection::vec((any::<u64>(), what()), 1..8),
         set in 0..3_usize,
-        cut in 0..3_usize,
+        stage_set in 0..3_usize,
     ) {
         let cx = Context { disk: "", set: SETS[set], kstack: "", kstack_complete: "[\"a\"]" };
-        let cut = CUTS[cut];
-        let mut view = TraceJson::new(Clock::Rel { begin_ns: 1 << 40 }, Some(cut));
+        let stage_set = CUTS[stage_set];
+        let mut view = TraceJson::new(Clock::Rel { begin_ns: 1 << 40 }, Some(stage_set));
         for (at_ns, what) in events {
             view.event(&Event { at_ns, what: what.clone() }, &cx);
             let text = String::from_utf8(view.take(<[u8]>::to_vec)).unwrap();
@@ -367,7 +373,7 @@ proptest! {
             let Once(all) = serde_json::from_str(&text).unwrap();
             prop_assert_eq!(&all["time_ns"], &json!(at_ns));
             prop_assert_eq!(&all["time_rel_ns"], &json!(at_ns.wrapping_sub(1 << 40) as i64));
-            prop_assert_eq!(all.contains_key("fields"), asked_of(&what).is_some() || matches!(what, What::AsyncEvent { .. }));
+            prop_assert_eq!(all.contains_key("fields"), asked_of(&what).is_some() || matches!(what, EventKind::AsyncEvent { .. }));
             if let Some((id, asked)) = asked_of(&what) {
                 let fields = all_fields(cx.set, id, asked);
                 let want: BTreeMap<_, _> = fields.iter().map(|f| (f.key, f.value)).collect();
@@ -378,13 +384,13 @@ proptest! {
                     let comm = String::from_utf8_lossy(asked.comm()).chars().count();
                     prop_assert!(all["comm"].as_str().unwrap().chars().count() >= comm);
                 } else {
-                    prop_assert!(["pid", "tid", "comm", "cpu"].iter().all(|key| !all.contains_key(*key)) || matches!(what, What::Complete(..)));
+                    prop_assert!(["pid", "tid", "comm", "cpu"].iter().all(|key| !all.contains_key(*key)) || matches!(what, EventKind::Complete(..)));
                 }
             }
             if let Some(timeline) = timeline_of(&what) {
-                prop_assert_eq!(&all["total_ns"], &json!(timeline.total(cut)));
-                let segments = timeline.segments(cut).unwrap_or_default();
-                let want = segments.iter().map(|s| json!({ "name": cut.run_name(s.run), "ns": s.ns }));
+                prop_assert_eq!(&all["total_ns"], &json!(timeline.total(stage_set)));
+                let segments = timeline.segments(stage_set).unwrap_or_default();
+                let want = segments.iter().map(|s| json!({ "name": stage_set.run_name(s.run), "ns": s.ns }));
                 prop_assert_eq!(&all["stages"], &Value::from_iter(want));
             }
         }

@@ -11,20 +11,21 @@ use super::sample::outcome;
 use super::sample::read;
 use super::sample::text;
 use super::sample::with_stages;
-use nvme_deep::event::CtrlState;
-use nvme_deep::event::Event;
-use nvme_deep::event::Outcome;
-use nvme_deep::event::Verdict;
-use nvme_deep::event::What;
-use nvme_deep::kstack::Frame;
-use nvme_deep::kstack::Symbol;
+use nvme_deep::model::event::CtrlState;
+use nvme_deep::model::event::Event;
+use nvme_deep::model::event::EventKind;
+use nvme_deep::model::event::Outcome;
+use nvme_deep::model::event::Verdict;
+use nvme_deep::model::stack::Frame;
+use nvme_deep::model::stack::Symbol;
+use nvme_deep::model::stage::StageSet;
 use nvme_deep::nvme::status::Status;
-use nvme_deep::path::stage::Cut;
-use nvme_deep::view::theme::Theme;
-use nvme_deep::view::trace::Clock;
-use nvme_deep::view::trace::Context;
-use nvme_deep::view::trace::TraceJson;
-use nvme_deep::view::trace::TraceText;
+use nvme_deep::render::theme::Theme;
+use nvme_deep::render::trace::Clock;
+use nvme_deep::render::trace::Context;
+use nvme_deep::render::trace::EventSink;
+use nvme_deep::render::trace::TraceJson;
+use nvme_deep::render::trace::TraceText;
 
 fn frames() -> [Frame; 2] {
     [
@@ -62,11 +63,11 @@ fn stacks_stand_below() {
         let text = String::from_utf8(view.take(<[u8]>::to_vec)).unwrap();
         text.split_once('\n').unwrap().1.to_owned()
     };
-    assert_eq!(shown(What::Submit(read(), asked_read())), kstack);
-    assert_eq!(shown(What::Complete(read(), outcome(0))), "    irq\n");
-    let both = shown(What::Command(read(), asked_read(), outcome(0)));
+    assert_eq!(shown(EventKind::Submit(read(), asked_read())), kstack);
+    assert_eq!(shown(EventKind::Complete(read(), outcome(0))), "    irq\n");
+    let both = shown(EventKind::Command(read(), asked_read(), outcome(0)));
     assert_eq!(both, format!("{kstack}    -- completed by\n    irq\n"));
-    assert_eq!(shown(What::Requeue(read())), "");
+    assert_eq!(shown(EventKind::Requeue(read())), "");
 }
 
 #[test]
@@ -79,17 +80,17 @@ fn stacks_are_arrays() {
         ..DISK
     };
     let array = r#"["nvme_setup_cmd+0x1b2 [nvme_core]","0xffffffff81000000"]"#;
-    let line = json_in(What::Submit(read(), asked_read()), &cx);
+    let line = json_in(EventKind::Submit(read(), asked_read()), &cx);
     assert!(
         line.ends_with(&format!(r#","cpu":1,"kstack":{array}"#)),
         "{line}"
     );
-    let line = json_in(What::Complete(read(), outcome(0)), &cx);
+    let line = json_in(EventKind::Complete(read(), outcome(0)), &cx);
     assert!(
         line.ends_with(&format!(r#","cpu":0,"kstack":{array}"#)),
         "{line}"
     );
-    let line = json_in(What::Command(read(), asked_read(), outcome(0)), &cx);
+    let line = json_in(EventKind::Command(read(), asked_read(), outcome(0)), &cx);
     assert!(
         line.contains(&format!(r#","cpu":1,"kstack":{array},"result""#)),
         "{line}"
@@ -102,13 +103,13 @@ fn stacks_are_arrays() {
 fn on_a_terminal_columns_stand_below_each_other() {
     let clock = Clock::Rel { begin_ns: 0 };
     let mut view = TraceText::new(Theme { color: false }, true, clock, None);
-    let state = What::State {
+    let state = EventKind::State {
         ctrl: 0,
         state: CtrlState(1),
         asked: false,
     };
     for (at_ns, what, cx) in [
-        (12_000_000_001, What::Requeue(read()), &DISK),
+        (12_000_000_001, EventKind::Requeue(read()), &DISK),
         (9_000_000_002, state, &NONE),
     ] {
         view.event(&Event { at_ns, what }, cx);
@@ -122,13 +123,16 @@ fn on_a_terminal_columns_stand_below_each_other() {
 
 #[test]
 fn colour_adds_nothing_but_colour() {
-    let shown = |color, what: &What| {
-        let mut view = TraceText::new(Theme { color }, false, Clock::Mono, Some(Cut::Cheap));
+    let shown = |color, what: &EventKind| {
+        let mut view = TraceText::new(Theme { color }, false, Clock::Mono, Some(StageSet::Basic));
         view.event(&event(what.clone()), &DISK);
         String::from_utf8(view.take(<[u8]>::to_vec)).unwrap()
     };
-    let failed = What::Command(read(), asked_read(), outcome(0x281));
-    for what in [&failed, &What::Command(read(), asked_read(), with_stages())] {
+    let failed = EventKind::Command(read(), asked_read(), outcome(0x281));
+    for what in [
+        &failed,
+        &EventKind::Command(read(), asked_read(), with_stages()),
+    ] {
         let colored = shown(true, what);
         let mut plain = String::new();
         for part in colored.split('\x1b') {
@@ -148,8 +152,8 @@ fn an_end_that_is_not_plain_in_one_part_is_told() {
             verdict: Some(verdict),
             ..outcome(0)
         };
-        let complete = What::Complete(read(), outcome.clone());
-        let command = What::Command(read(), asked_read(), outcome);
+        let complete = EventKind::Complete(read(), outcome.clone());
+        let command = EventKind::Command(read(), asked_read(), outcome);
         [text(complete), text(command.clone()), json(command)]
     };
     let success = r#""status":{"value":0,"type":"generic","code":0,"name":"Success","dnr":false,"more":false,"crd":0}"#;

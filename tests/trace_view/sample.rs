@@ -1,26 +1,27 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Events to show, and ways to show them.
 
-use nvme_deep::event::Asked;
-use nvme_deep::event::CommandId;
-use nvme_deep::event::Event;
-use nvme_deep::event::Outcome;
-use nvme_deep::event::StackId;
-use nvme_deep::event::Verdict;
-use nvme_deep::event::What;
+use nvme_deep::model::event::CommandId;
+use nvme_deep::model::event::Event;
+use nvme_deep::model::event::EventKind;
+use nvme_deep::model::event::Outcome;
+use nvme_deep::model::event::StackId;
+use nvme_deep::model::event::Submission;
+use nvme_deep::model::event::Verdict;
+use nvme_deep::model::stage::StageSet;
+use nvme_deep::model::timeline::Timeline;
 use nvme_deep::nvme::decode::CommandSet;
 use nvme_deep::nvme::opcode::Opcode;
 use nvme_deep::nvme::opcode::QueueKind;
 use nvme_deep::nvme::sqe::Parts;
 use nvme_deep::nvme::sqe::Sqe;
 use nvme_deep::nvme::status::Status;
-use nvme_deep::path::stage::Cut;
-use nvme_deep::path::timeline::Timeline;
-use nvme_deep::view::theme::Theme;
-use nvme_deep::view::trace::Clock;
-use nvme_deep::view::trace::Context;
-use nvme_deep::view::trace::TraceJson;
-use nvme_deep::view::trace::TraceText;
+use nvme_deep::render::theme::Theme;
+use nvme_deep::render::trace::Clock;
+use nvme_deep::render::trace::Context;
+use nvme_deep::render::trace::EventSink;
+use nvme_deep::render::trace::TraceJson;
+use nvme_deep::render::trace::TraceText;
 
 /// An I/O command of the first namespace.
 pub const DISK: Context<'_> = Context {
@@ -49,10 +50,10 @@ pub fn read() -> CommandId {
 }
 
 /// By fio.
-pub fn asked(id: &CommandId, cdw: [u32; 6], bytes: Option<u32>) -> Asked {
+pub fn asked(id: &CommandId, cdw: [u32; 6], bytes: Option<u32>) -> Submission {
     let mut comm = [0; 16];
     comm[..3].copy_from_slice(b"fio");
-    Asked {
+    Submission {
         sqe: Sqe::from(Parts {
             opcode: id.opcode.code,
             cid: id.cid,
@@ -71,7 +72,7 @@ pub fn asked(id: &CommandId, cdw: [u32; 6], bytes: Option<u32>) -> Asked {
 }
 
 /// 4 KiB.
-pub fn asked_read() -> Asked {
+pub fn asked_read() -> Submission {
     asked(&read(), [2048, 0, 7, 0, 0, 0], Some(4096))
 }
 
@@ -101,7 +102,7 @@ pub fn with_stages() -> Outcome {
 }
 
 /// At some time.
-pub fn event(what: What) -> Event {
+pub fn event(what: EventKind) -> Event {
     Event {
         at_ns: 12_345_678_901_234,
         what,
@@ -109,8 +110,13 @@ pub fn event(what: What) -> Event {
 }
 
 /// Without the time, which is the same everywhere, and the line's end.
-pub fn text_in(what: What, cx: &Context<'_>) -> String {
-    let mut view = TraceText::new(Theme { color: false }, false, Clock::Mono, Some(Cut::Cheap));
+pub fn text_in(what: EventKind, cx: &Context<'_>) -> String {
+    let mut view = TraceText::new(
+        Theme { color: false },
+        false,
+        Clock::Mono,
+        Some(StageSet::Basic),
+    );
     view.event(&event(what), cx);
     let text = String::from_utf8(view.take(<[u8]>::to_vec)).unwrap();
     let line = text.strip_prefix("12345678901234 ").unwrap();
@@ -118,24 +124,24 @@ pub fn text_in(what: What, cx: &Context<'_>) -> String {
 }
 
 /// With a disk.
-pub fn text(what: What) -> String {
+pub fn text(what: EventKind) -> String {
     text_in(what, &DISK)
 }
 
 /// Without the begin, which is the same but for the type, and the end.
-pub fn json_in(what: What, cx: &Context<'_>) -> String {
-    let mut view = TraceJson::new(Clock::Mono, Some(Cut::Cheap));
+pub fn json_in(what: EventKind, cx: &Context<'_>) -> String {
+    let mut view = TraceJson::new(Clock::Mono, Some(StageSet::Basic));
     view.event(&event(what), cx);
     let text = String::from_utf8(view.take(<[u8]>::to_vec)).unwrap();
     let _: serde_json::Value = serde_json::from_str(&text).unwrap();
-    let same = r#","schema_version":1,"time_ns":12345678901234,"ctrl":"nvme0","#;
+    let same = r#","schema_version":2,"time_ns":12345678901234,"ctrl":"nvme0","#;
     let (kind, rest) = text.split_once(same).unwrap();
     let kind = kind.strip_prefix(r#"{"type":"#).unwrap();
     format!("{kind} {}", rest.strip_suffix("}\n").unwrap())
 }
 
 /// With a disk.
-pub fn json(what: What) -> String {
+pub fn json(what: EventKind) -> String {
     json_in(what, &DISK)
 }
 

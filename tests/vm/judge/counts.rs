@@ -50,58 +50,58 @@ fn mixed_loads_are_exact(outcome: &Outcome) {
         // what does is the flush request, which may serve several syncs
         assert_eq!(writes + syncs, kernel_writes, "{case}: fio and the kernel");
         assert!(flushes > 0 && flushes <= syncs, "{case}");
-        for cut in CUTS {
-            let run = ToolRun::read(outcome, &case, cut);
+        for stage_set in CUTS {
+            let run = ToolRun::read(outcome, &case, stage_set);
             let want = BTreeMap::from([
                 ("read".to_owned(), reads),
                 ("write".to_owned(), writes),
                 ("flush".to_owned(), flushes),
             ]);
-            assert_eq!(run.io_counts(), want, "{case} {cut}");
+            assert_eq!(run.io_counts(), want, "{case} {stage_set}");
             assert_eq!(
                 number(run.row("read"), "bytes"),
                 reads * 4096,
-                "{case} {cut}"
+                "{case} {stage_set}"
             );
             assert_eq!(
                 number(run.row("write"), "bytes"),
                 writes * 4096,
-                "{case} {cut}"
+                "{case} {stage_set}"
             );
-            run.assert_exact(&format!("{case} {cut}"));
+            run.assert_exact(&format!("{case} {stage_set}"));
             let ledger = &run.last["ledger"];
             assert_eq!(
                 number(ledger, "in_flight") + number(ledger, "ending"),
                 0,
-                "{case} {cut}"
+                "{case} {stage_set}"
             );
         }
     }
 }
 
 fn other_commands_are_exact(outcome: &Outcome) {
-    for cut in CUTS {
-        let run = ToolRun::read(outcome, "trim", cut);
+    for stage_set in CUTS {
+        let run = ToolRun::read(outcome, "trim", stage_set);
         assert_eq!(fio_counts(outcome, "trim")[2], 100);
         assert_eq!(kernel_counts(outcome, "trim")[2], 100);
-        assert_eq!(run.row("dataset-management")["count"], 100, "{cut}");
-        run.assert_exact(cut);
+        assert_eq!(run.row("dataset-management")["count"], 100, "{stage_set}");
+        run.assert_exact(stage_set);
         // the kernel looks for partitions again after each: reads, which it counts too
-        let run = ToolRun::read(outcome, "zeroes", cut);
+        let run = ToolRun::read(outcome, "zeroes", stage_set);
         let [reads, writes, ..] = kernel_counts(outcome, "zeroes");
         assert_eq!(writes, 25);
         let mut want = BTreeMap::from([("write-zeroes".to_owned(), 25)]);
         if reads > 0 {
             want.insert("read".to_owned(), reads);
         }
-        assert_eq!(run.io_counts(), want, "{cut}");
-        run.assert_exact(cut);
+        assert_eq!(run.io_counts(), want, "{stage_set}");
+        run.assert_exact(stage_set);
     }
 }
 
 fn passthrough_and_admin_have_rows_of_their_own(outcome: &Outcome) {
-    for cut in CUTS {
-        let run = ToolRun::read(outcome, "passthrough", cut);
+    for stage_set in CUTS {
+        let run = ToolRun::read(outcome, "passthrough", stage_set);
         let count = |queue: &str, opcode: &str| -> u64 {
             run.rows()
                 .iter()
@@ -109,20 +109,20 @@ fn passthrough_and_admin_have_rows_of_their_own(outcome: &Outcome) {
                 .map(|r| number(r, "count"))
                 .sum()
         };
-        assert_eq!(count("io", "read"), 5, "{cut}");
-        assert_eq!(count("admin", "get-log-page"), 5, "{cut}");
-        run.assert_exact(cut);
+        assert_eq!(count("io", "read"), 5, "{stage_set}");
+        assert_eq!(count("admin", "get-log-page"), 5, "{stage_set}");
+        run.assert_exact(stage_set);
     }
 }
 
 /// Of all loads, every command.
 fn stages_add_up(outcome: &Outcome) {
     for case in outcome.cases() {
-        for cut in ["cheap", "fine"] {
-            let run = ToolRun::read(outcome, &case, cut);
+        for stage_set in ["cheap", "fine"] {
+            let run = ToolRun::read(outcome, &case, stage_set);
             let commands: u64 = run.rows().iter().map(|r| number(r, "count")).sum();
-            assert_eq!(run.commands.len() as u64, commands, "{case} {cut}");
-            assert_sums(&run, &format!("{case} {cut}"));
+            assert_eq!(run.commands.len() as u64, commands, "{case} {stage_set}");
+            assert_sums(&run, &format!("{case} {stage_set}"));
         }
     }
 }

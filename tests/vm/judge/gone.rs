@@ -75,23 +75,23 @@ fn a_device_may_go_under_load(outcome: &Outcome) {
         let setups = events(outcome, case, "nvme_setup_cmd");
         let completions = events(outcome, case, "nvme_complete_rq");
         assert!(setups[0] > 300 && setups[1] > 10, "{case}: {setups:?}");
-        for cut in CUTS {
-            let run = ToolRun::read(outcome, case, cut);
+        for stage_set in CUTS {
+            let run = ToolRun::read(outcome, case, stage_set);
             let books = &run.last["ledger"];
             run.assert_exact(case);
             let [set_up, completed] = [setups, completions].map(|c| c.iter().sum::<u64>());
-            assert_eq!(ledger(&run, "seen"), set_up, "{case} {cut}: {books}");
+            assert_eq!(ledger(&run, "seen"), set_up, "{case} {stage_set}: {books}");
             assert_eq!(
                 ledger(&run, "completions"),
                 completed,
-                "{case} {cut}: {books}"
+                "{case} {stage_set}: {books}"
             );
             assert_eq!(
                 run.io_counts().values().sum::<u64>(),
                 setups[0],
-                "{case} {cut}"
+                "{case} {stage_set}"
             );
-            if cut != "total" {
+            if stage_set != "total" {
                 assert_sums(&run, case);
             }
         }
@@ -100,18 +100,18 @@ fn a_device_may_go_under_load(outcome: &Outcome) {
 
 /// Each command is its controller's, whoever had the number, or the memory, before.
 fn controllers_may_change_places(outcome: &Outcome) {
-    for cut in CUTS {
-        let run = ToolRun::read(outcome, "swapped", cut);
-        run.assert_exact(cut);
+    for stage_set in CUTS {
+        let run = ToolRun::read(outcome, "swapped", stage_set);
+        run.assert_exact(stage_set);
         let writes = |ctrl: &str| {
             let of = |r: &&Value| text(r, "ctrl") == ctrl && text(r, "opcode") == "write";
             let counts = run.rows().iter().filter(of).map(|r| number(r, "count"));
             counts.sum::<u64>()
         };
-        assert_eq!(writes("nvme0"), 2 * (150 + 30), "{cut}");
-        assert_eq!(writes("nvme1"), 2 * (40 + 170), "{cut}");
-        if cut != "total" {
-            assert_sums(&run, cut);
+        assert_eq!(writes("nvme0"), 2 * (150 + 30), "{stage_set}");
+        assert_eq!(writes("nvme1"), 2 * (40 + 170), "{stage_set}");
+        if stage_set != "total" {
+            assert_sums(&run, stage_set);
         }
     }
 }
@@ -126,9 +126,9 @@ fn a_reset_is_counted_to_the_last_attempt(outcome: &Outcome) {
         let cqes = events(outcome, case, "nvme_sq");
         let cancelled = setups[0] - cqes[0];
         assert!(cancelled > 0, "{case}: the reset cancelled nothing");
-        for cut in ["total", "cheap", "fine", "raw"] {
-            let run = ToolRun::read(outcome, case, cut);
-            let (case, books) = (format!("{case} {cut}"), &run.last["ledger"]);
+        for stage_set in ["total", "cheap", "fine", "raw"] {
+            let run = ToolRun::read(outcome, case, stage_set);
+            let (case, books) = (format!("{case} {stage_set}"), &run.last["ledger"]);
             run.assert_exact(&case);
             assert_eq!(ledger(&run, "seen"), setups[0], "{case}: {books}");
             assert_eq!(ledger(&run, "matched"), completions[0], "{case}: {books}");
@@ -136,7 +136,7 @@ fn a_reset_is_counted_to_the_last_attempt(outcome: &Outcome) {
             // those that did not reach the end were brought again
             let again = ledger(&run, "requeue_events") - ledger(&run, "requeued");
             assert_eq!(ledger(&run, "matched") - again, reads, "{case}: {books}");
-            if cut == "total" {
+            if stage_set == "total" {
                 continue;
             }
             assert_sums(&run, &case);
@@ -146,7 +146,7 @@ fn a_reset_is_counted_to_the_last_attempt(outcome: &Outcome) {
             };
             assert_eq!(without("cqe"), cancelled, "{case}");
             assert_eq!(without("start"), again, "{case}: a retry has no start");
-            if cut != "cheap" {
+            if stage_set != "cheap" {
                 assert_eq!(
                     without("end"),
                     again,

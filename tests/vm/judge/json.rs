@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 
-use nvme_deep::hist::Histogram;
+use nvme_deep::model::histogram::Histogram;
 use serde_json::Value;
 
 use super::guest::Outcome;
@@ -55,7 +55,7 @@ impl ToolRun {
         for line in outcome.text(case, &format!("{name}.out")).lines() {
             let value: Value =
                 serde_json::from_str(line).unwrap_or_else(|e| panic!("{case} {name}: {e}: {line}"));
-            assert_eq!(number(&value, "schema_version"), 1);
+            assert_eq!(number(&value, "schema_version"), 2);
             match text(&value, "type") {
                 "report" => reports.push(value),
                 "command" => commands.push(value),

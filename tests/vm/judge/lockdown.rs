@@ -27,9 +27,9 @@ fn integrity_costs_nothing(outcome: &Outcome) {
     let level = outcome.text("lockdown", "level");
     assert!(level.contains("[integrity]"), "{level}");
     assert_all_points(&exact(outcome, "auto", "auto"), "integrity");
-    for family in ["fentry", "rawtp", "kprobe", "tracepoint"] {
-        let said = outcome.text("lockdown", &format!("{family}.err"));
-        assert_eq!(outcome.code("lockdown", family), 0, "{family}: {said}");
+    for method in ["fentry", "rawtp", "kprobe", "tracepoint"] {
+        let said = outcome.text("lockdown", &format!("{method}.err"));
+        assert_eq!(outcome.code("lockdown", method), 0, "{method}: {said}");
     }
     let said = doctor(outcome, "lockdown");
     assert_eq!(said["facts"]["lockdown"], "integrity");
@@ -39,14 +39,14 @@ fn integrity_costs_nothing(outcome: &Outcome) {
 fn other_ways_are_forbidden(outcome: &Outcome) {
     let level = outcome.text("lockdown", "level");
     assert!(level.contains("[confidentiality]"), "{level}");
-    for (family, why) in [
+    for (method, why) in [
         ("rawtp", "read kernel memory by helper"),
         ("kprobe", "forbids kprobes"),
         ("tracepoint", "closes tracefs"),
     ] {
-        let attach = format!("--attach {family}");
+        let attach = format!("--attach {method}");
         let words = [&attach, "lockdown=confidentiality", why];
-        outcome.assert_refused("lockdown", family, 5, &words);
+        outcome.assert_refused("lockdown", method, 5, &words);
     }
     let said = doctor(outcome, "lockdown");
     assert_eq!(said["facts"]["lockdown"], "confidentiality");

@@ -75,17 +75,17 @@ fn completion_elsewhere_is_counted_once(outcome: &Outcome) {
             "{case}: no completion by softirq"
         );
         let want = fio_counts(outcome, case)[0];
-        for cut in CUTS {
-            let run = ToolRun::read(outcome, case, cut);
+        for stage_set in CUTS {
+            let run = ToolRun::read(outcome, case, stage_set);
             run.assert_exact(case);
             assert_sums(&run, case);
             let row = run.row("read");
-            assert_eq!(number(row, "count"), want, "{case} {cut}");
+            assert_eq!(number(row, "count"), want, "{case} {stage_set}");
             // the way to the other CPU is completion, seen for every command
             assert_eq!(
                 number(stage(row, "complete").unwrap(), "count"),
                 want,
-                "{case} {cut}"
+                "{case} {stage_set}"
             );
         }
     }
@@ -99,12 +99,20 @@ fn a_retry_is_a_command_of_its_own(outcome: &Outcome) {
         ("failing-none", 6),
         ("failing-mq-deadline", 6),
     ] {
-        for cut in CUTS {
-            let run = ToolRun::read(outcome, case, cut);
+        for stage_set in CUTS {
+            let run = ToolRun::read(outcome, case, stage_set);
             run.assert_exact(case);
             assert_sums(&run, case);
-            assert_eq!(number(run.row("read"), "count"), attempts, "{case} {cut}");
-            assert_eq!(ledger(&run, "requeue_events"), attempts - 1, "{case} {cut}");
+            assert_eq!(
+                number(run.row("read"), "count"),
+                attempts,
+                "{case} {stage_set}"
+            );
+            assert_eq!(
+                ledger(&run, "requeue_events"),
+                attempts - 1,
+                "{case} {stage_set}"
+            );
             assert_eq!(
                 ledger(&run, "requeued"),
                 0,
@@ -119,10 +127,10 @@ fn a_retry_is_a_command_of_its_own(outcome: &Outcome) {
             assert_eq!(
                 with("start"),
                 1,
-                "{case} {cut}: only the first attempt has a start"
+                "{case} {stage_set}: only the first attempt has a start"
             );
-            assert_eq!(with("cqe"), attempts, "{case} {cut}");
-            if cut == "fine" {
+            assert_eq!(with("cqe"), attempts, "{case} {stage_set}");
+            if stage_set == "fine" {
                 assert_eq!(with("end"), 1, "{case}: only the last attempt has an end");
             }
         }
@@ -130,8 +138,8 @@ fn a_retry_is_a_command_of_its_own(outcome: &Outcome) {
 }
 
 fn polled_completion_has_no_interrupt(outcome: &Outcome) {
-    for cut in CUTS {
-        let run = ToolRun::read(outcome, "poll", cut);
+    for stage_set in CUTS {
+        let run = ToolRun::read(outcome, "poll", stage_set);
         run.assert_exact("poll");
         assert_sums(&run, "poll");
         assert_eq!(
@@ -152,21 +160,21 @@ fn polled_completion_has_no_interrupt(outcome: &Outcome) {
 
 fn a_controller_may_go_and_come(outcome: &Outcome) {
     assert_eq!(fio_counts(outcome, "hotplug")[0], 250);
-    for cut in CUTS {
-        let run = ToolRun::read(outcome, "hotplug", cut);
+    for stage_set in CUTS {
+        let run = ToolRun::read(outcome, "hotplug", stage_set);
         run.assert_exact("hotplug");
         assert_sums(&run, "hotplug");
         let reads: u64 = run.rows().iter().map(|r| number(r, "count")).sum();
         // the kernel reads, too, when it looks for partitions
-        assert!(reads >= 250, "{cut}: {reads}");
-        assert_eq!(run.reports.len(), 1, "{cut}: it ran to the end");
+        assert!(reads >= 250, "{stage_set}: {reads}");
+        assert_eq!(run.reports.len(), 1, "{stage_set}: it ran to the end");
     }
 }
 
 /// It is traced from its first command on: the next controller's number has slots in advance.
 fn a_new_controller_is_noticed(outcome: &Outcome) {
-    for cut in CUTS {
-        let run = ToolRun::read(outcome, "newcomer", cut);
+    for stage_set in CUTS {
+        let run = ToolRun::read(outcome, "newcomer", stage_set);
         assert_eq!(
             run.last["ledger"]["balance"]["balanced"], true,
             "{}",
@@ -175,11 +183,11 @@ fn a_new_controller_is_noticed(outcome: &Outcome) {
         assert_sums(&run, "newcomer");
         run.assert_exact("newcomer");
         let row = run.row("read");
-        assert_eq!(text(row, "ctrl"), "nvme3", "{cut}");
+        assert_eq!(text(row, "ctrl"), "nvme3", "{stage_set}");
         // the last of the kernel's look for partitions may be among them
         assert!(
             number(row, "count") >= fio_counts(outcome, "newcomer")[0],
-            "{cut}: {row}"
+            "{stage_set}: {row}"
         );
     }
 }
@@ -188,14 +196,14 @@ fn a_new_controller_is_noticed(outcome: &Outcome) {
 /// rings it. It completes in a softirq, which a PCI interrupt may interrupt in the very program that
 /// it needs: the kernel skips that run, and says so. The books must show what came of it.
 fn fabrics_have_no_doorbell(outcome: &Outcome) {
-    for (cut, joined) in [
+    for (stage_set, joined) in [
         ("cheap", "submit+device+complete"),
         ("fine", "submit+device+irq+complete"),
     ] {
-        let run = ToolRun::read(outcome, "both", cut);
+        let run = ToolRun::read(outcome, "both", stage_set);
         assert_eq!(
             run.last["ledger"]["balance"]["balanced"], true,
-            "{cut}: {}",
+            "{stage_set}: {}",
             run.last
         );
         assert_sums(&run, "fabrics");
@@ -208,18 +216,22 @@ fn fabrics_have_no_doorbell(outcome: &Outcome) {
         // what fio reads, and what the target reads to serve it
         let issued = fio_counts(outcome, "both")[0] + reads("nvme2");
         let counted = reads("nvme0") + reads("nvme1") + reads("nvme2");
-        assert_eq!(counted, issued, "{cut}");
-        assert!(reads("nvme2") > 100 && reads("nvme0") > 100, "{cut}");
+        assert_eq!(counted, issued, "{stage_set}");
+        assert!(reads("nvme2") > 100 && reads("nvme0") > 100, "{stage_set}");
         let mut endless = 0;
         for command in &run.commands {
             let remote = text(command, "ctrl") == "nvme2";
             if command["points_ns"]["complete"].is_null() {
                 continue;
             }
-            assert_eq!(remote, names(command).contains(&joined), "{cut}: {command}");
+            assert_eq!(
+                remote,
+                names(command).contains(&joined),
+                "{stage_set}: {command}"
+            );
             endless += u64::from(command["points_ns"]["end"].is_null());
         }
-        if cut == "fine" {
+        if stage_set == "fine" {
             // but what the kernel skipped
             let skipped = run.misses("block_rq_complete");
             assert!(endless <= skipped, "without an end: {endless} of {skipped}");
@@ -231,21 +243,25 @@ fn a_requeue_is_one_command_that_waited(outcome: &Outcome) {
     for case in ["requeue-none", "requeue-mq-deadline"] {
         let reads = fio_counts(outcome, case)[0];
         assert_eq!(reads, kernel_counts(outcome, case)[0], "{case}");
-        for cut in ["total", "cheap", "fine"] {
-            let run = ToolRun::read(outcome, case, cut);
+        for stage_set in ["total", "cheap", "fine"] {
+            let run = ToolRun::read(outcome, case, stage_set);
             run.assert_exact(case);
             assert!(
                 ledger(&run, "requeued") > 0,
-                "{case} {cut}: nothing was turned away"
+                "{case} {stage_set}: nothing was turned away"
             );
-            assert_eq!(number(run.row("read"), "count"), reads, "{case} {cut}");
-            if cut == "total" {
+            assert_eq!(
+                number(run.row("read"), "count"),
+                reads,
+                "{case} {stage_set}"
+            );
+            if stage_set == "total" {
                 continue;
             }
             assert_sums(&run, case);
             // each kept its start through all its setups
             let queue = stage(run.row("read"), "queue").unwrap();
-            assert_eq!(number(queue, "count"), reads, "{case} {cut}");
+            assert_eq!(number(queue, "count"), reads, "{case} {stage_set}");
         }
     }
 }

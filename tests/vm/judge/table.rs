@@ -5,8 +5,8 @@ use std::collections::BTreeMap;
 use std::env;
 use std::fs;
 
-use nvme_deep::path::milestone::Milestone;
-use nvme_deep::path::stage::Cut;
+use nvme_deep::model::milestone::Milestone;
+use nvme_deep::model::stage::StageSet;
 use serde_json::Value;
 use serde_json::json;
 
@@ -26,10 +26,10 @@ fn result(outcome: &Outcome, way: &str) -> Value {
         .filter(|p| got(&run).get(p.name()).is_some_and(|w| w != "-"))
         .filter_map(Milestone::pattern_bit)
         .fold(0, |pattern, bit| pattern | bit);
-    let runs = Cut::Fine.runs(pattern).into_iter();
+    let runs = StageSet::Fine.runs(pattern).into_iter();
     let ledger = &run.last["ledger"];
     json!({
-        "stages": runs.map(|r| Cut::Fine.run_name(r)).collect::<Vec<_>>(),
+        "stages": runs.map(|r| StageSet::Fine.run_name(r)).collect::<Vec<_>>(),
         "seen": ledger["seen"],
         "matched": ledger["matched"],
         "misses_known": ledger["misses_known"],

@@ -3,9 +3,9 @@
 //! not. Bounds are such that a wrong assignment of stages can't meet them and a slow machine does:
 //! the injected times are milliseconds apart, everything else is some microseconds.
 
-use nvme_deep::lat_buckets::DOUBLING;
-use nvme_deep::lat_buckets::LatBuckets;
-use nvme_deep::lat_buckets::SLOTS;
+use nvme_deep::model::nvme_latency::DOUBLING;
+use nvme_deep::model::nvme_latency::LatBuckets;
+use nvme_deep::model::nvme_latency::SLOTS;
 use serde_json::Value;
 
 use super::guest::Outcome;
@@ -52,35 +52,35 @@ fn the_device_stage_follows_the_injection(outcome: &Outcome) {
         ("nvme2", MS / 5, MS * 9 / 10),
     ] {
         let case = format!("device-{ctrl}");
-        for (cut, others) in [
+        for (stage_set, others) in [
             ("cheap", &["queue", "submit", "complete"][..]),
             (
                 "fine",
                 &["queue", "setup", "map", "submit", "irq", "complete", "end"],
             ),
         ] {
-            let run = ToolRun::read(outcome, &case, cut);
+            let run = ToolRun::read(outcome, &case, stage_set);
             run.assert_exact(&case);
             assert_sums(&run, &case);
             let row = run.row("read");
-            assert_eq!(number(row, "count"), 200, "{case} {cut}");
+            assert_eq!(number(row, "count"), 200, "{case} {stage_set}");
             // with so slow a device the interrupt hardly ever beats the submitting function
-            assert!(seen(row, "device") > 150, "{case} {cut}: {row}");
+            assert!(seen(row, "device") > 150, "{case} {stage_set}: {row}");
             let device = p50(row, "device");
             assert!(
                 device >= injected * 15 / 16,
-                "{case} {cut}: device {device}"
+                "{case} {stage_set}: device {device}"
             );
-            assert!(device <= at_most, "{case} {cut}: device {device}");
+            assert!(device <= at_most, "{case} {stage_set}: device {device}");
             for other in others {
                 let ns = p50(row, other);
-                assert!(ns < MS / 2, "{case} {cut}: {other} {ns}: {row}");
+                assert!(ns < MS / 2, "{case} {stage_set}: {other} {ns}: {row}");
             }
             // the device may begin before the function that rang the doorbell is back
             for command in &run.commands {
                 let points = &command["points_ns"];
                 let waited = number(points, "cqe") - number(points, "setup_out");
-                assert!(waited >= injected, "{case} {cut}: {command}");
+                assert!(waited >= injected, "{case} {stage_set}: {command}");
             }
         }
     }
@@ -98,9 +98,9 @@ fn the_device_stage_follows_the_injection(outcome: &Outcome) {
 }
 
 fn waiting_for_the_device_is_queue_and_not_device(outcome: &Outcome) {
-    for cut in ["cheap", "fine"] {
+    for stage_set in ["cheap", "fine"] {
         let row = |case: &str| {
-            let run = ToolRun::read(outcome, case, cut);
+            let run = ToolRun::read(outcome, case, stage_set);
             run.assert_exact(case);
             assert_sums(&run, case);
             let row = run.row("read").clone();
@@ -108,21 +108,21 @@ fn waiting_for_the_device_is_queue_and_not_device(outcome: &Outcome) {
             let device = p50(&row, "device");
             assert!(
                 (4 * MS..9 * MS).contains(&device),
-                "{case} {cut}: device {device}"
+                "{case} {stage_set}: device {device}"
             );
             row
         };
         let free = p50(&row("queue-free"), "queue");
         assert!(
             free < 3 * MS,
-            "{cut}: nothing to wait for, but queue {free}"
+            "{stage_set}: nothing to wait for, but queue {free}"
         );
         // a request waits for its tag before it exists: that is before its start
         let tags = p50(&row("queue-tags"), "queue");
-        assert!(tags < 3 * MS, "{cut}: queue {tags}");
+        assert!(tags < 3 * MS, "{stage_set}: queue {tags}");
         // 28 of 32 wait in the scheduler while four are at the device: seven rounds of 5 ms
         let scheduler = p50(&row("queue-scheduler"), "queue");
-        assert!(scheduler > 15 * MS, "{cut}: queue {scheduler}");
+        assert!(scheduler > 15 * MS, "{stage_set}: queue {scheduler}");
     }
 }
 

@@ -160,7 +160,7 @@ fn a_full_disk_is_an_error_with_a_number(outcome: &Outcome) {
         assert!(!said.contains("panicked"), "{said}");
         let file = outcome.text(&case, &format!("{form}.out"));
         assert!(file.len() > 1 << 19, "{form}: {} bytes", file.len());
-        assert!(file.ends_with('\n'), "{form}: the last line is cut");
+        assert!(file.ends_with('\n'), "{form}: the last line is stage_set");
         let shown = if form == "text" {
             lines(outcome, &case, form).len()
         } else {

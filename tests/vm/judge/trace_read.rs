@@ -84,7 +84,7 @@ impl TraceRun {
         assert_eq!(outcome.code(case, name), 0, "{case} {name}: {talk}");
         let file = outcome.text(case, &format!("{name}.out"));
         let what = format!("{} {case} {name}", outcome.kernel());
-        assert!(file.ends_with('\n'), "{what}: the last line is cut");
+        assert!(file.ends_with('\n'), "{what}: the last line is stage_set");
         let mut events: Vec<Value> = file
             .lines()
             .map(|l| serde_json::from_str(l).unwrap_or_else(|e| panic!("{what}: {e}: {l}")))
@@ -92,7 +92,7 @@ impl TraceRun {
         let end = events.pop().unwrap_or_else(|| panic!("{what}: nothing"));
         assert_eq!(text(&end, "type"), "end", "{what}: {end}");
         for event in &events {
-            assert_eq!(number(event, "schema_version"), 1, "{what}");
+            assert_eq!(number(event, "schema_version"), 2, "{what}");
             let name = text(event, "type");
             let known = EVENTS.iter().any(|(json, _)| *json == name);
             assert!(known, "{what}: {event}");
@@ -337,7 +337,7 @@ pub fn lines(outcome: &Outcome, case: &str, name: &str) -> Vec<Line> {
     let file = outcome.text(case, &format!("{name}.out"));
     assert!(
         file.is_empty() || file.ends_with('\n'),
-        "{case} {name}: the last line is cut"
+        "{case} {name}: the last line is stage_set"
     );
     let mut lines: Vec<Line> = Vec::new();
     for line in file.lines() {

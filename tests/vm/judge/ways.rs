@@ -5,7 +5,7 @@
 
 use std::collections::BTreeMap;
 
-use nvme_deep::path::stage::Cut;
+use nvme_deep::model::stage::StageSet;
 use nvme_deep::probe::facts::KernelFacts;
 use nvme_deep::probe::plan::Policy;
 use nvme_deep::probe::plan::plan;
@@ -45,7 +45,7 @@ const POINTS: [&str; 10] = [
     "requeue",
 ];
 
-/// What the fine cut is to get by itself: a word a point, `-` for what is not available.
+/// What the fine stage_set is to get by itself: a word a point, `-` for what is not available.
 const NEW: &str = "fentry fentry fentry fentry fentry fentry fentry fentry fentry fentry";
 /// 6.1: no block_io_start yet (6.5).
 const OLD: &str = "start_time_ns fentry fentry fentry fentry fentry fentry fentry fentry fentry";
@@ -72,10 +72,10 @@ fn loses(way: &str) -> bool {
 
 /// Each point with the way by which it was had.
 pub fn got(run: &ToolRun) -> BTreeMap<String, String> {
-    list(&run.last["ledger"], "ways")
+    list(&run.last["ledger"], "methods")
         .iter()
         .map(|w| {
-            let way = w["way"].as_str().unwrap_or("-");
+            let way = w["method"].as_str().unwrap_or("-");
             (text(w, "point").to_owned(), way.to_owned())
         })
         .collect()
@@ -152,12 +152,12 @@ fn the_plan_is_as_expected(outcome: &Outcome, expected: &str) {
         );
     }
     // the planner says the same of what doctor saw
-    let plan = plan(Cut::Fine, &facts(outcome), &Policy::default()).unwrap();
+    let plan = plan(StageSet::Fine, &facts(outcome), &Policy::default()).unwrap();
     for point in &plan.points {
-        let family = point.family.map_or("-", |f| f.name());
+        let method = point.method.map_or("-", |f| f.name());
         let shown = &want[point.name()];
-        let by_field = shown == "start_time_ns" && family == "-";
-        assert!(by_field || shown == family, "{}: {family}", point.name());
+        let by_field = shown == "start_time_ns" && method == "-";
+        assert!(by_field || shown == method, "{}: {method}", point.name());
     }
 }
 
@@ -243,7 +243,7 @@ fn missing_is_in_the_books(outcome: &Outcome, case: &str) {
 
 fn forced(outcome: &Outcome, way: &str) {
     let possible = plan(
-        Cut::Fine,
+        StageSet::Fine,
         &facts(outcome),
         &Policy {
             only: Some(from_value(way_word(way)).unwrap()),
@@ -275,7 +275,7 @@ fn forced(outcome: &Outcome, way: &str) {
     }
 }
 
-/// How serde spells the family.
+/// How serde spells the method.
 fn way_word(way: &str) -> Value {
     Value::from(if way == "rawtp" { "raw_tp" } else { way })
 }
@@ -283,8 +283,8 @@ fn way_word(way: &str) -> Value {
 fn all_ways(outcome: &Outcome, expected: &str) {
     the_plan_is_as_expected(outcome, expected);
     every_planned_hook_fires(outcome, "auto");
-    for cut in ["total", "cheap", "fine"] {
-        exact(outcome, "auto", cut);
+    for stage_set in ["total", "cheap", "fine"] {
+        exact(outcome, "auto", stage_set);
     }
     for way in ["fentry", "rawtp", "kprobe", "tracepoint"] {
         forced(outcome, way);

@@ -1,0 +1,415 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The command line as typed. What it means is in [`crate::options`].
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use clap::Parser;
+use clap::Subcommand;
+use clap::ValueEnum;
+use nvme_deep::units::parse_duration;
+
+/// Trace the Linux NVMe driver: where each command's time goes, measured by eBPF.
+#[derive(Debug, Parser)]
+#[command(name = "nvme-deep", version, max_term_width = 100)]
+#[command(
+    after_help = "Run as root. With CAP_BPF and CAP_PERFMON only, less is available: run `doctor` as that user.\n\
+    Exit codes: 0 done or stopped, 1 failed while running, 2 wrong usage, 4 not permitted,\n\
+    5 the kernel lacks what is needed, 6 no such NVMe device."
+)]
+pub struct Args {
+    /// The command.
+    #[command(subcommand)]
+    pub command: Command,
+}
+
+/// The commands.
+#[derive(Debug, Subcommand)]
+pub enum Command {
+    /// Report latency histograms and percentiles per controller, namespace and opcode
+    Latency(LatencyArgs),
+    /// Print every command as it happens, decoded, with its outcome, stages and kernel stacks
+    Trace(TraceArgs),
+    /// Count commands and their latency by kernel stack
+    Stacks(StacksArgs),
+    /// Report what this machine supports: kernel, controllers, the hook each point would use, and
+    /// settings to change. Works without root
+    Doctor(DoctorArgs),
+}
+
+/// Stage sets.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum StagesArg {
+    /// queue, submit, device, complete
+    #[value(alias = "cheap")]
+    Basic,
+    /// queue, setup, map, submit, device, irq, complete, end
+    Fine,
+}
+
+/// When to use colour.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum ColorArg {
+    /// On a terminal, unless NO_COLOR is set
+    Auto,
+    /// Always
+    Always,
+    /// Never
+    Never,
+}
+
+/// How to attach.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum AttachArg {
+    /// The most accurate method for each point
+    Auto,
+    /// Only fentry, fexit, tp_btf. Needs BTF of the driver
+    Fentry,
+    /// Only raw tracepoints. No doorbell, no interrupt
+    Rawtp,
+    /// Only kprobes and kretprobes. Misses events under load
+    Kprobe,
+    /// Only classic tracepoints: one interval, no stages. Misses completions under load
+    Tracepoint,
+}
+
+/// `latency`.
+#[derive(Clone, Debug, clap::Args)]
+pub struct LatencyArgs {
+    /// Split each command's life into stages: queue, submit, device, complete; with `=fine`: queue,
+    /// setup, map, submit, device, irq, complete, end. Without this option only one interval is
+    /// measured, setup_out to complete
+    #[arg(long, value_name = "SET", num_args = 0..=1, require_equals = true,
+          default_missing_value = "basic")]
+    pub stages: Option<StagesArg>,
+
+    /// Report every INTERVAL (`1`, `500ms`, `5s`); without it, once at the end
+    #[arg(value_name = "INTERVAL", value_parser = parse_duration)]
+    pub interval: Option<Duration>,
+
+    /// Stop after COUNT reports
+    #[arg(value_name = "COUNT", value_parser = clap::value_parser!(u64).range(1..))]
+    pub count: Option<u64>,
+
+    /// Stop after this time (`5s`, `2m`)
+    #[arg(long, value_name = "TIME", value_parser = parse_duration)]
+    pub duration: Option<Duration>,
+
+    /// Report each interval separately, instead of everything since the start. The final report
+    /// always covers the whole run
+    #[arg(long, requires = "interval")]
+    pub delta: bool,
+
+    /// Add the histogram of each stage
+    #[arg(long)]
+    pub hist: bool,
+
+    #[command(flatten)]
+    #[allow(missing_docs, reason = "FilterArgs says it")]
+    pub filter: FilterArgs,
+
+    /// Add a table of the totals: one bucket below this many microseconds, then buckets that double
+    /// in width [default with --lat-shift: 20]
+    #[arg(long, alias = "lat_min_us", value_name = "US")]
+    pub lat_min_us: Option<u64>,
+
+    /// Width of the first bucket of that table, 2^SHIFT microseconds [default with --lat-min-us: 0]
+    #[arg(long, alias = "lat_shift", value_name = "SHIFT")]
+    pub lat_shift: Option<u32>,
+
+    /// Separate rows for up to 16 KiB, up to 64 KiB, and above
+    #[arg(long, alias = "split_size")]
+    pub split_size: bool,
+
+    /// One JSON object per line instead of text (schema: docs/json.md)
+    #[arg(long, short = 'j')]
+    pub json: bool,
+
+    /// With --json: also an object for every command, to verify the ledger. Costs far more than the
+    /// histograms
+    #[arg(long, requires = "json")]
+    pub commands: bool,
+
+    #[command(flatten)]
+    #[allow(missing_docs, reason = "AttachArgs says it")]
+    pub attach: AttachArgs,
+}
+
+/// Filters. A command must match all of them.
+#[derive(Clone, Debug, Default, clap::Args)]
+#[command(next_help_heading = "Filters (combined by AND; applied in the kernel)")]
+pub struct FilterArgs {
+    /// Only these controllers (`nvme0` or `0`; separate several by commas)
+    #[arg(long, alias = "ctrl_id", value_name = "CTRL", value_delimiter = ',')]
+    pub ctrl: Vec<String>,
+
+    /// Only commands with these namespace ids
+    #[arg(long, value_name = "NSID", value_delimiter = ',')]
+    pub nsid: Vec<u32>,
+
+    /// Only these opcodes: names (`read`, `dsm`, `admin:identify`) or numbers (`0x02`, `io:0x02`)
+    #[arg(long, value_name = "OPCODE", value_delimiter = ',')]
+    pub opcode: Vec<String>,
+
+    /// Only commands on these queues; 0 is the admin queue
+    #[arg(long, value_name = "QID", value_delimiter = ',')]
+    pub qid: Vec<u16>,
+
+    /// Exclude admin commands
+    #[arg(long)]
+    pub no_admin: bool,
+
+    /// Exclude I/O commands
+    #[arg(long)]
+    pub no_io: bool,
+
+    /// Only commands that these processes submit to the driver. Requests that blk-mq dispatches
+    /// later (scheduler, writeback, retries) come from kernel threads
+    #[arg(long, short, value_name = "PID", value_delimiter = ',')]
+    pub pid: Vec<u32>,
+
+    /// Only commands from threads of this name
+    #[arg(long, value_name = "NAME")]
+    pub comm: Option<String>,
+
+    /// Only commands from processes in this cgroup (v2) or below it: `/sys/fs/cgroup/...`
+    #[arg(long, short, value_name = "PATH")]
+    pub cgroup: Option<PathBuf>,
+
+    /// Only commands that touch a logical block in this range: `FIRST-LAST` or one number. Commands
+    /// without a start LBA are excluded
+    #[arg(long, value_name = "RANGE")]
+    pub lba: Option<String>,
+}
+
+/// Attaching and messages.
+#[derive(Clone, Debug, clap::Args)]
+#[command(next_help_heading = "Attaching and output")]
+pub struct AttachArgs {
+    /// Attach method; override only to compare methods or to work around `auto`
+    #[arg(long, value_name = "METHOD", default_value = "auto")]
+    pub attach: AttachArg,
+
+    /// BTF of the driver's modules, for kernels without module BTF: raw, or an ELF file with a .BTF
+    /// section. Refused if it does not match the kernel
+    #[arg(long, value_name = "FILE")]
+    pub btf: Option<PathBuf>,
+
+    /// When to use colour
+    #[arg(long, value_name = "WHEN", default_value = "auto")]
+    pub color: ColorArg,
+
+    /// Print the attached hooks, the reason of each fallback, the full ledger, and the cost of the
+    /// tool's programs; -vv: libbpf's log too
+    #[arg(long, short, action = clap::ArgAction::Count)]
+    pub verbose: u8,
+
+    /// For tests: these programs ignore every 97th of their events, as if the kernel skipped them
+    #[arg(long, value_name = "PROGRAM,...", value_delimiter = ',', hide = true)]
+    pub test_ignore: Vec<String>,
+
+    /// For tests: do not look for commands whose set-up or completion was not observed
+    #[arg(long, hide = true)]
+    pub test_no_recovery: bool,
+}
+
+/// Where a stack is taken.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum StackAtArg {
+    /// At submission: who submits
+    Submit,
+    /// At completion: interrupt, softirq, poll or cancellation
+    Complete,
+}
+
+/// How to write time.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum TimeArg {
+    /// CLOCK_MONOTONIC in nanoseconds, as in bpf_ktime_get_ns
+    Mono,
+    /// Seconds since the trace began
+    Rel,
+    /// Date and time in the local time zone
+    Wall,
+}
+
+/// Order of stacks, and weight in flame graphs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum StacksByArg {
+    /// Number of commands
+    Count,
+    /// Sum of their latencies
+    Latency,
+}
+
+/// `trace`.
+#[derive(Clone, Debug, clap::Args)]
+pub struct TraceArgs {
+    /// One line per command, at completion, instead of one at Submit and one at Complete. Implied by
+    /// --slow and --errors
+    #[arg(long)]
+    pub pair: bool,
+
+    /// Add the stages to the last line of each command: queue, submit, device, complete; with
+    /// `=fine`: queue, setup, map, submit, device, irq, complete, end
+    #[arg(long, value_name = "SET", num_args = 0..=1, require_equals = true,
+          default_missing_value = "basic")]
+    pub stages: Option<StagesArg>,
+
+    /// Add the kernel stack at submission, or with `=complete` at completion. A stack costs
+    /// several thousand instructions: see --sample
+    #[arg(long, value_name = "AT", num_args = 0..=1, require_equals = true,
+          default_missing_value = "submit")]
+    pub kstack: Option<StackAtArg>,
+
+    /// Take the stack of one command in N only, chosen at random. All commands are shown
+    #[arg(long, value_name = "1/N", requires = "kstack")]
+    pub sample: Option<String>,
+
+    /// Show only commands that took at least this long from Submit to Complete (`1ms`, `200us`),
+    /// or whose latency is not known
+    #[arg(long, alias = "min-lat", value_name = "TIME", value_parser = parse_duration)]
+    pub slow: Option<Duration>,
+
+    /// Show only commands with a status other than success
+    #[arg(long)]
+    pub errors: bool,
+
+    /// Also show SQ head and tail at each completion (tracepoint nvme_sq)
+    #[arg(long)]
+    pub sq: bool,
+
+    /// Also show asynchronous events
+    #[arg(long)]
+    pub aen: bool,
+
+    /// Stop after COUNT completed commands
+    #[arg(long, short = 'n', value_name = "COUNT", value_parser = clap::value_parser!(u64).range(1..))]
+    pub count: Option<u64>,
+
+    /// Stop after this time (`5s`, `2m`)
+    #[arg(long, value_name = "TIME", value_parser = parse_duration)]
+    pub duration: Option<Duration>,
+
+    /// How to write time
+    #[arg(long, value_name = "CLOCK", default_value = "mono")]
+    pub time: TimeArg,
+
+    /// Size of the ring buffer, rounded up to a power of two (`4M`, `64M`). Events that find no room
+    /// are lost and counted [default: 16M; down to 4M if the controllers' tags need much memory]
+    #[arg(long, value_name = "SIZE")]
+    pub buffer: Option<String>,
+
+    /// One JSON object per line instead of text (schema: docs/json.md)
+    #[arg(long, short = 'j')]
+    pub json: bool,
+
+    #[command(flatten)]
+    #[allow(missing_docs, reason = "FilterArgs says it")]
+    pub filter: FilterArgs,
+
+    #[command(flatten)]
+    #[allow(missing_docs, reason = "AttachArgs says it")]
+    pub attach: AttachArgs,
+}
+
+/// `stacks`.
+#[derive(Clone, Debug, clap::Args)]
+pub struct StacksArgs {
+    /// Where the stack is taken
+    #[arg(long, value_name = "POINT", default_value = "submit")]
+    pub at: StackAtArg,
+
+    /// Order of the list, and weight in --folded and --svg
+    #[arg(long, value_name = "WHAT", default_value = "count")]
+    pub by: StacksByArg,
+
+    /// Count one command in N only, chosen at random
+    #[arg(long, value_name = "1/N")]
+    pub sample: Option<String>,
+
+    /// Count only commands that took at least this long from Submit to Complete (`1ms`, `200us`),
+    /// or whose latency is not known
+    #[arg(long, alias = "min-lat", value_name = "TIME", value_parser = parse_duration)]
+    pub slow: Option<Duration>,
+
+    /// Count only commands with a status other than success
+    #[arg(long)]
+    pub errors: bool,
+
+    /// Show the first COUNT stacks only
+    #[arg(long, value_name = "COUNT", value_parser = clap::value_parser!(u64).range(1..))]
+    pub top: Option<u64>,
+
+    /// One line per stack, for flame graph tools: frames from the outermost to the driver's,
+    /// separated by semicolons, and the weight
+    #[arg(long, conflicts_with = "json")]
+    pub folded: bool,
+
+    /// Write a flame graph to this file (SVG)
+    #[arg(long, value_name = "FILE")]
+    pub svg: Option<PathBuf>,
+
+    /// Stop after this time (`5s`, `2m`)
+    #[arg(long, value_name = "TIME", value_parser = parse_duration)]
+    pub duration: Option<Duration>,
+
+    /// One JSON object per line instead of text (schema: docs/json.md)
+    #[arg(long, short = 'j')]
+    pub json: bool,
+
+    #[command(flatten)]
+    #[allow(missing_docs, reason = "FilterArgs says it")]
+    pub filter: FilterArgs,
+
+    #[command(flatten)]
+    #[allow(missing_docs, reason = "AttachArgs says it")]
+    pub attach: AttachArgs,
+}
+
+/// `doctor`.
+#[derive(Clone, Debug, clap::Args)]
+pub struct DoctorArgs {
+    /// One JSON object instead of text (schema: docs/json.md)
+    #[arg(long, short = 'j')]
+    pub json: bool,
+
+    /// Send one Identify command to each live PCI controller, to check for shadow doorbells. With a
+    /// hung controller this can take the admin timeout (60 s)
+    #[arg(long)]
+    pub identify: bool,
+
+    /// Plan with this attach method
+    #[arg(long, value_name = "METHOD", default_value = "auto")]
+    pub attach: AttachArg,
+
+    /// BTF of the driver's modules, as for latency
+    #[arg(long, value_name = "FILE")]
+    pub btf: Option<PathBuf>,
+
+    /// When to use colour
+    #[arg(long, value_name = "WHEN", default_value = "auto")]
+    pub color: ColorArg,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clap::CommandFactory;
+
+    #[test]
+    fn the_definition_is_consistent() {
+        Args::command().debug_assert();
+    }
+
+    #[test]
+    fn stages_takes_its_value_by_equals_only_so_that_the_interval_can_follow() {
+        let args = Args::try_parse_from(["nvme-deep", "latency", "--stages", "1", "3"]).unwrap();
+        let Command::Latency(latency) = args.command else {
+            panic!("not latency");
+        };
+        assert_eq!(latency.stages, Some(StagesArg::Basic));
+        assert_eq!(latency.interval, Some(Duration::from_secs(1)));
+        assert_eq!(latency.count, Some(3));
+    }
+}

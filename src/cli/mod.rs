@@ -1,0 +1,5 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The command line: what was typed ([`args`]), and what it means ([`options`]).
+
+pub mod args;
+pub mod options;

@@ -1,0 +1,79 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! From words to meaning: what a command line asks for, checked as far as it can be without looking
+//! at the machine.
+
+mod filter;
+mod latency;
+mod trace;
+
+use std::env;
+use std::io::IsTerminal;
+use std::io::stdout;
+
+use anyhow::Error;
+use nvme_deep::error::Failure;
+use nvme_deep::error::Kind;
+use nvme_deep::model::stage::StageSet;
+use nvme_deep::probe::catalog::Method;
+use nvme_deep::session::settings::Attaching;
+
+pub use self::latency::LatencyOptions;
+pub use self::trace::StacksOptions;
+pub use self::trace::TraceOptions;
+use crate::cli::args::AttachArg;
+use crate::cli::args::AttachArgs;
+use crate::cli::args::ColorArg;
+use crate::cli::args::StagesArg;
+
+fn usage(message: impl Into<String>) -> Error {
+    Failure::error(Kind::Usage, message)
+}
+
+/// What `--attach` means; `None` is auto.
+pub const fn method(attach: AttachArg) -> Option<Method> {
+    match attach {
+        AttachArg::Auto => None,
+        AttachArg::Fentry => Some(Method::Fentry),
+        AttachArg::Rawtp => Some(Method::RawTp),
+        AttachArg::Kprobe => Some(Method::Kprobe),
+        AttachArg::Tracepoint => Some(Method::Tracepoint),
+    }
+}
+
+/// Whether to colour text on stdout.
+pub fn color(when: ColorArg, json: bool) -> bool {
+    match when {
+        _ if json => false,
+        ColorArg::Always => true,
+        ColorArg::Never => false,
+        ColorArg::Auto => stdout().is_terminal() && env::var_os("NO_COLOR").is_none(),
+    }
+}
+
+const fn stage_set(stages: Option<StagesArg>) -> StageSet {
+    match stages {
+        None => StageSet::Total,
+        Some(StagesArg::Basic) => StageSet::Basic,
+        Some(StagesArg::Fine) => StageSet::Fine,
+    }
+}
+
+impl From<AttachArgs> for Attaching {
+    fn from(args: AttachArgs) -> Self {
+        let AttachArgs {
+            attach,
+            btf,
+            color: _,
+            verbose,
+            test_ignore: ignore,
+            test_no_recovery: no_recovery,
+        } = args;
+        Self {
+            only: method(attach),
+            btf,
+            verbose,
+            ignore,
+            no_recovery,
+        }
+    }
+}

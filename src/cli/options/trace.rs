@@ -1,0 +1,278 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! What `trace` and `stacks` are to do.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use anyhow::Error;
+use anyhow::Result;
+use nvme_deep::model::stack::StackAt;
+use nvme_deep::model::stage::StageSet;
+use nvme_deep::session::settings::Settings;
+use nvme_deep::session::settings::TraceKind;
+use nvme_deep::session::settings::Tracing;
+
+use super::color;
+use super::stage_set;
+use super::usage;
+use crate::cli::args::StackAtArg;
+use crate::cli::args::StacksArgs;
+use crate::cli::args::StacksByArg;
+use crate::cli::args::TimeArg;
+use crate::cli::args::TraceArgs;
+
+/// The kernel wants a ring of at least a page.
+const MIN_BUFFER: u64 = 64 << 10;
+/// And keeps two bits of a position for itself (BPF_RINGBUF_BUSY_BIT).
+const MAX_BUFFER: u64 = 1 << 30;
+
+/// What `trace` is to do.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct TraceOptions {
+    /// What the kernel side does.
+    pub settings: Settings,
+    /// Stop after so many commands.
+    pub count: Option<u64>,
+    /// Length of the run.
+    pub duration: Option<Duration>,
+    /// How to write time.
+    pub time: TimeArg,
+    /// JSON lines instead of text.
+    pub json: bool,
+    /// Colour the text.
+    pub color: bool,
+}
+
+/// What `stacks` is to do.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct StacksOptions {
+    /// What the kernel side does.
+    pub settings: Settings,
+    /// Order and weight.
+    pub by: StacksByArg,
+    /// So many of them.
+    pub top: Option<usize>,
+    /// Lines for flame graph tools.
+    pub folded: bool,
+    /// A flame graph's file.
+    pub svg: Option<PathBuf>,
+    /// Length of the run.
+    pub duration: Option<Duration>,
+    /// JSON lines instead of text.
+    pub json: bool,
+    /// Colour the text.
+    pub color: bool,
+}
+
+/// `1/64`.
+fn one_in(text: Option<&str>) -> Result<u32> {
+    let Some(text) = text else { return Ok(1) };
+    let n = text.strip_prefix("1/").and_then(|n| n.parse().ok());
+    n.filter(|&n| n > 0).ok_or_else(|| {
+        usage(format!(
+            "`{text}` is not a share of the commands: give one in so many, as in `--sample 1/64`"
+        ))
+    })
+}
+
+/// `16M` and the like, rounded up to a power of two.
+fn buffer(text: &str) -> Result<u32> {
+    let digits = text.trim_end_matches(|c: char| !c.is_ascii_digit());
+    let shift = match &text[digits.len()..] {
+        "" => Some(0),
+        "K" | "k" | "KiB" => Some(10),
+        "M" | "m" | "MiB" => Some(20),
+        "G" | "g" | "GiB" => Some(30),
+        _ => None,
+    };
+    let bytes = digits.parse::<u64>().ok().zip(shift);
+    let bytes = bytes.and_then(|(n, shift)| n.checked_mul(1 << shift));
+    let Some(bytes) = bytes else {
+        return Err(usage(format!(
+            "`{text}` is not a size: give a number and K, M or G, as in `--buffer 16M`"
+        )));
+    };
+    if !(MIN_BUFFER..=MAX_BUFFER).contains(&bytes) {
+        return Err(usage(format!(
+            "--buffer {text} is out of range: give a size between 64K and 1G"
+        )));
+    }
+    Ok(u32::try_from(bytes.next_power_of_two())?)
+}
+
+const fn stack_at(at: StackAtArg) -> StackAt {
+    match at {
+        StackAtArg::Submit => StackAt::Submit,
+        StackAtArg::Complete => StackAt::Complete,
+    }
+}
+
+impl TryFrom<TraceArgs> for TraceOptions {
+    type Error = Error;
+
+    fn try_from(args: TraceArgs) -> Result<Self> {
+        let TraceArgs {
+            pair,
+            stages,
+            kstack,
+            sample,
+            slow,
+            errors,
+            sq,
+            aen,
+            count,
+            duration,
+            time,
+            buffer: size,
+            json,
+            filter,
+            attach,
+        } = args;
+        let at_the_end = slow.is_some() || errors;
+        let color = color(attach.color, json);
+        Ok(Self {
+            settings: Settings {
+                stage_set: stage_set(stages),
+                filter: filter.try_into()?,
+                lat: None,
+                split_size: false,
+                commands: false,
+                trace: Some(Tracing {
+                    kind: if pair || at_the_end {
+                        TraceKind::Pairs
+                    } else {
+                        TraceKind::Events
+                    },
+                    stack: kstack.map(stack_at),
+                    one_in: one_in(sample.as_deref())?,
+                    slow,
+                    errors,
+                    sq,
+                    aen,
+                    ring_bytes: size.as_deref().map(buffer).transpose()?,
+                }),
+                attaching: attach.into(),
+            },
+            count,
+            duration,
+            time,
+            json,
+            color,
+        })
+    }
+}
+
+impl TryFrom<StacksArgs> for StacksOptions {
+    type Error = Error;
+
+    fn try_from(args: StacksArgs) -> Result<Self> {
+        let StacksArgs {
+            at,
+            by,
+            sample,
+            slow,
+            errors,
+            top,
+            folded,
+            svg,
+            duration,
+            json,
+            filter,
+            attach,
+        } = args;
+        let color = color(attach.color, json || folded);
+        Ok(Self {
+            settings: Settings {
+                stage_set: StageSet::Total,
+                filter: filter.try_into()?,
+                lat: None,
+                split_size: false,
+                commands: false,
+                trace: Some(Tracing {
+                    kind: TraceKind::Stacks,
+                    stack: Some(stack_at(at)),
+                    one_in: one_in(sample.as_deref())?,
+                    slow,
+                    errors,
+                    sq: false,
+                    aen: false,
+                    ring_bytes: None,
+                }),
+                attaching: attach.into(),
+            },
+            by,
+            top: top.map(usize::try_from).transpose()?,
+            folded,
+            svg,
+            duration,
+            json,
+            color,
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::cli::args::Args;
+    use crate::cli::args::Command;
+    use clap::Parser;
+    use nvme_deep::error::Kind;
+    use nvme_deep::error::kind_of;
+
+    fn options(words: &str) -> Result<TraceOptions> {
+        let words = ["nvme-deep", "trace"]
+            .into_iter()
+            .chain(words.split_whitespace());
+        match Args::try_parse_from(words)?.command {
+            Command::Trace(args) => args.try_into(),
+            other => panic!("{other:?}"),
+        }
+    }
+
+    fn tracing(words: &str) -> Tracing {
+        options(words).unwrap().settings.trace.unwrap()
+    }
+
+    #[test]
+    fn what_is_known_at_the_end_only_makes_pairs() {
+        assert_eq!(tracing("").kind, TraceKind::Events);
+        for words in ["--pair", "--slow 1ms", "--min-lat 1ms", "--errors"] {
+            assert_eq!(tracing(words).kind, TraceKind::Pairs, "{words}");
+        }
+    }
+
+    #[test]
+    fn sizes_become_powers_of_two() {
+        assert_eq!(tracing("").ring_bytes, None);
+        assert_eq!(tracing("--buffer 3M").ring_bytes, Some(4 << 20));
+        assert_eq!(tracing("--buffer 65536").ring_bytes, Some(65536));
+        assert_eq!(tracing("--buffer 1GiB").ring_bytes, Some(1 << 30));
+    }
+
+    #[test]
+    fn stacks_and_their_share() {
+        assert_eq!(tracing("").stack, None);
+        assert_eq!(tracing("--kstack").stack, Some(StackAt::Submit));
+        let some = tracing("--kstack=complete --sample 1/64");
+        assert_eq!((some.stack, some.one_in), (Some(StackAt::Complete), 64));
+        assert!(options("--sample 1/2").is_err(), "of what?");
+    }
+
+    #[test]
+    fn nonsense_is_refused_with_the_usage_code() {
+        for words in [
+            "--kstack --sample 64",
+            "--kstack --sample 1/0",
+            "--buffer 1K",
+            "--buffer 2G",
+            "--buffer 16X",
+            "--buffer M",
+            "--lba 9-1",
+            "--no-admin --no-io",
+        ] {
+            let error = options(words).unwrap_err();
+            assert_eq!(kind_of(&error), Kind::Usage, "{words}: {error}");
+        }
+    }
+}

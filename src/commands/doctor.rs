@@ -1,0 +1,100 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The `doctor` command: look, plan, tell. Attaches nothing.
+
+use std::io::BufWriter;
+use std::io::Write;
+use std::io::stdout;
+use std::path::Path;
+
+use anyhow::Result;
+use nvme_deep::error::Failure;
+use nvme_deep::error::Kind;
+use nvme_deep::machine::System;
+use nvme_deep::machine::kernel::Look;
+use nvme_deep::machine::may_read_module_btf;
+use nvme_deep::machine::missing_capabilities;
+use nvme_deep::model::stack::StackAt;
+use nvme_deep::model::stage::StageSet;
+use nvme_deep::probe::plan::Policy;
+use nvme_deep::render::doctor;
+use nvme_deep::render::theme::Theme;
+use nvme_deep::report::doctor::DoctorReport;
+use nvme_deep::report::doctor::MemoryLine;
+use nvme_deep::report::finding::Finding;
+use nvme_deep::report::finding::Severity;
+use nvme_deep::session::Layout;
+use nvme_deep::session::possible_cpus;
+use nvme_deep::session::settings::Settings;
+use nvme_deep::session::settings::TraceKind;
+use nvme_deep::session::take_over_log;
+
+use crate::cli::args::DoctorArgs;
+use crate::cli::options::color;
+use crate::cli::options::method;
+
+/// What the maps of each command would take on this machine.
+fn memory(system: &System) -> Result<Vec<MemoryLine>> {
+    let controllers = system.controllers();
+    let cpus = possible_cpus()?;
+    let stack = Some(StackAt::Submit);
+    let runs = [
+        ("latency", Settings::of(StageSet::Total)),
+        ("latency --stages", Settings::of(StageSet::Basic)),
+        ("latency --stages=fine", Settings::of(StageSet::Fine)),
+        ("trace", Settings::of_trace(TraceKind::Events, None)),
+        (
+            "trace --kstack",
+            Settings::of_trace(TraceKind::Events, stack),
+        ),
+        ("stacks", Settings::of_trace(TraceKind::Stacks, stack)),
+    ];
+    let line = |(command, settings): (&str, Settings)| MemoryLine {
+        command: command.into(),
+        map_bytes: Layout::new(&settings, cpus, &controllers).bytes,
+    };
+    Ok(runs.into_iter().map(line).collect())
+}
+
+/// Runs the command.
+///
+/// # Errors
+/// A BTF file that can't be used; a writer that fails.
+pub fn run(args: &DoctorArgs) -> Result<()> {
+    let DoctorArgs {
+        json,
+        identify,
+        attach,
+        btf,
+        color: when,
+    } = args;
+    take_over_log(None);
+    let system = System::at("/");
+    let mut report = DoctorReport::of(&system, *identify);
+    // who may not trace at all is shown what root would get
+    let may_use_module_btf = may_read_module_btf() || !missing_capabilities().is_empty();
+    let file = btf.as_deref().map(Path::new);
+    let (facts, types) = system
+        .kernel_facts(file, may_use_module_btf, Look::Full)
+        .map_err(|why| Failure::error(Kind::Usage, why))?;
+    let remark = types
+        .remark
+        .map(|r| Finding::new("btf-file", Severity::Note, r));
+    report.findings.extend(remark);
+    let policy = Policy {
+        only: method(*attach),
+        ..Policy::default()
+    };
+    report.plan(facts, &policy);
+    report.memory = memory(&system)?;
+    let mut out = BufWriter::new(stdout().lock());
+    if *json {
+        doctor::json(&report, &mut out)?;
+    } else {
+        let theme = Theme {
+            color: color(*when, false),
+        };
+        doctor::text(&report, theme, &mut out)?;
+    }
+    out.flush()?;
+    Ok(())
+}

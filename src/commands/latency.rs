@@ -1,0 +1,190 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The `latency` command: attach, and report until stopped.
+
+use std::io::BufWriter;
+use std::io::Write;
+use std::io::stdout;
+use std::time::Duration;
+
+use anyhow::Context;
+use anyhow::Result;
+use nvme_deep::model::run::Scan;
+use nvme_deep::model::snapshot::Snapshot;
+use nvme_deep::render::ReportSink;
+use nvme_deep::render::json;
+use nvme_deep::render::json::JsonView;
+use nvme_deep::render::text::TextView;
+use nvme_deep::render::theme::Theme;
+use nvme_deep::report::latency::Report;
+use nvme_deep::report::latency::rows;
+use nvme_deep::report::ledger::Ledger;
+use nvme_deep::session::Session;
+use nvme_deep::session::settings::Settings;
+use nvme_deep::session::slots;
+use nvme_deep::source::Source;
+
+use crate::cli::options::LatencyOptions;
+use crate::commands::run::Run;
+use crate::commands::run::Turn;
+use crate::commands::run::Watchdog;
+use crate::commands::run::check_fit;
+use crate::commands::start::Ready;
+
+/// How often to empty the ring of single commands.
+const DRAIN: Duration = Duration::from_millis(20);
+
+/// The reports of a run.
+struct Reports<'o> {
+    options: &'o LatencyOptions,
+    sink: Box<dyn ReportSink>,
+    /// The run so far, at the last report.
+    last: (Duration, Snapshot),
+    shown: u64,
+}
+
+impl<'o> Reports<'o> {
+    fn new(options: &'o LatencyOptions) -> Self {
+        let sink: Box<dyn ReportSink> = if options.json {
+            Box::new(JsonView {
+                buckets: options.hist,
+            })
+        } else {
+            Box::new(TextView {
+                theme: Theme {
+                    color: options.color,
+                },
+                hist: options.hist,
+                detail: options.settings.attaching.verbose > 0,
+            })
+        };
+        Self {
+            options,
+            sink,
+            last: <_>::default(),
+            shown: 0,
+        }
+    }
+
+    /// When the next report is due. In the cumulative view the final report is the last of the count.
+    fn next(&self) -> Option<Duration> {
+        let LatencyOptions {
+            interval,
+            count,
+            delta,
+            ..
+        } = *self.options;
+        let interims = count.map_or(u64::MAX, |n| if delta { n } else { n - 1 });
+        interval
+            .filter(|_| self.shown < interims)
+            .map(|step| times(step, self.shown + 1))
+    }
+
+    fn write(
+        &self,
+        source: &dyn Source,
+        at: Duration,
+        (now, shown): (&Snapshot, &Snapshot),
+        covers: Duration,
+        scan: Option<Scan>,
+        out: &mut dyn Write,
+    ) -> Result<()> {
+        check_fit(&now.counters)?;
+        let Settings { stage_set, lat, .. } = &self.options.settings;
+        let plan = source.plan();
+        let ledger = Ledger::new(plan, &now.counters, &now.misses, now.commands(), scan);
+        let report = Report {
+            stage_set: *stage_set,
+            is_final: scan.is_some(),
+            at,
+            covers,
+            rows: rows(shown, *stage_set, lat.as_ref(), covers),
+            ledger: ledger
+                .with_unmeasured(now.unmeasured())
+                .with_cost(plan, source.run_times().as_ref()),
+        };
+        self.sink.report(&report, out)?;
+        out.flush()?;
+        Ok(())
+    }
+
+    /// A report while running: of the run so far, or of the time since the last one.
+    fn interim(&mut self, source: &dyn Source, at: Duration, out: &mut dyn Write) -> Result<()> {
+        let now = source.snapshot()?;
+        if self.options.delta {
+            let shown = now.minus(&self.last.1);
+            self.write(source, at, (&now, &shown), at - self.last.0, None, out)?;
+        } else {
+            self.write(source, at, (&now, &now), at, None, out)?;
+        }
+        self.last = (at, now);
+        self.shown += 1;
+        Ok(())
+    }
+
+    /// The report at the end.
+    fn last(&self, source: &dyn Source, at: Duration, out: &mut dyn Write) -> Result<()> {
+        let now = source.snapshot()?;
+        let scan = source.scan()?;
+        self.write(source, at, (&now, &now), at, Some(scan), out)
+    }
+}
+
+/// Writes the single commands that have come, if they are wanted.
+fn drain(options: &LatencyOptions, session: &Session<'_>, out: &mut dyn Write) -> Result<()> {
+    if !options.settings.commands {
+        return Ok(());
+    }
+    let records = session.command_ring()?.take(Duration::ZERO)?;
+    let any = !records.is_empty();
+    for record in records {
+        let record = record.context("a command record that can't be decoded")?;
+        json::command(&record, options.settings.stage_set, out)?;
+    }
+    if any {
+        out.flush()?;
+    }
+    Ok(())
+}
+
+/// `n` steps, or as long as a duration can be.
+fn times(step: Duration, n: u64) -> Duration {
+    step.saturating_mul(u32::try_from(n).unwrap_or(u32::MAX))
+}
+
+/// Runs the command to its end.
+///
+/// # Errors
+/// One sentence each, with the exit code of its kind; nothing stays attached.
+pub fn run(options: &LatencyOptions) -> Result<()> {
+    let ready = Ready::look(&options.settings)?;
+    let until = if options.duration.is_some() || options.count.is_some() {
+        ""
+    } else {
+        "; Ctrl-C for the final report"
+    };
+    let mut slots = slots();
+    let mut session = ready.attach(&mut slots, &options.settings, until, None)?;
+    let counted = options.interval.zip(options.count);
+    let counted = counted.map(|(step, n)| times(step, n));
+    let end = options.duration.into_iter().chain(counted).min();
+    let mut watchdog = Watchdog::of(&session, ready.system);
+    let mut reports = Reports::new(options);
+    let mut out = BufWriter::new(stdout().lock());
+    let run = Run::begin(&ready.stop, end);
+    let ended = run.turns(&mut session, &mut watchdog, &mut |session, tick| {
+        drain(options, session, &mut out)?;
+        if reports.next().is_some_and(|t| tick.now >= t) {
+            reports.interim(session, run.elapsed(), &mut out)?;
+        }
+        let next = reports.next().unwrap_or(Duration::MAX);
+        let often = options.settings.commands.then(|| tick.now + DRAIN);
+        Ok(Turn::Until(often.map_or(next, |t| t.min(next))))
+    });
+    let at = run.elapsed();
+    watchdog.last_look(&session)?;
+    session.end()?;
+    ended?;
+    drain(options, &session, &mut out)?;
+    reports.last(&session, at, &mut out)?;
+    watchdog.verdict()
+}

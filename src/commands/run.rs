@@ -1,0 +1,293 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The run of a command: signals, the one loop with its ticks, the checks once a second, the end.
+
+use std::process::exit as exit_now;
+use std::sync::mpsc::Receiver;
+use std::sync::mpsc::RecvTimeoutError;
+use std::sync::mpsc::channel;
+use std::thread;
+use std::time::Duration;
+use std::time::Instant;
+
+use anyhow::Context;
+use anyhow::Result;
+use nvme_deep::error::Failure;
+use nvme_deep::error::Kind;
+use nvme_deep::machine::System;
+use nvme_deep::machine::watch::Watch;
+use nvme_deep::model::counters::Count;
+use nvme_deep::model::counters::Counters;
+use nvme_deep::report::ledger::Ledger;
+use nvme_deep::report::ledger::Shown;
+use nvme_deep::session::Session;
+use nvme_deep::source::Source;
+use signal_hook::consts::SIGHUP;
+use signal_hook::consts::SIGINT;
+use signal_hook::consts::SIGTERM;
+use signal_hook::iterator::Signals;
+
+use super::say;
+
+/// How often to check the machine.
+const RESCAN: Duration = Duration::from_secs(1);
+
+/// Signals that end the run arrive here. The second one ends the process at once.
+pub fn stop_signals() -> Result<Receiver<()>> {
+    let mut signals =
+        Signals::new([SIGINT, SIGTERM, SIGHUP]).context("failed to listen for signals")?;
+    let (sender, receiver) = channel();
+    thread::spawn(move || {
+        for (n, _) in signals.forever().enumerate() {
+            if n > 0 {
+                exit_now(130);
+            }
+            let _ = sender.send(());
+        }
+    });
+    Ok(receiver)
+}
+
+/// When the loop calls again.
+pub enum Turn {
+    /// At this time since the begin of the run, or before.
+    Until(Duration),
+    /// Never: the command has what it wants.
+    Done,
+}
+
+/// The time of a turn.
+#[derive(Clone, Copy, Debug)]
+pub struct Tick {
+    /// Since the begin of the run.
+    pub now: Duration,
+    /// The machine has been checked since the last turn.
+    pub rescanned: bool,
+}
+
+/// What is done once a second.
+pub trait Upkeep<S> {
+    /// Checks the machine. True: the source gets no more events.
+    ///
+    /// # Errors
+    /// What ends the run.
+    fn rescan(&mut self, source: &mut S) -> Result<bool>;
+}
+
+/// A run that has begun.
+pub struct Run<'a> {
+    stop: &'a Receiver<()>,
+    begin: Instant,
+    /// When it ends, if no signal ends it before.
+    end: Option<Duration>,
+}
+
+impl<'a> Run<'a> {
+    /// Begins now.
+    pub fn begin(stop: &'a Receiver<()>, end: Option<Duration>) -> Self {
+        Self {
+            stop,
+            begin: Instant::now(),
+            end,
+        }
+    }
+
+    /// Since the begin.
+    pub fn elapsed(&self) -> Duration {
+        self.begin.elapsed()
+    }
+
+    /// Calls `turn` when it asks for it, until a signal, the end of the run, the command itself or the
+    /// loss of the source ends the loop.
+    ///
+    /// # Errors
+    /// Those of `turn` and of the upkeep.
+    pub fn turns<S>(
+        &self,
+        source: &mut S,
+        upkeep: &mut dyn Upkeep<S>,
+        turn: &mut dyn FnMut(&mut S, Tick) -> Result<Turn>,
+    ) -> Result<()> {
+        let mut next_scan = RESCAN;
+        let mut rescanned = false;
+        loop {
+            let now = self.elapsed();
+            let Turn::Until(next) = turn(source, Tick { now, rescanned })? else {
+                return Ok(());
+            };
+            if self.end.is_some_and(|end| now >= end) {
+                return Ok(());
+            }
+            rescanned = now >= next_scan;
+            if rescanned {
+                if upkeep.rescan(source)? {
+                    return Ok(());
+                }
+                next_scan = now + RESCAN;
+            }
+            let until = self.end.unwrap_or(Duration::MAX).min(next).min(next_scan);
+            match self.stop.recv_timeout(until.saturating_sub(self.elapsed())) {
+                Err(RecvTimeoutError::Timeout) => {}
+                _ => return Ok(()),
+            }
+        }
+    }
+}
+
+/// Fails if the BTF file disagrees with the live queues.
+///
+/// # Errors
+/// If it does.
+pub fn check_fit(counters: &Counters) -> Result<()> {
+    match counters.get(Count::Misfit) {
+        0 => Ok(()),
+        n => Err(Failure::error(
+            Kind::Kernel,
+            format!(
+                "the types in use do not fit this kernel: {n} commands led to no controller that \
+                 owns their queue; nothing was measured. Make a file from this very kernel (see \
+                 btf/README.md), or use --attach tracepoint"
+            ),
+        )),
+    }
+}
+
+/// The ledger of a run that reported single commands, after its end.
+///
+/// # Errors
+/// If the source can't be read, or nothing was measured.
+pub fn ledger_of_trace(source: &dyn Source, shown: &Shown) -> Result<Ledger> {
+    let counters = source.counters()?;
+    check_fit(&counters)?;
+    let ledger = Ledger::new(
+        source.plan(),
+        &counters,
+        &source.misses(),
+        counters.get(Count::Finished),
+        Some(source.scan()?),
+    );
+    Ok(ledger
+        .with_trace(&counters, shown)
+        .with_cost(source.plan(), source.run_times().as_ref()))
+}
+
+/// Checks a running session against the machine.
+pub struct Watchdog {
+    system: System,
+    watch: Watch,
+    /// Controllers without slots; each is reported once.
+    without_slots: Vec<u32>,
+    /// Why the attached programs see nothing any more, in a sentence.
+    gone: Option<String>,
+}
+
+impl Watchdog {
+    /// To be called when everything is attached.
+    pub fn of(session: &Session<'_>, system: System) -> Self {
+        Self {
+            watch: Watch::begin(&system, session.plan()),
+            system,
+            without_slots: vec![],
+            gone: None,
+        }
+    }
+
+    /// Before anything is detached: why the session may have seen nothing.
+    ///
+    /// # Errors
+    /// Where the counters can't be read.
+    pub fn last_look(&mut self, session: &Session<'_>) -> Result<()> {
+        let hits = session.counters()?.hits.iter().sum();
+        let deaf = self.watch.deaf(&self.system, hits);
+        self.gone = self.gone.take().or(deaf);
+        Ok(())
+    }
+
+    /// When everything has been shown: an error if the programs saw nothing any more.
+    ///
+    /// # Errors
+    /// One sentence.
+    pub fn verdict(self) -> Result<()> {
+        match self.gone {
+            None => Ok(()),
+            Some(why) => Err(Failure::error(Kind::Run, why)),
+        }
+    }
+}
+
+impl Upkeep<Session<'_>> for Watchdog {
+    /// Controllers that have come get their slots.
+    fn rescan(&mut self, session: &mut Session<'_>) -> Result<bool> {
+        check_fit(&session.counters()?)?;
+        self.gone = self.watch.gone(&self.system);
+        for controller in self.system.controllers() {
+            let new = !self.without_slots.contains(&controller.instance);
+            if !session.place(&controller)? && new {
+                say(&format!(
+                    "no room for {}, which has come or grown since the start: its commands are \
+                     counted as untracked; start again to measure them",
+                    controller.name()
+                ));
+                self.without_slots.push(controller.instance);
+            }
+        }
+        Ok(self.gone.is_some())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use anyhow::bail;
+
+    /// Counts its calls, and loses the source at one of them.
+    struct Counted(u32, u32);
+
+    impl Upkeep<u32> for Counted {
+        fn rescan(&mut self, _: &mut u32) -> Result<bool> {
+            self.0 += 1;
+            Ok(self.0 == self.1)
+        }
+    }
+
+    #[test]
+    fn a_run_ends_when_the_command_is_done() {
+        let (_sender, stop) = channel();
+        let run = Run::begin(&stop, None);
+        let mut turns = 0;
+        run.turns(&mut turns, &mut Counted(0, 9), &mut |turns, tick| {
+            *turns += 1;
+            assert!(!tick.rescanned);
+            Ok(if *turns == 3 {
+                Turn::Done
+            } else {
+                Turn::Until(tick.now)
+            })
+        })
+        .unwrap();
+        assert_eq!(turns, 3);
+    }
+
+    #[test]
+    fn the_end_of_the_run_comes_after_a_last_turn() {
+        let (_sender, stop) = channel();
+        let run = Run::begin(&stop, Some(Duration::from_millis(5)));
+        let mut last = 0;
+        let turns = &mut |last: &mut u32, tick: Tick| {
+            *last = u32::try_from(tick.now.as_millis())?;
+            Ok(Turn::Until(Duration::MAX))
+        };
+        run.turns(&mut last, &mut Counted(0, 9), turns).unwrap();
+        assert!(last >= 5, "{last}");
+    }
+
+    #[test]
+    fn a_signal_ends_the_run_and_so_does_an_error() {
+        let (sender, stop) = channel();
+        sender.send(()).unwrap();
+        let run = Run::begin(&stop, None);
+        let forever = &mut |_: &mut u32, _| Ok(Turn::Until(Duration::MAX));
+        run.turns(&mut 0, &mut Counted(0, 9), forever).unwrap();
+        let failing = &mut |_: &mut u32, _| bail!("no");
+        assert!(run.turns(&mut 0, &mut Counted(0, 9), failing).is_err());
+    }
+}

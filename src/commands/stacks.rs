@@ -1,0 +1,196 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The `stacks` command: which paths of the kernel commands come through, and how long they took.
+
+use std::fs::File;
+use std::io::BufWriter;
+use std::io::Write;
+use std::io::stderr;
+use std::io::stdout;
+use std::path::Path;
+use std::time::Duration;
+
+use anyhow::Context;
+use anyhow::Result;
+use nvme_deep::error::Failure;
+use nvme_deep::error::Kind;
+use nvme_deep::model::run::StackSum;
+use nvme_deep::model::stack::Frame;
+use nvme_deep::model::stack::Stack;
+use nvme_deep::model::stack::StackAt;
+use nvme_deep::render::flamegraph::svg;
+use nvme_deep::render::json;
+use nvme_deep::render::ledger::ledger as write_ledger;
+use nvme_deep::render::stacks::StacksView;
+use nvme_deep::render::theme::Theme;
+use nvme_deep::report::ledger::Ledger;
+use nvme_deep::report::ledger::Shown;
+use nvme_deep::report::stacks::StackRow;
+use nvme_deep::report::stacks::StackSums;
+use nvme_deep::report::stacks::Weight;
+use nvme_deep::session::slots;
+use nvme_deep::source::Source;
+use nvme_deep::symbols::Symbolizer;
+
+use crate::cli::args::StacksByArg;
+use crate::cli::options::StacksOptions;
+use crate::commands::run::Run;
+use crate::commands::run::Turn;
+use crate::commands::run::Watchdog;
+use crate::commands::run::ledger_of_trace;
+use crate::commands::say;
+use crate::commands::start::Ready;
+use crate::commands::start::refuse_unknown;
+use crate::commands::start::symbolizer;
+use crate::commands::start::until;
+
+/// More than it takes to read the kernel's symbols, even on a slow machine.
+const SYMBOLS_TAKE: Duration = Duration::from_secs(3);
+
+/// Before anything is attached: a file that can't be written is no reason to have traced.
+fn create(path: &Path) -> Result<File> {
+    // what is in it stays until there is something better
+    let file = File::options()
+        .write(true)
+        .create(true)
+        .truncate(false)
+        .open(path);
+    file.map_err(|error| {
+        Failure::error(
+            Kind::Usage,
+            format!(
+                "{} can't be written ({error}): give --svg another file",
+                path.display()
+            ),
+        )
+    })
+}
+
+const fn weight(by: StacksByArg) -> Weight {
+    match by {
+        StacksByArg::Count => Weight::Count,
+        StacksByArg::Latency => Weight::Latency,
+    }
+}
+
+struct Seen {
+    at: StackAt,
+    rows: Vec<StackRow>,
+    ledger: Ledger,
+    took: Duration,
+    /// Whether the session saw all of it.
+    verdict: Result<()>,
+}
+
+/// Sums the commands by symbolized stack.
+fn sum(
+    source: &dyn Source,
+    options: &StacksOptions,
+    mut frames: impl FnMut(&[u64]) -> Vec<Frame>,
+) -> Result<Vec<StackRow>> {
+    let row = |sum: StackSum| StackRow {
+        stack: sum.addresses.map_or(Stack::NotObserved, |addresses| {
+            Stack::Taken(frames(&addresses))
+        }),
+        hist: sum.hist,
+        unmeasured: sum.unmeasured,
+    };
+    let sums: StackSums = source.stack_sums()?.into_iter().map(row).collect();
+    Ok(sums.rows(weight(options.by)))
+}
+
+/// Everything but the output.
+fn trace(options: &StacksOptions) -> Result<Seen> {
+    let ready = Ready::look(&options.settings)?;
+    let wants = options.settings.trace.as_ref();
+    let wants = wants.context("no stacks were asked for")?;
+    let at = wants.stack.context("no stacks were asked for")?;
+    // Reading the table of symbols takes seconds. It is read while the programs already count, unless
+    // they need it, or the run is short.
+    let short = options.duration.is_some_and(|d| d < SYMBOLS_TAKE);
+    let early = (short || at == StackAt::Complete).then(symbolizer);
+    let irq_entry = early.as_ref().and_then(Symbolizer::irq_entry);
+    let until = until(options.duration.is_some());
+    let mut slots = slots();
+    let mut session = ready.attach(&mut slots, &options.settings, until, irq_entry)?;
+    refuse_unknown(wants, &session)?;
+    let mut watchdog = Watchdog::of(&session, ready.system);
+    let run = Run::begin(&ready.stop, options.duration);
+    let mut symbolizer = early.unwrap_or_else(symbolizer);
+    let ended = run.turns(&mut session, &mut watchdog, &mut |_, _| {
+        Ok(Turn::Until(Duration::MAX))
+    });
+    let took = run.elapsed();
+    watchdog.last_look(&session)?;
+    session.end()?;
+    ended?;
+    let rows = sum(&session, options, |addresses| {
+        symbolizer.stack(addresses, at)
+    })?;
+    let shown = Shown {
+        commands: rows.iter().map(StackRow::commands).sum(),
+        ..Shown::default()
+    };
+    let ledger = ledger_of_trace(&session, &shown)?;
+    Ok(Seen {
+        at,
+        rows,
+        ledger,
+        took,
+        verdict: watchdog.verdict(),
+    })
+}
+
+/// Runs the command to its end.
+///
+/// # Errors
+/// One sentence each, with the exit code of its kind; nothing stays attached.
+pub fn run(options: &StacksOptions) -> Result<()> {
+    let drawing = options.svg.as_deref().map(create).transpose()?;
+    let Seen {
+        at,
+        rows,
+        ledger,
+        took,
+        verdict,
+    } = trace(options)?;
+    let by = weight(options.by);
+    if let Some(file) = drawing {
+        if rows.is_empty() {
+            say("no stack was seen: no flame graph is drawn");
+        } else {
+            let title = format!("NVMe commands, {:.1} s", took.as_secs_f64());
+            file.set_len(0).context("failed to empty the file")?;
+            svg(&rows, by, &title, &mut BufWriter::new(file)).context("failed to draw")?;
+        }
+    }
+    let mut out = BufWriter::new(stdout().lock());
+    let theme = Theme {
+        color: options.color,
+    };
+    let view = StacksView {
+        theme,
+        at,
+        by,
+        top: options.top,
+    };
+    if options.json {
+        view.json(&rows, &mut out)?;
+        json::end(&ledger, took, &mut out)?;
+    } else if options.folded {
+        view.folded(&rows, &mut out)?;
+    } else {
+        view.text(&rows, &mut out)?;
+    }
+    out.flush()?;
+    if !options.json {
+        let detail = options.settings.attaching.verbose > 0;
+        // stdout is for the stacks; nobody may be listening here: that is no error
+        let _ = write_ledger(
+            &ledger,
+            Theme { color: false },
+            detail,
+            &mut stderr().lock(),
+        );
+    }
+    verdict
+}

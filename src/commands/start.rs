@@ -1,0 +1,298 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The start of every command that traces: look at the machine, refuse what is not possible, attach,
+//! and announce it.
+
+use std::io::Write;
+use std::io::stderr;
+use std::sync::mpsc::Receiver;
+
+use anyhow::Result;
+use nvme_deep::error::Failure;
+use nvme_deep::error::Kind;
+use nvme_deep::machine::System;
+use nvme_deep::machine::missing_capabilities;
+use nvme_deep::machine::sysfs::Controller;
+use nvme_deep::model::milestone::Milestone;
+use nvme_deep::probe::catalog::CATALOG;
+use nvme_deep::probe::plan::AttachPlan;
+use nvme_deep::probe::plan::PointPlan;
+use nvme_deep::session::Layout;
+use nvme_deep::session::Session;
+use nvme_deep::session::Slot;
+use nvme_deep::session::attach;
+use nvme_deep::session::not_allowed;
+use nvme_deep::session::possible_cpus;
+use nvme_deep::session::settings::Filter;
+use nvme_deep::session::settings::Settings;
+use nvme_deep::session::settings::Tracing;
+use nvme_deep::session::take_over_log;
+use nvme_deep::symbols::Symbolizer;
+
+use super::run::stop_signals;
+use super::say;
+
+/// What is asked for must be there, before anything is attached.
+fn check_devices(filter: &Filter, controllers: &[Controller]) -> Result<()> {
+    let no_device = |message: String| Err(Failure::error(Kind::NoDevice, message));
+    if controllers.is_empty() {
+        return no_device(
+            "this machine has no NVMe controller (/sys/class/nvme is empty): load the nvme \
+             driver, or look at lspci for a controller that it should have"
+                .into(),
+        );
+    }
+    let names: Vec<String> = controllers.iter().map(Controller::name).collect();
+    for &wanted in &filter.ctrls {
+        if !controllers.iter().any(|c| c.instance == wanted) {
+            return no_device(format!(
+                "there is no controller nvme{wanted}: this machine has {}",
+                names.join(", ")
+            ));
+        }
+    }
+    let chosen = |c: &&Controller| filter.ctrls.is_empty() || filter.ctrls.contains(&c.instance);
+    let all: Vec<_> = controllers
+        .iter()
+        .filter(chosen)
+        .flat_map(|c| &c.namespaces)
+        .collect();
+    for &wanted in &filter.nsids {
+        // 0 and the broadcast id are what admin commands carry
+        let special = wanted == 0 || wanted == u32::MAX;
+        if !special && !all.iter().any(|ns| ns.nsid == wanted) {
+            let have: Vec<String> = all
+                .iter()
+                .map(|ns| format!("{} ({})", ns.nsid, ns.name))
+                .collect();
+            return no_device(format!(
+                "there is no namespace with id {wanted}: there {}",
+                if have.is_empty() {
+                    "are none".into()
+                } else {
+                    format!("is {}", have.join(", "))
+                }
+            ));
+        }
+    }
+    Ok(())
+}
+
+/// How a run ends, for the first line, unless the options say so.
+pub const fn until(has_end: bool) -> &'static str {
+    if has_end { "" } else { "; Ctrl-C ends it" }
+}
+
+/// What the way of attaching costs in truth, for the first line.
+fn caveat(plan: &AttachPlan) -> String {
+    let way = match plan.method_of(Milestone::Complete) {
+        Some(method) if method.loses() => method.name(),
+        _ => return String::new(),
+    };
+    let counted = if plan.misses_counted {
+        "counted in the report"
+    } else {
+        "and this kernel does not count how many"
+    };
+    format!(" by {way}: completions may be missed, {counted}")
+}
+
+/// The points that the stage set wants and does not get.
+fn lacks(plan: &AttachPlan) -> String {
+    let lacking: Vec<&str> = plan
+        .points
+        .iter()
+        .filter_map(PointPlan::point)
+        .filter(|&p| !plan.has(p))
+        .map(Milestone::name)
+        .collect();
+    if lacking.is_empty() {
+        String::new()
+    } else {
+        format!("; without {} (the report says why)", lacking.join(", "))
+    }
+}
+
+fn announce(settings: &Settings, until: &str, session: &Session<'_>, controllers: &[Controller]) {
+    let filter = &settings.filter;
+    let plan = session.plan();
+    let names: Vec<String> = controllers
+        .iter()
+        .filter(|c| filter.ctrls.is_empty() || filter.ctrls.contains(&c.instance))
+        .map(|c| format!("{} ({})", c.name(), c.model))
+        .collect();
+    say(&format!(
+        "tracing {} with {} hooks{}{until}",
+        names.join(", "),
+        plan.hooks().len(),
+        caveat(plan) + &lacks(plan)
+    ));
+    if settings.attaching.verbose == 0 {
+        return;
+    }
+    for point in &plan.points {
+        for rejected in &point.rejected {
+            let (name, way) = (point.name(), rejected.method.name());
+            say(&format!("{name}: not by {way}: {}", rejected.why));
+        }
+        for &number in &point.hooks {
+            let hook = &CATALOG[number];
+            say(&format!(
+                "{}: {} {}",
+                point.name(),
+                hook.kind.name(),
+                hook.target
+            ));
+        }
+    }
+}
+
+/// libbpf's own lines, as they are.
+fn copy_log(text: &str) {
+    let _ = stderr().write_all(text.as_bytes());
+}
+
+/// A machine that has what is asked for.
+pub struct Ready {
+    /// It.
+    pub system: System,
+    /// Told to stop.
+    pub stop: Receiver<()>,
+    controllers: Vec<Controller>,
+    layout: Layout,
+}
+
+impl Ready {
+    /// Looks at the machine.
+    ///
+    /// # Errors
+    /// No privileges, no such device. One sentence, with its exit code.
+    pub fn look(settings: &Settings) -> Result<Self> {
+        take_over_log((settings.attaching.verbose > 1).then_some(copy_log));
+        let missing = missing_capabilities();
+        if !missing.is_empty() {
+            return Err(not_allowed(&missing));
+        }
+        let system = System::at("/");
+        let controllers = system.controllers();
+        check_devices(&settings.filter, &controllers)?;
+        let cpus = possible_cpus()?;
+        let layout = Layout::new(settings, cpus, &controllers);
+        Ok(Self {
+            stop: stop_signals()?,
+            system,
+            controllers,
+            layout,
+        })
+    }
+
+    /// Attaches, and says so. `until` ends the sentence; `irq_entry` is for stacks, see
+    /// [`Symbolizer::irq_entry`].
+    ///
+    /// # Errors
+    /// Those of [`attach`].
+    pub fn attach<'obj>(
+        &self,
+        slots: &'obj mut [Slot],
+        settings: &Settings,
+        until: &str,
+        irq_entry: Option<(u64, u64)>,
+    ) -> Result<Session<'obj>> {
+        let (system, controllers) = (&self.system, &self.controllers);
+        let session = attach(
+            slots,
+            system,
+            settings,
+            &self.layout,
+            controllers,
+            irq_entry,
+            &mut |text| say(text),
+        )?;
+        announce(settings, until, &session, &self.controllers);
+        Ok(session)
+    }
+}
+
+/// A symbolizer that has said what it can't do. Reads the symbol table, which takes a while.
+pub fn symbolizer() -> Symbolizer {
+    let symbolizer = Symbolizer::new();
+    if let Some(why) = symbolizer.hidden() {
+        say(why);
+    }
+    symbolizer
+}
+
+/// Refuses what was requested by name and is not available on this kernel.
+///
+/// # Errors
+/// One sentence.
+pub fn refuse_unknown(tracing: &Tracing, session: &Session<'_>) -> Result<()> {
+    if tracing.errors && !session.knows_verdicts() {
+        return Err(Failure::error(
+            Kind::Kernel,
+            "--errors needs the status of commands, which can't be read here: no BTF describes \
+             the driver's types. Give a file with --btf, or use --attach tracepoint",
+        ));
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::cli::args::Args;
+    use crate::cli::args::Command;
+    use crate::cli::options::LatencyOptions;
+    use clap::Parser;
+    use nvme_deep::error::kind_of;
+    use nvme_deep::machine::sysfs::Namespace;
+    use nvme_deep::nvme::decode::CommandSet;
+
+    fn check(words: &str) -> Result<()> {
+        let words = ["nvme-deep", "latency"]
+            .into_iter()
+            .chain(words.split_whitespace());
+        let Command::Latency(args) = Args::try_parse_from(words)?.command else {
+            panic!("not latency");
+        };
+        let machine = [Controller {
+            instance: 1,
+            model: "m".into(),
+            transport: "pcie".into(),
+            queues: Some(3),
+            depth: Some(1024),
+            namespaces: vec![Namespace {
+                name: "nvme1n1".into(),
+                nsid: 1,
+                lba_bytes: 512,
+                set: CommandSet::Nvm,
+            }],
+        }];
+        let options: LatencyOptions = args.try_into()?;
+        check_devices(&options.settings.filter, &machine)
+    }
+
+    #[test]
+    fn what_is_there_passes_and_what_is_not_says_what_there_is() {
+        assert!(check("--ctrl nvme1 --nsid 1").is_ok());
+        assert!(check("--nsid 0,4294967295").is_ok());
+        let error = check("--ctrl nvme0").unwrap_err();
+        assert_eq!(kind_of(&error), Kind::NoDevice);
+        assert!(error.to_string().contains("nvme1"), "{error}");
+        let error = check("--nsid 2").unwrap_err();
+        assert!(error.to_string().contains("1 (nvme1n1)"), "{error}");
+    }
+
+    #[test]
+    fn no_nvme_at_all_is_an_error_of_its_own_kind() {
+        let args = Args::try_parse_from(["nvme-deep", "latency"]).unwrap();
+        let Command::Latency(args) = args.command else {
+            panic!("not latency");
+        };
+        let error = check_devices(
+            &LatencyOptions::try_from(args).unwrap().settings.filter,
+            &[],
+        )
+        .unwrap_err();
+        assert_eq!(kind_of(&error), Kind::NoDevice);
+    }
+}

@@ -1,0 +1,169 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! What could be read, or why not: no question about a machine goes without an answer.
+
+use std::fmt;
+use std::fmt::Display;
+use std::fmt::Formatter;
+use std::fs;
+use std::io::ErrorKind;
+use std::str::FromStr;
+
+use serde::Serialize;
+
+use super::System;
+use super::why;
+
+/// Something that the machine was asked. In JSON the value itself, or `{"unknown": "why"}`.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[serde(untagged)]
+pub enum Fact<T> {
+    /// The answer.
+    Known(T),
+    /// There is none.
+    Unknown {
+        /// Why, in a few words.
+        unknown: String,
+    },
+}
+
+impl<T> Fact<T> {
+    /// No answer, and why.
+    pub fn unknown(why: impl Into<String>) -> Self {
+        Self::Unknown {
+            unknown: why.into(),
+        }
+    }
+
+    /// The answer, if there is one.
+    pub const fn known(&self) -> Option<&T> {
+        match self {
+            Self::Known(value) => Some(value),
+            Self::Unknown { .. } => None,
+        }
+    }
+
+    /// The answer as something else.
+    pub fn map<U>(self, f: impl FnOnce(T) -> U) -> Fact<U> {
+        self.and_then(|value| Fact::Known(f(value)))
+    }
+
+    /// The answer as something else, or why it is none after all.
+    pub fn and_then<U>(self, f: impl FnOnce(T) -> Fact<U>) -> Fact<U> {
+        match self {
+            Self::Known(value) => f(value),
+            Self::Unknown { unknown } => Fact::Unknown { unknown },
+        }
+    }
+
+    /// Another question, where the first had no answer.
+    pub fn or_else(self, f: impl FnOnce() -> Self) -> Self {
+        match self {
+            Self::Known(_) => self,
+            Self::Unknown { .. } => f(),
+        }
+    }
+}
+
+impl<T: PartialEq> Fact<T> {
+    /// Whether the answer is known to be this.
+    pub fn is(&self, value: &T) -> bool {
+        self.known() == Some(value)
+    }
+}
+
+impl Fact<String> {
+    /// The number that the text is.
+    pub fn parse<T: FromStr>(self) -> Fact<T> {
+        self.and_then(|text| {
+            text.parse()
+                .map_or_else(|_| Fact::unknown(format!("it says `{text}`")), Fact::Known)
+        })
+    }
+}
+
+impl<T> From<Result<T, String>> for Fact<T> {
+    fn from(result: Result<T, String>) -> Self {
+        match result {
+            Ok(value) => Self::Known(value),
+            Err(why) => Self::unknown(why),
+        }
+    }
+}
+
+impl<T: Display> Display for Fact<T> {
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Known(value) => value.fmt(f),
+            Self::Unknown { unknown } => write!(f, "unknown ({unknown})"),
+        }
+    }
+}
+
+impl System {
+    /// The first line of a small file, trimmed.
+    pub(super) fn text(&self, path: &str) -> Fact<String> {
+        match fs::read(self.path(path)) {
+            Ok(bytes) => {
+                let text = String::from_utf8_lossy(&bytes);
+                let line = text.lines().next().unwrap_or_default().trim();
+                // strings of the device tree end in NUL
+                let line = line.split('\0').next().unwrap_or_default();
+                if line.is_empty() {
+                    Fact::unknown("it is empty")
+                } else {
+                    // a device may call itself anything, even what a terminal takes for a command
+                    Fact::Known(line.replace(char::is_control, "?"))
+                }
+            }
+            Err(e) => Fact::unknown(why(&e)),
+        }
+    }
+
+    /// The number in a small file.
+    pub(super) fn number<T: FromStr>(&self, path: &str) -> Fact<T> {
+        self.text(path).parse()
+    }
+
+    /// Whether there is such a file.
+    pub(super) fn exists(&self, path: &str) -> Fact<bool> {
+        match fs::symlink_metadata(self.path(path)) {
+            Ok(_) => Fact::Known(true),
+            Err(e) if e.kind() == ErrorKind::NotFound => Fact::Known(false),
+            Err(e) => Fact::unknown(why(&e)),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::tests::put;
+    use super::*;
+    use tempfile::TempDir;
+
+    #[test]
+    fn a_file_that_says_nothing_of_use_is_unknown_with_the_reason() {
+        let root = TempDir::new().unwrap();
+        let system = System::at(root.path());
+        put(&root, "number", " -7 \nmore\n");
+        put(&root, "empty", "\n");
+        put(&root, "tree", "linux,kvm\0hyper\0");
+        assert!(system.number::<i64>("number").is(&-7));
+        assert_eq!(
+            system.number::<u32>("number").to_string(),
+            "unknown (it says `-7`)"
+        );
+        assert_eq!(system.text("empty").to_string(), "unknown (it is empty)");
+        assert_eq!(system.text("tree").to_string(), "linux,kvm");
+        put(&root, "model", "\u{1b}[2Jdisk");
+        assert_eq!(system.text("model").to_string(), "?[2Jdisk");
+        assert_eq!(system.text("none").to_string(), "unknown (no such file)");
+        assert!(system.exists("none").is(&false));
+    }
+
+    #[test]
+    fn json_has_the_value_or_the_reason() {
+        let json = |fact: &Fact<u32>| serde_json::to_string(fact).unwrap();
+        assert_eq!(json(&Fact::Known(3)), "3");
+        assert_eq!(json(&Fact::unknown("why")), r#"{"unknown":"why"}"#);
+    }
+}

@@ -1,0 +1,424 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! What the machine runs on: a hypervisor, by the name that people use, or the metal.
+//!
+//! From what firmware and processor say; each answer comes with what it was drawn from. Firmware
+//! can say anything (QEMU's `-smbios`), so this is for people, and nothing is decided by it.
+
+use std::fs;
+
+use serde::Serialize;
+
+use super::System;
+
+/// Which hypervisor.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum HypervisorKind {
+    /// KVM, with QEMU or another program around it.
+    Kvm,
+    /// QEMU without a sign of KVM: likely emulated instruction by instruction, and slow.
+    Qemu,
+    /// Amazon EC2, Nitro.
+    AmazonNitro,
+    /// Google Compute Engine.
+    GoogleCompute,
+    /// Microsoft Azure.
+    Azure,
+    /// Microsoft Hyper-V elsewhere.
+    HyperV,
+    /// VMware.
+    Vmware,
+    /// Xen.
+    Xen,
+    /// VirtualBox.
+    VirtualBox,
+    /// Firecracker.
+    Firecracker,
+    /// Another one that says its name.
+    Other,
+    /// One that does not.
+    Unnamed,
+    /// None: the metal.
+    None,
+    /// Not known.
+    Unknown,
+}
+
+/// What the machine runs on.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Hypervisor {
+    /// Which it is.
+    pub kind: HypervisorKind,
+    /// The name for people.
+    pub name: String,
+    /// What says so.
+    pub evidence: String,
+}
+
+impl Hypervisor {
+    fn new(kind: HypervisorKind, name: &str, evidence: impl Into<String>) -> Self {
+        Self {
+            kind,
+            name: name.into(),
+            evidence: evidence.into(),
+        }
+    }
+
+    /// Whether there is one; `None` if that is not known.
+    pub fn present(&self) -> Option<bool> {
+        match self.kind {
+            HypervisorKind::None => Some(false),
+            HypervisorKind::Unknown => None,
+            _ => Some(true),
+        }
+    }
+}
+
+/// What firmware and processor say; empty where they say nothing.
+#[derive(Clone, Debug, Default)]
+struct Hints {
+    product_name: String,
+    sys_vendor: String,
+    board_vendor: String,
+    bios_vendor: String,
+    chassis_asset_tag: String,
+    /// The processor's flag `hypervisor`; `None` where processors have none (not x86).
+    cpu_flag: Option<bool>,
+    /// `/sys/hypervisor/type`
+    hypervisor_type: String,
+    /// `/proc/xen/capabilities` has `control_d`.
+    dom0: bool,
+    /// The device tree's `compatible`, of the hypervisor node and of the machine.
+    device_tree: String,
+    /// Who made the ACPI tables.
+    acpi_oem: String,
+    clocksources: String,
+}
+
+/// Azure's chassis asset tag, which Hyper-V elsewhere does not have.
+const AZURE_TAG: &str = "7783-7084-3265-9085-8269-3286-77";
+
+/// Beginnings of DMI strings that name a hypervisor or, where `true`, a vendor who rents metal, too.
+const DMI: [(&str, bool, HypervisorKind, &str); 26] = {
+    use HypervisorKind::{Kvm, Other, VirtualBox, Vmware, Xen};
+    [
+        ("VMware", false, Vmware, "VMware"),
+        ("VMW", false, Vmware, "VMware"),
+        ("VirtualBox", false, VirtualBox, "VirtualBox"),
+        ("innotek GmbH", false, VirtualBox, "VirtualBox"),
+        ("Xen", false, Xen, "Xen"),
+        ("HVM domU", false, Xen, "Xen"),
+        ("Parallels", false, Other, "Parallels"),
+        ("BHYVE", false, Other, "bhyve"),
+        ("Apple Virt", false, Other, "Apple Virtualization"),
+        ("Cloud Hypervisor", false, Kvm, "KVM (Cloud Hypervisor)"),
+        ("crosvm", false, Kvm, "KVM (crosvm)"),
+        ("OpenStack", false, Kvm, "KVM/QEMU (OpenStack)"),
+        ("RHEV", false, Kvm, "KVM/QEMU (Red Hat)"),
+        ("OpenShift", false, Kvm, "KVM/QEMU (OpenShift)"),
+        ("AHV", false, Kvm, "KVM/QEMU (Nutanix AHV)"),
+        ("Alibaba Cloud", true, Kvm, "KVM (Alibaba Cloud)"),
+        ("DigitalOcean", true, Kvm, "KVM/QEMU (DigitalOcean)"),
+        ("Hetzner", true, Kvm, "KVM/QEMU (Hetzner)"),
+        ("Huawei Cloud", true, Kvm, "KVM/QEMU (Huawei Cloud)"),
+        ("Tencent Cloud", true, Kvm, "KVM/QEMU (Tencent Cloud)"),
+        ("Vultr", true, Kvm, "KVM/QEMU (Vultr)"),
+        ("QEMU", false, Kvm, "KVM/QEMU"),
+        ("KVM", false, Kvm, "KVM/QEMU"),
+        ("Standard PC", false, Kvm, "KVM/QEMU"),
+        ("Bochs", false, Kvm, "KVM/QEMU"),
+        // of coreboot, too
+        ("SeaBIOS", true, Kvm, "KVM/QEMU"),
+    ]
+};
+
+impl Hints {
+    fn dmi(&self) -> [(&'static str, &str); 4] {
+        [
+            ("product_name", &self.product_name),
+            ("sys_vendor", &self.sys_vendor),
+            ("board_vendor", &self.board_vendor),
+            ("bios_vendor", &self.bios_vendor),
+        ]
+    }
+
+    /// Clouds whose hypervisors have names of their own.
+    fn cloud(&self) -> Option<Hypervisor> {
+        use HypervisorKind::{AmazonNitro, Azure, GoogleCompute, HyperV, Kvm};
+        let product = self.product_name.as_str();
+        let by = |field: &str, value: &str| format!("DMI {field} is `{value}`");
+        let vendor = by("sys_vendor", &self.sys_vendor);
+        if self.sys_vendor == "Amazon EC2" {
+            // the product is the instance type, and metal ones say so
+            let metal = product.contains(".metal") || self.cpu_flag == Some(false);
+            return Some(if metal {
+                let evidence = format!("{vendor}, product_name `{product}`");
+                Hypervisor::new(HypervisorKind::None, "none (Amazon EC2 metal)", evidence)
+            } else {
+                Hypervisor::new(AmazonNitro, "Amazon EC2 (Nitro)", vendor)
+            });
+        }
+        if product == "Google Compute Engine" {
+            let evidence = by("product_name", product);
+            return Some(if self.cpu_flag == Some(false) {
+                let evidence = format!("{evidence}, but the processor reports no hypervisor");
+                Hypervisor::new(HypervisorKind::None, "none (Google metal)", evidence)
+            } else {
+                Hypervisor::new(GoogleCompute, "Google Compute Engine", evidence)
+            });
+        }
+        if self.sys_vendor == "Microsoft Corporation" && product == "Virtual Machine" {
+            let tag = by("chassis_asset_tag", &self.chassis_asset_tag);
+            return Some(if self.chassis_asset_tag == AZURE_TAG {
+                Hypervisor::new(Azure, "Microsoft Azure (Hyper-V)", tag)
+            } else {
+                Hypervisor::new(HyperV, "Microsoft Hyper-V", vendor)
+            });
+        }
+        if self.chassis_asset_tag == "OracleCloud.com" && self.cpu_flag != Some(false) {
+            let tag = by("chassis_asset_tag", "OracleCloud.com");
+            return Some(Hypervisor::new(Kvm, "KVM/QEMU (Oracle Cloud)", tag));
+        }
+        None
+    }
+
+    fn by_dmi(&self) -> Option<Hypervisor> {
+        for (field, value) in self.dmi() {
+            for (begin, metal_too, kind, name) in DMI {
+                if !value.starts_with(begin) || (metal_too && self.cpu_flag == Some(false)) {
+                    continue;
+                }
+                let evidence = format!("DMI {field} is `{value}`");
+                let x86 = self.cpu_flag.is_some();
+                let clockless =
+                    !self.clocksources.is_empty() && !self.clocksources.contains("kvm-clock");
+                return Some(if kind == HypervisorKind::Kvm && x86 && clockless {
+                    let evidence = format!("{evidence}, and there is no kvm-clock");
+                    Hypervisor::new(
+                        HypervisorKind::Qemu,
+                        "QEMU, no sign of KVM: emulation?",
+                        evidence,
+                    )
+                } else {
+                    Hypervisor::new(kind, name, evidence)
+                });
+            }
+        }
+        None
+    }
+
+    /// Hypervisors that show elsewhere than in DMI, which small ones and arm64 may not have.
+    fn elsewhere(&self) -> Option<Hypervisor> {
+        use HypervisorKind::{Firecracker, Kvm, Xen};
+        if self.acpi_oem.starts_with("FIRECK") {
+            let evidence = "the ACPI tables are by `FIRECK`";
+            return Some(Hypervisor::new(Firecracker, "Firecracker (KVM)", evidence));
+        }
+        for (compatible, kind, name) in [
+            ("linux,kvm", Kvm, "KVM"),
+            ("xen,xen", Xen, "Xen"),
+            ("linux,dummy-virt", Kvm, "KVM/QEMU"),
+            ("qemu,", Kvm, "KVM/QEMU"),
+        ] {
+            if self.device_tree.contains(compatible) {
+                let evidence = format!("the device tree says `{compatible}`");
+                return Some(Hypervisor::new(kind, name, evidence));
+            }
+        }
+        (self.cpu_flag == Some(true) && self.clocksources.contains("kvm-clock"))
+            .then(|| Hypervisor::new(Kvm, "KVM", "there is a kvm-clock, and no DMI to say more"))
+    }
+
+    /// Puts it all together.
+    fn classify(&self) -> Hypervisor {
+        use HypervisorKind::{None as Metal, Other, Unknown, Unnamed, Xen};
+        if self.dom0 {
+            return Hypervisor::new(Xen, "Xen (dom0)", "/proc/xen/capabilities has `control_d`");
+        }
+        let found = self.cloud().or_else(|| self.by_dmi());
+        if let Some(found) = found.or_else(|| self.elsewhere()) {
+            return found;
+        }
+        if !self.hypervisor_type.is_empty() {
+            let evidence = format!("/sys/hypervisor/type is `{}`", self.hypervisor_type);
+            let (kind, name) = match self.hypervisor_type.as_str() {
+                "xen" => (Xen, "Xen"),
+                other => (Other, other),
+            };
+            return Hypervisor::new(kind, name, evidence);
+        }
+        let named = self.dmi().into_iter().find(|(_, value)| !value.is_empty());
+        match (self.cpu_flag, named) {
+            (Some(true), _) => Hypervisor::new(
+                Unnamed,
+                "a hypervisor that does not say its name",
+                "the processor has the flag `hypervisor`",
+            ),
+            (Some(false), _) => {
+                let evidence = "the processor has no flag `hypervisor`";
+                Hypervisor::new(Metal, "none (bare metal)", evidence)
+            }
+            (None, Some((field, value))) => {
+                let evidence = format!("DMI {field} is `{value}`, which is no hypervisor we know");
+                Hypervisor::new(Metal, "none that we know (bare metal?)", evidence)
+            }
+            (None, None) => Hypervisor::new(Unknown, "unknown", "neither DMI nor a device tree"),
+        }
+    }
+}
+
+/// The processor's flag `hypervisor`; only x86 has a line of flags of that name.
+fn hypervisor_flag(cpuinfo: &str) -> Option<bool> {
+    let flags = cpuinfo.lines().find_map(|l| l.strip_prefix("flags"))?;
+    Some(flags.split_whitespace().any(|flag| flag == "hypervisor"))
+}
+
+impl System {
+    /// What this machine runs on.
+    pub fn hypervisor(&self) -> Hypervisor {
+        let line = |path: &str| self.text(path).known().cloned().unwrap_or_default();
+        let dmi = |field: &str| line(&format!("sys/class/dmi/id/{field}"));
+        let cpuinfo = fs::read_to_string(self.path("proc/cpuinfo")).unwrap_or_default();
+        // each is a list of strings that end in NUL
+        let device_tree: String = [
+            "proc/device-tree/hypervisor/compatible",
+            "proc/device-tree/compatible",
+        ]
+        .iter()
+        .filter_map(|path| fs::read(self.path(path)).ok())
+        .map(|bytes| String::from_utf8_lossy(&bytes).into_owned() + "\0")
+        .collect();
+        // a table's header: bytes 10 to 15 are the maker's id
+        let acpi_oem = fs::read(self.path("sys/firmware/acpi/tables/DSDT")).ok();
+        let acpi_oem = acpi_oem.and_then(|table| Some(table.get(10..16)?.to_vec()));
+        Hints {
+            product_name: dmi("product_name"),
+            sys_vendor: dmi("sys_vendor"),
+            board_vendor: dmi("board_vendor"),
+            bios_vendor: dmi("bios_vendor"),
+            chassis_asset_tag: dmi("chassis_asset_tag"),
+            cpu_flag: hypervisor_flag(&cpuinfo),
+            hypervisor_type: line("sys/hypervisor/type"),
+            dom0: line("proc/xen/capabilities").contains("control_d"),
+            device_tree,
+            acpi_oem: String::from_utf8_lossy(&acpi_oem.unwrap_or_default()).into_owned(),
+            clocksources: line("sys/devices/system/clocksource/clocksource0/available_clocksource"),
+        }
+        .classify()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::tests::put;
+    use super::HypervisorKind as K;
+    use super::*;
+    use tempfile::TempDir;
+
+    /// A machine by its vendor and product, and whether its processor speaks of a hypervisor.
+    fn by(sys_vendor: &str, product_name: &str, cpu_flag: Option<bool>) -> Hints {
+        Hints {
+            sys_vendor: sys_vendor.into(),
+            product_name: product_name.into(),
+            cpu_flag,
+            ..Hints::default()
+        }
+    }
+
+    #[test]
+    fn machines_are_called_by_the_names_that_people_use() {
+        let (yes, no) = (Some(true), Some(false));
+        for (vendor, product, flag, want) in [
+            ("QEMU", "Standard PC (Q35 + ICH9, 2009)", yes, K::Kvm),
+            ("QEMU", "QEMU Virtual Machine", None, K::Kvm),
+            ("QEMU", "Standard PC (i440FX + PIIX, 1996)", no, K::Kvm),
+            ("Red Hat", "KVM", yes, K::Kvm),
+            ("OpenStack Foundation", "OpenStack Nova", yes, K::Kvm),
+            ("Amazon EC2", "m5.large", yes, K::AmazonNitro),
+            ("Amazon EC2", "m6g.large", None, K::AmazonNitro),
+            ("Amazon EC2", "m6g.metal", None, K::None),
+            ("Amazon EC2", "i3.metal", no, K::None),
+            ("Google", "Google Compute Engine", yes, K::GoogleCompute),
+            ("Google", "Google Compute Engine", no, K::None),
+            ("Microsoft Corporation", "Virtual Machine", yes, K::HyperV),
+            ("Microsoft Corporation", "Surface Laptop", no, K::None),
+            ("VMware, Inc.", "VMware7,1", yes, K::Vmware),
+            ("Xen", "HVM domU", yes, K::Xen),
+            ("innotek GmbH", "VirtualBox", yes, K::VirtualBox),
+            ("Alibaba Cloud", "Alibaba Cloud ECS", no, K::None),
+            ("Dell Inc.", "PowerEdge R750", no, K::None),
+            ("HPE", "ProLiant RL300", None, K::None),
+            ("ACME", "Box", yes, K::Unnamed),
+            ("", "", yes, K::Unnamed),
+            ("", "", None, K::Unknown),
+        ] {
+            let found = by(vendor, product, flag).classify();
+            assert_eq!(found.kind, want, "{vendor} {product} {flag:?}: {found:?}");
+            assert!(!found.name.is_empty() && !found.evidence.is_empty());
+        }
+    }
+
+    #[test]
+    fn the_chassis_tag_tells_azure_from_hyper_v_and_names_oracle() {
+        let mut azure = by("Microsoft Corporation", "Virtual Machine", Some(true));
+        azure.chassis_asset_tag = AZURE_TAG.into();
+        assert_eq!(azure.classify().kind, K::Azure);
+        let mut oracle = by("QEMU", "Standard PC (i440FX + PIIX, 1996)", Some(true));
+        oracle.chassis_asset_tag = "OracleCloud.com".into();
+        assert!(oracle.classify().name.contains("Oracle"));
+    }
+
+    #[test]
+    fn qemu_without_a_kvm_clock_is_likely_an_emulation() {
+        let mut qemu = by("QEMU", "Standard PC (Q35 + ICH9, 2009)", Some(true));
+        qemu.clocksources = "tsc hpet acpi_pm".into();
+        assert_eq!(qemu.classify().kind, K::Qemu);
+        qemu.clocksources = "kvm-clock tsc".into();
+        assert_eq!(qemu.classify().kind, K::Kvm);
+        qemu.cpu_flag = None;
+        qemu.clocksources = "arch_sys_counter".into();
+        assert_eq!(qemu.classify().kind, K::Kvm, "arm64 has no kvm-clock");
+    }
+
+    #[test]
+    fn machines_without_dmi_are_known_by_acpi_device_tree_or_clock() {
+        let mut hints = by("", "", Some(true));
+        hints.clocksources = "tsc kvm-clock".into();
+        assert_eq!(hints.classify().kind, K::Kvm);
+        hints.acpi_oem = "FIRECK".into();
+        assert_eq!(hints.classify().kind, K::Firecracker);
+        let mut arm = Hints {
+            device_tree: "linux,dummy-virt".into(),
+            ..Hints::default()
+        };
+        assert_eq!(arm.classify().kind, K::Kvm);
+        arm.hypervisor_type = "xen".into();
+        arm.device_tree.clear();
+        assert_eq!(arm.classify().kind, K::Xen);
+        arm.dom0 = true;
+        assert_eq!(arm.classify().name, "Xen (dom0)");
+    }
+
+    #[test]
+    fn the_hints_are_where_linux_has_them() {
+        let root = TempDir::new().unwrap();
+        let system = System::at(root.path());
+        assert_eq!(system.hypervisor().kind, K::Unknown);
+        assert_eq!(system.hypervisor().present(), None);
+        put(
+            &root,
+            "proc/cpuinfo",
+            "processor\t: 0\nflags\t\t: fpu hypervisor lahf_lm\n",
+        );
+        assert_eq!(system.hypervisor().kind, K::Unnamed);
+        put(
+            &root,
+            "sys/firmware/acpi/tables/DSDT",
+            "DSDT\0\0\0\0\0\0FIRECKFCVM",
+        );
+        assert_eq!(system.hypervisor().kind, K::Firecracker);
+        put(&root, "sys/class/dmi/id/sys_vendor", "Amazon EC2\n");
+        assert_eq!(system.hypervisor().kind, K::AmazonNitro);
+        assert_eq!(system.hypervisor().present(), Some(true));
+    }
+}

@@ -1,0 +1,147 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The kernel's symbols, by name: which of ours exist at all, and in which module.
+
+use std::collections::BTreeMap;
+
+use serde::Serialize;
+
+use super::System;
+use super::names::Wanted;
+use super::names::each_line;
+use super::names::module;
+use super::why;
+
+/// What /proc/kallsyms says of the names that were asked for.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct Symbols {
+    /// The functions that exist, clones included, each with its module; `None` where it is in the
+    /// kernel image. Existing is not being hookable: what is `notrace` is here too.
+    pub functions: BTreeMap<String, Option<String>>,
+    /// The kernel shows us addresses. Without (kptr_restrict, no CAP_SYSLOG) they are all zero, and
+    /// stacks can't be given names.
+    pub addresses: bool,
+}
+
+/// A line, taken apart: `ffffffffc0a1b2c0 t nvme_irq`, then, after a tab, `[nvme]`.
+struct Line<'a> {
+    address: &'a [u8],
+    kind: u8,
+    name: &'a [u8],
+    rest: &'a [u8],
+}
+
+fn fields(line: &[u8]) -> Option<Line<'_>> {
+    let blank = line.iter().position(|&b| b == b' ')?;
+    let (address, rest) = line.split_at(blank);
+    let [b' ', kind, b' ', rest @ ..] = rest else {
+        return None;
+    };
+    let end = rest.iter().position(u8::is_ascii_whitespace);
+    let (name, rest) = rest.split_at(end.unwrap_or(rest.len()));
+    Some(Line {
+        address,
+        kind: *kind,
+        name,
+        rest,
+    })
+}
+
+impl System {
+    /// Looks the wanted functions up in /proc/kallsyms. Only text symbols count (`t`, `T`, and the
+    /// weak `w`, `W`); the case says nothing, as exported functions of modules show as `t`.
+    ///
+    /// # Errors
+    /// Why the list is not available, in one line.
+    pub fn symbols(&self, wanted: &[&str]) -> Result<Symbols, String> {
+        let wanted = Wanted::new(wanted);
+        let mut found = Symbols::default();
+        let read = each_line(&self.path("proc/kallsyms"), |line| {
+            let Some(symbol) = fields(line).filter(|l| b"tTwW".contains(&l.kind)) else {
+                return;
+            };
+            found.addresses |= symbol.address.iter().any(|&b| b != b'0');
+            if let Some(name) = wanted.pick(symbol.name) {
+                let home = found.functions.entry(name);
+                home.or_insert_with(|| module(symbol.rest));
+            }
+        });
+        read.map_err(|e| format!("/proc/kallsyms: {}", why(&e)))?;
+        Ok(found)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::tests::put;
+    use super::*;
+    use proptest::collection::vec;
+    use proptest::prelude::any;
+    use proptest::proptest;
+    use tempfile::TempDir;
+
+    const SYMBOLS: &str = "\
+0000000000000000 A fixed_percpu_data
+ffffffff81000000 T startup_64
+ffffffff8152f0a0 T blk_mq_start_request
+ffffffff8152f0a0 W blk_mq_weak
+ffffffff82a00000 r __ksymtab_nvme_irq
+ffffffff82a00010 d nvme_poll
+ffffffffc0a1b2b0 t __pfx_nvme_irq\t[nvme]
+ffffffffc0a1b2c0 t nvme_irq\t[nvme]
+ffffffffc0a1b3c0 t nvme_irq.cold\t[nvme]
+ffffffffc0a1c000 t nvme_prep_rq.part.0\t[nvme]
+ffffffffc09f0000 t nvme_setup_cmd\t[nvme_core]
+";
+    const NAMES: [&str; 6] = [
+        "blk_mq_start_request",
+        "blk_mq_weak",
+        "nvme_irq",
+        "nvme_poll",
+        "nvme_prep_rq",
+        "nvme_setup_cmd",
+    ];
+
+    fn symbols(text: &str) -> Symbols {
+        let root = TempDir::new().unwrap();
+        put(&root, "proc/kallsyms", text);
+        System::at(root.path()).symbols(&NAMES).unwrap()
+    }
+
+    #[test]
+    fn functions_come_with_their_module_and_data_does_not_come() {
+        let found = symbols(SYMBOLS);
+        assert!(found.addresses);
+        let module = |name: &str| Some(name.to_owned());
+        let want = BTreeMap::from([
+            ("blk_mq_start_request".into(), None),
+            ("blk_mq_weak".into(), None),
+            ("nvme_irq".into(), module("nvme")),
+            ("nvme_prep_rq.part.0".into(), module("nvme")),
+            ("nvme_setup_cmd".into(), module("nvme_core")),
+        ]);
+        assert_eq!(found.functions, want);
+    }
+
+    #[test]
+    fn addresses_that_are_all_zero_are_hidden_ones() {
+        let hidden =
+            symbols("0000000000000000 T startup_64\n0000000000000000 t nvme_irq\t[nvme]\n");
+        assert!(!hidden.addresses);
+        assert_eq!(hidden.functions.len(), 1);
+        // the per-cpu base is zero, or not, without kptr_restrict having a part in it
+        assert!(!symbols("ffffffff81000000 D _data\n").addresses);
+    }
+
+    #[test]
+    fn no_kallsyms_says_why() {
+        let why = System::at("/nonexistent").symbols(&NAMES).unwrap_err();
+        assert!(why.contains("/proc/kallsyms: "), "{why}");
+    }
+
+    proptest! {
+        #[test]
+        fn any_line_is_taken_apart_or_passed_over(line in vec(any::<u8>(), 0..60)) {
+            let _ = fields(&line);
+        }
+    }
+}

@@ -1,0 +1,313 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The facts that the planner decides on. (BTF is the running kernel's, whatever the root.)
+
+use std::collections::BTreeMap;
+use std::collections::BTreeSet;
+use std::fs;
+use std::path::Path;
+
+use super::System;
+use super::btf::Btf;
+use super::read_line;
+use super::types::KernelBtf;
+use super::types::Types;
+use crate::probe::catalog::AttachKind;
+use crate::probe::catalog::CATALOG;
+use crate::probe::catalog::Home;
+use crate::probe::catalog::Hook;
+use crate::probe::facts::KernelFacts;
+use crate::probe::facts::Lockdown;
+use crate::probe::facts::Preemption;
+use crate::probe::facts::TypeSource;
+
+/// How closely to look.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Look {
+    /// At what is read in an instant. The long lists of symbols and of functions that ftrace can
+    /// hook are left, unless what is missing makes them matter.
+    Brief,
+    /// At the symbols, too: kprobes need them.
+    Symbols,
+    /// At everything.
+    Full,
+}
+
+fn names(kinds: &[AttachKind]) -> Vec<&'static str> {
+    let mut names: Vec<_> = CATALOG
+        .iter()
+        .filter(|h| kinds.contains(&h.kind))
+        .map(|h| h.target)
+        .collect();
+    names.sort_unstable();
+    names.dedup();
+    names
+}
+
+/// `6.12.107+deb13-amd64` is at least (6, 12).
+fn at_least(release: &str, version: (u32, u32)) -> bool {
+    let mut numbers = release
+        .split(|c: char| !c.is_ascii_digit())
+        .map(|n| n.parse::<u32>().unwrap_or(0));
+    let here = (numbers.next().unwrap_or(0), numbers.next().unwrap_or(0));
+    here >= version
+}
+
+impl System {
+    /// Reads what the running kernel offers for the catalog, and where the types come from.
+    ///
+    /// # Errors
+    /// A BTF file of the user's that can't be used, in a sentence.
+    pub fn kernel_facts(
+        &self,
+        file: Option<&Path>,
+        may_use_module_btf: bool,
+        look: Look,
+    ) -> Result<(KernelFacts, Types), String> {
+        let kernel = KernelBtf::load();
+        let types = self.types(&kernel, file, may_use_module_btf)?;
+        let mut facts = KernelFacts {
+            release: self.release(),
+            vmlinux_btf: kernel.vmlinux.is_some(),
+            nvme_core_types: types.core.clone(),
+            nvme_pci_types: types.pci.clone(),
+            may_use_module_btf,
+            lockdown: self.lockdown_level(),
+            no_kprobes: self.no_kprobes(),
+            no_trampolines: self.no_trampolines(),
+            ..KernelFacts::default()
+        };
+        // f4b9e6c90c57 (5.14) took nvme_setup_cmd's third argument away; no type tells
+        facts.command_is_argument = !at_least(&facts.release, (5, 14));
+        // a46023d5616e (7.0) guards tracepoints by SRCU instead of preempt_disable; no type tells
+        facts.preemptible_tracepoints = at_least(&facts.release, (7, 0));
+        facts.preemption = self.preemption();
+        facts.polled = self.polled();
+        // 3acf8ace6823 (6.7); a type tells, where there are types
+        facts.misses_counted = at_least(&facts.release, (6, 7));
+        describe(&kernel, &types, &mut facts);
+        facts.events = self.events();
+        let plain = facts.nvme_core_types.is_the_kernels() && may_use_module_btf;
+        if look != Look::Brief || !plain {
+            let functions = names(&[
+                AttachKind::Kprobe,
+                AttachKind::Kretprobe,
+                AttachKind::Fentry,
+            ]);
+            facts.symbols = self
+                .symbols(&functions)
+                .ok()
+                .map(|s| s.functions.into_keys().collect());
+        }
+        if look == Look::Full {
+            let functions = names(&[AttachKind::Fentry, AttachKind::Fexit]);
+            facts.traceable = self
+                .filter_functions(&functions)
+                .ok()
+                .map(|f| f.into_keys().collect());
+        }
+        Ok((facts, types))
+    }
+
+    /// How far the kernel is locked down; not at all where securityfs can't tell.
+    fn lockdown_level(&self) -> Lockdown {
+        match self.lockdown().known().map(String::as_str) {
+            Some("confidentiality") => Lockdown::Confidentiality,
+            Some("integrity") => Lockdown::Integrity,
+            _ => Lockdown::None,
+        }
+    }
+
+    /// The kernel's version text says most; where the choice is made at boot (PREEMPT_DYNAMIC), later
+    /// kernels say it there too, earlier ones in debugfs, `none voluntary (full)`.
+    fn preemption(&self) -> Preemption {
+        let text = read_line(&self.path("proc/sys/kernel/version")).unwrap_or_default();
+        let debugfs = read_line(&self.path("sys/kernel/debug/sched/preempt")).unwrap_or_default();
+        let boot = read_line(&self.path("proc/cmdline")).unwrap_or_default();
+        let of = |texts: &[&str], words: &[&str]| {
+            texts.iter().any(|t| words.iter().any(|w| t.contains(w)))
+        };
+        let word = |text: &str, word: &str| text.split_whitespace().any(|w| w == word);
+        if text.contains("PREEMPT_RT") {
+            Preemption::RealTime
+        } else if of(&[&text, &debugfs], &["(full)", "(lazy)"])
+            || word(&boot, "preempt=full")
+            || word(&text, "PREEMPT")
+        {
+            Preemption::Full
+        } else {
+            Preemption::Voluntary
+        }
+    }
+
+    /// Whether the PCI driver sets up queues for polling, or has set some up: the parameter may have
+    /// been changed since.
+    fn polled(&self) -> bool {
+        let asked = read_line(&self.path("sys/module/nvme/parameters/poll_queues"));
+        let polls = |queue: &Path| read_line(&queue.join("queue/io_poll")).as_deref() == Some("1");
+        let disks = fs::read_dir(self.path("sys/block")).into_iter().flatten();
+        asked.is_some_and(|n| n != "0")
+            || disks
+                .filter_map(Result::ok)
+                .any(|d| d.file_name().as_encoded_bytes().starts_with(b"nvme") && polls(&d.path()))
+    }
+
+    pub(super) fn no_kprobes(&self) -> Option<String> {
+        let pmu = self.path("sys/bus/event_source/devices/kprobe/type");
+        if self.path("sys/bus/event_source/devices").exists() && !pmu.exists() {
+            return Some("the kernel has no kprobe events (CONFIG_KPROBE_EVENTS)".into());
+        }
+        let switch = read_line(&self.path("sys/kernel/debug/kprobes/enabled"));
+        if switch.as_deref() == Some("0") {
+            return Some("kprobes are switched off (/sys/kernel/debug/kprobes/enabled)".into());
+        }
+        // those on a function's entry go through ftrace, which attaches them and does not call
+        self.no_trampolines()
+            .map(|why| format!("{why}: kprobes attach and never fire"))
+    }
+
+    fn no_trampolines(&self) -> Option<String> {
+        let ftrace = read_line(&self.path("proc/sys/kernel/ftrace_enabled"));
+        (ftrace.as_deref() == Some("0"))
+            .then(|| "ftrace is switched off (sysctl kernel.ftrace_enabled)".into())
+    }
+
+    /// The classic events of the catalog with their fields.
+    fn events(&self) -> Option<BTreeMap<String, BTreeMap<String, u32>>> {
+        self.tracefs().ok()?;
+        let mut of_nvme: Vec<_> = CATALOG
+            .iter()
+            .filter(|h| h.home == Home::NvmeCore)
+            .filter(|h| matches!(h.kind, AttachKind::Tracepoint | AttachKind::RawTp))
+            .map(|h| h.target)
+            .collect();
+        of_nvme.sort_unstable();
+        of_nvme.dedup();
+        let found = of_nvme.into_iter().filter_map(|name| {
+            let format = self.event_format("nvme", name).ok()?;
+            let fields = format.fields.into_iter().map(|(n, f)| (n, f.offset));
+            Some((format!("nvme/{name}"), fields.collect()))
+        });
+        Some(found.collect())
+    }
+}
+
+/// What BTF says of the catalog.
+fn describe(kernel: &KernelBtf, types: &Types, facts: &mut KernelFacts) {
+    let (mut functions, mut tracepoints) = (BTreeSet::new(), BTreeSet::new());
+    // a kernel without BTF may be described by the user's file
+    let file = match (&kernel.vmlinux, &types.core, &types.custom) {
+        (None, TypeSource::File(_), Some(custom)) => Btf::parse(&custom.path()),
+        _ => None,
+    };
+    let image = kernel.vmlinux.as_ref().or(file.as_ref());
+    let Some(image) = image else { return };
+    let home = |hook: &Hook| match hook.home {
+        Home::Block => image,
+        Home::NvmeCore => kernel.core().unwrap_or(image),
+        Home::NvmePci => kernel.pci().unwrap_or(image),
+    };
+    let mut asked = BTreeSet::new();
+    for hook in &CATALOG {
+        let (name, btf) = (hook.target, home(hook));
+        let tracepoint = match hook.kind {
+            AttachKind::TpBtf => true,
+            AttachKind::Fentry | AttachKind::Fexit => false,
+            _ => continue,
+        };
+        // most have a second instance
+        if !asked.insert((name, tracepoint)) {
+            continue;
+        }
+        if tracepoint && btf.tracepoint_arguments(name).is_some() {
+            tracepoints.insert(name.to_owned());
+        } else if !tracepoint && btf.has_function(name) {
+            functions.insert(name.to_owned());
+        }
+    }
+    facts.functions = functions;
+    facts.tracepoints = tracepoints;
+    facts.rdonly_cast = image.has_function("bpf_rdonly_cast");
+    // a54895fa057c (5.11) took the queue away
+    facts.rq_is_second = image.tracepoint_arguments("block_rq_issue") == Some(2);
+    // 3acf8ace6823 (6.7) brought the field, and with it the counting of what programs miss
+    facts.misses_counted = image.has_path("bpf_link_info", &["perf_event", "kprobe", "missed"]);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::tests::put;
+    use super::*;
+    use tempfile::TempDir;
+
+    #[test]
+    fn versions_compare_by_number() {
+        assert!(at_least("6.12.107+deb13-amd64", (5, 14)));
+        assert!(at_least("5.14.0", (5, 14)));
+        assert!(!at_least("5.10.0-32-amd64", (5, 14)));
+        assert!(!at_least("?", (5, 14)));
+    }
+
+    #[test]
+    fn lockdown_is_the_word_in_brackets() {
+        let root = TempDir::new().unwrap();
+        let system = System::at(root.path());
+        assert_eq!(system.lockdown_level(), Lockdown::None);
+        let file = "sys/kernel/security/lockdown";
+        put(&root, file, "none integrity [confidentiality]\n");
+        assert_eq!(system.lockdown_level(), Lockdown::Confidentiality);
+        put(&root, file, "none [integrity] confidentiality\n");
+        assert_eq!(system.lockdown_level(), Lockdown::Integrity);
+    }
+
+    #[test]
+    fn preemption_is_what_the_kernel_says_of_itself() {
+        let root = TempDir::new().unwrap();
+        let system = System::at(root.path());
+        for (version, want) in [
+            ("#1 SMP Debian 5.10.262-1", Preemption::Voluntary),
+            (
+                "#1 SMP PREEMPT_DYNAMIC Debian 6.12.107-1",
+                Preemption::Voluntary,
+            ),
+            ("#1 SMP PREEMPT Ubuntu", Preemption::Full),
+            ("#1 SMP PREEMPT(lazy) Debian 7.3.4", Preemption::Full),
+            ("#1 SMP PREEMPT_RT Debian 6.1.176-1", Preemption::RealTime),
+        ] {
+            put(&root, "proc/sys/kernel/version", version);
+            assert_eq!(system.preemption(), want, "{version}");
+        }
+        put(&root, "proc/sys/kernel/version", "#1 SMP PREEMPT_DYNAMIC");
+        put(
+            &root,
+            "sys/kernel/debug/sched/preempt",
+            "none voluntary (full)",
+        );
+        assert_eq!(system.preemption(), Preemption::Full);
+        put(
+            &root,
+            "sys/kernel/debug/sched/preempt",
+            "none (voluntary) full",
+        );
+        assert_eq!(system.preemption(), Preemption::Voluntary);
+        put(&root, "proc/cmdline", "quiet preempt=full");
+        assert_eq!(system.preemption(), Preemption::Full);
+    }
+
+    #[test]
+    fn switches_that_are_off_are_reasons() {
+        let root = TempDir::new().unwrap();
+        let system = System::at(root.path());
+        assert_eq!((system.no_kprobes(), system.no_trampolines()), (None, None));
+        put(&root, "sys/bus/event_source/devices/kprobe/type", "6\n");
+        put(&root, "sys/kernel/debug/kprobes/enabled", "0\n");
+        put(&root, "proc/sys/kernel/ftrace_enabled", "0\n");
+        assert!(system.no_kprobes().unwrap().contains("switched off"));
+        assert!(system.no_trampolines().unwrap().contains("ftrace_enabled"));
+        put(&root, "sys/kernel/debug/kprobes/enabled", "1\n");
+        assert!(system.no_kprobes().unwrap().contains("never fire"));
+        put(&root, "proc/sys/kernel/ftrace_enabled", "1\n");
+        assert_eq!(system.no_kprobes(), None);
+        fs::remove_file(root.path().join("sys/bus/event_source/devices/kprobe/type")).unwrap();
+        assert!(system.no_kprobes().unwrap().contains("CONFIG"));
+    }
+}

@@ -1,0 +1,192 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! What the machine says about itself: read-only, below a root that tests replace by a fixture.
+
+#[cfg(feature = "live")]
+pub mod btf;
+pub mod clock;
+pub mod fact;
+pub mod hypervisor;
+mod identify;
+pub mod kallsyms;
+#[cfg(feature = "live")]
+pub mod kernel;
+mod names;
+pub mod nvme;
+pub mod nvme_class;
+pub mod overview;
+pub mod sysfs;
+pub mod tracefs;
+#[cfg(feature = "live")]
+pub mod types;
+#[cfg(feature = "live")]
+pub mod watch;
+
+use std::fs;
+use std::io;
+use std::io::ErrorKind;
+use std::os::unix::fs::MetadataExt;
+use std::path::Path;
+use std::path::PathBuf;
+
+use procfs::process::Process;
+
+use overview::Capability;
+use overview::Privileges;
+
+/// A machine, seen from a root directory.
+#[derive(Clone, Debug)]
+pub struct System {
+    root: PathBuf,
+}
+
+impl System {
+    /// The machine whose files are below `root` (`/`, or a fixture).
+    pub fn at(root: impl Into<PathBuf>) -> Self {
+        Self { root: root.into() }
+    }
+
+    /// The path of a file of this machine, given without the leading slash.
+    pub fn path(&self, relative: &str) -> PathBuf {
+        self.root.join(relative)
+    }
+
+    /// `uname -r`, or a question mark where proc is not mounted.
+    pub fn release(&self) -> String {
+        read_line(&self.path("proc/sys/kernel/osrelease")).unwrap_or_else(|| "?".into())
+    }
+
+    /// Whether a file system of this type is mounted anywhere; `None` where proc can't tell.
+    fn mounted(&self, kind: &str) -> Option<bool> {
+        let mounts = fs::read_to_string(self.path("proc/mounts")).ok()?;
+        Some(
+            mounts
+                .lines()
+                .any(|l| l.split_whitespace().nth(2) == Some(kind)),
+        )
+    }
+}
+
+/// Why a file can't be read, in a few words.
+fn why(error: &io::Error) -> String {
+    /// Not "this user may not", but "nobody may": lockdown, a security module.
+    const EPERM: i32 = 1;
+    match error.kind() {
+        _ if error.raw_os_error() == Some(EPERM) => "the kernel refuses it".into(),
+        ErrorKind::PermissionDenied => "no permission: run as root".into(),
+        ErrorKind::NotFound => "no such file".into(),
+        _ => error.to_string(),
+    }
+}
+
+impl System {
+    /// Something that a loaded module keeps until it is unloaded; `None`: not loaded, or built in.
+    pub fn module_identity(&self, module: &str) -> Option<u64> {
+        let at = self.path("sys/module").join(module);
+        Some(fs::metadata(at).ok()?.ino())
+    }
+}
+
+/// The first line of a small file, trimmed. `None` if it can't be read or is empty.
+fn read_line(path: &Path) -> Option<String> {
+    let text = fs::read_to_string(path).ok()?;
+    let line = text.lines().next()?.trim();
+    (!line.is_empty()).then(|| line.to_owned())
+}
+
+const CAP_SYS_ADMIN: u64 = 1 << 21;
+const CAP_PERFMON: u64 = 1 << 38;
+const CAP_BPF: u64 = 1 << 39;
+
+/// The effective capabilities of this process; all where proc can't tell (the load will).
+fn capabilities() -> u64 {
+    Process::myself()
+        .and_then(|me| me.status())
+        .map_or(u64::MAX, |status| status.capeff)
+}
+
+/// Capabilities that tracing needs and this process lacks, by name. Empty: may trace.
+///
+/// CAP_SYS_ADMIN stands in for both (capabilities(7)).
+pub fn missing_capabilities() -> Vec<&'static str> {
+    let have = capabilities();
+    if have & CAP_SYS_ADMIN != 0 {
+        return Vec::new();
+    }
+    let needed = [(CAP_BPF, "CAP_BPF"), (CAP_PERFMON, "CAP_PERFMON")];
+    needed
+        .iter()
+        .filter(|(bit, _)| have & bit == 0)
+        .map(|&(_, name)| name)
+        .collect()
+}
+
+/// Capabilities that matter here: by number in capabilities(7), and by name.
+const CAPABILITIES: [(u32, &str); 6] = [
+    (21, "CAP_SYS_ADMIN"),
+    (39, "CAP_BPF"),
+    (38, "CAP_PERFMON"),
+    (34, "CAP_SYSLOG"),
+    (24, "CAP_SYS_RESOURCE"),
+    (2, "CAP_DAC_READ_SEARCH"),
+];
+
+/// What this process may do; `None` where proc can't tell.
+fn privileges() -> Option<Privileges> {
+    let status = Process::myself().and_then(|me| me.status()).ok()?;
+    Some(privileges_of(status.euid, status.capeff))
+}
+
+fn privileges_of(uid: u32, effective: u64) -> Privileges {
+    let capabilities = CAPABILITIES
+        .iter()
+        .map(|&(bit, name)| Capability {
+            name,
+            held: effective & (1 << bit) != 0,
+        })
+        .collect();
+    Privileges { uid, capabilities }
+}
+
+/// Whether the kernel lets this process look up the BTF of modules (bpf_btf_get_fd_by_id).
+pub fn may_read_module_btf() -> bool {
+    capabilities() & CAP_SYS_ADMIN != 0
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use tempfile::TempDir;
+
+    /// Puts a file into a fixture.
+    pub(super) fn put(root: &TempDir, path: &str, text: &str) {
+        let path = root.path().join(path);
+        fs::create_dir_all(path.parent().unwrap()).unwrap();
+        fs::write(path, text).unwrap();
+    }
+
+    #[test]
+    fn a_refusal_by_the_kernel_is_told_from_one_by_file_modes() {
+        let reason = |errno| why(&io::Error::from_raw_os_error(errno));
+        assert!(reason(13).contains("root"));
+        assert!(reason(1).contains("kernel refuses"));
+        assert!(reason(2).contains("no such file"));
+    }
+
+    #[test]
+    fn capabilities_are_told_by_name() {
+        let some = privileges_of(1000, CAP_BPF | CAP_PERFMON);
+        assert!(some.has("CAP_BPF") && some.has("CAP_PERFMON") && !some.has("CAP_SYSLOG"));
+        assert_eq!(some.missing().len(), 4);
+        assert!(privileges_of(0, u64::MAX).missing().is_empty());
+    }
+
+    #[test]
+    fn a_mount_is_known_by_its_type_and_unknown_without_proc() {
+        let root = TempDir::new().unwrap();
+        let system = System::at(root.path());
+        assert_eq!(system.mounted("tracefs"), None);
+        put(&root, "proc/mounts", "tracefs /x debugfs rw 0 0\n");
+        assert_eq!(system.mounted("tracefs"), Some(false));
+        assert_eq!(system.mounted("debugfs"), Some(true));
+    }
+}

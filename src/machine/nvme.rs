@@ -1,0 +1,378 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! All that can be said of NVMe controllers without tracing them: from sysfs, and, if wanted, from
+//! one Identify command. Serial numbers and the like are left out: what we print ends up in bug
+//! reports.
+
+use std::fs;
+
+use serde::Serialize;
+
+use super::System;
+use super::fact::Fact;
+use super::hypervisor::Hypervisor;
+use super::nvme_class::Class;
+use super::nvme_class::Traits;
+use super::overview::bracketed;
+use super::sysfs::instance_of;
+use super::sysfs::is_namespace;
+use super::sysfs::names_in;
+
+/// Parameters of the modules nvme and nvme_core. Those of queues count at a controller's next reset.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct NvmeParameters {
+    /// nvme.poll_queues: I/O queues without an interrupt, for `io_uring` with IOPOLL.
+    pub poll_queues: Fact<u32>,
+    /// nvme.write_queues: I/O queues for writes alone.
+    pub write_queues: Fact<u32>,
+    /// nvme.io_queue_depth: the most entries that the driver asks for.
+    pub io_queue_depth: Fact<u32>,
+    /// nvme.use_threaded_interrupts: `0`, or `1` for completions in threads.
+    pub use_threaded_interrupts: Fact<String>,
+    /// nvme_core.io_timeout in seconds.
+    pub io_timeout_s: Fact<u32>,
+    /// nvme_core.admin_timeout in seconds.
+    pub admin_timeout_s: Fact<u32>,
+    /// nvme_core.multipath: `Y` or `N`.
+    pub multipath: Fact<String>,
+}
+
+/// A namespace, and how the block layer treats it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct NamespaceDetail {
+    /// The block device's name: `nvme0n1`, or `nvme0c1n1` for a path of a multipath namespace.
+    pub name: String,
+    /// A path of a multipath namespace; applications see another device.
+    pub hidden: bool,
+    /// The namespace id.
+    pub nsid: Fact<u32>,
+    /// Size in bytes.
+    pub size_bytes: Fact<u64>,
+    /// Logical block size in bytes.
+    pub lba_bytes: Fact<u32>,
+    /// The I/O scheduler in use.
+    pub scheduler: Fact<String>,
+    /// Requests that a queue (or its scheduler) has room for.
+    pub nr_requests: Fact<u32>,
+    /// The block layer keeps statistics, and with them the times in its requests: 0 or 1.
+    pub iostats: Fact<u32>,
+    /// 0: merge where possible; 1: only simple merges; 2: none.
+    pub nomerges: Fact<u32>,
+    /// The target of writeback throttling in microseconds; 0 is off.
+    pub wbt_lat_us: Fact<i64>,
+    /// 1: complete on a CPU that shares a cache with the submitter's; 2: on that very one.
+    pub rq_affinity: Fact<u32>,
+    /// There are polled queues: 0 or 1.
+    pub io_poll: Fact<u32>,
+    /// After so many milliseconds the driver takes a command for lost.
+    pub io_timeout_ms: Fact<u32>,
+}
+
+/// A controller.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct NvmeDetail {
+    /// `nvme0`
+    pub name: String,
+    /// 0 for nvme0.
+    pub instance: u32,
+    /// Model, as the controller identifies itself.
+    pub model: Fact<String>,
+    /// Firmware revision.
+    pub firmware: Fact<String>,
+    /// `pcie`, `tcp`, `rdma`, `fc`, `loop`.
+    pub transport: Fact<String>,
+    /// The PCI address, or that of the target.
+    pub address: Fact<String>,
+    /// `live`, `resetting`, `connecting`, `deleting`, `dead`.
+    pub state: Fact<String>,
+    /// PCI vendor and device, as lspci has them: `1b36:0010`.
+    pub pci_id: Fact<String>,
+    /// PCI subsystem vendor and device.
+    pub pci_subsystem_id: Fact<String>,
+    /// The NUMA node; -1 is none.
+    pub numa_node: Fact<i32>,
+    /// What is behind it.
+    pub class: Class,
+    /// Why we think so.
+    pub class_reason: String,
+    /// Queues, the admin queue included.
+    pub queue_count: Fact<u32>,
+    /// Entries of an I/O submission queue.
+    pub queue_depth: Fact<u32>,
+    /// Message signalled interrupts: one for the admin queue, and at best one for each I/O queue
+    /// that is not polled.
+    pub interrupt_vectors: Fact<u32>,
+    /// The controller offers shadow doorbells (Doorbell Buffer Config). The driver then uses them,
+    /// and most doorbells are memory writes that cost no exit to the hypervisor.
+    pub shadow_doorbells: Fact<bool>,
+    /// Its namespaces, by id.
+    pub namespaces: Vec<NamespaceDetail>,
+}
+
+impl System {
+    fn parameter(&self, module: &str, name: &str) -> Fact<String> {
+        if self.exists(&format!("sys/module/{module}")).is(&false) {
+            return Fact::unknown(format!("{module} is not loaded"));
+        }
+        self.text(&format!("sys/module/{module}/parameters/{name}"))
+    }
+
+    /// The parameters of the driver.
+    pub fn nvme_parameters(&self) -> NvmeParameters {
+        NvmeParameters {
+            poll_queues: self.parameter("nvme", "poll_queues").parse(),
+            write_queues: self.parameter("nvme", "write_queues").parse(),
+            io_queue_depth: self.parameter("nvme", "io_queue_depth").parse(),
+            use_threaded_interrupts: self.parameter("nvme", "use_threaded_interrupts"),
+            io_timeout_s: self.parameter("nvme_core", "io_timeout").parse(),
+            admin_timeout_s: self.parameter("nvme_core", "admin_timeout").parse(),
+            multipath: self.parameter("nvme_core", "multipath"),
+        }
+    }
+
+    /// All controllers, by number. With `identify` each live one on PCI is sent an Identify command,
+    /// which is the only way to know of shadow doorbells.
+    pub fn nvme_details(&self, hypervisor: &Hypervisor, identify: bool) -> Vec<NvmeDetail> {
+        let mut found: Vec<NvmeDetail> = names_in(&self.path("sys/class/nvme"))
+            .into_iter()
+            .filter_map(|name| {
+                let instance = instance_of(&name)?;
+                Some(self.nvme_detail(name, instance, hypervisor, identify))
+            })
+            .collect();
+        found.sort_by_key(|c| c.instance);
+        found
+    }
+
+    fn nvme_detail(
+        &self,
+        name: String,
+        instance: u32,
+        hypervisor: &Hypervisor,
+        identify: bool,
+    ) -> NvmeDetail {
+        let at = format!("sys/class/nvme/{name}");
+        let text = |file: &str| self.text(&format!("{at}/{file}"));
+        let (model, transport, state) = (text("model"), text("transport"), text("state"));
+        let pci_id = self.pci_id(&at, "vendor", "device");
+        let (class, class_reason) = Traits {
+            pci_id: pci_id.known().map(String::as_str),
+            model: model.known().map_or("", String::as_str),
+            transport: transport.known().map(String::as_str),
+            hypervisor: hypervisor.present(),
+        }
+        .classify();
+        let shadow_doorbells = match (pci_id.known(), state.known().map(String::as_str)) {
+            (None, _) => Fact::unknown("not on PCI"),
+            (_, Some(state)) if state != "live" => {
+                Fact::unknown(format!("not asked: it is {state}"))
+            }
+            _ if !identify => Fact::unknown("not asked"),
+            _ => self.shadow_doorbells(&name),
+        };
+        NvmeDetail {
+            instance,
+            model,
+            firmware: text("firmware_rev"),
+            transport,
+            address: text("address"),
+            state,
+            pci_subsystem_id: self.pci_id(&at, "subsystem_vendor", "subsystem_device"),
+            numa_node: self
+                .number(&format!("{at}/numa_node"))
+                .or_else(|| self.number(&format!("{at}/device/numa_node"))),
+            class,
+            class_reason,
+            queue_count: self.number(&format!("{at}/queue_count")),
+            // zero based, as the specification has it (CAP.MQES)
+            queue_depth: self
+                .number::<u32>(&format!("{at}/sqsize"))
+                .map(|n| n.saturating_add(1)),
+            interrupt_vectors: self.interrupt_vectors(&at, pci_id.known().is_some()),
+            shadow_doorbells,
+            namespaces: self.namespace_details(&at),
+            pci_id,
+            name,
+        }
+    }
+
+    /// `0x1b36` and `0x0010` of two files, as `1b36:0010`.
+    fn pci_id(&self, at: &str, vendor: &str, device: &str) -> Fact<String> {
+        let half = |file: &str| {
+            self.text(&format!("{at}/device/{file}")).and_then(|text| {
+                let digits = text.trim_start_matches("0x");
+                u16::from_str_radix(digits, 16).map_or_else(
+                    |_| Fact::unknown(format!("{file} says `{text}`")),
+                    |n| Fact::Known(format!("{n:04x}")),
+                )
+            })
+        };
+        half(vendor).and_then(|vendor| half(device).map(|device| format!("{vendor}:{device}")))
+    }
+
+    fn interrupt_vectors(&self, at: &str, on_pci: bool) -> Fact<u32> {
+        if !on_pci {
+            return Fact::unknown("not on PCI");
+        }
+        match fs::read_dir(self.path(&format!("{at}/device/msi_irqs"))) {
+            Ok(entries) => Fact::Known(u32::try_from(entries.count()).unwrap_or(u32::MAX)),
+            Err(_) => Fact::unknown("no msi_irqs: a legacy interrupt, or none"),
+        }
+    }
+
+    fn namespace_details(&self, at: &str) -> Vec<NamespaceDetail> {
+        let mut found: Vec<NamespaceDetail> = names_in(&self.path(at))
+            .into_iter()
+            .filter(|name| is_namespace(name))
+            .map(|name| {
+                let path = |file: &str| format!("{at}/{name}/{file}");
+                let number = |file: &str| self.number::<u32>(&path(&format!("queue/{file}")));
+                NamespaceDetail {
+                    hidden: name.trim_start_matches("nvme").contains('c'),
+                    nsid: self.number(&path("nsid")),
+                    // in sectors of 512 bytes, whatever the block size
+                    size_bytes: self
+                        .number::<u64>(&path("size"))
+                        .map(|sectors| sectors.saturating_mul(512)),
+                    lba_bytes: number("logical_block_size"),
+                    scheduler: self
+                        .text(&path("queue/scheduler"))
+                        .map(|text| bracketed(&text).to_owned()),
+                    nr_requests: number("nr_requests"),
+                    iostats: number("iostats"),
+                    nomerges: number("nomerges"),
+                    wbt_lat_us: self.number(&path("queue/wbt_lat_usec")),
+                    rq_affinity: number("rq_affinity"),
+                    io_poll: number("io_poll"),
+                    io_timeout_ms: number("io_timeout"),
+                    name,
+                }
+            })
+            .collect();
+        found.sort_by_key(|ns| ns.nsid.known().copied());
+        found
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::tests::put;
+    use super::*;
+    use tempfile::TempDir;
+
+    /// A QEMU controller with a multipath namespace, as a guest of the lab shows it.
+    fn guest() -> (TempDir, System) {
+        let root = TempDir::new().unwrap();
+        let at = "sys/class/nvme/nvme0";
+        for (file, text) in [
+            ("model", "QEMU NVMe Ctrl                          \n"),
+            ("serial", "deadbeef            \n"),
+            ("firmware_rev", "1.0     \n"),
+            ("transport", "pcie\n"),
+            ("address", "0000:00:03.0\n"),
+            ("state", "live\n"),
+            ("queue_count", "3\n"),
+            ("sqsize", "1023\n"),
+            ("numa_node", "-1\n"),
+            ("device/vendor", "0x1b36\n"),
+            ("device/device", "0x0010\n"),
+            ("device/subsystem_vendor", "0x1af4\n"),
+            ("device/subsystem_device", "0x1100\n"),
+            ("device/msi_irqs/25", "msix\n"),
+            ("device/msi_irqs/26", "msix\n"),
+            ("device/msi_irqs/27", "msix\n"),
+            ("nvme0c0n1/nsid", "1\n"),
+            ("nvme0c0n1/size", "2097152\n"),
+            ("nvme0c0n1/queue/scheduler", "[none] mq-deadline \n"),
+            ("nvme0c0n1/queue/logical_block_size", "512\n"),
+            ("nvme0c0n1/queue/iostats", "1\n"),
+            ("nvme0c0n1/queue/io_timeout", "30000\n"),
+            ("nvme0c0n1/queue/wbt_lat_usec", "2000\n"),
+            ("nvme0c0n1/queue/nr_requests", "1023\n"),
+            ("ng0n1/nsid", "1\n"),
+        ] {
+            put(&root, &format!("{at}/{file}"), text);
+        }
+        put(&root, "sys/module/nvme/parameters/poll_queues", "2\n");
+        put(&root, "proc/cpuinfo", "flags : hypervisor\n");
+        let system = System::at(root.path());
+        (root, system)
+    }
+
+    #[test]
+    fn a_controller_is_told_in_full_but_for_its_serial_number() {
+        let (_root, system) = guest();
+        let found = system.nvme_details(&system.hypervisor(), true);
+        let [nvme] = found.as_slice() else {
+            panic!("{found:?}");
+        };
+        assert_eq!((nvme.name.as_str(), nvme.instance), ("nvme0", 0));
+        assert_eq!(nvme.pci_id.to_string(), "1b36:0010");
+        assert_eq!(nvme.pci_subsystem_id.to_string(), "1af4:1100");
+        assert_eq!(nvme.class, Class::Emulated);
+        assert!(nvme.queue_count.is(&3) && nvme.queue_depth.is(&1024));
+        assert!(nvme.interrupt_vectors.is(&3) && nvme.numa_node.is(&-1));
+        let doorbells = nvme.shadow_doorbells.to_string();
+        assert!(
+            doorbells.contains("/dev/nvme0: no such file"),
+            "{doorbells}"
+        );
+        let json = serde_json::to_string(&found).unwrap();
+        assert!(!json.contains("deadbeef"), "{json}");
+    }
+
+    #[test]
+    fn namespaces_come_with_how_the_block_layer_treats_them() {
+        let (_root, system) = guest();
+        let namespaces = &system.nvme_details(&system.hypervisor(), false)[0].namespaces;
+        let [path] = namespaces.as_slice() else {
+            panic!("{namespaces:?}");
+        };
+        assert!(path.hidden && path.nsid.is(&1) && path.size_bytes.is(&(1 << 30)));
+        assert_eq!(path.scheduler.to_string(), "none");
+        assert!(path.io_timeout_ms.is(&30_000) && path.wbt_lat_us.is(&2000));
+        assert!(path.iostats.is(&1) && path.io_poll.known().is_none());
+    }
+
+    #[test]
+    fn a_controller_that_is_not_live_is_not_asked() {
+        let (root, system) = guest();
+        let doorbells = |identify| {
+            let found = system.nvme_details(&system.hypervisor(), identify);
+            found[0].shadow_doorbells.to_string()
+        };
+        assert_eq!(doorbells(false), "unknown (not asked)");
+        put(&root, "sys/class/nvme/nvme0/state", "resetting\n");
+        assert_eq!(doorbells(true), "unknown (not asked: it is resetting)");
+    }
+
+    #[test]
+    fn parameters_of_a_module_that_is_not_there_say_so() {
+        let (_root, system) = guest();
+        let parameters = system.nvme_parameters();
+        assert!(parameters.poll_queues.is(&2));
+        assert_eq!(
+            parameters.write_queues.to_string(),
+            "unknown (no such file)"
+        );
+        assert_eq!(
+            parameters.io_timeout_s.to_string(),
+            "unknown (nvme_core is not loaded)"
+        );
+    }
+
+    #[test]
+    fn a_controller_over_tcp_has_neither_vectors_nor_doorbells() {
+        let root = TempDir::new().unwrap();
+        put(&root, "sys/class/nvme/nvme1/transport", "tcp\n");
+        put(&root, "sys/class/nvme/nvme1/model", "Linux\n");
+        let system = System::at(root.path());
+        let found = &system.nvme_details(&system.hypervisor(), true)[0];
+        assert_eq!(found.class, Class::Target);
+        for fact in [
+            found.interrupt_vectors.to_string(),
+            found.shadow_doorbells.to_string(),
+        ] {
+            assert_eq!(fact, "unknown (not on PCI)");
+        }
+    }
+}

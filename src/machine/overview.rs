@@ -1,0 +1,281 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The machine as a whole: kernel, hypervisor, what the kernel's settings allow, and what this
+//! process may do. Reads only, asks for no privilege, and says why where it finds nothing.
+
+use serde::Serialize;
+use std::env::consts::ARCH;
+
+use super::System;
+use super::fact::Fact;
+use super::hypervisor::Hypervisor;
+use super::privileges;
+
+/// Settings of the kernel that decide on what tracing can do.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Sysctls {
+    /// kernel.kptr_restrict: above 0, addresses of the kernel are hidden from some or all.
+    pub kptr_restrict: Fact<i64>,
+    /// kernel.perf_event_paranoid
+    pub perf_event_paranoid: Fact<i64>,
+    /// kernel.unprivileged_bpf_disabled
+    pub unprivileged_bpf_disabled: Fact<i64>,
+    /// net.core.bpf_jit_enable: fentry and fexit need the JIT.
+    pub bpf_jit_enable: Fact<i64>,
+    /// kernel.ftrace_enabled: with 0, fentry and kprobes on functions stay silent.
+    pub ftrace_enabled: Fact<i64>,
+}
+
+/// A capability of capabilities(7) that matters here.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Capability {
+    /// As in `CAP_BPF`.
+    pub name: &'static str,
+    /// In the effective set.
+    pub held: bool,
+}
+
+/// What this process may do.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Privileges {
+    /// The effective user id; 0 is root.
+    pub uid: u32,
+    /// The capabilities that matter.
+    pub capabilities: Vec<Capability>,
+}
+
+impl Privileges {
+    /// The names of those that are not held.
+    pub fn missing(&self) -> Vec<&'static str> {
+        let missing = self.capabilities.iter().filter(|c| !c.held);
+        missing.map(|c| c.name).collect()
+    }
+
+    /// Whether this one is held.
+    pub fn has(&self, name: &str) -> bool {
+        self.capabilities.iter().any(|c| c.held && c.name == name)
+    }
+}
+
+/// Everything about the machine but its NVMe.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Machine {
+    /// `uname -r`
+    pub release: Fact<String>,
+    /// `uname -v`: how it was built, and when; PREEMPT_RT shows here.
+    pub version: Fact<String>,
+    /// `uname -m`
+    pub arch: String,
+    /// Processors that are online.
+    pub cpus_online: Fact<u32>,
+    /// Processors that there may ever be: what per-CPU maps are sized by.
+    pub cpus_possible: Fact<u32>,
+    /// What it runs on.
+    pub hypervisor: Hypervisor,
+    /// Kernel lockdown: `none`, `integrity` or `confidentiality`.
+    pub lockdown: Fact<String>,
+    /// Settings of the kernel.
+    pub sysctls: Sysctls,
+    /// The directory where tracefs can be read.
+    pub tracefs: Fact<String>,
+    /// tracefs is mounted, readable or not.
+    pub tracefs_mounted: Fact<bool>,
+    /// debugfs is mounted.
+    pub debugfs: Fact<bool>,
+    /// kprobes are not switched off (`/sys/kernel/debug/kprobes/enabled`).
+    pub kprobes_enabled: Fact<bool>,
+    /// The kernel can attach kprobes through perf (CONFIG_KPROBE_EVENTS).
+    pub kprobe_pmu: Fact<bool>,
+    /// This process is in a user namespace of its own, where capabilities do not reach the kernel.
+    pub user_namespace: Fact<bool>,
+    /// What this process may do.
+    pub privileges: Fact<Privileges>,
+}
+
+/// How many there are in a list like `0-3,5,7-8`.
+fn list_length(text: &str) -> Option<u32> {
+    let mut count = 0_u32;
+    for part in text.split(',') {
+        let (first, last) = part.split_once('-').unwrap_or((part, part));
+        let (first, last): (u32, u32) = (first.trim().parse().ok()?, last.trim().parse().ok()?);
+        let more = last.checked_sub(first)?.checked_add(1)?;
+        count = count.checked_add(more)?;
+    }
+    Some(count)
+}
+
+/// The word in brackets: of `none [integrity] confidentiality` it is `integrity`. The text itself
+/// where nothing is in brackets.
+pub(super) fn bracketed(text: &str) -> &str {
+    text.split_once('[')
+        .and_then(|(_, rest)| rest.split_once(']'))
+        .map_or(text, |(word, _)| word)
+}
+
+impl System {
+    /// Looks at the machine.
+    pub fn machine(&self) -> Machine {
+        let cpus = |which| {
+            let list = self.text(&format!("sys/devices/system/cpu/{which}"));
+            list.and_then(|l| {
+                list_length(&l).map_or_else(|| Fact::unknown(format!("it says `{l}`")), Fact::Known)
+            })
+        };
+        let mounted = |kind| {
+            self.mounted(kind)
+                .map_or_else(|| Fact::unknown("no /proc/mounts"), Fact::Known)
+        };
+        Machine {
+            release: self.text("proc/sys/kernel/osrelease"),
+            version: self.text("proc/sys/kernel/version"),
+            // the file is of 6.1; we are built for what we run on
+            arch: self
+                .text("proc/sys/kernel/arch")
+                .known()
+                .cloned()
+                .unwrap_or_else(|| ARCH.into()),
+            cpus_online: cpus("online"),
+            cpus_possible: cpus("possible"),
+            hypervisor: self.hypervisor(),
+            lockdown: self.lockdown(),
+            sysctls: Sysctls {
+                kptr_restrict: self.number("proc/sys/kernel/kptr_restrict"),
+                perf_event_paranoid: self.number("proc/sys/kernel/perf_event_paranoid"),
+                unprivileged_bpf_disabled: self.number("proc/sys/kernel/unprivileged_bpf_disabled"),
+                bpf_jit_enable: self.number("proc/sys/net/core/bpf_jit_enable"),
+                ftrace_enabled: self.number("proc/sys/kernel/ftrace_enabled"),
+            },
+            tracefs: Fact::from(self.tracefs()).map(|at| at.display().to_string()),
+            tracefs_mounted: mounted("tracefs"),
+            debugfs: mounted("debugfs"),
+            kprobes_enabled: self.kprobes_enabled(),
+            kprobe_pmu: self.kprobe_pmu(),
+            user_namespace: self.text("proc/self/uid_map").map(|map| {
+                // the first namespace maps all ids to themselves
+                !map.split_whitespace().eq(["0", "0", "4294967295"])
+            }),
+            privileges: privileges().map_or_else(|| Fact::unknown("no /proc/self"), Fact::Known),
+        }
+    }
+
+    pub(super) fn lockdown(&self) -> Fact<String> {
+        let text = self.text("sys/kernel/security/lockdown");
+        if text.known().is_none() && self.mounted("securityfs") == Some(false) {
+            return Fact::unknown("securityfs is not mounted");
+        }
+        text.map(|text| bracketed(&text).to_owned())
+    }
+
+    fn kprobes_enabled(&self) -> Fact<bool> {
+        let text = self.text("sys/kernel/debug/kprobes/enabled");
+        if text.known().is_none() && self.mounted("debugfs") == Some(false) {
+            return Fact::unknown("debugfs is not mounted");
+        }
+        text.map(|text| text != "0")
+    }
+
+    fn kprobe_pmu(&self) -> Fact<bool> {
+        let devices = "sys/bus/event_source/devices";
+        if self.exists(devices).is(&true) {
+            self.exists(&format!("{devices}/kprobe/type"))
+        } else {
+            Fact::unknown("no /sys/bus/event_source")
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::tests::put;
+    use super::*;
+    use proptest::prelude::any;
+    use proptest::proptest;
+    use tempfile::TempDir;
+
+    #[test]
+    fn a_machine_is_read_from_where_linux_has_it() {
+        let root = TempDir::new().unwrap();
+        for (path, text) in [
+            ("proc/sys/kernel/osrelease", "6.1.0-50-rt-amd64\n"),
+            (
+                "proc/sys/kernel/version",
+                "#1 SMP PREEMPT_RT Debian 6.1.176-1 (2026-06-01)\n",
+            ),
+            ("proc/sys/kernel/arch", "x86_64\n"),
+            ("sys/devices/system/cpu/online", "0-1,3\n"),
+            ("sys/devices/system/cpu/possible", "0-7\n"),
+            (
+                "sys/kernel/security/lockdown",
+                "none [integrity] confidentiality\n",
+            ),
+            ("proc/sys/kernel/kptr_restrict", "2\n"),
+            ("proc/sys/kernel/perf_event_paranoid", "-1\n"),
+            ("proc/sys/kernel/ftrace_enabled", "1\n"),
+            ("proc/mounts", "d /sys/kernel/debug debugfs rw 0 0\n"),
+            ("sys/kernel/debug/kprobes/enabled", "0\n"),
+            ("sys/kernel/debug/tracing/events/enable", "0\n"),
+            ("sys/bus/event_source/devices/software/type", "1\n"),
+            ("proc/self/uid_map", "         0     100000      65536\n"),
+        ] {
+            put(&root, path, text);
+        }
+        let machine = System::at(root.path()).machine();
+        assert_eq!(machine.release.to_string(), "6.1.0-50-rt-amd64");
+        assert!(machine.version.to_string().contains("PREEMPT_RT"));
+        assert_eq!(machine.arch, "x86_64");
+        assert!(machine.cpus_online.is(&3) && machine.cpus_possible.is(&8));
+        assert_eq!(machine.lockdown.to_string(), "integrity");
+        assert!(machine.sysctls.kptr_restrict.is(&2));
+        assert!(machine.sysctls.perf_event_paranoid.is(&-1));
+        assert_eq!(machine.sysctls.bpf_jit_enable.known(), None);
+        assert!(
+            machine
+                .tracefs
+                .to_string()
+                .ends_with("sys/kernel/debug/tracing")
+        );
+        assert!(machine.debugfs.is(&true) && machine.kprobes_enabled.is(&false));
+        assert!(machine.kprobe_pmu.is(&false) && machine.user_namespace.is(&true));
+    }
+
+    #[test]
+    fn a_machine_without_anything_is_looked_at_all_the_same() {
+        let machine = System::at("/nonexistent").machine();
+        assert!(machine.release.known().is_none());
+        assert_eq!(machine.arch, ARCH);
+        let json = serde_json::to_value(&machine).unwrap();
+        assert_eq!(json["lockdown"]["unknown"], "no such file");
+    }
+
+    #[test]
+    fn what_is_not_mounted_is_the_reason() {
+        let root = TempDir::new().unwrap();
+        put(&root, "proc/mounts", "proc /proc proc rw 0 0\n");
+        let machine = System::at(root.path()).machine();
+        for (fact, want) in [
+            (machine.lockdown.to_string(), "securityfs is not mounted"),
+            (machine.tracefs.to_string(), "tracefs is not mounted"),
+            (
+                machine.kprobes_enabled.to_string(),
+                "debugfs is not mounted",
+            ),
+        ] {
+            assert_eq!(fact, format!("unknown ({want})"));
+        }
+    }
+
+    #[test]
+    fn lists_of_processors_are_counted() {
+        assert_eq!(list_length("0"), Some(1));
+        assert_eq!(list_length("0-3,5,7-8"), Some(7));
+        for wrong in ["", "a", "3-1", "0-4294967295", "1,"] {
+            assert_eq!(list_length(wrong), None, "{wrong}");
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn any_text_is_a_list_or_none(text in any::<String>(), list in "[0-9,-]{0,30}") {
+            let _ = (list_length(&text), list_length(&list), bracketed(&text));
+        }
+    }
+}

@@ -1,0 +1,224 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! NVMe controllers and namespaces as sysfs shows them.
+
+use std::fs;
+use std::fs::File;
+use std::fs::Metadata;
+use std::os::unix::fs::MetadataExt;
+use std::path::Path;
+
+use super::System;
+use super::read_line;
+use crate::nvme::decode::CommandSet;
+
+/// A namespace of a controller.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Namespace {
+    /// The block device's name: `nvme0n1`, or `nvme0c1n1` for a path of a multipath namespace.
+    pub name: String,
+    /// The namespace id.
+    pub nsid: u32,
+    /// Logical block size in bytes.
+    pub lba_bytes: u32,
+    /// Its command set.
+    pub set: CommandSet,
+}
+
+/// An NVMe controller.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Controller {
+    /// Its number: 0 for nvme0.
+    pub instance: u32,
+    /// Model, as the controller identifies itself.
+    pub model: String,
+    /// `pcie`, `tcp`, `rdma`, `fc`, `loop`.
+    pub transport: String,
+    /// Queues, the admin queue included; `None` where the kernel does not say.
+    pub queues: Option<u32>,
+    /// Entries of an I/O submission queue; `None` where the kernel does not say.
+    pub depth: Option<u32>,
+    /// Its namespaces, by id.
+    pub namespaces: Vec<Namespace>,
+}
+
+impl Controller {
+    /// The name that everybody uses: `nvme0`.
+    pub fn name(&self) -> String {
+        format!("nvme{}", self.instance)
+    }
+}
+
+/// `nvme12` → 12, and nothing else.
+pub(super) fn instance_of(name: &str) -> Option<u32> {
+    name.strip_prefix("nvme")?.parse().ok()
+}
+
+/// `nvme0n1` and the hidden path `nvme0c1n1` are namespaces of a controller, `ng0n1` is not.
+pub(super) fn is_namespace(name: &str) -> bool {
+    let Some(rest) = name.strip_prefix("nvme") else {
+        return false;
+    };
+    let Some((head, ns)) = rest.split_once('n') else {
+        return false;
+    };
+    let digits = |s: &str| !s.is_empty() && s.bytes().all(|b| b.is_ascii_digit());
+    let mut parts = head.splitn(2, 'c');
+    parts.all(digits) && digits(ns)
+}
+
+pub(super) fn names_in(dir: &Path) -> Vec<String> {
+    let Ok(entries) = fs::read_dir(dir) else {
+        return Vec::new();
+    };
+    let mut names: Vec<String> = entries
+        .flatten()
+        .filter_map(|e| e.file_name().into_string().ok())
+        .collect();
+    names.sort();
+    names
+}
+
+/// 6.x kernels tell the identifier; all tell whether there are zones. Key Value namespaces have no
+/// block device.
+fn command_set(at: &Path) -> CommandSet {
+    let csi = read_line(&at.join("csi")).and_then(|text| text.parse().ok());
+    let zoned = read_line(&at.join("queue/zoned")).is_some_and(|text| text != "none");
+    match csi.and_then(CommandSet::from_csi) {
+        Some(set) => set,
+        None if zoned => CommandSet::Zoned,
+        None => CommandSet::Nvm,
+    }
+}
+
+fn namespaces_in(dir: &Path) -> Vec<Namespace> {
+    let mut found: Vec<Namespace> = names_in(dir)
+        .into_iter()
+        .filter(|name| is_namespace(name))
+        .filter_map(|name| {
+            let at = dir.join(&name);
+            let number = |file| read_line(&at.join(file)).and_then(|text| text.parse().ok());
+            Some(Namespace {
+                nsid: number("nsid")?,
+                lba_bytes: number("queue/logical_block_size").unwrap_or(512),
+                set: command_set(&at),
+                name,
+            })
+        })
+        .collect();
+    found.sort_by_key(|ns| ns.nsid);
+    found
+}
+
+impl System {
+    /// All controllers, by number. Empty where there is no NVMe, or no sysfs.
+    pub fn controllers(&self) -> Vec<Controller> {
+        let class = self.path("sys/class/nvme");
+        let mut found: Vec<Controller> = names_in(&class)
+            .into_iter()
+            .filter_map(|name| {
+                let instance = instance_of(&name)?;
+                let at = class.join(&name);
+                let text = |file| read_line(&at.join(file));
+                let number = |file| text(file).and_then(|n| n.parse::<u32>().ok());
+                Some(Controller {
+                    instance,
+                    model: text("model").unwrap_or_default(),
+                    transport: text("transport").unwrap_or_default(),
+                    queues: number("queue_count").filter(|&n| n > 0),
+                    // zero based, as the specification has it (CAP.MQES)
+                    depth: number("sqsize").map(|n| n + 1).filter(|&n| n > 1),
+                    namespaces: namespaces_in(&at),
+                })
+            })
+            .collect();
+        found.sort_by_key(|c| c.instance);
+        found
+    }
+}
+
+impl System {
+    /// The NVMe disk that a file lies on, if it lies on one directly: `nvme0n1`.
+    pub fn nvme_disk_of(&self, file: &File) -> Option<String> {
+        let meta = file.metadata().ok().filter(Metadata::is_file)?;
+        // as the kernel packs them for stat (include/linux/kdev_t.h, new_encode_dev)
+        let dev = meta.dev();
+        let major = dev >> 8 & 0xfff;
+        let minor = dev & 0xff | dev >> 12 & 0xf_ff00;
+        let at = self.path("sys/dev/block").join(format!("{major}:{minor}"));
+        // ../../devices/.../nvme/nvme0/nvme0n1/nvme0n1p1
+        let link = fs::read_link(at).ok()?;
+        let mut names = link.iter().filter_map(|part| part.to_str());
+        names.rfind(|name| is_namespace(name)).map(Into::into)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use tempfile::TempDir;
+
+    fn put(root: &TempDir, path: &str, text: &str) {
+        let path = root.path().join(path);
+        fs::create_dir_all(path.parent().unwrap()).unwrap();
+        fs::write(path, text).unwrap();
+    }
+
+    #[test]
+    fn controllers_come_with_their_queues_and_namespaces() {
+        let root = TempDir::new().unwrap();
+        put(&root, "sys/class/nvme/nvme10/model", "QEMU NVMe Ctrl   \n");
+        put(&root, "sys/class/nvme/nvme2/transport", "pcie\n");
+        put(&root, "sys/class/nvme/nvme2/queue_count", "3\n");
+        put(&root, "sys/class/nvme/nvme2/sqsize", "1023\n");
+        put(&root, "sys/class/nvme/nvme2/nvme2n1/nsid", "7\n");
+        put(
+            &root,
+            "sys/class/nvme/nvme2/nvme2n1/queue/logical_block_size",
+            "4096\n",
+        );
+        put(&root, "sys/class/nvme/nvme2/ng2n1/nsid", "7\n");
+        put(
+            &root,
+            "sys/class/nvme/nvme-subsys0/model",
+            "not a controller\n",
+        );
+        let found = System::at(root.path()).controllers();
+        assert_eq!(
+            found.iter().map(Controller::name).collect::<Vec<_>>(),
+            ["nvme2", "nvme10"]
+        );
+        assert_eq!((found[0].queues, found[0].depth), (Some(3), Some(1024)));
+        assert_eq!((found[1].queues, found[1].depth), (None, None));
+        assert_eq!(found[1].model, "QEMU NVMe Ctrl");
+        let want = Namespace {
+            name: "nvme2n1".into(),
+            nsid: 7,
+            lba_bytes: 4096,
+            set: CommandSet::Nvm,
+        };
+        assert_eq!(found[0].namespaces, [want]);
+    }
+
+    #[test]
+    fn multipath_paths_are_namespaces_and_other_entries_are_not() {
+        for yes in ["nvme0n1", "nvme0c1n1", "nvme12n34"] {
+            assert!(is_namespace(yes), "{yes}");
+        }
+        for no in [
+            "ng0n1",
+            "nvme0",
+            "nvmen1",
+            "nvme0n",
+            "nvme0n1p1",
+            "hwmon3",
+            "nvme0cn1",
+        ] {
+            assert!(!is_namespace(no), "{no}");
+        }
+    }
+
+    #[test]
+    fn a_machine_without_nvme_has_no_controllers() {
+        assert!(System::at("/nonexistent").controllers().is_empty());
+    }
+}

@@ -1,0 +1,339 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! What tracefs says: the layout of events, and the functions that the kernel lets us hook.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::io::ErrorKind;
+use std::path::PathBuf;
+
+use serde::Serialize;
+
+use super::System;
+use super::names::Wanted;
+use super::names::each_line;
+use super::names::module;
+use super::why;
+
+/// Where tracefs is: its own place, and the one before 4.1, which most machines still have.
+const PLACES: [&str; 2] = ["sys/kernel/tracing", "sys/kernel/debug/tracing"];
+
+/// Where a field is in the record of an event.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+pub struct Field {
+    /// Bytes from the beginning of the record.
+    pub offset: u32,
+    /// Size in bytes; of the whole array, for an array.
+    pub size: u32,
+    /// Whether the number is signed.
+    pub signed: bool,
+}
+
+/// The layout of an event's records, from its `format` file.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct EventFormat {
+    /// The event's number on this kernel, until the next boot (or load of the module).
+    pub id: u32,
+    /// Its fields by name, the `common_` ones included.
+    pub fields: BTreeMap<String, Field>,
+}
+
+/// The name at the end of a C declaration: of `char disk[32]` it is `disk`.
+fn declared(text: &str) -> Option<&str> {
+    let text = text.trim_end();
+    let text = match text.rfind('[') {
+        Some(at) if text.ends_with(']') => &text[..at],
+        _ => text,
+    };
+    let name = text.split_whitespace().next_back()?.trim_start_matches('*');
+    (!name.is_empty()).then_some(name)
+}
+
+/// `field:u16 cid; offset:52; size:2; signed:0;`, with tabs between.
+fn field(line: &str) -> Option<(String, Field)> {
+    let mut parts = line.split(';').map(str::trim);
+    let name = declared(parts.next()?.strip_prefix("field:")?)?;
+    let mut found = Field {
+        offset: u32::MAX,
+        size: 0,
+        signed: false,
+    };
+    for (key, value) in parts.filter_map(|p| p.split_once(':')) {
+        match key {
+            "offset" => found.offset = value.parse().ok()?,
+            "size" => found.size = value.parse().ok()?,
+            "signed" => found.signed = value != "0",
+            _ => {}
+        }
+    }
+    (found.offset != u32::MAX && found.size > 0).then(|| (name.to_owned(), found))
+}
+
+impl EventFormat {
+    /// Reads the text of a `format` file; `None` where it has no id. Lines that make no sense are
+    /// passed over, so a field that is not in the map is one that can't be read.
+    pub fn parse(text: &str) -> Option<Self> {
+        // what follows is a format string, which may contain anything
+        let head = text.lines().take_while(|l| !l.starts_with("print fmt:"));
+        let (mut id, mut fields) = (None, BTreeMap::new());
+        for line in head {
+            let line = line.trim_start();
+            if let Some(number) = line.strip_prefix("ID:") {
+                id = number.trim().parse().ok();
+            }
+            fields.extend(field(line));
+        }
+        Some(Self { id: id?, fields })
+    }
+}
+
+impl System {
+    /// The directory where tracefs can be read.
+    ///
+    /// # Errors
+    /// Why there is none, in one line.
+    pub fn tracefs(&self) -> Result<PathBuf, String> {
+        let mut refused = None;
+        for place in PLACES {
+            let at = self.path(place);
+            match fs::read_dir(at.join("events")) {
+                Ok(_) => return Ok(at),
+                Err(e) if e.kind() == ErrorKind::NotFound => {}
+                Err(e) => refused = refused.or(Some(why(&e))),
+            }
+        }
+        Err(match (refused, self.mounted("tracefs")) {
+            (_, Some(false)) => "tracefs is not mounted".into(),
+            (Some(refused), _) => format!("tracefs: {refused}"),
+            (None, Some(true)) => "tracefs is mounted, but empty: kernel lockdown does that".into(),
+            (None, None) => "tracefs is nowhere to be seen".into(),
+        })
+    }
+
+    /// The layout of `category:event`, as in `nvme:nvme_setup_cmd`.
+    ///
+    /// # Errors
+    /// Why it is not available, in one line.
+    pub fn event_format(&self, category: &str, event: &str) -> Result<EventFormat, String> {
+        let events = self.tracefs()?.join("events");
+        let path = events.join(category).join(event).join("format");
+        match fs::read_to_string(&path) {
+            Ok(text) => EventFormat::parse(&text)
+                .ok_or_else(|| format!("the format of {category}:{event} has no id")),
+            Err(e) if e.kind() != ErrorKind::NotFound => {
+                Err(format!("the format of {category}:{event}: {}", why(&e)))
+            }
+            Err(_) if events.join(category).exists() => {
+                Err(format!("this kernel has no event {category}:{event}"))
+            }
+            Err(_) => Err(format!(
+                "this kernel has no events of `{category}`: the module is not loaded, or built \
+                 without tracepoints"
+            )),
+        }
+    }
+
+    /// Which of the wanted functions ftrace can hook (fentry and fast kprobes need that), clones
+    /// included, each with its module; `None` where it is in the kernel image. From
+    /// `available_filter_functions`, which the kernel takes a moment to write.
+    ///
+    /// # Errors
+    /// Why the list is not available, in one line.
+    pub fn filter_functions(
+        &self,
+        wanted: &[&str],
+    ) -> Result<BTreeMap<String, Option<String>>, String> {
+        let path = self.tracefs()?.join("available_filter_functions");
+        let wanted = Wanted::new(wanted);
+        let mut found = BTreeMap::new();
+        let read = each_line(&path, |line| {
+            let end = line.iter().position(|&b| b == b' ').unwrap_or(line.len());
+            if let Some(name) = wanted.pick(&line[..end]) {
+                found.entry(name).or_insert_with(|| module(&line[end..]));
+            }
+        });
+        match read {
+            Ok(()) => Ok(found),
+            Err(e) if e.kind() == ErrorKind::NotFound => {
+                Err("this kernel has no function tracer (CONFIG_DYNAMIC_FTRACE)".into())
+            }
+            Err(e) => Err(format!("available_filter_functions: {}", why(&e))),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::tests::put;
+    use super::*;
+    use proptest::prelude::any;
+    use proptest::prop_assert;
+    use proptest::proptest;
+    use tempfile::TempDir;
+
+    const COMMON: &str = "\
+format:
+	field:unsigned short common_type;	offset:0;	size:2;	signed:0;
+	field:unsigned char common_flags;	offset:2;	size:1;	signed:0;
+	field:unsigned char common_preempt_count;	offset:3;	size:1;	signed:0;
+	field:int common_pid;	offset:4;	size:4;	signed:1;
+
+";
+    const SETUP: &str = r#"	field:char disk[32];	offset:8;	size:32;	signed:0;
+	field:int ctrl_id;	offset:40;	size:4;	signed:1;
+	field:int qid;	offset:44;	size:4;	signed:1;
+	field:u8 opcode;	offset:48;	size:1;	signed:0;
+	field:u8 flags;	offset:49;	size:1;	signed:0;
+	field:u8 fctype;	offset:50;	size:1;	signed:0;
+	field:u16 cid;	offset:52;	size:2;	signed:0;
+	field:u32 nsid;	offset:56;	size:4;	signed:0;
+	field:bool metadata;	offset:60;	size:1;	signed:0;
+	field:u8 cdw10[24];	offset:61;	size:24;	signed:0;
+
+print fmt: "nvme%d: %sqid=%d, cmdid=%u, nsid=%u, flags=0x%x, meta=0x%x, cmd=(%s %s)", REC->ctrl_id, nvme_trace_disk_name(p, REC->disk), REC->qid, REC->cid, REC->nsid, REC->flags, REC->metadata, field:int nonsense;	offset:9;	size:9;
+"#;
+    const COMPLETE: &str = r#"	field:char disk[32];	offset:8;	size:32;	signed:0;
+	field:int ctrl_id;	offset:40;	size:4;	signed:1;
+	field:int qid;	offset:44;	size:4;	signed:1;
+	field:int cid;	offset:48;	size:4;	signed:1;
+	field:u64 result;	offset:56;	size:8;	signed:0;
+	field:u8 retries;	offset:64;	size:1;	signed:0;
+	field:u8 flags;	offset:65;	size:1;	signed:0;
+	field:u16 status;	offset:66;	size:2;	signed:0;
+
+print fmt: "nvme%d: %sqid=%d, cmdid=%u, res=%#llx, retries=%u, flags=0x%x, status=%#x", REC->ctrl_id, nvme_trace_disk_name(p, REC->disk), REC->qid, REC->cid, REC->result, REC->retries, REC->flags, REC->status
+"#;
+
+    fn format_of(name: &str, id: u32, fields: &str) -> String {
+        format!("name: {name}\nID: {id}\n{COMMON}{fields}")
+    }
+
+    fn at(offset: u32, size: u32, signed: bool) -> Field {
+        Field {
+            offset,
+            size,
+            signed,
+        }
+    }
+
+    #[test]
+    fn the_formats_of_the_nvme_events_give_their_fields() {
+        let setup = EventFormat::parse(&format_of("nvme_setup_cmd", 1337, SETUP)).unwrap();
+        assert_eq!(setup.id, 1337);
+        assert_eq!(setup.fields.len(), 14);
+        assert_eq!(setup.fields["disk"], at(8, 32, false));
+        assert_eq!(setup.fields["ctrl_id"], at(40, 4, true));
+        assert_eq!(setup.fields["cid"], at(52, 2, false));
+        assert_eq!(setup.fields["cdw10"], at(61, 24, false));
+        let complete = EventFormat::parse(&format_of("nvme_complete_rq", 1338, COMPLETE)).unwrap();
+        assert_eq!(complete.fields["cid"], at(48, 4, true));
+        assert_eq!(complete.fields["result"], at(56, 8, false));
+        assert_eq!(complete.fields["common_pid"], at(4, 4, true));
+    }
+
+    #[test]
+    fn declarations_of_every_kind_give_their_name() {
+        for (text, name) in [
+            ("__data_loc char[] comm", "comm"),
+            ("char rwbs[10]", "rwbs"),
+            ("u8 cdw10[4 * 6]", "cdw10"),
+            ("const void * call_site", "call_site"),
+            ("const char *name", "name"),
+            ("bool metadata", "metadata"),
+        ] {
+            assert_eq!(declared(text), Some(name), "{text}");
+        }
+        assert_eq!(declared(""), None);
+        assert_eq!(declared("[]"), None);
+    }
+
+    #[test]
+    fn a_field_without_a_place_is_left_out_and_a_text_without_id_is_no_format() {
+        let text = "ID: 7\n\tfield:u8 a;\tsize:1;\n\tfield:u8 b;\toffset:99999999999;\tsize:1;\n";
+        assert!(EventFormat::parse(text).unwrap().fields.is_empty());
+        assert_eq!(EventFormat::parse("ID: many\n"), None);
+        assert_eq!(EventFormat::parse(""), None);
+    }
+
+    proptest! {
+        #[test]
+        fn any_text_is_parsed_or_refused(text in any::<String>()) {
+            let _ = EventFormat::parse(&text);
+        }
+
+        #[test]
+        fn a_format_cut_or_changed_anywhere_is_parsed_or_refused(
+            cut in 0..900_usize, at in 0..900_usize, with in "[\\[\\];:*\t\n 0-9a]{0,4}",
+        ) {
+            let mut text = format_of("nvme_setup_cmd", 1, SETUP);
+            text.truncate(cut);
+            text.insert_str(at.min(text.len()), &with);
+            if let Some(format) = EventFormat::parse(&text) {
+                prop_assert!(format.fields.values().all(|f| f.size > 0));
+            }
+        }
+    }
+
+    #[test]
+    fn events_are_found_in_either_place_and_what_is_missing_says_why() {
+        for place in PLACES {
+            let root = TempDir::new().unwrap();
+            let system = System::at(root.path());
+            put(
+                &root,
+                &format!("{place}/events/nvme/nvme_setup_cmd/format"),
+                &format_of("nvme_setup_cmd", 5, SETUP),
+            );
+            put(
+                &root,
+                &format!("{place}/events/nvme/nvme_sq/format"),
+                "garbage",
+            );
+            assert_eq!(system.event_format("nvme", "nvme_setup_cmd").unwrap().id, 5);
+            let why = |category, event| system.event_format(category, event).unwrap_err();
+            assert!(why("nvme", "nvme_sq").contains("no id"));
+            assert!(why("nvme", "nope").contains("no event nvme:nope"));
+            assert!(why("block", "block_rq_issue").contains("no events of `block`"));
+        }
+    }
+
+    #[test]
+    fn a_tracefs_that_is_not_there_is_told_from_one_that_lockdown_emptied() {
+        let root = TempDir::new().unwrap();
+        let system = System::at(root.path());
+        let why = || system.event_format("nvme", "nvme_sq").unwrap_err();
+        assert!(why().contains("nowhere"), "{}", why());
+        put(&root, "proc/mounts", "sysfs /sys sysfs rw 0 0\n");
+        assert!(why().contains("not mounted"), "{}", why());
+        put(
+            &root,
+            "proc/mounts",
+            "none /sys/kernel/tracing tracefs rw 0 0\n",
+        );
+        assert!(why().contains("lockdown"), "{}", why());
+    }
+
+    #[test]
+    fn filter_functions_come_with_their_module_and_their_clones() {
+        let root = TempDir::new().unwrap();
+        let system = System::at(root.path());
+        put(&root, "sys/kernel/tracing/events/enable", "0\n");
+        let why = system.filter_functions(&["nvme_irq"]).unwrap_err();
+        assert!(why.contains("no function tracer"), "{why}");
+        put(
+            &root,
+            "sys/kernel/tracing/available_filter_functions",
+            "blk_mq_start_request\nblk_mq_start_request_not\nnvme_irq [nvme]\n\
+             nvme_prep_rq.part.0 [nvme]\nnvme_poll [nvme]\n__ftrace_invalid_address___64\n",
+        );
+        let found = system
+            .filter_functions(&["blk_mq_start_request", "nvme_irq", "nvme_prep_rq", "gone"])
+            .unwrap();
+        let nvme = Some("nvme".to_owned());
+        let want = BTreeMap::from([
+            ("blk_mq_start_request".into(), None),
+            ("nvme_irq".into(), nvme.clone()),
+            ("nvme_prep_rq.part.0".into(), nvme),
+        ]);
+        assert_eq!(found, want);
+    }
+}

@@ -1,0 +1,317 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Where the driver's types come from: the kernel's own BTF, a file of btf/ made from the very same
+//! modules, or a file of the user's. What does not fit this kernel is refused.
+
+use std::fs;
+use std::fs::File;
+use std::io::Write;
+use std::os::fd::AsRawFd;
+use std::path::Path;
+use std::path::PathBuf;
+
+use rustix::fs::MemfdFlags;
+use rustix::fs::memfd_create;
+
+use super::System;
+use super::btf::Btf;
+use super::btf::flatten;
+use crate::probe::facts::TypeSource;
+
+/// Structs of the block layer that the programs read, with the members that they read.
+const BLOCK: [(&str, &[&str]); 5] = [
+    (
+        "request",
+        &[
+            "q",
+            "mq_hctx",
+            "cmd_flags",
+            "rq_flags",
+            "tag",
+            "internal_tag",
+            "__data_len",
+            "__sector",
+            "bio",
+            "timeout",
+            "deadline",
+            "start_time_ns",
+        ],
+    ),
+    ("request_queue", &["queuedata", "id", "tag_set", "limits"]),
+    ("blk_mq_hw_ctx", &["driver_data", "queue_num"]),
+    ("blk_mq_queue_data", &["rq", "last"]),
+    ("queue_limits", &["logical_block_size"]),
+];
+
+/// The same of nvme_core.
+const CORE: [(&str, &[&str]); 2] = [
+    ("nvme_request", &["cmd", "ctrl", "retries", "flags"]),
+    (
+        "nvme_ctrl",
+        &["instance", "tagset", "admin_tagset", "device"],
+    ),
+];
+
+/// The same of the PCI driver.
+const PCI: [(&str, &[&str]); 1] = [("nvme_queue", &["sq_tail", "last_sq_tail"])];
+
+/// A file of btf/, compiled in by build.rs.
+struct Shipped {
+    release: &'static str,
+    nvme_core: &'static str,
+    nvme: &'static str,
+    object: &'static [u8],
+}
+
+include!(concat!(env!("OUT_DIR"), "/shipped_btf.rs"));
+
+/// Type information that libbpf is to use instead of looking for the kernel's: a file that exists
+/// only in memory, as long as this lives.
+pub struct CustomBtf(File);
+
+impl CustomBtf {
+    fn new(bytes: &[u8]) -> Result<Self, String> {
+        let failed = |e: std::io::Error| format!("no memory file for BTF: {e}");
+        let fd =
+            memfd_create("nvme-deep-btf", MemfdFlags::CLOEXEC).map_err(|e| failed(e.into()))?;
+        let mut file = File::from(fd);
+        file.write_all(bytes).map_err(failed)?;
+        Ok(Self(file))
+    }
+
+    /// Where libbpf can open it.
+    pub fn path(&self) -> PathBuf {
+        format!("/proc/self/fd/{}", self.0.as_raw_fd()).into()
+    }
+}
+
+/// The driver's types.
+#[derive(Default)]
+pub struct Types {
+    /// Where nvme_core's come from.
+    pub core: TypeSource,
+    /// Where the PCI driver's come from.
+    pub pci: TypeSource,
+    /// What libbpf is to use; `None`: it finds the kernel's by itself.
+    pub custom: Option<CustomBtf>,
+    /// Why a file that was asked for is not used, though it fits.
+    pub remark: Option<String>,
+}
+
+/// The running kernel's BTF: image and modules. The image's must be declared first, the modules'
+/// refer to it.
+pub(super) struct KernelBtf {
+    pub core: Option<Btf>,
+    pub pci: Option<Btf>,
+    pub vmlinux: Option<Btf>,
+}
+
+impl KernelBtf {
+    pub fn load() -> Self {
+        let vmlinux = Btf::vmlinux();
+        let module = |name| vmlinux.as_ref().and_then(|base| Btf::module(name, base));
+        Self {
+            core: module("nvme_core"),
+            pci: module("nvme"),
+            vmlinux,
+        }
+    }
+
+    /// Split BTF answers for its base too, so "built in" and "module" look alike from here.
+    pub fn core(&self) -> Option<&Btf> {
+        self.core.as_ref().or(self.vmlinux.as_ref())
+    }
+
+    pub fn pci(&self) -> Option<&Btf> {
+        self.pci.as_ref().or(self.vmlinux.as_ref())
+    }
+}
+
+fn complete(btf: &Btf, structs: &[(&str, &[&str])]) -> bool {
+    structs.iter().all(|(name, members)| {
+        btf.structure(name)
+            .is_some_and(|s| members.iter().all(|m| s.members.contains_key(*m)))
+    })
+}
+
+/// Where two descriptions of the same structs differ.
+fn differ(file: &Btf, kernel: &Btf, structs: &[(&str, &[&str])]) -> Option<String> {
+    structs.iter().find_map(|(name, members)| {
+        let (theirs, ours) = (file.structure(name)?, kernel.structure(name)?);
+        if theirs.size != ours.size {
+            return Some(format!(
+                "struct {name} has {} bytes there and {} in this kernel",
+                theirs.size, ours.size
+            ));
+        }
+        members.iter().find_map(|m| {
+            let (at, here) = (theirs.members.get(*m)?, ours.members.get(*m)?);
+            (at != here)
+                .then(|| format!("{name}.{m} is at {at} there and at {here} in this kernel"))
+        })
+    })
+}
+
+impl System {
+    /// The build id of a loaded module, in hex, from its ELF note.
+    pub fn build_id(&self, module: &str) -> Option<String> {
+        let note = format!("sys/module/{module}/notes/.note.gnu.build-id");
+        let note = fs::read(self.path(&note)).ok()?;
+        let word = |at: usize| -> Option<usize> {
+            let bytes = note.get(at..at + 4)?.try_into().ok()?;
+            usize::try_from(u32::from_ne_bytes(bytes)).ok()
+        };
+        // Elf64_Nhdr: name size, descriptor size, type; the name is padded to four bytes
+        let begin = 12 + word(0)?.next_multiple_of(4);
+        let id = note.get(begin..begin.checked_add(word(4)?)?)?;
+        Some(id.iter().map(|b| format!("{b:02x}")).collect())
+    }
+
+    fn shipped(&self) -> Option<&'static Shipped> {
+        let (core, pci) = (self.build_id("nvme_core")?, self.build_id("nvme"));
+        SHIPPED
+            .iter()
+            .find(|s| s.nvme_core == core && pci.as_deref().is_none_or(|id| id == s.nvme))
+    }
+
+    /// The releases that btf/ has files for.
+    pub fn shipped_releases() -> impl Iterator<Item = &'static str> {
+        SHIPPED.iter().map(|s| s.release)
+    }
+
+    /// Decides where the driver's types come from. `may_use_module_btf`: libbpf can find those of
+    /// modules by itself.
+    ///
+    /// # Errors
+    /// A user's file that can't be read, does not hold what is needed, or does not fit; in a
+    /// sentence.
+    pub(super) fn types(
+        &self,
+        kernel: &KernelBtf,
+        file: Option<&Path>,
+        may_use_module_btf: bool,
+    ) -> Result<Types, String> {
+        let of = |btf: Option<&Btf>, module: &Option<Btf>, structs| match btf {
+            Some(btf) if complete(btf, structs) && module.is_some() => TypeSource::Module,
+            Some(btf) if complete(btf, structs) => TypeSource::BuiltIn,
+            _ => TypeSource::None,
+        };
+        let mut own = Types {
+            core: of(kernel.core(), &kernel.core, &CORE),
+            pci: of(kernel.pci(), &kernel.pci, &PCI),
+            ..Types::default()
+        };
+        if let Some(path) = file {
+            return from_file(path, kernel, own);
+        }
+        if own.core == TypeSource::Module && !may_use_module_btf {
+            own.custom = self.flat_module(kernel);
+        } else if own.core == TypeSource::None
+            && let (Some(shipped), Some(_)) = (self.shipped(), &kernel.vmlinux)
+        {
+            let object = CustomBtf::new(shipped.object)?;
+            if let Some(small) = Btf::parse(&object.path()) {
+                own.custom = Some(merged(&small)?);
+                let source = || TypeSource::Shipped(shipped.release.to_owned());
+                own.core = source();
+                own.pci = source();
+            }
+        }
+        Ok(own)
+    }
+
+    /// The kernel's own BTF with that of a module, for those who may not look modules up: the files
+    /// are open to everybody.
+    fn flat_module(&self, kernel: &KernelBtf) -> Option<CustomBtf> {
+        // nvme.ko repeats nvme_core's types, and has its own
+        let pci_has_all = kernel.pci.as_ref().is_some_and(|b| complete(b, &CORE));
+        let module = if pci_has_all { "nvme" } else { "nvme_core" };
+        let read = |name: &str| fs::read(self.path(&format!("sys/kernel/btf/{name}"))).ok();
+        CustomBtf::new(&flatten(&read("vmlinux")?, &read(module)?)?).ok()
+    }
+}
+
+/// The running kernel's types and these.
+fn merged(more: &Btf) -> Result<CustomBtf, String> {
+    let all = Btf::vmlinux().and_then(|mut all| all.add(more).then_some(all));
+    let bytes = all.and_then(|all| all.bytes());
+    CustomBtf::new(&bytes.ok_or("the kernel's BTF and the file's can't be joined")?)
+}
+
+fn from_file(path: &Path, kernel: &KernelBtf, own: Types) -> Result<Types, String> {
+    let shown = path.display();
+    let bytes = fs::read(path).map_err(|e| format!("--btf {shown}: {e}"))?;
+    let file = Btf::parse(path).ok_or_else(|| {
+        format!(
+            "--btf {shown} holds no BTF that can be read ({} bytes): give raw BTF or an ELF file \
+             with a .BTF section, not split BTF (no --btf_base)",
+            bytes.len()
+        )
+    })?;
+    if !complete(&file, &CORE) {
+        return Err(format!(
+            "--btf {shown} does not describe nvme_request and nvme_ctrl with all that is needed: \
+             make it from the nvme_core module that runs (see btf/README.md)"
+        ));
+    }
+    let misfit = [
+        kernel
+            .vmlinux
+            .as_ref()
+            .and_then(|k| differ(&file, k, &BLOCK)),
+        kernel.core().and_then(|k| differ(&file, k, &CORE)),
+        kernel.pci().and_then(|k| differ(&file, k, &PCI)),
+    ];
+    if let Some(why) = misfit.into_iter().flatten().next() {
+        return Err(format!(
+            "--btf {shown} does not fit this kernel ({why}): make one from this very kernel"
+        ));
+    }
+    if own.core.is_the_kernels() {
+        let remark =
+            format!("--btf {shown} fits, but the kernel has BTF of its own, which is used");
+        return Ok(Types {
+            remark: Some(remark),
+            ..own
+        });
+    }
+    let custom = if kernel.vmlinux.is_some() {
+        merged(&file)?
+    } else if complete(&file, &BLOCK) {
+        CustomBtf::new(&bytes)?
+    } else {
+        return Err(format!(
+            "this kernel has no BTF, and --btf {shown} does not describe the block layer either: \
+             give a file for the whole kernel with its modules"
+        ));
+    };
+    let source = || TypeSource::File(shown.to_string());
+    Ok(Types {
+        core: source(),
+        pci: if complete(&file, &PCI) {
+            source()
+        } else {
+            TypeSource::None
+        },
+        custom: Some(custom),
+        remark: None,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use tempfile::TempDir;
+
+    #[test]
+    fn a_build_id_is_read_from_the_modules_note() {
+        let root = TempDir::new().unwrap();
+        let dir = root.path().join("sys/module/nvme_core/notes");
+        fs::create_dir_all(&dir).unwrap();
+        let mut note = [4_u32, 3, 3].map(u32::to_ne_bytes).concat();
+        note.extend(b"GNU\0\xab\x01\xff");
+        fs::write(dir.join(".note.gnu.build-id"), note).unwrap();
+        let system = System::at(root.path());
+        assert_eq!(system.build_id("nvme_core").as_deref(), Some("ab01ff"));
+        assert_eq!(system.build_id("nvme"), None);
+    }
+}

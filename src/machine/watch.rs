@@ -1,0 +1,145 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! What a running session relies on and can't hold: looked at now and then while it runs.
+
+use std::fs;
+
+use super::System;
+use crate::model::milestone::Milestone;
+use crate::probe::catalog::Method;
+use crate::probe::plan::AttachPlan;
+
+/// What was there when the session began.
+#[derive(Debug)]
+pub struct Watch {
+    /// Modules that carry kprobes, each with what it keeps until it is unloaded.
+    modules: Vec<(&'static str, Option<u64>)>,
+    /// Commands are counted by kprobes.
+    by_kprobe: bool,
+    /// What the disks had done by then.
+    done: u64,
+}
+
+impl Watch {
+    /// To be called when everything is attached.
+    pub fn begin(system: &System, plan: &AttachPlan) -> Self {
+        let modules = plan.unpinned_modules().into_iter();
+        Self {
+            modules: modules.map(|m| (m, system.module_identity(m))).collect(),
+            by_kprobe: plan.method_of(Milestone::SetupOut) == Some(Method::Kprobe),
+            done: system.io_done(),
+        }
+    }
+
+    /// What has gone since, so that the session sees nothing any more, in a sentence.
+    pub fn gone(&self, system: &System) -> Option<String> {
+        let changed =
+            |&&(module, was): &&(&str, Option<u64>)| system.module_identity(module) != was;
+        if let Some((module, _)) = self.modules.iter().find(changed) {
+            return Some(format!(
+                "the module {module} was unloaded during the run and has taken the kprobes along, \
+                 which do not hold it: what came after is not in the report. Start again"
+            ));
+        }
+        let why = self.by_kprobe.then(|| system.no_kprobes()).flatten()?;
+        Some(format!(
+            "{why}, since some time during the run: what came after is not in the report. Switch \
+             them on and start again"
+        ))
+    }
+
+    /// Whether kprobes were attached and never called: they may have been switched off where nobody
+    /// but debugfs shows it, and that can't always be read. Before anything is detached.
+    pub fn deaf(&self, system: &System, hits: u64) -> Option<String> {
+        let done = system.io_done().saturating_sub(self.done);
+        (self.by_kprobe && hits == 0 && done > 0).then(|| {
+            format!(
+                "not one kprobe was called, though the kernel says that its NVMe disks have \
+                 completed {done} requests: kprobes may be switched off \
+                 (/sys/kernel/debug/kprobes/enabled). Nothing was measured"
+            )
+        })
+    }
+}
+
+impl System {
+    /// Requests that all NVMe disks together have completed: reads, writes, discards and flushes
+    /// (Documentation/block/stat.rst).
+    fn io_done(&self) -> u64 {
+        let disks = fs::read_dir(self.path("sys/block")).into_iter().flatten();
+        let of_nvme = disks
+            .flatten()
+            .filter(|d| d.file_name().as_encoded_bytes().starts_with(b"nvme"));
+        of_nvme
+            .filter_map(|disk| fs::read_to_string(disk.path().join("stat")).ok())
+            .map(|stat| {
+                let numbers: Vec<u64> = stat
+                    .split_whitespace()
+                    .filter_map(|n| n.parse().ok())
+                    .collect();
+                let at = |n: usize| numbers.get(n).copied().unwrap_or(0);
+                [0, 4, 11, 15].map(at).iter().sum::<u64>()
+            })
+            .sum()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::tests::put;
+    use super::*;
+    use crate::model::stage::StageSet;
+    use crate::probe::plan::Policy;
+    use crate::probe::plan::plan;
+    use crate::probe::plan::tests::everything;
+    use tempfile::TempDir;
+
+    fn plan_by(method: Option<Method>) -> AttachPlan {
+        let policy = Policy {
+            only: method,
+            ..Policy::default()
+        };
+        plan(StageSet::Total, &everything(), &policy).unwrap()
+    }
+
+    #[test]
+    fn kprobes_that_are_never_called_while_disks_work_are_noticed() {
+        let root = TempDir::new().unwrap();
+        let system = System::at(root.path());
+        put(
+            &root,
+            "sys/block/nvme0n1/stat",
+            "3 0 24 1 2 0 0 0 0 0 0 1 0 0 0 1 0\n",
+        );
+        put(&root, "sys/block/sda/stat", "3 0 24 1 2\n");
+        assert_eq!(system.io_done(), 7);
+        let watch = Watch::begin(&system, &plan_by(Some(Method::Kprobe)));
+        let others = Watch::begin(&system, &plan_by(None));
+        assert_eq!(watch.deaf(&system, 0), None);
+        put(&root, "sys/block/nvme0n1/stat", "8 0 24 1 2\n");
+        assert!(
+            watch
+                .deaf(&system, 0)
+                .unwrap()
+                .contains("completed 3 requests")
+        );
+        assert_eq!(watch.deaf(&system, 1), None);
+        assert_eq!(others.deaf(&system, 0), None);
+    }
+
+    #[test]
+    fn what_goes_is_told() {
+        let root = TempDir::new().unwrap();
+        let system = System::at(root.path());
+        put(&root, "sys/module/nvme_core/refcnt", "1\n");
+        put(&root, "sys/kernel/debug/kprobes/enabled", "1\n");
+        let watch = Watch::begin(&system, &plan_by(Some(Method::Kprobe)));
+        let others = Watch::begin(&system, &plan_by(None));
+        assert_eq!(watch.gone(&system), None);
+        put(&root, "sys/kernel/debug/kprobes/enabled", "0\n");
+        assert!(watch.gone(&system).unwrap().contains("switched off"));
+        assert_eq!(others.gone(&system), None);
+        fs::remove_dir_all(root.path().join("sys/module/nvme_core")).unwrap();
+        assert!(watch.gone(&system).unwrap().contains("module nvme_core"));
+        assert_eq!(others.gone(&system), None);
+    }
+}

@@ -1,0 +1,109 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Counters of the BPF side: hits of each hook, and what did not go as usual.
+
+/// What did not go as usual, in the order of `enum nd_count`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[allow(missing_docs, reason = "bpf/include/abi.h says what each one is")]
+pub enum Count {
+    Filtered,
+    FilteredDone,
+    Untracked,
+    UntrackedDone,
+    OrphanDone,
+    Requeued,
+    Overwritten,
+    UnseenSetup,
+    UnseenComplete,
+    Unattributed,
+    Unmeasured,
+    NoRow,
+    LateDoorbell,
+    UnsureDoorbell,
+    EarlyIrq,
+    Negative,
+    PendingFull,
+    RingFull,
+    StartUntrusted,
+    Misfit,
+    Finished,
+    Quiet,
+    LostSubmit,
+    LostEvent,
+    NoStack,
+    StacksFull,
+}
+
+/// All counters, by number.
+pub const COUNTS: [Count; 26] = [
+    Count::Filtered,
+    Count::FilteredDone,
+    Count::Untracked,
+    Count::UntrackedDone,
+    Count::OrphanDone,
+    Count::Requeued,
+    Count::Overwritten,
+    Count::UnseenSetup,
+    Count::UnseenComplete,
+    Count::Unattributed,
+    Count::Unmeasured,
+    Count::NoRow,
+    Count::LateDoorbell,
+    Count::UnsureDoorbell,
+    Count::EarlyIrq,
+    Count::Negative,
+    Count::PendingFull,
+    Count::RingFull,
+    Count::StartUntrusted,
+    Count::Misfit,
+    Count::Finished,
+    Count::Quiet,
+    Count::LostSubmit,
+    Count::LostEvent,
+    Count::NoStack,
+    Count::StacksFull,
+];
+
+/// Counters of one CPU, or summed over all.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Counters {
+    /// By hook number; a hook that is not there has none.
+    pub hits: Vec<u64>,
+    /// By [`Count`].
+    pub counts: [u64; COUNTS.len()],
+}
+
+impl Counters {
+    /// One counter.
+    pub const fn get(&self, what: Count) -> u64 {
+        self.counts[what as usize]
+    }
+
+    /// Room for this many hooks.
+    #[must_use]
+    pub fn of_hooks(hooks: usize) -> Self {
+        Self {
+            hits: vec![0; hooks],
+            ..Self::default()
+        }
+    }
+
+    /// How often a hook fired for an NVMe request.
+    pub fn hits_of(&self, hook: usize) -> u64 {
+        self.hits.get(hook).copied().unwrap_or(0)
+    }
+
+    /// Adds the counters of another CPU.
+    pub fn add(&mut self, hits: &[u64], counts: &[u64]) {
+        if self.hits.len() < hits.len() {
+            self.hits.resize(hits.len(), 0);
+        }
+        self.hits
+            .iter_mut()
+            .zip(hits)
+            .for_each(|(sum, n)| *sum += n);
+        self.counts
+            .iter_mut()
+            .zip(counts)
+            .for_each(|(sum, n)| *sum += n);
+    }
+}

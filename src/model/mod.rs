@@ -1,0 +1,16 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The data of the tool: points, stages, events, counters, snapshots, stacks. No libbpf and no I/O, so
+//! that reports, views and tests work without a kernel.
+
+pub mod command;
+pub mod counters;
+pub mod event;
+pub mod histogram;
+pub mod milestone;
+pub mod nvme_latency;
+pub mod row;
+pub mod run;
+pub mod snapshot;
+pub mod stack;
+pub mod stage;
+pub mod timeline;

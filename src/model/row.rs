@@ -1,0 +1,43 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The key of a row: what its commands have in common.
+
+use super::milestone::ALL_POINTS;
+use crate::nvme::opcode::Opcode;
+use crate::nvme::opcode::QueueKind;
+
+/// Namespace ids from here on share this one in the row key.
+pub const NSID_MASK: u32 = 0x7f_ffff;
+
+/// What a row of the table is about, and which points its commands were seen at.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct RowKey {
+    /// Controller instance.
+    pub ctrl: u32,
+    /// Namespace id as the command has it; [`NSID_MASK`] stands for all larger ones.
+    pub nsid: u32,
+    /// Admin or I/O opcode.
+    pub opcode: Opcode,
+    /// Size class, 0 where sizes are not split.
+    pub class: u8,
+}
+
+impl RowKey {
+    /// Takes a key of the BPF side apart: the row, and the pattern of points.
+    pub const fn unpack(key: u64) -> (Self, u16) {
+        let queue = if key >> 11 & 1 == 1 {
+            QueueKind::Admin
+        } else {
+            QueueKind::Io
+        };
+        let row = Self {
+            ctrl: (key >> 43 & 0xff) as u32,
+            nsid: (key >> 20) as u32 & NSID_MASK,
+            opcode: Opcode {
+                queue,
+                code: (key >> 12) as u8,
+            },
+            class: (key >> 9) as u8 & 3,
+        };
+        (row, key as u16 & ALL_POINTS)
+    }
+}

@@ -1,0 +1,103 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The contents of the maps at one instant. A source reads them, [`crate::report`] makes rows of
+//! them.
+
+use std::collections::BTreeMap;
+
+use crate::model::counters::Counters;
+use crate::model::histogram::Histogram;
+use crate::model::nvme_latency::SLOTS;
+use crate::model::row::RowKey;
+use crate::model::stage::StageSet;
+
+/// The numbers of one row and pattern, over all CPUs.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Cell {
+    /// Bytes transferred.
+    pub bytes: u64,
+    /// Commands of which no interval was observed: they are in no histogram.
+    pub unmeasured: u64,
+    /// nvme_latency's buckets of the total.
+    pub lat: [u64; SLOTS],
+    /// The stage set's stages and the total, in the cell's order.
+    pub hists: Vec<Histogram>,
+}
+
+impl Cell {
+    /// A cell of this stage set without commands.
+    pub fn empty(stage_set: StageSet) -> Self {
+        Self {
+            bytes: 0,
+            unmeasured: 0,
+            lat: [0; SLOTS],
+            hists: vec![Histogram::new(); stage_set.histograms()],
+        }
+    }
+
+    /// Commands.
+    pub fn commands(&self) -> u64 {
+        self.unmeasured + self.hists.last().map_or(0, Histogram::count)
+    }
+
+    /// What came since `earlier`, of the same row.
+    pub fn minus(&self, earlier: &Self) -> Self {
+        let mut lat = self.lat;
+        lat.iter_mut()
+            .zip(earlier.lat)
+            .for_each(|(n, was)| *n = n.saturating_sub(was));
+        Self {
+            bytes: self.bytes.saturating_sub(earlier.bytes),
+            unmeasured: self.unmeasured.saturating_sub(earlier.unmeasured),
+            lat,
+            hists: self
+                .hists
+                .iter()
+                .zip(&earlier.hists)
+                .map(|(a, b)| a.minus(b))
+                .collect(),
+        }
+    }
+}
+
+/// Everything that the maps hold, since the start of the run.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Snapshot {
+    /// By row and pattern of points.
+    pub cells: BTreeMap<(RowKey, u16), Cell>,
+    /// Hits and counts.
+    pub counters: Counters,
+    /// Recursion misses by hook number.
+    pub misses: Vec<u64>,
+}
+
+impl Snapshot {
+    /// Commands in the rows.
+    pub fn commands(&self) -> u64 {
+        self.cells.values().map(Cell::commands).sum()
+    }
+
+    /// Of these, in no histogram.
+    pub fn unmeasured(&self) -> u64 {
+        self.cells.values().map(|c| c.unmeasured).sum()
+    }
+
+    /// What came since `earlier`. Counters stay those of the whole run.
+    pub fn minus(&self, earlier: &Self) -> Self {
+        let cells = self
+            .cells
+            .iter()
+            .map(|(key, cell)| {
+                let cell = earlier
+                    .cells
+                    .get(key)
+                    .map_or_else(|| cell.clone(), |e| cell.minus(e));
+                (*key, cell)
+            })
+            .collect();
+        Self {
+            cells,
+            counters: self.counters.clone(),
+            misses: self.misses.clone(),
+        }
+    }
+}

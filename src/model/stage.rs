@@ -1,0 +1,259 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Stages: the intervals between neighbouring points of a stage set. A command that was not seen at a
+//! point has the two stages around it as one, under a joined name (`submit+device`).
+
+use serde::Serialize;
+
+use super::milestone::Milestone;
+
+/// How finely a command's life is divided.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum StageSet {
+    /// One interval, setup_out to complete: what `latency` shows without `--stages`.
+    Total,
+    /// queue, submit, device, complete: `--stages`, or `--stages=basic`.
+    Basic,
+    /// Every stage between neighbouring points: `--stages=fine`.
+    Fine,
+}
+
+/// One stage of a stage set: its name, and the point that it begins at.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Stage {
+    /// The name in reports.
+    pub name: &'static str,
+    /// Where it begins. It ends where the next one begins.
+    pub from: Milestone,
+}
+
+const fn stage(name: &'static str, from: Milestone) -> Stage {
+    Stage { name, from }
+}
+
+const TOTAL: [Stage; 1] = [stage("total", Milestone::SetupOut)];
+
+const BASIC: [Stage; 4] = [
+    stage("queue", Milestone::Start),
+    stage("submit", Milestone::SetupOut),
+    stage("device", Milestone::Doorbell),
+    stage("complete", Milestone::Cqe),
+];
+
+const FINE: [Stage; 8] = [
+    stage("queue", Milestone::Start),
+    stage("setup", Milestone::SetupIn),
+    stage("map", Milestone::SetupOut),
+    stage("submit", Milestone::Issue),
+    stage("device", Milestone::Doorbell),
+    stage("irq", Milestone::Irq),
+    stage("complete", Milestone::Cqe),
+    stage("end", Milestone::Complete),
+];
+
+/// A run of neighbouring stages of a stage_set, `first..=last`: one stage, or several that are joined.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Run {
+    /// Index of the first stage in [`StageSet::stages`].
+    pub first: usize,
+    /// Index of the last one.
+    pub last: usize,
+}
+
+impl StageSet {
+    /// Its stages in order. Without the total, but for [`StageSet::Total`], where that is all.
+    pub const fn stages(self) -> &'static [Stage] {
+        match self {
+            Self::Total => &TOTAL,
+            Self::Basic => &BASIC,
+            Self::Fine => &FINE,
+        }
+    }
+
+    /// The point at which the last stage ends.
+    pub const fn last_point(self) -> Milestone {
+        match self {
+            Self::Total | Self::Basic => Milestone::Complete,
+            Self::Fine => Milestone::End,
+        }
+    }
+
+    /// Histograms in a cell: the stages and the total (`ND_STAGES_*` of bpf/include/abi.h).
+    pub const fn histograms(self) -> usize {
+        match self {
+            Self::Total => 1,
+            Self::Basic | Self::Fine => self.stages().len() + 1,
+        }
+    }
+
+    /// Where the total stands in a cell.
+    pub const fn total_index(self) -> usize {
+        self.histograms() - 1
+    }
+
+    /// The point at which stage `index` ends.
+    pub fn end_of(self, index: usize) -> Milestone {
+        self.stages()
+            .get(index + 1)
+            .map_or(self.last_point(), |s| s.from)
+    }
+
+    /// The name of a run: its stages joined by `+`.
+    pub fn run_name(self, run: Run) -> String {
+        let names: Vec<_> = self.stages()[run.first..=run.last]
+            .iter()
+            .map(|s| s.name)
+            .collect();
+        names.join("+")
+    }
+
+    /// What the stages of a command with this pattern are: from its first observed point to its
+    /// last, so a command without a start has no queue stage. None where fewer than two points of
+    /// the stage set were observed.
+    pub fn runs(self, pattern: u16) -> Vec<Run> {
+        let stages = self.stages();
+        let points = stages.iter().map(|s| s.from).chain([self.last_point()]);
+        let seen: Vec<usize> = points
+            .enumerate()
+            .filter(|(_, point)| point.seen_in(pattern))
+            .map(|(n, _)| n)
+            .collect();
+        let run = |pair: &[usize]| Run {
+            first: pair[0],
+            last: pair[1] - 1,
+        };
+        seen.windows(2).map(run).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::model::milestone::ALL_POINTS;
+    use crate::model::milestone::NO_COMPLETE;
+    use crate::model::milestone::NO_SETUP;
+
+    const FULL: u16 = 0x7f;
+
+    fn names(stage_set: StageSet, missing: &[Milestone]) -> Vec<String> {
+        let pattern = missing
+            .iter()
+            .filter_map(|m| m.pattern_bit())
+            .fold(FULL, |pattern, bit| pattern & !bit);
+        stage_set
+            .runs(pattern)
+            .into_iter()
+            .map(|r| stage_set.run_name(r))
+            .collect()
+    }
+
+    #[test]
+    fn a_command_seen_everywhere_has_every_stage() {
+        assert_eq!(
+            names(StageSet::Basic, &[]),
+            ["queue", "submit", "device", "complete"]
+        );
+        assert_eq!(
+            names(StageSet::Fine, &[]),
+            [
+                "queue", "setup", "map", "submit", "device", "irq", "complete", "end"
+            ]
+        );
+        assert_eq!(names(StageSet::Total, &[]), ["total"]);
+    }
+
+    #[test]
+    fn a_missing_boundary_joins_the_stages_around_it() {
+        use Milestone::*;
+        assert_eq!(
+            names(StageSet::Basic, &[Doorbell]),
+            ["queue", "submit+device", "complete"]
+        );
+        assert_eq!(
+            names(StageSet::Basic, &[Doorbell, Cqe]),
+            ["queue", "submit+device+complete"]
+        );
+        assert_eq!(
+            names(StageSet::Fine, &[Irq]),
+            [
+                "queue",
+                "setup",
+                "map",
+                "submit",
+                "device+irq",
+                "complete",
+                "end"
+            ]
+        );
+        assert_eq!(
+            names(StageSet::Fine, &[SetupIn, Doorbell, Irq, Cqe]),
+            ["queue+setup", "map", "submit+device+irq+complete", "end"]
+        );
+    }
+
+    #[test]
+    fn a_missing_first_or_last_point_leaves_its_stage_out() {
+        use Milestone::*;
+        assert_eq!(
+            names(StageSet::Basic, &[Start]),
+            ["submit", "device", "complete"]
+        );
+        assert_eq!(
+            names(StageSet::Fine, &[Start, SetupIn, End]),
+            ["map", "submit", "device", "irq", "complete"]
+        );
+    }
+
+    #[test]
+    fn a_command_whose_setup_or_completion_was_not_observed_keeps_what_was() {
+        let names = |stage_set: StageSet, pattern: u16| -> Vec<String> {
+            let runs = stage_set.runs(pattern).into_iter();
+            runs.map(|r| stage_set.run_name(r)).collect()
+        };
+        let basic = 0b010_1001;
+        assert_eq!(
+            names(StageSet::Basic, basic | NO_COMPLETE),
+            ["queue", "submit", "device"]
+        );
+        assert_eq!(names(StageSet::Basic, 0b010_0000 | NO_SETUP), ["complete"]);
+        assert_eq!(
+            names(StageSet::Fine, 0b110_0000 | NO_SETUP),
+            ["complete", "end"]
+        );
+        assert_eq!(
+            names(StageSet::Fine, 0b111_1111 | NO_COMPLETE)[5..],
+            ["irq", "complete+end"]
+        );
+        for (stage_set, pattern) in [
+            (StageSet::Total, NO_SETUP),
+            (StageSet::Total, NO_COMPLETE),
+            (StageSet::Basic, NO_SETUP),
+            (StageSet::Basic, 0b010_0000 | NO_SETUP | NO_COMPLETE),
+        ] {
+            assert!(
+                stage_set.runs(pattern).is_empty(),
+                "{stage_set:?} {pattern:#x}"
+            );
+        }
+    }
+
+    #[test]
+    fn the_runs_of_any_pattern_are_neighbours_without_gap_or_overlap() {
+        for stage_set in [StageSet::Basic, StageSet::Fine] {
+            for pattern in 0..=ALL_POINTS {
+                let runs = stage_set.runs(pattern);
+                for pair in runs.windows(2) {
+                    assert_eq!(
+                        pair[0].last + 1,
+                        pair[1].first,
+                        "{stage_set:?} {pattern:#x}"
+                    );
+                }
+                assert!(
+                    runs.last()
+                        .is_none_or(|r| r.last < stage_set.stages().len())
+                );
+            }
+        }
+    }
+}

@@ -1,0 +1,122 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The points of one command and what they come to. Used for single commands (`--commands`); the
+//! aggregate is divided in the kernel, by the same rules.
+
+use super::milestone::Milestone;
+use super::stage::Run;
+use super::stage::StageSet;
+
+/// The observed points of one command, CLOCK_MONOTONIC nanoseconds, and the pattern that says which
+/// of them belong between their neighbours (the kernel side decided).
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Timeline {
+    points: [u64; 9],
+    pattern: u16,
+}
+
+/// A stage of one command.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Segment {
+    /// Which stage, or which joined ones.
+    pub run: Run,
+    /// How long it took, nanoseconds.
+    pub ns: u64,
+}
+
+impl Timeline {
+    /// Takes the points in the order of [`Milestone::ALL`]; those that the pattern leaves out, and
+    /// those that are zero, count as not observed.
+    pub const fn new(points: [u64; 9], pattern: u16) -> Self {
+        Self { points, pattern }
+    }
+
+    /// Which points were observed.
+    pub const fn pattern(&self) -> u16 {
+        self.pattern
+    }
+
+    /// When the command was at a point that its pattern has: quicker than [`Timeline::at`], for who
+    /// has looked at the pattern. Zero if that was not observed.
+    pub const fn ns(&self, point: Milestone) -> u64 {
+        self.points[point as usize]
+    }
+
+    /// When the command was at this point; `None` if that was not observed.
+    pub fn at(&self, point: Milestone) -> Option<u64> {
+        let ns = self.points[point as usize];
+        (ns != 0 && point.seen_in(self.pattern)).then_some(ns)
+    }
+
+    /// The stages of the command in this stage_set. `None` if two points are out of order.
+    pub fn segments(&self, stage_set: StageSet) -> Option<Vec<Segment>> {
+        stage_set
+            .runs(self.pattern)
+            .into_iter()
+            .map(|run| {
+                let from = self.at(stage_set.stages()[run.first].from)?;
+                let to = self.at(stage_set.end_of(run.last))?;
+                Some(Segment {
+                    run,
+                    ns: to.checked_sub(from)?,
+                })
+            })
+            .collect()
+    }
+
+    /// First to last observed point of the stage_set; `None` if there is only one.
+    pub fn total(&self, stage_set: StageSet) -> Option<u64> {
+        let runs = stage_set.runs(self.pattern);
+        let from = self.at(stage_set.stages()[runs.first()?.first].from)?;
+        let to = self.at(stage_set.end_of(runs.last()?.last))?;
+        to.checked_sub(from)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::model::milestone::ALL_POINTS;
+    use proptest::prelude::*;
+
+    #[test]
+    fn an_unobserved_doorbell_is_no_zero_stage() {
+        let points = [100, 0, 200, 0, 0, 0, 700, 750, 0];
+        let pattern = 0b010_0001; // start, cqe
+        let line = Timeline::new(points, pattern);
+        let segments = line.segments(StageSet::Basic).unwrap();
+        let named: Vec<_> = segments
+            .iter()
+            .map(|s| (StageSet::Basic.run_name(s.run), s.ns))
+            .collect();
+        assert_eq!(
+            named,
+            [
+                ("queue".into(), 100),
+                ("submit+device".into(), 500),
+                ("complete".into(), 50)
+            ]
+        );
+        assert_eq!(line.total(StageSet::Basic), Some(650));
+    }
+
+    proptest! {
+        #[test]
+        fn stages_add_up_to_the_total_to_the_nanosecond(
+            start in 1_u64..1 << 50,
+            steps in prop::array::uniform8(0_u64..1 << 36),
+            pattern in 0..=ALL_POINTS,
+        ) {
+            let mut points = [start; 9];
+            for i in 0..8 {
+                points[i + 1] = points[i] + steps[i];
+            }
+            let line = Timeline::new(points, pattern);
+            for stage_set in [StageSet::Total, StageSet::Basic, StageSet::Fine] {
+                let segments = line.segments(stage_set).unwrap();
+                let sum: u64 = segments.iter().map(|s| s.ns).sum();
+                let total = line.total(stage_set);
+                prop_assert_eq!((!segments.is_empty()).then_some(sum), total);
+            }
+        }
+    }
+}

@@ -1,0 +1,394 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Reports for programs: one object a line, versioned, units in the names. The schema is in the
+//! README; [`SCHEMA_VERSION`] rises when a field changes its meaning or goes away.
+
+use std::io;
+use std::io::Write;
+use std::time::Duration;
+
+use serde::Serialize;
+use serde::Serializer;
+use serde_json::to_writer;
+
+use super::ReportSink;
+use crate::model::command::CommandRecord;
+use crate::model::histogram::Histogram;
+use crate::model::milestone::Milestone;
+use crate::model::row::RowKey;
+use crate::model::stage::StageSet;
+use crate::report::latency::Report;
+use crate::report::latency::RowReport;
+use crate::report::ledger::Ledger;
+
+/// The version of every object that we write.
+pub const SCHEMA_VERSION: u32 = 2;
+
+#[derive(Serialize)]
+struct ReportLine<'a> {
+    r#type: &'static str,
+    schema_version: u32,
+    r#final: bool,
+    stage_set: StageSet,
+    at_s: f64,
+    covers_s: f64,
+    rows: Vec<RowLine<'a>>,
+    ledger: &'a Ledger,
+}
+
+#[derive(Serialize)]
+struct RowLine<'a> {
+    ctrl: String,
+    nsid: u32,
+    queue: String,
+    opcode: String,
+    opcode_value: u8,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    size_class: Option<&'static str>,
+    count: u64,
+    unmeasured: u64,
+    iops: f64,
+    bytes: u64,
+    mb_per_s: f64,
+    stages: Vec<StageLine<'a>>,
+    total: Dist,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    lat_buckets: Vec<LatLine>,
+}
+
+#[derive(Serialize)]
+struct StageLine<'a> {
+    name: &'a str,
+    from: Milestone,
+    to: Milestone,
+    #[serde(flatten)]
+    dist: Dist,
+}
+
+/// A distribution of latencies.
+#[derive(Serialize)]
+pub(super) struct Dist {
+    count: u64,
+    sum_ns: u64,
+    mean_ns: Option<f64>,
+    p50_ns: Option<u64>,
+    p90_ns: Option<u64>,
+    p99_ns: Option<u64>,
+    p999_ns: Option<u64>,
+    max_ns: Option<u64>,
+    max_exact: bool,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    buckets: Option<Vec<BucketLine>>,
+}
+
+#[derive(Serialize)]
+struct BucketLine {
+    from_ns: u64,
+    to_ns: u64,
+    count: u64,
+}
+
+#[derive(Serialize)]
+struct LatLine {
+    from_us: u64,
+    to_us: Option<u64>,
+    count: u64,
+}
+
+#[derive(Serialize)]
+struct CommandLine<'a> {
+    r#type: &'static str,
+    schema_version: u32,
+    ctrl: String,
+    qid: u16,
+    cid: u16,
+    nsid: u32,
+    queue: String,
+    opcode: String,
+    opcode_value: u8,
+    bytes: u32,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    tid: Option<u32>,
+    points_ns: Points,
+    stages: &'a [Segment],
+    total_ns: Option<u64>,
+}
+
+#[derive(Serialize)]
+struct Segment {
+    name: String,
+    ns: u64,
+}
+
+/// The observed points, as an object in the order of a command's life.
+struct Points(Vec<(Milestone, u64)>);
+
+impl Serialize for Points {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_map(self.0.iter().map(|(point, ns)| (point.name(), ns)))
+    }
+}
+
+pub(super) fn dist(h: &Histogram, buckets: bool) -> Dist {
+    let buckets = buckets.then(|| {
+        h.iter()
+            .map(|(from_ns, to_ns, count)| BucketLine {
+                from_ns,
+                to_ns,
+                count,
+            })
+            .collect()
+    });
+    Dist {
+        count: h.count(),
+        sum_ns: u64::try_from(h.sum()).unwrap_or(u64::MAX),
+        mean_ns: h.mean(),
+        p50_ns: h.percentile(50.0),
+        p90_ns: h.percentile(90.0),
+        p99_ns: h.percentile(99.0),
+        p999_ns: h.percentile(99.9),
+        max_ns: h.max(),
+        max_exact: h.max_exact(),
+        buckets,
+    }
+}
+
+/// `ctrl`, `nsid`, `queue`, `opcode`, `opcode_value` of a row.
+fn names(key: &RowKey) -> (String, u32, String, String, u8) {
+    let RowKey {
+        ctrl,
+        nsid,
+        opcode,
+        class: _,
+    } = *key;
+    (
+        format!("nvme{ctrl}"),
+        nsid,
+        opcode.queue.to_string(),
+        opcode
+            .name()
+            .map_or_else(|| format!("{:#04x}", opcode.code), str::to_owned),
+        opcode.code,
+    )
+}
+
+fn row(row: &RowReport, buckets: bool) -> RowLine<'_> {
+    let (ctrl, nsid, queue, opcode, opcode_value) = names(&row.key);
+    RowLine {
+        ctrl,
+        nsid,
+        queue,
+        opcode,
+        opcode_value,
+        size_class: row.class(),
+        count: row.count,
+        unmeasured: row.unmeasured,
+        iops: row.iops,
+        bytes: row.bytes,
+        mb_per_s: row.mb_per_s,
+        stages: row
+            .stages
+            .iter()
+            .map(|s| StageLine {
+                name: &s.name,
+                from: s.from,
+                to: s.to,
+                dist: dist(&s.hist, buckets),
+            })
+            .collect(),
+        total: dist(&row.total, buckets),
+        lat_buckets: row
+            .lat
+            .iter()
+            .map(|l| LatLine {
+                from_us: l.low_us,
+                to_us: l.high_us,
+                count: l.count,
+            })
+            .collect(),
+    }
+}
+
+/// Any object, as one line.
+pub(super) fn line(object: &impl Serialize, out: &mut dyn Write) -> io::Result<()> {
+    to_writer(&mut *out, object)?;
+    out.write_all(b"\n")
+}
+
+/// Reports as JSON lines.
+#[derive(Clone, Copy, Debug)]
+pub struct JsonView {
+    /// With the buckets of each histogram.
+    pub buckets: bool,
+}
+
+impl ReportSink for JsonView {
+    fn report(&self, report: &Report, out: &mut dyn Write) -> io::Result<()> {
+        write_report(report, self.buckets, out)
+    }
+}
+
+/// Writes a report as one line.
+///
+/// # Errors
+/// Those of the writer.
+fn write_report(report: &Report, buckets: bool, out: &mut dyn Write) -> io::Result<()> {
+    let Report {
+        stage_set,
+        is_final,
+        at,
+        covers,
+        rows,
+        ledger,
+    } = report;
+    line(
+        &ReportLine {
+            r#type: "report",
+            schema_version: SCHEMA_VERSION,
+            r#final: *is_final,
+            stage_set: *stage_set,
+            at_s: at.as_secs_f64(),
+            covers_s: covers.as_secs_f64(),
+            rows: rows.iter().map(|r| row(r, buckets)).collect(),
+            ledger,
+        },
+        out,
+    )
+}
+
+#[derive(Serialize)]
+struct EndLine<'a> {
+    r#type: &'static str,
+    schema_version: u32,
+    at_s: f64,
+    ledger: &'a Ledger,
+}
+
+/// Writes the ledger at the end of a trace as one line.
+///
+/// # Errors
+/// Those of the writer.
+pub fn end(ledger: &Ledger, at: Duration, out: &mut dyn Write) -> io::Result<()> {
+    line(
+        &EndLine {
+            r#type: "end",
+            schema_version: SCHEMA_VERSION,
+            at_s: at.as_secs_f64(),
+            ledger,
+        },
+        out,
+    )
+}
+
+/// Writes a single command as one line.
+///
+/// # Errors
+/// Those of the writer.
+pub fn command(record: &CommandRecord, stage_set: StageSet, out: &mut dyn Write) -> io::Result<()> {
+    let CommandRecord {
+        row,
+        qid,
+        cid,
+        bytes,
+        tid,
+        timeline,
+    } = record;
+    let (ctrl, nsid, queue, opcode, opcode_value) = names(row);
+    let segments: Vec<Segment> = timeline
+        .segments(stage_set)
+        .unwrap_or_default()
+        .into_iter()
+        .map(|s| Segment {
+            name: stage_set.run_name(s.run),
+            ns: s.ns,
+        })
+        .collect();
+    line(
+        &CommandLine {
+            r#type: "command",
+            schema_version: SCHEMA_VERSION,
+            ctrl,
+            qid: *qid,
+            cid: *cid,
+            nsid,
+            queue,
+            opcode,
+            opcode_value,
+            bytes: *bytes,
+            // the total stage set does not ask for it
+            tid: (*tid != 0).then_some(*tid),
+            points_ns: Points(
+                Milestone::ALL
+                    .into_iter()
+                    .filter_map(|m| Some((m, timeline.at(m)?)))
+                    .collect(),
+            ),
+            stages: &segments,
+            total_ns: timeline.total(stage_set),
+        },
+        out,
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::model::counters::Counters;
+    use crate::model::snapshot::Snapshot;
+    use crate::model::timeline::Timeline;
+    use crate::probe::plan::Policy;
+    use crate::probe::plan::plan;
+    use crate::probe::plan::tests::everything;
+    use crate::report::latency::rows;
+    use crate::report::latency::tests::READS;
+    use crate::report::latency::tests::cell;
+    use std::time::Duration;
+
+    fn pretty(bytes: &[u8]) -> String {
+        assert_eq!(
+            bytes.iter().filter(|&&b| b == b'\n').count(),
+            1,
+            "one object, one line"
+        );
+        let value: serde_json::Value = serde_json::from_slice(bytes).unwrap();
+        serde_json::to_string_pretty(&value).unwrap()
+    }
+
+    #[test]
+    fn a_report_is_one_line_with_units_in_the_names() {
+        let mut snapshot = Snapshot::default();
+        let full = 0b010_1001;
+        let one: &[u64] = &[2_000, 9_500, 1_003_000, 14_000];
+        snapshot
+            .cells
+            .insert((READS, full), cell(StageSet::Basic, full, &[one; 2]));
+        let mut facts = everything();
+        facts.tracepoints.remove("block_io_start");
+        let plan = plan(StageSet::Basic, &facts, &Policy::default()).unwrap();
+        let sample = Report {
+            stage_set: StageSet::Basic,
+            is_final: false,
+            at: Duration::from_secs(1),
+            covers: Duration::from_secs(1),
+            rows: rows(&snapshot, StageSet::Basic, None, Duration::from_secs(1)),
+            ledger: Ledger::new(&plan, &Counters::default(), &[], 2, None),
+        };
+        let mut out = Vec::new();
+        write_report(&sample, false, &mut out).unwrap();
+        insta::assert_snapshot!(pretty(&out));
+    }
+
+    #[test]
+    fn a_command_is_one_line_with_its_points_and_stages() {
+        let record = CommandRecord {
+            row: READS,
+            qid: 2,
+            cid: 0x1040,
+            bytes: 4096,
+            tid: 77,
+            timeline: Timeline::new([100, 0, 200, 0, 0, 0, 700, 750, 0], 0b010_0001),
+        };
+        let mut out = Vec::new();
+        command(&record, StageSet::Basic, &mut out).unwrap();
+        insta::assert_snapshot!(pretty(&out));
+    }
+}

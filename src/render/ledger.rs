@@ -1,0 +1,252 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The ledger as text: below each report and each trace. Every line fits 80 columns.
+
+use std::io;
+use std::io::Write;
+
+use super::theme::Theme;
+use crate::report::ledger::Accuracy;
+use crate::report::ledger::HookLine;
+use crate::report::ledger::Ledger;
+use crate::report::ledger::OwnCost;
+use crate::report::ledger::TraceLedger;
+use crate::units::nanos;
+
+/// Writes the ledger: one line if all is well, all of it if not, or if `detail` is asked for.
+///
+/// # Errors
+/// Those of the writer.
+pub fn ledger(l: &Ledger, theme: Theme, detail: bool, out: &mut dyn Write) -> io::Result<()> {
+    let accuracy = l.accuracy();
+    let verdict = match &accuracy {
+        Accuracy::Exact => theme.good(&exact(l)),
+        Accuracy::Unknown => theme.warn("NOT KNOWN"),
+        Accuracy::Degraded(why) => theme.warn(&format!("DEGRADED: {}", why.join(", "))),
+    };
+    writeln!(out, "{}  {verdict}", theme.head("accuracy"))?;
+    if accuracy == Accuracy::Exact && !detail {
+        // a point that is missing, or is observed by a lesser method, is worth a reason
+        return ways(l, theme, out);
+    }
+    if !l.misses_known {
+        writeln!(
+            out,
+            "  kprobes and classic tracepoints miss interrupts that come while another\n  such \
+                 program runs; this kernel does not count how many (6.7 and later do)"
+        )?;
+    }
+    let balance = match l.balance {
+        Some(b) if b.balanced => ": balanced",
+        Some(_) => ": NOT BALANCED",
+        None => "",
+    };
+    writeln!(
+        out,
+        "  commands     seen {} = matched {} + in flight {} + ending {} + requeued {}\n    \
+             + overwritten {}{balance}",
+        l.seen, l.matched, l.in_flight, l.ending, l.requeued, l.overwritten
+    )?;
+    writeln!(
+        out,
+        "  completions  {} seen, {} issued outside the run; {} commands filtered out",
+        l.completions, l.orphan_completions, l.filtered
+    )?;
+    skipped(l, out)?;
+    writeln!(
+        out,
+        "  lost         ring {}, no row {}, untracked {}, negative {}",
+        l.ring_drops, l.no_row, l.untracked, l.negative_intervals
+    )?;
+    if let Some(t) = &l.trace {
+        trace(t, out)?;
+    }
+    writeln!(
+        out,
+        "  discarded    late doorbells {}, unsure doorbells {}, early irqs {},\n    \
+             untrusted starts {}; requeues {}",
+        l.late_doorbells, l.unsure_doorbells, l.early_irqs, l.discarded_starts, l.requeue_events
+    )?;
+    if let Some(cost) = &l.own_cost {
+        own_cost(cost, out)?;
+    }
+    hooks(l, theme, out)
+}
+
+/// The counts are exact; of the times some may be missing.
+fn exact(l: &Ledger) -> String {
+    let mut text = format!("exact: {} commands, 0 lost", l.matched);
+    for (n, what) in [(l.in_flight, "in flight"), (l.filtered, "filtered out")] {
+        if n > 0 {
+            text.push_str(&format!(", {n} {what}"));
+        }
+    }
+    if l.recursion_misses > 0 {
+        text.push_str(&format!(
+            ", at most {} boundaries not observed",
+            l.recursion_misses
+        ));
+    }
+    text
+}
+
+/// What the kernel skipped, and what became of the commands.
+fn skipped(l: &Ledger, out: &mut dyn Write) -> io::Result<()> {
+    if l.recursion_misses + l.unseen_setups + l.unseen_completions == 0 {
+        return Ok(());
+    }
+    writeln!(
+        out,
+        "  skipped      {} program runs; found all the same: {} set-ups,\n    \
+             {} completions; {} commands unmeasured, {} lost",
+        l.recursion_misses,
+        l.unseen_setups,
+        l.unseen_completions,
+        l.unmeasured,
+        l.unrecovered + l.unattributed + l.overwritten
+    )
+}
+
+fn hooks(l: &Ledger, theme: Theme, out: &mut dyn Write) -> io::Result<()> {
+    let name = |h: &HookLine| format!("{} {}", h.kind, h.target);
+    let firing: Vec<_> = l
+        .hooks
+        .iter()
+        .filter(|h| h.hits > 0)
+        .map(|h| format!("{} {}", name(h), h.hits))
+        .collect();
+    let silent: Vec<_> = l
+        .hooks
+        .iter()
+        .filter(|h| h.hits == 0)
+        .map(|h| match h.seldom {
+            Some(when) => format!("{} ({when})", name(h)),
+            None => name(h),
+        })
+        .collect();
+    wrapped("  hooks        ", &firing, out)?;
+    wrapped("  0 hits       ", &silent, out)?;
+    ways(l, theme, out)
+}
+
+/// Points that are not had, or not in the best way, with the reasons; each reason once.
+fn ways(l: &Ledger, theme: Theme, out: &mut dyn Write) -> io::Result<()> {
+    // points that lack the same for the same reasons share the lines
+    let mut groups: Vec<(Vec<&str>, Lack<'_>)> = Vec::new();
+    for way in &l.methods {
+        let lack = Lack::of(way.point, l);
+        if lack.reasons.is_empty() {
+            continue;
+        }
+        match groups.iter_mut().find(|(_, other)| *other == lack) {
+            Some((points, _)) => points.push(way.point),
+            None => groups.push((vec![way.point], lack)),
+        }
+    }
+    for (points, lack) in groups {
+        let points = points.join(", ");
+        let what = match lack.instead {
+            None => theme.warn(&format!("no {points}")),
+            Some(way) => format!("{points} by {way}"),
+        };
+        writeln!(out, "  {what}, because")?;
+        for (why, ways) in lack.reasons {
+            let words: Vec<String> = why.split(' ').map(str::to_owned).collect();
+            flowing(&format!("    {}: ", ways.join(", ")), &words, "", out)?;
+        }
+    }
+    Ok(())
+}
+
+/// By the kernel's statistics of BPF programs, which cost some themselves.
+fn own_cost(cost: &OwnCost, out: &mut dyn Write) -> io::Result<()> {
+    let per_command = cost
+        .ns_per_command
+        .map_or_else(String::new, |ns| format!("{} a command, ", nanos(ns)));
+    writeln!(
+        out,
+        "  own cost     {per_command}{:.2} % of one CPU (programs only)",
+        100.0 * cost.share_of_a_cpu
+    )?;
+    let ran = cost.programs.iter().filter(|p| p.runs > 0);
+    let items: Vec<_> = ran
+        .map(|p| {
+            let mean = nanos(p.run_ns as f64 / p.runs as f64);
+            format!("{} {} {} x {mean}", p.kind, p.target, p.runs)
+        })
+        .collect();
+    wrapped("               ", &items, out)
+}
+
+fn trace(t: &TraceLedger, out: &mut dyn Write) -> io::Result<()> {
+    writeln!(
+        out,
+        "  shown        submits {}, commands {}, others {}; not asked for {}",
+        t.submits_shown,
+        t.commands_shown,
+        t.events_shown,
+        t.not_shown + t.past_count
+    )?;
+    writeln!(
+        out,
+        "  not shown    ring full: submits {}, commands {}, others {}; not written {}",
+        t.lost_submits, t.lost_completions, t.lost_events, t.not_written
+    )
+}
+
+/// Why a point does not use the best method: each reason once, with the methods that it excludes.
+#[derive(PartialEq, Eq)]
+struct Lack<'l> {
+    instead: Option<&'static str>,
+    reasons: Vec<(&'l str, Vec<&'static str>)>,
+}
+
+impl<'l> Lack<'l> {
+    fn of(point: &str, l: &'l Ledger) -> Self {
+        let mut lack = Self {
+            instead: None,
+            reasons: Vec::new(),
+        };
+        for m in l.missing_hooks.iter().filter(|m| m.point == point) {
+            lack.instead = m.instead;
+            match lack.reasons.iter_mut().find(|(why, _)| *why == m.why) {
+                Some((_, methods)) => methods.push(m.method),
+                None => lack.reasons.push((&m.why, vec![m.method])),
+            }
+        }
+        lack
+    }
+}
+
+/// A list over as many lines as it needs, under a label. Nothing for an empty list.
+fn wrapped(label: &str, items: &[String], out: &mut dyn Write) -> io::Result<()> {
+    flowing(label, items, ",", out)
+}
+
+/// Words or items over as many lines as they need, with a separator and a blank between.
+fn flowing(label: &str, items: &[String], separator: &str, out: &mut dyn Write) -> io::Result<()> {
+    // what is longer than a line goes by words
+    let too_long = |item: &String| label.chars().count() + item.chars().count() + 1 > 80;
+    if separator == "," && items.iter().any(too_long) {
+        let words: Vec<String> = items.join(", ").split(' ').map(str::to_owned).collect();
+        return flowing(label, &words, "", out);
+    }
+    let mut line = label.to_owned();
+    for (n, item) in items.iter().enumerate() {
+        let comma = if n + 1 < items.len() {
+            format!("{separator} ")
+        } else {
+            String::new()
+        };
+        if line.len() + item.len() + 1 > 80 && line.len() > label.len() {
+            writeln!(out, "{}", line.trim_end())?;
+            line = " ".repeat(label.len());
+        }
+        line.push_str(item);
+        line.push_str(&comma);
+    }
+    if items.is_empty() {
+        Ok(())
+    } else {
+        writeln!(out, "{}", line.trim_end())
+    }
+}

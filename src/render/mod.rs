@@ -1,0 +1,26 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Reports as text and as JSON: functions of data and a writer, nothing else.
+
+pub mod doctor;
+pub mod flamegraph;
+pub mod json;
+pub mod ledger;
+mod page;
+pub mod stacks;
+pub mod text;
+pub mod theme;
+pub mod trace;
+
+use std::io;
+use std::io::Write;
+
+use crate::report::latency::Report;
+
+/// How reports of latency are written.
+pub trait ReportSink {
+    /// Writes one report.
+    ///
+    /// # Errors
+    /// Those of the writer.
+    fn report(&self, report: &Report, out: &mut dyn Write) -> io::Result<()>;
+}

@@ -1,0 +1,337 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Reports for people. Every line fits 80 columns; plain text unless the theme colours.
+
+use std::io;
+use std::io::Write;
+
+use super::ReportSink;
+use super::ledger::ledger as write_ledger;
+use super::theme::Theme;
+use crate::model::histogram::Histogram;
+use crate::model::stage::StageSet;
+use crate::report::latency::Report;
+use crate::report::latency::RowReport;
+use crate::report::ledger::Ledger;
+use crate::units::nanos;
+use crate::units::rate;
+
+const BAR: usize = 40;
+/// The column of the stages' names.
+const NAME: usize = 22;
+const PERCENTILES: [f64; 4] = [50.0, 90.0, 99.0, 99.9];
+
+/// What a text report shows.
+#[derive(Clone, Copy, Debug)]
+pub struct TextView {
+    /// Colours.
+    pub theme: Theme,
+    /// A histogram below each stage.
+    pub hist: bool,
+    /// The whole ledger, even if all is well.
+    pub detail: bool,
+}
+
+impl ReportSink for TextView {
+    fn report(&self, report: &Report, out: &mut dyn Write) -> io::Result<()> {
+        let Report {
+            stage_set,
+            is_final,
+            at,
+            covers,
+            rows,
+            ledger,
+        } = report;
+        let span = if *is_final {
+            format!("final, {:.1} s", covers.as_secs_f64())
+        } else if covers == at {
+            format!("{:.1} s so far", at.as_secs_f64())
+        } else {
+            format!(
+                "{:.1} s, the last {:.1} s",
+                at.as_secs_f64(),
+                covers.as_secs_f64()
+            )
+        };
+        let (from, to) = ledger.span;
+        let title = format!("=== {span} · total is {} to {} ", from.name(), to.name());
+        let rule = "=".repeat(78_usize.saturating_sub(title.chars().count()));
+        writeln!(out, "{}", self.theme.head(&format!("{title}{rule}")))?;
+        if rows.is_empty() {
+            writeln!(out, "no command has completed{}", self.hint(ledger))?;
+        }
+        for row in rows {
+            self.row(row, *stage_set, out)?;
+        }
+        write_ledger(ledger, self.theme, self.detail, out)?;
+        writeln!(out)
+    }
+}
+
+impl TextView {
+    fn hint(&self, ledger: &Ledger) -> String {
+        match (ledger.filtered, ledger.in_flight) {
+            (0, 0) => String::new(),
+            (0, n) => format!("; {n} in flight"),
+            (n, _) => format!("; {n} filtered out"),
+        }
+    }
+
+    fn row(&self, row: &RowReport, stage_set: StageSet, out: &mut dyn Write) -> io::Result<()> {
+        let mut name = format!("{} {} {}", row.ctrl(), row.scope(), row.key.opcode);
+        if let Some(class) = row.class() {
+            name = format!("{name} {class}");
+        }
+        let mut rates = format!(
+            "{} cmds  {} IOPS  {:.1} MB/s",
+            row.count,
+            rate(row.iops),
+            row.mb_per_s
+        );
+        if row.unmeasured > 0 {
+            rates.push_str(&format!("  unmeasured {}", row.unmeasured));
+        }
+        writeln!(out, "{}  {rates}", self.theme.head(&name))?;
+        let columns = format!(
+            "  {:<NAME$}{:>7}{:>7}{:>7}{:>7}{:>7}{:>7}{:>7}{:>7}",
+            "stage", "n", "share", "mean", "p50", "p90", "p99", "p99.9", "max"
+        );
+        writeln!(out, "{}", self.theme.dim(&columns))?;
+        if stage_set != StageSet::Total {
+            for stage in &row.stages {
+                self.line(&short_name(&stage.name), &stage.hist, &row.total, out)?;
+            }
+        }
+        self.line("total", &row.total, &row.total, out)?;
+        if self.hist {
+            for stage in &row.stages {
+                self.histogram(&stage.name, &stage.hist, out)?;
+            }
+            self.histogram("total", &row.total, out)?;
+        }
+        self.lat(row, out)?;
+        writeln!(out)
+    }
+
+    fn line(
+        &self,
+        name: &str,
+        h: &Histogram,
+        total: &Histogram,
+        out: &mut dyn Write,
+    ) -> io::Result<()> {
+        let share = 100.0 * h.sum() as f64 / (total.sum() as f64).max(1.0);
+        write!(
+            out,
+            "  {name:<NAME$}{:>7}{share:>6.1}%",
+            short_count(h.count())
+        )?;
+        write!(out, "{:>7}", h.mean().map_or_else(|| "-".into(), nanos))?;
+        for p in PERCENTILES {
+            write!(
+                out,
+                "{:>7}",
+                h.percentile(p)
+                    .map_or_else(|| "-".into(), |ns| nanos(ns as f64))
+            )?;
+        }
+        let mark = if h.max_exact() { "" } else { "~" };
+        let max = h
+            .max()
+            .map_or_else(|| "-".into(), |ns| format!("{mark}{}", nanos(ns as f64)));
+        writeln!(out, "{max:>7}")
+    }
+
+    fn histogram(&self, name: &str, h: &Histogram, out: &mut dyn Write) -> io::Result<()> {
+        let most = h.iter().map(|(_, _, n)| n).max().unwrap_or(1);
+        writeln!(out, "    {}", self.theme.dim(name))?;
+        for (low, high, n) in h.iter() {
+            let filled = (n as u128 * BAR as u128).div_ceil(most.into()) as usize;
+            let high = if high == u64::MAX {
+                "inf".into()
+            } else {
+                nanos(high as f64)
+            };
+            let range = format!("[{}, {high})", nanos(low as f64));
+            writeln!(
+                out,
+                "    {range:>20}{n:>9} {}",
+                self.theme.bar(&"#".repeat(filled))
+            )?;
+        }
+        Ok(())
+    }
+
+    /// The table of nvme_latency, in its own shape.
+    fn lat(&self, row: &RowReport, out: &mut dyn Write) -> io::Result<()> {
+        if row.lat.is_empty() {
+            return Ok(());
+        }
+        writeln!(
+            out,
+            "    {}",
+            self.theme
+                .dim("Latency Range     Count  Cumulative Percent")
+        )?;
+        for lat in &row.lat {
+            let high = lat
+                .high_us
+                .map_or_else(|| "inf".into(), |us| format!("{us}us"));
+            let range = format!("[{}us - {high}):", lat.low_us);
+            writeln!(
+                out,
+                "    {range:<18}{:<7}{:>7.1}",
+                lat.count, lat.cumulative_percent
+            )?;
+        }
+        Ok(())
+    }
+}
+
+/// The name of a stage that fits its column: of many joined ones the first and the last.
+fn short_name(name: &str) -> String {
+    match (name.split_once('+'), name.rsplit_once('+')) {
+        (Some((first, _)), Some((_, last))) if name.len() >= NAME => format!("{first}..{last}"),
+        _ => name.to_owned(),
+    }
+}
+
+/// A count that fits its column and leaves a blank.
+fn short_count(n: u64) -> String {
+    if n < 1_000_000 {
+        n.to_string()
+    } else {
+        rate(n as f64)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::model::counters::Counters;
+    use crate::model::milestone::ALL_POINTS;
+    use crate::model::run::Scan;
+    use crate::model::snapshot::Snapshot;
+    use crate::probe::catalog::CATALOG;
+    use crate::probe::catalog::Method;
+    use crate::probe::catalog::number_of;
+    use crate::probe::plan::Policy;
+    use crate::probe::plan::plan;
+    use crate::probe::plan::tests::everything;
+    use crate::report::latency::rows;
+    use crate::report::latency::tests::READS;
+    use crate::report::latency::tests::cell;
+    use std::time::Duration;
+
+    fn report(stage_set: StageSet) -> Report {
+        let mut snapshot = Snapshot::default();
+        let full = 0b010_1001;
+        let joined = 0b010_0001;
+        if stage_set == StageSet::Basic {
+            let one: &[u64] = &[2_000, 9_500, 1_003_000, 14_000];
+            let late: &[u64] = &[2_500, 41_000, 9_000];
+            snapshot
+                .cells
+                .insert((READS, full), cell(stage_set, full, &[one; 995]));
+            snapshot
+                .cells
+                .insert((READS, joined), cell(stage_set, joined, &[late; 5]));
+        }
+        let mut counters = Counters::of_hooks(CATALOG.len());
+        counters.hits[number_of("setup_out_btf").unwrap()] = snapshot.commands();
+        counters.hits[number_of("complete_btf").unwrap()] = snapshot.commands();
+        let mut facts = everything();
+        facts.no_trampolines = Some("ftrace is switched off".into());
+        facts.no_kprobes = Some("kprobes are switched off".into());
+        let plan = plan(stage_set, &facts, &Policy::default()).unwrap();
+        let scan = Some(Scan::default());
+        Report {
+            stage_set,
+            is_final: true,
+            at: Duration::from_secs(2),
+            covers: Duration::from_secs(2),
+            rows: rows(&snapshot, stage_set, None, Duration::from_secs(2)),
+            ledger: Ledger::new(&plan, &counters, &[], snapshot.commands(), scan),
+        }
+    }
+
+    fn text(report: &Report, hist: bool) -> String {
+        let mut out = Vec::new();
+        TextView {
+            theme: Theme { color: false },
+            hist,
+            detail: true,
+        }
+        .report(report, &mut out)
+        .unwrap();
+        String::from_utf8(out).unwrap()
+    }
+
+    #[test]
+    fn a_report_reads_from_the_row_to_the_ledger() {
+        insta::assert_snapshot!(text(&report(StageSet::Basic), false));
+    }
+
+    #[test]
+    fn the_longest_names_of_hooks_fit_the_screen() {
+        let policy = Policy {
+            only: Some(Method::Kprobe),
+            ..Policy::default()
+        };
+        let plan = plan(StageSet::Fine, &everything(), &policy).unwrap();
+        let mut report = report(StageSet::Fine);
+        report.ledger = Ledger::new(&plan, &Counters::default(), &[], 0, None);
+        let text = text(&report, false);
+        assert!(text.contains("blk_mq_requeue_request"), "{text}");
+        assert!(text.lines().all(|l| l.chars().count() <= 80), "{text}");
+    }
+
+    #[test]
+    fn every_name_of_a_stage_that_can_occur_fits_its_column() {
+        for stage_set in [StageSet::Total, StageSet::Basic, StageSet::Fine] {
+            for pattern in 0..=ALL_POINTS {
+                for run in stage_set.runs(pattern) {
+                    let name = short_name(&stage_set.run_name(run));
+                    assert!(name.len() < NAME, "{name}");
+                }
+            }
+        }
+        assert_eq!(short_name("submit+device"), "submit+device");
+        assert_eq!(short_name("submit+device+irq+complete"), "submit..complete");
+    }
+
+    #[test]
+    fn if_all_is_well_the_ledger_is_a_line() {
+        let mut report = report(StageSet::Basic);
+        report.ledger.missing_hooks.clear();
+        let mut out = Vec::new();
+        let view = TextView {
+            theme: Theme { color: false },
+            hist: false,
+            detail: false,
+        };
+        view.report(&report, &mut out).unwrap();
+        let text = String::from_utf8(out).unwrap();
+        assert!(
+            text.ends_with("\n\naccuracy  exact: 1000 commands, 0 lost\n\n"),
+            "{text}"
+        );
+        report.ledger.no_row = 1;
+        let mut out = Vec::new();
+        view.report(&report, &mut out).unwrap();
+        let text = String::from_utf8(out).unwrap();
+        assert!(
+            text.contains("accuracy  DEGRADED") && text.contains("  commands  "),
+            "{text}"
+        );
+    }
+
+    #[test]
+    fn histograms_stand_below_their_row() {
+        insta::assert_snapshot!(text(&report(StageSet::Basic), true));
+    }
+
+    #[test]
+    fn an_empty_report_says_so() {
+        insta::assert_snapshot!(text(&report(StageSet::Total), false));
+    }
+}

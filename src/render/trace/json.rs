@@ -1,0 +1,499 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! One object a line for an event. The schema is in the README; what a command of
+//! [`crate::render::json`] has, one of a trace has by the same names.
+
+use serde_json::to_string;
+
+use super::Clock;
+use super::Context;
+use super::EventSink;
+use super::chars;
+use super::line::Line;
+use super::memo::Memo;
+use super::opcode_name;
+use super::stages::Shape;
+use super::stages::Stages;
+use crate::model::event::CommandId;
+use crate::model::event::CtrlState;
+use crate::model::event::Event;
+use crate::model::event::EventKind;
+use crate::model::event::Outcome;
+use crate::model::event::Submission;
+use crate::model::event::Verdict;
+use crate::model::stack::Frame;
+use crate::model::stage::StageSet;
+use crate::model::timeline::Timeline;
+use crate::nvme::aen::AsyncEvent;
+use crate::nvme::decode::Field;
+use crate::nvme::decode::Value;
+use crate::nvme::opcode::Opcode;
+use crate::nvme::opcode::QueueKind;
+use crate::nvme::status::Status;
+use crate::nvme::status::StatusType;
+use crate::render::json::SCHEMA_VERSION;
+
+const SUCCESS: &str = concat!(
+    r#","status":{"value":0,"type":"generic","code":0,"name":"Success","#,
+    r#""dnr":false,"more":false,"crd":0}"#
+);
+
+/// Writes events as JSON.
+#[derive(Debug)]
+pub struct TraceJson {
+    clock: Clock,
+    stages: Option<Stages>,
+    memo: Memo,
+    line: Box<Line>,
+}
+
+impl TraceJson {
+    /// `stages` is the stage_set that they are shown in, if they are.
+    #[must_use]
+    pub fn new(clock: Clock, stages: Option<StageSet>) -> Self {
+        Self {
+            clock,
+            stages: stages.map(|stage_set| {
+                Stages::new(
+                    stage_set,
+                    |name| format!("{{\"name\":\"{name}\",\"ns\":"),
+                    |name| format!("\"{name}\":"),
+                )
+            }),
+            memo: Memo::new(),
+            line: Line::new(),
+        }
+    }
+
+    /// Hands over the lines, and forgets them.
+    pub fn take<R>(&mut self, to: impl FnOnce(&[u8]) -> R) -> R {
+        self.line.take(to)
+    }
+}
+
+impl EventSink for TraceJson {
+    fn drain(&mut self, to: &mut dyn FnMut(&[u8])) {
+        self.take(to);
+    }
+
+    fn clock(&mut self) -> &mut Clock {
+        &mut self.clock
+    }
+
+    fn stack(&self, frames: &[Frame]) -> String {
+        let frames: Vec<String> = frames.iter().map(ToString::to_string).collect();
+        to_string(&frames).unwrap_or_default()
+    }
+
+    fn is_full(&self) -> bool {
+        self.line.is_full()
+    }
+
+    fn event(&mut self, event: &Event, cx: &Context<'_>) {
+        let Event { at_ns, what } = event;
+        let line = &mut *self.line;
+        line.begin();
+        line.str("{\"type\":\"");
+        line.name(name(what));
+        const { assert!(SCHEMA_VERSION == 2, "it is in the next line") };
+        line.str("\",\"schema_version\":2,\"time_ns\":");
+        line.stamp(*at_ns);
+        self.clock.json(*at_ns, line);
+        line.str(",\"ctrl\":\"nvme");
+        line.dec(what.ctrl());
+        line.byte(b'"');
+        if !cx.disk.is_empty() {
+            line.str(",\"disk\":\"");
+            line.name(cx.disk);
+            line.byte(b'"');
+        }
+        line.body(what, cx, self.stages.as_mut(), &mut self.memo);
+        line.str("}\n");
+    }
+}
+
+/// A thread may call itself anything.
+fn comm(line: &mut Line, name: &[u8]) {
+    line.byte(b'"');
+    for char in chars(name) {
+        match char.unwrap_or(char::REPLACEMENT_CHARACTER) {
+            '"' => line.str("\\\""),
+            '\\' => line.str("\\\\"),
+            // C0, DEL and C1: JSON asks for the first only, terminals mind all
+            c if c.is_control() => {
+                line.str("\\u00");
+                line.hex_digits(c as u8);
+            }
+            c => line.name(c.encode_utf8(&mut [0; 4])),
+        }
+    }
+    line.byte(b'"');
+}
+
+impl Line {
+    fn body(
+        &mut self,
+        what: &EventKind,
+        cx: &Context<'_>,
+        stages: Option<&mut Stages>,
+        memo: &mut Memo,
+    ) {
+        match what {
+            EventKind::Submit(id, asked) => self.whole(id, Some(asked), cx, memo),
+            EventKind::Complete(id, outcome) => {
+                self.command(id, None, cx, memo);
+                self.outcome(id.opcode, outcome, stages);
+                self.number(",\"cpu\":", outcome.cpu);
+                self.raw(",\"kstack\":", cx.kstack_complete);
+            }
+            EventKind::Command(id, asked, outcome) => {
+                self.whole(id, Some(asked), cx, memo);
+                self.outcome(id.opcode, outcome, stages);
+                self.number(",\"complete_cpu\":", outcome.cpu);
+                self.raw(",\"kstack_complete\":", cx.kstack_complete);
+            }
+            EventKind::Unfinished { id, asked, age_ns } => {
+                self.whole(id, asked.as_ref(), cx, memo);
+                self.number(",\"age_ns\":", *age_ns);
+            }
+            EventKind::Missed {
+                id,
+                asked,
+                latency_max_ns,
+                timeline,
+            } => {
+                self.whole(id, asked.as_ref(), cx, memo);
+                self.maybe(",\"latency_max_ns\":", *latency_max_ns);
+                self.timeline_of(timeline.as_ref(), stages);
+            }
+            EventKind::Timeout { id, age_ns } | EventKind::Cancel { id, age_ns } => {
+                self.command(id, None, cx, memo);
+                self.number(",\"age_ns\":", *age_ns);
+            }
+            EventKind::Requeue(id) => self.command(id, None, cx, memo),
+            EventKind::Retry { id, retries } => {
+                self.command(id, None, cx, memo);
+                if let Some(retries) = *retries {
+                    self.number(",\"retries\":", retries);
+                }
+            }
+            EventKind::Sq {
+                ctrl: _,
+                qid,
+                id,
+                head,
+                tail,
+            } => {
+                match id {
+                    Some(id) => self.command(id, None, cx, memo),
+                    None => self.number(",\"qid\":", *qid),
+                }
+                self.number(",\"sq_head\":", *head);
+                self.number(",\"sq_tail\":", *tail);
+            }
+            EventKind::AsyncEvent { ctrl: _, event } => self.async_event(*event),
+            EventKind::State {
+                ctrl: _,
+                state,
+                asked,
+            } => self.state(*state, *asked),
+        }
+    }
+}
+
+const fn name(what: &EventKind) -> &'static str {
+    match what {
+        EventKind::Submit(..) => "submit",
+        EventKind::Complete(..) => "complete",
+        EventKind::Command(..) => "command",
+        EventKind::Unfinished { .. } => "unfinished",
+        EventKind::Missed { .. } => "missed",
+        EventKind::Sq { .. } => "sq",
+        EventKind::Timeout { .. } => "timeout",
+        EventKind::Cancel { .. } => "cancel",
+        EventKind::Requeue(_) => "requeue",
+        EventKind::Retry { .. } => "retry",
+        EventKind::AsyncEvent { .. } => "async_event",
+        EventKind::State { .. } => "state",
+    }
+}
+
+const fn type_name(kind: StatusType) -> &'static str {
+    match kind {
+        StatusType::Generic => "generic",
+        StatusType::CommandSpecific => "command_specific",
+        StatusType::Media => "media",
+        StatusType::Path => "path",
+        StatusType::Vendor => "vendor",
+        StatusType::Reserved(_) => "reserved",
+    }
+}
+
+impl Line {
+    #[inline]
+    fn number(&mut self, key: &'static str, n: impl Into<u64>) {
+        self.name(key);
+        self.dec(n);
+    }
+
+    /// A number, or null.
+    #[inline]
+    fn maybe(&mut self, key: &'static str, n: Option<u64>) {
+        self.name(key);
+        match n {
+            Some(n) => self.dec(n),
+            None => self.str("null"),
+        }
+    }
+
+    #[inline]
+    fn flag(&mut self, key: &'static str, set: bool) {
+        self.name(key);
+        if set {
+            self.str("true");
+        } else {
+            self.str("false");
+        }
+    }
+
+    /// What is JSON already; nothing if it is empty.
+    #[inline]
+    fn raw(&mut self, key: &'static str, json: &str) {
+        if !json.is_empty() {
+            self.name(key);
+            self.name(json);
+        }
+    }
+
+    /// The members of an object that end on a comma: closes it.
+    fn close(&mut self, bracket: u8) {
+        if self.since(0).ends_with(b",") {
+            self.back_to(self.place() - 1);
+        }
+        self.byte(bracket);
+    }
+
+    /// Which command, and what it asks for, if that is known.
+    #[inline]
+    fn whole(
+        &mut self,
+        id: &CommandId,
+        asked: Option<&Submission>,
+        cx: &Context<'_>,
+        memo: &mut Memo,
+    ) {
+        self.command(id, asked, cx, memo);
+        if let Some(asked) = asked {
+            self.asked(id, asked, cx, memo);
+        }
+    }
+
+    #[inline]
+    fn command(
+        &mut self,
+        id: &CommandId,
+        asked: Option<&Submission>,
+        cx: &Context<'_>,
+        memo: &mut Memo,
+    ) {
+        self.number(",\"qid\":", id.qid);
+        self.number(",\"cid\":", id.cid);
+        memo.command(id, asked, cx.set, self, |line| line.kind(id, asked, cx));
+    }
+
+    /// Up to the fields, if there are some.
+    fn kind(&mut self, id: &CommandId, asked: Option<&Submission>, cx: &Context<'_>) {
+        self.number(",\"nsid\":", id.nsid);
+        match id.opcode.queue {
+            QueueKind::Io => self.str(",\"queue\":\"io\",\"opcode\":\""),
+            QueueKind::Admin => self.str(",\"queue\":\"admin\",\"opcode\":\""),
+        }
+        match opcode_name(id, cx.set, asked) {
+            Some(name) => self.name(name),
+            None => self.hex_byte(id.opcode.code),
+        }
+        self.number("\",\"opcode_value\":", id.opcode.code);
+        if let Some(asked) = asked {
+            self.number(",\"flags\":", asked.sqe.flags());
+            self.flag(",\"metadata\":", asked.sqe.metadata());
+            self.str(",\"fields\":{");
+        }
+    }
+
+    /// What a command asks for, with all that the entry says.
+    fn asked(&mut self, id: &CommandId, asked: &Submission, cx: &Context<'_>, memo: &mut Memo) {
+        let slba = |line: &mut Self, slba| {
+            line.str("\"slba\":");
+            line.dec(slba);
+            line.byte(b',');
+        };
+        memo.fields((id.opcode.queue, cx.set), asked, self, slba, Self::rest);
+        if !asked.knows_submitter {
+            return;
+        }
+        memo.thread(asked, self, |line, asked| {
+            line.number(",\"pid\":", asked.pid);
+            line.number(",\"tid\":", asked.tid);
+            line.str(",\"comm\":");
+            comm(line, asked.comm());
+        });
+        self.number(",\"cpu\":", asked.cpu);
+        self.raw(",\"kstack\":", cx.kstack);
+    }
+
+    /// The fields but `slba`, and how many bytes are transferred.
+    fn rest(&mut self, asked: &Submission, fields: &mut dyn Iterator<Item = Field>) {
+        fields.for_each(|field| self.field(field));
+        self.close(b'}');
+        if let Some(bytes) = asked.bytes {
+            self.number(",\"bytes\":", bytes);
+        }
+    }
+
+    /// With a comma after it. Values are as their `Serialize`.
+    #[inline]
+    fn field(&mut self, Field { key, value, .. }: Field) {
+        self.byte(b'"');
+        self.name(key);
+        self.str("\":");
+        match value {
+            Value::Num(n) | Value::Hex(n) => {
+                self.dec(n);
+                self.byte(b',');
+            }
+            Value::Flag(true) => self.str("true,"),
+            Value::Flag(false) => self.str("false,"),
+            Value::Code(code, name) | Value::HexCode(code, name) => {
+                self.number("{\"code\":", code);
+                self.str(",\"name\":\"");
+                self.name(name);
+                self.str("\"},");
+            }
+        }
+    }
+
+    #[inline]
+    fn outcome(&mut self, opcode: Opcode, outcome: &Outcome, stages: Option<&mut Stages>) {
+        match &outcome.verdict {
+            Some(verdict) if verdict.is_plain() => {
+                self.str(",\"result\":0");
+                self.str(SUCCESS);
+                self.str(",\"retries\":0,\"request_flags\":0");
+            }
+            Some(verdict) => self.verdict(opcode, verdict),
+            None => self.str(",\"status\":null"),
+        }
+        self.maybe(",\"latency_ns\":", outcome.latency_ns);
+        self.timeline_of(outcome.timeline.as_ref(), stages);
+    }
+
+    #[inline]
+    fn timeline_of(&mut self, timeline: Option<&Timeline>, stages: Option<&mut Stages>) {
+        if let Some((stages, timeline)) = stages.zip(timeline) {
+            let stage_set = stages.stage_set();
+            if let Some(shape) = stages.of(timeline) {
+                self.timeline(shape, stage_set, timeline);
+            }
+        }
+    }
+
+    fn verdict(&mut self, opcode: Opcode, verdict: &Verdict) {
+        let Verdict {
+            result,
+            status,
+            retries,
+            flags,
+        } = *verdict;
+        self.number(",\"result\":", result);
+        if status.0 == 0 {
+            self.str(SUCCESS);
+        } else {
+            self.status(opcode, status);
+        }
+        self.number(",\"retries\":", retries);
+        self.number(",\"request_flags\":", flags);
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn status(&mut self, opcode: Opcode, status: Status) {
+        self.number(",\"status\":{\"value\":", status.0);
+        self.str(",\"type\":\"");
+        self.name(type_name(status.kind()));
+        self.number("\",\"code\":", status.code());
+        match status.name_for(opcode) {
+            Some(name) => {
+                self.str(",\"name\":\"");
+                self.name(name);
+                self.byte(b'"');
+            }
+            None => self.str(",\"name\":null"),
+        }
+        self.flag(",\"dnr\":", status.do_not_retry());
+        self.flag(",\"more\":", status.more());
+        self.number(",\"crd\":", status.retry_delay());
+        self.byte(b'}');
+    }
+
+    #[inline]
+    fn timeline(&mut self, shape: &Shape, stage_set: StageSet, timeline: &Timeline) {
+        self.str(",\"points_ns\":{");
+        for step in &shape.points {
+            let ns = timeline.ns(step.at);
+            if ns != 0 {
+                step.label(self);
+                self.stamp(ns);
+                self.byte(b',');
+            }
+        }
+        self.close(b'}');
+        self.str(",\"stages\":[");
+        let begin = self.place();
+        let first = match shape.stages.as_slice() {
+            [] => 0,
+            _ => timeline.ns(shape.from),
+        };
+        let mut from = first;
+        for step in &shape.stages {
+            let to = timeline.ns(step.at);
+            if from == 0 || to < from {
+                self.back_to(begin);
+                from = 0;
+                break;
+            }
+            step.label(self);
+            self.dec(to - from);
+            self.str("},");
+            from = to;
+        }
+        self.close(b']');
+        // where two points are out of order there are no stages, but may be a total
+        let total = (from != 0).then(|| from - first);
+        match total.or_else(|| timeline.total(stage_set)) {
+            Some(ns) => self.number(",\"total_ns\":", ns),
+            None => self.str(",\"total_ns\":null"),
+        }
+    }
+
+    fn async_event(&mut self, event: AsyncEvent) {
+        let [whole, fields @ ..] = event.fields();
+        self.number(",\"result\":", whole.value.number());
+        self.str(",\"fields\":{");
+        for field in fields {
+            self.field(field);
+        }
+        self.close(b'}');
+    }
+
+    fn state(&mut self, state: CtrlState, asked: bool) {
+        match state.name() {
+            Some(name) => {
+                self.str(",\"state\":\"");
+                self.name(name);
+                self.byte(b'"');
+            }
+            None => self.str(",\"state\":null"),
+        }
+        self.number(",\"state_value\":", state.0);
+        self.flag(",\"asked\":", asked);
+    }
+}

@@ -1,0 +1,407 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! One line for an event, beginning with what nvme_trace prints, and its stack below, indented.
+//!
+//! Plain text has single blanks and no codes. On a terminal the columns stand below each other, what
+//! is only there for reference is dim, and what has gone wrong is not to be missed.
+
+mod outcome;
+
+use self::outcome::FlagsKey;
+use super::Clock;
+use super::Context;
+use super::EventSink;
+use super::chars;
+use super::ink::Ink;
+use super::ink::Voice;
+use super::line::Line;
+use super::memo::Memo;
+use super::opcode_name;
+use super::stages::Stages;
+use crate::model::event::CommandId;
+use crate::model::event::CtrlState;
+use crate::model::event::Event;
+use crate::model::event::EventKind;
+use crate::model::event::Outcome;
+use crate::model::event::Submission;
+use crate::model::stack::Frame;
+use crate::model::stage::StageSet;
+use crate::nvme::aen::AsyncEvent;
+use crate::nvme::decode::Field;
+use crate::render::theme::Codes;
+use crate::render::theme::Theme;
+
+/// The longest of the events' names.
+const EVENT_WIDTH: usize = "Unfinished".len();
+/// Writes events as text.
+#[derive(Debug)]
+pub struct TraceText {
+    clock: Clock,
+    stages: Option<Stages>,
+    codes: Option<Codes>,
+    columns: Option<Columns>,
+    memo: Memo,
+    line: Box<Line>,
+}
+
+/// How wide the columns were so far.
+#[derive(Debug, Default)]
+struct Columns {
+    time: usize,
+    disk: usize,
+}
+
+impl TraceText {
+    /// `align` makes columns. `stages` is the stage_set that they are shown in, if they are.
+    #[must_use]
+    pub fn new(theme: Theme, align: bool, clock: Clock, stages: Option<StageSet>) -> Self {
+        Self {
+            clock,
+            stages: stages.map(|stage_set| {
+                let label: fn(&str) -> String = |name| format!(", {name}=");
+                Stages::new(stage_set, label, label)
+            }),
+            codes: theme.codes(),
+            columns: align.then(Columns::default),
+            memo: Memo::new(),
+            line: Line::new(),
+        }
+    }
+
+    /// Hands over the lines, and forgets them.
+    pub fn take<R>(&mut self, to: impl FnOnce(&[u8]) -> R) -> R {
+        self.line.take(to)
+    }
+}
+
+impl EventSink for TraceText {
+    fn drain(&mut self, to: &mut dyn FnMut(&[u8])) {
+        self.take(to);
+    }
+
+    fn clock(&mut self) -> &mut Clock {
+        &mut self.clock
+    }
+
+    fn stack(&self, frames: &[Frame]) -> String {
+        let dim = self.codes.as_ref().map(|codes| &codes.dim);
+        let (before, after) = dim.map_or(("", ""), |dim| (&dim.before, &dim.after));
+        let line = |frame: &Frame| format!("    {before}{frame}{after}\n");
+        frames.iter().map(line).collect()
+    }
+
+    fn is_full(&self) -> bool {
+        self.line.is_full()
+    }
+
+    fn event(&mut self, event: &Event, cx: &Context<'_>) {
+        let Event { at_ns, what } = event;
+        self.line.begin();
+        let mut ink = Ink {
+            line: &mut self.line,
+            codes: self.codes.as_ref(),
+        };
+        let (name, voice) = title(what);
+        begin(&mut self.clock, self.columns.as_mut(), *at_ns, cx, &mut ink);
+        ink.voice(voice, |ink| ink.line.name(name));
+        if self.columns.is_some() {
+            ink.pad(EVENT_WIDTH.saturating_sub(name.len()));
+        }
+        ink.line.str(" nvme");
+        ink.line.dec(what.ctrl());
+        ink.line.str(": ");
+        ink.body(what, cx, self.stages.as_mut(), &mut self.memo);
+        ink.line.byte(b'\n');
+        stacks(what, cx, ink.line);
+    }
+}
+
+impl Ink<'_> {
+    fn body(
+        &mut self,
+        what: &EventKind,
+        cx: &Context<'_>,
+        stages: Option<&mut Stages>,
+        memo: &mut Memo,
+    ) {
+        if let Some(id) = what.command() {
+            self.command(id, what.submission(), cx, memo);
+        }
+        match what {
+            EventKind::Submit(_, asked) => self.number(", cpu=", asked.cpu),
+            EventKind::Missed {
+                latency_max_ns,
+                timeline,
+                ..
+            } => self.missed(*latency_max_ns, timeline.as_ref(), stages),
+            EventKind::Complete(id, outcome) => {
+                self.outcome(id.opcode, outcome, FlagsKey::Flags, stages);
+                self.number(", cpu=", outcome.cpu);
+            }
+            EventKind::Command(id, _, outcome) => {
+                self.outcome(id.opcode, outcome, FlagsKey::RqFlags, stages);
+            }
+            EventKind::Unfinished { asked, age_ns, .. } => {
+                if let Some(asked) = asked {
+                    self.number(", cpu=", asked.cpu);
+                }
+                self.age(*age_ns);
+            }
+            EventKind::Timeout { age_ns, .. } | EventKind::Cancel { age_ns, .. } => {
+                self.age(*age_ns)
+            }
+            EventKind::Retry {
+                retries: Some(retries),
+                ..
+            } => self.number(", retries=", *retries),
+            EventKind::Requeue(_) | EventKind::Retry { .. } => {}
+            EventKind::Sq {
+                ctrl: _,
+                qid,
+                id,
+                head,
+                tail,
+            } => {
+                self.number("qid=", *qid);
+                if let Some(id) = id {
+                    self.number(", cid=", id.cid);
+                }
+                self.sq(*head, *tail);
+            }
+            EventKind::AsyncEvent { event, .. } => self.async_event(*event),
+            EventKind::State { state, asked, .. } => self.state(*state, *asked),
+        }
+    }
+}
+
+/// The event's name, and how loud it is said.
+fn title(what: &EventKind) -> (&'static str, Voice) {
+    match what {
+        EventKind::Submit(..) => ("Submit", Voice::Plain),
+        EventKind::Complete(_, outcome) => {
+            ("Complete", Voice::failed(failed(outcome), Voice::Plain))
+        }
+        EventKind::Command(_, _, outcome) => {
+            ("Command", Voice::failed(failed(outcome), Voice::Plain))
+        }
+        EventKind::Unfinished { .. } => ("Unfinished", Voice::Head),
+        EventKind::Missed { .. } => ("Missed", Voice::Warn),
+        EventKind::Sq { .. } => ("Sq", Voice::Dim),
+        EventKind::Timeout { .. } => ("Timeout", Voice::Warn),
+        EventKind::Cancel { .. } => ("Cancel", Voice::Warn),
+        EventKind::Requeue(_) => ("Requeue", Voice::Head),
+        EventKind::Retry { .. } => ("Retry", Voice::Warn),
+        EventKind::AsyncEvent { .. } => ("AsyncEvent", Voice::Head),
+        // live is what it should be, all others are a way to it or away from it
+        EventKind::State { state, .. } => ("State", Voice::failed(state.0 != 1, Voice::Head)),
+    }
+}
+
+fn failed(outcome: &Outcome) -> bool {
+    let verdict = outcome.verdict.as_ref();
+    verdict.is_some_and(|v| !v.status.is_success())
+}
+
+/// Time and disk, with the blanks after them.
+#[inline]
+fn begin(
+    clock: &mut Clock,
+    columns: Option<&mut Columns>,
+    at_ns: u64,
+    cx: &Context<'_>,
+    ink: &mut Ink<'_>,
+) {
+    let disk = if cx.disk.is_empty() { "-" } else { cx.disk };
+    let Some(Columns {
+        time: time_width,
+        disk: disk_width,
+    }) = columns
+    else {
+        ink.voice(Voice::Dim, |ink| clock.text(at_ns, ink.line));
+        ink.line.byte(b' ');
+        ink.line.name(disk);
+        ink.line.byte(b' ');
+        return;
+    };
+    ink.voice(Voice::Dim, |ink| {
+        let place = ink.line.place();
+        clock.text(at_ns, ink.line);
+        let width = ink.line.since(place).len();
+        *time_width = width.max(*time_width);
+        // numbers stand to the right
+        ink.line.indent(place, *time_width - width);
+    });
+    *disk_width = disk.len().max(*disk_width);
+    ink.line.byte(b' ');
+    ink.line.name(disk);
+    ink.pad(*disk_width - disk.len() + 1);
+}
+
+impl Ink<'_> {
+    /// Which command, and its opcode with a name. Flags and metadata come before that, as in
+    /// nvme_trace. What it asks for comes then, but the CPU.
+    #[inline]
+    fn command(
+        &mut self,
+        id: &CommandId,
+        asked: Option<&Submission>,
+        cx: &Context<'_>,
+        memo: &mut Memo,
+    ) {
+        self.number("qid=", id.qid);
+        self.number(", cid=", id.cid);
+        let codes = self.codes;
+        memo.command(id, asked, cx.set, self.line, |line| {
+            Ink { line, codes }.kind(id, asked, cx);
+        });
+        if let Some(asked) = asked {
+            self.asked(id, asked, cx, memo);
+        }
+    }
+
+    fn kind(&mut self, id: &CommandId, asked: Option<&Submission>, cx: &Context<'_>) {
+        self.number(", nsid=", id.nsid);
+        if let Some(asked) = asked {
+            self.voice(Voice::Dim, |ink| {
+                ink.line.str(", flags=");
+                ink.line.hex(asked.sqe.flags());
+                ink.line.str(", meta=");
+                ink.line.hex(asked.sqe.metadata());
+            });
+        }
+        self.number(", opcode=", id.opcode.code);
+        self.line.str(" (");
+        self.voice(Voice::Head, |ink| match opcode_name(id, cx.set, asked) {
+            Some(name) => ink.line.name(name),
+            None => ink.line.hex_byte(id.opcode.code),
+        });
+        self.line.byte(b')');
+    }
+
+    #[inline]
+    fn asked(&mut self, id: &CommandId, asked: &Submission, cx: &Context<'_>, memo: &mut Memo) {
+        let slba = |line: &mut Line, slba| {
+            line.str(", slba=");
+            line.dec(slba);
+        };
+        memo.fields((id.opcode.queue, cx.set), asked, self.line, slba, rest);
+        if !asked.knows_submitter {
+            return;
+        }
+        memo.thread(asked, self.line, |line, asked| {
+            let mut ink = Ink { line, codes: None };
+            ink.number(", pid=", asked.pid);
+            if asked.tid != asked.pid {
+                ink.number(", tid=", asked.tid);
+            }
+            line.str(", comm=");
+            comm(line, asked.comm());
+        });
+    }
+
+    fn sq(&mut self, head: u16, tail: u16) {
+        self.number(", sq_head=", head);
+        self.number(", sq_tail=", tail);
+    }
+
+    #[inline]
+    fn age(&mut self, ns: u64) {
+        self.line.str(", age=");
+        self.voice(Voice::Head, |ink| ink.line.nanos(ns));
+    }
+
+    fn async_event(&mut self, event: AsyncEvent) {
+        let [whole, kind, info, lid] = event.fields();
+        for (key, value) in [
+            ("result=", whole.value),
+            (", type=", kind.value),
+            (", info=", info.value),
+            (", lid=", lid.value),
+        ] {
+            self.line.name(key);
+            self.line.value(value);
+        }
+    }
+
+    fn state(&mut self, state: CtrlState, asked: bool) {
+        match state.name() {
+            Some(name) => self.line.name(name),
+            None => {
+                self.number("unknown (", state.0);
+                self.line.byte(b')');
+            }
+        }
+        if asked {
+            self.line.str(" (asked)");
+        }
+    }
+}
+
+/// The fields but `slba`, and how many bytes are transferred.
+fn rest(line: &mut Line, asked: &Submission, fields: &mut dyn Iterator<Item = Field>) {
+    let mut told = None;
+    for field in fields {
+        if field.shown() {
+            line.str(", ");
+            line.name(field.key);
+            line.byte(b'=');
+            line.value(field.value);
+        }
+        if field.key == "bytes" {
+            told = Some(field.value.number());
+        }
+    }
+    let bytes = asked.bytes.filter(|&n| n != 0);
+    if let Some(bytes) = bytes.filter(|&n| told != Some(n.into())) {
+        // where the command itself names another number
+        let key = told.map_or(", bytes=", |_| ", transfer=");
+        line.str(key);
+        line.dec(bytes);
+    }
+}
+
+/// A thread may call itself anything. What could be taken for something else is quoted.
+fn comm(line: &mut Line, name: &[u8]) {
+    let plain = |b: &u8| b.is_ascii_graphic() && !b"\",\\=".contains(b);
+    if !name.is_empty() && name.iter().all(plain) {
+        return line.name_in(name);
+    }
+    line.byte(b'"');
+    for char in chars(name) {
+        match char {
+            // escape_debug() means to be in Rust's own quotes
+            Ok('\'') => line.byte(b'\''),
+            Ok(c) => {
+                for c in c.escape_debug() {
+                    line.name(c.encode_utf8(&mut [0; 4]));
+                }
+            }
+            Err(byte) => {
+                line.str("\\x");
+                line.hex_digits(byte);
+            }
+        }
+    }
+    line.byte(b'"');
+}
+
+/// The stacks of this event; where there may be two, the second says what it is.
+#[inline]
+fn stacks(what: &EventKind, cx: &Context<'_>, line: &mut Line) {
+    let (submit, complete) = match what {
+        EventKind::Submit(..) | EventKind::Unfinished { .. } | EventKind::Missed { .. } => {
+            (true, false)
+        }
+        EventKind::Complete(..) => (false, true),
+        EventKind::Command(..) => (true, true),
+        _ => (false, false),
+    };
+    if submit && !cx.kstack.is_empty() {
+        line.long(cx.kstack.as_bytes());
+    }
+    if complete && !cx.kstack_complete.is_empty() {
+        if submit {
+            line.str("    -- completed by\n");
+        }
+        line.long(cx.kstack_complete.as_bytes());
+    }
+}

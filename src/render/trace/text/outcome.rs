@@ -1,0 +1,170 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! How a command has ended, and what took how long.
+
+use super::super::ink::Ink;
+use super::super::ink::Voice;
+use super::super::stages::Shape;
+use super::super::stages::Stages;
+use crate::model::event::Outcome;
+use crate::model::event::Verdict;
+use crate::model::timeline::Timeline;
+use crate::nvme::opcode::Opcode;
+use crate::nvme::status::Status;
+use crate::nvme::status::StatusType;
+
+/// What the flags of a request are called.
+#[derive(Clone, Copy)]
+pub(super) enum FlagsKey {
+    /// `flags`.
+    Flags,
+    /// `rqflags`: the command's own are in the same line.
+    RqFlags,
+}
+
+impl Ink<'_> {
+    #[inline]
+    pub(super) fn outcome(
+        &mut self,
+        opcode: Opcode,
+        outcome: &Outcome,
+        flags: FlagsKey,
+        stages: Option<&mut Stages>,
+    ) {
+        match &outcome.verdict {
+            // in colour it is not so plain
+            Some(verdict) if verdict.is_plain() && self.codes.is_none() => match flags {
+                FlagsKey::Flags => self.line.str(concat!(
+                    ", res=0x0, retries=0, flags=0x0, ",
+                    "status=0x0 (Success), lat="
+                )),
+                FlagsKey::RqFlags => self.line.str(concat!(
+                    ", res=0x0, retries=0, rqflags=0x0, ",
+                    "status=0x0 (Success), lat="
+                )),
+            },
+            Some(verdict) => {
+                self.verdict(opcode, verdict, flags);
+                self.line.str(", lat=");
+            }
+            None => self.line.str(", status=?, lat="),
+        }
+        match outcome.latency_ns {
+            Some(ns) => self.voice(Voice::Head, |ink| ink.line.nanos(ns)),
+            None => self.line.byte(b'?'),
+        }
+        self.stages_of(outcome.timeline.as_ref(), stages);
+    }
+
+    /// A completion that was not observed: how long the command can have taken, and its stages.
+    #[cold]
+    pub(super) fn missed(
+        &mut self,
+        latency_max_ns: Option<u64>,
+        timeline: Option<&Timeline>,
+        stages: Option<&mut Stages>,
+    ) {
+        self.line.str(", lat_max=");
+        match latency_max_ns {
+            Some(ns) => self.voice(Voice::Head, |ink| ink.line.nanos(ns)),
+            None => self.line.byte(b'?'),
+        }
+        self.stages_of(timeline, stages);
+    }
+
+    #[inline]
+    fn stages_of(&mut self, timeline: Option<&Timeline>, stages: Option<&mut Stages>) {
+        if let Some((stages, timeline)) = stages.zip(timeline)
+            && let Some(shape) = stages.of(timeline)
+        {
+            self.stages(shape, timeline);
+        }
+    }
+
+    fn verdict(&mut self, opcode: Opcode, verdict: &Verdict, flags: FlagsKey) {
+        let Verdict {
+            result,
+            status,
+            retries,
+            flags: request_flags,
+        } = *verdict;
+        self.voice(Voice::Dim, |ink| {
+            ink.line.str(", res=");
+            ink.line.hex(result);
+            ink.number(", retries=", retries);
+            match flags {
+                FlagsKey::Flags => ink.line.str(", flags="),
+                FlagsKey::RqFlags => ink.line.str(", rqflags="),
+            }
+            ink.line.hex(request_flags);
+        });
+        self.line.str(", ");
+        let voice = Voice::failed(!status.is_success(), Voice::Dim);
+        self.voice(voice, |ink| {
+            if status.0 == 0 {
+                ink.line.str("status=0x0 (Success)");
+            } else {
+                ink.status(opcode, status);
+            }
+        });
+    }
+
+    /// As its `Display`, but with the whole number in front.
+    #[cold]
+    #[inline(never)]
+    fn status(&mut self, opcode: Opcode, status: Status) {
+        self.line.str("status=");
+        self.line.hex(status.0);
+        self.line.str(" (");
+        if !status.is_success() {
+            match status.kind() {
+                StatusType::Generic => self.line.str("Generic"),
+                StatusType::CommandSpecific => self.line.str("Command Specific"),
+                StatusType::Media => self.line.str("Media"),
+                StatusType::Path => self.line.str("Path"),
+                StatusType::Vendor => self.line.str("Vendor Specific"),
+                StatusType::Reserved(code) => {
+                    self.line.str("Type ");
+                    self.line.hex(code);
+                }
+            }
+            self.line.byte(b'/');
+        }
+        self.line.name(status.name_for(opcode).unwrap_or("Unknown"));
+        if status.retry_delay() != 0 {
+            self.number(" CRD", status.retry_delay());
+        }
+        if status.more() {
+            self.line.str(" MORE");
+        }
+        if status.do_not_retry() {
+            self.line.str(" DNR");
+        }
+        self.line.byte(b')');
+    }
+
+    /// The stages; and the total where it is another interval than `lat`. Nothing if two points are
+    /// out of order.
+    #[inline]
+    fn stages(&mut self, shape: &Shape, timeline: &Timeline) {
+        if shape.stages.is_empty() {
+            return;
+        }
+        let begin = self.line.place();
+        let first = timeline.ns(shape.from);
+        let mut from = first;
+        for step in &shape.stages {
+            let to = timeline.ns(step.at);
+            if from == 0 || to < from {
+                self.line.back_to(begin);
+                return;
+            }
+            step.label(self.line);
+            self.line.nanos(to - from);
+            from = to;
+        }
+        if !shape.is_lat {
+            self.line.str(", total=");
+            self.line.nanos(from - first);
+        }
+    }
+}

@@ -1,0 +1,112 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! A report with something in every part, for the tests of the rules and of the view.
+
+use std::fs;
+
+use tempfile::TempDir;
+
+use super::DoctorReport;
+use crate::machine::System;
+use crate::machine::fact::Fact;
+use crate::machine::overview::Capability;
+use crate::machine::overview::Privileges;
+
+/// Files of the guest.
+const FILES: [(&str, &str); 26] = [
+    ("proc/sys/kernel/osrelease", "6.1.0-50-amd64"),
+    (
+        "proc/sys/kernel/version",
+        "#1 SMP PREEMPT_DYNAMIC Debian 6.1.176-1 (2026-06-01)",
+    ),
+    ("proc/sys/kernel/arch", "x86_64"),
+    ("proc/sys/kernel/kptr_restrict", "2"),
+    ("proc/sys/kernel/perf_event_paranoid", "3"),
+    ("proc/sys/kernel/ftrace_enabled", "1"),
+    ("proc/sys/net/core/bpf_jit_enable", "0"),
+    ("proc/mounts", "s /sys/kernel/security securityfs rw 0 0"),
+    ("proc/cpuinfo", "flags : hypervisor"),
+    ("proc/self/uid_map", "0 0 4294967295"),
+    ("sys/devices/system/cpu/online", "0-3"),
+    ("sys/devices/system/cpu/possible", "0-7"),
+    (
+        "sys/devices/system/clocksource/clocksource0/available_clocksource",
+        "tsc hpet",
+    ),
+    ("sys/class/dmi/id/sys_vendor", "QEMU"),
+    (
+        "sys/kernel/security/lockdown",
+        "none integrity [confidentiality]",
+    ),
+    ("sys/module/nvme/parameters/poll_queues", "0"),
+    ("sys/module/nvme/parameters/write_queues", "0"),
+    ("sys/module/nvme/parameters/io_queue_depth", "1024"),
+    ("sys/module/nvme/parameters/use_threaded_interrupts", "0"),
+    ("sys/module/nvme_core/parameters/io_timeout", "30"),
+    ("sys/module/nvme_core/parameters/admin_timeout", "60"),
+    ("sys/module/nvme_core/parameters/multipath", "Y"),
+    ("sys/class/nvme/nvme1/transport", "tcp"),
+    ("sys/class/nvme/nvme1/model", "Linux"),
+    ("sys/class/nvme/nvme1/state", "connecting"),
+    (
+        "sys/class/nvme/nvme1/address",
+        "traddr=10.0.0.1,trsvcid=4420",
+    ),
+];
+
+/// Those of its emulated controller.
+const NVME0: [(&str, &str); 25] = [
+    ("model", "QEMU NVMe Ctrl"),
+    ("firmware_rev", "1.0"),
+    ("transport", "pcie"),
+    ("address", "0000:00:03.0"),
+    ("state", "live"),
+    ("queue_count", "2"),
+    ("sqsize", "1023"),
+    ("numa_node", "-1"),
+    ("device/vendor", "0x1b36"),
+    ("device/device", "0x0010"),
+    ("device/subsystem_vendor", "0x1af4"),
+    ("device/subsystem_device", "0x1100"),
+    ("device/msi_irqs/25", "msix"),
+    ("device/msi_irqs/26", "msix"),
+    ("nvme0n1/nsid", "1"),
+    ("nvme0n1/size", "2097152"),
+    ("nvme0n1/queue/scheduler", "none [mq-deadline]"),
+    ("nvme0n1/queue/logical_block_size", "512"),
+    ("nvme0n1/queue/nr_requests", "256"),
+    ("nvme0n1/queue/iostats", "0"),
+    ("nvme0n1/queue/nomerges", "0"),
+    ("nvme0n1/queue/wbt_lat_usec", "2000"),
+    ("nvme0n1/queue/rq_affinity", "1"),
+    ("nvme0n1/queue/io_poll", "0"),
+    ("nvme0n1/queue/io_timeout", "30000"),
+];
+
+/// A capability, held or not.
+pub(crate) fn capability(name: &'static str, held: bool) -> Capability {
+    Capability { name, held }
+}
+
+/// A guest of QEMU with an emulated controller that has one I/O queue, and one over TCP that has
+/// lost its target; seen without root.
+pub(crate) fn guest() -> DoctorReport {
+    let root = TempDir::new().unwrap();
+    let of_nvme0 = NVME0.map(|(file, text)| (format!("sys/class/nvme/nvme0/{file}"), text));
+    let files = FILES.map(|(path, text)| (path.to_owned(), text));
+    for (path, text) in files.into_iter().chain(of_nvme0) {
+        let path = root.path().join(path);
+        fs::create_dir_all(path.parent().unwrap()).unwrap();
+        fs::write(path, text).unwrap();
+    }
+    let mut found = DoctorReport::of(&System::at(root.path()), false);
+    found.controllers[0].shadow_doorbells = Fact::Known(false);
+    // those of whoever runs the tests are not the guest's
+    found.machine.privileges = Fact::Known(Privileges {
+        uid: 1000,
+        capabilities: vec![
+            capability("CAP_SYS_ADMIN", false),
+            capability("CAP_BPF", true),
+        ],
+    });
+    DoctorReport::new(found.machine, found.parameters, found.controllers)
+}

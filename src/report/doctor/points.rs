@@ -1,0 +1,142 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The attach method that each point would use, in words. Pure.
+
+use super::BtfLine;
+use super::PointLine;
+use super::RejectedMethod;
+use crate::model::milestone::Milestone;
+use crate::probe::catalog::CATALOG;
+use crate::probe::catalog::Method;
+use crate::probe::facts::KernelFacts;
+use crate::probe::facts::TypeSource;
+use crate::probe::plan::AttachPlan;
+use crate::probe::plan::NoPlan;
+use crate::probe::plan::PointPlan;
+use crate::probe::plan::Rejection;
+use crate::probe::plan::StartSource;
+use crate::report::finding::Finding;
+use crate::report::finding::Severity;
+
+/// Where the types of each part come from.
+pub(super) fn btf(facts: &KernelFacts) -> Vec<BtfLine> {
+    let said = |types: &TypeSource, module: &str| match types {
+        TypeSource::None => {
+            format!("none: {module} is not loaded, or without BTF, and no file of btf/ fits")
+        }
+        TypeSource::BuiltIn => "built into the kernel, in its BTF".into(),
+        TypeSource::Module => format!("/sys/kernel/btf/{module}"),
+        TypeSource::Shipped(release) => {
+            format!("btf/{release}.c, made from these very modules (same build ids)")
+        }
+        TypeSource::File(path) => format!("{path} (--btf)"),
+    };
+    let vmlinux = if facts.vmlinux_btf {
+        "/sys/kernel/btf/vmlinux"
+    } else {
+        "none (CONFIG_DEBUG_INFO_BTF)"
+    };
+    [
+        ("vmlinux", vmlinux.to_owned()),
+        ("nvme_core", said(&facts.nvme_core_types, "nvme_core")),
+        ("nvme", said(&facts.nvme_pci_types, "nvme")),
+    ]
+    .map(|(what, source)| BtfLine {
+        what: what.into(),
+        source,
+    })
+    .into()
+}
+
+fn rejected(all: &[Rejection]) -> Vec<RejectedMethod> {
+    all.iter()
+        .map(|r| RejectedMethod {
+            method: if r.hook.contains(' ') {
+                r.hook.clone()
+            } else {
+                r.method.name().into()
+            },
+            why: r.why.clone(),
+        })
+        .collect()
+}
+
+/// `fexit nvme_queue_rq, nvme_queue_rqs`, with what that way may cost in truth.
+fn got(point: &PointPlan, plan: &AttachPlan) -> Option<String> {
+    let Some(method) = point.method else {
+        let field = point.point() == Some(Milestone::Start) && plan.start == StartSource::Field;
+        return field.then(|| "start_time_ns of the request (unless iostats are off)".into());
+    };
+    let mut text = String::new();
+    let mut last = "";
+    let twins = point.hooks.iter().any(|&h| CATALOG[h].is_twin());
+    for &number in point.hooks.iter().filter(|&&h| !CATALOG[h].is_twin()) {
+        let (kind, target) = (CATALOG[number].kind.name(), CATALOG[number].target);
+        let comma = if text.is_empty() { "" } else { ", " };
+        if kind == last {
+            text += &format!("{comma}{target}");
+        } else {
+            text += &format!("{comma}{kind} {target}");
+        }
+        last = kind;
+    }
+    if twins {
+        text += "; attached twice: an interrupt may come while the first one runs";
+    }
+    if method.loses() {
+        text += match (plan.misses_counted, point.point()) {
+            (_, Some(Milestone::SetupIn | Milestone::Issue | Milestone::Doorbell)) => {
+                "; where a kprobe is missed, the stages around are one"
+            }
+            (true, _) => "; misses interrupts under load, counted",
+            (false, _) => "; misses interrupts under load, and nobody counts them",
+        };
+    }
+    Some(text)
+}
+
+/// The points of a plan; where there is none, the point that it fails at.
+pub(super) fn points(plan: &Result<AttachPlan, NoPlan>) -> Vec<PointLine> {
+    match plan {
+        Ok(plan) => plan
+            .points
+            .iter()
+            .map(|point| PointLine {
+                point: point.name().into(),
+                got: got(point, plan),
+                rejected: rejected(&point.rejected),
+            })
+            .collect(),
+        Err(none) => vec![PointLine {
+            point: none.point.name().into(),
+            got: None,
+            rejected: rejected(&none.rejected),
+        }],
+    }
+}
+
+/// What would show more, as far as the plan shows it.
+pub(super) fn finding(plan: &Result<AttachPlan, NoPlan>, facts: &KernelFacts) -> Option<Finding> {
+    let complete = match plan {
+        Ok(plan) => plan.method_of(Milestone::Complete),
+        Err(_) => None,
+    };
+    let lossy = complete.is_none_or(Method::loses);
+    let (rule, advice) = if facts.vmlinux_btf && !facts.nvme_core_types.is_known() {
+        (
+            "driver-types-unknown",
+            "load the driver (`modprobe nvme`), or, if it is, give BTF of its modules with --btf \
+             (see btf/README.md): the doorbell, and admin commands before the first other one, \
+             are observed then",
+        )
+    } else if lossy && !facts.vmlinux_btf {
+        (
+            "no-kernel-btf",
+            "boot a kernel with CONFIG_DEBUG_INFO_BTF, or give BTF of this one with --btf (BTFHub \
+             has it for many): every completion is observed then",
+        )
+    } else {
+        return None;
+    };
+    let finding = Finding::new(rule, Severity::Warning, advice);
+    Some(finding.shown_by("BTF of vmlinux", facts.vmlinux_btf))
+}

@@ -1,0 +1,302 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! From snapshots to what is shown: rows with named stages. Pure: no maps, no terminals.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use crate::model::histogram::Histogram;
+use crate::model::milestone::Milestone;
+use crate::model::nvme_latency::LatBuckets;
+use crate::model::nvme_latency::LatRow;
+use crate::model::nvme_latency::SLOTS;
+use crate::model::row::RowKey;
+use crate::model::snapshot::Cell;
+use crate::model::snapshot::Snapshot;
+use crate::model::stage::Run;
+use crate::model::stage::StageSet;
+use crate::nvme::opcode::QueueKind;
+use crate::report::ledger::Ledger;
+
+/// A stage, or joined stages, of a row.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct StageReport {
+    /// `device`, or `submit+device` where the point between was not observed.
+    pub name: String,
+    /// Where it begins.
+    pub from: Milestone,
+    /// Where it ends.
+    pub to: Milestone,
+    /// How long it took.
+    pub hist: Histogram,
+}
+
+/// All commands of one controller, namespace, opcode and size class.
+#[derive(Clone, Debug, PartialEq)]
+pub struct RowReport {
+    /// What the row is about.
+    pub key: RowKey,
+    /// Commands.
+    pub count: u64,
+    /// Of these, without any interval: in no histogram.
+    pub unmeasured: u64,
+    /// Commands per second.
+    pub iops: f64,
+    /// Bytes transferred.
+    pub bytes: u64,
+    /// Megabytes (10^6) per second.
+    pub mb_per_s: f64,
+    /// In the order of a command's life; joined ones behind the stage that they begin with.
+    pub stages: Vec<StageReport>,
+    /// The total: first to last observed point.
+    pub total: Histogram,
+    /// nvme_latency's table of the total.
+    pub lat: Vec<LatRow>,
+}
+
+/// One report.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Report {
+    /// Which stages the commands are divided into.
+    pub stage_set: StageSet,
+    /// The last one of the run.
+    pub is_final: bool,
+    /// Since the start of the run.
+    pub at: Duration,
+    /// What the report covers, up to `at`.
+    pub covers: Duration,
+    /// By controller, namespace, opcode, size class.
+    pub rows: Vec<RowReport>,
+    /// The ledger of the whole run.
+    pub ledger: Ledger,
+}
+
+impl RowReport {
+    /// The controller's name.
+    pub fn ctrl(&self) -> String {
+        format!("nvme{}", self.key.ctrl)
+    }
+
+    /// `ns 1`, `admin` with the namespace that the command names, if any.
+    pub fn scope(&self) -> String {
+        match (self.key.opcode.queue, self.key.nsid) {
+            (QueueKind::Io, nsid) => format!("ns {nsid}"),
+            (QueueKind::Admin, 0) => "admin".into(),
+            (QueueKind::Admin, nsid) => format!("admin ns {nsid}"),
+        }
+    }
+
+    /// The size class in words, if sizes are split.
+    pub const fn class(&self) -> Option<&'static str> {
+        match self.key.class {
+            1 => Some("<=16KiB"),
+            2 => Some("(16KiB,64KiB]"),
+            3 => Some(">64KiB"),
+            _ => None,
+        }
+    }
+}
+
+/// Sums of one row over its patterns.
+struct Sum {
+    bytes: u64,
+    unmeasured: u64,
+    lat: [u64; SLOTS],
+    stages: BTreeMap<Run, Histogram>,
+    total: Histogram,
+}
+
+impl Sum {
+    fn new() -> Self {
+        Self {
+            bytes: 0,
+            unmeasured: 0,
+            lat: [0; SLOTS],
+            stages: BTreeMap::new(),
+            total: Histogram::new(),
+        }
+    }
+
+    fn add(&mut self, stage_set: StageSet, pattern: u16, cell: &Cell) {
+        self.bytes += cell.bytes;
+        self.unmeasured += cell.unmeasured;
+        self.lat
+            .iter_mut()
+            .zip(cell.lat)
+            .for_each(|(sum, n)| *sum += n);
+        if let Some(total) = cell.hists.get(stage_set.total_index()) {
+            self.total.merge(total);
+        }
+        if stage_set == StageSet::Total {
+            return;
+        }
+        // a run's histogram stands where its first stage's would
+        for run in stage_set.runs(pattern) {
+            if let Some(hist) = cell.hists.get(run.first).filter(|h| h.count() > 0) {
+                self.stages.entry(run).or_default().merge(hist);
+            }
+        }
+    }
+
+    fn finish(
+        self,
+        key: RowKey,
+        stage_set: StageSet,
+        lat: Option<&LatBuckets>,
+        covers: Duration,
+    ) -> RowReport {
+        let seconds = covers.as_secs_f64().max(1e-9);
+        let count = self.total.count() + self.unmeasured;
+        let stages = self
+            .stages
+            .into_iter()
+            .map(|(run, hist)| StageReport {
+                name: stage_set.run_name(run),
+                from: stage_set.stages()[run.first].from,
+                to: stage_set.end_of(run.last),
+                hist,
+            })
+            .collect();
+        RowReport {
+            key,
+            count,
+            unmeasured: self.unmeasured,
+            iops: count as f64 / seconds,
+            bytes: self.bytes,
+            mb_per_s: self.bytes as f64 / seconds / 1e6,
+            stages,
+            total: self.total,
+            lat: lat.map(|l| l.rows(&self.lat)).unwrap_or_default(),
+        }
+    }
+}
+
+/// Makes the rows of a snapshot (of the run so far, or of an interval). Rows without commands are
+/// left out.
+pub fn rows(
+    snapshot: &Snapshot,
+    stage_set: StageSet,
+    lat: Option<&LatBuckets>,
+    covers: Duration,
+) -> Vec<RowReport> {
+    let mut sums: BTreeMap<RowKey, Sum> = BTreeMap::new();
+    for ((key, pattern), cell) in &snapshot.cells {
+        sums.entry(*key)
+            .or_insert_with(Sum::new)
+            .add(stage_set, *pattern, cell);
+    }
+    sums.into_iter()
+        .map(|(key, sum)| sum.finish(key, stage_set, lat, covers))
+        .filter(|row| row.count > 0)
+        .collect()
+}
+
+#[cfg(test)]
+pub(crate) mod tests {
+    use super::*;
+    use crate::nvme::opcode::Opcode;
+
+    /// A cell in which every command took these nanoseconds in the runs of the pattern.
+    pub fn cell(stage_set: StageSet, pattern: u16, commands: &[&[u64]]) -> Cell {
+        let mut hists = vec![Histogram::new(); stage_set.histograms()];
+        for stages in commands {
+            if stage_set != StageSet::Total {
+                for (run, &ns) in stage_set.runs(pattern).iter().zip(*stages) {
+                    hists[run.first].record(ns);
+                }
+            }
+            hists[stage_set.total_index()].record(stages.iter().sum());
+        }
+        Cell {
+            bytes: 4096 * commands.len() as u64,
+            unmeasured: 0,
+            lat: [0; SLOTS],
+            hists,
+        }
+    }
+
+    /// Reads of nvme0, namespace 1.
+    pub const READS: RowKey = RowKey {
+        ctrl: 0,
+        nsid: 1,
+        opcode: Opcode {
+            queue: QueueKind::Io,
+            code: 2,
+        },
+        class: 0,
+    };
+
+    #[test]
+    fn patterns_of_one_row_become_stages_and_joined_stages_that_add_up() {
+        let mut snapshot = Snapshot::default();
+        let full = 0b010_1001;
+        let no_doorbell = 0b010_0001;
+        let stage_set = StageSet::Basic;
+        snapshot.cells.insert(
+            (READS, full),
+            cell(stage_set, full, &[&[10, 20, 300, 40], &[1, 2, 3, 4]]),
+        );
+        snapshot.cells.insert(
+            (READS, no_doorbell),
+            cell(stage_set, no_doorbell, &[&[10, 320, 40]]),
+        );
+        let rows = rows(&snapshot, stage_set, None, Duration::from_secs(1));
+        assert_eq!(rows.len(), 1);
+        let names: Vec<_> = rows[0]
+            .stages
+            .iter()
+            .map(|s| (s.name.as_str(), s.hist.count()))
+            .collect();
+        let want = [
+            ("queue", 3),
+            ("submit", 2),
+            ("submit+device", 1),
+            ("device", 2),
+            ("complete", 3),
+        ];
+        assert_eq!(names, want);
+        let sum: u128 = rows[0].stages.iter().map(|s| s.hist.sum()).sum();
+        assert_eq!(sum, rows[0].total.sum());
+        assert_eq!((rows[0].count, rows[0].bytes), (3, 3 * 4096));
+    }
+
+    #[test]
+    fn an_interval_is_the_difference_of_two_snapshots() {
+        let (mut before, mut after) = (Snapshot::default(), Snapshot::default());
+        before
+            .cells
+            .insert((READS, 0), cell(StageSet::Total, 0, &[&[100]]));
+        after.cells.insert(
+            (READS, 0),
+            cell(StageSet::Total, 0, &[&[100], &[900], &[900]]),
+        );
+        let rows = rows(
+            &after.minus(&before),
+            StageSet::Total,
+            None,
+            Duration::from_millis(500),
+        );
+        assert_eq!(rows[0].count, 2);
+        assert!((rows[0].iops - 4.0).abs() < 1e-9);
+        assert_eq!(
+            rows[0].total.percentile(50.0).map(|ns| ns > 800),
+            Some(true)
+        );
+    }
+
+    #[test]
+    fn a_row_without_commands_in_the_interval_is_left_out() {
+        let mut snapshot = Snapshot::default();
+        snapshot
+            .cells
+            .insert((READS, 0), cell(StageSet::Total, 0, &[&[100]]));
+        assert!(
+            rows(
+                &snapshot.minus(&snapshot),
+                StageSet::Total,
+                None,
+                Duration::from_secs(1)
+            )
+            .is_empty()
+        );
+    }
+}

@@ -1,0 +1,89 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! What the tool itself costs while it is looked at (`-v`): run times of its programs, as the kernel
+//! measures them (BPF_ENABLE_STATS).
+
+use serde::Serialize;
+
+use crate::model::run::Runs;
+use crate::probe::catalog::CATALOG;
+use crate::probe::plan::AttachPlan;
+
+/// One program's part.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct ProgramCost {
+    /// `tp_btf`, `fentry`, ...
+    pub kind: &'static str,
+    /// Function or tracepoint.
+    pub target: &'static str,
+    /// How often it ran, for whichever request.
+    pub runs: u64,
+    /// For how long, all together.
+    pub run_ns: u64,
+}
+
+/// All of it.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct OwnCost {
+    /// The programs, in the order of the hooks.
+    pub programs: Vec<ProgramCost>,
+    /// Sum of their run times.
+    pub run_ns: u64,
+    /// For each command that was seen.
+    pub ns_per_command: Option<f64>,
+    /// Share of one CPU's time, 0 to 1 and more.
+    pub share_of_a_cpu: f64,
+}
+
+impl OwnCost {
+    /// Draws it up: runs by hook number, over so many nanoseconds, for so many commands.
+    pub fn new(plan: &AttachPlan, runs: &[Runs], elapsed_ns: u64, commands: u64) -> Self {
+        let of = |&number: &usize| {
+            let Runs { count, ns } = runs.get(number).copied().unwrap_or_default();
+            ProgramCost {
+                kind: CATALOG[number].kind.name(),
+                target: CATALOG[number].target,
+                runs: count,
+                run_ns: ns,
+            }
+        };
+        let programs: Vec<_> = plan.hooks().iter().map(of).collect();
+        let run_ns = programs.iter().map(|p| p.run_ns).sum::<u64>();
+        Self {
+            programs,
+            run_ns,
+            ns_per_command: (commands > 0).then(|| run_ns as f64 / commands as f64),
+            share_of_a_cpu: run_ns as f64 / (elapsed_ns as f64).max(1.0),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::model::stage::StageSet;
+    use crate::probe::catalog::number_of;
+    use crate::probe::plan::Policy;
+    use crate::probe::plan::plan;
+    use crate::probe::plan::tests::everything;
+
+    #[test]
+    fn programs_add_up() {
+        let plan = plan(StageSet::Total, &everything(), &Policy::default()).unwrap();
+        let mut runs = vec![Runs::default(); CATALOG.len()];
+        runs[number_of("setup_out_btf").unwrap()] = Runs {
+            count: 10,
+            ns: 2000,
+        };
+        runs[number_of("complete_btf").unwrap()] = Runs {
+            count: 10,
+            ns: 3000,
+        };
+        // not in the plan
+        runs[number_of("cqe_btf").unwrap()] = Runs { count: 1, ns: 1 };
+        let cost = OwnCost::new(&plan, &runs, 1_000_000, 10);
+        assert_eq!(cost.run_ns, 5000);
+        assert_eq!(cost.ns_per_command, Some(500.0));
+        assert!((cost.share_of_a_cpu - 0.005).abs() < 1e-12);
+        assert_eq!(OwnCost::new(&plan, &[], 1, 0).ns_per_command, None);
+    }
+}

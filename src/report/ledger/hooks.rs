@@ -1,0 +1,138 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Hooks in the ledger: which are attached, which are not, and why.
+
+use serde::Serialize;
+
+use crate::model::counters::Counters;
+use crate::model::milestone::Milestone;
+use crate::probe::catalog::CATALOG;
+use crate::probe::plan::AttachPlan;
+use crate::probe::plan::PointPlan;
+use crate::probe::plan::StartSource;
+
+/// One hook's line in the ledger.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct HookLine {
+    /// The point that it observes; none for hooks that only serve the ledger.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub point: Option<&'static str>,
+    /// `tp_btf`, `fentry`, `fexit`, `raw_tp`, `kprobe`, `kretprobe`, `tp`.
+    pub kind: &'static str,
+    /// Function or tracepoint.
+    pub target: &'static str,
+    /// Times it fired for an NVMe request.
+    pub hits: u64,
+    /// Of these, seen by the second instance of the program, because the first was skipped; none
+    /// where there is no second one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub by_second: Option<u64>,
+    /// Times the kernel skipped it: it was already running on that CPU, or, of a kprobe or
+    /// tracepoint program, any such program was.
+    pub recursion_misses: u64,
+    /// The kernel counts them. If not, their number is not known.
+    pub misses_known: bool,
+    /// Why it may have no hits though commands passed.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub seldom: Option<&'static str>,
+}
+
+/// The attach method of a point.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct PointMethod {
+    /// The point; `requeue` for the hook that counts requeues.
+    pub point: &'static str,
+    /// `fentry`, `rawtp`, `kprobe`, `tracepoint`; `start_time_ns` for a start that is read from the
+    /// request; none: not observed.
+    pub method: Option<&'static str>,
+}
+
+/// An attach method that was not available for a point.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct MissingHook {
+    /// The point; `requeue` for the hook that counts requeues.
+    pub point: &'static str,
+    /// The method: `fentry`, `rawtp`, `kprobe`, `tracepoint`.
+    pub method: &'static str,
+    /// The hook that it fails at.
+    pub hook: String,
+    /// Why.
+    pub why: String,
+    /// It looked possible, and the kernel refused it.
+    pub tried: bool,
+    /// The method that is used instead; none: the point is not observed.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub instead: Option<&'static str>,
+}
+
+pub(super) fn misses_known(plan: &AttachPlan, hook: usize) -> bool {
+    plan.misses_counted || !CATALOG[hook].kind.method().loses()
+}
+
+/// How often the kernel skipped a hook. With a twin an event is lost only if both were skipped at
+/// it: at most as often as the twin was, and as the first was where the twin did not act (which it
+/// does for no other reason).
+pub(super) fn misses_of(
+    plan: &AttachPlan,
+    counters: &Counters,
+    misses: &[u64],
+    number: usize,
+) -> u64 {
+    let miss = |n: usize| misses.get(n).copied().unwrap_or(0);
+    let twin = CATALOG[number].other().filter(|t| plan.hooks().contains(t));
+    twin.map_or(miss(number), |t| {
+        let unseen = miss(number).saturating_sub(counters.hits_of(t));
+        miss(t).min(unseen)
+    })
+}
+
+pub(super) fn hook_lines(plan: &AttachPlan, counters: &Counters, misses: &[u64]) -> Vec<HookLine> {
+    let hooks = plan.hooks();
+    let line = |&number: &usize| {
+        let hook = &CATALOG[number];
+        let twin = hook.other().filter(|t| hooks.contains(t));
+        HookLine {
+            point: hook.role.point().map(Milestone::name),
+            kind: hook.kind.name(),
+            target: hook.target,
+            hits: counters.hits_of(number) + twin.map_or(0, |t| counters.hits_of(t)),
+            by_second: twin.map(|t| counters.hits_of(t)),
+            recursion_misses: misses_of(plan, counters, misses, number),
+            misses_known: misses_known(plan, number),
+            seldom: hook.seldom(),
+        }
+    };
+    let firsts = hooks.iter().filter(|&&h| !CATALOG[h].is_twin());
+    firsts.map(line).collect()
+}
+
+fn method_of(point: &PointPlan, plan: &AttachPlan) -> Option<&'static str> {
+    let by_field = point.point() == Some(Milestone::Start) && plan.start == StartSource::Field;
+    match point.method {
+        Some(method) => Some(method.name()),
+        None => by_field.then_some("start_time_ns"),
+    }
+}
+
+pub(super) fn methods(plan: &AttachPlan) -> Vec<PointMethod> {
+    let method = |point| PointMethod {
+        point: PointPlan::name(point),
+        method: method_of(point, plan),
+    };
+    plan.points.iter().map(method).collect()
+}
+
+pub(super) fn missing_hooks(plan: &AttachPlan) -> Vec<MissingHook> {
+    let mut missing = Vec::new();
+    for point in &plan.points {
+        let instead = method_of(point, plan);
+        missing.extend(point.rejected.iter().map(|r| MissingHook {
+            point: point.name(),
+            method: r.method.name(),
+            hook: r.hook.clone(),
+            why: r.why.clone(),
+            tried: r.tried,
+            instead,
+        }));
+    }
+    missing
+}

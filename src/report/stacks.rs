@@ -1,0 +1,190 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Commands by the stack that they came through.
+
+use std::cmp::Reverse;
+use std::collections::HashMap;
+
+use crate::model::histogram::Histogram;
+use crate::model::stack::Stack;
+
+/// What makes a stack heavy.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Weight {
+    /// How many commands came through it.
+    Count,
+    /// How long they took, all together.
+    Latency,
+}
+
+impl Weight {
+    /// That of a stack's commands; latency is in nanoseconds.
+    #[must_use]
+    pub fn of(self, row: &StackRow) -> u128 {
+        match self {
+            Self::Count => row.commands().into(),
+            Self::Latency => row.hist.sum(),
+        }
+    }
+}
+
+/// The commands that came through one stack.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct StackRow {
+    /// The stack.
+    pub stack: Stack,
+    /// Their latencies.
+    pub hist: Histogram,
+    /// Commands whose latency is not known, as their set-up or completion was not observed.
+    pub unmeasured: u64,
+}
+
+impl StackRow {
+    /// All of them.
+    #[must_use]
+    pub fn commands(&self) -> u64 {
+        self.hist.count() + self.unmeasured
+    }
+}
+
+/// Stacks that are the same, once: those that differ for the kernel may differ only in what was
+/// trimmed.
+#[derive(Clone, Debug, Default)]
+pub struct StackSums(HashMap<Stack, (Histogram, u64)>);
+
+impl StackSums {
+    /// Adds the commands of a stack that was trimmed.
+    pub fn add(&mut self, row: StackRow) {
+        let (hist, unmeasured) = self.0.entry(row.stack).or_default();
+        hist.merge(&row.hist);
+        *unmeasured += row.unmeasured;
+    }
+
+    /// The stacks that commands came through, heaviest first. Of equal ones, that with the lower
+    /// addresses: the order does not change from run to run.
+    #[must_use]
+    pub fn rows(self, by: Weight) -> Vec<StackRow> {
+        let row = |(stack, (hist, unmeasured))| StackRow {
+            stack,
+            hist,
+            unmeasured,
+        };
+        let mut rows: Vec<StackRow> = self.0.into_iter().map(row).collect();
+        rows.retain(|row| row.commands() > 0);
+        rows.sort_by_cached_key(|row| {
+            let addresses: Vec<u64> = row.stack.frames().iter().map(|f| f.address).collect();
+            let taken = matches!(row.stack, Stack::Taken(_));
+            (Reverse(by.of(row)), addresses, taken)
+        });
+        rows
+    }
+}
+
+impl Extend<StackRow> for StackSums {
+    fn extend<I: IntoIterator<Item = StackRow>>(&mut self, rows: I) {
+        rows.into_iter().for_each(|row| self.add(row));
+    }
+}
+
+impl FromIterator<StackRow> for StackSums {
+    fn from_iter<I: IntoIterator<Item = StackRow>>(rows: I) -> Self {
+        let mut sums = Self::default();
+        sums.extend(rows);
+        sums
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::model::stack::Frame;
+    use proptest::collection::vec;
+    use proptest::prop_assert;
+    use proptest::prop_assert_eq;
+    use proptest::proptest;
+
+    fn stack(addresses: &[u64]) -> Vec<Frame> {
+        addresses
+            .iter()
+            .map(|&address| Frame {
+                address,
+                symbol: None,
+            })
+            .collect()
+    }
+
+    fn hist(samples: &[u64]) -> Histogram {
+        let mut hist = Histogram::new();
+        samples.iter().for_each(|&ns| hist.record(ns));
+        hist
+    }
+
+    fn row(addresses: &[u64], samples: &[u64], unmeasured: u64) -> StackRow {
+        StackRow {
+            stack: Stack::Taken(stack(addresses)),
+            hist: hist(samples),
+            unmeasured,
+        }
+    }
+
+    #[test]
+    fn equal_stacks_are_one_and_the_heaviest_is_first() {
+        let stacks = [
+            row(&[2], &[10, 20], 0),
+            row(&[1], &[10, 20], 0),
+            row(&[2], &[5], 1),
+            row(&[3], &[1000], 0),
+            row(&[], &[7], 0),
+            row(&[9], &[], 0),
+        ];
+        let sums: StackSums = stacks.into_iter().collect();
+        let order = |by| -> Vec<(Option<u64>, u64)> {
+            let rows = sums.clone().rows(by);
+            let row = |r: &StackRow| (r.stack.frames().first().map(|f| f.address), r.commands());
+            rows.iter().map(row).collect()
+        };
+        assert_eq!(
+            order(Weight::Count),
+            [(Some(2), 4), (Some(1), 2), (None, 1), (Some(3), 1)]
+        );
+        assert_eq!(
+            order(Weight::Latency),
+            [(Some(3), 1), (Some(2), 4), (Some(1), 2), (None, 1)]
+        );
+    }
+
+    #[test]
+    fn a_stack_that_was_not_observed_is_no_stack_that_could_not_be_taken() {
+        let unseen = StackRow {
+            stack: Stack::NotObserved,
+            hist: Histogram::new(),
+            unmeasured: 3,
+        };
+        let sums: StackSums = [row(&[], &[7], 0), unseen.clone()].into_iter().collect();
+        let rows = sums.rows(Weight::Count);
+        assert_eq!(rows, [unseen, row(&[], &[7], 0)]);
+    }
+
+    proptest! {
+        #[test]
+        fn no_command_is_lost_or_counted_twice(
+            stacks in vec((vec(1_u64..4, 0..3), vec(1_u64..1 << 30, 0..5)), 0..40),
+        ) {
+            let entry = |(s, h): &(Vec<u64>, Vec<u64>)| row(s, h, 0);
+            let forward: StackSums = stacks.iter().map(entry).collect();
+            let backward: StackSums = stacks.iter().rev().map(entry).collect();
+            for by in [Weight::Count, Weight::Latency] {
+                let rows = forward.clone().rows(by);
+                prop_assert_eq!(&rows, &backward.clone().rows(by));
+                let samples = || stacks.iter().flat_map(|(_, h)| h);
+                let count: u64 = rows.iter().map(|r| r.hist.count()).sum();
+                let sum: u128 = rows.iter().map(|r| r.hist.sum()).sum();
+                prop_assert_eq!(count, samples().count() as u64);
+                prop_assert_eq!(sum, samples().map(|&ns| u128::from(ns)).sum::<u128>());
+                prop_assert!(rows.is_sorted_by_key(|r| Reverse(by.of(r))));
+                for (n, row) in rows.iter().enumerate() {
+                    prop_assert!(rows[n + 1..].iter().all(|r| r.stack != row.stack));
+                }
+            }
+        }
+    }
+}

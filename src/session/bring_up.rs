@@ -1,0 +1,164 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! From what the kernel offers to an attached session: plan, try, and where the kernel refuses a
+//! program all the same, plan again without it.
+
+use std::mem::MaybeUninit;
+use std::path::Path;
+
+use anyhow::Error;
+use anyhow::Result;
+
+use super::Config;
+use super::Layout;
+use super::Session;
+use super::Slot;
+use super::Trouble;
+use crate::error::Failure;
+use crate::error::Kind;
+use crate::machine::System;
+use crate::machine::kernel::Look;
+use crate::machine::may_read_module_btf;
+use crate::machine::sysfs::Controller;
+use crate::model::milestone::Milestone;
+use crate::model::stack::StackAt;
+use crate::probe::catalog::CATALOG;
+use crate::probe::catalog::Method;
+use crate::probe::catalog::Role;
+use crate::probe::facts::KernelFacts;
+use crate::probe::plan::AttachPlan;
+use crate::probe::plan::NoPlan;
+use crate::probe::plan::Policy;
+use crate::probe::plan::plan_with;
+use crate::session::settings::Settings;
+use crate::session::settings::TraceKind;
+use crate::session::settings::Tracing;
+
+/// Each refusal costs a place for an object, which libbpf wants to stay where it is.
+const ATTEMPTS: usize = 16;
+
+/// Room for the objects of all attempts.
+pub fn slots() -> Vec<Slot> {
+    (0..ATTEMPTS).map(|_| MaybeUninit::uninit()).collect()
+}
+
+/// The error of a kernel that offers no way.
+pub fn no_method(why: &NoPlan) -> Error {
+    let reasons = why.reasons();
+    Failure::error(
+        Kind::Kernel,
+        match why.only {
+            Some(method) => format!(
+                "--attach {} is not possible on this kernel: {reasons}; `nvme-deep doctor` shows the alternatives",
+                method.name()
+            ),
+            None => format!(
+                "no command can be followed on this kernel ({reasons}); `nvme-deep doctor` says \
+                 what would help"
+            ),
+        },
+    )
+}
+
+/// How closely the kernel must be looked at for this choice.
+const fn look_for(only: Option<Method>) -> Look {
+    match only {
+        Some(Method::Kprobe) => Look::Symbols,
+        _ => Look::Brief,
+    }
+}
+
+/// The events of a trace besides commands.
+fn roles(trace: &Tracing) -> Vec<Role> {
+    let wanted = |role: &Role| match role {
+        _ if trace.kind == TraceKind::Stacks => false,
+        Role::SqHead => trace.sq,
+        Role::AsyncEvent => trace.aen,
+        _ => true,
+    };
+    Role::EVENTS.into_iter().filter(wanted).collect()
+}
+
+/// Where a return probe is all there is for the setup, each stack goes through it.
+fn short_stacks(policy: &Policy, facts: &KernelFacts, plan: &AttachPlan) -> Option<String> {
+    let by_return = plan.method_of(Milestone::SetupOut) == Some(Method::Kprobe);
+    (policy.stacks && by_return && !facts.sees_through_kretprobes()).then(|| {
+        "stacks end at nvme_setup_cmd: this kernel (before 5.15) does not see through a return \
+         probe, which --attach kprobe needs there"
+            .into()
+    })
+}
+
+/// Attaches what the options want, in the best way that this kernel allows. For those who may trace.
+/// `irq_entry`: where interrupts come in, for stacks. `notice` gets remarks for the user.
+///
+/// # Errors
+/// A BTF file that can't be used; no way left. One sentence each, with its exit code.
+pub fn attach<'obj>(
+    slots: &'obj mut [Slot],
+    system: &System,
+    options: &Settings,
+    layout: &Layout,
+    controllers: &[Controller],
+    irq_entry: Option<(u64, u64)>,
+    notice: &mut dyn FnMut(&str),
+) -> Result<Session<'obj>> {
+    let file = options.attaching.btf.as_deref().map(Path::new);
+    let (mut facts, types) = system
+        .kernel_facts(
+            file,
+            may_read_module_btf(),
+            look_for(options.attaching.only),
+        )
+        .map_err(|why| Failure::error(Kind::Usage, why))?;
+    facts.recovers = facts.can_recover() && !options.attaching.no_recovery;
+    if let Some(remark) = &types.remark {
+        notice(remark);
+    }
+    let config = Config {
+        filter: &options.filter,
+        lat: options.lat,
+        split_size: options.split_size,
+        commands: options.commands,
+        trace: options.trace.as_ref(),
+        irq_entry,
+        measure: options.attaching.verbose > 0,
+        ignore: &options.attaching.ignore,
+        facts: &facts,
+        custom_btf: types.custom.as_ref(),
+    };
+    let mut policy = Policy {
+        only: options.attaching.only,
+        stacks: options
+            .trace
+            .as_ref()
+            .is_some_and(|t| t.stack == Some(StackAt::Submit)),
+        ..Policy::default()
+    };
+    let events = options.trace.as_ref().map_or_else(Vec::new, roles);
+    for slot in slots {
+        let plan = plan_with(options.stage_set, &events, &facts, &policy)
+            .map_err(|why| no_method(&why))?;
+        match Session::start(slot, plan, layout.clone(), &config, controllers) {
+            Ok(session) => {
+                if let Some(text) = short_stacks(&policy, &facts, session.plan()) {
+                    notice(&text);
+                }
+                return Ok(session);
+            }
+            Err(Trouble::Fatal(error)) => return Err(error),
+            Err(Trouble::Refused(number, why)) => {
+                if options.attaching.verbose > 0 {
+                    let program = CATALOG[number].program;
+                    notice(&format!("{program}: {why}; trying another method"));
+                }
+                policy.refused.insert(number, why);
+            }
+        }
+    }
+    Err(Failure::error(
+        Kind::Kernel,
+        format!(
+            "this kernel refused {ATTEMPTS} programs one after the other; -v shows which, -vv why"
+        ),
+    ))
+}

@@ -1,0 +1,369 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! From addresses to frames, by /proc/kallsyms alone: no debug information, no vmlinux.
+//!
+//! blazesym finds the symbol. From kallsyms it gets neither sizes nor modules (0.2.7), and gives
+//! the nearest symbol below for any address; whether the address is the symbol's at all, and whose
+//! the symbol is, comes from [`Regions`].
+//!
+//! A module that is loaded later has the table read anew. One that was unloaded, and whose place
+//! another took, is not noticed.
+
+use std::collections::HashSet;
+use std::fmt::Display;
+use std::fs;
+use std::fs::File;
+use std::io::BufReader;
+use std::path::Path;
+use std::path::PathBuf;
+
+use blazesym::MaybeDefault;
+use blazesym::symbolize::Input;
+use blazesym::symbolize::Symbolizer as Names;
+use blazesym::symbolize::source::Kernel;
+use blazesym::symbolize::source::Source;
+
+use super::regions::Regions;
+use super::trim::trim;
+use crate::model::stack::Frame;
+use crate::model::stack::StackAt;
+use crate::model::stack::Symbol;
+
+/// How much generated code to remember, in pages, before it is looked at anew.
+const MAX_GENERATED: usize = 4096;
+
+/// The kernel's symbols, in memory.
+struct Table {
+    regions: Regions,
+    names: Names,
+    source: Source<'static>,
+}
+
+/// Gives kernel addresses their names. Loading takes its time and its memory: one is enough.
+pub struct Symbolizer {
+    root: PathBuf,
+    table: Result<Table, String>,
+    /// Pages that are no module's.
+    generated: HashSet<u64>,
+}
+
+impl Table {
+    fn load(root: &Path) -> Result<Self, String> {
+        let kallsyms = root.join("proc/kallsyms");
+        let failed = |e: &dyn Display| {
+            bare(&format!(
+                "/proc/kallsyms can't be read ({e}); it takes CONFIG_KALLSYMS and a mounted /proc"
+            ))
+        };
+        let file = File::open(&kallsyms).map_err(|e| failed(&e))?;
+        let regions = Regions::read(BufReader::with_capacity(1 << 16, file));
+        let regions = regions.map_err(|e| failed(&e))?;
+        if !regions.visible {
+            return Err(bare(&why_hidden(root)));
+        }
+        let source = Source::Kernel(Kernel {
+            kallsyms: MaybeDefault::Some(kallsyms),
+            vmlinux: MaybeDefault::None,
+            kaslr_offset: None,
+            debug_syms: false,
+            _non_exhaustive: (),
+        });
+        let names = Names::builder()
+            .enable_code_info(false)
+            .enable_inlined_fns(false)
+            .build();
+        // the first address has all symbols loaded
+        names
+            .symbolize(&source, Input::AbsAddr(&[u64::MAX]))
+            .map_err(|e| failed(&e))?;
+        Ok(Self {
+            regions,
+            names,
+            source,
+        })
+    }
+
+    /// The functions that the places of code lie in.
+    fn symbols(&self, places: &[u64]) -> Vec<Option<Symbol>> {
+        let found = self.names.symbolize(&self.source, Input::AbsAddr(places));
+        let found = found.unwrap_or_default();
+        let mut found = found.into_iter().map(|s| s.into_sym());
+        let mut next = |&place: &u64| {
+            let sym = found.next().flatten()?;
+            let region = self.regions.of(place).filter(|r| r.holds(sym.addr))?;
+            Some(Symbol {
+                offset: place - sym.addr,
+                name: sym.name.into_owned(),
+                module: region.module.clone(),
+            })
+        };
+        places.iter().map(&mut next).collect()
+    }
+
+    /// Frames, innermost first. All but the first hold an address to return to: that of the
+    /// instruction after the call, which may be the next function's first where the call is never
+    /// to return (do_group_exit). It is the call that the frame is about.
+    fn frames(&self, addresses: &[u64]) -> Vec<Frame> {
+        let calls: Vec<u64> = addresses
+            .iter()
+            .enumerate()
+            .map(|(n, a)| a.saturating_sub(u64::from(n > 0)))
+            .collect();
+        let mut symbols = self.symbols(&calls);
+        let exact = self.symbols(addresses);
+        for (n, exact) in exact.into_iter().enumerate().skip(1) {
+            // nobody has called a return probe's trampoline: it was put in place of the caller
+            if let Some(symbol) = exact.filter(|s| s.offset == 0 && is_return_trampoline(s)) {
+                symbols[n] = Some(symbol);
+                continue;
+            }
+            // below an interrupt there is no call, but the instruction that would have been next
+            let interrupt = symbols[n - 1].as_ref().is_some_and(is_interrupt_entry);
+            if interrupt {
+                symbols[n] = self.symbols(&[addresses[n]]).pop().flatten();
+            } else if let Some(symbol) = &mut symbols[n] {
+                symbol.offset += 1;
+            }
+        }
+        let frame = |(&address, symbol)| Frame { address, symbol };
+        addresses.iter().zip(symbols).map(frame).collect()
+    }
+}
+
+/// kretprobe_trampoline before 5.15, __kretprobe_trampoline, and what rethook has.
+fn is_return_trampoline(symbol: &Symbol) -> bool {
+    let name = symbol.name.trim_start_matches('_');
+    ["kretprobe_trampoline", "arch_rethook_trampoline"].contains(&name)
+}
+
+/// x86 names its own so; arm64 goes through its vectors.
+fn is_interrupt_entry(symbol: &Symbol) -> bool {
+    let named = |prefix| symbol.name.starts_with(prefix);
+    named("asm_") || named("el1h_64_") || named("el0t_64_")
+}
+
+fn bare(why: &str) -> String {
+    format!("kernel stacks come as bare addresses: {why}")
+}
+
+/// Why the symbols have no addresses, and what to do.
+fn why_hidden(root: &Path) -> String {
+    let restrict = fs::read_to_string(root.join("proc/sys/kernel/kptr_restrict"));
+    if restrict.is_ok_and(|r| r.trim() == "2") {
+        return "kernel.kptr_restrict is 2, which hides symbols from everyone; \
+                `sysctl kernel.kptr_restrict=1` shows them to root"
+            .into();
+    }
+    "the kernel hides its symbols from those without CAP_SYSLOG; run as root, or add that \
+     capability"
+        .into()
+}
+
+impl Default for Symbolizer {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl Symbolizer {
+    /// Loads the symbols of the running kernel. Does not fail: see [`hidden`](Self::hidden).
+    #[must_use]
+    pub fn new() -> Self {
+        Self::at("/")
+    }
+
+    /// Those of the machine whose /proc is below `root`.
+    #[must_use]
+    pub fn at(root: impl Into<PathBuf>) -> Self {
+        let root = root.into();
+        Self {
+            table: Table::load(&root),
+            root,
+            generated: HashSet::new(),
+        }
+    }
+
+    /// Why frames have no names, and what to do; `None` if they have.
+    #[must_use]
+    pub fn hidden(&self) -> Option<&str> {
+        self.table.as_ref().err().map(String::as_str)
+    }
+
+    /// Where in the kernel interrupts come in: what is below that in a stack was interrupted.
+    #[must_use]
+    pub fn irq_entry(&self) -> Option<(u64, u64)> {
+        self.table.as_ref().ok()?.regions.irq_entry
+    }
+
+    /// A stack as it was taken (innermost first, perhaps with zeroes at its end), with names and
+    /// without what is not the driver's or its callers'. Addresses that can't be named stay bare.
+    pub fn stack(&mut self, addresses: &[u64], at: StackAt) -> Vec<Frame> {
+        let depth = addresses.iter().position(|&a| a == 0);
+        let addresses = &addresses[..depth.unwrap_or(addresses.len())];
+        self.look_for_new_modules(addresses);
+        match &self.table {
+            Ok(table) => trim(table.frames(addresses), at),
+            Err(_) => addresses
+                .iter()
+                .map(|&address| Frame {
+                    address,
+                    symbol: None,
+                })
+                .collect(),
+        }
+    }
+
+    /// Code that is nobody's is generated (BPF programs, trampolines), or a new module's.
+    fn look_for_new_modules(&mut self, addresses: &[u64]) {
+        let Ok(table) = &self.table else { return };
+        for &address in addresses {
+            // a page, whatever its size is here
+            if table.regions.of(address).is_some() || !self.generated.insert(address >> 12) {
+                continue;
+            }
+            // without modules there is no such file
+            let modules = fs::read_to_string(self.root.join("proc/modules")).unwrap_or_default();
+            if table.regions.misses(&modules, address) {
+                self.generated.clear();
+                if let Ok(table) = Table::load(&self.root) {
+                    self.table = Ok(table);
+                }
+                return;
+            }
+        }
+        if self.generated.len() > MAX_GENERATED {
+            self.generated.clear();
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::regions::tests::KALLSYMS;
+    use super::*;
+    use tempfile::TempDir;
+
+    const IMAGE: u64 = 0xffff_ffff_8100_0000;
+    const NVME: u64 = 0xffff_ffff_c010_0000;
+    const CORE: u64 = 0xffff_ffff_c020_0000;
+
+    fn machine(files: &[(&str, &str)]) -> TempDir {
+        let root = TempDir::new().unwrap();
+        for (path, text) in files {
+            let path = root.path().join(path);
+            fs::create_dir_all(path.parent().unwrap()).unwrap();
+            fs::write(path, text).unwrap();
+        }
+        root
+    }
+
+    fn texts(frames: &[Frame]) -> Vec<String> {
+        frames.iter().map(ToString::to_string).collect()
+    }
+
+    #[test]
+    fn a_stack_has_names_offsets_and_modules() {
+        let root = machine(&[("proc/kallsyms", KALLSYMS)]);
+        let mut symbolizer = Symbolizer::at(root.path());
+        assert_eq!(symbolizer.hidden(), None);
+        let raw = [
+            CORE + 0x10_0010, // a BPF program
+            CORE + 0x40,
+            NVME + 0xf10,
+            IMAGE + 0x410,
+            0,
+            IMAGE,
+        ];
+        let frames = symbolizer.stack(&raw, StackAt::Submit);
+        let want = [
+            "nvme_setup_cmd+0x30 [nvme_core]",
+            "nvme_queue_rq+0x10 [nvme]",
+            "blk_mq_run_work_fn+0x10",
+        ];
+        assert_eq!(texts(&frames), want);
+        assert!(symbolizer.stack(&[], StackAt::Submit).is_empty());
+    }
+
+    #[test]
+    fn an_address_outside_of_text_is_not_named_after_a_neighbour() {
+        let root = machine(&[("proc/kallsyms", KALLSYMS)]);
+        let symbolizer = Symbolizer::at(root.path());
+        let table = symbolizer.table.as_ref().unwrap();
+        let places = [
+            NVME + 0x1000,
+            NVME + 0x3010,
+            CORE,
+            CORE + 0x2010,
+            8,
+            u64::MAX,
+        ];
+        assert_eq!(table.symbols(&places), vec![None; places.len()]);
+        assert!(table.symbols(&[NVME + 0xfff])[0].is_some());
+    }
+
+    #[test]
+    fn a_call_that_never_returns_is_not_the_next_functions() {
+        let root = machine(&[("proc/kallsyms", KALLSYMS)]);
+        let symbolizer = Symbolizer::at(root.path());
+        let table = symbolizer.table.as_ref().unwrap();
+        // from a kprobe on the first byte, through a call that ends do_group_exit, and one more
+        let raw = [CORE + 0x10, IMAGE + 0x200, IMAGE + 0x300, IMAGE + 0x400];
+        let frames = table.frames(&raw);
+        let want = [
+            "nvme_setup_cmd+0x0 [nvme_core]",
+            "do_group_exit+0x100",
+            "vfs_read+0x100",
+            "asm_common_interrupt+0x100",
+        ];
+        assert_eq!(texts(&frames), want);
+        // interrupted before its first instruction
+        let raw = [CORE + 0x10, IMAGE + 0x310, IMAGE + 0x200];
+        let frames = table.frames(&raw);
+        assert_eq!(texts(&frames)[2], "vfs_read+0x0");
+    }
+
+    #[test]
+    fn hidden_symbols_say_what_to_do() {
+        let zeroes = "0000000000000000 T _stext\n";
+        let hidden = |restrict: &str| {
+            let root = machine(&[
+                ("proc/kallsyms", zeroes),
+                ("proc/sys/kernel/kptr_restrict", restrict),
+            ]);
+            let mut symbolizer = Symbolizer::at(root.path());
+            let raw = symbolizer.stack(&[1, 2, 0], StackAt::Complete);
+            assert_eq!(texts(&raw), ["0x0000000000000001", "0x0000000000000002"]);
+            symbolizer.hidden().unwrap().to_owned()
+        };
+        insta::assert_snapshot!(
+            [hidden("2\n"), hidden("1\n")].join("\n"),
+            @r"
+        kernel stacks come as bare addresses: kernel.kptr_restrict is 2, which hides symbols from everyone; `sysctl kernel.kptr_restrict=1` shows them to root
+        kernel stacks come as bare addresses: the kernel hides its symbols from those without CAP_SYSLOG; run as root, or add that capability
+        "
+        );
+        let nothing = Symbolizer::at("/nonexistent");
+        let why = nothing.hidden().unwrap();
+        assert!(why.contains("/proc/kallsyms can't be read"), "{why}");
+    }
+
+    #[test]
+    fn a_module_that_came_later_gets_its_names() {
+        let root = machine(&[("proc/kallsyms", KALLSYMS)]);
+        let mut symbolizer = Symbolizer::at(root.path());
+        let raw = [CORE + 0x10, CORE + 0x40_0010];
+        let before = symbolizer.stack(&raw, StackAt::Submit);
+        assert_eq!(texts(&before), ["nvme_setup_cmd+0x0 [nvme_core]"]);
+        let more = format!("{KALLSYMS}ffffffffc0600000 t dm_submit_bio\t[dm_mod]\n");
+        fs::write(root.path().join("proc/kallsyms"), more).unwrap();
+        let modules = "dm_mod 4096 0 - Live 0xffffffffc0600000\n";
+        fs::write(root.path().join("proc/modules"), modules).unwrap();
+        // the page that was generated code keeps being it until another address calls for a look
+        let raw = [CORE + 0x10, CORE + 0x40_0020];
+        let after = symbolizer.stack(&raw, StackAt::Submit);
+        assert_eq!(after, before);
+        let raw = [CORE + 0x10, CORE + 0x40_0020, CORE + 0x50_0000];
+        symbolizer.generated.clear();
+        let after = symbolizer.stack(&raw, StackAt::Submit);
+        assert_eq!(texts(&after)[1], "dm_submit_bio+0x20 [dm_mod]");
+    }
+}

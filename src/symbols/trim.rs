@@ -1,0 +1,348 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Which frames of a stack are the driver's and its callers', whatever way the hook was attached.
+//!
+//! A stack taken by a tracepoint begins in the BPF program and the tracepoint's machinery, one taken
+//! by a kprobe in the function itself; and any function deeper in the stack that someone traces
+//! by fentry or fexit has a trampoline between itself and its caller. All that goes. So does what an
+//! interrupt has interrupted: it has no part in the command, is another each time, and would make
+//! thousands of stacks out of one.
+
+use crate::model::stack::Frame;
+use crate::model::stack::StackAt;
+use crate::model::stack::Symbol;
+
+/// The hooked function is among so many first frames, or was inlined.
+const NEAR: usize = 16;
+/// A call in a function's first bytes is the one that tracing patches in (endbr64 and the call are
+/// 9 bytes; on arm64, bti, mov and bl are 12): no compiler gets ready for a call so soon.
+const ENTRY: u64 = 16;
+
+/// Names of code that only tracing runs through, by their begin.
+const TRACING: [&str; 22] = [
+    "__bpf_trace_",
+    "__ftrace_",
+    "__kretprobe_",
+    "__traceiter_",
+    "aggr_pre_handler",
+    "arch_ftrace_ops_list_func",
+    "arch_rethook_trampoline",
+    "bpf_dispatcher_",
+    "bpf_get_stack",
+    "bpf_prog_",
+    "bpf_trace_run",
+    "bpf_trampoline_",
+    "fprobe_",
+    "ftrace_",
+    "kprobe_",
+    "kretprobe_",
+    "opt_pre_handler",
+    "optimized_callback",
+    "perf_trace_",
+    "rethook_",
+    "return_to_handler",
+    "trace_call_bpf",
+];
+/// Of these, the code that the kernel generates: it may lie between a function and its caller.
+/// Return probes have the return address lead to the others.
+const GENERATED: [&str; 7] = [
+    "__kretprobe_trampoline",
+    "arch_rethook_trampoline",
+    "bpf_prog_",
+    "bpf_trampoline_",
+    "ftrace_trampoline",
+    "kretprobe_trampoline",
+    "return_to_handler",
+];
+
+/// Where the interrupts of devices and of other CPUs come in, on x86 and arm64; not the exceptions,
+/// as a page fault is a request of the code that it happens to.
+const INTERRUPTS: [&str; 4] = [
+    "asm_common_interrupt",
+    "asm_sysvec_",
+    "el0t_64_irq",
+    "el1h_64_irq",
+];
+
+impl StackAt {
+    /// The functions that it may be, by kernel.
+    const fn functions(self) -> &'static [&'static str] {
+        match self {
+            Self::Submit => &["nvme_setup_cmd"],
+            Self::Complete => &[
+                "nvme_complete_batch_req",
+                "nvme_complete_rq",
+                "__nvme_complete_rq",
+            ],
+        }
+    }
+
+    fn is(self, frame: &Frame) -> bool {
+        // the compiler may have made a clone of it
+        let stem = |s: &Symbol| s.name.split('.').next().map(str::to_owned);
+        let stem = frame.symbol.as_ref().and_then(stem);
+        stem.is_some_and(|s| self.functions().contains(&s.as_str()))
+    }
+}
+
+/// Symbols being visible at all, code without a name is generated code.
+fn named_one_of(frame: &Frame, names: &[&str]) -> bool {
+    let Some(symbol) = &frame.symbol else {
+        return true;
+    };
+    names.iter().any(|n| symbol.name.starts_with(n))
+}
+
+/// Whether `outer` is the entry of the function that `inner` is in.
+///
+/// A function that is traced by fexit may be seen twice: its body, which the trampoline has called,
+/// and the call of the trampoline in its first bytes. Real recursion calls from further down. So
+/// one that happens to be traced as well (body, trampoline, entry, body, trampoline, entry) is
+/// still seen as often as it runs.
+fn is_entry_of(outer: &Frame, inner: &Frame) -> bool {
+    let (Some(o), Some(i)) = (&outer.symbol, &inner.symbol) else {
+        return false;
+    };
+    let start = |frame: &Frame, symbol: &Symbol| frame.address.wrapping_sub(symbol.offset);
+    let same = o.name == i.name && start(outer, o) == start(inner, i);
+    same && o.offset <= ENTRY
+}
+
+/// Cuts all that is not the driver's or its callers'. Where there is nothing else (the kernel hides
+/// the names), nothing goes.
+#[must_use]
+pub fn trim(mut frames: Vec<Frame>, at: StackAt) -> Vec<Frame> {
+    let Some(leading) = frames.iter().position(|f| !named_one_of(f, &TRACING)) else {
+        return frames;
+    };
+    let hooked = frames.iter().take(NEAR).position(|f| at.is(f));
+    frames.drain(..hooked.unwrap_or(leading));
+
+    let mut kept: Vec<Frame> = Vec::with_capacity(frames.len());
+    let mut after_generated = false;
+    for frame in frames {
+        if named_one_of(&frame, &GENERATED) {
+            after_generated = true;
+            continue;
+        }
+        let twice = after_generated && kept.last().is_some_and(|inner| is_entry_of(&frame, inner));
+        after_generated = false;
+        if !twice {
+            kept.push(frame);
+        }
+    }
+    let interrupt = |f: &Frame| f.symbol.is_some() && named_one_of(f, &INTERRUPTS);
+    if let Some(entry) = kept.iter().position(interrupt) {
+        kept.truncate(entry + 1);
+    }
+    // one of the functions may call another, as may be seen by where the hook is: from the last on
+    let calls = kept.iter().take_while(|f| at.is(f)).count();
+    kept.drain(..calls.saturating_sub(1));
+    kept
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::collection::vec;
+    use proptest::prelude::Just;
+    use proptest::prelude::Strategy;
+    use proptest::prop_assert;
+    use proptest::prop_assert_eq;
+    use proptest::prop_oneof;
+    use proptest::proptest;
+
+    /// `name+0x10`; a dash is a frame without a name. Each name has one place.
+    fn frame(text: &str) -> Frame {
+        if text == "-" {
+            return Frame {
+                address: 0xc000_0000,
+                symbol: None,
+            };
+        }
+        let (name, offset) = text.split_once("+0x").unwrap_or((text, "40"));
+        let offset = u64::from_str_radix(offset, 16).unwrap();
+        let place = name
+            .bytes()
+            .fold(7, |sum: u64, b| sum * 31 % 65_521 + u64::from(b));
+        Frame {
+            address: 0x8000_0000 + (place << 12) + offset,
+            symbol: Some(Symbol {
+                name: name.into(),
+                offset,
+                module: None,
+            }),
+        }
+    }
+
+    fn trimmed(text: &str, at: StackAt) -> String {
+        let name = |f: &Frame| f.symbol.as_ref().map_or("-", |s| &s.name).to_owned();
+        let frames = text.split(' ').map(frame).collect();
+        trim(frames, at)
+            .iter()
+            .map(name)
+            .collect::<Vec<_>>()
+            .join(" ")
+    }
+
+    #[test]
+    fn every_way_to_attach_gives_the_same_stack() {
+        let callers = "nvme_queue_rq blk_mq_dispatch_rq_list";
+        for leading in [
+            "",                                 // kprobe
+            "- bpf_trace_run2 ",                // raw_tp
+            "bpf_prog_6deef_x bpf_trace_run2 ", // bpf_jit_kallsyms=1
+            "- bpf_trace_run2 __bpf_trace_nvme_setup_cmd __traceiter_nvme_setup_cmd ",
+            "trace_call_bpf perf_trace_nvme_setup_cmd ", // classic tracepoint
+            "- bpf_trampoline_6442 ",                    // fentry
+            "vmlinux_neighbour - ",                      // what an unwinder may make of it
+        ] {
+            let text = format!("{leading}nvme_setup_cmd {callers}");
+            let want = format!("nvme_setup_cmd {callers}");
+            assert_eq!(trimmed(&text, StackAt::Submit), want, "{leading}");
+        }
+    }
+
+    #[test]
+    fn a_function_that_was_inlined_leaves_its_caller_on_top() {
+        let stack = "- bpf_trace_run2 nvme_prep_rq nvme_queue_rqs";
+        assert_eq!(
+            trimmed(stack, StackAt::Submit),
+            "nvme_prep_rq nvme_queue_rqs"
+        );
+        // what is no hook of ours may be anywhere
+        assert_eq!(
+            trimmed("- nvme_irq nvme_setup_cmd", StackAt::Complete),
+            "nvme_irq nvme_setup_cmd"
+        );
+        let far = format!("x{} nvme_setup_cmd", " x".repeat(NEAR));
+        assert_eq!(trimmed(&far, StackAt::Submit), far);
+    }
+
+    #[test]
+    fn completions_begin_with_the_same_function_wherever_the_hook_is() {
+        for inner in [
+            "",
+            "__nvme_complete_rq.part.0 ",
+            "- bpf_trace_run1 __nvme_complete_rq ",
+        ] {
+            let text = format!("{inner}nvme_complete_rq nvme_pci_complete_rq nvme_irq");
+            let want = "nvme_complete_rq nvme_pci_complete_rq nvme_irq";
+            assert_eq!(trimmed(&text, StackAt::Complete), want);
+        }
+        // deeper ones stay: a completion that completes another command
+        let nested = "nvme_complete_rq blk_mq_end_request nvme_complete_rq nvme_irq";
+        assert_eq!(trimmed(nested, StackAt::Complete), nested);
+    }
+
+    #[test]
+    fn tracing_deeper_in_the_stack_goes_and_recursion_stays() {
+        // body, trampoline, the call of the trampoline
+        let fexit = "nvme_setup_cmd nvme_queue_rq - nvme_queue_rq+0x9 blk_mq_dispatch_rq_list";
+        let want = "nvme_setup_cmd nvme_queue_rq blk_mq_dispatch_rq_list";
+        assert_eq!(trimmed(fexit, StackAt::Submit), want);
+        // newer kernels don't show the call
+        let fexit = "nvme_setup_cmd nvme_queue_rq bpf_trampoline_1 blk_mq_dispatch_rq_list";
+        assert_eq!(trimmed(fexit, StackAt::Submit), want);
+        // the hooked function itself
+        let own = "- bpf_trace_run2 nvme_setup_cmd - nvme_setup_cmd+0x5 nvme_queue_rq";
+        assert_eq!(
+            trimmed(own, StackAt::Submit),
+            "nvme_setup_cmd nvme_queue_rq"
+        );
+        let recursion = "nvme_setup_cmd submit_bio submit_bio submit_bio+0x5 vfs_read";
+        assert_eq!(
+            trimmed(recursion, StackAt::Submit),
+            "nvme_setup_cmd submit_bio submit_bio submit_bio vfs_read"
+        );
+        let traced = "nvme_setup_cmd f - f+0x5 f - f+0x5 vfs_read";
+        assert_eq!(
+            trimmed(traced, StackAt::Submit),
+            "nvme_setup_cmd f f vfs_read"
+        );
+        let far = "nvme_setup_cmd f - f+0x40 vfs_read";
+        assert_eq!(trimmed(far, StackAt::Submit), "nvme_setup_cmd f f vfs_read");
+    }
+
+    #[test]
+    fn what_was_interrupted_has_no_part_in_it() {
+        let irq = "nvme_complete_rq nvme_irq __common_interrupt asm_common_interrupt";
+        for interrupted in ["pv_native_safe_halt do_idle", "memcpy vfs_read", "-"] {
+            let text = format!("{irq} {interrupted}");
+            assert_eq!(trimmed(&text, StackAt::Complete), irq);
+        }
+        let fault = "nvme_setup_cmd exc_page_fault asm_exc_page_fault copy_to_user vfs_read";
+        assert_eq!(trimmed(fault, StackAt::Submit), fault);
+    }
+
+    #[test]
+    fn functions_of_one_name_are_two_if_they_lie_apart() {
+        let mut frames: Vec<_> = ["nvme_setup_cmd", "f", "-", "f+0x5"].map(frame).into();
+        frames[3].address += 0x10_0000;
+        assert_eq!(trim(frames, StackAt::Submit).len(), 3);
+    }
+
+    #[test]
+    fn without_names_nothing_goes() {
+        assert_eq!(trimmed("- - -", StackAt::Submit), "- - -");
+        assert!(trim(vec![], StackAt::Submit).is_empty());
+        // nor where there is no more than tracing
+        assert_eq!(trimmed("bpf_trace_run2", StackAt::Submit), "bpf_trace_run2");
+    }
+
+    fn caller() -> impl Strategy<Value = String> {
+        (0_u32..4, 1_u64..8).prop_map(|(name, at)| format!("fn_{name}+0x{:x}", at * 0x20))
+    }
+
+    /// A frame as someone who traces its function makes it.
+    fn traced(frame: &str, how: u32) -> String {
+        let name = frame.split('+').next().unwrap();
+        match how {
+            0 => frame.into(),
+            1 => format!("{frame} -"),
+            2 => format!("{frame} bpf_trampoline_6442 {name}+0x9"),
+            _ => format!("{frame} - {name}+0x5"),
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn tracing_leaves_no_mark(
+            callers in vec((caller(), 0_u32..4), 0..24),
+            leading in prop_oneof![
+                Just(""), Just("- bpf_trace_run2 "), Just("- - "), Just("x y z "),
+                Just("trace_call_bpf perf_trace_nvme_setup_cmd "),
+            ],
+            own in 0_u32..4,
+        ) {
+            let mut clean = vec!["nvme_setup_cmd+0x40".to_owned()];
+            clean.extend(callers.iter().map(|(c, _)| c.clone()));
+            let mut seen = vec![traced(&clean[0], own)];
+            seen.extend(callers.iter().map(|(c, how)| traced(c, *how)));
+            let parse = |texts: &[String]| -> Vec<Frame> {
+                texts.iter().flat_map(|t| t.split(' ')).map(frame).collect()
+            };
+            let mut raw = parse(&[leading.trim_end().to_owned()]);
+            if leading.is_empty() {
+                raw.clear();
+            }
+            raw.extend(parse(&seen));
+            let got = trim(raw, StackAt::Submit);
+            prop_assert_eq!(&got, &parse(&clean));
+            prop_assert_eq!(&trim(got.clone(), StackAt::Submit), &got);
+        }
+
+        #[test]
+        fn what_is_left_was_there_in_that_order(
+            texts in vec(prop_oneof![
+                caller(), Just("-".into()), Just("nvme_complete_rq+0x20".into()),
+                Just("bpf_prog_1".into()), Just("fn_1+0x5".into()),
+            ], 0..30),
+        ) {
+            let raw: Vec<_> = texts.iter().map(|t| frame(t)).collect();
+            let got = trim(raw.clone(), StackAt::Complete);
+            let mut rest = raw.iter();
+            prop_assert!(got.iter().all(|f| rest.any(|r| r == f)));
+            prop_assert!(raw.is_empty() || !got.is_empty());
+        }
+    }
+}
