@@ -55,7 +55,13 @@ mod live {
         Ok(fs::write(out.join("shipped_btf.rs"), table)?)
     }
 
-    fn skeleton(source: &str, name: &str, more: &[&str], out: &Path) -> Result<(), Box<dyn Error>> {
+    /// Compiles one BPF source to OUT_DIR/NAME.bpf.o.
+    fn object(
+        source: &str,
+        name: &str,
+        more: &[&str],
+        out: &Path,
+    ) -> Result<SkeletonBuilder, Box<dyn Error>> {
         let arch = env::var("CARGO_CFG_TARGET_ARCH")?;
         // Debian keeps <asm/types.h> in a directory per architecture, which clang -target bpf does not
         // search; elsewhere the directory does not exist and the option is harmless.
@@ -68,13 +74,14 @@ mod live {
             "-idirafter",
             &asm,
         ];
-        SkeletonBuilder::new()
+        let mut builder = SkeletonBuilder::new();
+        builder
             .source(format!("bpf/{source}.bpf.c"))
             .obj(out.join(format!("{name}.bpf.o")))
             .clang_args(args.iter().chain(more))
             .reference_obj(true)
-            .build_and_generate(out.join(format!("{name}.skel.rs")))?;
-        Ok(())
+            .build()?;
+        Ok(builder)
     }
 
     /// Builds all of them.
@@ -83,19 +90,20 @@ mod live {
         println!("cargo:rerun-if-changed=bpf");
         println!("cargo:rerun-if-changed=btf");
         let out = PathBuf::from(env::var("OUT_DIR")?);
-        skeleton("nvme_deep", "nvme_deep", &[], &out)?;
-        skeleton("nvme_deep", "nvme_deep_plain", &["-DND_NO_KFUNC"], &out)?;
+        // of one object the types, too: they are the same in all
+        object("nvme_deep", "nvme_deep", &[], &out)?.generate(out.join("nvme_deep.skel.rs"))?;
+        object("nvme_deep", "nvme_deep_plain", &["-DND_NO_KFUNC"], &out)?;
         for mode in ["total", "basic", "fine"] {
             let only = format!("-DND_ONLY=ND_MODE_{}", mode.to_uppercase());
-            skeleton(
+            object(
                 "nvme_deep",
                 &format!("nvme_deep_{mode}"),
                 &["-DND_USUAL", &only],
                 &out,
             )?;
         }
-        skeleton("nvme_deep", "nvme_deep_trace", &["-DND_USUAL"], &out)?;
-        skeleton("tracepoint", "tracepoint", &[], &out)?;
+        object("nvme_deep", "nvme_deep_trace", &["-DND_USUAL"], &out)?;
+        object("tracepoint", "tracepoint", &[], &out)?;
         all_shipped(&out)
     }
 }

@@ -29,27 +29,6 @@
 char LICENSE[] SEC("license") = "Dual BSD/GPL";
 
 /* Where the events have their fields: user space reads the format files of tracefs. */
-const volatile u32 tp_setup_ctrl = 0;
-const volatile u32 tp_setup_qid = 0;
-const volatile u32 tp_setup_opcode = 0;
-const volatile u32 tp_setup_cid = 0;
-const volatile u32 tp_setup_nsid = 0;
-const volatile u32 tp_setup_cdw10 = 0;
-const volatile u32 tp_setup_flags = 0;
-const volatile u32 tp_setup_metadata = 0;
-const volatile u32 tp_done_ctrl = 0;
-const volatile u32 tp_done_qid = 0;
-const volatile u32 tp_done_cid = 0;
-const volatile u32 tp_done_result = 0;
-const volatile u32 tp_done_status = 0;
-const volatile u32 tp_done_retries = 0;
-const volatile u32 tp_done_flags = 0;
-const volatile u32 tp_sq_ctrl = 0;
-const volatile u32 tp_sq_qid = 0;
-const volatile u32 tp_sq_head = 0;
-const volatile u32 tp_sq_tail = 0;
-const volatile u32 tp_async_ctrl = 0;
-const volatile u32 tp_async_result = 0;
 
 /* A completion has been seen whose generation is that of its setup: from then on all must match. */
 u8 two_sided = 0;

@@ -464,6 +464,7 @@ struct nd_stack_sum {
 #define ND_SERVE_COMPLETED 1 /* whether the command of a slot has completed, unseen */
 #define ND_SERVE_CLOSE	   2 /* count it as one of which this is known */
 #define ND_SERVE_END	   3 /* which commands can be recovered from now on (ND_END_*) */
+#define ND_SERVE_FORGET	   4 /* slots of a controller have moved */
 
 #define ND_END_NONE   0 /* none */
 #define ND_END_NOW    1 /* those that were issued until now */

@@ -1,97 +1,137 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-/*
- * What user space sets before the load. Read-only data: the verifier sees constants and removes
- * what a run does not need.
- */
+/* The configuration of a run (config_abi.h), in a section of its own, which is one map. */
 #ifndef ND_CONFIG_H
 #define ND_CONFIG_H
 
-const volatile u32 cfg_mode = ND_MODE_TOTAL;
-/* cells are sharded by CPU; with fewer shards than CPUs the additions must be atomic */
-const volatile u8 cfg_atomic = 0;
-/* block_io_start is attached; else start_time_ns is looked at, if cfg_start_field */
-const volatile u8 cfg_start_hook = 0;
-const volatile u8 cfg_start_field = 0;
-/* the doorbell has hooks: remember what each task has set up. 2: by kprobes, which may miss one */
-const volatile u8 cfg_doorbell = 0;
-/* completions may go unseen: a slot that is set up again is not simply a requeue */
-const volatile u8 cfg_lossy = 0;
-/* the driver's types are known, and the generation in the command id moves on with each completion
- * (5.14): commands whose set-up or completion was not observed can be found */
-const volatile u8 cfg_recover = 0;
-/* set-ups may be skipped, as programs at tracepoints may be preempted (7.0) */
-const volatile u8 cfg_setup_skips = 0;
-/* returns of the submitting functions may be skipped, as programs at functions may be preempted */
-const volatile u8 cfg_exit_skips = 0;
-/* interrupts are not threads: one that has ended can be told from the next by the CPU's count */
-const volatile u8 cfg_irq_count = 0;
-/* there are no nvme types: a queue's controller is known by the name of its device */
-const volatile u8 cfg_by_name = 0;
-/* the nvme types are not the kernel's own word: look whether they fit */
-const volatile u8 cfg_check_fit = 0;
-/* block_rq_issue and block_rq_requeue have the request as their second argument (before 5.11) */
-const volatile u8 cfg_rq_second = 0;
-/* the command is nvme_setup_cmd's third argument (before 5.14), not in nvme_request */
-const volatile u8 cfg_cmd_arg = 0;
-/* fine cut: commands are finished when blk-mq ends them, not when the driver completes them */
-const volatile u8 cfg_end = 0;
-const volatile u8 cfg_split_size = 0;
-const volatile u8 cfg_commands = 0;
+#include "config_abi.h"
 
-/* single commands: ND_TRACE_*, ND_STACK_* */
-const volatile u8 cfg_trace = 0;
-const volatile u8 cfg_stack = 0;
-/* the stack at submission must be taken when nvme_setup_cmd begins: kretprobes have none */
-const volatile u8 cfg_stack_at_entry = 0;
-/* a random number below this: this one's stack is taken. 0: every one's */
-const volatile u32 cfg_sample_below = 0;
-/* where interrupts come in, up to; both 0: not known */
-const volatile u64 cfg_irq_first = 0;
-const volatile u64 cfg_irq_end = 0;
-/* the driver's word on the outcome can be read */
-const volatile u8 cfg_verdict = 0;
-const volatile u64 cfg_slow_ns = 0;
-const volatile u8 cfg_errors = 0;
+const volatile struct nd_config config SEC(".rodata.config") = {};
 
-const volatile u8 cfg_lat = 0;
-const volatile u64 cfg_lat_min_us = 0;
-const volatile u32 cfg_lat_shift = 0;
-
-/* For tests: each of these programs (bits by number) ignores every n-th of its events. */
-const volatile u32 test_ignore_every = 0;
-const volatile u64 test_ignore = 0;
+#define cfg_mode	   config.mode
+#define cfg_atomic	   config.atomic
+#define cfg_start_hook	   config.start_hook
+#define cfg_start_field	   config.start_field
+#define cfg_doorbell	   config.doorbell
+#define cfg_lossy	   config.lossy
+#define cfg_recover	   config.recover
+#define cfg_setup_skips	   config.setup_skips
+#define cfg_exit_skips	   config.exit_skips
+#define cfg_irq_count	   config.irq_count
+#define cfg_by_name	   config.by_name
+#define cfg_check_fit	   config.check_fit
+#define cfg_rq_second	   config.rq_second
+#define cfg_cmd_arg	   config.cmd_arg
+#define cfg_end		   config.end
+#define cfg_split_size	   config.split_size
+#define cfg_commands	   config.commands
+#define cfg_trace	   config.trace
+#define cfg_stack	   config.stack
+#define cfg_stack_at_entry config.stack_at_entry
+#define cfg_sample_below   config.sample_below
+#define cfg_irq_first	   config.irq_first
+#define cfg_irq_end	   config.irq_end
+#define cfg_verdict	   config.verdict
+#define cfg_slow_ns	   config.slow_ns
+#define cfg_errors	   config.errors
+#define cfg_lat		   config.lat
+#define cfg_lat_min_us	   config.lat_min_us
+#define cfg_lat_shift	   config.lat_shift
+#define test_ignore_every  config.test_ignore_every
+#define test_ignore	   config.test_ignore
+#define targ_no_admin	   config.targ_no_admin
+#define targ_no_io	   config.targ_no_io
+#define targ_by_ctrl	   config.targ_by_ctrl
+#define targ_ctrls	   config.targ_ctrls
+#define targ_by_opcode	   config.targ_by_opcode
+#define targ_opcodes	   config.targ_opcodes
+#define targ_nsid_count	   config.targ_nsid_count
+#define targ_nsids	   config.targ_nsids
+#define targ_qid_count	   config.targ_qid_count
+#define targ_qids	   config.targ_qids
+#define targ_pid_count	   config.targ_pid_count
+#define targ_pids	   config.targ_pids
+#define targ_by_comm	   config.targ_by_comm
+#define targ_comm	   config.targ_comm
+#define targ_by_cgroup	   config.targ_by_cgroup
+#define targ_by_lba	   config.targ_by_lba
+#define targ_lba_first	   config.targ_lba_first
+#define targ_lba_last	   config.targ_lba_last
+#define targ_any	   config.targ_any
+#define tp_setup_ctrl	   config.tp_setup_ctrl
+#define tp_setup_qid	   config.tp_setup_qid
+#define tp_setup_opcode	   config.tp_setup_opcode
+#define tp_setup_cid	   config.tp_setup_cid
+#define tp_setup_nsid	   config.tp_setup_nsid
+#define tp_setup_cdw10	   config.tp_setup_cdw10
+#define tp_setup_flags	   config.tp_setup_flags
+#define tp_setup_metadata  config.tp_setup_metadata
+#define tp_done_ctrl	   config.tp_done_ctrl
+#define tp_done_qid	   config.tp_done_qid
+#define tp_done_cid	   config.tp_done_cid
+#define tp_done_result	   config.tp_done_result
+#define tp_done_status	   config.tp_done_status
+#define tp_done_retries	   config.tp_done_retries
+#define tp_done_flags	   config.tp_done_flags
+#define tp_sq_ctrl	   config.tp_sq_ctrl
+#define tp_sq_qid	   config.tp_sq_qid
+#define tp_sq_head	   config.tp_sq_head
+#define tp_sq_tail	   config.tp_sq_tail
+#define tp_async_ctrl	   config.tp_async_ctrl
+#define tp_async_result	   config.tp_async_result
 
 /*
  * The builds for the usual cases: a kernel that describes itself, where completions are not lost,
- * no filter. ND_USUAL alone is a trace of single commands; of latencies without extras each cut has
- * one, ND_ONLY. The verifier removes the code that its constants don't reach, but
- * neither the loads of them, nor what clang has done for the sake of that code. User space takes
- * these builds only where the constants are what they are here.
+ * no filter. ND_USUAL alone traces single commands; each stage set has a build for latencies
+ * without extras, ND_ONLY. The verifier removes code that its constants do not reach, but neither
+ * the loads of the constants, nor what clang has generated for the sake of that code. User space
+ * uses these builds only if the constants are what they are here.
  */
 #ifdef ND_USUAL
-#define cfg_lossy	   0
-#define cfg_by_name	   0
-#define cfg_check_fit	   0
-#define cfg_rq_second	   0
-#define cfg_cmd_arg	   0
-#define cfg_split_size	   0
-#define cfg_commands	   0
-#define cfg_lat		   0
+#undef cfg_lossy
+#define cfg_lossy 0
+#undef cfg_by_name
+#define cfg_by_name 0
+#undef cfg_check_fit
+#define cfg_check_fit 0
+#undef cfg_rq_second
+#define cfg_rq_second 0
+#undef cfg_cmd_arg
+#define cfg_cmd_arg 0
+#undef cfg_split_size
+#define cfg_split_size 0
+#undef cfg_commands
+#define cfg_commands 0
+#undef cfg_lat
+#define cfg_lat 0
+#undef cfg_stack_at_entry
 #define cfg_stack_at_entry 0
-#define test_ignore_every  0
+#undef test_ignore_every
+#define test_ignore_every 0
+#undef targ_any
+#define targ_any 0
+#undef targ_by_lba
+#define targ_by_lba 0
 #endif
 #ifdef ND_ONLY
-#define cfg_mode    ND_ONLY
-#define cfg_trace   0
-#define cfg_stack   0
+#undef cfg_mode
+#define cfg_mode ND_ONLY
+#undef cfg_trace
+#define cfg_trace 0
+#undef cfg_stack
+#define cfg_stack 0
+#undef cfg_verdict
 #define cfg_verdict 0
 #if ND_ONLY != ND_MODE_FINE
+#undef cfg_end
 #define cfg_end 0
 #endif
 #if ND_ONLY == ND_MODE_TOTAL
-#define cfg_start_hook	0
+#undef cfg_start_hook
+#define cfg_start_hook 0
+#undef cfg_start_field
 #define cfg_start_field 0
-#define cfg_doorbell	0
+#undef cfg_doorbell
+#define cfg_doorbell 0
 #endif
 #endif
 

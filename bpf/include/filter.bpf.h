@@ -3,33 +3,6 @@
 #ifndef ND_FILTER_H
 #define ND_FILTER_H
 
-const volatile u8 targ_no_admin = 0;
-const volatile u8 targ_no_io = 0;
-const volatile u8 targ_by_ctrl = 0;
-const volatile u64 targ_ctrls[ND_MAX_CTRLS / 64] = {};
-const volatile u8 targ_by_opcode = 0;
-const volatile u64 targ_opcodes[2][4] = {}; /* [admin] bitmap */
-const volatile u32 targ_nsid_count = 0;
-const volatile u32 targ_nsids[ND_MAX_LIST] = {};
-const volatile u32 targ_qid_count = 0;
-const volatile u32 targ_qids[ND_MAX_LIST] = {};
-const volatile u32 targ_pid_count = 0;
-const volatile u32 targ_pids[ND_MAX_LIST] = {};
-const volatile u8 targ_by_comm = 0;
-const volatile u64 targ_comm[2] = {};
-const volatile u8 targ_by_cgroup = 0;
-const volatile u8 targ_by_lba = 0;
-const volatile u64 targ_lba_first = 0;
-const volatile u64 targ_lba_last = 0;
-
-/* there is any of these, so that all others need not be looked at */
-const volatile u8 targ_any = 0;
-
-#ifdef ND_USUAL
-#define targ_any    0
-#define targ_by_lba 0
-#endif
-
 /* The cgroup of a filter: one. */
 struct {
 	__uint(type, BPF_MAP_TYPE_CGROUP_ARRAY);

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-/* Bucket rules. hist_index() mirrors src/model/histogram.rs, lat_index() mirrors src/model/nvme_latency.rs. */
+/* Bucket rules. hist_index() mirrors src/model/histogram.rs, lat_index() mirrors
+ * src/model/nvme_latency.rs. */
 #ifndef ND_HIST_H
 #define ND_HIST_H
 

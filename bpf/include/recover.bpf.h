@@ -177,6 +177,8 @@ static __always_inline int serve(u64 what, u32 index)
 		began = bpf_jiffies64();
 	} else if (what == ND_SERVE_END) {
 		ended = index == ND_END_RESUME ? 0 : index == ND_END_NOW ? bpf_jiffies64() : began;
+	} else if (what == ND_SERVE_FORGET) {
+		forget_places();
 	} else if (what == ND_SERVE_COMPLETED) {
 		return s && s->state == ND_OPEN && has_completed(s);
 	} else if (what == ND_SERVE_CLOSE && s) {

@@ -27,7 +27,7 @@ use crate::model::stage::StageSet;
 use crate::model::timeline::Timeline;
 use crate::probe::catalog::CATALOG;
 
-/// A generated skeleton, as a module.
+/// The types of the BPF side, generated from its BTF.
 macro_rules! skeleton {
     ($module:ident, $file:literal) => {
         #[allow(
@@ -52,14 +52,9 @@ macro_rules! skeleton {
 }
 
 skeleton!(skel, "/nvme_deep.skel.rs");
-skeleton!(skel_plain, "/nvme_deep_plain.skel.rs");
-skeleton!(skel_total, "/nvme_deep_total.skel.rs");
-skeleton!(skel_basic, "/nvme_deep_basic.skel.rs");
-skeleton!(skel_fine, "/nvme_deep_fine.skel.rs");
-skeleton!(skel_trace, "/nvme_deep_trace.skel.rs");
-skeleton!(skel_tp, "/tracepoint.skel.rs");
 
 use skel::types::nd_cell;
+pub use skel::types::nd_config;
 use skel::types::nd_count;
 use skel::types::nd_cpu;
 use skel::types::nd_ctrl;
@@ -123,6 +118,8 @@ pub const SERVE_COMPLETED: u64 = 1;
 pub const SERVE_CLOSE: u64 = 2;
 /// Which commands can be recovered from now on: one of these.
 pub const SERVE_END: u64 = 3;
+/// Slots of a controller have moved.
+pub const SERVE_FORGET: u64 = 4;
 /// None.
 pub const END_NONE: u32 = 0;
 /// Those that were issued until now.
@@ -179,6 +176,10 @@ unsafe impl AnyBitPattern for nd_cpu {}
 unsafe impl AnyBitPattern for nd_slot {}
 // SAFETY: as above.
 unsafe impl AnyBitPattern for nd_record {}
+// SAFETY: as above, and without padding.
+unsafe impl bytemuck::NoUninit for nd_config {}
+// SAFETY: zero bits are a value of each of its integers.
+unsafe impl bytemuck::Zeroable for nd_config {}
 
 // bytemuck asks for Zeroable beside AnyBitPattern; zero bits are a value of these too.
 // SAFETY: as above.

@@ -20,7 +20,6 @@ use nvme_deep::report::latency::rows;
 use nvme_deep::report::ledger::Ledger;
 use nvme_deep::session::Session;
 use nvme_deep::session::settings::Settings;
-use nvme_deep::session::slots;
 use nvme_deep::source::Source;
 
 use crate::cli::options::LatencyOptions;
@@ -130,7 +129,7 @@ impl<'o> Reports<'o> {
 }
 
 /// Writes the single commands that have come, if they are wanted.
-fn drain(options: &LatencyOptions, session: &Session<'_>, out: &mut dyn Write) -> Result<()> {
+fn drain(options: &LatencyOptions, session: &Session, out: &mut dyn Write) -> Result<()> {
     if !options.settings.commands {
         return Ok(());
     }
@@ -162,8 +161,7 @@ pub fn run(options: &LatencyOptions) -> Result<()> {
     } else {
         "; Ctrl-C for the final report"
     };
-    let mut slots = slots();
-    let mut session = ready.attach(&mut slots, &options.settings, until, None)?;
+    let mut session = ready.attach(&options.settings, until, None)?;
     let counted = options.interval.zip(options.count);
     let counted = counted.map(|(step, n)| times(step, n));
     let end = options.duration.into_iter().chain(counted).min();

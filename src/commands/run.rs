@@ -182,7 +182,7 @@ pub struct Watchdog {
 
 impl Watchdog {
     /// To be called when everything is attached.
-    pub fn of(session: &Session<'_>, system: System) -> Self {
+    pub fn of(session: &Session, system: System) -> Self {
         Self {
             watch: Watch::begin(&system, session.plan()),
             system,
@@ -195,7 +195,7 @@ impl Watchdog {
     ///
     /// # Errors
     /// Where the counters can't be read.
-    pub fn last_look(&mut self, session: &Session<'_>) -> Result<()> {
+    pub fn last_look(&mut self, session: &Session) -> Result<()> {
         let hits = session.counters()?.hits.iter().sum();
         let deaf = self.watch.deaf(&self.system, hits);
         self.gone = self.gone.take().or(deaf);
@@ -214,9 +214,9 @@ impl Watchdog {
     }
 }
 
-impl Upkeep<Session<'_>> for Watchdog {
+impl Upkeep<Session> for Watchdog {
     /// Controllers that have come get their slots.
-    fn rescan(&mut self, session: &mut Session<'_>) -> Result<bool> {
+    fn rescan(&mut self, session: &mut Session) -> Result<bool> {
         check_fit(&session.counters()?)?;
         self.gone = self.watch.gone(&self.system);
         for controller in self.system.controllers() {

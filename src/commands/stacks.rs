@@ -27,7 +27,6 @@ use nvme_deep::report::ledger::Shown;
 use nvme_deep::report::stacks::StackRow;
 use nvme_deep::report::stacks::StackSums;
 use nvme_deep::report::stacks::Weight;
-use nvme_deep::session::slots;
 use nvme_deep::source::Source;
 use nvme_deep::symbols::Symbolizer;
 
@@ -110,8 +109,7 @@ fn trace(options: &StacksOptions) -> Result<Seen> {
     let early = (short || at == StackAt::Complete).then(symbolizer);
     let irq_entry = early.as_ref().and_then(Symbolizer::irq_entry);
     let until = until(options.duration.is_some());
-    let mut slots = slots();
-    let mut session = ready.attach(&mut slots, &options.settings, until, irq_entry)?;
+    let mut session = ready.attach(&options.settings, until, irq_entry)?;
     refuse_unknown(wants, &session)?;
     let mut watchdog = Watchdog::of(&session, ready.system);
     let run = Run::begin(&ready.stop, options.duration);

@@ -18,7 +18,6 @@ use nvme_deep::probe::plan::AttachPlan;
 use nvme_deep::probe::plan::PointPlan;
 use nvme_deep::session::Layout;
 use nvme_deep::session::Session;
-use nvme_deep::session::Slot;
 use nvme_deep::session::attach;
 use nvme_deep::session::not_allowed;
 use nvme_deep::session::possible_cpus;
@@ -112,7 +111,7 @@ fn lacks(plan: &AttachPlan) -> String {
     }
 }
 
-fn announce(settings: &Settings, until: &str, session: &Session<'_>, controllers: &[Controller]) {
+fn announce(settings: &Settings, until: &str, session: &Session, controllers: &[Controller]) {
     let filter = &settings.filter;
     let plan = session.plan();
     let names: Vec<String> = controllers
@@ -190,16 +189,14 @@ impl Ready {
     ///
     /// # Errors
     /// Those of [`attach`].
-    pub fn attach<'obj>(
+    pub fn attach(
         &self,
-        slots: &'obj mut [Slot],
         settings: &Settings,
         until: &str,
         irq_entry: Option<(u64, u64)>,
-    ) -> Result<Session<'obj>> {
+    ) -> Result<Session> {
         let (system, controllers) = (&self.system, &self.controllers);
         let session = attach(
-            slots,
             system,
             settings,
             &self.layout,
@@ -225,7 +222,7 @@ pub fn symbolizer() -> Symbolizer {
 ///
 /// # Errors
 /// One sentence.
-pub fn refuse_unknown(tracing: &Tracing, session: &Session<'_>) -> Result<()> {
+pub fn refuse_unknown(tracing: &Tracing, session: &Session) -> Result<()> {
     if tracing.errors && !session.knows_verdicts() {
         return Err(Failure::error(
             Kind::Kernel,

@@ -2,7 +2,6 @@
 //! From what the kernel offers to an attached session: plan, try, and where the kernel refuses a
 //! program all the same, plan again without it.
 
-use std::mem::MaybeUninit;
 use std::path::Path;
 
 use anyhow::Error;
@@ -11,7 +10,6 @@ use anyhow::Result;
 use super::Config;
 use super::Layout;
 use super::Session;
-use super::Slot;
 use super::Trouble;
 use crate::error::Failure;
 use crate::error::Kind;
@@ -33,13 +31,8 @@ use crate::session::settings::Settings;
 use crate::session::settings::TraceKind;
 use crate::session::settings::Tracing;
 
-/// Each refusal costs a place for an object, which libbpf wants to stay where it is.
+/// How many programs the kernel may refuse.
 const ATTEMPTS: usize = 16;
-
-/// Room for the objects of all attempts.
-pub fn slots() -> Vec<Slot> {
-    (0..ATTEMPTS).map(|_| MaybeUninit::uninit()).collect()
-}
 
 /// The error of a kernel that offers no way.
 pub fn no_method(why: &NoPlan) -> Error {
@@ -93,15 +86,14 @@ fn short_stacks(policy: &Policy, facts: &KernelFacts, plan: &AttachPlan) -> Opti
 ///
 /// # Errors
 /// A BTF file that can't be used; no way left. One sentence each, with its exit code.
-pub fn attach<'obj>(
-    slots: &'obj mut [Slot],
+pub fn attach(
     system: &System,
     options: &Settings,
     layout: &Layout,
     controllers: &[Controller],
     irq_entry: Option<(u64, u64)>,
     notice: &mut dyn FnMut(&str),
-) -> Result<Session<'obj>> {
+) -> Result<Session> {
     let file = options.attaching.btf.as_deref().map(Path::new);
     let (mut facts, types) = system
         .kernel_facts(
@@ -135,10 +127,10 @@ pub fn attach<'obj>(
         ..Policy::default()
     };
     let events = options.trace.as_ref().map_or_else(Vec::new, roles);
-    for slot in slots {
+    for _ in 0..ATTEMPTS {
         let plan = plan_with(options.stage_set, &events, &facts, &policy)
             .map_err(|why| no_method(&why))?;
-        match Session::start(slot, plan, layout.clone(), &config, controllers) {
+        match Session::start(plan, layout.clone(), &config, controllers) {
             Ok(session) => {
                 if let Some(text) = short_stacks(&policy, &facts, session.plan()) {
                     notice(&text);

@@ -20,7 +20,7 @@ use crate::source::EventStream;
 use crate::source::Read;
 use crate::source::Source;
 
-impl Source for Session<'_> {
+impl Source for Session {
     fn plan(&self) -> &AttachPlan {
         Self::plan(self)
     }

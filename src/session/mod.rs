@@ -3,7 +3,9 @@
 //! (with the generated skeleton) that names libbpf_rs.
 
 mod bring_up;
+mod builds;
 mod command_ring;
+mod configure;
 mod event_ring;
 mod layout;
 mod libbpf_log;
@@ -34,19 +36,18 @@ use libbpf_rs::MapHandle;
 
 pub use self::bring_up::attach;
 pub use self::bring_up::no_method;
-pub use self::bring_up::slots;
 pub use self::command_ring::CommandRing;
 pub use self::event_ring::EventRing;
 pub use self::layout::Layout;
 pub use self::libbpf_log::install as take_over_log;
 pub use self::live::LiveEvents;
-pub use self::load::Slot;
 pub use self::load::Trouble;
 pub use self::load::not_allowed;
 use self::loaded::Loaded;
 pub use self::read::CounterReader;
 pub use self::reorder::Reorder;
 use crate::abi::MAX_CTRLS;
+use crate::abi::SERVE_FORGET;
 use crate::abi::ctrl_value;
 use crate::abi::namespace_entry;
 use crate::error::Failure;
@@ -111,8 +112,8 @@ struct Maps {
 }
 
 /// A loaded object and its links. Dropping it detaches everything.
-pub struct Session<'obj> {
-    loaded: Loaded<'obj>,
+pub struct Session {
+    loaded: Loaded,
     maps: Maps,
     plan: AttachPlan,
     layout: Layout,
@@ -135,20 +136,19 @@ fn begins(hook: usize) -> bool {
     CATALOG[hook].role.point() == Some(Milestone::SetupOut)
 }
 
-impl<'obj> Session<'obj> {
+impl Session {
     /// Loads the programs of the plan, gives the controllers their slots and attaches. Either all
     /// that the plan names is attached afterwards, or nothing.
     ///
     /// # Errors
     /// A program that the kernel refuses, or what no other plan can mend.
     pub fn start(
-        slot: &'obj mut Slot,
         plan: AttachPlan,
         layout: Layout,
         config: &Config<'_>,
         controllers: &[Controller],
     ) -> Result<Self, Trouble> {
-        let loaded = load::load(slot, &plan, &layout, config)?;
+        let loaded = load::load(&plan, &layout, config)?;
         let maps = Maps {
             cpus: loaded.map("cpus")?,
             rows: loaded.map("rows")?,
@@ -163,7 +163,7 @@ impl<'obj> Session<'obj> {
                 .transpose()?,
         };
         let mut session = Self {
-            knows_verdicts: load::verdict_is_known(&plan, config.facts),
+            knows_verdicts: configure::verdict_is_known(&plan, config.facts),
             loaded,
             maps,
             plan,
@@ -275,7 +275,9 @@ impl<'obj> Session<'obj> {
             .ctrls
             .update(&controller.instance.to_ne_bytes(), &value, MapFlags::ANY)
             .with_context(|| format!("failed to give {} its slots", controller.name()))?;
-        self.loaded.forget_places();
+        if !self.links.is_empty() && self.plan.pairing == Pairing::Request {
+            self.serve(SERVE_FORGET, 0)?;
+        }
         self.placed.insert(controller.instance, (place, doorbell));
         Ok(true)
     }
@@ -315,11 +317,7 @@ impl<'obj> Session<'obj> {
     }
 
     fn attach_one(&self, program: &str) -> Result<Link> {
-        let found = self
-            .loaded
-            .object()
-            .progs_mut()
-            .find(|p| p.name() == program);
+        let found = self.loaded.0.progs_mut().find(|p| p.name() == program);
         let found = found.with_context(|| format!("the object has no program `{program}`"))?;
         Ok(found.attach()?)
     }

@@ -43,7 +43,7 @@ use crate::model::snapshot::Cell;
 use crate::model::snapshot::Snapshot;
 use crate::probe::catalog::CATALOG;
 
-impl Session<'_> {
+impl Session {
     /// Reads all maps.
     ///
     /// # Errors
@@ -221,7 +221,7 @@ impl Session<'_> {
     fn infos(&self) -> Vec<(usize, bpf_prog_info)> {
         let mut infos = Vec::new();
         let hooks = self.plan.hooks();
-        for program in self.loaded.object().progs() {
+        for program in self.loaded.0.progs() {
             let number = CATALOG.iter().position(|h| program.name() == h.program);
             let Some(number) = number.filter(|n| hooks.contains(n)) else {
                 continue;

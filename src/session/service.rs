@@ -36,7 +36,7 @@ const PATIENCE: u32 = 20;
 /// Slots that hold a command, by number: request, command id, state.
 type Held = BTreeMap<u32, (u64, u16, SlotState)>;
 
-impl Session<'_> {
+impl Session {
     /// The run begins when everything is attached. A command that was issued in this jiffy or
     /// before, and whose set-up was not observed, belongs to the time before.
     pub(super) fn begin(&mut self) -> Result<()> {
@@ -146,12 +146,12 @@ impl Session<'_> {
     }
 
     /// Runs the program, and returns what it returns.
-    fn serve(&self, what: u64, slot: u32) -> Result<u32> {
+    pub(super) fn serve(&self, what: u64, slot: u32) -> Result<u32> {
         let mut args: Vec<u8> = [what, slot.into()]
             .into_iter()
             .flat_map(u64::to_ne_bytes)
             .collect();
-        let mut programs = self.loaded.object().progs_mut();
+        let mut programs = self.loaded.0.progs_mut();
         let program = programs.find(|p| p.name() == SERVICE);
         let program = program.with_context(|| format!("the object has no program `{SERVICE}`"))?;
         let input = ProgramInput {

@@ -41,7 +41,6 @@ use nvme_deep::report::ledger::Ledger;
 use nvme_deep::report::ledger::Shown;
 use nvme_deep::session::settings::Settings;
 use nvme_deep::session::settings::Tracing;
-use nvme_deep::session::slots;
 use nvme_deep::source::EventStream;
 use nvme_deep::source::Read;
 use nvme_deep::source::Source;
@@ -268,9 +267,8 @@ pub fn run(options: &TraceOptions) -> Result<()> {
     let wants = tracing(&options.settings)?;
     let stacks = wants.stack.map(Stacks::new);
     let until = until(options.duration.is_some() || options.count.is_some());
-    let mut slots = slots();
     let irq_entry = stacks.as_ref().and_then(Stacks::irq_entry);
-    let mut session = ready.attach(&mut slots, &options.settings, until, irq_entry)?;
+    let mut session = ready.attach(&options.settings, until, irq_entry)?;
     refuse_unknown(wants, &session)?;
     let drops = Drops::watch(session.counter_reader()?);
     let mut watchdog = Watchdog::of(&session, ready.system.clone());

@@ -1,0 +1,100 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The builds of the BPF side (bpf/include/config.bpf.h), and which one a plan takes.
+
+use super::Config;
+use super::settings::Filter;
+use crate::abi::nd_config;
+use crate::model::milestone::Milestone;
+use crate::model::stage::StageSet;
+use crate::probe::catalog::Method;
+use crate::probe::plan::AttachPlan;
+use crate::probe::plan::Pairing;
+
+/// An object, and the settings that it has as constants.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Build {
+    /// Commands are followed by their request.
+    Request,
+    /// The same on a kernel that only a file describes: without calls of kernel functions.
+    Plain,
+    /// Usual cases: latencies of one stage set.
+    Usual(StageSet),
+    /// The same, for single commands.
+    Trace,
+    /// Commands are followed by controller, queue and tag.
+    Tag,
+}
+
+macro_rules! object {
+    ($name:literal) => {
+        include_bytes!(concat!(env!("OUT_DIR"), "/", $name, ".bpf.o"))
+    };
+}
+
+/// Settings with their names.
+macro_rules! named {
+    ($config:expr, $($field:ident)*) => {
+        vec![$((stringify!($field), u64::from($config.$field))),*]
+    };
+}
+
+/// Whether a build for the usual cases has what the run needs.
+fn is_usual(plan: &AttachPlan, config: &Config<'_>) -> bool {
+    let facts = config.facts;
+    facts.vmlinux_btf
+        && facts.nvme_core_types.is_the_kernels()
+        && !facts.rq_is_second
+        && !facts.command_is_argument
+        && !plan.may_lose_completions()
+        && plan.method_of(Milestone::SetupOut) != Some(Method::Kprobe)
+        && *config.filter == Filter::default()
+        && config.lat.is_none()
+        && !config.split_size
+        && !config.commands
+        && config.ignore.is_empty()
+}
+
+impl Build {
+    /// The build for a plan.
+    pub fn of(plan: &AttachPlan, config: &Config<'_>) -> Self {
+        match plan.pairing {
+            Pairing::Tag => Self::Tag,
+            Pairing::Request if is_usual(plan, config) && config.trace.is_some() => Self::Trace,
+            Pairing::Request if is_usual(plan, config) => Self::Usual(plan.stage_set),
+            Pairing::Request if config.facts.vmlinux_btf => Self::Request,
+            Pairing::Request => Self::Plain,
+        }
+    }
+
+    /// The object file.
+    pub const fn object(self) -> &'static [u8] {
+        match self {
+            Self::Request => object!("nvme_deep"),
+            Self::Plain => object!("nvme_deep_plain"),
+            Self::Usual(StageSet::Total) => object!("nvme_deep_total"),
+            Self::Usual(StageSet::Basic) => object!("nvme_deep_basic"),
+            Self::Usual(StageSet::Fine) => object!("nvme_deep_fine"),
+            Self::Trace => object!("nvme_deep_trace"),
+            Self::Tag => object!("tracepoint"),
+        }
+    }
+
+    /// A setting that this build has as zero, and that is none. A mistake in [`Build::of`].
+    pub fn contradiction(self, c: &nd_config) -> Option<&'static str> {
+        let mut zeroes = match self {
+            Self::Request | Self::Plain | Self::Tag => return None,
+            Self::Trace => vec![],
+            Self::Usual(StageSet::Total) => named!(
+                c, trace stack verdict end start_hook start_field doorbell
+            ),
+            Self::Usual(StageSet::Basic) => named!(c, trace stack verdict end),
+            Self::Usual(StageSet::Fine) => named!(c, trace stack verdict),
+        };
+        zeroes.extend(named!(
+            c, lossy by_name check_fit rq_second cmd_arg split_size commands lat stack_at_entry
+            test_ignore_every targ_any targ_by_lba
+        ));
+        let wrong = zeroes.into_iter().find(|(_, value)| *value != 0);
+        wrong.map(|(name, _)| name)
+    }
+}

@@ -1,0 +1,223 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! From the plan and the settings to the configuration of the BPF side (bpf/include/config_abi.h).
+
+use anyhow::Context;
+use anyhow::Result;
+use bytemuck::Zeroable;
+
+use super::Config;
+use super::Layout;
+use super::settings::Filter;
+use super::settings::TraceKind;
+use super::settings::Tracing;
+use crate::abi::nd_config;
+use crate::model::milestone::Milestone;
+use crate::model::stack::StackAt;
+use crate::model::stage::StageSet;
+use crate::nvme::opcode::QueueKind;
+use crate::probe::catalog::Method;
+use crate::probe::catalog::Role;
+use crate::probe::catalog::number_of;
+use crate::probe::facts::KernelFacts;
+use crate::probe::facts::Preemption;
+use crate::probe::plan::AttachPlan;
+use crate::probe::plan::Pairing;
+use crate::probe::plan::StartSource;
+
+/// For tests: how often a program ignores an event.
+const IGNORE_EVERY: u32 = 97;
+
+/// A thread's name as the kernel side compares it.
+fn words_of(name: [u8; 16]) -> [u64; 2] {
+    let (low, high) = name.split_at(8);
+    let word = |b: &[u8]| b.try_into().map_or(0, u64::from_ne_bytes);
+    [word(low), word(high)]
+}
+
+/// Whether a completion's status and result can be read: classic tracepoints print them, else they
+/// are behind the request, in a struct of the driver's.
+pub const fn verdict_is_known(plan: &AttachPlan, facts: &KernelFacts) -> bool {
+    matches!(plan.pairing, Pairing::Tag) || facts.nvme_core_types.is_known()
+}
+
+fn add_trace(c: &mut nd_config, trace: &Tracing, plan: &AttachPlan, config: &Config<'_>) {
+    c.trace = match trace.kind {
+        TraceKind::Events => 1,
+        TraceKind::Pairs => 2,
+        TraceKind::Stacks => 3,
+    };
+    c.stack = match trace.stack {
+        None => 0,
+        Some(StackAt::Submit) => 1,
+        Some(StackAt::Complete) => 2,
+    };
+    c.stack_at_entry = u8::from(plan.method_of(Milestone::SetupOut) == Some(Method::Kprobe));
+    if trace.one_in > 1 {
+        c.sample_below = (u64::from(u32::MAX) / u64::from(trace.one_in)) as u32;
+    }
+    if let Some((first, end)) = config.irq_entry {
+        c.irq_first = first;
+        c.irq_end = end;
+    }
+    c.verdict = u8::from(verdict_is_known(plan, config.facts));
+    c.slow_ns = trace.slow.map_or(0, |t| t.as_nanos() as u64);
+    c.errors = u8::from(trace.errors);
+}
+
+fn add_filter(c: &mut nd_config, filter: &Filter) {
+    let Filter {
+        ctrls,
+        nsids,
+        opcodes,
+        qids,
+        no_admin,
+        no_io,
+        pids,
+        comm,
+        cgroup,
+        lba,
+    } = filter;
+    c.targ_any = u8::from(*filter != Filter::default());
+    c.targ_no_admin = u8::from(*no_admin);
+    c.targ_no_io = u8::from(*no_io);
+    c.targ_pid_count = pids.len() as u32;
+    for (to, &pid) in c.targ_pids.iter_mut().zip(pids) {
+        *to = pid;
+    }
+    if let Some(name) = comm {
+        let mut padded = [0; 16];
+        padded
+            .iter_mut()
+            .zip(name.bytes())
+            .for_each(|(to, b)| *to = b);
+        c.targ_by_comm = 1;
+        c.targ_comm = words_of(padded);
+    }
+    c.targ_by_cgroup = u8::from(cgroup.is_some());
+    if let Some((first, last)) = *lba {
+        c.targ_by_lba = 1;
+        c.targ_lba_first = first;
+        c.targ_lba_last = last;
+    }
+    c.targ_by_ctrl = u8::from(!ctrls.is_empty());
+    for &ctrl in ctrls {
+        c.targ_ctrls[(ctrl >> 6) as usize & 3] |= 1 << (ctrl & 63);
+    }
+    c.targ_by_opcode = u8::from(!opcodes.is_empty());
+    for op in opcodes {
+        let admin = usize::from(op.queue == QueueKind::Admin);
+        c.targ_opcodes[admin][usize::from(op.code >> 6)] |= 1 << (op.code & 63);
+    }
+    c.targ_nsid_count = nsids.len() as u32;
+    for (to, &nsid) in c.targ_nsids.iter_mut().zip(nsids) {
+        *to = nsid;
+    }
+    c.targ_qid_count = qids.len() as u32;
+    for (to, &qid) in c.targ_qids.iter_mut().zip(qids) {
+        *to = qid.into();
+    }
+}
+
+/// What only programs that see requests need.
+fn add_request(c: &mut nd_config, plan: &AttachPlan, config: &Config<'_>) -> Result<()> {
+    let (facts, types) = (config.facts, &config.facts.nvme_core_types);
+    c.start_hook = u8::from(plan.start == StartSource::Hook);
+    c.start_field = u8::from(plan.start == StartSource::Field);
+    c.doorbell = match plan.method_of(Milestone::Doorbell) {
+        None => 0,
+        Some(Method::Kprobe) => 2,
+        Some(_) => 1,
+    };
+    c.end = u8::from(plan.has(Milestone::End));
+    c.lossy = u8::from(plan.may_lose_completions());
+    c.recover = u8::from(plan.recovers);
+    c.setup_skips = u8::from(plan.recovers && facts.tracepoints_skip());
+    let preempted = facts.preemption >= Preemption::Full;
+    let by_exit = plan.method_of(Milestone::Doorbell) == Some(Method::Fentry);
+    c.exit_skips = u8::from(preempted && by_exit);
+    c.irq_count = u8::from(facts.preemption == Preemption::Full);
+    for program in config.ignore {
+        let number = number_of(program).with_context(|| format!("no program `{program}`"))?;
+        c.test_ignore |= 1 << number;
+        c.test_ignore_every = IGNORE_EVERY;
+    }
+    c.by_name = u8::from(!types.is_known());
+    c.check_fit = u8::from(types.is_known() && !types.is_the_kernels());
+    c.rq_second = u8::from(facts.rq_is_second);
+    c.cmd_arg = u8::from(facts.command_is_argument);
+    Ok(())
+}
+
+/// Offsets of fields in events; a missing field is an error.
+fn add_fields(c: &mut nd_config, plan: &AttachPlan, config: &Config<'_>) -> Result<()> {
+    let facts = config.facts;
+    let field = |event: &str, name: &str| {
+        facts
+            .events
+            .as_ref()
+            .and_then(|events| events.get(event)?.get(name).copied())
+            .with_context(|| format!("the format of {event} has no field `{name}`"))
+    };
+    let (setup, done) = ("nvme/nvme_setup_cmd", "nvme/nvme_complete_rq");
+    c.tp_setup_ctrl = field(setup, "ctrl_id")?;
+    c.tp_setup_qid = field(setup, "qid")?;
+    c.tp_setup_opcode = field(setup, "opcode")?;
+    c.tp_setup_cid = field(setup, "cid")?;
+    c.tp_setup_nsid = field(setup, "nsid")?;
+    c.tp_setup_cdw10 = field(setup, "cdw10")?;
+    c.tp_done_ctrl = field(done, "ctrl_id")?;
+    c.tp_done_qid = field(done, "qid")?;
+    c.tp_done_cid = field(done, "cid")?;
+    if config.trace.is_none() {
+        return Ok(());
+    }
+    c.tp_setup_flags = field(setup, "flags")?;
+    c.tp_setup_metadata = field(setup, "metadata")?;
+    c.tp_done_result = field(done, "result")?;
+    c.tp_done_status = field(done, "status")?;
+    c.tp_done_retries = field(done, "retries")?;
+    c.tp_done_flags = field(done, "flags")?;
+    if plan.has_role(Role::SqHead) {
+        let sq = "nvme/nvme_sq";
+        c.tp_sq_ctrl = field(sq, "ctrl_id")?;
+        c.tp_sq_qid = field(sq, "qid")?;
+        c.tp_sq_head = field(sq, "sq_head")?;
+        c.tp_sq_tail = field(sq, "sq_tail")?;
+    }
+    if plan.has_role(Role::AsyncEvent) {
+        let event = "nvme/nvme_async_event";
+        c.tp_async_ctrl = field(event, "ctrl_id")?;
+        c.tp_async_result = field(event, "result")?;
+    }
+    Ok(())
+}
+
+/// The configuration of a run.
+///
+/// # Errors
+/// A program of a test that does not exist; an event without a field.
+pub fn configure(plan: &AttachPlan, layout: &Layout, config: &Config<'_>) -> Result<nd_config> {
+    let mut c = nd_config::zeroed();
+    c.mode = match plan.stage_set {
+        StageSet::Total => 0,
+        StageSet::Basic => 1,
+        StageSet::Fine => 2,
+    };
+    c.atomic = u8::from(layout.atomic() || plan.needs_atomics());
+    c.split_size = u8::from(config.split_size);
+    c.commands = u8::from(config.commands);
+    if let Some(trace) = config.trace {
+        add_trace(&mut c, trace, plan, config);
+    }
+    if let Some(lat) = config.lat {
+        c.lat = 1;
+        c.lat_min_us = lat.min_us.into();
+        c.lat_shift = lat.shift;
+    }
+    add_filter(&mut c, config.filter);
+    match plan.pairing {
+        Pairing::Request => add_request(&mut c, plan, config)?,
+        Pairing::Tag => add_fields(&mut c, plan, config)?,
+    }
+    Ok(c)
+}
