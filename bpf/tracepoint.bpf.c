@@ -155,7 +155,7 @@ int setup_out_tp(void *ctx)
 		note_asked(&s->asked, ctx, nsid);
 	s->state = ND_OPEN;
 	s->setup_out_ns = bpf_ktime_get_ns();
-	tell_submit(s, s->setup_out_ns);
+	emit_submit(s, s->setup_out_ns);
 	return 0;
 }
 
@@ -227,6 +227,6 @@ int async_tp(void *ctx)
 	if (!wanted_ctrl(instance))
 		return 0;
 	hit(ND_HOOK_ASYNC_TP, RAW);
-	tell_ctrl(ND_KIND_ASYNC, instance, FIELD(ctx, tp_async_result, u32));
+	emit_ctrl(ND_KIND_ASYNC, instance, FIELD(ctx, tp_async_result, u32));
 	return 0;
 }

@@ -171,12 +171,16 @@ fn no_plan_names_a_hook_that_the_kernel_lacks() {
             for hook in plan.hooks() {
                 let hook = &CATALOG[hook];
                 let there = match hook.kind.name() {
-                    "kprobe" | "kretprobe" => symbols.contains(hook.target),
+                    "kprobe" | "kretprobe" => symbols.contains(hook.target.name()),
                     "fentry" | "fexit" => {
-                        facts.functions.contains(hook.target)
-                            && facts.traceable.as_ref().unwrap().contains(hook.target)
+                        facts.functions.contains(hook.target.name())
+                            && facts
+                                .traceable
+                                .as_ref()
+                                .unwrap()
+                                .contains(hook.target.name())
                     }
-                    "tp_btf" => facts.tracepoints.contains(hook.target),
+                    "tp_btf" => facts.tracepoints.contains(hook.target.name()),
                     _ => true,
                 };
                 assert!(there, "{kernel} {stage_set:?}: {hook:?}");

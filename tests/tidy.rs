@@ -351,7 +351,7 @@ fn the_catalog_lists_the_programs_of_the_objects_and_no_others() {
     programs.extend(programs_of("bpf/tracepoint.bpf.c"));
     let catalog: Vec<[String; 3]> = CATALOG
         .iter()
-        .map(|h| [h.program, h.kind.name(), h.target].map(Into::into))
+        .map(|h| [h.program, h.kind.name(), h.target.name()].map(Into::into))
         .collect();
     assert_eq!(programs, catalog);
 }
@@ -364,7 +364,10 @@ fn the_hit_counters_are_in_the_order_of_the_catalog() {
     let text = objects.map(text_of).concat();
     for ((name, comment), hook) in hooks.iter().zip(&CATALOG) {
         assert_eq!(*name, format!("ND_HOOK_{}", hook.program.to_uppercase()));
-        assert_eq!(*comment, format!("{} {}", hook.kind.name(), hook.target));
+        assert_eq!(
+            *comment,
+            format!("{} {}", hook.kind.name(), hook.target.name())
+        );
         // each program counts its own hits, and nobody else's
         let mut uses = after(&text, name).into_iter();
         assert!(

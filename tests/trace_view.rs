@@ -217,7 +217,7 @@ fn without_the_drivers_word_there_is_a_question_mark() {
 #[test]
 fn what_goes_wrong_and_what_is_left() {
     let (id, age_ns) = (read(), 2_000_000_000);
-    let asked = Some(asked_read());
+    let asked = asked_read();
     let retry = |retries| EventKind::Retry { id, retries };
     let read_text = "nvme0: qid=3, cid=4544, nsid=1, opcode=2 (read)";
     for (what, name, end, json_name, json_end) in [
@@ -244,17 +244,6 @@ fn what_goes_wrong_and_what_is_left() {
             r#","retries":1"#,
         ),
         (retry(None), "Retry", "", "retry", ""),
-        (
-            EventKind::Unfinished {
-                id,
-                asked: None,
-                age_ns,
-            },
-            "Unfinished",
-            ", age=2.00s",
-            "unfinished",
-            r#","age_ns":2000000000"#,
-        ),
     ] {
         assert_eq!(
             text(what.clone()),

@@ -298,12 +298,11 @@ struct nd_task {
 	__u64 bd;
 	__u32 setup_tid;
 	__u32 inside; /* which submitting function, ND_INSIDE_* */
-	/* of those that wait for a doorbell: the last request, the driver's queue (struct
-	 * nvme_queue
-	 * *), and its last_sq_tail, which has not moved since the first was set up */
+	/* of the commands that wait for a doorbell: the last request, the driver's queue (struct
+	 * nvme_queue *), and its last_sq_tail when the first was set up */
 	__u64 last_rq;
 	__u64 nvmeq;
-	__u32 told;
+	__u32 announced_tail;
 	__u32 setup_in_gen;
 	__u32 slot[ND_TASK_SLOTS];
 };

@@ -68,7 +68,8 @@ static __always_inline int are_all(struct nd_task *t, u32 n, u64 rq, int typed)
 		return 0;
 	last = peek(t->nvmeq + bpf_core_field_offset(struct nvme_queue, last_sq_tail), typed);
 	depth = peek(t->nvmeq + bpf_core_field_offset(struct nvme_queue, q_depth), typed);
-	return n == (last >= t->told ? last - t->told : last + depth - t->told);
+	return n == (last >= t->announced_tail ? last - t->announced_tail
+					       : last + depth - t->announced_tail);
 }
 
 /*
@@ -114,7 +115,7 @@ static __always_inline int on_doorbell(u32 hook, int typed)
  * The command that this task set up last never reached the ring. blk-mq will bring it again (no
  * resources), or end it with an error: there will be no completion of this setup.
  */
-static __always_inline void turned_away(u64 rq)
+static __always_inline void mark_rejected(u64 rq)
 {
 	u32 tid = (u32)bpf_get_current_pid_tgid(), n;
 	struct nd_task *t = task_of(tid);
@@ -148,7 +149,7 @@ static __always_inline int on_queued(struct blk_mq_hw_ctx *hctx, struct blk_mq_q
 	hit(hook, typed);
 	rq = peek((u64)bd + bpf_core_field_offset(struct blk_mq_queue_data, rq), typed);
 	if (ret) {
-		turned_away(rq);
+		mark_rejected(rq);
 		return 0;
 	}
 	if (!GET(typed, bd, last)) {

@@ -39,7 +39,7 @@ static __always_inline u64 peek(u64 at, int typed)
  * the verifier trusts it looks four times through all of the kernel's types for a declaration of
  * trust (btf_nested_type_is_trusted()): ten million instructions, each time that it comes by.
  */
-static __always_inline struct request *distrust(struct request *rq)
+static __always_inline struct request *drop_trust(struct request *rq)
 {
 	if (HAVE_RDONLY_CAST)
 		return bpf_rdonly_cast(rq, bpf_core_type_id_kernel(struct request));

@@ -208,12 +208,12 @@ static __always_inline int on_end(struct request *rq, u32 hook, int typed)
 }
 
 /* It has completed, and is to be tried again. */
-static __always_inline void tell_retry(struct nd_slot *s, struct request *rq, int typed)
+static __always_inline void emit_retry(struct nd_slot *s, struct request *rq, int typed)
 {
 	u64 at = pdu_of(rq) + bpf_core_field_offset(struct nvme_request, retries);
 
 	if (cfg_trace && cfg_trace != ND_TRACE_STACKS)
-		tell(ND_KIND_RETRY, s, cfg_verdict ? (u8)peek(at, typed) : ~0ull);
+		emit_event(ND_KIND_RETRY, s, cfg_verdict ? (u8)peek(at, typed) : ~0ull);
 }
 
 /*
@@ -233,7 +233,7 @@ static __always_inline int on_requeue(struct request *rq, u32 hook, int typed)
 	u32 qid, tag, first, index;
 
 	if (typed)
-		rq = distrust(rq); /* it is seldom */
+		rq = drop_trust(rq); /* it is seldom */
 	q = GET(typed, rq, q);
 	if (!q)
 		return 0;
@@ -261,18 +261,18 @@ static __always_inline int on_requeue(struct request *rq, u32 hook, int typed)
 		return 0;
 	if (cfg_end && s->state == ND_COMPLETED && s->rq == (u64)rq) {
 		finish_without_end(index);
-		tell_retry(s, rq, typed);
+		emit_retry(s, rq, typed);
 		return 0;
 	}
 	if (cfg_trace && !cfg_end && s->state == ND_FREE && s->complete_ns == (u64)rq) {
-		tell_retry(s, rq, typed);
+		emit_retry(s, rq, typed);
 		return 0;
 	}
 	if (s->rq != (u64)rq)
 		return 0;
 	if (s->state == ND_OPEN && has_completed(s)) {
 		close_unseen(index);
-		tell_retry(s, rq, typed);
+		emit_retry(s, rq, typed);
 		return 0;
 	}
 	if (s->state == ND_OPEN) {
@@ -280,7 +280,7 @@ static __always_inline int on_requeue(struct request *rq, u32 hook, int typed)
 		count(ND_REQUEUED);
 	}
 	if (cfg_trace && cfg_trace != ND_TRACE_STACKS && s->state == ND_BACK)
-		tell(ND_KIND_REQUEUE, s, 0);
+		emit_event(ND_KIND_REQUEUE, s, 0);
 	if (cfg_start_hook && s->state == ND_BACK && s->start_ns) {
 		st->rq = (u64)rq;
 		st->ns = s->start_ns;
@@ -293,13 +293,13 @@ static __always_inline int on_requeue(struct request *rq, u32 hook, int typed)
 /* The controller has answered: how far it has read the submission queue. */
 static __always_inline int on_sq(struct request *rq, u16 head, u16 tail, u32 hook, int typed)
 {
-	struct nd_slot *s = slot_asked(rq, typed);
+	struct nd_slot *s = slot_checked(rq, typed);
 
 	if (!s)
 		return 0;
 	hit(hook, typed);
 	if (s->state == ND_OPEN)
-		tell(ND_KIND_SQ, s, head | (u32)tail << 16);
+		emit_event(ND_KIND_SQ, s, head | (u32)tail << 16);
 	return 0;
 }
 
@@ -312,7 +312,7 @@ static __always_inline int on_trouble(struct request *rq, u32 kind, u32 hook, in
 		return 0;
 	hit(hook, typed);
 	if (s->state == ND_OPEN)
-		tell(kind, s, s->setup_out_ns);
+		emit_event(kind, s, s->setup_out_ns);
 	return 0;
 }
 
@@ -321,7 +321,7 @@ static __always_inline int on_ctrl(u32 instance, u32 kind, u64 value, u32 hook, 
 	if (!wanted_ctrl(instance))
 		return 0;
 	hit(hook, typed);
-	tell_ctrl(kind, instance, value);
+	emit_ctrl(kind, instance, value);
 	return 0;
 }
 

@@ -157,7 +157,7 @@ static __always_inline struct nd_slot *recover_by(struct request *rq, int at_end
 static __noinline struct nd_slot *recover_setup(struct request *rq, int at_end)
 {
 	if (HAVE_RDONLY_CAST)
-		return recover_by(distrust(rq), at_end, TYPED);
+		return recover_by(drop_trust(rq), at_end, TYPED);
 	return recover_by(rq, at_end, RAW);
 }
 

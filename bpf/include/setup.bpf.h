@@ -48,7 +48,7 @@ static __always_inline struct nd_start *start_by_queue(struct request *rq, struc
 
 static __noinline struct nd_start *start_slowly(struct request *rq, struct nd_place *p)
 {
-	return start_by_queue(distrust(rq), p, TYPED);
+	return start_by_queue(drop_trust(rq), p, TYPED);
 }
 
 /* What a request keeps from its start to its set-up, and hardly has again in its next use. */
@@ -113,10 +113,10 @@ static __always_inline int on_setup_in(void *ctx, struct request *rq, u64 cmd, u
 }
 
 /*
- * start_time_ns, where block_io_start does not exist (before 6.5). There it is a clock reading of
- * its own and taken when blk-mq allocates the request. Not ours to believe: zero (iostats off), of
- * a retry (the first attempt's), later than now. Without the driver's types a retry is told by the
- * start that the last command of the same place had.
+ * start_time_ns, where block_io_start does not exist (before 6.5). blk-mq reads the clock for it
+ * when it allocates the request. Discarded: zero (iostats off), of a retry (that of the first
+ * attempt), later than now. Without the driver's types a retry shows by the same start as the last
+ * command's.
  */
 static __always_inline u64 start_field(struct request *rq, u64 now, u64 last, int typed)
 {
@@ -138,20 +138,20 @@ static __always_inline u64 start_field(struct request *rq, u64 now, u64 last, in
 }
 
 /*
- * blk-mq has brought a command again, and no event said that it had it back: what nvme_queue_rqs
- * can't prepare stays on the list, and is issued one by one.
+ * The second set-up of a command without a requeue event: nvme_queue_rqs() leaves what it can't
+ * prepare on the list, and blk-mq issues that one by one.
  */
-static __always_inline void came_again(struct nd_slot *s)
+static __always_inline void count_requeue(struct nd_slot *s)
 {
 	count(ND_REQUEUED);
 	if (cfg_trace && cfg_trace != ND_TRACE_STACKS)
-		tell(ND_KIND_REQUEUE, s, 0);
+		emit_event(ND_KIND_REQUEUE, s, 0);
 }
 
 /*
- * Closes what a slot still holds from before, now that `rq` is set up. Returns the start of the
- * same command, if it is that one again. Without the driver's types only the next generation of the
- * same request shows that completions go unobserved.
+ * Closes the command that a slot still has when `rq` is set up there. Returns the start of that
+ * command if `rq` is the same command again. Without the driver's types only another generation of
+ * the same request shows a missed completion.
  */
 static __always_inline u64 close_slot(struct nd_slot *s, u32 index, struct request *rq, u32 cid)
 {
@@ -166,7 +166,7 @@ static __always_inline u64 close_slot(struct nd_slot *s, u32 index, struct reque
 	} else if (s->state == ND_OPEN) {
 		again = cfg_recover || !cfg_lossy || s->cid >> 12 == cid >> 12;
 		if (again && s->rq == (u64)rq) {
-			came_again(s);
+			count_requeue(s);
 			return s->start_ns;
 		}
 		count(ND_OVERWRITTEN);
@@ -207,26 +207,27 @@ static __always_inline void close_former(struct nd_start *st, struct request *rq
 }
 
 /*
- * Whether those that wait for a doorbell are still to be announced, as far as the driver's queue
- * shows: no doorbell of it was rung since the first was set up. Otherwise a return that was skipped
- * may have been theirs.
+ * Forgets the commands that wait for a doorbell, if the driver's queue shows that one was rung
+ * since the first of them was set up: a return that was skipped may have been theirs.
  */
 static __always_inline void check_waiting(struct nd_task *t, struct request *rq, int typed)
 {
 	struct blk_mq_hw_ctx *hctx = GET(typed, rq, mq_hctx);
 	u64 nvmeq = (u64)GET(typed, hctx, driver_data);
-	u16 told = peek(nvmeq + bpf_core_field_offset(struct nvme_queue, last_sq_tail), typed);
+	u16 announced_tail =
+		peek(nvmeq + bpf_core_field_offset(struct nvme_queue, last_sq_tail), typed);
 
-	if (t->n && (t->nvmeq != nvmeq || t->told != told)) {
+	if (t->n && (t->nvmeq != nvmeq || t->announced_tail != announced_tail)) {
 		count_n(ND_UNSURE_DOORBELL, t->n);
 		t->n = 0;
 	}
 	t->nvmeq = nvmeq;
-	t->told = told;
+	t->announced_tail = announced_tail;
 	t->last_rq = (u64)rq;
 }
 
-/* Only what will have a doorbell may wait for one: the next one of this task may be another's. */
+/* Only a command that gets a doorbell may wait for one: the next one of this task may be another's.
+ */
 static __always_inline void await_doorbell(u32 index, u32 tid, struct nd_task *t, u32 by,
 					   struct request *rq, int typed)
 {
@@ -250,8 +251,8 @@ static __always_inline void await_doorbell(u32 index, u32 tid, struct nd_task *t
 }
 
 /* The points before the set-up, and the doorbell to wait for, which are with the task. */
-static __always_inline void ask_task(struct nd_slot *s, u32 index, struct request *rq,
-				     struct nd_where *w, int typed)
+static __always_inline void take_from_task(struct nd_slot *s, u32 index, struct request *rq,
+					   struct nd_where *w, int typed)
 {
 	u32 by = cfg_doorbell, tid = 0;
 	struct nd_task *t;
@@ -270,6 +271,34 @@ static __always_inline void ask_task(struct nd_slot *s, u32 index, struct reques
 	s->tid = tid;
 }
 
+/*
+ * The entry of the request's start, if any is looked for. `start` becomes the time of its start, if
+ * the entry has that; `last` the time that the entry had before. Closes the slot that the request
+ * had under another driver tag.
+ */
+static __always_inline struct nd_start *take_start(struct request *rq, u32 index, u32 cid,
+						   struct nd_place *place, u64 *start, u64 *last,
+						   int typed)
+{
+	s32 internal = GET(typed, rq, internal_tag);
+	struct nd_start *st;
+
+	if (!cfg_start_hook && internal < 0 && (typed || !cfg_by_name))
+		return 0;
+	st = start_entry(internal, GET(typed, rq, tag), place->first, place->tags, place->spread);
+	if (!st)
+		return 0;
+	*last = st->ns;
+	if (internal >= 0)
+		close_former(st, rq, index, cid, start);
+	if (cfg_start_hook && st->rq == (u64)rq) {
+		if (!cfg_setup_skips || st->mark == mark_of(rq, typed))
+			*start = st->ns;
+		st->rq = 0; /* a retry has no start of its own */
+	}
+	return st;
+}
+
 /* `ctx` is NULL where the stack was taken before: `stack`. */
 static __always_inline int on_setup_out(void *ctx, struct request *rq, struct nvme_command *cmd,
 					u64 stack, u32 hook, int typed)
@@ -280,7 +309,6 @@ static __always_inline int on_setup_out(void *ctx, struct request *rq, struct nv
 	struct nd_slot *s = 0;
 	u64 start = 0, now, last = 0;
 	u32 index, tag, cid;
-	s32 internal;
 
 	if (!cpu || ignored(hook))
 		return 0;
@@ -295,29 +323,16 @@ static __always_inline int on_setup_out(void *ctx, struct request *rq, struct nv
 		count(ND_UNTRACKED);
 		return 0;
 	}
-	internal = GET(typed, rq, internal_tag);
 	cid = WIRE(typed, cmd, common.command_id);
 	if (s->state != ND_FREE)
 		start = close_slot(s, index, rq, cid);
-	if (cfg_start_hook || internal >= 0 || (!typed && cfg_by_name)) {
-		st = start_entry(internal, tag, w->place.first, w->place.tags, w->place.spread);
-		if (st) {
-			last = st->ns;
-			if (internal >= 0)
-				close_former(st, rq, index, cid, &start);
-			if (cfg_start_hook && st->rq == (u64)rq) {
-				if (!cfg_setup_skips || st->mark == mark_of(rq, typed))
-					start = st->ns;
-				st->rq = 0; /* a retry has no start of its own */
-			}
-		}
-	}
+	st = take_start(rq, index, cid, &w->place, &start, &last, typed);
 	if (fill_slot(s, rq, cmd, w, 1, typed) != WANTED) {
 		count(ND_FILTERED);
 		s->state = ND_SKIPPED;
 		return 0;
 	}
-	ask_task(s, index, rq, w, typed);
+	take_from_task(s, index, rq, w, typed);
 	if (cfg_trace)
 		s->asked.stack = ctx ? stack_here(ctx, ND_STACK_SUBMIT) : stack;
 	s->state = ND_OPEN;
@@ -329,7 +344,7 @@ static __always_inline int on_setup_out(void *ctx, struct request *rq, struct nv
 	}
 	s->start_ns = start;
 	s->setup_out_ns = now;
-	tell_submit(s, now);
+	emit_submit(s, now);
 	return 0;
 }
 

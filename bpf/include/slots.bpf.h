@@ -75,7 +75,7 @@ static __always_inline int is_admin(struct request *rq)
 
 	if ((rq->cmd_flags & ND_OP_MASK) < ND_OP_DRV_IN)
 		return 0;
-	q = distrust(rq)->q;
+	q = drop_trust(rq)->q;
 	return !q->queuedata;
 }
 
@@ -124,7 +124,7 @@ static __always_inline struct nd_slot *slot_by_queue(struct request *rq, struct 
 
 static __noinline struct nd_slot *slot_slowly(struct request *rq, struct nd_place *p)
 {
-	return slot_by_queue(distrust(rq), p, TYPED);
+	return slot_by_queue(drop_trust(rq), p, TYPED);
 }
 
 /*
@@ -153,7 +153,7 @@ static __always_inline struct nd_slot *slot_near(struct request *rq, struct nd_c
 }
 
 /* The slot of this very request, or NULL, for frequent hooks that remember nothing. */
-static __always_inline struct nd_slot *slot_asked(struct request *rq, int typed)
+static __always_inline struct nd_slot *slot_checked(struct request *rq, int typed)
 {
 	struct nd_slot *s = slot_by_queue(rq, 0, typed);
 

@@ -6,7 +6,7 @@
 #ifndef ND_STAGES_H
 #define ND_STAGES_H
 
-static __always_inline void emit(struct nd_slot *s, u64 key, u64 complete_ns, u64 end_ns)
+static __always_inline void emit_record(struct nd_slot *s, u64 key, u64 complete_ns, u64 end_ns)
 {
 	struct nd_record *r = bpf_ringbuf_reserve(&ring, sizeof(*r), 0);
 
@@ -335,7 +335,7 @@ static __noinline void finish_odd(struct nd_slot *s, struct nd_cpu *cpu, u64 com
 		return;
 	}
 	if (cfg_commands)
-		emit(s, kept_key(s) | *saw, complete, end);
+		emit_record(s, kept_key(s) | *saw, complete, end);
 	c = cpu ? cell_of(s, *saw, cpu) : 0;
 	if (!c) {
 		count(ND_NO_ROW);
@@ -396,7 +396,7 @@ static __always_inline void finish(struct nd_slot *s, struct nd_cpu *cpu, u64 co
 		return;
 	}
 	if (cfg_commands)
-		emit(s, kept_key(s) | saw, complete, end);
+		emit_record(s, kept_key(s) | saw, complete, end);
 	c = cpu ? cell_of(s, saw, cpu) : 0;
 	if (!c) {
 		count(ND_NO_ROW);

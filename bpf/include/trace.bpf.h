@@ -105,7 +105,7 @@ static __always_inline void asked_by(struct nd_asked *a)
 	a->known |= ND_KNOWN_SUBMITTER;
 }
 
-static __always_inline void tell_submit(struct nd_slot *s, u64 now)
+static __always_inline void emit_submit(struct nd_slot *s, u64 now)
 {
 	struct nd_submit *r;
 
@@ -141,7 +141,7 @@ static __always_inline struct nd_other *other(u32 kind, struct nd_slot *s, u64 v
 	return r;
 }
 
-static __always_inline void tell(u32 kind, struct nd_slot *s, u64 value)
+static __always_inline void emit_event(u32 kind, struct nd_slot *s, u64 value)
 {
 	struct nd_other *r = other(kind, s, value);
 
@@ -149,7 +149,7 @@ static __always_inline void tell(u32 kind, struct nd_slot *s, u64 value)
 		bpf_ringbuf_submit(r, BPF_RB_NO_WAKEUP);
 }
 
-static __always_inline void tell_ctrl(u32 kind, u32 ctrl, u64 value)
+static __always_inline void emit_ctrl(u32 kind, u32 ctrl, u64 value)
 {
 	struct nd_other *r = other(kind, 0, value);
 
@@ -176,7 +176,7 @@ static __always_inline void times_of(struct nd_times *t, struct nd_slot *s, u64 
 	}
 }
 
-static __always_inline void tell_complete(struct nd_slot *s, u32 saw, u64 complete, u64 end)
+static __always_inline void emit_complete(struct nd_slot *s, u32 saw, u64 complete, u64 end)
 {
 	struct nd_complete *r;
 
@@ -197,7 +197,7 @@ static __always_inline void tell_complete(struct nd_slot *s, u32 saw, u64 comple
 	bpf_ringbuf_submit(r, BPF_RB_NO_WAKEUP);
 }
 
-static __always_inline void tell_pair(struct nd_slot *s, u32 saw, u64 complete, u64 end)
+static __always_inline void emit_pair(struct nd_slot *s, u32 saw, u64 complete, u64 end)
 {
 	struct nd_pair *r;
 
@@ -273,9 +273,9 @@ static __always_inline void finish_trace(struct nd_slot *s, struct nd_cpu *cpu, 
 			stack = sampled() ? ND_STACK_UNSEEN : 0;
 		sum_stack(stack, latency, measured);
 	} else if (cfg_trace == ND_TRACE_PAIRS) {
-		tell_pair(s, saw, complete, end);
+		emit_pair(s, saw, complete, end);
 	} else {
-		tell_complete(s, saw, complete, end);
+		emit_complete(s, saw, complete, end);
 	}
 }
 

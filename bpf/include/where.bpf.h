@@ -58,7 +58,7 @@ static __always_inline struct nd_where *where_by_queue(struct request *rq, struc
 static __noinline struct nd_where *where_slowly(struct request *rq, struct nd_where *w,
 						struct nd_where *admin)
 {
-	return where_by_queue(distrust(rq), w, admin, TYPED);
+	return where_by_queue(drop_trust(rq), w, admin, TYPED);
 }
 
 /*

@@ -326,7 +326,7 @@ pub fn unfinished(slot: &[u8], now_ns: u64) -> Result<Option<Event>, DecodeError
         at_ns: now_ns,
         what: EventKind::Unfinished {
             id,
-            asked: Some(asked(&id, &s.asked)),
+            asked: asked(&id, &s.asked),
             age_ns: now_ns.saturating_sub(s.setup_out_ns),
         },
     }))

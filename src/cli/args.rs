@@ -242,6 +242,19 @@ pub enum StacksByArg {
     Latency,
 }
 
+/// A choice by what became of a command.
+#[derive(Clone, Debug, clap::Args)]
+pub struct OutcomeArgs {
+    /// Only commands that took at least this long from Submit to Complete (`1ms`, `200us`), or whose
+    /// latency is not known
+    #[arg(long, alias = "min-lat", value_name = "TIME", value_parser = parse_duration)]
+    pub slow: Option<Duration>,
+
+    /// Only commands with a status other than success
+    #[arg(long)]
+    pub errors: bool,
+}
+
 /// `trace`.
 #[derive(Clone, Debug, clap::Args)]
 pub struct TraceArgs {
@@ -266,14 +279,9 @@ pub struct TraceArgs {
     #[arg(long, value_name = "1/N", requires = "kstack")]
     pub sample: Option<String>,
 
-    /// Show only commands that took at least this long from Submit to Complete (`1ms`, `200us`),
-    /// or whose latency is not known
-    #[arg(long, alias = "min-lat", value_name = "TIME", value_parser = parse_duration)]
-    pub slow: Option<Duration>,
-
-    /// Show only commands with a status other than success
-    #[arg(long)]
-    pub errors: bool,
+    #[command(flatten)]
+    #[allow(missing_docs, reason = "OutcomeArgs says it")]
+    pub outcome: OutcomeArgs,
 
     /// Also show SQ head and tail at each completion (tracepoint nvme_sq)
     #[arg(long)]
@@ -328,14 +336,9 @@ pub struct StacksArgs {
     #[arg(long, value_name = "1/N")]
     pub sample: Option<String>,
 
-    /// Count only commands that took at least this long from Submit to Complete (`1ms`, `200us`),
-    /// or whose latency is not known
-    #[arg(long, alias = "min-lat", value_name = "TIME", value_parser = parse_duration)]
-    pub slow: Option<Duration>,
-
-    /// Count only commands with a status other than success
-    #[arg(long)]
-    pub errors: bool,
+    #[command(flatten)]
+    #[allow(missing_docs, reason = "OutcomeArgs says it")]
+    pub outcome: OutcomeArgs,
 
     /// Show the first COUNT stacks only
     #[arg(long, value_name = "COUNT", value_parser = clap::value_parser!(u64).range(1..))]

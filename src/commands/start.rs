@@ -139,7 +139,7 @@ fn announce(settings: &Settings, until: &str, session: &Session, controllers: &[
                 "{}: {} {}",
                 point.name(),
                 hook.kind.name(),
-                hook.target
+                hook.target.name()
             ));
         }
     }

@@ -90,11 +90,6 @@ impl Btf {
         u32::try_from(id).ok().filter(|&id| id > 0)
     }
 
-    /// Whether it describes a struct of this name.
-    pub fn has_struct(&self, name: &str) -> bool {
-        self.find(name, KIND_STRUCT).is_some()
-    }
-
     /// Whether it describes a function of this name.
     pub fn has_function(&self, name: &str) -> bool {
         self.find(name, KIND_FUNC).is_some()

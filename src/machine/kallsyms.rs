@@ -2,13 +2,13 @@
 //! The kernel's symbols, by name: which of ours exist at all, and in which module.
 
 use std::collections::BTreeMap;
+use std::str::from_utf8;
 
 use serde::Serialize;
 
 use super::System;
 use super::names::Wanted;
 use super::names::each_line;
-use super::names::module;
 use super::why;
 
 /// What /proc/kallsyms says of the names that were asked for.
@@ -22,15 +22,37 @@ pub struct Symbols {
     pub addresses: bool,
 }
 
-/// A line, taken apart: `ffffffffc0a1b2c0 t nvme_irq`, then, after a tab, `[nvme]`.
-struct Line<'a> {
+/// The fields of a line: `ffffffffc0a1b2c0 t nvme_irq`, then, after a tab, `[nvme]`.
+#[derive(Clone, Copy, Debug)]
+pub struct Line<'a> {
     address: &'a [u8],
     kind: u8,
-    name: &'a [u8],
+    /// The name of the symbol.
+    pub name: &'a [u8],
     rest: &'a [u8],
 }
 
-fn fields(line: &[u8]) -> Option<Line<'_>> {
+impl Line<'_> {
+    /// Code: `t`, `T`, and the weak `w`, `W`. The case has no meaning: exported functions of modules
+    /// show as `t`.
+    pub fn is_text(&self) -> bool {
+        b"tTwW".contains(&self.kind)
+    }
+
+    /// The address; 0 where the kernel hides it.
+    pub fn address(&self) -> Option<u64> {
+        u64::from_str_radix(from_utf8(self.address).ok()?, 16).ok()
+    }
+
+    /// The module; `None` for the kernel image.
+    pub fn module(&self) -> Option<&str> {
+        let name = self.rest.trim_ascii();
+        from_utf8(name.strip_prefix(b"[")?.strip_suffix(b"]")?).ok()
+    }
+}
+
+/// Splits a line into its fields.
+pub fn fields(line: &[u8]) -> Option<Line<'_>> {
     let blank = line.iter().position(|&b| b == b' ')?;
     let (address, rest) = line.split_at(blank);
     let [b' ', kind, b' ', rest @ ..] = rest else {
@@ -47,8 +69,7 @@ fn fields(line: &[u8]) -> Option<Line<'_>> {
 }
 
 impl System {
-    /// Looks the wanted functions up in /proc/kallsyms. Only text symbols count (`t`, `T`, and the
-    /// weak `w`, `W`); the case says nothing, as exported functions of modules show as `t`.
+    /// Looks the wanted functions up in /proc/kallsyms.
     ///
     /// # Errors
     /// Why the list is not available, in one line.
@@ -56,13 +77,13 @@ impl System {
         let wanted = Wanted::new(wanted);
         let mut found = Symbols::default();
         let read = each_line(&self.path("proc/kallsyms"), |line| {
-            let Some(symbol) = fields(line).filter(|l| b"tTwW".contains(&l.kind)) else {
+            let Some(symbol) = fields(line).filter(Line::is_text) else {
                 return;
             };
             found.addresses |= symbol.address.iter().any(|&b| b != b'0');
             if let Some(name) = wanted.pick(symbol.name) {
                 let home = found.functions.entry(name);
-                home.or_insert_with(|| module(symbol.rest));
+                home.or_insert_with(|| symbol.module().map(str::to_owned));
             }
         });
         read.map_err(|e| format!("/proc/kallsyms: {}", why(&e)))?;

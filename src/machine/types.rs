@@ -173,11 +173,6 @@ impl System {
             .find(|s| s.nvme_core == core && pci.as_deref().is_none_or(|id| id == s.nvme))
     }
 
-    /// The releases that btf/ has files for.
-    pub fn shipped_releases() -> impl Iterator<Item = &'static str> {
-        SHIPPED.iter().map(|s| s.release)
-    }
-
     /// Decides where the driver's types come from. `may_use_module_btf`: libbpf can find those of
     /// modules by itself.
     ///

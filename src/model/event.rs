@@ -136,12 +136,12 @@ pub enum EventKind {
     Complete(CommandId, Outcome),
     /// Both in one, at completion.
     Command(CommandId, Submission, Outcome),
-    /// The trace ends before the command does. What it asks is known where commands are paired.
+    /// The trace ends before the command does.
     Unfinished {
         /// Which.
         id: CommandId,
         /// What for.
-        asked: Option<Submission>,
+        asked: Submission,
         /// Since its setup, nanoseconds.
         age_ns: u64,
     },
@@ -251,7 +251,8 @@ impl EventKind {
     pub const fn submission(&self) -> Option<&Submission> {
         match self {
             Self::Submit(_, submission) | Self::Command(_, submission, _) => Some(submission),
-            Self::Unfinished { asked, .. } | Self::Missed { asked, .. } => asked.as_ref(),
+            Self::Unfinished { asked, .. } => Some(asked),
+            Self::Missed { asked, .. } => asked.as_ref(),
             _ => None,
         }
     }

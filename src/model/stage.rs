@@ -70,6 +70,16 @@ impl StageSet {
         }
     }
 
+    /// Whether it needs this point.
+    pub const fn has_point(self, point: Milestone) -> bool {
+        use Milestone::{Complete, Cqe, Doorbell, SetupOut, Start};
+        match self {
+            Self::Total => matches!(point, SetupOut | Complete),
+            Self::Basic => matches!(point, Start | SetupOut | Doorbell | Cqe | Complete),
+            Self::Fine => true,
+        }
+    }
+
     /// The point at which the last stage ends.
     pub const fn last_point(self) -> Milestone {
         match self {

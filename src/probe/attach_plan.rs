@@ -7,7 +7,6 @@ use super::catalog::CATALOG;
 use super::catalog::Home;
 use super::catalog::Method;
 use super::catalog::Role;
-use super::plan::wants;
 use crate::model::milestone::Milestone;
 use crate::model::stage::StageSet;
 
@@ -155,7 +154,7 @@ impl AttachPlan {
 
     /// The first and the last point that a command can be seen at.
     pub fn span(&self) -> (Milestone, Milestone) {
-        let had = |p: &Milestone| wants(self.stage_set, *p) && self.has(*p);
+        let had = |p: &Milestone| self.stage_set.has_point(*p) && self.has(*p);
         let first = Milestone::ALL.into_iter().find(had);
         let last = Milestone::ALL.into_iter().rfind(had);
         (
@@ -178,9 +177,9 @@ impl AttachPlan {
     pub fn unpinned_modules(&self) -> Vec<&'static str> {
         let on = |home: Home| {
             let hooks = self.hooks();
-            hooks
-                .iter()
-                .any(|&h| CATALOG[h].home == home && CATALOG[h].kind.method() == Method::Kprobe)
+            hooks.iter().any(|&h| {
+                CATALOG[h].target.home() == home && CATALOG[h].kind.method() == Method::Kprobe
+            })
         };
         [Home::NvmeCore, Home::NvmePci]
             .into_iter()

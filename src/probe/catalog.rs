@@ -114,6 +114,34 @@ impl Home {
     }
 }
 
+/// What a hook is attached to. Targets in other processes (uprobes, USDT) have their place here.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Target {
+    /// A function or a tracepoint of this kernel.
+    Kernel {
+        /// The module.
+        home: Home,
+        /// The name.
+        name: &'static str,
+    },
+}
+
+impl Target {
+    /// The name of the function or tracepoint.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Kernel { name, .. } => name,
+        }
+    }
+
+    /// The module of the kernel.
+    pub const fn home(self) -> Home {
+        match self {
+            Self::Kernel { home, .. } => home,
+        }
+    }
+}
+
 /// What a hook looks at.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Role {
@@ -172,10 +200,8 @@ pub struct Hook {
     pub program: &'static str,
     /// How it is attached.
     pub kind: AttachKind,
-    /// The function or tracepoint.
-    pub target: &'static str,
-    /// Where that is.
-    pub home: Home,
+    /// What it is attached to.
+    pub target: Target,
     /// What it looks at.
     pub role: Role,
 }
@@ -185,8 +211,10 @@ macro_rules! hooks {
         [$(Hook {
             program: stringify!($program),
             kind: AttachKind::$kind,
-            target: stringify!($target),
-            home: Home::$home,
+            target: Target::Kernel {
+                home: Home::$home,
+                name: stringify!($target),
+            },
             role: $role,
         }),*]
     };
@@ -368,7 +396,7 @@ impl Hook {
 
     /// Why it may never fire although commands pass: one of several paths, or a rare event.
     pub fn seldom(&self) -> Option<&'static str> {
-        match (self.target, self.kind.method()) {
+        match (self.target.name(), self.kind.method()) {
             _ if self.is_twin() => Some("only while the first instance is interrupted"),
             ("nvme_queue_rq", _) => Some("not for batches"),
             ("nvme_queue_rqs", _) => Some("only for batches without a scheduler"),

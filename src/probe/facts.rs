@@ -149,15 +149,24 @@ impl KernelFacts {
         }
     }
 
+    /// Major and minor version of the release: of `6.12.107+deb13-amd64` 6 and 12. `None` where it
+    /// can't be read.
+    pub fn version(&self) -> Option<(u32, u32)> {
+        let mut numbers = self.release.split(|c: char| !c.is_ascii_digit());
+        let mut number = || numbers.next()?.parse().ok();
+        Some((number()?, number()?))
+    }
+
+    /// Whether the release is this version or later. A release that can't be read is not.
+    pub fn is_at_least(&self, major: u32, minor: u32) -> bool {
+        self.version().is_some_and(|v| v >= (major, minor))
+    }
+
     /// The kernel finds its way through a stack on which return probes have put their trampoline:
     /// since 5.15 (drivers of stack walks ask kretprobe_find_ret_addr). Before that, the stack ends
     /// there. Not to be seen but by the version; one that can't be read is new.
     pub fn sees_through_kretprobes(&self) -> bool {
-        let mut numbers = self.release.split(['.', '-']).map(str::parse::<u32>);
-        match (numbers.next(), numbers.next()) {
-            (Some(Ok(major)), Some(Ok(minor))) => (major, minor) >= (5, 15),
-            _ => true,
-        }
+        self.version().is_none_or(|v| v >= (5, 15))
     }
 }
 
@@ -186,6 +195,18 @@ mod tests {
         assert!(file.is_known() && !file.is_the_kernels());
         assert!(!TypeSource::None.is_known());
         assert!(Lockdown::Confidentiality > Lockdown::Integrity);
+    }
+
+    #[test]
+    fn a_version_is_the_begin_of_the_release() {
+        let facts = |release: &str| KernelFacts {
+            release: release.into(),
+            ..KernelFacts::default()
+        };
+        assert!(facts("6.12.107+deb13-amd64").is_at_least(5, 14));
+        assert!(facts("5.14.0").is_at_least(5, 14));
+        assert!(!facts("5.10.0-32-amd64").is_at_least(5, 14));
+        assert!(!facts("?").is_at_least(5, 14));
     }
 
     #[test]

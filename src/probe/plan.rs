@@ -59,16 +59,6 @@ fn needs_twin(hook: &Hook, facts: &KernelFacts) -> bool {
     needs_witness(facts) && hook.role == Role::Point(Milestone::Cqe)
 }
 
-/// The points that a stage set wants.
-pub fn wants(stage_set: StageSet, point: Milestone) -> bool {
-    use Milestone::{Complete, Cqe, Doorbell, SetupOut, Start};
-    match stage_set {
-        StageSet::Total => matches!(point, SetupOut | Complete),
-        StageSet::Basic => matches!(point, Start | SetupOut | Doorbell | Cqe | Complete),
-        StageSet::Fine => true,
-    }
-}
-
 const fn is_essential(role: Role) -> bool {
     matches!(role, Role::Point(Milestone::SetupOut | Milestone::Complete))
 }
@@ -109,7 +99,7 @@ impl Planner<'_> {
             if hook.is_twin() && !needs_twin(hook, self.facts) {
                 continue;
             }
-            let name = format!("{} {}", hook.kind.name(), hook.target);
+            let name = format!("{} {}", hook.kind.name(), hook.target.name());
             if self.would_cut_stacks(hook) {
                 return Err(reject(&name, CUTS_STACKS.to_owned(), false));
             }
@@ -124,7 +114,7 @@ impl Planner<'_> {
             }
             match why_not(hook, self.facts) {
                 None => taken.push(number),
-                Some(why) if why.absent && OPTIONAL_TARGETS.contains(&hook.target) => {
+                Some(why) if why.absent && OPTIONAL_TARGETS.contains(&hook.target.name()) => {
                     left_out.push(number);
                 }
                 Some(why) => return Err(reject(&name, why.text, false)),
@@ -228,7 +218,7 @@ impl Planner<'_> {
         };
         let mut points: Vec<PointPlan> = Vec::new();
         let witness = needs_witness(self.facts) && !by_tag;
-        let wanted = |p: &Milestone| wants(stage_set, *p) || *p == Milestone::Cqe && witness;
+        let wanted = |p: &Milestone| stage_set.has_point(*p) || *p == Milestone::Cqe && witness;
         for point in Milestone::ALL.into_iter().filter(wanted) {
             let decided = self.decide(Role::Point(point), &CANDIDATES, &points, allowed);
             points.push(decided);

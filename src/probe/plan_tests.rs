@@ -22,7 +22,7 @@ pub fn everything() -> KernelFacts {
         ..KernelFacts::default()
     };
     for hook in &CATALOG {
-        let target = hook.target.to_owned();
+        let target = hook.target.name().to_owned();
         match hook.kind {
             AttachKind::TpBtf => facts.tracepoints.insert(target),
             AttachKind::Fentry | AttachKind::Fexit => facts.functions.insert(target),
@@ -31,7 +31,7 @@ pub fn everything() -> KernelFacts {
         if let (AttachKind::Tracepoint | AttachKind::RawTp, Some(events)) =
             (hook.kind, &mut facts.events)
         {
-            events.insert(format!("nvme/{}", hook.target), BTreeMap::new());
+            events.insert(format!("nvme/{}", hook.target.name()), BTreeMap::new());
         }
     }
     facts

@@ -41,7 +41,9 @@ const NO_HELPER: &str = "lockdown=confidentiality forbids BPF to read kernel mem
 
 /// Why a trampoline can't be attached to code of this module, or its types not be used.
 fn no_kernel_types(hook: &Hook, facts: &KernelFacts) -> Option<Reason> {
-    let (types, module) = facts.types_of(hook.home).zip(hook.home.module())?;
+    let (types, module) = facts
+        .types_of(hook.target.home())
+        .zip(hook.target.home().module())?;
     if !types.is_the_kernels() {
         let loaded = if types.is_known() {
             ""
@@ -115,21 +117,31 @@ fn trampoline(hook: &Hook, facts: &KernelFacts) -> Option<Reason> {
         return reason(format!("{NO_HELPER}, which kernels before 6.2 need"));
     }
     if hook.kind == AttachKind::TpBtf {
-        return (!facts.tracepoints.contains(hook.target))
-            .then(|| absent(format!("this kernel has no tracepoint {}", hook.target)))
+        return (!facts.tracepoints.contains(hook.target.name()))
+            .then(|| {
+                absent(format!(
+                    "this kernel has no tracepoint {}",
+                    hook.target.name()
+                ))
+            })
             .flatten();
     }
     if let Some(why) = &facts.no_trampolines {
         return reason(why.clone());
     }
-    if !facts.functions.contains(hook.target) {
-        return inlined(hook.target, facts);
+    if !facts.functions.contains(hook.target.name()) {
+        return inlined(hook.target.name(), facts);
     }
     match &facts.traceable {
-        Some(names) if !names.contains(hook.target) => match clone_of(hook.target, names) {
-            Some(clone) => reason(format!("inlined: only {clone} exists")),
-            None => reason(format!("ftrace can't hook {} (notrace)", hook.target)),
-        },
+        Some(names) if !names.contains(hook.target.name()) => {
+            match clone_of(hook.target.name(), names) {
+                Some(clone) => reason(format!("inlined: only {clone} exists")),
+                None => reason(format!(
+                    "ftrace can't hook {} (notrace)",
+                    hook.target.name()
+                )),
+            }
+        }
         _ => None,
     }
 }
@@ -141,14 +153,19 @@ fn raw_tracepoint(hook: &Hook, facts: &KernelFacts) -> Option<Reason> {
     if let Some(why) = no_types(hook, facts) {
         return Some(why);
     }
-    let gone = || absent(format!("this kernel has no tracepoint {}", hook.target));
-    let described = hook.home == Home::Block || facts.nvme_core_types.is_the_kernels();
-    if described && !facts.tracepoints.contains(hook.target) {
+    let gone = || {
+        absent(format!(
+            "this kernel has no tracepoint {}",
+            hook.target.name()
+        ))
+    };
+    let described = hook.target.home() == Home::Block || facts.nvme_core_types.is_the_kernels();
+    if described && !facts.tracepoints.contains(hook.target.name()) {
         return gone();
     }
     match &facts.events {
-        Some(events) if hook.home == Home::NvmeCore => (!events
-            .contains_key(&format!("nvme/{}", hook.target)))
+        Some(events) if hook.target.home() == Home::NvmeCore => (!events
+            .contains_key(&format!("nvme/{}", hook.target.name())))
         .then(gone)
         .flatten(),
         // nobody can tell: it will be tried
@@ -172,7 +189,7 @@ fn kprobe(hook: &Hook, facts: &KernelFacts) -> Option<Reason> {
         return Some(why);
     }
     match &facts.symbols {
-        Some(names) if !names.contains(hook.target) => inlined(hook.target, facts),
+        Some(names) if !names.contains(hook.target.name()) => inlined(hook.target.name(), facts),
         _ => None,
     }
 }
@@ -183,10 +200,12 @@ fn tracepoint(hook: &Hook, facts: &KernelFacts) -> Option<Reason> {
     }
     match &facts.events {
         None => reason("tracefs is not mounted or can't be read (/sys/kernel/tracing)"),
-        Some(events) if !events.contains_key(&format!("nvme/{}", hook.target)) => absent(format!(
-            "this kernel has no event nvme/{}, or nvme_core is not loaded",
-            hook.target
-        )),
+        Some(events) if !events.contains_key(&format!("nvme/{}", hook.target.name())) => {
+            absent(format!(
+                "this kernel has no event nvme/{}, or nvme_core is not loaded",
+                hook.target.name()
+            ))
+        }
         Some(_) => None,
     }
 }

@@ -104,7 +104,11 @@ fn choose(object: &mut OpenObject, plan: &AttachPlan, facts: &KernelFacts) {
         program.set_autoload(hook.is_some() || program.name() == SERVICE);
         // left to itself libbpf looks through the types of every module for each program
         if let Some(hook) = hook.filter(|h| h.kind.method() == Method::Fentry) {
-            let target = format!("{}:{}", facts.btf_with(hook.home), hook.target);
+            let target = format!(
+                "{}:{}",
+                facts.btf_with(hook.target.home()),
+                hook.target.name()
+            );
             // what goes wrong here goes wrong again in the load, and is told there
             let _ = program.set_attach_target(0, Some(target));
         }

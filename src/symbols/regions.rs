@@ -11,6 +11,9 @@ use std::collections::BTreeMap;
 use std::io;
 use std::io::BufRead;
 
+use crate::machine::kallsyms::Line;
+use crate::machine::kallsyms::fields;
+
 /// Memory has access rights by the page, so text shares no page with anything else.
 const PAGE: u64 = 4096;
 
@@ -64,16 +67,6 @@ impl Span {
     }
 }
 
-/// Address, kind, name, and module of a line like `ffffffffc0a1b2c0 t nvme_irq\t[nvme]`.
-fn fields(line: &str) -> Option<(u64, &str, &str, Option<&str>)> {
-    let mut fields = line.split_ascii_whitespace();
-    let address = u64::from_str_radix(fields.next()?, 16).ok()?;
-    let (kind, name) = (fields.next()?, fields.next()?);
-    let module = fields.next();
-    let module = module.and_then(|m| m.strip_prefix('[')?.strip_suffix(']'));
-    Some((address, kind, name, module))
-}
-
 impl Regions {
     /// From the lines of kallsyms.
     pub(super) fn read(mut kallsyms: impl BufRead) -> io::Result<Self> {
@@ -81,17 +74,17 @@ impl Regions {
         let (mut irq_begin, mut irq_end) = (None, None);
         let mut image: Option<Span> = None;
         let mut modules: BTreeMap<String, Span> = BTreeMap::new();
-        let mut line = String::new();
-        while kallsyms.read_line(&mut line)? > 0 {
-            if let Some((address, kind, name, module)) = fields(&line)
-                && matches!(kind, "t" | "T" | "w" | "W")
-                && address != 0
+        let mut line = Vec::new();
+        while kallsyms.read_until(b'\n', &mut line)? > 0 {
+            let symbol = fields(line.trim_ascii_end()).filter(Line::is_text);
+            if let Some(symbol) = symbol
+                && let Some(address @ 1..) = symbol.address()
             {
-                match (module, name) {
-                    (None, "_stext") => begin = Some(address),
-                    (None, "_etext") => end = Some(address),
-                    (None, "__irqentry_text_start") => irq_begin = Some(address),
-                    (None, "__irqentry_text_end") => irq_end = Some(address),
+                match (symbol.module(), symbol.name) {
+                    (None, b"_stext") => begin = Some(address),
+                    (None, b"_etext") => end = Some(address),
+                    (None, b"__irqentry_text_start") => irq_begin = Some(address),
+                    (None, b"__irqentry_text_end") => irq_end = Some(address),
                     (None, _) => image = Span::grow(image.as_mut(), address).or(image),
                     (Some(m), _) if m == "bpf" || m.starts_with("__builtin__") => {}
                     (Some(m), _) => {

@@ -173,7 +173,7 @@ fn command() -> impl Strategy<Value = EventKind> {
         2 => EventKind::Command(id, asked, outcome),
         3 => EventKind::Unfinished {
             id,
-            asked: (n % 2 == 0).then_some(asked),
+            asked,
             age_ns: n,
         },
         4 => EventKind::Sq {
@@ -214,13 +214,7 @@ fn what() -> impl Strategy<Value = EventKind> {
 }
 
 fn asked_of(what: &EventKind) -> Option<(&CommandId, &Submission)> {
-    match what {
-        EventKind::Submit(id, asked) | EventKind::Command(id, asked, _) => Some((id, asked)),
-        EventKind::Unfinished { id, asked, .. } | EventKind::Missed { id, asked, .. } => {
-            Some((id, asked.as_ref()?))
-        }
-        _ => None,
-    }
+    what.command().zip(what.submission())
 }
 
 fn timeline_of(what: &EventKind) -> Option<&Timeline> {

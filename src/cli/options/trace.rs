@@ -15,6 +15,7 @@ use nvme_deep::session::settings::Tracing;
 use super::color;
 use super::stage_set;
 use super::usage;
+use crate::cli::args::OutcomeArgs;
 use crate::cli::args::StackAtArg;
 use crate::cli::args::StacksArgs;
 use crate::cli::args::StacksByArg;
@@ -116,8 +117,7 @@ impl TryFrom<TraceArgs> for TraceOptions {
             stages,
             kstack,
             sample,
-            slow,
-            errors,
+            outcome: OutcomeArgs { slow, errors },
             sq,
             aen,
             count,
@@ -170,8 +170,7 @@ impl TryFrom<StacksArgs> for StacksOptions {
             at,
             by,
             sample,
-            slow,
-            errors,
+            outcome: OutcomeArgs { slow, errors },
             top,
             folded,
             svg,

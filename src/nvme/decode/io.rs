@@ -2,7 +2,7 @@
 //! I/O commands: those of NVMe base 2.1 (section 7) and of the NVM command set (1.1, section 3.3).
 //! Those of zoned namespaces are in `zns`.
 
-use super::table::{Names, Spec, bytes, code, count, flag, hex, num};
+use super::table::{BLOCKS, Names, Spec, bytes, code, count, flag, hex, num};
 use super::{DWORDS, Layout, zns};
 use crate::nvme::sqe::Sqe;
 
@@ -38,25 +38,6 @@ fn hints(sqe: &Sqe, plain: &'static [Spec], extended: &'static [Spec]) -> &'stat
     let extension_type = sqe.cdw(12) >> 16 & 0xf;
     if extension_type == 0 { plain } else { extended }
 }
-
-/// What all commands on logical blocks have. `ctrl` is the upper half of CDW12 as in the kernel, and
-/// `len` its zero based lower half, which is `nlb` in blocks.
-pub(super) const BLOCKS: &[Spec] = &[
-    num("slba", 10, 0, 64),
-    num("len", 12, 0, 16),
-    count("nlb", 12, 0, 16),
-    hex("ctrl", 12, 16, 16),
-    num("dsmgmt", 13, 0, 32),
-    num("reftag", 14, 0, 32),
-    flag("lr", 12, 31),
-    flag("fua", 12, 30),
-    flag("pract", 12, 29),
-    hex("prchk", 12, 26, 3).detail(),
-    flag("stc", 12, 24),
-    num("cetype", 12, 16, 4).detail(),
-    num("apptag", 15, 0, 16).detail(),
-    hex("appmask", 15, 16, 16).detail(),
-];
 
 /// Dataset Management in a Read: CDW13 bits 7:0.
 const READ_HINTS: &[Spec] = &[

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! How a command's fields are written down: a table of [`Spec`]s, which both the text and the typed
-//! fields are read from, so that the two can't tell different things.
+//! The fields of commands: tables of [`Spec`]s. Text and typed fields come from the same table.
 
 use std::fmt;
 use std::ops::RangeInclusive;
@@ -268,6 +267,25 @@ impl Spec {
         }
     }
 }
+
+/// The fields of all commands on logical blocks. `ctrl` is the upper half of CDW12, as in the kernel;
+/// `len` is its zero-based lower half, which is `nlb` in blocks.
+pub(super) const BLOCKS: &[Spec] = &[
+    num("slba", 10, 0, 64),
+    num("len", 12, 0, 16),
+    count("nlb", 12, 0, 16),
+    hex("ctrl", 12, 16, 16),
+    num("dsmgmt", 13, 0, 32),
+    num("reftag", 14, 0, 32),
+    flag("lr", 12, 31),
+    flag("fua", 12, 30),
+    flag("pract", 12, 29),
+    hex("prchk", 12, 26, 3).detail(),
+    flag("stc", 12, 24),
+    num("cetype", 12, 16, 4).detail(),
+    num("apptag", 15, 0, 16).detail(),
+    hex("appmask", 15, 16, 16).detail(),
+];
 
 #[cfg(test)]
 mod tests {

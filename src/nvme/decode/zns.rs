@@ -2,8 +2,7 @@
 //! The commands of zoned namespaces: Zoned Namespace command set 1.2, section 3.4.
 
 use super::Layout;
-use super::io::BLOCKS;
-use super::table::{Names, Spec, bytes, code, flag, hex, num};
+use super::table::{BLOCKS, Names, Spec, bytes, code, flag, hex, num};
 use crate::nvme::sqe::Sqe;
 
 pub(super) fn layout(sqe: &Sqe) -> Option<Layout> {

@@ -152,7 +152,7 @@ impl Line {
                 self.raw(",\"kstack_complete\":", cx.kstack_complete);
             }
             EventKind::Unfinished { id, asked, age_ns } => {
-                self.whole(id, asked.as_ref(), cx, memo);
+                self.whole(id, Some(asked), cx, memo);
                 self.number(",\"age_ns\":", *age_ns);
             }
             EventKind::Missed {

@@ -141,9 +141,7 @@ impl Ink<'_> {
                 self.outcome(id.opcode, outcome, FlagsKey::RqFlags, stages);
             }
             EventKind::Unfinished { asked, age_ns, .. } => {
-                if let Some(asked) = asked {
-                    self.number(", cpu=", asked.cpu);
-                }
+                self.number(", cpu=", asked.cpu);
                 self.age(*age_ns);
             }
             EventKind::Timeout { age_ns, .. } | EventKind::Cancel { age_ns, .. } => {

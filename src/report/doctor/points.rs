@@ -70,7 +70,7 @@ fn got(point: &PointPlan, plan: &AttachPlan) -> Option<String> {
     let mut last = "";
     let twins = point.hooks.iter().any(|&h| CATALOG[h].is_twin());
     for &number in point.hooks.iter().filter(|&&h| !CATALOG[h].is_twin()) {
-        let (kind, target) = (CATALOG[number].kind.name(), CATALOG[number].target);
+        let (kind, target) = (CATALOG[number].kind.name(), CATALOG[number].target.name());
         let comma = if text.is_empty() { "" } else { ", " };
         if kind == last {
             text += &format!("{comma}{target}");

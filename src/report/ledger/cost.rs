@@ -41,7 +41,7 @@ impl OwnCost {
             let Runs { count, ns } = runs.get(number).copied().unwrap_or_default();
             ProgramCost {
                 kind: CATALOG[number].kind.name(),
-                target: CATALOG[number].target,
+                target: CATALOG[number].target.name(),
                 runs: count,
                 run_ns: ns,
             }

@@ -93,7 +93,7 @@ pub(super) fn hook_lines(plan: &AttachPlan, counters: &Counters, misses: &[u64])
         HookLine {
             point: hook.role.point().map(Milestone::name),
             kind: hook.kind.name(),
-            target: hook.target,
+            target: hook.target.name(),
             hits: counters.hits_of(number) + twin.map_or(0, |t| counters.hits_of(t)),
             by_second: twin.map(|t| counters.hits_of(t)),
             recursion_misses: misses_of(plan, counters, misses, number),
