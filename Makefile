@@ -1,7 +1,7 @@
-# What each target needs on the machine it installs itself; see tests/vm/deps.sh.
+# Each target installs the packages that it needs; see tests/vm/deps.sh.
 
 .DEFAULT_GOAL := help
-.PHONY: help deps build kernels demo test test-fast test-vm test-cost test-all bench record-cost table clean
+.PHONY: help deps build kernels demo pictures test test-fast test-vm test-cost test-all bench record-cost table clean
 
 help: ## print this list
 	@sed -nE 's/^([a-z-]+):[^#]*## (.*)/  make \1\t\2/p' $(firstword $(MAKEFILE_LIST)) | expand -t 20
@@ -18,6 +18,9 @@ kernels: deps ## fetch the kernels that the tests boot (tests/vm/kernels)
 demo: build ## see nvme-deep at work in a guest with known latencies
 	@tests/vm/demo.sh
 
+pictures: build ## make docs/pictures anew, from a run in a guest
+	@tests/vm/pictures.sh
+
 test: ## run all the tests: test-fast, test-cost, test-vm
 	@$(MAKE) --no-print-directory test-fast
 	@$(MAKE) --no-print-directory test-cost
@@ -29,8 +32,9 @@ test-fast: deps ## check format and lints, run the tests that need no guest
 	cargo clippy --all-targets --locked -- -D warnings
 	cargo test --locked
 	cargo test --locked --no-default-features --lib --tests
+	RUSTDOCFLAGS='-D warnings' cargo doc --locked --no-deps
 
-# two kernels in full, the others with every way to attach; the rest is for test-all
+# two kernels in full, the others with every attach method; test-all runs the rest
 test-vm: build kernels ## run the guest tests: two kernels in full, all attach methods on the others
 	cargo test --locked --test vm -- --ignored --test-threads=1 --skip only_in_test_all
 

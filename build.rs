@@ -13,7 +13,7 @@ mod live {
 
     use libbpf_cargo::SkeletonBuilder;
 
-    /// Compiles a file of btf/. Its header has the release and the build ids.
+    /// Compiles one file of btf/. The comment at its top gives the release and the build ids.
     fn shipped(source: &Path, out: &Path) -> Result<String, Box<dyn Error>> {
         let text = fs::read_to_string(source)?;
         let said = |what: &str| -> Result<String, String> {
@@ -43,7 +43,7 @@ mod live {
         ))
     }
 
-    /// The table of these files, for src/machine/types.rs.
+    /// Writes the table of the compiled files, for src/machine/types.rs.
     fn all_shipped(out: &Path) -> Result<(), Box<dyn Error>> {
         let mut sources: Vec<PathBuf> = fs::read_dir("btf")?
             .filter_map(|e| Some(e.ok()?.path()))
@@ -63,8 +63,8 @@ mod live {
         out: &Path,
     ) -> Result<SkeletonBuilder, Box<dyn Error>> {
         let arch = env::var("CARGO_CFG_TARGET_ARCH")?;
-        // Debian keeps <asm/types.h> in a directory per architecture, which clang -target bpf does not
-        // search; elsewhere the directory does not exist and the option is harmless.
+        // Debian keeps <asm/types.h> in a directory per architecture, which clang -target bpf does
+        // not search. On other systems the directory does not exist, and the option has no effect.
         let asm = format!("/usr/include/{arch}-linux-gnu");
         let args = [
             "-mcpu=v3",
@@ -84,13 +84,13 @@ mod live {
         Ok(builder)
     }
 
-    /// Builds all of them.
+    /// Builds all objects.
     #[allow(clippy::print_stdout, reason = "the interface of build scripts")]
     pub fn build() -> Result<(), Box<dyn Error>> {
         println!("cargo:rerun-if-changed=bpf");
         println!("cargo:rerun-if-changed=btf");
         let out = PathBuf::from(env::var("OUT_DIR")?);
-        // of one object the types, too: they are the same in all
+        // the types are generated from this object only, because they are the same in all objects
         object("nvme_deep", "nvme_deep", &[], &out)?.generate(out.join("nvme_deep.skel.rs"))?;
         object("nvme_deep", "nvme_deep_plain", &["-DND_NO_KFUNC"], &out)?;
         for mode in ["total", "basic", "fine"] {
@@ -108,7 +108,7 @@ mod live {
     }
 }
 
-/// Without the feature there is nothing to compile.
+/// Without the feature `live` there is nothing to compile.
 #[cfg(not(feature = "live"))]
 const fn main() {}
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What it costs to take a command from the ring to a line, and to merge and read histograms:
-//! nanoseconds and allocations. `cargo bench --bench reader`; instructions by `valgrind
-//! --tool=callgrind` on the binary.
+//! Cost of turning a record of the ring into a line, and of merging and reading histograms:
+//! nanoseconds and allocations. Run `cargo bench --bench reader`. For instructions, run the binary
+//! under `valgrind --tool=callgrind`.
 
 use divan::AllocProfiler;
 use divan::Bencher;
@@ -27,8 +27,8 @@ fn main() {
     divan::main();
 }
 
-/// The records of so many reads of 4 KiB, 10 us apart, as the kernel side writes them (struct
-/// nd_pair): each was set up 100 us before it completed.
+/// `BATCH` records of 4 KiB reads, 10 us apart, as the BPF side writes them (struct nd_pair). Each
+/// read was set up 100 us before it completed.
 fn records() -> Vec<[u8; 184]> {
     let record = |n: u64| {
         let mut bytes = [0; 184];
@@ -36,18 +36,18 @@ fn records() -> Vec<[u8; 184]> {
             bytes[at..at + 8].copy_from_slice(&value.to_ne_bytes());
         };
         let ns = 1_000_000_000_000 + n * 10_000;
-        // kind pair, io, read; start, doorbell and cqe seen; queue 1
-        word(0, 0x0040_0001_2902_0004);
+        // kind pair, I/O queue, opcode read, qid 1
+        word(0, 0x0040_0001_0002_0004);
         word(8, ns);
-        word(16, 1 << 32); // controller 0, namespace 1
-        word(40, 1 << 48); // status 0, known
+        word(16, 0x29 << 16 | 1 << 32); // controller 0, start, doorbell and CQE observed, namespace 1
+        word(40, 1 << 48); // status 0, outcome known
         word(48, ns - 100_000);
         word(64, n * 8); // slba
         word(72, 7); // nlb
         word(88, u64::from_le_bytes(*b"fio\0\0\0\0\0"));
         word(104, 777 << 32 | 777);
         word(112, 4096 << 32 | 1);
-        word(120, 1 << 32); // the number of bytes is known
+        word(120, 1 << 32); // the number of bytes is known, the submitter is not
         word(128, ns - 110_000);
         word(152, ns - 90_000);
         word(168, ns - 5_000);
@@ -56,7 +56,7 @@ fn records() -> Vec<[u8; 184]> {
     (0..BATCH).map(record).collect()
 }
 
-/// A record becomes an event.
+/// Decodes records into events.
 #[divan::bench]
 fn decode_record(bencher: Bencher<'_, '_>) {
     let records = records();
@@ -67,7 +67,7 @@ fn decode_record(bencher: Bencher<'_, '_>) {
     });
 }
 
-/// Records go through the window that puts them in order.
+/// Passes records through the reorder window.
 #[divan::bench]
 fn reorder(bencher: Bencher<'_, '_>) {
     let records = records();
@@ -82,7 +82,7 @@ fn reorder(bencher: Bencher<'_, '_>) {
     });
 }
 
-/// The same where two CPUs get in each other's way, and after every drain a part waits for the next.
+/// The same with interleaved records of two CPUs, released in two steps.
 #[divan::bench]
 fn reorder_two_cpus(bencher: Bencher<'_, '_>) {
     let mut records = records();
@@ -101,7 +101,7 @@ fn reorder_two_cpus(bencher: Bencher<'_, '_>) {
     });
 }
 
-/// All of it: order, decode, render, with stages.
+/// All steps: order, decode, render with stages.
 #[divan::bench]
 fn record_to_text(bencher: Bencher<'_, '_>) {
     let records = records();
@@ -139,7 +139,7 @@ fn histogram() -> Histogram {
     hist
 }
 
-/// One CPU's histogram into the sum of all.
+/// Merges the histogram of one CPU into the sum.
 #[divan::bench]
 fn merge_histograms(bencher: Bencher<'_, '_>) {
     let one = histogram();
@@ -147,7 +147,7 @@ fn merge_histograms(bencher: Bencher<'_, '_>) {
     bencher.bench_local(|| sum.merge(black_box(&one)));
 }
 
-/// What a line of a report shows.
+/// Computes the percentiles of one line of a report.
 #[divan::bench]
 fn percentiles(bencher: Bencher<'_, '_>) {
     let hist = histogram();

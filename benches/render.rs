@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What it costs to show an event: nanoseconds and allocations of one. `cargo bench --bench render`;
-//! instructions by `valgrind --tool=callgrind` on the binary.
+//! Cost of rendering one event: nanoseconds and allocations. Run `cargo bench --bench render`. For
+//! instructions, run the binary under `valgrind --tool=callgrind`.
 
 use std::fmt;
 
@@ -33,9 +33,9 @@ use nvme_deep::render::trace::TraceText;
 #[global_allocator]
 static ALLOC: AllocProfiler = AllocProfiler::system();
 
-/// So many events are shown in a row, as a busy ring has them, each later than the one before.
+/// Events rendered in a row. Each is later than the one before, as from a busy ring.
 const BATCH: u64 = 1000;
-/// CLOCK_MONOTONIC of a machine that is up for some hours.
+/// CLOCK_MONOTONIC of a machine with an uptime of some hours.
 const AT: u64 = 12_345_678_901_234;
 
 const CONTEXT: Context<'_> = Context {
@@ -114,7 +114,7 @@ fn event(kind: &str) -> Event {
     Event { at_ns: AT, what }
 }
 
-/// Shows a batch: `one` makes a line, and says how long it is.
+/// Renders a batch. `one` renders one line and returns its length.
 fn show(bencher: Bencher<'_, '_>, kind: &str, mut one: impl FnMut(&Event) -> usize) {
     let mut event = event(kind);
     let bytes = one(&event) as u64;
@@ -128,7 +128,7 @@ fn show(bencher: Bencher<'_, '_>, kind: &str, mut one: impl FnMut(&Event) -> usi
         });
 }
 
-/// Takes a line.
+/// The length of these lines.
 fn len(lines: &[u8]) -> usize {
     divan::black_box(lines).len()
 }
@@ -163,7 +163,7 @@ fn json(bencher: Bencher<'_, '_>, kind: &str) {
     });
 }
 
-/// A buffer that `describe` can write to without growing it.
+/// A buffer for `describe` that never grows.
 struct Text {
     bytes: [u8; 512],
     len: usize,

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What a name costs: loading the symbols, and a stack of 15 frames with them loaded.
+//! Cost of symbols: loading the table, and symbolizing a stack of 15 frames with the table loaded.
 #![allow(
     clippy::print_stderr,
     missing_docs,
@@ -12,7 +12,7 @@ use divan::Bencher;
 use nvme_deep::model::stack::StackAt;
 use nvme_deep::symbols::Symbolizer;
 
-/// Functions of the running kernel, 15 of them from all over its text, some bytes in.
+/// Addresses in 15 functions of the running kernel, spread over its text, one byte past each start.
 fn addresses() -> Vec<u64> {
     let kallsyms = fs::read_to_string("/proc/kallsyms").unwrap_or_default();
     let text: Vec<u64> = kallsyms
@@ -25,14 +25,14 @@ fn addresses() -> Vec<u64> {
     text.iter().step_by(step).take(15).map(|a| a + 1).collect()
 }
 
-/// The whole table, read and sorted, and a stack.
+/// Reads and sorts the whole table, then symbolizes one stack.
 #[divan::bench(sample_count = 20, sample_size = 1)]
 fn cold(bencher: Bencher<'_, '_>) {
     let stack = addresses();
     bencher.bench(|| Symbolizer::new().stack(&stack, StackAt::Submit));
 }
 
-/// A stack.
+/// Symbolizes one stack with the table loaded.
 #[divan::bench]
 fn warm(bencher: Bencher<'_, '_>) {
     let stack = addresses();

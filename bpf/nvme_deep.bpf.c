@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-/*
- * The hook table: every program is a thin wrapper that fetches its arguments and calls one on_*().
- * All are optional ("?"): user space switches on what its plan says.
- */
+/* The hook table. Every program is a thin wrapper that reads its arguments and calls one on_*().
+ * All are optional ("?"): user space enables those in its plan. */
 #include <linux/bpf.h>
 #include <linux/ptrace.h>
 #include <bpf/bpf_helpers.h>
@@ -72,7 +70,7 @@ int BPF_KRETPROBE(setup_out_kretprobe)
 	return on_setup_return(ND_HOOK_SETUP_OUT_KRETPROBE);
 }
 
-/* The request, wherever this kernel's event has it: (request) or (queue, request). */
+/* The request in this kernel's event: arguments are (request) or (queue, request). */
 #define RQ_OF(ctx) ((struct request *)(cfg_rq_second ? (ctx)[1] : (ctx)[0]))
 
 SEC("?tp_btf/block_rq_issue")
@@ -101,8 +99,8 @@ int BPF_PROG(queue_rq_fexit, struct blk_mq_hw_ctx *hctx, struct blk_mq_queue_dat
 	return on_queued(hctx, bd, ret & 0xff, ND_HOOK_QUEUE_RQ_FEXIT, TYPED);
 }
 
-/* No look at the argument: 6.1's verifier refuses it (a pointer to a pointer), and the list is
- * empty by now. What the task has set up since its last doorbell is what was on it. */
+/* Does not read the argument: the verifier of 6.1 rejects it (a pointer to a pointer), and the list
+ * is empty by now. It held the commands that the task has set up since its last doorbell. */
 SEC("?fexit/nvme_queue_rqs")
 int BPF_PROG(queue_rqs_fexit)
 {
@@ -187,8 +185,7 @@ int BPF_PROG(cqe_raw, struct request *rq)
 	return on_cqe(rq, ND_HOOK_CQE_RAW, RAW, 0);
 }
 
-/* The first function that the driver calls for a CQE; the tracepoint is some instructions before.
- */
+/* The first function that the driver calls for a CQE, some instructions after the tracepoint. */
 SEC("?kprobe/blk_mq_complete_request_remote")
 int BPF_KPROBE(cqe_kprobe, struct request *rq)
 {
@@ -258,7 +255,7 @@ int BPF_PROG(cqe_twin, struct request *rq)
 	return rq ? on_cqe(rq, ND_HOOK_CQE_TWIN, TWIN, 0) : 0;
 }
 
-/* What a trace tells beside the commands. */
+/* Trace events other than commands. */
 SEC("?tp_btf/nvme_sq")
 int BPF_PROG(sq_btf, struct request *rq, u16 head, u32 tail)
 {
@@ -321,15 +318,14 @@ int BPF_KPROBE(state_kprobe, struct nvme_ctrl *ctrl, u32 state)
 		       ND_HOOK_STATE_KPROBE, RAW);
 }
 
-/* Never attached: user space runs it (BPF_PROG_TEST_RUN) with ND_SERVE_* and the number of a slot.
- */
+/* Never attached: user space runs it (BPF_PROG_TEST_RUN) with ND_SERVE_* and a slot or ND_END_*. */
 SEC("?raw_tp")
 int service(struct bpf_raw_tracepoint_args *ctx)
 {
 	return serve(ctx->args[0], ctx->args[1]);
 }
 
-/* Anchors: without a use of the type here, it is not in the object's BTF and so not in Rust. */
+/* Anchors: a type that is not used here is not in the BTF of the object, and not in Rust. */
 const enum nd_hook _abi_hook = 0;
 const enum nd_count _abi_count = 0;
 const enum nd_state _abi_state = 0;

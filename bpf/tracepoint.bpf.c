@@ -1,19 +1,20 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 /*
- * The last resort: classic tracepoints, an object of its own without a single CO-RE relocation, for
- * kernels without BTF. A classic tracepoint hands over no request, only what it prints, so commands
- * are told apart by (controller, queue, tag): the tag is the low twelve bits of the cid, and unique
- * at the device. Kernels differ in whether the completion carries the generation in the upper four.
+ * The last resort: classic tracepoints, for kernels without BTF. A separate object without any
+ * CO-RE relocation. A classic tracepoint provides no request, only the fields that it prints. So
+ * (controller, queue, tag) identifies a command: the tag is the low twelve bits of the cid, and
+ * unique at the device. Whether the completion has the generation in the upper four bits depends on
+ * the kernel.
  *
- * These programs share one guard per CPU with everybody's kprobe and tracepoint programs: an
- * interrupt that comes while any of them runs is not seen.
+ * These programs share one guard per CPU with all other kprobe and tracepoint programs of the
+ * system: an interrupt that comes while any of them runs is not observed.
  */
 #include <linux/bpf.h>
 #include <bpf/bpf_helpers.h>
 #include <bpf/bpf_tracing.h>
 #include <bpf/bpf_core_read.h>
 
-#define ND_NO_KFUNC /* it has no request to read */
+#define ND_NO_KFUNC /* no requests to read */
 #include "kernel.bpf.h"
 #include "abi.h"
 #include "config.bpf.h"
@@ -28,19 +29,17 @@
 
 char LICENSE[] SEC("license") = "Dual BSD/GPL";
 
-/* Where the events have their fields: user space reads the format files of tracefs. */
-
-/* A completion has been seen whose generation is that of its setup: from then on all must match. */
+/* A completion had the generation of its set-up. From then on every completion must match. */
 u8 two_sided = 0;
 
 struct {
 	__uint(type, BPF_MAP_TYPE_HASH);
 	__uint(max_entries, ND_MAX_NAMESPACES);
 	__uint(key_size, sizeof(u64));	 /* controller << 32 | nsid */
-	__uint(value_size, sizeof(u32)); /* bytes in a block */
+	__uint(value_size, sizeof(u32)); /* bytes per block */
 } namespaces SEC(".maps");
 
-/* A number of the event; its first bytes, where it is wider than asked for (little endian). */
+/* Reads a number of the event; the low bytes if the field is wider than `type` (little endian). */
 #define FIELD(ctx, at, type)                                                                       \
 	({                                                                                         \
 		type _value = 0;                                                                   \
@@ -63,7 +62,7 @@ static __always_inline u32 bytes_of(void *ctx, u32 instance, u32 nsid, u32 opcod
 	u64 key = (u64)instance << 32 | nsid;
 	u32 *block = bpf_map_lookup_elem(&namespaces, &key);
 
-	/* cdw12 is the third of the dwords that the event keeps; NLB is zero based */
+	/* CDW12 is the third dword from cdw10; NLB is zero based. */
 	return block ? (FIELD(ctx, tp_setup_cdw10 + 8, u16) + 1) * *block : 0;
 }
 
@@ -79,7 +78,7 @@ static __always_inline void note_asked(struct nd_asked *a, void *ctx, u32 nsid)
 	a->flags = FIELD(ctx, tp_setup_flags, u8);
 	a->metadata = FIELD(ctx, tp_setup_metadata, u8);
 	a->nsid = nsid;
-	/* the event does not say */
+	/* Not in the event. */
 	a->bytes = 0;
 	a->known = 0;
 	asked_by(a);
@@ -114,9 +113,11 @@ int setup_out_tp(void *ctx)
 		count(ND_UNTRACKED);
 		return 0;
 	}
-	/* Its completion was not seen, or the driver turned it away and it comes again: not to be
-	 * told apart. Tags are shared by requests with generations of their own (flushes, a
-	 * scheduler's), so the same cid again says nothing. */
+	/*
+	 * Either the completion was not observed, or the driver rejected the command and it is set
+	 * up again. The events do not distinguish these. The same cid proves nothing: requests with
+	 * separate generations share tags (flushes, requests of a scheduler).
+	 */
 	if (s->state == ND_OPEN)
 		count(ND_OVERWRITTEN);
 	s->cid = cid;
@@ -131,7 +132,7 @@ int setup_out_tp(void *ctx)
 		bytes = bytes_of(ctx, instance, nsid, opcode);
 		if (cfg_split_size)
 			key |= class_of(bytes) << ND_KEY_CLASS_SHIFT;
-		/* blocks that are named, not transferred */
+		/* The command names blocks, but does not transfer them. */
 		if (!(opcode & 3))
 			bytes = 0;
 	} else if (cfg_split_size) {
@@ -144,7 +145,7 @@ int setup_out_tp(void *ctx)
 	s->cqe_ns = 0;
 	s->tid = (u32)bpf_get_current_pid_tgid();
 	s->qid = qid;
-	s->rq = 1; /* taken; there is no request to name */
+	s->rq = 1; /* in use; there is no request pointer */
 	if (cfg_mode == ND_MODE_FINE) {
 		s->setup_in_ns = 0;
 		s->issue_ns = 0;
@@ -182,7 +183,7 @@ int complete_tp(void *ctx)
 		if (cid >> 12)
 			two_sided = 1;
 	} else if (cid >> 12 || two_sided) {
-		/* of another generation: this one's setup was not seen */
+		/* Another generation: the set-up of this command was not observed. */
 		count(ND_ORPHAN_DONE);
 		return 0;
 	}
@@ -198,7 +199,7 @@ int complete_tp(void *ctx)
 	return 0;
 }
 
-/* Which command was answered, the event does not say: only the queue. */
+/* The event identifies the queue, not the command. */
 SEC("?tp/nvme/nvme_sq")
 int sq_tp(void *ctx)
 {

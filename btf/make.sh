@@ -1,18 +1,20 @@
 #!/usr/bin/env bash
-# make.sh RELEASE|SUITE: makes RELEASE.c, which describes the nvme modules' types, from the debug
-# package of a Debian 5.10 kernel: the one named (5.10.0-32-amd64), or that which linux-image-amd64
-# of SUITE (bullseye, bullseye-security) stands for today. See README.md here.
+# make.sh RELEASE|SUITE: makes RELEASE.c, which describes the types of the nvme modules, from the
+# debug package of a Debian 5.10 kernel. That is the kernel RELEASE (5.10.0-32-amd64), or the one
+# that linux-image-amd64 of SUITE (bullseye, bullseye-security) depends on today. See README.md
+# here.
 #
-# Downloads about 860 MB to $TMPDIR (/tmp), and deletes it. As in tests/vm/fetch.sh the system's own
-# apt state is not touched: private lists, from the mirrors that this machine already uses.
+# Downloads about 860 MB to $TMPDIR (/tmp), and deletes it. Like tests/vm/fetch.sh it does not touch
+# the system's own apt state: it uses private lists, from the mirrors that this machine already
+# uses.
 set -euo pipefail
 
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 
-# Where a kernel named by its release is looked for.
+# The suites to search for a kernel that is given by its release.
 suites=(bullseye bullseye-security)
 
-# The structs and fields that are described; `?` behind a field that some kernels lack.
+# The structs and fields to describe; a `?` follows a field that some kernels lack.
 want_core='nvme_request result genctr? retries flags status cmd ctrl
 nvme_ctrl instance tagset admin_tagset admin_q device state'
 want_pci='nvme_queue sq_tail last_sq_tail qid q_depth sq_cmds'
@@ -22,8 +24,8 @@ die() {
     exit 1
 }
 
-# The address this machine gets the Debian packages of its own suite from, or of its own suite's
-# security updates (`address -security`).
+# The address from which this machine gets the Debian packages of its own suite, or the security
+# updates of that suite (`address -security`).
 address() {
     local codename
     # shellcheck disable=SC1091
@@ -44,7 +46,7 @@ retry() {
     return 1
 }
 
-# Apt on private lists of the suites given: its options in ${apt[@]}.
+# Updates private apt lists of the given suites. Sets ${apt[@]} to the options that use them.
 prepare_apt() {
     local suite kind site
     mkdir -p "$work"/{lists/partial,cache/archives/partial}
@@ -65,18 +67,18 @@ prepare_apt() {
         -o Dir::State::Lists="$work/lists" -o Dir::State::Status="$work/status"
         -o Dir::Cache="$work/cache"
         -o APT::Architecture=amd64 -o Acquire::Languages=none
-        # root's own directory is closed to apt's download user
+        # apt's download user has no access to root's own directory
         -o APT::Sandbox::User=root
     )
     retry apt-get "${apt[@]}" update -qq
 }
 
-# about PACKAGE FIELD: nothing if there is no such package
+# about PACKAGE FIELD: prints nothing if there is no such package
 about() {
     { apt-cache "${apt[@]}" show --no-all-versions "$1" 2>/dev/null || true; } | sed -n "s/^$2: //p"
 }
 
-# Leaves the nvme modules of package $1 in $work/$2, and nothing else of it.
+# Extracts the nvme modules of package $1, and nothing else, to $work/$2.
 unpack() {
     local package=$1 into=$work/$2
     echo "make: $package $(about "$package" Version), $(($(about "$package" Size) / 1000000)) MB"
@@ -88,7 +90,7 @@ unpack() {
     rm -r "$work/deb"
 }
 
-# module DIRECTORY NAME
+# module DIRECTORY NAME: prints the path of a module
 module() {
     local path
     path=$(find "$work/$1" -name "$2.ko" -path "*/$release/*")
@@ -140,8 +142,8 @@ void nvme_deep_types(struct nvme_request *request, struct nvme_ctrl *ctrl, struc
 END
 }
 
-# The fields of a struct as pahole knows them (`name offset size` a line) and the struct's own size;
-# the further arguments are pahole's.
+# The fields of struct $1 as pahole reads them (`name offset size`, one per line), and the size of
+# the struct. Further arguments are for pahole.
 layout() {
     local tag=$1
     shift
@@ -151,8 +153,8 @@ layout() {
         s,^\t/\* size: ([0-9]+)\, .*,size \1,p'
 }
 
-# Another reader of DWARF on one side, the BTF that clang makes of the file on the other: what the
-# file says of a struct must be in the module's debug file, and nothing of it may differ.
+# Compares the BTF that clang makes of the file with the DWARF of the modules, which pahole reads
+# instead of gdb. All that the file states of a struct must be in the DWARF, without a difference.
 check() {
     local file=$1 tag ours
     clang -Wall -Wextra -Werror -g -O2 -target bpf -c "$file" -o "$work/check.o"
@@ -196,7 +198,7 @@ package=linux-image-$release-dbg
 version=$(about "$package" Version)
 [[ -n $version ]] || die "no $package in ${suites[*]}"
 
-# What counts is the module that is loaded: the debug file must be of its build.
+# The debug file must be of the same build as the module that the kernel loads.
 unpack "linux-image-$release" image
 core=$(module image nvme-core)
 pci=$(module image nvme)

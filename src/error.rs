@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Exit codes, and the errors that carry one.
+//! Exit codes, and the errors that carry them.
 //!
-//! A script must be able to tell "you may not" from "there is nothing here" from "it broke". The
-//! table is in the README; change both together.
+//! Scripts must be able to distinguish "not permitted", "nothing to trace" and "failed". The README
+//! has the table of codes; change both together.
 
 use std::error::Error as StdError;
 use std::fmt;
@@ -12,20 +12,20 @@ use std::process::ExitCode;
 
 use anyhow::Error;
 
-/// What the exit code says.
+/// The meaning of an exit code.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
-    /// It ran to its end, or was stopped.
+    /// The run finished, or was stopped.
     Ok = 0,
-    /// It failed while running.
+    /// The run failed.
     Run = 1,
-    /// The command line makes no sense.
+    /// The command line is wrong.
     Usage = 2,
-    /// Not allowed: not root, and the capabilities are not there.
+    /// Not permitted: not root, and the capabilities are missing.
     Privilege = 4,
-    /// This kernel lacks what is needed: no BTF, no such hook.
+    /// The kernel lacks what is needed: no BTF, no such hook.
     Kernel = 5,
-    /// No NVMe at all, or not the controller or namespace that was asked for.
+    /// No NVMe, or not the requested controller or namespace.
     NoDevice = 6,
 }
 
@@ -35,7 +35,7 @@ impl From<Kind> for ExitCode {
     }
 }
 
-/// One sentence for the user (what, why, what to do), and the code to end with.
+/// An error message of one sentence (what happened, why, what to do), and the exit code.
 #[derive(Debug)]
 pub struct Failure {
     kind: Kind,
@@ -43,7 +43,7 @@ pub struct Failure {
 }
 
 impl Failure {
-    /// Makes an error that ends the program with `kind`.
+    /// Creates an error that ends the program with `kind`.
     pub fn error(kind: Kind, message: impl Into<String>) -> Error {
         let message = message.into();
         Self { kind, message }.into()
@@ -58,14 +58,14 @@ impl fmt::Display for Failure {
 
 impl StdError for Failure {}
 
-/// The code for an error: of the first [`Failure`] in its chain, or [`Kind::Run`].
+/// Returns the exit code of an error: that of the first [`Failure`] in its chain, or [`Kind::Run`].
 pub fn kind_of(error: &Error) -> Kind {
     error
         .downcast_ref::<Failure>()
         .map_or(Kind::Run, |f| f.kind)
 }
 
-/// Whether the reader of our stdout went away (`| head`). Not an error of ours.
+/// Whether the error is a closed pipe: the reader of stdout went away (`| head`). Not a failure.
 pub fn is_closed_pipe(error: &Error) -> bool {
     error
         .chain()

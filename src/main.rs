@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The binary: parse the words, run the command, turn the result into an exit code.
+//! The binary: parse the arguments, run the command, convert the result to an exit code.
 
 mod cli;
 mod commands;
@@ -26,7 +26,7 @@ fn main() -> ExitCode {
     let args = match Args::try_parse_from(env::args_os()) {
         Ok(args) => args,
         Err(refused) => {
-            // --help and --version are answers, not errors; clap knows which is which
+            // clap returns --help and --version as errors, too; these succeed, and print to stdout
             let code = if refused.use_stderr() {
                 error::Kind::Usage
             } else {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Where a command gets its data. [`Source`] has the sums and the counters of a run, [`EventStream`] its
-//! events in the order of time. A live session offers both; so does a vector in a test.
+//! The data of a run. [`Source`] provides its sums and counters, [`EventStream`] its events in time
+//! order. A live session provides both; so do vectors in tests.
 
 use anyhow::Result;
 
@@ -15,75 +15,76 @@ use crate::probe::plan::AttachPlan;
 
 /// The sums and counters of a run.
 pub trait Source {
-    /// What is attached, and why not more.
+    /// The attach plan: what is attached, and why not more.
     fn plan(&self) -> &AttachPlan;
 
-    /// Everything since the start of the run.
+    /// Reads all counters and histograms since the start of the run.
     ///
     /// # Errors
-    /// Where it can't be read.
+    /// If they cannot be read.
     fn snapshot(&self) -> Result<Snapshot>;
 
-    /// The counters alone.
+    /// Reads the counters only.
     ///
     /// # Errors
-    /// Where they can't be read.
+    /// If they cannot be read.
     fn counters(&self) -> Result<Counters>;
 
-    /// How often the kernel skipped a program, by hook number.
+    /// How often the kernel skipped each program, by hook number.
     fn misses(&self) -> Vec<u64>;
 
     /// Run times of the programs, if they were measured.
     fn run_times(&self) -> Option<RunTimes>;
 
-    /// The addresses of a stack, innermost first; `None`: there is no such stack.
+    /// The addresses of a stack, innermost first; `None` if there is no such stack.
     ///
     /// # Errors
-    /// Where it can't be read.
+    /// If the stack cannot be read.
     fn stack(&self, id: StackId) -> Result<Option<Vec<u64>>>;
 
-    /// Every stack with its commands.
+    /// Every stack with the latencies of its commands.
     ///
     /// # Errors
-    /// Where they can't be read.
+    /// If they cannot be read.
     fn stack_sums(&self) -> Result<Vec<StackSum>>;
 
-    /// Ends the run. What is read afterwards is final.
+    /// Ends the run. Data read afterwards is final.
     ///
     /// # Errors
-    /// Where commands in flight can't be read. The run has ended all the same.
+    /// If the commands in flight cannot be read. The run has ended even so.
     fn end(&mut self) -> Result<()>;
 
-    /// Commands that have not completed, or not ended. After the end of the run.
+    /// Counts the commands that have not completed, or not ended, at the end of the run.
     ///
     /// # Errors
-    /// Where they can't be read.
+    /// If they cannot be read.
     fn scan(&self) -> Result<Scan>;
 
-    /// The same, as events. `now_ns` is when the run ended.
+    /// The commands that have not completed, as events. `now_ns` is the time at which the run
+    /// ended.
     ///
     /// # Errors
-    /// Where they can't be read.
+    /// If they cannot be read.
     fn unfinished(&self, now_ns: u64) -> Result<Vec<Event>>;
 }
 
-/// An event, or a record that can't be decoded.
+/// An event; `None` for a record that cannot be decoded.
 pub type Read<'a> = Option<&'a Event>;
 
-/// Events in the order of time.
+/// Events in time order.
 pub trait EventStream {
-    /// Takes in what has come.
+    /// Reads new events. Returns true if there may be more.
     ///
     /// # Errors
-    /// Where it can't be read. True: there may be more.
+    /// If they cannot be read.
     fn fetch(&mut self) -> Result<bool>;
 
-    /// Hands over what is not later than `until_ns` (CLOCK_MONOTONIC).
+    /// Passes on the events up to and including `until_ns` (CLOCK_MONOTONIC).
     fn release(&mut self, until_ns: u64, to: &mut dyn FnMut(Read<'_>));
 
-    /// The time of the latest event that was handed over.
+    /// The time of the latest event that was passed on.
     fn last_ns(&self) -> u64;
 
-    /// Events that were handed over after a later one.
+    /// Number of events that were passed on after a later one.
     fn late(&self) -> u64;
 }

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Durations and rates, in and out. Text is read with its unit or refused; numbers are written with
-//! three significant digits and the unit beside them.
+//! Parsing of durations; formatting of durations and rates. Text with an unknown unit is rejected.
 
 use std::time::Duration;
 
-/// Reads `5s`, `500ms`, `2m`, `1h`, or a bare number of seconds (`1`, `0.5`).
+/// Parses `5s`, `500ms`, `2m`, `1h`, or a bare number of seconds (`1`, `0.5`).
 ///
 /// # Errors
-/// One sentence, where the text is not a duration, is not above zero, or is over a year.
+/// If the text is not a duration, is not above zero, or is longer than a year (366 days). One
+/// sentence.
 pub fn parse_duration(text: &str) -> Result<Duration, String> {
     let digits = text
         .find(|c: char| !c.is_ascii_digit() && c != '.')
@@ -42,7 +42,8 @@ pub fn parse_duration(text: &str) -> Result<Duration, String> {
     Ok(Duration::from_secs_f64(seconds))
 }
 
-/// Nanoseconds for people: `950ns`, `12.3us`, `1.05ms`, `2.10s`.
+/// Formats nanoseconds: `950ns`, `12.3us`, `1.05ms`, `2.10s`. Up to three significant digits below
+/// 1000 s.
 pub fn nanos(ns: f64) -> String {
     let (value, unit) = if ns < 999.5 {
         return format!("{ns:.0}ns");
@@ -62,7 +63,7 @@ pub fn nanos(ns: f64) -> String {
     }
 }
 
-/// A rate with three significant digits and k, M.
+/// Formats a rate: `99.9`, `9994`, `12.3k`, `123k`, `1.50M`.
 pub fn rate(per_second: f64) -> String {
     if per_second >= 999_500.0 {
         format!("{:.2}M", per_second / 1e6)

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The built binary as a user meets it: words in, exit code, stdout and stderr out. Needs neither
-//! root nor an NVMe device; what depends on them is asked only where it has one answer.
+//! Tests of the built binary's command line: arguments, exit code, stdout and stderr. Neither root
+//! nor an NVMe device is needed. A test that depends on these accepts each correct exit code, or
+//! skips.
 #![allow(
     clippy::unwrap_used,
     clippy::expect_used,
@@ -21,7 +22,7 @@ use tempfile::TempDir;
 
 const BINARY: &str = env!("CARGO_BIN_EXE_nvme-deep");
 
-/// What a run left behind.
+/// The result of a run.
 struct Ran {
     words: String,
     code: Option<i32>,
@@ -32,7 +33,7 @@ struct Ran {
 impl Ran {
     fn from(command: &mut Command) -> Self {
         let words = format!("{command:?}");
-        // the width of the terminal that runs the tests is not theirs
+        // independent of the width of the terminal that runs the tests
         let output = command.env("COLUMNS", "100").output().unwrap();
         let [out, err] = [output.stdout, output.stderr].map(|b| String::from_utf8(b).unwrap());
         assert!(!err.contains("panicked"), "{words}: {err}");
@@ -46,8 +47,8 @@ impl Ran {
         }
     }
 
-    /// A refusal: this code, nothing on stdout, and of us one sentence on stderr (clap adds a blank
-    /// line and where to find help).
+    /// Asserts that the run failed with this exit code, with nothing on stdout and one line on
+    /// stderr. Usage errors of clap have more lines, and end with a hint to `--help`.
     fn refuses(&self, code: i32, says: &str) {
         let Self {
             words, out, err, ..
@@ -119,7 +120,7 @@ fn help_is_an_answer_and_tells_the_commands_and_the_exit_codes() {
     }
 }
 
-/// What filters commands and how hooks are attached: of every command that traces.
+/// Options of all commands that trace.
 const COMMON: [&str; 16] = [
     "--ctrl",
     "--nsid",
@@ -195,7 +196,7 @@ fn the_help_of_each_command_tells_every_flag() {
             };
             let ran = run(&words);
             assert_eq!((ran.code, ran.err.as_str()), (Some(0), ""), "{words}");
-            // what stands further in is text
+            // lines that are indented further are descriptions
             let listed: Vec<&str> = ran
                 .out
                 .lines()
@@ -283,13 +284,13 @@ fn words_that_are_no_text_are_refused_and_not_a_crash() {
 
 #[test]
 fn wrong_usage_is_told_before_anything_is_looked_at() {
-    // whatever this machine has or allows
+    // independent of the devices and privileges of this machine
     run("latency --ctrl nvme0 --opcode raed").refuses(2, "raed");
 }
 
 #[test]
 fn names_with_underscores_are_understood_too() {
-    // in nvme_latency they are spelt so; a usage error would end with 2
+    // nvme_latency spells its options with underscores; a usage error would end with 2
     let ran = run("latency --lat_min_us 20 --lat_shift 2 --split_size --ctrl_id 255");
     assert!(matches!(ran.code, Some(4 | 6)), "{}", ran.err);
     assert_eq!(ran.out, "");
@@ -330,7 +331,7 @@ fn a_controller_that_is_not_there_is_no_device_or_no_permission() {
     assert_eq!(ran.out, "");
 }
 
-/// A copy of the binary where anybody can run it: the build directory may be private.
+/// A copy of the binary that every user can run: the build directory may be private.
 fn public_copy() -> (TempDir, PathBuf) {
     let dir = TempDir::new().unwrap();
     fs::set_permissions(dir.path(), PermissionsExt::from_mode(0o755)).unwrap();
@@ -368,7 +369,7 @@ fn without_privileges_it_ends_with_4_and_names_the_capabilities() {
         ran.refuses(4, "CAP_BPF");
         assert!(ran.err.contains("CAP_PERFMON"), "{}", ran.err);
     }
-    // what can be answered without privileges is
+    // usage errors and help need no privileges
     Ran::from(as_nobody().arg(&copy).args(["latency", "5x"])).refuses(2, "`x`");
     let help = Ran::from(as_nobody().arg(&copy).arg("--help"));
     assert_eq!(help.code, Some(0));

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Decoding of commands that were written down by hand after the specifications.
+//! Decoding of commands that are written by hand from the specifications.
 #![allow(clippy::unwrap_used, reason = "tests")]
 
 use nvme_deep::nvme::decode::{Blocks, CommandSet, blocks, describe, name};
@@ -22,7 +22,7 @@ fn text(queue: QueueKind, set: CommandSet, sqe: &Sqe) -> String {
     text
 }
 
-/// Queue, opcode, CDW10 to CDW15, what is shown.
+/// Queue, opcode, CDW10 to CDW15, expected text.
 type Known = (QueueKind, u8, [u32; 6], &'static str);
 
 fn check(known: &[Known]) {
@@ -41,7 +41,7 @@ const IO_COMMANDS: &[Known] = &[
     (Io, 0x01, [0, 0, 0x7420_00ff, 0x0003_0044, 9, 0xffff_0005],
         "slba=0 len=255 nlb=256 ctrl=0x7420 dsmgmt=196676 reftag=9 fua=1 pract=1 prchk=0x5 \
          apptag=5 appmask=0xffff freq=4:frequent-writes seq=1 dtype=2:data-placement dspec=0x3"),
-    // a command extension takes the place of the hints
+    // a command extension replaces the hints
     (Io, 0x02, [0, 0, 0x0001_0000, 0x0000_0044, 0, 0],
         "slba=0 len=0 nlb=1 ctrl=0x1 dsmgmt=68 reftag=0 cetype=1 cev=0x44"),
     (Io, 0x04, [5, 0, 0xffff, 0, 0, 0], "slba=5 len=65535 nlb=65536"),
@@ -229,7 +229,7 @@ fn fabrics_commands_are_described_by_their_type() {
         ),
     ] {
         for queue in QueueKind::BOTH {
-            // byte 4 alone is the type: the rest of CDW1 is reserved
+            // the type is byte 4; the rest of CDW1 is reserved
             let sqe = sqe(0x7f, 0xff00 | fctype, cdw);
             assert_eq!(text(queue, CommandSet::Nvm, &sqe), shown);
             assert_eq!(name(queue, CommandSet::Nvm, &sqe), Some(called));
@@ -251,7 +251,7 @@ fn key_value_commands_need_to_be_told() {
     let exist = sqe(0x14, 1, [0, 8, 0, 0, 0, 0]);
     assert_eq!(text(Io, set, &exist), "kl=8");
     assert_eq!(name(Io, set, &exist), Some("kv-exist"));
-    // what the sets share
+    // a command that both sets have
     assert_eq!(text(Io, set, &sqe(0x0e, 1, [0; 6])), "numd=0 bytes=4 eds=0");
 }
 

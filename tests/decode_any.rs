@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Decoding of any command: every field that the kernel prints is there with the kernel's number,
-//! and text and fields are one.
+//! Decoding of random commands: every field that the kernel prints exists and has the kernel's
+//! value, and the text has the same fields as the list.
 #![allow(clippy::unwrap_used, reason = "tests")]
 
 use nvme_deep::nvme::decode::{CommandSet, Field, describe, fields, name};
@@ -24,12 +24,12 @@ fn text(queue: QueueKind, set: CommandSet, sqe: &Sqe) -> String {
     text
 }
 
-/// A field that the kernel prints: name, first of its bytes in the 24 from CDW10 on, how many, the
-/// bit that it begins at, its bits.
+/// A field that the kernel prints: name, offset of its first byte from CDW10, number of bytes,
+/// lowest bit, mask.
 type Printed = (&'static str, usize, usize, u32, u64);
 const ALL: u64 = u64::MAX;
 
-/// trace.c's nvme_trace_read_write().
+/// nvme_trace_read_write() of trace.c.
 const READ_WRITE: &[Printed] = &[
     ("slba", 0, 8, 0, ALL),
     ("len", 8, 2, 0, ALL),
@@ -43,9 +43,9 @@ const AUTHENTICATION: [Printed; 3] = [
     ("secp", 3, 1, 0, ALL),
 ];
 
-/// All that drivers/nvme/host/trace.c of Linux prints but as bytes: queue, opcode, Fabrics type.
-/// `sv` is read from the bit that the specification has it in, not the one that the kernel reads;
-/// `all` and `pr` without the reserved bits beside them.
+/// The fields that drivers/nvme/host/trace.c of Linux prints by name, by queue, opcode and Fabrics
+/// type. Three differ from the kernel: `sv` is the bit that the specification gives, and `all` and
+/// `pr` exclude the reserved bits beside them.
 #[rustfmt::skip]
 const KERNEL: &[(QueueKind, u8, u32, &[Printed])] = &[
     (Io, 0x01, 0, READ_WRITE), (Io, 0x02, 0, READ_WRITE),
@@ -105,7 +105,7 @@ proptest! {
                 prop_assert_eq!(ours.unwrap().value.number(), printed(&bytes, field), "{}", field.0);
             }
         }
-        // LBAF is in two pieces
+        // LBAF has two parts
         let format = sqe(0x80, 0, cdw);
         let lbaf = u64::from(bytes[1] & 0x30 | bytes[0] & 0xf);
         prop_assert_eq!(fields(Admin, CommandSet::Nvm, &format).next().unwrap().value.number(), lbaf);

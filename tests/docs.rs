@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The documentation names only what exists, and all that exists: links, files, options.
+//! The documentation agrees with the project: its links, files and options exist, and it names
+//! every option.
 #![allow(
     clippy::unwrap_used,
     clippy::expect_used,
@@ -51,7 +52,7 @@ fn read(path: &Path) -> String {
     fs::read_to_string(path).unwrap_or_else(|e| panic!("{}: {e}", path.display()))
 }
 
-/// The anchors of a page, as renderers make them of its headings.
+/// The anchors that renderers derive from the headings of a page.
 fn anchors(page: &Path) -> BTreeSet<String> {
     let heading = |line: &str| {
         let text = line.trim_start_matches('#').trim();
@@ -88,7 +89,7 @@ fn every_link_leads_somewhere() {
     assert!(links > 20, "{links}");
 }
 
-/// `--name` of a text; of `--name=value` the name.
+/// The options in a text: `--name`, or the name in `--name=value`.
 fn options_in(text: &str) -> BTreeSet<String> {
     let begins = text.match_indices("--").filter(|(at, _)| {
         let before = text[..*at].chars().next_back();
@@ -110,7 +111,7 @@ fn help(command: &str, hidden: bool) -> String {
         .output()
         .unwrap();
     let text = String::from_utf8(output.stdout).unwrap();
-    // these are for the tests, and in docs/testing.md
+    // hidden: options for tests (docs/testing.md), and an alias of --slow (docs/trace.md)
     text + if hidden {
         " --test-ignore --test-no-recovery --min-lat"
     } else {
@@ -149,7 +150,7 @@ fn the_readme_is_short() {
     assert!(lines <= 150, "{lines} lines");
 }
 
-/// Files and folders of the project that the docs name in code.
+/// The project's files and directories that the docs name exist.
 #[test]
 fn every_file_that_is_named_exists() {
     for page in pages() {

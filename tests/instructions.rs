@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The BPF objects contain no instruction that the oldest kernel refuses.
+//! The BPF objects contain no instruction that the oldest supported kernel rejects.
 #![allow(
     clippy::unwrap_used,
     clippy::expect_used,
@@ -37,9 +37,9 @@ fn instructions(elf: &[u8]) -> Vec<[u8; 8]> {
     all
 }
 
-/// An atomic operation of 5.10: an addition that returns nothing. The others (BPF_FETCH, BPF_XCHG,
-/// BPF_CMPXCHG, ...) came with 5.12, and older kernels refuse a program that has one, even where it
-/// is never executed.
+/// Linux 5.10 has one atomic operation, an addition that returns nothing. The others (BPF_FETCH,
+/// BPF_XCHG, BPF_CMPXCHG, ...) came with 5.12. Older kernels reject a program that contains one,
+/// even if it is never executed.
 #[test]
 fn atomics_are_those_of_5_10() {
     let mut objects = 0;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The licences of all that is linked allow to ship it, and THIRD-PARTY.md names it.
+//! The licences of everything linked permit distribution, and THIRD-PARTY.md lists it.
 #![allow(
     clippy::unwrap_used,
     clippy::expect_used,
@@ -14,7 +14,8 @@ use std::fs;
 use std::path::Path;
 use std::process::Command;
 
-/// Licences that user space (MIT OR Apache-2.0) can be linked with. CDDL-1.0 covers its own files only.
+/// Licences that user space (MIT OR Apache-2.0) can be linked with. CDDL-1.0 covers only its own
+/// files.
 const ALLOWED: [&str; 10] = [
     "MIT",
     "Apache-2.0",
@@ -28,7 +29,7 @@ const ALLOWED: [&str; 10] = [
     "BSL-1.0",
 ];
 
-/// C libraries: libbpf is compiled into libbpf-sys, the others are those of the system, or linked
+/// C libraries. libbpf is compiled into libbpf-sys; the others are the system's, or linked
 /// statically.
 const C_LIBRARIES: [(&str, &str); 3] = [
     ("libbpf", "LGPL-2.1-only OR BSD-2-Clause"),
@@ -64,8 +65,8 @@ fn crates() -> BTreeMap<String, String> {
     crates
 }
 
-/// Whether an SPDX expression leaves a choice of allowed licences only. Without parentheses around OR
-/// inside of AND but for `(A OR B) AND C`, which is all that occurs.
+/// Whether an allowed licence can be chosen for each part of an SPDX expression. Of parentheses,
+/// only those of `(A OR B) AND C` are supported; no others occur.
 fn is_allowed(expression: &str) -> bool {
     let allowed = |name: &str| {
         let name = name.trim().trim_matches(['(', ')']);
@@ -122,7 +123,7 @@ fn the_notice_names_all_that_is_linked() {
     assert_eq!(fs::read_to_string(&path).unwrap_or_default(), notice());
 }
 
-/// What each part of the tree says of itself.
+/// The first line of each source names the licence of its part of the tree.
 #[test]
 fn every_source_names_its_licence() {
     let files = |dir: &str, endings: &[&str]| -> Vec<std::path::PathBuf> {

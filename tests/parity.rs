@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The BPF side's arithmetic against the Rust side's: the very C code of bpf/include, compiled for
-//! this machine by tests/parity/harness.c, answers the same questions as the library.
+//! Compares the C code of bpf/include with the Rust code that has the same rules.
+//! tests/parity/harness.c compiles the unmodified C for this machine; the tests give the same
+//! inputs to both.
 #![allow(
     clippy::unwrap_used,
     clippy::expect_used,
@@ -37,11 +38,11 @@ use nvme_deep::nvme::opcode::Opcode;
 use nvme_deep::nvme::opcode::QueueKind;
 use nvme_deep::probe::catalog::CATALOG;
 
-/// The harness, built once a process.
+/// The harness, built once per process.
 static HARNESS: LazyLock<PathBuf> =
     LazyLock::new(|| build::harness("parity/harness.c", "parity", &[]));
 
-/// One answer line a question line.
+/// Returns one answer for each question; both are lines.
 fn ask(questions: &[String]) -> Vec<String> {
     let mut child = Command::new(&*HARNESS)
         .stdin(Stdio::piped())
@@ -83,13 +84,13 @@ impl Random {
         self.next() % n
     }
 
-    /// As likely short as long.
+    /// A number; all lengths in bits are equally likely.
     fn any_size(&mut self) -> u64 {
         let shift = self.below(64);
         self.next() >> shift
     }
 
-    /// A latency up to 2^`bits`; zero now and then.
+    /// A latency below 2^`bits`; zero in about one of eight cases.
     fn step(&mut self, bits: u64) -> u64 {
         let shift = 64 - bits + self.below(bits);
         if self.below(8) == 0 {

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The very C of bpf/include in worlds of their own.
+//! Runs the unmodified C of bpf/include on models of the kernel.
 //!
-//! tests/places/harness.c: whether a command is its controller's, and its start its own, whatever the
-//! hooks remember of hardware queues, where controllers and namespaces go and come and all memory is
-//! given out again.
+//! tests/places/harness.c: controllers and namespaces are added and removed, and their memory is
+//! reused. Each command must be attributed to its own controller and have its own start, whatever
+//! the hooks have cached about hardware queues.
 //!
-//! tests/places/faults.c: whether each command is counted once, and each of its points its own, where
-//! the kernel skips programs.
+//! tests/places/faults.c: the kernel skips programs. Each command must be counted once, and have
+//! only its own points.
 #![allow(
     clippy::unwrap_used,
     clippy::expect_used,
@@ -49,16 +49,16 @@ struct Faults {
     records: u64,
     /// Records without a latency.
     unmeasured: u64,
-    /// Points that are another command's, and commands without one record.
+    /// Points of another command, and commands without exactly one record.
     foreign: u64,
     points: u64,
-    /// Requeues that were reported, and those that happened.
+    /// Requeues that were reported. `requeued`: requeues that happened.
     reported: u64,
     requeued: u64,
 }
 
 impl Faults {
-    /// `ignoring` programs skip every 97th of their events; `switches` as in faults.c.
+    /// The programs in `ignoring` skip every 97th of their events; `switches` as in faults.c.
     fn run(harness: &Path, seed: u64, mode: u8, ignoring: &[&str], switches: u8) -> Self {
         let mask = ignoring
             .iter()
@@ -88,7 +88,7 @@ impl Faults {
     }
 }
 
-/// No program, each one, and each pair.
+/// No program, each program, and each pair of programs.
 fn skipped() -> Vec<Vec<&'static str>> {
     let single = PROGRAMS.iter().map(|&p| vec![p]);
     let pairs = (0..PROGRAMS.len())
@@ -96,7 +96,8 @@ fn skipped() -> Vec<Vec<&'static str>> {
     [vec![]].into_iter().chain(single).chain(pairs).collect()
 }
 
-/// Commands, those at a place that others had had, and those that came out wrong.
+/// Returns the number of commands, of those on a queue that reuses memory of another one, and of
+/// wrong results.
 fn run(harness: &Path, seed: u64) -> [u64; 3] {
     let output = Command::new(harness)
         .args([seed.to_string(), "30000".into()])
@@ -118,7 +119,7 @@ fn every_command_is_its_own_controllers() {
     }
 }
 
-/// What the test above would say.
+/// Validates the test above: it must fail if the caches are never invalidated.
 #[test]
 fn without_forgetting_they_would_not_be() {
     let harness = build::harness(HARNESS, "places-not", &["-DNEVER_FORGET"]);
@@ -134,7 +135,7 @@ fn whatever_is_skipped_each_command_is_counted_once_and_no_point_is_anothers() {
         for mode in 0..3 {
             let run = Faults::run(&harness, n as u64, mode, ignoring, 7);
             assert!(run.is_true(), "{ignoring:?}, mode {mode}: {run:?}");
-            // what ends a command, or begins it, is missed and made up for
+            // only a skipped set-up or completion leaves commands without a latency
             let essential = ["setup_out_btf", "complete_btf"];
             let misses = ignoring.iter().any(|p| essential.contains(p));
             assert_eq!(run.unmeasured > 0, misses, "{ignoring:?}: {run:?}");
@@ -148,7 +149,7 @@ fn whatever_is_skipped_each_command_is_counted_once_and_no_point_is_anothers() {
     );
 }
 
-/// What the test above would say.
+/// Validates the test above: without one of the checks it must fail.
 #[test]
 fn without_its_checks_commands_or_points_would_be_wrong() {
     let harness = build::harness(FAULTS, "faults-not", &[]);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The planner on real kernels: what `nvme-deep doctor --json` said of each (`facts`, taken in guests
-//! of tests/vm with one emulated controller), and the plan that follows for every stage set and way. A
-//! changed plan is a changed snapshot, to be read.
+//! The planner on real kernels. tests/kernels has the `facts` that `nvme-deep doctor --json`
+//! reported in guests of tests/vm; the snapshots have the plan for each stage set and attach
+//! method. A changed plan changes a snapshot, which must be reviewed.
 #![allow(
     clippy::unwrap_used,
     clippy::expect_used,
@@ -68,7 +68,7 @@ fn table(facts: &KernelFacts) -> String {
         Some(Method::Kprobe),
         Some(Method::Tracepoint),
     ] {
-        // the forced ways in the finest stage set: the others are parts of it
+        // a forced method: only the finest stage set, which contains the others
         for stage_set in CUTS
             .into_iter()
             .filter(|c| only.is_none() || *c == StageSet::Fine)
@@ -79,7 +79,7 @@ fn table(facts: &KernelFacts) -> String {
                 only,
                 ..Policy::default()
             };
-            // the finest stage set with all that a trace may tell beside
+            // the finest stage set includes the additional events of a trace
             let events: &[Role] = if stage_set == StageSet::Fine {
                 &Role::EVENTS
             } else {
@@ -101,7 +101,7 @@ fn each_kernel_has_the_plan_that_it_had() {
     }
 }
 
-/// What `make table` has found: a row a kernel and way.
+/// The results of `make table`: one row per kernel and attach method.
 fn docs_table() -> String {
     let mut text = String::from(
         "| kernel | `--attach` | stages of `--stages=fine` | commands |\n|---|---|---|---|\n",

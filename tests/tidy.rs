@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The rules of the house, read from the sources: who may know whom, and what must stay together.
+//! Rules for the structure of the sources: which module may use which, and what C and Rust must
+//! have in common.
 #![allow(
     clippy::unwrap_used,
     clippy::expect_used,
@@ -52,20 +53,20 @@ fn is_rust(path: &String) -> bool {
     Path::new(path).extension().is_some_and(|e| e == "rs")
 }
 
-/// Rust source as the program sees it: without test modules and comments.
+/// Rust source without test modules and comments.
 fn code_of(path: &str) -> String {
     let text = text_of(path);
     let mut lines = text.lines();
     let mut code = String::new();
     while let Some(line) = lines.next() {
         if line == "#[cfg(test)]" {
-            // an item that ends on its first line, or a block up to its brace
+            // the attribute covers a one-line item, or a block up to its closing brace
             if lines.next().is_some_and(|l| l.ends_with('{')) {
                 let _ = lines.by_ref().find(|l| *l == "}");
             }
             continue;
         }
-        // a comment after code; `//` in a string is only in addresses, which have a colon before
+        // a comment after code; in a string, `//` occurs only after the colon of a URL
         let end = line
             .match_indices("//")
             .map(|(at, _)| at)
@@ -76,8 +77,8 @@ fn code_of(path: &str) -> String {
     code
 }
 
-/// `src/session/read.rs` is `session::read`. One segment less is what `super` of its items is, but
-/// in a mod.rs, whose `super` names the crate's modules: there is no segment left then.
+/// `src/session/read.rs` is `session::read`. `super` in a file is the path without its last
+/// segment. For src/session/mod.rs no segment is left: `super` is the crate.
 fn module_path(file: &str) -> Vec<String> {
     let path = file.trim_start_matches("src/").trim_end_matches(".rs");
     let path = path.trim_end_matches("/mod");
@@ -92,7 +93,7 @@ fn word(text: &str) -> &str {
     &text[..end.unwrap_or(text.len())]
 }
 
-/// What follows each `prefix` that does not continue another path or word.
+/// The text after each `prefix` that does not continue another path or word.
 fn after<'a>(code: &'a str, prefix: &str) -> Vec<&'a str> {
     code.match_indices(prefix)
         .filter(|(at, _)| {
@@ -102,7 +103,7 @@ fn after<'a>(code: &'a str, prefix: &str) -> Vec<&'a str> {
         .collect()
 }
 
-/// Which modules of the crate the code of a file names.
+/// The modules of the crate that the code of a file names.
 fn names_modules(file: &str, modules: &BTreeSet<String>) -> BTreeSet<String> {
     let code = code_of(file);
     let mut named: BTreeSet<String> = ["crate::", "nvme_deep::"]
@@ -128,7 +129,7 @@ fn modules() -> BTreeSet<String> {
     LIBRARY.iter().chain(&BINARY).map(|&m| m.into()).collect()
 }
 
-/// What depends on what in truth, by top module.
+/// The actual dependencies between top-level modules.
 fn dependencies() -> Graph {
     let modules = modules();
     let mut graph = Graph::new();
@@ -225,7 +226,8 @@ fn each_outside_crate_has_its_place() {
         ),
         ("signal_hook", &["src/commands/run.rs"]),
     ];
-    for file in files("src").into_iter().filter(is_rust) {
+    let sources = files("src").into_iter().filter(is_rust);
+    for file in sources.filter(|f| !f.ends_with("/tests.rs")) {
         let code = code_of(&file);
         for (name, places) in places {
             let here = !after(&code, &format!("{name}::")).is_empty();
@@ -248,7 +250,7 @@ fn each_outside_crate_has_its_place() {
 fn nothing_but_the_commands_writes_to_stdout() {
     for file in files("src").into_iter().filter(is_rust) {
         let code = code_of(&file);
-        // to ask whether it is a terminal is not to write
+        // a query whether stdout is a terminal does not write
         let writes = code
             .replace("stdout().is_terminal()", "")
             .contains("stdout()");
@@ -263,7 +265,7 @@ fn nothing_but_the_commands_writes_to_stdout() {
 fn no_file_is_longer_than_500_lines() {
     for dir in ["src", "bpf", "btf", "tests"] {
         for file in files(dir).iter().filter(|f| !f.contains("/snapshots/")) {
-            // a binary has no lines
+            // a binary counts as having no lines
             let bytes = fs::read(Path::new(env!("CARGO_MANIFEST_DIR")).join(file)).unwrap();
             let lines = String::from_utf8(bytes).map_or(0, |t| t.lines().count());
             assert!(lines <= 500, "{file} has {lines} lines");
@@ -311,7 +313,7 @@ fn enumerators(name: &str) -> Vec<(String, String)> {
         .collect()
 }
 
-/// Program, kind and target of every program of an object.
+/// Name, kind and target of every program of an object.
 fn programs_of(object: &str) -> Vec<[String; 3]> {
     let text = text_of(object);
     let programs: Vec<[String; 3]> = text
@@ -319,7 +321,7 @@ fn programs_of(object: &str) -> Vec<[String; 3]> {
         .skip(1)
         .filter_map(|rest| {
             let (section, rest) = rest.split_once('"').unwrap();
-            // what has no target is never attached
+            // a program without a target is never attached
             let (kind, target) = section.split_once('/')?;
             let rest = rest.strip_prefix(')').unwrap();
             let (head, _) = rest.split_once(')').unwrap();
@@ -368,7 +370,7 @@ fn the_hit_counters_are_in_the_order_of_the_catalog() {
             *comment,
             format!("{} {}", hook.kind.name(), hook.target.name())
         );
-        // each program counts its own hits, and nobody else's
+        // each program counts only its own hits
         let mut uses = after(&text, name).into_iter();
         assert!(
             uses.next().is_some_and(|r| r.starts_with([',', ')'])),
@@ -403,7 +405,7 @@ fn the_counters_have_the_same_names_in_the_same_order_on_both_sides() {
 
 #[test]
 fn no_source_knows_the_machine_that_it_was_written_on() {
-    // in halves, or this file would be found
+    // in halves, so that this file does not match
     let foreign = [
         concat!("/wo", "rk/"),
         concat!("/tmp/", "helper"),
@@ -429,11 +431,42 @@ fn no_source_knows_the_machine_that_it_was_written_on() {
     for file in all {
         let bytes = fs::read(Path::new(env!("CARGO_MANIFEST_DIR")).join(&file)).unwrap();
         let text = String::from_utf8_lossy(&bytes);
-        // links are for readers; scripts must not download from them
+        // links in pages are for readers; other files must not download from these hosts
         let foreign = &foreign[..if file.ends_with(".md") { 3 } else { 6 }];
         for (i, line) in text.lines().enumerate() {
             let found = foreign.iter().find(|f| line.contains(**f));
             assert_eq!(found, None, "{file}:{}: {line}", i + 1);
+        }
+    }
+}
+
+/// The members of a struct of kernel.bpf.h that every kernel has. Comments mark the others.
+fn members(name: &str) -> Vec<String> {
+    let text = text_of("bpf/include/kernel.bpf.h");
+    between(&text, &format!("\nstruct {name} {{\n"), "\n};")
+        .lines()
+        .filter(|l| !["later", "before", "Not on"].iter().any(|w| l.contains(w)))
+        .filter_map(|l| l.split(';').next()?.split([' ', '*']).next_back())
+        .map(Into::into)
+        .collect()
+}
+
+#[test]
+fn a_btf_file_is_checked_for_every_field_that_the_programs_read() {
+    let types = text_of("src/machine/types.rs");
+    for name in [
+        "request",
+        "blk_mq_hw_ctx",
+        "blk_mq_queue_data",
+        "queue_limits",
+        "nvme_request",
+        "nvme_ctrl",
+        "nvme_queue",
+    ] {
+        let checked = between(&types, &format!("\"{name}\","), "]");
+        for member in members(name) {
+            let listed = checked.contains(&format!("\"{member}\""));
+            assert!(listed, "src/machine/types.rs does not list {name}.{member}");
         }
     }
 }

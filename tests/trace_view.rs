@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What each event of a trace looks like, as text and as JSON.
+//! The output for each event of a trace, as text and as JSON.
 #![allow(clippy::unwrap_used, reason = "tests")]
 
 #[path = "trace_view/any.rs"]
@@ -50,7 +50,7 @@ fn a_submission() {
 #[test]
 fn an_admin_command_has_no_disk() {
     let log = id(QueueKind::Admin, 2);
-    // 4096 bytes of the SMART log are asked for, and 4096 move
+    // the command requests 4096 bytes of the SMART log, and transfers 4096
     let asked = asked(&log, [0x03ff_0002, 0, 0, 0, 0, 0], Some(4096));
     assert_eq!(
         text_in(EventKind::Submit(log, asked), &NONE),

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Tests on real kernels: each boots a guest once, lets a script of tests/vm/guest run there, and
-//! judges by the files that it leaves. Truth is what fio says it did, what the kernel's own counters
-//! say, and what was injected into the device. Run by `make test`; needs the lab (tests/vm).
+//! Tests on real kernels. Each boots a guest once, runs a script of tests/vm/guest in it, and
+//! judges the files that the script leaves. The reference is what fio reports, what the kernel
+//! counts, and what was injected into the device. `make test` runs them; they need the guests of
+//! tests/vm.
 
 #![allow(
     clippy::unwrap_used,

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-/* What a slot keeps of a command: its row, its size, what it asks for. */
+/* Filling a slot: row, size and request of a command. */
 #ifndef ND_COMMAND_H
 #define ND_COMMAND_H
 
@@ -16,7 +16,7 @@ static __always_inline u32 size_class(struct request *rq, struct nvme_command *c
 	return class_of(bytes);
 }
 
-/* The helper copies byte by byte: 150 instructions. */
+/* bpf_get_current_comm() copies byte by byte: 150 instructions. */
 static __always_inline void name_caller(u64 comm[2], int typed)
 {
 	u64 at;
@@ -30,7 +30,7 @@ static __always_inline void name_caller(u64 comm[2], int typed)
 	}
 }
 
-/* Everything but the stack. `here`: this is the submitting task. */
+/* Records a command's request. `here`: the current task submits it; the caller sets the stack. */
 static __always_inline void note_asked(struct nd_asked *a, struct request *rq,
 				       struct nvme_command *cmd, u32 nsid, u32 bytes, int here,
 				       int typed)
@@ -48,7 +48,7 @@ static __always_inline void note_asked(struct nd_asked *a, struct request *rq,
 		bpf_probe_read_kernel(a->cdw, sizeof(a->cdw), &cmd->common.cdw10);
 	}
 	a->flags = WIRE(typed, cmd, common.flags);
-	/* as the kernel's own trace has it: blk_integrity_rq() */
+	/* Same test as the kernel's trace event: blk_integrity_rq(). */
 	a->metadata = !!(GET(typed, rq, cmd_flags) & integrity);
 	a->nsid = nsid;
 	a->bytes = bytes;
@@ -75,15 +75,13 @@ static __always_inline int wanted_lba(struct nvme_command *cmd, u32 admin, u32 o
 	return wanted_blocks(slba, WIRE(typed, cmd, common.cdw12));
 }
 
-/* What fill_slot() finds. */
+/* Results of fill_slot(). */
 #define FILTERED     0
 #define WANTED	     1
-#define UNATTRIBUTED 2 /* a filter asks for the submitter, who is not known */
+#define UNATTRIBUTED 2 /* a filter needs the submitter, which is unknown */
 
-/*
- * Gives a slot to a command, but for its times, which are all "not observed". `here`: this is the
- * submitting task. The caller sets the state.
- */
+/* Assigns a slot to a command and clears the times that the run uses. The caller sets start_ns,
+ * setup_out_ns, the tid and the state. `here`: the current task is the submitter. */
 static __always_inline int fill_slot(struct nd_slot *s, struct request *rq,
 				     struct nvme_command *cmd, struct nd_where *w, int here,
 				     int typed)
@@ -101,8 +99,8 @@ static __always_inline int fill_slot(struct nd_slot *s, struct request *rq,
 		return FILTERED;
 	if (targ_any && !here && by_task())
 		return UNATTRIBUTED;
-	/* the low bits of an opcode are the direction: 01 to the device, 10 from it. What blk-mq
-	 * gives a discard is not what is transferred, but what is discarded. */
+	/* The low bits of an opcode are the direction: 01 to the device, 10 from it. For a discard,
+	 * the length in blk-mq is the discarded size, not the transferred size. */
 	if (opcode & 3 && (admin || opcode != 0x09))
 		bytes = GET(typed, rq, __data_len);
 	key = w->key | key_of_command(nsid, opcode);

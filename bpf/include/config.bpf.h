@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-/* The configuration of a run (config_abi.h), in a section of its own, which is one map. */
+/* The configuration of a run (config_abi.h). It has its own section, which is one map. */
 #ifndef ND_CONFIG_H
 #define ND_CONFIG_H
 
@@ -80,11 +80,11 @@ const volatile struct nd_config config SEC(".rodata.config") = {};
 #define tp_async_result	   config.tp_async_result
 
 /*
- * The builds for the usual cases: a kernel that describes itself, where completions are not lost,
- * no filter. ND_USUAL alone traces single commands; each stage set has a build for latencies
- * without extras, ND_ONLY. The verifier removes code that its constants do not reach, but neither
- * the loads of the constants, nor what clang has generated for the sake of that code. User space
- * uses these builds only if the constants are what they are here.
+ * Builds for the usual cases: the kernel has BTF of itself and of the driver, no completions are
+ * lost, no filter. ND_USUAL alone traces single commands. ND_ONLY selects a stage set: a build for
+ * latencies without extras. The verifier removes code that is unreachable with the constants of a
+ * run, but not the loads of these constants, nor what clang generates because of that code. User
+ * space uses these builds only if the constants of the run have the values defined here.
  */
 #ifdef ND_USUAL
 #undef cfg_lossy

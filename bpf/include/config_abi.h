@@ -1,30 +1,27 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-/*
- * The configuration of a run. User space sets it before the load. The verifier treats it as
- * constants, and removes the code that a run does not need. Fields are ordered by size: there is no
- * padding.
- */
+/* The configuration of a run. User space sets it before the load. The verifier treats it as
+ * constants and removes the code that the run does not need. The order by size avoids padding. */
 #ifndef ND_CONFIG_ABI_H
 #define ND_CONFIG_ABI_H
 
 struct nd_config {
-	/* the kernel's code of interrupt entry, from first up to end; both 0: not known */
+	/* [irq_first, irq_end): the kernel's interrupt entry code. Both 0: unknown. */
 	__u64 irq_first;
 	__u64 irq_end;
-	/* trace only commands that took at least this long */
+	/* Trace only commands that took at least this long. */
 	__u64 slow_ns;
 	__u64 lat_min_us;
-	/* for tests: programs (bits by hook number) that ignore every n-th event */
+	/* Tests only: programs (bits by hook number) that ignore every n-th event. */
 	__u64 test_ignore;
 	__u64 targ_ctrls[ND_MAX_CTRLS / 64];
-	/* bitmaps of opcodes: I/O, admin */
+	/* Bitmaps of opcodes: I/O, admin. */
 	__u64 targ_opcodes[2][4];
 	__u64 targ_comm[2];
 	__u64 targ_lba_first;
 	__u64 targ_lba_last;
 	/* ND_MODE_* */
 	__u32 mode;
-	/* a stack is taken if a random number is below this; 0: every stack */
+	/* Take a stack if a random number is below this. 0: take every stack. */
 	__u32 sample_below;
 	__u32 lat_shift;
 	__u32 test_ignore_every;
@@ -34,7 +31,7 @@ struct nd_config {
 	__u32 targ_qids[ND_MAX_LIST];
 	__u32 targ_pid_count;
 	__u32 targ_pids[ND_MAX_LIST];
-	/* offsets of fields in classic tracepoints (format files of tracefs) */
+	/* Offsets of fields in classic tracepoints (format files of tracefs). */
 	__u32 tp_setup_ctrl;
 	__u32 tp_setup_qid;
 	__u32 tp_setup_opcode;
@@ -56,46 +53,43 @@ struct nd_config {
 	__u32 tp_sq_tail;
 	__u32 tp_async_ctrl;
 	__u32 tp_async_result;
-	/* cells are sharded by CPU; with fewer shards than CPUs the additions must be atomic */
+	/* Cells are sharded by CPU. With fewer shards than CPUs, additions must be atomic. */
 	__u8 atomic;
-	/* block_io_start is attached; else start_time_ns is read, if start_field */
+	/* start_hook: block_io_start is attached. start_field: read start_time_ns instead. */
 	__u8 start_hook;
 	__u8 start_field;
-	/* the doorbell has hooks: remember what each task has set up; 2: by kprobes, which may miss
-	 * one */
+	/* The doorbell has hooks: record the commands that each task sets up. 2: the hooks are
+	 * kprobes, which may miss a return. */
 	__u8 doorbell;
-	/* completions may be missed: a second set-up of a slot is not simply a requeue */
+	/* Completions may be missed: a second set-up of a slot is not necessarily a requeue. */
 	__u8 lossy;
-	/* the driver's types are known, and the generation in the command id changes with each
-	 * completion (5.14): commands whose set-up or completion was not observed are found */
+	/* The driver's types are available, and each completion changes the generation in the
+	 * command id (5.14). Commands whose set-up or completion was not observed are recovered. */
 	__u8 recover;
-	/* set-ups may be skipped, as programs at tracepoints may be preempted (7.0) */
+	/* The kernel may skip set-ups: programs at tracepoints can be preempted (7.0). */
 	__u8 setup_skips;
-	/* returns of the submitting functions may be skipped, as programs at functions may be
-	 * preempted */
+	/* The kernel may skip returns of submitting functions: their programs can be preempted. */
 	__u8 exit_skips;
-	/* interrupts are not threads: the CPU's count distinguishes one from the next */
+	/* Interrupts are not threads: the CPU's interrupt count distinguishes them. */
 	__u8 irq_count;
-	/* there are no nvme types: the name of a queue's device gives its controller */
+	/* No nvme types: the controller is identified by the name of the queue's device. */
 	__u8 by_name;
-	/* the nvme types are from a file: check whether they fit */
+	/* The nvme types come from a file: check that they fit. */
 	__u8 check_fit;
-	/* block_rq_issue and block_rq_requeue have the request as their second argument
-	 * (before 5.11) */
+	/* block_rq_issue and block_rq_requeue: the request is the second argument (before 5.11). */
 	__u8 rq_second;
-	/* the command is nvme_setup_cmd's third argument (before 5.14), not in nvme_request */
+	/* The command is nvme_setup_cmd's third argument (before 5.14), not in nvme_request. */
 	__u8 cmd_arg;
-	/* fine stage set: a command is finished when blk-mq ends it, not when the driver completes
-	 * it */
+	/* Fine stage set: a command is finished when blk-mq ends it, not at its completion. */
 	__u8 end;
 	__u8 split_size;
 	__u8 commands;
-	/* single commands: ND_TRACE_*, ND_STACK_* */
+	/* Single commands: ND_TRACE_*, ND_STACK_*. */
 	__u8 trace;
 	__u8 stack;
-	/* the stack at submission must be taken when nvme_setup_cmd begins: kretprobes have none */
+	/* Take the submission stack at the entry of nvme_setup_cmd: kretprobes have none. */
 	__u8 stack_at_entry;
-	/* status and result of the driver can be read */
+	/* The driver's status and result can be read. */
 	__u8 verdict;
 	__u8 errors;
 	__u8 lat;
@@ -106,7 +100,7 @@ struct nd_config {
 	__u8 targ_by_comm;
 	__u8 targ_by_cgroup;
 	__u8 targ_by_lba;
-	/* any filter is set */
+	/* Any filter is set. */
 	__u8 targ_any;
 	__u8 unused[2];
 };

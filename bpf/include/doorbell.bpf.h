@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-/*
- * The doorbell: a submitting function returns, and the commands that its task has set up have been
- * announced to the device. Which these are is with the task (struct nd_task).
- */
+/* The doorbell. When a submitting function returns after it has rung the doorbell, the commands
+ * that its task has set up have been announced to the device. struct nd_task lists them. */
 #ifndef ND_DOORBELL_H
 #define ND_DOORBELL_H
 
@@ -10,7 +8,7 @@ static __always_inline void announce(struct nd_task *t, u32 i, u32 tid, u64 now)
 {
 	struct nd_slot *s = slot_at(t->slot[i]);
 
-	/* one condition of three: the verifier comes by as often as there are places */
+	/* One condition, not three: the verifier explores this once per list entry. */
 	if (s && !((s->tid ^ tid) | (s->state ^ ND_OPEN) | s->doorbell_ns))
 		s->doorbell_ns = now;
 	else
@@ -19,14 +17,15 @@ static __always_inline void announce(struct nd_task *t, u32 i, u32 tid, u64 now)
 
 #ifdef ND_USUAL
 /*
- * The verifier goes round a loop as often as it may turn, but not round bpf_loop() (5.17). That
- * takes a call each time, so it is for what few batches have. Kernels before 5.13 do not even load
- * a program that mentions a function: theirs is never the build for usual cases.
+ * The verifier explores every iteration of a plain loop, but not of bpf_loop() (5.17). bpf_loop()
+ * costs a call per iteration, so it handles only the entries beyond ND_BATCH, which few batches
+ * have. Kernels before 5.13 reject a program that refers to a function; they never use the build
+ * for the usual cases.
  */
 #define HAVE_LOOP bpf_core_enum_value_exists(enum bpf_func_id___loop, BPF_FUNC_loop___loop)
 #define ND_BATCH  32
 
-/* A doorbell, for those that it announces beyond ND_BATCH. */
+/* A doorbell, for the commands beyond ND_BATCH. */
 struct nd_bell {
 	struct nd_task *task;
 	u64 now;
@@ -55,9 +54,10 @@ static __always_inline void announce_rest(struct nd_task *t, u32 n, u32 tid, u64
 #endif
 
 /*
- * Whether the device has been told of as many commands as wait for it, since the first of them was
- * set up. If not, some of these were not seen to be set up, or are somebody else's: which doorbell
- * was whose is not known. A single command says itself that it is the last: `rq`.
+ * Returns whether the driver has announced exactly as many entries as commands wait, since the
+ * first of them was set up. If not, the set-up of some entries was not observed, or they belong to
+ * another task: the doorbell cannot be attributed. Nonzero `rq`: the function submitted only `rq`,
+ * and the caller has found that the task set up another command last.
  */
 static __always_inline int are_all(struct nd_task *t, u32 n, u64 rq, int typed)
 {
@@ -73,9 +73,9 @@ static __always_inline int are_all(struct nd_task *t, u32 n, u64 rq, int typed)
 }
 
 /*
- * The task's doorbell is rung: stamp what it has set up since the last one. A slot that has been
- * completed meanwhile is left alone, and one that another task has taken over is not ours. `rq` is
- * the last command, where the function has only one.
+ * The task has rung the doorbell: stamp the commands that it has set up since the last doorbell.
+ * Skip a slot whose command has completed meanwhile, and one that another task has taken over. `rq`
+ * is the command, if the function submits only one.
  */
 static __always_inline int ring_doorbell(u64 rq, int typed)
 {
@@ -111,10 +111,8 @@ static __always_inline int on_doorbell(u32 hook, int typed)
 	return ring_doorbell(0, typed);
 }
 
-/*
- * The command that this task set up last never reached the ring. blk-mq will bring it again (no
- * resources), or end it with an error: there will be no completion of this setup.
- */
+/* Marks the command that this task set up last: it never reached the SQ. blk-mq issues it again (no
+ * resources) or ends it with an error. This set-up has no completion. */
 static __always_inline void mark_rejected(u64 rq)
 {
 	u32 tid = (u32)bpf_get_current_pid_tgid(), n;
@@ -135,9 +133,10 @@ static __always_inline void mark_rejected(u64 rq)
 }
 
 /*
- * nvme_queue_rq returns. It rang if this was the last of a run, or if the ring was about to be full
- * (drivers/nvme/host/pci.c, nvme_write_sq_db): then nothing is left to announce. A failed command
- * was not even copied; it comes back through another setup.
+ * nvme_queue_rq returns. It has rung the doorbell if this request was the last of a batch, or if
+ * the SQ was about to be full (nvme_write_sq_db in drivers/nvme/host/pci.c); then sq_tail equals
+ * last_sq_tail. A rejected command was not copied to the SQ; if blk-mq issues it again, it has
+ * another set-up.
  */
 static __always_inline int on_queued(struct blk_mq_hw_ctx *hctx, struct blk_mq_queue_data *bd,
 				     u32 ret, u32 hook, int typed)
@@ -163,8 +162,9 @@ static __always_inline int on_queued(struct blk_mq_hw_ctx *hctx, struct blk_mq_q
 }
 
 /*
- * Kprobes only: a submitting function begins. If the task's last one was not seen to return, its
- * doorbell is unknown, and what waits for it must not take this one's.
+ * Kprobes only: a submitting function begins. If the return of the task's previous one was not
+ * observed, its doorbell time is unknown. Drop the commands that wait for it: they must not take
+ * this function's doorbell.
  */
 static __always_inline int on_submit_in(u32 hook, u32 what, u64 hctx, u64 bd)
 {
@@ -184,7 +184,7 @@ static __always_inline int on_submit_in(u32 hook, u32 what, u64 hctx, u64 bd)
 	return 0;
 }
 
-/* Kprobes only: it returns. The entry must have been seen. */
+/* Kprobes only: a submitting function returns. Its entry must have been observed. */
 static __always_inline int on_submit_out(u32 hook, u32 what, u32 ret)
 {
 	u32 tid = (u32)bpf_get_current_pid_tgid();

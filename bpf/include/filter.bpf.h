@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-/* Which commands are wanted. All filters together mean AND. */
+/* Filters. A command must match all of them. */
 #ifndef ND_FILTER_H
 #define ND_FILTER_H
 
-/* The cgroup of a filter: one. */
+/* The one cgroup of a filter. */
 struct {
 	__uint(type, BPF_MAP_TYPE_CGROUP_ARRAY);
 	__uint(max_entries, 1);
@@ -27,13 +27,13 @@ static __always_inline int wanted_ctrl(u32 ctrl)
 	return !targ_by_ctrl || (targ_ctrls[(ctrl >> 6) & 3] >> (ctrl & 63)) & 1;
 }
 
-/* Whether the task that calls the driver matters. */
+/* Whether a filter needs the submitting task. */
 static __always_inline int by_task(void)
 {
 	return targ_pid_count || targ_by_comm || targ_by_cgroup;
 }
 
-/* The task that calls the driver: this one. */
+/* Filters by the submitting task, which is the current task. */
 static __always_inline int wanted_task(void)
 {
 	u64 comm[2] = {};
@@ -49,7 +49,7 @@ static __always_inline int wanted_task(void)
 	return !targ_by_cgroup || bpf_current_task_under_cgroup(&cgroups, 0) == 1;
 }
 
-/* All but the task. */
+/* All filters except by task and by LBA. */
 static __always_inline int wanted(u32 ctrl, u32 qid, u32 nsid, u8 opcode, u32 admin)
 {
 	if (!targ_any)
@@ -69,7 +69,7 @@ static __always_inline int wanted(u32 ctrl, u32 qid, u32 nsid, u8 opcode, u32 ad
 	return 1;
 }
 
-/* nlb as the command has it: zero based */
+/* `nlb` is zero based, as in the command. */
 static __always_inline int wanted_blocks(u64 slba, u32 nlb)
 {
 	return slba <= targ_lba_last && slba + (nlb & 0xffff) >= targ_lba_first;

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-/* Bucket rules. hist_index() mirrors src/model/histogram.rs, lat_index() mirrors
+/* Bucket rules. hist_index() is the rule of src/model/histogram.rs, lat_index() that of
  * src/model/nvme_latency.rs. */
 #ifndef ND_HIST_H
 #define ND_HIST_H
 
-/* floor(log2(v)), v > 0. BPF has no count-leading-zeros, so halve five times. */
+/* floor(log2(v)), v > 0. BPF has no count-leading-zeros: halve the width five times. */
 static __always_inline u32 log2_u32(u32 v)
 {
 	u32 r, s;
@@ -23,10 +23,8 @@ static __always_inline u32 log2_u32(u32 v)
 	return r | v >> 1;
 }
 
-/*
- * Holds an index below a limit, out of clang's sight: what clang sees it moves and folds, and 6.1's
- * verifier then loses the bound.
- */
+/* Limits an index to `limit` - 1, in assembly. Clang moves and folds a check that it can see, and
+ * the verifier of 6.1 then loses the bound. */
 #ifdef __bpf__
 #define BELOW(i, limit) asm volatile("if %0 < %1 goto +1\n\t%0 = %1 - 1" : "+r"(i) : "i"(limit))
 #else
@@ -34,9 +32,9 @@ static __always_inline u32 log2_u32(u32 v)
 #endif
 
 /*
- * Where branches meet again the verifier goes on once for each, as long as it knows different
- * things of a number that matters later. This makes it forget what it knows; on a machine of this
- * byte order it is no instruction at all.
+ * Makes the verifier forget the bounds of a number. Where branches join, the verifier continues
+ * once per branch while the bounds of a number that is used later differ. A conversion to the
+ * machine's own byte order costs no machine instruction.
  */
 #if !defined(__bpf__)
 #define FORGET(x)
@@ -46,13 +44,13 @@ static __always_inline u32 log2_u32(u32 v)
 #define FORGET(x) asm volatile("%0 = be64 %0" : "+r"(x))
 #endif
 
-/* floor(log2(n)) of the numbers that fit a byte; 0 of 0. */
+/* floor(log2(n)) of a byte; 0 for 0. */
 static const u8 log2_of_byte[256] = {
 	[2 ... 3] = 1,	 [4 ... 7] = 2,	   [8 ... 15] = 3,    [16 ... 31] = 4,
 	[32 ... 63] = 5, [64 ... 127] = 6, [128 ... 255] = 7,
 };
 
-/* The buckets of the numbers below 2^ND_WINDOW: eight for each power of two. */
+/* Buckets of the numbers below 2^ND_WINDOW: eight per power of two. */
 #define ND_WINDOW 11
 #define ND_OCTAVE(times, i)                                                                        \
 	times(i), times(i + 1), times(i + 2), times(i + 3), times(i + 4), times(i + 5),            \
@@ -72,10 +70,9 @@ static const u8 bucket_of[1 << ND_WINDOW] = {
 };
 
 /*
- * Half as wide is eight buckets before, as long as there are eight left: the table serves all
- * numbers, a byte at a time. That has fewer instructions than a search for the highest bit, no
- * shifts by a variable, and five ways through: the verifier follows each, in every histogram of
- * every program.
+ * Halving a number lowers its bucket by eight, as long as eight are left. So the table serves all
+ * numbers, shifted by whole bytes. This takes fewer instructions than a search for the highest bit,
+ * no variable shifts, and five paths. The verifier follows each path in every histogram.
  */
 static __always_inline u64 hist_index(u64 v)
 {
@@ -116,11 +113,8 @@ static __always_inline u64 lat_index(u64 ns)
 	return s;
 }
 
-/*
- * Adds to a counter of this CPU's shard. With a shard per CPU only the usual program, on this CPU,
- * writes it. Shared shards, and the rare programs that the usual one may interrupt, need the
- * atomic.
- */
+/* Adds to a counter of this CPU's shard. With one shard per CPU, only the usual program on this CPU
+ * writes it. Shared shards need the atomic, and so do rare programs that it may interrupt. */
 static __always_inline void add(u64 *to, u64 n, int atomic)
 {
 	if (atomic)
@@ -135,8 +129,8 @@ static __always_inline void hist_add(struct nd_hist *h, u64 ns, int atomic)
 
 	add(&h->sum_ns, ns, atomic);
 	add(&h->bucket[i], 1, atomic);
-	/* Without a compare-and-swap (5.12) two CPUs of one shard may lose the larger: user space
-	 * never shows less than the lowest value of the highest bucket. */
+	/* Without a compare-and-swap (5.12), two CPUs of one shard may lose the larger value. User
+	 * space never shows less than the lowest value of the highest bucket. */
 	if (ns > h->max_ns)
 		h->max_ns = ns;
 }

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * The kernel and nvme structs that we read, and only the fields that we read. CO-RE relocates every
- * access against the running kernel's BTF, so the order and the gaps here mean nothing.
+ * The kernel and nvme structs that the programs read, with only the fields that they read. CO-RE
+ * relocates every access against the running kernel's BTF, so order and gaps have no meaning.
  *
- * nvme_command is the wire format (NVMe base specification, "Submission Queue Entry"), the same on
- * every kernel.
+ * nvme_command is the wire format (NVMe base specification, "Submission Queue Entry"). It is the
+ * same on every kernel.
  */
 #ifndef ND_KERNEL_H
 #define ND_KERNEL_H
@@ -16,15 +16,13 @@ typedef __u64 u64;
 typedef __s32 s32;
 typedef __s64 s64;
 
-/* declared out here, or it would be relocated like the others (see below) */
+/* Declared before the pragma, so that it is not relocated (see below). */
 struct nvme_command;
 
 #pragma clang attribute push(__attribute__((preserve_access_index)), apply_to = record)
 
-/*
- * A field of a struct that the verifier knows the type of (typed: arguments of tp_btf, fentry), or
- * of an address that is a number to it (raw tracepoints, kprobes): there it takes a helper.
- */
+/* Reads a field. `typed`: the verifier has the type of the struct (arguments of tp_btf, fentry). If
+ * not, the address is a number to it (raw tracepoints, kprobes), and the read needs a helper. */
 #define GET(typed, p, field) ((typed) ? (p)->field : BPF_CORE_READ(p, field))
 
 /* The same for structs that are not relocated. */
@@ -63,7 +61,7 @@ struct device {
 struct request_queue {
 	void *queuedata; /* struct nvme_ns *; NULL on the admin queue */
 	int id;
-	struct gendisk *disk; /* 5.14 and later; nothing reads it before */
+	struct gendisk *disk; /* 5.14 and later; not read before */
 	struct blk_mq_tag_set *tag_set;
 	struct kobject kobj; /* before 6.2 */
 	struct queue_limits limits;
@@ -85,7 +83,7 @@ struct request {
 	u64 __sector;
 	void *bio;
 	unsigned int timeout;
-	unsigned long deadline; /* in jiffies; set when it is issued */
+	unsigned long deadline; /* in jiffies; set when the request is issued */
 	u64 start_time_ns;
 };
 
@@ -101,7 +99,7 @@ struct nvme_ctrl {
 	struct device *device;
 };
 
-/* drivers/nvme/host/nvme.h: the driver's private part, behind every struct request */
+/* drivers/nvme/host/nvme.h: the driver's private part, after every struct request. */
 union nvme_result {
 	u64 u64;
 };
@@ -110,13 +108,13 @@ struct nvme_request {
 	struct nvme_command *cmd;
 	struct nvme_ctrl *ctrl;
 	union nvme_result result;
-	u8 genctr; /* 5.14 and later; nothing reads it before */
+	u8 genctr; /* 5.14 and later; not read before */
 	u8 retries;
 	u8 flags;
 	u16 status;
 };
 
-/* include/linux/kernel_stat.h, of each CPU */
+/* include/linux/kernel_stat.h, per CPU. */
 struct kernel_stat {
 	unsigned long irqs_sum;
 };
@@ -125,7 +123,7 @@ enum req_flag_bits {
 	__REQ_INTEGRITY,
 };
 
-/* of the helpers of BPF only what not every kernel has: bpf_loop (5.17) */
+/* Only BPF helpers that some kernels lack: bpf_loop (5.17). */
 enum bpf_func_id___loop {
 	BPF_FUNC_loop___loop = 181,
 };
@@ -138,7 +136,7 @@ struct nvme_queue {
 
 #pragma clang attribute pop
 
-/* The wire format needs no relocation, and kernels without BTF for the driver could give none. */
+/* The wire format needs no relocation. Kernels without BTF of the driver could not relocate it. */
 struct nvme_common_command {
 	u8 opcode;
 	u8 flags;

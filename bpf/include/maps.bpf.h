@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-/*
- * All maps. User space sets the sizes that depend on the machine (max_entries, the value size of
- * slots and cells) before the load; the numbers here are placeholders.
- */
+/* All maps. User space sets the sizes that depend on the machine (max_entries, the value size of
+ * slots and cells) before the load. The numbers here are placeholders. */
 #ifndef ND_MAPS_H
 #define ND_MAPS_H
 
@@ -22,10 +20,10 @@ ARRAY_MAP(ctrls, struct nd_ctrl, ND_MAX_CTRLS);
 ARRAY_MAP(queues, struct nd_queue, ND_MAX_QUEUE_IDS);
 ARRAY_MAP(row_cache, u64, ND_ROW_CACHE);
 ARRAY_MAP(scratches, struct nd_scratch, 1);
-/* never written: what a new sum is made of */
+/* Never written: the initial value of a new sum. */
 ARRAY_MAP(empty, struct nd_stack_sum, 1);
 
-/* Distinct stacks by a hash of their frames, and how long the commands of each took. */
+/* Distinct stacks by a hash of their frames, and the latencies of the commands of each. */
 struct {
 	__uint(type, BPF_MAP_TYPE_HASH);
 	__uint(max_entries, 1);
@@ -40,7 +38,7 @@ struct {
 	__uint(value_size, sizeof(struct nd_stack_sum));
 } stack_sums SEC(".maps");
 
-/* key -> row number. The hash decides who adds a row; the queue holds the rows that are free. */
+/* key -> row number. The hash decides which CPU adds a row; the queue holds the free rows. */
 struct {
 	__uint(type, BPF_MAP_TYPE_HASH);
 	__uint(max_entries, 1);
@@ -59,7 +57,7 @@ struct {
 	__uint(max_entries, 4096);
 } ring SEC(".maps");
 
-/* Without nvme types: whose tag sets are driver_data's, learned from queues that have a disk. */
+/* Without nvme types: controller number by driver_data of a tag set, from queues with a disk. */
 struct {
 	__uint(type, BPF_MAP_TYPE_HASH);
 	__uint(max_entries, ND_MAX_CTRLS);
@@ -75,18 +73,19 @@ static __always_inline struct nd_cpu *this_cpu(void)
 }
 
 /*
- * What kind of pointers a program has: numbers (RAW), or pointers of a known type. TWIN is typed,
- * and the second instance of a program: the kernel guards each program against itself per CPU. A
- * polling task that an interrupt comes upon in the first keeps it from the interrupt's commands.
+ * Pointers of a program: numbers (RAW) or pointers with a type (TYPED). TWIN is typed, and the
+ * second instance of a program. The kernel guards each program against itself per CPU: if an
+ * interrupt comes while a polling task runs the first instance, only the second instance sees the
+ * commands of the interrupt.
  */
 #define RAW   0
 #define TYPED 1
 #define TWIN  2
 
 /*
- * First thing in every hook; a twin's only if it acts. A program that the kernel guards against
- * itself (typed: trampolines) can't nest on its own CPU and needs no atomics; raw tracepoints had
- * no guard before 6.1.
+ * Counts a hit. The second instance counts only if it acts. The kernel guards typed programs
+ * (trampolines) against themselves: they cannot nest on a CPU and need no atomics. Raw tracepoints
+ * had no guard before 6.1.
  */
 static __always_inline void tally(struct nd_cpu *cpu, u32 hook, int typed)
 {
@@ -106,7 +105,7 @@ static __always_inline struct nd_cpu *hit(u32 hook, int typed)
 	return cpu;
 }
 
-/* For tests: whether this event is to be ignored. */
+/* Tests only: whether to ignore this event. */
 static __always_inline int ignored(u32 hook)
 {
 	u32 every = test_ignore_every;
@@ -115,7 +114,7 @@ static __always_inline int ignored(u32 hook)
 	if (!every || !(test_ignore >> hook & 1))
 		return 0;
 	cpu = this_cpu();
-	/* not atomic: before 5.12 an atomic operation cannot return the value */
+	/* Not atomic: before 5.12 an atomic operation cannot return the value. */
 	return cpu && cpu->offered[hook]++ % every == every - 1;
 }
 

@@ -1,22 +1,22 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-/* Reading what no typed pointer leads to, and reading without the verifier's trust. */
+/* Reads of memory that no typed pointer leads to, and reads without verifier trust. */
 #ifndef ND_PEEK_H
 #define ND_PEEK_H
 
 #ifdef ND_NO_KFUNC
-/* libbpf looks for a function of the kernel in the kernel's BTF, and fails where there is none:
- * this build of the object is for kernels that a file describes. */
+/* libbpf resolves a kernel function in the kernel's BTF, and fails without BTF. This build is for
+ * kernels whose types come from a file. */
 #define HAVE_RDONLY_CAST	     0
 #define bpf_rdonly_cast(obj, btf_id) ((void *)(obj))
 #else
-/* 6.2: a pointer of any type to any address, for reading (kernel/bpf/helpers.c) */
+/* 6.2: casts any address to a pointer of any type, for reading (kernel/bpf/helpers.c). */
 extern void *bpf_rdonly_cast(const void *obj, __u32 btf_id) __ksym __weak;
 #define HAVE_RDONLY_CAST bpf_ksym_exists(bpf_rdonly_cast)
 #endif
 
 /*
- * A word of kernel memory that no typed pointer leads to. Where the kernel has bpf_rdonly_cast
- * (6.2) this is one load that can't fault; the helper costs some eighty instructions, and
+ * Reads a word of kernel memory that no typed pointer leads to. With bpf_rdonly_cast (6.2) this is
+ * one load that cannot fault. The helper costs some eighty instructions, and
  * lockdown=confidentiality forbids it.
  */
 static __always_inline u64 peek(u64 at, int typed)
@@ -24,7 +24,7 @@ static __always_inline u64 peek(u64 at, int typed)
 	u64 word = 0;
 
 	if (typed && HAVE_RDONLY_CAST) {
-		/* any type will do that begins with a 64-bit number */
+		/* Any type that begins with a 64-bit number is suitable. */
 		struct timespec64 *any;
 
 		any = bpf_rdonly_cast((void *)at, bpf_core_type_id_kernel(struct timespec64));
@@ -35,9 +35,10 @@ static __always_inline u64 peek(u64 at, int typed)
 }
 
 /*
- * A request for where it does not matter what a load costs. For each pointer read through one that
- * the verifier trusts it looks four times through all of the kernel's types for a declaration of
- * trust (btf_nested_type_is_trusted()): ten million instructions, each time that it comes by.
+ * Drops verifier trust: slower loads, faster verification. For each pointer that is read through a
+ * trusted pointer, the verifier searches all types of the kernel four times for a declaration of
+ * trust (btf_nested_type_is_trusted()). This takes ten million instructions each time that it
+ * explores the load.
  */
 static __always_inline struct request *drop_trust(struct request *rq)
 {
@@ -51,7 +52,7 @@ static __always_inline struct request *drop_trust(struct request *rq)
 #else
 extern const struct kernel_stat kstat __ksym __weak;
 
-/* Interrupts that this CPU has taken; 0 where the kernel does not describe the counter. */
+/* Number of interrupts on this CPU; 0 if BTF does not describe the counter. */
 static __always_inline u64 interrupts(void)
 {
 	struct kernel_stat *stat;
@@ -63,13 +64,13 @@ static __always_inline u64 interrupts(void)
 }
 #endif
 
-/* The driver's private part of a request: struct nvme_request, whatever the transport. */
+/* The driver's private part of a request: struct nvme_request on every transport. */
 static __always_inline u64 pdu_of(struct request *rq)
 {
 	return (u64)rq + bpf_core_type_size(struct request);
 }
 
-/* The id of the request's command, as on the wire. */
+/* The command id of a request, as on the wire. */
 static __always_inline u32 command_id_of(struct request *rq, int typed)
 {
 	union {

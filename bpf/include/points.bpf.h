@@ -1,9 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-/*
- * One function per point of a command's life after its setup (setup.bpf.h). However a hook is
- * attached, it ends here. Each reads the clock once, and as late as it can where the point is an
- * end, as early where it is a begin.
- */
+/* One function per point of a command's life after its set-up (setup.bpf.h). All attach methods of
+ * a point call the same function. Each point reads the clock once. */
 #ifndef ND_POINTS_H
 #define ND_POINTS_H
 
@@ -18,16 +15,14 @@ static __always_inline int on_issue(struct request *rq, u32 hook, int typed)
 	if (!s)
 		return 0;
 	tally(cpu, hook, typed);
-	/* or the set-up of this one was skipped, and the slot is that of the request's last */
+	/* Skip a slot of the request's previous command: this set-up was skipped. */
 	if (s->state == ND_OPEN && !s->issue_ns && !s->cqe_ns && !is_outdated(s, rq, typed))
 		s->issue_ns = bpf_ktime_get_ns();
 	return 0;
 }
 
-/*
- * Tells an interrupt from those before and after it on this CPU, and from what its task does: the
- * count of interrupts, and the task that it has interrupted.
- */
+/* Identifies an interrupt on this CPU, by the count of interrupts and the interrupted task. Other
+ * interrupts and other tasks have other values. */
 static __always_inline u64 this_interrupt(void)
 {
 	return interrupts() ^ bpf_get_current_pid_tgid() << 32;
@@ -48,7 +43,8 @@ static __always_inline int on_irq_in(u64 nvmeq, u32 hook, int typed)
 	return 0;
 }
 
-/* Or a poll of the same queue on this CPU (a timeout) would take the stamp of an old interrupt. */
+/* Clears the stamp. Otherwise a poll of the same queue on this CPU (a timeout) would take the stamp
+ * of an old interrupt. */
 static __always_inline int on_irq_out(u32 hook, int typed)
 {
 	struct nd_cpu *cpu = this_cpu();
@@ -60,7 +56,7 @@ static __always_inline int on_irq_out(u32 hook, int typed)
 	return 0;
 }
 
-/* Whether the interrupt that began last on this CPU is the one that reaps the request. */
+/* Whether the interrupt that began last on this CPU reaps this request. */
 static __always_inline int is_reaped_by_irq(struct nd_cpu *cpu, struct request *rq, int typed)
 {
 	struct blk_mq_hw_ctx *hctx = GET(typed, rq, mq_hctx);
@@ -69,10 +65,8 @@ static __always_inline int is_reaped_by_irq(struct nd_cpu *cpu, struct request *
 	       (!cfg_irq_count || cpu->irq_id == this_interrupt());
 }
 
-/*
- * `anyone`: the hook sees every driver's requests, and the driver's own cancellations too
- * (NVME_REQ_CANCELLED), which have no CQE.
- */
+/* `anyone`: the hook sees the requests of every driver. It also sees cancellations by the nvme
+ * driver (NVME_REQ_CANCELLED), which have no CQE. */
 static __always_inline int on_cqe(struct request *rq, u32 hook, int typed, int anyone)
 {
 	struct nd_cpu *cpu = this_cpu();
@@ -92,7 +86,7 @@ static __always_inline int on_cqe(struct request *rq, u32 hook, int typed, int a
 	}
 	outdated = s && is_outdated(s, rq, typed);
 	if (typed == TWIN && s && !outdated && (s->state != ND_OPEN || s->cqe_ns))
-		return 0; /* the first instance was here */
+		return 0; /* the first instance has handled it */
 	if (cfg_setup_skips && cfg_recover && !anyone &&
 	    (!s || s->state == ND_FREE || s->state == ND_BACK || outdated))
 		s = recover_setup(rq, 0);
@@ -101,7 +95,7 @@ static __always_inline int on_cqe(struct request *rq, u32 hook, int typed, int a
 	if (!s || s->state != ND_OPEN)
 		return 0;
 	if (cfg_mode == ND_MODE_TOTAL) {
-		s->cqe_ns = 1; /* without a time: it only matters that it was here */
+		s->cqe_ns = 1; /* no time: only shows that the CQE was observed */
 		return 0;
 	}
 	s->cqe_ns = bpf_ktime_get_ns();
@@ -110,8 +104,8 @@ static __always_inline int on_cqe(struct request *rq, u32 hook, int typed, int a
 	return 0;
 }
 
-/* The byte or 16 bits at `at` of nvme_request: of the word that begins at `from`, which was read,
- * or else from where it is. */
+/* Reads up to 16 bits at offset `at` of nvme_request: from `word`, which was read at offset `from`,
+ * if they are in it, else from memory. */
 static __always_inline u64 part_of(u64 pdu, u64 at, u64 from, u64 word, int typed)
 {
 	if (__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__ && at >= from && at < from + 7)
@@ -119,7 +113,7 @@ static __always_inline u64 part_of(u64 pdu, u64 at, u64 from, u64 word, int type
 	return peek(pdu + at, typed);
 }
 
-/* What the driver says of the outcome, if its types are known. */
+/* Records the outcome that the driver reports, if the driver's types are available. */
 static __always_inline void note_outcome(struct nd_outcome *o, struct request *rq, int typed)
 {
 	u64 pdu = pdu_of(rq), from, word;
@@ -134,7 +128,7 @@ static __always_inline void note_outcome(struct nd_outcome *o, struct request *r
 		return;
 	}
 	o->result = peek(pdu + bpf_core_field_offset(struct nvme_request, result), typed);
-	/* these three are neighbours on every kernel so far */
+	/* These three are neighbours on every kernel so far. */
 	from = bpf_core_field_offset(struct nvme_request, retries);
 	word = peek(pdu + from, typed);
 	o->retries = word;
@@ -182,7 +176,7 @@ static __always_inline int on_complete(void *ctx, struct request *rq, u32 hook, 
 	return 0;
 }
 
-/* Where blk-mq ends a request whose completion was not observed, that shows it to be over, too. */
+/* The end of a request whose completion was not observed also shows that the command is over. */
 static __always_inline int on_end(struct request *rq, u32 hook, int typed)
 {
 	struct nd_cpu *cpu = this_cpu();
@@ -207,7 +201,7 @@ static __always_inline int on_end(struct request *rq, u32 hook, int typed)
 	return 0;
 }
 
-/* It has completed, and is to be tried again. */
+/* The command has completed, and will be tried again. */
 static __always_inline void emit_retry(struct nd_slot *s, struct request *rq, int typed)
 {
 	u64 at = pdu_of(rq) + bpf_core_field_offset(struct nvme_request, retries);
@@ -217,11 +211,11 @@ static __always_inline void emit_retry(struct nd_slot *s, struct request *rq, in
 }
 
 /*
- * blk-mq takes a request back. If it was not completed, the driver has turned it away: it will be
- * set up again, with a scheduler maybe under another tag, and keeps its start. If it was, this is a
- * retry, and the completed attempt has no end.
+ * blk-mq takes a request back. If it has not completed, the driver has rejected it: it keeps its
+ * start and will be set up again, with a scheduler possibly under another tag. If it has completed,
+ * this is a retry, and the completed attempt has no end.
  *
- * A scheduled request has lost its driver tag by now: its slot is found by the scheduler's.
+ * A scheduled request no longer has a driver tag: its slot is found by the scheduler's tag.
  */
 static __always_inline int on_requeue(struct request *rq, u32 hook, int typed)
 {
@@ -233,7 +227,7 @@ static __always_inline int on_requeue(struct request *rq, u32 hook, int typed)
 	u32 qid, tag, first, index;
 
 	if (typed)
-		rq = drop_trust(rq); /* it is seldom */
+		rq = drop_trust(rq); /* requeues are rare */
 	q = GET(typed, rq, q);
 	if (!q)
 		return 0;
@@ -290,7 +284,7 @@ static __always_inline int on_requeue(struct request *rq, u32 hook, int typed)
 	return 0;
 }
 
-/* The controller has answered: how far it has read the submission queue. */
+/* The device has posted a CQE: report how far it has read the SQ. */
 static __always_inline int on_sq(struct request *rq, u16 head, u16 tail, u32 hook, int typed)
 {
 	struct nd_slot *s = slot_checked(rq, typed);
@@ -303,7 +297,7 @@ static __always_inline int on_sq(struct request *rq, u16 head, u16 tail, u32 hoo
 	return 0;
 }
 
-/* Something befalls a command in flight: the timer, or a reset. */
+/* A timeout or a cancellation of a command in flight. */
 static __always_inline int on_trouble(struct request *rq, u32 kind, u32 hook, int typed)
 {
 	struct nd_slot *s = slot_of(rq, 0, 0, typed);

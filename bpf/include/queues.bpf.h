@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-/* Whose a queue is: from a request to its controller, and the cache of queues. */
+/* The controller of a request, and the cache of queues. */
 #ifndef ND_QUEUES_H
 #define ND_QUEUES_H
 
-/* `nvme12` is 12; -1: something else. */
+/* Returns 12 for the name `nvme12`, and -1 for another kind of name. */
 static __always_inline int number_in(u64 name)
 {
 	char text[16] = {};
@@ -24,9 +24,10 @@ static __always_inline int number_in(u64 name)
 }
 
 /*
- * The controller of a queue without any type of the driver's: a disk's queue lies below the disk in
- * sysfs, and that below its controller. The admin queue has no disk, but the same owner of its tags
- * as the others; until one of these has been seen, its commands can't be followed.
+ * The controller of a queue, without the driver's types. In sysfs, a disk's queue is below the
+ * disk, and the disk is below its controller. The admin queue has no disk, but its tag set has the
+ * same owner as that of the I/O queues. Admin commands are followed only after an I/O queue has
+ * been observed.
  */
 static __noinline int instance_by_name(struct request_queue *q)
 {
@@ -56,10 +57,8 @@ static __noinline int instance_by_name(struct request_queue *q)
 	return number;
 }
 
-/*
- * Asks the driver's private part of the request which controller it is for. Every setup does: a
- * queue's address and id can come back for another controller.
- */
+/* The controller of a request, from the driver's private part. A set-up whose queue is not cached
+ * always reads it: the address and id of a queue can be reused for another controller. */
 static __always_inline struct nd_ctrl *ctrl_of(struct request *rq, struct request_queue *q,
 					       u32 *instance, u64 *address, int typed)
 {
@@ -82,10 +81,8 @@ static __always_inline struct nd_ctrl *ctrl_of(struct request *rq, struct reques
 	return bpf_map_lookup_elem(&ctrls, instance);
 }
 
-/*
- * Whether types that do not come from the kernel itself fit it: the controller that they lead to
- * must own the queue's tags, and its device must bear the number that we read.
- */
+/* Whether types that do not come from the kernel itself fit it. The controller that they lead to
+ * must own the queue's tags, and its device must have the number that was read. */
 static __noinline int fits(struct request_queue *q, u64 ctrl, u32 instance)
 {
 	u64 set = (u64)BPF_CORE_READ(q, tag_set);
@@ -99,9 +96,9 @@ static __noinline int fits(struct request_queue *q, u64 ctrl, u32 instance)
 }
 
 /*
- * Whether a queue leads to I/O queues of the controller. Those of namespaces do; of the two without
- * a namespace, the one by which fabrics controllers connect their I/O queues (ctrl->connect_q): it
- * has the tags of these.
+ * Whether a queue leads to I/O queues of the controller. Queues of namespaces do. Of the two queues
+ * without a namespace, only that by which fabrics controllers connect their I/O queues
+ * (ctrl->connect_q) does: it has the tag set of the I/O queues.
  */
 static __always_inline u32 is_io(struct request_queue *q, u64 ctrl, int typed)
 {
@@ -110,13 +107,13 @@ static __always_inline u32 is_io(struct request_queue *q, u64 ctrl, int typed)
 	if (GET(typed, q, queuedata))
 		return 1;
 	if (!ctrl)
-		return 0; /* not known: types are not */
+		return 0; /* no driver types */
 	tags = (u64)GET(typed, q, tag_set);
 	return tags == peek(ctrl + bpf_core_field_offset(struct nvme_ctrl, tagset), typed);
 }
 
-/* What learn_queue() finds; 0: a queue that can't be followed, its id is beyond our table or it
- * contradicts the types. */
+/* Results of learn_queue(). 0: the queue cannot be followed, because its id is beyond the table or
+ * it contradicts the types. */
 #define QUEUE_WAS_KNOWN	  1
 #define QUEUE_WAS_ANOTHER 2
 

@@ -1,27 +1,27 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * Commands of which a program was skipped.
+ * Recovery of commands of which a program was skipped.
  *
  * The kernel skips a program that is already running on the same CPU, in a task that was preempted
- * inside it or that an interrupt has come upon. What is left of the command shows that it was
- * there:
- *  - A completion (or a CQE) whose slot holds no such command: the set-up was skipped. The request
- *    still has its entry, tag, queue, length; not its set-up time, doorbell or submitter.
- *  - A slot that is open although the driver has moved the generation of its request on: the
- *    completion was skipped. When the slot is needed again the command is over, that is all.
+ * or interrupted inside it. The remaining state shows the command:
+ *  - A completion (or a CQE) whose slot does not hold the command: the set-up was skipped. The
+ *    request still has its SQE, tag, queue and length, but not its set-up time, doorbell and
+ *    submitter.
+ *  - An open slot, but the driver has changed the generation of its request: the completion was
+ *    skipped. When the slot is needed again, the command counts as over, without a completion time.
  * Such a command counts in its own row, with the intervals that were observed (finish_odd()).
  */
 #ifndef ND_RECOVER_H
 #define ND_RECOVER_H
 
-/* When the run began, in jiffies; 0: not yet. User space has it set when all is attached. */
+/* Jiffy in which the run begins; 0: not yet. Set by ND_SERVE_BEGIN when all is attached. */
 u64 began = 0;
 
-/* The last jiffy in which a command can have been issued that is to be recovered; 0: any. */
+/* Commands issued after this jiffy are not recovered; 0: no limit. */
 u64 ended = 0;
 
-/* Whether the request was issued before the run began, or after it ended. A timer that was reset
- * moves the deadline on: such a command counts as a later one. */
+/* Whether the request was issued before the run began or after it ended. A reset of the request's
+ * timer moves the deadline: such a command counts as issued later. */
 static __always_inline int is_outside(struct request *rq, int typed)
 {
 	u64 issued = GET(typed, rq, deadline) - GET(typed, rq, timeout);
@@ -29,7 +29,7 @@ static __always_inline int is_outside(struct request *rq, int typed)
 	return !began || (s64)(issued - began) <= 0 || (ended && (s64)(issued - ended) > 0);
 }
 
-/* The generation that the next command of this request will have (struct nvme_request.genctr). */
+/* The generation of the next command of this request (struct nvme_request.genctr). */
 static __always_inline u32 next_generation(u64 rq)
 {
 	u64 at = pdu_of((void *)rq) + bpf_core_field_offset(struct nvme_request, genctr);
@@ -38,11 +38,11 @@ static __always_inline u32 next_generation(u64 rq)
 }
 
 /*
- * Whether the driver has completed the command of this slot. It then has moved the generation on,
- * but not where it completes a command without a CQE (a cancelled one). Generations repeat after
- * 16 commands: a request that was allocated after the set-up is in use by a later command, too.
- * start_time_ns is 0 without statistics and scheduler. Requests and tags are paired then, so that
- * the next command of the request is seen in this slot.
+ * Whether the driver has completed the command of this slot. The driver changes the generation at a
+ * completion, except where it completes a command without a CQE (a cancelled one). Generations
+ * repeat after 16 commands, so a request that was allocated after the set-up also shows a later
+ * command. Without statistics and scheduler, start_time_ns is 0. Then requests and tags are paired,
+ * and the next command of the request is set up in this slot.
  */
 static __always_inline int has_completed(struct nd_slot *s)
 {
@@ -53,9 +53,9 @@ static __always_inline int has_completed(struct nd_slot *s)
 }
 
 /*
- * Finishes what has completed, and whose end was not observed. Not static: such a function is
- * verified once for itself, and not again at each call; before 6.8 also where nothing calls it, so
- * that it must check itself whether it applies.
+ * Finishes a completed command whose end was not observed. Not static: the verifier verifies such a
+ * function once, not at each call. Before 6.8 it does so even if nothing calls the function, so the
+ * function must check itself whether it applies.
  */
 __noinline int finish_without_end(u32 index)
 {
@@ -66,7 +66,8 @@ __noinline int finish_without_end(u32 index)
 	return 0;
 }
 
-/* Finishes an open command whose completion was not observed, and that is over. As above. */
+/* Finishes an open command that is over, and whose completion was not observed. Not static: see
+ * finish_without_end(). */
 __noinline int close_unseen(u32 index)
 {
 	struct nd_slot *s = slot_at(index);
@@ -84,7 +85,7 @@ __noinline int close_unseen(u32 index)
 	return 0;
 }
 
-/* What the entry of the request holds, wherever that is. */
+/* Copies the SQE of a request (nvme_request.cmd). */
 static __always_inline void copy_entry(struct nvme_command *to, struct request *rq, int typed)
 {
 	u64 from = peek(pdu_of(rq) + bpf_core_field_offset(struct nvme_request, cmd), typed);
@@ -93,10 +94,8 @@ static __always_inline void copy_entry(struct nvme_command *to, struct request *
 		((u64 *)to)[i] = peek(from + i * sizeof(u64), typed);
 }
 
-/*
- * Gives a command whose set-up was skipped its slot, at its CQE or its completion. NULL: none of
- * ours; `at_end` says that nothing else will count it.
- */
+/* Assigns a slot to a command whose set-up was skipped, at its CQE or its completion. NULL: outside
+ * the run, not followed, or rejected by a filter. `at_end`: nothing else will count the command. */
 static __always_inline struct nd_slot *recover_by(struct request *rq, int at_end, int typed)
 {
 	struct nd_where here = {}, *w;
@@ -123,14 +122,14 @@ static __always_inline struct nd_slot *recover_by(struct request *rq, int at_end
 			count(ND_UNTRACKED_DONE);
 		return 0;
 	}
-	/* of another command, which is over: it had the same tag */
+	/* The slot's command had the same tag, and is over. */
 	if (cfg_end && s->state == ND_COMPLETED)
 		finish_without_end(index);
 	else if (s->state == ND_OPEN || s->state == ND_SKIPPED)
 		close_unseen(index);
 	internal = GET(typed, rq, internal_tag);
 	if (cfg_start_hook || internal >= 0) {
-		/* a start that nobody took must not serve the next use of the request */
+		/* The start was not taken. It must not serve the next use of the request. */
 		st = start_entry(internal, tag, w->place.first, w->place.tags, w->place.spread);
 		if (st && st->rq == (u64)rq)
 			st->rq = 0;
@@ -161,14 +160,14 @@ static __noinline struct nd_slot *recover_setup(struct request *rq, int at_end)
 	return recover_by(rq, at_end, RAW);
 }
 
-/* Whether the slot's command is not the one that this request carries now: the set-up of that one
- * was skipped, and the completion of the other. */
+/* Whether the request now carries another command than the slot: the set-up of the request's
+ * command was skipped, and so was the completion of the slot's command. */
 static __always_inline int is_outdated(struct nd_slot *s, struct request *rq, int typed)
 {
 	return cfg_setup_skips && s->cid != command_id_of(rq, typed);
 }
 
-/* What user space asks for. */
+/* Requests of user space: ND_SERVE_*. */
 static __always_inline int serve(u64 what, u32 index)
 {
 	struct nd_slot *s = slot_at(index);

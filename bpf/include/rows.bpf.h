@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-/* From a row key to its cell: one word of the slot, or of a direct-mapped cache, a hash only for
- * what is new. */
+/* From a row key to its cell: by a word of the slot, then by a direct-mapped cache, and by a hash
+ * only for new keys. */
 #ifndef ND_ROWS_H
 #define ND_ROWS_H
 
@@ -17,7 +17,7 @@ static __always_inline u64 key_of(u32 ctrl, u32 nsid, u32 opcode, u32 admin)
 	       key_of_command(nsid, opcode);
 }
 
-/* Keeps the key of the command in this slot; its row, too, if it is the one of the last. */
+/* Stores the command's key in its slot. Keeps the row if the previous key was the same. */
 static __always_inline void keep_key(struct nd_slot *s, u64 key)
 {
 	if (s->key >> (ND_ROW_BITS + ND_KEY_PATTERN_BITS) != key >> ND_KEY_PATTERN_BITS)
@@ -29,7 +29,7 @@ static __always_inline u64 kept_key(struct nd_slot *s)
 	return ((s->key >> ND_ROW_BITS) & ~((1ull << ND_KEY_PATTERN_BITS) - 1)) | ND_KEY_VALID;
 }
 
-/* I/O commands whose third dword holds a number of blocks. */
+/* I/O commands with a number of blocks in CDW12. */
 static __always_inline int says_blocks(u32 admin, u32 opcode)
 {
 	return !admin && (opcode == 0x01 || opcode == 0x02 || opcode == 0x04 || opcode == 0x05 ||
@@ -54,13 +54,13 @@ static __noinline int row_slow(u64 key)
 		return -1;
 	if (bpf_map_update_elem(&rows, &key, &row, BPF_NOEXIST) == 0)
 		return row;
-	/* another CPU was first */
+	/* Another CPU was first. */
 	bpf_map_push_elem(&free_rows, &row, BPF_ANY);
 	found = bpf_map_lookup_elem(&rows, &key);
 	return found ? *found : -1;
 }
 
-/* The word `key << ND_ROW_BITS | row`; 0: no room for another row. */
+/* The word `key << ND_ROW_BITS | row`; 0: no free row. */
 static __always_inline u64 row_word(u64 key)
 {
 	u32 at = (key * 0x9e3779b97f4a7c15ull) >> 54; /* ten bits: ND_ROW_CACHE */
@@ -77,10 +77,8 @@ static __always_inline u64 row_word(u64 key)
 	return *word = key << ND_ROW_BITS | (row & (ND_MAX_ROWS - 1));
 }
 
-/*
- * The cell of a command whose points have the pattern `saw`. A slot's next command has mostly the
- * key of its last, and its pattern. (The topmost bit of the word is ND_KEY_VALID.)
- */
+/* The cell of a command with the observed points `saw`. Usually a command has the key and the
+ * pattern of the previous command in its slot. (The topmost bit of the word is ND_KEY_VALID.) */
 static __always_inline struct nd_cell *cell_of(struct nd_slot *s, u32 saw, struct nd_cpu *cpu)
 {
 	u64 word = s->key;

@@ -1,16 +1,13 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-/*
- * A command's beginning: its start in blk-mq, and the setup, where it gets its slot and the slot
- * changes hands.
- */
+/* The beginning of a command: its start in blk-mq, and its set-up. The set-up assigns the slot, and
+ * closes the previous command of the slot. */
 #ifndef ND_SETUP_H
 #define ND_SETUP_H
 
-/* RQF_IO_STAT before it became an enum (6.12). Kernels without block_io_start (6.5) have it here.
- */
+/* RQF_IO_STAT before it became an enum (6.12): for kernels without block_io_start (before 6.5). */
 #define RQF_IO_STAT_OLD (1u << 13)
 
-/* The start's place of a request on a queue that is not remembered; NULL: not ours. */
+/* The start entry of a request on a queue that is not cached; NULL: not followed. */
 static __always_inline struct nd_start *start_by_queue(struct request *rq, struct nd_place *p,
 						       int typed)
 {
@@ -24,7 +21,7 @@ static __always_inline struct nd_start *start_by_queue(struct request *rq, struc
 	if (!e)
 		return 0;
 	if (e->q != (u64)q) {
-		/* The first command of a queue. A nameless queue (admin) is left to its setup. */
+		/* First command of a queue. The set-up handles a queue without a disk (admin). */
 		u32 instance;
 		u64 address;
 		struct nd_ctrl *ctrl;
@@ -51,10 +48,11 @@ static __noinline struct nd_start *start_slowly(struct request *rq, struct nd_pl
 	return start_by_queue(drop_trust(rq), p, TYPED);
 }
 
-/* What a request keeps from its start to its set-up, and hardly has again in its next use. */
+/* Identifies a use of a request: the same at the start and at the set-up, and almost always
+ * different in the next use. */
 static __always_inline u32 mark_of(struct request *rq, int typed)
 {
-	/* not by GET: the verifier adds no number to a pointer */
+	/* Not GET(): the verifier rejects this arithmetic on a pointer. */
 	u64 bio = peek((u64)rq + bpf_core_field_offset(struct request, bio), typed);
 
 	return (bio >> 6) + GET(typed, rq, __sector);
@@ -75,7 +73,7 @@ static __always_inline int on_start(struct request *rq, u32 hook, int typed)
 		u64 hctx = (u64)rq->mq_hctx;
 		struct nd_place *p = place_of(cpu, ND_AT_START, hctx);
 
-		/* an admin command's comes before its setup makes us forget: see where() */
+		/* An admin command starts before its set-up invalidates the cache: see where(). */
 		st = is_of(p, hctx) && !is_admin(rq)
 			     ? start_entry(rq->internal_tag, rq->tag, p->first, p->tags, p->spread)
 			     : start_slowly(rq, p);
@@ -113,10 +111,9 @@ static __always_inline int on_setup_in(void *ctx, struct request *rq, u64 cmd, u
 }
 
 /*
- * start_time_ns, where block_io_start does not exist (before 6.5). blk-mq reads the clock for it
- * when it allocates the request. Discarded: zero (iostats off), of a retry (that of the first
- * attempt), later than now. Without the driver's types a retry shows by the same start as the last
- * command's.
+ * start_time_ns, for kernels without block_io_start (before 6.5). blk-mq sets it when it allocates
+ * the request. Rejected: zero (iostats off), a retry (start of the first attempt), later than now.
+ * Without the driver's types, a retry is a request with the same start as the previous command.
  */
 static __always_inline u64 start_field(struct request *rq, u64 now, u64 last, int typed)
 {
@@ -137,10 +134,8 @@ static __always_inline u64 start_field(struct request *rq, u64 now, u64 last, in
 	return start;
 }
 
-/*
- * The second set-up of a command without a requeue event: nvme_queue_rqs() leaves what it can't
- * prepare on the list, and blk-mq issues that one by one.
- */
+/* A second set-up without a requeue event: nvme_queue_rqs() leaves the requests that it cannot
+ * prepare on the list, and blk-mq issues them one by one. */
 static __always_inline void count_requeue(struct nd_slot *s)
 {
 	count(ND_REQUEUED);
@@ -149,8 +144,8 @@ static __always_inline void count_requeue(struct nd_slot *s)
 }
 
 /*
- * Closes the command that a slot still has when `rq` is set up there. Returns the start of that
- * command if `rq` is the same command again. Without the driver's types only another generation of
+ * Closes the command that is still in a slot when `rq` is set up there. Returns the start of that
+ * command if `rq` is the same command again. Without the driver's types, only another generation of
  * the same request shows a missed completion.
  */
 static __always_inline u64 close_slot(struct nd_slot *s, u32 index, struct request *rq, u32 cid)
@@ -174,16 +169,16 @@ static __always_inline u64 close_slot(struct nd_slot *s, u32 index, struct reque
 	return 0;
 }
 
-/* Whether the command of this slot is over, so that the next owner of its tag closes it. */
+/* Whether the slot's command is over. The next command with its tag closes it. */
 static __always_inline int is_over(struct nd_slot *s)
 {
 	return cfg_recover && ((cfg_end && s->state == ND_COMPLETED) || has_completed(s));
 }
 
 /*
- * A scheduled request may come back with another driver tag. Its first slot then waits for a
- * completion that goes elsewhere: found by the scheduler's tag, and closed. A slot whose command is
- * over is left alone: another CPU may be setting up the next command of that tag.
+ * A scheduled request may return with another driver tag. No completion will reach its first slot:
+ * find that slot by the scheduler's tag, and close it. Leave a slot alone if its command is over:
+ * another CPU may be setting up the next command with that tag.
  */
 static __always_inline void close_former(struct nd_start *st, struct request *rq, u32 index,
 					 u32 cid, u64 *start)
@@ -206,10 +201,8 @@ static __always_inline void close_former(struct nd_start *st, struct request *rq
 	st->setup_slot = index;
 }
 
-/*
- * Forgets the commands that wait for a doorbell, if the driver's queue shows that one was rung
- * since the first of them was set up: a return that was skipped may have been theirs.
- */
+/* Drops the commands that wait for a doorbell if they belong to another queue, or if the queue
+ * shows a doorbell since the first of them was set up: it may have been theirs. */
 static __always_inline void check_waiting(struct nd_task *t, struct request *rq, int typed)
 {
 	struct blk_mq_hw_ctx *hctx = GET(typed, rq, mq_hctx);
@@ -226,15 +219,15 @@ static __always_inline void check_waiting(struct nd_task *t, struct request *rq,
 	t->last_rq = (u64)rq;
 }
 
-/* Only a command that gets a doorbell may wait for one: the next one of this task may be another's.
- */
+/* Adds a command to the list that waits for the task's next doorbell. Only a command whose doorbell
+ * is observed may wait: the task's next doorbell may belong to another command. */
 static __always_inline void await_doorbell(u32 index, u32 tid, struct nd_task *t, u32 by,
 					   struct request *rq, int typed)
 {
 	u32 n;
 
 	if (by == 2 && (t->tid != tid || !t->inside))
-		return; /* its return would not be seen */
+		return; /* its return would not be observed */
 	if (t->tid != tid) {
 		t->tid = tid;
 		t->n = 0;
@@ -250,7 +243,7 @@ static __always_inline void await_doorbell(u32 index, u32 tid, struct nd_task *t
 	}
 }
 
-/* The points before the set-up, and the doorbell to wait for, which are with the task. */
+/* Takes the setup_in time from the task, and adds the command to the task's doorbell list. */
 static __always_inline void take_from_task(struct nd_slot *s, u32 index, struct request *rq,
 					   struct nd_where *w, int typed)
 {
@@ -272,9 +265,9 @@ static __always_inline void take_from_task(struct nd_slot *s, u32 index, struct 
 }
 
 /*
- * The entry of the request's start, if any is looked for. `start` becomes the time of its start, if
- * the entry has that; `last` the time that the entry had before. Closes the slot that the request
- * had under another driver tag.
+ * Returns the start entry of a request, if the run needs it. Sets `start` to the time of the
+ * request's start, if the entry holds it, and `last` to the previous time in the entry. Closes the
+ * slot that the request had under another driver tag.
  */
 static __always_inline struct nd_start *take_start(struct request *rq, u32 index, u32 cid,
 						   struct nd_place *place, u64 *start, u64 *last,
@@ -294,12 +287,12 @@ static __always_inline struct nd_start *take_start(struct request *rq, u32 index
 	if (cfg_start_hook && st->rq == (u64)rq) {
 		if (!cfg_setup_skips || st->mark == mark_of(rq, typed))
 			*start = st->ns;
-		st->rq = 0; /* a retry has no start of its own */
+		st->rq = 0; /* a retry has no start */
 	}
 	return st;
 }
 
-/* `ctx` is NULL where the stack was taken before: `stack`. */
+/* `ctx` is NULL if the stack was taken before: `stack`. */
 static __always_inline int on_setup_out(void *ctx, struct request *rq, struct nvme_command *cmd,
 					u64 stack, u32 hook, int typed)
 {
@@ -348,11 +341,8 @@ static __always_inline int on_setup_out(void *ctx, struct request *rq, struct nv
 	return 0;
 }
 
-/*
- * nvme_setup_cmd returns, seen by a kretprobe, which has no arguments: those of the entry are with
- * the task. Another task of the same place may have overwritten them; then the command is lost, and
- * counted.
- */
+/* A kretprobe at nvme_setup_cmd. It has no arguments: struct nd_task holds those of the entry. If
+ * another task with the same entry of `tasks` overwrites them, the command is lost, and counted. */
 static __always_inline int on_setup_return(u32 hook)
 {
 	u32 tid = (u32)bpf_get_current_pid_tgid();

@@ -1,18 +1,17 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * Commands in flight: finding the slot of a request.
+ * Commands in flight: the slot of a request.
  *
- * A slot is found by (controller, queue, tag), which is unique at the device: a flush request
- * borrows its owner's tag, but the owner is not at the device then. The request pointer in the slot
- * says whose it is. The owner of a slot changes in on_setup_out(), and in recover_setup() where
- * that was skipped.
+ * (controller, queue, tag) selects the slot. It is unique at the device: a flush request borrows
+ * its owner's tag, but the owner is not at the device then. The request pointer in the slot
+ * identifies the owner, which on_setup_out() changes, or recover_setup() if the set-up was skipped.
  */
 #ifndef ND_SLOTS_H
 #define ND_SLOTS_H
 
 /*
- * What the hooks remember of hardware queues holds as long as this number stays. It moves on with
- * every admin command (see where()), when a queue is found to belong to someone else than before,
+ * Generation of the cached places: a place is valid only while this number is unchanged. It changes
+ * with every admin command (see where()), when a queue turns out to have another owner than before,
  * and when user space moves a controller's slots.
  */
 volatile u32 places_age = 0;
@@ -22,13 +21,13 @@ static __always_inline void forget_places(void)
 	__sync_fetch_and_add((u32 *)&places_age, 1);
 }
 
-/* The verifier has no product of a pointer, but the difference of two is a number. */
+/* The verifier rejects multiplication of a pointer. The difference of two pointers is a number. */
 static __always_inline u64 place_number(struct nd_cpu *cpu, u64 hctx)
 {
 	return ((hctx - (u64)cpu) * 0x9e3779b97f4a7c15ull) >> (64 - ND_PLACE_BITS);
 }
 
-/* Where this hook remembers the hardware queue, if it does. Never an admin queue: see where(). */
+/* The cached place of a hardware queue; see is_of(). Never an admin queue: see where(). */
 static __always_inline struct nd_place *place_of(struct nd_cpu *cpu, u32 at, u64 hctx)
 {
 	return &cpu->place[at][place_number(cpu, hctx)];
@@ -63,12 +62,13 @@ static __always_inline u32 hctx_number(struct request *rq, int typed)
 	return GET(typed, hctx, queue_num);
 }
 
-/* REQ_OP_DRV_IN: it and REQ_OP_DRV_OUT, the last of all, are what the driver itself and users of
- * passthrough send (include/linux/blk_types.h, the same since 4.20) */
+/* REQ_OP_DRV_IN. It and REQ_OP_DRV_OUT, the last operation, are used by the driver itself and for
+ * passthrough (include/linux/blk_types.h, the same since 4.20). */
 #define ND_OP_MASK   0xff
 #define ND_OP_DRV_IN 34
 
-/* Whether it goes to an admin queue: no other operations do, and such a queue has no queuedata. */
+/* Whether the request goes to an admin queue (or to connect_q of a fabrics controller): only these
+ * operations do, and these queues have no queuedata. */
 static __always_inline int is_admin(struct request *rq)
 {
 	struct request_queue *q;
@@ -84,8 +84,8 @@ static __always_inline u32 spread_of(struct request_queue *q, int typed)
 	return GET(typed, q, id) & 3;
 }
 
-/* Puts down where the commands of this request's queue go. With numbers for pointers nobody
- * remembers: each look at the request would take a helper. */
+/* Caches the place of this request's queue. RAW programs cache nothing: each read of the request
+ * would need a helper. */
 static __always_inline void remember(struct nd_place *p, struct request *rq,
 				     struct request_queue *q, u32 first, u32 tags, u32 age,
 				     int typed)
@@ -97,10 +97,8 @@ static __always_inline void remember(struct nd_place *p, struct request *rq,
 	p->hctx = typed ? (u64)rq->mq_hctx : 0;
 }
 
-/*
- * The slot of a request's tag, on a queue that is known; NULL: not ours, or out of range. With `p`
- * the queue is remembered there.
- */
+/* The slot of a request's tag, on a queue in `queues`. NULL: not followed, or out of range. Caches
+ * the place of an I/O queue in `p`, if not NULL. */
 static __always_inline struct nd_slot *slot_by_queue(struct request *rq, struct nd_place *p,
 						     int typed)
 {
@@ -127,10 +125,8 @@ static __noinline struct nd_slot *slot_slowly(struct request *rq, struct nd_plac
 	return slot_by_queue(drop_trust(rq), p, TYPED);
 }
 
-/*
- * The same, usually by what the hook remembers: a queue is asked for where that leads to another
- * request's slot.
- */
+/* Like slot_by_queue(), usually from the cache. The queue is read if the cached place leads to the
+ * slot of another request. */
 static __always_inline struct nd_slot *slot_near(struct request *rq, struct nd_cpu *cpu, u32 at,
 						 int typed)
 {
@@ -152,7 +148,7 @@ static __always_inline struct nd_slot *slot_near(struct request *rq, struct nd_c
 	return slot_slowly(rq, p);
 }
 
-/* The slot of this very request, or NULL, for frequent hooks that remember nothing. */
+/* The slot of this request, or NULL. For frequent hooks without a cache. */
 static __always_inline struct nd_slot *slot_checked(struct request *rq, int typed)
 {
 	struct nd_slot *s = slot_by_queue(rq, 0, typed);
@@ -160,7 +156,7 @@ static __always_inline struct nd_slot *slot_checked(struct request *rq, int type
 	return s && s->rq == (u64)rq ? s : 0;
 }
 
-/* The same for the others. */
+/* Like slot_checked(), for the other hooks. */
 static __always_inline struct nd_slot *slot_of(struct request *rq, struct nd_cpu *cpu, u32 at,
 					       int typed)
 {
@@ -170,10 +166,10 @@ static __always_inline struct nd_slot *slot_of(struct request *rq, struct nd_cpu
 }
 
 /*
- * Where the start of a request is kept until the driver sets it up. With a scheduler it has no
- * driver tag yet, only the scheduler's; these are per namespace, so namespaces are spread apart.
- * Two that meet all the same lose a start (not observed, counted), never get a wrong one: the
- * entry holds the request.
+ * The entry for the start of a request, until the driver sets it up. With a scheduler the request
+ * has no driver tag yet, only a scheduler tag. Scheduler tags are per namespace, so `spread`
+ * separates namespaces. If two requests still collide, one start is lost (not observed, counted). A
+ * request never gets a wrong start: the entry holds the request.
  */
 static __always_inline struct nd_start *start_entry(s32 internal, u32 tag, u32 first, u32 tags,
 						    u32 spread)
@@ -186,7 +182,7 @@ static __always_inline struct nd_start *start_entry(s32 internal, u32 tag, u32 f
 	return bpf_map_lookup_elem(&starts, &at);
 }
 
-/* Not a map of its own: its size is known, and this way finding one takes a third of a lookup. */
+/* Not a map: the size is constant, and an access costs a third of a map lookup. */
 static struct nd_task tasks[ND_TASKS];
 
 static __always_inline struct nd_task *task_of(u32 tid)

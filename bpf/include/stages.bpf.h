@@ -1,8 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-/*
- * The end of a command: which of its points count, and into which histograms the intervals between
- * them go.
- */
+/* The end of a command: its valid points, and the histograms of the intervals between them. */
 #ifndef ND_STAGES_H
 #define ND_STAGES_H
 
@@ -51,14 +48,14 @@ static __always_inline void finish_total(struct nd_cell *c, u32 at, u64 total, u
 }
 
 /*
- * Drops the points that were not observed, or that do not belong between their neighbours; what is
- * left stands in s->saw. The rules:
+ * Drops the points that were not observed or that are not between their neighbours, and leaves the
+ * others in s->saw. The rules:
  *  - a doorbell after the CQE is the submitting function's late return, not the doorbell;
  *  - an interrupt before the doorbell was already running for other commands;
- *  - anything else out of order is counted as negative.
+ *  - any other point out of order counts as negative.
  *
- * The pattern is kept in the map, not in a register: the verifier would follow each of its 128
- * values through all that comes after (half a million instructions instead of some thousands).
+ * The pattern is in the map, not in a register: the verifier would follow each of its 128 values
+ * through the rest of the program (half a million instructions instead of some thousands).
  */
 static __always_inline void settle(struct nd_slot *s, u64 complete, u32 mode)
 {
@@ -110,7 +107,7 @@ static __always_inline void settle(struct nd_slot *s, u64 complete, u32 mode)
 	}
 }
 
-/* What settle() finds of nearly all commands, without its work: every point is there, in order. */
+/* Fast path of settle(): whether all points were observed, in order, as for nearly all commands. */
 static __always_inline int in_order(struct nd_slot *s, u64 complete, u32 mode)
 {
 	u64 before = s->setup_out_ns, after = before;
@@ -146,19 +143,19 @@ enum nd_fine {
 };
 
 /*
- * Closes the stage that ends at `to`, with `point`: it began at the last point before that was
- * seen, after the setup. Which stage that is comes from the map, not from a register, for the
- * reason that settle() has.
+ * Closes the stage that ends at `to` with `point`. It began at the last observed point before, not
+ * earlier than setup_out. The stage number comes from the map, not from a register, for the same
+ * reason as in settle().
  */
 static __always_inline void stage(struct nd_cell *c, struct nd_slot *s, u32 point, u64 *from,
 				  u64 to, u32 mode, int atomic)
 {
 	u32 before = *(volatile u16 *)&s->saw & (point - 1) & ~(ND_SAW_START | ND_SAW_SETUP_IN), i;
 
-	if (mode == ND_MODE_FINE) { /* issue, doorbell, irq, cqe are bits 2 to 5 */
+	if (mode == ND_MODE_FINE) { /* issue, doorbell, irq, cqe: bits 2 to 5 */
 		i = log2_of_byte[(before << 1 | 1 << FINE_MAP) & 0xff];
 		BELOW(i, ND_STAGES_FINE);
-	} else { /* doorbell and cqe: 3 and 5 */
+	} else { /* doorbell and cqe: bits 3 and 5 */
 		i = BASIC_SUBMIT + (log2_of_byte[before & 0xff] >> 1);
 		BELOW(i, ND_STAGES_BASIC);
 	}
@@ -173,7 +170,7 @@ static __always_inline void stages_basic(struct nd_cell *c, struct nd_slot *s, u
 	u64 from = s->setup_out_ns, first = from;
 	volatile u16 *seen = &s->saw;
 
-	/* the usual case, without the arithmetic of merged stages */
+	/* The usual case, without the arithmetic of merged stages. */
 	if (saw == ND_SAW_BASIC) {
 		first = s->start_ns;
 		hist_add(&c->hist[BASIC_QUEUE], from - first, atomic);
@@ -202,7 +199,7 @@ static __always_inline void stages_fine(struct nd_cell *c, struct nd_slot *s, u6
 	u64 from = s->setup_out_ns, first = from;
 	volatile u16 *seen = &s->saw;
 
-	/* as above */
+	/* The usual case, as above. */
 	if (saw == ND_SAW_ALL) {
 		first = s->start_ns;
 		hist_add(&c->hist[FINE_QUEUE], s->setup_in_ns - first, atomic);
@@ -241,7 +238,7 @@ static __always_inline void stages_fine(struct nd_cell *c, struct nd_slot *s, u6
 	finish_total(c, ND_STAGES_FINE - 1, complete - first, s->bytes, atomic);
 }
 
-/* One point of such a command: what passed since the last one that was observed. */
+/* Adds the interval from the last observed point to this one, for odd_stages(). */
 static __always_inline void odd_point(struct nd_cell *c, u64 ns, u32 stage, u32 *before, u64 *from,
 				      u64 *any)
 {
@@ -265,10 +262,8 @@ static __always_inline void odd_point(struct nd_cell *c, u64 ns, u32 stage, u32 
 
 #define POINT(bit, ns) (*(volatile u16 *)&s->saw & (bit) ? (ns) : 0)
 
-/*
- * The stages of a command whose set-up or completion was not observed: each interval between two
- * points that were. Returns 0 where there is none.
- */
+/* The stages of a command whose set-up or completion was not observed: each interval between two
+ * observed points. Returns 0 if there is none. */
 static __always_inline int odd_stages(struct nd_slot *s, struct nd_cell *c, u64 complete, u64 end)
 {
 	int fine = cfg_mode == ND_MODE_FINE;
@@ -310,9 +305,9 @@ static __always_inline int odd_stages(struct nd_slot *s, struct nd_cell *c, u64 
 }
 
 /*
- * The command is over, and its set-up (setup_out_ns is 0) or its completion (`complete` is 0) was
- * not observed. It counts in its own row, with the intervals that were. These cells are apart from
- * the others (the pattern is part of their key), and several programs add to them: by atomics.
+ * Finishes a command whose set-up (setup_out_ns is 0) or completion (`complete` is 0) was not
+ * observed. It counts in its own row, with the observed intervals. Several programs add to the
+ * cells of this row (the pattern is part of the key), so they use atomics.
  */
 static __noinline void finish_odd(struct nd_slot *s, struct nd_cpu *cpu, u64 complete, u64 end)
 {
@@ -346,7 +341,7 @@ static __noinline void finish_odd(struct nd_slot *s, struct nd_cpu *cpu, u64 com
 	__sync_fetch_and_add(&c->bytes, s->bytes);
 }
 
-/* Nothing more is expected of this slot's command: a second event for it can't count twice. */
+/* Frees the slot, so that a second event of its command does not count twice. */
 static __always_inline void end_slot(struct nd_slot *s)
 {
 	s->state = ND_FREE;
@@ -355,11 +350,11 @@ static __always_inline void end_slot(struct nd_slot *s)
 	s->rq = 0;
 }
 
-/* The command is over. `end` is 0 where blk-mq's end was not observed. */
+/* Finishes a command. `end` is 0 if blk-mq's end was not observed. */
 static __always_inline void finish(struct nd_slot *s, struct nd_cpu *cpu, u64 complete, u64 end,
 				   int shared)
 {
-	/* read once: each look at a constant is a load */
+	/* Read once: each use of a constant is a load. */
 	u32 mode = cfg_mode;
 	int atomic = cfg_atomic || shared;
 	struct nd_cell *c;

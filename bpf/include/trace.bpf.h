@@ -1,21 +1,19 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * Single commands: what is kept of each, its stack, and the events that go to the ring.
+ * Single commands: their fields, their stacks, and their events in the ring.
  *
- * Nobody is woken: the reader comes by itself, often enough for the ring's size. Whatever finds no
- * room is counted, by kind.
+ * The events do not wake the reader. It polls, often enough for the size of the ring. Events that
+ * find no room are counted by kind.
  */
 #ifndef ND_TRACE_H
 #define ND_TRACE_H
 
-/* Which scratch of a CPU: programs of different kinds may interrupt each other. */
+/* Two scratch buffers per CPU: programs of different kinds may interrupt each other. */
 #define SCRATCH_SUBMIT	 0
 #define SCRATCH_COMPLETE 1
 
-/*
- * Takes the stack into the table of stacks; returns its hash, 0 where there is none. A program that
- * its own kind has interrupted (raw tracepoints had no guard before 6.1) goes without.
- */
+/* Adds the stack to the table of stacks, and returns its hash; 0: no stack. A nested program of the
+ * same kind takes no stack (raw tracepoints had no guard before 6.1). */
 static __always_inline u64 take_stack(void *ctx, u32 which)
 {
 	u32 at = bpf_get_smp_processor_id() * ND_SCRATCHES + which;
@@ -43,8 +41,8 @@ static __always_inline u64 take_stack(void *ctx, u32 which)
 		frame = s->stack.frame[i];
 		hash = (hash ^ frame) * 0x9e3779b97f4a7c15ull;
 		hash ^= hash >> 29;
-		/* what an interrupt has interrupted is another place each time: with it, the table
-		 * would soon be full of one path's stacks */
+		/* End the stack at interrupt entry. The interrupted code differs each time, and
+		 * would soon fill the table with stacks of one path. */
 		if (which >= SCRATCH_COMPLETE && frame >= cfg_irq_first && frame < cfg_irq_end) {
 			depth = i + 1;
 			break;
@@ -55,7 +53,7 @@ static __always_inline u64 take_stack(void *ctx, u32 which)
 		hash = 1;
 	if (!bpf_map_lookup_elem(&stacks, &hash)) {
 		bpf_map_update_elem(&stacks, &hash, &s->stack, BPF_NOEXIST);
-		/* or another CPU was first */
+		/* Another CPU may have been first. */
 		if (!bpf_map_lookup_elem(&stacks, &hash)) {
 			count(ND_STACKS_FULL);
 			hash = 0;
@@ -65,7 +63,7 @@ static __always_inline u64 take_stack(void *ctx, u32 which)
 	return hash;
 }
 
-/* Whether this one's stack is taken. */
+/* Whether to take the stack of this command. */
 static __always_inline int sampled(void)
 {
 	return !cfg_sample_below || bpf_get_prandom_u32() < cfg_sample_below;
@@ -78,7 +76,7 @@ static __always_inline u64 stack_here(void *ctx, u32 at)
 	return take_stack(ctx, at == ND_STACK_SUBMIT ? SCRATCH_SUBMIT : SCRATCH_COMPLETE);
 }
 
-/* The beginning of an event about the command in this slot. */
+/* Fills the header of an event about the command in this slot. */
 static __always_inline void about(struct nd_event *e, u32 kind, struct nd_slot *s, u64 ns)
 {
 	u64 key = s->key >> ND_ROW_BITS;
@@ -94,7 +92,7 @@ static __always_inline void about(struct nd_event *e, u32 kind, struct nd_slot *
 	e->nsid = s->asked.nsid;
 }
 
-/* Who calls the driver; but its name. */
+/* Records the submitter, except its name. */
 static __always_inline void asked_by(struct nd_asked *a)
 {
 	u64 id = bpf_get_current_pid_tgid();
@@ -121,7 +119,7 @@ static __always_inline void emit_submit(struct nd_slot *s, u64 now)
 	bpf_ringbuf_submit(r, BPF_RB_NO_WAKEUP);
 }
 
-/* An event of its own; `s` may be NULL, then the command is not told. */
+/* Reserves an event other than submit and complete. `s` is NULL if the command is unknown. */
 static __always_inline struct nd_other *other(u32 kind, struct nd_slot *s, u64 value)
 {
 	struct nd_other *r = bpf_ringbuf_reserve(&ring, sizeof(*r), 0);
@@ -245,11 +243,8 @@ static __always_inline void sum_stack(u64 stack, u64 latency, int measured)
 		__sync_fetch_and_add(&sum->unmeasured, 1);
 }
 
-/*
- * What a trace does with a finished command. `complete` is 0 where its completion was not observed:
- * then it was over by now, at the latest. A command whose latency is not known is shown, whatever
- * latencies are asked for.
- */
+/* Traces a finished command. `complete` is 0 if its completion was not observed: now is then the
+ * upper bound. A command without a latency is shown, whatever the latency filter. */
 static __always_inline void finish_trace(struct nd_slot *s, struct nd_cpu *cpu, u32 saw,
 					 u64 complete, u64 end)
 {

@@ -1,13 +1,10 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-/* Whose a command is and where it goes, at its setup: usually as remembered. tests/places tries it.
- */
+/* The controller and queue of a command, at its set-up: usually cached. tests/places tests it. */
 #ifndef ND_WHERE_H
 #define ND_WHERE_H
 
-/*
- * Whose command it is and where it goes, as the request and its queue tell. An I/O queue is put
- * down in `w` and remembered there, an admin queue in `admin`. NULL: it can't be followed.
- */
+/* Finds the controller and queue of a command from the request and its queue. Caches an I/O queue
+ * in `w`, an admin queue in `admin`. NULL: the command cannot be followed. */
 static __always_inline struct nd_where *where_by_queue(struct request *rq, struct nd_where *w,
 						       struct nd_where *admin, int typed)
 {
@@ -35,7 +32,7 @@ static __always_inline struct nd_where *where_by_queue(struct request *rq, struc
 		return 0;
 	if (!qid)
 		w = admin;
-	/* the memory of an old queue; hooks that do not see the controller may have it, too */
+	/* `w` caches an old queue. Hooks that do not check the controller may cache it too. */
 	else if (typed && w->place.hctx == (u64)rq->mq_hctx && w->place.age == age &&
 		 w->ctrl != address)
 		forget_places();
@@ -46,7 +43,7 @@ static __always_inline struct nd_where *where_by_queue(struct request *rq, struc
 	w->qid = qid;
 	w->doorbell = ctrl->doorbell;
 	if (cfg_start_hook && known == QUEUE_WAS_ANOTHER) {
-		/* this one's start went to the other's place: what is here is of another life */
+		/* The start was stored under the old queue. The entry here is outdated. */
 		st = start_entry(GET(typed, rq, internal_tag), GET(typed, rq, tag), w->place.first,
 				 w->place.tags, w->place.spread);
 		if (st)
@@ -62,10 +59,10 @@ static __noinline struct nd_where *where_slowly(struct request *rq, struct nd_wh
 }
 
 /*
- * The same, usually by what the hook remembers. An address may come back for another queue, of
- * another controller or number, and a controller's for one of another number. But no controller,
- * namespace or queue comes to be without admin commands (Identify, at least); after each of these
- * everything is forgotten. Admin queues are never remembered.
+ * Like where_by_queue(), usually from the cache. The address of a queue can be reused for another
+ * queue, of another controller or number, and that of a controller for one with another number. But
+ * no controller, namespace or queue appears without admin commands (at least Identify), and each of
+ * these invalidates the cache. Admin queues are never cached.
  */
 static __always_inline struct nd_where *where(struct request *rq, struct nd_cpu *cpu, int typed)
 {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The records of a trace, decoded.
+//! Decodes the records of a trace.
 
 use bytemuck::AnyBitPattern;
 
@@ -49,7 +49,7 @@ const ASYNC: u32 = nd_kind::ND_KIND_ASYNC.0;
 const STATE: u32 = nd_kind::ND_KIND_STATE.0;
 
 // SAFETY: all are `repr(C)` structs of fixed-width integers, and arrays of them, without padding
-// (asserted below and in abi.h): any bits are a value.
+// (asserted below and in abi.h): any bit pattern is valid.
 unsafe impl AnyBitPattern for nd_event {}
 // SAFETY: as above.
 unsafe impl AnyBitPattern for nd_asked {}
@@ -68,7 +68,7 @@ unsafe impl AnyBitPattern for nd_other {}
 
 macro_rules! zeroable {
     ($($name:ident)*) => {$(
-        // SAFETY: zero bits are a value of these too.
+        // SAFETY: zero bits are a valid value of these too.
         unsafe impl bytemuck::Zeroable for $name {}
     )*};
 }
@@ -149,7 +149,7 @@ fn outcome(
     }
 }
 
-/// From the set-up to the event, where the set-up was observed.
+/// Time from the set-up to the event; `None` if the set-up was not observed.
 fn since(event: &nd_event, setup_out_ns: u64) -> Option<u64> {
     let seen = event.pattern & NO_SETUP == 0;
     seen.then(|| event.ns.saturating_sub(setup_out_ns))
@@ -172,7 +172,7 @@ fn timeline(event: &nd_event, setup_out_ns: u64, times: Option<&nd_times>) -> Op
     })
 }
 
-/// A command of which only this is known.
+/// The event of a command whose completion was not observed.
 #[cold]
 #[inline(never)]
 fn missed(
@@ -192,7 +192,7 @@ fn missed(
     }
 }
 
-/// When the event was that these bytes hold: for putting them in order before they are decoded.
+/// The time of the event in these bytes, for sorting before decoding.
 pub fn event_time(bytes: &[u8]) -> Option<u64> {
     let ns = bytes.get(8..16)?;
     Some(u64::from_ne_bytes(ns.try_into().ok()?))
@@ -201,10 +201,11 @@ pub fn event_time(bytes: &[u8]) -> Option<u64> {
 /// Decodes a record of the ring.
 ///
 /// # Errors
-/// A kind that we don't know, or fewer bytes than it has.
+/// If the kind is unknown, or the record is too short for its kind.
 pub fn event(bytes: &[u8]) -> Result<Event, DecodeError> {
-    // Apart, each writes its event where it is to be. In one function the compiler brings the parts
-    // of all kinds to one place that writes any of them: that takes half as many instructions again.
+    // Each of these functions writes its event in place. In a single function the compiler moves
+    // the parts of all kinds to one place that writes any of them, which takes half as many
+    // instructions again.
     match u32::from(*bytes.first().ok_or(DecodeError)?) {
         SUBMIT => submit(bytes),
         COMPLETE => complete(bytes),
@@ -213,7 +214,7 @@ pub fn event(bytes: &[u8]) -> Result<Event, DecodeError> {
     }
 }
 
-/// The part of the record that begins there.
+/// Decodes the part of the record that begins there.
 fn part<T: AnyBitPattern>(bytes: &[u8], begin: usize) -> Result<T, DecodeError> {
     read(bytes.get(begin..).ok_or(DecodeError)?)
 }
@@ -260,7 +261,7 @@ fn pair(bytes: &[u8]) -> Result<Event, DecodeError> {
     })
 }
 
-/// The small ones.
+/// Decodes the small records.
 #[inline(never)]
 fn other(bytes: &[u8]) -> Result<Event, DecodeError> {
     let e: nd_event = read(bytes)?;
@@ -273,7 +274,7 @@ fn other(bytes: &[u8]) -> Result<Event, DecodeError> {
             EventKind::Sq {
                 ctrl: id.ctrl,
                 qid: id.qid,
-                // by classic tracepoint, which does not say
+                // a classic tracepoint does not report the command
                 id: (value >> 32 == 0).then_some(id),
                 head: value as u16,
                 tail: (value >> 16) as u16,
@@ -303,8 +304,8 @@ fn other(bytes: &[u8]) -> Result<Event, DecodeError> {
     Ok(Event { at_ns: e.ns, what })
 }
 
-/// What a slot of a detached session holds of a command that has not completed. `paired`: the slot
-/// keeps what was asked.
+/// The event for a slot of a detached session: a command that has not completed. `None` if the slot
+/// has no such command.
 pub fn unfinished(slot: &[u8], now_ns: u64) -> Result<Option<Event>, DecodeError> {
     let s: nd_slot = read(slot)?;
     if s.state != STATE_OPEN {
@@ -332,7 +333,7 @@ pub fn unfinished(slot: &[u8], now_ns: u64) -> Result<Option<Event>, DecodeError
     }))
 }
 
-/// The addresses of a stack, as the map has it.
+/// The addresses of a stack, from its value in the map.
 pub fn stack_frames(value: &[u8]) -> Result<Vec<u64>, DecodeError> {
     let mut words = words(value);
     let depth = usize::try_from(*words.first().ok_or(DecodeError)?).map_err(|_| DecodeError)?;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The types shared with the BPF side, and their decoding. The only module that names generated
-//! types; bpf/include/abi.h is where they are declared.
+//! The types shared with the BPF side, and their decoding. bpf/include/abi.h declares them. Only
+//! this module names generated types.
 
 mod events;
 
@@ -27,7 +27,7 @@ use crate::model::stage::StageSet;
 use crate::model::timeline::Timeline;
 use crate::probe::catalog::CATALOG;
 
-/// The types of the BPF side, generated from its BTF.
+/// Includes the types of the BPF side, generated from its BTF.
 macro_rules! skeleton {
     ($module:ident, $file:literal) => {
         #[allow(
@@ -85,48 +85,48 @@ pub const CELL_HEAD: usize = 16 + 8 * SLOTS;
 pub const SLOT_BASIC: usize = 64;
 /// Bytes of a slot in the fine stage set.
 pub const SLOT_FINE: usize = 96;
-/// Bytes of a slot that keeps what a trace shows of its command.
+/// Bytes of a slot in a trace, which also contains the submission and the outcome.
 pub const SLOT_TRACE: usize = 192;
-/// Bytes of a CPU's rooms to build stacks in.
+/// Bytes of a scratch entry, in which a program builds a stack.
 pub const SCRATCH_BYTES: usize = size_of::<nd_scratch>();
 /// Bytes of a stack.
 pub const STACK_BYTES: usize = size_of::<nd_stack>();
-/// Bytes of the sum of a stack's commands.
+/// Bytes of the sums of a stack's commands.
 pub const STACK_SUM_BYTES: usize = size_of::<nd_stack_sum>();
-/// How many of them a CPU has.
+/// Number of scratch entries per CPU.
 pub const SCRATCHES: u32 = 2;
-/// Distinct stacks that are kept.
+/// Maximum number of distinct stacks.
 pub const MAX_STACKS: u32 = 4096;
-/// Bytes of the start entry of a tag.
+/// Bytes of a tag's start entry.
 pub const START_BYTES: usize = size_of::<nd_start>();
 /// Bytes of a CPU's counters.
 pub const CPU_BYTES: usize = size_of::<nd_cpu>();
-/// Controllers that fit a row key.
+/// Number of controllers that fit into a row key.
 pub const MAX_CTRLS: u32 = 256;
-/// Rows that fit the row cache's word.
+/// Number of rows that fit into a word of the row cache.
 pub const MAX_ROWS: u32 = 1 << ROW_BITS;
 /// Bits below the row key in a slot's word.
 const ROW_BITS: u32 = 12;
-/// Entries of a list filter.
+/// Maximum number of entries of a list filter.
 pub const MAX_LIST: usize = 16;
 
-/// What user space asks of the program `service` (`ND_SERVE_*`).
+/// Requests to the program `service` (`ND_SERVE_*`): the run begins now.
 pub const SERVE_BEGIN: u64 = 0;
-/// Whether the command of a slot has completed.
+/// Return whether the command of a slot has completed.
 pub const SERVE_COMPLETED: u64 = 1;
-/// Count it as one whose completion was not observed.
+/// Count the command of a slot as one whose completion was not observed.
 pub const SERVE_CLOSE: u64 = 2;
-/// Which commands can be recovered from now on: one of these.
+/// Limit recovery to one of `END_*`.
 pub const SERVE_END: u64 = 3;
 /// Slots of a controller have moved.
 pub const SERVE_FORGET: u64 = 4;
-/// None.
+/// Recover no commands.
 pub const END_NONE: u32 = 0;
-/// Those that were issued until now.
+/// Recover the commands that were issued until now.
 pub const END_NOW: u32 = 1;
-/// All, as before.
+/// Recover all commands, as before.
 pub const END_RESUME: u32 = 2;
-/// The commands whose stack was not observed are summed under this number (`ND_STACK_UNSEEN`).
+/// The sum of all commands whose stack was not observed has this number (`ND_STACK_UNSEEN`).
 pub const STACK_UNSEEN: StackId = StackId(1);
 
 const STATE_OPEN: u8 = 1;
@@ -134,17 +134,17 @@ const STATE_COMPLETED: u8 = 3;
 const RECORD_COMMAND: u8 = 1;
 const RECORD_VERSION: u8 = 1;
 
-/// Adds the counters of one CPU, as the map has them.
+/// Adds the counters of one CPU, from their value in the map.
 pub fn add_counters(sum: &mut Counters, bytes: &[u8]) -> Result<(), DecodeError> {
     let cpu: nd_cpu = read(bytes)?;
     sum.add(&cpu.hits, &cpu.count);
     Ok(())
 }
 
-/// Adds one shard's cell to a row's, as the map has it.
+/// Adds one shard's cell to that of a row, from its value in the map.
 ///
 /// # Errors
-/// Where it is too short.
+/// If the value is too short.
 pub fn add_cell(sum: &mut Cell, bytes: &[u8]) -> Result<(), DecodeError> {
     let words = words(bytes);
     let (head, hists) = words.split_at_checked(CELL_HEAD / 8).ok_or(DecodeError)?;
@@ -165,12 +165,12 @@ pub fn add_cell(sum: &mut Cell, bytes: &[u8]) -> Result<(), DecodeError> {
     Ok(())
 }
 
-/// Bytes that are not what the map or the ring should hold.
+/// The bytes are not a valid value of the map or the ring.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct DecodeError;
 
 // SAFETY: all are `repr(C)` structs of fixed-width integers, and arrays of them, without padding
-// (asserted above and in abi.h): any bits are a value.
+// (asserted above and in abi.h): any bit pattern is valid.
 unsafe impl AnyBitPattern for nd_cpu {}
 // SAFETY: as above.
 unsafe impl AnyBitPattern for nd_slot {}
@@ -178,10 +178,10 @@ unsafe impl AnyBitPattern for nd_slot {}
 unsafe impl AnyBitPattern for nd_record {}
 // SAFETY: as above, and without padding.
 unsafe impl bytemuck::NoUninit for nd_config {}
-// SAFETY: zero bits are a value of each of its integers.
+// SAFETY: zero bits are a valid value of each of its integers.
 unsafe impl bytemuck::Zeroable for nd_config {}
 
-// bytemuck asks for Zeroable beside AnyBitPattern; zero bits are a value of these too.
+// bytemuck requires Zeroable for AnyBitPattern; zero bits are a valid value of these too.
 // SAFETY: as above.
 unsafe impl bytemuck::Zeroable for nd_cpu {}
 // SAFETY: as above.
@@ -196,24 +196,25 @@ fn read<T: AnyBitPattern>(bytes: &[u8]) -> Result<T, DecodeError> {
         .ok_or(DecodeError)
 }
 
-/// The whole 64-bit words of a map value, native endian.
+/// The whole 64-bit words of a map value, in native byte order.
 pub fn words(bytes: &[u8]) -> Vec<u64> {
     let word = |b: &[u8]| b.try_into().map_or(0, u64::from_ne_bytes);
     bytes.chunks_exact(8).map(word).collect()
 }
 
-/// What the final scan of a slot finds.
+/// The state of a slot, as found by the final scan.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SlotState {
-    /// Free, or of a command that a filter turned away.
+    /// Free, or the command was rejected by a filter.
     Idle,
     /// Set up, not completed.
     InFlight,
-    /// Completed, blk-mq has not ended it.
+    /// Completed, but not ended by blk-mq.
     Ending,
 }
 
-/// Whose a slot is, and whether it is open: equal in two readings, it is the same command's.
+/// The owner of a slot (request and command id) and its state. If two readings are equal, they are
+/// of the same command.
 pub fn slot_owner(bytes: &[u8]) -> Result<(u64, u16, SlotState), DecodeError> {
     let at = offset_of!(nd_slot, cid);
     let rq = bytes.get(..8).and_then(|b| b.try_into().ok());
@@ -225,7 +226,7 @@ pub fn slot_owner(bytes: &[u8]) -> Result<(u64, u16, SlotState), DecodeError> {
     ))
 }
 
-/// Reads the state of a slot of either size.
+/// Reads the state of a slot of any size.
 pub fn slot_state(bytes: &[u8]) -> Result<SlotState, DecodeError> {
     let state = *bytes.get(offset_of!(nd_slot, state)).ok_or(DecodeError)?;
     Ok(match state {
@@ -235,7 +236,7 @@ pub fn slot_state(bytes: &[u8]) -> Result<SlotState, DecodeError> {
     })
 }
 
-/// Decodes a ring record; a foreign kind or version is an error.
+/// Decodes a record of the command ring. Another kind or version is an error.
 pub fn command_record(bytes: &[u8]) -> Result<CommandRecord, DecodeError> {
     let r: nd_record = read(bytes)?;
     if (r.kind, r.version) != (RECORD_COMMAND, RECORD_VERSION) {
@@ -264,7 +265,7 @@ pub fn command_record(bytes: &[u8]) -> Result<CommandRecord, DecodeError> {
 }
 
 /// The value of the `ctrls` map for a controller: its first slot, slots per queue, queues, and
-/// whether its driver rings a doorbell that we see.
+/// whether its driver rings a doorbell that can be observed.
 pub fn ctrl_value(base: u32, stride: u32, queues: u32, doorbell: bool) -> Vec<u8> {
     [base, stride, queues, doorbell.into()]
         .into_iter()
@@ -272,7 +273,7 @@ pub fn ctrl_value(base: u32, stride: u32, queues: u32, doorbell: bool) -> Vec<u8
         .collect()
 }
 
-/// The value that the `cpus` map has to begin with: which cells are the CPU's.
+/// The initial value of the `cpus` map: the first cell of the CPU's shard.
 pub fn fresh_cpu(first_cell: u32) -> Vec<u8> {
     let mut value = vec![0; CPU_BYTES];
     let at = offset_of!(nd_cpu, first_cell);
@@ -280,13 +281,13 @@ pub fn fresh_cpu(first_cell: u32) -> Vec<u8> {
     value
 }
 
-/// Key and value of the `namespaces` map: how many bytes a block of this namespace has.
+/// Key and value of the `namespaces` map. The value is the number of bytes per block.
 pub fn namespace_entry(ctrl: u32, nsid: u32, lba_bytes: u32) -> ([u8; 8], [u8; 4]) {
     let key = u64::from(ctrl) << 32 | u64::from(nsid);
     (key.to_ne_bytes(), lba_bytes.to_ne_bytes())
 }
 
-/// Bytes of a cell of this stage set.
+/// Bytes of a cell in this stage set.
 pub const fn cell_bytes(stage_set: StageSet) -> usize {
     CELL_HEAD + stage_set.histograms() * size_of::<nd_hist>()
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The `doctor` command: look, plan, tell. Attaches nothing.
+//! The `doctor` command: inspect the machine, plan the hooks, report. Attaches nothing.
 
 use std::io::BufWriter;
 use std::io::Write;
@@ -32,7 +32,7 @@ use crate::cli::args::DoctorArgs;
 use crate::cli::options::color;
 use crate::cli::options::method;
 
-/// What the maps of each command would take on this machine.
+/// Memory that the maps of each command would take on this machine.
 fn memory(system: &System) -> Result<Vec<MemoryLine>> {
     let controllers = system.controllers();
     let cpus = possible_cpus()?;
@@ -58,7 +58,7 @@ fn memory(system: &System) -> Result<Vec<MemoryLine>> {
 /// Runs the command.
 ///
 /// # Errors
-/// A BTF file that can't be used; a writer that fails.
+/// If a BTF file can't be used, or the writer fails.
 pub fn run(args: &DoctorArgs) -> Result<()> {
     let DoctorArgs {
         json,
@@ -70,7 +70,7 @@ pub fn run(args: &DoctorArgs) -> Result<()> {
     take_over_log(None);
     let system = System::at("/");
     let mut report = DoctorReport::of(&system, *identify);
-    // who may not trace at all is shown what root would get
+    // without the privileges to trace, the report shows what root would get
     let may_use_module_btf = may_read_module_btf() || !missing_capabilities().is_empty();
     let file = btf.as_deref().map(Path::new);
     let (facts, types) = system

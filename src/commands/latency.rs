@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The `latency` command: attach, and report until stopped.
+//! The `latency` command: attaches, and reports until stopped.
 
 use std::io::BufWriter;
 use std::io::Write;
@@ -29,14 +29,14 @@ use crate::commands::run::Watchdog;
 use crate::commands::run::check_fit;
 use crate::commands::start::Ready;
 
-/// How often to empty the ring of single commands.
+/// Interval between reads of the command ring.
 const DRAIN: Duration = Duration::from_millis(20);
 
 /// The reports of a run.
 struct Reports<'o> {
     options: &'o LatencyOptions,
     sink: Box<dyn ReportSink>,
-    /// The run so far, at the last report.
+    /// Time and snapshot of the last report.
     last: (Duration, Snapshot),
     shown: u64,
 }
@@ -64,7 +64,7 @@ impl<'o> Reports<'o> {
         }
     }
 
-    /// When the next report is due. In the cumulative view the final report is the last of the count.
+    /// When the next report is due. Without `--delta` the final report is the last one of COUNT.
     fn next(&self) -> Option<Duration> {
         let LatencyOptions {
             interval,
@@ -106,7 +106,7 @@ impl<'o> Reports<'o> {
         Ok(())
     }
 
-    /// A report while running: of the run so far, or of the time since the last one.
+    /// Writes a report during the run: of the run so far, or with `--delta` of the last interval.
     fn interim(&mut self, source: &dyn Source, at: Duration, out: &mut dyn Write) -> Result<()> {
         let now = source.snapshot()?;
         if self.options.delta {
@@ -120,7 +120,7 @@ impl<'o> Reports<'o> {
         Ok(())
     }
 
-    /// The report at the end.
+    /// Writes the final report.
     fn last(&self, source: &dyn Source, at: Duration, out: &mut dyn Write) -> Result<()> {
         let now = source.snapshot()?;
         let scan = source.scan()?;
@@ -128,7 +128,7 @@ impl<'o> Reports<'o> {
     }
 }
 
-/// Writes the single commands that have come, if they are wanted.
+/// Writes the commands that are in the ring, with `--commands`.
 fn drain(options: &LatencyOptions, session: &Session, out: &mut dyn Write) -> Result<()> {
     if !options.settings.commands {
         return Ok(());
@@ -145,7 +145,7 @@ fn drain(options: &LatencyOptions, session: &Session, out: &mut dyn Write) -> Re
     Ok(())
 }
 
-/// `n` steps, or as long as a duration can be.
+/// `n` times `step`; saturates.
 fn times(step: Duration, n: u64) -> Duration {
     step.saturating_mul(u32::try_from(n).unwrap_or(u32::MAX))
 }
@@ -153,7 +153,7 @@ fn times(step: Duration, n: u64) -> Duration {
 /// Runs the command to its end.
 ///
 /// # Errors
-/// One sentence each, with the exit code of its kind; nothing stays attached.
+/// One sentence each, with the exit code of its kind. Nothing stays attached.
 pub fn run(options: &LatencyOptions) -> Result<()> {
     let ready = Ready::look(&options.settings)?;
     let until = if options.duration.is_some() || options.count.is_some() {
@@ -185,4 +185,68 @@ pub fn run(options: &LatencyOptions) -> Result<()> {
     drain(options, &session, &mut out)?;
     reports.last(&session, at, &mut out)?;
     watchdog.verdict()
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::Parser;
+    use nvme_deep::Opcode;
+    use nvme_deep::QueueKind;
+    use nvme_deep::StageSet;
+    use nvme_deep::model::row::RowKey;
+    use nvme_deep::model::snapshot::Cell;
+    use serde_json::Value;
+
+    use super::*;
+    use crate::cli::args::Args;
+    use crate::cli::args::Command;
+    use crate::commands::fixture::VecSource;
+
+    /// A snapshot with this many reads.
+    fn snapshot(reads: u64) -> Snapshot {
+        let key = RowKey {
+            ctrl: 0,
+            nsid: 1,
+            opcode: Opcode {
+                queue: QueueKind::Io,
+                code: 2,
+            },
+            class: 0,
+        };
+        let mut cell = Cell::empty(StageSet::Total);
+        (0..reads).for_each(|_| cell.hists[0].record(1000));
+        let mut snapshot = Snapshot::default();
+        snapshot.cells.insert((key, 0), cell);
+        snapshot
+    }
+
+    /// Numbers of reads in two interim reports and the final one.
+    fn counts(words: &str) -> Vec<u64> {
+        let words = ["nvme-deep", "latency", "--json"]
+            .into_iter()
+            .chain(words.split(' '));
+        let Command::Latency(args) = Args::try_parse_from(words).unwrap().command else {
+            panic!("not latency");
+        };
+        let options = args.try_into().unwrap();
+        let mut source = VecSource::new(StageSet::Total);
+        source.snapshots = [3, 5, 9].map(snapshot).into();
+        let (mut reports, mut out) = (Reports::new(&options), vec![]);
+        let second = Duration::from_secs(1);
+        assert_eq!(reports.next(), Some(second));
+        reports.interim(&source, second, &mut out).unwrap();
+        reports.interim(&source, 2 * second, &mut out).unwrap();
+        reports.last(&source, 3 * second, &mut out).unwrap();
+        let lines = std::str::from_utf8(&out).unwrap().lines();
+        let reports = lines.map(|line| serde_json::from_str::<Value>(line).unwrap());
+        reports
+            .map(|r| r["rows"][0]["count"].as_u64().unwrap())
+            .collect()
+    }
+
+    #[test]
+    fn reports_of_a_vector_are_of_the_run_so_far_or_of_the_interval() {
+        assert_eq!(counts("1"), [3, 5, 9]);
+        assert_eq!(counts("1 --delta"), [3, 2, 9]);
+    }
 }

@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The subcommands, a file or folder each; [`start`] attaches, [`run`] has the loop.
+//! The subcommands, one file or directory each. [`start`] attaches; [`run`] contains the loop.
 
 pub mod doctor;
+#[cfg(test)]
+mod fixture;
 pub mod latency;
 mod output;
 mod run;
@@ -12,7 +14,7 @@ pub mod trace;
 use std::io::Write;
 use std::io::stderr;
 
-/// Writes a line to stderr. Nobody may be listening: that is no error.
+/// Writes a line to stderr. A closed stderr is not an error.
 fn say(text: &str) {
     let _ = writeln!(stderr(), "nvme-deep: {text}");
 }

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Whole lines to a file descriptor, or none: what happens when the disk is full or the reader has
-//! gone.
+//! Output of whole lines to a file descriptor. Handles a full disk, and a pipe without a reader.
 
 use std::fs::File;
 use std::io;
@@ -14,26 +13,26 @@ use rustix::event::PollFlags;
 use rustix::event::Timespec;
 use rustix::event::poll;
 
-/// Where lines go.
+/// The destination of lines.
 #[derive(Debug)]
 pub struct Output {
     file: File,
     failed: Option<io::Error>,
 }
 
-/// How many events these lines are: those of a stack are indented.
+/// Number of events in these lines. Lines of stacks are indented and do not count.
 fn events_in(lines: &[u8]) -> u64 {
     let whole = lines.split_inclusive(|&b| b == b'\n');
     whole.filter(|l| l.first() != Some(&b' ')).count() as u64
 }
 
 impl Output {
-    /// To this file.
+    /// An output to this file.
     pub const fn to(file: File) -> Self {
         Self { file, failed: None }
     }
 
-    /// Writes whole lines. Returns the number of events that could not be written; why, is kept.
+    /// Writes whole lines. Returns the number of events that could not be written. Keeps the error.
     pub fn write(&mut self, lines: &[u8]) -> u64 {
         if self.failed.is_some() {
             return events_in(lines);
@@ -58,36 +57,36 @@ impl Output {
         events_in(&lines[whole..])
     }
 
-    /// A line that was cut is taken away again, where that can be done.
+    /// Removes the last, incomplete line if the output is a regular file.
     fn take_back(&mut self, bytes: usize) {
         let is_file = self.file.metadata().is_ok_and(|m| m.is_file());
         if bytes == 0 || !is_file {
             return;
         }
         if let Ok(at) = self.file.seek(SeekFrom::End(0)) {
-            // a failure leaves the half line, which nobody could then mend
+            // if this fails, the incomplete line stays: there is no other remedy
             let _ = self.file.set_len(at.saturating_sub(bytes as u64));
         }
     }
 
-    /// Looks whether the reader of a pipe has gone, without writing anything: nothing may come for a
-    /// long time.
+    /// Checks whether a pipe has lost its reader, without a write: there may be no event for a long
+    /// time.
     pub fn look(&mut self) {
         let mut fds = [PollFd::new(&self.file, PollFlags::empty())];
         let now = Timespec::default();
-        let told = poll(&mut fds, Some(&now));
-        let gone = told.is_ok() && fds[0].revents().contains(PollFlags::ERR);
+        let polled = poll(&mut fds, Some(&now));
+        let gone = polled.is_ok() && fds[0].revents().contains(PollFlags::ERR);
         if gone && self.failed.is_none() {
             self.failed = Some(ErrorKind::BrokenPipe.into());
         }
     }
 
-    /// Whether nothing can be written any more.
+    /// Whether a write has failed. Nothing is written after that.
     pub const fn has_failed(&self) -> bool {
         self.failed.is_some()
     }
 
-    /// Why.
+    /// The error of the write that failed.
     pub fn into_error(self) -> Option<io::Error> {
         self.failed
     }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The run of a command: signals, the one loop with its ticks, the checks once a second, the end.
+//! The run of a command: signals, the loop with its ticks, the checks once a second, the end.
 
 use std::process::exit as exit_now;
 use std::sync::mpsc::Receiver;
@@ -28,10 +28,10 @@ use signal_hook::iterator::Signals;
 
 use super::say;
 
-/// How often to check the machine.
+/// Interval between checks of the machine.
 const RESCAN: Duration = Duration::from_secs(1);
 
-/// Signals that end the run arrive here. The second one ends the process at once.
+/// Receives the signals that end the run. The second signal ends the process at once.
 pub fn stop_signals() -> Result<Receiver<()>> {
     let mut signals =
         Signals::new([SIGINT, SIGTERM, SIGHUP]).context("failed to listen for signals")?;
@@ -47,42 +47,42 @@ pub fn stop_signals() -> Result<Receiver<()>> {
     Ok(receiver)
 }
 
-/// When the loop calls again.
+/// When the loop calls the command again.
 pub enum Turn {
-    /// At this time since the begin of the run, or before.
+    /// At this time since the start of the run, or earlier.
     Until(Duration),
-    /// Never: the command has what it wants.
+    /// Never: the command is done.
     Done,
 }
 
-/// The time of a turn.
+/// The time of a call.
 #[derive(Clone, Copy, Debug)]
 pub struct Tick {
-    /// Since the begin of the run.
+    /// Since the start of the run.
     pub now: Duration,
-    /// The machine has been checked since the last turn.
+    /// The machine has been checked since the last call.
     pub rescanned: bool,
 }
 
-/// What is done once a second.
+/// The checks once a second.
 pub trait Upkeep<S> {
-    /// Checks the machine. True: the source gets no more events.
+    /// Checks the machine. Returns true if the source receives no more events.
     ///
     /// # Errors
-    /// What ends the run.
+    /// Any error ends the run.
     fn rescan(&mut self, source: &mut S) -> Result<bool>;
 }
 
-/// A run that has begun.
+/// A run in progress.
 pub struct Run<'a> {
     stop: &'a Receiver<()>,
     begin: Instant,
-    /// When it ends, if no signal ends it before.
+    /// When the run ends, unless a signal ends it first.
     end: Option<Duration>,
 }
 
 impl<'a> Run<'a> {
-    /// Begins now.
+    /// Starts the run now.
     pub fn begin(stop: &'a Receiver<()>, end: Option<Duration>) -> Self {
         Self {
             stop,
@@ -91,16 +91,16 @@ impl<'a> Run<'a> {
         }
     }
 
-    /// Since the begin.
+    /// Time since the start.
     pub fn elapsed(&self) -> Duration {
         self.begin.elapsed()
     }
 
-    /// Calls `turn` when it asks for it, until a signal, the end of the run, the command itself or the
-    /// loss of the source ends the loop.
+    /// Calls `turn` at the times that it returns. A signal, the end of the run, the command itself
+    /// or the loss of the source ends the loop.
     ///
     /// # Errors
-    /// Those of `turn` and of the upkeep.
+    /// Errors of `turn` and of the upkeep.
     pub fn turns<S>(
         &self,
         source: &mut S,
@@ -133,10 +133,10 @@ impl<'a> Run<'a> {
     }
 }
 
-/// Fails if the BTF file disagrees with the live queues.
+/// Fails if the types of the BTF file do not match the live queues.
 ///
 /// # Errors
-/// If it does.
+/// If they do not match.
 pub fn check_fit(counters: &Counters) -> Result<()> {
     match counters.get(Count::Misfit) {
         0 => Ok(()),
@@ -151,10 +151,10 @@ pub fn check_fit(counters: &Counters) -> Result<()> {
     }
 }
 
-/// The ledger of a run that reported single commands, after its end.
+/// Builds the ledger of a trace session, after its end.
 ///
 /// # Errors
-/// If the source can't be read, or nothing was measured.
+/// If the source can't be read, or the types do not fit the kernel.
 pub fn ledger_of_trace(source: &dyn Source, shown: &Shown) -> Result<Ledger> {
     let counters = source.counters()?;
     check_fit(&counters)?;
@@ -174,14 +174,14 @@ pub fn ledger_of_trace(source: &dyn Source, shown: &Shown) -> Result<Ledger> {
 pub struct Watchdog {
     system: System,
     watch: Watch,
-    /// Controllers without slots; each is reported once.
+    /// Controllers without slots. Each is reported once.
     without_slots: Vec<u32>,
-    /// Why the attached programs see nothing any more, in a sentence.
+    /// Why the attached programs receive no more events, in one sentence.
     gone: Option<String>,
 }
 
 impl Watchdog {
-    /// To be called when everything is attached.
+    /// Starts to watch. To be called when all hooks are attached.
     pub fn of(session: &Session, system: System) -> Self {
         Self {
             watch: Watch::begin(&system, session.plan()),
@@ -191,10 +191,10 @@ impl Watchdog {
         }
     }
 
-    /// Before anything is detached: why the session may have seen nothing.
+    /// Checks, before the hooks are detached, whether the session may have seen nothing.
     ///
     /// # Errors
-    /// Where the counters can't be read.
+    /// If the counters can't be read.
     pub fn last_look(&mut self, session: &Session) -> Result<()> {
         let hits = session.counters()?.hits.iter().sum();
         let deaf = self.watch.deaf(&self.system, hits);
@@ -202,10 +202,11 @@ impl Watchdog {
         Ok(())
     }
 
-    /// When everything has been shown: an error if the programs saw nothing any more.
+    /// Returns an error if the programs stopped receiving events. To be called after the last
+    /// report.
     ///
     /// # Errors
-    /// One sentence.
+    /// If the programs stopped receiving events; one sentence.
     pub fn verdict(self) -> Result<()> {
         match self.gone {
             None => Ok(()),
@@ -215,7 +216,7 @@ impl Watchdog {
 }
 
 impl Upkeep<Session> for Watchdog {
-    /// Controllers that have come get their slots.
+    /// Also gives slots to new controllers.
     fn rescan(&mut self, session: &mut Session) -> Result<bool> {
         check_fit(&session.counters()?)?;
         self.gone = self.watch.gone(&self.system);
@@ -239,7 +240,7 @@ mod tests {
     use super::*;
     use anyhow::bail;
 
-    /// Counts its calls, and loses the source at one of them.
+    /// Counts its calls (`.0`). Loses the source at call number `.1`.
     struct Counted(u32, u32);
 
     impl Upkeep<u32> for Counted {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The `stacks` command: which paths of the kernel commands come through, and how long they took.
+//! The `stacks` command: commands and their latency by kernel stack.
 
 use std::fs::File;
 use std::io::BufWriter;
@@ -42,12 +42,13 @@ use crate::commands::start::refuse_unknown;
 use crate::commands::start::symbolizer;
 use crate::commands::start::until;
 
-/// More than it takes to read the kernel's symbols, even on a slow machine.
+/// Upper bound of the time to read the kernel's symbols on a slow machine.
 const SYMBOLS_TAKE: Duration = Duration::from_secs(3);
 
-/// Before anything is attached: a file that can't be written is no reason to have traced.
+/// Opens the file of the flame graph before anything is attached: the run must not fail at its end
+/// because the file can't be written.
 fn create(path: &Path) -> Result<File> {
-    // what is in it stays until there is something better
+    // the old content stays until there is a graph to write
     let file = File::options()
         .write(true)
         .create(true)
@@ -76,7 +77,7 @@ struct Seen {
     rows: Vec<StackRow>,
     ledger: Ledger,
     took: Duration,
-    /// Whether the session saw all of it.
+    /// An error if the programs stopped receiving events during the run.
     verdict: Result<()>,
 }
 
@@ -97,14 +98,14 @@ fn sum(
     Ok(sums.rows(weight(options.by)))
 }
 
-/// Everything but the output.
+/// Runs the session. Writes no output.
 fn trace(options: &StacksOptions) -> Result<Seen> {
     let ready = Ready::look(&options.settings)?;
     let wants = options.settings.trace.as_ref();
     let wants = wants.context("no stacks were asked for")?;
     let at = wants.stack.context("no stacks were asked for")?;
-    // Reading the table of symbols takes seconds. It is read while the programs already count, unless
-    // they need it, or the run is short.
+    // Reading the symbol table takes seconds. The programs already count during that time, unless
+    // they need an address from the table, or the run is short.
     let short = options.duration.is_some_and(|d| d < SYMBOLS_TAKE);
     let early = (short || at == StackAt::Complete).then(symbolizer);
     let irq_entry = early.as_ref().and_then(Symbolizer::irq_entry);
@@ -141,7 +142,7 @@ fn trace(options: &StacksOptions) -> Result<Seen> {
 /// Runs the command to its end.
 ///
 /// # Errors
-/// One sentence each, with the exit code of its kind; nothing stays attached.
+/// One sentence each, with the exit code of its kind. Nothing stays attached.
 pub fn run(options: &StacksOptions) -> Result<()> {
     let drawing = options.svg.as_deref().map(create).transpose()?;
     let Seen {
@@ -182,7 +183,7 @@ pub fn run(options: &StacksOptions) -> Result<()> {
     out.flush()?;
     if !options.json {
         let detail = options.settings.attaching.verbose > 0;
-        // stdout is for the stacks; nobody may be listening here: that is no error
+        // stdout is for the stacks; a closed stderr is not an error
         let _ = write_ledger(
             &ledger,
             Theme { color: false },

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The start of every command that traces: look at the machine, refuse what is not possible, attach,
-//! and announce it.
+//! Start of every command that traces: inspect the machine, reject what is not possible, attach,
+//! announce.
 
 use std::io::Write;
 use std::io::stderr;
@@ -30,7 +30,7 @@ use nvme_deep::symbols::Symbolizer;
 use super::run::stop_signals;
 use super::say;
 
-/// What is asked for must be there, before anything is attached.
+/// Checks that the requested controllers and namespaces exist.
 fn check_devices(filter: &Filter, controllers: &[Controller]) -> Result<()> {
     let no_device = |message: String| Err(Failure::error(Kind::NoDevice, message));
     if controllers.is_empty() {
@@ -56,7 +56,7 @@ fn check_devices(filter: &Filter, controllers: &[Controller]) -> Result<()> {
         .flat_map(|c| &c.namespaces)
         .collect();
     for &wanted in &filter.nsids {
-        // 0 and the broadcast id are what admin commands carry
+        // admin commands use 0 and the broadcast id
         let special = wanted == 0 || wanted == u32::MAX;
         if !special && !all.iter().any(|ns| ns.nsid == wanted) {
             let have: Vec<String> = all
@@ -76,14 +76,14 @@ fn check_devices(filter: &Filter, controllers: &[Controller]) -> Result<()> {
     Ok(())
 }
 
-/// How a run ends, for the first line, unless the options say so.
+/// How the run ends, for the first line. Empty if an option sets the end.
 pub const fn until(has_end: bool) -> &'static str {
     if has_end { "" } else { "; Ctrl-C ends it" }
 }
 
-/// What the way of attaching costs in truth, for the first line.
+/// Losses of the attach method, for the first line.
 fn caveat(plan: &AttachPlan) -> String {
-    let way = match plan.method_of(Milestone::Complete) {
+    let method = match plan.method_of(Milestone::Complete) {
         Some(method) if method.loses() => method.name(),
         _ => return String::new(),
     };
@@ -92,10 +92,10 @@ fn caveat(plan: &AttachPlan) -> String {
     } else {
         "and this kernel does not count how many"
     };
-    format!(" by {way}: completions may be missed, {counted}")
+    format!(" by {method}: completions may be missed, {counted}")
 }
 
-/// The points that the stage set wants and does not get.
+/// Points of the stage set that are not observed, for the first line.
 fn lacks(plan: &AttachPlan) -> String {
     let lacking: Vec<&str> = plan
         .points
@@ -130,8 +130,8 @@ fn announce(settings: &Settings, until: &str, session: &Session, controllers: &[
     }
     for point in &plan.points {
         for rejected in &point.rejected {
-            let (name, way) = (point.name(), rejected.method.name());
-            say(&format!("{name}: not by {way}: {}", rejected.why));
+            let (name, method) = (point.name(), rejected.method.name());
+            say(&format!("{name}: not by {method}: {}", rejected.why));
         }
         for &number in &point.hooks {
             let hook = &CATALOG[number];
@@ -145,26 +145,26 @@ fn announce(settings: &Settings, until: &str, session: &Session, controllers: &[
     }
 }
 
-/// libbpf's own lines, as they are.
+/// Copies libbpf's log to stderr.
 fn copy_log(text: &str) {
     let _ = stderr().write_all(text.as_bytes());
 }
 
-/// A machine that has what is asked for.
+/// A machine that has the requested devices.
 pub struct Ready {
-    /// It.
+    /// The machine.
     pub system: System,
-    /// Told to stop.
+    /// Receives the signals that end the run.
     pub stop: Receiver<()>,
     controllers: Vec<Controller>,
     layout: Layout,
 }
 
 impl Ready {
-    /// Looks at the machine.
+    /// Inspects the machine.
     ///
     /// # Errors
-    /// No privileges, no such device. One sentence, with its exit code.
+    /// Missing privileges, or no such device. One sentence, with its exit code.
     pub fn look(settings: &Settings) -> Result<Self> {
         take_over_log((settings.attaching.verbose > 1).then_some(copy_log));
         let missing = missing_capabilities();
@@ -184,11 +184,11 @@ impl Ready {
         })
     }
 
-    /// Attaches, and says so. `until` ends the sentence; `irq_entry` is for stacks, see
+    /// Attaches and announces it. `until` ends the announcement. `irq_entry` is for stacks, see
     /// [`Symbolizer::irq_entry`].
     ///
     /// # Errors
-    /// Those of [`attach`].
+    /// Errors of [`attach`].
     pub fn attach(
         &self,
         settings: &Settings,
@@ -209,7 +209,8 @@ impl Ready {
     }
 }
 
-/// A symbolizer that has said what it can't do. Reads the symbol table, which takes a while.
+/// A symbolizer. Reports it if the kernel hides its symbols. Reading the symbol table takes
+/// seconds.
 pub fn symbolizer() -> Symbolizer {
     let symbolizer = Symbolizer::new();
     if let Some(why) = symbolizer.hidden() {
@@ -218,10 +219,10 @@ pub fn symbolizer() -> Symbolizer {
     symbolizer
 }
 
-/// Refuses what was requested by name and is not available on this kernel.
+/// Rejects `--errors` if the status of commands can't be read.
 ///
 /// # Errors
-/// One sentence.
+/// If the status can't be read; one sentence.
 pub fn refuse_unknown(tracing: &Tracing, session: &Session) -> Result<()> {
     if tracing.errors && !session.knows_verdicts() {
         return Err(Failure::error(

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! BTF, read through libbpf. libbpf-rs reads no split (module) BTF, so this is the crate's raw FFI,
-//! and nearly all of it.
+//! BTF, read through libbpf. libbpf-rs does not read split (module) BTF, so this module uses
+//! libbpf's raw FFI. It contains nearly all of the crate's FFI calls.
 
 use std::collections::BTreeMap;
 use std::ffi::CStr;
@@ -32,52 +32,52 @@ const KIND_TYPEDEF: u32 = 8;
 const KIND_FUNC: u32 = 12;
 const KIND_FUNC_PROTO: u32 = 13;
 
-/// A struct as some BTF has it.
+/// A struct as described by BTF.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Structure {
-    /// Bytes.
+    /// Size in bytes.
     pub size: u32,
-    /// Offsets in bytes of its members, those of anonymous members included.
+    /// Offsets of its members in bytes, including those of anonymous members.
     pub members: BTreeMap<String, u32>,
 }
 
-/// An owned BTF object. A module's refers to the kernel image's, which must live longer. The number is
-/// that of its first type: those below are the image's.
+/// An owned BTF object. A module's object refers to the kernel image's, which must outlive it. The
+/// number is the id of its first type: lower ids belong to the image.
 pub struct Btf(NonNull<btf>, u32);
 
 impl Btf {
-    /// The running kernel's own.
+    /// The BTF of the running kernel.
     pub fn vmlinux() -> Option<Self> {
-        // SAFETY: no arguments; null on failure, an object that is ours otherwise.
+        // SAFETY: no arguments; returns null on failure, otherwise an object that the caller owns.
         NonNull::new(unsafe { btf__load_vmlinux_btf() }).map(|btf| Self(btf, 1))
     }
 
-    /// A loaded module's, on top of the kernel image's.
+    /// The BTF of a loaded module, on top of the kernel image's.
     pub fn module(name: &str, base: &Self) -> Option<Self> {
         let name = CString::new(name).ok()?;
-        // SAFETY: `name` ends in NUL and lives through the call; `base` is a valid BTF object and
-        // outlives the result, as the caller declares it first.
+        // SAFETY: `name` is NUL-terminated and lives through the call; `base` is a valid BTF object
+        // and outlives the result, because the caller drops it last.
         let btf = NonNull::new(unsafe { btf__load_module_btf(name.as_ptr(), base.0.as_ptr()) })?;
         Some(Self(btf, base.types()))
     }
 
-    /// A file's: raw, or the .BTF section of an ELF file.
+    /// The BTF of a file: raw, or the .BTF section of an ELF file.
     pub fn parse(path: &Path) -> Option<Self> {
         let path = CString::new(path.as_os_str().as_bytes()).ok()?;
-        // SAFETY: `path` ends in NUL and lives through the call; no BTF.ext is asked for.
+        // SAFETY: `path` is NUL-terminated and lives through the call; no BTF.ext is requested.
         let btf = NonNull::new(unsafe { btf__parse(path.as_ptr(), null_mut()) })?;
         Some(Self(btf, 1))
     }
 
-    /// How many types there are, those of the base and `void` included.
+    /// The number of types, including those of the base and `void`.
     fn types(&self) -> u32 {
         // SAFETY: a valid BTF object; libbpf only reads.
         unsafe { btf__type_cnt(self.0.as_ptr()) }
     }
 
     fn find(&self, name: &str, kind: u32) -> Option<u32> {
-        // libbpf begins with the kernel image's, some hundred thousand that a module's name is not
-        // among
+        // libbpf begins with the kernel image's types, some hundred thousand, which do not include
+        // the module's
         if self.1 > 1 {
             let own = (self.1..self.types()).find(|&id| self.is(id, name, kind));
             if own.is_some() {
@@ -95,30 +95,31 @@ impl Btf {
         self.find(name, KIND_FUNC).is_some()
     }
 
-    /// The number of arguments of a tracepoint; `None` where it is not described.
+    /// The number of arguments of a tracepoint; `None` if it is not described.
     pub fn tracepoint_arguments(&self, name: &str) -> Option<usize> {
         let typedef = self.find(&format!("btf_trace_{name}"), KIND_TYPEDEF)?;
         let pointer = self.referred(typedef)?;
         let proto = self.referred(pointer)?;
         let (kind, vlen) = self.kind_of(proto)?;
-        // the first parameter is the probe's own data
+        // the first parameter is the private data of the probe
         (kind == KIND_FUNC_PROTO).then(|| vlen.saturating_sub(1))
     }
 
     fn raw_type(&self, id: u32) -> Option<NonNull<btf_type>> {
-        // SAFETY: a valid BTF object; an id out of range gives null.
+        // SAFETY: a valid BTF object; returns null for an id out of range.
         NonNull::new(unsafe { btf__type_by_id(self.0.as_ptr(), id) }.cast_mut())
     }
 
     fn is(&self, id: u32, name: &str, kind: u32) -> bool {
         self.kind_of(id).is_some_and(|(k, _)| k == kind)
-            // SAFETY: valid while the object lives; we copy.
+            // SAFETY: valid while the object lives; the value is copied.
             && self.raw_type(id).is_some_and(|t| self.name_at(unsafe { t.as_ref() }.name_off) == name)
     }
 
-    /// Kind and number of members or parameters.
+    /// Kind, and number of members or parameters.
     fn kind_of(&self, id: u32) -> Option<(u32, usize)> {
-        // SAFETY: libbpf's pointer is valid while the object lives and is not changed; we copy.
+        // SAFETY: libbpf's pointer is valid and unchanged while the object lives; the value is
+        // copied.
         let info = unsafe { self.raw_type(id)?.as_ref() }.info;
         Some((info >> 24 & 0x1f, (info & 0xffff) as usize))
     }
@@ -137,7 +138,7 @@ impl Btf {
     }
 
     fn name_at(&self, offset: u32) -> &str {
-        // SAFETY: libbpf gives null or a NUL-terminated string that lives as long as the object.
+        // SAFETY: libbpf returns null or a NUL-terminated string that lives as long as the object.
         let text = unsafe { btf__name_by_offset(self.0.as_ptr(), offset) };
         if text.is_null() {
             return "";
@@ -146,7 +147,7 @@ impl Btf {
         unsafe { CStr::from_ptr(text) }.to_str().unwrap_or("")
     }
 
-    /// Name, type and offset in bits of each member; nothing for what has none.
+    /// Name, type and offset in bits of each member; empty for types without members.
     fn members(&self, id: u32) -> Vec<(&str, u32, u32)> {
         let Some((KIND_STRUCT | KIND_UNION, count)) = self.kind_of(id) else {
             return Vec::new();
@@ -154,10 +155,10 @@ impl Btf {
         let Some(at) = self.raw_type(id) else {
             return Vec::new();
         };
-        // SAFETY: a struct's or union's record is followed by its members, `count` of them (BTF
-        // format, Documentation/bpf/btf.rst); libbpf has checked that they are there.
+        // SAFETY: a struct or union record is followed by its `count` members (BTF format,
+        // Documentation/bpf/btf.rst); libbpf has checked that they are there.
         let members = unsafe { from_raw_parts(at.as_ptr().add(1).cast::<btf_member>(), count) };
-        // SAFETY: valid while the object lives; we copy.
+        // SAFETY: valid while the object lives; the value is copied.
         let bitfields = unsafe { at.as_ref() }.info >> 31 == 1;
         let mask = if bitfields { 0xff_ffff } else { u32::MAX };
         members
@@ -187,8 +188,8 @@ impl Btf {
         Some(found)
     }
 
-    /// Whether a struct has a member called by the last of these names, within one called by the
-    /// one before, and so on, with anonymous structs and unions between.
+    /// Whether a struct has this path of nested members. Anonymous structs and unions may be in
+    /// between.
     pub fn has_path(&self, name: &str, path: &[&str]) -> bool {
         self.find(name, KIND_STRUCT)
             .is_some_and(|id| self.leads(id, path))
@@ -203,36 +204,37 @@ impl Btf {
         })
     }
 
-    /// Takes over all types of another object.
+    /// Adds all types of another object. Returns false on failure.
     pub fn add(&mut self, other: &Self) -> bool {
         // SAFETY: two valid BTF objects; libbpf copies from the second into the first.
         unsafe { btf__add_btf(self.0.as_ptr(), other.0.as_ptr()) >= 0 }
     }
 
-    /// The whole object as a file would hold it.
+    /// The whole object, in the format of a file.
     pub fn bytes(&self) -> Option<Vec<u8>> {
         let mut size = 0;
-        // SAFETY: a valid BTF object; null on failure, else `size` bytes that the object owns.
+        // SAFETY: a valid BTF object; returns null on failure, else `size` bytes that the object
+        // owns.
         let data = unsafe { btf__raw_data(self.0.as_ptr(), &mut size) };
         if data.is_null() {
             return None;
         }
-        // SAFETY: see above; we copy.
+        // SAFETY: see above; the bytes are copied.
         Some(unsafe { from_raw_parts(data.cast::<u8>(), size as usize) }.to_vec())
     }
 }
 
 impl Drop for Btf {
     fn drop(&mut self) {
-        // SAFETY: ours, and freed once.
+        // SAFETY: owned by `self`, and freed once.
         unsafe { btf__free(self.0.as_ptr()) }
     }
 }
 
-/// One object out of a base and the split BTF on top of it (a module's). The split one counts types
-/// and string bytes on from its base, so both are just laid end to end.
+/// Joins a base and the split BTF on top of it (a module's) into one object. The split BTF
+/// continues the base's numbering of types and string bytes, so the sections are concatenated.
 ///
-/// `None` where either is not BTF.
+/// `None` if either is not BTF.
 pub fn flatten(base: &[u8], split: &[u8]) -> Option<Vec<u8>> {
     let (base, split) = (Parts::of(base)?, Parts::of(split)?);
     let types = [base.types, split.types].concat();

@@ -10,15 +10,15 @@ fn nanoseconds(clock: ClockId) -> u64 {
     seconds * 1_000_000_000 + u64::try_from(now.tv_nsec).unwrap_or(0)
 }
 
-/// CLOCK_MONOTONIC in nanoseconds: what `bpf_ktime_get_ns` reads.
+/// CLOCK_MONOTONIC in nanoseconds, the clock of `bpf_ktime_get_ns`.
 pub fn monotonic_ns() -> u64 {
     nanoseconds(ClockId::Monotonic)
 }
 
-/// What has to be added to CLOCK_MONOTONIC to have the time since 1970, nanoseconds. It changes when
-/// somebody sets the clock.
+/// The offset to add to CLOCK_MONOTONIC for the time since 1970, in nanoseconds. It changes when
+/// the clock is set.
 pub fn wall_offset_ns() -> i64 {
-    // the smallest gap between the readings is the truest
+    // the try with the smallest gap between its readings is the most accurate
     let tries = (0..5).map(|_| {
         let before = monotonic_ns();
         let wall = nanoseconds(ClockId::Realtime);

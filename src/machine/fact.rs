@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What could be read, or why not: no question about a machine goes without an answer.
+//! A fact about the machine: a value, or the reason why it is unknown.
 
 use std::fmt;
 use std::fmt::Display;
@@ -13,28 +13,28 @@ use serde::Serialize;
 use super::System;
 use super::why;
 
-/// Something that the machine was asked. In JSON the value itself, or `{"unknown": "why"}`.
+/// A value read from the machine. In JSON the value, or `{"unknown": "why"}`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(untagged)]
 pub enum Fact<T> {
-    /// The answer.
+    /// The value.
     Known(T),
-    /// There is none.
+    /// The value could not be read.
     Unknown {
-        /// Why, in a few words.
+        /// The reason, in a few words.
         unknown: String,
     },
 }
 
 impl<T> Fact<T> {
-    /// No answer, and why.
+    /// An unknown value, with the reason.
     pub fn unknown(why: impl Into<String>) -> Self {
         Self::Unknown {
             unknown: why.into(),
         }
     }
 
-    /// The answer, if there is one.
+    /// The value, if it is known.
     pub const fn known(&self) -> Option<&T> {
         match self {
             Self::Known(value) => Some(value),
@@ -42,12 +42,12 @@ impl<T> Fact<T> {
         }
     }
 
-    /// The answer as something else.
+    /// Converts the value.
     pub fn map<U>(self, f: impl FnOnce(T) -> U) -> Fact<U> {
         self.and_then(|value| Fact::Known(f(value)))
     }
 
-    /// The answer as something else, or why it is none after all.
+    /// Converts the value. The result may be unknown.
     pub fn and_then<U>(self, f: impl FnOnce(T) -> Fact<U>) -> Fact<U> {
         match self {
             Self::Known(value) => f(value),
@@ -55,7 +55,7 @@ impl<T> Fact<T> {
         }
     }
 
-    /// Another question, where the first had no answer.
+    /// Calls `f` if the value is unknown.
     pub fn or_else(self, f: impl FnOnce() -> Self) -> Self {
         match self {
             Self::Known(_) => self,
@@ -65,14 +65,14 @@ impl<T> Fact<T> {
 }
 
 impl<T: PartialEq> Fact<T> {
-    /// Whether the answer is known to be this.
+    /// Whether the value is known and equal to `value`.
     pub fn is(&self, value: &T) -> bool {
         self.known() == Some(value)
     }
 }
 
 impl Fact<String> {
-    /// The number that the text is.
+    /// Parses the text as a number.
     pub fn parse<T: FromStr>(self) -> Fact<T> {
         self.and_then(|text| {
             text.parse()
@@ -100,18 +100,19 @@ impl<T: Display> Display for Fact<T> {
 }
 
 impl System {
-    /// The first line of a small file, trimmed.
+    /// Reads the first line of a small file, trimmed.
     pub(super) fn text(&self, path: &str) -> Fact<String> {
         match fs::read(self.path(path)) {
             Ok(bytes) => {
                 let text = String::from_utf8_lossy(&bytes);
                 let line = text.lines().next().unwrap_or_default().trim();
-                // strings of the device tree end in NUL
+                // strings in the device tree end in NUL
                 let line = line.split('\0').next().unwrap_or_default();
                 if line.is_empty() {
                     Fact::unknown("it is empty")
                 } else {
-                    // a device may call itself anything, even what a terminal takes for a command
+                    // a device chooses its own name: replace control characters, which a terminal
+                    // interprets
                     Fact::Known(line.replace(char::is_control, "?"))
                 }
             }
@@ -119,12 +120,12 @@ impl System {
         }
     }
 
-    /// The number in a small file.
+    /// Reads the number in a small file.
     pub(super) fn number<T: FromStr>(&self, path: &str) -> Fact<T> {
         self.text(path).parse()
     }
 
-    /// Whether there is such a file.
+    /// Whether the file exists.
     pub(super) fn exists(&self, path: &str) -> Fact<bool> {
         match fs::symlink_metadata(self.path(path)) {
             Ok(_) => Fact::Known(true),

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What the machine runs on: a hypervisor, by the name that people use, or the metal.
+//! Detects the hypervisor that the machine runs on, or bare metal.
 //!
-//! From what firmware and processor say; each answer comes with what it was drawn from. Firmware
-//! can say anything (QEMU's `-smbios`), so this is for people, and nothing is decided by it.
+//! The result is derived from firmware and processor data, and comes with its evidence. Firmware
+//! data can be forged (QEMU's `-smbios`), so the result is used in reports only.
 
 use std::fs;
 
@@ -10,13 +10,13 @@ use serde::Serialize;
 
 use super::System;
 
-/// Which hypervisor.
+/// The kind of hypervisor.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum HypervisorKind {
-    /// KVM, with QEMU or another program around it.
+    /// KVM, with QEMU or another VMM.
     Kvm,
-    /// QEMU without a sign of KVM: likely emulated instruction by instruction, and slow.
+    /// QEMU without a sign of KVM: probably emulates each instruction, and is slow.
     Qemu,
     /// Amazon EC2, Nitro.
     AmazonNitro,
@@ -24,7 +24,7 @@ pub enum HypervisorKind {
     GoogleCompute,
     /// Microsoft Azure.
     Azure,
-    /// Microsoft Hyper-V elsewhere.
+    /// Microsoft Hyper-V outside Azure.
     HyperV,
     /// VMware.
     Vmware,
@@ -34,24 +34,24 @@ pub enum HypervisorKind {
     VirtualBox,
     /// Firecracker.
     Firecracker,
-    /// Another one that says its name.
+    /// Another hypervisor that reports its name.
     Other,
-    /// One that does not.
+    /// A hypervisor that does not report its name.
     Unnamed,
-    /// None: the metal.
+    /// None: bare metal.
     None,
-    /// Not known.
+    /// Unknown.
     Unknown,
 }
 
-/// What the machine runs on.
+/// The hypervisor of the machine.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Hypervisor {
-    /// Which it is.
+    /// Its kind.
     pub kind: HypervisorKind,
-    /// The name for people.
+    /// The name in reports.
     pub name: String,
-    /// What says so.
+    /// The data that shows it.
     pub evidence: String,
 }
 
@@ -64,7 +64,7 @@ impl Hypervisor {
         }
     }
 
-    /// Whether there is one; `None` if that is not known.
+    /// Whether there is a hypervisor; `None` if unknown.
     pub fn present(&self) -> Option<bool> {
         match self.kind {
             HypervisorKind::None => Some(false),
@@ -74,7 +74,7 @@ impl Hypervisor {
     }
 }
 
-/// What firmware and processor say; empty where they say nothing.
+/// Data from firmware and processor; empty if not available.
 #[derive(Clone, Debug, Default)]
 struct Hints {
     product_name: String,
@@ -82,23 +82,24 @@ struct Hints {
     board_vendor: String,
     bios_vendor: String,
     chassis_asset_tag: String,
-    /// The processor's flag `hypervisor`; `None` where processors have none (not x86).
+    /// The processor flag `hypervisor`; `None` if processors have no such flag (not x86).
     cpu_flag: Option<bool>,
     /// `/sys/hypervisor/type`
     hypervisor_type: String,
-    /// `/proc/xen/capabilities` has `control_d`.
+    /// `/proc/xen/capabilities` contains `control_d`.
     dom0: bool,
-    /// The device tree's `compatible`, of the hypervisor node and of the machine.
+    /// The `compatible` strings of the device tree: of the hypervisor node and of the machine.
     device_tree: String,
-    /// Who made the ACPI tables.
+    /// The OEM id of the ACPI tables.
     acpi_oem: String,
     clocksources: String,
 }
 
-/// Azure's chassis asset tag, which Hyper-V elsewhere does not have.
+/// Azure's chassis asset tag. Hyper-V elsewhere does not have it.
 const AZURE_TAG: &str = "7783-7084-3265-9085-8269-3286-77";
 
-/// Beginnings of DMI strings that name a hypervisor or, where `true`, a vendor who rents metal, too.
+/// Prefixes of DMI strings that identify a hypervisor. `true`: the string also occurs on bare
+/// metal, for example because the vendor rents it.
 const DMI: [(&str, bool, HypervisorKind, &str); 26] = {
     use HypervisorKind::{Kvm, Other, VirtualBox, Vmware, Xen};
     [
@@ -127,7 +128,7 @@ const DMI: [(&str, bool, HypervisorKind, &str); 26] = {
         ("KVM", false, Kvm, "KVM/QEMU"),
         ("Standard PC", false, Kvm, "KVM/QEMU"),
         ("Bochs", false, Kvm, "KVM/QEMU"),
-        // of coreboot, too
+        // also used by coreboot
         ("SeaBIOS", true, Kvm, "KVM/QEMU"),
     ]
 };
@@ -142,14 +143,14 @@ impl Hints {
         ]
     }
 
-    /// Clouds whose hypervisors have names of their own.
+    /// Detects the hypervisors of clouds.
     fn cloud(&self) -> Option<Hypervisor> {
         use HypervisorKind::{AmazonNitro, Azure, GoogleCompute, HyperV, Kvm};
         let product = self.product_name.as_str();
         let by = |field: &str, value: &str| format!("DMI {field} is `{value}`");
         let vendor = by("sys_vendor", &self.sys_vendor);
         if self.sys_vendor == "Amazon EC2" {
-            // the product is the instance type, and metal ones say so
+            // the product is the instance type; that of a bare metal instance contains `.metal`
             let metal = product.contains(".metal") || self.cpu_flag == Some(false);
             return Some(if metal {
                 let evidence = format!("{vendor}, product_name `{product}`");
@@ -207,7 +208,7 @@ impl Hints {
         None
     }
 
-    /// Hypervisors that show elsewhere than in DMI, which small ones and arm64 may not have.
+    /// Detects hypervisors without DMI, which small ones and arm64 may not have.
     fn elsewhere(&self) -> Option<Hypervisor> {
         use HypervisorKind::{Firecracker, Kvm, Xen};
         if self.acpi_oem.starts_with("FIRECK") {
@@ -229,7 +230,7 @@ impl Hints {
             .then(|| Hypervisor::new(Kvm, "KVM", "there is a kvm-clock, and no DMI to say more"))
     }
 
-    /// Puts it all together.
+    /// Combines all hints.
     fn classify(&self) -> Hypervisor {
         use HypervisorKind::{None as Metal, Other, Unknown, Unnamed, Xen};
         if self.dom0 {
@@ -267,19 +268,19 @@ impl Hints {
     }
 }
 
-/// The processor's flag `hypervisor`; only x86 has a line of flags of that name.
+/// The processor flag `hypervisor`. Only x86 has a line named `flags`.
 fn hypervisor_flag(cpuinfo: &str) -> Option<bool> {
     let flags = cpuinfo.lines().find_map(|l| l.strip_prefix("flags"))?;
     Some(flags.split_whitespace().any(|flag| flag == "hypervisor"))
 }
 
 impl System {
-    /// What this machine runs on.
+    /// Detects the hypervisor of this machine.
     pub fn hypervisor(&self) -> Hypervisor {
         let line = |path: &str| self.text(path).known().cloned().unwrap_or_default();
         let dmi = |field: &str| line(&format!("sys/class/dmi/id/{field}"));
         let cpuinfo = fs::read_to_string(self.path("proc/cpuinfo")).unwrap_or_default();
-        // each is a list of strings that end in NUL
+        // each file is a list of NUL-terminated strings
         let device_tree: String = [
             "proc/device-tree/hypervisor/compatible",
             "proc/device-tree/compatible",
@@ -288,7 +289,7 @@ impl System {
         .filter_map(|path| fs::read(self.path(path)).ok())
         .map(|bytes| String::from_utf8_lossy(&bytes).into_owned() + "\0")
         .collect();
-        // a table's header: bytes 10 to 15 are the maker's id
+        // bytes 10 to 15 of a table's header are the OEM id
         let acpi_oem = fs::read(self.path("sys/firmware/acpi/tables/DSDT")).ok();
         let acpi_oem = acpi_oem.and_then(|table| Some(table.get(10..16)?.to_vec()));
         Hints {
@@ -315,7 +316,7 @@ mod tests {
     use super::*;
     use tempfile::TempDir;
 
-    /// A machine by its vendor and product, and whether its processor speaks of a hypervisor.
+    /// A machine with this vendor, product and processor flag.
     fn by(sys_vendor: &str, product_name: &str, cpu_flag: Option<bool>) -> Hints {
         Hints {
             sys_vendor: sys_vendor.into(),

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Identify Controller through `/dev/nvmeX`: the one question of ours that goes to the device.
+//! Identify Controller through `/dev/nvmeX`: the only command that this tool sends to a device.
 //!
-//! It is a single admin command of the kind that every tool and the driver itself send, read-only
-//! and without a time limit of our own: a short one would make the driver reset a controller that
-//! is merely slow. Whoever asks a controller that is stuck waits as long as the driver does
-//! (`admin_timeout`, by default 60 s). All of the crate's ioctl is here.
+//! It is a single read-only admin command, which other tools and the driver send too. It has no
+//! time limit of its own, because a short one would make the driver reset a controller that is only
+//! slow. On a hung controller it waits as long as the driver does (`admin_timeout`, 60 s by
+//! default). This module contains all ioctl calls of the crate.
 
 use std::fs::File;
 use std::io;
@@ -44,14 +44,14 @@ const _: () = {
     assert!(offset_of!(PassthruCommand, timeout_ms) == 64);
 };
 
-/// Identify, an admin command.
+/// Opcode of Identify, an admin command.
 const IDENTIFY: u8 = 0x06;
-/// Its CNS for the data structure of the controller.
+/// CNS of the Identify Controller data structure.
 const CNS_CONTROLLER: u32 = 1;
 /// The size of any Identify data structure.
 const DATA_BYTES: usize = 4096;
 
-/// Asks the controller behind `file`.
+/// Sends Identify Controller to the controller behind `file`.
 fn identify(file: &File) -> Result<Box<[u8; DATA_BYTES]>, String> {
     let mut data = Box::new([0; DATA_BYTES]);
     let mut command = PassthruCommand {
@@ -62,14 +62,14 @@ fn identify(file: &File) -> Result<Box<[u8; DATA_BYTES]>, String> {
         ..PassthruCommand::default()
     };
     let request = libc::_IOWR::<PassthruCommand>(b'N'.into(), 0x41);
-    // SAFETY: NVME_IOCTL_ADMIN_CMD reads and writes the command, whose layout is checked above, and
-    // writes at most `data_bytes` to `address`: both are ours and live through the call. A file
-    // that is no controller refuses the request.
+    // SAFETY: NVME_IOCTL_ADMIN_CMD reads and writes the command (its layout is checked above), and
+    // writes at most `data_bytes` to `address`. Both are owned here and live through the call. A
+    // file that is not a controller rejects the request.
     let status = unsafe { libc::ioctl(file.as_raw_fd(), request, &raw mut command) };
     match status {
         0 => Ok(data),
         ..0 => Err(why(&io::Error::last_os_error())),
-        // what the kernel returns above zero is what the controller says
+        // a positive return value is the controller's status
         _ => Err(format!("the controller answers with status {status:#x}")),
     }
 }
@@ -80,8 +80,8 @@ fn offers_doorbell_buffer(data: &[u8; DATA_BYTES]) -> bool {
 }
 
 impl System {
-    /// Whether a controller offers shadow doorbells; the driver uses them wherever they are. Sends
-    /// it one Identify command.
+    /// Whether a controller offers shadow doorbells. The driver uses them wherever they exist.
+    /// Sends one Identify command.
     pub(super) fn shadow_doorbells(&self, controller: &str) -> Fact<bool> {
         let answer = File::open(self.path(&format!("dev/{controller}")))
             .map_err(|e| why(&e))

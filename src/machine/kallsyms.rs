@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The kernel's symbols, by name: which of ours exist at all, and in which module.
+//! The kernel's symbols: which of the wanted functions exist, and in which module.
 
 use std::collections::BTreeMap;
 use std::str::from_utf8;
@@ -11,18 +11,18 @@ use super::names::Wanted;
 use super::names::each_line;
 use super::why;
 
-/// What /proc/kallsyms says of the names that were asked for.
+/// What /proc/kallsyms contains of the wanted names.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Symbols {
-    /// The functions that exist, clones included, each with its module; `None` where it is in the
-    /// kernel image. Existing is not being hookable: what is `notrace` is here too.
+    /// The functions that exist, clones included, each with its module; `None` for the kernel
+    /// image. A function listed here may not be hookable: `notrace` functions are listed too.
     pub functions: BTreeMap<String, Option<String>>,
-    /// The kernel shows us addresses. Without (kptr_restrict, no CAP_SYSLOG) they are all zero, and
-    /// stacks can't be given names.
+    /// The kernel shows addresses. Otherwise (kptr_restrict, no CAP_SYSLOG) all are zero, and
+    /// stacks have no names.
     pub addresses: bool,
 }
 
-/// The fields of a line: `ffffffffc0a1b2c0 t nvme_irq`, then, after a tab, `[nvme]`.
+/// A line of /proc/kallsyms: `ffffffffc0a1b2c0 t nvme_irq`, then, after a tab, `[nvme]`.
 #[derive(Clone, Copy, Debug)]
 pub struct Line<'a> {
     address: &'a [u8],
@@ -33,13 +33,13 @@ pub struct Line<'a> {
 }
 
 impl Line<'_> {
-    /// Code: `t`, `T`, and the weak `w`, `W`. The case has no meaning: exported functions of modules
-    /// show as `t`.
+    /// Whether it is code: `t`, `T`, or weak `w`, `W`. The case has no meaning: exported functions
+    /// of modules are listed as `t`.
     pub fn is_text(&self) -> bool {
         b"tTwW".contains(&self.kind)
     }
 
-    /// The address; 0 where the kernel hides it.
+    /// The address; 0 if the kernel hides it.
     pub fn address(&self) -> Option<u64> {
         u64::from_str_radix(from_utf8(self.address).ok()?, 16).ok()
     }
@@ -69,10 +69,10 @@ pub fn fields(line: &[u8]) -> Option<Line<'_>> {
 }
 
 impl System {
-    /// Looks the wanted functions up in /proc/kallsyms.
+    /// Looks up the wanted functions in /proc/kallsyms.
     ///
     /// # Errors
-    /// Why the list is not available, in one line.
+    /// If the list is not available. The reason, in one line.
     pub fn symbols(&self, wanted: &[&str]) -> Result<Symbols, String> {
         let wanted = Wanted::new(wanted);
         let mut found = Symbols::default();
@@ -149,7 +149,7 @@ ffffffffc09f0000 t nvme_setup_cmd\t[nvme_core]
             symbols("0000000000000000 T startup_64\n0000000000000000 t nvme_irq\t[nvme]\n");
         assert!(!hidden.addresses);
         assert_eq!(hidden.functions.len(), 1);
-        // the per-cpu base is zero, or not, without kptr_restrict having a part in it
+        // data symbols do not count: the per-cpu base may be zero without kptr_restrict
         assert!(!symbols("ffffffff81000000 D _data\n").addresses);
     }
 

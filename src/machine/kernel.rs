@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The facts that the planner decides on. (BTF is the running kernel's, whatever the root.)
+//! Reads the facts that the planner uses. BTF is always the running kernel's, whatever the root is.
 
 use std::collections::BTreeMap;
 use std::collections::BTreeSet;
@@ -20,15 +20,15 @@ use crate::probe::facts::Lockdown;
 use crate::probe::facts::Preemption;
 use crate::probe::facts::TypeSource;
 
-/// How closely to look.
+/// How much to read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Look {
-    /// At what is read in an instant. The long lists of symbols and of functions that ftrace can
-    /// hook are left, unless what is missing makes them matter.
+    /// Only what is quick to read. The long lists are skipped, except that the symbols are read if
+    /// the kernel's BTF of nvme_core is missing, or may not be used.
     Brief,
-    /// At the symbols, too: kprobes need them.
+    /// Also the symbols, which kprobes need.
     Symbols,
-    /// At everything.
+    /// Also the functions that ftrace can hook.
     Full,
 }
 
@@ -47,7 +47,7 @@ impl System {
     /// Reads what the running kernel offers for the catalog, and where the types come from.
     ///
     /// # Errors
-    /// A BTF file of the user's that can't be used, in a sentence.
+    /// If the user's BTF file cannot be used. One sentence.
     pub fn kernel_facts(
         &self,
         file: Option<&Path>,
@@ -67,13 +67,14 @@ impl System {
             no_trampolines: self.no_trampolines(),
             ..KernelFacts::default()
         };
-        // f4b9e6c90c57 (5.14) took nvme_setup_cmd's third argument away; no type tells
+        // f4b9e6c90c57 (5.14) removed nvme_setup_cmd's third argument; no type shows it
         facts.command_is_argument = !facts.is_at_least(5, 14);
-        // a46023d5616e (7.0) guards tracepoints by SRCU instead of preempt_disable; no type tells
+        // a46023d5616e (7.0) guards tracepoints by SRCU instead of preempt_disable; no type shows
+        // it
         facts.preemptible_tracepoints = facts.is_at_least(7, 0);
         facts.preemption = self.preemption();
         facts.polled = self.polled();
-        // 3acf8ace6823 (6.7); a type tells, where there are types
+        // 3acf8ace6823 (6.7); if there is BTF, a type shows it (see describe())
         facts.misses_counted = facts.is_at_least(6, 7);
         describe(&kernel, &types, &mut facts);
         facts.events = self.events();
@@ -99,7 +100,7 @@ impl System {
         Ok((facts, types))
     }
 
-    /// How far the kernel is locked down; not at all where securityfs can't tell.
+    /// The lockdown level; [`Lockdown::None`] if securityfs does not show it.
     fn lockdown_level(&self) -> Lockdown {
         match self.lockdown().known().map(String::as_str) {
             Some("confidentiality") => Lockdown::Confidentiality,
@@ -108,8 +109,9 @@ impl System {
         }
     }
 
-    /// The kernel's version text says most; where the choice is made at boot (PREEMPT_DYNAMIC), later
-    /// kernels say it there too, earlier ones in debugfs, `none voluntary (full)`.
+    /// The preemption model, from the kernel's version text. If it is chosen at boot
+    /// (PREEMPT_DYNAMIC), later kernels show it there too, earlier ones in debugfs, as in
+    /// `none voluntary (full)`. The boot option `preempt=full` counts too.
     fn preemption(&self) -> Preemption {
         let text = read_line(&self.path("proc/sys/kernel/version")).unwrap_or_default();
         let debugfs = read_line(&self.path("sys/kernel/debug/sched/preempt")).unwrap_or_default();
@@ -130,8 +132,8 @@ impl System {
         }
     }
 
-    /// Whether the PCI driver sets up queues for polling, or has set some up: the parameter may have
-    /// been changed since.
+    /// Whether the PCI driver sets up polled queues, or has set some up: the parameter may have
+    /// changed since.
     fn polled(&self) -> bool {
         let asked = read_line(&self.path("sys/module/nvme/parameters/poll_queues"));
         let polls = |queue: &Path| read_line(&queue.join("queue/io_poll")).as_deref() == Some("1");
@@ -151,7 +153,7 @@ impl System {
         if switch.as_deref() == Some("0") {
             return Some("kprobes are switched off (/sys/kernel/debug/kprobes/enabled)".into());
         }
-        // those on a function's entry go through ftrace, which attaches them and does not call
+        // kprobes on a function's entry use ftrace, which then attaches them but does not call them
         self.no_trampolines()
             .map(|why| format!("{why}: kprobes attach and never fire"))
     }
@@ -162,7 +164,7 @@ impl System {
             .then(|| "ftrace is switched off (sysctl kernel.ftrace_enabled)".into())
     }
 
-    /// The classic events of the catalog with their fields.
+    /// The classic events of the catalog, with the offsets of their fields.
     fn events(&self) -> Option<BTreeMap<String, BTreeMap<String, u32>>> {
         self.tracefs().ok()?;
         let mut of_nvme: Vec<_> = CATALOG
@@ -182,10 +184,10 @@ impl System {
     }
 }
 
-/// What BTF says of the catalog.
+/// Adds what BTF contains of the catalog.
 fn describe(kernel: &KernelBtf, types: &Types, facts: &mut KernelFacts) {
     let (mut functions, mut tracepoints) = (BTreeSet::new(), BTreeSet::new());
-    // a kernel without BTF may be described by the user's file
+    // the user's file may describe a kernel without BTF
     let file = match (&kernel.vmlinux, &types.core, &types.custom) {
         (None, TypeSource::File(_), Some(custom)) => Btf::parse(&custom.path()),
         _ => None,
@@ -205,7 +207,7 @@ fn describe(kernel: &KernelBtf, types: &Types, facts: &mut KernelFacts) {
             AttachKind::Fentry | AttachKind::Fexit => false,
             _ => continue,
         };
-        // most have a second instance
+        // several hooks may have the same target
         if !asked.insert((name, tracepoint)) {
             continue;
         }
@@ -218,9 +220,9 @@ fn describe(kernel: &KernelBtf, types: &Types, facts: &mut KernelFacts) {
     facts.functions = functions;
     facts.tracepoints = tracepoints;
     facts.rdonly_cast = image.has_function("bpf_rdonly_cast");
-    // a54895fa057c (5.11) took the queue away
+    // a54895fa057c (5.11) removed the queue argument
     facts.rq_is_second = image.tracepoint_arguments("block_rq_issue") == Some(2);
-    // 3acf8ace6823 (6.7) brought the field, and with it the counting of what programs miss
+    // 3acf8ace6823 (6.7) added the field, together with the counting of missed program runs
     facts.misses_counted = image.has_path("bpf_link_info", &["perf_event", "kprobe", "missed"]);
 }
 

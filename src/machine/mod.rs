@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What the machine says about itself: read-only, below a root that tests replace by a fixture.
+//! Reads facts about the machine. Read-only, below a root directory that tests replace with a
+//! fixture.
 
 #[cfg(feature = "live")]
 pub mod btf;
@@ -33,29 +34,29 @@ use procfs::process::Process;
 use overview::Capability;
 use overview::Privileges;
 
-/// A machine, seen from a root directory.
+/// A machine, given by its root directory.
 #[derive(Clone, Debug)]
 pub struct System {
     root: PathBuf,
 }
 
 impl System {
-    /// The machine whose files are below `root` (`/`, or a fixture).
+    /// Returns the machine with its files below `root` (`/`, or a fixture).
     pub fn at(root: impl Into<PathBuf>) -> Self {
         Self { root: root.into() }
     }
 
-    /// The path of a file of this machine, given without the leading slash.
+    /// The path of a file of this machine. `relative` has no leading slash.
     pub fn path(&self, relative: &str) -> PathBuf {
         self.root.join(relative)
     }
 
-    /// `uname -r`, or a question mark where proc is not mounted.
+    /// `uname -r`, or `?` if /proc is not mounted.
     pub fn release(&self) -> String {
         read_line(&self.path("proc/sys/kernel/osrelease")).unwrap_or_else(|| "?".into())
     }
 
-    /// Whether a file system of this type is mounted anywhere; `None` where proc can't tell.
+    /// Whether a file system of this type is mounted; `None` if /proc/mounts cannot be read.
     fn mounted(&self, kind: &str) -> Option<bool> {
         let mounts = fs::read_to_string(self.path("proc/mounts")).ok()?;
         Some(
@@ -66,9 +67,9 @@ impl System {
     }
 }
 
-/// Why a file can't be read, in a few words.
+/// Why a file cannot be read, in a few words.
 fn why(error: &io::Error) -> String {
-    /// Not "this user may not", but "nobody may": lockdown, a security module.
+    /// Unlike EACCES, not a matter of file modes: lockdown or a security module forbids it.
     const EPERM: i32 = 1;
     match error.kind() {
         _ if error.raw_os_error() == Some(EPERM) => "the kernel refuses it".into(),
@@ -79,14 +80,15 @@ fn why(error: &io::Error) -> String {
 }
 
 impl System {
-    /// Something that a loaded module keeps until it is unloaded; `None`: not loaded, or built in.
+    /// A number that identifies a loaded module until it is unloaded: the inode of its sysfs
+    /// directory. `None` if there is no such directory.
     pub fn module_identity(&self, module: &str) -> Option<u64> {
         let at = self.path("sys/module").join(module);
         Some(fs::metadata(at).ok()?.ino())
     }
 }
 
-/// The first line of a small file, trimmed. `None` if it can't be read or is empty.
+/// The first line of a small file, trimmed. `None` if it cannot be read or is empty.
 fn read_line(path: &Path) -> Option<String> {
     let text = fs::read_to_string(path).ok()?;
     let line = text.lines().next()?.trim();
@@ -97,16 +99,17 @@ const CAP_SYS_ADMIN: u64 = 1 << 21;
 const CAP_PERFMON: u64 = 1 << 38;
 const CAP_BPF: u64 = 1 << 39;
 
-/// The effective capabilities of this process; all where proc can't tell (the load will).
+/// The effective capabilities of this process. If /proc cannot be read: all of them, because the
+/// load then reports a missing one.
 fn capabilities() -> u64 {
     Process::myself()
         .and_then(|me| me.status())
         .map_or(u64::MAX, |status| status.capeff)
 }
 
-/// Capabilities that tracing needs and this process lacks, by name. Empty: may trace.
+/// Names of the capabilities that tracing needs and this process lacks. Empty if it may trace.
 ///
-/// CAP_SYS_ADMIN stands in for both (capabilities(7)).
+/// CAP_SYS_ADMIN replaces both (capabilities(7)).
 pub fn missing_capabilities() -> Vec<&'static str> {
     let have = capabilities();
     if have & CAP_SYS_ADMIN != 0 {
@@ -120,7 +123,7 @@ pub fn missing_capabilities() -> Vec<&'static str> {
         .collect()
 }
 
-/// Capabilities that matter here: by number in capabilities(7), and by name.
+/// Capabilities that matter here, by number (capabilities(7)) and name.
 const CAPABILITIES: [(u32, &str); 6] = [
     (21, "CAP_SYS_ADMIN"),
     (39, "CAP_BPF"),
@@ -130,7 +133,7 @@ const CAPABILITIES: [(u32, &str); 6] = [
     (2, "CAP_DAC_READ_SEARCH"),
 ];
 
-/// What this process may do; `None` where proc can't tell.
+/// What this process may do; `None` if /proc cannot be read.
 fn privileges() -> Option<Privileges> {
     let status = Process::myself().and_then(|me| me.status()).ok()?;
     Some(privileges_of(status.euid, status.capeff))
@@ -147,7 +150,7 @@ fn privileges_of(uid: u32, effective: u64) -> Privileges {
     Privileges { uid, capabilities }
 }
 
-/// Whether the kernel lets this process look up the BTF of modules (bpf_btf_get_fd_by_id).
+/// Whether this process may look up the BTF of modules (bpf_btf_get_fd_by_id).
 pub fn may_read_module_btf() -> bool {
     capabilities() & CAP_SYS_ADMIN != 0
 }
@@ -157,7 +160,7 @@ mod tests {
     use super::*;
     use tempfile::TempDir;
 
-    /// Puts a file into a fixture.
+    /// Writes a file into a fixture.
     pub(super) fn put(root: &TempDir, path: &str, text: &str) {
         let path = root.path().join(path);
         fs::create_dir_all(path.parent().unwrap()).unwrap();

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Picking a few names out of the kernel's long lists, a line at a time: the lists have tens and
-//! hundreds of thousands of lines, and slow machines are looked at, too.
+//! Picks a few names from the kernel's long lists, line by line. The lists have tens to hundreds of
+//! thousands of lines, and the machine may be slow.
 
 use std::collections::HashSet;
 use std::fs::File;
@@ -9,9 +9,9 @@ use std::io::BufRead;
 use std::io::BufReader;
 use std::path::Path;
 
-/// Function names to look for. A clone that the compiler made (`nvme_prep_rq.part.0`,
-/// `.constprop.0`, `.isra.0`, `.llvm.123`) counts as the function that it is a clone of. `.cold` does
-/// not: it is a piece of the function that was moved away, and no entry of it.
+/// Function names to look for. A clone made by the compiler (`nvme_prep_rq.part.0`, `.constprop.0`,
+/// `.isra.0`, `.llvm.123`) counts as its function. `.cold` does not: it is a part of the function
+/// that was moved away, and not an entry.
 pub(super) struct Wanted<'a>(HashSet<&'a [u8]>);
 
 impl<'a> Wanted<'a> {
@@ -19,7 +19,7 @@ impl<'a> Wanted<'a> {
         Self(names.iter().map(|n| n.as_bytes()).collect())
     }
 
-    /// The name as text, if it is wanted.
+    /// Returns the name as text, if it is wanted.
     pub(super) fn pick(&self, name: &[u8]) -> Option<String> {
         let stem = name.split(|&b| b == b'.').next().unwrap_or(name);
         if !self.0.contains(stem) || name[stem.len()..].starts_with(b".cold") {
@@ -29,7 +29,7 @@ impl<'a> Wanted<'a> {
     }
 }
 
-/// `[nvme_core]`, with blanks around it, is nvme_core.
+/// Parses `[nvme_core]`, with blanks around it, to nvme_core.
 pub(super) fn module(text: &[u8]) -> Option<String> {
     let name = text.trim_ascii().strip_prefix(b"[")?.strip_suffix(b"]")?;
     String::from_utf8(name.to_vec()).ok()

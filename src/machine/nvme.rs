@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! All that can be said of NVMe controllers without tracing them: from sysfs, and, if wanted, from
-//! one Identify command. Serial numbers and the like are left out: what we print ends up in bug
-//! reports.
+//! Reads facts about NVMe controllers without tracing: from sysfs, and optionally from one Identify
+//! command. Serial numbers and the like are left out, because the output is used in bug reports.
 
 use std::fs;
 
@@ -17,16 +16,17 @@ use super::sysfs::instance_of;
 use super::sysfs::is_namespace;
 use super::sysfs::names_in;
 
-/// Parameters of the modules nvme and nvme_core. Those of queues count at a controller's next reset.
+/// Parameters of the modules nvme and nvme_core. Queue parameters take effect at the next reset of
+/// a controller.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct NvmeParameters {
     /// nvme.poll_queues: I/O queues without an interrupt, for `io_uring` with IOPOLL.
     pub poll_queues: Fact<u32>,
-    /// nvme.write_queues: I/O queues for writes alone.
+    /// nvme.write_queues: I/O queues for writes only.
     pub write_queues: Fact<u32>,
-    /// nvme.io_queue_depth: the most entries that the driver asks for.
+    /// nvme.io_queue_depth: the maximum number of entries that the driver requests.
     pub io_queue_depth: Fact<u32>,
-    /// nvme.use_threaded_interrupts: `0`, or `1` for completions in threads.
+    /// nvme.use_threaded_interrupts: `0`, or `1` for completions in interrupt threads.
     pub use_threaded_interrupts: Fact<String>,
     /// nvme_core.io_timeout in seconds.
     pub io_timeout_s: Fact<u32>,
@@ -36,12 +36,12 @@ pub struct NvmeParameters {
     pub multipath: Fact<String>,
 }
 
-/// A namespace, and how the block layer treats it.
+/// A namespace, and its settings in the block layer.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct NamespaceDetail {
     /// The block device's name: `nvme0n1`, or `nvme0c1n1` for a path of a multipath namespace.
     pub name: String,
-    /// A path of a multipath namespace; applications see another device.
+    /// A path of a multipath namespace; applications use another device.
     pub hidden: bool,
     /// The namespace id.
     pub nsid: Fact<u32>,
@@ -51,19 +51,19 @@ pub struct NamespaceDetail {
     pub lba_bytes: Fact<u32>,
     /// The I/O scheduler in use.
     pub scheduler: Fact<String>,
-    /// Requests that a queue (or its scheduler) has room for.
+    /// Number of requests that a queue (or its scheduler) has room for.
     pub nr_requests: Fact<u32>,
-    /// The block layer keeps statistics, and with them the times in its requests: 0 or 1.
+    /// The block layer keeps statistics, including the times in its requests: 0 or 1.
     pub iostats: Fact<u32>,
-    /// 0: merge where possible; 1: only simple merges; 2: none.
+    /// Merging of requests. 0: where possible; 1: only simple merges; 2: none.
     pub nomerges: Fact<u32>,
-    /// The target of writeback throttling in microseconds; 0 is off.
+    /// Latency target of writeback throttling in microseconds; 0 is off.
     pub wbt_lat_us: Fact<i64>,
-    /// 1: complete on a CPU that shares a cache with the submitter's; 2: on that very one.
+    /// 1: complete on a CPU that shares a cache with the submitting CPU; 2: on the submitting CPU.
     pub rq_affinity: Fact<u32>,
     /// There are polled queues: 0 or 1.
     pub io_poll: Fact<u32>,
-    /// After so many milliseconds the driver takes a command for lost.
+    /// Request timeout in milliseconds. After this time the driver considers a command lost.
     pub io_timeout_ms: Fact<u32>,
 }
 
@@ -72,39 +72,39 @@ pub struct NamespaceDetail {
 pub struct NvmeDetail {
     /// `nvme0`
     pub name: String,
-    /// 0 for nvme0.
+    /// Its number: 0 for nvme0.
     pub instance: u32,
-    /// Model, as the controller identifies itself.
+    /// Model, as reported by the controller.
     pub model: Fact<String>,
     /// Firmware revision.
     pub firmware: Fact<String>,
     /// `pcie`, `tcp`, `rdma`, `fc`, `loop`.
     pub transport: Fact<String>,
-    /// The PCI address, or that of the target.
+    /// The PCI address, or the target's address.
     pub address: Fact<String>,
     /// `live`, `resetting`, `connecting`, `deleting`, `dead`.
     pub state: Fact<String>,
-    /// PCI vendor and device, as lspci has them: `1b36:0010`.
+    /// PCI vendor and device ids, as in lspci: `1b36:0010`.
     pub pci_id: Fact<String>,
-    /// PCI subsystem vendor and device.
+    /// PCI subsystem vendor and device ids.
     pub pci_subsystem_id: Fact<String>,
-    /// The NUMA node; -1 is none.
+    /// The NUMA node; -1 if none.
     pub numa_node: Fact<i32>,
-    /// What is behind it.
+    /// The kind of device behind it.
     pub class: Class,
-    /// Why we think so.
+    /// The reason for `class`.
     pub class_reason: String,
-    /// Queues, the admin queue included.
+    /// Number of queues, including the admin queue.
     pub queue_count: Fact<u32>,
     /// Entries of an I/O submission queue.
     pub queue_depth: Fact<u32>,
-    /// Message signalled interrupts: one for the admin queue, and at best one for each I/O queue
+    /// Message signalled interrupts: one for the admin queue, and at most one for each I/O queue
     /// that is not polled.
     pub interrupt_vectors: Fact<u32>,
     /// The controller offers shadow doorbells (Doorbell Buffer Config). The driver then uses them,
-    /// and most doorbells are memory writes that cost no exit to the hypervisor.
+    /// and most doorbells are memory writes without an exit to the hypervisor.
     pub shadow_doorbells: Fact<bool>,
-    /// Its namespaces, by id.
+    /// Its namespaces, sorted by id.
     pub namespaces: Vec<NamespaceDetail>,
 }
 
@@ -116,7 +116,7 @@ impl System {
         self.text(&format!("sys/module/{module}/parameters/{name}"))
     }
 
-    /// The parameters of the driver.
+    /// Reads the parameters of the driver.
     pub fn nvme_parameters(&self) -> NvmeParameters {
         NvmeParameters {
             poll_queues: self.parameter("nvme", "poll_queues").parse(),
@@ -129,8 +129,8 @@ impl System {
         }
     }
 
-    /// All controllers, by number. With `identify` each live one on PCI is sent an Identify command,
-    /// which is the only way to know of shadow doorbells.
+    /// Reads all controllers, sorted by number. With `identify` it sends an Identify command to
+    /// each live PCI controller: only this shows whether there are shadow doorbells.
     pub fn nvme_details(&self, hypervisor: &Hypervisor, identify: bool) -> Vec<NvmeDetail> {
         let mut found: Vec<NvmeDetail> = names_in(&self.path("sys/class/nvme"))
             .into_iter()
@@ -183,7 +183,7 @@ impl System {
             class,
             class_reason,
             queue_count: self.number(&format!("{at}/queue_count")),
-            // zero based, as the specification has it (CAP.MQES)
+            // zero based, as in the specification (CAP.MQES)
             queue_depth: self
                 .number::<u32>(&format!("{at}/sqsize"))
                 .map(|n| n.saturating_add(1)),
@@ -195,7 +195,7 @@ impl System {
         }
     }
 
-    /// `0x1b36` and `0x0010` of two files, as `1b36:0010`.
+    /// Joins the ids in two files, `0x1b36` and `0x0010`, to `1b36:0010`.
     fn pci_id(&self, at: &str, vendor: &str, device: &str) -> Fact<String> {
         let half = |file: &str| {
             self.text(&format!("{at}/device/{file}")).and_then(|text| {
@@ -229,7 +229,7 @@ impl System {
                 NamespaceDetail {
                     hidden: name.trim_start_matches("nvme").contains('c'),
                     nsid: self.number(&path("nsid")),
-                    // in sectors of 512 bytes, whatever the block size
+                    // in sectors of 512 bytes, independent of the block size
                     size_bytes: self
                         .number::<u64>(&path("size"))
                         .map(|sectors| sectors.saturating_mul(512)),
@@ -259,7 +259,7 @@ mod tests {
     use super::*;
     use tempfile::TempDir;
 
-    /// A QEMU controller with a multipath namespace, as a guest of the lab shows it.
+    /// A QEMU controller with a multipath namespace, as in a test guest.
     fn guest() -> (TempDir, System) {
         let root = TempDir::new().unwrap();
         let at = "sys/class/nvme/nvme0";

@@ -1,31 +1,31 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What is behind a controller, in the terms of someone who asks why it is slow: a program that
-//! emulates it, a cloud's card, a target over the network, or a disk.
+//! Classifies the device behind a controller, as a first step to explain its latency: an emulator,
+//! a cloud's device, a target over the network, or a disk.
 
 use serde::Serialize;
 
-/// What is behind a controller.
+/// The kind of device behind a controller.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Class {
-    /// A virtual machine monitor emulates it: each doorbell may be an exit to it.
+    /// A virtual machine monitor emulates it: each doorbell may cause an exit.
     Emulated,
-    /// A cloud's own device, whose storage may be far away.
+    /// A cloud provider's device. Its storage may be remote.
     Cloud,
-    /// A software target: SPDK, or Linux's own.
+    /// A software target: SPDK, or Linux nvmet.
     Target,
-    /// None of these, inside a virtual machine: most likely passed through by the host.
+    /// None of these, in a virtual machine: most likely passed through by the host.
     Passthrough,
-    /// None of these, on the metal.
+    /// None of these, on bare metal.
     Physical,
-    /// Over a network, from a target that we do not know.
+    /// An unidentified target over a network.
     Fabrics,
-    /// Not known.
+    /// Unknown.
     Unknown,
 }
 
 impl Class {
-    /// The word for people.
+    /// The name in text reports.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Emulated => "emulated",
@@ -39,19 +39,19 @@ impl Class {
     }
 }
 
-/// What the class is drawn from.
+/// The data that the class is derived from.
 pub(super) struct Traits<'a> {
-    /// `1b36:0010`; `None` off PCI.
+    /// `1b36:0010`; `None` if not on PCI.
     pub(super) pci_id: Option<&'a str>,
-    /// Empty where unknown.
+    /// Empty if unknown.
     pub(super) model: &'a str,
     /// `pcie`, `tcp`, and so on.
     pub(super) transport: Option<&'a str>,
-    /// Whether there is a hypervisor, if that is known.
+    /// Whether there is a hypervisor; `None` if unknown.
     pub(super) hypervisor: Option<bool>,
 }
 
-/// Controllers by the beginnings of their PCI id, the most special first.
+/// Classes by prefix of the PCI id, the most specific first.
 const BY_PCI_ID: [(&str, Class, &str); 11] = [
     ("1b36:0010", Class::Emulated, "QEMU's nvme"),
     ("80ee:4e56", Class::Emulated, "VirtualBox's"),
@@ -66,7 +66,7 @@ const BY_PCI_ID: [(&str, Class, &str); 11] = [
     ("1ded:", Class::Cloud, "Alibaba Cloud's"),
 ];
 
-/// Controllers by the beginnings of their model; before the PCI id, which may be borrowed.
+/// Classes by prefix of the model. Checked before the PCI id, which may be borrowed.
 const BY_MODEL: [(&str, Class, &str); 15] = [
     ("QEMU NVMe Ctrl", Class::Emulated, "QEMU's nvme"),
     ("FEMU", Class::Emulated, "FEMU's"),
@@ -114,7 +114,7 @@ const BY_MODEL: [(&str, Class, &str); 15] = [
 ];
 
 impl Traits<'_> {
-    /// The class, and the reason in words.
+    /// Returns the class, and the reason for it.
     pub(super) fn classify(&self) -> (Class, String) {
         let Self {
             pci_id,
@@ -129,7 +129,7 @@ impl Traits<'_> {
             );
         }
         for (begin, class, what) in BY_MODEL {
-            // a model that only begins like "Linux" is another's
+            // a longer model that begins with "Linux" is not nvmet
             if model.starts_with(begin) && (begin != "Linux" || model == begin) {
                 return (class, format!("{what}: model `{model}`"));
             }

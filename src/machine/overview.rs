@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The machine as a whole: kernel, hypervisor, what the kernel's settings allow, and what this
-//! process may do. Reads only, asks for no privilege, and says why where it finds nothing.
+//! The machine as a whole: kernel, hypervisor, kernel settings, and the privileges of this process.
+//! It only reads, needs no privilege, and gives a reason for each value that it cannot read.
 
 use serde::Serialize;
 use std::env::consts::ARCH;
@@ -10,10 +10,10 @@ use super::fact::Fact;
 use super::hypervisor::Hypervisor;
 use super::privileges;
 
-/// Settings of the kernel that decide on what tracing can do.
+/// Kernel settings that affect tracing.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Sysctls {
-    /// kernel.kptr_restrict: above 0, addresses of the kernel are hidden from some or all.
+    /// kernel.kptr_restrict: above 0, kernel addresses are hidden from some or all users.
     pub kptr_restrict: Fact<i64>,
     /// kernel.perf_event_paranoid
     pub perf_event_paranoid: Fact<i64>,
@@ -21,16 +21,16 @@ pub struct Sysctls {
     pub unprivileged_bpf_disabled: Fact<i64>,
     /// net.core.bpf_jit_enable: fentry and fexit need the JIT.
     pub bpf_jit_enable: Fact<i64>,
-    /// kernel.ftrace_enabled: with 0, fentry and kprobes on functions stay silent.
+    /// kernel.ftrace_enabled: with 0, fentry and kprobes on functions do not fire.
     pub ftrace_enabled: Fact<i64>,
 }
 
-/// A capability of capabilities(7) that matters here.
+/// A capability (capabilities(7)) that matters here.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Capability {
-    /// As in `CAP_BPF`.
+    /// The name, as in `CAP_BPF`.
     pub name: &'static str,
-    /// In the effective set.
+    /// It is in the effective set.
     pub held: bool,
 }
 
@@ -44,38 +44,38 @@ pub struct Privileges {
 }
 
 impl Privileges {
-    /// The names of those that are not held.
+    /// The names of the capabilities that are not held.
     pub fn missing(&self) -> Vec<&'static str> {
         let missing = self.capabilities.iter().filter(|c| !c.held);
         missing.map(|c| c.name).collect()
     }
 
-    /// Whether this one is held.
+    /// Whether this capability is held.
     pub fn has(&self, name: &str) -> bool {
         self.capabilities.iter().any(|c| c.held && c.name == name)
     }
 }
 
-/// Everything about the machine but its NVMe.
+/// Everything about the machine except NVMe.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Machine {
     /// `uname -r`
     pub release: Fact<String>,
-    /// `uname -v`: how it was built, and when; PREEMPT_RT shows here.
+    /// `uname -v`: how and when the kernel was built. A real-time kernel has PREEMPT_RT here.
     pub version: Fact<String>,
     /// `uname -m`
     pub arch: String,
-    /// Processors that are online.
+    /// Number of CPUs that are online.
     pub cpus_online: Fact<u32>,
-    /// Processors that there may ever be: what per-CPU maps are sized by.
+    /// Number of possible CPUs, which determines the size of per-CPU maps.
     pub cpus_possible: Fact<u32>,
-    /// What it runs on.
+    /// The hypervisor.
     pub hypervisor: Hypervisor,
     /// Kernel lockdown: `none`, `integrity` or `confidentiality`.
     pub lockdown: Fact<String>,
     /// Settings of the kernel.
     pub sysctls: Sysctls,
-    /// The directory where tracefs can be read.
+    /// The directory of a readable tracefs.
     pub tracefs: Fact<String>,
     /// tracefs is mounted, readable or not.
     pub tracefs_mounted: Fact<bool>,
@@ -85,13 +85,14 @@ pub struct Machine {
     pub kprobes_enabled: Fact<bool>,
     /// The kernel can attach kprobes through perf (CONFIG_KPROBE_EVENTS).
     pub kprobe_pmu: Fact<bool>,
-    /// This process is in a user namespace of its own, where capabilities do not reach the kernel.
+    /// This process is in a user namespace other than the initial one, where its capabilities do
+    /// not apply to the kernel.
     pub user_namespace: Fact<bool>,
     /// What this process may do.
     pub privileges: Fact<Privileges>,
 }
 
-/// How many there are in a list like `0-3,5,7-8`.
+/// Number of entries in a list like `0-3,5,7-8`.
 fn list_length(text: &str) -> Option<u32> {
     let mut count = 0_u32;
     for part in text.split(',') {
@@ -103,8 +104,8 @@ fn list_length(text: &str) -> Option<u32> {
     Some(count)
 }
 
-/// The word in brackets: of `none [integrity] confidentiality` it is `integrity`. The text itself
-/// where nothing is in brackets.
+/// The word in brackets: `integrity` in `none [integrity] confidentiality`. The whole text if there
+/// are no brackets.
 pub(super) fn bracketed(text: &str) -> &str {
     text.split_once('[')
         .and_then(|(_, rest)| rest.split_once(']'))
@@ -112,7 +113,7 @@ pub(super) fn bracketed(text: &str) -> &str {
 }
 
 impl System {
-    /// Looks at the machine.
+    /// Reads the facts about the machine.
     pub fn machine(&self) -> Machine {
         let cpus = |which| {
             let list = self.text(&format!("sys/devices/system/cpu/{which}"));
@@ -127,7 +128,7 @@ impl System {
         Machine {
             release: self.text("proc/sys/kernel/osrelease"),
             version: self.text("proc/sys/kernel/version"),
-            // the file is of 6.1; we are built for what we run on
+            // the file exists since 6.1; the fallback is the architecture of the build
             arch: self
                 .text("proc/sys/kernel/arch")
                 .known()
@@ -150,7 +151,7 @@ impl System {
             kprobes_enabled: self.kprobes_enabled(),
             kprobe_pmu: self.kprobe_pmu(),
             user_namespace: self.text("proc/self/uid_map").map(|map| {
-                // the first namespace maps all ids to themselves
+                // the initial namespace maps all ids to themselves
                 !map.split_whitespace().eq(["0", "0", "4294967295"])
             }),
             privileges: privileges().map_or_else(|| Fact::unknown("no /proc/self"), Fact::Known),

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! NVMe controllers and namespaces as sysfs shows them.
+//! Reads NVMe controllers and namespaces from sysfs.
 
 use std::fs;
 use std::fs::File;
@@ -29,31 +29,32 @@ pub struct Namespace {
 pub struct Controller {
     /// Its number: 0 for nvme0.
     pub instance: u32,
-    /// Model, as the controller identifies itself.
+    /// Model, as reported by the controller.
     pub model: String,
     /// `pcie`, `tcp`, `rdma`, `fc`, `loop`.
     pub transport: String,
-    /// Queues, the admin queue included; `None` where the kernel does not say.
+    /// Number of queues, including the admin queue; `None` if the kernel does not report it.
     pub queues: Option<u32>,
-    /// Entries of an I/O submission queue; `None` where the kernel does not say.
+    /// Entries of an I/O submission queue; `None` if the kernel does not report it.
     pub depth: Option<u32>,
-    /// Its namespaces, by id.
+    /// Its namespaces, sorted by id.
     pub namespaces: Vec<Namespace>,
 }
 
 impl Controller {
-    /// The name that everybody uses: `nvme0`.
+    /// The name of its device: `nvme0`.
     pub fn name(&self) -> String {
         format!("nvme{}", self.instance)
     }
 }
 
-/// `nvme12` → 12, and nothing else.
+/// Parses `nvme12` to 12; `None` for any other name.
 pub(super) fn instance_of(name: &str) -> Option<u32> {
     name.strip_prefix("nvme")?.parse().ok()
 }
 
-/// `nvme0n1` and the hidden path `nvme0c1n1` are namespaces of a controller, `ng0n1` is not.
+/// Whether this names a namespace of a controller: `nvme0n1` and the hidden path `nvme0c1n1` do,
+/// `ng0n1` does not.
 pub(super) fn is_namespace(name: &str) -> bool {
     let Some(rest) = name.strip_prefix("nvme") else {
         return false;
@@ -78,8 +79,8 @@ pub(super) fn names_in(dir: &Path) -> Vec<String> {
     names
 }
 
-/// 6.x kernels tell the identifier; all tell whether there are zones. Key Value namespaces have no
-/// block device.
+/// The command set. 6.x kernels report its identifier; all kernels report whether there are zones.
+/// Key Value namespaces have no block device.
 fn command_set(at: &Path) -> CommandSet {
     let csi = read_line(&at.join("csi")).and_then(|text| text.parse().ok());
     let zoned = read_line(&at.join("queue/zoned")).is_some_and(|text| text != "none");
@@ -110,7 +111,7 @@ fn namespaces_in(dir: &Path) -> Vec<Namespace> {
 }
 
 impl System {
-    /// All controllers, by number. Empty where there is no NVMe, or no sysfs.
+    /// Reads all controllers, sorted by number. Empty if there is no NVMe, or no sysfs.
     pub fn controllers(&self) -> Vec<Controller> {
         let class = self.path("sys/class/nvme");
         let mut found: Vec<Controller> = names_in(&class)
@@ -125,7 +126,7 @@ impl System {
                     model: text("model").unwrap_or_default(),
                     transport: text("transport").unwrap_or_default(),
                     queues: number("queue_count").filter(|&n| n > 0),
-                    // zero based, as the specification has it (CAP.MQES)
+                    // zero based, as in the specification (CAP.MQES)
                     depth: number("sqsize").map(|n| n + 1).filter(|&n| n > 1),
                     namespaces: namespaces_in(&at),
                 })
@@ -137,10 +138,10 @@ impl System {
 }
 
 impl System {
-    /// The NVMe disk that a file lies on, if it lies on one directly: `nvme0n1`.
+    /// The NVMe disk on which a file is stored, if it is stored on one directly: `nvme0n1`.
     pub fn nvme_disk_of(&self, file: &File) -> Option<String> {
         let meta = file.metadata().ok().filter(Metadata::is_file)?;
-        // as the kernel packs them for stat (include/linux/kdev_t.h, new_encode_dev)
+        // encoded as the kernel does for stat (include/linux/kdev_t.h, new_encode_dev)
         let dev = meta.dev();
         let major = dev >> 8 & 0xfff;
         let minor = dev & 0xff | dev >> 12 & 0xf_ff00;

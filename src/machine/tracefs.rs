@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What tracefs says: the layout of events, and the functions that the kernel lets us hook.
+//! Reads tracefs: the layout of events, and the functions that ftrace can hook.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -14,30 +14,30 @@ use super::names::each_line;
 use super::names::module;
 use super::why;
 
-/// Where tracefs is: its own place, and the one before 4.1, which most machines still have.
+/// The mount points of tracefs: its own, and that before 4.1, which most machines still have.
 const PLACES: [&str; 2] = ["sys/kernel/tracing", "sys/kernel/debug/tracing"];
 
-/// Where a field is in the record of an event.
+/// The position of a field in the record of an event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub struct Field {
-    /// Bytes from the beginning of the record.
+    /// Offset in bytes from the start of the record.
     pub offset: u32,
-    /// Size in bytes; of the whole array, for an array.
+    /// Size in bytes; for an array, the size of the whole array.
     pub size: u32,
-    /// Whether the number is signed.
+    /// The number is signed.
     pub signed: bool,
 }
 
 /// The layout of an event's records, from its `format` file.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct EventFormat {
-    /// The event's number on this kernel, until the next boot (or load of the module).
+    /// The event's number on this kernel, valid until the next boot (or load of the module).
     pub id: u32,
-    /// Its fields by name, the `common_` ones included.
+    /// Its fields by name, including the `common_` ones.
     pub fields: BTreeMap<String, Field>,
 }
 
-/// The name at the end of a C declaration: of `char disk[32]` it is `disk`.
+/// The name in a C declaration: `disk` in `char disk[32]`.
 fn declared(text: &str) -> Option<&str> {
     let text = text.trim_end();
     let text = match text.rfind('[') {
@@ -48,7 +48,7 @@ fn declared(text: &str) -> Option<&str> {
     (!name.is_empty()).then_some(name)
 }
 
-/// `field:u16 cid; offset:52; size:2; signed:0;`, with tabs between.
+/// Parses `field:u16 cid; offset:52; size:2; signed:0;`, with tabs in between.
 fn field(line: &str) -> Option<(String, Field)> {
     let mut parts = line.split(';').map(str::trim);
     let name = declared(parts.next()?.strip_prefix("field:")?)?;
@@ -69,10 +69,10 @@ fn field(line: &str) -> Option<(String, Field)> {
 }
 
 impl EventFormat {
-    /// Reads the text of a `format` file; `None` where it has no id. Lines that make no sense are
-    /// passed over, so a field that is not in the map is one that can't be read.
+    /// Parses the text of a `format` file; `None` if it has no id. Invalid lines are skipped, so a
+    /// field that cannot be read is not in the map.
     pub fn parse(text: &str) -> Option<Self> {
-        // what follows is a format string, which may contain anything
+        // the format string that follows may contain anything
         let head = text.lines().take_while(|l| !l.starts_with("print fmt:"));
         let (mut id, mut fields) = (None, BTreeMap::new());
         for line in head {
@@ -87,10 +87,10 @@ impl EventFormat {
 }
 
 impl System {
-    /// The directory where tracefs can be read.
+    /// The directory of a readable tracefs.
     ///
     /// # Errors
-    /// Why there is none, in one line.
+    /// If there is none. The reason, in one line.
     pub fn tracefs(&self) -> Result<PathBuf, String> {
         let mut refused = None;
         for place in PLACES {
@@ -112,7 +112,7 @@ impl System {
     /// The layout of `category:event`, as in `nvme:nvme_setup_cmd`.
     ///
     /// # Errors
-    /// Why it is not available, in one line.
+    /// If it is not available. The reason, in one line.
     pub fn event_format(&self, category: &str, event: &str) -> Result<EventFormat, String> {
         let events = self.tracefs()?.join("events");
         let path = events.join(category).join(event).join("format");
@@ -132,12 +132,12 @@ impl System {
         }
     }
 
-    /// Which of the wanted functions ftrace can hook (fentry and fast kprobes need that), clones
-    /// included, each with its module; `None` where it is in the kernel image. From
-    /// `available_filter_functions`, which the kernel takes a moment to write.
+    /// The wanted functions that ftrace can hook (fentry and fast kprobes need that), clones
+    /// included, each with its module; `None` for the kernel image. Reads
+    /// `available_filter_functions`, which takes the kernel a moment to write.
     ///
     /// # Errors
-    /// Why the list is not available, in one line.
+    /// If the list is not available. The reason, in one line.
     pub fn filter_functions(
         &self,
         wanted: &[&str],

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Where the driver's types come from: the kernel's own BTF, a file of btf/ made from the very same
-//! modules, or a file of the user's. What does not fit this kernel is refused.
+//! The source of the driver's types: the kernel's BTF, a file of btf/ made from the same modules,
+//! or a file given by the user. A file that does not fit this kernel is rejected.
 
 use std::fs;
 use std::fs::File;
@@ -17,7 +17,7 @@ use super::btf::Btf;
 use super::btf::flatten;
 use crate::probe::facts::TypeSource;
 
-/// Structs of the block layer that the programs read, with the members that they read.
+/// Structs of the block layer that the programs read, with the members they read.
 const BLOCK: [(&str, &[&str]); 5] = [
     (
         "request",
@@ -42,17 +42,20 @@ const BLOCK: [(&str, &[&str]); 5] = [
     ("queue_limits", &["logical_block_size"]),
 ];
 
-/// The same of nvme_core.
+/// The same for nvme_core.
 const CORE: [(&str, &[&str]); 2] = [
-    ("nvme_request", &["cmd", "ctrl", "retries", "flags"]),
+    (
+        "nvme_request",
+        &["cmd", "ctrl", "result", "retries", "flags", "status"],
+    ),
     (
         "nvme_ctrl",
         &["instance", "tagset", "admin_tagset", "device"],
     ),
 ];
 
-/// The same of the PCI driver.
-const PCI: [(&str, &[&str]); 1] = [("nvme_queue", &["sq_tail", "last_sq_tail"])];
+/// The same for the PCI driver.
+const PCI: [(&str, &[&str]); 1] = [("nvme_queue", &["q_depth", "sq_tail", "last_sq_tail"])];
 
 /// A file of btf/, compiled in by build.rs.
 struct Shipped {
@@ -64,8 +67,8 @@ struct Shipped {
 
 include!(concat!(env!("OUT_DIR"), "/shipped_btf.rs"));
 
-/// Type information that libbpf is to use instead of looking for the kernel's: a file that exists
-/// only in memory, as long as this lives.
+/// BTF for libbpf to use instead of the kernel's. It is a file in memory, which exists as long as
+/// this value.
 pub struct CustomBtf(File);
 
 impl CustomBtf {
@@ -78,7 +81,7 @@ impl CustomBtf {
         Ok(Self(file))
     }
 
-    /// Where libbpf can open it.
+    /// The path under which libbpf opens it.
     pub fn path(&self) -> PathBuf {
         format!("/proc/self/fd/{}", self.0.as_raw_fd()).into()
     }
@@ -87,18 +90,18 @@ impl CustomBtf {
 /// The driver's types.
 #[derive(Default)]
 pub struct Types {
-    /// Where nvme_core's come from.
+    /// Where nvme_core's types come from.
     pub core: TypeSource,
-    /// Where the PCI driver's come from.
+    /// Where the PCI driver's types come from.
     pub pci: TypeSource,
-    /// What libbpf is to use; `None`: it finds the kernel's by itself.
+    /// BTF for libbpf to use; `None` if libbpf finds the kernel's.
     pub custom: Option<CustomBtf>,
-    /// Why a file that was asked for is not used, though it fits.
+    /// Why the user's file is not used, although it fits.
     pub remark: Option<String>,
 }
 
-/// The running kernel's BTF: image and modules. The image's must be declared first, the modules'
-/// refer to it.
+/// The running kernel's BTF: modules and image. The modules' objects refer to the image's, so the
+/// image is the last field: fields are dropped in this order.
 pub(super) struct KernelBtf {
     pub core: Option<Btf>,
     pub pci: Option<Btf>,
@@ -116,7 +119,8 @@ impl KernelBtf {
         }
     }
 
-    /// Split BTF answers for its base too, so "built in" and "module" look alike from here.
+    /// The BTF that describes nvme_core. Split BTF includes its base, so a built-in driver and a
+    /// module are handled alike.
     pub fn core(&self) -> Option<&Btf> {
         self.core.as_ref().or(self.vmlinux.as_ref())
     }
@@ -133,7 +137,7 @@ fn complete(btf: &Btf, structs: &[(&str, &[&str])]) -> bool {
     })
 }
 
-/// Where two descriptions of the same structs differ.
+/// The first difference between two descriptions of the same structs.
 fn differ(file: &Btf, kernel: &Btf, structs: &[(&str, &[&str])]) -> Option<String> {
     structs.iter().find_map(|(name, members)| {
         let (theirs, ours) = (file.structure(name)?, kernel.structure(name)?);
@@ -173,12 +177,10 @@ impl System {
             .find(|s| s.nvme_core == core && pci.as_deref().is_none_or(|id| id == s.nvme))
     }
 
-    /// Decides where the driver's types come from. `may_use_module_btf`: libbpf can find those of
-    /// modules by itself.
+    /// Chooses the source of the driver's types. `may_use_module_btf`: libbpf can find module BTF.
     ///
     /// # Errors
-    /// A user's file that can't be read, does not hold what is needed, or does not fit; in a
-    /// sentence.
+    /// If the user's file cannot be read, lacks needed types, or does not fit. One sentence.
     pub(super) fn types(
         &self,
         kernel: &KernelBtf,
@@ -214,10 +216,10 @@ impl System {
         Ok(own)
     }
 
-    /// The kernel's own BTF with that of a module, for those who may not look modules up: the files
-    /// are open to everybody.
+    /// Joins the kernel's BTF and that of a module, for processes that may not look up module BTF:
+    /// the files in /sys/kernel/btf are readable by all users.
     fn flat_module(&self, kernel: &KernelBtf) -> Option<CustomBtf> {
-        // nvme.ko repeats nvme_core's types, and has its own
+        // nvme.ko repeats nvme_core's types, and adds its own
         let pci_has_all = kernel.pci.as_ref().is_some_and(|b| complete(b, &CORE));
         let module = if pci_has_all { "nvme" } else { "nvme_core" };
         let read = |name: &str| fs::read(self.path(&format!("sys/kernel/btf/{name}"))).ok();
@@ -225,7 +227,7 @@ impl System {
     }
 }
 
-/// The running kernel's types and these.
+/// Joins the running kernel's types and these.
 fn merged(more: &Btf) -> Result<CustomBtf, String> {
     let all = Btf::vmlinux().and_then(|mut all| all.add(more).then_some(all));
     let bytes = all.and_then(|all| all.bytes());

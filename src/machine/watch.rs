@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What a running session relies on and can't hold: looked at now and then while it runs.
+//! Checks, from time to time, what a running session depends on but cannot hold.
 
 use std::fs;
 
@@ -8,19 +8,19 @@ use crate::model::milestone::Milestone;
 use crate::probe::catalog::Method;
 use crate::probe::plan::AttachPlan;
 
-/// What was there when the session began.
+/// The state when the session began.
 #[derive(Debug)]
 pub struct Watch {
-    /// Modules that carry kprobes, each with what it keeps until it is unloaded.
+    /// Modules that carry kprobes, each with the number that identifies it while it is loaded.
     modules: Vec<(&'static str, Option<u64>)>,
     /// Commands are counted by kprobes.
     by_kprobe: bool,
-    /// What the disks had done by then.
+    /// Requests that the disks had completed by then.
     done: u64,
 }
 
 impl Watch {
-    /// To be called when everything is attached.
+    /// Records the state. Call it when everything is attached.
     pub fn begin(system: &System, plan: &AttachPlan) -> Self {
         let modules = plan.unpinned_modules().into_iter();
         Self {
@@ -30,7 +30,7 @@ impl Watch {
         }
     }
 
-    /// What has gone since, so that the session sees nothing any more, in a sentence.
+    /// Why the session no longer observes anything, in one sentence; `None` if it still does.
     pub fn gone(&self, system: &System) -> Option<String> {
         let changed =
             |&&(module, was): &&(&str, Option<u64>)| system.module_identity(module) != was;
@@ -47,8 +47,9 @@ impl Watch {
         ))
     }
 
-    /// Whether kprobes were attached and never called: they may have been switched off where nobody
-    /// but debugfs shows it, and that can't always be read. Before anything is detached.
+    /// Why no kprobe was called although the disks completed requests; `None` if this is not the
+    /// case. Kprobes may be switched off, and only debugfs shows that, which cannot always be read.
+    /// Call it before anything is detached.
     pub fn deaf(&self, system: &System, hits: u64) -> Option<String> {
         let done = system.io_done().saturating_sub(self.done);
         (self.by_kprobe && hits == 0 && done > 0).then(|| {
@@ -62,7 +63,7 @@ impl Watch {
 }
 
 impl System {
-    /// Requests that all NVMe disks together have completed: reads, writes, discards and flushes
+    /// Number of requests that all NVMe disks have completed: reads, writes, discards and flushes
     /// (Documentation/block/stat.rst).
     fn io_done(&self) -> u64 {
         let disks = fs::read_dir(self.path("sys/block")).into_iter().flatten();

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! One finished command.
+//! A finished command.
 
 use super::row::RowKey;
 use super::timeline::Timeline;
@@ -7,7 +7,7 @@ use super::timeline::Timeline;
 /// A finished command, from the ring (`--commands`).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CommandRecord {
-    /// What it was.
+    /// Controller, namespace, opcode and size class.
     pub row: RowKey,
     /// Queue, 0 for the admin queue.
     pub qid: u16,
@@ -17,6 +17,6 @@ pub struct CommandRecord {
     pub bytes: u32,
     /// The task that submitted it to the driver.
     pub tid: u32,
-    /// When it was where.
+    /// The times of its points.
     pub timeline: Timeline,
 }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Counters of the BPF side: hits of each hook, and what did not go as usual.
+//! Counters of the BPF side: hits of each hook, and exceptions.
 
-/// What did not go as usual, in the order of `enum nd_count`.
+/// Exceptions, in the order of `enum nd_count`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[allow(missing_docs, reason = "bpf/include/abi.h says what each one is")]
 pub enum Count {
@@ -33,7 +33,7 @@ pub enum Count {
     StacksFull,
 }
 
-/// All counters, by number.
+/// All exceptions, by number.
 pub const COUNTS: [Count; 26] = [
     Count::Filtered,
     Count::FilteredDone,
@@ -66,19 +66,19 @@ pub const COUNTS: [Count; 26] = [
 /// Counters of one CPU, or summed over all.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Counters {
-    /// By hook number; a hook that is not there has none.
+    /// By hook number. Hooks that are not attached have no hits.
     pub hits: Vec<u64>,
     /// By [`Count`].
     pub counts: [u64; COUNTS.len()],
 }
 
 impl Counters {
-    /// One counter.
+    /// The value of one counter.
     pub const fn get(&self, what: Count) -> u64 {
         self.counts[what as usize]
     }
 
-    /// Room for this many hooks.
+    /// Counters of this many hooks, all 0.
     #[must_use]
     pub fn of_hooks(hooks: usize) -> Self {
         Self {
@@ -87,7 +87,7 @@ impl Counters {
         }
     }
 
-    /// How often a hook fired for an NVMe request.
+    /// Number of times that a hook fired for an NVMe request.
     pub fn hits_of(&self, hook: usize) -> u64 {
         self.hits.get(hook).copied().unwrap_or(0)
     }

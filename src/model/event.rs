@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What a trace is made of: one event each time something happens to a command, or to its
-//! controller. Typed, decoded from the ring's records by [`crate::abi`], shown by [`crate::render`].
+//! Events of a trace. Each event of a command or of its controller is one [`Event`]. [`crate::abi`]
+//! decodes them from the records of the ring, [`crate::render`] shows them.
 
 use crate::model::timeline::Timeline;
 use crate::nvme::aen::AsyncEvent;
@@ -8,49 +8,49 @@ use crate::nvme::opcode::Opcode;
 use crate::nvme::sqe::Sqe;
 use crate::nvme::status::Status;
 
-/// A kernel stack by number; what its frames are is kept elsewhere, once for all its events. Zero is
-/// no stack.
+/// Number of a kernel stack. The frames are stored separately, once for all events. Zero is no
+/// stack.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct StackId(pub u64);
 
 impl StackId {
-    /// Whether there is one.
+    /// Whether it is a stack.
     pub const fn is_some(self) -> bool {
         self.0 != 0
     }
 }
 
-/// Which command.
+/// Identifies a command.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct CommandId {
     /// Controller instance.
     pub ctrl: u32,
-    /// Queue, 0 for the admin queue.
+    /// Queue id, 0 for the admin queue.
     pub qid: u16,
     /// Command id on the wire.
     pub cid: u16,
-    /// Namespace id as the command has it.
+    /// Namespace id in the command.
     pub nsid: u32,
     /// Admin or I/O opcode.
     pub opcode: Opcode,
 }
 
-/// What a command asks for, and who asks.
+/// Parameters of a command, and its submitter.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Submission {
-    /// CDW0, CDW1 and CDW10 to CDW15 of the entry, and whether there is metadata.
+    /// CDW0, CDW1 and CDW10 to CDW15 of the entry, and whether the request has metadata.
     pub sqe: Sqe,
     /// Bytes to transfer; `None` if not known (classic tracepoints).
     pub bytes: Option<u32>,
-    /// The set-up was observed, and so were `pid`, `tid`, `comm` and `cpu`.
+    /// Whether the set-up was observed. Without it `pid`, `tid`, `comm` and `cpu` are not valid.
     pub knows_submitter: bool,
-    /// The process that called the driver; a kernel thread where blk-mq handed the request over.
+    /// The process that called the driver; a kernel thread if blk-mq dispatched the request later.
     pub pid: u32,
-    /// Its thread.
+    /// The thread that called the driver.
     pub tid: u32,
     /// The thread's name, padded with zeroes.
     pub comm: [u8; 16],
-    /// The CPU that it was submitted on.
+    /// The CPU of the submission.
     pub cpu: u16,
     /// The stack at submission.
     pub stack: StackId,
@@ -64,21 +64,21 @@ impl Submission {
     }
 }
 
-/// The driver's word on how a command ended (struct nvme_request).
+/// The driver's record of how a command ended (struct nvme_request).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Verdict {
-    /// The completion's first two dwords.
+    /// Dwords 0 and 1 of the CQE.
     pub result: u64,
     /// Status, without the phase bit.
     pub status: Status,
-    /// How often the driver had already tried again.
+    /// Number of retries before this attempt.
     pub retries: u8,
     /// The request's flags in the driver: 1 cancelled, 2 by user, 4 statistics of a multipath head.
     pub flags: u8,
 }
 
 impl Verdict {
-    /// Whether there is nothing to tell, as of most commands.
+    /// Whether all fields are zero, as for most commands.
     pub fn is_plain(&self) -> bool {
         let Self {
             result,
@@ -90,29 +90,29 @@ impl Verdict {
     }
 }
 
-/// How a command ended.
+/// How a command ended, and when.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Outcome {
-    /// The driver's word; `None` where its types are not known (5.10 without a file of btf/).
+    /// `None` if the driver's types are not known (5.10 without a file of btf/).
     pub verdict: Option<Verdict>,
-    /// From the end of its setup to its completion, nanoseconds; `None` where the set-up was not
+    /// From the end of the set-up to the completion, in nanoseconds; `None` if the set-up was not
     /// observed.
     pub latency_ns: Option<u64>,
-    /// The points that it was seen at, where stages are asked for.
+    /// The observed points; only with `--stages`.
     pub timeline: Option<Timeline>,
-    /// The CPU that it was completed on.
+    /// The CPU of the completion.
     pub cpu: u16,
     /// The stack at completion.
     pub stack: StackId,
 }
 
-/// States of a controller: enum nvme_ctrl_state of drivers/nvme/host/nvme.h, numbered alike since
-/// 5.9.
+/// States of a controller: enum nvme_ctrl_state of drivers/nvme/host/nvme.h. The numbers are the
+/// same since 5.9.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct CtrlState(pub u32);
 
 impl CtrlState {
-    /// In sysfs's words (/sys/class/nvme/nvme0/state).
+    /// The name in sysfs (/sys/class/nvme/nvme0/state).
     pub const fn name(self) -> Option<&'static str> {
         Some(match self.0 {
             0 => "new",
@@ -127,87 +127,90 @@ impl CtrlState {
     }
 }
 
-/// What happened.
+/// Kinds of events.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum EventKind {
-    /// The driver has set the command up.
+    /// The driver has set up the command.
     Submit(CommandId, Submission),
-    /// The driver completes it.
+    /// The driver completes the command.
     Complete(CommandId, Outcome),
-    /// Both in one, at completion.
+    /// Submission and completion in one event, at completion.
     Command(CommandId, Submission, Outcome),
-    /// The trace ends before the command does.
+    /// The trace ends before the command.
     Unfinished {
-        /// Which.
+        /// The command.
         id: CommandId,
-        /// What for.
+        /// Its parameters and submitter.
         asked: Submission,
-        /// Since its setup, nanoseconds.
+        /// Time since its set-up, in nanoseconds.
         age_ns: u64,
     },
-    /// The command is over, and its completion was not observed: the driver has moved the generation
-    /// of its request on. The time of the event is the latest that it can have completed at.
+    /// The command is over, and its completion was not observed: the driver has incremented the
+    /// generation of its request. The time of the event is the latest possible time of the
+    /// completion.
     Missed {
-        /// Which.
+        /// The command.
         id: CommandId,
-        /// What for; known where commands are paired.
+        /// Its parameters and submitter; only where commands are paired.
         asked: Option<Submission>,
-        /// From its setup to then, nanoseconds; `None` where the set-up was not observed either.
+        /// From its set-up to the time of the event, in nanoseconds; `None` if the set-up was not
+        /// observed either.
         latency_max_ns: Option<u64>,
-        /// The points that it was seen at, where stages are asked for.
+        /// The observed points; only with `--stages`.
         timeline: Option<Timeline>,
     },
-    /// The controller has answered: how far it has read the submission queue (CQE.SQHD), and how far
-    /// the driver had written it.
+    /// The controller has posted a CQE: how far the controller has read the submission queue
+    /// (CQE.SQHD), and how far the driver has written it.
     Sq {
         /// Controller instance.
         ctrl: u32,
-        /// Queue.
+        /// Queue id.
         qid: u16,
-        /// The command that was answered; `None` if not known (classic tracepoints).
+        /// The command of the CQE; `None` if not known (classic tracepoints).
         id: Option<CommandId>,
         /// SQ head pointer.
         head: u16,
-        /// SQ tail as the driver has it.
+        /// SQ tail of the driver.
         tail: u16,
     },
-    /// The block layer's timer has run out for a command; the driver decides what to do.
+    /// The block layer's timeout of a command has expired. The driver decides what to do.
     Timeout {
-        /// Which.
+        /// The command.
         id: CommandId,
-        /// Since its setup, nanoseconds.
+        /// Time since its set-up, in nanoseconds.
         age_ns: u64,
     },
-    /// The driver gives a command up, on a reset or removal of its controller.
+    /// The driver cancels a command, because its controller is reset or removed.
     Cancel {
-        /// Which.
+        /// The command.
         id: CommandId,
-        /// Since its setup, nanoseconds.
+        /// Time since its set-up, in nanoseconds.
         age_ns: u64,
     },
     /// blk-mq takes back a command that never reached the device.
     Requeue(CommandId),
-    /// The command has failed and will be tried again.
+    /// The command has failed, and blk-mq will issue it again.
     Retry {
-        /// Which.
+        /// The command.
         id: CommandId,
-        /// The how-many-eth time; `None` where the driver's types are not known.
+        /// Retry number; `None` if the driver's types are not known.
         retries: Option<u8>,
     },
     /// The controller reports an asynchronous event.
     AsyncEvent {
         /// Controller instance.
         ctrl: u32,
-        /// What.
+        /// The event.
         event: AsyncEvent,
     },
-    /// The controller goes into another state.
+    /// The controller changes its state.
     State {
         /// Controller instance.
         ctrl: u32,
-        /// Which.
+        /// The new state.
         state: CtrlState,
-        /// The driver was asked for it, and may have refused: seen by a kprobe.
+        /// Only the request for the state was observed (by a kprobe). The driver may have refused
+        /// it.
         asked: bool,
     },
 }
@@ -215,14 +218,14 @@ pub enum EventKind {
 /// An event.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Event {
-    /// When, CLOCK_MONOTONIC nanoseconds.
+    /// Time, CLOCK_MONOTONIC nanoseconds.
     pub at_ns: u64,
-    /// What.
+    /// Kind and data.
     pub what: EventKind,
 }
 
 impl EventKind {
-    /// The command that it is about.
+    /// The command of the event.
     pub const fn id(&self) -> Option<&CommandId> {
         match self {
             Self::Submit(id, _)
@@ -239,7 +242,7 @@ impl EventKind {
         }
     }
 
-    /// The same, but none for an event of a queue.
+    /// The same, but `None` for an event of a queue.
     pub const fn command(&self) -> Option<&CommandId> {
         match self {
             Self::Sq { .. } => None,
@@ -247,7 +250,7 @@ impl EventKind {
         }
     }
 
-    /// Its submission, where the event has it.
+    /// The submission, if the event contains it.
     pub const fn submission(&self) -> Option<&Submission> {
         match self {
             Self::Submit(_, submission) | Self::Command(_, submission, _) => Some(submission),
@@ -257,7 +260,7 @@ impl EventKind {
         }
     }
 
-    /// Its completion, where the event has it.
+    /// The outcome, if the event contains it.
     pub const fn outcome(&self) -> Option<&Outcome> {
         match self {
             Self::Complete(_, outcome) | Self::Command(_, _, outcome) => Some(outcome),
@@ -265,7 +268,7 @@ impl EventKind {
         }
     }
 
-    /// Its controller.
+    /// The controller of the event.
     pub const fn ctrl(&self) -> u32 {
         match self {
             Self::AsyncEvent { ctrl, .. } | Self::State { ctrl, .. } | Self::Sq { ctrl, .. } => {

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Log-linear latency histogram, the user-space twin of the one kept in BPF maps.
+//! Log-linear latency histogram, with the same buckets as the histograms in BPF maps.
 //!
-//! [`index`] must give the same bucket as the BPF program for every value, bit for bit: the
-//! buckets counted in the kernel are read here as they are. Each power of two is divided into eight
-//! equal parts, so a percentile is at most 1/16 (6.25 %) away from the sample it stands for.
+//! [`index`] must give the same bucket as the BPF program for every value: the counts of the BPF
+//! maps are used without conversion. Each power of two is divided into eight equal parts, so a
+//! percentile is at most 1/16 (6.25 %) away from the sample.
 //!
 //! Pure: no I/O, no clock, no BPF. All values are nanoseconds.
 
@@ -11,10 +11,10 @@ use std::cmp::Ordering;
 
 /// log2 of the number of buckets in each power of two.
 pub const SUB_BITS: u32 = 3;
-/// Exponent of the last power of two with buckets of its own: values from 2^36 ns (69 s) up share
-/// the last bucket.
+/// Exponent of the last power of two with separate buckets. Values from 2^36 ns (69 s) up share the
+/// last bucket.
 pub const MAX_EXP: u32 = 35;
-/// How many buckets there are.
+/// Number of buckets.
 pub const BUCKETS: usize = 272;
 
 const SUB: u64 = 1 << SUB_BITS;
@@ -35,10 +35,10 @@ pub const fn index(value_ns: u64) -> usize {
     (group << SUB_BITS) + ((value_ns >> (exp - SUB_BITS)) & (SUB - 1)) as usize
 }
 
-/// The values a bucket counts, in nanoseconds: from the first (inclusive) to the second (exclusive).
+/// The range of a bucket in nanoseconds: lower end (inclusive) and upper end (exclusive).
 ///
-/// The last bucket has no upper end: its second number is `u64::MAX`, and it counts that value
-/// too. An `index` beyond the last bucket is taken for the last.
+/// The last bucket has no upper end: its second number is `u64::MAX`, and it counts that value too.
+/// An `index` beyond the last bucket is treated as the last.
 #[must_use]
 pub fn bounds(index: usize) -> (u64, u64) {
     let bucket = index.min(LAST);
@@ -89,13 +89,13 @@ impl Histogram {
         }
     }
 
-    /// Takes over what a BPF map holds: counts by bucket, and sum and maximum in nanoseconds.
+    /// Builds a histogram from a BPF map: counts by bucket, sum and maximum in nanoseconds.
     ///
     /// The kernel updates the three one after the other, so a copy made in between may hold a
-    /// sample whose maximum is not there yet. The maximum is then estimated from the highest
-    /// bucket in use, and [`max_exact`](Self::max_exact) is false.
+    /// sample without its maximum. The maximum is then estimated from the highest bucket in use,
+    /// and [`max_exact`](Self::max_exact) is false.
     ///
-    /// `None` if there are not [`BUCKETS`] counts.
+    /// Returns `None` if there are not [`BUCKETS`] counts.
     #[must_use]
     pub fn from_parts(buckets: &[u64], sum_ns: u64, max_ns: u64) -> Option<Self> {
         let buckets: Box<[u64; BUCKETS]> = Box::new(buckets.try_into().ok()?);
@@ -111,7 +111,7 @@ impl Histogram {
         let (low, high) = bounds(top);
         (hist.max, hist.max_exact) = match top {
             _ if max_ns >= low => (max_ns, true),
-            // Nothing bounds the last bucket from above; its lower end at least is certain.
+            // The last bucket has no upper end; its lower end is a safe value.
             LAST => (low, false),
             _ => (high - 1, high - low == 1),
         };
@@ -126,7 +126,7 @@ impl Histogram {
         self.raise_max(value_ns, true);
     }
 
-    /// Adds the samples of `other`, as if they had been recorded here. Counts saturate.
+    /// Adds the samples of `other`. Counts saturate.
     pub fn merge(&mut self, other: &Self) {
         for (mine, theirs) in self.buckets.iter_mut().zip(other.buckets.iter()) {
             *mine = mine.saturating_add(*theirs);
@@ -136,7 +136,8 @@ impl Histogram {
         self.raise_max(other.max, other.max_exact);
     }
 
-    /// On a tie an estimate stays an estimate: that makes merging independent of the order.
+    /// If both are equal, an estimate stays an estimate, so that merging does not depend on the
+    /// order.
     fn raise_max(&mut self, max: u64, exact: bool) {
         self.max_exact = match max.cmp(&self.max) {
             Ordering::Less => return,
@@ -146,11 +147,11 @@ impl Histogram {
         self.max = max;
     }
 
-    /// The samples of this cumulative snapshot that were not yet in the `earlier` one.
+    /// The samples of this cumulative snapshot that are not in the `earlier` one.
     ///
-    /// Counts and sum are exact (and saturate at zero, should the kernel's have been reset). The
-    /// maximum of the interval is known only if it is a new record; otherwise it is the highest
-    /// value its highest bucket could hold, but never above the maximum of this snapshot, and
+    /// Counts and sum are exact. They saturate at zero if the kernel's were reset. The maximum of
+    /// the interval is exact only if it is above the maximum of `earlier`. Otherwise it is the
+    /// upper limit of its highest bucket, at most the maximum of this snapshot, and
     /// [`max_exact`](Self::max_exact) is false unless that bucket holds a single value.
     #[must_use]
     pub fn minus(&self, earlier: &Self) -> Self {
@@ -176,7 +177,7 @@ impl Histogram {
         self.buckets.iter().rposition(|&count| count > 0)
     }
 
-    /// How many samples there are.
+    /// Number of samples.
     #[must_use]
     pub fn count(&self) -> u64 {
         self.count
@@ -201,8 +202,8 @@ impl Histogram {
         (self.count > 0).then_some(self.max)
     }
 
-    /// Whether [`max`](Self::max) is a value that was measured. If not, it is an estimate that
-    /// lies in the same bucket as the largest sample.
+    /// Whether [`max`](Self::max) was measured. If not, it is an estimate in the same bucket as the
+    /// largest sample.
     #[must_use]
     pub fn max_exact(&self) -> bool {
         self.max_exact
@@ -210,10 +211,9 @@ impl Histogram {
 
     /// The value, in nanoseconds, that `p` percent of the samples do not exceed (nearest rank).
     ///
-    /// It is the middle of the bucket that holds the sample of that rank, and never above the
-    /// maximum. Where that sample is the largest one, or in the last, open bucket, it is the
-    /// maximum itself. `p` is held within 0 to 100; `None` if it is not a number, or without
-    /// samples.
+    /// It is the middle of the bucket of that sample, and at most the maximum. If that sample is
+    /// the largest one, or is in the last, open bucket, it is the maximum itself. `p` is clamped to
+    /// 0 to 100. Returns `None` if `p` is not a number, or without samples.
     #[must_use]
     pub fn percentile(&self, p: f64) -> Option<u64> {
         if self.count == 0 || p.is_nan() {
@@ -239,13 +239,13 @@ impl Histogram {
 
     /// ceil(p / 100 * count), at least 1 and at most the count.
     fn rank(&self, p: f64) -> u64 {
-        // A hair less before rounding up: 99.9 is not a binary number, and the product must not
-        // land one rank too high where the exact one is whole.
+        // Slightly less before rounding up: 99.9 has no exact binary representation, and the
+        // product must not be one rank too high if the exact product is an integer.
         let exact = p * self.count as f64 / 100.0 * (1.0 - 4.0 * f64::EPSILON);
         (exact.ceil() as u64).clamp(1, self.count)
     }
 
-    /// The buckets in use, lowest first: low (inclusive) and high (exclusive) end in nanoseconds
+    /// The buckets in use, lowest first: lower (inclusive) and upper (exclusive) end in nanoseconds
     /// as in [`bounds`], and the count.
     pub fn iter(&self) -> impl Iterator<Item = (u64, u64, u64)> {
         let used = self
@@ -279,7 +279,7 @@ mod tests {
         hist
     }
 
-    /// Latencies as likely to be short as long: the exponent is uniform, then the mantissa.
+    /// Latencies with a uniform distribution of their exponent, then of their mantissa.
     fn log_uniform() -> impl Strategy<Value = u64> {
         (0_u32..36, any::<u64>()).prop_map(|(exp, bits)| (1 << exp) | (bits & ((1 << exp) - 1)))
     }
@@ -342,7 +342,7 @@ mod tests {
             b in vec(any::<u64>(), 0..50),
             c in vec(0_u64..20, 0..50),
         ) {
-            // One of them with an estimated maximum.
+            // `a` has an estimated maximum
             let (a, b, c) = (of(&a).minus(&of(&a[..a.len() / 2])), of(&b), of(&c));
             let sum = |parts: [&Histogram; 3]| {
                 let mut all = parts[0].clone();
@@ -467,7 +467,7 @@ mod tests {
             (at(75.1), at(100.0), at(1e9), at(f64::NAN)),
             (Some(4), Some(4), Some(4), None)
         );
-        // 99.9 % of 1000 is the 999th sample, however the product is rounded.
+        // 99.9 % of 1000 is the 999th sample, independent of the rounding of the product.
         let mut slow_one = of(&[5; 999]);
         slow_one.record(1 << 30);
         assert_eq!(slow_one.percentile(99.9), Some(5));

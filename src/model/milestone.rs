@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The points of a command's life at which a hook can look. The order of the variants is the order
-//! in which a command passes them.
+//! The points of a command's life that hooks can observe. The variants are in the order in which a
+//! command passes them.
 
 use serde::Serialize;
 
-/// In a row's pattern: its commands were not observed at setup_out (`ND_NO_SETUP`).
+/// Bit of a pattern: setup_out was not observed (`ND_NO_SETUP`).
 pub const NO_SETUP: u16 = 1 << 7;
-/// The same of complete (`ND_NO_COMPLETE`).
+/// Bit of a pattern: complete was not observed (`ND_NO_COMPLETE`).
 pub const NO_COMPLETE: u16 = 1 << 8;
 /// All bits of a pattern.
 pub const ALL_POINTS: u16 = (1 << 9) - 1;
@@ -17,26 +17,26 @@ pub const ALL_POINTS: u16 = (1 << 9) - 1;
 pub enum Milestone {
     /// blk-mq has allocated the request (`block_io_start`, or the request's `start_time_ns`).
     Start,
-    /// `nvme_setup_cmd` begins.
+    /// `nvme_setup_cmd` is entered.
     SetupIn,
-    /// The SQE is built: `nvme_setup_cmd` is at its last statement.
+    /// The SQE is built: the last statement of `nvme_setup_cmd`.
     SetupOut,
-    /// DMA mapping is done, blk-mq starts the request (`block_rq_issue`).
+    /// DMA mapping is done, and blk-mq starts the request (`block_rq_issue`).
     Issue,
     /// The submitting function returns after it has rung the doorbell.
     Doorbell,
-    /// The interrupt handler that reaps the command begins (`nvme_irq`).
+    /// The interrupt handler that reaps the command is entered (`nvme_irq`).
     Irq,
-    /// This command's CQE is handled (`nvme_sq`).
+    /// The driver handles the command's CQE (`nvme_sq`).
     Cqe,
-    /// The driver completes it (`nvme_complete_rq`, on whichever path).
+    /// The driver completes the command (`nvme_complete_rq`, on every path).
     Complete,
     /// blk-mq ends the request (`block_rq_complete`).
     End,
 }
 
 impl Milestone {
-    /// All of them, in the order in which a command passes them.
+    /// All points, in the order in which a command passes them.
     pub const ALL: [Self; 9] = [
         Self::Start,
         Self::SetupIn,
@@ -49,7 +49,7 @@ impl Milestone {
         Self::End,
     ];
 
-    /// The name that reports and the README use.
+    /// The name in reports and in the documentation.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Start => "start",
@@ -64,8 +64,8 @@ impl Milestone {
         }
     }
 
-    /// Its bit in a row's pattern (`ND_SAW_*` of bpf/include/abi.h); `None` for the two points that
-    /// nearly every command has: for these there are [`NO_SETUP`] and [`NO_COMPLETE`].
+    /// The bit in a row's pattern (`ND_SAW_*` of bpf/include/abi.h). `None` for the two points that
+    /// nearly every command has; these use [`NO_SETUP`] and [`NO_COMPLETE`].
     pub const fn pattern_bit(self) -> Option<u16> {
         match self {
             Self::Start => Some(1 << 0),
@@ -79,7 +79,7 @@ impl Milestone {
         }
     }
 
-    /// Whether a command with this pattern was seen at this point.
+    /// Whether a command with this pattern was observed at this point.
     pub const fn seen_in(self, pattern: u16) -> bool {
         match (self, self.pattern_bit()) {
             (_, Some(bit)) => pattern & bit != 0,

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The data of the tool: points, stages, events, counters, snapshots, stacks. No libbpf and no I/O, so
-//! that reports, views and tests work without a kernel.
+//! The data of the tool: points, stages, events, counters, snapshots, stacks. Uses no libbpf and no
+//! I/O, so that reports, views and tests work without a kernel.
 
 pub mod command;
 pub mod counters;

@@ -1,20 +1,20 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The latency buckets of the `nvme_latency` tool, by the same rule, for output that compares.
+//! The latency buckets of the `nvme_latency` tool, for output that can be compared with it.
 //!
-//! Above a minimum the slots double in width; `shift` sets the width of the first. What that tool
-//! leaves out of its table, latencies below the first slot and above the last, is counted here in
-//! two slots of its own, so that the table adds up to the number of commands.
+//! Above a minimum the slots double in width; `shift` sets the width of the first. `nvme_latency`
+//! drops latencies below the first slot and above the last. Here two additional slots count them,
+//! so that the table adds up to the number of commands.
 //!
-//! Pure: no I/O, no BPF. All values are microseconds. [`LatBuckets::index`] must agree with the
-//! BPF program, whose array of [`SLOTS`] counts [`LatBuckets::rows`] reads.
+//! Pure: no I/O, no BPF. All values are microseconds. [`LatBuckets::index`] must agree with the BPF
+//! program, which fills the array of [`SLOTS`] counts that [`LatBuckets::rows`] reads.
 
-/// How many slots double in width, from the minimum up.
+/// Number of slots that double in width, from the minimum up.
 pub const DOUBLING: usize = 27;
-/// Flat index of the count of latencies below the minimum.
+/// Index of the count of latencies below the minimum.
 pub const BELOW: usize = 27;
-/// Flat index of the count of latencies above the last slot.
+/// Index of the count of latencies above the last slot.
 pub const ABOVE: usize = 28;
-/// Length of the flat array of counts: the doubling slots, then below, then above.
+/// Length of the array of counts: the doubling slots, then below, then above.
 pub const SLOTS: usize = 29;
 
 /// Largest `shift` accepted: a first slot of one second.
@@ -22,27 +22,28 @@ const MAX_SHIFT: u32 = 20;
 /// Largest `min_us` accepted: one hour, in microseconds.
 const MAX_MIN_US: u32 = 3_600_000_000;
 
-/// Where a latency is counted.
+/// The slot of a latency.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Slot {
     /// Shorter than the minimum.
     Below,
-    /// In this one of the doubling slots (0 to 26).
+    /// In this doubling slot (0 to 26).
     In(usize),
-    /// Beyond the last slot.
+    /// Above the last slot.
     Above,
 }
 
-/// The two numbers that set the slots.
+/// The two parameters of the slots.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LatBuckets {
     /// Lower end of slot 0, in microseconds.
     pub min_us: u32,
-    /// log2 of the width of slot 0 in microseconds; slot 1 is as wide, each later one doubles.
+    /// log2 of the width of slot 0 in microseconds. Slot 1 has the same width, each later one
+    /// doubles.
     pub shift: u32,
 }
 
-/// One line of the table: a slot and what it counted.
+/// One line of the table: a slot and its count.
 #[derive(Clone, Debug, PartialEq)]
 pub struct LatRow {
     /// Lower end in microseconds, inclusive.
@@ -51,12 +52,12 @@ pub struct LatRow {
     pub high_us: Option<u64>,
     /// Commands in this slot.
     pub count: u64,
-    /// Percentage of all counted commands that are in this slot or a lower one.
+    /// Percentage of all counted commands in this slot and all lower ones.
     pub cumulative_percent: f64,
 }
 
 impl LatBuckets {
-    /// Checks the parameters as a user gave them.
+    /// Checks the user's parameters.
     ///
     /// # Errors
     ///
@@ -90,7 +91,7 @@ impl LatBuckets {
         }
     }
 
-    /// The slot of a latency of `v_us` microseconds as a flat index, below [`SLOTS`].
+    /// The slot of a latency of `v_us` microseconds as an index below [`SLOTS`].
     #[must_use]
     pub fn index(&self, v_us: u64) -> usize {
         match self.slot(v_us) {
@@ -110,14 +111,14 @@ impl LatBuckets {
     /// Upper end of doubling slot `slot`, in microseconds, exclusive.
     #[must_use]
     pub fn high(&self, slot: usize) -> u64 {
-        // Beyond what `validate` lets through the sum might not fit: then there is no upper end.
+        // With values that `validate` rejects, the sum may overflow: it saturates.
         let exp = u32::try_from(slot).map_or(u32::MAX, |slot| slot.saturating_add(self.shift));
         let width = 1_u64.checked_shl(exp).unwrap_or(u64::MAX);
         width.saturating_add(u64::from(self.min_us))
     }
 
-    /// The table, lowest latency first, from the first slot with a count to the last one with a
-    /// count, including empty slots between them. Empty if nothing was counted.
+    /// The table, lowest latency first, from the first slot with a count to the last one, with the
+    /// empty slots between them. Empty if nothing was counted.
     #[must_use]
     pub fn rows(&self, counts: &[u64; SLOTS]) -> Vec<LatRow> {
         let total: u128 = counts.iter().map(|&count| u128::from(count)).sum();

@@ -1,28 +1,28 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The key of a row: what its commands have in common.
+//! The key of a row: the common properties of its commands.
 
 use super::milestone::ALL_POINTS;
 use crate::nvme::opcode::Opcode;
 use crate::nvme::opcode::QueueKind;
 
-/// Namespace ids from here on share this one in the row key.
+/// Namespace ids from this one on share one key.
 pub const NSID_MASK: u32 = 0x7f_ffff;
 
-/// What a row of the table is about, and which points its commands were seen at.
+/// The properties that the commands of a row share.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct RowKey {
     /// Controller instance.
     pub ctrl: u32,
-    /// Namespace id as the command has it; [`NSID_MASK`] stands for all larger ones.
+    /// Namespace id in the command; [`NSID_MASK`] stands for all larger ones.
     pub nsid: u32,
     /// Admin or I/O opcode.
     pub opcode: Opcode,
-    /// Size class, 0 where sizes are not split.
+    /// Size class, 0 if sizes are not split.
     pub class: u8,
 }
 
 impl RowKey {
-    /// Takes a key of the BPF side apart: the row, and the pattern of points.
+    /// Splits a key of the BPF side into the row and the pattern of points.
     pub const fn unpack(key: u64) -> (Self, u16) {
         let queue = if key >> 11 & 1 == 1 {
             QueueKind::Admin

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The sums of a run that are no snapshot: stacks, run times, the state of slots at the end.
+//! Results of a run that are not in a snapshot: stacks, run times, slots at the end.
 
 use super::histogram::Histogram;
 
@@ -8,16 +8,17 @@ use super::histogram::Histogram;
 pub struct Scan {
     /// Set up and not completed.
     pub in_flight: u64,
-    /// Completed and not ended.
+    /// Completed, and not ended by blk-mq.
     pub ending: u64,
 }
 
-/// Runs of one program. The kernel's own measuring is in the time, the way into the program is not.
+/// Runs of one program. The time includes the kernel's time measurement, but not the kernel's path
+/// to the program.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Runs {
-    /// How often it ran.
+    /// Number of runs.
     pub count: u64,
-    /// For how long, all together.
+    /// Sum of their times, in nanoseconds.
     pub ns: u64,
 }
 
@@ -37,6 +38,6 @@ pub struct StackSum {
 pub struct RunTimes {
     /// By hook number.
     pub runs: Vec<Runs>,
-    /// The time that they cover, nanoseconds.
+    /// The time that they cover, in nanoseconds.
     pub elapsed_ns: u64,
 }

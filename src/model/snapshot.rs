@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The contents of the maps at one instant. A source reads them, [`crate::report`] makes rows of
-//! them.
+//! The contents of the maps at one instant. A source reads them; [`crate::report`] turns them into
+//! rows.
 
 use std::collections::BTreeMap;
 
@@ -10,16 +10,16 @@ use crate::model::nvme_latency::SLOTS;
 use crate::model::row::RowKey;
 use crate::model::stage::StageSet;
 
-/// The numbers of one row and pattern, over all CPUs.
+/// The counts of one row and pattern, over all CPUs.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Cell {
     /// Bytes transferred.
     pub bytes: u64,
-    /// Commands of which no interval was observed: they are in no histogram.
+    /// Commands without any observed interval. They are in no histogram.
     pub unmeasured: u64,
     /// nvme_latency's buckets of the total.
     pub lat: [u64; SLOTS],
-    /// The stage set's stages and the total, in the cell's order.
+    /// Histograms of the stages and of the total, in the order of the cell.
     pub hists: Vec<Histogram>,
 }
 
@@ -34,12 +34,12 @@ impl Cell {
         }
     }
 
-    /// Commands.
+    /// Number of commands.
     pub fn commands(&self) -> u64 {
         self.unmeasured + self.hists.last().map_or(0, Histogram::count)
     }
 
-    /// What came since `earlier`, of the same row.
+    /// The difference to `earlier`, a cell of the same row.
     pub fn minus(&self, earlier: &Self) -> Self {
         let mut lat = self.lat;
         lat.iter_mut()
@@ -59,29 +59,29 @@ impl Cell {
     }
 }
 
-/// Everything that the maps hold, since the start of the run.
+/// The contents of all maps, since the start of the run.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Snapshot {
     /// By row and pattern of points.
     pub cells: BTreeMap<(RowKey, u16), Cell>,
-    /// Hits and counts.
+    /// Hits of hooks, and exceptions.
     pub counters: Counters,
     /// Recursion misses by hook number.
     pub misses: Vec<u64>,
 }
 
 impl Snapshot {
-    /// Commands in the rows.
+    /// Number of commands in all rows.
     pub fn commands(&self) -> u64 {
         self.cells.values().map(Cell::commands).sum()
     }
 
-    /// Of these, in no histogram.
+    /// Of these, commands that are in no histogram.
     pub fn unmeasured(&self) -> u64 {
         self.cells.values().map(|c| c.unmeasured).sum()
     }
 
-    /// What came since `earlier`. Counters stay those of the whole run.
+    /// The difference to `earlier`. Counters remain those of the whole run.
     pub fn minus(&self, earlier: &Self) -> Self {
         let cells = self
             .cells

@@ -1,32 +1,32 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Kernel stacks: what a frame is, and how it reads.
+//! Kernel stacks: frames, and their text.
 
 use std::fmt;
 
-/// Where a stack was taken: this decides which function it begins with.
+/// Where a stack was taken. This determines the function that it begins with.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum StackAt {
-    /// At the end of a command's setup.
+    /// At the end of the command's set-up.
     Submit,
-    /// At its completion.
+    /// At the command's completion.
     Complete,
 }
 
 /// A frame of a kernel stack.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Frame {
-    /// The address that the function will go on at.
+    /// The return address.
     pub address: u64,
-    /// The function; `None` where the kernel hides it.
+    /// The function; `None` if the kernel hides its symbols.
     pub symbol: Option<Symbol>,
 }
 
-/// A function of the kernel, and where in it.
+/// A function of the kernel, and an offset in it.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Symbol {
     /// Its name.
     pub name: String,
-    /// Bytes from its begin.
+    /// Offset from its start, in bytes.
     pub offset: u64,
     /// The module; `None` for the kernel image.
     pub module: Option<String>,
@@ -46,12 +46,12 @@ impl fmt::Display for Frame {
     }
 }
 
-/// A stack that commands came through.
+/// The stack of a command.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Stack {
-    /// Innermost frame first; empty where the kernel could not take it.
+    /// The frames, innermost first; empty if the kernel could not take the stack.
     Taken(Vec<Frame>),
-    /// The program that takes it was skipped.
+    /// The kernel skipped the program that takes the stack.
     NotObserved,
 }
 

@@ -1,16 +1,16 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Stages: the intervals between neighbouring points of a stage set. A command that was not seen at a
-//! point has the two stages around it as one, under a joined name (`submit+device`).
+//! Stages: the intervals between neighbouring points of a stage set. If a point was not observed,
+//! the two stages around it are merged, under a joined name (`submit+device`).
 
 use serde::Serialize;
 
 use super::milestone::Milestone;
 
-/// How finely a command's life is divided.
+/// The sets of stages that a command's life can be divided into.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum StageSet {
-    /// One interval, setup_out to complete: what `latency` shows without `--stages`.
+    /// One interval, setup_out to complete: `latency` without `--stages`.
     Total,
     /// queue, submit, device, complete: `--stages`, or `--stages=basic`.
     Basic,
@@ -18,12 +18,12 @@ pub enum StageSet {
     Fine,
 }
 
-/// One stage of a stage set: its name, and the point that it begins at.
+/// One stage of a stage set.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Stage {
     /// The name in reports.
     pub name: &'static str,
-    /// Where it begins. It ends where the next one begins.
+    /// The point at which it begins. It ends where the next stage begins.
     pub from: Milestone,
 }
 
@@ -51,17 +51,17 @@ const FINE: [Stage; 8] = [
     stage("end", Milestone::Complete),
 ];
 
-/// A run of neighbouring stages of a stage_set, `first..=last`: one stage, or several that are joined.
+/// A run of neighbouring stages of a stage set, `first..=last`: one stage, or several merged ones.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Run {
     /// Index of the first stage in [`StageSet::stages`].
     pub first: usize,
-    /// Index of the last one.
+    /// Index of the last stage.
     pub last: usize,
 }
 
 impl StageSet {
-    /// Its stages in order. Without the total, but for [`StageSet::Total`], where that is all.
+    /// The stages in order, without the total; for [`StageSet::Total`], the total.
     pub const fn stages(self) -> &'static [Stage] {
         match self {
             Self::Total => &TOTAL,
@@ -70,7 +70,7 @@ impl StageSet {
         }
     }
 
-    /// Whether it needs this point.
+    /// Whether the stage set uses this point.
     pub const fn has_point(self, point: Milestone) -> bool {
         use Milestone::{Complete, Cqe, Doorbell, SetupOut, Start};
         match self {
@@ -88,7 +88,8 @@ impl StageSet {
         }
     }
 
-    /// Histograms in a cell: the stages and the total (`ND_STAGES_*` of bpf/include/abi.h).
+    /// Number of histograms in a cell: the stages and the total (`ND_STAGES_*` of
+    /// bpf/include/abi.h).
     pub const fn histograms(self) -> usize {
         match self {
             Self::Total => 1,
@@ -96,7 +97,7 @@ impl StageSet {
         }
     }
 
-    /// Where the total stands in a cell.
+    /// Index of the total in a cell.
     pub const fn total_index(self) -> usize {
         self.histograms() - 1
     }
@@ -117,9 +118,9 @@ impl StageSet {
         names.join("+")
     }
 
-    /// What the stages of a command with this pattern are: from its first observed point to its
-    /// last, so a command without a start has no queue stage. None where fewer than two points of
-    /// the stage set were observed.
+    /// The stages of a command with this pattern, from its first observed point to its last. A
+    /// command without a start has no queue stage. Empty if fewer than two points of the stage set
+    /// were observed.
     pub fn runs(self, pattern: u16) -> Vec<Run> {
         let stages = self.stages();
         let points = stages.iter().map(|s| s.from).chain([self.last_point()]);

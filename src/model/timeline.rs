@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The points of one command and what they come to. Used for single commands (`--commands`); the
-//! aggregate is divided in the kernel, by the same rules.
+//! The points of one command, and its stages. Used for single commands. In the histograms the BPF
+//! side divides the time, by the same rules.
 
 use super::milestone::Milestone;
 use super::stage::Run;
 use super::stage::StageSet;
 
-/// The observed points of one command, CLOCK_MONOTONIC nanoseconds, and the pattern that says which
-/// of them belong between their neighbours (the kernel side decided).
+/// The observed points of one command, CLOCK_MONOTONIC nanoseconds, and their pattern. The BPF side
+/// removes points that are out of order from the pattern.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Timeline {
     points: [u64; 9],
@@ -17,37 +17,37 @@ pub struct Timeline {
 /// A stage of one command.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Segment {
-    /// Which stage, or which joined ones.
+    /// The stage, or the merged stages.
     pub run: Run,
-    /// How long it took, nanoseconds.
+    /// Duration in nanoseconds.
     pub ns: u64,
 }
 
 impl Timeline {
-    /// Takes the points in the order of [`Milestone::ALL`]; those that the pattern leaves out, and
-    /// those that are zero, count as not observed.
+    /// Takes the points in the order of [`Milestone::ALL`]. Points that are not in the pattern, and
+    /// points that are zero, count as not observed.
     pub const fn new(points: [u64; 9], pattern: u16) -> Self {
         Self { points, pattern }
     }
 
-    /// Which points were observed.
+    /// The pattern of observed points.
     pub const fn pattern(&self) -> u16 {
         self.pattern
     }
 
-    /// When the command was at a point that its pattern has: quicker than [`Timeline::at`], for who
-    /// has looked at the pattern. Zero if that was not observed.
+    /// The time of a point that is in the pattern; zero if it was not observed. Faster than
+    /// [`Timeline::at`], for callers that have already checked the pattern.
     pub const fn ns(&self, point: Milestone) -> u64 {
         self.points[point as usize]
     }
 
-    /// When the command was at this point; `None` if that was not observed.
+    /// The time of a point; `None` if it was not observed.
     pub fn at(&self, point: Milestone) -> Option<u64> {
         let ns = self.points[point as usize];
         (ns != 0 && point.seen_in(self.pattern)).then_some(ns)
     }
 
-    /// The stages of the command in this stage_set. `None` if two points are out of order.
+    /// The stages of the command in this stage set. `None` if two points are out of order.
     pub fn segments(&self, stage_set: StageSet) -> Option<Vec<Segment>> {
         stage_set
             .runs(self.pattern)
@@ -63,7 +63,8 @@ impl Timeline {
             .collect()
     }
 
-    /// First to last observed point of the stage_set; `None` if there is only one.
+    /// From the first to the last observed point of the stage set. `None` if fewer than two were
+    /// observed, or if they are out of order.
     pub fn total(&self, stage_set: StageSet) -> Option<u64> {
         let runs = stage_set.runs(self.pattern);
         let from = self.at(stage_set.stages()[runs.first()?.first].from)?;

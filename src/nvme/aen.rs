@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Asynchronous events: Dword 0 of the completion of an Asynchronous Event Request, which is what
-//! the kernel's tracepoint `nvme_async_event` calls `result` (NVMe base 2.1, section 5.1.2, figures
-//! 147 to 154).
+//! Asynchronous events: dword 0 of the completion of an Asynchronous Event Request. The kernel's
+//! tracepoint `nvme_async_event` calls it `result` (NVMe base 2.1, section 5.1.2, figures 147 to
+//! 154).
 
 use std::fmt;
 
 use super::decode::{Field, Names, Value, names::LOG_PAGE};
 
-/// An event; shown as `notice/ana-change lid=0xc:ana`.
+/// An asynchronous event; shown as `notice/ana-change lid=0xc:ana`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct AsyncEvent(pub u32);
 
@@ -24,19 +24,19 @@ impl AsyncEvent {
         self.0.to_le_bytes()[1]
     }
 
-    /// Log Page Identifier: bits 23:16. Where the host reads more of it.
+    /// Log Page Identifier: bits 23:16. The log page with details of the event.
     #[must_use]
     pub fn log_page(self) -> u8 {
         self.0.to_le_bytes()[2]
     }
 
-    /// The name of the type; `reserved` or `vendor-specific` where it has none.
+    /// The name of the type; `reserved` or `vendor-specific` if it has none.
     #[must_use]
     pub fn kind_name(self) -> &'static str {
         KIND.get(self.kind().into())
     }
 
-    /// The name of what happened, which depends on the type.
+    /// The name of the event information, which depends on the type.
     #[must_use]
     pub fn info_name(self) -> &'static str {
         let names = match self.kind() {
@@ -58,7 +58,7 @@ impl AsyncEvent {
         LOG_PAGE.get(self.log_page().into())
     }
 
-    /// `NVME_AEN` (the kernel's name for the whole), `type`, `info` and `lid`.
+    /// `NVME_AEN` (the kernel's name for the dword), `type`, `info` and `lid`.
     #[must_use]
     pub fn fields(self) -> [Field; 4] {
         let field = |key, value| Field {

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! NVMe facts: what the specification (not the kernel, not this tool) says about commands.
+//! NVMe specification: commands, statuses and events. Independent of the kernel and of this tool.
 //!
-//! Everything below is plain data and pure functions. Nothing here may open a file, read a
-//! clock, talk to a device or know about BPF: the modules that do those things ask here.
+//! All modules are plain data and pure functions. They must not open files, read a clock, access a
+//! device or depend on BPF.
 
 pub mod aen;
 pub mod decode;

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! NVMe opcodes: their names, and how a user may type them.
+//! NVMe opcodes: their names, and the parsing of opcodes on the command line.
 //!
-//! An opcode means nothing without the kind of queue it was submitted to (0x02 is a read on an
-//! I/O queue and a log page request on the admin queue), so the two always travel together.
-//! The values are those of the NVMe base 2.1, NVM and ZNS command set specifications, checked
-//! against `include/linux/nvme.h` of Linux and `libnvme`'s `types.h`.
+//! The meaning of an opcode depends on the kind of queue (0x02 is a read on an I/O queue, and Get
+//! Log Page on the admin queue), so both are stored together. The values are those of the NVMe base
+//! 2.1, NVM and ZNS command set specifications, checked against `include/linux/nvme.h` of Linux and
+//! `libnvme`'s `types.h`.
 //!
-//! Pure: no I/O, and no guess at what a vendor-specific opcode means.
+//! Pure: no I/O. Vendor-specific opcodes have no name.
 
 use std::error::Error;
 use std::fmt;
@@ -15,14 +15,14 @@ use std::mem;
 /// The kind of submission queue a command was sent to (NVMe base, "Queue").
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum QueueKind {
-    /// The admin queue: queue identifier 0, one for each controller.
+    /// The admin queue: queue identifier 0, one per controller.
     Admin,
     /// An I/O queue: queue identifier 1 and above.
     Io,
 }
 
 impl QueueKind {
-    /// Both kinds, in the order `parse` reports them.
+    /// Both kinds, in the order in which `parse` returns them.
     pub const BOTH: [Self; 2] = [Self::Admin, Self::Io];
 
     fn table(self) -> &'static [(u8, &'static str)] {
@@ -42,12 +42,12 @@ impl fmt::Display for QueueKind {
     }
 }
 
-/// One NVMe command type: CDW0 bits 7:0 of a submission queue entry, and the queue it was on.
+/// An NVMe opcode: CDW0 bits 7:0 of a submission queue entry, and the kind of its queue.
 ///
-/// Shown as its name where the specifications give one, else as `io 0x9d` or `admin 0xc1`.
+/// Shown as its name if the specifications give one, else as `io 0x9d` or `admin 0xc1`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Opcode {
-    /// The queue that gives `code` its meaning.
+    /// The kind of queue, which determines the meaning of `code`.
     pub queue: QueueKind,
     /// The opcode byte.
     pub code: u8,
@@ -66,7 +66,7 @@ impl Opcode {
 
 impl fmt::Display for Opcode {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        // `pad` on both branches, so that a width in a table's format string is honoured.
+        // `pad` in both branches, so that the width of a format string is applied.
         match self.name() {
             Some(name) => f.pad(name),
             None => f.pad(&format!("{} {:#04x}", self.queue, self.code)),
@@ -74,12 +74,12 @@ impl fmt::Display for Opcode {
     }
 }
 
-/// What the user typed names no NVMe command.
+/// The text is not the name or code of an NVMe command.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct UnknownOpcode {
-    /// The text as typed, without surrounding blanks.
+    /// The text, without surrounding blanks.
     pub text: String,
-    /// The known name nearest to it, where one is near enough to be a plausible typing error.
+    /// The most similar name, if it is similar enough for a typing error.
     pub suggestion: Option<&'static str>,
 }
 
@@ -100,16 +100,16 @@ impl fmt::Display for UnknownOpcode {
 
 impl Error for UnknownOpcode {}
 
-/// Reads one opcode as typed by a user; several are returned where the text leaves the queue open.
+/// Parses one opcode. Returns several if the text does not determine the kind of queue.
 ///
-/// Accepted: a name or an alias (any case, `_` for `-`), a code in decimal or `0x` hexadecimal
-/// (that code on both kinds of queue, admin first), and either of them after `io:` or `admin:`.
-/// What [`Opcode`]'s `Display` writes is accepted too.
+/// Accepts a name or an alias (any case, `_` for `-`), a code in decimal or `0x` hexadecimal (that
+/// code on both kinds of queue, admin first), and both after `io:` or `admin:`. Accepts the output
+/// of [`Opcode`]'s `Display` too.
 ///
 /// # Errors
 ///
-/// [`UnknownOpcode`] when no command has that name on that kind of queue, or the number is not
-/// one byte.
+/// [`UnknownOpcode`] if no command has that name on that kind of queue, or if the number does not
+/// fit one byte.
 pub fn parse(text: &str) -> Result<Vec<Opcode>, UnknownOpcode> {
     let text = text.trim();
     let word = text.to_ascii_lowercase().replace('_', "-");
@@ -130,7 +130,8 @@ pub fn parse(text: &str) -> Result<Vec<Opcode>, UnknownOpcode> {
     Ok(found)
 }
 
-/// Takes a leading `io:` or `admin:` off (a blank is taken for the colon, as in our own output).
+/// Splits off a leading `io:` or `admin:`. Accepts a blank for the colon, as in `Opcode`'s
+/// `Display`.
 fn split_queue(word: &str) -> (&'static [QueueKind], &str) {
     match word.split_once([':', ' ']) {
         Some(("io", item)) => (&[QueueKind::Io], item.trim_start()),
@@ -144,7 +145,7 @@ fn code(item: &str) -> Option<u8> {
         Some(hex) => (hex, 16),
         None => (item, 10),
     };
-    // `from_str_radix` takes a sign; an opcode has none.
+    // `from_str_radix` accepts a sign, which an opcode does not have.
     let plain = digits.chars().all(|c| c.is_digit(radix));
     plain
         .then(|| u8::from_str_radix(digits, radix).ok())
@@ -158,7 +159,8 @@ fn by_name(queue: QueueKind, item: &str) -> Option<Opcode> {
     entry.map(|&(code, _)| Opcode { queue, code })
 }
 
-/// The name or alias fewest edits away, if that is at most one edit for each three letters typed.
+/// The name or alias with the fewest edits, if these are at most one per three characters typed (at
+/// least one edit is allowed).
 fn nearest(item: &str) -> Option<&'static str> {
     let limit = (item.chars().count() / 3).max(1);
     let names = IO.iter().chain(ADMIN).map(|(_, name)| *name);
@@ -170,8 +172,8 @@ fn nearest(item: &str) -> Option<&'static str> {
         .map(|(_, name)| name)
 }
 
-/// Edit distance where swapping two neighbours is one edit (optimal string alignment), because
-/// `raed` is a likelier slip than two separate wrong letters.
+/// Edit distance in which the swap of two neighbours is one edit (optimal string alignment),
+/// because a swap (`raed`) is a more likely error than two wrong letters.
 fn distance(a: &str, b: &str) -> usize {
     let (a, b): (Vec<char>, Vec<char>) = (a.chars().collect(), b.chars().collect());
     let mut before: Vec<usize> = Vec::new();
@@ -191,9 +193,10 @@ fn distance(a: &str, b: &str) -> usize {
     above[b.len()]
 }
 
-/// I/O opcodes: NVMe base 2.1 "I/O Commands", the NVM and the Zoned Namespace command sets, and what
-/// the Key Value set has of its own. Its Store and Retrieve are 01h and 02h, which go by NVM's names.
-#[rustfmt::skip] // one opcode a column, to be read next to the specification's table
+/// I/O opcodes: NVMe base 2.1 "I/O Commands", the NVM and the Zoned Namespace command sets, and the
+/// Key Value opcodes that the NVM set does not use. Store and Retrieve (01h, 02h) have the names of
+/// the NVM set.
+#[rustfmt::skip] // two opcodes per line, for comparison with the specification's table
 const IO: &[(u8, &str)] = &[
     (0x00, "flush"),                (0x01, "write"),
     (0x02, "read"),                 (0x04, "write-uncorrectable"),
@@ -238,7 +241,7 @@ const ADMIN: &[(u8, &str)] = &[
     (0x88, "program-activation-mgmt"), (0x89, "memory-range-set-mgmt"),
 ];
 
-/// Other words for the same commands: those of nvme-cli, of the kernel, and of the block layer.
+/// Aliases: names in nvme-cli, in the kernel and in the block layer.
 #[rustfmt::skip]
 const ALIASES: &[(&str, &str)] = &[
     ("dsm", "dataset-management"),         ("discard", "dataset-management"),

@@ -1,24 +1,24 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! A submission queue entry: 64 bytes, of which we may have all or only those that tracing gets.
+//! A submission queue entry: all 64 bytes, or only the parts that a trace captures.
 //!
-//! Layout: NVMe base 2.1, "Submission Queue Entry" (section 4.1), in host memory little-endian on
-//! every architecture. Which command gives a dword which meaning is not known here: see
+//! Layout: NVMe base 2.1, "Submission Queue Entry" (section 4.1). It is little-endian in host
+//! memory on every architecture. The meaning of the dwords of each command is in
 //! [`decode`](super::decode).
 
-/// How two commands are fused (NVMe base 2.1, section 4.1, CDW0 bits 9:8).
+/// Fused operation (NVMe base 2.1, section 4.1, CDW0 bits 9:8).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Fuse {
-    /// 00b: on its own.
+    /// 00b: not fused.
     Normal,
-    /// 01b: the first of the two.
+    /// 01b: the first command.
     First,
-    /// 10b: the second of the two.
+    /// 10b: the second command.
     Second,
     /// 11b.
     Reserved,
 }
 
-/// What the data pointer holds (NVMe base 2.1, section 4.1, CDW0 bits 15:14).
+/// Type of the data pointer (NVMe base 2.1, section 4.1, CDW0 bits 15:14).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum DataPointer {
     /// 00b: PRP entries.
@@ -31,24 +31,24 @@ pub enum DataPointer {
     Reserved,
 }
 
-/// The parts of an entry that the kernel's tracepoint `nvme_setup_cmd` hands out.
+/// The parts of an entry in the kernel's tracepoint `nvme_setup_cmd`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Parts {
     /// CDW0 bits 7:0.
     pub opcode: u8,
     /// CDW0 bits 15:8: FUSE and PSDT.
     pub flags: u8,
-    /// CDW0 bits 31:16. On PCI Linux keeps a generation count in bits 15:12, the tag below.
+    /// CDW0 bits 31:16. For PCI, Linux keeps a generation in bits 15:12 of it, and the tag below.
     pub cid: u16,
-    /// CDW1. A Fabrics command has its type in the lowest byte instead of a namespace.
+    /// CDW1. For a Fabrics command the lowest byte is its type, not a namespace.
     pub nsid: u32,
-    /// The request carries metadata (the tracepoint's `metadata`, not a dword of the entry).
+    /// The request has metadata (`metadata` of the tracepoint; not a dword of the entry).
     pub metadata: bool,
     /// CDW10 to CDW15: the 24 bytes that the tracepoint calls `cdw10`.
     pub cdw: [u32; 6],
 }
 
-/// A submission queue entry. Of one made of [`Parts`] all the other dwords are zero.
+/// A submission queue entry. If it was made from [`Parts`], all other dwords are zero.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Sqe {
     words: [u32; 16],
@@ -93,13 +93,13 @@ impl From<&[u8; 64]> for Sqe {
 }
 
 impl Sqe {
-    /// One dword, `CDW0` to `CDW15`; zero for what an entry does not have.
+    /// One dword, `CDW0` to `CDW15`; zero for any other number.
     #[must_use]
     pub fn cdw(&self, n: usize) -> u32 {
         self.words.get(n).copied().unwrap_or(0)
     }
 
-    /// `CDWn` below `CDWn+1`, as the two halves of a 64-bit field are laid out.
+    /// `CDWn` in the lower half and `CDWn+1` in the upper half, the layout of a 64-bit field.
     #[must_use]
     pub fn pair(&self, n: usize) -> u64 {
         u64::from(self.cdw(n)) | u64::from(self.cdw(n.saturating_add(1))) << 32
@@ -111,7 +111,7 @@ impl Sqe {
         self.byte(0)
     }
 
-    /// FUSE and PSDT with what is reserved between them: CDW0 bits 15:8, the kernel's `flags`.
+    /// FUSE, PSDT and the reserved bits between them: CDW0 bits 15:8, the kernel's `flags`.
     #[must_use]
     pub fn flags(&self) -> u8 {
         self.byte(1)
@@ -146,39 +146,41 @@ impl Sqe {
         u16::from_le_bytes([low, high])
     }
 
-    /// CDW1: the namespace identifier, but of a Fabrics command, whose lowest byte is
+    /// CDW1: the namespace identifier. For a Fabrics command its lowest byte is
     /// [`fctype`](Self::fctype).
     #[must_use]
     pub fn nsid(&self) -> u32 {
         self.cdw(1)
     }
 
-    /// Fabrics Command Type: byte 4 (NVMe base 2.1, section 6). Means something on opcode 7Fh only.
+    /// Fabrics Command Type: byte 4 (NVMe base 2.1, section 6). Valid for opcode 7Fh only.
     #[must_use]
     pub fn fctype(&self) -> u8 {
         self.cdw(1).to_le_bytes()[0]
     }
 
-    /// Whether there is metadata: as given, or, for a whole entry, whether MPTR is not zero.
+    /// Whether the command has metadata: the flag of [`Parts`], or for a whole entry, MPTR is not
+    /// zero.
     #[must_use]
     pub fn metadata(&self) -> bool {
         self.metadata
     }
 
-    /// PRP1 and PRP2 (CDW6 to CDW9); `None` where only [`Parts`] were had.
+    /// PRP1 and PRP2 (CDW6 to CDW9); `None` if the entry was made from [`Parts`].
     #[must_use]
     pub fn prps(&self) -> Option<(u64, u64)> {
         self.whole.then(|| (self.pair(6), self.pair(8)))
     }
 
-    /// CDW10 and CDW11 as a Starting LBA. [`decode::blocks`](super::decode::blocks) says for which
-    /// commands that holds.
+    /// CDW10 and CDW11 as a Starting LBA. [`decode::blocks`](super::decode::blocks) returns it only
+    /// for the commands that have one.
     #[must_use]
     pub fn slba(&self) -> u64 {
         self.pair(10)
     }
 
-    /// CDW12 bits 15:0 as the Number of Logical Blocks, which is zero based: 1 to 65536.
+    /// CDW12 bits 15:0 as the Number of Logical Blocks, which is zero-based in the entry: 1 to
+    /// 65536.
     #[must_use]
     pub fn nlb(&self) -> u32 {
         (self.cdw(12) & 0xffff) + 1
@@ -193,7 +195,7 @@ impl Sqe {
 mod tests {
     use super::*;
 
-    /// Read of 8 blocks at 0x1_0000_0800, FUA, first of two fused, SGL, tag 5 generation 2.
+    /// Read of 8 blocks at 0x1_0000_0800, FUA, first of two fused, SGL, tag 5, generation 2.
     fn bytes() -> [u8; 64] {
         let mut bytes = [0; 64];
         bytes[..8].copy_from_slice(&[0x02, 0x41, 0x05, 0x20, 1, 0, 0, 0]);

@@ -1,17 +1,17 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The status of a completion, as Linux keeps it in `nvme_request.status`: the Status Field of the
-//! completion queue entry without the phase tag (NVMe base 2.2, section 4.2.3).
+//! The status of a completion, as in Linux's `nvme_request.status`: the Status Field of the CQE
+//! without the phase tag (NVMe base 2.2, section 4.2.3).
 //!
-//! Names are the specifications': NVMe base 2.2 figures 102 to 107, with what 2.3 adds, and the
-//! Zoned Namespace command set. Some command specific codes mean one thing to an I/O command and
-//! another to a Fabrics command: [`Status::of`] takes the command into account.
+//! Names are those of the specifications: NVMe base 2.2 figures 102 to 107, additions of 2.3, and
+//! the Zoned Namespace command set. Some command specific codes have different meanings for I/O and
+//! for Fabrics commands; [`Status::of`] takes the command into account.
 
 use std::fmt;
 
 use super::opcode::Opcode;
 use super::status_names::{COMMAND, FABRICS, GENERIC, IO_COMMAND, MEDIA, PATH, Table};
 
-/// Status Code Type: what kind of error it is (NVMe base 2.2, figure 101).
+/// Status Code Type: the kind of error (NVMe base 2.2, figure 101).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum StatusType {
     /// 0h: Generic Command Status; also success.
@@ -20,7 +20,7 @@ pub enum StatusType {
     CommandSpecific,
     /// 2h: Media and Data Integrity Errors.
     Media,
-    /// 3h: Path Related Status; those of 70h and above are the host's own.
+    /// 3h: Path Related Status. Codes from 70h on come from the host.
     Path,
     /// 4h to 6h.
     Reserved(u8),
@@ -46,10 +46,10 @@ impl fmt::Display for StatusType {
 pub struct Status(pub u16);
 
 impl Status {
-    /// What Linux ends a command with that it could not send to the controller
+    /// Linux's status of a command that it could not send to the controller
     /// (`NVME_SC_HOST_PATH_ERROR`).
     pub const HOST_PATH_ERROR: Self = Self(0x370);
-    /// What Linux ends a command with that it gave up, as in a reset (`NVME_SC_HOST_ABORTED_CMD`).
+    /// Linux's status of a command that it cancelled, as in a reset (`NVME_SC_HOST_ABORTED_CMD`).
     pub const HOST_ABORTED: Self = Self(0x371);
 
     /// Whether the command succeeded: type and code are zero.
@@ -77,31 +77,32 @@ impl Status {
         }
     }
 
-    /// Type above code, as the kernel's `NVME_SC_*` have them: bits 10:0.
+    /// Type and code, as in the kernel's `NVME_SC_*`: bits 10:0.
     #[must_use]
     pub fn code_and_type(self) -> u16 {
         self.0 & 0x7ff
     }
 
-    /// Command Retry Delay: bits 12:11. Not zero: which of the controller's three delays to wait.
+    /// Command Retry Delay: bits 12:11. If not zero, it selects one of the controller's three
+    /// delays.
     #[must_use]
     pub fn retry_delay(self) -> u8 {
         self.0.to_le_bytes()[1] >> 3 & 3
     }
 
-    /// More: bit 13. The error log has an entry on it.
+    /// More: bit 13. The error log has an entry for this command.
     #[must_use]
     pub fn more(self) -> bool {
         self.0 & 0x2000 != 0
     }
 
-    /// Do Not Retry: bit 14. The same command will fail again.
+    /// Do Not Retry: bit 14. A retry of the same command will fail.
     #[must_use]
     pub fn do_not_retry(self) -> bool {
         self.0 & 0x4000 != 0
     }
 
-    /// The code's name to an I/O or admin command; `None` where it is reserved.
+    /// The name of the code for an I/O or admin command; `None` if it is reserved.
     #[must_use]
     pub fn name(self) -> Option<&'static str> {
         let code = self.code();
@@ -121,13 +122,13 @@ impl Status {
         named.or(vendor.then_some("Vendor Specific"))
     }
 
-    /// The code's name to this command: that of a Fabrics command where it is one.
+    /// The name of the code for this command, which may be a Fabrics command.
     #[must_use]
     pub fn name_for(self, opcode: Opcode) -> Option<&'static str> {
         self.of(opcode).name()
     }
 
-    /// The status of this command, to be shown.
+    /// The status with its command, for display.
     #[must_use]
     pub fn of(self, opcode: Opcode) -> StatusOf {
         StatusOf {
@@ -158,7 +159,7 @@ impl fmt::Display for Status {
     }
 }
 
-/// A status and the command whose it is; shown like [`Status`].
+/// A status and its command; shown like [`Status`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct StatusOf {
     /// The status.
@@ -168,7 +169,7 @@ pub struct StatusOf {
 }
 
 impl StatusOf {
-    /// The code's name to this command; `None` where it is reserved.
+    /// The name of the code for this command; `None` if it is reserved.
     #[must_use]
     pub fn name(self) -> Option<&'static str> {
         let code = self.status.code();
@@ -249,7 +250,7 @@ mod tests {
         assert_eq!(name(0x1b8, fabrics), Some("Transport Specific"));
         assert_eq!(name(0x186, fabrics), None);
         assert_eq!(name(0x1c0, fabrics), Some("Vendor Specific"));
-        // below 80h, and of another type, it is like any command
+        // below 80h, and for other types, the names are those of any command
         assert_eq!(name(0x101, fabrics), Some("Invalid Queue Identifier"));
         assert_eq!(name(0x002, fabrics), Some("Invalid Field in Command"));
         let shown = Status(0x4191).of(fabrics).to_string();

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Names of status codes, by type. Figures: NVMe base 2.2, section 4.2.3.
 
-/// A code and its name, in the order of the codes.
+/// Codes and their names, sorted by code.
 pub(super) type Table = [(u8, &'static str)];
 
 /// Figure 102; 2Bh and 2Ch: NVMe base 2.3.

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What a plan says: what is attached for each thing that is wanted, and why not better.
+//! The attach plan: what is attached for each point and each other event, and why no better method.
 
 use serde::Serialize;
 
@@ -10,14 +10,14 @@ use super::catalog::Role;
 use crate::model::milestone::Milestone;
 use crate::model::stage::StageSet;
 
-/// A way that was not taken.
+/// A method that was rejected.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Rejection {
     /// `fentry`, `rawtp`, `kprobe`, `tracepoint`.
     pub method: Method,
-    /// The hook that it fails at, as `fexit nvme_queue_rq`.
+    /// The hook at which it fails, as in `fexit nvme_queue_rq`.
     pub hook: String,
-    /// Why, in a few words.
+    /// The reason, in a few words.
     pub why: String,
     /// The kernel refused it when it was tried.
     pub tried: bool,
@@ -26,42 +26,41 @@ pub struct Rejection {
 /// The method of one point, and the methods that were rejected.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PointPlan {
-    /// What it shows.
+    /// What it observes.
     pub role: Role,
-    /// The way that was taken.
+    /// The chosen method.
     pub method: Option<Method>,
     /// Its programs, by number.
     pub hooks: Vec<usize>,
-    /// Better methods that are not available; all of them, if none was chosen.
+    /// Better methods that are not available; all methods, if none was chosen.
     pub rejected: Vec<Rejection>,
 }
 
 impl PointPlan {
-    /// `start`, ...; `requeue` and others for what is no point.
+    /// `start`, ...; `requeue` and others for roles that are not points.
     pub const fn name(&self) -> &'static str {
         self.role.name()
     }
 
-    /// The point of a command's life.
+    /// The point of a command's life; `None` for other roles.
     pub const fn point(&self) -> Option<Milestone> {
         self.role.point()
     }
 }
 
-/// How the start of a request is learned.
+/// The source of a request's start time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum StartSource {
-    /// Not at all, or the stage set has no use for it.
+    /// None: not available, or the stage set does not use it.
     None,
-    /// `block_io_start`: an own clock reading, for every request.
+    /// `block_io_start`: a separate clock reading for every request.
     Hook,
-    /// The request's `start_time_ns`: before 6.5 it is a clock reading of its own, unless iostats
-    /// are off.
+    /// The request's `start_time_ns`: before 6.5 a separate clock reading, unless iostats are off.
     Field,
 }
 
-/// How a completion finds its setup.
+/// How a completion is matched with its set-up.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Pairing {
@@ -71,36 +70,36 @@ pub enum Pairing {
     Tag,
 }
 
-/// What will be attached and what not.
+/// What is attached, and what is not.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct AttachPlan {
-    /// The stage set that it is for.
+    /// The stage set.
     pub stage_set: StageSet,
-    /// How commands are followed.
+    /// How completions are matched with set-ups.
     pub pairing: Pairing,
-    /// Every point that the stage set wants, and requeues.
+    /// The points of the stage set, requeues, and the other events of a trace.
     pub points: Vec<PointPlan>,
-    /// Where the start comes from.
+    /// The source of start times.
     pub start: StartSource,
-    /// The kernel counts what kprobe and tracepoint programs miss.
+    /// The kernel counts the missed runs of kprobe and tracepoint programs.
     pub misses_counted: bool,
-    /// Commands whose set-up or completion was not observed are found all the same.
+    /// Commands whose set-up or completion was not observed are recovered.
     pub recovers: bool,
 }
 
-/// Why there is no plan: every way to a point that can't be done without, and why not.
+/// Why there is no plan: no method is left for an essential point.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NoPlan {
     /// The point.
     pub point: Milestone,
-    /// The method that the user insists on.
+    /// The only method that the user permits.
     pub only: Option<Method>,
-    /// The ways.
+    /// The rejected methods.
     pub rejected: Vec<Rejection>,
 }
 
 impl NoPlan {
-    /// The reasons in one line, each once.
+    /// The reasons in one line, without repetitions.
     pub fn reasons(&self) -> String {
         let mut parts: Vec<(String, Vec<&str>)> = Vec::new();
         for r in &self.rejected {
@@ -118,7 +117,7 @@ impl NoPlan {
 }
 
 impl AttachPlan {
-    /// All programs, by number, each once.
+    /// All programs, by number, without repetitions.
     pub fn hooks(&self) -> Vec<usize> {
         let mut all: Vec<usize> = self.points.iter().flat_map(|p| p.hooks.clone()).collect();
         all.sort_unstable();
@@ -126,12 +125,12 @@ impl AttachPlan {
         all
     }
 
-    /// The plan of anything; `None` where it is not wanted.
+    /// The plan of a role; `None` if it is not wanted.
     pub fn of(&self, role: Role) -> Option<&PointPlan> {
         self.points.iter().find(|p| p.role == role)
     }
 
-    /// The plan of a point; `None` where the stage_set does not want it.
+    /// The plan of a point; `None` if the stage set does not use it.
     pub fn point(&self, point: Milestone) -> Option<&PointPlan> {
         self.of(Role::Point(point))
     }
@@ -142,17 +141,17 @@ impl AttachPlan {
             || self.point(point).is_some_and(|p| p.method.is_some())
     }
 
-    /// Whether this will be observed.
+    /// Whether this role will be observed.
     pub fn has_role(&self, role: Role) -> bool {
         self.of(role).is_some_and(|p| p.method.is_some())
     }
 
-    /// The method of methods that a point uses.
+    /// The method that observes a point.
     pub fn method_of(&self, point: Milestone) -> Option<Method> {
         self.point(point).and_then(|p| p.method)
     }
 
-    /// The first and the last point that a command can be seen at.
+    /// The first and the last point at which a command can be observed.
     pub fn span(&self) -> (Milestone, Milestone) {
         let had = |p: &Milestone| self.stage_set.has_point(*p) && self.has(*p);
         let first = Milestone::ALL.into_iter().find(had);
@@ -163,8 +162,8 @@ impl AttachPlan {
         )
     }
 
-    /// Whether an interrupt's completions may be skipped together and nothing shows it but commands
-    /// without an end.
+    /// Whether the completions of an interrupt may be skipped together, so that only commands
+    /// without an end show it.
     pub fn may_lose_completions(&self) -> bool {
         !self.recovers
             && self
@@ -172,8 +171,8 @@ impl AttachPlan {
                 .is_some_and(Method::loses)
     }
 
-    /// Modules whose functions carry kprobes. Unlike all other ways a kprobe does not keep its
-    /// module from being unloaded, and dies with it in silence.
+    /// Modules whose functions carry kprobes. Unlike the other methods, a kprobe does not prevent
+    /// its module from being unloaded, and disappears with it without notice.
     pub fn unpinned_modules(&self) -> Vec<&'static str> {
         let on = |home: Home| {
             let hooks = self.hooks();
@@ -188,7 +187,7 @@ impl AttachPlan {
             .collect()
     }
 
-    /// Whether programs that finish commands may nest on one CPU: then every addition must be
+    /// Whether programs that finish commands may nest on one CPU. Then every addition must be
     /// atomic.
     pub fn needs_atomics(&self) -> bool {
         let raw = |p: &PointPlan| p.method.is_some_and(|f| f != Method::Fentry);

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The catalog of hooks: const data. One row per BPF program; the order is `enum nd_hook` of
-//! bpf/include/abi.h, so that a row's number is its hit counter. And the attach methods of each
-//! point, best first.
+//! The catalog of hooks: constant data. One row per BPF program, in the order of `enum nd_hook` in
+//! bpf/include/abi.h, so the number of a row is that of its hit counter. Also the attach methods of
+//! each point, best first.
 //!
-//! Truth decides the order. Trampolines (fentry, fexit, tp_btf) and raw tracepoints are guarded
-//! against re-entry program by program, and what that skips is counted by the kernel
-//! (`recursion_misses`). kprobe and classic tracepoint programs share one guard per CPU
-//! (`bpf_prog_active`): an interrupt that comes while any of them runs, ours or another tool's, is
-//! not seen, and before 6.7 not even counted.
+//! Accuracy decides the order. Trampolines (fentry, fexit, tp_btf) and raw tracepoints have a
+//! re-entry guard per program, and the kernel counts the skipped runs (`recursion_misses`). kprobe
+//! and classic tracepoint programs share one guard per CPU (`bpf_prog_active`): an interrupt that
+//! comes while any of them runs, of this tool or another, is not observed, and before 6.7 not even
+//! counted.
 
 use serde::Deserialize;
 use serde::Serialize;
@@ -30,11 +30,11 @@ pub enum AttachKind {
     Kprobe,
     /// Function exit by kprobe.
     Kretprobe,
-    /// Classic tracepoint: what the event prints.
+    /// Classic tracepoint, with the data that the event prints.
     Tracepoint,
 }
 
-/// Kinds that stand and fall together: what `--attach` chooses among.
+/// A group of kinds that are used together. `--attach` selects one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Method {
@@ -49,7 +49,7 @@ pub enum Method {
 }
 
 impl AttachKind {
-    /// As libbpf's section names spell it.
+    /// The name in libbpf's section names.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Fentry => "fentry",
@@ -62,7 +62,7 @@ impl AttachKind {
         }
     }
 
-    /// The method that it belongs to.
+    /// The method of this kind.
     pub const fn method(self) -> Method {
         match self {
             Self::Fentry | Self::Fexit | Self::TpBtf => Method::Fentry,
@@ -74,7 +74,7 @@ impl AttachKind {
 }
 
 impl Method {
-    /// The word of `--attach`.
+    /// The name in `--attach`.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Fentry => "fentry",
@@ -84,14 +84,14 @@ impl Method {
         }
     }
 
-    /// Whether its programs may be skipped together with those of others, so that what they do not
-    /// see is lost, and not counted.
+    /// Whether its programs may be skipped together with those of others, so that events are lost
+    /// without being counted.
     pub const fn loses(self) -> bool {
         matches!(self, Self::Kprobe | Self::Tracepoint)
     }
 }
 
-/// Where the target of a hook lives.
+/// The part of the kernel that contains a hook's target.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Home {
@@ -104,7 +104,7 @@ pub enum Home {
 }
 
 impl Home {
-    /// The module, where it is one.
+    /// The module; `None` for the kernel image.
     pub const fn module(self) -> Option<&'static str> {
         match self {
             Self::Block => None,
@@ -114,7 +114,8 @@ impl Home {
     }
 }
 
-/// What a hook is attached to. Targets in other processes (uprobes, USDT) have their place here.
+/// What a hook is attached to. Targets in other processes (uprobes, USDT) would be variants of
+/// this.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Target {
     /// A function or a tracepoint of this kernel.
@@ -134,7 +135,7 @@ impl Target {
         }
     }
 
-    /// The module of the kernel.
+    /// The part of the kernel that contains it.
     pub const fn home(self) -> Home {
         match self {
             Self::Kernel { home, .. } => home,
@@ -142,27 +143,27 @@ impl Target {
     }
 }
 
-/// What a hook looks at.
+/// What a hook observes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Role {
     /// A point of a command's life.
     Point(Milestone),
     /// Requests that blk-mq takes back: for the ledger, and for traces.
     Requeue,
-    /// Timers that run out.
+    /// Timeouts of commands.
     Timeout,
-    /// Requests that the driver gives up.
+    /// Requests that the driver cancels.
     Cancel,
-    /// Controllers' states.
+    /// State changes of controllers.
     State,
-    /// How far a controller has read its submission queues.
+    /// SQ heads: how far a controller has read its submission queues.
     SqHead,
     /// Asynchronous events.
     AsyncEvent,
 }
 
 impl Role {
-    /// The events of a trace besides commands, if all are requested.
+    /// The events of a trace other than commands, if all are requested.
     pub const EVENTS: [Self; 5] = [
         Self::Timeout,
         Self::Cancel,
@@ -171,7 +172,7 @@ impl Role {
         Self::AsyncEvent,
     ];
 
-    /// The point of a command's life.
+    /// The point of a command's life; `None` for other roles.
     pub const fn point(self) -> Option<Milestone> {
         match self {
             Self::Point(point) => Some(point),
@@ -179,7 +180,7 @@ impl Role {
         }
     }
 
-    /// The name that reports and the README use.
+    /// The name in reports and in the README.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Point(point) => point.name(),
@@ -193,7 +194,7 @@ impl Role {
     }
 }
 
-/// One program of the BPF objects.
+/// A program of the BPF objects.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Hook {
     /// The program's name in the object.
@@ -202,7 +203,7 @@ pub struct Hook {
     pub kind: AttachKind,
     /// What it is attached to.
     pub target: Target,
-    /// What it looks at.
+    /// What it observes.
     pub role: Role,
 }
 
@@ -276,12 +277,12 @@ pub const CATALOG: [Hook; 50] = hooks! {
     async_tp              Tracepoint nvme_async_event               NvmeCore Role::AsyncEvent;
 };
 
-/// One way to have a point: all its programs, or it is not had.
+/// A method for a point. All its programs are attached, or it is not used.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Candidate {
-    /// What it shows.
+    /// What it observes.
     pub role: Role,
-    /// The kinds that it is made of.
+    /// The method of its programs.
     pub method: Method,
     /// Programs, by name.
     pub programs: &'static [&'static str],
@@ -295,7 +296,7 @@ const fn way(role: Role, method: Method, programs: &'static [&'static str]) -> C
     }
 }
 
-/// All ways to all points; those of a point in the order of preference.
+/// All methods for all points; those of a point in order of preference.
 pub const CANDIDATES: [Candidate; 24] = [
     way(Role::Point(Start), Method::Fentry, &["start_btf"]),
     way(Role::Point(Start), Method::RawTp, &["start_raw"]),
@@ -303,7 +304,7 @@ pub const CANDIDATES: [Candidate; 24] = [
     way(Role::Point(SetupIn), Method::Kprobe, &["setup_in_kprobe"]),
     way(Role::Point(SetupOut), Method::Fentry, &["setup_out_btf"]),
     way(Role::Point(SetupOut), Method::RawTp, &["setup_out_raw"]),
-    // a kretprobe has no arguments: the entry keeps them
+    // a kretprobe has no arguments: the kprobe at the entry keeps them
     way(
         Role::Point(SetupOut),
         Method::Kprobe,
@@ -355,8 +356,7 @@ pub const CANDIDATES: [Candidate; 24] = [
     way(Role::Point(End), Method::RawTp, &["end_raw"]),
 ];
 
-/// The ways to learn of what is no point of a command's life; those of a role in the order of
-/// preference.
+/// The methods for roles that are not points; those of a role in order of preference.
 pub const BESIDES: [Candidate; 15] = [
     way(Role::Requeue, Method::Fentry, &["requeue_btf"]),
     way(Role::Requeue, Method::RawTp, &["requeue_raw"]),
@@ -375,17 +375,17 @@ pub const BESIDES: [Candidate; 15] = [
     way(Role::AsyncEvent, Method::Tracepoint, &["async_tp"]),
 ];
 
-/// Functions that a kernel may lack without a hole in the point: nothing passes by the others then.
-/// `nvme_queue_rqs` came with 5.16, `nvme_complete_batch_req` too.
+/// Functions that a kernel may lack without a gap in the point, because all commands then pass
+/// through the others. `nvme_queue_rqs` and `nvme_complete_batch_req` exist since 5.16.
 pub const OPTIONAL_TARGETS: [&str; 2] = ["nvme_queue_rqs", "nvme_complete_batch_req"];
 
 impl Hook {
-    /// A second instance, for the events at which the kernel skips the first.
+    /// Whether this is a second instance, for the events at which the kernel skips the first.
     pub fn is_twin(&self) -> bool {
         self.program.ends_with("_twin")
     }
 
-    /// The number of its twin, or of what it is the twin of.
+    /// The number of its second instance, or of the first if this is the second.
     pub fn other(&self) -> Option<usize> {
         let same = |h: &Self| {
             (h.kind, h.target, h.role) == (self.kind, self.target, self.role)
@@ -394,7 +394,7 @@ impl Hook {
         CATALOG.iter().position(same)
     }
 
-    /// Why it may never fire although commands pass: one of several paths, or a rare event.
+    /// Why it may never fire although commands pass: it is one of several paths, or a rare event.
     pub fn seldom(&self) -> Option<&'static str> {
         match (self.target.name(), self.kind.method()) {
             _ if self.is_twin() => Some("only while the first instance is interrupted"),
@@ -412,7 +412,7 @@ impl Hook {
                 _,
             ) => Some("a rare event"),
             ("nvme_irq", _) => Some("not for polled queues"),
-            // the tracepoint is in both functions, kprobes are on one each
+            // the tracepoint is in both functions, each kprobe in one
             ("nvme_complete_rq", Method::Kprobe) => Some("not for batches that went well"),
             ("nvme_complete_batch_req", _) => Some("only for batches that went well"),
             _ => None,
@@ -420,7 +420,7 @@ impl Hook {
     }
 }
 
-/// The number of a program.
+/// The number of a program; `None` if there is no such program.
 pub fn number_of(program: &str) -> Option<usize> {
     CATALOG.iter().position(|h| h.program == program)
 }

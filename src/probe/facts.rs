@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What a kernel offers, as data: read by [`crate::machine`], decided on by [`super::plan`]. The JSON
-//! of `doctor` holds it, and the planner's tests are fed with what real kernels said.
+//! What a kernel offers, as data: read by [`crate::machine`], used by [`super::plan`]. It is part
+//! of `doctor`'s JSON. The planner's tests use the facts of real kernels.
 
 use std::collections::BTreeMap;
 use std::collections::BTreeSet;
@@ -10,53 +10,53 @@ use serde::Serialize;
 
 use crate::probe::catalog::Home;
 
-/// Where the description of the driver's types comes from.
+/// The source of the driver's types.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum TypeSource {
-    /// Nowhere.
+    /// None.
     #[default]
     None,
     /// The kernel image: the driver is built in.
     BuiltIn,
-    /// The module's own BTF.
+    /// The module's BTF.
     Module,
-    /// A file of btf/ that this program carries, made from the very same modules.
+    /// A file of btf/ that this program contains, made from the same modules.
     Shipped(String),
     /// The user's file.
     File(String),
 }
 
 impl TypeSource {
-    /// Whether the kernel itself has them: only then can trampolines be attached.
+    /// Whether the kernel itself has the types. Trampolines need this.
     pub const fn is_the_kernels(&self) -> bool {
         matches!(self, Self::BuiltIn | Self::Module)
     }
 
-    /// Whether there are any.
+    /// Whether the types are known.
     pub const fn is_known(&self) -> bool {
         !matches!(self, Self::None)
     }
 }
 
-/// How far the kernel is locked down (kernel_lockdown(7)).
+/// The lockdown level of the kernel (kernel_lockdown(7)).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Lockdown {
-    /// Not, or the kernel does not say.
+    /// None, or unknown.
     #[default]
     None,
-    /// User space must not change the kernel: tracing is not affected.
+    /// User space must not change the kernel. Tracing is not affected.
     Integrity,
     /// User space must not read the kernel: no kprobes, no tracefs, no reads by helper.
     Confidentiality,
 }
 
-/// Whether tasks are preempted inside the kernel.
+/// Whether tasks can be preempted inside the kernel.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Preemption {
-    /// Only where the kernel offers it (`none`, `voluntary`), or the kernel does not say.
+    /// Only where the kernel permits it (`none`, `voluntary`), or unknown.
     #[default]
     Voluntary,
     /// Anywhere (`full`, `lazy`).
@@ -65,7 +65,7 @@ pub enum Preemption {
     RealTime,
 }
 
-/// The facts that the plan needs.
+/// The facts that the planner uses.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct KernelFacts {
     /// `uname -r`.
@@ -78,61 +78,62 @@ pub struct KernelFacts {
     pub nvme_pci_types: TypeSource,
     /// This process may look up the BTF of modules (CAP_SYS_ADMIN).
     pub may_use_module_btf: bool,
-    /// Functions of the catalog that the kernel's own BTF describes.
+    /// Functions of the catalog that the kernel's BTF describes.
     pub functions: BTreeSet<String>,
-    /// Tracepoints of the catalog that the kernel's own BTF describes.
+    /// Tracepoints of the catalog that the kernel's BTF describes.
     pub tracepoints: BTreeSet<String>,
-    /// Functions of the catalog, and compiler's clones of them, that ftrace can hook; `None` where
-    /// tracefs can't be read.
+    /// Functions of the catalog, and compiler clones of them, that ftrace can hook; `None` if this
+    /// list was not read.
     pub traceable: Option<BTreeSet<String>>,
-    /// The same in the symbol table; `None` where nobody has looked, or may.
+    /// The same for the symbol table; `None` if it was not read.
     pub symbols: Option<BTreeSet<String>>,
-    /// Events of the catalog (`nvme/nvme_setup_cmd`) that tracefs has, with their format's fields
-    /// (offsets in bytes); `None` where tracefs can't be read.
+    /// Events of the catalog (`nvme/nvme_setup_cmd`) in tracefs, with the fields of their format
+    /// (offsets in bytes); `None` if tracefs cannot be read.
     pub events: Option<BTreeMap<String, BTreeMap<String, u32>>>,
-    /// Lockdown.
+    /// The lockdown level.
     pub lockdown: Lockdown,
-    /// Why kprobes can't be used at all, if so.
+    /// Why kprobes cannot be used at all; `None` if they can.
     pub no_kprobes: Option<String>,
-    /// Why function trampolines can't be used at all, if so.
+    /// Why function trampolines cannot be used at all; `None` if they can.
     pub no_trampolines: Option<String>,
     /// Kernel memory can be read without a helper (`bpf_rdonly_cast`, 6.2).
     pub rdonly_cast: bool,
-    /// The kernel counts what kprobe and tracepoint programs miss (6.7).
+    /// The kernel counts the missed runs of kprobe and tracepoint programs (6.7).
     pub misses_counted: bool,
-    /// `block_rq_issue` hands the request over as its second argument (before 5.11).
+    /// `block_rq_issue` has the request as its second argument (before 5.11).
     pub rq_is_second: bool,
-    /// Preemption.
+    /// The preemption model.
     #[serde(default)]
     pub preemption: Preemption,
-    /// Tracepoints no longer keep their programs from being preempted (7.0).
+    /// Programs at tracepoints can be preempted (7.0).
     #[serde(default)]
     pub preemptible_tracepoints: bool,
-    /// PCI controllers have queues for polling (module parameter `poll_queues`), or may get some.
+    /// PCI controllers have polled queues (module parameter `poll_queues`), or may get some.
     #[serde(default)]
     pub polled: bool,
     /// `nvme_setup_cmd` has the command as its third argument (before 5.14).
     pub command_is_argument: bool,
-    /// Commands whose set-up or completion was not observed are looked for: where
+    /// Recover commands whose set-up or completion was not observed. Requires
     /// [`KernelFacts::can_recover`].
     #[serde(skip)]
     pub recovers: bool,
 }
 
 impl KernelFacts {
-    /// Whether commands whose set-up or completion was not observed can be found: by the driver's
-    /// types, and by the command id's generation, which moves on with each completion (5.14).
+    /// Whether commands whose set-up or completion was not observed can be recovered. This requires
+    /// the driver's types, and a generation in the command id that changes with each completion
+    /// (5.14).
     pub const fn can_recover(&self) -> bool {
         self.nvme_core_types.is_known() && !self.command_is_argument
     }
 
     /// Whether a task may be preempted inside a program at a tracepoint, so that the kernel skips
-    /// the program for others on that CPU.
+    /// the program for other tasks on that CPU.
     pub fn tracepoints_skip(&self) -> bool {
         self.preemptible_tracepoints && self.preemption >= Preemption::Full
     }
 
-    /// The name of the kernel's BTF that describes what lives there: a module's, or `vmlinux`.
+    /// The name of the kernel's BTF that describes `home`: a module's, or `vmlinux`.
     pub fn btf_with(&self, home: Home) -> &'static str {
         let module = home
             .module()
@@ -140,7 +141,7 @@ impl KernelFacts {
         module.unwrap_or("vmlinux")
     }
 
-    /// Where the driver's types there come from; `None`: it is not the driver's.
+    /// The source of the types of `home`; `None` if it is not part of the driver.
     pub const fn types_of(&self, home: Home) -> Option<&TypeSource> {
         match home {
             Home::Block => None,
@@ -149,22 +150,22 @@ impl KernelFacts {
         }
     }
 
-    /// Major and minor version of the release: of `6.12.107+deb13-amd64` 6 and 12. `None` where it
-    /// can't be read.
+    /// Major and minor version of the release: 6 and 12 for `6.12.107+deb13-amd64`. `None` if it
+    /// cannot be parsed.
     pub fn version(&self) -> Option<(u32, u32)> {
         let mut numbers = self.release.split(|c: char| !c.is_ascii_digit());
         let mut number = || numbers.next()?.parse().ok();
         Some((number()?, number()?))
     }
 
-    /// Whether the release is this version or later. A release that can't be read is not.
+    /// Whether the release is this version or later; false if it cannot be parsed.
     pub fn is_at_least(&self, major: u32, minor: u32) -> bool {
         self.version().is_some_and(|v| v >= (major, minor))
     }
 
-    /// The kernel finds its way through a stack on which return probes have put their trampoline:
-    /// since 5.15 (drivers of stack walks ask kretprobe_find_ret_addr). Before that, the stack ends
-    /// there. Not to be seen but by the version; one that can't be read is new.
+    /// Whether the kernel can unwind a stack on which return probes have put their trampoline:
+    /// since 5.15 (unwinders call kretprobe_find_ret_addr). Before that, the stack ends there. Only
+    /// the version shows this; one that cannot be parsed counts as new.
     pub fn sees_through_kretprobes(&self) -> bool {
         self.version().is_none_or(|v| v >= (5, 15))
     }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What we attach to, and why not. [`catalog`] is data, [`facts`] is what the kernel offers,
-//! [`plan`] decides; none of them touches the system.
+//! What to attach, and why not more. [`catalog`] is data, [`facts`] is what the kernel offers,
+//! [`plan`] decides. None of them accesses the system.
 
 mod attach_plan;
 pub mod catalog;

@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The planner: facts, a stage set and a policy in; hooks and reasons out. Pure.
+//! The planner: takes facts, a stage set and a policy; returns hooks and reasons. Pure.
 //!
-//! Two points can't be done without: setup_out (a command begins to count) and complete (it ends).
-//! Every other one may be missing; its stages are then merged with their neighbours'.
+//! Two points are essential: setup_out (a command begins to count) and complete (it ends). Any
+//! other point may be missing; the stages around it are then merged.
 //!
-//! Each point gets the best way that the kernel offers ([`super::catalog::CANDIDATES`]). Commands
-//! are followed by the address of their request, unless nothing but classic tracepoints is left:
-//! these know only (controller, queue, tag), and are a mode of their own.
+//! Each point gets the best method that the kernel offers ([`super::catalog::CANDIDATES`]).
+//! Commands are identified by the address of their request. If only classic tracepoints are left,
+//! commands are identified by (controller, queue, tag), which is all that these print. That is a
+//! separate mode.
 
 use std::collections::BTreeMap;
 use std::iter;
@@ -34,27 +35,29 @@ use super::reasons::why_not;
 use crate::model::milestone::Milestone;
 use crate::model::stage::StageSet;
 
-/// What the user and experience say about the choice.
+/// Constraints on the choice, from the user and from earlier attempts.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Policy {
     /// Only this method (`--attach`).
     pub only: Option<Method>,
-    /// Stacks at submission are wanted, as far as they go.
+    /// Stacks at submission are wanted, as deep as possible.
     pub stacks: bool,
-    /// Programs that the kernel has refused, by number, and what it said.
+    /// Programs that the kernel has refused, by number, with its message.
     pub refused: BTreeMap<usize, String>,
 }
 
-/// Whether each command must be seen at its CQE, because its set-up and its completion may both be
-/// skipped: programs at tracepoints may be preempted, and tasks complete commands that they poll for.
-/// The program at the CQE is never preempted: nvme_poll() holds a spin lock there, and nvme_irq() is
-/// an interrupt handler. (On PREEMPT_RT it is neither; completions are hooked by kprobes there.)
+/// Whether each command must be observed at its CQE, because its set-up and its completion may both
+/// be skipped: programs at tracepoints may be preempted, and polling tasks complete commands. The
+/// program at the CQE is never preempted, because nvme_poll() holds a spin lock there, and
+/// nvme_irq() is an interrupt handler. (On PREEMPT_RT neither is true; completions are hooked by
+/// kprobes there.)
 fn needs_witness(facts: &KernelFacts) -> bool {
     facts.tracepoints_skip() && facts.preemption != Preemption::RealTime && facts.polled
 }
 
-/// A polling task can be interrupted in the program at the CQE, once: the interrupt's commands are
-/// seen by a second instance.
+/// Whether the second instance of this hook is needed: an interrupt can come while a polling task
+/// runs the program at the CQE, but only one. The second instance observes the commands of that
+/// interrupt.
 fn needs_twin(hook: &Hook, facts: &KernelFacts) -> bool {
     needs_witness(facts) && hook.role == Role::Point(Milestone::Cqe)
 }
@@ -73,15 +76,15 @@ const CUTS_STACKS: &str = "before 5.15 stacks end at a function whose return is 
                            stacks";
 
 struct Planner<'a> {
-    /// What is wanted beside the points and requeues.
+    /// The events that are wanted besides the points and requeues.
     events: &'a [Role],
     facts: &'a KernelFacts,
     policy: &'a Policy,
 }
 
 impl Planner<'_> {
-    /// The programs of a way, without those whose function this kernel does not have and does not
-    /// need; or why the way can't be taken.
+    /// The programs of a candidate, without those of functions that this kernel lacks and does not
+    /// need; or why the candidate is rejected.
     fn take(&self, candidate: &Candidate, so_far: &[PointPlan]) -> Result<Vec<usize>, Rejection> {
         let reject = |hook: &str, why: String, tried| Rejection {
             method: candidate.method,
@@ -126,8 +129,8 @@ impl Planner<'_> {
         Ok(taken)
     }
 
-    /// A submitting function's return probe would be in the way of each stack that is taken in it.
-    /// (Where the setup itself is by return probe, nothing else is left.)
+    /// Whether a return probe of a submitting function would truncate the stacks that are taken in
+    /// it. (If the set-up itself is observed by a return probe, there is no alternative.)
     fn would_cut_stacks(&self, hook: &Hook) -> bool {
         self.policy.stacks
             && hook.kind == AttachKind::Kretprobe
@@ -135,10 +138,10 @@ impl Planner<'_> {
             && !self.facts.sees_through_kretprobes()
     }
 
-    /// Left to ourselves, functions are hooked by kprobes on PREEMPT_RT: their programs can't be
-    /// preempted, and interrupt handlers are threads there, so that nothing nests. (6.1-rt, four
-    /// jobs on four CPUs: trampolines missed up to 161 of 4162 calls, two of each still 77, kprobes
-    /// none.)
+    /// Whether a kprobe is to be used instead of this trampoline. Unless a method is given,
+    /// functions are hooked by kprobes on PREEMPT_RT: their programs cannot be preempted, and
+    /// interrupt handlers are threads there, so nothing nests. (6.1-rt, four jobs on four CPUs:
+    /// trampolines missed up to 161 of 4162 calls, two instances of each still 77, kprobes none.)
     fn is_held_up(&self, hook: &Hook) -> bool {
         self.policy.only.is_none()
             && self.facts.preemption == Preemption::RealTime
@@ -146,8 +149,9 @@ impl Planner<'_> {
             && kprobes_work(self.facts)
     }
 
-    /// On PREEMPT_RT from 7.0 on, programs at tracepoints are preempted too. One point must see each
-    /// command: completions are hooked by kprobes there.
+    /// Whether a kprobe is to be used instead of this tracepoint. On PREEMPT_RT from 7.0 on,
+    /// programs at tracepoints are preempted too. One point must observe every command, so
+    /// completions are hooked by kprobes there.
     fn may_miss_completions(&self, hook: &Hook) -> bool {
         self.policy.only.is_none()
             && self.facts.preemption == Preemption::RealTime
@@ -157,13 +161,14 @@ impl Planner<'_> {
             && kprobes_work(self.facts)
     }
 
-    /// Left to ourselves, kprobes stay on one side. Those of the submitting side are interrupted
-    /// by those of the completing side, which are then skipped.
+    /// Why this kprobe of the completing side would miss events; `None` if it would not. Unless a
+    /// method is given, kprobes are used on one side only. Those of the submitting side are
+    /// interrupted by those of the completing side, which are then skipped.
     fn would_starve(&self, candidate: &Candidate, so_far: &[PointPlan]) -> Option<String> {
         let free = self.policy.only.is_none() && self.facts.preemption != Preemption::RealTime;
         let at_completion = match candidate.role {
             Role::Point(point) => point >= Milestone::Irq,
-            // by tasks, which no interrupt's kprobe keeps away
+            // these run in tasks, so they do not interrupt the kprobes of the submitting side
             Role::Timeout | Role::Cancel | Role::State => false,
             _ => true,
         };
@@ -235,7 +240,7 @@ impl Planner<'_> {
 /// Decides what to attach for a stage set.
 ///
 /// # Errors
-/// Where the kernel lacks what every stage set needs, or the policy leaves nothing of it.
+/// If the kernel lacks what every stage set needs, or the policy excludes it.
 pub fn plan(
     stage_set: StageSet,
     facts: &KernelFacts,
@@ -244,10 +249,10 @@ pub fn plan(
     plan_with(stage_set, &[], facts, policy)
 }
 
-/// Decides what to attach for a stage set, and for events beside it.
+/// Decides what to attach for a stage set, and for other events.
 ///
 /// # Errors
-/// As [`plan`]; none for events that are not available.
+/// As [`plan`]. Events that are not available are not an error.
 pub fn plan_with(
     stage_set: StageSet,
     events: &[Role],
@@ -301,8 +306,9 @@ pub fn plan_with(
     })
 }
 
-/// 6.5 brought block_io_start (5a80bd075f3b), 6.9 made start_time_ns a time cached per plug
-/// (06b23f92af87): where the field is still true there is no tracepoint, and the other way round.
+/// The source of start times. 6.5 added block_io_start (5a80bd075f3b), 6.9 made start_time_ns a
+/// time cached per plug (06b23f92af87). So the field is used only on kernels without the
+/// tracepoint, where it is exact.
 fn start_source(stage_set: StageSet, facts: &KernelFacts, plan: &AttachPlan) -> StartSource {
     if stage_set == StageSet::Total {
         StartSource::None
@@ -315,7 +321,8 @@ fn start_source(stage_set: StageSet, facts: &KernelFacts, plan: &AttachPlan) -> 
     }
 }
 
-/// Why the better methods are not available, and that this method has no hook for the other points.
+/// Adds why the better methods are not available, and that classic tracepoints have no hook for the
+/// other points.
 fn explain_tag_pairing(plan: &mut AttachPlan, failed: &[PointPlan]) {
     for point in &mut plan.points {
         let before = failed.iter().find(|f| f.role == point.role);

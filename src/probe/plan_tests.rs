@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The planner on made-up kernels. tests/plan.rs has what real ones said.
+//! The planner with made-up kernels. tests/plan.rs has the facts of real ones.
 
 use super::super::catalog::AttachKind;
 use super::super::facts::Lockdown;
@@ -7,7 +7,7 @@ use super::super::facts::TypeSource;
 use super::plan as planned;
 use super::*;
 
-/// A kernel with all that the catalog names.
+/// A kernel with everything that the catalog names.
 pub fn everything() -> KernelFacts {
     let mut facts = KernelFacts {
         release: "test".into(),
@@ -37,7 +37,7 @@ pub fn everything() -> KernelFacts {
     facts
 }
 
-/// 5.10: no BTF of modules, but that of the kernel image.
+/// 5.10: BTF of the kernel image, but not of modules.
 fn without_module_btf() -> KernelFacts {
     let mut facts = everything();
     facts.nvme_core_types = TypeSource::Shipped("5.10".into());
@@ -98,7 +98,7 @@ fn before_6_5_the_start_is_the_request_field() {
             .iter()
             .all(|r| r.why.contains("block_io_start"))
     );
-    // where the event exists the field is wrong, even if the event is not available
+    // if the event exists, the field is not used, even if the event is not available
     let kprobes = planned(StageSet::Basic, &everything(), &only(Method::Kprobe)).unwrap();
     assert_eq!(kprobes.start, StartSource::None);
     assert_eq!(kprobes.span().0, Milestone::SetupOut);
@@ -291,7 +291,7 @@ fn where_set_ups_and_completions_may_be_skipped_each_command_is_seen_at_its_cqe(
     facts.polled = true;
     facts.preemption = Preemption::Full;
     let sees_cqe = |facts: &KernelFacts| auto(StageSet::Total, facts).has(Milestone::Cqe);
-    // before 7.0 programs at tracepoints are not preempted: set-ups are all seen
+    // before 7.0 programs at tracepoints are not preempted: all set-ups are observed
     assert!(!sees_cqe(&facts));
     assert!(twins(&auto(StageSet::Fine, &facts)).is_empty());
     facts.preemptible_tracepoints = true;
@@ -300,7 +300,7 @@ fn where_set_ups_and_completions_may_be_skipped_each_command_is_seen_at_its_cqe(
         assert!(!auto(stage_set, &facts).needs_atomics());
     }
     assert!(sees_cqe(&facts));
-    // without queues for polling interrupts complete all commands, and these are never preempted
+    // without polled queues, interrupts complete all commands, and these are never preempted
     facts.polled = false;
     assert!(!sees_cqe(&facts) && twins(&auto(StageSet::Fine, &facts)).is_empty());
 }
@@ -315,7 +315,7 @@ fn on_preempt_rt_kprobes_see_what_others_may_miss() {
         assert_eq!(plan.method_of(point), Some(Method::Kprobe), "{point:?}");
     }
     assert_eq!(plan.method_of(Milestone::Complete), Some(Method::Fentry));
-    // since 7.0 its tracepoints as well: completions are what must all be seen
+    // from 7.0 on programs at tracepoints too; all completions must be observed
     facts.preemptible_tracepoints = true;
     for stage_set in [StageSet::Total, StageSet::Fine] {
         let plan = auto(stage_set, &facts);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Why a hook is not available on a kernel, in the words that the user reads. Pure.
+//! Why a hook is not available on a kernel, in words for the user. Pure.
 
 use std::collections::BTreeSet;
 
@@ -13,12 +13,12 @@ use super::facts::Lockdown;
 use super::facts::TypeSource;
 use crate::model::milestone::Milestone;
 
-/// A reason.
+/// A reason why a hook is not available.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Reason {
-    /// In words.
+    /// The reason in words.
     pub text: String,
-    /// The kernel has no such function or tracepoint at all.
+    /// The kernel has no such function or tracepoint.
     pub absent: bool,
 }
 
@@ -39,7 +39,7 @@ fn absent(text: impl Into<String>) -> Option<Reason> {
 const NO_BTF: &str = "the kernel has no BTF (CONFIG_DEBUG_INFO_BTF)";
 const NO_HELPER: &str = "lockdown=confidentiality forbids BPF to read kernel memory by helper";
 
-/// Why a trampoline can't be attached to code of this module, or its types not be used.
+/// Why a trampoline cannot be attached to code of this module, or its types cannot be used.
 fn no_kernel_types(hook: &Hook, facts: &KernelFacts) -> Option<Reason> {
     let (types, module) = facts
         .types_of(hook.target.home())
@@ -60,15 +60,16 @@ fn no_kernel_types(hook: &Hook, facts: &KernelFacts) -> Option<Reason> {
     None
 }
 
-/// Why programs can't make sense of what they read.
+/// Why a program cannot interpret the data that it reads.
 fn no_types(hook: &Hook, facts: &KernelFacts) -> Option<Reason> {
     let point = hook.role.point();
-    // a kprobe must find the command, and tell a CQE from a cancellation; a raw tracepoint is
-    // handed the one and knows the other. Controllers can be told by name.
+    // a kprobe needs the types to find the command, and to distinguish a CQE from a cancellation; a
+    // raw tracepoint gets the command as an argument, and fires for CQEs only. Controllers can be
+    // identified by name.
     let needs_core = hook.kind.method() == Method::Kprobe
         && (point == Some(Milestone::Cqe)
             || point == Some(Milestone::SetupOut) && !facts.command_is_argument)
-        // it is handed the controller, whose number only the type tells
+        // the argument is the controller, and only its type leads to its number
         || matches!(hook.role, Role::State | Role::AsyncEvent);
     if needs_core && !facts.nvme_core_types.is_known() {
         return reason(
@@ -84,7 +85,7 @@ fn no_types(hook: &Hook, facts: &KernelFacts) -> Option<Reason> {
         .flatten()
 }
 
-/// What is left of a function that the compiler has split or swallowed.
+/// A clone that is left of a function that the compiler has split or inlined.
 fn clone_of<'s>(target: &str, names: &'s BTreeSet<String>) -> Option<&'s String> {
     names
         .iter()
@@ -168,12 +169,12 @@ fn raw_tracepoint(hook: &Hook, facts: &KernelFacts) -> Option<Reason> {
             .contains_key(&format!("nvme/{}", hook.target.name())))
         .then(gone)
         .flatten(),
-        // nobody can tell: it will be tried
+        // unknown: it is tried
         _ => None,
     }
 }
 
-/// Whether kprobes are available at all.
+/// Whether kprobes can be used at all.
 pub fn kprobes_work(facts: &KernelFacts) -> bool {
     facts.lockdown != Lockdown::Confidentiality && facts.no_kprobes.is_none()
 }

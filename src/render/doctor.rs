@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What `doctor` found, as text and as JSON.
+//! The report of `doctor`, as text and as JSON.
 
 use std::fmt::Display;
 use std::io;
@@ -33,7 +33,7 @@ struct DoctorLine<'a> {
 /// Writes the report as one line of JSON.
 ///
 /// # Errors
-/// Those of the writer.
+/// Errors of the writer.
 pub fn json(report: &DoctorReport, out: &mut dyn Write) -> io::Result<()> {
     line(
         &DoctorLine {
@@ -45,10 +45,10 @@ pub fn json(report: &DoctorReport, out: &mut dyn Write) -> io::Result<()> {
     )
 }
 
-/// Writes the report for people.
+/// Writes the report as text.
 ///
 /// # Errors
-/// Those of the writer.
+/// Errors of the writer.
 pub fn text(report: &DoctorReport, theme: Theme, out: &mut dyn Write) -> io::Result<()> {
     let DoctorReport {
         machine,
@@ -93,7 +93,7 @@ pub fn text(report: &DoctorReport, theme: Theme, out: &mut dyn Write) -> io::Res
     page.list("what to keep in mind", report.advice(Severity::Note))
 }
 
-/// A fact's value as `name value`, on one line.
+/// A fact as `name value`, on one line.
 fn setting<T: Display>(name: &str, fact: &Fact<T>) -> String {
     match fact {
         Fact::Known(value) => format!("{name}{TIE}{value}"),
@@ -109,7 +109,7 @@ fn yes_no(fact: &Fact<bool>, yes: &str, no: &str) -> String {
     }
 }
 
-/// Capacity in decimal units, as disks are sold.
+/// Capacity in decimal units, as on the labels of disks.
 fn capacity(bytes: u64) -> String {
     let (mut value, mut unit) = (bytes as f64, "B");
     for next in ["kB", "MB", "GB", "TB", "PB"] {
@@ -360,7 +360,7 @@ impl Page<'_> {
             rejected,
         } = point;
         match got {
-            Some(way) => self.entry(point, way)?,
+            Some(method) => self.entry(point, method)?,
             None => self.painted(point, "not available", Theme::warn)?,
         }
         for rejected in rejected {

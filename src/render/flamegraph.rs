@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Stacks as a flame graph: width is a stack's weight, the driver is on top.
+//! Stacks as a flame graph. The width is the weight of a stack; the driver is on top.
 
 use std::io;
 use std::io::ErrorKind;
@@ -12,10 +12,10 @@ use super::stacks::folded;
 use crate::report::stacks::StackRow;
 use crate::report::stacks::Weight;
 
-/// Draws a flame graph, SVG.
+/// Writes a flame graph as SVG.
 ///
 /// # Errors
-/// Those of the writer, and [`ErrorKind::InvalidInput`] where there is nothing to draw.
+/// Errors of the writer, and [`ErrorKind::InvalidInput`] if there are no stacks.
 pub fn svg(rows: &[StackRow], by: Weight, title: &str, out: &mut dyn Write) -> io::Result<()> {
     if rows.is_empty() {
         return Err(io::Error::new(
@@ -33,7 +33,7 @@ pub fn svg(rows: &[StackRow], by: Weight, title: &str, out: &mut dyn Write) -> i
     }
     .into();
     options.name_type = "Function:".into();
-    // one function, one colour, in every graph: two of them can be compared
+    // a function has the same colour in every graph, so that graphs can be compared
     options.deterministic = true;
     from_lines(&mut options, lines.iter().map(String::as_str), out)
 }

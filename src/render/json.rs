@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Reports for programs: one object a line, versioned, units in the names. The schema is in the
-//! README; [`SCHEMA_VERSION`] rises when a field changes its meaning or goes away.
+//! Reports as JSON: one object per line, with a version, and with units in the field names. The
+//! schema is in docs/json.md. [`SCHEMA_VERSION`] changes when a field changes its meaning or is
+//! removed.
 
 use std::io;
 use std::io::Write;
@@ -20,7 +21,7 @@ use crate::report::latency::Report;
 use crate::report::latency::RowReport;
 use crate::report::ledger::Ledger;
 
-/// The version of every object that we write.
+/// The schema version of every object.
 pub const SCHEMA_VERSION: u32 = 2;
 
 #[derive(Serialize)]
@@ -208,16 +209,16 @@ fn row(row: &RowReport, buckets: bool) -> RowLine<'_> {
     }
 }
 
-/// Any object, as one line.
+/// Writes an object as one line.
 pub(super) fn line(object: &impl Serialize, out: &mut dyn Write) -> io::Result<()> {
     to_writer(&mut *out, object)?;
     out.write_all(b"\n")
 }
 
-/// Reports as JSON lines.
+/// Writes reports as JSON lines.
 #[derive(Clone, Copy, Debug)]
 pub struct JsonView {
-    /// With the buckets of each histogram.
+    /// Include the buckets of each histogram.
     pub buckets: bool,
 }
 
@@ -230,7 +231,7 @@ impl ReportSink for JsonView {
 /// Writes a report as one line.
 ///
 /// # Errors
-/// Those of the writer.
+/// Errors of the writer.
 fn write_report(report: &Report, buckets: bool, out: &mut dyn Write) -> io::Result<()> {
     let Report {
         stage_set,
@@ -266,7 +267,7 @@ struct EndLine<'a> {
 /// Writes the ledger at the end of a trace as one line.
 ///
 /// # Errors
-/// Those of the writer.
+/// Errors of the writer.
 pub fn end(ledger: &Ledger, at: Duration, out: &mut dyn Write) -> io::Result<()> {
     line(
         &EndLine {
@@ -282,7 +283,7 @@ pub fn end(ledger: &Ledger, at: Duration, out: &mut dyn Write) -> io::Result<()>
 /// Writes a single command as one line.
 ///
 /// # Errors
-/// Those of the writer.
+/// Errors of the writer.
 pub fn command(record: &CommandRecord, stage_set: StageSet, out: &mut dyn Write) -> io::Result<()> {
     let CommandRecord {
         row,
@@ -314,7 +315,7 @@ pub fn command(record: &CommandRecord, stage_set: StageSet, out: &mut dyn Write)
             opcode,
             opcode_value,
             bytes: *bytes,
-            // the total stage set does not ask for it
+            // 0: the total stage set does not record it
             tid: (*tid != 0).then_some(*tid),
             points_ns: Points(
                 Milestone::ALL

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The ledger as text: below each report and each trace. Every line fits 80 columns.
+//! The ledger as text, below each report and each trace. Every line fits 80 columns.
 
 use std::io;
 use std::io::Write;
@@ -12,10 +12,10 @@ use crate::report::ledger::OwnCost;
 use crate::report::ledger::TraceLedger;
 use crate::units::nanos;
 
-/// Writes the ledger: one line if all is well, all of it if not, or if `detail` is asked for.
+/// Writes the ledger: one line if it is exact, all lines if not, or with `detail`.
 ///
 /// # Errors
-/// Those of the writer.
+/// Errors of the writer.
 pub fn ledger(l: &Ledger, theme: Theme, detail: bool, out: &mut dyn Write) -> io::Result<()> {
     let accuracy = l.accuracy();
     let verdict = match &accuracy {
@@ -25,8 +25,8 @@ pub fn ledger(l: &Ledger, theme: Theme, detail: bool, out: &mut dyn Write) -> io
     };
     writeln!(out, "{}  {verdict}", theme.head("accuracy"))?;
     if accuracy == Accuracy::Exact && !detail {
-        // a point that is missing, or is observed by a lesser method, is worth a reason
-        return ways(l, theme, out);
+        // a point without its best method is shown with the reason
+        return methods(l, theme, out);
     }
     if !l.misses_known {
         writeln!(
@@ -72,7 +72,7 @@ pub fn ledger(l: &Ledger, theme: Theme, detail: bool, out: &mut dyn Write) -> io
     hooks(l, theme, out)
 }
 
-/// The counts are exact; of the times some may be missing.
+/// The counts are exact; times of some points may be missing.
 fn exact(l: &Ledger) -> String {
     let mut text = format!("exact: {} commands, 0 lost", l.matched);
     for (n, what) in [(l.in_flight, "in flight"), (l.filtered, "filtered out")] {
@@ -89,7 +89,7 @@ fn exact(l: &Ledger) -> String {
     text
 }
 
-/// What the kernel skipped, and what became of the commands.
+/// Program runs that the kernel skipped, and what was recovered.
 fn skipped(l: &Ledger, out: &mut dyn Write) -> io::Result<()> {
     if l.recursion_misses + l.unseen_setups + l.unseen_completions == 0 {
         return Ok(());
@@ -125,39 +125,39 @@ fn hooks(l: &Ledger, theme: Theme, out: &mut dyn Write) -> io::Result<()> {
         .collect();
     wrapped("  hooks        ", &firing, out)?;
     wrapped("  0 hits       ", &silent, out)?;
-    ways(l, theme, out)
+    methods(l, theme, out)
 }
 
-/// Points that are not had, or not in the best way, with the reasons; each reason once.
-fn ways(l: &Ledger, theme: Theme, out: &mut dyn Write) -> io::Result<()> {
-    // points that lack the same for the same reasons share the lines
+/// Points that are not observed, or not by the best method, with each reason once.
+fn methods(l: &Ledger, theme: Theme, out: &mut dyn Write) -> io::Result<()> {
+    // points with the same reasons share the lines
     let mut groups: Vec<(Vec<&str>, Lack<'_>)> = Vec::new();
-    for way in &l.methods {
-        let lack = Lack::of(way.point, l);
+    for method in &l.methods {
+        let lack = Lack::of(method.point, l);
         if lack.reasons.is_empty() {
             continue;
         }
         match groups.iter_mut().find(|(_, other)| *other == lack) {
-            Some((points, _)) => points.push(way.point),
-            None => groups.push((vec![way.point], lack)),
+            Some((points, _)) => points.push(method.point),
+            None => groups.push((vec![method.point], lack)),
         }
     }
     for (points, lack) in groups {
         let points = points.join(", ");
         let what = match lack.instead {
             None => theme.warn(&format!("no {points}")),
-            Some(way) => format!("{points} by {way}"),
+            Some(method) => format!("{points} by {method}"),
         };
         writeln!(out, "  {what}, because")?;
-        for (why, ways) in lack.reasons {
+        for (why, methods) in lack.reasons {
             let words: Vec<String> = why.split(' ').map(str::to_owned).collect();
-            flowing(&format!("    {}: ", ways.join(", ")), &words, "", out)?;
+            flowing(&format!("    {}: ", methods.join(", ")), &words, "", out)?;
         }
     }
     Ok(())
 }
 
-/// By the kernel's statistics of BPF programs, which cost some themselves.
+/// Cost by the kernel's statistics of BPF programs. The statistics have a cost themselves.
 fn own_cost(cost: &OwnCost, out: &mut dyn Write) -> io::Result<()> {
     let per_command = cost
         .ns_per_command
@@ -217,14 +217,14 @@ impl<'l> Lack<'l> {
     }
 }
 
-/// A list over as many lines as it needs, under a label. Nothing for an empty list.
+/// A list after a label, over as many lines as needed. Writes nothing for an empty list.
 fn wrapped(label: &str, items: &[String], out: &mut dyn Write) -> io::Result<()> {
     flowing(label, items, ",", out)
 }
 
-/// Words or items over as many lines as they need, with a separator and a blank between.
+/// Items after a label, over as many lines as needed, separated by `separator` and a blank.
 fn flowing(label: &str, items: &[String], separator: &str, out: &mut dyn Write) -> io::Result<()> {
-    // what is longer than a line goes by words
+    // a list with an item longer than a line is wrapped by words
     let too_long = |item: &String| label.chars().count() + item.chars().count() + 1 > 80;
     if separator == "," && items.iter().any(too_long) {
         let words: Vec<String> = items.join(", ").split(' ').map(str::to_owned).collect();

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Reports as text and as JSON: functions of data and a writer, nothing else.
+//! Reports as text and as JSON: functions of data and a writer.
 
 pub mod doctor;
 pub mod flamegraph;
@@ -16,11 +16,11 @@ use std::io::Write;
 
 use crate::report::latency::Report;
 
-/// How reports of latency are written.
+/// Writes the reports of `latency`.
 pub trait ReportSink {
     /// Writes one report.
     ///
     /// # Errors
-    /// Those of the writer.
+    /// Errors of the writer.
     fn report(&self, report: &Report, out: &mut dyn Write) -> io::Result<()>;
 }

@@ -1,19 +1,19 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! A page of labels and texts, for what is read once and not compared line by line.
+//! A page of labels and texts, for reports that are not tables.
 
 use std::io;
 use std::io::Write;
 
 use super::theme::Theme;
 
-/// No line is wider, but for words that can't be divided.
+/// Maximum width of a line. Only a single long word may exceed it.
 const WIDTH: usize = 80;
-/// Where the text of an entry begins.
+/// Column of the text of an entry.
 const INDENT: usize = 15;
-/// A blank that ends no line; written as a blank.
+/// A no-break space. It is written as a blank.
 pub(super) const TIE: char = '\u{a0}';
 
-/// Words in lines that fit between `indent` and the edge. An empty text is one empty line.
+/// Wraps a text into lines between `indent` and the edge. An empty text gives one empty line.
 fn fill(text: &str, indent: usize) -> Vec<String> {
     let mut lines = vec![];
     let mut line = String::new();
@@ -32,24 +32,24 @@ fn fill(text: &str, indent: usize) -> Vec<String> {
     lines.iter().map(|line| line.replace(TIE, " ")).collect()
 }
 
-/// Where it is written.
+/// The page and its destination.
 pub(super) struct Page<'w> {
     pub(super) theme: Theme,
     pub(super) out: &'w mut dyn Write,
 }
 
 impl Page<'_> {
-    /// What the entries below are about.
+    /// Writes the heading of the entries that follow.
     pub(super) fn head(&mut self, text: &str) -> io::Result<()> {
         writeln!(self.out, "{}", self.theme.head(text))
     }
 
-    /// A label, and its text over as many lines as it needs.
+    /// Writes a label and its text, over as many lines as needed.
     pub(super) fn entry(&mut self, label: &str, text: &str) -> io::Result<()> {
         self.painted(label, text, |_, text| text.to_owned())
     }
 
-    /// The same, in a colour.
+    /// The same, with a colour.
     pub(super) fn painted(
         &mut self,
         label: &str,
@@ -73,7 +73,7 @@ impl Page<'_> {
         Ok(())
     }
 
-    /// A heading and its items; nothing where there are none.
+    /// Writes a heading and its items. Writes nothing without items.
     pub(super) fn list<'t>(
         &mut self,
         head: &str,

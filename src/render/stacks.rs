@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Commands by kernel stack: as text, as JSON, and folded for flame graph tools.
+//! Commands by kernel stack: as text, as JSON, and in the folded format of flame graph tools.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -20,21 +20,21 @@ use crate::report::stacks::StackRow;
 use crate::report::stacks::Weight;
 use crate::units::nanos;
 
-/// What stands for a stack that the kernel could not take.
+/// Stands for a stack that the kernel could not take.
 const NO_STACK: &str = "[no_stack]";
-/// What stands for a stack whose program the kernel skipped.
+/// Stands for a stack that was not observed because the kernel skipped the program.
 const NOT_OBSERVED: &str = "[not observed]";
 
-/// What a list of stacks shows.
+/// Writes lists of stacks.
 #[derive(Clone, Copy, Debug)]
 pub struct StacksView {
     /// Colours.
     pub theme: Theme,
     /// Where the stacks were taken.
     pub at: StackAt,
-    /// What the list is sorted by.
+    /// Order of the list.
     pub by: Weight,
-    /// Only so many of them.
+    /// Maximum number of stacks.
     pub top: Option<usize>,
 }
 
@@ -52,7 +52,7 @@ struct StackLine {
     kstack: Vec<String>,
 }
 
-/// What all commands come to; shares are of it.
+/// Sums over all commands, to compute shares.
 struct All {
     count: u64,
     sum: u128,
@@ -66,7 +66,7 @@ impl All {
         }
     }
 
-    /// Shares of the commands and of their latency, 0 to 1.
+    /// Shares of the commands and of their latency, from 0 to 1.
     fn shares(&self, count: u64, sum: u128) -> (f64, f64) {
         let commands = count as f64 / (self.count as f64).max(1.0);
         (commands, sum as f64 / (self.sum as f64).max(1.0))
@@ -85,15 +85,15 @@ const fn at_name(at: StackAt) -> &'static str {
 }
 
 impl StacksView {
-    /// Rows that are shown, and those that are not.
-    fn stage_set<'r>(&self, rows: &'r [StackRow]) -> (&'r [StackRow], &'r [StackRow]) {
+    /// The rows to show, and the rest.
+    fn split_top<'r>(&self, rows: &'r [StackRow]) -> (&'r [StackRow], &'r [StackRow]) {
         rows.split_at(self.top.unwrap_or(usize::MAX).min(rows.len()))
     }
 
-    /// Writes rows for people. A line may be wider than a screen where the name of a function is.
+    /// Writes rows as text. The name of a function may be wider than the screen.
     ///
     /// # Errors
-    /// Those of the writer.
+    /// Errors of the writer.
     pub fn text(&self, rows: &[StackRow], out: &mut dyn Write) -> io::Result<()> {
         if rows.is_empty() {
             return writeln!(out, "no command has completed");
@@ -112,7 +112,7 @@ impl StacksView {
         );
         let rule = "=".repeat(78_usize.saturating_sub(title.chars().count()));
         writeln!(out, "{}", self.theme.head(&format!("{title}{rule}")))?;
-        let (shown, rest) = self.stage_set(rows);
+        let (shown, rest) = self.split_top(rows);
         for (n, row) in shown.iter().enumerate() {
             let (count, latency) = all.shares(row.commands(), row.hist.sum());
             let head = format!("#{}  {}", n + 1, commands(row.commands()));
@@ -157,13 +157,13 @@ impl StacksView {
         Ok(())
     }
 
-    /// Writes rows for programs, an object a line.
+    /// Writes rows as JSON, one object per line.
     ///
     /// # Errors
-    /// Those of the writer.
+    /// Errors of the writer.
     pub fn json(&self, rows: &[StackRow], out: &mut dyn Write) -> io::Result<()> {
         let all = All::of(rows);
-        for row in self.stage_set(rows).0 {
+        for row in self.split_top(rows).0 {
             let (share, latency_share) = all.shares(row.commands(), row.hist.sum());
             let object = StackLine {
                 r#type: "stack",
@@ -182,12 +182,12 @@ impl StacksView {
         Ok(())
     }
 
-    /// Writes rows for flame graph tools.
+    /// Writes rows in the folded format of flame graph tools.
     ///
     /// # Errors
-    /// Those of the writer.
+    /// Errors of the writer.
     pub fn folded(&self, rows: &[StackRow], out: &mut dyn Write) -> io::Result<()> {
-        for (stack, weight) in folded(self.stage_set(rows).0, self.by) {
+        for (stack, weight) in folded(self.split_top(rows).0, self.by) {
             writeln!(out, "{stack} {weight}")?;
         }
         Ok(())
@@ -210,9 +210,10 @@ fn latencies(hist: &Histogram) -> String {
     )
 }
 
-/// A frame's name in a flame graph: the function alone. An offset would tear one function apart,
-/// and marks like perf's `_[k]` tell the kernel from programs, which are not here. A module is no
-/// part of it either: colours go by name, and people search by function.
+/// The name of a frame in a flame graph: the function only. An offset would split one function into
+/// several. Marks such as perf's `_[k]` distinguish the kernel from user programs, which do not
+/// occur here. The module is left out because colours depend on the name, and users search by
+/// function.
 fn name(frame: &Frame) -> String {
     let Some(symbol) = &frame.symbol else {
         return frame.to_string();
@@ -220,9 +221,10 @@ fn name(frame: &Frame) -> String {
     symbol.name.clone()
 }
 
-/// Stacks from the outermost frame to the driver's, joined by semicolons, in the order of their
-/// text (flame graph tools want it so), each once: call sites in one function are one here. With
-/// their weights: commands, or microseconds, and of these at least one, as tools drop a zero.
+/// Stacks from the outermost frame to the driver's, joined by semicolons, each with its weight.
+/// They are sorted by text, as flame graph tools require. Stacks that differ only in call sites
+/// within a function are one stack. The weight is the number of commands, or the latency in
+/// microseconds, at least one, because tools drop a zero.
 pub(super) fn folded(rows: &[StackRow], by: Weight) -> BTreeMap<String, u128> {
     let mut sums: BTreeMap<String, u128> = BTreeMap::new();
     for row in rows {
@@ -277,7 +279,7 @@ pub(super) mod tests {
         }
     }
 
-    /// By the submitter, by kblockd through two call sites, and one that could not be taken.
+    /// Stacks of a submitter, of kblockd through two call sites, and one that could not be taken.
     pub fn rows() -> Vec<StackRow> {
         let mut direct = vec![90_000; 900];
         direct.extend([2_500_000; 10]);

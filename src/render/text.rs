@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Reports for people. Every line fits 80 columns; plain text unless the theme colours.
+//! Reports as text. Every line fits 80 columns. Only a theme with colour adds escape sequences.
 
 use std::io;
 use std::io::Write;
@@ -16,18 +16,18 @@ use crate::units::nanos;
 use crate::units::rate;
 
 const BAR: usize = 40;
-/// The column of the stages' names.
+/// Width of the column of stage names.
 const NAME: usize = 22;
 const PERCENTILES: [f64; 4] = [50.0, 90.0, 99.0, 99.9];
 
-/// What a text report shows.
+/// Writes reports as text.
 #[derive(Clone, Copy, Debug)]
 pub struct TextView {
     /// Colours.
     pub theme: Theme,
-    /// A histogram below each stage.
+    /// Show a histogram of each stage.
     pub hist: bool,
-    /// The whole ledger, even if all is well.
+    /// Show the whole ledger, even if it is exact.
     pub detail: bool,
 }
 
@@ -161,7 +161,7 @@ impl TextView {
         Ok(())
     }
 
-    /// The table of nvme_latency, in its own shape.
+    /// Writes the table of nvme_latency, in the format of that tool.
     fn lat(&self, row: &RowReport, out: &mut dyn Write) -> io::Result<()> {
         if row.lat.is_empty() {
             return Ok(());
@@ -187,7 +187,7 @@ impl TextView {
     }
 }
 
-/// The name of a stage that fits its column: of many joined ones the first and the last.
+/// A stage name that fits its column. Long joined names keep the first and the last part.
 fn short_name(name: &str) -> String {
     match (name.split_once('+'), name.rsplit_once('+')) {
         (Some((first, _)), Some((_, last))) if name.len() >= NAME => format!("{first}..{last}"),
@@ -195,7 +195,7 @@ fn short_name(name: &str) -> String {
     }
 }
 
-/// A count that fits its column and leaves a blank.
+/// A count that fits its column with a blank before it.
 fn short_count(n: u64) -> String {
     if n < 1_000_000 {
         n.to_string()

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Colour; no other module writes escape sequences.
+//! Colours. No other module creates escape sequences.
 
 use owo_colors::OwoColorize;
 
-/// With or without colour.
+/// Text with or without colour.
 #[derive(Clone, Copy, Debug)]
 pub struct Theme {
-    /// Whether to colour at all.
+    /// Whether to use colour.
     pub color: bool,
 }
 
@@ -19,42 +19,42 @@ impl Theme {
         }
     }
 
-    /// What the row is about.
+    /// Headings, and highlighted values.
     pub fn head(self, text: &str) -> String {
         self.paint(text, |t| t.bold().to_string())
     }
 
-    /// Column names, units, what is only there for reference.
+    /// Column names, units, and other reference data.
     pub fn dim(self, text: &str) -> String {
         self.paint(text, |t| t.dimmed().to_string())
     }
 
-    /// What must be seen.
+    /// Warnings and errors.
     pub fn warn(self, text: &str) -> String {
         self.paint(text, |t| t.bold().red().to_string())
     }
 
-    /// What is as it should be.
+    /// Normal results.
     pub fn good(self, text: &str) -> String {
         self.paint(text, |t| t.green().to_string())
     }
 
-    /// Bars.
+    /// Bars of histograms.
     pub fn bar(self, text: &str) -> String {
         self.paint(text, |t| t.cyan().to_string())
     }
 }
 
-/// What stands before and after a text to colour it.
+/// Escape sequences before and after a text.
 #[derive(Clone, Debug, Default)]
 pub struct Around {
-    /// Before it.
+    /// Before the text.
     pub before: String,
-    /// After it.
+    /// After the text.
     pub after: String,
 }
 
-/// The colours as codes, for views that write too often for a `String` each time.
+/// The colours as escape sequences, for views that must not allocate a `String` per text.
 #[derive(Clone, Debug)]
 pub struct Codes {
     /// See [`Theme::head`].
@@ -66,7 +66,7 @@ pub struct Codes {
 }
 
 impl Theme {
-    /// The codes; `None` without colour.
+    /// The escape sequences; `None` without colour.
     pub fn codes(self) -> Option<Codes> {
         let around = |paint: fn(Self, &str) -> String| {
             let painted = paint(self, "|");

@@ -1,25 +1,25 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! A finding: which rule applies, what shows it, and what to do. Rules are functions of data; their
-//! names are stable, so that scripts can look for them.
+//! Findings: the rule, the evidence, and the advice. Rules are functions of data. Their names are
+//! stable, so that scripts can use them.
 
 use std::fmt::Display;
 
 use serde::Serialize;
 
-/// How much a finding matters.
+/// Importance of a finding.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Severity {
-    /// To keep in mind when reading numbers.
+    /// A note for reading the numbers.
     Note,
-    /// Something works less well, and can be changed.
+    /// Something works less well than it could, and the user can change it.
     Warning,
 }
 
-/// One observation that shows a finding.
+/// An observation that supports a finding.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Evidence {
-    /// What was looked at: a sysctl, a file of sysfs, a field of a report.
+    /// The source: a sysctl, a file of sysfs, a field of a report.
     pub name: String,
     /// Its value.
     pub value: String,
@@ -30,19 +30,19 @@ pub struct Evidence {
 pub struct Finding {
     /// The stable name of the rule.
     pub rule: &'static str,
-    /// How much it matters.
+    /// Its importance.
     pub severity: Severity,
-    /// The disk, the controller, or what else it is about; none: the machine.
+    /// The disk, controller or other subject; `None`: the machine.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub subject: Option<String>,
-    /// What shows it.
+    /// The observations that support it.
     pub evidence: Vec<Evidence>,
-    /// What it means, or what to do, in a sentence.
+    /// The meaning, or what to do, in one sentence.
     pub advice: String,
 }
 
 impl Finding {
-    /// Without evidence, about the machine.
+    /// A finding about the machine, without evidence.
     pub fn new(rule: &'static str, severity: Severity, advice: impl Into<String>) -> Self {
         Self {
             rule,
@@ -53,7 +53,7 @@ impl Finding {
         }
     }
 
-    /// About this.
+    /// Sets the subject.
     #[must_use]
     pub fn about(self, subject: &str) -> Self {
         Self {
@@ -62,7 +62,7 @@ impl Finding {
         }
     }
 
-    /// Shown by this, too.
+    /// Adds evidence.
     #[must_use]
     pub fn shown_by(mut self, name: &str, value: impl Display) -> Self {
         self.evidence.push(Evidence {

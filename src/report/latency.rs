@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! From snapshots to what is shown: rows with named stages. Pure: no maps, no terminals.
+//! From snapshots to reports: rows with named stages. Pure: no maps, no terminals.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -17,27 +17,27 @@ use crate::model::stage::StageSet;
 use crate::nvme::opcode::QueueKind;
 use crate::report::ledger::Ledger;
 
-/// A stage, or joined stages, of a row.
+/// A stage, or merged stages, of a row.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct StageReport {
-    /// `device`, or `submit+device` where the point between was not observed.
+    /// `device`, or `submit+device` if the point between was not observed.
     pub name: String,
-    /// Where it begins.
+    /// The point at which it begins.
     pub from: Milestone,
-    /// Where it ends.
+    /// The point at which it ends.
     pub to: Milestone,
-    /// How long it took.
+    /// Its durations.
     pub hist: Histogram,
 }
 
 /// All commands of one controller, namespace, opcode and size class.
 #[derive(Clone, Debug, PartialEq)]
 pub struct RowReport {
-    /// What the row is about.
+    /// Controller, namespace, opcode and size class.
     pub key: RowKey,
-    /// Commands.
+    /// Number of commands.
     pub count: u64,
-    /// Of these, without any interval: in no histogram.
+    /// Of these, commands without any interval; they are in no histogram.
     pub unmeasured: u64,
     /// Commands per second.
     pub iops: f64,
@@ -45,9 +45,9 @@ pub struct RowReport {
     pub bytes: u64,
     /// Megabytes (10^6) per second.
     pub mb_per_s: f64,
-    /// In the order of a command's life; joined ones behind the stage that they begin with.
+    /// In the order of a command's life. Merged stages follow the stage that they begin with.
     pub stages: Vec<StageReport>,
-    /// The total: first to last observed point.
+    /// The total, from the first to the last observed point.
     pub total: Histogram,
     /// nvme_latency's table of the total.
     pub lat: Vec<LatRow>,
@@ -56,13 +56,13 @@ pub struct RowReport {
 /// One report.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Report {
-    /// Which stages the commands are divided into.
+    /// The stages that commands are divided into.
     pub stage_set: StageSet,
-    /// The last one of the run.
+    /// Whether it is the last report of the run.
     pub is_final: bool,
-    /// Since the start of the run.
+    /// Time since the start of the run.
     pub at: Duration,
-    /// What the report covers, up to `at`.
+    /// The time that the report covers, up to `at`.
     pub covers: Duration,
     /// By controller, namespace, opcode, size class.
     pub rows: Vec<RowReport>,
@@ -76,7 +76,7 @@ impl RowReport {
         format!("nvme{}", self.key.ctrl)
     }
 
-    /// `ns 1`, `admin` with the namespace that the command names, if any.
+    /// `ns 1`; `admin` for admin commands, with the namespace if the command has one.
     pub fn scope(&self) -> String {
         match (self.key.opcode.queue, self.key.nsid) {
             (QueueKind::Io, nsid) => format!("ns {nsid}"),
@@ -85,7 +85,7 @@ impl RowReport {
         }
     }
 
-    /// The size class in words, if sizes are split.
+    /// The size class as text, if sizes are split.
     pub const fn class(&self) -> Option<&'static str> {
         match self.key.class {
             1 => Some("<=16KiB"),
@@ -129,7 +129,7 @@ impl Sum {
         if stage_set == StageSet::Total {
             return;
         }
-        // a run's histogram stands where its first stage's would
+        // the histogram of a run is at the index of its first stage
         for run in stage_set.runs(pattern) {
             if let Some(hist) = cell.hists.get(run.first).filter(|h| h.count() > 0) {
                 self.stages.entry(run).or_default().merge(hist);
@@ -170,8 +170,8 @@ impl Sum {
     }
 }
 
-/// Makes the rows of a snapshot (of the run so far, or of an interval). Rows without commands are
-/// left out.
+/// Builds the rows of a snapshot (of the run so far, or of an interval). Omits rows without
+/// commands.
 pub fn rows(
     snapshot: &Snapshot,
     stage_set: StageSet,
@@ -195,7 +195,7 @@ pub(crate) mod tests {
     use super::*;
     use crate::nvme::opcode::Opcode;
 
-    /// A cell in which every command took these nanoseconds in the runs of the pattern.
+    /// A cell of commands with these nanoseconds in the runs of the pattern.
     pub fn cell(stage_set: StageSet, pattern: u16, commands: &[&[u64]]) -> Cell {
         let mut hists = vec![Histogram::new(); stage_set.histograms()];
         for stages in commands {

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Functions of model data: rows of latencies, sums of stacks, the ledger, the findings of `doctor`.
+//! Functions of model data: rows of latencies, sums of stacks, the ledger, the findings of
+//! `doctor`.
 
 pub mod doctor;
 pub mod finding;

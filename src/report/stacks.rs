@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Commands by the stack that they came through.
+//! Commands by kernel stack.
 
 use std::cmp::Reverse;
 use std::collections::HashMap;
@@ -7,17 +7,17 @@ use std::collections::HashMap;
 use crate::model::histogram::Histogram;
 use crate::model::stack::Stack;
 
-/// What makes a stack heavy.
+/// The weight of a stack.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Weight {
-    /// How many commands came through it.
+    /// Number of commands.
     Count,
-    /// How long they took, all together.
+    /// Sum of their latencies.
     Latency,
 }
 
 impl Weight {
-    /// That of a stack's commands; latency is in nanoseconds.
+    /// The weight of a row; latency is in nanoseconds.
     #[must_use]
     pub fn of(self, row: &StackRow) -> u128 {
         match self {
@@ -27,40 +27,40 @@ impl Weight {
     }
 }
 
-/// The commands that came through one stack.
+/// The commands of one stack.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct StackRow {
     /// The stack.
     pub stack: Stack,
     /// Their latencies.
     pub hist: Histogram,
-    /// Commands whose latency is not known, as their set-up or completion was not observed.
+    /// Commands without a latency: their set-up or completion was not observed.
     pub unmeasured: u64,
 }
 
 impl StackRow {
-    /// All of them.
+    /// Number of commands.
     #[must_use]
     pub fn commands(&self) -> u64 {
         self.hist.count() + self.unmeasured
     }
 }
 
-/// Stacks that are the same, once: those that differ for the kernel may differ only in what was
+/// Commands by stack. Stacks that differ in the kernel may be equal here, because frames were
 /// trimmed.
 #[derive(Clone, Debug, Default)]
 pub struct StackSums(HashMap<Stack, (Histogram, u64)>);
 
 impl StackSums {
-    /// Adds the commands of a stack that was trimmed.
+    /// Adds the commands of a trimmed stack.
     pub fn add(&mut self, row: StackRow) {
         let (hist, unmeasured) = self.0.entry(row.stack).or_default();
         hist.merge(&row.hist);
         *unmeasured += row.unmeasured;
     }
 
-    /// The stacks that commands came through, heaviest first. Of equal ones, that with the lower
-    /// addresses: the order does not change from run to run.
+    /// The stacks with commands, heaviest first. Stacks of equal weight are sorted by address, so
+    /// that the order does not change from run to run.
     #[must_use]
     pub fn rows(self, by: Weight) -> Vec<StackRow> {
         let row = |(stack, (hist, unmeasured))| StackRow {

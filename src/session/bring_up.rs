@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! From what the kernel offers to an attached session: plan, try, and where the kernel refuses a
-//! program all the same, plan again without it.
+//! From the facts of the kernel to an attached session: plan, try, and if the kernel refuses a
+//! program, plan again without it.
 
 use std::path::Path;
 
@@ -31,10 +31,10 @@ use crate::session::settings::Settings;
 use crate::session::settings::TraceKind;
 use crate::session::settings::Tracing;
 
-/// How many programs the kernel may refuse.
+/// Maximum number of programs that the kernel may refuse.
 const ATTEMPTS: usize = 16;
 
-/// The error of a kernel that offers no way.
+/// The error if no method works on this kernel.
 pub fn no_method(why: &NoPlan) -> Error {
     let reasons = why.reasons();
     Failure::error(
@@ -52,7 +52,7 @@ pub fn no_method(why: &NoPlan) -> Error {
     )
 }
 
-/// How closely the kernel must be looked at for this choice.
+/// How much of the kernel's data this choice requires.
 const fn look_for(only: Option<Method>) -> Look {
     match only {
         Some(Method::Kprobe) => Look::Symbols,
@@ -60,7 +60,7 @@ const fn look_for(only: Option<Method>) -> Look {
     }
 }
 
-/// The events of a trace besides commands.
+/// The roles of a trace other than commands.
 fn roles(trace: &Tracing) -> Vec<Role> {
     let wanted = |role: &Role| match role {
         _ if trace.kind == TraceKind::Stacks => false,
@@ -71,7 +71,8 @@ fn roles(trace: &Tracing) -> Vec<Role> {
     Role::EVENTS.into_iter().filter(wanted).collect()
 }
 
-/// Where a return probe is all there is for the setup, each stack goes through it.
+/// A remark if stacks are truncated. This is the case if the set-up is observed by a return probe,
+/// and the kernel cannot unwind through it.
 fn short_stacks(policy: &Policy, facts: &KernelFacts, plan: &AttachPlan) -> Option<String> {
     let by_return = plan.method_of(Milestone::SetupOut) == Some(Method::Kprobe);
     (policy.stacks && by_return && !facts.sees_through_kretprobes()).then(|| {
@@ -81,11 +82,12 @@ fn short_stacks(policy: &Policy, facts: &KernelFacts, plan: &AttachPlan) -> Opti
     })
 }
 
-/// Attaches what the options want, in the best way that this kernel allows. For those who may trace.
-/// `irq_entry`: where interrupts come in, for stacks. `notice` gets remarks for the user.
+/// Attaches what the settings require, by the best methods of this kernel. The process must be
+/// permitted to trace. `irq_entry`: the kernel's interrupt entry code, for stacks. `notice`
+/// receives remarks for the user.
 ///
 /// # Errors
-/// A BTF file that can't be used; no way left. One sentence each, with its exit code.
+/// If a BTF file cannot be used, or no method is left. One sentence each, with its exit code.
 pub fn attach(
     system: &System,
     options: &Settings,

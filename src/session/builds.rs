@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The builds of the BPF side (bpf/include/config.bpf.h), and which one a plan takes.
+//! The builds of the BPF side (bpf/include/config.bpf.h), and which build a plan uses.
 
 use super::Config;
 use super::settings::Filter;
@@ -10,18 +10,18 @@ use crate::probe::catalog::Method;
 use crate::probe::plan::AttachPlan;
 use crate::probe::plan::Pairing;
 
-/// An object, and the settings that it has as constants.
+/// A build: an object, and the settings that are constants in it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Build {
-    /// Commands are followed by their request.
+    /// Commands are identified by their request.
     Request,
-    /// The same on a kernel that only a file describes: without calls of kernel functions.
+    /// The same for a kernel that only a file describes: without calls of kernel functions.
     Plain,
-    /// Usual cases: latencies of one stage set.
+    /// The usual cases: latencies of one stage set.
     Usual(StageSet),
     /// The same, for single commands.
     Trace,
-    /// Commands are followed by controller, queue and tag.
+    /// Commands are identified by controller, queue and tag.
     Tag,
 }
 
@@ -31,14 +31,14 @@ macro_rules! object {
     };
 }
 
-/// Settings with their names.
+/// Pairs of the name and the value of settings.
 macro_rules! named {
     ($config:expr, $($field:ident)*) => {
         vec![$((stringify!($field), u64::from($config.$field))),*]
     };
 }
 
-/// Whether a build for the usual cases has what the run needs.
+/// Whether a build for the usual cases supports the run.
 fn is_usual(plan: &AttachPlan, config: &Config<'_>) -> bool {
     let facts = config.facts;
     facts.vmlinux_btf
@@ -79,7 +79,7 @@ impl Build {
         }
     }
 
-    /// A setting that this build has as zero, and that is none. A mistake in [`Build::of`].
+    /// A setting that is zero in this build, but not in the configuration: a bug in [`Build::of`].
     pub fn contradiction(self, c: &nd_config) -> Option<&'static str> {
         let mut zeroes = match self {
             Self::Request | Self::Plain | Self::Tag => return None,

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The ring of single commands. The callback runs inside libbpf: it decodes and returns; what to do
-//! with a record that can't be decoded comes after.
+//! The ring of single commands. The callback runs inside libbpf, so it only decodes. Records that
+//! cannot be decoded are handled later.
 
 use std::cell::RefCell;
 use std::rc::Rc;
@@ -36,11 +36,11 @@ impl<'a> CommandRing<'a> {
         })
     }
 
-    /// Waits up to `timeout` and takes what has come. `None` in the list is a record that could not
-    /// be decoded.
+    /// Waits up to `timeout`, and returns the records that have arrived. `None` is a record that
+    /// could not be decoded.
     ///
     /// # Errors
-    /// Where the ring can't be polled. A signal is not an error, only an early return.
+    /// If the ring cannot be polled. A signal is not an error, only an early return.
     pub fn take(&self, timeout: Duration) -> Result<Vec<Option<CommandRecord>>> {
         match self.ring.poll(timeout) {
             Err(error) if error.kind() != ErrorKind::Interrupted => return Err(error.into()),

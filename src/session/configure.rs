@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! From the plan and the settings to the configuration of the BPF side (bpf/include/config_abi.h).
+//! Converts the plan and the settings to the configuration of the BPF side
+//! (bpf/include/config_abi.h).
 
 use anyhow::Context;
 use anyhow::Result;
@@ -24,18 +25,18 @@ use crate::probe::plan::AttachPlan;
 use crate::probe::plan::Pairing;
 use crate::probe::plan::StartSource;
 
-/// For tests: how often a program ignores an event.
+/// For tests: a program ignores one event in this many.
 const IGNORE_EVERY: u32 = 97;
 
-/// A thread's name as the kernel side compares it.
+/// A thread's name, in the form in which the BPF side compares it.
 fn words_of(name: [u8; 16]) -> [u64; 2] {
     let (low, high) = name.split_at(8);
     let word = |b: &[u8]| b.try_into().map_or(0, u64::from_ne_bytes);
     [word(low), word(high)]
 }
 
-/// Whether a completion's status and result can be read: classic tracepoints print them, else they
-/// are behind the request, in a struct of the driver's.
+/// Whether a completion's status and result can be read: classic tracepoints print them; otherwise
+/// they are behind the request, in a struct of the driver.
 pub const fn verdict_is_known(plan: &AttachPlan, facts: &KernelFacts) -> bool {
     matches!(plan.pairing, Pairing::Tag) || facts.nvme_core_types.is_known()
 }
@@ -118,7 +119,7 @@ fn add_filter(c: &mut nd_config, filter: &Filter) {
     }
 }
 
-/// What only programs that see requests need.
+/// Adds what only programs with access to requests need.
 fn add_request(c: &mut nd_config, plan: &AttachPlan, config: &Config<'_>) -> Result<()> {
     let (facts, types) = (config.facts, &config.facts.nvme_core_types);
     c.start_hook = u8::from(plan.start == StartSource::Hook);
@@ -148,7 +149,7 @@ fn add_request(c: &mut nd_config, plan: &AttachPlan, config: &Config<'_>) -> Res
     Ok(())
 }
 
-/// Offsets of fields in events; a missing field is an error.
+/// Adds the offsets of fields in events. A missing field is an error.
 fn add_fields(c: &mut nd_config, plan: &AttachPlan, config: &Config<'_>) -> Result<()> {
     let facts = config.facts;
     let field = |event: &str, name: &str| {
@@ -192,10 +193,10 @@ fn add_fields(c: &mut nd_config, plan: &AttachPlan, config: &Config<'_>) -> Resu
     Ok(())
 }
 
-/// The configuration of a run.
+/// Returns the configuration of a run.
 ///
 /// # Errors
-/// A program of a test that does not exist; an event without a field.
+/// If a test names a program that does not exist, or an event lacks a field.
 pub fn configure(plan: &AttachPlan, layout: &Layout, config: &Config<'_>) -> Result<nd_config> {
     let mut c = nd_config::zeroed();
     c.mode = match plan.stage_set {

@@ -1,14 +1,15 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The ring of events. libbpf's reader maps all of the ring, twice, and the kernel counts these pages
-//! as ours at once: 32 MiB for the ring of 16. This one maps a window of it, which moves along with
-//! the reading. It runs in the loop of its caller, without a callback for each record.
+//! The ring of events. libbpf's reader maps the whole ring, twice, and the kernel accounts all
+//! these pages to the process at once: 32 MiB for a ring of 16 MiB. This reader maps a window,
+//! which moves along with the reading. It runs in the loop of its caller, without a libbpf callback
+//! for each record.
 //!
-//! What it reads is laid out by kernel/bpf/ringbuf.c: a page with the consumer's position, which we
-//! write, one with the producers', and the data, twice in a row, so that a record which crosses the
-//! end can be read in one piece. Positions only grow (and wrap as `unsigned long` does). A record is
-//! a header of eight bytes, its length with two flags in the first four, and its bytes; the next
-//! begins at a multiple of eight. Since 5.8 the kernel lets any pages of this be mapped, from 2 pages
-//! and twice the ring, but for writing only the first.
+//! kernel/bpf/ringbuf.c defines the layout: a page with the consumer position, which this reader
+//! writes; a page with the producer position; and the data, twice in a row, so that a record that
+//! crosses the end can be read in one piece. Positions only grow (and wrap as `unsigned long`
+//! does). A record is a header of eight bytes (its first four hold the length and two flags), and
+//! its data. The next record begins at a multiple of eight. Since 5.8 the kernel permits mapping
+//! any of these pages (2 pages and twice the ring), but only the first for writing.
 
 use std::ffi::c_void;
 use std::os::fd::AsFd;
@@ -32,18 +33,18 @@ use rustix::mm::mmap;
 use rustix::mm::munmap;
 use rustix::param::page_size;
 
-/// Records that are taken at once, some 20 MB.
+/// Maximum number of records per drain, some 20 MB.
 const AT_ONCE: usize = 100_000;
-/// Bytes of the ring that are mapped at a time. To map a page costs the same in a small window; so
-/// large that the calls themselves do not count.
+/// Bytes of the ring that are mapped at a time. Mapping a page costs the same in a small window.
+/// This size makes the cost of the system calls negligible.
 const WINDOW: usize = 1 << 20;
-/// Bytes after which the space of what was read is given back, at most.
+/// Maximum number of bytes to read before their space is released to the producers.
 ///
-/// Producers look at this position each time they reserve: written with each record, its cache line
-/// would forever move between their CPUs and ours. Given back late, space is missing to those that
-/// find the ring full meanwhile: for as long as a batch takes, and no more than a sixteenth of the
-/// ring. What nobody may overwrite yet is what we still read, so late is never wrong; and at the end
-/// of a drain, whatever ends it, all is given back.
+/// Producers read the consumer position at each reservation. If it were written after each record,
+/// its cache line would move between their CPUs and this one all the time. Until the space is
+/// released, producers that find the ring full lack it: for the duration of a batch, and at most a
+/// sixteenth of the ring. A late release is always correct, because it only delays overwriting. At
+/// the end of a drain, for whatever reason it ends, all space is released.
 const BATCH: usize = 64 << 10;
 
 const HEADER: usize = 8;
@@ -58,7 +59,8 @@ struct Mapping {
 
 impl Mapping {
     fn new(ring: impl AsFd, offset: usize, bytes: usize, prot: ProtFlags) -> io::Result<Self> {
-        // SAFETY: a new place, which the kernel chooses: nothing of ours is replaced.
+        // SAFETY: a new mapping at an address that the kernel chooses: it replaces no other
+        // mapping.
         let address = unsafe {
             mmap(
                 null_mut(),
@@ -75,22 +77,22 @@ impl Mapping {
 
     /// The position in the first word of a page.
     fn position(&self) -> &AtomicUsize {
-        // SAFETY: a page is mapped as long as `self` lives, aligned, and has no other references.
-        // What is mapped for reading is only read, as `read` does.
+        // SAFETY: a page is mapped as long as `self` lives, aligned, and has no other references. A
+        // page that is mapped for reading is only read, with `read!`.
         unsafe { self.address.cast().as_ref() }
     }
 }
 
 impl Drop for Mapping {
     fn drop(&mut self) {
-        // SAFETY: mapped by us, and whoever borrows from it borrows `self`. Where it fails, what we
-        // read is mapped for longer.
+        // SAFETY: mapped by `self`, and all borrows of the pages borrow `self`. If it fails, the
+        // pages remain mapped.
         let _ = unsafe { munmap(self.address.as_ptr(), self.bytes) };
     }
 }
 
-/// Reads what a producer has released. An acquiring load is not promised to work on memory that can't
-/// be written, this is.
+/// Reads what a producer has released. An acquire load is not guaranteed to work on read-only
+/// memory; a relaxed load and a fence are.
 macro_rules! read {
     ($word:expr) => {{
         let value = $word.load(Ordering::Relaxed);
@@ -99,22 +101,22 @@ macro_rules! read {
     }};
 }
 
-/// Why reading in a window has ended.
+/// Why reading in a window stopped.
 #[derive(Debug, PartialEq, Eq)]
 enum Stop {
-    /// All is read that was to be.
+    /// All requested bytes are read.
     Done,
-    /// A producer still writes the next record.
+    /// A producer is still writing the next record.
     Busy,
-    /// The next record is not wholly in the window.
+    /// The next record is not completely in the window.
     Outside,
-    /// So many records were wanted.
+    /// The maximum number of records is reached.
     Enough,
 }
 
-/// What is mapped of the data.
+/// The mapped part of the data.
 struct Window {
-    /// Where it begins in the data.
+    /// Its offset in the data.
     begin: usize,
     pages: Mapping,
 }
@@ -125,18 +127,18 @@ impl Window {
     /// # Safety
     /// `at` must be a multiple of 8 within the window.
     unsafe fn header(&self, at: usize) -> u32 {
-        // SAFETY: there are eight mapped bytes at any such place, as pages are multiples of eight;
-        // the kernel writes them atomically, and nobody here does.
+        // SAFETY: eight bytes are mapped at any such place, as pages are multiples of eight. The
+        // kernel writes them atomically, and this process does not.
         let header: &AtomicU32 = unsafe { self.pages.address.byte_add(at).cast().as_ref() };
         read!(header)
     }
 
-    /// Hands over the records from `at` on, until one begins at `until` or later, and takes as many
-    /// from `left`. Returns where it has stopped. Offsets are from the beginning of the window and
-    /// multiples of 8.
+    /// Passes the records from `at` on to `sink`, until one begins at `until` or later, and
+    /// subtracts their number from `left`. Returns where it stopped. Offsets are relative to the
+    /// window and multiples of 8.
     ///
     /// # Safety
-    /// At `at` a record must begin that was reserved and not given back, and so on until `until`.
+    /// A record that is reserved and not released must begin at `at`, and so on until `until`.
     #[inline]
     unsafe fn read(
         &self,
@@ -150,7 +152,7 @@ impl Window {
             if at >= window {
                 return (at, Stop::Outside);
             }
-            // SAFETY: it is within, as was just seen, and records begin at multiples of 8
+            // SAFETY: `at` is within the window, as checked above, and a multiple of 8
             let header = unsafe { self.header(at) };
             if header & BUSY != 0 {
                 return (at, Stop::Busy);
@@ -165,8 +167,8 @@ impl Window {
                     return (at, Stop::Enough);
                 }
                 *left -= 1;
-                // SAFETY: within the window. A producer has written and released it, and none will
-                // write there before our position is past it, which the caller sets later.
+                // SAFETY: within the window. A producer has written and released it. None writes
+                // there before the consumer position is past it, which the caller sets later.
                 let record = unsafe {
                     let first = self.pages.address.byte_add(begin);
                     slice::from_raw_parts(first.cast().as_ptr(), bytes)
@@ -179,10 +181,10 @@ impl Window {
     }
 }
 
-/// The reader's end of the ring of events: the only one, as what is read is given back.
+/// The reader's end of the ring of events. There must be only one, because reading releases space.
 pub struct EventRing {
     ring: OwnedFd,
-    /// Bytes of the ring, a power of two.
+    /// Size of the ring in bytes, a power of two.
     size: usize,
     window_size: usize,
     batch: usize,
@@ -193,15 +195,15 @@ pub struct EventRing {
 }
 
 impl EventRing {
-    /// Reads a BPF_MAP_TYPE_RINGBUF, or what is laid out like one, of `size` bytes.
+    /// Reads a BPF_MAP_TYPE_RINGBUF of `size` bytes, or a file with the same layout.
     ///
     /// # Errors
-    /// A size that no ring has, or where the positions can't be mapped.
+    /// If no ring can have this size, or the positions cannot be mapped.
     pub fn new(ring: OwnedFd, size: usize) -> Result<Self> {
         Self::with_window(ring, size, WINDOW)
     }
 
-    /// `window` is a number of bytes, whole pages.
+    /// `window` is a number of bytes, a multiple of the page size.
     fn with_window(ring: OwnedFd, size: usize, window: usize) -> Result<Self> {
         let page = page_size();
         if !size.is_power_of_two() || size < page || size.checked_mul(4).is_none() {
@@ -214,27 +216,28 @@ impl EventRing {
             producer: Mapping::new(&ring, page, page, ProtFlags::READ).context(failed)?,
             ring,
             size,
-            // more than twice the ring is not there; if all is mapped, nothing ever moves
+            // the mapping cannot exceed twice the ring; a window of that size never moves
             window_size: window.min(2 * size),
             batch: BATCH.min(size / 16),
             window: None,
         })
     }
 
-    /// Empties the ring into the sink, but for what is more than [`AT_ONCE`] records: others have
-    /// something to do, too, and a busy machine may never let the ring run dry. True: there may be
-    /// more. Nobody waits for us: the kernel side wakes no one. The slices begin at multiples of 8.
+    /// Passes the records in the ring to `sink`, but at most [`AT_ONCE`]: the caller has other
+    /// work, and on a busy machine the ring may never become empty. Returns true if there may be
+    /// more. It does not wait for records, and the BPF side wakes no reader. The slices begin at
+    /// multiples of 8.
     ///
     /// # Errors
-    /// Where the ring can't be mapped, or a record is larger than what is mapped of it. What comes
-    /// after stays in the ring.
+    /// If the ring cannot be mapped, or a record is larger than the window. This record and all
+    /// later ones remain in the ring.
     pub fn drain(&mut self, sink: impl FnMut(&[u8])) -> Result<bool> {
         self.drain_some(AT_ONCE, sink)
     }
 
     fn drain_some(&mut self, mut left: usize, mut sink: impl FnMut(&[u8])) -> Result<bool> {
         loop {
-            // nobody else writes it
+            // only this reader writes it
             let at = self.consumer.position().load(Ordering::Relaxed);
             let there = read!(self.producer.position()).wrapping_sub(at);
             if there == 0 {
@@ -252,14 +255,14 @@ impl EventRing {
                 offset - window.begin
             };
             let until = from + there.min(self.batch);
-            // SAFETY: the position is where the next record begins, and as far as the producers'
-            // there are such
+            // SAFETY: the consumer position is the start of the next record, and there are records
+            // up to the producer position
             let (to, stop) = unsafe { window.read(from, until, &mut left, &mut sink) };
             let at = at.wrapping_add(to - from);
             self.consumer.position().store(at, Ordering::Release);
             match stop {
                 Stop::Done => {}
-                // a window as large as the ring: the next one may be at its beginning
+                // the window is as large as the ring: the next record may be at its start
                 Stop::Outside if to != from => {}
                 Stop::Busy => return Ok(false),
                 Stop::Enough => return Ok(true),
@@ -268,7 +271,7 @@ impl EventRing {
         }
     }
 
-    /// Has the window begin with the page of a position. What is not in it then, never will be.
+    /// Moves the window to the page of a position. A record that does not fit then never fits.
     fn move_window(&mut self, at: usize) -> Result<()> {
         let offset = at & (self.size - 1);
         let page = page_size();
@@ -279,7 +282,7 @@ impl EventRing {
                 self.window_size
             );
         }
-        // first go, then come: never are both counted as ours
+        // unmap first, so that the kernel never accounts for both
         self.window = None;
         let pages = Mapping::new(
             &self.ring,

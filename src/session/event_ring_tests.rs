@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The reader against a file that a model of the kernel's side writes: the same mappings as of a real
-//! ring, but that the two copies of the data are copies.
+//! The reader with a file that a model of the kernel side writes. The mappings are those of a real
+//! ring, except that the two copies of the data are real copies.
 
 use std::fs::File;
 use std::os::unix::fs::FileExt;
@@ -12,7 +12,7 @@ use rustix::fs::memfd_create;
 
 use super::*;
 
-/// The kernel's side of a ring.
+/// The kernel side of a ring.
 struct Kernel {
     file: File,
     size: usize,
@@ -20,7 +20,7 @@ struct Kernel {
 }
 
 impl Kernel {
-    /// An empty ring of so many pages, after `start` bytes.
+    /// An empty ring of `pages` pages, with its positions at `start`.
     fn new(pages: usize, start: usize) -> Self {
         let file = File::from(memfd_create("ring", MemfdFlags::CLOEXEC).unwrap());
         let size = pages * page_size();
@@ -66,7 +66,7 @@ impl Kernel {
         }
     }
 
-    /// Takes room for a record, whose position this is; none if the ring is full.
+    /// Reserves space for a record, and returns its position; `None` if the ring is full.
     fn reserve(&mut self, bytes: usize) -> Option<usize> {
         let room = HEADER + bytes.next_multiple_of(HEADER);
         let position = self.produced;
@@ -74,7 +74,7 @@ impl Kernel {
             return None;
         }
         self.write(position, &(bytes as u32 | BUSY).to_ne_bytes());
-        // in truth which page of the ring this is: nothing for readers
+        // the kernel stores the page offset here, which readers do not use
         self.write(position + 4, &[0xee; 4]);
         self.produce(room);
         Some(position)
@@ -85,7 +85,7 @@ impl Kernel {
         self.write(position, &(record.len() as u32 | flags).to_ne_bytes());
     }
 
-    /// A whole record; false if the ring is full.
+    /// Writes a whole record; false if the ring is full.
     fn output(&mut self, record: &[u8], flags: u32) -> bool {
         let position = self.reserve(record.len());
         position.is_some_and(|p| {
@@ -95,7 +95,7 @@ impl Kernel {
     }
 }
 
-/// Bytes that tell records apart, and a record's bytes from each other.
+/// Bytes that differ between records, and within a record.
 fn record(number: usize, bytes: usize) -> Vec<u8> {
     (0..bytes).map(|i| (number * 31 + i * 7) as u8).collect()
 }
@@ -117,7 +117,7 @@ proptest! {
         sizes in vec((0..600_usize, any::<bool>(), any::<bool>()), 1..200),
         ring_pages in prop::sample::select(vec![1_usize, 2, 4, 8]),
         window_pages in prop::sample::select(vec![2_usize, 4, 8, 16]),
-        // the last ones wrap around the end of the number itself
+        // the last values make the position wrap around
         start in prop::sample::select(vec![0, 4088, usize::MAX - 8191, usize::MAX - 7]),
     ) {
         let mut kernel = Kernel::new(ring_pages, start);
@@ -177,7 +177,7 @@ fn a_small_ring_is_mapped_once_and_for_all() {
 fn a_window_as_large_as_the_ring_is_gone_through_again() {
     let mut kernel = Kernel::new(4, 0);
     let mut ring = kernel.reader(4);
-    // once around in steps that a drain takes at once, so that records end with the window
+    // more than once around, so that records end with the window
     for round in 0..300 {
         let record = record(round, 248);
         assert!(kernel.output(&record, 0));
@@ -216,7 +216,7 @@ fn so_many_are_taken_at_once_and_no_more() {
         assert!(kernel.output(&[n], flags));
     }
     assert_eq!(drained(&mut ring, 2), (vec![vec![0], vec![2]], true));
-    // each takes 16 bytes: what was not handed over is not given back
+    // each takes 16 bytes: space that was not read is not released
     assert_eq!(kernel.consumed(), 3 * 16);
     assert_eq!(drained(&mut ring, 2), (vec![vec![3], vec![5]], false));
     assert_eq!(kernel.consumed(), kernel.produced);
@@ -236,7 +236,7 @@ fn space_is_given_back_while_a_drain_goes_on_and_never_before_it_was_read() {
     .unwrap();
     let batch = page_size() / 16;
     assert!(lags.iter().all(|&lag| lag < batch), "{lags:?}");
-    // not each by itself
+    // but not after each record
     assert!(lags.iter().any(|&lag| lag == batch - 64), "{lags:?}");
     assert_eq!(kernel.consumed(), kernel.produced);
 }
@@ -257,7 +257,7 @@ fn what_does_not_fit_the_window_is_an_error_and_stays() {
     }
     assert_eq!(got, [b"before"]);
     assert_eq!(kernel.consumed(), at);
-    // it lies where it lay
+    // the record is still in its place
     let mut larger = kernel.reader(4);
     assert_eq!(drained(&mut larger, AT_ONCE), (vec![large], false));
 }

@@ -1,17 +1,18 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! How large the maps are, and where each controller's slots lie. Pure arithmetic.
+//! The sizes of the maps, and the position of each controller's slots. Pure arithmetic.
 //!
-//! Memory is bounded, whatever the number of CPUs: with S = the sum over controllers of queues times
-//! tags (the next power of two), and R for one more controller of the largest kind that may come,
+//! Memory is bounded, independent of the number of CPUs. S is the sum over all controllers of
+//! queues times tags (rounded up to a power of two). R is the same for one more controller of the
+//! largest size, which may appear later:
 //!
 //! ```text
 //! bytes = (S + R) * (slot + start) + min(cells, what is left of BUDGET) + FIXED + CPUs * counters
-//!         + the ring, and the stacks with their histograms, where they are asked for
+//!         + the ring, and the stacks with their histograms, where they are used
 //! ```
 //!
-//! S can't be less: each tag may be a command in flight. R is given up first, then cells: with fewer
-//! shards than CPUs the kernel side adds atomically. A trace has one row of cells, which is never used,
-//! and its ring is halved down to 4 MiB.
+//! S cannot be smaller, because each tag may be a command in flight. If memory is short, R is
+//! reduced first, then the cells: with fewer shards than CPUs the BPF side adds atomically. A trace
+//! has one row of cells, which is never used, and its ring is halved down to 4 MiB.
 
 use crate::abi::CPU_BYTES;
 use crate::abi::MAX_ROWS;
@@ -30,28 +31,28 @@ use crate::model::stage::StageSet;
 use crate::session::settings::Settings;
 use crate::session::settings::TraceKind;
 
-/// What all maps together are to stay below, where the controllers' tags let them.
+/// Limit of all maps together, if the controllers' tags permit it.
 pub const BUDGET: usize = 60 << 20;
 /// Upper bound of the histograms' memory in bytes.
 const CELL_BUDGET: usize = 32 << 20;
-/// Lower bound: so much is there whatever else is needed.
+/// Lower bound of the histograms' memory, whatever else is needed.
 const MIN_CELLS: usize = 4 << 20;
 /// Tables of a fixed size (tasks, queues, controllers, row cache).
 const FIXED: usize = 3 << 19;
-/// The ring of events where nobody asks for another size, and that of single commands.
+/// Default size of the event ring, and size of the ring of single commands.
 const RING: u32 = 16 << 20;
-/// The least of it: some 20000 events.
+/// Minimum size of the event ring: some 20000 events.
 const MIN_RING: u32 = 4 << 20;
-/// What is never written to; a page.
+/// Size of a ring that is never written: a page.
 const NO_RING: u32 = 4096;
-/// What a hash map of the kernel takes for an entry besides key and value.
+/// Memory that a hash map of the kernel needs per entry, besides key and value.
 const HASH_ENTRY: usize = 64;
-/// Tags per queue where the kernel does not tell: the driver's default (nvme.io_queue_depth).
+/// Tags per queue if the kernel does not report them: the driver's default (nvme.io_queue_depth).
 const DEFAULT_DEPTH: u32 = 1024;
-/// The admin queue has 30 tags (NVME_AQ_MQ_TAG_DEPTH), and fits this.
+/// Minimum number of slots per queue. The admin queue has 30 tags (NVME_AQ_MQ_TAG_DEPTH).
 const MIN_STRIDE: u32 = 64;
 
-/// What a controller needs.
+/// The slots that a controller needs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Size {
     /// Slots per queue, a power of two.
@@ -60,17 +61,17 @@ pub struct Size {
     pub queues: u32,
 }
 
-/// What a controller has.
+/// The slots that a controller has.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Place {
     /// Its first slot.
     pub base: u32,
-    /// How many.
+    /// The number of its slots.
     pub size: Size,
 }
 
 impl Place {
-    /// Whether a controller that needs `size` is served.
+    /// Whether this is enough for a controller that needs `size`.
     pub const fn holds(&self, size: &Size) -> bool {
         self.size.stride >= size.stride && self.size.queues >= size.queues
     }
@@ -81,13 +82,13 @@ impl Place {
 pub struct Layout {
     /// Possible CPUs.
     pub cpus: u32,
-    /// Copies of the cells; as many as CPUs, or fewer if the budget says so.
+    /// Copies of the cells: as many as CPUs, or fewer if the budget requires it.
     pub shards: u32,
     /// Rows of a shard.
     pub rows: u32,
     /// Slots of all controllers, and spare ones for controllers that appear later.
     pub slots: u32,
-    /// The ring, a power of two.
+    /// Size of the ring, a power of two.
     pub ring_bytes: u32,
     /// Bytes of all maps.
     pub bytes: usize,
@@ -103,7 +104,7 @@ pub const fn slot_bytes(stage_set: StageSet, trace: bool) -> usize {
     }
 }
 
-/// The ring: of the size that was asked for, or what `others` leaves of the budget.
+/// Size of the ring: the requested one, or what `others` leaves of the budget.
 fn ring_bytes(settings: &Settings, others: usize) -> u32 {
     match &settings.trace {
         Some(trace) if trace.kind != TraceKind::Stacks => trace.ring_bytes.unwrap_or_else(|| {
@@ -118,7 +119,7 @@ fn ring_bytes(settings: &Settings, others: usize) -> u32 {
     }
 }
 
-/// The stacks.
+/// Memory for stacks.
 fn stack_bytes(settings: &Settings, cpus: u32) -> usize {
     let Some(trace) = &settings.trace else {
         return 0;
@@ -136,7 +137,7 @@ fn stack_bytes(settings: &Settings, cpus: u32) -> usize {
 }
 
 impl Layout {
-    /// Sizes the maps for this machine and what is asked for.
+    /// Sizes the maps for this machine and these settings.
     pub fn new(settings: &Settings, cpus: u32, controllers: &[Controller]) -> Self {
         let mut layout = Self {
             cpus,
@@ -150,7 +151,7 @@ impl Layout {
         let is_trace = settings.trace.is_some();
         let things: usize = controllers.iter().map(|c| 1 + c.namespaces.len()).sum();
         // per namespace and admin queue: some opcodes, each with some patterns of points; a trace
-        // has no rows
+        // needs no rows
         let per_thing = if settings.split_size { 48 } else { 16 };
         if !is_trace {
             layout.rows = u32::try_from(things * per_thing)
@@ -169,7 +170,7 @@ impl Layout {
         layout.ring_bytes = ring_bytes(settings, others + need as usize * per_slot);
         others += layout.ring_bytes as usize;
         let left = BUDGET.saturating_sub(others + least_cells + need as usize * per_slot);
-        // spare room for one more of the largest, and no less than a default one of few queues
+        // spare room for one more of the largest, and at least for a default one with few queues
         let largest = needs.iter().copied().max().unwrap_or(0);
         let spare = u32::try_from(left / per_slot).unwrap_or(u32::MAX);
         layout.slots = need + spare.min(largest).max(3 * DEFAULT_DEPTH);
@@ -192,7 +193,7 @@ impl Layout {
         self.shards < self.cpus
     }
 
-    /// What a controller needs.
+    /// The slots that a controller needs.
     pub fn size_of(&self, controller: &Controller) -> Size {
         Size {
             stride: controller
@@ -204,7 +205,7 @@ impl Layout {
         }
     }
 
-    /// Takes room for a controller. `None` when there is none left.
+    /// Allocates slots for a controller; `None` if there is no room left.
     pub fn take(&mut self, size: &Size) -> Option<Place> {
         let end = self
             .next_base
@@ -276,7 +277,7 @@ mod tests {
 
     #[test]
     fn a_large_machine_stays_within_64_mib() {
-        // a queue for each of 256 CPUs and the admin queue, 1024 tags each
+        // one queue for each of 256 CPUs, and the admin queue, 1024 tags each
         let all = [controller(257, 1024)];
         for stage_set in [StageSet::Total, StageSet::Basic, StageSet::Fine] {
             for split in [false, true] {
@@ -326,7 +327,7 @@ mod tests {
         };
         let each = 65 * 1024 * (SLOT_BASIC + START_BYTES);
         assert!(bytes(4) <= BUDGET);
-        // one shard of the most rows
+        // one shard with the maximum number of rows
         let shard = cell_bytes(StageSet::Basic) * MAX_ROWS as usize / 4;
         assert!(bytes(16) <= 16 * each + shard + (4 << 20));
         for cpus in [1, 2, 64, 256, 1024] {

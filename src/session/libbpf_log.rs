@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! libbpf logs through one process-wide callback. Its last lines are kept for error messages; all of
-//! them go to another function on request.
+//! libbpf logs through one process-wide callback. The last lines are kept for error messages; the
+//! whole log can be copied to another function.
 
 use std::collections::VecDeque;
 use std::sync::Mutex;
@@ -29,8 +29,8 @@ fn keep(level: PrintLevel, text: String) {
     }
 }
 
-/// Takes over libbpf's log, and passes it on to `copy_to`. To be called first: libbpf writes to stderr
-/// otherwise.
+/// Installs the callback, which also passes the log to `copy_to`. Call this first: otherwise libbpf
+/// writes to stderr.
 pub fn install(copy_to: Option<fn(&str)>) {
     if let Some(copy_to) = copy_to {
         let _ = COPY_TO.set(copy_to);
@@ -38,19 +38,19 @@ pub fn install(copy_to: Option<fn(&str)>) {
     set_print(Some((PrintLevel::Debug, keep)));
 }
 
-/// Why the kernel refused, out of libbpf's last lines: the program, and what its verifier says.
+/// Why the kernel refused, from libbpf's last lines: the program, and the verifier's reason.
 pub fn last_complaint() -> Option<String> {
     complaint(LINES.lock().ok()?.make_contiguous())
 }
 
-/// Forgets what was said so far: what follows is about something else.
+/// Discards the lines so far: the next ones are about something else.
 pub fn forget() {
     if let Ok(mut lines) = LINES.lock() {
         lines.clear();
     }
 }
 
-/// The program that a load failed at, and why.
+/// The program at which a load failed, and the reason.
 pub fn culprit() -> Option<(String, String)> {
     let mut lines = LINES.lock().ok()?;
     let lines = lines.make_contiguous();

@@ -62,7 +62,7 @@ impl Source for Session {
     }
 }
 
-/// The events of a session: from its ring, put in order, and decoded.
+/// The events of a session: read from its ring, sorted by time, and decoded.
 pub struct LiveEvents {
     ring: EventRing,
     waiting: Reorder,
@@ -81,7 +81,7 @@ impl EventStream for LiveEvents {
     fn fetch(&mut self) -> Result<bool> {
         let Self { ring, waiting } = self;
         ring.drain(|bytes| {
-            // without a time it is put first, and refused when it is decoded
+            // a record without a time comes first; decoding then rejects it
             let ns = event_time(bytes).unwrap_or(0);
             waiting.push(ns, bytes);
         })

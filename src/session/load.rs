@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Open, configure, load; and what a refusal of the kernel means to the user.
+//! Opens, configures and loads the BPF object, and explains why the kernel refuses it.
 
 use std::mem::size_of_val;
 
@@ -37,19 +37,18 @@ use crate::probe::facts::KernelFacts;
 use crate::probe::plan::AttachPlan;
 use crate::probe::plan::Pairing;
 
-/// The map that is the configuration.
+/// The map that contains the configuration.
 const CONFIG: &str = ".rodata.config";
 
 /// The program that user space runs (bpf/include/recover.bpf.h).
 pub const SERVICE: &str = "service";
 
-/// Why a session could not be opened: a program that the kernel refuses, so that another way may be
-/// taken, or something that no other way will mend.
+/// Why a session could not be opened.
 #[derive(Debug)]
 pub enum Trouble {
-    /// The kernel refused this program (by number), and said so.
+    /// The kernel refused this program (by number), for this reason. Another method may work.
     Refused(usize, String),
-    /// The end of it.
+    /// No other method helps.
     Fatal(Error),
 }
 
@@ -82,7 +81,7 @@ fn load_trouble(error: &libbpf_rs::Error, plan: &AttachPlan) -> Trouble {
     ))
 }
 
-/// The error of a process that may not trace.
+/// The error for a process that may not trace.
 pub fn not_allowed(missing: &[&str]) -> Error {
     Failure::error(
         Kind::Privilege,
@@ -93,7 +92,7 @@ pub fn not_allowed(missing: &[&str]) -> Error {
     )
 }
 
-/// Only what the plan names is loaded.
+/// Selects the programs of the plan, and the program `service`.
 fn choose(object: &mut OpenObject, plan: &AttachPlan, facts: &KernelFacts) {
     let hooks = plan.hooks();
     for mut program in object.progs_mut() {
@@ -102,14 +101,14 @@ fn choose(object: &mut OpenObject, plan: &AttachPlan, facts: &KernelFacts) {
             .map(|&h| &CATALOG[h])
             .find(|hook| program.name() == hook.program);
         program.set_autoload(hook.is_some() || program.name() == SERVICE);
-        // left to itself libbpf looks through the types of every module for each program
+        // by default libbpf searches the types of every module for each program
         if let Some(hook) = hook.filter(|h| h.kind.method() == Method::Fentry) {
             let target = format!(
                 "{}:{}",
                 facts.btf_with(hook.target.home()),
                 hook.target.name()
             );
-            // what goes wrong here goes wrong again in the load, and is told there
+            // an error here occurs again in the load, which reports it
             let _ = program.set_attach_target(0, Some(target));
         }
     }
@@ -148,7 +147,7 @@ fn size_maps(
     Ok(())
 }
 
-/// Gives the object its configuration: the whole content of one map.
+/// Sets the configuration of the object: the whole content of one map.
 fn set_config(object: &mut OpenObject, values: &nd_config) -> Result<()> {
     let mut maps = object.maps_mut();
     let mut map = maps

@@ -7,11 +7,11 @@ use libbpf_rs::MapCore;
 use libbpf_rs::MapHandle;
 use libbpf_rs::Object;
 
-/// One of the builds; whichever, its maps have the same names.
+/// One of the builds, loaded. A map has the same name in every build that contains it.
 pub struct Loaded(pub Object);
 
 impl Loaded {
-    /// A map by name.
+    /// Returns a map by name.
     pub fn map(&self, name: &str) -> Result<MapHandle> {
         let map = self.0.maps().find(|m| m.name() == name);
         let map = map.with_context(|| format!("the object has no map `{name}`"))?;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The running BPF side: load what the plan says, attach it, read the maps, detach. The only place
-//! (with the generated skeleton) that names libbpf_rs.
+//! The running BPF side: loads the programs of the plan, attaches them, reads the maps, detaches.
+//! Only this module and the generated skeleton name libbpf_rs.
 
 mod bring_up;
 mod builds;
@@ -64,37 +64,37 @@ use crate::probe::plan::Pairing;
 use crate::session::settings::Filter;
 use crate::session::settings::Tracing;
 
-/// CPUs that this machine may ever have.
+/// Number of CPUs that this machine can ever have.
 ///
 /// # Errors
-/// Where the kernel does not say.
+/// If the kernel does not report it.
 pub fn possible_cpus() -> Result<u32> {
     let cpus = libbpf_rs::num_possible_cpus().context("failed to count the CPUs")?;
     Ok(u32::try_from(cpus)?)
 }
 
-/// What the BPF side is to do.
+/// The configuration of the BPF side.
 #[derive(Clone, Copy)]
 pub struct Config<'a> {
     /// Which commands.
     pub filter: &'a Filter,
     /// nvme_latency's buckets, if wanted.
     pub lat: Option<LatBuckets>,
-    /// Rows by size class.
+    /// Separate rows by size class.
     pub split_size: bool,
     /// A record per command.
     pub commands: bool,
     /// Single commands instead of histograms.
     pub trace: Option<&'a Tracing>,
-    /// Where in the kernel interrupts come in, if stacks are taken and that is known.
+    /// The kernel's interrupt entry code, if stacks are taken and it is known.
     pub irq_entry: Option<(u64, u64)>,
-    /// Have the kernel measure what we cost.
+    /// Make the kernel measure the run times of the programs.
     pub measure: bool,
     /// Tests only: programs that ignore every 97th of their events.
     pub ignore: &'a [String],
-    /// The kernel.
+    /// The facts of the kernel.
     pub facts: &'a KernelFacts,
-    /// Type information for libbpf to use instead of the kernel's.
+    /// BTF for libbpf to use instead of the kernel's.
     pub custom_btf: Option<&'a CustomBtf>,
 }
 
@@ -107,7 +107,7 @@ struct Maps {
     ring: MapHandle,
     stacks: MapHandle,
     stack_sums: MapHandle,
-    /// Only where commands are followed by tag.
+    /// Only if commands are identified by tag.
     namespaces: Option<MapHandle>,
 }
 
@@ -118,30 +118,30 @@ pub struct Session {
     plan: AttachPlan,
     layout: Layout,
     links: Vec<(usize, Link)>,
-    /// What the kernel said of links that are gone, by hook number.
+    /// Events that detached kprobes missed, by hook number.
     missed: Vec<u64>,
     knows_verdicts: bool,
-    /// The kernel measures run times while this is open, and does since.
+    /// The kernel measures run times while this file is open; the time is that of its opening.
     stats: Option<(OwnedFd, Instant)>,
-    /// How long it had when everything was detached.
+    /// The time from then until everything was detached.
     detached_after: Option<Duration>,
-    /// What the kernel said of programs when the run began, by hook number.
+    /// Runs that the kernel skipped outside the run of the session, by hook number.
     missed_before: Vec<u64>,
-    /// By instance: where its slots lie, and whether its driver rings a doorbell.
+    /// By instance: the slots of a controller, and whether its driver rings a doorbell.
     placed: BTreeMap<u32, (layout::Place, bool)>,
 }
 
-/// Whether this hook begins a command.
+/// Whether this hook observes the set-up of commands.
 fn begins(hook: usize) -> bool {
     CATALOG[hook].role.point() == Some(Milestone::SetupOut)
 }
 
 impl Session {
-    /// Loads the programs of the plan, gives the controllers their slots and attaches. Either all
-    /// that the plan names is attached afterwards, or nothing.
+    /// Loads the programs of the plan, gives the controllers their slots, and attaches. Afterwards
+    /// either all programs of the plan are attached, or none.
     ///
     /// # Errors
-    /// A program that the kernel refuses, or what no other plan can mend.
+    /// If the kernel refuses a program, or for a reason that no other plan avoids.
     pub fn start(
         plan: AttachPlan,
         layout: Layout,
@@ -190,7 +190,7 @@ impl Session {
         Ok(session)
     }
 
-    /// The cgroup that the filter looks at.
+    /// Sets the cgroup of the filter.
     fn only_cgroup(&self, path: &Path) -> Result<()> {
         let usage = |why: String| {
             Failure::error(
@@ -213,7 +213,7 @@ impl Session {
             .map_err(|_| usage("is not a cgroup of version 2".into()))
     }
 
-    /// What is attached, and why not more.
+    /// The attach plan: what is attached, and why not more.
     pub const fn plan(&self) -> &AttachPlan {
         &self.plan
     }
@@ -223,13 +223,13 @@ impl Session {
         self.layout.ring_bytes
     }
 
-    /// Whether the status and the result of a command can be read.
+    /// Whether the status and the result of commands can be read.
     pub const fn knows_verdicts(&self) -> bool {
         self.knows_verdicts
     }
 
     /// Gives slots to the number that the next controller will have, if there is room: its first
-    /// commands come before anybody can look.
+    /// commands come before user space can react.
     fn reserve(&mut self) -> Result<()> {
         let Some(next) = (0..MAX_CTRLS).find(|n| !self.placed.contains_key(n)) else {
             return Ok(());
@@ -245,16 +245,16 @@ impl Session {
         self.place(&unknown).map(|_| ())
     }
 
-    /// Gives a controller its slots, if it has none yet or has outgrown them. False: no room left,
-    /// its commands will be counted as untracked.
+    /// Gives a controller its slots, if it has none yet or needs more. Returns false if there is no
+    /// room left; its commands are then counted as untracked.
     ///
     /// # Errors
-    /// Where the map can't be written.
+    /// If the map cannot be written.
     pub fn place(&mut self, controller: &Controller) -> Result<bool> {
         if let Some(namespaces) = &self.maps.namespaces {
             for ns in &controller.namespaces {
                 let (key, value) = namespace_entry(controller.instance, ns.nsid, ns.lba_bytes);
-                // full: the namespace's commands count no bytes
+                // if the map is full, the namespace's commands count no bytes
                 let _ = namespaces.update(&key, &value, MapFlags::ANY);
             }
         }
@@ -263,7 +263,7 @@ impl Session {
         let known = self.placed.get(&controller.instance).copied();
         let place = match known.filter(|(place, _)| place.holds(&size)) {
             Some((_, rings)) if rings == doorbell => return Ok(true),
-            // another transport's controller has taken the number over
+            // a controller with another transport now has this number
             Some((place, _)) => place,
             None => match self.layout.take(&size) {
                 Some(place) => place,
@@ -282,10 +282,12 @@ impl Session {
         Ok(true)
     }
 
-    /// The hook that begins a command comes last, so that every command which is counted is seen
-    /// to its end; what keeps its arguments before it. Shortly before that the one that ends
-    /// commands, after functions, which take long to attach: what it sees until then has no start.
-    /// A second instance is to run second: tracepoints run what was attached last, last.
+    /// Attaches the programs in this order. The hook at the set-up comes last, so that every
+    /// counted command is observed to its end; the hook that keeps its arguments comes before it.
+    /// The hook at the completion comes second to last, after functions, which take long to attach:
+    /// what it observes before the hook at the set-up is attached has no set-up. A second instance
+    /// comes after the first, because tracepoints run programs in the order in which they were
+    /// attached.
     fn attach(&mut self) -> Result<(), Trouble> {
         let mut order = self.plan.hooks();
         order.sort_by_key(|&h| {
@@ -322,7 +324,7 @@ impl Session {
         Ok(found.attach()?)
     }
 
-    /// Detaches the hook that begins a command: no other begins from now on.
+    /// Detaches the hook at the set-up: no further command begins.
     fn detach_setup(&mut self) {
         let (setup, rest): (Vec<_>, Vec<_>) = take(&mut self.links)
             .into_iter()
@@ -345,15 +347,15 @@ impl Session {
     /// The ring of single commands.
     ///
     /// # Errors
-    /// Where the ring can't be mapped.
+    /// If the ring cannot be mapped.
     pub fn command_ring(&self) -> Result<CommandRing<'_>> {
         CommandRing::new(&self.maps.ring)
     }
 
-    /// The ring of events, to be read independently of the session, and by one reader only.
+    /// The ring of events. It can be read independently of the session, but by one reader only.
     ///
     /// # Errors
-    /// Where there is no file descriptor left, or the ring can't be mapped.
+    /// If no file descriptor is left, or the ring cannot be mapped.
     pub fn events(&self) -> Result<LiveEvents> {
         let map = &self.maps.ring;
         let ring = map.as_fd().try_clone_to_owned()?;

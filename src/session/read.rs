@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Reading the maps. Counters and histograms are read while they grow: a snapshot of a running
-//! session may be short of itself by the commands of that instant, one of a detached session is not.
+//! Reads the maps. Counters and histograms change while they are read: a snapshot of a running
+//! session may be inconsistent by the commands of that instant, one of a detached session is not.
 
 use std::mem::zeroed;
 use std::os::fd::AsFd;
@@ -47,7 +47,7 @@ impl Session {
     /// Reads all maps.
     ///
     /// # Errors
-    /// Where a map can't be read.
+    /// If a map cannot be read.
     pub fn snapshot(&self) -> Result<Snapshot> {
         let mut snapshot = Snapshot {
             misses: self.misses(),
@@ -72,7 +72,7 @@ impl Session {
                     .ok()
                     .context("a cell of the wrong size")?;
             }
-            // a row that was just taken has nothing in it yet
+            // a new row may still be empty
             if cell.commands() > 0 {
                 snapshot.cells.insert(RowKey::unpack(key), cell);
             }
@@ -80,18 +80,18 @@ impl Session {
         Ok(snapshot)
     }
 
-    /// Reads the counters alone.
+    /// Reads the counters only.
     ///
     /// # Errors
-    /// Where the map can't be read.
+    /// If the map cannot be read.
     pub fn counters(&self) -> Result<Counters> {
         counters(&self.maps.cpus, self.layout.cpus)
     }
 
-    /// Something that reads the counters from another thread.
+    /// Returns a reader of the counters for another thread.
     ///
     /// # Errors
-    /// Where there is no file descriptor left.
+    /// If no file descriptor is left.
     pub fn counter_reader(&self) -> Result<CounterReader> {
         Ok(CounterReader {
             cpus: self.loaded.map("cpus")?,
@@ -99,10 +99,10 @@ impl Session {
         })
     }
 
-    /// The frames of a stack, innermost first; `None`: there is no such stack.
+    /// The frames of a stack, innermost first; `None` if there is no such stack.
     ///
     /// # Errors
-    /// Where the map can't be read.
+    /// If the map cannot be read.
     pub fn stack(&self, id: StackId) -> Result<Option<Vec<u64>>> {
         let value = self
             .maps
@@ -112,10 +112,10 @@ impl Session {
         frames.transpose()
     }
 
-    /// Every stack with the latencies of its commands, and how many have none.
+    /// Every stack with the latencies of its commands, and the number of commands without one.
     ///
     /// # Errors
-    /// Where a map can't be read.
+    /// If a map cannot be read.
     pub fn stack_sums(&self) -> Result<Vec<StackSum>> {
         let sums = &self.maps.stack_sums;
         let mut all = Vec::new();
@@ -146,10 +146,10 @@ impl Session {
         Ok(all)
     }
 
-    /// The commands that have not ended. Of a detached session.
+    /// The commands that have not completed, as events. The session must be detached.
     ///
     /// # Errors
-    /// Where the map can't be read.
+    /// If the map cannot be read.
     pub fn unfinished(&self, now_ns: u64) -> Result<Vec<Event>> {
         let mut all = Vec::new();
         let slots = &self.maps.slots;
@@ -160,10 +160,11 @@ impl Session {
         Ok(all)
     }
 
-    /// Looks into every slot: what has not completed, or not ended. Of a detached session.
+    /// Counts in all slots the commands that have not completed, or not ended. The session must be
+    /// detached.
     ///
     /// # Errors
-    /// Where the map can't be read.
+    /// If the map cannot be read.
     pub fn scan(&self) -> Result<Scan> {
         let mut scan = Scan::default();
         for slot in self
@@ -183,9 +184,10 @@ impl Session {
         Ok(scan)
     }
 
-    /// How often the kernel skipped a program, by hook number: because it was already running on
-    /// that CPU, or, of a kprobe or tracepoint program, because any such program was. Zero where
-    /// the kernel does not count (recursion before 5.12, the others before 6.7).
+    /// How often the kernel skipped each program during the run, by hook number: because it was
+    /// already running on that CPU, or, for kprobe and tracepoint programs, because any such
+    /// program was. Zero if the kernel does not count (recursion before 5.12, the others before
+    /// 6.7).
     pub fn misses(&self) -> Vec<u64> {
         let mut misses = self.missed();
         for (number, info) in self.infos() {
@@ -199,8 +201,8 @@ impl Session {
         misses
     }
 
-    /// How often and how long each program ran, by hook number, and since when in nanoseconds. `None`
-    /// where nobody asked for it, or the kernel refuses (it takes CAP_SYS_ADMIN).
+    /// How often and how long each program ran, by hook number, and the time that this covers, in
+    /// nanoseconds. `None` if not requested, or if the kernel refuses (it requires CAP_SYS_ADMIN).
     pub fn run_times(&self) -> Option<RunTimes> {
         let (_, begin) = self.stats.as_ref()?;
         let mut runs = vec![Runs::default(); CATALOG.len()];
@@ -217,7 +219,7 @@ impl Session {
         })
     }
 
-    /// What the kernel says of each program of the plan.
+    /// The kernel's information about each program of the plan.
     fn infos(&self) -> Vec<(usize, bpf_prog_info)> {
         let mut infos = Vec::new();
         let hooks = self.plan.hooks();
@@ -226,11 +228,12 @@ impl Session {
             let Some(number) = number.filter(|n| hooks.contains(n)) else {
                 continue;
             };
-            // SAFETY: a C struct of integers, for which zero is a value; the kernel reads it too
+            // SAFETY: a C struct of integers, for which zero is a valid value; the kernel reads it
+            // too
             let mut info: bpf_prog_info = unsafe { zeroed() };
             let mut len = size_of::<bpf_prog_info>() as u32;
             let fd = program.as_fd().as_raw_fd();
-            // SAFETY: the fd is open while `program` lives, `info` is `len` bytes of our own
+            // SAFETY: the fd is open while `program` lives, `info` is `len` bytes owned here
             if unsafe { bpf_prog_get_info_by_fd(fd, &mut info, &mut len) } == 0 {
                 infos.push((number, info));
             }
@@ -238,22 +241,23 @@ impl Session {
         infos
     }
 
-    /// Has the kernel measure run times from now on, as long as the file is open.
+    /// Makes the kernel measure run times from now on, while the file is open.
     pub(super) fn measure(&mut self) {
         // SAFETY: takes a number and returns a new file descriptor, or a negative error
         let fd = unsafe { bpf_enable_stats(BPF_STATS_RUN_TIME) };
         if fd >= 0 {
-            // SAFETY: it is new, open, and nobody else's
+            // SAFETY: it is new and open, and has no other owner
             let file = unsafe { OwnedFd::from_raw_fd(fd) };
             self.stats = Some((file, Instant::now()));
         }
     }
 
-    /// What kprobes missed before any program was asked (`nmissed`), by hook number.
+    /// Number of events that kprobes missed before any program was called (`nmissed`), by hook
+    /// number.
     pub(super) fn missed(&self) -> Vec<u64> {
         let mut missed = self.missed.clone();
         for (number, link) in &self.links {
-            // 5.10 has no info of such links: not known, as the plan says
+            // 5.10 has no info about such links: unknown, see `misses_counted` of the plan
             if let Ok(info) = link.info()
                 && let LinkTypeInfo::PerfEvent(event) = info.info
                 && let PerfEventType::Kprobe { missed: n, .. } = event.event_type
@@ -265,17 +269,17 @@ impl Session {
     }
 }
 
-/// Reads the counters, from whichever thread.
+/// Reads the counters, from any thread.
 pub struct CounterReader {
     cpus: MapHandle,
     count: u32,
 }
 
 impl CounterReader {
-    /// Reads them.
+    /// Reads the counters.
     ///
     /// # Errors
-    /// Where the map can't be read.
+    /// If the map cannot be read.
     pub fn read(&self) -> Result<Counters> {
         counters(&self.cpus, self.count)
     }

@@ -1,50 +1,50 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Events into the order of time. CPUs write the ring as they come, and a program may be interrupted
-//! between its look at the clock and its place in the ring: what is read is nearly in order. So
-//! events are kept for a moment, and let go when nothing earlier is to be expected.
+//! Sorts events by time. CPUs write to the ring as events occur, and a program may be interrupted
+//! between its clock reading and its reservation in the ring, so the events in the ring are only
+//! nearly in order. They are kept for a moment, and released when no earlier one is expected.
 
 use std::collections::VecDeque;
 use std::mem::swap;
 use std::mem::take;
 
-/// Where an event lies.
+/// Where an event is stored.
 #[derive(Clone, Copy, Debug)]
 struct Place {
     ns: u64,
-    /// In which turn it came.
+    /// The turn in which it came.
     turn: u64,
     begin: usize,
     end: usize,
 }
 
-/// How many later ones an event may pass on the way to its place. More are rare, and are left to a
-/// sort: its cost does not grow with the square of the events.
+/// Maximum number of later events before which an event is inserted. More are rare, and are left to
+/// a sort: its cost does not grow with the square of the number of events.
 const NEAR: usize = 64;
 
-/// Events that wait for earlier ones. Takes no memory but for its growing buffers.
+/// Events that wait for earlier ones. Allocates no memory except for its growing buffers.
 ///
-/// No byte is moved once it is here: one buffer is filled until all that is in the other has been
-/// handed over. Then they change places, and the next turn begins. So neither gets larger than what
-/// comes while an event waits, and until the next release.
+/// Bytes are never moved: one buffer is filled until all events of the other have been passed on.
+/// Then the buffers are swapped, and the next turn begins. So neither buffer exceeds what arrives
+/// while an event waits and until the next release.
 #[derive(Debug, Default)]
 pub struct Reorder {
-    /// What comes in this turn.
+    /// What has come in this turn.
     bytes: Vec<u8>,
-    /// What came in the last one, and how many of its events wait.
+    /// What came in the previous turn, and how many of its events wait.
     before: Vec<u8>,
     before_wait: usize,
     turn: u64,
-    /// In order, unless `disordered`.
+    /// Sorted, unless `disordered`.
     places: VecDeque<Place>,
     disordered: bool,
-    /// The latest that has come.
+    /// The time of the latest event that has come.
     latest_ns: u64,
     last_ns: u64,
     late: u64,
 }
 
 impl Reorder {
-    /// Takes an event.
+    /// Adds an event.
     #[inline]
     pub fn push(&mut self, ns: u64, event: &[u8]) {
         let begin = self.bytes.len();
@@ -63,7 +63,8 @@ impl Reorder {
         }
     }
 
-    /// Before those that are later; behind its equals, as the ring has them.
+    /// Inserts an event before those that are later, and after those of the same time, as in the
+    /// ring.
     #[inline(never)]
     fn insert(&mut self, place: Place) {
         let near = self.places.len().saturating_sub(NEAR);
@@ -77,12 +78,13 @@ impl Reorder {
         }
     }
 
-    /// Hands over, in the order of time, what is not later than `until`. Events of one instant keep
-    /// the ring's order. Those that come too late for their place are handed over all the same, and
-    /// counted.
+    /// Passes on, in time order, the events up to and including `until`. Events with the same time
+    /// keep their order in the ring. Events that come too late for their place are passed on too,
+    /// and counted.
     pub fn release(&mut self, until: u64, mut to: impl FnMut(&[u8])) {
         if take(&mut self.disordered) {
-            // by the place, too: the stable sort would keep ties in order, but takes memory
+            // the place is part of the key: a stable sort would keep the order too, but allocates
+            // memory
             let places = self.places.make_contiguous();
             places.sort_unstable_by_key(|p| (p.ns, p.turn, p.begin));
         }
@@ -109,17 +111,17 @@ impl Reorder {
         }
     }
 
-    /// The time of the latest event that was handed over.
+    /// The time of the latest event that was passed on.
     pub const fn last_ns(&self) -> u64 {
         self.last_ns
     }
 
-    /// Events that were handed over after a later one.
+    /// Number of events that were passed on after a later one.
     pub const fn late(&self) -> u64 {
         self.late
     }
 
-    /// Whether nothing waits.
+    /// Whether no event waits.
     pub fn is_empty(&self) -> bool {
         self.places.is_empty()
     }
@@ -162,7 +164,7 @@ mod tests {
     fn what_comes_far_too_late_is_sorted_in_as_well() {
         let mut r = Reorder::default();
         let first = (10..200_u8).chain([5, 5, 150, 0]);
-        // these come in the next turn, two of them with a time that others have had in the first
+        // these come in the next turn, two of them with a time that also occurs in the first
         let second = (170..250).chain([150, 105, 150]);
         let ring: Vec<[u8; 3]> = (0_u16..)
             .zip(first.chain(second))
@@ -200,7 +202,7 @@ mod tests {
             let mut take = |bytes: &[u8]| {
                 got.push(u64::from_ne_bytes(bytes.try_into().unwrap()));
             };
-            // events of 10 ns distance that come up to 100 ns late
+            // events 10 ns apart that come up to 100 ns late
             let mut arrivals: Vec<(u64, u64)> = jitter
                 .iter()
                 .enumerate()

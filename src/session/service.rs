@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What user space has the BPF side do: the program `service` (bpf/include/recover.bpf.h), which is
-//! never attached, by BPF_PROG_TEST_RUN (5.10 for raw tracepoints).
+//! Requests to the BPF side. The program `service` (bpf/include/recover.bpf.h) is never attached;
+//! it is run by BPF_PROG_TEST_RUN (5.10 for raw tracepoints).
 
 use std::collections::BTreeMap;
 use std::thread::sleep;
@@ -27,18 +27,18 @@ use crate::abi::slot_owner;
 use crate::probe::plan::Pairing;
 use crate::report::ledger::unrecovered;
 
-/// A jiffy at the lowest frequency of the timer (CONFIG_HZ_100), and some more.
+/// A jiffy at the lowest timer frequency (CONFIG_HZ_100), and a margin.
 const JIFFY: Duration = Duration::from_millis(11);
 
-/// How many of them to wait for completions.
+/// Number of jiffies to wait for completions.
 const PATIENCE: u32 = 20;
 
 /// Slots that hold a command, by number: request, command id, state.
 type Held = BTreeMap<u32, (u64, u16, SlotState)>;
 
 impl Session {
-    /// The run begins when everything is attached. A command that was issued in this jiffy or
-    /// before, and whose set-up was not observed, belongs to the time before.
+    /// Begins the run, after everything is attached. A command that was issued in this jiffy or
+    /// before, and whose set-up was not observed, does not belong to the run.
     pub(super) fn begin(&mut self) -> Result<()> {
         if self.plan.recovers {
             self.serve(SERVE_BEGIN, 0)?;
@@ -48,17 +48,17 @@ impl Session {
         Ok(())
     }
 
-    /// Ends the run: detaches everything, and closes the commands that have completed, though their
-    /// completion or their end was not observed.
+    /// Ends the run: detaches everything, and closes the commands that have completed although
+    /// their completion or their end was not observed.
     ///
     /// # Errors
-    /// Where the slots can't be read. Everything is detached all the same.
+    /// If the slots cannot be read. Everything is detached even so.
     pub fn end(&mut self) -> Result<()> {
         let completed = self.end_setups().and_then(|()| self.completed_unseen());
         self.detach();
         let completed = completed?;
         for (slot, held) in self.held()? {
-            // the programs are gone: no event can count it any more
+            // the programs are detached: no event can count it any more
             if held.2 == SlotState::Ending || completed.get(&slot) == Some(&held) {
                 self.serve(SERVE_CLOSE, slot)?;
             }
@@ -66,9 +66,9 @@ impl Session {
         Ok(())
     }
 
-    /// Ends the run for set-ups. Commands in flight whose set-up was skipped are not known to be
-    /// there: their completions are awaited, for a while. Commands that are set up later, while the
-    /// programs are detached, are not part of the run and must not be taken for skipped ones.
+    /// Ends the run for set-ups. Commands in flight whose set-up was skipped are not known yet, so
+    /// their completions are awaited, up to a limit. Commands that are set up later, while the
+    /// programs are detached, are not part of the run and must not count as skipped.
     fn end_setups(&mut self) -> Result<()> {
         if !self.plan.recovers {
             self.detach_setup();
@@ -80,7 +80,7 @@ impl Session {
             let _ = self.await_skipped()?;
             return Ok(());
         }
-        // what is skipped from now on was set up after the end
+        // set-ups that are skipped from now on are after the end
         let skipped = self.misses();
         self.detach_setup();
         let later = self.misses();
@@ -92,7 +92,8 @@ impl Session {
         Ok(())
     }
 
-    /// Waits until all skipped set-ups are recovered, and ends recovery. Whether that was reached.
+    /// Waits until all skipped set-ups are recovered, and ends recovery. Returns whether it
+    /// succeeded.
     fn await_skipped(&self) -> Result<bool> {
         for _ in 0..PATIENCE {
             if self.unrecovered()? == 0 {
@@ -111,8 +112,8 @@ impl Session {
         Ok(unrecovered(&self.plan, &self.counters()?, &self.misses()))
     }
 
-    /// Open slots whose command the driver has completed. Of most of these the completion is being
-    /// handled right now.
+    /// Open slots with a command that the driver has completed. For most of them the completion is
+    /// being handled at this moment.
     fn completed_unseen(&self) -> Result<Held> {
         let mut held = Held::new();
         if self.plan.recovers {
@@ -145,7 +146,7 @@ impl Session {
         Ok(held)
     }
 
-    /// Runs the program, and returns what it returns.
+    /// Runs the program, and returns its return value.
     pub(super) fn serve(&self, what: u64, slot: u32) -> Result<u32> {
         let mut args: Vec<u8> = [what, slot.into()]
             .into_iter()

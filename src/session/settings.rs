@@ -11,7 +11,7 @@ use crate::model::stage::StageSet;
 use crate::nvme::opcode::Opcode;
 use crate::probe::catalog::Method;
 
-/// Filters. All that are given must match; an empty set matches everything.
+/// Filters. All of them must match; an empty set matches everything.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Filter {
     /// Controller instances.
@@ -22,9 +22,9 @@ pub struct Filter {
     pub opcodes: BTreeSet<Opcode>,
     /// Queues; 0 is the admin queue.
     pub qids: BTreeSet<u16>,
-    /// Leave the admin queue out.
+    /// Exclude the admin queue.
     pub no_admin: bool,
-    /// Leave all other queues out.
+    /// Exclude all other queues.
     pub no_io: bool,
     /// Processes that call the driver.
     pub pids: BTreeSet<u32>,
@@ -36,65 +36,65 @@ pub struct Filter {
     pub lba: Option<(u64, u64)>,
 }
 
-/// How to attach, and how much to say of it.
+/// How to attach, and how verbose to be.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Attaching {
     /// Attach by this method only.
     pub only: Option<Method>,
     /// BTF of the driver's modules.
     pub btf: Option<PathBuf>,
-    /// Talk on stderr.
+    /// Verbosity on stderr.
     pub verbose: u8,
     /// Tests only: programs that ignore every 97th of their events.
     pub ignore: Vec<String>,
-    /// Tests only: commands whose set-up or completion was not observed are not looked for.
+    /// Tests only: do not recover commands whose set-up or completion was not observed.
     pub no_recovery: bool,
 }
 
-/// What becomes of each command.
+/// What to record of each command.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum TraceKind {
-    /// An event at its setup, one at its completion.
+    /// An event at its set-up, and one at its completion.
     Events,
     /// One event at its completion.
     Pairs,
-    /// Counted by its stack.
+    /// No event: commands are counted by stack.
     Stacks,
 }
 
-/// What a run that looks at single commands wants of each.
+/// What a run with single commands records of each.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Tracing {
-    /// What becomes of it.
+    /// What to record.
     pub kind: TraceKind,
-    /// Its stack, and where.
+    /// Where to take the stack, if at all.
     pub stack: Option<StackAt>,
-    /// The stack of one in so many.
+    /// Take the stack of one command in this many.
     pub one_in: u32,
-    /// Only if it took this long.
+    /// Only commands that took at least this long.
     pub slow: Option<Duration>,
-    /// Only if it failed.
+    /// Only commands that failed.
     pub errors: bool,
-    /// The submission queue's head and tail at its completion.
+    /// The submission queue's head and tail at each completion.
     pub sq: bool,
-    /// The controllers' asynchronous events.
+    /// Asynchronous events of the controllers.
     pub aen: bool,
-    /// Size of the ring, a power of two; `None`: what the machine lets it have.
+    /// Size of the ring, a power of two; `None`: depends on the memory budget.
     pub ring_bytes: Option<u32>,
 }
 
-/// What the kernel side is to do.
+/// The settings of a run.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Settings {
     /// Which stages to measure.
     pub stage_set: StageSet,
-    /// What to look at.
+    /// Which commands.
     pub filter: Filter,
     /// nvme_latency's buckets.
     pub lat: Option<LatBuckets>,
     /// A row per size class.
     pub split_size: bool,
-    /// A record per command beside the histograms.
+    /// A record per command, in addition to the histograms.
     pub commands: bool,
     /// Single commands instead of histograms.
     pub trace: Option<Tracing>,
@@ -103,7 +103,7 @@ pub struct Settings {
 }
 
 impl Settings {
-    /// A run with this set of stages and no options.
+    /// A run with this stage set and no options.
     pub fn of(stage_set: StageSet) -> Self {
         Self {
             stage_set,
@@ -116,7 +116,7 @@ impl Settings {
         }
     }
 
-    /// The plainest run that looks at single commands.
+    /// A run with single commands and no options.
     pub fn of_trace(kind: TraceKind, stack: Option<StackAt>) -> Self {
         Self {
             trace: Some(Tracing {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! From kernel addresses to frames: names by blazesym ([`symbolize`]), the regions of interrupt entry
-//! (`regions`), and which frames are the driver's and its callers' ([`trim`]).
+//! Converts kernel addresses to frames: names by blazesym ([`symbolize`]), the regions of kernel
+//! text (`regions`), and the frames of the driver and its callers ([`trim`]).
 
 mod regions;
 pub mod symbolize;

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Where code with names lies: the kernel image's text, and that of each module.
+//! The regions of code that has names: the text of the kernel image, and of each module.
 //!
-//! kallsyms gives begins, not sizes, and who looks an address up there finds the nearest symbol
-//! below, however far: BPF programs and trampolines would go by the name of a module's data
-//! (`__this_module`, `orc_header`). So each address is first asked where it lies at all. The
-//! generated code that kallsyms may list (`[bpf]`, `[__builtin__ftrace]`) has no region here: it
-//! comes and goes, and no reader of a stack misses it.
+//! kallsyms contains start addresses but no sizes. A look-up there finds the nearest symbol below,
+//! at any distance: BPF programs and trampolines would get the name of a module's data
+//! (`__this_module`, `orc_header`). So the region of an address is determined first. The generated
+//! code that kallsyms may list (`[bpf]`, `[__builtin__ftrace]`) has no region here: it comes and
+//! goes, and readers of a stack do not need it.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -14,10 +14,10 @@ use std::io::BufRead;
 use crate::machine::kallsyms::Line;
 use crate::machine::kallsyms::fields;
 
-/// Memory has access rights by the page, so text shares no page with anything else.
+/// Access rights are per page, so text does not share a page with anything else.
 const PAGE: u64 = 4096;
 
-/// Text of one owner.
+/// The text of one owner.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Region {
     start: u64,
@@ -32,18 +32,18 @@ impl Region {
     }
 }
 
-/// All of it, lowest first.
+/// All regions, lowest first.
 #[derive(Debug, Default)]
 pub(super) struct Regions {
     all: Vec<Region>,
-    /// Symbols have addresses: they are zero where the kernel hides them.
+    /// Symbols have addresses. They are zero if the kernel hides them.
     pub(super) visible: bool,
-    /// Where interrupts come in: from the one, up to the other.
+    /// The interrupt entry code: start and end.
     pub(super) irq_entry: Option<(u64, u64)>,
 }
 
-/// From the first function to the page's end after the last one's begin: a module's last function
-/// may reach beyond, but that is its exit function or a piece moved out of the way.
+/// From the first function to the end of the page in which the last one begins. A module's last
+/// function may extend further, but that is its exit function or a part that was moved away.
 struct Span {
     first: u64,
     last: u64,
@@ -68,7 +68,7 @@ impl Span {
 }
 
 impl Regions {
-    /// From the lines of kallsyms.
+    /// Reads the regions from the lines of kallsyms.
     pub(super) fn read(mut kallsyms: impl BufRead) -> io::Result<Self> {
         let (mut begin, mut end) = (None, None);
         let (mut irq_begin, mut irq_end) = (None, None);
@@ -115,15 +115,15 @@ impl Regions {
         })
     }
 
-    /// The region that an address lies in.
+    /// The region that contains an address.
     pub(super) fn of(&self, address: u64) -> Option<&Region> {
         let after = self.all.partition_point(|r| r.start <= address);
         let region = &self.all[after.checked_sub(1)?];
         region.holds(address).then_some(region)
     }
 
-    /// Whether /proc/modules has a module at the address that was not there when we read the
-    /// symbols. It gives a module's start and the size of all its parts; the text comes first.
+    /// Whether /proc/modules has a module at the address that was not there when the symbols were
+    /// read. The file has a module's start and the size of all its parts; the text comes first.
     pub(super) fn misses(&self, modules: &str, address: u64) -> bool {
         modules.lines().any(|line| {
             let mut fields = line.split_ascii_whitespace();
@@ -153,7 +153,7 @@ pub(super) mod tests {
     use proptest::prop_assert;
     use proptest::proptest;
 
-    /// An image, two modules with data behind the text, and what the kernel generates.
+    /// An image, two modules with data after the text, and generated code.
     pub const KALLSYMS: &str = "\
 0000000000000000 A fixed_percpu_data
 ffffffff81000000 T _text
@@ -187,9 +187,9 @@ ffffffffc0400000 t ftrace_trampoline\t[__builtin__ftrace]
         assert_eq!(owner(0xffff_ffff_c020_1fff), Some(Some("nvme_core")));
         for nobodys in [
             0,
-            0xffff_ffff_8100_1234, // behind the image's text: data, and text of the boot alone
+            0xffff_ffff_8100_1234, // after the image's text: data, and text used only at boot
             0xffff_ffff_8300_0010,
-            0xffff_ffff_c010_1000, // the page behind nvme's text
+            0xffff_ffff_c010_1000, // the page after nvme's text
             0xffff_ffff_c010_3001,
             0xffff_ffff_c020_000f,
             0xffff_ffff_c020_2000,
@@ -221,7 +221,7 @@ broken
         assert!(!regions.misses(modules, 0xffff_ffff_c050_1000));
         assert!(!regions.misses(modules, 0xffff_ffff_c020_3000));
         assert!(!regions.misses(modules, 0x10));
-        // taken out and put in again, elsewhere
+        // unloaded, and loaded again elsewhere
         assert!(regions.misses(
             "nvme 61440 0 - Live 0xffffffffc0600000\n",
             0xffff_ffff_c060_0010

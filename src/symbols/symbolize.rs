@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! From addresses to frames, by /proc/kallsyms alone: no debug information, no vmlinux.
+//! Converts addresses to frames, using only /proc/kallsyms: no debug information, no vmlinux.
 //!
-//! blazesym finds the symbol. From kallsyms it gets neither sizes nor modules (0.2.7), and gives
-//! the nearest symbol below for any address; whether the address is the symbol's at all, and whose
-//! the symbol is, comes from [`Regions`].
+//! blazesym finds the symbol. It gets neither sizes nor modules from kallsyms (0.2.7), and returns
+//! the nearest symbol below any address. `Regions` shows whether the symbol is in the same region
+//! as the address, and the module of the symbol.
 //!
-//! A module that is loaded later has the table read anew. One that was unloaded, and whose place
-//! another took, is not noticed.
+//! If a module is loaded later, the table is read again. If a module is unloaded and another takes
+//! its place, this is not noticed.
 
 use std::collections::HashSet;
 use std::fmt::Display;
@@ -28,7 +28,7 @@ use crate::model::stack::Frame;
 use crate::model::stack::StackAt;
 use crate::model::stack::Symbol;
 
-/// How much generated code to remember, in pages, before it is looked at anew.
+/// Number of pages of generated code to remember; when it is exceeded, they are checked again.
 const MAX_GENERATED: usize = 4096;
 
 /// The kernel's symbols, in memory.
@@ -38,11 +38,11 @@ struct Table {
     source: Source<'static>,
 }
 
-/// Gives kernel addresses their names. Loading takes its time and its memory: one is enough.
+/// Resolves kernel addresses to names. Loading takes time and memory, so create only one.
 pub struct Symbolizer {
     root: PathBuf,
     table: Result<Table, String>,
-    /// Pages that are no module's.
+    /// Pages that do not belong to a module.
     generated: HashSet<u64>,
 }
 
@@ -71,7 +71,7 @@ impl Table {
             .enable_code_info(false)
             .enable_inlined_fns(false)
             .build();
-        // the first address has all symbols loaded
+        // the first address loads all symbols
         names
             .symbolize(&source, Input::AbsAddr(&[u64::MAX]))
             .map_err(|e| failed(&e))?;
@@ -82,7 +82,7 @@ impl Table {
         })
     }
 
-    /// The functions that the places of code lie in.
+    /// The functions that contain these places in the code.
     fn symbols(&self, places: &[u64]) -> Vec<Option<Symbol>> {
         let found = self.names.symbolize(&self.source, Input::AbsAddr(places));
         let found = found.unwrap_or_default();
@@ -99,9 +99,9 @@ impl Table {
         places.iter().map(&mut next).collect()
     }
 
-    /// Frames, innermost first. All but the first hold an address to return to: that of the
-    /// instruction after the call, which may be the next function's first where the call is never
-    /// to return (do_group_exit). It is the call that the frame is about.
+    /// Resolves addresses to frames, innermost first. All but the first are return addresses: the
+    /// instruction after the call. If the call never returns (do_group_exit), this may be the first
+    /// instruction of the next function. So each frame is resolved by its call.
     fn frames(&self, addresses: &[u64]) -> Vec<Frame> {
         let calls: Vec<u64> = addresses
             .iter()
@@ -111,12 +111,13 @@ impl Table {
         let mut symbols = self.symbols(&calls);
         let exact = self.symbols(addresses);
         for (n, exact) in exact.into_iter().enumerate().skip(1) {
-            // nobody has called a return probe's trampoline: it was put in place of the caller
+            // a return probe's trampoline was not called: it replaced the return address of the
+            // caller
             if let Some(symbol) = exact.filter(|s| s.offset == 0 && is_return_trampoline(s)) {
                 symbols[n] = Some(symbol);
                 continue;
             }
-            // below an interrupt there is no call, but the instruction that would have been next
+            // the frame below an interrupt has no call: its address is that of the next instruction
             let interrupt = symbols[n - 1].as_ref().is_some_and(is_interrupt_entry);
             if interrupt {
                 symbols[n] = self.symbols(&[addresses[n]]).pop().flatten();
@@ -129,13 +130,13 @@ impl Table {
     }
 }
 
-/// kretprobe_trampoline before 5.15, __kretprobe_trampoline, and what rethook has.
+/// kretprobe_trampoline (before 5.15), __kretprobe_trampoline, or that of rethook.
 fn is_return_trampoline(symbol: &Symbol) -> bool {
     let name = symbol.name.trim_start_matches('_');
     ["kretprobe_trampoline", "arch_rethook_trampoline"].contains(&name)
 }
 
-/// x86 names its own so; arm64 goes through its vectors.
+/// Whether this is the entry of an interrupt or exception: `asm_` on x86, the vectors on arm64.
 fn is_interrupt_entry(symbol: &Symbol) -> bool {
     let named = |prefix| symbol.name.starts_with(prefix);
     named("asm_") || named("el1h_64_") || named("el0t_64_")
@@ -145,7 +146,7 @@ fn bare(why: &str) -> String {
     format!("kernel stacks come as bare addresses: {why}")
 }
 
-/// Why the symbols have no addresses, and what to do.
+/// Why the symbols have no addresses, and what to do about it.
 fn why_hidden(root: &Path) -> String {
     let restrict = fs::read_to_string(root.join("proc/sys/kernel/kptr_restrict"));
     if restrict.is_ok_and(|r| r.trim() == "2") {
@@ -171,7 +172,7 @@ impl Symbolizer {
         Self::at("/")
     }
 
-    /// Those of the machine whose /proc is below `root`.
+    /// Loads the symbols of the machine that has its /proc below `root`.
     #[must_use]
     pub fn at(root: impl Into<PathBuf>) -> Self {
         let root = root.into();
@@ -182,20 +183,21 @@ impl Symbolizer {
         }
     }
 
-    /// Why frames have no names, and what to do; `None` if they have.
+    /// Why frames have no names, and what to do; `None` if they have names.
     #[must_use]
     pub fn hidden(&self) -> Option<&str> {
         self.table.as_ref().err().map(String::as_str)
     }
 
-    /// Where in the kernel interrupts come in: what is below that in a stack was interrupted.
+    /// The kernel's interrupt entry code, as (start, end). Frames below it in a stack were
+    /// interrupted.
     #[must_use]
     pub fn irq_entry(&self) -> Option<(u64, u64)> {
         self.table.as_ref().ok()?.regions.irq_entry
     }
 
-    /// A stack as it was taken (innermost first, perhaps with zeroes at its end), with names and
-    /// without what is not the driver's or its callers'. Addresses that can't be named stay bare.
+    /// Resolves a stack as it was taken (innermost first, possibly with zeroes at the end), and
+    /// reduces it to the driver and its callers. Addresses that cannot be named remain addresses.
     pub fn stack(&mut self, addresses: &[u64], at: StackAt) -> Vec<Frame> {
         let depth = addresses.iter().position(|&a| a == 0);
         let addresses = &addresses[..depth.unwrap_or(addresses.len())];
@@ -212,15 +214,16 @@ impl Symbolizer {
         }
     }
 
-    /// Code that is nobody's is generated (BPF programs, trampolines), or a new module's.
+    /// Checks addresses outside all regions: generated code (BPF programs, trampolines), or a new
+    /// module.
     fn look_for_new_modules(&mut self, addresses: &[u64]) {
         let Ok(table) = &self.table else { return };
         for &address in addresses {
-            // a page, whatever its size is here
+            // units of 4 KiB, whatever the page size is
             if table.regions.of(address).is_some() || !self.generated.insert(address >> 12) {
                 continue;
             }
-            // without modules there is no such file
+            // the file does not exist on a kernel without modules
             let modules = fs::read_to_string(self.root.join("proc/modules")).unwrap_or_default();
             if table.regions.misses(&modules, address) {
                 self.generated.clear();
@@ -305,7 +308,7 @@ mod tests {
         let root = machine(&[("proc/kallsyms", KALLSYMS)]);
         let symbolizer = Symbolizer::at(root.path());
         let table = symbolizer.table.as_ref().unwrap();
-        // from a kprobe on the first byte, through a call that ends do_group_exit, and one more
+        // a kprobe on the first byte, the call at the end of do_group_exit, and one more call
         let raw = [CORE + 0x10, IMAGE + 0x200, IMAGE + 0x300, IMAGE + 0x400];
         let frames = table.frames(&raw);
         let want = [
@@ -357,7 +360,7 @@ mod tests {
         fs::write(root.path().join("proc/kallsyms"), more).unwrap();
         let modules = "dm_mod 4096 0 - Live 0xffffffffc0600000\n";
         fs::write(root.path().join("proc/modules"), modules).unwrap();
-        // the page that was generated code keeps being it until another address calls for a look
+        // the page still counts as generated code, until another address causes a check
         let raw = [CORE + 0x10, CORE + 0x40_0020];
         let after = symbolizer.stack(&raw, StackAt::Submit);
         assert_eq!(after, before);

@@ -1,23 +1,23 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Which frames of a stack are the driver's and its callers', whatever way the hook was attached.
+//! Reduces a stack to the frames of the driver and its callers, independent of the attach method.
 //!
-//! A stack taken by a tracepoint begins in the BPF program and the tracepoint's machinery, one taken
-//! by a kprobe in the function itself; and any function deeper in the stack that someone traces
-//! by fentry or fexit has a trampoline between itself and its caller. All that goes. So does what an
-//! interrupt has interrupted: it has no part in the command, is another each time, and would make
+//! A stack taken by a tracepoint begins in the BPF program and the tracepoint code, one taken by a
+//! kprobe in the function itself. If a function deeper in the stack is traced by fentry or fexit, a
+//! trampoline lies between it and its caller. All these frames are removed. So is the code that an
+//! interrupt has interrupted: it has no part in the command, is different each time, and would make
 //! thousands of stacks out of one.
 
 use crate::model::stack::Frame;
 use crate::model::stack::StackAt;
 use crate::model::stack::Symbol;
 
-/// The hooked function is among so many first frames, or was inlined.
+/// The hooked function is among this many first frames, or was inlined.
 const NEAR: usize = 16;
-/// A call in a function's first bytes is the one that tracing patches in (endbr64 and the call are
-/// 9 bytes; on arm64, bti, mov and bl are 12): no compiler gets ready for a call so soon.
+/// A call in the first bytes of a function is the one that tracing patches in (endbr64 and the call
+/// are 9 bytes; on arm64, bti, mov and bl are 12). A compiler does not emit a call so early.
 const ENTRY: u64 = 16;
 
-/// Names of code that only tracing runs through, by their begin.
+/// Prefixes of the names of code that only tracing runs.
 const TRACING: [&str; 22] = [
     "__bpf_trace_",
     "__ftrace_",
@@ -42,8 +42,8 @@ const TRACING: [&str; 22] = [
     "return_to_handler",
     "trace_call_bpf",
 ];
-/// Of these, the code that the kernel generates: it may lie between a function and its caller.
-/// Return probes have the return address lead to the others.
+/// Of these, code that may lie between a function and its caller: code that the kernel generates,
+/// and the trampolines to which return probes redirect the return address.
 const GENERATED: [&str; 7] = [
     "__kretprobe_trampoline",
     "arch_rethook_trampoline",
@@ -54,8 +54,8 @@ const GENERATED: [&str; 7] = [
     "return_to_handler",
 ];
 
-/// Where the interrupts of devices and of other CPUs come in, on x86 and arm64; not the exceptions,
-/// as a page fault is a request of the code that it happens to.
+/// Entry points of interrupts from devices and other CPUs, on x86 and arm64. Exceptions are not
+/// included: a page fault is caused by the code in which it occurs.
 const INTERRUPTS: [&str; 4] = [
     "asm_common_interrupt",
     "asm_sysvec_",
@@ -64,7 +64,7 @@ const INTERRUPTS: [&str; 4] = [
 ];
 
 impl StackAt {
-    /// The functions that it may be, by kernel.
+    /// The names that the function has on different kernels.
     const fn functions(self) -> &'static [&'static str] {
         match self {
             Self::Submit => &["nvme_setup_cmd"],
@@ -77,14 +77,15 @@ impl StackAt {
     }
 
     fn is(self, frame: &Frame) -> bool {
-        // the compiler may have made a clone of it
+        // the compiler may have made a clone
         let stem = |s: &Symbol| s.name.split('.').next().map(str::to_owned);
         let stem = frame.symbol.as_ref().and_then(stem);
         stem.is_some_and(|s| self.functions().contains(&s.as_str()))
     }
 }
 
-/// Symbols being visible at all, code without a name is generated code.
+/// Whether the name of a frame has one of these prefixes. True for code without a name: if symbols
+/// are visible at all, it is generated code.
 fn named_one_of(frame: &Frame, names: &[&str]) -> bool {
     let Some(symbol) = &frame.symbol else {
         return true;
@@ -94,10 +95,10 @@ fn named_one_of(frame: &Frame, names: &[&str]) -> bool {
 
 /// Whether `outer` is the entry of the function that `inner` is in.
 ///
-/// A function that is traced by fexit may be seen twice: its body, which the trampoline has called,
-/// and the call of the trampoline in its first bytes. Real recursion calls from further down. So
-/// one that happens to be traced as well (body, trampoline, entry, body, trampoline, entry) is
-/// still seen as often as it runs.
+/// A function that is traced by fexit may appear twice: its body, which the trampoline has called,
+/// and the call of the trampoline in its first bytes. Real recursion calls from further down. So a
+/// recursive function that is traced too (body, trampoline, entry, body, trampoline, entry) still
+/// appears as often as it runs.
 fn is_entry_of(outer: &Frame, inner: &Frame) -> bool {
     let (Some(o), Some(i)) = (&outer.symbol, &inner.symbol) else {
         return false;
@@ -107,8 +108,8 @@ fn is_entry_of(outer: &Frame, inner: &Frame) -> bool {
     same && o.offset <= ENTRY
 }
 
-/// Cuts all that is not the driver's or its callers'. Where there is nothing else (the kernel hides
-/// the names), nothing goes.
+/// Removes all frames that are not the driver's or its callers'. If there are no others (the kernel
+/// hides the names), nothing is removed.
 #[must_use]
 pub fn trim(mut frames: Vec<Frame>, at: StackAt) -> Vec<Frame> {
     let Some(leading) = frames.iter().position(|f| !named_one_of(f, &TRACING)) else {
@@ -134,7 +135,8 @@ pub fn trim(mut frames: Vec<Frame>, at: StackAt) -> Vec<Frame> {
     if let Some(entry) = kept.iter().position(interrupt) {
         kept.truncate(entry + 1);
     }
-    // one of the functions may call another, as may be seen by where the hook is: from the last on
+    // one of the functions may call another, which shows only with some hooks: begin at the last
+    // one
     let calls = kept.iter().take_while(|f| at.is(f)).count();
     kept.drain(..calls.saturating_sub(1));
     kept
@@ -151,7 +153,7 @@ mod tests {
     use proptest::prop_oneof;
     use proptest::proptest;
 
-    /// `name+0x10`; a dash is a frame without a name. Each name has one place.
+    /// Parses `name+0x10`; a dash is a frame without a name. Each name has one address.
     fn frame(text: &str) -> Frame {
         if text == "-" {
             return Frame {
@@ -194,7 +196,7 @@ mod tests {
             "- bpf_trace_run2 __bpf_trace_nvme_setup_cmd __traceiter_nvme_setup_cmd ",
             "trace_call_bpf perf_trace_nvme_setup_cmd ", // classic tracepoint
             "- bpf_trampoline_6442 ",                    // fentry
-            "vmlinux_neighbour - ",                      // what an unwinder may make of it
+            "vmlinux_neighbour - ",                      // possible result of an unwinder
         ] {
             let text = format!("{leading}nvme_setup_cmd {callers}");
             let want = format!("nvme_setup_cmd {callers}");
@@ -209,7 +211,7 @@ mod tests {
             trimmed(stack, StackAt::Submit),
             "nvme_prep_rq nvme_queue_rqs"
         );
-        // what is no hook of ours may be anywhere
+        // functions of the other hook may be anywhere
         assert_eq!(
             trimmed("- nvme_irq nvme_setup_cmd", StackAt::Complete),
             "nvme_irq nvme_setup_cmd"
@@ -229,7 +231,7 @@ mod tests {
             let want = "nvme_complete_rq nvme_pci_complete_rq nvme_irq";
             assert_eq!(trimmed(&text, StackAt::Complete), want);
         }
-        // deeper ones stay: a completion that completes another command
+        // deeper ones remain: a completion that completes another command
         let nested = "nvme_complete_rq blk_mq_end_request nvme_complete_rq nvme_irq";
         assert_eq!(trimmed(nested, StackAt::Complete), nested);
     }
@@ -240,7 +242,7 @@ mod tests {
         let fexit = "nvme_setup_cmd nvme_queue_rq - nvme_queue_rq+0x9 blk_mq_dispatch_rq_list";
         let want = "nvme_setup_cmd nvme_queue_rq blk_mq_dispatch_rq_list";
         assert_eq!(trimmed(fexit, StackAt::Submit), want);
-        // newer kernels don't show the call
+        // newer kernels do not show the call
         let fexit = "nvme_setup_cmd nvme_queue_rq bpf_trampoline_1 blk_mq_dispatch_rq_list";
         assert_eq!(trimmed(fexit, StackAt::Submit), want);
         // the hooked function itself
@@ -285,7 +287,7 @@ mod tests {
     fn without_names_nothing_goes() {
         assert_eq!(trimmed("- - -", StackAt::Submit), "- - -");
         assert!(trim(vec![], StackAt::Submit).is_empty());
-        // nor where there is no more than tracing
+        // nor if there are only tracing frames
         assert_eq!(trimmed("bpf_trace_run2", StackAt::Submit), "bpf_trace_run2");
     }
 
@@ -293,7 +295,7 @@ mod tests {
         (0_u32..4, 1_u64..8).prop_map(|(name, at)| format!("fn_{name}+0x{:x}", at * 0x20))
     }
 
-    /// A frame as someone who traces its function makes it.
+    /// A frame as it appears if its function is traced; `how` selects the method.
     fn traced(frame: &str, how: u32) -> String {
         let name = frame.split('+').next().unwrap();
         match how {

@@ -1,16 +1,18 @@
 #!/usr/bin/env bash
-# bench.sh [KERNEL]: what our modes and other tools cost on a kernel of tests/vm/kernels (6.12), side
-# by side in one guest. It counts instructions, which stays true on a busy machine; times do not.
-# The tables go to stdout and, as JSON with all that was counted, to target/bench/NAME.json; what they
-# were made from stays in target/bench/NAME.
+# bench.sh [KERNEL]: counts the instructions that our modes and other tools cost on a kernel of
+# tests/vm/kernels (6.12), side by side in one guest. Unlike times, instruction counts stay valid on
+# a busy machine. The tables go to stdout, and with all other counts as JSON to
+# target/bench/NAME.json. Their input stays in target/bench/NAME.
 #
-# Environment: ROUNDS (1) starts of each tool, REPEATS (3) loads of each start, COUNT (10000) commands
-# of each load, LOADS (batched unbatched), ONLY: a regular expression for the names of tools (as in
-# tools.sh), NAME (KERNEL), NVME_DEEP_BIN: another binary to measure. SCALE=1: scale.sh instead.
-# The machine: CONTROLLERS (1), NAMESPACES (1) of each, LATENCY_NS (300000) of their disks, DEPTH
-# instead of what the load has, and whatever boot.sh takes. PEERS=no: without other tools and
-# without the baseline, which need packages of their own. From a disk without any latency (0) most
-# commands come back before the doorbell's function does, as from no real one.
+# Environment: ROUNDS (1) starts of each tool, REPEATS (3) loads per start, COUNT (10000) commands
+# per load, LOADS (batched unbatched), ONLY: a regular expression for the names of tools (as in
+# tools.sh), NAME (KERNEL), NVME_DEEP_BIN: another binary to measure. SCALE=1: runs scale.sh
+# instead. The machine: CONTROLLERS (1), NAMESPACES (1) of each, LATENCY_NS (300000) of their disks,
+# DEPTH: instead of the load's own, and all variables of boot.sh. PEERS=no: leaves out other tools
+# and the baseline, which need additional packages.
+#
+# If the disk has no latency (0), most commands complete before the function that rings the doorbell
+# returns. No real disk is that fast.
 set -euo pipefail
 
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
@@ -54,8 +56,8 @@ mapfile -t controllers < <(
     done
 )
 
-# With instructions for a clock even the guest's time does not depend on how busy this machine is, nor
-# does what is lost. Not every kernel boots that way: 6.1 waits for its timers to agree.
+# With a clock that counts instructions, neither the guest's time nor its losses depend on the load
+# of this machine. Some kernels do not boot that way: 6.1 waits for its timers to agree.
 clock=(-icount shift=0)
 case $kernel in
     5.10 | 6.1 | 6.1-rt) clock=() ;;

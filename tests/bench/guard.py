@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
 """guard.py RESULT RECORD [--record]: fails if a command costs more than was recorded.
 
-RESULT is the JSON of bench.sh, RECORD the figures that the project accepts: for each of our modes the
-extra instructions per command on the CPU of the load ("in path"), which vary by up to 3 %. More
-than 5 % above the record is a failure, more than 5 % below a reason to record anew.
+RESULT is the JSON of bench.sh. RECORD has the accepted extra instructions per command on the CPU of
+the load ("in path"), for each of our modes. They vary by up to 3 %. The check fails above 5 % more
+than recorded. If the result is more than 5 % below, record it again.
 """
 import json
 import sys

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# guard.sh [--record]: counts what our main modes cost on 6.12, and fails if that is more than
-# recorded.json allows; with --record, writes recorded.json. Takes about a minute.
+# guard.sh [--record]: counts the cost of the main modes on 6.12, and fails if it is more than 5 %
+# above recorded.json. With --record, writes recorded.json. Takes about a minute.
 set -euo pipefail
 
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)

@@ -1,17 +1,16 @@
 #!/usr/bin/env bash
-# The guest's part of bench.sh. Each tool is started, loaded and stopped ROUNDS times, in turn, and
-# before each of its starts the same load runs without any tool. What happened goes to /mnt/log, a
-# line each, in the order in which the plugin counts the runs:
+# guest.sh: the part of bench.sh that runs in the guest. It starts, loads and stops each tool ROUNDS
+# times, in turn. Before each start, the same load runs without any tool. It writes lines to
+# /mnt/log, in the order in which the plugin counts the runs:
 #
-#   machine DISKS QUEUES DEPTH CPUS   queues of the first controller without the admin queue, how
-#                                 many commands one holds, CPUs that there might be
+#   machine DISKS QUEUES DEPTH CPUS   I/O queues of the first disk, tags of a queue, possible CPUs
 #   run   LOAD TOOL ISSUED NS     a run of the load; TOOL is - for none
 #   tool  LOAD TOOL START-MS PEAK-KB MAPS-KB SEEN LOST ISSUED SYMBOLS
-#   gone  LOAD TOOL WHY           it could not be measured
+#   gone  LOAD TOOL WHY           the tool could not be measured
 #
-# The load goes to all NVMe disks. MAPS-KB is the kernel's memory for BPF maps. SYMBOLS names a file in
-# /mnt with the kernel's symbols that came with the tool; /mnt/symbols has the others. The last words
-# of each tool are in /mnt/said. Fields are separated by tabs.
+# Fields are separated by tabs. The load goes to all NVMe disks. MAPS-KB is the kernel's memory for
+# BPF maps. SYMBOLS names a file in /mnt with the kernel symbols that came with the tool;
+# /mnt/symbols has the others. /mnt/said has the end of each tool's output.
 set -euo pipefail
 
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
@@ -30,9 +29,9 @@ mkdir /mnt/said
 mkfifo answers
 cp "$NVME_DEEP" nvme-deep
 sysctl -q net.core.bpf_jit_kallsyms=1 kernel.perf_event_paranoid=-1
-# Two requests merged would be one command.
+# Merged requests would be one command.
 for disk in "${disks[@]}"; do echo 2 >"/sys/block/${disk##*/}/queue/nomerges"; done
-# Tools and script here, the load there.
+# The tools and this script run on CPU 1, the load on CPU 0.
 taskset -cp 1 $$ >/dev/null
 
 note() {
@@ -52,7 +51,7 @@ set_load() {
     for disk in "${disks[@]}"; do echo "$scheduler" >"/sys/block/${disk##*/}/queue/scheduler"; done
 }
 
-# run_load TOOL: adds to $issued
+# run_load TOOL: runs the load, and adds its commands to $issued
 run_load() {
     local answer
     answer=$(taskset -c 0 "$BUILT/load" "$depth" "$batch" "$warm" "$COUNT" "$drain_ms" "${disks[@]}")
@@ -60,7 +59,7 @@ run_load() {
     issued=$((issued + ${answer% *}))
 }
 
-# maps_kib PID: what its BPF maps take
+# maps_kib PID: the memory of its BPF maps
 maps_kib() {
     cat /proc/"$1"/fdinfo/* 2>/dev/null | awk '
         $1 == "map_type:" { map = 1 }

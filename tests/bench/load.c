@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 /*
- * load DEPTH BATCH WARM COUNT DRAIN-MS DEVICE...: asynchronous reads of 4 KiB, past the page cache,
- * DEPTH in flight, BATCH submitted at once, the devices in turn. First WARM of them unseen, then,
- * between the marks, COUNT and the time that a tool needs to hear of the last ones. Prints what it
- * issued in all, and the nanoseconds that the COUNT took. Every read has completed before a mark:
- * the counts are of whole commands. Linked statically, without libaio: it should cost nothing but
- * its system calls.
+ * load DEPTH BATCH WARM COUNT DRAIN-MS DEVICE...: asynchronous reads of 4 KiB that bypass the page
+ * cache: DEPTH in flight, BATCH per submission, the devices in turn. First it issues WARM reads
+ * outside the marks. Between the marks it issues COUNT reads, and waits DRAIN-MS, so that a tool
+ * receives the last events. It prints the number of all reads, and the nanoseconds that the COUNT
+ * reads took. Every read completes before a mark: the counts are of whole commands. It is linked
+ * statically, without libaio, so that it costs nothing but its system calls.
  */
 #define _GNU_SOURCE
 #include <errno.h>
@@ -26,7 +26,7 @@
 #define READ_BYTES  4096
 #define DEPTH_MAX   1024
 #define DEVICES_MAX 64
-/* Odd, so it visits each block of a device of 2^n blocks once; and neighbours never meet in a
+/* Odd, so that it visits each block of a device of 2^n blocks once. Neighbours are never in one
  * batch. */
 #define STRIDE 97003u
 
@@ -84,7 +84,7 @@ static void reap(void)
 	}
 }
 
-/* Issues so many, and waits for all of them. */
+/* Issues `count` reads, and waits for all of them. */
 static void read_blocks(long count)
 {
 	while (count || idle_count < depth) {

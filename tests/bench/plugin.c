@@ -1,18 +1,19 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 /*
- * A QEMU plugin that counts the instructions a guest executes between two marks of the load
- * generator (mark.h): user space as one number, the kernel by translated block. At each end mark it
- * adds to the file that it was given as out=FILE:
+ * A QEMU plugin that counts the instructions that a guest executes between two marks of the load
+ * generator (mark.h): in user space as one number, in the kernel by translated block. At each end
+ * mark it writes to the file that was given as out=FILE:
  *
  *   run USER KERNEL
- *   ADDRESS COUNT        for each block of the kernel that executed at least LEAST instructions
+ *   ADDRESS FIRST OTHERS   for each block of the kernel that executed at least LEAST instructions:
+ *                          those on the first CPU, and those on the others
  *
- * The counters are plain additions in translated code, without a call and without a lock: right
- * only where one thread executes all of the guest's CPUs (-accel tcg,thread=single). A block that
- * is left by an exception counts in full.
+ * The counters have no lock: they are right only if one thread executes all of the guest's CPUs
+ * (-accel tcg,thread=single). A block that is left by an exception counts in full.
  *
- * Debian 12's QEMU has plugins, but no package has their header: what is used of it stands here.
- * This is version 1 of the interface, QEMU 4.2 to 8.2; later ones say that they refuse it.
+ * Debian 12's QEMU has plugins, but no package has their header: the parts that are used are
+ * declared here. This is version 1 of the interface, QEMU 4.2 to 8.2; later versions reject it with
+ * a message.
  */
 #include <inttypes.h>
 #include <stdio.h>
@@ -50,13 +51,13 @@ size_t qemu_plugin_insn_size(const struct qemu_plugin_insn *insn);
 
 EXPORT int qemu_plugin_version = 1;
 
-/* Fewer are of no interest, and most blocks have fewer. */
+/* Blocks with fewer instructions are not written; most have fewer. */
 #define LEAST	    100
 #define MARK_SIZE   8
 #define TABLE_BITS  21
 #define TABLE_SLOTS (1u << TABLE_BITS)
 
-/* The same address may be translated more than once, to blocks of different length. */
+/* QEMU may translate an address more than once, to blocks of different length. */
 struct block {
 	uint64_t address;
 	uint64_t size;
@@ -64,8 +65,8 @@ struct block {
 };
 
 /*
- * Open addressing; blocks never move, as translated code points to them, and never end: a boot and
- * fifty tools come to a few hundred thousand.
+ * Open addressing. Blocks never move, because translated code points to them, and are never freed:
+ * a boot and fifty tools need a few hundred thousand.
  */
 static struct block *table;
 static size_t used;
@@ -153,7 +154,7 @@ static void on_translation(qemu_plugin_id_t id, struct qemu_plugin_tb *tb)
 	size_t size = qemu_plugin_tb_n_insns(tb);
 	uint64_t address = qemu_plugin_tb_vaddr(tb);
 
-	/* the kernel has the upper half of the addresses */
+	/* the kernel uses the upper half of the addresses */
 	if (address >> 63) {
 		qemu_plugin_register_vcpu_tb_exec_cb(tb, on_block, QEMU_PLUGIN_CB_NO_REGS,
 						     block_of(address, size));

@@ -1,17 +1,17 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: GPL-2.0
-"""report.py SHARE JSON KEY=VALUE...: what a guest left (see guest.sh) and the plugin counted, as a table.
+"""report.py SHARE JSON KEY=VALUE...: makes tables from the files of a guest (see guest.sh) and the plugin.
 
-The table goes to stdout as Markdown, all of it to JSON, with the pairs as they are. For each tool:
+The tables go to stdout as Markdown. All data and the pairs go to JSON. For each tool:
 
-added       instructions that a command costs more than without the tool, the median of its runs minus
-            the median of all runs without any
-attributed  of these, what was executed in symbols of the kernel that (all but) only run while the tool
-            is attached: its programs, their trampolines, helpers, maps, stack walks, its reads. Not
-            in it is what the rest of the kernel does more, or by chance: the number to compare by.
-in path     of the attributed, what was executed on the CPU of the load: what holds a command up. The
-            tool itself runs on another.
-user        instructions in user space, for each command that the tool saw
+added       extra instructions per command: the median of the tool's runs minus the median of all runs
+            without a tool
+attributed  the part of these in kernel symbols that run (almost) only while the tool is attached: its
+            programs, their trampolines, helpers, maps, stack walks, its reads. Random or additional
+            work of the rest of the kernel is excluded. Compare tools by this number.
+in path     the part of the attributed instructions on the CPU of the load, which delays a command. The
+            tool itself runs on another CPU.
+user        instructions in user space, per command that the tool saw
 """
 
 import bisect
@@ -25,27 +25,27 @@ LOADS = {
     "batched": "4 KiB reads, libaio, scheduler none, 32 in flight, 16 submitted at a time",
     "unbatched": "4 KiB reads, libaio, mq-deadline, 8 in flight, 1 submitted at a time",
 }
-# A run that takes so long had a command that timed out: QEMU's controller misses a doorbell now and
-# then, and the driver resets it. Its instructions are of another thing.
+# A run that takes longer had a command that timed out: QEMU's controller sometimes misses a
+# doorbell, and the driver resets it. Such a run does not count.
 STALLED_NS = 20e9
 STALLED = "its disk stood still"
-# A symbol with fewer instructions per command than this does not belong to the bare command.
+# A symbol with fewer instructions per command does not belong to the load without a tool.
 RARE = 0.5
-# Every BPF program runs between these; so do parts of the bare command.
+# Every BPF program runs between these. The load without a tool uses them too.
 SHARED = ("__rcu_read_lock", "__rcu_read_unlock")
-# How many symbols of each tool go to the JSON.
+# The number of symbols of each tool in the JSON.
 TOP = 25
-# What the log says of the machine,
+# Fields of the log about the machine,
 MACHINE = ("disks", "queues", "queue_depth", "cpus")
-# and of each start of a tool.
+# and about each start of a tool.
 NOTED = ("start_ms", "peak_rss_kib", "maps_kib", "seen", "lost", "issued")
 
-# Per command; symbols and those of the load's CPU by name.
+# Counts per command. `symbols` and `in_path` (the CPU of the load) are by name of symbol.
 Run = collections.namedtuple("Run", "load tool user kernel symbols in_path")
 
 
 class Symbols:
-    """The kernel's symbols; those that came with a tool have the others as their base."""
+    """The kernel's symbols. The symbols of a tool have those without a tool as their base."""
 
     def __init__(self, path, base=None):
         self.base = base
@@ -60,14 +60,14 @@ class Symbols:
         self.names = [name for _, name in found]
 
     def before(self, address):
-        """The last symbol that begins there or before, with its address."""
+        """The last symbol at or before the address, with its address."""
         at = bisect.bisect_right(self.addresses, address) - 1
         found = (self.addresses[at], self.names[at]) if at >= 0 else (0, "?")
         return max(found, self.base.before(address)) if self.base else found
 
 
 def read_counts(path):
-    """The plugin's runs: instructions in user space, in the kernel, and of each block of that."""
+    """The plugin's runs: instructions in user space, in the kernel, and in each block of the kernel."""
     runs = []
     with open(path, encoding="ascii") as lines:
         for line in lines:
@@ -90,11 +90,11 @@ def fold(blocks, symbols, counted):
 
 
 def read_log(share, counted):
-    """The machine, all runs, and what was noted of each start of a tool."""
+    """The machine, all runs, and the log of each start of a tool."""
     with open(f"{share}/log", encoding="utf-8") as lines:
         log = [line.rstrip("\n").split("\t") for line in lines]
     counts = read_counts(f"{share}/counts")
-    # a guest that was stopped may not have come to note its last run
+    # a guest that was stopped may not have logged its last run
     if len(counts) - sum(line[0] == "run" for line in log) not in (0, 1):
         sys.exit("report: the plugin did not count the runs that the guest made")
     bare = Symbols(f"{share}/symbols")
@@ -137,7 +137,7 @@ def spread(values):
 
 
 class Bare:
-    """What the load costs by itself: the medians of its runs without a tool."""
+    """The cost of the load without a tool: the medians of these runs."""
 
     def __init__(self, runs):
         self.total = statistics.median(run.user + run.kernel for run in runs)
@@ -146,7 +146,7 @@ class Bare:
         self.in_path = medians([run.in_path for run in runs])
 
     def attributed(self, counts, bare):
-        """What of the counts runs only with a tool; `bare` are the same counts without."""
+        """The part of the counts that runs only with a tool; `bare` has the counts without one."""
         mine = [n for n in counts.keys() | bare.keys() if self.symbols.get(n, 0) < RARE or n in SHARED]
         return sum(counts[name] - bare.get(name, 0) for name in mine)
 
@@ -162,7 +162,7 @@ def median_of(starts, key):
 
 
 def judge_tool(tool, runs, starts, bare):
-    """One line of a table, as it goes to the JSON."""
+    """One line of a table, in the form of the JSON."""
     line = {"tool": tool}
     fine = [start for start in starts if "gone" not in start]
     if not fine:
@@ -207,7 +207,7 @@ MEASURED = ["seen", "lost", "issued", "start ms", "peak MB", "maps MB"]
 
 
 def cells(tool, counted):
-    """A tool's cells after its name: of what was counted these, then all that was MEASURED."""
+    """A tool's cells after its name: the counts in `counted`, then all of MEASURED."""
     if "gone" in tool:
         return [STALLED if tool["gone"] == STALLED else "does not run here"] + [""] * (len(counted) + len(MEASURED) - 1)
     instructions = [str(round(tool[key]["median"])) for key in counted]
@@ -217,7 +217,7 @@ def cells(tool, counted):
 
 
 def markdown(rows, left=1):
-    """A table that also reads well as it is, its first columns aligned to the left."""
+    """An aligned Markdown table; the first `left` columns are aligned to the left."""
     widths = [max(len(row[i]) for row in rows) for i in range(len(rows[0]))]
 
     def line(row):

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: GPL-2.0
-"""scale.py JSON...: what report.py made of several machines, as one table."""
+"""scale.py JSON...: joins the results of report.py for several machines in one table."""
 
 import json
 import os

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 /*
- * start OUT ERR SECONDS COMMAND...: runs a tracer and tells on stdout when it is attached,
- * whichever tracer it is: from then on its descriptors of BPF objects, perf events and trace files
- * stay as they are, and it sleeps.
+ * start OUT ERR SECONDS COMMAND...: runs a tracer, and reports on stdout when it is attached. This
+ * works for any tracer: once it is attached, its descriptors of BPF objects, perf events and trace
+ * files no longer change, and it sleeps.
  *
  *   attached PID MS      MS from the start to the last change of those descriptors
- *   ended STATUS KB      its exit status (128 + signal), and the most memory that it had resident
+ *   ended STATUS KB      its exit status (128 + signal), and its peak of resident memory
  *
- * Without the first line it ended too early, or had nothing attached after SECONDS and was killed.
+ * Without the first line it ended too early, or was not attached after SECONDS and was killed.
  */
 #define _GNU_SOURCE
 #include <dirent.h>
@@ -24,11 +24,11 @@
 #include <unistd.h>
 
 #define LOOK_EVERY_US 5000
-/* Nothing changes for so long, and so many looks in a row find it asleep. */
+/* Attached: no change for QUIET_MS, and then asleep at LOOKS_ASLEEP checks in a row. */
 #define QUIET_MS     500
 #define LOOKS_ASLEEP 3
 
-/* What a tracer holds while it traces, by what /proc says of the descriptor. */
+/* Descriptors that a tracer holds while it traces: how their targets begin in /proc/PID/fd. */
 static const char *const TRACING[] = {
 	"anon_inode:bpf",
 	"anon_inode:[perf_event]",
@@ -53,7 +53,7 @@ static bool is_tracing(const char *target)
 	return false;
 }
 
-/* Two looks at the same set of descriptors give the same number, no descriptors 0. */
+/* A number for the set of these descriptors: the same for the same set, 0 for none. */
 static uint64_t look(pid_t pid)
 {
 	char path[300], target[64];
@@ -87,7 +87,7 @@ static bool asleep(pid_t pid)
 	file = fopen(path, "r");
 	if (!file)
 		return false;
-	/* PID (NAME) STATE ...; a name may hold anything */
+	/* PID (NAME) STATE ...; the name may contain any character */
 	if (!fgets(stat, sizeof(stat), file))
 		stat[0] = 0;
 	fclose(file);
@@ -95,8 +95,7 @@ static bool asleep(pid_t pid)
 	return state && !strncmp(state, ") S", 3);
 }
 
-/* Until it is attached: the milliseconds that took since `begin`. Negative if that does not come.
- */
+/* Waits until it is attached. Returns the milliseconds since `begin`; negative: it never was. */
 static double until_attached(pid_t pid, double begin, double limit_ms)
 {
 	double changed = begin;

@@ -1,12 +1,12 @@
 # shellcheck shell=bash
 # shellcheck disable=SC2154 # here and disks are set by guest.sh
-# What is compared. Sourced by guest.sh, which defines ours and peer:
+# The tools to compare. guest.sh sources this file, and defines ours and peer:
 #
-#   ours ARGUMENT...              a mode of nvme-deep; left out where the binary does not know it
+#   ours ARGUMENT...              a mode of nvme-deep; left out if the binary does not have it
 #   peer NAME KIND COMMAND...     another tool; KIND is a function count_KIND below
 #
-# count_KIND OUT ERR: how many commands a tool saw, and how many events it says it lost, by its own
-# report. A dash for what it does not say.
+# count_KIND OUT ERR: prints how many commands a tool saw and how many events it lost, by its own
+# report. A dash means that it does not report the number.
 
 tools() {
     ours latency
@@ -38,8 +38,8 @@ tools() {
     peer 'blktrace' blktrace blktrace -d "${disks[0]}" -o blktrace
 }
 
-# The ledger ends every report, of text or of JSON. Commands whose record found no room were matched,
-# but nobody saw them.
+# Every report, text or JSON, ends with the ledger. Commands that were matched, but found no room in
+# the ring, do not count as seen.
 count_ours() {
     awk '
         function after(key) {
@@ -64,7 +64,7 @@ count_ours() {
         }' "$1" "$2"
 }
 
-# Only the histogram @total: a script may have others.
+# Only the histogram @total counts; a script may have others.
 count_histogram() {
     awk '/^@/ { mine = /^@total:/ }
         mine && /\|/ { sub(/\|.*/, ""); seen += $NF }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Compiles a harness: the headers of bpf/include in an ordinary process.
+//! Compiles a harness: a program that contains the headers of bpf/include.
 
 use std::env;
 use std::fs;
@@ -8,7 +8,7 @@ use std::path::PathBuf;
 use std::process::Command;
 use std::process::id;
 
-/// `source` is a file of tests/, `name` that of the program, `flags` what the compiler is told besides.
+/// Compiles `source`, a file of tests/, to the program `name`, with additional compiler `flags`.
 pub fn harness(source: &str, name: &str, flags: &[&str]) -> PathBuf {
     let root = Path::new(env!("CARGO_MANIFEST_DIR"));
     let dir = Path::new(env!("CARGO_TARGET_TMPDIR"));
@@ -28,7 +28,7 @@ pub fn harness(source: &str, name: &str, flags: &[&str]) -> PathBuf {
         build.status.success(),
         "{cc:?} refuses the harness:\n{complaint}"
     );
-    // another process may be at it too
+    // another process may build the same program: replace it atomically
     fs::rename(&fresh, &done).unwrap();
     done
 }

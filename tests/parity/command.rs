@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Closing a command: `finish()` of bpf/include/stages.bpf.h against src/model.
+//! Compares `finish()` of bpf/include/stages.bpf.h, which closes a command, with src/model.
 
 use std::mem::take;
 
@@ -24,20 +24,20 @@ use super::numbers;
 /// A row key without a pattern.
 const KEY: u64 = 1 << 51 | 3 << 43 | 7 << 20 | 2 << 12 | 1 << 9;
 
-/// How a command comes to its end.
+/// How a command ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Way {
     /// blk-mq ends it.
     Ended,
-    /// It completed, but blk-mq took it back: `finish(s, s->complete_ns, 0, 1)`.
+    /// It completed, and blk-mq requeued it: `finish(s, cpu, s->complete_ns, 0, 1)`.
     Requeued,
-    /// No hook sees the end: the driver's completion finishes it, `finish(s, now, 0, 0)`.
+    /// The end has no hook. The driver's completion finishes it: `finish(s, cpu, now, 0, 0)`.
     Completed,
     /// The program at the set-up was skipped.
     NoSetup,
-    /// The program at the completion was skipped: `finish_odd(s, 0, end)`.
+    /// The program at the completion was skipped: `finish_odd(s, cpu, 0, end)`.
     NoComplete,
-    /// Both.
+    /// Both programs were skipped.
     OnlyCqe,
 }
 
@@ -49,7 +49,7 @@ impl Way {
     }
 }
 
-/// A command: its points in the order of [`Milestone::ALL`], zero where not seen.
+/// A command: its points in the order of [`Milestone::ALL`], zero if not observed.
 #[derive(Clone, Debug)]
 struct Case {
     stage_set: StageSet,
@@ -102,7 +102,7 @@ impl Case {
             StageSet::Fine => 2,
         };
         let [p @ .., complete, end] = self.points;
-        // on_complete() fills the slot's own field only where the end will finish the command
+        // on_complete() sets complete_ns of the slot only if the end finishes the command
         let kept = if self.way == Way::Completed {
             0
         } else {
@@ -116,7 +116,7 @@ impl Case {
     }
 }
 
-/// What the C code made of it.
+/// The result of the C code.
 #[derive(Debug, PartialEq, Eq)]
 struct Answer {
     pattern: u16,
@@ -133,7 +133,7 @@ impl Answer {
     }
 }
 
-/// The record of `--commands` says the same, through the decoder that reads the ring.
+/// The record of `--commands`, decoded by the reader of the ring, must agree.
 fn check_record(case: &Case, record: &str, line: &Timeline) {
     let record: Vec<u8> = (0..record.len() / 2)
         .map(|i| u8::from_str_radix(&record[2 * i..2 * i + 2], 16).unwrap())
@@ -144,7 +144,7 @@ fn check_record(case: &Case, record: &str, line: &Timeline) {
     assert_eq!(record.row, RowKey::unpack(KEY).0);
 }
 
-/// nvme_latency's table is of commands that were measured from set-up to completion, at least.
+/// The table of nvme_latency has only commands with both set-up and completion observed.
 fn check_table(case: &Case, pattern: u16, total: Option<u64>, table: (u64, u64)) {
     let whole = SetupOut.seen_in(pattern) && Complete.seen_in(pattern);
     match total.filter(|_| whole) {
@@ -156,7 +156,7 @@ fn check_table(case: &Case, pattern: u16, total: Option<u64>, table: (u64, u64))
     }
 }
 
-/// The histograms are those of the command's stages and of its total, which is returned.
+/// The histograms must be those of the command's stages and of its total. Returns the total.
 fn check_hists(case: &Case, line: &Timeline, hists: &[[u64; 4]]) -> Option<u64> {
     let segments = line.segments(case.stage_set);
     let segments = segments.unwrap_or_else(|| panic!("kept points are in order: {case:?}"));
@@ -186,11 +186,11 @@ fn check_hists(case: &Case, line: &Timeline, hists: &[[u64; 4]]) -> Option<u64> 
     total
 }
 
-/// Reads an answer, and checks what holds for every command whatever its points.
+/// Reads an answer, and checks what must hold for every command.
 fn read(case: &Case, line: &str) -> Answer {
     let words: Vec<&str> = line.split(' ').collect();
     let (record, words) = words.split_last().unwrap();
-    // a bucket that does not exist is -1
+    // -1: no bucket is in use
     let words: Vec<u64> = words
         .iter()
         .map(|w| w.parse::<i128>().unwrap() as u64)
@@ -236,7 +236,7 @@ fn read(case: &Case, line: &str) -> Answer {
     }
 }
 
-/// How the programs can be set up, but for a fine stage set on a kernel without an end hook.
+/// The configurations of the programs, except the fine stage set without an end hook.
 const WAYS: [(StageSet, Way); 5] = [
     (StageSet::Total, Way::Completed),
     (StageSet::Basic, Way::Completed),
@@ -245,7 +245,7 @@ const WAYS: [(StageSet, Way); 5] = [
     (StageSet::Fine, Way::Requeued),
 ];
 
-/// Every point, one after the other; some at the same nanosecond.
+/// All points in order; some at the same nanosecond.
 fn in_order(random: &mut Random) -> [u64; 9] {
     let mut now = (1 << 45) + random.below(1 << 50);
     [(); 9].map(|()| {
@@ -254,7 +254,7 @@ fn in_order(random: &mut Random) -> [u64; 9] {
     })
 }
 
-/// Takes points away. The interrupt is only noted with the CQE, so it goes with it.
+/// Removes random points. The interrupt is stored at the CQE, so it is removed together with it.
 fn with_holes(mut points: [u64; 9], random: &mut Random) -> [u64; 9] {
     for point in Milestone::ALL {
         if !matches!(point, SetupOut | Complete) && random.below(3) == 0 {
@@ -267,7 +267,7 @@ fn with_holes(mut points: [u64; 9], random: &mut Random) -> [u64; 9] {
     points
 }
 
-/// The pattern of a command whose every observed point is kept but these.
+/// The pattern of a command if all its observed points except `dropped` are kept.
 fn all_but(case: &Case, dropped: &[Milestone]) -> u16 {
     let mut pattern = 0;
     for point in Milestone::ALL {
@@ -282,8 +282,8 @@ fn all_but(case: &Case, dropped: &[Milestone]) -> u16 {
     pattern
 }
 
-/// `n` commands in each of the ways, with points in order and half of them with holes; `change`
-/// spoils one, or says that it does not lend itself.
+/// `n` commands for each of `ways`, with points in order; every second one lacks random points.
+/// `change` modifies a command, or returns false to leave it out.
 fn cases(
     ways: &[(StageSet, Way)],
     n: usize,
@@ -315,7 +315,7 @@ fn answers(cases: &[Case]) -> Vec<Answer> {
     cases.iter().zip(lines).map(|(c, l)| read(c, &l)).collect()
 }
 
-/// All of them lose this point, and it is counted there.
+/// Each command must lose `point`. `counted`: expected late doorbells, early irqs, negatives.
 fn each_loses(cases: &[Case], point: Milestone, counted: [u64; 3]) {
     for (case, answer) in cases.iter().zip(answers(cases)) {
         assert_eq!(answer.pattern, all_but(case, &[point]), "{case:?}");
@@ -406,7 +406,7 @@ fn whatever_the_order_each_dropped_point_is_counted_once_and_by_its_rule() {
         let (out, complete) = (points[SetupOut as usize], points[Complete as usize]);
         out != 0 && out <= complete
     });
-    // shuffling may have put a time where this stage set has no point
+    // shuffling may have given a time to a point that this stage set does not have
     let mut random = Random(17);
     let cases: Vec<Case> = cases
         .into_iter()

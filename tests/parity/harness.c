@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 /*
- * Runs the bucket rules and the closing of a command, as the BPF programs have them, in an ordinary
- * process: the headers of bpf/include are compiled as they are, the kernel's helpers are stubs.
- * A question a line on stdin, an answer a line on stdout; tests/parity.rs asks.
+ * Runs the bucket rules and the code that closes a command in an ordinary process. The headers of
+ * bpf/include are compiled unchanged; the kernel's helpers are stubs. tests/parity.rs writes one
+ * question per line to stdin and reads one answer per line from stdout.
  */
 #include <linux/types.h>
 #include <stdio.h>
@@ -18,7 +18,7 @@
 #define bpf_core_type_size(t)	    sizeof(t)
 #define bpf_core_type_id_kernel(t)  0
 #define bpf_core_field_offset(t, f) 0
-#define ND_NO_KFUNC		    /* reads by the helper, which is a stub here */
+#define ND_NO_KFUNC		    /* reads use the helper, a stub here */
 
 enum {
 	BPF_MAP_TYPE_HASH = 1,
@@ -35,7 +35,7 @@ static int bpf_probe_read_kernel(void *to, __u32 size, const void *from);
 
 #include "kernel.bpf.h"
 #include "abi.h"
-/* what user space sets before the load is set between two questions here */
+/* user space sets these before the load; here they change between questions */
 #define const
 #include "config.bpf.h"
 #undef const
@@ -43,7 +43,7 @@ static int bpf_probe_read_kernel(void *to, __u32 size, const void *from);
 #include "peek.bpf.h"
 #include "hist.bpf.h"
 
-/* in place of rows.bpf.h: one cell, and who asked for it */
+/* replaces rows.bpf.h: one cell, the last key that it was requested with, the number of requests */
 static struct nd_cell the_cell;
 static u64 cell_key;
 static int cell_calls;
@@ -60,7 +60,7 @@ static struct nd_cell *cell_of(struct nd_slot *s, u32 saw, struct nd_cpu *cpu)
 	return &the_cell;
 }
 
-/* in place of trace.bpf.h: no question asks for a trace */
+/* replaces trace.bpf.h: no question needs a trace */
 static void finish_trace(struct nd_slot *s, struct nd_cpu *cpu, u32 saw, u64 complete, u64 end)
 {
 	abort();
@@ -129,12 +129,12 @@ static void histogram(const struct nd_hist *h)
 
 /*
  * finish MODE SHARED START SETUP_IN SETUP_OUT ISSUE DOORBELL IRQ CQE COMPLETE_SLOT COMPLETE END KEY
- * BYTES LAT_MIN LAT_SHIFT: closes a command in a slot with these points. COMPLETE_SLOT is the
- * slot's own field, COMPLETE and END are the arguments. Without COMPLETE the completion was not
+ * BYTES LAT_MIN LAT_SHIFT: closes a command in a slot with these points. COMPLETE_SLOT is the field
+ * of the slot, COMPLETE and END are the arguments. Without COMPLETE the completion was not
  * observed, without SETUP_OUT the set-up.
- * Answers: key, calls of cell_of, state, rq, bytes, commands unmeasured, the counters, latency
- * slots in use, the last of them, then samples, last bucket in use, sum and maximum of every
- * histogram, and the record.
+ * Answer: key, calls of cell_of, state, rq, bytes, unmeasured commands, the counters; samples in
+ * the latency table, its last slot in use; samples, last bucket in use, sum and maximum of every
+ * histogram; the number of records, and the record.
  */
 static void answer_finish(void)
 {
@@ -152,7 +152,7 @@ static void answer_finish(void)
 	cfg_commands = 1;
 	cfg_lat = 1;
 
-	memset(&s, 0xa5, sizeof(s)); /* what is left of an earlier command means nothing */
+	memset(&s, 0xa5, sizeof(s)); /* old content must not matter */
 	s.rq = 0xffff888000000000;
 	s.state = mode == ND_MODE_FINE ? ND_COMPLETED : ND_OPEN;
 	s.tid = 4711;
@@ -170,7 +170,7 @@ static void answer_finish(void)
 	s.bytes = number();
 	cfg_lat_min_us = number();
 	cfg_lat_shift = number();
-	if (mode != ND_MODE_FINE) /* that half of the slot does not exist then */
+	if (mode != ND_MODE_FINE) /* the slot has no fine part then */
 		memset((char *)&s + ND_SLOT_BASIC, 0x5a, sizeof(s) - ND_SLOT_BASIC);
 
 	cfg_recover = 1;

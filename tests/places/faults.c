@@ -1,18 +1,18 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 /*
- * Programs that are skipped: the very C of the BPF programs in an ordinary process, in a world of
- * tasks that submit, interrupts and polls that complete, retries and requeues, in many orders.
- * tests/places.rs runs it.
+ * Tests the recovery of commands of which a program was skipped. Runs the unmodified C of the BPF
+ * programs on a model with tasks that submit, interrupts and polls that complete, retries and
+ * requeues, in random order. tests/places.rs runs it.
  *
  *   faults SEED STEPS MODE MASK SWITCHES
  *
- * MODE is ND_MODE_*, MASK says which programs (bits by hook number) ignore every 97th of their
- * events. SWITCHES: 1 recovers commands, 2 doubts doorbells, 4 counts interrupts; all are on in
- * earnest, and each that is off must make something wrong.
+ * MODE is ND_MODE_*. MASK selects programs (bits by hook number) that ignore every 97th of their
+ * events. SWITCHES enables checks: 1 recovery of commands, 2 unsure doorbells, 4 the count of
+ * interrupts. 7 enables all; without any one of them some results must be wrong.
  *
- * Each command leaves one record, whose points must be its own: the model knows between which two
- * readings of the clock each of its points was. Answers: commands completed, records, records
- * without a latency, points that were another's, points seen, requeues told, requeues.
+ * Each command must leave one record, with its own points: the model stores the clock before and
+ * after each point. Prints: commands completed, records, records without a latency, points of other
+ * commands (and commands without exactly one record), points checked, requeues reported, requeues.
  */
 #define WITH_KFUNC
 #define RECORDS
@@ -35,7 +35,7 @@ static struct kernel_stat *this_stat(void)
 	return &stats[here];
 }
 
-#define CPUS   2 /* each with a queue of its own, and two tasks */
+#define CPUS   2 /* each with its own queue and two tasks */
 #define TASKS  4
 #define TAGS   8
 #define STRIDE 64
@@ -54,10 +54,10 @@ enum point {
 	POINTS
 };
 
-/* What is true of a command, by queue and command id. */
+/* The true points of a command, by queue and command id. */
 struct truth {
-	u64 from[POINTS], to[POINTS]; /* between these readings it was there; 0: it was not */
-	enum { NEVER, ACTIVE, OVER } active; /* OVER: it may still be recorded */
+	u64 from[POINTS], to[POINTS]; /* clock before and after each point; 0: not passed */
+	enum { NEVER, ACTIVE, OVER } active; /* OVER: its record may still follow */
 	int records;
 };
 
@@ -68,7 +68,7 @@ static struct io {
 	struct nvme_request pdu;
 	struct nvme_command sqe;
 	enum place place;
-	int busy, again; /* it is a command's; the command comes again */
+	int busy, again; /* used by a command; to be issued again */
 	u64 start_from, start_to;
 	struct truth *truth;
 } ios[CPUS][TAGS];
@@ -82,7 +82,7 @@ static struct truth truths[CPUS][1 << 16];
 static u64 completed, records, unmeasured, foreign, seen, said, requeued;
 static int draining;
 
-/* The record that is being written. */
+/* The record that a program is writing. */
 static union {
 	struct nd_event event;
 	struct nd_pair pair;
@@ -134,7 +134,7 @@ static void submit(void *r)
 	check(t, P_END, times->end_ns, saw & ND_SAW_END);
 }
 
-/* Runs a program at a point of a command. */
+/* Runs the program at a point of a command, and stores the clock before and after it. */
 #define AT(truth, point, call)                                                                     \
 	do {                                                                                       \
 		(truth)->from[point] = now_ns;                                                     \
@@ -145,7 +145,7 @@ static void submit(void *r)
 
 static struct blk_mq_queue_data bd;
 
-/* blk-mq allocates a request. Some never come to the driver: they are merged into others. */
+/* blk-mq allocates a request. Some never reach the driver: they are merged into others. */
 static void start(struct io *io)
 {
 	io->busy = 1;
@@ -160,7 +160,7 @@ static void start(struct io *io)
 		io->busy = 0;
 }
 
-/* A command must have left one record before its id comes again. */
+/* A command must have left one record before its id is used again. */
 static void retire(struct truth *t)
 {
 	foreign += t->active == OVER && t->records != 1;
@@ -177,7 +177,7 @@ static void set_up(struct io *io)
 	to = ++now_ns;
 	io->sqe.common.command_id = (io->pdu.genctr & 0xf) << 12 | io->rq.tag;
 	t = &truths[q][io->sqe.common.command_id];
-	/* brought again it has the same id, and is the same command to us */
+	/* a rejected command keeps its id, and is the same command for the programs */
 	if (t->active != ACTIVE) {
 		retire(t);
 		t->active = ACTIVE;
@@ -208,7 +208,7 @@ static void copy(struct io *io)
 	io->place = COPIED;
 }
 
-/* Rings the doorbell: from now on the device may answer. Returns a reading of the clock. */
+/* Rings the doorbell: the device may complete the commands now. Returns a reading of the clock. */
 static u64 write_doorbell(u32 cpu)
 {
 	nvmeqs[cpu].last_sq_tail = nvmeqs[cpu].sq_tail;
@@ -218,12 +218,12 @@ static u64 write_doorbell(u32 cpu)
 	return now_ns;
 }
 
-/* What a task is about. */
+/* The state of a task that submits. */
 static struct task {
 	enum { IDLE, SINGLE, RUN, BATCH } what;
 	int step, n, i;
 	struct io *io[4];
-	u32 cids[4]; /* by them it is seen whether they are still the same commands */
+	u32 cids[4]; /* the commands, also after their io is in use by others */
 } tasks_of[TASKS];
 
 static struct io *free_io(u32 cpu)
@@ -233,15 +233,14 @@ static struct io *free_io(u32 cpu)
 	return io->busy || io->place != AWAY ? 0 : io;
 }
 
-/* The commands of the task that are still open: their doorbell was the function that returns now.
- */
+/* The function that returns now rang the doorbell of the task's commands that have none yet. */
 static void rung(struct task *t, int n, u64 from)
 {
 	for (int i = 0; i < n; i++) {
 		struct truth *truth = &truths[here][t->cids[i]];
 
 		if (truth->from[P_DOORBELL])
-			continue; /* before, with others */
+			continue; /* announced by an earlier doorbell */
 		truth->from[P_DOORBELL] = from;
 		truth->to[P_DOORBELL] = ++now_ns;
 	}
@@ -250,7 +249,7 @@ static void rung(struct task *t, int n, u64 from)
 static void fexit_queue_rq(struct task *t, int i, int last, u32 ret)
 {
 	u64 from = now_ns;
-	int told = last || nvmeqs[here].sq_tail == nvmeqs[here].last_sq_tail; /* by whom ever */
+	int told = last || nvmeqs[here].sq_tail == nvmeqs[here].last_sq_tail; /* by any task */
 
 	bd = (struct blk_mq_queue_data){.rq = &t->io[i]->rq, .last = last};
 	on_queued(&hctxs[here], &bd, ret, ND_HOOK_QUEUE_RQ_FEXIT, TYPED);
@@ -258,7 +257,7 @@ static void fexit_queue_rq(struct task *t, int i, int last, u32 ret)
 		rung(t, i + 1, from);
 }
 
-/* blk-mq has it back; kblockd brings it again later, or it is tried again after an error. */
+/* blk-mq takes it back. kblockd issues it again later, or it is retried after an error. */
 static void back(struct io *io)
 {
 	on_requeue(&io->rq, ND_HOOK_REQUEUE_BTF, TYPED);
@@ -275,7 +274,7 @@ static void begin(struct task *t)
 	for (int i = 0; i < t->n; i++) {
 		struct io *io = 0;
 
-		/* what came back is brought again first */
+		/* requeued requests are issued first */
 		for (int tag = 0; tag < TAGS && !io; tag++)
 			if (ios[here][tag].again)
 				io = &ios[here][tag];
@@ -295,7 +294,7 @@ static void begin(struct task *t)
 	t->what = !t->n ? IDLE : kind < 2 ? SINGLE : kind == 2 ? RUN : BATCH;
 }
 
-/* The next step of a task; another may come on its CPU between any two. */
+/* The next step of a task. Between two steps, another task may run on its CPU. */
 static void advance(struct task *t)
 {
 	struct io *io = t->io[t->i];
@@ -375,7 +374,7 @@ static void complete(struct io *io, int has_cqe)
 	io->place = AWAY;
 }
 
-/* Reaps some of what is at the device: by an interrupt, or by a task that polls. */
+/* Completes some of the commands at the device, in an interrupt or in a task that polls. */
 static void reap(int irq)
 {
 	struct io *found[TAGS];
@@ -425,8 +424,8 @@ static void step(void)
 		current_tid = 100 + here * 2 + n;
 		advance(&tasks_of[here * 2 + n]);
 	} else if (what < 9) {
-		/* the interrupt comes upon one of the tasks that submit; what polls a queue keeps
-		 * the queue's interrupt away */
+		/* the interrupt comes in one of the tasks that submit: while a task polls a queue,
+		 * the queue has no interrupt */
 		current_tid = 100 + here * 2 + random_below(2);
 		reap(1);
 	} else {

@@ -1,23 +1,24 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 /*
- * Whether a command is its controller's, whatever the hooks remember: the very C of the BPF
- * programs in an ordinary process, in a world of controllers and namespaces that go and come, and
- * whose memory is given to the next. tests/places.rs runs it.
+ * Tests whether each command is attributed to its own controller, whatever the hooks have cached.
+ * Runs the unmodified C of the BPF programs on a model in which controllers and namespaces are
+ * added and removed, and later ones reuse their memory. tests/places.rs runs it.
  *
  *   harness SEED STEPS
  *
- * Answers how many commands there were, how often one was at a place that others had had, and how
- * many came out wrong. With NEVER_FORGET the hooks are never told to forget: then some must.
+ * Prints the number of commands, of commands on a hardware queue that reuses the memory of another
+ * one, and of wrong results. With NEVER_FORGET the caches are never invalidated: some results must
+ * then be wrong.
  */
 #include "stubs.h"
 
 #define CTRLS  3
-#define QUEUES 2 /* for I/O */
+#define QUEUES 2 /* for I/O, per controller */
 #define STRIDE 64
 #define TAGS   3
-#define SPACES 2 /* namespaces of a controller, at most */
+#define SPACES 2 /* maximum of namespaces per controller */
 
-/* What the kernel gives out and takes back. */
+/* Memory that the kernel allocates and frees. */
 static struct nvme_ctrl ctrl_memory[CTRLS];
 static struct request_queue queue_memory[CTRLS * (1 + SPACES)];
 static struct blk_mq_hw_ctx hctx_memory[CTRLS * (1 + SPACES * QUEUES)];
@@ -26,7 +27,7 @@ static struct rq_memory {
 	struct nvme_request pdu;
 } rq_memory[CTRLS * (1 + SPACES * QUEUES)][TAGS];
 static u8 ctrl_used[CTRLS], queue_used[CTRLS * (1 + SPACES)];
-static int owner[CTRLS * (1 + SPACES * QUEUES)]; /* of a hctx, its last: a number of its own */
+static int owner[CTRLS * (1 + SPACES * QUEUES)]; /* the last owner of each hctx */
 static u8 hctx_used[CTRLS * (1 + SPACES * QUEUES)];
 
 struct space {
@@ -82,7 +83,7 @@ static void free_space(struct space *s, int hctxs)
 		hctx_used[s->hctx[h]] = 0;
 }
 
-/* A command from its start to its end; the CPUs may be different ones. */
+/* A command from start to completion. Submission and completion may be on different CPUs. */
 static void command(int instance, struct space *s, int h)
 {
 	u32 tag = random_below(TAGS), qid = s == &world[instance].admin ? 0 : (u32)h + 1;
@@ -92,7 +93,7 @@ static void command(int instance, struct space *s, int h)
 	int before = cells_asked, id = world[instance].born << 8 | s->queue;
 	u64 start;
 
-	/* admin commands are passthrough to blk-mq, others may be */
+	/* admin commands are passthrough for blk-mq; I/O commands may be */
 	rq->cmd_flags = !qid || !random_below(4) ? 34 + random_below(2) : random_below(16);
 	commands++;
 	moved += owner[s->hctx[h]] && owner[s->hctx[h]] != id;
@@ -124,7 +125,7 @@ static void step(void)
 	u32 what = random_below(20);
 
 	if (!c->there) {
-		/* the lowest number that is free, as the kernel has it */
+		/* the lowest free number, as in the kernel */
 		for (n = 0; world[n].there; n++)
 			;
 		c = &world[n];
@@ -134,7 +135,7 @@ static void step(void)
 		ctrl_memory[c->memory] = (struct nvme_ctrl){
 			.instance = n, .tagset = &c->memory, .admin_tagset = &c->born};
 		make_space(&c->admin, &ctrl_memory[c->memory], 1, 0);
-		command(n, &c->admin, 0); /* Identify, at least */
+		command(n, &c->admin, 0); /* at least Identify */
 	} else if (what == 0) {
 		for (int i = 0; i < SPACES; i++)
 			if (c->space[i].there)

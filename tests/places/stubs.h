@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 /*
- * The headers of bpf/include in an ordinary process: the kernel's helpers are stubs, maps are
- * arrays.
+ * Compiles the headers of bpf/include for an ordinary process: the kernel's helpers are stubs, maps
+ * are arrays.
  */
 #include <linux/types.h>
 #include <stddef.h>
@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#ifdef WITH_KFUNC /* reads by a cast, as kernels have it since 6.2; or by the helper */
+#ifdef WITH_KFUNC /* reads use bpf_rdonly_cast() (since 6.2); else the helper */
 #define __ksym
 #define __weak
 #define bpf_ksym_exists(name)	   1

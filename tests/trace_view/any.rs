@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Any event makes one line, and JSON that says what it says.
+//! Random events: each makes one line of text, and one JSON object with the same values.
 
 use std::array;
 use std::collections::BTreeMap;
@@ -42,7 +42,7 @@ use serde_json::json;
 
 const SETS: [CommandSet; 3] = [CommandSet::Nvm, CommandSet::KeyValue, CommandSet::Zoned];
 
-/// An object at its top level, which must not have a key twice.
+/// The top level of a JSON object. A duplicate key is an error.
 #[derive(Debug)]
 struct Once(BTreeMap<String, Value>);
 
@@ -95,7 +95,7 @@ fn id() -> impl Strategy<Value = CommandId> {
     })
 }
 
-/// Few different dwords, so that commands recur.
+/// Few distinct values, so that commands repeat.
 fn dword() -> impl Strategy<Value = u32> {
     prop_oneof![3 => Just(0), 2 => Just(7), 1 => any::<u32>()]
 }
@@ -235,7 +235,7 @@ fn all_fields(set: CommandSet, id: &CommandId, asked: &Submission) -> Vec<Field>
     fields(id.opcode.queue, set, &asked.sqe).collect()
 }
 
-/// A view of each kind. Boxed: they are large, and the stacks of tests small.
+/// A view of each kind. Boxed: they are large, and test threads have small stacks.
 struct Views(Box<TraceText>, Box<TraceJson>);
 
 impl Views {
@@ -261,13 +261,13 @@ impl Views {
 
 type Parted = (CommandId, Submission, Outcome);
 
-/// Boxed: what proptest makes of it would be large.
+/// Boxed: its value tree would be large otherwise.
 fn parted() -> BoxedStrategy<Parted> {
     id().prop_flat_map(|id| (Just(id), asked(id), outcome()))
         .boxed()
 }
 
-/// A command that has each part from one of two, by the bits of `mixture`.
+/// A command with each part taken from one of two commands, by the bits of `mixture`.
 fn mixed(two: &[Parted; 2], mixture: u16) -> EventKind {
     let of = |n: u32| &two[usize::from(mixture >> n & 1)];
     let (code, queue) = (of(0).0.opcode.code, of(1).0.opcode.queue);
@@ -336,8 +336,8 @@ proptest! {
         }
     }
 
-    /// Views write what they have written before where an event is of the same kind. Here each is of
-    /// two that differ in everything, and takes each of its parts from one or the other.
+    /// A view reuses text of earlier events of the same kind. That must not change the output. Each
+    /// event here takes each of its parts from one of two random commands.
     #[test]
     fn what_was_shown_before_changes_no_line(
         two in prop::array::uniform2(parted()),

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Stacks, columns and colour; plain ends and others.
+//! Stacks, columns, colour, and outcomes other than plain success.
 
 use super::sample::DISK;
 use super::sample::NONE;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Events to show, and ways to show them.
+//! Sample events, and functions that render them.
 
 use nvme_deep::model::event::CommandId;
 use nvme_deep::model::event::Event;
@@ -23,14 +23,14 @@ use nvme_deep::render::trace::EventSink;
 use nvme_deep::render::trace::TraceJson;
 use nvme_deep::render::trace::TraceText;
 
-/// An I/O command of the first namespace.
+/// The context of an I/O command of the first namespace.
 pub const DISK: Context<'_> = Context {
     disk: "nvme0n1",
     set: CommandSet::Nvm,
     kstack: "",
     kstack_complete: "",
 };
-/// No disk.
+/// The context of a command without a disk.
 pub const NONE: Context<'_> = Context { disk: "", ..DISK };
 
 /// A command.
@@ -49,7 +49,7 @@ pub fn read() -> CommandId {
     id(QueueKind::Io, 2)
 }
 
-/// By fio.
+/// A submission by fio.
 pub fn asked(id: &CommandId, cdw: [u32; 6], bytes: Option<u32>) -> Submission {
     let mut comm = [0; 16];
     comm[..3].copy_from_slice(b"fio");
@@ -71,12 +71,12 @@ pub fn asked(id: &CommandId, cdw: [u32; 6], bytes: Option<u32>) -> Submission {
     }
 }
 
-/// 4 KiB.
+/// A submission of a read of 4 KiB.
 pub fn asked_read() -> Submission {
     asked(&read(), [2048, 0, 7, 0, 0, 0], Some(4096))
 }
 
-/// After 85.2 us.
+/// An outcome with this status, after 85.2 us.
 pub fn outcome(status: u16) -> Outcome {
     Outcome {
         verdict: Some(Verdict {
@@ -92,7 +92,7 @@ pub fn outcome(status: u16) -> Outcome {
     }
 }
 
-/// The same success with points.
+/// An outcome with success and with points.
 pub fn with_stages() -> Outcome {
     let points = [98_800, 0, 100_000, 0, 103_000, 0, 183_200, 185_200, 0];
     Outcome {
@@ -101,7 +101,7 @@ pub fn with_stages() -> Outcome {
     }
 }
 
-/// At some time.
+/// An event at a fixed time.
 pub fn event(what: EventKind) -> Event {
     Event {
         at_ns: 12_345_678_901_234,
@@ -109,7 +109,7 @@ pub fn event(what: EventKind) -> Event {
     }
 }
 
-/// Without the time, which is the same everywhere, and the line's end.
+/// The text of an event, without the fixed time and the newline.
 pub fn text_in(what: EventKind, cx: &Context<'_>) -> String {
     let mut view = TraceText::new(
         Theme { color: false },
@@ -123,12 +123,12 @@ pub fn text_in(what: EventKind, cx: &Context<'_>) -> String {
     line.strip_suffix('\n').unwrap().to_owned()
 }
 
-/// With a disk.
+/// The same, with a disk.
 pub fn text(what: EventKind) -> String {
     text_in(what, &DISK)
 }
 
-/// Without the begin, which is the same but for the type, and the end.
+/// The JSON of an event: its type, and what follows the fields that are always the same.
 pub fn json_in(what: EventKind, cx: &Context<'_>) -> String {
     let mut view = TraceJson::new(Clock::Mono, Some(StageSet::Basic));
     view.event(&event(what), cx);
@@ -140,15 +140,15 @@ pub fn json_in(what: EventKind, cx: &Context<'_>) -> String {
     format!("{kind} {}", rest.strip_suffix("}\n").unwrap())
 }
 
-/// With a disk.
+/// The same, with a disk.
 pub fn json(what: EventKind) -> String {
     json_in(what, &DISK)
 }
 
-/// What JSON says of [`read`].
+/// The JSON fields of [`read`].
 pub const READ: &str =
     r#""disk":"nvme0n1","qid":3,"cid":4544,"nsid":1,"queue":"io","opcode":"read","opcode_value":2"#;
-/// And of [`asked_read`].
+/// The JSON fields of [`asked_read`].
 pub const READ_FIELDS: &str = r#""flags":0,"metadata":false,"fields":{"slba":2048,"len":7,"nlb":8,"ctrl":0,"dsmgmt":0,"reftag":0,"lr":false,"fua":false,"pract":false,"prchk":0,"stc":false,"cetype":0,"apptag":0,"appmask":0,"freq":{"code":0,"name":"none"},"latency":{"code":0,"name":"none"},"seq":false,"incompressible":false},"bytes":4096,"pid":1234,"tid":1234,"comm":"fio","cpu":1"#;
-/// And of [`outcome`] zero.
+/// The JSON fields of [`outcome`] with status zero.
 pub const SUCCESS: &str = r#""result":0,"status":{"value":0,"type":"generic","code":0,"name":"Success","dnr":false,"more":false,"crd":0},"retries":0,"request_flags":0"#;

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# The tool at its main job, on a guest whose two NVMe controllers have a latency
-# that is known because it is injected: the report can be checked by eye.
+# Runs the tool in a guest with two NVMe controllers of known, injected latency, so that the report
+# can be checked by eye.
 set -euo pipefail
 
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
@@ -30,5 +30,5 @@ if compgen -G '/sys/class/nvme/*' >/dev/null; then
     echo
 fi
 echo "Booting a guest with Linux $(<"${NVME_DEEP_LAB:-$root/target/lab}/6.12/release") and two NVMe controllers..."
-# it attaches under load: see boot.sh
+# one CPU, because the tool attaches under load: see boot.sh
 ONE_CPU=1 SMP=1 TIMEOUT=${TIMEOUT:-120} "$here/boot.sh" 6.12 "$share" "${controllers[@]}"

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Filters: which commands a run looks at.
+//! Filters: which commands a run includes.
 
 use std::collections::BTreeSet;
 
@@ -15,7 +15,7 @@ use nvme_deep::session::settings::Filter;
 use super::usage;
 use crate::cli::args::FilterArgs;
 
-/// The kernel keeps 15 bytes of a thread's name (TASK_COMM_LEN).
+/// Bytes of a thread's name that the kernel keeps (TASK_COMM_LEN without the final zero).
 const COMM_LEN: usize = 15;
 
 fn ctrl_instance(text: &str) -> Result<u32> {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What `latency` is to do.
+//! Options of `latency`, checked.
 
 use std::time::Duration;
 
@@ -13,20 +13,20 @@ use super::stage_set;
 use super::usage;
 use crate::cli::args::LatencyArgs;
 
-/// What `latency` is to do.
+/// Options of `latency`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LatencyOptions {
-    /// What the kernel side does.
+    /// Settings of the session.
     pub settings: Settings,
-    /// Time between reports; `None`: only the final one.
+    /// Time between reports; `None`: only the final report.
     pub interval: Option<Duration>,
     /// Number of reports.
     pub count: Option<u64>,
     /// Length of the run.
     pub duration: Option<Duration>,
-    /// Reports show their interval, not the run so far.
+    /// Each report covers its interval, not the run so far.
     pub delta: bool,
-    /// Show histograms.
+    /// Show the histogram of each stage.
     pub hist: bool,
     /// JSON lines instead of text.
     pub json: bool,

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! From words to meaning: what a command line asks for, checked as far as it can be without looking
-//! at the machine.
+//! Options: the command line, converted and checked as far as possible without access to the
+//! machine.
 
 mod filter;
 mod latency;
@@ -29,7 +29,7 @@ fn usage(message: impl Into<String>) -> Error {
     Failure::error(Kind::Usage, message)
 }
 
-/// What `--attach` means; `None` is auto.
+/// The method of `--attach`; `None` is auto.
 pub const fn method(attach: AttachArg) -> Option<Method> {
     match attach {
         AttachArg::Auto => None,

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What `trace` and `stacks` are to do.
+//! Options of `trace` and `stacks`, checked.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -22,21 +22,22 @@ use crate::cli::args::StacksByArg;
 use crate::cli::args::TimeArg;
 use crate::cli::args::TraceArgs;
 
-/// The kernel wants a ring of at least a page.
+/// Smallest ring. The kernel requires at least one page.
 const MIN_BUFFER: u64 = 64 << 10;
-/// And keeps two bits of a position for itself (BPF_RINGBUF_BUSY_BIT).
+/// Largest ring. The kernel uses two bits of a record's length as flags (BPF_RINGBUF_BUSY_BIT,
+/// BPF_RINGBUF_DISCARD_BIT).
 const MAX_BUFFER: u64 = 1 << 30;
 
-/// What `trace` is to do.
+/// Options of `trace`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TraceOptions {
-    /// What the kernel side does.
+    /// Settings of the session.
     pub settings: Settings,
-    /// Stop after so many commands.
+    /// Stop after this many commands.
     pub count: Option<u64>,
     /// Length of the run.
     pub duration: Option<Duration>,
-    /// How to write time.
+    /// Clock and format of times.
     pub time: TimeArg,
     /// JSON lines instead of text.
     pub json: bool,
@@ -44,18 +45,18 @@ pub struct TraceOptions {
     pub color: bool,
 }
 
-/// What `stacks` is to do.
+/// Options of `stacks`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct StacksOptions {
-    /// What the kernel side does.
+    /// Settings of the session.
     pub settings: Settings,
-    /// Order and weight.
+    /// Order of the list, and weight in graphs.
     pub by: StacksByArg,
-    /// So many of them.
+    /// Number of stacks to show.
     pub top: Option<usize>,
-    /// Lines for flame graph tools.
+    /// Write lines for flame graph tools.
     pub folded: bool,
-    /// A flame graph's file.
+    /// File for a flame graph.
     pub svg: Option<PathBuf>,
     /// Length of the run.
     pub duration: Option<Duration>,
@@ -65,7 +66,7 @@ pub struct StacksOptions {
     pub color: bool,
 }
 
-/// `1/64`.
+/// Parses `1/64`; without a value, 1.
 fn one_in(text: Option<&str>) -> Result<u32> {
     let Some(text) = text else { return Ok(1) };
     let n = text.strip_prefix("1/").and_then(|n| n.parse().ok());
@@ -76,7 +77,7 @@ fn one_in(text: Option<&str>) -> Result<u32> {
     })
 }
 
-/// `16M` and the like, rounded up to a power of two.
+/// Parses `16M` and the like. Rounds up to a power of two.
 fn buffer(text: &str) -> Result<u32> {
     let digits = text.trim_end_matches(|c: char| !c.is_ascii_digit());
     let shift = match &text[digits.len()..] {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Says while it happens that events are lost.
+//! Reports lost events while the trace runs.
 
 use std::sync::mpsc::RecvTimeoutError;
 use std::sync::mpsc::Sender;
@@ -15,11 +15,11 @@ use nvme_deep::session::CounterReader;
 
 use crate::commands::say;
 
-/// How often to look.
+/// Interval between checks.
 const EVERY: Duration = Duration::from_secs(1);
 
-/// A thread that looks. Of its own, since the one that reads the ring may be held up: that is why
-/// events get lost.
+/// A thread that checks for lost events. It is separate because the thread that reads the ring may
+/// be blocked, which is why events are lost.
 pub struct Drops {
     stop: Sender<()>,
     thread: JoinHandle<()>,
@@ -30,12 +30,12 @@ fn lost(counters: &Counters) -> u64 {
 }
 
 impl Drops {
-    /// Begins to look.
+    /// Starts the thread.
     pub fn watch(reader: CounterReader) -> Self {
-        let (stop, told) = channel();
+        let (stop, stopped) = channel();
         let thread = thread::spawn(move || {
             let mut before = 0;
-            while told.recv_timeout(EVERY) == Err(RecvTimeoutError::Timeout) {
+            while stopped.recv_timeout(EVERY) == Err(RecvTimeoutError::Timeout) {
                 let Ok(counters) = reader.read() else { break };
                 let now = lost(&counters);
                 if now > before {
@@ -52,10 +52,10 @@ impl Drops {
         Self { stop, thread }
     }
 
-    /// Ends it.
+    /// Stops the thread.
     pub fn stop(self) {
         drop(self.stop);
-        // it has no result, and a panic of its would have been told by itself
+        // there is no result, and a panic has already printed its message
         let _ = self.thread.join();
     }
 }

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The `trace` command: every command as it happens.
 //!
-//! One thread reads the ring, orders, renders and writes. If it is held up (a reader that is slow,
-//! a terminal that is stopped), the ring fills; the kernel side counts what finds no room, and
-//! another thread says so while it happens.
+//! One thread reads the ring, and orders, renders and writes the events. If it is blocked (slow
+//! reader, stopped terminal), the ring fills. The BPF side counts the events that find no room, and
+//! another thread reports them during the run.
 
 mod drops;
 mod names;
@@ -60,16 +60,16 @@ use crate::commands::start::Ready;
 use crate::commands::start::refuse_unknown;
 use crate::commands::start::until;
 
-/// How often to empty the ring. In this time a million commands a second make some 4 MB of events; a
-/// smaller ring is emptied more often.
+/// Interval between drains of the ring. At a million commands per second, about 4 MB of events
+/// arrive in this time. A smaller ring is drained more often.
 const DRAIN: Duration = Duration::from_millis(20);
 const ROOM_FOR_DRAIN: u32 = 4 << 20;
 const SHORTEST_DRAIN: Duration = Duration::from_millis(1);
-/// How long to wait for an event that is earlier than those that are there: a program that has read
-/// the clock may be interrupted before it has its place in the ring.
+/// Time to wait for earlier events. A program may be interrupted between its clock reading and its
+/// reservation in the ring.
 const WINDOW_NS: u64 = 20_000_000;
 
-/// Where the lines are made.
+/// The renderer of the events.
 fn sink(options: &TraceOptions) -> Box<dyn EventSink> {
     let clock = match options.time {
         TimeArg::Mono => Clock::Mono,
@@ -89,7 +89,7 @@ fn sink(options: &TraceOptions) -> Box<dyn EventSink> {
     Box::new(TraceText::new(theme, stdout().is_terminal(), clock, stages))
 }
 
-/// From events to lines.
+/// Turns events into lines and writes them.
 struct TraceWriter<'o> {
     options: &'o TraceOptions,
     sink: Box<dyn EventSink>,
@@ -97,13 +97,13 @@ struct TraceWriter<'o> {
     stacks: Option<Stacks>,
     out: Output,
     shown: Shown,
-    /// What waits to be written, in its order.
+    /// Events that are rendered and not written, in order.
     pending: Vec<EventClass>,
-    /// Commands that are shown or pending.
+    /// Commands shown, written or pending.
     commands: u64,
 }
 
-/// How the ledger counts an event.
+/// The class of an event in the ledger.
 #[derive(Clone, Copy, Debug)]
 enum EventClass {
     Submit,
@@ -112,21 +112,20 @@ enum EventClass {
 }
 
 impl<'o> TraceWriter<'o> {
-    fn new(options: &'o TraceOptions, system: System, stacks: Option<Stacks>) -> Result<Self> {
-        let file = output(&system)?;
-        Ok(Self {
+    fn new(options: &'o TraceOptions, out: File, system: System, stacks: Option<Stacks>) -> Self {
+        Self {
             options,
             sink: sink(options),
             names: Names::of(system),
             stacks,
-            out: Output::to(file),
+            out: Output::to(out),
             shown: Shown::default(),
             pending: Vec::new(),
             commands: 0,
-        })
+        }
     }
 
-    /// So many commands were asked for, and shown.
+    /// Whether the COUNT of `-n` is reached.
     fn is_done(&self) -> bool {
         self.options
             .count
@@ -163,22 +162,22 @@ impl<'o> TraceWriter<'o> {
             kstack_complete,
         };
         self.sink.event(event, &cx);
-        let kindred = match event.what {
+        let class = match event.what {
             EventKind::Submit(..) => EventClass::Submit,
             EventKind::Complete(..) | EventKind::Command(..) | EventKind::Missed { .. } => {
                 EventClass::Command
             }
             _ => EventClass::Other,
         };
-        self.commands += u64::from(matches!(kindred, EventClass::Command));
-        self.pending.push(kindred);
+        self.commands += u64::from(matches!(class, EventClass::Command));
+        self.pending.push(class);
         if self.sink.is_full() {
             self.flush();
         }
     }
 
-    /// Writes what has come, but for the latest events: earlier ones may still come. True: there may
-    /// be more.
+    /// Writes the events of the ring except the latest, because earlier ones may still arrive.
+    /// Returns true if there may be more.
     fn take_in(&mut self, events: &mut dyn EventStream, source: &dyn Source) -> Result<bool> {
         let until_ns = monotonic_ns().saturating_sub(WINDOW_NS);
         let more = events.fetch()?;
@@ -188,7 +187,7 @@ impl<'o> TraceWriter<'o> {
         Ok(more)
     }
 
-    /// Writes what is left after the end of the run, and the commands that have not ended.
+    /// After the end of the run: writes the remaining events, and the commands that have not ended.
     fn end(
         &mut self,
         events: &mut dyn EventStream,
@@ -210,10 +209,10 @@ impl<'o> TraceWriter<'o> {
     fn flush(&mut self) {
         let (mut lost, out) = (0, &mut self.out);
         self.sink.drain(&mut |lines| lost = out.write(lines));
-        // of what was pending, the last ones
+        // the lines that were not written are the last ones
         let written = self.pending.len().saturating_sub(lost as usize);
-        for kindred in &self.pending[..written] {
-            match kindred {
+        for class in &self.pending[..written] {
+            match class {
                 EventClass::Submit => self.shown.submits += 1,
                 EventClass::Command => self.shown.commands += 1,
                 EventClass::Other => self.shown.events += 1,
@@ -236,7 +235,7 @@ fn stack_ids(what: &EventKind) -> [StackId; 2] {
     ]
 }
 
-/// How long to leave the ring alone.
+/// Time between two drains of the ring.
 fn pause(ring_bytes: u32) -> Duration {
     let share = f64::from(ring_bytes) / f64::from(ROOM_FOR_DRAIN);
     DRAIN.mul_f64(share.min(1.0)).max(SHORTEST_DRAIN)
@@ -246,7 +245,7 @@ fn tracing(settings: &Settings) -> Result<&Tracing> {
     settings.trace.as_ref().context("no trace was asked for")
 }
 
-/// Where the lines go.
+/// The output file. Warns if it is on an NVMe disk.
 fn output(system: &System) -> Result<File> {
     let file = File::from(stdout().as_fd().try_clone_to_owned()?);
     if let Some(disk) = system.nvme_disk_of(&file) {
@@ -261,7 +260,7 @@ fn output(system: &System) -> Result<File> {
 /// Runs the command to its end.
 ///
 /// # Errors
-/// One sentence each, with the exit code of its kind; nothing stays attached.
+/// One sentence each, with the exit code of its kind. Nothing stays attached.
 pub fn run(options: &TraceOptions) -> Result<()> {
     let ready = Ready::look(&options.settings)?;
     let wants = tracing(&options.settings)?;
@@ -272,7 +271,8 @@ pub fn run(options: &TraceOptions) -> Result<()> {
     refuse_unknown(wants, &session)?;
     let drops = Drops::watch(session.counter_reader()?);
     let mut watchdog = Watchdog::of(&session, ready.system.clone());
-    let mut writer = TraceWriter::new(options, ready.system, stacks)?;
+    let out = output(&ready.system)?;
+    let mut writer = TraceWriter::new(options, out, ready.system, stacks);
     let mut events = session.events()?;
     let pause = pause(session.ring_bytes());
     let run = Run::begin(&ready.stop, options.duration);
@@ -293,7 +293,7 @@ pub fn run(options: &TraceOptions) -> Result<()> {
     });
     let at = run.elapsed();
     watchdog.last_look(&session)?;
-    // commands go on while we detach, which takes a while, and their last events are still seen
+    // commands continue while the hooks are detached, which takes time; their events are still read
     let end_ns = monotonic_ns();
     let closed = session.end();
     drops.stop();
@@ -305,22 +305,22 @@ pub fn run(options: &TraceOptions) -> Result<()> {
     watchdog.verdict()
 }
 
-/// Writes the ledger, and reports what went wrong with the output.
-fn finish(mut scribe: TraceWriter<'_>, ledger: &Ledger, at: Duration) -> Result<()> {
-    if scribe.options.json {
+/// Writes the ledger. Reports errors of the output.
+fn finish(mut writer: TraceWriter<'_>, ledger: &Ledger, at: Duration) -> Result<()> {
+    if writer.options.json {
         let mut line = Vec::new();
         json::end(ledger, at, &mut line)?;
-        // no event: if it is missing, the error says so
-        scribe.out.write(&line);
+        // not an event: if it is missing, the error reports it
+        writer.out.write(&line);
     } else {
         let mut err = stderr().lock();
         let theme = Theme { color: false };
-        let detail = scribe.options.settings.attaching.verbose > 0;
-        // nobody may be listening: that is no error
+        let detail = writer.options.settings.attaching.verbose > 0;
+        // a closed stderr is not an error
         let _ = write_ledger(ledger, theme, detail, &mut err).and_then(|()| err.flush());
     }
-    let not_written = scribe.shown.not_written;
-    match scribe.out.into_error() {
+    let not_written = writer.shown.not_written;
+    match writer.out.into_error() {
         Some(error) if error.kind() == ErrorKind::BrokenPipe => {
             say(&format!(
                 "the reader of stdout has gone; {not_written} events were not written"
@@ -337,3 +337,6 @@ fn finish(mut scribe: TraceWriter<'_>, ledger: &Ledger, at: Duration) -> Result<
         None => Ok(()),
     }
 }
+
+#[cfg(test)]
+mod tests;

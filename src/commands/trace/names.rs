@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The names of disks: a command names only a controller and a namespace id.
+//! Names of disks. A command contains only its controller and a namespace id.
 
 use std::collections::HashMap;
 
@@ -11,35 +11,35 @@ use nvme_deep::nvme::opcode::QueueKind;
 /// Controller and namespace id.
 type Key = (u32, u32);
 
-/// What sysfs says of each namespace.
+/// Disk name and command set of each namespace, from sysfs.
 #[derive(Debug)]
 pub struct Names {
     system: System,
     disks: HashMap<Key, (String, CommandSet)>,
-    /// The one that was asked for last: mostly the next one, too.
+    /// The last lookup; the next one is usually the same.
     last: (Key, String, CommandSet),
     may_look: bool,
 }
 
 impl Names {
-    /// Of this machine.
+    /// Reads the namespaces of this machine.
     pub fn of(system: System) -> Self {
         let mut names = Self {
             system,
             disks: HashMap::new(),
-            last: Self::nobody(),
+            last: Self::no_disk(),
             may_look: false,
         };
         names.look();
         names
     }
 
-    /// Namespace 0 has no disk.
-    const fn nobody() -> (Key, String, CommandSet) {
+    /// The entry of no namespace: id 0 has no disk.
+    const fn no_disk() -> (Key, String, CommandSet) {
         ((0, 0), String::new(), CommandSet::Nvm)
     }
 
-    /// Some time has passed: what was not there may have come.
+    /// Allows one more read of sysfs, because a new namespace may have appeared.
     pub const fn may_look(&mut self) {
         self.may_look = true;
     }
@@ -47,7 +47,7 @@ impl Names {
     fn look(&mut self) {
         self.may_look = false;
         self.disks.clear();
-        self.last = Self::nobody();
+        self.last = Self::no_disk();
         for controller in self.system.controllers() {
             for ns in controller.namespaces {
                 self.disks
@@ -56,7 +56,7 @@ impl Names {
         }
     }
 
-    /// The disk of a command, as the kernel's own trace has it: none for admin commands.
+    /// The disk of a command, as in the kernel's own trace: none for admin commands.
     pub fn of_command(&mut self, id: Option<&CommandId>) -> (&str, CommandSet) {
         let Some(id) = id.filter(|id| id.opcode.queue == QueueKind::Io) else {
             return ("", CommandSet::Nvm);
@@ -72,7 +72,7 @@ impl Names {
         if self.may_look && !self.disks.contains_key(&key) {
             self.look();
         }
-        // the name's room is kept
+        // reuses the String's allocation
         self.last.1.clear();
         self.last.2 = CommandSet::Nvm;
         if let Some((name, set)) = self.disks.get(&key) {

@@ -11,7 +11,7 @@ use nvme_deep::symbols::Symbolizer;
 
 use crate::commands::start::symbolizer;
 
-/// The blocks of lines that stand below events.
+/// The rendered stacks, which are written below events.
 pub struct Stacks {
     symbolizer: Symbolizer,
     at: StackAt,
@@ -19,7 +19,7 @@ pub struct Stacks {
 }
 
 impl Stacks {
-    /// Reads the symbol table, which takes a while: before anything is attached.
+    /// Reads the symbol table, which takes seconds. To be called before anything is attached.
     pub fn new(at: StackAt) -> Self {
         Self {
             symbolizer: symbolizer(),
@@ -33,18 +33,18 @@ impl Stacks {
         self.symbolizer.irq_entry()
     }
 
-    /// Renders a stack that is new.
+    /// Renders a stack that is not rendered yet.
     pub fn learn(&mut self, id: StackId, source: &dyn Source, render: impl Fn(&[Frame]) -> String) {
         if !id.is_some() || self.blocks.contains_key(&id) {
             return;
         }
-        // the table never forgets one; if it can't be read all the same, the event goes without
+        // no stack is removed from the map; if the read fails, the event has no stack
         let addresses = source.stack(id).ok().flatten().unwrap_or_default();
         let frames = self.symbolizer.stack(&addresses, self.at);
         self.blocks.insert(id, render(&frames));
     }
 
-    /// The block of a stack; empty for none.
+    /// The rendered stack; empty if there is none.
     pub fn block(&self, id: StackId) -> &str {
         self.blocks.get(&id).map_or("", String::as_str)
     }

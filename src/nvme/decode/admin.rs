@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Admin commands: NVMe base 2.1, section 5. The values of features are in `feature`.
+//! Admin commands: NVMe base 2.1, section 5. The values of features are decoded in `feature`.
 
 use super::names::{CNS, CSI, DIRECTIVE, FEATURE, LOG_PAGE, SECURITY_PROTOCOL};
 use super::table::{Names, Spec, bytes, code, count, flag, hex, hex_code, hex_of, num, num_of};
@@ -48,7 +48,8 @@ pub(super) fn layout(sqe: &Sqe) -> Layout {
 
 const DELETE_SQ: &[Spec] = &[num("sqid", 10, 0, 16)];
 
-/// `qsize` is zero based as in the kernel, `entries` is not; `sq_flags` is CDW11's lower half.
+/// `qsize` is zero-based, as in the kernel; `entries` is not. `sq_flags` is the lower half of
+/// CDW11.
 const CREATE_SQ: &[Spec] = &[
     num("sqid", 10, 0, 16),
     num("qsize", 10, 16, 16),
@@ -73,7 +74,7 @@ const CREATE_CQ: &[Spec] = &[
     num("ien", 11, 1, 1),
 ];
 
-/// NUMDL and NUMDU are next to each other, in CDW10 and CDW11.
+/// NUMDL and NUMDU are adjacent, in CDW10 and CDW11.
 const GET_LOG_PAGE: &[Spec] = &[
     hex_code("lid", 10, 0, 8, &LOG_PAGE),
     num("numd", 10, 16, 32),
@@ -98,7 +99,7 @@ const IDENTIFY: &[Spec] = &[
 
 const ABORT: &[Spec] = &[num("sqid", 10, 0, 16), num("cid", 10, 16, 16)];
 
-/// SV is bit 31; what the kernel prints as `sv` is bit 27, which is reserved.
+/// SV is bit 31. The kernel prints bit 27, which is reserved, as `sv`.
 const SET_FEATURES: &[Spec] = &[
     hex_code("fid", 10, 0, 8, &FEATURE),
     num("sv", 10, 31, 1),
@@ -106,7 +107,7 @@ const SET_FEATURES: &[Spec] = &[
     num_of("uidx", set_uuid_index).detail(),
 ];
 
-/// CDW14 bits 6:0, but of the Host Memory Buffer, whose address needs them.
+/// CDW14 bits 6:0; 0 for Host Memory Buffer, where CDW14 is part of the address.
 fn set_uuid_index(sqe: &Sqe) -> u64 {
     let [feature, ..] = sqe.cdw(10).to_le_bytes();
     let index = u64::from(sqe.cdw(14) & 0x7f);
@@ -127,14 +128,14 @@ const NS_MANAGEMENT: &[Spec] = &[
 
 const NS_ATTACHMENT: &[Spec] = &[code("sel", 10, 0, 4, &ATTACH)];
 
-/// `fs` 0: the controller picks the slot.
+/// `fs` 0: the controller chooses the slot.
 const FIRMWARE_COMMIT: &[Spec] = &[
     num("fs", 10, 0, 3),
     code("ca", 10, 3, 3, &COMMIT),
     num("bpid", 10, 31, 1).detail(),
 ];
 
-/// `ofst` is in dwords, `offset` the same in bytes.
+/// `ofst` is in dwords, `offset` is the same in bytes.
 const FIRMWARE_DOWNLOAD: &[Spec] = &[
     num("numd", 10, 0, 32),
     bytes(10, 0, 32),
@@ -171,7 +172,7 @@ fn directive(sqe: &Sqe) -> (u8, u8) {
     (kind, operation)
 }
 
-/// A table of a Directive command, whose operations depend on the type.
+/// The table of a Directive command. The operations depend on the type.
 macro_rules! directive {
     ($operations:expr) => {
         &[
@@ -190,7 +191,7 @@ const SEND_OTHER: &[Spec] = directive!(NO_OPERATION);
 const RECEIVE_IDENTIFY: &[Spec] = directive!(IDENTIFY_RECEIVE);
 const RECEIVE_STREAMS: &[Spec] = directive!(STREAMS_RECEIVE);
 
-/// Which directive, and whether it is to be on.
+/// The directive, and whether to enable it.
 const ENABLE_DIRECTIVE: &[Spec] = &[code("tdtype", 12, 8, 8, &DIRECTIVE), num("endir", 12, 0, 1)];
 
 /// Namespace Streams Requested.
@@ -203,8 +204,8 @@ const VIRTUALIZATION: &[Spec] = &[
     num("nr", 11, 0, 16),
 ];
 
-/// NVMe-MI 1.2, section 6 (in-band): the message header's NMIMT, then the management opcode and its
-/// two dwords, which are specific to it.
+/// NVMe-MI 1.2, section 6 (in-band): NMIMT of the message header, then the management opcode and
+/// its two dwords, which are specific to the opcode.
 const NVME_MI: &[Spec] = &[
     num("nmimt", 10, 11, 4),
     hex("mi_opcode", 11, 0, 8),
@@ -236,7 +237,7 @@ const TRACK_SEND: &[Spec] = &[
     num("cdqid", 11, 0, 16),
 ];
 
-/// Bits 31:16 of CDW11 depend on `sel`: how to suspend, or the format of the state.
+/// CDW11 bits 31:16 depend on `sel`: the type of suspend, or the format of the state.
 const MIGRATION_SEND: &[Spec] = &[
     code("sel", 10, 0, 8, &MIGRATE),
     hex("mos", 10, 16, 16),
@@ -258,7 +259,7 @@ const MIGRATION_RECEIVE: &[Spec] = &[
     bytes(15, 0, 32),
 ];
 
-/// CDW11 is two identifiers when creating, one when deleting.
+/// CDW11 contains two identifiers for create, one for delete.
 const CONTROLLER_DATA_QUEUE: &[Spec] = &[
     code("sel", 10, 0, 8, &DATA_QUEUE),
     hex("mos", 10, 16, 16),
@@ -299,7 +300,7 @@ const SECURITY_RECEIVE: &[Spec] = &[
     num("al", 11, 0, 32),
 ];
 
-/// `owpass` 0 is 16 passes.
+/// `owpass` 0 means 16 passes.
 const SANITIZE: &[Spec] = &[
     code("sanact", 10, 0, 3, &SANITIZE_ACTION),
     num("ause", 10, 3, 1),
@@ -310,7 +311,7 @@ const SANITIZE: &[Spec] = &[
     hex("ovrpat", 11, 0, 32),
 ];
 
-/// NVM command set 1.1, section 4.2.1. `mndw` is zero based.
+/// NVM command set 1.1, section 4.2.1. `mndw` is zero-based.
 const GET_LBA_STATUS: &[Spec] = &[
     hex("slba", 10, 0, 64),
     hex("mndw", 12, 0, 32),

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Fabrics commands: NVMe base 2.1, section 6. One opcode, and the command's type in byte 4.
+//! Fabrics commands: NVMe base 2.1, section 6. All have one opcode; byte 4 is the command's type.
 
 use super::names::{REGISTER, SECURITY_PROTOCOL};
 use super::table::{Names, Spec, code, code_of, count, flag, hex, hex_code, num};
@@ -44,7 +44,7 @@ const PROPERTY_GET: &[Spec] = &[
     hex_code("ofst", 11, 0, 32, &REGISTER),
 ];
 
-/// `sqsize` is zero based, `entries` is not. `kato` is in milliseconds.
+/// `sqsize` is zero-based, `entries` is not. `kato` is in milliseconds.
 const CONNECT: &[Spec] = &[
     num("recfmt", 10, 0, 16),
     num("qid", 10, 16, 16),

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What Set Features puts into CDW11 to CDW15, and Get Features asks by (NVMe base 2.1, section
-//! 5.1.25; NVM command set 1.1, section 4.1.3). Features whose value is in the data buffer alone
-//! (timestamp, host behavior, host identifier's bytes) have nothing of their own to show.
+//! Fields of Set Features and Get Features in CDW11 to CDW15 (NVMe base 2.1, section 5.1.25; NVM
+//! command set 1.1, section 4.1.3). Features with their value only in the data buffer (timestamp,
+//! host behavior, bytes of the host identifier) have no fields here.
 
 use super::table::{Names, Spec, code, count, flag, hex, num};
 use crate::nvme::sqe::Sqe;
 
-/// The value that is set.
+/// Fields of the value in Set Features.
 pub(super) fn set(sqe: &Sqe) -> &'static [Spec] {
     match identifier(sqe) {
         0x01 => ARBITRATION,
@@ -48,7 +48,7 @@ pub(super) fn set(sqe: &Sqe) -> &'static [Spec] {
     }
 }
 
-/// What a feature that has several values is asked by.
+/// Fields of Get Features that select one of several values of a feature.
 pub(super) fn get(sqe: &Sqe) -> &'static [Spec] {
     match identifier(sqe) {
         0x04 => WHICH_TEMPERATURE,
@@ -67,14 +67,15 @@ fn identifier(sqe: &Sqe) -> u8 {
     sqe.cdw(10).to_le_bytes()[0]
 }
 
-/// Of a feature that is a vendor's or has its value in the data: CDW11 is shown for all.
+/// For vendor-specific features, and features with their value in the data buffer. CDW11 is shown
+/// for all features.
 const DWORDS: &[Spec] = &[
     hex("cdw12", 12, 0, 32).detail(),
     hex("cdw13", 13, 0, 32).detail(),
     hex("cdw15", 15, 0, 32).detail(),
 ];
 
-/// The burst is a power of two, 7 no limit; weights are zero based.
+/// The burst is a power of two; 7 means no limit. Weights are zero-based.
 const ARBITRATION: &[Spec] = &[
     num("ab", 11, 0, 3),
     num("lpw", 11, 8, 8),
@@ -99,15 +100,15 @@ const WHICH_TEMPERATURE: &[Spec] = &[
     code("thsel", 11, 20, 2, &THRESHOLD),
 ];
 
-/// `tler` is in units of 100 ms, 0 no limit.
+/// `tler` is in units of 100 ms; 0 means no limit.
 const ERROR_RECOVERY: &[Spec] = &[num("tler", 11, 0, 16), num("dulbe", 11, 16, 1)];
 
 const WRITE_CACHE: &[Spec] = &[num("wce", 11, 0, 1)];
 
-/// NSQR and NCQR as numbers of queues: in the entry they are zero based.
+/// NSQR and NCQR as numbers of queues. In the entry they are zero-based.
 const QUEUES: &[Spec] = &[count("sqs", 11, 0, 16), count("cqs", 11, 16, 16)];
 
-/// Aggregation: entries, zero based, and time in units of 100 us.
+/// Aggregation: threshold in entries, zero-based, and time in units of 100 us.
 const COALESCING: &[Spec] = &[num("thr", 11, 0, 8), num("time", 11, 8, 8)];
 
 const VECTOR: &[Spec] = &[num("iv", 11, 0, 16), num("cd", 11, 16, 1)];
@@ -116,7 +117,7 @@ const WHICH_VECTOR: &[Spec] = &[num("iv", 11, 0, 16)];
 
 const ATOMICITY: &[Spec] = &[num("dn", 11, 0, 1)];
 
-/// `smart` has a bit for each critical warning; the others are notices that the host wants.
+/// `smart` has one bit for each critical warning. The other fields enable notices.
 const ASYNC_EVENT: &[Spec] = &[
     hex("smart", 11, 0, 8),
     flag("nan", 11, 8),
@@ -140,7 +141,7 @@ const ASYNC_EVENT: &[Spec] = &[
 
 const APST: &[Spec] = &[num("apste", 11, 0, 1)];
 
-/// `hsize` is in memory pages of the controller, `hmdl` the address of the descriptors.
+/// `hsize` is in memory pages of the controller. `hmdl` is the address of the descriptors.
 const HOST_MEMORY: &[Spec] = &[
     num("ehm", 11, 0, 1),
     num("mr", 11, 1, 1),
@@ -197,7 +198,7 @@ const FDP_EVENTS: &[Spec] = &[
 
 const WHICH_FDP_EVENTS: &[Spec] = &[num("phndl", 11, 0, 16), num("noet", 11, 16, 8)];
 
-/// Head pointer, and the slot that an event is wanted at.
+/// Head pointer, and the slot that triggers an event.
 const DATA_QUEUE: &[Spec] = &[
     num("cdqid", 11, 0, 16),
     num("etpt", 11, 31, 1),
@@ -209,7 +210,7 @@ const WHICH_DATA_QUEUE: &[Spec] = &[num("cdqid", 11, 0, 16)];
 
 const PROGRESS: &[Spec] = &[num("pbslc", 11, 0, 8)];
 
-/// 1: the identifier has 16 bytes, not 8.
+/// 1: the identifier has 16 bytes instead of 8.
 const HOST_IDENTIFIER: &[Spec] = &[num("exhid", 11, 0, 1)];
 
 const RESERVATION_MASK: &[Spec] = &[

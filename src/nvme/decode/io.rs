@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! I/O commands: those of NVMe base 2.1 (section 7) and of the NVM command set (1.1, section 3.3).
-//! Those of zoned namespaces are in `zns`.
+//! I/O commands of NVMe base 2.1 (section 7) and of the NVM command set (1.1, section 3.3).
+//! Commands of zoned namespaces are in `zns`.
 
 use super::table::{BLOCKS, Names, Spec, bytes, code, count, flag, hex, num};
 use super::{DWORDS, Layout, zns};
@@ -27,19 +27,19 @@ pub(super) fn layout(sqe: &Sqe) -> Layout {
     }
 }
 
-/// Whether CDW10 to CDW12 are a Starting LBA and a Number of Logical Blocks.
+/// Whether CDW10 to CDW12 contain a Starting LBA and a Number of Logical Blocks.
 pub(super) fn has_blocks(opcode: u8) -> bool {
     matches!(opcode, 0x01 | 0x02 | 0x04 | 0x05 | 0x08 | 0x0c | 0x7d)
 }
 
-/// With a Command Extension Type, CDW13 bits 15:0 are its value and no hints (NVM command set 1.1,
-/// "Command Extension").
+/// With a Command Extension Type, CDW13 bits 15:0 are its value instead of hints (NVM command set
+/// 1.1, "Command Extension").
 fn hints(sqe: &Sqe, plain: &'static [Spec], extended: &'static [Spec]) -> &'static [Spec] {
     let extension_type = sqe.cdw(12) >> 16 & 0xf;
     if extension_type == 0 { plain } else { extended }
 }
 
-/// Dataset Management in a Read: CDW13 bits 7:0.
+/// Dataset Management of a Read: CDW13 bits 7:0.
 const READ_HINTS: &[Spec] = &[
     code("freq", 13, 0, 4, &FREQUENCY).detail(),
     code("latency", 13, 4, 2, &LATENCY).detail(),
@@ -64,7 +64,8 @@ const WRITE_EXTENSION: &[Spec] = &[
     hex("dspec", 13, 16, 16).detail(),
 ];
 
-/// A Write Zeroes has one bit less of a directive type than a Write: bit 23 is Namespace Zeroes.
+/// The directive type of Write Zeroes is one bit shorter than that of Write: bit 23 is Namespace
+/// Zeroes.
 const ZEROES: &[Spec] = &[
     flag("deac", 12, 25),
     flag("nsz", 12, 23),
@@ -88,7 +89,7 @@ const WRITE_UNCORRECTABLE: &[Spec] = &[
     hex("dspec", 13, 16, 16).detail(),
 ];
 
-/// `nr` and `attributes` are the kernel's: whole dwords. The ranges themselves are in the data.
+/// `nr` and `attributes` are whole dwords, as in the kernel. The ranges are in the data buffer.
 const DATASET_MANAGEMENT: &[Spec] = &[
     num("nr", 10, 0, 32),
     count("ranges", 10, 0, 8),
@@ -98,8 +99,8 @@ const DATASET_MANAGEMENT: &[Spec] = &[
     flag("idr", 11, 0),
 ];
 
-/// `nr_range` is the kernel's zero based number; the source ranges themselves are in the data, in
-/// the format `desfmt`.
+/// `nr_range` is zero-based, as in the kernel. The source ranges are in the data buffer, in the
+/// format `desfmt`.
 const COPY: &[Spec] = &[
     num("sdlba", 10, 0, 64),
     num("nr_range", 12, 0, 8),

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The commands of the Key Value command set (1.1, section 3): other meanings of the opcodes that
-//! the NVM command set has for Write and Read, and three that it does not have. The key, up to 16
-//! bytes in CDW2, CDW3, CDW14 and CDW15, is not shown: it is data, and half of it is not captured.
+//! Commands of the Key Value command set (1.1, section 3). Two use the opcodes of Write and Read of
+//! the NVM command set; three have opcodes that the NVM command set does not use. The key, up to 16
+//! bytes in CDW2, CDW3, CDW14 and CDW15, is not shown: it is user data, and CDW2 and CDW3 are not
+//! captured.
 
 use super::Layout;
 use super::table::{Spec, hex, num};

@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What a submission queue entry asks for: its command's fields, as text or typed.
+//! Decoding of submission queue entries: fields of commands, as text or as typed values.
 //!
-//! One file for each family of commands, each a set of tables. The floor is what the kernel prints
-//! (drivers/nvme/host/trace.c of Linux): every field that it names is here under that name, with
-//! that number, and names and counts come on top. The few that differ (`sv`, `all`, `pr`, where the
-//! kernel reads another bit or too many) say so at their tables. Nothing is allocated. What lies in the data buffer (ranges of a Dataset
-//! Management, reservation keys, host names) is not in the entry and is not known here.
+//! Each file has the tables of one family of commands. Every field that the kernel prints
+//! (drivers/nvme/host/trace.c of Linux) is here with the same name and the same number; names of
+//! codes and counts are added. The tables note the exceptions: `sv`, `all` and `pr`, where the
+//! kernel reads another bit, or too many. Nothing is allocated. Contents of the data buffer (ranges
+//! of a Dataset Management, reservation keys, host names) are not part of the entry, and are not
+//! decoded.
 
 mod admin;
 mod fabrics;
@@ -25,24 +26,24 @@ pub(super) use self::table::Names;
 pub use self::table::{Field, Value};
 use self::table::{Spec, hex};
 
-/// Fabrics commands have one opcode on both kinds of queue (NVMe base 2.1, section 6).
+/// Opcode of Fabrics commands on both kinds of queue (NVMe base 2.1, section 6).
 const FABRICS: u8 = 0x7f;
 
-/// The I/O command set of a namespace, which some opcodes of I/O queues depend on.
+/// The I/O command set of a namespace. Some opcodes of I/O queues depend on it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum CommandSet {
-    /// The NVM command set; also what to say where the set is not known.
+    /// The NVM command set; also used if the set is not known.
     #[default]
     Nvm,
-    /// The Key Value command set, where 01h and 02h are Store and Retrieve.
+    /// The Key Value command set: 01h and 02h are Store and Retrieve.
     KeyValue,
-    /// The Zoned Namespace command set: NVM's and three commands of its own.
+    /// The Zoned Namespace command set: the commands of the NVM command set, and three more.
     Zoned,
 }
 
 impl CommandSet {
-    /// By Command Set Identifier (NVMe base 2.1, "Command Set Identifiers"); `None` for those whose
-    /// commands are not known here.
+    /// By Command Set Identifier (NVMe base 2.1, "Command Set Identifiers"). `None` for sets that
+    /// are not decoded here.
     #[must_use]
     pub fn from_csi(csi: u8) -> Option<Self> {
         match csi {
@@ -54,19 +55,19 @@ impl CommandSet {
     }
 }
 
-/// Logical blocks, as a command names them.
+/// The logical blocks of a command.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Blocks {
-    /// The first one.
+    /// The first block.
     pub slba: u64,
-    /// How many: 1 to 65536.
+    /// Number of blocks: 1 to 65536.
     pub nlb: u32,
 }
 
-/// A command's tables: one that all of its kind have, and one that depends on the first.
+/// The tables of a command: the fields common to its kind, and the fields that depend on them.
 type Layout = (&'static [Spec], &'static [Spec]);
 
-/// What there is to say of a command that is reserved, a vendor's, or too new.
+/// Fields of a command that is reserved, vendor-specific, or not decoded here.
 const DWORDS: &[Spec] = &[
     hex("cdw10", 10, 0, 32),
     hex("cdw11", 11, 0, 32),
@@ -85,20 +86,20 @@ fn layout(queue: QueueKind, set: CommandSet, sqe: &Sqe) -> Layout {
     }
 }
 
-/// The fields of a command, always the same ones in the same order for a kind of command. No key
-/// comes twice.
+/// The fields of a command. A kind of command always has the same fields in the same order. Keys
+/// are unique.
 pub fn fields(queue: QueueKind, set: CommandSet, sqe: &Sqe) -> impl Iterator<Item = Field> + '_ {
     let (first, then) = layout(queue, set, sqe);
     first.iter().chain(then).map(|spec| spec.read(sqe))
 }
 
-/// Writes the fields of a command as `key=value` with a blank between, without details that are
-/// zero ([`Field::shown`]). No value has a blank or a `=` in it. Nothing is written for a command
-/// that has no fields, such as Flush.
+/// Writes the fields of a command as `key=value`, separated by blanks, without details that are
+/// zero ([`Field::shown`]). No value contains a blank or a `=`. Writes nothing for a command
+/// without fields, such as Flush.
 ///
 /// # Errors
 ///
-/// Those of `out`.
+/// Errors of `out`.
 pub fn describe(
     queue: QueueKind,
     set: CommandSet,
@@ -113,8 +114,8 @@ pub fn describe(
     Ok(())
 }
 
-/// The command's name: [`Opcode::name`], but that a Key Value command has its own (`kv-store`), and
-/// a Fabrics command that of its type (`fabrics-connect`).
+/// The command's name: [`Opcode::name`]; for Key Value commands the name in that set (`kv-store`),
+/// for Fabrics commands the name of their type (`fabrics-connect`).
 #[must_use]
 pub fn name(queue: QueueKind, set: CommandSet, sqe: &Sqe) -> Option<&'static str> {
     let code = sqe.opcode();
@@ -126,8 +127,8 @@ pub fn name(queue: QueueKind, set: CommandSet, sqe: &Sqe) -> Option<&'static str
     own.or_else(|| Opcode { queue, code }.name())
 }
 
-/// The logical blocks that a command reads, writes, compares, verifies or zeroes; of a Zone Append
-/// those of the zone's start, with as many blocks. `None` for any other command.
+/// The logical blocks that a command reads, writes, compares, verifies or zeroes. For a Zone
+/// Append: as many blocks, from the start of the zone. `None` for any other command.
 #[must_use]
 pub fn blocks(queue: QueueKind, set: CommandSet, sqe: &Sqe) -> Option<Blocks> {
     let has = queue == QueueKind::Io && set != CommandSet::KeyValue && io::has_blocks(sqe.opcode());

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Names of codes that several commands, or a completion, share. Values: NVMe base 2.1 and 2.2,
-//! checked against libnvme's `types.h`.
+//! Names of codes that several commands, or a completion, share. Values are from NVMe base 2.1 and
+//! 2.2, and were checked against libnvme's `types.h`.
 
 use super::table::Names;
 
@@ -154,7 +154,7 @@ pub(in crate::nvme) static DIRECTIVE: Names = Names::new(&[
     (0xf, "vendor-specific"),
 ]);
 
-/// Security Protocol, as SFSC and SPC assign it: those that NVMe devices are seen with.
+/// Security Protocol, as assigned by SFSC and SPC: those in use with NVMe devices.
 pub(in crate::nvme) static SECURITY_PROTOCOL: Names = Names::with_vendor(
     &[
         (0x00, "information"),

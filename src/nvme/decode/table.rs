@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The fields of commands: tables of [`Spec`]s. Text and typed fields come from the same table.
+//! Fields of commands: tables of [`Spec`]s. Text and typed values come from the same tables.
 
 use std::fmt;
 use std::ops::RangeInclusive;
@@ -10,24 +10,24 @@ use crate::nvme::sqe::Sqe;
 
 /// The value of a field.
 ///
-/// As text: `8`, `0x4000`, `1:controller`, `0x7:number-of-queues`, `1`. In JSON: a number, a number,
-/// `{"code":1,"name":"controller"}` twice, and `true`.
+/// Text: `8`, `0x4000`, `1:controller`, `0x7:number-of-queues`, `1`. JSON: a number for the first
+/// two, `{"code":1,"name":"controller"}` for the next two, and `true`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Value {
     /// A quantity or an identifier.
     Num(u64),
-    /// A mask, an address, or what is made of bits.
+    /// A mask, an address, or a set of bits.
     Hex(u64),
-    /// A code and what it stands for: `reserved` or `vendor-specific` where it has no name.
+    /// A code and its name; `reserved` or `vendor-specific` if it has none.
     Code(u64, &'static str),
-    /// The same where the code is known by its hexadecimal digits.
+    /// The same, for codes that are usually written in hexadecimal.
     HexCode(u64, &'static str),
     /// A bit.
     Flag(bool),
 }
 
 impl Value {
-    /// The number that the field holds.
+    /// The number in the field.
     #[must_use]
     pub fn number(self) -> u64 {
         match self {
@@ -36,7 +36,7 @@ impl Value {
         }
     }
 
-    /// What a code stands for.
+    /// The name of a code.
     #[must_use]
     pub fn name(self) -> Option<&'static str> {
         match self {
@@ -76,24 +76,24 @@ impl Serialize for Value {
 /// One field of a command.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Field {
-    /// Its name: the kernel's where drivers/nvme/host/trace.c prints the field, else the
-    /// specification's in small letters.
+    /// The name: the kernel's if drivers/nvme/host/trace.c prints the field, else the
+    /// specification's in lower case.
     pub key: &'static str,
-    /// Its value.
+    /// The value.
     pub value: Value,
-    /// Text leaves it out when it is zero: a detail, most often zero, that the kernel does not print.
+    /// Text omits the field if it is zero: it is usually zero, and the kernel does not print it.
     pub detail: bool,
 }
 
 impl Field {
-    /// Whether text shows it.
+    /// Whether text shows the field.
     #[must_use]
     pub fn shown(&self) -> bool {
         !self.detail || self.value.number() != 0
     }
 }
 
-/// What the codes of a field stand for.
+/// Names of the codes of a field.
 #[derive(Debug)]
 pub(in crate::nvme) struct Names {
     known: &'static [(u16, &'static str)],
@@ -101,13 +101,13 @@ pub(in crate::nvme) struct Names {
 }
 
 impl Names {
-    /// Codes of which none is left to vendors.
+    /// Codes without a vendor-specific range.
     #[expect(clippy::reversed_empty_ranges, reason = "it is to be empty")]
     pub(in crate::nvme) const fn new(known: &'static [(u16, &'static str)]) -> Self {
         Self::with_vendor(known, 1..=0)
     }
 
-    /// Codes of which `vendor` are the vendor's.
+    /// Codes with the vendor-specific range `vendor`.
     pub(in crate::nvme) const fn with_vendor(
         known: &'static [(u16, &'static str)],
         vendor: RangeInclusive<u64>,
@@ -126,14 +126,14 @@ impl Names {
     }
 }
 
-/// Where a field is in the entry.
+/// The position of a field in the entry.
 #[derive(Debug)]
 enum Place {
     Bits { cdw: usize, low: u32, mask: u64 },
     Of(fn(&Sqe) -> u64),
 }
 
-/// How it is to be read.
+/// How a field is read and shown.
 #[derive(Debug)]
 enum Show {
     Num,
@@ -141,13 +141,13 @@ enum Show {
     Flag,
     Code(&'static Names),
     HexCode(&'static Names),
-    /// Zero based.
+    /// Zero-based.
     Count,
-    /// Zero based, in dwords; shown in bytes.
+    /// Zero-based, in dwords; shown in bytes.
     Bytes,
 }
 
-/// A line of a table: one field, where it is, how it is read.
+/// A line of a table: a field, its position, and how it is shown.
 #[derive(Debug)]
 pub(super) struct Spec {
     key: &'static str,
@@ -156,7 +156,7 @@ pub(super) struct Spec {
     detail: bool,
 }
 
-/// `width` bits from bit `low` of CDW`cdw` on; they may go on in the next dword.
+/// `width` bits from bit `low` of CDW`cdw` on. The field may extend into the next dword.
 const fn bits(key: &'static str, cdw: usize, low: u32, width: u32, show: Show) -> Spec {
     assert!(cdw >= 10 && width > 0 && low + width <= 64, "not a field");
     assert!(cdw as u32 + (low + width - 1) / 32 <= 15, "beyond CDW15");
@@ -177,19 +177,19 @@ pub(super) const fn hex(key: &'static str, cdw: usize, low: u32, width: u32) -> 
     bits(key, cdw, low, width, Show::Hex)
 }
 
-/// A zero based number: one more is shown.
+/// A zero-based number; shown plus one.
 pub(super) const fn count(key: &'static str, cdw: usize, low: u32, width: u32) -> Spec {
     assert!(width <= 32, "one more may not fit");
     bits(key, cdw, low, width, Show::Count)
 }
 
-/// A zero based number of dwords as the bytes that they are.
+/// A zero-based number of dwords; shown in bytes.
 pub(super) const fn bytes(cdw: usize, low: u32, width: u32) -> Spec {
     assert!(width <= 32, "four times as many may not fit");
     bits("bytes", cdw, low, width, Show::Bytes)
 }
 
-/// A bit; a detail.
+/// A bit, as a detail.
 pub(super) const fn flag(key: &'static str, cdw: usize, bit: u32) -> Spec {
     bits(key, cdw, bit, 1, Show::Flag).detail()
 }
@@ -214,12 +214,12 @@ pub(super) const fn hex_code(
     bits(key, cdw, low, width, Show::HexCode(names))
 }
 
-/// A number that is not in one piece, or not in CDW10 to CDW15.
+/// A number that is not contiguous, or not in CDW10 to CDW15.
 pub(super) const fn num_of(key: &'static str, of: fn(&Sqe) -> u64) -> Spec {
     spec_of(key, of, Show::Num)
 }
 
-/// The same in hexadecimal digits.
+/// The same in hexadecimal.
 pub(super) const fn hex_of(key: &'static str, of: fn(&Sqe) -> u64) -> Spec {
     spec_of(key, of, Show::Hex)
 }
@@ -239,13 +239,13 @@ const fn spec_of(key: &'static str, of: fn(&Sqe) -> u64, show: Show) -> Spec {
 }
 
 impl Spec {
-    /// Text is to leave it out when it is zero.
+    /// Text omits the field if it is zero.
     pub(super) const fn detail(mut self) -> Self {
         self.detail = true;
         self
     }
 
-    /// The field of this entry.
+    /// Reads the field from this entry.
     pub(super) fn read(&self, sqe: &Sqe) -> Field {
         let n = match self.place {
             Place::Bits { cdw, low, mask } => sqe.pair(cdw) >> low & mask,
@@ -268,8 +268,8 @@ impl Spec {
     }
 }
 
-/// The fields of all commands on logical blocks. `ctrl` is the upper half of CDW12, as in the kernel;
-/// `len` is its zero-based lower half, which is `nlb` in blocks.
+/// The fields of all commands on logical blocks. `ctrl` is the upper half of CDW12, as in the
+/// kernel. `len` is the lower half, zero-based; `nlb` is the same as a number of blocks.
 pub(super) const BLOCKS: &[Spec] = &[
     num("slba", 10, 0, 64),
     num("len", 12, 0, 16),

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The commands of zoned namespaces: Zoned Namespace command set 1.2, section 3.4.
+//! Commands of zoned namespaces: Zoned Namespace command set 1.2, section 3.4.
 
 use super::Layout;
 use super::table::{BLOCKS, Names, Spec, bytes, code, flag, hex, num};
@@ -9,14 +9,15 @@ pub(super) fn layout(sqe: &Sqe) -> Option<Layout> {
     match sqe.opcode() {
         0x79 => Some((SEND, &[])),
         0x7a => Some((RECEIVE, &[])),
-        // its slba is the zone's first block
+        // its slba is the first block of the zone
         0x7d => Some((BLOCKS, APPEND)),
         _ => None,
     }
 }
 
-/// The kernel's `all` is the whole byte; here it is Select All, bit 8, and bit 9 is `zsaso`. So too
-/// `pr` of a Receive is Partial Report, bit 16, without the reserved bits above it.
+/// `all` is Select All, bit 8, and `zsaso` is bit 9. The kernel's `all` is the whole byte. Likewise
+/// `pr` of a Receive is Partial Report, bit 16; the kernel's `pr` includes the reserved bits above
+/// it.
 const SEND: &[Spec] = &[
     num("slba", 10, 0, 64),
     code("zsa", 13, 0, 8, &SEND_ACTION),
@@ -53,7 +54,7 @@ static SEND_ACTION: Names = Names::new(&[
 /// Zone Receive Action.
 static RECEIVE_ACTION: Names = Names::new(&[(0, "report"), (1, "extended-report")]);
 
-/// Zone Receive Action Specific Field of a report: the zones of which state.
+/// Zone Receive Action Specific Field of a report: the state of the zones to report.
 static STATE: Names = Names::new(&[
     (0, "all"),
     (1, "empty"),

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The time of a trace's lines. The kernel's stamps are CLOCK_MONOTONIC; all else is derived here.
+//! The time in the lines of a trace. The kernel's timestamps are CLOCK_MONOTONIC; other clocks are
+//! derived from it.
 
 use jiff::Timestamp;
 use jiff::tz::TimeZone;
@@ -8,14 +9,14 @@ use super::line::Line;
 
 const SECOND: u64 = 1_000_000_000;
 
-/// The clock of a trace's lines.
+/// The clock of a trace.
 #[derive(Clone, Debug)]
 pub enum Clock {
-    /// CLOCK_MONOTONIC, nanoseconds: as bpf_ktime_get_ns and nvme_trace have it.
+    /// CLOCK_MONOTONIC, nanoseconds, as in bpf_ktime_get_ns and nvme_trace.
     Mono,
-    /// Seconds since the trace began; negative for what was stamped before.
+    /// Seconds since the start of the trace; negative for earlier events.
     Rel {
-        /// When it began, CLOCK_MONOTONIC nanoseconds.
+        /// The start of the trace, CLOCK_MONOTONIC nanoseconds.
         begin_ns: u64,
     },
     /// Local time, RFC 3339 with nanoseconds.
@@ -23,21 +24,21 @@ pub enum Clock {
 }
 
 impl Clock {
-    /// Local time, where realtime is CLOCK_MONOTONIC and so many nanoseconds more.
+    /// Local time. `offset_ns` is realtime minus CLOCK_MONOTONIC.
     #[must_use]
     pub fn wall(offset_ns: i64) -> Self {
         Self::Wall(Box::new(Wall::new(offset_ns, TimeZone::system())))
     }
 
-    /// The system's time has been set, or slewed: how much later it is now than CLOCK_MONOTONIC. Only
-    /// for local time.
+    /// Sets realtime minus CLOCK_MONOTONIC, because the system's time may have been set or slewed.
+    /// Affects local time only.
     pub fn set_offset(&mut self, now_ns: i64) {
         if let Self::Wall(wall) = self {
             wall.offset_ns = now_ns;
         }
     }
 
-    /// As text has it.
+    /// Writes the time in text.
     #[inline]
     pub(super) fn text(&mut self, at_ns: u64, line: &mut Line) {
         match self {
@@ -55,7 +56,7 @@ impl Clock {
         }
     }
 
-    /// As JSON has it besides `time_ns`: nothing more by [`Clock::Mono`].
+    /// Writes the fields that JSON has in addition to `time_ns`: none for [`Clock::Mono`].
     #[inline]
     pub(super) fn json(&mut self, at_ns: u64, line: &mut Line) {
         match self {
@@ -73,8 +74,8 @@ impl Clock {
     }
 }
 
-/// Local time. What stands before and after the fraction of a second is kept until the second is
-/// another: no daylight saving begins or ends within one.
+/// Local time. The text before and after the fraction of a second is cached per second. Daylight
+/// saving time never begins or ends within a second.
 #[derive(Clone, Debug)]
 pub struct Wall {
     offset_ns: i64,
@@ -102,7 +103,7 @@ impl Wall {
 
     #[inline]
     fn text(&mut self, at_ns: u64, line: &mut Line) {
-        // realtime in nanoseconds has room in an i64 until 2262
+        // realtime in nanoseconds fits an i64 until 2262
         let real_ns = at_ns.wrapping_add_signed(self.offset_ns).cast_signed();
         let second = real_ns.div_euclid(SECOND.cast_signed());
         if second != self.second {
@@ -132,7 +133,7 @@ impl Wall {
         for (at, n) in (5..).step_by(3).zip(rest) {
             two(&mut self.before, at, n.unsigned_abs().into());
         }
-        // RFC 3339 has no seconds in it; zones had them until the last century
+        // RFC 3339 offsets have no seconds; time zones had them until the last century
         let minutes = (offset.seconds().unsigned_abs() / 60) as u16;
         self.after[0] = if offset.seconds() < 0 { b'-' } else { b'+' };
         two(&mut self.after, 1, minutes / 60);
@@ -140,7 +141,7 @@ impl Wall {
     }
 }
 
-/// Two digits at a place.
+/// Writes two digits at a position.
 fn two(text: &mut [u8], at: usize, n: u16) {
     if let Some([tens, ones]) = text.get_mut(at..at + 2) {
         *tens = b'0' + (n / 10 % 10) as u8;

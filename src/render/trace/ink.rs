@@ -1,17 +1,17 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Text with a voice: in colour, or not.
+//! Text with optional colours.
 
 use super::line::Line;
 use crate::render::theme::Around;
 use crate::render::theme::Codes;
 
-/// Writes in colour, or not.
+/// Writes a line, with colours if there are codes.
 pub(super) struct Ink<'a> {
     pub(super) line: &'a mut Line,
     pub(super) codes: Option<&'a Codes>,
 }
 
-/// How loud something is said.
+/// Emphasis of a text.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Voice {
     Plain,

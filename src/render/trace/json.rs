@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! One object a line for an event. The schema is in the README; what a command of
-//! [`crate::render::json`] has, one of a trace has by the same names.
+//! Events as JSON, one object per line. The schema is in docs/json.md. A `command` has the same
+//! field names as a command of [`crate::render::json`].
 
 use serde_json::to_string;
 
 use super::Clock;
 use super::Context;
 use super::EventSink;
+use super::Page;
 use super::chars;
 use super::line::Line;
 use super::memo::Memo;
@@ -40,18 +41,17 @@ const SUCCESS: &str = concat!(
 /// Writes events as JSON.
 #[derive(Debug)]
 pub struct TraceJson {
-    clock: Clock,
+    page: Page,
     stages: Option<Stages>,
     memo: Memo,
-    line: Box<Line>,
 }
 
 impl TraceJson {
-    /// `stages` is the stage_set that they are shown in, if they are.
+    /// A writer. `stages` is the stage set to show, if any.
     #[must_use]
     pub fn new(clock: Clock, stages: Option<StageSet>) -> Self {
         Self {
-            clock,
+            page: Page::new(clock),
             stages: stages.map(|stage_set| {
                 Stages::new(
                     stage_set,
@@ -60,23 +60,17 @@ impl TraceJson {
                 )
             }),
             memo: Memo::new(),
-            line: Line::new(),
         }
-    }
-
-    /// Hands over the lines, and forgets them.
-    pub fn take<R>(&mut self, to: impl FnOnce(&[u8]) -> R) -> R {
-        self.line.take(to)
     }
 }
 
 impl EventSink for TraceJson {
-    fn drain(&mut self, to: &mut dyn FnMut(&[u8])) {
-        self.take(to);
+    fn page(&self) -> &Page {
+        &self.page
     }
 
-    fn clock(&mut self) -> &mut Clock {
-        &mut self.clock
+    fn page_mut(&mut self) -> &mut Page {
+        &mut self.page
     }
 
     fn stack(&self, frames: &[Frame]) -> String {
@@ -84,20 +78,16 @@ impl EventSink for TraceJson {
         to_string(&frames).unwrap_or_default()
     }
 
-    fn is_full(&self) -> bool {
-        self.line.is_full()
-    }
-
     fn event(&mut self, event: &Event, cx: &Context<'_>) {
         let Event { at_ns, what } = event;
-        let line = &mut *self.line;
+        let line = &mut *self.page.line;
         line.begin();
         line.str("{\"type\":\"");
         line.name(name(what));
         const { assert!(SCHEMA_VERSION == 2, "it is in the next line") };
         line.str("\",\"schema_version\":2,\"time_ns\":");
         line.stamp(*at_ns);
-        self.clock.json(*at_ns, line);
+        self.page.clock.json(*at_ns, line);
         line.str(",\"ctrl\":\"nvme");
         line.dec(what.ctrl());
         line.byte(b'"');
@@ -111,14 +101,14 @@ impl EventSink for TraceJson {
     }
 }
 
-/// A thread may call itself anything.
+/// Writes the name of a thread, which may contain any bytes.
 fn comm(line: &mut Line, name: &[u8]) {
     line.byte(b'"');
     for char in chars(name) {
         match char.unwrap_or(char::REPLACEMENT_CHARACTER) {
             '"' => line.str("\\\""),
             '\\' => line.str("\\\\"),
-            // C0, DEL and C1: JSON asks for the first only, terminals mind all
+            // C0, DEL and C1: JSON requires escapes for C0 only, but terminals interpret all
             c if c.is_control() => {
                 line.str("\\u00");
                 line.hex_digits(c as u8);
@@ -235,7 +225,7 @@ impl Line {
         self.dec(n);
     }
 
-    /// A number, or null.
+    /// Writes a number or null.
     #[inline]
     fn maybe(&mut self, key: &'static str, n: Option<u64>) {
         self.name(key);
@@ -255,7 +245,7 @@ impl Line {
         }
     }
 
-    /// What is JSON already; nothing if it is empty.
+    /// Writes a value that is already JSON; nothing if it is empty.
     #[inline]
     fn raw(&mut self, key: &'static str, json: &str) {
         if !json.is_empty() {
@@ -264,7 +254,7 @@ impl Line {
         }
     }
 
-    /// The members of an object that end on a comma: closes it.
+    /// Closes an object or array. Removes the comma after its last member.
     fn close(&mut self, bracket: u8) {
         if self.since(0).ends_with(b",") {
             self.back_to(self.place() - 1);
@@ -272,7 +262,7 @@ impl Line {
         self.byte(bracket);
     }
 
-    /// Which command, and what it asks for, if that is known.
+    /// Writes the identity of a command, and its parameters if they are known.
     #[inline]
     fn whole(
         &mut self,
@@ -300,7 +290,7 @@ impl Line {
         memo.command(id, asked, cx.set, self, |line| line.kind(id, asked, cx));
     }
 
-    /// Up to the fields, if there are some.
+    /// Writes the part of a command up to the start of `fields`, if there are fields.
     fn kind(&mut self, id: &CommandId, asked: Option<&Submission>, cx: &Context<'_>) {
         self.number(",\"nsid\":", id.nsid);
         match id.opcode.queue {
@@ -319,7 +309,7 @@ impl Line {
         }
     }
 
-    /// What a command asks for, with all that the entry says.
+    /// Writes the parameters and the submitter of a command, with all fields of the entry.
     fn asked(&mut self, id: &CommandId, asked: &Submission, cx: &Context<'_>, memo: &mut Memo) {
         let slba = |line: &mut Self, slba| {
             line.str("\"slba\":");
@@ -340,7 +330,7 @@ impl Line {
         self.raw(",\"kstack\":", cx.kstack);
     }
 
-    /// The fields but `slba`, and how many bytes are transferred.
+    /// Writes the fields except `slba`, and the number of bytes.
     fn rest(&mut self, asked: &Submission, fields: &mut dyn Iterator<Item = Field>) {
         fields.for_each(|field| self.field(field));
         self.close(b'}');
@@ -349,7 +339,7 @@ impl Line {
         }
     }
 
-    /// With a comma after it. Values are as their `Serialize`.
+    /// Writes a field and a comma. Values have the format of their `Serialize`.
     #[inline]
     fn field(&mut self, Field { key, value, .. }: Field) {
         self.byte(b'"');
@@ -466,7 +456,7 @@ impl Line {
             from = to;
         }
         self.close(b']');
-        // where two points are out of order there are no stages, but may be a total
+        // if two points are out of order there are no stages, but there may be a total
         let total = (from != 0).then(|| from - first);
         match total.or_else(|| timeline.total(stage_set)) {
             Some(ns) => self.number(",\"total_ns\":", ns),

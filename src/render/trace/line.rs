@@ -1,32 +1,34 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Bytes of a line, without the machinery of `core::fmt`: that costs more instructions for one number
-//! than a tenth of an event may. Every way of writing here has its twin in `Display`, and is tested against
-//! it.
+//! Writer of lines without `core::fmt`, which needs more instructions for one number than a tenth
+//! of the budget of an event. Tests compare every number and value with its `Display`.
 
 mod numbers;
 
 use crate::nvme::decode::Value;
 
-/// Lines are to be taken when there is so much of them.
+/// The lines should be taken from this number of bytes on.
 const FULL: usize = 64 << 10;
-/// Places in the buffer. A line begins below [`FULL`] and is, but for its stacks, much shorter than
-/// what is left then.
+/// Positions in the buffer. A line begins below [`FULL`], and except for its stacks it is much
+/// shorter than the rest of the buffer.
 const PLACES: usize = 2 * FULL;
-/// What is written at once, most often: so much is beyond the last place.
+/// Maximum length of one write without a bounds check. The buffer extends this far beyond the last
+/// position.
 pub(super) const WORD: usize = 512;
 const CHUNK: usize = 64;
 
-/// Lines, the last one in the making, in a buffer that is always all there and has room for a word
-/// beyond every place. So a word that is known when this is compiled is a store or two, without a
-/// question or a call: a third of what it takes to append it to a vector.
+/// Lines, of which the last may be incomplete. The buffer has a fixed size, and room for [`WORD`]
+/// bytes after every position. So writing a text that is known at compile time takes one or two
+/// stores, without a branch or a call: a third of the cost of appending it to a vector.
 #[derive(Debug)]
 pub(super) struct Line {
     bytes: [u8; PLACES + WORD],
-    /// Below [`PLACES`]. What would be beyond (no line is so long) is garbled but in the buffer.
+    /// Below [`PLACES`]. A longer text (no line is that long) would be garbled, but stay in the
+    /// buffer.
     at: usize,
-    /// What came before, where there was no room for it.
+    /// Earlier bytes that did not fit the buffer.
     before: Vec<u8>,
-    /// When the second of the last stamp began, and its digits. Never the first one, which has none.
+    /// Start of the second of the last timestamp, and its digits. Never second 0, which has no
+    /// digits.
     second_ns: u64,
     second_digits: [u8; 16],
     second_len: usize,
@@ -58,7 +60,7 @@ impl Line {
         self.before.len() + self.at >= FULL
     }
 
-    /// Hands over all that was written, and forgets it.
+    /// Passes all lines to `to`, and empties the buffer.
     pub(super) fn take<R>(&mut self, to: impl FnOnce(&[u8]) -> R) -> R {
         let taken = if self.before.is_empty() {
             to(self.since(0))
@@ -78,25 +80,25 @@ impl Line {
         self.at = 0;
     }
 
-    /// Where the next byte goes.
+    /// Position of the next byte.
     #[inline]
     pub(super) fn place(&self) -> usize {
         self.at
     }
 
-    /// What was written from there on.
+    /// The bytes written since that position.
     #[inline]
     pub(super) fn since(&self, place: usize) -> &[u8] {
         self.bytes.get(place..self.at).unwrap_or_default()
     }
 
-    /// Takes back what was written from there on.
+    /// Removes the bytes written since that position.
     #[inline]
     pub(super) fn back_to(&mut self, place: usize) {
         self.at = self.at.min(place);
     }
 
-    /// Blanks before what was written from there on.
+    /// Inserts blanks at that position.
     pub(super) fn indent(&mut self, place: usize, blanks: usize) {
         for _ in 0..blanks {
             self.byte(b' ');
@@ -105,12 +107,12 @@ impl Line {
         written.rotate_right(blanks.min(written.len()));
     }
 
-    /// Bytes of any number.
+    /// Writes any number of bytes.
     #[inline(never)]
     pub(super) fn long(&mut self, bytes: &[u8]) {
         let end = self.at + bytes.len();
         if end >= PLACES - FULL / 2 {
-            // room is left for what is to come
+            // leaves room in the buffer for the rest of the line
             self.set_aside();
             self.before.extend_from_slice(bytes);
         } else if let Some(room) = self.bytes.get_mut(self.at..end) {
@@ -119,7 +121,7 @@ impl Line {
         }
     }
 
-    /// The first `len` of these bytes.
+    /// Writes the first `len` of these bytes.
     #[inline(always)]
     pub(super) fn first<const N: usize>(&mut self, bytes: [u8; N], len: usize) {
         const { assert!(N <= WORD) };
@@ -128,7 +130,7 @@ impl Line {
         self.at = at + len;
     }
 
-    /// The first `len` of these bytes, of which there may be many: without a call too.
+    /// Writes the first `len` of these bytes, which may be many, without a call.
     #[inline(always)]
     pub(super) fn again(&mut self, bytes: &[u8; WORD], len: usize) {
         let at = self.at % PLACES;
@@ -144,7 +146,7 @@ impl Line {
         self.at = at + len;
     }
 
-    /// Text that is known when this is compiled.
+    /// Writes a text that is known at compile time.
     #[inline(always)]
     pub(super) fn str(&mut self, text: &'static str) {
         if text.len() > WORD {
@@ -155,13 +157,14 @@ impl Line {
         self.at = at + text.len();
     }
 
-    /// Text that is not, but is short: without a call too.
+    /// Writes a text that is not known at compile time. Texts of 1 to 32 bytes are written without
+    /// a call.
     #[inline(always)]
     pub(super) fn name(&mut self, text: &str) {
         self.name_in(text.as_bytes());
     }
 
-    /// The same.
+    /// The same for bytes.
     #[inline(always)]
     pub(super) fn name_in(&mut self, bytes: &[u8]) {
         let at = self.at % PLACES;
@@ -209,7 +212,7 @@ impl Line {
         self.first([byte], 1);
     }
 
-    /// The value of a field, as its `Display`.
+    /// Writes the value of a field in the format of its `Display`.
     pub(super) fn value(&mut self, value: Value) {
         match value {
             Value::Num(n) => self.dec(n),

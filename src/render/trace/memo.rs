@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Parts of lines that come again and again: which command it is, its fields, who submits it. Of reads
-//! and writes little else differs than where they begin. A copy takes a twentieth of the instructions
-//! of decoding all that and writing it down.
+//! A cache of parts of lines that repeat: opcode, fields, submitter. Reads and writes differ in
+//! little but their start LBA. A copy takes a twentieth of the instructions of decoding and
+//! formatting.
 
 use std::array::from_fn;
 
@@ -15,16 +15,16 @@ use crate::nvme::decode::blocks;
 use crate::nvme::decode::fields;
 use crate::nvme::opcode::QueueKind;
 
-/// Opcodes times sizes that may be in use at once without getting in each other's way, most often.
+/// Combinations of opcode and size that can be in use at once, mostly without collisions.
 const SLOTS: usize = 1 << 6;
 
-/// Namespaces times opcodes, likewise.
+/// Combinations of namespace and opcode, likewise.
 const COMMANDS: usize = 1 << 5;
 
-/// Threads that may submit in turns, likewise.
+/// Threads that submit in turn, likewise.
 const THREADS: usize = 1 << 4;
 
-/// Parts as they were written down last.
+/// The cached parts.
 #[derive(Debug)]
 pub(super) struct Memo {
     commands: [Part<CommandKey>; COMMANDS],
@@ -32,7 +32,7 @@ pub(super) struct Memo {
     fields: [Part<FieldsKey>; SLOTS],
 }
 
-/// What was written down.
+/// The text of a part.
 #[derive(Debug)]
 struct Text {
     bytes: [u8; WORD],
@@ -47,7 +47,7 @@ impl Text {
         }
     }
 
-    /// Becomes these bytes. False: they are too many.
+    /// Copies these bytes. Returns false if they are too many.
     fn set(&mut self, bytes: &[u8]) -> bool {
         let Some(room) = self.bytes.get_mut(..bytes.len()) else {
             return false;
@@ -58,25 +58,25 @@ impl Text {
     }
 }
 
-/// What was written down, and of what.
+/// The text of a part, and its key.
 #[derive(Debug)]
 struct Part<K> {
     key: Option<K>,
     text: Text,
 }
 
-/// All that distinguishes kinds of commands, except for Fabrics commands.
+/// Everything that the text of a command depends on, except for Fabrics commands.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct CommandKey {
     nsid: u32,
     code: u8,
     queue: QueueKind,
     set: CommandSet,
-    /// Flags and metadata, where they are known.
+    /// Flags and metadata, if they are known.
     asked: Option<(u8, bool)>,
 }
 
-/// All that the fields depend on but the first, which is `slba`; and what is transferred.
+/// Everything that the fields depend on, except the first field, `slba`; and the bytes transferred.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct FieldsKey {
     code: u8,
@@ -85,7 +85,7 @@ struct FieldsKey {
     bytes: Option<u32>,
 }
 
-/// Who submits.
+/// The submitter.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Thread {
     pid: u32,
@@ -101,7 +101,8 @@ impl<K: PartialEq> Part<K> {
         }
     }
 
-    /// Writes it by `write`, or as that wrote it before.
+    /// Writes the cached text if the key is the same. Otherwise calls `write` and caches its
+    /// output.
     #[inline(always)]
     fn write(&mut self, key: K, line: &mut Line, write: impl FnOnce(&mut Line)) {
         if self.key.as_ref() == Some(&key) {
@@ -129,7 +130,8 @@ impl Memo {
         }
     }
 
-    /// Writes namespace, opcode and its name, and what `asked` has besides, by `write`.
+    /// Writes the namespace, the opcode and its name, and the flags and metadata of `asked`.
+    /// `write` formats them.
     #[inline]
     pub(super) fn command(
         &mut self,
@@ -140,7 +142,7 @@ impl Memo {
         write: impl FnOnce(&mut Line),
     ) {
         if id.opcode.code == super::FABRICS {
-            // its name is of its fields
+            // its name depends on its fields
             return write(line);
         }
         let key = CommandKey {
@@ -150,12 +152,12 @@ impl Memo {
             set,
             asked: asked.map(|a| (a.sqe.flags(), a.sqe.metadata())),
         };
-        // where a submission and its completion are events of their own, both come in turns
+        // if submissions and completions are separate events, they alternate
         let at = (id.nsid << 3) ^ u32::from(key.code) ^ u32::from(asked.is_some()) << 4;
         self.commands[at as usize % COMMANDS].write(key, line, write);
     }
 
-    /// Writes who submits by `write`, which has to see whether the name is harmless.
+    /// Writes the submitter. `write` formats it, and escapes the thread's name.
     #[inline]
     pub(super) fn thread(
         &mut self,
@@ -171,7 +173,8 @@ impl Memo {
         self.threads[asked.tid as usize % THREADS].write(key, line, |line| write(line, asked));
     }
 
-    /// Writes the fields and the number of bytes by `rest`, but `slba` by a function of its own.
+    /// Writes the fields and the number of bytes. `slba` writes the start LBA of commands on
+    /// logical blocks, `rest` everything else.
     #[inline]
     pub(super) fn fields(
         &mut self,
@@ -191,7 +194,7 @@ impl Memo {
             cdw: [12, 13, 14, 15].map(|n| sqe.cdw(n)),
             bytes: asked.bytes,
         };
-        // sizes are powers of two less one: their low bits are alike
+        // len is usually a power of two minus one, so the low bits are the same
         let hash = (u32::from(key.code) << 16 ^ key.cdw[0]).wrapping_mul(0x9e37_79b1) >> 26;
         self.fields[hash as usize % SLOTS].write(key, line, |line| {
             rest(line, asked, &mut fields(queue, set, sqe).skip(1));

@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! A trace's events as they come, as text ([`TraceText`]) or as JSON ([`TraceJson`]): events in, lines
-//! out, which the caller takes from time to time.
+//! Events of a trace as text ([`TraceText`]) or as JSON ([`TraceJson`]). Events are converted to
+//! lines; the caller takes the lines from time to time.
 //!
-//! This runs for every command of a busy device, so a line is written where it stays until it is
-//! taken, nothing here allocates (unless lines are not taken), and nothing goes through `core::fmt`. benches/render.rs counts both. What is
-//! the same for many events comes rendered: the stacks.
+//! This code runs for every command of a busy device. A line is written to its final place in a
+//! buffer. Nothing allocates (unless the lines are not taken), and nothing uses `core::fmt`.
+//! benches/render.rs measures time and allocations. Stacks, which many events share, are passed in
+//! as rendered text.
 
 mod clock;
 mod ink;
@@ -21,6 +22,7 @@ pub use self::text::TraceText;
 
 use std::iter::from_fn;
 
+use self::line::Line;
 use crate::model::event::CommandId;
 use crate::model::event::Event;
 use crate::model::event::Submission;
@@ -30,42 +32,79 @@ use crate::nvme::decode::CommandSet;
 use crate::nvme::sqe::Parts;
 use crate::nvme::sqe::Sqe;
 
-/// Of both kinds of queue.
+/// Opcode of Fabrics commands, on both kinds of queue.
 const FABRICS: u8 = 0x7f;
 
-/// Where the events of a trace go.
+/// The state that every sink needs.
+#[derive(Debug)]
+pub struct Page {
+    clock: Clock,
+    line: Box<Line>,
+}
+
+impl Page {
+    fn new(clock: Clock) -> Self {
+        Self {
+            clock,
+            line: Line::new(),
+        }
+    }
+}
+
+/// A destination of the events of a trace.
 pub trait EventSink {
     /// Appends an event.
     fn event(&mut self, event: &Event, cx: &Context<'_>);
 
-    /// The lines of a stack, to be given to [`Context`].
+    /// The lines of a stack, for [`Context`].
     fn stack(&self, frames: &[Frame]) -> String;
 
+    /// The clock and the lines.
+    fn page(&self) -> &Page;
+
+    /// The same, mutable.
+    fn page_mut(&mut self) -> &mut Page;
+
     /// Whether the lines should be drained.
-    fn is_full(&self) -> bool;
+    fn is_full(&self) -> bool {
+        self.page().line.is_full()
+    }
 
-    /// Hands over the lines, and forgets them.
-    fn drain(&mut self, to: &mut dyn FnMut(&[u8]));
+    /// Passes the lines to `to`, and empties the buffer.
+    fn drain(&mut self, to: &mut dyn FnMut(&[u8])) {
+        self.page_mut().line.take(to);
+    }
 
-    /// The clock, to correct it.
-    fn clock(&mut self) -> &mut Clock;
+    /// The same, and returns the result of `to`.
+    fn take<R>(&mut self, to: impl FnOnce(&[u8]) -> R) -> R
+    where
+        Self: Sized,
+    {
+        self.page_mut().line.take(to)
+    }
+
+    /// The clock, to correct its offset.
+    fn clock(&mut self) -> &mut Clock {
+        &mut self.page_mut().clock
+    }
 }
 
-/// What an event does not say itself.
+/// Data of an event that the event does not contain.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Context<'a> {
-    /// The block device, in the kernel's own words (these are written as they are); empty for none,
-    /// as for admin commands.
+    /// The name of the block device, written without escapes. Empty if there is none, as for admin
+    /// commands.
     pub disk: &'a str,
     /// The command set of the namespace.
     pub set: CommandSet,
-    /// The stack at submission, by the same view's `stack`; empty for none.
+    /// The stack at submission, rendered by `stack` of the same sink; empty if there is none.
     pub kstack: &'a str,
     /// The stack at completion, likewise.
     pub kstack_complete: &'a str,
 }
 
-/// The command's name. Without its entry too: the little that names depend on is in its id.
+/// The command's name. It is also available without the entry: names depend only on parts that the
+/// id contains.
 #[inline]
 fn opcode_name(
     id: &CommandId,
@@ -86,7 +125,7 @@ fn special_name(
     asked: Option<&Submission>,
 ) -> Option<&'static str> {
     let CommandId { opcode, nsid, .. } = *id;
-    // a Fabrics command has its type where others have a namespace
+    // a Fabrics command has its type in the field of the namespace
     let known = Parts {
         opcode: opcode.code,
         nsid,
@@ -96,7 +135,7 @@ fn special_name(
     decode::name(opcode.queue, set, &sqe)
 }
 
-/// The characters of what may be no UTF-8, and the bytes that are none.
+/// The characters of a text that may not be UTF-8, and the bytes that are not UTF-8.
 fn chars(mut bytes: &[u8]) -> impl Iterator<Item = Result<char, u8>> {
     from_fn(move || {
         let (&first, rest) = bytes.split_first()?;

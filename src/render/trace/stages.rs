@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What the stages of commands are, worked out once for each pattern of points that they were seen
-//! at: it takes longer to find a command's stages than to write them down, and few patterns occur.
+//! Stages of commands, computed once per pattern of observed points. Finding the stages takes
+//! longer than writing them, and few patterns occur.
 
 use super::line::Line;
 use crate::model::milestone::ALL_POINTS;
@@ -8,16 +8,16 @@ use crate::model::milestone::Milestone;
 use crate::model::stage::StageSet;
 use crate::model::timeline::Timeline;
 
-/// How many patterns there are.
+/// Number of patterns.
 const PATTERNS: usize = ALL_POINTS as usize + 1;
 
-/// No label is longer: that of all the stages in one, as JSON has it, is the longest.
+/// Maximum length of a label. The longest is that of all stages merged into one, in JSON.
 const LABEL: usize = 64;
 
-/// How to write the name of a stage or a point, with all that is before the number.
+/// Formats the name of a stage or a point, and everything before the number.
 type Label = fn(&str) -> String;
 
-/// The stages of all patterns that were met.
+/// The stages of all patterns that have occurred.
 #[derive(Debug)]
 pub(super) struct Stages {
     stage_set: StageSet,
@@ -26,23 +26,23 @@ pub(super) struct Stages {
     met: Vec<Option<Shape>>,
 }
 
-/// What commands of a pattern look like.
+/// The stages and points of a pattern.
 #[derive(Debug)]
 pub(super) struct Shape {
-    /// The stages in order. Each begins where the one before ends.
+    /// The stages in order. Each begins at the end of the previous one.
     pub(super) stages: Vec<Step>,
-    /// Where the first one begins.
+    /// The point at which the first stage begins.
     pub(super) from: Milestone,
-    /// Together they are what `lat` is, and no total is to be shown.
+    /// The stages cover the same interval as `lat`; no total is shown.
     pub(super) is_lat: bool,
     /// The points in order.
     pub(super) points: Vec<Step>,
 }
 
-/// A stage by the point that it ends at, or a point.
+/// A stage, given by the point at its end, or a point.
 #[derive(Debug)]
 pub(super) struct Step {
-    /// In the pattern.
+    /// A point of the pattern.
     pub(super) at: Milestone,
     label: [u8; LABEL],
     len: usize,
@@ -56,7 +56,7 @@ impl Step {
         Self { at, label, len }
     }
 
-    /// All that is before the number.
+    /// Writes everything before the number.
     #[inline(always)]
     pub(super) fn label(&self, line: &mut Line) {
         line.first(self.label, self.len);
@@ -77,7 +77,7 @@ impl Stages {
         self.stage_set
     }
 
-    /// What this command looks like.
+    /// The stages and points of this command.
     #[inline]
     pub(super) fn of(&mut self, timeline: &Timeline) -> Option<&Shape> {
         let shape = self
@@ -94,7 +94,7 @@ impl Shape {
     #[cold]
     fn new(pattern: u16, stage_set: StageSet, stage: Label, point: Label) -> Option<Self> {
         let runs = stage_set.runs(pattern);
-        // a command of which no interval was observed has no stages
+        // a command without an observed interval has no stages
         let from = runs.first().map_or(0, |run| run.first);
         let from = stage_set.stages().get(from)?.from;
         let to = runs.last().map(|run| stage_set.end_of(run.last));

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! One line for an event, beginning with what nvme_trace prints, and its stack below, indented.
+//! Events as text: one line per event, which begins with the fields of nvme_trace. Stacks follow,
+//! indented.
 //!
-//! Plain text has single blanks and no codes. On a terminal the columns stand below each other, what
-//! is only there for reference is dim, and what has gone wrong is not to be missed.
+//! Plain text has single blanks and no escape sequences. On a terminal the columns are aligned,
+//! reference data is dim, and errors are highlighted.
 
 mod outcome;
 
@@ -10,6 +11,7 @@ use self::outcome::FlagsKey;
 use super::Clock;
 use super::Context;
 use super::EventSink;
+use super::Page;
 use super::chars;
 use super::ink::Ink;
 use super::ink::Voice;
@@ -30,20 +32,19 @@ use crate::nvme::decode::Field;
 use crate::render::theme::Codes;
 use crate::render::theme::Theme;
 
-/// The longest of the events' names.
+/// The longest name of an event.
 const EVENT_WIDTH: usize = "Unfinished".len();
 /// Writes events as text.
 #[derive(Debug)]
 pub struct TraceText {
-    clock: Clock,
+    page: Page,
     stages: Option<Stages>,
     codes: Option<Codes>,
     columns: Option<Columns>,
     memo: Memo,
-    line: Box<Line>,
 }
 
-/// How wide the columns were so far.
+/// The widths of the columns so far.
 #[derive(Debug, Default)]
 struct Columns {
     time: usize,
@@ -51,11 +52,11 @@ struct Columns {
 }
 
 impl TraceText {
-    /// `align` makes columns. `stages` is the stage_set that they are shown in, if they are.
+    /// A writer. `align` aligns columns. `stages` is the stage set to show, if any.
     #[must_use]
     pub fn new(theme: Theme, align: bool, clock: Clock, stages: Option<StageSet>) -> Self {
         Self {
-            clock,
+            page: Page::new(clock),
             stages: stages.map(|stage_set| {
                 let label: fn(&str) -> String = |name| format!(", {name}=");
                 Stages::new(stage_set, label, label)
@@ -63,23 +64,17 @@ impl TraceText {
             codes: theme.codes(),
             columns: align.then(Columns::default),
             memo: Memo::new(),
-            line: Line::new(),
         }
-    }
-
-    /// Hands over the lines, and forgets them.
-    pub fn take<R>(&mut self, to: impl FnOnce(&[u8]) -> R) -> R {
-        self.line.take(to)
     }
 }
 
 impl EventSink for TraceText {
-    fn drain(&mut self, to: &mut dyn FnMut(&[u8])) {
-        self.take(to);
+    fn page(&self) -> &Page {
+        &self.page
     }
 
-    fn clock(&mut self) -> &mut Clock {
-        &mut self.clock
+    fn page_mut(&mut self) -> &mut Page {
+        &mut self.page
     }
 
     fn stack(&self, frames: &[Frame]) -> String {
@@ -89,19 +84,21 @@ impl EventSink for TraceText {
         frames.iter().map(line).collect()
     }
 
-    fn is_full(&self) -> bool {
-        self.line.is_full()
-    }
-
     fn event(&mut self, event: &Event, cx: &Context<'_>) {
         let Event { at_ns, what } = event;
-        self.line.begin();
+        self.page.line.begin();
         let mut ink = Ink {
-            line: &mut self.line,
+            line: &mut self.page.line,
             codes: self.codes.as_ref(),
         };
         let (name, voice) = title(what);
-        begin(&mut self.clock, self.columns.as_mut(), *at_ns, cx, &mut ink);
+        begin(
+            &mut self.page.clock,
+            self.columns.as_mut(),
+            *at_ns,
+            cx,
+            &mut ink,
+        );
         ink.voice(voice, |ink| ink.line.name(name));
         if self.columns.is_some() {
             ink.pad(EVENT_WIDTH.saturating_sub(name.len()));
@@ -171,7 +168,7 @@ impl Ink<'_> {
     }
 }
 
-/// The event's name, and how loud it is said.
+/// The event's name, and its emphasis.
 fn title(what: &EventKind) -> (&'static str, Voice) {
     match what {
         EventKind::Submit(..) => ("Submit", Voice::Plain),
@@ -189,7 +186,7 @@ fn title(what: &EventKind) -> (&'static str, Voice) {
         EventKind::Requeue(_) => ("Requeue", Voice::Head),
         EventKind::Retry { .. } => ("Retry", Voice::Warn),
         EventKind::AsyncEvent { .. } => ("AsyncEvent", Voice::Head),
-        // live is what it should be, all others are a way to it or away from it
+        // `live` is normal; all other states are warnings
         EventKind::State { state, .. } => ("State", Voice::failed(state.0 != 1, Voice::Head)),
     }
 }
@@ -199,7 +196,7 @@ fn failed(outcome: &Outcome) -> bool {
     verdict.is_some_and(|v| !v.status.is_success())
 }
 
-/// Time and disk, with the blanks after them.
+/// Writes the time and the disk, with the blanks after them.
 #[inline]
 fn begin(
     clock: &mut Clock,
@@ -225,7 +222,7 @@ fn begin(
         clock.text(at_ns, ink.line);
         let width = ink.line.since(place).len();
         *time_width = width.max(*time_width);
-        // numbers stand to the right
+        // numbers are right-aligned
         ink.line.indent(place, *time_width - width);
     });
     *disk_width = disk.len().max(*disk_width);
@@ -235,8 +232,8 @@ fn begin(
 }
 
 impl Ink<'_> {
-    /// Which command, and its opcode with a name. Flags and metadata come before that, as in
-    /// nvme_trace. What it asks for comes then, but the CPU.
+    /// Writes the identity of a command, its opcode with the name, and its parameters without the
+    /// CPU. Flags and metadata precede the opcode, as in nvme_trace.
     #[inline]
     fn command(
         &mut self,
@@ -334,9 +331,9 @@ impl Ink<'_> {
     }
 }
 
-/// The fields but `slba`, and how many bytes are transferred.
+/// Writes the fields except `slba`, and the number of bytes transferred.
 fn rest(line: &mut Line, asked: &Submission, fields: &mut dyn Iterator<Item = Field>) {
-    let mut told = None;
+    let mut shown = None;
     for field in fields {
         if field.shown() {
             line.str(", ");
@@ -345,19 +342,19 @@ fn rest(line: &mut Line, asked: &Submission, fields: &mut dyn Iterator<Item = Fi
             line.value(field.value);
         }
         if field.key == "bytes" {
-            told = Some(field.value.number());
+            shown = Some(field.value.number());
         }
     }
     let bytes = asked.bytes.filter(|&n| n != 0);
-    if let Some(bytes) = bytes.filter(|&n| told != Some(n.into())) {
-        // where the command itself names another number
-        let key = told.map_or(", bytes=", |_| ", transfer=");
+    if let Some(bytes) = bytes.filter(|&n| shown != Some(n.into())) {
+        // `transfer` if a field of the command already gives another number of bytes
+        let key = shown.map_or(", bytes=", |_| ", transfer=");
         line.str(key);
         line.dec(bytes);
     }
 }
 
-/// A thread may call itself anything. What could be taken for something else is quoted.
+/// Writes the name of a thread, which may contain any bytes. Ambiguous names are quoted.
 fn comm(line: &mut Line, name: &[u8]) {
     let plain = |b: &u8| b.is_ascii_graphic() && !b"\",\\=".contains(b);
     if !name.is_empty() && name.iter().all(plain) {
@@ -366,7 +363,7 @@ fn comm(line: &mut Line, name: &[u8]) {
     line.byte(b'"');
     for char in chars(name) {
         match char {
-            // escape_debug() means to be in Rust's own quotes
+            // escape_debug() would escape it, which is not needed in double quotes
             Ok('\'') => line.byte(b'\''),
             Ok(c) => {
                 for c in c.escape_debug() {
@@ -382,7 +379,7 @@ fn comm(line: &mut Line, name: &[u8]) {
     line.byte(b'"');
 }
 
-/// The stacks of this event; where there may be two, the second says what it is.
+/// Writes the stacks of an event. If there may be two, a line introduces the second.
 #[inline]
 fn stacks(what: &EventKind, cx: &Context<'_>, line: &mut Line) {
     let (submit, complete) = match what {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Rules: what the user could change to see more, and what to keep in mind. Pure.
+//! Rules: settings that the user could change to see more, and notes on the numbers. Pure.
 //!
-//! A rule does not apply where a fact that it needs is unknown; the report shows the unknown itself.
+//! A rule does not apply if a fact that it needs is unknown. The report shows the unknown fact.
 
 use crate::machine::hypervisor::HypervisorKind;
 use crate::machine::nvme::NvmeDetail;
@@ -11,8 +11,8 @@ use crate::machine::overview::Machine;
 use crate::report::finding::Finding;
 use crate::report::finding::Severity;
 
-/// The findings on a machine and its controllers, the most important first: what the user could
-/// change, then what to keep in mind when reading numbers.
+/// The findings on a machine and its controllers, the most important first: settings to change,
+/// then notes for reading the numbers.
 pub(super) fn findings(
     machine: &Machine,
     parameters: &NvmeParameters,
@@ -103,7 +103,7 @@ fn on_settings(machine: &Machine) -> Vec<Finding> {
     rules.into_iter().flatten().collect()
 }
 
-/// Stacks need the addresses of kernel symbols.
+/// Names of stack frames need the addresses of kernel symbols.
 fn on_symbols(machine: &Machine) -> Option<Finding> {
     let restrict = machine.sysctls.kptr_restrict.known().copied().unwrap_or(0);
     let finding = match (restrict, machine.privileges.known()) {
@@ -177,7 +177,7 @@ fn notes_on_queues(controller: &NvmeDetail, machine: &Machine) -> Vec<Finding> {
     let mut notes = vec![];
     let name = &controller.name;
     let doorbells = match controller.shadow_doorbells.known() {
-        // the doorbells of other devices are theirs, and no exit
+        // doorbells of other controllers reach the device without an exit
         Some(false) if controller.class == Class::Emulated => Some((
             "no-shadow-doorbells",
             "offers no shadow doorbells: each doorbell is an exit to the hypervisor, and counts as \
@@ -245,7 +245,7 @@ mod tests {
     use crate::machine::fact::Fact;
     use crate::machine::overview::Privileges;
 
-    /// How many findings of this severity have these words.
+    /// Number of findings of this severity that contain these words.
     fn about(report: &DoctorReport, severity: Severity, words: &str) -> usize {
         let advice = report.advice(severity);
         advice.filter(|text| text.contains(words)).count()

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! A report with something in every part, for the tests of the rules and of the view.
+//! A report with content in every part, for the tests of the rules and of the view.
 
 use std::fs;
 
@@ -53,7 +53,7 @@ const FILES: [(&str, &str); 26] = [
     ),
 ];
 
-/// Those of its emulated controller.
+/// Files of the guest's emulated controller.
 const NVME0: [(&str, &str); 25] = [
     ("model", "QEMU NVMe Ctrl"),
     ("firmware_rev", "1.0"),
@@ -87,8 +87,8 @@ pub(crate) fn capability(name: &'static str, held: bool) -> Capability {
     Capability { name, held }
 }
 
-/// A guest of QEMU with an emulated controller that has one I/O queue, and one over TCP that has
-/// lost its target; seen without root.
+/// A QEMU guest with an emulated controller that has one I/O queue, and a TCP controller that has
+/// lost its target. The report is made without root.
 pub(crate) fn guest() -> DoctorReport {
     let root = TempDir::new().unwrap();
     let of_nvme0 = NVME0.map(|(file, text)| (format!("sys/class/nvme/nvme0/{file}"), text));
@@ -100,7 +100,7 @@ pub(crate) fn guest() -> DoctorReport {
     }
     let mut found = DoctorReport::of(&System::at(root.path()), false);
     found.controllers[0].shadow_doorbells = Fact::Known(false);
-    // those of whoever runs the tests are not the guest's
+    // do not use the privileges of the user that runs the tests
     found.machine.privileges = Fact::Known(Privileges {
         uid: 1000,
         capabilities: vec![

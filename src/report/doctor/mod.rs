@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What `doctor` finds: the machine, its controllers, the attach method of each point, and what the user
-//! could change. Data and rules; nothing here attaches or changes anything.
+//! The data and rules of `doctor`: the machine, its controllers, the attach method of each point,
+//! and settings to change. Nothing here attaches or changes anything.
 //!
-//! It has to work where nothing else does: whatever can't be read is a [`Fact`] without a value,
-//! and rules that would need it stay silent.
+//! It must work on machines where the other commands do not. Data that can't be read is a [`Fact`]
+//! without a value; rules that need the value do not apply.
 //!
 //! [`Fact`]: crate::machine::fact::Fact
 
@@ -27,16 +27,16 @@ use crate::probe::facts::KernelFacts;
 use crate::probe::plan::Policy;
 use crate::probe::plan::plan_with;
 
-/// Where the types of a part of the kernel are described.
+/// The source of the types of one part of the kernel.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct BtfLine {
     /// The part: `vmlinux`, `nvme_core`, `nvme`.
     pub what: String,
-    /// Where its BTF is, or why there is none.
+    /// Where its BTF is, or why it has none.
     pub source: String,
 }
 
-/// A way to a point that is not taken.
+/// A better attach method that is not available.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct RejectedMethod {
     /// As in `fexit nvme_queue_rq`.
@@ -50,13 +50,13 @@ pub struct RejectedMethod {
 pub struct PointLine {
     /// Its name.
     pub point: String,
-    /// The way that is taken; `None` where there is none.
+    /// The attach method; `None` if there is none.
     pub got: Option<String>,
-    /// The ways that would have been better.
+    /// Better methods that are not available.
     pub rejected: Vec<RejectedMethod>,
 }
 
-/// What the maps of a command take in the kernel.
+/// Kernel memory of the maps of a command.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct MemoryLine {
     /// As in `latency --stages`.
@@ -65,7 +65,7 @@ pub struct MemoryLine {
     pub map_bytes: usize,
 }
 
-/// Everything that `doctor` says.
+/// The report of `doctor`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct DoctorReport {
     /// The machine.
@@ -74,23 +74,24 @@ pub struct DoctorReport {
     pub parameters: NvmeParameters,
     /// The controllers, by number.
     pub controllers: Vec<NvmeDetail>,
-    /// Where types are described.
+    /// Sources of types.
     pub btf: Vec<BtfLine>,
     /// The attach method of each point, in the order of a command's life.
     pub points: Vec<PointLine>,
-    /// What a run would take of the kernel's memory; empty where nobody has calculated it.
+    /// Kernel memory of a run; empty if not calculated.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub memory: Vec<MemoryLine>,
-    /// What the plan was made from; none where nobody has looked.
+    /// The facts that the plan is based on; `None` if they were not collected.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub facts: Option<KernelFacts>,
-    /// What the user could change, the most important first; then what to keep in mind.
+    /// Settings to change, the most important first; then notes.
     pub findings: Vec<Finding>,
 }
 
 impl DoctorReport {
-    /// Looks at the machine, and says what follows from it alone: `btf` and `points` are left
-    /// empty (see [`Self::plan`]). With `identify` each live controller on PCI is sent one Identify command.
+    /// Inspects the machine and adds the findings that depend on it alone. Leaves `btf` and
+    /// `points` empty (see [`Self::plan`]). With `identify`, sends one Identify command to each
+    /// live PCI controller.
     pub fn of(system: &System, identify: bool) -> Self {
         let machine = system.machine();
         let controllers = system.nvme_details(&machine.hypervisor, identify);
@@ -110,7 +111,7 @@ impl DoctorReport {
         }
     }
 
-    /// Adds what the kernel offers, and the attach method of each point of the fine stage set.
+    /// Adds the sources of types, and the attach method of each point of the fine stage set.
     pub fn plan(&mut self, facts: KernelFacts, policy: &Policy) {
         let plan = plan_with(StageSet::Fine, &Role::EVENTS, &facts, policy);
         self.btf = points::btf(&facts);
@@ -119,7 +120,7 @@ impl DoctorReport {
         self.facts = Some(facts);
     }
 
-    /// The advice of findings of this severity.
+    /// The advice of all findings of this severity.
     pub fn advice(&self, severity: Severity) -> impl Iterator<Item = &str> {
         let findings = self.findings.iter().filter(move |f| f.severity == severity);
         findings.map(|f| f.advice.as_str())

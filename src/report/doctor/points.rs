@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The attach method that each point would use, in words. Pure.
+//! The attach method of each point, as text. Pure.
 
 use super::BtfLine;
 use super::PointLine;
@@ -17,7 +17,7 @@ use crate::probe::plan::StartSource;
 use crate::report::finding::Finding;
 use crate::report::finding::Severity;
 
-/// Where the types of each part come from.
+/// The source of the types of each part of the kernel.
 pub(super) fn btf(facts: &KernelFacts) -> Vec<BtfLine> {
     let said = |types: &TypeSource, module: &str| match types {
         TypeSource::None => {
@@ -60,7 +60,7 @@ fn rejected(all: &[Rejection]) -> Vec<RejectedMethod> {
         .collect()
 }
 
-/// `fexit nvme_queue_rq, nvme_queue_rqs`, with what that way may cost in truth.
+/// `fexit nvme_queue_rq, nvme_queue_rqs`, with what the method may miss.
 fn got(point: &PointPlan, plan: &AttachPlan) -> Option<String> {
     let Some(method) = point.method else {
         let field = point.point() == Some(Milestone::Start) && plan.start == StartSource::Field;
@@ -94,7 +94,7 @@ fn got(point: &PointPlan, plan: &AttachPlan) -> Option<String> {
     Some(text)
 }
 
-/// The points of a plan; where there is none, the point that it fails at.
+/// The points of a plan. Without a plan, the point that has no method.
 pub(super) fn points(plan: &Result<AttachPlan, NoPlan>) -> Vec<PointLine> {
     match plan {
         Ok(plan) => plan
@@ -114,7 +114,7 @@ pub(super) fn points(plan: &Result<AttachPlan, NoPlan>) -> Vec<PointLine> {
     }
 }
 
-/// What would show more, as far as the plan shows it.
+/// A change that lets the plan observe more.
 pub(super) fn finding(plan: &Result<AttachPlan, NoPlan>, facts: &KernelFacts) -> Option<Finding> {
     let complete = match plan {
         Ok(plan) => plan.method_of(Milestone::Complete),

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What the tool itself costs while it is looked at (`-v`): run times of its programs, as the kernel
-//! measures them (BPF_ENABLE_STATS).
+//! The cost of the tool's programs (`-v`): their run times, as the kernel measures them
+//! (BPF_ENABLE_STATS).
 
 use serde::Serialize;
 
@@ -8,34 +8,34 @@ use crate::model::run::Runs;
 use crate::probe::catalog::CATALOG;
 use crate::probe::plan::AttachPlan;
 
-/// One program's part.
+/// The cost of one program.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct ProgramCost {
     /// `tp_btf`, `fentry`, ...
     pub kind: &'static str,
     /// Function or tracepoint.
     pub target: &'static str,
-    /// How often it ran, for whichever request.
+    /// Number of runs, for any request.
     pub runs: u64,
-    /// For how long, all together.
+    /// Sum of their times, in nanoseconds.
     pub run_ns: u64,
 }
 
-/// All of it.
+/// The cost of all programs.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct OwnCost {
     /// The programs, in the order of the hooks.
     pub programs: Vec<ProgramCost>,
-    /// Sum of their run times.
+    /// Sum of their run times, in nanoseconds.
     pub run_ns: u64,
-    /// For each command that was seen.
+    /// Run time per command seen.
     pub ns_per_command: Option<f64>,
-    /// Share of one CPU's time, 0 to 1 and more.
+    /// Share of one CPU's time; 1 is the whole time of one CPU, more is possible.
     pub share_of_a_cpu: f64,
 }
 
 impl OwnCost {
-    /// Draws it up: runs by hook number, over so many nanoseconds, for so many commands.
+    /// Computes the cost. `runs` is by hook number, over `elapsed_ns`, for this number of commands.
     pub fn new(plan: &AttachPlan, runs: &[Runs], elapsed_ns: u64, commands: u64) -> Self {
         let of = |&number: &usize| {
             let Runs { count, ns } = runs.get(number).copied().unwrap_or_default();

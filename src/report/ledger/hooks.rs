@@ -10,28 +10,29 @@ use crate::probe::plan::AttachPlan;
 use crate::probe::plan::PointPlan;
 use crate::probe::plan::StartSource;
 
-/// One hook's line in the ledger.
+/// A hook in the ledger.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct HookLine {
-    /// The point that it observes; none for hooks that only serve the ledger.
+    /// The point that it observes; `None` for hooks that observe no point.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub point: Option<&'static str>,
     /// `tp_btf`, `fentry`, `fexit`, `raw_tp`, `kprobe`, `kretprobe`, `tp`.
     pub kind: &'static str,
     /// Function or tracepoint.
     pub target: &'static str,
-    /// Times it fired for an NVMe request.
+    /// Number of times that it fired for an NVMe request.
     pub hits: u64,
-    /// Of these, seen by the second instance of the program, because the first was skipped; none
-    /// where there is no second one.
+    /// Of these, hits of the second instance of the program, for events at which the kernel skipped
+    /// the first. `None` if there is no second instance.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub by_second: Option<u64>,
-    /// Times the kernel skipped it: it was already running on that CPU, or, of a kprobe or
-    /// tracepoint program, any such program was.
+    /// Runs that the kernel skipped, because the program was already running on that CPU, or, for
+    /// kprobe and tracepoint programs, because any such program was. With a second instance, the
+    /// events that both instances missed.
     pub recursion_misses: u64,
-    /// The kernel counts them. If not, their number is not known.
+    /// Whether the kernel counts them. If not, their number is not known.
     pub misses_known: bool,
-    /// Why it may have no hits though commands passed.
+    /// Why it may have no hits although commands passed.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub seldom: Option<&'static str>,
 }
@@ -39,27 +40,27 @@ pub struct HookLine {
 /// The attach method of a point.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct PointMethod {
-    /// The point; `requeue` for the hook that counts requeues.
+    /// The point; for hooks without a point their role, such as `requeue`.
     pub point: &'static str,
     /// `fentry`, `rawtp`, `kprobe`, `tracepoint`; `start_time_ns` for a start that is read from the
-    /// request; none: not observed.
+    /// request; `None`: not observed.
     pub method: Option<&'static str>,
 }
 
 /// An attach method that was not available for a point.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct MissingHook {
-    /// The point; `requeue` for the hook that counts requeues.
+    /// The point; for hooks without a point their role, such as `requeue`.
     pub point: &'static str,
     /// The method: `fentry`, `rawtp`, `kprobe`, `tracepoint`.
     pub method: &'static str,
-    /// The hook that it fails at.
+    /// The hook that is not available.
     pub hook: String,
-    /// Why.
+    /// The reason.
     pub why: String,
-    /// It looked possible, and the kernel refused it.
+    /// The method seemed possible, and the kernel refused it.
     pub tried: bool,
-    /// The method that is used instead; none: the point is not observed.
+    /// The method that is used instead; `None`: the point is not observed.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub instead: Option<&'static str>,
 }
@@ -68,9 +69,10 @@ pub(super) fn misses_known(plan: &AttachPlan, hook: usize) -> bool {
     plan.misses_counted || !CATALOG[hook].kind.method().loses()
 }
 
-/// How often the kernel skipped a hook. With a twin an event is lost only if both were skipped at
-/// it: at most as often as the twin was, and as the first was where the twin did not act (which it
-/// does for no other reason).
+/// Number of events that a hook missed because the kernel skipped it. With a second instance, an
+/// event is missed only if both instances were skipped. That is at most the misses of the second
+/// instance, and at most the misses of the first minus the hits of the second, which acts only if
+/// the first was skipped.
 pub(super) fn misses_of(
     plan: &AttachPlan,
     counters: &Counters,

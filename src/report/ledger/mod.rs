@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The accuracy ledger: what was seen, what became of it, what was lost, and whether it adds up.
-//! Pure: counters in, sums out.
+//! The accuracy ledger: commands seen, their outcome, losses, and whether the counts balance. Pure:
+//! counters in, sums out.
 
 mod cost;
 mod hooks;
@@ -30,117 +30,119 @@ use crate::probe::catalog::Role;
 use crate::probe::plan::AttachPlan;
 use crate::probe::plan::Pairing;
 
-/// What the numbers are worth.
+/// Accuracy of the numbers.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Accuracy {
     /// Nothing was lost.
     Exact,
-    /// Nothing is known to be lost, but what these ways lose, this kernel does not count.
+    /// No loss is known, but the kernel does not count the misses of the attach methods.
     Unknown,
-    /// Something was lost, in these phrases.
+    /// Something was lost. One phrase per reason.
     Degraded(Vec<String>),
 }
 
-/// The two sums that must come to nothing.
+/// The two sums that must be zero.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub struct Balance {
     /// seen - matched - in_flight - ending - requeued - overwritten.
     pub commands_residual: i64,
     /// completions - matched - ending - orphans - filtered - untracked.
     pub completions_residual: i64,
-    /// Both are zero.
+    /// Whether both are zero.
     pub balanced: bool,
 }
 
-/// The ledger. Every count is since the start of the run.
+/// The ledger. All counts are since the start of the run.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Ledger {
-    /// Commands that the driver set up and the filters let through.
+    /// Commands that the driver set up and the filters accepted.
     pub seen: u64,
-    /// Of these, in the histograms (or finished without a free row, see `no_row`).
+    /// Of these, commands in the histograms (or finished without a free row, see `no_row`).
     pub matched: u64,
-    /// Of these, not completed yet. Counted slot by slot at the end; before, by difference.
+    /// Of these, commands not completed yet. Counted slot by slot at the end of the run; before,
+    /// the difference of the other counts.
     pub in_flight: u64,
-    /// Of these, completed but not ended by blk-mq yet (fine stage set).
+    /// Of these, commands completed but not ended by blk-mq yet (fine stage set).
     pub ending: u64,
-    /// Of these, set up again without having completed: the driver refused them, or blk-mq took them
-    /// back, before they reached the device.
+    /// Of these, commands set up again without having completed: the driver refused them, or blk-mq
+    /// took them back, before they reached the device.
     pub requeued: u64,
-    /// Of these, in no row: another command took the slot, and nothing shows how this one ended.
+    /// Of these, commands in no row: another command took the slot, and nothing shows how this one
+    /// ended.
     pub overwritten: u64,
     /// Completions, observed or not.
     pub completions: u64,
-    /// Completions of commands that were set up before the run began, or after it ended.
+    /// Completions of commands that were set up before the run began or after it ended.
     pub orphan_completions: u64,
-    /// Of the commands seen, those whose set-up the kernel skipped: their CQE or their completion
-    /// shows them.
+    /// Of the commands seen, those with a set-up that the kernel skipped. Their CQE or their
+    /// completion shows them.
     pub unseen_setups: u64,
-    /// Of the completions, those that the kernel skipped: the command's generation shows them.
+    /// Of the completions, those that the kernel skipped. The command's generation shows them.
     pub unseen_completions: u64,
     /// Of the commands matched, those without any interval.
     pub unmeasured: u64,
-    /// Commands whose set-up was skipped, where a filter asks for the submitter: in no row.
+    /// Commands in no row because their set-up was skipped, and a filter needs the submitter.
     pub unattributed: u64,
-    /// At most so many commands are in no row, as both their set-up and their completion were
+    /// Maximum number of commands in no row because both their set-up and their completion were
     /// skipped.
     pub unrecovered: u64,
-    /// Commands that a filter turned away.
+    /// Commands that a filter rejected.
     pub filtered: u64,
     /// Their completions.
     pub filtered_completions: u64,
-    /// Commands of controllers, queues or tags that the slot table has no room for.
+    /// Commands of controllers, queues or tags that are not in the slot table.
     pub untracked: u64,
     /// Their completions.
     pub untracked_completions: u64,
-    /// Matched, but in no row: the row table was full.
+    /// Commands matched, but in no row, because the row table was full.
     pub no_row: u64,
-    /// blk-mq's requeues of NVMe requests: retries, and commands taken back.
+    /// Requeues of NVMe requests by blk-mq: retries, and commands taken back.
     pub requeue_events: u64,
-    /// Doorbells not believed: the interrupt came before the submitting function returned.
+    /// Doorbells discarded: the interrupt came before the submitting function returned.
     pub late_doorbells: u64,
-    /// Doorbells not used: one before was not observed, so it is not known whose they are.
+    /// Doorbells discarded: an earlier doorbell was not observed, so their commands are not known.
     pub unsure_doorbells: u64,
-    /// Interrupts not believed: the handler was already running at the doorbell.
+    /// Interrupts discarded: the handler was already running at the doorbell.
     pub early_irqs: u64,
-    /// Points out of order for no reason that we know.
+    /// Points out of order for no known reason.
     pub negative_intervals: u64,
-    /// Starts not believed (start_time_ns of a retry, or in the future).
+    /// Starts discarded (`start_time_ns` of a retry, or in the future).
     pub discarded_starts: u64,
-    /// Doorbells lost: a task set up more commands at once than we keep, or (kprobes) the return of
-    /// the submitting function was not seen.
+    /// Doorbells lost: a task set up more commands at once than the list holds, or (kprobes) the
+    /// return of the submitting function was not observed.
     pub doorbell_list_full: u64,
-    /// Queues that contradict the type information from a file: not believed.
+    /// Lookups of queues that contradict the type information of a file. These queues are not used.
     pub misfits: u64,
     /// Records that found no room in the ring.
     pub ring_drops: u64,
-    /// Sum over the hooks: skipped by the kernel's guards.
+    /// Program runs that the kernel skipped, over all hooks.
     pub recursion_misses: u64,
-    /// Whether that is all by which a command can be lost. Not where kprobes or classic tracepoints
-    /// begin or end commands on a kernel that does not count what these miss (before 6.7).
+    /// Whether all causes of lost commands are counted. Not if kprobes or classic tracepoints begin
+    /// or end commands on a kernel that does not count their misses (before 6.7).
     pub misses_known: bool,
-    /// The points between which totals are measured, as far as a command was seen at them.
+    /// The first and the last point of totals, as far as they were observed for a command.
     #[serde(rename = "total_span")]
     pub span: (Milestone, Milestone),
-    /// How completions find their setup: `request`, or `tag` with classic tracepoints.
+    /// How completions find their set-up: `request`, or `tag` with classic tracepoints.
     pub pairing: Pairing,
-    /// Whether it adds up; only when everything is detached and counted.
+    /// Whether the counts balance; only after all hooks are detached.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub balance: Option<Balance>,
-    /// Commands of which a program was skipped are looked for, and counted in their row.
+    /// Whether commands with a skipped program are recovered, and counted in their row.
     pub recovers: bool,
-    /// Completions can go unseen: a command in flight at the end may have lost its own.
+    /// Whether completions can be missed: then a command in flight at the end may have completed.
     pub may_lose_completions: bool,
     /// The attach method of each point of the stage set.
     pub methods: Vec<PointMethod>,
-    /// What became of a trace's events.
+    /// The events of a trace.
     #[serde(flatten, skip_serializing_if = "Option::is_none")]
     pub trace: Option<TraceLedger>,
-    /// What all this costs, where it was asked for (`-v`).
+    /// The cost of the tool's programs (with `-v`).
     #[serde(skip_serializing_if = "Option::is_none")]
     pub own_cost: Option<OwnCost>,
-    /// What is attached.
+    /// The attached hooks.
     pub hooks: Vec<HookLine>,
-    /// What is not, and why.
+    /// The hooks that are not available, with the reasons.
     pub missing_hooks: Vec<MissingHook>,
 }
 
@@ -148,7 +150,7 @@ fn difference(from: u64, parts: &[u64]) -> i64 {
     parts.iter().fold(from as i64, |rest, &n| rest - n as i64)
 }
 
-/// Set-ups that the kernel skipped and that nothing has shown yet: their commands are in flight, or
+/// Set-ups that the kernel skipped and that nothing has shown yet. Their commands are in flight, or
 /// their completions were skipped too.
 pub fn unrecovered(plan: &AttachPlan, counters: &Counters, misses: &[u64]) -> u64 {
     let point = plan.point(Milestone::SetupOut).filter(|_| plan.recovers);
@@ -158,8 +160,8 @@ pub fn unrecovered(plan: &AttachPlan, counters: &Counters, misses: &[u64]) -> u6
 }
 
 impl Ledger {
-    /// Draws it up. `in_rows` is the number of commands in the histograms, `misses` the kernel's
-    /// recursion misses by hook number; `scan` is there once everything is detached.
+    /// Builds the ledger. `in_rows` is the number of commands in the histograms. `misses` are the
+    /// kernel's recursion misses by hook number. `scan` is available after all hooks are detached.
     #[expect(clippy::too_many_lines, reason = "one struct literal, a line an entry")]
     pub fn new(
         plan: &AttachPlan,
@@ -171,7 +173,7 @@ impl Ledger {
         let get = |what| counters.get(what);
         let hits = |role: Role| -> u64 {
             let of_point = plan.points.iter().filter(|p| p.role == role);
-            // a way may have a companion that belongs to another point
+            // a method may include a hook of another point
             let hooks = of_point.flat_map(|p| &p.hooks);
             hooks
                 .filter(|&&h| CATALOG[h].role == role)
@@ -218,7 +220,7 @@ impl Ledger {
             unseen_completions,
             unmeasured: get(Count::Unmeasured),
             unattributed,
-            // while it runs, most of these are in flight
+            // during the run, most of these are in flight
             unrecovered: scan.map_or(0, |_| unrecovered(plan, counters, misses)),
             filtered,
             filtered_completions: get(Count::FilteredDone),
@@ -262,7 +264,7 @@ impl Ledger {
         }
     }
 
-    /// Those in rows that have no interval; a trace counts them itself.
+    /// Sets the number of commands in rows without an interval. A trace counts them in the kernel.
     #[must_use]
     pub fn with_unmeasured(self, unmeasured: u64) -> Self {
         Self { unmeasured, ..self }
@@ -277,7 +279,7 @@ impl Ledger {
         }
     }
 
-    /// What it cost, if that was looked at.
+    /// Adds the cost of the programs, if it was measured.
     #[must_use]
     pub fn with_cost(self, plan: &AttachPlan, times: Option<&RunTimes>) -> Self {
         let seen = self.seen;
@@ -287,7 +289,7 @@ impl Ledger {
         }
     }
 
-    /// What the numbers are worth.
+    /// The accuracy of the numbers.
     pub fn accuracy(&self) -> Accuracy {
         let reasons = self.degraded();
         if !reasons.is_empty() {
@@ -299,7 +301,7 @@ impl Ledger {
         }
     }
 
-    /// What makes the numbers less than exact, one phrase each. Empty: they are exact.
+    /// Why the numbers are not exact, one phrase per reason. Empty if they are exact.
     pub fn degraded(&self) -> Vec<String> {
         let mut reasons = Vec::new();
         let mut say = |n: u64, what: &str| {

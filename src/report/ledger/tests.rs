@@ -78,7 +78,7 @@ fn skipped_programs_degrade_where_nothing_shows_their_commands() {
     assert_eq!(ledger.degraded(), ["2 program runs skipped by the kernel"]);
 }
 
-/// 100 commands, of which the set-up of 3 and the completion of 4 was skipped.
+/// 100 commands. The set-up of 3 of them and the completion of 4 of them were skipped.
 #[test]
 fn what_was_skipped_and_found_is_in_the_sums() {
     let mut misses = vec![0; CATALOG.len()];
@@ -93,7 +93,7 @@ fn what_was_skipped_and_found_is_in_the_sums() {
     assert_eq!((ledger.seen, ledger.completions), (100, 100));
     assert!(ledger.balance.unwrap().balanced, "{ledger:?}");
     assert_eq!(ledger.accuracy(), Accuracy::Exact);
-    // one more that nothing has shown
+    // one more skipped set-up that nothing has shown
     misses[hook_number("setup_out_btf")] = 4;
     let ledger = of(&misses);
     assert_eq!(ledger.unrecovered, 1);
@@ -113,7 +113,7 @@ fn a_command_whose_submitter_is_not_known_is_in_no_row_of_a_filter_by_submitter(
     assert!(ledger.degraded()[0].contains("submitter"));
 }
 
-/// Each is skipped where the other runs; what the second did, the first has missed.
+/// The second instance acts only on events at which the first was skipped: these are not lost.
 #[test]
 fn what_a_second_instance_has_seen_is_not_missed() {
     let mut facts = everything();
@@ -128,7 +128,7 @@ fn what_a_second_instance_has_seen_is_not_missed() {
         ([3, 2], 3, 0),
         ([3, 2], 2, 1),
         ([3, 1], 0, 1),
-        // a run that ended between the two readings
+        // a run that ended between the two readings of the counters
         ([2, 1], 3, 0),
     ] {
         let mut misses = vec![0; CATALOG.len()];

@@ -1,54 +1,54 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The part of the ledger that a trace adds: its events.
+//! The part of the ledger on the events of a trace.
 
 use serde::Serialize;
 
 use crate::model::counters::Count;
 use crate::model::counters::Counters;
 
-/// What user space has done with the events that it got.
+/// Counts of the events that user space received.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Shown {
     /// Submit events written.
     pub submits: u64,
-    /// Commands whose last event was written.
+    /// Commands with their last event written.
     pub commands: u64,
     /// Other events written.
     pub events: u64,
-    /// Events that came after the last command that was wanted.
+    /// Events after the last command of `-n`.
     pub past_count: u64,
-    /// Events that could not be written: the disk is full, the reader has gone.
+    /// Events that could not be written: the disk is full, or the pipe has no reader.
     pub not_written: u64,
     /// Events written after a later one.
     pub out_of_order: u64,
-    /// Records that make no sense.
+    /// Records that can't be decoded.
     pub undecodable: u64,
 }
 
-/// What became of each event.
+/// Counts of all events, and of losses.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct TraceLedger {
     /// Submit events shown.
     pub submits_shown: u64,
-    /// Commands shown to their end.
+    /// Commands with their last event shown.
     pub commands_shown: u64,
     /// Other events shown.
     pub events_shown: u64,
-    /// Commands that ended, and are not shown because they were fast enough, or without an error.
+    /// Commands that ended and are not shown, because they were fast enough, or without an error.
     pub not_shown: u64,
     /// Events after the last command of `-n`.
     pub past_count: u64,
     /// Submit events that found no room in the ring.
     pub lost_submits: u64,
-    /// Commands whose last event found no room.
+    /// Commands with a last event that found no room in the ring.
     pub lost_completions: u64,
-    /// Other events that found no room.
+    /// Other events that found no room in the ring.
     pub lost_events: u64,
     /// Events that could not be written.
     pub not_written: u64,
     /// Events written after a later one.
     pub out_of_order: u64,
-    /// Records that make no sense.
+    /// Records that can't be decoded.
     pub undecodable: u64,
     /// Stacks that the kernel could not take.
     pub stacks_not_taken: u64,
@@ -57,7 +57,7 @@ pub struct TraceLedger {
 }
 
 impl TraceLedger {
-    /// Draws them up.
+    /// Builds the ledger of a trace.
     pub const fn new(counters: &Counters, shown: &Shown) -> Self {
         Self {
             submits_shown: shown.submits,
@@ -81,7 +81,7 @@ impl TraceLedger {
         self.lost_submits + self.lost_completions + self.lost_events
     }
 
-    /// What makes the trace less than complete, with the words for it.
+    /// Why the trace is not complete: counts and phrases.
     pub(super) const fn flaws(&self) -> [(u64, &'static str); 7] {
         [
             (self.lost_submits, "submit events lost"),

@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 /*
- * The least that a latency can cost with hooks that miss no command: the hooks of nvme-deep, and at
- * each of them the clock and nothing that a measured number does not need. One histogram for
- * everybody, in one place for all CPUs; no controller, namespace or opcode; no filter; a place by
- * tag alone, which is right for one disk with one queue; no requeue, no retry, nobody's books. Of a
- * traced command what a line of `trace --pair --stages` shows, but never another event than the
- * pair. It is the floor that `make bench` shows, not a tool.
+ * The baseline: the lowest cost of a latency with hooks that miss no command. It has the hooks of
+ * nvme-deep. Each hook reads the clock, and does nothing that a measured number does not need. All
+ * commands on all CPUs share one set of histograms, without controllers, namespaces, opcodes or
+ * filters. A command is found by its tag alone, which is right for one disk with one queue.
+ * Requeues and retries are not handled, and there is no ledger. A trace has what a line of
+ * `trace --pair --stages` shows, and no events other than pairs. `make bench` shows the baseline
+ * for comparison; it is not a tool.
  */
 #include <linux/bpf.h>
 #include <linux/types.h>
@@ -46,7 +47,7 @@ struct timespec64 {
 	__s64 tv_sec;
 } __attribute__((preserve_access_index));
 
-/* an SQE; the wire format */
+/* an SQE, in wire format */
 struct nvme_command {
 	__u64 words[8];
 };
@@ -58,7 +59,7 @@ extern void *bpf_rdonly_cast(const void *obj, __u32 btf_id) __ksym __weak;
 #define BUCKETS 64
 #define BATCHES 4096
 
-/* Of a trace: CDW0 and 1, CDW10 to 15, and who asks. */
+/* For a trace: CDW0, CDW1, CDW10 to CDW15, and the submitter. */
 struct asked {
 	__u64 words[4];
 	__u64 comm[2];
@@ -77,7 +78,7 @@ struct place {
 	struct asked asked;
 };
 
-/* What a line shows. */
+/* The values of a line of a trace. */
 struct record {
 	__u64 start_ns;
 	__u64 setup_ns;
@@ -86,7 +87,7 @@ struct record {
 	__u64 complete_ns;
 	__u64 result;
 	__u64 status; /* and retries, flags */
-	__u64 key;    /* where it is told */
+	__u64 key;    /* only with rows */
 	struct asked asked;
 };
 
@@ -114,9 +115,9 @@ struct {
 	__uint(max_entries, 4 << 20);
 } records SEC(".maps");
 
-/* One doorbell for all that was set up since the last; the last setup that began, and interrupt. */
+/* A doorbell is for all commands set up since the one before. The last set-up and interrupt. */
 __u64 batch, bells[BATCHES], setup_in_ns, irq_ns;
-/* a map of its own, so that the loader finds it */
+/* in a separate map, so that the loader finds it */
 struct hist hists[STAGES] SEC(".data.hists");
 
 static __always_inline __u64 word_at(const void *at)
@@ -126,7 +127,7 @@ static __always_inline __u64 word_at(const void *at)
 	return any->tv_sec;
 }
 
-/* Tracepoints of the driver may be given no request. */
+/* The driver's tracepoints may pass no request. */
 static __always_inline struct place *place_of(struct request *rq)
 {
 	__u32 tag;
@@ -163,7 +164,7 @@ static __always_inline __u64 *start_of(struct request *rq)
 	return bpf_map_lookup_elem(&starts, &tag);
 }
 
-/* Powers of two, of the numbers below 2048. */
+/* Binary logarithms of the numbers below 2048. */
 static const __u8 log2_of[2048] = {
 	[2 ... 3] = 1,	    [4 ... 7] = 2,	  [8 ... 15] = 3,    [16 ... 31] = 4,
 	[32 ... 63] = 5,    [64 ... 127] = 6,	  [128 ... 255] = 7, [256 ... 511] = 8,
@@ -277,7 +278,7 @@ int BPF_PROG(all_complete, struct request *rq)
 	return 0;
 }
 
-/* The fine cut: with all_start and all_queue_*. */
+/* The fine stage set; needs all_start and all_queue_*. */
 SEC("?fentry/nvme_setup_cmd")
 int BPF_PROG(fine_setup_in)
 {
@@ -388,7 +389,7 @@ static __always_inline struct record *answer(struct request *rq, struct asked *a
 	return r;
 }
 
-/* A trace of pairs with stages: with all_start, all_queue_* and all_cqe. */
+/* A trace of pairs with stages; needs all_start, all_queue_* and all_cqe. */
 SEC("?tp_btf/nvme_setup_cmd")
 int BPF_PROG(pair_setup, struct request *rq, struct nvme_command *cmd)
 {

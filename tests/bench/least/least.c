@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 /*
- * least OBJECT PREFIX...: runs those programs of least.bpf.c whose names begin with one of these,
- * until SIGINT, and then prints how many commands the first histogram has, or how many records
- * there were.
+ * least OBJECT PREFIX...: runs the programs of least.bpf.c that have one of these prefixes in their
+ * name, until SIGINT. Then prints the number of commands in the first histogram (of all rows), or
+ * the number of records.
  */
 #include <signal.h>
 #include <stdint.h>

@@ -1,21 +1,21 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * The least again, that tells whose a command is: a row for each controller, namespace and opcode,
- * with its bytes and largest value, and each CPU has histograms of its own. It remembers hardware
- * queues for good, so it is right until one goes; it has room for a few of everything.
+ * The baseline with rows: a row for each controller, namespace and opcode, with its bytes and its
+ * largest values, and separate histograms for each CPU. It caches hardware queues and never
+ * invalidates them, so it is right until one is removed. It has room for a few of everything.
  */
 #ifndef LEAST_ROWS_H
 #define LEAST_ROWS_H
 
 #define CPUS	8
-#define KNOWN	16 /* hardware queues of a CPU */
+#define KNOWN	16 /* hardware queues that a CPU caches */
 #define QUEUES	8  /* of a controller */
 #define ROWS	16
 #define ALL_ROW 5 /* histograms of a row */
 
 struct where {
 	__u64 hctx;
-	__u32 first; /* of its places */
+	__u32 first; /* place of the queue */
 	__u32 ctrl;
 };
 
@@ -81,7 +81,7 @@ static __noinline int learn(struct where *w, struct request *rq)
 	return 0;
 }
 
-/* Which row a key has; the first ones get one. */
+/* The row of a key. A new key gets the next free row. */
 static __noinline int row_of(__u64 key)
 {
 	for (int i = 0; i < ROWS; i++) {
@@ -110,14 +110,14 @@ static __always_inline __u64 *own_start(struct where *all, struct request *rq)
 	struct where *w = known(all, rq);
 	__u32 at;
 
-	/* another driver's, or the first one */
+	/* another driver's request, or the first one of the queue */
 	if (w->hctx != (__u64)rq->mq_hctx)
 		return 0;
 	at = w->first + (rq->internal_tag >= 0 ? rq->internal_tag : rq->tag);
 	return bpf_map_lookup_elem(&own_starts, &at);
 }
 
-/* Whose it is; what only histograms need, too: that is three instructions. */
+/* Attributes the command to its row. A trace does not need row and bytes: three instructions. */
 static __always_inline struct owned *own_setup(struct request *rq, struct nvme_command *cmd)
 {
 	struct cpu *cpu = this_cpu();
@@ -130,7 +130,7 @@ static __always_inline struct owned *own_setup(struct request *rq, struct nvme_c
 	o = owned_by(cpu->submit, rq, &ctrl);
 	if (!o)
 		return 0;
-	/* opcode and nsid: the first byte of the first four, and the second four */
+	/* opcode: byte 0; nsid: bytes 4 to 7 */
 	key = 1ull << 63 | (__u64)ctrl << 40 | cmd->words[0] >> 32 << 8 | (cmd->words[0] & 0xff);
 	if (o->key != key) {
 		o->key = key;
@@ -155,7 +155,7 @@ static __always_inline struct owned *own_end(struct request *rq, struct cpu *cpu
 	return o;
 }
 
-/* On this CPU. */
+/* The row on this CPU. */
 static __always_inline struct row *row_here(struct owned *o)
 {
 	__u32 at = bpf_get_smp_processor_id() * ROWS + o->row;
@@ -262,7 +262,7 @@ int BPF_PROG(row_all_complete, struct request *rq)
 	return 0;
 }
 
-/* A trace: with row_all_start, row_all_cqe and all_queue_*. */
+/* A trace; needs row_all_start, row_all_cqe and all_queue_*. */
 SEC("?tp_btf/nvme_setup_cmd")
 int BPF_PROG(row_pair_setup, struct request *rq, struct nvme_command *cmd)
 {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What the tool counted, against fio, the kernel's disk statistics and its event histograms.
+//! Compares the counts of the tool with fio, the kernel's disk statistics and its event histograms.
 
 use std::collections::BTreeMap;
 use std::collections::BTreeSet;
@@ -17,7 +17,7 @@ pub fn ledger(run: &ToolRun, field: &str) -> u64 {
     number(&run.last["ledger"], field)
 }
 
-/// Reads and writes that fio did in a case; the kernel must have counted the same.
+/// Reads and writes that fio issued in a case. The kernel must have counted the same.
 fn reads_and_writes(outcome: &Outcome, case: &str) -> [u64; 2] {
     let [reads, writes, ..] = fio_counts(outcome, case);
     let [kernel_reads, kernel_writes, ..] = kernel_counts(outcome, case);
@@ -30,7 +30,7 @@ fn reads_and_writes(outcome: &Outcome, case: &str) -> [u64; 2] {
     [reads, writes]
 }
 
-/// A run under a small load of reads and writes: all of it and nothing else.
+/// Reads a run under a small load of reads and writes, which must have counted exactly that load.
 pub fn exact(outcome: &Outcome, case: &str, name: &str) -> ToolRun {
     let run = ToolRun::read(outcome, case, name);
     let [reads, writes] = reads_and_writes(outcome, case);
@@ -44,8 +44,8 @@ pub fn exact(outcome: &Outcome, case: &str, name: &str) -> ToolRun {
     run
 }
 
-/// The same for kprobes and classic tracepoints, which may miss commands: with what the kernel says
-/// that they missed it is all, and the books tell where it went.
+/// The same for kprobes and classic tracepoints, which may miss commands. Hits and the kernel's
+/// count of misses must add up to the load, and the ledger must account for each command.
 pub fn exact_but_for_misses(outcome: &Outcome, case: &str, name: &str) -> ToolRun {
     let run = ToolRun::read(outcome, case, name);
     let [reads, writes] = reads_and_writes(outcome, case);
@@ -72,7 +72,7 @@ pub fn exact_but_for_misses(outcome: &Outcome, case: &str, name: &str) -> ToolRu
     run
 }
 
-/// Points that the run did not get at all, each with the reasons.
+/// Points without a hook, each with the reasons.
 pub fn not_had(run: &ToolRun) -> BTreeMap<String, Vec<String>> {
     let mut missing = BTreeMap::<String, Vec<String>>::new();
     for hook in list(&run.last["ledger"], "missing_hooks") {
@@ -91,8 +91,8 @@ pub fn kinds<'r>(run: &'r ToolRun, point: &str) -> BTreeSet<&'r str> {
     of_point.map(|h| text(h, "kind")).collect()
 }
 
-/// The kernel's own count of an nvme event between `count_events` and `events_counted`: of I/O
-/// queues and of admin queues.
+/// The kernel's count of an nvme event between `count_events` and `events_counted`: on I/O queues,
+/// and on admin queues.
 pub fn events(outcome: &Outcome, case: &str, event: &str) -> [u64; 2] {
     let mut counts = [0; 2];
     let table = outcome.text(case, &format!("{event}.hist"));
@@ -112,7 +112,8 @@ pub fn events(outcome: &Outcome, case: &str, event: &str) -> [u64; 2] {
     counts
 }
 
-/// What the guest found attached before the first case and after the last.
+/// Users of the driver, kprobes and BPF programs must be the same after the last case as before the
+/// first.
 pub fn assert_nothing_is_left(outcome: &Outcome) {
     let [before, after] =
         ["before", "after"].map(|w| outcome.text("end", &format!("attached.{w}")));

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Fabrics: the commands that connect queues are matched, at creation and after a reset.
+//! Fabrics: Connect commands are matched, at creation and after a reset.
 
 use std::collections::BTreeMap;
 
@@ -27,7 +27,7 @@ fn every_connect_is_matched(outcome: &Outcome) {
         run.assert_nothing_lost();
         assert_eq!(run.book("orphan_completions"), 0, "{what}");
         assert_eq!(run.book("in_flight"), run.count("unfinished"), "{what}");
-        // the admin queue and two others, at creation and after the reset
+        // the admin queue and two I/O queues, at creation and after the reset
         let mut connects = BTreeMap::new();
         let is = |e: &&serde_json::Value| text(e, "opcode").contains("connect");
         for event in run.of("command").filter(is) {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Counts are exact: command for command, against fio and against the kernel.
+//! Counts are exact: each command, compared with fio and with the kernel.
 
 use std::collections::BTreeMap;
 
@@ -46,8 +46,8 @@ fn mixed_loads_are_exact(outcome: &Outcome) {
         let [kernel_reads, kernel_writes, _, flushes] = kernel_counts(outcome, &case);
         assert!(reads + writes > 3900, "{case}: {reads} {writes}");
         assert_eq!(reads, kernel_reads, "{case}: fio and the kernel");
-        // the kernel counts the empty request of a sync as a write, which never reaches the driver;
-        // what does is the flush request, which may serve several syncs
+        // the kernel counts the empty request of a sync as a write, but that never reaches the
+        // driver; the flush request does, and may serve several syncs
         assert_eq!(writes + syncs, kernel_writes, "{case}: fio and the kernel");
         assert!(flushes > 0 && flushes <= syncs, "{case}");
         for stage_set in CUTS {
@@ -86,7 +86,7 @@ fn other_commands_are_exact(outcome: &Outcome) {
         assert_eq!(kernel_counts(outcome, "trim")[2], 100);
         assert_eq!(run.row("dataset-management")["count"], 100, "{stage_set}");
         run.assert_exact(stage_set);
-        // the kernel looks for partitions again after each: reads, which it counts too
+        // the kernel scans for partitions after each command: reads, which it counts too
         let run = ToolRun::read(outcome, "zeroes", stage_set);
         let [reads, writes, ..] = kernel_counts(outcome, "zeroes");
         assert_eq!(writes, 25);
@@ -115,7 +115,7 @@ fn passthrough_and_admin_have_rows_of_their_own(outcome: &Outcome) {
     }
 }
 
-/// Of all loads, every command.
+/// Checks every command of every load.
 fn stages_add_up(outcome: &Outcome) {
     for case in outcome.cases() {
         for stage_set in ["cheap", "fine"] {
@@ -127,7 +127,7 @@ fn stages_add_up(outcome: &Outcome) {
     }
 }
 
-/// The hooks that this kernel's path goes through have fired, and no stage is claimed without them.
+/// The hooks on this kernel's path fire for each command, and no stage is reported without them.
 fn points_are_seen(outcome: &Outcome) {
     for case in mixed(outcome) {
         let run = ToolRun::read(outcome, &case, "fine");
@@ -153,7 +153,7 @@ fn points_are_seen(outcome: &Outcome) {
             for point in ["setup_in", "setup_out", "issue", "cqe", "complete", "end"] {
                 assert!(points[point].is_u64(), "{case}: no {point}: {command}");
             }
-            // flushes are made by the flush machinery, not by a submitter: they have no start
+            // the block layer's flush machinery creates flush requests: they have no start
             let is_flush = text(command, "opcode") == "flush";
             assert_eq!(points["start"].is_u64(), !is_flush, "{case}: {command}");
             let names: Vec<_> = list(command, "stages")

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The driver, the device or the tool goes away in the middle, or a controller is reset: nothing
-//! hangs, nothing stays attached, and what was counted is what the kernel counted.
+//! The driver, the device or the tool is removed during a run, or a controller is reset. Nothing
+//! hangs, nothing stays attached, and the counts are those of the kernel.
 
 use serde_json::Value;
 
@@ -46,14 +46,14 @@ fn a_driver_that_is_traced_stays(outcome: &Outcome) {
     assert_eq!(outcome.code("pinned", "rmmod-after"), 0);
     let run = ToolRun::read(outcome, "pinned", "auto");
     run.assert_exact("pinned");
-    // beside the load the kernel has looked for partitions: reads
+    // the kernel's partition scan adds reads to those of the load
     let [reads, writes, ..] = fio_counts(outcome, "pinned");
     let counts = run.io_counts();
     assert_eq!(counts["write"], writes);
     assert!(counts["read"] >= reads, "{counts:?}");
 }
 
-/// Kprobes do not hold their module. The run ends when it goes, by itself, and says why.
+/// Kprobes do not pin their module. When it is unloaded, the run ends and reports why.
 fn kprobes_that_their_module_takes_along_end_the_run(outcome: &Outcome) {
     for (case, name, module) in [
         ("unpinned", "stages", "module nvme was unloaded"),
@@ -69,7 +69,7 @@ fn kprobes_that_their_module_takes_along_end_the_run(outcome: &Outcome) {
     }
 }
 
-/// Under load the device is taken from the driver, or from the machine, and comes back.
+/// Under load the device is unbound from the driver, or removed from the machine, and comes back.
 fn a_device_may_go_under_load(outcome: &Outcome) {
     for case in ["unbound", "removed"] {
         let setups = events(outcome, case, "nvme_setup_cmd");
@@ -98,7 +98,8 @@ fn a_device_may_go_under_load(outcome: &Outcome) {
     }
 }
 
-/// Each command is its controller's, whoever had the number, or the memory, before.
+/// Each command is attributed to its controller, even if another one had its number or memory
+/// before.
 fn controllers_may_change_places(outcome: &Outcome) {
     for stage_set in CUTS {
         let run = ToolRun::read(outcome, "swapped", stage_set);
@@ -116,7 +117,7 @@ fn controllers_may_change_places(outcome: &Outcome) {
     }
 }
 
-/// Each attempt is a command of its own. What the driver cancels completes without a CQE.
+/// Each attempt counts as a command. A command that the driver cancels completes without a CQE.
 fn a_reset_is_counted_to_the_last_attempt(outcome: &Outcome) {
     for case in ["reset-none", "reset-mq-deadline"] {
         let reads = fio_counts(outcome, case)[0];
@@ -133,7 +134,7 @@ fn a_reset_is_counted_to_the_last_attempt(outcome: &Outcome) {
             assert_eq!(ledger(&run, "seen"), setups[0], "{case}: {books}");
             assert_eq!(ledger(&run, "matched"), completions[0], "{case}: {books}");
             assert_eq!(number(run.row("read"), "count"), setups[0], "{case}");
-            // those that did not reach the end were brought again
+            // commands that did not reach the end were issued again
             let again = ledger(&run, "requeue_events") - ledger(&run, "requeued");
             assert_eq!(ledger(&run, "matched") - again, reads, "{case}: {books}");
             if stage_set == "total" {
@@ -162,7 +163,7 @@ fn a_run_may_be_stopped_before_it_begins(outcome: &Outcome) {
     for name in outcome.files("killed", ".status") {
         let name = name.trim_end_matches(".status");
         match outcome.code("killed", name) {
-            // before it listens for signals
+            // the signal came before the tool handled signals
             143 => assert_eq!(outcome.text("killed", &format!("{name}.out")), "", "{name}"),
             _ => {
                 ToolRun::read(outcome, "killed", name).assert_exact(name);

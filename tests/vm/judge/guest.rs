@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Booting: once per kernel and script, whatever the number of tests that look at the result.
+//! Boots each guest once; all tests of a suite use the same result.
 
 use std::collections::BTreeMap;
 use std::env;
@@ -13,21 +13,21 @@ use std::sync::Mutex;
 /// A machine and the script that runs on it.
 #[derive(Clone, Copy, Debug)]
 pub struct Suite {
-    /// File of tests/vm/guest, and the name of the result.
+    /// Script in tests/vm/guest, without `.sh`; also part of the result's name.
     pub script: &'static str,
     /// Distinguishes machines that run the same script.
     pub variant: &'static str,
     /// QEMU's `-smp`.
     pub smp: &'static str,
-    /// Controllers, in words of nvme-args.sh; the first is nvme0.
+    /// Controllers, as arguments of nvme-args.sh; the first is nvme0.
     pub controllers: &'static [&'static str],
     /// Kernel arguments.
     pub append: &'static str,
-    /// More for boot.sh: `ONE_CPU`, `STORAGE_NS`, `TIMEOUT`.
+    /// Additional environment of boot.sh: `ONE_CPU`, `STORAGE_NS`, `TIMEOUT`.
     pub env: &'static [(&'static str, &'static str)],
 }
 
-/// What a guest left behind.
+/// The files that a guest left.
 #[derive(Clone, Debug)]
 pub struct Outcome {
     kernel: String,
@@ -37,9 +37,10 @@ pub struct Outcome {
 static RUNS: LazyLock<Mutex<BTreeMap<String, Result<Outcome, String>>>> =
     LazyLock::new(Mutex::default);
 
-/// Whether the guest died of QEMU, not of us: while the kernel patches code, a CPU of QEMU 7.2 may
-/// run into the breakpoint that the patch no longer has (see boot.sh; seen at boot, too, in
-/// sched_clock_cpu); or it never came up (seen once, on 7.x). Such a guest is booted again.
+/// Whether QEMU, not the tool, ended the guest. While the kernel patches code, a CPU of QEMU 7.2
+/// may run into a breakpoint that the kernel has already removed (see boot.sh; also seen at boot,
+/// in sched_clock_cpu). A guest may also never come up (seen once, on 7.x). Such a guest is booted
+/// again.
 fn died_of_qemu(share: &Path) -> bool {
     let console = fs::read(share.join("console.log")).unwrap_or_default();
     let console = String::from_utf8_lossy(&console);
@@ -48,7 +49,7 @@ fn died_of_qemu(share: &Path) -> bool {
 }
 
 impl Suite {
-    /// Boots the guest, or takes what an earlier test of this process has booted.
+    /// Boots the guest, or returns the result of an earlier boot by this process.
     pub fn run(&self, kernel: &str) -> Outcome {
         let name = format!("{kernel}-{}{}", self.script, self.variant);
         let mut runs = RUNS.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
@@ -121,8 +122,8 @@ impl Suite {
 }
 
 impl Outcome {
-    /// For work on a judge: with NVME_DEEP_REUSE what an earlier run has left is judged again,
-    /// without a boot.
+    /// With NVME_DEEP_REUSE, the result of an earlier run is judged again, without a boot. This is
+    /// for work on a judge.
     fn left(kernel: &str, share: &Path) -> Option<Self> {
         let done = fs::read_to_string(share.join("status")).is_ok_and(|s| s.trim() == "0");
         let reuse = done && env::var_os("NVME_DEEP_REUSE").is_some();
@@ -132,7 +133,7 @@ impl Outcome {
         })
     }
 
-    /// The kernel that it ran on, by the lab's name.
+    /// The kernel that the guest ran, by its name in tests/vm/kernels.
     pub fn kernel(&self) -> &str {
         &self.kernel
     }
@@ -149,7 +150,7 @@ impl Outcome {
         status.trim().parse().unwrap()
     }
 
-    /// A run of a case must have ended with this code and one sentence, in which these words are.
+    /// Asserts that a run failed with this exit code, and one line on stderr that has all `words`.
     pub fn assert_refused(&self, case: &str, name: &str, code: i32, words: &[&str]) {
         let said = self.text(case, &format!("{name}.err"));
         assert_eq!(self.code(case, name), code, "{case} {name}: {said}");
@@ -162,7 +163,7 @@ impl Outcome {
         assert_eq!(data, "", "{case} {name}: stdout is for data");
     }
 
-    /// The files of a case with this ending.
+    /// The files of a case with this suffix.
     pub fn files(&self, case: &str, ending: &str) -> Vec<String> {
         let names = fs::read_dir(self.dir.join(case)).unwrap();
         let mut names: Vec<String> = names

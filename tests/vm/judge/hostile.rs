@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Where switches are off, file systems are not mounted, rights are few or types are missing: it
-//! goes on with what is left and says what that is, or ends with a sentence.
+//! Kernel features are off, file systems are not mounted, privileges or types are missing. The tool
+//! uses what is left and reports it, or ends with a one-line error.
 
 use serde_json::Value;
 
@@ -25,14 +25,14 @@ const HOSTILE: Suite = Suite {
     env: &[],
 };
 
-/// The JSON of a doctor, which must end well wherever it is.
+/// The JSON of `doctor`, which must always succeed.
 pub fn doctor(outcome: &Outcome, case: &str) -> Value {
     let said = outcome.text(case, "doctor.err");
     assert_eq!(outcome.code(case, "doctor"), 0, "{case}: {said}");
     serde_json::from_str(&outcome.text(case, "doctor.out")).unwrap()
 }
 
-/// All nine points, in the best way.
+/// All points are observed, by the best methods.
 pub fn assert_all_points(run: &ToolRun, case: &str) {
     let missing = list(&run.last["ledger"], "missing_hooks");
     assert!(missing.is_empty(), "{case}: {missing:?}");
@@ -46,7 +46,7 @@ pub fn assert_all_points(run: &ToolRun, case: &str) {
     }
 }
 
-/// No command claims a stage that begins or ends with the doorbell.
+/// No row separates `submit` from `device`: there is no doorbell.
 fn assert_no_doorbell(run: &ToolRun, case: &str) {
     for row in run.rows() {
         for stage in list(row, "stages") {
@@ -62,7 +62,7 @@ fn kprobes_that_are_off_are_not_missed(outcome: &Outcome) {
     assert_all_points(&run, "kprobes-off");
     let words = ["--attach kprobe", "/sys/kernel/debug/kprobes/enabled"];
     outcome.assert_refused("kprobes-off", "kprobe", 5, &words);
-    // where debugfs does not tell, the disks do
+    // without debugfs, the counts of the disks show that kprobes are off
     let run = ToolRun::ended(outcome, "kprobes-unseen", "kprobe", 1);
     let last = run.talk.lines().last().unwrap();
     assert!(last.contains("not one kprobe was called"), "{last}");
@@ -98,7 +98,7 @@ fn tracefs_is_needed_only_for_classic_tracepoints(outcome: &Outcome) {
     outcome.assert_refused("tracefs-off", "tracepoint", 5, &words);
     assert!(doctor(outcome, "tracefs-off")["facts"]["events"].is_null());
     exact_but_for_misses(outcome, "tracefs-off-kprobe", "kprobe");
-    // either of its two places will do
+    // either of the two mount points is enough
     for case in ["only-debugfs", "only-tracefs"] {
         let run = exact_but_for_misses(outcome, case, "tracepoint");
         assert_eq!(run.last["ledger"]["pairing"], "tag", "{case}");
@@ -111,8 +111,8 @@ fn hidden_pointers_and_paranoid_events_do_not_concern_root(outcome: &Outcome) {
     exact_but_for_misses(outcome, "sysctls-kprobe", "kprobe");
 }
 
-/// CAP_BPF and CAP_PERFMON and no more: the BTF of modules is kept from them, so that these points
-/// come by raw tracepoints, with the same types read from the files.
+/// The tool has only CAP_BPF and CAP_PERFMON. The kernel denies it the BTF of modules, so these
+/// points use raw tracepoints, with the same types read from the files.
 fn two_capabilities_are_enough(outcome: &Outcome) {
     for case in ["rights-3", "rights-2"] {
         let run = exact(outcome, case, "auto");
@@ -125,7 +125,7 @@ fn two_capabilities_are_enough(outcome: &Outcome) {
         let said = doctor(outcome, case);
         assert_eq!(said["facts"]["may_use_module_btf"], false, "{case}");
     }
-    // Debian's kernels keep perf events, and with them kprobes, from users at level 3
+    // with perf_event_paranoid=3 Debian's kernels deny perf events, and so kprobes, to users
     let run = exact(outcome, "rights-3", "auto");
     let missing = not_had(&run);
     let points: Vec<_> = missing.keys().map(String::as_str).collect();

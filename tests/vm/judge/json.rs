@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What the tool, fio and the kernel say, out of their files.
+//! Reads the output files of the tool, of fio and of the kernel.
 
 use std::collections::BTreeMap;
 
@@ -8,7 +8,7 @@ use serde_json::Value;
 
 use super::guest::Outcome;
 
-/// All that one run of the tool wrote with `--json`.
+/// The output of one run with `--json`.
 pub struct ToolRun {
     /// The final report.
     pub last: Value,
@@ -16,7 +16,7 @@ pub struct ToolRun {
     pub reports: Vec<Value>,
     /// Single commands.
     pub commands: Vec<Value>,
-    /// What it said on stderr.
+    /// The text on stderr.
     pub talk: String,
 }
 
@@ -34,7 +34,7 @@ pub fn text<'v>(value: &'v Value, field: &str) -> &'v str {
         .unwrap_or_else(|| panic!("no text `{field}` in {value}"))
 }
 
-/// The array of an object.
+/// An array of an object.
 pub fn list<'v>(value: &'v Value, field: &str) -> &'v [Value] {
     value[field]
         .as_array()
@@ -42,12 +42,12 @@ pub fn list<'v>(value: &'v Value, field: &str) -> &'v [Value] {
 }
 
 impl ToolRun {
-    /// Reads the run `name` of a case; it must have ended well, and nothing but JSON be on stdout.
+    /// Reads the run `name` of a case. It must have succeeded, with nothing but JSON on stdout.
     pub fn read(outcome: &Outcome, case: &str, name: &str) -> Self {
         Self::ended(outcome, case, name, 0)
     }
 
-    /// The same of a run that ended with this exit code.
+    /// The same for a run that ended with this exit code.
     pub fn ended(outcome: &Outcome, case: &str, name: &str, code: i32) -> Self {
         let talk = outcome.text(case, &format!("{name}.err"));
         assert_eq!(outcome.code(case, name), code, "{case} {name}: {talk}");
@@ -83,7 +83,7 @@ impl ToolRun {
         list(&self.last, "rows")
     }
 
-    /// Commands of the final report by opcode, of I/O queues.
+    /// Commands of the final report on I/O queues, by opcode.
     pub fn io_counts(&self) -> BTreeMap<String, u64> {
         let mut counts = BTreeMap::new();
         for row in self.rows().iter().filter(|r| text(r, "queue") == "io") {
@@ -92,7 +92,7 @@ impl ToolRun {
         counts
     }
 
-    /// The single row of an opcode.
+    /// The only row of an opcode.
     pub fn row(&self, opcode: &str) -> &Value {
         let mut rows = self.rows().iter().filter(|r| text(r, "opcode") == opcode);
         let row = rows
@@ -102,7 +102,7 @@ impl ToolRun {
         row
     }
 
-    /// The books must balance, with nothing lost.
+    /// The ledger must balance, with nothing lost.
     pub fn assert_exact(&self, what: &str) {
         let ledger = &self.last["ledger"];
         assert_eq!(ledger["balance"]["balanced"], true, "{what}: {ledger}");
@@ -118,7 +118,7 @@ impl ToolRun {
         ] {
             assert_eq!(number(ledger, lost), 0, "{what}: {lost}: {ledger}");
         }
-        // a command that is set up while the programs are detached is not part of the run
+        // a command that is set up while the programs are detached must not be in the run
         if ledger["misses_known"] == true {
             let (found, skipped) = (number(ledger, "unseen_setups"), self.misses_of("setup_out"));
             assert!(found <= skipped, "{what}: {found} of {skipped}: {ledger}");
@@ -155,9 +155,9 @@ pub fn stage<'v>(row: &'v Value, name: &str) -> Option<&'v Value> {
     list(row, "stages").iter().find(|s| text(s, "name") == name)
 }
 
-/// Controller, namespace, queue and opcode: what a row is about.
+/// The key of a row: controller, namespace, queue and opcode.
 type Row = (String, u64, String, String);
-/// By row and stage ("" for the total): what its single commands come to.
+/// The histogram and the sum of single commands, by row and stage ("" for the total).
 type Sums = BTreeMap<(Row, String), (Histogram, u64)>;
 
 fn row_of(object: &Value) -> Row {
@@ -191,7 +191,7 @@ fn sums_of_commands(run: &ToolRun, what: &str) -> Sums {
     sums
 }
 
-/// Commands of each row of which no interval was observed.
+/// The number of commands without an observed interval, by row.
 fn unmeasured(run: &ToolRun) -> BTreeMap<Row, u64> {
     let mut counts = BTreeMap::new();
     for command in run.commands.iter().filter(|c| c["total_ns"].is_null()) {
@@ -212,8 +212,8 @@ fn assert_same(dist: &Value, (hist, sum): &(Histogram, u64), what: &str) {
     assert_eq!(buckets, hist.iter().collect::<Vec<_>>(), "{what}");
 }
 
-/// The stages of every command add up to its total, and the sums and histograms of every row are
-/// those of its commands, to the nanosecond. For runs with `--commands --hist`.
+/// The stages of every command must add up to its total. The sums and histograms of every row must
+/// be those of its commands, to the nanosecond. For runs with `--commands --hist`.
 pub fn assert_sums(run: &ToolRun, what: &str) {
     let mut sums = sums_of_commands(run, what);
     let unmeasured = unmeasured(run);
@@ -237,7 +237,8 @@ pub fn assert_sums(run: &ToolRun, what: &str) {
     );
 }
 
-/// What fio says it issued, over all its runs in a case: reads, writes, trims, syncs.
+/// The number of commands that fio issued, over all its runs in a case: reads, writes, trims,
+/// syncs.
 pub fn fio_counts(outcome: &Outcome, case: &str) -> [u64; 4] {
     let mut sum = [0; 4];
     let runs = outcome.files(case, ".fio");
@@ -259,7 +260,7 @@ pub fn fio_counts(outcome: &Outcome, case: &str) -> [u64; 4] {
     sum
 }
 
-/// What the kernel counted between the two looks at `stat`: reads, writes, discards, flushes.
+/// The kernel's counts between the two readings of `stat`: reads, writes, discards, flushes.
 pub fn kernel_counts(outcome: &Outcome, case: &str) -> [u64; 4] {
     let look = |when: &str| -> Vec<u64> {
         let stat = outcome.text(case, &format!("stat.{when}"));

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Kernels that are locked down: tracing goes on where the kernel allows it in any way, and what it
-//! does not allow is told from what it does not have.
+//! Lockdown: the tool traces if the kernel permits any method, and distinguishes what is forbidden
+//! from what does not exist.
 
 use super::books::assert_nothing_is_left;
 use super::books::exact;
@@ -54,7 +54,7 @@ fn other_ways_are_forbidden(outcome: &Outcome) {
     assert_nothing_is_left(outcome);
 }
 
-/// Since 6.2 programs can look at what they are given without a helper.
+/// Since 6.2 programs can read the objects that the kernel passes to them without a helper.
 fn confidentiality_leaves_typed_programs(outcome: &Outcome) {
     assert_all_points(&exact(outcome, "auto", "auto"), "confidentiality");
     assert_eq!(outcome.code("lockdown", "fentry"), 0);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The judges: one file per guest script.
+//! The judges, one file per guest script, and what they share.
 
-/// Tests that judge a suite's outcome on a kernel: name, kernel, suite, judge.
+/// Tests that judge the outcome of a suite on a kernel: name, kernel, suite, judge.
 macro_rules! on_kernels {
     ($($test:ident $kernel:literal $suite:ident $judge:ident)*) => {$(
         #[test]

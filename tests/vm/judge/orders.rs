@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Orders that really occur come out right: completion elsewhere, retries, requeues, polling, a
-//! controller that goes and comes.
+//! Orders of events that occur in practice: completion on another CPU, retries, requeues, polling,
+//! controllers that are removed and added.
 
 use serde_json::Value;
 
@@ -18,7 +18,7 @@ use super::json::text;
 const ORDERS: Suite = Suite {
     script: "orders",
     variant: "",
-    // two sockets, so that the two CPUs share no cache: completion then moves to the submitter's
+    // two sockets: the CPUs share no cache, so that completion moves to the submitter's CPU
     smp: "2,sockets=2,cores=1",
     controllers: &[
         "nvme_null nvme0 0 max_ioqpairs=1",
@@ -81,7 +81,7 @@ fn completion_elsewhere_is_counted_once(outcome: &Outcome) {
             assert_sums(&run, case);
             let row = run.row("read");
             assert_eq!(number(row, "count"), want, "{case} {stage_set}");
-            // the way to the other CPU is completion, seen for every command
+            // the move to the other CPU is in `complete`, which every command has
             assert_eq!(
                 number(stage(row, "complete").unwrap(), "count"),
                 want,
@@ -91,8 +91,8 @@ fn completion_elsewhere_is_counted_once(outcome: &Outcome) {
     }
 }
 
-/// Each attempt is a command of its own: the device saw it, and the first one's wait is not the
-/// second one's.
+/// Each attempt counts as a command: the device processed it, and the second attempt does not
+/// include the wait of the first.
 fn a_retry_is_a_command_of_its_own(outcome: &Outcome) {
     for (case, attempts) in [
         ("retry", 2),
@@ -165,13 +165,13 @@ fn a_controller_may_go_and_come(outcome: &Outcome) {
         run.assert_exact("hotplug");
         assert_sums(&run, "hotplug");
         let reads: u64 = run.rows().iter().map(|r| number(r, "count")).sum();
-        // the kernel reads, too, when it looks for partitions
+        // the kernel's partition scan adds reads
         assert!(reads >= 250, "{stage_set}: {reads}");
         assert_eq!(run.reports.len(), 1, "{stage_set}: it ran to the end");
     }
 }
 
-/// It is traced from its first command on: the next controller's number has slots in advance.
+/// It is traced from its first command on: the tool reserves slots for the next controller number.
 fn a_new_controller_is_noticed(outcome: &Outcome) {
     for stage_set in CUTS {
         let run = ToolRun::read(outcome, "newcomer", stage_set);
@@ -184,7 +184,7 @@ fn a_new_controller_is_noticed(outcome: &Outcome) {
         run.assert_exact("newcomer");
         let row = run.row("read");
         assert_eq!(text(row, "ctrl"), "nvme3", "{stage_set}");
-        // the last of the kernel's look for partitions may be among them
+        // the last reads of the kernel's partition scan may be included
         assert!(
             number(row, "count") >= fio_counts(outcome, "newcomer")[0],
             "{stage_set}: {row}"
@@ -192,9 +192,10 @@ fn a_new_controller_is_noticed(outcome: &Outcome) {
     }
 }
 
-/// A transport without a doorbell is never given the one of another controller, though the same task
-/// rings it. It completes in a softirq, which a PCI interrupt may interrupt in the very program that
-/// it needs: the kernel skips that run, and says so. The books must show what came of it.
+/// A transport without a doorbell never gets the doorbell of another controller, even if the same
+/// task rings it. Its commands complete in a softirq. A PCI interrupt may come while the softirq
+/// runs a program that the interrupt needs too: the kernel skips the program for the interrupt, and
+/// counts that. The ledger must account for the command.
 fn fabrics_have_no_doorbell(outcome: &Outcome) {
     for (stage_set, joined) in [
         ("cheap", "submit+device+complete"),
@@ -211,9 +212,10 @@ fn fabrics_have_no_doorbell(outcome: &Outcome) {
             let rows = run.rows().iter().filter(|r| text(r, "ctrl") == ctrl);
             rows.map(|r| number(r, "count")).sum()
         };
-        // completions of nvme2 are softirqs: the kernel skips those that an interrupt finds there
+        // completions of nvme2 run in softirqs; the kernel skips a program that an interrupt finds
+        // running
         run.assert_exact("fabrics");
-        // what fio reads, and what the target reads to serve it
+        // the reads of fio, and those of the target that serve them
         let issued = fio_counts(outcome, "both")[0] + reads("nvme2");
         let counted = reads("nvme0") + reads("nvme1") + reads("nvme2");
         assert_eq!(counted, issued, "{stage_set}");
@@ -232,7 +234,7 @@ fn fabrics_have_no_doorbell(outcome: &Outcome) {
             endless += u64::from(command["points_ns"]["end"].is_null());
         }
         if stage_set == "fine" {
-            // but what the kernel skipped
+            // except where the kernel skipped the program
             let skipped = run.misses("block_rq_complete");
             assert!(endless <= skipped, "without an end: {endless} of {skipped}");
         }
@@ -259,7 +261,7 @@ fn a_requeue_is_one_command_that_waited(outcome: &Outcome) {
                 continue;
             }
             assert_sums(&run, case);
-            // each kept its start through all its setups
+            // each command kept its start through all its set-ups
             let queue = stage(run.row("read"), "queue").unwrap();
             assert_eq!(number(queue, "count"), reads, "{case} {stage_set}");
         }

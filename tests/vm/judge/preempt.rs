@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Preemptible kernels: programs are skipped, and each command is counted once all the same.
+//! Preemptible kernels: the kernel skips programs, and each command is still counted once.
 
 use std::collections::BTreeMap;
 
@@ -23,20 +23,20 @@ const PREEMPT: Suite = Suite {
     env: &[],
 };
 
-/// 100,000 reads for all tools together and 20,000 for each of the five alone.
+/// 100,000 reads with all tools together, and 20,000 with each of the five tools alone.
 const LONG: Suite = Suite {
     variant: "-long",
-    // the kernel hands words that it has no use for to the guest's init, as environment
+    // the kernel passes arguments that it does not use to init, as environment variables
     append: "nvme.poll_queues=1 ALONE=20000 TOGETHER=100000",
     env: &[("TIMEOUT", "1800")],
     ..PREEMPT
 };
 
-/// Commands by (controller, namespace, `read`, ...).
+/// Commands by controller, namespace and opcode (`read`, ...).
 type Counts = BTreeMap<(String, u64, String), u64>;
 
-/// What the kernel counted between the two looks: reads, and writes that are no flushes, which fio
-/// counts apart (the kernel counts a flush without data as both).
+/// The kernel's counts between the two readings: reads, and writes without flushes. The kernel
+/// counts a flush without data as a write too; fio counts flushes separately.
 fn kernel_counts(outcome: &Outcome, case: &str) -> Counts {
     let look = |when: &str| -> BTreeMap<(String, u64), Vec<u64>> {
         let text = outcome.text(case, &format!("stats.{when}"));
@@ -68,7 +68,7 @@ fn key(object: &Value) -> (String, u64, String) {
     (text("ctrl"), number(object, "nsid"), text("opcode"))
 }
 
-/// Reads and writes of namespaces.
+/// Whether the row or event is of a read or write on an I/O queue.
 fn is_counted(object: &Value) -> bool {
     text(object, "queue") == "io" && ["read", "write"].contains(&text(object, "opcode"))
 }
@@ -104,7 +104,7 @@ fn assert_ledger(ledger: &Value, what: &str) {
     }
 }
 
-/// Commands by passthrough are in no statistics of the kernel.
+/// The kernel's statistics do not include passthrough commands: `passed` of them are added.
 fn assert_counts(seen: &Counts, outcome: &Outcome, case: &str, passed: u64, what: &str) {
     let mut want = kernel_counts(outcome, case);
     if passed > 0 {
@@ -113,7 +113,7 @@ fn assert_counts(seen: &Counts, outcome: &Outcome, case: &str, passed: u64, what
     assert_eq!(*seen, want, "{what}");
 }
 
-/// Each row's measured and unmeasured commands are its commands; stages add up to the total.
+/// Measured and unmeasured commands of a row add up to its commands, its stages to the total.
 fn assert_rows(run: &ToolRun, what: &str) {
     for row in run.rows() {
         let total = &row["total"];
@@ -178,7 +178,7 @@ fn every_command_is_counted_once(outcome: &Outcome) {
     assert!(judged >= 14, "{judged} runs");
 }
 
-/// What the test above would say of a tool that counts only what its programs have seen.
+/// Validates the test above: without recovery, some commands must be missing.
 fn without_looking_for_them_some_are_missing(outcome: &Outcome) {
     let cases = outcome.cases();
     let case = cases.iter().find(|c| c.ends_with("-not")).unwrap();

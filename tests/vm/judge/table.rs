@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What the guests of ways.sh have found, kept for the planner's tests and docs/kernels.md (`make table`).
+//! Stores the results of ways.sh for the planner's tests and docs/kernels.md (`make table`).
 
 use std::collections::BTreeMap;
 use std::env;
@@ -15,7 +15,7 @@ use super::json::ToolRun;
 use super::ways::doctor;
 use super::ways::got;
 
-/// What a way came to here: the stages that it has, and how many commands it saw to their end.
+/// The result of an attach method: its stages, and how many commands it saw and matched.
 fn result(outcome: &Outcome, way: &str) -> Value {
     if outcome.text(way, "fine.status").trim() != "0" {
         return json!({ "refused": true });
@@ -36,7 +36,7 @@ fn result(outcome: &Outcome, way: &str) -> Value {
     })
 }
 
-/// Keeps what was found, for the planner's tests and the table of docs/kernels.md: `make table`.
+/// Writes the results of all methods to tests/kernels, if NVME_DEEP_BLESS is set (`make table`).
 pub fn bless(outcome: &Outcome, kernel: &str) {
     if env::var_os("NVME_DEEP_BLESS").is_none() {
         return;

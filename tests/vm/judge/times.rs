@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Times are true: against the latency that was injected, and nothing moves with it that should
-//! not. Bounds are such that a wrong assignment of stages can't meet them and a slow machine does:
-//! the injected times are milliseconds apart, everything else is some microseconds.
+//! Times agree with the injected latency, and no other time changes with it. The bounds exclude a
+//! wrong assignment of stages, but not a slow machine: injected times differ by milliseconds, all
+//! others are some microseconds.
 
 use nvme_deep::model::nvme_latency::DOUBLING;
 use nvme_deep::model::nvme_latency::LatBuckets;
@@ -38,14 +38,14 @@ fn p50(row: &Value, name: &str) -> u64 {
     number(stage, "p50_ns")
 }
 
-/// Commands for which this stage was seen for itself.
+/// The number of commands that have this stage on its own, not merged with others.
 fn seen(row: &Value, name: &str) -> u64 {
     stage(row, name).map_or(0, |s| number(s, "count"))
 }
 
 fn the_device_stage_follows_the_injection(outcome: &Outcome) {
-    // QEMU's own timers come in steps of a millisecond; nvme2's storage is another process, at some
-    // tenths of a millisecond from here
+    // QEMU's own timers have steps of a millisecond; the storage of nvme2 is another process, which
+    // adds some tenths of a millisecond
     for (ctrl, injected, at_most) in [
         ("nvme0", MS, 4 * MS),
         ("nvme1", 5 * MS, 8 * MS),
@@ -64,7 +64,8 @@ fn the_device_stage_follows_the_injection(outcome: &Outcome) {
             assert_sums(&run, &case);
             let row = run.row("read");
             assert_eq!(number(row, "count"), 200, "{case} {stage_set}");
-            // with so slow a device the interrupt hardly ever beats the submitting function
+            // with such a slow device the interrupt rarely precedes the return of the submitting
+            // function
             assert!(seen(row, "device") > 150, "{case} {stage_set}: {row}");
             let device = p50(row, "device");
             assert!(
@@ -76,7 +77,7 @@ fn the_device_stage_follows_the_injection(outcome: &Outcome) {
                 let ns = p50(row, other);
                 assert!(ns < MS / 2, "{case} {stage_set}: {other} {ns}: {row}");
             }
-            // the device may begin before the function that rang the doorbell is back
+            // the device may begin before the function that rang the doorbell returns
             for command in &run.commands {
                 let points = &command["points_ns"];
                 let waited = number(points, "cqe") - number(points, "setup_out");
@@ -117,7 +118,7 @@ fn waiting_for_the_device_is_queue_and_not_device(outcome: &Outcome) {
             free < 3 * MS,
             "{stage_set}: nothing to wait for, but queue {free}"
         );
-        // a request waits for its tag before it exists: that is before its start
+        // a request waits for its tag before it exists, so before its start
         let tags = p50(&row("queue-tags"), "queue");
         assert!(tags < 3 * MS, "{stage_set}: queue {tags}");
         // 28 of 32 wait in the scheduler while four are at the device: seven rounds of 5 ms
@@ -126,7 +127,7 @@ fn waiting_for_the_device_is_queue_and_not_device(outcome: &Outcome) {
     }
 }
 
-/// fio was told: on namespace 1, 60 reads of 4 KiB on CPU 0, 70 reads of 32 KiB on CPU 1, 80 writes
+/// fio issues: on namespace 1, 60 reads of 4 KiB on CPU 0, 70 reads of 32 KiB on CPU 1, 80 writes
 /// of 128 KiB on CPU 0; on namespace 2, 50 reads of 16 KiB on CPU 1.
 fn filters_and_classes_are_what_fio_was_told(outcome: &Outcome) {
     let cpus = outcome.text("filters", "first_queue_cpus");
@@ -183,7 +184,7 @@ fn filters_and_classes_are_what_fio_was_told(outcome: &Outcome) {
     );
 }
 
-/// The table of nvme_latency, bucket by bucket, from the single commands of the same run.
+/// Compares each bucket of nvme_latency's table with the single commands of the same run.
 fn the_latency_table_follows_its_rule(outcome: &Outcome) {
     let run = ToolRun::read(outcome, "filters", "lat");
     let rule = LatBuckets {
@@ -217,7 +218,7 @@ fn the_latency_table_follows_its_rule(outcome: &Outcome) {
     }
     let text = outcome.text("filters", "text.out");
     assert!(text.contains("\x1b["), "colour was asked for");
-    // --lat-shift 2 alone: from 20 us on, the first bucket 4 us wide
+    // --lat-shift 2 alone: from 20 us on, with a first bucket of 4 us
     let rule = LatBuckets {
         min_us: 20,
         shift: 2,

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Commands that time out, are given up or turned away: each is told from its submission to its end, and
-//! what became of its controller.
+//! Commands that time out, are cancelled or rejected: a trace shows each from submission to end,
+//! and the states of its controller.
 
 use serde_json::Value;
 
@@ -35,7 +35,7 @@ const FAULTS: Suite = Suite {
     env: &[],
 };
 
-/// States of a controller in order, each once.
+/// The states of a controller in order, without repetitions.
 fn states(run: &TraceRun) -> Vec<&str> {
     let mut states: Vec<&str> = run.of("state").map(|e| text(e, "state")).collect();
     states.dedup();
@@ -48,7 +48,7 @@ fn assert_in_this_order(states: &[&str], want: &[&str]) {
     assert!(all, "{want:?}: {states:?}");
 }
 
-/// A command of the list that was answered too late, or given up: its timeouts and its end.
+/// Checks a command of the list that was answered too late or cancelled: its timeouts and its end.
 fn assert_late(run: &TraceRun, pairs: &[(&Value, &Value)], want: &Value) {
     let is_it = |e: &Value| text(e, "queue") == "io" && e["fields"]["slba"] == want["cdw"][0];
     let mine: Vec<_> = pairs.iter().filter(|p| is_it(p.0)).collect();
@@ -59,8 +59,8 @@ fn assert_late(run: &TraceRun, pairs: &[(&Value, &Value)], want: &Value) {
     );
     let (submit, complete) = mine[0];
     assert_eq!(want["opcode"], submit["opcode_value"], "{submit}");
-    // whoever asked is told that it was interrupted, once the driver has given the command up, even where
-    // the controller answers it after all
+    // if the driver has cancelled the command, its ioctl is interrupted and returns no status, even
+    // if the controller answers later
     let given_up = number(complete, "request_flags") & 1 == 1;
     assert_eq!(want["status"].is_null(), given_up, "{want} {complete}");
     assert!(
@@ -82,7 +82,7 @@ fn assert_late(run: &TraceRun, pairs: &[(&Value, &Value)], want: &Value) {
     assert!(number(complete, "latency_ns") > 2 * SECOND, "{complete}");
 }
 
-/// "The trace shows submit, timeout, abort or reset, and the end of each command."
+/// The trace shows submit, timeout, abort or reset, and the end of each command.
 fn a_timeout_is_told_to_the_end(outcome: &Outcome) {
     let run = TraceRun::read(outcome, "timeout", "events");
     run.assert_in_order();
@@ -104,7 +104,7 @@ fn a_timeout_is_told_to_the_end(outcome: &Outcome) {
     assert!(!aborts.is_empty() || reset.is_some());
     for (abort, _) in aborts {
         assert!(at(abort) >= first, "{abort}");
-        // it names the command: queue and id
+        // an abort names its command by queue and id
         let fields = &abort["fields"];
         let named = pairs.iter().filter(|p| {
             p.0["qid"] == fields["sqid"] && p.0["cid"] == fields["cid"] && at(p.0) < at(abort)
@@ -125,7 +125,7 @@ fn a_timeout_is_told_to_the_end(outcome: &Outcome) {
     assert_eq!(outcome.code("timeout", "pairs"), 0, "{said}");
 }
 
-/// Every command of the load has an end, whether the controller answered it or the driver gave it up.
+/// Every command of the load has an end: the controller answered it, or the driver cancelled it.
 fn a_reset_under_load_loses_no_command(outcome: &Outcome) {
     for kind in ["alive", "dead"] {
         let case = format!("reset-{kind}");
@@ -174,7 +174,7 @@ fn a_reset_under_load_loses_no_command(outcome: &Outcome) {
     }
 }
 
-/// What the driver turns away was submitted, and has a Requeue for its end.
+/// A command that the driver rejects has a Submit, and a Requeue for its end.
 fn what_is_turned_away_is_told(outcome: &Outcome) {
     let case = "requeue";
     let reads = fio_counts(outcome, case)[0];

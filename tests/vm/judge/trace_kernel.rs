@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The kernel's own record of nvme/* (tests/vm/guest/record.sh), and whether a trace says the same.
+//! Compares a trace with the kernel's own record of nvme/* (tests/vm/guest/record.sh).
 
 use std::collections::BTreeMap;
 
@@ -17,9 +17,9 @@ use super::trace_read::leading_number;
 pub struct KernelEvent {
     /// Its time, to the microsecond.
     pub at_ns: u64,
-    /// The thread's name, where the kernel still knows it.
+    /// The thread's name; `None` if the kernel prints `<...>`.
     pub comm: Option<String>,
-    /// The thread.
+    /// The thread id.
     pub tid: u64,
     /// The CPU.
     pub cpu: u64,
@@ -27,12 +27,12 @@ pub struct KernelEvent {
     pub event: String,
     /// `nvme0`.
     pub ctrl: String,
-    /// What stands behind it.
+    /// The rest of the line.
     pub rest: String,
 }
 
-/// Values of the kernel's that mean another thing than ours of that name, each said at its table in
-/// src/nvme/decode: `sv` is another bit, `all` and `pr` have reserved ones above them.
+/// Fields with another meaning in the kernel's text than in ours, as explained at their tables in
+/// src/nvme/decode: `sv` is another bit, `all` and `pr` include reserved bits above them.
 const OTHERWISE: [&str; 3] = ["sv", "all", "pr"];
 
 /// The kernel's names of commands (drivers/nvme/host/trace.h), by opcode.
@@ -137,7 +137,7 @@ impl KernelEvent {
     }
 }
 
-/// The kernel's record of a case; it must be whole.
+/// The kernel's record of a case. It must be complete.
 pub fn record(outcome: &Outcome, case: &str) -> Vec<KernelEvent> {
     for line in outcome.text(case, "kernel.stats").lines() {
         for lost in ["overrun: ", "commit overrun: ", "dropped events: "] {
@@ -161,13 +161,13 @@ fn code_of(name: &str, admin: bool) -> Option<u64> {
     let prefix = if admin { "nvme_admin_" } else { "nvme_cmd_" };
     let table: &[(&str, u64)] = if admin { &ADMIN } else { &IO };
     let Some(name) = name.strip_prefix(prefix) else {
-        return leading_number(name); // it has no name
+        return leading_number(name); // an opcode without a name
     };
     let entry = table.iter().find(|(known, _)| *known == name);
     entry.map(|(_, code)| *code)
 }
 
-/// 24 bytes as the kernel dumps what it can't decode: CDW10 to CDW15.
+/// CDW10 to CDW15 of a command that the kernel can't decode, from its dump of 24 bytes.
 fn dwords(dump: &str) -> Vec<u64> {
     let bytes: Vec<u64> = dump
         .split_whitespace()
@@ -179,14 +179,14 @@ fn dwords(dump: &str) -> Vec<u64> {
         .collect()
 }
 
-/// A number of a trace's field: `8`, `true`, `{"code":8,"name":..}`.
+/// The number in a field of a trace: `8`, `true`, `{"code":8,"name":..}`.
 pub fn value_of(field: &Value) -> Option<u64> {
     let flag = field.as_bool().map(u64::from);
     flag.or_else(|| field.as_u64())
         .or_else(|| field["code"].as_u64())
 }
 
-/// Both of one event: every field that both have.
+/// Compares the two records of one event: every field that both have.
 fn assert_same(kernel: &KernelEvent, ours: &Value, bare_tags: bool) {
     let both = || format!("{kernel:?}\n{ours}");
     assert_eq!(kernel.ctrl, text(ours, "ctrl"), "{}", both());
@@ -234,22 +234,22 @@ fn assert_same(kernel: &KernelEvent, ours: &Value, bare_tags: bool) {
     }
 }
 
-/// The events of one kind on one queue, setups also by task: what both sides must have in the same
-/// order. (A task may be preempted between the kernel's own record and our program, since 7.0.)
+/// Controller, queue, and for set-ups the thread. Both sides must have the events of a lane in the
+/// same order. Set-ups of different threads may differ in order: since 7.0 a task may be preempted
+/// between the kernel's record and our program.
 type Lane = (String, u64, u64);
 
-/// Compares the trace with the record of the same time: the same events, each with the same fields,
-/// and at the same time. What comes in is what was recorded from before the first command to after
-/// the last.
+/// Compares the trace with the kernel's record of the same period: it must have the same events,
+/// with the same fields and times. Both must cover all commands, from the first to the last.
 pub fn assert_as_the_kernel(outcome: &Outcome, case: &str, run: &TraceRun) {
-    // what is shown on demand only
+    // a trace has these only on demand
     let shown = |kind: &&str| run.count(kind) > 0 || !["sq", "async_event"].contains(kind);
     let kinds = ["submit", "complete", "sq", "async_event"];
     let kinds: Vec<_> = kinds.into_iter().filter(shown).collect();
     assert_kinds_as_the_kernel(outcome, case, run, &kinds);
 }
 
-/// The same of some kinds of events.
+/// The same for some kinds of events.
 pub fn assert_kinds_as_the_kernel(outcome: &Outcome, case: &str, run: &TraceRun, kinds: &[&str]) {
     let record = record(outcome, case);
     let bare_tags = outcome.kernel() == "5.10";
@@ -289,7 +289,7 @@ pub fn assert_kinds_as_the_kernel(outcome: &Outcome, case: &str, run: &TraceRun,
         for (lane, theirs) in &theirs {
             let mine = &mine[lane];
             if theirs.len() != mine.len() {
-                // the first that has no partner is what one wants to see
+                // show the first pair that differs
                 let pair = theirs.iter().zip(mine).find(|(t, m)| {
                     event != "nvme_sq"
                         && event != "nvme_async_event"

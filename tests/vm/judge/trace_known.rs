@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! A known list of commands (tests/vm/guest/commands.py): the trace has exactly these, and the kernel's
-//! own as far as the kernel has recorded them; text, JSON and pairs tell the same.
+//! A fixed list of commands (tests/vm/guest/commands.py). The trace has exactly these and the
+//! kernel's own commands, and agrees with the kernel's record. Text, JSON and pairs agree with each
+//! other.
 
 use std::collections::BTreeMap;
 
@@ -44,7 +45,7 @@ const TRACE: Suite = Suite {
     env: &[],
 };
 
-/// Status codes that the list must bring about, by the words of the specification.
+/// Status codes that the list must cause, with their names in the specification.
 const STATUSES: [(u64, &str, &str); 11] = [
     (0x000, "generic", "Success"),
     (0x001, "generic", "Invalid Command Opcode"),
@@ -66,7 +67,8 @@ fn steps(outcome: &Outcome) -> Vec<Value> {
         .collect()
 }
 
-/// What the kernel does by itself after a Format: its workers look at the namespaces anew.
+/// Whether the kernel sent the command by itself after a Format: its workers scan the namespaces
+/// again.
 fn is_the_kernels(submit: &Value) -> bool {
     let worker = text(submit, "comm").starts_with("kworker/");
     worker && ["admin:0x06", "admin:0x02", "io:0x02"].contains(&opcode(submit).as_str())
@@ -81,7 +83,7 @@ fn is_wanted(want: &Value, submit: &Value) -> bool {
     }
 }
 
-/// Of `all` those that a literal names, which may leave names of codes out.
+/// Whether `all` contains `some`, which may omit fields such as the names of codes.
 fn has(all: &Value, some: &Value) -> bool {
     match some.as_object() {
         Some(some) => some.iter().all(|(name, value)| has(&all[name], value)),
@@ -89,7 +91,7 @@ fn has(all: &Value, some: &Value) -> bool {
     }
 }
 
-/// The command as the list has it, in all that the list says.
+/// Compares a command with its entry in the list, in all that the entry states.
 fn assert_wanted(name: &str, want: &Value, (submit, complete): (&Value, &Value), qid: u64) {
     let both = format!("{name}:\n{want}\n{submit}\n{complete}");
     let same = |field: &str, ours: &Value| {
@@ -106,7 +108,7 @@ fn assert_wanted(name: &str, want: &Value, (submit, complete): (&Value, &Value),
     );
     assert!(has(&submit["fields"], &want["fields"]), "{both}");
     if let Some(cdw) = want["cdw"].as_array() {
-        // what was sent, by our own tables: all of it has arrived
+        // what was sent, decoded by our own tables: the trace must have all of it
         let queue = match text(want, "queue") {
             "io" => QueueKind::Io,
             _ => QueueKind::Admin,
@@ -152,7 +154,7 @@ fn queue_of(outcome: &Outcome, want: &Value) -> u64 {
     hctx + 1
 }
 
-/// "Exactly these: nothing more, nothing missing."
+/// The trace has exactly the listed commands, and only permitted others.
 fn the_known_list_is_traced_exactly(outcome: &Outcome) {
     let run = TraceRun::read(outcome, "known", "events");
     run.assert_nothing_lost();
@@ -172,7 +174,7 @@ fn the_known_list_is_traced_exactly(outcome: &Outcome) {
             let found = mine.iter().position(|(submit, _)| is_wanted(want, submit));
             let found = found.unwrap_or_else(|| panic!("{name}: missing {want} in {mine:#?}"));
             if step["ordered"] == true {
-                // only what may be there on top comes before
+                // only permitted other commands may come before
                 for (submit, _) in mine.drain(..found) {
                     assert_other(&step, submit, after_format);
                 }
@@ -241,7 +243,7 @@ fn the_trace_says_what_the_kernel_says(outcome: &Outcome) {
     assert_as_the_kernel(outcome, "known", &run);
 }
 
-/// Retries are commands of their own, and told between the failure and the next attempt.
+/// Each retry counts as a command. Its Retry event comes between the failure and the next attempt.
 fn retries_are_told(outcome: &Outcome) {
     let run = TraceRun::read(outcome, "known", "events");
     let mut attempts = BTreeMap::<u64, Vec<(u64, u64)>>::new();
@@ -263,14 +265,14 @@ fn retries_are_told(outcome: &Outcome) {
         let failed = before.rfind(|e| key(e) == key(retry));
         let failed = failed.unwrap_or_else(|| panic!("what has failed? {retry}"));
         assert_ne!(status(failed), 0, "{retry}");
-        // the driver counts before it gives the command back
+        // the driver increments the count before it requeues the command
         if let Some(n) = retry["retries"].as_u64() {
             assert_eq!(n, number(failed, "retries") + 1, "{retry} {failed}");
         }
     }
 }
 
-/// `event` of each lane in order, without what differs between two tools: the time.
+/// Groups events by lane, and keeps their order within each.
 fn by_lane<'e, T>(
     events: impl Iterator<Item = T>,
     lane: impl Fn(&T) -> (String, u64),
@@ -285,8 +287,8 @@ where
     lanes
 }
 
-/// A field of the text and the JSON's of that name. Behind the opcode are those of the command, which
-/// may have the name of one before it: an Abort has a `cid`, too.
+/// Compares a field of the text with the JSON field of that name. Fields behind the opcode are
+/// those of the command. They may have the name of a field before it: an Abort has a `cid` too.
 fn assert_text_field((name, value): (&str, &str), decoded: bool, event: &Value, what: &str) {
     let ours = match name {
         _ if decoded && !event["fields"][name].is_null() => &event["fields"][name],
@@ -304,7 +306,7 @@ fn assert_text_field((name, value): (&str, &str), decoded: bool, event: &Value, 
             assert_eq!(value.trim_matches('"'), text(event, "comm"), "{what}");
             return;
         }
-        // times of two tools differ
+        // times of two runs of the tool differ
         "lat" | "age" | "total" => return,
         _ if value.ends_with('s') && event["points_ns"].is_object() => return,
         "meta" => &event["metadata"],
@@ -322,7 +324,7 @@ fn assert_text_field((name, value): (&str, &str), decoded: bool, event: &Value, 
     }
 }
 
-/// Two tools ran side by side: each event of one is an event of the other.
+/// Compares two runs that were active at the same time: each event of one is an event of the other.
 fn assert_text_is_json(text_lines: &[Line], run: &TraceRun, events: &[(&str, &str)]) {
     for (json_name, text_name) in events {
         let mine = text_lines.iter().filter(|l| l.event == *text_name);
@@ -376,7 +378,7 @@ fn text_and_json_say_the_same(outcome: &Outcome) {
     );
 }
 
-/// With --pair the same commands, each in one line, and its stages add up.
+/// With --pair the trace has the same commands, each in one line, and their stages add up.
 fn pairs_are_submit_and_complete(outcome: &Outcome) {
     let events = TraceRun::read(outcome, "known", "events");
     let run = TraceRun::read(outcome, "known", "pair");
@@ -416,7 +418,7 @@ fn pairs_are_submit_and_complete(outcome: &Outcome) {
     }
 }
 
-/// The stages of a command sum up to its total, to the nanosecond.
+/// The stages of a command add up to its total, to the nanosecond.
 pub fn assert_stages(command: &Value) {
     let stages = list(command, "stages");
     assert!(!stages.is_empty(), "{command}");

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Nothing is lost in silence: shown and lost come to what the kernel counted, for each kind of event,
-//! whatever becomes of the reader.
+//! No event is lost silently: for each kind, shown and lost events add up to the kernel's count,
+//! even if the reader stops or exits.
 
 use serde_json::Value;
 
@@ -31,15 +31,15 @@ const FOUR_CPUS: Suite = on("-4cpu", "4");
 const ENDS: Suite = Suite {
     script: "traceends",
     variant: "",
-    // a load without end, and detaching under it: see boot.sh
+    // one CPU, because the tool detaches under an endless load: see boot.sh
     smp: "1",
     controllers: &["nvme_null nvme0 0"],
     append: "",
     env: &[("ONE_CPU", "1")],
 };
 
-/// The kernel's count of a case: commands set up, completed, entries of completion queues. Of all
-/// queues, or of those for I/O.
+/// The kernel's counts of a case: commands set up, commands completed, CQEs. `admin` includes the
+/// admin queues.
 fn counted(outcome: &Outcome, case: &str, admin: bool) -> [u64; 3] {
     ["nvme_setup_cmd", "nvme_complete_rq", "nvme_sq"].map(|event| {
         let [io, admins] = events(outcome, case, event);
@@ -77,7 +77,7 @@ fn a_large_ring_loses_nothing(outcome: &Outcome) {
     run.of("command").for_each(assert_stages);
 }
 
-/// The reader of the ring or of the pipe sleeps through the load.
+/// The reader of the ring, or of the pipe, does not read during the load.
 fn a_small_ring_loses_and_says_so(outcome: &Outcome) {
     for (case, kinds) in [
         ("stopped", "events sq"),
@@ -138,7 +138,7 @@ fn a_reader_may_go(outcome: &Outcome) {
     assert_eq!(lines(outcome, "head", "text").len(), 5);
 }
 
-/// Of `n events` in what it said, the number.
+/// The number before `words` in a message.
 fn number_before(said: &str, words: &str) -> u64 {
     let end = said
         .find(words)
@@ -171,7 +171,7 @@ fn a_full_disk_is_an_error_with_a_number(outcome: &Outcome) {
             file.lines().count()
         };
         let [setups, ends, _] = counted(outcome, &case, true);
-        // it stops tracing when it can't write, so that the rest was never collected
+        // it stops tracing when it can't write, so that later events are never collected
         let missing = number_before(&said, "events");
         assert!(missing > 0, "{said}");
         assert!(

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What `trace` wrote, as JSON and as text. Names of fields that may change stand here only.
+//! Reads the output of `trace`, as JSON and as text.
 
 use std::collections::BTreeMap;
 
@@ -9,7 +9,7 @@ use super::guest::Outcome;
 use super::json::number;
 use super::json::text;
 
-/// The events of the format, by `type`; the same words as those of the text.
+/// All events, by the `type` in JSON and by the word in the text.
 pub const EVENTS: [(&str, &str); 12] = [
     ("submit", "Submit"),
     ("complete", "Complete"),
@@ -25,43 +25,43 @@ pub const EVENTS: [(&str, &str); 12] = [
     ("retry", "Retry"),
 ];
 
-/// Controller, queue and command id: which command, while it is in flight.
+/// Controller, queue and command id: unique while the command is in flight.
 pub type Key = (String, u64, u64);
 
-/// All that one run wrote with `--json`.
+/// The output of one run with `--json`.
 pub struct TraceRun {
     /// The events, in the order of the file.
     pub events: Vec<Value>,
-    /// The books at the end.
+    /// The ledger at the end.
     pub ledger: Value,
-    /// What it said on stderr.
+    /// The text on stderr.
     pub talk: String,
     what: String,
 }
 
-/// When an event was.
+/// The time of an event.
 pub fn at(event: &Value) -> u64 {
     number(event, "time_ns")
 }
 
-/// Which command an event is about.
+/// The command of an event.
 pub fn key(event: &Value) -> Key {
     let ctrl = text(event, "ctrl").to_owned();
     (ctrl, number(event, "qid"), number(event, "cid"))
 }
 
-/// `io:0x02`.
+/// Queue and opcode, such as `io:0x02`.
 pub fn opcode(event: &Value) -> String {
     let code = number(event, "opcode_value");
     format!("{}:{code:#04x}", text(event, "queue"))
 }
 
-/// The status of a completion, whole.
+/// The complete status of a completion.
 pub fn status(event: &Value) -> u64 {
     number(&event["status"], "value")
 }
 
-/// The frames of an event's stack: innermost first, without offset and module.
+/// The functions of an event's stack, innermost first, without offset and module.
 pub fn functions<'e>(event: &'e Value, field: &str) -> Vec<&'e str> {
     let frames = event[field].as_array();
     let frames = frames.map(Vec::as_slice).unwrap_or_default();
@@ -71,14 +71,14 @@ pub fn functions<'e>(event: &'e Value, field: &str) -> Vec<&'e str> {
         .collect()
 }
 
-/// `func+0x1b2 [module]` without what follows the name.
+/// The name in `func+0x1b2 [module]`.
 pub fn function(frame: &str) -> &str {
     let end = frame.find(['+', ' ']);
     &frame[..end.unwrap_or(frame.len())]
 }
 
 impl TraceRun {
-    /// Reads the run `name` of a case, which must have ended well.
+    /// Reads the run `name` of a case, which must have succeeded.
     pub fn read(outcome: &Outcome, case: &str, name: &str) -> Self {
         let talk = outcome.text(case, &format!("{name}.err"));
         assert_eq!(outcome.code(case, name), 0, "{case} {name}: {talk}");
@@ -112,19 +112,19 @@ impl TraceRun {
         self.events.iter().filter(move |e| text(e, "type") == name)
     }
 
-    /// How many of a type.
+    /// The number of events of a type.
     pub fn count(&self, name: &str) -> u64 {
         self.of(name).count() as u64
     }
 
-    /// A number of the books, of those of traces or of all.
+    /// A number of the ledger, from its part for traces or from the common part.
     pub fn book(&self, field: &str) -> u64 {
         let of_trace = &self.ledger["trace"][field];
         let found = of_trace.as_u64().or_else(|| self.ledger[field].as_u64());
         found.unwrap_or_else(|| panic!("{}: no `{field}` in {}", self.what, self.ledger))
     }
 
-    /// What was lost, of all kinds.
+    /// The number of lost events of all kinds.
     pub fn lost(&self) -> u64 {
         ["lost_submits", "lost_completions", "lost_events"]
             .map(|f| self.book(f))
@@ -132,7 +132,7 @@ impl TraceRun {
             .sum()
     }
 
-    /// Nothing is missing, by the tool's own books.
+    /// Nothing is missing, by the tool's own ledger.
     pub fn assert_nothing_lost(&self) {
         self.assert_balanced();
         for field in [
@@ -158,7 +158,7 @@ impl TraceRun {
         }
     }
 
-    /// What is shown is what the books say was shown; commands come to nothing.
+    /// The output has as many events as the ledger states, and the ledger balances.
     pub fn assert_balanced(&self) {
         let what = &self.what;
         let ledger = &self.ledger;
@@ -170,7 +170,7 @@ impl TraceRun {
         assert_eq!(self.book("events_shown"), others, "{what}");
     }
 
-    /// TIME never goes back.
+    /// Times never decrease.
     pub fn assert_in_order(&self) {
         for two in self.events.windows(2) {
             assert!(
@@ -183,17 +183,17 @@ impl TraceRun {
         }
     }
 
-    /// Each completion belongs to the submission before it with its key, and the other way round;
-    /// `latency_ns` is what is between them. Submissions with their completions, in the order of
-    /// submission.
+    /// Submissions with their completions, in the order of submission. Each submission must have an
+    /// end, and each completion a submission before it with the same key; `latency_ns` is the time
+    /// between them.
     pub fn pairs(&self) -> Vec<(&Value, &Value)> {
         let (pairs, again) = self.pairs_and_repeats();
         assert_eq!(again, 0, "{}: submitted while in flight", self.what);
         pairs
     }
 
-    /// The same, and how many of a command's submissions were followed by another one without an end:
-    /// the driver has turned the first one away, and blk-mq brought it again at once.
+    /// The same, and the number of submissions that have no end, but are followed by another one of
+    /// the same command: the driver rejected the first, and blk-mq issued it again at once.
     pub fn pairs_and_repeats(&self) -> (Vec<(&Value, &Value)>, u64) {
         let mut again = 0;
         let mut open = BTreeMap::<Key, usize>::new();
@@ -222,7 +222,7 @@ impl TraceRun {
                     let took = at(event) - at(submit);
                     assert_eq!(number(event, "latency_ns"), took, "{}: {event}", self.what);
                 }
-                // what it was submitted for is over
+                // the submission ends without a completion
                 "requeue" => {
                     if let Some(n) = open.remove(&key(event)) {
                         pairs[n].1 = Some(event);
@@ -240,18 +240,18 @@ impl TraceRun {
     }
 }
 
-/// A line of the text and the stack below it.
+/// A line of the text, and the stack below it.
 #[derive(Debug)]
 pub struct Line {
-    /// As it stands there.
+    /// The time, as text.
     pub time: String,
-    /// None where it is `-`.
+    /// The disk, or `None` for `-`.
     pub disk: Option<String>,
-    /// `Submit` and the like.
+    /// The event, such as `Submit`.
     pub event: String,
-    /// `nvme0`.
+    /// The controller, such as `nvme0`.
     pub ctrl: String,
-    /// `key=value`, in order.
+    /// The fields, `key=value`, in order.
     pub fields: Vec<(String, String)>,
     /// Frames, innermost first.
     pub stack: Vec<String>,
@@ -293,7 +293,7 @@ impl Line {
     }
 }
 
-/// `0x1f (..)`, `31:name` and `31` are numbers with something behind them.
+/// The number at the start of `0x1f (..)`, `31:name` or `31`.
 pub fn leading_number(value: &str) -> Option<u64> {
     match value.strip_prefix("0x") {
         Some(hex) => {
@@ -307,7 +307,8 @@ pub fn leading_number(value: &str) -> Option<u64> {
     }
 }
 
-/// `key=value, key=value`, strictly: each part has a key in letters. A quoted value may hold anything.
+/// Parses `key=value, key=value` strictly: each part must have a key. A quoted value may hold
+/// anything.
 fn split_fields(rest: &str) -> Option<Vec<(String, String)>> {
     let mut fields = Vec::new();
     let mut rest = rest;
@@ -332,7 +333,7 @@ fn split_fields(rest: &str) -> Option<Vec<(String, String)>> {
     }
 }
 
-/// The lines of a run's text: every one must be of the grammar.
+/// The lines of a run's text. Each must match the grammar.
 pub fn lines(outcome: &Outcome, case: &str, name: &str) -> Vec<Line> {
     let file = outcome.text(case, &format!("{name}.out"));
     assert!(

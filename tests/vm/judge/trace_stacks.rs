@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Stacks of known paths show their functions in order, with the hooked function of the driver on top,
-//! by every way to attach; what is counted by stack is what was issued.
+//! Stacks of known paths have their functions in order, with the driver's hooked function on top,
+//! with every attach method. The counts of stacks are those of the commands issued.
 
 use serde_json::Value;
 
@@ -29,10 +29,10 @@ const STACKS: Suite = Suite {
 };
 
 const WAYS: [&str; 5] = ["auto", "fentry", "rawtp", "kprobe", "tracepoint"];
-/// They miss completions that interrupt another program of their kind.
+/// These miss a completion if it interrupts another program of their kind.
 const LOSSY: [&str; 2] = ["kprobe", "tracepoint"];
 
-/// What each path goes through, innermost first; a part of a name, or one of several.
+/// The functions of each path, innermost first: parts of names. A step may have alternatives.
 const AIO: &[&[&str]] = &[
     &["nvme_setup_cmd"],
     &["nvme_queue_rq"],
@@ -61,7 +61,7 @@ const PREAD: &[&[&str]] = &[
 const WRITEBACK: &[&[&str]] = &[
     &["nvme_setup_cmd"],
     &["nvme_queue_rq"],
-    // the plug is flushed by what has filled it, or after that (blk_finish_plug)
+    // the function that fills the plug flushes it, or blk_finish_plug() does so later
     &["wb_writeback"],
     &["wb_workfn"],
     &["process_one_work"],
@@ -76,7 +76,8 @@ fn goes_through(frames: &[&str], path: &[&[&str]]) -> bool {
         .all(|step| frames.any(|f| step.iter().any(|name| f.contains(name))))
 }
 
-/// The driver's function that the stack was taken in comes first, and only once.
+/// The driver's function in which the stack was taken comes first, and only once. No frame belongs
+/// to the tool's own programs.
 fn assert_top(frames: &[&str], tops: &[&str], what: &str) {
     let top = frames.first().unwrap_or_else(|| panic!("{what}: no stack"));
     assert!(tops.contains(top), "{what}: {frames:?}");
@@ -87,7 +88,7 @@ fn assert_top(frames: &[&str], tops: &[&str], what: &str) {
     }
 }
 
-/// Ways that this kernel has; the tool has refused the others.
+/// The attach methods that this kernel has; the tool rejected the others.
 fn ways(outcome: &Outcome) -> Vec<&'static str> {
     let has = |way: &&str| outcome.cases().contains(&format!("stacks-{way}"));
     let ways: Vec<_> = WAYS.into_iter().filter(has).collect();
@@ -155,8 +156,9 @@ fn each_way_shows_the_known_paths(outcome: &Outcome) {
     }
 }
 
-/// The completions that these ways have not seen, the kernel says they missed (where it counts that).
-/// Such a command has a line that says so, or no end where the driver's types are not known.
+/// The kernel's count of misses (where it counts them) is the number of completions that these
+/// methods did not see. Such a command has a Missed line, or no end if the driver's types are not
+/// known.
 fn assert_completions_are_in_the_books(outcome: &Outcome, case: &str, run: &TraceRun) {
     let [setups, _] = events(outcome, case, "nvme_setup_cmd");
     let [ends, _] = events(outcome, case, "nvme_complete_rq");
@@ -180,7 +182,7 @@ fn assert_completions_are_in_the_books(outcome: &Outcome, case: &str, run: &Trac
     assert!(run.talk.contains("miss"), "{case}: {}", run.talk);
 }
 
-/// All that `stacks` wrote with --json.
+/// The output of `stacks` with --json.
 struct StackRun {
     rows: Vec<Value>,
     ledger: Value,
@@ -314,7 +316,8 @@ fn completions_have_stacks_of_their_own(outcome: &Outcome) {
 }
 
 fn a_share_of_the_commands_is_that_share(outcome: &Outcome) {
-    // one in eight of 4000: six times the deviation of a binomial distribution, which is 21
+    // one in eight of 4000, plus or minus six standard deviations of the binomial distribution
+    // (21 each)
     let about = 500 - 126..=500 + 126;
     let run = StackRun::read(outcome, "many", "sample");
     assert!(about.contains(&run.count()), "{}", run.count());
@@ -355,7 +358,7 @@ fn flame_graphs_have_all_of_it(outcome: &Outcome) {
         .iter()
         .map(|r| number(&r["latency"], "sum_ns") / 1000);
     let sums: u64 = sums.sum();
-    // two tools at the same commands: each times the other's programs, too
+    // two tools trace the same commands: each also measures the programs of the other
     assert!(
         by_latency > sums / 4 && by_latency < sums * 4,
         "{by_latency} {sums}"

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Filters, each alone and together, exactly; refusals; clocks; ends.
+//! Filters are exact, alone and together; errors; clocks; how a trace ends.
 
 use std::collections::BTreeSet;
 
@@ -62,7 +62,7 @@ fn refusals_are_one_sentence(outcome: &Outcome) {
     }
 }
 
-/// What two tools must agree about.
+/// The part of an event that two runs of the tool must agree on.
 fn identity(e: &Value) -> String {
     let (ctrl, qid, cid) = key(e);
     let rest = ["nsid", "opcode_value", "fields", "bytes", "pid"].map(|f| e[f].to_string());
@@ -92,7 +92,7 @@ fn filters_hold_exactly(outcome: &Outcome) {
     let filters: [(&str, Option<usize>, Holds<'_>); 14] = [
         ("ctrl", Some(20), &|e| on(e, "nvme1")),
         ("nsid", Some(30), &|e| e["nsid"] == 2),
-        // as many as the load's CPUs put there
+        // the number depends on the CPUs that the load ran on
         ("qid", None, &|e| on(e, "nvme0") && e["qid"] == 2),
         ("qid0", Some(5), &|e| e["qid"] == 0),
         ("opcode", Some(30), &|e| opcode(e) == "io:0x01"),
@@ -145,7 +145,7 @@ fn slow_and_failed_ones_only(outcome: &Outcome) {
     for command in slow.of("command") {
         assert!(number(command, "latency_ns") >= 3 * MS, "{command}");
     }
-    // nvme1 takes 5 ms; of the others one or the other may have had to wait
+    // nvme1 takes 5 ms; some commands of the others may have waited
     let late = |e: &&Value| text(e, "ctrl") == "nvme1";
     let want = identities(pairs.iter().map(|p| p.0).filter(late));
     assert_eq!(identities(slow.of("command").filter(late)), want);
@@ -174,7 +174,7 @@ fn slow_and_failed_ones_only(outcome: &Outcome) {
     );
 }
 
-/// The injected 5 ms are the device's, and the stages are all of the time.
+/// The device stage has the injected 5 ms, and the stages add up to the whole time.
 fn stages_are_true(outcome: &Outcome) {
     for (name, kind) in [("pairs", "command"), ("cheap", "complete")] {
         let run = TraceRun::read(outcome, "filters", name);
@@ -184,7 +184,7 @@ fn stages_are_true(outcome: &Outcome) {
         for command in run.of(kind) {
             assert_stages(command);
             let mut stages = list(command, "stages").iter();
-            // merged with the interrupt where that has no hook (5.10)
+            // merged with the interrupt if that has no hook (5.10)
             if let Some(device) = stages.find(|s| text(s, "name").starts_with("device")) {
                 let ns = number(device, "ns");
                 assert!(ns >= 5 * MS * 15 / 16, "{name}: {command}");
@@ -192,7 +192,8 @@ fn stages_are_true(outcome: &Outcome) {
             }
             assert!(number(command, "latency_ns") >= 5 * MS, "{name}: {command}");
         }
-        // with so slow a device the interrupt hardly ever beats the submitting function
+        // with such a slow device the interrupt rarely precedes the return of the submitting
+        // function
         assert!(seen >= 15, "{name}: {seen}");
     }
 }
@@ -202,7 +203,7 @@ fn wall_ns(stamp: &str) -> i128 {
     let number = |from: usize, to: usize| -> i128 { stamp[from..to].parse().unwrap() };
     assert_eq!(stamp.len(), 35, "{stamp}");
     let (year, month, day) = (number(0, 4), number(5, 7), number(8, 10));
-    // days from civil, Howard Hinnant
+    // the algorithm days_from_civil of Howard Hinnant
     let y = if month <= 2 { year - 1 } else { year };
     let of_year = (153 * ((month + 9) % 12) + 2) / 5 + day - 1;
     let days = 365 * y + y / 4 - y / 100 + y / 400 + of_year - 719_468;
@@ -212,7 +213,7 @@ fn wall_ns(stamp: &str) -> i128 {
     (seconds - zone) * 1_000_000_000 + number(20, 29)
 }
 
-/// `mark`: CLOCK_MONOTONIC and the time of day.
+/// A `mark` of the guest: CLOCK_MONOTONIC and the time of day.
 fn mark(outcome: &Outcome, case: &str, when: &str) -> [i128; 2] {
     let text = outcome.text(case, &format!("mark.{when}"));
     let mut words = text.split_whitespace().map(|w| w.parse().unwrap());
@@ -242,7 +243,7 @@ fn clocks_are_true(outcome: &Outcome) {
         let (seconds, nanos) = line.time.split_once('.').unwrap();
         assert_eq!(nanos.len(), 9, "{line:?}");
         let ns = seconds.parse::<i128>().unwrap() * SECOND + nanos.parse::<i128>().unwrap();
-        // it began after the first mark, and before the load
+        // the trace began after the first mark, and before the load
         assert!(ns >= before && ns <= end[0] - begin[0], "{line:?}");
         before = ns;
     }
@@ -291,7 +292,7 @@ fn identity_of_end(e: &Value) -> String {
     format!("{:?} {}", key(e), e["opcode_value"])
 }
 
-/// Commands that wait for the device when the trace ends are told, with their age.
+/// The trace shows commands that wait for the device when it ends, with their age.
 fn what_is_not_finished_is_told(outcome: &Outcome) {
     let [asked, end] = ["asked", "end"].map(|when| mark(outcome, "unfinished", when)[0]);
     for name in ["events", "pairs"] {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Types from a file, on a kernel that has none for its modules: the right ones are used, wrong ones
-//! are found out, and without any there is still a way.
+//! Types from a file, on a kernel without BTF of its modules. The right file is used, a wrong one
+//! is detected, and without any file the tool still works.
 
 use super::books::assert_nothing_is_left;
 use super::books::exact;
@@ -51,7 +51,7 @@ fn a_file_that_fits_is_used(outcome: &Outcome) {
     }
 }
 
-/// Nothing tells but the commands themselves: the first one ends the run, and it reports nothing.
+/// Only a command shows the mismatch: the first one ends the run, which reports no commands.
 fn another_kernels_file_ends_the_run(outcome: &Outcome) {
     for name in ["total", "fine"] {
         let said = outcome.text("other", &format!("{name}.err"));

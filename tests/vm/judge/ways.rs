@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Each kernel with every way to attach: what is chosen is what we expect there, every planned hook
-//! fires, counts are exact where nothing may be lost, and where something may be, each command that
-//! is missing is in the ledger.
+//! Every attach method on each kernel: the tool chooses the expected methods, every planned hook
+//! fires, counts are exact if the method loses nothing, and otherwise the ledger accounts for each
+//! missing command.
 
 use std::collections::BTreeMap;
 
@@ -45,7 +45,7 @@ const POINTS: [&str; 10] = [
     "requeue",
 ];
 
-/// What the fine stage_set is to get by itself: a word a point, `-` for what is not available.
+/// The expected methods for the fine stage set, one word per point; `-`: not available.
 const NEW: &str = "fentry fentry fentry fentry fentry fentry fentry fentry fentry fentry";
 /// 6.1: no block_io_start yet (6.5).
 const OLD: &str = "start_time_ns fentry fentry fentry fentry fentry fentry fentry fentry fentry";
@@ -53,10 +53,10 @@ const OLD: &str = "start_time_ns fentry fentry fentry fentry fentry fentry fentr
 const OLD_RT: &str = "start_time_ns kprobe fentry fentry kprobe kprobe fentry fentry fentry fentry";
 /// 5.10: no BTF of modules.
 const OLDEST: &str = "start_time_ns kprobe rawtp fentry kprobe - rawtp rawtp fentry fentry";
-/// The same where btf/ has no file for the release that Debian serves today.
+/// The same, if btf/ has no file for Debian's current release.
 const UNKNOWN_OLDEST: &str = "start_time_ns kprobe rawtp fentry - - rawtp rawtp fentry fentry";
 
-/// What the doctor said as JSON.
+/// The JSON of `doctor`.
 pub fn doctor(outcome: &Outcome) -> Value {
     serde_json::from_str(&outcome.text("doctor", "json")).unwrap()
 }
@@ -65,12 +65,12 @@ fn facts(outcome: &Outcome) -> KernelFacts {
     from_value(doctor(outcome)["facts"].clone()).unwrap()
 }
 
-/// Whether this way begins or ends commands by what may be skipped unseen.
+/// Whether the method's hooks at set-up and completion can miss commands.
 fn loses(way: &str) -> bool {
     ["kprobe", "tracepoint"].contains(&way)
 }
 
-/// Each point with the way by which it was had.
+/// The method by which each point was observed; `-`: none.
 pub fn got(run: &ToolRun) -> BTreeMap<String, String> {
     list(&run.last["ledger"], "methods")
         .iter()
@@ -98,7 +98,7 @@ fn counts(run: &ToolRun) -> BTreeMap<String, u64> {
         .collect()
 }
 
-/// What the device takes is in the stage that has the device in its name, and in no other.
+/// The device's time must be in the stages with `device` in their name, and in no other.
 fn the_slow_device_is_seen(run: &ToolRun, what: &str) {
     let reads = row(run, "nvme1", "read");
     let all = number(reads, "count");
@@ -106,7 +106,7 @@ fn the_slow_device_is_seen(run: &ToolRun, what: &str) {
     for stage in list(reads, "stages") {
         let (name, p50) = (text(stage, "name"), number(stage, "p50_ns"));
         if name.contains("device") {
-            // never less; of a few that were merged (late doorbells), one may have been held up
+            // no upper bound for a few merged commands (late doorbells): one may have been delayed
             let few = number(stage, "count") * 4 < all;
             let most = if few { u64::MAX } else { 9_000_000 };
             assert!((4_600_000..most).contains(&p50), "{what}: {stage}");
@@ -115,18 +115,18 @@ fn the_slow_device_is_seen(run: &ToolRun, what: &str) {
             assert!(p50 < 500_000, "{what}: {stage}");
         }
     }
-    // a command whose set-up was skipped has no device stage
+    // a command has no device stage if the program at its set-up was skipped
     let unseen = number(&run.last["ledger"], "unseen_setups");
     assert!(devices <= all && devices + unseen >= all, "{what}");
 }
 
-/// Commands that there were on nvme0: reads, writes, flushes.
+/// The commands on nvme0: reads, writes, flushes.
 fn truth(outcome: &Outcome, case: &str) -> BTreeMap<String, u64> {
     assert_eq!(outcome.files(case, ".fio").len(), 3, "{case}: three loads");
     let [reads, writes, _, syncs] = fio_counts(outcome, case);
     let [kernel_reads, kernel_writes, _, flushes] = kernel_counts(outcome, case);
     assert_eq!(reads, kernel_reads, "{case}");
-    // the kernel counts the empty request of a sync as a write, which never reaches the driver
+    // the kernel counts the empty request of a sync as a write, but that never reaches the driver
     assert_eq!(writes + syncs, kernel_writes, "{case}");
     assert_eq!(reads + writes, 1800, "{case}");
     assert!(flushes > 0, "{case}");
@@ -143,7 +143,7 @@ fn the_plan_is_as_expected(outcome: &Outcome, expected: &str) {
         .map(|(p, w)| (p.to_owned(), w.to_owned()))
         .collect();
     assert_eq!(got(&run), want);
-    // what is not had, or not in the best way, has its reasons
+    // a point without a hook, or without its best one, has a reason
     for missing in list(&run.last["ledger"], "missing_hooks") {
         assert!(text(missing, "why").len() > 10, "{missing}");
         assert_eq!(
@@ -151,7 +151,7 @@ fn the_plan_is_as_expected(outcome: &Outcome, expected: &str) {
             "the plan should have known: {missing}"
         );
     }
-    // the planner says the same of what doctor saw
+    // the planner makes the same choice from the facts of `doctor`
     let plan = plan(StageSet::Fine, &facts(outcome), &Policy::default()).unwrap();
     for point in &plan.points {
         let method = point.method.map_or("-", |f| f.name());
@@ -161,7 +161,7 @@ fn the_plan_is_as_expected(outcome: &Outcome, expected: &str) {
     }
 }
 
-/// Attached is not firing: a hook without hits must be one that these loads do not pass.
+/// An attached hook may never fire. Only hooks that these loads do not pass may have no hits.
 fn every_planned_hook_fires(outcome: &Outcome, case: &str) {
     let run = ToolRun::read(outcome, case, "fine");
     let rare = [
@@ -169,7 +169,8 @@ fn every_planned_hook_fires(outcome: &Outcome, case: &str) {
         "block_rq_requeue",
         "blk_mq_requeue_request",
     ];
-    // 7.x sends nothing but plugged batches through it, and fio's batches of one file are
+    // 7.x sends only plugged batches through nvme_queue_rqs(); fio's batches of one file are
+    // plugged
     for hook in list(&run.last["ledger"], "hooks") {
         let target = text(hook, "target");
         if rare.contains(&target) {
@@ -211,8 +212,8 @@ fn exact(outcome: &Outcome, case: &str, name: &str) {
     }
 }
 
-/// Nothing vanishes: the submitting side loses nothing, and a completion that was missed is found
-/// (where the driver's types are known), or in the ledger.
+/// Each command is accounted for. The submitting side loses nothing; a missed completion is
+/// recovered (if the driver's types are known), or is in the ledger.
 fn missing_is_in_the_books(outcome: &Outcome, case: &str) {
     let run = ToolRun::read(outcome, case, "fine");
     let ledger = &run.last["ledger"];
@@ -234,7 +235,7 @@ fn missing_is_in_the_books(outcome: &Outcome, case: &str) {
     let known = facts(outcome).misses_counted;
     assert_eq!(ledger["misses_known"], known, "{case}");
     if known {
-        // the kernel's own count of what it skipped says the same
+        // the kernel's own count of skipped runs agrees
         assert_eq!(run.misses_of("complete"), lost + found, "{case}: {ledger}");
     }
     assert_sums(&run, case);
@@ -275,7 +276,7 @@ fn forced(outcome: &Outcome, way: &str) {
     }
 }
 
-/// How serde spells the method.
+/// The spelling of the method for serde.
 fn way_word(way: &str) -> Value {
     Value::from(if way == "rawtp" { "raw_tp" } else { way })
 }
@@ -318,7 +319,7 @@ fn all_ways_without_module_btf(outcome: &Outcome) {
     assert_eq!(outcome.text("fentry", "fine.status").trim(), "5");
 }
 
-/// What the doctor says is there to be read.
+/// The output of `doctor`, and of a run by classic tracepoints, has the expected text.
 fn the_doctor_tells(outcome: &Outcome) {
     let told = outcome.text("doctor", "text");
     for words in [
@@ -350,7 +351,7 @@ fn the_doctor_tells(outcome: &Outcome) {
     );
 }
 
-/// Without BTF of its own, but with a file for the whole of it, a kernel is counted exactly.
+/// Counts are exact on a kernel without its own BTF, if a file describes all of the kernel.
 fn a_file_may_describe_the_kernel(outcome: &Outcome) {
     let run = ToolRun::read(outcome, "described", "fine");
     assert_eq!(fio_counts(outcome, "described")[0], 300);

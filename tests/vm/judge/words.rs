@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The command as its user meets it: refusals with a sentence and a code, signals, pipes.
+//! The command line: errors with one sentence and an exit code, signals, pipes.
 
 use serde_json::Value;
 
@@ -11,7 +11,7 @@ use super::json::number;
 const WORDS: Suite = Suite {
     script: "words",
     variant: "",
-    // a load without end, and attaching under it: see boot.sh
+    // one CPU, because the tool attaches under an endless load: see boot.sh
     smp: "1",
     controllers: &["nvme_null nvme0 0", "nvme_null nvme1 0"],
     append: "",

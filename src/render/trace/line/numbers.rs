@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Numbers and times: three digits are looked up at once, and six written.
+//! Numbers and times. Three digits are looked up at once, and six are written at once.
 
 use itoa::Buffer;
 
@@ -9,7 +9,7 @@ const HEX: &[u8; 16] = b"0123456789abcdef";
 const MILLION: u64 = 1_000_000;
 const SECOND: u64 = 1_000_000_000;
 
-/// The numbers below a thousand in three digits, the first one lowest.
+/// The numbers below 1000 as three digits, the first digit in the lowest byte.
 static DIGITS: [u32; 1000] = {
     let mut table = [0; 1000];
     let mut n = 0;
@@ -20,7 +20,7 @@ static DIGITS: [u32; 1000] = {
     }
     table
 };
-/// The same with a point after so many of the digits.
+/// The same with a decimal point after one or two digits.
 static POINT_AFTER_1: [u32; 1000] = with_point(1);
 static POINT_AFTER_2: [u32; 1000] = with_point(2);
 
@@ -59,7 +59,7 @@ impl Line {
         }
     }
 
-    /// Below a million, without the zeroes before it.
+    /// Writes a number below one million without leading zeroes.
     #[inline(always)]
     fn no_zeroes(&mut self, n: u64) {
         let text = six(n);
@@ -67,14 +67,14 @@ impl Line {
         self.first((text >> (8 * zeroes)).to_le_bytes(), 6 - zeroes as usize);
     }
 
-    /// Apart, since it needs a stack of its own.
+    /// A separate function, because its buffer needs a stack frame.
     #[cold]
     #[inline(never)]
     fn many_digits(&mut self, n: u64) {
         self.name(Buffer::new().format(n));
     }
 
-    /// A signed number.
+    /// Writes a signed number.
     pub(in crate::render::trace) fn int(&mut self, n: i64) {
         if n < 0 {
             self.byte(b'-');
@@ -82,7 +82,8 @@ impl Line {
         self.dec(n.unsigned_abs());
     }
 
-    /// A time in nanoseconds: a number like others, but its second is mostly that of the last.
+    /// Writes a time in nanoseconds. Caches the digits of the second, because most timestamps are
+    /// in the same second as the previous one.
     #[inline]
     pub(in crate::render::trace) fn stamp(&mut self, ns: u64) {
         let mut since = ns.wrapping_sub(self.second_ns);
@@ -108,7 +109,7 @@ impl Line {
         }
     }
 
-    /// `0x1f`.
+    /// Writes `0x1f`.
     #[inline]
     pub(in crate::render::trace) fn hex(&mut self, n: impl Into<u64>) {
         let n = n.into();
@@ -132,27 +133,28 @@ impl Line {
         self.first(digits, len);
     }
 
-    /// `0f`.
+    /// Writes `0f`.
     pub(in crate::render::trace) fn hex_digits(&mut self, n: u8) {
         let [high, low] = [n >> 4, n & 0xf].map(|d| HEX[usize::from(d)]);
         self.first([high, low], 2);
     }
 
-    /// `0x0f`.
+    /// Writes `0x0f`.
     pub(in crate::render::trace) fn hex_byte(&mut self, n: u8) {
         self.str("0x");
         self.hex_digits(n);
     }
 
-    /// Nine digits: nanoseconds after the decimal point.
+    /// Writes nine digits: nanoseconds after the decimal point.
     #[inline(always)]
     pub(in crate::render::trace) fn nine(&mut self, n: u64) {
         self.first(six(n / 1000).to_le_bytes(), 6);
         self.first(three(n % 1000).to_le_bytes(), 3);
     }
 
-    /// Three significant digits and the unit, as [`crate::units::nanos`] but without floating point:
-    /// the two differ only in which way exactly a half is rounded; up here.
+    /// Writes three significant digits and the unit, like [`crate::units::nanos`], but without
+    /// floating point. The two differ only in the rounding of exact halves; this function rounds
+    /// up.
     #[inline(never)]
     pub(in crate::render::trace) fn nanos(&mut self, ns: u64) {
         let (one, two, three) = ((&POINT_AFTER_1, 4), (&POINT_AFTER_2, 4), (&DIGITS, 3));
@@ -172,7 +174,7 @@ impl Line {
         }
     }
 
-    /// What a table has for `n`, so many bytes, and a unit.
+    /// Writes the entry of `table` for `n`, which has `len` bytes, and a unit.
     #[inline(always)]
     fn time(&mut self, (table, len): (&'static [u32; 1000], usize), n: u64, unit: [u8; 2]) {
         let digits = table.get(n as usize).copied().unwrap_or_default();
@@ -189,7 +191,7 @@ impl Line {
         self.first(text.to_le_bytes(), 5 - zeroes as usize);
     }
 
-    /// A hundred seconds and more.
+    /// Writes a time of about 100 seconds or more.
     #[cold]
     #[inline(never)]
     fn long_time(&mut self, ns: u64) {
@@ -198,13 +200,13 @@ impl Line {
     }
 }
 
-/// A number below a thousand in three digits, the first one lowest.
+/// A number below 1000 as three digits, the first digit in the lowest byte.
 #[inline(always)]
 fn three(n: u64) -> u64 {
     DIGITS.get(n as usize).copied().unwrap_or_default().into()
 }
 
-/// One below a million in six.
+/// A number below one million as six digits.
 #[inline(always)]
 fn six(n: u64) -> u64 {
     three(n / 1000) | three(n % 1000) << 24
@@ -222,7 +224,7 @@ mod tests {
         line(|l| l.nanos(ns))
     }
 
-    /// Whether it lies half way between two numbers of three digits.
+    /// Whether the number is exactly half way between two numbers of three digits.
     fn tie(ns: u64) -> bool {
         let mut step = 1;
         while ns / step >= 1000 {

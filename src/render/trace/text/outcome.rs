@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! How a command has ended, and what took how long.
+//! The outcome of a command, its latency and its stages.
 
 use super::super::ink::Ink;
 use super::super::ink::Voice;
@@ -12,12 +12,12 @@ use crate::nvme::opcode::Opcode;
 use crate::nvme::status::Status;
 use crate::nvme::status::StatusType;
 
-/// What the flags of a request are called.
+/// The key of the request's flags.
 #[derive(Clone, Copy)]
 pub(super) enum FlagsKey {
     /// `flags`.
     Flags,
-    /// `rqflags`: the command's own are in the same line.
+    /// `rqflags`: the line also contains the flags of the command.
     RqFlags,
 }
 
@@ -31,7 +31,7 @@ impl Ink<'_> {
         stages: Option<&mut Stages>,
     ) {
         match &outcome.verdict {
-            // in colour it is not so plain
+            // with colour this text has escape sequences
             Some(verdict) if verdict.is_plain() && self.codes.is_none() => match flags {
                 FlagsKey::Flags => self.line.str(concat!(
                     ", res=0x0, retries=0, flags=0x0, ",
@@ -55,7 +55,8 @@ impl Ink<'_> {
         self.stages_of(outcome.timeline.as_ref(), stages);
     }
 
-    /// A completion that was not observed: how long the command can have taken, and its stages.
+    /// Writes a completion that was not observed: the maximum latency of the command, and its
+    /// stages.
     #[cold]
     pub(super) fn missed(
         &mut self,
@@ -108,7 +109,7 @@ impl Ink<'_> {
         });
     }
 
-    /// As its `Display`, but with the whole number in front.
+    /// Writes the status in the format of its `Display`, with the whole number before it.
     #[cold]
     #[inline(never)]
     fn status(&mut self, opcode: Opcode, status: Status) {
@@ -142,8 +143,8 @@ impl Ink<'_> {
         self.line.byte(b')');
     }
 
-    /// The stages; and the total where it is another interval than `lat`. Nothing if two points are
-    /// out of order.
+    /// Writes the stages, and the total if it is another interval than `lat`. Writes nothing if two
+    /// points are out of order.
     #[inline]
     fn stages(&mut self, shape: &Shape, timeline: &Timeline) {
         if shape.stages.is_empty() {

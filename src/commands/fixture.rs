@@ -1,0 +1,144 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! A run without a kernel, for tests: its data are vectors.
+
+use std::cell::Cell;
+use std::mem::take;
+
+use anyhow::Result;
+use nvme_deep::StageSet;
+use nvme_deep::model::counters::Counters;
+use nvme_deep::model::event::Event;
+use nvme_deep::model::event::StackId;
+use nvme_deep::model::run::RunTimes;
+use nvme_deep::model::run::Scan;
+use nvme_deep::model::run::StackSum;
+use nvme_deep::model::snapshot::Snapshot;
+use nvme_deep::probe::facts::KernelFacts;
+use nvme_deep::probe::plan::AttachPlan;
+use nvme_deep::probe::plan::Policy;
+use nvme_deep::probe::plan::plan;
+use nvme_deep::source::EventStream;
+use nvme_deep::source::Read;
+use nvme_deep::source::Source;
+use serde_json::Value;
+
+/// The plan of a recorded kernel (tests/kernels).
+fn plan_of_6_12(stage_set: StageSet) -> AttachPlan {
+    let found = include_str!("../../tests/kernels/6.12.json");
+    let mut found: Value = serde_json::from_str(found).unwrap();
+    let facts: KernelFacts = serde_json::from_value(found["facts"].take()).unwrap();
+    plan(stage_set, &facts, &Policy::default()).unwrap()
+}
+
+/// Sums and counters.
+pub struct VecSource {
+    plan: AttachPlan,
+    /// One per call; then the last one again.
+    pub snapshots: Vec<Snapshot>,
+    calls: Cell<usize>,
+    /// Stacks by number, from 1.
+    pub stacks: Vec<Vec<u64>>,
+    /// Commands in flight at the end.
+    pub unfinished: Vec<Event>,
+    /// Whether the run has ended.
+    pub ended: bool,
+}
+
+impl VecSource {
+    /// Without data.
+    pub fn new(stage_set: StageSet) -> Self {
+        Self {
+            plan: plan_of_6_12(stage_set),
+            snapshots: vec![],
+            calls: Cell::new(0),
+            stacks: vec![],
+            unfinished: vec![],
+            ended: false,
+        }
+    }
+}
+
+impl Source for VecSource {
+    fn plan(&self) -> &AttachPlan {
+        &self.plan
+    }
+
+    fn snapshot(&self) -> Result<Snapshot> {
+        let n = self.calls.replace(self.calls.get() + 1);
+        let last = self.snapshots.len().saturating_sub(1);
+        Ok(self.snapshots.get(n.min(last)).cloned().unwrap_or_default())
+    }
+
+    fn counters(&self) -> Result<Counters> {
+        Ok(self.snapshots.last().cloned().unwrap_or_default().counters)
+    }
+
+    fn misses(&self) -> Vec<u64> {
+        vec![]
+    }
+
+    fn run_times(&self) -> Option<RunTimes> {
+        None
+    }
+
+    fn stack(&self, id: StackId) -> Result<Option<Vec<u64>>> {
+        let n = usize::try_from(id.0)?;
+        Ok(self.stacks.get(n.wrapping_sub(1)).cloned())
+    }
+
+    fn stack_sums(&self) -> Result<Vec<StackSum>> {
+        Ok(vec![])
+    }
+
+    fn end(&mut self) -> Result<()> {
+        self.ended = true;
+        Ok(())
+    }
+
+    fn scan(&self) -> Result<Scan> {
+        Ok(Scan {
+            in_flight: self.unfinished.len() as u64,
+            ending: 0,
+        })
+    }
+
+    fn unfinished(&self, _: u64) -> Result<Vec<Event>> {
+        Ok(self.unfinished.clone())
+    }
+}
+
+/// Events in the order of time.
+#[derive(Default)]
+pub struct VecEvents {
+    /// Events of the next fetch; `None` is a record that can't be decoded.
+    pub coming: Vec<Option<Event>>,
+    waiting: Vec<Option<Event>>,
+    last_ns: u64,
+}
+
+impl EventStream for VecEvents {
+    fn fetch(&mut self) -> Result<bool> {
+        self.waiting.append(&mut self.coming);
+        Ok(false)
+    }
+
+    fn release(&mut self, until_ns: u64, to: &mut dyn FnMut(Read<'_>)) {
+        let (due, later) = take(&mut self.waiting)
+            .into_iter()
+            .partition(|e| e.as_ref().is_none_or(|e| e.at_ns <= until_ns));
+        self.waiting = later;
+        let due: Vec<Option<Event>> = due;
+        for event in &due {
+            self.last_ns = event.as_ref().map_or(self.last_ns, |e| e.at_ns);
+            to(event.as_ref());
+        }
+    }
+
+    fn last_ns(&self) -> u64 {
+        self.last_ns
+    }
+
+    fn late(&self) -> u64 {
+        0
+    }
+}

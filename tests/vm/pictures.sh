@@ -1,0 +1,29 @@
+#!/usr/bin/env bash
+# Makes the pictures of docs/pictures from a run in a guest: a report of latency and a flame graph.
+set -euo pipefail
+
+here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
+root=$(cd "$here/../.." && pwd)
+binary=$root/target/release/nvme-deep
+
+"$here/fetch.sh" 6.12
+# shellcheck disable=SC1091
+. "$here/nvme-args.sh"
+mapfile -t controllers < <(
+    nvme_null nvme0 4000000
+    nvme_null nvme1 1000000
+)
+
+share=$(mktemp -d)
+trap 'rm -rf "$share"' EXIT
+cat >"$share/run.sh" <<RUN
+set -e
+. "$here/demo-load.sh"
+start_load
+"$binary" latency --stages --ctrl nvme1 --color always --duration 4s >/mnt/report 2>/dev/null
+"$binary" stacks --by latency --svg /mnt/stacks.svg --duration 4s >/dev/null
+RUN
+ONE_CPU=1 SMP=1 TIMEOUT=120 "$here/boot.sh" 6.12 "$share" "${controllers[@]}" >/dev/null
+mkdir -p "$root/docs/pictures"
+"$here/ansi-svg.py" '$ nvme-deep latency --stages --ctrl nvme1' <"$share/report" >"$root/docs/pictures/report.svg"
+cp "$share/stacks.svg" "$root/docs/pictures/stacks.svg"
