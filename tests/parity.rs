@@ -146,6 +146,40 @@ fn both_sides_find_the_same_slot_of_the_latency_table_for_every_value() {
     }
 }
 
+/// Compares constants of abi.h with those of Rust.
+fn compare(pairs: &[(&str, u64)]) {
+    let questions: Vec<String> = pairs.iter().map(|p| format!("constant {}", p.0)).collect();
+    for ((name, rust), answer) in pairs.iter().zip(ask(&questions)) {
+        assert_eq!(answer, rust.to_string(), "{name}");
+    }
+}
+
+#[test]
+fn both_sides_have_the_same_numbers_of_modes_states_and_requests() {
+    compare(&[
+        ("ND_MODE_TOTAL", abi::MODES[0].into()),
+        ("ND_MODE_BASIC", abi::MODES[1].into()),
+        ("ND_MODE_FINE", abi::MODES[2].into()),
+        ("ND_TRACE_EVENTS", abi::TRACES[0].into()),
+        ("ND_TRACE_PAIRS", abi::TRACES[1].into()),
+        ("ND_TRACE_STACKS", abi::TRACES[2].into()),
+        ("ND_STACK_SUBMIT", abi::STACKS[0].into()),
+        ("ND_STACK_COMPLETE", abi::STACKS[1].into()),
+        ("ND_SCRATCHES", abi::SCRATCHES.into()),
+        ("ND_STACK_UNSEEN", abi::STACK_UNSEEN.0),
+        ("ND_OPEN", abi::STATE_OPEN.into()),
+        ("ND_COMPLETED", abi::STATE_COMPLETED.into()),
+        ("ND_SERVE_BEGIN", abi::SERVE_BEGIN),
+        ("ND_SERVE_COMPLETED", abi::SERVE_COMPLETED),
+        ("ND_SERVE_CLOSE", abi::SERVE_CLOSE),
+        ("ND_SERVE_END", abi::SERVE_END),
+        ("ND_SERVE_FORGET", abi::SERVE_FORGET),
+        ("ND_END_NONE", abi::END_NONE.into()),
+        ("ND_END_NOW", abi::END_NOW.into()),
+        ("ND_END_RESUME", abi::END_RESUME.into()),
+    ]);
+}
+
 #[test]
 fn both_sides_have_the_same_limits_and_layouts() {
     let bit = |m: Milestone| u64::from(m.pattern_bit().unwrap());
@@ -193,10 +227,7 @@ fn both_sides_have_the_same_limits_and_layouts() {
             abi::ctrl_value(0, 0, 0, false).len() as u64,
         ),
     ];
-    let questions: Vec<String> = pairs.iter().map(|p| format!("constant {}", p.0)).collect();
-    for ((name, rust), answer) in pairs.iter().zip(ask(&questions)) {
-        assert_eq!(answer, rust.to_string(), "{name}");
-    }
+    compare(&pairs);
 }
 
 #[test]

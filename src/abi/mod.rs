@@ -110,6 +110,12 @@ const ROW_BITS: u32 = 12;
 /// Maximum number of entries of a list filter.
 pub const MAX_LIST: usize = 16;
 
+/// `nd_config.mode`: total, basic, fine (`ND_MODE_*`).
+pub const MODES: [u32; 3] = [0, 1, 2];
+/// `nd_config.trace`: events, pairs, stacks (`ND_TRACE_*`).
+pub const TRACES: [u8; 3] = [1, 2, 3];
+/// `nd_config.stack`: at submission, at completion (`ND_STACK_*`).
+pub const STACKS: [u8; 2] = [1, 2];
 /// Requests to the program `service` (`ND_SERVE_*`): the run begins now.
 pub const SERVE_BEGIN: u64 = 0;
 /// Return whether the command of a slot has completed.
@@ -129,8 +135,10 @@ pub const END_RESUME: u32 = 2;
 /// The sum of all commands whose stack was not observed has this number (`ND_STACK_UNSEEN`).
 pub const STACK_UNSEEN: StackId = StackId(1);
 
-const STATE_OPEN: u8 = 1;
-const STATE_COMPLETED: u8 = 3;
+/// State of a slot with a command in flight (`enum nd_state`).
+pub const STATE_OPEN: u8 = 1;
+/// State of a slot with a completed command that has not ended.
+pub const STATE_COMPLETED: u8 = 3;
 const RECORD_COMMAND: u8 = 1;
 const RECORD_VERSION: u8 = 1;
 

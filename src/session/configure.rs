@@ -11,6 +11,9 @@ use super::Layout;
 use super::settings::Filter;
 use super::settings::TraceKind;
 use super::settings::Tracing;
+use crate::abi::MODES;
+use crate::abi::STACKS;
+use crate::abi::TRACES;
 use crate::abi::nd_config;
 use crate::model::milestone::Milestone;
 use crate::model::stack::StackAt;
@@ -43,14 +46,14 @@ pub const fn verdict_is_known(plan: &AttachPlan, facts: &KernelFacts) -> bool {
 
 fn add_trace(c: &mut nd_config, trace: &Tracing, plan: &AttachPlan, config: &Config<'_>) {
     c.trace = match trace.kind {
-        TraceKind::Events => 1,
-        TraceKind::Pairs => 2,
-        TraceKind::Stacks => 3,
+        TraceKind::Events => TRACES[0],
+        TraceKind::Pairs => TRACES[1],
+        TraceKind::Stacks => TRACES[2],
     };
     c.stack = match trace.stack {
         None => 0,
-        Some(StackAt::Submit) => 1,
-        Some(StackAt::Complete) => 2,
+        Some(StackAt::Submit) => STACKS[0],
+        Some(StackAt::Complete) => STACKS[1],
     };
     c.stack_at_entry = u8::from(plan.method_of(Milestone::SetupOut) == Some(Method::Kprobe));
     if trace.one_in > 1 {
@@ -200,9 +203,9 @@ fn add_fields(c: &mut nd_config, plan: &AttachPlan, config: &Config<'_>) -> Resu
 pub fn configure(plan: &AttachPlan, layout: &Layout, config: &Config<'_>) -> Result<nd_config> {
     let mut c = nd_config::zeroed();
     c.mode = match plan.stage_set {
-        StageSet::Total => 0,
-        StageSet::Basic => 1,
-        StageSet::Fine => 2,
+        StageSet::Total => MODES[0],
+        StageSet::Basic => MODES[1],
+        StageSet::Fine => MODES[2],
     };
     c.atomic = u8::from(layout.atomic() || plan.needs_atomics());
     c.split_size = u8::from(config.split_size);
