@@ -7,6 +7,7 @@ use super::catalog::CATALOG;
 use super::catalog::Home;
 use super::catalog::Method;
 use super::catalog::Role;
+use super::reasons::Reason;
 use crate::model::milestone::Milestone;
 use crate::model::stage::StageSet;
 
@@ -18,7 +19,7 @@ pub struct Rejection {
     /// The hook at which it fails, as in `fexit nvme_queue_rq`.
     pub hook: String,
     /// The reason, in a few words.
-    pub why: String,
+    pub why: Reason,
     /// The kernel refused it when it was tried.
     pub tried: bool,
 }
@@ -101,11 +102,11 @@ pub struct NoPlan {
 impl NoPlan {
     /// The reasons in one line, without repetitions.
     pub fn reasons(&self) -> String {
-        let mut parts: Vec<(String, Vec<&str>)> = Vec::new();
+        let mut parts: Vec<(&Reason, Vec<&str>)> = Vec::new();
         for r in &self.rejected {
-            match parts.iter_mut().find(|(why, _)| *why == r.why) {
+            match parts.iter_mut().find(|(why, _)| **why == r.why) {
                 Some((_, methods)) => methods.push(r.method.name()),
-                None => parts.push((r.why.clone(), vec![r.method.name()])),
+                None => parts.push((&r.why, vec![r.method.name()])),
             }
         }
         let parts: Vec<String> = parts

@@ -6,4 +6,4 @@ mod attach_plan;
 pub mod catalog;
 pub mod facts;
 pub mod plan;
-mod reasons;
+pub mod reasons;

@@ -30,6 +30,7 @@ use super::catalog::Role;
 use super::catalog::number_of;
 use super::facts::KernelFacts;
 use super::facts::Preemption;
+use super::reasons::Reason;
 use super::reasons::kprobes_work;
 use super::reasons::why_not;
 use crate::model::milestone::Milestone;
@@ -66,15 +67,6 @@ const fn is_essential(role: Role) -> bool {
     matches!(role, Role::Point(Milestone::SetupOut | Milestone::Complete))
 }
 
-const COMPLETES: &str = "on PREEMPT_RT a task that is preempted in a tracepoint's program keeps all \
-                         others on its CPU from it; a kprobe's can't be preempted";
-
-const HELD_UP: &str = "on PREEMPT_RT a task that is preempted in a trampoline's program keeps all \
-                       others on its CPU from it; a kprobe's can't be preempted";
-
-const CUTS_STACKS: &str = "before 5.15 stacks end at a function whose return is probed, and you want \
-                           stacks";
-
 struct Planner<'a> {
     /// The events that are wanted besides the points and requeues.
     events: &'a [Role],
@@ -86,7 +78,7 @@ impl Planner<'_> {
     /// The programs of a candidate, without those of functions that this kernel lacks and does not
     /// need; or why the candidate is rejected.
     fn take(&self, candidate: &Candidate, so_far: &[PointPlan]) -> Result<Vec<usize>, Rejection> {
-        let reject = |hook: &str, why: String, tried| Rejection {
+        let reject = |hook: &str, why: Reason, tried| Rejection {
             method: candidate.method,
             hook: hook.to_owned(),
             why,
@@ -104,23 +96,23 @@ impl Planner<'_> {
             }
             let name = format!("{} {}", hook.kind.name(), hook.target.name());
             if self.would_cut_stacks(hook) {
-                return Err(reject(&name, CUTS_STACKS.to_owned(), false));
+                return Err(reject(&name, Reason::TruncatesStacks, false));
             }
             if self.is_held_up(hook) {
-                return Err(reject(&name, HELD_UP.to_owned(), false));
+                return Err(reject(&name, Reason::HeldUp { trampoline: true }, false));
             }
             if self.may_miss_completions(hook) {
-                return Err(reject(&name, COMPLETES.to_owned(), false));
+                return Err(reject(&name, Reason::HeldUp { trampoline: false }, false));
             }
             if let Some(why) = self.policy.refused.get(&number) {
-                return Err(reject(&name, why.clone(), true));
+                return Err(reject(&name, Reason::Refused(why.clone()), true));
             }
             match why_not(hook, self.facts) {
                 None => taken.push(number),
-                Some(why) if why.absent && OPTIONAL_TARGETS.contains(&hook.target.name()) => {
+                Some(why) if why.is_absence() && OPTIONAL_TARGETS.contains(&hook.target.name()) => {
                     left_out.push(number);
                 }
-                Some(why) => return Err(reject(&name, why.text, false)),
+                Some(why) => return Err(reject(&name, why, false)),
             }
         }
         if let Some(why) = self.would_starve(candidate, so_far) {
@@ -164,7 +156,7 @@ impl Planner<'_> {
     /// Why this kprobe of the completing side would miss events; `None` if it would not. Unless a
     /// method is given, kprobes are used on one side only. Those of the submitting side are
     /// interrupted by those of the completing side, which are then skipped.
-    fn would_starve(&self, candidate: &Candidate, so_far: &[PointPlan]) -> Option<String> {
+    fn would_starve(&self, candidate: &Candidate, so_far: &[PointPlan]) -> Option<Reason> {
         let free = self.policy.only.is_none() && self.facts.preemption != Preemption::RealTime;
         let at_completion = match candidate.role {
             Role::Point(point) => point >= Milestone::Irq,
@@ -175,12 +167,9 @@ impl Planner<'_> {
         let submits_by_kprobe = so_far.iter().any(|p| {
             p.method == Some(Method::Kprobe) && p.point().is_some_and(|p| p < Milestone::Irq)
         });
-        (free && candidate.method == Method::Kprobe && at_completion && submits_by_kprobe).then(
-            || {
-                "the kprobes of the submitting side would make this one miss interrupts unseen"
-                    .to_owned()
-            },
-        )
+        let starved =
+            free && candidate.method == Method::Kprobe && at_completion && submits_by_kprobe;
+        starved.then_some(Reason::Starved)
     }
 
     fn decide(
@@ -334,12 +323,9 @@ fn explain_tag_pairing(plan: &mut AttachPlan, failed: &[PointPlan]) {
                 method: Method::Tracepoint,
                 hook: point.name().to_owned(),
                 why: match point.role {
-                    Role::Timeout | Role::Cancel | Role::State => {
-                        "there is no classic tracepoint for it"
-                    }
-                    _ => "a classic tracepoint does not tell which command it is about",
-                }
-                .into(),
+                    Role::Timeout | Role::Cancel | Role::State => Reason::NoClassic,
+                    _ => Reason::Unidentified,
+                },
                 tried: false,
             });
         }

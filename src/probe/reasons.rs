@@ -2,6 +2,10 @@
 //! Why a hook is not available on a kernel, in words for the user. Pure.
 
 use std::collections::BTreeSet;
+use std::fmt;
+
+use serde::Serialize;
+use serde::Serializer;
 
 use super::catalog::AttachKind;
 use super::catalog::Home;
@@ -13,31 +17,148 @@ use super::facts::Lockdown;
 use super::facts::TypeSource;
 use crate::model::milestone::Milestone;
 
-/// A reason why a hook is not available.
+/// A reason why a hook is not available, or not used.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Reason {
-    /// The reason in words.
-    pub text: String,
-    /// The kernel has no such function or tracepoint.
-    pub absent: bool,
+pub enum Reason {
+    /// The kernel image has no BTF.
+    NoKernelBtf,
+    /// The module has no BTF of its own.
+    NoModuleBtf {
+        /// The module.
+        module: &'static str,
+        /// Its types are known from elsewhere, so it is loaded.
+        loaded: bool,
+    },
+    /// The kernel shows the BTF of modules to CAP_SYS_ADMIN only.
+    ModuleBtfHidden,
+    /// No BTF describes nvme_core's types.
+    NoCoreTypes,
+    /// No BTF describes the types of the PCI driver.
+    NoPciTypes,
+    /// Lockdown forbids the helper that reads kernel memory.
+    HelperForbidden {
+        /// Kernels since 6.2 would not need it.
+        before_6_2: bool,
+    },
+    /// Lockdown forbids kprobes.
+    KprobesForbidden,
+    /// Lockdown closes tracefs.
+    TracefsForbidden,
+    /// tracefs can't be read.
+    NoTracefs,
+    /// The kernel has no such tracepoint.
+    NoTracepoint(&'static str),
+    /// The kernel has no such event in tracefs.
+    NoEvent(&'static str),
+    /// The kernel has no such function.
+    NoFunction(&'static str),
+    /// Only a clone of the function is left.
+    Inlined(String),
+    /// ftrace excludes the function.
+    Notrace(&'static str),
+    /// A setting of the machine, in words.
+    Setting(String),
+    /// The kernel refused the program, in its words.
+    Refused(String),
+    /// A return probe would truncate stacks (before 5.15).
+    TruncatesStacks,
+    /// On PREEMPT_RT a preempted task in the program stops it on its CPU.
+    HeldUp {
+        /// The program is a trampoline's; else a tracepoint's.
+        trampoline: bool,
+    },
+    /// Kprobes of the submitting side would make this one miss interrupts.
+    Starved,
+    /// There is no classic tracepoint for it.
+    NoClassic,
+    /// Classic tracepoints do not identify the command.
+    Unidentified,
 }
 
-fn reason(text: impl Into<String>) -> Option<Reason> {
-    Some(Reason {
-        text: text.into(),
-        absent: false,
-    })
+impl Reason {
+    /// Whether the kernel lacks the function or tracepoint.
+    pub const fn is_absence(&self) -> bool {
+        matches!(
+            self,
+            Self::NoTracepoint(_) | Self::NoEvent(_) | Self::NoFunction(_)
+        )
+    }
 }
 
-fn absent(text: impl Into<String>) -> Option<Reason> {
-    Some(Reason {
-        text: text.into(),
-        absent: true,
-    })
+impl fmt::Display for Reason {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::NoModuleBtf { module, loaded } => {
+                let loaded = if *loaded { "" } else { "is not loaded, or " };
+                return write!(
+                    f,
+                    "{module} {loaded}has no BTF of its own (CONFIG_DEBUG_INFO_BTF_MODULES, 5.11)"
+                );
+            }
+            Self::NoTracepoint(name) => return write!(f, "this kernel has no tracepoint {name}"),
+            Self::NoEvent(name) => {
+                return write!(
+                    f,
+                    "this kernel has no event nvme/{name}, or nvme_core is not loaded"
+                );
+            }
+            Self::NoFunction(name) => return write!(f, "this kernel has no function {name}"),
+            Self::Inlined(clone) => return write!(f, "inlined: only {clone} exists"),
+            Self::Notrace(name) => return write!(f, "ftrace can't hook {name} (notrace)"),
+            Self::Setting(text) | Self::Refused(text) => text,
+            _ => self.phrase(),
+        })
+    }
 }
 
-const NO_BTF: &str = "the kernel has no BTF (CONFIG_DEBUG_INFO_BTF)";
-const NO_HELPER: &str = "lockdown=confidentiality forbids BPF to read kernel memory by helper";
+impl Serialize for Reason {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_str(self)
+    }
+}
+
+impl Reason {
+    /// Reasons without parameters.
+    const fn phrase(&self) -> &'static str {
+        match self {
+            Self::NoKernelBtf => "the kernel has no BTF (CONFIG_DEBUG_INFO_BTF)",
+            Self::ModuleBtfHidden => {
+                "the kernel lets only CAP_SYS_ADMIN look up the BTF of modules"
+            }
+            Self::NoCoreTypes => {
+                "no BTF describes nvme_core's types, and no file of btf/ fits (--btf takes yours)"
+            }
+            Self::NoPciTypes => "no BTF describes the PCI driver's types (--btf takes a file)",
+            Self::HelperForbidden { before_6_2: true } => {
+                "lockdown=confidentiality forbids BPF to read kernel memory by helper, which \
+                 kernels before 6.2 need"
+            }
+            Self::HelperForbidden { before_6_2: false } => {
+                "lockdown=confidentiality forbids BPF to read kernel memory by helper"
+            }
+            Self::KprobesForbidden => "lockdown=confidentiality forbids kprobes",
+            Self::TracefsForbidden => "lockdown=confidentiality closes tracefs",
+            Self::NoTracefs => "tracefs is not mounted or can't be read (/sys/kernel/tracing)",
+            Self::TruncatesStacks => {
+                "before 5.15 stacks end at a function whose return is probed, and you want stacks"
+            }
+            Self::HeldUp { trampoline: true } => {
+                "on PREEMPT_RT a task that is preempted in a trampoline's program keeps all others \
+                 on its CPU from it; a kprobe's can't be preempted"
+            }
+            Self::HeldUp { trampoline: false } => {
+                "on PREEMPT_RT a task that is preempted in a tracepoint's program keeps all others \
+                 on its CPU from it; a kprobe's can't be preempted"
+            }
+            Self::Starved => {
+                "the kprobes of the submitting side would make this one miss interrupts unseen"
+            }
+            Self::NoClassic => "there is no classic tracepoint for it",
+            Self::Unidentified => "a classic tracepoint does not identify the command",
+            _ => "",
+        }
+    }
+}
 
 /// Why a trampoline cannot be attached to code of this module, or its types cannot be used.
 fn no_kernel_types(hook: &Hook, facts: &KernelFacts) -> Option<Reason> {
@@ -45,17 +166,11 @@ fn no_kernel_types(hook: &Hook, facts: &KernelFacts) -> Option<Reason> {
         .types_of(hook.target.home())
         .zip(hook.target.home().module())?;
     if !types.is_the_kernels() {
-        let loaded = if types.is_known() {
-            ""
-        } else {
-            "is not loaded, or "
-        };
-        return reason(format!(
-            "{module} {loaded}has no BTF of its own (CONFIG_DEBUG_INFO_BTF_MODULES, 5.11)"
-        ));
+        let loaded = types.is_known();
+        return Some(Reason::NoModuleBtf { module, loaded });
     }
     if *types == TypeSource::Module && !facts.may_use_module_btf {
-        return reason("the kernel lets only CAP_SYS_ADMIN look up the BTF of modules");
+        return Some(Reason::ModuleBtfHidden);
     }
     None
 }
@@ -72,17 +187,13 @@ fn no_types(hook: &Hook, facts: &KernelFacts) -> Option<Reason> {
         // the argument is the controller, and only its type leads to its number
         || matches!(hook.role, Role::State | Role::AsyncEvent);
     if needs_core && !facts.nvme_core_types.is_known() {
-        return reason(
-            "no BTF describes nvme_core's types, and no file of btf/ fits (--btf takes yours)",
-        );
+        return Some(Reason::NoCoreTypes);
     }
     if point == Some(Milestone::Doorbell) && !facts.nvme_pci_types.is_known() {
-        return reason("no BTF describes the PCI driver's types (--btf takes a file)");
+        return Some(Reason::NoPciTypes);
     }
     let from_file = matches!(facts.nvme_core_types, TypeSource::File(_));
-    (!facts.vmlinux_btf && !from_file)
-        .then(|| reason(NO_BTF))
-        .flatten()
+    (!facts.vmlinux_btf && !from_file).then_some(Reason::NoKernelBtf)
 }
 
 /// A clone that is left of a function that the compiler has split or inlined.
@@ -92,21 +203,21 @@ fn clone_of<'s>(target: &str, names: &'s BTreeSet<String>) -> Option<&'s String>
         .find(|n| n.strip_prefix(target).is_some_and(|r| r.starts_with('.')))
 }
 
-fn inlined(target: &str, facts: &KernelFacts) -> Option<Reason> {
+fn inlined(target: &'static str, facts: &KernelFacts) -> Option<Reason> {
     let names = [&facts.symbols, &facts.traceable];
     let clone = names
         .into_iter()
         .flatten()
         .find_map(|n| clone_of(target, n));
     match clone {
-        Some(clone) => reason(format!("inlined: only {clone} exists")),
-        None => absent(format!("this kernel has no function {target}")),
+        Some(clone) => Some(Reason::Inlined(clone.clone())),
+        None => Some(Reason::NoFunction(target)),
     }
 }
 
 fn trampoline(hook: &Hook, facts: &KernelFacts) -> Option<Reason> {
     if !facts.vmlinux_btf {
-        return reason(NO_BTF);
+        return Some(Reason::NoKernelBtf);
     }
     if let Some(why) = no_kernel_types(hook, facts) {
         return Some(why);
@@ -115,20 +226,14 @@ fn trampoline(hook: &Hook, facts: &KernelFacts) -> Option<Reason> {
         && !facts.rdonly_cast
         && hook.role == Role::Point(Milestone::SetupOut)
     {
-        return reason(format!("{NO_HELPER}, which kernels before 6.2 need"));
+        return Some(Reason::HelperForbidden { before_6_2: true });
     }
     if hook.kind == AttachKind::TpBtf {
         return (!facts.tracepoints.contains(hook.target.name()))
-            .then(|| {
-                absent(format!(
-                    "this kernel has no tracepoint {}",
-                    hook.target.name()
-                ))
-            })
-            .flatten();
+            .then_some(Reason::NoTracepoint(hook.target.name()));
     }
     if let Some(why) = &facts.no_trampolines {
-        return reason(why.clone());
+        return Some(Reason::Setting(why.clone()));
     }
     if !facts.functions.contains(hook.target.name()) {
         return inlined(hook.target.name(), facts);
@@ -136,11 +241,8 @@ fn trampoline(hook: &Hook, facts: &KernelFacts) -> Option<Reason> {
     match &facts.traceable {
         Some(names) if !names.contains(hook.target.name()) => {
             match clone_of(hook.target.name(), names) {
-                Some(clone) => reason(format!("inlined: only {clone} exists")),
-                None => reason(format!(
-                    "ftrace can't hook {} (notrace)",
-                    hook.target.name()
-                )),
+                Some(clone) => Some(Reason::Inlined(clone.clone())),
+                None => Some(Reason::Notrace(hook.target.name())),
             }
         }
         _ => None,
@@ -149,17 +251,12 @@ fn trampoline(hook: &Hook, facts: &KernelFacts) -> Option<Reason> {
 
 fn raw_tracepoint(hook: &Hook, facts: &KernelFacts) -> Option<Reason> {
     if facts.lockdown == Lockdown::Confidentiality {
-        return reason(NO_HELPER);
+        return Some(Reason::HelperForbidden { before_6_2: false });
     }
     if let Some(why) = no_types(hook, facts) {
         return Some(why);
     }
-    let gone = || {
-        absent(format!(
-            "this kernel has no tracepoint {}",
-            hook.target.name()
-        ))
-    };
+    let gone = || Some(Reason::NoTracepoint(hook.target.name()));
     let described = hook.target.home() == Home::Block || facts.nvme_core_types.is_the_kernels();
     if described && !facts.tracepoints.contains(hook.target.name()) {
         return gone();
@@ -181,10 +278,10 @@ pub fn kprobes_work(facts: &KernelFacts) -> bool {
 
 fn kprobe(hook: &Hook, facts: &KernelFacts) -> Option<Reason> {
     if facts.lockdown == Lockdown::Confidentiality {
-        return reason("lockdown=confidentiality forbids kprobes");
+        return Some(Reason::KprobesForbidden);
     }
     if let Some(why) = &facts.no_kprobes {
-        return reason(why.clone());
+        return Some(Reason::Setting(why.clone()));
     }
     if let Some(why) = no_types(hook, facts) {
         return Some(why);
@@ -197,15 +294,12 @@ fn kprobe(hook: &Hook, facts: &KernelFacts) -> Option<Reason> {
 
 fn tracepoint(hook: &Hook, facts: &KernelFacts) -> Option<Reason> {
     if facts.lockdown == Lockdown::Confidentiality {
-        return reason("lockdown=confidentiality closes tracefs");
+        return Some(Reason::TracefsForbidden);
     }
     match &facts.events {
-        None => reason("tracefs is not mounted or can't be read (/sys/kernel/tracing)"),
+        None => Some(Reason::NoTracefs),
         Some(events) if !events.contains_key(&format!("nvme/{}", hook.target.name())) => {
-            absent(format!(
-                "this kernel has no event nvme/{}, or nvme_core is not loaded",
-                hook.target.name()
-            ))
+            Some(Reason::NoEvent(hook.target.name()))
         }
         Some(_) => None,
     }

@@ -55,7 +55,7 @@ fn rejected(all: &[Rejection]) -> Vec<RejectedMethod> {
             } else {
                 r.method.name().into()
             },
-            why: r.why.clone(),
+            why: r.why.to_string(),
         })
         .collect()
 }

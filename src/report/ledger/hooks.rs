@@ -131,7 +131,7 @@ pub(super) fn missing_hooks(plan: &AttachPlan) -> Vec<MissingHook> {
             point: point.name(),
             method: r.method.name(),
             hook: r.hook.clone(),
-            why: r.why.clone(),
+            why: r.why.to_string(),
             tried: r.tried,
             instead,
         }));
