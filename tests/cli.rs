@@ -211,7 +211,7 @@ fn the_help_of_each_command_tells_every_flag() {
             assert_eq!(
                 listed.len(),
                 flags.len(),
-                "this test knows every flag: {listed:?}"
+                "add a new option to the lists of this file: {listed:?}"
             );
             for line in ran.out.lines() {
                 assert!(line.chars().count() <= 100, "{words}: too wide: {line}");

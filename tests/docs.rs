@@ -139,7 +139,7 @@ fn every_option_is_in_the_docs() {
     let named = options_in(&docs);
     for command in COMMANDS {
         for option in options_in(&help(command, false)) {
-            assert!(named.contains(&option), "{command}: {option}");
+            assert!(named.contains(&option), "{command}: {option} is in no page");
         }
     }
 }

@@ -197,3 +197,23 @@ fn the_same_kernel_with_less_still_has_exact_counts() {
     let plan = plan(StageSet::Basic, &facts, &Policy::default()).unwrap();
     assert!(!plan.may_lose_completions(), "{plan:?}");
 }
+
+/// A target that no recorded kernel has is new: the plans would silently drop its candidate.
+#[test]
+fn every_target_is_on_a_recorded_kernel() {
+    let all: Vec<KernelFacts> = KERNELS.iter().map(|kernel| facts(kernel)).collect();
+    for hook in &CATALOG {
+        let name = hook.target.name();
+        let event = format!("nvme/{name}");
+        let known = all.iter().any(|f| {
+            f.functions.contains(name)
+                || f.tracepoints.contains(name)
+                || f.symbols.as_ref().is_some_and(|s| s.contains(name))
+                || f.events.as_ref().is_some_and(|e| e.contains_key(&event))
+        });
+        assert!(
+            known,
+            "{name} is on no recorded kernel: make table records them"
+        );
+    }
+}

@@ -339,6 +339,10 @@ struct nd_where {
 #define ND_AT_CQE_TWIN 5
 #define ND_AT_MAX      6
 
+/* What fills struct nd_cpu up to a cache line, in words of 32 bits; at least 17. */
+#define ND_CPU_PAD(tail)                                                                           \
+	(17 + (64 - ((2 * ND_HOOK_MAX + ND_COUNT_MAX + 4) * 8 + 64 + (tail)) % 64) % 64 / 4)
+
 struct nd_cpu {
 	__u64 hits[ND_HOOK_MAX];
 	__u64 count[ND_COUNT_MAX];
@@ -347,7 +351,8 @@ struct nd_cpu {
 	__u64 irq_id;		    /* see this_interrupt() */
 	__u64 offered[ND_HOOK_MAX]; /* tests only, see ignored() */
 	__u32 first_cell;	    /* of its shard; user space sets it before the attach */
-	__u32 _pad[17];
+	__u32 _pad[ND_CPU_PAD(sizeof(struct nd_where) * (1 + (1 << ND_PLACE_BITS)) +
+			      sizeof(struct nd_place) * (ND_AT_MAX << ND_PLACE_BITS))];
 	struct nd_where admin; /* admin queue of the current set-up */
 	struct nd_where where[1 << ND_PLACE_BITS];
 	struct nd_place place[ND_AT_MAX][1 << ND_PLACE_BITS];

@@ -224,8 +224,8 @@ impl Upkeep<Session> for Watchdog {
             let new = !self.without_slots.contains(&controller.instance);
             if !session.place(&controller)? && new {
                 say(&format!(
-                    "no room for {}, which has come or grown since the start: its commands are \
-                     counted as untracked; start again to measure them",
+                    "no slots left for {}, which appeared or got more queues during the run: its \
+                     commands are counted as untracked; start again to measure them",
                     controller.name()
                 ));
                 self.without_slots.push(controller.instance);

@@ -92,7 +92,7 @@ fn caveat(plan: &AttachPlan) -> String {
     } else {
         "and this kernel does not count how many"
     };
-    format!(" by {method}: completions may be missed, {counted}")
+    format!(" by {method}, which can miss completions ({counted})")
 }
 
 /// Points of the stage set that are not observed, for the first line.
@@ -107,7 +107,7 @@ fn lacks(plan: &AttachPlan) -> String {
     if lacking.is_empty() {
         String::new()
     } else {
-        format!("; without {} (the report says why)", lacking.join(", "))
+        format!("; not observed: {} (see the report)", lacking.join(", "))
     }
 }
 

@@ -161,8 +161,8 @@ fn notes_on_machine(machine: &Machine, parameters: &NvmeParameters) -> Vec<Findi
     let rt = version.is_some_and(|v| v.contains("PREEMPT_RT"));
     let parameter = parameters.use_threaded_interrupts.is(&"1".into());
     if rt || parameter {
-        let advice = "completions run in threads (PREEMPT_RT, or use_threaded_interrupts): the way \
-                      from the device to `irq` includes the wait for a processor";
+        let advice = "completions run in threads (PREEMPT_RT, or use_threaded_interrupts): the \
+                      stage `device` includes the wait until the interrupt thread gets a CPU";
         let finding = note("threaded-interrupts", advice);
         notes.push(
             finding
@@ -180,8 +180,8 @@ fn notes_on_queues(controller: &NvmeDetail, machine: &Machine) -> Vec<Finding> {
         // doorbells of other controllers reach the device without an exit
         Some(false) if controller.class == Class::Emulated => Some((
             "no-shadow-doorbells",
-            "offers no shadow doorbells: each doorbell is an exit to the hypervisor, and counts as \
-             submission",
+            "offers no shadow doorbells: each doorbell is a VM exit, whose time is part of \
+             `submit`",
         )),
         Some(true) => Some((
             "shadow-doorbells",
@@ -199,17 +199,16 @@ fn notes_on_queues(controller: &NvmeDetail, machine: &Machine) -> Vec<Finding> {
     {
         let plural = if queues == 1 { "" } else { "s" };
         let advice = format!(
-            "{name} has {queues} I/O queue{plural} for {cpus} processors: those that share one wait \
-             for its lock and for its tags"
+            "{name} has {queues} I/O queue{plural} for {cpus} CPUs: CPUs that share a \
+             queue wait for its lock and its tags"
         );
         let finding = note("fewer-queues-than-cpus", advice).about(name);
         let finding = finding.shown_by("I/O queues", queues);
         notes.push(finding.shown_by("online CPUs", cpus));
     }
     if controller.interrupt_vectors.is(&1) && io_queues.is_some_and(|n| n > 1) {
-        let advice = format!(
-            "{name} has one interrupt for all its queues: one processor takes all completions"
-        );
+        let advice =
+            format!("{name} has one interrupt for all its queues: one CPU takes all completions");
         let finding = note("one-interrupt", advice).about(name);
         notes.push(finding.shown_by("interrupt vectors", 1));
     }
@@ -278,7 +277,7 @@ mod tests {
         for words in [
             "emulated",
             "no shadow doorbells",
-            "1 I/O queue for 4 processors",
+            "1 I/O queue for 4 CPUs",
             "mq-deadline",
         ] {
             assert_eq!(
