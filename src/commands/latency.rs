@@ -64,7 +64,7 @@ impl<'o> Reports<'o> {
         }
     }
 
-    /// When the next report is due. Without `--delta` the final report is the last one of COUNT.
+    /// When the next report is due. Without `--delta` the final report counts as one of COUNT.
     fn next(&self) -> Option<Duration> {
         let LatencyOptions {
             interval,

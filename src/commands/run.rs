@@ -64,7 +64,7 @@ pub struct Tick {
     pub rescanned: bool,
 }
 
-/// The checks once a second.
+/// Work that the loop does once a second.
 pub trait Upkeep<S> {
     /// Checks the machine. Returns true if the source receives no more events.
     ///

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Findings: the rule, the evidence, and the advice. Rules are functions of data. Their names are
+//! Findings: the rule, the evidence, and the advice. A rule is a pure function of data. Their names are
 //! stable, so that scripts can use them.
 
 use std::fmt::Display;

@@ -31,7 +31,7 @@ use crate::session::settings::Settings;
 use crate::session::settings::TraceKind;
 use crate::session::settings::Tracing;
 
-/// Maximum number of programs that the kernel may refuse.
+/// Maximum number of attempts; each refusal of a program takes one.
 const ATTEMPTS: usize = 16;
 
 /// The error if no method works on this kernel.

@@ -122,7 +122,7 @@ fn add_filter(c: &mut nd_config, filter: &Filter) {
     }
 }
 
-/// Adds what only programs with access to requests need.
+/// Adds the settings of programs that pair by request (all but classic tracepoints).
 fn add_request(c: &mut nd_config, plan: &AttachPlan, config: &Config<'_>) -> Result<()> {
     let (facts, types) = (config.facts, &config.facts.nvme_core_types);
     c.start_hook = u8::from(plan.start == StartSource::Hook);
@@ -152,7 +152,7 @@ fn add_request(c: &mut nd_config, plan: &AttachPlan, config: &Config<'_>) -> Res
     Ok(())
 }
 
-/// Adds the offsets of fields in events. A missing field is an error.
+/// Adds the settings of classic tracepoints: offsets of fields in their formats. A missing field is an error.
 fn add_fields(c: &mut nd_config, plan: &AttachPlan, config: &Config<'_>) -> Result<()> {
     let facts = config.facts;
     let field = |event: &str, name: &str| {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Requests to the BPF side. The program `service` (bpf/include/recover.bpf.h) is never attached;
+//! Calls into the BPF side. The program `service` (bpf/include/recover.bpf.h) is never attached;
 //! it is run by BPF_PROG_TEST_RUN (5.10 for raw tracepoints).
 
 use std::collections::BTreeMap;
@@ -33,7 +33,7 @@ const JIFFY: Duration = Duration::from_millis(11);
 /// Number of jiffies to wait for completions.
 const PATIENCE: u32 = 20;
 
-/// Slots that hold a command, by number: request, command id, state.
+/// Slots in use: number to request pointer, command id and state.
 type Held = BTreeMap<u32, (u64, u16, SlotState)>;
 
 impl Session {

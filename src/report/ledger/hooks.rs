@@ -30,7 +30,7 @@ pub struct HookLine {
     /// kprobe and tracepoint programs, because any such program was. With a second instance, the
     /// events that both instances missed.
     pub recursion_misses: u64,
-    /// Whether the kernel counts them. If not, their number is not known.
+    /// Whether the kernel counts these misses. If not, their number is not known.
     pub misses_known: bool,
     /// Why it may have no hits although commands passed.
     #[serde(skip_serializing_if = "Option::is_none")]

@@ -41,7 +41,7 @@ pub enum Accuracy {
     Degraded(Vec<String>),
 }
 
-/// The two sums that must be zero.
+/// Two differences that are zero if every command is accounted for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub struct Balance {
     /// seen - matched - in_flight - ending - requeued - overwritten.
