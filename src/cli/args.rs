@@ -67,9 +67,9 @@ pub enum AttachArg {
     Fentry,
     /// Only raw tracepoints. No doorbell, no interrupt
     Rawtp,
-    /// Only kprobes and kretprobes. Misses events under load
+    /// Only kprobes and kretprobes. May miss events under load
     Kprobe,
-    /// Only classic tracepoints: one interval, no stages. Misses completions under load
+    /// Only classic tracepoints: one interval, no stages. May miss completions under load
     Tracepoint,
 }
 
@@ -100,7 +100,7 @@ pub struct LatencyArgs {
     #[arg(long, requires = "interval")]
     pub delta: bool,
 
-    /// Add the histogram of each stage
+    /// Add the histograms of stages and total
     #[arg(long)]
     pub hist: bool,
 
@@ -125,7 +125,7 @@ pub struct LatencyArgs {
     #[arg(long, short = 'j')]
     pub json: bool,
 
-    /// With --json: also an object for every command, to verify the ledger. Costs far more than the
+    /// With --json: also one object per command, to check the counts. Costs far more than the
     /// histograms
     #[arg(long, requires = "json")]
     pub commands: bool,
@@ -164,7 +164,7 @@ pub struct FilterArgs {
     pub no_io: bool,
 
     /// Only commands that these processes submit to the driver. Requests that blk-mq dispatches
-    /// later (scheduler, writeback, retries) come from kernel threads
+    /// later (scheduler, writeback, retries) are submitted by kernel threads, and do not match
     #[arg(long, short, value_name = "PID", value_delimiter = ',')]
     pub pid: Vec<u32>,
 
@@ -186,7 +186,7 @@ pub struct FilterArgs {
 #[derive(Clone, Debug, clap::Args)]
 #[command(next_help_heading = "Attaching and output")]
 pub struct AttachArgs {
-    /// Attach method; override only to compare methods or to work around `auto`
+    /// Attach method; change it only to compare methods, or if `auto` fails
     #[arg(long, value_name = "METHOD", default_value = "auto")]
     pub attach: AttachArg,
 
