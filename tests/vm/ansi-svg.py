@@ -32,7 +32,7 @@ def spans(line):
     for part in re.split(r"(\x1b\[[0-9;]*m)", line):
         if escape := re.fullmatch(r"\x1b\[([0-9;]*)m", part):
             for code in map(int, escape[1].split(";") if escape[1] else ["0"]):
-                # 22 and 39 end bold and colours
+                # 22 ends bold, and 39 ends a colour
                 codes = [] if code in (0, 22, 39) else codes + [code]
         elif part:
             x = MARGIN + COLUMN * column

@@ -1,25 +1,32 @@
 #!/usr/bin/env bash
-# boot.sh NAME SHARE [QEMU-ARGUMENT...]: boots kernel NAME (made by fetch.sh) and
-# runs SHARE/run.sh in it, as root, on the host's file tree (read-only; SHARE is
-# /mnt there, writable; /tmp/mods holds modules not loaded yet). Prints what the
-# script prints. NVMe controllers are the caller's to give: see nvme-args.sh.
+# boot.sh NAME SHARE [QEMU-ARGUMENT...]: boots kernel NAME (made by fetch.sh) and runs
+# SHARE/run.sh in it as root. The guest mounts the host's file tree read-only, and SHARE
+# writable as /mnt; /tmp/mods holds the modules that are not loaded yet. boot.sh prints the
+# output of the script. The caller passes the NVMe controllers: see nvme-args.sh.
 #
-# Environment: SMP (2) cpus, MEM (2G), APPEND kernel arguments, TIMEOUT (300) seconds
-# and of these BOOT_LIMIT (180) until the script begins, CONSOLE (SHARE/console.log)
-# the log of the whole console, ACCEL (tcg,thread=multi) what executes the guest,
-# STORAGE_NS: with it a block node "served" is there, for a controller's drive=, that
-# answers after so many nanoseconds. QEMU's own main loop sleeps in whole milliseconds;
-# this node is a process of its own, whose thread does not. (It does not read as
-# zeroes: the server would answer that without asking the storage.)
+# Environment:
+#   SMP (2)            number of CPUs
+#   MEM (2G)           memory
+#   APPEND             kernel arguments
+#   TIMEOUT (300)      seconds for the whole run
+#   BOOT_LIMIT (180)   seconds of these until the script begins
+#   CONSOLE (SHARE/console.log)  log of the whole console
+#   ACCEL (tcg,thread=multi)     QEMU accelerator
+#   STORAGE_NS         provides a block node "served", for the drive= of a controller, that
+#                      completes each request after this number of nanoseconds. QEMU's own
+#                      main loop sleeps in whole milliseconds; the node is a separate process
+#                      with a thread that does not. The node does not read as zeroes: the
+#                      server would answer such reads without a request to the storage.
+#   ONE_CPU            if set, keeps all of QEMU on one host CPU, for guests under a load that
+#                      does not end. QEMU 7.2 has races between its threads: its NVMe
+#                      controller may miss a shadow doorbell, and the commands in flight wait
+#                      for the driver's timeout (seen after 55000 commands without tracing,
+#                      earlier with tracing). If code is patched under load (attaching
+#                      fentry), a CPU may run into a stale breakpoint, and the guest dies of
+#                      "int3". Also give such a guest one CPU (SMP=1).
 #
-# ONE_CPU=1 keeps all of QEMU on one of our processors, for guests under a load that
-# does not end. QEMU 7.2 has races between its threads: its NVMe controller may miss
-# a shadow doorbell, and the commands in flight wait for the driver's timeout (seen
-# after 55000 commands without any tracing, with it sooner); and where code is patched
-# under load (attaching fentry), a CPU may run into a stale breakpoint and the guest
-# dies of "int3". Give such a guest one CPU, too.
-#
-# Exit status: the script's own; 124 when time ran out; 125 when the guest ended
+# Exit status: the status of the script; 124 if the time is over; 125 if the guest ends without
+# a status (a panic, a reset, no boot) or boot.sh cannot start it.
 # without telling a status (a panic, a reset, no boot at all).
 set -euo pipefail
 
@@ -43,7 +50,7 @@ rm -f "$share/status"
 
 append="console=ttyS0 panic=-1 loglevel=4 mitigations=off"
 case $root/ in
-    # Hidden by the guest's private directories: have it shown again.
+    # The guest's private /tmp and /run hide the project; init binds it again.
     /tmp/* | /run/*) append+=" lab.keep=$root" ;;
 esac
 
@@ -55,7 +62,7 @@ stop_servers() {
 }
 # shellcheck disable=SC2317 # called by the trap
 finish() {
-    # timeout hands the signal on to QEMU
+    # timeout forwards the signal to QEMU.
     [[ -z $guest ]] || kill "$guest" 2>/dev/null || true
     stop_servers
     wait
@@ -65,7 +72,7 @@ trap finish EXIT
 trap 'exit 130' INT
 trap 'exit 143' TERM HUP
 
-# await SOCKET: until a server listens there; SOCKET.log may say why it does not
+# await SOCKET: waits until a server listens on SOCKET; on failure, prints SOCKET.log
 await() {
     local i
     for ((i = 0; i < 100; i++)); do
@@ -87,9 +94,9 @@ if [[ -n ${STORAGE_NS:-} ]]; then
         "driver=nbd,node-name=served,server.type=unix,server.path=$work/nbd,export=null" "$@"
 fi
 
-# serve TAG DIRECTORY CACHE MODE: a virtiofsd for DIRECTORY. It can't be told to only
-# read: it gets a view in a mount namespace of its own, where MODE can be ro. Its lock
-# files go to a /run that ends with it.
+# serve TAG DIRECTORY CACHE MODE: starts a virtiofsd for DIRECTORY. virtiofsd has no read-only
+# option, so it gets a view of DIRECTORY in its own mount namespace, where MODE can be ro. Its
+# lock files go to a private /run that ends with it.
 serve() {
     local view=$work/$1.view
     mkdir "$view"
@@ -112,8 +119,8 @@ serve() {
     files+=(-chardev "socket,id=$1,path=$work/$1" -device "vhost-user-fs-pci,chardev=$1,tag=$1")
 }
 
-# The host's files by 9p, which QEMU serves itself; by virtiofs where the kernel has
-# no 9p. That shares the guest's memory with its servers.
+# The guest mounts the host's files by 9p, which QEMU serves itself, or by virtiofs if the
+# kernel has no 9p. virtiofs shares the guest's memory with its servers.
 machine=q35
 if grep -q '^CONFIG_NET_9P_VIRTIO=[ym]' "$kernel/config"; then
     files=(
@@ -141,16 +148,16 @@ if [[ -n ${ONE_CPU:-} ]]; then
     place=(taskset -c "${first%%[-,]*}")
 fi
 
-# The console in three steps: lines end like lines, all go to the log, and only
-# those between the marks (or up to a crash) to our stdout.
+# The console passes through three steps: sed removes the carriage returns, tee writes all
+# lines to the log, and the lines between the marks (or up to a crash) go to stdout.
 mkfifo "$work/console"
 sed -u 's/\r$//' <"$work/console" | tee "$console" |
     sed -u -n '/@@ guest begins @@$/,/^@@ guest ends @@$/ { /@@ guest \(begins\|ends\) @@$/! p }' &
 filter=$!
 
-# QEMU must not outlive this script, even when that is killed outright. Its cmpxchg16b
-# leaves stray flags behind for an interrupt to save, and returning to those is a
-# double fault: the guest is not to know the instruction.
+# QEMU must not outlive this script, even if the script is killed by SIGKILL. QEMU's cmpxchg16b
+# leaves stray flags behind that an interrupt saves, and the return to these flags is a double
+# fault. Therefore the CPU does not offer the instruction (-cx16).
 setpriv --pdeathsig TERM timeout -k 5 "$limit" "${place[@]}" qemu-system-x86_64 \
     -accel "${ACCEL:-tcg,thread=multi}" -cpu max,-cx16 -M "$machine" -smp "${SMP:-2}" -m "${MEM:-2G}" \
     -display none -monitor none -serial stdio -no-reboot -nic none \
@@ -158,7 +165,7 @@ setpriv --pdeathsig TERM timeout -k 5 "$limit" "${place[@]}" qemu-system-x86_64 
     "${files[@]}" "$@" </dev/null >"$work/console" 2>&1 &
 guest=$!
 
-# Now and then a guest does not come up at all (QEMU computes, the console stays silent).
+# Occasionally a guest does not boot: QEMU computes, and the console stays silent.
 {
     for ((i = 0; i < ${BOOT_LIMIT:-180}; i++)); do
         sleep 1
@@ -174,7 +181,7 @@ guest=''
 stop_servers
 wait "$filter" || true
 
-# Only the guest knows how its script did; QEMU's exit code says nothing of it.
+# The guest writes the status of its script to the share; QEMU's exit code does not contain it.
 status=''
 [[ ! -f $share/status ]] || read -r status <"$share/status" || true
 if [[ $status =~ ^[0-9]+$ ]]; then

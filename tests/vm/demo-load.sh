@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
-# The load of the demo and of the pictures, to be sourced in the guest.
+# The load of the demo and of the pictures. Guest scripts source this file.
 here=$(dirname "${BASH_SOURCE[0]}")
 
-# start_load: begins the load, and fails if it does not run
+# start_load: starts the load; exits if the load does not run
 start_load() {
     local load
     fio --output=/tmp/fio.out "$here/demo.fio" >/dev/null 2>&1 &

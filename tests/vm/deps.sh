@@ -1,13 +1,13 @@
 #!/usr/bin/env bash
-# deps.sh [PACKAGE...]: installs what building and testing need on top of a bare
-# Debian 12 with Rust, gcc, make and python3, and the packages named. With everything
-# in place it only looks, and is quick.
+# deps.sh [PACKAGE...]: installs the packages that the build and the tests need on a bare
+# Debian 12 with Rust, gcc, make and python3, and the given packages. If all are installed, it
+# only checks, which is fast.
 set -euo pipefail
 
 packages=(
     clang llvm clang-format libelf-dev zlib1g-dev pkg-config    # build
     qemu-system-x86 busybox-static cpio kmod zstd xz-utils      # guests
-    fio nvme-cli util-linux                                     # load, and a look at it
+    fio nvme-cli util-linux                                     # load and inspection
     "$@"
 )
 
@@ -28,7 +28,7 @@ if ((${#missing[@]})); then
     fi
     echo "deps: installing ${missing[*]}"
     "${as_root[@]}" apt-get update -qq
-    # dpkg's own chatter is of interest only when it fails.
+    # Show the output of dpkg only if it fails.
     log=$(mktemp)
     trap 'rm -f "$log"' EXIT
     if ! "${as_root[@]}" DEBIAN_FRONTEND=noninteractive \
@@ -39,8 +39,8 @@ if ((${#missing[@]})); then
     fi
 fi
 
-# These come with the Rust toolchain, not from apt. A build does not need them,
-# so their absence is said, and left to the target that does need them.
+# These come with the Rust toolchain, not from apt. A build does not need them, so their
+# absence is reported but is not an error here.
 for tool in fmt clippy; do
     cargo "$tool" --version >/dev/null 2>&1 ||
         echo "deps: no 'cargo $tool' here: 'make test' needs it (rustup component add ${tool/fmt/rustfmt})" >&2

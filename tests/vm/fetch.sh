@@ -1,27 +1,27 @@
 #!/usr/bin/env bash
-# fetch.sh NAME: makes kernel NAME of the table ./kernels bootable by boot.sh:
+# fetch.sh NAME: prepares kernel NAME of the table ./kernels for boot.sh:
 #
 #   $LAB/NAME/vmlinuz      the kernel image
 #   $LAB/NAME/release      its `uname -r`
 #   $LAB/NAME/config       its configuration
-#   $LAB/NAME/modules/     the modules the lab uses, unpacked, and their order
-#   $LAB/NAME/initrd.img   busybox, those modules and ./init
+#   $LAB/NAME/modules/     the modules that the guests use, unpacked, and their order
+#   $LAB/NAME/initrd.img   busybox, these modules and ./init
 #
-# LAB is target/lab, or the environment's NVME_DEEP_LAB. What is there already is
-# left alone, without network. The system's own apt state is never touched: the
-# download runs on private lists, from the mirror this machine already uses.
+# LAB is target/lab, or NVME_DEEP_LAB of the environment. Existing files are kept, and then
+# fetch.sh needs no network. It does not change the system's own apt state: the download uses
+# private lists, from the mirror that this machine already uses.
 set -euo pipefail
 
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 root=$(cd "$here/../.." && pwd)
 LAB=${NVME_DEEP_LAB:-$root/target/lab}
 
-# Loaded by the guest's init, in this order (with what they depend on).
+# The guest's init loads these in this order, with their dependencies.
 boot_modules=(virtio_pci virtio_blk mq-deadline kyber-iosched bfq nvme_core nvme)
-# How the guest sees the host's files: boot.sh uses 9p where the kernel has it.
+# The guest's access to the host's files: boot.sh uses 9p if the kernel has it.
 share_modules_9p=(9pnet_virtio 9p)
 share_modules_virtiofs=(virtiofs)
-# Left to the guest's script, in its /tmp/mods. A kernel may lack some of them.
+# The guest's script loads these from /tmp/mods. A kernel may lack some of them.
 spare_modules=(null_blk nvmet nvme-loop nvme-tcp nvmet-tcp)
 
 die() {
@@ -34,9 +34,9 @@ name=$1
 read -r suites package < <(awk -v n="$name" '$1 == n { print $2, $3 }' "$here/kernels") ||
     die "no kernel '$name' in $here/kernels"
 
-# The address this machine gets its own Debian packages from, for a suite: security
-# updates live in an archive of their own. Without release information the question
-# is answered even where apt's lists were cleaned away.
+# Prints the address from which this machine gets its own Debian packages, for a suite.
+# Security updates are in a separate archive. ReleaseInfo=false makes this work even if apt's
+# lists have been removed.
 mirror() {
     local codename
     # shellcheck disable=SC1091
@@ -63,7 +63,7 @@ download() {
     local work=$1 site suite found='' wanted seen=' '
     mkdir -p "$work"/{lists,cache/archives,deb,tree}/ "$work"/lists/partial "$work"/cache/archives/partial
     : >"$work/status"
-    # The newest wins; by itself apt would put any suite before a backports one.
+    # Equal priorities select the newest version; by default, apt prefers any suite to backports.
     printf 'Package: *\nPin: release *\nPin-Priority: 500\n' >"$work/preferences"
     local apt=(
         -o Dir::Etc::SourceList="$work/sources.list" -o Dir::Etc::SourceParts=/dev/null
@@ -71,10 +71,10 @@ download() {
         -o Dir::State::Lists="$work/lists" -o Dir::State::Status="$work/status"
         -o Dir::Cache="$work/cache"
         -o APT::Architecture=amd64 -o Acquire::Languages=none
-        # root's own directory is closed to apt's download user
+        # apt's download user has no access to root's directory.
         -o APT::Sandbox::User=root
     )
-    # Suites come and go: of several, one may be missing.
+    # Suites come and go: one of several may be missing.
     for suite in ${suites//,/ }; do
         site=$(mirror "$suite")
         [[ -n $site ]] || continue
@@ -86,8 +86,8 @@ download() {
     [[ -n $found ]] || die "no $suites here: apt knows no mirror on this machine (apt-get indextargets), or that has it not"
     mv "$work/found.list" "$work/sources.list"
 
-    # The metapackage names the image; an image may in turn be split into further
-    # packages named after the same kernel.
+    # The metapackage names the image. An image may in turn be split into further packages named
+    # after the same kernel.
     local pending=("$package") debs=()
     while ((${#pending[@]})); do
         wanted=${pending[0]}
@@ -109,14 +109,14 @@ download() {
     done
 }
 
-# Picks from $1/tree what the lab keeps, into $1/out.
+# Copies the files that the guests need from $1/tree to $1/out.
 pick() {
     local work=$1 tree=$1/tree out=$1/out modules base release image
     modules=$(find "$tree" -maxdepth 4 -type d -path '*lib/modules/*' | head -n 1)
     [[ -n $modules ]] || die "the packages of $name hold no modules"
     release=${modules##*/}
     base=${modules%/lib/modules/*}
-    # packages of newer kernels have no /boot
+    # Packages of newer kernels have no /boot.
     mkdir -p "$tree/boot"
     image=$(find "$tree/boot" "$modules" -maxdepth 1 \( -name "vmlinuz-$release" -o -name vmlinuz \) | head -n 1)
     [[ -n $image ]] || die "the packages of $name hold no kernel image"
@@ -127,8 +127,8 @@ pick() {
     depmod -b "$base" "$release"
     local share_modules=("${share_modules_9p[@]}")
     grep -q '^CONFIG_NET_9P_VIRTIO=[ym]' "$out/config" || share_modules=("${share_modules_virtiofs[@]}")
-    # One list of modules to load at boot, one of everything, both in load order.
-    # What the kernel has built in, or has not at all, is in neither.
+    # One list of the modules to load at boot, and one of all modules, both in load order. Modules
+    # that are built in or missing are in neither list.
     local boot=("${share_modules[@]}" "${boot_modules[@]}")
     list_modules "$base" "$release" "${boot[@]}" >"$work/boot"
     list_modules "$base" "$release" "${boot[@]}" "${spare_modules[@]}" >"$work/all"
@@ -146,7 +146,7 @@ pick() {
     echo "$release" >"$out/release"
 }
 
-# The files of the modules named and of all they depend on, each once.
+# Prints the files of the given modules and of all their dependencies, each once.
 list_modules() {
     local base=$1 release=$2 module
     shift 2
@@ -172,18 +172,18 @@ pack() {
 
 kernel=$LAB/$name
 ready() {
-    # The image is packed anew when what goes into it has changed.
+    # The image is packed again if init is newer.
     [[ -f $kernel/initrd.img && ! $here/init -nt $kernel/initrd.img ]]
 }
 
-# Everything is made in a directory of its own and moved into place when whole,
-# so that being stopped half-way leaves nothing that looks finished.
+# All files are made in a temporary directory, which is moved into place when it is complete.
+# An interrupted run leaves no directory that looks complete.
 if ! ready; then
     mkdir -p "$LAB"
     exec 9>"$LAB/.lock-$name"
     flock 9
     if ! ready; then
-        rm -rf "$LAB/.$name."* # of a run that was killed
+        rm -rf "$LAB/.$name."* # left by a killed run
         work=$(mktemp -d "$LAB/.$name.XXXXXX")
         trap 'rm -rf "$work"' EXIT
         trap 'exit 1' INT TERM HUP

@@ -1,28 +1,28 @@
 #!/usr/bin/env bash
-# QEMU arguments for NVMe controllers with a known latency and known faults, one
-# argument a line. Source it for the functions, or run it: nvme-args.sh FUNCTION
-# ARGUMENT... Read the answer with: mapfile -t args < <(nvme_null nvme0 1000000)
+# Prints QEMU arguments for NVMe controllers with a defined latency and defined faults, one
+# argument per line. Source it for the functions, or run it: nvme-args.sh FUNCTION
+# ARGUMENT... Read the result with: mapfile -t args < <(nvme_null nvme0 1000000)
 #
 #   nvme_null ID LATENCY_NS [OPTION...]
-#       Controller ID (its serial, too) on storage that reads as zeroes, forgets
-#       what is written and completes each request after LATENCY_NS. QEMU's main
-#       loop sleeps in whole milliseconds, rounded up: 200000 mostly comes out as
-#       some 1.1 ms, 1000000 does, too. Ask for multiples of 1000000.
+#       Controller ID (also its serial) on storage that reads as zeroes, discards
+#       writes and completes each request after LATENCY_NS. QEMU's main loop sleeps
+#       in whole milliseconds, rounded up: 200000 mostly results in about 1.1 ms, and
+#       so does 1000000. Use multiples of 1000000.
 #   nvme_blkdebug ID LATENCY_NS FAULT... [OPTION...]
-#       The same, failing some requests. FAULT is read, write, flush or discard,
-#       then any of ,sector=N (only requests touching that 512-byte sector),
-#       ,once=on (only the first; repeat the FAULT to fail as many), ,errno=N (5).
+#       The same, but some requests fail. FAULT is read, write, flush or discard,
+#       followed by any of ,sector=N (only requests that include this 512-byte sector),
+#       ,once=on (only the first request; repeat the FAULT to fail more), ,errno=N (5).
 #
 #   nvme_on ID NODE [key=value...]
-#       Controller ID on a block node that is there already: boot.sh's "served".
+#       Controller ID on an existing block node, such as "served" of boot.sh.
 #
 #   OPTION: size=BYTES (1 GiB) of each namespace, namespaces=N (1),
-#   lba=BYTES (512) of a logical block, serial=S; ns:key=value goes to each namespace as
-#   it is: ns:zoned=on, ns:ms=8, ...; any other key=value so to the controller:
+#   lba=BYTES (512) of a logical block, serial=S. ns:key=value is passed to each namespace
+#   unchanged: ns:zoned=on, ns:ms=8, ... Any other key=value is passed to the controller:
 #   max_ioqpairs=2, mdts=5, ...
 #
-# A controller gets its number in the guest by its place on the command line:
-# the first is nvme0. A read fault without a sector also hits the partition scan.
+# The position on the command line determines the number of a controller in the guest:
+# the first is nvme0. A read fault without a sector also fails the partition scan.
 
 _nvme_blkdebug_rule() {
     local request=${1%%,*} word errno=5 once=false sector=''
@@ -47,9 +47,9 @@ _nvme_blkdebug_rule() {
                 ;;
         esac
     done
-    # "none" is the event of the node's opening: the rule then holds from the
-    # start. Events like read_aio come from format drivers, of which there are none
-    # here, and would renew a rule that is meant to strike once.
+    # "none" is the event that occurs when the node opens, so the rule applies from the start.
+    # Events such as read_aio come from format drivers. This node has no format driver, and such an
+    # event would renew a rule that applies once.
     printf '{"event":"none","iotype":"%s","errno":%s,"once":%s%s}' "$request" "$errno" "$once" "$sector"
 }
 

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Makes the pictures of docs/pictures from a run in a guest: a report of latency and a flame graph.
+# Makes the pictures of docs/pictures from a run in a guest: a latency report and a flame graph.
 set -euo pipefail
 
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)

@@ -44,7 +44,8 @@ def nvm():
     io(plain, 0x08, [500, 0, 63 | 1 << 25], "write zeroes",
        fields={"slba": 500, "len": 63, "ctrl": 0x200, "deac": True})
     ranges = struct.pack("=IIQIIQ", 0, 8, 1000, 0, 16, 2000)
-    # its list of ranges is no data; of the kernel's own nobody could tell the length from what it discards
+    # The list of ranges does not count as data: for the kernel's own discards, the length of the
+    # list cannot be derived from the discarded size.
     io(plain, 0x09, [1, 4], "deallocate", data=ranges, counted=0,
        fields={"nr": 1, "ranges": 2, "attributes": 4, "ad": True, "idw": False})
     io(plain, 0x00, [], "flush")
@@ -62,7 +63,7 @@ def nvm():
     system(plain, 2, 1 << 20, 4096, "pread")
     system(plain, 2, 12345 * 512, 65536, "pread of 64 KiB", fields={"slba": 12345, "nlb": 128})
     system(plain, 1, 2 << 20, 16384, "pwrite", fields={"slba": 4096, "nlb": 32})
-    # dwords that mean something in all that QEMU does not know
+    # dwords that have a meaning in commands that QEMU does not implement
     for opcode, cdw, fields, name in [
         (0x04, [8, 0, 3], {"slba": 8, "len": 3}, "write uncorrectable"),
         (0x0D, [1 | 1 << 3 | 3 << 30], {"rrega": {"code": 1, "name": "unregister"}, "iekey": 1,
@@ -169,7 +170,7 @@ def tools():
     program(plain, ["nvme", "io-passthru", ns, "--opcode=0x9d", "-n", "1", "--cdw10=0x1234", "--cdw15=7"],
             [{"opcode": 0x9D, "status": INVALID, "fields": {"cdw10": 0x1234, "cdw15": 7}}],
             "nvme io-passthru", code=1, **look)
-    # the kernel's own, by a worker of its own; blkdiscard reads, too: it looks for file systems
+    # a kernel worker issues these; blkdiscard also reads, because it searches for file systems
     worker = {"pid": None, "cpu": None}
     program(plain, ["blkdiscard", "-o", "1048576", "-l", "65536", ns],
             [worker | {"opcode": 9, "fields": {"ranges": 1, "attributes": 4}}], "blkdiscard",
@@ -182,7 +183,7 @@ def tools():
 def fio():
     def run(name, opcode, engine, path, words, offsets, size, **more):
         first = 512
-        # writes that are waited for are a worker's to hand over, before 6.12
+        # before 6.12, a worker dispatches synchronous writes
         whose = {"pid": None, "cpu": None} if opcode == 1 else {}
         commands = [whose | {"opcode": opcode, "bytes": size,
                              "fields": {"slba": o // first, "len": size // first - 1}} for o in offsets]
@@ -207,7 +208,7 @@ def fio():
 
 def zones():
     ns = Device("nvme1", f"/dev/{zoned_disk}", zoned_disk, 1)
-    zone = 2048  # blocks, as the script has them made
+    zone = 2048  # in blocks: nvme1 has zones of 1 MiB (see trace.sh)
     io(ns, 0x79, [0, 0, 0, 3], "open a zone", fields={"slba": 0, "zsa": {"code": 3, "name": "open"}, "all": 0})
     io(ns, 0x7D, [0, 0, 7], "append", size=4096, result=0, wide=True, fields={"slba": 0, "len": 7})
     io(ns, 0x7D, [0, 0, 7], "append again", size=4096, result=8, wide=True)

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Fabrics controllers are created, reset and removed while the tool runs: over TCP, and over loop where
-# the kernel has it.
+# Fabrics controllers are created, reset and removed while the tool runs: over TCP, and over loop
+# if the kernel has it.
 . "$(dirname "$0")/lib.sh"
 . "$(dirname "$0")/target.sh"
 serve 1 tcp

@@ -1,10 +1,10 @@
 #!/usr/bin/env bash
-# Every command counted: ways to submit, schedulers, jobs, on a device without latency (where the
-# interrupt races with everything). Three tools at a time, one for each cut.
+# Every command is counted: submission methods, schedulers and jobs, on a device without latency
+# (where the interrupt races with everything). Three tools run at a time, one per stage set.
 . "$(dirname "$0")/lib.sh"
 dev=$(disk nvme0)
 queue=/sys/block/$dev/queue
-echo 2 >"$queue/nomerges" # or two neighbours may become one command
+echo 2 >"$queue/nomerges" # otherwise two adjacent requests may become one command
 
 three_tools() {
     tool total latency --json --ctrl nvme0 --no-admin

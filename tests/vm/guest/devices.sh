@@ -1,18 +1,18 @@
 # shellcheck shell=bash
-# For guest scripts: drivers and devices that go and come, and the kernel's own count of commands.
+# For guest scripts: drivers and devices that come and go, and the kernel's own count of commands.
 
 pci=()
 for ctrl in /sys/class/nvme/nvme*; do pci+=("$(basename "$(readlink -f "$ctrl/device")")"); done
 
-# attached: what holds on to the kernel: users of the driver, kprobes, BPF programs
+# attached: prints the users of the driver, the kprobes and the BPF programs
 attached() {
     echo "users $(module_users)"
     [[ ! -e /sys/kernel/debug/kprobes/list ]] || cat /sys/kernel/debug/kprobes/list
     bpftool prog show
 }
 
-# settled: until every controller has its disk and nothing is read from it any more (the kernel
-# looks for partitions)
+# settled: waits until every controller has its disk and the disks are idle (the kernel reads
+# partition tables first)
 settled() {
     local n i found look seen=''
     for n in "${!pci[@]}"; do
@@ -36,7 +36,8 @@ release_all() {
     for at in "${pci[@]}"; do echo "$at" >/sys/bus/pci/drivers/nvme/unbind; done
 }
 
-# bind_in_order DEVICE...: in this order they get their numbers; one by one, or these would be theirs who come first
+# bind_in_order DEVICE...: binds the controllers (indexes of pci) one by one, so that they are
+# numbered in this order. Bound at once, they are numbered by order of arrival.
 bind_in_order() {
     local device number=0 i
     for device; do
@@ -66,11 +67,11 @@ bring_driver() {
     echo 1 >/sys/bus/pci/drivers_autoprobe
 }
 
-# The kernel's own books, by its event histograms: commands set up, completion queue entries, and
-# completions, by controller and queue.
+# The kernel's own ledger, by its event histograms: commands set up, CQEs, and completions, by
+# controller and queue.
 events=/sys/kernel/tracing/events/nvme
 by=hist:keys=ctrl_id,qid
-# 5.10 has none: there the events themselves are kept, and counted in the end.
+# 5.10 has no histograms: the events themselves are recorded and counted at the end.
 kept=/sys/kernel/tracing/instances/counts
 count_events() {
     local event
@@ -88,7 +89,7 @@ events_counted() {
         echo 0 >"$kept/events/nvme/enable"
         for event in nvme_setup_cmd nvme_sq nvme_complete_rq; do
             {
-                # ...: nvme_sq: nvme0: disk=nvme0n1, qid=1, head=3, tail=3
+                # example: ...: nvme_sq: nvme0: disk=nvme0n1, qid=1, head=3, tail=3
                 sed -nE "s/.* $event: nvme([0-9]+): (disk=[^,]*, )?qid=([0-9]+),.*/\\1, qid: \\3/p" \
                     "$kept/trace" | sort | uniq -c |
                     sed -E 's/ *([0-9]+) (.*)/{ ctrl_id: \2 } hitcount: \1/'
@@ -105,7 +106,7 @@ events_counted() {
     done
 }
 
-# endless DISK: a load in the background, that does not end when the disk does
+# endless DISK: a load in the background that does not end when the disk disappears
 endless() {
     fio --name=endless --output="$case_dir/endless" --direct=1 --filename="/dev/$1" --rw=randread \
         --norandommap=1 --bs=4k --size=512m --ioengine=libaio --iodepth=8 --thread=1 \
@@ -118,7 +119,7 @@ no_load() {
     wait "$load_pid" || true
 }
 
-# busy DISK [COMMANDS]: until so many more reads are done
+# busy DISK [COMMANDS]: waits until this number of further reads (50) is done
 busy() {
     local before now i
     read -r before _ <"/sys/block/$1/stat"
@@ -131,17 +132,17 @@ busy() {
     return 1
 }
 
-# small DEPTH: a load of some hundred commands, and what the kernel counted of it
+# small DEPTH: a load of some hundred commands, and the kernel's count of it
 small() {
     dev=$(disk nvme0)
-    echo 2 >"/sys/block/$dev/queue/nomerges" # or two neighbours may become one command
+    echo 2 >"/sys/block/$dev/queue/nomerges" # otherwise two adjacent requests may merge
     stat_of before "$dev"
     load mixed --filename="/dev/$dev" --rw=randrw --bs=4k --size=1g --ioengine=libaio \
         --iodepth="$1" --number_ios=300
     stat_of after "$dev"
 }
 
-# measured NAME WORD...: one tool and a small load
+# measured NAME WORD...: runs one tool with a small load
 measured() {
     local name=$1
     shift

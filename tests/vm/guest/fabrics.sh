@@ -1,11 +1,11 @@
 #!/usr/bin/env bash
-# A controller over TCP beside those over PCI: the target serves nvme1, and one task reads from it
-# and from nvme0.
+# A controller over TCP next to controllers over PCI: the target serves nvme1, and one task reads
+# from the remote disk and from nvme0.
 . "$(dirname "$0")/lib.sh"
 . "$(dirname "$0")/target.sh"
 serve 1 tcp
 connect tcp
-sleep 1 # the kernel looks for partitions
+sleep 1 # the kernel reads the partition table
 
 begin both
 tool cheap latency --stages --json --commands --hist --no-admin

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# The driver, the device or the tool goes away in the middle; a controller is reset. nvme0 answers
+# The driver, the device or the tool disappears during a run; a controller is reset. nvme0 answers
 # at once, nvme1 after 20 ms.
 . "$(dirname "$0")/lib.sh"
 . "$(dirname "$0")/devices.sh"
@@ -7,7 +7,7 @@
 attached >"$out.before"
 settled
 
-# Nothing to trace, and then something.
+# There is no driver to trace at first, and later there is.
 begin no-driver
 drop_driver
 refused latency "$NVME_DEEP" latency
@@ -15,7 +15,7 @@ refused doctor "$NVME_DEEP" doctor --json
 bring_driver
 measured auto --stages=fine
 
-# Programs on trampolines hold the driver; kprobes don't, and it takes them along.
+# Programs on trampolines hold the driver. kprobes do not, and are removed with the driver.
 begin pinned
 tool auto latency --json --stages=fine --ctrl nvme0 --no-admin
 traced
@@ -50,10 +50,10 @@ three_cuts() {
     traced
 }
 
-# back: nvme0 is there again and has been noticed; some commands more
+# back: waits until nvme0 is there and the tools have noticed it, runs more commands, ends the case
 back() {
     settled
-    sleep 1.5 # it is noticed within a second
+    sleep 1.5 # the tool notices it within a second
     load after --filename="/dev/$(disk nvme0)" --rw=randread --bs=4k --size=512m --ioengine=libaio \
         --iodepth=8 --number_ios=100
     events_counted
@@ -80,14 +80,14 @@ no_load
 echo 1 >/sys/bus/pci/rescan
 back
 
-# writes CTRL COUNT: nobody but us writes
+# writes CTRL COUNT: the only writes to the controller
 writes() {
     load "$1-$2" --filename="/dev/$(disk "$1")" --rw=randwrite --bs=4k --size=512m --ioengine=libaio \
         --iodepth=4 --number_ios="$2"
 }
 
-# Both controllers go and come back under each other's number; what the kernel has freed it may give to the
-# next, so that addresses that we know are now of others.
+# Both controllers disappear and come back, each with the number of the other. The kernel may give
+# freed memory to the next controller, so that addresses recorded earlier belong to other objects.
 begin swapped
 tool total latency --json
 tool cheap latency --stages --json --commands --hist
@@ -98,7 +98,7 @@ for _ in 1 2; do
     writes nvme1 40
     release_all
     bind_in_order 1 0
-    sleep 1.5 # it is noticed within a second
+    sleep 1.5 # the tool notices it within a second
     writes nvme0 30
     writes nvme1 170
     release_all
@@ -107,8 +107,8 @@ for _ in 1 2; do
 done
 stop INT
 
-# deaf PCI-ADDRESS: the device may not use the bus any more: what it finishes it can't tell, and it
-# falls into its failed state. A reset gives the bus back.
+# deaf PCI-ADDRESS: disables the device's access to the bus. The device cannot report completions
+# and enters its failed state. A reset gives it access to the bus again.
 deaf() {
     local config=/sys/bus/pci/devices/$1/config command
     command=$(od -An -tu1 -j4 -N1 "$config")
@@ -116,8 +116,8 @@ deaf() {
     printf "\\x$(printf %02x $((command & ~4)))" | dd of="$config" bs=1 seek=4 conv=notrunc status=none
 }
 
-# A reset that waits for the commands at the device, and two that find it dead and cancel them; what
-# the driver asks the dead device for first, it gives up soon.
+# The first reset waits for the commands at the device. Two more find the device dead and cancel
+# the commands; the short admin_timeout makes the driver give up its first requests to it soon.
 echo 3 >/sys/module/nvme_core/parameters/admin_timeout
 for scheduler in none mq-deadline; do
     slow=$(disk nvme1)
@@ -138,13 +138,13 @@ for scheduler in none mq-deadline; do
     done
     busy "$slow" 50
     pkill -INT -P "$load_pid" -x fio
-    wait "$load_pid" || true # an end by signal is no good end to fio
+    wait "$load_pid" || true # fio fails if a signal ends it
     stat_of after "$slow"
     events_counted
     stop INT
 done
 
-# Told to stop while it attaches.
+# The tool receives SIGTERM while it attaches.
 begin killed
 for delay in 0 0.1 0.3 0.6 1; do
     tool "after-$delay" latency --stages=fine --json

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Surroundings that a tracer does not like: switches that are off, file systems that are not there,
-# few rights, no types or wrong ones.
+# Environments that restrict a tracer: disabled switches, missing file systems, few privileges,
+# no types or wrong types.
 . "$(dirname "$0")/lib.sh"
 root=$(cd "$(dirname "$0")/../../.." && pwd)
 . "$(dirname "$0")/devices.sh"
@@ -40,7 +40,7 @@ refused doctor "$NVME_DEEP" doctor --json
 begin tracefs-off-kprobe
 measured kprobe --attach kprobe
 mount -t debugfs debug /sys/kernel/debug
-# Switched off where it can't be seen, and in the middle of a run.
+# The switch is off and not visible; then it is turned off in the middle of a run.
 begin kprobes-unseen
 echo 0 >$kprobes
 unmount

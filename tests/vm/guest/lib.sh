@@ -1,18 +1,18 @@
 # shellcheck shell=bash
-# For the scripts that run inside a guest: start the tool, load the device, keep what both say.
-# Every case leaves its files in /mnt/out/CASE; tests/vm.rs reads them and judges. A case that can't
-# be set up ends the script: the verdict is then the script's status.
+# For the scripts that run inside a guest: start the tool, load the device, keep the output of both.
+# Every case leaves its files in /mnt/out/CASE; tests/vm.rs reads and checks them. A case that
+# cannot be set up ends the script, and the status of the script reports the failure.
 set -euo pipefail
 
 : "${NVME_DEEP:?the binary under test}"
 out=/mnt/out
 tools=()
-# what tools are run by: setpriv, unshare, ...
+# command prefix that runs the tools: setpriv, unshare, ...
 as=()
-# what the kernel had to say, for when a test fails
+# keeps the kernel's log for the analysis of a failed test
 trap 'dmesg >/mnt/dmesg' EXIT
 
-# begin CASE: a directory for what follows
+# begin CASE: creates the directory of a case
 begin() {
     case_dir=$out/$1
     mkdir -p "$case_dir"
@@ -20,7 +20,7 @@ begin() {
     echo "case $1"
 }
 
-# tool NAME ARGUMENT...: starts the tool and waits until it traces
+# tool NAME ARGUMENT...: starts the tool in the background; see traced
 tool() {
     local name=$1
     shift
@@ -30,7 +30,7 @@ tool() {
     tool_pid=$!
 }
 
-# traced: waits until all tools that were started say that they trace
+# traced: waits until all started tools report that they trace
 traced() {
     local entry name i
     for entry in "${tools[@]}"; do
@@ -51,7 +51,8 @@ stop() {
     finished
 }
 
-# finished: waits for tools that end by themselves. One that hangs is killed, and its status tells.
+# finished: waits for tools that end by themselves. A tool that hangs is killed, and its status
+# shows this.
 finished() {
     local entry status limit=$((SECONDS + 40))
     for entry in "${tools[@]}"; do
@@ -64,7 +65,7 @@ finished() {
     tools=()
 }
 
-# refused NAME COMMAND...: keeps what a command that ends by itself says, and its exit code
+# refused NAME COMMAND...: keeps the output and the exit code of a command that ends by itself
 refused() {
     local name=$1 status=0
     shift
@@ -72,12 +73,12 @@ refused() {
     echo "$status" >"$case_dir/$name.status"
 }
 
-# module_users: by how many the driver is held
+# module_users: prints the number of users of the driver
 module_users() {
     awk '/^nvme_core /{ print $3 }' /proc/modules
 }
 
-# disk CTRL [NSID]: the block device of a namespace, whatever number the kernel gave it
+# disk CTRL [NSID]: prints the block device of a namespace, regardless of its kernel number
 disk() {
     local ns
     for ns in /sys/class/nvme/"$1"/"$1"*n*; do
@@ -86,12 +87,12 @@ disk() {
     return 1
 }
 
-# stat_of WHEN DISK: the kernel's own count of what the disk did
+# stat_of WHEN DISK: keeps the kernel's own I/O counts of the disk
 stat_of() {
     cat /sys/block/"$2"/stat >"$case_dir/stat.$1"
 }
 
-# load NAME FIO-OPTION...: fio by the book, its JSON beside the tool's
+# load NAME FIO-OPTION...: runs fio with fixed options and keeps its JSON with the tool's output
 load() {
     local name=$1
     shift

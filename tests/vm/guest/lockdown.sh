@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# A kernel that is locked down, as far as its command line says.
+# A locked-down kernel, if the kernel's command line sets a lockdown level.
 . "$(dirname "$0")/lib.sh"
 . "$(dirname "$0")/devices.sh"
 

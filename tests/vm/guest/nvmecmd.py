@@ -99,9 +99,9 @@ def passthru(device, kind, opcode, cdw, name, *, nsid=None, flags=0, data=b"", s
         got = fcntl.ioctl(device.fd, number, block)
     except OSError as error:
         if may_cancel and isinstance(error, InterruptedError):
-            got = None  # what the driver has given up ends so, whatever its status
+            got = None  # a command that the driver cancels ends so, whatever its status
         else:
-            # or a kernel that does not let it through: nothing was issued
+            # a kernel may refuse the command; then nothing is issued
             if not (may_refuse and isinstance(error, PermissionError)):
                 complain(f"{name}: {error}")
             return None
@@ -115,7 +115,7 @@ def passthru(device, kind, opcode, cdw, name, *, nsid=None, flags=0, data=b"", s
     want |= {"flags": flags, "metadata": bool(meta), "cdw": cdw,
              "bytes": size if counted is None else counted, "status": got,
              "retries": 0, "fields": fields or {}}
-    # the kernel hands the result out of what has not failed
+    # the kernel returns the result only if the command has not failed
     want["result"] = value if got == 0 else None
     line = {"name": name, "ctrl": device.ctrl, "t0": t0, "t1": t1, "ordered": True, "others": [],
             "commands": [want]}
@@ -172,13 +172,13 @@ def system(device, opcode, offset, size, name, *, lba=512, statuses=(0,), fails=
     commands = []
     for n, status in enumerate(statuses):
         want = device.base("io", opcode, None)
-        # what is tried again is handed over by a worker, on any CPU; writes before 6.12, too
+        # a worker dispatches retries, on any CPU, and before 6.12 also writes
         want |= {"pid": None, "cpu": None} if n or opcode == 1 else {}
         want |= {"flags": 0, "metadata": False, "cdw": block_cdw(offset // lba, size // lba),
                  "bytes": size, "status": status, "retries": n, "result": 0 if status == 0 else None,
                  "fields": fields or {"slba": offset // lba, "len": size // lba - 1}}
         if opcode == 1:
-            # whether a write goes with FUA or hints is the kernel's affair
+            # the kernel decides whether a write has FUA or hints
             want["cdw"] = None
         commands.append(want)
     step(name, device, commands, t0)

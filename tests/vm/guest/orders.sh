@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# Orders that really occur: completion by softirq and on another CPU (nvme0 has one queue), a retry
-# (nvme1 fails one read), retries that end in an error (nvme2 fails all reads of a sector), polled
-# completion (nvme3), a controller that goes and comes back.
+# Orders of events that occur in practice: completion by softirq and on another CPU (nvme0 has one
+# queue), a retry (nvme1 fails one read), retries that end in an error (nvme2 fails all reads of a
+# sector), polled completion (nvme3), a controller that disappears and comes back.
 . "$(dirname "$0")/lib.sh"
 
 two_cuts() {
@@ -36,7 +36,7 @@ for scheduler in none mq-deadline; do
     echo "$scheduler" >"/sys/block/$dev/queue/scheduler"
     begin "failing-$scheduler"
     two_cuts --ctrl nvme2 --opcode read
-    # an error is what is wanted
+    # dd must fail here
     dd if="/dev/$dev" of=/dev/null bs=4k skip=256 count=1 iflag=direct 2>"$case_dir/dd" &&
         { echo "the read did not fail"; exit 1; }
     stop
@@ -48,7 +48,7 @@ load reads --filename="/dev/$(disk nvme3)" --rw=randread --bs=4k --size=1g --ioe
     --hipri=1 --iodepth=4 --number_ios=400
 stop
 
-# bind PCI-ADDRESS CTRL: gives a controller back to the driver, waits for its disk
+# bind PCI-ADDRESS CTRL: binds a controller to the driver and waits for its disk
 bind() {
     echo "$1" >/sys/bus/pci/drivers/nvme/bind
     for ((i = 0; i < 100; i++)); do
@@ -70,13 +70,13 @@ load after --filename="/dev/$back" --rw=randread --bs=4k --size=1g --ioengine=ps
     --number_ios=150
 stop
 
-# One that was not there at the start.
+# A controller that is absent at the start.
 begin newcomer
 echo "$pci" >/sys/bus/pci/drivers/nvme/unbind
 sleep 1
 two_cuts --no-admin
 bind "$pci" nvme3
-sleep 3 # it is noticed within a second
+sleep 3 # the tool notices it within a second
 load reads --filename="/dev/$back" --rw=randread --bs=4k --size=1g --ioengine=psync \
     --number_ios=120
 stop

@@ -1,10 +1,12 @@
 #!/usr/bin/env bash
-# Preemption: tasks are interrupted inside our programs, by other tasks that submit and complete commands
-# on the same CPU. Each command must be counted once all the same. nvme0 is polled; nvme1 is not.
+# Preemption: other tasks, which submit and complete commands on the same CPU, interrupt a task
+# inside the tool's programs. Each command must still be counted once. nvme0 is polled; nvme1 is
+# not.
 #
-# ALONE, TOGETHER: how many reads for each tool alone, and for all together.
+# ALONE, TOGETHER: the number of reads for each tool alone, and for all tools together. The
+# preemption modes share this number.
 . "$(dirname "$0")/lib.sh"
-# results go to memory first: the host's files are slower than the load
+# Results go to memory first: the host's files are slower than the load.
 out=/tmp/out
 trap 'cp -r /tmp/out /mnt/out; dmesg >/mnt/dmesg' EXIT
 : "${ALONE:=3600}" "${TOGETHER:=18000}"
@@ -12,10 +14,10 @@ polled=$(disk nvme0)
 other=$(disk nvme1)
 for dev in /sys/block/nvme*n*; do
     echo none >"$dev/queue/scheduler"
-    echo 2 >"$dev/queue/nomerges" # or two neighbours may become one command
+    echo 2 >"$dev/queue/nomerges" # otherwise two adjacent requests may become one command
 done
 
-# all_stats WHEN: what the kernel counted of each disk, by controller and namespace
+# all_stats WHEN: keeps the kernel's counts of each disk, by controller and namespace
 all_stats() {
     local ctrl nsid
     for ctrl in nvme0 nvme1; do
@@ -26,7 +28,7 @@ all_stats() {
     done >"$case_dir/stats.$1"
 }
 
-# start TOOL...
+# start TOOL...: starts the tools and waits until they trace
 start() {
     local name
     for name; do
@@ -45,7 +47,7 @@ start() {
     traced
 }
 
-# Six jobs, three on each of two CPUs: one that polls, two that are interrupted.
+# Six jobs, three on each of two CPUs: one polls, two are interrupted.
 load_b() {
     local each=$(($1 / 6)) cpu n jobs=()
     for cpu in 0 1; do
@@ -60,7 +62,7 @@ load_b() {
         "${jobs[@]}" </dev/null
 }
 
-# Many ways to submit, at once.
+# Many submission methods at once.
 load_a() {
     local pids=() pid
     local batch=(--iodepth=32 --iodepth_batch_submit=16 --iodepth_batch_complete_min=1
@@ -75,7 +77,7 @@ load_a() {
         --hipri=1 --iodepth=8 --number_ios=600 & pids+=($!)
     load psync --filename="/dev/$other" --rw=randwrite --bs=4k --size=1g --ioengine=psync \
         --numjobs=2 --fsync=1 --number_ios=150 & pids+=($!)
-    # 8 commands each: the controller takes 128 KiB at a time, if not more
+    # One command each: the controller accepts at least 128 KiB per command.
     load large --filename="/dev/$(disk nvme0 2)" --rw=randread --bs=128k --size=1g \
         --ioengine=libaio --iodepth=2 --number_ios=100 & pids+=($!)
     for ((i = 0; i < 20; i++)); do
@@ -85,7 +87,8 @@ load_a() {
     for pid in "${pids[@]}"; do wait "$pid"; done
 }
 
-# With a scheduler a request gets another tag each time, and its slots wait for whoever has that tag next.
+# With a scheduler, a request gets another tag each time, and its slots wait for the next request
+# with that tag.
 load_sync() {
     local cpu jobs=()
     for cpu in 0 1; do
@@ -98,7 +101,7 @@ load_sync() {
         --norandommap=1 --randrepeat=0 --thread=1 --bs=4k --size=1g "${jobs[@]}" </dev/null
 }
 
-# kind LOAD TOOL...: one case
+# run CASE LOAD COUNT TOOL...: runs one case
 run() {
     local what=$1 load=$2 count=$3
     shift 3
@@ -137,5 +140,5 @@ case ${modes[0]}-$(uname -r) in
     full-[7-9]*) run "$mode-sync" load_sync 2000 total-ignore-complete_btf ;;
 esac
 echo none >"/sys/block/$other/queue/scheduler"
-# what all this would be without looking for commands
+# the same load without recovery of commands, for comparison
 run "$mode-not" load_b 6000 unrecovered total

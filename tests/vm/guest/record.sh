@@ -1,10 +1,10 @@
 # shellcheck shell=bash
-# For guest scripts: the kernel's own record of the events nvme/*, in a buffer of its own, with the
-# clock that programs have.
+# For guest scripts: the kernel's own record of the events nvme/*, in a separate buffer, with the
+# clock that the programs use.
 
 trace_dir=/sys/kernel/tracing/instances/nvme
 
-# recording: from here on
+# recording: starts the record
 recording() {
     [[ -d $trace_dir ]] || mkdir "$trace_dir"
     echo mono >"$trace_dir/trace_clock"
@@ -13,7 +13,7 @@ recording() {
     echo 1 >"$trace_dir/events/nvme/enable"
 }
 
-# recorded: up to here. What did not fit is in the statistics.
+# recorded: stops the record and keeps it. The statistics count the events that did not fit.
 recorded() {
     echo 0 >"$trace_dir/events/nvme/enable"
     # shellcheck disable=SC2154 # case_dir is of lib.sh
@@ -22,7 +22,7 @@ recorded() {
     echo >"$trace_dir/trace"
 }
 
-# mark WORD: the moment, as programs see it
+# mark WORD: keeps the current time of the programs' clock, and the wall-clock time
 mark() {
     python3 -c 'import time; print(time.clock_gettime_ns(time.CLOCK_MONOTONIC), time.time_ns())' \
         >"$case_dir/mark.$1"

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# The guest has room to map only some of what is submitted (a small swiotlb, forced): the driver
-# turns commands away after it has set them up, and blk-mq brings them again.
+# The guest can map only some of the submitted requests (a small, forced swiotlb): the driver
+# rejects commands after it has set them up, and blk-mq submits them again.
 . "$(dirname "$0")/lib.sh"
 dev=$(disk nvme0)
 for scheduler in none mq-deadline; do

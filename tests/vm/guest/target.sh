@@ -1,7 +1,7 @@
 # shellcheck shell=bash
-# Sourced: a fabrics target that serves nvme1, and the host's connection to it, which is nvme2.
+# Sourced: a fabrics target that serves nvme1, and the host's connection to it, nvme2.
 
-# all modules that are left, in order; those that are loaded already don't mind
+# Load all remaining modules in order; ignore errors for modules that are loaded already.
 while read -r module; do insmod "/tmp/mods/$module" 2>/dev/null || true; done </tmp/mods/order
 mountpoint -q /sys/kernel/config || mount -t configfs configfs /sys/kernel/config
 target=/sys/kernel/config/nvmet
@@ -11,7 +11,7 @@ mkdir "$target/subsystems/lab/namespaces/1"
 echo -n "/dev/$(disk nvme1)" >"$target/subsystems/lab/namespaces/1/device_path"
 echo 1 >"$target/subsystems/lab/namespaces/1/enable"
 
-# serve PORT TRANSPORT: fails where the kernel does not have the transport (tcp, loop)
+# serve PORT TRANSPORT: fails if the kernel does not have the transport (tcp, loop)
 serve() {
     local port=$target/ports/$1
     mkdir "$port"
@@ -35,7 +35,7 @@ until_live() {
     return 1
 }
 
-# connect TRANSPORT [ARGUMENT...]: with further arguments of nvme-connect
+# connect TRANSPORT [ARGUMENT...]: passes further arguments to nvme-connect
 connect() {
     local where=()
     [[ $1 != tcp ]] || where=(--traddr=127.0.0.1 --trsvcid=4420)

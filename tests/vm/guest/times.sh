@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Times against injected truth, and filters against what fio was told. nvme0 answers after 1 ms,
-# nvme1 after 5 ms, nvme2 after 0.2 ms; nvme3 has two namespaces of 4 KiB blocks.
+# Times are compared with injected latencies, and filters with fio's options. nvme0 answers after
+# 1 ms, nvme1 after 5 ms, nvme2 after 0.2 ms; nvme3 has two namespaces of 4 KiB blocks.
 . "$(dirname "$0")/lib.sh"
 
 two_cuts() {
@@ -17,12 +17,12 @@ for ctrl in nvme0 nvme1 nvme2; do
     stop
 done
 
-# 32 reads wanted at once, and tags for four at the device: the others wait in the scheduler.
-# A scheduler keeps the number of driver tags that it finds, and has more of its own.
+# 32 reads at once and four tags at the device: the other reads wait in the scheduler. A scheduler
+# keeps the existing number of driver tags, and has more tags of its own.
 dev=$(disk nvme1)
 queue=/sys/block/$dev/queue
 deep=(--rw=randread --bs=4k --size=1g --ioengine=libaio --iodepth=32 --number_ios=320)
-echo 2 >"$queue/nomerges" # neighbours would become one command
+echo 2 >"$queue/nomerges" # otherwise adjacent requests become one command
 begin queue-free
 two_cuts nvme1
 load reads --filename="/dev/$dev" "${deep[@]}"
@@ -40,7 +40,7 @@ two_cuts nvme1
 load reads --filename="/dev/$dev" "${deep[@]}"
 stop
 
-# What fio is told here stands again in tests/vm/judge/times.rs.
+# tests/vm/judge/times.rs repeats these fio options.
 begin filters
 one=/dev/$(disk nvme3 1)
 two=/dev/$(disk nvme3 2)

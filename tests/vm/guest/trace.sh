@@ -1,14 +1,14 @@
 #!/usr/bin/env bash
-# A known list of commands (commands.py) under several tracers side by side, and the kernel's own
-# record of it. nvme0 has two namespaces, nvme1 zones of 1 MiB, nvme2 blocks that fail, nvme3
-# protection information.
+# A fixed list of commands (commands.py) under several tracers side by side, and the kernel's own
+# record of it. nvme0 has two namespaces, nvme1 has zones of 1 MiB, nvme2 has blocks that fail,
+# nvme3 has protection information.
 . "$(dirname "$0")/lib.sh"
 . "$(dirname "$0")/devices.sh"
 . "$(dirname "$0")/record.sh"
 here=$(dirname "$0")
 export PATH=/usr/bin:/usr/sbin:/bin:/sbin PYTHONDONTWRITEBYTECODE=1
 
-# what is known of a disk must not depend on the elevator
+# The results must not depend on the I/O scheduler.
 for queue in /sys/block/nvme*/queue; do
     echo none >"$queue/scheduler"
     echo 2 >"$queue/nomerges"
@@ -28,6 +28,6 @@ mark begin
 python3 "$here/commands.py" "$case_dir/steps" "${disks[@]}"
 mark end
 sleep 1
-settled # the kernel looks at the formatted namespace
+settled # the kernel reads the formatted namespace
 recorded
 stop

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# How a trace ends under a load that does not: the reader goes, signals, so many commands. On one CPU: see
-# boot.sh on code that is patched under load.
+# How a trace ends under a load that does not end: the reader exits, a signal arrives, the number
+# of commands is reached. On one CPU: see ONE_CPU in boot.sh on code that is patched under load.
 . "$(dirname "$0")/lib.sh"
 . "$(dirname "$0")/devices.sh"
 dev=$(disk nvme0)

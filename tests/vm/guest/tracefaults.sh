@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
-# Commands that time out, are given up, are turned away; a controller that is reset. The driver's timeout
-# is a second, and there is little room to map (a small swiotlb, forced). nvme0 answers after 7 s and has
-# a namespace that the kernel itself does not read (blocks of 512 + 8 bytes), nvme1 answers after
-# 20 ms, nvme2 at once.
+# Commands that time out, are cancelled or are rejected; a controller that is reset. The driver's
+# timeout is one second, and a small, forced swiotlb limits the mappings. nvme0 answers after 7 s
+# and has a namespace that the kernel itself does not read (blocks of 512 + 8 bytes), nvme1 answers
+# after 20 ms, nvme2 at once.
 . "$(dirname "$0")/lib.sh"
 . "$(dirname "$0")/devices.sh"
 . "$(dirname "$0")/record.sh"
@@ -20,7 +20,7 @@ traced
 recording
 mark begin
 python3 "$here/late.py" "$case_dir/steps" "$(disk nvme0)"
-# the abort is on its own, and so is what the reset asks the controller
+# The abort, and the commands that the reset sends to the controller, run asynchronously.
 for ((i = 0; i < 100; i++)); do
     [[ $(</sys/class/nvme/nvme0/state) == live ]] && break
     sleep 0.1
@@ -30,7 +30,7 @@ mark end
 recorded
 stop
 
-# deaf PCI-ADDRESS: the device may not use the bus any more (see gone.sh)
+# deaf PCI-ADDRESS: disables the device's access to the bus (see gone.sh)
 deaf() {
     local config=/sys/bus/pci/devices/$1/config command
     command=$(od -An -tu1 -j4 -N1 "$config")
@@ -56,7 +56,7 @@ for kind in alive dead; do
     nvme reset /dev/nvme1
     busy "$slow" 100
     pkill -INT -P "$load_pid" -x fio
-    wait "$load_pid" || true # an end by signal is no good end to fio
+    wait "$load_pid" || true # fio fails if a signal ends it
     stat_of after "$slow"
     sleep 0.5
     events_counted

@@ -1,9 +1,9 @@
 #!/usr/bin/env bash
-# Nothing is lost in silence: many commands, a ring that is large enough, one that is not, a reader that
-# is slow or goes, a disk that is full. What the kernel counted is the truth.
+# No event is lost silently: many commands, a ring that is large enough, a ring that is too small, a
+# reader that is slow or stops, a disk that is full. The kernel's counts are the reference.
 . "$(dirname "$0")/lib.sh"
 . "$(dirname "$0")/devices.sh"
-# results go to memory first: the host's files are slower than the load
+# Results go to memory first: the host's files are slower than the load.
 out=/tmp/out
 trap 'cp -r /tmp/out /mnt/out; dmesg >/mnt/dmesg' EXIT
 dev=$(disk nvme0)
@@ -11,7 +11,7 @@ echo none >"/sys/block/$dev/queue/scheduler"
 echo 2 >"/sys/block/$dev/queue/nomerges"
 settled
 
-# many NAME COMMANDS: by four jobs, 32 in flight each, in batches of 16
+# many NAME COMMANDS: four jobs, with 32 commands in flight each, in batches of 16
 many() {
     load "$1" --filename="/dev/$dev" --rw=randrw --bs=4k --size=1g --ioengine=libaio --iodepth=32 \
         --iodepth_batch_submit=16 --iodepth_batch_complete_min=1 --iodepth_batch_complete_max=16 \
@@ -55,7 +55,7 @@ events_counted
 kill -CONT "$tool_pid"
 stop
 
-# a reader that sleeps: the pipe fills, then the ring
+# A reader that sleeps: the pipe fills, then the ring.
 begin sleeping
 count_events
 mkfifo /tmp/pipe

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Stacks of known paths, by every way to attach: io_submit, io_uring_enter, pread, writeback. nvme0
+# Stacks of known paths, by every attach method: io_submit, io_uring_enter, pread, writeback. nvme0
 # answers at once.
 . "$(dirname "$0")/lib.sh"
 . "$(dirname "$0")/devices.sh"
@@ -18,8 +18,8 @@ paths() {
     by aio --rw=randread --ioengine=libaio
     by uring --rw=randread --ioengine=io_uring
     by pread --rw=randread --ioengine=psync
-    # by the page cache, when it is old enough: by the flusher in one request. What somebody waits for
-    # (sync, the last one who closes the disk) and many requests at once may be handed to blk-mq's worker.
+    # Writeback: the flusher writes old pages of the page cache in one request. Synchronous writes
+    # (sync, the last close of the disk) and many requests at once may go through blk-mq's worker.
     local before now i
     read -r _ _ _ _ _ _ before _ <"/sys/block/$dev/stat"
     echo 0 >"/sys/block/$dev/queue/nomerges"

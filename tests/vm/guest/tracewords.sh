@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Filters, each alone and some together, on a small known load; words that are refused; clocks; how a
-# trace ends. nvme0 answers at once and has two namespaces, nvme1 answers after 5 ms, nvme2 fails the
+# Filters, alone and combined, on a small known load; arguments that are refused; clocks; the end of
+# a trace. nvme0 answers at once and has two namespaces, nvme1 answers after 5 ms, nvme2 fails the
 # reads of block 2048, nvme3 answers after five seconds.
 . "$(dirname "$0")/lib.sh"
 . "$(dirname "$0")/devices.sh"
@@ -36,13 +36,13 @@ refused nothing "$NVME_DEEP" trace --no-admin --no-io
 refused cgroup "$NVME_DEEP" trace --cgroup /sys/fs/cgroup/missing
 refused comm "$NVME_DEEP" trace --comm a-name-that-no-thread-can-have
 refused svg "$NVME_DEEP" stacks --duration 100ms --svg /missing/directory/x.svg
-# these are clap's
+# clap refuses these
 refused clap-count "$NVME_DEEP" trace -n 0
 refused clap-slow "$NVME_DEEP" trace --slow soon
 refused clap-share "$NVME_DEEP" trace --sample 1/2
 refused clap-both "$NVME_DEEP" stacks --folded --json
 
-# dd as a process of known number, that waits for us; of known name; in a group
+# A dd with a known pid and comm, which waits for /tmp/go. A second dd, below, runs in a cgroup.
 mkfifo /tmp/go
 bash -c 'read -r _ </tmp/go; exec taskset -c 0 dd if="$0" of=/dev/null bs=4k count=15 skip=64 iflag=direct \
     status=none' "$one" &
@@ -111,7 +111,7 @@ traced
 "${fio[@]}" a --filename="$one" --rw=read --bs=4k --size=40k
 finished
 
-# in flight when it ends: eight reads that the device answers after five seconds
+# in flight at the end: eight reads that the device answers after five seconds
 begin unfinished
 tool events trace --json --ctrl nvme1 --ctrl nvme3
 tool pairs trace --json --pair --ctrl nvme1 --ctrl nvme3

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# A kernel without BTF for its modules: types from a file, given or shipped, right or wrong.
+# A kernel without BTF for its modules: types from a file, passed or shipped, right or wrong.
 . "$(dirname "$0")/lib.sh"
 root=$(cd "$(dirname "$0")/../../.." && pwd)
 . "$(dirname "$0")/devices.sh"
@@ -23,7 +23,7 @@ begin shipped
 refused doctor "$NVME_DEEP" doctor --json
 measured auto --stages=fine
 
-# The offsets are another kernel's, which the first command shows.
+# The offsets are those of another kernel, which the first command shows.
 begin other
 tool total latency --json --btf "/tmp/$other.btf"
 tool fine latency --stages=fine --json --btf "/tmp/$other.btf" 0.5

@@ -1,14 +1,14 @@
 #!/usr/bin/env bash
-# Every way to attach, on the same loads: what the tool chooses by itself in all three cuts side by
-# side, then each way that can be forced. These run alone: kprobes and classic tracepoints share a
-# guard per CPU, so one tool's would make another's miss more.
+# Every attach method on the same loads: the tool's own choice with all three stage sets side by
+# side, then each attach method that can be forced. The forced methods run alone: kprobes and
+# classic tracepoints share a guard per CPU, so that one tool would make another tool miss more.
 . "$(dirname "$0")/lib.sh"
 dev=$(disk nvme0)
 slow=$(disk nvme1)
 queue=/sys/block/$dev/queue
-echo 2 >"$queue/nomerges" # or two neighbours may become one command
+echo 2 >"$queue/nomerges" # otherwise two adjacent requests may become one command
 
-# every path of submission and completion that this kernel has
+# all paths of submission and completion that this kernel has
 loads() {
     local engine how
     echo none >"$queue/scheduler"
@@ -18,7 +18,7 @@ loads() {
             --iodepth_batch_complete_min=1 --iodepth_batch_complete_max=16)
         case $engine in
             psync) how=(--ioengine=psync) ;;
-            # in a scheduler commands wait, complete one by one, and go out through queue_rq
+            # with a scheduler, commands wait, complete one by one, and go out through queue_rq
             sched) echo mq-deadline >"$queue/scheduler" ;;
         esac
         load "$engine" --filename="/dev/$dev" --rw=randrw --bs=4k --number_ios=600 --size=1g \
@@ -54,15 +54,15 @@ for way in fentry rawtp kprobe tracepoint; do
     fi
 done
 
-# the text that people read, in the way that loses most
+# the text output, with the attach method that loses most
 begin words
 tool tracepoint latency --stages --attach tracepoint --ctrl nvme0
 traced
 load words --filename="/dev/$dev" --rw=randread --bs=4k --number_ios=50 --size=1g --ioengine=psync
 stop
 
-# A kernel without any BTF, described by a file: this one's own, hidden after a copy. Only where the
-# driver is built in does that describe the driver, too.
+# A kernel without any BTF, described by a file: a copy of this kernel's own BTF, which is then
+# hidden. The copy describes the driver only if the driver is built in.
 [[ ! -e /sys/module/nvme/initstate ]] || exit 0
 begin described
 cp /sys/kernel/btf/vmlinux /tmp/whole.btf

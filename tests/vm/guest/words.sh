@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# The command as its user meets it: without rights, with wrong words, stopped in the middle.
+# The command line as a user meets it: without privileges, with wrong arguments, stopped in a run.
 . "$(dirname "$0")/lib.sh"
 
 begin refused
