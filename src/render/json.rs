@@ -224,36 +224,28 @@ pub struct JsonView {
 
 impl ReportSink for JsonView {
     fn report(&self, report: &Report, out: &mut dyn Write) -> io::Result<()> {
-        write_report(report, self.buckets, out)
-    }
-}
-
-/// Writes a report as one line.
-///
-/// # Errors
-/// Errors of the writer.
-fn write_report(report: &Report, buckets: bool, out: &mut dyn Write) -> io::Result<()> {
-    let Report {
-        stage_set,
-        is_final,
-        at,
-        covers,
-        rows,
-        ledger,
-    } = report;
-    line(
-        &ReportLine {
-            r#type: "report",
-            schema_version: SCHEMA_VERSION,
-            r#final: *is_final,
-            stage_set: *stage_set,
-            at_s: at.as_secs_f64(),
-            covers_s: covers.as_secs_f64(),
-            rows: rows.iter().map(|r| row(r, buckets)).collect(),
+        let Report {
+            stage_set,
+            is_final,
+            at,
+            covers,
+            rows,
             ledger,
-        },
-        out,
-    )
+        } = report;
+        line(
+            &ReportLine {
+                r#type: "report",
+                schema_version: SCHEMA_VERSION,
+                r#final: *is_final,
+                stage_set: *stage_set,
+                at_s: at.as_secs_f64(),
+                covers_s: covers.as_secs_f64(),
+                rows: rows.iter().map(|r| row(r, self.buckets)).collect(),
+                ledger,
+            },
+            out,
+        )
+    }
 }
 
 #[derive(Serialize)]
@@ -374,7 +366,8 @@ mod tests {
             ledger: Ledger::new(&plan, &Counters::default(), &[], 2, None),
         };
         let mut out = Vec::new();
-        write_report(&sample, false, &mut out).unwrap();
+        let view = JsonView { buckets: false };
+        view.report(&sample, &mut out).unwrap();
         insta::assert_snapshot!(pretty(&out));
     }
 

@@ -63,7 +63,7 @@ pub fn ledger(l: &Ledger, theme: Theme, detail: bool, out: &mut dyn Write) -> io
     writeln!(
         out,
         "  discarded    late doorbells {}, unsure doorbells {}, early irqs {},\n    \
-             untrusted starts {}; requeues {}",
+             starts {}; requeues {}",
         l.late_doorbells, l.unsure_doorbells, l.early_irqs, l.discarded_starts, l.requeue_events
     )?;
     if let Some(cost) = &l.own_cost {

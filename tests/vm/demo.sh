@@ -11,16 +11,9 @@ binary=${NVME_DEEP_BIN:-$root/target/release/nvme-deep}
     exit 1
 }
 
-"$here/fetch.sh" 6.12
 # shellcheck disable=SC1091
-. "$here/nvme-args.sh"
-mapfile -t controllers < <(
-    nvme_null nvme0 4000000
-    nvme_null nvme1 1000000
-)
+. "$here/demo-machine.sh"
 
-share=$(mktemp -d)
-trap 'rm -rf "$share"' EXIT
 [[ -t 1 ]] || echo 'export NO_COLOR=1' >"$share/run.sh"
 printf 'exec /bin/bash %q %q\n' "$here/demo-guest.sh" "$binary" >>"$share/run.sh"
 

@@ -6,16 +6,9 @@ here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 root=$(cd "$here/../.." && pwd)
 binary=$root/target/release/nvme-deep
 
-"$here/fetch.sh" 6.12
 # shellcheck disable=SC1091
-. "$here/nvme-args.sh"
-mapfile -t controllers < <(
-    nvme_null nvme0 4000000
-    nvme_null nvme1 1000000
-)
+. "$here/demo-machine.sh"
 
-share=$(mktemp -d)
-trap 'rm -rf "$share"' EXIT
 cat >"$share/run.sh" <<RUN
 set -e
 . "$here/demo-load.sh"

@@ -12,6 +12,8 @@ mod advice;
 pub(crate) mod fixture;
 mod points;
 
+use std::cmp::Reverse;
+
 use serde::Serialize;
 
 use super::finding::Finding;
@@ -117,6 +119,7 @@ impl DoctorReport {
         self.btf = points::btf(&facts);
         self.points = points::points(&plan);
         self.findings.extend(points::finding(&plan, &facts));
+        self.findings.sort_by_key(|f| Reverse(f.severity)); // stable: notes come last
         self.facts = Some(facts);
     }
 

@@ -250,7 +250,7 @@ fn a_requeue_is_one_command_that_waited(outcome: &Outcome) {
             run.assert_exact(case);
             assert!(
                 ledger(&run, "requeued") > 0,
-                "{case} {stage_set}: nothing was turned away"
+                "{case} {stage_set}: nothing was requeued"
             );
             assert_eq!(
                 number(run.row("read"), "count"),

@@ -183,7 +183,7 @@ fn what_is_turned_away_is_told(outcome: &Outcome) {
     run.assert_nothing_lost();
     run.assert_in_order();
     let turned = run.book("requeued");
-    assert!(turned > 0, "nothing was turned away");
+    assert!(turned > 0, "nothing was requeued");
     let (pairs, repeats) = run.pairs_and_repeats();
     assert_eq!(run.count("requeue") + repeats, turned);
     assert_eq!(run.count("submit"), reads + turned);
