@@ -336,7 +336,6 @@ const struct nd_ctrl _abi_ctrl = {};
 const struct nd_queue _abi_queue = {};
 const struct nd_task _abi_task = {};
 const struct nd_cpu _abi_cpu = {};
-const struct nd_record _abi_record = {};
 const enum nd_kind _abi_kind = 0;
 const struct nd_submit _abi_submit = {};
 const struct nd_complete _abi_complete = {};

@@ -13,6 +13,10 @@ use crate::model::run::StackSum;
 use crate::model::snapshot::Snapshot;
 use crate::probe::plan::AttachPlan;
 
+/// Time to wait for earlier events. A program may be interrupted between its clock reading and its
+/// reservation in the ring.
+pub const REORDER_NS: u64 = 20_000_000;
+
 /// The sums and counters of a run.
 pub trait Source {
     /// The attach plan: what is attached, and why not more.

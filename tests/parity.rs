@@ -163,6 +163,7 @@ fn both_sides_have_the_same_numbers_of_modes_states_and_requests() {
         ("ND_TRACE_EVENTS", abi::TRACES[0].into()),
         ("ND_TRACE_PAIRS", abi::TRACES[1].into()),
         ("ND_TRACE_STACKS", abi::TRACES[2].into()),
+        ("ND_TRACE_COMMANDS", abi::TRACES[3].into()),
         ("ND_STACK_SUBMIT", abi::STACKS[0].into()),
         ("ND_STACK_COMPLETE", abi::STACKS[1].into()),
         ("ND_SCRATCHES", abi::SCRATCHES.into()),

@@ -135,10 +135,11 @@ enum nd_count {
 #define ND_SAW_BASIC   (ND_SAW_START | ND_SAW_DOORBELL | ND_SAW_CQE)
 
 /* What a trace does with each command. */
-#define ND_TRACE_OFF	0
-#define ND_TRACE_EVENTS 1 /* one event at the set-up, one at the completion */
-#define ND_TRACE_PAIRS	2 /* one event at the completion */
-#define ND_TRACE_STACKS 3 /* counted by stack */
+#define ND_TRACE_OFF	  0
+#define ND_TRACE_EVENTS	  1 /* one event at the set-up, one at the completion */
+#define ND_TRACE_PAIRS	  2 /* one event at the completion */
+#define ND_TRACE_STACKS	  3 /* counted by stack */
+#define ND_TRACE_COMMANDS 4 /* as pairs, without other events; the histograms count them, too */
 
 #define ND_STACK_NONE	  0
 #define ND_STACK_SUBMIT	  1
@@ -358,33 +359,9 @@ struct nd_cpu {
 	struct nd_place place[ND_AT_MAX][1 << ND_PLACE_BITS];
 };
 
-#define ND_RECORD_COMMAND 1
-#define ND_RECORD_VERSION 1
-
-/* A finished command, for --commands. Times are CLOCK_MONOTONIC ns, 0: not observed. */
-struct nd_record {
-	__u8 kind;
-	__u8 version;
-	__u16 cid;
-	__u16 qid;
-	__u16 _pad;
-	__u32 bytes;
-	__u32 tid;
-	__u64 key; /* including the pattern */
-	__u64 start_ns;
-	__u64 setup_in_ns;
-	__u64 setup_out_ns;
-	__u64 issue_ns;
-	__u64 doorbell_ns;
-	__u64 irq_ns;
-	__u64 cqe_ns;
-	__u64 complete_ns;
-	__u64 end_ns;
-};
-
 /* Kinds of trace events (src/abi/events.rs). */
 enum nd_kind {
-	ND_KIND_SUBMIT = 2, /* 1 is ND_RECORD_COMMAND */
+	ND_KIND_SUBMIT = 2,
 	ND_KIND_COMPLETE,
 	ND_KIND_PAIR,
 	ND_KIND_SQ,	 /* value: head | tail << 16; 1 << 32: command unknown */
@@ -425,18 +402,21 @@ struct nd_times {
 	__u64 end_ns;
 };
 
-/* `times` is present only with stages. */
-struct nd_complete {
+/* The common part of the two kinds of events about a finished command. */
+struct nd_end {
 	struct nd_event event;
 	struct nd_outcome outcome;
 	__u64 setup_out_ns;
+};
+
+/* `times` is present only with stages. */
+struct nd_complete {
+	struct nd_end end;
 	struct nd_times times;
 };
 
 struct nd_pair {
-	struct nd_event event;
-	struct nd_outcome outcome;
-	__u64 setup_out_ns;
+	struct nd_end end;
 	struct nd_asked asked;
 	struct nd_times times;
 };
@@ -489,7 +469,6 @@ _Static_assert(sizeof(struct nd_asked) == 72, "no padding");
 _Static_assert(sizeof(struct nd_outcome) == 24, "no padding");
 _Static_assert(sizeof(struct nd_event) == 24, "no padding");
 _Static_assert(__builtin_offsetof(struct nd_slot, setup_in_ns) == ND_SLOT_BASIC, "basic half");
-_Static_assert(sizeof(struct nd_record) == 96, "record layout");
 _Static_assert(sizeof(struct nd_place) == 24, "no padding");
 _Static_assert(sizeof(struct nd_where) == 48, "no padding");
 _Static_assert(sizeof(struct nd_cpu) % 64 == 0, "no cache line shared by two CPUs");

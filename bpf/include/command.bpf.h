@@ -120,10 +120,10 @@ static __always_inline int fill_slot(struct nd_slot *s, struct request *rq,
 		s->irq_ns = 0;
 		s->complete_ns = 0;
 	}
-	if (cfg_commands || cfg_trace)
+	if (cfg_trace) {
 		s->qid = qid;
-	if (cfg_trace)
 		note_asked(&s->asked, rq, cmd, nsid, bytes, here, typed);
+	}
 	return WANTED;
 }
 

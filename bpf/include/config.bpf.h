@@ -23,7 +23,6 @@ const volatile struct nd_config config SEC(".rodata.config") = {};
 #define cfg_cmd_arg	   config.cmd_arg
 #define cfg_end		   config.end
 #define cfg_split_size	   config.split_size
-#define cfg_commands	   config.commands
 #define cfg_trace	   config.trace
 #define cfg_stack	   config.stack
 #define cfg_stack_at_entry config.stack_at_entry
@@ -99,8 +98,6 @@ const volatile struct nd_config config SEC(".rodata.config") = {};
 #define cfg_cmd_arg 0
 #undef cfg_split_size
 #define cfg_split_size 0
-#undef cfg_commands
-#define cfg_commands 0
 #undef cfg_lat
 #define cfg_lat 0
 #undef cfg_stack_at_entry

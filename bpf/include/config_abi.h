@@ -83,7 +83,6 @@ struct nd_config {
 	/* Fine stage set: a command is finished when blk-mq ends it, not at its completion. */
 	__u8 end;
 	__u8 split_size;
-	__u8 commands;
 	/* Single commands: ND_TRACE_*, ND_STACK_*. */
 	__u8 trace;
 	__u8 stack;
@@ -102,7 +101,7 @@ struct nd_config {
 	__u8 targ_by_lba;
 	/* Any filter is set. */
 	__u8 targ_any;
-	__u8 unused[2];
+	__u8 unused[3];
 };
 
 _Static_assert(sizeof(struct nd_config) == 504, "no padding");

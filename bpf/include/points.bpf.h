@@ -206,7 +206,7 @@ static __always_inline void emit_retry(struct nd_slot *s, struct request *rq, in
 {
 	u64 at = pdu_of(rq) + bpf_core_field_offset(struct nvme_request, retries);
 
-	if (cfg_trace && cfg_trace != ND_TRACE_STACKS)
+	if (traces_events())
 		emit_event(ND_KIND_RETRY, s, cfg_verdict ? (u8)peek(at, typed) : ~0ull);
 }
 
@@ -273,7 +273,7 @@ static __always_inline int on_requeue(struct request *rq, u32 hook, int typed)
 		s->state = ND_BACK;
 		count(ND_REQUEUED);
 	}
-	if (cfg_trace && cfg_trace != ND_TRACE_STACKS && s->state == ND_BACK)
+	if (traces_events() && s->state == ND_BACK)
 		emit_event(ND_KIND_REQUEUE, s, 0);
 	if (cfg_start_hook && s->state == ND_BACK && s->start_ns) {
 		st->rq = (u64)rq;

@@ -139,7 +139,7 @@ static __always_inline u64 start_field(struct request *rq, u64 now, u64 last, in
 static __always_inline void count_requeue(struct nd_slot *s)
 {
 	count(ND_REQUEUED);
-	if (cfg_trace && cfg_trace != ND_TRACE_STACKS)
+	if (traces_events())
 		emit_event(ND_KIND_REQUEUE, s, 0);
 }
 

@@ -3,40 +3,6 @@
 #ifndef ND_STAGES_H
 #define ND_STAGES_H
 
-static __always_inline void emit_record(struct nd_slot *s, u64 key, u64 complete_ns, u64 end_ns)
-{
-	struct nd_record *r = bpf_ringbuf_reserve(&ring, sizeof(*r), 0);
-
-	if (!r) {
-		count(ND_RING_FULL);
-		return;
-	}
-	r->kind = ND_RECORD_COMMAND;
-	r->version = ND_RECORD_VERSION;
-	r->cid = s->cid;
-	r->qid = s->qid;
-	r->_pad = 0;
-	r->bytes = s->bytes;
-	r->tid = s->tid;
-	r->key = key;
-	r->start_ns = s->start_ns;
-	r->setup_out_ns = s->setup_out_ns;
-	r->doorbell_ns = s->doorbell_ns;
-	r->cqe_ns = s->cqe_ns;
-	if (cfg_mode == ND_MODE_FINE) {
-		r->setup_in_ns = s->setup_in_ns;
-		r->issue_ns = s->issue_ns;
-		r->irq_ns = s->irq_ns;
-	} else {
-		r->setup_in_ns = 0;
-		r->issue_ns = 0;
-		r->irq_ns = 0;
-	}
-	r->complete_ns = complete_ns;
-	r->end_ns = end_ns;
-	bpf_ringbuf_submit(r, 0);
-}
-
 static __always_inline void finish_total(struct nd_cell *c, u32 at, u64 total, u32 bytes,
 					 int atomic)
 {
@@ -326,11 +292,9 @@ static __noinline void finish_odd(struct nd_slot *s, struct nd_cpu *cpu, u64 com
 	if (cfg_trace) {
 		if (!complete)
 			s->outcome = (struct nd_outcome){};
-		finish_trace(s, cpu, *saw, complete, end);
-		return;
+		if (!finish_trace(s, cpu, *saw, complete, end))
+			return;
 	}
-	if (cfg_commands)
-		emit_record(s, kept_key(s) | *saw, complete, end);
 	c = cpu ? cell_of(s, *saw, cpu) : 0;
 	if (!c) {
 		count(ND_NO_ROW);
@@ -386,12 +350,8 @@ static __always_inline void finish(struct nd_slot *s, struct nd_cpu *cpu, u64 co
 	}
 	FORGET(complete);
 	FORGET(end);
-	if (cfg_trace) {
-		finish_trace(s, cpu, saw, complete, end);
+	if (cfg_trace && !finish_trace(s, cpu, saw, complete, end))
 		return;
-	}
-	if (cfg_commands)
-		emit_record(s, kept_key(s) | saw, complete, end);
 	c = cpu ? cell_of(s, saw, cpu) : 0;
 	if (!c) {
 		count(ND_NO_ROW);

@@ -119,6 +119,12 @@ static __always_inline void emit_submit(struct nd_slot *s, u64 now)
 	bpf_ringbuf_submit(r, BPF_RB_NO_WAKEUP);
 }
 
+/* Whether the run has events other than those of its commands. */
+static __always_inline int traces_events(void)
+{
+	return cfg_trace == ND_TRACE_EVENTS || cfg_trace == ND_TRACE_PAIRS;
+}
+
 /* Reserves an event other than submit and complete. `s` is NULL if the command is unknown. */
 static __always_inline struct nd_other *other(u32 kind, struct nd_slot *s, u64 value)
 {
@@ -174,46 +180,38 @@ static __always_inline void times_of(struct nd_times *t, struct nd_slot *s, u64 
 	}
 }
 
-static __always_inline void emit_complete(struct nd_slot *s, u32 saw, u64 complete, u64 end)
+/*
+ * The event of a finished command. `complete` is 0 if its completion was not observed: now is then
+ * the upper bound. The size is a constant on each path of the verifier.
+ */
+static __always_inline void emit_end(struct nd_slot *s, u32 kind, u32 saw, u64 complete, u64 end)
 {
-	struct nd_complete *r;
+	u32 size = sizeof(struct nd_end);
+	struct nd_end *r;
+	void *rest;
 
-	if (cfg_mode == ND_MODE_TOTAL)
-		r = bpf_ringbuf_reserve(&ring, __builtin_offsetof(struct nd_complete, times), 0);
-	else
-		r = bpf_ringbuf_reserve(&ring, sizeof(*r), 0);
+	if (kind == ND_KIND_PAIR)
+		size += sizeof(struct nd_asked);
+	if (cfg_mode != ND_MODE_TOTAL)
+		size += sizeof(struct nd_times);
+	r = bpf_ringbuf_reserve(&ring, size, 0);
 	if (!r) {
 		count(ND_RING_FULL);
 		return;
 	}
-	about(&r->event, ND_KIND_COMPLETE, s, complete);
+	if (!complete)
+		complete = bpf_ktime_get_ns();
+	about(&r->event, kind, s, complete);
 	r->event.pattern = saw;
 	__builtin_memcpy(&r->outcome, &s->outcome, sizeof(r->outcome));
 	r->setup_out_ns = s->setup_out_ns;
-	if (cfg_mode != ND_MODE_TOTAL)
-		times_of(&r->times, s, end);
-	bpf_ringbuf_submit(r, BPF_RB_NO_WAKEUP);
-}
-
-static __always_inline void emit_pair(struct nd_slot *s, u32 saw, u64 complete, u64 end)
-{
-	struct nd_pair *r;
-
-	if (cfg_mode == ND_MODE_TOTAL)
-		r = bpf_ringbuf_reserve(&ring, __builtin_offsetof(struct nd_pair, times), 0);
-	else
-		r = bpf_ringbuf_reserve(&ring, sizeof(*r), 0);
-	if (!r) {
-		count(ND_RING_FULL);
-		return;
+	rest = r + 1;
+	if (kind == ND_KIND_PAIR) {
+		__builtin_memcpy(rest, &s->asked, sizeof(s->asked));
+		rest += sizeof(s->asked);
 	}
-	about(&r->event, ND_KIND_PAIR, s, complete);
-	r->event.pattern = saw;
-	__builtin_memcpy(&r->outcome, &s->outcome, sizeof(r->outcome));
-	r->setup_out_ns = s->setup_out_ns;
-	__builtin_memcpy(&r->asked, &s->asked, sizeof(r->asked));
 	if (cfg_mode != ND_MODE_TOTAL)
-		times_of(&r->times, s, end);
+		times_of(rest, s, end);
 	bpf_ringbuf_submit(r, BPF_RB_NO_WAKEUP);
 }
 
@@ -243,14 +241,20 @@ static __always_inline void sum_stack(u64 stack, u64 latency, int measured)
 		__sync_fetch_and_add(&sum->unmeasured, 1);
 }
 
-/* Traces a finished command. `complete` is 0 if its completion was not observed: now is then the
- * upper bound. A command without a latency is shown, whatever the latency filter. */
-static __always_inline void finish_trace(struct nd_slot *s, struct nd_cpu *cpu, u32 saw,
-					 u64 complete, u64 end)
+/*
+ * Traces a finished command. Returns 1 if the histograms count it as well. `complete` is 0 if its
+ * completion was not observed. A command without a latency is shown, whatever the latency filter.
+ */
+static __always_inline int finish_trace(struct nd_slot *s, struct nd_cpu *cpu, u32 saw,
+					u64 complete, u64 end)
 {
 	int measured = !(saw & ND_NO_ANY);
 	u64 latency = complete - s->setup_out_ns, stack;
 
+	if (cfg_trace == ND_TRACE_COMMANDS) {
+		emit_end(s, ND_KIND_PAIR, saw, complete, end);
+		return 1;
+	}
 	if (cpu)
 		count_here(cpu, ND_FINISHED);
 	if (!measured)
@@ -258,20 +262,19 @@ static __always_inline void finish_trace(struct nd_slot *s, struct nd_cpu *cpu, 
 	if ((cfg_slow_ns && measured && latency < cfg_slow_ns) ||
 	    (cfg_errors && complete && !(s->outcome.status & 0x7ff))) {
 		count(ND_QUIET);
-		return;
+		return 0;
 	}
-	if (!complete)
-		complete = bpf_ktime_get_ns();
 	if (cfg_trace == ND_TRACE_STACKS) {
 		stack = cfg_stack == ND_STACK_SUBMIT ? s->asked.stack : s->outcome.stack;
 		if (saw & (cfg_stack == ND_STACK_SUBMIT ? ND_NO_SETUP : ND_NO_COMPLETE))
 			stack = sampled() ? ND_STACK_UNSEEN : 0;
 		sum_stack(stack, latency, measured);
 	} else if (cfg_trace == ND_TRACE_PAIRS) {
-		emit_pair(s, saw, complete, end);
+		emit_end(s, ND_KIND_PAIR, saw, complete, end);
 	} else {
-		emit_complete(s, saw, complete, end);
+		emit_end(s, ND_KIND_COMPLETE, saw, complete, end);
 	}
+	return 0;
 }
 
 #endif

@@ -11,6 +11,7 @@ use super::nd_slot;
 use super::read;
 use super::skel::types::nd_asked;
 use super::skel::types::nd_complete;
+use super::skel::types::nd_end;
 use super::skel::types::nd_event;
 use super::skel::types::nd_kind;
 use super::skel::types::nd_other;
@@ -60,9 +61,7 @@ unsafe impl AnyBitPattern for nd_times {}
 // SAFETY: as above.
 unsafe impl AnyBitPattern for nd_submit {}
 // SAFETY: as above.
-unsafe impl AnyBitPattern for nd_complete {}
-// SAFETY: as above.
-unsafe impl AnyBitPattern for nd_pair {}
+unsafe impl AnyBitPattern for nd_end {}
 // SAFETY: as above.
 unsafe impl AnyBitPattern for nd_other {}
 
@@ -72,21 +71,20 @@ macro_rules! zeroable {
         unsafe impl bytemuck::Zeroable for $name {}
     )*};
 }
-zeroable!(nd_event nd_asked nd_outcome nd_times nd_submit nd_complete nd_pair nd_other);
+zeroable!(nd_event nd_asked nd_outcome nd_times nd_submit nd_end nd_other);
 
 /// `ND_KNOWN_*` of bpf/include/abi.h.
 const KNOWN_BYTES: u32 = 1;
 const KNOWN_SUBMITTER: u32 = 2;
 
 const EVENT: usize = size_of::<nd_event>();
-const OUTCOME: usize = size_of::<nd_outcome>();
 const ASKED: usize = size_of::<nd_asked>();
-const COMPLETE_BYTES: usize = EVENT + OUTCOME + 8;
-const PAIR_BYTES: usize = COMPLETE_BYTES + ASKED;
+const END: usize = size_of::<nd_end>();
+const PAIR_END: usize = END + ASKED;
 const TIMES: usize = size_of::<nd_times>();
 const _: () = assert!(size_of::<nd_submit>() == EVENT + ASKED);
-const _: () = assert!(size_of::<nd_complete>() == COMPLETE_BYTES + TIMES);
-const _: () = assert!(size_of::<nd_pair>() == PAIR_BYTES + TIMES);
+const _: () = assert!(size_of::<nd_complete>() == END + TIMES);
+const _: () = assert!(size_of::<nd_pair>() == PAIR_END + TIMES);
 
 fn opcode(event: &nd_event) -> Opcode {
     Opcode {
@@ -129,12 +127,12 @@ fn asked(id: &CommandId, a: &nd_asked) -> Submission {
     }
 }
 
-fn outcome(
-    event: &nd_event,
-    o: &nd_outcome,
-    setup_out_ns: u64,
-    times: Option<&nd_times>,
-) -> Outcome {
+fn outcome(end: &nd_end, times: Option<&nd_times>) -> Outcome {
+    let nd_end {
+        event,
+        outcome: o,
+        setup_out_ns,
+    } = end;
     Outcome {
         verdict: (o.known != 0).then_some(Verdict {
             result: o.result,
@@ -142,8 +140,8 @@ fn outcome(
             retries: o.retries,
             flags: o.flags,
         }),
-        latency_ns: since(event, setup_out_ns),
-        timeline: timeline(event, setup_out_ns, times),
+        latency_ns: since(event, *setup_out_ns),
+        timeline: timeline(event, *setup_out_ns, times),
         cpu: o.cpu,
         stack: StackId(o.stack),
     }
@@ -175,19 +173,15 @@ fn timeline(event: &nd_event, setup_out_ns: u64, times: Option<&nd_times>) -> Op
 /// The event of a command whose completion was not observed.
 #[cold]
 #[inline(never)]
-fn missed(
-    e: &nd_event,
-    asked: Option<Submission>,
-    setup_out_ns: u64,
-    times: Option<&nd_times>,
-) -> Event {
+fn missed(end: &nd_end, asked: Option<Submission>, times: Option<&nd_times>) -> Event {
+    let event = &end.event;
     Event {
-        at_ns: e.ns,
+        at_ns: event.ns,
         what: EventKind::Missed {
-            id: id(e),
+            id: id(event),
             asked,
-            latency_max_ns: since(e, setup_out_ns),
-            timeline: timeline(e, setup_out_ns, times),
+            latency_max_ns: since(event, end.setup_out_ns),
+            timeline: timeline(event, end.setup_out_ns, times),
         },
     }
 }
@@ -231,33 +225,29 @@ fn submit(bytes: &[u8]) -> Result<Event, DecodeError> {
 
 #[inline(never)]
 fn complete(bytes: &[u8]) -> Result<Event, DecodeError> {
-    let out: u64 = part(bytes, EVENT + OUTCOME)?;
-    let e: nd_event = read(bytes)?;
-    let o: nd_outcome = part(bytes, EVENT)?;
-    let times = part::<nd_times>(bytes, COMPLETE_BYTES).ok();
-    if e.pattern & NO_COMPLETE != 0 {
-        return Ok(missed(&e, None, out, times.as_ref()));
+    let end: nd_end = read(bytes)?;
+    let times = part::<nd_times>(bytes, END).ok();
+    if end.event.pattern & NO_COMPLETE != 0 {
+        return Ok(missed(&end, None, times.as_ref()));
     }
     Ok(Event {
-        at_ns: e.ns,
-        what: EventKind::Complete(id(&e), outcome(&e, &o, out, times.as_ref())),
+        at_ns: end.event.ns,
+        what: EventKind::Complete(id(&end.event), outcome(&end, times.as_ref())),
     })
 }
 
 #[inline(never)]
 fn pair(bytes: &[u8]) -> Result<Event, DecodeError> {
-    let a: nd_asked = part(bytes, COMPLETE_BYTES)?;
-    let e: nd_event = read(bytes)?;
-    let o: nd_outcome = part(bytes, EVENT)?;
-    let out: u64 = part(bytes, EVENT + OUTCOME)?;
-    let times = part::<nd_times>(bytes, PAIR_BYTES).ok();
-    let id = id(&e);
-    if e.pattern & NO_COMPLETE != 0 {
-        return Ok(missed(&e, Some(asked(&id, &a)), out, times.as_ref()));
+    let a: nd_asked = part(bytes, END)?;
+    let end: nd_end = read(bytes)?;
+    let times = part::<nd_times>(bytes, PAIR_END).ok();
+    let id = id(&end.event);
+    if end.event.pattern & NO_COMPLETE != 0 {
+        return Ok(missed(&end, Some(asked(&id, &a)), times.as_ref()));
     }
     Ok(Event {
-        at_ns: e.ns,
-        what: EventKind::Command(id, asked(&id, &a), outcome(&e, &o, out, times.as_ref())),
+        at_ns: end.event.ns,
+        what: EventKind::Command(id, asked(&id, &a), outcome(&end, times.as_ref())),
     })
 }
 
@@ -363,8 +353,8 @@ mod tests {
             bytes[0] = kind as u8;
             let size = match kind {
                 SUBMIT => EVENT + ASKED,
-                COMPLETE => COMPLETE_BYTES,
-                PAIR => PAIR_BYTES,
+                COMPLETE => END,
+                PAIR => PAIR_END,
                 _ => EVENT + 8,
             };
             prop_assert!(event(&bytes[..size]).is_ok());

@@ -14,7 +14,6 @@ pub use self::events::event;
 pub use self::events::event_time;
 pub use self::events::stack_frames;
 pub use self::events::unfinished;
-use crate::model::command::CommandRecord;
 use crate::model::counters::COUNTS;
 use crate::model::counters::Counters;
 use crate::model::event::StackId;
@@ -24,7 +23,6 @@ use crate::model::nvme_latency::SLOTS;
 use crate::model::row::RowKey;
 use crate::model::snapshot::Cell;
 use crate::model::stage::StageSet;
-use crate::model::timeline::Timeline;
 use crate::probe::catalog::CATALOG;
 
 /// Includes the types of the BPF side, generated from its BTF.
@@ -60,7 +58,6 @@ use skel::types::nd_cpu;
 use skel::types::nd_ctrl;
 use skel::types::nd_hist;
 use skel::types::nd_hook;
-use skel::types::nd_record;
 use skel::types::nd_scratch;
 use skel::types::nd_slot;
 use skel::types::nd_stack;
@@ -73,7 +70,6 @@ const _: () = assert!(offset_of!(nd_cell, hist) == CELL_HEAD);
 const _: () = assert!(offset_of!(nd_slot, setup_in_ns) == SLOT_BASIC);
 const _: () = assert!(offset_of!(nd_slot, asked) == SLOT_FINE);
 const _: () = assert!(size_of::<nd_slot>() == SLOT_TRACE);
-const _: () = assert!(size_of::<nd_record>() == 96);
 const _: () = assert!(size_of::<nd_stack_sum>() == size_of::<nd_hist>() + 8);
 const _: () = assert!(size_of::<nd_ctrl>() == 16);
 const _: () = assert!(nd_hook::ND_HOOK_MAX.0 as usize == CATALOG.len());
@@ -112,8 +108,8 @@ pub const MAX_LIST: usize = 16;
 
 /// `nd_config.mode`: total, basic, fine (`ND_MODE_*`).
 pub const MODES: [u32; 3] = [0, 1, 2];
-/// `nd_config.trace`: events, pairs, stacks (`ND_TRACE_*`).
-pub const TRACES: [u8; 3] = [1, 2, 3];
+/// `nd_config.trace`: events, pairs, stacks, commands (`ND_TRACE_*`).
+pub const TRACES: [u8; 4] = [1, 2, 3, 4];
 /// `nd_config.stack`: at submission, at completion (`ND_STACK_*`).
 pub const STACKS: [u8; 2] = [1, 2];
 /// Requests to the program `service` (`ND_SERVE_*`): the run begins now.
@@ -139,8 +135,6 @@ pub const STACK_UNSEEN: StackId = StackId(1);
 pub const STATE_OPEN: u8 = 1;
 /// State of a slot with a completed command that has not ended.
 pub const STATE_COMPLETED: u8 = 3;
-const RECORD_COMMAND: u8 = 1;
-const RECORD_VERSION: u8 = 1;
 
 /// Adds the counters of one CPU, from their value in the map.
 pub fn add_counters(sum: &mut Counters, bytes: &[u8]) -> Result<(), DecodeError> {
@@ -182,8 +176,6 @@ pub struct DecodeError;
 unsafe impl AnyBitPattern for nd_cpu {}
 // SAFETY: as above.
 unsafe impl AnyBitPattern for nd_slot {}
-// SAFETY: as above.
-unsafe impl AnyBitPattern for nd_record {}
 // SAFETY: as above, and without padding.
 unsafe impl bytemuck::NoUninit for nd_config {}
 // SAFETY: zero bits are a valid value of each of its integers.
@@ -194,8 +186,6 @@ unsafe impl bytemuck::Zeroable for nd_config {}
 unsafe impl bytemuck::Zeroable for nd_cpu {}
 // SAFETY: as above.
 unsafe impl bytemuck::Zeroable for nd_slot {}
-// SAFETY: as above.
-unsafe impl bytemuck::Zeroable for nd_record {}
 
 fn read<T: AnyBitPattern>(bytes: &[u8]) -> Result<T, DecodeError> {
     bytes
@@ -241,34 +231,6 @@ pub fn slot_state(bytes: &[u8]) -> Result<SlotState, DecodeError> {
         STATE_OPEN => SlotState::InFlight,
         STATE_COMPLETED => SlotState::Ending,
         _ => SlotState::Idle,
-    })
-}
-
-/// Decodes a record of the command ring. Another kind or version is an error.
-pub fn command_record(bytes: &[u8]) -> Result<CommandRecord, DecodeError> {
-    let r: nd_record = read(bytes)?;
-    if (r.kind, r.version) != (RECORD_COMMAND, RECORD_VERSION) {
-        return Err(DecodeError);
-    }
-    let (row, pattern) = RowKey::unpack(r.key);
-    let points = [
-        r.start_ns,
-        r.setup_in_ns,
-        r.setup_out_ns,
-        r.issue_ns,
-        r.doorbell_ns,
-        r.irq_ns,
-        r.cqe_ns,
-        r.complete_ns,
-        r.end_ns,
-    ];
-    Ok(CommandRecord {
-        row,
-        qid: r.qid,
-        cid: r.cid,
-        bytes: r.bytes,
-        tid: r.tid,
-        timeline: Timeline::new(points, pattern),
     })
 }
 
@@ -325,7 +287,6 @@ mod tests {
     proptest! {
         #[test]
         fn any_bytes_decode_or_are_refused(bytes in prop::collection::vec(any::<u8>(), 0..200)) {
-            let _ = command_record(&bytes);
             let _ = slot_state(&bytes);
         }
 

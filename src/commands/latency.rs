@@ -6,19 +6,16 @@ use std::io::Write;
 use std::io::stdout;
 use std::time::Duration;
 
-use anyhow::Context;
 use anyhow::Result;
 use nvme_deep::model::run::Scan;
 use nvme_deep::model::snapshot::Snapshot;
 use nvme_deep::render::ReportSink;
-use nvme_deep::render::json;
 use nvme_deep::render::json::JsonView;
 use nvme_deep::render::text::TextView;
 use nvme_deep::render::theme::Theme;
 use nvme_deep::report::latency::Report;
 use nvme_deep::report::latency::rows;
 use nvme_deep::report::ledger::Ledger;
-use nvme_deep::session::Session;
 use nvme_deep::session::settings::Settings;
 use nvme_deep::source::Source;
 
@@ -27,9 +24,10 @@ use crate::commands::run::Run;
 use crate::commands::run::Turn;
 use crate::commands::run::Watchdog;
 use crate::commands::run::check_fit;
+use crate::commands::single::SingleCommands;
 use crate::commands::start::Ready;
 
-/// Interval between reads of the command ring.
+/// Interval between reads of the event ring.
 const DRAIN: Duration = Duration::from_millis(20);
 
 /// The reports of a run.
@@ -128,23 +126,6 @@ impl<'o> Reports<'o> {
     }
 }
 
-/// Writes the commands that are in the ring, with `--commands`.
-fn drain(options: &LatencyOptions, session: &Session, out: &mut dyn Write) -> Result<()> {
-    if !options.settings.commands {
-        return Ok(());
-    }
-    let records = session.command_ring()?.take(Duration::ZERO)?;
-    let any = !records.is_empty();
-    for record in records {
-        let record = record.context("a command record that can't be decoded")?;
-        json::command(&record, options.settings.stage_set, out)?;
-    }
-    if any {
-        out.flush()?;
-    }
-    Ok(())
-}
-
 /// `n` times `step`; saturates.
 fn times(step: Duration, n: u64) -> Duration {
     step.saturating_mul(u32::try_from(n).unwrap_or(u32::MAX))
@@ -165,24 +146,40 @@ pub fn run(options: &LatencyOptions) -> Result<()> {
     let counted = options.interval.zip(options.count);
     let counted = counted.map(|(step, n)| times(step, n));
     let end = options.duration.into_iter().chain(counted).min();
-    let mut watchdog = Watchdog::of(&session, ready.system);
+    let mut watchdog = Watchdog::of(&session, ready.system.clone());
     let mut reports = Reports::new(options);
+    let mut single = match &options.settings.trace {
+        Some(_) => Some(SingleCommands::new(
+            session.events()?,
+            options.settings.stage_set,
+            ready.system.clone(),
+        )),
+        None => None,
+    };
     let mut out = BufWriter::new(stdout().lock());
     let run = Run::begin(&ready.stop, end);
     let ended = run.turns(&mut session, &mut watchdog, &mut |session, tick| {
-        drain(options, session, &mut out)?;
+        let mut again = Duration::MAX;
+        if let Some(single) = &mut single {
+            if tick.rescanned {
+                single.may_look();
+            }
+            let more = single.drain(&mut out)?;
+            again = tick.now + if more { Duration::ZERO } else { DRAIN };
+        }
         if reports.next().is_some_and(|t| tick.now >= t) {
             reports.interim(session, run.elapsed(), &mut out)?;
         }
         let next = reports.next().unwrap_or(Duration::MAX);
-        let often = options.settings.commands.then(|| tick.now + DRAIN);
-        Ok(Turn::Until(often.map_or(next, |t| t.min(next))))
+        Ok(Turn::Until(again.min(next)))
     });
     let at = run.elapsed();
     watchdog.last_look(&session)?;
     session.end()?;
     ended?;
-    drain(options, &session, &mut out)?;
+    if let Some(single) = &mut single {
+        single.finish(&mut out)?;
+    }
     reports.last(&session, at, &mut out)?;
     watchdog.verdict()
 }

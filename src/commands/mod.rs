@@ -5,8 +5,10 @@ pub mod doctor;
 #[cfg(test)]
 mod fixture;
 pub mod latency;
+mod names;
 mod output;
 mod run;
+mod single;
 pub mod stacks;
 mod start;
 pub mod trace;

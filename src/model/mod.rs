@@ -2,7 +2,6 @@
 //! The data of the tool: points, stages, events, counters, snapshots, stacks. Uses no libbpf and no
 //! I/O, so that reports, views and tests work without a kernel.
 
-pub mod command;
 pub mod counters;
 pub mod event;
 pub mod histogram;

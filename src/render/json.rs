@@ -8,11 +8,9 @@ use std::io::Write;
 use std::time::Duration;
 
 use serde::Serialize;
-use serde::Serializer;
 use serde_json::to_writer;
 
 use super::ReportSink;
-use crate::model::command::CommandRecord;
 use crate::model::histogram::Histogram;
 use crate::model::milestone::Milestone;
 use crate::model::row::RowKey;
@@ -93,40 +91,6 @@ struct LatLine {
     from_us: u64,
     to_us: Option<u64>,
     count: u64,
-}
-
-#[derive(Serialize)]
-struct CommandLine<'a> {
-    r#type: &'static str,
-    schema_version: u32,
-    ctrl: String,
-    qid: u16,
-    cid: u16,
-    nsid: u32,
-    queue: String,
-    opcode: String,
-    opcode_value: u8,
-    bytes: u32,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    tid: Option<u32>,
-    points_ns: Points,
-    stages: &'a [Segment],
-    total_ns: Option<u64>,
-}
-
-#[derive(Serialize)]
-struct Segment {
-    name: String,
-    ns: u64,
-}
-
-/// The observed points, as an object in the order of a command's life.
-struct Points(Vec<(Milestone, u64)>);
-
-impl Serialize for Points {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        serializer.collect_map(self.0.iter().map(|(point, ns)| (point.name(), ns)))
-    }
 }
 
 pub(super) fn dist(h: &Histogram, buckets: bool) -> Dist {
@@ -272,62 +236,11 @@ pub fn end(ledger: &Ledger, at: Duration, out: &mut dyn Write) -> io::Result<()>
     )
 }
 
-/// Writes a single command as one line.
-///
-/// # Errors
-/// Errors of the writer.
-pub fn command(record: &CommandRecord, stage_set: StageSet, out: &mut dyn Write) -> io::Result<()> {
-    let CommandRecord {
-        row,
-        qid,
-        cid,
-        bytes,
-        tid,
-        timeline,
-    } = record;
-    let (ctrl, nsid, queue, opcode, opcode_value) = names(row);
-    let segments: Vec<Segment> = timeline
-        .segments(stage_set)
-        .unwrap_or_default()
-        .into_iter()
-        .map(|s| Segment {
-            name: stage_set.run_name(s.run),
-            ns: s.ns,
-        })
-        .collect();
-    line(
-        &CommandLine {
-            r#type: "command",
-            schema_version: SCHEMA_VERSION,
-            ctrl,
-            qid: *qid,
-            cid: *cid,
-            nsid,
-            queue,
-            opcode,
-            opcode_value,
-            bytes: *bytes,
-            // 0: the total stage set does not record it
-            tid: (*tid != 0).then_some(*tid),
-            points_ns: Points(
-                Milestone::ALL
-                    .into_iter()
-                    .filter_map(|m| Some((m, timeline.at(m)?)))
-                    .collect(),
-            ),
-            stages: &segments,
-            total_ns: timeline.total(stage_set),
-        },
-        out,
-    )
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::model::counters::Counters;
     use crate::model::snapshot::Snapshot;
-    use crate::model::timeline::Timeline;
     use crate::probe::plan::Policy;
     use crate::probe::plan::plan;
     use crate::probe::plan::tests::everything;
@@ -368,21 +281,6 @@ mod tests {
         let mut out = Vec::new();
         let view = JsonView { buckets: false };
         view.report(&sample, &mut out).unwrap();
-        insta::assert_snapshot!(pretty(&out));
-    }
-
-    #[test]
-    fn a_command_is_one_line_with_its_points_and_stages() {
-        let record = CommandRecord {
-            row: READS,
-            qid: 2,
-            cid: 0x1040,
-            bytes: 4096,
-            tid: 77,
-            timeline: Timeline::new([100, 0, 200, 0, 0, 0, 700, 750, 0], 0b010_0001),
-        };
-        let mut out = Vec::new();
-        command(&record, StageSet::Basic, &mut out).unwrap();
         insta::assert_snapshot!(pretty(&out));
     }
 }

@@ -63,7 +63,7 @@ const fn look_for(only: Option<Method>) -> Look {
 /// The roles of a trace other than commands.
 fn roles(trace: &Tracing) -> Vec<Role> {
     let wanted = |role: &Role| match role {
-        _ if trace.kind == TraceKind::Stacks => false,
+        _ if matches!(trace.kind, TraceKind::Stacks | TraceKind::Commands) => false,
         Role::SqHead => trace.sq,
         Role::AsyncEvent => trace.aen,
         _ => true,
@@ -112,7 +112,6 @@ pub fn attach(
         filter: &options.filter,
         lat: options.lat,
         split_size: options.split_size,
-        commands: options.commands,
         trace: options.trace.as_ref(),
         irq_entry,
         measure: options.attaching.verbose > 0,

@@ -50,7 +50,6 @@ fn is_usual(plan: &AttachPlan, config: &Config<'_>) -> bool {
         && *config.filter == Filter::default()
         && config.lat.is_none()
         && !config.split_size
-        && !config.commands
         && config.ignore.is_empty()
 }
 
@@ -91,7 +90,7 @@ impl Build {
             Self::Usual(StageSet::Fine) => named!(c, trace stack verdict),
         };
         zeroes.extend(named!(
-            c, lossy by_name check_fit rq_second cmd_arg split_size commands lat stack_at_entry
+            c, lossy by_name check_fit rq_second cmd_arg split_size lat stack_at_entry
             test_ignore_every targ_any targ_by_lba
         ));
         let wrong = zeroes.into_iter().find(|(_, value)| *value != 0);

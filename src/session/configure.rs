@@ -49,6 +49,7 @@ fn add_trace(c: &mut nd_config, trace: &Tracing, plan: &AttachPlan, config: &Con
         TraceKind::Events => TRACES[0],
         TraceKind::Pairs => TRACES[1],
         TraceKind::Stacks => TRACES[2],
+        TraceKind::Commands => TRACES[3],
     };
     c.stack = match trace.stack {
         None => 0,
@@ -209,7 +210,6 @@ pub fn configure(plan: &AttachPlan, layout: &Layout, config: &Config<'_>) -> Res
     };
     c.atomic = u8::from(layout.atomic() || plan.needs_atomics());
     c.split_size = u8::from(config.split_size);
-    c.commands = u8::from(config.commands);
     if let Some(trace) = config.trace {
         add_trace(&mut c, trace, plan, config);
     }

@@ -12,7 +12,7 @@
 //!
 //! S cannot be smaller, because each tag may be a command in flight. If memory is short, R is
 //! reduced first, then the cells: with fewer shards than CPUs the BPF side adds atomically. A trace
-//! has one row of cells, which is never used, and its ring is halved down to 4 MiB.
+//! without histograms has one row of cells, which is never used. The ring is halved down to 4 MiB.
 
 use crate::abi::CPU_BYTES;
 use crate::abi::MAX_ROWS;
@@ -39,7 +39,7 @@ const CELL_BUDGET: usize = 32 << 20;
 const MIN_CELLS: usize = 4 << 20;
 /// Tables of a fixed size (tasks, queues, controllers, row cache).
 const FIXED: usize = 3 << 19;
-/// Default size of the event ring, and size of the ring of single commands.
+/// Default size of the event ring.
 const RING: u32 = 16 << 20;
 /// Minimum size of the event ring: some 20000 events.
 const MIN_RING: u32 = 4 << 20;
@@ -114,7 +114,6 @@ fn ring_bytes(settings: &Settings, others: usize) -> u32 {
             }
             ring
         }),
-        None if settings.commands => RING,
         _ => NO_RING,
     }
 }
@@ -148,12 +147,12 @@ impl Layout {
             bytes: 0,
             next_base: 0,
         };
-        let is_trace = settings.trace.is_some();
+        let (is_trace, counts) = (settings.trace.is_some(), settings.counts());
         let things: usize = controllers.iter().map(|c| 1 + c.namespaces.len()).sum();
         // per namespace and admin queue: some opcodes, each with some patterns of points; a trace
         // needs no rows
         let per_thing = if settings.split_size { 48 } else { 16 };
-        if !is_trace {
+        if counts {
             layout.rows = u32::try_from(things * per_thing)
                 .unwrap_or(MAX_ROWS)
                 .clamp(64, MAX_ROWS / 4);
@@ -165,7 +164,7 @@ impl Layout {
             .collect();
         let per_slot = slot_bytes(settings.stage_set, is_trace) + START_BYTES;
         let need = needs.iter().sum::<u32>();
-        let least_cells = if is_trace { 0 } else { MIN_CELLS };
+        let least_cells = if counts { MIN_CELLS } else { 0 };
         let mut others = FIXED + cpus as usize * CPU_BYTES + stack_bytes(settings, cpus);
         layout.ring_bytes = ring_bytes(settings, others + need as usize * per_slot);
         others += layout.ring_bytes as usize;
@@ -179,7 +178,7 @@ impl Layout {
             .saturating_sub(others + slots)
             .clamp(MIN_CELLS, CELL_BUDGET);
         let per_shard = cell_bytes(settings.stage_set) * layout.rows as usize;
-        if !is_trace {
+        if counts {
             layout.shards = u32::try_from(cells / per_shard)
                 .unwrap_or(1)
                 .clamp(1, cpus.max(1));

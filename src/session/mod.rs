@@ -4,7 +4,6 @@
 
 mod bring_up;
 mod builds;
-mod command_ring;
 mod configure;
 mod event_ring;
 mod layout;
@@ -36,7 +35,6 @@ use libbpf_rs::MapHandle;
 
 pub use self::bring_up::attach;
 pub use self::bring_up::no_method;
-pub use self::command_ring::CommandRing;
 pub use self::event_ring::EventRing;
 pub use self::layout::Layout;
 pub use self::libbpf_log::install as take_over_log;
@@ -82,9 +80,7 @@ pub struct Config<'a> {
     pub lat: Option<LatBuckets>,
     /// Separate rows by size class.
     pub split_size: bool,
-    /// A record per command.
-    pub commands: bool,
-    /// Single commands instead of histograms.
+    /// Single commands, with or instead of histograms.
     pub trace: Option<&'a Tracing>,
     /// The kernel's interrupt entry code, if stacks are taken and it is known.
     pub irq_entry: Option<(u64, u64)>,
@@ -342,14 +338,6 @@ impl Session {
         while let Some((_, link)) = links.pop() {
             drop(link);
         }
-    }
-
-    /// The ring of single commands.
-    ///
-    /// # Errors
-    /// If the ring cannot be mapped.
-    pub fn command_ring(&self) -> Result<CommandRing<'_>> {
-        CommandRing::new(&self.maps.ring)
     }
 
     /// The ring of events. It can be read independently of the session, but by one reader only.

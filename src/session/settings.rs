@@ -60,6 +60,8 @@ pub enum TraceKind {
     Pairs,
     /// No event: commands are counted by stack.
     Stacks,
+    /// One event at its completion, and the histograms count it.
+    Commands,
 }
 
 /// What a run with single commands records of each.
@@ -83,6 +85,27 @@ pub struct Tracing {
     pub ring_bytes: Option<u32>,
 }
 
+impl Tracing {
+    /// Every command, without options.
+    pub const fn of(kind: TraceKind) -> Self {
+        Self {
+            kind,
+            stack: None,
+            one_in: 1,
+            slow: None,
+            errors: false,
+            sq: false,
+            aen: false,
+            ring_bytes: None,
+        }
+    }
+
+    /// Whether the run has histograms, too.
+    pub fn counts(&self) -> bool {
+        self.kind == TraceKind::Commands
+    }
+}
+
 /// The settings of a run.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Settings {
@@ -94,15 +117,18 @@ pub struct Settings {
     pub lat: Option<LatBuckets>,
     /// A row per size class.
     pub split_size: bool,
-    /// A record per command, in addition to the histograms.
-    pub commands: bool,
-    /// Single commands instead of histograms.
+    /// Single commands, with or instead of histograms.
     pub trace: Option<Tracing>,
     /// How to attach.
     pub attaching: Attaching,
 }
 
 impl Settings {
+    /// Whether the run has histograms.
+    pub fn counts(&self) -> bool {
+        self.trace.as_ref().is_none_or(Tracing::counts)
+    }
+
     /// A run with this stage set and no options.
     pub fn of(stage_set: StageSet) -> Self {
         Self {
@@ -110,7 +136,6 @@ impl Settings {
             filter: Filter::default(),
             lat: None,
             split_size: false,
-            commands: false,
             trace: None,
             attaching: Attaching::default(),
         }
@@ -120,14 +145,8 @@ impl Settings {
     pub fn of_trace(kind: TraceKind, stack: Option<StackAt>) -> Self {
         Self {
             trace: Some(Tracing {
-                kind,
                 stack,
-                one_in: 1,
-                slow: None,
-                errors: false,
-                sq: false,
-                aen: false,
-                ring_bytes: None,
+                ..Tracing::of(kind)
             }),
             ..Self::of(StageSet::Total)
         }

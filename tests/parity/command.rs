@@ -3,9 +3,10 @@
 
 use std::mem::take;
 
-use nvme_deep::abi::command_record;
+use nvme_deep::abi::event;
 use nvme_deep::model::counters::COUNTS;
 use nvme_deep::model::counters::Count;
+use nvme_deep::model::event::EventKind;
 use nvme_deep::model::histogram;
 use nvme_deep::model::milestone::ALL_POINTS;
 use nvme_deep::model::milestone::Milestone;
@@ -133,15 +134,24 @@ impl Answer {
     }
 }
 
-/// The record of `--commands`, decoded by the reader of the ring, must agree.
+/// The event of the command, decoded by the reader of the ring, must agree.
 fn check_record(case: &Case, record: &str, line: &Timeline) {
     let record: Vec<u8> = (0..record.len() / 2)
         .map(|i| u8::from_str_radix(&record[2 * i..2 * i + 2], 16).unwrap())
         .collect();
-    let record = command_record(&record).unwrap();
-    assert_eq!(record.timeline, *line, "{case:?}");
-    assert_eq!(record.bytes, case.bytes);
-    assert_eq!(record.row, RowKey::unpack(KEY).0);
+    let (id, latency, timeline) = match event(&record).unwrap().what {
+        EventKind::Command(id, _, outcome) => (id, outcome.latency_ns, outcome.timeline),
+        EventKind::Missed { id, timeline, .. } => (id, None, timeline),
+        other => panic!("{case:?}: {other:?}"),
+    };
+    let stages = case.stage_set != StageSet::Total;
+    let seen = |line: &Timeline| (line.pattern(), Milestone::ALL.map(|m| line.at(m)));
+    let timeline = timeline.as_ref().map(seen);
+    assert_eq!(timeline, stages.then(|| seen(line)), "{case:?}");
+    let ends = line.at(SetupOut).zip(line.at(Complete));
+    assert_eq!(latency, ends.map(|(from, to)| to - from), "{case:?}");
+    let row = RowKey::unpack(KEY).0;
+    assert_eq!((id.ctrl, id.opcode), (row.ctrl, row.opcode));
 }
 
 /// The table of nvme_latency has only commands with both set-up and completion observed.

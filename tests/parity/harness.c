@@ -27,10 +27,17 @@ enum {
 	BPF_MAP_TYPE_RINGBUF = 27
 };
 
+enum { BPF_NOEXIST = 1, BPF_RB_NO_WAKEUP = 1 };
+
 static void *bpf_map_lookup_elem(void *map, const void *key);
 static void *bpf_ringbuf_reserve(void *ring, __u64 size, __u64 flags);
 static void bpf_ringbuf_submit(void *record, __u64 flags);
 static __u32 bpf_get_smp_processor_id(void);
+static __u64 bpf_ktime_get_ns(void);
+static long bpf_map_update_elem(void *map, const void *key, const void *value, __u64 flags);
+static long bpf_get_stack(void *ctx, void *to, __u32 size, __u64 flags);
+static __u32 bpf_get_prandom_u32(void);
+static __u64 bpf_get_current_pid_tgid(void);
 static int bpf_probe_read_kernel(void *to, __u32 size, const void *from);
 
 #include "kernel.bpf.h"
@@ -50,7 +57,7 @@ static int cell_calls;
 
 static u64 kept_key(struct nd_slot *s)
 {
-	return s->key;
+	return s->key >> ND_ROW_BITS;
 }
 
 static struct nd_cell *cell_of(struct nd_slot *s, u32 saw, struct nd_cpu *cpu)
@@ -60,18 +67,14 @@ static struct nd_cell *cell_of(struct nd_slot *s, u32 saw, struct nd_cpu *cpu)
 	return &the_cell;
 }
 
-/* replaces trace.bpf.h: no question needs a trace */
-static void finish_trace(struct nd_slot *s, struct nd_cpu *cpu, u32 saw, u64 complete, u64 end)
-{
-	abort();
-}
-
 #include "slots.bpf.h"
+#include "trace.bpf.h"
 #include "stages.bpf.h"
 
 static struct nd_cpu the_cpu;
-static struct nd_record the_record;
+static struct nd_pair the_record;
 static int records;
+static u64 record_size;
 
 static int bpf_probe_read_kernel(void *to, __u32 size, const void *from)
 {
@@ -87,7 +90,8 @@ static void *bpf_map_lookup_elem(void *map, const void *key)
 static void *bpf_ringbuf_reserve(void *r, __u64 size, __u64 flags)
 {
 	(void)flags;
-	return r == &ring && size == sizeof(the_record) ? &the_record : 0;
+	record_size = size;
+	return r == &ring && size <= sizeof(the_record) ? &the_record : 0;
 }
 
 static void bpf_ringbuf_submit(void *record, __u64 flags)
@@ -99,6 +103,32 @@ static void bpf_ringbuf_submit(void *record, __u64 flags)
 static __u32 bpf_get_smp_processor_id(void)
 {
 	return 0;
+}
+
+static __u64 bpf_ktime_get_ns(void)
+{
+	return ~0ull;
+}
+
+/* Stacks and submitters are not tested here. */
+static long bpf_map_update_elem(void *map, const void *key, const void *value, __u64 flags)
+{
+	abort();
+}
+
+static long bpf_get_stack(void *ctx, void *to, __u32 size, __u64 flags)
+{
+	abort();
+}
+
+static __u32 bpf_get_prandom_u32(void)
+{
+	abort();
+}
+
+static __u64 bpf_get_current_pid_tgid(void)
+{
+	abort();
 }
 
 static u64 number(void)
@@ -149,7 +179,7 @@ static void answer_finish(void)
 	cell_calls = records = 0;
 	cell_key = 0;
 	cfg_mode = mode;
-	cfg_commands = 1;
+	cfg_trace = ND_TRACE_COMMANDS;
 	cfg_lat = 1;
 
 	memset(&s, 0xa5, sizeof(s)); /* old content must not matter */
@@ -166,7 +196,7 @@ static void answer_finish(void)
 	s.complete_ns = number();
 	complete = number();
 	end = number();
-	s.key = number();
+	s.key = number() << ND_ROW_BITS;
 	s.bytes = number();
 	cfg_lat_min_us = number();
 	cfg_lat_shift = number();
@@ -194,7 +224,7 @@ static void answer_finish(void)
 	for (int i = 0; i < ND_STAGES_FINE; i++)
 		histogram(&the_cell.hist[i]);
 	printf(" %d ", records);
-	for (size_t i = 0; i < sizeof(the_record); i++)
+	for (size_t i = 0; i < record_size; i++)
 		printf("%02x", ((unsigned char *)&the_record)[i]);
 	puts("");
 }
@@ -224,6 +254,7 @@ static const struct {
 	CONSTANT(ND_TRACE_EVENTS),
 	CONSTANT(ND_TRACE_PAIRS),
 	CONSTANT(ND_TRACE_STACKS),
+	CONSTANT(ND_TRACE_COMMANDS),
 	CONSTANT(ND_STACK_SUBMIT),
 	CONSTANT(ND_STACK_COMPLETE),
 	CONSTANT(ND_SCRATCHES),

@@ -56,7 +56,7 @@ enum point {
 
 /* The true points of a command, by queue and command id. */
 struct truth {
-	u64 from[POINTS], to[POINTS]; /* clock before and after each point; 0: not passed */
+	u64 from[POINTS], to[POINTS];	     /* clock before and after each point; 0: not passed */
 	enum { NEVER, ACTIVE, OVER } active; /* OVER: its record may still follow */
 	int records;
 };
@@ -119,7 +119,7 @@ static void submit(void *r)
 	if (!t->active)
 		foreign++;
 	unmeasured += !!(saw & ND_NO_ANY);
-	check(t, P_SETUP_OUT, record.pair.setup_out_ns, !(saw & ND_NO_SETUP));
+	check(t, P_SETUP_OUT, record.pair.end.setup_out_ns, !(saw & ND_NO_SETUP));
 	check(t, P_COMPLETE, e->ns, !(saw & ND_NO_COMPLETE));
 	if (cfg_mode == ND_MODE_TOTAL)
 		return;

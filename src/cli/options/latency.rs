@@ -7,6 +7,8 @@ use anyhow::Error;
 use anyhow::Result;
 use nvme_deep::model::nvme_latency::LatBuckets;
 use nvme_deep::session::settings::Settings;
+use nvme_deep::session::settings::TraceKind;
+use nvme_deep::session::settings::Tracing;
 
 use super::color;
 use super::stage_set;
@@ -80,8 +82,7 @@ impl TryFrom<LatencyArgs> for LatencyOptions {
                 filter: filter.try_into()?,
                 lat: lat_buckets(lat_min_us, lat_shift)?,
                 split_size,
-                commands,
-                trace: None,
+                trace: commands.then(|| Tracing::of(TraceKind::Commands)),
                 attaching: attach.into(),
             },
             interval,

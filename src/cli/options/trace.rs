@@ -137,7 +137,6 @@ impl TryFrom<TraceArgs> for TraceOptions {
                 filter: filter.try_into()?,
                 lat: None,
                 split_size: false,
-                commands: false,
                 trace: Some(Tracing {
                     kind: if pair || at_the_end {
                         TraceKind::Pairs
@@ -187,7 +186,6 @@ impl TryFrom<StacksArgs> for StacksOptions {
                 filter: filter.try_into()?,
                 lat: None,
                 split_size: false,
-                commands: false,
                 trace: Some(Tracing {
                     kind: TraceKind::Stacks,
                     stack: Some(stack_at(at)),

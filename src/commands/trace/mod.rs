@@ -6,7 +6,6 @@
 //! another thread reports them during the run.
 
 mod drops;
-mod names;
 mod stacks;
 
 use std::fs::File;
@@ -42,14 +41,15 @@ use nvme_deep::report::ledger::Shown;
 use nvme_deep::session::settings::Settings;
 use nvme_deep::session::settings::Tracing;
 use nvme_deep::source::EventStream;
+use nvme_deep::source::REORDER_NS;
 use nvme_deep::source::Read;
 use nvme_deep::source::Source;
 
 use self::drops::Drops;
-use self::names::Names;
 use self::stacks::Stacks;
 use crate::cli::args::TimeArg;
 use crate::cli::options::TraceOptions;
+use crate::commands::names::Names;
 use crate::commands::output::Output;
 use crate::commands::run::Run;
 use crate::commands::run::Turn;
@@ -65,9 +65,6 @@ use crate::commands::start::until;
 const DRAIN: Duration = Duration::from_millis(20);
 const ROOM_FOR_DRAIN: u32 = 4 << 20;
 const SHORTEST_DRAIN: Duration = Duration::from_millis(1);
-/// Time to wait for earlier events. A program may be interrupted between its clock reading and its
-/// reservation in the ring.
-const WINDOW_NS: u64 = 20_000_000;
 
 /// The renderer of the events.
 fn sink(options: &TraceOptions) -> Box<dyn EventSink> {
@@ -179,7 +176,7 @@ impl<'o> TraceWriter<'o> {
     /// Writes the events of the ring except the latest, because earlier ones may still arrive.
     /// Returns true if there may be more.
     fn take_in(&mut self, events: &mut dyn EventStream, source: &dyn Source) -> Result<bool> {
-        let until_ns = monotonic_ns().saturating_sub(WINDOW_NS);
+        let until_ns = monotonic_ns().saturating_sub(REORDER_NS);
         let more = events.fetch()?;
         events.release(until_ns, &mut |read| self.read(read, source));
         self.flush();

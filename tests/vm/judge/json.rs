@@ -58,7 +58,7 @@ impl ToolRun {
             assert_eq!(number(&value, "schema_version"), 2);
             match text(&value, "type") {
                 "report" => reports.push(value),
-                "command" => commands.push(value),
+                "command" | "missed" => commands.push(value),
                 other => panic!("{case} {name}: an object of type {other}"),
             }
         }
