@@ -52,7 +52,7 @@ bench: build ## count what we and other tools cost, in a guest (KERNEL=6.12)
 	@tests/bench/bench.sh $(KERNEL)
 
 table: build kernels ## find anew what each kernel offers, for the planner's tests and docs/kernels.md
-	NVME_DEEP_BLESS=1 cargo test --locked --test vm -- --ignored --test-threads=1 ways::all_ways
+	NVME_DEEP_BLESS=1 cargo test --locked --test vm -- --ignored --test-threads=1 methods::all_methods
 	NVME_DEEP_BLESS=1 cargo test --locked --test plan the_table_in_the_docs
 
 clean: ## remove all that was built or fetched

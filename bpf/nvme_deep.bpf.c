@@ -248,11 +248,11 @@ int BPF_KPROBE(requeue_kprobe, struct request *rq)
 	return on_requeue(rq, ND_HOOK_REQUEUE_KPROBE, RAW);
 }
 
-/* The second instance: see TWIN in maps.bpf.h. */
+/* The second instance: see SECOND in maps.bpf.h. */
 SEC("?tp_btf/nvme_sq")
-int BPF_PROG(cqe_twin, struct request *rq)
+int BPF_PROG(cqe_second, struct request *rq)
 {
-	return rq ? on_cqe(rq, ND_HOOK_CQE_TWIN, TWIN, 0) : 0;
+	return rq ? on_cqe(rq, ND_HOOK_CQE_SECOND, SECOND, 0) : 0;
 }
 
 /* Trace events other than commands. */

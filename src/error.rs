@@ -1,93 +1,340 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Exit codes, and the errors that carry them.
+//! Errors of sessions and of sources of data.
 //!
-//! Scripts must be able to distinguish "not permitted", "nothing to trace" and "failed". The README
-//! has the table of codes; change both together.
+//! The text of an error does not repeat its source. A program that prints an error also prints its
+//! sources, separated by colons, as `{:#}` of the crate anyhow does. A cause in the middle of the
+//! text is a field named `error`, and not a source.
 
 use std::error::Error as StdError;
 use std::fmt;
-use std::io::Error as IoError;
-use std::io::ErrorKind;
-use std::process::ExitCode;
+use std::io;
+use std::path::PathBuf;
+use std::result::Result as StdResult;
 
-use anyhow::Error;
+#[cfg(feature = "live")]
+use crate::machine::types::BtfError;
+use crate::probe::plan::NoPlan;
 
-/// The meaning of an exit code.
+/// An error of libbpf or of the operating system. The types of libbpf-rs are not part of this
+/// interface, which is the same with and without the feature `live`.
+pub type BoxError = Box<dyn StdError + Send + Sync>;
+
+/// The result of a session or a source.
+pub type Result<T, E = Error> = StdResult<T, E>;
+
+/// What an error is about. A program derives its exit code from it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
-    /// The run finished, or was stopped.
-    Ok = 0,
     /// The run failed.
-    Run = 1,
-    /// The command line is wrong.
-    Usage = 2,
+    Run,
+    /// The user's settings cannot be used.
+    Usage,
     /// Not permitted: not root, and the capabilities are missing.
-    Privilege = 4,
+    Privilege,
     /// The kernel lacks what is needed: no BTF, no such hook.
-    Kernel = 5,
+    Kernel,
     /// No NVMe, or not the requested controller or namespace.
-    NoDevice = 6,
+    NoDevice,
 }
 
-impl From<Kind> for ExitCode {
-    fn from(kind: Kind) -> Self {
-        Self::from(kind as u8)
+/// An error of a session or a source.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum Error {
+    /// The process may not trace.
+    #[error(
+        "tracing needs {}, which this process does not have: run it as root (sudo)",
+        .missing.join(" and ")
+    )]
+    NotPermitted {
+        /// Names of the missing capabilities.
+        missing: Vec<&'static str>,
+    },
+    /// No method to attach works on this kernel.
+    #[error("{}", no_method(.0))]
+    NoMethod(NoPlan),
+    /// The kernel refused one program after the other.
+    #[error("this kernel refused {programs} programs one after the other; -v shows which, -vv why")]
+    ProgramsRefused {
+        /// Number of programs.
+        programs: usize,
+    },
+    /// The kernel refused the BPF object, and not because of one of its programs.
+    #[error(
+        "this kernel refuses the BPF object: {error}{}; -vv shows libbpf's log",
+        in_brackets(.log.as_deref())
+    )]
+    ObjectRefused {
+        /// The kernel says that permission is missing.
+        denied: bool,
+        /// libbpf's error.
+        error: BoxError,
+        /// The line of libbpf's log that has the reason.
+        log: Option<String>,
+    },
+    /// The BTF of the driver's modules cannot be used.
+    #[cfg(feature = "live")]
+    #[error(transparent)]
+    Btf(#[from] BtfError),
+    /// The cgroup of the filter cannot be used.
+    #[error(
+        "`--cgroup {path}` {error}: give a directory of the unified hierarchy, as in \
+         `--cgroup /sys/fs/cgroup/system.slice`"
+    )]
+    Cgroup {
+        /// The directory in the filter.
+        path: PathBuf,
+        /// Why it cannot be used.
+        error: CgroupError,
+    },
+    /// A setting for tests names a program that does not exist.
+    #[error("no program `{program}`")]
+    UnknownProgram {
+        /// The name.
+        program: String,
+    },
+    /// The format of a classic event lacks a field.
+    #[error("the format of {event} has no field `{field}`")]
+    NoField {
+        /// The event, as in `nvme/nvme_setup_cmd`.
+        event: &'static str,
+        /// The field.
+        field: &'static str,
+    },
+    /// An operation failed.
+    #[error("failed to {operation}")]
+    Failed {
+        /// The operation.
+        operation: Operation,
+        /// The error of libbpf or of the operating system.
+        source: BoxError,
+    },
+    /// A call of libbpf failed. The text is that of libbpf.
+    #[error(transparent)]
+    Bpf(BoxError),
+    /// No file descriptor is left.
+    #[error(transparent)]
+    Descriptor(io::Error),
+    /// No ring can have this size.
+    #[error("a ring of {bytes} bytes can't be")]
+    RingSize {
+        /// Size in bytes.
+        bytes: usize,
+    },
+    /// A record of the ring does not fit the window that is mapped.
+    #[error("a record of the ring is larger than the {window} bytes that are mapped of it")]
+    RecordTooLarge {
+        /// Size of the window in bytes.
+        window: usize,
+    },
+    /// The BPF side is not what this library expects.
+    #[error(transparent)]
+    Mismatch(#[from] Mismatch),
+}
+
+impl Error {
+    /// What the error is about.
+    pub const fn kind(&self) -> Kind {
+        match self {
+            Self::NotPermitted { .. } | Self::ObjectRefused { denied: true, .. } => Kind::Privilege,
+            Self::NoMethod(_) | Self::ProgramsRefused { .. } | Self::ObjectRefused { .. } => {
+                Kind::Kernel
+            }
+            #[cfg(feature = "live")]
+            Self::Btf(_) => Kind::Usage,
+            Self::Cgroup { .. } => Kind::Usage,
+            Self::UnknownProgram { .. }
+            | Self::NoField { .. }
+            | Self::Failed { .. }
+            | Self::Bpf(_)
+            | Self::Descriptor(_)
+            | Self::RingSize { .. }
+            | Self::RecordTooLarge { .. }
+            | Self::Mismatch(_) => Kind::Run,
+        }
     }
 }
 
-/// An error message of one sentence (what happened, why, what to do), and the exit code.
-#[derive(Debug)]
-pub struct Failure {
-    kind: Kind,
-    message: String,
-}
-
-impl Failure {
-    /// Creates an error that ends the program with `kind`.
-    pub fn error(kind: Kind, message: impl Into<String>) -> Error {
-        let message = message.into();
-        Self { kind, message }.into()
+fn no_method(why: &NoPlan) -> String {
+    let reasons = why.reasons();
+    match why.only {
+        Some(method) => format!(
+            "--attach {} is not possible on this kernel: {reasons}; `nvme-deep doctor` shows the alternatives",
+            method.name()
+        ),
+        None => format!(
+            "no command can be followed on this kernel ({reasons}); `nvme-deep doctor` says \
+             what would help"
+        ),
     }
 }
 
-impl fmt::Display for Failure {
+/// A text that may be missing, after other text.
+pub(crate) fn in_brackets(text: Option<&str>) -> String {
+    text.map_or_else(String::new, |text| format!(" ({text})"))
+}
+
+/// Why a cgroup cannot be used as a filter.
+#[derive(Debug, thiserror::Error)]
+pub enum CgroupError {
+    /// The directory cannot be opened.
+    #[error("can't be opened ({0})")]
+    Unreadable(io::Error),
+    /// It is no directory of the unified hierarchy.
+    #[error("is not a cgroup of version 2")]
+    NotVersion2,
+}
+
+/// An operation that the kernel or libbpf may refuse.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Operation {
+    /// Counting the CPUs that this machine can ever have.
+    CountCpus,
+    /// Naming the BPF object.
+    NameObject,
+    /// Telling libbpf which BTF to use.
+    PassBtf,
+    /// Parsing the BPF object.
+    OpenObject,
+    /// Setting the sizes of the maps.
+    SizeMaps,
+    /// Opening a map of the loaded object, by name.
+    OpenMap(String),
+    /// Reading an entry of a map, by name.
+    ReadMap(String),
+    /// Writing the numbers of the free rows.
+    FillFreeRows,
+    /// Assigning the cells to the CPUs.
+    AssignCells,
+    /// Assigning slots to a controller, by name.
+    AssignSlots(String),
+    /// Running the program `service`.
+    RunService,
+    /// Mapping the data of the ring.
+    MapRing,
+    /// Mapping the positions of the ring.
+    MapPositions,
+}
+
+impl Operation {
+    /// Converts the error of the operation, for `map_err`.
+    pub fn failed<E: Into<BoxError>>(self) -> impl FnOnce(E) -> Error {
+        |error| Error::Failed {
+            operation: self,
+            source: error.into(),
+        }
+    }
+}
+
+impl fmt::Display for Operation {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.message)
+        match self {
+            Self::CountCpus => f.write_str("count the CPUs"),
+            Self::NameObject => f.write_str("name the BPF object"),
+            Self::PassBtf => f.write_str("hand the BTF over"),
+            Self::OpenObject => f.write_str("open the BPF object"),
+            Self::SizeMaps => f.write_str("size the maps"),
+            Self::OpenMap(map) => write!(f, "take hold of map `{map}`"),
+            Self::ReadMap(map) => write!(f, "read map `{map}`"),
+            Self::FillFreeRows => f.write_str("fill the list of free rows"),
+            Self::AssignCells => f.write_str("give the CPUs their cells"),
+            Self::AssignSlots(controller) => write!(f, "give {controller} its slots"),
+            Self::RunService => f.write_str("run the program `service`"),
+            Self::MapRing => f.write_str("map the ring"),
+            Self::MapPositions => f.write_str("map the positions of the ring"),
+        }
     }
 }
 
-impl StdError for Failure {}
-
-/// Returns the exit code of an error: that of the first [`Failure`] in its chain, or [`Kind::Run`].
-pub fn kind_of(error: &Error) -> Kind {
-    error
-        .downcast_ref::<Failure>()
-        .map_or(Kind::Run, |f| f.kind)
-}
-
-/// Whether the error is a closed pipe: the reader of stdout went away (`| head`). Not a failure.
-pub fn is_closed_pipe(error: &Error) -> bool {
-    error
-        .chain()
-        .filter_map(|e| e.downcast_ref::<IoError>())
-        .any(|e| e.kind() == ErrorKind::BrokenPipe)
+/// A difference between the BPF side and this library. It is a bug of nvme-deep.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum Mismatch {
+    /// The object lacks a map.
+    #[error("the object has no map `{map}`")]
+    NoMap {
+        /// Its name.
+        map: String,
+    },
+    /// A map lacks an entry.
+    #[error("map `{map}` has no entry {index}")]
+    NoEntry {
+        /// Name of the map.
+        map: String,
+        /// Number of the entry.
+        index: u32,
+    },
+    /// The object lacks a program.
+    #[error("the object has no program `{program}`")]
+    NoProgram {
+        /// Its name.
+        program: String,
+    },
+    /// The object lacks the configuration.
+    #[error("the BPF object has no configuration")]
+    NoConfig,
+    /// The configuration has another size.
+    #[error("the configuration of the BPF object has another size")]
+    ConfigSize,
+    /// The chosen build does not support a setting of the run.
+    #[error("{build} was chosen for a run that sets `{setting}`")]
+    WrongBuild {
+        /// The build.
+        build: String,
+        /// The setting.
+        setting: &'static str,
+    },
+    /// These data of the BPF side have the wrong size, as in `a slot`.
+    #[error("{0} of the wrong size")]
+    WrongSize(&'static str),
+    /// Commands were counted for a stack that is not in the map of stacks.
+    #[error("a stack without frames")]
+    NoFrames,
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use anyhow::Context;
+    use std::io::ErrorKind;
 
-    #[test]
-    fn context_does_not_hide_the_code() {
-        let error = Err::<(), _>(Failure::error(Kind::NoDevice, "no nvme9")).context("starting");
-        assert_eq!(kind_of(&error.unwrap_err()), Kind::NoDevice);
+    /// The text of an error and its sources.
+    fn full(error: &Error) -> String {
+        let mut text = error.to_string();
+        let mut next = error.source();
+        while let Some(source) = next {
+            text += &format!(": {source}");
+            next = source.source();
+        }
+        text
     }
 
     #[test]
-    fn other_errors_are_run_errors_and_a_closed_pipe_is_found_in_the_chain() {
-        let error = Error::from(IoError::from(ErrorKind::BrokenPipe)).context("writing");
-        assert!(is_closed_pipe(&error));
-        assert_eq!(kind_of(&error), Kind::Run);
+    fn no_text_repeats_its_source() {
+        let io = || io::Error::from(ErrorKind::NotFound);
+        let failed = Operation::ReadMap("cpus".into()).failed()(io());
+        assert_eq!(full(&failed), "failed to read map `cpus`: entity not found");
+        assert_eq!(full(&Error::Bpf(io().into())), "entity not found");
+        let error = Error::Cgroup {
+            path: "/x".into(),
+            error: CgroupError::Unreadable(io()),
+        };
+        assert!(full(&error).starts_with("`--cgroup /x` can't be opened (entity not found): give"));
+        assert!(full(&error).ends_with("system.slice`"));
+    }
+
+    #[test]
+    fn an_object_is_refused_for_lack_of_permission_or_by_the_kernel() {
+        let refused = |denied, log: Option<&str>| Error::ObjectRefused {
+            denied,
+            error: "no".into(),
+            log: log.map(Into::into),
+        };
+        assert_eq!(refused(true, None).kind(), Kind::Privilege);
+        assert_eq!(refused(false, None).kind(), Kind::Kernel);
+        let text = refused(false, Some("why")).to_string();
+        assert!(text.contains("object: no (why); -vv"), "{text}");
+        let text = refused(false, None).to_string();
+        assert!(text.contains("object: no; -vv"), "{text}");
     }
 }

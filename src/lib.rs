@@ -31,7 +31,6 @@
 #[cfg(feature = "live")]
 #[doc(hidden)]
 pub mod abi;
-#[cfg(feature = "live")]
 pub mod error;
 #[doc(hidden)]
 pub mod machine;
@@ -50,6 +49,7 @@ pub mod symbols;
 #[doc(hidden)]
 pub mod units;
 
+pub use self::error::Error;
 pub use self::model::event::Event;
 pub use self::model::event::EventKind;
 pub use self::model::histogram::Histogram;

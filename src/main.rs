@@ -3,6 +3,7 @@
 
 mod cli;
 mod commands;
+mod exit;
 
 use std::env;
 use std::io::Write;
@@ -10,7 +11,7 @@ use std::io::stderr;
 use std::process::ExitCode;
 
 use clap::Parser;
-use nvme_deep::error;
+use nvme_deep::error::Kind;
 
 use crate::cli::args::Args;
 use crate::cli::args::Command;
@@ -27,13 +28,12 @@ fn main() -> ExitCode {
         Ok(args) => args,
         Err(refused) => {
             // clap returns --help and --version as errors, too; these succeed, and print to stdout
-            let code = if refused.use_stderr() {
-                error::Kind::Usage
-            } else {
-                error::Kind::Ok
-            };
             let _ = refused.print();
-            return code.into();
+            return if refused.use_stderr() {
+                exit::code(Kind::Usage)
+            } else {
+                ExitCode::SUCCESS
+            };
         }
     };
     let result = match args.command {
@@ -43,11 +43,11 @@ fn main() -> ExitCode {
         Command::Doctor(args) => doctor::run(&args),
     };
     match result {
-        Ok(()) => error::Kind::Ok.into(),
-        Err(failed) if error::is_closed_pipe(&failed) => error::Kind::Ok.into(),
+        Ok(()) => ExitCode::SUCCESS,
+        Err(failed) if exit::is_closed_pipe(&failed) => ExitCode::SUCCESS,
         Err(failed) => {
             let _ = writeln!(stderr(), "nvme-deep: {failed:#}");
-            error::kind_of(&failed).into()
+            exit::code(exit::kind_of(&failed))
         }
     }
 }

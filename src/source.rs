@@ -2,8 +2,7 @@
 //! The data of a run. [`Source`] provides its sums and counters, [`EventStream`] its events in time
 //! order. A live session provides both; so do vectors in tests.
 
-use anyhow::Result;
-
+use crate::error::Result;
 use crate::model::counters::Counters;
 use crate::model::event::Event;
 use crate::model::event::StackId;

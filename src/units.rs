@@ -3,12 +3,41 @@
 
 use std::time::Duration;
 
+/// Why a text is not a duration.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum DurationError {
+    /// The unit is not known.
+    #[error("`{unit}` is not a unit of time: use us, ms, s, m or h, as in `5s`")]
+    Unit {
+        /// The unit.
+        unit: String,
+    },
+    /// There is no number.
+    #[error("`{text}` is not a duration: give a number and a unit, as in `5s`")]
+    NoNumber {
+        /// The text.
+        text: String,
+    },
+    /// The duration is zero.
+    #[error("`{text}` is no time at all: give a duration above zero")]
+    Zero {
+        /// The text.
+        text: String,
+    },
+    /// The duration is above the limit.
+    #[error("`{text}` is longer than a year: give a shorter duration")]
+    TooLong {
+        /// The text.
+        text: String,
+    },
+}
+
 /// Parses `5s`, `500ms`, `2m`, `1h`, or a bare number of seconds (`1`, `0.5`).
 ///
 /// # Errors
-/// If the text is not a duration, is not above zero, or is longer than a year (366 days). One
-/// sentence.
-pub fn parse_duration(text: &str) -> Result<Duration, String> {
+/// If the text is not a duration, is not above zero, or is longer than a year (366 days).
+pub fn parse_duration(text: &str) -> Result<Duration, DurationError> {
+    let owned = || text.to_owned();
     let digits = text
         .find(|c: char| !c.is_ascii_digit() && c != '.')
         .unwrap_or(text.len());
@@ -20,24 +49,19 @@ pub fn parse_duration(text: &str) -> Result<Duration, String> {
         "m" | "min" => 60.0,
         "h" => 3600.0,
         _ => {
-            return Err(format!(
-                "`{unit}` is not a unit of time: use us, ms, s, m or h, as in `5s`"
-            ));
+            let unit = unit.to_owned();
+            return Err(DurationError::Unit { unit });
         }
     };
     let value: f64 = number
         .parse()
-        .map_err(|_| format!("`{text}` is not a duration: give a number and a unit, as in `5s`"))?;
+        .map_err(|_| DurationError::NoNumber { text: owned() })?;
     let seconds = value * scale;
     if seconds <= 0.0 {
-        return Err(format!(
-            "`{text}` is no time at all: give a duration above zero"
-        ));
+        return Err(DurationError::Zero { text: owned() });
     }
     if seconds > 366.0 * 86400.0 {
-        return Err(format!(
-            "`{text}` is longer than a year: give a shorter duration"
-        ));
+        return Err(DurationError::TooLong { text: owned() });
     }
     Ok(Duration::from_secs_f64(seconds))
 }

@@ -99,7 +99,7 @@ fn has_nvme() -> bool {
 }
 
 #[test]
-fn help_is_an_answer_and_tells_the_commands_and_the_exit_codes() {
+fn help_lists_the_commands_and_the_exit_codes() {
     for words in ["--help", "-h", "help"] {
         let ran = run(words);
         assert_eq!((ran.code, ran.err.as_str()), (Some(0), ""), "{words}");
@@ -181,7 +181,7 @@ const STACKS: [&str; 9] = [
 ];
 
 #[test]
-fn the_help_of_each_command_tells_every_flag() {
+fn the_help_of_each_command_lists_every_flag() {
     let commands: [(&str, &[&str]); 3] = [
         ("latency", &LATENCY),
         ("trace", &TRACE),
@@ -283,7 +283,7 @@ fn words_that_are_no_text_are_refused_and_not_a_crash() {
 }
 
 #[test]
-fn wrong_usage_is_told_before_anything_is_looked_at() {
+fn wrong_usage_is_refused_before_anything_is_read() {
     // independent of the devices and privileges of this machine
     run("latency --ctrl nvme0 --opcode raed").refuses(2, "raed");
 }

@@ -241,7 +241,7 @@ fn fabrics_commands_are_described_by_their_type() {
 }
 
 #[test]
-fn key_value_commands_need_to_be_told() {
+fn key_value_commands_need_the_command_set() {
     let store = sqe(0x01, 1, [4096, 0x0210, 0, 0, 0, 0]);
     let set = CommandSet::from_csi(1).unwrap();
     assert_eq!(text(Io, set, &store), "vsize=4096 kl=16 options=0x2");

@@ -34,6 +34,7 @@ use nvme_deep::model::nvme_latency::LatBuckets;
 use nvme_deep::model::row::NSID_MASK;
 use nvme_deep::model::row::RowKey;
 use nvme_deep::model::stage::StageSet;
+use nvme_deep::model::transport::Transport;
 use nvme_deep::nvme::opcode::Opcode;
 use nvme_deep::nvme::opcode::QueueKind;
 use nvme_deep::probe::catalog::CATALOG;
@@ -225,7 +226,7 @@ fn both_sides_have_the_same_limits_and_layouts() {
         ("sizeof(struct nd_cpu)", abi::CPU_BYTES as u64),
         (
             "sizeof(struct nd_ctrl)",
-            abi::ctrl_value(0, 0, 0, false).len() as u64,
+            abi::ctrl_value(0, 0, 0, Transport::Pcie).len() as u64,
         ),
     ];
     compare(&pairs);

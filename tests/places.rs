@@ -36,7 +36,7 @@ const PROGRAMS: [&str; 13] = [
     "irq_in_fentry",
     "irq_out_fexit",
     "cqe_btf",
-    "cqe_twin",
+    "cqe_second",
     "complete_btf",
     "end_btf",
     "requeue_btf",

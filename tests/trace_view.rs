@@ -4,6 +4,7 @@
 
 #[path = "trace_view/any.rs"]
 mod any;
+mod events;
 #[path = "trace_view/look.rs"]
 mod look;
 #[path = "trace_view/sample.rs"]
@@ -262,7 +263,7 @@ fn what_goes_wrong_and_what_is_left() {
 }
 
 #[test]
-fn what_the_controller_tells() {
+fn events_of_the_controller() {
     let unknown = EventKind::Sq {
         ctrl: 0,
         qid: 3,

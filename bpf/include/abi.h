@@ -67,7 +67,7 @@ enum nd_hook {
 	ND_HOOK_REQUEUE_BTF,	       /* tp_btf block_rq_requeue */
 	ND_HOOK_REQUEUE_RAW,	       /* raw_tp block_rq_requeue */
 	ND_HOOK_REQUEUE_KPROBE,	       /* kprobe blk_mq_requeue_request */
-	ND_HOOK_CQE_TWIN,	       /* tp_btf nvme_sq */
+	ND_HOOK_CQE_SECOND,	       /* tp_btf nvme_sq */
 	/* trace events other than commands */
 	ND_HOOK_SQ_BTF,		/* tp_btf nvme_sq */
 	ND_HOOK_SQ_RAW,		/* raw_tp nvme_sq */
@@ -273,9 +273,9 @@ struct nd_start {
 /* A controller's slots. User space fills in the table. Stride 0: unknown controller. */
 struct nd_ctrl {
 	__u32 base;
-	__u32 stride;	/* tags per queue, a power of two */
-	__u32 queues;	/* including the admin queue */
-	__u32 doorbell; /* PCI only: other transports have no doorbell hook */
+	__u32 stride; /* tags per queue, a power of two */
+	__u32 queues; /* including the admin queue */
+	__u32 points; /* ND_SAW_*: the points that its transport has */
 };
 
 /* Cached owner of a request_queue. A set-up that finds it outdated rewrites it. */
@@ -325,20 +325,20 @@ struct nd_place {
 /* A place as the set-up caches it. */
 struct nd_where {
 	struct nd_place place;
-	__u64 ctrl; /* struct nvme_ctrl * */
-	__u64 key;  /* common part of the row keys of its commands */
-	__u32 qid;  /* 0: admin queue */
-	__u32 doorbell;
+	__u64 ctrl;   /* struct nvme_ctrl * */
+	__u64 key;    /* common part of the row keys of its commands */
+	__u32 qid;    /* 0: admin queue */
+	__u32 points; /* of the controller */
 };
 
 /* The other hooks that cache places, each in its own cache. None interrupts itself on its CPU. */
-#define ND_AT_START    0
-#define ND_AT_ISSUE    1
-#define ND_AT_CQE      2
-#define ND_AT_COMPLETE 3
-#define ND_AT_END      4
-#define ND_AT_CQE_TWIN 5
-#define ND_AT_MAX      6
+#define ND_AT_START	 0
+#define ND_AT_ISSUE	 1
+#define ND_AT_CQE	 2
+#define ND_AT_COMPLETE	 3
+#define ND_AT_END	 4
+#define ND_AT_CQE_SECOND 5
+#define ND_AT_MAX	 6
 
 /* What fills struct nd_cpu up to a cache line, in words of 32 bits; at least 17. */
 #define ND_CPU_PAD(tail)                                                                           \

@@ -73,14 +73,14 @@ static __always_inline struct nd_cpu *this_cpu(void)
 }
 
 /*
- * Pointers of a program: numbers (RAW) or pointers with a type (TYPED). TWIN is typed, and the
+ * Pointers of a program: numbers (RAW) or pointers with a type (TYPED). SECOND is typed, and the
  * second instance of a program. The kernel guards each program against itself per CPU: if an
  * interrupt comes while a polling task runs the first instance, only the second instance sees the
  * commands of the interrupt.
  */
-#define RAW   0
-#define TYPED 1
-#define TWIN  2
+#define RAW    0
+#define TYPED  1
+#define SECOND 2
 
 /*
  * Counts a hit. The second instance counts only if it acts. The kernel guards typed programs

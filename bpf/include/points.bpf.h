@@ -76,7 +76,7 @@ static __always_inline int on_cqe(struct request *rq, u32 hook, int typed, int a
 
 	if (!cpu || ignored(hook))
 		return 0;
-	s = slot_of(rq, cpu, typed == TWIN ? ND_AT_CQE_TWIN : ND_AT_CQE, typed);
+	s = slot_of(rq, cpu, typed == SECOND ? ND_AT_CQE_SECOND : ND_AT_CQE, typed);
 	if (anyone) {
 		if (!s)
 			return 0;
@@ -85,12 +85,12 @@ static __always_inline int on_cqe(struct request *rq, u32 hook, int typed, int a
 			return 0;
 	}
 	outdated = s && is_outdated(s, rq, typed);
-	if (typed == TWIN && s && !outdated && (s->state != ND_OPEN || s->cqe_ns))
+	if (typed == SECOND && s && !outdated && (s->state != ND_OPEN || s->cqe_ns))
 		return 0; /* the first instance has handled it */
 	if (cfg_setup_skips && cfg_recover && !anyone &&
 	    (!s || s->state == ND_FREE || s->state == ND_BACK || outdated))
 		s = recover_setup(rq, 0);
-	if (typed != TWIN || s)
+	if (typed != SECOND || s)
 		tally(cpu, hook, typed);
 	if (!s || s->state != ND_OPEN)
 		return 0;

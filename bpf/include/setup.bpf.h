@@ -253,7 +253,7 @@ static __always_inline void take_from_task(struct nd_slot *s, u32 index, struct 
 	if (by || cfg_mode == ND_MODE_FINE) {
 		tid = (u32)bpf_get_current_pid_tgid();
 		t = task_of(tid);
-		if (by && w->doorbell)
+		if (by && w->points & ND_SAW_DOORBELL)
 			await_doorbell(index, tid, t, by, rq, typed);
 		if (cfg_mode == ND_MODE_FINE && t->setup_in_rq == (u64)rq) {
 			if (!cfg_recover || t->setup_in_gen == s->cid >> 12)

@@ -41,7 +41,7 @@ static __always_inline struct nd_where *where_by_queue(struct request *rq, struc
 	w->ctrl = address;
 	w->key = key_of(instance, 0, 0, !qid);
 	w->qid = qid;
-	w->doorbell = ctrl->doorbell;
+	w->points = ctrl->points;
 	if (cfg_start_hook && known == QUEUE_WAS_ANOTHER) {
 		/* The start was stored under the old queue. The entry here is outdated. */
 		st = start_entry(GET(typed, rq, internal_tag), GET(typed, rq, tag), w->place.first,

@@ -23,6 +23,7 @@ use crate::model::nvme_latency::SLOTS;
 use crate::model::row::RowKey;
 use crate::model::snapshot::Cell;
 use crate::model::stage::StageSet;
+use crate::model::transport::Transport;
 use crate::probe::catalog::CATALOG;
 
 /// Includes the types of the BPF side, generated from its BTF.
@@ -235,9 +236,9 @@ pub fn slot_state(bytes: &[u8]) -> Result<SlotState, DecodeError> {
 }
 
 /// The value of the `ctrls` map for a controller: its first slot, slots per queue, queues, and
-/// whether its driver rings a doorbell that can be observed.
-pub fn ctrl_value(base: u32, stride: u32, queues: u32, doorbell: bool) -> Vec<u8> {
-    [base, stride, queues, doorbell.into()]
+/// the points of its transport.
+pub fn ctrl_value(base: u32, stride: u32, queues: u32, transport: Transport) -> Vec<u8> {
+    [base, stride, queues, transport.pattern().into()]
         .into_iter()
         .flat_map(u32::to_ne_bytes)
         .collect()

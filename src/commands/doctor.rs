@@ -7,8 +7,7 @@ use std::io::stdout;
 use std::path::Path;
 
 use anyhow::Result;
-use nvme_deep::error::Failure;
-use nvme_deep::error::Kind;
+use nvme_deep::error::Error;
 use nvme_deep::machine::System;
 use nvme_deep::machine::kernel::Look;
 use nvme_deep::machine::may_read_module_btf;
@@ -75,7 +74,7 @@ pub fn run(args: &DoctorArgs) -> Result<()> {
     let file = btf.as_deref().map(Path::new);
     let (facts, types) = system
         .kernel_facts(file, may_use_module_btf, Look::Full)
-        .map_err(|why| Failure::error(Kind::Usage, why))?;
+        .map_err(Error::Btf)?;
     let remark = types
         .remark
         .map(|r| Finding::new("btf-file", Severity::Note, r));

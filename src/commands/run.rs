@@ -11,7 +11,6 @@ use std::time::Instant;
 
 use anyhow::Context;
 use anyhow::Result;
-use nvme_deep::error::Failure;
 use nvme_deep::error::Kind;
 use nvme_deep::machine::System;
 use nvme_deep::machine::watch::Watch;
@@ -27,6 +26,7 @@ use signal_hook::consts::SIGTERM;
 use signal_hook::iterator::Signals;
 
 use super::say;
+use crate::exit::Failure;
 
 /// Interval between checks of the machine.
 const RESCAN: Duration = Duration::from_secs(1);

@@ -11,7 +11,6 @@ use std::time::Duration;
 
 use anyhow::Context;
 use anyhow::Result;
-use nvme_deep::error::Failure;
 use nvme_deep::error::Kind;
 use nvme_deep::model::run::StackSum;
 use nvme_deep::model::stack::Frame;
@@ -41,6 +40,7 @@ use crate::commands::start::Ready;
 use crate::commands::start::refuse_unknown;
 use crate::commands::start::symbolizer;
 use crate::commands::start::until;
+use crate::exit::Failure;
 
 /// Upper bound of the time to read the kernel's symbols on a slow machine.
 const SYMBOLS_TAKE: Duration = Duration::from_secs(3);

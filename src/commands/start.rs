@@ -7,7 +7,7 @@ use std::io::stderr;
 use std::sync::mpsc::Receiver;
 
 use anyhow::Result;
-use nvme_deep::error::Failure;
+use nvme_deep::error::Error;
 use nvme_deep::error::Kind;
 use nvme_deep::machine::System;
 use nvme_deep::machine::missing_capabilities;
@@ -19,7 +19,6 @@ use nvme_deep::probe::plan::PointPlan;
 use nvme_deep::session::Layout;
 use nvme_deep::session::Session;
 use nvme_deep::session::attach;
-use nvme_deep::session::not_allowed;
 use nvme_deep::session::possible_cpus;
 use nvme_deep::session::settings::Filter;
 use nvme_deep::session::settings::Settings;
@@ -29,6 +28,7 @@ use nvme_deep::symbols::Symbolizer;
 
 use super::run::stop_signals;
 use super::say;
+use crate::exit::Failure;
 
 /// Checks that the requested controllers and namespaces exist.
 fn check_devices(filter: &Filter, controllers: &[Controller]) -> Result<()> {
@@ -169,7 +169,7 @@ impl Ready {
         take_over_log((settings.attaching.verbose > 1).then_some(copy_log));
         let missing = missing_capabilities();
         if !missing.is_empty() {
-            return Err(not_allowed(&missing));
+            return Err(Error::NotPermitted { missing }.into());
         }
         let system = System::at("/");
         let controllers = system.controllers();
@@ -214,7 +214,7 @@ impl Ready {
 pub fn symbolizer() -> Symbolizer {
     let symbolizer = Symbolizer::new();
     if let Some(why) = symbolizer.hidden() {
-        say(why);
+        say(&why.to_string());
     }
     symbolizer
 }
@@ -240,8 +240,8 @@ mod tests {
     use crate::cli::args::Args;
     use crate::cli::args::Command;
     use crate::cli::options::LatencyOptions;
+    use crate::exit::kind_of;
     use clap::Parser;
-    use nvme_deep::error::kind_of;
     use nvme_deep::machine::sysfs::Namespace;
     use nvme_deep::nvme::decode::CommandSet;
 

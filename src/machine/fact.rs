@@ -11,7 +11,7 @@ use std::str::FromStr;
 use serde::Serialize;
 
 use super::System;
-use super::why;
+use super::Unreadable;
 
 /// A value read from the machine. In JSON the value, or `{"unknown": "why"}`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
@@ -28,9 +28,9 @@ pub enum Fact<T> {
 
 impl<T> Fact<T> {
     /// An unknown value, with the reason.
-    pub fn unknown(why: impl Into<String>) -> Self {
+    pub fn unknown(why: impl Display) -> Self {
         Self::Unknown {
-            unknown: why.into(),
+            unknown: why.to_string(),
         }
     }
 
@@ -81,12 +81,9 @@ impl Fact<String> {
     }
 }
 
-impl<T> From<Result<T, String>> for Fact<T> {
-    fn from(result: Result<T, String>) -> Self {
-        match result {
-            Ok(value) => Self::Known(value),
-            Err(why) => Self::unknown(why),
-        }
+impl<T, E: Display> From<Result<T, E>> for Fact<T> {
+    fn from(result: Result<T, E>) -> Self {
+        result.map_or_else(Self::unknown, Self::Known)
     }
 }
 
@@ -116,7 +113,7 @@ impl System {
                     Fact::Known(line.replace(char::is_control, "?"))
                 }
             }
-            Err(e) => Fact::unknown(why(&e)),
+            Err(e) => Fact::unknown(Unreadable::from(e)),
         }
     }
 
@@ -130,7 +127,7 @@ impl System {
         match fs::symlink_metadata(self.path(path)) {
             Ok(_) => Fact::Known(true),
             Err(e) if e.kind() == ErrorKind::NotFound => Fact::Known(false),
-            Err(e) => Fact::unknown(why(&e)),
+            Err(e) => Fact::unknown(Unreadable::from(e)),
         }
     }
 }

@@ -360,7 +360,7 @@ mod tests {
     }
 
     #[test]
-    fn the_chassis_tag_tells_azure_from_hyper_v_and_names_oracle() {
+    fn the_chassis_tag_identifies_azure_and_oracle() {
         let mut azure = by("Microsoft Corporation", "Virtual Machine", Some(true));
         azure.chassis_asset_tag = AZURE_TAG.into();
         assert_eq!(azure.classify().kind, K::Azure);

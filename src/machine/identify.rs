@@ -6,6 +6,7 @@
 //! slow. On a hung controller it waits as long as the driver does (`admin_timeout`, 60 s by
 //! default). This module contains all ioctl calls of the crate.
 
+use std::ffi::c_int;
 use std::fs::File;
 use std::io;
 use std::mem::offset_of;
@@ -13,8 +14,8 @@ use std::mem::size_of;
 use std::os::fd::AsRawFd;
 
 use super::System;
+use super::Unreadable;
 use super::fact::Fact;
-use super::why;
 
 /// `struct nvme_passthru_cmd` of linux/nvme_ioctl.h.
 #[repr(C)]
@@ -51,8 +52,25 @@ const CNS_CONTROLLER: u32 = 1;
 /// The size of any Identify data structure.
 const DATA_BYTES: usize = 4096;
 
+/// Why a controller has not answered with data.
+#[derive(Debug, thiserror::Error)]
+enum NoAnswer {
+    /// The device file cannot be opened, or the kernel does not send the command.
+    #[error(transparent)]
+    NotSent(Unreadable),
+    /// The controller failed the command with this status.
+    #[error("the controller answers with status {0:#x}")]
+    Status(c_int),
+}
+
+impl From<io::Error> for NoAnswer {
+    fn from(error: io::Error) -> Self {
+        Self::NotSent(error.into())
+    }
+}
+
 /// Sends Identify Controller to the controller behind `file`.
-fn identify(file: &File) -> Result<Box<[u8; DATA_BYTES]>, String> {
+fn identify(file: &File) -> Result<Box<[u8; DATA_BYTES]>, NoAnswer> {
     let mut data = Box::new([0; DATA_BYTES]);
     let mut command = PassthruCommand {
         opcode: IDENTIFY,
@@ -68,9 +86,9 @@ fn identify(file: &File) -> Result<Box<[u8; DATA_BYTES]>, String> {
     let status = unsafe { libc::ioctl(file.as_raw_fd(), request, &raw mut command) };
     match status {
         0 => Ok(data),
-        ..0 => Err(why(&io::Error::last_os_error())),
+        ..0 => Err(io::Error::last_os_error().into()),
         // a positive return value is the controller's status
-        _ => Err(format!("the controller answers with status {status:#x}")),
+        _ => Err(NoAnswer::Status(status)),
     }
 }
 
@@ -84,10 +102,12 @@ impl System {
     /// Sends one Identify command.
     pub(super) fn shadow_doorbells(&self, controller: &str) -> Fact<bool> {
         let answer = File::open(self.path(&format!("dev/{controller}")))
-            .map_err(|e| why(&e))
-            .and_then(|file| identify(&file))
-            .map_err(|why| format!("/dev/{controller}: {why}"));
-        Fact::from(answer).map(|data| offers_doorbell_buffer(&data))
+            .map_err(NoAnswer::from)
+            .and_then(|file| identify(&file));
+        match answer {
+            Ok(data) => Fact::Known(offers_doorbell_buffer(&data)),
+            Err(why) => Fact::unknown(format!("/dev/{controller}: {why}")),
+        }
     }
 }
 

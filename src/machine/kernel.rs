@@ -9,6 +9,7 @@ use std::path::Path;
 use super::System;
 use super::btf::Btf;
 use super::read_line;
+use super::types::BtfError;
 use super::types::KernelBtf;
 use super::types::Types;
 use crate::probe::catalog::AttachKind;
@@ -47,13 +48,13 @@ impl System {
     /// Reads what the running kernel offers for the catalog, and where the types come from.
     ///
     /// # Errors
-    /// If the user's BTF file cannot be used. One sentence.
+    /// If the user's BTF file cannot be used.
     pub fn kernel_facts(
         &self,
         file: Option<&Path>,
         may_use_module_btf: bool,
         look: Look,
-    ) -> Result<(KernelFacts, Types), String> {
+    ) -> Result<(KernelFacts, Types), BtfError> {
         let kernel = KernelBtf::load();
         let types = self.types(&kernel, file, may_use_module_btf)?;
         let mut facts = KernelFacts {

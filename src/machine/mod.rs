@@ -68,14 +68,31 @@ impl System {
 }
 
 /// Why a file cannot be read, in a few words.
-fn why(error: &io::Error) -> String {
-    /// Unlike EACCES, not a matter of file modes: lockdown or a security module forbids it.
-    const EPERM: i32 = 1;
-    match error.kind() {
-        _ if error.raw_os_error() == Some(EPERM) => "the kernel refuses it".into(),
-        ErrorKind::PermissionDenied => "no permission: run as root".into(),
-        ErrorKind::NotFound => "no such file".into(),
-        _ => error.to_string(),
+#[derive(Debug, thiserror::Error)]
+pub enum Unreadable {
+    /// Lockdown or a security module forbids it (EPERM). File modes do not matter.
+    #[error("the kernel refuses it")]
+    Refused,
+    /// The file modes forbid it (EACCES).
+    #[error("no permission: run as root")]
+    NoPermission,
+    /// There is no such file.
+    #[error("no such file")]
+    Missing,
+    /// Another error.
+    #[error(transparent)]
+    Other(io::Error),
+}
+
+impl From<io::Error> for Unreadable {
+    fn from(error: io::Error) -> Self {
+        const EPERM: i32 = 1;
+        match error.kind() {
+            _ if error.raw_os_error() == Some(EPERM) => Self::Refused,
+            ErrorKind::PermissionDenied => Self::NoPermission,
+            ErrorKind::NotFound => Self::Missing,
+            _ => Self::Other(error),
+        }
     }
 }
 
@@ -168,15 +185,15 @@ mod tests {
     }
 
     #[test]
-    fn a_refusal_by_the_kernel_is_told_from_one_by_file_modes() {
-        let reason = |errno| why(&io::Error::from_raw_os_error(errno));
+    fn eperm_and_eacces_have_different_messages() {
+        let reason = |errno| Unreadable::from(io::Error::from_raw_os_error(errno)).to_string();
         assert!(reason(13).contains("root"));
         assert!(reason(1).contains("kernel refuses"));
         assert!(reason(2).contains("no such file"));
     }
 
     #[test]
-    fn capabilities_are_told_by_name() {
+    fn capabilities_have_names() {
         let some = privileges_of(1000, CAP_BPF | CAP_PERFMON);
         assert!(some.has("CAP_BPF") && some.has("CAP_PERFMON") && !some.has("CAP_SYSLOG"));
         assert_eq!(some.missing().len(), 4);

@@ -299,7 +299,7 @@ mod tests {
     }
 
     #[test]
-    fn a_controller_is_told_in_full_but_for_its_serial_number() {
+    fn a_controller_has_all_fields_except_its_serial_number() {
         let (_root, system) = guest();
         let found = system.nvme_details(&system.hypervisor(), true);
         let [nvme] = found.as_slice() else {

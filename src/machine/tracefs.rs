@@ -9,10 +9,10 @@ use std::path::PathBuf;
 use serde::Serialize;
 
 use super::System;
+use super::Unreadable;
 use super::names::Wanted;
 use super::names::each_line;
 use super::names::module;
-use super::why;
 
 /// The mount points of tracefs: its own, and that before 4.1, which most machines still have.
 const PLACES: [&str; 2] = ["sys/kernel/tracing", "sys/kernel/debug/tracing"];
@@ -35,6 +35,58 @@ pub struct EventFormat {
     pub id: u32,
     /// Its fields by name, including the `common_` ones.
     pub fields: BTreeMap<String, Field>,
+}
+
+/// Why tracefs does not show something. Events are named as in `nvme:nvme_setup_cmd`.
+#[derive(Debug, thiserror::Error)]
+pub enum TracefsError {
+    /// tracefs is not mounted.
+    #[error("tracefs is not mounted")]
+    NotMounted,
+    /// tracefs cannot be read.
+    #[error("tracefs: {0}")]
+    Unreadable(Unreadable),
+    /// tracefs has no files.
+    #[error("tracefs is mounted, but empty: kernel lockdown does that")]
+    Empty,
+    /// tracefs is not in its usual places, and /proc/mounts cannot be read.
+    #[error("tracefs is nowhere to be seen")]
+    NotFound,
+    /// The format of an event has no number.
+    #[error("the format of {event} has no id")]
+    NoId {
+        /// The event.
+        event: String,
+    },
+    /// The format of an event cannot be read.
+    #[error("the format of {event}: {error}")]
+    NoFormat {
+        /// The event.
+        event: String,
+        /// Why it cannot be read.
+        error: Unreadable,
+    },
+    /// The kernel has other events of the category only.
+    #[error("this kernel has no event {event}")]
+    NoEvent {
+        /// The event.
+        event: String,
+    },
+    /// The kernel has no events of a category.
+    #[error(
+        "this kernel has no events of `{category}`: the module is not loaded, or built without \
+         tracepoints"
+    )]
+    NoCategory {
+        /// The category.
+        category: String,
+    },
+    /// The kernel has no list of functions that ftrace can hook.
+    #[error("this kernel has no function tracer (CONFIG_DYNAMIC_FTRACE)")]
+    NoFunctionTracer,
+    /// The list of functions that ftrace can hook cannot be read.
+    #[error("available_filter_functions: {0}")]
+    NoFunctions(Unreadable),
 }
 
 /// The name in a C declaration: `disk` in `char disk[32]`.
@@ -90,45 +142,43 @@ impl System {
     /// The directory of a readable tracefs.
     ///
     /// # Errors
-    /// If there is none. The reason, in one line.
-    pub fn tracefs(&self) -> Result<PathBuf, String> {
+    /// If there is none.
+    pub fn tracefs(&self) -> Result<PathBuf, TracefsError> {
         let mut refused = None;
         for place in PLACES {
             let at = self.path(place);
             match fs::read_dir(at.join("events")) {
                 Ok(_) => return Ok(at),
                 Err(e) if e.kind() == ErrorKind::NotFound => {}
-                Err(e) => refused = refused.or(Some(why(&e))),
+                Err(e) => refused = refused.or(Some(e.into())),
             }
         }
         Err(match (refused, self.mounted("tracefs")) {
-            (_, Some(false)) => "tracefs is not mounted".into(),
-            (Some(refused), _) => format!("tracefs: {refused}"),
-            (None, Some(true)) => "tracefs is mounted, but empty: kernel lockdown does that".into(),
-            (None, None) => "tracefs is nowhere to be seen".into(),
+            (_, Some(false)) => TracefsError::NotMounted,
+            (Some(refused), _) => TracefsError::Unreadable(refused),
+            (None, Some(true)) => TracefsError::Empty,
+            (None, None) => TracefsError::NotFound,
         })
     }
 
     /// The layout of `category:event`, as in `nvme:nvme_setup_cmd`.
     ///
     /// # Errors
-    /// If it is not available. The reason, in one line.
-    pub fn event_format(&self, category: &str, event: &str) -> Result<EventFormat, String> {
+    /// If it is not available.
+    pub fn event_format(&self, category: &str, event: &str) -> Result<EventFormat, TracefsError> {
         let events = self.tracefs()?.join("events");
         let path = events.join(category).join(event).join("format");
+        let event = format!("{category}:{event}");
         match fs::read_to_string(&path) {
-            Ok(text) => EventFormat::parse(&text)
-                .ok_or_else(|| format!("the format of {category}:{event} has no id")),
-            Err(e) if e.kind() != ErrorKind::NotFound => {
-                Err(format!("the format of {category}:{event}: {}", why(&e)))
-            }
-            Err(_) if events.join(category).exists() => {
-                Err(format!("this kernel has no event {category}:{event}"))
-            }
-            Err(_) => Err(format!(
-                "this kernel has no events of `{category}`: the module is not loaded, or built \
-                 without tracepoints"
-            )),
+            Ok(text) => EventFormat::parse(&text).ok_or(TracefsError::NoId { event }),
+            Err(e) if e.kind() != ErrorKind::NotFound => Err(TracefsError::NoFormat {
+                event,
+                error: e.into(),
+            }),
+            Err(_) if events.join(category).exists() => Err(TracefsError::NoEvent { event }),
+            Err(_) => Err(TracefsError::NoCategory {
+                category: category.to_owned(),
+            }),
         }
     }
 
@@ -137,11 +187,11 @@ impl System {
     /// `available_filter_functions`, which takes the kernel a moment to write.
     ///
     /// # Errors
-    /// If the list is not available. The reason, in one line.
+    /// If the list is not available.
     pub fn filter_functions(
         &self,
         wanted: &[&str],
-    ) -> Result<BTreeMap<String, Option<String>>, String> {
+    ) -> Result<BTreeMap<String, Option<String>>, TracefsError> {
         let path = self.tracefs()?.join("available_filter_functions");
         let wanted = Wanted::new(wanted);
         let mut found = BTreeMap::new();
@@ -153,10 +203,8 @@ impl System {
         });
         match read {
             Ok(()) => Ok(found),
-            Err(e) if e.kind() == ErrorKind::NotFound => {
-                Err("this kernel has no function tracer (CONFIG_DYNAMIC_FTRACE)".into())
-            }
-            Err(e) => Err(format!("available_filter_functions: {}", why(&e))),
+            Err(e) if e.kind() == ErrorKind::NotFound => Err(TracefsError::NoFunctionTracer),
+            Err(e) => Err(TracefsError::NoFunctions(e.into())),
         }
     }
 }
@@ -289,7 +337,12 @@ print fmt: "nvme%d: %sqid=%d, cmdid=%u, res=%#llx, retries=%u, flags=0x%x, statu
                 "garbage",
             );
             assert_eq!(system.event_format("nvme", "nvme_setup_cmd").unwrap().id, 5);
-            let why = |category, event| system.event_format(category, event).unwrap_err();
+            let why = |category, event| {
+                system
+                    .event_format(category, event)
+                    .unwrap_err()
+                    .to_string()
+            };
             assert!(why("nvme", "nvme_sq").contains("no id"));
             assert!(why("nvme", "nope").contains("no event nvme:nope"));
             assert!(why("block", "block_rq_issue").contains("no events of `block`"));
@@ -297,10 +350,15 @@ print fmt: "nvme%d: %sqid=%d, cmdid=%u, res=%#llx, retries=%u, flags=0x%x, statu
     }
 
     #[test]
-    fn a_tracefs_that_is_not_there_is_told_from_one_that_lockdown_emptied() {
+    fn a_missing_tracefs_and_an_empty_one_have_different_reasons() {
         let root = TempDir::new().unwrap();
         let system = System::at(root.path());
-        let why = || system.event_format("nvme", "nvme_sq").unwrap_err();
+        let why = || {
+            system
+                .event_format("nvme", "nvme_sq")
+                .unwrap_err()
+                .to_string()
+        };
         assert!(why().contains("nowhere"), "{}", why());
         put(&root, "proc/mounts", "sysfs /sys sysfs rw 0 0\n");
         assert!(why().contains("not mounted"), "{}", why());
@@ -318,7 +376,7 @@ print fmt: "nvme%d: %sqid=%d, cmdid=%u, res=%#llx, retries=%u, flags=0x%x, statu
         let system = System::at(root.path());
         put(&root, "sys/kernel/tracing/events/enable", "0\n");
         let why = system.filter_functions(&["nvme_irq"]).unwrap_err();
-        assert!(why.contains("no function tracer"), "{why}");
+        assert!(matches!(why, TracefsError::NoFunctionTracer), "{why}");
         put(
             &root,
             "sys/kernel/tracing/available_filter_functions",

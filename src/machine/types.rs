@@ -4,6 +4,7 @@
 
 use std::fs;
 use std::fs::File;
+use std::io;
 use std::io::Write;
 use std::os::fd::AsRawFd;
 use std::path::Path;
@@ -67,18 +68,101 @@ struct Shipped {
 
 include!(concat!(env!("OUT_DIR"), "/shipped_btf.rs"));
 
+/// Why no BTF can be given to libbpf. Most of it is about the user's file, at `path`.
+#[derive(Debug, thiserror::Error)]
+pub enum BtfError {
+    /// A file in memory could not be made.
+    #[error("no memory file for BTF")]
+    NoMemoryFile(#[source] io::Error),
+    /// libbpf could not join the kernel's types and others.
+    #[error("the kernel's BTF and the file's can't be joined")]
+    NotJoined,
+    /// The file cannot be read.
+    #[error("--btf {path}")]
+    Unreadable {
+        /// The file.
+        path: PathBuf,
+        /// Why it cannot be read.
+        source: io::Error,
+    },
+    /// The file contains no BTF.
+    #[error(
+        "--btf {path} holds no BTF that can be read ({bytes} bytes): give raw BTF or an ELF file \
+         with a .BTF section, not split BTF (no --btf_base)"
+    )]
+    NoBtf {
+        /// The file.
+        path: PathBuf,
+        /// Its size.
+        bytes: usize,
+    },
+    /// The file lacks types of nvme_core.
+    #[error(
+        "--btf {path} does not describe nvme_request and nvme_ctrl with all that is needed: make \
+         it from the nvme_core module that runs (see btf/README.md)"
+    )]
+    NoDriver {
+        /// The file.
+        path: PathBuf,
+    },
+    /// The file describes another kernel.
+    #[error("--btf {path} does not fit this kernel ({difference}): make one from this very kernel")]
+    Misfit {
+        /// The file.
+        path: PathBuf,
+        /// The first difference.
+        difference: Difference,
+    },
+    /// Neither the kernel nor the file describes the block layer.
+    #[error(
+        "this kernel has no BTF, and --btf {path} does not describe the block layer either: give \
+         a file for the whole kernel with its modules"
+    )]
+    NoBlockLayer {
+        /// The file.
+        path: PathBuf,
+    },
+}
+
+/// A difference between the types of a file and those of the kernel.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum Difference {
+    /// The size of a struct, in bytes.
+    #[error("struct {name} has {file} bytes there and {kernel} in this kernel")]
+    Size {
+        /// The struct.
+        name: &'static str,
+        /// Its size in the file.
+        file: u32,
+        /// Its size in the kernel.
+        kernel: u32,
+    },
+    /// The offset of a member, in bytes.
+    #[error("{name}.{member} is at {file} there and at {kernel} in this kernel")]
+    Offset {
+        /// The struct.
+        name: &'static str,
+        /// The member.
+        member: &'static str,
+        /// Its offset in the file.
+        file: u32,
+        /// Its offset in the kernel.
+        kernel: u32,
+    },
+}
+
 /// BTF for libbpf to use instead of the kernel's. It is a file in memory, which exists as long as
 /// this value.
 pub struct CustomBtf(File);
 
 impl CustomBtf {
-    fn new(bytes: &[u8]) -> Result<Self, String> {
-        let failed = |e: std::io::Error| format!("no memory file for BTF: {e}");
-        let fd =
-            memfd_create("nvme-deep-btf", MemfdFlags::CLOEXEC).map_err(|e| failed(e.into()))?;
-        let mut file = File::from(fd);
-        file.write_all(bytes).map_err(failed)?;
-        Ok(Self(file))
+    fn new(bytes: &[u8]) -> Result<Self, BtfError> {
+        let file = || -> io::Result<File> {
+            let mut file = File::from(memfd_create("nvme-deep-btf", MemfdFlags::CLOEXEC)?);
+            file.write_all(bytes)?;
+            Ok(file)
+        };
+        file().map(Self).map_err(BtfError::NoMemoryFile)
     }
 
     /// The path under which libbpf opens it.
@@ -138,19 +222,28 @@ fn complete(btf: &Btf, structs: &[(&str, &[&str])]) -> bool {
 }
 
 /// The first difference between two descriptions of the same structs.
-fn differ(file: &Btf, kernel: &Btf, structs: &[(&str, &[&str])]) -> Option<String> {
-    structs.iter().find_map(|(name, members)| {
+fn differ(
+    file: &Btf,
+    kernel: &Btf,
+    structs: &[(&'static str, &[&'static str])],
+) -> Option<Difference> {
+    structs.iter().find_map(|&(name, members)| {
         let (theirs, ours) = (file.structure(name)?, kernel.structure(name)?);
         if theirs.size != ours.size {
-            return Some(format!(
-                "struct {name} has {} bytes there and {} in this kernel",
-                theirs.size, ours.size
-            ));
+            return Some(Difference::Size {
+                name,
+                file: theirs.size,
+                kernel: ours.size,
+            });
         }
-        members.iter().find_map(|m| {
-            let (at, here) = (theirs.members.get(*m)?, ours.members.get(*m)?);
-            (at != here)
-                .then(|| format!("{name}.{m} is at {at} there and at {here} in this kernel"))
+        members.iter().find_map(|&member| {
+            let (file, kernel) = (*theirs.members.get(member)?, *ours.members.get(member)?);
+            (file != kernel).then_some(Difference::Offset {
+                name,
+                member,
+                file,
+                kernel,
+            })
         })
     })
 }
@@ -180,13 +273,13 @@ impl System {
     /// Chooses the source of the driver's types. `may_use_module_btf`: libbpf can find module BTF.
     ///
     /// # Errors
-    /// If the user's file cannot be read, lacks needed types, or does not fit. One sentence.
+    /// If the user's file cannot be read, lacks needed types, or does not fit.
     pub(super) fn types(
         &self,
         kernel: &KernelBtf,
         file: Option<&Path>,
         may_use_module_btf: bool,
-    ) -> Result<Types, String> {
+    ) -> Result<Types, BtfError> {
         let of = |btf: Option<&Btf>, module: &Option<Btf>, structs| match btf {
             Some(btf) if complete(btf, structs) && module.is_some() => TypeSource::Module,
             Some(btf) if complete(btf, structs) => TypeSource::BuiltIn,
@@ -228,27 +321,25 @@ impl System {
 }
 
 /// Joins the running kernel's types and these.
-fn merged(more: &Btf) -> Result<CustomBtf, String> {
+fn merged(more: &Btf) -> Result<CustomBtf, BtfError> {
     let all = Btf::vmlinux().and_then(|mut all| all.add(more).then_some(all));
     let bytes = all.and_then(|all| all.bytes());
-    CustomBtf::new(&bytes.ok_or("the kernel's BTF and the file's can't be joined")?)
+    CustomBtf::new(&bytes.ok_or(BtfError::NotJoined)?)
 }
 
-fn from_file(path: &Path, kernel: &KernelBtf, own: Types) -> Result<Types, String> {
+fn from_file(path: &Path, kernel: &KernelBtf, own: Types) -> Result<Types, BtfError> {
     let shown = path.display();
-    let bytes = fs::read(path).map_err(|e| format!("--btf {shown}: {e}"))?;
-    let file = Btf::parse(path).ok_or_else(|| {
-        format!(
-            "--btf {shown} holds no BTF that can be read ({} bytes): give raw BTF or an ELF file \
-             with a .BTF section, not split BTF (no --btf_base)",
-            bytes.len()
-        )
+    let owned = || path.to_owned();
+    let bytes = fs::read(path).map_err(|source| BtfError::Unreadable {
+        path: owned(),
+        source,
+    })?;
+    let file = Btf::parse(path).ok_or_else(|| BtfError::NoBtf {
+        path: owned(),
+        bytes: bytes.len(),
     })?;
     if !complete(&file, &CORE) {
-        return Err(format!(
-            "--btf {shown} does not describe nvme_request and nvme_ctrl with all that is needed: \
-             make it from the nvme_core module that runs (see btf/README.md)"
-        ));
+        return Err(BtfError::NoDriver { path: owned() });
     }
     let misfit = [
         kernel
@@ -258,10 +349,11 @@ fn from_file(path: &Path, kernel: &KernelBtf, own: Types) -> Result<Types, Strin
         kernel.core().and_then(|k| differ(&file, k, &CORE)),
         kernel.pci().and_then(|k| differ(&file, k, &PCI)),
     ];
-    if let Some(why) = misfit.into_iter().flatten().next() {
-        return Err(format!(
-            "--btf {shown} does not fit this kernel ({why}): make one from this very kernel"
-        ));
+    if let Some(difference) = misfit.into_iter().flatten().next() {
+        return Err(BtfError::Misfit {
+            path: owned(),
+            difference,
+        });
     }
     if own.core.is_the_kernels() {
         let remark =
@@ -276,10 +368,7 @@ fn from_file(path: &Path, kernel: &KernelBtf, own: Types) -> Result<Types, Strin
     } else if complete(&file, &BLOCK) {
         CustomBtf::new(&bytes)?
     } else {
-        return Err(format!(
-            "this kernel has no BTF, and --btf {shown} does not describe the block layer either: \
-             give a file for the whole kernel with its modules"
-        ));
+        return Err(BtfError::NoBlockLayer { path: owned() });
     };
     let source = || TypeSource::File(shown.to_string());
     Ok(Types {

@@ -128,7 +128,7 @@ mod tests {
     }
 
     #[test]
-    fn what_goes_is_told() {
+    fn a_removal_is_reported() {
         let root = TempDir::new().unwrap();
         let system = System::at(root.path());
         put(&root, "sys/module/nvme_core/refcnt", "1\n");

@@ -13,3 +13,4 @@ pub mod snapshot;
 pub mod stack;
 pub mod stage;
 pub mod timeline;
+pub mod transport;

@@ -8,6 +8,9 @@
 //! Pure: no I/O, no BPF. All values are microseconds. [`LatBuckets::index`] must agree with the BPF
 //! program, which fills the array of [`SLOTS`] counts that [`LatBuckets::rows`] reads.
 
+use std::error::Error;
+use std::fmt;
+
 /// Number of slots that double in width, from the minimum up.
 pub const DOUBLING: usize = 27;
 /// Index of the count of latencies below the minimum.
@@ -43,6 +46,33 @@ pub struct LatBuckets {
     pub shift: u32,
 }
 
+/// A parameter of the slots is too large.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum TooLarge {
+    /// This `shift`.
+    Shift(u32),
+    /// This `min_us`.
+    MinUs(u32),
+}
+
+impl fmt::Display for TooLarge {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Shift(shift) => write!(
+                f,
+                "the bucket shift {shift} is above {MAX_SHIFT} (a first bucket of 2^{MAX_SHIFT} \
+                 us, one second): give 0 to {MAX_SHIFT}"
+            ),
+            Self::MinUs(min_us) => write!(
+                f,
+                "the lowest bucket at {min_us} us is above one hour: give at most {MAX_MIN_US}"
+            ),
+        }
+    }
+}
+
+impl Error for TooLarge {}
+
 /// One line of the table: a slot and its count.
 #[derive(Clone, Debug, PartialEq)]
 pub struct LatRow {
@@ -61,19 +91,14 @@ impl LatBuckets {
     ///
     /// # Errors
     ///
-    /// A sentence for the user if `shift` is above 20 or `min_us` above 3 600 000 000 (one hour).
-    pub fn validate(&self) -> Result<(), String> {
+    /// If `shift` is above 20 or `min_us` above 3 600 000 000 (one hour).
+    pub const fn validate(&self) -> Result<(), TooLarge> {
         let Self { min_us, shift } = *self;
         if shift > MAX_SHIFT {
-            return Err(format!(
-                "the bucket shift {shift} is above {MAX_SHIFT} (a first bucket of 2^{MAX_SHIFT} us, \
-                 one second): give 0 to {MAX_SHIFT}"
-            ));
+            return Err(TooLarge::Shift(shift));
         }
         if min_us > MAX_MIN_US {
-            return Err(format!(
-                "the lowest bucket at {min_us} us is above one hour: give at most {MAX_MIN_US}"
-            ));
+            return Err(TooLarge::MinUs(min_us));
         }
         Ok(())
     }
@@ -246,7 +271,7 @@ mod tests {
             (absurd.high(0), absurd.high(usize::MAX)),
             (u64::MAX, u64::MAX)
         );
-        assert!(absurd.validate().unwrap_err().contains("shift"));
+        assert_eq!(absurd.validate(), Err(TooLarge::Shift(u32::MAX)));
         assert_eq!(
             LatBuckets {
                 min_us: 0,
@@ -275,7 +300,11 @@ mod tests {
             min_us: 3_600_000_001,
             shift: 0,
         };
-        assert!(late.validate().unwrap_err().contains("one hour"));
+        let why = late.validate().unwrap_err();
+        assert_eq!(
+            why.to_string(),
+            "the lowest bucket at 3600000001 us is above one hour: give at most 3600000000"
+        );
     }
 
     #[test]

@@ -263,7 +263,7 @@ pub const CATALOG: [Hook; 50] = hooks! {
     requeue_btf           TpBtf      block_rq_requeue               Block    Role::Requeue;
     requeue_raw           RawTp      block_rq_requeue               Block    Role::Requeue;
     requeue_kprobe        Kprobe     blk_mq_requeue_request         Block    Role::Requeue;
-    cqe_twin              TpBtf      nvme_sq                        NvmeCore Role::Point(Cqe);
+    cqe_second              TpBtf      nvme_sq                        NvmeCore Role::Point(Cqe);
     sq_btf                TpBtf      nvme_sq                        NvmeCore Role::SqHead;
     sq_raw                RawTp      nvme_sq                        NvmeCore Role::SqHead;
     async_btf             TpBtf      nvme_async_event               NvmeCore Role::AsyncEvent;
@@ -291,7 +291,7 @@ pub struct Candidate {
     pub programs: &'static [&'static str],
 }
 
-const fn way(role: Role, method: Method, programs: &'static [&'static str]) -> Candidate {
+const fn candidate(role: Role, method: Method, programs: &'static [&'static str]) -> Candidate {
     Candidate {
         role,
         method,
@@ -301,28 +301,28 @@ const fn way(role: Role, method: Method, programs: &'static [&'static str]) -> C
 
 /// All methods for all points; those of a point in order of preference.
 pub const CANDIDATES: [Candidate; 24] = [
-    way(Role::Point(Start), Method::Fentry, &["start_btf"]),
-    way(Role::Point(Start), Method::RawTp, &["start_raw"]),
-    way(Role::Point(SetupIn), Method::Fentry, &["setup_in_fentry"]),
-    way(Role::Point(SetupIn), Method::Kprobe, &["setup_in_kprobe"]),
-    way(Role::Point(SetupOut), Method::Fentry, &["setup_out_btf"]),
-    way(Role::Point(SetupOut), Method::RawTp, &["setup_out_raw"]),
+    candidate(Role::Point(Start), Method::Fentry, &["start_btf"]),
+    candidate(Role::Point(Start), Method::RawTp, &["start_raw"]),
+    candidate(Role::Point(SetupIn), Method::Fentry, &["setup_in_fentry"]),
+    candidate(Role::Point(SetupIn), Method::Kprobe, &["setup_in_kprobe"]),
+    candidate(Role::Point(SetupOut), Method::Fentry, &["setup_out_btf"]),
+    candidate(Role::Point(SetupOut), Method::RawTp, &["setup_out_raw"]),
     // a kretprobe has no arguments: the kprobe at the entry keeps them
-    way(
+    candidate(
         Role::Point(SetupOut),
         Method::Kprobe,
         &["setup_in_kprobe", "setup_out_kretprobe"],
     ),
-    way(Role::Point(SetupOut), Method::Tracepoint, &["setup_out_tp"]),
-    way(Role::Point(Issue), Method::Fentry, &["issue_btf"]),
-    way(Role::Point(Issue), Method::RawTp, &["issue_raw"]),
-    way(Role::Point(Issue), Method::Kprobe, &["issue_kprobe"]),
-    way(
+    candidate(Role::Point(SetupOut), Method::Tracepoint, &["setup_out_tp"]),
+    candidate(Role::Point(Issue), Method::Fentry, &["issue_btf"]),
+    candidate(Role::Point(Issue), Method::RawTp, &["issue_raw"]),
+    candidate(Role::Point(Issue), Method::Kprobe, &["issue_kprobe"]),
+    candidate(
         Role::Point(Doorbell),
         Method::Fentry,
         &["queue_rq_fexit", "queue_rqs_fexit", "commit_rqs_fexit"],
     ),
-    way(
+    candidate(
         Role::Point(Doorbell),
         Method::Kprobe,
         &[
@@ -334,48 +334,48 @@ pub const CANDIDATES: [Candidate; 24] = [
             "commit_rqs_kretprobe",
         ],
     ),
-    way(
+    candidate(
         Role::Point(Irq),
         Method::Fentry,
         &["irq_in_fentry", "irq_out_fexit"],
     ),
-    way(
+    candidate(
         Role::Point(Irq),
         Method::Kprobe,
         &["irq_in_kprobe", "irq_out_kretprobe"],
     ),
-    way(Role::Point(Cqe), Method::Fentry, &["cqe_btf", "cqe_twin"]),
-    way(Role::Point(Cqe), Method::RawTp, &["cqe_raw"]),
-    way(Role::Point(Cqe), Method::Kprobe, &["cqe_kprobe"]),
-    way(Role::Point(Complete), Method::Fentry, &["complete_btf"]),
-    way(Role::Point(Complete), Method::RawTp, &["complete_raw"]),
-    way(
+    candidate(Role::Point(Cqe), Method::Fentry, &["cqe_btf", "cqe_second"]),
+    candidate(Role::Point(Cqe), Method::RawTp, &["cqe_raw"]),
+    candidate(Role::Point(Cqe), Method::Kprobe, &["cqe_kprobe"]),
+    candidate(Role::Point(Complete), Method::Fentry, &["complete_btf"]),
+    candidate(Role::Point(Complete), Method::RawTp, &["complete_raw"]),
+    candidate(
         Role::Point(Complete),
         Method::Kprobe,
         &["complete_kprobe", "complete_batch_kprobe"],
     ),
-    way(Role::Point(Complete), Method::Tracepoint, &["complete_tp"]),
-    way(Role::Point(End), Method::Fentry, &["end_btf"]),
-    way(Role::Point(End), Method::RawTp, &["end_raw"]),
+    candidate(Role::Point(Complete), Method::Tracepoint, &["complete_tp"]),
+    candidate(Role::Point(End), Method::Fentry, &["end_btf"]),
+    candidate(Role::Point(End), Method::RawTp, &["end_raw"]),
 ];
 
 /// The methods for roles that are not points; those of a role in order of preference.
 pub const BESIDES: [Candidate; 15] = [
-    way(Role::Requeue, Method::Fentry, &["requeue_btf"]),
-    way(Role::Requeue, Method::RawTp, &["requeue_raw"]),
-    way(Role::Requeue, Method::Kprobe, &["requeue_kprobe"]),
-    way(Role::Timeout, Method::Fentry, &["timeout_fentry"]),
-    way(Role::Timeout, Method::Kprobe, &["timeout_kprobe"]),
-    way(Role::Cancel, Method::Fentry, &["cancel_fentry"]),
-    way(Role::Cancel, Method::Kprobe, &["cancel_kprobe"]),
-    way(Role::State, Method::Fentry, &["state_fexit"]),
-    way(Role::State, Method::Kprobe, &["state_kprobe"]),
-    way(Role::SqHead, Method::Fentry, &["sq_btf"]),
-    way(Role::SqHead, Method::RawTp, &["sq_raw"]),
-    way(Role::SqHead, Method::Tracepoint, &["sq_tp"]),
-    way(Role::AsyncEvent, Method::Fentry, &["async_btf"]),
-    way(Role::AsyncEvent, Method::RawTp, &["async_raw"]),
-    way(Role::AsyncEvent, Method::Tracepoint, &["async_tp"]),
+    candidate(Role::Requeue, Method::Fentry, &["requeue_btf"]),
+    candidate(Role::Requeue, Method::RawTp, &["requeue_raw"]),
+    candidate(Role::Requeue, Method::Kprobe, &["requeue_kprobe"]),
+    candidate(Role::Timeout, Method::Fentry, &["timeout_fentry"]),
+    candidate(Role::Timeout, Method::Kprobe, &["timeout_kprobe"]),
+    candidate(Role::Cancel, Method::Fentry, &["cancel_fentry"]),
+    candidate(Role::Cancel, Method::Kprobe, &["cancel_kprobe"]),
+    candidate(Role::State, Method::Fentry, &["state_fexit"]),
+    candidate(Role::State, Method::Kprobe, &["state_kprobe"]),
+    candidate(Role::SqHead, Method::Fentry, &["sq_btf"]),
+    candidate(Role::SqHead, Method::RawTp, &["sq_raw"]),
+    candidate(Role::SqHead, Method::Tracepoint, &["sq_tp"]),
+    candidate(Role::AsyncEvent, Method::Fentry, &["async_btf"]),
+    candidate(Role::AsyncEvent, Method::RawTp, &["async_raw"]),
+    candidate(Role::AsyncEvent, Method::Tracepoint, &["async_tp"]),
 ];
 
 /// Functions that a kernel may lack without a gap in the point, because all commands then pass
@@ -384,15 +384,15 @@ pub const OPTIONAL_TARGETS: [&str; 2] = ["nvme_queue_rqs", "nvme_complete_batch_
 
 impl Hook {
     /// Whether this is a second instance, for the events at which the kernel skips the first.
-    pub fn is_twin(&self) -> bool {
-        self.program.ends_with("_twin")
+    pub fn is_second(&self) -> bool {
+        self.program.ends_with("_second")
     }
 
     /// The number of its second instance, or of the first if this is the second.
     pub fn other(&self) -> Option<usize> {
         let same = |h: &Self| {
             (h.kind, h.target, h.role) == (self.kind, self.target, self.role)
-                && h.is_twin() != self.is_twin()
+                && h.is_second() != self.is_second()
         };
         CATALOG.iter().position(same)
     }
@@ -400,7 +400,7 @@ impl Hook {
     /// Why it may never fire although commands pass: it is one of several paths, or a rare event.
     pub fn seldom(&self) -> Option<&'static str> {
         match (self.target.name(), self.kind.method()) {
-            _ if self.is_twin() => Some("only while the first instance is interrupted"),
+            _ if self.is_second() => Some("only while the first instance is interrupted"),
             ("nvme_queue_rq", _) => Some("not for batches"),
             ("nvme_queue_rqs", _) => Some("only for batches without a scheduler"),
             ("nvme_commit_rqs", _) => Some("only when a run of commands is cut short"),
@@ -434,36 +434,36 @@ mod tests {
 
     #[test]
     fn every_program_is_part_of_a_way_and_every_way_names_programs_of_its_family() {
-        let ways = || CANDIDATES.iter().chain(&BESIDES);
+        let methods = || CANDIDATES.iter().chain(&BESIDES);
         for hook in &CATALOG {
             assert!(
-                ways().any(|w| w.programs.contains(&hook.program)),
+                methods().any(|w| w.programs.contains(&hook.program)),
                 "{}",
                 hook.program
             );
         }
-        for way in ways() {
-            for program in way.programs {
+        for method in methods() {
+            for program in method.programs {
                 let hook = &CATALOG[number_of(program).unwrap()];
-                assert_eq!(hook.kind.method(), way.method, "{program}");
+                assert_eq!(hook.kind.method(), method.method, "{program}");
             }
         }
     }
 
     #[test]
     fn a_second_instance_and_its_first_find_each_other() {
-        let twins: Vec<_> = CATALOG.iter().filter(|h| h.is_twin()).collect();
-        assert_eq!(twins.len(), 1);
-        for twin in twins {
-            let first = &CATALOG[twin.other().unwrap()];
-            assert!(!first.is_twin());
-            assert_eq!(CATALOG[first.other().unwrap()].program, twin.program);
+        let seconds: Vec<_> = CATALOG.iter().filter(|h| h.is_second()).collect();
+        assert_eq!(seconds.len(), 1);
+        for second in seconds {
+            let first = &CATALOG[second.other().unwrap()];
+            assert!(!first.is_second());
+            assert_eq!(CATALOG[first.other().unwrap()].program, second.program);
         }
         assert_eq!(CATALOG[number_of("start_raw").unwrap()].other(), None);
     }
 
     #[test]
-    fn the_ways_to_a_point_stand_together_from_truth_to_loss() {
+    fn the_methods_of_a_point_are_ordered_by_accuracy() {
         for pair in CANDIDATES.windows(2) {
             if pair[0].role == pair[1].role {
                 assert!(pair[0].method < pair[1].method, "{pair:?}");

@@ -59,7 +59,7 @@ fn needs_witness(facts: &KernelFacts) -> bool {
 /// Whether the second instance of this hook is needed: an interrupt can come while a polling task
 /// runs the program at the CQE, but only one. The second instance observes the commands of that
 /// interrupt.
-fn needs_twin(hook: &Hook, facts: &KernelFacts) -> bool {
+fn needs_second(hook: &Hook, facts: &KernelFacts) -> bool {
     needs_witness(facts) && hook.role == Role::Point(Milestone::Cqe)
 }
 
@@ -91,7 +91,7 @@ impl Planner<'_> {
                 continue;
             };
             let hook = &CATALOG[number];
-            if hook.is_twin() && !needs_twin(hook, self.facts) {
+            if hook.is_second() && !needs_second(hook, self.facts) {
                 continue;
             }
             let name = format!("{} {}", hook.kind.name(), hook.target.name());

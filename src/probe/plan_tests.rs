@@ -105,7 +105,7 @@ fn before_6_5_the_start_is_the_request_field() {
 }
 
 #[test]
-fn without_the_pci_driver_there_is_no_doorbell_and_the_reason_is_told() {
+fn without_the_pci_driver_there_is_no_doorbell_and_a_reason() {
     let mut facts = everything();
     facts.nvme_pci_types = TypeSource::None;
     facts.functions.retain(|f| f == "nvme_setup_cmd");
@@ -123,7 +123,7 @@ fn without_the_pci_driver_there_is_no_doorbell_and_the_reason_is_told() {
 }
 
 #[test]
-fn a_point_is_had_whole_or_not_at_all() {
+fn a_point_needs_all_its_hooks() {
     let mut facts = everything();
     facts.no_kprobes = Some("off".into());
     facts.functions.remove("nvme_queue_rqs");
@@ -214,8 +214,8 @@ fn without_any_btf_classic_tracepoints_are_left_with_one_stage() {
     assert_eq!(plan.span(), (Milestone::SetupOut, Milestone::Complete));
     assert_eq!(plan.start, StartSource::None);
     let setup = plan.point(Milestone::SetupOut).unwrap();
-    let ways: Vec<_> = setup.rejected.iter().map(|r| r.method).collect();
-    assert_eq!(ways, [Method::Fentry, Method::RawTp, Method::Kprobe]);
+    let methods: Vec<_> = setup.rejected.iter().map(|r| r.method).collect();
+    assert_eq!(methods, [Method::Fentry, Method::RawTp, Method::Kprobe]);
 }
 
 #[test]
@@ -273,7 +273,7 @@ fn without_cap_sys_admin_raw_tracepoints_take_the_place_of_trampolines_in_module
 }
 
 #[test]
-fn clones_and_notrace_are_told_apart() {
+fn clones_and_notrace_functions_have_different_reasons() {
     let mut facts = everything();
     facts.functions.remove("nvme_irq");
     facts.symbols = Some(["nvme_irq.part.0".to_owned(), "nvme_queue_rq".to_owned()].into());
@@ -296,10 +296,10 @@ fn clones_and_notrace_are_told_apart() {
     );
 }
 
-fn twins(plan: &AttachPlan) -> Vec<&'static str> {
+fn seconds(plan: &AttachPlan) -> Vec<&'static str> {
     let hooks = plan.hooks();
-    let twins = hooks.iter().filter(|&&h| CATALOG[h].is_twin());
-    twins.map(|&h| CATALOG[h].program).collect()
+    let seconds = hooks.iter().filter(|&&h| CATALOG[h].is_second());
+    seconds.map(|&h| CATALOG[h].program).collect()
 }
 
 #[test]
@@ -310,16 +310,16 @@ fn where_set_ups_and_completions_may_be_skipped_each_command_is_seen_at_its_cqe(
     let sees_cqe = |facts: &KernelFacts| auto(StageSet::Total, facts).has(Milestone::Cqe);
     // before 7.0 programs at tracepoints are not preempted: all set-ups are observed
     assert!(!sees_cqe(&facts));
-    assert!(twins(&auto(StageSet::Fine, &facts)).is_empty());
+    assert!(seconds(&auto(StageSet::Fine, &facts)).is_empty());
     facts.preemptible_tracepoints = true;
     for stage_set in [StageSet::Total, StageSet::Basic, StageSet::Fine] {
-        assert_eq!(twins(&auto(stage_set, &facts)), ["cqe_twin"]);
+        assert_eq!(seconds(&auto(stage_set, &facts)), ["cqe_second"]);
         assert!(!auto(stage_set, &facts).needs_atomics());
     }
     assert!(sees_cqe(&facts));
     // without polled queues, interrupts complete all commands, and these are never preempted
     facts.polled = false;
-    assert!(!sees_cqe(&facts) && twins(&auto(StageSet::Fine, &facts)).is_empty());
+    assert!(!sees_cqe(&facts) && seconds(&auto(StageSet::Fine, &facts)).is_empty());
 }
 
 #[test]
@@ -342,7 +342,7 @@ fn on_preempt_rt_kprobes_see_what_others_may_miss() {
     facts.no_kprobes = Some("off".into());
     let plan = auto(StageSet::Fine, &facts);
     assert_eq!(plan.method_of(Milestone::Complete), Some(Method::Fentry));
-    assert!(twins(&plan).is_empty());
+    assert!(seconds(&plan).is_empty());
 }
 
 #[test]

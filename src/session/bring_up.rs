@@ -4,15 +4,12 @@
 
 use std::path::Path;
 
-use anyhow::Error;
-use anyhow::Result;
-
 use super::Config;
 use super::Layout;
 use super::Session;
 use super::Trouble;
-use crate::error::Failure;
-use crate::error::Kind;
+use crate::error::Error;
+use crate::error::Result;
 use crate::machine::System;
 use crate::machine::kernel::Look;
 use crate::machine::may_read_module_btf;
@@ -24,7 +21,6 @@ use crate::probe::catalog::Method;
 use crate::probe::catalog::Role;
 use crate::probe::facts::KernelFacts;
 use crate::probe::plan::AttachPlan;
-use crate::probe::plan::NoPlan;
 use crate::probe::plan::Policy;
 use crate::probe::plan::plan_with;
 use crate::session::settings::Settings;
@@ -33,24 +29,6 @@ use crate::session::settings::Tracing;
 
 /// Maximum number of attempts; each refusal of a program takes one.
 const ATTEMPTS: usize = 16;
-
-/// The error if no method works on this kernel.
-pub fn no_method(why: &NoPlan) -> Error {
-    let reasons = why.reasons();
-    Failure::error(
-        Kind::Kernel,
-        match why.only {
-            Some(method) => format!(
-                "--attach {} is not possible on this kernel: {reasons}; `nvme-deep doctor` shows the alternatives",
-                method.name()
-            ),
-            None => format!(
-                "no command can be followed on this kernel ({reasons}); `nvme-deep doctor` says \
-                 what would help"
-            ),
-        },
-    )
-}
 
 /// How much of the kernel's data this choice requires.
 const fn look_for(only: Option<Method>) -> Look {
@@ -87,7 +65,7 @@ fn short_stacks(policy: &Policy, facts: &KernelFacts, plan: &AttachPlan) -> Opti
 /// receives remarks for the user.
 ///
 /// # Errors
-/// If a BTF file cannot be used, or no method is left. One sentence each, with its exit code.
+/// If a BTF file cannot be used, or no method is left.
 pub fn attach(
     system: &System,
     options: &Settings,
@@ -97,13 +75,11 @@ pub fn attach(
     notice: &mut dyn FnMut(&str),
 ) -> Result<Session> {
     let file = options.attaching.btf.as_deref().map(Path::new);
-    let (mut facts, types) = system
-        .kernel_facts(
-            file,
-            may_read_module_btf(),
-            look_for(options.attaching.only),
-        )
-        .map_err(|why| Failure::error(Kind::Usage, why))?;
+    let (mut facts, types) = system.kernel_facts(
+        file,
+        may_read_module_btf(),
+        look_for(options.attaching.only),
+    )?;
     facts.recovers = facts.can_recover() && !options.attaching.no_recovery;
     if let Some(remark) = &types.remark {
         notice(remark);
@@ -129,8 +105,8 @@ pub fn attach(
     };
     let events = options.trace.as_ref().map_or_else(Vec::new, roles);
     for _ in 0..ATTEMPTS {
-        let plan = plan_with(options.stage_set, &events, &facts, &policy)
-            .map_err(|why| no_method(&why))?;
+        let plan =
+            plan_with(options.stage_set, &events, &facts, &policy).map_err(Error::NoMethod)?;
         match Session::start(plan, layout.clone(), &config, controllers) {
             Ok(session) => {
                 if let Some(text) = short_stacks(&policy, &facts, session.plan()) {
@@ -144,14 +120,9 @@ pub fn attach(
                     let program = CATALOG[number].program;
                     notice(&format!("{program}: {why}; trying another method"));
                 }
-                policy.refused.insert(number, why);
+                policy.refused.insert(number, why.to_string());
             }
         }
     }
-    Err(Failure::error(
-        Kind::Kernel,
-        format!(
-            "this kernel refused {ATTEMPTS} programs one after the other; -v shows which, -vv why"
-        ),
-    ))
+    Err(Error::ProgramsRefused { programs: ATTEMPTS })
 }

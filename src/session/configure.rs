@@ -2,8 +2,6 @@
 //! Converts the plan and the settings to the configuration of the BPF side
 //! (bpf/include/config_abi.h).
 
-use anyhow::Context;
-use anyhow::Result;
 use bytemuck::Zeroable;
 
 use super::Config;
@@ -15,6 +13,8 @@ use crate::abi::MODES;
 use crate::abi::STACKS;
 use crate::abi::TRACES;
 use crate::abi::nd_config;
+use crate::error::Error;
+use crate::error::Result;
 use crate::model::milestone::Milestone;
 use crate::model::stack::StackAt;
 use crate::model::stage::StageSet;
@@ -142,7 +142,9 @@ fn add_request(c: &mut nd_config, plan: &AttachPlan, config: &Config<'_>) -> Res
     c.exit_skips = u8::from(preempted && by_exit);
     c.irq_count = u8::from(facts.preemption == Preemption::Full);
     for program in config.ignore {
-        let number = number_of(program).with_context(|| format!("no program `{program}`"))?;
+        let number = number_of(program).ok_or_else(|| Error::UnknownProgram {
+            program: program.clone(),
+        })?;
         c.test_ignore |= 1 << number;
         c.test_ignore_every = IGNORE_EVERY;
     }
@@ -156,12 +158,12 @@ fn add_request(c: &mut nd_config, plan: &AttachPlan, config: &Config<'_>) -> Res
 /// Adds the settings of classic tracepoints: offsets of fields in their formats. A missing field is an error.
 fn add_fields(c: &mut nd_config, plan: &AttachPlan, config: &Config<'_>) -> Result<()> {
     let facts = config.facts;
-    let field = |event: &str, name: &str| {
+    let field = |event: &'static str, field: &'static str| {
         facts
             .events
             .as_ref()
-            .and_then(|events| events.get(event)?.get(name).copied())
-            .with_context(|| format!("the format of {event} has no field `{name}`"))
+            .and_then(|events| events.get(event)?.get(field).copied())
+            .ok_or(Error::NoField { event, field })
     };
     let (setup, done) = ("nvme/nvme_setup_cmd", "nvme/nvme_complete_rq");
     c.tp_setup_ctrl = field(setup, "ctrl_id")?;

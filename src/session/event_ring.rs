@@ -22,9 +22,6 @@ use std::sync::atomic::AtomicUsize;
 use std::sync::atomic::Ordering;
 use std::sync::atomic::fence;
 
-use anyhow::Context;
-use anyhow::Result;
-use anyhow::bail;
 use rustix::io;
 use rustix::io::Errno;
 use rustix::mm::MapFlags;
@@ -32,6 +29,10 @@ use rustix::mm::ProtFlags;
 use rustix::mm::mmap;
 use rustix::mm::munmap;
 use rustix::param::page_size;
+
+use crate::error::Error;
+use crate::error::Operation;
+use crate::error::Result;
 
 /// Maximum number of records per drain, some 20 MB.
 const AT_ONCE: usize = 100_000;
@@ -207,13 +208,15 @@ impl EventRing {
     fn with_window(ring: OwnedFd, size: usize, window: usize) -> Result<Self> {
         let page = page_size();
         if !size.is_power_of_two() || size < page || size.checked_mul(4).is_none() {
-            bail!("a ring of {size} bytes can't be");
+            return Err(Error::RingSize { bytes: size });
         }
         let both = ProtFlags::READ | ProtFlags::WRITE;
-        let failed = "failed to map the positions of the ring";
+        let position = |offset, prot| {
+            Mapping::new(&ring, offset, page, prot).map_err(Operation::MapPositions.failed())
+        };
         Ok(Self {
-            consumer: Mapping::new(&ring, 0, page, both).context(failed)?,
-            producer: Mapping::new(&ring, page, page, ProtFlags::READ).context(failed)?,
+            consumer: position(0, both)?,
+            producer: position(page, ProtFlags::READ)?,
             ring,
             size,
             // the mapping cannot exceed twice the ring; a window of that size never moves
@@ -277,10 +280,8 @@ impl EventRing {
         let page = page_size();
         let begin = (offset - offset % page).min(2 * self.size - self.window_size);
         if self.window.as_ref().is_some_and(|w| w.begin == begin) {
-            bail!(
-                "a record of the ring is larger than the {} bytes that are mapped of it",
-                self.window_size
-            );
+            let window = self.window_size;
+            return Err(Error::RecordTooLarge { window });
         }
         // unmap first, so that the kernel never accounts for both
         self.window = None;
@@ -292,7 +293,7 @@ impl EventRing {
         );
         self.window = Some(Window {
             begin,
-            pages: pages.context("failed to map the ring")?,
+            pages: pages.map_err(Operation::MapRing.failed())?,
         });
         Ok(())
     }

@@ -1,13 +1,12 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! A session as a source of data.
 
-use anyhow::Result;
-
 use super::EventRing;
 use super::Session;
 use super::reorder::Reorder;
 use crate::abi::event;
 use crate::abi::event_time;
+use crate::error::Result;
 use crate::model::counters::Counters;
 use crate::model::event::Event;
 use crate::model::event::StackId;

@@ -3,10 +3,6 @@
 
 use std::mem::size_of_val;
 
-use anyhow::Context;
-use anyhow::Error;
-use anyhow::Result;
-use anyhow::anyhow;
 use bytemuck::bytes_of;
 use libbpf_rs::ErrorKind;
 use libbpf_rs::MapCore;
@@ -27,8 +23,11 @@ use crate::abi::SCRATCHES;
 use crate::abi::cell_bytes;
 use crate::abi::fresh_cpu;
 use crate::abi::nd_config;
-use crate::error::Failure;
-use crate::error::Kind;
+use crate::error::Error;
+use crate::error::Mismatch;
+use crate::error::Operation;
+use crate::error::Result;
+use crate::error::in_brackets;
 use crate::machine::missing_capabilities;
 use crate::probe::catalog::CATALOG;
 use crate::probe::catalog::Method;
@@ -43,53 +42,58 @@ const CONFIG: &str = ".rodata.config";
 /// The program that user space runs (bpf/include/recover.bpf.h).
 pub const SERVICE: &str = "service";
 
+/// Why the kernel refused a program.
+#[derive(Debug, thiserror::Error)]
+pub enum Refusal {
+    /// The verifier rejected it.
+    #[error("the kernel refuses the program: {reason}")]
+    Load {
+        /// The verifier's reason.
+        reason: String,
+    },
+    /// It could not be attached.
+    #[error("the kernel does not attach it: {error:#}{}", in_brackets(.log.as_deref()))]
+    Attach {
+        /// The error.
+        error: Error,
+        /// The line of libbpf's log that has the reason.
+        log: Option<String>,
+    },
+}
+
 /// Why a session could not be opened.
-#[derive(Debug)]
+#[derive(Debug, thiserror::Error)]
 pub enum Trouble {
-    /// The kernel refused this program (by number), for this reason. Another method may work.
-    Refused(usize, String),
+    /// The kernel refused this program (by number). Another method may work.
+    #[error("{1}")]
+    Refused(usize, Refusal),
     /// No other method helps.
-    Fatal(Error),
+    #[error(transparent)]
+    Fatal(#[from] Error),
 }
 
-impl From<Error> for Trouble {
-    fn from(error: Error) -> Self {
-        Self::Fatal(error)
+impl From<Mismatch> for Trouble {
+    fn from(mismatch: Mismatch) -> Self {
+        Self::Fatal(mismatch.into())
     }
 }
 
-fn load_trouble(error: &libbpf_rs::Error, plan: &AttachPlan) -> Trouble {
+fn load_trouble(error: libbpf_rs::Error, plan: &AttachPlan) -> Trouble {
     let missing = missing_capabilities();
-    if error.kind() == ErrorKind::PermissionDenied && !missing.is_empty() {
-        return Trouble::Fatal(not_allowed(&missing));
+    let denied = error.kind() == ErrorKind::PermissionDenied;
+    if denied && !missing.is_empty() {
+        return Error::NotPermitted { missing }.into();
     }
-    if let Some((program, why)) = libbpf_log::culprit()
+    if let Some((program, reason)) = libbpf_log::culprit()
         && let Some(number) = number_of(&program).filter(|n| plan.hooks().contains(n))
     {
-        return Trouble::Refused(number, format!("the kernel refuses the program: {why}"));
+        return Trouble::Refused(number, Refusal::Load { reason });
     }
-    let detail = libbpf_log::last_complaint()
-        .map(|l| format!(" ({l})"))
-        .unwrap_or_default();
-    let kind = match error.kind() {
-        ErrorKind::PermissionDenied => Kind::Privilege,
-        _ => Kind::Kernel,
-    };
-    Trouble::Fatal(Failure::error(
-        kind,
-        format!("this kernel refuses the BPF object: {error}{detail}; -vv shows libbpf's log"),
-    ))
-}
-
-/// The error for a process that may not trace.
-pub fn not_allowed(missing: &[&str]) -> Error {
-    Failure::error(
-        Kind::Privilege,
-        format!(
-            "tracing needs {}, which this process does not have: run it as root (sudo)",
-            missing.join(" and ")
-        ),
-    )
+    Trouble::Fatal(Error::ObjectRefused {
+        denied,
+        error: error.into(),
+        log: libbpf_log::last_complaint(),
+    })
 }
 
 /// Selects the programs of the plan, and the program `service`.
@@ -152,11 +156,11 @@ fn set_config(object: &mut OpenObject, values: &nd_config) -> Result<()> {
     let mut maps = object.maps_mut();
     let mut map = maps
         .find(|m| m.name() == CONFIG)
-        .context("the BPF object has no configuration")?;
+        .ok_or(Mismatch::NoConfig)?;
     let to = map
         .initial_value_mut()
         .filter(|to| to.len() == size_of_val(values));
-    let to = to.context("the configuration of the BPF object has another size")?;
+    let to = to.ok_or(Mismatch::ConfigSize)?;
     to.copy_from_slice(bytes_of(values));
     Ok(())
 }
@@ -166,37 +170,37 @@ pub fn load(plan: &AttachPlan, layout: &Layout, config: &Config<'_>) -> Result<L
     libbpf_log::forget();
     let build = Build::of(plan, config);
     let values = configure(plan, layout, config)?;
-    if let Some(name) = build.contradiction(&values) {
-        let why = anyhow!("{build:?} was chosen for a run that sets `{name}`");
-        return Err(Trouble::Fatal(why));
+    if let Some(setting) = build.contradiction(&values) {
+        let build = format!("{build:?}");
+        return Err(Mismatch::WrongBuild { build, setting }.into());
     }
     let mut builder = ObjectBuilder::default();
     builder
         .name("nvme_deep")
-        .context("failed to name the BPF object")?;
+        .map_err(Operation::NameObject.failed())?;
     if let Some(custom) = config.custom_btf.filter(|_| build != Build::Tag) {
         builder
             .btf_custom_path(custom.path())
-            .context("failed to hand the BTF over")?;
+            .map_err(Operation::PassBtf.failed())?;
     }
     let mut open = builder
         .open_memory(build.object())
-        .context("failed to open the BPF object")?;
+        .map_err(Operation::OpenObject.failed())?;
     choose(&mut open, plan, config.facts);
     set_config(&mut open, &values)?;
-    size_maps(&mut open, plan, layout, config).context("failed to size the maps")?;
-    let object = open.load().map_err(|error| load_trouble(&error, plan))?;
+    size_maps(&mut open, plan, layout, config).map_err(Operation::SizeMaps.failed())?;
+    let object = open.load().map_err(|error| load_trouble(error, plan))?;
     let loaded = Loaded(object);
     let free = loaded.map("free_rows")?;
     for row in 0..layout.rows {
         free.update(&[], &row.to_ne_bytes(), MapFlags::ANY)
-            .context("failed to fill the list of free rows")?;
+            .map_err(Operation::FillFreeRows.failed())?;
     }
     let cpus = loaded.map("cpus")?;
     for cpu in 0..layout.cpus {
         let value = fresh_cpu(cpu % layout.shards * layout.rows);
         cpus.update(&cpu.to_ne_bytes(), &value, MapFlags::ANY)
-            .context("failed to give the CPUs their cells")?;
+            .map_err(Operation::AssignCells.failed())?;
     }
     Ok(loaded)
 }

@@ -26,21 +26,18 @@ use std::path::Path;
 use std::time::Duration;
 use std::time::Instant;
 
-use anyhow::Context;
-use anyhow::Result;
 use libbpf_rs::Link;
 use libbpf_rs::MapCore;
 use libbpf_rs::MapFlags;
 use libbpf_rs::MapHandle;
 
 pub use self::bring_up::attach;
-pub use self::bring_up::no_method;
 pub use self::event_ring::EventRing;
 pub use self::layout::Layout;
 pub use self::libbpf_log::install as take_over_log;
 pub use self::live::LiveEvents;
+pub use self::load::Refusal;
 pub use self::load::Trouble;
-pub use self::load::not_allowed;
 use self::loaded::Loaded;
 pub use self::read::CounterReader;
 pub use self::reorder::Reorder;
@@ -48,12 +45,16 @@ use crate::abi::MAX_CTRLS;
 use crate::abi::SERVE_FORGET;
 use crate::abi::ctrl_value;
 use crate::abi::namespace_entry;
-use crate::error::Failure;
-use crate::error::Kind;
+use crate::error::CgroupError;
+use crate::error::Error;
+use crate::error::Mismatch;
+use crate::error::Operation;
+use crate::error::Result;
 use crate::machine::sysfs::Controller;
 use crate::machine::types::CustomBtf;
 use crate::model::milestone::Milestone;
 use crate::model::nvme_latency::LatBuckets;
+use crate::model::transport::Transport;
 use crate::probe::catalog::AttachKind;
 use crate::probe::catalog::CATALOG;
 use crate::probe::facts::KernelFacts;
@@ -62,13 +63,19 @@ use crate::probe::plan::Pairing;
 use crate::session::settings::Filter;
 use crate::session::settings::Tracing;
 
+impl From<libbpf_rs::Error> for Error {
+    fn from(error: libbpf_rs::Error) -> Self {
+        Self::Bpf(error.into())
+    }
+}
+
 /// Number of CPUs that this machine can ever have.
 ///
 /// # Errors
 /// If the kernel does not report it.
 pub fn possible_cpus() -> Result<u32> {
-    let cpus = libbpf_rs::num_possible_cpus().context("failed to count the CPUs")?;
-    Ok(u32::try_from(cpus)?)
+    let cpus = libbpf_rs::num_possible_cpus().map_err(Operation::CountCpus.failed())?;
+    u32::try_from(cpus).map_err(Operation::CountCpus.failed())
 }
 
 /// The configuration of the BPF side.
@@ -123,8 +130,8 @@ pub struct Session {
     detached_after: Option<Duration>,
     /// Runs that the kernel skipped outside the run of the session, by hook number.
     missed_before: Vec<u64>,
-    /// By instance: the slots of a controller, and whether its driver rings a doorbell.
-    placed: BTreeMap<u32, (layout::Place, bool)>,
+    /// By instance: the slots and the transport of a controller.
+    placed: BTreeMap<u32, (layout::Place, Transport)>,
 }
 
 /// Whether this hook observes the set-up of commands.
@@ -188,17 +195,11 @@ impl Session {
 
     /// Sets the cgroup of the filter.
     fn only_cgroup(&self, path: &Path) -> Result<()> {
-        let usage = |why: String| {
-            Failure::error(
-                Kind::Usage,
-                format!(
-                    "`--cgroup {}` {why}: give a directory of the unified hierarchy, as in \
-                     `--cgroup /sys/fs/cgroup/system.slice`",
-                    path.display()
-                ),
-            )
+        let unusable = |error| Error::Cgroup {
+            path: path.to_owned(),
+            error,
         };
-        let dir = File::open(path).map_err(|e| usage(format!("can't be opened ({e})")))?;
+        let dir = File::open(path).map_err(|e| unusable(CgroupError::Unreadable(e)))?;
         let cgroups = self.loaded.map("cgroups")?;
         cgroups
             .update(
@@ -206,7 +207,7 @@ impl Session {
                 &dir.as_raw_fd().to_ne_bytes(),
                 MapFlags::ANY,
             )
-            .map_err(|_| usage("is not a cgroup of version 2".into()))
+            .map_err(|_| unusable(CgroupError::NotVersion2))
     }
 
     /// The attach plan: what is attached, and why not more.
@@ -255,10 +256,10 @@ impl Session {
             }
         }
         let size = self.layout.size_of(controller);
-        let doorbell = controller.transport == "pcie";
+        let transport = Transport::named(&controller.transport);
         let known = self.placed.get(&controller.instance).copied();
         let place = match known.filter(|(place, _)| place.holds(&size)) {
-            Some((_, rings)) if rings == doorbell => return Ok(true),
+            Some((_, former)) if former == transport => return Ok(true),
             // a controller with another transport now has this number
             Some((place, _)) => place,
             None => match self.layout.take(&size) {
@@ -266,15 +267,15 @@ impl Session {
                 None => return Ok(false),
             },
         };
-        let value = ctrl_value(place.base, place.size.stride, place.size.queues, doorbell);
+        let value = ctrl_value(place.base, place.size.stride, place.size.queues, transport);
         self.maps
             .ctrls
             .update(&controller.instance.to_ne_bytes(), &value, MapFlags::ANY)
-            .with_context(|| format!("failed to give {} its slots", controller.name()))?;
+            .map_err(Operation::AssignSlots(controller.name()).failed())?;
         if !self.links.is_empty() && self.plan.pairing == Pairing::Request {
             self.serve(SERVE_FORGET, 0)?;
         }
-        self.placed.insert(controller.instance, (place, doorbell));
+        self.placed.insert(controller.instance, (place, transport));
         Ok(true)
     }
 
@@ -294,7 +295,7 @@ impl Session {
                 (_, AttachKind::TpBtf | AttachKind::RawTp) => 1,
                 _ => 0,
             };
-            (rank, hook.is_twin())
+            (rank, hook.is_second())
         });
         for number in order {
             libbpf_log::forget();
@@ -302,12 +303,8 @@ impl Session {
             match self.attach_one(hook.program) {
                 Ok(link) => self.links.push((number, link)),
                 Err(error) => {
-                    let said = libbpf_log::last_complaint()
-                        .map_or_else(|| format!("{error:#}"), |l| format!("{error:#} ({l})"));
-                    return Err(Trouble::Refused(
-                        number,
-                        format!("the kernel does not attach it: {said}"),
-                    ));
+                    let log = libbpf_log::last_complaint();
+                    return Err(Trouble::Refused(number, Refusal::Attach { error, log }));
                 }
             }
         }
@@ -316,7 +313,9 @@ impl Session {
 
     fn attach_one(&self, program: &str) -> Result<Link> {
         let found = self.loaded.0.progs_mut().find(|p| p.name() == program);
-        let found = found.with_context(|| format!("the object has no program `{program}`"))?;
+        let found = found.ok_or_else(|| Mismatch::NoProgram {
+            program: program.into(),
+        })?;
         Ok(found.attach()?)
     }
 
@@ -346,7 +345,8 @@ impl Session {
     /// If no file descriptor is left, or the ring cannot be mapped.
     pub fn events(&self) -> Result<LiveEvents> {
         let map = &self.maps.ring;
-        let ring = map.as_fd().try_clone_to_owned()?;
+        let ring = map.as_fd().try_clone_to_owned();
+        let ring = ring.map_err(Error::Descriptor)?;
         EventRing::new(ring, map.max_entries() as usize).map(LiveEvents::new)
     }
 }

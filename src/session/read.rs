@@ -9,8 +9,6 @@ use std::os::fd::FromRawFd;
 use std::os::fd::OwnedFd;
 use std::time::Instant;
 
-use anyhow::Context;
-use anyhow::Result;
 use libbpf_rs::MapCore;
 use libbpf_rs::MapFlags;
 use libbpf_rs::MapHandle;
@@ -22,6 +20,7 @@ use libbpf_sys::bpf_prog_get_info_by_fd;
 use libbpf_sys::bpf_prog_info;
 
 use super::Session;
+use crate::abi::DecodeError;
 use crate::abi::STACK_UNSEEN;
 use crate::abi::SlotState;
 use crate::abi::add_cell;
@@ -30,6 +29,9 @@ use crate::abi::slot_state;
 use crate::abi::stack_frames;
 use crate::abi::unfinished;
 use crate::abi::words;
+use crate::error::Mismatch;
+use crate::error::Operation;
+use crate::error::Result;
 use crate::model::counters::Counters;
 use crate::model::event::Event;
 use crate::model::event::StackId;
@@ -62,15 +64,13 @@ impl Session {
             let key = words(&key)
                 .first()
                 .copied()
-                .context("a row key of the wrong size")?;
+                .ok_or(Mismatch::WrongSize("a row key"))?;
             let row = row.try_into().ok().map(u32::from_ne_bytes);
-            let row = row.context("a row number of the wrong size")?;
+            let row = row.ok_or(Mismatch::WrongSize("a row number"))?;
             let mut cell = Cell::empty(self.plan.stage_set);
             for shard in 0..self.layout.shards {
                 let value = lookup(&maps.cells, shard * self.layout.rows + row)?;
-                add_cell(&mut cell, &value)
-                    .ok()
-                    .context("a cell of the wrong size")?;
+                add_cell(&mut cell, &value).map_err(|DecodeError| Mismatch::WrongSize("a cell"))?;
             }
             // a new row may still be empty
             if cell.commands() > 0 {
@@ -108,8 +108,8 @@ impl Session {
             .maps
             .stacks
             .lookup(&id.0.to_ne_bytes(), MapFlags::ANY)?;
-        let frames = value.map(|v| stack_frames(&v).ok().context("a stack of the wrong size"));
-        frames.transpose()
+        let frames = value.map(|v| stack_frames(&v)).transpose();
+        Ok(frames.map_err(|DecodeError| Mismatch::WrongSize("a stack"))?)
     }
 
     /// Every stack with the latencies of its commands, and the number of commands without one.
@@ -131,12 +131,12 @@ impl Session {
                 _ => (None, 0),
             };
             let id = key.try_into().ok().map(u64::from_ne_bytes);
-            let id = id.context("a stack's number of the wrong size")?;
+            let id = id.ok_or(Mismatch::WrongSize("a stack's number"))?;
             let frames = match StackId(id) {
                 STACK_UNSEEN => None,
-                id => Some(self.stack(id)?.context("a stack without frames")?),
+                id => Some(self.stack(id)?.ok_or(Mismatch::NoFrames)?),
             };
-            let hist = hist.context("a histogram of the wrong size")?;
+            let hist = hist.ok_or(Mismatch::WrongSize("a histogram"))?;
             all.push(StackSum {
                 addresses: frames,
                 hist,
@@ -155,7 +155,7 @@ impl Session {
         let slots = &self.maps.slots;
         for (_, value) in slots.lookup_batch(1024, MapFlags::ANY, MapFlags::ANY)? {
             let event = unfinished(&value, now_ns);
-            all.extend(event.ok().context("a slot of the wrong size")?);
+            all.extend(event.map_err(|DecodeError| Mismatch::WrongSize("a slot"))?);
         }
         Ok(all)
     }
@@ -172,10 +172,8 @@ impl Session {
             .slots
             .lookup_batch(1024, MapFlags::ANY, MapFlags::ANY)?
         {
-            match slot_state(&slot.1)
-                .ok()
-                .context("a slot of the wrong size")?
-            {
+            let state = slot_state(&slot.1);
+            match state.map_err(|DecodeError| Mismatch::WrongSize("a slot"))? {
                 SlotState::InFlight => scan.in_flight += 1,
                 SlotState::Ending => scan.ending += 1,
                 SlotState::Idle => {}
@@ -290,14 +288,14 @@ fn counters(cpus: &MapHandle, count: u32) -> Result<Counters> {
     for cpu in 0..count {
         let value = lookup(cpus, cpu)?;
         add_counters(&mut counters, &value)
-            .ok()
-            .context("a CPU's counters of the wrong size")?;
+            .map_err(|DecodeError| Mismatch::WrongSize("a CPU's counters"))?;
     }
     Ok(counters)
 }
 
 fn lookup(map: &dyn MapCore, index: u32) -> Result<Vec<u8>> {
-    map.lookup(&index.to_ne_bytes(), MapFlags::ANY)
-        .with_context(|| format!("failed to read map `{}`", map.name().display()))?
-        .with_context(|| format!("map `{}` has no entry {index}", map.name().display()))
+    let name = || map.name().to_string_lossy().into_owned();
+    let value = map.lookup(&index.to_ne_bytes(), MapFlags::ANY);
+    let value = value.map_err(|e| Operation::ReadMap(name()).failed()(e))?;
+    Ok(value.ok_or_else(|| Mismatch::NoEntry { map: name(), index })?)
 }

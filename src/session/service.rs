@@ -6,8 +6,6 @@ use std::collections::BTreeMap;
 use std::thread::sleep;
 use std::time::Duration;
 
-use anyhow::Context;
-use anyhow::Result;
 use libbpf_rs::MapCore;
 use libbpf_rs::MapFlags;
 use libbpf_rs::ProgramInput;
@@ -15,6 +13,7 @@ use libbpf_rs::ProgramInput;
 use super::Session;
 use super::begins;
 use super::load::SERVICE;
+use crate::abi::DecodeError;
 use crate::abi::END_NONE;
 use crate::abi::END_NOW;
 use crate::abi::END_RESUME;
@@ -24,6 +23,9 @@ use crate::abi::SERVE_COMPLETED;
 use crate::abi::SERVE_END;
 use crate::abi::SlotState;
 use crate::abi::slot_owner;
+use crate::error::Mismatch;
+use crate::error::Operation;
+use crate::error::Result;
 use crate::probe::plan::Pairing;
 use crate::report::ledger::unrecovered;
 
@@ -135,10 +137,8 @@ impl Session {
         let slots = &self.maps.slots;
         for (key, value) in slots.lookup_batch(1024, MapFlags::ANY, MapFlags::ANY)? {
             let number = key.try_into().ok().map(u32::from_ne_bytes);
-            let number = number.context("a slot's number of the wrong size")?;
-            let owner = slot_owner(&value)
-                .ok()
-                .context("a slot of the wrong size")?;
+            let number = number.ok_or(Mismatch::WrongSize("a slot's number"))?;
+            let owner = slot_owner(&value).map_err(|DecodeError| Mismatch::WrongSize("a slot"))?;
             if owner.2 != SlotState::Idle {
                 held.insert(number, owner);
             }
@@ -154,14 +154,14 @@ impl Session {
             .collect();
         let mut programs = self.loaded.0.progs_mut();
         let program = programs.find(|p| p.name() == SERVICE);
-        let program = program.with_context(|| format!("the object has no program `{SERVICE}`"))?;
+        let program = program.ok_or_else(|| Mismatch::NoProgram {
+            program: SERVICE.into(),
+        })?;
         let input = ProgramInput {
             context_in: Some(&mut args),
             ..ProgramInput::default()
         };
         let output = program.test_run(input);
-        Ok(output
-            .context("failed to run the program `service`")?
-            .return_value)
+        Ok(output.map_err(Operation::RunService.failed())?.return_value)
     }
 }

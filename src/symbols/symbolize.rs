@@ -9,7 +9,6 @@
 //! its place, this is not noticed.
 
 use std::collections::HashSet;
-use std::fmt::Display;
 use std::fs;
 use std::fs::File;
 use std::io::BufReader;
@@ -24,12 +23,52 @@ use blazesym::symbolize::source::Source;
 
 use super::regions::Regions;
 use super::trim::trim;
+use crate::error::BoxError;
 use crate::model::stack::Frame;
 use crate::model::stack::StackAt;
 use crate::model::stack::Symbol;
 
 /// Number of pages of generated code to remember; when it is exceeded, they are checked again.
 const MAX_GENERATED: usize = 4096;
+
+/// Why frames have no names, and what to do.
+#[derive(Debug, thiserror::Error)]
+pub enum Hidden {
+    /// The symbols cannot be read.
+    #[error(
+        "kernel stacks come as bare addresses: /proc/kallsyms can't be read ({0}); it takes \
+         CONFIG_KALLSYMS and a mounted /proc"
+    )]
+    Unreadable(BoxError),
+    /// The kernel shows the addresses of symbols to no process.
+    #[error(
+        "kernel stacks come as bare addresses: kernel.kptr_restrict is 2, which hides symbols from \
+         everyone; `sysctl kernel.kptr_restrict=1` shows them to root"
+    )]
+    FromEveryone,
+    /// The kernel shows the addresses of symbols to processes with CAP_SYSLOG.
+    #[error(
+        "kernel stacks come as bare addresses: the kernel hides its symbols from those without \
+         CAP_SYSLOG; run as root, or add that capability"
+    )]
+    WithoutCapability,
+}
+
+impl Hidden {
+    fn unreadable(error: impl Into<BoxError>) -> Self {
+        Self::Unreadable(error.into())
+    }
+
+    /// Why the symbols have no addresses.
+    fn without_addresses(root: &Path) -> Self {
+        let restrict = fs::read_to_string(root.join("proc/sys/kernel/kptr_restrict"));
+        if restrict.is_ok_and(|r| r.trim() == "2") {
+            Self::FromEveryone
+        } else {
+            Self::WithoutCapability
+        }
+    }
+}
 
 /// The kernel's symbols, in memory.
 struct Table {
@@ -41,24 +80,19 @@ struct Table {
 /// Resolves kernel addresses to names. Loading takes time and memory, so create only one.
 pub struct Symbolizer {
     root: PathBuf,
-    table: Result<Table, String>,
+    table: Result<Table, Hidden>,
     /// Pages that do not belong to a module.
     generated: HashSet<u64>,
 }
 
 impl Table {
-    fn load(root: &Path) -> Result<Self, String> {
+    fn load(root: &Path) -> Result<Self, Hidden> {
         let kallsyms = root.join("proc/kallsyms");
-        let failed = |e: &dyn Display| {
-            bare(&format!(
-                "/proc/kallsyms can't be read ({e}); it takes CONFIG_KALLSYMS and a mounted /proc"
-            ))
-        };
-        let file = File::open(&kallsyms).map_err(|e| failed(&e))?;
+        let file = File::open(&kallsyms).map_err(Hidden::unreadable)?;
         let regions = Regions::read(BufReader::with_capacity(1 << 16, file));
-        let regions = regions.map_err(|e| failed(&e))?;
+        let regions = regions.map_err(Hidden::unreadable)?;
         if !regions.visible {
-            return Err(bare(&why_hidden(root)));
+            return Err(Hidden::without_addresses(root));
         }
         let source = Source::Kernel(Kernel {
             kallsyms: MaybeDefault::Some(kallsyms),
@@ -74,7 +108,7 @@ impl Table {
         // the first address loads all symbols
         names
             .symbolize(&source, Input::AbsAddr(&[u64::MAX]))
-            .map_err(|e| failed(&e))?;
+            .map_err(Hidden::unreadable)?;
         Ok(Self {
             regions,
             names,
@@ -142,23 +176,6 @@ fn is_interrupt_entry(symbol: &Symbol) -> bool {
     named("asm_") || named("el1h_64_") || named("el0t_64_")
 }
 
-fn bare(why: &str) -> String {
-    format!("kernel stacks come as bare addresses: {why}")
-}
-
-/// Why the symbols have no addresses, and what to do about it.
-fn why_hidden(root: &Path) -> String {
-    let restrict = fs::read_to_string(root.join("proc/sys/kernel/kptr_restrict"));
-    if restrict.is_ok_and(|r| r.trim() == "2") {
-        return "kernel.kptr_restrict is 2, which hides symbols from everyone; \
-                `sysctl kernel.kptr_restrict=1` shows them to root"
-            .into();
-    }
-    "the kernel hides its symbols from those without CAP_SYSLOG; run as root, or add that \
-     capability"
-        .into()
-}
-
 impl Default for Symbolizer {
     fn default() -> Self {
         Self::new()
@@ -185,8 +202,8 @@ impl Symbolizer {
 
     /// Why frames have no names, and what to do; `None` if they have names.
     #[must_use]
-    pub fn hidden(&self) -> Option<&str> {
-        self.table.as_ref().err().map(String::as_str)
+    pub fn hidden(&self) -> Option<&Hidden> {
+        self.table.as_ref().err()
     }
 
     /// The kernel's interrupt entry code, as (start, end). Frames below it in a stack were
@@ -267,7 +284,7 @@ mod tests {
     fn a_stack_has_names_offsets_and_modules() {
         let root = machine(&[("proc/kallsyms", KALLSYMS)]);
         let mut symbolizer = Symbolizer::at(root.path());
-        assert_eq!(symbolizer.hidden(), None);
+        assert!(symbolizer.hidden().is_none());
         let raw = [
             CORE + 0x10_0010, // a BPF program
             CORE + 0x40,
@@ -335,7 +352,7 @@ mod tests {
             let mut symbolizer = Symbolizer::at(root.path());
             let raw = symbolizer.stack(&[1, 2, 0], StackAt::Complete);
             assert_eq!(texts(&raw), ["0x0000000000000001", "0x0000000000000002"]);
-            symbolizer.hidden().unwrap().to_owned()
+            symbolizer.hidden().unwrap().to_string()
         };
         insta::assert_snapshot!(
             [hidden("2\n"), hidden("1\n")].join("\n"),
@@ -345,7 +362,7 @@ mod tests {
         "
         );
         let nothing = Symbolizer::at("/nonexistent");
-        let why = nothing.hidden().unwrap();
+        let why = nothing.hidden().unwrap().to_string();
         assert!(why.contains("/proc/kallsyms can't be read"), "{why}");
     }
 

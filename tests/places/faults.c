@@ -397,7 +397,7 @@ static void reap(int irq)
 		}
 		AT(io->truth, P_CQE, {
 			on_cqe(&io->rq, ND_HOOK_CQE_BTF, TYPED, 0);
-			on_cqe(&io->rq, ND_HOOK_CQE_TWIN, TWIN, 0);
+			on_cqe(&io->rq, ND_HOOK_CQE_SECOND, SECOND, 0);
 		});
 		io->pdu.genctr++;
 		io->place = COPIED + 10;
@@ -437,8 +437,8 @@ static void step(void)
 static void make_world(void)
 {
 	the_queue = (struct request_queue){.queuedata = &the_ctrl, .id = 1};
-	ctrl_map[0] =
-		(struct nd_ctrl){.base = 0, .stride = STRIDE, .queues = 1 + CPUS, .doorbell = 1};
+	ctrl_map[0] = (struct nd_ctrl){
+		.base = 0, .stride = STRIDE, .queues = 1 + CPUS, .points = ND_SAW_ALL};
 	for (u32 c = 0; c < CPUS; c++) {
 		nvmeqs[c].q_depth = DEPTH;
 		hctxs[c] = (struct blk_mq_hw_ctx){.driver_data = &nvmeqs[c], .queue_num = c};

@@ -146,7 +146,7 @@ fn colour_adds_nothing_but_colour() {
 }
 
 #[test]
-fn an_end_that_is_not_plain_in_one_part_is_told() {
+fn an_outcome_is_plain_only_if_all_its_parts_are() {
     let shown = |verdict| {
         let outcome = Outcome {
             verdict: Some(verdict),

@@ -7,7 +7,7 @@ set -euo pipefail
 packages=(
     clang llvm clang-format libelf-dev zlib1g-dev pkg-config    # build
     qemu-system-x86 busybox-static cpio kmod zstd xz-utils      # guests
-    fio nvme-cli util-linux                                     # load and inspection
+    fio nvme-cli util-linux bpftool                             # load and inspection
     "$@"
 )
 

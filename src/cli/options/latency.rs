@@ -47,7 +47,7 @@ fn lat_buckets(min_us: Option<u64>, shift: Option<u32>) -> Result<Option<LatBuck
         min_us,
         shift: shift.unwrap_or(0),
     };
-    buckets.validate().map_err(usage)?;
+    buckets.validate().map_err(|why| usage(why.to_string()))?;
     Ok(Some(buckets))
 }
 
@@ -101,9 +101,9 @@ mod tests {
     use super::*;
     use crate::cli::args::Args;
     use crate::cli::args::Command;
+    use crate::exit::kind_of;
     use clap::Parser;
     use nvme_deep::error::Kind;
-    use nvme_deep::error::kind_of;
     use std::collections::BTreeSet;
 
     fn options(words: &str) -> Result<LatencyOptions> {

@@ -11,7 +11,6 @@ use std::io::IsTerminal;
 use std::io::stdout;
 
 use anyhow::Error;
-use nvme_deep::error::Failure;
 use nvme_deep::error::Kind;
 use nvme_deep::model::stage::StageSet;
 use nvme_deep::probe::catalog::Method;
@@ -24,6 +23,7 @@ use crate::cli::args::AttachArg;
 use crate::cli::args::AttachArgs;
 use crate::cli::args::ColorArg;
 use crate::cli::args::StagesArg;
+use crate::exit::Failure;
 
 fn usage(message: impl Into<String>) -> Error {
     Failure::error(Kind::Usage, message)

@@ -214,9 +214,9 @@ mod tests {
     use super::*;
     use crate::cli::args::Args;
     use crate::cli::args::Command;
+    use crate::exit::kind_of;
     use clap::Parser;
     use nvme_deep::error::Kind;
-    use nvme_deep::error::kind_of;
 
     fn options(words: &str) -> Result<TraceOptions> {
         let words = ["nvme-deep", "trace"]

@@ -19,7 +19,6 @@ use std::time::Duration;
 
 use anyhow::Context as _;
 use anyhow::Result;
-use nvme_deep::error::Failure;
 use nvme_deep::error::Kind;
 use nvme_deep::machine::System;
 use nvme_deep::machine::clock::monotonic_ns;
@@ -59,6 +58,7 @@ use crate::commands::say;
 use crate::commands::start::Ready;
 use crate::commands::start::refuse_unknown;
 use crate::commands::start::until;
+use crate::exit::Failure;
 
 /// Interval between drains of the ring. At a million commands per second, about 4 MB of events
 /// arrive in this time. A smaller ring is drained more often.

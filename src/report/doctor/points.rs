@@ -68,8 +68,8 @@ fn got(point: &PointPlan, plan: &AttachPlan) -> Option<String> {
     };
     let mut text = String::new();
     let mut last = "";
-    let twins = point.hooks.iter().any(|&h| CATALOG[h].is_twin());
-    for &number in point.hooks.iter().filter(|&&h| !CATALOG[h].is_twin()) {
+    let seconds = point.hooks.iter().any(|&h| CATALOG[h].is_second());
+    for &number in point.hooks.iter().filter(|&&h| !CATALOG[h].is_second()) {
         let (kind, target) = (CATALOG[number].kind.name(), CATALOG[number].target.name());
         let comma = if text.is_empty() { "" } else { ", " };
         if kind == last {
@@ -79,7 +79,7 @@ fn got(point: &PointPlan, plan: &AttachPlan) -> Option<String> {
         }
         last = kind;
     }
-    if twins {
+    if seconds {
         text += "; attached twice: an interrupt may come while the first one runs";
     }
     if method.loses() {

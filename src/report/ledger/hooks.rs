@@ -80,8 +80,8 @@ pub(super) fn misses_of(
     number: usize,
 ) -> u64 {
     let miss = |n: usize| misses.get(n).copied().unwrap_or(0);
-    let twin = CATALOG[number].other().filter(|t| plan.hooks().contains(t));
-    twin.map_or(miss(number), |t| {
+    let second = CATALOG[number].other().filter(|t| plan.hooks().contains(t));
+    second.map_or(miss(number), |t| {
         let unseen = miss(number).saturating_sub(counters.hits_of(t));
         miss(t).min(unseen)
     })
@@ -91,19 +91,19 @@ pub(super) fn hook_lines(plan: &AttachPlan, counters: &Counters, misses: &[u64])
     let hooks = plan.hooks();
     let line = |&number: &usize| {
         let hook = &CATALOG[number];
-        let twin = hook.other().filter(|t| hooks.contains(t));
+        let second = hook.other().filter(|t| hooks.contains(t));
         HookLine {
             point: hook.role.point().map(Milestone::name),
             kind: hook.kind.name(),
             target: hook.target.name(),
-            hits: counters.hits_of(number) + twin.map_or(0, |t| counters.hits_of(t)),
-            by_second: twin.map(|t| counters.hits_of(t)),
+            hits: counters.hits_of(number) + second.map_or(0, |t| counters.hits_of(t)),
+            by_second: second.map(|t| counters.hits_of(t)),
             recursion_misses: misses_of(plan, counters, misses, number),
             misses_known: misses_known(plan, number),
             seldom: hook.seldom(),
         }
     };
-    let firsts = hooks.iter().filter(|&&h| !CATALOG[h].is_twin());
+    let firsts = hooks.iter().filter(|&&h| !CATALOG[h].is_second());
     firsts.map(line).collect()
 }
 

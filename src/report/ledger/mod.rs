@@ -239,7 +239,7 @@ impl Ledger {
             recursion_misses: plan
                 .hooks()
                 .into_iter()
-                .filter(|&h| !CATALOG[h].is_twin())
+                .filter(|&h| !CATALOG[h].is_second())
                 .map(|h| misses_of(plan, counters, misses, h))
                 .sum(),
             misses_known: [Milestone::SetupOut, Milestone::Complete]

@@ -121,7 +121,7 @@ fn what_a_second_instance_has_seen_is_not_missed() {
     facts.preemptible_tracepoints = true;
     facts.polled = true;
     let plan = planned(StageSet::Fine, &facts, &Policy::default()).unwrap();
-    let (first, second) = (hook_number("cqe_btf"), hook_number("cqe_twin"));
+    let (first, second) = (hook_number("cqe_btf"), hook_number("cqe_second"));
     assert!(plan.hooks().contains(&second));
     for (skipped, acted, lost) in [
         ([3, 0], 3, 0),

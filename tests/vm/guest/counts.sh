@@ -8,7 +8,7 @@ echo 2 >"$queue/nomerges" # otherwise two adjacent requests may become one comma
 
 three_tools() {
     tool total latency --json --ctrl nvme0 --no-admin
-    tool cheap latency --stages --json --commands --hist --ctrl nvme0 --no-admin
+    tool basic latency --stages --json --commands --hist --ctrl nvme0 --no-admin
     tool fine latency --stages=fine --json --commands --hist --ctrl nvme0 --no-admin
     traced
 }
@@ -54,7 +54,7 @@ stop
 
 begin passthrough
 tool total latency --json
-tool cheap latency --stages --json --commands --hist
+tool basic latency --stages --json --commands --hist
 tool fine latency --stages=fine --json --commands --hist
 traced
 for ((i = 0; i < 5; i++)); do

@@ -8,7 +8,7 @@ connect tcp
 sleep 1 # the kernel reads the partition table
 
 begin both
-tool cheap latency --stages --json --commands --hist --no-admin
+tool basic latency --stages --json --commands --hist --no-admin
 tool fine latency --stages=fine --json --commands --hist --no-admin
 traced
 load reads --filename="/dev/$remote:/dev/$(disk nvme0)" --rw=randread --bs=4k --size=512m \

@@ -45,7 +45,7 @@ bring_driver
 
 three_cuts() {
     tool total latency --json "$@"
-    tool cheap latency --stages --json --commands --hist "$@"
+    tool basic latency --stages --json --commands --hist "$@"
     tool fine latency --stages=fine --json --commands --hist "$@"
     traced
 }
@@ -90,7 +90,7 @@ writes() {
 # freed memory to the next controller, so that addresses recorded earlier belong to other objects.
 begin swapped
 tool total latency --json
-tool cheap latency --stages --json --commands --hist
+tool basic latency --stages --json --commands --hist
 tool fine latency --stages=fine --json --commands --hist
 traced
 for _ in 1 2; do

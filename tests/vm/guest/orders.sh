@@ -5,7 +5,7 @@
 . "$(dirname "$0")/lib.sh"
 
 two_cuts() {
-    tool cheap latency --stages --json --commands --hist "$@"
+    tool basic latency --stages --json --commands --hist "$@"
     tool fine latency --stages=fine --json --commands --hist "$@"
     traced
 }

@@ -7,7 +7,7 @@ for scheduler in none mq-deadline; do
     echo "$scheduler" >"/sys/block/$dev/queue/scheduler"
     begin "requeue-$scheduler"
     tool total latency --json --ctrl nvme0 --no-admin
-    tool cheap latency --stages --json --commands --hist --ctrl nvme0 --no-admin
+    tool basic latency --stages --json --commands --hist --ctrl nvme0 --no-admin
     tool fine latency --stages=fine --json --commands --hist --ctrl nvme0 --no-admin
     traced
     stat_of before "$dev"

@@ -4,7 +4,7 @@
 . "$(dirname "$0")/lib.sh"
 
 two_cuts() {
-    tool cheap latency --stages --json --commands --hist --ctrl "$1" --opcode read
+    tool basic latency --stages --json --commands --hist --ctrl "$1" --opcode read
     tool fine latency --stages=fine --json --commands --hist --ctrl "$1" --opcode read
     traced
 }

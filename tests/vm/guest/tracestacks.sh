@@ -36,10 +36,10 @@ paths() {
 }
 sysctl -q vm.dirty_writeback_centisecs=20 vm.dirty_expire_centisecs=20
 
-for way in auto fentry rawtp kprobe tracepoint; do
-    begin "way-$way"
-    "$NVME_DEEP" doctor --json --attach "$way" >"$case_dir/doctor" || true
-    tool trace trace --json --kstack --sq --attach "$way" --ctrl nvme0 --no-admin
+for method in auto fentry rawtp kprobe tracepoint; do
+    begin "method-$method"
+    "$NVME_DEEP" doctor --json --attach "$method" >"$case_dir/doctor" || true
+    tool trace trace --json --kstack --sq --attach "$method" --ctrl nvme0 --no-admin
     if ! traced >/dev/null; then
         finished
         continue
@@ -50,8 +50,8 @@ for way in auto fentry rawtp kprobe tracepoint; do
     recorded
     events_counted
     stop
-    begin "stacks-$way"
-    tool stacks stacks --json --attach "$way" --ctrl nvme0 --no-admin
+    begin "stacks-$method"
+    tool stacks stacks --json --attach "$method" --ctrl nvme0 --no-admin
     traced
     paths
     stop

@@ -69,7 +69,7 @@ tool slow trace --json --slow 3ms
 tool errors trace --json --errors --stages
 tool and trace --json --ctrl nvme0 --nsid 1 --opcode read --comm dd --pid "$chosen" --lba 0-600
 tool pairs trace --json --pair --stages=fine --ctrl nvme1 --no-admin
-tool cheap trace --json --stages --ctrl nvme1 --no-admin
+tool basic trace --json --stages --ctrl nvme1 --no-admin
 traced
 fio=(fio --ioengine=psync --direct=1 --thread=1 --output=/dev/null --name)
 "${fio[@]}" a --filename="$one" --rw=read --bs=4k --offset=256k --size=160k --cpus_allowed=0

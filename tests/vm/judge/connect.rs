@@ -25,8 +25,8 @@ fn every_connect_is_matched(outcome: &Outcome) {
         let what = format!("{} {case}", outcome.kernel());
         let run = TraceRun::read(outcome, &case, "trace");
         run.assert_nothing_lost();
-        assert_eq!(run.book("orphan_completions"), 0, "{what}");
-        assert_eq!(run.book("in_flight"), run.count("unfinished"), "{what}");
+        assert_eq!(run.entry("orphan_completions"), 0, "{what}");
+        assert_eq!(run.entry("in_flight"), run.count("unfinished"), "{what}");
         // the admin queue and two I/O queues, at creation and after the reset
         let mut connects = BTreeMap::new();
         let is = |e: &&serde_json::Value| text(e, "opcode").contains("connect");

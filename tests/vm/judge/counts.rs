@@ -26,7 +26,7 @@ const fn on(variant: &'static str, smp: &'static str) -> Suite {
 
 const TWO_CPUS: Suite = on("-2cpu", "2");
 const FOUR_CPUS: Suite = on("-4cpu", "4");
-const CUTS: [&str; 3] = ["total", "cheap", "fine"];
+const STAGE_SETS: [&str; 3] = ["total", "basic", "fine"];
 
 fn mixed(outcome: &Outcome) -> Vec<String> {
     let cases: Vec<_> = outcome
@@ -50,7 +50,7 @@ fn mixed_loads_are_exact(outcome: &Outcome) {
         // driver; the flush request does, and may serve several syncs
         assert_eq!(writes + syncs, kernel_writes, "{case}: fio and the kernel");
         assert!(flushes > 0 && flushes <= syncs, "{case}");
-        for stage_set in CUTS {
+        for stage_set in STAGE_SETS {
             let run = ToolRun::read(outcome, &case, stage_set);
             let want = BTreeMap::from([
                 ("read".to_owned(), reads),
@@ -80,7 +80,7 @@ fn mixed_loads_are_exact(outcome: &Outcome) {
 }
 
 fn other_commands_are_exact(outcome: &Outcome) {
-    for stage_set in CUTS {
+    for stage_set in STAGE_SETS {
         let run = ToolRun::read(outcome, "trim", stage_set);
         assert_eq!(fio_counts(outcome, "trim")[2], 100);
         assert_eq!(kernel_counts(outcome, "trim")[2], 100);
@@ -100,7 +100,7 @@ fn other_commands_are_exact(outcome: &Outcome) {
 }
 
 fn passthrough_and_admin_have_rows_of_their_own(outcome: &Outcome) {
-    for stage_set in CUTS {
+    for stage_set in STAGE_SETS {
         let run = ToolRun::read(outcome, "passthrough", stage_set);
         let count = |queue: &str, opcode: &str| -> u64 {
             run.rows()
@@ -118,7 +118,7 @@ fn passthrough_and_admin_have_rows_of_their_own(outcome: &Outcome) {
 /// Checks every command of every load.
 fn stages_add_up(outcome: &Outcome) {
     for case in outcome.cases() {
-        for stage_set in ["cheap", "fine"] {
+        for stage_set in ["basic", "fine"] {
             let run = ToolRun::read(outcome, &case, stage_set);
             let commands: u64 = run.rows().iter().map(|r| number(r, "count")).sum();
             assert_eq!(run.commands.len() as u64, commands, "{case} {stage_set}");

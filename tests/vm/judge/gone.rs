@@ -4,10 +4,6 @@
 
 use serde_json::Value;
 
-use super::books::assert_nothing_is_left;
-use super::books::events;
-use super::books::exact;
-use super::books::ledger;
 use super::guest::Outcome;
 use super::guest::Suite;
 use super::hostile::assert_all_points;
@@ -19,6 +15,10 @@ use super::json::kernel_counts;
 use super::json::list;
 use super::json::number;
 use super::json::text;
+use super::ledger::assert_nothing_is_left;
+use super::ledger::events;
+use super::ledger::exact;
+use super::ledger::ledger;
 
 const GONE: Suite = Suite {
     script: "gone",
@@ -29,7 +29,7 @@ const GONE: Suite = Suite {
     env: &[],
 };
 
-const CUTS: [&str; 3] = ["total", "cheap", "fine"];
+const STAGE_SETS: [&str; 3] = ["total", "basic", "fine"];
 
 fn a_driver_may_come_later(outcome: &Outcome) {
     let words = ["no NVMe controller", "load the nvme driver"];
@@ -75,16 +75,20 @@ fn a_device_may_go_under_load(outcome: &Outcome) {
         let setups = events(outcome, case, "nvme_setup_cmd");
         let completions = events(outcome, case, "nvme_complete_rq");
         assert!(setups[0] > 300 && setups[1] > 10, "{case}: {setups:?}");
-        for stage_set in CUTS {
+        for stage_set in STAGE_SETS {
             let run = ToolRun::read(outcome, case, stage_set);
-            let books = &run.last["ledger"];
+            let entries = &run.last["ledger"];
             run.assert_exact(case);
             let [set_up, completed] = [setups, completions].map(|c| c.iter().sum::<u64>());
-            assert_eq!(ledger(&run, "seen"), set_up, "{case} {stage_set}: {books}");
+            assert_eq!(
+                ledger(&run, "seen"),
+                set_up,
+                "{case} {stage_set}: {entries}"
+            );
             assert_eq!(
                 ledger(&run, "completions"),
                 completed,
-                "{case} {stage_set}: {books}"
+                "{case} {stage_set}: {entries}"
             );
             assert_eq!(
                 run.io_counts().values().sum::<u64>(),
@@ -101,7 +105,7 @@ fn a_device_may_go_under_load(outcome: &Outcome) {
 /// Each command is attributed to its controller, even if another one had its number or memory
 /// before.
 fn controllers_may_change_places(outcome: &Outcome) {
-    for stage_set in CUTS {
+    for stage_set in STAGE_SETS {
         let run = ToolRun::read(outcome, "swapped", stage_set);
         run.assert_exact(stage_set);
         let writes = |ctrl: &str| {
@@ -127,16 +131,16 @@ fn a_reset_is_counted_to_the_last_attempt(outcome: &Outcome) {
         let cqes = events(outcome, case, "nvme_sq");
         let cancelled = setups[0] - cqes[0];
         assert!(cancelled > 0, "{case}: the reset cancelled nothing");
-        for stage_set in ["total", "cheap", "fine", "raw"] {
+        for stage_set in ["total", "basic", "fine", "raw"] {
             let run = ToolRun::read(outcome, case, stage_set);
-            let (case, books) = (format!("{case} {stage_set}"), &run.last["ledger"]);
+            let (case, entries) = (format!("{case} {stage_set}"), &run.last["ledger"]);
             run.assert_exact(&case);
-            assert_eq!(ledger(&run, "seen"), setups[0], "{case}: {books}");
-            assert_eq!(ledger(&run, "matched"), completions[0], "{case}: {books}");
+            assert_eq!(ledger(&run, "seen"), setups[0], "{case}: {entries}");
+            assert_eq!(ledger(&run, "matched"), completions[0], "{case}: {entries}");
             assert_eq!(number(run.row("read"), "count"), setups[0], "{case}");
             // commands that did not reach the end were issued again
             let again = ledger(&run, "requeue_events") - ledger(&run, "requeued");
-            assert_eq!(ledger(&run, "matched") - again, reads, "{case}: {books}");
+            assert_eq!(ledger(&run, "matched") - again, reads, "{case}: {entries}");
             if stage_set == "total" {
                 continue;
             }
@@ -147,7 +151,7 @@ fn a_reset_is_counted_to_the_last_attempt(outcome: &Outcome) {
             };
             assert_eq!(without("cqe"), cancelled, "{case}");
             assert_eq!(without("start"), again, "{case}: a retry has no start");
-            if stage_set != "cheap" {
+            if stage_set != "basic" {
                 assert_eq!(
                     without("end"),
                     again,

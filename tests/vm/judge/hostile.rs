@@ -4,17 +4,17 @@
 
 use serde_json::Value;
 
-use super::books::assert_nothing_is_left;
-use super::books::exact;
-use super::books::exact_but_for_misses;
-use super::books::kinds;
-use super::books::ledger;
-use super::books::not_had;
 use super::guest::Outcome;
 use super::guest::Suite;
 use super::json::ToolRun;
 use super::json::list;
 use super::json::text;
+use super::ledger::assert_nothing_is_left;
+use super::ledger::exact;
+use super::ledger::exact_but_for_misses;
+use super::ledger::kinds;
+use super::ledger::ledger;
+use super::ledger::rejected;
 
 const HOSTILE: Suite = Suite {
     script: "hostile",
@@ -80,7 +80,7 @@ fn kprobes_that_are_off_are_not_missed(outcome: &Outcome) {
 fn without_ftrace_there_are_tracepoints(outcome: &Outcome) {
     let case = "ftrace-off";
     let run = exact(outcome, case, "auto");
-    let missing = not_had(&run);
+    let missing = rejected(&run);
     let points: Vec<_> = missing.keys().map(String::as_str).collect();
     assert_eq!(points, ["doorbell", "irq", "setup_in"]);
     for why in missing.values().flatten() {
@@ -127,7 +127,7 @@ fn two_capabilities_are_enough(outcome: &Outcome) {
     }
     // with perf_event_paranoid=3 Debian's kernels deny perf events, and so kprobes, to users
     let run = exact(outcome, "rights-3", "auto");
-    let missing = not_had(&run);
+    let missing = rejected(&run);
     let points: Vec<_> = missing.keys().map(String::as_str).collect();
     assert_eq!(points, ["doorbell", "irq", "setup_in"]);
     let reasons = missing["doorbell"].join("; ");
@@ -136,7 +136,7 @@ fn two_capabilities_are_enough(outcome: &Outcome) {
     assert_no_doorbell(&run, "rights-3");
     let run = exact(outcome, "rights-2", "auto");
     assert_eq!(kinds(&run, "doorbell"), ["kprobe", "kretprobe"].into());
-    assert_eq!(not_had(&run).keys().collect::<Vec<_>>(), ["irq"]);
+    assert_eq!(rejected(&run).keys().collect::<Vec<_>>(), ["irq"]);
 }
 
 fn without_btf_there_are_classic_tracepoints(outcome: &Outcome) {

@@ -4,6 +4,7 @@
 use std::collections::BTreeMap;
 
 use nvme_deep::model::histogram::Histogram;
+use nvme_deep::model::row::NSID_MASK;
 use serde_json::Value;
 
 use super::guest::Outcome;
@@ -164,7 +165,8 @@ fn row_of(object: &Value) -> Row {
     let text = |field| text(object, field).to_owned();
     (
         text("ctrl"),
-        number(object, "nsid"),
+        // a row has one id for all ids that do not fit into its key, the broadcast id among them
+        number(object, "nsid").min(NSID_MASK.into()),
         text("queue"),
         text("opcode"),
     )

@@ -2,12 +2,12 @@
 //! Lockdown: the tool traces if the kernel permits any method, and distinguishes what is forbidden
 //! from what does not exist.
 
-use super::books::assert_nothing_is_left;
-use super::books::exact;
 use super::guest::Outcome;
 use super::guest::Suite;
 use super::hostile::assert_all_points;
 use super::hostile::doctor;
+use super::ledger::assert_nothing_is_left;
+use super::ledger::exact;
 
 const fn locked(variant: &'static str, append: &'static str) -> Suite {
     Suite {
@@ -36,7 +36,7 @@ fn integrity_costs_nothing(outcome: &Outcome) {
     assert_nothing_is_left(outcome);
 }
 
-fn other_ways_are_forbidden(outcome: &Outcome) {
+fn other_methods_are_forbidden(outcome: &Outcome) {
     let level = outcome.text("lockdown", "level");
     assert!(level.contains("[confidentiality]"), "{level}");
     for (method, why) in [
@@ -58,14 +58,14 @@ fn other_ways_are_forbidden(outcome: &Outcome) {
 fn confidentiality_leaves_typed_programs(outcome: &Outcome) {
     assert_all_points(&exact(outcome, "auto", "auto"), "confidentiality");
     assert_eq!(outcome.code("lockdown", "fentry"), 0);
-    other_ways_are_forbidden(outcome);
+    other_methods_are_forbidden(outcome);
 }
 
 fn confidentiality_leaves_nothing(outcome: &Outcome) {
     let words = ["lockdown=confidentiality", "kernels before 6.2", "doctor"];
     outcome.assert_refused("auto", "auto", 5, &words);
     outcome.assert_refused("lockdown", "fentry", 5, &words);
-    other_ways_are_forbidden(outcome);
+    other_methods_are_forbidden(outcome);
 }
 
 super::on_kernels! {

@@ -13,14 +13,15 @@ macro_rules! on_kernels {
 }
 pub(crate) use on_kernels;
 
-mod books;
 mod connect;
 mod counts;
 mod gone;
 mod guest;
 mod hostile;
 mod json;
+mod ledger;
 mod lockdown;
+mod methods;
 mod orders;
 mod preempt;
 mod table;
@@ -33,5 +34,4 @@ mod trace_read;
 mod trace_stacks;
 mod trace_words;
 mod types;
-mod ways;
 mod words;

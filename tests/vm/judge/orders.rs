@@ -48,7 +48,7 @@ const FABRICS: Suite = Suite {
     env: &[],
 };
 
-const CUTS: [&str; 2] = ["cheap", "fine"];
+const STAGE_SETS: [&str; 2] = ["basic", "fine"];
 
 fn names(command: &Value) -> Vec<&str> {
     list(command, "stages")
@@ -75,7 +75,7 @@ fn completion_elsewhere_is_counted_once(outcome: &Outcome) {
             "{case}: no completion by softirq"
         );
         let want = fio_counts(outcome, case)[0];
-        for stage_set in CUTS {
+        for stage_set in STAGE_SETS {
             let run = ToolRun::read(outcome, case, stage_set);
             run.assert_exact(case);
             assert_sums(&run, case);
@@ -99,7 +99,7 @@ fn a_retry_is_a_command_of_its_own(outcome: &Outcome) {
         ("failing-none", 6),
         ("failing-mq-deadline", 6),
     ] {
-        for stage_set in CUTS {
+        for stage_set in STAGE_SETS {
             let run = ToolRun::read(outcome, case, stage_set);
             run.assert_exact(case);
             assert_sums(&run, case);
@@ -138,7 +138,7 @@ fn a_retry_is_a_command_of_its_own(outcome: &Outcome) {
 }
 
 fn polled_completion_has_no_interrupt(outcome: &Outcome) {
-    for stage_set in CUTS {
+    for stage_set in STAGE_SETS {
         let run = ToolRun::read(outcome, "poll", stage_set);
         run.assert_exact("poll");
         assert_sums(&run, "poll");
@@ -160,7 +160,7 @@ fn polled_completion_has_no_interrupt(outcome: &Outcome) {
 
 fn a_controller_may_go_and_come(outcome: &Outcome) {
     assert_eq!(fio_counts(outcome, "hotplug")[0], 250);
-    for stage_set in CUTS {
+    for stage_set in STAGE_SETS {
         let run = ToolRun::read(outcome, "hotplug", stage_set);
         run.assert_exact("hotplug");
         assert_sums(&run, "hotplug");
@@ -173,7 +173,7 @@ fn a_controller_may_go_and_come(outcome: &Outcome) {
 
 /// It is traced from its first command on: the tool reserves slots for the next controller number.
 fn a_new_controller_is_noticed(outcome: &Outcome) {
-    for stage_set in CUTS {
+    for stage_set in STAGE_SETS {
         let run = ToolRun::read(outcome, "newcomer", stage_set);
         assert_eq!(
             run.last["ledger"]["balance"]["balanced"], true,
@@ -198,7 +198,7 @@ fn a_new_controller_is_noticed(outcome: &Outcome) {
 /// counts that. The ledger must account for the command.
 fn fabrics_have_no_doorbell(outcome: &Outcome) {
     for (stage_set, joined) in [
-        ("cheap", "submit+device+complete"),
+        ("basic", "submit+device+complete"),
         ("fine", "submit+device+irq+complete"),
     ] {
         let run = ToolRun::read(outcome, "both", stage_set);
@@ -245,7 +245,7 @@ fn a_requeue_is_one_command_that_waited(outcome: &Outcome) {
     for case in ["requeue-none", "requeue-mq-deadline"] {
         let reads = fio_counts(outcome, case)[0];
         assert_eq!(reads, kernel_counts(outcome, case)[0], "{case}");
-        for stage_set in ["total", "cheap", "fine"] {
+        for stage_set in ["total", "basic", "fine"] {
             let run = ToolRun::read(outcome, case, stage_set);
             run.assert_exact(case);
             assert!(

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Stores the results of ways.sh for the planner's tests and docs/kernels.md (`make table`).
+//! Stores the results of methods.sh for the planner's tests and docs/kernels.md (`make table`).
 
 use std::collections::BTreeMap;
 use std::env;
@@ -12,15 +12,15 @@ use serde_json::json;
 
 use super::guest::Outcome;
 use super::json::ToolRun;
-use super::ways::doctor;
-use super::ways::got;
+use super::methods::doctor;
+use super::methods::got;
 
 /// The result of an attach method: its stages, and how many commands it saw and matched.
-fn result(outcome: &Outcome, way: &str) -> Value {
-    if outcome.text(way, "fine.status").trim() != "0" {
+fn result(outcome: &Outcome, method: &str) -> Value {
+    if outcome.text(method, "fine.status").trim() != "0" {
         return json!({ "refused": true });
     }
-    let run = ToolRun::read(outcome, way, "fine");
+    let run = ToolRun::read(outcome, method, "fine");
     let pattern = Milestone::ALL
         .into_iter()
         .filter(|p| got(&run).get(p.name()).is_some_and(|w| w != "-"))
@@ -41,10 +41,10 @@ pub fn bless(outcome: &Outcome, kernel: &str) {
     if env::var_os("NVME_DEEP_BLESS").is_none() {
         return;
     }
-    let ways = ["auto", "fentry", "rawtp", "kprobe", "tracepoint"];
+    let methods = ["auto", "fentry", "rawtp", "kprobe", "tracepoint"];
     let found = json!({
         "facts": doctor(outcome)["facts"],
-        "results": ways.map(|w| (w, result(outcome, w))).into_iter().collect::<BTreeMap<_, _>>(),
+        "results": methods.map(|w| (w, result(outcome, w))).into_iter().collect::<BTreeMap<_, _>>(),
     });
     let path = format!("{}/tests/kernels/{kernel}.json", env!("CARGO_MANIFEST_DIR"));
     fs::write(path, serde_json::to_string_pretty(&found).unwrap() + "\n").unwrap();

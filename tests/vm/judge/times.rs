@@ -53,7 +53,7 @@ fn the_device_stage_follows_the_injection(outcome: &Outcome) {
     ] {
         let case = format!("device-{ctrl}");
         for (stage_set, others) in [
-            ("cheap", &["queue", "submit", "complete"][..]),
+            ("basic", &["queue", "submit", "complete"][..]),
             (
                 "fine",
                 &["queue", "setup", "map", "submit", "irq", "complete", "end"],
@@ -87,7 +87,7 @@ fn the_device_stage_follows_the_injection(outcome: &Outcome) {
     }
     let device = |ctrl: &str| {
         p50(
-            ToolRun::read(outcome, &format!("device-{ctrl}"), "cheap").row("read"),
+            ToolRun::read(outcome, &format!("device-{ctrl}"), "basic").row("read"),
             "device",
         )
     };
@@ -99,7 +99,7 @@ fn the_device_stage_follows_the_injection(outcome: &Outcome) {
 }
 
 fn waiting_for_the_device_is_queue_and_not_device(outcome: &Outcome) {
-    for stage_set in ["cheap", "fine"] {
+    for stage_set in ["basic", "fine"] {
         let row = |case: &str| {
             let run = ToolRun::read(outcome, case, stage_set);
             run.assert_exact(case);
@@ -129,7 +129,7 @@ fn waiting_for_the_device_is_queue_and_not_device(outcome: &Outcome) {
 
 /// fio issues: on namespace 1, 60 reads of 4 KiB on CPU 0, 70 reads of 32 KiB on CPU 1, 80 writes
 /// of 128 KiB on CPU 0; on namespace 2, 50 reads of 16 KiB on CPU 1.
-fn filters_and_classes_are_what_fio_was_told(outcome: &Outcome) {
+fn filters_and_classes_match_fio(outcome: &Outcome) {
     let cpus = outcome.text("filters", "first_queue_cpus");
     assert_eq!(cpus.trim(), "0", "CPU 0 has queue 1 and CPU 1 queue 2");
     let counts = |name: &str| -> Vec<(u64, String, String, u64)> {
@@ -239,8 +239,8 @@ super::on_kernels! {
     the_device_stage_follows_the_injection_on_6_12 "6.12" TIMES the_device_stage_follows_the_injection
     waiting_is_queue_and_not_device_on_6_1 "6.1" TIMES waiting_for_the_device_is_queue_and_not_device
     waiting_is_queue_and_not_device_on_6_12 "6.12" TIMES waiting_for_the_device_is_queue_and_not_device
-    filters_and_classes_are_what_fio_was_told_on_6_1 "6.1" TIMES filters_and_classes_are_what_fio_was_told
-    filters_and_classes_are_what_fio_was_told_on_6_12 "6.12" TIMES filters_and_classes_are_what_fio_was_told
+    filters_and_classes_match_fio_on_6_1 "6.1" TIMES filters_and_classes_match_fio
+    filters_and_classes_match_fio_on_6_12 "6.12" TIMES filters_and_classes_match_fio
     the_latency_table_follows_its_rule_on_6_1 "6.1" TIMES the_latency_table_follows_its_rule
     the_latency_table_follows_its_rule_on_6_12 "6.12" TIMES the_latency_table_follows_its_rule
 }

@@ -4,13 +4,13 @@
 
 use serde_json::Value;
 
-use super::books::events;
 use super::guest::Outcome;
 use super::guest::Suite;
 use super::json::fio_counts;
 use super::json::kernel_counts;
 use super::json::number;
 use super::json::text;
+use super::ledger::events;
 use super::trace_kernel::assert_as_the_kernel;
 use super::trace_known::assert_stages;
 use super::trace_read::TraceRun;
@@ -83,7 +83,7 @@ fn assert_late(run: &TraceRun, pairs: &[(&Value, &Value)], want: &Value) {
 }
 
 /// The trace shows submit, timeout, abort or reset, and the end of each command.
-fn a_timeout_is_told_to_the_end(outcome: &Outcome) {
+fn a_timeout_is_reported_to_its_end(outcome: &Outcome) {
     let run = TraceRun::read(outcome, "timeout", "events");
     run.assert_in_order();
     run.assert_nothing_lost();
@@ -175,14 +175,14 @@ fn a_reset_under_load_loses_no_command(outcome: &Outcome) {
 }
 
 /// A command that the driver rejects has a Submit, and a Requeue for its end.
-fn what_is_turned_away_is_told(outcome: &Outcome) {
+fn requeues_are_reported(outcome: &Outcome) {
     let case = "requeue";
     let reads = fio_counts(outcome, case)[0];
     assert_eq!(reads, kernel_counts(outcome, case)[0]);
     let run = TraceRun::read(outcome, case, "events");
     run.assert_nothing_lost();
     run.assert_in_order();
-    let turned = run.book("requeued");
+    let turned = run.entry("requeued");
     assert!(turned > 0, "nothing was requeued");
     let (pairs, repeats) = run.pairs_and_repeats();
     assert_eq!(run.count("requeue") + repeats, turned);
@@ -203,13 +203,13 @@ fn what_is_turned_away_is_told(outcome: &Outcome) {
 }
 
 super::on_kernels! {
-    a_timeout_is_told_to_the_end_on_6_12 "6.12" FAULTS a_timeout_is_told_to_the_end
+    a_timeout_is_reported_to_its_end_on_6_12 "6.12" FAULTS a_timeout_is_reported_to_its_end
     a_reset_under_load_loses_no_command_on_6_12 "6.12" FAULTS a_reset_under_load_loses_no_command
-    what_is_turned_away_is_told_on_6_12 "6.12" FAULTS what_is_turned_away_is_told
-    only_in_test_all_a_timeout_is_told_to_the_end_on_6_1 "6.1" FAULTS a_timeout_is_told_to_the_end
+    requeues_are_reported_on_6_12 "6.12" FAULTS requeues_are_reported
+    only_in_test_all_a_timeout_is_reported_to_its_end_on_6_1 "6.1" FAULTS a_timeout_is_reported_to_its_end
     only_in_test_all_a_reset_under_load_loses_no_command_on_6_1 "6.1" FAULTS a_reset_under_load_loses_no_command
-    only_in_test_all_what_is_turned_away_is_told_on_6_1 "6.1" FAULTS what_is_turned_away_is_told
-    only_in_test_all_a_timeout_is_told_to_the_end_on_7_x "7.x" FAULTS a_timeout_is_told_to_the_end
+    only_in_test_all_requeues_are_reported_on_6_1 "6.1" FAULTS requeues_are_reported
+    only_in_test_all_a_timeout_is_reported_to_its_end_on_7_x "7.x" FAULTS a_timeout_is_reported_to_its_end
     only_in_test_all_a_reset_under_load_loses_no_command_on_7_x "7.x" FAULTS a_reset_under_load_loses_no_command
-    only_in_test_all_what_is_turned_away_is_told_on_7_x "7.x" FAULTS what_is_turned_away_is_told
+    only_in_test_all_requeues_are_reported_on_7_x "7.x" FAULTS requeues_are_reported
 }

@@ -244,7 +244,7 @@ fn the_trace_says_what_the_kernel_says(outcome: &Outcome) {
 }
 
 /// Each retry counts as a command. Its Retry event comes between the failure and the next attempt.
-fn retries_are_told(outcome: &Outcome) {
+fn retries_are_reported(outcome: &Outcome) {
     let run = TraceRun::read(outcome, "known", "events");
     let mut attempts = BTreeMap::<u64, Vec<(u64, u64)>>::new();
     for (submit, complete) in run.pairs() {
@@ -436,9 +436,9 @@ super::on_kernels! {
     the_trace_says_what_the_kernel_says_on_6_1 "6.1" TRACE the_trace_says_what_the_kernel_says
     the_trace_says_what_the_kernel_says_on_6_12 "6.12" TRACE the_trace_says_what_the_kernel_says
     the_trace_says_what_the_kernel_says_on_7_x "7.x" TRACE the_trace_says_what_the_kernel_says
-    retries_are_told_on_6_1 "6.1" TRACE retries_are_told
-    retries_are_told_on_6_12 "6.12" TRACE retries_are_told
-    retries_are_told_on_7_x "7.x" TRACE retries_are_told
+    retries_are_reported_on_6_1 "6.1" TRACE retries_are_reported
+    retries_are_reported_on_6_12 "6.12" TRACE retries_are_reported
+    retries_are_reported_on_7_x "7.x" TRACE retries_are_reported
     text_and_json_say_the_same_on_6_1 "6.1" TRACE text_and_json_say_the_same
     text_and_json_say_the_same_on_6_12 "6.12" TRACE text_and_json_say_the_same
     text_and_json_say_the_same_on_7_x "7.x" TRACE text_and_json_say_the_same

@@ -4,11 +4,11 @@
 
 use serde_json::Value;
 
-use super::books::events;
 use super::guest::Outcome;
 use super::guest::Suite;
 use super::json::fio_counts;
 use super::json::kernel_counts;
+use super::ledger::events;
 use super::trace_known::assert_stages;
 use super::trace_read::TraceRun;
 use super::trace_read::lines;
@@ -88,35 +88,35 @@ fn a_small_ring_loses_and_says_so(outcome: &Outcome) {
         run.assert_balanced();
         run.assert_in_order();
         let [setups, ends, entries] = counted(outcome, case, true);
-        let books = &run.ledger;
+        let ledger = &run.ledger;
         if kinds.contains("events") {
             assert_eq!(
-                run.count("submit") + run.book("lost_submits"),
+                run.count("submit") + run.entry("lost_submits"),
                 setups,
-                "{case}: {books}"
+                "{case}: {ledger}"
             );
             assert_eq!(
-                run.count("complete") + run.book("lost_completions"),
+                run.count("complete") + run.entry("lost_completions"),
                 ends,
-                "{case}: {books}"
+                "{case}: {ledger}"
             );
         } else {
             assert_eq!(
-                run.count("command") + run.book("lost_completions"),
+                run.count("command") + run.entry("lost_completions"),
                 ends,
-                "{case}: {books}"
+                "{case}: {ledger}"
             );
         }
         if kinds.contains("sq") {
             assert_eq!(
-                run.count("sq") + run.book("lost_events"),
+                run.count("sq") + run.entry("lost_events"),
                 entries,
-                "{case}: {books}"
+                "{case}: {ledger}"
             );
         }
-        assert!(run.lost() > 0, "{case}: 64 KiB were enough? {books}");
+        assert!(run.lost() > 0, "{case}: 64 KiB were enough? {ledger}");
         assert!(run.talk.contains("lost"), "{case}: {}", run.talk);
-        assert_eq!(run.book("not_written"), 0, "{case}: {books}");
+        assert_eq!(run.entry("not_written"), 0, "{case}: {ledger}");
     }
 }
 

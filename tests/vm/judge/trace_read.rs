@@ -118,7 +118,7 @@ impl TraceRun {
     }
 
     /// A number of the ledger, from its part for traces or from the common part.
-    pub fn book(&self, field: &str) -> u64 {
+    pub fn entry(&self, field: &str) -> u64 {
         let of_trace = &self.ledger["trace"][field];
         let found = of_trace.as_u64().or_else(|| self.ledger[field].as_u64());
         found.unwrap_or_else(|| panic!("{}: no `{field}` in {}", self.what, self.ledger))
@@ -127,7 +127,7 @@ impl TraceRun {
     /// The number of lost events of all kinds.
     pub fn lost(&self) -> u64 {
         ["lost_submits", "lost_completions", "lost_events"]
-            .map(|f| self.book(f))
+            .map(|f| self.entry(f))
             .iter()
             .sum()
     }
@@ -149,7 +149,7 @@ impl TraceRun {
             "unattributed",
         ] {
             assert_eq!(
-                self.book(field),
+                self.entry(field),
                 0,
                 "{}: {field}: {}",
                 self.what,
@@ -164,10 +164,10 @@ impl TraceRun {
         let ledger = &self.ledger;
         assert_eq!(ledger["balance"]["balanced"], true, "{what}: {ledger}");
         let ended = self.count("complete") + self.count("command") + self.count("missed");
-        assert_eq!(self.book("submits_shown"), self.count("submit"), "{what}");
-        assert_eq!(self.book("commands_shown"), ended, "{what}");
+        assert_eq!(self.entry("submits_shown"), self.count("submit"), "{what}");
+        assert_eq!(self.entry("commands_shown"), ended, "{what}");
         let others = self.events.len() as u64 - self.count("submit") - ended;
-        assert_eq!(self.book("events_shown"), others, "{what}");
+        assert_eq!(self.entry("events_shown"), others, "{what}");
     }
 
     /// Times never decrease.

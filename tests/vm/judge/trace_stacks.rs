@@ -4,13 +4,13 @@
 
 use serde_json::Value;
 
-use super::books::events;
 use super::guest::Outcome;
 use super::guest::Suite;
 use super::json::fio_counts;
 use super::json::list;
 use super::json::number;
 use super::json::text;
+use super::ledger::events;
 use super::trace_kernel::assert_as_the_kernel;
 use super::trace_kernel::assert_kinds_as_the_kernel;
 use super::trace_read::TraceRun;
@@ -28,7 +28,7 @@ const STACKS: Suite = Suite {
     env: &[],
 };
 
-const WAYS: [&str; 5] = ["auto", "fentry", "rawtp", "kprobe", "tracepoint"];
+const METHODS: [&str; 5] = ["auto", "fentry", "rawtp", "kprobe", "tracepoint"];
 /// These miss a completion if it interrupts another program of their kind.
 const LOSSY: [&str; 2] = ["kprobe", "tracepoint"];
 
@@ -89,36 +89,36 @@ fn assert_top(frames: &[&str], tops: &[&str], what: &str) {
 }
 
 /// The attach methods that this kernel has; the tool rejected the others.
-fn ways(outcome: &Outcome) -> Vec<&'static str> {
-    let has = |way: &&str| outcome.cases().contains(&format!("stacks-{way}"));
-    let ways: Vec<_> = WAYS.into_iter().filter(has).collect();
+fn methods(outcome: &Outcome) -> Vec<&'static str> {
+    let has = |method: &&str| outcome.cases().contains(&format!("stacks-{method}"));
+    let methods: Vec<_> = METHODS.into_iter().filter(has).collect();
     let want: &[&str] = match outcome.kernel() {
         "5.10" => &["auto", "rawtp", "kprobe", "tracepoint"],
-        _ => &WAYS,
+        _ => &METHODS,
     };
-    for way in want {
+    for method in want {
         assert!(
-            ways.contains(way),
-            "no {way}: {}",
-            outcome.text(&format!("way-{way}"), "trace.err")
+            methods.contains(method),
+            "no {method}: {}",
+            outcome.text(&format!("method-{method}"), "trace.err")
         );
     }
-    ways
+    methods
 }
 
 fn each_way_shows_the_known_paths(outcome: &Outcome) {
-    for way in ways(outcome) {
-        let case = format!("way-{way}");
+    for method in methods(outcome) {
+        let case = format!("method-{method}");
         let run = TraceRun::read(outcome, &case, "trace");
         let [setups, _] = events(outcome, &case, "nvme_setup_cmd");
         assert_eq!(
             run.count("submit"),
             setups,
-            "{way}: no way misses a submission"
+            "{method}: no method misses a submission"
         );
-        if LOSSY.contains(&way) {
+        if LOSSY.contains(&method) {
             assert_kinds_as_the_kernel(outcome, &case, &run, &["submit"]);
-            assert_completions_are_in_the_books(outcome, &case, &run);
+            assert_completions_are_in_the_ledger(outcome, &case, &run);
         } else {
             assert_as_the_kernel(outcome, &case, &run);
             run.assert_nothing_lost();
@@ -127,12 +127,12 @@ fn each_way_shows_the_known_paths(outcome: &Outcome) {
             .of("submit")
             .filter(|e| text(e, "comm") == "fio")
             .collect();
-        assert_eq!(of_fio.len(), 60, "{way}");
+        assert_eq!(of_fio.len(), 60, "{method}");
         for (n, path) in [AIO, URING, PREAD].into_iter().enumerate() {
             for submit in &of_fio[20 * n..20 * (n + 1)] {
                 let frames = functions(submit, "kstack");
-                assert_top(&frames, &["nvme_setup_cmd"], way);
-                assert!(goes_through(&frames, path), "{way}: {path:?} {frames:?}");
+                assert_top(&frames, &["nvme_setup_cmd"], method);
+                assert!(goes_through(&frames, path), "{method}: {path:?} {frames:?}");
             }
         }
         let written: Vec<&Value> = run
@@ -143,15 +143,15 @@ fn each_way_shows_the_known_paths(outcome: &Outcome) {
             .iter()
             .map(|e| 512 * number(&e["fields"], "nlb"))
             .sum();
-        assert_eq!(bytes, 4 << 16, "{way}");
+        assert_eq!(bytes, 4 << 16, "{method}");
         for submit in written {
             assert!(
                 text(submit, "comm").starts_with("kworker/"),
-                "{way}: {submit}"
+                "{method}: {submit}"
             );
             let frames = functions(submit, "kstack");
-            assert_top(&frames, &["nvme_setup_cmd"], way);
-            assert!(goes_through(&frames, WRITEBACK), "{way}: {frames:?}");
+            assert_top(&frames, &["nvme_setup_cmd"], method);
+            assert!(goes_through(&frames, WRITEBACK), "{method}: {frames:?}");
         }
     }
 }
@@ -159,25 +159,25 @@ fn each_way_shows_the_known_paths(outcome: &Outcome) {
 /// The kernel's count of misses (where it counts them) is the number of completions that these
 /// methods did not see. Such a command has a Missed line, or no end if the driver's types are not
 /// known.
-fn assert_completions_are_in_the_books(outcome: &Outcome, case: &str, run: &TraceRun) {
+fn assert_completions_are_in_the_ledger(outcome: &Outcome, case: &str, run: &TraceRun) {
     let [setups, _] = events(outcome, case, "nvme_setup_cmd");
     let [ends, _] = events(outcome, case, "nvme_complete_rq");
     assert_eq!(setups, ends, "{case}: all has ended");
-    let books = &run.ledger;
-    assert_eq!(books["balance"]["balanced"], true, "{case}: {books}");
+    let entries = &run.ledger;
+    assert_eq!(entries["balance"]["balanced"], true, "{case}: {entries}");
     let seen = run.count("complete");
-    let without = run.book("in_flight") + run.book("overwritten");
+    let without = run.entry("in_flight") + run.entry("overwritten");
     let found = run.count("missed");
-    assert_eq!(seen + found + without, setups, "{case}: {books}");
-    if books["recovers"] == true {
-        assert_eq!(without, 0, "{case}: {books}");
+    assert_eq!(seen + found + without, setups, "{case}: {entries}");
+    if entries["recovers"] == true {
+        assert_eq!(without, 0, "{case}: {entries}");
     }
-    if books["misses_known"] == true {
-        let hooks = list(books, "hooks")
+    if entries["misses_known"] == true {
+        let hooks = list(entries, "hooks")
             .iter()
             .filter(|h| h["point"] == "complete");
         let missed: u64 = hooks.map(|h| number(h, "recursion_misses")).sum();
-        assert_eq!(seen + missed, ends, "{case}: {books}");
+        assert_eq!(seen + missed, ends, "{case}: {entries}");
     }
     assert!(run.talk.contains("miss"), "{case}: {}", run.talk);
 }
@@ -230,21 +230,24 @@ impl StackRun {
 }
 
 fn commands_by_stack_are_those_issued(outcome: &Outcome) {
-    for way in ways(outcome) {
-        let run = StackRun::read(outcome, &format!("stacks-{way}"), "stacks");
+    for method in methods(outcome) {
+        let run = StackRun::read(outcome, &format!("stacks-{method}"), "stacks");
         for row in &run.rows {
-            assert_top(&functions(row, "kstack"), &["nvme_setup_cmd"], way);
+            assert_top(&functions(row, "kstack"), &["nvme_setup_cmd"], method);
         }
         let seen = [AIO, URING, PREAD].map(|path| run.through(path));
-        if LOSSY.contains(&way) {
+        if LOSSY.contains(&method) {
             // a command without an end has no latency, and is not in the list
-            assert!(seen.iter().all(|n| (1..=20).contains(n)), "{way}: {seen:?}");
+            assert!(
+                seen.iter().all(|n| (1..=20).contains(n)),
+                "{method}: {seen:?}"
+            );
         } else {
-            assert_eq!(seen, [20; 3], "{way}");
+            assert_eq!(seen, [20; 3], "{method}");
             let written = run.through(WRITEBACK);
-            assert!(written > 0, "{way}");
+            assert!(written > 0, "{method}");
             let issued = number(&run.ledger, "seen");
-            assert_eq!(run.count(), issued, "{way}: {}", run.ledger);
+            assert_eq!(run.count(), issued, "{method}: {}", run.ledger);
         }
     }
     let run = StackRun::read(outcome, "many", "json");

@@ -127,8 +127,8 @@ fn filters_hold_exactly(outcome: &Outcome) {
             "{name}: {}",
             want.len()
         );
-        let turned = run.book("filtered");
-        assert_eq!(run.book("seen") + turned, pairs.len() as u64, "{name}");
+        let turned = run.entry("filtered");
+        assert_eq!(run.entry("seen") + turned, pairs.len() as u64, "{name}");
     }
 }
 
@@ -150,7 +150,7 @@ fn slow_and_failed_ones_only(outcome: &Outcome) {
     let want = identities(pairs.iter().map(|p| p.0).filter(late));
     assert_eq!(identities(slow.of("command").filter(late)), want);
     assert_eq!(
-        slow.book("not_shown") + slow.count("command"),
+        slow.entry("not_shown") + slow.count("command"),
         pairs.len() as u64
     );
 
@@ -169,14 +169,14 @@ fn slow_and_failed_ones_only(outcome: &Outcome) {
         assert_stages(command);
     }
     assert_eq!(
-        errors.book("not_shown") + errors.count("command"),
+        errors.entry("not_shown") + errors.count("command"),
         pairs.len() as u64
     );
 }
 
 /// The device stage has the injected 5 ms, and the stages add up to the whole time.
 fn stages_are_true(outcome: &Outcome) {
-    for (name, kind) in [("pairs", "command"), ("cheap", "complete")] {
+    for (name, kind) in [("pairs", "command"), ("basic", "complete")] {
         let run = TraceRun::read(outcome, "filters", name);
         run.assert_nothing_lost();
         assert_eq!(run.count(kind), 20, "{name}");
@@ -293,7 +293,7 @@ fn identity_of_end(e: &Value) -> String {
 }
 
 /// The trace shows commands that wait for the device when it ends, with their age.
-fn what_is_not_finished_is_told(outcome: &Outcome) {
+fn unfinished_commands_are_reported(outcome: &Outcome) {
     let [asked, end] = ["asked", "end"].map(|when| mark(outcome, "unfinished", when)[0]);
     for name in ["events", "pairs"] {
         let run = TraceRun::read(outcome, "unfinished", name);
@@ -305,7 +305,7 @@ fn what_is_not_finished_is_told(outcome: &Outcome) {
             "command"
         };
         assert_eq!((open.len(), run.count(ended)), (8, 4), "{name}");
-        assert_eq!(run.book("in_flight"), 8, "{name}");
+        assert_eq!(run.entry("in_flight"), 8, "{name}");
         for event in &open {
             assert_eq!(text(event, "ctrl"), "nvme3", "{event}");
             let (now, age) = (i128::from(at(event)), number(event, "age_ns"));
@@ -344,7 +344,7 @@ super::on_kernels! {
     stages_are_true_on_6_12 "6.12" WORDS stages_are_true
     clocks_are_true_on_6_12 "6.12" WORDS clocks_are_true
     counts_and_durations_end_it_on_6_12 "6.12" WORDS counts_and_durations_end_it
-    what_is_not_finished_is_told_on_6_12 "6.12" WORDS what_is_not_finished_is_told
+    unfinished_commands_are_reported_on_6_12 "6.12" WORDS unfinished_commands_are_reported
     only_in_test_all_filters_hold_exactly_on_5_10 "5.10" WORDS filters_hold_exactly
     only_in_test_all_slow_and_failed_ones_only_on_5_10 "5.10" WORDS slow_and_failed_ones_only
     only_in_test_all_stages_are_true_on_5_10 "5.10" WORDS stages_are_true
@@ -352,9 +352,9 @@ super::on_kernels! {
     only_in_test_all_slow_and_failed_ones_only_on_6_1 "6.1" WORDS slow_and_failed_ones_only
     only_in_test_all_stages_are_true_on_6_1 "6.1" WORDS stages_are_true
     only_in_test_all_clocks_are_true_on_6_1 "6.1" WORDS clocks_are_true
-    only_in_test_all_what_is_not_finished_is_told_on_6_1 "6.1" WORDS what_is_not_finished_is_told
+    only_in_test_all_unfinished_commands_are_reported_on_6_1 "6.1" WORDS unfinished_commands_are_reported
     only_in_test_all_filters_hold_exactly_on_7_x "7.x" WORDS filters_hold_exactly
     only_in_test_all_slow_and_failed_ones_only_on_7_x "7.x" WORDS slow_and_failed_ones_only
     only_in_test_all_stages_are_true_on_7_x "7.x" WORDS stages_are_true
-    only_in_test_all_what_is_not_finished_is_told_on_7_x "7.x" WORDS what_is_not_finished_is_told
+    only_in_test_all_unfinished_commands_are_reported_on_7_x "7.x" WORDS unfinished_commands_are_reported
 }

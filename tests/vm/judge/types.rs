@@ -2,16 +2,16 @@
 //! Types from a file, on a kernel without BTF of its modules. The right file is used, a wrong one
 //! is detected, and without any file the tool still works.
 
-use super::books::assert_nothing_is_left;
-use super::books::exact;
-use super::books::kinds;
-use super::books::not_had;
 use super::guest::Outcome;
 use super::guest::Suite;
 use super::hostile::doctor;
 use super::json::ToolRun;
 use super::json::number;
 use super::json::text;
+use super::ledger::assert_nothing_is_left;
+use super::ledger::exact;
+use super::ledger::kinds;
+use super::ledger::rejected;
 
 const TYPES: Suite = Suite {
     script: "types",
@@ -31,7 +31,7 @@ fn a_file_that_fits_is_used(outcome: &Outcome) {
             ["kprobe", "kretprobe"].into(),
             "{case}"
         );
-        assert_eq!(not_had(&run).keys().collect::<Vec<_>>(), ["irq"], "{case}");
+        assert_eq!(rejected(&run).keys().collect::<Vec<_>>(), ["irq"], "{case}");
         assert_eq!(run.last["ledger"]["misfits"], 0, "{case}");
     }
     let said = doctor(outcome, "shipped");
@@ -81,7 +81,7 @@ fn without_types_there_is_a_way(outcome: &Outcome) {
     for point in ["setup_out", "complete"] {
         assert_eq!(kinds(&run, point), ["raw_tp"].into(), "{point}");
     }
-    let reasons = not_had(&run)["doorbell"].join("; ");
+    let reasons = rejected(&run)["doorbell"].join("; ");
     assert!(reasons.contains("--btf"), "{reasons}");
 }
 

@@ -49,31 +49,31 @@ pub fn exact(outcome: &Outcome, case: &str, name: &str) -> ToolRun {
 pub fn exact_but_for_misses(outcome: &Outcome, case: &str, name: &str) -> ToolRun {
     let run = ToolRun::read(outcome, case, name);
     let [reads, writes] = reads_and_writes(outcome, case);
-    let books = &run.last["ledger"];
+    let entries = &run.last["ledger"];
     for point in ["setup_out", "complete"] {
-        let hooks = list(books, "hooks");
+        let hooks = list(entries, "hooks");
         let of_point = hooks.iter().filter(|h| h["point"] == point);
         let passed: u64 = of_point
             .map(|h| number(h, "hits") + number(h, "recursion_misses"))
             .sum();
-        assert_eq!(passed, reads + writes, "{case}: {point}: {books}");
+        assert_eq!(passed, reads + writes, "{case}: {point}: {entries}");
     }
-    assert_eq!(books["balance"]["balanced"], true, "{case}: {books}");
-    assert_eq!(books["misses_known"], true, "{case}: {books}");
+    assert_eq!(entries["balance"]["balanced"], true, "{case}: {entries}");
+    assert_eq!(entries["misses_known"], true, "{case}: {entries}");
     let ends = ["matched", "overwritten", "in_flight"].map(|f| ledger(&run, f));
     assert_eq!(
         ends.iter().sum::<u64>(),
         ledger(&run, "seen"),
-        "{case}: {books}"
+        "{case}: {entries}"
     );
     let in_rows: u64 = run.io_counts().values().sum();
-    assert_eq!(in_rows, ledger(&run, "matched"), "{case}: {books}");
-    assert_eq!(ledger(&run, "negative_intervals"), 0, "{case}: {books}");
+    assert_eq!(in_rows, ledger(&run, "matched"), "{case}: {entries}");
+    assert_eq!(ledger(&run, "negative_intervals"), 0, "{case}: {entries}");
     run
 }
 
 /// Points without a hook, each with the reasons.
-pub fn not_had(run: &ToolRun) -> BTreeMap<String, Vec<String>> {
+pub fn rejected(run: &ToolRun) -> BTreeMap<String, Vec<String>> {
     let mut missing = BTreeMap::<String, Vec<String>>::new();
     for hook in list(&run.last["ledger"], "missing_hooks") {
         if hook["instead"].is_null() {

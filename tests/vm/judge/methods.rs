@@ -7,7 +7,9 @@ use std::collections::BTreeMap;
 
 use nvme_deep::model::stage::StageSet;
 use nvme_deep::probe::facts::KernelFacts;
+use nvme_deep::probe::plan::PointPlan;
 use nvme_deep::probe::plan::Policy;
+use nvme_deep::probe::plan::Rejection;
 use nvme_deep::probe::plan::plan;
 use serde_json::Value;
 use serde_json::from_value;
@@ -23,8 +25,8 @@ use super::json::number;
 use super::json::text;
 use super::table::bless;
 
-const WAYS: Suite = Suite {
-    script: "ways",
+const METHODS: Suite = Suite {
+    script: "methods",
     variant: "",
     smp: "2",
     controllers: &["nvme_null nvme0 0", "nvme_null nvme1 5000000"],
@@ -66,8 +68,8 @@ fn facts(outcome: &Outcome) -> KernelFacts {
 }
 
 /// Whether the method's hooks at set-up and completion can miss commands.
-fn loses(way: &str) -> bool {
-    ["kprobe", "tracepoint"].contains(&way)
+fn loses(method: &str) -> bool {
+    ["kprobe", "tracepoint"].contains(&method)
 }
 
 /// The method by which each point was observed; `-`: none.
@@ -75,8 +77,8 @@ pub fn got(run: &ToolRun) -> BTreeMap<String, String> {
     list(&run.last["ledger"], "methods")
         .iter()
         .map(|w| {
-            let way = w["method"].as_str().unwrap_or("-");
-            (text(w, "point").to_owned(), way.to_owned())
+            let method = w["method"].as_str().unwrap_or("-");
+            (text(w, "point").to_owned(), method.to_owned())
         })
         .collect()
 }
@@ -143,16 +145,23 @@ fn the_plan_is_as_expected(outcome: &Outcome, expected: &str) {
         .map(|(p, w)| (p.to_owned(), w.to_owned()))
         .collect();
     assert_eq!(got(&run), want);
-    // a point without a hook, or without its best one, has a reason
-    for missing in list(&run.last["ledger"], "missing_hooks") {
-        assert!(text(missing, "why").len() > 10, "{missing}");
-        assert_eq!(
-            missing["tried"], false,
-            "the plan should have known: {missing}"
-        );
-    }
-    // the planner makes the same choice from the facts of `doctor`
+    // the planner makes the same choice from the facts of `doctor`, for the same reasons
     let plan = plan(StageSet::Fine, &facts(outcome), &Policy::default()).unwrap();
+    let of_point = |p: &PointPlan| {
+        let rejected = p.rejected.iter();
+        let reason = |r: &Rejection| (p.name().to_owned(), r.hook.clone(), r.why.to_string());
+        rejected.map(reason).collect::<Vec<_>>()
+    };
+    let reasons: Vec<_> = plan.points.iter().flat_map(of_point).collect();
+    let missing = list(&run.last["ledger"], "missing_hooks").iter();
+    let word = |m, field| text(m, field).to_owned();
+    let shown: Vec<_> = missing
+        .map(|m| {
+            assert_eq!(m["tried"], false, "the plan should have known: {m}");
+            (word(m, "point"), word(m, "hook"), word(m, "why"))
+        })
+        .collect();
+    assert_eq!(shown, reasons);
     for point in &plan.points {
         let method = point.method.map_or("-", |f| f.name());
         let shown = &want[point.name()];
@@ -214,7 +223,7 @@ fn exact(outcome: &Outcome, case: &str, name: &str) {
 
 /// Each command is accounted for. The submitting side loses nothing; a missed completion is
 /// recovered (if the driver's types are known), or is in the ledger.
-fn missing_is_in_the_books(outcome: &Outcome, case: &str) {
+fn missing_hooks_are_in_the_ledger(outcome: &Outcome, case: &str) {
     let run = ToolRun::read(outcome, case, "fine");
     let ledger = &run.last["ledger"];
     let want = truth(outcome, case);
@@ -242,34 +251,34 @@ fn missing_is_in_the_books(outcome: &Outcome, case: &str) {
     the_slow_device_is_seen(&run, case);
 }
 
-fn forced(outcome: &Outcome, way: &str) {
+fn forced(outcome: &Outcome, method: &str) {
     let possible = plan(
         StageSet::Fine,
         &facts(outcome),
         &Policy {
-            only: Some(from_value(way_word(way)).unwrap()),
+            only: Some(from_value(method_word(method)).unwrap()),
             ..Policy::default()
         },
     );
     match possible {
         Ok(_) => {
-            let run = ToolRun::read(outcome, way, "fine");
-            let ways = got(&run);
-            let others = ways
+            let run = ToolRun::read(outcome, method, "fine");
+            let methods = got(&run);
+            let others = methods
                 .values()
-                .filter(|w| *w != way && *w != "-" && *w != "start_time_ns");
-            assert_eq!(others.count(), 0, "{way}: {ways:?}");
-            if loses(way) {
-                missing_is_in_the_books(outcome, way);
+                .filter(|w| *w != method && *w != "-" && *w != "start_time_ns");
+            assert_eq!(others.count(), 0, "{method}: {methods:?}");
+            if loses(method) {
+                missing_hooks_are_in_the_ledger(outcome, method);
             } else {
-                exact(outcome, way, "fine");
+                exact(outcome, method, "fine");
             }
-            every_planned_hook_fires(outcome, way);
+            every_planned_hook_fires(outcome, method);
         }
         Err(none) => {
-            assert_eq!(outcome.text(way, "fine.status").trim(), "5", "{way}");
-            let said = outcome.text(way, "fine.err");
-            assert!(said.contains(&format!("--attach {way}")), "{said}");
+            assert_eq!(outcome.text(method, "fine.status").trim(), "5", "{method}");
+            let said = outcome.text(method, "fine.err");
+            assert!(said.contains(&format!("--attach {method}")), "{said}");
             assert!(said.contains(&none.reasons()), "{said}");
             assert_eq!(said.lines().count(), 1, "{said}");
         }
@@ -277,50 +286,50 @@ fn forced(outcome: &Outcome, way: &str) {
 }
 
 /// The spelling of the method for serde.
-fn way_word(way: &str) -> Value {
-    Value::from(if way == "rawtp" { "raw_tp" } else { way })
+fn method_word(method: &str) -> Value {
+    Value::from(if method == "rawtp" { "raw_tp" } else { method })
 }
 
-fn all_ways(outcome: &Outcome, expected: &str) {
+fn all_methods(outcome: &Outcome, expected: &str) {
     the_plan_is_as_expected(outcome, expected);
     every_planned_hook_fires(outcome, "auto");
-    for stage_set in ["total", "cheap", "fine"] {
+    for stage_set in ["total", "basic", "fine"] {
         exact(outcome, "auto", stage_set);
     }
-    for way in ["fentry", "rawtp", "kprobe", "tracepoint"] {
-        forced(outcome, way);
+    for method in ["fentry", "rawtp", "kprobe", "tracepoint"] {
+        forced(outcome, method);
     }
     bless(outcome, outcome.kernel());
 }
 
-fn all_ways_on_new_kernels(outcome: &Outcome) {
-    all_ways(outcome, NEW);
-    for way in ["fentry", "rawtp", "kprobe", "tracepoint"] {
+fn all_methods_on_new_kernels(outcome: &Outcome) {
+    all_methods(outcome, NEW);
+    for method in ["fentry", "rawtp", "kprobe", "tracepoint"] {
         assert_eq!(
-            outcome.text(way, "fine.status").trim(),
+            outcome.text(method, "fine.status").trim(),
             "0",
             "all are available"
         );
     }
 }
 
-fn all_ways_before_6_5(outcome: &Outcome) {
-    all_ways(outcome, OLD);
+fn all_methods_before_6_5(outcome: &Outcome) {
+    all_methods(outcome, OLD);
 }
 
-fn all_ways_with_preempt_rt(outcome: &Outcome) {
-    all_ways(outcome, OLD_RT);
+fn all_methods_with_preempt_rt(outcome: &Outcome) {
+    all_methods(outcome, OLD_RT);
 }
 
-fn all_ways_without_module_btf(outcome: &Outcome) {
+fn all_methods_without_module_btf(outcome: &Outcome) {
     let doctor = doctor(outcome);
     let shipped = doctor["facts"]["nvme_core_types"]["shipped"].is_string();
-    all_ways(outcome, if shipped { OLDEST } else { UNKNOWN_OLDEST });
+    all_methods(outcome, if shipped { OLDEST } else { UNKNOWN_OLDEST });
     assert_eq!(outcome.text("fentry", "fine.status").trim(), "5");
 }
 
 /// The output of `doctor`, and of a run by classic tracepoints, has the expected text.
-fn the_doctor_tells(outcome: &Outcome) {
+fn doctor_reports_the_plan(outcome: &Outcome) {
     let told = outcome.text("doctor", "text");
     for words in [
         "QEMU NVMe Ctrl",
@@ -359,22 +368,22 @@ fn a_file_may_describe_the_kernel(outcome: &Outcome) {
     assert_eq!(counts(&run), BTreeMap::from([("read".to_owned(), 300)]));
     run.assert_exact("described");
     assert_sums(&run, "described");
-    let ways = got(&run);
+    let methods = got(&run);
     for point in ["start", "setup_out", "issue", "cqe", "complete", "end"] {
-        assert_eq!(ways[point], "rawtp", "{ways:?}");
+        assert_eq!(methods[point], "rawtp", "{methods:?}");
     }
-    assert_eq!(ways["doorbell"], "kprobe", "{ways:?}");
+    assert_eq!(methods["doorbell"], "kprobe", "{methods:?}");
 }
 
 super::on_kernels! {
-    a_file_may_describe_the_kernel_on_6_12_cloud "6.12-cloud" WAYS a_file_may_describe_the_kernel
-    all_ways_on_5_10 "5.10" WAYS all_ways_without_module_btf
-    all_ways_on_6_1 "6.1" WAYS all_ways_before_6_5
-    all_ways_on_6_1_rt "6.1-rt" WAYS all_ways_with_preempt_rt
-    all_ways_on_6_12 "6.12" WAYS all_ways_on_new_kernels
-    all_ways_on_6_12_cloud "6.12-cloud" WAYS all_ways_on_new_kernels
-    all_ways_on_7_x "7.x" WAYS all_ways_on_new_kernels
-    the_doctor_tells_on_5_10 "5.10" WAYS the_doctor_tells
-    the_doctor_tells_on_6_12_cloud "6.12-cloud" WAYS the_doctor_tells
-    the_doctor_tells_on_7_x "7.x" WAYS the_doctor_tells
+    a_file_may_describe_the_kernel_on_6_12_cloud "6.12-cloud" METHODS a_file_may_describe_the_kernel
+    all_methods_on_5_10 "5.10" METHODS all_methods_without_module_btf
+    all_methods_on_6_1 "6.1" METHODS all_methods_before_6_5
+    all_methods_on_6_1_rt "6.1-rt" METHODS all_methods_with_preempt_rt
+    all_methods_on_6_12 "6.12" METHODS all_methods_on_new_kernels
+    all_methods_on_6_12_cloud "6.12-cloud" METHODS all_methods_on_new_kernels
+    all_methods_on_7_x "7.x" METHODS all_methods_on_new_kernels
+    doctor_reports_the_plan_on_5_10 "5.10" METHODS doctor_reports_the_plan
+    doctor_reports_the_plan_on_6_12_cloud "6.12-cloud" METHODS doctor_reports_the_plan
+    doctor_reports_the_plan_on_7_x "7.x" METHODS doctor_reports_the_plan
 }

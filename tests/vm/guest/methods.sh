@@ -37,15 +37,15 @@ begin doctor
 
 begin auto
 tool total latency --json --no-admin
-tool cheap latency --stages --json --commands --hist --no-admin
+tool basic latency --stages --json --commands --hist --no-admin
 tool fine latency --stages=fine --json --commands --hist --no-admin
 traced
 loads
 stop
 
-for way in fentry rawtp kprobe tracepoint; do
-    begin "$way"
-    tool fine latency --stages=fine --attach "$way" --json --commands --hist --no-admin
+for method in fentry rawtp kprobe tracepoint; do
+    begin "$method"
+    tool fine latency --stages=fine --attach "$method" --json --commands --hist --no-admin
     if traced >/dev/null; then
         loads
         stop

@@ -1,0 +1,97 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Exit codes, and the errors of the binary.
+//!
+//! Scripts must be able to distinguish "not permitted", "nothing to trace" and "failed". The README
+//! has the table of codes; change both together.
+
+use std::io::Error as IoError;
+use std::io::ErrorKind;
+use std::process::ExitCode;
+
+use anyhow::Error;
+use nvme_deep::error::Error as LibraryError;
+use nvme_deep::error::Kind;
+
+/// The exit code of a kind of error. A run that finished, or was stopped, exits with 0.
+pub fn code(kind: Kind) -> ExitCode {
+    ExitCode::from(match kind {
+        Kind::Run => 1,
+        Kind::Usage => 2,
+        Kind::Privilege => 4,
+        Kind::Kernel => 5,
+        Kind::NoDevice => 6,
+    })
+}
+
+/// An error message of one sentence (what happened, why, what to do), and its kind.
+#[derive(Debug, thiserror::Error)]
+#[error("{message}")]
+pub struct Failure {
+    kind: Kind,
+    message: String,
+}
+
+impl Failure {
+    /// Creates an error that ends the program with the exit code of `kind`.
+    pub fn error(kind: Kind, message: impl Into<String>) -> Error {
+        let message = message.into();
+        Self { kind, message }.into()
+    }
+}
+
+/// Returns the kind of an error: that of the first error in its chain that has one, or
+/// [`Kind::Run`].
+pub fn kind_of(error: &Error) -> Kind {
+    error
+        .chain()
+        .find_map(|cause| {
+            let failure = cause.downcast_ref::<Failure>().map(|f| f.kind);
+            failure.or_else(|| cause.downcast_ref().map(LibraryError::kind))
+        })
+        .unwrap_or(Kind::Run)
+}
+
+/// Whether the error is a closed pipe: the reader of stdout went away (`| head`). Not a failure.
+pub fn is_closed_pipe(error: &Error) -> bool {
+    error
+        .chain()
+        .filter_map(|e| e.downcast_ref::<IoError>())
+        .any(|e| e.kind() == ErrorKind::BrokenPipe)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use anyhow::Context;
+
+    #[test]
+    fn the_codes_are_those_of_the_readme() {
+        let readme = include_str!("../README.md");
+        for (kind, number, meaning) in [
+            (Kind::Run, 1, "failed while running"),
+            (Kind::Usage, 2, "wrong usage"),
+            (Kind::Privilege, 4, "not permitted"),
+            (Kind::Kernel, 5, "the kernel lacks"),
+            (Kind::NoDevice, 6, "no NVMe"),
+        ] {
+            assert_eq!(code(kind), ExitCode::from(number), "{kind:?}");
+            assert!(readme.contains(&format!("| {number} | {meaning}")));
+        }
+    }
+
+    #[test]
+    fn context_does_not_hide_the_kind() {
+        let error = Err::<(), _>(Failure::error(Kind::NoDevice, "no nvme9")).context("starting");
+        assert_eq!(kind_of(&error.unwrap_err()), Kind::NoDevice);
+        let missing = vec!["CAP_BPF"];
+        let error = Error::from(LibraryError::NotPermitted { missing }).context("starting");
+        assert_eq!(kind_of(&error), Kind::Privilege);
+    }
+
+    #[test]
+    fn other_errors_are_run_errors_and_a_closed_pipe_is_found_in_the_chain() {
+        let error = Error::from(IoError::from(ErrorKind::BrokenPipe)).context("writing");
+        assert!(is_closed_pipe(&error));
+        assert_eq!(kind_of(&error), Kind::Run);
+    }
+}

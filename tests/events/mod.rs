@@ -1,0 +1,164 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Random events, for property tests.
+
+use nvme_deep::model::event::CommandId;
+use nvme_deep::model::event::CtrlState;
+use nvme_deep::model::event::EventKind;
+use nvme_deep::model::event::Outcome;
+use nvme_deep::model::event::StackId;
+use nvme_deep::model::event::Submission;
+use nvme_deep::model::event::Verdict;
+use nvme_deep::model::milestone::ALL_POINTS;
+use nvme_deep::model::timeline::Timeline;
+use nvme_deep::nvme::aen::AsyncEvent;
+use nvme_deep::nvme::opcode::Opcode;
+use nvme_deep::nvme::opcode::QueueKind;
+use nvme_deep::nvme::sqe::Parts;
+use nvme_deep::nvme::sqe::Sqe;
+use nvme_deep::nvme::status::Status;
+use proptest::prelude::*;
+
+fn opcode() -> impl Strategy<Value = Opcode> {
+    let code = prop_oneof![0_u8..=0x20, any::<u8>(), Just(0x7d), Just(0x7f)];
+    let queue = prop::sample::select(&QueueKind::BOTH[..]);
+    (queue, code).prop_map(|(queue, code)| Opcode { queue, code })
+}
+
+/// The identity of a command.
+pub fn id() -> impl Strategy<Value = CommandId> {
+    let parts = (
+        any::<u32>(),
+        any::<u16>(),
+        any::<u16>(),
+        any::<u32>(),
+        opcode(),
+    );
+    parts.prop_map(|(ctrl, qid, cid, nsid, opcode)| CommandId {
+        ctrl,
+        qid,
+        cid,
+        nsid,
+        opcode,
+    })
+}
+
+/// Few distinct values, so that commands repeat.
+fn dword() -> impl Strategy<Value = u32> {
+    prop_oneof![3 => Just(0), 2 => Just(7), 1 => any::<u32>()]
+}
+
+/// The submission of a command.
+pub fn asked(id: CommandId) -> impl Strategy<Value = Submission> {
+    let parts = (
+        prop::array::uniform6(dword()),
+        any::<(u8, bool, Option<u32>, u32, u32, u16)>(),
+        prop_oneof![any::<[u8; 16]>(), prop::array::uniform16(b' '..0x7f)],
+        0..=16_usize,
+    );
+    parts.prop_map(move |(cdw, rest, mut comm, len)| {
+        let (flags, metadata, bytes, pid, tid, cpu) = rest;
+        comm[len..].fill(0);
+        let parts = Parts {
+            opcode: id.opcode.code,
+            flags,
+            cid: id.cid,
+            nsid: id.nsid,
+            metadata,
+            cdw,
+        };
+        Submission {
+            sqe: Sqe::from(parts),
+            bytes,
+            knows_submitter: pid % 8 != 0,
+            pid,
+            tid,
+            comm,
+            cpu,
+            stack: StackId::default(),
+        }
+    })
+}
+
+/// The outcome of a command. Its latency and its points are independent of each other.
+pub fn outcome() -> impl Strategy<Value = Outcome> {
+    let verdict = prop::option::of(any::<(u64, u16, u8, u8)>());
+    let point = || prop_oneof![Just(0), 1..1_u64 << 50];
+    let points = prop_oneof![
+        prop::array::uniform9(point()),
+        prop::array::uniform9(0..1_u64 << 30).prop_map(|steps| {
+            let mut at = 1;
+            steps.map(|step| {
+                at += step;
+                at
+            })
+        }),
+    ];
+    let timeline = prop::option::of((points, 0..=ALL_POINTS));
+    let parts = (
+        verdict,
+        prop::option::of(any::<u64>()),
+        timeline,
+        any::<u16>(),
+    );
+    parts.prop_map(|(verdict, latency_ns, timeline, cpu)| Outcome {
+        verdict: verdict.map(|(result, status, retries, flags)| Verdict {
+            result,
+            status: Status(status & 0x7fff),
+            retries,
+            flags,
+        }),
+        latency_ns,
+        timeline: timeline.map(|(points, pattern)| Timeline::new(points, pattern)),
+        cpu,
+        stack: StackId::default(),
+    })
+}
+
+fn command() -> impl Strategy<Value = EventKind> {
+    let all = id().prop_flat_map(|id| (Just(id), asked(id), outcome(), 0..10_u8, any::<u64>()));
+    all.prop_map(|(id, asked, outcome, kind, n)| match kind {
+        0 => EventKind::Submit(id, asked),
+        1 => EventKind::Complete(id, outcome),
+        2 => EventKind::Command(id, asked, outcome),
+        3 => EventKind::Unfinished {
+            id,
+            asked,
+            age_ns: n,
+        },
+        4 => EventKind::Sq {
+            ctrl: id.ctrl,
+            qid: id.qid,
+            id: Some(id).filter(|_| n & 1 == 0),
+            head: n as u16,
+            tail: (n >> 16) as u16,
+        },
+        5 => EventKind::Timeout { id, age_ns: n },
+        6 => EventKind::Cancel { id, age_ns: n },
+        7 => EventKind::Requeue(id),
+        8 => EventKind::Missed {
+            id,
+            asked: (n % 2 == 0).then_some(asked),
+            latency_max_ns: (n % 4 < 2).then_some(n),
+            timeline: outcome.timeline,
+        },
+        _ => EventKind::Retry {
+            id,
+            retries: (n % 2 == 0).then_some(n as u8),
+        },
+    })
+}
+
+/// Events of all kinds. Times and points are independent of each other.
+pub fn what() -> impl Strategy<Value = EventKind> {
+    let event = any::<(u32, u32)>().prop_map(|(ctrl, result)| EventKind::AsyncEvent {
+        ctrl,
+        event: AsyncEvent(result),
+    });
+    let state = (any::<u32>(), 0..9_u32, any::<bool>());
+    let state = state.prop_map(|(ctrl, state, asked)| EventKind::State {
+        ctrl,
+        state: CtrlState(state),
+        asked,
+    });
+    prop_oneof![8 => command(), 1 => event, 1 => state]
+}
