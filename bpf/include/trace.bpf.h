@@ -187,8 +187,9 @@ static __always_inline void times_of(struct nd_times *t, struct nd_slot *s, u64 
 static __always_inline void emit_end(struct nd_slot *s, u32 kind, u32 saw, u64 complete, u64 end)
 {
 	u32 size = sizeof(struct nd_end);
+	struct nd_complete *c;
+	struct nd_pair *p;
 	struct nd_end *r;
-	void *rest;
 
 	if (kind == ND_KIND_PAIR)
 		size += sizeof(struct nd_asked);
@@ -205,13 +206,13 @@ static __always_inline void emit_end(struct nd_slot *s, u32 kind, u32 saw, u64 c
 	r->event.pattern = saw;
 	__builtin_memcpy(&r->outcome, &s->outcome, sizeof(r->outcome));
 	r->setup_out_ns = s->setup_out_ns;
-	rest = r + 1;
-	if (kind == ND_KIND_PAIR) {
-		__builtin_memcpy(rest, &s->asked, sizeof(s->asked));
-		rest += sizeof(s->asked);
-	}
+	/* Through typed pointers: memcpy to an unknown alignment copies single bytes. */
+	p = (struct nd_pair *)r;
+	c = (struct nd_complete *)r;
+	if (kind == ND_KIND_PAIR)
+		__builtin_memcpy(&p->asked, &s->asked, sizeof(p->asked));
 	if (cfg_mode != ND_MODE_TOTAL)
-		times_of(rest, s, end);
+		times_of(kind == ND_KIND_PAIR ? &p->times : &c->times, s, end);
 	bpf_ringbuf_submit(r, BPF_RB_NO_WAKEUP);
 }
 
