@@ -37,6 +37,7 @@ pub mod machine;
 pub mod model;
 pub mod nvme;
 pub mod probe;
+pub mod recording;
 pub mod render;
 pub mod report;
 #[cfg(feature = "live")]

@@ -16,10 +16,12 @@ use nvme_deep::error::Kind;
 use crate::cli::args::Args;
 use crate::cli::args::Command;
 use crate::cli::options::LatencyOptions;
+use crate::cli::options::RecordOptions;
 use crate::cli::options::StacksOptions;
 use crate::cli::options::TraceOptions;
 use crate::commands::doctor;
 use crate::commands::latency;
+use crate::commands::record;
 use crate::commands::stacks;
 use crate::commands::trace;
 
@@ -40,6 +42,7 @@ fn main() -> ExitCode {
         Command::Latency(args) => LatencyOptions::try_from(args).and_then(|o| latency::run(&o)),
         Command::Trace(args) => TraceOptions::try_from(args).and_then(|o| trace::run(&o)),
         Command::Stacks(args) => StacksOptions::try_from(args).and_then(|o| stacks::run(&o)),
+        Command::Record(args) => RecordOptions::try_from(args).and_then(|o| record::run(&o)),
         Command::Doctor(args) => doctor::run(&args),
     };
     match result {

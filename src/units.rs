@@ -32,6 +32,16 @@ pub enum DurationError {
     },
 }
 
+/// A size in bytes as text, in KiB, MiB or GiB.
+pub fn size_text(bytes: u64) -> String {
+    let units = [(1_u64 << 30, "GiB"), (1 << 20, "MiB"), (1 << 10, "KiB")];
+    let unit = units.into_iter().find(|(unit, _)| bytes >= *unit);
+    match unit {
+        Some((unit, name)) => format!("{:.1} {name}", bytes as f64 / unit as f64),
+        None => format!("{bytes} bytes"),
+    }
+}
+
 /// Parses `5s`, `500ms`, `2m`, `1h`, or a bare number of seconds (`1`, `0.5`).
 ///
 /// # Errors

@@ -12,6 +12,7 @@
 
 use std::ffi::OsStr;
 use std::fs;
+use std::fs::read_to_string;
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
@@ -140,7 +141,8 @@ const COMMON: [&str; 16] = [
     "-h, --help",
 ];
 
-const LATENCY: [&str; 10] = [
+const LATENCY: [&str; 11] = [
+    "--from",
     "--stages",
     "--duration",
     "--delta",
@@ -153,7 +155,10 @@ const LATENCY: [&str; 10] = [
     "[COUNT]",
 ];
 
-const TRACE: [&str; 12] = [
+const TRACE: [&str; 15] = [
+    "--from",
+    "--tee",
+    "--force",
     "--pair",
     "--stages",
     "--kstack",
@@ -168,7 +173,8 @@ const TRACE: [&str; 12] = [
     "--buffer",
 ];
 
-const STACKS: [&str; 9] = [
+const STACKS: [&str; 10] = [
+    "--from",
     "--at",
     "--by",
     "--sample",
@@ -180,15 +186,35 @@ const STACKS: [&str; 9] = [
     "--duration",
 ];
 
+const RECORD: [&str; 13] = [
+    "--ring",
+    "--trigger",
+    "--after",
+    "-o, --output",
+    "--force",
+    "--stages",
+    "--kstack",
+    "--sample",
+    "--duration",
+    "--max-size",
+    "--no-compress",
+    "--redact",
+    "--buffer",
+];
+
 #[test]
 fn the_help_of_each_command_lists_every_flag() {
-    let commands: [(&str, &[&str]); 3] = [
+    let commands: [(&str, &[&str]); 4] = [
         ("latency", &LATENCY),
         ("trace", &TRACE),
         ("stacks", &STACKS),
+        ("record", &RECORD),
     ];
     for (command, own) in commands {
-        let flags: Vec<&str> = COMMON.iter().chain(own).copied().collect();
+        let common = COMMON.iter();
+        // record prints no data
+        let common = common.filter(|flag| command != "record" || **flag != "-j, --json");
+        let flags: Vec<&str> = common.chain(own).copied().collect();
         for words in ["--help", "-h", "help"] {
             let words = match words {
                 "help" => format!("help {command}"),
@@ -254,6 +280,17 @@ fn wrong_usage_ends_with_2_and_says_what_was_wrong() {
         ("latency --color sometimes", "never"),
         ("latency --duration 99999999999999999999999999s", "year"),
         ("latency --duration 2parsecs", "`parsecs`"),
+        ("latency --from x --attach kprobe", "--attach"),
+        ("latency --from /missing", "can't be read"),
+        ("trace --from x --tee y", "--tee"),
+        ("record", "--output"),
+        ("record -o x --max-size 10K", "at least 1M"),
+        ("record -o x --max-size much", "is not a size"),
+        ("record -o x --stages=coarse", "basic"),
+        ("record -o x --trigger reset", "--ring"),
+        ("record -o x --ring 1m --trigger slow", "is not a trigger"),
+        ("record -o x --ring 1m --trigger slow=soon", "slow=soon"),
+        ("record -o x --ring 1m --after 1s", "--trigger"),
     ] {
         run(words).refuses(2, says);
     }
@@ -373,4 +410,26 @@ fn without_privileges_it_ends_with_4_and_names_the_capabilities() {
     Ran::from(as_nobody().arg(&copy).args(["latency", "5x"])).refuses(2, "`x`");
     let help = Ran::from(as_nobody().arg(&copy).arg("--help"));
     assert_eq!(help.code, Some(0));
+}
+
+/// Recordings of real kernels, made by version 1 of the format. Every later version must read them.
+/// The JSON beside each is what `trace --tee` printed when it was made.
+#[test]
+fn old_recordings_are_printed_as_they_were_shown() {
+    for kernel in ["5.10", "6.12"] {
+        let path = format!("{}/tests/recordings/{kernel}", env!("CARGO_MANIFEST_DIR"));
+        let shown = read_to_string(format!("{path}.json")).unwrap();
+        let ran = run(&format!(
+            "trace --json --pair --stages=fine --kstack --from {path}.nvd"
+        ));
+        assert_eq!((ran.code, ran.err.as_str()), (Some(0), ""), "{kernel}");
+        assert_eq!(ran.out, shown, "{kernel}");
+        let commands = shown.matches("\"type\":\"command\"").count();
+        assert!(commands >= 10, "{kernel}: {commands}");
+        let ran = run(&format!("latency --stages=fine --from {path}.nvd"));
+        let exact = format!("accuracy  exact: {commands} commands, 0 lost");
+        assert!(ran.out.contains(&exact), "{kernel}: {}", ran.out);
+        let ran = run(&format!("stacks --from {path}.nvd"));
+        assert!(ran.out.contains("nvme_setup_cmd"), "{kernel}: {}", ran.out);
+    }
 }

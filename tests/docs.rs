@@ -14,7 +14,7 @@ use std::path::Path;
 use std::path::PathBuf;
 use std::process::Command;
 
-const COMMANDS: [&str; 4] = ["latency", "trace", "stacks", "doctor"];
+const COMMANDS: [&str; 5] = ["latency", "trace", "stacks", "record", "doctor"];
 
 /// Options of other programs.
 const FOREIGN: [&str; 9] = [

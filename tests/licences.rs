@@ -31,10 +31,11 @@ const ALLOWED: [&str; 10] = [
 
 /// C libraries. libbpf is compiled into libbpf-sys; the others are the system's, or linked
 /// statically.
-const C_LIBRARIES: [(&str, &str); 3] = [
+const C_LIBRARIES: [(&str, &str); 4] = [
     ("libbpf", "LGPL-2.1-only OR BSD-2-Clause"),
     ("libelf (elfutils)", "GPL-2.0-or-later OR LGPL-3.0-or-later"),
     ("zlib", "Zlib"),
+    ("zstd (compiled into zstd-sys)", "BSD-3-Clause"),
 ];
 
 /// Crates that are linked, with version and licence.

@@ -17,9 +17,20 @@ use nvme_deep::model::counters::COUNTS;
 use nvme_deep::probe::catalog::CATALOG;
 
 /// The modules of the library. Each uses only those before it.
-const LIBRARY: [&str; 12] = [
-    "units", "nvme", "model", "probe", "machine", "error", "source", "symbols", "report", "render",
-    "abi", "session",
+const LIBRARY: [&str; 13] = [
+    "units",
+    "nvme",
+    "model",
+    "recording",
+    "probe",
+    "machine",
+    "error",
+    "source",
+    "symbols",
+    "report",
+    "render",
+    "abi",
+    "session",
 ];
 /// The modules of the binary. Each uses the library, and only those before it.
 const BINARY: [&str; 4] = ["exit", "cli", "commands", "main"];

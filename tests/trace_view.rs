@@ -141,7 +141,7 @@ fn stages_without_the_queue_are_the_latency_and_joined_ones_say_so() {
         timeline: Some(Timeline::new(points, 0b010_0000)),
         ..outcome(0)
     };
-    let line = text(EventKind::Complete(read(), outcome.clone()));
+    let line = text(EventKind::Complete(read(), outcome));
     let end = "lat=85.2us, submit+device=83.2us, complete=2.00us, cpu=0";
     assert!(line.ends_with(end), "{line}");
     let line = json(EventKind::Complete(read(), outcome));
@@ -156,7 +156,7 @@ fn points_out_of_order_have_no_stages() {
         timeline: Some(Timeline::new(points, 0b010_1000)),
         ..outcome(0)
     };
-    let line = text(EventKind::Complete(read(), outcome.clone()));
+    let line = text(EventKind::Complete(read(), outcome));
     assert!(line.ends_with("lat=85.2us, cpu=0"), "{line}");
     let line = json(EventKind::Complete(read(), outcome));
     assert!(
@@ -206,7 +206,7 @@ fn without_the_drivers_word_there_is_a_question_mark() {
         verdict: None,
         ..outcome(0)
     };
-    let line = text(EventKind::Complete(read(), outcome.clone()));
+    let line = text(EventKind::Complete(read(), outcome));
     assert!(
         line.ends_with("opcode=2 (read), status=?, lat=85.2us, cpu=0"),
         "{line}"
@@ -246,14 +246,11 @@ fn what_goes_wrong_and_what_is_left() {
         ),
         (retry(None), "Retry", "", "retry", ""),
     ] {
-        assert_eq!(
-            text(what.clone()),
-            format!("nvme0n1 {name} {read_text}{end}")
-        );
+        assert_eq!(text(what), format!("nvme0n1 {name} {read_text}{end}"));
         assert_eq!(json(what), format!(r#""{json_name}" {READ}{json_end}"#));
     }
     let unfinished = EventKind::Unfinished { id, asked, age_ns };
-    let line = text(unfinished.clone());
+    let line = text(unfinished);
     assert!(
         line.ends_with("bytes=4096, pid=1234, comm=fio, cpu=1, age=2.00s"),
         "{line}"
@@ -283,7 +280,7 @@ fn events_of_the_controller() {
         tail: 14,
     };
     assert_eq!(
-        text(sq.clone()),
+        text(sq),
         "nvme0n1 Sq nvme0: qid=3, cid=4544, sq_head=12, sq_tail=14"
     );
     assert_eq!(
@@ -295,7 +292,7 @@ fn events_of_the_controller() {
         event: AsyncEvent(0x000c_0302),
     };
     assert_eq!(
-        text_in(tells.clone(), &NONE),
+        text_in(tells, &NONE),
         "- AsyncEvent nvme0: result=0xc0302, type=2:notice, info=3:ana-change, lid=0xc:ana"
     );
     assert_eq!(
@@ -333,7 +330,7 @@ fn a_thread_may_call_itself_anything() {
         asked.comm = [0; 16];
         asked.comm[..name.len()].copy_from_slice(name);
         let what = EventKind::Submit(read(), asked);
-        let (text, json) = (text(what.clone()), json(what));
+        let (text, json) = (text(what), json(what));
         let text = text.split_once("comm=").unwrap().1.strip_suffix(", cpu=1");
         let json = json
             .split_once(r#""comm":"#)

@@ -9,6 +9,9 @@ use clap::Subcommand;
 use clap::ValueEnum;
 use nvme_deep::units::parse_duration;
 
+use super::record::FromArgs;
+use super::record::RecordArgs;
+
 /// Trace the Linux NVMe driver: where each command's time goes, measured by eBPF.
 #[derive(Debug, Parser)]
 #[command(name = "nvme-deep", version, max_term_width = 100)]
@@ -32,6 +35,8 @@ pub enum Command {
     Trace(TraceArgs),
     /// Count commands and their latency by kernel stack
     Stacks(StacksArgs),
+    /// Record every command to a file, to look at it later and elsewhere with --from
+    Record(RecordArgs),
     /// Report what this machine supports: kernel, controllers, the hook each point would use, and
     /// settings to change. Works without root
     Doctor(DoctorArgs),
@@ -129,6 +134,10 @@ pub struct LatencyArgs {
     /// histograms
     #[arg(long, requires = "json")]
     pub commands: bool,
+
+    #[command(flatten)]
+    #[allow(missing_docs, reason = "FromArgs says it")]
+    pub from: FromArgs,
 
     #[command(flatten)]
     #[allow(missing_docs, reason = "AttachArgs says it")]
@@ -308,6 +317,14 @@ pub struct TraceArgs {
     #[arg(long, value_name = "SIZE")]
     pub buffer: Option<String>,
 
+    /// Also record what is shown, to this file: with --from and the same options it is printed again
+    #[arg(long, value_name = "FILE", conflicts_with = "from")]
+    pub tee: Option<PathBuf>,
+
+    /// Replace the file of --tee if it exists
+    #[arg(long, requires = "tee")]
+    pub force: bool,
+
     /// One JSON object per line instead of text (schema: docs/json.md)
     #[arg(long, short = 'j')]
     pub json: bool,
@@ -315,6 +332,10 @@ pub struct TraceArgs {
     #[command(flatten)]
     #[allow(missing_docs, reason = "FilterArgs says it")]
     pub filter: FilterArgs,
+
+    #[command(flatten)]
+    #[allow(missing_docs, reason = "FromArgs says it")]
+    pub from: FromArgs,
 
     #[command(flatten)]
     #[allow(missing_docs, reason = "AttachArgs says it")]
@@ -364,6 +385,10 @@ pub struct StacksArgs {
     #[command(flatten)]
     #[allow(missing_docs, reason = "FilterArgs says it")]
     pub filter: FilterArgs,
+
+    #[command(flatten)]
+    #[allow(missing_docs, reason = "FromArgs says it")]
+    pub from: FromArgs,
 
     #[command(flatten)]
     #[allow(missing_docs, reason = "AttachArgs says it")]

@@ -1,14 +1,19 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The `latency` command: attaches, and reports until stopped.
 
+use std::collections::BTreeMap;
 use std::io::BufWriter;
 use std::io::Write;
 use std::io::stdout;
+use std::path::Path;
 use std::time::Duration;
 
 use anyhow::Result;
+use nvme_deep::model::milestone::Milestone;
 use nvme_deep::model::run::Scan;
 use nvme_deep::model::snapshot::Snapshot;
+use nvme_deep::model::stage::StageSet;
+use nvme_deep::recording::Item;
 use nvme_deep::render::ReportSink;
 use nvme_deep::render::json::JsonView;
 use nvme_deep::render::text::TextView;
@@ -16,10 +21,12 @@ use nvme_deep::render::theme::Theme;
 use nvme_deep::report::latency::Report;
 use nvme_deep::report::latency::rows;
 use nvme_deep::report::ledger::Ledger;
+use nvme_deep::report::recount::Recount;
 use nvme_deep::session::settings::Settings;
 use nvme_deep::source::Source;
 
 use crate::cli::options::LatencyOptions;
+use crate::commands::replay::Replay;
 use crate::commands::run::Run;
 use crate::commands::run::Turn;
 use crate::commands::run::Watchdog;
@@ -78,26 +85,20 @@ impl<'o> Reports<'o> {
 
     fn write(
         &self,
-        source: &dyn Source,
-        at: Duration,
-        (now, shown): (&Snapshot, &Snapshot),
-        covers: Duration,
-        scan: Option<Scan>,
+        (at, covers): (Duration, Duration),
+        shown: &Snapshot,
+        ledger: Ledger,
+        is_final: bool,
         out: &mut dyn Write,
     ) -> Result<()> {
-        check_fit(&now.counters)?;
         let Settings { stage_set, lat, .. } = &self.options.settings;
-        let plan = source.plan();
-        let ledger = Ledger::new(plan, &now.counters, &now.misses, now.commands(), scan);
         let report = Report {
             stage_set: *stage_set,
-            is_final: scan.is_some(),
+            is_final,
             at,
             covers,
             rows: rows(shown, *stage_set, lat.as_ref(), covers),
-            ledger: ledger
-                .with_unmeasured(now.unmeasured())
-                .with_cost(plan, source.run_times().as_ref()),
+            ledger,
         };
         self.sink.report(&report, out)?;
         out.flush()?;
@@ -105,13 +106,18 @@ impl<'o> Reports<'o> {
     }
 
     /// Writes a report during the run: of the run so far, or with `--delta` of the last interval.
-    fn interim(&mut self, source: &dyn Source, at: Duration, out: &mut dyn Write) -> Result<()> {
-        let now = source.snapshot()?;
+    fn interim(
+        &mut self,
+        at: Duration,
+        now: Snapshot,
+        ledger: Ledger,
+        out: &mut dyn Write,
+    ) -> Result<()> {
         if self.options.delta {
             let shown = now.minus(&self.last.1);
-            self.write(source, at, (&now, &shown), at - self.last.0, None, out)?;
+            self.write((at, at - self.last.0), &shown, ledger, false, out)?;
         } else {
-            self.write(source, at, (&now, &now), at, None, out)?;
+            self.write((at, at), &now, ledger, false, out)?;
         }
         self.last = (at, now);
         self.shown += 1;
@@ -119,11 +125,50 @@ impl<'o> Reports<'o> {
     }
 
     /// Writes the final report.
-    fn last(&self, source: &dyn Source, at: Duration, out: &mut dyn Write) -> Result<()> {
-        let now = source.snapshot()?;
-        let scan = source.scan()?;
-        self.write(source, at, (&now, &now), at, Some(scan), out)
+    fn last(
+        &self,
+        at: Duration,
+        now: &Snapshot,
+        ledger: Ledger,
+        out: &mut dyn Write,
+    ) -> Result<()> {
+        self.write((at, at), now, ledger, true, out)
     }
+}
+
+/// The ledger of a session.
+fn ledger_of(source: &dyn Source, now: &Snapshot, scan: Option<Scan>) -> Result<Ledger> {
+    check_fit(&now.counters)?;
+    let plan = source.plan();
+    let ledger = Ledger::new(plan, &now.counters, &now.misses, now.commands(), scan);
+    Ok(ledger
+        .with_unmeasured(now.unmeasured())
+        .with_cost(plan, source.run_times().as_ref()))
+}
+
+/// Writes a report during a session.
+fn interim_of(
+    reports: &mut Reports<'_>,
+    source: &dyn Source,
+    at: Duration,
+    out: &mut dyn Write,
+) -> Result<()> {
+    let now = source.snapshot()?;
+    let ledger = ledger_of(source, &now, None)?;
+    reports.interim(at, now, ledger, out)
+}
+
+/// Writes the final report of a session.
+fn last_of(
+    reports: &Reports<'_>,
+    source: &dyn Source,
+    at: Duration,
+    out: &mut dyn Write,
+) -> Result<()> {
+    let now = source.snapshot()?;
+    let scan = source.scan()?;
+    let ledger = ledger_of(source, &now, Some(scan))?;
+    reports.last(at, &now, ledger, out)
 }
 
 /// `n` times `step`; saturates.
@@ -136,6 +181,66 @@ fn times(step: Duration, n: u64) -> Duration {
 /// # Errors
 /// One sentence each, with the exit code of its kind. Nothing stays attached.
 pub fn run(options: &LatencyOptions) -> Result<()> {
+    match &options.from {
+        Some(path) => replay(options, path),
+        None => live(options),
+    }
+}
+
+/// Reports on a recording.
+fn replay(options: &LatencyOptions, path: &Path) -> Result<()> {
+    let settings = &options.settings;
+    let mut replay = Replay::open(path, settings)?;
+    replay.require_pairs()?;
+    let begin_ns = replay.info().begin_ns;
+    let mut recount = Recount {
+        stage_set: settings.stage_set,
+        lat: settings.lat,
+        split_size: settings.split_size,
+        lba_bytes: BTreeMap::new(),
+    };
+    let (mut now, mut reports) = (Snapshot::default(), Reports::new(options));
+    let mut out = BufWriter::new(stdout().lock());
+    let mut done = Ok(());
+    let mut more = true;
+    while more && done.is_ok() {
+        // a recording begins with a ledger, and has a new one every second
+        let ledger = replay.ledger();
+        more = replay.next(&mut |item| match item {
+            Item::Event(event) => {
+                let at = Duration::from_nanos(event.at_ns.saturating_sub(begin_ns));
+                while let Some(due) = reports.next().filter(|due| *due <= at && done.is_ok()) {
+                    let report =
+                        |l: &Ledger| reports.interim(due, now.clone(), l.clone(), &mut out);
+                    done = ledger.as_ref().map_or(Ok(()), report);
+                }
+                if settings.selects(event) {
+                    recount.add(event, &mut now);
+                }
+            }
+            Item::Controllers(all) => {
+                for controller in &all {
+                    let disks = controller.disks.iter();
+                    let sizes = disks.map(|d| ((controller.instance, d.nsid), d.lba_bytes));
+                    recount.lba_bytes.extend(sizes);
+                }
+            }
+            _ => {}
+        })?;
+    }
+    done?;
+    let (mut ledger, at) = replay.end()?;
+    // the span of what is shown, which may be less than what was recorded
+    match settings.stage_set {
+        StageSet::Total => ledger.span = (Milestone::SetupOut, Milestone::Complete),
+        StageSet::Basic => ledger.span.1 = Milestone::Complete,
+        StageSet::Fine => {}
+    }
+    reports.write((at, replay.covers()), &now, ledger, true, &mut out)?;
+    replay.verdict()
+}
+
+fn live(options: &LatencyOptions) -> Result<()> {
     let ready = Ready::look(&options.settings)?;
     let until = if options.duration.is_some() || options.count.is_some() {
         ""
@@ -168,7 +273,7 @@ pub fn run(options: &LatencyOptions) -> Result<()> {
             again = tick.now + if more { Duration::ZERO } else { DRAIN };
         }
         if reports.next().is_some_and(|t| tick.now >= t) {
-            reports.interim(session, run.elapsed(), &mut out)?;
+            interim_of(&mut reports, session, run.elapsed(), &mut out)?;
         }
         let next = reports.next().unwrap_or(Duration::MAX);
         Ok(Turn::Until(again.min(next)))
@@ -180,7 +285,7 @@ pub fn run(options: &LatencyOptions) -> Result<()> {
     if let Some(single) = &mut single {
         single.finish(&mut out)?;
     }
-    reports.last(&session, at, &mut out)?;
+    last_of(&reports, &session, at, &mut out)?;
     watchdog.verdict()
 }
 
@@ -231,9 +336,9 @@ mod tests {
         let (mut reports, mut out) = (Reports::new(&options), vec![]);
         let second = Duration::from_secs(1);
         assert_eq!(reports.next(), Some(second));
-        reports.interim(&source, second, &mut out).unwrap();
-        reports.interim(&source, 2 * second, &mut out).unwrap();
-        reports.last(&source, 3 * second, &mut out).unwrap();
+        interim_of(&mut reports, &source, second, &mut out).unwrap();
+        interim_of(&mut reports, &source, 2 * second, &mut out).unwrap();
+        last_of(&reports, &source, 3 * second, &mut out).unwrap();
         let lines = std::str::from_utf8(&out).unwrap().lines();
         let reports = lines.map(|line| serde_json::from_str::<Value>(line).unwrap());
         reports

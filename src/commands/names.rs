@@ -4,34 +4,68 @@
 use std::collections::HashMap;
 
 use nvme_deep::machine::System;
+use nvme_deep::machine::sysfs::Controller;
 use nvme_deep::model::event::CommandId;
 use nvme_deep::nvme::decode::CommandSet;
 use nvme_deep::nvme::opcode::QueueKind;
+use nvme_deep::recording::ControllerInfo;
+use nvme_deep::recording::DiskInfo;
 
 /// Controller and namespace id.
 type Key = (u32, u32);
 
-/// Disk name and command set of each namespace, from sysfs.
+/// Disk name and command set of each namespace, from sysfs or from a recording.
 #[derive(Debug)]
 pub struct Names {
-    system: System,
+    /// `None`: the names are those of a recording.
+    system: Option<System>,
+    controllers: Vec<ControllerInfo>,
     disks: HashMap<Key, (String, CommandSet)>,
     /// The last lookup; the next one is usually the same.
     last: (Key, String, CommandSet),
     may_look: bool,
+    changed: bool,
+}
+
+/// What a recording has of a controller.
+fn info(controller: Controller) -> ControllerInfo {
+    let disks = controller.namespaces.into_iter();
+    ControllerInfo {
+        instance: controller.instance,
+        model: controller.model,
+        transport: controller.transport,
+        queues: controller.queues,
+        depth: controller.depth,
+        disks: disks
+            .map(|ns| DiskInfo {
+                name: ns.name,
+                nsid: ns.nsid,
+                lba_bytes: ns.lba_bytes,
+                csi: ns.set.csi(),
+            })
+            .collect(),
+    }
 }
 
 impl Names {
     /// Reads the namespaces of this machine.
     pub fn of(system: System) -> Self {
-        let mut names = Self {
-            system,
+        let mut names = Self::recorded();
+        names.system = Some(system);
+        names.look();
+        names
+    }
+
+    /// The names of a recording, which [`Names::set`] sets.
+    pub fn recorded() -> Self {
+        Self {
+            system: None,
+            controllers: Vec::new(),
             disks: HashMap::new(),
             last: Self::no_disk(),
             may_look: false,
-        };
-        names.look();
-        names
+            changed: false,
+        }
     }
 
     /// The entry of no namespace: id 0 has no disk.
@@ -46,14 +80,31 @@ impl Names {
 
     fn look(&mut self) {
         self.may_look = false;
+        if let Some(system) = &self.system {
+            let all = system.controllers().into_iter().map(info).collect();
+            self.set(all);
+        }
+    }
+
+    /// Sets the controllers and their namespaces.
+    pub fn set(&mut self, controllers: Vec<ControllerInfo>) {
+        self.changed |= self.controllers != controllers;
         self.disks.clear();
         self.last = Self::no_disk();
-        for controller in self.system.controllers() {
-            for ns in controller.namespaces {
-                self.disks
-                    .insert((controller.instance, ns.nsid), (ns.name, ns.set));
+        for controller in &controllers {
+            for disk in &controller.disks {
+                let name = (disk.name.clone(), disk.set());
+                self.disks.insert((controller.instance, disk.nsid), name);
             }
         }
+        self.controllers = controllers;
+    }
+
+    /// The controllers, if they have changed since the last call.
+    pub fn news(&mut self) -> Option<&[ControllerInfo]> {
+        let changed = self.changed;
+        self.changed = false;
+        changed.then_some(&self.controllers)
     }
 
     /// The disk of a command, as in the kernel's own trace: none for admin commands.

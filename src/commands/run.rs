@@ -16,6 +16,7 @@ use nvme_deep::machine::System;
 use nvme_deep::machine::watch::Watch;
 use nvme_deep::model::counters::Count;
 use nvme_deep::model::counters::Counters;
+use nvme_deep::model::run::Scan;
 use nvme_deep::report::ledger::Ledger;
 use nvme_deep::report::ledger::Shown;
 use nvme_deep::session::Session;
@@ -30,6 +31,18 @@ use crate::exit::Failure;
 
 /// Interval between checks of the machine.
 const RESCAN: Duration = Duration::from_secs(1);
+
+/// Interval between drains of the ring. At a million commands per second, about 4 MB of events
+/// arrive in this time. A smaller ring is drained more often.
+const DRAIN: Duration = Duration::from_millis(20);
+const ROOM_FOR_DRAIN: u32 = 4 << 20;
+const SHORTEST_DRAIN: Duration = Duration::from_millis(1);
+
+/// Time between two drains of a ring of this size.
+pub fn drain_pause(ring_bytes: u32) -> Duration {
+    let share = f64::from(ring_bytes) / f64::from(ROOM_FOR_DRAIN);
+    DRAIN.mul_f64(share.min(1.0)).max(SHORTEST_DRAIN)
+}
 
 /// Receives the signals that end the run. The second signal ends the process at once.
 pub fn stop_signals() -> Result<Receiver<()>> {
@@ -151,11 +164,11 @@ pub fn check_fit(counters: &Counters) -> Result<()> {
     }
 }
 
-/// Builds the ledger of a trace session, after its end.
+/// Builds the ledger of a trace session. `scan`: the slots, after the end of the session.
 ///
 /// # Errors
 /// If the source can't be read, or the types do not fit the kernel.
-pub fn ledger_of_trace(source: &dyn Source, shown: &Shown) -> Result<Ledger> {
+pub fn ledger_of_trace(source: &dyn Source, shown: &Shown, scan: Option<Scan>) -> Result<Ledger> {
     let counters = source.counters()?;
     check_fit(&counters)?;
     let ledger = Ledger::new(
@@ -163,7 +176,7 @@ pub fn ledger_of_trace(source: &dyn Source, shown: &Shown) -> Result<Ledger> {
         &counters,
         &source.misses(),
         counters.get(Count::Finished),
-        Some(source.scan()?),
+        scan,
     );
     Ok(ledger
         .with_trace(&counters, shown)

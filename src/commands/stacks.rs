@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The `stacks` command: commands and their latency by kernel stack.
 
+use std::collections::HashMap;
 use std::fs::File;
 use std::io::BufWriter;
 use std::io::Write;
@@ -12,10 +13,14 @@ use std::time::Duration;
 use anyhow::Context;
 use anyhow::Result;
 use nvme_deep::error::Kind;
+use nvme_deep::model::event::EventKind;
+use nvme_deep::model::event::StackId;
+use nvme_deep::model::histogram::Histogram;
 use nvme_deep::model::run::StackSum;
 use nvme_deep::model::stack::Frame;
 use nvme_deep::model::stack::Stack;
 use nvme_deep::model::stack::StackAt;
+use nvme_deep::recording::Item;
 use nvme_deep::render::flamegraph::svg;
 use nvme_deep::render::json;
 use nvme_deep::render::ledger::ledger as write_ledger;
@@ -31,6 +36,7 @@ use nvme_deep::symbols::Symbolizer;
 
 use crate::cli::args::StacksByArg;
 use crate::cli::options::StacksOptions;
+use crate::commands::replay::Replay;
 use crate::commands::run::Run;
 use crate::commands::run::Turn;
 use crate::commands::run::Watchdog;
@@ -40,6 +46,7 @@ use crate::commands::start::Ready;
 use crate::commands::start::refuse_unknown;
 use crate::commands::start::symbolizer;
 use crate::commands::start::until;
+use crate::commands::symbols::stack_ids;
 use crate::exit::Failure;
 
 /// Upper bound of the time to read the kernel's symbols on a slow machine.
@@ -98,6 +105,71 @@ fn sum(
     Ok(sums.rows(weight(options.by)))
 }
 
+/// The stack of a finished command, and its latency. The outer `None`: not a finished command, or
+/// its stack was not to be taken (`--sample`). The inner `None`: not observed.
+fn stack_of(what: &EventKind, at: StackAt) -> Option<(Option<StackId>, Option<u64>)> {
+    let [submit, complete] = stack_ids(what);
+    let (asked, latency, completed) = match what {
+        EventKind::Command(_, asked, end) => (Some(asked), end.latency_ns, true),
+        EventKind::Missed { asked, .. } => (asked.as_ref(), None, false),
+        _ => return None,
+    };
+    let (id, observed) = match at {
+        StackAt::Submit => (submit, asked.is_some_and(|a| a.knows_submitter)),
+        StackAt::Complete => (complete, completed),
+    };
+    match observed {
+        true if !id.is_some() => None,
+        observed => Some((observed.then_some(id), latency)),
+    }
+}
+
+/// Sums the commands of a recording by stack.
+fn replay(options: &StacksOptions, path: &Path) -> Result<Seen> {
+    let settings = &options.settings;
+    let mut replay = Replay::open(path, settings)?;
+    replay.require_pairs()?;
+    let wants = settings.trace.as_ref().and_then(|t| t.stack);
+    let at = wants.context("no stacks were asked for")?;
+    let (mut frames, mut sums) = (HashMap::new(), HashMap::new());
+    while replay.next(&mut |item| match item {
+        Item::Stacks(stacks) => {
+            frames.extend(stacks.iter().map(|s| (StackId(s.id), s.frames())));
+        }
+        Item::Event(event) if settings.selects(event) => {
+            if let Some((id, latency)) = stack_of(&event.what, at) {
+                let (hist, unmeasured): &mut (Histogram, u64) = sums.entry(id).or_default();
+                match latency {
+                    Some(ns) => hist.record(ns),
+                    None => *unmeasured += 1,
+                }
+            }
+        }
+        _ => {}
+    })? {}
+    let mut all = StackSums::default();
+    for (id, (hist, unmeasured)) in sums {
+        let taken = |id| Stack::Taken(frames.get(&id).cloned().unwrap_or_default());
+        all.add(StackRow {
+            stack: id.map_or(Stack::NotObserved, taken),
+            hist,
+            unmeasured,
+        });
+    }
+    let rows = all.rows(weight(options.by));
+    let (mut ledger, took) = replay.end()?;
+    if let Some(trace) = &mut ledger.trace {
+        trace.commands_shown = rows.iter().map(StackRow::commands).sum();
+    }
+    Ok(Seen {
+        at,
+        rows,
+        ledger,
+        took,
+        verdict: replay.verdict(),
+    })
+}
+
 /// Runs the session. Writes no output.
 fn trace(options: &StacksOptions) -> Result<Seen> {
     let ready = Ready::look(&options.settings)?;
@@ -129,7 +201,7 @@ fn trace(options: &StacksOptions) -> Result<Seen> {
         commands: rows.iter().map(StackRow::commands).sum(),
         ..Shown::default()
     };
-    let ledger = ledger_of_trace(&session, &shown)?;
+    let ledger = ledger_of_trace(&session, &shown, Some(session.scan()?))?;
     Ok(Seen {
         at,
         rows,
@@ -151,7 +223,10 @@ pub fn run(options: &StacksOptions) -> Result<()> {
         ledger,
         took,
         verdict,
-    } = trace(options)?;
+    } = match &options.from {
+        Some(path) => replay(options, path)?,
+        None => trace(options)?,
+    };
     let by = weight(options.by);
     if let Some(file) = drawing {
         if rows.is_empty() {

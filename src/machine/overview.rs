@@ -112,7 +112,38 @@ pub(super) fn bracketed(text: &str) -> &str {
         .map_or(text, |(word, _)| word)
 }
 
+/// What identifies a machine and its boot. `None`: not known.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Identity {
+    /// The name of the machine.
+    pub host: Option<String>,
+    /// `uname -r`
+    pub kernel: Option<String>,
+    /// The architecture of the build.
+    pub arch: String,
+    /// The name of the hypervisor, or that there is none.
+    pub hypervisor: String,
+    /// Random, different for each boot.
+    pub boot_id: Option<String>,
+}
+
 impl System {
+    /// Reads what identifies the machine.
+    pub fn identity(&self) -> Identity {
+        let text = |name: &str| {
+            self.text(&format!("proc/sys/kernel/{name}"))
+                .known()
+                .cloned()
+        };
+        Identity {
+            host: text("hostname"),
+            kernel: text("osrelease"),
+            arch: ARCH.into(),
+            hypervisor: self.hypervisor().name,
+            boot_id: text("random/boot_id"),
+        }
+    }
+
     /// Reads the facts about the machine.
     pub fn machine(&self) -> Machine {
         let cpus = |which| {

@@ -91,7 +91,7 @@ impl Verdict {
 }
 
 /// How a command ended, and when.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Outcome {
     /// `None` if the driver's types are not known (5.10 without a file of btf/).
     pub verdict: Option<Verdict>,
@@ -128,7 +128,7 @@ impl CtrlState {
 }
 
 /// Kinds of events.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum EventKind {
     /// The driver has set up the command.
     Submit(CommandId, Submission),
@@ -216,7 +216,7 @@ pub enum EventKind {
 }
 
 /// An event.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Event {
     /// Time, CLOCK_MONOTONIC nanoseconds.
     pub at_ns: u64,
@@ -224,7 +224,42 @@ pub struct Event {
     pub what: EventKind,
 }
 
+impl Event {
+    /// The event without the name of the submitting thread.
+    #[must_use]
+    pub fn redacted(&self) -> Self {
+        let mut event = *self;
+        if let Some(asked) = event.what.submission_mut() {
+            asked.comm = [0; 16];
+        }
+        event
+    }
+
+    /// Replaces the numbers of its stacks.
+    pub fn renumber_stacks(&mut self, number: impl Fn(StackId) -> StackId) {
+        if let Some(asked) = self.what.submission_mut() {
+            asked.stack = number(asked.stack);
+        }
+        if let EventKind::Complete(_, outcome) | EventKind::Command(_, _, outcome) = &mut self.what
+        {
+            outcome.stack = number(outcome.stack);
+        }
+    }
+}
+
 impl EventKind {
+    const fn submission_mut(&mut self) -> Option<&mut Submission> {
+        match self {
+            Self::Submit(_, asked)
+            | Self::Command(_, asked, _)
+            | Self::Unfinished { asked, .. }
+            | Self::Missed {
+                asked: Some(asked), ..
+            } => Some(asked),
+            _ => None,
+        }
+    }
+
     /// The command of the event.
     pub const fn id(&self) -> Option<&CommandId> {
         match self {

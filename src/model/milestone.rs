@@ -2,6 +2,7 @@
 //! The points of a command's life that hooks can observe. The variants are in the order in which a
 //! command passes them.
 
+use serde::Deserialize;
 use serde::Serialize;
 
 /// Bit of a pattern: setup_out was not observed (`ND_NO_SETUP`).
@@ -12,7 +13,7 @@ pub const NO_COMPLETE: u16 = 1 << 8;
 pub const ALL_POINTS: u16 = (1 << 9) - 1;
 
 /// A point in a command's life.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Milestone {
     /// blk-mq has allocated the request (`block_io_start`, or the request's `start_time_ns`).

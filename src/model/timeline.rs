@@ -8,7 +8,7 @@ use super::stage::StageSet;
 
 /// The observed points of one command, CLOCK_MONOTONIC nanoseconds, and their pattern. The BPF side
 /// removes points that are out of order from the pattern.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Timeline {
     points: [u64; 9],
     pattern: u16,
@@ -28,6 +28,15 @@ impl Timeline {
     /// points that are zero, count as not observed.
     pub const fn new(points: [u64; 9], pattern: u16) -> Self {
         Self { points, pattern }
+    }
+
+    /// The same times with fewer points.
+    #[must_use]
+    pub const fn with_pattern(&self, pattern: u16) -> Self {
+        Self {
+            points: self.points,
+            pattern,
+        }
     }
 
     /// The pattern of observed points.

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The attach plan: what is attached for each point and each other event, and why no better method.
 
+use serde::Deserialize;
 use serde::Serialize;
 
 use super::catalog::CATALOG;
@@ -62,7 +63,7 @@ pub enum StartSource {
 }
 
 /// How a completion is matched with its set-up.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Pairing {
     /// By the request: exact.

@@ -118,7 +118,7 @@ fn hooks(l: &Ledger, theme: Theme, out: &mut dyn Write) -> io::Result<()> {
         .hooks
         .iter()
         .filter(|h| h.hits == 0)
-        .map(|h| match h.seldom {
+        .map(|h| match &h.seldom {
             Some(when) => format!("{} ({when})", name(h)),
             None => name(h),
         })
@@ -133,13 +133,13 @@ fn methods(l: &Ledger, theme: Theme, out: &mut dyn Write) -> io::Result<()> {
     // points with the same reasons share the lines
     let mut groups: Vec<(Vec<&str>, Lack<'_>)> = Vec::new();
     for method in &l.methods {
-        let lack = Lack::of(method.point, l);
+        let lack = Lack::of(&method.point, l);
         if lack.reasons.is_empty() {
             continue;
         }
         match groups.iter_mut().find(|(_, other)| *other == lack) {
-            Some((points, _)) => points.push(method.point),
-            None => groups.push((vec![method.point], lack)),
+            Some((points, _)) => points.push(&method.point),
+            None => groups.push((vec![method.point.as_ref()], lack)),
         }
     }
     for (points, lack) in groups {
@@ -196,8 +196,8 @@ fn trace(t: &TraceLedger, out: &mut dyn Write) -> io::Result<()> {
 /// Why a point does not use the best method: each reason once, with the methods that it excludes.
 #[derive(PartialEq, Eq)]
 struct Lack<'l> {
-    instead: Option<&'static str>,
-    reasons: Vec<(&'l str, Vec<&'static str>)>,
+    instead: Option<&'l str>,
+    reasons: Vec<(&'l str, Vec<&'l str>)>,
 }
 
 impl<'l> Lack<'l> {
@@ -207,10 +207,10 @@ impl<'l> Lack<'l> {
             reasons: Vec::new(),
         };
         for m in l.missing_hooks.iter().filter(|m| m.point == point) {
-            lack.instead = m.instead;
+            lack.instead = m.instead.as_deref();
             match lack.reasons.iter_mut().find(|(why, _)| *why == m.why) {
-                Some((_, methods)) => methods.push(m.method),
-                None => lack.reasons.push((&m.why, vec![m.method])),
+                Some((_, methods)) => methods.push(&m.method),
+                None => lack.reasons.push((&m.why, vec![m.method.as_ref()])),
             }
         }
         lack

@@ -6,4 +6,5 @@ pub mod doctor;
 pub mod finding;
 pub mod latency;
 pub mod ledger;
+pub mod recount;
 pub mod stacks;

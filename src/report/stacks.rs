@@ -5,6 +5,7 @@ use std::cmp::Reverse;
 use std::collections::HashMap;
 
 use crate::model::histogram::Histogram;
+use crate::model::stack::Frame;
 use crate::model::stack::Stack;
 
 /// The weight of a stack.
@@ -73,7 +74,9 @@ impl StackSums {
         rows.sort_by_cached_key(|row| {
             let addresses: Vec<u64> = row.stack.frames().iter().map(|f| f.address).collect();
             let taken = matches!(row.stack, Stack::Taken(_));
-            (Reverse(by.of(row)), addresses, taken)
+            // stacks of a recording have no addresses
+            let names: Vec<String> = row.stack.frames().iter().map(Frame::to_string).collect();
+            (Reverse(by.of(row)), addresses, taken, names)
         });
         rows
     }

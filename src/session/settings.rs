@@ -5,10 +5,14 @@ use std::collections::BTreeSet;
 use std::path::PathBuf;
 use std::time::Duration;
 
+use crate::model::event::Event;
 use crate::model::nvme_latency::LatBuckets;
 use crate::model::stack::StackAt;
 use crate::model::stage::StageSet;
+use crate::nvme::decode;
+use crate::nvme::decode::CommandSet;
 use crate::nvme::opcode::Opcode;
+use crate::nvme::opcode::QueueKind;
 use crate::probe::catalog::Method;
 
 /// Filters. All of them must match; an empty set matches everything.
@@ -123,7 +127,69 @@ pub struct Settings {
     pub attaching: Attaching,
 }
 
+impl Filter {
+    /// Whether an event of a recording matches. Events that are not of a command match if their
+    /// controller does. Cgroups are not recorded, and not checked.
+    pub fn matches(&self, event: &Event) -> bool {
+        let Self {
+            ctrls,
+            nsids,
+            opcodes,
+            qids,
+            no_admin,
+            no_io,
+            pids,
+            comm,
+            cgroup: _,
+            lba,
+        } = self;
+        let any = |set: bool, found: bool| !set || found;
+        if !any(!ctrls.is_empty(), ctrls.contains(&event.what.ctrl())) {
+            return false;
+        }
+        let Some(id) = event.what.id() else {
+            return true;
+        };
+        let admin = id.opcode.queue == QueueKind::Admin;
+        if admin && *no_admin || !admin && *no_io {
+            return false;
+        }
+        let of_id = any(!nsids.is_empty(), nsids.contains(&id.nsid))
+            && any(!opcodes.is_empty(), opcodes.contains(&id.opcode))
+            && any(!qids.is_empty(), qids.contains(&id.qid));
+        let Some(asked) = event.what.submission().filter(|_| of_id) else {
+            return of_id;
+        };
+        let blocks = || decode::blocks(id.opcode.queue, CommandSet::Nvm, &asked.sqe);
+        let touches = |(first, last): (u64, u64)| {
+            blocks().is_some_and(|b| b.slba <= last && b.slba.saturating_add(b.nlb.into()) > first)
+        };
+        any(!pids.is_empty(), pids.contains(&asked.pid))
+            && comm
+                .as_ref()
+                .is_none_or(|name| asked.comm() == name.as_bytes())
+            && lba.is_none_or(touches)
+    }
+}
+
 impl Settings {
+    /// Whether an event of a recording is one that these settings select.
+    pub fn selects(&self, event: &Event) -> bool {
+        let outcome = event.what.outcome();
+        let tracing = self.trace.as_ref();
+        let fast = |slow: Duration| {
+            let latency = outcome.and_then(|o| o.latency_ns);
+            latency.is_some_and(|ns| u128::from(ns) < slow.as_nanos())
+        };
+        let succeeded = || {
+            let verdict = outcome.and_then(|o| o.verdict.as_ref());
+            verdict.is_some_and(|v| v.status.0 & 0x7ff == 0)
+        };
+        let too_fast = tracing.and_then(|t| t.slow).is_some_and(fast);
+        let no_error = tracing.is_some_and(|t| t.errors) && succeeded();
+        !too_fast && !no_error && self.filter.matches(event)
+    }
+
     /// Whether the run has histograms.
     pub fn counts(&self) -> bool {
         self.trace.as_ref().is_none_or(Tracing::counts)

@@ -18,6 +18,8 @@ tools() {
     ours trace --pair
     ours trace --pair --stages
     ours trace --pair --stages --json
+    ours record -o recording --force
+    ours record -o recording --force --no-compress
     ours stacks
     ours stacks --sample 1/64
     peer 'baseline, one latency' seen "$BUILT/least" "$BUILT/least.bpf.o" one

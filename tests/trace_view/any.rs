@@ -156,8 +156,8 @@ fn mixed(two: &[Parted; 2], mixture: u16) -> EventKind {
     };
     match of(15).2.cpu % 3 {
         0 => EventKind::Submit(id, asked),
-        1 => EventKind::Complete(id, of(15).2.clone()),
-        _ => EventKind::Command(id, asked, of(15).2.clone()),
+        1 => EventKind::Complete(id, of(15).2),
+        _ => EventKind::Command(id, asked, of(15).2),
     }
 }
 
@@ -175,7 +175,7 @@ proptest! {
         let clock = Clock::wall(0);
         let mut view = TraceText::new(Theme { color: false }, align, clock, Some(CUTS[stage_set]));
         for (at_ns, what) in events {
-            view.event(&Event { at_ns, what: what.clone() }, &cx);
+            view.event(&Event { at_ns, what }, &cx);
             let text = String::from_utf8(view.take(<[u8]>::to_vec)).unwrap();
             let line = text.strip_suffix('\n').unwrap();
             prop_assert!(!line.contains(char::is_control), "{:?}", line);
@@ -219,7 +219,7 @@ proptest! {
         let stage_set = CUTS[stage_set];
         let mut view = TraceJson::new(Clock::Rel { begin_ns: 1 << 40 }, Some(stage_set));
         for (at_ns, what) in events {
-            view.event(&Event { at_ns, what: what.clone() }, &cx);
+            view.event(&Event { at_ns, what }, &cx);
             let text = String::from_utf8(view.take(<[u8]>::to_vec)).unwrap();
             prop_assert!(!text.strip_suffix('\n').unwrap().contains(char::is_control), "{:?}", text);
             let Once(all) = serde_json::from_str(&text).unwrap();

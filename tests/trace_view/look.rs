@@ -125,7 +125,7 @@ fn on_a_terminal_columns_stand_below_each_other() {
 fn colour_adds_nothing_but_colour() {
     let shown = |color, what: &EventKind| {
         let mut view = TraceText::new(Theme { color }, false, Clock::Mono, Some(StageSet::Basic));
-        view.event(&event(what.clone()), &DISK);
+        view.event(&event(*what), &DISK);
         String::from_utf8(view.take(<[u8]>::to_vec)).unwrap()
     };
     let failed = EventKind::Command(read(), asked_read(), outcome(0x281));
@@ -152,9 +152,9 @@ fn an_outcome_is_plain_only_if_all_its_parts_are() {
             verdict: Some(verdict),
             ..outcome(0)
         };
-        let complete = EventKind::Complete(read(), outcome.clone());
+        let complete = EventKind::Complete(read(), outcome);
         let command = EventKind::Command(read(), asked_read(), outcome);
-        [text(complete), text(command.clone()), json(command)]
+        [text(complete), text(command), json(command)]
     };
     let success = r#""status":{"value":0,"type":"generic","code":0,"name":"Success","dnr":false,"more":false,"crd":0}"#;
     for (result, retries, flags) in [(0, 0, 0), (7, 0, 0), (0, 1, 0), (0, 0, 2)] {

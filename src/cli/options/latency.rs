@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Options of `latency`, checked.
 
+use std::path::PathBuf;
 use std::time::Duration;
 
 use anyhow::Error;
@@ -14,6 +15,7 @@ use super::color;
 use super::stage_set;
 use super::usage;
 use crate::cli::args::LatencyArgs;
+use crate::cli::record::FromArgs;
 
 /// Options of `latency`.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -34,6 +36,8 @@ pub struct LatencyOptions {
     pub json: bool,
     /// Colour the text.
     pub color: bool,
+    /// Read this recording instead of tracing.
+    pub from: Option<PathBuf>,
 }
 
 fn lat_buckets(min_us: Option<u64>, shift: Option<u32>) -> Result<Option<LatBuckets>> {
@@ -68,6 +72,7 @@ impl TryFrom<LatencyArgs> for LatencyOptions {
             split_size,
             json,
             commands,
+            from: FromArgs { from },
             attach,
         } = args;
         if let Some(short) = interval.filter(|i| *i < Duration::from_millis(10)) {
@@ -92,6 +97,7 @@ impl TryFrom<LatencyArgs> for LatencyOptions {
             hist,
             json,
             color,
+            from,
         })
     }
 }

@@ -4,6 +4,7 @@
 
 mod filter;
 mod latency;
+mod record;
 mod trace;
 
 use std::env;
@@ -17,6 +18,8 @@ use nvme_deep::probe::catalog::Method;
 use nvme_deep::session::settings::Attaching;
 
 pub use self::latency::LatencyOptions;
+pub use self::record::RecordOptions;
+pub use self::record::Trigger;
 pub use self::trace::StacksOptions;
 pub use self::trace::TraceOptions;
 use crate::cli::args::AttachArg;

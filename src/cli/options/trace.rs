@@ -21,6 +21,7 @@ use crate::cli::args::StacksArgs;
 use crate::cli::args::StacksByArg;
 use crate::cli::args::TimeArg;
 use crate::cli::args::TraceArgs;
+use crate::cli::record::FromArgs;
 
 /// Smallest ring. The kernel requires at least one page.
 const MIN_BUFFER: u64 = 64 << 10;
@@ -43,6 +44,12 @@ pub struct TraceOptions {
     pub json: bool,
     /// Colour the text.
     pub color: bool,
+    /// Also record to this file.
+    pub tee: Option<PathBuf>,
+    /// Replace that file.
+    pub force: bool,
+    /// Read this recording instead of tracing.
+    pub from: Option<PathBuf>,
 }
 
 /// Options of `stacks`.
@@ -64,10 +71,12 @@ pub struct StacksOptions {
     pub json: bool,
     /// Colour the text.
     pub color: bool,
+    /// Read this recording instead of tracing.
+    pub from: Option<PathBuf>,
 }
 
 /// Parses `1/64`; without a value, 1.
-fn one_in(text: Option<&str>) -> Result<u32> {
+pub(super) fn one_in(text: Option<&str>) -> Result<u32> {
     let Some(text) = text else { return Ok(1) };
     let n = text.strip_prefix("1/").and_then(|n| n.parse().ok());
     n.filter(|&n| n > 0).ok_or_else(|| {
@@ -77,8 +86,8 @@ fn one_in(text: Option<&str>) -> Result<u32> {
     })
 }
 
-/// Parses `16M` and the like. Rounds up to a power of two.
-fn buffer(text: &str) -> Result<u32> {
+/// Parses `16M` and the like, for an option.
+pub(super) fn size(text: &str, option: &str) -> Result<u64> {
     let digits = text.trim_end_matches(|c: char| !c.is_ascii_digit());
     let shift = match &text[digits.len()..] {
         "" => Some(0),
@@ -89,11 +98,16 @@ fn buffer(text: &str) -> Result<u32> {
     };
     let bytes = digits.parse::<u64>().ok().zip(shift);
     let bytes = bytes.and_then(|(n, shift)| n.checked_mul(1 << shift));
-    let Some(bytes) = bytes else {
-        return Err(usage(format!(
-            "`{text}` is not a size: give a number and K, M or G, as in `--buffer 16M`"
-        )));
-    };
+    bytes.ok_or_else(|| {
+        usage(format!(
+            "`{text}` is not a size: give a number and K, M or G, as in `{option} 16M`"
+        ))
+    })
+}
+
+/// The size of the ring. Rounds up to a power of two.
+pub(super) fn buffer(text: &str) -> Result<u32> {
+    let bytes = size(text, "--buffer")?;
     if !(MIN_BUFFER..=MAX_BUFFER).contains(&bytes) {
         return Err(usage(format!(
             "--buffer {text} is out of range: give a size between 64K and 1G"
@@ -102,7 +116,7 @@ fn buffer(text: &str) -> Result<u32> {
     Ok(u32::try_from(bytes.next_power_of_two())?)
 }
 
-const fn stack_at(at: StackAtArg) -> StackAt {
+pub(super) const fn stack_at(at: StackAtArg) -> StackAt {
     match at {
         StackAtArg::Submit => StackAt::Submit,
         StackAtArg::Complete => StackAt::Complete,
@@ -126,6 +140,9 @@ impl TryFrom<TraceArgs> for TraceOptions {
             time,
             buffer: size,
             json,
+            tee,
+            force,
+            from: FromArgs { from },
             filter,
             attach,
         } = args;
@@ -158,6 +175,9 @@ impl TryFrom<TraceArgs> for TraceOptions {
             time,
             json,
             color,
+            tee,
+            force,
+            from,
         })
     }
 }
@@ -176,6 +196,7 @@ impl TryFrom<StacksArgs> for StacksOptions {
             svg,
             duration,
             json,
+            from: FromArgs { from },
             filter,
             attach,
         } = args;
@@ -205,6 +226,7 @@ impl TryFrom<StacksArgs> for StacksOptions {
             duration,
             json,
             color,
+            from,
         })
     }
 }

@@ -6,6 +6,9 @@ use std::io::Seek;
 
 use clap::Parser;
 use nvme_deep::model::event::CommandId;
+use nvme_deep::model::event::Event;
+use nvme_deep::model::event::EventKind;
+use nvme_deep::model::stage::StageSet;
 use nvme_deep::nvme::opcode::Opcode;
 use nvme_deep::nvme::opcode::QueueKind;
 use serde_json::Value;
@@ -47,7 +50,7 @@ fn events_of_a_vector_are_written_in_order_and_counted() {
     let options = options("--json");
     let mut file = tempfile::tempfile().unwrap();
     let out = file.try_clone().unwrap();
-    let mut writer = TraceWriter::new(&options, out, System::at("/nonexistent"), None);
+    let mut writer = TraceWriter::new(&options, out, Names::recorded(), (0, 0));
     let mut source = VecSource::new(StageSet::Total);
     let mut events = VecEvents::default();
     events.coming = vec![Some(requeue(1, 10)), None, Some(requeue(2, u64::MAX - 1))];

@@ -53,6 +53,16 @@ impl CommandSet {
             _ => None,
         }
     }
+
+    /// The Command Set Identifier: the inverse of [`CommandSet::from_csi`].
+    #[must_use]
+    pub const fn csi(self) -> u8 {
+        match self {
+            Self::Nvm => 0,
+            Self::KeyValue => 1,
+            Self::Zoned => 2,
+        }
+    }
 }
 
 /// The logical blocks of a command.

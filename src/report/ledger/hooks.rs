@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Hooks in the ledger: which are attached, which are not, and why.
 
+use std::borrow::Cow;
+
+use serde::Deserialize;
 use serde::Serialize;
 
 use crate::model::counters::Counters;
@@ -11,20 +14,20 @@ use crate::probe::plan::PointPlan;
 use crate::probe::plan::StartSource;
 
 /// A hook in the ledger.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct HookLine {
     /// The point that it observes; `None` for hooks that observe no point.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub point: Option<&'static str>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub point: Option<Cow<'static, str>>,
     /// `tp_btf`, `fentry`, `fexit`, `raw_tp`, `kprobe`, `kretprobe`, `tp`.
-    pub kind: &'static str,
+    pub kind: Cow<'static, str>,
     /// Function or tracepoint.
-    pub target: &'static str,
+    pub target: Cow<'static, str>,
     /// Number of times that it fired for an NVMe request.
     pub hits: u64,
     /// Of these, hits of the second instance of the program, for events at which the kernel skipped
     /// the first. `None` if there is no second instance.
-    #[serde(skip_serializing_if = "Option::is_none")]
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub by_second: Option<u64>,
     /// Runs that the kernel skipped, because the program was already running on that CPU, or, for
     /// kprobe and tracepoint programs, because any such program was. With a second instance, the
@@ -33,27 +36,27 @@ pub struct HookLine {
     /// Whether the kernel counts these misses. If not, their number is not known.
     pub misses_known: bool,
     /// Why it may have no hits although commands passed.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub seldom: Option<&'static str>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub seldom: Option<Cow<'static, str>>,
 }
 
 /// The attach method of a point.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PointMethod {
     /// The point; for hooks without a point their role, such as `requeue`.
-    pub point: &'static str,
+    pub point: Cow<'static, str>,
     /// `fentry`, `rawtp`, `kprobe`, `tracepoint`; `start_time_ns` for a start that is read from the
     /// request; `None`: not observed.
-    pub method: Option<&'static str>,
+    pub method: Option<Cow<'static, str>>,
 }
 
 /// An attach method that was not available for a point.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct MissingHook {
     /// The point; for hooks without a point their role, such as `requeue`.
-    pub point: &'static str,
+    pub point: Cow<'static, str>,
     /// The method: `fentry`, `rawtp`, `kprobe`, `tracepoint`.
-    pub method: &'static str,
+    pub method: Cow<'static, str>,
     /// The hook that is not available.
     pub hook: String,
     /// The reason.
@@ -61,8 +64,8 @@ pub struct MissingHook {
     /// The method seemed possible, and the kernel refused it.
     pub tried: bool,
     /// The method that is used instead; `None`: the point is not observed.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub instead: Option<&'static str>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub instead: Option<Cow<'static, str>>,
 }
 
 pub(super) fn misses_known(plan: &AttachPlan, hook: usize) -> bool {
@@ -93,14 +96,14 @@ pub(super) fn hook_lines(plan: &AttachPlan, counters: &Counters, misses: &[u64])
         let hook = &CATALOG[number];
         let second = hook.other().filter(|t| hooks.contains(t));
         HookLine {
-            point: hook.role.point().map(Milestone::name),
-            kind: hook.kind.name(),
-            target: hook.target.name(),
+            point: hook.role.point().map(|p| p.name().into()),
+            kind: hook.kind.name().into(),
+            target: hook.target.name().into(),
             hits: counters.hits_of(number) + second.map_or(0, |t| counters.hits_of(t)),
             by_second: second.map(|t| counters.hits_of(t)),
             recursion_misses: misses_of(plan, counters, misses, number),
             misses_known: misses_known(plan, number),
-            seldom: hook.seldom(),
+            seldom: hook.seldom().map(Cow::Borrowed),
         }
     };
     let firsts = hooks.iter().filter(|&&h| !CATALOG[h].is_second());
@@ -117,8 +120,8 @@ fn method_of(point: &PointPlan, plan: &AttachPlan) -> Option<&'static str> {
 
 pub(super) fn methods(plan: &AttachPlan) -> Vec<PointMethod> {
     let method = |point| PointMethod {
-        point: PointPlan::name(point),
-        method: method_of(point, plan),
+        point: PointPlan::name(point).into(),
+        method: method_of(point, plan).map(Cow::Borrowed),
     };
     plan.points.iter().map(method).collect()
 }
@@ -128,12 +131,12 @@ pub(super) fn missing_hooks(plan: &AttachPlan) -> Vec<MissingHook> {
     for point in &plan.points {
         let instead = method_of(point, plan);
         missing.extend(point.rejected.iter().map(|r| MissingHook {
-            point: point.name(),
-            method: r.method.name(),
+            point: point.name().into(),
+            method: r.method.name().into(),
             hook: r.hook.clone(),
             why: r.why.to_string(),
             tried: r.tried,
-            instead,
+            instead: instead.map(Cow::Borrowed),
         }));
     }
     missing

@@ -6,6 +6,7 @@ mod cost;
 mod hooks;
 mod trace;
 
+use serde::Deserialize;
 use serde::Serialize;
 
 pub use self::cost::OwnCost;
@@ -42,7 +43,7 @@ pub enum Accuracy {
 }
 
 /// Two differences that are zero if every command is accounted for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Balance {
     /// seen - matched - in_flight - ending - requeued - overwritten.
     pub commands_residual: i64,
@@ -53,7 +54,7 @@ pub struct Balance {
 }
 
 /// The ledger. All counts are since the start of the run.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Ledger {
     /// Commands that the driver set up and the filters accepted.
     pub seen: u64,
@@ -126,7 +127,7 @@ pub struct Ledger {
     /// How completions find their set-up: `request`, or `tag` with classic tracepoints.
     pub pairing: Pairing,
     /// Whether the counts balance; only after all hooks are detached.
-    #[serde(skip_serializing_if = "Option::is_none")]
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub balance: Option<Balance>,
     /// Whether commands with a skipped program are recovered, and counted in their row.
     pub recovers: bool,
@@ -138,7 +139,7 @@ pub struct Ledger {
     #[serde(flatten, skip_serializing_if = "Option::is_none")]
     pub trace: Option<TraceLedger>,
     /// The cost of the tool's programs (with `-v`).
-    #[serde(skip_serializing_if = "Option::is_none")]
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub own_cost: Option<OwnCost>,
     /// The attached hooks.
     pub hooks: Vec<HookLine>,

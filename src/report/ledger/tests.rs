@@ -1,5 +1,11 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
+use serde_json::Value;
+use serde_json::from_str;
+use serde_json::from_value;
+use serde_json::to_string;
+
 use super::*;
+use crate::model::run::Runs;
 use crate::model::stage::StageSet;
 use crate::probe::catalog::CATALOG;
 use crate::probe::catalog::Method;
@@ -179,4 +185,97 @@ fn commands_without_an_end_are_suspect_where_completions_can_be_missed() {
     let ledger = Ledger::new(&plan, &c, &[], 9, Some(scan));
     assert!(ledger.balance.unwrap().balanced);
     assert!(ledger.degraded()[0].contains("without an end"));
+}
+
+/// Reads the ledger back from its JSON: from text, from a value (as in a recording), and with a key
+/// that a later version may add. Returns the JSON.
+fn survives_storage(ledger: &Ledger) -> Value {
+    let json = to_string(ledger).unwrap();
+    let back: Ledger = from_str(&json).unwrap();
+    assert_eq!(back, *ledger);
+    assert_eq!(to_string(&back).unwrap(), json);
+    let later = json.replacen('{', r#"{"of_a_later_version":{"a":[1,null]},"#, 1);
+    assert_eq!(from_str::<Ledger>(&later).unwrap(), *ledger);
+    let value: Value = from_str(&json).unwrap();
+    let back: Ledger = from_value(value.clone()).unwrap();
+    assert_eq!(to_string(&back).unwrap(), json);
+    value
+}
+
+/// A plan with all that a ledger says of hooks: hooks that rarely fire, second instances, points by
+/// a lesser method or none, and a start that no hook observes.
+fn varied_plan() -> AttachPlan {
+    let mut facts = everything();
+    facts.preemption = Preemption::Full;
+    facts.preemptible_tracepoints = true;
+    facts.polled = true;
+    facts.tracepoints.remove("block_io_start");
+    facts.functions.remove("nvme_irq");
+    let mut policy = Policy::default();
+    for program in ["irq_in_kprobe", "complete_btf"] {
+        let program = hook_number(program);
+        policy.refused.insert(program, "not \"today\"\n".into());
+    }
+    planned(StageSet::Fine, &facts, &policy).unwrap()
+}
+
+#[test]
+fn the_ledger_of_a_report_survives_storage() {
+    let counts = [(Count::NoRow, 1), (Count::PendingFull, u64::MAX)];
+    let c = counters(100, 90, &counts);
+    for scan in [None, Some(Scan::default())] {
+        let ledger = Ledger::new(&varied_plan(), &c, &[], 89, scan);
+        let json = survives_storage(&ledger);
+        assert_eq!(json.get("balance").is_some(), scan.is_some());
+        assert!(json.get("submits_shown").is_none() && json.get("own_cost").is_none());
+        // the ledger has every kind of entry
+        let (hooks, missing) = (&ledger.hooks, &ledger.missing_hooks);
+        assert!(hooks.iter().any(|h| h.seldom.is_some()));
+        assert!(hooks.iter().any(|h| h.seldom.is_none()));
+        assert!(hooks.iter().any(|h| h.by_second.is_some()));
+        assert!(hooks.iter().any(|h| h.point.is_none()));
+        assert!(missing.iter().any(|m| m.instead.is_some() && m.tried));
+        assert!(missing.iter().any(|m| m.instead.is_none()));
+        assert!(ledger.methods.iter().any(|m| m.method.is_none()));
+    }
+}
+
+#[test]
+fn the_ledger_of_a_trace_survives_storage() {
+    let c = counters(3, 3, &[(Count::LostEvent, 2), (Count::Quiet, 1)]);
+    let shown = Shown {
+        submits: 3,
+        commands: 2,
+        past_count: 1,
+        ..Shown::default()
+    };
+    let plan = varied_plan();
+    // serde_json alone reads some of these shares back with another last digit
+    for ns in 1..100 {
+        let times = RunTimes {
+            runs: vec![Runs { count: 7, ns }; CATALOG.len()],
+            elapsed_ns: 1_000_000_007 * ns + 1,
+        };
+        let ledger = Ledger::new(&plan, &c, &[], 3, Some(Scan::default()))
+            .with_trace(&c, &shown)
+            .with_cost(&plan, Some(&times));
+        let json = survives_storage(&ledger);
+        assert_eq!(json["lost_events"], 2);
+        assert!(json["own_cost"]["share_of_a_cpu"].is_f64());
+    }
+}
+
+/// A cost without a command has no cost per command.
+#[test]
+fn the_ledger_of_an_empty_trace_survives_storage() {
+    let (plan, c) = (plan(), counters(0, 0, &[]));
+    let times = RunTimes {
+        runs: Vec::new(),
+        elapsed_ns: 0,
+    };
+    let ledger = Ledger::new(&plan, &c, &[], 0, None)
+        .with_trace(&c, &Shown::default())
+        .with_cost(&plan, Some(&times));
+    let json = survives_storage(&ledger);
+    assert!(json["own_cost"]["ns_per_command"].is_null() && json["submits_shown"] == 0);
 }

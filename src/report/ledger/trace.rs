@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The part of the ledger on the events of a trace.
 
+use serde::Deserialize;
 use serde::Serialize;
 
 use crate::model::counters::Count;
@@ -26,7 +27,7 @@ pub struct Shown {
 }
 
 /// Counts of all events, and of losses.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct TraceLedger {
     /// Submit events shown.
     pub submits_shown: u64,

@@ -1,4 +1,4 @@
-"""A read and a write that the controller answers too late, for tracefaults.sh: late.py RECORD DISK"""
+"""A read and a write that the controller answers too late, for tracefaults.sh: late.py RECORD DISK [CTRL]"""
 
 import os
 import sys
@@ -6,9 +6,9 @@ import threading
 
 from nvmecmd import *
 
-_, path, disk = sys.argv
+_, path, disk, ctrl = (sys.argv + ["nvme0"])[:4]
 open_record(path)
-device = Device("nvme0", f"/dev/{disk}", disk, 1)
+device = Device(ctrl, f"/dev/{disk}", disk, 1)
 
 
 def late(cpu, opcode, slba, name):

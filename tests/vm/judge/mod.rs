@@ -24,6 +24,7 @@ mod lockdown;
 mod methods;
 mod orders;
 mod preempt;
+mod recordings;
 mod table;
 mod times;
 mod trace_faults;

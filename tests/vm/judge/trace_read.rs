@@ -80,8 +80,13 @@ pub fn function(frame: &str) -> &str {
 impl TraceRun {
     /// Reads the run `name` of a case, which must have succeeded.
     pub fn read(outcome: &Outcome, case: &str, name: &str) -> Self {
+        Self::ended(outcome, case, name, 0)
+    }
+
+    /// The same for a run that ended with this exit code.
+    pub fn ended(outcome: &Outcome, case: &str, name: &str, code: i32) -> Self {
         let talk = outcome.text(case, &format!("{name}.err"));
-        assert_eq!(outcome.code(case, name), 0, "{case} {name}: {talk}");
+        assert_eq!(outcome.code(case, name), code, "{case} {name}: {talk}");
         let file = outcome.text(case, &format!("{name}.out"));
         let what = format!("{} {case} {name}", outcome.kernel());
         assert!(file.ends_with('\n'), "{what}: the last line is stage_set");

@@ -30,8 +30,8 @@ fn lost(counters: &Counters) -> u64 {
 }
 
 impl Drops {
-    /// Starts the thread.
-    pub fn watch(reader: CounterReader) -> Self {
+    /// Starts the thread. `why`: what is too slow if events are lost.
+    pub fn watch(reader: CounterReader, why: &'static str) -> Self {
         let (stop, stopped) = channel();
         let thread = thread::spawn(move || {
             let mut before = 0;
@@ -40,9 +40,8 @@ impl Drops {
                 let now = lost(&counters);
                 if now > before {
                     say(&format!(
-                        "{} events lost in the last second: the ring is full, because stdout is \
-                         not read fast enough (--buffer makes it larger, filters its content \
-                         smaller)",
+                        "{} events lost in the last second: the ring is full, because {why} \
+                         (--buffer makes it larger, filters its content smaller)",
                         now - before
                     ));
                 }

@@ -1,0 +1,100 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The command line of `record` as typed, and the options of other commands about recordings.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use clap::ValueEnum;
+use nvme_deep::units::parse_duration;
+
+use super::args::AttachArgs;
+use super::args::FilterArgs;
+use super::args::StackAtArg;
+
+/// Stage sets of a recording.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum RecordStagesArg {
+    /// queue, submit, device, complete
+    Basic,
+    /// queue, setup, map, submit, device, irq, complete, end
+    Fine,
+    /// only the latency from setup_out to complete
+    None,
+}
+
+/// `record`.
+#[derive(Clone, Debug, clap::Args)]
+pub struct RecordArgs {
+    /// The file to write. It is readable by its owner only
+    #[arg(long, short, value_name = "FILE")]
+    pub output: PathBuf,
+
+    /// Replace the file if it exists
+    #[arg(long)]
+    pub force: bool,
+
+    /// The points to record of each command
+    #[arg(long, value_name = "SET", default_value = "basic")]
+    pub stages: RecordStagesArg,
+
+    /// Also record the kernel stack at submission, or with `=complete` at completion. A stack costs
+    /// several thousand instructions: see --sample
+    #[arg(long, value_name = "AT", num_args = 0..=1, require_equals = true,
+          default_missing_value = "submit")]
+    pub kstack: Option<StackAtArg>,
+
+    /// Take the stack of one command in N only, chosen at random. All commands are recorded
+    #[arg(long, value_name = "1/N", requires = "kstack")]
+    pub sample: Option<String>,
+
+    /// Stop after this time (`5s`, `2m`)
+    #[arg(long, value_name = "TIME", value_parser = parse_duration)]
+    pub duration: Option<Duration>,
+
+    /// Stop when the file has this size (`500M`, `1G`)
+    #[arg(long, value_name = "SIZE")]
+    pub max_size: Option<String>,
+
+    /// Keep the last TIME (`15m`) in memory, at most --max-size [default with --ring: 64M], and write
+    /// it when a trigger fires, or at the end
+    #[arg(long, value_name = "TIME", value_parser = parse_duration)]
+    pub ring: Option<Duration>,
+
+    /// What makes a --ring be written: `slow=50ms` (a command that took at least this long),
+    /// `timeout`, `reset` (of a controller), `error` (a status other than success)
+    #[arg(long, value_name = "WHAT", value_delimiter = ',', requires = "ring")]
+    pub trigger: Vec<String>,
+
+    /// After a trigger, record this long, then end
+    #[arg(long, value_name = "TIME", value_parser = parse_duration, default_value = "10s",
+          requires = "trigger")]
+    pub after: Duration,
+
+    /// Do not compress. Takes less CPU time, and about twice the space
+    #[arg(long)]
+    pub no_compress: bool,
+
+    /// Do not record names of the machine, of its controllers and of processes
+    #[arg(long)]
+    pub redact: bool,
+
+    /// Size of the ring buffer, as for `trace`
+    #[arg(long, value_name = "SIZE")]
+    pub buffer: Option<String>,
+
+    #[command(flatten)]
+    #[allow(missing_docs, reason = "FilterArgs says it")]
+    pub filter: FilterArgs,
+
+    #[command(flatten)]
+    #[allow(missing_docs, reason = "AttachArgs says it")]
+    pub attach: AttachArgs,
+}
+
+/// Reading a recording instead of tracing.
+#[derive(Clone, Debug, Default, clap::Args)]
+pub struct FromArgs {
+    /// Read this recording (see `record`) instead of tracing. Needs no root
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["duration", "attach", "btf"])]
+    pub from: Option<PathBuf>,
+}

@@ -1,0 +1,302 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The file of `record` and of `trace --tee`: opened, kept up to date, ended.
+
+use std::collections::HashMap;
+use std::fs;
+use std::fs::File;
+use std::fs::Permissions;
+use std::io::ErrorKind;
+use std::os::unix::fs::OpenOptionsExt;
+use std::os::unix::fs::PermissionsExt;
+use std::path::Path;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use anyhow::Result;
+use nvme_deep::error::Kind;
+use nvme_deep::machine::System;
+use nvme_deep::machine::clock::monotonic_ns;
+use nvme_deep::model::event::Event;
+use nvme_deep::model::event::StackId;
+use nvme_deep::model::stack::Frame;
+use nvme_deep::recording::ClockOffset;
+use nvme_deep::recording::Content;
+use nvme_deep::recording::ControllerInfo;
+use nvme_deep::recording::Keep;
+use nvme_deep::recording::LedgerInfo;
+use nvme_deep::recording::Recorder;
+use nvme_deep::recording::RunInfo;
+use nvme_deep::recording::StackInfo;
+use nvme_deep::report::ledger::Ledger;
+use nvme_deep::session::Session;
+use nvme_deep::session::settings::Filter;
+use nvme_deep::session::settings::Settings;
+use nvme_deep::session::settings::TraceKind;
+
+use crate::commands::say;
+use crate::commands::start::Ready;
+use crate::exit::Failure;
+
+/// Settings of the file.
+pub struct FileSettings<'a> {
+    /// Its path.
+    pub path: &'a Path,
+    /// Replace it if it exists.
+    pub force: bool,
+    /// Compress its blocks.
+    pub compress: bool,
+    /// Leave out names.
+    pub redact: bool,
+    /// Keep the last blocks in memory until `dump`.
+    pub keep: Option<Keep>,
+}
+
+/// What is in a finished file.
+pub struct Finished {
+    /// Events in it.
+    pub events: u64,
+    /// Its size in bytes.
+    pub bytes: u64,
+    /// Events that were dropped from memory before it was written.
+    pub evicted: u64,
+}
+
+/// A recording in a file.
+pub struct RecordingFile {
+    path: PathBuf,
+    recorder: Recorder,
+    /// The file did not exist before.
+    is_new: bool,
+    info: RunInfo,
+    offset: Option<i64>,
+    evicted: u64,
+    /// Numbers of the stacks in this file. The session's are hashes of kernel addresses.
+    stacks: HashMap<StackId, StackId>,
+}
+
+/// Creates the file. Only its owner may read it: it has names of processes and disks.
+fn create(settings: &FileSettings<'_>) -> Result<File> {
+    let path = settings.path.display();
+    let mut options = File::options();
+    options.write(true).mode(0o600);
+    if settings.force {
+        options.create(true).truncate(true);
+    } else {
+        options.create_new(true);
+    }
+    let opened = options.open(settings.path).and_then(|file| {
+        // a file that exists keeps its mode otherwise; a device must
+        if file.metadata()?.is_file() {
+            file.set_permissions(Permissions::from_mode(0o600))?;
+        }
+        Ok(file)
+    });
+    opened.map_err(|error| {
+        let why = if error.kind() == ErrorKind::AlreadyExists {
+            format!("{path} exists: give another file, or --force to replace it")
+        } else {
+            format!("{path} can't be written ({error}): give another file")
+        };
+        Failure::error(Kind::Usage, why)
+    })
+}
+
+/// What a recording has of its run.
+fn info(settings: &Settings, system: &System, redact: bool) -> RunInfo {
+    let identity = system.identity();
+    let tracing = settings.trace.as_ref();
+    RunInfo {
+        program: env!("CARGO_PKG_VERSION").into(),
+        host: identity.host.filter(|_| !redact),
+        kernel: identity.kernel,
+        arch: identity.arch,
+        machine: Some(identity.hypervisor),
+        boot_id: identity.boot_id.filter(|_| !redact),
+        begin_ns: 0,
+        pairs: tracing.is_some_and(|t| t.kind != TraceKind::Events),
+        stage_set: settings.stage_set.into(),
+        stack: tracing.and_then(|t| t.stack).map(Into::into),
+        one_in: tracing.map_or(1, |t| t.one_in),
+        filter: if settings.filter == Filter::default() {
+            String::new()
+        } else if redact {
+            "redacted".into()
+        } else {
+            format!("{:?}", settings.filter)
+        },
+        redacted: redact,
+    }
+}
+
+/// Attaches for a run that is recorded, and begins the recording. If nothing can be attached, the
+/// file is removed.
+///
+/// # Errors
+/// Errors of [`Ready::attach`].
+pub fn attach(
+    ready: &Ready,
+    settings: &Settings,
+    until: &str,
+    irq_entry: Option<(u64, u64)>,
+    mut file: Option<RecordingFile>,
+) -> Result<(Session, Option<RecordingFile>)> {
+    match ready.attach(settings, until, irq_entry) {
+        Ok(session) => {
+            file.iter_mut().for_each(RecordingFile::begin);
+            Ok((session, file))
+        }
+        Err(refused) => {
+            file.into_iter().for_each(RecordingFile::discard);
+            Err(refused)
+        }
+    }
+}
+
+impl RecordingFile {
+    /// Creates the file. To be called before anything is attached, so that a run does not fail at its
+    /// end because of the path.
+    ///
+    /// # Errors
+    /// If the file exists or cannot be written; one sentence.
+    pub fn create(file: &FileSettings<'_>, settings: &Settings, system: &System) -> Result<Self> {
+        let created = create(file)?;
+        if let Some(disk) = system.nvme_disk_of(&created) {
+            say(&format!(
+                "{} is on {disk}: writing it makes commands, which are recorded too. Better write \
+                 to a tmpfs, or leave that controller out (--ctrl)",
+                file.path.display()
+            ));
+        }
+        let recorder = Recorder::create(created, file.compress, file.keep).map_err(|error| {
+            let path = file.path.display();
+            Failure::error(Kind::Run, format!("{path} can't be written ({error})"))
+        })?;
+        Ok(Self {
+            path: file.path.to_owned(),
+            is_new: !file.force,
+            recorder,
+            info: info(settings, system, file.redact),
+            offset: None,
+            evicted: 0,
+            stacks: HashMap::new(),
+        })
+    }
+
+    /// Describes the run, which begins now.
+    fn begin(&mut self) {
+        self.info.begin_ns = monotonic_ns();
+        self.recorder
+            .block(Content::Run, self.info.begin_ns, &self.info);
+    }
+
+    /// CLOCK_MONOTONIC nanoseconds at which the run began.
+    pub const fn begin_ns(&self) -> u64 {
+        self.info.begin_ns
+    }
+
+    /// Removes the file, because there will be no run.
+    fn discard(self) {
+        if self.is_new {
+            // it is empty
+            let _ = fs::remove_file(&self.path);
+        }
+    }
+
+    /// Adds an event.
+    #[inline]
+    pub fn event(&mut self, event: &Event) {
+        let redact = self.info.redacted;
+        if !redact && self.info.stack.is_none() {
+            self.recorder.push(event);
+            return;
+        }
+        let mut event = if redact { event.redacted() } else { *event };
+        event.renumber_stacks(|id| self.stacks.get(&id).copied().unwrap_or_default());
+        self.recorder.push(&event);
+    }
+
+    /// Adds a stack, before the first event with it.
+    pub fn stack(&mut self, id: StackId, frames: &[Frame]) {
+        let number = StackId(self.stacks.len() as u64 + 1);
+        self.stacks.insert(id, number);
+        let stacks = [StackInfo::new(number, frames)];
+        self.recorder
+            .block(Content::Stacks, monotonic_ns(), &stacks);
+    }
+
+    /// Adds the controllers, as they are from here on.
+    pub fn controllers(&mut self, controllers: &[ControllerInfo]) {
+        let mut all = controllers.to_vec();
+        if self.info.redacted {
+            all.iter_mut().for_each(|c| c.model.clear());
+        }
+        self.recorder
+            .block(Content::Controllers, monotonic_ns(), &all);
+    }
+
+    /// Sets the offset of the wall clock from here on.
+    pub fn clock(&mut self, wall_ns: i64) {
+        if self.offset != Some(wall_ns) {
+            self.offset = Some(wall_ns);
+            let offset = ClockOffset { wall_ns };
+            self.recorder.block(Content::Clock, monotonic_ns(), &offset);
+        }
+    }
+
+    /// Adds the ledger up to here, and writes what waits.
+    pub fn ledger(&mut self, at: Duration, ledger: &Ledger) {
+        self.put_ledger(Content::Ledger, at, ledger);
+        self.recorder.flush();
+    }
+
+    fn put_ledger(&mut self, content: Content, at: Duration, ledger: &Ledger) {
+        let info = LedgerInfo {
+            at_ns: u64::try_from(at.as_nanos()).unwrap_or(u64::MAX),
+            evicted: self.evicted,
+            ledger: serde_json::to_value(ledger).unwrap_or_default(),
+        };
+        self.recorder.block(content, monotonic_ns(), &info);
+    }
+
+    /// Writes what was kept in memory. What comes later goes to the file.
+    pub fn dump(&mut self) {
+        self.evicted = self.recorder.dump();
+    }
+
+    /// Bytes in the file, or kept in memory.
+    pub fn bytes(&self) -> u64 {
+        self.recorder.bytes()
+    }
+
+    /// Whether the file could not be written.
+    pub fn has_failed(&self) -> bool {
+        self.recorder.has_failed()
+    }
+
+    /// Ends the file.
+    ///
+    /// # Errors
+    /// If the file could not be written to its end; one sentence.
+    pub fn finish(mut self, at: Duration, ledger: &Ledger) -> Result<Finished> {
+        self.dump();
+        self.put_ledger(Content::End, at, ledger);
+        let written = self.recorder.finish();
+        match written.error {
+            None => Ok(Finished {
+                events: written.events,
+                bytes: written.bytes,
+                evicted: self.evicted,
+            }),
+            Some(error) => Err(Failure::error(
+                Kind::Run,
+                format!(
+                    "{} can't be written ({error}): {} events are missing at its end; the {} \
+                     before them can be read. Make room, or write elsewhere",
+                    self.path.display(),
+                    written.lost,
+                    written.events
+                ),
+            )),
+        }
+    }
+}

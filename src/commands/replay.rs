@@ -1,0 +1,217 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Reading recordings (`--from`): opened, checked for what is asked of them, and their end reported.
+
+use std::fs::File;
+use std::io::BufReader;
+use std::path::Path;
+use std::time::Duration;
+
+use anyhow::Context;
+use anyhow::Result;
+use nvme_deep::error::Kind;
+use nvme_deep::model::stage::StageSet;
+use nvme_deep::recording::Ending;
+use nvme_deep::recording::Error as RecordingError;
+use nvme_deep::recording::Item;
+use nvme_deep::recording::LedgerInfo;
+use nvme_deep::recording::Playback;
+use nvme_deep::report::ledger::Ledger;
+use nvme_deep::session::settings::Settings;
+
+use crate::commands::say;
+use crate::exit::Failure;
+
+/// A recording that is being read, and the last ledger that it had.
+pub struct Replay {
+    playback: Playback<BufReader<File>>,
+    path: String,
+    ledger: Option<LedgerInfo>,
+    /// Times of the first and the last event.
+    span_ns: Option<(u64, u64)>,
+}
+
+fn failure(path: &str, error: &RecordingError) -> anyhow::Error {
+    let kind = match error {
+        RecordingError::Io(_) => Kind::Run,
+        _ => Kind::Usage,
+    };
+    Failure::error(kind, format!("{path}: {error}"))
+}
+
+impl Replay {
+    /// Opens a recording for a command with these settings.
+    ///
+    /// # Errors
+    /// If the file cannot be read, or lacks what the settings ask for; one sentence.
+    pub fn open(path: &Path, settings: &Settings) -> Result<Self> {
+        let shown = path.display().to_string();
+        let file = File::open(path).map_err(|error| {
+            Failure::error(Kind::Usage, format!("{shown} can't be read ({error})"))
+        })?;
+        let reader = BufReader::with_capacity(1 << 16, file);
+        let playback = Playback::open(reader).map_err(|e| failure(&shown, &e))?;
+        let replay = Self {
+            playback,
+            path: shown,
+            ledger: None,
+            span_ns: None,
+        };
+        replay.check(settings)?;
+        Ok(replay)
+    }
+
+    /// Refuses, by name, what the recording lacks.
+    fn check(&self, settings: &Settings) -> Result<()> {
+        let info = self.playback.info();
+        let lacks = |what: &str, how: &str| {
+            let path = &self.path;
+            let text = format!("{path} has no {what}: leave it out, or record with {how}");
+            Err(Failure::error(Kind::Usage, text))
+        };
+        let recorded = StageSet::from(info.stage_set);
+        match settings.stage_set {
+            StageSet::Total => {}
+            StageSet::Basic if recorded == StageSet::Total => {
+                return lacks("stages", "--stages=basic");
+            }
+            StageSet::Fine if recorded != StageSet::Fine => {
+                return lacks("fine stages", "--stages=fine");
+            }
+            StageSet::Basic | StageSet::Fine => {}
+        }
+        if settings.filter.cgroup.is_some() {
+            return lacks("cgroups of its commands", "--cgroup");
+        }
+        if settings.filter.comm.is_some() && info.redacted {
+            return lacks("names of processes (it is redacted)", "no --redact");
+        }
+        let wanted = settings.trace.as_ref().and_then(|t| t.stack);
+        let stack = info.stack.map(Into::into);
+        if let Some(at) = wanted.filter(|_| wanted != stack) {
+            let at = format!("{at:?}").to_lowercase();
+            return lacks(&format!("stacks at {at}"), &format!("--kstack={at}"));
+        }
+        Ok(())
+    }
+
+    /// What was recorded, where and when.
+    pub const fn info(&self) -> &nvme_deep::recording::RunInfo {
+        self.playback.info()
+    }
+
+    /// Passes on the items of the next block. Returns false at the end.
+    ///
+    /// # Errors
+    /// If the file cannot be read.
+    pub fn next(&mut self, to: &mut dyn FnMut(Item<'_>)) -> Result<bool> {
+        let Self {
+            playback,
+            ledger,
+            span_ns,
+            ..
+        } = self;
+        let read = playback.next_block(&mut |item| match item {
+            Item::Ledger(found) | Item::End(found) => *ledger = Some(found),
+            other => {
+                if let Item::Event(event) = &other {
+                    let first = span_ns.map_or(event.at_ns, |(first, _)| first);
+                    *span_ns = Some((first, event.at_ns));
+                }
+                to(other);
+            }
+        });
+        read.map_err(|e| failure(&self.path, &e))
+    }
+
+    /// Refuses a recording with two events per command.
+    ///
+    /// # Errors
+    /// If it has two; one sentence.
+    pub fn require_pairs(&self) -> Result<()> {
+        if self.info().pairs {
+            return Ok(());
+        }
+        Err(Failure::error(
+            Kind::Usage,
+            format!(
+                "{} has two events per command, which only `trace` can show, without --pair, \
+                 --slow, --errors, --pid, --comm and --lba: record with `record`, or with \
+                 `trace --pair --tee`",
+                self.path
+            ),
+        ))
+    }
+
+    /// The last ledger so far.
+    pub fn ledger(&self) -> Option<Ledger> {
+        let ledger = self.ledger.as_ref()?.ledger.clone();
+        serde_json::from_value(ledger).ok()
+    }
+
+    /// After the end: the ledger, and the length of the run.
+    ///
+    /// # Errors
+    /// If there is no ledger that can be read.
+    pub fn end(&self) -> Result<(Ledger, Duration)> {
+        let (path, events) = (&self.path, self.playback.events());
+        let evicted = self.ledger.as_ref().map_or(0, |l| l.evicted);
+        if evicted > 0 {
+            say(&format!(
+                "{path} has the last {events} events of its run: {evicted} older ones were dropped"
+            ));
+        }
+        let ledger = self.ledger();
+        let ledger = ledger.with_context(|| format!("{path} has no ledger: it ends too early"))?;
+        Ok((ledger, self.end_at()))
+    }
+
+    /// The time since the start at which the recording ends.
+    fn end_at(&self) -> Duration {
+        if self.playback.ending() == Some(Ending::Complete) {
+            return self.ledger_at();
+        }
+        let last = self.span_ns.map_or(0, |(_, last)| last);
+        let last = last.saturating_sub(self.info().begin_ns);
+        self.ledger_at().max(Duration::from_nanos(last))
+    }
+
+    /// The time that the events cover: less than the run, if a ring dropped the older ones.
+    pub fn covers(&self) -> Duration {
+        let evicted = self.ledger.as_ref().is_some_and(|l| l.evicted > 0);
+        let first = self
+            .span_ns
+            .filter(|_| evicted)
+            .map_or(0, |(first, _)| first);
+        let before = first.saturating_sub(self.info().begin_ns);
+        self.end_at().saturating_sub(Duration::from_nanos(before))
+    }
+
+    fn ledger_at(&self) -> Duration {
+        Duration::from_nanos(self.ledger.as_ref().map_or(0, |l| l.at_ns))
+    }
+
+    /// An error if the file is damaged or has no end. To be called after the last output.
+    ///
+    /// # Errors
+    /// If it is; one sentence.
+    pub fn verdict(&self) -> Result<()> {
+        let path = &self.path;
+        let how = match self.playback.ending() {
+            Some(Ending::Complete) => return Ok(()),
+            Some(Ending::Damaged(damage)) => format!("is damaged: {damage}"),
+            Some(Ending::Cut) => "has no end: the recording was interrupted".into(),
+            // the output has ended first
+            None => return Ok(()),
+        };
+        Err(Failure::error(
+            Kind::Run,
+            format!(
+                "{path} {how}. Its first {} bytes are whole, with {} events, which are shown; the \
+                 accuracy is that of the first {:.1} s",
+                self.playback.whole_bytes(),
+                self.playback.events(),
+                self.ledger_at().as_secs_f64()
+            ),
+        ))
+    }
+}

@@ -1,0 +1,275 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! A block of events: its dictionaries, then its columns.
+
+use std::array;
+use std::collections::HashMap;
+
+use super::bytes::Cursor;
+use super::columns::get;
+use super::columns::put;
+use super::columns::unzigzag;
+use super::columns::zigzag;
+use super::error::Damage;
+use super::row::AT;
+use super::row::COLUMNS;
+use super::row::OUTCOME_COLUMN;
+use super::row::Row;
+use super::row::SHAPE_COLUMN;
+use super::row::TASK_COLUMN;
+use super::shape::OUTCOME;
+use super::shape::SHAPE;
+use super::shape::Shape;
+use super::shape::TASK;
+use super::shape::Words;
+use crate::model::event::Event;
+
+/// Maximum number of events in a block of the format.
+pub const MAX_ROWS: usize = 1 << 16;
+/// Number of events after which a writer ends a block. Larger blocks hardly compress better, and
+/// more is lost with the last one.
+pub const BLOCK_ROWS: usize = 1 << 12;
+
+/// Distinct entries of a block, in the order of their first use.
+struct Dictionary<const N: usize> {
+    entries: Vec<Words<N>>,
+    numbers: HashMap<Words<N>, u32>,
+    /// The last number with each value of `place`.
+    recent: [u32; 256],
+}
+
+/// A number below 256 that differs for most entries.
+#[inline(always)]
+fn place<const N: usize>(entry: &Words<N>) -> usize {
+    // these words differ the most: ids and pattern, bytes and blocks
+    let mixed = entry[0] ^ entry.get(2).map_or(0, |w| w.rotate_left(20));
+    (mixed.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 56) as usize
+}
+
+impl<const N: usize> Dictionary<N> {
+    fn new() -> Self {
+        Self {
+            entries: Vec::new(),
+            numbers: HashMap::new(),
+            recent: [0; 256],
+        }
+    }
+
+    #[inline(always)]
+    fn number(&mut self, entry: &Words<N>) -> u64 {
+        let at = place(entry);
+        let recent = self.recent[at];
+        if self.entries.get(recent as usize) == Some(entry) {
+            return recent.into();
+        }
+        self.find(entry, at)
+    }
+
+    #[inline(never)]
+    fn find(&mut self, entry: &Words<N>, at: usize) -> u64 {
+        let next = self.entries.len() as u32;
+        let number = *self.numbers.entry(*entry).or_insert(next);
+        if number == next {
+            self.entries.push(*entry);
+        }
+        self.recent[at] = number;
+        number.into()
+    }
+
+    /// Appends the entries to `out`, and forgets them.
+    fn take(&mut self, out: &mut Vec<u8>) {
+        let words = self.entries.iter().flatten();
+        words.for_each(|word| out.extend(word.to_le_bytes()));
+        self.entries.clear();
+        self.numbers.clear();
+    }
+}
+
+/// Collects events for a block.
+pub struct Builder {
+    shapes: Dictionary<SHAPE>,
+    tasks: Dictionary<TASK>,
+    outcomes: Dictionary<OUTCOME>,
+    rows: Vec<[u64; COLUMNS]>,
+    /// A column, while it is written.
+    column: Vec<u64>,
+    last_ns: u64,
+}
+
+impl Default for Builder {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl Builder {
+    /// An empty block.
+    pub fn new() -> Self {
+        Self {
+            shapes: Dictionary::new(),
+            tasks: Dictionary::new(),
+            outcomes: Dictionary::new(),
+            rows: Vec::new(),
+            column: Vec::new(),
+            last_ns: 0,
+        }
+    }
+
+    /// Number of events in the block.
+    pub const fn rows(&self) -> usize {
+        self.rows.len()
+    }
+
+    /// Time of the last event.
+    pub const fn last_ns(&self) -> u64 {
+        self.last_ns
+    }
+
+    /// Adds an event. A block has at most [`MAX_ROWS`].
+    pub fn push(&mut self, event: &Event) {
+        let row = Row::new(event);
+        let mut columns = row.columns;
+        columns[SHAPE_COLUMN] = self.shapes.number(&row.shape.words());
+        columns[TASK_COLUMN] = self.tasks.number(&row.task);
+        columns[OUTCOME_COLUMN] = self.outcomes.number(&row.outcome);
+        self.last_ns = event.at_ns;
+        self.rows.push(columns);
+    }
+
+    /// Appends the block to `out`, and empties it.
+    pub fn take(&mut self, out: &mut Vec<u8>) {
+        let base_ns = self.rows.first().map_or(0, |row| row[AT]);
+        out.extend((self.rows.len() as u32).to_le_bytes());
+        out.extend(base_ns.to_le_bytes());
+        let counts = [
+            self.shapes.entries.len(),
+            self.tasks.entries.len(),
+            self.outcomes.entries.len(),
+        ];
+        for count in counts {
+            out.extend((count as u32).to_le_bytes());
+        }
+        self.shapes.take(out);
+        self.tasks.take(out);
+        self.outcomes.take(out);
+        let mut last_ns = base_ns;
+        for row in &mut self.rows {
+            let at_ns = row[AT];
+            row[AT] = zigzag(at_ns.wrapping_sub(last_ns));
+            last_ns = at_ns;
+        }
+        // most columns of most blocks are zero
+        let mut all = [0; COLUMNS];
+        for row in &self.rows {
+            all = array::from_fn(|n| all[n] | row[n]);
+        }
+        for (n, all) in all.into_iter().enumerate() {
+            self.column.clear();
+            if all != 0 {
+                self.column.extend(self.rows.iter().map(|row| row[n]));
+            }
+            put(&self.column, out);
+        }
+        self.rows.clear();
+    }
+}
+
+/// Decodes blocks. Reuses its memory.
+#[derive(Default)]
+pub struct Decoder {
+    shapes: Vec<Shape>,
+    tasks: Vec<Words<TASK>>,
+    outcomes: Vec<Words<OUTCOME>>,
+    columns: [Vec<u64>; COLUMNS],
+}
+
+/// Reads a dictionary of `count` entries.
+fn dictionary<const N: usize, T>(
+    cursor: &mut Cursor<'_>,
+    count: u32,
+    to: &mut Vec<T>,
+    entry: impl Fn(&Words<N>) -> Option<T>,
+) -> Result<(), Damage> {
+    let bytes = (count as usize).checked_mul(N * 8).ok_or(Damage::Length)?;
+    let words = cursor.take(bytes)?.as_chunks::<8>().0;
+    to.clear();
+    for of_entry in words.as_chunks::<N>().0 {
+        let one = entry(&of_entry.map(u64::from_le_bytes));
+        to.push(one.ok_or(Damage::Content("an event of an unknown kind"))?);
+    }
+    Ok(())
+}
+
+impl Decoder {
+    /// Passes on the `count` events of a block, in the order in which they were added.
+    ///
+    /// # Errors
+    /// If the content is not valid. No event has been passed on then.
+    pub fn events(
+        &mut self,
+        payload: &[u8],
+        count: u32,
+        to: &mut dyn FnMut(&Event),
+    ) -> Result<(), Damage> {
+        let (rows, mut at_ns) = self.read(payload)?;
+        if rows != count as usize {
+            return Err(Damage::Content(
+                "a block has not as many events as its head says",
+            ));
+        }
+        self.check()?;
+        for n in 0..rows {
+            let mut columns: [u64; COLUMNS] = array::from_fn(|column| self.columns[column][n]);
+            at_ns = at_ns.wrapping_add(unzigzag(columns[AT]));
+            columns[AT] = at_ns;
+            let row = Row {
+                shape: self.shapes[columns[SHAPE_COLUMN] as usize],
+                task: self.tasks[columns[TASK_COLUMN] as usize],
+                outcome: self.outcomes[columns[OUTCOME_COLUMN] as usize],
+                columns,
+            };
+            to(&row.event());
+        }
+        Ok(())
+    }
+
+    /// Returns the number of rows, and the time of the first.
+    fn read(&mut self, payload: &[u8]) -> Result<(usize, u64), Damage> {
+        let mut cursor = Cursor::new(payload);
+        let rows = cursor.u32()? as usize;
+        if rows > MAX_ROWS {
+            return Err(Damage::Length);
+        }
+        let base_ns = cursor.u64()?;
+        let counts = [cursor.u32()?, cursor.u32()?, cursor.u32()?];
+        dictionary(&mut cursor, counts[0], &mut self.shapes, Shape::of)?;
+        dictionary(&mut cursor, counts[1], &mut self.tasks, |w| Some(*w))?;
+        dictionary(&mut cursor, counts[2], &mut self.outcomes, |w| Some(*w))?;
+        for column in &mut self.columns {
+            get(&mut cursor, rows, column)?;
+        }
+        if !cursor.is_at_end() {
+            return Err(Damage::Content(
+                "a block of events has bytes after its columns",
+            ));
+        }
+        Ok((rows, base_ns))
+    }
+
+    /// Every number of an entry must be in its dictionary.
+    fn check(&self) -> Result<(), Damage> {
+        let within = |column: usize, entries: usize| {
+            let most = self.columns[column].iter().max();
+            most.is_none_or(|&most| most < entries as u64)
+        };
+        let all = within(SHAPE_COLUMN, self.shapes.len())
+            && within(TASK_COLUMN, self.tasks.len())
+            && within(OUTCOME_COLUMN, self.outcomes.len());
+        if all {
+            Ok(())
+        } else {
+            Err(Damage::Content(
+                "an event refers to an entry that is not there",
+            ))
+        }
+    }
+}

@@ -1,0 +1,83 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The points of a command as distances: small numbers, which compress well.
+
+use std::array;
+
+use crate::model::milestone::Milestone;
+use crate::model::timeline::Timeline;
+
+/// The points of a timeline other than set-up and completion, in the order of the columns.
+const POINTS: [Milestone; 7] = [
+    Milestone::Start,
+    Milestone::SetupIn,
+    Milestone::Issue,
+    Milestone::Doorbell,
+    Milestone::Irq,
+    Milestone::Cqe,
+    Milestone::End,
+];
+
+/// All bits if this point is in the pattern.
+#[inline(always)]
+fn mask(point: Milestone, pattern: u16) -> u64 {
+    let bit = point.pattern_bit().map_or(0, u16::trailing_zeros);
+    u64::from(pattern >> bit & 1).wrapping_neg()
+}
+
+/// The distances of the points from the end of the set-up, or from the event where that is closer or
+/// the set-up was not observed. Points that are not in the pattern have the distance zero.
+#[inline(always)]
+pub fn distances(timeline: &Timeline, at_ns: u64, setup_out: u64) -> [u64; 7] {
+    let pattern = timeline.pattern();
+    let seen = Milestone::SetupOut.seen_in(pattern);
+    let near = if seen { setup_out } else { at_ns };
+    let ns = |point| timeline.ns(point);
+    let after = |point| {
+        if seen {
+            ns(point).wrapping_sub(near)
+        } else {
+            near.wrapping_sub(ns(point))
+        }
+    };
+    let all = [
+        near.wrapping_sub(ns(Milestone::Start)),
+        near.wrapping_sub(ns(Milestone::SetupIn)),
+        after(Milestone::Issue),
+        after(Milestone::Doorbell),
+        at_ns.wrapping_sub(ns(Milestone::Irq)),
+        at_ns.wrapping_sub(ns(Milestone::Cqe)),
+        ns(Milestone::End).wrapping_sub(at_ns),
+    ];
+    array::from_fn(|n| all[n] & mask(POINTS[n], pattern))
+}
+
+/// The inverse of [`distances`].
+pub fn points(of: [u64; 7], at_ns: u64, setup_out: u64, pattern: u16) -> [u64; 9] {
+    let seen = Milestone::SetupOut.seen_in(pattern);
+    let near = if seen { setup_out } else { at_ns };
+    let [start, setup_in, issue, doorbell, irq, cqe, end] = of;
+    let after = |distance| {
+        if seen {
+            near.wrapping_add(distance)
+        } else {
+            near.wrapping_sub(distance)
+        }
+    };
+    let mut all = [
+        near.wrapping_sub(start),
+        near.wrapping_sub(setup_in),
+        setup_out,
+        after(issue),
+        after(doorbell),
+        at_ns.wrapping_sub(irq),
+        at_ns.wrapping_sub(cqe),
+        at_ns,
+        at_ns.wrapping_add(end),
+    ];
+    for (point, ns) in Milestone::ALL.into_iter().zip(&mut all) {
+        if !point.seen_in(pattern) {
+            *ns = 0;
+        }
+    }
+    all
+}

@@ -1,0 +1,48 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Recordings: the events of a run in a file. A file is a header and blocks with checksums
+//! (frame.rs). A block holds up to [`MAX_ROWS`] events as columns (block.rs), or data of the run.
+//! The format depends neither on the kernel nor on the layout of the BPF side: it stores
+//! [`Event`](crate::model::event::Event)s. docs/record.md has it to the byte.
+
+mod block;
+mod bytes;
+mod columns;
+mod distance;
+mod error;
+mod frame;
+mod meta;
+mod playback;
+mod reader;
+mod recorder;
+mod ring;
+mod row;
+mod shape;
+mod writer;
+
+pub use self::block::BLOCK_ROWS;
+pub use self::block::Builder;
+pub use self::block::Decoder;
+pub use self::block::MAX_ROWS;
+pub use self::error::Damage;
+pub use self::error::Error;
+pub use self::frame::Content;
+pub use self::frame::Head;
+pub use self::frame::MAX_PAYLOAD;
+pub use self::meta::ClockOffset;
+pub use self::meta::ControllerInfo;
+pub use self::meta::DiskInfo;
+pub use self::meta::FrameInfo;
+pub use self::meta::LedgerInfo;
+pub use self::meta::RunInfo;
+pub use self::meta::StackAtName;
+pub use self::meta::StackInfo;
+pub use self::meta::StageSetName;
+pub use self::playback::Item;
+pub use self::playback::Playback;
+pub use self::reader::Blocks;
+pub use self::reader::Ending;
+pub use self::recorder::Recorder;
+pub use self::recorder::Written;
+pub use self::ring::Keep;
+pub use self::writer::Block;
+pub use self::writer::BlockWriter;

@@ -1,0 +1,305 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Records events into a file. A thread of its own encodes, compresses and writes them: the thread
+//! that reads the ring only copies each event.
+
+use std::fs::File;
+use std::io;
+use std::mem::replace;
+use std::mem::take;
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+use std::sync::atomic::AtomicU64;
+use std::sync::atomic::Ordering;
+use std::sync::mpsc::Receiver;
+use std::sync::mpsc::SyncSender;
+use std::sync::mpsc::sync_channel;
+use std::thread;
+use std::thread::JoinHandle;
+
+use serde::Serialize;
+
+use super::block::BLOCK_ROWS;
+use super::block::Builder;
+use super::frame::Content;
+use super::ring::Keep;
+use super::ring::Ring;
+use super::writer::Block;
+use super::writer::BlockWriter;
+use crate::model::event::Event;
+
+/// Events that are handed over at a time.
+const BATCH: usize = 1024;
+/// Batches that may wait for the thread: some 5 MB. If more arrive, the sender waits, and events
+/// stay in the ring.
+const WAITING: usize = 16;
+
+/// What the thread has to do.
+enum Job {
+    Events(Vec<Event>),
+    /// Ends the current block of events.
+    Flush,
+    Block(Content, u64, Vec<u8>),
+    /// Writes the ring to the file, and answers with the number of events that it had dropped.
+    Dump(SyncSender<u64>),
+}
+
+/// What the thread has done.
+#[derive(Debug, Default)]
+struct Progress {
+    bytes: AtomicU64,
+    events: AtomicU64,
+    failed: AtomicBool,
+}
+
+/// What was written.
+#[derive(Debug)]
+pub struct Written {
+    /// Bytes of the file, in whole blocks.
+    pub bytes: u64,
+    /// Events in whole blocks.
+    pub events: u64,
+    /// Events that could not be written.
+    pub lost: u64,
+    /// Why the file could not be written to its end.
+    pub error: Option<io::Error>,
+}
+
+/// A recording that is being written.
+pub struct Recorder {
+    batch: Vec<Event>,
+    jobs: SyncSender<Job>,
+    /// Emptied batches, to be used again.
+    empty: Receiver<Vec<Event>>,
+    progress: Arc<Progress>,
+    thread: JoinHandle<Written>,
+}
+
+impl Recorder {
+    /// Begins a recording in an empty file. `keep`: in memory, until [`Recorder::dump`].
+    ///
+    /// # Errors
+    /// If the header cannot be written.
+    pub fn create(file: File, compress: bool, keep: Option<Keep>) -> io::Result<Self> {
+        let writer = BlockWriter::create(file, compress)?;
+        let (jobs, received) = sync_channel(WAITING);
+        let (give_back, empty) = sync_channel(WAITING + 2);
+        let progress = Arc::new(Progress::default());
+        let mut worker = Worker {
+            writer,
+            builder: Builder::new(),
+            payload: Vec::new(),
+            progress: Arc::clone(&progress),
+            ring: keep.map(Ring::new),
+            events: 0,
+            lost: 0,
+            evicted: 0,
+            error: None,
+        };
+        let thread = thread::Builder::new().name("record".into());
+        let thread = thread.spawn(move || {
+            for job in received {
+                match job {
+                    Job::Events(mut batch) => {
+                        batch.iter().for_each(|event| worker.push(event));
+                        batch.clear();
+                        // a full channel keeps enough of them
+                        let _ = give_back.try_send(batch);
+                    }
+                    Job::Flush => worker.flush(),
+                    Job::Dump(answer) => {
+                        worker.dump();
+                        let _ = answer.send(worker.evicted);
+                    }
+                    Job::Block(content, at_ns, payload) => {
+                        worker.flush();
+                        worker.write(content, at_ns, 0, &payload);
+                    }
+                }
+            }
+            worker.finish()
+        })?;
+        Ok(Self {
+            batch: Vec::with_capacity(BATCH),
+            jobs,
+            empty,
+            progress,
+            thread,
+        })
+    }
+
+    /// Adds an event. Waits if the thread cannot keep up.
+    #[inline]
+    pub fn push(&mut self, event: &Event) {
+        self.batch.push(*event);
+        if self.batch.len() == BATCH {
+            self.send();
+        }
+    }
+
+    #[inline(never)]
+    fn send(&mut self) {
+        let next = self.empty.try_recv();
+        let next = next.unwrap_or_else(|_| Vec::with_capacity(BATCH));
+        let batch = replace(&mut self.batch, next);
+        self.job(Job::Events(batch));
+    }
+
+    fn job(&self, job: Job) {
+        // the thread ends only when the sender is gone, or by a panic, which `finish` passes on
+        let _ = self.jobs.send(job);
+    }
+
+    /// Ends the current block, so that its events are in the file soon.
+    pub fn flush(&mut self) {
+        self.send();
+        self.job(Job::Flush);
+    }
+
+    /// Adds a block of another kind, which applies to the events after it.
+    pub fn block(&mut self, content: Content, at_ns: u64, data: &impl Serialize) {
+        // strings, numbers and lists of them: this cannot fail
+        let payload = serde_json::to_vec(data).unwrap_or_default();
+        self.send();
+        self.job(Job::Block(content, at_ns, payload));
+    }
+
+    /// Writes the ring to the file. What comes later goes there directly. Returns the number of
+    /// events that the ring had dropped.
+    pub fn dump(&mut self) -> u64 {
+        self.send();
+        let (answer, answered) = sync_channel(1);
+        self.job(Job::Dump(answer));
+        answered.recv().unwrap_or(0)
+    }
+
+    /// Bytes in the file, or in the ring.
+    pub fn bytes(&self) -> u64 {
+        self.progress.bytes.load(Ordering::Relaxed)
+    }
+
+    /// Events in the file.
+    pub fn events(&self) -> u64 {
+        self.progress.events.load(Ordering::Relaxed)
+    }
+
+    /// Whether the file could not be written. What comes later is lost, and counted.
+    pub fn has_failed(&self) -> bool {
+        self.progress.failed.load(Ordering::Relaxed)
+    }
+
+    /// Writes what is left, and ends the thread.
+    pub fn finish(mut self) -> Written {
+        self.send();
+        drop(self.jobs);
+        self.thread.join().unwrap_or_else(|_| Written {
+            bytes: self.progress.bytes.load(Ordering::Relaxed),
+            events: self.progress.events.load(Ordering::Relaxed),
+            lost: 0,
+            error: Some(io::Error::other(
+                "the thread that writes the file has failed",
+            )),
+        })
+    }
+}
+
+/// The thread's part.
+struct Worker {
+    writer: BlockWriter<File>,
+    builder: Builder,
+    payload: Vec<u8>,
+    progress: Arc<Progress>,
+    /// `None`: blocks go to the file.
+    ring: Option<Ring>,
+    events: u64,
+    lost: u64,
+    evicted: u64,
+    error: Option<io::Error>,
+}
+
+impl Worker {
+    fn push(&mut self, event: &Event) {
+        self.builder.push(event);
+        if self.builder.rows() == BLOCK_ROWS {
+            self.flush();
+        }
+    }
+
+    fn flush(&mut self) {
+        let rows = self.builder.rows() as u32;
+        if rows == 0 {
+            return;
+        }
+        let at_ns = self.builder.last_ns();
+        let mut payload = take(&mut self.payload);
+        payload.clear();
+        self.builder.take(&mut payload);
+        self.write(Content::Events, at_ns, rows, &payload);
+        self.payload = payload;
+    }
+
+    fn write(&mut self, content: Content, at_ns: u64, events: u32, payload: &[u8]) {
+        let block = Block {
+            content,
+            payload,
+            events,
+            at_ns,
+        };
+        let made = match (&self.error, &mut self.ring) {
+            (Some(_), _) => None,
+            (None, Some(ring)) => Some(self.writer.prepare(&block).map(|p| ring.push(p))),
+            (None, None) => Some(self.writer.write(&block)),
+        };
+        let kept = self.ring.is_some();
+        match made {
+            Some(Ok(())) if !kept => self.events += u64::from(events),
+            Some(Ok(())) => {}
+            Some(Err(error)) => {
+                self.fail(error);
+                self.lost += u64::from(events);
+            }
+            None => self.lost += u64::from(events),
+        }
+        self.note();
+    }
+
+    fn fail(&mut self, error: io::Error) {
+        // leave whole blocks behind; the reader copes if this fails, too
+        let _ = self.writer.file().set_len(self.writer.bytes());
+        self.error = Some(error);
+        self.progress.failed.store(true, Ordering::Relaxed);
+    }
+
+    fn note(&self) {
+        let bytes = self
+            .ring
+            .as_ref()
+            .map_or_else(|| self.writer.bytes(), Ring::bytes);
+        self.progress.events.store(self.events, Ordering::Relaxed);
+        self.progress.bytes.store(bytes, Ordering::Relaxed);
+    }
+
+    fn dump(&mut self) {
+        self.flush();
+        if let Some(ring) = self.ring.take() {
+            self.evicted = ring.evicted();
+            let kept = ring.events();
+            let (events, done) = ring.dump(&mut self.writer);
+            self.events += events;
+            self.lost += kept - events;
+            if let Err(error) = done {
+                self.fail(error);
+            }
+        }
+        self.note();
+    }
+
+    fn finish(mut self) -> Written {
+        self.dump();
+        Written {
+            bytes: self.writer.bytes(),
+            events: self.events,
+            lost: self.lost,
+            error: self.error,
+        }
+    }
+}

@@ -1,0 +1,194 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The last blocks of a run in memory, until they are written to a file (`record --ring`).
+
+use std::collections::VecDeque;
+use std::io;
+use std::io::Write;
+use std::mem::take;
+use std::time::Duration;
+
+use super::frame::Content;
+use super::writer::BlockWriter;
+use super::writer::Prepared;
+
+/// How much to keep.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Keep {
+    /// Blocks that are older than the latest one by this are dropped.
+    pub time: Duration,
+    /// The oldest blocks are dropped when there are more bytes than this.
+    pub bytes: u64,
+}
+
+/// Blocks in memory.
+#[derive(Debug)]
+pub struct Ring {
+    keep: Keep,
+    blocks: VecDeque<Prepared>,
+    bytes: u64,
+    /// What applies to the first of `blocks`: the run, and the last dropped block of the kinds that
+    /// replace each other.
+    before: Vec<Prepared>,
+    /// Stacks are never dropped: later events may refer to them. Their number is bounded.
+    stacks: Vec<Prepared>,
+    evicted: u64,
+}
+
+impl Ring {
+    /// An empty ring.
+    pub const fn new(keep: Keep) -> Self {
+        Self {
+            keep,
+            blocks: VecDeque::new(),
+            bytes: 0,
+            before: Vec::new(),
+            stacks: Vec::new(),
+            evicted: 0,
+        }
+    }
+
+    /// Bytes of the blocks that can be dropped.
+    pub const fn bytes(&self) -> u64 {
+        self.bytes
+    }
+
+    /// Number of events that were dropped.
+    pub const fn evicted(&self) -> u64 {
+        self.evicted
+    }
+
+    /// Number of events in it.
+    pub fn events(&self) -> u64 {
+        self.blocks.iter().map(|b| u64::from(b.events)).sum()
+    }
+
+    /// Adds a block, and drops old ones.
+    pub fn push(&mut self, mut block: Prepared) {
+        // the compressor reserves for the worst case
+        block.payload.shrink_to_fit();
+        match block.content {
+            Content::Run => return self.replace(block),
+            Content::Stacks => return self.stacks.push(block),
+            _ => {}
+        }
+        let oldest = block.at_ns.saturating_sub(nanos(self.keep.time));
+        self.bytes += block.bytes();
+        self.blocks.push_back(block);
+        while let Some(first) = self.blocks.front() {
+            let fits = self.bytes <= self.keep.bytes && first.at_ns >= oldest;
+            if fits || self.blocks.len() == 1 {
+                break;
+            }
+            let Some(first) = self.blocks.pop_front() else {
+                break;
+            };
+            self.bytes -= first.bytes();
+            if first.content == Content::Events {
+                self.evicted += u64::from(first.events);
+            } else {
+                self.replace(first);
+            }
+        }
+    }
+
+    fn replace(&mut self, block: Prepared) {
+        self.before.retain(|b| b.content != block.content);
+        self.before.push(block);
+    }
+
+    /// Writes all blocks to a file. Returns the number of events that could be written, and the
+    /// error of the write that failed.
+    pub fn dump<W: Write>(mut self, writer: &mut BlockWriter<W>) -> (u64, io::Result<()>) {
+        // a file begins with its run
+        self.before.sort_by_key(|b| b.content != Content::Run);
+        let mut events = 0;
+        let all = take(&mut self.before)
+            .into_iter()
+            .chain(take(&mut self.stacks));
+        for block in all.chain(take(&mut self.blocks)) {
+            if let Err(error) = writer.write_prepared(&block) {
+                return (events, Err(error));
+            }
+            events += u64::from(block.events);
+        }
+        (events, Ok(()))
+    }
+}
+
+fn nanos(time: Duration) -> u64 {
+    u64::try_from(time.as_nanos()).unwrap_or(u64::MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn block(content: Content, at_s: u64, bytes: usize) -> Prepared {
+        Prepared {
+            content,
+            compressed: false,
+            raw_bytes: bytes as u32,
+            events: u32::from(content == Content::Events),
+            at_ns: at_s * 1_000_000_000,
+            payload: vec![at_s as u8; bytes],
+        }
+    }
+
+    fn ring(seconds: u64, bytes: u64) -> Ring {
+        Ring::new(Keep {
+            time: Duration::from_secs(seconds),
+            bytes,
+        })
+    }
+
+    /// The contents and times of a dump.
+    fn dumped(ring: Ring) -> Vec<(Content, u64)> {
+        let mut file = vec![];
+        let mut writer = BlockWriter::create(&mut file, false).unwrap();
+        ring.dump(&mut writer).1.unwrap();
+        let mut blocks = super::super::Blocks::open(file.as_slice()).unwrap();
+        let mut all = vec![];
+        while let Some((head, _)) = blocks.next().unwrap() {
+            all.push((head.content, head.at_ns / 1_000_000_000));
+        }
+        all
+    }
+
+    #[test]
+    fn what_applies_to_the_kept_events_is_kept() {
+        let mut ring = ring(10, 1 << 20);
+        ring.push(block(Content::Run, 0, 5));
+        ring.push(block(Content::Clock, 0, 5));
+        ring.push(block(Content::Stacks, 1, 5));
+        for at in 1..30 {
+            ring.push(block(Content::Events, at, 100));
+            ring.push(block(Content::Ledger, at, 10));
+        }
+        ring.push(block(Content::Clock, 29, 5));
+        assert_eq!(ring.evicted(), 18);
+        let all = dumped(ring);
+        assert_eq!(
+            all[..4],
+            [
+                (Content::Run, 0),
+                (Content::Clock, 0),
+                (Content::Ledger, 18),
+                (Content::Stacks, 1)
+            ]
+        );
+        assert_eq!(all[4], (Content::Events, 19));
+        assert_eq!(all.last(), Some(&(Content::Clock, 29)));
+    }
+
+    #[test]
+    fn memory_is_bounded_however_long_it_runs() {
+        let mut ring = ring(1 << 30, 10_000);
+        for at in 0..100_000 {
+            ring.push(block(Content::Events, at, 100));
+            ring.push(block(Content::Ledger, at, 10));
+            assert!(ring.bytes() <= 10_000);
+        }
+        assert!(ring.before.len() == 1 && ring.blocks.len() < 200);
+        assert!(ring.evicted() > 99_000);
+    }
+}

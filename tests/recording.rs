@@ -1,0 +1,206 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Recordings: what was written is read, whatever the events are; a damaged file is read up to the
+//! damage, and never yields wrong events.
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    reason = "tests"
+)]
+
+mod events;
+
+use nvme_deep::Opcode;
+use nvme_deep::QueueKind;
+use nvme_deep::model::event::CommandId;
+use nvme_deep::model::event::Event;
+use nvme_deep::model::event::EventKind;
+use nvme_deep::model::milestone::Milestone;
+use nvme_deep::model::timeline::Timeline;
+use nvme_deep::recording::Block;
+use nvme_deep::recording::BlockWriter;
+use nvme_deep::recording::Blocks;
+use nvme_deep::recording::Builder;
+use nvme_deep::recording::Content;
+use nvme_deep::recording::Damage;
+use nvme_deep::recording::Decoder;
+use nvme_deep::recording::Ending;
+use nvme_deep::recording::Error;
+use proptest::collection::vec;
+use proptest::prelude::*;
+
+/// Makes latency and points consistent, as those of real events are: the timeline begins and ends
+/// with the same times as the latency.
+fn consistent(at_ns: u64, latency: &mut Option<u64>, timeline: &mut Option<Timeline>) {
+    let Some(line) = timeline else {
+        *latency = latency.map(|ns| ns.min(at_ns));
+        return;
+    };
+    let pattern = line.pattern();
+    let seen = Milestone::SetupOut.seen_in(pattern);
+    *latency = seen.then(|| latency.unwrap_or(1000).min(at_ns));
+    let points = Milestone::ALL.map(|point| match point {
+        _ if !point.seen_in(pattern) => 0,
+        Milestone::SetupOut => at_ns - latency.unwrap_or(0),
+        Milestone::Complete => at_ns,
+        _ => line.ns(point),
+    });
+    *line = Timeline::new(points, pattern);
+}
+
+fn event() -> impl Strategy<Value = Event> {
+    // nearly in order, as the reorder window leaves them, with large gaps
+    let at_ns = prop_oneof![5 => 1_u64 << 40..(1 << 40) + 100_000, 1 => any::<u64>()];
+    (at_ns, events::what()).prop_map(|(at_ns, mut what)| {
+        match &mut what {
+            EventKind::Complete(_, outcome) | EventKind::Command(_, _, outcome) => {
+                consistent(at_ns, &mut outcome.latency_ns, &mut outcome.timeline);
+            }
+            EventKind::Missed {
+                latency_max_ns,
+                timeline,
+                ..
+            } => consistent(at_ns, latency_max_ns, timeline),
+            _ => {}
+        }
+        let mut event = Event { at_ns, what };
+        forget_unknown(&mut event);
+        event
+    })
+}
+
+/// What is not known of a submitter is zero, as the BPF side leaves it.
+fn forget_unknown(event: &mut Event) {
+    if let EventKind::Submit(_, asked)
+    | EventKind::Command(_, asked, _)
+    | EventKind::Unfinished { asked, .. }
+    | EventKind::Missed {
+        asked: Some(asked), ..
+    } = &mut event.what
+        && !asked.knows_submitter
+    {
+        (asked.pid, asked.tid, asked.comm, asked.cpu) = (0, 0, [0; 16], 0);
+    }
+}
+
+fn file(blocks: &[Vec<Event>], compress: bool) -> Vec<u8> {
+    let mut bytes = vec![];
+    let mut writer = BlockWriter::create(&mut bytes, compress).unwrap();
+    let mut builder = Builder::new();
+    for events in blocks {
+        events.iter().for_each(|e| builder.push(e));
+        let (rows, at_ns) = (builder.rows() as u32, builder.last_ns());
+        let mut payload = vec![];
+        builder.take(&mut payload);
+        writer
+            .write(&Block {
+                content: Content::Events,
+                payload: &payload,
+                events: rows,
+                at_ns,
+            })
+            .unwrap();
+    }
+    let end = Block {
+        content: Content::End,
+        payload: b"{}",
+        events: 0,
+        at_ns: 0,
+    };
+    writer.write(&end).unwrap();
+    bytes
+}
+
+/// The events of the whole blocks, and how the file ends.
+fn read(bytes: &[u8]) -> Result<(Vec<Event>, Ending), Error> {
+    let mut blocks = Blocks::open(bytes)?;
+    let (mut decoder, mut all) = (Decoder::default(), vec![]);
+    while let Some((head, payload)) = blocks.next()? {
+        if head.content == Content::Events {
+            let before = all.len();
+            decoder
+                .events(payload, head.events, &mut |e| all.push(*e))
+                .unwrap();
+            assert_eq!(all.len() - before, head.events as usize);
+        }
+    }
+    Ok((all, blocks.ending().unwrap()))
+}
+
+proptest! {
+    #[test]
+    fn events_come_back_as_they_were(
+        blocks in vec(vec(event(), 1..40), 0..4), compress: bool,
+    ) {
+        let (all, ending) = read(&file(&blocks, compress)).unwrap();
+        prop_assert_eq!(ending, Ending::Complete);
+        prop_assert_eq!(all, blocks.concat());
+    }
+
+    #[test]
+    fn a_truncated_file_is_read_up_to_the_last_whole_block(
+        blocks in vec(vec(event(), 1..10), 1..4), compress: bool, cut in any::<prop::sample::Index>(),
+    ) {
+        let whole = file(&blocks, compress);
+        let cut = cut.index(whole.len());
+        match read(&whole[..cut]) {
+            Err(error) => prop_assert!(matches!(error, Error::Foreign) && cut < 16),
+            Ok((all, ending)) => {
+                prop_assert!(blocks.concat().starts_with(&all));
+                let edge = matches!(ending, Ending::Cut | Ending::Damaged(Damage::Short));
+                prop_assert!(edge, "{ending:?}");
+            }
+        }
+    }
+
+    #[test]
+    fn a_changed_byte_never_yields_wrong_events(
+        blocks in vec(vec(event(), 1..10), 1..4), compress: bool,
+        at in any::<prop::sample::Index>(), by in 1_u8..,
+    ) {
+        let mut bytes = file(&blocks, compress);
+        let at = at.index(bytes.len());
+        bytes[at] ^= by;
+        match read(&bytes) {
+            Err(_) => prop_assert!(at < 16),
+            Ok((all, ending)) => {
+                prop_assert!(blocks.concat().starts_with(&all));
+                prop_assert!(matches!(ending, Ending::Damaged(_)), "{ending:?}");
+            }
+        }
+    }
+
+    #[test]
+    fn any_payload_decodes_or_is_refused(payload in vec(any::<u8>(), 0..300)) {
+        let _ = Decoder::default().events(&payload, 1, &mut |_| {});
+    }
+}
+
+#[test]
+fn an_empty_file_and_another_one_are_foreign() {
+    for bytes in [&b""[..], b"short", &[0; 100]] {
+        assert!(matches!(read(bytes), Err(Error::Foreign)));
+    }
+}
+
+#[test]
+fn a_missing_block_is_a_gap() {
+    let one = vec![Event {
+        at_ns: 1,
+        what: EventKind::Requeue(CommandId {
+            ctrl: 0,
+            qid: 1,
+            cid: 2,
+            nsid: 3,
+            opcode: Opcode {
+                queue: QueueKind::Io,
+                code: 1,
+            },
+        }),
+    }];
+    let all = file(&[one.clone(), one.clone(), one], false);
+    let block = (all.len() - 16 - 42) / 3;
+    let without = [&all[..16 + block], &all[16 + 2 * block..]].concat();
+    let (events, ending) = read(&without).unwrap();
+    assert_eq!((events.len(), ending), (1, Ending::Damaged(Damage::Gap)));
+}

@@ -1,0 +1,150 @@
+#!/usr/bin/env bash
+# Recordings: beside a trace and fio; read again in every view; printed again as they were shown; cut,
+# damaged, without room. nvme0 answers at once, nvme1 fails the reads of block 2048, nvme2 answers
+# after 7 s (the driver's timeout is one second) and has a namespace that the kernel does not read.
+. "$(dirname "$0")/lib.sh"
+. "$(dirname "$0")/devices.sh"
+here=$(dirname "$0")
+export PYTHONDONTWRITEBYTECODE=1
+for n in 0 1; do echo 2 >"/sys/block/$(disk nvme$n)/queue/nomerges"; done
+fast=/dev/$(disk nvme0)
+bad=/dev/$(disk nvme1)
+mkdir /tmp/rec
+
+# from NAME VIEW OPTION...: prints a recording, without root
+nobody=(setpriv --reuid=65534 --regid=65534 --clear-groups --inh-caps=-all)
+from() {
+    local name=$1
+    shift
+    refused "$name" "${nobody[@]}" "$NVME_DEEP" "$@"
+}
+
+for set in basic fine none; do
+    begin "load-$set"
+    file=/tmp/rec/$set
+    stages=(--stages=$set)
+    [[ $set != none ]] || stages=()
+    tool record record -o "$file" --stages "$set" --ctrl nvme0 --no-admin
+    tool plain record -o "$file.plain" --stages "$set" --no-compress --ctrl nvme0 --no-admin
+    tool trace trace --json --pair "${stages[@]}" --ctrl nvme0 --no-admin
+    traced
+    stat_of before "$(disk nvme0)"
+    load mixed --filename="$fast" --rw=randrw --bssplit=4k/70:32k/20:128k/10 --number_ios=6000 \
+        --size=512m --ioengine=libaio --iodepth=16
+    stat_of after "$(disk nvme0)"
+    stop
+    stat -c '%a %s' "$file" >"$case_dir/stat.file"
+    stat -c '%s' "$file.plain" >"$case_dir/stat.plain"
+    chmod a+r "$file" "$file.plain"
+    from latency latency --json --hist --split-size "${stages[@]}" --from "$file"
+    from latency-plain latency --json --hist --split-size "${stages[@]}" --from "$file.plain"
+    from totals latency --json --from "$file"
+    from reads latency --json --opcode read --from "$file"
+    from intervals latency --json 500ms --delta --from "$file"
+    from all trace --json --pair "${stages[@]}" --from "$file"
+    from slow trace --json --pair --slow 1ms --from "$file"
+    from few trace --json --pair -n 10 --from "$file"
+done
+
+# Two views, with errors, retries and a timeout: what --tee has recorded is printed again.
+begin tee
+tool json trace --json --pair --stages=fine --kstack --sq --aen --tee /tmp/rec/json
+tool text trace --stages --kstack=complete --time wall --tee /tmp/rec/text
+tool rel trace --time rel --tee /tmp/rec/rel
+traced
+load mixed --filename="$fast" --rw=randrw --bs=4k --number_ios=1000 --size=64m --ioengine=libaio \
+    --iodepth=4
+dd if="$bad" of=/dev/null bs=512 count=16 skip=2040 iflag=direct status=none || true
+python3 "$here/late.py" "$case_dir/steps" "$(disk nvme2)" nvme2 || true
+for ((i = 0; i < 100; i++)); do
+    [[ $(</sys/class/nvme/nvme2/state) == live ]] && break
+    sleep 0.1
+done
+stop
+chmod a+r /tmp/rec/*
+from json-from trace --json --pair --stages=fine --kstack --sq --aen --from /tmp/rec/json
+from text-from trace --stages --kstack=complete --time wall --from /tmp/rec/text
+from rel-from trace --time rel --from /tmp/rec/rel
+
+begin stacks
+tool record record -o /tmp/rec/stacks --kstack --ctrl nvme0 --no-admin
+tool stacks stacks --json --ctrl nvme0 --no-admin
+traced
+load reads --filename="$fast" --rw=randread --bs=4k --number_ios=500 --size=64m --ioengine=psync
+dd if=/dev/zero of="$fast" bs=64k count=20 oflag=direct status=none
+stop
+chmod a+r /tmp/rec/stacks
+from stacks-from stacks --json --from /tmp/rec/stacks
+from folded-from stacks --folded --from /tmp/rec/stacks
+
+# The ring holds four seconds. nvme2 answers too late: the driver's timeout fires the trigger. The
+# first load is dropped by then.
+begin ring
+tool timeout record -o /tmp/rec/timeout --ring 4s --trigger slow=60s,timeout --after 1s
+tool slow record -o /tmp/rec/slow --ring 1m --trigger slow=20s,error --after 500ms --ctrl nvme1
+tool stopped record -o /tmp/rec/stopped --ring 1m --max-size 1M --trigger slow=60s --ctrl nvme0 --no-admin
+traced
+load old --filename="$fast" --rw=randread --bs=4k --number_ios=700 --size=64m --ioengine=psync
+sleep 7
+load new --filename="$fast" --rw=randread --bs=4k --number_ios=300 --size=64m --ioengine=psync
+dd if="$bad" of=/dev/null bs=512 count=16 skip=2040 iflag=direct status=none || true
+python3 "$here/late.py" "$case_dir/late" "$(disk nvme2)" nvme2 || true
+for ((i = 0; i < 100; i++)); do
+    [[ $(</sys/class/nvme/nvme2/state) == live ]] && break
+    sleep 0.1
+done
+sleep 1.5
+stop
+chmod a+r /tmp/rec/*
+for name in timeout slow stopped; do from "$name-from" trace --json --pair --from "/tmp/rec/$name"; done
+
+begin killed
+tool record record -o /tmp/rec/killed --ctrl nvme0 --no-admin
+traced
+load first --filename="$fast" --rw=randread --bs=4k --number_ios=2000 --size=64m --ioengine=libaio \
+    --iodepth=8
+sleep 2.5
+load second --filename="$fast" --rw=randread --bs=4k --number_ios=300 --size=64m --ioengine=libaio \
+    --iodepth=8
+stop KILL
+chmod a+r /tmp/rec/killed
+from all trace --json --pair --from /tmp/rec/killed
+from latency latency --json --from /tmp/rec/killed
+
+begin damaged
+size=$(stat -c %s /tmp/rec/basic)
+head -c $((size / 2)) /tmp/rec/basic >/tmp/rec/half
+cp /tmp/rec/basic /tmp/rec/flipped
+printf 'X' | dd of=/tmp/rec/flipped bs=1 seek=$((size / 2)) conv=notrunc status=none
+head -c 20 /tmp/rec/basic >/tmp/rec/stub
+{ printf '\x89nvmedp\n\x09\0\0\0'; head -c 4 /dev/zero; } >/tmp/rec/newer
+python3 - <<'P'
+import binascii, struct
+head = open('/tmp/rec/newer', 'rb').read()[:12]
+open('/tmp/rec/newer', 'wb').write(head + struct.pack('<I', binascii.crc32(head)))
+P
+chmod a+r /tmp/rec/*
+for name in half flipped; do from "$name" trace --json --pair --from "/tmp/rec/$name"; done
+for name in stub newer; do from "$name" trace --json --pair --from "/tmp/rec/$name"; done
+from foreign latency --from "$NVME_DEEP"
+from missing latency --from /tmp/rec/missing
+from stages latency --stages=fine --from /tmp/rec/basic
+from no-stages latency --stages --from /tmp/rec/none
+from no-stacks stacks --from /tmp/rec/basic
+from events latency --from /tmp/rec/rel
+refused exists "$NVME_DEEP" record -o /tmp/rec/basic --duration 1s
+refused no-directory "$NVME_DEEP" record -o /tmp/missing/file --duration 1s
+from unprivileged record -o /tmp/rec/nobody
+refused forced "$NVME_DEEP" record -o /tmp/rec/half --force --duration 1s
+
+begin full
+mkdir /tmp/small
+mount -t tmpfs -o size=300k none /tmp/small
+tool record record -o /tmp/small/file --no-compress --ctrl nvme0 --no-admin
+traced
+load reads --filename="$fast" --rw=randread --bs=4k --number_ios=30000 --size=512m --ioengine=libaio \
+    --iodepth=16 --iodepth_batch_submit=8 || true
+finished
+chmod a+r /tmp/small/file
+from all trace --json --pair --from /tmp/small/file
+umount /tmp/small

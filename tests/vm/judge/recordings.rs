@@ -1,0 +1,310 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Recordings: the same commands as a trace beside them and as fio issued; every view of them;
+//! `--tee` and `--from` print the same bytes; what is left of an interrupted or damaged file.
+
+use std::collections::BTreeMap;
+
+use serde_json::Value;
+
+use super::guest::Outcome;
+use super::guest::Suite;
+use super::json::ToolRun;
+use super::json::fio_counts;
+use super::json::kernel_counts;
+use super::json::list;
+use super::json::number;
+use super::json::text;
+use super::trace_read::TraceRun;
+
+const RECORDINGS: Suite = Suite {
+    script: "recordings",
+    variant: "",
+    smp: "2",
+    controllers: &[
+        "nvme_null nvme0 0",
+        "nvme_blkdebug nvme1 0 read,sector=2048",
+        "nvme_null nvme2 7000000000 ns:ms=8 ns:mset=1",
+    ],
+    append: "nvme_core.io_timeout=1",
+    env: &[],
+};
+
+const SETS: [&str; 3] = ["basic", "fine", "none"];
+
+/// The commands of a trace by what identifies them, without times.
+fn commands(run: &TraceRun) -> BTreeMap<String, u64> {
+    let mut all = BTreeMap::new();
+    for event in run.of("command") {
+        let id = [
+            &event["qid"],
+            &event["cid"],
+            &event["opcode"],
+            &event["fields"],
+            &event["bytes"],
+        ];
+        let id = format!("{id:?} {} {}", event["pid"], event["status"]["value"]);
+        *all.entry(id).or_default() += 1;
+    }
+    all
+}
+
+fn the_same_commands(outcome: &Outcome) {
+    for set in SETS {
+        let case = format!("load-{set}");
+        let [reads, writes, ..] = fio_counts(outcome, &case);
+        let [kernel_reads, kernel_writes, ..] = kernel_counts(outcome, &case);
+        assert_eq!([reads, writes], [kernel_reads, kernel_writes], "{case}");
+        assert_eq!(reads + writes, 6000, "{case}");
+        let live = TraceRun::read(outcome, &case, "trace");
+        let from = TraceRun::read(outcome, &case, "all");
+        assert_eq!(commands(&live), commands(&from), "{case}");
+        assert_eq!(from.of("command").count(), 6000, "{case}");
+        for name in ["lost_completions", "not_written", "undecodable"] {
+            assert_eq!(number(&from.ledger, name), 0, "{case}: {name}");
+        }
+        assert_eq!(from.ledger["balance"]["balanced"], true, "{case}");
+        for name in ["record", "plain"] {
+            let said = outcome.text(&case, &format!("{name}.err"));
+            assert!(said.contains("6000 commands in "), "{case}: {said}");
+            assert!(
+                said.contains("exact: 6000 commands, 0 lost"),
+                "{case}: {said}"
+            );
+        }
+        let stat = outcome.text(&case, "stat.file");
+        let (mode, size) = stat.trim().split_once(' ').unwrap();
+        assert_eq!(mode, "600", "{case}");
+        let plain: u64 = outcome.text(&case, "stat.plain").trim().parse().unwrap();
+        let size: u64 = size.parse().unwrap();
+        assert!(size < plain && size < 6000 * 40, "{case}: {size} {plain}");
+    }
+}
+
+/// The histogram of single values, as the sum and the count of `latency --from`.
+fn sums(run: &TraceRun, field: &str) -> BTreeMap<String, (u64, u64)> {
+    let mut all: BTreeMap<String, (u64, u64)> = BTreeMap::new();
+    for command in run.of("command") {
+        let sum = all.entry(text(command, "opcode").to_owned()).or_default();
+        sum.0 += 1;
+        sum.1 += number(command, field);
+    }
+    all
+}
+
+fn rows(run: &ToolRun) -> BTreeMap<String, (u64, u64)> {
+    let mut all: BTreeMap<String, (u64, u64)> = BTreeMap::new();
+    for row in run.rows() {
+        let sum = all.entry(text(row, "opcode").to_owned()).or_default();
+        sum.0 += number(row, "count");
+        sum.1 += number(&row["total"], "sum_ns");
+    }
+    all
+}
+
+fn rows_are_those_of_the_events(outcome: &Outcome) {
+    for set in SETS {
+        let case = format!("load-{set}");
+        let events = TraceRun::read(outcome, &case, "all");
+        let report = ToolRun::read(outcome, &case, "latency");
+        let field = if set == "none" {
+            "latency_ns"
+        } else {
+            "total_ns"
+        };
+        assert_eq!(rows(&report), sums(&events, field), "{case}");
+        let totals = ToolRun::read(outcome, &case, "totals");
+        assert_eq!(rows(&totals), sums(&events, "latency_ns"), "{case}");
+        // every stage adds up, by size class
+        let classes: Vec<&str> = report
+            .rows()
+            .iter()
+            .map(|r| text(r, "size_class"))
+            .collect();
+        assert!(
+            classes.contains(&">64KiB") && classes.contains(&"<=16KiB"),
+            "{case}"
+        );
+        for row in report.rows() {
+            let stages = list(row, "stages").iter();
+            let sum: u64 = stages.map(|s| number(s, "sum_ns")).sum();
+            let total = number(&row["total"], "sum_ns");
+            assert_eq!(sum, if set == "none" { 0 } else { total }, "{case}: {row}");
+        }
+        let plain = ToolRun::read(outcome, &case, "latency-plain");
+        assert_eq!(plain.io_counts(), report.io_counts(), "{case}");
+        let reads = ToolRun::read(outcome, &case, "reads");
+        assert_eq!(
+            reads.io_counts().keys().collect::<Vec<_>>(),
+            ["read"],
+            "{case}"
+        );
+        let intervals = ToolRun::read(outcome, &case, "intervals");
+        let (last, parts) = intervals.reports.split_last().unwrap();
+        let count = |r: &Value| -> u64 { list(r, "rows").iter().map(|r| number(r, "count")).sum() };
+        assert!(
+            parts.iter().map(count).sum::<u64>() <= count(last),
+            "{case}"
+        );
+        assert_eq!(count(last), 6000, "{case}");
+        let slow = TraceRun::read(outcome, &case, "slow");
+        let of_all = events
+            .of("command")
+            .filter(|c| number(c, "latency_ns") >= 1_000_000);
+        assert_eq!(slow.of("command").count(), of_all.count(), "{case}");
+        let few = TraceRun::read(outcome, &case, "few");
+        assert_eq!(few.of("command").count(), 10, "{case}");
+    }
+}
+
+fn what_was_shown_is_printed_again(outcome: &Outcome) {
+    for name in ["json", "text", "rel"] {
+        assert_eq!(outcome.code("tee", name), 0, "{name}");
+        let again = format!("{name}-from");
+        assert_eq!(
+            outcome.code("tee", &again),
+            0,
+            "{}",
+            outcome.text("tee", &format!("{again}.err"))
+        );
+        let [live, from] = [name, &again].map(|n| outcome.text("tee", &format!("{n}.out")));
+        let differing = live.lines().zip(from.lines()).find(|(a, b)| a != b);
+        assert!(differing.is_none(), "{name}: {differing:?}");
+        assert_eq!(live.len(), from.len(), "{name}");
+        assert!(live.lines().count() > 1000, "{name}");
+    }
+    let json = TraceRun::read(outcome, "tee", "json-from");
+    for kind in ["timeout", "sq", "state"] {
+        assert!(json.of(kind).next().is_some(), "no {kind}");
+    }
+    assert!(
+        json.of("command")
+            .any(|c| number(&c["status"], "value") != 0)
+    );
+    assert!(json.of("command").any(|c| c["kstack"].is_array()));
+}
+
+fn stacks_are_counted_again(outcome: &Outcome) {
+    let sum = |name: &str| {
+        let mut all: BTreeMap<String, u64> = BTreeMap::new();
+        for line in outcome.text("stacks", &format!("{name}.out")).lines() {
+            let row: Value = serde_json::from_str(line).unwrap();
+            if text(&row, "type") == "stack" {
+                *all.entry(row["kstack"].to_string()).or_default() += number(&row, "count");
+            }
+        }
+        all
+    };
+    let (live, from) = (sum("stacks"), sum("stacks-from"));
+    assert_eq!(live, from);
+    assert_eq!(from.values().sum::<u64>(), 520);
+    let folded = outcome.text("stacks", "folded-from.out");
+    assert_eq!(folded.lines().count(), from.len(), "{folded}");
+}
+
+fn a_trigger_writes_the_ring(outcome: &Outcome) {
+    let reads = |run: &TraceRun| {
+        let of_fast = |c: &&Value| text(c, "ctrl") == "nvme0" && text(c, "opcode") == "read";
+        run.of("command").filter(of_fast).count()
+    };
+    for (name, why) in [("timeout", "timeout on nvme2"), ("slow", "read on nvme1: ")] {
+        assert_eq!(outcome.code("ring", name), 0, "{name}");
+        let said = outcome.text("ring", &format!("{name}.err"));
+        assert!(
+            said.contains(why) && said.contains("more\n"),
+            "{name}: {said}"
+        );
+    }
+    let run = TraceRun::read(outcome, "ring", "timeout-from");
+    // blocks end once a second: the old load is gone, the new one is not
+    assert_eq!(reads(&run), 300, "{}", run.talk);
+    assert!(run.talk.contains("older ones were dropped"), "{}", run.talk);
+    assert!(run.of("timeout").next().is_some());
+    let run = TraceRun::read(outcome, "ring", "slow-from");
+    assert!(
+        run.of("command")
+            .any(|c| number(&c["status"], "value") != 0)
+    );
+    // without a trigger, the end writes the ring
+    let run = TraceRun::read(outcome, "ring", "stopped-from");
+    assert_eq!(reads(&run), 1000);
+}
+
+fn an_interrupted_file_is_read(outcome: &Outcome) {
+    assert_eq!(outcome.code("killed", "record"), 137);
+    let run = TraceRun::ended(outcome, "killed", "all", 1);
+    let count = run.of("command").count();
+    // everything up to a second before the kill
+    assert!((2000..=2300).contains(&count), "{count}");
+    assert!(
+        run.talk.contains("the recording was interrupted"),
+        "{}",
+        run.talk
+    );
+    let report = ToolRun::ended(outcome, "killed", "latency", 1);
+    assert_eq!(report.io_counts().values().sum::<u64>(), count as u64);
+}
+
+fn damage_is_reported(outcome: &Outcome) {
+    for (name, why) in [
+        ("half", "it is truncated"),
+        ("flipped", "the checksum of a block"),
+    ] {
+        let run = TraceRun::ended(outcome, "damaged", name, 1);
+        let count = run.of("command").count();
+        assert!(count < 6000, "{name}: {count}");
+        assert!(run.talk.contains(why), "{name}: {}", run.talk);
+    }
+    for (name, words) in [
+        ("stub", "truncated"),
+        ("newer", "use a newer nvme-deep"),
+        ("foreign", "it is not a recording"),
+        ("missing", "can't be read"),
+        ("stages", "has no fine stages"),
+        ("no-stages", "has no stages"),
+        ("no-stacks", "has no stacks at submit"),
+        ("events", "has two events per command"),
+        ("exists", "--force to replace it"),
+        ("no-directory", "can't be written"),
+    ] {
+        outcome.assert_refused("damaged", name, 2, &[words]);
+    }
+    outcome.assert_refused("damaged", "unprivileged", 4, &["run it as root"]);
+    assert_eq!(outcome.code("damaged", "forced"), 0);
+}
+
+fn a_full_disk_is_an_error(outcome: &Outcome) {
+    let said = outcome.text("full", "record.err");
+    assert_eq!(outcome.code("full", "record"), 1, "{said}");
+    let last = said.lines().last().unwrap();
+    assert!(last.contains("No space left on device"), "{said}");
+    let run = TraceRun::ended(outcome, "full", "all", 1);
+    let count = run.of("command").count();
+    assert!(
+        last.contains(&format!("the {count} before them can be read")),
+        "{count}: {last}"
+    );
+}
+
+fn everything(outcome: &Outcome) {
+    the_same_commands(outcome);
+    rows_are_those_of_the_events(outcome);
+    what_was_shown_is_printed_again(outcome);
+    stacks_are_counted_again(outcome);
+    a_trigger_writes_the_ring(outcome);
+    an_interrupted_file_is_read(outcome);
+    damage_is_reported(outcome);
+    a_full_disk_is_an_error(outcome);
+}
+
+super::on_kernels! {
+    a_full_disk_is_an_error_on_6_12 "6.12" RECORDINGS a_full_disk_is_an_error
+    a_trigger_writes_the_ring_on_6_12 "6.12" RECORDINGS a_trigger_writes_the_ring
+    an_interrupted_file_is_read_on_6_12 "6.12" RECORDINGS an_interrupted_file_is_read
+    damage_is_reported_on_6_12 "6.12" RECORDINGS damage_is_reported
+    only_in_test_all_recordings_on_6_1 "6.1" RECORDINGS everything
+    only_in_test_all_recordings_on_7_x "7.x" RECORDINGS everything
+    rows_are_those_of_the_events_on_6_12 "6.12" RECORDINGS rows_are_those_of_the_events
+    stacks_are_counted_again_on_6_12 "6.12" RECORDINGS stacks_are_counted_again
+    the_same_commands_on_6_12 "6.12" RECORDINGS the_same_commands
+    what_was_shown_is_printed_again_on_6_12 "6.12" RECORDINGS what_was_shown_is_printed_again
+}
