@@ -16,7 +16,6 @@ use nvme_deep::render::ledger::ledger as write_ledger;
 use nvme_deep::render::theme::Theme;
 use nvme_deep::report::ledger::Shown;
 use nvme_deep::source::EventStream;
-use nvme_deep::source::REORDER_NS;
 use nvme_deep::source::Read;
 use nvme_deep::source::Source;
 use nvme_deep::units::size_text;
@@ -33,6 +32,8 @@ use crate::commands::run::Turn;
 use crate::commands::run::Watchdog;
 use crate::commands::run::drain_pause;
 use crate::commands::run::ledger_of_trace;
+use crate::commands::run::take_in;
+use crate::commands::run::take_rest;
 use crate::commands::say;
 use crate::commands::start::Ready;
 use crate::commands::start::until;
@@ -107,14 +108,6 @@ impl Tape {
         }
     }
 
-    /// Takes in the events of the ring except the latest. Returns true if there may be more.
-    fn take_in(&mut self, events: &mut dyn EventStream, source: &dyn Source) -> Result<bool> {
-        let until_ns = monotonic_ns().saturating_sub(REORDER_NS);
-        let more = events.fetch()?;
-        events.release(until_ns, &mut |read| self.read(read, source));
-        Ok(more)
-    }
-
     /// Takes in what is left after the end of the run.
     fn end(
         &mut self,
@@ -122,8 +115,7 @@ impl Tape {
         source: &dyn Source,
         end_ns: u64,
     ) -> Result<()> {
-        while events.fetch()? {}
-        events.release(u64::MAX, &mut |read| self.read(read, source));
+        take_rest(events, &mut |read| self.read(read, source))?;
         self.shown.out_of_order = events.late();
         for event in source.unfinished(end_ns.max(events.last_ns()))? {
             self.read(Some(&event), source);
@@ -250,7 +242,7 @@ pub fn run(options: &RecordOptions) -> Result<()> {
             tape.upkeep(tick.now, session)?;
             progress.show(tick.now, &tape);
         }
-        let more = tape.take_in(&mut events, session)?;
+        let more = take_in(&mut events, &mut |read| tape.read(read, session))?;
         if tape.is_done(options, tick.now) {
             return Ok(Turn::Done);
         }

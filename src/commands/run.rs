@@ -13,6 +13,7 @@ use anyhow::Context;
 use anyhow::Result;
 use nvme_deep::error::Kind;
 use nvme_deep::machine::System;
+use nvme_deep::machine::clock::monotonic_ns;
 use nvme_deep::machine::watch::Watch;
 use nvme_deep::model::counters::Count;
 use nvme_deep::model::counters::Counters;
@@ -20,6 +21,9 @@ use nvme_deep::model::run::Scan;
 use nvme_deep::report::ledger::Ledger;
 use nvme_deep::report::ledger::Shown;
 use nvme_deep::session::Session;
+use nvme_deep::source::EventStream;
+use nvme_deep::source::REORDER_NS;
+use nvme_deep::source::Read;
 use nvme_deep::source::Source;
 use signal_hook::consts::SIGHUP;
 use signal_hook::consts::SIGINT;
@@ -42,6 +46,28 @@ const SHORTEST_DRAIN: Duration = Duration::from_millis(1);
 pub fn drain_pause(ring_bytes: u32) -> Duration {
     let share = f64::from(ring_bytes) / f64::from(ROOM_FOR_DRAIN);
     DRAIN.mul_f64(share.min(1.0)).max(SHORTEST_DRAIN)
+}
+
+/// Passes on the new events except the latest, because earlier ones may still arrive. Returns true if
+/// there may be more.
+///
+/// # Errors
+/// If the events cannot be read.
+pub fn take_in(events: &mut dyn EventStream, to: &mut dyn FnMut(Read<'_>)) -> Result<bool> {
+    let until_ns = monotonic_ns().saturating_sub(REORDER_NS);
+    let more = events.fetch()?;
+    events.release(until_ns, to);
+    Ok(more)
+}
+
+/// Passes on all events that are left, after the end of a run.
+///
+/// # Errors
+/// If the events cannot be read.
+pub fn take_rest(events: &mut dyn EventStream, to: &mut dyn FnMut(Read<'_>)) -> Result<()> {
+    while events.fetch()? {}
+    events.release(u64::MAX, to);
+    Ok(())
 }
 
 /// Receives the signals that end the run. The second signal ends the process at once.

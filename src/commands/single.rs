@@ -7,16 +7,20 @@ use std::io::Write;
 use anyhow::Result;
 use anyhow::bail;
 use nvme_deep::machine::System;
-use nvme_deep::machine::clock::monotonic_ns;
 use nvme_deep::model::stage::StageSet;
 use nvme_deep::render::trace::Clock;
 use nvme_deep::render::trace::Context;
 use nvme_deep::render::trace::EventSink;
 use nvme_deep::render::trace::TraceJson;
 use nvme_deep::source::EventStream;
-use nvme_deep::source::REORDER_NS;
+use nvme_deep::source::Read;
 
 use crate::commands::names::Names;
+use crate::commands::run::take_in;
+use crate::commands::run::take_rest;
+
+/// Passes events on: [`take_in`] or [`take_rest`].
+type Take<'t> = dyn FnMut(&mut dyn EventStream, &mut dyn FnMut(Read<'_>)) -> Result<()> + 't;
 
 /// Writes the finished commands of a run.
 pub struct SingleCommands<E> {
@@ -47,8 +51,11 @@ impl<E: EventStream> SingleCommands<E> {
     /// # Errors
     /// Errors of the ring and of the writer, and a record that cannot be decoded.
     pub fn drain(&mut self, out: &mut dyn Write) -> Result<bool> {
-        let more = self.events.fetch()?;
-        self.release(monotonic_ns().saturating_sub(REORDER_NS), out)?;
+        let mut more = false;
+        self.write(out, &mut |events, to| {
+            more = take_in(events, to)?;
+            Ok(())
+        })?;
         Ok(more)
     }
 
@@ -57,18 +64,17 @@ impl<E: EventStream> SingleCommands<E> {
     /// # Errors
     /// As `drain`.
     pub fn finish(&mut self, out: &mut dyn Write) -> Result<()> {
-        while self.events.fetch()? {}
-        self.release(u64::MAX, out)
+        self.write(out, &mut |events, to| take_rest(events, to))
     }
 
-    fn release(&mut self, until_ns: u64, out: &mut dyn Write) -> Result<()> {
+    fn write(&mut self, out: &mut dyn Write, take: &mut Take<'_>) -> Result<()> {
         let Self {
             events,
             sink,
             names,
         } = self;
         let mut done = Ok(());
-        events.release(until_ns, &mut |read| {
+        take(events, &mut |read| {
             if done.is_err() {
                 return;
             }
@@ -86,7 +92,7 @@ impl<E: EventStream> SingleCommands<E> {
             if sink.is_full() {
                 done = sink.take(|lines| out.write_all(lines)).map_err(Some);
             }
-        });
+        })?;
         match done {
             Ok(()) => sink.take(|lines| out.write_all(lines))?,
             Err(Some(error)) => return Err(error.into()),

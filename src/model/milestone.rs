@@ -13,10 +13,13 @@ pub const NO_COMPLETE: u16 = 1 << 8;
 pub const ALL_POINTS: u16 = (1 << 9) - 1;
 
 /// A point in a command's life.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[derive(
+    Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize,
+)]
 #[serde(rename_all = "snake_case")]
 pub enum Milestone {
     /// blk-mq has allocated the request (`block_io_start`, or the request's `start_time_ns`).
+    #[default]
     Start,
     /// `nvme_setup_cmd` is entered.
     SetupIn,

@@ -63,10 +63,11 @@ pub enum StartSource {
 }
 
 /// How a completion is matched with its set-up.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Pairing {
     /// By the request: exact.
+    #[default]
     Request,
     /// By controller, queue and tag, which is all that classic tracepoints print.
     Tag,

@@ -117,6 +117,9 @@ pub fn check_header(bytes: &[u8; HEADER_BYTES]) -> Result<(), Error> {
     if cursor.u32()? != crc32fast::hash(&bytes[..12]) {
         return Err(Damage::Head.into());
     }
+    if version == 0 {
+        return Err(Error::Foreign);
+    }
     if version > VERSION {
         return Err(Error::Newer { version });
     }

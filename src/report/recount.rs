@@ -144,3 +144,119 @@ impl Recount {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::model::event::Outcome;
+    use crate::model::event::StackId;
+    use crate::nvme::opcode::Opcode;
+    use crate::nvme::opcode::QueueKind;
+    use crate::nvme::sqe::Parts;
+    use crate::report::latency::rows;
+    use std::time::Duration;
+
+    const ID: CommandId = CommandId {
+        ctrl: 0,
+        qid: 1,
+        cid: 7,
+        nsid: 1,
+        opcode: Opcode {
+            queue: QueueKind::Io,
+            code: 2,
+        },
+    };
+
+    fn asked() -> Submission {
+        Submission {
+            // 64 blocks
+            sqe: Parts {
+                opcode: 2,
+                cdw: [0, 0, 63, 0, 0, 0],
+                ..Parts::default()
+            }
+            .into(),
+            bytes: Some(32 << 10),
+            knows_submitter: true,
+            pid: 1,
+            tid: 1,
+            comm: [0; 16],
+            cpu: 0,
+            stack: StackId(0),
+        }
+    }
+
+    /// A read with these points: start, setup_out, doorbell, CQE, complete.
+    fn read([start, out, doorbell, cqe, complete]: [u64; 5], pattern: u16) -> Event {
+        let points = [start, 0, out, 0, doorbell, 0, cqe, complete, 0];
+        let end = Outcome {
+            verdict: None,
+            latency_ns: (pattern & NO_SETUP == 0).then(|| complete - out),
+            timeline: Some(Timeline::new(points, pattern)),
+            cpu: 0,
+            stack: StackId(0),
+        };
+        Event {
+            at_ns: complete,
+            what: EventKind::Command(ID, asked(), end),
+        }
+    }
+
+    fn counted(stage_set: StageSet, events: &[Event]) -> Snapshot {
+        let recount = Recount {
+            stage_set,
+            lat: None,
+            split_size: true,
+            lba_bytes: BTreeMap::from([((0, 1), 512)]),
+        };
+        let mut snapshot = Snapshot::default();
+        events.iter().for_each(|e| recount.add(e, &mut snapshot));
+        snapshot
+    }
+
+    const ALL: u16 = 0b10_1001;
+
+    #[test]
+    fn commands_are_counted_by_stage() {
+        let events = [
+            read([100, 110, 130, 170, 180], ALL),
+            // no doorbell: two stages are one
+            read([100, 110, 0, 170, 180], ALL & !0b1000),
+            // no set-up
+            read([0, 0, 0, 170, 180], 0b10_0000 | NO_SETUP),
+        ];
+        let snapshot = counted(StageSet::Basic, &events);
+        assert_eq!(snapshot.commands(), 3);
+        let rows = rows(&snapshot, StageSet::Basic, None, Duration::from_secs(1));
+        assert_eq!(rows.len(), 1);
+        let stages = rows[0].stages.iter();
+        let sums: Vec<(&str, u128)> = stages.map(|s| (s.name.as_str(), s.hist.sum())).collect();
+        assert_eq!(
+            sums,
+            [
+                ("queue", 20),
+                ("submit", 20),
+                ("submit+device", 60),
+                ("device", 40),
+                ("complete", 30)
+            ]
+        );
+        assert_eq!(rows[0].total.sum(), 80 + 80 + 10);
+        assert_eq!(
+            (rows[0].bytes, rows[0].class()),
+            (96 << 10, Some("(16KiB,64KiB]"))
+        );
+    }
+
+    #[test]
+    fn fewer_stages_than_recorded_are_possible() {
+        let events = [
+            read([100, 110, 130, 170, 180], ALL),
+            read([0, 0, 0, 170, 180], 0b10_0000 | NO_SETUP),
+        ];
+        let snapshot = counted(StageSet::Total, &events);
+        assert_eq!((snapshot.commands(), snapshot.unmeasured()), (2, 1));
+        let sum: u128 = snapshot.cells.values().map(|c| c.hists[0].sum()).sum();
+        assert_eq!(sum, 70);
+    }
+}

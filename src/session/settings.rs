@@ -218,3 +218,95 @@ impl Settings {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::model::event::CommandId;
+    use crate::model::event::CtrlState;
+    use crate::model::event::EventKind;
+    use crate::model::event::StackId;
+    use crate::model::event::Submission;
+    use crate::nvme::sqe::Parts;
+
+    /// A read of blocks 100 to 107 by process 7, thread name `fio`.
+    fn read() -> Event {
+        let mut comm = [0; 16];
+        comm[..3].copy_from_slice(b"fio");
+        let opcode = Opcode {
+            queue: QueueKind::Io,
+            code: 2,
+        };
+        let id = CommandId {
+            ctrl: 1,
+            qid: 2,
+            cid: 3,
+            nsid: 4,
+            opcode,
+        };
+        let asked = Submission {
+            sqe: Parts {
+                opcode: 2,
+                cdw: [100, 0, 7, 0, 0, 0],
+                ..Parts::default()
+            }
+            .into(),
+            bytes: Some(4096),
+            knows_submitter: true,
+            pid: 7,
+            tid: 8,
+            comm,
+            cpu: 0,
+            stack: StackId(0),
+        };
+        Event {
+            at_ns: 1,
+            what: EventKind::Submit(id, asked),
+        }
+    }
+
+    fn matches(change: impl Fn(&mut Filter)) -> bool {
+        let mut filter = Filter::default();
+        change(&mut filter);
+        filter.matches(&read())
+    }
+
+    #[test]
+    fn each_filter_selects() {
+        assert!(matches(|_| {}));
+        assert!(matches(|f| f.ctrls = [1].into()) && !matches(|f| f.ctrls = [0].into()));
+        assert!(matches(|f| f.nsids = [4].into()) && !matches(|f| f.nsids = [1].into()));
+        assert!(matches(|f| f.qids = [2].into()) && !matches(|f| f.qids = [1].into()));
+        assert!(matches(|f| f.pids = [7].into()) && !matches(|f| f.pids = [8].into()));
+        assert!(matches(|f| f.no_admin = true) && !matches(|f| f.no_io = true));
+        assert!(matches(|f| f.comm = Some("fio".into())));
+        assert!(!matches(|f| f.comm = Some("fi".into())));
+        for (range, hit) in [
+            ((107, 200), true),
+            ((0, 100), true),
+            ((108, 200), false),
+            ((0, 99), false),
+        ] {
+            assert_eq!(matches(|f| f.lba = Some(range)), hit, "{range:?}");
+        }
+    }
+
+    #[test]
+    fn an_event_of_a_controller_matches_its_controller_only() {
+        let state = Event {
+            at_ns: 1,
+            what: EventKind::State {
+                ctrl: 1,
+                state: CtrlState(2),
+                asked: false,
+            },
+        };
+        let mut filter = Filter {
+            qids: [9].into(),
+            ..Filter::default()
+        };
+        assert!(filter.matches(&state));
+        filter.ctrls = [2].into();
+        assert!(!filter.matches(&state));
+    }
+}

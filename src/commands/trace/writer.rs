@@ -8,7 +8,6 @@ use std::io::stdout;
 use std::time::Duration;
 
 use anyhow::Result;
-use nvme_deep::machine::clock::monotonic_ns;
 use nvme_deep::model::event::Event;
 use nvme_deep::model::event::EventKind;
 use nvme_deep::model::event::StackId;
@@ -22,7 +21,6 @@ use nvme_deep::render::trace::TraceJson;
 use nvme_deep::render::trace::TraceText;
 use nvme_deep::report::ledger::Shown;
 use nvme_deep::source::EventStream;
-use nvme_deep::source::REORDER_NS;
 use nvme_deep::source::Read;
 use nvme_deep::source::Source;
 
@@ -32,6 +30,8 @@ use crate::commands::names::Names;
 use crate::commands::output::Output;
 use crate::commands::recording::RecordingFile;
 use crate::commands::run::ledger_of_trace;
+use crate::commands::run::take_in;
+use crate::commands::run::take_rest;
 use crate::commands::symbols::LiveStacks;
 use crate::commands::symbols::stack_ids;
 
@@ -235,9 +235,7 @@ impl<'o> TraceWriter<'o> {
     /// Writes the events of the ring except the latest, because earlier ones may still arrive.
     /// Returns true if there may be more.
     pub fn take_in(&mut self, events: &mut dyn EventStream, source: &dyn Source) -> Result<bool> {
-        let until_ns = monotonic_ns().saturating_sub(REORDER_NS);
-        let more = events.fetch()?;
-        events.release(until_ns, &mut |read| self.read(read, source));
+        let more = take_in(events, &mut |read| self.read(read, source))?;
         self.flush();
         self.out.look();
         Ok(more)
@@ -250,8 +248,7 @@ impl<'o> TraceWriter<'o> {
         source: &dyn Source,
         end_ns: u64,
     ) -> Result<()> {
-        while events.fetch()? {}
-        events.release(u64::MAX, &mut |read| self.read(read, source));
+        take_rest(events, &mut |read| self.read(read, source))?;
         self.shown.out_of_order = events.late();
         if !self.is_done() {
             for event in source.unfinished(end_ns.max(events.last_ns()))? {

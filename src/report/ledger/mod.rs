@@ -54,7 +54,8 @@ pub struct Balance {
 }
 
 /// The ledger. All counts are since the start of the run.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
 pub struct Ledger {
     /// Commands that the driver set up and the filters accepted.
     pub seen: u64,

@@ -279,3 +279,10 @@ fn the_ledger_of_an_empty_trace_survives_storage() {
     let json = survives_storage(&ledger);
     assert!(json["own_cost"]["ns_per_command"].is_null() && json["submits_shown"] == 0);
 }
+
+/// A recording of an earlier version lacks the fields that came later.
+#[test]
+fn a_ledger_that_lacks_a_field_has_its_default() {
+    let ledger: Ledger = from_str(r#"{"seen":7,"later":true}"#).unwrap();
+    assert_eq!((ledger.seen, ledger.matched, ledger.trace), (7, 0, None));
+}
