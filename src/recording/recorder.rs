@@ -145,8 +145,10 @@ impl Recorder {
     }
 
     fn job(&self, job: Job) {
-        // the thread ends only when the sender is gone, or by a panic, which `finish` passes on
-        let _ = self.jobs.send(job);
+        // the thread ends only when the sender is gone, or by a panic, which `finish` reports
+        if self.jobs.send(job).is_err() {
+            self.progress.failed.store(true, Ordering::Relaxed);
+        }
     }
 
     /// Ends the current block, so that its events are in the file soon.

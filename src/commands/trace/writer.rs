@@ -188,6 +188,9 @@ impl<'o> TraceWriter<'o> {
 
     /// Reads the stacks of an event from the session.
     fn learn(&mut self, event: &Event, source: &dyn Source) {
+        if self.live_stacks.is_none() {
+            return;
+        }
         for id in stack_ids(&event.what) {
             let live = self.live_stacks.as_mut();
             if let Some(mut frames) = live.and_then(|live| live.learn(id, source)) {
@@ -203,12 +206,11 @@ impl<'o> TraceWriter<'o> {
             return;
         }
         self.note(event);
-        let ids = stack_ids(&event.what);
         let block = |id| self.stacks.get(&id).map_or("", String::as_str);
         let [kstack, kstack_complete] = if self.stacks.is_empty() {
             [""; 2]
         } else {
-            ids.map(block)
+            stack_ids(&event.what).map(block)
         };
         let (disk, set) = self.names.of_command(event.what.id());
         let cx = Context {

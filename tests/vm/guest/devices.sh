@@ -115,7 +115,8 @@ endless() {
 }
 
 no_load() {
-    kill "$load_pid"
+    # fio may have ended by itself, because all its reads failed
+    kill "$load_pid" 2>/dev/null || true
     wait "$load_pid" || true
 }
 
