@@ -106,7 +106,7 @@ fn methods(outcome: &Outcome) -> Vec<&'static str> {
     methods
 }
 
-fn each_way_shows_the_known_paths(outcome: &Outcome) {
+fn each_method_shows_the_known_paths(outcome: &Outcome) {
     for method in methods(outcome) {
         let case = format!("method-{method}");
         let run = TraceRun::read(outcome, &case, "trace");
@@ -376,19 +376,19 @@ fn flame_graphs_have_all_of_it(outcome: &Outcome) {
 }
 
 super::on_kernels! {
-    each_way_shows_the_known_paths_on_6_1 "6.1" STACKS each_way_shows_the_known_paths
+    each_method_shows_the_known_paths_on_6_1 "6.1" STACKS each_method_shows_the_known_paths
     commands_by_stack_are_those_issued_on_6_1 "6.1" STACKS commands_by_stack_are_those_issued
     completions_have_stacks_of_their_own_on_6_1 "6.1" STACKS completions_have_stacks_of_their_own
     a_share_of_the_commands_is_that_share_on_6_1 "6.1" STACKS a_share_of_the_commands_is_that_share
     flame_graphs_have_all_of_it_on_6_1 "6.1" STACKS flame_graphs_have_all_of_it
-    only_in_test_all_each_way_shows_the_known_paths_on_5_10 "5.10" STACKS each_way_shows_the_known_paths
+    only_in_test_all_each_method_shows_the_known_paths_on_5_10 "5.10" STACKS each_method_shows_the_known_paths
     only_in_test_all_commands_by_stack_are_those_issued_on_5_10 "5.10" STACKS commands_by_stack_are_those_issued
-    only_in_test_all_each_way_shows_the_known_paths_on_6_12 "6.12" STACKS each_way_shows_the_known_paths
+    only_in_test_all_each_method_shows_the_known_paths_on_6_12 "6.12" STACKS each_method_shows_the_known_paths
     only_in_test_all_commands_by_stack_are_those_issued_on_6_12 "6.12" STACKS commands_by_stack_are_those_issued
     only_in_test_all_completions_have_stacks_of_their_own_on_6_12 "6.12" STACKS completions_have_stacks_of_their_own
     only_in_test_all_a_share_of_the_commands_is_that_share_on_6_12 "6.12" STACKS a_share_of_the_commands_is_that_share
     only_in_test_all_flame_graphs_have_all_of_it_on_6_12 "6.12" STACKS flame_graphs_have_all_of_it
-    only_in_test_all_each_way_shows_the_known_paths_on_7_x "7.x" STACKS each_way_shows_the_known_paths
+    only_in_test_all_each_method_shows_the_known_paths_on_7_x "7.x" STACKS each_method_shows_the_known_paths
     only_in_test_all_commands_by_stack_are_those_issued_on_7_x "7.x" STACKS commands_by_stack_are_those_issued
     only_in_test_all_completions_have_stacks_of_their_own_on_7_x "7.x" STACKS completions_have_stacks_of_their_own
 }
