@@ -182,7 +182,7 @@ static __always_inline void times_of(struct nd_times *t, struct nd_slot *s, u64 
 
 /*
  * The event of a finished command. `complete` is 0 if its completion was not observed: now is then
- * the upper bound. The size is a constant on each path of the verifier.
+ * the upper bound. The verifier requires a constant size, which this is on each path.
  */
 static __always_inline void emit_end(struct nd_slot *s, u32 kind, u32 saw, u64 complete, u64 end)
 {

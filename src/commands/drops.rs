@@ -8,11 +8,15 @@ use std::thread;
 use std::thread::JoinHandle;
 use std::time::Duration;
 
+use anyhow::Result;
+use nvme_deep::machine::clock::monotonic_ns;
 use nvme_deep::model::counters::Counters;
 use nvme_deep::report::ledger::Shown;
 use nvme_deep::report::ledger::TraceLedger;
 use nvme_deep::session::CounterReader;
+use nvme_deep::session::Session;
 
+use crate::commands::run::Watchdog;
 use crate::commands::say;
 
 /// Interval between checks.
@@ -51,10 +55,26 @@ impl Drops {
         Self { stop, thread }
     }
 
-    /// Stops the thread.
-    pub fn stop(self) {
+    /// Ends the session and the thread, after the loop `ended`. Returns the time of the end, in
+    /// CLOCK_MONOTONIC nanoseconds. Commands continue while the hooks are detached, which takes
+    /// time: their events are still in the ring.
+    ///
+    /// # Errors
+    /// Errors of the loop, of the counters and of the session.
+    pub fn close(
+        self,
+        session: &mut Session,
+        watchdog: &mut Watchdog,
+        ended: Result<()>,
+    ) -> Result<u64> {
+        watchdog.last_look(session)?;
+        let end_ns = monotonic_ns();
+        let closed = session.end();
         drop(self.stop);
         // there is no result, and a panic has already printed its message
         let _ = self.thread.join();
+        ended?;
+        closed?;
+        Ok(end_ns)
     }
 }

@@ -205,7 +205,7 @@ fn replay(options: &LatencyOptions, path: &Path) -> Result<()> {
     let mut more = true;
     while more && done.is_ok() {
         // a recording begins with a ledger, and has a new one every second
-        let ledger = replay.ledger();
+        let ledger = reports.next().and_then(|_| replay.ledger());
         more = replay.next(&mut |item| match item {
             Item::Event(event) => {
                 let at = Duration::from_nanos(event.at_ns.saturating_sub(begin_ns));

@@ -9,11 +9,11 @@ use std::time::Duration;
 use anyhow::Context;
 use anyhow::Result;
 use nvme_deep::machine::System;
-use nvme_deep::machine::clock::monotonic_ns;
 use nvme_deep::machine::clock::wall_offset_ns;
 use nvme_deep::model::event::EventKind;
 use nvme_deep::render::ledger::ledger as write_ledger;
 use nvme_deep::render::theme::Theme;
+use nvme_deep::report::ledger::EventClass;
 use nvme_deep::report::ledger::Shown;
 use nvme_deep::source::EventStream;
 use nvme_deep::source::Read;
@@ -53,7 +53,7 @@ struct Tape {
     end: Option<Duration>,
 }
 
-/// What an event is to a trigger, in a few words; `None`: nothing.
+/// Describes the event, in a few words, if it fires the trigger.
 fn fires(trigger: Trigger, what: &EventKind) -> Option<String> {
     let ctrl = what.ctrl();
     match (trigger, what) {
@@ -66,7 +66,7 @@ fn fires(trigger: Trigger, what: &EventKind) -> Option<String> {
         (Trigger::Error, EventKind::Command(id, _, end)) => {
             let status = end.verdict?.status;
             let name = id.opcode.name().unwrap_or("a command");
-            (status.0 & 0x7ff != 0).then(|| format!("{name} on nvme{ctrl}: {status}"))
+            (!status.is_success()).then(|| format!("{name} on nvme{ctrl}: {status}"))
         }
         (Trigger::Timeout, EventKind::Timeout { .. }) => Some(format!("timeout on nvme{ctrl}")),
         (Trigger::Reset, EventKind::State { state, .. }) if state.name() == Some("resetting") => {
@@ -99,13 +99,7 @@ impl Tape {
             let mut found = self.triggers.iter().filter_map(|t| fires(*t, &event.what));
             self.fired = found.next().unwrap_or_default();
         }
-        match event.what {
-            EventKind::Submit(..) => self.shown.submits += 1,
-            EventKind::Complete(..) | EventKind::Command(..) | EventKind::Missed { .. } => {
-                self.shown.commands += 1;
-            }
-            _ => self.shown.events += 1,
-        }
+        self.shown.add(EventClass::of(&event.what));
     }
 
     /// Takes in what is left after the end of the run.
@@ -255,12 +249,7 @@ pub fn run(options: &RecordOptions) -> Result<()> {
     });
     let at = run.elapsed();
     progress.end();
-    watchdog.last_look(&session)?;
-    let end_ns = monotonic_ns();
-    let closed = session.end();
-    drops.stop();
-    ended?;
-    closed?;
+    let end_ns = drops.close(&mut session, &mut watchdog, ended)?;
     tape.end(&mut events, &session, end_ns)?;
     finish(tape, options, &session, at)?;
     watchdog.verdict()

@@ -114,8 +114,8 @@ fn info(settings: &Settings, system: &System, redact: bool) -> RunInfo {
         boot_id: identity.boot_id.filter(|_| !redact),
         begin_ns: 0,
         pairs: tracing.is_some_and(|t| t.kind != TraceKind::Events),
-        stage_set: settings.stage_set.into(),
-        stack: tracing.and_then(|t| t.stack).map(Into::into),
+        stage_set: settings.stage_set,
+        stack: tracing.and_then(|t| t.stack),
         one_in: tracing.map_or(1, |t| t.one_in),
         filter: if settings.filter == Filter::default() {
             String::new()

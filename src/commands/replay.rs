@@ -65,31 +65,29 @@ impl Replay {
         let info = self.playback.info();
         let lacks = |what: &str, how: &str| {
             let path = &self.path;
-            let text = format!("{path} has no {what}: leave it out, or record with {how}");
+            let text = format!("{path} has no {what}: leave it out, or record {how}");
             Err(Failure::error(Kind::Usage, text))
         };
-        let recorded = StageSet::from(info.stage_set);
         match settings.stage_set {
             StageSet::Total => {}
-            StageSet::Basic if recorded == StageSet::Total => {
-                return lacks("stages", "--stages=basic");
+            StageSet::Basic if info.stage_set == StageSet::Total => {
+                return lacks("stages", "with --stages=basic");
             }
-            StageSet::Fine if recorded != StageSet::Fine => {
-                return lacks("fine stages", "--stages=fine");
+            StageSet::Fine if info.stage_set != StageSet::Fine => {
+                return lacks("fine stages", "with --stages=fine");
             }
             StageSet::Basic | StageSet::Fine => {}
         }
         if settings.filter.cgroup.is_some() {
-            return lacks("cgroups of its commands", "--cgroup");
+            return lacks("cgroups of its commands", "with --cgroup");
         }
         if settings.filter.comm.is_some() && info.redacted {
-            return lacks("names of processes (it is redacted)", "no --redact");
+            return lacks("names of processes (it is redacted)", "without --redact");
         }
         let wanted = settings.trace.as_ref().and_then(|t| t.stack);
-        let stack = info.stack.map(Into::into);
-        if let Some(at) = wanted.filter(|_| wanted != stack) {
+        if let Some(at) = wanted.filter(|_| wanted != info.stack) {
             let at = format!("{at:?}").to_lowercase();
-            return lacks(&format!("stacks at {at}"), &format!("--kstack={at}"));
+            return lacks(&format!("stacks at {at}"), &format!("with --kstack={at}"));
         }
         Ok(())
     }

@@ -3,8 +3,12 @@
 
 use std::fmt;
 
+use serde::Deserialize;
+use serde::Serialize;
+
 /// Where a stack was taken. This determines the function that it begins with.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
 pub enum StackAt {
     /// At the end of the command's set-up.
     Submit,

@@ -2,15 +2,17 @@
 //! Stages: the intervals between neighbouring points of a stage set. If a point was not observed,
 //! the two stages around it are merged, under a joined name (`submit+device`).
 
+use serde::Deserialize;
 use serde::Serialize;
 
 use super::milestone::Milestone;
 
 /// The sets of stages that a command's life can be divided into.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum StageSet {
     /// One interval, setup_out to complete: `latency` without `--stages`.
+    #[default]
     Total,
     /// queue, submit, device, complete: `--stages`, or `--stages=basic`.
     Basic,

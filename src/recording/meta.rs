@@ -33,76 +33,15 @@ pub struct RunInfo {
     /// One event per command, at its completion; otherwise one at the set-up, too.
     pub pairs: bool,
     /// The stage set; `total`: the events have no points.
-    pub stage_set: StageSetName,
+    pub stage_set: StageSet,
     /// Where stacks were taken.
-    pub stack: Option<StackAtName>,
+    pub stack: Option<StackAt>,
     /// The stack of one command in this many was taken.
     pub one_in: u32,
     /// Options that select commands, as text; empty: all commands.
     pub filter: String,
     /// Without names of the machine, of its controllers and of processes.
     pub redacted: bool,
-}
-
-/// A stage set, by its name.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum StageSetName {
-    /// No stages.
-    #[default]
-    Total,
-    /// [`StageSet::Basic`].
-    Basic,
-    /// [`StageSet::Fine`].
-    Fine,
-}
-
-impl From<StageSet> for StageSetName {
-    fn from(set: StageSet) -> Self {
-        match set {
-            StageSet::Total => Self::Total,
-            StageSet::Basic => Self::Basic,
-            StageSet::Fine => Self::Fine,
-        }
-    }
-}
-
-impl From<StageSetName> for StageSet {
-    fn from(name: StageSetName) -> Self {
-        match name {
-            StageSetName::Total => Self::Total,
-            StageSetName::Basic => Self::Basic,
-            StageSetName::Fine => Self::Fine,
-        }
-    }
-}
-
-/// Where a stack was taken, by its name.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum StackAtName {
-    /// [`StackAt::Submit`].
-    Submit,
-    /// [`StackAt::Complete`].
-    Complete,
-}
-
-impl From<StackAt> for StackAtName {
-    fn from(at: StackAt) -> Self {
-        match at {
-            StackAt::Submit => Self::Submit,
-            StackAt::Complete => Self::Complete,
-        }
-    }
-}
-
-impl From<StackAtName> for StackAt {
-    fn from(name: StackAtName) -> Self {
-        match name {
-            StackAtName::Submit => Self::Submit,
-            StackAtName::Complete => Self::Complete,
-        }
-    }
 }
 
 /// The offset of the wall clock, from here on.

@@ -75,7 +75,8 @@ pub struct Recorder {
 }
 
 impl Recorder {
-    /// Begins a recording in an empty file. `keep`: in memory, until [`Recorder::dump`].
+    /// Begins a recording in an empty file. With `keep`, blocks stay in memory until
+    /// [`Recorder::dump`].
     ///
     /// # Errors
     /// If the header cannot be written.
@@ -179,11 +180,6 @@ impl Recorder {
         self.progress.bytes.load(Ordering::Relaxed)
     }
 
-    /// Events in the file.
-    pub fn events(&self) -> u64 {
-        self.progress.events.load(Ordering::Relaxed)
-    }
-
     /// Whether the file could not be written. What comes later is lost, and counted.
     pub fn has_failed(&self) -> bool {
         self.progress.failed.load(Ordering::Relaxed)
@@ -276,8 +272,8 @@ impl Worker {
             .ring
             .as_ref()
             .map_or_else(|| self.writer.bytes(), Ring::bytes);
-        self.progress.events.store(self.events, Ordering::Relaxed);
         self.progress.bytes.store(bytes, Ordering::Relaxed);
+        self.progress.events.store(self.events, Ordering::Relaxed);
     }
 
     fn dump(&mut self) {

@@ -183,7 +183,7 @@ impl Settings {
         };
         let succeeded = || {
             let verdict = outcome.and_then(|o| o.verdict.as_ref());
-            verdict.is_some_and(|v| v.status.0 & 0x7ff == 0)
+            verdict.is_some_and(|v| v.status.is_success())
         };
         let too_fast = tracing.and_then(|t| t.slow).is_some_and(fast);
         let no_error = tracing.is_some_and(|t| t.errors) && succeeded();

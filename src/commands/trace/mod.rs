@@ -34,6 +34,7 @@ use self::writer::TraceWriter;
 use crate::cli::options::TraceOptions;
 use crate::commands::drops::Drops;
 use crate::commands::names::Names;
+use crate::commands::output::Output;
 use crate::commands::recording::FileSettings;
 use crate::commands::recording::RecordingFile;
 use crate::commands::recording::attach;
@@ -117,12 +118,7 @@ fn live(options: &TraceOptions) -> Result<()> {
     let names = Names::of(ready.system);
     let writer = TraceWriter::new(options, out, names, (begin_ns, wall_ns));
     let mut writer = writer.with_stacks(stacks).with_tee(tee, wall_ns);
-    if let Some(tee) = &mut writer.tee {
-        tee.ledger(
-            Duration::ZERO,
-            &ledger_of_trace(&session, &writer.shown, None)?,
-        );
-    }
+    writer.tee_ledger(Duration::ZERO, &session)?;
     let mut events = session.events()?;
     let pause = drain_pause(session.ring_bytes());
     let run = Run::begin(&ready.stop, options.duration);
@@ -141,13 +137,7 @@ fn live(options: &TraceOptions) -> Result<()> {
         }))
     });
     let at = run.elapsed();
-    watchdog.last_look(&session)?;
-    // commands continue while the hooks are detached, which takes time; their events are still read
-    let end_ns = monotonic_ns();
-    let closed = session.end();
-    drops.stop();
-    ended?;
-    closed?;
+    let end_ns = drops.close(&mut session, &mut watchdog, ended)?;
     writer.end(&mut events, &session, end_ns)?;
     let ledger = ledger_of_trace(&session, &writer.shown, Some(session.scan()?))?;
     finish(writer, &ledger, at)?;
@@ -172,22 +162,28 @@ fn finish(mut writer: TraceWriter<'_>, ledger: &Ledger, at: Duration) -> Result<
         let done = tee.finish(at, ledger);
         done.map(|_| ())
     });
-    let not_written = writer.shown.not_written;
-    match writer.out.into_error() {
+    let missing = format!("{} events", writer.shown.not_written);
+    output_verdict(writer.out, &missing).and(teed)
+}
+
+/// An error if the output could not be written. A reader that has gone is none. `missing`: what was
+/// not written.
+fn output_verdict(out: Output, missing: &str) -> Result<()> {
+    match out.into_error() {
         Some(error) if error.kind() == ErrorKind::BrokenPipe => {
             say(&format!(
-                "the reader of stdout has gone; {not_written} events were not written"
+                "the reader of stdout has gone; {missing} were not written"
             ));
             Ok(())
         }
         Some(error) => Err(Failure::error(
             Kind::Run,
             format!(
-                "stdout can't be written ({error}): {not_written} events are missing at the end. \
+                "stdout can't be written ({error}): {missing} are missing at the end. \
                  Make room, or write elsewhere"
             ),
         )),
-        None => teed,
+        None => Ok(()),
     }
 }
 

@@ -7,12 +7,13 @@ use std::os::fd::AsFd;
 use std::path::Path;
 
 use anyhow::Result;
-use nvme_deep::model::event::EventKind;
 use nvme_deep::model::event::StackId;
 use nvme_deep::recording::Item;
+use nvme_deep::report::ledger::EventClass;
 use nvme_deep::session::settings::TraceKind;
 
 use super::finish;
+use super::output_verdict;
 use super::tracing;
 use super::writer::TraceWriter;
 use crate::cli::options::TraceOptions;
@@ -40,10 +41,7 @@ pub fn run(options: &TraceOptions, path: &Path) -> Result<()> {
         && replay.next(&mut |item| match item {
             Item::Event(event) if settings.selects(event) => writer.event(event),
             Item::Event(event) => {
-                unselected += u64::from(matches!(
-                    event.what,
-                    EventKind::Command(..) | EventKind::Complete(..) | EventKind::Missed { .. }
-                ));
+                unselected += u64::from(EventClass::of(&event.what) == EventClass::Command);
             }
             Item::Stacks(stacks) if wants.stack.is_some() => {
                 for stack in stacks {
@@ -58,6 +56,10 @@ pub fn run(options: &TraceOptions, path: &Path) -> Result<()> {
         writer.flush();
     }
     writer.flush();
+    if writer.out.has_failed() {
+        // the rest of the file, and the ledger of the whole run, have not been read
+        return output_verdict(writer.out, "the remaining events");
+    }
     let (mut ledger, at) = replay.end()?;
     if let Some(trace) = &mut ledger.trace {
         // what this command shows, not what was recorded

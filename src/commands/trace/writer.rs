@@ -9,7 +9,6 @@ use std::time::Duration;
 
 use anyhow::Result;
 use nvme_deep::model::event::Event;
-use nvme_deep::model::event::EventKind;
 use nvme_deep::model::event::StackId;
 use nvme_deep::model::stack::Frame;
 use nvme_deep::model::stage::StageSet;
@@ -19,6 +18,7 @@ use nvme_deep::render::trace::Context;
 use nvme_deep::render::trace::EventSink;
 use nvme_deep::render::trace::TraceJson;
 use nvme_deep::render::trace::TraceText;
+use nvme_deep::report::ledger::EventClass;
 use nvme_deep::report::ledger::Shown;
 use nvme_deep::source::EventStream;
 use nvme_deep::source::Read;
@@ -70,14 +70,6 @@ pub(super) struct TraceWriter<'o> {
     pending: Vec<EventClass>,
     /// Commands shown, written or pending.
     commands: u64,
-}
-
-/// The class of an event in the ledger.
-#[derive(Clone, Copy, Debug)]
-enum EventClass {
-    Submit,
-    Command,
-    Other,
 }
 
 impl<'o> TraceWriter<'o> {
@@ -220,13 +212,7 @@ impl<'o> TraceWriter<'o> {
             kstack_complete,
         };
         self.sink.event(event, &cx);
-        let class = match event.what {
-            EventKind::Submit(..) => EventClass::Submit,
-            EventKind::Complete(..) | EventKind::Command(..) | EventKind::Missed { .. } => {
-                EventClass::Command
-            }
-            _ => EventClass::Other,
-        };
+        let class = EventClass::of(&event.what);
         self.commands += u64::from(matches!(class, EventClass::Command));
         self.pending.push(class);
         if self.sink.is_full() {
@@ -269,11 +255,7 @@ impl<'o> TraceWriter<'o> {
         // the lines that were not written are the last ones
         let written = self.pending.len().saturating_sub(lost as usize);
         for class in &self.pending[..written] {
-            match class {
-                EventClass::Submit => self.shown.submits += 1,
-                EventClass::Command => self.shown.commands += 1,
-                EventClass::Other => self.shown.events += 1,
-            }
+            self.shown.add(*class);
         }
         self.shown.not_written += lost;
         self.pending.clear();

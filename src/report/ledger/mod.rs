@@ -19,6 +19,7 @@ use self::hooks::misses_known;
 use self::hooks::misses_of;
 use self::hooks::missing_hooks;
 
+pub use self::trace::EventClass;
 pub use self::trace::Shown;
 pub use self::trace::TraceLedger;
 use crate::model::counters::Count;

@@ -6,6 +6,31 @@ use serde::Serialize;
 
 use crate::model::counters::Count;
 use crate::model::counters::Counters;
+use crate::model::event::EventKind;
+
+/// The class of an event in the ledger.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum EventClass {
+    /// The set-up of a command.
+    Submit,
+    /// The last event of a command.
+    Command,
+    /// Any other event.
+    Other,
+}
+
+impl EventClass {
+    /// The class of an event.
+    pub const fn of(what: &EventKind) -> Self {
+        match what {
+            EventKind::Submit(..) => Self::Submit,
+            EventKind::Complete(..) | EventKind::Command(..) | EventKind::Missed { .. } => {
+                Self::Command
+            }
+            _ => Self::Other,
+        }
+    }
+}
 
 /// Counts of the events that user space received.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -24,6 +49,17 @@ pub struct Shown {
     pub out_of_order: u64,
     /// Records that can't be decoded.
     pub undecodable: u64,
+}
+
+impl Shown {
+    /// Counts an event.
+    pub const fn add(&mut self, class: EventClass) {
+        match class {
+            EventClass::Submit => self.submits += 1,
+            EventClass::Command => self.commands += 1,
+            EventClass::Other => self.events += 1,
+        }
+    }
 }
 
 /// Counts of all events, and of losses.
