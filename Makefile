@@ -1,7 +1,7 @@
 # Each target installs the packages that it needs; see tests/vm/deps.sh.
 
 .DEFAULT_GOAL := help
-.PHONY: help deps build kernels demo pictures test test-fast test-vm test-cost test-all bench record-cost table clean
+.PHONY: help deps build kernels demo pictures test test-fast check-exports test-vm test-cost test-diff test-all bench record-cost table clean
 
 help: ## print this list
 	@sed -nE 's/^([a-z-]+):[^#]*## (.*)/  make \1\t\2/p' $(firstword $(MAKEFILE_LIST)) | expand -t 20
@@ -28,18 +28,28 @@ test: ## run all the tests: test-fast, test-cost, test-vm
 
 test-fast: deps ## check format and lints, run the tests that need no guest
 	cargo fmt --check
-	clang-format --dry-run -Werror $(wildcard bpf/*.c bpf/include/*.h tests/bench/*.c tests/bench/*.h tests/bench/least/*.c)
+	clang-format --dry-run -Werror $(wildcard bpf/*.c bpf/include/*.h tests/bench/*.c tests/bench/*.h tests/bench/*/*.c)
 	cargo clippy --all-targets --locked -- -D warnings
 	cargo test --locked
 	cargo test --locked --no-default-features --lib --tests
 	RUSTDOCFLAGS='-D warnings' cargo doc --locked --no-deps
+	@$(MAKE) --no-print-directory check-exports
+
+check-exports: deps ## compare exports with the recordings, by pyarrow, DuckDB and others (pip)
+	cargo build --locked
+	@tests/exports/check.sh target/debug/nvme-deep
 
 # two kernels in full, the others with every attach method; test-all runs the rest
 test-vm: build kernels ## run the guest tests: two kernels in full, all attach methods on the others
 	cargo test --locked --test vm -- --ignored --test-threads=1 --skip only_in_test_all
 
-test-cost: build ## fail if our modes cost over 5 % more than tests/bench/recorded.json
+test-cost: build ## fail if our modes cost over 5 % more than tests/bench/recorded.json, or reading too much
+	@tests/vm/deps.sh valgrind
+	cargo test --locked --test reading_cost -- --ignored
 	@tests/bench/guard.sh
+
+test-diff: ## print how often diff raises false alarms, and finds changes, for docs/diff.md (minutes)
+	cargo test --release --locked --no-default-features --test diff -- --ignored --nocapture
 
 record-cost: build ## write tests/bench/recorded.json
 	@tests/bench/guard.sh --record

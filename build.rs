@@ -104,6 +104,7 @@ mod live {
         }
         object("nvme_deep", "nvme_deep_trace", &["-DND_USUAL"], &out)?;
         object("tracepoint", "tracepoint", &[], &out)?;
+        object("memory", "memory", &[], &out)?;
         all_shipped(&out)
     }
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Cost of turning a record of the ring into a line, and of merging and reading histograms:
-//! nanoseconds and allocations. Run `cargo bench --bench reader`. For instructions, run the binary
+//! Cost of turning a record of the ring into a line, of reading a recording, and of merging and
+//! reading histograms: nanoseconds and allocations. Run `cargo bench --bench reader`. For instructions, run the binary
 //! under `valgrind --tool=callgrind`.
 
 use divan::AllocProfiler;
@@ -8,13 +8,21 @@ use divan::Bencher;
 use divan::black_box;
 use divan::counter::ItemsCount;
 use nvme_deep::abi;
+use nvme_deep::model::event::Event;
 use nvme_deep::model::histogram::Histogram;
 use nvme_deep::model::stage::StageSet;
 use nvme_deep::nvme::decode::CommandSet;
+use nvme_deep::recording::Block;
+use nvme_deep::recording::BlockWriter;
+use nvme_deep::recording::Builder;
+use nvme_deep::recording::Content;
+use nvme_deep::recording::Item;
+use nvme_deep::recording::Playback;
 use nvme_deep::render::theme::Theme;
 use nvme_deep::render::trace::Clock;
 use nvme_deep::render::trace::Context;
 use nvme_deep::render::trace::EventSink;
+use nvme_deep::render::trace::TraceJson;
 use nvme_deep::render::trace::TraceText;
 use nvme_deep::session::Reorder;
 
@@ -131,6 +139,89 @@ fn record_to_text(bencher: Bencher<'_, '_>) {
             black_box(lines);
         });
     });
+}
+
+/// The same events in a recording, compressed.
+fn recording() -> Vec<u8> {
+    let mut bytes = vec![];
+    let mut builder = Builder::new();
+    for record in &records() {
+        abi::event(record)
+            .iter()
+            .for_each(|event| builder.push(event));
+    }
+    let (events, at_ns) = (builder.rows() as u32, builder.last_ns());
+    let mut payload = vec![];
+    builder.take(&mut payload);
+    let run = Block {
+        content: Content::Run,
+        payload: b"{}",
+        events: 0,
+        at_ns: 0,
+    };
+    let rows = Block {
+        content: Content::Events,
+        payload: &payload,
+        events,
+        at_ns,
+    };
+    let writer = BlockWriter::create(&mut bytes, true);
+    let written = writer.and_then(|mut w| w.write(&run).and_then(|()| w.write(&rows)));
+    assert!(written.is_ok() && u64::from(events) == BATCH);
+    bytes
+}
+
+/// Passes on the events of a recording.
+fn play(recording: &[u8], to: &mut dyn FnMut(&Event)) {
+    let mut all = 0;
+    if let Ok(mut playback) = Playback::open(recording) {
+        while let Ok(true) = playback.next_block(&mut |item| {
+            if let Item::Event(event) = item {
+                to(event);
+            }
+        }) {}
+        all = playback.events();
+    }
+    assert_eq!(all, BATCH);
+}
+
+/// Decompresses and decodes a recording.
+#[divan::bench]
+fn decode_recording(bencher: Bencher<'_, '_>) {
+    let recording = recording();
+    bencher.counter(ItemsCount::new(BATCH)).bench_local(|| {
+        play(black_box(&recording), &mut |event| {
+            black_box(event);
+        });
+    });
+}
+
+/// Decodes a recording and renders it with stages, as `trace --from` does.
+fn render_recording(bencher: Bencher<'_, '_>, view: &mut dyn EventSink) {
+    let recording = recording();
+    let cx = Context {
+        disk: "nvme0n1",
+        ..Context::default()
+    };
+    bencher.counter(ItemsCount::new(BATCH)).bench_local(|| {
+        play(black_box(&recording), &mut |event| view.event(event, &cx));
+        view.drain(&mut |lines| {
+            black_box(lines);
+        });
+    });
+}
+
+#[divan::bench]
+fn recording_to_text(bencher: Bencher<'_, '_>) {
+    let theme = Theme { color: false };
+    let mut view = TraceText::new(theme, false, Clock::Mono, Some(StageSet::Basic));
+    render_recording(bencher, &mut view);
+}
+
+#[divan::bench]
+fn recording_to_json(bencher: Bencher<'_, '_>) {
+    let mut view = TraceJson::new(Clock::Mono, Some(StageSet::Basic));
+    render_recording(bencher, &mut view);
 }
 
 fn histogram() -> Histogram {

@@ -29,6 +29,8 @@ pub enum Kind {
     Run,
     /// The user's settings cannot be used.
     Usage,
+    /// A check, which the user asked for, found what it looks for.
+    Check,
     /// Not permitted: not root, and the capabilities are missing.
     Privilege,
     /// The kernel lacks what is needed: no BTF, no such hook.
@@ -209,6 +211,13 @@ pub enum Operation {
     AssignCells,
     /// Assigning slots to a controller, by name.
     AssignSlots(String),
+    /// Creating the rings of events, of this size each.
+    CreateRings {
+        /// Bytes.
+        bytes: u32,
+    },
+    /// Assigning the rings to the groups of CPUs.
+    AssignRings,
     /// Running the program `service`.
     RunService,
     /// Mapping the data of the ring.
@@ -240,6 +249,8 @@ impl fmt::Display for Operation {
             Self::FillFreeRows => f.write_str("fill the list of free rows"),
             Self::AssignCells => f.write_str("give the CPUs their cells"),
             Self::AssignSlots(controller) => write!(f, "give {controller} its slots"),
+            Self::CreateRings { bytes } => write!(f, "create a ring buffer of {bytes} bytes"),
+            Self::AssignRings => f.write_str("assign the ring buffers to the CPUs"),
             Self::RunService => f.write_str("run the program `service`"),
             Self::MapRing => f.write_str("map the ring"),
             Self::MapPositions => f.write_str("map the positions of the ring"),

@@ -17,6 +17,7 @@ pub fn code(kind: Kind) -> ExitCode {
     ExitCode::from(match kind {
         Kind::Run => 1,
         Kind::Usage => 2,
+        Kind::Check => 3,
         Kind::Privilege => 4,
         Kind::Kernel => 5,
         Kind::NoDevice => 6,
@@ -70,6 +71,7 @@ mod tests {
         for (kind, number, meaning) in [
             (Kind::Run, 1, "failed while running"),
             (Kind::Usage, 2, "wrong usage"),
+            (Kind::Check, 3, "`diff --check` found a change"),
             (Kind::Privilege, 4, "not permitted"),
             (Kind::Kernel, 5, "the kernel lacks"),
             (Kind::NoDevice, 6, "no NVMe"),

@@ -14,7 +14,8 @@
 //! ```
 //!
 //! [`model`] is the data: points, stages, events, counters, histograms. [`nvme`] decodes commands and
-//! statuses. [`probe`] decides what to attach. [`report`] and [`render`] are functions of model data.
+//! statuses. [`probe`] decides what to attach. [`report`] and [`render`] are functions of model data,
+//! [`export`] writes the formats of other programs, [`metrics`] those of Prometheus.
 //! These build without libbpf and clang (`default-features = false`). The feature `live` adds the rest:
 //! a session that traces this machine, which is one [`Source`]. docs/architecture.md has the way of a
 //! command through all of it.
@@ -32,8 +33,11 @@
 #[doc(hidden)]
 pub mod abi;
 pub mod error;
+pub mod export;
+pub mod inflight;
 #[doc(hidden)]
 pub mod machine;
+pub mod metrics;
 pub mod model;
 pub mod nvme;
 pub mod probe;
@@ -44,6 +48,8 @@ pub mod report;
 #[doc(hidden)]
 pub mod session;
 pub mod source;
+#[doc(hidden)]
+pub mod stats;
 #[cfg(feature = "live")]
 #[doc(hidden)]
 pub mod symbols;

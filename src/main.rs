@@ -15,13 +15,21 @@ use nvme_deep::error::Kind;
 
 use crate::cli::args::Args;
 use crate::cli::args::Command;
+use crate::cli::options::DiffOptions;
+use crate::cli::options::ExportOptions;
+use crate::cli::options::InflightOptions;
 use crate::cli::options::LatencyOptions;
 use crate::cli::options::RecordOptions;
+use crate::cli::options::ServeOptions;
 use crate::cli::options::StacksOptions;
 use crate::cli::options::TraceOptions;
+use crate::commands::diff;
 use crate::commands::doctor;
+use crate::commands::export;
+use crate::commands::inflight;
 use crate::commands::latency;
 use crate::commands::record;
+use crate::commands::serve;
 use crate::commands::stacks;
 use crate::commands::trace;
 
@@ -43,6 +51,10 @@ fn main() -> ExitCode {
         Command::Trace(args) => TraceOptions::try_from(args).and_then(|o| trace::run(&o)),
         Command::Stacks(args) => StacksOptions::try_from(args).and_then(|o| stacks::run(&o)),
         Command::Record(args) => RecordOptions::try_from(args).and_then(|o| record::run(&o)),
+        Command::Inflight(args) => InflightOptions::try_from(args).and_then(|o| inflight::run(&o)),
+        Command::Export(args) => ExportOptions::try_from(args).and_then(|o| export::run(&o)),
+        Command::Diff(args) => DiffOptions::try_from(args).and_then(|o| diff::run(&o)),
+        Command::Serve(args) => ServeOptions::try_from(args).and_then(|o| serve::run(&o)),
         Command::Doctor(args) => doctor::run(&args),
     };
     match result {

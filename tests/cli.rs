@@ -10,9 +10,10 @@
     reason = "tests"
 )]
 
+mod binary;
+
 use std::ffi::OsStr;
 use std::fs;
-use std::fs::read_to_string;
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
@@ -21,59 +22,9 @@ use std::process::Command;
 
 use tempfile::TempDir;
 
-const BINARY: &str = env!("CARGO_BIN_EXE_nvme-deep");
-
-/// The result of a run.
-struct Ran {
-    words: String,
-    code: Option<i32>,
-    out: String,
-    err: String,
-}
-
-impl Ran {
-    fn from(command: &mut Command) -> Self {
-        let words = format!("{command:?}");
-        // independent of the width of the terminal that runs the tests
-        let output = command.env("COLUMNS", "100").output().unwrap();
-        let [out, err] = [output.stdout, output.stderr].map(|b| String::from_utf8(b).unwrap());
-        assert!(!err.contains("panicked"), "{words}: {err}");
-        assert!(output.status.code().is_some(), "{words}: {}", output.status);
-        let code = output.status.code();
-        Self {
-            words,
-            code,
-            out,
-            err,
-        }
-    }
-
-    /// Asserts that the run failed with this exit code, with nothing on stdout and one line on
-    /// stderr. Usage errors of clap have more lines, and end with a hint to `--help`.
-    fn refuses(&self, code: i32, says: &str) {
-        let Self {
-            words, out, err, ..
-        } = self;
-        assert_eq!(self.code, Some(code), "{words}: {err}");
-        assert_eq!(out, "", "{words}");
-        assert!(err.contains(says), "{words} does not say `{says}`: {err}");
-        let first = err.lines().next().unwrap_or_default();
-        if first.starts_with("nvme-deep: ") {
-            assert_eq!(err.lines().count(), 1, "{words}: {err}");
-        } else {
-            assert!(first.starts_with("error: "), "{words}: {err}");
-            assert!(
-                err.trim_end().ends_with("try '--help'."),
-                "{words}: where is help? {err}"
-            );
-        }
-        assert!(err.ends_with('\n'), "{words}: {err}");
-    }
-}
-
-fn run(words: &str) -> Ran {
-    Ran::from(Command::new(BINARY).args(words.split_whitespace()))
-}
+use self::binary::BINARY;
+use self::binary::Ran;
+use self::binary::run;
 
 /// Effective capabilities of a child of this process.
 fn capabilities(as_whom: &mut Command) -> u64 {
@@ -104,7 +55,9 @@ fn help_lists_the_commands_and_the_exit_codes() {
     for words in ["--help", "-h", "help"] {
         let ran = run(words);
         assert_eq!((ran.code, ran.err.as_str()), (Some(0), ""), "{words}");
-        for command in ["latency", "trace", "stacks", "doctor"] {
+        for command in [
+            "latency", "trace", "stacks", "record", "diff", "export", "inflight", "doctor",
+        ] {
             assert!(ran.out.contains(command), "{}", ran.out);
         }
         let text = ran.out.split_whitespace().collect::<Vec<_>>().join(" ");
@@ -112,6 +65,7 @@ fn help_lists_the_commands_and_the_exit_codes() {
             "0 done or stopped",
             "1 failed while running",
             "2 wrong usage",
+            "3 `diff --check` found a change",
             "4 not permitted",
             "5 the kernel lacks what is needed",
             "6 no such NVMe device",
@@ -202,18 +156,44 @@ const RECORD: [&str; 13] = [
     "--buffer",
 ];
 
+const SERVE: [&str; 4] = ["--listen", "--textfile", "--interval", "--stages"];
+
+const EXPORT: [&str; 8] = [
+    "--format",
+    "-o, --output",
+    "--force",
+    "--redact",
+    "--interval",
+    "--slow",
+    "--errors",
+    "<FILE>...",
+];
+
 #[test]
 fn the_help_of_each_command_lists_every_flag() {
-    let commands: [(&str, &[&str]); 4] = [
+    let commands: [(&str, &[&str]); 6] = [
         ("latency", &LATENCY),
         ("trace", &TRACE),
         ("stacks", &STACKS),
         ("record", &RECORD),
+        ("export", &EXPORT),
+        ("serve", &SERVE),
     ];
     for (command, own) in commands {
-        let common = COMMON.iter();
-        // record prints no data
-        let common = common.filter(|flag| command != "record" || **flag != "-j, --json");
+        let left_out: &[&str] = match command {
+            // it prints no data
+            "record" | "serve" => &["-j, --json"],
+            // nor does it attach
+            "export" => &[
+                "-j, --json",
+                "--attach",
+                "--btf",
+                "--color",
+                "-v, --verbose",
+            ],
+            _ => &[],
+        };
+        let common = COMMON.iter().filter(|flag| !left_out.contains(flag));
         let flags: Vec<&str> = common.chain(own).copied().collect();
         for words in ["--help", "-h", "help"] {
             let words = match words {
@@ -228,7 +208,7 @@ fn the_help_of_each_command_lists_every_flag() {
                 .lines()
                 .filter(|l| l.starts_with("  "))
                 .map(|l| l.strip_prefix("      ").unwrap_or(&l[2..]))
-                .filter(|l| l.starts_with(['-', '[']))
+                .filter(|l| l.starts_with(['-', '[', '<']))
                 .collect();
             for flag in &flags {
                 let here = listed.iter().any(|l| l.starts_with(flag));
@@ -253,45 +233,79 @@ fn the_version_is_that_of_the_package() {
     assert_eq!((ran.code, ran.out, ran.err), (Some(0), want, String::new()));
 }
 
+/// Wrong command lines, and a part of what is said of each.
+const WRONG: &[(&str, &str)] = &[
+    ("latency --wibble", "--wibble"),
+    ("latency --stage", "--stages"),
+    ("wibble", "wibble"),
+    ("latency --opcode raed", "did you mean `read`"),
+    ("latency --opcode 0x100", "0x100"),
+    ("latency 0", "above zero"),
+    ("latency 0s", "above zero"),
+    ("latency 5x", "`x` is not a unit of time"),
+    ("latency 1ms", "at least 10ms"),
+    ("latency 1 0", "0"),
+    ("latency 1 1 1", "'1'"),
+    ("latency --delta", "<INTERVAL"),
+    ("latency --commands", "--json"),
+    ("latency --ctrl nvme0n1", "--nsid"),
+    ("latency --ctrl nvme256", "nvme256"),
+    ("latency --nsid one", "one"),
+    ("latency --qid 65536", "65536"),
+    ("latency --no-admin --qid 0", "--no-admin"),
+    ("latency --lat-shift 21", "20"),
+    ("latency --lat-min-us 99999999999", "hour"),
+    ("latency --stages=coarse", "fine"),
+    ("latency --color sometimes", "never"),
+    ("latency --duration 99999999999999999999999999s", "year"),
+    ("latency --duration 2parsecs", "`parsecs`"),
+    ("latency --from x --attach kprobe", "--attach"),
+    ("latency --from /missing", "can't be read"),
+    ("trace --from x --tee y", "--tee"),
+    ("trace --from x --buffer 64M", "--buffer"),
+    ("stacks --from x --duration 1s", "--duration"),
+    ("latency --from x --json --commands", "--pair"),
+    ("record", "--output"),
+    ("record -o x --max-size 10K", "at least 1M"),
+    ("record -o x --max-size much", "is not a size"),
+    ("record -o x --stages=coarse", "basic"),
+    ("record -o x --trigger reset", "--ring"),
+    ("record -o x --ring 1m --trigger slow", "is not a trigger"),
+    ("record -o x --ring 1m --trigger slow=soon", "slow=soon"),
+    ("record -o x --ring 1m --after 1s", "--trigger"),
+    ("diff x", "<B>"),
+    ("diff x y z", "'z'"),
+    ("diff /missing /missing", "can't be read"),
+    ("diff Cargo.toml Cargo.toml", "is not a recording"),
+    ("diff x y --min-change 1%", "at least 2%"),
+    ("diff x y --min-change much", "at least 2%"),
+    ("diff x,y,x z", "x is given twice"),
+    ("diff x y --ctrl nvme0n1", "not a controller"),
+    ("diff x y --ctrl nvme0=nvme1,nvme1=nvme1", "one other only"),
+    (
+        "diff tests/recordings/6.12.nvd tests/recordings/6.12.nvd --ctrl nvme0=nvme1",
+        "A has write 64k nvme0n1, B has read 512 nvme0n1",
+    ),
+    (
+        "diff tests/recordings/6.12.nvd tests/recordings/6.12.nvd --ctrl nvme7",
+        "neither side has a command",
+    ),
+    ("serve --listen 9998", "127.0.0.1:9998"),
+    ("serve --listen 127.0.0.1:99998", "is not an address"),
+    ("serve --listen 127.0.0.1:9 --textfile x.prom", "--textfile"),
+    ("serve --textfile x.txt", "ends in .prom"),
+    ("serve --textfile x.prom --interval 1ms", "at least 1s"),
+    (
+        "serve --textfile /missing/x.prom",
+        "directory does not exist",
+    ),
+    ("serve --interval 5s", "--textfile"),
+    ("serve --listen 192.0.2.1:9998", "no such address"),
+];
+
 #[test]
 fn wrong_usage_ends_with_2_and_says_what_was_wrong() {
-    for (words, says) in [
-        ("latency --wibble", "--wibble"),
-        ("latency --stage", "--stages"),
-        ("wibble", "wibble"),
-        ("latency --opcode raed", "did you mean `read`"),
-        ("latency --opcode 0x100", "0x100"),
-        ("latency 0", "above zero"),
-        ("latency 0s", "above zero"),
-        ("latency 5x", "`x` is not a unit of time"),
-        ("latency 1ms", "at least 10ms"),
-        ("latency 1 0", "0"),
-        ("latency 1 1 1", "'1'"),
-        ("latency --delta", "<INTERVAL"),
-        ("latency --commands", "--json"),
-        ("latency --ctrl nvme0n1", "--nsid"),
-        ("latency --ctrl nvme256", "nvme256"),
-        ("latency --nsid one", "one"),
-        ("latency --qid 65536", "65536"),
-        ("latency --no-admin --qid 0", "--no-admin"),
-        ("latency --lat-shift 21", "20"),
-        ("latency --lat-min-us 99999999999", "hour"),
-        ("latency --stages=coarse", "fine"),
-        ("latency --color sometimes", "never"),
-        ("latency --duration 99999999999999999999999999s", "year"),
-        ("latency --duration 2parsecs", "`parsecs`"),
-        ("latency --from x --attach kprobe", "--attach"),
-        ("latency --from /missing", "can't be read"),
-        ("trace --from x --tee y", "--tee"),
-        ("record", "--output"),
-        ("record -o x --max-size 10K", "at least 1M"),
-        ("record -o x --max-size much", "is not a size"),
-        ("record -o x --stages=coarse", "basic"),
-        ("record -o x --trigger reset", "--ring"),
-        ("record -o x --ring 1m --trigger slow", "is not a trigger"),
-        ("record -o x --ring 1m --trigger slow=soon", "slow=soon"),
-        ("record -o x --ring 1m --after 1s", "--trigger"),
-    ] {
+    for (words, says) in WRONG {
         run(words).refuses(2, says);
     }
 }
@@ -410,26 +424,4 @@ fn without_privileges_it_ends_with_4_and_names_the_capabilities() {
     Ran::from(as_nobody().arg(&copy).args(["latency", "5x"])).refuses(2, "`x`");
     let help = Ran::from(as_nobody().arg(&copy).arg("--help"));
     assert_eq!(help.code, Some(0));
-}
-
-/// Recordings of real kernels, made by version 1 of the format. Every later version must read them.
-/// The JSON beside each is what `trace --tee` printed when it was made.
-#[test]
-fn old_recordings_are_printed_as_they_were_shown() {
-    for kernel in ["5.10", "6.12"] {
-        let path = format!("{}/tests/recordings/{kernel}", env!("CARGO_MANIFEST_DIR"));
-        let shown = read_to_string(format!("{path}.json")).unwrap();
-        let ran = run(&format!(
-            "trace --json --pair --stages=fine --kstack --from {path}.nvd"
-        ));
-        assert_eq!((ran.code, ran.err.as_str()), (Some(0), ""), "{kernel}");
-        assert_eq!(ran.out, shown, "{kernel}");
-        let commands = shown.matches("\"type\":\"command\"").count();
-        assert!(commands >= 10, "{kernel}: {commands}");
-        let ran = run(&format!("latency --stages=fine --from {path}.nvd"));
-        let exact = format!("accuracy  exact: {commands} commands, 0 lost");
-        assert!(ran.out.contains(&exact), "{kernel}: {}", ran.out);
-        let ran = run(&format!("stacks --from {path}.nvd"));
-        assert!(ran.out.contains("nvme_setup_cmd"), "{kernel}: {}", ran.out);
-    }
 }

@@ -14,7 +14,9 @@ use std::path::Path;
 use std::path::PathBuf;
 use std::process::Command;
 
-const COMMANDS: [&str; 5] = ["latency", "trace", "stacks", "record", "doctor"];
+const COMMANDS: [&str; 9] = [
+    "latency", "trace", "stacks", "record", "diff", "export", "inflight", "serve", "doctor",
+];
 
 /// Options of other programs.
 const FOREIGN: [&str; 9] = [
@@ -157,7 +159,7 @@ fn every_file_that_is_named_exists() {
         for word in read(&page).split(|c: char| c.is_whitespace() || "`(),".contains(c)) {
             let word = word.split('#').next().unwrap_or(word);
             let word = word.trim_end_matches(['.', ':', ';']);
-            let ours = ["src/", "tests/", "docs/", "bpf/"]
+            let ours = ["src/", "tests/", "docs/", "bpf/", "contrib/"]
                 .iter()
                 .any(|d| word.starts_with(d));
             if ours && !word.contains('*') {

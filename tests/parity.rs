@@ -168,6 +168,7 @@ fn both_sides_have_the_same_numbers_of_modes_states_and_requests() {
         ("ND_STACK_SUBMIT", abi::STACKS[0].into()),
         ("ND_STACK_COMPLETE", abi::STACKS[1].into()),
         ("ND_SCRATCHES", abi::SCRATCHES.into()),
+        ("ND_RING_CPUS", abi::RING_CPUS.into()),
         ("ND_STACK_UNSEEN", abi::STACK_UNSEEN.0),
         ("ND_OPEN", abi::STATE_OPEN.into()),
         ("ND_COMPLETED", abi::STATE_COMPLETED.into()),

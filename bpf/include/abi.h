@@ -460,6 +460,9 @@ struct nd_scratch {
 
 #define ND_SCRATCHES 2 /* submit, complete */
 
+/* CPUs that share a ring of events. */
+#define ND_RING_CPUS 8
+
 _Static_assert(ND_HIST_BUCKETS == 272, "src/model/histogram.rs has the same number");
 _Static_assert(sizeof(struct nd_hist) == 2192, "histogram layout");
 _Static_assert(sizeof(struct nd_cell) == ND_CELL_HEAD + 9 * 2192, "cell layout");

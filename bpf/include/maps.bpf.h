@@ -52,10 +52,21 @@ struct {
 	__uint(value_size, sizeof(u32));
 } free_rows SEC(".maps");
 
-struct {
+/*
+ * The rings of events, by CPU / ND_RING_CPUS. A ring has one spinlock, which its CPUs share. User
+ * space creates the rings; several entries may be the same ring.
+ */
+struct event_ring {
 	__uint(type, BPF_MAP_TYPE_RINGBUF);
 	__uint(max_entries, 4096);
-} ring SEC(".maps");
+};
+
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY_OF_MAPS);
+	__uint(max_entries, 1);
+	__uint(key_size, sizeof(u32));
+	__array(values, struct event_ring);
+} rings SEC(".maps");
 
 /* Without nvme types: controller number by driver_data of a tag set, from queues with a disk. */
 struct {

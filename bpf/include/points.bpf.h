@@ -305,7 +305,8 @@ static __always_inline int on_trouble(struct request *rq, u32 kind, u32 hook, in
 	if (!s)
 		return 0;
 	hit(hook, typed);
-	if (s->state == ND_OPEN)
+	/* without a trace, the hits are the result */
+	if (traces_events() && s->state == ND_OPEN)
 		emit_event(kind, s, s->setup_out_ns);
 	return 0;
 }

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * Single commands: their fields, their stacks, and their events in the ring.
+ * Single commands: their fields, their stacks, and their events in the rings.
  *
- * The events do not wake the reader. It polls, often enough for the size of the ring. Events that
+ * The events do not wake the reader. It polls, often enough for the size of the rings. Events that
  * find no room are counted by kind.
  */
 #ifndef ND_TRACE_H
@@ -103,13 +103,23 @@ static __always_inline void asked_by(struct nd_asked *a)
 	a->known |= ND_KNOWN_SUBMITTER;
 }
 
+/* Room for an event in the ring of this CPU. A program that moves to another CPU meanwhile uses the
+ * ring of the former one, which any CPU may do. */
+static __always_inline void *reserve(u64 bytes)
+{
+	u32 group = bpf_get_smp_processor_id() / ND_RING_CPUS;
+	void *ring = bpf_map_lookup_elem(&rings, &group);
+
+	return ring ? bpf_ringbuf_reserve(ring, bytes, 0) : 0;
+}
+
 static __always_inline void emit_submit(struct nd_slot *s, u64 now)
 {
 	struct nd_submit *r;
 
 	if (cfg_trace != ND_TRACE_EVENTS)
 		return;
-	r = bpf_ringbuf_reserve(&ring, sizeof(*r), 0);
+	r = reserve(sizeof(*r));
 	if (!r) {
 		count(ND_LOST_SUBMIT);
 		return;
@@ -128,7 +138,7 @@ static __always_inline int traces_events(void)
 /* Reserves an event other than submit and complete. `s` is NULL if the command is unknown. */
 static __always_inline struct nd_other *other(u32 kind, struct nd_slot *s, u64 value)
 {
-	struct nd_other *r = bpf_ringbuf_reserve(&ring, sizeof(*r), 0);
+	struct nd_other *r = reserve(sizeof(*r));
 
 	if (!r) {
 		count(ND_LOST_EVENT);
@@ -195,7 +205,7 @@ static __always_inline void emit_end(struct nd_slot *s, u32 kind, u32 saw, u64 c
 		size += sizeof(struct nd_asked);
 	if (cfg_mode != ND_MODE_TOTAL)
 		size += sizeof(struct nd_times);
-	r = bpf_ringbuf_reserve(&ring, size, 0);
+	r = reserve(size);
 	if (!r) {
 		count(ND_RING_FULL);
 		return;

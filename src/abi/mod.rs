@@ -92,6 +92,8 @@ pub const STACK_BYTES: usize = size_of::<nd_stack>();
 pub const STACK_SUM_BYTES: usize = size_of::<nd_stack_sum>();
 /// Number of scratch entries per CPU.
 pub const SCRATCHES: u32 = 2;
+/// Number of CPUs that share a ring of events.
+pub const RING_CPUS: u32 = 8;
 /// Maximum number of distinct stacks.
 pub const MAX_STACKS: u32 = 4096;
 /// Bytes of a tag's start entry.

@@ -9,16 +9,20 @@ use clap::Subcommand;
 use clap::ValueEnum;
 use nvme_deep::units::parse_duration;
 
+use super::diff::DiffArgs;
+use super::export::ExportArgs;
+use super::inflight::InflightArgs;
 use super::record::FromArgs;
 use super::record::RecordArgs;
+use super::serve::ServeArgs;
 
 /// Trace the Linux NVMe driver: where each command's time goes, measured by eBPF.
 #[derive(Debug, Parser)]
 #[command(name = "nvme-deep", version, max_term_width = 100)]
 #[command(
     after_help = "Run as root. With CAP_BPF and CAP_PERFMON only, less is available: run `doctor` as that user.\n\
-    Exit codes: 0 done or stopped, 1 failed while running, 2 wrong usage, 4 not permitted,\n\
-    5 the kernel lacks what is needed, 6 no such NVMe device."
+    Exit codes: 0 done or stopped, 1 failed while running, 2 wrong usage, 3 `diff --check` found a\n\
+    change, 4 not permitted, 5 the kernel lacks what is needed, 6 no such NVMe device."
 )]
 pub struct Args {
     /// The command.
@@ -37,6 +41,15 @@ pub enum Command {
     Stacks(StacksArgs),
     /// Record every command to a file, to look at it later and elsewhere with --from
     Record(RecordArgs),
+    /// Show the commands in flight, their age, and where each is stuck: not fetched, held by the
+    /// device, or answered without an interrupt
+    Inflight(InflightArgs),
+    /// Convert recordings to Perfetto, Parquet, CSV, NDJSON or an HdrHistogram log. Needs no root
+    Export(ExportArgs),
+    /// Compare recordings made before and after a change: what became slower, and by how much
+    Diff(DiffArgs),
+    /// Serve metrics for Prometheus over HTTP, or write them to a file, until stopped
+    Serve(ServeArgs),
     /// Report what this machine supports: kernel, controllers, the hook each point would use, and
     /// settings to change. Works without root
     Doctor(DoctorArgs),
@@ -146,7 +159,7 @@ pub struct LatencyArgs {
 
 /// Filters. A command must match all of them.
 #[derive(Clone, Debug, Default, clap::Args)]
-#[command(next_help_heading = "Filters (combined by AND; applied in the kernel)")]
+#[command(next_help_heading = "Filters (combined by AND)")]
 pub struct FilterArgs {
     /// Only these controllers (`nvme0` or `0`; separate several by commas)
     #[arg(long, alias = "ctrl_id", value_name = "CTRL", value_delimiter = ',')]
@@ -181,7 +194,8 @@ pub struct FilterArgs {
     #[arg(long, value_name = "NAME")]
     pub comm: Option<String>,
 
-    /// Only commands from processes in this cgroup (v2) or below it: `/sys/fs/cgroup/...`
+    /// Only commands from processes in this cgroup (v2) or below it: `/sys/fs/cgroup/...`. Only while
+    /// tracing, not for recordings
     #[arg(long, short, value_name = "PATH")]
     pub cgroup: Option<PathBuf>,
 
@@ -312,9 +326,10 @@ pub struct TraceArgs {
     #[arg(long, value_name = "CLOCK", default_value = "mono")]
     pub time: TimeArg,
 
-    /// Size of the ring buffer, rounded up to a power of two (`4M`, `64M`). Events that find no room
-    /// are lost and counted [default: 16M; down to 4M if the controllers' tags need much memory]
-    #[arg(long, value_name = "SIZE")]
+    /// Size of all ring buffers together, rounded up to a power of two (`4M`, `64M`). Each group of
+    /// 8 CPUs has its own. Events that find no room are lost and counted [default: 16M, or 2M for each
+    /// 8 CPUs if that is more; less if the controllers' tags need much memory]
+    #[arg(long, value_name = "SIZE", conflicts_with = "from")]
     pub buffer: Option<String>,
 
     /// Also record what is shown, to this file: with --from and the same options it is printed again

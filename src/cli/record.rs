@@ -78,7 +78,7 @@ pub struct RecordArgs {
     #[arg(long)]
     pub redact: bool,
 
-    /// Size of the ring buffer, as for `trace`
+    /// Size of the ring buffers, as for `trace`
     #[arg(long, value_name = "SIZE")]
     pub buffer: Option<String>,
 
@@ -94,7 +94,8 @@ pub struct RecordArgs {
 /// Reading a recording instead of tracing.
 #[derive(Clone, Debug, Default, clap::Args)]
 pub struct FromArgs {
-    /// Read this recording (see `record`) instead of tracing. Needs no root
-    #[arg(long, value_name = "FILE", conflicts_with_all = ["duration", "attach", "btf"])]
-    pub from: Option<PathBuf>,
+    /// Read these recordings (see `record`) instead of tracing, one after the other. Needs no root
+    #[arg(long, value_name = "FILE", num_args = 1..,
+          conflicts_with_all = ["duration", "attach", "btf", "test_ignore", "test_no_recovery"])]
+    pub from: Vec<PathBuf>,
 }

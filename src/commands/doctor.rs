@@ -22,7 +22,7 @@ use nvme_deep::report::doctor::MemoryLine;
 use nvme_deep::report::finding::Finding;
 use nvme_deep::report::finding::Severity;
 use nvme_deep::session::Layout;
-use nvme_deep::session::possible_cpus;
+use nvme_deep::session::cpus_of;
 use nvme_deep::session::settings::Settings;
 use nvme_deep::session::settings::TraceKind;
 use nvme_deep::session::take_over_log;
@@ -34,7 +34,7 @@ use crate::cli::options::method;
 /// Memory that the maps of each command would take on this machine.
 fn memory(system: &System) -> Result<Vec<MemoryLine>> {
     let controllers = system.controllers();
-    let cpus = possible_cpus()?;
+    let cpus = cpus_of(system)?;
     let stack = Some(StackAt::Submit);
     let runs = [
         ("latency", Settings::of(StageSet::Total)),

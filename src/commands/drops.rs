@@ -11,11 +11,15 @@ use std::time::Duration;
 use anyhow::Result;
 use nvme_deep::machine::clock::monotonic_ns;
 use nvme_deep::model::counters::Counters;
+use nvme_deep::model::stage::StageSet;
 use nvme_deep::report::ledger::Shown;
 use nvme_deep::report::ledger::TraceLedger;
-use nvme_deep::session::CounterReader;
 use nvme_deep::session::Session;
+use nvme_deep::session::settings::Settings;
+use nvme_deep::session::settings::TraceKind;
+use nvme_deep::session::settings::Tracing;
 
+use crate::cli::options::MAX_BUFFER;
 use crate::commands::run::Watchdog;
 use crate::commands::say;
 
@@ -29,30 +33,92 @@ pub struct Drops {
     thread: JoinHandle<()>,
 }
 
+/// What takes the events from the ring.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Reader {
+    /// The reader of stdout.
+    Stdout,
+    /// The thread that writes a recording.
+    File {
+        /// It also compresses.
+        compress: bool,
+    },
+}
+
+/// Options, not in use yet, that make the ring larger or its content smaller.
+fn remedies(settings: &Settings, ring_bytes: u32, reader: Reader) -> Vec<String> {
+    let filter = &settings.filter;
+    let tracing = settings.trace.as_ref();
+    let has = |test: fn(&Tracing) -> bool| tracing.is_some_and(test);
+    let records = reader != Reader::Stdout;
+    let asked = tracing.and_then(|t| t.ring_bytes).unwrap_or(ring_bytes);
+    let larger = asked.saturating_mul(4).clamp(1 << 20, MAX_BUFFER);
+    [
+        (asked < MAX_BUFFER, format!("--buffer {}M", larger >> 20)),
+        (has(|t| t.kind == TraceKind::Events), "--pair".into()),
+        (
+            has(|t| t.stack.is_some() && t.one_in == 1),
+            "--sample 1/64".into(),
+        ),
+        (
+            reader == Reader::File { compress: true },
+            "--no-compress".into(),
+        ),
+        (
+            records && settings.stage_set != StageSet::Total,
+            "--stages none".into(),
+        ),
+        (!records && has(|t| t.slow.is_none()), "--slow 1ms".into()),
+        (filter.ctrls.is_empty(), "--ctrl".into()),
+        (filter.opcodes.is_empty(), "--opcode".into()),
+    ]
+    .into_iter()
+    .filter_map(|(helps, option)| helps.then_some(option))
+    .collect()
+}
+
+/// The message on `n` events that found no room.
+fn message(n: u64, settings: &Settings, ring_bytes: u32, reader: Reader) -> String {
+    let why = match reader {
+        Reader::Stdout => "stdout is not read fast enough",
+        Reader::File { .. } => "the file is not written fast enough",
+    };
+    let options = remedies(settings, ring_bytes, reader).join(", ");
+    let help = match options.as_str() {
+        "" => String::new(),
+        options => format!("; these options help: {options}"),
+    };
+    format!("{n} events lost in the last second: the ring is full, because {why}{help}")
+}
+
 fn lost(counters: &Counters) -> u64 {
     TraceLedger::new(counters, &Shown::default()).lost()
 }
 
 impl Drops {
-    /// Starts the thread. `why`: what is too slow if events are lost.
-    pub fn watch(reader: CounterReader, why: &'static str) -> Self {
+    /// Starts the thread for a session with these settings.
+    ///
+    /// # Errors
+    /// If the counters cannot be read.
+    pub fn watch(session: &Session, settings: &Settings, reader: Reader) -> Result<Self> {
+        let counters_of = session.counter_reader()?;
+        let settings = settings.clone();
+        let ring_bytes = u32::try_from(session.rings().total()).unwrap_or(u32::MAX);
         let (stop, stopped) = channel();
         let thread = thread::spawn(move || {
             let mut before = 0;
             while stopped.recv_timeout(EVERY) == Err(RecvTimeoutError::Timeout) {
-                let Ok(counters) = reader.read() else { break };
+                let Ok(counters) = counters_of.read() else {
+                    break;
+                };
                 let now = lost(&counters);
                 if now > before {
-                    say(&format!(
-                        "{} events lost in the last second: the ring is full, because {why} \
-                         (--buffer makes it larger, filters its content smaller)",
-                        now - before
-                    ));
+                    say(&message(now - before, &settings, ring_bytes, reader));
                 }
                 before = now;
             }
         });
-        Self { stop, thread }
+        Ok(Self { stop, thread })
     }
 
     /// Ends the session and the thread, after the loop `ended`. Returns the time of the end, in
@@ -76,5 +142,40 @@ impl Drops {
         ended?;
         closed?;
         Ok(end_ns)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use nvme_deep::model::stack::StackAt;
+
+    use super::*;
+
+    #[test]
+    fn the_message_names_options_that_are_not_in_use() {
+        let mut settings = Settings::of_trace(TraceKind::Events, None);
+        assert_eq!(
+            message(9, &settings, 16 << 20, Reader::Stdout),
+            "9 events lost in the last second: the ring is full, because stdout is not read fast \
+             enough; these options help: --buffer 64M, --pair, --slow 1ms, --ctrl, --opcode"
+        );
+        settings.filter.ctrls = [0].into();
+        let help = remedies(&settings, 1 << 30, Reader::Stdout);
+        assert_eq!(help, ["--pair", "--slow 1ms", "--opcode"]);
+        settings = Settings {
+            stage_set: StageSet::Basic,
+            ..Settings::of_trace(TraceKind::Pairs, Some(StackAt::Submit))
+        };
+        let help = remedies(&settings, 512 << 20, Reader::File { compress: true });
+        let sizes = [
+            "--buffer 1024M",
+            "--sample 1/64",
+            "--no-compress",
+            "--stages none",
+        ];
+        assert_eq!(help[..4], sizes);
+        settings.stage_set = StageSet::Total;
+        let help = remedies(&settings, 1 << 20, Reader::File { compress: false });
+        assert_eq!(help, ["--buffer 4M", "--sample 1/64", "--ctrl", "--opcode"]);
     }
 }

@@ -1,11 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The `latency` command: attaches, and reports until stopped.
 
-use std::collections::BTreeMap;
 use std::io::BufWriter;
 use std::io::Write;
 use std::io::stdout;
-use std::path::Path;
 use std::time::Duration;
 
 use anyhow::Result;
@@ -13,6 +11,8 @@ use nvme_deep::model::milestone::Milestone;
 use nvme_deep::model::run::Scan;
 use nvme_deep::model::snapshot::Snapshot;
 use nvme_deep::model::stage::StageSet;
+use nvme_deep::model::stratum::BlockSizes;
+use nvme_deep::recording::ControllerInfo;
 use nvme_deep::recording::Item;
 use nvme_deep::render::ReportSink;
 use nvme_deep::render::json::JsonView;
@@ -31,6 +31,10 @@ use crate::commands::run::Run;
 use crate::commands::run::Turn;
 use crate::commands::run::Watchdog;
 use crate::commands::run::check_fit;
+use crate::commands::several::Ended;
+use crate::commands::several::Form;
+use crate::commands::several::open_all;
+use crate::commands::several::show_each;
 use crate::commands::single::SingleCommands;
 use crate::commands::start::Ready;
 
@@ -41,6 +45,8 @@ const DRAIN: Duration = Duration::from_millis(20);
 struct Reports<'o> {
     options: &'o LatencyOptions,
     sink: Box<dyn ReportSink>,
+    /// Begin of the first interval, since the start of the run.
+    begin: Duration,
     /// Time and snapshot of the last report.
     last: (Duration, Snapshot),
     shown: u64,
@@ -64,9 +70,15 @@ impl<'o> Reports<'o> {
         Self {
             options,
             sink,
+            begin: Duration::ZERO,
             last: <_>::default(),
             shown: 0,
         }
+    }
+
+    /// Sets the begin of the first interval, before the first report.
+    fn begin_at(&mut self, at: Duration) {
+        (self.begin, self.last.0) = (at, at);
     }
 
     /// When the next report is due. Without `--delta` the final report counts as one of COUNT.
@@ -80,7 +92,7 @@ impl<'o> Reports<'o> {
         let interims = count.map_or(u64::MAX, |n| if delta { n } else { n - 1 });
         interval
             .filter(|_| self.shown < interims)
-            .map(|step| times(step, self.shown + 1))
+            .map(|step| self.begin.saturating_add(times(step, self.shown + 1)))
     }
 
     fn write(
@@ -117,7 +129,7 @@ impl<'o> Reports<'o> {
             let shown = now.minus(&self.last.1);
             self.write((at, at - self.last.0), &shown, ledger, false, out)?;
         } else {
-            self.write((at, at), &now, ledger, false, out)?;
+            self.write((at, at - self.begin), &now, ledger, false, out)?;
         }
         self.last = (at, now);
         self.shown += 1;
@@ -136,8 +148,11 @@ impl<'o> Reports<'o> {
     }
 }
 
-/// The ledger of a session.
-fn ledger_of(source: &dyn Source, now: &Snapshot, scan: Option<Scan>) -> Result<Ledger> {
+/// The ledger of a session with histograms. `scan`: the slots, after the end of the session.
+///
+/// # Errors
+/// If the types do not fit the kernel.
+pub fn ledger_of(source: &dyn Source, now: &Snapshot, scan: Option<Scan>) -> Result<Ledger> {
     check_fit(&now.counters)?;
     let plan = source.plan();
     let ledger = Ledger::new(plan, &now.counters, &now.misses, now.commands(), scan);
@@ -181,23 +196,28 @@ fn times(step: Duration, n: u64) -> Duration {
 /// # Errors
 /// One sentence each, with the exit code of its kind. Nothing stays attached.
 pub fn run(options: &LatencyOptions) -> Result<()> {
-    match &options.from {
-        Some(path) => replay(options, path),
-        None => live(options),
+    if options.from.is_empty() {
+        return live(options);
     }
+    let replays = open_all(&options.from, &options.settings, &Replay::require_pairs)?;
+    let form = Form {
+        json: options.json,
+        color: options.color,
+        ledger_apart: false,
+    };
+    show_each(replays, &form, &mut |replay| replayed(options, replay))
 }
 
 /// Reports on a recording.
-fn replay(options: &LatencyOptions, path: &Path) -> Result<()> {
+fn replayed(options: &LatencyOptions, mut replay: Replay) -> Result<Ended> {
     let settings = &options.settings;
-    let mut replay = Replay::open(path, settings)?;
-    replay.require_pairs()?;
+    replay.say_choice();
     let begin_ns = replay.info().begin_ns;
     let mut recount = Recount {
         stage_set: settings.stage_set,
         lat: settings.lat,
         split_size: settings.split_size,
-        lba_bytes: BTreeMap::new(),
+        block_sizes: BlockSizes::default(),
     };
     let (mut now, mut reports) = (Snapshot::default(), Reports::new(options));
     let mut out = BufWriter::new(stdout().lock());
@@ -206,30 +226,38 @@ fn replay(options: &LatencyOptions, path: &Path) -> Result<()> {
     while more && done.is_ok() {
         // a recording begins with a ledger, and has a new one every second
         let ledger = reports.next().and_then(|_| replay.ledger());
-        more = replay.next(&mut |item| match item {
+        let begins_late = replay.begins_late();
+        let read = replay.next(&mut |item| match item {
             Item::Event(event) => {
                 let at = Duration::from_nanos(event.at_ns.saturating_sub(begin_ns));
+                if begins_late && reports.begin.is_zero() {
+                    reports.begin_at(at);
+                }
                 while let Some(due) = reports.next().filter(|due| *due <= at && done.is_ok()) {
-                    let report =
-                        |l: &Ledger| reports.interim(due, now.clone(), l.clone(), &mut out);
-                    done = ledger.as_ref().map_or(Ok(()), report);
+                    // without a ledger there is only the end to report
+                    let Some(ledger) = &ledger else { break };
+                    done = reports.interim(due, now.clone(), ledger.clone(), &mut out);
                 }
                 if settings.selects(event) {
                     recount.add(event, &mut now);
                 }
             }
             Item::Controllers(all) => {
-                for controller in &all {
-                    let disks = controller.disks.iter();
-                    let sizes = disks.map(|d| ((controller.instance, d.nsid), d.lba_bytes));
-                    recount.lba_bytes.extend(sizes);
-                }
+                let sizes = all.iter().flat_map(ControllerInfo::block_sizes);
+                recount.block_sizes.extend(sizes);
             }
             _ => {}
-        })?;
+        });
+        more = match read {
+            Ok(more) => more,
+            Err(error) => return Ok(error.into()),
+        };
     }
     done?;
-    let (mut ledger, at) = replay.end()?;
+    let (mut ledger, at) = match replay.end() {
+        Ok(end) => end,
+        Err(error) => return Ok(error.into()),
+    };
     // the span of what is shown, which may be less than what was recorded
     match settings.stage_set {
         StageSet::Total => ledger.span = (Milestone::SetupOut, Milestone::Complete),
@@ -237,7 +265,7 @@ fn replay(options: &LatencyOptions, path: &Path) -> Result<()> {
         StageSet::Fine => {}
     }
     reports.write((at, replay.covers()), &now, ledger, true, &mut out)?;
-    replay.verdict()
+    Ok(Ended::File(replay.verdict()))
 }
 
 fn live(options: &LatencyOptions) -> Result<()> {

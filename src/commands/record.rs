@@ -10,9 +10,8 @@ use anyhow::Context;
 use anyhow::Result;
 use nvme_deep::machine::System;
 use nvme_deep::machine::clock::wall_offset_ns;
+use nvme_deep::machine::own_tgid;
 use nvme_deep::model::event::EventKind;
-use nvme_deep::render::ledger::ledger as write_ledger;
-use nvme_deep::render::theme::Theme;
 use nvme_deep::report::ledger::EventClass;
 use nvme_deep::report::ledger::Shown;
 use nvme_deep::source::EventStream;
@@ -23,6 +22,7 @@ use nvme_deep::units::size_text;
 use crate::cli::options::RecordOptions;
 use crate::cli::options::Trigger;
 use crate::commands::drops::Drops;
+use crate::commands::drops::Reader;
 use crate::commands::names::Names;
 use crate::commands::recording::FileSettings;
 use crate::commands::recording::RecordingFile;
@@ -32,13 +32,14 @@ use crate::commands::run::Turn;
 use crate::commands::run::Watchdog;
 use crate::commands::run::drain_pause;
 use crate::commands::run::ledger_of_trace;
+use crate::commands::run::say_own_share;
 use crate::commands::run::take_in;
 use crate::commands::run::take_rest;
 use crate::commands::say;
+use crate::commands::say_ledger;
 use crate::commands::start::Ready;
 use crate::commands::start::until;
 use crate::commands::symbols::LiveStacks;
-use crate::commands::symbols::stack_ids;
 
 /// Puts events into the file.
 struct Tape {
@@ -46,6 +47,8 @@ struct Tape {
     names: Names,
     stacks: Option<LiveStacks>,
     shown: Shown,
+    /// This process.
+    own: Option<u32>,
     triggers: Vec<Trigger>,
     /// What a trigger has found; empty at first.
     fired: String,
@@ -83,7 +86,7 @@ impl Tape {
             return;
         };
         if let Some(stacks) = &mut self.stacks {
-            for id in stack_ids(&event.what) {
+            for id in event.what.stacks() {
                 if let Some(frames) = stacks.learn(id, source) {
                     self.file.stack(id, &frames);
                 }
@@ -100,6 +103,7 @@ impl Tape {
             self.fired = found.next().unwrap_or_default();
         }
         self.shown.add(EventClass::of(&event.what));
+        self.shown.add_own(&event.what, self.own);
     }
 
     /// Takes in what is left after the end of the run.
@@ -189,6 +193,7 @@ fn create(options: &RecordOptions, system: &System) -> Result<RecordingFile> {
         force: options.force,
         compress: options.compress,
         redact: options.redact,
+        count: None,
         keep: options.keep,
     };
     RecordingFile::create(&file, &options.settings, system)
@@ -208,16 +213,17 @@ pub fn run(options: &RecordOptions) -> Result<()> {
     let until = until(options.duration.is_some());
     let (mut session, file) = attach(&ready, &options.settings, until, irq_entry, Some(file))?;
     let file = file.context("no file was opened")?;
-    let drops = Drops::watch(
-        session.counter_reader()?,
-        "the file is not written fast enough",
-    );
+    let reader = Reader::File {
+        compress: options.compress,
+    };
+    let drops = Drops::watch(&session, &options.settings, reader)?;
     let mut watchdog = Watchdog::of(&session, ready.system.clone());
     let mut tape = Tape {
         file,
         names: Names::of(ready.system),
         stacks,
         shown: Shown::default(),
+        own: own_tgid(),
         triggers: options.triggers.clone(),
         fired: String::new(),
         end: None,
@@ -229,7 +235,7 @@ pub fn run(options: &RecordOptions) -> Result<()> {
         is_terminal: stderr().is_terminal(),
     };
     let mut events = session.events()?;
-    let pause = drain_pause(session.ring_bytes());
+    let pause = drain_pause(session.rings().bytes);
     let run = Run::begin(&ready.stop, options.duration);
     let ended = run.turns(&mut session, &mut watchdog, &mut |session, tick| {
         if tick.rescanned {
@@ -278,9 +284,7 @@ fn finish(tape: Tape, options: &RecordOptions, source: &dyn Source, at: Duration
         text += &format!("; {} older events were dropped from the ring", file.evicted);
     }
     say(&text);
-    let detail = options.settings.attaching.verbose > 0;
-    let theme = Theme { color: false };
-    // a closed stderr is not an error
-    let _ = write_ledger(&ledger, theme, detail, &mut stderr().lock());
+    say_own_share(&ledger);
+    say_ledger(&ledger, options.settings.attaching.verbose > 0);
     Ok(())
 }

@@ -29,15 +29,17 @@ use nvme_deep::recording::RunInfo;
 use nvme_deep::recording::StackInfo;
 use nvme_deep::report::ledger::Ledger;
 use nvme_deep::session::Session;
-use nvme_deep::session::settings::Filter;
 use nvme_deep::session::settings::Settings;
 use nvme_deep::session::settings::TraceKind;
 
+use crate::commands::outfile::exists;
+use crate::commands::outfile::unwritable;
 use crate::commands::say;
 use crate::commands::start::Ready;
 use crate::exit::Failure;
 
 /// Settings of the file.
+#[derive(Clone, Copy)]
 pub struct FileSettings<'a> {
     /// Its path.
     pub path: &'a Path,
@@ -47,6 +49,8 @@ pub struct FileSettings<'a> {
     pub compress: bool,
     /// Leave out names.
     pub redact: bool,
+    /// Record this many commands only.
+    pub count: Option<u64>,
     /// Keep the last blocks in memory until `dump`.
     pub keep: Option<Keep>,
 }
@@ -76,7 +80,6 @@ pub struct RecordingFile {
 
 /// Creates the file. Only its owner may read it: it has names of processes and disks.
 fn create(settings: &FileSettings<'_>) -> Result<File> {
-    let path = settings.path.display();
     let mut options = File::options();
     options.write(true).mode(0o600);
     if settings.force {
@@ -91,41 +94,46 @@ fn create(settings: &FileSettings<'_>) -> Result<File> {
         }
         Ok(file)
     });
-    opened.map_err(|error| {
-        let why = if error.kind() == ErrorKind::AlreadyExists {
-            format!("{path} exists: give another file, or --force to replace it")
-        } else {
-            format!("{path} can't be written ({error}): give another file")
-        };
-        Failure::error(Kind::Usage, why)
+    opened.map_err(|error| match error.kind() {
+        ErrorKind::AlreadyExists => exists(settings.path),
+        _ => unwritable(settings.path, &error),
     })
 }
 
 /// What a recording has of its run.
-fn info(settings: &Settings, system: &System, redact: bool) -> RunInfo {
+fn info(
+    settings: &Settings,
+    system: &System,
+    FileSettings { redact, count, .. }: FileSettings<'_>,
+) -> RunInfo {
     let identity = system.identity();
     let tracing = settings.trace.as_ref();
-    RunInfo {
+    let mut info = RunInfo {
         program: env!("CARGO_PKG_VERSION").into(),
-        host: identity.host.filter(|_| !redact),
+        host: identity.host,
         kernel: identity.kernel,
         arch: identity.arch,
         machine: Some(identity.hypervisor),
-        boot_id: identity.boot_id.filter(|_| !redact),
+        boot_id: identity.boot_id,
         begin_ns: 0,
         pairs: tracing.is_some_and(|t| t.kind != TraceKind::Events),
         stage_set: settings.stage_set,
         stack: tracing.and_then(|t| t.stack),
         one_in: tracing.map_or(1, |t| t.one_in),
-        filter: if settings.filter == Filter::default() {
-            String::new()
-        } else if redact {
-            "redacted".into()
-        } else {
-            format!("{:?}", settings.filter)
-        },
-        redacted: redact,
+        filter: settings.filter.text(),
+        slow_ns: tracing
+            .and_then(|t| t.slow)
+            .map(|slow| u64::try_from(slow.as_nanos()).unwrap_or(u64::MAX)),
+        errors: tracing.is_some_and(|t| t.errors),
+        count,
+        sq: tracing.map(|t| t.sq),
+        aen: tracing.map(|t| t.aen),
+        redacted: false,
+    };
+    if redact {
+        info.redact();
     }
+    info
 }
 
 /// Attaches for a run that is recorded, and begins the recording. If nothing can be attached, the
@@ -175,7 +183,7 @@ impl RecordingFile {
             path: file.path.to_owned(),
             is_new: !file.force,
             recorder,
-            info: info(settings, system, file.redact),
+            info: info(settings, system, *file),
             offset: None,
             evicted: 0,
             stacks: HashMap::new(),

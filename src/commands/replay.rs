@@ -3,6 +3,7 @@
 
 use std::fs::File;
 use std::io::BufReader;
+use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 use std::time::Duration;
 
@@ -16,6 +17,7 @@ use nvme_deep::recording::Item;
 use nvme_deep::recording::LedgerInfo;
 use nvme_deep::recording::Playback;
 use nvme_deep::report::ledger::Ledger;
+use nvme_deep::report::ledger::TraceLedger;
 use nvme_deep::session::settings::Settings;
 
 use crate::commands::say;
@@ -25,6 +27,8 @@ use crate::exit::Failure;
 pub struct Replay {
     playback: Playback<BufReader<File>>,
     path: String,
+    /// Device and inode.
+    file_id: (u64, u64),
     ledger: Option<LedgerInfo>,
     /// Times of the first and the last event.
     span_ns: Option<(u64, u64)>,
@@ -45,7 +49,8 @@ impl Replay {
     /// If the file cannot be read, or lacks what the settings ask for; one sentence.
     pub fn open(path: &Path, settings: &Settings) -> Result<Self> {
         let shown = path.display().to_string();
-        let file = File::open(path).map_err(|error| {
+        let opened = File::open(path).and_then(|file| Ok((file.metadata()?, file)));
+        let (metadata, file) = opened.map_err(|error| {
             Failure::error(Kind::Usage, format!("{shown} can't be read ({error})"))
         })?;
         let reader = BufReader::with_capacity(1 << 16, file);
@@ -53,6 +58,7 @@ impl Replay {
         let replay = Self {
             playback,
             path: shown,
+            file_id: (metadata.dev(), metadata.ino()),
             ledger: None,
             span_ns: None,
         };
@@ -84,12 +90,48 @@ impl Replay {
         if settings.filter.comm.is_some() && info.redacted {
             return lacks("names of processes (it is redacted)", "without --redact");
         }
+        if let Some(tracing) = &settings.trace {
+            if tracing.sq && info.sq == Some(false) {
+                return lacks("SQ heads and tails", "with `trace --sq --tee`");
+            }
+            if tracing.aen && info.aen == Some(false) {
+                return lacks("asynchronous events", "with `trace --aen --tee`");
+            }
+            if tracing.one_in != 1 && tracing.one_in != info.one_in {
+                let text = format!(
+                    "--sample can't change which stacks {} has, those of one command in {}: leave \
+                     it out",
+                    self.path, info.one_in
+                );
+                return Err(Failure::error(Kind::Usage, text));
+            }
+        }
         let wanted = settings.trace.as_ref().and_then(|t| t.stack);
         if let Some(at) = wanted.filter(|_| wanted != info.stack) {
             let at = format!("{at:?}").to_lowercase();
             return lacks(&format!("stacks at {at}"), &format!("with --kstack={at}"));
         }
         Ok(())
+    }
+
+    /// The path, as it was given.
+    pub fn path(&self) -> &str {
+        &self.path
+    }
+
+    /// Device and inode: two paths can be one file.
+    pub const fn file_id(&self) -> (u64, u64) {
+        self.file_id
+    }
+
+    /// Wall clock minus CLOCK_MONOTONIC at the first event, if it was recorded.
+    ///
+    /// # Errors
+    /// If the file cannot be read.
+    pub fn first_clock(&mut self) -> Result<Option<i64>> {
+        let clock = self.playback.first_clock();
+        let clock = clock.map_err(|e| failure(&self.path, &e))?;
+        Ok(clock.map(|offset| offset.wall_ns))
     }
 
     /// What was recorded, where and when.
@@ -140,6 +182,18 @@ impl Replay {
         ))
     }
 
+    /// Reports that the recording lacks commands which `trace --tee` did not show, for a command
+    /// that counts them.
+    pub fn say_choice(&self) {
+        let choice = self.info().chosen_by();
+        if !choice.is_empty() {
+            say(&format!(
+                "{} has only the commands that `trace {choice} --tee` showed: the counts are theirs",
+                self.path
+            ));
+        }
+    }
+
     /// The last ledger so far.
     pub fn ledger(&self) -> Option<Ledger> {
         let ledger = self.ledger.as_ref()?.ledger.clone();
@@ -160,6 +214,9 @@ impl Replay {
         }
         let ledger = self.ledger();
         let ledger = ledger.with_context(|| format!("{path} has no ledger: it ends too early"))?;
+        let own = ledger.trace.as_ref().and_then(TraceLedger::own_share);
+        own.into_iter()
+            .for_each(|own| say(&format!("{path}: {own}")));
         Ok((ledger, self.end_at()))
     }
 
@@ -171,6 +228,13 @@ impl Replay {
         let last = self.span_ns.map_or(0, |(_, last)| last);
         let last = last.saturating_sub(self.info().begin_ns);
         self.ledger_at().max(Duration::from_nanos(last))
+    }
+
+    /// Before the first event: whether a ring dropped older ones, because the ledger before it has
+    /// counted events.
+    pub fn begins_late(&self) -> bool {
+        let counted = |l: Ledger| l.trace.is_some_and(|trace| trace.events() > 0);
+        self.playback.events() == 0 && self.ledger().is_some_and(counted)
     }
 
     /// The time that the events cover: less than the run, if a ring dropped the older ones.
@@ -186,6 +250,11 @@ impl Replay {
 
     fn ledger_at(&self) -> Duration {
         Duration::from_nanos(self.ledger.as_ref().map_or(0, |l| l.at_ns))
+    }
+
+    /// Whether the file was read to its end.
+    pub fn is_whole(&self) -> bool {
+        self.playback.ending() == Some(Ending::Complete)
     }
 
     /// An error if the file is damaged or has no end. To be called after the last output.

@@ -4,7 +4,7 @@
 use std::process::exit as exit_now;
 use std::sync::mpsc::Receiver;
 use std::sync::mpsc::RecvTimeoutError;
-use std::sync::mpsc::channel;
+use std::sync::mpsc::Sender;
 use std::thread;
 use std::time::Duration;
 use std::time::Instant;
@@ -20,6 +20,7 @@ use nvme_deep::model::counters::Counters;
 use nvme_deep::model::run::Scan;
 use nvme_deep::report::ledger::Ledger;
 use nvme_deep::report::ledger::Shown;
+use nvme_deep::report::ledger::TraceLedger;
 use nvme_deep::session::Session;
 use nvme_deep::source::EventStream;
 use nvme_deep::source::REORDER_NS;
@@ -30,6 +31,7 @@ use signal_hook::consts::SIGINT;
 use signal_hook::consts::SIGTERM;
 use signal_hook::iterator::Signals;
 
+use super::privileges;
 use super::say;
 use crate::exit::Failure;
 
@@ -70,20 +72,30 @@ pub fn take_rest(events: &mut dyn EventStream, to: &mut dyn FnMut(Read<'_>)) -> 
     Ok(())
 }
 
-/// Receives the signals that end the run. The second signal ends the process at once.
-pub fn stop_signals() -> Result<Receiver<()>> {
+/// A message to the loop.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Wake {
+    /// End the run.
+    Stop,
+    /// Call the command again.
+    Turn,
+}
+
+/// Sends [`Wake::Stop`] for the signals that end the run. The second signal ends the process at
+/// once.
+pub fn stop_signals(sender: Sender<Wake>) -> Result<()> {
     let mut signals =
         Signals::new([SIGINT, SIGTERM, SIGHUP]).context("failed to listen for signals")?;
-    let (sender, receiver) = channel();
     thread::spawn(move || {
+        privileges::drop_all();
         for (n, _) in signals.forever().enumerate() {
             if n > 0 {
                 exit_now(130);
             }
-            let _ = sender.send(());
+            let _ = sender.send(Wake::Stop);
         }
     });
-    Ok(receiver)
+    Ok(())
 }
 
 /// When the loop calls the command again.
@@ -114,7 +126,7 @@ pub trait Upkeep<S> {
 
 /// A run in progress.
 pub struct Run<'a> {
-    stop: &'a Receiver<()>,
+    stop: &'a Receiver<Wake>,
     begin: Instant,
     /// When the run ends, unless a signal ends it first.
     end: Option<Duration>,
@@ -122,7 +134,7 @@ pub struct Run<'a> {
 
 impl<'a> Run<'a> {
     /// Starts the run now.
-    pub fn begin(stop: &'a Receiver<()>, end: Option<Duration>) -> Self {
+    pub fn begin(stop: &'a Receiver<Wake>, end: Option<Duration>) -> Self {
         Self {
             stop,
             begin: Instant::now(),
@@ -165,7 +177,7 @@ impl<'a> Run<'a> {
             }
             let until = self.end.unwrap_or(Duration::MAX).min(next).min(next_scan);
             match self.stop.recv_timeout(until.saturating_sub(self.elapsed())) {
-                Err(RecvTimeoutError::Timeout) => {}
+                Err(RecvTimeoutError::Timeout) | Ok(Wake::Turn) => {}
                 _ => return Ok(()),
             }
         }
@@ -207,6 +219,12 @@ pub fn ledger_of_trace(source: &dyn Source, shown: &Shown, scan: Option<Scan>) -
     Ok(ledger
         .with_trace(&counters, shown)
         .with_cost(source.plan(), source.run_times().as_ref()))
+}
+
+/// Reports the commands of this process in a trace, if there are any.
+pub fn say_own_share(ledger: &Ledger) {
+    let share = ledger.trace.as_ref().and_then(TraceLedger::own_share);
+    share.into_iter().for_each(|text| say(&text));
 }
 
 /// Checks a running session against the machine.
@@ -278,6 +296,7 @@ impl Upkeep<Session> for Watchdog {
 mod tests {
     use super::*;
     use anyhow::bail;
+    use std::sync::mpsc::channel;
 
     /// Counts its calls (`.0`). Loses the source at call number `.1`.
     struct Counted(u32, u32);
@@ -321,9 +340,27 @@ mod tests {
     }
 
     #[test]
+    fn a_message_brings_the_next_turn_forward() {
+        let (sender, stop) = channel();
+        let run = Run::begin(&stop, None);
+        let mut turns = 0;
+        run.turns(&mut turns, &mut Counted(0, u32::MAX), &mut |turns, _| {
+            *turns += 1;
+            sender.send(Wake::Turn)?;
+            Ok(if *turns == 9 {
+                Turn::Done
+            } else {
+                Turn::Until(Duration::MAX)
+            })
+        })
+        .unwrap();
+        assert_eq!(turns, 9);
+    }
+
+    #[test]
     fn a_signal_ends_the_run_and_so_does_an_error() {
         let (sender, stop) = channel();
-        sender.send(()).unwrap();
+        sender.send(Wake::Stop).unwrap();
         let run = Run::begin(&stop, None);
         let forever = &mut |_: &mut u32, _| Ok(Turn::Until(Duration::MAX));
         run.turns(&mut 0, &mut Counted(0, 9), forever).unwrap();

@@ -5,7 +5,6 @@ use std::collections::HashMap;
 use std::fs::File;
 use std::io::BufWriter;
 use std::io::Write;
-use std::io::stderr;
 use std::io::stdout;
 use std::path::Path;
 use std::time::Duration;
@@ -23,7 +22,6 @@ use nvme_deep::model::stack::StackAt;
 use nvme_deep::recording::Item;
 use nvme_deep::render::flamegraph::svg;
 use nvme_deep::render::json;
-use nvme_deep::render::ledger::ledger as write_ledger;
 use nvme_deep::render::stacks::StacksView;
 use nvme_deep::render::theme::Theme;
 use nvme_deep::report::ledger::Ledger;
@@ -42,11 +40,15 @@ use crate::commands::run::Turn;
 use crate::commands::run::Watchdog;
 use crate::commands::run::ledger_of_trace;
 use crate::commands::say;
+use crate::commands::say_ledger;
+use crate::commands::several::Ended;
+use crate::commands::several::Form;
+use crate::commands::several::open_all;
+use crate::commands::several::show_each;
 use crate::commands::start::Ready;
 use crate::commands::start::refuse_unknown;
 use crate::commands::start::symbolizer;
 use crate::commands::start::until;
-use crate::commands::symbols::stack_ids;
 use crate::exit::Failure;
 
 /// Upper bound of the time to read the kernel's symbols on a slow machine.
@@ -108,7 +110,7 @@ fn sum(
 /// The stack of a finished command, and its latency. The outer `None`: not a finished command, or
 /// its stack was not to be taken (`--sample`). The inner `None`: not observed.
 fn stack_of(what: &EventKind, at: StackAt) -> Option<(Option<StackId>, Option<u64>)> {
-    let [submit, complete] = stack_ids(what);
+    let [submit, complete] = what.stacks();
     let (asked, latency, completed) = match what {
         EventKind::Command(_, asked, end) => (Some(asked), end.latency_ns, true),
         EventKind::Missed { asked, .. } => (asked.as_ref(), None, false),
@@ -125,10 +127,9 @@ fn stack_of(what: &EventKind, at: StackAt) -> Option<(Option<StackId>, Option<u6
 }
 
 /// Sums the commands of a recording by stack.
-fn replay(options: &StacksOptions, path: &Path) -> Result<Seen> {
+fn replay(options: &StacksOptions, mut replay: Replay) -> Result<Seen> {
     let settings = &options.settings;
-    let mut replay = Replay::open(path, settings)?;
-    replay.require_pairs()?;
+    replay.say_choice();
     let wants = settings.trace.as_ref().and_then(|t| t.stack);
     let at = wants.context("no stacks were asked for")?;
     let (mut frames, mut sums) = (HashMap::new(), HashMap::new());
@@ -216,17 +217,31 @@ fn trace(options: &StacksOptions) -> Result<Seen> {
 /// # Errors
 /// One sentence each, with the exit code of its kind. Nothing stays attached.
 pub fn run(options: &StacksOptions) -> Result<()> {
-    let drawing = options.svg.as_deref().map(create).transpose()?;
+    let mut drawing = options.svg.as_deref().map(create).transpose()?;
+    if options.from.is_empty() {
+        return write(options, trace(options)?, drawing)?;
+    }
+    let replays = open_all(&options.from, &options.settings, &Replay::require_pairs)?;
+    let form = Form {
+        json: options.json,
+        color: options.color,
+        ledger_apart: true,
+    };
+    show_each(replays, &form, &mut |file| match replay(options, file) {
+        Ok(seen) => write(options, seen, drawing.take()).map(Ended::File),
+        Err(error) => Ok(error.into()),
+    })
+}
+
+/// Writes the output. The inner result is the verdict on the run.
+fn write(options: &StacksOptions, seen: Seen, drawing: Option<File>) -> Result<Result<()>> {
     let Seen {
         at,
         rows,
         ledger,
         took,
         verdict,
-    } = match &options.from {
-        Some(path) => replay(options, path)?,
-        None => trace(options)?,
-    };
+    } = seen;
     let by = weight(options.by);
     if let Some(file) = drawing {
         if rows.is_empty() {
@@ -257,14 +272,8 @@ pub fn run(options: &StacksOptions) -> Result<()> {
     }
     out.flush()?;
     if !options.json {
-        let detail = options.settings.attaching.verbose > 0;
-        // stdout is for the stacks; a closed stderr is not an error
-        let _ = write_ledger(
-            &ledger,
-            Theme { color: false },
-            detail,
-            &mut stderr().lock(),
-        );
+        // stdout is for the stacks
+        say_ledger(&ledger, options.settings.attaching.verbose > 0);
     }
-    verdict
+    Ok(verdict)
 }

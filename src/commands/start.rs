@@ -5,6 +5,8 @@
 use std::io::Write;
 use std::io::stderr;
 use std::sync::mpsc::Receiver;
+use std::sync::mpsc::Sender;
+use std::sync::mpsc::channel;
 
 use anyhow::Result;
 use nvme_deep::error::Error;
@@ -19,19 +21,23 @@ use nvme_deep::probe::plan::PointPlan;
 use nvme_deep::session::Layout;
 use nvme_deep::session::Session;
 use nvme_deep::session::attach;
-use nvme_deep::session::possible_cpus;
+use nvme_deep::session::cpus_of;
 use nvme_deep::session::settings::Filter;
 use nvme_deep::session::settings::Settings;
 use nvme_deep::session::settings::Tracing;
 use nvme_deep::session::take_over_log;
 use nvme_deep::symbols::Symbolizer;
 
+use super::run::Wake;
 use super::run::stop_signals;
 use super::say;
 use crate::exit::Failure;
 
-/// Checks that the requested controllers and namespaces exist.
-fn check_devices(filter: &Filter, controllers: &[Controller]) -> Result<()> {
+/// Refuses controllers and namespaces of a filter that do not exist.
+///
+/// # Errors
+/// If there is no controller, or one of these does not exist; one sentence.
+pub fn check_devices(filter: &Filter, controllers: &[Controller]) -> Result<()> {
     let no_device = |message: String| Err(Failure::error(Kind::NoDevice, message));
     if controllers.is_empty() {
         return no_device(
@@ -49,7 +55,7 @@ fn check_devices(filter: &Filter, controllers: &[Controller]) -> Result<()> {
             ));
         }
     }
-    let chosen = |c: &&Controller| filter.ctrls.is_empty() || filter.ctrls.contains(&c.instance);
+    let chosen = |c: &&Controller| filter.has_ctrl(c.instance);
     let all: Vec<_> = controllers
         .iter()
         .filter(chosen)
@@ -116,7 +122,7 @@ fn announce(settings: &Settings, until: &str, session: &Session, controllers: &[
     let plan = session.plan();
     let names: Vec<String> = controllers
         .iter()
-        .filter(|c| filter.ctrls.is_empty() || filter.ctrls.contains(&c.instance))
+        .filter(|c| filter.has_ctrl(c.instance))
         .map(|c| format!("{} ({})", c.name(), c.model))
         .collect();
     say(&format!(
@@ -154,8 +160,10 @@ fn copy_log(text: &str) {
 pub struct Ready {
     /// The machine.
     pub system: System,
-    /// Receives the signals that end the run.
-    pub stop: Receiver<()>,
+    /// Receives the messages to the loop.
+    pub stop: Receiver<Wake>,
+    /// Sends such messages.
+    pub waker: Sender<Wake>,
     controllers: Vec<Controller>,
     layout: Layout,
 }
@@ -174,10 +182,12 @@ impl Ready {
         let system = System::at("/");
         let controllers = system.controllers();
         check_devices(&settings.filter, &controllers)?;
-        let cpus = possible_cpus()?;
-        let layout = Layout::new(settings, cpus, &controllers);
+        let layout = Layout::new(settings, cpus_of(&system)?, &controllers);
+        let (waker, stop) = channel();
+        stop_signals(waker.clone())?;
         Ok(Self {
-            stop: stop_signals()?,
+            stop,
+            waker,
             system,
             controllers,
             layout,

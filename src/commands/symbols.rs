@@ -3,7 +3,6 @@
 
 use std::collections::HashSet;
 
-use nvme_deep::model::event::EventKind;
 use nvme_deep::model::event::StackId;
 use nvme_deep::model::stack::Frame;
 use nvme_deep::model::stack::StackAt;
@@ -43,16 +42,4 @@ impl LiveStacks {
         let addresses = source.stack(id).ok().flatten().unwrap_or_default();
         Some(self.symbolizer.stack(&addresses, self.at))
     }
-}
-
-/// The stacks at submission and at completion of an event.
-pub fn stack_ids(what: &EventKind) -> [StackId; 2] {
-    let submission = match what {
-        EventKind::Unfinished { .. } => None,
-        _ => what.submission(),
-    };
-    [
-        submission.map_or_else(StackId::default, |s| s.stack),
-        what.outcome().map_or_else(StackId::default, |o| o.stack),
-    ]
 }

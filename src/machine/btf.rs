@@ -25,21 +25,14 @@ use libbpf_sys::btf__type_cnt;
 use libbpf_sys::btf_member;
 use libbpf_sys::btf_type;
 
+use super::structure::Structure;
+
 const KIND_PTR: u32 = 2;
 const KIND_STRUCT: u32 = 4;
 const KIND_UNION: u32 = 5;
 const KIND_TYPEDEF: u32 = 8;
 const KIND_FUNC: u32 = 12;
 const KIND_FUNC_PROTO: u32 = 13;
-
-/// A struct as described by BTF.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Structure {
-    /// Size in bytes.
-    pub size: u32,
-    /// Offsets of its members in bytes, including those of anonymous members.
-    pub members: BTreeMap<String, u32>,
-}
 
 /// An owned BTF object. A module's object refers to the kernel image's, which must outlive it. The
 /// number is the id of its first type: lower ids belong to the image.

@@ -94,6 +94,27 @@ impl System {
         read.map_err(|e| NoSymbols(e.into()))?;
         Ok(found)
     }
+
+    /// The addresses of symbols of any kind, in the order of `names`. `None`: not listed, or the
+    /// kernel hides addresses.
+    ///
+    /// # Errors
+    /// If the list is not available.
+    pub fn addresses<const N: usize>(
+        &self,
+        names: [&str; N],
+    ) -> Result<[Option<u64>; N], NoSymbols> {
+        let mut found = [None; N];
+        let read = each_line(&self.path("proc/kallsyms"), |line| {
+            let Some(symbol) = fields(line) else { return };
+            let n = names.iter().position(|n| n.as_bytes() == symbol.name);
+            if let Some(n) = n {
+                found[n] = symbol.address().filter(|at| *at != 0);
+            }
+        });
+        read.map_err(|e| NoSymbols(e.into()))?;
+        Ok(found)
+    }
 }
 
 #[cfg(test)]

@@ -15,6 +15,7 @@ mod names;
 pub mod nvme;
 pub mod nvme_class;
 pub mod overview;
+pub mod structure;
 pub mod sysfs;
 pub mod tracefs;
 #[cfg(feature = "live")]
@@ -28,6 +29,7 @@ use std::io::ErrorKind;
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 use std::path::PathBuf;
+use std::process;
 
 use procfs::process::Process;
 
@@ -103,6 +105,16 @@ impl System {
         let at = self.path("sys/module").join(module);
         Some(fs::metadata(at).ok()?.ino())
     }
+}
+
+/// The inode of the initial PID namespace (PROC_PID_INIT_INO).
+const INITIAL_PIDS: u64 = 0xeffffffc;
+
+/// The id of this process as programs in the kernel read it. `None` in a PID namespace other than
+/// the initial one: the process has another id there.
+pub fn own_tgid() -> Option<u32> {
+    let namespace = fs::metadata("/proc/self/ns/pid").ok()?.ino();
+    (namespace == INITIAL_PIDS).then(process::id)
 }
 
 /// The first line of a small file, trimmed. `None` if it cannot be read or is empty.

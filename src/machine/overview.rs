@@ -92,6 +92,11 @@ pub struct Machine {
     pub privileges: Fact<Privileges>,
 }
 
+/// The last entry of a list like `0-3,5,7-8`.
+fn list_end(text: &str) -> Option<u32> {
+    text.trim().rsplit([',', '-']).next()?.parse().ok()
+}
+
 /// Number of entries in a list like `0-3,5,7-8`.
 fn list_length(text: &str) -> Option<u32> {
     let mut count = 0_u32;
@@ -128,6 +133,13 @@ pub struct Identity {
 }
 
 impl System {
+    /// The highest number of a CPU that is online.
+    pub fn last_online_cpu(&self) -> Fact<u32> {
+        self.text("sys/devices/system/cpu/online").and_then(|list| {
+            list_end(&list).map_or_else(|| Fact::unknown(format!("it says `{list}`")), Fact::Known)
+        })
+    }
+
     /// Reads what identifies the machine.
     pub fn identity(&self) -> Identity {
         let text = |name: &str| {
@@ -298,6 +310,10 @@ mod tests {
     #[test]
     fn lists_of_processors_are_counted() {
         assert_eq!(list_length("0"), Some(1));
+        assert_eq!(list_end("0\n"), Some(0));
+        assert_eq!(list_end("0-3,5,7-8\n"), Some(8));
+        assert_eq!(list_end("0-3,5"), Some(5));
+        assert_eq!(list_end(""), None);
         assert_eq!(list_length("0-3,5,7-8"), Some(7));
         for wrong in ["", "a", "3-1", "0-4294967295", "1,"] {
             assert_eq!(list_length(wrong), None, "{wrong}");

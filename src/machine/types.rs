@@ -16,6 +16,7 @@ use rustix::fs::memfd_create;
 use super::System;
 use super::btf::Btf;
 use super::btf::flatten;
+use super::structure::Structure;
 use crate::probe::facts::TypeSource;
 
 /// Structs of the block layer that the programs read, with the members they read.
@@ -211,6 +212,42 @@ impl KernelBtf {
 
     pub fn pci(&self) -> Option<&Btf> {
         self.pci.as_ref().or(self.vmlinux.as_ref())
+    }
+}
+
+/// The layouts of all structs that this kernel, or a file, describes.
+pub struct Layouts {
+    file: Option<Btf>,
+    kernel: KernelBtf,
+}
+
+impl Layouts {
+    /// The running kernel's, after those of the user's file.
+    ///
+    /// # Errors
+    /// If the file cannot be read, or has no BTF.
+    pub fn load(file: Option<&Path>) -> Result<Self, BtfError> {
+        let parse = |path: &Path| {
+            let bytes = fs::read(path).map_err(|source| BtfError::Unreadable {
+                path: path.to_owned(),
+                source,
+            })?;
+            let bytes = bytes.len();
+            let path = path.to_owned();
+            Btf::parse(&path).ok_or(BtfError::NoBtf { path, bytes })
+        };
+        Ok(Self {
+            file: file.map(parse).transpose()?,
+            kernel: KernelBtf::load(),
+        })
+    }
+
+    /// The layout of a struct.
+    pub fn of(&self, name: &str) -> Option<Structure> {
+        let KernelBtf { core, pci, vmlinux } = &self.kernel;
+        let all = [&self.file, core, pci, vmlinux].into_iter().flatten();
+        let mut found = all.filter_map(|btf| btf.structure(name));
+        found.next()
     }
 }
 

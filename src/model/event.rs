@@ -260,6 +260,24 @@ impl EventKind {
         }
     }
 
+    /// The name in JSON and in exports.
+    pub const fn name(&self) -> &'static str {
+        match self {
+            Self::Submit(..) => "submit",
+            Self::Complete(..) => "complete",
+            Self::Command(..) => "command",
+            Self::Unfinished { .. } => "unfinished",
+            Self::Missed { .. } => "missed",
+            Self::Sq { .. } => "sq",
+            Self::Timeout { .. } => "timeout",
+            Self::Cancel { .. } => "cancel",
+            Self::Requeue(_) => "requeue",
+            Self::Retry { .. } => "retry",
+            Self::AsyncEvent { .. } => "async_event",
+            Self::State { .. } => "state",
+        }
+    }
+
     /// The command of the event.
     pub const fn id(&self) -> Option<&CommandId> {
         match self {
@@ -293,6 +311,18 @@ impl EventKind {
             Self::Missed { asked, .. } => asked.as_ref(),
             _ => None,
         }
+    }
+
+    /// The stacks at the submission and at the completion; zero if the event has none.
+    pub fn stacks(&self) -> [StackId; 2] {
+        let submission = match self {
+            Self::Unfinished { .. } => None,
+            _ => self.submission(),
+        };
+        [
+            submission.map_or_else(StackId::default, |s| s.stack),
+            self.outcome().map_or_else(StackId::default, |o| o.stack),
+        ]
     }
 
     /// The outcome, if the event contains it.

@@ -4,6 +4,7 @@
 
 pub mod counters;
 pub mod event;
+pub mod finished;
 pub mod histogram;
 pub mod milestone;
 pub mod nvme_latency;
@@ -12,5 +13,6 @@ pub mod run;
 pub mod snapshot;
 pub mod stack;
 pub mod stage;
+pub mod stratum;
 pub mod timeline;
 pub mod transport;

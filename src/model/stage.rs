@@ -72,6 +72,15 @@ impl StageSet {
         }
     }
 
+    /// The name: `total`, or as in the option `--stages`.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Total => "total",
+            Self::Basic => "basic",
+            Self::Fine => "fine",
+        }
+    }
+
     /// Whether the stage set uses this point.
     pub const fn has_point(self, point: Milestone) -> bool {
         use Milestone::{Complete, Cqe, Doorbell, SetupOut, Start};

@@ -25,6 +25,15 @@ impl QueueKind {
     /// Both kinds, in the order in which `parse` returns them.
     pub const BOTH: [Self; 2] = [Self::Admin, Self::Io];
 
+    /// The name: `admin` or `io`.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Admin => "admin",
+            Self::Io => "io",
+        }
+    }
+
     fn table(self) -> &'static [(u8, &'static str)] {
         match self {
             Self::Admin => ADMIN,
@@ -35,10 +44,7 @@ impl QueueKind {
 
 impl fmt::Display for QueueKind {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.pad(match self {
-            Self::Admin => "admin",
-            Self::Io => "io",
-        })
+        f.pad(self.name())
     }
 }
 
@@ -61,6 +67,13 @@ impl Opcode {
         table
             .find(|(code, _)| *code == self.code)
             .map(|(_, name)| *name)
+    }
+
+    /// The name, or the code such as `0x9d` if it has none.
+    #[must_use]
+    pub fn name_or_code(self) -> String {
+        let code = || format!("{:#04x}", self.code);
+        self.name().map_or_else(code, str::to_owned)
     }
 }
 

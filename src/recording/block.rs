@@ -179,7 +179,7 @@ pub struct Decoder {
     shapes: Vec<Shape>,
     tasks: Vec<Words<TASK>>,
     outcomes: Vec<Words<OUTCOME>>,
-    columns: [Vec<u64>; COLUMNS],
+    rows: Vec<[u64; COLUMNS]>,
 }
 
 /// Reads a dictionary of `count` entries.
@@ -217,8 +217,8 @@ impl Decoder {
             ));
         }
         self.check()?;
-        for n in 0..rows {
-            let mut columns: [u64; COLUMNS] = array::from_fn(|column| self.columns[column][n]);
+        for columns in &self.rows {
+            let mut columns = *columns;
             at_ns = at_ns.wrapping_add(unzigzag(columns[AT]));
             columns[AT] = at_ns;
             let row = Row {
@@ -244,8 +244,11 @@ impl Decoder {
         dictionary(&mut cursor, counts[0], &mut self.shapes, Shape::of)?;
         dictionary(&mut cursor, counts[1], &mut self.tasks, |w| Some(*w))?;
         dictionary(&mut cursor, counts[2], &mut self.outcomes, |w| Some(*w))?;
-        for column in &mut self.columns {
-            get(&mut cursor, rows, column)?;
+        // at most MAX_ROWS, whatever the payload has
+        self.rows.clear();
+        self.rows.resize(rows, [0; COLUMNS]);
+        for column in 0..COLUMNS {
+            get(&mut cursor, column, &mut self.rows)?;
         }
         if !cursor.is_at_end() {
             return Err(Damage::Content(
@@ -258,8 +261,8 @@ impl Decoder {
     /// Every number of an entry must be in its dictionary.
     fn check(&self) -> Result<(), Damage> {
         let within = |column: usize, entries: usize| {
-            let most = self.columns[column].iter().max();
-            most.is_none_or(|&most| most < entries as u64)
+            let most = self.rows.iter().map(|row| row[column]).max();
+            most.is_none_or(|most| most < entries as u64)
         };
         let all = within(SHAPE_COLUMN, self.shapes.len())
             && within(TASK_COLUMN, self.tasks.len())

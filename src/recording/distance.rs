@@ -51,7 +51,14 @@ pub fn distances(timeline: &Timeline, at_ns: u64, setup_out: u64) -> [u64; 7] {
     array::from_fn(|n| all[n] & mask(POINTS[n], pattern))
 }
 
+/// All bits if this is true.
+#[inline(always)]
+fn all_if(is: bool) -> u64 {
+    u64::from(is).wrapping_neg()
+}
+
 /// The inverse of [`distances`].
+#[inline(always)]
 pub fn points(of: [u64; 7], at_ns: u64, setup_out: u64, pattern: u16) -> [u64; 9] {
     let seen = Milestone::SetupOut.seen_in(pattern);
     let near = if seen { setup_out } else { at_ns };
@@ -63,7 +70,7 @@ pub fn points(of: [u64; 7], at_ns: u64, setup_out: u64, pattern: u16) -> [u64; 9
             near.wrapping_sub(distance)
         }
     };
-    let mut all = [
+    let all = [
         near.wrapping_sub(start),
         near.wrapping_sub(setup_in),
         setup_out,
@@ -74,10 +81,18 @@ pub fn points(of: [u64; 7], at_ns: u64, setup_out: u64, pattern: u16) -> [u64; 9
         at_ns,
         at_ns.wrapping_add(end),
     ];
-    for (point, ns) in Milestone::ALL.into_iter().zip(&mut all) {
-        if !point.seen_in(pattern) {
-            *ns = 0;
-        }
-    }
-    all
+    let [start, setup_in, issue, doorbell, irq, cqe, end] = POINTS.map(|p| mask(p, pattern));
+    let complete = all_if(Milestone::Complete.seen_in(pattern));
+    let masks = [
+        start,
+        setup_in,
+        all_if(seen),
+        issue,
+        doorbell,
+        irq,
+        cqe,
+        complete,
+        end,
+    ];
+    array::from_fn(|n| all[n] & masks[n])
 }

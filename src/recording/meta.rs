@@ -2,6 +2,8 @@
 //! The blocks of a recording other than events: JSON objects. A reader ignores keys that it does not
 //! have; a key that a file lacks has its default.
 
+use std::time::Duration;
+
 use serde::Deserialize;
 use serde::Serialize;
 
@@ -38,10 +40,44 @@ pub struct RunInfo {
     pub stack: Option<StackAt>,
     /// The stack of one command in this many was taken.
     pub one_in: u32,
-    /// Options that select commands, as text; empty: all commands.
+    /// Options that select commands, as typed in a shell; empty: all commands.
     pub filter: String,
+    /// Only commands that took at least this long, or whose latency is not known.
+    pub slow_ns: Option<u64>,
+    /// Only commands that failed.
+    pub errors: bool,
+    /// Only the first commands, at most this many.
+    pub count: Option<u64>,
+    /// Whether SQ heads and tails were recorded. `None`: written before this was noted.
+    pub sq: Option<bool>,
+    /// Whether asynchronous events were recorded. `None`: written before this was noted.
+    pub aen: Option<bool>,
     /// Without names of the machine, of its controllers and of processes.
     pub redacted: bool,
+}
+
+impl RunInfo {
+    /// Removes the names of the machine, and the text of the filters, which may have names.
+    pub fn redact(&mut self) {
+        self.host = None;
+        self.boot_id = None;
+        if !self.filter.is_empty() {
+            self.filter = "redacted".into();
+        }
+        self.redacted = true;
+    }
+
+    /// The options other than filters that left commands out; empty: none.
+    pub fn chosen_by(&self) -> String {
+        let slow = self.slow_ns.map(|ns| {
+            let time = format!("{:?}", Duration::from_nanos(ns));
+            format!("--slow {}", time.replace('µ', "u"))
+        });
+        let errors = self.errors.then(|| "--errors".to_owned());
+        let count = self.count.map(|n| format!("-n {n}"));
+        let all = [slow, errors, count].into_iter().flatten();
+        all.collect::<Vec<String>>().join(" ")
+    }
 }
 
 /// The offset of the wall clock, from here on.
@@ -68,6 +104,14 @@ pub struct ControllerInfo {
     pub depth: Option<u32>,
     /// Its namespaces.
     pub disks: Vec<DiskInfo>,
+}
+
+impl ControllerInfo {
+    /// Bytes of a logical block, by controller and namespace.
+    pub fn block_sizes(&self) -> impl Iterator<Item = ((u32, u32), u32)> {
+        let sizes = self.disks.iter().map(|d| (d.nsid, d.lba_bytes));
+        sizes.map(|(nsid, bytes)| ((self.instance, nsid), bytes))
+    }
 }
 
 /// A namespace.

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! A recording, item by item, in the order in which it was written.
 
+use std::collections::VecDeque;
 use std::io::Read;
 
 use serde::de::DeserializeOwned;
@@ -9,6 +10,7 @@ use super::block::Decoder;
 use super::error::Damage;
 use super::error::Error;
 use super::frame::Content;
+use super::frame::Head;
 use super::meta::ClockOffset;
 use super::meta::ControllerInfo;
 use super::meta::LedgerInfo;
@@ -41,11 +43,27 @@ pub struct Playback<R> {
     decoder: Decoder,
     info: RunInfo,
     events: u64,
+    /// Items that were read ahead.
+    early: VecDeque<Item<'static>>,
+    /// A block that was read ahead, and is not decoded.
+    held: Option<Head>,
 }
 
 fn json<T: DeserializeOwned>(payload: &[u8]) -> Result<T, Damage> {
     serde_json::from_slice(payload)
         .map_err(|_| Damage::Content("a block does not have the form of its kind"))
+}
+
+/// The item of a block without events; `None` if it has none.
+fn item(content: Content, payload: &[u8]) -> Result<Option<Item<'static>>, Damage> {
+    Ok(Some(match content {
+        Content::Stacks => Item::Stacks(json(payload)?),
+        Content::Clock => Item::Clock(json(payload)?),
+        Content::Controllers => Item::Controllers(json(payload)?),
+        Content::Ledger => Item::Ledger(json(payload)?),
+        Content::End => Item::End(json(payload)?),
+        Content::Events | Content::Run | Content::Unknown(_) => return Ok(None),
+    }))
 }
 
 impl<R: Read> Playback<R> {
@@ -69,6 +87,8 @@ impl<R: Read> Playback<R> {
             decoder: Decoder::default(),
             info,
             events: 0,
+            early: VecDeque::new(),
+            held: None,
         })
     }
 
@@ -98,28 +118,58 @@ impl<R: Read> Playback<R> {
     /// # Errors
     /// If the file cannot be read.
     pub fn next_block(&mut self, to: &mut dyn FnMut(Item<'_>)) -> Result<bool, Error> {
-        let Some((head, payload)) = self.blocks.next()? else {
-            return Ok(false);
+        if let Some(early) = self.early.pop_front() {
+            to(early);
+            return Ok(true);
+        }
+        let head = match self.held.take() {
+            Some(head) => head,
+            None => match self.blocks.next()? {
+                Some((head, _)) => head,
+                None => return Ok(false),
+            },
         };
-        let done = match head.content {
-            Content::Events => {
-                let events = &mut self.events;
-                self.decoder.events(payload, head.events, &mut |event| {
-                    *events += 1;
-                    to(Item::Event(event));
-                })
-            }
-            Content::Stacks => json(payload).map(|all| to(Item::Stacks(all))),
-            Content::Clock => json(payload).map(|offset| to(Item::Clock(offset))),
-            Content::Controllers => json(payload).map(|all| to(Item::Controllers(all))),
-            Content::Ledger => json(payload).map(|ledger| to(Item::Ledger(ledger))),
-            Content::End => json(payload).map(|ledger| to(Item::End(ledger))),
-            Content::Run | Content::Unknown(_) => Ok(()),
+        let payload = self.blocks.payload(&head);
+        let done = if head.content == Content::Events {
+            let events = &mut self.events;
+            self.decoder.events(payload, head.events, &mut |event| {
+                *events += 1;
+                to(Item::Event(event));
+            })
+        } else {
+            item(head.content, payload).map(|item| item.into_iter().for_each(to))
         };
         if let Err(damage) = done {
             self.blocks.reject(damage);
             return Ok(false);
         }
         Ok(true)
+    }
+
+    /// The offset of the wall clock at the first event. Reads ahead; [`Playback::next_block`] passes
+    /// on what this reads. `None`: the recording has no offset before its first event.
+    ///
+    /// # Errors
+    /// If the file cannot be read.
+    pub fn first_clock(&mut self) -> Result<Option<ClockOffset>, Error> {
+        let mut found = None;
+        while self.held.is_none() && found.is_none() {
+            let Some((head, payload)) = self.blocks.next()? else {
+                break;
+            };
+            if head.content == Content::Events {
+                self.held = Some(head);
+                break;
+            }
+            match item(head.content, payload) {
+                Ok(Some(Item::Clock(offset))) => {
+                    found = Some(offset);
+                    self.early.push_back(Item::Clock(offset));
+                }
+                Ok(other) => self.early.extend(other),
+                Err(damage) => self.blocks.reject(damage),
+            }
+        }
+        Ok(found)
     }
 }

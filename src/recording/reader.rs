@@ -97,12 +97,7 @@ impl<R: Read> Blocks<R> {
                 self.number = self.number.wrapping_add(1);
                 self.whole_bytes += HEAD_BYTES as u64 + u64::from(head.payload_bytes);
                 self.seen_end = head.content == Content::End;
-                let payload = if head.compressed {
-                    &self.raw
-                } else {
-                    &self.payload
-                };
-                Ok(Some((head, payload)))
+                Ok(Some((head, self.payload(&head))))
             }
             Ok(None) => {
                 let end = [Ending::Cut, Ending::Complete];
@@ -113,6 +108,15 @@ impl<R: Read> Blocks<R> {
                 self.ending = Some(Ending::Damaged(damage));
                 Ok(None)
             }
+        }
+    }
+
+    /// The payload of the last block, which has this head.
+    pub(super) fn payload(&self, head: &Head) -> &[u8] {
+        if head.compressed {
+            &self.raw
+        } else {
+            &self.payload
         }
     }
 

@@ -342,6 +342,7 @@ impl Row {
         self.columns[column]
     }
 
+    #[inline(always)]
     fn id(&self) -> CommandId {
         CommandId {
             ctrl: self.shape.ctrl,
@@ -359,6 +360,7 @@ impl Row {
         }
     }
 
+    #[inline(always)]
     fn submission(&self) -> Submission {
         let shape = &self.shape;
         let [twelve, thirteen, fourteen, fifteen] = shape.cdw;
@@ -385,11 +387,13 @@ impl Row {
         }
     }
 
+    #[inline(always)]
     fn latency(&self) -> Option<u64> {
         let latency = self.column(column::LATENCY);
         self.shape.has(LATENCY).then_some(latency)
     }
 
+    #[inline(always)]
     fn timeline(&self) -> Option<Timeline> {
         self.shape.has(TIMELINE).then(|| {
             let at_ns = self.column(AT);
@@ -400,6 +404,7 @@ impl Row {
         })
     }
 
+    #[inline(always)]
     fn outcome(&self) -> Outcome {
         Outcome {
             verdict: self.shape.has(VERDICT).then(|| verdict(self.outcome)),
@@ -410,15 +415,28 @@ impl Row {
         }
     }
 
-    /// The event of this row. [`Shape::of`] admits no other kinds.
+    /// The event of this row.
+    #[inline(always)]
     pub fn event(&self) -> Event {
+        if self.shape.kind != kind::COMMAND {
+            return self.other_event();
+        }
+        // nearly all rows are such: made in place, because an event is large
+        Event {
+            at_ns: self.column(AT),
+            what: EventKind::Command(self.id(), self.submission(), self.outcome()),
+        }
+    }
+
+    /// [`Shape::of`] admits no other kinds.
+    #[inline(never)]
+    fn other_event(&self) -> Event {
         let shape = &self.shape;
         let (id, value) = (self.id(), self.column(column::VALUE));
         let known = shape.has(KNOWN);
         let what = match shape.kind {
             kind::SUBMIT => EventKind::Submit(id, self.submission()),
             kind::COMPLETE => EventKind::Complete(id, self.outcome()),
-            kind::COMMAND => EventKind::Command(id, self.submission(), self.outcome()),
             kind::UNFINISHED => EventKind::Unfinished {
                 id,
                 asked: self.submission(),

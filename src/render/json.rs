@@ -129,9 +129,7 @@ fn names(key: &RowKey) -> (String, u32, String, String, u8) {
         format!("nvme{ctrl}"),
         nsid,
         opcode.queue.to_string(),
-        opcode
-            .name()
-            .map_or_else(|| format!("{:#04x}", opcode.code), str::to_owned),
+        opcode.name_or_code(),
         opcode.code,
     )
 }

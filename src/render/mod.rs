@@ -1,11 +1,14 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Reports as text and as JSON: functions of data and a writer.
 
+pub mod diff;
 pub mod doctor;
 pub mod flamegraph;
+pub mod inflight;
 pub mod json;
 pub mod ledger;
 mod page;
+pub mod recording;
 pub mod stacks;
 pub mod text;
 pub mod theme;

@@ -14,7 +14,7 @@ const INDENT: usize = 15;
 pub(super) const TIE: char = '\u{a0}';
 
 /// Wraps a text into lines between `indent` and the edge. An empty text gives one empty line.
-fn fill(text: &str, indent: usize) -> Vec<String> {
+pub(super) fn fill(text: &str, indent: usize) -> Vec<String> {
     let mut lines = vec![];
     let mut line = String::new();
     for word in text.split(' ').filter(|w| !w.is_empty()) {

@@ -2,8 +2,10 @@
 //! Functions of model data: rows of latencies, sums of stacks, the ledger, the findings of
 //! `doctor`.
 
+pub mod diff;
 pub mod doctor;
 pub mod finding;
+pub mod inflight;
 pub mod latency;
 pub mod ledger;
 pub mod recount;

@@ -2,13 +2,9 @@
 //! Counts the events of a recording, by the rules by which the BPF side counts commands
 //! (bpf/include/stages.bpf.h).
 
-use std::collections::BTreeMap;
-
-use crate::model::event::CommandId;
 use crate::model::event::Event;
-use crate::model::event::EventKind;
-use crate::model::event::Submission;
-use crate::model::milestone::Milestone;
+use crate::model::finished::Finished;
+use crate::model::finished::Intervals;
 use crate::model::milestone::NO_COMPLETE;
 use crate::model::milestone::NO_SETUP;
 use crate::model::nvme_latency::LatBuckets;
@@ -17,9 +13,7 @@ use crate::model::row::RowKey;
 use crate::model::snapshot::Cell;
 use crate::model::snapshot::Snapshot;
 use crate::model::stage::StageSet;
-use crate::model::timeline::Timeline;
-use crate::nvme::decode;
-use crate::nvme::decode::CommandSet;
+use crate::model::stratum::BlockSizes;
 
 /// How to count.
 #[derive(Clone, Debug)]
@@ -30,8 +24,8 @@ pub struct Recount {
     pub lat: Option<LatBuckets>,
     /// A row per size class.
     pub split_size: bool,
-    /// Bytes of a logical block, by controller and namespace.
-    pub lba_bytes: BTreeMap<(u32, u32), u32>,
+    /// Sizes of logical blocks.
+    pub block_sizes: BlockSizes,
 }
 
 /// The size class of a command: up to 16 KiB, up to 64 KiB, above (`class_of()` of
@@ -44,103 +38,44 @@ const fn size_class(bytes: u32) -> u8 {
     }
 }
 
-/// The points of this stage set in a pattern.
-fn points_of(stage_set: StageSet) -> u16 {
-    let stages = stage_set.stages();
-    let end = stage_set.end_of(stages.len() - 1);
-    let points = stages.iter().map(|s| s.from).chain([end]);
-    let bits = points.filter_map(Milestone::pattern_bit);
-    bits.fold(NO_SETUP | NO_COMPLETE, |all, bit| all | bit)
-}
-
 impl Recount {
-    /// Adds a finished command to the counts. Other events are ignored.
-    pub fn add(&self, event: &Event, to: &mut Snapshot) {
-        let (id, asked, latency, timeline, complete) = match &event.what {
-            EventKind::Command(id, asked, end) => {
-                (id, Some(asked), end.latency_ns, &end.timeline, true)
-            }
-            EventKind::Missed {
-                id,
-                asked,
-                timeline,
-                ..
-            } => (id, asked.as_ref(), None, timeline, false),
-            _ => return,
-        };
-        let bytes = asked.and_then(|a| a.bytes).unwrap_or(0);
-        let class = if self.split_size {
-            size_class(self.size(id, asked).unwrap_or(bytes))
-        } else {
-            0
-        };
-        let row = RowKey {
+    /// The row of a command.
+    pub fn row(&self, command: &Finished<'_>) -> RowKey {
+        let Finished { id, asked, .. } = command;
+        RowKey {
             ctrl: id.ctrl,
             nsid: id.nsid.min(NSID_MASK),
             opcode: id.opcode,
-            class,
-        };
-        let line = timeline
-            .as_ref()
-            .filter(|_| self.stage_set != StageSet::Total);
-        let pattern = line.map_or_else(
-            || {
-                let no_setup = if complete && latency.is_none() {
-                    NO_SETUP
-                } else {
-                    0
-                };
-                no_setup | if complete { 0 } else { NO_COMPLETE }
+            class: if self.split_size {
+                size_class(self.block_sizes.size(id, *asked))
+            } else {
+                0
             },
-            |line| line.pattern() & points_of(self.stage_set),
-        );
+        }
+    }
+
+    /// Adds a finished command to the counts. Other events are ignored.
+    pub fn add(&self, event: &Event, to: &mut Snapshot) {
+        let Some(command) = Finished::of(event) else {
+            return;
+        };
+        let (row, asked) = (self.row(&command), command.asked);
+        let pattern = command.pattern(self.stage_set);
         let cell = to.cells.entry((row, pattern));
         let cell = cell.or_insert_with(|| Cell::empty(self.stage_set));
-        cell.bytes += u64::from(bytes);
-        match line {
-            Some(line) => self.stages(line, pattern, cell),
-            None => self.total(latency, cell),
-        }
-    }
-
-    /// Bytes of the logical blocks that a command names, which may be more than it transfers.
-    fn size(&self, id: &CommandId, asked: Option<&Submission>) -> Option<u32> {
-        let blocks = decode::blocks(id.opcode.queue, CommandSet::Nvm, &asked?.sqe)?;
-        let lba_bytes = self.lba_bytes.get(&(id.ctrl, id.nsid))?;
-        blocks.nlb.checked_mul(*lba_bytes)
-    }
-
-    fn total(&self, latency: Option<u64>, cell: &mut Cell) {
-        match (latency, cell.hists.last_mut()) {
-            (Some(ns), Some(hist)) => {
-                hist.record(ns);
-                self.table(ns, cell);
-            }
-            _ => cell.unmeasured += 1,
-        }
-    }
-
-    /// nvme_latency's table has only commands with both set-up and completion observed.
-    fn table(&self, total_ns: u64, cell: &mut Cell) {
-        if let Some(lat) = &self.lat {
-            cell.lat[lat.index(total_ns / 1000)] += 1;
-        }
-    }
-
-    fn stages(&self, line: &Timeline, pattern: u16, cell: &mut Cell) {
-        let line = line.with_pattern(pattern);
-        let segments = line.segments(self.stage_set).unwrap_or_default();
-        if segments.is_empty() {
+        cell.bytes += u64::from(asked.and_then(|a| a.bytes).unwrap_or(0));
+        let Intervals { stages, total } = command.intervals(self.stage_set);
+        let Some(total) = total else {
             cell.unmeasured += 1;
             return;
+        };
+        for stage in &stages {
+            cell.hists[stage.run.first].record(stage.ns);
         }
-        for segment in &segments {
-            cell.hists[segment.run.first].record(segment.ns);
-        }
-        let total = line.total(self.stage_set).unwrap_or(0);
-        cell.hists[self.stage_set.total_index()].record(total);
-        if pattern & (NO_SETUP | NO_COMPLETE) == 0 {
-            self.table(total, cell);
+        cell.hists[self.stage_set.total_index()].record(total.ns);
+        // nvme_latency's table has only commands with both set-up and completion observed
+        if let Some(lat) = self.lat.filter(|_| pattern & (NO_SETUP | NO_COMPLETE) == 0) {
+            cell.lat[lat.index(total.ns / 1000)] += 1;
         }
     }
 }
@@ -148,8 +83,12 @@ impl Recount {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::model::event::CommandId;
+    use crate::model::event::EventKind;
     use crate::model::event::Outcome;
     use crate::model::event::StackId;
+    use crate::model::event::Submission;
+    use crate::model::timeline::Timeline;
     use crate::nvme::opcode::Opcode;
     use crate::nvme::opcode::QueueKind;
     use crate::nvme::sqe::Parts;
@@ -203,11 +142,13 @@ mod tests {
     }
 
     fn counted(stage_set: StageSet, events: &[Event]) -> Snapshot {
+        let mut block_sizes = BlockSizes::default();
+        block_sizes.extend([((0, 1), 512)]);
         let recount = Recount {
             stage_set,
             lat: None,
             split_size: true,
-            lba_bytes: BTreeMap::from([((0, 1), 512)]),
+            block_sizes,
         };
         let mut snapshot = Snapshot::default();
         events.iter().for_each(|e| recount.add(e, &mut snapshot));

@@ -103,7 +103,11 @@ pub fn attach(
             .is_some_and(|t| t.stack == Some(StackAt::Submit)),
         ..Policy::default()
     };
-    let events = options.trace.as_ref().map_or_else(Vec::new, roles);
+    let events = match &options.trace {
+        Some(trace) => roles(trace),
+        None if options.count_trouble => vec![Role::Timeout, Role::Cancel],
+        None => vec![],
+    };
     for _ in 0..ATTEMPTS {
         let plan =
             plan_with(options.stage_set, &events, &facts, &policy).map_err(Error::NoMethod)?;

@@ -34,8 +34,6 @@ use crate::error::Error;
 use crate::error::Operation;
 use crate::error::Result;
 
-/// Maximum number of records per drain, some 20 MB.
-const AT_ONCE: usize = 100_000;
 /// Bytes of the ring that are mapped at a time. Mapping a page costs the same in a small window.
 /// This size makes the cost of the system calls negligible.
 const WINDOW: usize = 1 << 20;
@@ -193,6 +191,7 @@ pub struct EventRing {
     producer: Mapping,
     /// Nothing is mapped before the first record.
     window: Option<Window>,
+    blocked: bool,
 }
 
 impl EventRing {
@@ -223,22 +222,25 @@ impl EventRing {
             window_size: window.min(2 * size),
             batch: BATCH.min(size / 16),
             window: None,
+            blocked: false,
         })
     }
 
-    /// Passes the records in the ring to `sink`, but at most [`AT_ONCE`]: the caller has other
-    /// work, and on a busy machine the ring may never become empty. Returns true if there may be
+    /// Whether the last drain ended at a record that its producer has not completed.
+    pub const fn is_blocked(&self) -> bool {
+        self.blocked
+    }
+
+    /// Passes the records in the ring to `sink`, but at most `most`. Returns true if there may be
     /// more. It does not wait for records, and the BPF side wakes no reader. The slices begin at
     /// multiples of 8.
     ///
     /// # Errors
     /// If the ring cannot be mapped, or a record is larger than the window. This record and all
     /// later ones remain in the ring.
-    pub fn drain(&mut self, sink: impl FnMut(&[u8])) -> Result<bool> {
-        self.drain_some(AT_ONCE, sink)
-    }
-
-    fn drain_some(&mut self, mut left: usize, mut sink: impl FnMut(&[u8])) -> Result<bool> {
+    pub fn drain(&mut self, most: usize, mut sink: impl FnMut(&[u8])) -> Result<bool> {
+        let mut left = most;
+        self.blocked = false;
         loop {
             // only this reader writes it
             let at = self.consumer.position().load(Ordering::Relaxed);
@@ -267,7 +269,10 @@ impl EventRing {
                 Stop::Done => {}
                 // the window is as large as the ring: the next record may be at its start
                 Stop::Outside if to != from => {}
-                Stop::Busy => return Ok(false),
+                Stop::Busy => {
+                    self.blocked = true;
+                    return Ok(false);
+                }
                 Stop::Enough => return Ok(true),
                 Stop::Outside => self.move_window(at)?,
             }
@@ -301,4 +306,4 @@ impl EventRing {
 
 #[cfg(test)]
 #[path = "event_ring_tests.rs"]
-mod tests;
+pub mod tests;

@@ -7,16 +7,21 @@
 //!
 //! ```text
 //! bytes = (S + R) * (slot + start) + min(cells, what is left of BUDGET) + FIXED + CPUs * counters
-//!         + the ring, and the stacks with their histograms, where they are used
+//!         + the rings, and the stacks with their histograms, where they are used
 //! ```
 //!
 //! S cannot be smaller, because each tag may be a command in flight. If memory is short, R is
 //! reduced first, then the cells: with fewer shards than CPUs the BPF side adds atomically. A trace
-//! without histograms has one row of cells, which is never used. The ring is halved down to 4 MiB.
+//! without histograms has one row of cells, which is never used. The rings are halved down to 4 MiB
+//! in all.
+//!
+//! Each group of [`RING_CPUS`] CPUs has a ring of its own, because all producers of a ring contend for
+//! its lock.
 
 use crate::abi::CPU_BYTES;
 use crate::abi::MAX_ROWS;
 use crate::abi::MAX_STACKS;
+use crate::abi::RING_CPUS;
 use crate::abi::SCRATCH_BYTES;
 use crate::abi::SCRATCHES;
 use crate::abi::SLOT_BASIC;
@@ -39,18 +44,55 @@ const CELL_BUDGET: usize = 32 << 20;
 const MIN_CELLS: usize = 4 << 20;
 /// Tables of a fixed size (tasks, queues, controllers, row cache).
 const FIXED: usize = 3 << 19;
-/// Default size of the event ring.
-const RING: u32 = 16 << 20;
-/// Minimum size of the event ring: some 20000 events.
-const MIN_RING: u32 = 4 << 20;
-/// Size of a ring that is never written: a page.
-const NO_RING: u32 = 4096;
+/// Default size of all rings of events.
+const RINGS: u32 = 16 << 20;
+/// The same for each ring, where there are many.
+const RING: u32 = 2 << 20;
+/// Lower bound of the default size of all rings: some 20000 events.
+const MIN_RINGS: u32 = 4 << 20;
+/// Minimum size of a ring: a page, on every architecture.
+const MIN_RING: u32 = 64 << 10;
 /// Memory that a hash map of the kernel needs per entry, besides key and value.
 const HASH_ENTRY: usize = 64;
 /// Tags per queue if the kernel does not report them: the driver's default (nvme.io_queue_depth).
 const DEFAULT_DEPTH: u32 = 1024;
 /// Minimum number of slots per queue. The admin queue has 30 tags (NVME_AQ_MQ_TAG_DEPTH).
 const MIN_STRIDE: u32 = 64;
+
+/// The CPUs of a machine.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Cpus {
+    /// Number of CPUs that it can ever have.
+    pub possible: u32,
+    /// One more than the highest number of a CPU that is online.
+    pub online: u32,
+}
+
+/// The rings of events.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Rings {
+    /// Number of rings; 0: no events.
+    pub count: u32,
+    /// Size of each in bytes, a power of two.
+    pub bytes: u32,
+}
+
+impl Rings {
+    const NONE: Self = Self { count: 0, bytes: 0 };
+
+    /// Divides `total` bytes among the groups of CPUs. With few bytes, groups share a ring.
+    fn divide(total: u32, cpus: Cpus) -> Self {
+        let groups = cpus.online.div_ceil(RING_CPUS);
+        let count = groups.min(total / MIN_RING).max(1);
+        let bytes = 1 << (total / count).ilog2();
+        Self { count, bytes }
+    }
+
+    /// Size of all rings in bytes.
+    pub const fn total(self) -> usize {
+        self.count as usize * self.bytes as usize
+    }
+}
 
 /// The slots that a controller needs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -75,6 +117,11 @@ impl Place {
     pub const fn holds(&self, size: &Size) -> bool {
         self.size.stride >= size.stride && self.size.queues >= size.queues
     }
+
+    /// Whether this slot is one of them.
+    pub const fn contains(&self, slot: u32) -> bool {
+        slot >= self.base && slot - self.base < self.size.stride * self.size.queues
+    }
 }
 
 /// Sizes of all maps.
@@ -88,8 +135,8 @@ pub struct Layout {
     pub rows: u32,
     /// Slots of all controllers, and spare ones for controllers that appear later.
     pub slots: u32,
-    /// Size of the ring, a power of two.
-    pub ring_bytes: u32,
+    /// The rings of events.
+    pub rings: Rings,
     /// Bytes of all maps.
     pub bytes: usize,
     next_base: u32,
@@ -104,17 +151,21 @@ pub const fn slot_bytes(stage_set: StageSet, trace: bool) -> usize {
     }
 }
 
-/// Size of the ring: the requested one, or what `others` leaves of the budget.
-fn ring_bytes(settings: &Settings, others: usize) -> u32 {
+/// The rings: of the requested size, or of what `others` leaves of the budget.
+fn rings(settings: &Settings, cpus: Cpus, others: usize) -> Rings {
     match &settings.trace {
-        Some(trace) if trace.kind != TraceKind::Stacks => trace.ring_bytes.unwrap_or_else(|| {
-            let mut ring = RING;
-            while ring > MIN_RING && others + ring as usize > BUDGET {
-                ring /= 2;
-            }
-            ring
-        }),
-        _ => NO_RING,
+        Some(trace) if trace.kind != TraceKind::Stacks => {
+            let total = trace.ring_bytes.unwrap_or_else(|| {
+                let groups = cpus.online.div_ceil(RING_CPUS);
+                let mut total = groups.saturating_mul(RING).max(RINGS);
+                while total > MIN_RINGS && others + total as usize > BUDGET {
+                    total /= 2;
+                }
+                total
+            });
+            Rings::divide(total, cpus)
+        }
+        _ => Rings::NONE,
     }
 }
 
@@ -137,13 +188,14 @@ fn stack_bytes(settings: &Settings, cpus: u32) -> usize {
 
 impl Layout {
     /// Sizes the maps for this machine and these settings.
-    pub fn new(settings: &Settings, cpus: u32, controllers: &[Controller]) -> Self {
+    pub fn new(settings: &Settings, machine: Cpus, controllers: &[Controller]) -> Self {
+        let cpus = machine.possible;
         let mut layout = Self {
             cpus,
             shards: 1,
             rows: 1,
             slots: 0,
-            ring_bytes: NO_RING,
+            rings: Rings::NONE,
             bytes: 0,
             next_base: 0,
         };
@@ -166,8 +218,8 @@ impl Layout {
         let need = needs.iter().sum::<u32>();
         let least_cells = if counts { MIN_CELLS } else { 0 };
         let mut others = FIXED + cpus as usize * CPU_BYTES + stack_bytes(settings, cpus);
-        layout.ring_bytes = ring_bytes(settings, others + need as usize * per_slot);
-        others += layout.ring_bytes as usize;
+        layout.rings = rings(settings, machine, others + need as usize * per_slot);
+        others += layout.rings.total();
         let left = BUDGET.saturating_sub(others + least_cells + need as usize * per_slot);
         // spare room for one more of the largest, and at least for a default one with few queues
         let largest = needs.iter().copied().max().unwrap_or(0);
@@ -226,6 +278,13 @@ mod tests {
     use super::*;
     use crate::model::stack::StackAt;
 
+    const fn all_online(cpus: u32) -> Cpus {
+        Cpus {
+            possible: cpus,
+            online: cpus,
+        }
+    }
+
     fn controller(queues: u32, depth: u32) -> Controller {
         Controller {
             instance: 0,
@@ -254,7 +313,7 @@ mod tests {
     #[test]
     fn every_controller_has_room_and_one_more_may_come() {
         let all = [controller(3, 1024), controller(65, 256)];
-        let mut layout = Layout::new(&settings(StageSet::Basic, false), 64, &all);
+        let mut layout = Layout::new(&settings(StageSet::Basic, false), all_online(64), &all);
         let mut end = 0;
         for c in &all {
             let size = layout.size_of(c);
@@ -269,7 +328,7 @@ mod tests {
 
     #[test]
     fn the_stride_is_a_power_of_two_and_holds_the_admin_queue() {
-        let layout = Layout::new(&settings(StageSet::Basic, false), 4, &[]);
+        let layout = Layout::new(&settings(StageSet::Basic, false), all_online(4), &[]);
         assert_eq!(layout.size_of(&controller(3, 8)).stride, 64);
         assert_eq!(layout.size_of(&controller(3, 1000)).stride, 1024);
     }
@@ -280,7 +339,7 @@ mod tests {
         let all = [controller(257, 1024)];
         for stage_set in [StageSet::Total, StageSet::Basic, StageSet::Fine] {
             for split in [false, true] {
-                let l = Layout::new(&settings(stage_set, split), 256, &all);
+                let l = Layout::new(&settings(stage_set, split), all_online(256), &all);
                 assert!(l.bytes <= 64 << 20, "{stage_set:?} {split}: {}", l.bytes);
                 assert_eq!(l.atomic(), l.shards < 256);
             }
@@ -295,26 +354,51 @@ mod tests {
             (traced(TraceKind::Events, Some(StackAt::Submit)), 4 << 20),
             (traced(TraceKind::Stacks, Some(StackAt::Submit)), 9 << 20),
         ] {
-            let l = Layout::new(&settings, 256, &all);
+            let l = Layout::new(&settings, all_online(256), &all);
             assert!(l.bytes <= (64 << 20) + stacks, "{}", l.bytes);
         }
     }
 
     #[test]
-    fn a_ring_gives_way_to_many_tags_but_not_one_that_was_asked_for() {
-        let ring = |queues, asked| {
+    fn rings_give_way_to_many_tags_but_not_if_their_size_was_asked_for() {
+        let rings = |queues, asked| {
             let mut settings = traced(TraceKind::Events, None);
             settings.trace.as_mut().unwrap().ring_bytes = asked;
-            Layout::new(&settings, 256, &[controller(queues, 1024)]).ring_bytes
+            let all = [controller(queues, 1024)];
+            Layout::new(&settings, all_online(64), &all).rings.total()
         };
-        assert_eq!(ring(3, None), 16 << 20);
-        assert_eq!(ring(129, None), 16 << 20);
-        assert_eq!(ring(220, None), 8 << 20);
-        assert_eq!(ring(1025, None), 4 << 20);
-        assert_eq!(ring(1025, Some(1 << 20)), 1 << 20);
-        assert_eq!(ring(1025, Some(1 << 30)), 1 << 30);
+        assert_eq!(rings(3, None), 16 << 20);
+        assert_eq!(rings(129, None), 16 << 20);
+        assert_eq!(rings(220, None), 8 << 20);
+        assert_eq!(rings(1025, None), 4 << 20);
+        assert_eq!(rings(1025, Some(1 << 20)), 1 << 20);
+        assert_eq!(rings(1025, Some(1 << 30)), 1 << 30);
         let stacks = traced(TraceKind::Stacks, Some(StackAt::Submit));
-        assert_eq!(Layout::new(&stacks, 256, &[]).ring_bytes, NO_RING);
+        let layout = Layout::new(&stacks, all_online(256), &[]);
+        assert_eq!(layout.rings, Rings::NONE);
+    }
+
+    #[test]
+    fn each_group_of_online_cpus_has_a_ring() {
+        let rings = |online, asked| {
+            let mut settings = traced(TraceKind::Events, None);
+            settings.trace.as_mut().unwrap().ring_bytes = asked;
+            let cpus = Cpus {
+                possible: 256,
+                online,
+            };
+            let rings = Layout::new(&settings, cpus, &[controller(9, 256)]).rings;
+            (rings.count, rings.bytes)
+        };
+        assert_eq!(rings(1, None), (1, 16 << 20));
+        assert_eq!(rings(8, None), (1, 16 << 20));
+        assert_eq!(rings(9, None), (2, 8 << 20));
+        assert_eq!(rings(20, None), (3, 4 << 20));
+        assert_eq!(rings(128, None), (16, 2 << 20));
+        // 64 MiB would exceed the budget
+        assert_eq!(rings(256, None), (32, 1 << 20));
+        assert_eq!(rings(256, Some(1 << 20)), (16, 64 << 10));
+        assert_eq!(rings(256, Some(64 << 10)), (1, 64 << 10));
     }
 
     #[test]
@@ -322,7 +406,7 @@ mod tests {
         let settings = settings(StageSet::Basic, true);
         let bytes = |n| {
             let all: Vec<_> = (0..n).map(|_| controller(65, 1024)).collect();
-            Layout::new(&settings, 64, &all).bytes
+            Layout::new(&settings, all_online(64), &all).bytes
         };
         let each = 65 * 1024 * (SLOT_BASIC + START_BYTES);
         assert!(bytes(4) <= BUDGET);
@@ -330,7 +414,7 @@ mod tests {
         let shard = cell_bytes(StageSet::Basic) * MAX_ROWS as usize / 4;
         assert!(bytes(16) <= 16 * each + shard + (4 << 20));
         for cpus in [1, 2, 64, 256, 1024] {
-            let l = Layout::new(&settings, cpus, &[controller(3, 1024)]);
+            let l = Layout::new(&settings, all_online(cpus), &[controller(3, 1024)]);
             assert!(l.bytes <= 64 << 20, "{cpus}: {}", l.bytes);
         }
     }

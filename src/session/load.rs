@@ -1,17 +1,24 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Opens, configures and loads the BPF object, and explains why the kernel refuses it.
 
+use std::mem::size_of;
 use std::mem::size_of_val;
+use std::os::fd::AsFd;
+use std::os::fd::AsRawFd;
 
 use bytemuck::bytes_of;
 use libbpf_rs::ErrorKind;
 use libbpf_rs::MapCore;
 use libbpf_rs::MapFlags;
+use libbpf_rs::MapHandle;
+use libbpf_rs::MapType;
 use libbpf_rs::ObjectBuilder;
 use libbpf_rs::OpenObject;
+use libbpf_rs::libbpf_sys::bpf_map_create_opts;
 
 use super::Config;
 use super::Layout;
+use super::Rings;
 use super::builds::Build;
 use super::configure::configure;
 use super::layout::slot_bytes;
@@ -19,6 +26,7 @@ use super::libbpf_log;
 use super::loaded::Loaded;
 use super::settings::TraceKind;
 use crate::abi::MAX_STACKS;
+use crate::abi::RING_CPUS;
 use crate::abi::SCRATCHES;
 use crate::abi::cell_bytes;
 use crate::abi::fresh_cpu;
@@ -78,22 +86,29 @@ impl From<Mismatch> for Trouble {
     }
 }
 
-fn load_trouble(error: libbpf_rs::Error, plan: &AttachPlan) -> Trouble {
+/// Why the kernel refused an object, as far as the error and libbpf's log show it.
+pub fn refusal(error: libbpf_rs::Error) -> Error {
     let missing = missing_capabilities();
     let denied = error.kind() == ErrorKind::PermissionDenied;
     if denied && !missing.is_empty() {
-        return Error::NotPermitted { missing }.into();
+        return Error::NotPermitted { missing };
     }
-    if let Some((program, reason)) = libbpf_log::culprit()
+    Error::ObjectRefused {
+        denied,
+        error: error.into(),
+        log: libbpf_log::last_complaint(),
+    }
+}
+
+fn load_trouble(error: libbpf_rs::Error, plan: &AttachPlan) -> Trouble {
+    let refused = refusal(error);
+    if !matches!(refused, Error::NotPermitted { .. })
+        && let Some((program, reason)) = libbpf_log::culprit()
         && let Some(number) = number_of(&program).filter(|n| plan.hooks().contains(n))
     {
         return Trouble::Refused(number, Refusal::Load { reason });
     }
-    Trouble::Fatal(Error::ObjectRefused {
-        denied,
-        error: error.into(),
-        log: libbpf_log::last_complaint(),
-    })
+    Trouble::Fatal(refused)
 }
 
 /// Selects the programs of the plan, and the program `service`.
@@ -140,7 +155,7 @@ fn size_maps(
             }
             Some("cpus") => layout.cpus,
             Some("rows" | "free_rows") => layout.rows,
-            Some("ring") => layout.ring_bytes,
+            Some("rings") => layout.cpus.div_ceil(RING_CPUS),
             Some("scratches") if stacks => layout.cpus * SCRATCHES,
             Some("stacks") if stacks => MAX_STACKS,
             Some("stack_sums") if sums => MAX_STACKS,
@@ -203,4 +218,27 @@ pub fn load(plan: &AttachPlan, layout: &Layout, config: &Config<'_>) -> Result<L
             .map_err(Operation::AssignCells.failed())?;
     }
     Ok(loaded)
+}
+
+/// Creates the rings of events, and assigns them to the groups of CPUs. CPUs that come online later
+/// share the rings of the others.
+pub fn create_rings(loaded: &Loaded, layout: &Layout) -> Result<Vec<MapHandle>> {
+    let options = bpf_map_create_opts {
+        sz: size_of::<bpf_map_create_opts>() as u64,
+        ..Default::default()
+    };
+    let Rings { count, bytes } = layout.rings;
+    let create = |_| MapHandle::create(MapType::RingBuf, Some("events"), 0, 0, bytes, &options);
+    let rings: Vec<_> = (0..count)
+        .map(create)
+        .collect::<libbpf_rs::Result<_>>()
+        .map_err(Operation::CreateRings { bytes }.failed())?;
+    let groups = loaded.map("rings")?;
+    for (group, ring) in (0..groups.max_entries()).zip(rings.iter().cycle()) {
+        let ring = ring.as_fd().as_raw_fd().to_ne_bytes();
+        groups
+            .update(&group.to_ne_bytes(), &ring, MapFlags::ANY)
+            .map_err(Operation::AssignRings.failed())?;
+    }
+    Ok(rings)
 }

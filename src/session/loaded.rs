@@ -4,6 +4,7 @@
 use libbpf_rs::MapCore;
 use libbpf_rs::MapHandle;
 use libbpf_rs::Object;
+use libbpf_rs::ProgramInput;
 
 use crate::error::Mismatch;
 use crate::error::Operation;
@@ -18,5 +19,20 @@ impl Loaded {
         let map = self.0.maps().find(|m| m.name() == name);
         let map = map.ok_or_else(|| Mismatch::NoMap { map: name.into() })?;
         MapHandle::try_from(&map).map_err(Operation::OpenMap(name.into()).failed())
+    }
+
+    /// Runs a program that is not attached (BPF_PROG_TEST_RUN), and returns its return value.
+    pub fn run(&self, name: &str, args: [u64; 2]) -> Result<u32> {
+        let mut args = args.map(u64::to_ne_bytes).concat();
+        let program = self.0.progs_mut().find(|p| p.name() == name);
+        let program = program.ok_or_else(|| Mismatch::NoProgram {
+            program: name.into(),
+        })?;
+        let input = ProgramInput {
+            context_in: Some(&mut args),
+            ..ProgramInput::default()
+        };
+        let output = program.test_run(input);
+        Ok(output.map_err(Operation::RunService.failed())?.return_value)
     }
 }

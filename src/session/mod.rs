@@ -6,6 +6,7 @@ mod bring_up;
 mod builds;
 mod configure;
 mod event_ring;
+mod kernel_memory;
 mod layout;
 mod libbpf_log;
 mod live;
@@ -33,11 +34,15 @@ use libbpf_rs::MapHandle;
 
 pub use self::bring_up::attach;
 pub use self::event_ring::EventRing;
+pub use self::kernel_memory::KernelMemory;
+pub use self::layout::Cpus;
 pub use self::layout::Layout;
+pub use self::layout::Rings;
 pub use self::libbpf_log::install as take_over_log;
 pub use self::live::LiveEvents;
 pub use self::load::Refusal;
 pub use self::load::Trouble;
+use self::load::create_rings;
 use self::loaded::Loaded;
 pub use self::read::CounterReader;
 pub use self::reorder::Reorder;
@@ -50,6 +55,7 @@ use crate::error::Error;
 use crate::error::Mismatch;
 use crate::error::Operation;
 use crate::error::Result;
+use crate::machine::System;
 use crate::machine::sysfs::Controller;
 use crate::machine::types::CustomBtf;
 use crate::model::milestone::Milestone;
@@ -69,13 +75,16 @@ impl From<libbpf_rs::Error> for Error {
     }
 }
 
-/// Number of CPUs that this machine can ever have.
+/// The CPUs of this machine.
 ///
 /// # Errors
-/// If the kernel does not report it.
-pub fn possible_cpus() -> Result<u32> {
+/// If the kernel does not report how many it can ever have.
+pub fn cpus_of(system: &System) -> Result<Cpus> {
     let cpus = libbpf_rs::num_possible_cpus().map_err(Operation::CountCpus.failed())?;
-    u32::try_from(cpus).map_err(Operation::CountCpus.failed())
+    let possible = u32::try_from(cpus).map_err(Operation::CountCpus.failed())?;
+    let last = system.last_online_cpu();
+    let online = last.known().map_or(possible, |last| last + 1);
+    Ok(Cpus { possible, online })
 }
 
 /// The configuration of the BPF side.
@@ -107,7 +116,7 @@ struct Maps {
     cells: MapHandle,
     slots: MapHandle,
     ctrls: MapHandle,
-    ring: MapHandle,
+    rings: Vec<MapHandle>,
     stacks: MapHandle,
     stack_sums: MapHandle,
     /// Only if commands are identified by tag.
@@ -158,7 +167,7 @@ impl Session {
             cells: loaded.map("cells")?,
             slots: loaded.map("slots")?,
             ctrls: loaded.map("ctrls")?,
-            ring: loaded.map("ring")?,
+            rings: create_rings(&loaded, &layout)?,
             stacks: loaded.map("stacks")?,
             stack_sums: loaded.map("stack_sums")?,
             namespaces: (plan.pairing == Pairing::Tag)
@@ -215,9 +224,9 @@ impl Session {
         &self.plan
     }
 
-    /// The size of the ring of events.
-    pub const fn ring_bytes(&self) -> u32 {
-        self.layout.ring_bytes
+    /// The rings of events.
+    pub const fn rings(&self) -> Rings {
+        self.layout.rings
     }
 
     /// Whether the status and the result of commands can be read.
@@ -339,14 +348,18 @@ impl Session {
         }
     }
 
-    /// The ring of events. It can be read independently of the session, but by one reader only.
+    /// The events of all rings. They can be read independently of the session, but by one reader
+    /// only.
     ///
     /// # Errors
-    /// If no file descriptor is left, or the ring cannot be mapped.
+    /// If no file descriptor is left, or a ring cannot be mapped.
     pub fn events(&self) -> Result<LiveEvents> {
-        let map = &self.maps.ring;
-        let ring = map.as_fd().try_clone_to_owned();
-        let ring = ring.map_err(Error::Descriptor)?;
-        EventRing::new(ring, map.max_entries() as usize).map(LiveEvents::new)
+        let open = |map: &MapHandle| {
+            let ring = map.as_fd().try_clone_to_owned();
+            let ring = ring.map_err(Error::Descriptor)?;
+            EventRing::new(ring, map.max_entries() as usize)
+        };
+        let rings = self.maps.rings.iter().map(open).collect::<Result<_>>()?;
+        Ok(LiveEvents::new(rings))
     }
 }

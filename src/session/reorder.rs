@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Sorts events by time. CPUs write to the ring as events occur, and a program may be interrupted
-//! between its clock reading and its reservation in the ring, so the events in the ring are only
-//! nearly in order. They are kept for a moment, and released when no earlier one is expected.
+//! Sorts events by time. CPUs write to their ring as events occur, and a program may be interrupted
+//! between its clock reading and its reservation in the ring, so the events of a ring are only nearly
+//! in order; and the rings are read one after another. Events are kept for a moment, and released
+//! when no earlier one is expected.
 
 use std::collections::VecDeque;
 use std::mem::swap;
@@ -17,11 +18,12 @@ struct Place {
     end: usize,
 }
 
-/// Maximum number of later events before which an event is inserted. More are rare, and are left to
-/// a sort: its cost does not grow with the square of the number of events.
+/// Maximum number of later events before which an event is inserted. If there are more, most often
+/// because the event is of another ring, this and the following events are left to a sort. It finds
+/// the runs that the rings make, and merges them.
 const NEAR: usize = 64;
 
-/// Events that wait for earlier ones. Allocates no memory except for its growing buffers.
+/// Events that wait for earlier ones.
 ///
 /// Bytes are never moved: one buffer is filled until all events of the other have been passed on.
 /// Then the buffers are swapped, and the next turn begins. So neither buffer exceeds what arrives
@@ -55,11 +57,13 @@ impl Reorder {
             begin,
             end: self.bytes.len(),
         };
-        if ns < self.latest_ns {
-            self.insert(place);
-        } else {
+        if ns >= self.latest_ns {
             self.latest_ns = ns;
             self.places.push_back(place);
+        } else if self.disordered {
+            self.places.push_back(place);
+        } else {
+            self.insert(place);
         }
     }
 
@@ -71,22 +75,21 @@ impl Reorder {
         let mut last = self.places.range(near..);
         match last.rposition(|p| p.ns <= place.ns) {
             Some(n) => self.places.insert(near + n + 1, place),
+            None if near == 0 => self.places.push_front(place),
             None => {
-                self.disordered |= near > 0;
-                self.places.insert(near, place);
+                self.disordered = true;
+                self.places.push_back(place);
             }
         }
     }
 
     /// Passes on, in time order, the events up to and including `until`. Events with the same time
-    /// keep their order in the ring. Events that come too late for their place are passed on too,
+    /// keep the order in which they came. Events that come too late for their place are passed on too,
     /// and counted.
     pub fn release(&mut self, until: u64, mut to: impl FnMut(&[u8])) {
         if take(&mut self.disordered) {
-            // the place is part of the key: a stable sort would keep the order too, but allocates
-            // memory
-            let places = self.places.make_contiguous();
-            places.sort_unstable_by_key(|p| (p.ns, p.turn, p.begin));
+            // stable: events with the same time keep their order
+            self.places.make_contiguous().sort_by_key(|p| p.ns);
         }
         let n = self.places.partition_point(|p| p.ns <= until);
         for place in self.places.drain(..n) {
@@ -193,6 +196,26 @@ mod tests {
     }
 
     proptest! {
+        #[test]
+        fn several_rings_are_merged(rings in prop::collection::vec(0_usize..5, 1..2000)) {
+            let mut r = Reorder::default();
+            let mut got: Vec<u64> = vec![];
+            for (turn, events) in rings.chunks(300).enumerate() {
+                for ring in 0..5 {
+                    for (n, _) in events.iter().enumerate().filter(|(_, of)| **of == ring) {
+                        let ns = (turn * 300 + n) as u64;
+                        r.push(ns, &ns.to_ne_bytes());
+                    }
+                }
+                r.release(turn as u64 * 300, |bytes| {
+                    got.push(u64::from_ne_bytes(bytes.try_into().unwrap()));
+                });
+            }
+            r.release(u64::MAX, |bytes| got.push(u64::from_ne_bytes(bytes.try_into().unwrap())));
+            prop_assert_eq!(r.late(), 0);
+            prop_assert_eq!(got, (0..rings.len() as u64).collect::<Vec<_>>());
+        }
+
         #[test]
         fn nothing_is_lost_and_within_the_window_all_is_in_order(
             jitter in prop::collection::vec(0_u64..100, 1..200), every in 1_usize..20,

@@ -8,7 +8,6 @@ use std::time::Duration;
 
 use libbpf_rs::MapCore;
 use libbpf_rs::MapFlags;
-use libbpf_rs::ProgramInput;
 
 use super::Session;
 use super::begins;
@@ -24,7 +23,6 @@ use crate::abi::SERVE_END;
 use crate::abi::SlotState;
 use crate::abi::slot_owner;
 use crate::error::Mismatch;
-use crate::error::Operation;
 use crate::error::Result;
 use crate::probe::plan::Pairing;
 use crate::report::ledger::unrecovered;
@@ -64,6 +62,19 @@ impl Session {
             if held.2 == SlotState::Ending || completed.get(&slot) == Some(&held) {
                 self.serve(SERVE_CLOSE, slot)?;
             }
+        }
+        Ok(())
+    }
+
+    /// Makes each kind of call that a running session makes. For a process that drops privileges.
+    ///
+    /// # Errors
+    /// If the kernel refuses one.
+    pub fn check_access(&self) -> Result<()> {
+        self.snapshot()?;
+        self.in_flight()?;
+        if self.plan.recovers {
+            self.serve(SERVE_COMPLETED, 0)?;
         }
         Ok(())
     }
@@ -148,20 +159,6 @@ impl Session {
 
     /// Runs the program, and returns its return value.
     pub(super) fn serve(&self, what: u64, slot: u32) -> Result<u32> {
-        let mut args: Vec<u8> = [what, slot.into()]
-            .into_iter()
-            .flat_map(u64::to_ne_bytes)
-            .collect();
-        let mut programs = self.loaded.0.progs_mut();
-        let program = programs.find(|p| p.name() == SERVICE);
-        let program = program.ok_or_else(|| Mismatch::NoProgram {
-            program: SERVICE.into(),
-        })?;
-        let input = ProgramInput {
-            context_in: Some(&mut args),
-            ..ProgramInput::default()
-        };
-        let output = program.test_run(input);
-        Ok(output.map_err(Operation::RunService.failed())?.return_value)
+        self.loaded.run(SERVICE, [what, slot.into()])
     }
 }

@@ -6,6 +6,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use crate::model::event::Event;
+use crate::model::event::EventKind;
 use crate::model::nvme_latency::LatBuckets;
 use crate::model::stack::StackAt;
 use crate::model::stage::StageSet;
@@ -123,16 +124,87 @@ pub struct Settings {
     pub split_size: bool,
     /// Single commands, with or instead of histograms.
     pub trace: Option<Tracing>,
+    /// Without a trace: count timeouts and cancellations, too. The hooks' hits are the counts.
+    pub count_trouble: bool,
     /// How to attach.
     pub attaching: Attaching,
 }
 
+/// An option with values, unless there is none.
+fn option(name: &str, values: Vec<String>) -> Vec<String> {
+    let value = values.join(",");
+    match value.chars().next() {
+        None => vec![],
+        // a name such as `-bash` is no option
+        Some('-') => vec![format!("{name}={value}")],
+        Some(_) => vec![name.to_owned(), value],
+    }
+}
+
+fn numbers<T: ToString>(set: &BTreeSet<T>) -> Vec<String> {
+    set.iter().map(T::to_string).collect()
+}
+
+/// A word as a shell reads it: in single quotes if it has characters that a shell may interpret.
+fn quoted(word: &str) -> String {
+    let plain = |c: char| c.is_alphanumeric() || "-_./,:@%+=".contains(c);
+    if !word.is_empty() && word.chars().all(plain) {
+        word.to_owned()
+    } else {
+        format!("'{}'", word.replace('\'', r"'\''"))
+    }
+}
+
 impl Filter {
+    /// The options of this filter, in their canonical spelling. Empty: all commands.
+    pub fn words(&self) -> Vec<String> {
+        let Self {
+            ctrls,
+            nsids,
+            opcodes,
+            qids,
+            no_admin,
+            no_io,
+            pids,
+            comm,
+            cgroup,
+            lba,
+        } = self;
+        let opcode = |op: &Opcode| format!("{}:{}", op.queue, op.name_or_code());
+        let flag = |set: bool, name: &str| if set { vec![name.to_owned()] } else { vec![] };
+        let path = cgroup.iter().map(|path| path.display().to_string());
+        let range = lba.iter().map(|(first, last)| format!("{first}-{last}"));
+        [
+            option("--ctrl", ctrls.iter().map(|n| format!("nvme{n}")).collect()),
+            option("--nsid", numbers(nsids)),
+            option("--qid", numbers(qids)),
+            option("--opcode", opcodes.iter().map(opcode).collect()),
+            flag(*no_admin, "--no-admin"),
+            flag(*no_io, "--no-io"),
+            option("--pid", numbers(pids)),
+            option("--comm", comm.iter().cloned().collect()),
+            option("--cgroup", path.collect()),
+            option("--lba", range.collect()),
+        ]
+        .concat()
+    }
+
+    /// The options of this filter as one text, quoted for a shell.
+    pub fn text(&self) -> String {
+        let words: Vec<String> = self.words().iter().map(|word| quoted(word)).collect();
+        words.join(" ")
+    }
+
+    /// Whether commands of this controller match.
+    pub fn has_ctrl(&self, instance: u32) -> bool {
+        self.ctrls.is_empty() || self.ctrls.contains(&instance)
+    }
+
     /// Whether an event of a recording matches. Events that are not of a command match if their
     /// controller does. Cgroups are not recorded, and not checked.
     pub fn matches(&self, event: &Event) -> bool {
         let Self {
-            ctrls,
+            ctrls: _,
             nsids,
             opcodes,
             qids,
@@ -144,7 +216,7 @@ impl Filter {
             lba,
         } = self;
         let any = |set: bool, found: bool| !set || found;
-        if !any(!ctrls.is_empty(), ctrls.contains(&event.what.ctrl())) {
+        if !self.has_ctrl(event.what.ctrl()) {
             return false;
         }
         let Some(id) = event.what.id() else {
@@ -187,7 +259,12 @@ impl Settings {
         };
         let too_fast = tracing.and_then(|t| t.slow).is_some_and(fast);
         let no_error = tracing.is_some_and(|t| t.errors) && succeeded();
-        !too_fast && !no_error && self.filter.matches(event)
+        let asked_for = match event.what {
+            EventKind::Sq { .. } => tracing.is_some_and(|t| t.sq),
+            EventKind::AsyncEvent { .. } => tracing.is_some_and(|t| t.aen),
+            _ => true,
+        };
+        asked_for && !too_fast && !no_error && self.filter.matches(event)
     }
 
     /// Whether the run has histograms.
@@ -203,6 +280,7 @@ impl Settings {
             lat: None,
             split_size: false,
             trace: None,
+            count_trouble: false,
             attaching: Attaching::default(),
         }
     }
@@ -224,7 +302,6 @@ mod tests {
     use super::*;
     use crate::model::event::CommandId;
     use crate::model::event::CtrlState;
-    use crate::model::event::EventKind;
     use crate::model::event::StackId;
     use crate::model::event::Submission;
     use crate::nvme::sqe::Parts;
@@ -289,6 +366,24 @@ mod tests {
         ] {
             assert_eq!(matches(|f| f.lba = Some(range)), hit, "{range:?}");
         }
+    }
+
+    #[test]
+    fn heads_and_tails_are_selected_by_their_option() {
+        let sq = Event {
+            at_ns: 1,
+            what: EventKind::Sq {
+                ctrl: 1,
+                qid: 1,
+                id: None,
+                head: 2,
+                tail: 3,
+            },
+        };
+        let mut settings = Settings::of_trace(TraceKind::Pairs, None);
+        assert!(!settings.selects(&sq));
+        settings.trace.as_mut().unwrap().sq = true;
+        assert!(settings.selects(&sq) && settings.selects(&read()));
     }
 
     #[test]

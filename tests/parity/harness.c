@@ -14,6 +14,7 @@
 #define __noinline
 #define SEC(name)
 #define __uint(name, val)	    int(*name)[val]
+#define __array(name, val)	    val *(*name)[1]
 #define BPF_CORE_READ(...)	    0
 #define bpf_core_type_size(t)	    sizeof(t)
 #define bpf_core_type_id_kernel(t)  0
@@ -23,6 +24,7 @@
 enum {
 	BPF_MAP_TYPE_HASH = 1,
 	BPF_MAP_TYPE_ARRAY,
+	BPF_MAP_TYPE_ARRAY_OF_MAPS = 12,
 	BPF_MAP_TYPE_QUEUE = 22,
 	BPF_MAP_TYPE_RINGBUF = 27
 };
@@ -72,6 +74,7 @@ static struct nd_cell *cell_of(struct nd_slot *s, u32 saw, struct nd_cpu *cpu)
 #include "stages.bpf.h"
 
 static struct nd_cpu the_cpu;
+static char the_ring;
 static struct nd_pair the_record;
 static int records;
 static u64 record_size;
@@ -84,6 +87,8 @@ static int bpf_probe_read_kernel(void *to, __u32 size, const void *from)
 static void *bpf_map_lookup_elem(void *map, const void *key)
 {
 	(void)key;
+	if (map == &rings)
+		return &the_ring;
 	return map == &cpus ? &the_cpu : 0;
 }
 
@@ -91,7 +96,7 @@ static void *bpf_ringbuf_reserve(void *r, __u64 size, __u64 flags)
 {
 	(void)flags;
 	record_size = size;
-	return r == &ring && size <= sizeof(the_record) ? &the_record : 0;
+	return r == &the_ring && size <= sizeof(the_record) ? &the_record : 0;
 }
 
 static void bpf_ringbuf_submit(void *record, __u64 flags)
@@ -258,6 +263,7 @@ static const struct {
 	CONSTANT(ND_STACK_SUBMIT),
 	CONSTANT(ND_STACK_COMPLETE),
 	CONSTANT(ND_SCRATCHES),
+	CONSTANT(ND_RING_CPUS),
 	CONSTANT(ND_STACK_UNSEEN),
 	CONSTANT(ND_OPEN),
 	CONSTANT(ND_COMPLETED),

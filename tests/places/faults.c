@@ -20,9 +20,9 @@ struct kernel_stat;
 static struct kernel_stat *this_stat(void);
 #define bpf_this_cpu_ptr(p) this_stat()
 
-static void *reserve(unsigned long size);
+static void *new_record(unsigned long size);
 static void submit(void *record);
-#define bpf_ringbuf_reserve(ring, size, flags) reserve(size)
+#define bpf_ringbuf_reserve(ring, size, flags) new_record(size)
 #define bpf_ringbuf_submit(record, flags)      submit(record)
 
 #include "stubs.h"
@@ -89,7 +89,7 @@ static union {
 	struct nd_other other;
 } record;
 
-static void *reserve(unsigned long size)
+static void *new_record(unsigned long size)
 {
 	return &record;
 }

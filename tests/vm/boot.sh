@@ -24,6 +24,8 @@
 #                      earlier with tracing). If code is patched under load (attaching
 #                      fentry), a CPU may run into a stale breakpoint, and the guest dies of
 #                      "int3". Also give such a guest one CPU (SMP=1).
+#   RAM_FILE           if set, the guest's memory is also the file SHARE/ram, and SHARE/qemu.log
+#                      has the addresses of the doorbell buffers of the controllers.
 #
 # Exit status: the status of the script; 124 if the time is over; 125 if the guest ends without
 # a status (a panic, a reset, no boot) or boot.sh cannot start it.
@@ -141,6 +143,15 @@ else
     append+=" lab.fs=virtiofs"
 fi
 
+if [[ -n ${RAM_FILE:-} ]]; then
+    [[ $machine != *memory-backend* ]] || die "RAM_FILE needs a kernel with 9p"
+    machine+=,memory-backend=memory
+    files+=(
+        -object "memory-backend-file,id=memory,size=${MEM:-2G},mem-path=$share/ram,share=on"
+        -trace "enable=pci_nvme_dbbuf_config" -D "$share/qemu.log"
+    )
+fi
+
 place=()
 if [[ -n ${ONE_CPU:-} ]]; then
     first=$(taskset -cp $$)
@@ -180,6 +191,7 @@ wait "$guest" || ended=$?
 guest=''
 stop_servers
 wait "$filter" || true
+[[ -z ${RAM_FILE:-} ]] || rm -f "$share/ram"
 
 # The guest writes the status of its script to the share; QEMU's exit code does not contain it.
 status=''

@@ -18,7 +18,7 @@ use crate::cli::args::FilterArgs;
 /// Bytes of a thread's name that the kernel keeps (TASK_COMM_LEN without the final zero).
 const COMM_LEN: usize = 15;
 
-fn ctrl_instance(text: &str) -> Result<u32> {
+pub(super) fn ctrl_instance(text: &str) -> Result<u32> {
     let name = text.strip_prefix("/dev/").unwrap_or(text);
     let number = name.strip_prefix("nvme").unwrap_or(name);
     Some(number)
@@ -151,7 +151,112 @@ impl TryFrom<FilterArgs> for Filter {
 
 #[cfg(test)]
 mod tests {
+    use std::path::PathBuf;
+    use std::process::Command as Process;
+
+    use clap::Parser;
+    use proptest::collection::btree_set;
+    use proptest::option;
+    use proptest::prelude::*;
+
     use super::*;
+    use crate::cli::args::Args;
+    use crate::cli::args::Command;
+    use crate::cli::options::LatencyOptions;
+
+    fn filter() -> impl Strategy<Value = Filter> {
+        let code = (any::<bool>(), any::<u8>()).prop_map(|(admin, code)| Opcode {
+            queue: if admin {
+                QueueKind::Admin
+            } else {
+                QueueKind::Io
+            },
+            code,
+        });
+        let sets = (
+            btree_set(0..MAX_CTRLS, 0..4),
+            btree_set(any::<u32>(), 0..4),
+            btree_set(code, 0..4),
+            btree_set(any::<u16>(), 0..4),
+            btree_set(any::<u32>(), 0..4),
+        );
+        let rest = (
+            any::<bool>(),
+            any::<bool>(),
+            option::of("[-a-zA-Z0-9 '\"$\\\\,/:]{1,15}"),
+            option::of("(/[-a-z '$*]{1,9}){1,3}"),
+            option::of((any::<u32>(), any::<u32>())),
+        );
+        (sets, rest).prop_map(|((ctrls, nsids, opcodes, qids, pids), rest)| {
+            let (no_admin, no_io, comm, cgroup, lba) = rest;
+            Filter {
+                ctrls,
+                nsids,
+                opcodes,
+                qids,
+                no_admin,
+                no_io,
+                pids,
+                comm,
+                cgroup: cgroup.map(PathBuf::from),
+                lba: lba.map(|(first, n)| (first.into(), u64::from(first) + u64::from(n))),
+            }
+        })
+    }
+
+    fn parsed(words: &[String]) -> Filter {
+        let command = ["nvme-deep", "latency"].map(str::to_owned);
+        let all = command.iter().chain(words);
+        let Command::Latency(args) = Args::try_parse_from(all).unwrap().command else {
+            panic!("not latency");
+        };
+        LatencyOptions::try_from(args).unwrap().settings.filter
+    }
+
+    /// The words of a text as a shell reads them.
+    fn words_in_shell(text: &str) -> Vec<String> {
+        let script = format!("for word in {text}; do echo \"[$word\"; done");
+        let output = Process::new("bash").args(["-c", &script]).output().unwrap();
+        let lines = String::from_utf8(output.stdout).unwrap();
+        let words = lines
+            .lines()
+            .map(|l| l.strip_prefix('[').unwrap().to_owned());
+        words.collect()
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(64))]
+        #[test]
+        fn the_options_of_a_filter_make_the_same_filter(filter in filter()) {
+            prop_assume!(check(&filter).is_ok());
+            let words = filter.words();
+            prop_assert_eq!(&parsed(&words), &filter);
+            if words.is_empty() {
+                prop_assert_eq!(filter.text(), "");
+            } else {
+                prop_assert_eq!(words_in_shell(&filter.text()), words);
+            }
+        }
+    }
+
+    #[test]
+    fn the_options_of_a_filter_are_short() {
+        let text = |words: &str| {
+            let words: Vec<String> = words.split(' ').map(str::to_owned).collect();
+            parsed(&words).text()
+        };
+        for words in [
+            "--ctrl nvme0,nvme3 --nsid 1 --qid 1,2 --opcode admin:identify,io:read --no-admin",
+            "--opcode io:0x9d --pid 7 --comm=-bash --cgroup /sys/fs/cgroup/a --lba 5-9",
+        ] {
+            assert_eq!(text(words), words);
+        }
+        assert_eq!(
+            text("--ctrl 1 --opcode 0x02 --lba 0x10"),
+            "--ctrl nvme1 --opcode admin:get-log-page,io:read --lba 16-16"
+        );
+        assert_eq!(text("--comm a*b"), "--comm 'a*b'");
+    }
 
     #[test]
     fn ranges_of_blocks() {

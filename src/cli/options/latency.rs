@@ -10,6 +10,7 @@ use nvme_deep::model::nvme_latency::LatBuckets;
 use nvme_deep::session::settings::Settings;
 use nvme_deep::session::settings::TraceKind;
 use nvme_deep::session::settings::Tracing;
+use nvme_deep::units::parse_duration;
 
 use super::color;
 use super::stage_set;
@@ -36,8 +37,8 @@ pub struct LatencyOptions {
     pub json: bool,
     /// Colour the text.
     pub color: bool,
-    /// Read this recording instead of tracing.
-    pub from: Option<PathBuf>,
+    /// Read these recordings instead of tracing; empty: trace.
+    pub from: Vec<PathBuf>,
 }
 
 fn lat_buckets(min_us: Option<u64>, shift: Option<u32>) -> Result<Option<LatBuckets>> {
@@ -53,6 +54,18 @@ fn lat_buckets(min_us: Option<u64>, shift: Option<u32>) -> Result<Option<LatBuck
     };
     buckets.validate().map_err(|why| usage(why.to_string()))?;
     Ok(Some(buckets))
+}
+
+/// Refuses a time after the files of `--from`: it was meant as INTERVAL or COUNT.
+fn refuse_interval_among(from: &[PathBuf]) -> Result<()> {
+    let texts = from.iter().skip(1).filter_map(|path| path.to_str());
+    match texts.into_iter().find(|t| parse_duration(t).is_ok()) {
+        None => Ok(()),
+        Some(time) => Err(usage(format!(
+            "`{time}` after --from is a file, not a time: give INTERVAL and COUNT before --from, or \
+             write `./{time}`"
+        ))),
+    }
 }
 
 impl TryFrom<LatencyArgs> for LatencyOptions {
@@ -80,6 +93,12 @@ impl TryFrom<LatencyArgs> for LatencyOptions {
                 "an interval of {short:?} would only measure the report itself: give at least 10ms"
             )));
         }
+        if commands && !from.is_empty() {
+            return Err(usage(
+                "--commands is not for recordings: `trace --json --pair --from` prints their commands",
+            ));
+        }
+        refuse_interval_among(&from)?;
         let color = color(attach.color, json);
         Ok(Self {
             settings: Settings {
@@ -88,6 +107,7 @@ impl TryFrom<LatencyArgs> for LatencyOptions {
                 lat: lat_buckets(lat_min_us, lat_shift)?,
                 split_size,
                 trace: commands.then(|| Tracing::of(TraceKind::Commands)),
+                count_trouble: false,
                 attaching: attach.into(),
             },
             interval,

@@ -2,9 +2,13 @@
 //! Options: the command line, converted and checked as far as possible without access to the
 //! machine.
 
+mod diff;
+mod export;
 mod filter;
+mod inflight;
 mod latency;
 mod record;
+mod serve;
 mod trace;
 
 use std::env;
@@ -17,9 +21,15 @@ use nvme_deep::model::stage::StageSet;
 use nvme_deep::probe::catalog::Method;
 use nvme_deep::session::settings::Attaching;
 
+pub use self::diff::DiffOptions;
+pub use self::export::ExportOptions;
+pub use self::inflight::InflightOptions;
 pub use self::latency::LatencyOptions;
 pub use self::record::RecordOptions;
 pub use self::record::Trigger;
+pub use self::serve::Output;
+pub use self::serve::ServeOptions;
+pub use self::trace::MAX_BUFFER;
 pub use self::trace::StacksOptions;
 pub use self::trace::TraceOptions;
 use crate::cli::args::AttachArg;

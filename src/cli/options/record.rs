@@ -134,6 +134,7 @@ impl TryFrom<RecordArgs> for RecordOptions {
                     ring_bytes: ring.as_deref().map(buffer).transpose()?,
                     ..Tracing::of(TraceKind::Pairs)
                 }),
+                count_trouble: false,
                 attaching: attach.into(),
             },
             output,

@@ -27,7 +27,7 @@ use crate::cli::record::FromArgs;
 const MIN_BUFFER: u64 = 64 << 10;
 /// Largest ring. The kernel uses two bits of a record's length as flags (BPF_RINGBUF_BUSY_BIT,
 /// BPF_RINGBUF_DISCARD_BIT).
-const MAX_BUFFER: u64 = 1 << 30;
+pub const MAX_BUFFER: u32 = 1 << 30;
 
 /// Options of `trace`.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -48,8 +48,8 @@ pub struct TraceOptions {
     pub tee: Option<PathBuf>,
     /// Replace that file.
     pub force: bool,
-    /// Read this recording instead of tracing.
-    pub from: Option<PathBuf>,
+    /// Read these recordings instead of tracing; empty: trace.
+    pub from: Vec<PathBuf>,
 }
 
 /// Options of `stacks`.
@@ -71,8 +71,8 @@ pub struct StacksOptions {
     pub json: bool,
     /// Colour the text.
     pub color: bool,
-    /// Read this recording instead of tracing.
-    pub from: Option<PathBuf>,
+    /// Read these recordings instead of tracing; empty: trace.
+    pub from: Vec<PathBuf>,
 }
 
 /// Parses `1/64`; without a value, 1.
@@ -108,7 +108,7 @@ pub(super) fn size(text: &str, option: &str) -> Result<u64> {
 /// The size of the ring. Rounds up to a power of two.
 pub(super) fn buffer(text: &str) -> Result<u32> {
     let bytes = size(text, "--buffer")?;
-    if !(MIN_BUFFER..=MAX_BUFFER).contains(&bytes) {
+    if !(MIN_BUFFER..=MAX_BUFFER.into()).contains(&bytes) {
         return Err(usage(format!(
             "--buffer {text} is out of range: give a size between 64K and 1G"
         )));
@@ -168,6 +168,7 @@ impl TryFrom<TraceArgs> for TraceOptions {
                     aen,
                     ring_bytes: size.as_deref().map(buffer).transpose()?,
                 }),
+                count_trouble: false,
                 attaching: attach.into(),
             },
             count,
@@ -200,6 +201,12 @@ impl TryFrom<StacksArgs> for StacksOptions {
             filter,
             attach,
         } = args;
+        if from.len() > 1 && (folded || svg.is_some()) {
+            return Err(usage(
+                "--folded and --svg show one recording: give one file to --from, and run it again \
+                 for each",
+            ));
+        }
         let color = color(attach.color, json || folded);
         Ok(Self {
             settings: Settings {
@@ -217,6 +224,7 @@ impl TryFrom<StacksArgs> for StacksOptions {
                     aen: false,
                     ring_bytes: None,
                 }),
+                count_trouble: false,
                 attaching: attach.into(),
             },
             by,

@@ -10,8 +10,6 @@ mod writer;
 
 use std::fs::File;
 use std::io::ErrorKind;
-use std::io::Write;
-use std::io::stderr;
 use std::io::stdout;
 use std::os::fd::AsFd;
 use std::time::Duration;
@@ -23,8 +21,6 @@ use nvme_deep::machine::System;
 use nvme_deep::machine::clock::monotonic_ns;
 use nvme_deep::machine::clock::wall_offset_ns;
 use nvme_deep::render::json;
-use nvme_deep::render::ledger::ledger as write_ledger;
-use nvme_deep::render::theme::Theme;
 use nvme_deep::report::ledger::Ledger;
 use nvme_deep::session::Session;
 use nvme_deep::session::settings::Settings;
@@ -33,6 +29,7 @@ use nvme_deep::session::settings::Tracing;
 use self::writer::TraceWriter;
 use crate::cli::options::TraceOptions;
 use crate::commands::drops::Drops;
+use crate::commands::drops::Reader;
 use crate::commands::names::Names;
 use crate::commands::output::Output;
 use crate::commands::recording::FileSettings;
@@ -43,7 +40,9 @@ use crate::commands::run::Turn;
 use crate::commands::run::Watchdog;
 use crate::commands::run::drain_pause;
 use crate::commands::run::ledger_of_trace;
+use crate::commands::run::say_own_share;
 use crate::commands::say;
+use crate::commands::say_ledger;
 use crate::commands::start::Ready;
 use crate::commands::start::refuse_unknown;
 use crate::commands::start::until;
@@ -71,9 +70,10 @@ fn output(system: &System) -> Result<File> {
 /// # Errors
 /// One sentence each, with the exit code of its kind. Nothing stays attached.
 pub fn run(options: &TraceOptions) -> Result<()> {
-    match &options.from {
-        Some(path) => replay::run(options, path),
-        None => live(options),
+    if options.from.is_empty() {
+        live(options)
+    } else {
+        replay::run(options)
     }
 }
 
@@ -87,6 +87,7 @@ fn tee(options: &TraceOptions, system: &System) -> Result<Option<RecordingFile>>
         force: options.force,
         compress: true,
         redact: false,
+        count: options.count,
         keep: None,
     };
     RecordingFile::create(&file, &options.settings, system).map(Some)
@@ -108,7 +109,7 @@ fn live(options: &TraceOptions) -> Result<()> {
     let irq_entry = stacks.as_ref().and_then(LiveStacks::irq_entry);
     let (mut session, tee) = attach(&ready, &options.settings, until, irq_entry, tee)?;
     refuse_unknown(wants, &session)?;
-    let drops = Drops::watch(session.counter_reader()?, "stdout is not read fast enough");
+    let drops = Drops::watch(&session, &options.settings, Reader::Stdout)?;
     let mut watchdog = Watchdog::of(&session, ready.system.clone());
     let out = output(&ready.system)?;
     let begin_ns = tee
@@ -117,10 +118,10 @@ fn live(options: &TraceOptions) -> Result<()> {
     let wall_ns = wall_offset_ns();
     let names = Names::of(ready.system);
     let writer = TraceWriter::new(options, out, names, (begin_ns, wall_ns));
-    let mut writer = writer.with_stacks(stacks).with_tee(tee, wall_ns);
+    let mut writer = writer.of_session(stacks).with_tee(tee, wall_ns);
     writer.tee_ledger(Duration::ZERO, &session)?;
     let mut events = session.events()?;
-    let pause = drain_pause(session.ring_bytes());
+    let pause = drain_pause(session.rings().bytes);
     let run = Run::begin(&ready.stop, options.duration);
     let ended = run.turns(&mut session, &mut watchdog, &mut |session, tick| {
         if tick.rescanned {
@@ -140,7 +141,9 @@ fn live(options: &TraceOptions) -> Result<()> {
     let end_ns = drops.close(&mut session, &mut watchdog, ended)?;
     writer.end(&mut events, &session, end_ns)?;
     let ledger = ledger_of_trace(&session, &writer.shown, Some(session.scan()?))?;
-    finish(writer, &ledger, at)?;
+    let written = finish(writer, &ledger, at);
+    say_own_share(&ledger);
+    written?;
     watchdog.verdict()
 }
 
@@ -152,11 +155,7 @@ fn finish(mut writer: TraceWriter<'_>, ledger: &Ledger, at: Duration) -> Result<
         // not an event: if it is missing, the error reports it
         writer.out.write(&line);
     } else {
-        let mut err = stderr().lock();
-        let theme = Theme { color: false };
-        let detail = writer.options.settings.attaching.verbose > 0;
-        // a closed stderr is not an error
-        let _ = write_ledger(ledger, theme, detail, &mut err).and_then(|()| err.flush());
+        say_ledger(ledger, writer.options.settings.attaching.verbose > 0);
     }
     let teed = writer.tee.take().map_or(Ok(()), |tee| {
         let done = tee.finish(at, ledger);

@@ -4,7 +4,6 @@
 use std::fs::File;
 use std::io::stdout;
 use std::os::fd::AsFd;
-use std::path::Path;
 
 use anyhow::Result;
 use nvme_deep::model::event::StackId;
@@ -19,57 +18,76 @@ use super::writer::TraceWriter;
 use crate::cli::options::TraceOptions;
 use crate::commands::names::Names;
 use crate::commands::replay::Replay;
+use crate::commands::several::Ended;
+use crate::commands::several::Form;
+use crate::commands::several::open_all;
+use crate::commands::several::show_each;
 
-/// Prints a recording.
+/// Prints the recordings of `--from`.
 ///
 /// # Errors
 /// One sentence each, with the exit code of its kind.
-pub fn run(options: &TraceOptions, path: &Path) -> Result<()> {
+pub fn run(options: &TraceOptions) -> Result<()> {
     let settings = &options.settings;
-    let mut replay = Replay::open(path, settings)?;
     let wants = tracing(settings)?;
     let filter = &settings.filter;
     let by_task = !filter.pids.is_empty() || filter.comm.is_some() || filter.lba.is_some();
-    if wants.kind == TraceKind::Pairs || by_task {
-        replay.require_pairs()?;
-    }
+    let pairs = wants.kind == TraceKind::Pairs || by_task;
+    let replays = open_all(&options.from, settings, &|replay| match pairs {
+        true => replay.require_pairs(),
+        false => Ok(()),
+    })?;
+    let form = Form {
+        json: options.json,
+        color: options.color,
+        ledger_apart: true,
+    };
+    show_each(replays, &form, &mut |replay| {
+        show(options, wants.stack.is_some(), replay)
+    })
+}
+
+/// Prints a recording.
+fn show(options: &TraceOptions, stacks: bool, mut replay: Replay) -> Result<Ended> {
+    let settings = &options.settings;
     let out = File::from(stdout().as_fd().try_clone_to_owned()?);
     let begin_ns = replay.info().begin_ns;
     let mut writer = TraceWriter::new(options, out, Names::recorded(), (begin_ns, 0));
     let mut unselected = 0;
-    while !writer.out.has_failed()
-        && replay.next(&mut |item| match item {
+    while !writer.out.has_failed() {
+        let read = replay.next(&mut |item| match item {
             Item::Event(event) if settings.selects(event) => writer.event(event),
             Item::Event(event) => {
                 unselected += u64::from(EventClass::of(&event.what) == EventClass::Command);
             }
-            Item::Stacks(stacks) if wants.stack.is_some() => {
-                for stack in stacks {
+            Item::Stacks(all) if stacks => {
+                for stack in all {
                     writer.stack(StackId(stack.id), &mut stack.frames());
                 }
             }
             Item::Clock(offset) => writer.set_clock(offset.wall_ns),
             Item::Controllers(controllers) => writer.names.set(controllers),
             _ => {}
-        })?
-    {
+        });
         writer.flush();
+        match read {
+            Ok(true) => {}
+            Ok(false) => break,
+            Err(error) => return Ok(error.into()),
+        }
     }
-    writer.flush();
     if writer.out.has_failed() {
         // the rest of the file, and the ledger of the whole run, have not been read
-        return output_verdict(writer.out, "the remaining events");
+        output_verdict(writer.out, "the remaining events")?;
+        return Ok(Ended::NoReader);
     }
-    let (mut ledger, at) = replay.end()?;
+    let (mut ledger, at) = match replay.end() {
+        Ok(end) => end,
+        Err(error) => return Ok(error.into()),
+    };
     if let Some(trace) = &mut ledger.trace {
-        // what this command shows, not what was recorded
-        trace.submits_shown = writer.shown.submits;
-        trace.commands_shown = writer.shown.commands;
-        trace.events_shown = writer.shown.events;
-        trace.past_count += writer.shown.past_count;
-        trace.not_shown += unselected;
-        trace.not_written = writer.shown.not_written;
+        trace.show(&writer.shown, unselected);
     }
     finish(writer, &ledger, at)?;
-    replay.verdict()
+    Ok(Ended::File(replay.verdict()))
 }

@@ -8,6 +8,7 @@ use std::io::stdout;
 use std::time::Duration;
 
 use anyhow::Result;
+use nvme_deep::machine::own_tgid;
 use nvme_deep::model::event::Event;
 use nvme_deep::model::event::StackId;
 use nvme_deep::model::stack::Frame;
@@ -33,7 +34,6 @@ use crate::commands::run::ledger_of_trace;
 use crate::commands::run::take_in;
 use crate::commands::run::take_rest;
 use crate::commands::symbols::LiveStacks;
-use crate::commands::symbols::stack_ids;
 
 /// The renderer of the events. The run began at `begin_ns`; `wall_ns` is the offset of the wall
 /// clock.
@@ -70,6 +70,8 @@ pub(super) struct TraceWriter<'o> {
     pending: Vec<EventClass>,
     /// Commands shown, written or pending.
     commands: u64,
+    /// This process, if the events are of this machine.
+    own: Option<u32>,
 }
 
 impl<'o> TraceWriter<'o> {
@@ -91,13 +93,15 @@ impl<'o> TraceWriter<'o> {
             shown: Shown::default(),
             pending: Vec::new(),
             commands: 0,
+            own: None,
         }
     }
 
-    /// Takes stacks from the session.
-    pub fn with_stacks(self, live_stacks: Option<LiveStacks>) -> Self {
+    /// Takes stacks from the session. Counts the commands of this process.
+    pub fn of_session(self, live_stacks: Option<LiveStacks>) -> Self {
         Self {
             live_stacks,
+            own: own_tgid(),
             ..self
         }
     }
@@ -183,7 +187,7 @@ impl<'o> TraceWriter<'o> {
         if self.live_stacks.is_none() {
             return;
         }
-        for id in stack_ids(&event.what) {
+        for id in event.what.stacks() {
             let live = self.live_stacks.as_mut();
             if let Some(mut frames) = live.and_then(|live| live.learn(id, source)) {
                 self.stack(id, &mut frames);
@@ -202,7 +206,7 @@ impl<'o> TraceWriter<'o> {
         let [kstack, kstack_complete] = if self.stacks.is_empty() {
             [""; 2]
         } else {
-            stack_ids(&event.what).map(block)
+            event.what.stacks().map(block)
         };
         let (disk, set) = self.names.of_command(event.what.id());
         let cx = Context {
@@ -212,6 +216,7 @@ impl<'o> TraceWriter<'o> {
             kstack_complete,
         };
         self.sink.event(event, &cx);
+        self.shown.add_own(&event.what, self.own);
         let class = EventClass::of(&event.what);
         self.commands += u64::from(matches!(class, EventClass::Command));
         self.pending.push(class);

@@ -83,7 +83,7 @@ impl EventSink for TraceJson {
         let line = &mut *self.page.line;
         line.begin();
         line.str("{\"type\":\"");
-        line.name(name(what));
+        line.name(what.name());
         const { assert!(SCHEMA_VERSION == 2, "it is in the next line") };
         line.str("\",\"schema_version\":2,\"time_ns\":");
         line.stamp(*at_ns);
@@ -187,23 +187,6 @@ impl Line {
                 asked,
             } => self.state(*state, *asked),
         }
-    }
-}
-
-const fn name(what: &EventKind) -> &'static str {
-    match what {
-        EventKind::Submit(..) => "submit",
-        EventKind::Complete(..) => "complete",
-        EventKind::Command(..) => "command",
-        EventKind::Unfinished { .. } => "unfinished",
-        EventKind::Missed { .. } => "missed",
-        EventKind::Sq { .. } => "sq",
-        EventKind::Timeout { .. } => "timeout",
-        EventKind::Cancel { .. } => "cancel",
-        EventKind::Requeue(_) => "requeue",
-        EventKind::Retry { .. } => "retry",
-        EventKind::AsyncEvent { .. } => "async_event",
-        EventKind::State { .. } => "state",
     }
 }
 

@@ -17,6 +17,7 @@ mod text;
 
 pub use self::clock::Clock;
 pub use self::clock::Wall;
+pub use self::clock::local_time;
 pub use self::json::TraceJson;
 pub use self::text::TraceText;
 
@@ -106,7 +107,7 @@ pub struct Context<'a> {
 /// The command's name. It is also available without the entry: names depend only on parts that the
 /// id contains.
 #[inline]
-fn opcode_name(
+pub(crate) fn opcode_name(
     id: &CommandId,
     set: CommandSet,
     asked: Option<&Submission>,
@@ -136,7 +137,7 @@ fn special_name(
 }
 
 /// The characters of a text that may not be UTF-8, and the bytes that are not UTF-8.
-fn chars(mut bytes: &[u8]) -> impl Iterator<Item = Result<char, u8>> {
+pub(crate) fn chars(mut bytes: &[u8]) -> impl Iterator<Item = Result<char, u8>> {
     from_fn(move || {
         let (&first, rest) = bytes.split_first()?;
         let char = bytes.utf8_chunks().next()?.valid().chars().next();

@@ -12,7 +12,8 @@ use crate::probe::catalog::CATALOG;
 use crate::probe::plan::AttachPlan;
 
 /// The cost of one program.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
 pub struct ProgramCost {
     /// `tp_btf`, `fentry`, ...
     pub kind: Cow<'static, str>,
@@ -40,7 +41,8 @@ pub struct OwnCost {
 
 /// A cost as read from JSON: the last digit of a fraction may be off, because serde_json reads
 /// fractions fast and not exactly.
-#[derive(Deserialize)]
+#[derive(Default, Deserialize)]
+#[serde(default)]
 struct StoredCost {
     programs: Vec<ProgramCost>,
     run_ns: u64,

@@ -14,10 +14,11 @@ use crate::probe::plan::PointPlan;
 use crate::probe::plan::StartSource;
 
 /// A hook in the ledger.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
 pub struct HookLine {
     /// The point that it observes; `None` for hooks that observe no point.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub point: Option<Cow<'static, str>>,
     /// `tp_btf`, `fentry`, `fexit`, `raw_tp`, `kprobe`, `kretprobe`, `tp`.
     pub kind: Cow<'static, str>,
@@ -27,7 +28,7 @@ pub struct HookLine {
     pub hits: u64,
     /// Of these, hits of the second instance of the program, for events at which the kernel skipped
     /// the first. `None` if there is no second instance.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub by_second: Option<u64>,
     /// Runs that the kernel skipped, because the program was already running on that CPU, or, for
     /// kprobe and tracepoint programs, because any such program was. With a second instance, the
@@ -36,12 +37,13 @@ pub struct HookLine {
     /// Whether the kernel counts these misses. If not, their number is not known.
     pub misses_known: bool,
     /// Why it may have no hits although commands passed.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub seldom: Option<Cow<'static, str>>,
 }
 
 /// The attach method of a point.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
 pub struct PointMethod {
     /// The point; for hooks without a point their role, such as `requeue`.
     pub point: Cow<'static, str>,
@@ -51,7 +53,8 @@ pub struct PointMethod {
 }
 
 /// An attach method that was not available for a point.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
 pub struct MissingHook {
     /// The point; for hooks without a point their role, such as `requeue`.
     pub point: Cow<'static, str>,
@@ -64,7 +67,7 @@ pub struct MissingHook {
     /// The method seemed possible, and the kernel refused it.
     pub tried: bool,
     /// The method that is used instead; `None`: the point is not observed.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub instead: Option<Cow<'static, str>>,
 }
 

@@ -44,7 +44,8 @@ pub enum Accuracy {
 }
 
 /// Two differences that are zero if every command is accounted for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
 pub struct Balance {
     /// seen - matched - in_flight - ending - requeued - overwritten.
     pub commands_residual: i64,

@@ -286,3 +286,50 @@ fn a_ledger_that_lacks_a_field_has_its_default() {
     let ledger: Ledger = from_str(r#"{"seen":7,"later":true}"#).unwrap();
     assert_eq!((ledger.seen, ledger.matched, ledger.trace), (7, 0, None));
 }
+
+/// What is left of an object if its writer had none of its keys but these: the ledger of an older
+/// version.
+fn without(value: &mut Value, keep: &[&str]) {
+    match value {
+        Value::Object(all) => {
+            all.retain(|key, _| keep.contains(&key.as_str()));
+            all.values_mut().for_each(|inner| without(inner, keep));
+        }
+        Value::Array(all) => all.iter_mut().for_each(|inner| without(inner, keep)),
+        _ => {}
+    }
+}
+
+#[test]
+fn the_ledger_of_an_older_version_has_zeroes_for_what_it_lacks() {
+    let (plan, c) = (varied_plan(), counters(3, 3, &[(Count::LostEvent, 2)]));
+    let times = RunTimes {
+        runs: vec![Runs { count: 7, ns: 9 }; CATALOG.len()],
+        elapsed_ns: 1,
+    };
+    let shown = Shown {
+        commands: 2,
+        ..Shown::default()
+    };
+    let ledger = Ledger::new(&plan, &c, &[], 3, Some(Scan::default()))
+        .with_trace(&c, &shown)
+        .with_cost(&plan, Some(&times));
+    let mut value = serde_json::to_value(&ledger).unwrap();
+    let lists = [
+        "hooks",
+        "methods",
+        "missing_hooks",
+        "own_cost",
+        "programs",
+        "balance",
+    ];
+    without(&mut value, &[&lists[..], &["commands_shown"]].concat());
+    let old: Ledger = from_value(value.clone()).unwrap();
+    let trace = old.trace.unwrap();
+    assert_eq!((trace.commands_shown, trace.lost_events), (2, 0));
+    assert_eq!(old.hooks.len(), ledger.hooks.len());
+    assert!(old.own_cost.is_some_and(|cost| !cost.programs.is_empty()));
+    without(&mut value, &["hooks"]);
+    let old: Ledger = from_value(value).unwrap();
+    assert!(old.trace.is_none());
+}

@@ -51,6 +51,7 @@ begin tee
 tool json trace --json --pair --stages=fine --kstack --sq --aen --tee /tmp/rec/json
 tool text trace --stages --kstack=complete --time wall --tee /tmp/rec/text
 tool rel trace --time rel --tee /tmp/rec/rel
+tool failed trace --json --errors --tee /tmp/rec/failed
 traced
 load mixed --filename="$fast" --rw=randrw --bs=4k --number_ios=1000 --size=64m --ioengine=libaio \
     --iodepth=4
@@ -65,6 +66,8 @@ chmod a+r /tmp/rec/*
 from json-from trace --json --pair --stages=fine --kstack --sq --aen --from /tmp/rec/json
 from text-from trace --stages --kstack=complete --time wall --from /tmp/rec/text
 from rel-from trace --time rel --from /tmp/rec/rel
+from failed-from trace --json --errors --from /tmp/rec/failed
+from failed-latency latency --json --from /tmp/rec/failed
 
 begin stacks
 tool record record -o /tmp/rec/stacks --kstack --ctrl nvme0 --no-admin
@@ -77,15 +80,15 @@ chmod a+r /tmp/rec/stacks
 from stacks-from stacks --json --from /tmp/rec/stacks
 from folded-from stacks --folded --from /tmp/rec/stacks
 
-# The ring holds four seconds. nvme2 answers too late: the driver's timeout fires the trigger. The
+# The ring holds ten seconds. nvme2 answers too late: the driver's timeout fires the trigger. The
 # first load is dropped by then.
 begin ring
-tool timeout record -o /tmp/rec/timeout --ring 4s --trigger slow=60s,timeout --after 1s
+tool timeout record -o /tmp/rec/timeout --ring 10s --trigger slow=60s,timeout --after 1s
 tool slow record -o /tmp/rec/slow --ring 1m --trigger slow=20s,error --after 500ms --ctrl nvme1
 tool stopped record -o /tmp/rec/stopped --ring 1m --max-size 1M --trigger slow=60s --ctrl nvme0 --no-admin
 traced
 load old --filename="$fast" --rw=randread --bs=4k --number_ios=700 --size=64m --ioengine=psync
-sleep 7
+sleep 13
 load new --filename="$fast" --rw=randread --bs=4k --number_ios=300 --size=64m --ioengine=psync
 dd if="$bad" of=/dev/null bs=512 count=16 skip=2040 iflag=direct status=none || true
 python3 "$here/late.py" "$case_dir/late" "$(disk nvme2)" nvme2 || true
@@ -97,6 +100,24 @@ sleep 1.5
 stop
 chmod a+r /tmp/rec/*
 for name in timeout slow stopped; do from "$name-from" trace --json --pair --from "/tmp/rec/$name"; done
+from intervals latency --json 1s --from /tmp/rec/timeout
+
+# The file is a block device on nvme0: the tool reads each block before it writes a part of it. The
+# device keeps nothing, so the pages must stay in memory until they are copied: fio must not drop them.
+begin own
+exec 9<"$fast"
+tool record record -o "$fast" --force --no-compress --ctrl nvme0
+echo "$tool_pid" >"$case_dir/pid"
+traced
+load reads --filename="$fast" --rw=randread --bs=4k --number_ios=3000 --offset=64m --size=64m \
+    --ioengine=libaio --iodepth=8 --invalidate=0
+sleep 1.5
+stop
+head -c 4m "$fast" >/tmp/rec/own
+exec 9<&-
+chmod a+r /tmp/rec/own
+from all trace --json --pair --from /tmp/rec/own
+from latency latency --from /tmp/rec/own
 
 begin killed
 tool record record -o /tmp/rec/killed --ctrl nvme0 --no-admin
@@ -125,6 +146,12 @@ open('/tmp/rec/newer', 'wb').write(head + struct.pack('<I', binascii.crc32(head)
 P
 chmod a+r /tmp/rec/*
 for name in half flipped; do from "$name" trace --json --pair --from "/tmp/rec/$name"; done
+for format in --json --pair; do
+    from "several$format" trace "$format" --from /tmp/rec/half /tmp/rec/basic /tmp/rec/none
+done
+from several-latency latency --json --from /tmp/rec/basic --from /tmp/rec/half /tmp/rec/none
+from same trace --from /tmp/rec/basic /tmp/../tmp/rec/basic
+from one-missing trace --from /tmp/rec/basic /tmp/rec/missing
 for name in stub newer; do from "$name" trace --json --pair --from "/tmp/rec/$name"; done
 from foreign latency --from "$NVME_DEEP"
 from missing latency --from /tmp/rec/missing

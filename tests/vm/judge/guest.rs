@@ -138,6 +138,12 @@ impl Outcome {
         &self.kernel
     }
 
+    /// The kernel's log.
+    pub fn log(&self) -> String {
+        let path = self.dir.with_file_name("dmesg");
+        fs::read_to_string(&path).unwrap_or_else(|e| panic!("{}: {e}", path.display()))
+    }
+
     /// A file of a case, as text.
     pub fn text(&self, case: &str, file: &str) -> String {
         let path = self.dir.join(case).join(file);

@@ -183,6 +183,79 @@ fn what_was_shown_is_printed_again(outcome: &Outcome) {
     assert!(json.of("command").any(|c| c["kstack"].is_array()));
 }
 
+/// A report on a recording of failed commands says that it has no others.
+fn a_choice_is_reported(outcome: &Outcome) {
+    let live = TraceRun::read(outcome, "tee", "failed");
+    let from = TraceRun::read(outcome, "tee", "failed-from");
+    assert!(!live.events.is_empty() && live.events == from.events);
+    assert_eq!(live.ledger, from.ledger);
+    let report = ToolRun::read(outcome, "tee", "failed-latency");
+    let failed = live.of("command").count() as u64;
+    let rows = report.rows().iter().map(|row| number(row, "count"));
+    assert_eq!(rows.sum::<u64>(), failed);
+    let said = outcome.text("tee", "failed-latency.err");
+    assert!(said.contains("`trace --errors --tee`"), "{said}");
+}
+
+/// The commands of the tool's own process, by the process id in the events.
+fn own_commands_are_counted(outcome: &Outcome) {
+    let said = outcome.text("own", "record.err");
+    assert_eq!(outcome.code("own", "record"), 0, "{said}");
+    // the device is larger than the recording
+    let run = TraceRun::ended(outcome, "own", "all", 1);
+    let pid: u64 = outcome.text("own", "pid").trim().parse().unwrap();
+    let own = |c: &&Value| c["pid"].as_u64() == Some(pid);
+    let (all, own) = (
+        run.of("command").count(),
+        run.of("command").filter(own).count(),
+    );
+    assert!(all > 3000, "{own} of {all}: {said}");
+    // 6.1 leaves these reads to a kworker
+    assert!(own > 0 || outcome.kernel() == "6.1", "{said}");
+    let counted = run.ledger.get("own_commands").and_then(Value::as_u64);
+    assert_eq!(counted.unwrap_or(0), own as u64);
+    let share = format!("{own} of {all} commands (");
+    for said in [&said, &run.talk, &outcome.text("own", "latency.err")] {
+        let line = said.lines().find(|l| l.contains("nvme-deep's own"));
+        assert_eq!(line.is_some(), own > 0, "{said}");
+        assert!(line.is_none_or(|l| l.contains(&share)), "{share}: {said}");
+    }
+}
+
+/// The outputs of several files follow each other; the damaged one does not hide the others.
+fn several_files_are_shown(outcome: &Outcome) {
+    let objects = |name: &str| -> Vec<Value> {
+        let out = outcome.text("damaged", &format!("{name}.out"));
+        assert_eq!(outcome.code("damaged", name), 1, "{name}");
+        let said = outcome.text("damaged", &format!("{name}.err"));
+        let last = said.lines().last().unwrap_or_default();
+        assert!(last.contains("1 of 3 recordings"), "{name}: {said}");
+        assert!(said.contains("/tmp/rec/half is damaged"), "{name}: {said}");
+        out.lines()
+            .map(|l| serde_json::from_str(l).unwrap())
+            .collect()
+    };
+    let all = objects("several--json");
+    let files: Vec<&str> = all
+        .iter()
+        .filter(|o| o["type"] == "recording")
+        .map(|o| text(o, "file"))
+        .collect();
+    assert_eq!(files, ["/tmp/rec/half", "/tmp/rec/basic", "/tmp/rec/none"]);
+    let commands = all.iter().filter(|o| o["type"] == "command").count();
+    let half = TraceRun::ended(outcome, "damaged", "half", 1);
+    assert_eq!(commands, half.of("command").count() + 2 * 6000);
+    assert_eq!(all.iter().filter(|o| o["type"] == "end").count(), 3);
+    let reports = objects("several-latency");
+    let types: Vec<&str> = reports.iter().map(|o| text(o, "type")).collect();
+    assert_eq!(types, ["recording", "report"].repeat(3));
+    let lines = outcome.text("damaged", "several--pair.out");
+    let heads = lines.lines().filter(|l| l.starts_with("==> "));
+    assert_eq!(heads.count(), 3);
+    outcome.assert_refused("damaged", "same", 2, &["is the same file as"]);
+    outcome.assert_refused("damaged", "one-missing", 2, &["can't be read"]);
+}
+
 fn stacks_are_counted_again(outcome: &Outcome) {
     let sum = |name: &str| {
         let mut all: BTreeMap<String, u64> = BTreeMap::new();
@@ -219,6 +292,11 @@ fn a_trigger_writes_the_ring(outcome: &Outcome) {
     assert_eq!(reads(&run), 300, "{}", run.talk);
     assert!(run.talk.contains("older ones were dropped"), "{}", run.talk);
     assert!(run.of("timeout").next().is_some());
+    // intervals begin with the first event that was kept
+    let intervals = ToolRun::read(outcome, "ring", "intervals");
+    let first = &intervals.reports[0];
+    let begin = first["at_s"].as_f64().unwrap() - first["covers_s"].as_f64().unwrap();
+    assert!(begin > 0.0 && !list(first, "rows").is_empty(), "{first}");
     let run = TraceRun::read(outcome, "ring", "slow-from");
     assert!(
         run.of("command")
@@ -289,6 +367,9 @@ fn everything(outcome: &Outcome) {
     the_same_commands(outcome);
     rows_are_those_of_the_events(outcome);
     what_was_shown_is_printed_again(outcome);
+    a_choice_is_reported(outcome);
+    own_commands_are_counted(outcome);
+    several_files_are_shown(outcome);
     stacks_are_counted_again(outcome);
     a_trigger_writes_the_ring(outcome);
     an_interrupted_file_is_read(outcome);
@@ -297,13 +378,16 @@ fn everything(outcome: &Outcome) {
 }
 
 super::on_kernels! {
+    a_choice_is_reported_on_6_12 "6.12" RECORDINGS a_choice_is_reported
     a_full_disk_is_an_error_on_6_12 "6.12" RECORDINGS a_full_disk_is_an_error
     a_trigger_writes_the_ring_on_6_12 "6.12" RECORDINGS a_trigger_writes_the_ring
     an_interrupted_file_is_read_on_6_12 "6.12" RECORDINGS an_interrupted_file_is_read
     damage_is_reported_on_6_12 "6.12" RECORDINGS damage_is_reported
+    own_commands_are_counted_on_6_12 "6.12" RECORDINGS own_commands_are_counted
     only_in_test_all_recordings_on_6_1 "6.1" RECORDINGS everything
     only_in_test_all_recordings_on_7_x "7.x" RECORDINGS everything
     rows_are_those_of_the_events_on_6_12 "6.12" RECORDINGS rows_are_those_of_the_events
+    several_files_are_shown_on_6_12 "6.12" RECORDINGS several_files_are_shown
     stacks_are_counted_again_on_6_12 "6.12" RECORDINGS stacks_are_counted_again
     the_same_commands_on_6_12 "6.12" RECORDINGS the_same_commands
     what_was_shown_is_printed_again_on_6_12 "6.12" RECORDINGS what_was_shown_is_printed_again

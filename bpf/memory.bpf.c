@@ -1,0 +1,32 @@
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+/*
+ * Reads kernel memory for `inflight`. User space runs the program by BPF_PROG_TEST_RUN; nothing is
+ * attached.
+ */
+#include <linux/bpf.h>
+#include <bpf/bpf_helpers.h>
+
+/* src/session/kernel_memory.rs has the same number. */
+#define WINDOW 4096
+
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, 1);
+	__uint(key_size, sizeof(__u32));
+	__uint(value_size, WINDOW);
+} window SEC(".maps");
+
+/* Arguments: address, number of bytes. Returns 0 if all are read. */
+SEC("raw_tp")
+int read_memory(struct bpf_raw_tracepoint_args *ctx)
+{
+	__u64 at = ctx->args[0], bytes = ctx->args[1];
+	__u32 zero = 0;
+	void *to = bpf_map_lookup_elem(&window, &zero);
+
+	if (!to || !bytes || bytes > WINDOW)
+		return 1;
+	return bpf_probe_read_kernel(to, bytes, (void *)at) ? 1 : 0;
+}
+
+char LICENSE[] SEC("license") = "Dual BSD/GPL";

@@ -1,0 +1,44 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The command line of `diff` as typed.
+
+use std::ffi::OsString;
+
+use super::args::ColorArg;
+
+/// `diff`.
+#[derive(Clone, Debug, clap::Args)]
+pub struct DiffArgs {
+    /// The recording before the change (see `record`), or several, separated by commas
+    #[arg(value_name = "A")]
+    pub a: OsString,
+
+    /// The recording after the change, or several
+    #[arg(value_name = "B")]
+    pub b: OsString,
+
+    /// Compare these controllers only; `nvme0=nvme1` compares nvme0 of A with nvme1 of B
+    #[arg(long, value_name = "CTRL[=CTRL]", value_delimiter = ',')]
+    pub ctrl: Vec<String>,
+
+    /// Report no change smaller than this. Less than 2 % is refused: it is near the width of the
+    /// histograms' buckets
+    #[arg(long, value_name = "PERCENT", default_value = "2%")]
+    pub min_change: String,
+
+    /// End with exit code 3 if something changed, with 1 if there were too few commands for any
+    /// comparison
+    #[arg(long)]
+    pub check: bool,
+
+    /// One JSON object per line instead of text (schema: docs/json.md)
+    #[arg(long, short = 'j')]
+    pub json: bool,
+
+    /// Show the values of all rows, also those within noise, and rows with too few commands
+    #[arg(long, short)]
+    pub verbose: bool,
+
+    /// When to use colour
+    #[arg(long, value_name = "WHEN", default_value = "auto")]
+    pub color: ColorArg,
+}

@@ -1,0 +1,53 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The command line of `inflight` as typed.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use nvme_deep::units::parse_duration;
+
+use super::args::ColorArg;
+
+/// `inflight`.
+#[derive(Clone, Debug, clap::Args)]
+pub struct InflightArgs {
+    /// Look again every INTERVAL (`1`, `500ms`, `5s`); without it, once
+    #[arg(value_name = "INTERVAL", value_parser = parse_duration)]
+    pub interval: Option<Duration>,
+
+    /// Stop after COUNT looks
+    #[arg(value_name = "COUNT", value_parser = clap::value_parser!(u64).range(1..))]
+    pub count: Option<u64>,
+
+    /// Give a verdict on commands of at least this age. These are read twice, 30 ms apart
+    #[arg(long, value_name = "TIME", default_value = "100ms", value_parser = parse_duration)]
+    pub age: Duration,
+
+    /// Show only the commands of at least that age
+    #[arg(long)]
+    pub old: bool,
+
+    /// Only these controllers (`nvme0` or `0`; separate several by commas)
+    #[arg(long, value_name = "CTRL", value_delimiter = ',')]
+    pub ctrl: Vec<String>,
+
+    /// Only commands with these namespace ids
+    #[arg(long, value_name = "NSID", value_delimiter = ',')]
+    pub nsid: Vec<u32>,
+
+    /// Only commands on these queues; 0 is the admin queue
+    #[arg(long, value_name = "QID", value_delimiter = ',')]
+    pub qid: Vec<u16>,
+
+    /// One JSON object per look instead of text (schema: docs/json.md)
+    #[arg(long, short = 'j')]
+    pub json: bool,
+
+    /// BTF of the whole kernel with its modules, for kernels without module BTF (5.10)
+    #[arg(long, value_name = "FILE")]
+    pub btf: Option<PathBuf>,
+
+    /// When to use colour
+    #[arg(long, value_name = "WHEN", default_value = "auto")]
+    pub color: ColorArg,
+}

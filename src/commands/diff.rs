@@ -1,0 +1,198 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The `diff` command: reads the recordings of both sides, and compares them.
+
+use std::collections::BTreeMap;
+use std::io::BufWriter;
+use std::io::Write;
+use std::io::stdout;
+use std::path::PathBuf;
+
+use anyhow::Result;
+use nvme_deep::error::Kind;
+use nvme_deep::model::stage::StageSet;
+use nvme_deep::recording::ControllerInfo;
+use nvme_deep::recording::Item;
+use nvme_deep::render::diff::DiffJson;
+use nvme_deep::render::diff::DiffText;
+use nvme_deep::render::diff::Subject;
+use nvme_deep::render::theme::Theme;
+use nvme_deep::report::diff::Both;
+use nvme_deep::report::diff::Counted;
+use nvme_deep::report::diff::Counter;
+use nvme_deep::report::diff::Diff;
+use nvme_deep::report::diff::Origin;
+use nvme_deep::report::diff::Side;
+use nvme_deep::report::diff::compare;
+use nvme_deep::session::settings::Settings;
+
+use crate::cli::options::DiffOptions;
+use crate::commands::replay::Replay;
+use crate::commands::say;
+use crate::commands::several::open_all;
+use crate::exit::Failure;
+
+/// Controllers of a side, with the numbers to count them under; `None`: all, under their own.
+type Ctrls = Option<BTreeMap<u32, u32>>;
+
+/// Opens the recordings of a side.
+fn open(paths: &[PathBuf]) -> Result<Vec<Replay>> {
+    let settings = Settings::of(StageSet::Total);
+    open_all(paths, &settings, &Replay::require_pairs)
+}
+
+/// The stages that all recordings have.
+fn common_stages(replays: Both<&[Replay]>) -> StageSet {
+    let all = replays.a.iter().chain(replays.b);
+    let sets: Vec<StageSet> = all.map(|r| r.info().stage_set).collect();
+    let order = [StageSet::Total, StageSet::Basic, StageSet::Fine];
+    let least = order.into_iter().find(|set| sets.contains(set));
+    least.unwrap_or_default()
+}
+
+/// Reads a recording to its end. The result is an error if the file has no end.
+fn read(replay: &mut Replay, stages: StageSet, ctrls: &Ctrls) -> Result<(Counted, Origin)> {
+    let mut counter = Counter::new(stages, ctrls.clone());
+    let mut controllers: Vec<ControllerInfo> = Vec::new();
+    let mut commands = 0;
+    while replay.next(&mut |item| match item {
+        Item::Event(event) => commands += u64::from(counter.add(event)),
+        Item::Controllers(all) => {
+            counter.block_sizes(all.iter().flat_map(ControllerInfo::block_sizes));
+            // those that were removed have been recorded, too
+            controllers.retain(|c| all.iter().all(|new| new.instance != c.instance));
+            controllers.extend(all);
+        }
+        _ => {}
+    })? {}
+    let (ledger, _) = replay.end()?;
+    if let Some(ctrls) = ctrls {
+        controllers.retain_mut(|c| {
+            let number = ctrls.get(&c.instance);
+            c.instance = number.copied().unwrap_or_default();
+            number.is_some()
+        });
+    }
+    let covers = replay.covers();
+    let origin = Origin {
+        path: replay.path().to_owned(),
+        info: replay.info().clone(),
+        controllers,
+        commands,
+        covers,
+        accuracy: ledger.accuracy(),
+        is_whole: replay.is_whole(),
+    };
+    Ok((counter.finish(covers), origin))
+}
+
+fn read_side(
+    replays: &mut [Replay],
+    stages: StageSet,
+    ctrls: &Ctrls,
+) -> Result<(Side, Vec<Origin>)> {
+    let read = replays.iter_mut().map(|replay| read(replay, stages, ctrls));
+    let read: Vec<(Counted, Origin)> = read.collect::<Result<_>>()?;
+    let (recordings, origins) = read.into_iter().unzip();
+    Ok((Side { recordings }, origins))
+}
+
+/// Refuses sides without a common stratum.
+fn check_common(diff: &Diff, origins: Both<&[Origin]>) -> Result<()> {
+    if !diff.is_empty() {
+        return Ok(());
+    }
+    let commands = origins.map(|side| side.iter().map(|o| o.commands).sum::<u64>());
+    let why = match (commands.a, commands.b) {
+        (0, 0) => "neither side has a command".into(),
+        (0, _) => "A has no command".into(),
+        (_, 0) => "B has no command".into(),
+        _ => {
+            let name = |(stratum, _): &(_, u64)| Subject::stratum(origins, stratum);
+            let first = |of: &[_]| of.first().map_or_else(String::new, name);
+            format!(
+                "no controller, namespace, opcode and size is in both: A has {}, B has {}",
+                first(&diff.only.a),
+                first(&diff.only.b)
+            )
+        }
+    };
+    Err(Failure::error(
+        Kind::Usage,
+        format!(
+            "{why}. Give recordings of the same load; --ctrl nvme0=nvme1 compares controllers with \
+             different names"
+        ),
+    ))
+}
+
+/// Runs the command to its end.
+///
+/// # Errors
+/// One sentence each, with the exit code of its kind.
+pub fn run(options: &DiffOptions) -> Result<()> {
+    let (mut a, mut b) = (open(&options.a)?, open(&options.b)?);
+    let files = |side: &[Replay]| side.iter().map(Replay::file_id).collect::<Vec<_>>();
+    let is_paired = files(&a) == files(&b);
+    let stages = common_stages(Both { a: &a, b: &b });
+    let chosen = Some(&options.ctrls).filter(|ctrls| !ctrls.is_empty());
+    let own = chosen.map(|ctrls| ctrls.keys().map(|&a| (a, a)).collect());
+    let other = chosen.map(|ctrls| ctrls.iter().map(|(&a, &b)| (b, a)).collect());
+    let (side_a, origins_a) = read_side(&mut a, stages, &own)?;
+    let (side_b, origins_b) = read_side(&mut b, stages, &other)?;
+    let diff = compare(stages, &side_a, &side_b, options.least, is_paired);
+    let origins = Both {
+        a: origins_a.as_slice(),
+        b: origins_b.as_slice(),
+    };
+    check_common(&diff, origins)?;
+    let subject = Subject {
+        stage_set: stages,
+        origins,
+        least: options.least,
+    };
+    let mut out = BufWriter::new(stdout().lock());
+    if options.json {
+        DiffJson { subject }.write(&diff, &mut out)?;
+    } else {
+        let theme = Theme {
+            color: options.color,
+        };
+        let detail = options.verbose;
+        let text = DiffText {
+            subject,
+            theme,
+            detail,
+        };
+        text.write(&diff, &mut out)?;
+    }
+    out.flush()?;
+    ended(&a, &b)?;
+    verdict(options, &diff)
+}
+
+/// An error if a recording is damaged or has no end.
+fn ended(a: &[Replay], b: &[Replay]) -> Result<()> {
+    let mut damaged: Vec<_> = a
+        .iter()
+        .chain(b)
+        .filter_map(|r| r.verdict().err())
+        .collect();
+    let last = damaged.pop();
+    damaged.iter().for_each(|error| say(&error.to_string()));
+    last.map_or(Ok(()), Err)
+}
+
+/// The result of `--check`.
+fn verdict(options: &DiffOptions, diff: &Diff) -> Result<()> {
+    let (kind, why) = match diff.changed_rows() {
+        _ if !options.check => return Ok(()),
+        0 if diff.comparisons > 0 => return Ok(()),
+        0 => (
+            Kind::Run,
+            "too few commands for any comparison (--check): record longer".into(),
+        ),
+        1 => (Kind::Check, "1 row changed (--check)".into()),
+        n => (Kind::Check, format!("{n} rows changed (--check)")),
+    };
+    Err(Failure::error(kind, why))
+}

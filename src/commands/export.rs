@@ -1,0 +1,315 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The `export` command: recordings in the formats of other programs.
+
+use std::fs::File;
+use std::io;
+use std::io::BufWriter;
+use std::io::ErrorKind;
+use std::io::stdout;
+use std::os::fd::AsFd;
+use std::path::Path;
+use std::time::Duration;
+
+use anyhow::Error;
+use anyhow::Result;
+use nvme_deep::error::Kind;
+use nvme_deep::export::Entry;
+use nvme_deep::export::Sink;
+use nvme_deep::export::csv::Csv;
+use nvme_deep::export::hlog::Hlog;
+use nvme_deep::export::ndjson::Ndjson;
+#[cfg(feature = "parquet")]
+use nvme_deep::export::parquet::Parquet;
+use nvme_deep::export::perfetto::Begins;
+use nvme_deep::export::perfetto::Perfetto;
+use nvme_deep::export::perfetto::Span;
+use nvme_deep::model::event::Event;
+use nvme_deep::model::event::StackId;
+use nvme_deep::recording::Item;
+use nvme_deep::report::ledger::Accuracy;
+use nvme_deep::report::ledger::EventClass;
+use nvme_deep::report::ledger::Ledger;
+use nvme_deep::report::ledger::Shown;
+use nvme_deep::units::size_text;
+
+use crate::cli::export::FormatArg;
+use crate::cli::options::ExportOptions;
+use crate::commands::names::Names;
+use crate::commands::outfile::OutFile;
+use crate::commands::replay::Replay;
+use crate::commands::say;
+use crate::commands::say_ledger;
+use crate::commands::several::open_all;
+use crate::exit::Failure;
+
+/// What was exported.
+#[derive(Default)]
+struct Counts {
+    commands: u64,
+    /// Other events.
+    events: u64,
+    /// Events that the format has no place for.
+    left_out: u64,
+    /// Commands that the filters leave out.
+    unselected: u64,
+    /// Recordings with an exact ledger.
+    exact: u64,
+}
+
+/// Puts the items of a recording into the format.
+struct Copy<'a> {
+    options: &'a ExportOptions,
+    sink: &'a mut dyn Sink,
+    names: Names,
+    counts: &'a mut Counts,
+    shown: Shown,
+    unselected: u64,
+}
+
+impl Copy<'_> {
+    fn item(&mut self, item: Item<'_>) -> io::Result<()> {
+        match item {
+            Item::Event(event) if self.options.settings.selects(event) => self.event(event),
+            Item::Event(event) => {
+                let is_command = EventClass::of(&event.what) == EventClass::Command;
+                self.unselected += u64::from(is_command);
+                Ok(())
+            }
+            Item::Stacks(stacks) => stacks
+                .iter()
+                .try_for_each(|stack| self.sink.stack(StackId(stack.id), &stack.frames())),
+            Item::Clock(offset) => self.sink.clock(offset.wall_ns),
+            Item::Controllers(controllers) => {
+                self.names.set(controllers);
+                Ok(())
+            }
+            Item::Ledger(_) | Item::End(_) => Ok(()),
+        }
+    }
+
+    fn event(&mut self, event: &Event) -> io::Result<()> {
+        let redacted = self.options.redact.then(|| event.redacted());
+        let event = redacted.as_ref().unwrap_or(event);
+        let (disk, set) = self.names.of_command(event.what.id());
+        let taken = self.sink.event(&Entry { event, disk, set })?;
+        self.shown.add(EventClass::of(&event.what));
+        match (taken, Span::of(event)) {
+            (false, _) => self.counts.left_out += 1,
+            (true, Some(_)) => self.counts.commands += 1,
+            (true, None) => self.counts.events += 1,
+        }
+        Ok(())
+    }
+}
+
+/// The output, and what to say of it.
+struct Output {
+    name: String,
+    file: Option<OutFile>,
+}
+
+impl Output {
+    fn create(options: &ExportOptions) -> Result<(Self, File)> {
+        let Some(path) = &options.output else {
+            let output = Self {
+                name: "stdout".into(),
+                file: None,
+            };
+            return Ok((output, File::from(stdout().as_fd().try_clone_to_owned()?)));
+        };
+        let (file, out) = OutFile::create(path, options.force, &options.files)?;
+        let output = Self {
+            name: path.display().to_string(),
+            file: Some(file),
+        };
+        Ok((output, out))
+    }
+
+    /// The error of a write. A reader that has gone is none.
+    fn failed(&self, error: io::Error) -> Error {
+        if error.kind() == ErrorKind::BrokenPipe {
+            return error.into();
+        }
+        let kept = match &self.file {
+            Some(file) if file.is_removable() => "nothing is kept",
+            _ => "the rest is missing",
+        };
+        let text = format!(
+            "{} can't be written ({error}): {kept}. Make room, or write elsewhere",
+            self.name
+        );
+        Failure::error(Kind::Run, text)
+    }
+}
+
+/// The begins of commands, from a first pass over a recording.
+fn begins(options: &ExportOptions, path: &Path) -> Result<Begins> {
+    let mut begins = Begins::default();
+    let mut replay = Replay::open(path, &options.settings)?;
+    while replay.next(&mut |item| {
+        if let Item::Event(event) = item
+            && options.settings.selects(event)
+        {
+            begins.add(event);
+        }
+    })? {}
+    Ok(begins)
+}
+
+fn sink(options: &ExportOptions, out: File, output: &Output) -> Result<Box<dyn Sink>> {
+    let out = BufWriter::with_capacity(1 << 16, out);
+    Ok(match options.format {
+        FormatArg::Csv => Box::new(Csv::new(out)),
+        FormatArg::Ndjson => Box::new(Ndjson::new(out)),
+        FormatArg::Hlog => Box::new(Hlog::new(out, options.interval)),
+        FormatArg::Perfetto => {
+            let mut found = Begins::default();
+            for path in &options.files {
+                found = begins(options, path)?;
+            }
+            Box::new(Perfetto::new(out, found, options.interval))
+        }
+        #[cfg(feature = "parquet")]
+        FormatArg::Parquet => Box::new(Parquet::new(out).map_err(|e| output.failed(e))?),
+        #[cfg(not(feature = "parquet"))]
+        FormatArg::Parquet => {
+            let text = format!("{}: built without Parquet", output.name);
+            return Err(Failure::error(Kind::Usage, text));
+        }
+    })
+}
+
+/// Writes the accuracy of a recording.
+fn show(ledger: &Ledger) {
+    say_ledger(ledger, false);
+}
+
+/// Returns whether a recording is exact. Of several, the others are reported.
+fn report(ledger: &Ledger, path: &Path, of_several: bool) -> bool {
+    let exact = ledger.accuracy() == Accuracy::Exact;
+    if of_several && !exact {
+        say(&format!("{}:", path.display()));
+        show(ledger);
+    }
+    exact
+}
+
+/// The name of a recording in the output. A file name may have the name of a machine.
+fn name_of(options: &ExportOptions, path: &Path, number: usize) -> String {
+    if options.redact {
+        return number.to_string();
+    }
+    let name = path.file_name().unwrap_or(path.as_os_str());
+    name.to_string_lossy().into_owned()
+}
+
+/// Adds a recording. Returns its ledger, and an error if it is damaged or has no end; the events
+/// before that are added.
+fn add(
+    options: &ExportOptions,
+    (path, name): (&Path, &str),
+    sink: &mut dyn Sink,
+    counts: &mut Counts,
+    failed: &dyn Fn(io::Error) -> Error,
+) -> Result<(Option<Ledger>, Result<()>)> {
+    let mut replay = Replay::open(path, &options.settings)?;
+    let mut info = replay.info().clone();
+    if options.redact {
+        info.redact();
+    }
+    sink.begin(name, &info).map_err(failed)?;
+    let mut copy = Copy {
+        options,
+        sink,
+        names: Names::recorded(),
+        counts,
+        shown: Shown::default(),
+        unselected: 0,
+    };
+    let mut written = Ok(());
+    while written.is_ok()
+        && replay.next(&mut |item| {
+            if written.is_ok() {
+                written = copy.item(item);
+            }
+        })?
+    {}
+    written.map_err(failed)?;
+    let (shown, unselected) = (copy.shown, copy.unselected);
+    counts.unselected += unselected;
+    let (ledger, at, ended) = match replay.end() {
+        Ok((ledger, at)) => (Some(ledger), at, Ok(())),
+        Err(error) => (None, Duration::ZERO, Err(error)),
+    };
+    let mut shows = ledger.clone();
+    if let Some(trace) = shows.as_mut().and_then(|l| l.trace.as_mut()) {
+        trace.show(&shown, unselected);
+    }
+    sink.end(shows.as_ref(), at).map_err(failed)?;
+    Ok((ledger, ended.and(replay.verdict())))
+}
+
+/// Reports what was written.
+fn close(options: &ExportOptions, name: &str, counts: &Counts, bytes: Option<u64>) {
+    let Counts {
+        commands,
+        events,
+        left_out,
+        unselected,
+        exact,
+    } = counts;
+    let mut text = format!("{name}: {commands} commands");
+    if *events > 0 {
+        text += &format!(", {events} other events");
+    }
+    if let Some(bytes) = bytes {
+        text += &format!(", {}", size_text(bytes));
+    }
+    if *left_out > 0 {
+        text += &format!("; {left_out} other events have no place in this format");
+    }
+    if *unselected > 0 {
+        text += &format!("; the filters leave {unselected} commands out");
+    }
+    if options.files.len() > 1 {
+        text += &format!("; {exact} of {} recordings are exact", options.files.len());
+    }
+    say(&text);
+}
+
+/// Runs the command to its end.
+///
+/// # Errors
+/// One sentence each, with the exit code of its kind.
+pub fn run(options: &ExportOptions) -> Result<()> {
+    // refuse what cannot be exported before anything is written
+    open_all(&options.files, &options.settings, &Replay::require_pairs)?;
+    let (output, out) = Output::create(options)?;
+    let mut sink = sink(options, out, &output)?;
+    let failed = |error| output.failed(error);
+    let mut counts = Counts::default();
+    let (mut only, mut verdict) = (None, Ok(()));
+    for (n, path) in options.files.iter().enumerate() {
+        let name = name_of(options, path, n + 1);
+        let (ledger, ended) = add(options, (path, &name), &mut *sink, &mut counts, &failed)?;
+        if let Some(ledger) = &ledger {
+            counts.exact += u64::from(report(ledger, path, options.files.len() > 1));
+        }
+        only = ledger;
+        if let Err(error) = ended {
+            // each has its sentence; the last one ends the program
+            if let Err(earlier) = std::mem::replace(&mut verdict, Err(error)) {
+                say(&format!("{earlier:#}"));
+            }
+        }
+    }
+    sink.finish().map_err(failed)?;
+    drop(sink);
+    let Output { name, file } = output;
+    let bytes = file.map_or(Ok(None), OutFile::keep)?;
+    close(options, &name, &counts, bytes);
+    if let Some(ledger) = only.filter(|_| options.files.len() == 1) {
+        show(&ledger);
+    }
+    verdict
+}

@@ -1,0 +1,228 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The `serve` command: metrics for Prometheus, over HTTP or in a file.
+
+mod http;
+mod meter;
+mod textfile;
+
+use std::io::ErrorKind;
+use std::net::SocketAddr;
+use std::net::TcpListener;
+use std::sync::Arc;
+use std::sync::mpsc::Receiver;
+use std::sync::mpsc::Sender;
+use std::sync::mpsc::SyncSender;
+use std::sync::mpsc::channel;
+use std::sync::mpsc::sync_channel;
+use std::time::Duration;
+
+use anyhow::Context;
+use anyhow::Result;
+use nvme_deep::error::Kind;
+use nvme_deep::metrics::Format;
+use nvme_deep::session::Session;
+use nvme_deep::source::Source;
+
+use self::http::Answer;
+use self::http::LIMITS;
+use self::meter::Meter;
+use self::textfile::Textfile;
+use crate::cli::options::Output;
+use crate::cli::options::ServeOptions;
+use crate::commands::latency::ledger_of;
+use crate::commands::privileges;
+use crate::commands::privileges::Need;
+use crate::commands::run::Run;
+use crate::commands::run::Turn;
+use crate::commands::run::Wake;
+use crate::commands::run::Watchdog;
+use crate::commands::say;
+use crate::commands::say_ledger;
+use crate::commands::start::Ready;
+use crate::exit::Failure;
+
+/// How long a client waits for the loop, which may be busy with the kernel.
+const PATIENCE: Duration = Duration::from_secs(5);
+
+/// Where the metrics go.
+enum Target {
+    Http(TcpListener),
+    File(Textfile, Duration),
+}
+
+/// A client that waits for metrics.
+struct Call {
+    format: Format,
+    reply: SyncSender<Arc<str>>,
+}
+
+fn bind(address: SocketAddr) -> Result<TcpListener> {
+    TcpListener::bind(address).map_err(|error| {
+        let (kind, what) = match error.kind() {
+            ErrorKind::AddrInUse => (Kind::Run, "another program uses it: give another port"),
+            ErrorKind::PermissionDenied => (
+                Kind::Privilege,
+                "ports below 1024 need CAP_NET_BIND_SERVICE: give a higher one, or run it as root",
+            ),
+            ErrorKind::AddrNotAvailable => (
+                Kind::Usage,
+                "this machine has no such address: give one of its own, or 0.0.0.0 for all",
+            ),
+            _ => (Kind::Run, "give another address"),
+        };
+        Failure::error(kind, format!("can't listen on {address} ({error}): {what}"))
+    })
+}
+
+impl Target {
+    fn open(output: &Output) -> Result<Self> {
+        Ok(match output {
+            Output::Http(address) => Self::Http(bind(*address)?),
+            Output::Textfile(path, interval) => Self::File(Textfile::at(path)?, *interval),
+        })
+    }
+
+    /// Drops the privileges that are not needed from here on. Writes the first file.
+    fn drop_privileges(&self, session: &Session, meter: &mut Meter) -> Result<String> {
+        let mut reads = || Ok(session.check_access().is_ok());
+        let maps = Need {
+            any_of: &privileges::FOR_BPF,
+            why: "this kernel requires it to read BPF maps",
+            works: &mut reads,
+        };
+        let Self::File(file, _) = self else {
+            return privileges::drop_unneeded(&mut [maps]);
+        };
+        let text = meter.text(session, Format::Text)?;
+        let mut writes = || file.try_replace(&text);
+        let files = Need {
+            any_of: &privileges::FOR_FILES,
+            why: "the directory of the file belongs to another user",
+            works: &mut writes,
+        };
+        let dropped = privileges::drop_unneeded(&mut [maps, files])?;
+        // fails now if no capability permits it
+        file.replace(&text)?;
+        Ok(dropped)
+    }
+}
+
+/// Returns what the server's threads call. They only pass messages to the loop, which reads the maps.
+fn answer(calls: Sender<Call>, waker: Sender<Wake>) -> Arc<Answer> {
+    Arc::new(move |format| {
+        let (reply, answer) = sync_channel(1);
+        calls.send(Call { format, reply }).ok()?;
+        waker.send(Wake::Turn).ok()?;
+        answer.recv_timeout(PATIENCE).ok()
+    })
+}
+
+fn announce(target: &Target, dropped: &str) -> Result<()> {
+    let text = match target {
+        Target::Http(listener) => {
+            let address = listener.local_addr().context("no address")?;
+            let open = if address.ip().is_loopback() {
+                ""
+            } else {
+                ", open to the network without encryption and passwords"
+            };
+            format!("serving http://{address}/metrics{open}")
+        }
+        Target::File(_, interval) => format!("writing the file every {interval:?}"),
+    };
+    say(&format!("{text}; {dropped}"));
+    Ok(())
+}
+
+/// Answers all waiting clients. The reply to one that has gone is dropped.
+fn answer_all(calls: &Receiver<Call>, meter: &mut Meter, session: &Session) -> Result<()> {
+    for call in calls.try_iter() {
+        let text = meter.text(session, call.format)?;
+        let _ = call.reply.try_send(text);
+    }
+    Ok(())
+}
+
+/// Runs the command to its end.
+///
+/// # Errors
+/// One sentence each, with the exit code of its kind. Nothing stays attached.
+pub fn run(options: &ServeOptions) -> Result<()> {
+    privileges::forbid_new()?;
+    let target = Target::open(&options.output)?;
+    let ready = Ready::look(&options.settings)?;
+    let mut session = ready.attach(&options.settings, "; Ctrl-C ends it", None)?;
+    let mut watchdog = Watchdog::of(&session, ready.system.clone());
+    let mut meter = Meter::new(&options.settings, ready.system);
+    let dropped = target.drop_privileges(&session, &mut meter)?;
+    announce(&target, &dropped)?;
+    let (sender, calls) = channel();
+    let run = Run::begin(&ready.stop, None);
+    let ended = match target {
+        Target::Http(listener) => {
+            http::start(listener, answer(sender, ready.waker), LIMITS)
+                .context("failed to start the server's thread")?;
+            run.turns(&mut session, &mut watchdog, &mut |session, _| {
+                answer_all(&calls, &mut meter, session)?;
+                Ok(Turn::Until(Duration::MAX))
+            })
+        }
+        Target::File(file, interval) => {
+            let mut next = interval;
+            run.turns(&mut session, &mut watchdog, &mut |session, tick| {
+                if tick.now >= next {
+                    file.replace(&meter.text(session, Format::Text)?)?;
+                    next = tick.now + interval;
+                }
+                Ok(Turn::Until(next))
+            })
+        }
+    };
+    watchdog.last_look(&session)?;
+    session.end()?;
+    ended?;
+    last_ledger(options, &session)?;
+    watchdog.verdict()
+}
+
+/// Prints the ledger of the whole session.
+fn last_ledger(options: &ServeOptions, source: &dyn Source) -> Result<()> {
+    let now = source.snapshot()?;
+    let ledger = ledger_of(source, &now, Some(source.scan()?))?;
+    say_ledger(&ledger, options.settings.attaching.verbose > 0);
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::exit::kind_of;
+    use std::thread::spawn;
+
+    #[test]
+    fn an_address_in_use_or_of_another_machine_is_one_sentence() {
+        let listener = bind("127.0.0.1:0".parse().unwrap()).unwrap();
+        let error = bind(listener.local_addr().unwrap()).unwrap_err();
+        assert_eq!(kind_of(&error), Kind::Run);
+        assert!(error.to_string().contains("another program"), "{error}");
+        let error = bind("192.0.2.1:9998".parse().unwrap()).unwrap_err();
+        assert_eq!(kind_of(&error), Kind::Usage);
+        assert!(error.to_string().contains("no such address"), "{error}");
+    }
+
+    #[test]
+    fn a_client_gets_the_text_of_the_loop_and_none_after_its_end() {
+        let (sender, calls) = channel::<Call>();
+        let (waker, woken) = channel();
+        let answer = answer(sender, waker);
+        let main = spawn(move || {
+            assert_eq!(woken.recv().unwrap(), Wake::Turn);
+            let call = calls.recv().unwrap();
+            assert_eq!(call.format, Format::OpenMetrics);
+            call.reply.try_send("text".into()).unwrap();
+        });
+        assert_eq!(answer(Format::OpenMetrics).as_deref(), Some("text"));
+        main.join().unwrap();
+        assert_eq!(answer(Format::Text), None);
+    }
+}

@@ -1,0 +1,231 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The columns of a command, for every format with rows. docs/export.md lists them; a test compares.
+
+use super::row::Row;
+use crate::model::milestone::Milestone;
+
+/// A value.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Cell<'a> {
+    /// Not known, not measured, or not applicable.
+    Empty,
+    /// True or false.
+    Flag(bool),
+    /// A signed number.
+    Int(i64),
+    /// An unsigned number.
+    Unsigned(u64),
+    /// Text.
+    Text(&'a str),
+}
+
+/// The type of a column.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Type {
+    /// True or false.
+    Bool,
+    /// 64 bits, signed. Larger unsigned values become the largest signed one; no valid recording
+    /// has such values.
+    Int64,
+    /// 64 bits, unsigned.
+    Uint64,
+    /// UTF-8.
+    Text,
+}
+
+impl Type {
+    /// The name in the documentation.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Bool => "bool",
+            Self::Int64 => "int64",
+            Self::Uint64 => "uint64",
+            Self::Text => "text",
+        }
+    }
+}
+
+/// What a column is about.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Group {
+    /// The recording.
+    Run,
+    /// Time, latency and stages.
+    Time,
+    /// The command, its submitter and its outcome.
+    Command,
+    /// Kernel stacks.
+    Stack,
+}
+
+/// A column.
+#[derive(Clone, Copy)]
+pub struct Column {
+    /// Its name, as in the JSON of `trace` where that has the value.
+    pub name: &'static str,
+    /// Its type.
+    pub kind: Type,
+    /// What it is about.
+    pub group: Group,
+    /// Its meaning, with the unit; one line of docs/export.md.
+    pub meaning: &'static str,
+    get: for<'r> fn(&'r Row<'_>) -> Cell<'r>,
+}
+
+impl Column {
+    /// The value for a command.
+    #[must_use]
+    pub fn get<'r>(&self, row: &'r Row<'_>) -> Cell<'r> {
+        (self.get)(row)
+    }
+}
+
+const fn column(
+    group: Group,
+    name: &'static str,
+    kind: Type,
+    meaning: &'static str,
+    get: for<'r> fn(&'r Row<'_>) -> Cell<'r>,
+) -> Column {
+    Column {
+        name,
+        kind,
+        group,
+        meaning,
+        get,
+    }
+}
+
+fn number<'r>(n: Option<impl Into<u64>>) -> Cell<'r> {
+    n.map_or(Cell::Empty, |n| Cell::Unsigned(n.into()))
+}
+
+/// Text, of which the empty one means that there is none.
+const fn some(text: &str) -> Cell<'_> {
+    if text.is_empty() {
+        Cell::Empty
+    } else {
+        Cell::Text(text)
+    }
+}
+
+fn maybe(text: Option<&str>) -> Cell<'_> {
+    text.map_or(Cell::Empty, Cell::Text)
+}
+
+fn cdw<'r>(row: &Row<'_>, n: usize) -> Cell<'r> {
+    number(row.asked().map(|asked| asked.sqe.cdw(n)))
+}
+
+fn point<'r>(row: &Row<'_>, at: Milestone) -> Cell<'r> {
+    number(row.timeline().and_then(|line| line.at(at)))
+}
+
+fn age<'r>(row: &Row<'_>) -> Cell<'r> {
+    use crate::model::event::EventKind::Unfinished;
+    match row.event.what {
+        Unfinished { age_ns, .. } => Cell::Unsigned(age_ns),
+        _ => Cell::Empty,
+    }
+}
+
+fn latency_max<'r>(row: &Row<'_>) -> Cell<'r> {
+    use crate::model::event::EventKind::Missed;
+    match row.event.what {
+        Missed { latency_max_ns, .. } => number(latency_max_ns),
+        _ => Cell::Empty,
+    }
+}
+
+fn wall<'r>(row: &Row<'_>) -> Cell<'r> {
+    let wall = |offset: i64| row.event.at_ns.wrapping_add_signed(offset).cast_signed();
+    row.run
+        .wall_ns
+        .map_or(Cell::Empty, |offset| Cell::Int(wall(offset)))
+}
+
+fn since_begin<'r>(row: &Row<'_>) -> Cell<'r> {
+    let since = row.event.at_ns.wrapping_sub(row.run.info.begin_ns);
+    Cell::Int(since.cast_signed())
+}
+
+fn status_name<'r>(row: &'r Row<'_>) -> Cell<'r> {
+    let status = row.verdict().map(|v| v.status);
+    maybe(status.and_then(|s| s.name_for(row.id.opcode)))
+}
+
+use Group::Command;
+use Group::Run;
+use Group::Stack;
+use Group::Time;
+use Type::Bool;
+use Type::Int64;
+use Type::Text;
+use Type::Uint64;
+
+/// All columns, in their order. New ones are added at the end.
+#[rustfmt::skip]
+pub const COLUMNS: &[Column] = &[
+    column(Run, "recording", Text, "file name of the recording; with `--redact` its number, from 1", |r| Cell::Text(&r.run.name)),
+    column(Run, "host", Text, "name of the machine", |r| maybe(r.run.info.host.as_deref())),
+    column(Run, "type", Text, "`command`, `missed` or `unfinished`", |r| Cell::Text(r.event.what.name())),
+    column(Time, "time_ns", Int64, "time of the completion, CLOCK_MONOTONIC, ns; of `missed` the latest possible, of `unfinished` the end of the run", |r| Cell::Unsigned(r.event.at_ns)),
+    column(Time, "time_rel_ns", Int64, "the same since the start of the run, ns", since_begin),
+    column(Time, "wall_ns", Int64, "the same since 1970-01-01 UTC, ns", wall),
+    column(Command, "ctrl", Text, "controller", |r| Cell::Text(&r.ctrl)),
+    column(Command, "disk", Text, "block device of the namespace", |r| some(r.disk)),
+    column(Command, "qid", Int64, "queue id; 0: the admin queue", |r| number(Some(r.id.qid))),
+    column(Command, "cid", Int64, "command id", |r| number(Some(r.id.cid))),
+    column(Command, "nsid", Int64, "namespace id", |r| number(Some(r.id.nsid))),
+    column(Command, "queue", Text, "`io` or `admin`", |r| Cell::Text(r.id.opcode.queue.name())),
+    column(Command, "opcode", Text, "name of the opcode, or its number, as in `0x9d`", |r| Cell::Text(&r.opcode)),
+    column(Command, "opcode_value", Int64, "number of the opcode", |r| number(Some(r.id.opcode.code))),
+    column(Command, "flags", Int64, "CDW0 bits 15:8", |r| number(r.asked().map(|a| a.sqe.flags()))),
+    column(Command, "metadata", Bool, "the request has metadata", |r| r.asked().map_or(Cell::Empty, |a| Cell::Flag(a.sqe.metadata()))),
+    column(Command, "slba", Uint64, "first logical block; empty if the command names none", |r| number(r.blocks.map(|b| b.slba))),
+    column(Command, "nlb", Int64, "number of logical blocks, from 1", |r| number(r.blocks.map(|b| b.nlb))),
+    column(Command, "bytes", Int64, "bytes to transfer", |r| number(r.asked().and_then(|a| a.bytes))),
+    column(Command, "cdw10", Int64, "command dword 10", |r| cdw(r, 10)),
+    column(Command, "cdw11", Int64, "command dword 11", |r| cdw(r, 11)),
+    column(Command, "cdw12", Int64, "command dword 12", |r| cdw(r, 12)),
+    column(Command, "cdw13", Int64, "command dword 13", |r| cdw(r, 13)),
+    column(Command, "cdw14", Int64, "command dword 14", |r| cdw(r, 14)),
+    column(Command, "cdw15", Int64, "command dword 15", |r| cdw(r, 15)),
+    column(Command, "pid", Int64, "process that called the driver", |r| number(r.submitter().map(|a| a.pid))),
+    column(Command, "tid", Int64, "its thread", |r| number(r.submitter().map(|a| a.tid))),
+    column(Command, "comm", Text, "name of the thread; with `--redact` an empty text", |r| maybe(r.submitter().map(|_| r.comm.as_str()))),
+    column(Command, "cpu", Int64, "CPU of the submission", |r| number(r.submitter().map(|a| a.cpu))),
+    column(Command, "complete_cpu", Int64, "CPU of the completion", |r| number(r.outcome().map(|o| o.cpu))),
+    column(Command, "result", Uint64, "dwords 0 and 1 of the CQE", |r| number(r.verdict().map(|v| v.result))),
+    column(Command, "status", Int64, "status without the phase bit; 0: success", |r| number(r.verdict().map(|v| v.status.0))),
+    column(Command, "status_name", Text, "its name", status_name),
+    column(Command, "retries", Int64, "number of retries before this attempt", |r| number(r.verdict().map(|v| v.retries))),
+    column(Command, "request_flags", Int64, "flags of the driver's request: 1 cancelled, 2 by user, 4 multipath statistics", |r| number(r.verdict().map(|v| v.flags))),
+    column(Time, "latency_ns", Int64, "from `setup_out` to `complete`, ns", |r| number(r.outcome().and_then(|o| o.latency_ns))),
+    column(Time, "latency_max_ns", Int64, "of `missed`: upper bound of the latency, ns", latency_max),
+    column(Time, "age_ns", Int64, "of `unfinished`: time since its set-up, ns", age),
+    column(Run, "stage_set", Text, "`total`, `basic` or `fine`: the meaning of the stages", |r| Cell::Text(r.run.info.stage_set.name())),
+    column(Time, "queue_ns", Int64, "stage `queue`, ns", |r| number(r.stages.of("queue"))),
+    column(Time, "setup_ns", Int64, "stage `setup`, ns", |r| number(r.stages.of("setup"))),
+    column(Time, "map_ns", Int64, "stage `map`, ns", |r| number(r.stages.of("map"))),
+    column(Time, "submit_ns", Int64, "stage `submit`, ns", |r| number(r.stages.of("submit"))),
+    column(Time, "device_ns", Int64, "stage `device`, ns", |r| number(r.stages.of("device"))),
+    column(Time, "irq_ns", Int64, "stage `irq`, ns", |r| number(r.stages.of("irq"))),
+    column(Time, "complete_ns", Int64, "stage `complete`, ns", |r| number(r.stages.of("complete"))),
+    column(Time, "end_ns", Int64, "stage `end`, ns", |r| number(r.stages.of("end"))),
+    column(Time, "merged_stages", Text, "stages without a boundary between them, as in `submit+device`; several are separated by blanks", |r| some(&r.stages.merged)),
+    column(Time, "merged_ns", Int64, "their sum, ns", |r| number(r.stages.merged_ns)),
+    column(Time, "total_ns", Int64, "the sum of all stages, ns", |r| number(r.stages.total_ns)),
+    column(Time, "point_start", Int64, "time of point `start`, CLOCK_MONOTONIC, ns", |r| point(r, Milestone::Start)),
+    column(Time, "point_setup_in", Int64, "of `setup_in`", |r| point(r, Milestone::SetupIn)),
+    column(Time, "point_setup_out", Int64, "of `setup_out`", |r| point(r, Milestone::SetupOut)),
+    column(Time, "point_issue", Int64, "of `issue`", |r| point(r, Milestone::Issue)),
+    column(Time, "point_doorbell", Int64, "of `doorbell`", |r| point(r, Milestone::Doorbell)),
+    column(Time, "point_irq", Int64, "of `irq`", |r| point(r, Milestone::Irq)),
+    column(Time, "point_cqe", Int64, "of `cqe`", |r| point(r, Milestone::Cqe)),
+    column(Time, "point_complete", Int64, "of `complete`", |r| point(r, Milestone::Complete)),
+    column(Time, "point_end", Int64, "of `end`", |r| point(r, Milestone::End)),
+    column(Stack, "kstack", Text, "kernel stack at the submission: frames, innermost first, separated by `;`", |r| some(r.kstack)),
+    column(Stack, "kstack_complete", Text, "kernel stack at the completion", |r| some(r.kstack_complete)),
+];

@@ -1,0 +1,111 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! CSV: a line with the names of the columns, and a line per command. Quotes follow RFC 4180; lines
+//! end with LF.
+
+use std::fmt::Write as _;
+use std::io;
+use std::io::Write;
+use std::time::Duration;
+
+use csv::Terminator;
+use csv::Writer;
+use csv::WriterBuilder;
+
+use super::Entry;
+use super::Sink;
+use super::columns::COLUMNS;
+use super::columns::Cell;
+use super::row::Row;
+use super::row::Run;
+use super::stacks::Stacks;
+use crate::model::event::StackId;
+use crate::model::stack::Frame;
+use crate::recording::RunInfo;
+use crate::report::ledger::Ledger;
+
+/// Writes commands as CSV.
+pub struct Csv<W: Write> {
+    out: Writer<W>,
+    run: Run,
+    stacks: Stacks,
+    /// The digits of a number.
+    digits: String,
+    begun: bool,
+}
+
+impl<W: Write> Csv<W> {
+    /// A writer. The header is written with the first recording.
+    #[must_use]
+    pub fn new(out: W) -> Self {
+        Self {
+            out: WriterBuilder::new()
+                .terminator(Terminator::Any(b'\n'))
+                .from_writer(out),
+            run: Run::default(),
+            stacks: Stacks::default(),
+            digits: String::new(),
+            begun: false,
+        }
+    }
+}
+
+/// The text of a value; that of a number is in `digits`.
+fn text<'t>(cell: Cell<'t>, digits: &'t mut String) -> &'t str {
+    digits.clear();
+    match cell {
+        Cell::Empty => {}
+        Cell::Flag(true) => return "true",
+        Cell::Flag(false) => return "false",
+        Cell::Text(text) => return text,
+        // writing to a String does not fail
+        Cell::Int(n) => {
+            let _ = write!(digits, "{n}");
+        }
+        Cell::Unsigned(n) => {
+            let _ = write!(digits, "{n}");
+        }
+    }
+    digits
+}
+
+impl<W: Write> Sink for Csv<W> {
+    fn begin(&mut self, name: &str, info: &RunInfo) -> io::Result<()> {
+        self.run = Run::new(name, info);
+        self.stacks.clear();
+        if !self.begun {
+            self.begun = true;
+            self.out.write_record(COLUMNS.iter().map(|c| c.name))?;
+        }
+        Ok(())
+    }
+
+    fn clock(&mut self, wall_ns: i64) -> io::Result<()> {
+        self.run.wall_ns = Some(wall_ns);
+        Ok(())
+    }
+
+    fn stack(&mut self, id: StackId, frames: &[Frame]) -> io::Result<()> {
+        self.stacks.join(id, frames, ";");
+        Ok(())
+    }
+
+    fn event(&mut self, entry: &Entry<'_>) -> io::Result<bool> {
+        let Some(row) = Row::new(entry, &self.run, &self.stacks) else {
+            return Ok(false);
+        };
+        for column in COLUMNS {
+            let field = text(column.get(&row), &mut self.digits);
+            self.out.write_field(field)?;
+        }
+        self.out.write_record(None::<&[u8]>)?;
+        Ok(true)
+    }
+
+    fn end(&mut self, _: Option<&Ledger>, _: Duration) -> io::Result<()> {
+        Ok(())
+    }
+
+    fn finish(&mut self) -> io::Result<()> {
+        self.out.flush()
+    }
+}

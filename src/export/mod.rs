@@ -1,0 +1,79 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Exports: the events of recordings in the formats of other programs. Each format is a [`Sink`]
+//! that writes to a [`Write`](std::io::Write). Memory does not grow with the number of events.
+//!
+//! [`csv`] and [`parquet`] have a row per command, with the columns of [`columns`]. [`ndjson`] has
+//! the lines of `trace --json`, [`hlog`] histograms per interval, [`perfetto`] a timeline.
+
+pub mod columns;
+pub mod csv;
+pub mod hlog;
+pub mod ndjson;
+#[cfg(feature = "parquet")]
+pub mod parquet;
+pub mod perfetto;
+mod row;
+mod stacks;
+
+use std::io;
+use std::time::Duration;
+
+use crate::model::event::Event;
+use crate::model::event::StackId;
+use crate::model::stack::Frame;
+use crate::nvme::decode::CommandSet;
+use crate::recording::RunInfo;
+use crate::report::ledger::Ledger;
+
+pub use self::row::Row;
+
+/// An event, and the names that belong to it.
+#[derive(Clone, Copy, Debug)]
+pub struct Entry<'a> {
+    /// The event.
+    pub event: &'a Event,
+    /// The name of the block device; empty if there is none, as for admin commands.
+    pub disk: &'a str,
+    /// The command set of the namespace.
+    pub set: CommandSet,
+}
+
+/// A destination of the events of one or more recordings, one after the other.
+pub trait Sink {
+    /// A recording begins. `name` distinguishes it from the others.
+    ///
+    /// # Errors
+    /// Errors of the writer.
+    fn begin(&mut self, name: &str, info: &RunInfo) -> io::Result<()>;
+
+    /// Sets the offset of the wall clock (wall clock minus CLOCK_MONOTONIC, nanoseconds) from here
+    /// on.
+    ///
+    /// # Errors
+    /// Errors of the writer.
+    fn clock(&mut self, wall_ns: i64) -> io::Result<()>;
+
+    /// Adds a stack, before the first event with it.
+    ///
+    /// # Errors
+    /// Errors of the writer.
+    fn stack(&mut self, id: StackId, frames: &[Frame]) -> io::Result<()>;
+
+    /// Adds an event. Returns false if the format has no place for it.
+    ///
+    /// # Errors
+    /// Errors of the writer.
+    fn event(&mut self, entry: &Entry<'_>) -> io::Result<bool>;
+
+    /// The recording ends, `at` after its start. `ledger` is its last one, if it has one.
+    ///
+    /// # Errors
+    /// Errors of the writer.
+    fn end(&mut self, ledger: Option<&Ledger>, at: Duration) -> io::Result<()>;
+
+    /// Writes the rest. Nothing may be added after that.
+    ///
+    /// # Errors
+    /// Errors of the writer.
+    fn finish(&mut self) -> io::Result<()>;
+}

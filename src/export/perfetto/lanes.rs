@@ -1,0 +1,83 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Lanes of a queue: commands that overlap are in different lanes.
+
+use super::span::Span;
+
+/// The lanes of a queue.
+#[derive(Debug, Default)]
+pub(super) struct Lanes {
+    /// The end of the last command of each lane.
+    ends: Vec<u64>,
+}
+
+impl Lanes {
+    /// Puts a command into a lane, and returns the lane's number. Commands come in the order of
+    /// their ends. Of the lanes that are free at its begin, it takes the one that became free last:
+    /// so there are as many lanes as commands overlap, and no more.
+    pub(super) fn put(&mut self, span: &Span) -> usize {
+        let free = |(_, end): &(usize, &mut u64)| **end <= span.begin_ns;
+        let lanes = self.ends.iter_mut().enumerate();
+        let end_ns = span.end_ns.unwrap_or(u64::MAX);
+        if let Some((n, end)) = lanes.filter(free).max_by_key(|(_, end)| **end) {
+            *end = end_ns;
+            return n;
+        }
+        self.ends.push(end_ns);
+        self.ends.len() - 1
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::collection::vec;
+    use proptest::prelude::*;
+
+    /// The largest number of spans that overlap. One that ends where another begins does not.
+    fn overlap(spans: &[Span]) -> usize {
+        let at = |t: u64| {
+            let here = |s: &&Span| s.begin_ns <= t && t < s.end_ns.unwrap();
+            spans.iter().filter(here).count()
+        };
+        spans.iter().map(|s| at(s.begin_ns)).max().unwrap_or(0)
+    }
+
+    proptest! {
+        #[test]
+        fn there_are_as_many_lanes_as_commands_overlap(
+            spans in vec((0_u64..100, 1_u64..30), 1..60),
+        ) {
+            let mut spans: Vec<Span> = spans
+                .into_iter()
+                .map(|(begin_ns, len)| Span { begin_ns, end_ns: Some(begin_ns + len) })
+                .collect();
+            spans.sort_by_key(|s| s.end_ns);
+            let mut lanes = Lanes::default();
+            let placed: Vec<usize> = spans.iter().map(|s| lanes.put(s)).collect();
+            for (i, a) in spans.iter().enumerate() {
+                for (j, b) in spans.iter().enumerate().skip(i + 1) {
+                    let apart = a.end_ns.unwrap() <= b.begin_ns || b.end_ns.unwrap() <= a.begin_ns;
+                    prop_assert!(placed[i] != placed[j] || apart, "{a:?} {b:?}");
+                }
+            }
+            prop_assert_eq!(lanes.ends.len(), overlap(&spans));
+        }
+    }
+
+    #[test]
+    fn a_command_without_an_end_keeps_its_lane() {
+        let mut lanes = Lanes::default();
+        let open = Span {
+            begin_ns: 5,
+            end_ns: None,
+        };
+        assert_eq!(lanes.put(&open), 0);
+        assert_eq!(
+            lanes.put(&Span {
+                begin_ns: 9,
+                end_ns: Some(10)
+            }),
+            1
+        );
+    }
+}

@@ -1,0 +1,312 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! A trace for Perfetto: a track per controller, below it one per queue, with as many lanes as
+//! commands overlap. A command is a slice, its stages are slices in it. Counters have the commands
+//! in flight and the completions per second. Other events are instants.
+
+mod depth;
+mod lanes;
+mod packets;
+mod proto;
+mod rates;
+mod span;
+
+use std::collections::HashMap;
+use std::io;
+use std::io::Write;
+use std::time::Duration;
+
+pub use self::depth::Begins;
+use self::depth::Depths;
+use self::lanes::Lanes;
+use self::packets::Detail;
+use self::packets::Kind;
+use self::packets::Packets;
+use self::packets::Table;
+use self::packets::Track;
+use self::rates::Rate;
+use self::rates::Rates;
+pub use self::span::Span;
+use super::Entry;
+use super::Sink;
+use super::columns::COLUMNS;
+use super::columns::Cell;
+use super::columns::Group;
+use super::row::Row;
+use super::row::Run;
+use super::stacks::Stacks;
+use crate::model::event::CommandId;
+use crate::model::event::EventKind;
+use crate::model::event::StackId;
+use crate::model::stack::Frame;
+use crate::model::stage::StageSet;
+use crate::recording::RunInfo;
+use crate::report::ledger::Ledger;
+
+/// What a track is of.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+enum Place {
+    Ctrl(u32),
+    Queue(u32, u16),
+    Lane(u32, u16, usize),
+}
+
+/// What a track shows of its place.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+enum Shows {
+    Events,
+    Depth,
+    Rate,
+}
+
+/// Writes a trace.
+pub struct Perfetto<W: Write> {
+    packets: Packets<W>,
+    run: Run,
+    stacks: Stacks,
+    tracks: HashMap<(Place, Shows), u64>,
+    lanes: HashMap<(u32, u16), Lanes>,
+    depths: Depths,
+    rates: Rates,
+    /// Whether the clocks have been written.
+    clocks: bool,
+    /// Time of the last event.
+    last_ns: u64,
+}
+
+/// Details of a command from the columns: those that the track and the slices do not show.
+fn details<'r>(row: &'r Row<'_>) -> Vec<Detail<'r>> {
+    let shown = ["latency_ns", "latency_max_ns", "age_ns", "total_ns"];
+    let columns = COLUMNS
+        .iter()
+        .filter(|c| c.group == Group::Command || shown.contains(&c.name));
+    columns
+        .map(|column| (column.name, column.get(row)))
+        .filter(|(_, cell)| *cell != Cell::Empty)
+        .map(|(name, cell)| Detail::Value(name, cell))
+        .collect()
+}
+
+impl<W: Write> Perfetto<W> {
+    /// A writer of one recording. `begins` comes from a first pass over the same events; `interval`
+    /// (not zero) is the length of the intervals of the rates.
+    #[must_use]
+    pub fn new(out: W, begins: Begins, interval: Duration) -> Self {
+        Self {
+            packets: Packets::new(out),
+            run: Run::default(),
+            stacks: Stacks::default(),
+            tracks: HashMap::new(),
+            lanes: HashMap::new(),
+            depths: Depths::new(begins),
+            rates: Rates::new(interval),
+            clocks: false,
+            last_ns: 0,
+        }
+    }
+
+    /// The number of a track. Describes it, and those above it, at the first use.
+    fn track(&mut self, place: Place, shows: Shows) -> io::Result<u64> {
+        if let Some(track) = self.tracks.get(&(place, shows)) {
+            return Ok(*track);
+        }
+        let (name, parent, rank) = match (place, shows) {
+            (_, Shows::Depth) => ("in flight".into(), Some(place), 0),
+            (_, Shows::Rate) => ("completions".into(), Some(place), 1),
+            (Place::Ctrl(ctrl), _) => (format!("nvme{ctrl}"), None, ctrl),
+            (Place::Queue(ctrl, 0), _) => ("admin queue".into(), Some(Place::Ctrl(ctrl)), 2),
+            (Place::Queue(ctrl, qid), _) => {
+                let rank = 2 + u32::from(qid);
+                (format!("queue {qid}"), Some(Place::Ctrl(ctrl)), rank)
+            }
+            (Place::Lane(ctrl, qid, lane), _) => {
+                let rank = 2 + u32::try_from(lane).unwrap_or(u32::MAX - 2);
+                let name = format!("lane {}", lane + 1);
+                (name, Some(Place::Queue(ctrl, qid)), rank)
+            }
+        };
+        let parent = match parent {
+            Some(parent) => self.track(parent, Shows::Events)?,
+            None => 0,
+        };
+        let track = self.packets.track(&Track {
+            name: &name,
+            parent,
+            rank,
+            unit: match shows {
+                Shows::Events => None,
+                Shows::Depth => Some("commands"),
+                Shows::Rate => Some("commands/s"),
+            },
+        })?;
+        self.tracks.insert((place, shows), track);
+        Ok(track)
+    }
+
+    /// Writes the clocks as they are at the last event.
+    fn clocks(&mut self) -> io::Result<()> {
+        let at_ns = self.last_ns.max(self.run.info.begin_ns);
+        let real_ns = self.run.wall_ns.map(|w| at_ns.wrapping_add_signed(w));
+        self.clocks = true;
+        self.packets.clocks(at_ns, real_ns)
+    }
+
+    /// Writes the slices of a command.
+    fn command(&mut self, entry: &Entry<'_>, id: &CommandId, span: &Span) -> io::Result<()> {
+        let lanes = self.lanes.entry((id.ctrl, id.qid)).or_default();
+        let lane = lanes.put(span);
+        let track = self.track(Place::Lane(id.ctrl, id.qid, lane), Shows::Events)?;
+        let Some(row) = Row::new(entry, &self.run, &self.stacks) else {
+            return Ok(());
+        };
+        let mut all = details(&row);
+        let stacks = [
+            ("kstack", row.kstack),
+            ("kstack_complete", row.kstack_complete),
+        ];
+        for (name, text) in stacks.into_iter().filter(|(_, text)| !text.is_empty()) {
+            let text = self.packets.intern(Table::AnnotationTexts, text)?;
+            all.push(Detail::Text(name, text));
+        }
+        let name = match &entry.event.what {
+            EventKind::Command(..) => row.opcode.clone(),
+            what => format!("{} ({})", row.opcode, what.name()),
+        };
+        let begin = (Kind::Begin, track, span.begin_ns);
+        self.packets.event(begin, &name, &all)?;
+        let stage_set = self.run.info.stage_set;
+        if let Some(line) = row.timeline().filter(|_| stage_set != StageSet::Total) {
+            let segments = line.segments(stage_set).unwrap_or_default();
+            let first = segments.first().map(|s| s.run.first);
+            let first = first.and_then(|n| line.at(stage_set.stages()[n].from));
+            let mut at_ns = first.unwrap_or(span.begin_ns);
+            for segment in segments {
+                let name = stage_set.run_name(segment.run);
+                self.packets
+                    .event((Kind::Begin, track, at_ns), &name, &[])?;
+                at_ns += segment.ns;
+                self.packets.slice_end(track, at_ns)?;
+            }
+        }
+        match span.end_ns {
+            Some(end_ns) => self.packets.slice_end(track, end_ns),
+            None => Ok(()),
+        }
+    }
+
+    /// Writes an event that is not a command.
+    fn instant(&mut self, entry: &Entry<'_>) -> io::Result<()> {
+        let what = &entry.event.what;
+        let place = match (what.id(), what) {
+            (Some(id), _) => Place::Queue(id.ctrl, id.qid),
+            (None, EventKind::Sq { ctrl, qid, .. }) => Place::Queue(*ctrl, *qid),
+            (None, _) => Place::Ctrl(what.ctrl()),
+        };
+        let track = self.track(place, Shows::Events)?;
+        let number = |name, n: u64| Detail::Value(name, Cell::Unsigned(n));
+        let mut details = vec![];
+        let opcode = what.id().map(|id| id.opcode.to_string());
+        if let Some((id, opcode)) = what.id().zip(opcode.as_deref()) {
+            details.push(number("cid", id.cid.into()));
+            details.push(number("nsid", id.nsid.into()));
+            details.push(Detail::Value("opcode", Cell::Text(opcode)));
+        }
+        match what {
+            EventKind::Timeout { age_ns, .. } | EventKind::Cancel { age_ns, .. } => {
+                details.push(number("age_ns", *age_ns));
+            }
+            EventKind::Retry { retries, .. } => {
+                details.extend(retries.map(|n| number("retries", n.into())));
+            }
+            EventKind::Sq { head, tail, .. } => {
+                details.push(number("sq_head", (*head).into()));
+                details.push(number("sq_tail", (*tail).into()));
+            }
+            EventKind::AsyncEvent { event, .. } => {
+                details.push(number("result", event.0.into()));
+                details.push(Detail::Value("info", Cell::Text(event.info_name())));
+            }
+            EventKind::State { state, asked, .. } => {
+                let name = state.name().map_or(Cell::Empty, Cell::Text);
+                details.push(number("state_value", state.0.into()));
+                details.push(Detail::Value("state", name));
+                details.push(Detail::Value("asked", Cell::Flag(*asked)));
+            }
+            _ => {}
+        }
+        let at = (Kind::Instant, track, entry.event.at_ns);
+        self.packets.event(at, what.name(), &details)
+    }
+
+    /// Writes the numbers of commands in flight that are final.
+    fn depths(&mut self, now_ns: u64) -> io::Result<()> {
+        while let Some(depth) = self.depths.next(now_ns) {
+            let (ctrl, qid) = depth.queue;
+            for (place, n) in [
+                (Place::Queue(ctrl, qid), depth.commands),
+                (Place::Ctrl(ctrl), depth.of_ctrl),
+            ] {
+                let track = self.track(place, Shows::Depth)?;
+                self.packets.counter((track, depth.at_ns), Ok(n))?;
+            }
+        }
+        Ok(())
+    }
+
+    fn rates(&mut self, rates: &[Rate]) -> io::Result<()> {
+        for rate in rates {
+            let track = self.track(rate.place, Shows::Rate)?;
+            let at = (track, rate.at_ns);
+            self.packets.counter(at, Err(rate.per_second))?;
+        }
+        Ok(())
+    }
+}
+
+impl<W: Write> Sink for Perfetto<W> {
+    fn begin(&mut self, name: &str, info: &RunInfo) -> io::Result<()> {
+        self.run = Run::new(name, info);
+        self.rates.begin(info.begin_ns);
+        Ok(())
+    }
+
+    fn clock(&mut self, wall_ns: i64) -> io::Result<()> {
+        self.run.wall_ns = Some(wall_ns);
+        self.clocks()
+    }
+
+    fn stack(&mut self, id: StackId, frames: &[Frame]) -> io::Result<()> {
+        self.stacks.join(id, frames, "\n");
+        Ok(())
+    }
+
+    fn event(&mut self, entry: &Entry<'_>) -> io::Result<bool> {
+        if !self.clocks {
+            self.clocks()?;
+        }
+        let event = entry.event;
+        self.last_ns = self.last_ns.max(event.at_ns);
+        let Some((span, id)) = Span::of(event).zip(event.what.id()) else {
+            self.instant(entry)?;
+            return Ok(true);
+        };
+        self.command(entry, id, &span)?;
+        self.depths.add((id.ctrl, id.qid), &span);
+        self.depths(event.at_ns)?;
+        if span.end_ns.is_some() {
+            let places = [Place::Queue(id.ctrl, id.qid), Place::Ctrl(id.ctrl)];
+            let rates = self.rates.add(places, event.at_ns);
+            self.rates(&rates)?;
+        }
+        Ok(true)
+    }
+
+    fn end(&mut self, _: Option<&Ledger>, _: Duration) -> io::Result<()> {
+        self.depths(u64::MAX)?;
+        let rates = self.rates.end();
+        self.rates(&rates)
+    }
+
+    fn finish(&mut self) -> io::Result<()> {
+        self.packets.flush()
+    }
+}

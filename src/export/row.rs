@@ -1,0 +1,161 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! A command, prepared for the columns of a table.
+
+use super::Entry;
+use super::stacks::Stacks;
+use crate::model::event::CommandId;
+use crate::model::event::Event;
+use crate::model::event::EventKind;
+use crate::model::event::Outcome;
+use crate::model::event::Submission;
+use crate::model::event::Verdict;
+use crate::model::stage::StageSet;
+use crate::model::timeline::Timeline;
+use crate::nvme::decode::Blocks;
+use crate::nvme::decode::blocks;
+use crate::recording::RunInfo;
+use crate::render::trace::chars;
+use crate::render::trace::opcode_name;
+
+/// The recording that rows belong to.
+#[derive(Debug, Default)]
+pub(super) struct Run {
+    pub(super) name: String,
+    pub(super) info: RunInfo,
+    /// Wall clock minus CLOCK_MONOTONIC, nanoseconds.
+    pub(super) wall_ns: Option<i64>,
+}
+
+impl Run {
+    pub(super) fn new(name: &str, info: &RunInfo) -> Self {
+        Self {
+            name: name.to_owned(),
+            info: info.clone(),
+            wall_ns: None,
+        }
+    }
+}
+
+/// The stages of a command.
+#[derive(Debug, Default)]
+pub(super) struct StageTimes {
+    /// Stages that were measured by themselves, with their nanoseconds.
+    single: Vec<(&'static str, u64)>,
+    /// Names of the merged stages, separated by blanks.
+    pub(super) merged: String,
+    /// The sum of their nanoseconds; `None` if there are none.
+    pub(super) merged_ns: Option<u64>,
+    pub(super) total_ns: Option<u64>,
+}
+
+impl StageTimes {
+    fn new(stage_set: StageSet, timeline: Option<&Timeline>) -> Self {
+        let mut times = Self::default();
+        let Some(timeline) = timeline.filter(|_| stage_set != StageSet::Total) else {
+            return times;
+        };
+        times.total_ns = timeline.total(stage_set);
+        for segment in timeline.segments(stage_set).unwrap_or_default() {
+            let run = segment.run;
+            if run.first == run.last {
+                let name = stage_set.stages()[run.first].name;
+                times.single.push((name, segment.ns));
+                continue;
+            }
+            if !times.merged.is_empty() {
+                times.merged.push(' ');
+            }
+            times.merged.push_str(&stage_set.run_name(run));
+            times.merged_ns = Some(times.merged_ns.unwrap_or(0) + segment.ns);
+        }
+        times
+    }
+
+    /// The nanoseconds of a stage that was measured by itself.
+    pub(super) fn of(&self, name: &str) -> Option<u64> {
+        let mut stages = self.single.iter();
+        stages.find(|(stage, _)| *stage == name).map(|(_, ns)| *ns)
+    }
+}
+
+/// A command.
+#[derive(Debug)]
+pub struct Row<'a> {
+    pub(super) run: &'a Run,
+    pub(super) event: &'a Event,
+    pub(super) id: &'a CommandId,
+    pub(super) disk: &'a str,
+    pub(super) ctrl: String,
+    pub(super) opcode: String,
+    pub(super) comm: String,
+    pub(super) blocks: Option<Blocks>,
+    pub(super) stages: StageTimes,
+    pub(super) kstack: &'a str,
+    pub(super) kstack_complete: &'a str,
+}
+
+impl<'a> Row<'a> {
+    /// The row of a command that has ended, or has not by the end of the run; `None` for other
+    /// events.
+    pub(super) fn new(entry: &Entry<'a>, run: &'a Run, stacks: &'a Stacks) -> Option<Self> {
+        let what = &entry.event.what;
+        let (EventKind::Command(id, ..)
+        | EventKind::Missed { id, .. }
+        | EventKind::Unfinished { id, .. }) = what
+        else {
+            return None;
+        };
+        let asked = what.submission();
+        let opcode = opcode_name(id, entry.set, asked)
+            .map_or_else(|| format!("{:#04x}", id.opcode.code), Into::into);
+        let comm = asked.map_or_else(String::new, |asked| {
+            let text = chars(asked.comm());
+            text.map(|c| c.unwrap_or(char::REPLACEMENT_CHARACTER))
+                .collect()
+        });
+        let [kstack, kstack_complete] = what.stacks().map(|id| stacks.get(id));
+        Some(Self {
+            run,
+            event: entry.event,
+            id,
+            disk: entry.disk,
+            ctrl: format!("nvme{}", id.ctrl),
+            opcode,
+            comm,
+            blocks: asked.and_then(|a| blocks(id.opcode.queue, entry.set, &a.sqe)),
+            stages: StageTimes::new(run.info.stage_set, timeline(what)),
+            kstack,
+            kstack_complete,
+        })
+    }
+
+    pub(super) const fn asked(&self) -> Option<&'a Submission> {
+        self.event.what.submission()
+    }
+
+    /// The submission, if the submitter is known.
+    pub(super) fn submitter(&self) -> Option<&'a Submission> {
+        self.asked().filter(|asked| asked.knows_submitter)
+    }
+
+    pub(super) const fn outcome(&self) -> Option<&'a Outcome> {
+        self.event.what.outcome()
+    }
+
+    pub(super) fn verdict(&self) -> Option<&'a Verdict> {
+        self.outcome()?.verdict.as_ref()
+    }
+
+    pub(super) const fn timeline(&self) -> Option<&'a Timeline> {
+        timeline(&self.event.what)
+    }
+}
+
+/// The observed points of a command.
+pub(super) const fn timeline(what: &EventKind) -> Option<&Timeline> {
+    match what {
+        EventKind::Command(_, _, outcome) => outcome.timeline.as_ref(),
+        EventKind::Missed { timeline, .. } => timeline.as_ref(),
+        _ => None,
+    }
+}

@@ -1,0 +1,31 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The commands that are in flight now, read from the kernel's memory: the tags of each queue, its
+//! submission queue (SQ) and completion queue (CQ), and its doorbells.
+//!
+//! Nothing is attached and nothing is sent to a controller. All reads may be of memory that changes
+//! or goes away at the same time, so what matters is read twice, and a difference gives no verdict.
+//!
+//! [`Walker`] reads; [`judge`] decides what became of a command. Both are pure: memory and types
+//! come from the caller.
+
+mod age;
+mod memory;
+mod queue;
+mod types;
+mod verdict;
+mod walk;
+
+pub use self::age::Ticks;
+pub use self::memory::Memory;
+pub use self::queue::QueueReading;
+pub use self::types::Missing;
+pub use self::types::NEEDED;
+pub use self::types::Types;
+pub use self::verdict::Place;
+pub use self::verdict::Verdict;
+pub use self::verdict::judge;
+pub use self::walk::CommandReading;
+pub use self::walk::ControllerAt;
+pub use self::walk::Tags;
+pub use self::walk::TagsReading;
+pub use self::walk::Walker;

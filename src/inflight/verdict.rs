@@ -1,0 +1,136 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! What became of a command, from two readings of its queue.
+
+use serde::Serialize;
+
+use super::queue::QueueReading;
+use super::walk::CommandReading;
+
+/// The last point that a command has reached.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Place {
+    /// The driver has started it; its SQE was not found in the SQ, or the SQ was not read.
+    Started,
+    /// Its SQE is in the SQ; the doorbell was not written since.
+    Sq,
+    /// Its SQE is in the SQ, and the doorbell was written.
+    Doorbell,
+    /// A CQE waits in the CQ.
+    Cqe,
+    /// The driver has handled its CQE.
+    Complete,
+}
+
+/// What became of a command.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Verdict {
+    /// Its CQE waits in the CQ, and the driver does not handle it: no interrupt was seen.
+    Answered,
+    /// The controller has not fetched its SQE.
+    NotFetched,
+    /// The controller has fetched its SQE, or was notified of it, and has posted no CQE.
+    Held,
+    /// The controller was notified, and nothing shows whether it has fetched the SQE.
+    NotProvable,
+    /// The doorbell was not written.
+    NotRung,
+    /// Its CQE waits, and the driver polls for it.
+    NotPolled,
+    /// Its SQE is not in the SQ: later ones have taken its slot, so it was fetched; or it was never put
+    /// there.
+    NotInSq,
+    /// It, or its queue, changed between the readings, or could not be read twice.
+    Unknown,
+}
+
+/// The slot of a command, as entries before the tail; `None` if its SQE is not in the SQ.
+fn distance(queue: &QueueReading, command: &CommandReading) -> Option<u16> {
+    let slot = queue.slot_of(|cid| command.has(cid))?;
+    Some(queue.before_tail(slot))
+}
+
+impl Place {
+    /// The place of a command in one reading.
+    pub fn of(queue: Option<&QueueReading>, command: &CommandReading) -> Self {
+        if command.completed {
+            return Self::Complete;
+        }
+        let Some(queue) = queue else {
+            return Self::Started;
+        };
+        if queue.waiting.iter().any(|cid| command.has(*cid)) {
+            return Self::Cqe;
+        }
+        match distance(queue, command) {
+            None => Self::Started,
+            Some(distance) if distance <= queue.before_tail(queue.rung_tail) => Self::Sq,
+            Some(_) => Self::Doorbell,
+        }
+    }
+}
+
+/// Whether a position, up to which the controller has read, is beyond the SQE.
+fn is_beyond(queue: &QueueReading, position: u16, distance: u16) -> bool {
+    queue.before_tail(position) < distance
+}
+
+/// The verdict on a command that is in both readings of its queue.
+pub fn judge(
+    first: (&QueueReading, &CommandReading),
+    second: (&QueueReading, &CommandReading),
+) -> Verdict {
+    let ((before, earlier), (queue, command)) = (first, second);
+    let same_queue = (before.sq, before.cq, before.depth) == (queue.sq, queue.cq, queue.depth);
+    if !same_queue || !earlier.is_same(command) {
+        return Verdict::Unknown;
+    }
+    let places = [
+        Place::of(Some(before), earlier),
+        Place::of(Some(queue), command),
+    ];
+    match places {
+        [Place::Cqe, Place::Cqe] if queue.polled => Verdict::NotPolled,
+        [Place::Cqe, Place::Cqe] => Verdict::Answered,
+        [Place::Sq, Place::Sq] => Verdict::NotRung,
+        // the command id is known, so it would have been found
+        [Place::Started, Place::Started] if queue.has_sq() && command.sqe.is_some() => {
+            Verdict::NotInSq
+        }
+        [Place::Doorbell, Place::Doorbell] => at_device(before, queue, command),
+        _ => Verdict::Unknown,
+    }
+}
+
+/// The verdict on a command whose doorbell was written before the first reading.
+fn at_device(before: &QueueReading, queue: &QueueReading, command: &CommandReading) -> Verdict {
+    let Some(distance) = distance(queue, command) else {
+        return Verdict::Unknown;
+    };
+    if queue
+        .sq_head
+        .is_some_and(|head| is_beyond(queue, head, distance))
+    {
+        return Verdict::Held;
+    }
+    // A CQE that was posted between the readings reports how far the controller had read by then.
+    if before.cq_end() != queue.cq_end() && queue.sq_head.is_some() {
+        return Verdict::NotFetched;
+    }
+    // A controller that polls its shadow doorbells sets an event index that no tail reaches.
+    let index = |of: &QueueReading| {
+        let index = u16::try_from(of.event_index?).ok()?;
+        (index < of.depth).then_some(index)
+    };
+    match (index(before), index(queue)) {
+        (Some(_), Some(now)) if is_beyond(queue, now, distance) => Verdict::Held,
+        (Some(then), Some(now)) if then == now => Verdict::NotFetched,
+        (Some(_), Some(_)) => Verdict::Unknown,
+        _ => Verdict::NotProvable,
+    }
+}
+
+#[cfg(test)]
+#[path = "verdict_tests.rs"]
+mod tests;

@@ -1,0 +1,199 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Verdicts on one command in slot 3 of an SQ of 8 entries, with the tail at 5.
+
+use proptest::prelude::*;
+
+use super::*;
+use crate::nvme::sqe::Parts;
+use crate::nvme::sqe::Sqe;
+
+const CID: u16 = 0x2007;
+
+fn command() -> CommandReading {
+    CommandReading {
+        request: 0x1000,
+        tag: 7,
+        deadline: 100,
+        timeout: 30,
+        completed: false,
+        sqe: Some(Sqe::from(Parts {
+            opcode: 2,
+            flags: 0,
+            cid: CID,
+            nsid: 1,
+            metadata: false,
+            cdw: [0; 6],
+        })),
+    }
+}
+
+fn queue() -> QueueReading {
+    let mut cids = vec![0; 8];
+    cids[3] = CID;
+    QueueReading {
+        sq: 0x2000,
+        cq: 0x3000,
+        depth: 8,
+        sq_tail: 5,
+        rung_tail: 5,
+        cids,
+        ..QueueReading::default()
+    }
+}
+
+/// The verdict on two readings, each changed.
+fn changed(
+    first: impl FnOnce(&mut QueueReading),
+    second: impl FnOnce(&mut QueueReading),
+) -> Verdict {
+    let (mut one, mut two) = (queue(), queue());
+    first(&mut one);
+    second(&mut two);
+    judge((&one, &command()), (&two, &command()))
+}
+
+fn both(change: impl Fn(&mut QueueReading)) -> Verdict {
+    changed(&change, &change)
+}
+
+fn with_index(queue: &mut QueueReading, event_index: u32) {
+    queue.event_index = Some(event_index);
+}
+
+#[test]
+fn a_cqe_that_waits_in_both_readings_was_not_handled() {
+    assert_eq!(both(|q| q.waiting = vec![9, CID]), Verdict::Answered);
+    let polled = both(|q| {
+        q.waiting = vec![CID];
+        q.polled = true;
+    });
+    assert_eq!(polled, Verdict::NotPolled);
+    let late = changed(|_| {}, |q| q.waiting = vec![CID]);
+    assert_eq!(late, Verdict::Unknown);
+    assert_ne!(both(|q| q.waiting = vec![CID ^ 0x1000]), Verdict::Answered);
+}
+
+#[test]
+fn an_sq_head_beyond_the_slot_shows_that_it_was_fetched() {
+    for (head, verdict) in [
+        (4, Verdict::Held),
+        (5, Verdict::Held),
+        (3, Verdict::NotProvable),
+        (6, Verdict::NotProvable),
+    ] {
+        assert_eq!(both(|q| q.sq_head = Some(head)), verdict, "{head}");
+    }
+    // beyond, whatever the shadow doorbell
+    let both = both(|q| {
+        q.sq_head = Some(4);
+        with_index(q, 3);
+    });
+    assert_eq!(both, Verdict::Held);
+}
+
+#[test]
+fn an_sq_head_that_was_posted_between_the_readings_shows_that_it_was_not_fetched() {
+    let posted = changed(
+        |q| q.sq_head = Some(2),
+        |q| {
+            q.sq_head = Some(3);
+            q.cq_head = 1;
+        },
+    );
+    assert_eq!(posted, Verdict::NotFetched);
+    // one that was posted before the first reading, and handled between them, shows nothing
+    let handled = changed(
+        |q| {
+            q.sq_head = Some(3);
+            q.waiting = vec![9];
+        },
+        |q| {
+            q.sq_head = Some(3);
+            q.cq_head = 1;
+        },
+    );
+    assert_eq!(handled, Verdict::NotProvable);
+}
+
+#[test]
+fn a_shadow_doorbell_shows_how_far_the_controller_has_looked() {
+    for (index, verdict) in [
+        (5, Verdict::Held),
+        (4, Verdict::Held),
+        (3, Verdict::NotFetched),
+        (7, Verdict::NotFetched),
+        (u32::MAX, Verdict::NotProvable),
+        (8, Verdict::NotProvable),
+    ] {
+        assert_eq!(both(|q| with_index(q, index)), verdict, "{index}");
+    }
+    let moves = changed(|q| with_index(q, 2), |q| with_index(q, 3));
+    assert_eq!(moves, Verdict::Unknown);
+}
+
+#[test]
+fn without_a_doorbell_or_an_sqe_the_controller_is_not_to_blame() {
+    assert_eq!(both(|q| q.rung_tail = 3), Verdict::NotRung);
+    assert_eq!(both(|q| q.rung_tail = 4), Verdict::NotProvable);
+    assert_eq!(both(|q| q.cids.clear()), Verdict::Unknown);
+    assert_eq!(both(|q| q.cids[3] = 0x1007), Verdict::NotInSq);
+}
+
+#[test]
+fn what_changed_gets_no_verdict() {
+    assert_eq!(changed(|q| q.cq = 1, |_| {}), Verdict::Unknown);
+    let (queue, before) = (queue(), command());
+    let after = CommandReading {
+        deadline: 101,
+        ..before
+    };
+    assert_eq!(judge((&queue, &before), (&queue, &after)), Verdict::Unknown);
+    let completed = CommandReading {
+        completed: true,
+        ..before
+    };
+    assert_eq!(Place::of(Some(&queue), &completed), Place::Complete);
+    assert_eq!(Place::of(None, &before), Place::Started);
+}
+
+proptest! {
+    /// A model of a controller that fetches in order: the verdict agrees with what it did.
+    #[test]
+    fn a_verdict_is_never_wrong(
+        depth in 4..64_u16, start in 0..64_u16, submitted in 1..64_u16, seen in 0..64_u16,
+        fetched in 0..64_u16, posted in 0..64_u16, which in 0..64_u16, shadow: bool,
+    ) {
+        let submitted = 1 + submitted % (depth - 1);
+        let which = which % submitted;
+        let seen = seen % (submitted + 1);
+        let fetched = fetched % (seen + 1);
+        let posted = posted % (fetched + 1);
+        let at = |n: u16| (start + n) % depth;
+        let mut cids = vec![0xffff; usize::from(depth)];
+        for n in 0..submitted {
+            cids[usize::from(at(n))] = n;
+        }
+        let queue = QueueReading {
+            sq: 1,
+            cq: 1,
+            depth,
+            sq_tail: at(submitted),
+            rung_tail: at(submitted),
+            cids,
+            // the head when the latest CQE was posted
+            sq_head: (posted > 0).then(|| at(posted)),
+            event_index: shadow.then(|| at(seen).into()),
+            ..QueueReading::default()
+        };
+        let command = CommandReading {
+            tag: which.into(),
+            sqe: None,
+            ..command()
+        };
+        match judge((&queue, &command), (&queue, &command)) {
+            Verdict::Held => prop_assert!(which < seen),
+            Verdict::NotFetched => prop_assert!(which >= fetched),
+            verdict => prop_assert_eq!(verdict, Verdict::NotProvable),
+        }
+    }
+}

@@ -1,0 +1,137 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The metrics: names, types, units, labels. docs/serve.md has the same list.
+
+/// Type of a metric.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    /// A number that only grows.
+    Counter,
+    /// A number that grows and falls.
+    Gauge,
+    /// Counts by bucket, with sum and count.
+    Histogram,
+    /// 1, with labels that describe the program or the session.
+    Info,
+}
+
+/// One metric.
+#[derive(Debug, PartialEq, Eq)]
+pub struct Metric {
+    /// The name without the suffix of its type (`_total`, `_info`).
+    pub name: &'static str,
+    /// Its type.
+    pub kind: Kind,
+    /// The base unit, which is also the end of the name; empty if it counts things.
+    pub unit: &'static str,
+    /// The names of its labels.
+    pub labels: &'static [&'static str],
+    /// What it is.
+    pub help: &'static str,
+}
+
+impl Metric {
+    /// The name in queries; histograms add `_bucket`, `_sum` and `_count`.
+    pub fn full_name(&self) -> String {
+        let suffix = match self.kind {
+            Kind::Counter => "_total",
+            Kind::Info => "_info",
+            Kind::Gauge | Kind::Histogram => "",
+        };
+        format!("{}{suffix}", self.name)
+    }
+}
+
+impl Kind {
+    /// The name of the type. The older format has no info; a gauge takes its place.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Counter => "counter",
+            Self::Gauge => "gauge",
+            Self::Histogram => "histogram",
+            Self::Info => "info",
+        }
+    }
+}
+
+const ROW: &[&str] = &["controller", "nsid", "queue", "opcode"];
+
+macro_rules! metrics {
+    ($($id:ident $name:literal $kind:ident $unit:literal $labels:expr, $help:literal;)*) => {
+        $(
+            #[doc = $help]
+            pub const $id: Metric = Metric {
+                name: concat!("nvme_deep_", $name),
+                kind: Kind::$kind,
+                unit: $unit,
+                labels: $labels,
+                help: $help,
+            };
+        )*
+        /// All metrics, in the order of the output.
+        pub const ALL: &[&Metric] = &[$(&$id),*];
+    };
+}
+
+metrics! {
+    DURATION "command_duration_seconds" Histogram "seconds" ROW,
+        "Time from the first to the last observed point of a command (see nvme_deep_session_info).";
+    STAGES "stage_duration_seconds" Histogram "seconds"
+        &["controller", "nsid", "queue", "opcode", "stage"],
+        "Time that commands spent in a stage; stages whose boundary was not observed are joined by +.";
+    COMMANDS "commands" Counter "" ROW, "Commands completed.";
+    BYTES "transferred_bytes" Counter "bytes" ROW, "Bytes transferred by completed commands.";
+    UNMEASURED "unmeasured_commands" Counter "" ROW,
+        "Of the commands completed, those without a duration, because a point was not observed.";
+    IN_FLIGHT "in_flight_commands" Gauge "" &["controller"],
+        "Commands that the driver has set up and that have not completed.";
+    OBSERVED "observed_commands" Counter "" &[],
+        "Commands that the driver has set up and the filters accepted.";
+    LOST "lost_commands" Counter "" &["reason"],
+        "Commands that are in no row of nvme_deep_commands_total.";
+    RECOVERED "recovered_points" Counter "" &["point"],
+        "Set-ups and completions that the kernel skipped and that were found later.";
+    DISCARDED "discarded_points" Counter "" &["reason"],
+        "Observations of points that were not used, because they were late, unsure or lost.";
+    SKIPPED "skipped_program_runs" Counter "" &[],
+        "Runs of the BPF programs that the kernel skipped.";
+    SKIPPED_KNOWN "skipped_program_runs_known" Gauge "" &[],
+        "1 if the kernel counts all skipped runs that can lose commands, else 0.";
+    FILTERED "filtered_commands" Counter "" &[], "Commands that a filter rejected.";
+    REQUEUES "requeues" Counter "" &[],
+        "Requeues of NVMe requests by blk-mq: retries, and commands taken back before the device.";
+    TIMEOUTS "timeouts" Counter "" &[],
+        "Timeouts of commands in the PCIe driver; a command that stays away has several.";
+    CANCELLED "cancelled_commands" Counter "" &[],
+        "Commands that the driver cancelled, because their controller was reset or removed.";
+    TAKEN_BACK "taken_back_commands" Counter "" &[],
+        "Commands set up again without having completed.";
+    ORPHANS "orphan_completions" Counter "" &[],
+        "Completions of commands that were set up before the session began.";
+    ACCURACY "accuracy" Gauge "" &["state"],
+        "1 for the state of the ledger: exact, unknown (the kernel does not count all misses), degraded.";
+    START "session_start_time_seconds" Gauge "seconds" &[],
+        "Unix time at which the session began; all counters begin at 0 then.";
+    SESSION "session" Info "" &["stage_set", "first_point", "last_point"],
+        "The stages that are measured, and the points between which commands are timed.";
+    BUILD "build" Info "" &["version"], "Version of nvme-deep.";
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::collections::BTreeSet;
+
+    #[test]
+    fn names_follow_the_conventions() {
+        let names: BTreeSet<_> = ALL.iter().map(|m| m.name).collect();
+        assert_eq!(names.len(), ALL.len());
+        for metric in ALL {
+            assert!(metric.name.ends_with(metric.unit), "{}", metric.name);
+            assert!(!metric.name.ends_with("_total"), "{}", metric.name);
+            let plain = |c: char| c.is_ascii_lowercase() || c == '_';
+            assert!(metric.name.chars().all(plain), "{}", metric.name);
+            assert!(metric.help.ends_with('.'), "{}", metric.name);
+            assert!(!metric.help.contains(['\\', '"', '\n']), "{}", metric.name);
+        }
+    }
+}

@@ -1,0 +1,136 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! A command that is over, and the intervals that were measured of it.
+
+use super::event::CommandId;
+use super::event::Event;
+use super::event::EventKind;
+use super::event::Submission;
+use super::milestone::Milestone;
+use super::milestone::NO_COMPLETE;
+use super::milestone::NO_SETUP;
+use super::stage::Run;
+use super::stage::StageSet;
+use super::timeline::Segment;
+use super::timeline::Timeline;
+
+/// A finished command.
+#[derive(Clone, Copy, Debug)]
+pub struct Finished<'e> {
+    /// The command.
+    pub id: &'e CommandId,
+    /// Its parameters and submitter.
+    pub asked: Option<&'e Submission>,
+    /// From the end of the set-up to the completion, in nanoseconds, if both were observed.
+    pub latency_ns: Option<u64>,
+    timeline: Option<&'e Timeline>,
+    is_complete: bool,
+}
+
+/// The intervals of a command in a stage set.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Intervals {
+    /// The stages, in order. None with [`StageSet::Total`], and if no points were recorded.
+    pub stages: Vec<Segment>,
+    /// The total; `None` if it was not measured.
+    pub total: Option<Segment>,
+}
+
+/// The points of this stage set in a pattern.
+fn points_of(stage_set: StageSet) -> u16 {
+    let stages = stage_set.stages();
+    let end = stage_set.end_of(stages.len() - 1);
+    let points = stages.iter().map(|s| s.from).chain([end]);
+    let bits = points.filter_map(Milestone::pattern_bit);
+    bits.fold(NO_SETUP | NO_COMPLETE, |all, bit| all | bit)
+}
+
+/// The stages that the latency covers: from setup_out to complete.
+fn latency_run(stage_set: StageSet) -> Run {
+    let stages = stage_set.stages();
+    let begin = stages.iter().position(|s| s.from == Milestone::SetupOut);
+    let end = (0..stages.len()).find(|&n| stage_set.end_of(n) == Milestone::Complete);
+    Run {
+        first: begin.unwrap_or(0),
+        last: end.unwrap_or(stages.len() - 1),
+    }
+}
+
+impl<'e> Finished<'e> {
+    /// The finished command of an event; `None` for other events.
+    pub const fn of(event: &'e Event) -> Option<Self> {
+        Some(match &event.what {
+            EventKind::Command(id, asked, end) => Self {
+                id,
+                asked: Some(asked),
+                latency_ns: end.latency_ns,
+                timeline: end.timeline.as_ref(),
+                is_complete: true,
+            },
+            EventKind::Missed {
+                id,
+                asked,
+                timeline,
+                ..
+            } => Self {
+                id,
+                asked: asked.as_ref(),
+                latency_ns: None,
+                timeline: timeline.as_ref(),
+                is_complete: false,
+            },
+            _ => return None,
+        })
+    }
+
+    /// The points, for a stage set that has more than the total.
+    fn line(&self, stage_set: StageSet) -> Option<&'e Timeline> {
+        self.timeline.filter(|_| stage_set != StageSet::Total)
+    }
+
+    /// The pattern of its observed points, as far as they are in this stage set.
+    pub fn pattern(&self, stage_set: StageSet) -> u16 {
+        if let Some(line) = self.line(stage_set) {
+            return line.pattern() & points_of(stage_set);
+        }
+        match (self.is_complete, self.latency_ns) {
+            (true, Some(_)) => 0,
+            (true, None) => NO_SETUP,
+            (false, _) => NO_COMPLETE,
+        }
+    }
+
+    /// Its intervals in this stage set.
+    pub fn intervals(&self, stage_set: StageSet) -> Intervals {
+        let Some(line) = self.line(stage_set) else {
+            let run = latency_run(stage_set);
+            return Intervals {
+                stages: Vec::new(),
+                total: self.latency_ns.map(|ns| Segment { run, ns }),
+            };
+        };
+        let line = line.with_pattern(self.pattern(stage_set));
+        let stages = line.segments(stage_set).unwrap_or_default();
+        let ends = stages.first().zip(stages.last());
+        let total = ends.map(|(first, last)| Segment {
+            run: Run {
+                first: first.run.first,
+                last: last.run.last,
+            },
+            ns: stages.iter().map(|s| s.ns).sum(),
+        });
+        Intervals { stages, total }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_latency_is_a_run_of_stages() {
+        let names = [StageSet::Total, StageSet::Basic, StageSet::Fine]
+            .map(|set| set.run_name(latency_run(set)));
+        let fine = "map+submit+device+irq+complete";
+        assert_eq!(names, ["total", "submit+device+complete", fine]);
+    }
+}

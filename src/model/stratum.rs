@@ -1,0 +1,119 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Strata: classes of commands that are alike enough to be compared.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::fmt::Display;
+use std::fmt::Formatter;
+
+use super::event::CommandId;
+use super::event::Submission;
+use crate::nvme::decode;
+use crate::nvme::decode::CommandSet;
+use crate::nvme::opcode::Opcode;
+
+/// The size of a command, rounded up to a power of two. Commands without data have none.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct SizeClass(u8);
+
+impl SizeClass {
+    /// The class of a size in bytes.
+    pub const fn of(bytes: u32) -> Self {
+        match bytes {
+            0 => Self(0),
+            // 2^31 is the largest power of two of the type
+            _ => Self(1 + (u32::BITS - (bytes - 1).leading_zeros()) as u8),
+        }
+    }
+
+    /// The largest size of the class, in bytes.
+    pub const fn bytes(self) -> u64 {
+        match self.0 {
+            0 => 0,
+            n => 1 << (n - 1),
+        }
+    }
+}
+
+impl Display for SizeClass {
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        match self.bytes() {
+            bytes if bytes >= 1 << 20 => write!(f, "{}m", bytes >> 20),
+            bytes if bytes >= 1 << 10 => write!(f, "{}k", bytes >> 10),
+            bytes => write!(f, "{bytes}"),
+        }
+    }
+}
+
+/// Controller, namespace, opcode and size class of commands.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Stratum {
+    /// Controller instance.
+    pub ctrl: u32,
+    /// Namespace id in the command.
+    pub nsid: u32,
+    /// Admin or I/O opcode.
+    pub opcode: Opcode,
+    /// Size class.
+    pub size: SizeClass,
+}
+
+/// Bytes of a logical block, by controller and namespace.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct BlockSizes(BTreeMap<(u32, u32), u32>);
+
+impl Extend<((u32, u32), u32)> for BlockSizes {
+    fn extend<T: IntoIterator<Item = ((u32, u32), u32)>>(&mut self, sizes: T) {
+        self.0.extend(sizes);
+    }
+}
+
+impl BlockSizes {
+    /// Bytes of the logical blocks that a command names, which may be more than it transfers; without
+    /// blocks, the bytes that it transfers.
+    pub fn size(&self, id: &CommandId, asked: Option<&Submission>) -> u32 {
+        let asked = asked.map(|asked| (self.named(id, asked), asked.bytes));
+        asked
+            .and_then(|(named, bytes)| named.or(bytes))
+            .unwrap_or(0)
+    }
+
+    fn named(&self, id: &CommandId, asked: &Submission) -> Option<u32> {
+        let blocks = decode::blocks(id.opcode.queue, CommandSet::Nvm, &asked.sqe)?;
+        blocks.nlb.checked_mul(*self.0.get(&(id.ctrl, id.nsid))?)
+    }
+
+    /// The stratum of a command.
+    pub fn stratum(&self, id: &CommandId, asked: Option<&Submission>) -> Stratum {
+        Stratum {
+            ctrl: id.ctrl,
+            nsid: id.nsid,
+            opcode: id.opcode,
+            size: SizeClass::of(self.size(id, asked)),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sizes_are_rounded_up_to_a_power_of_two() {
+        for (bytes, text) in [
+            (0, "0"),
+            (512, "512"),
+            (513, "1k"),
+            (4096, "4k"),
+            (4097, "8k"),
+            (131_072, "128k"),
+            (1 << 20, "1m"),
+            (u32::MAX, "4096m"),
+        ] {
+            let class = SizeClass::of(bytes);
+            assert_eq!(class.to_string(), text, "{bytes}");
+            assert!(class.bytes() >= u64::from(bytes));
+        }
+        assert!(SizeClass::of(512) < SizeClass::of(4096));
+    }
+}

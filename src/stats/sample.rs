@@ -1,0 +1,278 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The values of one row on one side, by slice, prepared for resampling.
+
+use std::array::from_fn;
+use std::iter::repeat;
+
+use super::bootstrap::Resamples;
+use super::histogram::FineHistogram;
+use super::histogram::bounds;
+use super::spread::Spread;
+
+/// The quantiles of [`STATISTICS`], in the same order; the mean follows.
+pub const QUANTILES: [f64; 3] = [0.5, 0.9, 0.99];
+/// Names of the statistics.
+pub const STATISTICS: [&str; 4] = ["p50", "p90", "p99", "mean"];
+
+/// One number for each of [`STATISTICS`].
+pub type Values = [f64; STATISTICS.len()];
+
+/// The values of a row.
+#[derive(Clone, Debug)]
+pub struct Sample {
+    recordings: usize,
+    counts: Vec<u64>,
+    sums: Vec<f64>,
+    /// Lower and upper ends of the buckets in use.
+    bounds: Vec<(f64, f64)>,
+    /// Values in a bucket and those before it: a number per slice, bucket after bucket.
+    below: Vec<u32>,
+}
+
+/// The weighted sum. A loop, because it is where the time goes, also without optimisation.
+fn dot(weights: &[u32], values: &[u32]) -> u64 {
+    let mut sum = 0;
+    for (&weight, &value) in weights.iter().zip(values) {
+        sum += u64::from(weight) * u64::from(value);
+    }
+    sum
+}
+
+impl Sample {
+    /// The slices of a row in each recording, and the number of slices that each recording has.
+    pub fn new(recordings: &[(&[FineHistogram], usize)]) -> Self {
+        let empty = FineHistogram::default();
+        let padded = |&(slices, count): &(&[FineHistogram], usize)| -> Vec<FineHistogram> {
+            let all = slices.iter().chain(repeat(&empty));
+            all.take(count).cloned().collect()
+        };
+        let slices: Vec<FineHistogram> = recordings.iter().flat_map(padded).collect();
+        let used = slices.iter().filter(|h| h.count() > 0);
+        let (mut first, mut end) = (usize::MAX, 0);
+        for range in used.map(FineHistogram::buckets) {
+            (first, end) = (first.min(range.start), end.max(range.end));
+        }
+        let (mut ends, mut below) = (Vec::new(), Vec::new());
+        let mut sums = vec![0_u32; slices.len()];
+        for bucket in first..end {
+            let counts = slices.iter().map(|h| h.at(bucket));
+            let mut any = false;
+            for (sum, count) in sums.iter_mut().zip(counts) {
+                *sum = sum.saturating_add(count);
+                any |= count > 0;
+            }
+            if any {
+                ends.push(bounds(bucket));
+                below.extend(&sums);
+            }
+        }
+        Self {
+            recordings: recordings.len(),
+            counts: slices.iter().map(FineHistogram::count).collect(),
+            sums: slices.iter().map(|h| h.sum() as f64).collect(),
+            bounds: ends,
+            below,
+        }
+    }
+
+    /// Number of values.
+    pub fn count(&self) -> u64 {
+        self.counts.iter().sum()
+    }
+
+    /// Number of slices with values.
+    pub fn slices(&self) -> usize {
+        self.counts.iter().filter(|n| **n > 0).count()
+    }
+
+    /// Values in buckets up to this one.
+    fn up_to(&self, bucket: usize, weights: &[u32]) -> u64 {
+        let n = weights.len();
+        dot(weights, &self.below[bucket * n..(bucket + 1) * n])
+    }
+
+    /// A quantile of the weighted slices. The search begins at the bucket `near`. Returns the value,
+    /// interpolated in its bucket, and the bucket.
+    fn quantile(&self, q: f64, total: u64, weights: &[u32], near: usize) -> (f64, usize) {
+        let wanted = q * total as f64;
+        let last = self.bounds.len() - 1;
+        let enough = |bucket: usize| self.up_to(bucket, weights) as f64 >= wanted;
+        // the first bucket with enough values is in low..=high
+        let (mut low, mut high, mut step) = (0, last, 1);
+        if enough(near) {
+            high = near;
+            while high > 0 {
+                let at = high.saturating_sub(step);
+                if !enough(at) {
+                    low = at + 1;
+                    break;
+                }
+                (high, step) = (at, step * 2);
+            }
+        } else {
+            low = near + 1;
+            while low + step <= last {
+                let at = low + step - 1;
+                if enough(at) {
+                    high = at;
+                    break;
+                }
+                (low, step) = (at + 1, step * 2);
+            }
+        }
+        while low < high {
+            let middle = usize::midpoint(low, high);
+            if enough(middle) {
+                high = middle;
+            } else {
+                low = middle + 1;
+            }
+        }
+        let before = if low == 0 {
+            0
+        } else {
+            self.up_to(low - 1, weights)
+        } as f64;
+        let inside = self.up_to(low, weights) as f64 - before;
+        let (from, to) = self.bounds[low];
+        let part = ((wanted - before) / inside.max(1.0)).clamp(0.0, 1.0);
+        (from + (to - from) * part, low)
+    }
+
+    /// The statistics of the weighted slices, and the buckets of the quantiles. `None` without values.
+    fn weighted(
+        &self,
+        weights: &[u32],
+        near: [usize; QUANTILES.len()],
+    ) -> Option<(Values, [usize; QUANTILES.len()])> {
+        let total: u64 = (weights.iter().zip(&self.counts))
+            .map(|(&w, &n)| u64::from(w) * n)
+            .sum();
+        if total == 0 {
+            return None;
+        }
+        let (mut values, mut buckets) = ([0.0; STATISTICS.len()], near);
+        for (n, q) in QUANTILES.into_iter().enumerate() {
+            (values[n], buckets[n]) = self.quantile(q, total, weights, near[n]);
+        }
+        let sums = weights.iter().zip(&self.sums);
+        let sum: f64 = sums.map(|(&w, &sum)| f64::from(w) * sum).sum();
+        values[QUANTILES.len()] = sum / total as f64;
+        Some((values, buckets))
+    }
+
+    /// The statistics of all values; zeroes without values.
+    pub fn values(&self) -> Values {
+        self.all().0
+    }
+
+    fn all(&self) -> (Values, [usize; QUANTILES.len()]) {
+        let ones = vec![1; self.counts.len()];
+        self.weighted(&ones, <_>::default()).unwrap_or_default()
+    }
+
+    /// The logarithms of the statistics of these resamples.
+    fn logs(&self, resamples: &[Vec<u32>]) -> Vec<Values> {
+        let (all, near) = self.all();
+        let of_one = |weights: &Vec<u32>| {
+            // a resample without values gets the statistics of all values
+            let values = self.weighted(weights, near).map_or(all, |(v, _)| v);
+            values.map(|v| v.max(1.0).ln())
+        };
+        resamples.iter().map(of_one).collect()
+    }
+
+    /// What each slice adds to the deviation of a statistic: zero on average.
+    fn influence(&self, statistic: usize) -> Vec<f64> {
+        let (values, buckets) = self.all();
+        let n = self.counts.len();
+        let counts = self.counts.iter().map(|&n| n as f64);
+        match buckets.get(statistic) {
+            Some(bucket) => {
+                let below = &self.below[bucket * n..(bucket + 1) * n];
+                let share = below.iter().map(|&n| f64::from(n)).sum::<f64>();
+                let share = share / self.count() as f64;
+                let pairs = below.iter().zip(counts);
+                pairs.map(|(&b, n)| f64::from(b) - share * n).collect()
+            }
+            None => {
+                let pairs = self.sums.iter().zip(counts);
+                pairs.map(|(s, n)| s - values[statistic] * n).collect()
+            }
+        }
+    }
+
+    /// The spread of the statistics over these resamples.
+    pub fn spread(&self, resamples: &Resamples) -> Spread {
+        let spread = Spread {
+            within: self.logs(&resamples.within),
+            between: self.logs(&resamples.between),
+            influence: from_fn(|n| self.influence(n)),
+            slices: self.slices(),
+            recordings: self.recordings,
+        };
+        spread.scaled()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::slices::Slices;
+    use super::*;
+    use proptest::collection::vec;
+    use proptest::prelude::*;
+
+    fn sample(slices: &Slices<()>) -> Sample {
+        Sample::new(&[(slices.of(&()), slices.count())])
+    }
+
+    proptest! {
+        #[test]
+        fn quantiles_are_those_of_the_values(
+            mut values in vec(1_u64..1 << 36, 1..400),
+            near in 0_usize..400,
+        ) {
+            let mut slices = Slices::new();
+            for (n, &value) in values.iter().enumerate() {
+                slices.record((), n as u64 * 50_000_000, value);
+            }
+            values.sort_unstable();
+            let sample = sample(&slices);
+            let found = sample.values();
+            for (q, got) in QUANTILES.into_iter().zip(found) {
+                let rank = (q * values.len() as f64).ceil() as usize;
+                let want = values[rank.max(1) - 1] as f64;
+                prop_assert!((got - want).abs() <= 1.0 + want * 0.008, "{}: {} {}", q, got, want);
+            }
+            let mean = values.iter().sum::<u64>() as f64 / values.len() as f64;
+            prop_assert!((found[3] - mean).abs() <= mean * 1e-9);
+            // wherever the search begins
+            let ones = vec![1; slices.count()];
+            let near = near % sample.bounds.len();
+            let again = sample.weighted(&ones, [near; 3]).unwrap().0;
+            prop_assert_eq!(found, again);
+        }
+    }
+
+    #[test]
+    fn a_weight_is_a_number_of_copies() {
+        let mut slices = Slices::new();
+        for n in 0..4000_u64 {
+            slices.record((), n * 1_000_000, 1000 + n * n % 977);
+        }
+        let mut doubled = slices.of(&()).to_vec();
+        doubled.push(doubled[2].clone());
+        let mut weights = vec![1; slices.count()];
+        weights[2] = 2;
+        let weighted = sample(&slices).weighted(&weights, [0; 3]).unwrap().0;
+        let copied = Sample::new(&[(&doubled, doubled.len())]).values();
+        assert_eq!(weighted, copied);
+    }
+
+    #[test]
+    fn without_values_there_is_nothing_to_spread() {
+        let sample = Sample::new(&[(&[], 12)]);
+        assert_eq!((sample.count(), sample.slices()), (0, 0));
+        assert_eq!(sample.values(), [0.0; 4]);
+    }
+}

@@ -1,0 +1,152 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The files of contrib/, checked by the programs that read them, and docs/serve.md against the code.
+//! promtool comes with Debian's package prometheus; a test whose program is missing says so.
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    clippy::print_stderr,
+    reason = "tests"
+)]
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::io::ErrorKind;
+use std::io::Seek;
+use std::io::Write;
+use std::path::Path;
+use std::path::PathBuf;
+use std::process::Command;
+
+use nvme_deep::metrics::bounds::BOUNDS;
+use nvme_deep::metrics::bounds::LE_NS;
+use nvme_deep::metrics::catalog::ALL;
+use nvme_deep::metrics::catalog::Kind;
+use nvme_deep::metrics::catalog::Metric;
+use nvme_deep::metrics::encode::seconds;
+use serde_json::Value;
+
+fn path(name: &str) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join(name)
+}
+
+fn text(name: &str) -> String {
+    fs::read_to_string(path(name)).unwrap_or_else(|e| panic!("{name}: {e}"))
+}
+
+/// Runs a program, which must succeed. Returns its output; `None` if the program is not installed.
+fn accepted(program: &str, words: &[&str], input: &str) -> Option<String> {
+    let mut command = Command::new(program);
+    command.args(words).current_dir(path("contrib"));
+    let mut file = tempfile::tempfile().unwrap();
+    file.write_all(input.as_bytes()).unwrap();
+    file.rewind().unwrap();
+    match command.stdin(file).output() {
+        Err(error) if error.kind() == ErrorKind::NotFound => {
+            eprintln!("not asked: there is no {program} here");
+            None
+        }
+        ran => {
+            let ran = ran.unwrap();
+            let said = [ran.stdout, ran.stderr].concat();
+            let said = String::from_utf8_lossy(&said).into_owned();
+            assert!(ran.status.success(), "{program} {words:?}: {said}");
+            Some(said)
+        }
+    }
+}
+
+#[test]
+fn promtool_accepts_the_rules_and_they_fire() {
+    accepted("promtool", &["check", "rules", "prometheus-rules.yml"], "");
+    let tests = ["test", "rules", "prometheus-rules.test.yml"];
+    accepted("promtool", &tests, "");
+}
+
+#[test]
+fn promtool_accepts_the_sample_of_the_text_format() {
+    let sample = text("src/metrics/encode/snapshots/nvme_deep__metrics__encode__tests__text.snap");
+    // a snapshot begins with a header between two lines of dashes
+    let sample = sample.splitn(3, "---\n").nth(2).unwrap();
+    assert!(sample.lines().count() > 100);
+    if let Some(said) = accepted("promtool", &["check", "metrics"], sample) {
+        assert_eq!(said, "");
+    }
+}
+
+#[test]
+fn systemd_rates_the_unit_as_the_docs_say() {
+    let words = ["security", "--offline=true", "nvme-deep.service"];
+    let Some(said) = accepted("systemd-analyze", &words, "") else {
+        return;
+    };
+    let level = said.split_once("exposure level for nvme-deep.service: ");
+    let level = level.unwrap_or_else(|| panic!("{said}")).1;
+    let level: f64 = level.split(' ').next().unwrap().parse().unwrap();
+    // each version of systemd has its own list
+    assert!(level <= 2.5, "{said}");
+}
+
+/// The words of a text that can be names of metrics.
+fn metrics_in(text: &str) -> BTreeSet<String> {
+    let words = text.split(|c: char| !c.is_ascii_alphanumeric() && c != '_');
+    let names = words.filter(|w| w.starts_with("nvme_deep_"));
+    names.map(str::to_owned).collect()
+}
+
+/// All names of samples.
+fn known() -> BTreeSet<String> {
+    let of = |metric: &&Metric| -> Vec<String> {
+        let name = metric.full_name();
+        let parts = ["_bucket", "_sum", "_count"].map(|part| format!("{name}{part}"));
+        match metric.kind {
+            Kind::Histogram => [vec![name], parts.into()].concat(),
+            _ => vec![name],
+        }
+    };
+    ALL.iter().flat_map(of).collect()
+}
+
+#[test]
+fn rules_and_dashboard_use_metrics_that_exist() {
+    let dashboard = text("contrib/grafana-dashboard.json");
+    let board: Value = serde_json::from_str(&dashboard).unwrap();
+    assert!(board["panels"].as_array().unwrap().len() >= 5);
+    for text in [dashboard, text("contrib/prometheus-rules.yml")] {
+        let used = metrics_in(&text);
+        assert!(used.len() >= 5, "{used:?}");
+        let unknown: Vec<_> = used.difference(&known()).cloned().collect();
+        assert!(unknown.is_empty(), "{unknown:?}");
+    }
+}
+
+/// A line of the table in docs/serve.md for each metric: name, type, unit, labels.
+#[test]
+fn the_docs_list_every_metric_and_no_other() {
+    let page = text("docs/serve.md");
+    let rows: Vec<String> = ALL
+        .iter()
+        .map(|metric| {
+            let labels = metric.labels.iter().map(|label| format!("`{label}`"));
+            let labels = labels.collect::<Vec<_>>().join(", ");
+            let (name, kind, unit) = (metric.full_name(), metric.kind.name(), metric.unit);
+            format!("| `{name}` | {kind} | {unit} | {labels} |")
+        })
+        .collect();
+    for row in &rows {
+        assert!(page.contains(row), "docs/serve.md lacks: {row}");
+    }
+    let listed = page.lines().filter(|l| l.starts_with("| `nvme_deep_"));
+    assert_eq!(listed.count(), rows.len());
+    let unknown: Vec<_> = metrics_in(&page).difference(&known()).cloned().collect();
+    assert!(unknown.is_empty(), "{unknown:?}");
+}
+
+#[test]
+fn the_docs_have_the_bounds() {
+    let page = text("docs/serve.md");
+    for le in [LE_NS[0], LE_NS[1], LE_NS[BOUNDS - 1]] {
+        assert!(page.contains(&seconds(le.into())), "{le}");
+    }
+    assert!(page.contains(&format!("{BOUNDS} bounds")));
+}

@@ -1,0 +1,363 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Exports of random events: each format has every command, and the formats agree. Readers of other
+//! projects check real recordings (tests/exports).
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    reason = "tests"
+)]
+
+mod events;
+
+use std::fs;
+use std::path::Path;
+use std::time::Duration;
+
+use csv::Reader;
+use csv::StringRecord;
+use hdrhistogram::Histogram;
+use hdrhistogram::serialization::Deserializer;
+use hdrhistogram::serialization::V2DeflateSerializer;
+use hdrhistogram::serialization::interval_log::IntervalLogWriterBuilder;
+use nvme_deep::Event;
+use nvme_deep::EventKind;
+use nvme_deep::Snapshot;
+use nvme_deep::StageSet;
+use nvme_deep::export::Entry;
+use nvme_deep::export::Sink;
+use nvme_deep::export::columns::COLUMNS;
+use nvme_deep::export::columns::Column;
+use nvme_deep::export::csv::Csv;
+use nvme_deep::export::hlog::Hlog;
+use nvme_deep::export::ndjson::Ndjson;
+use nvme_deep::export::perfetto::Begins;
+use nvme_deep::export::perfetto::Perfetto;
+use nvme_deep::export::perfetto::Span;
+use nvme_deep::model::stratum::BlockSizes;
+use nvme_deep::nvme::decode::CommandSet;
+use nvme_deep::recording::RunInfo;
+use nvme_deep::report::recount::Recount;
+use proptest::collection::vec;
+use proptest::prelude::*;
+use serde_json::Value;
+
+fn all_events() -> impl Strategy<Value = Vec<Event>> {
+    let event = (1_u64 << 40..(1 << 40) + 5_000_000_000, events::what());
+    let event = event.prop_map(|(at_ns, what)| Event { at_ns, what });
+    vec(event, 0..60).prop_map(|mut all| {
+        // two events per command are for `trace` only
+        all.retain(|e| !matches!(e.what, EventKind::Submit(..) | EventKind::Complete(..)));
+        all.sort_by_key(|e| e.at_ns);
+        all
+    })
+}
+
+fn run_of(stage_set: StageSet) -> RunInfo {
+    RunInfo {
+        program: "test".into(),
+        host: Some("a \"host\", here".into()),
+        begin_ns: 1 << 40,
+        pairs: true,
+        stage_set,
+        ..RunInfo::default()
+    }
+}
+
+/// Passes the events to a sink. Returns the number that it has a place for.
+fn feed(sink: &mut dyn Sink, stage_set: StageSet, events: &[Event]) -> usize {
+    sink.begin("file", &run_of(stage_set)).unwrap();
+    sink.clock(1_000_000_000).unwrap();
+    let taken = events.iter().filter(|event| {
+        let entry = Entry {
+            event,
+            disk: "",
+            set: CommandSet::Nvm,
+        };
+        sink.event(&entry).unwrap()
+    });
+    let taken = taken.count();
+    sink.end(None, Duration::from_secs(5)).unwrap();
+    sink.finish().unwrap();
+    taken
+}
+
+fn commands(events: &[Event]) -> Vec<&Event> {
+    events.iter().filter(|e| Span::of(e).is_some()).collect()
+}
+
+fn csv_of(stage_set: StageSet, events: &[Event]) -> Vec<StringRecord> {
+    let mut out = vec![];
+    let taken = feed(&mut Csv::new(&mut out), stage_set, events);
+    let mut reader = Reader::from_reader(out.as_slice());
+    let header: Vec<String> = reader.headers().unwrap().iter().map(Into::into).collect();
+    assert!(header.iter().eq(COLUMNS.iter().map(|c| c.name)));
+    let rows: Vec<StringRecord> = reader.records().map(Result::unwrap).collect();
+    assert_eq!(rows.len(), taken);
+    rows
+}
+
+fn column(name: &str) -> usize {
+    COLUMNS.iter().position(|c| c.name == name).unwrap()
+}
+
+fn stage_sets() -> impl Strategy<Value = StageSet> {
+    prop::sample::select(&[StageSet::Total, StageSet::Basic, StageSet::Fine][..])
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(64))]
+
+    #[test]
+    fn csv_has_a_row_per_command_whatever_its_name(
+        stage_set in stage_sets(), events in all_events(),
+    ) {
+        let rows = csv_of(stage_set, &events);
+        let commands = commands(&events);
+        prop_assert_eq!(rows.len(), commands.len());
+        for (row, event) in rows.iter().zip(commands) {
+            let at = |name| &row[column(name)];
+            prop_assert_eq!(at("type"), event.what.name());
+            prop_assert_eq!(at("host"), "a \"host\", here");
+            prop_assert_eq!(at("time_ns"), event.at_ns.to_string());
+            prop_assert_eq!(at("wall_ns"), (event.at_ns + 1_000_000_000).to_string());
+            prop_assert_eq!(at("cid"), event.what.id().unwrap().cid.to_string());
+            let total: u64 = at("total_ns").parse().unwrap_or(0);
+            let parts = ["queue_ns", "setup_ns", "map_ns", "submit_ns", "device_ns", "irq_ns",
+                "complete_ns", "end_ns", "merged_ns"];
+            let parts: Vec<u64> = parts.iter().filter_map(|name| at(name).parse().ok()).collect();
+            prop_assert!(parts.is_empty() || parts.iter().sum::<u64>() == total);
+        }
+    }
+
+    #[test]
+    fn ndjson_has_a_line_per_event(stage_set in stage_sets(), events in all_events()) {
+        let mut out = vec![];
+        prop_assert_eq!(feed(&mut Ndjson::new(&mut out), stage_set, &events), events.len());
+        let lines = String::from_utf8(out).unwrap();
+        let lines: Vec<Value> = lines.lines().map(|l| serde_json::from_str(l).unwrap()).collect();
+        let types: Vec<&str> = lines.iter().map(|l| l["type"].as_str().unwrap()).collect();
+        let want = ["run", "clock"].into_iter().chain(events.iter().map(|e| e.what.name()));
+        prop_assert!(types.into_iter().eq(want));
+    }
+
+    #[test]
+    fn hlog_has_the_counts_of_the_report(stage_set in stage_sets(), events in all_events()) {
+        let mut out = vec![];
+        let interval = Duration::from_millis(700);
+        feed(&mut Hlog::new(&mut out, interval), stage_set, &events);
+        let recount = Recount { stage_set, lat: None, split_size: false, block_sizes: BlockSizes::default() };
+        let mut snapshot = Snapshot::default();
+        events.iter().for_each(|e| recount.add(e, &mut snapshot));
+        let want: u64 = snapshot.cells.values().flat_map(|c| &c.hists).map(|h| h.count()).sum();
+        let text = String::from_utf8(out).unwrap();
+        prop_assert_eq!(text.lines().filter(|l| l.starts_with("Tag=")).map(count).sum::<u64>(), want);
+    }
+
+    #[test]
+    fn a_perfetto_trace_has_whole_packets(stage_set in stage_sets(), events in all_events()) {
+        let mut begins = Begins::default();
+        events.iter().for_each(|e| begins.add(e));
+        let mut out = vec![];
+        let mut sink = Perfetto::new(&mut out, begins, Duration::from_millis(100));
+        prop_assert_eq!(feed(&mut sink, stage_set, &events), events.len());
+        drop(sink);
+        let mut rest = out.as_slice();
+        while let Some((1, packet, after)) = field(rest) {
+            let (mut inner, mut fields) = (packet, 0);
+            while let Some((_, _, next)) = field(inner) {
+                (inner, fields) = (next, fields + 1);
+            }
+            prop_assert!(inner.is_empty() && fields >= 2);
+            rest = after;
+        }
+        prop_assert!(rest.is_empty());
+    }
+}
+
+/// The number of values in a line of a histogram log.
+fn count(line: &str) -> u64 {
+    let encoded = line.rsplit(',').next().unwrap();
+    // the log of one histogram is decoded by writing it again: the crate has no other base64
+    let bytes = base64(encoded);
+    let histogram: Histogram<u64> = Deserializer::new().deserialize(&mut &bytes[..]).unwrap();
+    let mut again = vec![];
+    let mut serializer = V2DeflateSerializer::new();
+    IntervalLogWriterBuilder::new()
+        .begin_log_with(&mut again, &mut serializer)
+        .unwrap()
+        .write_histogram(&histogram, Duration::ZERO, Duration::ZERO, None)
+        .unwrap();
+    assert!(String::from_utf8(again).unwrap().contains(encoded));
+    histogram.len()
+}
+
+fn base64(text: &str) -> Vec<u8> {
+    let digits = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+    let (mut bytes, mut word, mut bits) = (vec![], 0_u32, 0);
+    for char in text.bytes().filter(|&c| c != b'=') {
+        let digit = digits.iter().position(|&d| d == char).unwrap();
+        word = word << 6 | u32::try_from(digit).unwrap();
+        bits += 6;
+        if bits >= 8 {
+            bits -= 8;
+            bytes.push((word >> bits) as u8);
+        }
+    }
+    bytes
+}
+
+/// The first field of a protobuf message: its number, its content (empty for a number), the rest.
+fn field(bytes: &[u8]) -> Option<(u64, &[u8], &[u8])> {
+    let (key, rest) = varint(bytes)?;
+    let (content, rest) = match key & 7 {
+        0 => (&rest[..0], varint(rest)?.1),
+        1 => rest.split_at_checked(8)?,
+        2 => {
+            let (len, rest) = varint(rest)?;
+            rest.split_at_checked(usize::try_from(len).unwrap())?
+        }
+        _ => return None,
+    };
+    Some((key >> 3, content, rest))
+}
+
+fn varint(bytes: &[u8]) -> Option<(u64, &[u8])> {
+    let len = bytes.iter().position(|b| b & 0x80 == 0)? + 1;
+    let digits = bytes[..len].iter().rev();
+    let value = digits.fold(0_u64, |n, b| n << 7 | u64::from(b & 0x7f));
+    Some((value, &bytes[len..]))
+}
+
+#[cfg(feature = "parquet")]
+mod parquet_file {
+    use super::*;
+    use nvme_deep::Opcode;
+    use nvme_deep::QueueKind;
+    use nvme_deep::export::parquet::Parquet;
+    use nvme_deep::model::event::CommandId;
+    use nvme_deep::model::event::StackId;
+    use nvme_deep::model::event::Submission;
+    use nvme_deep::nvme::sqe::Parts;
+    use parquet::basic::Compression;
+    use parquet::file::reader::FileReader;
+    use parquet::file::reader::SerializedFileReader;
+    use parquet::record::Field;
+
+    fn text(field: &Field) -> String {
+        match field {
+            Field::Null => String::new(),
+            Field::Bool(flag) => flag.to_string(),
+            Field::Long(n) => n.to_string(),
+            Field::ULong(n) => n.to_string(),
+            Field::Str(text) => text.clone(),
+            other => panic!("{other:?}"),
+        }
+    }
+
+    fn read(bytes: Vec<u8>) -> Vec<Vec<String>> {
+        let reader = SerializedFileReader::new(bytes::Bytes::from(bytes)).unwrap();
+        for group in reader.metadata().row_groups() {
+            let zstd = |c: Compression| matches!(c, Compression::ZSTD(_));
+            assert!(group.columns().iter().all(|c| zstd(c.compression())));
+        }
+        let rows = reader.get_row_iter(None).unwrap().map(Result::unwrap);
+        rows.map(|row| {
+            row.get_column_iter()
+                .map(|(_, field)| text(field))
+                .collect()
+        })
+        .collect()
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(64))]
+
+        #[test]
+        fn parquet_has_the_values_of_csv(stage_set in stage_sets(), events in all_events()) {
+            let mut out = vec![];
+            let mut sink = Parquet::new(&mut out).unwrap();
+            let taken = feed(&mut sink, stage_set, &events);
+            drop(sink);
+            let rows = read(out);
+            prop_assert_eq!(rows.len(), taken);
+            for (row, csv) in rows.iter().zip(csv_of(stage_set, &events)) {
+                for (column, (got, want)) in COLUMNS.iter().zip(row.iter().zip(csv.iter())) {
+                    // a signed column has the largest signed value instead of larger ones
+                    let huge = want.parse::<u64>().is_ok_and(|n| i64::try_from(n).is_err());
+                    let same = got == want || huge && *got == i64::MAX.to_string();
+                    prop_assert!(same, "{}: {got} {want}", column.name);
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn row_groups_are_bounded() {
+        let event = Event {
+            at_ns: 1 << 40,
+            what: EventKind::Unfinished {
+                id: sample_id(),
+                asked: sample(),
+                age_ns: 1,
+            },
+        };
+        let mut out = vec![];
+        let mut sink = Parquet::new(&mut out).unwrap();
+        assert_eq!(
+            feed(&mut sink, StageSet::Total, &vec![event; 70_000]),
+            70_000
+        );
+        drop(sink);
+        let reader = SerializedFileReader::new(bytes::Bytes::from(out)).unwrap();
+        let rows: Vec<i64> = reader
+            .metadata()
+            .row_groups()
+            .iter()
+            .map(|g| g.num_rows())
+            .collect();
+        assert_eq!(rows, [65536, 70_000 - 65536]);
+    }
+
+    fn sample_id() -> CommandId {
+        CommandId {
+            ctrl: 0,
+            qid: 1,
+            cid: 2,
+            nsid: 1,
+            opcode: Opcode {
+                queue: QueueKind::Io,
+                code: 2,
+            },
+        }
+    }
+
+    fn sample() -> Submission {
+        Submission {
+            sqe: Parts::default().into(),
+            bytes: Some(4096),
+            knows_submitter: true,
+            pid: 1,
+            tid: 1,
+            comm: [0; 16],
+            cpu: 0,
+            stack: StackId(0),
+        }
+    }
+}
+
+/// With NVME_DEEP_BLESS=1, prints the table instead.
+#[test]
+fn the_docs_list_every_column() {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("docs/export.md");
+    let docs = fs::read_to_string(path).unwrap();
+    let row = |c: &Column| format!("| `{}` | {} | {} |", c.name, c.kind.name(), c.meaning);
+    let want: Vec<String> = COLUMNS.iter().map(row).collect();
+    let table = docs.lines().skip_while(|l| !l.starts_with("| `recording`"));
+    let table: Vec<&str> = table.take_while(|l| l.starts_with('|')).collect();
+    assert_eq!(table, want, "copy this:\n{}", want.join("\n"));
+    let mut names: Vec<&str> = COLUMNS.iter().map(|c| c.name).collect();
+    names.sort_unstable();
+    names.dedup();
+    assert_eq!(names.len(), COLUMNS.len(), "names are unique");
+}

@@ -1,0 +1,108 @@
+# SPDX-License-Identifier: MIT OR Apache-2.0
+"""What exports must contain, from the JSON of `trace --from` and `latency --from`."""
+
+import json
+import subprocess
+from datetime import datetime
+
+STAGES = ["queue", "setup", "map", "submit", "device", "irq", "complete", "end"]
+POINTS = ["start", "setup_in", "setup_out", "issue", "doorbell", "irq", "cqe", "complete", "end"]
+# the rows of tables
+COMMANDS = ("command", "missed", "unfinished")
+
+
+def run(*words, code=0):
+    """Runs the tool, and returns its stdout."""
+    ran = subprocess.run([str(w) for w in words], capture_output=True, check=False)
+    assert ran.returncode == code, (words, ran.returncode, ran.stderr.decode())
+    return ran.stdout
+
+
+def lines(data):
+    return [json.loads(line) for line in data.splitlines()]
+
+
+def unix_ns(text):
+    """2026-11-23T00:16:39.123456789+00:00 as nanoseconds since 1970."""
+    second = datetime.fromisoformat(text[:19] + text[29:])
+    return int(second.timestamp()) * 1_000_000_000 + int(text[20:29])
+
+
+class Truth:
+    """A recording, as `trace` and `latency` show it."""
+
+    def __init__(self, tool, path):
+        ndjson = lines(run(tool, "export", path, "--format", "ndjson", "-o", "-"))
+        self.run = ndjson[0]
+        # offsets of the wall clock, as they change
+        self.wall_ns = [line["wall_ns"] for line in ndjson if line["type"] == "clock"]
+        stages = [] if self.run["stage_set"] == "total" else [f"--stages={self.run['stage_set']}"]
+        kstack = [f"--kstack={self.run['stack']}"] if self.run["stack"] else []
+        trace = ["trace", "--json", "--pair", *stages, *kstack, "--from", path]
+        self.trace = run(tool, *trace)
+        self.latency = run(tool, "latency", "--json", *stages, "--from", path)
+        events = lines(self.trace)
+        assert events[-1]["type"] == "end", path
+        self.events = events[:-1]
+        for event, shown in zip(self.events, lines(run(tool, *trace, "--time", "wall"))):
+            event["wall_ns"] = unix_ns(shown["time"]) if self.wall_ns else None
+        self.commands = [e for e in self.events if e["type"] in COMMANDS]
+        self.others = [e for e in self.events if e["type"] not in COMMANDS]
+
+
+def stages(event):
+    """Durations of single stages, names and sum of merged ones."""
+    single, merged, merged_ns = {}, [], None
+    for stage in event.get("stages", []):
+        if "+" in stage["name"]:
+            merged.append(stage["name"])
+            merged_ns = (merged_ns or 0) + stage["ns"]
+        else:
+            single[stage["name"]] = stage["ns"]
+    return single, " ".join(merged) or None, merged_ns
+
+
+def row(truth, event, name):
+    """The values of the columns of a command. Columns without an equal in the JSON are missing."""
+    status = event.get("status") or {}
+    fields = event.get("fields", {})
+    single, merged, merged_ns = stages(event)
+    want = {
+        "recording": name,
+        "host": truth.run["host"],
+        "type": event["type"],
+        "time_rel_ns": event["time_ns"] - truth.run["begin_ns"],
+        "wall_ns": event["wall_ns"],
+        "disk": event.get("disk"),
+        "slba": fields.get("slba") if "nlb" in fields else None,
+        "nlb": fields.get("nlb") if "slba" in fields else None,
+        "status": status.get("value"),
+        "status_name": status.get("name"),
+        "stage_set": truth.run["stage_set"],
+        "merged_stages": merged,
+        "merged_ns": merged_ns,
+        "kstack": ";".join(event.get("kstack", [])) or None,
+        "kstack_complete": ";".join(event.get("kstack_complete", [])) or None,
+    }
+    want |= {f"{stage}_ns": single.get(stage) for stage in STAGES}
+    points = event.get("points_ns", {})
+    want |= {f"point_{point}": points.get(point) for point in POINTS}
+    same = """time_ns ctrl qid cid nsid queue opcode opcode_value flags metadata bytes pid tid comm cpu
+        complete_cpu result retries request_flags latency_ns latency_max_ns age_ns total_ns"""
+    want |= {column: event.get(column) for column in same.split()}
+    return want | dwords(event["opcode"], fields)
+
+
+def dwords(opcode, fields):
+    """The command dwords that the decoded fields determine."""
+    known = {key: value for key, value in fields.items() if key.startswith("cdw1")}
+    if "slba" in fields and "nlb" in fields:
+        known["cdw10"] = fields["slba"] & 0xFFFFFFFF
+        known["cdw11"] = fields["slba"] >> 32
+    if opcode == "identify":
+        known["cdw10"] = fields["cns"]["code"] | fields.get("cntid", 0) << 16
+    return known
+
+
+def row_differs(got, want):
+    return {c: (got[c], value) for c, value in want.items() if got[c] != value}

@@ -1,0 +1,132 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Memory of recordings over long runs: that of a ring is bounded by its options, and that of a
+//! reader does not depend on the size of the file. The allocator counts.
+#![allow(clippy::unwrap_used, clippy::panic, reason = "tests")]
+
+mod made;
+
+use std::alloc::GlobalAlloc;
+use std::alloc::Layout;
+use std::alloc::System;
+use std::fs::File;
+use std::io::BufReader;
+use std::path::Path;
+use std::sync::Mutex;
+use std::sync::atomic::AtomicUsize;
+use std::sync::atomic::Ordering::Relaxed;
+use std::time::Duration;
+
+use nvme_deep::recording::Item;
+use nvme_deep::recording::Keep;
+use nvme_deep::recording::Playback;
+use tempfile::TempDir;
+
+use self::made::Run;
+use self::made::info;
+use self::made::record;
+
+/// The system's allocator. Counts the bytes in use, and their maximum.
+struct Counting;
+
+static IN_USE: AtomicUsize = AtomicUsize::new(0);
+static PEAK: AtomicUsize = AtomicUsize::new(0);
+
+/// One test at a time: they share the counters.
+static ALONE: Mutex<()> = Mutex::new(());
+
+// SAFETY: all calls go to the system's allocator, unchanged
+unsafe impl GlobalAlloc for Counting {
+    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
+        let now = IN_USE.fetch_add(layout.size(), Relaxed) + layout.size();
+        PEAK.fetch_max(now, Relaxed);
+        // SAFETY: the caller keeps the rules of GlobalAlloc
+        unsafe { System.alloc(layout) }
+    }
+
+    unsafe fn dealloc(&self, at: *mut u8, layout: Layout) {
+        IN_USE.fetch_sub(layout.size(), Relaxed);
+        // SAFETY: the caller keeps the rules of GlobalAlloc
+        unsafe { System.dealloc(at, layout) }
+    }
+}
+
+#[global_allocator]
+static ALLOCATOR: Counting = Counting;
+
+/// Returns the maximum since the last call, and begins anew.
+fn peak() -> usize {
+    PEAK.swap(IN_USE.load(Relaxed), Relaxed)
+}
+
+const RING: usize = 1 << 20;
+/// What may be in use beside the ring: batches that wait for the thread (some 3 MB) and buffers.
+const REST: usize = 5 << 20;
+
+#[test]
+fn a_ring_that_runs_for_long_does_not_grow() {
+    let _alone = ALONE.lock().unwrap();
+    let dir = TempDir::new().unwrap();
+    let run = Run {
+        seconds: 2000,
+        reads: 1000,
+        keep: Some(Keep {
+            time: Duration::from_secs(86400),
+            bytes: RING as u64,
+        }),
+        info: info(),
+    };
+    let before = IN_USE.load(Relaxed);
+    let mut peaks = vec![];
+    peak();
+    let written = record(&dir.path().join("ring"), &run, &mut |second| {
+        if (second + 1) % 500 == 0 {
+            peaks.push(peak() - before);
+        }
+    });
+    assert!(written.error.is_none() && written.lost == 0);
+    // the ring was full long before the end
+    let events = run.seconds * run.reads;
+    assert!(
+        written.events > 0 && written.events < events / 10,
+        "{written:?}"
+    );
+    let (first, rest) = peaks.split_first().unwrap();
+    assert!(peaks.iter().all(|peak| *peak < RING + REST), "{peaks:?}");
+    let growth = rest.iter().max().unwrap().saturating_sub(*first);
+    assert!(growth < RING / 8, "{peaks:?}");
+}
+
+/// The maximum while a recording is read, and its events.
+fn read(path: &Path) -> (usize, u64) {
+    let file = BufReader::new(File::open(path).unwrap());
+    peak();
+    let before = IN_USE.load(Relaxed);
+    let mut playback = Playback::open(file).unwrap();
+    let mut events = 0;
+    while playback
+        .next_block(&mut |item| events += u64::from(matches!(item, Item::Event(_))))
+        .unwrap()
+    {}
+    (peak() - before, events)
+}
+
+#[test]
+fn a_reader_does_not_need_more_for_a_larger_file() {
+    let _alone = ALONE.lock().unwrap();
+    let dir = TempDir::new().unwrap();
+    let path = dir.path().join("file");
+    let mut run = Run {
+        seconds: 10,
+        reads: 5000,
+        keep: None,
+        info: info(),
+    };
+    let [small, large] = [10, 40].map(|seconds| {
+        run.seconds = seconds;
+        assert!(record(&path, &run, &mut |_| {}).error.is_none());
+        let (bytes, events) = read(&path);
+        assert_eq!(events, run.seconds * run.reads);
+        bytes
+    });
+    assert!(large < small + (1 << 16), "{small} {large}");
+}

@@ -1,0 +1,275 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! `--from` of the built binary: what old recordings print, several files, and what is refused.
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    reason = "tests"
+)]
+
+mod binary;
+mod made;
+
+use std::fs;
+use std::fs::read_to_string;
+use std::os::unix::fs::symlink;
+use std::process::Command;
+use std::time::Duration;
+
+use nvme_deep::model::stack::StackAt;
+use nvme_deep::recording::Keep;
+use serde_json::Value;
+use tempfile::TempDir;
+
+use self::binary::BINARY;
+use self::binary::Ran;
+use self::binary::run;
+use self::made::Run;
+use self::made::info;
+use self::made::record;
+
+/// The path of a recording of this kernel, without its suffix.
+fn recording(kernel: &str) -> String {
+    format!("{}/tests/recordings/{kernel}", env!("CARGO_MANIFEST_DIR"))
+}
+
+/// Runs with both recordings as the last arguments.
+fn both(words: &str) -> Ran {
+    let [a, b] = ["5.10", "6.12"].map(recording);
+    run(&format!("{words} --from {a}.nvd {b}.nvd"))
+}
+
+/// Recordings of real kernels, made by version 1 of the format. Every later version must read them.
+/// The JSON beside each is what `trace --tee` printed when it was made.
+#[test]
+fn old_recordings_are_printed_as_they_were_shown() {
+    for kernel in ["5.10", "6.12"] {
+        let path = recording(kernel);
+        let shown = read_to_string(format!("{path}.json")).unwrap();
+        let ran = run(&format!(
+            "trace --json --pair --stages=fine --kstack --from {path}.nvd"
+        ));
+        assert_eq!((ran.code, ran.err.as_str()), (Some(0), ""), "{kernel}");
+        assert_eq!(ran.out, shown, "{kernel}");
+        let commands = shown.matches("\"type\":\"command\"").count();
+        assert!(commands >= 10, "{kernel}: {commands}");
+        let ran = run(&format!("latency --stages=fine --from {path}.nvd"));
+        let exact = format!("accuracy  exact: {commands} commands, 0 lost");
+        assert!(ran.out.contains(&exact), "{kernel}: {}", ran.out);
+        let ran = run(&format!("stacks --from {path}.nvd"));
+        assert!(ran.out.contains("nvme_setup_cmd"), "{kernel}: {}", ran.out);
+    }
+}
+
+/// Without the headings, several recordings print what each prints alone.
+#[test]
+fn several_recordings_are_shown_one_after_the_other() {
+    for words in ["trace --pair", "latency --stages", "stacks"] {
+        let alone = ["5.10", "6.12"].map(|k| run(&format!("{words} --from {}.nvd", recording(k))));
+        let together = both(words);
+        assert_eq!(together.code, Some(0), "{}", together.err);
+        let (heads, rest): (Vec<&str>, Vec<&str>) =
+            together.out.lines().partition(|l| l.starts_with("==> "));
+        let of_each: Vec<&str> = alone.iter().flat_map(|ran| ran.out.lines()).collect();
+        assert_eq!(rest, of_each, "{words}");
+        assert_eq!(heads.len(), 2, "{words}: {heads:?}");
+        for (head, kernel) in heads.iter().zip(["5.10", "6.12"]) {
+            let words = [
+                format!("{}.nvd: ", recording(kernel)),
+                format!(", Linux {kernel}"),
+            ];
+            assert!(words.iter().all(|w| head.contains(w)), "{head}");
+            assert!(
+                head.contains(", began 20") && head.ends_with(" <=="),
+                "{head}"
+            );
+        }
+    }
+}
+
+#[test]
+fn in_json_an_object_comes_before_each_recording() {
+    for words in ["trace --json --pair", "latency --json", "stacks --json"] {
+        let ran = both(words);
+        let objects = ran
+            .out
+            .lines()
+            .map(|l| serde_json::from_str::<Value>(l).unwrap());
+        let heads: Vec<Value> = objects.filter(|o| o["type"] == "recording").collect();
+        assert_eq!(heads.len(), 2, "{words}");
+        for (head, kernel) in heads.iter().zip(["5.10", "6.12"]) {
+            assert_eq!(head["file"], format!("{}.nvd", recording(kernel)));
+            assert!(
+                head["kernel"].as_str().unwrap().starts_with(kernel),
+                "{head}"
+            );
+            assert!(head["begin"].as_str().unwrap().starts_with("20"), "{head}");
+            assert!(head["begin_ns"].is_u64(), "{head}");
+        }
+    }
+}
+
+#[test]
+fn each_file_is_checked_before_any_output() {
+    let dir = TempDir::new().unwrap();
+    let link = dir.path().join("link").display().to_string();
+    let a = format!("{}.nvd", recording("6.12"));
+    symlink(&a, &link).unwrap();
+    run(&format!("trace --from {a} {link}")).refuses(2, "is the same file as");
+    run(&format!("trace --from {a} --from {a}")).refuses(2, "is given twice");
+    run(&format!("latency --from {a} /missing")).refuses(2, "/missing can't be read");
+    run(&format!("stacks --at complete --from {a} {BINARY}")).refuses(2, "no stacks at complete");
+    run(&format!("stacks --from {a} {BINARY}")).refuses(2, "not a recording");
+    run(&format!("stacks --folded --from {a} {link}")).refuses(2, "show one recording");
+    run(&format!("latency --from {a} 500ms")).refuses(2, "INTERVAL");
+}
+
+#[test]
+fn a_damaged_file_does_not_hide_the_others() {
+    let dir = TempDir::new().unwrap();
+    let half = dir.path().join("half").display().to_string();
+    let [a, b] = ["5.10", "6.12"].map(|k| format!("{}.nvd", recording(k)));
+    let whole = fs::read(&a).unwrap();
+    fs::write(&half, &whole[..whole.len() - 100]).unwrap();
+    for words in ["trace --pair", "latency", "stacks"] {
+        let ran = run(&format!("{words} --from {half} {b}"));
+        assert_eq!(ran.code, Some(1), "{words}: {}", ran.err);
+        let alone = run(&format!("{words} --from {b}"));
+        assert!(ran.out.ends_with(&alone.out), "{words}: {}", ran.out);
+        assert!(
+            ran.err.contains(&format!("{half} is damaged")),
+            "{}",
+            ran.err
+        );
+        let last = ran.err.lines().last().unwrap();
+        assert!(last.contains("1 of 2 recordings"), "{last}");
+    }
+}
+
+#[test]
+fn a_pipe_can_be_one_of_several() {
+    let [a, b] = ["5.10", "6.12"].map(|k| format!("{}.nvd", recording(k)));
+    let script = format!("cat {a} | {BINARY} trace --pair --from /dev/stdin {b}");
+    let ran = Ran::from(Command::new("sh").args(["-c", &script]));
+    let files = both("trace --pair");
+    assert_eq!(
+        (ran.code, ran.out.lines().count()),
+        (Some(0), files.out.lines().count())
+    );
+}
+
+fn objects(ran: &Ran) -> Vec<Value> {
+    let lines = ran.out.lines();
+    lines.map(|l| serde_json::from_str(l).unwrap()).collect()
+}
+
+/// The times, spans and counts of the reports.
+fn reports(words: &str) -> Vec<(f64, f64, u64)> {
+    let ran = run(words);
+    assert_eq!(ran.code, Some(0), "{words}: {}", ran.err);
+    let of = |r: &Value| {
+        let count = r["rows"][0]["count"].as_u64().unwrap_or(0);
+        (
+            r["at_s"].as_f64().unwrap(),
+            r["covers_s"].as_f64().unwrap(),
+            count,
+        )
+    };
+    objects(&ran).iter().map(of).collect()
+}
+
+#[test]
+fn intervals_begin_with_the_events_that_a_ring_has_kept() {
+    let dir = TempDir::new().unwrap();
+    let path = dir.path().join("ring");
+    let file = path.display();
+    let mut made = Run {
+        seconds: 60,
+        reads: 100,
+        keep: None,
+        info: info(),
+    };
+    record(&path, &made, &mut |_| {});
+    let whole = reports(&format!("latency --json 20s --from {file}"));
+    assert_eq!(
+        whole,
+        [(20.0, 20.0, 2000), (40.0, 40.0, 4000), (60.0, 60.0, 6000)]
+    );
+    made.keep = Some(Keep {
+        time: Duration::from_secs(10),
+        bytes: 1 << 20,
+    });
+    record(&path, &made, &mut |_| {});
+    // blocks end once a second
+    let kept = reports(&format!("latency --json 4s --from {file}"));
+    assert_eq!(
+        kept,
+        [(54.0, 4.0, 400), (58.0, 8.0, 800), (60.0, 10.0, 1000)]
+    );
+    let each = reports(&format!("latency --json --delta 4s --from {file}"));
+    assert_eq!(
+        each,
+        [(54.0, 4.0, 400), (58.0, 4.0, 400), (60.0, 10.0, 1000)]
+    );
+}
+
+#[test]
+fn a_report_on_some_of_the_commands_says_so() {
+    let dir = TempDir::new().unwrap();
+    let path = dir.path().join("slow");
+    let mut made = Run {
+        seconds: 1,
+        reads: 10,
+        keep: None,
+        info: info(),
+    };
+    made.info.stack = Some(StackAt::Submit);
+    made.info.slow_ns = Some(1_500_000);
+    made.info.errors = true;
+    made.info.count = Some(10);
+    record(&path, &made, &mut |_| {});
+    let says = "showed: the counts are theirs";
+    for words in ["latency", "stacks"] {
+        let ran = run(&format!("{words} --from {}", path.display()));
+        let choice = "`trace --slow 1.5ms --errors -n 10 --tee`";
+        assert_eq!(ran.code, Some(0), "{}", ran.err);
+        assert!(
+            ran.err.contains(choice) && ran.err.contains(says),
+            "{}",
+            ran.err
+        );
+        let ran = run(&format!("{words} --from {}.nvd", recording("6.12")));
+        assert!(!ran.err.contains(says), "{}", ran.err);
+    }
+    let ran = run(&format!("trace --pair --from {}", path.display()));
+    assert!(!ran.err.contains(says), "{}", ran.err);
+}
+
+#[test]
+fn options_that_a_recording_cannot_serve_are_refused() {
+    let dir = TempDir::new().unwrap();
+    let path = dir.path().join("made");
+    let mut made = Run {
+        seconds: 1,
+        reads: 10,
+        keep: None,
+        info: info(),
+    };
+    (made.info.sq, made.info.aen) = (Some(false), Some(false));
+    (made.info.stack, made.info.one_in) = (Some(StackAt::Submit), 4);
+    record(&path, &made, &mut |_| {});
+    let file = path.display();
+    for (words, says) in [
+        ("trace --sq", "has no SQ heads and tails"),
+        ("trace --aen", "has no asynchronous events"),
+        ("trace --kstack --sample 1/2", "of one command in 4"),
+        ("stacks --sample 1/64", "of one command in 4"),
+        ("latency --stages", "has no stages"),
+        ("trace --cgroup /sys/fs/cgroup", "has no cgroups"),
+    ] {
+        run(&format!("{words} --from {file}")).refuses(2, says);
+    }
+    // the options with which it was recorded
+    let ran = run(&format!("trace --kstack --sample 1/4 --from {file}"));
+    assert_eq!((ran.code, ran.out.lines().count()), (Some(0), 10));
+}

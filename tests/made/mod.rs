@@ -1,0 +1,165 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Recordings that tests make: reads at even times, and a ledger every second.
+
+use std::fs::File;
+use std::path::Path;
+
+use nvme_deep::Opcode;
+use nvme_deep::QueueKind;
+use nvme_deep::Status;
+use nvme_deep::model::event::CommandId;
+use nvme_deep::model::event::Event;
+use nvme_deep::model::event::EventKind;
+use nvme_deep::model::event::Outcome;
+use nvme_deep::model::event::StackId;
+use nvme_deep::model::event::Submission;
+use nvme_deep::model::event::Verdict;
+use nvme_deep::model::milestone::Milestone;
+use nvme_deep::model::timeline::Timeline;
+use nvme_deep::nvme::sqe::Parts;
+use nvme_deep::recording::ClockOffset;
+use nvme_deep::recording::Content;
+use nvme_deep::recording::ControllerInfo;
+use nvme_deep::recording::DiskInfo;
+use nvme_deep::recording::Keep;
+use nvme_deep::recording::LedgerInfo;
+use nvme_deep::recording::Recorder;
+use nvme_deep::recording::RunInfo;
+use nvme_deep::recording::Written;
+use nvme_deep::report::ledger::Ledger;
+use nvme_deep::report::ledger::TraceLedger;
+use serde_json::to_value;
+
+pub const SECOND: u64 = 1_000_000_000;
+
+/// A finished read of 4 KiB somewhere on the disk, that took 100 to 165 us.
+pub fn read_at(at_ns: u64) -> Event {
+    // as good as random, so that it compresses like a real load
+    let mixed = (at_ns ^ at_ns >> 29).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 20;
+    let opcode = Opcode {
+        queue: QueueKind::Io,
+        code: 2,
+    };
+    let id = CommandId {
+        ctrl: 0,
+        qid: 1,
+        cid: mixed as u16 & 0x3ff,
+        nsid: 1,
+        opcode,
+    };
+    let asked = Submission {
+        sqe: Parts {
+            opcode: 2,
+            cdw: [(mixed >> 16) as u32 & !7, 0, 7, 0, 0, 0],
+            ..Parts::default()
+        }
+        .into(),
+        bytes: Some(4096),
+        knows_submitter: true,
+        pid: 7,
+        tid: 8,
+        comm: *b"fio\0\0\0\0\0\0\0\0\0\0\0\0\0",
+        cpu: 0,
+        stack: StackId(0),
+    };
+    let latency_ns = 100_000 + (mixed & 0xffff);
+    let setup_out = at_ns - latency_ns;
+    let points = Milestone::ALL.map(|point| match point {
+        Milestone::Start => setup_out - 2000 - (mixed >> 20 & 0xfff),
+        Milestone::SetupOut => setup_out,
+        Milestone::Doorbell => setup_out + 2000 + (mixed >> 24 & 0x3ff),
+        Milestone::Cqe => at_ns - 15_000 - (mixed >> 16 & 0xfff),
+        Milestone::Complete => at_ns,
+        _ => 0,
+    });
+    let seen = [Milestone::Start, Milestone::Doorbell, Milestone::Cqe];
+    let pattern = seen.iter().filter_map(|p| p.pattern_bit()).sum();
+    let done = Outcome {
+        verdict: Some(Verdict {
+            result: 0,
+            status: Status(0),
+            retries: 0,
+            flags: 0,
+        }),
+        latency_ns: Some(latency_ns),
+        timeline: Some(Timeline::new(points, pattern)),
+        cpu: 0,
+        stack: StackId(0),
+    };
+    Event {
+        at_ns,
+        what: EventKind::Command(id, asked, done),
+    }
+}
+
+/// What is recorded.
+pub struct Run {
+    pub seconds: u64,
+    /// Reads in each second.
+    pub reads: u64,
+    pub keep: Option<Keep>,
+    pub info: RunInfo,
+}
+
+/// The description of a run that began one second after the boot.
+pub fn info() -> RunInfo {
+    RunInfo {
+        begin_ns: SECOND,
+        pairs: true,
+        one_in: 1,
+        ..RunInfo::default()
+    }
+}
+
+fn ledger(at_ns: u64, evicted: u64, commands: u64) -> LedgerInfo {
+    let ledger = Ledger {
+        seen: commands,
+        matched: commands,
+        misses_known: true,
+        trace: Some(TraceLedger {
+            commands_shown: commands,
+            ..TraceLedger::default()
+        }),
+        ..Ledger::default()
+    };
+    LedgerInfo {
+        at_ns,
+        evicted,
+        ledger: to_value(ledger).unwrap(),
+    }
+}
+
+/// Records into a new file. `each_second` is called after each second of the run.
+pub fn record(path: &Path, run: &Run, each_second: &mut dyn FnMut(u64)) -> Written {
+    let mut recorder = Recorder::create(File::create(path).unwrap(), true, run.keep).unwrap();
+    let begin = run.info.begin_ns;
+    recorder.block(Content::Run, begin, &run.info);
+    recorder.block(Content::Clock, begin, &ClockOffset { wall_ns: 0 });
+    let disk = DiskInfo {
+        name: "nvme0n1".into(),
+        nsid: 1,
+        lba_bytes: 512,
+        csi: 0,
+    };
+    let controllers = [ControllerInfo {
+        disks: vec![disk],
+        ..ControllerInfo::default()
+    }];
+    recorder.block(Content::Controllers, begin, &controllers);
+    recorder.block(Content::Ledger, begin, &ledger(0, 0, 0));
+    for second in 0..run.seconds {
+        for n in 0..run.reads {
+            recorder.push(&read_at(begin + second * SECOND + n * SECOND / run.reads));
+        }
+        let passed = (second + 1) * SECOND;
+        let so_far = ledger(passed, 0, (second + 1) * run.reads);
+        recorder.block(Content::Ledger, begin + passed, &so_far);
+        recorder.flush();
+        each_second(second);
+    }
+    let evicted = recorder.dump();
+    let all = run.seconds * SECOND;
+    let last = ledger(all, evicted, run.seconds * run.reads);
+    recorder.block(Content::End, begin + all, &last);
+    recorder.finish()
+}

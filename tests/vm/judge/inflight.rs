@@ -1,0 +1,169 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Commands in flight: each planted cause gets its verdict, and healthy commands get none.
+
+use serde_json::Value;
+
+use super::guest::Outcome;
+use super::guest::Suite;
+
+const INFLIGHT: Suite = Suite {
+    script: "inflight",
+    variant: "",
+    smp: "2",
+    controllers: &["nvme_null nvme0 0", "nvme_null nvme1 20000000000"],
+    append: "nvme_core.io_timeout=60 iomem=relaxed",
+    env: &[("RAM_FILE", "1")],
+};
+
+/// The looks of a call.
+fn looks(outcome: &Outcome, case: &str, name: &str) -> Vec<Value> {
+    let said = outcome.text(case, &format!("{name}.err"));
+    assert_eq!(outcome.code(case, name), 0, "{case} {name}: {said}");
+    let out = outcome.text(case, &format!("{name}.out"));
+    out.lines()
+        .map(|line| serde_json::from_str(line).unwrap())
+        .collect()
+}
+
+/// The commands of the only look.
+fn commands(outcome: &Outcome, case: &str, name: &str) -> Vec<Value> {
+    let looks = looks(outcome, case, name);
+    assert_eq!(looks.len(), 1);
+    assert_eq!(looks[0]["unreadable"], serde_json::json!([]));
+    looks[0]["commands"].as_array().unwrap().clone()
+}
+
+/// The command that reads this block of 4 KiB.
+fn read_of(commands: &[Value], block: u64) -> &Value {
+    let mut found = commands
+        .iter()
+        .filter(|c| c["opcode"] == "read" && c["fields"]["slba"] == block * 8);
+    let command = found.next();
+    assert!(found.next().is_none(), "{block} twice: {commands:?}");
+    command.unwrap_or_else(|| panic!("no read of {block}: {commands:?}"))
+}
+
+fn no_command_in_flight_is_shown_as_such(outcome: &Outcome) {
+    for (case, name) in [("idle", "idle"), ("masked", "after"), ("unseen", "after")] {
+        let found = commands(outcome, case, name);
+        assert!(found.is_empty(), "{case}: {found:?}");
+    }
+    let text = outcome.text("idle", "idle-text.out");
+    assert_eq!(text, "no command is in flight\n");
+}
+
+fn a_healthy_load_gets_no_verdict(outcome: &Outcome) {
+    let mut seen = 0;
+    let mut all = looks(outcome, "load", "interval");
+    assert_eq!(all.len(), 5);
+    for n in 1..=5 {
+        all.extend(looks(outcome, "load", &format!("load-{n}")));
+    }
+    for look in &all {
+        for command in look["commands"].as_array().unwrap() {
+            seen += 1;
+            assert_eq!(command["verdict"], Value::Null, "{command}");
+            assert_eq!(command["opcode"], "read");
+            assert_eq!(command["disk"], "nvme0n1");
+        }
+        for queue in look["queues"].as_array().unwrap() {
+            let (used, tags) = (&queue["tags_used"], &queue["tags"]);
+            assert!(used.as_u64().unwrap() <= tags.as_u64().unwrap());
+        }
+    }
+    assert!(seen > 0, "no command in any look");
+}
+
+fn what_the_device_holds(outcome: &Outcome) {
+    let found = commands(outcome, "held", "held");
+    assert_eq!(found.len(), 2);
+    for block in [100, 200] {
+        let command = read_of(&found, block);
+        assert_eq!(command["verdict"], "held", "{command}");
+        assert_eq!(command["point"], "doorbell", "{command}");
+        assert_eq!(command["ctrl"], "nvme1");
+        // planted 2 s before, in an emulator that is slow
+        let age = command["age_ms"].as_u64().unwrap();
+        assert!((1500..20_000).contains(&age), "{command}");
+    }
+    assert!(commands(outcome, "held", "held-ctrl").is_empty());
+    assert!(commands(outcome, "held", "held-old").is_empty());
+    let [first, second] = &looks(outcome, "held", "held-twice")[..] else {
+        panic!("not two looks");
+    };
+    for look in [first, second] {
+        assert_eq!(look["commands"].as_array().unwrap().len(), 2, "{look}");
+    }
+    let text = outcome.text("held", "held-text.out");
+    assert_eq!(text.matches("held by the device").count(), 2, "{text}");
+    assert!(
+        text.lines().all(|line| line.chars().count() <= 80),
+        "{text}"
+    );
+}
+
+fn an_interrupt_that_is_masked(outcome: &Outcome) {
+    let found = commands(outcome, "masked", "masked");
+    let command = read_of(&found, 300);
+    assert_eq!(command["verdict"], "answered", "{command}");
+    assert_eq!(command["point"], "cqe", "{command}");
+    assert_eq!(found.len(), 1);
+}
+
+fn a_doorbell_that_the_controller_does_not_see(outcome: &Outcome) {
+    let found = commands(outcome, "unseen", "unseen");
+    let command = read_of(&found, 400);
+    assert_eq!(command["verdict"], "not_fetched", "{command}");
+    assert_eq!(command["point"], "doorbell", "{command}");
+    assert_eq!(found.len(), 1);
+}
+
+fn a_controller_that_goes_away_harms_nothing(outcome: &Outcome) {
+    let said = outcome.text("removed", "during.err");
+    assert_eq!(outcome.code("removed", "during"), 0, "{said}");
+    let during = outcome.text("removed", "during.out");
+    assert!(during.lines().count() > 1, "{during}");
+    for line in during.lines() {
+        let look: Value = serde_json::from_str(line).unwrap();
+        assert_eq!(look["type"], "inflight");
+    }
+    assert!(commands(outcome, "removed", "after").is_empty());
+    let log = outcome.log();
+    for bad in ["Oops", "BUG:", "WARNING:", "general protection"] {
+        assert!(!log.contains(bad), "{bad}: {log}");
+    }
+}
+
+fn refusals_are_one_sentence(outcome: &Outcome) {
+    for (name, code, words) in [
+        ("no-ctrl", 6, "no controller nvme7"),
+        ("age", 2, "not"),
+        ("nobody", 4, "CAP_BPF"),
+        ("hidden", 5, "kptr_restrict"),
+    ] {
+        let said = outcome.text("words", &format!("{name}.err"));
+        assert_eq!(outcome.code("words", name), code, "{name}: {said}");
+        assert!(said.contains(words), "{name}: {said}");
+        assert_eq!(outcome.text("words", &format!("{name}.out")), "");
+    }
+}
+
+super::on_kernels! {
+    no_command_in_flight_is_shown_as_such_on_6_12 "6.12" INFLIGHT no_command_in_flight_is_shown_as_such
+    a_healthy_load_gets_no_verdict_on_6_12 "6.12" INFLIGHT a_healthy_load_gets_no_verdict
+    what_the_device_holds_on_6_12 "6.12" INFLIGHT what_the_device_holds
+    an_interrupt_that_is_masked_on_6_12 "6.12" INFLIGHT an_interrupt_that_is_masked
+    a_doorbell_that_the_controller_does_not_see_on_6_12 "6.12" INFLIGHT a_doorbell_that_the_controller_does_not_see
+    a_controller_that_goes_away_harms_nothing_on_6_12 "6.12" INFLIGHT a_controller_that_goes_away_harms_nothing
+    refusals_are_one_sentence_on_6_12 "6.12" INFLIGHT refusals_are_one_sentence
+    only_in_test_all_a_healthy_load_gets_no_verdict_on_6_1 "6.1" INFLIGHT a_healthy_load_gets_no_verdict
+    only_in_test_all_what_the_device_holds_on_6_1 "6.1" INFLIGHT what_the_device_holds
+    only_in_test_all_an_interrupt_that_is_masked_on_6_1 "6.1" INFLIGHT an_interrupt_that_is_masked
+    only_in_test_all_a_doorbell_that_the_controller_does_not_see_on_6_1 "6.1" INFLIGHT a_doorbell_that_the_controller_does_not_see
+    only_in_test_all_a_controller_that_goes_away_harms_nothing_on_6_1 "6.1" INFLIGHT a_controller_that_goes_away_harms_nothing
+    only_in_test_all_a_healthy_load_gets_no_verdict_on_7_x "7.x" INFLIGHT a_healthy_load_gets_no_verdict
+    only_in_test_all_what_the_device_holds_on_7_x "7.x" INFLIGHT what_the_device_holds
+    only_in_test_all_an_interrupt_that_is_masked_on_7_x "7.x" INFLIGHT an_interrupt_that_is_masked
+    only_in_test_all_a_doorbell_that_the_controller_does_not_see_on_7_x "7.x" INFLIGHT a_doorbell_that_the_controller_does_not_see
+    only_in_test_all_a_controller_that_goes_away_harms_nothing_on_7_x "7.x" INFLIGHT a_controller_that_goes_away_harms_nothing
+}
