@@ -6,6 +6,8 @@ use serde::Deserialize;
 use serde::Serialize;
 
 use super::milestone::Milestone;
+use super::milestone::NO_COMPLETE;
+use super::milestone::NO_SETUP;
 
 /// The sets of stages that a command's life can be divided into.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -113,11 +115,19 @@ impl StageSet {
         self.histograms() - 1
     }
 
+    /// Point `index` of the stage set: where stage `index` begins, and the one before it ends.
+    const fn point(self, index: usize) -> Milestone {
+        let stages = self.stages();
+        if index < stages.len() {
+            stages[index].from
+        } else {
+            self.last_point()
+        }
+    }
+
     /// The point at which stage `index` ends.
-    pub fn end_of(self, index: usize) -> Milestone {
-        self.stages()
-            .get(index + 1)
-            .map_or(self.last_point(), |s| s.from)
+    pub const fn end_of(self, index: usize) -> Milestone {
+        self.point(index + 1)
     }
 
     /// The name of a run: its stages joined by `+`.
@@ -133,18 +143,33 @@ impl StageSet {
     /// command without a start has no queue stage. Empty if fewer than two points of the stage set
     /// were observed.
     pub fn runs(self, pattern: u16) -> Vec<Run> {
-        let stages = self.stages();
-        let points = stages.iter().map(|s| s.from).chain([self.last_point()]);
-        let seen: Vec<usize> = points
-            .enumerate()
-            .filter(|(_, point)| point.seen_in(pattern))
-            .map(|(n, _)| n)
-            .collect();
-        let run = |pair: &[usize]| Run {
-            first: pair[0],
-            last: pair[1] - 1,
-        };
-        seen.windows(2).map(run).collect()
+        let count = self.stages().len();
+        let mut runs = Vec::with_capacity(count);
+        let mut begin = None;
+        for (point, from) in (0..=count).map(|n| (n, self.point(n))) {
+            if !from.seen_in(pattern) {
+                continue;
+            }
+            if let Some(first) = begin.replace(point) {
+                let last = point - 1;
+                runs.push(Run { first, last });
+            }
+        }
+        runs
+    }
+
+    /// The pattern bits of this stage set's points, and those of an unobserved set-up and completion.
+    pub const fn pattern_bits(self) -> u16 {
+        let mut bits = NO_SETUP | NO_COMPLETE;
+        let mut n = 0;
+        while n < Milestone::ALL.len() {
+            let point = Milestone::ALL[n];
+            if let (Some(bit), true) = (point.pattern_bit(), self.has_point(point)) {
+                bits |= bit;
+            }
+            n += 1;
+        }
+        bits
     }
 }
 
@@ -152,8 +177,6 @@ impl StageSet {
 mod tests {
     use super::*;
     use crate::model::milestone::ALL_POINTS;
-    use crate::model::milestone::NO_COMPLETE;
-    use crate::model::milestone::NO_SETUP;
 
     const FULL: u16 = 0x7f;
 
