@@ -1,7 +1,9 @@
 # Each target installs the packages that it needs; see tests/vm/deps.sh.
 
 .DEFAULT_GOAL := help
-.PHONY: help deps build kernels demo pictures test test-fast check-exports test-vm test-cost test-diff test-all bench record-cost table clean
+# the date in packages and man pages
+export SOURCE_DATE_EPOCH ?= $(shell git log -1 --format=%ct)
+.PHONY: help deps build kernels demo pictures test test-fast check-exports test-vm test-cost test-diff test-all bench record-cost table matrix dist staged deb rpm archive check-packages reproducible clean
 
 help: ## print this list
 	@sed -nE 's/^([a-z-]+):[^#]*## (.*)/  make \1\t\2/p' $(firstword $(MAKEFILE_LIST)) | expand -t 20
@@ -55,6 +57,7 @@ record-cost: build ## write tests/bench/recorded.json
 	@tests/bench/guard.sh --record
 
 test-all: test-fast test-cost build kernels ## run test-fast, and all guest tests on every kernel
+	@tests/vm/deps.sh systemd
 	cargo test --locked --test vm -- --ignored --test-threads=1
 
 bench: build ## count what we and other tools cost, in a guest (KERNEL=6.12)
@@ -64,6 +67,35 @@ bench: build ## count what we and other tools cost, in a guest (KERNEL=6.12)
 table: build kernels ## find anew what each kernel offers, for the planner's tests and docs/kernels.md
 	NVME_DEEP_BLESS=1 cargo test --locked --test vm -- --ignored --test-threads=1 methods::all_methods
 	NVME_DEEP_BLESS=1 cargo test --locked --test plan the_table_in_the_docs
+
+matrix: build kernels ## plant each cause for `diagnose` in guests, keep the recordings, renew the table (minutes)
+	NVME_DEEP_BLESS=1 cargo test --locked --test vm -- --ignored --test-threads=1 plants::
+	NVME_DEEP_BLESS=1 cargo test --locked --test plants the_table_in_the_docs
+
+dist: build ## write man pages and completions to target/dist
+	target/release/nvme-deep dist target/dist
+
+staged: deps
+	packaging/build.sh
+	packaging/stage.sh
+
+deb: staged ## build target/package/out/*.deb
+	packaging/pack.sh deb
+
+rpm: staged ## build target/package/out/*.rpm
+	packaging/pack.sh rpm
+
+archive: staged ## build target/package/out/*.tar.gz, with a static binary
+	packaging/pack.sh archive
+
+check-packages: staged ## build all packages; install, use and purge them in clean roots
+	@tests/vm/deps.sh lintian mmdebstrap rpm rpm2cpio cpio
+	packaging/pack.sh deb rpm archive
+	packaging/check.sh
+
+reproducible: staged ## build all packages twice, in different directories, and compare them
+	packaging/pack.sh deb rpm archive
+	packaging/reproduce.sh
 
 clean: ## remove all that was built or fetched
 	rm -rf target

@@ -13,6 +13,18 @@ mod live {
 
     use libbpf_cargo::SkeletonBuilder;
 
+    /// Level of zstd for the BPF objects.
+    const PACK_LEVEL: i32 = 19;
+
+    /// The option that leaves the path of this directory out of what clang writes: two builds in
+    /// different directories make the same objects.
+    fn no_paths() -> Result<String, std::io::Error> {
+        Ok(format!(
+            "-ffile-prefix-map={}=.",
+            env::current_dir()?.display()
+        ))
+    }
+
     /// Compiles one file of btf/. The comment at its top gives the release and the build ids.
     fn shipped(source: &Path, out: &Path) -> Result<String, Box<dyn Error>> {
         let text = fs::read_to_string(source)?;
@@ -28,6 +40,7 @@ mod live {
         let clang = env::var_os("CLANG").unwrap_or_else(|| "clang".into());
         let status = Command::new(clang)
             .args(["-g", "-O2", "-Wall", "-Werror", "-target", "bpf", "-c"])
+            .arg(no_paths()?)
             .arg(source)
             .arg("-o")
             .arg(&object)
@@ -55,7 +68,8 @@ mod live {
         Ok(fs::write(out.join("shipped_btf.rs"), table)?)
     }
 
-    /// Compiles one BPF source to OUT_DIR/NAME.bpf.o.
+    /// Compiles one BPF source to OUT_DIR/NAME.bpf.o, and compresses it to NAME.bpf.o.zst, a tenth of
+    /// its size.
     fn object(
         source: &str,
         name: &str,
@@ -66,8 +80,10 @@ mod live {
         // Debian keeps <asm/types.h> in a directory per architecture, which clang -target bpf does
         // not search. On other systems the directory does not exist, and the option has no effect.
         let asm = format!("/usr/include/{arch}-linux-gnu");
+        let no_paths = no_paths()?;
         let args = [
             "-mcpu=v3",
+            &no_paths,
             "-Wall",
             "-Werror",
             "-Ibpf/include",
@@ -81,6 +97,9 @@ mod live {
             .clang_args(args.iter().chain(more))
             .reference_obj(true)
             .build()?;
+        let object = fs::read(out.join(format!("{name}.bpf.o")))?;
+        let packed = zstd::bulk::compress(&object, PACK_LEVEL)?;
+        fs::write(out.join(format!("{name}.bpf.o.zst")), packed)?;
         Ok(builder)
     }
 
@@ -101,10 +120,22 @@ mod live {
                 &["-DND_USUAL", &only],
                 &out,
             )?;
+            object(
+                "nvme_deep",
+                &format!("nvme_deep_{mode}_status"),
+                &["-DND_USUAL", &only, "-DND_STATUS"],
+                &out,
+            )?;
         }
         object("nvme_deep", "nvme_deep_trace", &["-DND_USUAL"], &out)?;
         object("tracepoint", "tracepoint", &[], &out)?;
         object("memory", "memory", &[], &out)?;
+        let arch = match env::var("CARGO_CFG_TARGET_ARCH")?.as_str() {
+            "x86_64" => "x86".to_owned(),
+            "aarch64" => "arm64".to_owned(),
+            other => other.to_owned(),
+        };
+        object("host", "host", &[&format!("-D__TARGET_ARCH_{arch}")], &out)?;
         all_shipped(&out)
     }
 }

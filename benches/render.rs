@@ -7,6 +7,7 @@ use std::fmt;
 use divan::AllocProfiler;
 use divan::Bencher;
 use divan::counter::BytesCount;
+use nvme_deep::model::conditions::Conditions;
 use nvme_deep::model::event::CommandId;
 use nvme_deep::model::event::Event;
 use nvme_deep::model::event::EventKind;
@@ -104,6 +105,7 @@ fn event(kind: &str) -> Event {
         latency_ns: Some(85_200),
         timeline: (kind == "command+stages").then(|| Timeline::new(points, 0b010_1001)),
         cpu: 1,
+        conditions: Conditions::default(),
         stack: StackId::default(),
     };
     let what = match kind {

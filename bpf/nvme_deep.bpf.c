@@ -9,6 +9,7 @@
 
 #include "kernel.bpf.h"
 #include "abi.h"
+#include "activity_abi.h"
 #include "config.bpf.h"
 #include "filter.bpf.h"
 #include "maps.bpf.h"
@@ -22,9 +23,13 @@
 #include "where.bpf.h"
 #include "command.bpf.h"
 #include "recover.bpf.h"
+#include "announce.bpf.h"
 #include "setup.bpf.h"
 #include "doorbell.bpf.h"
 #include "points.bpf.h"
+#ifndef ND_ONLY
+#include "activity.bpf.h"
+#endif
 
 char LICENSE[] SEC("license") = "Dual BSD/GPL";
 
@@ -318,6 +323,58 @@ int BPF_KPROBE(state_kprobe, struct nvme_ctrl *ctrl, u32 state)
 		       ND_HOOK_STATE_KPROBE, RAW);
 }
 
+#ifndef ND_ONLY
+SEC("?tp_btf/block_bio_queue")
+int BPF_PROG(bio_btf)
+{
+	u64 bio = bio_of(ctx);
+
+	return bio ? on_bio(bio, ND_HOOK_BIO_BTF) : 0;
+}
+
+SEC("?tp_btf/block_getrq")
+int BPF_PROG(getrq_btf)
+{
+	u64 bio = bio_of(ctx);
+
+	return bio ? on_getrq(bio, ND_HOOK_GETRQ_BTF) : 0;
+}
+
+SEC("?tp_btf/block_split")
+int BPF_PROG(split_btf)
+{
+	u64 bio = bio_of(ctx);
+
+	return bio ? on_split(bio, ND_HOOK_SPLIT_BTF) : 0;
+}
+
+SEC("?tp_btf/swiotlb_bounced")
+int BPF_PROG(bounce_btf, void *device, u64 address, u64 bytes)
+{
+	return on_bounce(bytes, ND_HOOK_BOUNCE_BTF);
+}
+
+/* Of the IOMMU. */
+SEC("?tp_btf/map")
+int BPF_PROG(map_btf, u64 iova, u64 address, u64 bytes)
+{
+	return on_map(bytes, ND_HOOK_MAP_BTF);
+}
+
+SEC("?tp_btf/unmap")
+int BPF_PROG(unmap_btf, u64 iova, u64 bytes, u64 unmapped)
+{
+	return on_unmap(unmapped, ND_HOOK_UNMAP_BTF);
+}
+
+/* The timer of each CPU, which user space opens. */
+SEC("?perf_event")
+int tick(void *ctx)
+{
+	return on_tick();
+}
+#endif
+
 /* Never attached: user space runs it (BPF_PROG_TEST_RUN) with ND_SERVE_* and a slot or ND_END_*. */
 SEC("?raw_tp")
 int service(struct bpf_raw_tracepoint_args *ctx)
@@ -333,6 +390,7 @@ const struct nd_cell _abi_cell = {};
 const struct nd_slot _abi_slot = {};
 const struct nd_start _abi_start = {};
 const struct nd_ctrl _abi_ctrl = {};
+const struct nd_failures _abi_failures = {};
 const struct nd_queue _abi_queue = {};
 const struct nd_task _abi_task = {};
 const struct nd_cpu _abi_cpu = {};
@@ -344,3 +402,5 @@ const struct nd_other _abi_other = {};
 const struct nd_stack _abi_stack = {};
 const struct nd_stack_sum _abi_stack_sum = {};
 const struct nd_scratch _abi_scratch = {};
+const struct nd_activity _abi_activity = {};
+const struct nd_disk _abi_disk = {};

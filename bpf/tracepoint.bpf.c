@@ -194,6 +194,9 @@ int complete_tp(void *ctx)
 	} else {
 		if (cfg_trace)
 			note_outcome(&s->outcome, ctx);
+		if (cfg_count_status)
+			count_status(s, FIELD(ctx, tp_done_status, u16),
+				     FIELD(ctx, tp_done_retries, u8));
 		finish(s, cpu, now, 0, 1);
 	}
 	return 0;

@@ -36,6 +36,11 @@ enum nvme_ctrl_state {
 	NVME_CTRL_DEAD = 6,
 };
 
+struct list_head {
+	/* struct list_head */ void *next;
+	/* struct list_head */ void *prev;
+};
+
 struct nvme_request {
 	/* struct nvme_command */ void *cmd;
 	union nvme_result result;
@@ -68,7 +73,9 @@ struct nvme_ctrl {
 	/* struct blk_mq_tag_set */ void *admin_tagset;
 	u8 _pad4[816];
 	/* struct device */ void *device;
-	u8 _pad5[1880];
+	u8 _pad5[208];
+	struct list_head subsys_entry;
+	u8 _pad6[1656];
 };
 AT(nvme_ctrl, state, 4, 4);
 AT(nvme_ctrl, admin_q, 56, 8);
@@ -76,31 +83,70 @@ AT(nvme_ctrl, instance, 88, 4);
 AT(nvme_ctrl, tagset, 96, 8);
 AT(nvme_ctrl, admin_tagset, 104, 8);
 AT(nvme_ctrl, device, 928, 8);
+AT(nvme_ctrl, subsys_entry, 1144, 16);
 SIZE(nvme_ctrl, 2816);
+
+struct nvme_subsystem {
+	u8 _pad0[776];
+	struct list_head entry;
+	u8 _pad1[32];
+	struct list_head ctrls;
+	u8 _pad2[336];
+};
+AT(nvme_subsystem, entry, 776, 16);
+AT(nvme_subsystem, ctrls, 824, 16);
+SIZE(nvme_subsystem, 1176);
 
 struct nvme_queue {
 	u8 _pad0[16];
 	void *sq_cmds;
-	u8 _pad1[80];
+	u8 _pad1[48];
+	/* struct nvme_completion */ void *cqes;
+	u8 _pad2[24];
 	u32 q_depth;
-	u8 _pad2[2];
+	u8 _pad3[2];
 	u16 sq_tail;
 	u16 last_sq_tail;
-	u8 _pad3[2];
+	u16 cq_head;
 	u16 qid;
-	u8 _pad4[74];
+	u8 cq_phase;
+	u8 sqes;
+	u64 flags;
+	u8 _pad4[16];
+	/* __le32 */ void *dbbuf_sq_ei;
+	u8 _pad5[40];
 };
 AT(nvme_queue, sq_cmds, 16, 8);
+AT(nvme_queue, cqes, 72, 8);
 AT(nvme_queue, q_depth, 104, 4);
 AT(nvme_queue, sq_tail, 110, 2);
 AT(nvme_queue, last_sq_tail, 112, 2);
+AT(nvme_queue, cq_head, 114, 2);
 AT(nvme_queue, qid, 116, 2);
+AT(nvme_queue, cq_phase, 118, 1);
+AT(nvme_queue, sqes, 119, 1);
+AT(nvme_queue, flags, 120, 8);
+AT(nvme_queue, dbbuf_sq_ei, 144, 8);
 SIZE(nvme_queue, 192);
 
+struct nvme_dev {
+	/* struct nvme_queue */ void *queues;
+	u8 _pad0[776];
+	struct nvme_ctrl ctrl;
+	u8 _pad1[104];
+};
+AT(nvme_dev, queues, 0, 8);
+AT(nvme_dev, ctrl, 784, 2816);
+SIZE(nvme_dev, 3704);
+
 /* A type that nothing uses has no BTF. */
-void nvme_deep_types(struct nvme_request *request, struct nvme_ctrl *ctrl, struct nvme_queue *queue)
+void nvme_deep_types(struct nvme_request *request, struct nvme_ctrl *ctrl,
+		     struct nvme_subsystem *subsystem, struct nvme_queue *queue,
+		     struct nvme_dev *dev)
 {
 	(void)request;
 	(void)ctrl;
+	(void)subsystem;
 	(void)queue;
+	(void)dev;
 }

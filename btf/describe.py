@@ -13,7 +13,9 @@ import gdb
 NUMBERS = {gdb.TYPE_CODE_INT, gdb.TYPE_CODE_BOOL, gdb.TYPE_CODE_CHAR}
 RECORDS = {gdb.TYPE_CODE_STRUCT, gdb.TYPE_CODE_UNION}
 
-helpers = {}  # unions and enums that the structs contain: name to definition
+helpers = {}  # what the structs contain: name to definition
+# Structs that the file has: a member may be one of them.
+described = {"nvme_ctrl"}
 
 
 def find(record, name, base=0):
@@ -47,6 +49,12 @@ def declare(kind, name):
         body = "".join(declare(f.type, f.name) for f in real.fields())
         helpers[real.tag] = f"union {real.tag} {{\n{body}}};\n"
         return f"\tunion {real.tag} {name};\n"
+    if real.code == gdb.TYPE_CODE_STRUCT and real.tag == "list_head":
+        body = "".join(declare(f.type, f.name) for f in real.fields())
+        helpers[real.tag] = f"struct {real.tag} {{\n{body}}};\n"
+        return f"\tstruct {real.tag} {name};\n"
+    if real.code == gdb.TYPE_CODE_STRUCT and real.tag in described:
+        return f"\tstruct {real.tag} {name};\n"
     raise gdb.error(f"{name} is of a kind that describe.py does not know: {kind}")
 
 

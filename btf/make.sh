@@ -16,8 +16,10 @@ suites=(bullseye bullseye-security)
 
 # The structs and fields to describe; a `?` follows a field that some kernels lack.
 want_core='nvme_request result genctr? retries flags status cmd ctrl
-nvme_ctrl instance tagset admin_tagset admin_q device state'
-want_pci='nvme_queue sq_tail last_sq_tail qid q_depth sq_cmds'
+nvme_ctrl instance tagset admin_tagset admin_q device state subsys_entry
+nvme_subsystem entry ctrls'
+want_pci='nvme_queue sq_tail last_sq_tail qid q_depth sq_cmds sqes cqes cq_head cq_phase flags dbbuf_sq_ei
+nvme_dev queues ctrl'
 
 die() {
     echo "make: $*" >&2
@@ -133,11 +135,15 @@ END
     cat <<'END'
 
 /* A type that nothing uses has no BTF. */
-void nvme_deep_types(struct nvme_request *request, struct nvme_ctrl *ctrl, struct nvme_queue *queue)
+void nvme_deep_types(struct nvme_request *request, struct nvme_ctrl *ctrl,
+		     struct nvme_subsystem *subsystem, struct nvme_queue *queue,
+		     struct nvme_dev *dev)
 {
 	(void)request;
 	(void)ctrl;
+	(void)subsystem;
 	(void)queue;
+	(void)dev;
 }
 END
 }
@@ -171,9 +177,11 @@ check() {
     done <<END
 nvme_request $core
 nvme_ctrl $core
+nvme_subsystem $core
 nvme_request $pci
 nvme_ctrl $pci
 nvme_queue $pci
+nvme_dev $pci
 END
 }
 

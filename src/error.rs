@@ -11,6 +11,7 @@ use std::io;
 use std::path::PathBuf;
 use std::result::Result as StdResult;
 
+use crate::machine::process::TargetError;
 #[cfg(feature = "live")]
 use crate::machine::types::BtfError;
 use crate::probe::plan::NoPlan;
@@ -129,6 +130,9 @@ pub enum Error {
         /// Size of the window in bytes.
         window: usize,
     },
+    /// A target cannot be traced.
+    #[error(transparent)]
+    Target(#[from] TargetError),
     /// The BPF side is not what this library expects.
     #[error(transparent)]
     Mismatch(#[from] Mismatch),
@@ -145,6 +149,14 @@ impl Error {
             #[cfg(feature = "live")]
             Self::Btf(_) => Kind::Usage,
             Self::Cgroup { .. } => Kind::Usage,
+            Self::Target(error) => match error {
+                TargetError::NotPermitted { .. } => Kind::Privilege,
+                TargetError::NoNvmet => Kind::NoDevice,
+                TargetError::NoProcess { .. }
+                | TargetError::Unreadable { .. }
+                | TargetError::NoSymbol { .. } => Kind::Usage,
+                TargetError::Layout { .. } | TargetError::Ended { .. } => Kind::Run,
+            },
             Self::UnknownProgram { .. }
             | Self::NoField { .. }
             | Self::Failed { .. }

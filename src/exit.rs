@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Exit codes, and the errors of the binary.
 //!
-//! Scripts must be able to distinguish "not permitted", "nothing to trace" and "failed". The README
-//! has the table of codes; change both together.
+//! Scripts must be able to distinguish "not permitted", "nothing to trace" and "failed".
 
 use std::io::Error as IoError;
 use std::io::ErrorKind;
@@ -11,6 +10,34 @@ use std::process::ExitCode;
 use anyhow::Error;
 use nvme_deep::error::Error as LibraryError;
 use nvme_deep::error::Kind;
+
+/// The exit codes and their meanings. The README has the same table.
+pub const MEANINGS: [(u8, &str); 8] = [
+    (
+        0,
+        "done, or stopped; also if the reader of a pipe went away",
+    ),
+    (1, "failed while running"),
+    (2, "wrong usage"),
+    (3, "`--check` found a change or a cause"),
+    (
+        4,
+        "not permitted: not root, and CAP_BPF or CAP_PERFMON is missing",
+    ),
+    (
+        5,
+        "the kernel lacks what is needed, or refuses it, with every method (or the one given by \
+         `--attach`)",
+    ),
+    (
+        6,
+        "no NVMe, or not the controller or namespace that was asked for",
+    ),
+    (
+        130,
+        "ended at once by a second signal, without a final report",
+    ),
+];
 
 /// The exit code of a kind of error. A run that finished, or was stopped, exits with 0.
 pub fn code(kind: Kind) -> ExitCode {
@@ -38,6 +65,19 @@ impl Failure {
         let message = message.into();
         Self { kind, message }.into()
     }
+}
+
+/// The program of `--exec` ended with this code, which is not 0. Not a message: the program has
+/// printed its own.
+#[derive(Debug, thiserror::Error)]
+#[error("the command ended with exit code {0}")]
+pub struct Exited(pub u8);
+
+/// The exit code of the program of `--exec`, if that is what the error says.
+pub fn code_of_program(error: &Error) -> Option<ExitCode> {
+    error
+        .downcast_ref()
+        .map(|Exited(code)| ExitCode::from(*code))
 }
 
 /// Returns the kind of an error: that of the first error in its chain that has one, or
@@ -68,16 +108,21 @@ mod tests {
     #[test]
     fn the_codes_are_those_of_the_readme() {
         let readme = include_str!("../README.md");
+        let table = readme.split_once("| exit code | |\n|---|---|\n").unwrap().1;
+        let rows = table.lines().take_while(|line| line.starts_with('|'));
+        let own = MEANINGS.map(|(code, meaning)| format!("| {code} | {meaning} |"));
+        assert_eq!(rows.collect::<Vec<_>>(), own);
         for (kind, number, meaning) in [
             (Kind::Run, 1, "failed while running"),
             (Kind::Usage, 2, "wrong usage"),
-            (Kind::Check, 3, "`diff --check` found a change"),
+            (Kind::Check, 3, "`--check` found a change or a cause"),
             (Kind::Privilege, 4, "not permitted"),
             (Kind::Kernel, 5, "the kernel lacks"),
             (Kind::NoDevice, 6, "no NVMe"),
         ] {
             assert_eq!(code(kind), ExitCode::from(number), "{kind:?}");
-            assert!(readme.contains(&format!("| {number} | {meaning}")));
+            let row = MEANINGS.iter().find(|row| row.0 == number).unwrap();
+            assert!(row.1.starts_with(meaning), "{row:?}");
         }
     }
 

@@ -34,6 +34,7 @@
 pub mod abi;
 pub mod error;
 pub mod export;
+pub mod host;
 pub mod inflight;
 #[doc(hidden)]
 pub mod machine;

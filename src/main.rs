@@ -15,22 +15,33 @@ use nvme_deep::error::Kind;
 
 use crate::cli::args::Args;
 use crate::cli::args::Command;
+use crate::cli::options::DiagnoseOptions;
 use crate::cli::options::DiffOptions;
 use crate::cli::options::ExportOptions;
+use crate::cli::options::HeatmapOptions;
 use crate::cli::options::InflightOptions;
 use crate::cli::options::LatencyOptions;
+use crate::cli::options::PatternOptions;
 use crate::cli::options::RecordOptions;
 use crate::cli::options::ServeOptions;
 use crate::cli::options::StacksOptions;
+use crate::cli::options::TopOptions;
 use crate::cli::options::TraceOptions;
+use crate::commands::diagnose;
 use crate::commands::diff;
+use crate::commands::dist;
 use crate::commands::doctor;
 use crate::commands::export;
+use crate::commands::heatmap;
+use crate::commands::host;
 use crate::commands::inflight;
+use crate::commands::join;
 use crate::commands::latency;
+use crate::commands::pattern;
 use crate::commands::record;
 use crate::commands::serve;
 use crate::commands::stacks;
+use crate::commands::top;
 use crate::commands::trace;
 
 fn main() -> ExitCode {
@@ -51,18 +62,25 @@ fn main() -> ExitCode {
         Command::Trace(args) => TraceOptions::try_from(args).and_then(|o| trace::run(&o)),
         Command::Stacks(args) => StacksOptions::try_from(args).and_then(|o| stacks::run(&o)),
         Command::Record(args) => RecordOptions::try_from(args).and_then(|o| record::run(&o)),
+        Command::Diagnose(args) => DiagnoseOptions::try_from(args).and_then(|o| diagnose::run(&o)),
         Command::Inflight(args) => InflightOptions::try_from(args).and_then(|o| inflight::run(&o)),
         Command::Export(args) => ExportOptions::try_from(args).and_then(|o| export::run(&o)),
+        Command::Heatmap(args) => HeatmapOptions::try_from(args).and_then(|o| heatmap::run(&o)),
+        Command::Pattern(args) => PatternOptions::try_from(args).and_then(|o| pattern::run(&o)),
+        Command::Top(args) => TopOptions::try_from(args).and_then(|o| top::run(&o)),
         Command::Diff(args) => DiffOptions::try_from(args).and_then(|o| diff::run(&o)),
+        Command::Host(args) => host::run(&args),
+        Command::Join(args) => join::run(&args),
         Command::Serve(args) => ServeOptions::try_from(args).and_then(|o| serve::run(&o)),
         Command::Doctor(args) => doctor::run(&args),
+        Command::Dist(args) => dist::run(&args),
     };
     match result {
         Ok(()) => ExitCode::SUCCESS,
         Err(failed) if exit::is_closed_pipe(&failed) => ExitCode::SUCCESS,
-        Err(failed) => {
+        Err(failed) => exit::code_of_program(&failed).unwrap_or_else(|| {
             let _ = writeln!(stderr(), "nvme-deep: {failed:#}");
             exit::code(exit::kind_of(&failed))
-        }
+        }),
     }
 }

@@ -3,6 +3,7 @@
 //! order. A live session provides both; so do vectors in tests.
 
 use crate::error::Result;
+use crate::model::activity::Activity;
 use crate::model::counters::Counters;
 use crate::model::event::Event;
 use crate::model::event::StackId;
@@ -50,6 +51,15 @@ pub trait Source {
     /// # Errors
     /// If they cannot be read.
     fn stack_sums(&self) -> Result<Vec<StackSum>>;
+
+    /// What the machine did besides the commands since the begin of the run, and the gaps since the
+    /// last reading. `None`: not observed.
+    ///
+    /// # Errors
+    /// If it cannot be read.
+    fn activity(&self) -> Result<Option<Activity>> {
+        Ok(None)
+    }
 
     /// Ends the run. Data read afterwards is final.
     ///

@@ -11,6 +11,7 @@
 )]
 
 mod binary;
+mod flags;
 
 use std::ffi::OsStr;
 use std::fs;
@@ -25,6 +26,18 @@ use tempfile::TempDir;
 use self::binary::BINARY;
 use self::binary::Ran;
 use self::binary::run;
+use self::flags::COMMON;
+use self::flags::DIAGNOSE;
+use self::flags::EXPORT;
+use self::flags::HEATMAP;
+use self::flags::HOST;
+use self::flags::LATENCY;
+use self::flags::PATTERN;
+use self::flags::RECORD;
+use self::flags::SERVE;
+use self::flags::STACKS;
+use self::flags::TOP;
+use self::flags::TRACE;
 
 /// Effective capabilities of a child of this process.
 fn capabilities(as_whom: &mut Command) -> u64 {
@@ -56,7 +69,8 @@ fn help_lists_the_commands_and_the_exit_codes() {
         let ran = run(words);
         assert_eq!((ran.code, ran.err.as_str()), (Some(0), ""), "{words}");
         for command in [
-            "latency", "trace", "stacks", "record", "diff", "export", "inflight", "doctor",
+            "latency", "trace", "stacks", "record", "diagnose", "diff", "export", "inflight",
+            "heatmap", "pattern", "top", "host", "join", "doctor",
         ] {
             assert!(ran.out.contains(command), "{}", ran.out);
         }
@@ -65,7 +79,7 @@ fn help_lists_the_commands_and_the_exit_codes() {
             "0 done or stopped",
             "1 failed while running",
             "2 wrong usage",
-            "3 `diff --check` found a change",
+            "3 `--check` found a change or a cause",
             "4 not permitted",
             "5 the kernel lacks what is needed",
             "6 no such NVMe device",
@@ -75,114 +89,24 @@ fn help_lists_the_commands_and_the_exit_codes() {
     }
 }
 
-/// Options of all commands that trace.
-const COMMON: [&str; 16] = [
-    "--ctrl",
-    "--nsid",
-    "--opcode",
-    "--qid",
-    "--no-admin",
-    "--no-io",
-    "-p, --pid",
-    "--comm",
-    "-c, --cgroup",
-    "--lba",
-    "-j, --json",
-    "--attach",
-    "--btf",
-    "--color",
-    "-v, --verbose",
-    "-h, --help",
-];
-
-const LATENCY: [&str; 11] = [
-    "--from",
-    "--stages",
-    "--duration",
-    "--delta",
-    "--hist",
-    "--lat-min-us",
-    "--lat-shift",
-    "--split-size",
-    "--commands",
-    "[INTERVAL]",
-    "[COUNT]",
-];
-
-const TRACE: [&str; 15] = [
-    "--from",
-    "--tee",
-    "--force",
-    "--pair",
-    "--stages",
-    "--kstack",
-    "--sample",
-    "--slow",
-    "--errors",
-    "--sq",
-    "--aen",
-    "-n, --count",
-    "--duration",
-    "--time",
-    "--buffer",
-];
-
-const STACKS: [&str; 10] = [
-    "--from",
-    "--at",
-    "--by",
-    "--sample",
-    "--slow",
-    "--errors",
-    "--top",
-    "--folded",
-    "--svg",
-    "--duration",
-];
-
-const RECORD: [&str; 13] = [
-    "--ring",
-    "--trigger",
-    "--after",
-    "-o, --output",
-    "--force",
-    "--stages",
-    "--kstack",
-    "--sample",
-    "--duration",
-    "--max-size",
-    "--no-compress",
-    "--redact",
-    "--buffer",
-];
-
-const SERVE: [&str; 4] = ["--listen", "--textfile", "--interval", "--stages"];
-
-const EXPORT: [&str; 8] = [
-    "--format",
-    "-o, --output",
-    "--force",
-    "--redact",
-    "--interval",
-    "--slow",
-    "--errors",
-    "<FILE>...",
-];
-
 #[test]
 fn the_help_of_each_command_lists_every_flag() {
-    let commands: [(&str, &[&str]); 6] = [
+    let commands: [(&str, &[&str]); 10] = [
         ("latency", &LATENCY),
         ("trace", &TRACE),
         ("stacks", &STACKS),
         ("record", &RECORD),
+        ("diagnose", &DIAGNOSE),
         ("export", &EXPORT),
         ("serve", &SERVE),
+        ("heatmap", &HEATMAP),
+        ("pattern", &PATTERN),
+        ("top", &TOP),
     ];
     for (command, own) in commands {
         let left_out: &[&str] = match command {
             // it prints no data
-            "record" | "serve" => &["-j, --json"],
+            "record" | "serve" | "heatmap" | "top" => &["-j, --json"],
             // nor does it attach
             "export" => &[
                 "-j, --json",
@@ -195,33 +119,41 @@ fn the_help_of_each_command_lists_every_flag() {
         };
         let common = COMMON.iter().filter(|flag| !left_out.contains(flag));
         let flags: Vec<&str> = common.chain(own).copied().collect();
-        for words in ["--help", "-h", "help"] {
-            let words = match words {
-                "help" => format!("help {command}"),
-                flag => format!("{command} {flag}"),
-            };
-            let ran = run(&words);
-            assert_eq!((ran.code, ran.err.as_str()), (Some(0), ""), "{words}");
-            // lines that are indented further are descriptions
-            let listed: Vec<&str> = ran
-                .out
-                .lines()
-                .filter(|l| l.starts_with("  "))
-                .map(|l| l.strip_prefix("      ").unwrap_or(&l[2..]))
-                .filter(|l| l.starts_with(['-', '[', '<']))
-                .collect();
-            for flag in &flags {
-                let here = listed.iter().any(|l| l.starts_with(flag));
-                assert!(here, "{words} does not list {flag}: {}", ran.out);
-            }
-            assert_eq!(
-                listed.len(),
-                flags.len(),
-                "add a new option to the lists of this file: {listed:?}"
-            );
-            for line in ran.out.lines() {
-                assert!(line.chars().count() <= 100, "{words}: too wide: {line}");
-            }
+        assert_help(command, &flags);
+    }
+    for (command, flags) in HOST {
+        assert_help(command, flags);
+    }
+}
+
+/// Each form of help lists these flags and no others.
+fn assert_help(command: &str, flags: &[&str]) {
+    for words in ["--help", "-h", "help"] {
+        let words = match words {
+            "help" => format!("help {command}"),
+            flag => format!("{command} {flag}"),
+        };
+        let ran = run(&words);
+        assert_eq!((ran.code, ran.err.as_str()), (Some(0), ""), "{words}");
+        // lines that are indented further are descriptions
+        let listed: Vec<&str> = ran
+            .out
+            .lines()
+            .filter(|l| l.starts_with("  "))
+            .map(|l| l.strip_prefix("      ").unwrap_or(&l[2..]))
+            .filter(|l| l.starts_with(['-', '[', '<']))
+            .collect();
+        for flag in flags {
+            let here = listed.iter().any(|l| l.starts_with(flag));
+            assert!(here, "{words} does not list {flag}: {}", ran.out);
+        }
+        assert_eq!(
+            listed.len(),
+            flags.len(),
+            "add a new option to tests/flags/mod.rs: {listed:?}"
+        );
+        for line in ran.out.lines() {
+            assert!(line.chars().count() <= 100, "{words}: too wide: {line}");
         }
     }
 }
@@ -251,6 +183,19 @@ const WRONG: &[(&str, &str)] = &[
     ("latency --ctrl nvme0n1", "--nsid"),
     ("latency --ctrl nvme256", "nvme256"),
     ("latency --nsid one", "one"),
+    ("latency --disk nvme0n1 --ctrl nvme0", "--ctrl"),
+    ("latency --disk nvme0n1 --lba 7", "--lba"),
+    ("inflight --disk nvme0n1 --nsid 1", "--nsid"),
+    ("latency --from x --disk nvme0n1", "asks this machine"),
+    ("stacks --from x --disk nvme0n1", "asks this machine"),
+    (
+        "export x --format csv -o - --disk nvme0n1",
+        "asks this machine",
+    ),
+    ("latency --exec", "COMMAND"),
+    ("latency --exec true", "`true`"),
+    ("latency -- true", "--exec"),
+    ("trace --from x --exec -- true", "--exec"),
     ("latency --qid 65536", "65536"),
     ("latency --no-admin --qid 0", "--no-admin"),
     ("latency --lat-shift 21", "20"),
@@ -273,6 +218,18 @@ const WRONG: &[(&str, &str)] = &[
     ("record -o x --ring 1m --trigger slow", "is not a trigger"),
     ("record -o x --ring 1m --trigger slow=soon", "slow=soon"),
     ("record -o x --ring 1m --after 1s", "--trigger"),
+    ("diagnose x", "'x'"),
+    ("diagnose --expect 5x", "`x` is not a unit of time"),
+    ("diagnose --expect 0s", "above zero"),
+    ("diagnose --expect 1ms --baseline x", "--baseline"),
+    ("diagnose --baseline /missing", "can't be read"),
+    ("diagnose --baseline Cargo.toml", "is not a recording"),
+    ("diagnose --duration 0s", "above zero"),
+    ("diagnose --from /missing", "can't be read"),
+    ("diagnose --from Cargo.toml", "is not a recording"),
+    ("diagnose --from x --duration 1s", "--duration"),
+    ("diagnose --from x --attach kprobe", "--attach"),
+    ("diagnose --from x --buffer 64M", "--buffer"),
     ("diff x", "<B>"),
     ("diff x y z", "'z'"),
     ("diff /missing /missing", "can't be read"),
@@ -290,6 +247,67 @@ const WRONG: &[(&str, &str)] = &[
         "diff tests/recordings/6.12.nvd tests/recordings/6.12.nvd --ctrl nvme7",
         "neither side has a command",
     ),
+    ("heatmap", "<--svg <OUT>|--png <OUT>>"),
+    ("heatmap --svg a --png b", "--png"),
+    ("heatmap --svg a --stage disk", "is not a stage"),
+    ("heatmap --svg a --y depth --slow 1ms", "--slow"),
+    ("heatmap --svg a --y width", "depth"),
+    ("host wibble", "wibble"),
+    ("host kvm tests/host/kvm.trace --bar 5", "as in 0xfebd4000"),
+    ("host latency", "give a target"),
+    ("host trace --nvmet --pid 1", "--pid"),
+    ("host trace --force --nvmet", "--output"),
+    ("host import", "--qemu-log"),
+    ("host import --qemu-log /missing", "can't be read"),
+    (
+        "host import --qemu-log Cargo.toml",
+        "no line of QEMU's NVMe trace",
+    ),
+    ("host import --spdk-trace Cargo.toml", "spdk_trace -j"),
+    (
+        "host annotate tests/host/spdk_trace.json Cargo.toml",
+        "not a recording",
+    ),
+    (
+        "host trace --from tests/recordings/6.12.nvd",
+        "host trace -o",
+    ),
+    (
+        "host latency --from tests/recordings/6.12.nvd",
+        "recording of the driver",
+    ),
+    (
+        "latency --from tests/host/qemu.nvd",
+        "recording of the host side",
+    ),
+    ("join tests/recordings/6.12.nvd", "<HOST>"),
+    (
+        "join tests/recordings/6.12.nvd tests/recordings/6.12.nvd",
+        "recording of the driver",
+    ),
+    (
+        "join tests/recordings/6.12.nvd tests/host/qemu.nvd --clock same",
+        "not of one boot",
+    ),
+    (
+        "join tests/recordings/6.12.nvd tests/host/qemu.nvd --clock tsc",
+        "TSC offset",
+    ),
+    (
+        "join tests/recordings/6.12.nvd tests/host/qemu.nvd --clock ptp",
+        "ptp_kvm",
+    ),
+    (
+        "join tests/recordings/6.12.nvd tests/host/qemu.nvd --ctrl nvme0=qemu:7",
+        "it has qemu:0",
+    ),
+    ("pattern 1ms", "at least 10ms"),
+    ("pattern --delta", "<INTERVAL"),
+    ("pattern --force", "--svg"),
+    ("pattern --from x --duration 1s", "--duration"),
+    ("top 10ms", "at least 100ms"),
+    ("top --stages=coarse", "fine"),
+    ("top --from a --from b", "one recording"),
     ("serve --listen 9998", "127.0.0.1:9998"),
     ("serve --listen 127.0.0.1:99998", "is not an address"),
     ("serve --listen 127.0.0.1:9 --textfile x.prom", "--textfile"),
@@ -315,6 +333,14 @@ fn a_controller_is_its_name_or_its_number_and_nothing_like_it() {
     for wrong in ["nvmenvme0", "+1", "nvme+1", "nvme", "nvme-1", "0x1"] {
         run(&format!("latency --ctrl {wrong}")).refuses(2, "is not a controller");
     }
+}
+
+#[test]
+fn a_disk_that_is_not_there_or_not_nvme_is_no_device() {
+    run("latency --disk nvme255n1").refuses(6, "there is no disk `nvme255n1`");
+    run("trace --disk /missing").refuses(6, "`/missing` can't be looked at");
+    run("inflight --disk /dev/null").refuses(6, "`/dev/null` is a character device");
+    run("record -o x --disk /proc/version").refuses(6, "`/proc/version` is on proc");
 }
 
 #[test]

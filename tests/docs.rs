@@ -14,12 +14,36 @@ use std::path::Path;
 use std::path::PathBuf;
 use std::process::Command;
 
-const COMMANDS: [&str; 9] = [
-    "latency", "trace", "stacks", "record", "diff", "export", "inflight", "serve", "doctor",
+const COMMANDS: [&str; 20] = [
+    "heatmap",
+    "top",
+    "pattern",
+    "diagnose",
+    "latency",
+    "trace",
+    "stacks",
+    "record",
+    "diff",
+    "export",
+    "inflight",
+    "host list",
+    "host trace",
+    "host latency",
+    "host import",
+    "host annotate",
+    "host kvm",
+    "join",
+    "serve",
+    "doctor",
 ];
 
 /// Options of other programs.
-const FOREIGN: [&str; 9] = [
+const FOREIGN: [&str; 14] = [
+    "--no-parquet",
+    "--now",
+    "--privileged",
+    "--rm",
+    "--strip-components",
     "--no-default-features",
     "--base",
     "--btf_base",
@@ -109,13 +133,14 @@ fn options_in(text: &str) -> BTreeSet<String> {
 
 fn help(command: &str, hidden: bool) -> String {
     let output = Command::new(env!("CARGO_BIN_EXE_nvme-deep"))
-        .args([command, "--help"])
+        .args(command.split(' '))
+        .arg("--help")
         .output()
         .unwrap();
     let text = String::from_utf8(output.stdout).unwrap();
     // hidden: options for tests (docs/testing.md), and an alias of --slow (docs/trace.md)
     text + if hidden {
-        " --test-ignore --test-no-recovery --min-lat"
+        " --test-ignore --test-no-recovery --test-shift --min-lat"
     } else {
         ""
     }

@@ -9,6 +9,8 @@
     reason = "tests"
 )]
 
+#[path = "parity/announce.rs"]
+mod announce;
 #[path = "parity/build.rs"]
 mod build;
 #[path = "parity/command.rs"]
@@ -186,7 +188,7 @@ fn both_sides_have_the_same_numbers_of_modes_states_and_requests() {
 #[test]
 fn both_sides_have_the_same_limits_and_layouts() {
     let bit = |m: Milestone| u64::from(m.pattern_bit().unwrap());
-    let pairs: [(&str, u64); 36] = [
+    let pairs: [(&str, u64); 39] = [
         ("ND_HIST_SUB_BITS", histogram::SUB_BITS.into()),
         ("ND_HIST_MAX_EXP", histogram::MAX_EXP.into()),
         ("ND_HIST_BUCKETS", histogram::BUCKETS as u64),
@@ -216,6 +218,9 @@ fn both_sides_have_the_same_limits_and_layouts() {
         ("ND_SAW_END", bit(End)),
         ("ND_NO_SETUP", NO_SETUP.into()),
         ("ND_NO_COMPLETE", NO_COMPLETE.into()),
+        ("ND_GAPS", abi::GAPS),
+        ("ND_TICK_NS", abi::TICK_NS),
+        ("sizeof(struct nd_activity)", abi::ACTIVITY_BYTES as u64),
         ("ND_CELL_HEAD", abi::CELL_HEAD as u64),
         ("ND_SLOT_BASIC", abi::SLOT_BASIC as u64),
         ("ND_SLOT_FINE", abi::SLOT_FINE as u64),

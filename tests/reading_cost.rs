@@ -31,7 +31,7 @@ fn binary() -> String {
 
 /// The most instructions of a line, and of a command in a report.
 const LINE: u64 = 2500;
-const COUNTED: u64 = 4000;
+const COUNTED: u64 = 3000;
 
 /// User instructions of a run with this file.
 fn instructions(words: &[&str], file: &Path, dir: &Path) -> u64 {

@@ -9,6 +9,8 @@
 #ifndef ND_ABI_H
 #define ND_ABI_H
 
+#include "beside.h"
+
 /* Log-linear buckets: 2^ND_HIST_SUB_BITS per power of two, so half a bucket is at most 6.25 %.
  * src/model/histogram.rs has the same rule; tests/parity.rs compares both. */
 #define ND_HIST_SUB_BITS 3
@@ -79,6 +81,13 @@ enum nd_hook {
 	ND_HOOK_CANCEL_KPROBE,	/* kprobe nvme_cancel_request */
 	ND_HOOK_STATE_FEXIT,	/* fexit nvme_change_ctrl_state */
 	ND_HOOK_STATE_KPROBE,	/* kprobe nvme_change_ctrl_state */
+	/* --context */
+	ND_HOOK_BIO_BTF,    /* tp_btf block_bio_queue */
+	ND_HOOK_GETRQ_BTF,  /* tp_btf block_getrq */
+	ND_HOOK_SPLIT_BTF,  /* tp_btf block_split */
+	ND_HOOK_BOUNCE_BTF, /* tp_btf swiotlb_bounced */
+	ND_HOOK_MAP_BTF,    /* tp_btf map */
+	ND_HOOK_UNMAP_BTF,  /* tp_btf unmap */
 	/* bpf/tracepoint.bpf.c */
 	ND_HOOK_SETUP_OUT_TP, /* tp nvme_setup_cmd */
 	ND_HOOK_COMPLETE_TP,  /* tp nvme_complete_rq */
@@ -140,6 +149,7 @@ enum nd_count {
 #define ND_TRACE_PAIRS	  2 /* one event at the completion */
 #define ND_TRACE_STACKS	  3 /* counted by stack */
 #define ND_TRACE_COMMANDS 4 /* as pairs, without other events; the histograms count them, too */
+#define ND_TRACE_FLIGHT	  5 /* no event: user space reads the slots; the histograms count */
 
 #define ND_STACK_NONE	  0
 #define ND_STACK_SUBMIT	  1
@@ -159,6 +169,10 @@ enum nd_count {
 #define ND_KEY_VALID	     (1ull << 51)
 #define ND_ROW_BITS	     12
 #define ND_MAX_ROWS	     (1u << ND_ROW_BITS)
+
+/* Counters of a controller, struct nd_failures: first by status code type (bits 10:8). */
+#define ND_FAIL_RETRIED 8 /* completed commands that were retries */
+#define ND_FAIL_MAX	16
 
 #define ND_CLASS_NONE  0
 #define ND_CLASS_SMALL 1 /* <= 16 KiB */
@@ -224,7 +238,8 @@ struct nd_outcome {
 	__u8 retries;
 	__u8 flags; /* NVME_REQ_* */
 	__u16 cpu;
-	__u16 known; /* the outcome could be read */
+	__u8 known;  /* the outcome could be read */
+	__u8 beside; /* ND_BESIDE_* */
 };
 
 /* A command in flight, by (controller, queue, tag). The total and basic stage sets use only the
@@ -241,9 +256,9 @@ struct nd_slot {
 	__u32 bytes;
 	__u32 tid; /* the task that set it up; only its doorbell counts */
 	__u8 state;
-	__u8 _pad;
-	__u16 saw; /* pattern of points, set while the command is finished */
-	__u16 cid; /* on the wire: generation << 12 | tag */
+	__u8 beside; /* ND_BESIDE_RUNG, ND_BESIDE_ELIDED */
+	__u16 saw;   /* pattern of points, set while the command is finished */
+	__u16 cid;   /* on the wire: generation << 12 | tag */
 	__u16 qid;
 	/* Fine stage set only. */
 	__u64 setup_in_ns;
@@ -278,6 +293,11 @@ struct nd_ctrl {
 	__u32 points; /* ND_SAW_*: the points that its transport has */
 };
 
+/* Commands of a controller that failed or were retries; only if the run counts these. */
+struct nd_failures {
+	__u64 count[ND_FAIL_MAX];
+};
+
 /* Cached owner of a request_queue. A set-up that finds it outdated rewrites it. */
 struct nd_queue {
 	__u64 q; /* struct request_queue * */
@@ -304,7 +324,8 @@ struct nd_task {
 	 * nvme_queue *), and its last_sq_tail when the first was set up. */
 	__u64 last_rq;
 	__u64 nvmeq;
-	__u32 announced_tail;
+	__u16 announced_tail;
+	__u16 event_index; /* of the shadow doorbell, at the same time */
 	__u32 setup_in_gen;
 	__u32 slot[ND_TASK_SLOTS];
 };

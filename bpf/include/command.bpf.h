@@ -120,6 +120,10 @@ static __always_inline int fill_slot(struct nd_slot *s, struct request *rq,
 		s->irq_ns = 0;
 		s->complete_ns = 0;
 	}
+	if (cfg_context) {
+		s->beside = 0;
+		s->outcome.beside = 0;
+	}
 	if (cfg_trace) {
 		s->qid = qid;
 		note_asked(&s->asked, rq, cmd, nsid, bytes, here, typed);

@@ -32,6 +32,10 @@ const volatile struct nd_config config SEC(".rodata.config") = {};
 #define cfg_verdict	   config.verdict
 #define cfg_slow_ns	   config.slow_ns
 #define cfg_errors	   config.errors
+#define cfg_context	   config.context
+#define cfg_hard_irq	   config.hard_irq
+#define cfg_softirq	   config.softirq
+#define cfg_count_status   config.count_status
 #define cfg_lat		   config.lat
 #define cfg_lat_min_us	   config.lat_min_us
 #define cfg_lat_shift	   config.lat_shift
@@ -81,9 +85,10 @@ const volatile struct nd_config config SEC(".rodata.config") = {};
 /*
  * Builds for the usual cases: the kernel has BTF of itself and of the driver, no completions are
  * lost, no filter. ND_USUAL alone traces single commands. ND_ONLY selects a stage set: a build for
- * latencies without extras. The verifier removes code that is unreachable with the constants of a
- * run, but not the loads of these constants, nor what clang generates because of that code. User
- * space uses these builds only if the constants of the run have the values defined here.
+ * latencies without extras, or with ND_STATUS also for failed commands. The verifier removes code
+ * that is unreachable with the constants of a run, but not the loads of these constants, nor what
+ * clang generates because of that code. User space uses these builds only if the constants of the
+ * run have the values defined here.
  */
 #ifdef ND_USUAL
 #undef cfg_lossy
@@ -118,6 +123,14 @@ const volatile struct nd_config config SEC(".rodata.config") = {};
 #define cfg_stack 0
 #undef cfg_verdict
 #define cfg_verdict 0
+#undef cfg_context
+#define cfg_context 0
+#undef cfg_count_status
+#ifdef ND_STATUS
+#define cfg_count_status 1
+#else
+#define cfg_count_status 0
+#endif
 #if ND_ONLY != ND_MODE_FINE
 #undef cfg_end
 #define cfg_end 0

@@ -101,9 +101,17 @@ struct nd_config {
 	__u8 targ_by_lba;
 	/* Any filter is set. */
 	__u8 targ_any;
-	__u8 unused[3];
+	/* Observe the conditions of commands (ND_BESIDE_*); traces only. */
+	__u8 context;
+	/* Interrupt handlers interrupt tasks: they are not threads. */
+	__u8 hard_irq;
+	/* The preemption count of a CPU shows soft interrupts (not on PREEMPT_RT). */
+	__u8 softirq;
+	/* Without a trace: count failed commands by controller and status type. */
+	__u8 count_status;
+	__u8 unused[7];
 };
 
-_Static_assert(sizeof(struct nd_config) == 504, "no padding");
+_Static_assert(sizeof(struct nd_config) == 512, "no padding");
 
 #endif

@@ -4,15 +4,19 @@
 #ifndef ND_DOORBELL_H
 #define ND_DOORBELL_H
 
-static __always_inline void announce(struct nd_task *t, u32 i, u32 tid, u64 now)
+/* `beside`: how the command was announced, if observed. */
+static __always_inline void announce(struct nd_task *t, u32 i, u32 tid, u64 now, u8 beside)
 {
 	struct nd_slot *s = slot_at(t->slot[i]);
 
 	/* One condition, not three: the verifier explores this once per list entry. */
-	if (s && !((s->tid ^ tid) | (s->state ^ ND_OPEN) | s->doorbell_ns))
+	if (s && !((s->tid ^ tid) | (s->state ^ ND_OPEN) | s->doorbell_ns)) {
+		if (cfg_context)
+			s->beside = beside;
 		s->doorbell_ns = now;
-	else
+	} else {
 		count(ND_LATE_DOORBELL);
+	}
 }
 
 #ifdef ND_USUAL
@@ -30,6 +34,7 @@ struct nd_bell {
 	struct nd_task *task;
 	u64 now;
 	u32 tid;
+	u8 beside;
 };
 
 static long announce_further(u32 i, struct nd_bell *bell)
@@ -37,20 +42,20 @@ static long announce_further(u32 i, struct nd_bell *bell)
 	i += ND_BATCH;
 	if (i >= ND_TASK_SLOTS)
 		return 1;
-	announce(bell->task, i, bell->tid, bell->now);
+	announce(bell->task, i, bell->tid, bell->now, bell->beside);
 	return 0;
 }
 
-static __always_inline void announce_rest(struct nd_task *t, u32 n, u32 tid, u64 now)
+static __always_inline void announce_rest(struct nd_task *t, u32 n, u32 tid, u64 now, u8 beside)
 {
-	struct nd_bell bell = {.task = t, .now = now, .tid = tid};
+	struct nd_bell bell = {.task = t, .now = now, .tid = tid, .beside = beside};
 
 	bpf_loop(n, announce_further, &bell, 0);
 }
 #else
-#define HAVE_LOOP		      0
-#define ND_BATCH		      ND_TASK_SLOTS
-#define announce_rest(t, n, tid, now) ((void)0)
+#define HAVE_LOOP			      0
+#define ND_BATCH			      ND_TASK_SLOTS
+#define announce_rest(t, n, tid, now, beside) ((void)0)
 #endif
 
 /*
@@ -82,6 +87,7 @@ static __always_inline int ring_doorbell(u64 rq, int typed)
 	u64 now = bpf_ktime_get_ns();
 	u32 tid = (u32)bpf_get_current_pid_tgid(), n, turns = ND_TASK_SLOTS;
 	struct nd_task *t = task_of(tid);
+	u8 beside = 0;
 
 	if (t->tid != tid)
 		return 0;
@@ -91,15 +97,17 @@ static __always_inline int ring_doorbell(u64 rq, int typed)
 		count_n(ND_UNSURE_DOORBELL, n);
 		return 0;
 	}
+	if (cfg_context && n)
+		beside = announcement_of(t, n, typed);
 	if (HAVE_LOOP)
 		turns = ND_BATCH;
 	for (u32 i = 0; i < turns; i++) {
 		if (i >= n)
 			return 0;
-		announce(t, i, tid, now);
+		announce(t, i, tid, now, beside);
 	}
 	if (HAVE_LOOP && n > ND_BATCH)
-		announce_rest(t, n - ND_BATCH, tid, now);
+		announce_rest(t, n - ND_BATCH, tid, now, beside);
 	return 0;
 }
 

@@ -132,6 +132,21 @@ struct nvme_queue {
 	u32 q_depth;
 	u16 sq_tail;
 	u16 last_sq_tail;
+	u32 *dbbuf_sq_ei; /* shadow doorbell: the event index. Not on every file of --btf */
+};
+
+struct block_device {
+	struct gendisk *bd_disk;
+};
+
+struct bio {
+	struct gendisk *bi_disk;      /* before 5.12 */
+	struct block_device *bi_bdev; /* 5.12 and later */
+};
+
+/* arch/x86/include/asm/current.h, 6.2 to 6.14, per CPU. */
+struct pcpu_hot {
+	int preempt_count;
 };
 
 #pragma clang attribute pop

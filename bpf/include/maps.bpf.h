@@ -20,6 +20,7 @@ ARRAY_MAP(ctrls, struct nd_ctrl, ND_MAX_CTRLS);
 ARRAY_MAP(queues, struct nd_queue, ND_MAX_QUEUE_IDS);
 ARRAY_MAP(row_cache, u64, ND_ROW_CACHE);
 ARRAY_MAP(scratches, struct nd_scratch, 1);
+ARRAY_MAP(failures, struct nd_failures, 1); /* by controller */
 /* Never written: the initial value of a new sum. */
 ARRAY_MAP(empty, struct nd_stack_sum, 1);
 

@@ -49,6 +49,11 @@ static __always_inline struct request *drop_trust(struct request *rq)
 
 #ifdef ND_NO_KFUNC
 #define interrupts() 0
+
+static __always_inline int soft_interrupt(void)
+{
+	return -1;
+}
 #else
 extern const struct kernel_stat kstat __ksym __weak;
 
@@ -61,6 +66,26 @@ static __always_inline u64 interrupts(void)
 		return 0;
 	stat = bpf_this_cpu_ptr(&kstat);
 	return stat->irqs_sum;
+}
+
+extern const int __preempt_count __ksym __weak;
+extern const struct pcpu_hot pcpu_hot __ksym __weak;
+
+/* SOFTIRQ_OFFSET of include/linux/preempt.h, the same on every kernel so far. */
+#define ND_SOFTIRQ (1 << 8)
+
+/* Whether this CPU handles a soft interrupt, or was interrupted in one; -1: not known. BTF
+ * describes the count on x86 kernels after 5.10. */
+static __always_inline int soft_interrupt(void)
+{
+	struct pcpu_hot *hot;
+
+	if (&__preempt_count)
+		return !!(*(int *)bpf_this_cpu_ptr(&__preempt_count) & ND_SOFTIRQ);
+	if (!&pcpu_hot)
+		return -1;
+	hot = bpf_this_cpu_ptr(&pcpu_hot);
+	return !!(hot->preempt_count & ND_SOFTIRQ);
 }
 #endif
 

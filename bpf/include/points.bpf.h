@@ -65,13 +65,32 @@ static __always_inline int is_reaped_by_irq(struct nd_cpu *cpu, struct request *
 	       (!cfg_irq_count || cpu->irq_id == this_interrupt());
 }
 
+/* Records what the CPU did when a command was reaped. The submitting CPU may write `s->beside` at
+ * the same time. */
+static __always_inline void note_reaped(struct nd_slot *s, int by_irq)
+{
+	u8 beside = 0;
+	int soft;
+
+	if (by_irq && cfg_hard_irq) {
+		beside = ND_BESIDE_IRQ;
+		if (!bpf_get_current_pid_tgid())
+			beside |= ND_BESIDE_IDLE;
+	}
+	soft = cfg_softirq ? soft_interrupt() : -1;
+	if (soft >= 0)
+		beside |= soft ? ND_BESIDE_KNOWS_SOFTIRQ | ND_BESIDE_SOFTIRQ
+			       : ND_BESIDE_KNOWS_SOFTIRQ;
+	s->outcome.beside = beside;
+}
+
 /* `anyone`: the hook sees the requests of every driver. It also sees cancellations by the nvme
  * driver (NVME_REQ_CANCELLED), which have no CQE. */
 static __always_inline int on_cqe(struct request *rq, u32 hook, int typed, int anyone)
 {
 	struct nd_cpu *cpu = this_cpu();
 	struct nd_slot *s;
-	int outdated;
+	int outdated, by_irq;
 	u64 flags;
 
 	if (!cpu || ignored(hook))
@@ -99,8 +118,11 @@ static __always_inline int on_cqe(struct request *rq, u32 hook, int typed, int a
 		return 0;
 	}
 	s->cqe_ns = bpf_ktime_get_ns();
-	if (cfg_mode == ND_MODE_FINE && is_reaped_by_irq(cpu, rq, typed))
+	by_irq = cfg_mode == ND_MODE_FINE && is_reaped_by_irq(cpu, rq, typed);
+	if (by_irq)
 		s->irq_ns = cpu->irq_ns;
+	if (cfg_context)
+		note_reaped(s, by_irq);
 	return 0;
 }
 
@@ -120,6 +142,8 @@ static __always_inline void note_outcome(struct nd_outcome *o, struct request *r
 
 	o->cpu = bpf_get_smp_processor_id();
 	o->known = cfg_verdict;
+	if (!cfg_context)
+		o->beside = 0;
 	if (!cfg_verdict) {
 		o->result = 0;
 		o->status = 0;
@@ -136,6 +160,17 @@ static __always_inline void note_outcome(struct nd_outcome *o, struct request *r
 		part_of(pdu, bpf_core_field_offset(struct nvme_request, flags), from, word, typed);
 	o->status =
 		part_of(pdu, bpf_core_field_offset(struct nvme_request, status), from, word, typed);
+}
+
+/* Counts the command if it failed, or was a retry: one load more. */
+static __always_inline void note_failure(struct nd_slot *s, struct request *rq, int typed)
+{
+	u64 pdu = pdu_of(rq), from = bpf_core_field_offset(struct nvme_request, retries);
+	u64 word = peek(pdu + from, typed);
+	u16 status =
+		part_of(pdu, bpf_core_field_offset(struct nvme_request, status), from, word, typed);
+
+	count_status(s, status, (u8)word);
 }
 
 static __always_inline int on_complete(void *ctx, struct request *rq, u32 hook, int typed)
@@ -166,7 +201,11 @@ static __always_inline int on_complete(void *ctx, struct request *rq, u32 hook, 
 	if (cfg_trace) {
 		note_outcome(&s->outcome, rq, typed);
 		s->outcome.stack = stack_here(ctx, ND_STACK_COMPLETE);
+		if (cfg_context)
+			s->outcome.beside |= s->beside;
 	}
+	if (cfg_count_status)
+		note_failure(s, rq, typed);
 	if (cfg_end) {
 		s->complete_ns = now;
 		s->state = ND_COMPLETED;

@@ -234,6 +234,8 @@ static __always_inline void await_doorbell(u32 index, u32 tid, struct nd_task *t
 	}
 	if (cfg_exit_skips)
 		check_waiting(t, rq, typed);
+	if (cfg_context)
+		note_batch(t, rq, typed);
 	n = t->n;
 	if (n < ND_TASK_SLOTS) {
 		t->slot[n] = index;

@@ -305,6 +305,25 @@ static __noinline void finish_odd(struct nd_slot *s, struct nd_cpu *cpu, u64 com
 	__sync_fetch_and_add(&c->bytes, s->bytes);
 }
 
+/* Counts a failure of the slot's command: ND_FAIL_* or its status type. */
+static __noinline void count_failure(struct nd_slot *s, u32 kind)
+{
+	u32 ctrl = (s->key >> (ND_ROW_BITS + ND_KEY_CTRL_SHIFT)) & (ND_MAX_CTRLS - 1);
+	struct nd_failures *f = bpf_map_lookup_elem(&failures, &ctrl);
+
+	if (f)
+		__sync_fetch_and_add(&f->count[kind & (ND_FAIL_MAX - 1)], 1);
+}
+
+/* Nearly every command has status 0 and is the first attempt. */
+static __always_inline void count_status(struct nd_slot *s, u32 status, u32 retries)
+{
+	if (status & 0x7ff)
+		count_failure(s, (status >> 8) & 7);
+	if (retries)
+		count_failure(s, ND_FAIL_RETRIED);
+}
+
 /* Frees the slot, so that a second event of its command does not count twice. */
 static __always_inline void end_slot(struct nd_slot *s)
 {

@@ -262,6 +262,8 @@ static __always_inline int finish_trace(struct nd_slot *s, struct nd_cpu *cpu, u
 	int measured = !(saw & ND_NO_ANY);
 	u64 latency = complete - s->setup_out_ns, stack;
 
+	if (cfg_trace == ND_TRACE_FLIGHT)
+		return 1;
 	if (cfg_trace == ND_TRACE_COMMANDS) {
 		emit_end(s, ND_KIND_PAIR, saw, complete, end);
 		return 1;

@@ -20,6 +20,7 @@ use super::skel::types::nd_pair;
 use super::skel::types::nd_submit;
 use super::skel::types::nd_times;
 use super::words;
+use crate::model::conditions::Conditions;
 use crate::model::event::CommandId;
 use crate::model::event::CtrlState;
 use crate::model::event::Event;
@@ -30,6 +31,7 @@ use crate::model::event::Submission;
 use crate::model::event::Verdict;
 use crate::model::milestone::NO_COMPLETE;
 use crate::model::milestone::NO_SETUP;
+use crate::model::open::OpenCommand;
 use crate::model::row::NSID_MASK;
 use crate::model::timeline::Timeline;
 use crate::nvme::aen::AsyncEvent;
@@ -143,6 +145,7 @@ fn outcome(end: &nd_end, times: Option<&nd_times>) -> Outcome {
         latency_ns: since(event, *setup_out_ns),
         timeline: timeline(event, *setup_out_ns, times),
         cpu: o.cpu,
+        conditions: Conditions::from_bits(o.beside),
         stack: StackId(o.stack),
     }
 }
@@ -297,6 +300,19 @@ fn other(bytes: &[u8]) -> Result<Event, DecodeError> {
 /// The event for a slot of a detached session: a command that has not completed. `None` if the slot
 /// has no such command.
 pub fn unfinished(slot: &[u8], now_ns: u64) -> Result<Option<Event>, DecodeError> {
+    let open = open_command(slot)?;
+    Ok(open.map(|open| Event {
+        at_ns: now_ns,
+        what: EventKind::Unfinished {
+            id: open.id,
+            asked: open.asked,
+            age_ns: now_ns.saturating_sub(open.setup_ns),
+        },
+    }))
+}
+
+/// The command in flight of a slot of a trace. `None` if the slot has none.
+pub fn open_command(slot: &[u8]) -> Result<Option<OpenCommand>, DecodeError> {
     let s: nd_slot = read(slot)?;
     if s.state != STATE_OPEN {
         return Ok(None);
@@ -313,13 +329,13 @@ pub fn unfinished(slot: &[u8], now_ns: u64) -> Result<Option<Event>, DecodeError
         },
         opcode: row.opcode,
     };
-    Ok(Some(Event {
-        at_ns: now_ns,
-        what: EventKind::Unfinished {
-            id,
-            asked: asked(&id, &s.asked),
-            age_ns: now_ns.saturating_sub(s.setup_out_ns),
-        },
+    Ok(Some(OpenCommand {
+        // classic tracepoints provide none
+        request: (s.rq > 1).then_some(s.rq),
+        id,
+        row,
+        setup_ns: s.setup_out_ns,
+        asked: asked(&id, &s.asked),
     }))
 }
 

@@ -2,6 +2,7 @@
 //! The types shared with the BPF side, and their decoding. bpf/include/abi.h declares them. Only
 //! this module names generated types.
 
+mod activity;
 mod events;
 
 use std::mem::offset_of;
@@ -10,13 +11,24 @@ use std::mem::size_of;
 use bytemuck::AnyBitPattern;
 use bytemuck::try_pod_read_unaligned;
 
+pub use self::activity::ACTIVITY_BYTES;
+pub use self::activity::GAPS;
+pub use self::activity::GapSum;
+pub use self::activity::TICK_NS;
+pub use self::activity::Volumes;
+pub use self::activity::add_activity;
+pub use self::activity::add_disk;
+pub use self::activity::disk_name;
 pub use self::events::event;
 pub use self::events::event_time;
+pub use self::events::open_command;
 pub use self::events::stack_frames;
 pub use self::events::unfinished;
 use crate::model::counters::COUNTS;
 use crate::model::counters::Counters;
 use crate::model::event::StackId;
+use crate::model::failures::Failures;
+use crate::model::failures::TYPES;
 use crate::model::histogram::BUCKETS;
 use crate::model::histogram::Histogram;
 use crate::model::nvme_latency::SLOTS;
@@ -57,6 +69,7 @@ pub use skel::types::nd_config;
 use skel::types::nd_count;
 use skel::types::nd_cpu;
 use skel::types::nd_ctrl;
+use skel::types::nd_failures;
 use skel::types::nd_hist;
 use skel::types::nd_hook;
 use skel::types::nd_scratch;
@@ -111,8 +124,10 @@ pub const MAX_LIST: usize = 16;
 
 /// `nd_config.mode`: total, basic, fine (`ND_MODE_*`).
 pub const MODES: [u32; 3] = [0, 1, 2];
-/// `nd_config.trace`: events, pairs, stacks, commands (`ND_TRACE_*`).
-pub const TRACES: [u8; 4] = [1, 2, 3, 4];
+/// `nd_config.trace`: events, pairs, stacks, commands, commands in flight (`ND_TRACE_*`).
+pub const TRACES: [u8; 5] = [1, 2, 3, 4, 5];
+/// Index of the retried commands in `nd_failures` (`ND_FAIL_RETRIED`); the types come before it.
+pub const FAIL_RETRIED: usize = TYPES;
 /// `nd_config.stack`: at submission, at completion (`ND_STACK_*`).
 pub const STACKS: [u8; 2] = [1, 2];
 /// Requests to the program `service` (`ND_SERVE_*`): the run begins now.
@@ -170,6 +185,16 @@ pub fn add_cell(sum: &mut Cell, bytes: &[u8]) -> Result<(), DecodeError> {
     Ok(())
 }
 
+/// A controller's failures, from their value in the map.
+pub fn failures(bytes: &[u8]) -> Result<Failures, DecodeError> {
+    let nd_failures { count } = read(bytes)?;
+    let (by_type, rest) = count.split_at(TYPES);
+    Ok(Failures {
+        by_type: by_type.try_into().map_err(|_| DecodeError)?,
+        retried: rest[FAIL_RETRIED - TYPES],
+    })
+}
+
 /// The bytes are not a valid value of the map or the ring.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct DecodeError;
@@ -179,6 +204,8 @@ pub struct DecodeError;
 unsafe impl AnyBitPattern for nd_cpu {}
 // SAFETY: as above.
 unsafe impl AnyBitPattern for nd_slot {}
+// SAFETY: as above.
+unsafe impl AnyBitPattern for nd_failures {}
 // SAFETY: as above, and without padding.
 unsafe impl bytemuck::NoUninit for nd_config {}
 // SAFETY: zero bits are a valid value of each of its integers.
@@ -189,6 +216,8 @@ unsafe impl bytemuck::Zeroable for nd_config {}
 unsafe impl bytemuck::Zeroable for nd_cpu {}
 // SAFETY: as above.
 unsafe impl bytemuck::Zeroable for nd_slot {}
+// SAFETY: as above.
+unsafe impl bytemuck::Zeroable for nd_failures {}
 
 fn read<T: AnyBitPattern>(bytes: &[u8]) -> Result<T, DecodeError> {
     bytes

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The command line as typed. What it means is in [`crate::options`].
 
+use std::ffi::OsString;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -9,20 +10,27 @@ use clap::Subcommand;
 use clap::ValueEnum;
 use nvme_deep::units::parse_duration;
 
+use super::diagnose::DiagnoseArgs;
 use super::diff::DiffArgs;
 use super::export::ExportArgs;
+use super::heatmap::HeatmapArgs;
+use super::host::HostArgs;
+use super::host::JoinArgs;
 use super::inflight::InflightArgs;
+use super::latency::LatencyArgs;
+use super::pattern::PatternArgs;
 use super::record::FromArgs;
 use super::record::RecordArgs;
 use super::serve::ServeArgs;
+use super::top::TopArgs;
 
 /// Trace the Linux NVMe driver: where each command's time goes, measured by eBPF.
 #[derive(Debug, Parser)]
 #[command(name = "nvme-deep", version, max_term_width = 100)]
 #[command(
     after_help = "Run as root. With CAP_BPF and CAP_PERFMON only, less is available: run `doctor` as that user.\n\
-    Exit codes: 0 done or stopped, 1 failed while running, 2 wrong usage, 3 `diff --check` found a\n\
-    change, 4 not permitted, 5 the kernel lacks what is needed, 6 no such NVMe device."
+    Exit codes: 0 done or stopped, 1 failed while running, 2 wrong usage, 3 `--check` found a\n\
+    change or a cause, 4 not permitted, 5 the kernel lacks what is needed, 6 no such NVMe device."
 )]
 pub struct Args {
     /// The command.
@@ -33,6 +41,8 @@ pub struct Args {
 /// The commands.
 #[derive(Debug, Subcommand)]
 pub enum Command {
+    /// Show rates, latencies, stages and a heat map of each namespace and opcode on a live screen
+    Top(TopArgs),
     /// Report latency histograms and percentiles per controller, namespace and opcode
     Latency(LatencyArgs),
     /// Print every command as it happens, decoded, with its outcome, stages and kernel stacks
@@ -41,18 +51,32 @@ pub enum Command {
     Stacks(StacksArgs),
     /// Record every command to a file, to look at it later and elsewhere with --from
     Record(RecordArgs),
+    /// Find out why commands are slow: one verdict with its evidence, what was ruled out, and what to do
+    Diagnose(DiagnoseArgs),
     /// Show the commands in flight, their age, and where each is stuck: not fetched, held by the
     /// device, or answered without an interrupt
     Inflight(InflightArgs),
+    /// Draw commands over time by latency, LBA, size or depth, as SVG or PNG
+    Heatmap(HeatmapArgs),
+    /// Report access patterns per disk, opcode and process: sequential or random, sizes, distances,
+    /// depth, intervals
+    Pattern(PatternArgs),
     /// Convert recordings to Perfetto, Parquet, CSV, NDJSON or an HdrHistogram log. Needs no root
     Export(ExportArgs),
     /// Compare recordings made before and after a change: what became slower, and by how much
     Diff(DiffArgs),
+    /// Show what the target (kernel, QEMU, SPDK) did with each command, on the machine that serves it
+    Host(HostArgs),
+    /// Join a recording of the driver with one of the target, command by command
+    Join(JoinArgs),
     /// Serve metrics for Prometheus over HTTP, or write them to a file, until stopped
     Serve(ServeArgs),
     /// Report what this machine supports: kernel, controllers, the hook each point would use, and
     /// settings to change. Works without root
     Doctor(DoctorArgs),
+    /// Write the man pages and the shell completions, for packages
+    #[command(hide = true)]
+    Dist(DistArgs),
 }
 
 /// Stage sets.
@@ -91,76 +115,28 @@ pub enum AttachArg {
     Tracepoint,
 }
 
-/// `latency`.
-#[derive(Clone, Debug, clap::Args)]
-pub struct LatencyArgs {
-    /// Split each command's life into stages: queue, submit, device, complete; with `=fine`: queue,
-    /// setup, map, submit, device, irq, complete, end. Without this option only one interval is
-    /// measured, setup_out to complete
-    #[arg(long, value_name = "SET", num_args = 0..=1, require_equals = true,
-          default_missing_value = "basic")]
-    pub stages: Option<StagesArg>,
+/// A program to run.
+#[derive(Clone, Debug, Default, clap::Args)]
+pub struct ExecArgs {
+    /// Trace while COMMAND runs, then end with its exit code: `--exec -- COMMAND ARGUMENT...`. The
+    /// commands of all processes are traced
+    #[arg(long, requires = "program")]
+    pub exec: bool,
 
-    /// Report every INTERVAL (`1`, `500ms`, `5s`); without it, once at the end
-    #[arg(value_name = "INTERVAL", value_parser = parse_duration)]
-    pub interval: Option<Duration>,
-
-    /// Stop after COUNT reports
-    #[arg(value_name = "COUNT", value_parser = clap::value_parser!(u64).range(1..))]
-    pub count: Option<u64>,
-
-    /// Stop after this time (`5s`, `2m`)
-    #[arg(long, value_name = "TIME", value_parser = parse_duration)]
-    pub duration: Option<Duration>,
-
-    /// Report each interval separately, instead of everything since the start. The final report
-    /// always covers the whole run
-    #[arg(long, requires = "interval")]
-    pub delta: bool,
-
-    /// Add the histograms of stages and total
-    #[arg(long)]
-    pub hist: bool,
-
-    #[command(flatten)]
-    #[allow(missing_docs, reason = "FilterArgs says it")]
-    pub filter: FilterArgs,
-
-    /// Add a table of the totals: one bucket below this many microseconds, then buckets that double
-    /// in width [default with --lat-shift: 20]
-    #[arg(long, alias = "lat_min_us", value_name = "US")]
-    pub lat_min_us: Option<u64>,
-
-    /// Width of the first bucket of that table, 2^SHIFT microseconds [default with --lat-min-us: 0]
-    #[arg(long, alias = "lat_shift", value_name = "SHIFT")]
-    pub lat_shift: Option<u32>,
-
-    /// Separate rows for up to 16 KiB, up to 64 KiB, and above
-    #[arg(long, alias = "split_size")]
-    pub split_size: bool,
-
-    /// One JSON object per line instead of text (schema: docs/json.md)
-    #[arg(long, short = 'j')]
-    pub json: bool,
-
-    /// With --json: also one object per command, to check the counts. Costs far more than the
-    /// histograms
-    #[arg(long, requires = "json")]
-    pub commands: bool,
-
-    #[command(flatten)]
-    #[allow(missing_docs, reason = "FromArgs says it")]
-    pub from: FromArgs,
-
-    #[command(flatten)]
-    #[allow(missing_docs, reason = "AttachArgs says it")]
-    pub attach: AttachArgs,
+    /// The command of --exec and its arguments
+    #[arg(last = true, value_name = "COMMAND", requires = "exec")]
+    pub program: Vec<OsString>,
 }
 
 /// Filters. A command must match all of them.
 #[derive(Clone, Debug, Default, clap::Args)]
 #[command(next_help_heading = "Filters (combined by AND)")]
 pub struct FilterArgs {
+    /// Only this disk or partition: `nvme0n1`, `/dev/nvme0n1p1`, or the one that has this file or
+    /// directory (`/mnt/data`). All paths of a multipath disk. Only while tracing, not for recordings
+    #[arg(long, value_name = "DISK", conflicts_with_all = ["ctrl", "nsid", "lba"])]
+    pub disk: Option<String>,
+
     /// Only these controllers (`nvme0` or `0`; separate several by commas)
     #[arg(long, alias = "ctrl_id", value_name = "CTRL", value_delimiter = ',')]
     pub ctrl: Vec<String>,
@@ -314,6 +290,12 @@ pub struct TraceArgs {
     #[arg(long)]
     pub aen: bool,
 
+    /// Also observe the conditions of each command: whether the CPU of the interrupt was idle or in a
+    /// soft interrupt, whether the doorbell was written. Shown in JSON, and recorded by --tee, with the
+    /// waits and gaps of the machine
+    #[arg(long, conflicts_with = "from")]
+    pub context: bool,
+
     /// Stop after COUNT completed commands
     #[arg(long, short = 'n', value_name = "COUNT", value_parser = clap::value_parser!(u64).range(1..))]
     pub count: Option<u64>,
@@ -345,12 +327,16 @@ pub struct TraceArgs {
     pub json: bool,
 
     #[command(flatten)]
-    #[allow(missing_docs, reason = "FilterArgs says it")]
-    pub filter: FilterArgs,
+    #[allow(missing_docs, reason = "ExecArgs says it")]
+    pub exec: ExecArgs,
 
     #[command(flatten)]
     #[allow(missing_docs, reason = "FromArgs says it")]
     pub from: FromArgs,
+
+    #[command(flatten)]
+    #[allow(missing_docs, reason = "FilterArgs says it")]
+    pub filter: FilterArgs,
 
     #[command(flatten)]
     #[allow(missing_docs, reason = "AttachArgs says it")]
@@ -398,12 +384,16 @@ pub struct StacksArgs {
     pub json: bool,
 
     #[command(flatten)]
-    #[allow(missing_docs, reason = "FilterArgs says it")]
-    pub filter: FilterArgs,
+    #[allow(missing_docs, reason = "ExecArgs says it")]
+    pub exec: ExecArgs,
 
     #[command(flatten)]
     #[allow(missing_docs, reason = "FromArgs says it")]
     pub from: FromArgs,
+
+    #[command(flatten)]
+    #[allow(missing_docs, reason = "FilterArgs says it")]
+    pub filter: FilterArgs,
 
     #[command(flatten)]
     #[allow(missing_docs, reason = "AttachArgs says it")]
@@ -433,6 +423,14 @@ pub struct DoctorArgs {
     /// When to use colour
     #[arg(long, value_name = "WHEN", default_value = "auto")]
     pub color: ColorArg,
+}
+
+/// `dist`.
+#[derive(Clone, Debug, clap::Args)]
+pub struct DistArgs {
+    /// The directory to write to: DIRECTORY/man and DIRECTORY/completions
+    #[arg(value_name = "DIRECTORY")]
+    pub directory: PathBuf,
 }
 
 #[cfg(test)]

@@ -4,6 +4,7 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
+use nvme_deep::report::inflight::AgeLimit;
 use nvme_deep::units::parse_duration;
 
 use super::args::ColorArg;
@@ -19,13 +20,25 @@ pub struct InflightArgs {
     #[arg(value_name = "COUNT", value_parser = clap::value_parser!(u64).range(1..))]
     pub count: Option<u64>,
 
-    /// Give a verdict on commands of at least this age. These are read twice, 30 ms apart
-    #[arg(long, value_name = "TIME", default_value = "100ms", value_parser = parse_duration)]
-    pub age: Duration,
+    /// Give a verdict on commands of at least this age. These are read twice, 30 ms apart. `10x`: ten
+    /// times the p99 of commands with the same controller, namespace, opcode and size class; needs an
+    /// INTERVAL, in which commands are traced
+    #[arg(long, value_name = "TIME|Nx", default_value = "100ms", value_parser = AgeLimit::parse)]
+    pub age: AgeLimit,
+
+    /// Add the kernel stack at the submission of each command, its submitter, and the p99 of its kind.
+    /// Needs an INTERVAL
+    #[arg(long)]
+    pub kstack: bool,
 
     /// Show only the commands of at least that age
     #[arg(long)]
     pub old: bool,
+
+    /// Only this disk: `nvme0n1`, `/dev/nvme0n1`, or the one that has this file or directory
+    /// (`/mnt/data`). All paths of a multipath disk
+    #[arg(long, value_name = "DISK", conflicts_with_all = ["ctrl", "nsid"])]
+    pub disk: Option<String>,
 
     /// Only these controllers (`nvme0` or `0`; separate several by commas)
     #[arg(long, value_name = "CTRL", value_delimiter = ',')]

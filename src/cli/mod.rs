@@ -2,9 +2,15 @@
 //! The command line: what was typed ([`args`]), and what it means ([`options`]).
 
 pub mod args;
+pub mod diagnose;
 pub mod diff;
 pub mod export;
+pub mod heatmap;
+pub mod host;
 pub mod inflight;
+pub mod latency;
 pub mod options;
+pub mod pattern;
 pub mod record;
 pub mod serve;
+pub mod top;

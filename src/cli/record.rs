@@ -8,6 +8,7 @@ use clap::ValueEnum;
 use nvme_deep::units::parse_duration;
 
 use super::args::AttachArgs;
+use super::args::ExecArgs;
 use super::args::FilterArgs;
 use super::args::StackAtArg;
 
@@ -47,6 +48,12 @@ pub struct RecordArgs {
     #[arg(long, value_name = "1/N", requires = "kstack")]
     pub sample: Option<String>,
 
+    /// Also record the conditions of each command (CPU idle or in a soft interrupt, doorbell written
+    /// or not), waits for tags, splits, bounce buffers, and the settings of the machine. Costs some
+    /// 900 instructions per command more
+    #[arg(long)]
+    pub context: bool,
+
     /// Stop after this time (`5s`, `2m`)
     #[arg(long, value_name = "TIME", value_parser = parse_duration)]
     pub duration: Option<Duration>,
@@ -81,6 +88,10 @@ pub struct RecordArgs {
     /// Size of the ring buffers, as for `trace`
     #[arg(long, value_name = "SIZE")]
     pub buffer: Option<String>,
+
+    #[command(flatten)]
+    #[allow(missing_docs, reason = "ExecArgs says it")]
+    pub exec: ExecArgs,
 
     #[command(flatten)]
     #[allow(missing_docs, reason = "FilterArgs says it")]

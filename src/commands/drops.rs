@@ -38,6 +38,8 @@ pub struct Drops {
 pub enum Reader {
     /// The reader of stdout.
     Stdout,
+    /// The thread that sums the events up.
+    Sums,
     /// The thread that writes a recording.
     File {
         /// It also compresses.
@@ -50,12 +52,19 @@ fn remedies(settings: &Settings, ring_bytes: u32, reader: Reader) -> Vec<String>
     let filter = &settings.filter;
     let tracing = settings.trace.as_ref();
     let has = |test: fn(&Tracing) -> bool| tracing.is_some_and(test);
-    let records = reader != Reader::Stdout;
+    let records = matches!(reader, Reader::File { .. });
+    let lines = reader == Reader::Stdout;
     let asked = tracing.and_then(|t| t.ring_bytes).unwrap_or(ring_bytes);
     let larger = asked.saturating_mul(4).clamp(1 << 20, MAX_BUFFER);
     [
-        (asked < MAX_BUFFER, format!("--buffer {}M", larger >> 20)),
-        (has(|t| t.kind == TraceKind::Events), "--pair".into()),
+        (
+            asked < MAX_BUFFER && reader != Reader::Sums,
+            format!("--buffer {}M", larger >> 20),
+        ),
+        (
+            lines && has(|t| t.kind == TraceKind::Events),
+            "--pair".into(),
+        ),
         (
             has(|t| t.stack.is_some() && t.one_in == 1),
             "--sample 1/64".into(),
@@ -68,7 +77,7 @@ fn remedies(settings: &Settings, ring_bytes: u32, reader: Reader) -> Vec<String>
             records && settings.stage_set != StageSet::Total,
             "--stages none".into(),
         ),
-        (!records && has(|t| t.slow.is_none()), "--slow 1ms".into()),
+        (lines && has(|t| t.slow.is_none()), "--slow 1ms".into()),
         (filter.ctrls.is_empty(), "--ctrl".into()),
         (filter.opcodes.is_empty(), "--opcode".into()),
     ]
@@ -81,6 +90,7 @@ fn remedies(settings: &Settings, ring_bytes: u32, reader: Reader) -> Vec<String>
 fn message(n: u64, settings: &Settings, ring_bytes: u32, reader: Reader) -> String {
     let why = match reader {
         Reader::Stdout => "stdout is not read fast enough",
+        Reader::Sums => "the events are not counted fast enough",
         Reader::File { .. } => "the file is not written fast enough",
     };
     let options = remedies(settings, ring_bytes, reader).join(", ");

@@ -83,7 +83,7 @@ impl Copy<'_> {
                 self.names.set(controllers);
                 Ok(())
             }
-            Item::Ledger(_) | Item::End(_) => Ok(()),
+            Item::Activity(_) | Item::Machine(_) | Item::Ledger(_) | Item::End(_) => Ok(()),
         }
     }
 

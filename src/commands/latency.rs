@@ -26,6 +26,8 @@ use nvme_deep::session::settings::Settings;
 use nvme_deep::source::Source;
 
 use crate::cli::options::LatencyOptions;
+use crate::commands::exec::Program;
+use crate::commands::exec::until_end;
 use crate::commands::replay::Replay;
 use crate::commands::run::Run;
 use crate::commands::run::Turn;
@@ -270,12 +272,13 @@ fn replayed(options: &LatencyOptions, mut replay: Replay) -> Result<Ended> {
 
 fn live(options: &LatencyOptions) -> Result<()> {
     let ready = Ready::look(&options.settings)?;
-    let until = if options.duration.is_some() || options.count.is_some() {
-        ""
+    let has_end = options.duration.is_some() || options.count.is_some();
+    let until = if has_end || !options.exec.is_empty() {
+        until_end(&options.exec, has_end)
     } else {
-        "; Ctrl-C for the final report"
+        "; Ctrl-C for the final report".into()
     };
-    let mut session = ready.attach(&options.settings, until, None)?;
+    let mut session = ready.attach(&options.settings, &until, None)?;
     let counted = options.interval.zip(options.count);
     let counted = counted.map(|(step, n)| times(step, n));
     let end = options.duration.into_iter().chain(counted).min();
@@ -290,6 +293,7 @@ fn live(options: &LatencyOptions) -> Result<()> {
         None => None,
     };
     let mut out = BufWriter::new(stdout().lock());
+    let program = Program::start(&options.exec, &ready.waker)?;
     let run = Run::begin(&ready.stop, end);
     let ended = run.turns(&mut session, &mut watchdog, &mut |session, tick| {
         let mut again = Duration::MAX;
@@ -314,7 +318,8 @@ fn live(options: &LatencyOptions) -> Result<()> {
         single.finish(&mut out)?;
     }
     last_of(&reports, &session, at, &mut out)?;
-    watchdog.verdict()
+    watchdog.verdict()?;
+    program.end()
 }
 
 #[cfg(test)]

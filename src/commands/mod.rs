@@ -1,17 +1,25 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The subcommands, one file or directory each. [`start`] attaches; [`run`] contains the loop.
 
+pub mod diagnose;
 pub mod diff;
+pub mod dist;
 pub mod doctor;
 mod drops;
+mod exec;
 pub mod export;
 #[cfg(test)]
 mod fixture;
+pub mod heatmap;
+pub mod host;
 pub mod inflight;
+pub mod join;
 pub mod latency;
 mod names;
 mod outfile;
 mod output;
+pub mod pattern;
+mod picture;
 mod privileges;
 pub mod record;
 mod recording;
@@ -23,7 +31,9 @@ mod single;
 pub mod stacks;
 mod start;
 mod symbols;
+pub mod top;
 pub mod trace;
+mod watch;
 
 use std::io::Write;
 use std::io::stderr;

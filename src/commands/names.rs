@@ -34,6 +34,8 @@ fn info(controller: Controller) -> ControllerInfo {
         instance: controller.instance,
         model: controller.model,
         transport: controller.transport,
+        cntlid: controller.cntlid,
+        nqn: controller.nqn,
         queues: controller.queues,
         depth: controller.depth,
         disks: disks
@@ -105,6 +107,17 @@ impl Names {
         let changed = self.changed;
         self.changed = false;
         changed.then_some(&self.controllers)
+    }
+
+    /// Bytes of a logical block of the namespace of a command, if known.
+    pub fn lba_bytes(&self, id: &CommandId) -> Option<u32> {
+        let key = (id.ctrl, id.nsid);
+        let mut sizes = self
+            .controllers
+            .iter()
+            .flat_map(ControllerInfo::block_sizes);
+        let size = sizes.find(|(of, _)| *of == key).map(|(_, bytes)| bytes);
+        size.filter(|bytes| *bytes > 0)
     }
 
     /// The disk of a command, as in the kernel's own trace: none for admin commands.

@@ -12,6 +12,7 @@ use nvme_deep::machine::System;
 use nvme_deep::machine::clock::wall_offset_ns;
 use nvme_deep::machine::own_tgid;
 use nvme_deep::model::event::EventKind;
+use nvme_deep::recording::MachineInfo;
 use nvme_deep::report::ledger::EventClass;
 use nvme_deep::report::ledger::Shown;
 use nvme_deep::source::EventStream;
@@ -23,6 +24,8 @@ use crate::cli::options::RecordOptions;
 use crate::cli::options::Trigger;
 use crate::commands::drops::Drops;
 use crate::commands::drops::Reader;
+use crate::commands::exec::Program;
+use crate::commands::exec::until_end;
 use crate::commands::names::Names;
 use crate::commands::recording::FileSettings;
 use crate::commands::recording::RecordingFile;
@@ -38,7 +41,6 @@ use crate::commands::run::take_rest;
 use crate::commands::say;
 use crate::commands::say_ledger;
 use crate::commands::start::Ready;
-use crate::commands::start::until;
 use crate::commands::symbols::LiveStacks;
 
 /// Puts events into the file.
@@ -47,6 +49,8 @@ struct Tape {
     names: Names,
     stacks: Option<LiveStacks>,
     shown: Shown,
+    /// Settings of the machine, with `--context`.
+    machine: Option<MachineInfo>,
     /// This process.
     own: Option<u32>,
     triggers: Vec<Trigger>,
@@ -118,6 +122,7 @@ impl Tape {
         for event in source.unfinished(end_ns.max(events.last_ns()))? {
             self.read(Some(&event), source);
         }
+        self.file.activity(source.activity()?.as_ref());
         Ok(())
     }
 
@@ -142,6 +147,9 @@ impl Tape {
         if let Some(news) = self.names.news() {
             self.file.controllers(news);
         }
+        if let Some(machine) = &self.machine {
+            self.file.machine(machine);
+        }
         self.upkeep(Duration::ZERO, source)
     }
 
@@ -149,6 +157,7 @@ impl Tape {
     fn upkeep(&mut self, at: Duration, source: &dyn Source) -> Result<()> {
         self.names.may_look();
         self.file.clock(wall_offset_ns());
+        self.file.activity(source.activity()?.as_ref());
         let ledger = ledger_of_trace(source, &self.shown, None)?;
         self.file.ledger(at, &ledger);
         Ok(())
@@ -210,19 +219,21 @@ pub fn run(options: &RecordOptions) -> Result<()> {
     let stacks = wants.stack.map(LiveStacks::new);
     let file = create(options, &ready.system)?;
     let irq_entry = stacks.as_ref().and_then(LiveStacks::irq_entry);
-    let until = until(options.duration.is_some());
-    let (mut session, file) = attach(&ready, &options.settings, until, irq_entry, Some(file))?;
+    let until = until_end(&options.exec, options.duration.is_some());
+    let (mut session, file) = attach(&ready, &options.settings, &until, irq_entry, Some(file))?;
     let file = file.context("no file was opened")?;
     let reader = Reader::File {
         compress: options.compress,
     };
     let drops = Drops::watch(&session, &options.settings, reader)?;
     let mut watchdog = Watchdog::of(&session, ready.system.clone());
+    let machine = options.settings.context.then(|| ready.system.info(false));
     let mut tape = Tape {
         file,
         names: Names::of(ready.system),
         stacks,
         shown: Shown::default(),
+        machine,
         own: own_tgid(),
         triggers: options.triggers.clone(),
         fired: String::new(),
@@ -236,6 +247,7 @@ pub fn run(options: &RecordOptions) -> Result<()> {
     };
     let mut events = session.events()?;
     let pause = drain_pause(session.rings().bytes);
+    let program = Program::start(&options.exec, &ready.waker)?;
     let run = Run::begin(&ready.stop, options.duration);
     let ended = run.turns(&mut session, &mut watchdog, &mut |session, tick| {
         if tick.rescanned {
@@ -258,7 +270,8 @@ pub fn run(options: &RecordOptions) -> Result<()> {
     let end_ns = drops.close(&mut session, &mut watchdog, ended)?;
     tape.end(&mut events, &session, end_ns)?;
     finish(tape, options, &session, at)?;
-    watchdog.verdict()
+    watchdog.verdict()?;
+    program.end()
 }
 
 /// Ends the file, and reports what is in it.

@@ -16,6 +16,7 @@ use anyhow::Result;
 use nvme_deep::error::Kind;
 use nvme_deep::machine::System;
 use nvme_deep::machine::clock::monotonic_ns;
+use nvme_deep::model::activity::Activity;
 use nvme_deep::model::event::Event;
 use nvme_deep::model::event::StackId;
 use nvme_deep::model::stack::Frame;
@@ -24,6 +25,7 @@ use nvme_deep::recording::Content;
 use nvme_deep::recording::ControllerInfo;
 use nvme_deep::recording::Keep;
 use nvme_deep::recording::LedgerInfo;
+use nvme_deep::recording::MachineInfo;
 use nvme_deep::recording::Recorder;
 use nvme_deep::recording::RunInfo;
 use nvme_deep::recording::StackInfo;
@@ -128,7 +130,9 @@ fn info(
         count,
         sq: tracing.map(|t| t.sq),
         aen: tracing.map(|t| t.aen),
+        context: settings.context,
         redacted: false,
+        target: None,
     };
     if redact {
         info.redact();
@@ -236,7 +240,10 @@ impl RecordingFile {
     pub fn controllers(&mut self, controllers: &[ControllerInfo]) {
         let mut all = controllers.to_vec();
         if self.info.redacted {
-            all.iter_mut().for_each(|c| c.model.clear());
+            for controller in &mut all {
+                controller.model.clear();
+                controller.nqn = None;
+            }
         }
         self.recorder
             .block(Content::Controllers, monotonic_ns(), &all);
@@ -249,6 +256,20 @@ impl RecordingFile {
             let offset = ClockOffset { wall_ns };
             self.recorder.block(Content::Clock, monotonic_ns(), &offset);
         }
+    }
+
+    /// Adds what the machine did besides the commands up to here, if that was observed.
+    pub fn activity(&mut self, activity: Option<&Activity>) {
+        if let Some(activity) = activity {
+            self.recorder
+                .block(Content::Activity, activity.at_ns, activity);
+        }
+    }
+
+    /// Adds the settings of the machine and its controllers.
+    pub fn machine(&mut self, machine: &MachineInfo) {
+        self.recorder
+            .block(Content::Machine, monotonic_ns(), machine);
     }
 
     /// Adds the ledger up to here, and writes what waits.

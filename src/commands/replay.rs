@@ -55,6 +55,13 @@ impl Replay {
         })?;
         let reader = BufReader::with_capacity(1 << 16, file);
         let playback = Playback::open(reader).map_err(|e| failure(&shown, &e))?;
+        if playback.info().target.is_some() {
+            let text = format!(
+                "{shown} is a recording of the host side: read it with `host trace --from`, `host \
+                 latency --from` or `join`"
+            );
+            return Err(Failure::error(Kind::Usage, text));
+        }
         let replay = Self {
             playback,
             path: shown,

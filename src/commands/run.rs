@@ -2,6 +2,7 @@
 //! The run of a command: signals, the loop with its ticks, the checks once a second, the end.
 
 use std::process::exit as exit_now;
+use std::sync::OnceLock;
 use std::sync::mpsc::Receiver;
 use std::sync::mpsc::RecvTimeoutError;
 use std::sync::mpsc::Sender;
@@ -81,6 +82,15 @@ pub enum Wake {
     Turn,
 }
 
+/// Called before the second signal ends the process.
+static BEFORE_EXIT: OnceLock<fn()> = OnceLock::new();
+
+/// Sets what is called before the second signal ends the process. Only the first call counts.
+pub fn before_exit(restore: fn()) {
+    // the same function, or the process has one already
+    let _ = BEFORE_EXIT.set(restore);
+}
+
 /// Sends [`Wake::Stop`] for the signals that end the run. The second signal ends the process at
 /// once.
 pub fn stop_signals(sender: Sender<Wake>) -> Result<()> {
@@ -90,6 +100,9 @@ pub fn stop_signals(sender: Sender<Wake>) -> Result<()> {
         privileges::drop_all();
         for (n, _) in signals.forever().enumerate() {
             if n > 0 {
+                if let Some(restore) = BEFORE_EXIT.get() {
+                    restore();
+                }
                 exit_now(130);
             }
             let _ = sender.send(Wake::Stop);

@@ -34,6 +34,8 @@ use nvme_deep::symbols::Symbolizer;
 
 use crate::cli::args::StacksByArg;
 use crate::cli::options::StacksOptions;
+use crate::commands::exec::Program;
+use crate::commands::exec::until_end;
 use crate::commands::replay::Replay;
 use crate::commands::run::Run;
 use crate::commands::run::Turn;
@@ -48,7 +50,6 @@ use crate::commands::several::show_each;
 use crate::commands::start::Ready;
 use crate::commands::start::refuse_unknown;
 use crate::commands::start::symbolizer;
-use crate::commands::start::until;
 use crate::exit::Failure;
 
 /// Upper bound of the time to read the kernel's symbols on a slow machine.
@@ -182,10 +183,11 @@ fn trace(options: &StacksOptions) -> Result<Seen> {
     let short = options.duration.is_some_and(|d| d < SYMBOLS_TAKE);
     let early = (short || at == StackAt::Complete).then(symbolizer);
     let irq_entry = early.as_ref().and_then(Symbolizer::irq_entry);
-    let until = until(options.duration.is_some());
-    let mut session = ready.attach(&options.settings, until, irq_entry)?;
+    let until = until_end(&options.exec, options.duration.is_some());
+    let mut session = ready.attach(&options.settings, &until, irq_entry)?;
     refuse_unknown(wants, &session)?;
     let mut watchdog = Watchdog::of(&session, ready.system);
+    let program = Program::start(&options.exec, &ready.waker)?;
     let run = Run::begin(&ready.stop, options.duration);
     let mut symbolizer = early.unwrap_or_else(symbolizer);
     let ended = run.turns(&mut session, &mut watchdog, &mut |_, _| {
@@ -208,7 +210,7 @@ fn trace(options: &StacksOptions) -> Result<Seen> {
         rows,
         ledger,
         took,
-        verdict: watchdog.verdict(),
+        verdict: watchdog.verdict().and_then(|()| program.end()),
     })
 }
 

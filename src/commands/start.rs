@@ -266,6 +266,8 @@ mod tests {
             instance: 1,
             model: "m".into(),
             transport: "pcie".into(),
+            cntlid: None,
+            nqn: None,
             queues: Some(3),
             depth: Some(1024),
             namespaces: vec![Namespace {

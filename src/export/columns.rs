@@ -110,6 +110,10 @@ const fn some(text: &str) -> Cell<'_> {
     }
 }
 
+fn flag<'r>(value: Option<bool>) -> Cell<'r> {
+    value.map_or(Cell::Empty, Cell::Flag)
+}
+
 fn maybe(text: Option<&str>) -> Cell<'_> {
     text.map_or(Cell::Empty, Cell::Text)
 }
@@ -228,4 +232,7 @@ pub const COLUMNS: &[Column] = &[
     column(Time, "point_end", Int64, "of `end`", |r| point(r, Milestone::End)),
     column(Stack, "kstack", Text, "kernel stack at the submission: frames, innermost first, separated by `;`", |r| some(r.kstack)),
     column(Stack, "kstack_complete", Text, "kernel stack at the completion", |r| some(r.kstack_complete)),
+    column(Command, "cpu_idle", Bool, "with `--context`: the CPU of the interrupt was idle", |r| flag(r.conditions().cpu_idle())),
+    column(Command, "in_softirq", Bool, "with `--context`: the interrupt came in a soft interrupt", |r| flag(r.conditions().in_softirq())),
+    column(Command, "announced", Text, "with `--context`: `rung` by the doorbell register, `elided` by the shadow doorbell only", |r| maybe(r.conditions().announcement().map(|a| a.name()))),
 ];

@@ -17,7 +17,6 @@ use super::columns::COLUMNS;
 use super::columns::Cell;
 use super::row::Row;
 use super::row::Run;
-use super::stacks::Stacks;
 use crate::model::event::StackId;
 use crate::model::stack::Frame;
 use crate::recording::RunInfo;
@@ -27,7 +26,6 @@ use crate::report::ledger::Ledger;
 pub struct Csv<W: Write> {
     out: Writer<W>,
     run: Run,
-    stacks: Stacks,
     /// The digits of a number.
     digits: String,
     begun: bool,
@@ -42,7 +40,6 @@ impl<W: Write> Csv<W> {
                 .terminator(Terminator::Any(b'\n'))
                 .from_writer(out),
             run: Run::default(),
-            stacks: Stacks::default(),
             digits: String::new(),
             begun: false,
         }
@@ -71,7 +68,6 @@ fn text<'t>(cell: Cell<'t>, digits: &'t mut String) -> &'t str {
 impl<W: Write> Sink for Csv<W> {
     fn begin(&mut self, name: &str, info: &RunInfo) -> io::Result<()> {
         self.run = Run::new(name, info);
-        self.stacks.clear();
         if !self.begun {
             self.begun = true;
             self.out.write_record(COLUMNS.iter().map(|c| c.name))?;
@@ -85,12 +81,12 @@ impl<W: Write> Sink for Csv<W> {
     }
 
     fn stack(&mut self, id: StackId, frames: &[Frame]) -> io::Result<()> {
-        self.stacks.join(id, frames, ";");
+        self.run.stacks.join(id, frames, ";");
         Ok(())
     }
 
     fn event(&mut self, entry: &Entry<'_>) -> io::Result<bool> {
-        let Some(row) = Row::new(entry, &self.run, &self.stacks) else {
+        let Some(row) = Row::new(entry, &self.run) else {
             return Ok(false);
         };
         for column in COLUMNS {

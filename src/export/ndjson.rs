@@ -76,7 +76,7 @@ impl<W: Write> Sink for Ndjson<W> {
         self.drain()?;
         let stages = (info.stage_set != StageSet::Total).then_some(info.stage_set);
         self.lines = TraceJson::new(Clock::Mono, stages);
-        self.stacks.clear();
+        self.stacks = Stacks::default();
         self.line(&RunLine {
             r#type: "run",
             schema_version: SCHEMA_VERSION,

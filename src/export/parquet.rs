@@ -36,7 +36,6 @@ use super::columns::Group;
 use super::columns::Type;
 use super::row::Row;
 use super::row::Run;
-use super::stacks::Stacks;
 use crate::model::event::StackId;
 use crate::model::stack::Frame;
 use crate::recording::RunInfo;
@@ -137,7 +136,6 @@ impl Buffer {
 pub struct Parquet<W: Write + Send> {
     out: SerializedFileWriter<W>,
     run: Run,
-    stacks: Stacks,
     buffers: Vec<Buffer>,
     rows: usize,
     recordings: Vec<Value>,
@@ -202,7 +200,6 @@ impl<W: Write + Send> Parquet<W> {
         Ok(Self {
             out: out.map_err(io_error)?,
             run: Run::default(),
-            stacks: Stacks::default(),
             buffers: COLUMNS.iter().map(Buffer::new).collect(),
             rows: 0,
             recordings: vec![],
@@ -232,7 +229,6 @@ impl<W: Write + Send> Parquet<W> {
 impl<W: Write + Send> Sink for Parquet<W> {
     fn begin(&mut self, name: &str, info: &RunInfo) -> io::Result<()> {
         self.run = Run::new(name, info);
-        self.stacks.clear();
         Ok(())
     }
 
@@ -242,12 +238,12 @@ impl<W: Write + Send> Sink for Parquet<W> {
     }
 
     fn stack(&mut self, id: StackId, frames: &[Frame]) -> io::Result<()> {
-        self.stacks.join(id, frames, ";");
+        self.run.stacks.join(id, frames, ";");
         Ok(())
     }
 
     fn event(&mut self, entry: &Entry<'_>) -> io::Result<bool> {
-        let Some(row) = Row::new(entry, &self.run, &self.stacks) else {
+        let Some(row) = Row::new(entry, &self.run) else {
             return Ok(false);
         };
         for (column, buffer) in COLUMNS.iter().zip(&mut self.buffers) {

@@ -3,6 +3,7 @@
 
 use super::Entry;
 use super::stacks::Stacks;
+use crate::model::conditions::Conditions;
 use crate::model::event::CommandId;
 use crate::model::event::Event;
 use crate::model::event::EventKind;
@@ -17,13 +18,14 @@ use crate::recording::RunInfo;
 use crate::render::trace::chars;
 use crate::render::trace::opcode_name;
 
-/// The recording that rows belong to.
+/// The recording that rows belong to, as far as it was read.
 #[derive(Debug, Default)]
 pub(super) struct Run {
     pub(super) name: String,
     pub(super) info: RunInfo,
     /// Wall clock minus CLOCK_MONOTONIC, nanoseconds.
     pub(super) wall_ns: Option<i64>,
+    pub(super) stacks: Stacks,
 }
 
 impl Run {
@@ -32,6 +34,7 @@ impl Run {
             name: name.to_owned(),
             info: info.clone(),
             wall_ns: None,
+            stacks: Stacks::default(),
         }
     }
 }
@@ -97,7 +100,7 @@ pub struct Row<'a> {
 impl<'a> Row<'a> {
     /// The row of a command that has ended, or has not by the end of the run; `None` for other
     /// events.
-    pub(super) fn new(entry: &Entry<'a>, run: &'a Run, stacks: &'a Stacks) -> Option<Self> {
+    pub(super) fn new(entry: &Entry<'a>, run: &'a Run) -> Option<Self> {
         let what = &entry.event.what;
         let (EventKind::Command(id, ..)
         | EventKind::Missed { id, .. }
@@ -113,7 +116,7 @@ impl<'a> Row<'a> {
             text.map(|c| c.unwrap_or(char::REPLACEMENT_CHARACTER))
                 .collect()
         });
-        let [kstack, kstack_complete] = what.stacks().map(|id| stacks.get(id));
+        let [kstack, kstack_complete] = what.stacks().map(|id| run.stacks.get(id));
         Some(Self {
             run,
             event: entry.event,
@@ -140,6 +143,10 @@ impl<'a> Row<'a> {
 
     pub(super) const fn outcome(&self) -> Option<&'a Outcome> {
         self.event.what.outcome()
+    }
+
+    pub(super) fn conditions(&self) -> Conditions {
+        self.outcome().map(|o| o.conditions).unwrap_or_default()
     }
 
     pub(super) fn verdict(&self) -> Option<&'a Verdict> {

@@ -13,11 +13,6 @@ pub(super) struct Stacks {
 }
 
 impl Stacks {
-    /// Removes the stacks of the last recording.
-    pub(super) fn clear(&mut self) {
-        self.texts.clear();
-    }
-
     /// Adds a stack: its frames, innermost first, with this text between them.
     pub(super) fn join(&mut self, id: StackId, frames: &[Frame], between: &str) {
         let frames: Vec<String> = frames.iter().map(ToString::to_string).collect();

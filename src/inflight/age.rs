@@ -38,11 +38,15 @@ impl Ticks {
         (best < second / 4.0).then_some(Self { now, hz })
     }
 
-    /// The age of a request, from its deadline and timeout in jiffies. `None` if it has none, or
-    /// they make no sense.
+    /// The age of a request, from its deadline and timeout in jiffies; zero if it was started up to
+    /// a second later. `None` if it has none, or they make no sense.
     pub fn age(self, deadline: u64, timeout: u32) -> Option<Duration> {
         let since = deadline.checked_sub(u64::from(timeout))?;
-        let age = self.now.checked_sub(since)?;
+        let age = match self.now.checked_sub(since) {
+            Some(age) => age,
+            None if since - self.now <= u64::from(self.hz) => 0,
+            None => return None,
+        };
         (deadline != 0).then(|| Duration::from_secs_f64(age as f64 / f64::from(self.hz)))
     }
 }
@@ -60,6 +64,11 @@ mod tests {
         };
         assert_eq!(now.age(17_000, 7500), Some(Duration::from_secs(2)));
         assert_eq!(now.age(0, 7500), None);
+        assert_eq!(
+            now.age(17_600, 7500),
+            Some(Duration::ZERO),
+            "a moment later"
+        );
         assert_eq!(now.age(20_000, 7500), None, "in the future");
     }
 

@@ -68,7 +68,7 @@ pub struct CommandReading {
 impl CommandReading {
     /// Whether a command id is this command's: the same one, or if the request has none, one with
     /// its tag.
-    pub(super) fn has(&self, cid: u16) -> bool {
+    pub fn has(&self, cid: u16) -> bool {
         match &self.sqe {
             Some(sqe) => sqe.cid() == cid,
             None => u32::from(cid & 0xfff) == self.tag,

@@ -75,6 +75,7 @@ impl System {
         facts.preemptible_tracepoints = facts.is_at_least(7, 0);
         facts.preemption = self.preemption();
         facts.polled = self.polled();
+        facts.threaded_interrupts = self.threaded_interrupts(facts.preemption);
         // 3acf8ace6823 (6.7); if there is BTF, a type shows it (see describe())
         facts.misses_counted = facts.is_at_least(6, 7);
         describe(&kernel, &types, &mut facts);
@@ -131,6 +132,15 @@ impl System {
         } else {
             Preemption::Voluntary
         }
+    }
+
+    /// Whether the driver's interrupt handlers run in threads.
+    fn threaded_interrupts(&self, preemption: Preemption) -> bool {
+        let asked = read_line(&self.path("sys/module/nvme/parameters/use_threaded_interrupts"));
+        let boot = read_line(&self.path("proc/cmdline")).unwrap_or_default();
+        preemption == Preemption::RealTime
+            || asked.is_some_and(|value| value != "0")
+            || boot.split_whitespace().any(|word| word == "threadirqs")
     }
 
     /// Whether the PCI driver sets up polled queues, or has set some up: the parameter may have

@@ -2,12 +2,17 @@
 //! Reads facts about the machine. Read-only, below a root directory that tests replace with a
 //! fixture.
 
+pub mod activity;
 #[cfg(feature = "live")]
 pub mod btf;
 pub mod clock;
+pub mod disk;
+#[cfg(feature = "live")]
+pub mod elf;
 pub mod fact;
 pub mod hypervisor;
 mod identify;
+pub mod info;
 pub mod kallsyms;
 #[cfg(feature = "live")]
 pub mod kernel;
@@ -15,8 +20,11 @@ mod names;
 pub mod nvme;
 pub mod nvme_class;
 pub mod overview;
+pub mod process;
 pub mod structure;
 pub mod sysfs;
+#[cfg(feature = "live")]
+pub mod targets;
 pub mod tracefs;
 #[cfg(feature = "live")]
 pub mod types;
@@ -29,7 +37,7 @@ use std::io::ErrorKind;
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 use std::path::PathBuf;
-use std::process;
+use std::process::id as own_id;
 
 use procfs::process::Process;
 
@@ -114,7 +122,7 @@ const INITIAL_PIDS: u64 = 0xeffffffc;
 /// the initial one: the process has another id there.
 pub fn own_tgid() -> Option<u32> {
     let namespace = fs::metadata("/proc/self/ns/pid").ok()?.ino();
-    (namespace == INITIAL_PIDS).then(process::id)
+    (namespace == INITIAL_PIDS).then(own_id)
 }
 
 /// The first line of a small file, trimmed. `None` if it cannot be read or is empty.

@@ -63,6 +63,14 @@ pub struct NamespaceDetail {
     pub rq_affinity: Fact<u32>,
     /// There are polled queues: 0 or 1.
     pub io_poll: Fact<u32>,
+    /// `write back` or `write through`: whether the block layer sends flushes.
+    pub write_cache: Fact<String>,
+    /// Largest transfer that the controller permits, in KiB.
+    pub max_hw_sectors_kb: Fact<u32>,
+    /// Largest transfer that the block layer uses, in KiB.
+    pub max_sectors_kb: Fact<u32>,
+    /// Physical block size in bytes.
+    pub physical_block_size: Fact<u32>,
     /// Request timeout in milliseconds. After this time the driver considers a command lost.
     pub io_timeout_ms: Fact<u32>,
 }
@@ -104,6 +112,9 @@ pub struct NvmeDetail {
     /// The controller offers shadow doorbells (Doorbell Buffer Config). The driver then uses them,
     /// and most doorbells are memory writes without an exit to the hypervisor.
     pub shadow_doorbells: Fact<bool>,
+    /// Type of its IOMMU group: `identity` (no translation), `DMA` (strict invalidation), `DMA-FQ`
+    /// (lazy).
+    pub iommu_group: Fact<String>,
     /// Its namespaces, sorted by id.
     pub namespaces: Vec<NamespaceDetail>,
 }
@@ -189,6 +200,7 @@ impl System {
                 .map(|n| n.saturating_add(1)),
             interrupt_vectors: self.interrupt_vectors(&at, pci_id.known().is_some()),
             shadow_doorbells,
+            iommu_group: self.text(&format!("{at}/device/iommu_group/type")),
             namespaces: self.namespace_details(&at),
             pci_id,
             name,
@@ -243,6 +255,10 @@ impl System {
                     wbt_lat_us: self.number(&path("queue/wbt_lat_usec")),
                     rq_affinity: number("rq_affinity"),
                     io_poll: number("io_poll"),
+                    write_cache: self.text(&path("queue/write_cache")),
+                    max_hw_sectors_kb: number("max_hw_sectors_kb"),
+                    max_sectors_kb: number("max_sectors_kb"),
+                    physical_block_size: number("physical_block_size"),
                     io_timeout_ms: number("io_timeout"),
                     name,
                 }

@@ -33,6 +33,11 @@ pub struct Controller {
     pub model: String,
     /// `pcie`, `tcp`, `rdma`, `fc`, `loop`.
     pub transport: String,
+    /// Controller id; `None` if the kernel does not report it.
+    pub cntlid: Option<u16>,
+    /// NVMe Qualified Name of the subsystem of a fabrics controller. On PCI it may contain a serial
+    /// number, and is left out.
+    pub nqn: Option<String>,
     /// Number of queues, including the admin queue; `None` if the kernel does not report it.
     pub queues: Option<u32>,
     /// Entries of an I/O submission queue; `None` if the kernel does not report it.
@@ -121,10 +126,13 @@ impl System {
                 let at = class.join(&name);
                 let text = |file| read_line(&at.join(file));
                 let number = |file| text(file).and_then(|n| n.parse::<u32>().ok());
+                let transport = text("transport").unwrap_or_default();
                 Some(Controller {
                     instance,
                     model: text("model").unwrap_or_default(),
-                    transport: text("transport").unwrap_or_default(),
+                    cntlid: text("cntlid").and_then(|n| n.parse().ok()),
+                    nqn: text("subsysnqn").filter(|_| !["", "pcie"].contains(&&*transport)),
+                    transport,
                     queues: number("queue_count").filter(|&n| n > 0),
                     // zero based, as in the specification (CAP.MQES)
                     depth: number("sqsize").map(|n| n + 1).filter(|&n| n > 1),

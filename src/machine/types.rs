@@ -219,14 +219,16 @@ impl KernelBtf {
 pub struct Layouts {
     file: Option<Btf>,
     kernel: KernelBtf,
+    /// The file of btf/ that was made from the loaded modules.
+    shipped: Option<Btf>,
 }
 
 impl Layouts {
-    /// The running kernel's, after those of the user's file.
+    /// The running kernel's, after those of the user's file, and before those of btf/.
     ///
     /// # Errors
     /// If the file cannot be read, or has no BTF.
-    pub fn load(file: Option<&Path>) -> Result<Self, BtfError> {
+    pub fn load(system: &System, file: Option<&Path>) -> Result<Self, BtfError> {
         let parse = |path: &Path| {
             let bytes = fs::read(path).map_err(|source| BtfError::Unreadable {
                 path: path.to_owned(),
@@ -236,16 +238,22 @@ impl Layouts {
             let path = path.to_owned();
             Btf::parse(&path).ok_or(BtfError::NoBtf { path, bytes })
         };
+        let shipped = system.shipped().map(|shipped| -> Result<_, BtfError> {
+            let object = CustomBtf::new(shipped.object)?;
+            Ok(Btf::parse(&object.path()))
+        });
         Ok(Self {
             file: file.map(parse).transpose()?,
             kernel: KernelBtf::load(),
+            shipped: shipped.transpose()?.flatten(),
         })
     }
 
     /// The layout of a struct.
     pub fn of(&self, name: &str) -> Option<Structure> {
         let KernelBtf { core, pci, vmlinux } = &self.kernel;
-        let all = [&self.file, core, pci, vmlinux].into_iter().flatten();
+        let all = [&self.file, core, pci, vmlinux, &self.shipped];
+        let all = all.into_iter().flatten();
         let mut found = all.filter_map(|btf| btf.structure(name));
         found.next()
     }

@@ -82,6 +82,10 @@ metrics! {
     BYTES "transferred_bytes" Counter "bytes" ROW, "Bytes transferred by completed commands.";
     UNMEASURED "unmeasured_commands" Counter "" ROW,
         "Of the commands completed, those without a duration, because a point was not observed.";
+    FAILED "failed_commands" Counter "" &["controller", "type"],
+        "Commands completed with a status other than success, by status code type.";
+    RETRIED "retried_commands" Counter "" &["controller"],
+        "Commands completed that were retries of failed ones.";
     IN_FLIGHT "in_flight_commands" Gauge "" &["controller"],
         "Commands that the driver has set up and that have not completed.";
     OBSERVED "observed_commands" Counter "" &[],

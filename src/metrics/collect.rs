@@ -8,9 +8,11 @@ use super::bounds::BOUNDS;
 use super::bounds::cumulative;
 use super::catalog;
 use super::catalog::Metric;
+use crate::model::failures::Failures;
 use crate::model::histogram::Histogram;
 use crate::model::row::RowKey;
 use crate::model::stage::StageSet;
+use crate::nvme::status::StatusType;
 use crate::report::latency::RowReport;
 use crate::report::ledger::Accuracy;
 use crate::report::ledger::Ledger;
@@ -29,6 +31,8 @@ pub struct Reading<'a> {
     pub rows: &'a [RowReport],
     /// The ledger.
     pub ledger: &'a Ledger,
+    /// Failed and retried commands by controller instance; empty if they are not counted.
+    pub failures: &'a BTreeMap<u32, Failures>,
     /// Commands in flight by controller instance.
     pub in_flight: &'a BTreeMap<u32, u64>,
     /// Start of the session, since 1970.
@@ -147,6 +151,44 @@ fn hits(ledger: &Ledger, targets: &[&str]) -> Vec<Series> {
         .map_or_else(Vec::new, one)
 }
 
+/// The values of the label `type`, and their numbers. Types that no specification uses are one.
+fn type_counts(failures: &Failures) -> BTreeMap<&'static str, u64> {
+    let mut counts = BTreeMap::new();
+    for (kind, count) in failures.types() {
+        let label = match kind {
+            StatusType::Generic => "generic",
+            StatusType::CommandSpecific => "command_specific",
+            StatusType::Media => "media",
+            StatusType::Path => "path",
+            StatusType::Reserved(_) => "reserved",
+            StatusType::Vendor => "vendor",
+        };
+        *counts.entry(label).or_default() += count;
+    }
+    counts
+}
+
+fn failed(failures: &BTreeMap<u32, Failures>) -> Vec<Series> {
+    let of_ctrl = |(ctrl, failures): (&u32, &Failures)| -> Vec<Series> {
+        let counts = type_counts(failures).into_iter();
+        let series = counts.map(|(label, count)| Series {
+            labels: vec![format!("nvme{ctrl}"), label.to_owned()],
+            value: Value::Count(count),
+        });
+        series.collect()
+    };
+    failures.iter().flat_map(of_ctrl).collect()
+}
+
+/// Counts with the label `controller`.
+fn by_ctrl(counts: impl Iterator<Item = (u32, u64)>) -> Vec<Series> {
+    let series = counts.map(|(ctrl, count)| Series {
+        labels: vec![format!("nvme{ctrl}")],
+        value: Value::Count(count),
+    });
+    series.collect()
+}
+
 fn losses(ledger: &Ledger) -> Vec<Family> {
     let lost = by([
         ("overwritten", ledger.overwritten),
@@ -198,14 +240,13 @@ pub fn collect(reading: &Reading<'_>) -> Vec<Family> {
         stage_set,
         rows,
         ledger,
+        failures,
         in_flight,
         start,
         version,
     } = *reading;
-    let in_flight = in_flight.iter().map(|(ctrl, count)| Series {
-        labels: vec![format!("nvme{ctrl}")],
-        value: Value::Count(*count),
-    });
+    let in_flight = in_flight.iter().map(|(ctrl, count)| (*ctrl, *count));
+    let retried = failures.iter().map(|(ctrl, f)| (*ctrl, f.retried));
     let session = [stage_set.name(), ledger.span.0.name(), ledger.span.1.name()];
     let start = Series {
         labels: vec![],
@@ -218,7 +259,9 @@ pub fn collect(reading: &Reading<'_>) -> Vec<Family> {
         (&catalog::COMMANDS, of_rows(rows, |r| count(r.count))),
         (&catalog::BYTES, of_rows(rows, |r| count(r.bytes))),
         (&catalog::UNMEASURED, of_rows(rows, |r| count(r.unmeasured))),
-        (&catalog::IN_FLIGHT, in_flight.collect()),
+        (&catalog::FAILED, failed(failures)),
+        (&catalog::RETRIED, by_ctrl(retried)),
+        (&catalog::IN_FLIGHT, by_ctrl(in_flight)),
     ]
     .map(|(metric, series)| Family { metric, series })
     .into();
@@ -252,6 +295,23 @@ mod tests {
         assert_eq!(targets(Role::Requeue), REQUEUE);
         assert_eq!(targets(Role::Timeout), TIMEOUT);
         assert_eq!(targets(Role::Cancel), CANCEL);
+    }
+
+    #[test]
+    fn failures_have_a_series_for_each_type_of_each_controller() {
+        let failures = Failures {
+            by_type: [7, 0, 3, 0, 1, 1, 0, 0],
+            retried: 2,
+        };
+        let all = failed(&BTreeMap::from([(4, failures)]));
+        let found: Vec<_> = all
+            .iter()
+            .map(|s| (s.labels.join(" "), s.value.clone()))
+            .filter(|(_, value)| *value != Value::Count(0))
+            .collect();
+        let expected = [("generic", 7), ("media", 3), ("reserved", 2)];
+        let expected = expected.map(|(kind, n)| (format!("nvme4 {kind}"), Value::Count(n)));
+        assert_eq!((found, all.len()), (expected.into(), 6));
     }
 
     #[test]

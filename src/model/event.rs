@@ -2,6 +2,7 @@
 //! Events of a trace. Each event of a command or of its controller is one [`Event`]. [`crate::abi`]
 //! decodes them from the records of the ring, [`crate::render`] shows them.
 
+use crate::model::conditions::Conditions;
 use crate::model::timeline::Timeline;
 use crate::nvme::aen::AsyncEvent;
 use crate::nvme::opcode::Opcode;
@@ -102,6 +103,8 @@ pub struct Outcome {
     pub timeline: Option<Timeline>,
     /// The CPU of the completion.
     pub cpu: u16,
+    /// What was observed beside the points; only with `--context`.
+    pub conditions: Conditions,
     /// The stack at completion.
     pub stack: StackId,
 }

@@ -2,12 +2,17 @@
 //! The data of the tool: points, stages, events, counters, snapshots, stacks. Uses no libbpf and no
 //! I/O, so that reports, views and tests work without a kernel.
 
+pub mod activity;
+pub mod conditions;
 pub mod counters;
 pub mod event;
+pub mod failures;
 pub mod finished;
 pub mod histogram;
+pub mod host;
 pub mod milestone;
 pub mod nvme_latency;
+pub mod open;
 pub mod row;
 pub mod run;
 pub mod snapshot;

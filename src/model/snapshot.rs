@@ -5,6 +5,7 @@
 use std::collections::BTreeMap;
 
 use crate::model::counters::Counters;
+use crate::model::failures::Failures;
 use crate::model::histogram::Histogram;
 use crate::model::nvme_latency::SLOTS;
 use crate::model::row::RowKey;
@@ -68,6 +69,8 @@ pub struct Snapshot {
     pub counters: Counters,
     /// Recursion misses by hook number.
     pub misses: Vec<u64>,
+    /// By controller instance; empty if the run does not count them.
+    pub failures: BTreeMap<u32, Failures>,
 }
 
 impl Snapshot {
@@ -81,7 +84,7 @@ impl Snapshot {
         self.cells.values().map(|c| c.unmeasured).sum()
     }
 
-    /// The difference to `earlier`. Counters remain those of the whole run.
+    /// The difference to `earlier`. Counters and failures remain those of the whole run.
     pub fn minus(&self, earlier: &Self) -> Self {
         let cells = self
             .cells
@@ -98,6 +101,7 @@ impl Snapshot {
             cells,
             counters: self.counters.clone(),
             misses: self.misses.clone(),
+            failures: self.failures.clone(),
         }
     }
 }

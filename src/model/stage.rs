@@ -146,19 +146,17 @@ impl StageSet {
         let count = self.stages().len();
         let mut runs = Vec::with_capacity(count);
         let mut begin = None;
-        for (point, from) in (0..=count).map(|n| (n, self.point(n))) {
-            if !from.seen_in(pattern) {
-                continue;
-            }
-            if let Some(first) = begin.replace(point) {
-                let last = point - 1;
+        for index in (0..=count).filter(|&n| self.point(n).seen_in(pattern)) {
+            if let Some(first) = begin.replace(index) {
+                let last = index - 1;
                 runs.push(Run { first, last });
             }
         }
         runs
     }
 
-    /// The pattern bits of this stage set's points, and those of an unobserved set-up and completion.
+    /// The bits that a pattern can have in this stage set: those of its points, [`NO_SETUP`] and
+    /// [`NO_COMPLETE`].
     pub const fn pattern_bits(self) -> u16 {
         let mut bits = NO_SETUP | NO_COMPLETE;
         let mut n = 0;

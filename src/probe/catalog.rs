@@ -12,6 +12,7 @@
 use serde::Deserialize;
 use serde::Serialize;
 
+pub use super::role::Role;
 use crate::model::milestone::Milestone;
 
 /// How a program is attached.
@@ -95,7 +96,7 @@ impl Method {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Home {
-    /// The block layer: always in the kernel image.
+    /// The block layer and other parts that are always in the kernel image.
     Block,
     /// nvme_core.ko, or the kernel image where it is built in.
     NvmeCore,
@@ -143,57 +144,6 @@ impl Target {
     }
 }
 
-/// What a hook observes.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum Role {
-    /// A point of a command's life.
-    Point(Milestone),
-    /// Requests that blk-mq takes back: for the ledger, and for traces.
-    Requeue,
-    /// Timeouts of commands.
-    Timeout,
-    /// Requests that the driver cancels.
-    Cancel,
-    /// State changes of controllers.
-    State,
-    /// SQ heads: how far a controller has read its submission queues.
-    SqHead,
-    /// Asynchronous events.
-    AsyncEvent,
-}
-
-impl Role {
-    /// The events of a trace other than commands, if all are requested.
-    pub const EVENTS: [Self; 5] = [
-        Self::Timeout,
-        Self::Cancel,
-        Self::State,
-        Self::SqHead,
-        Self::AsyncEvent,
-    ];
-
-    /// The point of a command's life; `None` for other roles.
-    pub const fn point(self) -> Option<Milestone> {
-        match self {
-            Self::Point(point) => Some(point),
-            _ => None,
-        }
-    }
-
-    /// The name in reports and in the README.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Point(point) => point.name(),
-            Self::Requeue => "requeue",
-            Self::Timeout => "timeout",
-            Self::Cancel => "cancel",
-            Self::State => "state",
-            Self::SqHead => "sq_head",
-            Self::AsyncEvent => "async_event",
-        }
-    }
-}
-
 /// A program of the BPF objects.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Hook {
@@ -227,7 +177,7 @@ macro_rules! hooks {
 use Milestone::{Complete, Cqe, Doorbell, End, Irq, Issue, SetupIn, SetupOut, Start};
 
 /// Every hook, by number.
-pub const CATALOG: [Hook; 50] = hooks! {
+pub const CATALOG: [Hook; 56] = hooks! {
     start_btf             TpBtf      block_io_start                 Block    Role::Point(Start);
     start_raw             RawTp      block_io_start                 Block    Role::Point(Start);
     setup_in_fentry       Fentry     nvme_setup_cmd                 NvmeCore Role::Point(SetupIn);
@@ -274,6 +224,12 @@ pub const CATALOG: [Hook; 50] = hooks! {
     cancel_kprobe         Kprobe     nvme_cancel_request            NvmeCore Role::Cancel;
     state_fexit           Fexit      nvme_change_ctrl_state         NvmeCore Role::State;
     state_kprobe          Kprobe     nvme_change_ctrl_state         NvmeCore Role::State;
+    bio_btf               TpBtf      block_bio_queue                Block    Role::TagWait;
+    getrq_btf             TpBtf      block_getrq                    Block    Role::TagWait;
+    split_btf             TpBtf      block_split                    Block    Role::Split;
+    bounce_btf            TpBtf      swiotlb_bounced                Block    Role::Bounce;
+    map_btf               TpBtf      map                            Block    Role::IommuMap;
+    unmap_btf             TpBtf      unmap                          Block    Role::IommuUnmap;
     setup_out_tp          Tracepoint nvme_setup_cmd                 NvmeCore Role::Point(SetupOut);
     complete_tp           Tracepoint nvme_complete_rq               NvmeCore Role::Point(Complete);
     sq_tp                 Tracepoint nvme_sq                        NvmeCore Role::SqHead;
@@ -360,7 +316,7 @@ pub const CANDIDATES: [Candidate; 24] = [
 ];
 
 /// The methods for roles that are not points; those of a role in order of preference.
-pub const BESIDES: [Candidate; 15] = [
+pub const BESIDES: [Candidate; 20] = [
     candidate(Role::Requeue, Method::Fentry, &["requeue_btf"]),
     candidate(Role::Requeue, Method::RawTp, &["requeue_raw"]),
     candidate(Role::Requeue, Method::Kprobe, &["requeue_kprobe"]),
@@ -376,6 +332,11 @@ pub const BESIDES: [Candidate; 15] = [
     candidate(Role::AsyncEvent, Method::Fentry, &["async_btf"]),
     candidate(Role::AsyncEvent, Method::RawTp, &["async_raw"]),
     candidate(Role::AsyncEvent, Method::Tracepoint, &["async_tp"]),
+    candidate(Role::TagWait, Method::Fentry, &["bio_btf", "getrq_btf"]),
+    candidate(Role::Split, Method::Fentry, &["split_btf"]),
+    candidate(Role::Bounce, Method::Fentry, &["bounce_btf"]),
+    candidate(Role::IommuMap, Method::Fentry, &["map_btf"]),
+    candidate(Role::IommuUnmap, Method::Fentry, &["unmap_btf"]),
 ];
 
 /// Functions that a kernel may lack without a gap in the point, because all commands then pass
@@ -415,6 +376,10 @@ impl Hook {
                 _,
             ) => Some("a rare event"),
             ("nvme_irq", _) => Some("not for polled queues"),
+            ("block_bio_queue" | "block_getrq", _) => Some("not for passthrough commands"),
+            ("block_split", _) => Some("only for bios above a limit of the queue"),
+            ("swiotlb_bounced", _) => Some("only with bounce buffers (swiotlb)"),
+            ("map" | "unmap", _) => Some("only where an IOMMU translates"),
             // the tracepoint is in both functions, each kprobe in one
             ("nvme_complete_rq", Method::Kprobe) => Some("not for batches that went well"),
             ("nvme_complete_batch_req", _) => Some("only for batches that went well"),

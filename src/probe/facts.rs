@@ -111,6 +111,10 @@ pub struct KernelFacts {
     /// PCI controllers have polled queues (module parameter `poll_queues`), or may get some.
     #[serde(default)]
     pub polled: bool,
+    /// The driver's interrupt handlers run in threads: PREEMPT_RT, `threadirqs`, or module parameter
+    /// `use_threaded_interrupts`.
+    #[serde(default)]
+    pub threaded_interrupts: bool,
     /// `nvme_setup_cmd` has the command as its third argument (before 5.14).
     pub command_is_argument: bool,
     /// Recover commands whose set-up or completion was not observed. Requires

@@ -7,3 +7,4 @@ pub mod catalog;
 pub mod facts;
 pub mod plan;
 pub mod reasons;
+mod role;

@@ -324,6 +324,7 @@ fn explain_tag_pairing(plan: &mut AttachPlan, failed: &[PointPlan]) {
                 hook: point.name().to_owned(),
                 why: match point.role {
                     Role::Timeout | Role::Cancel | Role::State => Reason::NoClassic,
+                    role if role.is_context() => Reason::NoClassic,
                     _ => Reason::Unidentified,
                 },
                 tried: false,

@@ -52,6 +52,8 @@ pub enum Error {
         /// Version of the file.
         version: u16,
     },
+    /// It is a recording of the driver, where one of the host side is needed.
+    GuestSide,
     /// It cannot be used at all.
     Damaged(Damage),
     /// It cannot be read or written.
@@ -68,6 +70,10 @@ impl Display for Error {
                  nvme-deep",
                 super::frame::VERSION
             ),
+            Self::GuestSide => f.write_str(
+                "it is a recording of the driver: give one that `host trace -o` or `host import` \
+                 has written",
+            ),
             Self::Damaged(damage) => damage.fmt(f),
             Self::Io(error) => error.fmt(f),
         }
@@ -79,7 +85,7 @@ impl StdError for Error {
         match self {
             Self::Damaged(damage) => Some(damage),
             Self::Io(error) => Some(error),
-            Self::Foreign | Self::Newer { .. } => None,
+            Self::Foreign | Self::GuestSide | Self::Newer { .. } => None,
         }
     }
 }

@@ -41,6 +41,14 @@ pub enum Content {
     Ledger,
     /// The ledger of the whole run. The last block of a file.
     End,
+    /// What the machine did besides the commands, up to here.
+    Activity,
+    /// Settings of the machine and its controllers.
+    Machine,
+    /// Events of the host side.
+    HostEvents,
+    /// The controllers of the host side.
+    HostControllers,
     /// A kind that a later program has added: skipped.
     Unknown(u8),
 }
@@ -55,6 +63,10 @@ impl Content {
             Self::Controllers => 5,
             Self::Ledger => 6,
             Self::End => 7,
+            Self::Activity => 8,
+            Self::Machine => 9,
+            Self::HostEvents => 32,
+            Self::HostControllers => 33,
             Self::Unknown(code) => code,
         }
     }
@@ -68,6 +80,10 @@ impl Content {
             5 => Self::Controllers,
             6 => Self::Ledger,
             7 => Self::End,
+            8 => Self::Activity,
+            9 => Self::Machine,
+            32 => Self::HostEvents,
+            33 => Self::HostControllers,
             _ => Self::Unknown(code),
         }
     }

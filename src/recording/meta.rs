@@ -7,6 +7,7 @@ use std::time::Duration;
 use serde::Deserialize;
 use serde::Serialize;
 
+use super::host::TargetInfo;
 use crate::model::event::StackId;
 use crate::model::stack::Frame;
 use crate::model::stack::StackAt;
@@ -52,8 +53,13 @@ pub struct RunInfo {
     pub sq: Option<bool>,
     /// Whether asynchronous events were recorded. `None`: written before this was noted.
     pub aen: Option<bool>,
+    /// Whether the conditions of commands, and what the machine did besides, were recorded.
+    pub context: bool,
     /// Without names of the machine, of its controllers and of processes.
     pub redacted: bool,
+    /// The target whose commands these are; `None`: they are those of the driver.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub target: Option<TargetInfo>,
 }
 
 impl RunInfo {
@@ -98,6 +104,11 @@ pub struct ControllerInfo {
     pub model: String,
     /// `pcie`, `tcp`, `rdma`, `fc`, `loop`.
     pub transport: String,
+    /// Controller id. `None`: not known, or written before this was noted.
+    pub cntlid: Option<u16>,
+    /// NVMe Qualified Name of the subsystem of a fabrics controller. `None` as for `cntlid`; also for
+    /// PCI, where it may contain a serial number, and if names are left out.
+    pub nqn: Option<String>,
     /// Number of queues, including the admin queue.
     pub queues: Option<u32>,
     /// Entries of an I/O submission queue.
@@ -133,6 +144,86 @@ impl DiskInfo {
     pub fn set(&self) -> CommandSet {
         CommandSet::from_csi(self.csi).unwrap_or_default()
     }
+}
+
+/// Settings of the machine that explain latency; `None`: not known.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct MachineInfo {
+    /// The hypervisor; `None` also without one.
+    pub hypervisor: Option<String>,
+    /// There is a hypervisor.
+    pub is_virtual: Option<bool>,
+    /// The processor seems to be emulated (QEMU without KVM).
+    pub is_emulated: bool,
+    /// CPUs that are online.
+    pub cpus: Option<u32>,
+    /// Completions run in threads (PREEMPT_RT, or nvme.use_threaded_interrupts).
+    pub threaded_interrupts: Option<bool>,
+    /// nvme.poll_queues
+    pub poll_queues: Option<u32>,
+    /// nvme_core.io_timeout, in seconds.
+    pub io_timeout_s: Option<u32>,
+    /// `strict` or `lazy` invalidation of the IOMMU, where one is in use.
+    pub iommu_strict: Option<bool>,
+    /// The controllers.
+    pub controllers: Vec<MachineController>,
+}
+
+/// Settings of a controller.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct MachineController {
+    /// Its number: 0 for nvme0.
+    pub instance: u32,
+    /// The kind of device: the name of a `machine::nvme_class::Class`.
+    pub class: String,
+    /// Transport.
+    pub transport: Option<String>,
+    /// `live`, ...
+    pub state: Option<String>,
+    /// I/O queues, without the admin queue.
+    pub io_queues: Option<u32>,
+    /// Entries of an I/O submission queue.
+    pub depth: Option<u32>,
+    /// Interrupt vectors.
+    pub vectors: Option<u32>,
+    /// It offers shadow doorbells.
+    pub shadow_doorbells: Option<bool>,
+    /// Type of its IOMMU group: `DMA`, `DMA-FQ`, `identity`.
+    pub iommu_group: Option<String>,
+    /// Its namespaces.
+    pub disks: Vec<MachineDisk>,
+}
+
+/// Settings of a namespace in the block layer.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct MachineDisk {
+    /// The block device's name.
+    pub name: String,
+    /// The namespace id.
+    pub nsid: u32,
+    /// The I/O scheduler.
+    pub scheduler: Option<String>,
+    /// Requests that a queue has room for.
+    pub nr_requests: Option<u32>,
+    /// 1: complete near the submitting CPU; 2: on it.
+    pub rq_affinity: Option<u32>,
+    /// Polled queues are in use.
+    pub io_poll: Option<bool>,
+    /// `write back` or `write through`.
+    pub write_cache: Option<String>,
+    /// Largest transfer in bytes (queue/max_hw_sectors_kb).
+    pub max_hw_bytes: Option<u64>,
+    /// Largest transfer in use, in bytes (queue/max_sectors_kb).
+    pub max_bytes: Option<u64>,
+    /// Physical block size in bytes.
+    pub physical_bytes: Option<u32>,
+    /// Logical block size in bytes.
+    pub logical_bytes: Option<u32>,
+    /// Request timeout in milliseconds.
+    pub io_timeout_ms: Option<u32>,
 }
 
 /// A stack that later events refer to.

@@ -14,10 +14,12 @@ use super::frame::Head;
 use super::meta::ClockOffset;
 use super::meta::ControllerInfo;
 use super::meta::LedgerInfo;
+use super::meta::MachineInfo;
 use super::meta::RunInfo;
 use super::meta::StackInfo;
 use super::reader::Blocks;
 use super::reader::Ending;
+use crate::model::activity::Activity;
 use crate::model::event::Event;
 
 /// A part of a recording. Each applies to the events after it.
@@ -31,6 +33,10 @@ pub enum Item<'a> {
     Clock(ClockOffset),
     /// The controllers.
     Controllers(Vec<ControllerInfo>),
+    /// What the machine did besides the commands, up to here.
+    Activity(Activity),
+    /// Settings of the machine and its controllers.
+    Machine(Box<MachineInfo>),
     /// The ledger up to here.
     Ledger(LedgerInfo),
     /// The ledger of the whole run.
@@ -61,8 +67,14 @@ fn item(content: Content, payload: &[u8]) -> Result<Option<Item<'static>>, Damag
         Content::Clock => Item::Clock(json(payload)?),
         Content::Controllers => Item::Controllers(json(payload)?),
         Content::Ledger => Item::Ledger(json(payload)?),
+        Content::Activity => Item::Activity(json(payload)?),
+        Content::Machine => Item::Machine(json(payload)?),
         Content::End => Item::End(json(payload)?),
-        Content::Events | Content::Run | Content::Unknown(_) => return Ok(None),
+        Content::Events
+        | Content::Run
+        | Content::HostEvents
+        | Content::HostControllers
+        | Content::Unknown(_) => return Ok(None),
     }))
 }
 

@@ -14,6 +14,7 @@ use super::shape::OUTCOME;
 use super::shape::Shape;
 use super::shape::TASK;
 use super::shape::Words;
+use super::shape::conditions;
 use super::shape::outcome;
 use super::shape::submitter;
 use super::shape::task;
@@ -187,10 +188,10 @@ impl Row {
 
     #[inline(always)]
     fn put_outcome(&mut self, end: &Outcome) {
-        if let Some(verdict) = &end.verdict {
+        if end.verdict.is_some() {
             self.shape.known |= VERDICT;
-            self.outcome = outcome(verdict);
         }
+        self.outcome = outcome(end.verdict.as_ref(), end.conditions);
         self.columns[column::COMPLETE_CPU] = end.cpu.into();
         self.columns[column::COMPLETE_STACK] = end.stack.0;
         self.put_timeline(end.latency_ns, end.timeline.as_ref());
@@ -214,7 +215,7 @@ impl Row {
         Self {
             shape: shape_of(id, asked, end),
             task: task(asked),
-            outcome: end.verdict.as_ref().map_or([0; OUTCOME], outcome),
+            outcome: outcome(end.verdict.as_ref(), end.conditions),
             columns: [
                 at_ns,
                 0,
@@ -411,6 +412,7 @@ impl Row {
             latency_ns: self.latency(),
             timeline: self.timeline(),
             cpu: self.column(column::COMPLETE_CPU) as u16,
+            conditions: conditions(self.outcome),
             stack: StackId(self.column(column::COMPLETE_STACK)),
         }
     }

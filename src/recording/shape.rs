@@ -3,6 +3,7 @@
 //! thread, the outcome. Each is some words; equal entries have equal words.
 
 use super::row::kind;
+use crate::model::conditions::Conditions;
 use crate::model::event::Submission;
 use crate::model::event::Verdict;
 use crate::nvme::status::Status;
@@ -100,13 +101,21 @@ pub const fn submitter([ids, low, high]: Words<TASK>) -> (u32, u32, [u8; 16]) {
     (ids as u32, (ids >> 32) as u32, name.to_le_bytes())
 }
 
-/// The words of an outcome: the result; status, retries and flags.
+/// The words of an outcome: the result; status, retries, flags, and the bits of the conditions.
 #[inline(always)]
-pub fn outcome(verdict: &Verdict) -> Words<OUTCOME> {
-    let rest = u64::from(verdict.status.0)
-        | u64::from(verdict.retries) << 16
-        | u64::from(verdict.flags) << 24;
-    [verdict.result, rest]
+pub fn outcome(verdict: Option<&Verdict>, conditions: Conditions) -> Words<OUTCOME> {
+    let bits = u64::from(conditions.bits()) << 32;
+    verdict.map_or([0, bits], |verdict| {
+        let rest = u64::from(verdict.status.0)
+            | u64::from(verdict.retries) << 16
+            | u64::from(verdict.flags) << 24;
+        [verdict.result, rest | bits]
+    })
+}
+
+/// The conditions in the words of an outcome.
+pub const fn conditions([_, rest]: Words<OUTCOME>) -> Conditions {
+    Conditions::from_bits((rest >> 32) as u8)
 }
 
 /// The inverse of [`outcome`].

@@ -251,6 +251,7 @@ impl Page<'_> {
             queue_depth: _,
             interrupt_vectors: _,
             shadow_doorbells: _,
+            iommu_group: _,
             namespaces,
         } = controller;
         self.head(&format!("{name}  {model}"))?;
@@ -325,6 +326,10 @@ impl Page<'_> {
             wbt_lat_us,
             rq_affinity,
             io_poll,
+            write_cache: _,
+            max_hw_sectors_kb: _,
+            max_sectors_kb: _,
+            physical_block_size: _,
             io_timeout_ms,
         } = namespace;
         let size = size_bytes.clone().map(capacity);

@@ -14,6 +14,8 @@ use super::json::line as json_line;
 use super::theme::Theme;
 use crate::inflight::Place;
 use crate::inflight::Verdict;
+use crate::model::event::StackId;
+use crate::model::stack::Frame;
 use crate::nvme::decode::CommandSet;
 use crate::nvme::decode::describe;
 use crate::nvme::decode::fields;
@@ -23,9 +25,23 @@ use crate::nvme::opcode::QueueKind;
 use crate::nvme::sqe::Sqe;
 use crate::report::inflight::CommandLine;
 use crate::report::inflight::InFlight;
+use crate::report::inflight::Seen;
+use crate::report::inflight::Usual;
+use crate::units::nanos;
 
 /// Disk and command set of a namespace, by controller and namespace id.
 pub type NameOf<'a> = &'a dyn Fn(u32, u32) -> Option<(String, CommandSet)>;
+
+/// Where names and stacks come from.
+#[derive(Clone, Copy)]
+pub struct Lookup<'a> {
+    /// Names of disks.
+    pub names: NameOf<'a>,
+    /// Frames of stacks, innermost first; `None` without `--kstack`.
+    pub stacks: Option<&'a dyn Fn(StackId) -> Option<Vec<Frame>>>,
+    /// Whether a run observes submissions.
+    pub traced: bool,
+}
 
 /// What a verdict means, in a few words.
 pub const fn verdict(verdict: Verdict) -> &'static str {
@@ -78,13 +94,43 @@ fn opcode(kind: QueueKind, set: CommandSet, sqe: &Sqe) -> String {
     command_name(kind, set, sqe).map_or_else(|| opcode.to_string(), str::to_owned)
 }
 
+/// The name of a thread, which may contain any bytes.
+fn comm(name: &[u8]) -> String {
+    let plain = |c: char| if c.is_control() { '\u{fffd}' } else { c };
+    String::from_utf8_lossy(name).chars().map(plain).collect()
+}
+
+/// How many times the p99 of its kind the age of a command is.
+fn times_p99(line: &CommandLine) -> Option<f64> {
+    let p99 = line.seen?.usual.p99()?.as_secs_f64();
+    Some(line.age?.as_secs_f64() / p99)
+}
+
+/// What a run has observed of a command, in one line.
+fn observed(line: &CommandLine) -> String {
+    let Some(seen) = line.seen else {
+        return "set-up not observed: p99 and submitter not known".into();
+    };
+    let Usual { commands, p99_ns } = seen.usual;
+    let ratio = times_p99(line).map_or_else(
+        || format!("p99 not known: {commands} commands of its kind so far"),
+        |times| format!("{times:.1} x p99 ({})", nanos(p99_ns as f64)),
+    );
+    let asked = &seen.asked;
+    if !asked.knows_submitter {
+        return format!("{ratio}; submitter not known");
+    }
+    let comm = comm(asked.comm());
+    format!("{ratio}; {comm}, pid {}, CPU {}", asked.pid, asked.cpu)
+}
+
 /// Writes a table of commands and one of queues.
 ///
 /// # Errors
 /// Errors of the writer.
 pub fn text(
     found: &InFlight,
-    names: NameOf<'_>,
+    lookup: Lookup<'_>,
     theme: Theme,
     out: &mut dyn Write,
 ) -> io::Result<()> {
@@ -100,7 +146,7 @@ pub fn text(
         writeln!(out, "{}", theme.dim(&head))?;
     }
     for line in &found.commands {
-        command(line, names, theme, out)?;
+        command(line, lookup, theme, out)?;
     }
     if !found.queues.is_empty() {
         let head = format!(
@@ -132,12 +178,12 @@ pub fn text(
 
 fn command(
     line: &CommandLine,
-    names: NameOf<'_>,
+    lookup: Lookup<'_>,
     theme: Theme,
     out: &mut dyn Write,
 ) -> io::Result<()> {
     let qid = line.queue.1;
-    let (disk, set) = disk(line, names);
+    let (disk, set) = disk(line, lookup.names);
     let cid = line
         .sqe
         .map_or_else(|| "?".into(), |sqe| format!("{:#06x}", sqe.cid()));
@@ -166,7 +212,33 @@ fn command(
             what
         },
     );
-    writeln!(out, "{:>9} {what}", "")
+    writeln!(out, "{:>9} {what}", "")?;
+    if lookup.traced {
+        writeln!(out, "{:>9} {}", "", observed(line))?;
+    }
+    let Some(stacks) = lookup.stacks else {
+        return Ok(());
+    };
+    match stack_of(line, stacks) {
+        None => writeln!(out, "{:>9} stack not known", ""),
+        Some(frames) => {
+            let mut frames = frames.iter();
+            frames.try_for_each(|frame| {
+                let frame = theme.dim(&frame.to_string());
+                writeln!(out, "{:>13} {frame}", "")
+            })
+        }
+    }
+}
+
+/// The stack at the submission of a command.
+fn stack_of(
+    line: &CommandLine,
+    stacks: &dyn Fn(StackId) -> Option<Vec<Frame>>,
+) -> Option<Vec<Frame>> {
+    let asked = line.seen?.asked;
+    let id = asked.knows_submitter.then_some(asked.stack)?;
+    stacks(id).filter(|frames| !frames.is_empty())
 }
 
 #[derive(Serialize)]
@@ -193,6 +265,28 @@ struct CommandObject {
     age_ms: Option<u64>,
     point: Place,
     verdict: Option<Verdict>,
+    observed: Option<ObservedObject>,
+}
+
+/// `age_ns` is since the set-up. `p99_ns` and `times_p99` are null with too few commands.
+#[derive(Serialize)]
+struct ObservedObject {
+    age_ns: Option<u64>,
+    commands: u64,
+    p99_ns: Option<u64>,
+    times_p99: Option<f64>,
+    #[serde(flatten)]
+    submitter: Option<Submitter>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    kstack: Option<Vec<String>>,
+}
+
+#[derive(Serialize)]
+struct Submitter {
+    pid: u32,
+    tid: u32,
+    comm: String,
+    cpu: u16,
 }
 
 #[derive(Serialize)]
@@ -210,9 +304,27 @@ fn millis(age: Option<Duration>) -> Option<u64> {
     u64::try_from(age?.as_millis()).ok()
 }
 
-fn object(line: &CommandLine, names: NameOf<'_>) -> CommandObject {
+fn observed_object(line: &CommandLine, lookup: Lookup<'_>) -> Option<ObservedObject> {
+    let Seen { asked, usual } = line.seen?;
+    let stack = lookup.stacks.and_then(|stacks| stack_of(line, stacks));
+    Some(ObservedObject {
+        age_ns: line.age.and_then(|age| age.as_nanos().try_into().ok()),
+        commands: usual.commands,
+        p99_ns: usual.p99().map(|_| usual.p99_ns),
+        times_p99: times_p99(line),
+        submitter: asked.knows_submitter.then(|| Submitter {
+            pid: asked.pid,
+            tid: asked.tid,
+            comm: comm(asked.comm()),
+            cpu: asked.cpu,
+        }),
+        kstack: stack.map(|frames| frames.iter().map(ToString::to_string).collect()),
+    })
+}
+
+fn object(line: &CommandLine, lookup: Lookup<'_>) -> CommandObject {
     let (ctrl, qid) = line.queue;
-    let (disk, set) = disk(line, names);
+    let (disk, set) = disk(line, lookup.names);
     let kind = kind(qid);
     let fields = line.sqe.iter().flat_map(|sqe| fields(kind, set, sqe));
     CommandObject {
@@ -230,6 +342,7 @@ fn object(line: &CommandLine, names: NameOf<'_>) -> CommandObject {
         age_ms: millis(line.age),
         point: line.place,
         verdict: line.verdict,
+        observed: observed_object(line, lookup),
     }
 }
 
@@ -239,13 +352,13 @@ fn object(line: &CommandLine, names: NameOf<'_>) -> CommandObject {
 /// Errors of the writer.
 pub fn json(
     found: &InFlight,
-    names: NameOf<'_>,
+    lookup: Lookup<'_>,
     time_ns: u64,
     out: &mut dyn Write,
 ) -> io::Result<()> {
     let commands = found.commands.iter();
     let commands: Result<_, _> = commands
-        .map(|line| serde_json::to_value(object(line, names)))
+        .map(|line| serde_json::to_value(object(line, lookup)))
         .collect();
     let queues = found.queues.iter().map(|queue| {
         serde_json::to_value(QueueObject {

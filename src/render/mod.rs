@@ -1,13 +1,19 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Reports as text and as JSON: functions of data and a writer.
 
+pub mod diagnosis;
 pub mod diff;
 pub mod doctor;
 pub mod flamegraph;
+pub mod heatmap;
+pub mod host;
 pub mod inflight;
+pub mod join;
 pub mod json;
 pub mod ledger;
 mod page;
+pub mod pattern;
+pub mod picture;
 pub mod recording;
 pub mod stacks;
 pub mod text;

@@ -2,11 +2,16 @@
 //! Functions of model data: rows of latencies, sums of stacks, the ledger, the findings of
 //! `doctor`.
 
+pub mod diagnosis;
 pub mod diff;
 pub mod doctor;
 pub mod finding;
+pub mod heatmap;
 pub mod inflight;
 pub mod latency;
 pub mod ledger;
+pub mod pattern;
 pub mod recount;
 pub mod stacks;
+pub mod submissions;
+pub mod top;

@@ -83,6 +83,7 @@ impl Recount {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::model::conditions::Conditions;
     use crate::model::event::CommandId;
     use crate::model::event::EventKind;
     use crate::model::event::Outcome;
@@ -133,6 +134,7 @@ mod tests {
             latency_ns: (pattern & NO_SETUP == 0).then(|| complete - out),
             timeline: Some(Timeline::new(points, pattern)),
             cpu: 0,
+            conditions: Conditions::default(),
             stack: StackId(0),
         };
         Event {

@@ -41,12 +41,22 @@ const fn look_for(only: Option<Method>) -> Look {
 /// The roles of a trace other than commands.
 fn roles(trace: &Tracing) -> Vec<Role> {
     let wanted = |role: &Role| match role {
-        _ if matches!(trace.kind, TraceKind::Stacks | TraceKind::Commands) => false,
+        _ if trace.counts() || trace.kind == TraceKind::Stacks => false,
         Role::SqHead => trace.sq,
         Role::AsyncEvent => trace.aen,
         _ => true,
     };
     Role::EVENTS.into_iter().filter(wanted).collect()
+}
+
+/// What is observed besides the points and requeues.
+fn events(options: &Settings) -> Vec<Role> {
+    match &options.trace {
+        Some(trace) if options.context => [roles(trace), Role::CONTEXT.to_vec()].concat(),
+        Some(trace) => roles(trace),
+        None if options.count_trouble => vec![Role::Timeout, Role::Cancel],
+        None => vec![],
+    }
 }
 
 /// A remark if stacks are truncated. This is the case if the set-up is observed by a return probe,
@@ -89,8 +99,11 @@ pub fn attach(
         lat: options.lat,
         split_size: options.split_size,
         trace: options.trace.as_ref(),
+        context: options.context,
+        system,
         irq_entry,
         measure: options.attaching.verbose > 0,
+        count_status: options.count_trouble,
         ignore: &options.attaching.ignore,
         facts: &facts,
         custom_btf: types.custom.as_ref(),
@@ -103,11 +116,7 @@ pub fn attach(
             .is_some_and(|t| t.stack == Some(StackAt::Submit)),
         ..Policy::default()
     };
-    let events = match &options.trace {
-        Some(trace) => roles(trace),
-        None if options.count_trouble => vec![Role::Timeout, Role::Cancel],
-        None => vec![],
-    };
+    let events = events(options);
     for _ in 0..ATTEMPTS {
         let plan =
             plan_with(options.stage_set, &events, &facts, &policy).map_err(Error::NoMethod)?;
@@ -115,6 +124,9 @@ pub fn attach(
             Ok(session) => {
                 if let Some(text) = short_stacks(&policy, &facts, session.plan()) {
                     notice(&text);
+                }
+                if let Some(why) = session.no_timer() {
+                    notice(&format!("gaps are not observed on all CPUs: {why}"));
                 }
                 return Ok(session);
             }

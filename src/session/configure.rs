@@ -44,12 +44,18 @@ pub const fn verdict_is_known(plan: &AttachPlan, facts: &KernelFacts) -> bool {
     matches!(plan.pairing, Pairing::Tag) || facts.nvme_core_types.is_known()
 }
 
+/// Whether the run counts failed and retried commands.
+pub fn counts_status(plan: &AttachPlan, config: &Config<'_>) -> bool {
+    config.count_status && config.trace.is_none() && verdict_is_known(plan, config.facts)
+}
+
 fn add_trace(c: &mut nd_config, trace: &Tracing, plan: &AttachPlan, config: &Config<'_>) {
     c.trace = match trace.kind {
         TraceKind::Events => TRACES[0],
         TraceKind::Pairs => TRACES[1],
         TraceKind::Stacks => TRACES[2],
         TraceKind::Commands => TRACES[3],
+        TraceKind::Flight => TRACES[4],
     };
     c.stack = match trace.stack {
         None => 0,
@@ -141,6 +147,9 @@ fn add_request(c: &mut nd_config, plan: &AttachPlan, config: &Config<'_>) -> Res
     let by_exit = plan.method_of(Milestone::Doorbell) == Some(Method::Fentry);
     c.exit_skips = u8::from(preempted && by_exit);
     c.irq_count = u8::from(facts.preemption == Preemption::Full);
+    c.context = u8::from(config.context && config.trace.is_some());
+    c.hard_irq = u8::from(!facts.threaded_interrupts);
+    c.softirq = u8::from(facts.preemption != Preemption::RealTime);
     for program in config.ignore {
         let number = number_of(program).ok_or_else(|| Error::UnknownProgram {
             program: program.clone(),
@@ -175,14 +184,14 @@ fn add_fields(c: &mut nd_config, plan: &AttachPlan, config: &Config<'_>) -> Resu
     c.tp_done_ctrl = field(done, "ctrl_id")?;
     c.tp_done_qid = field(done, "qid")?;
     c.tp_done_cid = field(done, "cid")?;
+    c.tp_done_status = field(done, "status")?;
+    c.tp_done_retries = field(done, "retries")?;
     if config.trace.is_none() {
         return Ok(());
     }
     c.tp_setup_flags = field(setup, "flags")?;
     c.tp_setup_metadata = field(setup, "metadata")?;
     c.tp_done_result = field(done, "result")?;
-    c.tp_done_status = field(done, "status")?;
-    c.tp_done_retries = field(done, "retries")?;
     c.tp_done_flags = field(done, "flags")?;
     if plan.has_role(Role::SqHead) {
         let sq = "nvme/nvme_sq";
@@ -215,6 +224,7 @@ pub fn configure(plan: &AttachPlan, layout: &Layout, config: &Config<'_>) -> Res
     if let Some(trace) = config.trace {
         add_trace(&mut c, trace, plan, config);
     }
+    c.count_status = u8::from(counts_status(plan, config));
     if let Some(lat) = config.lat {
         c.lat = 1;
         c.lat_min_us = lat.min_us.into();

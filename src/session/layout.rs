@@ -154,7 +154,7 @@ pub const fn slot_bytes(stage_set: StageSet, trace: bool) -> usize {
 /// The rings: of the requested size, or of what `others` leaves of the budget.
 fn rings(settings: &Settings, cpus: Cpus, others: usize) -> Rings {
     match &settings.trace {
-        Some(trace) if trace.kind != TraceKind::Stacks => {
+        Some(trace) if trace.has_events() => {
             let total = trace.ring_bytes.unwrap_or_else(|| {
                 let groups = cpus.online.div_ceil(RING_CPUS);
                 let mut total = groups.saturating_mul(RING).max(RINGS);
@@ -290,6 +290,8 @@ mod tests {
             instance: 0,
             model: String::new(),
             transport: "pcie".into(),
+            cntlid: None,
+            nqn: None,
             queues: Some(queues),
             depth: Some(depth),
             namespaces: vec![],

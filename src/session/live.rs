@@ -7,6 +7,7 @@ use super::reorder::Reorder;
 use crate::abi::event;
 use crate::abi::event_time;
 use crate::error::Result;
+use crate::model::activity::Activity;
 use crate::model::counters::Counters;
 use crate::model::event::Event;
 use crate::model::event::StackId;
@@ -55,6 +56,10 @@ impl Source for Session {
 
     fn scan(&self) -> Result<Scan> {
         Self::scan(self)
+    }
+
+    fn activity(&self) -> Result<Option<Activity>> {
+        Self::activity(self)
     }
 
     fn unfinished(&self, now_ns: u64) -> Result<Vec<Event>> {

@@ -21,10 +21,13 @@ use super::Layout;
 use super::Rings;
 use super::builds::Build;
 use super::configure::configure;
+use super::configure::counts_status;
 use super::layout::slot_bytes;
 use super::libbpf_log;
 use super::loaded::Loaded;
 use super::settings::TraceKind;
+use super::ticks;
+use crate::abi::MAX_CTRLS;
 use crate::abi::MAX_STACKS;
 use crate::abi::RING_CPUS;
 use crate::abi::SCRATCHES;
@@ -40,12 +43,14 @@ use crate::machine::missing_capabilities;
 use crate::probe::catalog::CATALOG;
 use crate::probe::catalog::Method;
 use crate::probe::catalog::number_of;
-use crate::probe::facts::KernelFacts;
 use crate::probe::plan::AttachPlan;
 use crate::probe::plan::Pairing;
 
 /// The map that contains the configuration.
 const CONFIG: &str = ".rodata.config";
+
+/// The maps of `--context` (bpf/include/activity.bpf.h).
+const CONTEXT_MAPS: [&str; 3] = ["activities", "waits", "disks"];
 
 /// The program that user space runs (bpf/include/recover.bpf.h).
 pub const SERVICE: &str = "service";
@@ -86,6 +91,14 @@ impl From<Mismatch> for Trouble {
     }
 }
 
+/// Adds the remedy to a line of libbpf's log, if it is about a map.
+fn with_remedy(log: String) -> String {
+    if !log.contains("failed to create: -EPERM") {
+        return log;
+    }
+    format!("{log}: before Linux 5.11, maps are locked memory: raise the limit, `ulimit -l`")
+}
+
 /// Why the kernel refused an object, as far as the error and libbpf's log show it.
 pub fn refusal(error: libbpf_rs::Error) -> Error {
     let missing = missing_capabilities();
@@ -96,7 +109,7 @@ pub fn refusal(error: libbpf_rs::Error) -> Error {
     Error::ObjectRefused {
         denied,
         error: error.into(),
-        log: libbpf_log::last_complaint(),
+        log: libbpf_log::last_complaint().map(with_remedy),
     }
 }
 
@@ -112,14 +125,19 @@ fn load_trouble(error: libbpf_rs::Error, plan: &AttachPlan) -> Trouble {
 }
 
 /// Selects the programs of the plan, and the program `service`.
-fn choose(object: &mut OpenObject, plan: &AttachPlan, facts: &KernelFacts) {
+fn choose(object: &mut OpenObject, plan: &AttachPlan, config: &Config<'_>) {
+    let facts = config.facts;
     let hooks = plan.hooks();
+    let timer = config.context && config.trace.is_some();
     for mut program in object.progs_mut() {
         let hook = hooks
             .iter()
             .map(|&h| &CATALOG[h])
             .find(|hook| program.name() == hook.program);
-        program.set_autoload(hook.is_some() || program.name() == SERVICE);
+        let used = hook.is_some()
+            || program.name() == SERVICE
+            || timer && program.name() == ticks::PROGRAM;
+        program.set_autoload(used);
         // by default libbpf searches the types of every module for each program
         if let Some(hook) = hook.filter(|h| h.kind.method() == Method::Fentry) {
             let target = format!(
@@ -143,6 +161,10 @@ fn size_maps(
     let stacks = config.trace.is_some_and(|t| t.stack.is_some());
     let sums = config.trace.is_some_and(|t| t.kind == TraceKind::Stacks);
     for mut map in object.maps_mut() {
+        let is_context = CONTEXT_MAPS.iter().any(|name| map.name() == *name);
+        if is_context && !config.context {
+            map.set_autocreate(false)?;
+        }
         let entries = match map.name().to_str() {
             Some("slots") => {
                 map.set_value_size(slot_bytes(plan.stage_set, config.trace.is_some()) as u32)?;
@@ -153,9 +175,10 @@ fn size_maps(
                 map.set_value_size(cell_bytes(plan.stage_set) as u32)?;
                 layout.rows * layout.shards
             }
-            Some("cpus") => layout.cpus,
+            Some("cpus" | "activities") => layout.cpus,
             Some("rows" | "free_rows") => layout.rows,
             Some("rings") => layout.cpus.div_ceil(RING_CPUS),
+            Some("failures") if counts_status(plan, config) => MAX_CTRLS,
             Some("scratches") if stacks => layout.cpus * SCRATCHES,
             Some("stacks") if stacks => MAX_STACKS,
             Some("stack_sums") if sums => MAX_STACKS,
@@ -198,10 +221,11 @@ pub fn load(plan: &AttachPlan, layout: &Layout, config: &Config<'_>) -> Result<L
             .btf_custom_path(custom.path())
             .map_err(Operation::PassBtf.failed())?;
     }
+    let object = build.object().map_err(Operation::OpenObject.failed())?;
     let mut open = builder
-        .open_memory(build.object())
+        .open_memory(&object)
         .map_err(Operation::OpenObject.failed())?;
-    choose(&mut open, plan, config.facts);
+    choose(&mut open, plan, config);
     set_config(&mut open, &values)?;
     size_maps(&mut open, plan, layout, config).map_err(Operation::SizeMaps.failed())?;
     let object = open.load().map_err(|error| load_trouble(error, plan))?;
@@ -241,4 +265,19 @@ pub fn create_rings(loaded: &Loaded, layout: &Layout) -> Result<Vec<MapHandle>> 
             .map_err(Operation::AssignRings.failed())?;
     }
     Ok(rings)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_map_that_is_not_permitted_has_a_remedy() {
+        let with = |log: &str| with_remedy(log.into());
+        assert!(with("map 'slots': failed to create: -EPERM").ends_with("`ulimit -l`"));
+        assert_eq!(
+            with("map 'slots': failed to create: -EINVAL"),
+            "map 'slots': failed to create: -EINVAL"
+        );
+    }
 }

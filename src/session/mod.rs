@@ -2,10 +2,12 @@
 //! The running BPF side: loads the programs of the plan, attaches them, reads the maps, detaches.
 //! Only this module and the generated skeleton name libbpf_rs.
 
+mod activity;
 mod bring_up;
 mod builds;
 mod configure;
 mod event_ring;
+mod host;
 mod kernel_memory;
 mod layout;
 mod libbpf_log;
@@ -16,6 +18,7 @@ mod read;
 mod reorder;
 mod service;
 pub mod settings;
+mod ticks;
 
 use std::collections::BTreeMap;
 use std::fs::File;
@@ -32,8 +35,10 @@ use libbpf_rs::MapCore;
 use libbpf_rs::MapFlags;
 use libbpf_rs::MapHandle;
 
+use self::activity::Watch;
 pub use self::bring_up::attach;
 pub use self::event_ring::EventRing;
+pub use self::host::HostSession;
 pub use self::kernel_memory::KernelMemory;
 pub use self::layout::Cpus;
 pub use self::layout::Layout;
@@ -98,10 +103,16 @@ pub struct Config<'a> {
     pub split_size: bool,
     /// Single commands, with or instead of histograms.
     pub trace: Option<&'a Tracing>,
+    /// Observe the conditions of commands, and what the machine does besides. With `trace` only.
+    pub context: bool,
+    /// The machine, for what the kernel counts of it.
+    pub system: &'a System,
     /// The kernel's interrupt entry code, if stacks are taken and it is known.
     pub irq_entry: Option<(u64, u64)>,
     /// Make the kernel measure the run times of the programs.
     pub measure: bool,
+    /// Without a trace: count failed and retried commands.
+    pub count_status: bool,
     /// Tests only: programs that ignore every 97th of their events.
     pub ignore: &'a [String],
     /// The facts of the kernel.
@@ -121,6 +132,8 @@ struct Maps {
     stack_sums: MapHandle,
     /// Only if commands are identified by tag.
     namespaces: Option<MapHandle>,
+    /// Only if the run counts failed commands.
+    failures: Option<MapHandle>,
 }
 
 /// A loaded object and its links. Dropping it detaches everything.
@@ -139,6 +152,8 @@ pub struct Session {
     detached_after: Option<Duration>,
     /// Runs that the kernel skipped outside the run of the session, by hook number.
     missed_before: Vec<u64>,
+    /// The observation of the machine, with `context`.
+    watch: Option<Watch>,
     /// By instance: the slots and the transport of a controller.
     placed: BTreeMap<u32, (layout::Place, Transport)>,
 }
@@ -173,6 +188,9 @@ impl Session {
             namespaces: (plan.pairing == Pairing::Tag)
                 .then(|| loaded.map("namespaces"))
                 .transpose()?,
+            failures: configure::counts_status(&plan, config)
+                .then(|| loaded.map("failures"))
+                .transpose()?,
         };
         let mut session = Self {
             knows_verdicts: configure::verdict_is_known(&plan, config.facts),
@@ -185,6 +203,7 @@ impl Session {
             stats: None,
             detached_after: None,
             missed_before: vec![0; CATALOG.len()],
+            watch: None,
             placed: BTreeMap::new(),
         };
         for controller in controllers {
@@ -198,6 +217,13 @@ impl Session {
             session.measure();
         }
         session.attach()?;
+        if config.context && config.trace.is_some() {
+            session.watch = Some(Watch::begin(
+                &session.loaded,
+                session.plan.pairing,
+                config.system,
+            )?);
+        }
         session.begin()?;
         Ok(session)
     }
@@ -244,6 +270,8 @@ impl Session {
             instance: next,
             model: String::new(),
             transport: String::new(),
+            cntlid: None,
+            nqn: None,
             queues: None,
             depth: None,
             namespaces: vec![],
@@ -342,6 +370,7 @@ impl Session {
     fn detach(&mut self) {
         self.missed = self.missed();
         self.detached_after = self.stats.as_ref().map(|(_, begin)| begin.elapsed());
+        self.watch.iter_mut().for_each(Watch::end);
         let mut links = take(&mut self.links);
         while let Some((_, link)) = links.pop() {
             drop(link);

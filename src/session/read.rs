@@ -13,6 +13,8 @@ use std::time::Instant;
 use libbpf_rs::MapCore;
 use libbpf_rs::MapFlags;
 use libbpf_rs::MapHandle;
+use libbpf_rs::Object;
+use libbpf_rs::Program;
 use libbpf_rs::query::LinkTypeInfo;
 use libbpf_rs::query::PerfEventType;
 use libbpf_sys::BPF_STATS_RUN_TIME;
@@ -26,6 +28,8 @@ use crate::abi::STACK_UNSEEN;
 use crate::abi::SlotState;
 use crate::abi::add_cell;
 use crate::abi::add_counters;
+use crate::abi::failures;
+use crate::abi::open_command;
 use crate::abi::slot_state;
 use crate::abi::stack_frames;
 use crate::abi::unfinished;
@@ -36,7 +40,9 @@ use crate::error::Result;
 use crate::model::counters::Counters;
 use crate::model::event::Event;
 use crate::model::event::StackId;
+use crate::model::failures::Failures;
 use crate::model::histogram::Histogram;
+use crate::model::open::OpenCommand;
 use crate::model::row::RowKey;
 use crate::model::run::RunTimes;
 use crate::model::run::Runs;
@@ -55,6 +61,7 @@ impl Session {
         let mut snapshot = Snapshot {
             misses: self.misses(),
             counters: self.counters()?,
+            failures: self.failures()?,
             ..Snapshot::default()
         };
         let maps = &self.maps;
@@ -79,6 +86,20 @@ impl Session {
             }
         }
         Ok(snapshot)
+    }
+
+    /// Failed and retried commands of each controller that has slots; empty if the run does not
+    /// count them.
+    fn failures(&self) -> Result<BTreeMap<u32, Failures>> {
+        let Some(map) = &self.maps.failures else {
+            return Ok(BTreeMap::new());
+        };
+        let of = |ctrl: &u32| {
+            let found = failures(&lookup(map, *ctrl)?);
+            let found = found.map_err(|DecodeError| Mismatch::WrongSize("failures"))?;
+            Ok((*ctrl, found))
+        };
+        self.placed.keys().map(of).collect()
     }
 
     /// Reads the counters only.
@@ -157,6 +178,21 @@ impl Session {
         for (_, value) in slots.lookup_batch(1024, MapFlags::ANY, MapFlags::ANY)? {
             let event = unfinished(&value, now_ns);
             all.extend(event.map_err(|DecodeError| Mismatch::WrongSize("a slot"))?);
+        }
+        Ok(all)
+    }
+
+    /// The commands in flight of a trace, while the programs are attached: the slots are read one
+    /// after the other.
+    ///
+    /// # Errors
+    /// If the map cannot be read.
+    pub fn open_commands(&self) -> Result<Vec<OpenCommand>> {
+        let mut all = Vec::new();
+        let slots = &self.maps.slots;
+        for (_, value) in slots.lookup_batch(1024, MapFlags::ANY, MapFlags::ANY)? {
+            let open = open_command(&value);
+            all.extend(open.map_err(|DecodeError| Mismatch::WrongSize("a slot"))?);
         }
         Ok(all)
     }
@@ -250,28 +286,14 @@ impl Session {
             let Some(number) = number.filter(|n| hooks.contains(n)) else {
                 continue;
             };
-            // SAFETY: a C struct of integers, for which zero is a valid value; the kernel reads it
-            // too
-            let mut info: bpf_prog_info = unsafe { zeroed() };
-            let mut len = size_of::<bpf_prog_info>() as u32;
-            let fd = program.as_fd().as_raw_fd();
-            // SAFETY: the fd is open while `program` lives, `info` is `len` bytes owned here
-            if unsafe { bpf_prog_get_info_by_fd(fd, &mut info, &mut len) } == 0 {
-                infos.push((number, info));
-            }
+            infos.extend(program_info(&program).map(|info| (number, info)));
         }
         infos
     }
 
     /// Makes the kernel measure run times from now on, while the file is open.
     pub(super) fn measure(&mut self) {
-        // SAFETY: takes a number and returns a new file descriptor, or a negative error
-        let fd = unsafe { bpf_enable_stats(BPF_STATS_RUN_TIME) };
-        if fd >= 0 {
-            // SAFETY: it is new and open, and has no other owner
-            let file = unsafe { OwnedFd::from_raw_fd(fd) };
-            self.stats = Some((file, Instant::now()));
-        }
+        self.stats = enable_stats().map(|file| (file, Instant::now()));
     }
 
     /// Number of events that kprobes missed before any program was called (`nmissed`), by hook
@@ -317,9 +339,52 @@ fn counters(cpus: &MapHandle, count: u32) -> Result<Counters> {
     Ok(counters)
 }
 
-fn lookup(map: &dyn MapCore, index: u32) -> Result<Vec<u8>> {
+pub(super) fn lookup(map: &dyn MapCore, index: u32) -> Result<Vec<u8>> {
     let name = || map.name().to_string_lossy().into_owned();
     let value = map.lookup(&index.to_ne_bytes(), MapFlags::ANY);
     let value = value.map_err(|e| Operation::ReadMap(name()).failed()(e))?;
     Ok(value.ok_or_else(|| Mismatch::NoEntry { map: name(), index })?)
+}
+
+/// The kernel's information about a program.
+fn program_info(program: &Program<'_>) -> Option<bpf_prog_info> {
+    // SAFETY: a C struct of integers, for which zero is a valid value; the kernel reads it too
+    let mut info: bpf_prog_info = unsafe { zeroed() };
+    let mut len = size_of::<bpf_prog_info>() as u32;
+    let fd = program.as_fd().as_raw_fd();
+    // SAFETY: the fd is open while `program` lives, `info` is `len` bytes owned here
+    let done = unsafe { bpf_prog_get_info_by_fd(fd, &mut info, &mut len) };
+    (done == 0).then_some(info)
+}
+
+/// Makes the kernel measure run times while the file is open. `None` if it refuses.
+pub(super) fn enable_stats() -> Option<OwnedFd> {
+    // SAFETY: takes a number and returns a new file descriptor, or a negative error
+    let fd = unsafe { bpf_enable_stats(BPF_STATS_RUN_TIME) };
+    // SAFETY: if it is not negative, it is new and open, and has no other owner
+    (fd >= 0).then(|| unsafe { OwnedFd::from_raw_fd(fd) })
+}
+
+/// Runs of a program since its load.
+pub(super) struct ProgramRuns {
+    /// Runs that were measured, and their time in nanoseconds.
+    pub(super) count: u64,
+    pub(super) ns: u64,
+    /// Runs that the kernel skipped.
+    pub(super) misses: u64,
+}
+
+/// The runs of each loaded program of an object, by name.
+pub(super) fn program_runs(object: &Object) -> BTreeMap<String, ProgramRuns> {
+    let loaded = object.progs().filter(|p| p.autoload());
+    let runs = loaded.filter_map(|program| {
+        let info = program_info(&program)?;
+        let runs = ProgramRuns {
+            count: info.run_cnt,
+            ns: info.run_time_ns,
+            misses: info.recursion_misses,
+        };
+        Some((program.name().to_string_lossy().into_owned(), runs))
+    });
+    runs.collect()
 }

@@ -67,6 +67,8 @@ pub enum TraceKind {
     Stacks,
     /// One event at its completion, and the histograms count it.
     Commands,
+    /// No event: the histograms count it. While it is in flight, its submission can be read.
+    Flight,
 }
 
 /// What a run with single commands records of each.
@@ -105,9 +107,14 @@ impl Tracing {
         }
     }
 
+    /// Whether the run has events.
+    pub fn has_events(&self) -> bool {
+        !matches!(self.kind, TraceKind::Stacks | TraceKind::Flight)
+    }
+
     /// Whether the run has histograms, too.
     pub fn counts(&self) -> bool {
-        self.kind == TraceKind::Commands
+        matches!(self.kind, TraceKind::Commands | TraceKind::Flight)
     }
 }
 
@@ -124,8 +131,11 @@ pub struct Settings {
     pub split_size: bool,
     /// Single commands, with or instead of histograms.
     pub trace: Option<Tracing>,
-    /// Without a trace: count timeouts and cancellations, too. The hooks' hits are the counts.
+    /// Without a trace: count timeouts and cancellations, too (the hooks' hits are the counts), and
+    /// failed and retried commands.
     pub count_trouble: bool,
+    /// With a trace: observe the conditions of each command, and what the machine does besides.
+    pub context: bool,
     /// How to attach.
     pub attaching: Attaching,
 }
@@ -198,6 +208,11 @@ impl Filter {
     /// Whether commands of this controller match.
     pub fn has_ctrl(&self, instance: u32) -> bool {
         self.ctrls.is_empty() || self.ctrls.contains(&instance)
+    }
+
+    /// Whether it selects by what only the submission of a command has.
+    pub fn needs_submission(&self) -> bool {
+        !self.pids.is_empty() || self.comm.is_some() || self.lba.is_some()
     }
 
     /// Whether an event of a recording matches. Events that are not of a command match if their
@@ -281,6 +296,7 @@ impl Settings {
             split_size: false,
             trace: None,
             count_trouble: false,
+            context: false,
             attaching: Attaching::default(),
         }
     }

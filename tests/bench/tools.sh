@@ -12,11 +12,15 @@ tools() {
     ours latency
     ours latency --stages
     ours latency --stages=fine
+    ours serve
+    ours serve --stages
     ours latency --attach kprobe
     ours latency --attach tracepoint
     ours trace
     ours trace --pair
     ours trace --pair --stages
+    ours trace --pair --stages=fine
+    ours trace --pair --stages=fine --context
     ours trace --pair --stages --json
     ours record -o recording --force
     ours record -o recording --force --no-compress

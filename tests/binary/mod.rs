@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Runs of the built binary, for tests of its command line.
 
+#![allow(dead_code, reason = "each test uses a part")]
+
 use std::process::Command;
 
 /// The path of the binary.

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Random events, for property tests.
 
+use nvme_deep::model::conditions::Conditions;
 use nvme_deep::model::event::CommandId;
 use nvme_deep::model::event::CtrlState;
 use nvme_deep::model::event::EventKind;
@@ -99,8 +100,9 @@ pub fn outcome() -> impl Strategy<Value = Outcome> {
         prop::option::of(any::<u64>()),
         timeline,
         any::<u16>(),
+        any::<u8>().prop_map(Conditions::from_bits),
     );
-    parts.prop_map(|(verdict, latency_ns, timeline, cpu)| Outcome {
+    parts.prop_map(|(verdict, latency_ns, timeline, cpu, conditions)| Outcome {
         verdict: verdict.map(|(result, status, retries, flags)| Verdict {
             result,
             status: Status(status & 0x7fff),
@@ -110,6 +112,7 @@ pub fn outcome() -> impl Strategy<Value = Outcome> {
         latency_ns,
         timeline: timeline.map(|(points, pattern)| Timeline::new(points, pattern)),
         cpu,
+        conditions,
         stack: StackId::default(),
     })
 }

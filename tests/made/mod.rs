@@ -7,6 +7,7 @@ use std::path::Path;
 use nvme_deep::Opcode;
 use nvme_deep::QueueKind;
 use nvme_deep::Status;
+use nvme_deep::model::conditions::Conditions;
 use nvme_deep::model::event::CommandId;
 use nvme_deep::model::event::Event;
 use nvme_deep::model::event::EventKind;
@@ -84,6 +85,7 @@ pub fn read_at(at_ns: u64) -> Event {
         latency_ns: Some(latency_ns),
         timeline: Some(Timeline::new(points, pattern)),
         cpu: 0,
+        conditions: Conditions::default(),
         stack: StackId(0),
     };
     Event {

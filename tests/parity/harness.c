@@ -19,6 +19,7 @@
 #define bpf_core_type_size(t)	    sizeof(t)
 #define bpf_core_type_id_kernel(t)  0
 #define bpf_core_field_offset(t, f) 0
+#define bpf_core_field_exists(t, f) 0
 #define ND_NO_KFUNC		    /* reads use the helper, a stub here */
 
 enum {
@@ -72,6 +73,8 @@ static struct nd_cell *cell_of(struct nd_slot *s, u32 saw, struct nd_cpu *cpu)
 #include "slots.bpf.h"
 #include "trace.bpf.h"
 #include "stages.bpf.h"
+#include "announce.bpf.h"
+#include "activity_abi.h"
 
 static struct nd_cpu the_cpu;
 static char the_ring;
@@ -244,6 +247,14 @@ static void answer_pack(void)
 				 size << ND_KEY_CLASS_SHIFT | number() << ND_KEY_PATTERN_SHIFT);
 }
 
+/* announce OLD N DEPTH FROM TO */
+static void answer_announce(void)
+{
+	u32 old = number(), n = number(), depth = number(), from = number();
+
+	printf("%u\n", announced_how(old, n, depth, from, number()));
+}
+
 #define CONSTANT(name)                                                                             \
 	{                                                                                          \
 #name, (u64)(name)                                                                 \
@@ -307,6 +318,9 @@ static const struct {
 	CONSTANT(ND_CELL_HEAD),
 	CONSTANT(ND_SLOT_BASIC),
 	CONSTANT(ND_SLOT_FINE),
+	CONSTANT(ND_GAPS),
+	CONSTANT(ND_TICK_NS),
+	CONSTANT(sizeof(struct nd_activity)),
 	CONSTANT(sizeof(struct nd_cell)),
 	CONSTANT(sizeof(struct nd_start)),
 	CONSTANT(sizeof(struct nd_cpu)),
@@ -345,6 +359,8 @@ int main(void)
 			answer_finish();
 		} else if (!strcmp(what, "pack")) {
 			answer_pack();
+		} else if (!strcmp(what, "announce")) {
+			answer_announce();
 		} else if (!strcmp(what, "constant")) {
 			answer_constant();
 		} else {

@@ -31,7 +31,7 @@ void *bpf_rdonly_cast(const void *at, __u32 type)
 #define BPF_PROBE_READ(p, field)	   ((p)->field)
 #define bpf_core_type_size(t)		   sizeof(t)
 #define bpf_core_field_offset(type, field) offsetof(type, field)
-#define bpf_core_field_exists(field)	   1
+#define bpf_core_field_exists(...)	   1
 #define bpf_core_enum_value(type, name)	   name
 #define bpf_core_read(to, size, from)	   memcpy(to, from, size)
 
@@ -93,6 +93,7 @@ static struct {
 #include "where.bpf.h"
 #include "command.bpf.h"
 #include "recover.bpf.h"
+#include "announce.bpf.h"
 #include "setup.bpf.h"
 #include "doorbell.bpf.h"
 #include "points.bpf.h"

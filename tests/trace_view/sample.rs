@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Sample events, and functions that render them.
 
+use nvme_deep::model::conditions::Conditions;
 use nvme_deep::model::event::CommandId;
 use nvme_deep::model::event::Event;
 use nvme_deep::model::event::EventKind;
@@ -88,6 +89,7 @@ pub fn outcome(status: u16) -> Outcome {
         latency_ns: Some(85_200),
         timeline: None,
         cpu: 0,
+        conditions: Conditions::default(),
         stack: StackId::default(),
     }
 }

@@ -26,6 +26,7 @@
 #                      "int3". Also give such a guest one CPU (SMP=1).
 #   RAM_FILE           if set, the guest's memory is also the file SHARE/ram, and SHARE/qemu.log
 #                      has the addresses of the doorbell buffers of the controllers.
+#   DOORBELLS          if set, SHARE/qemu.log has each write to a doorbell of a submission queue.
 #
 # Exit status: the status of the script; 124 if the time is over; 125 if the guest ends without
 # a status (a panic, a reset, no boot) or boot.sh cannot start it.
@@ -150,6 +151,10 @@ if [[ -n ${RAM_FILE:-} ]]; then
         -object "memory-backend-file,id=memory,size=${MEM:-2G},mem-path=$share/ram,share=on"
         -trace "enable=pci_nvme_dbbuf_config" -D "$share/qemu.log"
     )
+fi
+
+if [[ -n ${DOORBELLS:-} ]]; then
+    files+=(-trace "enable=pci_nvme_mmio_doorbell_sq" -D "$share/qemu.log")
 fi
 
 place=()

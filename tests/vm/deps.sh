@@ -10,6 +10,7 @@ packages=(
     fio nvme-cli util-linux bpftool                             # load and inspection
     python3-venv                                                # readers of exports
     prometheus                                                  # reader of metrics
+    mandoc                                                      # reader of man pages
     "$@"
 )
 

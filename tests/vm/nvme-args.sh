@@ -16,7 +16,10 @@
 #   nvme_on ID NODE [key=value...]
 #       Controller ID on an existing block node, such as "served" of boot.sh.
 #
-#   OPTION: size=BYTES (1 GiB) of each namespace, namespaces=N (1),
+#   nvme_iommu
+#       An IOMMU (intel-iommu) for all controllers. Give it before them.
+#
+#   OPTION: throttle=IOPS limits the requests of a second. size=BYTES (1 GiB) of each namespace, namespaces=N (1),
 #   lba=BYTES (512) of a logical block, serial=S. ns:key=value is passed to each namespace
 #   unchanged: ns:zoned=on, ns:ms=8, ... Any other key=value is passed to the controller:
 #   max_ioqpairs=2, mdts=5, ...
@@ -54,7 +57,7 @@ _nvme_blkdebug_rule() {
 }
 
 _nvme_controller() {
-    local id=$1 latency=$2 word size=1073741824 namespaces=1 lba='' serial=$1 rules='' rule device='' namespace=''
+    local id=$1 latency=$2 word size=1073741824 namespaces=1 lba='' serial=$1 rules='' rule device='' namespace='' throttle=''
     shift 2
     for word; do
         case $word in
@@ -62,6 +65,7 @@ _nvme_controller() {
             namespaces=*) namespaces=${word#*=} ;;
             lba=*) lba=",logical_block_size=${word#*=},physical_block_size=${word#*=}" ;;
             serial=*) serial=${word#*=} ;;
+            throttle=*) throttle=${word#*=} ;;
             ns:*=*) namespace+=",${word#ns:}" ;;
             read* | write* | flush* | discard*)
                 rule=$(_nvme_blkdebug_rule "$word") || return
@@ -74,6 +78,7 @@ _nvme_controller() {
                 ;;
         esac
     done
+    [[ -z $throttle ]] || printf '%s\n' -object "throttle-group,id=$id-limit,x-iops-total=$throttle"
     printf '%s\n' -device "nvme,id=$id,serial=$serial$device"
     local n node
     for ((n = 1; n <= namespaces; n++)); do
@@ -81,6 +86,8 @@ _nvme_controller() {
         local null="{\"driver\":\"null-co\",\"node-name\":\"$node-null\",\"size\":$size,\"read-zeroes\":true,\"latency-ns\":$latency}"
         if [[ -n $rules ]]; then
             printf '%s\n' -blockdev "{\"driver\":\"blkdebug\",\"node-name\":\"$node\",\"image\":$null,\"inject-error\":[$rules]}"
+        elif [[ -n $throttle ]]; then
+            printf '%s\n' -blockdev "{\"driver\":\"throttle\",\"node-name\":\"$node\",\"throttle-group\":\"$id-limit\",\"file\":$null}"
         else
             printf '%s\n' -blockdev "${null/-null\"/\"}"
         fi
@@ -96,6 +103,10 @@ nvme_blkdebug() {
     _nvme_controller "$@"
 }
 
+nvme_iommu() {
+    printf '%s\n' -device intel-iommu
+}
+
 nvme_on() {
     local id=$1 node=$2 device='' word
     shift 2
@@ -106,7 +117,7 @@ nvme_on() {
 if [[ ${BASH_SOURCE[0]} == "$0" ]]; then
     set -euo pipefail
     case ${1:-} in
-        nvme_null | nvme_blkdebug | nvme_on) "$@" ;;
+        nvme_null | nvme_blkdebug | nvme_iommu | nvme_on) "$@" ;;
         *)
             sed -n '2,/^$/ s/^# \{0,1\}//p' "$0" >&2
             exit 2

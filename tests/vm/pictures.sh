@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
-# Makes the pictures of docs/pictures from a run in a guest: a latency report and a flame graph.
+# Makes the pictures of docs/pictures from a run in a guest: a latency report, a flame graph, and a
+# heat map.
 set -euo pipefail
 
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
@@ -15,8 +16,11 @@ set -e
 start_load
 "$binary" latency --stages --ctrl nvme1 --color always --duration 4s >/mnt/report 2>/dev/null
 "$binary" stacks --by latency --svg /mnt/stacks.svg --duration 4s >/dev/null
+"$binary" record -o /mnt/run.nvd --duration 8s 2>/dev/null
 RUN
 ONE_CPU=1 SMP=1 TIMEOUT=120 "$here/boot.sh" 6.12 "$share" "${controllers[@]}" >/dev/null
 mkdir -p "$root/docs/pictures"
 "$here/ansi-svg.py" '$ nvme-deep latency --stages --ctrl nvme1' <"$share/report" >"$root/docs/pictures/report.svg"
 cp "$share/stacks.svg" "$root/docs/pictures/stacks.svg"
+"$binary" heatmap --from "$share/run.nvd" --stage device --png "$root/docs/pictures/heatmap.png" --force
+chmod 644 "$root/docs/pictures/heatmap.png"

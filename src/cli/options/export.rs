@@ -14,7 +14,9 @@ use nvme_deep::session::settings::Settings;
 use nvme_deep::session::settings::TraceKind;
 use nvme_deep::session::settings::Tracing;
 
+use super::filter::refuse_for_recordings;
 use super::usage;
+use crate::cli::args::ExecArgs;
 use crate::cli::args::OutcomeArgs;
 use crate::cli::export::ExportArgs;
 use crate::cli::export::FormatArg;
@@ -88,6 +90,7 @@ impl TryFrom<ExportArgs> for ExportOptions {
                  differ: export them one by one",
             ));
         }
+        refuse_for_recordings(&filter, &ExecArgs::default())?;
         let output = Some(output).filter(|path| path != Path::new("-"));
         let binary = matches!(format, FormatArg::Perfetto | FormatArg::Parquet);
         if binary && output.is_none() && stdout().is_terminal() {

@@ -7,18 +7,23 @@ use anyhow::Error;
 use anyhow::Result;
 use nvme_deep::abi::MAX_CTRLS;
 use nvme_deep::abi::MAX_LIST;
+use nvme_deep::error::Kind;
+use nvme_deep::machine::System;
+use nvme_deep::machine::disk::Disk;
 use nvme_deep::nvme::opcode::Opcode;
 use nvme_deep::nvme::opcode::QueueKind;
 use nvme_deep::nvme::opcode::parse as parse_opcode;
 use nvme_deep::session::settings::Filter;
 
 use super::usage;
+use crate::cli::args::ExecArgs;
 use crate::cli::args::FilterArgs;
+use crate::exit::Failure;
 
 /// Bytes of a thread's name that the kernel keeps (TASK_COMM_LEN without the final zero).
 const COMM_LEN: usize = 15;
 
-pub(super) fn ctrl_instance(text: &str) -> Result<u32> {
+pub fn ctrl_instance(text: &str) -> Result<u32> {
     let name = text.strip_prefix("/dev/").unwrap_or(text);
     let number = name.strip_prefix("nvme").unwrap_or(name);
     Some(number)
@@ -78,6 +83,35 @@ fn thread_name(name: String) -> Result<String> {
     Ok(name)
 }
 
+/// The disk of `--disk`.
+///
+/// # Errors
+/// If it is not one NVMe disk or a partition of one.
+pub(super) fn disk_of(text: &str) -> Result<Disk> {
+    System::at("/")
+        .disk(text)
+        .map_err(|error| Failure::error(Kind::NoDevice, error.to_string()))
+}
+
+/// Refuses filters that ask this machine, and a program to run, for recordings.
+///
+/// # Errors
+/// If there is such a filter, or a program.
+pub(super) fn refuse_for_recordings(args: &FilterArgs, exec: &ExecArgs) -> Result<()> {
+    if exec.exec {
+        return Err(usage(
+            "--exec traces while a program runs, and a recording is read: leave out --exec or --from",
+        ));
+    }
+    if args.disk.is_some() {
+        return Err(usage(
+            "--disk asks this machine, and a recording may be of another: use --ctrl, --nsid and \
+             --lba",
+        ));
+    }
+    Ok(())
+}
+
 fn check(filter: &Filter) -> Result<()> {
     if filter.no_admin && filter.no_io {
         return Err(usage(
@@ -114,6 +148,7 @@ impl TryFrom<FilterArgs> for Filter {
 
     fn try_from(args: FilterArgs) -> Result<Self> {
         let FilterArgs {
+            disk,
             ctrl,
             nsid,
             opcode,
@@ -129,7 +164,7 @@ impl TryFrom<FilterArgs> for Filter {
         for text in &opcode {
             opcodes.extend(parse_opcode(text).map_err(|unknown| usage(unknown.to_string()))?);
         }
-        let filter = Self {
+        let mut filter = Self {
             ctrls: ctrl
                 .iter()
                 .map(|text| ctrl_instance(text))
@@ -144,6 +179,12 @@ impl TryFrom<FilterArgs> for Filter {
             cgroup,
             lba: lba.as_deref().map(lba_range).transpose()?,
         };
+        if let Some(disk) = disk {
+            let disk = disk_of(&disk)?;
+            filter.ctrls = disk.controllers.into_iter().collect();
+            filter.nsids = BTreeSet::from([disk.nsid]);
+            filter.lba = disk.blocks;
+        }
         check(&filter)?;
         Ok(filter)
     }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Options of `latency`, checked.
 
+use std::ffi::OsString;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -13,9 +14,10 @@ use nvme_deep::session::settings::Tracing;
 use nvme_deep::units::parse_duration;
 
 use super::color;
+use super::filter::refuse_for_recordings;
 use super::stage_set;
 use super::usage;
-use crate::cli::args::LatencyArgs;
+use crate::cli::latency::LatencyArgs;
 use crate::cli::record::FromArgs;
 
 /// Options of `latency`.
@@ -39,6 +41,8 @@ pub struct LatencyOptions {
     pub color: bool,
     /// Read these recordings instead of tracing; empty: trace.
     pub from: Vec<PathBuf>,
+    /// The program to run while tracing, and its arguments; empty: none.
+    pub exec: Vec<OsString>,
 }
 
 fn lat_buckets(min_us: Option<u64>, shift: Option<u32>) -> Result<Option<LatBuckets>> {
@@ -56,8 +60,18 @@ fn lat_buckets(min_us: Option<u64>, shift: Option<u32>) -> Result<Option<LatBuck
     Ok(Some(buckets))
 }
 
+/// Refuses an interval that is too short.
+pub(super) fn check_interval(interval: Option<Duration>) -> Result<()> {
+    match interval.filter(|i| *i < Duration::from_millis(10)) {
+        None => Ok(()),
+        Some(short) => Err(usage(format!(
+            "an interval of {short:?} would only measure the report itself: give at least 10ms"
+        ))),
+    }
+}
+
 /// Refuses a time after the files of `--from`: it was meant as INTERVAL or COUNT.
-fn refuse_interval_among(from: &[PathBuf]) -> Result<()> {
+pub(super) fn refuse_interval_among(from: &[PathBuf]) -> Result<()> {
     let texts = from.iter().skip(1).filter_map(|path| path.to_str());
     match texts.into_iter().find(|t| parse_duration(t).is_ok()) {
         None => Ok(()),
@@ -85,20 +99,20 @@ impl TryFrom<LatencyArgs> for LatencyOptions {
             split_size,
             json,
             commands,
+            exec,
             from: FromArgs { from },
             attach,
         } = args;
-        if let Some(short) = interval.filter(|i| *i < Duration::from_millis(10)) {
-            return Err(usage(format!(
-                "an interval of {short:?} would only measure the report itself: give at least 10ms"
-            )));
-        }
+        check_interval(interval)?;
         if commands && !from.is_empty() {
             return Err(usage(
                 "--commands is not for recordings: `trace --json --pair --from` prints their commands",
             ));
         }
         refuse_interval_among(&from)?;
+        if !from.is_empty() {
+            refuse_for_recordings(&filter, &exec)?;
+        }
         let color = color(attach.color, json);
         Ok(Self {
             settings: Settings {
@@ -108,6 +122,7 @@ impl TryFrom<LatencyArgs> for LatencyOptions {
                 split_size,
                 trace: commands.then(|| Tracing::of(TraceKind::Commands)),
                 count_trouble: false,
+                context: false,
                 attaching: attach.into(),
             },
             interval,
@@ -117,6 +132,7 @@ impl TryFrom<LatencyArgs> for LatencyOptions {
             hist,
             json,
             color,
+            exec: exec.program,
             from,
         })
     }

@@ -2,13 +2,17 @@
 //! Options: the command line, converted and checked as far as possible without access to the
 //! machine.
 
+mod diagnose;
 mod diff;
 mod export;
 mod filter;
+mod heatmap;
 mod inflight;
 mod latency;
+mod pattern;
 mod record;
 mod serve;
+mod top;
 mod trace;
 
 use std::env;
@@ -21,14 +25,21 @@ use nvme_deep::model::stage::StageSet;
 use nvme_deep::probe::catalog::Method;
 use nvme_deep::session::settings::Attaching;
 
+pub use self::diagnose::DiagnoseOptions;
 pub use self::diff::DiffOptions;
 pub use self::export::ExportOptions;
+pub use self::filter::ctrl_instance;
+pub use self::heatmap::HeatmapOptions;
+pub use self::heatmap::PictureFile;
+pub use self::heatmap::PictureFormat;
 pub use self::inflight::InflightOptions;
 pub use self::latency::LatencyOptions;
+pub use self::pattern::PatternOptions;
 pub use self::record::RecordOptions;
 pub use self::record::Trigger;
 pub use self::serve::Output;
 pub use self::serve::ServeOptions;
+pub use self::top::TopOptions;
 pub use self::trace::MAX_BUFFER;
 pub use self::trace::StacksOptions;
 pub use self::trace::TraceOptions;

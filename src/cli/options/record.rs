@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Options of `record`, checked.
 
+use std::ffi::OsString;
 use std::path::PathBuf;
 use std::str::FromStr;
 use std::time::Duration;
@@ -84,6 +85,8 @@ pub struct RecordOptions {
     pub compress: bool,
     /// Leave out names.
     pub redact: bool,
+    /// The program to run while tracing, and its arguments; empty: none.
+    pub exec: Vec<OsString>,
 }
 
 fn max_size(text: &str) -> Result<u64> {
@@ -106,6 +109,7 @@ impl TryFrom<RecordArgs> for RecordOptions {
             stages,
             kstack,
             sample,
+            context,
             duration,
             max_size: size,
             ring: time,
@@ -114,6 +118,7 @@ impl TryFrom<RecordArgs> for RecordOptions {
             no_compress,
             redact,
             buffer: ring,
+            exec,
             filter,
             attach,
         } = args;
@@ -135,6 +140,7 @@ impl TryFrom<RecordArgs> for RecordOptions {
                     ..Tracing::of(TraceKind::Pairs)
                 }),
                 count_trouble: false,
+                context,
                 attaching: attach.into(),
             },
             output,
@@ -149,6 +155,7 @@ impl TryFrom<RecordArgs> for RecordOptions {
             after,
             compress: !no_compress,
             redact,
+            exec: exec.program,
         })
     }
 }

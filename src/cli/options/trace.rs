@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Options of `trace` and `stacks`, checked.
 
+use std::ffi::OsString;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -13,6 +14,7 @@ use nvme_deep::session::settings::TraceKind;
 use nvme_deep::session::settings::Tracing;
 
 use super::color;
+use super::filter::refuse_for_recordings;
 use super::stage_set;
 use super::usage;
 use crate::cli::args::OutcomeArgs;
@@ -50,6 +52,8 @@ pub struct TraceOptions {
     pub force: bool,
     /// Read these recordings instead of tracing; empty: trace.
     pub from: Vec<PathBuf>,
+    /// The program to run while tracing, and its arguments; empty: none.
+    pub exec: Vec<OsString>,
 }
 
 /// Options of `stacks`.
@@ -73,6 +77,8 @@ pub struct StacksOptions {
     pub color: bool,
     /// Read these recordings instead of tracing; empty: trace.
     pub from: Vec<PathBuf>,
+    /// The program to run while tracing, and its arguments; empty: none.
+    pub exec: Vec<OsString>,
 }
 
 /// Parses `1/64`; without a value, 1.
@@ -135,6 +141,7 @@ impl TryFrom<TraceArgs> for TraceOptions {
             outcome: OutcomeArgs { slow, errors },
             sq,
             aen,
+            context,
             count,
             duration,
             time,
@@ -142,11 +149,15 @@ impl TryFrom<TraceArgs> for TraceOptions {
             json,
             tee,
             force,
+            exec,
             from: FromArgs { from },
             filter,
             attach,
         } = args;
         let at_the_end = slow.is_some() || errors;
+        if !from.is_empty() {
+            refuse_for_recordings(&filter, &exec)?;
+        }
         let color = color(attach.color, json);
         Ok(Self {
             settings: Settings {
@@ -169,6 +180,7 @@ impl TryFrom<TraceArgs> for TraceOptions {
                     ring_bytes: size.as_deref().map(buffer).transpose()?,
                 }),
                 count_trouble: false,
+                context,
                 attaching: attach.into(),
             },
             count,
@@ -178,6 +190,7 @@ impl TryFrom<TraceArgs> for TraceOptions {
             color,
             tee,
             force,
+            exec: exec.program,
             from,
         })
     }
@@ -197,6 +210,7 @@ impl TryFrom<StacksArgs> for StacksOptions {
             svg,
             duration,
             json,
+            exec,
             from: FromArgs { from },
             filter,
             attach,
@@ -206,6 +220,9 @@ impl TryFrom<StacksArgs> for StacksOptions {
                 "--folded and --svg show one recording: give one file to --from, and run it again \
                  for each",
             ));
+        }
+        if !from.is_empty() {
+            refuse_for_recordings(&filter, &exec)?;
         }
         let color = color(attach.color, json || folded);
         Ok(Self {
@@ -225,6 +242,7 @@ impl TryFrom<StacksArgs> for StacksOptions {
                     ring_bytes: None,
                 }),
                 count_trouble: false,
+                context: false,
                 attaching: attach.into(),
             },
             by,
@@ -234,6 +252,7 @@ impl TryFrom<StacksArgs> for StacksOptions {
             duration,
             json,
             color,
+            exec: exec.program,
             from,
         })
     }

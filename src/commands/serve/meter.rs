@@ -14,6 +14,7 @@ use nvme_deep::metrics::Format;
 use nvme_deep::metrics::Reading;
 use nvme_deep::metrics::collect;
 use nvme_deep::metrics::encode;
+use nvme_deep::model::failures::Failures;
 use nvme_deep::report::latency::rows;
 use nvme_deep::session::Session;
 use nvme_deep::session::settings::Settings;
@@ -83,6 +84,9 @@ impl Meter {
     ) -> Result<[Arc<str>; 2]> {
         let now = source.snapshot()?;
         let mut ledger = ledger_of(source, &now, None)?;
+        // slots wait for a controller that does not exist yet
+        let mut failures = now.failures.clone();
+        failures.retain(|ctrl, f| in_flight.contains_key(ctrl) || *f != Failures::default());
         // a difference of counters that change while they are read; a counter must not fall
         self.seen = self.seen.max(ledger.seen);
         ledger.seen = self.seen;
@@ -91,6 +95,7 @@ impl Meter {
             stage_set,
             rows: &rows(&now, stage_set, None, Duration::ZERO),
             ledger: &ledger,
+            failures: &failures,
             in_flight,
             start: self.start,
             version: env!("CARGO_PKG_VERSION"),

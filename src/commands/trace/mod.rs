@@ -30,6 +30,8 @@ use self::writer::TraceWriter;
 use crate::cli::options::TraceOptions;
 use crate::commands::drops::Drops;
 use crate::commands::drops::Reader;
+use crate::commands::exec::Program;
+use crate::commands::exec::until_end;
 use crate::commands::names::Names;
 use crate::commands::output::Output;
 use crate::commands::recording::FileSettings;
@@ -45,7 +47,6 @@ use crate::commands::say;
 use crate::commands::say_ledger;
 use crate::commands::start::Ready;
 use crate::commands::start::refuse_unknown;
-use crate::commands::start::until;
 use crate::commands::symbols::LiveStacks;
 use crate::exit::Failure;
 
@@ -105,9 +106,12 @@ fn live(options: &TraceOptions) -> Result<()> {
     let wants = tracing(&options.settings)?;
     let stacks = wants.stack.map(LiveStacks::new);
     let tee = tee(options, &ready.system)?;
-    let until = until(options.duration.is_some() || options.count.is_some());
+    let until = until_end(
+        &options.exec,
+        options.duration.is_some() || options.count.is_some(),
+    );
     let irq_entry = stacks.as_ref().and_then(LiveStacks::irq_entry);
-    let (mut session, tee) = attach(&ready, &options.settings, until, irq_entry, tee)?;
+    let (mut session, tee) = attach(&ready, &options.settings, &until, irq_entry, tee)?;
     refuse_unknown(wants, &session)?;
     let drops = Drops::watch(&session, &options.settings, Reader::Stdout)?;
     let mut watchdog = Watchdog::of(&session, ready.system.clone());
@@ -116,12 +120,17 @@ fn live(options: &TraceOptions) -> Result<()> {
         .as_ref()
         .map_or_else(monotonic_ns, RecordingFile::begin_ns);
     let wall_ns = wall_offset_ns();
+    let machine = (options.settings.context && tee.is_some()).then(|| ready.system.info(false));
     let names = Names::of(ready.system);
     let writer = TraceWriter::new(options, out, names, (begin_ns, wall_ns));
     let mut writer = writer.of_session(stacks).with_tee(tee, wall_ns);
+    machine
+        .iter()
+        .for_each(|machine| writer.tee_machine(machine));
     writer.tee_ledger(Duration::ZERO, &session)?;
     let mut events = session.events()?;
     let pause = drain_pause(session.rings().bytes);
+    let program = Program::start(&options.exec, &ready.waker)?;
     let run = Run::begin(&ready.stop, options.duration);
     let ended = run.turns(&mut session, &mut watchdog, &mut |session, tick| {
         if tick.rescanned {
@@ -140,11 +149,13 @@ fn live(options: &TraceOptions) -> Result<()> {
     let at = run.elapsed();
     let end_ns = drops.close(&mut session, &mut watchdog, ended)?;
     writer.end(&mut events, &session, end_ns)?;
+    writer.tee_activity(&session)?;
     let ledger = ledger_of_trace(&session, &writer.shown, Some(session.scan()?))?;
     let written = finish(writer, &ledger, at);
     say_own_share(&ledger);
     written?;
-    watchdog.verdict()
+    watchdog.verdict()?;
+    program.end()
 }
 
 /// Writes the ledger. Reports errors of the output, and of the file of `--tee`.

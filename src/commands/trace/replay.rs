@@ -30,9 +30,7 @@ use crate::commands::several::show_each;
 pub fn run(options: &TraceOptions) -> Result<()> {
     let settings = &options.settings;
     let wants = tracing(settings)?;
-    let filter = &settings.filter;
-    let by_task = !filter.pids.is_empty() || filter.comm.is_some() || filter.lba.is_some();
-    let pairs = wants.kind == TraceKind::Pairs || by_task;
+    let pairs = wants.kind == TraceKind::Pairs || settings.filter.needs_submission();
     let replays = open_all(&options.from, settings, &|replay| match pairs {
         true => replay.require_pairs(),
         false => Ok(()),

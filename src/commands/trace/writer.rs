@@ -13,6 +13,7 @@ use nvme_deep::model::event::Event;
 use nvme_deep::model::event::StackId;
 use nvme_deep::model::stack::Frame;
 use nvme_deep::model::stage::StageSet;
+use nvme_deep::recording::MachineInfo;
 use nvme_deep::render::theme::Theme;
 use nvme_deep::render::trace::Clock;
 use nvme_deep::render::trace::Context;
@@ -135,11 +136,30 @@ impl<'o> TraceWriter<'o> {
         self.stacks.insert(id, self.sink.stack(frames));
     }
 
+    /// Records the settings of the machine.
+    pub fn tee_machine(&mut self, machine: &MachineInfo) {
+        if let Some(tee) = &mut self.tee {
+            tee.machine(machine);
+        }
+    }
+
+    /// Records what the machine did besides the commands up to here, if that is observed.
+    ///
+    /// # Errors
+    /// If the source cannot be read.
+    pub fn tee_activity(&mut self, source: &dyn Source) -> Result<()> {
+        if let Some(tee) = &mut self.tee {
+            tee.activity(source.activity()?.as_ref());
+        }
+        Ok(())
+    }
+
     /// Records the ledger up to here.
     ///
     /// # Errors
     /// If the source cannot be read.
     pub fn tee_ledger(&mut self, at: Duration, source: &dyn Source) -> Result<()> {
+        self.tee_activity(source)?;
         if let Some(tee) = &mut self.tee {
             tee.ledger(at, &ledger_of_trace(source, &self.shown, None)?);
         }

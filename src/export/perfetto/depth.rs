@@ -146,6 +146,7 @@ impl Depths {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::model::conditions::Conditions;
     use crate::model::event::CommandId;
     use crate::model::event::EventKind;
     use crate::model::event::Outcome;
@@ -185,6 +186,7 @@ mod tests {
             latency_ns: Some(latency_ns),
             timeline: None,
             cpu: 0,
+            conditions: Conditions::default(),
             stack: StackId(0),
         };
         Event {

@@ -33,7 +33,6 @@ use super::columns::Cell;
 use super::columns::Group;
 use super::row::Row;
 use super::row::Run;
-use super::stacks::Stacks;
 use crate::model::event::CommandId;
 use crate::model::event::EventKind;
 use crate::model::event::StackId;
@@ -62,7 +61,6 @@ enum Shows {
 pub struct Perfetto<W: Write> {
     packets: Packets<W>,
     run: Run,
-    stacks: Stacks,
     tracks: HashMap<(Place, Shows), u64>,
     lanes: HashMap<(u32, u16), Lanes>,
     depths: Depths,
@@ -94,7 +92,6 @@ impl<W: Write> Perfetto<W> {
         Self {
             packets: Packets::new(out),
             run: Run::default(),
-            stacks: Stacks::default(),
             tracks: HashMap::new(),
             lanes: HashMap::new(),
             depths: Depths::new(begins),
@@ -155,7 +152,7 @@ impl<W: Write> Perfetto<W> {
         let lanes = self.lanes.entry((id.ctrl, id.qid)).or_default();
         let lane = lanes.put(span);
         let track = self.track(Place::Lane(id.ctrl, id.qid, lane), Shows::Events)?;
-        let Some(row) = Row::new(entry, &self.run, &self.stacks) else {
+        let Some(row) = Row::new(entry, &self.run) else {
             return Ok(());
         };
         let mut all = details(&row);
@@ -275,7 +272,7 @@ impl<W: Write> Sink for Perfetto<W> {
     }
 
     fn stack(&mut self, id: StackId, frames: &[Frame]) -> io::Result<()> {
-        self.stacks.join(id, frames, "\n");
+        self.run.stacks.join(id, frames, "\n");
         Ok(())
     }
 

@@ -13,6 +13,7 @@ use super::super::Reading;
 use super::super::catalog::ALL;
 use super::super::collect;
 use super::*;
+use crate::model::failures::Failures;
 use crate::model::row::RowKey;
 use crate::model::snapshot::Snapshot;
 use crate::model::stage::StageSet;
@@ -72,10 +73,15 @@ fn text(rows: &[RowReport], format: Format) -> String {
         ],
         ..Ledger::default()
     };
+    let failures = Failures {
+        by_type: [2, 0, 6, 1, 0, 0, 0, 0],
+        retried: 5,
+    };
     let families = collect(&Reading {
         stage_set: StageSet::Basic,
         rows,
         ledger: &ledger,
+        failures: &BTreeMap::from([(0, failures)]),
         in_flight: &BTreeMap::from([(0, 3), (1, 0)]),
         start: Duration::new(1_700_000_000, 250_000_000),
         version: "1.2.3",

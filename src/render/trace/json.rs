@@ -14,6 +14,7 @@ use super::memo::Memo;
 use super::opcode_name;
 use super::stages::Shape;
 use super::stages::Stages;
+use crate::model::conditions::Conditions;
 use crate::model::event::CommandId;
 use crate::model::event::CtrlState;
 use crate::model::event::Event;
@@ -190,7 +191,7 @@ impl Line {
     }
 }
 
-const fn type_name(kind: StatusType) -> &'static str {
+pub(in crate::render) const fn type_name(kind: StatusType) -> &'static str {
     match kind {
         StatusType::Generic => "generic",
         StatusType::CommandSpecific => "command_specific",
@@ -356,7 +357,25 @@ impl Line {
             None => self.str(",\"status\":null"),
         }
         self.maybe(",\"latency_ns\":", outcome.latency_ns);
+        if outcome.conditions.is_some() {
+            self.conditions(outcome.conditions);
+        }
         self.timeline_of(outcome.timeline.as_ref(), stages);
+    }
+
+    #[inline(never)]
+    fn conditions(&mut self, conditions: Conditions) {
+        if let Some(idle) = conditions.cpu_idle() {
+            self.flag(",\"cpu_idle\":", idle);
+        }
+        if let Some(softirq) = conditions.in_softirq() {
+            self.flag(",\"in_softirq\":", softirq);
+        }
+        if let Some(announcement) = conditions.announcement() {
+            self.str(",\"announced\":\"");
+            self.name(announcement.name());
+            self.byte(b'"');
+        }
     }
 
     #[inline]

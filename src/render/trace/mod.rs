@@ -19,6 +19,7 @@ pub use self::clock::Clock;
 pub use self::clock::Wall;
 pub use self::clock::local_time;
 pub use self::json::TraceJson;
+pub(super) use self::json::type_name as status_type;
 pub use self::text::TraceText;
 
 use std::iter::from_fn;

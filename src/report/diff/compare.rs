@@ -31,6 +31,7 @@ use crate::stats::ratio::Ratio;
 use crate::stats::sample::QUANTILES;
 use crate::stats::sample::STATISTICS;
 use crate::stats::sample::Sample;
+use crate::stats::sample::Values;
 use crate::stats::spread::Variance;
 
 /// Fewest commands of a side for each statistic: ten beyond a quantile, and 50.
@@ -58,7 +59,7 @@ struct Members {
 }
 
 /// Compares two sides that were counted with this stage set. Differences below `least` (0.02 is 2 %)
-/// are not claimed. `paired`: both sides are of the same recordings, with different controllers; the
+/// are not claimed, nor those below this part of the total. `paired`: both sides are of the same recordings, with different controllers; the
 /// same slices of both are drawn.
 pub fn compare(stage_set: StageSet, a: &Side, b: &Side, least: f64, paired: bool) -> Diff {
     let loads = Both {
@@ -291,16 +292,34 @@ fn sample(side: &Side, strata: &[Stratum], interval: Interval) -> Sample {
     Sample::new(&borrowed)
 }
 
-/// Adjusts the probabilities for the number of comparisons, and decides what to claim.
+/// The statistics of the total of most commands, on the first side; zeroes without a total.
+fn totals(group: &Group) -> Values {
+    let totals = group.rows.iter().filter(|row| row.is_total);
+    let most = totals.max_by_key(|row| row.sides.a.count);
+    most.map_or_else(Values::default, |row| row.sides.a.values)
+}
+
+/// Adjusts the probabilities for the number of comparisons, and decides what to claim. A change must
+/// have this part at least of the row, and of the total: the few microseconds that a busy machine adds
+/// to a stage differ from run to run, and do not matter to a command of milliseconds.
 fn judge(diff: &mut Diff, least: f64) {
-    let rows = diff.groups.iter_mut().flat_map(|g| &mut g.rows);
-    let rows = rows.filter(|row| row.observed.is_none());
-    let mut all: Vec<&mut Compared> = rows.flat_map(|r| r.compared.iter_mut().flatten()).collect();
-    let probabilities: Vec<f64> = all.iter().map(|c| c.ratio.p).collect();
-    for (compared, p) in all.iter_mut().zip(adjust(&probabilities)) {
+    let rows = diff.groups.iter_mut().flat_map(|group| {
+        let totals = totals(group);
+        let rows = group.rows.iter_mut().filter(|row| row.observed.is_none());
+        rows.flat_map(move |row| {
+            let Both { a, b } = row.sides.map(|side| side.values);
+            let matters: [bool; STATISTICS.len()] =
+                from_fn(|n| (b[n] - a[n]).abs() >= least * totals[n]);
+            let compared = row.compared.iter_mut().zip(matters);
+            compared.filter_map(|(compared, matters)| Some((compared.as_mut()?, matters)))
+        })
+    });
+    let mut all: Vec<(&mut Compared, bool)> = rows.collect();
+    let probabilities: Vec<f64> = all.iter().map(|(c, _)| c.ratio.p).collect();
+    for ((compared, matters), p) in all.iter_mut().zip(adjust(&probabilities)) {
         compared.adjusted_p = p;
         let ratio = compared.ratio.ratio;
-        if p <= FALSE_ALARM && (ratio - 1.0).abs() >= least {
+        if p <= FALSE_ALARM && (ratio - 1.0).abs() >= least && *matters {
             compared.finding = Finding::Changed;
         }
     }

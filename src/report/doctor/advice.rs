@@ -202,14 +202,14 @@ fn notes_on_queues(controller: &NvmeDetail, machine: &Machine) -> Vec<Finding> {
             "{name} has {queues} I/O queue{plural} for {cpus} CPUs: CPUs that share a \
              queue wait for its lock and its tags"
         );
-        let finding = note("fewer-queues-than-cpus", advice).about(name);
+        let finding = note("few-queues", advice).about(name);
         let finding = finding.shown_by("I/O queues", queues);
         notes.push(finding.shown_by("online CPUs", cpus));
     }
     if controller.interrupt_vectors.is(&1) && io_queues.is_some_and(|n| n > 1) {
         let advice =
             format!("{name} has one interrupt for all its queues: one CPU takes all completions");
-        let finding = note("one-interrupt", advice).about(name);
+        let finding = note("one-irq-cpu", advice).about(name);
         notes.push(finding.shown_by("interrupt vectors", 1));
     }
     notes

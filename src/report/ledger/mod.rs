@@ -119,7 +119,7 @@ pub struct Ledger {
     pub misfits: u64,
     /// Records that found no room in the ring.
     pub ring_drops: u64,
-    /// Program runs that the kernel skipped, over all hooks.
+    /// Program runs that the kernel skipped, over all hooks of commands and controllers.
     pub recursion_misses: u64,
     /// Whether all causes of lost commands are counted. Not if kprobes or classic tracepoints begin
     /// or end commands on a kernel that does not count their misses (before 6.7).
@@ -243,7 +243,7 @@ impl Ledger {
             recursion_misses: plan
                 .hooks()
                 .into_iter()
-                .filter(|&h| !CATALOG[h].is_second())
+                .filter(|&h| !CATALOG[h].is_second() && !CATALOG[h].role.is_context())
                 .map(|h| misses_of(plan, counters, misses, h))
                 .sum(),
             misses_known: [Milestone::SetupOut, Milestone::Complete]

@@ -1,12 +1,13 @@
 #!/usr/bin/env bash
 # `serve`: Prometheus scrapes it while fio runs; hostile clients; privileges; controllers that go and
-# come; the textfile. nvme0 answers at once, nvme1 after 2.5 s.
+# come; the textfile. nvme0 answers at once, nvme1 after 2.5 s. nvme2 cannot read its sector 8192.
 . "$(dirname "$0")/lib.sh"
 . "$(dirname "$0")/devices.sh"
 here=$(dirname "$0")
 export PYTHONDONTWRITEBYTECODE=1
-attached >"$out.before"
 settled
+# the scan of partitions uses the driver
+attached >"$out.before"
 fast=/dev/$(disk nvme0)
 slow=$(disk nvme1)
 
@@ -62,6 +63,14 @@ load late --filename="/dev/$slow" --rw=randread --bs=4k --number_ios=4 --size=64
 wait $held
 mv "$case_dir/late.fio" "$case_dir/late.ended"
 
+# the driver retries a read of the bad sector; it does not retry a read behind the end by ioctl
+bad=$(disk nvme2)
+dd if="/dev/$bad" of=/dev/null bs=4k count=1 skip=1024 iflag=direct status=none || true
+nvme read "/dev/$bad" --start-block=99999999 --block-count=0 --data-size=512 >/dev/null 2>&1 || true
+cat /sys/module/nvme_core/parameters/max_retries >"$case_dir/max_retries"
+sleep 1.1
+scrape metrics "$case_dir/failed"
+
 # the driver's timeout is shorter than the device's latency; the driver logs each timeout
 echo 1000 >"/sys/block/$slow/queue/io_timeout"
 dmesg -C
@@ -102,9 +111,9 @@ ls /tmp/collector >"$case_dir/names"
 stop
 ls /tmp/collector >"$case_dir/names.after"
 
-# the capabilities of contrib/nvme-deep.service
+# the capabilities and the limit of locked memory of contrib/nvme-deep.service
 begin unit
-as=(setpriv --bounding-set=-all,+bpf,+perfmon,+sys_admin --inh-caps=-all)
+as=(prlimit --memlock=unlimited setpriv --bounding-set=-all,+bpf,+perfmon,+sys_admin --inh-caps=-all)
 tool serve serve --stages
 traced
 serving serve

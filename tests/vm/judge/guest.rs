@@ -144,10 +144,26 @@ impl Outcome {
         fs::read_to_string(&path).unwrap_or_else(|e| panic!("{}: {e}", path.display()))
     }
 
+    /// The path of a file of a case.
+    pub fn path(&self, case: &str, file: &str) -> PathBuf {
+        self.dir.join(case).join(file)
+    }
+
+    /// The directory of a case.
+    pub fn directory(&self, case: &str) -> PathBuf {
+        self.dir.join(case)
+    }
+
     /// A file of a case, as text.
     pub fn text(&self, case: &str, file: &str) -> String {
         let path = self.dir.join(case).join(file);
         fs::read_to_string(&path).unwrap_or_else(|e| panic!("{}: {e}", path.display()))
+    }
+
+    /// A file of a case.
+    pub fn bytes(&self, case: &str, file: &str) -> Vec<u8> {
+        let path = self.dir.join(case).join(file);
+        fs::read(&path).unwrap_or_else(|e| panic!("{}: {e}", path.display()))
     }
 
     /// The exit code of a run of a case.

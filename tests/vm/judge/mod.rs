@@ -14,10 +14,12 @@ macro_rules! on_kernels {
 pub(crate) use on_kernels;
 
 mod connect;
+mod context;
 mod counts;
 mod diff;
 mod gone;
 mod guest;
+mod host;
 mod hostile;
 mod inflight;
 mod json;
@@ -25,12 +27,19 @@ mod ledger;
 mod lockdown;
 mod methods;
 mod orders;
+mod patterns;
+mod plants;
 mod preempt;
 mod recordings;
 mod rings;
+#[path = "../../pattern/rule.rs"]
+mod rule;
+#[path = "../../top/screens.rs"]
+mod screens;
 mod serve;
 mod table;
 mod times;
+mod top;
 mod trace_faults;
 mod trace_kernel;
 mod trace_known;
@@ -39,4 +48,5 @@ mod trace_read;
 mod trace_stacks;
 mod trace_words;
 mod types;
+mod unit;
 mod words;

@@ -16,7 +16,11 @@ const SERVE: Suite = Suite {
     script: "serve",
     variant: "",
     smp: "2",
-    controllers: &["nvme_null nvme0 0", "nvme_null nvme1 2500000000"],
+    controllers: &[
+        "nvme_null nvme0 0",
+        "nvme_null nvme1 2500000000",
+        "nvme_blkdebug nvme2 0 read,sector=8192",
+    ],
     append: "",
     env: &[],
 };
@@ -126,6 +130,27 @@ fn commands_in_flight_are_those_of_the_kernel(outcome: &Outcome) {
     assert_eq!((of("nvme0"), of("nvme1")), (Some(0), Some(4)));
 }
 
+/// The bad sector fails once and in each retry; the read behind the end is a generic error.
+fn failures_and_retries_are_counted(outcome: &Outcome) {
+    let retries = outcome.text("http", "max_retries");
+    let retries: u64 = retries.trim().parse().unwrap();
+    let failed = |file: &str, ctrl: &str, kind: &str| {
+        let series =
+            format!("nvme_deep_failed_commands_total{{controller=\"{ctrl}\",type=\"{kind}\"}}");
+        value(&outcome.text("http", file), &series)
+    };
+    assert_eq!(failed("text", "nvme2", "media"), Some(0));
+    assert_eq!(failed("failed", "nvme2", "media"), Some(retries + 1));
+    assert_eq!(failed("failed", "nvme2", "generic"), Some(1));
+    for kind in ["command_specific", "path", "vendor", "reserved"] {
+        assert_eq!(failed("failed", "nvme2", kind), Some(0), "{kind}");
+    }
+    assert_eq!(failed("failed", "nvme0", "media"), Some(0));
+    let retried = "nvme_deep_retried_commands_total{controller=\"nvme2\"}";
+    let counted = value(&outcome.text("http", "failed"), retried);
+    assert_eq!(counted, Some(retries));
+}
+
 fn timeouts_are_those_of_the_kernel_log(outcome: &Outcome) {
     let log = outcome.text("http", "dmesg");
     let timeouts = log
@@ -203,6 +228,7 @@ fn the_unit_has_the_capabilities_that_all_hooks_need(outcome: &Outcome) {
     let service = include_str!("../../../contrib/nvme-deep.service");
     let bounds = "\nCapabilityBoundingSet=CAP_BPF CAP_PERFMON CAP_SYS_ADMIN\n";
     assert!(service.contains(bounds), "{service}");
+    assert!(service.contains("\nLimitMEMLOCK=infinity\n"), "{service}");
 }
 
 fn the_textfile_is_written_and_removed(outcome: &Outcome) {
@@ -247,6 +273,7 @@ fn everything(outcome: &Outcome) {
     hostile_clients_harm_nobody(outcome);
     commands_in_flight_are_those_of_the_kernel(outcome);
     controllers_go_and_come(outcome);
+    failures_and_retries_are_counted(outcome);
     timeouts_are_those_of_the_kernel_log(outcome);
     privileges_are_dropped(outcome);
     the_textfile_is_written_and_removed(outcome);
@@ -257,10 +284,12 @@ fn everything(outcome: &Outcome) {
 super::on_kernels! {
     commands_in_flight_are_those_of_the_kernel_on_6_12 "6.12" SERVE commands_in_flight_are_those_of_the_kernel
     controllers_go_and_come_on_6_12 "6.12" SERVE controllers_go_and_come
+    failures_and_retries_are_counted_on_6_12 "6.12" SERVE failures_and_retries_are_counted
     hostile_clients_harm_nobody_on_6_12 "6.12" SERVE hostile_clients_harm_nobody
     nothing_is_lost_on_6_12 "6.12" SERVE nothing_is_lost
     only_in_test_all_serve_on_5_10 "5.10" SERVE everything
     only_in_test_all_serve_on_6_1 "6.1" SERVE everything
+    only_in_test_all_serve_on_7_x "7.x" SERVE everything
     privileges_are_dropped_on_6_12 "6.12" SERVE privileges_are_dropped
     prometheus_has_the_counts_of_fio_on_6_12 "6.12" SERVE prometheus_has_the_counts_of_fio
     promtool_accepts_the_text_on_6_12 "6.12" SERVE promtool_accepts_the_text

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The `inflight` command: what is in flight now.
 
+mod traced;
+
 use std::io::BufWriter;
 use std::io::Write;
 use std::io::stdout;
@@ -23,13 +25,18 @@ use nvme_deep::machine::clock::monotonic_ns;
 use nvme_deep::machine::missing_capabilities;
 use nvme_deep::machine::sysfs::Controller;
 use nvme_deep::machine::types::Layouts;
+use nvme_deep::model::event::StackId;
+use nvme_deep::model::stack::Frame;
 use nvme_deep::model::transport::Transport;
 use nvme_deep::nvme::decode::CommandSet;
 use nvme_deep::nvme::sqe::Sqe;
+use nvme_deep::render::inflight::Lookup;
 use nvme_deep::render::inflight::json;
 use nvme_deep::render::inflight::text;
 use nvme_deep::render::theme::Theme;
+use nvme_deep::report::inflight::Ages;
 use nvme_deep::report::inflight::InFlight;
+use nvme_deep::report::inflight::Observed;
 use nvme_deep::report::inflight::QueueId;
 use nvme_deep::report::inflight::Reading;
 use nvme_deep::session::KernelMemory;
@@ -67,7 +74,7 @@ impl Access {
         if !missing.is_empty() {
             return Err(Error::NotPermitted { missing }.into());
         }
-        let layouts = Layouts::load(options.btf.as_deref()).map_err(Error::Btf)?;
+        let layouts = Layouts::load(system, options.btf.as_deref()).map_err(Error::Btf)?;
         let types = Types::new(|name| layouts.of(name)).map_err(|missing| {
             lacks(&format!(
                 "{missing}: give BTF of the whole kernel with its modules (--btf FILE)"
@@ -104,19 +111,58 @@ struct Looks<'o> {
     options: &'o InflightOptions,
     system: System,
     access: Access,
+    shown: u64,
+}
+
+/// What a run observes, at any moment.
+trait Observer {
+    /// What it has observed until now.
+    ///
+    /// # Errors
+    /// If it cannot be read.
+    fn observe(&mut self) -> Result<Observed>;
+
+    /// The frames of a stack.
+    fn stack(&self, id: StackId) -> Option<Vec<Frame>>;
 }
 
 impl Looks<'_> {
+    /// Looks once, and shows what is found.
+    fn take(&mut self, observer: Option<&mut (dyn Observer + '_)>) -> Result<()> {
+        let controllers = self.system.controllers();
+        check_devices(&self.options.filter, &controllers)?;
+        let mut observer = observer;
+        let found = self.look(&controllers, observer.as_deref_mut())?;
+        self.show(&found, &controllers, observer.as_deref())?;
+        self.shown += 1;
+        Ok(())
+    }
+
     /// Reads everything, and what is old, again.
-    fn look(&mut self, controllers: &[Controller]) -> Result<InFlight> {
+    fn look(
+        &mut self,
+        controllers: &[Controller],
+        observer: Option<&mut (dyn Observer + '_)>,
+    ) -> Result<InFlight> {
         let options = self.options;
-        let first = self.read(controllers)?;
+        let mut observer = observer;
+        let mut observe = || observer.as_mut().map(|o| o.observe()).transpose();
         // the ages of both readings are those of this moment: what is not old now gets no verdict
-        let ticks = self.access.ticks();
-        let has_old = first.oldest(ticks) >= Some(options.age);
+        let (ticks, at_ns) = (self.access.ticks(), monotonic_ns());
+        let limit = options.age;
+        let first = self.read(controllers)?;
+        let mut run = observe()?;
+        let has_old = first.has_old(&Ages {
+            ticks,
+            at_ns,
+            limit,
+            run: run.as_ref(),
+        });
         let second = if has_old {
             sleep(APART);
-            Some(self.read(controllers)?)
+            let second = self.read(controllers)?;
+            run = observe()?;
+            Some(second)
         } else {
             None
         };
@@ -128,9 +174,15 @@ impl Looks<'_> {
             let qid = u16::try_from(qid).is_ok_and(|qid| qids.contains(&qid));
             (nsids.is_empty() || nsid) && (qids.is_empty() || qid)
         };
-        let mut found = InFlight::new(&first, second, ticks, options.age, wanted);
+        let ages = Ages {
+            ticks,
+            at_ns,
+            limit,
+            run: run.as_ref(),
+        };
+        let mut found = InFlight::new(&first, second, &ages, wanted);
         if options.old {
-            found.commands.retain(|c| c.age >= Some(options.age));
+            found.commands.retain(|c| c.is_old);
         }
         Ok(found)
     }
@@ -154,21 +206,32 @@ impl Looks<'_> {
         Ok(Reading::take(&mut walker, &found, wanted, is_pci))
     }
 
-    fn show(&self, found: &InFlight, controllers: &[Controller], again: bool) -> Result<()> {
+    fn show(
+        &self,
+        found: &InFlight,
+        controllers: &[Controller],
+        observer: Option<&dyn Observer>,
+    ) -> Result<()> {
         let names = |instance: u32, nsid: u32| -> Option<(String, CommandSet)> {
             let ctrl = controllers.iter().find(|c| c.instance == instance)?;
             let ns = ctrl.namespaces.iter().find(|ns| ns.nsid == nsid)?;
             Some((ns.name.clone(), ns.set))
         };
+        let frames = |id| observer.and_then(|o| o.stack(id));
+        let lookup = Lookup {
+            names: &names,
+            stacks: self.options.kstack.then_some(&frames),
+            traced: observer.is_some(),
+        };
         let mut out = BufWriter::new(stdout().lock());
         if self.options.json {
-            json(found, &names, monotonic_ns(), &mut out)?;
+            json(found, lookup, monotonic_ns(), &mut out)?;
         } else {
             let color = self.options.color;
-            if again {
+            if self.shown > 0 {
                 writeln!(out)?;
             }
-            text(found, &names, Theme { color }, &mut out)?;
+            text(found, lookup, Theme { color }, &mut out)?;
         }
         out.flush()?;
         Ok(())
@@ -181,33 +244,44 @@ fn wait(stop: &Receiver<Wake>, until: Instant) -> bool {
     matches!(stop.recv_timeout(left), Err(RecvTimeoutError::Timeout))
 }
 
+/// Warns if the driver's queues cannot be read.
+fn say_missing(access: &Access) {
+    if !access.types.has_pci() {
+        say("this kernel does not describe the PCI driver's queues: there are no verdicts");
+    }
+}
+
 /// Runs the command.
 ///
 /// # Errors
 /// One sentence, with the exit code of its kind.
 pub fn run(options: &InflightOptions) -> Result<()> {
+    match (options.interval, options.tracing()) {
+        (Some(interval), Some(settings)) => traced::run(options, interval, &settings),
+        _ => untraced(options),
+    }
+}
+
+/// Looks, without a run that observes submissions.
+fn untraced(options: &InflightOptions) -> Result<()> {
     take_over_log(None);
     let system = System::at("/");
     let access = Access::open(options, &system)?;
     let (sender, stop) = channel();
     stop_signals(sender)?;
+    say_missing(&access);
     let mut looks = Looks {
         options,
         system,
         access,
+        shown: 0,
     };
-    if !looks.access.types.has_pci() {
-        say("this kernel does not describe the PCI driver's queues: there are no verdicts");
-    }
     let begin = Instant::now();
     for n in 0_u32.. {
-        let controllers = looks.system.controllers();
-        check_devices(&options.filter, &controllers)?;
-        let found = looks.look(&controllers)?;
-        looks.show(&found, &controllers, n > 0)?;
+        looks.take(None)?;
         let (Some(interval), true) = (
             options.interval,
-            options.count.is_none_or(|count| u64::from(n) + 1 < count),
+            options.count.is_none_or(|count| looks.shown < count),
         ) else {
             break;
         };

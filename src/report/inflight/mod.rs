@@ -1,5 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The commands in flight, from two readings of the kernel's memory.
+//! The commands in flight, from two readings of the kernel's memory, and what a run has observed of
+//! them.
+
+mod usual;
 
 use std::collections::BTreeMap;
 use std::collections::BTreeSet;
@@ -10,11 +13,20 @@ use crate::inflight::ControllerAt;
 use crate::inflight::Place;
 use crate::inflight::QueueReading;
 use crate::inflight::TagsReading;
-use crate::inflight::Ticks;
 use crate::inflight::Verdict;
 use crate::inflight::Walker;
 use crate::inflight::judge;
 use crate::nvme::sqe::Sqe;
+
+pub use self::usual::AgeError;
+pub use self::usual::AgeLimit;
+pub use self::usual::Aged;
+pub use self::usual::Ages;
+pub use self::usual::DEFAULT_LIMIT;
+pub use self::usual::MIN_COMMANDS;
+pub use self::usual::Observed;
+pub use self::usual::Seen;
+pub use self::usual::Usual;
 
 /// A queue: controller and queue id.
 pub type QueueId = (u32, u32);
@@ -59,10 +71,10 @@ impl Reading {
         reading
     }
 
-    /// The age of the oldest command.
-    pub fn oldest(&self, ticks: Option<Ticks>) -> Option<Duration> {
-        let commands = self.queues.values().flat_map(|(tags, _)| &tags.commands);
-        commands.filter_map(|c| c.age(ticks?)).max()
+    /// Whether a command is old.
+    pub fn has_old(&self, ages: &Ages<'_>) -> bool {
+        let mut queues = self.queues.iter();
+        queues.any(|(id, (tags, _))| tags.commands.iter().any(|c| ages.of(*id, c).is_old))
     }
 }
 
@@ -75,12 +87,17 @@ pub struct CommandLine {
     pub tag: u32,
     /// Its SQE, if it was found.
     pub sqe: Option<Sqe>,
-    /// The time since the driver started it, at a resolution of a jiffy; a lower bound, because a
-    /// reset of its timer starts it again. `None`: the length of a jiffy is not known.
+    /// The time since its set-up, if a run has observed that. Otherwise since the driver started it,
+    /// at a resolution of a jiffy; a lower bound, because a reset of its timer starts it again.
+    /// `None`: the length of a jiffy is not known.
     pub age: Option<Duration>,
+    /// Whether it has reached the limit of age.
+    pub is_old: bool,
+    /// What a run has observed of it.
+    pub seen: Option<Seen>,
     /// The last point that it has reached.
     pub place: Place,
-    /// What became of it; `None` if it is younger than the limit, or its queue cannot be read.
+    /// What became of it; `None` if it is not old, or its queue cannot be read.
     pub verdict: Option<Verdict>,
 }
 
@@ -119,13 +136,11 @@ fn earlier<'a>(first: &'a Reading, id: QueueId, of: &CommandReading) -> Option<&
 }
 
 impl InFlight {
-    /// The commands of the second reading. Those of at least this age get a verdict. `wanted`: the
-    /// commands to include.
+    /// The commands of the second reading. Old ones get a verdict. `wanted`: the commands to include.
     pub fn new(
         first: &Reading,
         second: &Reading,
-        ticks: Option<Ticks>,
-        old: Duration,
+        ages: &Ages<'_>,
         wanted: impl Fn(QueueId, Option<&Sqe>) -> bool,
     ) -> Self {
         let mut found = Self {
@@ -139,8 +154,8 @@ impl InFlight {
                 if !wanted(*id, command.sqe.as_ref()) {
                     continue;
                 }
-                let age = ticks.and_then(|ticks| command.age(ticks));
-                let verdict = queue.as_ref().filter(|_| age >= Some(old)).map(|queue| {
+                let Aged { age, seen, is_old } = ages.of(*id, command);
+                let verdict = queue.as_ref().filter(|_| is_old).map(|queue| {
                     let then = before.zip(earlier(first, *id, command));
                     then.map_or(Verdict::Unknown, |then| judge(then, (queue, command)))
                 });
@@ -149,6 +164,8 @@ impl InFlight {
                     tag: command.tag,
                     sqe: command.sqe,
                     age,
+                    is_old,
+                    seen,
                     place: Place::of(queue.as_ref(), command),
                     verdict,
                 });
@@ -175,6 +192,7 @@ impl InFlight {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::inflight::Ticks;
 
     fn command(tag: u32, deadline: u64) -> CommandReading {
         CommandReading {
@@ -217,8 +235,14 @@ mod tests {
         let first = reading(&[command(0, 1020), command(1, 830), command(2, 529)]);
         let second = reading(&[command(0, 1020), command(1, 830), command(2, 530)]);
         let all = |_: QueueId, _: Option<&Sqe>| true;
-        let old = Duration::from_secs(1);
-        let found = InFlight::new(&first, &second, ticks, old, all);
+        let ages = Ages {
+            ticks,
+            at_ns: 0,
+            limit: AgeLimit::Time(Duration::from_secs(1)),
+            run: None,
+        };
+        assert!(first.has_old(&ages) && !reading(&[command(0, 1020)]).has_old(&ages));
+        let found = InFlight::new(&first, &second, &ages, all);
         let lines: Vec<_> = found.commands.iter().map(|c| (c.tag, c.verdict)).collect();
         let expected = [
             (2, Some(Verdict::Unknown)),
@@ -231,13 +255,18 @@ mod tests {
         };
         assert_eq!((queue.in_flight, queue.tags_used, queue.tags), (3, 4, 7));
         assert_eq!(queue.oldest, Some(Duration::from_secs(5)));
-        assert_eq!(first.oldest(ticks), Some(Duration::from_millis(5010)));
     }
 
     #[test]
     fn without_the_length_of_a_jiffy_there_is_no_age_and_no_verdict() {
         let both = reading(&[command(1, 830)]);
-        let found = InFlight::new(&both, &both, None, Duration::ZERO, |_, _| true);
+        let ages = Ages {
+            ticks: None,
+            at_ns: 0,
+            limit: AgeLimit::Time(Duration::ZERO),
+            run: None,
+        };
+        let found = InFlight::new(&both, &both, &ages, |_, _| true);
         assert_eq!(
             (found.commands[0].age, found.commands[0].verdict),
             (None, None)

@@ -1,0 +1,286 @@
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+/*
+ * The host side of NVMe commands: the kernel's target (nvmet) by its tracepoints, and QEMU by
+ * uprobes. Each command is kept in a map from its first to its last point, and then written to a
+ * ring. Only one target is traced at a time.
+ */
+#include <linux/bpf.h>
+#include <linux/ptrace.h>
+#include <bpf/bpf_helpers.h>
+#include <bpf/bpf_tracing.h>
+#include <bpf/bpf_core_read.h>
+
+#include "host_abi.h"
+
+#pragma clang attribute push(__attribute__((preserve_access_index)), apply_to = record)
+
+struct nvmet_subsys {
+	char *subsysnqn;
+};
+
+struct nvmet_ctrl {
+	struct nvmet_subsys *subsys;
+	__u16 cntlid;
+};
+
+struct nvmet_sq {
+	struct nvmet_ctrl *ctrl;
+	__u16 qid;
+};
+
+struct nvme_completion {
+	__u16 status;
+};
+
+struct nvmet_req {
+	void *cmd;
+	struct nvme_completion *cqe;
+	struct nvmet_sq *sq;
+};
+
+#pragma clang attribute pop
+
+/* The process that is traced, and where its requests have their command. */
+const volatile struct {
+	__u32 tgid;
+	__u32 req_cmd;
+} host_config = {.req_cmd = ND_QEMU_REQ_CMD};
+
+struct {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(max_entries, ND_HOST_FLYING);
+	__type(key, __u64);
+	__type(value, struct nd_host);
+} flying SEC(".maps");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(max_entries, ND_HOST_CTRLS);
+	__type(key, struct nd_host_ctrl);
+	__type(value, struct nd_host_name);
+} host_ctrls SEC(".maps");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
+	__uint(max_entries, ND_HOST_COUNTS);
+	__type(key, __u32);
+	__type(value, __u64);
+} host_counts SEC(".maps");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_RINGBUF);
+	__uint(max_entries, ND_HOST_RING);
+} host_events SEC(".maps");
+
+/* A name is too large for the stack. */
+struct {
+	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
+	__uint(max_entries, 1);
+	__type(key, __u32);
+	__type(value, struct nd_host_name);
+} scratch_name SEC(".maps");
+
+static __always_inline void count(__u32 what)
+{
+	__u64 *n = bpf_map_lookup_elem(&host_counts, &what);
+
+	/* Another program may preempt this one. */
+	if (n)
+		__sync_fetch_and_add(n, 1);
+}
+
+/* Remembers the begin of a command. */
+static __always_inline void begin(__u64 req, const struct nd_host *event)
+{
+	struct nd_host *before = bpf_map_lookup_elem(&flying, &req);
+
+	/* The end of the command that had this request was not observed. */
+	if (before)
+		count(ND_HOST_WITHOUT_END);
+	if (bpf_map_update_elem(&flying, &req, event, BPF_ANY))
+		count(ND_HOST_NO_ROOM);
+}
+
+static __always_inline void emit(struct nd_host *event)
+{
+	if (bpf_ringbuf_output(&host_events, event, sizeof(*event), BPF_RB_NO_WAKEUP))
+		count(ND_HOST_LOST);
+}
+
+static __always_inline void name_ctrl(struct nvmet_ctrl *ctrl, __u16 cntlid)
+{
+	struct nd_host_ctrl key = {.address = (__u64)ctrl, .cntlid = cntlid};
+	struct nd_host_name *name;
+	__u32 zero = 0;
+
+	if (bpf_map_lookup_elem(&host_ctrls, &key))
+		return;
+	name = bpf_map_lookup_elem(&scratch_name, &zero);
+	if (!name)
+		return;
+	__builtin_memset(name, 0, sizeof(*name));
+	bpf_probe_read_kernel_str(name->nqn, sizeof(name->nqn),
+				  BPF_CORE_READ(ctrl, subsys, subsysnqn));
+	if (bpf_map_update_elem(&host_ctrls, &key, name, BPF_ANY))
+		count(ND_HOST_NO_ROOM);
+}
+
+SEC("?raw_tp/nvmet_req_init")
+int nvmet_init(struct bpf_raw_tracepoint_args *ctx)
+{
+	struct nd_host event = {.points_ns = {bpf_ktime_get_ns()}};
+	struct nvmet_req *req = (struct nvmet_req *)ctx->args[0];
+	struct nvmet_ctrl *ctrl = BPF_CORE_READ(req, sq, ctrl);
+
+	count(ND_HOST_HIT_INIT);
+	event.request = ctx->args[0];
+	bpf_probe_read_kernel(event.sqe, sizeof(event.sqe), (void *)ctx->args[1]);
+	/* For a command that does not end during the run. A Connect has none yet. */
+	event.qid = BPF_CORE_READ(req, sq, qid);
+	if (ctrl) {
+		event.ctrl.address = (__u64)ctrl;
+		event.ctrl.cntlid = BPF_CORE_READ(ctrl, cntlid);
+	}
+	begin(event.request, &event);
+	return 0;
+}
+
+/*
+ * The queue and the controller are read here: a Connect command gets them while it is executed. It
+ * runs without an init for a command that is rejected before its execution.
+ */
+SEC("?raw_tp/nvmet_req_complete")
+int nvmet_complete(struct bpf_raw_tracepoint_args *ctx)
+{
+	struct nd_host *known, event = {};
+	struct nvmet_req *req = (struct nvmet_req *)ctx->args[0];
+	__u64 now = bpf_ktime_get_ns(), key = (__u64)req;
+	struct nvmet_ctrl *ctrl;
+
+	count(ND_HOST_HIT_COMPLETE);
+	known = bpf_map_lookup_elem(&flying, &key);
+	if (known) {
+		event = *known;
+		bpf_map_delete_elem(&flying, &key);
+	} else {
+		count(ND_HOST_WITHOUT_BEGIN);
+		event.request = key;
+		bpf_probe_read_kernel(event.sqe, sizeof(event.sqe), BPF_CORE_READ(req, cmd));
+	}
+	event.points_ns[ND_HOST_POST] = now;
+	event.qid = BPF_CORE_READ(req, sq, qid);
+	event.status = BPF_CORE_READ(req, cqe, status) >> 1;
+	event.flags |= ND_HOST_HAS_STATUS;
+	ctrl = BPF_CORE_READ(req, sq, ctrl);
+	if (ctrl) {
+		event.ctrl.address = (__u64)ctrl;
+		event.ctrl.cntlid = BPF_CORE_READ(ctrl, cntlid);
+		name_ctrl(ctrl, event.ctrl.cntlid);
+	}
+	emit(&event);
+	return 0;
+}
+
+static __always_inline int is_target(void)
+{
+	return bpf_get_current_pid_tgid() >> 32 == host_config.tgid;
+}
+
+/*
+ * QEMU: nvme_map_dptr(n, sg, len, cmd). The command is part of its request, whose other fields must
+ * agree with it; otherwise this QEMU has another layout.
+ */
+SEC("?uprobe")
+int qemu_fetch(struct pt_regs *ctx)
+{
+	struct nd_host event = {.points_ns = {bpf_ktime_get_ns()}};
+	__u64 n = PT_REGS_PARM1(ctx), cmd = PT_REGS_PARM4(ctx), sq = 0, owner = 0;
+	__u64 req = cmd - host_config.req_cmd;
+	__u16 cid = 0;
+
+	if (!is_target())
+		return 0;
+	count(ND_HOST_HIT_FETCH);
+	bpf_probe_read_user(event.sqe, sizeof(event.sqe), (void *)cmd);
+	bpf_probe_read_user(&cid, sizeof(cid), (void *)(req + ND_QEMU_REQ_CID));
+	bpf_probe_read_user(&sq, sizeof(sq), (void *)(req + ND_QEMU_REQ_SQ));
+	bpf_probe_read_user(&owner, sizeof(owner), (void *)(sq + ND_QEMU_SQ_CTRL));
+	if (!sq || owner != n || cid != event.sqe[0] >> 16 ||
+	    bpf_probe_read_user(&event.qid, sizeof(event.qid), (void *)(sq + ND_QEMU_SQ_ID))) {
+		count(ND_HOST_FAILED_CHECK);
+		return 0;
+	}
+	/* An admin command does not end in nvme_rw_complete_cb. */
+	if (!event.qid)
+		return 0;
+	event.request = req;
+	event.ctrl.address = n;
+	begin(req, &event);
+	return 0;
+}
+
+/* QEMU: dma_blk_read, dma_blk_write, blk_aio_preadv and blk_aio_pwritev(..., cb, opaque). */
+SEC("?uprobe")
+int qemu_submit(struct pt_regs *ctx)
+{
+	__u64 req = PT_REGS_PARM6(ctx);
+	struct nd_host *event;
+
+	if (!is_target())
+		return 0;
+	count(ND_HOST_HIT_SUBMIT);
+	/* Requests of other devices are not in the map. */
+	event = bpf_map_lookup_elem(&flying, &req);
+	if (event)
+		event->points_ns[ND_HOST_BACKEND_SUBMIT] = bpf_ktime_get_ns();
+	return 0;
+}
+
+/* QEMU: nvme_rw_complete_cb(req, ret). */
+SEC("?uprobe")
+int qemu_done(struct pt_regs *ctx)
+{
+	__u64 req = PT_REGS_PARM1(ctx), now = bpf_ktime_get_ns();
+	struct nd_host *known, event;
+	__u16 cid = 0;
+
+	if (!is_target())
+		return 0;
+	count(ND_HOST_HIT_DONE);
+	known = bpf_map_lookup_elem(&flying, &req);
+	if (!known) {
+		count(ND_HOST_WITHOUT_BEGIN);
+		return 0;
+	}
+	event = *known;
+	bpf_map_delete_elem(&flying, &req);
+	bpf_probe_read_user(&cid, sizeof(cid), (void *)(req + ND_QEMU_REQ_CID));
+	if (cid != event.sqe[0] >> 16) {
+		count(ND_HOST_FAILED_CHECK);
+		return 0;
+	}
+	event.points_ns[ND_HOST_BACKEND_DONE] = now;
+	/* The status of an error is set later. */
+	if (!(__s32)PT_REGS_PARM2(ctx))
+		event.flags |= ND_HOST_HAS_STATUS;
+	emit(&event);
+	return 0;
+}
+
+/* QEMU: msix_notify(dev, vector). The controller begins with its device. */
+SEC("?uprobe")
+int qemu_interrupt(struct pt_regs *ctx)
+{
+	struct nd_host event = {.flags = ND_HOST_IS_INTERRUPT};
+
+	if (!is_target())
+		return 0;
+	count(ND_HOST_HIT_INTERRUPT);
+	event.points_ns[ND_HOST_INTERRUPT] = bpf_ktime_get_ns();
+	event.ctrl.address = PT_REGS_PARM1(ctx);
+	event.sqe[0] = PT_REGS_PARM2(ctx);
+	emit(&event);
+	return 0;
+}
+
+char LICENSE[] SEC("license") = "Dual BSD/GPL";

@@ -1,0 +1,207 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/* What the machine does besides the commands (--context): waits for tags, splits, bounce buffers,
+ * IOMMU mappings, gaps. The programs of these count only; they have no part in a command. */
+#ifndef ND_ACTIVITY_H
+#define ND_ACTIVITY_H
+
+ARRAY_MAP(activities, struct nd_activity, 1);
+ARRAY_MAP(waits, struct nd_wait, ND_TASKS);
+
+struct {
+	__uint(type, BPF_MAP_TYPE_PERCPU_HASH);
+	__uint(max_entries, ND_MAX_DISKS);
+	__uint(key_size, sizeof(struct nd_disk_name));
+	__uint(value_size, sizeof(struct nd_disk));
+} disks SEC(".maps");
+
+/*
+ * The bio in this kernel's event: arguments are (bio, ...), or before 5.11 (queue, bio, ...). Not
+ * cfg_rq_second: 5.10.y got that change of the events with requests, but not this one. On 5.11 the
+ * verifier rejects these programs, because its bios have bi_disk, too. In assembly: clang merges
+ * the loads to one from a computed address, which the verifier of 5.10 rejects.
+ */
+static __always_inline u64 bio_of(void *ctx)
+{
+	u64 bio;
+
+	if (bpf_core_field_exists(struct bio, bi_disk))
+		asm volatile("%0 = *(u64 *)(%1 + 8)" : "=r"(bio) : "r"(ctx));
+	else
+		asm volatile("%0 = *(u64 *)(%1 + 0)" : "=r"(bio) : "r"(ctx));
+	return bio;
+}
+
+static __always_inline u64 disk_name_of(u64 bio)
+{
+	u64 disk;
+
+	if (bpf_core_field_exists(struct bio, bi_disk)) {
+		disk = peek(bio + bpf_core_field_offset(struct bio, bi_disk), TYPED);
+	} else {
+		disk = peek(bio + bpf_core_field_offset(struct bio, bi_bdev), TYPED);
+		disk = peek(disk + bpf_core_field_offset(struct block_device, bd_disk), TYPED);
+	}
+	return disk + bpf_core_field_offset(struct gendisk, disk_name);
+}
+
+/* Whether a name, of which this is the first word, begins with `nvme`. */
+static __always_inline int is_nvme_name(u64 word)
+{
+	if (__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__)
+		return (u32)word == 0x656d766e;
+	return word >> 32 == 0x6e766d65;
+}
+
+/* Adds a disk to the table. */
+static __noinline struct nd_disk *new_disk(struct nd_disk_name *name)
+{
+	struct nd_disk fresh = {};
+
+	if (!name)
+		return 0;
+	bpf_map_update_elem(&disks, name, &fresh, BPF_NOEXIST);
+	return bpf_map_lookup_elem(&disks, name);
+}
+
+/* The counters of the disk of a bio; NULL: not an NVMe disk, or the table is full. */
+static __always_inline struct nd_disk *disk_of(u64 bio)
+{
+	struct nd_disk_name name;
+	struct nd_disk *disk;
+	u64 at = disk_name_of(bio);
+
+	name.word[0] = peek(at, TYPED);
+	if (!is_nvme_name(name.word[0]))
+		return 0;
+	name.word[1] = peek(at + sizeof(u64), TYPED);
+	disk = bpf_map_lookup_elem(&disks, &name);
+	return disk ? disk : new_disk(&name);
+}
+
+/* The task queues a bio. Its request follows, after a wait for a tag if need be, unless the bio is
+ * merged. */
+static __always_inline int on_bio(u64 bio, u32 hook)
+{
+	u32 tid = (u32)bpf_get_current_pid_tgid(), at = tid & (ND_TASKS - 1);
+	u64 name = peek(disk_name_of(bio), TYPED);
+	struct nd_wait *w;
+
+	if (!is_nvme_name(name) || ignored(hook))
+		return 0;
+	hit(hook, TYPED);
+	w = bpf_map_lookup_elem(&waits, &at);
+	if (!w)
+		return 0;
+	w->tid = tid;
+	w->ns = bpf_ktime_get_ns();
+	return 0;
+}
+
+/* The task has got the request for a bio. Only the first request of a bio that is split counts: the
+ * task submits it before it asks for the next one. */
+static __always_inline int on_getrq(u64 bio, u32 hook)
+{
+	u32 tid = (u32)bpf_get_current_pid_tgid(), at = tid & (ND_TASKS - 1);
+	struct nd_wait *w = bpf_map_lookup_elem(&waits, &at);
+	u64 now = bpf_ktime_get_ns(), waited;
+	struct nd_disk *disk;
+
+	if (!w || w->tid != tid || !w->ns || ignored(hook))
+		return 0;
+	waited = now - w->ns;
+	w->ns = 0;
+	disk = disk_of(bio);
+	if (!disk)
+		return 0;
+	hit(hook, TYPED);
+	disk->requests++;
+	disk->sum_ns += waited;
+	if (waited > ND_WAITED_NS)
+		disk->waited++;
+	if (waited > disk->max_ns)
+		disk->max_ns = waited;
+	return 0;
+}
+
+static __always_inline int on_split(u64 bio, u32 hook)
+{
+	struct nd_disk *disk = disk_of(bio);
+
+	if (!disk || ignored(hook))
+		return 0;
+	hit(hook, TYPED);
+	disk->splits++;
+	return 0;
+}
+
+static __always_inline struct nd_activity *activity_here(void)
+{
+	u32 cpu = bpf_get_smp_processor_id();
+
+	return bpf_map_lookup_elem(&activities, &cpu);
+}
+
+/* An interrupt may map, too. */
+static __always_inline void add_volume(struct nd_volume *v, u64 bytes)
+{
+	__sync_fetch_and_add(&v->count, 1);
+	__sync_fetch_and_add(&v->bytes, bytes);
+}
+
+static __always_inline int on_bounce(u64 bytes, u32 hook)
+{
+	struct nd_activity *a = activity_here();
+
+	if (!a || ignored(hook))
+		return 0;
+	hit(hook, TYPED);
+	add_volume(&a->bounced, bytes);
+	return 0;
+}
+
+static __always_inline int on_map(u64 bytes, u32 hook)
+{
+	struct nd_activity *a = activity_here();
+
+	if (!a || ignored(hook))
+		return 0;
+	hit(hook, TYPED);
+	add_volume(&a->mapped, bytes);
+	return 0;
+}
+
+static __always_inline int on_unmap(u64 bytes, u32 hook)
+{
+	struct nd_activity *a = activity_here();
+
+	if (!a || ignored(hook))
+		return 0;
+	hit(hook, TYPED);
+	add_volume(&a->unmapped, bytes);
+	return 0;
+}
+
+/* The timer of a CPU fires. If the last time was long ago, something kept the CPU from it. */
+static __always_inline int on_tick(void)
+{
+	struct nd_activity *a = activity_here();
+	u64 now = bpf_ktime_get_ns(), last, due;
+	struct nd_gap *gap;
+
+	if (!a)
+		return 0;
+	last = a->tick_ns;
+	a->tick_ns = now;
+	if (!last || now - last <= ND_GAP_NS)
+		return 0;
+	due = last + ND_TICK_NS;
+	gap = &a->gap[a->gaps % ND_GAPS];
+	gap->begin_ns = due;
+	gap->end_ns = now;
+	a->gap_ns += now - due;
+	/* After the gap: user space reads the number first. */
+	*(volatile u64 *)&a->gaps += 1;
+	return 0;
+}
+
+#endif

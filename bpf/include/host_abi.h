@@ -1,0 +1,68 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/* What bpf/host.bpf.c shares with src/session/host. Both sides have the same numbers. */
+#ifndef ND_HOST_ABI_H
+#define ND_HOST_ABI_H
+
+#define ND_HOST_FLYING 65536		 /* commands in flight */
+#define ND_HOST_CTRLS  1024		 /* controllers */
+#define ND_HOST_RING   (8 * 1024 * 1024) /* bytes of the ring */
+#define ND_HOST_NQN    224		 /* bytes of an NQN, with its end */
+
+/* Points of a command. */
+enum nd_host_point {
+	ND_HOST_FETCH,
+	ND_HOST_BACKEND_SUBMIT,
+	ND_HOST_BACKEND_DONE,
+	ND_HOST_POST,
+	ND_HOST_INTERRUPT,
+	ND_HOST_POINTS,
+};
+
+/* Counters. */
+enum nd_host_count {
+	ND_HOST_HIT_INIT,
+	ND_HOST_HIT_COMPLETE,
+	ND_HOST_HIT_FETCH,
+	ND_HOST_HIT_SUBMIT,
+	ND_HOST_HIT_DONE,
+	ND_HOST_HIT_INTERRUPT,
+	ND_HOST_WITHOUT_BEGIN,
+	ND_HOST_WITHOUT_END,
+	ND_HOST_NO_ROOM,
+	ND_HOST_LOST,
+	ND_HOST_FAILED_CHECK,
+	ND_HOST_COUNTS,
+};
+
+#define ND_HOST_HAS_STATUS   1 /* `status` is valid */
+#define ND_HOST_IS_INTERRUPT 2 /* an interrupt: sqe[0] is the vector */
+
+/* struct NvmeRequest and struct NvmeSQueue of QEMU (hw/nvme/nvme.h, 6.1 to 10.0). */
+#define ND_QEMU_REQ_SQ	0
+#define ND_QEMU_REQ_CID 52
+#define ND_QEMU_REQ_CMD 56
+#define ND_QEMU_SQ_CTRL 0
+#define ND_QEMU_SQ_ID	8
+
+/* A controller: its address in the kernel or the process. */
+struct nd_host_ctrl {
+	__u64 address;
+	__u64 cntlid;
+};
+
+struct nd_host_name {
+	char nqn[ND_HOST_NQN];
+};
+
+/* A command, or an interrupt. */
+struct nd_host {
+	__u64 points_ns[ND_HOST_POINTS]; /* 0: not observed */
+	__u64 request;
+	struct nd_host_ctrl ctrl;
+	__u32 sqe[16];
+	__u16 qid;
+	__u16 status;
+	__u32 flags;
+};
+
+#endif

@@ -1,0 +1,64 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: MIT OR Apache-2.0
+# build.sh [--no-parquet]: builds the binaries of the packages, stripped, in target/package:
+#
+#   nvme-deep          linked dynamically with libc, libelf and zlib, for the .deb
+#   nvme-deep-static   needs no library of the system it runs on, for the .rpm and the archive
+#
+# With --no-parquet it builds only nvme-deep-static-small, without `export --format parquet`.
+#
+# The same sources, compilers and libraries make the same bytes, in any directory and at any time:
+# the options below leave out the paths of this machine.
+set -euo pipefail
+
+here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
+root=$(cd "$here/.." && pwd)
+cd "$root"
+out=target/package
+mkdir -p "$out"
+
+export LC_ALL=C TZ=UTC
+cargo_home=${CARGO_HOME:-$HOME/.cargo}
+target=$(rustc -vV | sed -n 's/^host: //p')
+CFLAGS="-g0 -O2 -ffile-prefix-map=$root=/nvme-deep -ffile-prefix-map=$cargo_home=/cargo"
+RUSTFLAGS="--remap-path-prefix=$root=/nvme-deep --remap-path-prefix=$cargo_home=/cargo"
+# where libelf.a and libz.a are: rustc does not search the linker's own directories
+LIBBPF_SYS_LIBRARY_PATH=$(dirname "$(readlink -f "$(cc -print-file-name=libelf.a)")")
+export CFLAGS RUSTFLAGS LIBBPF_SYS_LIBRARY_PATH
+
+# With --target, the options do not reach build scripts and procedural macros, which must not be
+# static.
+options=(--profile dist --locked --target "$target" --bin nvme-deep)
+built=target/$target/dist/nvme-deep
+
+static() {
+    # crt-static is an option of the last step only, so both binaries share all that is compiled
+    # before it.
+    cargo rustc "${options[@]}" "$@" -- -C target-feature=+crt-static
+}
+
+case ${1:-} in
+    --no-parquet)
+        static --no-default-features --features static
+        install -m 755 "$built" "$out/nvme-deep-static-small"
+        if (($(stat -c %s "$built") > 8000000)); then
+            echo "build: larger than 8 MB, the limit of docs/install.md" >&2
+            exit 1
+        fi
+        ;;
+    '')
+        cargo build "${options[@]}"
+        install -m 755 "$built" "$out/nvme-deep"
+        static --features static
+        install -m 755 "$built" "$out/nvme-deep-static"
+        ;;
+    *)
+        echo "usage: build.sh [--no-parquet]" >&2
+        exit 2
+        ;;
+esac
+if for binary in "$out"/nvme-deep-static*; do readelf -d "$binary"; done | grep NEEDED; then
+    echo "build: nvme-deep-static needs a library" >&2
+    exit 1
+fi
+ls -l "$out" | awk '/nvme-deep(-static.*)?$/ { printf "%.1f MB  %s\n", $5 / 1e6, $9 }'

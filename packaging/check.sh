@@ -1,0 +1,124 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: MIT OR Apache-2.0
+# check.sh [SUITE...]: checks the packages of pack.sh, as root. The .deb: lintian; installed, used and
+# purged in new roots of Debian (bookworm and trixie), in which it must leave nothing. The .rpm: by
+# rpm, installed in an empty root and removed from it. The archive: unpacked.
+set -euo pipefail
+
+here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
+cd "$here/.."
+out=target/package/out
+version=$(sed -n 's/^version = "\(.*\)"$/\1/p' Cargo.toml | head -n 1)
+suites=("${@:-}")
+[[ -n ${suites[*]} ]] || suites=(bookworm trixie)
+
+die() {
+    echo "check: $*" >&2
+    exit 1
+}
+
+((EUID == 0)) || die "run it as root: it makes roots of Debian"
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+
+# inside ROOT COMMAND...: runs a command in a root with /proc and /sys, which nobody else sees
+inside() {
+    mkdir -p "$1"/{proc,sys}
+    # shellcheck disable=SC2016 # the inner shell expands these
+    unshare --mount --propagation private sh -ec '
+        mount --bind /proc "$1/proc"
+        mount --bind -o ro /sys "$1/sys"
+        exec chroot "$@"' inside "$@"
+}
+
+# works ROOT BINARY: the program runs in a root
+works() {
+    [[ $(inside "$1" "$2" --version) == "nvme-deep $version" ]] || die "$2 does not run in $1"
+    inside "$1" "$2" doctor --json | grep -q '"schema_version"' || die "$2 doctor fails in $1"
+}
+
+# state ROOT: names, modes and owners of all files of a root, and the contents of /etc, without what
+# apt and dpkg write about themselves
+state() {
+    (
+        cd "$1"
+        find . \( -path ./proc -o -path ./sys -o -path ./dev -o -path ./tmp -o -path ./var/cache \
+            -o -path ./var/log -o -path ./var/lib/apt -o -path ./var/lib/dpkg \) -prune -o \
+            -printf '%p %m %U:%G %l\n' | sort
+        find etc -type f ! -name ld.so.cache -exec sha256sum {} + | sort -k 2
+        sed -n 's/^Package: //p' var/lib/dpkg/status | sort
+        ls var/lib/dpkg/info
+    )
+}
+
+# The address from which this machine gets Debian's packages.
+mirror() {
+    # shellcheck disable=SC2016 # apt expands these
+    apt-get indextargets -o APT::Get::IndexTargets::ReleaseInfo=false \
+        --format '$(SITE) $(COMPONENT)' | awk '$2 == "main" { print $1; exit }'
+}
+
+in_debian() {
+    local suite=$1 root=$work/$1 tar=target/package/$1.tar
+    # a root that was made before is used again
+    [[ -s $tar ]] || mmdebstrap --quiet --variant=minbase --mode=root "$suite" "$tar" \
+        "deb $(mirror) $suite main"
+    mkdir "$root"
+    tar -C "$root" -xf "$tar"
+    cp /etc/resolv.conf "$root/etc/resolv.conf"
+    cp "$out"/*.deb "$root/tmp/nvme-deep.deb"
+    local apt=(chroot "$root" env DEBIAN_FRONTEND=noninteractive LC_ALL=C.UTF-8 PATH=/usr/sbin:/usr/bin:/sbin:/bin
+        apt-get -qq -y -o Dpkg::Use-Pty=0 -o APT::Sandbox::User=root)
+    "${apt[@]}" update
+    # what the package needs from elsewhere stays
+    "${apt[@]}" install --no-install-recommends man-db bash-completion libelf1 >/dev/null 2>&1
+    state "$root" >"$work/before"
+    "${apt[@]}" install /tmp/nvme-deep.deb >/dev/null
+    works "$root" /usr/bin/nvme-deep
+    chroot "$root" env MANWIDTH=80 man nvme-deep-latency 2>&1 | grep -q 'EXIT STATUS' ||
+        die "no man page in $suite"
+    [[ -s $root/usr/share/doc/nvme-deep/NOTICES ]] || die "no notices in $suite"
+    [[ -s $root/usr/lib/systemd/system/nvme-deep.service ]] || die "no unit in $suite"
+    [[ -z $(find "$root/etc/systemd" -name 'nvme-deep*') ]] || die "the unit is enabled in $suite"
+    "${apt[@]}" purge nvme-deep >/dev/null
+    state "$root" >"$work/after"
+    diff "$work/before" "$work/after" || die "these files of $suite differ after a purge"
+    echo "check: the .deb works in $suite and leaves nothing"
+}
+
+rpm_itself() {
+    local package=("$out"/*.rpm) root=$work/rpm
+    rpm -K --nosignature "${package[@]}" >/dev/null
+    local needs
+    needs=$(rpm -qp --requires "${package[@]}" | grep -v -e '^rpmlib(' -e '^/bin/sh$' || true)
+    [[ -z $needs ]] || die "the .rpm needs $needs"
+    mkdir -p "$root"
+    rpm --root "$root" --initdb
+    # there is no shell in this root for the scripts, which only call systemctl
+    rpm --root "$root" --force-debian -i --nodeps --noscripts "${package[@]}"
+    rpm --root "$root" -V --nodeps nvme-deep
+    works "$root" /usr/bin/nvme-deep
+    rpm --root "$root" -e --noscripts nvme-deep
+    local left
+    left=$(find "$root" -type f -o -type l | grep -v -e '/lib/rpm' -e '/\.rpmdb/' || true)
+    [[ -z $left ]] || die "the .rpm leaves $left"
+    # rpm2cpio of rpm 4.18 exits with 1 after all files: the header lacks a size that it compares
+    mkdir "$work/cpio"
+    rpm2cpio "${package[@]}" >"$work/payload" || true
+    (cd "$work/cpio" && cpio -id --quiet <"$work/payload" && find . -type f) | sed 's/^.//' | sort >"$work/unpacked"
+    diff <(rpm -qlp "${package[@]}" | sort) "$work/unpacked" || die "rpm2cpio unpacks other files"
+    cmp "$work/cpio/usr/bin/nvme-deep" target/package/nvme-deep-static
+    echo "check: the .rpm needs no library, works and leaves nothing"
+}
+
+archive_itself() {
+    mkdir "$work/archive"
+    tar -C "$work/archive" --strip-components=1 -xf "$out"/nvme-deep-*.tar.gz
+    works "$work/archive" /bin/nvme-deep
+    echo "check: the archive works"
+}
+
+lintian --allow-root --fail-on error "$out"/*.deb
+rpm_itself
+archive_itself
+for suite in "${suites[@]}"; do in_debian "$suite"; done

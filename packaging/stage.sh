@@ -1,0 +1,79 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: MIT OR Apache-2.0
+# stage.sh: makes what the packages contain beside the binaries of build.sh, in target/package:
+#
+#   man/ completions/     by `nvme-deep dist`
+#   nvme-deep.service     contrib/nvme-deep.service with the path of the package
+#   NOTICES               licence texts of the crates and of what they contain
+#   NOTICES.rust.html.gz  notices of the Rust standard library
+#   NOTICES.static        licence texts of the C libraries in the static binary
+#   licences/ doc/        the licences of nvme-deep, its documentation
+#   BUILDINFO             compilers and libraries of this build
+#   changelog             in Debian's format
+#
+# SOURCE_DATE_EPOCH is the date of all of it.
+set -euo pipefail
+
+here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
+cd "$here/.."
+out=target/package
+version=$(sed -n 's/^version = "\(.*\)"$/\1/p' Cargo.toml | head -n 1)
+# shellcheck source=packaging/maintainer
+. packaging/maintainer
+export LC_ALL=C TZ=UTC
+: "${SOURCE_DATE_EPOCH:?seconds since 1970, as of the last commit}"
+umask 022
+
+rm -rf "$out"/{man,completions}
+"$out/nvme-deep" dist "$out"
+gzip -n9 "$out"/man/*.1
+sed 's,/usr/local/bin/,/usr/bin/,' contrib/nvme-deep.service >"$out/nvme-deep.service"
+
+# version_of PACKAGE: the version of an installed Debian package
+version_of() {
+    # shellcheck disable=SC2016 # dpkg-query expands this
+    dpkg-query -W -f '${source:Package} ${source:Version}' "$1"
+}
+libgcc=$(basename "$(dirname "$(cc -print-libgcc-file-name)")")
+{
+    rustc -V
+    "${CLANG:-clang}" --version | head -n 1
+    cc --version | head -n 1
+    echo "elfutils (libelf): $(version_of libelf-dev)"
+    echo "zlib: $(version_of zlib1g-dev)"
+    echo "glibc: $(version_of libc6-dev)"
+    echo "libgcc: $(version_of "libgcc-$libgcc-dev")"
+} >"$out/BUILDINFO"
+
+rm -rf "$out/licences"
+install -D -m 644 -t "$out/licences" LICENSE-* bpf/LICENSE.*
+rm -rf "$out/doc"
+install -D -m 644 -t "$out/doc" ./*.md
+install -D -m 644 -t "$out/doc/docs" docs/*.md
+install -D -m 644 -t "$out/doc/docs/pictures" docs/pictures/*.svg
+install -D -m 644 -t "$out/doc/contrib" contrib/*.json contrib/*.y*ml
+python3 packaging/notices.py "$out/NOTICES"
+gzip -n9 <"$(rustc --print sysroot)/share/doc/rust/COPYRIGHT-library.html" >"$out/NOTICES.rust.html.gz"
+rule=$(printf '=%.0s' {1..80})
+{
+    cat packaging/static.txt
+    for package in libelf-dev zlib1g-dev libc6-dev "libgcc-$libgcc-dev"; do
+        printf '\n%s\n%s: %s\n%s\n\n' "$rule" "$package" "$(version_of "$package")" "$rule"
+        cat "/usr/share/doc/$package/copyright"
+    done
+    for licence in LGPL-3 LGPL-2.1 GPL-3 GPL-2; do
+        printf '\n%s\n%s\n%s\n\n' "$rule" "$licence" "$rule"
+        cat "/usr/share/common-licenses/$licence"
+    done
+} >"$out/NOTICES.static"
+
+cat >"$out/changelog" <<END
+nvme-deep ($version-1) unstable; urgency=medium
+
+  * Package of version $version. CHANGELOG.md lists what is new.
+
+ -- $maintainer  $(date -Rd "@$SOURCE_DATE_EPOCH")
+END
+# the times of these files become times in the .rpm
+find "$out"/{man,completions,licences,doc} "$out"/[A-Zc]* "$out"/nvme-deep* -type f \
+    -exec touch -d "@$SOURCE_DATE_EPOCH" {} +

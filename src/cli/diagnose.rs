@@ -1,0 +1,51 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The command line of `diagnose` as typed.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use nvme_deep::units::parse_duration;
+
+use super::args::AttachArgs;
+use super::args::FilterArgs;
+
+/// `diagnose`.
+#[derive(Clone, Debug, clap::Args)]
+pub struct DiagnoseArgs {
+    /// How long to observe (`10s`, `1m`) [default: 10s]
+    #[arg(long, value_name = "TIME", value_parser = parse_duration)]
+    pub duration: Option<Duration>,
+
+    /// Commands are slow if their median is above this time (`200us`)
+    #[arg(long, value_name = "TIME", value_parser = parse_duration, conflicts_with = "baseline")]
+    pub expect: Option<Duration>,
+
+    /// Commands are slow if their median is a fifth above that of the same commands in this recording
+    #[arg(long, value_name = "FILE")]
+    pub baseline: Option<PathBuf>,
+
+    /// End with exit code 3 if a cause was found, with 1 if nothing can be said
+    #[arg(long)]
+    pub check: bool,
+
+    /// Diagnose this recording (`record --stages=fine --context`) instead of this machine. Needs no root
+    #[arg(long, value_name = "FILE",
+          conflicts_with_all = ["duration", "attach", "btf", "test_ignore", "test_no_recovery"])]
+    pub from: Option<PathBuf>,
+
+    /// Size of the ring buffers, as for `trace`
+    #[arg(long, value_name = "SIZE", conflicts_with = "from")]
+    pub buffer: Option<String>,
+
+    /// One JSON object instead of text (schema: docs/json.md)
+    #[arg(long, short = 'j')]
+    pub json: bool,
+
+    #[command(flatten)]
+    #[allow(missing_docs, reason = "FilterArgs says it")]
+    pub filter: FilterArgs,
+
+    #[command(flatten)]
+    #[allow(missing_docs, reason = "AttachArgs says it")]
+    pub attach: AttachArgs,
+}

@@ -1,0 +1,223 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The command lines of `host` and `join` as typed.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use clap::Subcommand;
+use clap::ValueEnum;
+use nvme_deep::units::parse_duration;
+
+use super::args::ColorArg;
+
+/// `host`.
+#[derive(Clone, Debug, clap::Args)]
+pub struct HostArgs {
+    /// What to do.
+    #[command(subcommand)]
+    pub command: HostCommand,
+}
+
+/// The commands of `host`.
+#[derive(Clone, Debug, Subcommand)]
+pub enum HostCommand {
+    /// List the processes and kernel targets that serve NVMe, and how each can be observed
+    List(HostListArgs),
+    /// Print every command of a target as it is served
+    Trace(HostTraceArgs),
+    /// Report histograms of a target per controller, namespace, opcode and stage
+    Latency(HostLatencyArgs),
+    /// Read QEMU's log or an SPDK trace: records of the host side without BPF
+    Import(HostImportArgs),
+    /// Print an SPDK trace with the commands that its entries are about
+    Annotate(HostAnnotateArgs),
+    /// Report the doorbell writes of a guest and the time of their VM exits, from a trace of KVM
+    Kvm(HostKvmArgs),
+}
+
+/// Which target.
+#[derive(Clone, Debug, clap::Args)]
+pub struct TargetArgs {
+    /// The target of this kernel (nvmet), by its tracepoints
+    #[arg(long)]
+    pub nvmet: bool,
+
+    /// This process: QEMU with an NVMe controller, by uprobes
+    #[arg(long, value_name = "PID", conflicts_with = "nvmet")]
+    pub pid: Option<u32>,
+
+    /// Read a recording of the host side instead
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["nvmet", "pid"])]
+    pub from: Option<PathBuf>,
+
+    /// For tests: an error of the layout of QEMU's requests, in bytes
+    #[arg(long, value_name = "BYTES", default_value = "0", hide = true)]
+    pub test_shift: u32,
+}
+
+/// `host list`.
+#[derive(Clone, Debug, clap::Args)]
+pub struct HostListArgs {
+    /// One JSON object per line instead of text (schema: docs/json.md)
+    #[arg(long, short = 'j')]
+    pub json: bool,
+}
+
+/// `host trace`.
+#[derive(Clone, Debug, clap::Args)]
+pub struct HostTraceArgs {
+    #[command(flatten)]
+    #[allow(missing_docs, reason = "TargetArgs says it")]
+    pub target: TargetArgs,
+
+    /// Record to this file, readable by its owner only, and print no commands
+    #[arg(long, short, value_name = "FILE", conflicts_with = "from")]
+    pub output: Option<PathBuf>,
+
+    /// Replace the file of -o if it exists
+    #[arg(long, requires = "output")]
+    pub force: bool,
+
+    /// Stop after this time (`5s`, `2m`)
+    #[arg(long, value_name = "TIME", value_parser = parse_duration, conflicts_with = "from")]
+    pub duration: Option<Duration>,
+
+    /// One JSON object per line instead of text (schema: docs/json.md)
+    #[arg(long, short = 'j')]
+    pub json: bool,
+
+    /// Print the hits of each hook
+    #[arg(long, short)]
+    pub verbose: bool,
+}
+
+/// `host latency`.
+#[derive(Clone, Debug, clap::Args)]
+pub struct HostLatencyArgs {
+    #[command(flatten)]
+    #[allow(missing_docs, reason = "TargetArgs says it")]
+    pub target: TargetArgs,
+
+    /// Stop after this time (`5s`, `2m`)
+    #[arg(long, value_name = "TIME", value_parser = parse_duration, conflicts_with = "from")]
+    pub duration: Option<Duration>,
+
+    /// One JSON object per line instead of text (schema: docs/json.md)
+    #[arg(long, short = 'j')]
+    pub json: bool,
+
+    /// Print the hits of each hook
+    #[arg(long, short)]
+    pub verbose: bool,
+
+    /// When to use colour
+    #[arg(long, value_name = "WHEN", default_value = "auto")]
+    pub color: ColorArg,
+}
+
+/// `host import`.
+#[derive(Clone, Debug, clap::Args)]
+pub struct HostImportArgs {
+    /// A log of QEMU with one NVMe controller: -trace 'pci_nvme_*' -msg timestamp=on -D FILE
+    #[arg(long, value_name = "FILE", required_unless_present = "spdk_trace")]
+    pub qemu_log: Option<PathBuf>,
+
+    /// The output of `spdk_trace -j`. Its requests have no command ids
+    #[arg(long, value_name = "FILE", conflicts_with = "qemu_log")]
+    pub spdk_trace: Option<PathBuf>,
+
+    /// Write a recording to this file, readable by its owner only, and print no commands
+    #[arg(long, short, value_name = "FILE")]
+    pub output: Option<PathBuf>,
+
+    /// Replace the file of -o if it exists
+    #[arg(long, requires = "output")]
+    pub force: bool,
+
+    /// One JSON object per line instead of text (schema: docs/json.md)
+    #[arg(long, short = 'j')]
+    pub json: bool,
+}
+
+/// `host annotate`.
+#[derive(Clone, Debug, clap::Args)]
+pub struct HostAnnotateArgs {
+    /// The output of `spdk_trace -j`
+    #[arg(value_name = "TRACE")]
+    pub trace: PathBuf,
+
+    /// A recording of the same requests on the host side, with their addresses
+    #[arg(value_name = "FILE")]
+    pub recording: Option<PathBuf>,
+
+    /// One JSON object per line instead of text (schema: docs/json.md)
+    #[arg(long, short = 'j')]
+    pub json: bool,
+}
+
+/// `host kvm`.
+#[derive(Clone, Debug, clap::Args)]
+pub struct HostKvmArgs {
+    /// Text of ftrace or `trace-cmd report` with the events kvm_exit, kvm_mmio, kvm_userspace_exit and
+    /// kvm_entry
+    #[arg(value_name = "TRACE")]
+    pub trace: PathBuf,
+
+    /// First and last address of the controller's BAR 0 in the guest (sysfs `resource`)
+    #[arg(long, value_name = "FIRST-LAST")]
+    pub bar: String,
+
+    /// The controller's doorbell stride, CAP.DSTRD
+    #[arg(long, value_name = "N", default_value = "0", value_parser = clap::value_parser!(u32).range(..16))]
+    pub dstrd: u32,
+
+    /// One JSON object per line instead of text (schema: docs/json.md)
+    #[arg(long, short = 'j')]
+    pub json: bool,
+}
+
+/// How to compare the clocks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum ClockArg {
+    /// Both recordings are of one boot of one machine
+    Same,
+    /// The offset is bounded by the pairs of commands
+    Pairs,
+    /// The offset of the guest's TSC. Not recorded yet: refused
+    Tsc,
+    /// The clock of ptp_kvm. Not recorded yet: refused
+    Ptp,
+}
+
+/// `join`.
+#[derive(Clone, Debug, clap::Args)]
+pub struct JoinArgs {
+    /// The recording of the driver (`record`)
+    #[arg(value_name = "GUEST")]
+    pub guest: PathBuf,
+
+    /// The recording of the host side (`host trace -o`, `host import -o`)
+    #[arg(value_name = "HOST")]
+    pub host: PathBuf,
+
+    /// How to compare the clocks [default: same if both recordings are of one boot, else pairs]
+    #[arg(long, value_name = "METHOD")]
+    pub clock: Option<ClockArg>,
+
+    /// Controller of the guest and of the host side: `nvme2=nvmet:1`. Needed where several are
+    /// possible
+    #[arg(long, value_name = "CTRL=NAME", value_delimiter = ',')]
+    pub ctrl: Vec<String>,
+
+    /// Show this many of the slowest commands singly
+    #[arg(long, value_name = "COUNT", default_value = "3")]
+    pub slowest: usize,
+
+    /// One JSON object per line instead of text (schema: docs/json.md)
+    #[arg(long, short = 'j')]
+    pub json: bool,
+
+    /// When to use colour
+    #[arg(long, value_name = "WHEN", default_value = "auto")]
+    pub color: ColorArg,
+}

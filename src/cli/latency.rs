@@ -1,0 +1,82 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The command line of `latency` as typed.
+
+use std::time::Duration;
+
+use nvme_deep::units::parse_duration;
+
+use super::args::AttachArgs;
+use super::args::ExecArgs;
+use super::args::FilterArgs;
+use super::args::StagesArg;
+use super::record::FromArgs;
+
+/// `latency`.
+#[derive(Clone, Debug, clap::Args)]
+pub struct LatencyArgs {
+    /// Split each command's life into stages: queue, submit, device, complete; with `=fine`: queue,
+    /// setup, map, submit, device, irq, complete, end. Without this option only one interval is
+    /// measured, setup_out to complete
+    #[arg(long, value_name = "SET", num_args = 0..=1, require_equals = true,
+          default_missing_value = "basic")]
+    pub stages: Option<StagesArg>,
+
+    /// Report every INTERVAL (`1`, `500ms`, `5s`); without it, once at the end
+    #[arg(value_name = "INTERVAL", value_parser = parse_duration)]
+    pub interval: Option<Duration>,
+
+    /// Stop after COUNT reports
+    #[arg(value_name = "COUNT", value_parser = clap::value_parser!(u64).range(1..))]
+    pub count: Option<u64>,
+
+    /// Stop after this time (`5s`, `2m`)
+    #[arg(long, value_name = "TIME", value_parser = parse_duration)]
+    pub duration: Option<Duration>,
+
+    /// Report each interval separately, instead of everything since the start. The final report
+    /// always covers the whole run
+    #[arg(long, requires = "interval")]
+    pub delta: bool,
+
+    /// Add the histograms of stages and total
+    #[arg(long)]
+    pub hist: bool,
+
+    /// Add a table of the totals: one bucket below this many microseconds, then buckets that double
+    /// in width [default with --lat-shift: 20]
+    #[arg(long, alias = "lat_min_us", value_name = "US")]
+    pub lat_min_us: Option<u64>,
+
+    /// Width of the first bucket of that table, 2^SHIFT microseconds [default with --lat-min-us: 0]
+    #[arg(long, alias = "lat_shift", value_name = "SHIFT")]
+    pub lat_shift: Option<u32>,
+
+    /// Separate rows for up to 16 KiB, up to 64 KiB, and above
+    #[arg(long, alias = "split_size")]
+    pub split_size: bool,
+
+    /// One JSON object per line instead of text (schema: docs/json.md)
+    #[arg(long, short = 'j')]
+    pub json: bool,
+
+    /// With --json: also one object per command, to check the counts. Costs far more than the
+    /// histograms
+    #[arg(long, requires = "json")]
+    pub commands: bool,
+
+    #[command(flatten)]
+    #[allow(missing_docs, reason = "ExecArgs says it")]
+    pub exec: ExecArgs,
+
+    #[command(flatten)]
+    #[allow(missing_docs, reason = "FromArgs says it")]
+    pub from: FromArgs,
+
+    #[command(flatten)]
+    #[allow(missing_docs, reason = "FilterArgs says it")]
+    pub filter: FilterArgs,
+
+    #[command(flatten)]
+    #[allow(missing_docs, reason = "AttachArgs says it")]
+    pub attach: AttachArgs,
+}

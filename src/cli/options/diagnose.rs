@@ -1,0 +1,85 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Options of `diagnose`, checked.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use anyhow::Error;
+use anyhow::Result;
+use nvme_deep::model::stage::StageSet;
+use nvme_deep::session::settings::Settings;
+use nvme_deep::session::settings::TraceKind;
+use nvme_deep::session::settings::Tracing;
+
+use super::color;
+use super::trace::buffer;
+use crate::cli::diagnose::DiagnoseArgs;
+
+/// How long to observe without `--duration`.
+const DURATION: Duration = Duration::from_secs(10);
+
+/// Options of `diagnose`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct DiagnoseOptions {
+    /// Settings of the session.
+    pub settings: Settings,
+    /// Length of the run.
+    pub duration: Duration,
+    /// Medians above this are slow.
+    pub expect: Option<Duration>,
+    /// A recording whose medians are expected.
+    pub baseline: Option<PathBuf>,
+    /// Fail if there is a cause.
+    pub check: bool,
+    /// A recording to read instead of tracing.
+    pub from: Option<PathBuf>,
+    /// JSON instead of text.
+    pub json: bool,
+    /// Show all kinds of commands.
+    pub verbose: bool,
+    /// Colour the text.
+    pub color: bool,
+}
+
+impl TryFrom<DiagnoseArgs> for DiagnoseOptions {
+    type Error = Error;
+
+    fn try_from(args: DiagnoseArgs) -> Result<Self> {
+        let DiagnoseArgs {
+            duration,
+            expect,
+            baseline,
+            check,
+            from,
+            buffer: ring,
+            json,
+            filter,
+            attach,
+        } = args;
+        let verbose = attach.verbose > 0;
+        let color = color(attach.color, json);
+        Ok(Self {
+            settings: Settings {
+                stage_set: StageSet::Fine,
+                filter: filter.try_into()?,
+                lat: None,
+                split_size: false,
+                trace: Some(Tracing {
+                    ring_bytes: ring.as_deref().map(buffer).transpose()?,
+                    ..Tracing::of(TraceKind::Pairs)
+                }),
+                context: true,
+                count_trouble: false,
+                attaching: attach.into(),
+            },
+            duration: duration.unwrap_or(DURATION),
+            expect,
+            baseline,
+            check,
+            from,
+            json,
+            verbose,
+            color,
+        })
+    }
+}

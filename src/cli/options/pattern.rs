@@ -1,0 +1,101 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Options of `pattern`, checked.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use anyhow::Error;
+use anyhow::Result;
+use nvme_deep::render::picture::Scheme;
+use nvme_deep::session::settings::Settings;
+use nvme_deep::session::settings::TraceKind;
+
+use super::color;
+use super::heatmap::PictureFile;
+use super::heatmap::PictureFormat;
+use super::latency::check_interval;
+use super::latency::refuse_interval_among;
+use super::usage;
+use crate::cli::pattern::PatternArgs;
+use crate::cli::record::FromArgs;
+
+/// Options of `pattern`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PatternOptions {
+    /// Settings of the session.
+    pub settings: Settings,
+    /// Time between reports; `None`: only the final report.
+    pub interval: Option<Duration>,
+    /// Number of reports.
+    pub count: Option<u64>,
+    /// Length of the run.
+    pub duration: Option<Duration>,
+    /// Each report covers its interval, not the run so far.
+    pub delta: bool,
+    /// Write all buckets.
+    pub hist: bool,
+    /// File of the picture.
+    pub picture: Option<PictureFile>,
+    /// JSON lines instead of text.
+    pub json: bool,
+    /// Colour the text.
+    pub color: bool,
+    /// Read these recordings instead of tracing; empty: trace.
+    pub from: Vec<PathBuf>,
+}
+
+impl TryFrom<PatternArgs> for PatternOptions {
+    type Error = Error;
+
+    fn try_from(args: PatternArgs) -> Result<Self> {
+        let PatternArgs {
+            interval,
+            count,
+            duration,
+            delta,
+            hist,
+            svg,
+            force,
+            json,
+            filter,
+            from: FromArgs { from },
+            attach,
+        } = args;
+        check_interval(interval)?;
+        refuse_interval_among(&from)?;
+        if from.len() > 1 && svg.is_some() {
+            return Err(usage(
+                "--svg shows one recording: give one file to --from, and run it again for each",
+            ));
+        }
+        let color = color(attach.color, json);
+        // submissions come in the order of time; a recording may have one event per command
+        let kind = if from.is_empty() {
+            TraceKind::Events
+        } else {
+            TraceKind::Pairs
+        };
+        let picture = |path| PictureFile {
+            path,
+            format: PictureFormat::Svg,
+            force,
+            scheme: Scheme::Auto,
+        };
+        Ok(Self {
+            settings: Settings {
+                filter: filter.try_into()?,
+                attaching: attach.into(),
+                ..Settings::of_trace(kind, None)
+            },
+            interval,
+            count,
+            duration,
+            delta,
+            hist,
+            picture: svg.map(picture),
+            json,
+            color,
+            from,
+        })
+    }
+}

@@ -1,0 +1,190 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The hidden command `dist`: writes completions and man pages, from the definition of the command
+//! line. A command, because then each binary can write its own, without a second build.
+
+use std::collections::BTreeSet;
+use std::env;
+use std::fmt::Write;
+use std::fs;
+use std::path::Path;
+
+use anyhow::Context;
+use anyhow::Result;
+use clap::Command;
+use clap::CommandFactory;
+use clap_complete::Shell;
+use clap_complete::generate_to;
+use clap_mangen::Man;
+use clap_mangen::roff::Roff;
+use clap_mangen::roff::bold;
+use clap_mangen::roff::roman;
+use jiff::Timestamp;
+
+use super::outfile::unwritable;
+use crate::cli::args::Args;
+use crate::cli::args::DistArgs;
+use crate::exit::MEANINGS;
+
+/// Writes the completions to DIRECTORY/completions and the man pages to DIRECTORY/man.
+///
+/// # Errors
+/// If a file can't be written, or SOURCE_DATE_EPOCH is not a number of seconds.
+pub fn run(args: &DistArgs) -> Result<()> {
+    let completions = args.directory.join("completions");
+    let man = args.directory.join("man");
+    for dir in [&completions, &man] {
+        fs::create_dir_all(dir).map_err(|e| unwritable(dir, &e))?;
+    }
+    let mut command = Args::command();
+    let name = command.get_name().to_owned();
+    for shell in [Shell::Bash, Shell::Zsh, Shell::Fish] {
+        let path = generate_to(shell, &mut command, &name, &completions)
+            .map_err(|e| unwritable(&completions, &e))?;
+        if shell == Shell::Bash {
+            let text = fs::read_to_string(&path)?;
+            fs::write(&path, mended(&text, &command)).map_err(|e| unwritable(&path, &e))?;
+        }
+    }
+
+    let date = date()?;
+    let mut command = Args::command().disable_help_subcommand(true);
+    command.build();
+    write_page(&command, &command, &date, &man)?;
+    for subcommand in shown(&command) {
+        write_page(subcommand, &command, &date, &man)?;
+    }
+    Ok(())
+}
+
+/// Completions for bash with two corrections of what clap_complete 4.6 writes: it spells the hyphen
+/// of the program's name in two ways, so that its dispatch loop finds no label (clap issue 6421), and
+/// it offers what `--help` hides.
+fn mended(bash: &str, program: &Command) -> String {
+    let hidden = hidden(program);
+    let mut out = String::with_capacity(bash.len());
+    for line in bash.replace("nvme__subcmd__deep", "nvme__deep").lines() {
+        let list = line.trim_start().strip_prefix("opts=\"");
+        match list.and_then(|list| list.strip_suffix('"')) {
+            Some(list) => {
+                let words = list.split(' ').filter(|word| !hidden.contains(*word));
+                let words: Vec<&str> = words.collect();
+                let _ = write!(out, "            opts=\"{}\"", words.join(" "));
+            }
+            None => out.push_str(line),
+        }
+        out.push('\n');
+    }
+    out
+}
+
+/// Options and subcommands that `--help` hides.
+fn hidden(program: &Command) -> BTreeSet<String> {
+    let names = program.get_subcommands().filter(|c| c.is_hide_set());
+    let options = program.get_subcommands().flat_map(Command::get_arguments);
+    let options = options.filter(|o| o.is_hide_set());
+    let longs = options.filter_map(|o| Some(format!("--{}", o.get_long()?)));
+    names
+        .map(|c| c.get_name().to_owned())
+        .chain(longs)
+        .collect()
+}
+
+/// The subcommands that `--help` lists.
+fn shown(program: &Command) -> impl Iterator<Item = &Command> {
+    program.get_subcommands().filter(|c| !c.is_hide_set())
+}
+
+/// The date of the pages: that of SOURCE_DATE_EPOCH, so that a later build writes the same pages,
+/// or today.
+fn date() -> Result<String> {
+    let time = match env::var("SOURCE_DATE_EPOCH") {
+        Ok(seconds) => seconds
+            .parse()
+            .ok()
+            .and_then(|seconds| Timestamp::from_second(seconds).ok())
+            .context("SOURCE_DATE_EPOCH is not a number of seconds")?,
+        Err(_) => Timestamp::now(),
+    };
+    Ok(time.strftime("%Y-%m-%d").to_string())
+}
+
+fn write_page(command: &Command, program: &Command, date: &str, dir: &Path) -> Result<()> {
+    let name = command.get_display_name().unwrap_or(command.get_name());
+    let version = program.get_version().unwrap_or_default();
+    let page = |command: Command| {
+        Man::new(command)
+            .title(name.to_uppercase())
+            .date(date)
+            .source(format!("{} {version}", program.get_name()))
+            .manual("User Commands")
+    };
+    let about = command.get_about().map(ToString::to_string);
+    let about = about.unwrap_or_default();
+    // the one-line description of whatis(1) is the first sentence
+    let first = about.split(". ").next().unwrap_or_default().to_owned();
+    let full = page(command.clone());
+    let mut text = vec![];
+    full.render_title(&mut text)?;
+    page(command.clone().about(first)).render_name_section(&mut text)?;
+    full.render_synopsis_section(&mut text)?;
+    full.render_description_section(&mut text)?;
+    full.render_options_section(&mut text)?;
+    if command.has_subcommands() {
+        full.render_subcommands_section(&mut text)?;
+    }
+    exit_status().to_writer(&mut text)?;
+    see_also(name, program).to_writer(&mut text)?;
+
+    let path = dir.join(format!("{name}.1"));
+    fs::write(&path, finished(&String::from_utf8(text)?)).map_err(|e| unwritable(&path, &e))
+}
+
+fn exit_status() -> Roff {
+    let mut roff = Roff::new();
+    roff.control("SH", ["EXIT STATUS"]);
+    for (code, meaning) in MEANINGS {
+        roff.control("TP", []);
+        roff.text([bold(code.to_string())]);
+        roff.text([roman(meaning)]);
+    }
+    roff
+}
+
+/// The other pages, and the documentation that the packages install.
+fn see_also(name: &str, program: &Command) -> Roff {
+    let mut names: Vec<&str> = shown(program)
+        .filter_map(Command::get_display_name)
+        .collect();
+    names.push(program.get_name());
+    names.sort_unstable();
+    names.retain(|other| *other != name);
+    let mut line = vec![];
+    for other in names {
+        line.extend([bold(other), roman("(1), ")]);
+    }
+    line.push(roman(format!("/usr/share/doc/{}", program.get_name())));
+    let mut roff = Roff::new();
+    roff.control("SH", ["SEE ALSO"]);
+    roff.text(line);
+    roff
+}
+
+/// Replaces the backquotes of help texts by bold type, and leaves out what mandoc's lint warns
+/// of: repeated preambles of the sections, breaks next to an empty line, spaces at the ends of lines.
+fn finished(text: &str) -> String {
+    let (preamble, rest) = text.split_once(".TH ").unwrap_or(("", text));
+    let rest = rest.replace(preamble, "").replace(".br\n\n.br\n", ".sp\n");
+    let mut out = format!("{preamble}.TH ");
+    for line in rest.lines() {
+        // an unpaired one stays
+        let pairs = line.matches('`').count() / 2 * 2;
+        for (i, part) in line.trim_end().splitn(pairs + 1, '`').enumerate() {
+            if i > 0 {
+                out.push_str(if i % 2 == 1 { r"\fB" } else { r"\fR" });
+            }
+            out.push_str(part);
+        }
+        out.push('\n');
+    }
+    out
+}

@@ -1,0 +1,63 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! `host annotate`: an SPDK trace with the commands that its entries are about.
+
+use std::collections::BTreeMap;
+use std::io::BufWriter;
+use std::io::Write;
+use std::io::stdout;
+
+use anyhow::Result;
+use nvme_deep::error::Kind;
+use nvme_deep::host::spdk_trace::Trace;
+use nvme_deep::host::spdk_trace::label;
+use nvme_deep::model::host::HostEvent;
+use nvme_deep::render::host::spdk_json;
+use nvme_deep::render::host::spdk_text;
+
+use super::check_end;
+use super::read_recording;
+use super::read_text;
+use crate::cli::host::HostAnnotateArgs;
+use crate::commands::say;
+use crate::exit::Failure;
+
+/// Runs the command to its end.
+///
+/// # Errors
+/// One sentence each, with the exit code of its kind.
+pub fn run(args: &HostAnnotateArgs) -> Result<()> {
+    let text = read_text(&args.trace)?;
+    let trace = Trace::parse(&text)
+        .map_err(|e| Failure::error(Kind::Usage, format!("{}: {e}", args.trace.display())))?;
+    let recording = args.recording.as_deref().map(read_recording).transpose()?;
+    let mut labels = BTreeMap::new();
+    if let Some(recording) = &recording {
+        let commands = recording.events.iter().filter_map(|event| match event {
+            HostEvent::Command(command) => Some(*command),
+            _ => None,
+        });
+        let commands: Vec<_> = commands.collect();
+        let without;
+        (labels, without) = label(&trace, &commands);
+        if without > 0 {
+            say(&format!(
+                "{without} requests of the trace have no command: their address is not in the \
+                 recording, or was used another number of times there"
+            ));
+        }
+    }
+    let mut out = BufWriter::new(stdout().lock());
+    for (n, entry) in trace.entries.iter().enumerate() {
+        let id = labels.get(&n);
+        if args.json {
+            spdk_json(&trace, entry, id, &mut out)?;
+        } else {
+            spdk_text(&trace, entry, id, &mut out)?;
+        }
+    }
+    out.flush()?;
+    match recording.zip(args.recording.as_deref()) {
+        Some((recording, path)) => check_end(&recording, path),
+        None => Ok(()),
+    }
+}

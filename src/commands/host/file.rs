@@ -1,0 +1,109 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Files of `host trace -o` and `host import -o`.
+
+use std::fs::File;
+use std::io;
+use std::io::BufWriter;
+use std::path::Path;
+use std::path::PathBuf;
+
+use anyhow::Error;
+use anyhow::Result;
+use nvme_deep::error::Kind;
+use nvme_deep::machine::System;
+use nvme_deep::machine::clock::monotonic_ns;
+use nvme_deep::model::host::HostEvent;
+use nvme_deep::model::host::HostLedger;
+use nvme_deep::recording::HostController;
+use nvme_deep::recording::HostRecorder;
+use nvme_deep::recording::RunInfo;
+use nvme_deep::recording::TargetInfo;
+use nvme_deep::units::size_text;
+
+use crate::commands::outfile::OutFile;
+use crate::commands::say;
+use crate::exit::Failure;
+
+/// A recording that is being written.
+pub struct HostFile {
+    path: PathBuf,
+    file: OutFile,
+    recorder: HostRecorder<BufWriter<File>>,
+    begin_ns: u64,
+}
+
+fn failed(path: &Path, error: &io::Error) -> Error {
+    let text = format!(
+        "{} can't be written ({error}): nothing is kept. Make room, or write elsewhere",
+        path.display()
+    );
+    Failure::error(Kind::Run, text)
+}
+
+impl HostFile {
+    /// Creates the file. `live`: the events are of this machine and begin now.
+    ///
+    /// # Errors
+    /// If the file exists or cannot be written; one sentence.
+    pub fn create(
+        path: &Path,
+        force: bool,
+        inputs: &[PathBuf],
+        target: TargetInfo,
+        live: bool,
+    ) -> Result<Self> {
+        let (file, out) = OutFile::create(path, force, inputs)?;
+        let begin_ns = if live { monotonic_ns() } else { 0 };
+        let mut info = RunInfo {
+            program: env!("CARGO_PKG_VERSION").into(),
+            begin_ns,
+            target: Some(target),
+            ..RunInfo::default()
+        };
+        if live {
+            let identity = System::at("/").identity();
+            info.host = identity.host;
+            info.kernel = identity.kernel;
+            info.arch = identity.arch;
+            info.machine = Some(identity.hypervisor);
+            info.boot_id = identity.boot_id;
+        }
+        let recorder = HostRecorder::create(BufWriter::new(out), &info);
+        Ok(Self {
+            recorder: recorder.map_err(|e| failed(path, &e))?,
+            path: path.to_owned(),
+            file,
+            begin_ns,
+        })
+    }
+
+    /// Adds an event.
+    ///
+    /// # Errors
+    /// If the file cannot be written; one sentence.
+    pub fn event(&mut self, event: &HostEvent) -> Result<()> {
+        let done = self.recorder.event(event);
+        done.map_err(|e| failed(&self.path, &e))
+    }
+
+    /// Ends the file, and reports what is in it.
+    ///
+    /// # Errors
+    /// If the file cannot be written; one sentence.
+    pub fn finish(mut self, controllers: &[HostController], ledger: &HostLedger) -> Result<()> {
+        let path = self.path;
+        let done = self.recorder.controllers(controllers);
+        done.map_err(|e| failed(&path, &e))?;
+        let at_ns = monotonic_ns().saturating_sub(self.begin_ns);
+        let done = self.recorder.finish(at_ns, ledger);
+        let bytes = done.map_err(|e| failed(&path, &e))?;
+        self.file.keep()?;
+        say(&format!(
+            "{}: {} commands, {}",
+            path.display(),
+            ledger.commands,
+            size_text(bytes)
+        ));
+        Ok(())
+    }
+}

@@ -1,0 +1,29 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! `host list`: the targets of this machine.
+
+use std::io::BufWriter;
+use std::io::Write;
+use std::io::stdout;
+
+use anyhow::Result;
+use nvme_deep::machine::System;
+use nvme_deep::render::host::targets_json;
+use nvme_deep::render::host::targets_text;
+
+use crate::cli::host::HostListArgs;
+
+/// Runs the command.
+///
+/// # Errors
+/// If the output cannot be written.
+pub fn run(args: &HostListArgs) -> Result<()> {
+    let targets = System::at("/").targets();
+    let mut out = BufWriter::new(stdout().lock());
+    if args.json {
+        targets_json(&targets, &mut out)?;
+    } else {
+        targets_text(&targets, &mut out)?;
+    }
+    out.flush()?;
+    Ok(())
+}

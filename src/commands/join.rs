@@ -1,0 +1,205 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The `join` command: a recording of the driver and one of the host side.
+
+use std::collections::BTreeMap;
+use std::io::BufWriter;
+use std::io::Write;
+use std::io::stdout;
+use std::path::Path;
+
+use anyhow::Result;
+use nvme_deep::error::Kind;
+use nvme_deep::host::join::Guest;
+use nvme_deep::host::join::Join;
+use nvme_deep::host::join::Offset;
+use nvme_deep::host::join::guest_command;
+use nvme_deep::host::join::pair_controllers;
+use nvme_deep::host::join::served;
+use nvme_deep::model::host::HostLedger;
+use nvme_deep::model::stage::StageSet;
+use nvme_deep::recording::ControllerInfo;
+use nvme_deep::recording::HostClock;
+use nvme_deep::recording::HostRecording;
+use nvme_deep::recording::Item;
+use nvme_deep::render::join::JoinView;
+use nvme_deep::render::theme::Theme;
+use nvme_deep::report::ledger::Accuracy;
+use nvme_deep::session::settings::Settings;
+
+use super::host::check_end;
+use super::host::read_recording;
+use super::names::Names;
+use super::replay::Replay;
+use crate::cli::host::ClockArg;
+use crate::cli::host::JoinArgs;
+use crate::cli::options::color;
+use crate::cli::options::ctrl_instance;
+use crate::exit::Failure;
+
+fn usage(text: impl Into<String>) -> anyhow::Error {
+    Failure::error(Kind::Usage, text)
+}
+
+/// The guest's side.
+struct Driver {
+    commands: Vec<Guest>,
+    /// Finished commands without times, and those without an end.
+    without_times: u64,
+    controllers: Vec<ControllerInfo>,
+    is_exact: bool,
+    replay: Replay,
+}
+
+fn read_guest(path: &Path) -> Result<Driver> {
+    let mut replay = Replay::open(path, &Settings::of(StageSet::Total))?;
+    replay.require_pairs()?;
+    let mut names = Names::recorded();
+    let mut controllers: Vec<ControllerInfo> = Vec::new();
+    let (mut commands, mut without_times) = (Vec::new(), 0);
+    while replay.next(&mut |item| match item {
+        Item::Event(event) => {
+            let set = names.of_command(event.what.id()).1;
+            match guest_command(event, set) {
+                Some(command) => commands.push(command),
+                None => without_times += u64::from(event.what.outcome().is_some()),
+            }
+        }
+        Item::Controllers(all) => {
+            controllers.retain(|c| all.iter().all(|new| new.instance != c.instance));
+            controllers.extend(all.iter().cloned());
+            names.set(all);
+        }
+        _ => {}
+    })? {}
+    let is_exact = replay
+        .ledger()
+        .is_some_and(|l| l.accuracy() == Accuracy::Exact);
+    Ok(Driver {
+        commands,
+        without_times,
+        controllers,
+        is_exact,
+        replay,
+    })
+}
+
+/// Whether the recordings have one clock.
+fn clock(args: &JoinArgs, guest: &Replay, host: &HostRecording) -> Result<bool> {
+    let boots = (&guest.info().boot_id, &host.info.boot_id);
+    let of_one_boot = boots.0.is_some() && boots.0 == boots.1;
+    let is_same = of_one_boot && host.target.clock == HostClock::Monotonic;
+    match args.clock {
+        None => Ok(is_same),
+        Some(ClockArg::Pairs) => Ok(false),
+        Some(ClockArg::Same) if is_same => Ok(true),
+        Some(ClockArg::Same) => Err(usage(
+            "--clock same: the recordings are not of one boot with one clock; use --clock pairs",
+        )),
+        Some(ClockArg::Tsc) => Err(usage(
+            "--clock tsc: recordings have no TSC offset of the guest; use --clock pairs",
+        )),
+        Some(ClockArg::Ptp) => Err(usage(
+            "--clock ptp: recordings have no readings of ptp_kvm; use --clock pairs",
+        )),
+    }
+}
+
+/// The pairs of controllers, as typed or where only one is possible.
+fn controllers(
+    args: &JoinArgs,
+    guest: &[ControllerInfo],
+    host: &HostRecording,
+) -> Result<BTreeMap<u32, u32>> {
+    let mut pairs = BTreeMap::new();
+    for text in &args.ctrl {
+        let (ctrl, name) = text
+            .split_once('=')
+            .ok_or_else(|| usage(format!("--ctrl {text}: give a pair, as in nvme2=nvmet:1")))?;
+        let found = host.controllers.iter().find(|c| c.name == name);
+        let found = found.ok_or_else(|| {
+            let names: Vec<&str> = host.controllers.iter().map(|c| &*c.name).collect();
+            usage(format!(
+                "--ctrl {text}: the host side has no {name}; it has {}",
+                names.join(", ")
+            ))
+        })?;
+        pairs.insert(ctrl_instance(ctrl)?, found.number);
+    }
+    if pairs.is_empty() {
+        pairs = pair_controllers(guest, host.target.kind, &host.controllers).map_err(usage)?;
+    }
+    if pairs.is_empty() {
+        return Err(usage(
+            "no controller is in both recordings: their transports, controller ids or NQNs differ; \
+             --ctrl nvme0=NAME pairs two by name",
+        ));
+    }
+    Ok(pairs)
+}
+
+/// Reasons for commands without a partner.
+fn notes(guest: &Driver, ledger: &HostLedger, nameless: u64, join: &Join) -> Vec<String> {
+    let mut notes = Vec::new();
+    if !guest.is_exact {
+        notes.push("the recording of the guest is not exact".into());
+    }
+    for (what, count) in ledger.losses() {
+        notes.push(format!("the host side has {count} {what}"));
+    }
+    if nameless > 0 {
+        notes.push(format!("{nameless} requests of the host side have no ids"));
+    }
+    if guest.without_times > 0 {
+        let n = guest.without_times;
+        notes.push(format!("{n} commands of the guest have no times"));
+    }
+    if join.outside > 0 {
+        notes.push(format!(
+            "{} pairs contradict the clock: the target's time is outside the guest's",
+            join.outside
+        ));
+    }
+    notes
+}
+
+/// Runs the command to its end.
+///
+/// # Errors
+/// One sentence each, with the exit code of its kind.
+pub fn run(args: &JoinArgs) -> Result<()> {
+    let host = read_recording(&args.host)?;
+    let mut guest = read_guest(&args.guest)?;
+    let is_same = clock(args, &guest.replay, &host)?;
+    let pairs = controllers(args, &guest.controllers, &host)?;
+    let mut commands = std::mem::take(&mut guest.commands);
+    commands.retain_mut(|c| {
+        let number = pairs.get(&c.ctrl);
+        c.host_ctrl = number.copied().unwrap_or_default();
+        number.is_some()
+    });
+    let (mut served, nameless) = served(&host.events);
+    served.retain(|s| pairs.values().any(|number| *number == s.ctrl));
+    let ledger = host.ledger.clone().unwrap_or_default();
+    let is_whole = guest.is_exact && host.ledger.as_ref().is_some_and(HostLedger::is_exact);
+    let known = is_same.then(Offset::same);
+    let resolution = host.target.resolution_ns;
+    let join = Join::new(commands, served, resolution, known, is_whole);
+    let view = JoinView {
+        join: &join,
+        clock: if is_same { "same" } else { "pairs" },
+        host_name: &|number| host.name_of(number),
+        controllers: pairs.into_iter().collect(),
+        slowest: args.slowest,
+        notes: notes(&guest, &ledger, nameless, &join),
+    };
+    let mut out = BufWriter::new(stdout().lock());
+    if args.json {
+        view.json(&mut out)?;
+    } else {
+        let color = color(args.color, false);
+        view.text(Theme { color }, &mut out)?;
+    }
+    out.flush()?;
+    guest.replay.verdict()?;
+    check_end(&host, &args.host)
+}

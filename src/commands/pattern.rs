@@ -1,0 +1,274 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The `pattern` command: sequential or random, sizes, distances, depth, in the order of submission.
+
+use std::io::BufWriter;
+use std::io::Write;
+use std::io::stdout;
+use std::mem::replace;
+use std::mem::take;
+use std::path::Path;
+use std::time::Duration;
+
+use anyhow::Result;
+use nvme_deep::model::event::CommandId;
+use nvme_deep::model::event::Event;
+use nvme_deep::render::pattern::PatternReport;
+use nvme_deep::render::pattern::draw;
+use nvme_deep::render::pattern::json;
+use nvme_deep::render::pattern::size;
+use nvme_deep::render::pattern::text;
+use nvme_deep::render::theme::Theme;
+use nvme_deep::report::ledger::Ledger;
+use nvme_deep::report::pattern::Disk;
+use nvme_deep::report::pattern::Past;
+use nvme_deep::report::pattern::Patterns;
+use nvme_deep::report::submissions::Submissions;
+
+use crate::cli::options::PatternOptions;
+use crate::commands::names::Names;
+use crate::commands::picture::Picture;
+use crate::commands::replay::Replay;
+use crate::commands::several::Ended;
+use crate::commands::several::Form;
+use crate::commands::several::open_all;
+use crate::commands::several::show_each;
+use crate::commands::start::Ready;
+use crate::commands::start::until;
+use crate::commands::watch::Watched;
+use crate::commands::watch::Watcher;
+use crate::commands::watch::submissions_of;
+use crate::commands::watch::watch;
+use crate::commands::watch::watch_recording;
+
+/// Sums the submissions of a run up, and writes reports.
+struct Reporter<'o> {
+    options: &'o PatternOptions,
+    submissions: Submissions,
+    patterns: Patterns,
+    /// CLOCK_MONOTONIC nanoseconds.
+    begin_ns: u64,
+    /// Time and counts of the last report.
+    past: (Duration, Past),
+    reports: u64,
+    /// For reports on a recording.
+    ledger: Option<Ledger>,
+    /// An error of the output.
+    written: Result<()>,
+}
+
+fn disk_of(names: &mut Names, id: &CommandId) -> Disk {
+    Disk {
+        lba_bytes: names.lba_bytes(id),
+        name: names.of_command(Some(id)).0.to_owned(),
+    }
+}
+
+impl<'o> Reporter<'o> {
+    fn new(options: &'o PatternOptions, submissions: Submissions) -> Self {
+        Self {
+            options,
+            submissions,
+            patterns: Patterns::default(),
+            begin_ns: 0,
+            past: <_>::default(),
+            reports: 0,
+            ledger: None,
+            written: Ok(()),
+        }
+    }
+
+    /// Sums up the submissions that none can precede.
+    fn take(&mut self, now_ns: u64, names: &mut Names) {
+        while let Some((submitted, depth)) = self.submissions.next(now_ns) {
+            let at = Duration::from_nanos(submitted.at_ns.saturating_sub(self.begin_ns));
+            while let Some((due, ledger)) = self.due().filter(|due| *due <= at).zip(self.ledger()) {
+                let written = self.interim(due, ledger);
+                if self.written.is_ok() {
+                    self.written = written;
+                }
+            }
+            self.patterns
+                .add(&submitted, depth, || disk_of(names, &submitted.id));
+        }
+    }
+
+    /// The ledger of a recording, for a report during it.
+    fn ledger(&self) -> Option<Ledger> {
+        self.ledger.clone()
+    }
+
+    fn summary(
+        &self,
+        at: Duration,
+        covers: Duration,
+        past: &Past,
+        ledger: Ledger,
+    ) -> PatternReport {
+        PatternReport {
+            is_final: false,
+            at,
+            covers,
+            rows: self.patterns.rows(past),
+            without_blocks: self.patterns.without_blocks(),
+            unknown: self.submissions.unknown(),
+            ledger,
+        }
+    }
+
+    fn interim(&mut self, at: Duration, ledger: Ledger) -> Result<()> {
+        let begin = if self.options.delta {
+            self.past.0
+        } else {
+            Duration::ZERO
+        };
+        let report = self.summary(at, at.saturating_sub(begin), &self.past.1, ledger);
+        self.reports += 1;
+        if self.options.delta {
+            self.past = (at, self.patterns.now());
+        }
+        write(self.options, &report)
+    }
+
+    /// Writes the final report, and the picture.
+    fn finish(mut self, watched: Watched, picture: Option<Picture>) -> Result<Result<()>> {
+        let Watched {
+            ledger,
+            took,
+            dropped,
+            mut names,
+            verdict,
+        } = watched;
+        self.take(u64::MAX, &mut names);
+        replace(&mut self.written, Ok(()))?;
+        let covers = took.saturating_sub(dropped);
+        let mut report = self.summary(took, covers, &Past::new(), ledger);
+        report.is_final = true;
+        write(self.options, &report)?;
+        if let Some(picture) = picture {
+            let what = format!("{} rows", report.rows.len());
+            let name = "Access patterns at submission";
+            picture.write(size(&report), name, &what, |canvas| draw(&report, canvas))?;
+        }
+        Ok(verdict)
+    }
+}
+
+fn write(options: &PatternOptions, report: &PatternReport) -> Result<()> {
+    let mut out = BufWriter::new(stdout().lock());
+    if options.json {
+        json(report, &mut out)?;
+    } else {
+        let theme = Theme {
+            color: options.color,
+        };
+        let detail = options.settings.attaching.verbose > 0;
+        text(report, theme, (options.hist, detail), &mut out)?;
+    }
+    out.flush()?;
+    Ok(())
+}
+
+impl Watcher for Reporter<'_> {
+    fn begin(&mut self, begin_ns: u64) {
+        self.begin_ns = begin_ns;
+    }
+
+    fn event(&mut self, event: &Event, names: &mut Names) {
+        let (_, set) = names.of_command(event.what.id());
+        self.submissions.add(event, set);
+        self.take(event.at_ns, names);
+    }
+
+    /// Without `--delta` the final report counts as one of COUNT.
+    fn due(&self) -> Option<Duration> {
+        let PatternOptions {
+            interval,
+            count,
+            delta,
+            ..
+        } = *self.options;
+        let interims = count.map_or(u64::MAX, |n| if delta { n } else { n - 1 });
+        interval
+            .filter(|_| self.reports < interims && self.written.is_ok())
+            .map(|step| times(step, self.reports + 1))
+    }
+
+    fn report(&mut self, at: Duration, ledger: Ledger) -> Result<()> {
+        self.interim(at, ledger)
+    }
+
+    fn recorded_ledger(&mut self, ledger: Option<Ledger>) {
+        self.ledger = ledger;
+    }
+}
+
+/// `n` times `step`; saturates.
+fn times(step: Duration, n: u64) -> Duration {
+    step.saturating_mul(u32::try_from(n).unwrap_or(u32::MAX))
+}
+
+fn live(options: &PatternOptions) -> Result<()> {
+    let ready = Ready::look(&options.settings)?;
+    let picture = options.picture.as_ref();
+    let picture = picture.map(|p| Picture::create(p, &[])).transpose()?;
+    let counted = options.interval.zip(options.count);
+    let counted = counted.map(|(step, n)| times(step, n));
+    let end = options.duration.into_iter().chain(counted).min();
+    let mut reporter = Reporter::new(options, Submissions::of_events());
+    let until = until(end.is_some());
+    let watched = watch(ready, &options.settings, until, end, &mut reporter)?;
+    reporter.finish(watched, picture)?
+}
+
+fn of_recording(
+    options: &PatternOptions,
+    replay: Replay,
+    picture: Option<Picture>,
+) -> Result<Ended> {
+    replay.say_choice();
+    let path = replay.path().to_owned();
+    let seen = submissions_of(Path::new(&path), &options.settings).and_then(|submissions| {
+        let mut reporter = Reporter::new(options, submissions);
+        let watched = watch_recording(replay, &options.settings, &mut reporter)?;
+        Ok((reporter, watched))
+    });
+    match seen {
+        Ok((reporter, watched)) => {
+            let ended = reporter.finish(watched, picture)?;
+            Ok(Ended::File(ended))
+        }
+        Err(error) => Ok(error.into()),
+    }
+}
+
+/// Runs the command to its end.
+///
+/// # Errors
+/// One sentence each, with the exit code of its kind. Nothing stays attached.
+pub fn run(options: &PatternOptions) -> Result<()> {
+    if options.from.is_empty() {
+        return live(options);
+    }
+    let filter = &options.settings.filter;
+    let by_submission = filter.needs_submission();
+    let replays = open_all(
+        &options.from,
+        &options.settings,
+        &|replay| match by_submission {
+            true => replay.require_pairs(),
+            false => Ok(()),
+        },
+    )?;
+    let picture = options.picture.as_ref();
+    let mut picture = picture
+        .map(|p| Picture::create(p, &options.from))
+        .transpose()?;
+    let form = Form {
+        json: options.json,
+        color: options.color,
+        ledger_apart: false,
+    };
+    show_each(replays, &form, &mut |replay| {
+        of_recording(options, replay, take(&mut picture))
+    })
+}

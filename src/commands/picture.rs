@@ -1,0 +1,79 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The file of a picture: created before the run, written after it.
+
+use std::fs::File;
+use std::io::Write;
+use std::path::PathBuf;
+
+use anyhow::Result;
+use nvme_deep::error::Kind;
+use nvme_deep::render::picture::Canvas;
+use nvme_deep::render::picture::Png;
+use nvme_deep::render::picture::Svg;
+use nvme_deep::units::size_text;
+
+use crate::cli::options::PictureFile;
+use crate::cli::options::PictureFormat;
+use crate::commands::outfile::OutFile;
+use crate::commands::say;
+use crate::exit::Failure;
+
+/// A picture that will be written. Without [`Picture::write`] there is no file.
+pub struct Picture {
+    out: OutFile,
+    file: File,
+    settings: PictureFile,
+}
+
+impl Picture {
+    /// Creates the file: a run must not fail at its end because of the path. `inputs` are read while
+    /// it is written.
+    ///
+    /// # Errors
+    /// If it exists, is an input, or cannot be created; one sentence.
+    pub fn create(settings: &PictureFile, inputs: &[PathBuf]) -> Result<Self> {
+        let (out, file) = OutFile::create(&settings.path, settings.force, inputs)?;
+        Ok(Self {
+            out,
+            file,
+            settings: settings.clone(),
+        })
+    }
+
+    /// Draws the picture and keeps the file. `name` is for readers who do not see it; `what` is said
+    /// on stderr.
+    ///
+    /// # Errors
+    /// If it cannot be written; one sentence.
+    pub fn write(
+        mut self,
+        size: (u32, u32),
+        name: &str,
+        what: &str,
+        draw: impl FnOnce(&mut dyn Canvas),
+    ) -> Result<()> {
+        let PictureFile { format, scheme, .. } = self.settings;
+        let mut canvas: Box<dyn Canvas> = match format {
+            PictureFormat::Svg => Box::new(Svg::new(size, name, scheme)),
+            PictureFormat::Png => Box::new(Png::new(size, scheme)),
+        };
+        draw(&mut *canvas);
+        let bytes = canvas.finish();
+        let written = bytes.and_then(|bytes| self.file.write_all(&bytes));
+        let path = self.settings.path.display();
+        written.map_err(|error| {
+            let kept = if self.out.is_removable() {
+                "nothing is kept"
+            } else {
+                "the rest is missing"
+            };
+            let text =
+                format!("{path} can't be written ({error}): {kept}. Make room, or write elsewhere");
+            Failure::error(Kind::Run, text)
+        })?;
+        let size = self.out.keep()?.map(size_text);
+        let size = size.map_or_else(String::new, |size| format!(", {size}"));
+        say(&format!("{path}: {what}{size}"));
+        Ok(())
+    }
+}

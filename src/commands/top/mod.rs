@@ -1,0 +1,306 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The `top` command: a live screen. Without a terminal, or with a dumb one, it writes a page per
+//! interval.
+
+mod app;
+mod heat;
+mod replay;
+mod screen;
+mod view;
+
+use std::env;
+use std::io::IsTerminal;
+use std::io::Write;
+use std::io::stdin;
+use std::io::stdout;
+use std::path::Path;
+use std::sync::mpsc::Receiver;
+use std::sync::mpsc::Sender;
+use std::sync::mpsc::channel;
+use std::time::Duration;
+
+use anyhow::Result;
+use nvme_deep::model::snapshot::Snapshot;
+use nvme_deep::report::latency::rows;
+use nvme_deep::report::top::Sample;
+use nvme_deep::report::top::Top;
+use nvme_deep::session::Session;
+use ratatui::buffer::Buffer;
+use ratatui::layout::Rect;
+
+use self::app::Action;
+use self::app::App;
+use self::screen::Input;
+use self::screen::Screen;
+use self::view::Look;
+use crate::cli::options::TopOptions;
+use crate::commands::latency::ledger_of;
+use crate::commands::run::Run;
+use crate::commands::run::Turn;
+use crate::commands::run::Upkeep;
+use crate::commands::run::Wake;
+use crate::commands::run::Watchdog;
+use crate::commands::run::stop_signals;
+use crate::commands::say_ledger;
+use crate::commands::start::Ready;
+use crate::commands::start::until;
+
+/// The size of a page without a terminal.
+const PAGE: Rect = Rect {
+    x: 0,
+    y: 0,
+    width: 80,
+    height: 24,
+};
+
+/// Where the screen goes.
+enum Out {
+    /// A terminal, and what the user does.
+    Screen(Box<Screen>, Receiver<Input>),
+    /// Pages, one after the other.
+    Pages,
+}
+
+/// Whether the terminal can move its cursor.
+fn has_screen() -> bool {
+    let term = env::var_os("TERM").unwrap_or_default();
+    let dumb = term.is_empty() || term == "dumb";
+    stdin().is_terminal() && stdout().is_terminal() && !dumb
+}
+
+/// Whether the locale has characters other than ASCII.
+fn has_unicode() -> bool {
+    let names = ["LC_ALL", "LC_CTYPE", "LANG"];
+    let mut set = names.iter().filter_map(|name| env::var(name).ok());
+    let locale = set.find(|value| !value.is_empty()).unwrap_or_default();
+    let locale = locale.to_lowercase();
+    locale.contains("utf-8") || locale.contains("utf8")
+}
+
+/// The screen of a run.
+struct Display {
+    app: App,
+    out: Out,
+    title: String,
+    look: Look,
+    /// The user has ended the run.
+    done: bool,
+    /// For tests.
+    panics: bool,
+}
+
+impl Display {
+    fn draw(&mut self) -> Result<()> {
+        match &mut self.out {
+            Out::Screen(screen, _) => screen.draw(&self.app, &self.title, self.look),
+            Out::Pages => Ok(()),
+        }
+    }
+
+    /// Adds an interval, and shows it.
+    fn push(&mut self, sample: Sample) -> Result<()> {
+        self.app.push(sample);
+        if matches!(self.out, Out::Pages) {
+            let page = page(&self.app, &self.title, self.look);
+            let mut out = stdout().lock();
+            out.write_all(page.as_bytes())?;
+            out.flush()?;
+        }
+        self.draw()?;
+        assert!(!self.panics, "asked for by --test-panic");
+        Ok(())
+    }
+
+    /// Does what the user asks for.
+    fn answer(&mut self) -> Result<()> {
+        let Out::Screen(screen, inputs) = &mut self.out else {
+            return Ok(());
+        };
+        let mut any = false;
+        for input in inputs.try_iter() {
+            any = true;
+            let action = match input {
+                Input::Key(key) => self.app.key(key),
+                Input::Resize => Action::Draw,
+                Input::Suspend => Action::Suspend,
+            };
+            match action {
+                Action::Draw => {}
+                Action::Redraw => screen.clear()?,
+                Action::Suspend => screen.suspend()?,
+                Action::Quit => self.done = true,
+            }
+        }
+        if any { self.draw() } else { Ok(()) }
+    }
+}
+
+/// A page as text.
+fn page(app: &App, title: &str, look: Look) -> String {
+    let mut buffer = Buffer::empty(PAGE);
+    view::draw(app, title, look, PAGE, &mut buffer);
+    let mut text = String::new();
+    for y in 0..PAGE.height - 1 {
+        let line: String = (0..PAGE.width).map(|x| buffer[(x, y)].symbol()).collect();
+        text += line.trim_end();
+        text.push('\n');
+    }
+    // the keys of the last line have no use here
+    format!("{}\n\n", text.trim_end())
+}
+
+/// Opens the screen, or the pages.
+fn open(options: &TopOptions, app: App, title: String, waker: &Sender<Wake>) -> Result<Display> {
+    let (mut color, mut out) = (false, Out::Pages);
+    if has_screen() {
+        let (sender, inputs) = channel();
+        let screen = Screen::take_over(sender, waker.clone())?;
+        (color, out) = (options.color, Out::Screen(Box::new(screen), inputs));
+    }
+    Ok(Display {
+        app,
+        out,
+        title,
+        look: Look {
+            color,
+            unicode: has_unicode(),
+        },
+        done: false,
+        panics: options.test_panic,
+    })
+}
+
+/// The time of the next interval: late ones are not made up for.
+fn after(due: Duration, now: Duration, step: Duration) -> Duration {
+    let next = due.saturating_add(step);
+    if next > now {
+        next
+    } else {
+        now.saturating_add(step)
+    }
+}
+
+/// Reads the intervals of a session.
+struct Meter {
+    last: (Duration, Snapshot),
+}
+
+impl Meter {
+    fn sample(&mut self, options: &TopOptions, session: &Session, at: Duration) -> Result<Sample> {
+        let now = session.snapshot()?;
+        let ledger = ledger_of(session, &now, None)?;
+        let in_flight = session.in_flight()?;
+        let filter = &options.settings.filter;
+        let of_filter = in_flight.iter().filter(|(ctrl, _)| filter.has_ctrl(**ctrl));
+        let covers = at.saturating_sub(self.last.0);
+        let interval = now.minus(&self.last.1);
+        self.last = (at, now);
+        Ok(Sample {
+            at,
+            rows: rows(&interval, options.settings.stage_set, None, covers),
+            ledger,
+            in_flight: Some(of_filter.map(|(_, n)| n).sum()),
+        })
+    }
+}
+
+fn live(options: &TopOptions) -> Result<()> {
+    let ready = Ready::look(&options.settings)?;
+    let mut session = ready.attach(&options.settings, until(true), None)?;
+    let mut watchdog = Watchdog::of(&session, ready.system.clone());
+    let app = App::new(Top::new(options.settings.stage_set));
+    let title = format!("nvme-deep top  every {:?}", options.interval);
+    let mut display = open(options, app, title, &ready.waker)?;
+    let mut meter = Meter {
+        last: <_>::default(),
+    };
+    let run = Run::begin(&ready.stop, options.duration);
+    let mut due = options.interval;
+    display.draw()?;
+    let ended = run.turns(&mut session, &mut watchdog, &mut |session, tick| {
+        display.answer()?;
+        if tick.now >= due {
+            let at = run.elapsed();
+            display.push(meter.sample(options, session, at)?)?;
+            due = after(due, at, options.interval);
+        }
+        Ok(if display.done {
+            Turn::Done
+        } else {
+            Turn::Until(due)
+        })
+    });
+    // gives the terminal back before anything is said
+    drop(display);
+    watchdog.last_look(&session)?;
+    session.end()?;
+    ended?;
+    let now = session.snapshot()?;
+    let ledger = ledger_of(&session, &now, Some(session.scan()?))?;
+    say_ledger(&ledger, options.settings.attaching.verbose > 0);
+    watchdog.verdict()
+}
+
+/// A recording needs no checks.
+struct NoUpkeep;
+
+impl Upkeep<()> for NoUpkeep {
+    fn rescan(&mut self, (): &mut ()) -> Result<bool> {
+        Ok(false)
+    }
+}
+
+fn recorded(options: &TopOptions, path: &Path) -> Result<()> {
+    let mut recorded = replay::read(path, options)?;
+    let app = App::new(Top::new(recorded.stage_set));
+    let file = path.file_name().unwrap_or(path.as_os_str());
+    let title = format!(
+        "nvme-deep top  {}  every {:?}",
+        file.to_string_lossy(),
+        options.interval
+    );
+    let (waker, stop) = channel();
+    stop_signals(waker.clone())?;
+    let mut display = open(options, app, title, &waker)?;
+    let run = Run::begin(&stop, None);
+    let mut due = Duration::ZERO;
+    display.draw()?;
+    let shown = run.turns(&mut (), &mut NoUpkeep, &mut |(), tick| {
+        display.answer()?;
+        if display.done {
+            return Ok(Turn::Done);
+        }
+        let is_screen = matches!(display.out, Out::Screen(..));
+        if tick.now >= due || !is_screen {
+            let Some(sample) = recorded.samples.pop_front() else {
+                display.app.ended = true;
+                display.draw()?;
+                // the last interval stays until a key
+                let never = Turn::Until(Duration::MAX);
+                return Ok(if is_screen { never } else { Turn::Done });
+            };
+            display.push(sample)?;
+            due = after(due, tick.now, options.interval);
+        }
+        Ok(Turn::Until(if is_screen { due } else { tick.now }))
+    });
+    drop(display);
+    shown?;
+    say_ledger(&recorded.ledger, options.settings.attaching.verbose > 0);
+    recorded.verdict
+}
+
+/// Runs the command to its end.
+///
+/// # Errors
+/// One sentence each, with the exit code of its kind. Nothing stays attached, and the terminal is as
+/// before.
+pub fn run(options: &TopOptions) -> Result<()> {
+    match &options.from {
+        Some(path) => recorded(options, path),
+        None => live(options),
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,221 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Tests of the screen: buffers of made intervals, and what keys do.
+
+use nvme_deep::Opcode;
+use nvme_deep::QueueKind;
+use nvme_deep::model::histogram::Histogram;
+use nvme_deep::model::milestone::Milestone;
+use nvme_deep::model::row::RowKey;
+use nvme_deep::model::stage::StageSet;
+use nvme_deep::report::latency::RowReport;
+use nvme_deep::report::latency::StageReport;
+use nvme_deep::report::ledger::Ledger;
+use ratatui::Terminal;
+use ratatui::backend::TestBackend;
+use ratatui::crossterm::event::KeyCode;
+use ratatui::crossterm::event::KeyEvent;
+use ratatui::crossterm::event::KeyModifiers;
+
+use super::app::Order;
+use super::*;
+
+const ASCII: Look = Look {
+    color: false,
+    unicode: false,
+};
+
+fn hist(values: &[u64]) -> Histogram {
+    let mut hist = Histogram::new();
+    values.iter().for_each(|v| hist.record(*v));
+    hist
+}
+
+/// Most of them are this long, some up to 2.5 times.
+fn spread(ns: u64, commands: u64) -> Vec<u64> {
+    let longer = |n: u64| ns / 2 * (n % 16).saturating_sub(12);
+    (0..commands).map(|n| ns + longer(n)).collect()
+}
+
+fn row(ctrl: u32, code: u8, commands: u64, device_ns: u64) -> RowReport {
+    let parts = [
+        ("queue", 10_000),
+        ("submit", 50_000),
+        ("device", device_ns),
+        ("complete", 5_000),
+    ];
+    let stages = parts.map(|(name, ns)| StageReport {
+        name: name.into(),
+        from: Milestone::Start,
+        to: Milestone::Complete,
+        hist: hist(&spread(ns, commands)),
+    });
+    RowReport {
+        key: RowKey {
+            ctrl,
+            nsid: 1,
+            opcode: Opcode {
+                queue: QueueKind::Io,
+                code,
+            },
+            class: 0,
+        },
+        count: commands,
+        unmeasured: 0,
+        iops: commands as f64,
+        bytes: commands * 4096,
+        mb_per_s: commands as f64 * 4096.0 / 1e6,
+        stages: stages.into(),
+        total: hist(&spread(device_ns + 65_000, commands)),
+        lat: vec![],
+    }
+}
+
+fn sample(second: u64) -> Sample {
+    let slow = if second % 7 == 3 { 9 } else { 1 };
+    let mut ledger = Ledger {
+        matched: second * 1300,
+        misses_known: true,
+        ..Ledger::default()
+    };
+    ledger.no_row = u64::from(second > 30);
+    Sample {
+        at: Duration::from_secs(second),
+        rows: vec![
+            row(0, 1, 200 + second * 10, 4_000_000 * slow),
+            row(0, 2, 300, 4_500_000),
+            row(1, 2, 800 - second, 1_000_000 + second * 30_000),
+        ],
+        ledger,
+        in_flight: Some(7),
+    }
+}
+
+fn app(seconds: u64) -> App {
+    let mut app = App::new(Top::new(StageSet::Basic));
+    (1..=seconds).for_each(|second| app.push(sample(second)));
+    app
+}
+
+fn press(app: &mut App, keys: &str) -> Action {
+    let mut action = Action::Draw;
+    for c in keys.chars() {
+        let code = match c {
+            '\n' => KeyCode::Enter,
+            '\u{1b}' => KeyCode::Esc,
+            c => KeyCode::Char(c),
+        };
+        action = app.key(KeyEvent::new(code, KeyModifiers::NONE));
+    }
+    action
+}
+
+fn drawn(app: &App, width: u16, height: u16, look: Look) -> String {
+    let mut terminal = Terminal::new(TestBackend::new(width, height)).unwrap();
+    let draw = terminal.draw(|frame| {
+        let area = frame.area();
+        view::draw(app, "nvme-deep top", look, area, frame.buffer_mut());
+    });
+    draw.unwrap();
+    let buffer = terminal.backend().buffer();
+    let line = |y| -> String {
+        let cells = (0..width).map(|x| buffer[(x, y)].symbol());
+        cells.collect::<String>().trim_end().to_owned()
+    };
+    (0..height).map(line).collect::<Vec<_>>().join("\n")
+}
+
+#[test]
+fn a_screen_of_80_by_24() {
+    insta::assert_snapshot!(drawn(&app(20), 80, 24, ASCII));
+}
+
+#[test]
+fn a_large_screen_with_losses_and_the_device_stage() {
+    let mut app = app(40);
+    press(&mut app, "sss");
+    let look = Look {
+        color: true,
+        unicode: true,
+    };
+    insta::assert_snapshot!(drawn(&app, 120, 30, look));
+}
+
+#[test]
+fn help_fits_80_by_24() {
+    let mut app = app(1);
+    press(&mut app, "?");
+    insta::assert_snapshot!(drawn(&app, 80, 24, ASCII));
+}
+
+#[test]
+fn every_size_can_be_drawn() {
+    for seconds in [0, 1, 300] {
+        let mut app = app(seconds);
+        for _ in 0..2 {
+            for width in [1, 5, 19, 20, 40, 61, 62, 79, 200] {
+                for height in [1, 3, 4, 5, 9, 13, 14, 24, 60] {
+                    drawn(&app, width, height, ASCII);
+                }
+            }
+            press(&mut app, "?");
+        }
+    }
+}
+
+#[test]
+fn without_colour_no_cell_has_one() {
+    let app = app(20);
+    let mut buffer = Buffer::empty(PAGE);
+    view::draw(&app, "", ASCII, PAGE, &mut buffer);
+    let plain = |cell: &ratatui::buffer::Cell| {
+        let reset = ratatui::style::Color::Reset;
+        (cell.fg, cell.bg) == (reset, reset)
+    };
+    assert!(buffer.content().iter().all(plain));
+}
+
+fn first(app: &App) -> String {
+    app::name(&app.rows()[0].key)
+}
+
+#[test]
+fn keys_sort_select_filter_and_pause() {
+    let mut app = app(20);
+    assert_eq!(first(&app), "nvme1 1 read");
+    press(&mut app, "oo");
+    assert_eq!(app.order, Order::P99);
+    assert_eq!(first(&app), "nvme0 1 read");
+    press(&mut app, "j");
+    let selected = app.selected().unwrap().key;
+    press(&mut app, "o");
+    assert_eq!(
+        app.selected().unwrap().key,
+        selected,
+        "the row, not its place"
+    );
+    press(&mut app, "/write\n");
+    assert_eq!(
+        (app.rows().len(), first(&app).as_str()),
+        (1, "nvme0 1 write")
+    );
+    press(&mut app, "/q");
+    assert!(app.editing, "a letter of the filter, not the end");
+    press(&mut app, "\u{1b}");
+    assert_eq!(app.rows().len(), 3);
+    press(&mut app, " ");
+    app.push(sample(21));
+    assert_eq!(app.top.at, Duration::from_secs(20));
+    press(&mut app, " ");
+    assert_eq!(app.top.at, Duration::from_secs(21));
+    assert_eq!(press(&mut app, "q"), Action::Quit);
+    let control = |c| KeyEvent::new(KeyCode::Char(c), KeyModifiers::CONTROL);
+    assert_eq!(app.key(control('z')), Action::Suspend);
+    assert_eq!(app.key(control('c')), Action::Quit);
+}
+
+#[test]
+fn late_intervals_are_not_made_up_for() {
+    let [second, ten] = [1, 10].map(Duration::from_secs);
+    assert_eq!(after(second, second, second), 2 * second);
+    assert_eq!(after(second, ten, second), ten + second);
+}

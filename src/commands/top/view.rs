@@ -1,0 +1,332 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Draws the screen of `top`.
+
+use nvme_deep::report::ledger::Accuracy;
+use nvme_deep::report::ledger::Ledger;
+use nvme_deep::report::top::TopRow;
+use nvme_deep::units::nanos;
+use nvme_deep::units::rate;
+use ratatui::buffer::Buffer;
+use ratatui::layout::Rect;
+use ratatui::style::Color;
+use ratatui::style::Modifier;
+use ratatui::style::Style;
+
+use super::app::App;
+use super::app::name;
+use super::heat;
+
+/// How to draw.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Look {
+    /// Use colour.
+    pub color: bool,
+    /// The terminal shows block characters.
+    pub unicode: bool,
+}
+
+/// Height below which there is no heat map.
+const LEAST_HEIGHT: u16 = 14;
+/// Width of the bar of stages.
+const BAR: usize = 10;
+/// Width of the columns before the bar of stages.
+const NUMBERS: usize = 62;
+
+const HELP: [&str; 16] = [
+    "Up Down j k       select a row; PageUp PageDown Home End",
+    "Left Right s      stage of the heat map",
+    "o F6              sort by IOPS, MB/s, p99, max, name",
+    "/ F4              show only rows with a text in their name; Enter, Esc",
+    "Space p           pause: the intervals are shown later",
+    "Ctrl-L            draw the screen again",
+    "Ctrl-Z            suspend",
+    "q F10 Ctrl-C      end",
+    "? h F1            these keys",
+    "",
+    "in     mean number of commands in flight in the interval",
+    "p50    p99, max: total latency of the interval",
+    "stages each letter is a tenth of the time: q queue, t setup, m map, s submit,",
+    "       d device, i irq, c complete, e end, + joined, . not measured",
+    "trend  commands per second in the last intervals",
+    "map    commands by latency (upwards) and time (to the right)",
+];
+
+/// Writes a line, cut at the right end of the area.
+pub fn put(buffer: &mut Buffer, area: Rect, line: u16, text: &str, style: Style) {
+    if line < area.height {
+        let (x, y) = (area.x, area.y + line);
+        buffer.set_stringn(x, y, text, usize::from(area.width), style);
+    }
+}
+
+fn bold(look: Look, color: Color) -> Style {
+    let style = Style::new().add_modifier(Modifier::BOLD);
+    if look.color { style.fg(color) } else { style }
+}
+
+/// The state of the counts, in one line.
+fn accuracy(ledger: &Ledger) -> (String, bool) {
+    match ledger.accuracy() {
+        Accuracy::Exact => (format!("exact: {} commands, 0 lost", ledger.matched), true),
+        Accuracy::Unknown => (
+            format!("{} commands; losses are not counted here", ledger.matched),
+            true,
+        ),
+        Accuracy::Degraded(reasons) => {
+            let more = reasons.len().saturating_sub(1);
+            let more = if more > 0 {
+                format!(" (and {more} more)")
+            } else {
+                String::new()
+            };
+            let first = reasons.first().cloned().unwrap_or_default();
+            (format!("DEGRADED: {first}{more}"), false)
+        }
+    }
+}
+
+/// Events that are trouble, by their hooks. Those without a hook are not known.
+fn trouble(ledger: &Ledger) -> Vec<(&'static str, u64)> {
+    let hits = |targets: &[&str]| {
+        let hooks = ledger.hooks.iter();
+        let of = hooks.filter(|hook| targets.contains(&hook.target.as_ref()));
+        of.map(|hook| hook.hits).reduce(|a, b| a + b)
+    };
+    let known = [
+        ("timeouts", hits(&["nvme_timeout"])),
+        ("cancels", hits(&["nvme_cancel_request"])),
+        ("requeues", Some(ledger.requeue_events)),
+    ];
+    known
+        .into_iter()
+        .filter_map(|(name, n)| n.map(|n| (name, n)))
+        .collect()
+}
+
+/// Draws all of it.
+pub fn draw(app: &App, title: &str, look: Look, area: Rect, buffer: &mut Buffer) {
+    buffer.reset();
+    if area.width < 20 || area.height < 4 {
+        put(buffer, area, 0, "too small", Style::new());
+        return;
+    }
+    head(app, title, look, area, buffer);
+    if app.help {
+        for (line, text) in (3..).zip(HELP) {
+            put(buffer, area, line, text, Style::new());
+        }
+    } else {
+        let rows = app.rows();
+        let least = if area.height < LEAST_HEIGHT { 0 } else { 8 };
+        let room = usize::from(area.height.saturating_sub(4 + least));
+        let shown = rows.len().clamp(1, room.max(1));
+        table(app, &rows, shown, look, area, buffer);
+        let top = 3 + u16::try_from(shown).unwrap_or(u16::MAX);
+        let height = area.height.saturating_sub(top + 1);
+        if height >= 5 {
+            let map = Rect {
+                y: area.y + top,
+                height,
+                ..area
+            };
+            heat::draw(app, look, map, buffer);
+        }
+    }
+    foot(app, look, area, buffer);
+}
+
+fn head(app: &App, title: &str, look: Look, area: Rect, buffer: &mut Buffer) {
+    let top = &app.top;
+    let state = match (app.paused, app.ended) {
+        (true, _) => "  PAUSED",
+        (false, true) => "  END OF RECORDING",
+        _ => "",
+    };
+    let flight = top
+        .in_flight
+        .map_or_else(String::new, |n| format!("  {n} in flight"));
+    let line = format!("{title}  {:.1} s{flight}{state}", top.at.as_secs_f64());
+    put(buffer, area, 0, &line, bold(look, Color::Cyan));
+    let (text, good) = accuracy(&top.ledger);
+    let style = if good {
+        Style::new()
+    } else {
+        bold(look, Color::Red)
+    };
+    put(buffer, area, 1, &text, style);
+    let trouble = trouble(&top.ledger);
+    let is_trouble = trouble.iter().any(|(_, n)| *n > 0);
+    let items: Vec<String> = trouble
+        .iter()
+        .map(|(name, n)| format!("{name} {n}"))
+        .collect();
+    let text = items.join("  ");
+    let style = if is_trouble {
+        bold(look, Color::Red)
+    } else {
+        Style::new()
+    };
+    // at the right end, if there is room
+    if let Some(left) = usize::from(area.width).checked_sub(text.len())
+        && left > 40
+    {
+        let place = Rect {
+            x: area.x + u16::try_from(left).unwrap_or(0),
+            width: area.width - u16::try_from(left).unwrap_or(0),
+            ..area
+        };
+        put(buffer, place, 1, &text, style);
+    }
+}
+
+fn foot(app: &App, look: Look, area: Rect, buffer: &mut Buffer) {
+    let text = if app.editing {
+        format!("show rows with: {}_   (Enter, Esc)", app.filter)
+    } else if app.filter.is_empty() {
+        "q quit  ? help  / filter  o sort  s stage  Space pause".into()
+    } else {
+        format!("only rows with `{}`; Esc shows all", app.filter)
+    };
+    let style = if app.editing {
+        bold(look, Color::Yellow)
+    } else {
+        Style::new()
+    };
+    put(buffer, area, area.height - 1, &text, style);
+}
+
+fn table(app: &App, rows: &[&TopRow], shown: usize, look: Look, area: Rect, buffer: &mut Buffer) {
+    let mark = |column: &str| {
+        if column == app.order.name() {
+            format!("{column}*")
+        } else {
+            column.to_owned()
+        }
+    };
+    let line = format!(
+        "{:<18}{:>7}{:>7}{:>6}{:>8}{:>8}{:>7} {:<BAR$} {}",
+        "ctrl ns opcode",
+        mark("IOPS"),
+        mark("MB/s"),
+        "in",
+        "p50",
+        mark("p99"),
+        mark("max"),
+        "stages",
+        "trend",
+    );
+    let width = usize::from(area.width);
+    let style = Style::new().add_modifier(Modifier::REVERSED);
+    put(buffer, area, 2, &format!("{line:<width$}"), style);
+    if rows.is_empty() {
+        let text = if app.filter.is_empty() {
+            "no command yet"
+        } else {
+            "no row has this text"
+        };
+        put(buffer, area, 3, text, Style::new());
+        return;
+    }
+    let selected = app.selected().map(|row| row.key);
+    let place = rows.iter().position(|row| Some(row.key) == selected);
+    let first = (place.unwrap_or(0) + 1).saturating_sub(shown);
+    for (line, row) in (3..).zip(rows.iter().skip(first).take(shown)) {
+        row_line(row, Some(row.key) == selected, look, line, area, buffer);
+    }
+}
+
+fn row_line(row: &TopRow, selected: bool, look: Look, line: u16, area: Rect, buffer: &mut Buffer) {
+    let style = if selected {
+        bold(look, Color::Yellow)
+    } else {
+        Style::new()
+    };
+    let mark = if selected { '>' } else { ' ' };
+    let name = format!("{mark}{:<17.17}", name(&row.key));
+    let Some(last) = &row.last else {
+        put(buffer, area, line, &format!("{name}{:>7}", "-"), style);
+        return;
+    };
+    let time = |ns: Option<u64>| ns.map_or_else(|| "-".into(), |ns| nanos(ns as f64));
+    let numbers = format!(
+        "{name}{:>7}{:>7}{:>6}{:>8}{:>8}{:>7}",
+        rate(last.iops),
+        rate(last.mb_per_s),
+        rate(row.depth()),
+        time(last.total.percentile(50.0)),
+        time(last.total.percentile(99.0)),
+        time(last.total.max()),
+    );
+    put(buffer, area, line, &numbers, style);
+    let (y, right) = (area.y + line, area.x + area.width);
+    let begin = area.x + u16::try_from(NUMBERS).unwrap_or(0);
+    for (x, (letter, color)) in (begin..right).zip(bar(row)) {
+        let style = if look.color {
+            Style::new().fg(color)
+        } else {
+            Style::new()
+        };
+        buffer[(x, y)].set_char(letter).set_style(style);
+    }
+    let begin = begin + u16::try_from(BAR).unwrap_or(0) + 1;
+    let room = usize::from(right.saturating_sub(begin));
+    for (x, c) in (begin..right).zip(trend(row, room, look)) {
+        buffer[(x, y)].set_char(c);
+    }
+}
+
+/// The letter and the colour of a stage.
+fn letter(stage: &str) -> (char, Color) {
+    match stage {
+        "queue" => ('q', Color::Yellow),
+        "setup" => ('t', Color::Magenta),
+        "map" => ('m', Color::LightBlue),
+        "submit" => ('s', Color::Blue),
+        "device" => ('d', Color::Green),
+        "irq" => ('i', Color::LightRed),
+        "complete" => ('c', Color::Cyan),
+        "end" => ('e', Color::LightMagenta),
+        _ => ('+', Color::Gray),
+    }
+}
+
+/// The shares of the stages in the total, a character for each tenth.
+fn bar(row: &TopRow) -> Vec<(char, Color)> {
+    let Some(last) = &row.last else { return vec![] };
+    let all: u128 = last.stages.iter().map(|s| s.hist.sum()).sum();
+    if all == 0 {
+        return vec![('.', Color::Gray); BAR];
+    }
+    let mut cells = Vec::with_capacity(BAR);
+    let mut so_far = 0;
+    for stage in &last.stages {
+        so_far += stage.hist.sum();
+        // rounded: the last one ends at the end
+        let end = (so_far * 2 * BAR as u128 / all).div_ceil(2);
+        let end = usize::try_from(end).unwrap_or(BAR).min(BAR);
+        while cells.len() < end {
+            cells.push(letter(&stage.name));
+        }
+    }
+    cells
+}
+
+/// Commands per second of the last intervals.
+fn trend(row: &TopRow, room: usize, look: Look) -> Vec<char> {
+    let glyphs: Vec<char> = if look.unicode {
+        "▁▂▃▄▅▆▇█".chars().collect()
+    } else {
+        "_.-=+*#@".chars().collect()
+    };
+    let skip = row.history.len().saturating_sub(room);
+    let last: Vec<f64> = row.history.iter().skip(skip).map(|p| p.iops).collect();
+    let most = last.iter().copied().fold(0.0, f64::max);
+    let glyph = |iops: &f64| {
+        if *iops <= 0.0 || most <= 0.0 {
+            return ' ';
+        }
+        let level = (iops / most * 8.0).ceil() as usize;
+        glyphs[level.clamp(1, 8) - 1]
+    };
+    last.iter().map(glyph).collect()
+}

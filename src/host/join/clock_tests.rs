@@ -1,0 +1,90 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The offset contains the truth, and wrong pairs do not move it.
+
+use super::*;
+use proptest::prelude::*;
+
+/// Pairs of a clock with this offset and drift. Each direction takes 1 to 41 us.
+fn pairs(offset: i64, ppm: f64, delays: &[(u16, u16)]) -> Vec<Bounds> {
+    let delay = |n: u16| 1000 + i64::from(n) % 40_000;
+    let pair = |(n, &(there, back)): (usize, &(u16, u16))| {
+        let at_ns = n as i64 * 3_000_000 + 77_000_000_000;
+        let truth = offset + (at_ns as f64 * ppm / 1e6) as i64;
+        Bounds {
+            at_ns,
+            low: truth - delay(back),
+            up: truth + delay(there),
+            work_ns: 20_000,
+        }
+    };
+    delays.iter().enumerate().map(pair).collect()
+}
+
+fn range(pairs: &[Bounds]) -> (i64, i64) {
+    let times = || pairs.iter().map(|b| b.at_ns);
+    (times().min().unwrap(), times().max().unwrap())
+}
+
+proptest! {
+    #[test]
+    fn the_truth_is_within_the_error(
+        offset in -1_i64 << 60..1 << 60, ppm in -300.0..300.0_f64,
+        delays in prop::collection::vec(any::<(u16, u16)>(), 1..200),
+    ) {
+        let pairs = pairs(offset, ppm, &delays);
+        let found = fit(&pairs, range(&pairs), true).unwrap().offset;
+        for pair in &pairs {
+            let truth = offset + (pair.at_ns as f64 * ppm / 1e6) as i64;
+            let apart = (found.at(pair.at_ns) - truth).unsigned_abs();
+            prop_assert!(apart <= found.error_ns + 2, "{apart} {found:?}");
+            prop_assert!(pair.low - 1 <= found.at(pair.at_ns));
+            prop_assert!(found.at(pair.at_ns) <= pair.up + 1);
+        }
+        let (low, high) = found.drift_ppm;
+        prop_assert!(low - 0.01 <= ppm && ppm <= high + 0.01, "{low} {ppm} {high}");
+    }
+
+    #[test]
+    fn wrong_pairs_do_not_move_the_line(
+        ppm in -300.0..300.0_f64,
+        delays in prop::collection::vec(any::<(u16, u16)>(), 100..200),
+        wrong in prop::collection::vec((0..100_usize, any::<i32>()), 0..10),
+    ) {
+        let mut all = pairs(5_000_000_000, ppm, &delays);
+        let right = all.clone();
+        for (n, shift) in wrong {
+            all[n].low += i64::from(shift);
+            all[n].up += i64::from(shift);
+        }
+        let found = fit(&all, range(&all), true).unwrap().offset;
+        let moved = |n: usize| all[n] != right[n];
+        for (n, pair) in right.iter().enumerate().filter(|(n, _)| !moved(*n)) {
+            prop_assert!(found.may_fit(pair), "{n} {pair:?} {found:?}");
+        }
+    }
+}
+
+#[test]
+fn two_pairs_that_contradict_each_other_give_no_offset() {
+    let pairs = [(0, 10), (1000, 1010)].map(|(low, up)| Bounds {
+        at_ns: 5,
+        low,
+        up,
+        work_ns: 1,
+    });
+    assert_eq!(fit(&pairs, range(&pairs), true), None);
+    assert_eq!(fit(&[], (0, 0), true), None);
+}
+
+#[test]
+fn one_pair_gives_its_interval() {
+    let bounds = Bounds {
+        at_ns: 100,
+        low: -30,
+        up: 50,
+        work_ns: 10,
+    };
+    let found = fit(&[bounds], (100, 100), true).unwrap().offset;
+    assert_eq!((found.at(100), found.error_ns), (10, 40));
+    assert_eq!(found.range_ns, (-30, 50));
+}

@@ -1,0 +1,218 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Which record of the guest and which of the host are of one command. Records with equal
+//! identities pair if the identity occurs once on each side, and the times agree with those of the
+//! other pairs; an identity that occurs more often pairs where the clock leaves one possibility.
+
+use std::collections::BTreeMap;
+use std::collections::BTreeSet;
+use std::collections::HashMap;
+
+use super::Guest;
+use super::Served;
+use super::clock::Bounds;
+use super::clock::Fit;
+use super::clock::Offset;
+use super::clock::Stands;
+use super::clock::fit;
+
+/// What makes commands equal. Parts that the host's record lacks are left out on both sides.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+struct Key {
+    ctrl: u32,
+    qid: u16,
+    cid: u16,
+    opcode: u8,
+    nsid: Option<u32>,
+    slba: Option<u64>,
+    nlb: Option<u32>,
+}
+
+/// Records with equal identities, by their numbers, in the order of time.
+#[derive(Default)]
+struct Group {
+    guest: Vec<usize>,
+    host: Vec<usize>,
+}
+
+impl Group {
+    /// The only record of each side.
+    const fn single(&self) -> Option<(usize, usize)> {
+        match (self.guest.as_slice(), self.host.as_slice()) {
+            ([g], [h]) => Some((*g, *h)),
+            _ => None,
+        }
+    }
+
+    const fn is_on_both_sides(&self) -> bool {
+        !self.guest.is_empty() && !self.host.is_empty()
+    }
+}
+
+/// Pairs, and what has none.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Matches {
+    /// Numbers of the guest's and the host's record.
+    pub pairs: Vec<(usize, usize)>,
+    /// The offset of the clocks; `None` if it is not known.
+    pub offset: Option<Offset>,
+    /// Records of the guest with several possible partners.
+    pub ambiguous_guest: u64,
+    /// Records of the host with several possible partners.
+    pub ambiguous_host: u64,
+    /// Records of each side with a partner by identity that the times exclude.
+    pub contradictory: u64,
+}
+
+/// What a pair says of the offset. `slack_ns`: how much later than recorded the host's times can be.
+pub fn bounds(guest: &Guest, host: &Served, slack_ns: u64) -> Bounds {
+    let difference = |host: u64, guest: u64| host.cast_signed().wrapping_sub(guest.cast_signed());
+    Bounds {
+        at_ns: guest.issue_ns.cast_signed(),
+        low: difference(host.last_ns, guest.end_ns),
+        up: difference(host.first_ns + slack_ns, guest.issue_ns),
+        work_ns: host.last_ns.saturating_sub(host.first_ns).cast_signed(),
+    }
+}
+
+/// Parts of an identity that a record of the host lacks, by queue and opcode.
+type Lacks = HashMap<(u32, u16, u8), [bool; 3]>;
+
+fn lacks(host: &[Served]) -> Lacks {
+    let mut lacks = Lacks::new();
+    for served in host {
+        let id = &served.id;
+        let entry = lacks.entry((served.ctrl, id.qid, id.opcode)).or_default();
+        entry[0] |= id.nsid.is_none();
+        entry[1] |= id.slba.is_none();
+        entry[2] |= id.nlb.is_none();
+    }
+    lacks
+}
+
+fn groups(guest: &[Guest], host: &[Served]) -> HashMap<Key, Group> {
+    let lacks = lacks(host);
+    let whole = |mut key: Key| {
+        let lack = lacks.get(&(key.ctrl, key.qid, key.opcode));
+        let [nsid, slba, nlb] = lack.copied().unwrap_or_default();
+        key.nsid = key.nsid.filter(|_| !nsid);
+        key.slba = key.slba.filter(|_| !slba);
+        key.nlb = key.nlb.filter(|_| !nlb);
+        key
+    };
+    let mut groups: HashMap<Key, Group> = HashMap::new();
+    for (n, command) in guest.iter().enumerate() {
+        let key = whole(Key {
+            ctrl: command.host_ctrl,
+            qid: command.qid,
+            cid: command.cid,
+            opcode: command.opcode.code,
+            nsid: Some(command.nsid),
+            slba: command.slba,
+            nlb: command.nlb,
+        });
+        groups.entry(key).or_default().guest.push(n);
+    }
+    for (n, served) in host.iter().enumerate() {
+        let id = &served.id;
+        let key = whole(Key {
+            ctrl: served.ctrl,
+            qid: id.qid,
+            cid: id.cid,
+            opcode: id.opcode,
+            nsid: id.nsid,
+            slba: id.slba,
+            nlb: id.nlb,
+        });
+        groups.entry(key).or_default().host.push(n);
+    }
+    groups
+}
+
+/// Pairs the records. `known`: the offset, if another method gives it. `is_whole`: no record is lost,
+/// so an identity that occurs once on each side is of one command.
+pub fn pair(
+    guest: &[Guest],
+    host: &[Served],
+    slack_ns: u64,
+    known: Option<Offset>,
+    is_whole: bool,
+) -> Matches {
+    let groups = groups(guest, host);
+    let bounds_of = |g: usize, h: usize| bounds(&guest[g], &host[h], slack_ns);
+    let singles: Vec<(usize, usize)> = groups.values().filter_map(Group::single).collect();
+    let anchors: Vec<Bounds> = singles.iter().map(|&(g, h)| bounds_of(g, h)).collect();
+    let times = || guest.iter().map(|c| c.issue_ns.cast_signed());
+    let range = times().min().zip(times().max()).unwrap_or_default();
+    let found = match known {
+        Some(offset) => Some(Fit::known(offset, &anchors)),
+        None => fit(&anchors, range, is_whole),
+    };
+    let mut matches = Matches::default();
+    let Some(Fit { offset, stands }) = found else {
+        for group in groups.values().filter(|group| group.is_on_both_sides()) {
+            matches.ambiguous_guest += group.guest.len() as u64;
+            matches.ambiguous_host += group.host.len() as u64;
+        }
+        return matches;
+    };
+    for (pair, stands) in singles.into_iter().zip(stands) {
+        match stands {
+            Stands::Fits => matches.pairs.push(pair),
+            Stands::Unsure => {
+                matches.ambiguous_guest += 1;
+                matches.ambiguous_host += 1;
+            }
+            Stands::Contradicts => matches.contradictory += 1,
+        }
+    }
+    let repeated = groups.values().filter(|group| group.single().is_none());
+    for group in repeated.filter(|group| group.is_on_both_sides()) {
+        several(group, &mut matches, (guest, host), &offset, &bounds_of);
+    }
+    matches.offset = Some(offset);
+    matches.pairs.sort_unstable();
+    matches
+}
+
+/// Pairs the records of an identity that occurs more than once: those that surely fit, and of which
+/// neither may fit another.
+fn several(
+    group: &Group,
+    matches: &mut Matches,
+    (guest, host): (&[Guest], &[Served]),
+    offset: &Offset,
+    bounds_of: &dyn Fn(usize, usize) -> Bounds,
+) {
+    let mut of_guest: BTreeMap<usize, Vec<(usize, bool)>> = BTreeMap::new();
+    let mut of_host: BTreeMap<usize, u32> = BTreeMap::new();
+    let first = |h: usize| host[h].first_ns.cast_signed();
+    // rounded times may be a little early
+    let margin = 2000;
+    for &g in &group.guest {
+        let command = &guest[g];
+        let (low, high) = offset.range(command.issue_ns.cast_signed());
+        let from = command.issue_ns.cast_signed() + low - margin;
+        let to = command.end_ns.cast_signed() + high;
+        let begin = group.host.partition_point(|&h| first(h) < from);
+        for &h in group.host[begin..].iter().take_while(|&&h| first(h) <= to) {
+            let bounds = bounds_of(g, h);
+            if offset.may_fit(&bounds) {
+                let surely = offset.surely_fits(&bounds);
+                of_guest.entry(g).or_default().push((h, surely));
+                *of_host.entry(h).or_default() += 1;
+            }
+        }
+    }
+    let mut paired = BTreeSet::new();
+    for (g, candidates) in &of_guest {
+        match candidates.as_slice() {
+            [(h, true)] if of_host.get(h) == Some(&1) => {
+                matches.pairs.push((*g, *h));
+                paired.insert(*h);
+            }
+            _ => matches.ambiguous_guest += 1,
+        }
+    }
+    let open = of_host.keys().filter(|h| !paired.contains(h)).count();
+    matches.ambiguous_host += open as u64;
+}

@@ -1,0 +1,309 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The JSON of `spdk_trace -j`: an object with `tsc_rate`, `tpoints` and `entries`. Its entries have
+//! exact TSC values, the address of their object, and no command ids.
+
+use std::collections::BTreeMap;
+
+use serde::Deserialize;
+use serde_json::Value;
+
+use super::ImportError;
+use super::Imported;
+use super::finish;
+use crate::model::host::HostCommand;
+use crate::model::host::HostEvent;
+use crate::model::host::HostId;
+use crate::model::host::HostPoint;
+use crate::model::host::HostTimes;
+use crate::recording::HostClock;
+use crate::recording::HostController;
+use crate::recording::TargetInfo;
+use crate::recording::TargetKind;
+
+/// An argument of a tracepoint.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(default)]
+pub struct Argument {
+    /// Its name.
+    pub name: String,
+    /// 0: a number, 1: a pointer, 2: a text.
+    #[serde(rename = "type")]
+    pub kind: u32,
+}
+
+/// A tracepoint.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(default)]
+pub struct Tracepoint {
+    /// Its name, such as `TCP_REQ_NEW`.
+    pub name: String,
+    /// The number that entries have.
+    pub id: u64,
+    /// Whether an object begins here.
+    pub new_object: bool,
+    /// Its arguments.
+    pub args: Vec<Argument>,
+}
+
+/// The object of an entry.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(default)]
+pub struct Object {
+    /// Its short name: `r12`.
+    pub id: Option<String>,
+    /// Its address.
+    pub value: Option<u64>,
+    /// TSC since it began.
+    pub time: Option<u64>,
+}
+
+/// An entry.
+#[derive(Clone, Debug, Default, PartialEq, Deserialize)]
+#[serde(default)]
+pub struct Entry {
+    /// The core.
+    pub lcore: u64,
+    /// Number of the tracepoint.
+    pub tpoint: u64,
+    /// TSC.
+    pub tsc: u64,
+    /// Size, for tracepoints that have one.
+    pub size: Option<u64>,
+    /// Poller or owner.
+    pub poller: Option<String>,
+    /// Object.
+    pub object: Option<Object>,
+    /// Values of the arguments.
+    pub args: Vec<Value>,
+}
+
+/// A trace. Entries are in the order of time.
+#[derive(Clone, Debug, Default, PartialEq, Deserialize)]
+#[serde(default)]
+pub struct Trace {
+    /// Ticks per second.
+    pub tsc_rate: u64,
+    /// The tracepoints.
+    pub tpoints: Vec<Tracepoint>,
+    /// The entries.
+    pub entries: Vec<Entry>,
+}
+
+impl Trace {
+    /// Reads the text of a trace.
+    ///
+    /// # Errors
+    /// If it is no JSON, or lacks its rate or its tracepoints.
+    pub fn parse(text: &str) -> Result<Self, ImportError> {
+        let wrong = |reason: String| ImportError::NoSpdkTrace { reason };
+        let mut trace: Self = serde_json::from_str(text).map_err(|e| wrong(e.to_string()))?;
+        if trace.tsc_rate == 0 {
+            return Err(wrong("it has no tsc_rate".into()));
+        }
+        if trace.tpoints.is_empty() {
+            return Err(wrong("it has no tpoints".into()));
+        }
+        trace.entries.sort_by_key(|entry| entry.tsc);
+        Ok(trace)
+    }
+
+    /// Nanoseconds of a number of ticks, rounded down.
+    pub fn ns(&self, ticks: u64) -> u64 {
+        let ns = u128::from(ticks) * 1_000_000_000 / u128::from(self.tsc_rate.max(1));
+        u64::try_from(ns).unwrap_or(u64::MAX)
+    }
+
+    /// The tracepoint of an entry; `None` if the trace does not describe it.
+    pub fn tracepoint(&self, entry: &Entry) -> Option<&Tracepoint> {
+        self.tpoints.iter().find(|t| t.id == entry.tpoint)
+    }
+
+    /// The name of an entry's tracepoint; empty if the trace does not describe it.
+    fn name(&self, entry: &Entry) -> &str {
+        self.tracepoint(entry).map_or("", |t| &t.name)
+    }
+}
+
+/// What a tracepoint of a request means, for the transports TCP and RDMA.
+enum Step {
+    New,
+    Point(HostPoint),
+    End,
+}
+
+fn step(name: &str) -> Option<Step> {
+    let of_transport = name
+        .strip_prefix("TCP_REQ_")
+        .or(name.strip_prefix("RDMA_REQ_"))?;
+    Some(match of_transport {
+        "NEW" => Step::New,
+        "EXECUTING" => Step::Point(HostPoint::BackendSubmit),
+        "EXECUTED" => Step::Point(HostPoint::BackendDone),
+        "COMPLETED" => Step::End,
+        // names are cut after 23 characters
+        other if other.starts_with("RDY_TO_COMPL") => Step::Point(HostPoint::Post),
+        _ => return None,
+    })
+}
+
+/// Reads the requests of a trace. They have no ids; [`label`] adds them.
+///
+/// # Errors
+/// As [`Trace::parse`].
+pub fn import(text: &str) -> Result<Imported, ImportError> {
+    let trace = Trace::parse(text)?;
+    let mut imported = Imported {
+        target: TargetInfo {
+            kind: TargetKind::Spdk,
+            by: "spdk_trace".into(),
+            clock: HostClock::Tsc,
+            resolution_ns: 1,
+            ..TargetInfo::default()
+        },
+        controllers: vec![HostController {
+            name: "spdk:0".into(),
+            ..HostController::default()
+        }],
+        ..Imported::default()
+    };
+    let mut flying: BTreeMap<u64, HostCommand> = BTreeMap::new();
+    let ledger = &mut imported.ledger;
+    for entry in &trace.entries {
+        let request = entry.object.as_ref().and_then(|o| o.value);
+        let (Some(step), Some(request)) = (step(trace.name(entry)), request) else {
+            ledger.other += 1;
+            continue;
+        };
+        let ns = trace.ns(entry.tsc);
+        match step {
+            Step::New => {
+                let command = HostCommand {
+                    ctrl: 0,
+                    id: None,
+                    request: Some(request),
+                    status: None,
+                    times: HostTimes::default().with(HostPoint::Fetch, ns),
+                };
+                ledger.without_end += u64::from(flying.insert(request, command).is_some());
+            }
+            Step::Point(point) => {
+                let of = flying.get_mut(&request);
+                of.into_iter()
+                    .for_each(|command| command.times.set(point, ns));
+            }
+            Step::End => match flying.remove(&request) {
+                Some(command) => imported.events.push(HostEvent::Command(command)),
+                None => ledger.without_begin += 1,
+            },
+        }
+    }
+    let left = flying.into_values().map(HostEvent::Unfinished);
+    imported.events.extend(left);
+    Ok(finish(imported))
+}
+
+/// The command of each entry, from a recording of the same requests by their addresses. The n-th use
+/// of an address in the trace is its n-th in the recording, if both have the same number of uses;
+/// other entries get none. Returns the commands by the number of the entry, and the number of uses
+/// without one.
+pub fn label(trace: &Trace, commands: &[HostCommand]) -> (BTreeMap<usize, HostId>, u64) {
+    let mut recorded: BTreeMap<u64, Vec<&HostCommand>> = BTreeMap::new();
+    for command in commands {
+        let request = command.request.iter();
+        request.for_each(|r| recorded.entry(*r).or_default().push(command));
+    }
+    for uses in recorded.values_mut() {
+        uses.sort_by_key(|c| c.times.ends());
+    }
+    // the uses of each address: the entries from one NEW to the next
+    let mut uses: BTreeMap<u64, Vec<Vec<usize>>> = BTreeMap::new();
+    for (n, entry) in trace.entries.iter().enumerate() {
+        let Some(request) = entry.object.as_ref().and_then(|o| o.value) else {
+            continue;
+        };
+        let of = uses.entry(request).or_default();
+        match step(trace.name(entry)) {
+            Some(Step::New) => of.push(vec![n]),
+            _ => of.last_mut().into_iter().for_each(|last| last.push(n)),
+        }
+    }
+    let (mut labels, mut without) = (BTreeMap::new(), 0);
+    for (request, of) in uses {
+        let found = recorded
+            .get(&request)
+            .filter(|found| found.len() == of.len());
+        let Some(found) = found else {
+            without += of.len() as u64;
+            continue;
+        };
+        for (entries, id) in of.into_iter().zip(found.iter().map(|c| c.id)) {
+            without += u64::from(id.is_none());
+            let id = id.iter();
+            id.for_each(|id| labels.extend(entries.iter().map(|n| (*n, *id))));
+        }
+    }
+    (labels, without)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const TRACE: &str = include_str!("../../tests/host/spdk_trace.json");
+
+    fn labelled() -> HostCommand {
+        HostCommand {
+            ctrl: 0,
+            id: Some(HostId {
+                qid: 1,
+                cid: 77,
+                nsid: Some(1),
+                opcode: 2,
+                slba: Some(64),
+                nlb: Some(8),
+            }),
+            request: Some(0x2000_0001_0a80),
+            status: None,
+            times: HostTimes::default(),
+        }
+    }
+
+    #[test]
+    fn requests_have_their_points_and_no_ids() {
+        let read = import(TRACE).unwrap();
+        assert_eq!((read.ledger.commands, read.ledger.unfinished), (2, 1));
+        assert_eq!((read.ledger.without_begin, read.ledger.other), (1, 3));
+        let HostEvent::Command(first) = read.events[0] else {
+            panic!("{:?}", read.events);
+        };
+        let stages = first.times.stages().unwrap();
+        let stages: Vec<_> = stages.iter().map(|s| (s.name.as_str(), s.ns)).collect();
+        let want = [
+            ("host_submit", 1000),
+            ("backend", 20_000),
+            ("host_complete", 500),
+        ];
+        assert_eq!(stages, want);
+        assert_eq!(first.id, None);
+    }
+
+    #[test]
+    fn an_address_that_was_used_as_often_labels_its_entries() {
+        let trace = Trace::parse(TRACE).unwrap();
+        let (labels, without) = label(&trace, &[labelled()]);
+        // the trace uses the address twice, the recording has it once
+        assert!(labels.is_empty());
+        assert_eq!(without, 3);
+        let (labels, without) = label(&trace, &[labelled(), labelled()]);
+        assert_eq!((labels.len(), without), (10, 1));
+        assert!(labels.values().all(|id| id.cid == 77));
+    }
+
+    #[test]
+    fn other_files_are_refused() {
+        for wrong in ["", "{}", "{\"tsc_rate\":5}", "[1]"] {
+            let error = Trace::parse(wrong).unwrap_err();
+            assert!(matches!(error, ImportError::NoSpdkTrace { .. }), "{wrong}");
+        }
+    }
+}

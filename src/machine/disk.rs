@@ -1,0 +1,252 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! From the name of a disk, a partition or a file to its controllers, namespace and logical blocks.
+
+use std::fs;
+use std::io;
+use std::os::unix::fs::FileTypeExt;
+use std::os::unix::fs::MetadataExt;
+use std::path::Path;
+use std::path::PathBuf;
+
+use super::System;
+use super::read_line;
+use super::sysfs::Controller;
+use super::sysfs::is_namespace;
+use super::sysfs::names_in;
+
+/// Unit of the start and size of partitions in sysfs.
+const SECTOR_BYTES: u64 = 512;
+
+/// An NVMe disk, or a part of one.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Disk {
+    /// The name of the block device: `nvme0n1`, `nvme0n1p2`.
+    pub name: String,
+    /// The numbers of all controllers with a path to it, sorted.
+    pub controllers: Vec<u32>,
+    /// Its namespace id.
+    pub nsid: u32,
+    /// The first and last logical block of a partition; `None` for a whole disk.
+    pub blocks: Option<(u64, u64)>,
+}
+
+/// Why a name leads to no NVMe disk.
+#[derive(Debug, thiserror::Error)]
+pub enum DiskError {
+    /// There is no block device of this name.
+    #[error("there is no disk `{name}`: this machine has {}", list(have))]
+    Missing {
+        /// What was asked for.
+        name: String,
+        /// The NVMe disks of this machine.
+        have: Vec<String>,
+    },
+    /// The path cannot be looked at.
+    #[error("`{path}` can't be looked at ({error}): give a disk, as in `--disk nvme0n1`")]
+    Unreadable {
+        /// What was asked for.
+        path: PathBuf,
+        /// Why.
+        error: io::Error,
+    },
+    /// A character device, such as that of a controller.
+    #[error("`{0}` is a character device: give a disk, as in `--disk nvme0n1`")]
+    Character(PathBuf),
+    /// The file is on no block device.
+    #[error(
+        "`{path}` is on {kind}, which has no disk of its own: give a disk, as in `--disk nvme0n1`"
+    )]
+    NoDisk {
+        /// What was asked for.
+        path: PathBuf,
+        /// The type of its file system.
+        kind: String,
+    },
+    /// A block device on others, or a file system on several.
+    #[error(
+        "`{name}` is {what} on {}: give one of the NVMe disks below it",
+        list(on)
+    )]
+    Stacked {
+        /// The name of the block device, or what was asked for.
+        name: String,
+        /// What it is.
+        what: String,
+        /// The block devices or files below it.
+        on: Vec<String>,
+    },
+    /// A disk of another driver.
+    #[error("`{name}` is not an NVMe disk: this machine has {}", list(have))]
+    Other {
+        /// The name of the block device.
+        name: String,
+        /// The NVMe disks of this machine.
+        have: Vec<String>,
+    },
+}
+
+fn list(names: &[String]) -> String {
+    match names {
+        [] => "none".into(),
+        names => names.join(", "),
+    }
+}
+
+/// Major and minor number as the kernel encodes them for stat (include/linux/kdev_t.h,
+/// new_encode_dev).
+const fn numbers(dev: u64) -> (u64, u64) {
+    (dev >> 8 & 0xfff, dev & 0xff | dev >> 12 & 0xf_ff00)
+}
+
+/// Whether a hidden path of a multipath disk (`nvme0c1n2`) belongs to this disk (`nvme0n2`).
+fn is_path_of(path: &str, disk: &str) -> bool {
+    let Some((head, rest)) = path.split_once('c') else {
+        return path == disk;
+    };
+    let namespace = rest.trim_start_matches(|c: char| c.is_ascii_digit());
+    format!("{head}{namespace}") == disk
+}
+
+impl System {
+    /// The disk of this name (`nvme0n1`), device file (`/dev/nvme0n1p1`), or the one that has the
+    /// file or directory (`/mnt/data`).
+    ///
+    /// # Errors
+    /// If it is not one NVMe disk, or a partition of one.
+    pub fn disk(&self, text: &str) -> Result<Disk, DiskError> {
+        if text.contains('/') {
+            return self.disk_of_path(Path::new(text));
+        }
+        if text.is_empty() || text.starts_with('.') {
+            let (name, have) = (text.into(), self.disks());
+            return Err(DiskError::Missing { name, have });
+        }
+        self.disk_at(text, &self.path("sys/class/block").join(text))
+    }
+
+    fn disk_of_path(&self, path: &Path) -> Result<Disk, DiskError> {
+        let meta = fs::metadata(path).map_err(|error| DiskError::Unreadable {
+            path: path.into(),
+            error,
+        })?;
+        if meta.file_type().is_char_device() {
+            return Err(DiskError::Character(path.into()));
+        }
+        let is_block = meta.file_type().is_block_device();
+        let (major, minor) = numbers(if is_block { meta.rdev() } else { meta.dev() });
+        let at = self.path("sys/dev/block").join(format!("{major}:{minor}"));
+        if at.exists() {
+            return self.disk_at(&path.display().to_string(), &at);
+        }
+        self.disk_of_mount(path)
+    }
+
+    /// The disk of a file system without a device number of its own, such as btrfs.
+    fn disk_of_mount(&self, path: &Path) -> Result<Disk, DiskError> {
+        let full = fs::canonicalize(path).unwrap_or_else(|_| path.into());
+        let mounts = fs::read_to_string(self.path("proc/self/mountinfo")).unwrap_or_default();
+        // the mount point is field 5; type and source follow a dash
+        let mounts = mounts.lines().filter_map(|line| {
+            let (mount, what) = line.split_once(" - ")?;
+            let point = mount.split(' ').nth(4)?;
+            let mut what = what.split(' ');
+            let found = (point.len(), what.next()?, what.next()?);
+            full.starts_with(point).then_some(found)
+        });
+        // a later mount hides an earlier one at the same place
+        let Some((_, kind, source)) = mounts.max_by_key(|(length, ..)| *length) else {
+            let (path, kind) = (path.into(), "an unknown file system".into());
+            return Err(DiskError::NoDisk { path, kind });
+        };
+        let Some(name) = source.strip_prefix("/dev/") else {
+            let (path, kind) = (path.into(), kind.into());
+            return Err(DiskError::NoDisk { path, kind });
+        };
+        let pools = self.path("sys/fs/btrfs");
+        let members = names_in(&pools)
+            .into_iter()
+            .map(|pool| names_in(&pools.join(pool).join("devices")))
+            .find(|members| members.iter().any(|m| m == name));
+        match members {
+            Some(on) if on.len() > 1 => Err(DiskError::Stacked {
+                name: path.display().to_string(),
+                what: format!("{kind} on several devices,"),
+                on,
+            }),
+            _ => self.disk_at(name, &self.path("sys/class/block").join(name)),
+        }
+    }
+
+    /// The disk at this place in sysfs. `asked` is for errors.
+    fn disk_at(&self, asked: &str, at: &Path) -> Result<Disk, DiskError> {
+        let missing = || DiskError::Missing {
+            name: asked.into(),
+            have: self.disks(),
+        };
+        // /sys/devices/.../nvme/nvme0/nvme0n1/nvme0n1p1
+        let at = fs::canonicalize(at).map_err(|_| missing())?;
+        let name_of = |at: &Path| Some(at.file_name()?.to_str()?.to_owned());
+        let name = name_of(&at).ok_or_else(missing)?;
+        let is_part = at.join("partition").exists();
+        let whole = if is_part { at.parent() } else { Some(&*at) };
+        let whole = whole.ok_or_else(missing)?;
+        let disk = name_of(whole).ok_or_else(missing)?;
+        if !is_namespace(&disk) {
+            return Err(self.not_nvme(&disk, whole));
+        }
+        let number = |at: &Path, file| read_line(&at.join(file))?.parse::<u64>().ok();
+        let blocks = || {
+            let bytes = number(whole, "queue/logical_block_size")?;
+            let first = number(&at, "start")? * SECTOR_BYTES / bytes;
+            let count = number(&at, "size")? * SECTOR_BYTES / bytes;
+            Some((first, (first + count).checked_sub(1)?))
+        };
+        let blocks = match is_part {
+            true => Some(blocks().ok_or_else(missing)?),
+            false => None,
+        };
+        let controllers = self.controllers();
+        let has = |c: &&Controller| c.namespaces.iter().any(|ns| is_path_of(&ns.name, &disk));
+        let with: Vec<&Controller> = controllers.iter().filter(has).collect();
+        let namespaces = with.iter().flat_map(|c| &c.namespaces);
+        let nsid = namespaces.clone().find(|ns| is_path_of(&ns.name, &disk));
+        Ok(Disk {
+            nsid: nsid.ok_or_else(missing)?.nsid,
+            controllers: with.iter().map(|c| c.instance).collect(),
+            name,
+            blocks,
+        })
+    }
+
+    fn not_nvme(&self, disk: &str, at: &Path) -> DiskError {
+        let text = |file| read_line(&at.join(file));
+        let (what, on) = if let Some(name) = text("dm/name") {
+            let what = format!("the device-mapper device {name}");
+            (what, names_in(&at.join("slaves")))
+        } else if let Some(level) = text("md/level") {
+            (
+                format!("an md array ({level})"),
+                names_in(&at.join("slaves")),
+            )
+        } else if let Some(file) = text("loop/backing_file") {
+            ("a loop device".into(), vec![file])
+        } else {
+            let (name, have) = (disk.into(), self.disks());
+            return DiskError::Other { name, have };
+        };
+        let name = disk.into();
+        DiskError::Stacked { name, what, on }
+    }
+
+    /// The names of all NVMe disks.
+    fn disks(&self) -> Vec<String> {
+        let mut names = names_in(&self.path("sys/class/block"));
+        // without the hidden paths
+        names.retain(|name| is_namespace(name) && !name.contains('c'));
+        names
+    }
+}
+
+#[cfg(test)]
+#[path = "disk_tests.rs"]
+mod tests;

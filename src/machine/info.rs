@@ -1,0 +1,209 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The settings of a machine as a recording has them.
+
+use super::System;
+use super::fact::Fact;
+use super::hypervisor::HypervisorKind;
+use super::nvme::NamespaceDetail;
+use super::nvme::NvmeDetail;
+use super::nvme::NvmeParameters;
+use super::overview::Machine;
+use crate::recording::MachineController;
+use crate::recording::MachineDisk;
+use crate::recording::MachineInfo;
+
+fn known<T: Clone>(fact: &Fact<T>) -> Option<T> {
+    fact.known().cloned()
+}
+
+/// Bytes of a setting in KiB.
+fn bytes(kib: &Fact<u32>) -> Option<u64> {
+    kib.known().map(|n| u64::from(*n) << 10)
+}
+
+fn disk(detail: &NamespaceDetail) -> Option<MachineDisk> {
+    Some(MachineDisk {
+        name: detail.name.clone(),
+        nsid: known(&detail.nsid)?,
+        scheduler: known(&detail.scheduler),
+        nr_requests: known(&detail.nr_requests),
+        rq_affinity: known(&detail.rq_affinity),
+        io_poll: detail.io_poll.known().map(|n| *n != 0),
+        write_cache: known(&detail.write_cache),
+        max_hw_bytes: bytes(&detail.max_hw_sectors_kb),
+        max_bytes: bytes(&detail.max_sectors_kb),
+        physical_bytes: known(&detail.physical_block_size),
+        logical_bytes: known(&detail.lba_bytes),
+        io_timeout_ms: known(&detail.io_timeout_ms),
+    })
+}
+
+fn controller(detail: &NvmeDetail) -> MachineController {
+    MachineController {
+        instance: detail.instance,
+        class: detail.class.name().into(),
+        transport: known(&detail.transport),
+        state: known(&detail.state),
+        // the kernel counts the admin queue, too
+        io_queues: detail.queue_count.known().map(|n| n.saturating_sub(1)),
+        depth: known(&detail.queue_depth),
+        vectors: known(&detail.interrupt_vectors),
+        shadow_doorbells: known(&detail.shadow_doorbells),
+        iommu_group: known(&detail.iommu_group),
+        disks: detail.namespaces.iter().filter_map(disk).collect(),
+    }
+}
+
+/// Whether mappings that are removed are invalidated at once, by the types of the IOMMU groups.
+/// Before 5.15 (`DMA-FQ`) the types do not show it.
+fn strict(controllers: &[NvmeDetail], release: Option<(u32, u32)>) -> Option<bool> {
+    let types = controllers.iter().filter_map(|c| c.iommu_group.known());
+    let mut strict = types.filter_map(|name| match name.as_str() {
+        "DMA" if release.is_some_and(|version| version >= (5, 15)) => Some(true),
+        "DMA-FQ" => Some(false),
+        _ => None,
+    });
+    strict.next()
+}
+
+/// Major and minor version of a release.
+fn version(release: &str) -> Option<(u32, u32)> {
+    let mut numbers = release.split(|c: char| !c.is_ascii_digit());
+    let mut number = || numbers.next()?.parse().ok();
+    Some((number()?, number()?))
+}
+
+/// The settings, from what was read of the machine.
+pub fn machine_info(
+    machine: &Machine,
+    parameters: &NvmeParameters,
+    controllers: &[NvmeDetail],
+) -> MachineInfo {
+    let hypervisor = &machine.hypervisor;
+    let is_virtual = hypervisor.present();
+    let real_time = machine.version.known().map(|v| v.contains("PREEMPT_RT"));
+    let asked = parameters.use_threaded_interrupts.known();
+    let asked = asked.map(|value| value != "0");
+    let release = machine.release.known().and_then(|text| version(text));
+    MachineInfo {
+        hypervisor: is_virtual.unwrap_or(false).then(|| hypervisor.name.clone()),
+        is_virtual,
+        is_emulated: hypervisor.kind == HypervisorKind::Qemu,
+        cpus: known(&machine.cpus_online),
+        threaded_interrupts: match (real_time, asked) {
+            (Some(true), _) | (_, Some(true)) => Some(true),
+            (Some(false), Some(false)) => Some(false),
+            _ => None,
+        },
+        poll_queues: known(&parameters.poll_queues),
+        io_timeout_s: known(&parameters.io_timeout_s),
+        iommu_strict: strict(controllers, release),
+        controllers: controllers.iter().map(controller).collect(),
+    }
+}
+
+impl System {
+    /// Reads the settings of the machine. With `identify` it sends an Identify command to each live
+    /// PCI controller: only this shows whether there are shadow doorbells.
+    pub fn info(&self, identify: bool) -> MachineInfo {
+        let machine = self.machine();
+        let controllers = self.nvme_details(&machine.hypervisor, identify);
+        machine_info(&machine, &self.nvme_parameters(), &controllers)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::tests::put;
+    use super::*;
+    use tempfile::TempDir;
+
+    fn machine() -> TempDir {
+        let root = TempDir::new().unwrap();
+        let at = "sys/class/nvme/nvme1";
+        for (file, text) in [
+            ("model", "QEMU NVMe Ctrl\n"),
+            ("transport", "pcie\n"),
+            ("state", "live\n"),
+            ("queue_count", "3\n"),
+            ("sqsize", "1023\n"),
+            ("device/iommu_group/type", "DMA\n"),
+            ("nvme1n1/nsid", "7\n"),
+            ("nvme1n1/queue/scheduler", "[none] mq-deadline\n"),
+            ("nvme1n1/queue/write_cache", "write back\n"),
+            ("nvme1n1/queue/max_hw_sectors_kb", "8\n"),
+            ("nvme1n1/queue/max_sectors_kb", "4\n"),
+            ("nvme1n1/queue/physical_block_size", "4096\n"),
+            ("nvme1n1/queue/logical_block_size", "512\n"),
+            ("nvme1n1/queue/io_poll", "0\n"),
+        ] {
+            put(&root, &format!("{at}/{file}"), text);
+        }
+        for (path, text) in [
+            ("proc/cpuinfo", "flags : hypervisor\n"),
+            ("proc/sys/kernel/osrelease", "6.12.1\n"),
+            ("proc/sys/kernel/version", "#1 SMP PREEMPT_DYNAMIC\n"),
+            ("sys/devices/system/cpu/online", "0-3\n"),
+            ("sys/module/nvme/parameters/poll_queues", "2\n"),
+            ("sys/module/nvme/parameters/use_threaded_interrupts", "0\n"),
+        ] {
+            put(&root, path, text);
+        }
+        root
+    }
+
+    #[test]
+    fn the_settings_are_those_of_sysfs() {
+        let root = machine();
+        let info = System::at(root.path()).info(false);
+        assert_eq!((info.cpus, info.is_virtual), (Some(4), Some(true)));
+        assert_eq!(info.threaded_interrupts, Some(false));
+        assert_eq!((info.poll_queues, info.io_timeout_s), (Some(2), None));
+        assert_eq!(info.iommu_strict, Some(true));
+        let [nvme] = info.controllers.as_slice() else {
+            panic!("{info:?}");
+        };
+        assert_eq!((nvme.instance, nvme.io_queues), (1, Some(2)));
+        assert_eq!((nvme.class.as_str(), nvme.depth), ("emulated", Some(1024)));
+        assert_eq!(nvme.iommu_group.as_deref(), Some("DMA"));
+        assert_eq!(nvme.shadow_doorbells, None);
+        let disk = MachineDisk {
+            name: "nvme1n1".into(),
+            nsid: 7,
+            scheduler: Some("none".into()),
+            io_poll: Some(false),
+            write_cache: Some("write back".into()),
+            max_hw_bytes: Some(8192),
+            max_bytes: Some(4096),
+            physical_bytes: Some(4096),
+            logical_bytes: Some(512),
+            ..MachineDisk::default()
+        };
+        assert_eq!(nvme.disks, [disk]);
+    }
+
+    #[test]
+    fn interrupts_are_threads_on_a_real_time_kernel_and_by_parameter() {
+        let root = machine();
+        let threaded = || System::at(root.path()).info(false).threaded_interrupts;
+        let parameter = "sys/module/nvme/parameters/use_threaded_interrupts";
+        put(&root, parameter, "1\n");
+        assert_eq!(threaded(), Some(true));
+        put(&root, parameter, "0\n");
+        put(&root, "proc/sys/kernel/version", "#1 SMP PREEMPT_RT\n");
+        assert_eq!(threaded(), Some(true));
+    }
+
+    #[test]
+    fn before_5_15_the_group_does_not_show_whether_invalidation_is_strict() {
+        let root = machine();
+        let strict = || System::at(root.path()).info(false).iommu_strict;
+        put(&root, "proc/sys/kernel/osrelease", "5.10.0-46-amd64\n");
+        assert_eq!(strict(), None);
+        let group = "sys/class/nvme/nvme1/device/iommu_group/type";
+        put(&root, group, "DMA-FQ\n");
+        assert_eq!(strict(), Some(false));
+        put(&root, group, "identity\n");
+        assert_eq!(strict(), None);
+    }
+}

@@ -1,0 +1,258 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Processes that serve NVMe: what they are, and reads of their memory. Nothing is written to them.
+
+use std::fs;
+use std::fs::File;
+use std::io::ErrorKind;
+use std::os::unix::fs::FileExt;
+use std::path::PathBuf;
+
+use super::System;
+
+/// Bytes behind a controller's address in which its identity is looked for.
+const CONTROLLER: usize = 64 << 10;
+/// Model number of QEMU's controllers, in the Identify data.
+const MODEL: &[u8] = b"QEMU NVMe Ctrl";
+/// Bytes of a serial number, which is before the model number.
+const SERIAL: usize = 20;
+
+/// Why a target cannot be traced.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum TargetError {
+    /// The kernel's target is not loaded.
+    #[error("this machine has no kernel target: the module nvmet is not loaded")]
+    NoNvmet,
+    /// There is no such process.
+    #[error("there is no process {pid}; `nvme-deep host list` shows those that serve NVMe")]
+    NoProcess {
+        /// Its id.
+        pid: u32,
+    },
+    /// This process may not trace the other.
+    #[error("process {pid} may not be traced by this user: run it as root (sudo)")]
+    NotPermitted {
+        /// Its id.
+        pid: u32,
+    },
+    /// The executable cannot be read.
+    #[error("{} can't be read as an executable ({error})", .path.display())]
+    Unreadable {
+        /// Its path.
+        path: PathBuf,
+        /// Why.
+        error: String,
+    },
+    /// The executable does not export a function.
+    #[error(
+        "process {pid} ({binary}) does not export {symbol}: it is no QEMU with NVMe, or one without \
+         dynamic symbols; `host import --qemu-log` needs none"
+    )]
+    NoSymbol {
+        /// Its id.
+        pid: u32,
+        /// Its executable.
+        binary: String,
+        /// The function.
+        symbol: String,
+    },
+    /// Data of the target contradict each other.
+    #[error(
+        "{failed} hits failed the check of the request's fields: this target has another layout, and \
+         its records would be wrong. Use `host import --qemu-log`"
+    )]
+    Layout {
+        /// Number of hits.
+        failed: u64,
+    },
+    /// The process has ended during the run.
+    #[error("process {pid} has ended: the records end there")]
+    Ended {
+        /// Its id.
+        pid: u32,
+    },
+}
+
+/// A process.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Process {
+    /// Its id.
+    pub pid: u32,
+    /// A path by which its executable can be read, also if the file was replaced.
+    pub exe: PathBuf,
+    /// The path of its executable.
+    pub name: String,
+    /// Its arguments.
+    pub args: Vec<String>,
+    /// Its version, if its executable has one that is known.
+    pub version: Option<String>,
+}
+
+impl Process {
+    /// Looks at a process.
+    ///
+    /// # Errors
+    /// If there is no such process, or this one may not look at it.
+    pub fn at(system: &System, pid: u32) -> Result<Self, TargetError> {
+        let exe = system.path(&format!("proc/{pid}/exe"));
+        let name = fs::read_link(&exe).map_err(|error| match error.kind() {
+            ErrorKind::NotFound => TargetError::NoProcess { pid },
+            _ => TargetError::NotPermitted { pid },
+        })?;
+        let args = fs::read(system.path(&format!("proc/{pid}/cmdline"))).unwrap_or_default();
+        let args = args.split(|&b| b == 0).filter(|word| !word.is_empty());
+        Ok(Self {
+            pid,
+            exe,
+            name: name.display().to_string(),
+            args: args
+                .map(|w| String::from_utf8_lossy(w).into_owned())
+                .collect(),
+            version: None,
+        })
+    }
+
+    /// All processes that this one may look at.
+    pub fn all(system: &System) -> Vec<Self> {
+        let entries = fs::read_dir(system.path("proc")).into_iter().flatten();
+        let mut pids: Vec<u32> = entries
+            .filter_map(|e| e.ok()?.file_name().to_str()?.parse().ok())
+            .collect();
+        pids.sort_unstable();
+        pids.into_iter()
+            .filter_map(|pid| Self::at(system, pid).ok())
+            .collect()
+    }
+
+    /// The name of the executable without its directory.
+    pub fn program(&self) -> &str {
+        let name = self.name.trim_end_matches(" (deleted)");
+        name.rsplit('/').next().unwrap_or_default()
+    }
+
+    /// Whether it is QEMU with an NVMe controller on its command line.
+    pub fn is_qemu_with_nvme(&self) -> bool {
+        let is_nvme = |arg: &String| {
+            let device = arg.split(',').next().unwrap_or_default();
+            device == "nvme" || arg.contains("\"driver\":\"nvme\"")
+        };
+        self.program().starts_with("qemu-system-") && self.args.iter().any(is_nvme)
+    }
+}
+
+/// The memory of a process, for reading.
+#[derive(Debug)]
+pub struct Memory {
+    file: File,
+    stat: PathBuf,
+    /// Start of the process in clock ticks: its id may be used again.
+    started: Option<String>,
+}
+
+/// The start time of a process: field 22 of its stat.
+fn start_of(stat: &PathBuf) -> Option<String> {
+    let text = fs::read_to_string(stat).ok()?;
+    // the name, in brackets, may contain anything
+    let (_, rest) = text.rsplit_once(") ")?;
+    Some(rest.split(' ').nth(19)?.to_owned())
+}
+
+impl Memory {
+    /// Opens the memory. The kernel allows it to those who may trace the process.
+    ///
+    /// # Errors
+    /// If it does not, or there is no such process.
+    pub fn open(system: &System, pid: u32) -> Result<Self, TargetError> {
+        let file = File::open(system.path(&format!("proc/{pid}/mem")));
+        let file = file.map_err(|error| match error.kind() {
+            ErrorKind::NotFound => TargetError::NoProcess { pid },
+            _ => TargetError::NotPermitted { pid },
+        })?;
+        let stat = system.path(&format!("proc/{pid}/stat"));
+        let started = start_of(&stat);
+        Ok(Self {
+            file,
+            stat,
+            started,
+        })
+    }
+
+    /// Whether the process has ended.
+    pub fn has_ended(&self) -> bool {
+        start_of(&self.stat) != self.started
+    }
+
+    /// The serial number of the NVMe controller at this address. `None` if there is none.
+    pub fn nvme_serial(&self, address: u64) -> Option<String> {
+        let mut bytes = vec![0; CONTROLLER];
+        let mut read = 0;
+        // the memory may end behind the controller
+        for page in bytes.chunks_mut(4096) {
+            if self
+                .file
+                .read_exact_at(page, address + read as u64)
+                .is_err()
+            {
+                break;
+            }
+            read += page.len();
+        }
+        serial_in(&bytes[..read])
+    }
+}
+
+/// The serial number before the model number, if it is text.
+fn serial_in(bytes: &[u8]) -> Option<String> {
+    let at = bytes.windows(MODEL.len()).position(|w| w == MODEL)?;
+    let serial = str::from_utf8(bytes.get(at.checked_sub(SERIAL)?..at)?).ok()?;
+    let serial = serial.trim_end_matches([' ', '\0']);
+    let is_text = !serial.is_empty() && serial.chars().all(|c| c.is_ascii_graphic() || c == ' ');
+    is_text.then(|| serial.to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_serial_number_is_before_the_model() {
+        let mut bytes = vec![1; 100];
+        bytes.extend(format!("{:<20}{:<40}", "SER0", "QEMU NVMe Ctrl").bytes());
+        assert_eq!(serial_in(&bytes), Some("SER0".into()));
+        assert_eq!(serial_in(&bytes[..130]), None);
+        bytes[100] = 7;
+        assert_eq!(serial_in(&bytes), None);
+        assert_eq!(serial_in(MODEL), None);
+    }
+
+    #[test]
+    fn the_command_line_shows_a_controller() {
+        let qemu = |args: &[&str]| Process {
+            pid: 1,
+            exe: PathBuf::new(),
+            name: "/usr/bin/qemu-system-x86_64 (deleted)".into(),
+            args: args.iter().map(|&a| a.into()).collect(),
+            version: None,
+        };
+        assert!(qemu(&["-device", "nvme,serial=a"]).is_qemu_with_nvme());
+        assert!(qemu(&["-device", "{\"driver\":\"nvme\",\"id\":\"a\"}"]).is_qemu_with_nvme());
+        assert!(!qemu(&["-device", "nvme-ns,drive=a"]).is_qemu_with_nvme());
+        assert!(!qemu(&["-drive", "file=nvme,if=virtio"]).is_qemu_with_nvme());
+    }
+
+    #[test]
+    fn this_process_can_be_read_and_has_not_ended() {
+        let system = System::at("/");
+        let pid = std::process::id();
+        assert_eq!(Process::at(&system, pid).unwrap().pid, pid);
+        let memory = Memory::open(&system, pid).unwrap();
+        assert!(!memory.has_ended());
+        let mut page = vec![0_u8; 8192];
+        page[60..80].copy_from_slice(format!("{:<20}", "A1").as_bytes());
+        page[80..94].copy_from_slice(MODEL);
+        let serial = memory.nvme_serial(page.as_ptr() as u64);
+        assert_eq!(serial, Some("A1".into()));
+        assert_eq!(memory.nvme_serial(0), None);
+        assert!(Process::at(&system, u32::MAX).is_err());
+    }
+}

@@ -1,0 +1,157 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! What serves NVMe on this machine, and how it can be observed.
+
+use std::fs;
+
+use serde::Serialize;
+
+use super::System;
+use super::elf::Symbols;
+use super::process::Memory;
+use super::process::Process;
+use crate::recording::TargetKind;
+
+/// Functions of QEMU that `host trace` needs.
+const NEEDED: [&str; 7] = [
+    "nvme_map_dptr",
+    "dma_blk_read",
+    "dma_blk_write",
+    "blk_aio_preadv",
+    "blk_aio_pwritev",
+    "nvme_rw_complete_cb",
+    "msix_notify",
+];
+
+/// A way to observe a target.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Way {
+    /// `tracepoints`, `usdt`, `uprobes`, `log`.
+    pub by: &'static str,
+    /// Whether nvme-deep can use it here.
+    pub usable: bool,
+    /// How, or why not.
+    pub how: String,
+}
+
+/// A target.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct FoundTarget {
+    /// What it is.
+    pub kind: TargetKind,
+    /// Its process; `None` for the kernel.
+    pub pid: Option<u32>,
+    /// Its executable, or the kernel release.
+    pub binary: String,
+    /// Its build id.
+    pub build_id: Option<String>,
+    /// Its subsystems.
+    pub subsystems: Vec<String>,
+    /// Ways to observe it, the best first.
+    pub ways: Vec<Way>,
+}
+
+const fn way(by: &'static str, usable: bool, how: String) -> Way {
+    Way { by, usable, how }
+}
+
+fn nvmet(system: &System) -> Option<FoundTarget> {
+    system.module_identity("nvmet")?;
+    let dir = system.path("sys/kernel/config/nvmet/subsystems");
+    let entries = fs::read_dir(dir).into_iter().flatten();
+    let mut subsystems: Vec<String> = entries
+        .filter_map(|e| e.ok()?.file_name().into_string().ok())
+        .collect();
+    subsystems.sort();
+    Some(FoundTarget {
+        kind: TargetKind::Nvmet,
+        pid: None,
+        binary: format!("Linux {}", system.release()),
+        build_id: None,
+        subsystems,
+        ways: vec![way(
+            "tracepoints",
+            true,
+            "nvmet_req_init and nvmet_req_complete: `host trace --nvmet`".into(),
+        )],
+    })
+}
+
+fn qemu(system: &System, process: &Process) -> FoundTarget {
+    let pid = process.pid;
+    let symbols = Symbols::read(&process.exe);
+    let mut ways = Vec::new();
+    match &symbols {
+        Err(error) => ways.push(way("uprobes", false, error.to_string())),
+        Ok(symbols) => {
+            let usdt = if symbols.has_provider("qemu") {
+                "it has probes; nvme-deep does not use them yet".into()
+            } else {
+                "it was built without the trace backend dtrace".into()
+            };
+            let missing: Vec<&str> = NEEDED
+                .into_iter()
+                .filter(|name| symbols.probe_offset(name).is_none())
+                .collect();
+            let memory = Memory::open(system, pid);
+            let uprobes = match (missing.as_slice(), memory) {
+                ([], Ok(_)) => way("uprobes", true, format!("`host trace --pid {pid}`")),
+                ([], Err(error)) => way("uprobes", false, error.to_string()),
+                (missing, _) => {
+                    let text = format!("it does not export {}", missing.join(", "));
+                    way("uprobes", false, text)
+                }
+            };
+            ways.extend([uprobes, way("usdt", false, usdt)]);
+        }
+    }
+    let log = "start it with -trace 'pci_nvme_*' -msg timestamp=on -D FILE, then `host import \
+               --qemu-log FILE`";
+    ways.push(way("log", true, log.into()));
+    FoundTarget {
+        kind: TargetKind::Qemu,
+        pid: Some(pid),
+        binary: process.name.clone(),
+        build_id: symbols.ok().and_then(|s| s.build_id().map(Into::into)),
+        subsystems: vec![],
+        ways,
+    }
+}
+
+fn spdk(process: &Process) -> FoundTarget {
+    let symbols = Symbols::read(&process.exe).ok();
+    let has = symbols.as_ref().is_some_and(|s| s.has_provider("spdk"));
+    let usdt = if has {
+        "it has probes of state changes; nvme-deep does not use them yet"
+    } else {
+        "it was built without --with-usdt"
+    };
+    let log =
+        "record its trace with spdk_trace -j, then `host annotate` or `host import --spdk-trace`";
+    FoundTarget {
+        kind: TargetKind::Spdk,
+        pid: Some(process.pid),
+        binary: process.name.clone(),
+        build_id: symbols.and_then(|s| s.build_id().map(Into::into)),
+        subsystems: vec![],
+        ways: vec![
+            way("uprobes", false, "nvme-deep does not trace SPDK yet".into()),
+            way("usdt", false, usdt.into()),
+            way("log", true, log.into()),
+        ],
+    }
+}
+
+impl System {
+    /// The kernel's target, and the processes that serve NVMe, as far as this user may look at them.
+    pub fn targets(&self) -> Vec<FoundTarget> {
+        let mut found: Vec<FoundTarget> = nvmet(self).into_iter().collect();
+        for process in Process::all(self) {
+            if process.is_qemu_with_nvme() {
+                found.push(qemu(self, &process));
+            } else if ["nvmf_tgt", "spdk_tgt"].contains(&process.program()) {
+                found.push(spdk(&process));
+            }
+        }
+        found
+    }
+}

@@ -1,0 +1,318 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The host side of a command: what the target that serves a controller (QEMU, SPDK, the kernel's
+//! nvmet) did with it. All times of one run are of one clock, which may differ from the guest's.
+
+use std::collections::BTreeMap;
+
+use serde::Deserialize;
+use serde::Serialize;
+
+use crate::nvme::opcode::Opcode;
+use crate::nvme::opcode::QueueKind;
+use crate::nvme::status::Status;
+
+/// A point that a command passes in the target. The variants are in the order of its life.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum HostPoint {
+    /// The target has read the SQE, and begins to execute it.
+    Fetch,
+    /// The target hands the request to its storage.
+    BackendSubmit,
+    /// The storage has answered.
+    BackendDone,
+    /// The target posts the CQE, or sends it.
+    Post,
+    /// The target raises the interrupt of the CQE.
+    Interrupt,
+}
+
+/// Number of points.
+pub const HOST_POINTS: usize = 5;
+
+/// The stage from each point to the next one.
+const STAGES: [&str; HOST_POINTS - 1] = ["host_submit", "backend", "host_complete", "interrupt"];
+
+/// The name of the stages between two points; empty if they are the same.
+pub fn stages_between(from: HostPoint, to: HostPoint) -> String {
+    STAGES[from as usize..to as usize].join("+")
+}
+
+impl HostPoint {
+    /// All points, in the order in which a command passes them.
+    pub const ALL: [Self; HOST_POINTS] = [
+        Self::Fetch,
+        Self::BackendSubmit,
+        Self::BackendDone,
+        Self::Post,
+        Self::Interrupt,
+    ];
+
+    /// The name in reports and JSON.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Fetch => "fetch",
+            Self::BackendSubmit => "backend_submit",
+            Self::BackendDone => "backend_done",
+            Self::Post => "post",
+            Self::Interrupt => "interrupt",
+        }
+    }
+}
+
+/// The observed points of a command in the target, in nanoseconds of the target's clock.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct HostTimes {
+    points: [Option<u64>; HOST_POINTS],
+}
+
+/// The time between two observed points. A point between them that was not observed merges its two
+/// stages.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct HostStage {
+    /// The stage, or merged stages: `backend`, `backend+host_complete`.
+    pub name: String,
+    /// Duration in nanoseconds.
+    pub ns: u64,
+}
+
+impl HostTimes {
+    /// Sets the time of a point.
+    pub const fn set(&mut self, point: HostPoint, ns: u64) {
+        self.points[point as usize] = Some(ns);
+    }
+
+    /// The same times, and this point.
+    #[must_use]
+    pub const fn with(mut self, point: HostPoint, ns: u64) -> Self {
+        self.set(point, ns);
+        self
+    }
+
+    /// The time of a point; `None` if it was not observed.
+    pub const fn at(&self, point: HostPoint) -> Option<u64> {
+        self.points[point as usize]
+    }
+
+    /// The observed points, in the order of the command's life.
+    pub fn seen(&self) -> impl Iterator<Item = (HostPoint, u64)> {
+        let points = HostPoint::ALL.into_iter().zip(self.points);
+        points.filter_map(|(point, ns)| Some((point, ns?)))
+    }
+
+    /// The first and the last observed point; `None` if there is none.
+    pub fn ends(&self) -> Option<(u64, u64)> {
+        let first = self.seen().next()?.1;
+        Some((first, self.seen().last()?.1))
+    }
+
+    /// The stages between the observed points. They add up to the time between the first and the
+    /// last. `None` if two points are out of order.
+    pub fn stages(&self) -> Option<Vec<HostStage>> {
+        let seen: Vec<(HostPoint, u64)> = self.seen().collect();
+        let pairs = seen.windows(2).map(|pair| {
+            let (from, to) = (pair[0], pair[1]);
+            Some(HostStage {
+                name: stages_between(from.0, to.0),
+                ns: to.1.checked_sub(from.1)?,
+            })
+        });
+        pairs.collect()
+    }
+}
+
+/// The identity of a command, and what it asks for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct HostId {
+    /// Queue id, 0 for the admin queue.
+    pub qid: u16,
+    /// Command id on the wire.
+    pub cid: u16,
+    /// Namespace id in the SQE; `None` if it was not observed.
+    pub nsid: Option<u32>,
+    /// Opcode byte. Its meaning depends on `qid`.
+    pub opcode: u8,
+    /// First logical block; `None` if the command has none, or it was not observed.
+    pub slba: Option<u64>,
+    /// Number of logical blocks, not zero-based; `None` as for `slba`.
+    pub nlb: Option<u32>,
+}
+
+impl HostId {
+    /// The opcode with its kind of queue.
+    pub const fn opcode(&self) -> Opcode {
+        let queue = if self.qid == 0 {
+            QueueKind::Admin
+        } else {
+            QueueKind::Io
+        };
+        Opcode {
+            queue,
+            code: self.opcode,
+        }
+    }
+}
+
+/// A command in the target.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct HostCommand {
+    /// Number of the controller in the recording's list.
+    pub ctrl: u32,
+    /// The command; `None` if the source has no ids, such as SPDK's traces.
+    pub id: Option<HostId>,
+    /// Address of the target's request, if the source has it.
+    pub request: Option<u64>,
+    /// Status of the CQE without the phase bit; `None` if it was not observed.
+    pub status: Option<Status>,
+    /// The observed points.
+    pub times: HostTimes,
+}
+
+/// An event of the host side.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum HostEvent {
+    /// The target has finished a command.
+    Command(HostCommand),
+    /// The run ends before the command.
+    Unfinished(HostCommand),
+    /// The target raises an interrupt. A vector serves all CQEs of its completion queues.
+    Interrupt {
+        /// Number of the controller in the recording's list.
+        ctrl: u32,
+        /// MSI-X vector.
+        vector: u32,
+        /// Time of the call.
+        at_ns: u64,
+    },
+}
+
+impl HostEvent {
+    /// The time of the event: that of the last observed point of a command, or zero.
+    pub fn at_ns(&self) -> u64 {
+        match self {
+            Self::Command(command) | Self::Unfinished(command) => {
+                command.times.ends().map_or(0, |(_, last)| last)
+            }
+            Self::Interrupt { at_ns, .. } => *at_ns,
+        }
+    }
+
+    /// The controller of the event.
+    pub const fn ctrl(&self) -> u32 {
+        match self {
+            Self::Command(command) | Self::Unfinished(command) => command.ctrl,
+            Self::Interrupt { ctrl, .. } => *ctrl,
+        }
+    }
+}
+
+/// What was seen on the host side, and what was not.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct HostLedger {
+    /// Finished commands.
+    pub commands: u64,
+    /// Commands that the run ended before.
+    pub unfinished: u64,
+    /// Interrupts.
+    pub interrupts: u64,
+    /// Commands whose end was not observed: another command took their place.
+    pub without_end: u64,
+    /// Ends of commands whose begin was not observed. Those of commands that began before the run
+    /// are among them.
+    pub without_begin: u64,
+    /// Points out of order.
+    pub out_of_order: u64,
+    /// Records that found no room.
+    pub lost: u64,
+    /// Lines or records of an import that cannot be read.
+    pub malformed: u64,
+    /// Lines or records of an import that are about something else.
+    pub other: u64,
+    /// Hits whose data contradict each other. Such a hit is in no command.
+    pub failed_checks: u64,
+    /// Hits by program.
+    pub hits: BTreeMap<String, u64>,
+    /// Runs that the kernel skipped, by program.
+    pub skipped: BTreeMap<String, u64>,
+    /// Mean time of a program's run in nanoseconds, without the trap.
+    pub run_ns: BTreeMap<String, u64>,
+}
+
+impl HostLedger {
+    /// The counts that mean a loss, with their names; those that are zero are left out.
+    pub fn losses(&self) -> Vec<(&'static str, u64)> {
+        let skipped = self.skipped.values().sum();
+        let all = [
+            ("without begin", self.without_begin),
+            ("without end", self.without_end),
+            ("out of order", self.out_of_order),
+            ("lost", self.lost),
+            ("malformed", self.malformed),
+            ("failed checks", self.failed_checks),
+            ("skipped program runs", skipped),
+        ];
+        all.into_iter().filter(|(_, n)| *n > 0).collect()
+    }
+
+    /// Whether every command of the run has a complete record.
+    pub fn is_exact(&self) -> bool {
+        self.losses().is_empty()
+    }
+
+    /// Counts an event.
+    pub fn count(&mut self, event: &HostEvent) {
+        match event {
+            HostEvent::Command(command) => {
+                self.commands += 1;
+                self.out_of_order += u64::from(command.times.stages().is_none());
+            }
+            HostEvent::Unfinished(_) => self.unfinished += 1,
+            HostEvent::Interrupt { .. } => self.interrupts += 1,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn named(times: HostTimes) -> Option<Vec<(String, u64)>> {
+        let stages = times.stages()?.into_iter();
+        Some(stages.map(|s| (s.name, s.ns)).collect())
+    }
+
+    #[test]
+    fn a_point_that_was_not_observed_merges_its_stages() {
+        let times = HostTimes::default()
+            .with(HostPoint::Fetch, 100)
+            .with(HostPoint::Post, 170);
+        assert_eq!(
+            named(times),
+            Some(vec![("host_submit+backend+host_complete".into(), 70)])
+        );
+        let times = times.with(HostPoint::BackendDone, 160);
+        let want = vec![
+            ("host_submit+backend".into(), 60),
+            ("host_complete".into(), 10),
+        ];
+        assert_eq!(named(times), Some(want));
+        assert_eq!(times.ends(), Some((100, 170)));
+    }
+
+    #[test]
+    fn points_out_of_order_give_no_stage() {
+        let times = HostTimes::default()
+            .with(HostPoint::Fetch, 100)
+            .with(HostPoint::BackendDone, 99);
+        assert_eq!(times.stages(), None);
+    }
+
+    #[test]
+    fn a_loss_is_not_exact() {
+        let mut ledger = HostLedger::default();
+        assert!(ledger.is_exact());
+        ledger.skipped.insert("fetch".into(), 2);
+        assert_eq!(ledger.losses(), [("skipped program runs", 2)]);
+    }
+}

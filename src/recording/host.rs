@@ -1,0 +1,421 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Recordings of the host side. The blocks of their events are columns of numbers, as those of the
+//! guest's events; readers of version 1 that lack the kinds skip them. docs/record.md has the layout.
+
+use std::array;
+use std::io;
+use std::io::Read;
+use std::io::Write;
+
+use serde::Deserialize;
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+
+use super::bytes::Cursor;
+use super::columns::get;
+use super::columns::put;
+use super::columns::unzigzag;
+use super::columns::zigzag;
+use super::error::Damage;
+use super::error::Error;
+use super::frame::Content;
+use super::meta::LedgerInfo;
+use super::meta::RunInfo;
+use super::reader::Blocks;
+use super::reader::Ending;
+use super::writer::Block;
+use super::writer::BlockWriter;
+use crate::model::host::HOST_POINTS;
+use crate::model::host::HostCommand;
+use crate::model::host::HostEvent;
+use crate::model::host::HostId;
+use crate::model::host::HostLedger;
+use crate::model::host::HostPoint;
+use crate::model::host::HostTimes;
+use crate::nvme::status::Status;
+
+/// Maximum number of events in a block.
+const MAX_ROWS: usize = 4096;
+/// Columns of an event: kind and what is known; time; controller, queue, command id, opcode,
+/// namespace; block or vector; number of blocks; status; pattern of points; request; five points.
+const COLUMNS: usize = 12 + HOST_POINTS;
+/// The column of the first point.
+const POINTS: usize = 12;
+
+const COMMAND: u64 = 1;
+const UNFINISHED: u64 = 2;
+const INTERRUPT: u64 = 3;
+/// What is known, above the byte of the kind.
+const SLBA: u64 = 1 << 8;
+const NLB: u64 = 1 << 9;
+const STATUS: u64 = 1 << 10;
+const ID: u64 = 1 << 11;
+const NSID: u64 = 1 << 12;
+const REQUEST: u64 = 1 << 13;
+
+/// Programs that serve NVMe controllers.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum TargetKind {
+    /// The target of the Linux kernel.
+    #[default]
+    Nvmet,
+    /// QEMU's emulation.
+    Qemu,
+    /// SPDK's NVMe-oF target.
+    Spdk,
+    /// A kind of a later version.
+    #[serde(other)]
+    Other,
+}
+
+impl TargetKind {
+    /// The name in reports and JSON.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Nvmet => "nvmet",
+            Self::Qemu => "qemu",
+            Self::Spdk => "spdk",
+            Self::Other => "other",
+        }
+    }
+}
+
+/// The clock of the times.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum HostClock {
+    /// CLOCK_MONOTONIC of the host.
+    #[default]
+    Monotonic,
+    /// CLOCK_REALTIME of the host. It may be set during the run.
+    Realtime,
+    /// The TSC, converted to nanoseconds.
+    Tsc,
+    /// A clock of a later version.
+    #[serde(other)]
+    Other,
+}
+
+/// A target, and how it was observed.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct TargetInfo {
+    /// What it is.
+    pub kind: TargetKind,
+    /// How it was observed: `tracepoints`, `uprobes`, `log`, `spdk_trace`.
+    pub by: String,
+    /// Its process; `None` for the kernel, and in imports.
+    pub pid: Option<u32>,
+    /// Its executable.
+    pub binary: Option<String>,
+    /// Its version, if it is known.
+    pub version: Option<String>,
+    /// Its build id.
+    pub build_id: Option<String>,
+    /// The clock of the times.
+    pub clock: HostClock,
+    /// Resolution of the times, which are rounded down to it, in nanoseconds.
+    pub resolution_ns: u64,
+}
+
+/// A controller of the target.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct HostController {
+    /// Its number in this recording.
+    pub number: u32,
+    /// Its name in reports: `nvmet:1`.
+    pub name: String,
+    /// Controller id.
+    pub cntlid: Option<u16>,
+    /// NVMe Qualified Name of the subsystem.
+    pub nqn: Option<String>,
+    /// Serial number.
+    pub serial: Option<String>,
+}
+
+/// An event as a row of numbers. Points are distances from the time of the event.
+fn row(event: &HostEvent) -> [u64; COLUMNS] {
+    let at_ns = event.at_ns();
+    let mut row = [0; COLUMNS];
+    row[1] = at_ns;
+    row[2] = event.ctrl().into();
+    let (kind, command) = match event {
+        HostEvent::Command(command) => (COMMAND, command),
+        HostEvent::Unfinished(command) => (UNFINISHED, command),
+        HostEvent::Interrupt { vector, .. } => {
+            (row[0], row[7]) = (INTERRUPT, u64::from(*vector));
+            return row;
+        }
+    };
+    let known = |is, bit| if is { bit } else { 0 };
+    row[0] =
+        kind | known(command.status.is_some(), STATUS) | known(command.request.is_some(), REQUEST);
+    if let Some(id) = &command.id {
+        row[0] |= ID
+            | known(id.slba.is_some(), SLBA)
+            | known(id.nlb.is_some(), NLB)
+            | known(id.nsid.is_some(), NSID);
+        row[3] = id.qid.into();
+        row[4] = id.cid.into();
+        row[5] = id.opcode.into();
+        row[6] = id.nsid.unwrap_or(0).into();
+        row[7] = id.slba.unwrap_or(0);
+        row[8] = id.nlb.unwrap_or(0).into();
+    }
+    row[9] = command.status.unwrap_or_default().0.into();
+    row[11] = command.request.unwrap_or(0);
+    for (point, ns) in command.times.seen() {
+        row[10] |= 1 << point as usize;
+        row[POINTS + point as usize] = zigzag(at_ns.wrapping_sub(ns));
+    }
+    row
+}
+
+/// The inverse of [`row`]; `None` for a kind of a later version.
+fn event(row: &[u64; COLUMNS]) -> Option<HostEvent> {
+    let at_ns = row[1];
+    let has = |bit| row[0] & bit != 0;
+    let ctrl = row[2] as u32;
+    if row[0] & 0xff == INTERRUPT {
+        let vector = row[7] as u32;
+        return Some(HostEvent::Interrupt {
+            ctrl,
+            vector,
+            at_ns,
+        });
+    }
+    let mut times = HostTimes::default();
+    for point in HostPoint::ALL {
+        if row[10] & 1 << point as usize != 0 {
+            times.set(
+                point,
+                at_ns.wrapping_sub(unzigzag(row[POINTS + point as usize])),
+            );
+        }
+    }
+    let id = HostId {
+        qid: row[3] as u16,
+        cid: row[4] as u16,
+        opcode: row[5] as u8,
+        nsid: has(NSID).then_some(row[6] as u32),
+        slba: has(SLBA).then_some(row[7]),
+        nlb: has(NLB).then_some(row[8] as u32),
+    };
+    let command = HostCommand {
+        ctrl,
+        id: has(ID).then_some(id),
+        request: has(REQUEST).then_some(row[11]),
+        status: has(STATUS).then_some(Status(row[9] as u16)),
+        times,
+    };
+    match row[0] & 0xff {
+        COMMAND => Some(HostEvent::Command(command)),
+        UNFINISHED => Some(HostEvent::Unfinished(command)),
+        _ => None,
+    }
+}
+
+/// Appends the events as a block: number of rows, time of the first, the columns.
+fn encode(events: &[HostEvent], out: &mut Vec<u8>) {
+    let base_ns = events.first().map_or(0, HostEvent::at_ns);
+    out.extend((events.len() as u32).to_le_bytes());
+    out.extend(base_ns.to_le_bytes());
+    let mut rows: Vec<_> = events.iter().map(row).collect();
+    let mut last_ns = base_ns;
+    for row in &mut rows {
+        let at_ns = row[1];
+        row[1] = zigzag(at_ns.wrapping_sub(last_ns));
+        last_ns = at_ns;
+    }
+    let columns: [Vec<u64>; COLUMNS] = array::from_fn(|n| rows.iter().map(|r| r[n]).collect());
+    columns.iter().for_each(|column| put(column, out));
+}
+
+/// The inverse of [`encode`].
+fn decode(payload: &[u8], to: &mut Vec<HostEvent>) -> Result<(), Damage> {
+    let mut cursor = Cursor::new(payload);
+    let (count, mut at_ns) = (cursor.u32()? as usize, cursor.u64()?);
+    if count > MAX_ROWS {
+        return Err(Damage::Length);
+    }
+    let mut rows = vec![[0; COLUMNS]; count];
+    for column in 0..COLUMNS {
+        get(&mut cursor, column, &mut rows)?;
+    }
+    for row in &mut rows {
+        at_ns = at_ns.wrapping_add(unzigzag(row[1]));
+        row[1] = at_ns;
+        let event = event(row).ok_or(Damage::Content("an event of an unknown kind"))?;
+        to.push(event);
+    }
+    Ok(())
+}
+
+/// Writes a recording of the host side.
+pub struct HostRecorder<W> {
+    file: BlockWriter<W>,
+    events: Vec<HostEvent>,
+    payload: Vec<u8>,
+}
+
+impl<W: Write> HostRecorder<W> {
+    /// Begins a recording. `info.target` must be set.
+    ///
+    /// # Errors
+    /// If the file cannot be written.
+    pub fn create(file: W, info: &RunInfo) -> io::Result<Self> {
+        let mut recorder = Self {
+            file: BlockWriter::create(file, true)?,
+            events: Vec::with_capacity(MAX_ROWS),
+            payload: Vec::new(),
+        };
+        recorder.block(Content::Run, info.begin_ns, info)?;
+        Ok(recorder)
+    }
+
+    fn block(&mut self, content: Content, at_ns: u64, data: &impl Serialize) -> io::Result<()> {
+        let payload = serde_json::to_vec(data)?;
+        self.file.write(&Block {
+            content,
+            payload: &payload,
+            events: 0,
+            at_ns,
+        })
+    }
+
+    /// Adds an event.
+    ///
+    /// # Errors
+    /// If the file cannot be written.
+    pub fn event(&mut self, event: &HostEvent) -> io::Result<()> {
+        self.events.push(*event);
+        if self.events.len() == MAX_ROWS {
+            self.flush()?;
+        }
+        Ok(())
+    }
+
+    /// Writes the events that wait.
+    ///
+    /// # Errors
+    /// If the file cannot be written.
+    pub fn flush(&mut self) -> io::Result<()> {
+        let Some(last) = self.events.last() else {
+            return Ok(());
+        };
+        self.payload.clear();
+        encode(&self.events, &mut self.payload);
+        self.file.write(&Block {
+            content: Content::HostEvents,
+            payload: &self.payload,
+            events: self.events.len() as u32,
+            at_ns: last.at_ns(),
+        })?;
+        self.events.clear();
+        Ok(())
+    }
+
+    /// Sets the controllers of the whole recording.
+    ///
+    /// # Errors
+    /// If the file cannot be written.
+    pub fn controllers(&mut self, controllers: &[HostController]) -> io::Result<()> {
+        self.flush()?;
+        self.block(Content::HostControllers, 0, &controllers)
+    }
+
+    /// Ends the recording. `at_ns`: nanoseconds since its begin. Returns the number of bytes.
+    ///
+    /// # Errors
+    /// If the file cannot be written.
+    pub fn finish(mut self, at_ns: u64, ledger: &HostLedger) -> io::Result<u64> {
+        self.flush()?;
+        let info = LedgerInfo {
+            at_ns,
+            evicted: 0,
+            ledger: serde_json::to_value(ledger)?,
+        };
+        self.block(Content::End, at_ns, &info)?;
+        Ok(self.file.bytes())
+    }
+}
+
+/// A whole recording of the host side, in memory.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct HostRecording {
+    /// The run.
+    pub info: RunInfo,
+    /// The target.
+    pub target: TargetInfo,
+    /// Its controllers.
+    pub controllers: Vec<HostController>,
+    /// Its events, in the order of the file.
+    pub events: Vec<HostEvent>,
+    /// The ledger; `None` if the recording has no end.
+    pub ledger: Option<HostLedger>,
+    /// Why the file is not whole.
+    pub damage: Option<Damage>,
+}
+
+fn json<T: DeserializeOwned>(payload: &[u8]) -> Result<T, Damage> {
+    serde_json::from_slice(payload)
+        .map_err(|_| Damage::Content("a block does not have the form of its kind"))
+}
+
+impl HostRecording {
+    /// Reads a recording to its end, or up to a damage.
+    ///
+    /// # Errors
+    /// If the file cannot be read, is no recording, is of a later version, or is not one of the
+    /// host side.
+    pub fn read(file: impl Read) -> Result<Self, Error> {
+        let mut blocks = Blocks::open(file)?;
+        let info: RunInfo = match blocks.next()? {
+            Some((head, payload)) if head.content == Content::Run => json(payload)?,
+            _ => return Err(Damage::Content("it does not begin with a run").into()),
+        };
+        let Some(target) = info.target.clone() else {
+            return Err(Error::GuestSide);
+        };
+        let mut read = Self {
+            info,
+            target,
+            ..Self::default()
+        };
+        while let Some((head, payload)) = blocks.next()? {
+            if let Err(damage) = read.add(head.content, payload) {
+                blocks.reject(damage);
+            }
+        }
+        if let Some(Ending::Damaged(damage)) = blocks.ending() {
+            read.damage = Some(damage);
+        }
+        Ok(read)
+    }
+
+    fn add(&mut self, content: Content, payload: &[u8]) -> Result<(), Damage> {
+        match content {
+            Content::HostEvents => decode(payload, &mut self.events)?,
+            Content::HostControllers => self.controllers = json(payload)?,
+            Content::End => {
+                let end: LedgerInfo = json(payload)?;
+                self.ledger = serde_json::from_value(end.ledger).ok();
+            }
+            _ => {}
+        }
+        Ok(())
+    }
+
+    /// The name of a controller, or its number.
+    pub fn name_of(&self, ctrl: u32) -> String {
+        let mut all = self.controllers.iter();
+        let found = all.find(|c| c.number == ctrl);
+        found.map_or_else(|| ctrl.to_string(), |c| c.name.clone())
+    }
+}
+
+#[cfg(test)]
+#[path = "host_tests.rs"]
+mod tests;

@@ -1,0 +1,100 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Doorbell writes as text and as JSON.
+
+use std::io;
+use std::io::Write;
+
+use serde::Serialize;
+
+use crate::host::kvm::KvmTrace;
+use crate::render::json::Dist;
+use crate::render::json::SCHEMA_VERSION;
+use crate::render::json::dist;
+use crate::render::json::line as json_line;
+use crate::units::nanos;
+
+/// Writes a line per doorbell.
+///
+/// # Errors
+/// Errors of the writer.
+pub fn kvm_text(trace: &KvmTrace, out: &mut dyn Write) -> io::Result<()> {
+    if trace.doorbells.is_empty() {
+        writeln!(out, "no write to a doorbell")?;
+    } else {
+        writeln!(
+            out,
+            "{:>5} {:<8}{:>9}{:>9}{:>8}{:>8}{:>8}{:>8}",
+            "QID", "DOORBELL", "WRITES", "IN_USER", "mean", "p50", "p99", "max"
+        )?;
+    }
+    for ((qid, of_cq), writes) in &trace.doorbells {
+        let times = &writes.times;
+        let time = |ns: Option<f64>| ns.map_or_else(|| "-".into(), nanos);
+        let percentile = |p| time(times.percentile(p).map(|ns| ns as f64));
+        writeln!(
+            out,
+            "{qid:>5} {:<8}{:>9}{:>9}{:>8}{:>8}{:>8}{:>8}",
+            if *of_cq { "CQ head" } else { "SQ tail" },
+            times.count(),
+            writes.in_user,
+            time(times.mean()),
+            percentile(50.0),
+            percentile(99.0),
+            time(times.max().map(|ns| ns as f64))
+        )?;
+    }
+    if trace.incomplete + trace.malformed > 0 {
+        writeln!(
+            out,
+            "{} writes without their exit or entry, {} lines that can't be read",
+            trace.incomplete, trace.malformed
+        )?;
+    }
+    Ok(())
+}
+
+#[derive(Serialize)]
+struct DoorbellLine {
+    r#type: &'static str,
+    schema_version: u32,
+    qid: u16,
+    doorbell: &'static str,
+    in_user: u64,
+    #[serde(flatten)]
+    times: Dist,
+}
+
+#[derive(Serialize)]
+struct EndLine {
+    r#type: &'static str,
+    schema_version: u32,
+    incomplete: u64,
+    malformed: u64,
+    other: u64,
+}
+
+/// Writes an object per doorbell, and one with what was not counted.
+///
+/// # Errors
+/// Errors of the writer.
+pub fn kvm_json(trace: &KvmTrace, out: &mut dyn Write) -> io::Result<()> {
+    for ((qid, of_cq), writes) in &trace.doorbells {
+        let line = DoorbellLine {
+            r#type: "kvm_doorbell",
+            schema_version: SCHEMA_VERSION,
+            qid: *qid,
+            doorbell: if *of_cq { "cq_head" } else { "sq_tail" },
+            in_user: writes.in_user,
+            times: dist(&writes.times, false),
+        };
+        json_line(&line, out)?;
+    }
+    let end = EndLine {
+        r#type: "kvm_end",
+        schema_version: SCHEMA_VERSION,
+        incomplete: trace.incomplete,
+        malformed: trace.malformed,
+        other: trace.other,
+    };
+    json_line(&end, out)
+}

@@ -1,0 +1,143 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Histograms of the host side as text and as JSON.
+
+use std::io;
+use std::io::Write;
+
+use serde::Serialize;
+
+use crate::host::latency::HostKey;
+use crate::host::latency::HostRow;
+use crate::host::latency::HostRows;
+use crate::model::histogram::Histogram;
+use crate::render::json::Dist;
+use crate::render::json::SCHEMA_VERSION;
+use crate::render::json::dist;
+use crate::render::json::line as json_line;
+use crate::render::theme::Theme;
+use crate::units::nanos;
+
+/// Width of the column of names.
+const NAME: usize = 26;
+
+/// `nvmet:1 ns 1 read`
+fn subject(key: &HostKey, name: &str) -> String {
+    let (_, nsid, opcode) = key;
+    let nsid = nsid.map_or_else(String::new, |nsid| format!(" ns {nsid}"));
+    let opcode = opcode.map_or_else(|| " requests".into(), |opcode| format!(" {opcode}"));
+    format!("{name}{nsid}{opcode}")
+}
+
+/// A name that fits the column: the first and the last part of a long one.
+fn short(name: &str) -> String {
+    match (name.split_once('+'), name.rsplit_once('+')) {
+        (Some((first, _)), Some((_, last))) if name.len() >= NAME => format!("{first}..{last}"),
+        _ => name.to_owned(),
+    }
+}
+
+fn line(name: &str, h: &Histogram, total: u128, out: &mut dyn Write) -> io::Result<()> {
+    let share = 100.0 * h.sum() as f64 / (total as f64).max(1.0);
+    let time = |ns: Option<f64>| ns.map_or_else(|| "-".into(), nanos);
+    write!(out, "  {:<NAME$}{:>7}{share:>6.1}%", short(name), h.count())?;
+    write!(out, "{:>8}", time(h.mean()))?;
+    for p in [50.0, 99.0] {
+        write!(out, "{:>8}", time(h.percentile(p).map(|ns| ns as f64)))?;
+    }
+    writeln!(out, "{:>8}", time(h.max().map(|ns| ns as f64)))
+}
+
+/// Writes a table per row. `name_of`: names of controllers.
+///
+/// # Errors
+/// Errors of the writer.
+pub fn latency_text(
+    rows: &HostRows,
+    name_of: &dyn Fn(u32) -> String,
+    theme: Theme,
+    out: &mut dyn Write,
+) -> io::Result<()> {
+    if rows.rows.is_empty() {
+        writeln!(out, "no command has completed")?;
+    }
+    for (key, row) in &rows.rows {
+        let HostRow {
+            count,
+            unmeasured,
+            stages,
+            total,
+        } = row;
+        let head = subject(key, &name_of(key.0));
+        let unmeasured = match unmeasured {
+            0 => String::new(),
+            n => format!("  unmeasured {n}"),
+        };
+        writeln!(out, "{}  {count} cmds{unmeasured}", theme.head(&head))?;
+        let columns = format!(
+            "  {:<NAME$}{:>7}{:>7}{:>8}{:>8}{:>8}{:>8}",
+            "stage", "n", "share", "mean", "p50", "p99", "max"
+        );
+        writeln!(out, "{}", theme.dim(&columns))?;
+        for (name, histogram) in stages {
+            line(name, histogram, total.sum(), out)?;
+        }
+        line("total", total, total.sum(), out)?;
+        writeln!(out)?;
+    }
+    Ok(())
+}
+
+#[derive(Serialize)]
+struct StageLine<'a> {
+    name: &'a str,
+    #[serde(flatten)]
+    dist: Dist,
+}
+
+#[derive(Serialize)]
+struct RowLine<'a> {
+    r#type: &'static str,
+    schema_version: u32,
+    ctrl: String,
+    nsid: Option<u32>,
+    queue: Option<&'static str>,
+    opcode: Option<String>,
+    opcode_value: Option<u8>,
+    count: u64,
+    unmeasured: u64,
+    stages: Vec<StageLine<'a>>,
+    total: Dist,
+}
+
+/// Writes an object per row.
+///
+/// # Errors
+/// Errors of the writer.
+pub fn latency_json(
+    rows: &HostRows,
+    name_of: &dyn Fn(u32) -> String,
+    out: &mut dyn Write,
+) -> io::Result<()> {
+    for (key, row) in &rows.rows {
+        let (ctrl, nsid, opcode) = *key;
+        let stages = row.stages.iter().map(|(name, h)| StageLine {
+            name,
+            dist: dist(h, false),
+        });
+        let line = RowLine {
+            r#type: "host_row",
+            schema_version: SCHEMA_VERSION,
+            ctrl: name_of(ctrl),
+            nsid,
+            queue: opcode.map(|o| o.queue.name()),
+            opcode: opcode.map(|o| o.name_or_code()),
+            opcode_value: opcode.map(|o| o.code),
+            count: row.count,
+            unmeasured: row.unmeasured,
+            stages: stages.collect(),
+            total: dist(&row.total, false),
+        };
+        json_line(&line, out)?;
+    }
+    Ok(())
+}

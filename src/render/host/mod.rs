@@ -1,0 +1,39 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The host side as text and as JSON: events, histograms, the ledger.
+
+mod json;
+mod kvm;
+mod latency;
+mod ledger;
+mod spdk;
+#[cfg(feature = "live")]
+mod targets;
+mod text;
+
+pub use self::json::HostJson;
+pub use self::kvm::kvm_json;
+pub use self::kvm::kvm_text;
+pub use self::latency::latency_json;
+pub use self::latency::latency_text;
+pub use self::ledger::ledger_text;
+pub use self::spdk::spdk_json;
+pub use self::spdk::spdk_text;
+#[cfg(feature = "live")]
+pub use self::targets::targets_json;
+#[cfg(feature = "live")]
+pub use self::targets::targets_text;
+pub use self::text::HostText;
+
+use std::io;
+use std::io::Write;
+
+use crate::model::host::HostEvent;
+
+/// Writes events of the host side.
+pub trait HostSink {
+    /// Writes one event. `name` is that of its controller.
+    ///
+    /// # Errors
+    /// Errors of the writer.
+    fn event(&mut self, event: &HostEvent, name: &str, out: &mut dyn Write) -> io::Result<()>;
+}

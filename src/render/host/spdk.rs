@@ -1,0 +1,121 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Entries of spdk_trace as text and as JSON, with the commands that they are about.
+
+use std::io;
+use std::io::Write;
+
+use serde::Serialize;
+use serde_json::Value;
+
+use super::json::IdLine;
+use super::json::id_line;
+use crate::host::spdk_trace::Argument;
+use crate::host::spdk_trace::Entry;
+use crate::host::spdk_trace::Trace;
+use crate::model::host::HostId;
+use crate::render::json::SCHEMA_VERSION;
+use crate::render::json::line as json_line;
+
+/// Nanoseconds as microseconds with three digits, without rounding.
+fn micros(ns: u64) -> String {
+    format!("{}.{:03}", ns / 1000, ns % 1000)
+}
+
+/// A value; a pointer in hexadecimal.
+fn value(argument: Option<&Argument>, value: &Value) -> String {
+    match (value.as_u64(), value.as_str()) {
+        (Some(n), _) if argument.is_some_and(|a| a.kind == 1) => format!("{n:#x}"),
+        (_, Some(text)) => text.chars().map(printable).collect(),
+        _ => value.to_string(),
+    }
+}
+
+/// Control characters act on a terminal.
+fn printable(c: char) -> char {
+    if c.is_control() { '?' } else { c }
+}
+
+/// Writes an entry as a line: core, microseconds since the first entry, tracepoint, object,
+/// arguments, command.
+///
+/// # Errors
+/// Errors of the writer.
+pub fn spdk_text(
+    trace: &Trace,
+    entry: &Entry,
+    id: Option<&HostId>,
+    out: &mut dyn Write,
+) -> io::Result<()> {
+    let first = trace.entries.first().map_or(0, |first| first.tsc);
+    let since = trace.ns(entry.tsc - first);
+    let tracepoint = trace.tracepoint(entry);
+    let name = tracepoint.map_or_else(|| format!("tpoint {}", entry.tpoint), |t| t.name.clone());
+    let name: String = name.chars().map(printable).collect();
+    let mut line = format!("{:>3} {:>14} {name:<24}", entry.lcore, micros(since));
+    if let Some(size) = entry.size {
+        line += &format!(" size={size}");
+    }
+    if let Some(object) = &entry.object {
+        let id = object.id.iter();
+        id.for_each(|id| line += &format!(" id={}", id.chars().map(printable).collect::<String>()));
+        let time = object.time.iter();
+        time.for_each(|ticks| line += &format!(" time={}", micros(trace.ns(*ticks))));
+    }
+    for (n, argument) in entry.args.iter().enumerate() {
+        let described = tracepoint.and_then(|t| t.args.get(n));
+        let name = described.map_or("arg", |a| &a.name);
+        line += &format!(" {name}={}", value(described, argument));
+    }
+    if let Some(id) = id {
+        let opcode = id.opcode().name_or_code();
+        line += &format!(" qid={} cid={} opcode={opcode}", id.qid, id.cid);
+        let slba = id.slba.iter();
+        slba.for_each(|slba| line += &format!(" slba={slba}"));
+    }
+    writeln!(out, "{}", line.trim_end())
+}
+
+#[derive(Serialize)]
+struct EntryLine<'a> {
+    r#type: &'static str,
+    schema_version: u32,
+    tsc: u64,
+    since_ns: u64,
+    lcore: u64,
+    tpoint: u64,
+    name: Option<&'a str>,
+    size: Option<u64>,
+    object: Option<u64>,
+    object_id: Option<&'a str>,
+    args: &'a [Value],
+    command: Option<IdLine>,
+}
+
+/// Writes an entry as an object.
+///
+/// # Errors
+/// Errors of the writer.
+pub fn spdk_json(
+    trace: &Trace,
+    entry: &Entry,
+    id: Option<&HostId>,
+    out: &mut dyn Write,
+) -> io::Result<()> {
+    let first = trace.entries.first().map_or(0, |first| first.tsc);
+    let object = entry.object.as_ref();
+    let line = EntryLine {
+        r#type: "spdk_trace",
+        schema_version: SCHEMA_VERSION,
+        tsc: entry.tsc,
+        since_ns: trace.ns(entry.tsc - first),
+        lcore: entry.lcore,
+        tpoint: entry.tpoint,
+        name: trace.tracepoint(entry).map(|t| t.name.as_str()),
+        size: entry.size,
+        object: object.and_then(|o| o.value),
+        object_id: object.and_then(|o| o.id.as_deref()),
+        args: &entry.args,
+        command: id.map(id_line),
+    };
+    json_line(&line, out)
+}

@@ -1,0 +1,78 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The list of targets as text and as JSON.
+
+use std::io;
+use std::io::Write;
+
+use serde::Serialize;
+
+use crate::machine::targets::FoundTarget;
+use crate::render::json::SCHEMA_VERSION;
+use crate::render::json::line as json_line;
+use crate::render::page::fill;
+
+/// Column of texts.
+const INDENT: usize = 14;
+
+fn entry(label: &str, text: &str, out: &mut dyn Write) -> io::Result<()> {
+    let mut first = format!("{label:<INDENT$}");
+    for line in fill(text, INDENT) {
+        writeln!(out, "{first}{line}")?;
+        first = " ".repeat(INDENT);
+    }
+    Ok(())
+}
+
+/// Writes the targets as text.
+///
+/// # Errors
+/// Errors of the writer.
+pub fn targets_text(targets: &[FoundTarget], out: &mut dyn Write) -> io::Result<()> {
+    if targets.is_empty() {
+        let text = "nothing that this user can see serves NVMe here: the module nvmet is not loaded, \
+                    and there is no QEMU with an NVMe controller and no SPDK target";
+        for line in fill(text, 0) {
+            writeln!(out, "{line}")?;
+        }
+    }
+    for target in targets {
+        let pid = target.pid.map_or_else(String::new, |pid| format!(" {pid}"));
+        let mut text = target.binary.clone();
+        if let Some(id) = &target.build_id {
+            text += &format!(", build id {id}");
+        }
+        if !target.subsystems.is_empty() {
+            text += &format!(", subsystems {}", target.subsystems.join(", "));
+        }
+        entry(&format!("{}{pid}", target.kind.name()), &text, out)?;
+        for way in &target.ways {
+            let mark = if way.usable { "" } else { "no: " };
+            entry(&format!("  {}", way.by), &format!("{mark}{}", way.how), out)?;
+        }
+    }
+    Ok(())
+}
+
+#[derive(Serialize)]
+struct TargetLine<'a> {
+    r#type: &'static str,
+    schema_version: u32,
+    #[serde(flatten)]
+    target: &'a FoundTarget,
+}
+
+/// Writes an object per target.
+///
+/// # Errors
+/// Errors of the writer.
+pub fn targets_json(targets: &[FoundTarget], out: &mut dyn Write) -> io::Result<()> {
+    for target in targets {
+        let line = TargetLine {
+            r#type: "host_found",
+            schema_version: SCHEMA_VERSION,
+            target,
+        };
+        json_line(&line, out)?;
+    }
+    Ok(())
+}

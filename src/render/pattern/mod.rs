@@ -1,0 +1,138 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Reports of `pattern`: as text, as JSON, as a picture.
+
+mod json;
+mod svg;
+mod text;
+
+use std::time::Duration;
+
+pub use self::json::json;
+pub use self::svg::draw;
+pub use self::svg::size;
+pub use self::text::text;
+use super::trace::chars;
+use crate::report::ledger::Ledger;
+use crate::report::pattern::Counts;
+use crate::report::pattern::Log2;
+use crate::report::pattern::PatternRow;
+use crate::units::nanos;
+use crate::units::size_text;
+
+/// One report.
+#[derive(Clone, Debug)]
+pub struct PatternReport {
+    /// Whether it is the last one.
+    pub is_final: bool,
+    /// Time since the start of the run.
+    pub at: Duration,
+    /// The time that the counts cover.
+    pub covers: Duration,
+    /// The rows.
+    pub rows: Vec<PatternRow>,
+    /// Commands without logical blocks, in no row, since the start.
+    pub without_blocks: u64,
+    /// Commands whose set-up was not observed, in no row, since the start.
+    pub unknown: u64,
+    /// The ledger.
+    pub ledger: Ledger,
+}
+
+/// The histograms of a row.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Kind {
+    Size,
+    Seek,
+    Depth,
+    Gap,
+}
+
+impl Kind {
+    const ALL: [Self; 4] = [Self::Size, Self::Seek, Self::Depth, Self::Gap];
+
+    const fn title(self) -> &'static str {
+        match self {
+            Self::Size => "size",
+            Self::Seek => "distance",
+            Self::Depth => "depth",
+            Self::Gap => "interval",
+        }
+    }
+
+    const fn of(self, counts: &Counts) -> &Log2 {
+        match self {
+            Self::Size => &counts.size,
+            Self::Seek => &counts.seek,
+            Self::Depth => &counts.depth,
+            Self::Gap => &counts.gap,
+        }
+    }
+
+    /// A bucket's first value: `4KiB`, `0`, `16`, `64us`.
+    fn label(self, first: u64, lba_bytes: Option<u32>) -> String {
+        match (self, lba_bytes) {
+            (Self::Size | Self::Seek, _) if first == 0 => "0".into(),
+            (Self::Size | Self::Seek, Some(bytes)) => {
+                let bytes = first.saturating_mul(bytes.into());
+                bytes_label(bytes)
+            }
+            (Self::Size | Self::Seek, None) => format!("{first} LB"),
+            (Self::Depth, _) => first.to_string(),
+            (Self::Gap, _) => nanos(first as f64),
+        }
+    }
+}
+
+/// A power of two as a size: `512`, `4KiB`.
+fn bytes_label(bytes: u64) -> String {
+    match bytes {
+        0..1024 => format!("{bytes}B"),
+        _ => size_text(bytes).replace(".0 ", "").replace(' ', ""),
+    }
+}
+
+/// The disk of a row, or its controller and namespace.
+fn disk(row: &PatternRow) -> String {
+    if row.disk.name.is_empty() {
+        format!("nvme{} ns {}", row.key.ctrl, row.key.nsid)
+    } else {
+        row.disk.name.clone()
+    }
+}
+
+/// The name of the process's last thread.
+fn comm(row: &PatternRow) -> String {
+    let end = row.comm.iter().position(|b| *b == 0);
+    let name = &row.comm[..end.unwrap_or(row.comm.len())];
+    let char = |c: Result<char, u8>| match c {
+        Ok(c) if !c.is_control() => c,
+        _ => char::REPLACEMENT_CHARACTER,
+    };
+    chars(name).map(char).collect()
+}
+
+/// `fio (412)`, or what the row stands for.
+fn process(row: &PatternRow) -> String {
+    row.key.pid.map_or_else(
+        || "other processes".into(),
+        |pid| format!("{} ({pid})", comm(row)),
+    )
+}
+
+/// Percent of the commands.
+fn percent(count: u64, all: u64) -> f64 {
+    100.0 * count as f64 / (all as f64).max(1.0)
+}
+
+/// Commands per second, and megabytes (10^6) per second if the block size is known.
+fn rates(row: &PatternRow, covers: Duration) -> (f64, Option<f64>) {
+    let seconds = covers.as_secs_f64().max(1e-9);
+    let megabytes = |bytes: u32| row.counts.blocks() as f64 * f64::from(bytes) / 1e6 / seconds;
+    (
+        row.counts.commands() as f64 / seconds,
+        row.disk.lba_bytes.map(megabytes),
+    )
+}
+
+#[cfg(test)]
+mod tests;

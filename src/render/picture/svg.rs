@@ -1,0 +1,167 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Pictures as SVG. Notes are `title` elements, which browsers show while the pointer is on an area.
+
+use std::fmt::Write;
+use std::io;
+
+use super::Anchor;
+use super::Area;
+use super::Canvas;
+use super::Paint;
+use super::Scheme;
+use super::Voice;
+
+/// An SVG file.
+#[derive(Debug)]
+pub struct Svg {
+    text: String,
+}
+
+/// Writes text without the characters that have a meaning in XML, and without those that it forbids.
+fn escape(text: &str, out: &mut String) {
+    for c in text.chars() {
+        match c {
+            '&' => out.push_str("&amp;"),
+            '<' => out.push_str("&lt;"),
+            '>' => out.push_str("&gt;"),
+            '"' => out.push_str("&quot;"),
+            '\n' => out.push_str("&#10;"),
+            c if c.is_control() => out.push(char::REPLACEMENT_CHARACTER),
+            c => out.push(c),
+        }
+    }
+}
+
+/// A coordinate, without needless digits.
+fn number(value: f64, out: &mut String) {
+    let begin = out.len();
+    let _ = write!(out, "{value:.2}");
+    let digits = out[begin..]
+        .trim_end_matches('0')
+        .trim_end_matches('.')
+        .len();
+    out.truncate(begin + digits);
+}
+
+fn rules(dark: bool, out: &mut String) {
+    for paint in Paint::all() {
+        let [r, g, b] = paint.rgb(dark);
+        let _ = write!(out, ".p{}{{fill:#{r:02x}{g:02x}{b:02x}}}", paint.index());
+    }
+}
+
+impl Svg {
+    /// An empty picture of this size in pixels.
+    pub fn new((width, height): (u32, u32), name: &str, scheme: Scheme) -> Self {
+        let mut text = String::from("<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n");
+        let _ = write!(
+            text,
+            "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {width} {height}\" \
+             width=\"{width}\" height=\"{height}\" role=\"img\" aria-label=\""
+        );
+        escape(name, &mut text);
+        text.push_str(
+            "\">\n<style>text{font-family:system-ui,sans-serif;font-size:12px}\
+             .t{font-size:16px;font-weight:600}rect{shape-rendering:crispEdges}\n",
+        );
+        rules(scheme == Scheme::Dark, &mut text);
+        if scheme == Scheme::Auto {
+            text.push_str("\n@media(prefers-color-scheme:dark){");
+            rules(true, &mut text);
+            text.push('}');
+        }
+        text.push_str("\n</style>\n");
+        Self { text }
+    }
+}
+
+impl Canvas for Svg {
+    fn area(&mut self, area: Area, paint: Paint, note: Option<&str>) {
+        let out = &mut self.text;
+        let _ = write!(out, "<rect class=\"p{}\"", paint.index());
+        for (name, value) in [
+            ("x", area.x),
+            ("y", area.y),
+            ("width", area.width),
+            ("height", area.height),
+        ] {
+            let _ = write!(out, " {name}=\"");
+            number(value, out);
+            out.push('"');
+        }
+        if let Some(note) = note {
+            out.push_str("><title>");
+            escape(note, out);
+            out.push_str("</title></rect>\n");
+        } else {
+            out.push_str("/>\n");
+        }
+    }
+
+    fn text(&mut self, (x, y): (f64, f64), anchor: Anchor, voice: Voice, text: &str) {
+        let (class, paint) = match voice {
+            Voice::Title => ("t ", Paint::Ink),
+            Voice::Label => ("", Paint::Ink),
+            Voice::Dim => ("", Paint::Dim),
+        };
+        let anchor = match anchor {
+            Anchor::Start => "",
+            Anchor::Middle => " text-anchor=\"middle\"",
+            Anchor::End => " text-anchor=\"end\"",
+        };
+        let out = &mut self.text;
+        let _ = write!(
+            out,
+            "<text class=\"{class}p{}\"{anchor} x=\"",
+            paint.index()
+        );
+        number(x, out);
+        out.push_str("\" y=\"");
+        number(y, out);
+        out.push_str("\">");
+        escape(text, out);
+        out.push_str("</text>\n");
+    }
+
+    fn finish(mut self: Box<Self>) -> io::Result<Vec<u8>> {
+        self.text.push_str("</svg>\n");
+        Ok(self.text.into_bytes())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn draw(scheme: Scheme) -> String {
+        let mut svg = Box::new(Svg::new((10, 20), "a \"b\"", scheme));
+        let area = Area {
+            x: 1.0,
+            y: 2.5,
+            width: 3.25,
+            height: 4.0,
+        };
+        svg.area(area, Paint::Level(3), Some("a < b & c\u{1}"));
+        svg.text((1.0, 2.0), Anchor::End, Voice::Title, "x > y");
+        String::from_utf8(svg.finish().unwrap()).unwrap()
+    }
+
+    #[test]
+    fn texts_are_escaped_and_numbers_short() {
+        let text = draw(Scheme::Auto);
+        assert!(text.contains("aria-label=\"a &quot;b&quot;\""), "{text}");
+        let rect = "<rect class=\"p10\" x=\"1\" y=\"2.5\" width=\"3.25\" height=\"4\">\
+                    <title>a &lt; b &amp; c\u{fffd}</title></rect>";
+        assert!(text.contains(rect), "{text}");
+        assert!(text.contains(">x &gt; y</text>"), "{text}");
+    }
+
+    #[test]
+    fn a_fixed_scheme_ignores_the_viewer() {
+        assert!(draw(Scheme::Auto).contains("prefers-color-scheme:dark"));
+        for scheme in [Scheme::Light, Scheme::Dark] {
+            assert!(!draw(scheme).contains("prefers-color-scheme"));
+        }
+        assert_ne!(draw(Scheme::Light), draw(Scheme::Dark));
+    }
+}

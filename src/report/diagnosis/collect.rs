@@ -1,0 +1,112 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Collects the facts of a run, event by event.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use crate::model::activity::Activity;
+use crate::model::activity::Gap;
+use crate::model::event::Event;
+use crate::model::stratum::BlockSizes;
+use crate::recording::ControllerInfo;
+use crate::recording::MachineInfo;
+use crate::report::ledger::Accuracy;
+
+use super::command::Commands;
+use super::facts::Expectation;
+use super::facts::Facts;
+use super::facts::Span;
+use super::facts::strata;
+use super::incidents::Incidents;
+use super::measure::Clock;
+
+/// Most gaps in memory; a machine with more is stolen from anyway.
+const MOST_GAPS: usize = 100_000;
+
+/// Collects the facts of a run.
+#[derive(Debug, Default)]
+pub struct Collector {
+    block_sizes: BlockSizes,
+    disks: BTreeMap<(u32, u32), String>,
+    commands: Commands,
+    incidents: Incidents,
+    machine: Option<MachineInfo>,
+    activity: Option<Span>,
+    gaps: Vec<Gap>,
+}
+
+impl Collector {
+    /// A collector with room for this many commands.
+    pub fn at_most(commands: usize) -> Self {
+        Self {
+            commands: Commands::at_most(commands),
+            ..Self::default()
+        }
+    }
+
+    /// Takes in the controllers: names of disks, and sizes of logical blocks.
+    pub fn controllers(&mut self, all: &[ControllerInfo]) {
+        let sizes = all.iter().flat_map(ControllerInfo::block_sizes);
+        self.block_sizes.extend(sizes);
+        for controller in all {
+            let disks = controller.disks.iter();
+            let names = disks.map(|d| ((controller.instance, d.nsid), d.name.clone()));
+            self.disks.extend(names);
+        }
+    }
+
+    /// Takes in an event.
+    pub fn event(&mut self, event: &Event) {
+        self.commands.add(event, &self.block_sizes);
+        self.incidents.add(event);
+    }
+
+    /// Takes in settings of the machine.
+    pub fn machine(&mut self, machine: MachineInfo) {
+        self.machine = Some(machine);
+    }
+
+    /// Takes in the activity up to a time.
+    pub fn activity(&mut self, mut activity: Activity) {
+        let room = MOST_GAPS.saturating_sub(self.gaps.len());
+        self.gaps.extend(activity.gaps.drain(..).take(room));
+        match &mut self.activity {
+            Some(span) => span.last = activity,
+            None => {
+                self.activity = Some(Span {
+                    first: activity.clone(),
+                    last: activity,
+                });
+            }
+        }
+    }
+
+    /// Number of I/O commands so far.
+    pub const fn commands(&self) -> u64 {
+        self.commands.seen
+    }
+
+    /// The facts.
+    pub fn finish(
+        self,
+        covers: Duration,
+        accuracy: Option<Accuracy>,
+        expectation: Expectation,
+    ) -> Facts {
+        let strata = strata(&self.commands);
+        let clock = Clock::of(&self.commands.kept);
+        Facts {
+            disks: self.disks,
+            commands: self.commands,
+            incidents: self.incidents,
+            machine: self.machine,
+            activity: self.activity,
+            gaps: self.gaps,
+            covers,
+            accuracy,
+            expectation,
+            strata,
+            clock,
+        }
+    }
+}

@@ -1,0 +1,414 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Finished commands as the rules need them, in memory: their number is bounded.
+
+use crate::model::conditions::Conditions;
+use crate::model::event::CommandId;
+use crate::model::event::Event;
+use crate::model::event::EventKind;
+use crate::model::finished::Finished;
+use crate::model::milestone::Milestone;
+use crate::model::stage::StageSet;
+use crate::model::stratum::BlockSizes;
+use crate::model::stratum::Stratum;
+use crate::nvme::opcode::QueueKind;
+use crate::nvme::status::Status;
+
+use super::stages::Stages;
+
+/// Number of fine stages.
+const STAGES: usize = 8;
+/// Commands in memory. If more come, every second block of reads and writes is dropped, or of the
+/// other commands: whichever are more.
+const MOST: usize = 400_000;
+/// Commands of a block. Neighbours stay together: some rules look at them.
+const BLOCK: u64 = 16;
+/// Commands that took this long are also kept when their block is dropped, apart from the others.
+pub const LONG_NS: u64 = 100_000_000;
+/// Most of these.
+const MOST_LONG: usize = 10_000;
+
+/// A finished I/O command.
+#[derive(Clone, Debug)]
+pub struct Command {
+    /// Controller, namespace, opcode, size.
+    pub stratum: Stratum,
+    /// Queue id.
+    pub qid: u16,
+    /// Command id.
+    pub cid: u16,
+    /// The CPU of the submission.
+    pub submit_cpu: Option<u16>,
+    /// The CPU of the completion.
+    pub end_cpu: Option<u16>,
+    /// CLOCK_MONOTONIC nanoseconds of its first observed point.
+    pub begin_ns: u64,
+    /// Of the end of its set-up; 0: not observed.
+    pub setup_ns: u64,
+    /// Of the CQE; 0: not observed.
+    pub cqe_ns: u64,
+    /// Of its last observed point.
+    pub end_ns: u64,
+    /// Of the interrupt that reaped it; 0: none was observed.
+    pub irq_ns: u64,
+    /// First block; only with blocks.
+    pub slba: u64,
+    /// Bytes.
+    pub bytes: u32,
+    /// What was observed beside the points.
+    pub conditions: Conditions,
+    /// Its status; `None`: not known.
+    pub status: Option<Status>,
+    /// The merged stages that begin at each stage, in nanoseconds.
+    ns: [u64; STAGES],
+    /// Bits: merged stages begin at this stage.
+    begins: u8,
+    /// The last stage that was observed, plus one.
+    end: u8,
+}
+
+impl Command {
+    /// The command of an event; `None` for other events, admin commands, and without points.
+    pub fn of(event: &Event, block_sizes: &BlockSizes) -> Option<Self> {
+        let finished = Finished::of(event)?;
+        let id = finished.id;
+        let intervals = finished.intervals(StageSet::Fine);
+        if id.opcode.queue == QueueKind::Admin || intervals.stages.is_empty() {
+            return None;
+        }
+        let (mut ns, mut begins, mut end) = ([0; STAGES], 0, 0);
+        for segment in &intervals.stages {
+            ns[segment.run.first] = segment.ns;
+            begins |= 1 << segment.run.first;
+            end = segment.run.last as u8 + 1;
+        }
+        let outcome = event.what.outcome();
+        let line = finished.timeline();
+        let at = |point| line.and_then(|line| line.at(point)).unwrap_or(0);
+        let end_ns = at(Milestone::End).max(event.at_ns);
+        let asked = finished.asked;
+        let submitter = asked.filter(|a| a.knows_submitter);
+        Some(Self {
+            stratum: block_sizes.stratum(id, asked),
+            qid: id.qid,
+            cid: id.cid,
+            submit_cpu: submitter.map(|a| a.cpu),
+            end_cpu: outcome.map(|o| o.cpu),
+            begin_ns: end_ns.saturating_sub(ns.iter().sum()),
+            setup_ns: at(Milestone::SetupOut),
+            cqe_ns: at(Milestone::Cqe),
+            irq_ns: at(Milestone::Irq),
+            end_ns,
+            slba: asked.map_or(0, |a| a.sqe.pair(10)),
+            bytes: block_sizes.size(id, asked),
+            conditions: outcome.map(|o| o.conditions).unwrap_or_default(),
+            status: outcome.and_then(|o| o.verdict).map(|v| v.status),
+            ns,
+            begins,
+            end,
+        })
+    }
+
+    /// The observed stages, merged where a point was not observed.
+    pub fn runs(&self) -> impl Iterator<Item = (Stages, u64)> {
+        let first = self.begins.trailing_zeros() as usize;
+        let mut at = first;
+        std::iter::from_fn(move || {
+            let end = usize::from(self.end);
+            if at >= end {
+                return None;
+            }
+            let from = at;
+            at += 1;
+            while at < end && self.begins & 1 << at == 0 {
+                at += 1;
+            }
+            Some((Stages::range(from, at), self.ns[from]))
+        })
+    }
+
+    /// Time in these stages; `None` if a part of it was not observed.
+    pub fn time_in(&self, stages: Stages) -> Option<u64> {
+        if stages == Stages::ALL {
+            return Some(self.total());
+        }
+        let (mut sum, mut any) = (0, false);
+        for (run, ns) in self.runs() {
+            if stages.covers(run) {
+                (sum, any) = (sum + ns, true);
+            } else if stages.meets(run) {
+                return None;
+            }
+        }
+        any.then_some(sum)
+    }
+
+    /// Time that is surely in these stages.
+    pub fn time_within(&self, stages: Stages) -> u64 {
+        let within = self.runs().filter(|(run, _)| stages.covers(*run));
+        within.map(|(_, ns)| ns).sum()
+    }
+
+    /// All observed time.
+    pub fn total(&self) -> u64 {
+        self.ns.iter().sum()
+    }
+
+    /// Whether this is the command.
+    pub const fn is(&self, id: &CommandId) -> bool {
+        self.stratum.ctrl == id.ctrl && self.qid == id.qid && self.cid == id.cid
+    }
+
+    /// Whether the command reads (opcode 2) or writes (1).
+    pub const fn is_read_or_write(&self) -> bool {
+        matches!(self.stratum.opcode.code, 1 | 2)
+    }
+
+    /// Index of its class.
+    const fn class(&self) -> usize {
+        !self.is_read_or_write() as usize
+    }
+
+    /// The code of its opcode.
+    pub const fn code(&self) -> u8 {
+        self.stratum.opcode.code
+    }
+}
+
+/// Reads and writes, or all others.
+#[derive(Clone, Copy, Debug, Default)]
+struct Class {
+    seen: u64,
+    kept: usize,
+    /// log2 of how many blocks there are for each that is kept.
+    halvings: u32,
+}
+
+impl Class {
+    /// Whether the command with this number is in a block that is kept.
+    const fn keeps(self, number: u64) -> bool {
+        (number / BLOCK).trailing_zeros() >= self.halvings
+    }
+}
+
+/// The commands in memory, and how many there were.
+#[derive(Clone, Debug)]
+pub struct Commands {
+    /// In the order of their completion.
+    pub kept: Vec<Command>,
+    /// Commands of at least 100 ms that are not in `kept`.
+    pub long: Vec<Command>,
+    /// I/O commands with points.
+    pub seen: u64,
+    /// Finished commands without points.
+    pub without_points: u64,
+    classes: [Class; 2],
+    most: usize,
+}
+
+impl Default for Commands {
+    fn default() -> Self {
+        Self::at_most(MOST)
+    }
+}
+
+impl Commands {
+    /// No commands yet, and room for this many; at least twice the commands of a block.
+    pub fn at_most(most: usize) -> Self {
+        Self {
+            kept: Vec::new(),
+            long: Vec::new(),
+            seen: 0,
+            without_points: 0,
+            classes: [Class::default(); 2],
+            most: most.max(4 * BLOCK as usize),
+        }
+    }
+
+    /// Takes in an event.
+    pub fn add(&mut self, event: &Event, block_sizes: &BlockSizes) {
+        let Some(command) = Command::of(event, block_sizes) else {
+            let is_io = |id: &CommandId| id.opcode.queue == QueueKind::Io;
+            let finished = matches!(&event.what, EventKind::Command(id, ..) | EventKind::Missed { id, .. } if is_io(id));
+            self.without_points += u64::from(finished);
+            return;
+        };
+        self.seen += 1;
+        let class = &mut self.classes[command.class()];
+        let keeps = class.keeps(class.seen);
+        class.seen += 1;
+        if !keeps {
+            self.leave_out(command);
+            return;
+        }
+        class.kept += 1;
+        self.kept.push(command);
+        if self.kept.len() > self.most {
+            self.thin();
+        }
+    }
+
+    fn leave_out(&mut self, command: Command) {
+        if command.total() >= LONG_NS && self.long.len() < MOST_LONG {
+            self.long.push(command);
+        }
+    }
+
+    /// Drops every second block of the class that has more commands.
+    fn thin(&mut self) {
+        let [a, b] = self.classes.map(|c| c.kept);
+        let larger = usize::from(b > a);
+        let class = &mut self.classes[larger];
+        class.halvings += 1;
+        class.kept = 0;
+        let mut at = 0;
+        for command in std::mem::take(&mut self.kept) {
+            let second = command.class() == larger && at / BLOCK % 2 == 1;
+            at += u64::from(command.class() == larger);
+            if second {
+                self.leave_out(command);
+            } else {
+                self.classes[larger].kept += usize::from(command.class() == larger);
+                self.kept.push(command);
+            }
+        }
+    }
+
+    /// How many commands this one of `kept` stands for.
+    pub const fn weight(&self, command: &Command) -> u64 {
+        1 << self.classes[command.class()].halvings
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::made::ALL_SEEN;
+    use super::super::made::Made;
+    use super::*;
+    use crate::model::milestone::ALL_POINTS;
+    use proptest::prelude::*;
+
+    fn set(first: usize, end: usize) -> Stages {
+        Stages::range(first, end)
+    }
+
+    proptest! {
+        #[test]
+        fn the_stages_are_those_of_the_timeline(
+            stages in prop::array::uniform8(0_u64..1 << 36),
+            pattern in 0..=ALL_POINTS,
+        ) {
+            let made = Made { stages, pattern, ..Made::default() };
+            let event = made.event();
+            let timeline = event.what.outcome().unwrap().timeline.unwrap();
+            let segments = timeline.segments(StageSet::Fine).unwrap();
+            let Some(command) = made.command() else {
+                prop_assert!(segments.is_empty());
+                return Ok(());
+            };
+            let runs: Vec<(Stages, u64)> = command.runs().collect();
+            let wanted = segments.iter().map(|s| (set(s.run.first, s.run.last + 1), s.ns));
+            prop_assert_eq!(&runs, &wanted.collect::<Vec<_>>());
+            prop_assert_eq!(Some(command.total()), timeline.total(StageSet::Fine));
+            for (run, ns) in runs {
+                prop_assert_eq!(command.time_in(run), Some(ns));
+                prop_assert_eq!(command.time_within(run), ns);
+            }
+        }
+    }
+
+    #[test]
+    fn a_merged_stage_is_not_known_by_its_parts() {
+        // the doorbell was not observed
+        let made = Made {
+            pattern: ALL_SEEN & !(1 << 3),
+            ..Made::default()
+        };
+        let command = made.command().unwrap();
+        let both = Stages::SUBMIT | Stages::DEVICE;
+        assert_eq!(command.time_in(both), Some(104_000));
+        assert_eq!(command.time_in(Stages::DEVICE), None);
+        assert_eq!(command.time_in(Stages::DEVICE | Stages::IRQ), None);
+        assert_eq!(command.time_in(Stages::MAP | Stages::IRQ), Some(5000));
+        assert_eq!(command.time_within(Stages::DEVICE | Stages::IRQ), 3000);
+        assert_eq!(command.time_in(Stages::ALL), Some(119_000));
+    }
+
+    #[test]
+    fn commands_of_the_admin_queue_and_without_points_are_left_out() {
+        let mut commands = Commands::default();
+        let none = BlockSizes::default();
+        let mut event = Made::default().event();
+        commands.add(&event, &none);
+        if let EventKind::Command(_, _, outcome) = &mut event.what {
+            outcome.timeline = None;
+        }
+        commands.add(&event, &none);
+        if let EventKind::Command(id, ..) = &mut event.what {
+            id.opcode.queue = QueueKind::Admin;
+        }
+        commands.add(&event, &none);
+        assert_eq!((commands.seen, commands.without_points), (1, 1));
+    }
+
+    /// The commands of a run in which each hundredth takes long, and each tenth is a flush.
+    fn many(count: u64, most: usize) -> Commands {
+        let mut commands = Commands::at_most(most);
+        for n in 0..count {
+            let mut made = Made {
+                cid: n as u16,
+                begin_ns: 1_000_000_000 + n * 1_000_000,
+                code: if n % 10 == 0 { 0 } else { 2 },
+                ..Made::default()
+            };
+            if n % 100 == 7 {
+                made.stages[4] = LONG_NS;
+            }
+            commands.add(&made.event(), &BlockSizes::default());
+        }
+        commands
+    }
+
+    #[test]
+    fn what_is_kept_stands_for_all_and_long_commands_stay() {
+        let commands = many(20_000, 1000);
+        assert_eq!(commands.seen, 20_000);
+        assert!((500..=1000).contains(&commands.kept.len()));
+        let kept = commands.kept.iter();
+        let of = |flush: bool| {
+            let kind = kept.clone().filter(move |c| (c.code() == 0) == flush);
+            kind.map(|c| commands.weight(c)).sum::<u64>() as f64
+        };
+        // a block and its weight
+        assert!((of(true) / 2000.0 - 1.0).abs() < 0.2, "{}", of(true));
+        assert!((of(false) / 18_000.0 - 1.0).abs() < 0.1, "{}", of(false));
+        let all = kept.clone().chain(&commands.long);
+        let long = all.filter(|c| c.total() >= LONG_NS).count();
+        assert_eq!(long, 200);
+        // neighbours: most reads are kept with the next one
+        let reads: Vec<u16> = (kept.filter(|c| c.code() == 2)).map(|c| c.cid).collect();
+        let pairs = reads.windows(2).filter(|w| w[1] - w[0] <= 2).count();
+        assert!(pairs * 10 > reads.len() * 9, "{pairs} {}", reads.len());
+    }
+
+    #[test]
+    fn with_room_every_command_is_kept() {
+        let commands = many(1000, 1000);
+        assert_eq!((commands.kept.len(), commands.long.len()), (1000, 0));
+        assert!(commands.kept.iter().all(|c| commands.weight(c) == 1));
+    }
+
+    #[test]
+    fn a_run_of_one_kind_is_thinned_too() {
+        let mut commands = Commands::at_most(1000);
+        for n in 0..5000 {
+            let made = Made {
+                code: 0,
+                begin_ns: 1_000_000_000 + n * 1_000_000,
+                ..Made::default()
+            };
+            commands.add(&made.event(), &BlockSizes::default());
+        }
+        assert!(commands.kept.len() <= 1000, "{}", commands.kept.len());
+        assert_eq!(commands.weight(&commands.kept[0]), 8);
+    }
+}

@@ -1,0 +1,202 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Rare events: timeouts, resets, retries, failures, and commands that were completed by the driver's
+//! poll.
+
+use std::collections::BTreeMap;
+
+use crate::model::event::CommandId;
+use crate::model::event::Event;
+use crate::model::event::EventKind;
+use crate::nvme::opcode::QueueKind;
+use crate::nvme::status::Status;
+use crate::nvme::status::StatusType;
+
+/// A command that the driver finds completed within this time after its timeout was completed before
+/// it: the driver has only polled the completion queue.
+const POLL_NS: u64 = 100_000_000;
+
+/// A timeout.
+#[derive(Clone, Copy, Debug)]
+pub struct TimedOut {
+    /// The command.
+    pub id: CommandId,
+    /// CLOCK_MONOTONIC nanoseconds.
+    pub at_ns: u64,
+    /// Its age then.
+    pub age_ns: u64,
+    /// The driver's poll found its CQE; the command had succeeded.
+    pub polled: bool,
+}
+
+/// What a controller went through.
+#[derive(Clone, Debug, Default)]
+pub struct Incidents {
+    /// Timeouts, in order.
+    pub timeouts: Vec<TimedOut>,
+    /// Resets, by controller.
+    pub resets: BTreeMap<u32, u64>,
+    /// Retries of I/O commands, by controller.
+    pub retries: BTreeMap<u32, u64>,
+    /// I/O commands that failed, by controller and status.
+    pub failures: BTreeMap<(u32, u16), u64>,
+    /// I/O commands that failed with a path related status, by controller.
+    pub path_errors: BTreeMap<u32, u64>,
+    /// Commands that blk-mq took back, by controller.
+    pub requeues: BTreeMap<u32, u64>,
+    /// I/O commands that the driver cancelled, by controller.
+    pub cancels: BTreeMap<u32, u64>,
+    /// Commands in flight at the end: age in nanoseconds.
+    pub unfinished: Vec<(CommandId, u64)>,
+}
+
+impl Incidents {
+    /// Takes in an event.
+    pub fn add(&mut self, event: &Event) {
+        let ctrl = event.what.ctrl();
+        let mut count = |of: fn(&mut Self) -> &mut BTreeMap<u32, u64>| {
+            *of(self).entry(ctrl).or_default() += 1;
+        };
+        match &event.what {
+            EventKind::Timeout { id, age_ns } => self.timeouts.push(TimedOut {
+                id: *id,
+                at_ns: event.at_ns,
+                age_ns: *age_ns,
+                polled: false,
+            }),
+            EventKind::Cancel { .. } => count(|i| &mut i.cancels),
+            EventKind::Requeue(_) => count(|i| &mut i.requeues),
+            EventKind::Retry { .. } => count(|i| &mut i.retries),
+            EventKind::State { state, .. } if state.name() == Some("resetting") => {
+                count(|i| &mut i.resets);
+            }
+            EventKind::Unfinished { id, age_ns, .. } => self.unfinished.push((*id, *age_ns)),
+            EventKind::Command(id, _, end) if id.opcode.queue == QueueKind::Io => {
+                let status = end.verdict.map(|v| v.status);
+                if !self.timeouts.is_empty() {
+                    self.resolve(id, event.at_ns, status);
+                }
+                if let Some(status) = status.filter(|s| !s.is_success()) {
+                    let code = status.code_and_type();
+                    *self.failures.entry((ctrl, code)).or_default() += 1;
+                    if status.kind() == StatusType::Path {
+                        *self.path_errors.entry(ctrl).or_default() += 1;
+                    }
+                }
+            }
+            _ => {}
+        }
+    }
+
+    /// The end of a command that may have timed out.
+    fn resolve(&mut self, id: &CommandId, at_ns: u64, status: Option<Status>) {
+        let same = |t: &&mut TimedOut| {
+            (t.id.ctrl, t.id.qid, t.id.cid) == (id.ctrl, id.qid, id.cid)
+                && at_ns >= t.at_ns
+                && at_ns - t.at_ns < POLL_NS
+        };
+        let succeeded = status.is_none_or(|s| s.is_success());
+        if let Some(found) = self.timeouts.iter_mut().rev().find(same) {
+            found.polled = succeeded;
+        }
+    }
+
+    /// Timeouts of a controller whose CQE the driver's poll found.
+    pub fn polled(&self, ctrl: u32) -> impl Iterator<Item = &TimedOut> {
+        let of = move |t: &&TimedOut| t.polled && t.id.ctrl == ctrl;
+        self.timeouts.iter().filter(of)
+    }
+
+    /// Controllers with a timeout.
+    pub fn controllers(&self) -> Vec<u32> {
+        let mut all: Vec<u32> = self.timeouts.iter().map(|t| t.id.ctrl).collect();
+        all.sort_unstable();
+        all.dedup();
+        all
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::made::Made;
+    use super::*;
+    use crate::model::event::CtrlState;
+
+    const TIMEOUT_NS: u64 = 30_000_000_000;
+
+    fn timeout(of: &Made, at_ns: u64) -> Event {
+        let (id, age_ns) = (of.id(), TIMEOUT_NS);
+        Event {
+            at_ns,
+            what: EventKind::Timeout { id, age_ns },
+        }
+    }
+
+    fn after(events: &[Event]) -> Incidents {
+        let mut incidents = Incidents::default();
+        events.iter().for_each(|e| incidents.add(e));
+        incidents
+    }
+
+    #[test]
+    fn a_command_that_ends_well_right_after_its_timeout_was_polled() {
+        let made = Made::default();
+        let end = made.event();
+        let polled = |before_ns: u64, status: u16, cid: u16| {
+            let ended = Made {
+                status,
+                cid,
+                ..made
+            };
+            let found = after(&[timeout(&made, end.at_ns - before_ns), ended.event()]);
+            assert_eq!(found.controllers(), [0]);
+            found.polled(0).count()
+        };
+        assert_eq!(polled(10_000, 0, 1), 1);
+        // cancelled, another command, too late
+        assert_eq!(polled(10_000, 0x371, 1), 0);
+        assert_eq!(polled(10_000, 0, 2), 0);
+        assert_eq!(polled(POLL_NS, 0, 1), 0);
+        assert_eq!(polled(POLL_NS - 1, 0, 1), 1);
+    }
+
+    #[test]
+    fn failures_are_counted_by_status_and_those_of_paths_apart() {
+        let failed = |status| {
+            let made = Made {
+                status,
+                ..Made::default()
+            };
+            made.event()
+        };
+        // do not retry, more: the same failure
+        let found = after(&[failed(0x281), failed(0x4281), failed(0x303), failed(0)]);
+        assert_eq!(found.failures[&(0, 0x281)], 2);
+        assert_eq!(found.failures[&(0, 0x303)], 1);
+        assert_eq!(found.failures.len(), 2);
+        assert_eq!(found.path_errors[&0], 1);
+    }
+
+    #[test]
+    fn resets_retries_requeues_and_cancels_are_counted_by_controller() {
+        let id = Made::default().id();
+        let state = |state| EventKind::State {
+            ctrl: 3,
+            state: CtrlState(state),
+            asked: false,
+        };
+        let all = [
+            state(2),
+            state(1),
+            state(2),
+            EventKind::Retry { id, retries: None },
+            EventKind::Requeue(id),
+            EventKind::Cancel { id, age_ns: 1 },
+        ];
+        let events = all.map(|what| Event { at_ns: 1, what });
+        let found = after(&events);
+        assert_eq!(found.resets, BTreeMap::from([(3, 2)]));
+        let one = BTreeMap::from([(0, 1)]);
+        assert_eq!([&found.retries, &found.requeues, &found.cancels], [&one; 3]);
+        assert!(found.controllers().is_empty());
+    }
+}

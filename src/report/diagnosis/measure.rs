@@ -1,0 +1,328 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Shares of time and ratios of medians, with intervals: by bootstrap over slices of time, because
+//! commands that follow each other are alike.
+
+use crate::stats::bootstrap::Resamples;
+use crate::stats::histogram::FineHistogram;
+use crate::stats::ratio::Ratio;
+use crate::stats::sample::Sample;
+
+use super::command::Command;
+use super::stages::Stages;
+
+/// Length of a slice of a short recording, in nanoseconds.
+const MIN_SLICE_NS: u64 = 250_000_000;
+/// Most slices.
+const MAX_SLICES: u64 = 64;
+/// Fewest commands of each side of a comparison.
+const MIN_COMMANDS: u64 = 30;
+/// Fewest slices with commands of each side.
+const MIN_SLICES: usize = 4;
+/// Index of the median in the statistics.
+const MEDIAN: usize = 0;
+/// Index of the mean.
+const MEAN: usize = 3;
+const SEED: u64 = 1;
+
+/// A part of a whole, with its 95 % interval.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Share {
+    /// The part: 0 to 1.
+    pub part: f64,
+    /// Lower end of the interval.
+    pub low: f64,
+    /// Upper end.
+    pub high: f64,
+}
+
+impl Share {
+    /// More than half, surely more than a third.
+    pub fn is_most(&self) -> bool {
+        self.part > 0.5 && self.low > 1.0 / 3.0
+    }
+
+    /// `71 % [65, 77]`
+    pub fn text(&self) -> String {
+        let percent = |x: f64| format!("{:.0}", x * 100.0);
+        format!(
+            "{} % [{}, {}]",
+            percent(self.part),
+            percent(self.low),
+            percent(self.high)
+        )
+    }
+}
+
+/// A comparison of the commands with a condition and those without, of the same stratum.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Comparison {
+    /// Median with the condition, by that without it.
+    pub ratio: Ratio,
+    /// Commands with the condition.
+    pub with: u64,
+    /// Commands without it.
+    pub without: u64,
+    /// Medians with and without it, nanoseconds.
+    pub medians: [f64; 2],
+    /// The part of the time of these commands that those with the condition took longer, on average.
+    pub explains: f64,
+}
+
+impl Comparison {
+    /// Whether the condition goes with a longer time: by a tenth surely, and for this part of all time
+    /// at least.
+    pub fn goes_with(&self, least: f64) -> bool {
+        self.ratio.low > 1.1 && self.explains >= least
+    }
+
+    /// `1.42x [1.31, 1.55]`
+    pub fn text(&self) -> String {
+        let Ratio {
+            ratio, low, high, ..
+        } = self.ratio;
+        format!("{ratio:.2}x [{low:.2}, {high:.2}]")
+    }
+}
+
+/// The slices of a recording.
+#[derive(Clone, Debug)]
+pub struct Clock {
+    origin_ns: u64,
+    width_ns: u64,
+    count: usize,
+    resamples: Resamples,
+}
+
+impl Clock {
+    /// Slices from the first to the last of these commands.
+    pub fn of(commands: &[Command]) -> Self {
+        let first = commands.iter().map(|c| c.end_ns).min().unwrap_or(0);
+        let last = commands.iter().map(|c| c.end_ns).max().unwrap_or(0);
+        let width_ns = ((last - first) / MAX_SLICES + 1).max(MIN_SLICE_NS);
+        let count = ((last - first) / width_ns + 1) as usize;
+        Self {
+            origin_ns: first,
+            width_ns,
+            count,
+            resamples: Resamples::new(&[count], SEED),
+        }
+    }
+
+    /// Number of slices.
+    pub const fn count(&self) -> usize {
+        self.count
+    }
+
+    /// The slice of a time.
+    pub const fn slice(&self, at_ns: u64) -> usize {
+        let at = at_ns.saturating_sub(self.origin_ns) / self.width_ns;
+        if at as usize >= self.count {
+            self.count - 1
+        } else {
+            at as usize
+        }
+    }
+
+    /// Length of a slice in nanoseconds.
+    pub const fn width_ns(&self) -> u64 {
+        self.width_ns
+    }
+
+    /// The part that `part` is of `whole`, both by slice. `None` if there is no whole.
+    pub fn share(&self, part: &[f64], whole: &[f64]) -> Option<Share> {
+        let sum: f64 = whole.iter().sum();
+        if sum <= 0.0 {
+            return None;
+        }
+        let drawn = self.resamples.within.iter().map(|weights| {
+            let of = |values: &[f64]| -> f64 {
+                let pairs = weights.iter().zip(values);
+                pairs.map(|(&w, v)| f64::from(w) * v).sum()
+            };
+            of(part) / of(whole).max(1.0)
+        });
+        let mut drawn: Vec<f64> = drawn.collect();
+        drawn.sort_by(f64::total_cmp);
+        let at = |q: f64| drawn[((drawn.len() - 1) as f64 * q).round() as usize];
+        Some(Share {
+            part: part.iter().sum::<f64>() / sum,
+            low: at(0.025),
+            high: at(0.975),
+        })
+    }
+
+    /// Values by slice: the sum over commands.
+    pub fn sums<'c>(
+        &self,
+        commands: impl Iterator<Item = &'c Command>,
+        value: impl Fn(&Command) -> u64,
+    ) -> Vec<f64> {
+        let mut sums = vec![0.0; self.count];
+        for command in commands {
+            sums[self.slice(command.end_ns)] += value(command) as f64;
+        }
+        sums
+    }
+
+    /// Compares the time in these stages with a condition and without. `None` if there are too few
+    /// commands of either kind.
+    pub fn compare<'c>(
+        &self,
+        commands: impl Iterator<Item = &'c Command>,
+        stages: Stages,
+        when: impl Fn(&Command) -> Option<bool>,
+    ) -> Option<Comparison> {
+        let empty = vec![FineHistogram::default(); self.count];
+        let mut sides = [empty.clone(), empty];
+        let mut total = 0.0;
+        for command in commands {
+            total += command.total() as f64;
+            let (Some(with), Some(ns)) = (when(command), command.time_in(stages)) else {
+                continue;
+            };
+            sides[usize::from(with)][self.slice(command.end_ns)].record(ns);
+        }
+        let [without, with] = sides.map(|slices| Sample::new(&[(slices.as_slice(), self.count)]));
+        let enough = |s: &Sample| s.count() >= MIN_COMMANDS && s.slices() >= MIN_SLICES;
+        if !enough(&with) || !enough(&without) {
+            return None;
+        }
+        let (a, b) = (without.values(), with.values());
+        let spread = with
+            .spread(&self.resamples)
+            .minus(&without.spread(&self.resamples));
+        let ratio = Ratio::new(a[MEDIAN], b[MEDIAN], spread.variances(MEDIAN));
+        let longer = (b[MEAN] - a[MEAN]) * with.count() as f64;
+        Some(Comparison {
+            ratio,
+            with: with.count(),
+            without: without.count(),
+            medians: [b[MEDIAN], a[MEDIAN]],
+            explains: longer / total.max(1.0),
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::f64::consts::TAU;
+
+    use fastrand::Rng;
+
+    use super::super::made::Made;
+    use super::*;
+
+    /// Runs of each test.
+    const RUNS: u64 = 100;
+    const COMMANDS: u64 = 2000;
+    const STEP_NS: u64 = 5_000_000;
+
+    fn normal(rng: &mut Rng) -> f64 {
+        (-2.0 * (1.0 - rng.f64()).ln()).sqrt() * (TAU * rng.f64()).cos()
+    }
+
+    /// Commands of 10 s whose device times are autocorrelated, for 10 commands or so. `cid` is 1 for those
+    /// with the condition, which lasts for some commands; their device time is multiplied.
+    fn run(seed: u64, factor: f64) -> Vec<Command> {
+        let mut rng = Rng::with_seed(seed);
+        let (mut level, mut with) = (normal(&mut rng), false);
+        let one = |n| {
+            level = 0.9 * level + 0.436 * normal(&mut rng);
+            if rng.f64() < 0.2 {
+                with = rng.f64() < 0.3;
+            }
+            let times = if with { factor } else { 1.0 };
+            let mut made = Made {
+                cid: u16::from(with),
+                begin_ns: 1_000_000_000 + n * STEP_NS,
+                ..Made::default()
+            };
+            let noise = (0.3 * level + 0.3 * normal(&mut rng)).exp();
+            made.stages[4] = (100_000.0 * times * noise) as u64;
+            made.command().unwrap()
+        };
+        (0..COMMANDS).map(one).collect()
+    }
+
+    fn compare(seed: u64, factor: f64) -> Comparison {
+        let commands = run(seed, factor);
+        let clock = Clock::of(&commands);
+        let when = |c: &Command| Some(c.cid == 1);
+        let found = clock.compare(commands.iter(), Stages::DEVICE, when);
+        found.unwrap()
+    }
+
+    #[test]
+    fn a_condition_without_effect_is_seldom_seen_to_have_one() {
+        let all: Vec<Comparison> = (0..RUNS).map(|seed| compare(seed, 1.0)).collect();
+        let of = |ratio: &Ratio| ratio.low > 1.0 || ratio.high < 1.0;
+        let excludes = all.iter().filter(|c| of(&c.ratio)).count();
+        assert!(excludes <= 10, "{excludes}");
+        assert_eq!(all.iter().filter(|c| c.goes_with(0.0)).count(), 0);
+    }
+
+    #[test]
+    fn a_condition_that_adds_a_half_is_seen() {
+        let all: Vec<Comparison> = (0..RUNS).map(|seed| compare(seed, 1.5)).collect();
+        let seen = all.iter().filter(|c| c.goes_with(0.05)).count();
+        assert!(seen >= 95, "{seen}");
+        let covers = all
+            .iter()
+            .filter(|c| c.ratio.low < 1.5 && c.ratio.high > 1.5);
+        assert!(covers.clone().count() >= 88, "{}", covers.count());
+        // 30 % of the commands take 50 us longer than 105 us; the other stages take 19 us
+        let mean = all.iter().map(|c| c.explains).sum::<f64>() / RUNS as f64;
+        assert!((0.08..0.14).contains(&mean), "{mean}");
+    }
+
+    #[test]
+    fn the_interval_of_a_share_has_the_share() {
+        let runs: Vec<Vec<Command>> = (0..RUNS).map(|seed| run(seed, 2.0)).collect();
+        let part = |c: &Command| if c.cid == 1 { c.total() } else { 0 };
+        let sum = |value: &dyn Fn(&Command) -> u64| -> f64 {
+            let all = runs.iter().flatten();
+            all.map(|c| value(c) as f64).sum()
+        };
+        let truth = sum(&part) / sum(&Command::total);
+        let has = |commands: &&Vec<Command>| {
+            let clock = Clock::of(commands);
+            let parts = clock.sums(commands.iter(), part);
+            let all = clock.sums(commands.iter(), Command::total);
+            let share = clock.share(&parts, &all).unwrap();
+            assert!(share.low <= share.part && share.part <= share.high);
+            share.low < truth && truth < share.high
+        };
+        let covers = runs.iter().filter(has).count();
+        // 95 with very many slices; it has 40
+        assert!(covers >= 84, "{covers}");
+    }
+
+    #[test]
+    fn too_few_commands_or_slices_are_not_compared() {
+        let commands = run(1, 1.0);
+        let clock = Clock::of(&commands);
+        let compare = |most: usize, slices: u64| {
+            let mut left = most;
+            let mut when = Vec::new();
+            for command in &commands {
+                let early = command.end_ns < 1_000_000_000 + slices * 250_000_000;
+                let with = left > 0 && early && command.cid == 1;
+                left -= usize::from(with);
+                when.push((command.end_ns, with));
+            }
+            let with = |c: &Command| when.iter().find(|(end, _)| *end == c.end_ns).map(|w| w.1);
+            clock.compare(commands.iter(), Stages::DEVICE, with)
+        };
+        assert!(compare(usize::MAX, 40).is_some());
+        assert!(compare(29, 40).is_none());
+        assert!(compare(usize::MAX, 2).is_none());
+        assert!(compare(0, 40).is_none());
+    }
+
+    #[test]
+    fn nothing_has_no_share() {
+        let clock = Clock::of(&[]);
+        assert_eq!(clock.share(&[0.0], &[0.0]), None);
+        assert_eq!((clock.count(), clock.slice(u64::MAX)), (1, 0));
+    }
+}

@@ -1,0 +1,43 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Commands that another CPU completes take longer to complete.
+
+use super::super::Answer;
+use super::super::Cause;
+use super::super::Facts;
+use super::super::Stages;
+
+/// The part of the time that goes with it.
+const EXPLAINS: f64 = 0.1;
+
+pub fn check(facts: &Facts) -> Answer {
+    let stages = Stages::COMPLETE | Stages::END;
+    let found = facts.compare(stages, |c| Some(c.submit_cpu? != c.end_cpu?));
+    let Some((stratum, comparison)) = found else {
+        return Answer::Out(
+            "commands are completed where they were submitted, or nowhere near".into(),
+        );
+    };
+    if !comparison.goes_with(EXPLAINS) {
+        return Answer::Out(format!("remote by local: {}", comparison.text()));
+    }
+    let name = facts.disk_name(stratum.ctrl, stratum.nsid);
+    let cause = Cause::new(
+        "remote-completion",
+        &name,
+        format!(
+            "commands of {name} take longer to complete on another CPU than the submitting one"
+        ),
+        format!("echo 2 > /sys/block/{name}/queue/rq_affinity, or give each CPU a queue"),
+    )
+    .with_risk("an interrupt to the submitting CPU for each completion")
+    .explaining(comparison.explains)
+    .shown_by(
+        &format!(
+            "complete+end of {}, remote, by local",
+            facts.stratum_name(&stratum)
+        ),
+        comparison.text(),
+    )
+    .shown_by("completed elsewhere", comparison.with);
+    Answer::Found(vec![cause])
+}

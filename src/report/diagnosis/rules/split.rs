@@ -1,0 +1,59 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Requests are split, because they are larger than the device takes.
+
+use super::super::Answer;
+use super::super::Cause;
+use super::super::Facts;
+use crate::units::size_text;
+
+/// Commands per request of an application.
+const TIMES: f64 = 1.5;
+
+pub fn check(facts: &Facts) -> Answer {
+    let span = facts.activity.as_ref();
+    let Some((first, last)) = span.and_then(|s| Some((&s.first, s.last.splits.as_ref()?))) else {
+        return Answer::Unknown("splits were not observed (record --context)".into());
+    };
+    let first = first.splits.as_deref().unwrap_or_default();
+    let (mut causes, mut most) = (Vec::new(), 1.0_f64);
+    for splits in last {
+        let before = first
+            .iter()
+            .find(|s| (s.ctrl, s.nsid) == (splits.ctrl, splits.nsid));
+        let count = splits.count - before.map_or(0, |s| s.count.min(splits.count));
+        let commands = facts.of_ctrl(splits.ctrl);
+        let commands = commands.filter(|c| splits.nsid == 0 || c.stratum.nsid == splits.nsid);
+        let commands = facts.sum(commands, |_| 1) as u64;
+        let whole = commands.saturating_sub(count).max(1);
+        let times = commands as f64 / whole as f64;
+        most = most.max(times);
+        if times < TIMES {
+            continue;
+        }
+        let name = facts.disk_name(splits.ctrl, splits.nsid);
+        let mut cause = Cause::new(
+            "split",
+            &name,
+            format!("requests of {name} are split: {times:.1} commands for each"),
+            format!(
+                "submit at most max_sectors_kb at a time, or raise it up to max_hw_sectors_kb \
+                 (/sys/block/{name}/queue); the device's own limit is MDTS"
+            ),
+        )
+        .shown_by("splits", count)
+        .shown_by("commands", commands);
+        if let Some(disk) = facts.disk(splits.ctrl, splits.nsid) {
+            let limits = [
+                ("queue/max_sectors_kb", disk.max_bytes),
+                ("queue/max_hw_sectors_kb", disk.max_hw_bytes),
+            ];
+            for (what, bytes) in limits {
+                if let Some(bytes) = bytes {
+                    cause = cause.shown_by(what, size_text(bytes));
+                }
+            }
+        }
+        causes.push(cause);
+    }
+    Answer::of(causes, format!("{most:.2} commands for each request"))
+}

@@ -1,0 +1,78 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Requests wait for a tag: more are wanted in flight than the queue has room for.
+
+use super::super::Answer;
+use super::super::Cause;
+use super::super::Command;
+use super::super::Facts;
+use super::percent;
+use crate::model::activity::TagWaits;
+use crate::units::nanos;
+
+/// The wait has this part of the time, wait included.
+const PART: f64 = 0.5;
+/// Fewest requests that waited.
+const WAITED: u64 = 50;
+
+/// The difference of two states.
+fn since(last: &TagWaits, first: &[TagWaits]) -> TagWaits {
+    let before = first
+        .iter()
+        .find(|w| (w.ctrl, w.nsid) == (last.ctrl, last.nsid));
+    let before = before.copied().unwrap_or_default();
+    TagWaits {
+        requests: last.requests.saturating_sub(before.requests),
+        waited: last.waited.saturating_sub(before.waited),
+        sum_ns: last.sum_ns.saturating_sub(before.sum_ns),
+        ..*last
+    }
+}
+
+pub fn check(facts: &Facts) -> Answer {
+    let span = facts.activity.as_ref();
+    let Some((first, last)) = span.and_then(|s| Some((&s.first, s.last.waits.as_ref()?))) else {
+        return Answer::Unknown("waits for a tag were not observed (record --context)".into());
+    };
+    let first = first.waits.as_deref().unwrap_or_default();
+    let (mut causes, mut most) = (Vec::new(), 0.0_f64);
+    for waits in last.iter().map(|w| since(w, first)) {
+        let of = |c: &&Command| {
+            c.stratum.ctrl == waits.ctrl && (waits.nsid == 0 || c.stratum.nsid == waits.nsid)
+        };
+        let total = facts.sum(facts.all().filter(of), Command::total);
+        let part = waits.sum_ns as f64 / (waits.sum_ns as f64 + total).max(1.0);
+        most = most.max(part);
+        if part < PART || waits.waited < WAITED {
+            continue;
+        }
+        let name = facts.disk_name(waits.ctrl, waits.nsid);
+        let mut cause = Cause::new(
+            "tag-wait",
+            &name,
+            format!("requests of {name} wait for a tag: the queue has too few for the load"),
+            format!(
+                "raise /sys/block/{name}/queue/nr_requests (at most the queue depth of the controller; \
+                 the driver's maximum is nvme.io_queue_depth), or submit less at a time"
+            ),
+        )
+        .with_risk("more commands in flight wait longer at a device that is saturated")
+        .explaining(part)
+        .shown_by("wait for a tag", format!("{} of the time", percent(part)))
+        .shown_by("requests that waited", format!("{} of {}", waits.waited, waits.requests))
+        .shown_by(
+            "mean wait",
+            nanos(waits.sum_ns as f64 / waits.requests.max(1) as f64),
+        );
+        if let Some(tags) = facts
+            .disk(waits.ctrl, waits.nsid)
+            .and_then(|d| d.nr_requests)
+        {
+            cause = cause.shown_by("queue/nr_requests", tags);
+        }
+        causes.push(cause);
+    }
+    Answer::of(
+        causes,
+        format!("the wait for a tag is {} of the time", percent(most)),
+    )
+}

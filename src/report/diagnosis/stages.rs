@@ -1,0 +1,77 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Sets of fine stages.
+
+use std::ops::BitOr;
+
+use crate::model::stage::StageSet;
+
+/// A set of stages of [`StageSet::Fine`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Stages(u8);
+
+impl Stages {
+    /// blk-mq and the scheduler.
+    pub const QUEUE: Self = Self(1);
+    /// `nvme_setup_cmd`.
+    pub const SETUP: Self = Self(1 << 1);
+    /// DMA mapping.
+    pub const MAP: Self = Self(1 << 2);
+    /// To the submission queue, and the doorbell.
+    pub const SUBMIT: Self = Self(1 << 3);
+    /// From the doorbell to the interrupt.
+    pub const DEVICE: Self = Self(1 << 4);
+    /// From the interrupt to the CQE.
+    pub const IRQ: Self = Self(1 << 5);
+    /// From the CQE to the completion by the driver.
+    pub const COMPLETE: Self = Self(1 << 6);
+    /// To the end by blk-mq.
+    pub const END: Self = Self(1 << 7);
+    /// All.
+    pub const ALL: Self = Self(0xff);
+
+    /// The stages `first..end`, by number.
+    pub const fn range(first: usize, end: usize) -> Self {
+        Self(((1_u16 << end) - (1_u16 << first)) as u8)
+    }
+
+    /// Whether it has all stages of the other.
+    pub const fn covers(self, other: Self) -> bool {
+        self.0 & other.0 == other.0
+    }
+
+    /// Whether they have a stage in common.
+    pub const fn meets(self, other: Self) -> bool {
+        self.0 & other.0 != 0
+    }
+
+    /// The names, joined by `+`.
+    pub fn name(self) -> String {
+        if self == Self::ALL {
+            return "total".into();
+        }
+        let all = StageSet::Fine.stages().iter().enumerate();
+        let names = all.filter(|(n, _)| self.0 & 1 << n != 0);
+        names.map(|(_, s)| s.name).collect::<Vec<_>>().join("+")
+    }
+}
+
+impl BitOr for Stages {
+    type Output = Self;
+
+    fn bitor(self, other: Self) -> Self {
+        Self(self.0 | other.0)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_set_has_the_names_of_its_stages() {
+        assert_eq!(Stages::range(4, 6), Stages::DEVICE | Stages::IRQ);
+        assert_eq!((Stages::IRQ | Stages::COMPLETE).name(), "irq+complete");
+        assert_eq!(Stages::range(0, 8).name(), "total");
+        assert!(Stages::ALL.covers(Stages::MAP) && !Stages::MAP.covers(Stages::ALL));
+    }
+}

@@ -1,0 +1,129 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Heat maps: how many commands had which latency, LBA, size or depth at which time. Pure.
+
+mod grid;
+mod quantity;
+
+use crate::model::event::Event;
+use crate::model::finished::Finished;
+use crate::nvme::decode::CommandSet;
+
+pub use self::grid::Grid;
+pub use self::grid::Scale;
+pub use self::quantity::Interval;
+pub use self::quantity::Quantity;
+pub use self::quantity::UnknownStage;
+pub use self::quantity::first_block;
+use super::submissions::Depth;
+use super::submissions::Submitted;
+
+/// A cell with commands.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Cell {
+    /// Number of its column, from the left.
+    pub column: u64,
+    /// Index of its row in [`HeatMap::rows`].
+    pub row: u64,
+    /// Number of commands.
+    pub count: u64,
+}
+
+/// A picture in numbers.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct HeatMap {
+    /// Where the first column begins: nanoseconds since the start of the run.
+    pub begin_ns: u64,
+    /// Width of a column in nanoseconds.
+    pub column_ns: u64,
+    /// Number of columns.
+    pub columns: u64,
+    /// The range of each row, lowest first: lower end inclusive, upper end exclusive.
+    pub rows: Vec<(u64, u64)>,
+    /// The scale of the rows.
+    pub scale: Scale,
+    /// The cells with commands, by column and row.
+    pub cells: Vec<Cell>,
+}
+
+impl HeatMap {
+    /// Number of commands in the picture.
+    #[must_use]
+    pub fn commands(&self) -> u64 {
+        self.cells.iter().map(|cell| cell.count).sum()
+    }
+
+    /// The largest count of a cell.
+    #[must_use]
+    pub fn most(&self) -> u64 {
+        self.cells.iter().map(|cell| cell.count).max().unwrap_or(0)
+    }
+}
+
+/// Adds the commands of a run to a grid.
+#[derive(Debug)]
+pub struct Plot {
+    quantity: Quantity,
+    /// Start of the run, CLOCK_MONOTONIC nanoseconds.
+    begin_ns: u64,
+    grid: Grid,
+    left_out: u64,
+}
+
+impl Plot {
+    /// An empty plot of a run that began at this time (CLOCK_MONOTONIC nanoseconds).
+    #[must_use]
+    pub fn new(quantity: Quantity, begin_ns: u64) -> Self {
+        let mut grid = Grid::new(quantity.scale());
+        if quantity == Quantity::Depth {
+            grid.include(0);
+        }
+        Self {
+            quantity,
+            begin_ns,
+            grid,
+            left_out: 0,
+        }
+    }
+
+    /// Sets the start of the run, before the first event.
+    pub const fn begin(&mut self, begin_ns: u64) {
+        self.begin_ns = begin_ns;
+    }
+
+    /// Makes a time part of the picture (CLOCK_MONOTONIC nanoseconds).
+    pub fn cover(&mut self, at_ns: u64) {
+        self.grid.cover(at_ns.saturating_sub(self.begin_ns));
+    }
+
+    fn put(&mut self, at_ns: u64, value: u64) {
+        self.grid.add(at_ns.saturating_sub(self.begin_ns), value);
+    }
+
+    /// Adds a finished command; ignores other events. Not for [`Quantity::Depth`].
+    pub fn event(&mut self, event: &Event, set: CommandSet) {
+        let Some(command) = Finished::of(event) else {
+            return;
+        };
+        match self.quantity.of(event, &command, set) {
+            Some((at_ns, value)) => self.put(at_ns, value),
+            None => self.left_out += 1,
+        }
+    }
+
+    /// Adds a submission. For [`Quantity::Depth`].
+    pub fn submission(&mut self, submitted: &Submitted, depth: Depth) {
+        self.put(submitted.at_ns, depth.of_all);
+    }
+
+    /// Commands that are not in the picture, because their value is not known.
+    #[must_use]
+    pub const fn left_out(&self) -> u64 {
+        self.left_out
+    }
+
+    /// The picture.
+    #[must_use]
+    pub fn finish(self) -> HeatMap {
+        self.grid.finish()
+    }
+}

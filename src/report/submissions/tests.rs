@@ -1,0 +1,165 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+use super::*;
+use crate::model::conditions::Conditions;
+use crate::model::event::Outcome;
+use crate::model::event::StackId;
+use crate::nvme::opcode::Opcode;
+use crate::nvme::opcode::QueueKind;
+use crate::nvme::sqe::Parts;
+use proptest::collection::vec;
+use proptest::prelude::*;
+use std::iter::from_fn;
+
+const UNIT: u64 = 10_000_000;
+
+fn id(nsid: u32, cid: u16) -> CommandId {
+    let opcode = Opcode {
+        queue: QueueKind::Io,
+        code: 2,
+    };
+    CommandId {
+        ctrl: 0,
+        qid: 1,
+        cid,
+        nsid,
+        opcode,
+    }
+}
+
+fn asked(slba: u32) -> Submission {
+    Submission {
+        sqe: Parts {
+            opcode: 2,
+            cdw: [slba, 0, 7, 0, 0, 0],
+            ..Parts::default()
+        }
+        .into(),
+        bytes: Some(4096),
+        knows_submitter: true,
+        pid: 1,
+        tid: 1,
+        comm: [0; 16],
+        cpu: 0,
+        stack: StackId(0),
+    }
+}
+
+fn outcome(latency_ns: u64) -> Outcome {
+    Outcome {
+        verdict: None,
+        latency_ns: Some(latency_ns),
+        timeline: None,
+        cpu: 0,
+        conditions: Conditions::default(),
+        stack: StackId(0),
+    }
+}
+
+/// Commands with begin, length and namespace: each has its own command id.
+type Load = Vec<(u64, u64, u32)>;
+
+/// Event pairs in the order of their ends.
+fn pairs(load: &Load) -> Vec<Event> {
+    let mut events: Vec<Event> = (0..)
+        .zip(load)
+        .map(|(n, (begin, length, nsid))| Event {
+            at_ns: begin + length,
+            what: EventKind::Command(id(*nsid, n), asked(n.into()), outcome(*length)),
+        })
+        .collect();
+    events.sort_by_key(|e| e.at_ns);
+    events
+}
+
+/// Two events per command.
+fn events(load: &Load) -> Vec<Event> {
+    let mut events: Vec<Event> = (0..)
+        .zip(load)
+        .flat_map(|(n, (begin, length, nsid))| {
+            let (id, end) = (id(*nsid, n), outcome(*length));
+            [
+                (*begin, EventKind::Submit(id, asked(n.into()))),
+                (begin + length, EventKind::Complete(id, end)),
+            ]
+        })
+        .map(|(at_ns, what)| Event { at_ns, what })
+        .collect();
+    // ends before begins of the same time
+    events.sort_by_key(|e| (e.at_ns, matches!(e.what, EventKind::Submit(..))));
+    events
+}
+
+fn drain(order: &mut Submissions, events: &[Event]) -> Vec<(u64, u64, Depth)> {
+    let mut found = vec![];
+    let mut take = |order: &mut Submissions, now| {
+        let all = from_fn(|| order.next(now));
+        found.extend(all.map(|(s, depth)| (s.at_ns, s.blocks.unwrap().slba, depth)));
+    };
+    for event in events {
+        order.add(event, CommandSet::Nvm);
+        take(order, event.at_ns);
+    }
+    take(order, u64::MAX);
+    found
+}
+
+proptest! {
+    #[test]
+    fn submissions_come_in_the_order_of_time_with_the_commands_in_flight(
+        load in vec((1_u64..100, 1_u64..60, 1_u32..3), 1..60), most in 1_usize..20,
+    ) {
+        // all at different times, and further apart than events may be out of order
+        let load: Load = (0..)
+            .zip(load)
+            .map(|(n, (begin, length, nsid))| {
+                ((100 + begin) * UNIT + 2 * n, length * UNIT + 1, nsid)
+            })
+            .collect();
+        let ended = pairs(&load);
+        let mut longest = Longest::default();
+        ended.iter().for_each(|e| longest.keep(e, CommandSet::Nvm, most));
+        let of_pairs = drain(&mut Submissions::of_pairs(longest), &ended);
+        let of_events = drain(&mut Submissions::of_events(), &events(&load));
+        let mut want: Vec<(u64, u64, Depth)> = (0..)
+            .zip(&load)
+            .map(|(n, (begin, _, nsid))| {
+                let at = |other: &&(u64, u64, u32)| other.0 <= *begin && *begin < other.0 + other.1;
+                let here = load.iter().filter(at);
+                let depth = Depth {
+                    of_disk: here.clone().filter(|other| other.2 == *nsid).count() as u64,
+                    of_all: here.count() as u64,
+                };
+                (*begin, n, depth)
+            })
+            .collect();
+        want.sort_by_key(|(at, ..)| *at);
+        prop_assert_eq!(&of_pairs, &want);
+        prop_assert_eq!(&of_events, &want);
+    }
+}
+
+#[test]
+fn a_command_id_that_comes_again_ends_the_earlier_command() {
+    let submit = |at_ns| Event {
+        at_ns,
+        what: EventKind::Submit(id(1, 7), asked(0)),
+    };
+    let found = drain(&mut Submissions::of_events(), &[submit(1), submit(2)]);
+    assert!(
+        found.iter().all(|(_, _, depth)| depth.of_all == 1),
+        "{found:?}"
+    );
+}
+
+#[test]
+fn a_command_without_a_set_up_is_counted() {
+    let mut end = outcome(1);
+    end.latency_ns = None;
+    let event = Event {
+        at_ns: 5,
+        what: EventKind::Command(id(1, 1), asked(0), end),
+    };
+    let mut order = Submissions::of_pairs(Longest::default());
+    assert!(drain(&mut order, &[event]).is_empty());
+    assert_eq!(order.unknown(), 1);
+}

@@ -1,0 +1,281 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! What the machine does besides the commands (`--context`): the counters of the BPF side, and those
+//! of the kernel.
+
+use std::cell::RefCell;
+use std::collections::BTreeMap;
+
+use libbpf_rs::Link;
+use libbpf_rs::MapCore;
+use libbpf_rs::MapFlags;
+use libbpf_rs::MapHandle;
+
+use super::Session;
+use super::loaded::Loaded;
+use super::read::lookup;
+use super::ticks;
+use crate::abi::DecodeError;
+use crate::abi::GapSum;
+use crate::abi::Volumes;
+use crate::abi::add_activity;
+use crate::abi::add_disk;
+use crate::abi::disk_name;
+use crate::error::Mismatch;
+use crate::error::Result;
+use crate::machine::System;
+use crate::machine::activity::CpuTimes;
+use crate::machine::clock::monotonic_ns;
+use crate::model::activity::Activity;
+use crate::model::activity::CpuActivity;
+use crate::model::activity::Splits;
+use crate::model::activity::TagWaits;
+use crate::probe::catalog::CATALOG;
+use crate::probe::catalog::Role;
+use crate::probe::plan::Pairing;
+
+/// The kernel stops a timer that exceeds its limit until the next tick of the scheduler: with a lower
+/// limit than this, timers of 1 kHz would show gaps that are none.
+const LEAST_RATE: u32 = 2000;
+
+/// The maps of bpf/include/activity.bpf.h.
+struct Maps {
+    activities: MapHandle,
+    disks: MapHandle,
+}
+
+/// What the readings of a run have in common.
+pub(super) struct Watch {
+    system: System,
+    /// `None` with classic tracepoints, whose object has none of these programs.
+    maps: Option<Maps>,
+    /// The CPU times at the begin.
+    begin: Vec<CpuTimes>,
+    /// The CPUs with a timer.
+    timed: Vec<u32>,
+    timers: Vec<Link>,
+    /// Why some CPU has no timer.
+    no_timer: Option<String>,
+    state: RefCell<State>,
+}
+
+/// What changes with each reading.
+#[derive(Default)]
+struct State {
+    /// Gaps read so far, by CPU.
+    gaps: BTreeMap<u32, u64>,
+    /// Gaps that found no room so far.
+    lost: u64,
+    /// Controller and namespace by name of the disk.
+    names: BTreeMap<String, (u32, u32)>,
+}
+
+/// The controller in the name of a disk that is gone: 2 for `nvme2n1` and `nvme0c2n1`. Its namespace
+/// is not known.
+fn by_name(name: &str) -> Option<(u32, u32)> {
+    let (head, _) = name.strip_prefix("nvme")?.split_once('n')?;
+    let instance = head.split_once('c').map_or(head, |(_, path)| path);
+    Some((instance.parse().ok()?, 0))
+}
+
+impl State {
+    /// The controller and the namespace of a disk.
+    fn disk(&mut self, name: &str, system: &System) -> Option<(u32, u32)> {
+        if !self.names.contains_key(name) {
+            for ctrl in system.controllers() {
+                for ns in ctrl.namespaces {
+                    self.names.insert(ns.name, (ctrl.instance, ns.nsid));
+                }
+            }
+            if let (false, Some(disk)) = (self.names.contains_key(name), by_name(name)) {
+                self.names.insert(name.to_owned(), disk);
+            }
+        }
+        self.names.get(name).copied()
+    }
+}
+
+/// The counters of a CPU since the begin.
+fn since(begin: &[CpuTimes], now: &CpuTimes, gaps: Option<GapSum>) -> CpuActivity {
+    let before = begin.iter().find(|times| times.cpu == now.cpu);
+    // a CPU that came online counts from then on; the kernel may correct a time downwards
+    let before = before.unwrap_or(now);
+    CpuActivity {
+        cpu: now.cpu,
+        steal_ns: now.steal_ns.saturating_sub(before.steal_ns),
+        irq_ns: now.irq_ns.saturating_sub(before.irq_ns),
+        softirq_ns: now.softirq_ns.saturating_sub(before.softirq_ns),
+        idle_ns: now.idle_ns.saturating_sub(before.idle_ns),
+        gaps: gaps.map(|g| g.count),
+        gap_ns: gaps.map_or(0, |g| g.ns),
+    }
+}
+
+impl Watch {
+    /// Starts the timers, and reads what the kernel has counted before.
+    pub(super) fn begin(loaded: &Loaded, pairing: Pairing, system: &System) -> Result<Self> {
+        let begin = system.cpu_times();
+        let mut watch = Self {
+            system: system.clone(),
+            maps: None,
+            timed: Vec::new(),
+            timers: Vec::new(),
+            no_timer: None,
+            state: RefCell::default(),
+            begin,
+        };
+        if pairing == Pairing::Tag {
+            watch.no_timer = Some("the kernel has no BTF".into());
+            return Ok(watch);
+        }
+        watch.maps = Some(Maps {
+            activities: loaded.map("activities")?,
+            disks: loaded.map("disks")?,
+        });
+        if let Some(rate) = system.sample_rate().filter(|rate| *rate < LEAST_RATE) {
+            watch.no_timer = Some(format!(
+                "kernel.perf_event_max_sample_rate is {rate}; it must be {LEAST_RATE} or more"
+            ));
+            return Ok(watch);
+        }
+        let program = loaded.0.progs_mut().find(|p| p.name() == ticks::PROGRAM);
+        let program = program.ok_or_else(|| Mismatch::NoProgram {
+            program: ticks::PROGRAM.into(),
+        })?;
+        for times in &watch.begin {
+            match ticks::start(&program, times.cpu) {
+                Ok(link) => {
+                    watch.timed.push(times.cpu);
+                    watch.timers.push(link);
+                }
+                Err(error) => watch.no_timer = Some(format!("CPU {}: {error}", times.cpu)),
+            }
+        }
+        Ok(watch)
+    }
+
+    /// Stops the timers.
+    pub(super) fn end(&mut self) {
+        self.timers.clear();
+    }
+
+    /// Why some CPU has no timer.
+    pub(super) fn no_timer(&self) -> Option<&str> {
+        self.no_timer.as_deref()
+    }
+
+    /// The counters by disk: waits for tags, splits.
+    fn disks(&self, disks: &MapHandle) -> Result<(Vec<TagWaits>, Vec<Splits>)> {
+        let mut all: BTreeMap<(u32, u32), (TagWaits, Splits)> = BTreeMap::new();
+        let mut state = self.state.borrow_mut();
+        for key in disks.keys() {
+            let values = disks.lookup_percpu(&key, MapFlags::ANY)?;
+            let name = disk_name(&key);
+            let Some((ctrl, nsid)) = state.disk(&name, &self.system) else {
+                continue;
+            };
+            let (waits, splits) = all.entry((ctrl, nsid)).or_default();
+            (waits.ctrl, waits.nsid) = (ctrl, nsid);
+            (splits.ctrl, splits.nsid) = (ctrl, nsid);
+            for value in values.into_iter().flatten() {
+                add_disk(waits, splits, &value)
+                    .map_err(|DecodeError| Mismatch::WrongSize("the counters of a disk"))?;
+            }
+        }
+        Ok(all.into_values().unzip())
+    }
+
+    /// Reads the counters of all CPUs.
+    fn read(&self, cpus: u32, to: &mut Activity) -> Result<Volumes> {
+        let mut volumes = Volumes::default();
+        let mut gaps: BTreeMap<u32, GapSum> = BTreeMap::new();
+        let mut state = self.state.borrow_mut();
+        let maps = self.maps.iter();
+        for (cpu, maps) in maps.flat_map(|maps| (0..cpus).map(move |cpu| (cpu, maps))) {
+            let value = lookup(&maps.activities, cpu)?;
+            let from = state.gaps.get(&cpu).copied().unwrap_or(0);
+            let sum = add_activity(cpu, &value, from, &mut volumes, to)
+                .map_err(|DecodeError| Mismatch::WrongSize("the counters of a CPU"))?;
+            state.gaps.insert(cpu, sum.count);
+            gaps.insert(cpu, sum);
+        }
+        state.lost += to.gaps_lost;
+        to.gaps_lost = state.lost;
+        to.gaps.sort_by_key(|gap| gap.begin_ns);
+        let now = self.system.cpu_times();
+        to.cpus.extend(now.iter().map(|times| {
+            let gaps = gaps.get(&times.cpu).copied();
+            let timed = self.timed.contains(&times.cpu);
+            since(&self.begin, times, gaps.filter(|_| timed))
+        }));
+        Ok(volumes)
+    }
+}
+
+impl Session {
+    /// What the machine did besides the commands since the begin of the run, and the gaps since the
+    /// last reading. `None` without [`super::Config::context`].
+    ///
+    /// # Errors
+    /// If a map cannot be read.
+    pub fn activity(&self) -> Result<Option<Activity>> {
+        let Some(watch) = &self.watch else {
+            return Ok(None);
+        };
+        let has = |role| self.plan.has_role(role);
+        let mut activity = Activity {
+            at_ns: monotonic_ns(),
+            bounce_pool: watch.system.bounce_pool(),
+            ..Activity::default()
+        };
+        let volumes = watch.read(self.layout.cpus, &mut activity)?;
+        activity.bounces = has(Role::Bounce).then_some(volumes.bounced);
+        activity.iommu_maps = has(Role::IommuMap).then_some(volumes.mapped);
+        activity.iommu_unmaps = has(Role::IommuUnmap).then_some(volumes.unmapped);
+        if let (true, Some(maps)) = (has(Role::TagWait) || has(Role::Split), &watch.maps) {
+            let (waits, splits) = watch.disks(&maps.disks)?;
+            activity.waits = has(Role::TagWait).then_some(waits);
+            activity.splits = has(Role::Split).then_some(splits);
+        }
+        let misses = self.misses();
+        let hooks = CATALOG.iter().zip(&misses);
+        let skipped = hooks.filter(|(hook, _)| hook.role.is_context());
+        activity.skipped = skipped.map(|(_, n)| n).sum();
+        Ok(Some(activity))
+    }
+
+    /// Why the gaps of some CPU are not observed, with [`super::Config::context`].
+    pub fn no_timer(&self) -> Option<&str> {
+        self.watch.as_ref().and_then(Watch::no_timer)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_name_of_a_disk_has_its_controller() {
+        assert_eq!(by_name("nvme2n1"), Some((2, 0)));
+        assert_eq!(by_name("nvme0c12n3"), Some((12, 0)));
+        assert_eq!(by_name("nvme"), None);
+        assert_eq!(by_name("sda"), None);
+    }
+
+    #[test]
+    fn times_count_from_the_begin_and_of_a_new_cpu_from_then_on() {
+        let times = |cpu, steal_ns| CpuTimes {
+            cpu,
+            steal_ns,
+            idle_ns: 100,
+            ..CpuTimes::default()
+        };
+        let begin = [times(0, 5), times(2, 9)];
+        let gaps = GapSum { count: 1, ns: 7 };
+        let now = since(&begin, &times(0, 30), Some(gaps));
+        assert_eq!((now.steal_ns, now.gaps, now.gap_ns), (25, Some(1), 7));
+        let new = since(&begin, &times(1, 30), None);
+        assert_eq!((new.cpu, new.steal_ns, new.gaps), (1, 0, None));
+        // the kernel's number may go down
+        assert_eq!(since(&begin, &times(2, 8), None).steal_ns, 0);
+    }
+}

@@ -1,0 +1,300 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Traces a target of this machine: the kernel's nvmet by its tracepoints, QEMU by uprobes.
+
+mod attach;
+mod record;
+
+use std::collections::BTreeMap;
+use std::os::fd::AsFd;
+use std::os::fd::OwnedFd;
+
+use libbpf_rs::Link;
+use libbpf_rs::MapCore;
+use libbpf_rs::MapFlags;
+use libbpf_rs::MapHandle;
+
+use self::record::COUNTS;
+use self::record::CtrlKey;
+use self::record::HostCount;
+use self::record::Record;
+use super::EventRing;
+use super::loaded::Loaded;
+use super::read;
+use crate::error::Error;
+use crate::error::Operation;
+use crate::error::Result;
+use crate::machine::clock::monotonic_ns;
+use crate::machine::process::Memory;
+use crate::machine::process::TargetError;
+use crate::model::host::HostEvent;
+use crate::model::host::HostLedger;
+use crate::recording::HostController;
+use crate::recording::TargetInfo;
+use crate::recording::TargetKind;
+
+/// Bytes of the ring, as in bpf/include/host_abi.h.
+const RING: usize = 8 << 20;
+/// Maximum number of records per fetch.
+const AT_ONCE: usize = 100_000;
+/// An event that another CPU has written meanwhile may be this much earlier, in nanoseconds.
+const REORDER_NS: u64 = 20_000_000;
+
+/// Programs of bpf/host.bpf.c, what each is attached to, and its counter.
+const PROGRAMS: [(&str, &str, HostCount); 6] = [
+    ("nvmet_init", "nvmet_req_init", HostCount::HitInit),
+    (
+        "nvmet_complete",
+        "nvmet_req_complete",
+        HostCount::HitComplete,
+    ),
+    ("qemu_fetch", "nvme_map_dptr", HostCount::HitFetch),
+    ("qemu_submit", "backend submit", HostCount::HitSubmit),
+    ("qemu_done", "nvme_rw_complete_cb", HostCount::HitDone),
+    ("qemu_interrupt", "msix_notify", HostCount::HitInterrupt),
+];
+
+/// A target that is traced. Dropping it detaches everything.
+pub struct HostSession {
+    loaded: Loaded,
+    links: Vec<Link>,
+    ring: EventRing,
+    target: TargetInfo,
+    /// The memory of the process; `None` for the kernel.
+    memory: Option<Memory>,
+    controllers: Vec<HostController>,
+    /// Numbers of the controllers.
+    numbers: BTreeMap<CtrlKey, Option<u32>>,
+    waiting: Vec<HostEvent>,
+    ledger: HostLedger,
+    /// The kernel measures run times while this file is open.
+    _stats: Option<OwnedFd>,
+}
+
+impl HostSession {
+    /// Takes over the loaded and attached programs.
+    fn new(
+        loaded: Loaded,
+        links: Vec<Link>,
+        target: TargetInfo,
+        memory: Option<Memory>,
+        stats: Option<OwnedFd>,
+    ) -> Result<Self> {
+        let ring = loaded.map("host_events")?;
+        let ring = ring
+            .as_fd()
+            .try_clone_to_owned()
+            .map_err(Error::Descriptor)?;
+        Ok(Self {
+            ring: EventRing::new(ring, RING)?,
+            loaded,
+            links,
+            target,
+            memory,
+            controllers: Vec::new(),
+            numbers: BTreeMap::new(),
+            waiting: Vec::new(),
+            ledger: HostLedger::default(),
+            _stats: stats,
+        })
+    }
+
+    /// The target.
+    pub const fn target(&self) -> &TargetInfo {
+        &self.target
+    }
+
+    fn is_kernel(&self) -> bool {
+        self.target.kind == TargetKind::Nvmet
+    }
+
+    /// The controllers that were seen so far.
+    pub fn controllers(&self) -> &[HostController] {
+        &self.controllers
+    }
+
+    /// Passes on new events by time, except the latest: earlier ones may still arrive. With `all`,
+    /// those too. Returns true if there may be more.
+    ///
+    /// # Errors
+    /// If the ring cannot be read, or data of the target contradict each other.
+    pub fn take(
+        &mut self,
+        all: bool,
+        to: &mut dyn FnMut(&HostEvent, &[HostController]),
+    ) -> Result<bool> {
+        let mut records = Vec::new();
+        let mut undecodable = 0;
+        let more = self
+            .ring
+            .drain(AT_ONCE, |bytes| match Record::read(bytes) {
+                Some(record) => records.push(record),
+                None => undecodable += 1,
+            })?;
+        self.ledger.malformed += undecodable;
+        for record in records {
+            if let Some(number) = self.number(record.ctrl)? {
+                self.waiting
+                    .push(record.event(number, true, self.is_kernel()));
+            }
+        }
+        self.check()?;
+        self.waiting.sort_by_key(HostEvent::at_ns);
+        let until_ns = monotonic_ns().saturating_sub(REORDER_NS);
+        let ready = self
+            .waiting
+            .partition_point(|e| all || e.at_ns() < until_ns);
+        for event in self.waiting.drain(..ready) {
+            self.ledger.count(&event);
+            to(&event, &self.controllers);
+        }
+        Ok(more)
+    }
+
+    /// The number of a controller, a new one at its first event. `None`: an interrupt of another
+    /// device.
+    fn number(&mut self, key: CtrlKey) -> Result<Option<u32>> {
+        if let Some(known) = self.numbers.get(&key) {
+            return Ok(*known);
+        }
+        let next = self.controllers.len() as u32;
+        let mut found = match self.target.kind {
+            TargetKind::Nvmet => self.nvmet_controller(key)?,
+            _ => match self
+                .memory
+                .as_ref()
+                .and_then(|m| m.nvme_serial(key.address))
+            {
+                Some(serial) => HostController {
+                    name: format!("qemu:{serial}"),
+                    serial: Some(serial),
+                    ..HostController::default()
+                },
+                None => {
+                    self.numbers.insert(key, None);
+                    return Ok(None);
+                }
+            },
+        };
+        // a controller that connects again may have another address
+        let same = |c: &&HostController| {
+            (c.cntlid, &c.nqn, &c.serial) == (found.cntlid, &found.nqn, &found.serial)
+        };
+        let known = self.controllers.iter().find(same).map(|c| c.number);
+        let number = known.unwrap_or(next);
+        self.numbers.insert(key, Some(number));
+        if known.is_none() {
+            if self.controllers.iter().any(|c| c.name == found.name) {
+                found.name = format!("{}/{next}", found.name);
+            }
+            found.number = next;
+            self.controllers.push(found);
+        }
+        Ok(Some(number))
+    }
+
+    fn nvmet_controller(&self, key: CtrlKey) -> Result<HostController> {
+        if key.address == 0 {
+            return Ok(HostController {
+                name: "nvmet:-".into(),
+                ..HostController::default()
+            });
+        }
+        let names = self.loaded.map("host_ctrls")?;
+        let name = names.lookup(&key.to_bytes(), MapFlags::ANY);
+        let name = name.map_err(Operation::ReadMap("host_ctrls".into()).failed())?;
+        Ok(HostController {
+            name: format!("nvmet:{}", key.cntlid),
+            cntlid: u16::try_from(key.cntlid).ok(),
+            nqn: name.and_then(|bytes| record::nqn(&bytes)),
+            ..HostController::default()
+        })
+    }
+
+    /// Fails if the target has another layout.
+    fn check(&mut self) -> Result<()> {
+        let failed = self.count(HostCount::FailedCheck)?;
+        self.ledger.failed_checks = failed;
+        if failed > 0 {
+            return Err(TargetError::Layout { failed }.into());
+        }
+        Ok(())
+    }
+
+    /// Fails if the target has ended: there will be no more events.
+    ///
+    /// # Errors
+    /// If it has.
+    pub fn alive(&self) -> Result<()> {
+        if self.memory.as_ref().is_some_and(Memory::has_ended) {
+            let pid = self.target.pid.unwrap_or_default();
+            return Err(TargetError::Ended { pid }.into());
+        }
+        Ok(())
+    }
+
+    fn count(&self, count: HostCount) -> Result<u64> {
+        Ok(self.counts()?[count as usize])
+    }
+
+    fn counts(&self) -> Result<Vec<u64>> {
+        let map = self.loaded.map("host_counts")?;
+        let failed = || Operation::ReadMap("host_counts".into());
+        let mut counts = Vec::new();
+        for number in 0..COUNTS {
+            let values = map.lookup_percpu(&number.to_ne_bytes(), MapFlags::ANY);
+            let values = values.map_err(failed().failed())?.unwrap_or_default();
+            let number =
+                |bytes: &Vec<u8>| bytes.as_slice().try_into().map_or(0, u64::from_ne_bytes);
+            counts.push(values.iter().map(number).sum());
+        }
+        Ok(counts)
+    }
+
+    /// Detaches everything, and returns the ledger. Passes on the events that are left, and the
+    /// commands in flight.
+    ///
+    /// # Errors
+    /// If the maps cannot be read.
+    pub fn end(&mut self, to: &mut dyn FnMut(&HostEvent, &[HostController])) -> Result<HostLedger> {
+        let runs = read::program_runs(&self.loaded.0);
+        self.links.clear();
+        while self.take(true, to)? {}
+        let flying = self.loaded.map("flying")?;
+        for record in in_flight(&flying) {
+            if let Some(number) = self.number(record.ctrl)? {
+                let event = record.event(number, false, self.is_kernel());
+                self.ledger.count(&event);
+                to(&event, &self.controllers);
+            }
+        }
+        self.finish(&runs)
+    }
+
+    fn finish(&mut self, runs: &BTreeMap<String, read::ProgramRuns>) -> Result<HostLedger> {
+        let counts = self.counts()?;
+        let count = |n: HostCount| counts.get(n as usize).copied().unwrap_or(0);
+        let ledger = &mut self.ledger;
+        ledger.without_begin = count(HostCount::WithoutBegin);
+        ledger.without_end = count(HostCount::WithoutEnd);
+        ledger.lost = count(HostCount::NoRoom) + count(HostCount::Lost);
+        for (program, target, hits) in PROGRAMS {
+            let Some(run) = runs.get(program) else {
+                continue;
+            };
+            ledger.hits.insert(target.into(), count(hits));
+            ledger.skipped.insert(target.into(), run.misses);
+            if let Some(ns) = run.ns.checked_div(run.count) {
+                ledger.run_ns.insert(target.into(), ns);
+            }
+        }
+        Ok(ledger.clone())
+    }
+}
+
+/// The commands in flight.
+fn in_flight(flying: &MapHandle) -> Vec<Record> {
+    let values = flying
+        .keys()
+        .filter_map(|key| flying.lookup(&key, MapFlags::ANY).ok()?);
+    values.filter_map(|bytes| Record::read(&bytes)).collect()
+}

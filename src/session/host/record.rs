@@ -1,0 +1,149 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Records of the ring and of the maps of bpf/host.bpf.c (bpf/include/host_abi.h).
+
+use std::mem::size_of;
+
+use bytemuck::AnyBitPattern;
+use bytemuck::try_pod_read_unaligned;
+
+use crate::model::host::HOST_POINTS;
+use crate::model::host::HostCommand;
+use crate::model::host::HostEvent;
+use crate::model::host::HostId;
+use crate::model::host::HostPoint;
+use crate::model::host::HostTimes;
+use crate::nvme::decode::CommandSet;
+use crate::nvme::decode::blocks;
+use crate::nvme::opcode::QueueKind;
+use crate::nvme::sqe::Parts;
+use crate::nvme::sqe::Sqe;
+use crate::nvme::status::Status;
+
+/// Bytes of an NQN, with its end.
+const NQN: usize = 224;
+
+const HAS_STATUS: u32 = 1;
+const IS_INTERRUPT: u32 = 2;
+
+/// Counters of the BPF side, in their order there.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum HostCount {
+    HitInit,
+    HitComplete,
+    HitFetch,
+    HitSubmit,
+    HitDone,
+    HitInterrupt,
+    WithoutBegin,
+    WithoutEnd,
+    NoRoom,
+    Lost,
+    FailedCheck,
+}
+
+/// Number of counters.
+pub const COUNTS: u32 = HostCount::FailedCheck as u32 + 1;
+
+/// Key of a controller: its address, and its id.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, AnyBitPattern)]
+#[repr(C)]
+pub struct CtrlKey {
+    pub address: u64,
+    pub cntlid: u64,
+}
+
+/// `struct nd_host`.
+#[derive(Clone, Copy, Debug, Default, AnyBitPattern)]
+#[repr(C)]
+pub struct Record {
+    points_ns: [u64; HOST_POINTS],
+    request: u64,
+    pub ctrl: CtrlKey,
+    sqe: [u32; 16],
+    qid: u16,
+    status: u16,
+    flags: u32,
+}
+
+const _: () = assert!(size_of::<Record>() == 8 * (HOST_POINTS + 3) + 64 + 8);
+
+impl Record {
+    /// Reads a record; `None` if it has another size.
+    pub fn read(bytes: &[u8]) -> Option<Self> {
+        try_pod_read_unaligned(bytes).ok()
+    }
+
+    /// The event of a controller with this number. `ended`: the command has ended. `in_kernel`: its
+    /// request is in the kernel, of which no addresses are shown.
+    pub fn event(&self, ctrl: u32, ended: bool, in_kernel: bool) -> HostEvent {
+        if self.flags & IS_INTERRUPT != 0 {
+            return HostEvent::Interrupt {
+                ctrl,
+                vector: self.sqe[0],
+                at_ns: self.points_ns[HostPoint::Interrupt as usize],
+            };
+        }
+        let mut command = self.command(ctrl);
+        command.request = command.request.filter(|_| !in_kernel);
+        if ended {
+            HostEvent::Command(command)
+        } else {
+            HostEvent::Unfinished(command)
+        }
+    }
+
+    fn command(&self, ctrl: u32) -> HostCommand {
+        let [cdw0, nsid, ..] = self.sqe.map(u32::from_le);
+        let [_, _, _, _, _, _, _, _, _, _, cdw @ ..] = self.sqe.map(u32::from_le);
+        let [opcode, flags, low, high] = cdw0.to_le_bytes();
+        let sqe = Sqe::from(Parts {
+            opcode,
+            flags,
+            cid: u16::from_le_bytes([low, high]),
+            nsid,
+            metadata: false,
+            cdw,
+        });
+        let queue = if self.qid == 0 {
+            QueueKind::Admin
+        } else {
+            QueueKind::Io
+        };
+        let found = blocks(queue, CommandSet::Nvm, &sqe);
+        let mut times = HostTimes::default();
+        for (point, ns) in HostPoint::ALL.into_iter().zip(self.points_ns) {
+            if ns > 0 {
+                times.set(point, ns);
+            }
+        }
+        HostCommand {
+            ctrl,
+            id: Some(HostId {
+                qid: self.qid,
+                cid: sqe.cid(),
+                nsid: Some(nsid),
+                opcode,
+                slba: found.map(|b| b.slba),
+                nlb: found.map(|b| b.nlb),
+            }),
+            request: Some(self.request),
+            status: (self.flags & HAS_STATUS != 0).then_some(Status(self.status)),
+            times,
+        }
+    }
+}
+
+impl CtrlKey {
+    /// The bytes of the key in the map.
+    pub fn to_bytes(self) -> Vec<u8> {
+        [self.address, self.cntlid].map(u64::to_ne_bytes).concat()
+    }
+}
+
+/// The NQN in an entry of the map of controllers; `None` if it has none.
+pub fn nqn(bytes: &[u8]) -> Option<String> {
+    let bytes = bytes.get(..NQN)?;
+    let end = bytes.iter().position(|&b| b == 0)?;
+    let text = String::from_utf8_lossy(&bytes[..end]).into_owned();
+    (!text.is_empty()).then_some(text)
+}

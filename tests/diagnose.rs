@@ -1,0 +1,275 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! `diagnose --from` of the built binary, on recordings of synthetic runs: verdicts, exit codes,
+//! expectations, and what a recording may lack.
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    dead_code,
+    reason = "tests; tests/diagnosis uses all of these modules"
+)]
+
+mod binary;
+#[path = "diagnosis/causes.rs"]
+mod causes;
+#[path = "diagnosis/draft.rs"]
+mod draft;
+#[path = "diagnosis/load.rs"]
+mod load;
+
+use std::fs;
+use std::fs::File;
+use std::path::PathBuf;
+
+use nvme_deep::StageSet;
+use nvme_deep::recording::ClockOffset;
+use nvme_deep::recording::Content;
+use nvme_deep::recording::LedgerInfo;
+use nvme_deep::recording::Recorder;
+use nvme_deep::recording::RunInfo;
+use nvme_deep::report::ledger::Ledger;
+use nvme_deep::report::ledger::TraceLedger;
+use serde_json::Value;
+use serde_json::to_value;
+use tempfile::TempDir;
+
+use self::binary::Ran;
+use self::binary::run;
+use self::causes::Cause;
+use self::load::BEGIN;
+use self::load::Load;
+use self::load::Run;
+
+/// Recordings of a test.
+struct Files(TempDir);
+
+/// What is recorded besides the commands.
+#[derive(Clone, Copy, PartialEq)]
+enum Kind {
+    Context,
+    NoContext,
+    NoStages,
+    /// Commands were lost.
+    Lossy,
+}
+
+fn ledger(at_ns: u64, commands: u64, lost: u64) -> LedgerInfo {
+    let ledger = Ledger {
+        seen: commands,
+        matched: commands,
+        no_row: lost,
+        misses_known: true,
+        trace: Some(TraceLedger {
+            commands_shown: commands,
+            ..TraceLedger::default()
+        }),
+        ..Ledger::default()
+    };
+    LedgerInfo {
+        at_ns,
+        evicted: 0,
+        ledger: to_value(ledger).unwrap(),
+    }
+}
+
+impl Files {
+    fn new() -> Self {
+        Self(TempDir::new().unwrap())
+    }
+
+    fn path(&self, name: &str) -> PathBuf {
+        self.0.path().join(name)
+    }
+
+    /// Records a load with these causes. Returns the path.
+    fn record(&self, name: &str, load: &Load, causes: &[Cause], kind: Kind) -> String {
+        let path = self.path(name);
+        let made = load.run(causes);
+        let commands = made.events.len() as u64;
+        let context = matches!(kind, Kind::Context | Kind::Lossy);
+        let info = RunInfo {
+            begin_ns: BEGIN,
+            pairs: true,
+            one_in: 1,
+            kernel: Some("6.12".into()),
+            stage_set: match kind {
+                Kind::NoStages => StageSet::Total,
+                _ => StageSet::Fine,
+            },
+            ..RunInfo::default()
+        };
+        let mut recorder = Recorder::create(File::create(&path).unwrap(), true, None).unwrap();
+        recorder.block(Content::Run, BEGIN, &info);
+        recorder.block(Content::Clock, BEGIN, &ClockOffset { wall_ns: 0 });
+        recorder.block(Content::Controllers, BEGIN, &Run::controllers());
+        if context {
+            recorder.block(Content::Machine, BEGIN, &made.machine);
+            recorder.block(Content::Activity, BEGIN, &made.first_activity());
+        }
+        recorder.block(Content::Ledger, BEGIN, &ledger(0, 0, 0));
+        for event in &made.events {
+            recorder.push(event);
+        }
+        recorder.flush();
+        let passed = made.covers.as_nanos() as u64;
+        if context {
+            recorder.block(Content::Activity, BEGIN + passed, &made.activity);
+        }
+        let lost = if kind == Kind::Lossy { 7 } else { 0 };
+        let end = ledger(passed, commands, lost);
+        recorder.block(Content::End, BEGIN + passed, &end);
+        recorder.finish();
+        path.display().to_string()
+    }
+}
+
+/// A short load.
+fn load() -> Load {
+    Load {
+        seconds: 4.0,
+        ..Load::default()
+    }
+}
+
+fn ends(ran: &Ran, code: i32, first: &str) {
+    assert_eq!(ran.code, Some(code), "{}: {}", ran.words, ran.err);
+    let line = ran.out.lines().next().unwrap_or_default();
+    assert!(line.starts_with(first), "{}: {}", ran.words, ran.out);
+}
+
+#[test]
+fn check_ends_with_3_for_a_cause_and_with_1_if_nothing_is_known() {
+    let files = Files::new();
+    let few = Load {
+        seconds: 0.2,
+        ..load()
+    };
+    let cause = files.record("cause", &load(), &[Cause::Scheduler], Kind::Context);
+    let control = files.record("control", &load(), &[], Kind::Context);
+    let few = files.record("few", &few, &[Cause::Scheduler], Kind::Context);
+    let lossy = files.record("lossy", &load(), &[Cause::Scheduler], Kind::Lossy);
+    for (file, first, check, says) in [
+        (
+            &cause,
+            "requests of nvme0n1 wait in the I/O scheduler mq-deadline",
+            3,
+            "nvme-deep: found: scheduler (--check)\n",
+        ),
+        (&control, "nothing avoidable seen", 0, ""),
+        (&few, "not known: only ", 1, "nothing can be said (--check)"),
+        (
+            &lossy,
+            "not known: the recording is not exact (7 commands without a row)",
+            1,
+            "nothing can be said (--check)",
+        ),
+    ] {
+        let ran = run(&format!("diagnose --from {file}"));
+        ends(&ran, 0, first);
+        assert_eq!(ran.err, "", "{file}");
+        let checked = run(&format!("diagnose --check --from {file}"));
+        ends(&checked, check, first);
+        assert_eq!(checked.out, ran.out, "{file}");
+        assert!(checked.err.contains(says), "{file}: {}", checked.err);
+        assert_eq!(checked.err.is_empty(), check == 0, "{file}");
+    }
+}
+
+#[test]
+fn a_recording_without_stages_is_refused() {
+    let files = Files::new();
+    let file = files.record("none", &load(), &[], Kind::NoStages);
+    let says =
+        "has no stages, which a diagnosis needs: record with `record --stages=fine --context`";
+    run(&format!("diagnose --from {file}")).refuses(2, says);
+    let other = files.record("other", &load(), &[], Kind::Context);
+    run(&format!("diagnose --from {other} --baseline {file}")).refuses(2, says);
+}
+
+/// Without `--context`, rules that need it are not judged, and the others are.
+#[test]
+fn without_context_fewer_rules_are_judged() {
+    let files = Files::new();
+    let file = files.record("x", &load(), &[Cause::DoorbellExit], Kind::NoContext);
+    let ran = run(&format!("diagnose --json --from {file}"));
+    let object: Value = serde_json::from_str(&ran.out).unwrap();
+    assert_eq!(object["causes"][0]["rule"], "doorbell-exit");
+    let left = object["not_looked_at"].as_array().unwrap();
+    let names: Vec<&str> = left.iter().map(|r| r["rule"].as_str().unwrap()).collect();
+    for rule in [
+        "vcpu-stolen",
+        "tag-wait",
+        "scheduler",
+        "split",
+        "bounce",
+        "iommu",
+    ] {
+        assert!(names.contains(&rule), "{names:?}");
+    }
+    assert_eq!(object["machine"], Value::Null);
+}
+
+#[test]
+fn what_is_slow_depends_on_what_was_expected() {
+    let files = Files::new();
+    let slow = files.record("slow", &load(), &[Cause::Device], Kind::Context);
+    let usual = files.record("usual", &load(), &[], Kind::Context);
+    let large = Load {
+        sizes: &[65536],
+        ..load()
+    };
+    let large = files.record("large", &large, &[], Kind::Context);
+    let device = "nvme0 itself is slow";
+    for (expect, first) in [
+        (String::new(), "nothing avoidable seen"),
+        ("--expect 300us".into(), device),
+        ("--expect 10ms".into(), "nothing avoidable seen"),
+        (format!("--baseline {usual}"), device),
+        (format!("--baseline {slow}"), "nothing avoidable seen"),
+        (format!("--baseline {large}"), "nothing avoidable seen"),
+    ] {
+        ends(&run(&format!("diagnose {expect} --from {slow}")), 0, first);
+    }
+    let ran = run(&format!("diagnose --baseline {large} --from {slow}"));
+    let says = "the baseline has no commands of these kinds";
+    assert!(ran.out.contains(says), "{}", ran.out);
+}
+
+#[test]
+fn a_filter_leaves_out_commands() {
+    let files = Files::new();
+    let file = files.record("x", &load(), &[Cause::Scheduler], Kind::Context);
+    let none = run(&format!("diagnose --ctrl nvme7 --from {file}"));
+    ends(&none, 0, "not known: no I/O command finished");
+    let reads = run(&format!("diagnose --opcode read --from {file}"));
+    ends(&reads, 0, "requests of nvme0n1 wait");
+    assert!(!reads.out.contains("write 4k"), "{}", reads.out);
+}
+
+/// What is whole is diagnosed; the exit code says that the rest is missing, also with `--check`.
+#[test]
+fn of_a_damaged_recording_the_first_part_is_diagnosed() {
+    let files = Files::new();
+    let file = files.record("x", &load(), &[Cause::Scheduler], Kind::Context);
+    let whole = fs::read(&file).unwrap();
+    fs::write(&file, &whole[..whole.len() - 40]).unwrap();
+    for check in ["", "--check"] {
+        let ran = run(&format!("diagnose {check} --from {file}"));
+        assert_eq!(ran.code, Some(1), "{}", ran.err);
+        assert!(ran.out.contains("machine\n"), "{}", ran.out);
+        assert!(ran.err.contains("is damaged"), "{}", ran.err);
+    }
+}
+
+#[test]
+fn colour_and_detail_are_options() {
+    let files = Files::new();
+    let file = files.record("x", &load(), &[Cause::Scheduler], Kind::Context);
+    let plain = run(&format!("diagnose --from {file}"));
+    assert!(!plain.out.contains('\u{1b}'));
+    let colored = run(&format!("diagnose --color always --from {file}"));
+    assert!(colored.out.contains("\u{1b}["));
+    for line in plain.out.lines() {
+        assert!(line.chars().count() <= 80, "{line}");
+    }
+}

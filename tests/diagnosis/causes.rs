@@ -1,0 +1,330 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Causes of slow commands, as they are planted into synthetic runs.
+
+use std::collections::BTreeMap;
+
+use fastrand::Rng;
+use nvme_deep::model::activity::Activity;
+use nvme_deep::model::activity::Gap;
+use nvme_deep::model::activity::Volume;
+use nvme_deep::model::event::Event;
+use nvme_deep::model::event::EventKind;
+use nvme_deep::recording::MachineInfo;
+
+use super::draft::COMPLETE;
+use super::draft::DEVICE;
+use super::draft::DISCARD;
+use super::draft::Draft;
+use super::draft::FLUSH;
+use super::draft::IRQ;
+use super::draft::MAP;
+use super::draft::QUEUE;
+use super::draft::SUBMIT;
+use super::load::BEGIN;
+use super::load::Load;
+use super::load::SECOND;
+use super::load::calm_gaps;
+
+const MS: f64 = 1e6;
+const US: f64 = 1e3;
+/// The timeout of the driver.
+const TIMEOUT_NS: u64 = 2 * SECOND;
+
+/// A cause.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Cause {
+    LostInterrupt,
+    DoorbellUnseen,
+    HeldByDevice,
+    PathFailover,
+    Errors,
+    VcpuStolen,
+    TagWait,
+    Scheduler,
+    Split,
+    Bounce,
+    Iommu,
+    FewQueues,
+    DoorbellExit,
+    /// Only doorbells that are rung take long.
+    DoorbellRung,
+    OneIrqCpu,
+    RemoteCompletion,
+    Softirq,
+    IdleWake,
+    NotPolling,
+    FlushCost,
+    DiscardStorm,
+    Unaligned,
+    RateCap,
+    Device,
+}
+
+/// What has happened so far in a run.
+pub struct State {
+    rng: Rng,
+    pub events: Vec<Event>,
+    pub commands: u64,
+    /// Time of all commands.
+    pub total_ns: u64,
+    pub gaps: Vec<Gap>,
+    /// Long gaps by CPU, in order.
+    away: BTreeMap<u16, Vec<Gap>>,
+    /// Last set-up by queue: time and CPU.
+    set_up: BTreeMap<u16, (u64, u16)>,
+    /// The latest end by opcode, and by queue.
+    code_until: BTreeMap<u8, u64>,
+    queue_until: BTreeMap<u16, u64>,
+    /// Commands that wait for the next submission, by queue.
+    unseen: BTreeMap<u16, Draft>,
+    /// When a device with a limit is free.
+    free_ns: u64,
+    /// The last timeout.
+    timeout_ns: u64,
+}
+
+/// 8 ms in which a CPU is away, about every 40 ms.
+fn away(load: &Load) -> BTreeMap<u16, Vec<Gap>> {
+    let mut rng = Rng::with_seed(load.seed ^ 0x57ea1);
+    let end = BEGIN + (load.seconds * 1e9) as u64;
+    let mut of = |cpu: u16| {
+        let mut gaps = Vec::new();
+        let mut at = BEGIN + rng.u64(0..40_000_000);
+        while at < end {
+            gaps.push(Gap {
+                cpu: cpu.into(),
+                begin_ns: at,
+                end_ns: at + 8_000_000,
+            });
+            at += 8_000_000 + rng.u64(10_000_000..54_000_000);
+        }
+        (cpu, gaps)
+    };
+    (0..load.cpus).map(&mut of).collect()
+}
+
+/// The end of the gap that this time is in.
+fn back(gaps: &[Gap], at_ns: u64) -> Option<u64> {
+    let next = gaps.partition_point(|g| g.end_ns < at_ns);
+    let gap = gaps.get(next)?;
+    (gap.begin_ns <= at_ns).then_some(gap.end_ns)
+}
+
+impl State {
+    pub fn new(load: &Load) -> Self {
+        Self {
+            rng: Rng::with_seed(load.seed ^ 0xca05e),
+            events: Vec::new(),
+            commands: 0,
+            total_ns: 0,
+            gaps: calm_gaps(load),
+            away: away(load),
+            set_up: BTreeMap::new(),
+            code_until: BTreeMap::new(),
+            queue_until: BTreeMap::new(),
+            unseen: BTreeMap::new(),
+            free_ns: 0,
+            timeout_ns: 0,
+        }
+    }
+
+    /// Submits a command. Returns those that now have an end.
+    pub fn submit(&mut self, draft: Draft) -> Vec<Draft> {
+        let set_up = draft.setup_ns();
+        self.set_up.insert(draft.qid, (set_up, draft.cpu));
+        let mut done = Vec::new();
+        if let Some(mut freed) = self.unseen.remove(&draft.qid) {
+            let passed = set_up.saturating_sub(freed.point(DEVICE)) as f64;
+            freed.stages[DEVICE] += passed;
+            done.push(freed);
+        }
+        if draft.unseen {
+            self.unseen.insert(draft.qid, draft);
+        } else {
+            done.push(draft);
+        }
+        done
+    }
+
+    /// Takes in a command that has an end.
+    pub fn done(&mut self, draft: &Draft) {
+        let end = draft.end_ns();
+        self.commands += 1;
+        self.total_ns += end - draft.begin_ns;
+        let code_until = self.code_until.entry(draft.code).or_default();
+        *code_until = end.max(*code_until);
+        let queue_until = self.queue_until.entry(draft.qid).or_default();
+        *queue_until = end.max(*queue_until);
+        self.events.push(draft.event(true));
+    }
+
+    fn in_flight(&self, code: u8, at_ns: u64) -> bool {
+        self.code_until.get(&code).is_some_and(|end| *end > at_ns)
+    }
+
+    /// With this probability.
+    fn once_in(&mut self, times: f64) -> bool {
+        self.rng.f64() < 1.0 / times
+    }
+
+    /// The interrupt of queue 1 is lost for two of five seconds.
+    fn lose_interrupt(&mut self, draft: &mut Draft) {
+        let irq = draft.point(IRQ);
+        let lost = irq / (5 * SECOND) * 5 * SECOND + SECOND;
+        let polled = lost + TIMEOUT_NS;
+        if draft.qid != 1 || irq < lost || irq >= polled {
+            return;
+        }
+        draft.stages[DEVICE] += (polled - irq) as f64;
+        if self.timeout_ns != polled {
+            self.timeout_ns = polled;
+            self.events.push(Event {
+                at_ns: polled - 1000,
+                what: EventKind::Timeout {
+                    id: draft.id(),
+                    age_ns: TIMEOUT_NS,
+                },
+            });
+        }
+    }
+
+    fn fail(&mut self, draft: &mut Draft) {
+        draft.status = 0x281;
+        self.events.push(Event {
+            at_ns: draft.end_ns() + 1,
+            what: EventKind::Retry {
+                id: draft.id(),
+                retries: Some(1),
+            },
+        });
+    }
+
+    /// A CPU that is away neither submits nor completes.
+    fn be_away(&self, draft: &mut Draft) {
+        if let Some(back) = back(&self.away[&draft.cpu], draft.begin_ns) {
+            draft.begin_ns = back;
+        }
+        for (stage, cpu) in [(SUBMIT, draft.cpu), (DEVICE, draft.end_cpu)] {
+            let at = draft.point(stage + 1);
+            if let Some(back) = back(&self.away[&cpu], at) {
+                draft.stages[stage] += (back - at) as f64;
+            }
+        }
+    }
+}
+
+impl Cause {
+    /// Changes the settings of the machine.
+    pub fn set(self, machine: &mut MachineInfo) {
+        let controller = &mut machine.controllers[0];
+        match self {
+            Self::Scheduler => controller.disks[0].scheduler = Some("mq-deadline".into()),
+            Self::NotPolling => {
+                controller.io_queues = controller.io_queues.map(|n| n + 1);
+                machine.poll_queues = Some(1);
+            }
+            Self::Iommu => controller.iommu_group = Some("DMA".into()),
+            Self::TagWait => controller.disks[0].nr_requests = Some(4),
+            _ => {}
+        }
+    }
+
+    /// Changes a command that is submitted.
+    pub fn change(self, draft: &mut Draft, state: &mut State) {
+        match self {
+            Self::LostInterrupt => state.lose_interrupt(draft),
+            Self::DoorbellUnseen => {
+                let until = state.queue_until.get(&draft.qid).copied().unwrap_or(0);
+                let is_alone = until < draft.begin_ns && !state.unseen.contains_key(&draft.qid);
+                draft.unseen = is_alone && state.once_in(20.0);
+            }
+            Self::HeldByDevice if state.once_in(1000.0) => draft.stages[DEVICE] += 600.0 * MS,
+            Self::PathFailover if state.once_in(100.0) => draft.status = 0x303,
+            Self::Errors if state.once_in(100.0) => state.fail(draft),
+            Self::VcpuStolen => state.be_away(draft),
+            Self::Scheduler => draft.stages[QUEUE] += 400.0 * US,
+            Self::Bounce => {
+                draft.stages[MAP] += 50.0 * US;
+                draft.stages[COMPLETE] += 20.0 * US;
+            }
+            Self::Iommu => {
+                draft.stages[MAP] += 40.0 * US;
+                draft.stages[COMPLETE] += 40.0 * US;
+            }
+            Self::FewQueues => {
+                let at = draft.setup_ns();
+                let other = state.set_up.get(&draft.qid);
+                let close =
+                    other.filter(|(last, cpu)| at.abs_diff(*last) < 20_000 && *cpu != draft.cpu);
+                if close.is_some() {
+                    draft.stages[SUBMIT] += 150.0 * US;
+                }
+            }
+            Self::DoorbellExit => {
+                draft.rung = true;
+                draft.stages[SUBMIT] += 300.0 * US;
+            }
+            Self::DoorbellRung if draft.rung => draft.stages[SUBMIT] += 60.0 * US,
+            Self::OneIrqCpu => {
+                draft.end_cpu = 0;
+                draft.stages[IRQ] += 150.0 * US;
+                draft.stages[COMPLETE] += 30.0 * US;
+            }
+            Self::RemoteCompletion if draft.cpu != draft.end_cpu => {
+                draft.stages[COMPLETE] += 80.0 * US
+            }
+            Self::Softirq if draft.softirq => draft.stages[DEVICE] += 200.0 * US,
+            Self::IdleWake if draft.idle => draft.stages[DEVICE] += 80.0 * US,
+            Self::FlushCost if draft.code == FLUSH => draft.stages[DEVICE] += 6.0 * MS,
+            Self::DiscardStorm
+                if draft.is_read_or_write() && state.in_flight(DISCARD, draft.begin_ns) =>
+            {
+                draft.stages[DEVICE] *= 5.0;
+            }
+            Self::Unaligned if !draft.slba.is_multiple_of(8) => draft.stages[DEVICE] *= 2.5,
+            Self::RateCap => {
+                state.free_ns = state.free_ns.max(draft.begin_ns) + state.rng.u64(280_000..380_000);
+                let wait = state.free_ns.saturating_sub(draft.point(DEVICE));
+                draft.stages[DEVICE] = draft.stages[DEVICE].max(wait as f64);
+            }
+            Self::Device => draft.stages[DEVICE] *= 10.0,
+            _ => {}
+        }
+    }
+
+    /// Changes the counters of the machine at the end.
+    pub fn count(self, activity: &mut Activity, state: &State) {
+        let commands = state.commands;
+        let volume = |count| {
+            Some(Volume {
+                count,
+                bytes: 4096 * count,
+            })
+        };
+        match self {
+            Self::VcpuStolen => {
+                activity.gaps.extend(state.away.values().flatten());
+                for cpu in &mut activity.cpus {
+                    let gaps = &state.away[&(cpu.cpu as u16)];
+                    cpu.gaps = Some(gaps.len() as u64);
+                    cpu.gap_ns = gaps.iter().map(|g| g.end_ns - g.begin_ns).sum();
+                    cpu.steal_ns = cpu.gap_ns;
+                }
+            }
+            Self::TagWait => {
+                for waits in activity.waits.iter_mut().flatten() {
+                    waits.waited = waits.requests * 4 / 5;
+                    waits.sum_ns = state.total_ns * 3;
+                }
+            }
+            Self::Split => {
+                for splits in activity.splits.iter_mut().flatten() {
+                    splits.count = commands * 3 / 4;
+                }
+            }
+            Self::Bounce => activity.bounces = volume(commands),
+            Self::Iommu => activity.iommu_maps = volume(commands),
+            _ => {}
+        }
+    }
+}

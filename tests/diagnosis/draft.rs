@@ -1,0 +1,147 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! A command in the making, and its event.
+
+use nvme_deep::Opcode;
+use nvme_deep::QueueKind;
+use nvme_deep::Status;
+use nvme_deep::model::conditions::Conditions;
+use nvme_deep::model::event::CommandId;
+use nvme_deep::model::event::Event;
+use nvme_deep::model::event::EventKind;
+use nvme_deep::model::event::Outcome;
+use nvme_deep::model::event::StackId;
+use nvme_deep::model::event::Submission;
+use nvme_deep::model::event::Verdict;
+use nvme_deep::model::timeline::Timeline;
+use nvme_deep::nvme::sqe::Parts;
+
+pub const FLUSH: u8 = 0;
+pub const WRITE: u8 = 1;
+pub const READ: u8 = 2;
+/// Dataset Management.
+pub const DISCARD: u8 = 9;
+
+// indices of the stages
+pub const QUEUE: usize = 0;
+pub const MAP: usize = 2;
+pub const SUBMIT: usize = 3;
+pub const DEVICE: usize = 4;
+pub const IRQ: usize = 5;
+pub const COMPLETE: usize = 6;
+
+/// Pattern in which all points were observed.
+const ALL_SEEN: u16 = 0x7f;
+
+/// A command in the making.
+#[derive(Clone, Debug)]
+pub struct Draft {
+    /// CLOCK_MONOTONIC nanoseconds of its allocation.
+    pub begin_ns: u64,
+    /// The place of the load that submits it.
+    pub slot: usize,
+    pub cpu: u16,
+    pub end_cpu: u16,
+    pub qid: u16,
+    pub code: u8,
+    pub bytes: u32,
+    pub slba: u64,
+    /// Times of the stages, in nanoseconds.
+    pub stages: [f64; 8],
+    pub idle: bool,
+    pub softirq: bool,
+    pub rung: bool,
+    pub status: u16,
+    /// The device notices it with the next submission on its queue.
+    pub unseen: bool,
+}
+
+impl Draft {
+    /// CLOCK_MONOTONIC nanoseconds of the point at which a stage begins; 8: the end.
+    pub fn point(&self, stage: usize) -> u64 {
+        self.begin_ns
+            + self.stages[..stage]
+                .iter()
+                .map(|ns| *ns as u64)
+                .sum::<u64>()
+    }
+
+    /// The time of the end of its set-up.
+    pub fn setup_ns(&self) -> u64 {
+        self.point(MAP)
+    }
+
+    /// The time of its end.
+    pub fn end_ns(&self) -> u64 {
+        self.point(8)
+    }
+
+    pub const fn is_read_or_write(&self) -> bool {
+        matches!(self.code, READ | WRITE)
+    }
+
+    pub fn id(&self) -> CommandId {
+        CommandId {
+            ctrl: 0,
+            qid: self.qid,
+            cid: self.slot as u16,
+            nsid: 1,
+            opcode: Opcode {
+                queue: QueueKind::Io,
+                code: self.code,
+            },
+        }
+    }
+
+    fn submission(&self) -> Submission {
+        let blocks = if self.is_read_or_write() {
+            self.bytes / 512 - 1
+        } else {
+            0
+        };
+        let slba = [self.slba as u32, (self.slba >> 32) as u32];
+        Submission {
+            sqe: Parts {
+                opcode: self.code,
+                cdw: [slba[0], slba[1], blocks, 0, 0, 0],
+                ..Parts::default()
+            }
+            .into(),
+            bytes: Some(self.bytes),
+            knows_submitter: true,
+            pid: 7,
+            tid: 8,
+            comm: *b"fio\0\0\0\0\0\0\0\0\0\0\0\0\0",
+            cpu: self.cpu,
+            stack: StackId(0),
+        }
+    }
+
+    /// The bits of src/model/conditions.rs.
+    fn conditions(&self) -> Conditions {
+        let bits = [true, self.idle, true, self.softirq, self.rung, !self.rung];
+        let bits = bits.iter().enumerate();
+        Conditions::from_bits(bits.map(|(n, &on)| u8::from(on) << n).sum())
+    }
+
+    /// The event. `points`: whether the points were recorded.
+    pub fn event(&self, points: bool) -> Event {
+        let times = [0, 1, 2, 3, 4, 5, 6, 7, 8].map(|stage| self.point(stage));
+        let done = Outcome {
+            verdict: Some(Verdict {
+                result: 0,
+                status: Status(self.status),
+                retries: 0,
+                flags: 0,
+            }),
+            latency_ns: Some(times[7] - times[2]),
+            timeline: points.then(|| Timeline::new(times, ALL_SEEN)),
+            cpu: self.end_cpu,
+            conditions: self.conditions(),
+            stack: StackId(0),
+        };
+        Event {
+            at_ns: self.end_ns(),
+            what: EventKind::Command(self.id(), self.submission(), done),
+        }
+    }
+}

@@ -1,0 +1,161 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Runs without a cause: mixed loads on machines of all sizes.
+
+use fastrand::Rng;
+use nvme_deep::model::event::Event;
+use nvme_deep::model::event::EventKind;
+use nvme_deep::model::milestone::Milestone;
+use nvme_deep::model::timeline::Timeline;
+use nvme_deep::report::diagnosis::diagnose;
+use nvme_deep::report::ledger::Accuracy;
+
+use super::draft::DEVICE;
+use super::draft::SUBMIT;
+use super::draft::WRITE;
+use super::load::Load;
+use super::load::Run;
+use super::plants::facts;
+
+const RUNS: u64 = 100;
+/// Most commands of a run: for the time of the test.
+const COMMANDS: f64 = 8000.0;
+
+/// A load without a cause: depths of 1 to 64, 1 to 8 CPUs, 5 to 60 s.
+fn load(seed: u64) -> Load {
+    let mut rng = Rng::with_seed(seed);
+    let mut choose = |least: f64, most: f64| least + (most - least) * rng.f64();
+    let mut load = Load {
+        seed,
+        seconds: choose(5.0, 60.0),
+        cpus: choose(1.0, 8.99) as u16,
+        writes: choose(0.0, 1.0) * 0.9,
+        sigmas: [choose(0.1, 0.4), choose(0.1, 0.7)],
+        memory_s: choose(0.01, 1.0),
+        bursts: (choose(0.0, 0.5), 0.1, choose(2.0, 6.0)),
+        idle: choose(0.1, 0.9),
+        idle_follows: choose(0.0, 0.2),
+        softirq: choose(0.0, 0.4),
+        remote: choose(0.0, 0.6),
+        ..Load::default()
+    };
+    load.jobs = choose(1.0, 2.0 * f64::from(load.cpus)) as u16;
+    load.depth = (choose(0.0, 6.0).exp2() as u16 / load.jobs).max(1);
+    load.queues = choose(1.0, f64::from(load.cpus) + 0.99) as u16;
+    load.sizes = [&[4096][..], &[4096, 65536], &[4096, 16384, 131_072]][choose(0.0, 2.99) as usize];
+    load.varies = choose(0.0, 1.0) < 0.3;
+    if choose(0.0, 1.0) < 0.4 {
+        load.flushes = choose(0.0, 0.05);
+    }
+    if choose(0.0, 1.0) < 0.3 {
+        load.discards = choose(0.0, 0.03);
+    }
+    if choose(0.0, 1.0) < 0.3 {
+        load.unaligned = choose(0.0, 0.7);
+    }
+    load.stages[DEVICE] = choose(11.0, 16.0).exp2() * 50.0;
+    let slots = f64::from(load.jobs) * f64::from(load.depth);
+    let pause = load.seconds * 1e9 * slots / COMMANDS;
+    load.pause_ns = (pause - load.stages[DEVICE]).max(10e3);
+    load
+}
+
+/// Long commands meet more flushes and discards than short ones, and do not depend on them.
+#[test]
+fn long_commands_are_not_blamed_on_what_they_meet() {
+    for seed in 1..6 {
+        let load = Load {
+            seed,
+            writes: 0.7,
+            flushes: 0.15,
+            pause_ns: 8e6,
+            sigmas: [0.3, 1.1],
+            ..Load::default()
+        };
+        let load = Load {
+            stages: load.stages.map(|ns| ns * 10.0),
+            ..load
+        };
+        let diagnosis = diagnose(&facts(&load, &[]));
+        assert!(diagnosis.causes.is_empty(), "{:#?}", diagnosis.causes);
+    }
+}
+
+/// Adds to a stage of each command.
+fn lengthen(run: &mut Run, stage: usize, mut more_ns: impl FnMut(&Event) -> u64) {
+    for event in &mut run.events {
+        let more_ns = more_ns(event);
+        let EventKind::Command(_, _, outcome) = &mut event.what else {
+            continue;
+        };
+        let line = outcome.timeline.unwrap();
+        let mut points = Milestone::ALL.map(|point| line.ns(point));
+        points[stage + 1..].iter_mut().for_each(|ns| *ns += more_ns);
+        outcome.timeline = Some(Timeline::new(points, line.pattern()));
+        event.at_ns += more_ns;
+    }
+    run.events.sort_by_key(|e| e.at_ns);
+}
+
+/// A long submission meets more submissions of other CPUs than a short one.
+#[test]
+fn long_submissions_are_not_blamed_on_a_shared_queue() {
+    let load = Load {
+        queues: 1,
+        pause_ns: 1e6,
+        seconds: 4.0,
+        ..Load::default()
+    };
+    let mut run = load.run(&[]);
+    let mut rng = Rng::with_seed(1);
+    lengthen(&mut run, SUBMIT, |_| {
+        let middle = rng.f64() + rng.f64() + rng.f64() - 1.5;
+        (30e3 * (3.0 * middle).exp()) as u64
+    });
+    let diagnosis = diagnose(&run.facts(Accuracy::Exact));
+    assert!(diagnosis.causes.is_empty(), "{:#?}", diagnosis.causes);
+}
+
+/// Unaligned writes take longer, but few commands are writes.
+#[test]
+fn what_concerns_little_of_the_time_is_not_named() {
+    let load = Load {
+        writes: 0.05,
+        unaligned: 0.5,
+        seconds: 20.0,
+        ..Load::default()
+    };
+    let mut run = load.run(&[]);
+    lengthen(&mut run, DEVICE, |event| match &event.what {
+        EventKind::Command(id, asked, _)
+            if id.opcode.code == WRITE && asked.sqe.pair(10) % 8 != 0 =>
+        {
+            200_000
+        }
+        _ => 0,
+    });
+    let diagnosis = diagnose(&run.facts(Accuracy::Exact));
+    assert!(diagnosis.causes.is_empty(), "{:#?}", diagnosis.causes);
+    let why = diagnosis.ruled_out.iter().find(|(r, _)| *r == "unaligned");
+    assert!(why.unwrap().1.contains("by on: 3."), "{why:?}");
+}
+
+#[test]
+fn healthy_runs_have_few_verdicts() {
+    let mut alarms = Vec::new();
+    for seed in 0..RUNS {
+        let load = load(seed);
+        let facts = facts(&load, &[]);
+        let diagnosis = diagnose(&facts);
+        for cause in &diagnosis.causes {
+            let evidence: Vec<String> = (cause.finding.evidence.iter())
+                .map(|e| format!("{}: {}", e.name, e.value))
+                .collect();
+            let rule = cause.finding.rule;
+            alarms.push(format!(
+                "{seed}: {rule} {:?} {evidence:?}, {} commands",
+                cause.explains, facts.commands.seen
+            ));
+        }
+    }
+    assert!(alarms.len() <= 2, "{alarms:#?}");
+}

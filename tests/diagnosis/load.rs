@@ -1,0 +1,411 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Synthetic runs: places that submit one command after the other, and a device whose times are
+//! autocorrelated.
+
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
+use std::f64::consts::TAU;
+use std::time::Duration;
+
+use fastrand::Rng;
+use nvme_deep::model::activity::Activity;
+use nvme_deep::model::activity::CpuActivity;
+use nvme_deep::model::activity::Gap;
+use nvme_deep::model::activity::Splits;
+use nvme_deep::model::activity::TagWaits;
+use nvme_deep::model::activity::Volume;
+use nvme_deep::model::event::Event;
+use nvme_deep::recording::ControllerInfo;
+use nvme_deep::recording::DiskInfo;
+use nvme_deep::recording::MachineController;
+use nvme_deep::recording::MachineDisk;
+use nvme_deep::recording::MachineInfo;
+use nvme_deep::report::diagnosis::Collector;
+use nvme_deep::report::diagnosis::Expectation;
+use nvme_deep::report::diagnosis::Facts;
+use nvme_deep::report::ledger::Accuracy;
+
+use super::causes::Cause;
+use super::causes::State;
+use super::draft::DEVICE;
+use super::draft::DISCARD;
+use super::draft::Draft;
+use super::draft::FLUSH;
+use super::draft::READ;
+use super::draft::WRITE;
+
+pub const SECOND: u64 = 1_000_000_000;
+/// The begin of each run.
+pub const BEGIN: u64 = SECOND;
+
+/// A load, and the machine on which it runs.
+#[derive(Clone, Debug)]
+pub struct Load {
+    pub seed: u64,
+    pub seconds: f64,
+    pub cpus: u16,
+    /// I/O queues.
+    pub queues: u16,
+    /// Threads, on one CPU after the other.
+    pub jobs: u16,
+    /// Commands in flight of each thread.
+    pub depth: u16,
+    /// The number in flight differs from second to second.
+    pub varies: bool,
+    /// Mean pause before the next command, in nanoseconds.
+    pub pause_ns: f64,
+    /// Parts of the commands.
+    pub writes: f64,
+    pub flushes: f64,
+    pub discards: f64,
+    /// Sizes of reads and writes, in bytes.
+    pub sizes: &'static [u32],
+    /// Commands off the physical blocks.
+    pub unaligned: f64,
+    /// Medians of the stages, in nanoseconds.
+    pub stages: [f64; 8],
+    /// Standard deviation of the logarithm of device times: of their level, and of each.
+    pub sigmas: [f64; 2],
+    /// The level is forgotten to 37 % in this time.
+    pub memory_s: f64,
+    /// Bursts per second, their mean length in seconds, and the factor of device times in them.
+    pub bursts: (f64, f64, f64),
+    /// Probabilities that the CPU is idle at the interrupt, and that it is in a soft interrupt.
+    pub idle: f64,
+    pub softirq: f64,
+    /// How far the first of these rises with the logarithm of device times: a CPU that waits is idle.
+    pub idle_follows: f64,
+    /// Part of the commands that another CPU than that of the queue completes.
+    pub remote: f64,
+    pub expectation: Expectation,
+}
+
+impl Default for Load {
+    /// 4 CPUs with a queue each, 8 commands in flight, 100 us.
+    fn default() -> Self {
+        Self {
+            seed: 1,
+            seconds: 12.0,
+            cpus: 4,
+            queues: 4,
+            jobs: 4,
+            depth: 2,
+            varies: false,
+            pause_ns: 15e6,
+            writes: 0.3,
+            flushes: 0.0,
+            discards: 0.0,
+            sizes: &[4096],
+            unaligned: 0.0,
+            stages: [3e3, 1e3, 2e3, 4e3, 100e3, 3e3, 4e3, 2e3],
+            sigmas: [0.2, 0.2],
+            memory_s: 0.05,
+            bursts: (0.3, 0.1, 3.0),
+            idle: 0.5,
+            softirq: 0.1,
+            idle_follows: 0.0,
+            remote: 0.05,
+            expectation: Expectation::None,
+        }
+    }
+}
+
+/// A run, as the collector gets it.
+pub struct Run {
+    pub events: Vec<Event>,
+    pub machine: MachineInfo,
+    pub activity: Activity,
+    pub covers: Duration,
+    pub expectation: Expectation,
+}
+
+/// A value of the normal distribution.
+fn normal(rng: &mut Rng) -> f64 {
+    (-2.0 * (1.0 - rng.f64()).ln()).sqrt() * (TAU * rng.f64()).cos()
+}
+
+/// A value of the exponential distribution.
+fn exponential(rng: &mut Rng, mean: f64) -> f64 {
+    -mean * (1.0 - rng.f64()).ln()
+}
+
+/// The level of device times: moves slowly, and has bursts.
+struct Level {
+    at_ns: u64,
+    level: f64,
+    burst_until: u64,
+    next_burst: u64,
+}
+
+impl Level {
+    fn factor(&mut self, load: &Load, at_ns: u64, rng: &mut Rng) -> f64 {
+        let passed = at_ns.saturating_sub(self.at_ns) as f64 / 1e9;
+        self.at_ns = at_ns;
+        let keeps = (-passed / load.memory_s).exp();
+        self.level = keeps * self.level + (1.0 - keeps * keeps).sqrt() * normal(rng);
+        let (rate, length_s, factor) = load.bursts;
+        while rate > 0.0 && at_ns >= self.next_burst {
+            self.burst_until = self.next_burst + exponential(rng, length_s * 1e9) as u64;
+            self.next_burst += 1 + exponential(rng, 1e9 / rate) as u64;
+        }
+        let burst = if at_ns < self.burst_until {
+            factor
+        } else {
+            1.0
+        };
+        burst * (load.sigmas[0] * self.level).exp()
+    }
+}
+
+impl Load {
+    fn slots(&self) -> usize {
+        usize::from(self.jobs) * usize::from(self.depth)
+    }
+
+    /// Whether a place submits at this time.
+    fn is_active(&self, slot: usize, at_ns: u64) -> bool {
+        if !self.varies {
+            return true;
+        }
+        let phase = at_ns / SECOND;
+        let part = Rng::with_seed(phase ^ self.seed << 20).f64();
+        slot < 4 + (part * self.slots().saturating_sub(4) as f64) as usize
+    }
+
+    fn opcode(&self, rng: &mut Rng) -> u8 {
+        let at = rng.f64();
+        let ends = [
+            (self.flushes, FLUSH),
+            (self.flushes + self.discards, DISCARD),
+            (self.flushes + self.discards + self.writes, WRITE),
+        ];
+        let found = ends.into_iter().find(|(end, _)| at < *end);
+        found.map_or(READ, |(_, code)| code)
+    }
+
+    fn draft(&self, slot: usize, begin_ns: u64, factor: f64, rng: &mut Rng) -> Draft {
+        let cpu = (slot % usize::from(self.jobs)) as u16 % self.cpus;
+        let queue = cpu % self.queues;
+        let code = self.opcode(rng);
+        let is_sized = matches!(code, READ | WRITE);
+        let mut stages = self.stages.map(|ns| ns * (0.25 * normal(rng)).exp());
+        stages[DEVICE] = self.stages[DEVICE] * factor * (self.sigmas[1] * normal(rng)).exp();
+        if code == DISCARD {
+            stages[DEVICE] *= 20.0;
+        }
+        let off = u64::from(rng.f64() < self.unaligned);
+        let home = if self.queues < self.cpus { queue } else { cpu };
+        let is_remote = rng.f64() < self.remote;
+        Draft {
+            begin_ns,
+            slot,
+            cpu,
+            end_cpu: (home + u16::from(is_remote)) % self.cpus,
+            qid: queue + 1,
+            code,
+            bytes: if is_sized {
+                self.sizes[rng.usize(0..self.sizes.len())]
+            } else {
+                0
+            },
+            slba: rng.u64(0..1 << 24) * 8 + off,
+            stages,
+            idle: rng.f64() < self.idle + self.idle_follows * factor.ln(),
+            softirq: rng.f64() < self.softirq,
+            rung: rng.bool(),
+            status: 0,
+            unseen: false,
+        }
+    }
+
+    /// The run with these causes.
+    pub fn run(&self, causes: &[Cause]) -> Run {
+        let mut rng = Rng::with_seed(self.seed);
+        let mut level = Level {
+            at_ns: BEGIN,
+            level: normal(&mut rng),
+            burst_until: 0,
+            next_burst: BEGIN,
+        };
+        let mut state = State::new(self);
+        let end = BEGIN + (self.seconds * 1e9) as u64;
+        let mut next: BinaryHeap<Reverse<(u64, usize)>> = BinaryHeap::new();
+        for slot in 0..self.slots() {
+            next.push(Reverse((BEGIN + rng.u64(0..=self.pause_ns as u64), slot)));
+        }
+        while let Some(Reverse((at_ns, slot))) = next.pop() {
+            if at_ns >= end {
+                continue;
+            }
+            if !self.is_active(slot, at_ns) {
+                next.push(Reverse((
+                    (at_ns / SECOND + 1) * SECOND + rng.u64(0..1000),
+                    slot,
+                )));
+                continue;
+            }
+            let factor = level.factor(self, at_ns, &mut rng);
+            let mut draft = self.draft(slot, at_ns, factor, &mut rng);
+            for cause in causes {
+                cause.change(&mut draft, &mut state);
+            }
+            for done in state.submit(draft) {
+                let pause = exponential(&mut rng, self.pause_ns) as u64;
+                next.push(Reverse((done.end_ns() + pause, done.slot)));
+                state.done(&done);
+            }
+        }
+        let machine = self.machine(causes);
+        let activity = self.activity(causes, &state);
+        let mut events = state.events;
+        events.sort_by_key(|e| e.at_ns);
+        Run {
+            events,
+            machine,
+            activity,
+            covers: Duration::from_secs_f64(self.seconds),
+            expectation: self.expectation.clone(),
+        }
+    }
+
+    fn machine(&self, causes: &[Cause]) -> MachineInfo {
+        let disk = MachineDisk {
+            name: "nvme0n1".into(),
+            nsid: 1,
+            scheduler: Some("none".into()),
+            nr_requests: Some(1023),
+            physical_bytes: Some(4096),
+            logical_bytes: Some(512),
+            max_bytes: Some(1 << 17),
+            max_hw_bytes: Some(1 << 17),
+            ..MachineDisk::default()
+        };
+        let controller = MachineController {
+            class: "emulated by QEMU".into(),
+            transport: Some("pcie".into()),
+            io_queues: Some(self.queues.into()),
+            depth: Some(1024),
+            vectors: Some(u32::from(self.queues) + 1),
+            shadow_doorbells: Some(true),
+            disks: vec![disk],
+            ..MachineController::default()
+        };
+        let mut machine = MachineInfo {
+            hypervisor: Some("KVM".into()),
+            is_virtual: Some(true),
+            cpus: Some(self.cpus.into()),
+            poll_queues: Some(0),
+            controllers: vec![controller],
+            ..MachineInfo::default()
+        };
+        for cause in causes {
+            cause.set(&mut machine);
+        }
+        machine
+    }
+
+    /// The activity of a calm machine, and what the causes add.
+    fn activity(&self, causes: &[Cause], state: &State) -> Activity {
+        let commands = state.commands;
+        let length = (self.seconds * 1e9) as u64;
+        let cpus = (0..u32::from(self.cpus)).map(|cpu| CpuActivity {
+            cpu,
+            steal_ns: length / 500,
+            irq_ns: length / 100,
+            softirq_ns: length / 50,
+            idle_ns: length / 2,
+            gaps: Some(3),
+            gap_ns: length / 1000,
+        });
+        let waits = TagWaits {
+            nsid: 1,
+            requests: commands,
+            waited: commands / 500,
+            sum_ns: commands * 300,
+            max_ns: 40_000,
+            ..TagWaits::default()
+        };
+        let splits = Splits {
+            nsid: 1,
+            ..Splits::default()
+        };
+        let mut activity = Activity {
+            at_ns: BEGIN + length,
+            cpus: cpus.collect(),
+            waits: Some(vec![waits]),
+            bounces: Some(Volume::default()),
+            iommu_maps: Some(Volume::default()),
+            iommu_unmaps: Some(Volume::default()),
+            splits: Some(vec![splits]),
+            gaps: state.gaps.clone(),
+            ..Activity::default()
+        };
+        for cause in causes {
+            cause.count(&mut activity, state);
+        }
+        activity
+    }
+}
+
+/// Gaps of all CPUs: rare and short.
+pub fn calm_gaps(load: &Load) -> Vec<Gap> {
+    let mut rng = Rng::with_seed(load.seed ^ 0x9a9);
+    let length = (load.seconds * 1e9) as u64;
+    let gap = |cpu: u16, rng: &mut Rng| {
+        let begin_ns = BEGIN + rng.u64(0..length);
+        Gap {
+            cpu: cpu.into(),
+            begin_ns,
+            end_ns: begin_ns + 2_000_000,
+        }
+    };
+    let cpus = (0..load.cpus).flat_map(|cpu| [cpu; 3]);
+    cpus.map(|cpu| gap(cpu, &mut rng)).collect()
+}
+
+impl Run {
+    /// Its facts.
+    pub fn facts(self, accuracy: Accuracy) -> Facts {
+        self.collect(Collector::default(), accuracy)
+    }
+
+    /// The controllers and their disks.
+    pub fn controllers() -> [ControllerInfo; 1] {
+        let disk = DiskInfo {
+            name: "nvme0n1".into(),
+            nsid: 1,
+            lba_bytes: 512,
+            csi: 0,
+        };
+        [ControllerInfo {
+            disks: vec![disk],
+            ..ControllerInfo::default()
+        }]
+    }
+
+    /// The activity at the begin.
+    pub fn first_activity(&self) -> Activity {
+        let zero = |cpu: &CpuActivity| CpuActivity {
+            cpu: cpu.cpu,
+            gaps: cpu.gaps.map(|_| 0),
+            ..CpuActivity::default()
+        };
+        Activity {
+            at_ns: BEGIN,
+            cpus: self.activity.cpus.iter().map(zero).collect(),
+            ..Activity::default()
+        }
+    }
+
+    /// Its facts, of this collector.
+    pub fn collect(self, mut collector: Collector, accuracy: Accuracy) -> Facts {
+        collector.controllers(&Self::controllers());
+        collector.activity(self.first_activity());
+        collector.machine(self.machine);
+        for event in &self.events {
+            collector.event(event);
+        }
+        collector.activity(self.activity);
+        collector.finish(self.covers, Some(accuracy), self.expectation)
+    }
+}

@@ -1,0 +1,82 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Runs that do not suffice for a verdict.
+
+use nvme_deep::model::event::EventKind;
+use nvme_deep::report::diagnosis::Outcome;
+use nvme_deep::report::diagnosis::RULES;
+use nvme_deep::report::diagnosis::diagnose;
+use nvme_deep::report::ledger::Accuracy;
+
+use super::causes::Cause;
+use super::load::Load;
+use super::plants::PLANTS;
+use super::plants::facts;
+use super::plants::named;
+
+/// Rules that need no statistics.
+const INCIDENTS: [&str; 5] = [
+    "lost-interrupt",
+    "doorbell-unseen",
+    "held-by-device",
+    "path-failover",
+    "errors-timeout",
+];
+
+#[test]
+fn few_commands_are_not_known() {
+    let load = Load {
+        seconds: 0.3,
+        ..Load::default()
+    };
+    let diagnosis = diagnose(&facts(&load, &[Cause::Scheduler]));
+    assert_eq!(diagnosis.outcome, Outcome::Unknown);
+    let says = "I/O commands finished, and 200 are needed";
+    assert!(diagnosis.verdict.ends_with(says), "{}", diagnosis.verdict);
+    assert_eq!(diagnosis.not_judged.len(), RULES.len() - INCIDENTS.len());
+}
+
+#[test]
+fn commands_without_stages_are_not_known() {
+    let mut run = Load::default().run(&[Cause::Scheduler]);
+    for event in &mut run.events {
+        if let EventKind::Command(_, _, outcome) = &mut event.what {
+            outcome.timeline = None;
+        }
+    }
+    let diagnosis = diagnose(&run.facts(Accuracy::Exact));
+    assert_eq!(diagnosis.outcome, Outcome::Unknown);
+    assert_eq!(diagnosis.verdict, "not known: no stages were observed");
+}
+
+#[test]
+fn nothing_at_all_is_not_known() {
+    let mut run = Load::default().run(&[]);
+    run.events.clear();
+    let diagnosis = diagnose(&run.facts(Accuracy::Exact));
+    assert_eq!(diagnosis.outcome, Outcome::Unknown);
+}
+
+/// A degraded ledger: times are not judged; commands that went astray are named all the same.
+#[test]
+fn of_a_degraded_run_only_incidents_are_named() {
+    let degraded = || Accuracy::Degraded(vec!["7 commands without a row".into()]);
+    for plant in PLANTS {
+        let diagnosis = diagnose(&plant.load(1).run(&[plant.cause]).facts(degraded()));
+        if INCIDENTS.contains(&plant.rule) {
+            assert_eq!(named(&diagnosis), [plant.rule]);
+        } else {
+            assert_eq!(diagnosis.outcome, Outcome::Unknown, "{}", plant.rule);
+            let says = "not known: the recording is not exact (7 commands without a row)";
+            assert_eq!(diagnosis.verdict, says);
+        }
+    }
+}
+
+#[test]
+fn a_kernel_that_does_not_count_misses_is_no_obstacle() {
+    let run = Load::default().run(&[Cause::Scheduler]);
+    assert_eq!(
+        named(&diagnose(&run.facts(Accuracy::Unknown))),
+        ["scheduler"]
+    );
+}

@@ -1,0 +1,95 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! For each rule, a cause and a load that shows it.
+
+use nvme_deep::report::diagnosis::Diagnosis;
+use nvme_deep::report::diagnosis::Expectation;
+use nvme_deep::report::diagnosis::Facts;
+use nvme_deep::report::diagnosis::diagnose;
+use nvme_deep::report::ledger::Accuracy;
+
+use super::causes::Cause;
+use super::draft::DEVICE;
+use super::load::Load;
+
+/// A rule, the cause that it must name, and what the load needs.
+pub struct Plant {
+    pub rule: &'static str,
+    pub cause: Cause,
+    pub load: fn(&mut Load),
+}
+
+const fn plant(rule: &'static str, cause: Cause, load: fn(&mut Load)) -> Plant {
+    Plant { rule, cause, load }
+}
+
+const fn any(_: &mut Load) {}
+
+pub const PLANTS: &[Plant] = &[
+    plant("lost-interrupt", Cause::LostInterrupt, any),
+    plant("doorbell-unseen", Cause::DoorbellUnseen, |load| {
+        load.pause_ns = 400e6;
+        load.seconds = 60.0;
+    }),
+    plant("held-by-device", Cause::HeldByDevice, any),
+    plant("path-failover", Cause::PathFailover, any),
+    plant("errors-timeout", Cause::Errors, any),
+    plant("vcpu-stolen", Cause::VcpuStolen, |load| {
+        load.stages[DEVICE] = 1e6;
+    }),
+    plant("tag-wait", Cause::TagWait, any),
+    plant("scheduler", Cause::Scheduler, any),
+    plant("split", Cause::Split, |load| load.sizes = &[131_072]),
+    plant("bounce", Cause::Bounce, any),
+    plant("iommu", Cause::Iommu, any),
+    plant("few-queues", Cause::FewQueues, |load| {
+        (load.queues, load.pause_ns, load.seconds) = (1, 1e6, 4.0);
+    }),
+    plant("doorbell-exit", Cause::DoorbellExit, any),
+    plant("doorbell-exit", Cause::DoorbellRung, any),
+    plant("one-irq-cpu", Cause::OneIrqCpu, any),
+    plant("remote-completion", Cause::RemoteCompletion, |load| {
+        load.remote = 0.5;
+    }),
+    plant("softirq", Cause::Softirq, |load| load.softirq = 0.3),
+    plant("idle-vcpu-wake", Cause::IdleWake, |load| load.depth = 1),
+    plant("not-polling", Cause::NotPolling, any),
+    plant("flush-cost", Cause::FlushCost, |load| load.flushes = 0.05),
+    plant("discard-storm", Cause::DiscardStorm, |load| {
+        load.discards = 0.02;
+        load.stages[DEVICE] = 1e6;
+    }),
+    plant("unaligned", Cause::Unaligned, |load| load.unaligned = 0.3),
+    plant("rate-cap", Cause::RateCap, |load| {
+        (load.varies, load.depth, load.pause_ns) = (true, 4, 1e3);
+        (load.stages[DEVICE], load.seconds) = (1e6, 5.0);
+    }),
+    plant("device", Cause::Device, |load| {
+        load.expectation = Expectation::Median(300_000);
+    }),
+];
+
+impl Plant {
+    pub fn load(&self, seed: u64) -> Load {
+        let mut load = Load {
+            seed,
+            ..Load::default()
+        };
+        (self.load)(&mut load);
+        load
+    }
+}
+
+/// The facts of a load with these causes.
+pub fn facts(load: &Load, causes: &[Cause]) -> Facts {
+    load.run(causes).facts(Accuracy::Exact)
+}
+
+/// The names of the rules that found a cause, in the order of the report.
+pub fn named(diagnosis: &Diagnosis) -> Vec<&'static str> {
+    diagnosis.causes.iter().map(|c| c.finding.rule).collect()
+}
+
+/// The rules that name a cause.
+pub fn found(load: &Load, causes: &[Cause]) -> Vec<&'static str> {
+    named(&diagnose(&facts(load, causes)))
+}

@@ -1,0 +1,219 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! `make dist`: every command has a man page and completions, and the programs that read these accept
+//! them. A test whose program is missing says so.
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    clippy::print_stderr,
+    reason = "tests"
+)]
+
+mod binary;
+
+use std::fs;
+use std::io::ErrorKind;
+use std::path::Path;
+use std::path::PathBuf;
+use std::process::Command;
+use std::sync::OnceLock;
+
+use tempfile::TempDir;
+
+use self::binary::BINARY;
+use self::binary::run;
+
+/// 2024-05-03 00:00 UTC.
+const SOURCE_DATE_EPOCH: &str = "1714694400";
+
+/// The directory with the pages and the completions.
+fn made() -> PathBuf {
+    static MADE: OnceLock<TempDir> = OnceLock::new();
+    let dir = MADE.get_or_init(|| {
+        let dir = TempDir::new().unwrap();
+        let ran = Command::new(BINARY)
+            .arg("dist")
+            .arg(dir.path())
+            .env("SOURCE_DATE_EPOCH", SOURCE_DATE_EPOCH)
+            .output()
+            .unwrap();
+        let said = String::from_utf8_lossy(&ran.stderr);
+        assert!(ran.status.success() && said.is_empty(), "{said}");
+        dir
+    });
+    dir.path().to_owned()
+}
+
+/// The commands that `--help` lists, without `help`.
+fn commands() -> Vec<String> {
+    let help = run("--help").out;
+    let list = help.split_once("Commands:\n").unwrap().1;
+    let names = list.lines().take_while(|line| !line.is_empty());
+    let mut names: Vec<String> = names
+        .filter(|line| line.starts_with("  ") && !line.starts_with("   "))
+        .map(|line| line.split_whitespace().next().unwrap().to_owned())
+        .collect();
+    assert_eq!(names.pop().as_deref(), Some("help"));
+    assert!(names.len() >= 9, "{names:?}");
+    names
+}
+
+fn page(name: &str) -> (PathBuf, String) {
+    let path = made().join("man").join(format!("{name}.1"));
+    let text = fs::read_to_string(&path).unwrap_or_else(|e| panic!("{}: {e}", path.display()));
+    (path, text)
+}
+
+/// The names of all pages.
+fn pages() -> Vec<String> {
+    let own = ["nvme-deep".to_owned()];
+    let all = commands().into_iter().map(|c| format!("nvme-deep-{c}"));
+    own.into_iter().chain(all).collect()
+}
+
+/// Runs a program, which must succeed and print nothing on stderr. Returns its stdout; `None` if the
+/// program is not installed.
+fn accepted(program: &str, words: &[&str], file: &Path) -> Option<String> {
+    let ran = Command::new(program)
+        .args(words)
+        .arg(file)
+        .env("MANWIDTH", "80")
+        .env("LC_ALL", "C.UTF-8")
+        .output();
+    match ran {
+        Err(error) if error.kind() == ErrorKind::NotFound => {
+            eprintln!("not asked: there is no {program} here");
+            None
+        }
+        ran => {
+            let ran = ran.unwrap();
+            let [out, said] = [ran.stdout, ran.stderr].map(|b| String::from_utf8(b).unwrap());
+            let good = ran.status.success() && said.is_empty();
+            assert!(good, "{program} {words:?} {}: {out}{said}", file.display());
+            Some(out)
+        }
+    }
+}
+
+#[test]
+fn every_command_has_a_page_with_its_options_and_the_exit_codes() {
+    let mut made: Vec<String> = fs::read_dir(made().join("man"))
+        .unwrap()
+        .map(|entry| entry.unwrap().file_name().into_string().unwrap())
+        .collect();
+    made.sort();
+    let pages = pages();
+    let mut want: Vec<String> = pages.iter().map(|name| format!("{name}.1")).collect();
+    want.sort();
+    assert_eq!(made, want);
+
+    for name in pages {
+        let (_, text) = page(&name);
+        let title = format!(".TH {} 1 2024-05-03 ", name.to_uppercase());
+        assert!(text.lines().any(|l| l.starts_with(&title)), "{text}");
+        let version = format!("\"nvme-deep {}\"", env!("CARGO_PKG_VERSION"));
+        assert!(text.contains(&version), "{text}");
+        assert!(text.contains("\\fB6\\fR\nno NVMe"), "{text}");
+        assert!(!text.contains('`'), "{name}: {text}");
+        assert!(!text.contains("test\\-ignore"), "a hidden option: {text}");
+    }
+    let (_, latency) = page("nvme-deep-latency");
+    assert!(
+        latency.contains("\\fB\\-\\-stages\\fR[=\\fI<SET>\\fR]"),
+        "{latency}"
+    );
+}
+
+#[test]
+fn man_programs_accept_the_pages() {
+    for name in pages() {
+        let (path, _) = page(&name);
+        accepted("mandoc", &["-T", "lint", "-W", "warning"], &path);
+        accepted("groff", &["-man", "-Tutf8", "-ww", "-z"], &path);
+        let shown = accepted("man", &["--warnings", "-E", "UTF-8", "-l"], &path);
+        if let Some(shown) = shown {
+            assert!(shown.contains("EXIT STATUS"), "{shown}");
+        }
+        if let Some(shown) = accepted("lexgrog", &["--"], &path) {
+            assert!(shown.contains(&format!("\"{name} - ")), "{shown}");
+        }
+    }
+}
+
+#[test]
+fn shells_accept_the_completions() {
+    for (shell, file) in [
+        ("bash", "nvme-deep.bash"),
+        ("zsh", "_nvme-deep"),
+        ("fish", "nvme-deep.fish"),
+    ] {
+        let path = made().join("completions").join(file);
+        accepted(shell, &["-n"], &path);
+        let text = fs::read_to_string(&path).unwrap();
+        for command in commands() {
+            assert!(text.contains(&command), "{file}: {command}");
+        }
+    }
+}
+
+#[test]
+fn bash_completes_commands_and_options() {
+    let complete = |words: &str| {
+        let script = format!(
+            "source {}; COMP_WORDS=({words}); COMP_CWORD=$((${{#COMP_WORDS[@]}} - 1)); \
+             _nvme__deep nvme-deep \"${{COMP_WORDS[-1]}}\" \"${{COMP_WORDS[-2]}}\"; \
+             echo \"${{COMPREPLY[@]}}\"",
+            made().join("completions/nvme-deep.bash").display()
+        );
+        let output = Command::new("bash").args(["-c", &script]).output().unwrap();
+        let said = String::from_utf8_lossy(&output.stderr);
+        assert_eq!(said, "", "{words}");
+        String::from_utf8(output.stdout).unwrap().trim().to_owned()
+    };
+    assert_eq!(complete("nvme-deep lat"), "latency");
+    assert_eq!(complete("nvme-deep trace --kst"), "--kstack");
+    assert_eq!(complete("nvme-deep trace --time w"), "wall");
+    // what --help hides
+    assert_eq!(complete("nvme-deep latency --test-"), "");
+    assert_eq!(complete("nvme-deep dis"), "");
+}
+
+#[test]
+fn the_notices_have_the_texts_of_all_linked_crates() {
+    let dir = TempDir::new().unwrap();
+    let file = dir.path().join("NOTICES");
+    let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("packaging/notices.py");
+    let ran = Command::new("python3")
+        .arg(script)
+        .arg(&file)
+        .output()
+        .unwrap();
+    let said = String::from_utf8_lossy(&ran.stderr);
+    assert!(ran.status.success(), "{said}");
+    let notices = fs::read_to_string(&file).unwrap();
+    let third_party = include_str!("../THIRD-PARTY.md");
+    let crates = third_party.lines().filter_map(|line| {
+        let (name, version) = line
+            .strip_prefix("| ")?
+            .split_once(" | ")?
+            .0
+            .split_once(" v")?;
+        Some(format!("{name} {version}"))
+    });
+    let mut n = 0;
+    for name in crates {
+        let lines = notices.lines().filter(|line| *line == name).count();
+        assert!(lines >= 2, "{name}: in the list, and above a licence text");
+        n += 1;
+    }
+    assert!(n > 40, "{n}");
+    for library in ["libbpf, in libbpf-sys", "zstd, in zstd-sys"] {
+        assert!(notices.contains(&format!("\n{library} ")), "{library}");
+    }
+    for words in [
+        "COMMON DEVELOPMENT AND DISTRIBUTION LICENSE",
+        "Redistributions in binary form must reproduce the above copyright",
+    ] {
+        assert!(notices.contains(words), "{words}");
+    }
+}

@@ -1,0 +1,269 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The `heatmap` command: the cells of its pictures have the commands that `trace --json` prints.
+//! Neither root nor an NVMe device is needed.
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    reason = "tests"
+)]
+
+mod binary;
+
+use std::fs;
+use std::fs::read_to_string;
+use std::os::unix::fs::PermissionsExt;
+use std::path::Path;
+
+use serde_json::Value;
+use tempfile::TempDir;
+
+use self::binary::Ran;
+use self::binary::run;
+
+/// A cell of a picture, as its note describes it.
+#[derive(Debug)]
+struct Cell {
+    count: u64,
+    /// First and last value.
+    values: (u64, u64),
+    /// Begin and end, nanoseconds since the start of the run.
+    times: (u64, u64),
+}
+
+fn recording(name: &str) -> String {
+    format!("{}/tests/exports/{name}.nvd", env!("CARGO_MANIFEST_DIR"))
+}
+
+fn heatmap(words: &str) -> Ran {
+    let ran = run(&format!("heatmap {words}"));
+    assert_eq!(ran.out, "", "{words}");
+    ran
+}
+
+/// Draws an SVG.
+fn draw(words: &str, name: &str) -> (Ran, String) {
+    let dir = TempDir::new().unwrap();
+    let out = dir.path().join("out.svg");
+    let ran = heatmap(&format!(
+        "{words} --from {} --svg {}",
+        recording(name),
+        out.display()
+    ));
+    (ran, read_to_string(out).unwrap_or_default())
+}
+
+fn number(text: &str) -> u64 {
+    let digits: String = text.chars().filter(char::is_ascii_digit).collect();
+    digits.parse().unwrap()
+}
+
+/// Nanoseconds of `1.25` in a unit.
+fn time(text: &str, unit: &str) -> u64 {
+    let unit = match unit {
+        "us" => 1e3,
+        "ms" => 1e6,
+        "s" => 1e9,
+        "min" => 60e9,
+        other => panic!("{other}"),
+    };
+    (text.parse::<f64>().unwrap() * unit).round() as u64
+}
+
+/// The notes of the cells: commands, values, times.
+fn notes(svg: &str) -> Vec<[String; 3]> {
+    let notes = svg.split("<title>").skip(1);
+    let notes = notes.map(|n| n.split("</title>").next().unwrap());
+    let parts = notes.map(|n| n.split("&#10;").map(Into::into).collect::<Vec<String>>());
+    // the legend has one line
+    parts.filter_map(|n| n.try_into().ok()).collect()
+}
+
+/// Cells of a picture whose values are exact.
+fn cells(svg: &str) -> Vec<Cell> {
+    let cell = |[count, values, times]: [String; 3]| {
+        let ends: Vec<&str> = values.split(" to ").collect();
+        let times: Vec<&str> = times.split(' ').collect();
+        Cell {
+            count: number(&count),
+            values: (number(ends[0]), number(ends.last().unwrap())),
+            times: (time(times[0], times[3]), time(times[2], times[3])),
+        }
+    };
+    notes(svg).into_iter().map(cell).collect()
+}
+
+/// The commands of a recording, and when its run began.
+fn commands(name: &str) -> (Vec<Value>, u64) {
+    let path = recording(name);
+    let lines = |words: String| -> Vec<Value> {
+        let lines = run(&words);
+        assert_eq!(lines.code, Some(0), "{}", lines.err);
+        let values = lines.out.lines();
+        values.map(|l| serde_json::from_str(l).unwrap()).collect()
+    };
+    let mut all = lines(format!("trace --json --pair --from {path}"));
+    all.retain(|c| ["command", "unfinished", "missed"].contains(&c["type"].as_str().unwrap()));
+    // the start is in the heading of the first of several
+    let other = recording(if name == "none" { "mixed" } else { "none" });
+    let heads = lines(format!("latency --json --from {path} {other}"));
+    (all, heads[0]["begin_ns"].as_u64().unwrap())
+}
+
+/// When a command was submitted.
+fn submitted(command: &Value) -> Option<u64> {
+    let lasted = ["latency_ns", "age_ns", "latency_max_ns"];
+    let lasted = lasted.iter().find_map(|key| command[key].as_u64())?;
+    Some(command["time_ns"].as_u64().unwrap() - lasted)
+}
+
+/// Takes each value out of its cell; all cells must be empty then.
+fn are_the_same(mut cells: Vec<Cell>, values: &[(u64, u64)]) {
+    for (at, value) in values {
+        let here = |c: &&mut Cell| {
+            (c.times.0..c.times.1).contains(at) && (c.values.0..=c.values.1).contains(value)
+        };
+        let cell = cells.iter_mut().find(here);
+        let cell = cell.unwrap_or_else(|| panic!("no cell for {value} at {at}"));
+        assert!(cell.count > 0, "{cell:?} has too few commands");
+        cell.count -= 1;
+    }
+    assert!(cells.iter().all(|c| c.count == 0), "{cells:?}");
+    assert!(values.len() > 50, "{}", values.len());
+}
+
+#[test]
+fn each_block_is_in_the_cell_of_its_time() {
+    let (ran, svg) = draw("--y lba", "mixed");
+    assert_eq!(ran.code, Some(0), "{}", ran.err);
+    let (commands, begin) = commands("mixed");
+    let value = |c: &Value| {
+        let finished = c["type"] != "unfinished";
+        let slba = c["fields"]["slba"].as_u64().filter(|_| finished)?;
+        Some((submitted(c)? - begin, slba))
+    };
+    let values: Vec<_> = commands.iter().filter_map(value).collect();
+    are_the_same(cells(&svg), &values);
+}
+
+#[test]
+fn each_size_is_in_the_cell_of_its_time() {
+    let (ran, svg) = draw("--y size --opcode read,write", "mixed");
+    assert_eq!(ran.code, Some(0), "{}", ran.err);
+    let (commands, begin) = commands("mixed");
+    let value = |c: &Value| {
+        let wanted = ["read", "write"].contains(&c["opcode"].as_str()?);
+        let bytes = c["bytes"].as_u64().filter(|bytes| *bytes > 0 && wanted)?;
+        let finished = c["type"] != "unfinished";
+        Some((submitted(c).filter(|_| finished)? - begin, bytes))
+    };
+    let values: Vec<_> = commands.iter().filter_map(value).collect();
+    are_the_same(cells(&svg), &values);
+}
+
+#[test]
+fn the_depth_counts_the_commands_in_flight() {
+    let (ran, svg) = draw("--y depth", "mixed");
+    assert_eq!(ran.code, Some(0), "{}", ran.err);
+    let (commands, begin) = commands("mixed");
+    let span = |c: &Value| {
+        let end = c["time_ns"].as_u64().filter(|_| c["type"] != "unfinished");
+        Some((submitted(c)?, end.unwrap_or(u64::MAX)))
+    };
+    let spans: Vec<(u64, u64)> = commands.iter().filter_map(span).collect();
+    let depth = |at: u64| spans.iter().filter(|s| s.0 <= at && at < s.1).count() as u64;
+    let values: Vec<_> = spans.iter().map(|s| (s.0 - begin, depth(s.0))).collect();
+    are_the_same(cells(&svg), &values);
+}
+
+#[test]
+fn every_command_with_the_stage_is_in_the_picture_and_the_others_are_reported() {
+    for (recorded, stage, key) in [
+        ("complete", "device", "device"),
+        ("mixed", "total", ""),
+        ("none", "total", ""),
+    ] {
+        let (ran, svg) = draw(&format!("--stage {stage}"), recorded);
+        assert_eq!(ran.code, Some(0), "{}", ran.err);
+        let drawn: u64 = notes(&svg).iter().map(|[count, ..]| number(count)).sum();
+        let left_out = ran.err.split_once(" commands; ").map(|(_, rest)| rest);
+        let left_out = left_out.map_or(0, |rest| number(rest.split(' ').next().unwrap()));
+        let (commands, _) = commands(recorded);
+        let ended = commands
+            .iter()
+            .filter(|c| c["type"] != "unfinished")
+            .count() as u64;
+        assert_eq!(drawn + left_out, ended, "{recorded} {stage}: {}", ran.err);
+        if !key.is_empty() {
+            let path = recording(recorded);
+            let json = run(&format!("latency --json --stages --from {path}")).out;
+            let report: Value = serde_json::from_str(json.lines().last().unwrap()).unwrap();
+            let rows = report["rows"].as_array().unwrap();
+            let stages = rows.iter().flat_map(|r| r["stages"].as_array().unwrap());
+            let of = stages.filter(|s| s["name"] == key);
+            let count: u64 = of.map(|s| s["count"].as_u64().unwrap()).sum();
+            assert_eq!(drawn, count, "{recorded} {stage}");
+        }
+    }
+}
+
+#[test]
+fn a_picture_replaces_no_file_unless_it_must() {
+    let dir = TempDir::new().unwrap();
+    let from = recording("mixed");
+    for format in ["svg", "png"] {
+        let out = dir.path().join(format);
+        let words = format!("--from {from} --{format} {}", out.display());
+        let ran = heatmap(&words);
+        assert_eq!(ran.code, Some(0), "{}", ran.err);
+        assert!(ran.err.contains(" commands"), "{}", ran.err);
+        let first = fs::read(&out).unwrap();
+        let mode = fs::metadata(&out).unwrap().permissions().mode();
+        assert_eq!(mode & 0o777, 0o600);
+        heatmap(&words).refuses(2, "exists: give another file, or --force");
+        let ran = heatmap(&format!("{words} --force --theme dark"));
+        assert_eq!(ran.code, Some(0), "{}", ran.err);
+        assert_ne!(fs::read(&out).unwrap(), first);
+    }
+    let png = fs::read(dir.path().join("png")).unwrap();
+    assert!(png.starts_with(b"\x89PNG\r\n"));
+    heatmap(&format!("--from {from} --svg {from} --force")).refuses(2, "is a recording to read");
+}
+
+#[test]
+fn what_cannot_be_drawn_leaves_no_file() {
+    let dir = TempDir::new().unwrap();
+    let out = dir.path().join("out");
+    let [mixed, none] = ["mixed", "none"].map(recording);
+    for (words, code, says) in [
+        (
+            format!("--from {mixed} --opcode compare"),
+            1,
+            "nothing to draw",
+        ),
+        (
+            format!("--from {mixed} --y lba --opcode flush"),
+            1,
+            "without a start LBA",
+        ),
+        (format!("--from {none} --stage device"), 2, "has no stages"),
+        (format!("--from {mixed} {none}"), 2, "one recording"),
+        (format!("--from {mixed} --stage disk"), 2, "is not a stage"),
+        (
+            format!("--from {mixed} --y lba --stage device"),
+            2,
+            "--y latency",
+        ),
+        (format!("--from {mixed} --y depth --errors"), 2, "--errors"),
+        ("--from /missing".into(), 2, "can't be read"),
+    ] {
+        heatmap(&format!("{words} --svg {}", out.display())).refuses(code, says);
+        assert!(
+            fs::read_dir(dir.path()).unwrap().next().is_none(),
+            "{words}"
+        );
+    }
+    heatmap(&format!("--from {mixed}")).refuses(2, "--svg");
+    heatmap(&format!("--from {mixed} --svg /dev/full")).refuses(1, "can't be written");
+    assert!(Path::new("/dev/full").exists());
+}

@@ -1,0 +1,189 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! `join` and `host annotate` of files. tests/host/nvmet-guest.nvd and nvmet-host.nvd are of one guest
+//! with Linux 6.12, in which nvmet served a disk over TCP (tests/vm/guest/host.sh, case join).
+//! qemu-guest.nvd is of a guest with Linux 6.12, and qemu-host.nvd of its QEMU 7.2, traced by uprobes
+//! on the host; the disk answered after 1 ms.
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    reason = "tests"
+)]
+
+mod binary;
+
+use serde_json::Value;
+
+use self::binary::run;
+
+const GUEST: &str = "tests/host/nvmet-guest.nvd";
+const HOST: &str = "tests/host/nvmet-host.nvd";
+/// Commands of the connection: Connect, Identify and others, 400 of fio, the partition scan.
+const COMMANDS: u64 = 422;
+
+fn lines(words: &str) -> Vec<Value> {
+    let ran = run(words);
+    assert_eq!((ran.code, ran.err.as_str()), (Some(0), ""), "{words}");
+    let lines = ran.out.lines().map(|l| serde_json::from_str(l).unwrap());
+    lines.collect()
+}
+
+#[test]
+fn every_command_of_a_real_target_is_joined_by_either_clock() {
+    for clock in ["same", "pairs"] {
+        let lines = lines(&format!(
+            "join {GUEST} {HOST} --json --slowest 999 --clock {clock}"
+        ));
+        let join = lines.last().unwrap();
+        assert_eq!(join["matched"], COMMANDS, "{join}");
+        for none in [
+            "unmatched_guest",
+            "unmatched_host",
+            "ambiguous_guest",
+            "ambiguous_host",
+        ] {
+            assert_eq!(join[none], 0, "{clock}: {join}");
+        }
+        let (low, high) = (&join["offset_low_ns"], &join["offset_high_ns"]);
+        assert!(
+            low.as_i64().unwrap() <= 0 && high.as_i64().unwrap() >= 0,
+            "{join}"
+        );
+        let commands = lines.iter().filter(|l| l["type"] == "join_command");
+        let mut joined = 0;
+        for command in commands {
+            joined += 1;
+            let parts = command["parts"].as_array().unwrap().iter();
+            let sum: i64 = parts.map(|p| p["ns"].as_i64().unwrap()).sum();
+            assert_eq!(command["total_ns"], sum, "{command}");
+        }
+        assert_eq!(joined, COMMANDS);
+    }
+}
+
+/// Two kernels, two clocks: the driver of a guest, and the QEMU that runs it.
+#[test]
+fn every_command_of_a_guest_is_joined_with_that_of_its_qemu() {
+    let [guest, host] = ["guest", "host"].map(|side| format!("tests/host/qemu-{side}.nvd"));
+    let lines = lines(&format!("join {guest} {host} --json --slowest 999"));
+    let join = lines.last().unwrap();
+    assert_eq!(
+        (&join["clock"], &join["matched"]),
+        (&"pairs".into(), &400.into()),
+        "{join}"
+    );
+    for none in [
+        "unmatched_guest",
+        "unmatched_host",
+        "ambiguous_guest",
+        "ambiguous_host",
+    ] {
+        assert_eq!(join[none], 0, "{join}");
+    }
+    assert_eq!(join["bounded_by_cqe"], true, "{join}");
+    let commands = lines.iter().filter(|l| l["type"] == "join_command");
+    let mut joined = 0;
+    for command in commands {
+        joined += 1;
+        let parts = command["parts"].as_array().unwrap();
+        let names: Vec<_> = parts.iter().map(|p| p["name"].as_str().unwrap()).collect();
+        let want = [
+            "guest_submit",
+            "to_host",
+            "host_submit",
+            "backend",
+            "host_complete+to_guest",
+            "guest_complete",
+        ];
+        assert_eq!(names, want, "{command}");
+        let ns: Vec<i64> = parts.iter().map(|p| p["ns"].as_i64().unwrap()).collect();
+        assert!(ns.iter().all(|ns| *ns >= 0), "{command}");
+        assert!(ns[3] >= 1_000_000, "{command}");
+        assert_eq!(command["total_ns"], ns.iter().sum::<i64>(), "{command}");
+    }
+    assert_eq!(joined, 400);
+}
+
+/// The sums of a row's parts are exact, too.
+#[test]
+fn rows_add_up() {
+    for row in lines(&format!("join {GUEST} {HOST} --json --clock pairs")) {
+        if row["type"] == "join_row" {
+            let parts = row["parts"].as_array().unwrap().iter();
+            let sum: i64 = parts.map(|p| p["exact_sum_ns"].as_i64().unwrap()).sum();
+            assert_eq!(row["total"]["sum_ns"], sum, "{row}");
+        }
+    }
+}
+
+#[test]
+fn the_text_fits_the_screen_and_names_the_clock() {
+    let ran = run(&format!("join {GUEST} {HOST} --clock pairs"));
+    assert_eq!(ran.code, Some(0), "{}", ran.err);
+    let wide = ran.out.lines().find(|l| l.chars().count() > 80);
+    assert_eq!(wide, None);
+    let text = ran.out.split_whitespace().collect::<Vec<_>>().join(" ");
+    for words in [
+        "joined nvme2 = nvmet:1",
+        "matched 422 commands; unmatched 0 of the guest, 0 of the host",
+        "bounded by issue and the completion (fabrics have no CQE)",
+        "what one of the two gains, the other loses",
+    ] {
+        assert!(text.contains(words), "no `{words}`: {text}");
+    }
+}
+
+/// QEMU serves PCI controllers, and this guest's were not served by the QEMU of that log.
+#[test]
+fn recordings_of_other_machines_have_no_pairs() {
+    let ran = run(&format!("join {GUEST} tests/host/qemu.nvd"));
+    ran.refuses(2, "name the pair with --ctrl");
+    let lines = lines(&format!(
+        "join {GUEST} tests/host/qemu.nvd --json --ctrl nvme1=qemu:0"
+    ));
+    let join = lines.last().unwrap();
+    assert_eq!(join["clock"], "pairs", "{join}");
+    assert_eq!(join["matched"], 0, "{join}");
+}
+
+#[test]
+fn annotated_entries_have_their_times_and_unknown_ones_pass_through() {
+    let ran = run("host annotate tests/host/spdk_trace.json");
+    assert_eq!((ran.code, ran.err.as_str()), (Some(0), ""));
+    let first = "  1          0.000 TCP_REQ_COMPLETED        id=r0 qd=1";
+    assert_eq!(ran.out.lines().next(), Some(first));
+    let bdev = "  1          1.600 BDEV_IO_START            size=4096 id=b0 type=1 name=Malloc0";
+    assert!(ran.out.contains(bdev), "{}", ran.out);
+    assert!(ran.out.contains("SOCK_REQ_QUEUE           ctx=0x7f0010"));
+    assert!(
+        ran.out.ends_with("tpoint 999               arg=3\n"),
+        "{}",
+        ran.out
+    );
+    let json = lines("host annotate tests/host/spdk_trace.json --json");
+    assert_eq!(json.len(), 15);
+    assert_eq!(json[1]["tsc"], (1_u64 << 40) + 1000);
+}
+
+#[test]
+fn an_import_can_be_recorded_and_read_again() {
+    let dir = tempfile::tempdir().unwrap();
+    let file = dir.path().join("q.nvd");
+    let file = file.display();
+    let import = "host import --qemu-log tests/host/qemu.log";
+    let shown = run(&format!("{import} --json"));
+    assert_eq!(shown.code, Some(0), "{}", shown.err);
+    let ran = run(&format!("{import} -o {file}"));
+    assert_eq!((ran.code, ran.out.as_str()), (Some(0), ""), "{}", ran.err);
+    assert!(
+        ran.err.contains("exact: 10 commands, 8 interrupts"),
+        "{}",
+        ran.err
+    );
+    let again = run(&format!("host trace --json --from {file}"));
+    assert_eq!(again.out, shown.out);
+    run(&format!("{import} -o {file}")).refuses(2, "--force");
+    let rows = lines(&format!("host latency --json --from {file}"));
+    let counted: u64 = rows.iter().filter_map(|row| row["count"].as_u64()).sum();
+    assert_eq!(counted, 10);
+}

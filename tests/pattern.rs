@@ -1,0 +1,118 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The `pattern` command on recordings: the same numbers as a second implementation of its rule
+//! (tests/pattern/rule.py) has of `trace --json`. Neither root nor an NVMe device is needed.
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    reason = "tests"
+)]
+
+mod binary;
+#[path = "pattern/rule.rs"]
+mod rule;
+
+use std::fs;
+use std::fs::read_to_string;
+
+use serde_json::Value;
+use tempfile::TempDir;
+
+use self::binary::Ran;
+use self::binary::run;
+use self::rule::of_trace;
+use self::rule::same_rows;
+
+fn root() -> &'static str {
+    env!("CARGO_MANIFEST_DIR")
+}
+
+fn pattern(words: &str) -> Ran {
+    let ran = run(&format!("pattern {words}"));
+    assert_eq!(ran.code, Some(0), "{words}: {}", ran.err);
+    ran
+}
+
+fn reports(words: &str) -> Vec<Value> {
+    let out = pattern(&format!("--json {words}")).out;
+    let lines = out.lines();
+    lines.map(|l| serde_json::from_str(l).unwrap()).collect()
+}
+
+fn count(row: &Value) -> u64 {
+    row["count"].as_u64().unwrap()
+}
+
+#[test]
+fn the_rows_are_those_of_the_rule_on_the_trace() {
+    for name in [
+        "exports/mixed",
+        "exports/complete",
+        "exports/none",
+        "recordings/5.10",
+        "recordings/6.12",
+    ] {
+        let path = format!("{}/tests/{name}.nvd", root());
+        for filter in ["", "--opcode read,write", "--no-admin"] {
+            let trace = run(&format!("trace --json --pair {filter} --from {path}"));
+            let report = reports(&format!("{filter} --from {path}")).remove(0);
+            let rows = same_rows(&report, &of_trace(&trace.out));
+            assert!(rows > 0, "{name} {filter}: {report}");
+        }
+    }
+}
+
+#[test]
+fn the_intervals_add_up_to_the_run() {
+    let path = format!("{}/tests/exports/mixed.nvd", root());
+    let all = reports(&format!("100ms --delta --from {path}"));
+    let (last, parts) = all.split_last().unwrap();
+    assert!(parts.len() > 3, "{}", parts.len());
+    assert_eq!(last["final"], true);
+    let commands = |report: &Value| {
+        report["rows"]
+            .as_array()
+            .unwrap()
+            .iter()
+            .map(count)
+            .sum::<u64>()
+    };
+    // the run goes on after the last whole interval
+    let sum: u64 = parts.iter().map(commands).sum();
+    assert!(sum > 0 && sum <= commands(last), "{sum}");
+    let so_far = reports(&format!("100ms --from {path}"));
+    assert!(so_far.iter().map(commands).is_sorted());
+    assert_eq!(so_far.last(), Some(last));
+    // without --delta the final report is one of them
+    assert_eq!(reports(&format!("100ms 2 --from {path}")).len(), 2);
+}
+
+#[test]
+fn the_text_fits_the_screen() {
+    let path = format!("{}/tests/exports/mixed.nvd", root());
+    for words in ["", "--hist"] {
+        let text = pattern(&format!("{words} --from {path}")).out;
+        assert!(text.lines().all(|l| l.chars().count() <= 80), "{text}");
+        assert!(
+            text.contains("sequential") && text.contains("accuracy"),
+            "{text}"
+        );
+    }
+}
+
+#[test]
+fn the_picture_replaces_no_file_unless_it_must() {
+    let dir = TempDir::new().unwrap();
+    let out = dir.path().join("out.svg");
+    let path = format!("{}/tests/exports/mixed.nvd", root());
+    let words = format!("--from {path} --svg {}", out.display());
+    let said = pattern(&words);
+    assert!(said.err.contains(" rows, "), "{}", said.err);
+    let svg = read_to_string(&out).unwrap();
+    assert!(svg.contains("sequential commands</title>"), "{svg}");
+    run(&format!("pattern {words}")).refuses(2, "exists: give another file, or --force");
+    pattern(&format!("{words} --force"));
+    assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 1);
+    let other = format!("{}/tests/exports/none.nvd", root());
+    run(&format!("pattern {words} --force --from {other}")).refuses(2, "--svg shows one recording");
+}

@@ -1,0 +1,276 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! `host trace --pid` on a stock QEMU whose controller is driven over qtest; no CPU runs. Every read,
+//! write and interrupt must be seen, as QEMU's own log has them. Needs root, a kernel with uprobes,
+//! and qemu-system-x86_64; otherwise the test says what is missing, and is skipped. The guest tests
+//! run the same in a guest (tests/vm/guest/qemu.sh).
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    clippy::print_stderr,
+    reason = "tests"
+)]
+
+mod binary;
+
+use std::fs;
+use std::fs::File;
+use std::path::Path;
+use std::process::Child;
+use std::process::Command;
+use std::process::Stdio;
+use std::thread::sleep;
+use std::time::Duration;
+
+use nvme_deep::machine::missing_capabilities;
+use serde_json::Value;
+use tempfile::TempDir;
+
+use self::binary::BINARY;
+
+const COUNT: usize = 60;
+const QEMU: &str = "qemu-system-x86_64";
+
+/// What this machine lacks.
+fn lacks() -> Option<&'static str> {
+    if !missing_capabilities().is_empty() {
+        return Some("CAP_BPF or CAP_PERFMON");
+    }
+    if !Path::new("/sys/bus/event_source/devices/uprobe").exists() {
+        return Some("a kernel with uprobes");
+    }
+    if Command::new(QEMU).arg("--version").output().is_err() {
+        return Some(QEMU);
+    }
+    None
+}
+
+/// Ends with the test.
+struct Running(Child);
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+/// QEMU without a running CPU, with a controller whose disk answers after 1 ms.
+fn qemu(dir: &Path) -> Running {
+    let socket = format!("unix:{}/qtest,server=on,wait=off", dir.display());
+    let mut command = Command::new(QEMU);
+    command.args(["-M", "q35", "-S", "-accel", "tcg", "-m", "64"]);
+    command.args(["-display", "none", "-monitor", "none", "-serial", "none"]);
+    command.args(["-nic", "none", "-qtest-log", "/dev/null", "-qtest", &socket]);
+    command.arg("-blockdev");
+    command.arg("driver=null-co,node-name=n,size=1073741824,read-zeroes=on,latency-ns=1000000");
+    command.args(["-device", "nvme,id=nvme0,serial=SER0"]);
+    command.args(["-device", "nvme-ns,bus=nvme0,drive=n,nsid=1"]);
+    command.args(["-trace", "pci_nvme_*", "-msg", "timestamp=on", "-D"]);
+    command.arg(dir.join("log")).stderr(Stdio::null());
+    let running = Running(command.spawn().unwrap());
+    wait_for("QEMU's socket", || dir.join("qtest").exists());
+    running
+}
+
+fn wait_for(what: &str, mut is_there: impl FnMut() -> bool) {
+    for _ in 0..600 {
+        if is_there() {
+            return;
+        }
+        sleep(Duration::from_millis(50));
+    }
+    panic!("{what} does not come");
+}
+
+/// Drives the controller. Returns the lines of the driver.
+fn drive(dir: &Path) -> Vec<Value> {
+    let driver = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/host/qtest.py");
+    let mut driver = Command::new(driver);
+    let driven = driver.arg(dir.join("qtest")).arg(COUNT.to_string());
+    let driven = driven.output().unwrap();
+    assert!(driven.status.success(), "{driven:?}");
+    lines(&String::from_utf8(driven.stdout).unwrap())
+}
+
+fn lines(text: &str) -> Vec<Value> {
+    let lines = text.lines().map(|line| serde_json::from_str(line).unwrap());
+    lines.collect()
+}
+
+/// Traces a process while the driver runs; its lines, and those of the driver.
+fn traced(dir: &Path, pid: u32) -> (Vec<Value>, Vec<Value>) {
+    let [out, err] = ["out", "err"].map(|name| dir.join(name));
+    let mut tool = Command::new(BINARY);
+    tool.args(["host", "trace", "--json", "--pid", &pid.to_string()]);
+    tool.stdout(File::create(&out).unwrap());
+    tool.stderr(File::create(&err).unwrap());
+    let mut tool = Running(tool.spawn().unwrap());
+    wait_for("the trace", || {
+        let said = fs::read_to_string(&err).unwrap();
+        assert!(tool.0.try_wait().unwrap().is_none(), "{said}");
+        said.contains(": tracing ")
+    });
+    let truth = drive(dir);
+    let id = tool.0.id().to_string();
+    assert!(
+        Command::new("kill")
+            .args(["-INT", &id])
+            .status()
+            .unwrap()
+            .success()
+    );
+    let said = || fs::read_to_string(&err).unwrap();
+    assert!(tool.0.wait().unwrap().success(), "{}", said());
+    (lines(&fs::read_to_string(&out).unwrap()), truth)
+}
+
+fn of<'a>(lines: &'a [Value], kind: &str) -> Vec<&'a Value> {
+    lines.iter().filter(|line| line["type"] == kind).collect()
+}
+
+#[test]
+fn every_read_write_and_interrupt_of_a_stock_qemu_is_seen() {
+    if let Some(lacking) = lacks() {
+        eprintln!("skipped: this needs {lacking}");
+        return;
+    }
+    let dir = TempDir::new().unwrap();
+    let qemu = qemu(dir.path());
+    let (lines, truth) = traced(dir.path(), qemu.0.id());
+    let done = |t: &&Value| t["slba"].is_u64() && t["status"] == 0;
+    let truth: Vec<&Value> = truth.iter().filter(done).collect();
+    let found = of(&lines, "host_command");
+    assert_eq!((found.len(), truth.len()), (COUNT, COUNT));
+    for (command, truth) in found.iter().zip(&truth) {
+        for key in ["qid", "cid", "slba", "nlb"] {
+            assert_eq!(command[key], truth[key], "{command} {truth}");
+        }
+        assert_eq!(command["opcode_value"], truth["opcode"], "{command}");
+        assert_eq!(command["ctrl"], "qemu:SER0", "{command}");
+        let stages = command["stages"].as_array().unwrap();
+        let names: Vec<&Value> = stages.iter().map(|s| &s["name"]).collect();
+        assert_eq!(names, ["host_submit", "backend"], "{command}");
+        assert!(stages[1]["ns"].as_u64().unwrap() >= 1_000_000, "{command}");
+    }
+    let log = fs::read_to_string(dir.path().join("log")).unwrap();
+    let raised = log.matches("pci_nvme_irq_msix raising").count();
+    assert_eq!(of(&lines, "host_interrupt").len(), raised);
+    let end = of(&lines, "host_end")[0];
+    assert_eq!(end["exact"], true, "{end}");
+    assert_eq!(end["ledger"]["failed_checks"], 0, "{end}");
+}
+
+/// A process without a controller is refused, and so is one that does not exist.
+#[test]
+fn another_process_is_refused() {
+    if let Some(lacking) = lacks() {
+        eprintln!("skipped: this needs {lacking}");
+        return;
+    }
+    let own = std::process::id();
+    let ran = binary::run(&format!("host trace --pid {own} --duration 1s"));
+    ran.refuses(2, "does not export nvme_rw_complete_cb");
+    binary::run("host latency --pid 4194304 --duration 1s").refuses(2, "no process 4194304");
+}
+
+/// A second QEMU gets no hit.
+#[test]
+fn only_the_given_process_is_traced() {
+    if let Some(lacking) = lacks() {
+        eprintln!("skipped: this needs {lacking}");
+        return;
+    }
+    let (one, other) = (TempDir::new().unwrap(), TempDir::new().unwrap());
+    let (first, second) = (qemu(one.path()), qemu(other.path()));
+    let err = other.path().join("watch.err");
+    let out = other.path().join("watch.out");
+    let mut watch = Command::new(BINARY);
+    watch.args([
+        "host",
+        "trace",
+        "--json",
+        "--pid",
+        &second.0.id().to_string(),
+    ]);
+    watch
+        .stdout(File::create(&out).unwrap())
+        .stderr(File::create(&err).unwrap());
+    let mut watch = Running(watch.spawn().unwrap());
+    wait_for("the other trace", || {
+        fs::read_to_string(&err).unwrap().contains(": tracing ")
+    });
+    let (lines, _) = traced(one.path(), first.0.id());
+    assert_eq!(of(&lines, "host_command").len(), COUNT);
+    let id = watch.0.id().to_string();
+    assert!(
+        Command::new("kill")
+            .args(["-INT", &id])
+            .status()
+            .unwrap()
+            .success()
+    );
+    assert!(watch.0.wait().unwrap().success());
+    let text = fs::read_to_string(&out).unwrap();
+    let end: Value = serde_json::from_str(text.lines().last().unwrap()).unwrap();
+    assert_eq!(end["ledger"]["commands"], 0, "{end}");
+    let hits = end["ledger"]["hits"].as_object().unwrap();
+    assert!(hits.values().all(|n| n == 0), "{end}");
+}
+
+/// A wrong layout gives an error, and no record.
+#[test]
+fn a_wrong_layout_is_refused() {
+    if let Some(lacking) = lacks() {
+        eprintln!("skipped: this needs {lacking}");
+        return;
+    }
+    let dir = TempDir::new().unwrap();
+    let qemu = qemu(dir.path());
+    let [out, err] = ["out", "err"].map(|name| dir.path().join(name));
+    let mut tool = Command::new(BINARY);
+    let pid = qemu.0.id().to_string();
+    tool.args(["host", "trace", "--test-shift", "8", "--pid", &pid]);
+    tool.stdout(File::create(&out).unwrap());
+    tool.stderr(File::create(&err).unwrap());
+    let mut tool = Running(tool.spawn().unwrap());
+    let said = || fs::read_to_string(&err).unwrap();
+    wait_for("the trace", || said().contains(": tracing "));
+    drive(dir.path());
+    assert_eq!(tool.0.wait().unwrap().code(), Some(1), "{}", said());
+    assert!(said().contains("has another layout"), "{}", said());
+    let text = fs::read_to_string(&out).unwrap();
+    assert!(!text.contains("Command"), "{text}");
+}
+
+/// The end of the process ends the run. What was recorded until then is kept.
+#[test]
+fn a_process_that_ends_ends_the_run() {
+    if let Some(lacking) = lacks() {
+        eprintln!("skipped: this needs {lacking}");
+        return;
+    }
+    let dir = TempDir::new().unwrap();
+    let qemu = qemu(dir.path());
+    let pid = qemu.0.id();
+    let [err, file] = ["err", "host.nvd"].map(|name| dir.path().join(name));
+    let mut tool = Command::new(BINARY);
+    tool.args(["host", "trace", "--pid", &pid.to_string(), "-o"])
+        .arg(&file);
+    tool.stdout(Stdio::null())
+        .stderr(File::create(&err).unwrap());
+    let mut tool = Running(tool.spawn().unwrap());
+    let said = || fs::read_to_string(&err).unwrap();
+    wait_for("the trace", || said().contains(": tracing "));
+    drive(dir.path());
+    drop(qemu);
+    assert_eq!(tool.0.wait().unwrap().code(), Some(1), "{}", said());
+    assert!(
+        said().contains(&format!("process {pid} has ended")),
+        "{}",
+        said()
+    );
+    let read = binary::run(&format!("host trace --json --from {}", file.display()));
+    assert_eq!(read.code, Some(0), "{}", read.err);
+    assert_eq!(of(&lines(&read.out), "host_command").len(), COUNT);
+}

@@ -1,0 +1,126 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The `top` command on recordings: pages without a terminal, and the screen in a pseudo-terminal.
+//! Neither root nor an NVMe device is needed.
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    reason = "tests"
+)]
+
+mod binary;
+#[allow(dead_code, reason = "only the events of a recording")]
+mod made;
+#[path = "top/screens.rs"]
+mod screens;
+
+use std::fs::File;
+use std::path::Path;
+use std::process::Command;
+
+use nvme_deep::model::event::EventKind;
+use nvme_deep::model::stage::StageSet;
+use nvme_deep::recording::Content;
+use nvme_deep::recording::LedgerInfo;
+use nvme_deep::recording::Recorder;
+use nvme_deep::recording::RunInfo;
+use nvme_deep::report::ledger::Ledger;
+use nvme_deep::report::ledger::TraceLedger;
+use serde_json::to_value;
+use tempfile::TempDir;
+
+use self::binary::BINARY;
+use self::binary::run;
+use self::made::SECOND;
+use self::made::info;
+use self::made::read_at;
+
+fn recording(name: &str) -> String {
+    format!("{}/tests/exports/{name}.nvd", env!("CARGO_MANIFEST_DIR"))
+}
+
+/// Six seconds of reads, and half as many writes.
+fn reads_and_writes(dir: &Path) -> String {
+    const EACH: u64 = 1_000_000;
+    let path = dir.join("made.nvd");
+    let mut recorder = Recorder::create(File::create(&path).unwrap(), true, None).unwrap();
+    let info = RunInfo {
+        stage_set: StageSet::Basic,
+        ..info()
+    };
+    let begin = info.begin_ns;
+    let ledger = |at_ns, commands| LedgerInfo {
+        at_ns,
+        evicted: 0,
+        ledger: to_value(Ledger {
+            seen: commands,
+            matched: commands,
+            misses_known: true,
+            trace: Some(TraceLedger::default()),
+            ..Ledger::default()
+        })
+        .unwrap(),
+    };
+    recorder.block(Content::Run, begin, &info);
+    recorder.block(Content::Ledger, begin, &ledger(0, 0));
+    for n in 0..6 * SECOND / EACH {
+        let mut event = read_at(begin + (n + 1) * EACH);
+        if let EventKind::Command(id, ..) = &mut event.what
+            && n % 3 == 0
+        {
+            id.opcode.code = 1;
+        }
+        recorder.push(&event);
+    }
+    recorder.block(Content::End, begin + 6 * SECOND, &ledger(6 * SECOND, 6000));
+    let written = recorder.finish();
+    assert!(written.error.is_none());
+    path.display().to_string()
+}
+
+#[test]
+fn without_a_terminal_there_is_a_page_for_each_interval() {
+    let dir = TempDir::new().unwrap();
+    let ran = run(&format!(
+        "top 500ms --from {}",
+        reads_and_writes(dir.path())
+    ));
+    assert_eq!(ran.code, Some(0), "{}", ran.err);
+    let pages = ran.out.matches("nvme-deep top  made.nvd").count();
+    // the last command ends with the twelfth interval
+    assert_eq!(pages, 13, "{}", ran.out);
+    assert!(
+        ran.out.lines().all(|l| l.chars().count() <= 80),
+        "{}",
+        ran.out
+    );
+    assert!(!ran.out.contains('\u{1b}'));
+    // 1000 commands a second, a third of them writes
+    for row in [">nvme0 1 read         666", " nvme0 1 write        334"] {
+        assert!(ran.out.contains(row), "`{row}` is not in\n{}", ran.out);
+    }
+    assert!(
+        ran.err.contains("exact: 6000 commands, 0 lost"),
+        "{}",
+        ran.err
+    );
+    let none = run(&format!("top --from {}", recording("none")));
+    assert_eq!(none.code, Some(0), "{}", none.err);
+    assert!(none.out.contains(" .......... "), "no stages: {}", none.out);
+    run(&format!("top --stages --from {}", recording("none"))).refuses(2, "has no stages");
+}
+
+#[test]
+fn in_a_terminal_keys_signals_and_sizes_work_and_it_is_given_back() {
+    let dir = TempDir::new().unwrap();
+    let script = format!("{}/tests/top/drive.py", env!("CARGO_MANIFEST_DIR"));
+    let made = reads_and_writes(dir.path());
+    let status = Command::new("python3")
+        .arg(script)
+        .arg(dir.path())
+        .args([BINARY, "top", "200ms", "--from", &made])
+        .status()
+        .unwrap();
+    assert!(status.success());
+    screens::judge(dir.path());
+}

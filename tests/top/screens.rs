@@ -1,0 +1,92 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Judges what tests/top/drive.py has left: the screens, by a terminal emulator, and the facts.
+
+use std::fs;
+use std::num::NonZero;
+use std::path::Path;
+
+use serde_json::Value;
+use vt100::Parser;
+use vt100::Screen;
+
+fn size(n: u16) -> NonZero<u16> {
+    NonZero::new(n).unwrap()
+}
+
+/// The screen after a step, and whether it is the alternate one.
+fn screen(dir: &Path, step: &str) -> Screen {
+    let bytes = fs::read(dir.join(step)).unwrap_or_else(|e| panic!("{step}: {e}"));
+    // as large as the largest: cells outside are never written
+    let mut parser = Parser::new(size(30), size(100), 0);
+    parser.process(&bytes);
+    parser.screen().clone()
+}
+
+fn has(dir: &Path, step: &str, words: &[&str]) -> String {
+    let screen = screen(dir, step);
+    assert!(screen.alternate_screen(), "{step}");
+    assert!(screen.hide_cursor(), "{step}");
+    let text = screen.contents();
+    for word in words {
+        assert!(text.contains(word), "{step}: no `{word}` in\n{text}");
+    }
+    text
+}
+
+/// Asserts that each step shows what it must, and that the terminal was given back.
+pub fn judge(dir: &Path) {
+    let facts = fs::read_to_string(dir.join("facts")).unwrap();
+    let facts: Value = serde_json::from_str(&facts).unwrap();
+    for (fact, value) in facts.as_object().unwrap() {
+        let good = match value {
+            Value::Bool(good) => *good,
+            code => *code == 0,
+        };
+        assert!(good, "{fact}: {facts}");
+    }
+    let begin = has(
+        dir,
+        "begin",
+        &[
+            "ctrl ns opcode",
+            "IOPS*",
+            "exact: ",
+            "stage total",
+            "q quit",
+        ],
+    );
+    assert!(begin.lines().all(|l| l.chars().count() <= 80), "{begin}");
+    assert!(begin.lines().count() <= 24, "{begin}");
+    has(dir, "device", &["stage device", ">nvme0"]);
+    has(dir, "help", &["select a row", "suspend"]);
+    let filtered = has(dir, "filter", &["nvme0 1 write", "only rows with `write`"]);
+    assert!(!filtered.contains("nvme0 1 read"), "{filtered}");
+    has(dir, "all", &["nvme0 1 read", "nvme0 1 write", "MB/s*"]);
+    has(dir, "large", &["nvme0 1 read"]);
+    for name in ["key", "signal"] {
+        let stopped = screen(dir, &format!("{name}_stopped"));
+        assert!(
+            !stopped.alternate_screen() && !stopped.hide_cursor(),
+            "{name}"
+        );
+        has(dir, &format!("{name}_continued"), &["nvme0 1 read", "IOPS"]);
+    }
+    let end = screen(dir, "end");
+    assert!(!end.alternate_screen() && !end.hide_cursor());
+    assert!(end.contents().contains("accuracy"), "{}", end.contents());
+    let panicked = screen(dir, "panicked");
+    assert!(!panicked.alternate_screen() && !panicked.hide_cursor());
+    let said = panicked.contents();
+    assert!(said.contains("asked for by --test-panic"), "{said}");
+    // a background colour is 48;...; without colour there is none
+    let text =
+        |step: &str| String::from_utf8_lossy(&fs::read(dir.join(step)).unwrap()).into_owned();
+    assert!(text("begin").contains("[48;5;") || text("begin").contains(";48;5;"));
+    assert!(!text("no_color").contains("48;5;") && !text("no_color").contains("38;5;"));
+    let dumb = text("dumb");
+    assert!(
+        !dumb.contains('\u{1b}') && dumb.contains("ctrl ns opcode"),
+        "{dumb}"
+    );
+    assert!(dumb.lines().all(|l| l.chars().count() <= 80), "{dumb}");
+}

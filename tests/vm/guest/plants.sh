@@ -1,0 +1,140 @@
+#!/usr/bin/env bash
+# Causes of latency, planted one after the other, and recorded for `diagnose`. lab.plants= on the
+# kernel command line selects a part: those of one machine. Each recording is /mnt/out/plants/NAME.nvd; that of its control, without the
+# cause, has "-control" in its name.
+. "$(dirname "$0")/lib.sh"
+here=$(dirname "$0")
+plant() { python3 -B "$here/plant.py" "$@"; }
+begin plants
+
+# run NAME CTRL FIO-OPTION...: records a load of some seconds
+run() {
+    local name=$1 ctrl=$2
+    shift 2
+    record "$name" "$ctrl"
+    on "$name" "$ctrl" "${seconds:-6}" "$@"
+    stop
+}
+
+# record NAME CTRL: starts a recording
+record() {
+    # shellcheck disable=SC2086 # no word without observations
+    tool "$1" record -o "$case_dir/$1.nvd" --stages=fine ${CONTEXT---context} --no-admin --redact \
+        --ctrl "$2"
+    traced
+}
+
+# on NAME CTRL SECONDS FIO-OPTION...: runs a load
+on() {
+    local name=$1 ctrl=$2 runtime=$3
+    shift 3
+    load "$name" --eta=never --filename="/dev/$(disk "$ctrl")" --size=512m --ioengine=libaio --time_based \
+        --runtime="$runtime" "$@"
+}
+
+# reads 4 KiB at random, 4 at a time
+reads=(--rw=randread --bs=4k --iodepth=4)
+
+# varied NAME CTRL: records a load whose number of commands in flight varies
+varied() {
+    local n
+    record "$1" "$2"
+    on "$1" "$2" 10 "${reads[@]}" &
+    for n in 1 2 3; do
+        on "$1-$n" "$2" 1500ms --rw=randread --bs=4k --iodepth=24
+        sleep 1
+    done
+    wait $!
+    stop
+}
+
+healthy() {
+    run clean nvme0 "${reads[@]}"
+    run clean-depth1 nvme0 --rw=randread --bs=4k --iodepth=1
+    run clean-mixed nvme0 --rw=randrw --bs=16k --iodepth=8
+}
+
+tags() {
+    # few tags: requests wait for one
+    local queue
+    queue=/sys/block/$(disk nvme0)/queue
+    local tags
+    tags=$(<"$queue/nr_requests")
+    echo 4 >"$queue/nr_requests"
+    run tag-wait nvme0 --rw=randread --bs=4k --iodepth=1 --numjobs=16
+    echo "$tags" >"$queue/nr_requests"
+    run tag-wait-control nvme0 --rw=randread --bs=4k --iodepth=1 --numjobs=16
+}
+
+devices() {
+    healthy
+
+    # flushes, with a volatile write cache
+    run flush-cost nvme0 --rw=randwrite --bs=4k --iodepth=1 --fsync=1
+    run flush-cost-control nvme0 --rw=randwrite --bs=4k --iodepth=1
+
+    tags
+
+    # a limit, with a number of commands in flight that varies
+    varied rate-cap nvme1
+    varied rate-cap-control nvme0
+
+    # requests above the device's limit (MDTS: 8 KiB)
+    run split nvme2 --rw=randread --bs=64k --iodepth=2
+    run split-control nvme0 --rw=randread --bs=64k --iodepth=2
+
+    # failures of a sector: retried, then failed
+    run errors-timeout nvme3 --rw=randread --bs=4k --iodepth=2 --size=64k --ignore_error=EIO,EIO --continue_on_error=read || true
+    run errors-timeout-control nvme0 --rw=randread --bs=4k --iodepth=2 --size=64k
+}
+
+# strays: single commands that wait, beside a load
+strays() {
+    echo 3000 >"/sys/block/$(disk nvme0)/queue/io_timeout"
+    # the interrupt of queue 1 is masked: the driver's poll finds the CQEs after the timeout
+    plant mask nvme0 1
+    run lost-interrupt nvme0 --rw=randread --bs=4k --iodepth=1 --cpus_allowed=0
+    plant unmask nvme0 1
+    echo 30000 >"/sys/block/$(disk nvme0)/queue/io_timeout"
+    run lost-interrupt-control nvme0 --rw=randread --bs=4k --iodepth=1 --cpus_allowed=0
+
+    # the controller does not see a doorbell of queue 1 until the next one
+    local n
+    record doorbell-unseen nvme0
+    on doorbell-unseen nvme0 3 "${reads[@]}" --cpus_allowed=0
+    for n in 1 2 3; do
+        plant deafen nvme0 1 >>"$case_dir/deafen"
+        taskset -c 0 dd if="/dev/$(disk nvme0)" of=/dev/null bs=4k count=1 skip=$((n * 100)) iflag=direct status=none &
+        sleep 1
+        plant cure nvme0 1 >>"$case_dir/deafen"
+        taskset -c 0 dd if="/dev/$(disk nvme0)" of=/dev/null bs=4k count=1 skip=$((n * 200)) iflag=direct status=none
+        wait $!
+    done
+    stop
+}
+
+# bounce: swiotlb=force
+bounce() {
+    run bounce nvme0 --rw=randread --bs=128k --iodepth=1
+}
+
+# iommu: an IOMMU with strict invalidation
+iommu() {
+    run iommu nvme0 --rw=randread --bs=4k --iodepth=1
+}
+
+# polled: polled queues that no command uses
+polled() {
+    run not-polling nvme0 "${reads[@]}"
+}
+
+# small: eight entries in each queue
+small() {
+    echo mq-deadline >"/sys/block/$(disk nvme0)/queue/scheduler"
+    echo 64 >"/sys/block/$(disk nvme0)/queue/nr_requests"
+    run scheduler nvme0 --rw=randread --bs=4k --iodepth=48
+    echo none >"/sys/block/$(disk nvme0)/queue/scheduler"
+}
+
+part=$(grep -o 'lab\.plants=[a-z]*' /proc/cmdline)
+"${part#*=}"

@@ -1,0 +1,16 @@
+#!/usr/bin/env bash
+# `top` in a pseudo-terminal beside a load: keys, sizes, suspended and resumed, every way to end.
+. "$(dirname "$0")/lib.sh"
+. "$(dirname "$0")/devices.sh"
+settled
+dev=$(disk nvme0)
+export PYTHONDONTWRITEBYTECODE=1
+begin screen
+fio --name=load --filename="/dev/$dev" --rw=randrw --bs=4k --ioengine=libaio --iodepth=4 --direct=1 \
+    --size=1g --time_based=1 --runtime=300 --rate_iops=300,200 --output=/dev/null &
+load=$!
+sleep 2
+python3 "$(dirname "$0")/../../top/drive.py" "$case_dir" "$NVME_DEEP" top 500ms --ctrl nvme0
+kill "$load"
+wait "$load" || true
+bpftool prog show >"$case_dir/programs"

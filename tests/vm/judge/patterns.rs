@@ -1,0 +1,181 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Access patterns: what fio was asked for; the same numbers live, and from recordings with one and
+//! with two events per command; equal to a second implementation of the rule. Heat maps.
+
+use serde_json::Value;
+
+use super::guest::Outcome;
+use super::guest::Suite;
+use super::json::list;
+use super::json::number;
+use super::json::text;
+use super::rule::of_trace;
+use super::rule::same_rows;
+
+const PATTERNS: Suite = Suite {
+    script: "patterns",
+    variant: "",
+    smp: "2",
+    controllers: &["nvme_null nvme0 0"],
+    append: "",
+    env: &[],
+};
+
+const CASES: [&str; 7] = [
+    "sequential",
+    "random",
+    "percent",
+    "readwrite",
+    "streams",
+    "zipf",
+    "unaligned",
+];
+
+/// The final report of a run.
+fn report(outcome: &Outcome, case: &str, name: &str) -> Value {
+    let said = outcome.text(case, &format!("{name}.err"));
+    assert_eq!(outcome.code(case, name), 0, "{case} {name}: {said}");
+    let out = outcome.text(case, &format!("{name}.out"));
+    let report: Value = serde_json::from_str(out.lines().last().unwrap()).unwrap();
+    assert_eq!(report["final"], true, "{case} {name}");
+    assert_eq!(
+        report["ledger"]["balance"]["balanced"], true,
+        "{case} {name}"
+    );
+    for key in ["lost_submits", "lost_completions", "out_of_order"] {
+        assert_eq!(number(&report["ledger"], key), 0, "{case} {name}: {key}");
+    }
+    report
+}
+
+/// The row of fio with this opcode, in each of the three ways.
+fn rows(outcome: &Outcome, case: &str, opcode: &str) -> Vec<Value> {
+    let row = |name| {
+        let report = report(outcome, case, name);
+        let of_fio = |r: &&Value| text(r, "comm") == "fio" && text(r, "opcode") == opcode;
+        let rows = list(&report, "rows");
+        let mut found = rows.iter().filter(of_fio);
+        let row = found
+            .next()
+            .unwrap_or_else(|| panic!("{case} {name}: {report}"));
+        assert!(found.next().is_none(), "{case} {name}: {report}");
+        row.clone()
+    };
+    ["live", "tee-pattern", "record-pattern"].map(row).into()
+}
+
+/// Commands, sequential ones, streams.
+fn counts(row: &Value) -> [u64; 3] {
+    ["count", "sequential", "streams"].map(|key| number(row, key))
+}
+
+fn what_fio_was_asked_for(outcome: &Outcome) {
+    for row in rows(outcome, "sequential", "read") {
+        assert_eq!(counts(&row), [2000, 1999, 1], "{row}");
+        assert_eq!(row["distance_blocks"]["buckets"][0]["count"], 1999, "{row}");
+        assert_eq!(row["size_blocks"]["buckets"][0]["first"], 16, "{row}");
+    }
+    for row in rows(outcome, "random", "read") {
+        let [count, sequential, _] = counts(&row);
+        // one of 262144 blocks: a few by chance
+        assert!(count == 2000 && sequential < 20, "{row}");
+    }
+    for row in rows(outcome, "percent", "read") {
+        let [count, sequential, _] = counts(&row);
+        // 70 %, by a random choice for each: six standard deviations are 123
+        assert!(count == 2000 && (1277..1523).contains(&sequential), "{row}");
+    }
+    for opcode in ["read", "write"] {
+        for row in rows(outcome, "readwrite", opcode) {
+            let [count, sequential, streams] = counts(&row);
+            assert_eq!((sequential, streams), (count - 1, 1), "{row}");
+        }
+    }
+    for row in rows(outcome, "streams", "write") {
+        assert_eq!(counts(&row), [2000, 1992, 8], "{row}");
+    }
+    for row in rows(outcome, "zipf", "read") {
+        let [count, sequential, _] = counts(&row);
+        assert!(count == 2000 && sequential < 400, "{row}");
+    }
+    for row in rows(outcome, "unaligned", "write") {
+        let aligned = list(&row["alignment_blocks"], "buckets").iter();
+        let to_4k: u64 = aligned
+            .filter(|b| number(b, "first") >= 8)
+            .map(|b| number(b, "count"))
+            .sum();
+        // 3 KiB is no multiple of 4 KiB
+        assert_eq!((number(&row, "count"), to_4k), (500, 0), "{row}");
+        // one at a time
+        assert_eq!(row["depth"]["buckets"][0]["count"], 500, "{row}");
+        assert_eq!(row["depth"]["buckets"][0]["first"], 1, "{row}");
+    }
+}
+
+fn the_rule_on_the_trace(outcome: &Outcome) {
+    for case in CASES {
+        for name in ["tee", "record"] {
+            let trace = outcome.text(case, &format!("{name}-trace.out"));
+            let report = report(outcome, case, &format!("{name}-pattern"));
+            assert!(same_rows(&report, &of_trace(&trace)) > 0, "{case} {name}");
+        }
+        let screen = outcome.text(case, "text.out");
+        assert!(screen.lines().all(|l| l.chars().count() <= 80), "{screen}");
+        assert!(outcome.text(case, "pattern.svg").ends_with("</svg>\n"));
+    }
+}
+
+fn intervals_cover_the_run(outcome: &Outcome) {
+    assert_eq!(outcome.code("intervals", "live"), 0);
+    let out = outcome.text("intervals", "live.out");
+    let reports: Vec<Value> = out
+        .lines()
+        .map(|l| serde_json::from_str(l).unwrap())
+        .collect();
+    let (last, parts) = reports.split_last().unwrap();
+    assert!(parts.len() > 2, "{out}");
+    let commands = |report: &Value| -> u64 {
+        let rows = list(report, "rows").iter();
+        rows.map(|r| number(r, "count")).sum()
+    };
+    let sum: u64 = parts.iter().map(commands).sum();
+    // the last interval is not whole
+    assert!(sum > 0 && sum <= 1500, "{sum}");
+    assert_eq!(commands(last), 1500);
+}
+
+fn heat_maps_have_every_command(outcome: &Outcome) {
+    for y in ["latency", "lba", "size", "depth", "device"] {
+        let said = outcome.text("heatmap", &format!("{y}.err"));
+        assert_eq!(outcome.code("heatmap", y), 0, "{said}");
+        assert!(said.contains("accuracy  exact"), "{y}: {said}");
+    }
+    for y in ["latency", "lba", "size", "depth"] {
+        let svg = outcome.text("heatmap", &format!("{y}.svg"));
+        let notes = svg.split("<title>").skip(1);
+        let counts = notes.filter_map(|n| n.split_once(" commands&#10;"));
+        let drawn: u64 = counts
+            .map(|(count, _)| count.replace(',', "").parse::<u64>().unwrap())
+            .sum();
+        assert_eq!(drawn, 1500, "{y}");
+    }
+    let depth = outcome.text("heatmap", "depth.svg");
+    assert!(depth.contains("&#10;6 in flight&#10;"), "{depth}");
+    assert!(!depth.contains("&#10;7 in flight&#10;"), "{depth}");
+}
+
+fn everything(outcome: &Outcome) {
+    what_fio_was_asked_for(outcome);
+    the_rule_on_the_trace(outcome);
+    intervals_cover_the_run(outcome);
+    heat_maps_have_every_command(outcome);
+}
+
+super::on_kernels! {
+    heat_maps_have_every_command_on_6_12 "6.12" PATTERNS heat_maps_have_every_command
+    intervals_cover_the_run_on_6_12 "6.12" PATTERNS intervals_cover_the_run
+    only_in_test_all_patterns_on_5_10 "5.10" PATTERNS everything
+    only_in_test_all_patterns_on_7_x "7.x" PATTERNS everything
+    the_rule_on_the_trace_on_6_12 "6.12" PATTERNS the_rule_on_the_trace
+    what_fio_was_asked_for_on_6_12 "6.12" PATTERNS what_fio_was_asked_for
+}

@@ -1,0 +1,158 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Planted causes of latency: `diagnose` names each, and nothing in the controls. `make matrix` keeps
+//! the recordings in tests/recordings/diagnose, where tests/plants.rs replays them.
+
+use std::env;
+use std::fs;
+use std::path::Path;
+use std::path::PathBuf;
+use std::process::Command;
+
+use serde_json::Value;
+
+use super::guest::Outcome;
+use super::guest::Suite;
+
+const fn suite(
+    variant: &'static str,
+    controllers: &'static [&'static str],
+    append: &'static str,
+    env: &'static [(&'static str, &'static str)],
+) -> Suite {
+    Suite {
+        script: "plants",
+        variant,
+        smp: "2",
+        controllers,
+        append,
+        env,
+    }
+}
+
+/// Devices of 4 ms: one as it should be, one with a limit, one that takes 8 KiB at most, one with a bad
+/// sector.
+const DEVICES: Suite = suite(
+    "-devices",
+    &[
+        "nvme_null nvme0 4000000",
+        "nvme_null nvme1 4000000 throttle=200",
+        "nvme_null nvme2 4000000 mdts=1",
+        "nvme_blkdebug nvme3 4000000 read,sector=64",
+    ],
+    "lab.plants=devices",
+    &[],
+);
+
+/// A device as it should be.
+const HEALTHY: Suite = suite(
+    "-healthy",
+    &["nvme_null nvme0 4000000"],
+    "lab.plants=healthy",
+    &[],
+);
+
+const STRAYS: Suite = suite(
+    "-strays",
+    &["nvme_null nvme0 0"],
+    "lab.plants=strays iomem=relaxed",
+    &[("RAM_FILE", "1")],
+);
+
+const BOUNCE: Suite = suite(
+    "-bounce",
+    &["nvme_null nvme0 0"],
+    "lab.plants=bounce swiotlb=force",
+    &[],
+);
+
+const IOMMU: Suite = suite(
+    "-iommu",
+    &["nvme_iommu", "nvme_null nvme0 0"],
+    "lab.plants=iommu intel_iommu=on iommu.strict=1",
+    &[],
+);
+
+const SMALL: Suite = suite(
+    "-small",
+    &["nvme_null nvme0 4000000"],
+    "lab.plants=small nvme.io_queue_depth=8",
+    &[],
+);
+
+const POLLED: Suite = suite(
+    "-polled",
+    &["nvme_null nvme0 4000000"],
+    "lab.plants=polled nvme.poll_queues=1",
+    &[],
+);
+
+fn binary() -> PathBuf {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
+    env::var_os("NVME_DEEP_BIN")
+        .map_or_else(|| root.join("target/release/nvme-deep"), PathBuf::from)
+}
+
+/// What `diagnose` finds in a recording: the names of the rules.
+fn found(path: &Path) -> (Vec<String>, Value) {
+    let args = ["diagnose", "--json", "--from"];
+    let out = Command::new(binary())
+        .args(args)
+        .arg(path)
+        .output()
+        .unwrap();
+    let object: Value = serde_json::from_slice(&out.stdout)
+        .unwrap_or_else(|e| panic!("{}: {e}: {out:?}", path.display()));
+    let causes = object["causes"].as_array().unwrap().iter();
+    let names = causes.map(|c| c["rule"].as_str().unwrap().to_owned());
+    (names.collect(), object)
+}
+
+/// The cause that the name of a recording states; `None`: a control, or a clean run.
+fn planted(name: &str) -> Option<&str> {
+    let control = name.ends_with("-control") || name.starts_with("clean");
+    (!control).then_some(name)
+}
+
+/// Keeps the recordings, if NVME_DEEP_BLESS is set (`make matrix`).
+fn keep(outcome: &Outcome, path: &Path, name: &str) {
+    if env::var_os("NVME_DEEP_BLESS").is_none() {
+        return;
+    }
+    let kept = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/recordings/diagnose");
+    fs::create_dir_all(&kept).unwrap();
+    let name = if name.starts_with("clean") {
+        format!("{name}-{}", outcome.kernel())
+    } else {
+        name.to_owned()
+    };
+    fs::copy(path, kept.join(format!("{name}.nvd"))).unwrap();
+}
+
+fn each_cause_is_named_alone(outcome: &Outcome) {
+    let recordings = outcome.files("plants", ".nvd");
+    assert!(!recordings.is_empty());
+    let mut wrong = Vec::new();
+    for file in recordings {
+        let path = outcome.path("plants", &file);
+        let name = file.strip_suffix(".nvd").unwrap();
+        assert_eq!(outcome.code("plants", name), 0, "{name}");
+        let (causes, object) = found(&path);
+        let expected: Vec<&str> = planted(name).into_iter().collect();
+        if causes != expected {
+            wrong.push(format!("{name}: {causes:?}: {object}"));
+        }
+        keep(outcome, &path, name);
+    }
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+}
+
+super::on_kernels! {
+    only_in_test_all_causes_of_devices_are_named_on_6_12 "6.12" DEVICES each_cause_is_named_alone
+    only_in_test_all_causes_of_strays_are_named_on_6_12 "6.12" STRAYS each_cause_is_named_alone
+    only_in_test_all_bounce_buffers_are_named_on_6_12 "6.12" BOUNCE each_cause_is_named_alone
+    only_in_test_all_an_iommu_is_named_on_6_12 "6.12" IOMMU each_cause_is_named_alone
+    only_in_test_all_small_queues_are_named_on_6_12 "6.12" SMALL each_cause_is_named_alone
+    only_in_test_all_unused_polled_queues_are_named_on_6_12 "6.12" POLLED each_cause_is_named_alone
+    only_in_test_all_a_clean_run_is_clean_on_6_1 "6.1" HEALTHY each_cause_is_named_alone
+    only_in_test_all_a_clean_run_is_clean_on_7_x "7.x" HEALTHY each_cause_is_named_alone
+}

@@ -1,0 +1,26 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! `top` beside a load, judged by a terminal emulator.
+
+use super::guest::Outcome;
+use super::guest::Suite;
+use super::screens::judge;
+
+const TOP: Suite = Suite {
+    script: "top",
+    variant: "",
+    smp: "2",
+    controllers: &["nvme_null nvme0 1000000"],
+    append: "",
+    env: &[],
+};
+
+fn the_screen_works_and_is_given_back(outcome: &Outcome) {
+    judge(&outcome.directory("screen"));
+    let programs = outcome.text("screen", "programs");
+    assert!(!programs.contains("setup_out"), "{programs}");
+}
+
+super::on_kernels! {
+    only_in_test_all_top_on_5_10 "5.10" TOP the_screen_works_and_is_given_back
+    the_screen_works_and_is_given_back_on_6_12 "6.12" TOP the_screen_works_and_is_given_back
+}
