@@ -33,6 +33,39 @@ pub struct Activity {
     pub skipped: u64,
 }
 
+impl Activity {
+    /// What was counted since an earlier reading. Gaps and the pool are those of this reading.
+    #[must_use]
+    pub fn since(&self, first: &Self) -> Self {
+        let cpus = self.cpus.iter().map(|cpu| {
+            let before = first.cpus.iter().find(|c| c.cpu == cpu.cpu);
+            before.map_or(*cpu, |before| cpu.since(before))
+        });
+        let waits = self.waits.as_ref().map(|all| {
+            let before = first.waits.as_deref().unwrap_or_default();
+            all.iter().map(|waits| waits.since(before)).collect()
+        });
+        let splits = self.splits.as_ref().map(|all| {
+            let before = first.splits.as_deref().unwrap_or_default();
+            all.iter().map(|splits| splits.since(before)).collect()
+        });
+        let volume = |last: Option<Volume>, first: Option<Volume>| {
+            last.map(|last| last.since(first.unwrap_or_default()))
+        };
+        Self {
+            cpus: cpus.collect(),
+            waits,
+            splits,
+            bounces: volume(self.bounces, first.bounces),
+            iommu_maps: volume(self.iommu_maps, first.iommu_maps),
+            iommu_unmaps: volume(self.iommu_unmaps, first.iommu_unmaps),
+            gaps_lost: self.gaps_lost.saturating_sub(first.gaps_lost),
+            skipped: self.skipped.saturating_sub(first.skipped),
+            ..self.clone()
+        }
+    }
+}
+
 /// Counters of a CPU, nanoseconds since the begin of the run.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
@@ -51,6 +84,20 @@ pub struct CpuActivity {
     pub gaps: Option<u64>,
     /// Their sum.
     pub gap_ns: u64,
+}
+
+impl CpuActivity {
+    fn since(&self, first: &Self) -> Self {
+        Self {
+            steal_ns: self.steal_ns.saturating_sub(first.steal_ns),
+            irq_ns: self.irq_ns.saturating_sub(first.irq_ns),
+            softirq_ns: self.softirq_ns.saturating_sub(first.softirq_ns),
+            idle_ns: self.idle_ns.saturating_sub(first.idle_ns),
+            gaps: self.gaps.map(|n| n.saturating_sub(first.gaps.unwrap_or(0))),
+            gap_ns: self.gap_ns.saturating_sub(first.gap_ns),
+            ..*self
+        }
+    }
 }
 
 /// A time in which a CPU did not run its timer: the hypervisor ran something else, or interrupts were
@@ -84,6 +131,20 @@ pub struct TagWaits {
     pub max_ns: u64,
 }
 
+impl TagWaits {
+    /// The longest is that of the whole run.
+    fn since(&self, first: &[Self]) -> Self {
+        let same = |w: &&Self| (w.ctrl, w.nsid) == (self.ctrl, self.nsid);
+        let first = first.iter().find(same).copied().unwrap_or_default();
+        Self {
+            requests: self.requests.saturating_sub(first.requests),
+            waited: self.waited.saturating_sub(first.waited),
+            sum_ns: self.sum_ns.saturating_sub(first.sum_ns),
+            ..*self
+        }
+    }
+}
+
 /// A number, and bytes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
@@ -92,6 +153,15 @@ pub struct Volume {
     pub count: u64,
     /// Bytes.
     pub bytes: u64,
+}
+
+impl Volume {
+    const fn since(self, first: Self) -> Self {
+        Self {
+            count: self.count.saturating_sub(first.count),
+            bytes: self.bytes.saturating_sub(first.bytes),
+        }
+    }
 }
 
 /// A pool of memory, in bytes.
@@ -114,4 +184,59 @@ pub struct Splits {
     pub nsid: u32,
     /// How many.
     pub count: u64,
+}
+
+impl Splits {
+    fn since(&self, first: &[Self]) -> Self {
+        let same = |s: &&Self| (s.ctrl, s.nsid) == (self.ctrl, self.nsid);
+        let first = first.iter().find(same).copied().unwrap_or_default();
+        Self {
+            count: self.count.saturating_sub(first.count),
+            ..*self
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn differences_are_those_of_the_same_cpu_and_namespace() {
+        let cpu = |cpu, steal_ns| CpuActivity {
+            cpu,
+            steal_ns,
+            ..CpuActivity::default()
+        };
+        let splits = |nsid, count| Splits {
+            ctrl: 0,
+            nsid,
+            count,
+        };
+        let volume = |count| {
+            Some(Volume {
+                count,
+                bytes: 2 * count,
+            })
+        };
+        let first = Activity {
+            cpus: vec![cpu(0, 5), cpu(1, 7)],
+            splits: Some(vec![splits(1, 10)]),
+            bounces: volume(4),
+            ..Activity::default()
+        };
+        let last = Activity {
+            // CPU 0 is offline now, CPU 2 is new
+            cpus: vec![cpu(1, 8), cpu(2, 9)],
+            splits: Some(vec![splits(2, 3), splits(1, 15)]),
+            bounces: volume(6),
+            iommu_maps: volume(1),
+            ..Activity::default()
+        };
+        let since = last.since(&first);
+        assert_eq!(since.cpus, [cpu(1, 1), cpu(2, 9)]);
+        assert_eq!(since.splits, Some(vec![splits(2, 3), splits(1, 5)]));
+        assert_eq!((since.bounces, since.iommu_maps), (volume(2), volume(1)));
+        assert_eq!(since.waits, None);
+    }
 }

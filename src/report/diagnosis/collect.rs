@@ -31,7 +31,8 @@ pub struct Collector {
     commands: Commands,
     incidents: Incidents,
     machine: Option<MachineInfo>,
-    activity: Option<Span>,
+    /// The first reading and the last.
+    readings: Option<(Activity, Activity)>,
     gaps: Vec<Gap>,
 }
 
@@ -70,14 +71,9 @@ impl Collector {
     pub fn activity(&mut self, mut activity: Activity) {
         let room = MOST_GAPS.saturating_sub(self.gaps.len());
         self.gaps.extend(activity.gaps.drain(..).take(room));
-        match &mut self.activity {
-            Some(span) => span.last = activity,
-            None => {
-                self.activity = Some(Span {
-                    first: activity.clone(),
-                    last: activity,
-                });
-            }
+        match &mut self.readings {
+            Some((_, last)) => *last = activity,
+            None => self.readings = Some((activity.clone(), activity)),
         }
     }
 
@@ -100,7 +96,10 @@ impl Collector {
             commands: self.commands,
             incidents: self.incidents,
             machine: self.machine,
-            activity: self.activity,
+            activity: self.readings.map(|(first, last)| Span {
+                ns: last.at_ns.saturating_sub(first.at_ns),
+                counted: last.since(&first),
+            }),
             gaps: self.gaps,
             covers,
             accuracy,

@@ -11,7 +11,6 @@ use crate::model::stage::StageSet;
 use crate::model::stratum::BlockSizes;
 use crate::model::stratum::Stratum;
 use crate::nvme::opcode::QueueKind;
-use crate::nvme::status::Status;
 
 use super::stages::Stages;
 
@@ -22,7 +21,8 @@ const STAGES: usize = 8;
 const MOST: usize = 400_000;
 /// Commands of a block. Neighbours stay together: some rules look at them.
 const BLOCK: u64 = 16;
-/// Commands that took this long are also kept when their block is dropped, apart from the others.
+/// Commands that took this long went astray: nothing usual takes that time. They are also kept when
+/// their block is dropped, apart from the others.
 pub const LONG_NS: u64 = 100_000_000;
 /// Most of these.
 const MOST_LONG: usize = 10_000;
@@ -48,16 +48,12 @@ pub struct Command {
     pub cqe_ns: u64,
     /// Of its last observed point.
     pub end_ns: u64,
-    /// Of the interrupt that reaped it; 0: none was observed.
-    pub irq_ns: u64,
     /// First block; only with blocks.
     pub slba: u64,
     /// Bytes.
     pub bytes: u32,
     /// What was observed beside the points.
     pub conditions: Conditions,
-    /// Its status; `None`: not known.
-    pub status: Option<Status>,
     /// The merged stages that begin at each stage, in nanoseconds.
     ns: [u64; STAGES],
     /// Bits: merged stages begin at this stage.
@@ -96,12 +92,10 @@ impl Command {
             begin_ns: end_ns.saturating_sub(ns.iter().sum()),
             setup_ns: at(Milestone::SetupOut),
             cqe_ns: at(Milestone::Cqe),
-            irq_ns: at(Milestone::Irq),
             end_ns,
             slba: asked.map_or(0, |a| a.sqe.pair(10)),
             bytes: block_sizes.size(id, asked),
             conditions: outcome.map(|o| o.conditions).unwrap_or_default(),
-            status: outcome.and_then(|o| o.verdict).map(|v| v.status),
             ns,
             begins,
             end,
@@ -151,11 +145,6 @@ impl Command {
     /// All observed time.
     pub fn total(&self) -> u64 {
         self.ns.iter().sum()
-    }
-
-    /// Whether this is the command.
-    pub const fn is(&self, id: &CommandId) -> bool {
-        self.stratum.ctrl == id.ctrl && self.qid == id.qid && self.cid == id.cid
     }
 
     /// Whether the command reads (opcode 2) or writes (1).

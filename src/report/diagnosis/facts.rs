@@ -5,7 +5,6 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use crate::model::activity::Activity;
-use crate::model::activity::CpuActivity;
 use crate::model::activity::Gap;
 use crate::model::stratum::Stratum;
 use crate::nvme::opcode::QueueKind;
@@ -22,13 +21,13 @@ use super::measure::Comparison;
 use super::measure::Share;
 use super::stages::Stages;
 
-/// Two states of the activity: at the begin and at the end.
+/// The activity between two readings.
 #[derive(Clone, Debug)]
 pub struct Span {
-    /// At the begin.
-    pub first: Activity,
-    /// At the end.
-    pub last: Activity,
+    /// From the first to the last, in nanoseconds.
+    pub ns: u64,
+    /// What was counted.
+    pub counted: Activity,
 }
 
 /// What commands should take.
@@ -301,15 +300,8 @@ impl Facts {
         slow.collect()
     }
 
-    /// Whether the commands of a stratum, or of any, take longer than expected.
-    pub fn is_slow(&self, ctrl: u32) -> bool {
-        self.slow().iter().any(|s| s.stratum.ctrl == ctrl)
-    }
-
-    /// CPU time since the begin of all CPUs: this of `value`.
-    pub fn cpu_ns(&self, value: impl Fn(&CpuActivity) -> u64) -> Option<u64> {
-        let span = self.activity.as_ref()?;
-        let sum = |a: &Activity| a.cpus.iter().map(&value).sum::<u64>();
-        Some(sum(&span.last).saturating_sub(sum(&span.first)))
+    /// The activity, if this part of it was observed.
+    pub fn counted<'f, T: 'f>(&'f self, part: impl FnOnce(&'f Activity) -> Option<T>) -> Option<T> {
+        self.activity.as_ref().and_then(|span| part(&span.counted))
     }
 }

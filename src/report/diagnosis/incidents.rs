@@ -41,10 +41,6 @@ pub struct Incidents {
     pub failures: BTreeMap<(u32, u16), u64>,
     /// I/O commands that failed with a path related status, by controller.
     pub path_errors: BTreeMap<u32, u64>,
-    /// Commands that blk-mq took back, by controller.
-    pub requeues: BTreeMap<u32, u64>,
-    /// I/O commands that the driver cancelled, by controller.
-    pub cancels: BTreeMap<u32, u64>,
     /// Commands in flight at the end: age in nanoseconds.
     pub unfinished: Vec<(CommandId, u64)>,
 }
@@ -63,8 +59,6 @@ impl Incidents {
                 age_ns: *age_ns,
                 polled: false,
             }),
-            EventKind::Cancel { .. } => count(|i| &mut i.cancels),
-            EventKind::Requeue(_) => count(|i| &mut i.requeues),
             EventKind::Retry { .. } => count(|i| &mut i.retries),
             EventKind::State { state, .. } if state.name() == Some("resetting") => {
                 count(|i| &mut i.resets);
@@ -177,7 +171,7 @@ mod tests {
     }
 
     #[test]
-    fn resets_retries_requeues_and_cancels_are_counted_by_controller() {
+    fn resets_and_retries_are_counted_by_controller() {
         let id = Made::default().id();
         let state = |state| EventKind::State {
             ctrl: 3,
@@ -189,14 +183,11 @@ mod tests {
             state(1),
             state(2),
             EventKind::Retry { id, retries: None },
-            EventKind::Requeue(id),
-            EventKind::Cancel { id, age_ns: 1 },
         ];
         let events = all.map(|what| Event { at_ns: 1, what });
         let found = after(&events);
         assert_eq!(found.resets, BTreeMap::from([(3, 2)]));
-        let one = BTreeMap::from([(0, 1)]);
-        assert_eq!([&found.retries, &found.requeues, &found.cancels], [&one; 3]);
+        assert_eq!(found.retries, BTreeMap::from([(0, 1)]));
         assert!(found.controllers().is_empty());
     }
 }

@@ -15,14 +15,10 @@ const PART: f64 = 0.2;
 const FULL: f64 = 0.9;
 
 pub fn check(facts: &Facts) -> Answer {
-    let span = facts.activity.as_ref();
-    let Some((first, last)) = span.and_then(|s| Some((&s.first, s.last.bounces?))) else {
+    let Some(bounces) = facts.counted(|a| a.bounces) else {
         return Answer::Unknown("bounce buffers were not observed (record --context)".into());
     };
-    let bounces = last
-        .count
-        .saturating_sub(first.bounces.unwrap_or_default().count);
-    let per_command = bounces as f64 / facts.commands.seen.max(1) as f64;
+    let per_command = bounces.count as f64 / facts.commands.seen.max(1) as f64;
     if per_command < PER_COMMAND {
         return Answer::Out(format!("{per_command:.2} bounces per command"));
     }
@@ -30,7 +26,7 @@ pub fn check(facts: &Facts) -> Answer {
     let share = facts
         .share(facts.commands.kept.iter(), stages)
         .unwrap_or_default();
-    let pool = span.and_then(|s| s.last.bounce_pool);
+    let pool = facts.counted(|a| a.bounce_pool);
     let full = pool.map_or(0.0, |p| p.used as f64 / p.size.max(1) as f64);
     if (share.part < PART || share.low < PART / 2.0) && full < FULL {
         return Answer::Out(format!(

@@ -14,6 +14,13 @@ const PART: f64 = 0.3;
 /// The part of the time that goes with flushes in flight.
 const EXPLAINS: f64 = 0.1;
 
+/// The disk whose flushes take most time.
+fn disk(facts: &Facts, ctrl: u32) -> String {
+    let mut strata = facts.strata.iter().map(|s| s.stratum);
+    let most = strata.find(|s| s.ctrl == ctrl && s.opcode.code == FLUSH);
+    facts.disk_name(ctrl, most.map_or(0, |s| s.nsid))
+}
+
 pub fn check(facts: &Facts) -> Answer {
     let flushes = facts.all().filter(|c| c.code() == FLUSH);
     if flushes.count() == 0 {
@@ -46,9 +53,12 @@ pub fn check(facts: &Facts) -> Answer {
             "flush-cost",
             &name,
             format!("flushes of {name} take the time"),
-            "let the application flush less often (group commits); where losing the last writes is \
-             acceptable, or the cache survives a power cut, `echo \"write through\" > \
-             /sys/block/nvme*n1/queue/write_cache` sends no flushes",
+            format!(
+                "let the application flush less often (group commits); where losing the last writes is \
+                 acceptable, or the cache survives a power cut, `echo \"write through\" > \
+                 /sys/block/{}/queue/write_cache` sends no flushes",
+                disk(facts, ctrl)
+            ),
         )
         .with_risk("without flushes, a power cut loses data that the application believes written")
         .explaining(explains)

@@ -6,11 +6,10 @@ use super::super::Answer;
 use super::super::Cause;
 use super::super::Facts;
 use super::super::Stages;
+use super::super::command::LONG_NS;
 
 /// The part of the time that goes with it.
 const EXPLAINS: f64 = 0.15;
-/// Longer than it takes to wake any CPU, in nanoseconds.
-const ASTRAY_NS: u64 = 100_000_000;
 
 pub fn check(facts: &Facts) -> Answer {
     if !facts.all().any(|c| c.conditions.cpu_idle().is_some()) {
@@ -19,7 +18,7 @@ pub fn check(facts: &Facts) -> Answer {
     let stages = Stages::DEVICE;
     // a command that went astray leaves its CPU idle, and is judged by other rules
     let found = facts.compare(stages, |c| {
-        (c.total() < ASTRAY_NS).then(|| c.conditions.cpu_idle())?
+        (c.total() < LONG_NS).then(|| c.conditions.cpu_idle())?
     });
     let Some((stratum, comparison)) = found else {
         return Answer::Out("too few commands found the CPU idle, or busy".into());

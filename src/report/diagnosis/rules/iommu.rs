@@ -12,16 +12,12 @@ const PER_COMMAND: f64 = 0.5;
 const PART: f64 = 0.2;
 
 pub fn check(facts: &Facts) -> Answer {
-    let span = facts.activity.as_ref();
-    let Some((first, last)) = span.and_then(|s| Some((&s.first, s.last.iommu_maps?))) else {
+    let Some(maps) = facts.counted(|a| a.iommu_maps) else {
         return Answer::Unknown(
             "mappings of the IOMMU were not observed (record --context)".into(),
         );
     };
-    let maps = last
-        .count
-        .saturating_sub(first.iommu_maps.unwrap_or_default().count);
-    let per_command = maps as f64 / facts.commands.seen.max(1) as f64;
+    let per_command = maps.count as f64 / facts.commands.seen.max(1) as f64;
     if per_command < PER_COMMAND {
         return Answer::Out(format!(
             "{per_command:.2} mappings of the IOMMU per command"

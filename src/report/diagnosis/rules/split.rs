@@ -10,21 +10,15 @@ use crate::units::size_text;
 const TIMES: f64 = 1.5;
 
 pub fn check(facts: &Facts) -> Answer {
-    let span = facts.activity.as_ref();
-    let Some((first, last)) = span.and_then(|s| Some((&s.first, s.last.splits.as_ref()?))) else {
+    let Some(all) = facts.counted(|a| a.splits.as_ref()) else {
         return Answer::Unknown("splits were not observed (record --context)".into());
     };
-    let first = first.splits.as_deref().unwrap_or_default();
     let (mut causes, mut most) = (Vec::new(), 1.0_f64);
-    for splits in last {
-        let before = first
-            .iter()
-            .find(|s| (s.ctrl, s.nsid) == (splits.ctrl, splits.nsid));
-        let count = splits.count - before.map_or(0, |s| s.count.min(splits.count));
+    for splits in all {
         let commands = facts.of_ctrl(splits.ctrl);
         let commands = commands.filter(|c| splits.nsid == 0 || c.stratum.nsid == splits.nsid);
         let commands = facts.sum(commands, |_| 1) as u64;
-        let whole = commands.saturating_sub(count).max(1);
+        let whole = commands.saturating_sub(splits.count).max(1);
         let times = commands as f64 / whole as f64;
         most = most.max(times);
         if times < TIMES {
@@ -40,7 +34,7 @@ pub fn check(facts: &Facts) -> Answer {
                  (/sys/block/{name}/queue); the device's own limit is MDTS"
             ),
         )
-        .shown_by("splits", count)
+        .shown_by("splits", splits.count)
         .shown_by("commands", commands);
         if let Some(disk) = facts.disk(splits.ctrl, splits.nsid) {
             let limits = [

@@ -9,8 +9,6 @@ use super::super::command::LONG_NS;
 
 /// A stray takes this many times the median of its stratum.
 const TIMES: u64 = 20;
-/// And this long at least.
-const LEAST_NS: u64 = LONG_NS;
 
 /// A stray, and the queue that it was in.
 pub struct Stray<'f> {
@@ -51,7 +49,7 @@ impl<'f> Queues<'f> {
             let medians = medians.clone();
             queue.iter().filter_map(move |&command| {
                 let median_ns = *medians.get(&command.stratum)?;
-                let least = (median_ns * TIMES).max(LEAST_NS);
+                let least = (median_ns * TIMES).max(LONG_NS);
                 let at_device = command.cqe_ns.saturating_sub(command.setup_ns);
                 (at_device >= least).then_some(Stray {
                     command,

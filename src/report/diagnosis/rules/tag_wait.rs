@@ -6,7 +6,6 @@ use super::super::Cause;
 use super::super::Command;
 use super::super::Facts;
 use super::percent;
-use crate::model::activity::TagWaits;
 use crate::units::nanos;
 
 /// The wait has this part of the time, wait included.
@@ -14,28 +13,12 @@ const PART: f64 = 0.5;
 /// Fewest requests that waited.
 const WAITED: u64 = 50;
 
-/// The difference of two states.
-fn since(last: &TagWaits, first: &[TagWaits]) -> TagWaits {
-    let before = first
-        .iter()
-        .find(|w| (w.ctrl, w.nsid) == (last.ctrl, last.nsid));
-    let before = before.copied().unwrap_or_default();
-    TagWaits {
-        requests: last.requests.saturating_sub(before.requests),
-        waited: last.waited.saturating_sub(before.waited),
-        sum_ns: last.sum_ns.saturating_sub(before.sum_ns),
-        ..*last
-    }
-}
-
 pub fn check(facts: &Facts) -> Answer {
-    let span = facts.activity.as_ref();
-    let Some((first, last)) = span.and_then(|s| Some((&s.first, s.last.waits.as_ref()?))) else {
+    let Some(all) = facts.counted(|a| a.waits.as_ref()) else {
         return Answer::Unknown("waits for a tag were not observed (record --context)".into());
     };
-    let first = first.waits.as_deref().unwrap_or_default();
     let (mut causes, mut most) = (Vec::new(), 0.0_f64);
-    for waits in last.iter().map(|w| since(w, first)) {
+    for waits in all {
         let of = |c: &&Command| {
             c.stratum.ctrl == waits.ctrl && (waits.nsid == 0 || c.stratum.nsid == waits.nsid)
         };

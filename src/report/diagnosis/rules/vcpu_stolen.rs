@@ -43,11 +43,11 @@ pub fn check(facts: &Facts) -> Answer {
     let Some(span) = &facts.activity else {
         return Answer::Unknown("steal and gaps were not observed (record --context)".into());
     };
-    let time = span.last.at_ns.saturating_sub(span.first.at_ns) as f64;
-    let all = time * span.last.cpus.len().max(1) as f64;
-    let stolen = facts.cpu_ns(|cpu| cpu.steal_ns).unwrap_or(0) as f64 / all.max(1.0);
-    let has_timer = span.last.cpus.iter().any(|cpu| cpu.gaps.is_some());
-    let away = facts.cpu_ns(|cpu| cpu.gap_ns).unwrap_or(0) as f64 / all.max(1.0);
+    let cpus = &span.counted.cpus;
+    let has_timer = cpus.iter().any(|cpu| cpu.gaps.is_some());
+    let all = (span.ns as f64 * cpus.len() as f64).max(1.0);
+    let stolen = cpus.iter().map(|cpu| cpu.steal_ns).sum::<u64>() as f64 / all;
+    let away = cpus.iter().map(|cpu| cpu.gap_ns).sum::<u64>() as f64 / all;
     let gaps = by_cpu(&facts.gaps);
     let slower = facts.compare(Stages::ALL, |command| {
         has_timer.then(|| had_gap(&gaps, command, facts.expected(command)))
