@@ -25,6 +25,7 @@ use nvme_deep::metrics::catalog::Kind;
 use nvme_deep::metrics::catalog::Metric;
 use nvme_deep::metrics::encode::seconds;
 use serde_json::Value;
+use serde_json::json;
 
 fn path(name: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join(name)
@@ -61,6 +62,28 @@ fn promtool_accepts_the_rules_and_they_fire() {
     accepted("promtool", &["check", "rules", "prometheus-rules.yml"], "");
     let tests = ["test", "rules", "prometheus-rules.test.yml"];
     accepted("promtool", &tests, "");
+}
+
+#[test]
+fn promtool_accepts_the_queries_of_the_dashboard() {
+    let board: Value = serde_json::from_str(&text("contrib/grafana-dashboard.json")).unwrap();
+    let panels = board["panels"].as_array().unwrap().iter();
+    let targets = panels.filter_map(|p| p["targets"].as_array()).flatten();
+    let rules: Vec<Value> = targets
+        .map(|target| {
+            let query = target["expr"].as_str().unwrap();
+            let query = query.replace("$__rate_interval", "5m");
+            json!({"record": "query", "expr": query})
+        })
+        .collect();
+    assert!(rules.len() >= 10);
+    // JSON is YAML
+    let file = json!({"groups": [{"name": "dashboard", "rules": rules}]});
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("queries.yml");
+    fs::write(&path, file.to_string()).unwrap();
+    let path = path.to_str().unwrap();
+    accepted("promtool", &["check", "rules", path], "");
 }
 
 #[test]

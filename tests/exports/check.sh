@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # check.sh TOOL [RECORDING...]: compares the exports of recordings (those of tests) with
 # what TOOL shows of them, by readers of other projects. They are installed by pip into
-# target/exports-venv, once.
+# target/exports-venv, once. Also checks contrib/daemonset.yaml against the schema of Kubernetes.
 set -euo pipefail
 
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
@@ -21,4 +21,5 @@ if ! cmp -s "$here/requirements.txt" "$venv/installed"; then
     fi
     cp "$here/requirements.txt" "$venv/installed"
 fi
+"$venv/bin/kubernetes-validate" --strict "$root/contrib/daemonset.yaml"
 exec "$venv/bin/python" -B "$here/check.py" "$tool" "$@"
