@@ -9,14 +9,18 @@
     reason = "tests"
 )]
 
+mod planted;
+
 use std::collections::BTreeSet;
 use std::env;
 use std::fs;
 use std::path::Path;
-use std::process::Command;
 
 use nvme_deep::report::diagnosis::RULES;
 use serde_json::Value;
+
+use crate::planted::causes;
+use crate::planted::planted;
 
 const BEGIN: &str = "<!-- make matrix writes this table -->\n";
 const END: &str = "<!-- end of the table -->\n";
@@ -38,25 +42,8 @@ fn recordings() -> Vec<String> {
 
 fn diagnosis(name: &str) -> Value {
     let path = root().join(format!("tests/recordings/diagnose/{name}.nvd"));
-    let out = Command::new(env!("CARGO_BIN_EXE_nvme-deep"))
-        .args(["diagnose", "--json", "--from"])
-        .arg(path)
-        .output()
-        .unwrap();
-    serde_json::from_slice(&out.stdout).unwrap_or_else(|e| panic!("{name}: {e}: {out:?}"))
-}
-
-/// The rules that name a cause.
-fn causes(diagnosis: &Value) -> Vec<String> {
-    let causes = diagnosis["causes"].as_array().unwrap().iter();
-    let rules = causes.map(|c| c["rule"].as_str().unwrap().to_owned());
-    rules.collect()
-}
-
-/// The cause in the name of a recording; `None`: a control, or a clean run.
-fn planted(name: &str) -> Option<&str> {
-    let control = name.ends_with("-control") || name.starts_with("clean");
-    (!control).then_some(name)
+    let program = Path::new(env!("CARGO_BIN_EXE_nvme-deep"));
+    planted::diagnosis(program, &path, &[])
 }
 
 #[test]

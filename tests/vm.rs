@@ -13,3 +13,4 @@
 
 #[path = "vm/judge/mod.rs"]
 mod judge;
+mod planted;

@@ -19,6 +19,7 @@ use super::host::JoinArgs;
 use super::inflight::InflightArgs;
 use super::latency::LatencyArgs;
 use super::pattern::PatternArgs;
+use super::record::BufferArgs;
 use super::record::FromArgs;
 use super::record::RecordArgs;
 use super::serve::ServeArgs;
@@ -308,11 +309,9 @@ pub struct TraceArgs {
     #[arg(long, value_name = "CLOCK", default_value = "mono")]
     pub time: TimeArg,
 
-    /// Size of all ring buffers together, rounded up to a power of two (`4M`, `64M`). Each group of
-    /// 8 CPUs has its own. Events that find no room are lost and counted [default: 16M, or 2M for each
-    /// 8 CPUs if that is more; less if the controllers' tags need much memory]
-    #[arg(long, value_name = "SIZE", conflicts_with = "from")]
-    pub buffer: Option<String>,
+    #[command(flatten)]
+    #[allow(missing_docs, reason = "BufferArgs says it")]
+    pub buffer: BufferArgs,
 
     /// Also record what is shown, to this file: with --from and the same options it is printed again
     #[arg(long, value_name = "FILE", conflicts_with = "from")]

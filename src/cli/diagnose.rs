@@ -8,6 +8,7 @@ use nvme_deep::units::parse_duration;
 
 use super::args::AttachArgs;
 use super::args::FilterArgs;
+use super::record::BufferArgs;
 
 /// `diagnose`.
 #[derive(Clone, Debug, clap::Args)]
@@ -33,9 +34,9 @@ pub struct DiagnoseArgs {
           conflicts_with_all = ["duration", "attach", "btf", "test_ignore", "test_no_recovery"])]
     pub from: Option<PathBuf>,
 
-    /// Size of the ring buffers, as for `trace`
-    #[arg(long, value_name = "SIZE", conflicts_with = "from")]
-    pub buffer: Option<String>,
+    #[command(flatten)]
+    #[allow(missing_docs, reason = "BufferArgs says it")]
+    pub buffer: BufferArgs,
 
     /// One JSON object instead of text (schema: docs/json.md)
     #[arg(long, short = 'j')]

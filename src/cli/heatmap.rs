@@ -10,6 +10,7 @@ use nvme_deep::units::parse_duration;
 use super::args::AttachArgs;
 use super::args::FilterArgs;
 use super::args::OutcomeArgs;
+use super::record::BufferArgs;
 use super::record::FromArgs;
 
 /// What the vertical axis shows.
@@ -85,6 +86,10 @@ pub struct HeatmapArgs {
     #[command(flatten)]
     #[allow(missing_docs, reason = "FilterArgs says it")]
     pub filter: FilterArgs,
+
+    #[command(flatten)]
+    #[allow(missing_docs, reason = "BufferArgs says it")]
+    pub buffer: BufferArgs,
 
     #[command(flatten)]
     #[allow(missing_docs, reason = "FromArgs says it")]

@@ -8,6 +8,7 @@ use nvme_deep::units::parse_duration;
 
 use super::args::AttachArgs;
 use super::args::FilterArgs;
+use super::record::BufferArgs;
 use super::record::FromArgs;
 
 /// `pattern`.
@@ -49,6 +50,10 @@ pub struct PatternArgs {
     #[command(flatten)]
     #[allow(missing_docs, reason = "FilterArgs says it")]
     pub filter: FilterArgs,
+
+    #[command(flatten)]
+    #[allow(missing_docs, reason = "BufferArgs says it")]
+    pub buffer: BufferArgs,
 
     #[command(flatten)]
     #[allow(missing_docs, reason = "FromArgs says it")]

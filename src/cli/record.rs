@@ -110,3 +110,13 @@ pub struct FromArgs {
           conflicts_with_all = ["duration", "attach", "btf", "test_ignore", "test_no_recovery"])]
     pub from: Vec<PathBuf>,
 }
+
+/// The ring buffers of a run that traces.
+#[derive(Clone, Debug, Default, clap::Args)]
+pub struct BufferArgs {
+    /// Size of all ring buffers together, rounded up to a power of two (`4M`, `64M`). Each group of
+    /// 8 CPUs has its own. Events that find no room are lost and counted [default: 16M, or 2M for each
+    /// 8 CPUs if that is more; less if the controllers' tags need much memory]
+    #[arg(long, value_name = "SIZE", conflicts_with = "from")]
+    pub buffer: Option<String>,
+}

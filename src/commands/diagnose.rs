@@ -6,13 +6,13 @@ use std::io::BufWriter;
 use std::io::Write;
 use std::io::stdout;
 use std::path::Path;
-use std::time::Duration;
 
 use anyhow::Result;
 use nvme_deep::error::Kind;
-use nvme_deep::machine::own_tgid;
+use nvme_deep::model::activity::Activity;
+use nvme_deep::model::event::Event;
 use nvme_deep::model::stage::StageSet;
-use nvme_deep::recording::Item;
+use nvme_deep::recording::MachineInfo;
 use nvme_deep::render::diagnosis::DiagnosisView;
 use nvme_deep::render::diagnosis::Origin;
 use nvme_deep::render::theme::Theme;
@@ -22,39 +22,57 @@ use nvme_deep::report::diagnosis::Expectation;
 use nvme_deep::report::diagnosis::Facts;
 use nvme_deep::report::diagnosis::Outcome;
 use nvme_deep::report::diagnosis::diagnose;
-use nvme_deep::report::ledger::EventClass;
-use nvme_deep::report::ledger::Ledger;
-use nvme_deep::report::ledger::Shown;
 use nvme_deep::session::settings::Settings;
-use nvme_deep::source::EventStream;
-use nvme_deep::source::Read;
-use nvme_deep::source::Source;
 
 use crate::cli::options::DiagnoseOptions;
-use crate::commands::drops::Drops;
-use crate::commands::drops::Reader;
 use crate::commands::names::Names;
 use crate::commands::replay::Replay;
-use crate::commands::run::Run;
-use crate::commands::run::Turn;
-use crate::commands::run::Watchdog;
-use crate::commands::run::drain_pause;
-use crate::commands::run::ledger_of_trace;
 use crate::commands::run::say_own_share;
-use crate::commands::run::take_in;
-use crate::commands::run::take_rest;
 use crate::commands::say_ledger;
 use crate::commands::start::Ready;
 use crate::commands::start::until;
+use crate::commands::watch::Watched;
+use crate::commands::watch::Watcher;
+use crate::commands::watch::watch;
+use crate::commands::watch::watch_recording;
 use crate::exit::Failure;
 
-/// Reads a recording to its end. The result is an error if the file has no end.
-fn read(
-    path: &Path,
-    settings: &Settings,
-    expectation: Expectation,
-) -> Result<(Replay, Facts, Ledger)> {
-    let mut replay = Replay::open(path, settings)?;
+/// Collects the facts of a run.
+#[derive(Default)]
+struct Intake(Collector);
+
+impl Watcher for Intake {
+    fn begin(&mut self, _begin_ns: u64) {}
+
+    fn event(&mut self, event: &Event, names: &mut Names) {
+        // looks for a new namespace
+        names.of_command(event.what.id());
+        if let Some(news) = names.news() {
+            self.0.controllers(news);
+        }
+        self.0.event(event);
+    }
+
+    fn activity(&mut self, activity: Activity) {
+        self.0.activity(activity);
+    }
+
+    fn machine(&mut self, machine: MachineInfo) {
+        self.0.machine(machine);
+    }
+}
+
+impl Intake {
+    fn finish(self, watched: &Watched, expectation: Expectation) -> Facts {
+        let covers = watched.took.saturating_sub(watched.dropped);
+        self.0
+            .finish(covers, Some(watched.ledger.accuracy()), expectation)
+    }
+}
+
+/// Opens a recording, and says which part of it is read.
+fn open(path: &Path, settings: &Settings) -> Result<Replay> {
+    let replay = Replay::open(path, settings)?;
     replay.require_pairs()?;
     replay.say_choice();
     if replay.info().stage_set == StageSet::Total {
@@ -64,19 +82,18 @@ fn read(
         );
         return Err(Failure::error(Kind::Usage, text));
     }
-    let mut collector = Collector::default();
-    while replay.next(&mut |item| match item {
-        Item::Event(event) if settings.selects(event) => collector.event(event),
-        Item::Controllers(all) => {
-            collector.controllers(&all);
-        }
-        Item::Activity(activity) => collector.activity(activity),
-        Item::Machine(machine) => collector.machine(*machine),
-        _ => {}
-    })? {}
-    let (ledger, _) = replay.end()?;
-    let facts = collector.finish(replay.covers(), Some(ledger.accuracy()), expectation);
-    Ok((replay, facts, ledger))
+    Ok(replay)
+}
+
+/// Reads a recording to its end. The result is an error if the file has no end.
+fn read(
+    replay: Replay,
+    settings: &Settings,
+    expectation: Expectation,
+) -> Result<(Facts, Result<()>)> {
+    let mut intake = Intake::default();
+    let watched = watch_recording(replay, settings, &mut intake)?;
+    Ok((intake.finish(&watched, expectation), watched.verdict))
 }
 
 /// What commands should take.
@@ -89,8 +106,8 @@ fn expectation(options: &DiagnoseOptions) -> Result<Expectation> {
         return Ok(Expectation::None);
     };
     let settings = Settings::of(StageSet::Total);
-    let (replay, facts, _) = read(path, &settings, Expectation::None)?;
-    replay.verdict()?;
+    let (facts, ended) = read(open(path, &settings)?, &settings, Expectation::None)?;
+    ended?;
     let medians = facts.strata.iter().map(|s| (s.stratum, s.p50_ns));
     Ok(Expectation::Baseline(medians.collect()))
 }
@@ -140,112 +157,37 @@ fn replay(options: &DiagnoseOptions, path: &Path, expectation: Expectation) -> R
     let mut settings = options.settings.clone();
     // basic stages suffice for some rules
     settings.stage_set = StageSet::Total;
-    let (replay, facts, _) = read(path, &settings, expectation)?;
-    let info = replay.info().clone();
+    let replay = open(path, &settings)?;
+    let (info, file) = (replay.info().clone(), replay.path().to_owned());
+    let (facts, ended) = read(replay, &settings, expectation)?;
     let origin = Origin {
-        file: Some(replay.path()),
+        file: Some(&file),
         kernel: info.kernel.as_deref(),
         machine: info.machine.as_deref(),
     };
     let diagnosis = show(options, origin, &facts)?;
-    replay.verdict()?;
+    ended?;
     verdict(options, &diagnosis)
-}
-
-/// Takes in the events of a run.
-struct Intake {
-    collector: Collector,
-    names: Names,
-    shown: Shown,
-    own: Option<u32>,
-}
-
-impl Intake {
-    fn read(&mut self, read: Read<'_>) {
-        let Some(event) = read else {
-            self.shown.undecodable += 1;
-            return;
-        };
-        self.names.of_command(event.what.id());
-        if let Some(news) = self.names.news() {
-            self.collector.controllers(news);
-        }
-        self.collector.event(event);
-        self.shown.add(EventClass::of(&event.what));
-        self.shown.add_own(&event.what, self.own);
-    }
-
-    /// Once a second, at the begin and at the end.
-    fn upkeep(&mut self, source: &dyn Source) -> Result<()> {
-        self.names.may_look();
-        if let Some(activity) = source.activity()? {
-            self.collector.activity(activity);
-        }
-        Ok(())
-    }
-
-    fn end(
-        &mut self,
-        events: &mut dyn EventStream,
-        source: &dyn Source,
-        end_ns: u64,
-    ) -> Result<()> {
-        take_rest(events, &mut |read| self.read(read))?;
-        self.upkeep(source)?;
-        self.shown.out_of_order = events.late();
-        for event in source.unfinished(end_ns.max(events.last_ns()))? {
-            self.read(Some(&event));
-        }
-        Ok(())
-    }
 }
 
 /// Diagnoses this machine.
 fn observe(options: &DiagnoseOptions, expectation: Expectation) -> Result<()> {
     let ready = Ready::look(&options.settings)?;
-    let mut session = ready.attach(&options.settings, until(true), None)?;
-    let drops = Drops::watch(&session, &options.settings, Reader::Sums)?;
-    let mut watchdog = Watchdog::of(&session, ready.system.clone());
     let identity = ready.system.identity();
-    let mut collector = Collector::default();
-    collector.machine(ready.system.info(true));
-    let mut intake = Intake {
-        collector,
-        names: Names::of(ready.system.clone()),
-        shown: Shown::default(),
-        own: own_tgid(),
-    };
-    intake.upkeep(&session)?;
-    let mut events = session.events()?;
-    let pause = drain_pause(session.rings().bytes);
-    let run = Run::begin(&ready.stop, Some(options.duration));
-    let ended = run.turns(&mut session, &mut watchdog, &mut |session, tick| {
-        if tick.rescanned {
-            intake.upkeep(session)?;
-        }
-        let more = take_in(&mut events, &mut |read| intake.read(read))?;
-        let next = if more {
-            tick.now
-        } else {
-            run.elapsed() + pause
-        };
-        Ok(Turn::Until(next))
-    });
-    let covers: Duration = run.elapsed();
-    let end_ns = drops.close(&mut session, &mut watchdog, ended)?;
-    intake.end(&mut events, &session, end_ns)?;
-    let ledger = ledger_of_trace(&session, &intake.shown, Some(session.scan()?))?;
-    let accuracy = Some(ledger.accuracy());
-    let facts = intake.collector.finish(covers, accuracy, expectation);
+    let mut intake = Intake::default();
+    intake.machine(ready.system.info(true));
+    let duration = Some(options.duration);
+    let watched = watch(ready, &options.settings, until(true), duration, &mut intake)?;
+    let facts = intake.finish(&watched, expectation);
     let origin = Origin {
         file: None,
         kernel: identity.kernel.as_deref(),
         machine: Some(&identity.hypervisor),
     };
     let diagnosis = show(options, origin, &facts)?;
-    say_own_share(&ledger);
-    say_ledger(&ledger, options.verbose);
-    watchdog.verdict()?;
+    say_own_share(&watched.ledger);
+    say_ledger(&watched.ledger, options.verbose);
+    watched.verdict?;
     verdict(options, &diagnosis)
 }
 

@@ -57,10 +57,7 @@ fn remedies(settings: &Settings, ring_bytes: u32, reader: Reader) -> Vec<String>
     let asked = tracing.and_then(|t| t.ring_bytes).unwrap_or(ring_bytes);
     let larger = asked.saturating_mul(4).clamp(1 << 20, MAX_BUFFER);
     [
-        (
-            asked < MAX_BUFFER && reader != Reader::Sums,
-            format!("--buffer {}M", larger >> 20),
-        ),
+        (asked < MAX_BUFFER, format!("--buffer {}M", larger >> 20)),
         (
             lines && has(|t| t.kind == TraceKind::Events),
             "--pair".into(),

@@ -6,8 +6,11 @@ use std::time::Duration;
 
 use anyhow::Result;
 use nvme_deep::machine::clock::monotonic_ns;
+use nvme_deep::machine::own_tgid;
+use nvme_deep::model::activity::Activity;
 use nvme_deep::model::event::Event;
 use nvme_deep::recording::Item;
+use nvme_deep::recording::MachineInfo;
 use nvme_deep::report::ledger::EventClass;
 use nvme_deep::report::ledger::Ledger;
 use nvme_deep::report::ledger::Shown;
@@ -40,6 +43,12 @@ pub trait Watcher {
 
     /// An event, in the order of time.
     fn event(&mut self, event: &Event, names: &mut Names);
+
+    /// What the machine did beside the commands: at the begin, each second, and at the end.
+    fn activity(&mut self, _activity: Activity) {}
+
+    /// The settings of the machine of a recording.
+    fn machine(&mut self, _machine: MachineInfo) {}
 
     /// When [`Watcher::report`] is due, since the start of the run. `None`: never again.
     fn due(&self) -> Option<Duration> {
@@ -77,9 +86,17 @@ struct Live<'w> {
     watcher: &'w mut dyn Watcher,
     names: Names,
     shown: Shown,
+    own: Option<u32>,
 }
 
 impl Live<'_> {
+    fn activity(&mut self, source: &dyn Source) -> Result<()> {
+        if let Some(activity) = source.activity()? {
+            self.watcher.activity(activity);
+        }
+        Ok(())
+    }
+
     fn read(&mut self, read: Read<'_>) {
         let Some(event) = read else {
             self.shown.undecodable += 1;
@@ -87,6 +104,7 @@ impl Live<'_> {
         };
         self.watcher.event(event, &mut self.names);
         self.shown.add(EventClass::of(&event.what));
+        self.shown.add_own(&event.what, self.own);
     }
 
     fn reports(&mut self, run: &Run<'_>, session: &Session) -> Result<()> {
@@ -109,6 +127,7 @@ impl Live<'_> {
         end_ns: u64,
     ) -> Result<()> {
         take_rest(events, &mut |read| self.read(read))?;
+        self.activity(source)?;
         self.shown.out_of_order = events.late();
         for event in source.unfinished(end_ns.max(events.last_ns()))? {
             self.read(Some(&event));
@@ -141,11 +160,14 @@ pub fn watch(
         watcher,
         names: Names::of(ready.system),
         shown: Shown::default(),
+        own: own_tgid(),
     };
+    live.activity(&session)?;
     let run = Run::begin(&ready.stop, duration);
     let ended = run.turns(&mut session, &mut watchdog, &mut |session, tick| {
         if tick.rescanned {
             live.names.may_look();
+            live.activity(session)?;
         }
         let more = take_in(&mut events, &mut |read| live.read(read))?;
         live.reports(&run, session)?;
@@ -196,6 +218,8 @@ pub fn watch_recording(
                 unselected += u64::from(EventClass::of(&event.what) == EventClass::Command);
             }
             Item::Controllers(all) => names.set(all),
+            Item::Activity(activity) => watcher.activity(activity),
+            Item::Machine(machine) => watcher.machine(*machine),
             _ => {}
         })?;
     }

@@ -93,7 +93,8 @@ pub const RECORD: [&str; 16] = [
     "--buffer",
 ];
 
-pub const HEATMAP: [&str; 10] = [
+pub const HEATMAP: [&str; 11] = [
+    "--buffer",
     "--from",
     "--y",
     "--stage",
@@ -115,7 +116,8 @@ pub const DIAGNOSE: [&str; 6] = [
     "--buffer",
 ];
 
-pub const PATTERN: [&str; 8] = [
+pub const PATTERN: [&str; 9] = [
+    "--buffer",
     "--from",
     "--delta",
     "--hist",

@@ -12,7 +12,6 @@ use nvme_deep::session::settings::TraceKind;
 use nvme_deep::session::settings::Tracing;
 
 use super::color;
-use super::trace::buffer;
 use crate::cli::diagnose::DiagnoseArgs;
 
 /// How long to observe without `--duration`.
@@ -51,7 +50,7 @@ impl TryFrom<DiagnoseArgs> for DiagnoseOptions {
             baseline,
             check,
             from,
-            buffer: ring,
+            buffer,
             json,
             filter,
             attach,
@@ -65,7 +64,7 @@ impl TryFrom<DiagnoseArgs> for DiagnoseOptions {
                 lat: None,
                 split_size: false,
                 trace: Some(Tracing {
-                    ring_bytes: ring.as_deref().map(buffer).transpose()?,
+                    ring_bytes: buffer.bytes()?,
                     ..Tracing::of(TraceKind::Pairs)
                 }),
                 context: true,

@@ -110,6 +110,7 @@ impl TryFrom<HeatmapArgs> for HeatmapOptions {
             duration,
             outcome: OutcomeArgs { slow, errors },
             filter,
+            buffer,
             from: FromArgs { mut from },
             attach,
         } = args;
@@ -136,6 +137,7 @@ impl TryFrom<HeatmapArgs> for HeatmapOptions {
                 trace: Some(Tracing {
                     slow,
                     errors,
+                    ring_bytes: buffer.bytes()?,
                     ..Tracing::of(kind)
                 }),
                 attaching: attach.into(),

@@ -6,9 +6,11 @@ use std::time::Duration;
 
 use anyhow::Error;
 use anyhow::Result;
+use nvme_deep::model::stage::StageSet;
 use nvme_deep::render::picture::Scheme;
 use nvme_deep::session::settings::Settings;
 use nvme_deep::session::settings::TraceKind;
+use nvme_deep::session::settings::Tracing;
 
 use super::color;
 use super::heatmap::PictureFile;
@@ -58,6 +60,7 @@ impl TryFrom<PatternArgs> for PatternOptions {
             force,
             json,
             filter,
+            buffer,
             from: FromArgs { from },
             attach,
         } = args;
@@ -84,8 +87,12 @@ impl TryFrom<PatternArgs> for PatternOptions {
         Ok(Self {
             settings: Settings {
                 filter: filter.try_into()?,
+                trace: Some(Tracing {
+                    ring_bytes: buffer.bytes()?,
+                    ..Tracing::of(kind)
+                }),
                 attaching: attach.into(),
-                ..Settings::of_trace(kind, None)
+                ..Settings::of(StageSet::Total)
             },
             interval,
             count,

@@ -15,8 +15,8 @@ use nvme_deep::session::settings::TraceKind;
 use nvme_deep::session::settings::Tracing;
 use nvme_deep::units::parse_duration;
 
-use super::trace::buffer;
 use super::trace::one_in;
+use super::trace::ring_bytes;
 use super::trace::size;
 use super::trace::stack_at;
 use super::usage;
@@ -117,7 +117,7 @@ impl TryFrom<RecordArgs> for RecordOptions {
             after,
             no_compress,
             redact,
-            buffer: ring,
+            buffer,
             exec,
             filter,
             attach,
@@ -136,7 +136,7 @@ impl TryFrom<RecordArgs> for RecordOptions {
                 trace: Some(Tracing {
                     stack: kstack.map(stack_at),
                     one_in: one_in(sample.as_deref())?,
-                    ring_bytes: ring.as_deref().map(buffer).transpose()?,
+                    ring_bytes: buffer.as_deref().map(ring_bytes).transpose()?,
                     ..Tracing::of(TraceKind::Pairs)
                 }),
                 count_trouble: false,

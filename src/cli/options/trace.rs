@@ -23,6 +23,7 @@ use crate::cli::args::StacksArgs;
 use crate::cli::args::StacksByArg;
 use crate::cli::args::TimeArg;
 use crate::cli::args::TraceArgs;
+use crate::cli::record::BufferArgs;
 use crate::cli::record::FromArgs;
 
 /// Smallest ring. The kernel requires at least one page.
@@ -111,8 +112,8 @@ pub(super) fn size(text: &str, option: &str) -> Result<u64> {
     })
 }
 
-/// The size of the ring. Rounds up to a power of two.
-pub(super) fn buffer(text: &str) -> Result<u32> {
+/// The size of the ring buffers. Rounds up to a power of two.
+pub(super) fn ring_bytes(text: &str) -> Result<u32> {
     let bytes = size(text, "--buffer")?;
     if !(MIN_BUFFER..=MAX_BUFFER.into()).contains(&bytes) {
         return Err(usage(format!(
@@ -120,6 +121,13 @@ pub(super) fn buffer(text: &str) -> Result<u32> {
         )));
     }
     Ok(u32::try_from(bytes.next_power_of_two())?)
+}
+
+impl BufferArgs {
+    /// The size of the ring buffers, if one was given.
+    pub(super) fn bytes(&self) -> Result<Option<u32>> {
+        self.buffer.as_deref().map(ring_bytes).transpose()
+    }
 }
 
 pub(super) const fn stack_at(at: StackAtArg) -> StackAt {
@@ -145,7 +153,7 @@ impl TryFrom<TraceArgs> for TraceOptions {
             count,
             duration,
             time,
-            buffer: size,
+            buffer,
             json,
             tee,
             force,
@@ -177,7 +185,7 @@ impl TryFrom<TraceArgs> for TraceOptions {
                     errors,
                     sq,
                     aen,
-                    ring_bytes: size.as_deref().map(buffer).transpose()?,
+                    ring_bytes: buffer.bytes()?,
                 }),
                 count_trouble: false,
                 context,

@@ -6,12 +6,12 @@ use std::env;
 use std::fs;
 use std::path::Path;
 use std::path::PathBuf;
-use std::process::Command;
-
-use serde_json::Value;
 
 use super::guest::Outcome;
 use super::guest::Suite;
+use crate::planted::causes;
+use crate::planted::diagnosis;
+use crate::planted::planted;
 
 const fn suite(
     variant: &'static str,
@@ -92,27 +92,6 @@ fn binary() -> PathBuf {
         .map_or_else(|| root.join("target/release/nvme-deep"), PathBuf::from)
 }
 
-/// What `diagnose` finds in a recording: the names of the rules.
-fn found(path: &Path) -> (Vec<String>, Value) {
-    let args = ["diagnose", "--json", "--from"];
-    let out = Command::new(binary())
-        .args(args)
-        .arg(path)
-        .output()
-        .unwrap();
-    let object: Value = serde_json::from_slice(&out.stdout)
-        .unwrap_or_else(|e| panic!("{}: {e}: {out:?}", path.display()));
-    let causes = object["causes"].as_array().unwrap().iter();
-    let names = causes.map(|c| c["rule"].as_str().unwrap().to_owned());
-    (names.collect(), object)
-}
-
-/// The cause that the name of a recording states; `None`: a control, or a clean run.
-fn planted(name: &str) -> Option<&str> {
-    let control = name.ends_with("-control") || name.starts_with("clean");
-    (!control).then_some(name)
-}
-
 /// Keeps the recordings, if NVME_DEEP_BLESS is set (`make matrix`).
 fn keep(outcome: &Outcome, path: &Path, name: &str) {
     if env::var_os("NVME_DEEP_BLESS").is_none() {
@@ -136,7 +115,8 @@ fn each_cause_is_named_alone(outcome: &Outcome) {
         let path = outcome.path("plants", &file);
         let name = file.strip_suffix(".nvd").unwrap();
         assert_eq!(outcome.code("plants", name), 0, "{name}");
-        let (causes, object) = found(&path);
+        let object = diagnosis(&binary(), &path, &[]);
+        let causes = causes(&object);
         let expected: Vec<&str> = planted(name).into_iter().collect();
         if causes != expected {
             wrong.push(format!("{name}: {causes:?}: {object}"));
