@@ -6,9 +6,11 @@ use std::io::BufWriter;
 use std::io::Write;
 use std::io::stdout;
 use std::path::Path;
+use std::time::Duration;
 
 use anyhow::Result;
 use nvme_deep::error::Kind;
+use nvme_deep::machine::System;
 use nvme_deep::model::activity::Activity;
 use nvme_deep::model::event::Event;
 use nvme_deep::model::stage::StageSet;
@@ -21,13 +23,19 @@ use nvme_deep::report::diagnosis::Diagnosis;
 use nvme_deep::report::diagnosis::Expectation;
 use nvme_deep::report::diagnosis::Facts;
 use nvme_deep::report::diagnosis::Outcome;
+use nvme_deep::report::diagnosis::STUCK_NS;
+use nvme_deep::report::diagnosis::Stuck;
 use nvme_deep::report::diagnosis::diagnose;
+use nvme_deep::report::inflight::AgeLimit;
 use nvme_deep::session::settings::Settings;
 
 use crate::cli::options::DiagnoseOptions;
+use crate::commands::inflight::access::Access;
+use crate::commands::inflight::access::Scope;
 use crate::commands::names::Names;
 use crate::commands::replay::Replay;
 use crate::commands::run::say_own_share;
+use crate::commands::say;
 use crate::commands::say_ledger;
 use crate::commands::start::Ready;
 use crate::commands::start::until;
@@ -170,6 +178,26 @@ fn replay(options: &DiagnoseOptions, path: &Path, expectation: Expectation) -> R
     verdict(options, &diagnosis)
 }
 
+/// The commands that are stuck now, also those from before the run. Without the types of the driver's
+/// queues there are none, and a message says so.
+fn stuck(settings: &Settings) -> Vec<Stuck> {
+    let system = System::at("/");
+    let scope = Scope {
+        filter: &settings.filter,
+        age: AgeLimit::Time(Duration::from_nanos(STUCK_NS)),
+    };
+    let access = Access::open(settings.attaching.btf.as_deref(), &system);
+    let found =
+        access.and_then(|mut access| access.look(&system.controllers(), scope, &mut || Ok(None)));
+    match found {
+        Ok(found) => Stuck::of(&found),
+        Err(error) => {
+            say(&format!("commands in flight were not looked at: {error}"));
+            Vec::new()
+        }
+    }
+}
+
 /// Diagnoses this machine.
 fn observe(options: &DiagnoseOptions, expectation: Expectation) -> Result<()> {
     let ready = Ready::look(&options.settings)?;
@@ -178,6 +206,7 @@ fn observe(options: &DiagnoseOptions, expectation: Expectation) -> Result<()> {
     intake.machine(ready.system.info(true));
     let duration = Some(options.duration);
     let watched = watch(ready, &options.settings, until(true), duration, &mut intake)?;
+    intake.0.in_flight(stuck(&options.settings));
     let facts = intake.finish(&watched, expectation);
     let origin = Origin {
         file: None,

@@ -17,4 +17,5 @@ mod matrix;
 mod obstacles;
 
 mod plants;
+mod stuck;
 mod view;

@@ -15,10 +15,9 @@ use nvme_deep::session::Session;
 use nvme_deep::session::settings::Settings;
 use nvme_deep::source::Source;
 
-use super::Access;
 use super::Looks;
 use super::Observer;
-use super::say_missing;
+use super::access::Access;
 use crate::cli::options::InflightOptions;
 use crate::commands::latency::ledger_of;
 use crate::commands::run::Run;
@@ -67,8 +66,8 @@ impl Observer for Tracer<'_> {
 /// One sentence, with the exit code of its kind. Nothing stays attached.
 pub fn run(options: &InflightOptions, interval: Duration, settings: &Settings) -> Result<()> {
     let ready = Ready::look(settings)?;
-    let access = Access::open(options, &ready.system)?;
-    say_missing(&access);
+    let access = Access::open(options.btf.as_deref(), &ready.system)?;
+    access.say_missing();
     let mut stacks = options.kstack.then(|| Stacks {
         live: LiveStacks::new(StackAt::Submit),
         known: BTreeMap::new(),

@@ -19,6 +19,7 @@ use super::facts::Span;
 use super::facts::strata;
 use super::incidents::Incidents;
 use super::measure::Clock;
+use super::stuck::Stuck;
 
 /// Most gaps in memory; a machine with more is stolen from anyway.
 const MOST_GAPS: usize = 100_000;
@@ -30,6 +31,7 @@ pub struct Collector {
     disks: BTreeMap<(u32, u32), String>,
     commands: Commands,
     incidents: Incidents,
+    in_flight: Vec<Stuck>,
     machine: Option<MachineInfo>,
     /// The first reading and the last.
     readings: Option<(Activity, Activity)>,
@@ -60,6 +62,11 @@ impl Collector {
     pub fn event(&mut self, event: &Event) {
         self.commands.add(event, &self.block_sizes);
         self.incidents.add(event);
+    }
+
+    /// Takes in the commands that are in flight after the run.
+    pub fn in_flight(&mut self, stuck: Vec<Stuck>) {
+        self.in_flight = stuck;
     }
 
     /// Takes in settings of the machine.
@@ -95,6 +102,7 @@ impl Collector {
             disks: self.disks,
             commands: self.commands,
             incidents: self.incidents,
+            in_flight: self.in_flight,
             machine: self.machine,
             activity: self.readings.map(|(first, last)| Span {
                 ns: last.at_ns.saturating_sub(first.at_ns),

@@ -20,6 +20,7 @@ use super::measure::Clock;
 use super::measure::Comparison;
 use super::measure::Share;
 use super::stages::Stages;
+use super::stuck::Stuck;
 
 /// The activity between two readings.
 #[derive(Clone, Debug)]
@@ -79,6 +80,8 @@ pub struct Facts {
     pub commands: Commands,
     /// Rare events.
     pub incidents: Incidents,
+    /// I/O commands that were in flight at the end, of a second and more. Recordings have none.
+    pub in_flight: Vec<Stuck>,
     /// Settings; `None`: not recorded.
     pub machine: Option<MachineInfo>,
     /// Activity; `None`: not recorded.

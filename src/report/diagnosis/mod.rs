@@ -12,6 +12,7 @@ mod made;
 mod measure;
 mod rules;
 mod stages;
+mod stuck;
 
 pub use self::collect::Collector;
 pub use self::command::Command;
@@ -29,6 +30,8 @@ pub use self::measure::Comparison;
 pub use self::measure::Share;
 pub use self::rules::RULES;
 pub use self::stages::Stages;
+pub use self::stuck::STUCK_NS;
+pub use self::stuck::Stuck;
 use crate::report::finding::Finding;
 use crate::report::finding::Severity;
 

@@ -20,6 +20,9 @@ look() {
     refused "$name-text" "$NVME_DEEP" inflight "$@"
 }
 
+# diagnosis: what is stuck, by `diagnose`, of a run that sees no command end
+diagnosis() { refused diagnosis "$NVME_DEEP" diagnose --duration 1s --check --json "$@"; }
+
 # in_flight CTRL N: waits until the kernel has N reads in flight
 in_flight() {
     local i
@@ -79,6 +82,7 @@ one_read 1 "$slow" 200
 in_flight nvme1 2
 sleep 2
 look held
+diagnosis
 refused held-twice "$NVME_DEEP" inflight --json 200ms 2
 look held-ctrl --ctrl nvme0
 look held-old --age 1h --old
@@ -93,6 +97,7 @@ one_read "$cpu" "$fast" 300
 in_flight nvme0 1
 sleep 1
 look masked
+diagnosis
 plant unmask nvme0 $vector
 wait
 look after
@@ -125,6 +130,7 @@ one_read "$cpu" "$fast" 400
 in_flight nvme0 1
 sleep 1
 look unseen
+diagnosis
 plant cure nvme0 1 >"$case_dir/cure"
 one_read "$cpu" "$fast" 500
 wait

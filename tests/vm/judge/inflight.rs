@@ -5,6 +5,7 @@ use serde_json::Value;
 
 use super::guest::Outcome;
 use super::guest::Suite;
+use crate::planted::causes;
 
 const INFLIGHT: Suite = Suite {
     script: "inflight",
@@ -182,6 +183,25 @@ fn a_doorbell_that_the_controller_does_not_see(outcome: &Outcome) {
     assert_eq!(found.len(), 1);
 }
 
+fn diagnose_names_what_is_stuck(outcome: &Outcome) {
+    for (case, rule, ctrl, count) in [
+        ("held", "held-by-device", "nvme1", "2"),
+        ("masked", "lost-interrupt", "nvme0", "1"),
+        ("unseen", "doorbell-unseen", "nvme0", "1"),
+    ] {
+        let said = outcome.text(case, "diagnosis.err");
+        assert_eq!(outcome.code(case, "diagnosis"), 3, "{case}: {said}");
+        let object: Value = serde_json::from_str(&outcome.text(case, "diagnosis.out")).unwrap();
+        assert_eq!(causes(&object), [rule], "{object}");
+        let cause = &object["causes"][0];
+        assert_eq!(cause["subject"], ctrl, "{cause}");
+        let evidence = cause["evidence"].as_array().unwrap().iter();
+        let stuck = evidence.filter(|e| e["name"] == "commands stuck now");
+        let stuck: Vec<_> = stuck.map(|e| e["value"].as_str().unwrap()).collect();
+        assert_eq!(stuck, [count], "{cause}");
+    }
+}
+
 fn a_controller_that_goes_away_harms_nothing(outcome: &Outcome) {
     let said = outcome.text("removed", "during.err");
     assert_eq!(outcome.code("removed", "during"), 0, "{said}");
@@ -220,6 +240,7 @@ super::on_kernels! {
     what_the_device_holds_on_6_12 "6.12" INFLIGHT what_the_device_holds
     an_interrupt_that_is_masked_on_6_12 "6.12" INFLIGHT an_interrupt_that_is_masked
     a_doorbell_that_the_controller_does_not_see_on_6_12 "6.12" INFLIGHT a_doorbell_that_the_controller_does_not_see
+    diagnose_names_what_is_stuck_on_6_12 "6.12" INFLIGHT diagnose_names_what_is_stuck
     a_run_observes_submissions_and_the_p99_of_their_kind_on_6_12 "6.12" INFLIGHT a_run_observes_submissions_and_the_p99_of_their_kind
     what_no_run_has_observed_is_not_known_on_6_12 "6.12" INFLIGHT what_no_run_has_observed_is_not_known
     a_run_shows_submitter_p99_and_stack_on_6_12 "6.12" INFLIGHT a_run_shows_submitter_p99_and_stack
@@ -229,6 +250,7 @@ super::on_kernels! {
     only_in_test_all_what_the_device_holds_on_5_10 "5.10" INFLIGHT what_the_device_holds
     only_in_test_all_an_interrupt_that_is_masked_on_5_10 "5.10" INFLIGHT an_interrupt_that_is_masked
     only_in_test_all_a_doorbell_that_the_controller_does_not_see_on_5_10 "5.10" INFLIGHT a_doorbell_that_the_controller_does_not_see
+    only_in_test_all_diagnose_names_what_is_stuck_on_5_10 "5.10" INFLIGHT diagnose_names_what_is_stuck
     only_in_test_all_a_run_observes_submissions_and_the_p99_of_their_kind_on_5_10 "5.10" INFLIGHT a_run_observes_submissions_and_the_p99_of_their_kind
     only_in_test_all_what_no_run_has_observed_is_not_known_on_5_10 "5.10" INFLIGHT what_no_run_has_observed_is_not_known
     only_in_test_all_a_run_shows_submitter_p99_and_stack_on_5_10 "5.10" INFLIGHT a_run_shows_submitter_p99_and_stack
@@ -237,6 +259,7 @@ super::on_kernels! {
     only_in_test_all_what_the_device_holds_on_6_1 "6.1" INFLIGHT what_the_device_holds
     only_in_test_all_an_interrupt_that_is_masked_on_6_1 "6.1" INFLIGHT an_interrupt_that_is_masked
     only_in_test_all_a_doorbell_that_the_controller_does_not_see_on_6_1 "6.1" INFLIGHT a_doorbell_that_the_controller_does_not_see
+    only_in_test_all_diagnose_names_what_is_stuck_on_6_1 "6.1" INFLIGHT diagnose_names_what_is_stuck
     only_in_test_all_a_run_observes_submissions_and_the_p99_of_their_kind_on_6_1 "6.1" INFLIGHT a_run_observes_submissions_and_the_p99_of_their_kind
     only_in_test_all_what_no_run_has_observed_is_not_known_on_6_1 "6.1" INFLIGHT what_no_run_has_observed_is_not_known
     only_in_test_all_a_run_shows_submitter_p99_and_stack_on_6_1 "6.1" INFLIGHT a_run_shows_submitter_p99_and_stack
@@ -245,6 +268,7 @@ super::on_kernels! {
     only_in_test_all_what_the_device_holds_on_7_x "7.x" INFLIGHT what_the_device_holds
     only_in_test_all_an_interrupt_that_is_masked_on_7_x "7.x" INFLIGHT an_interrupt_that_is_masked
     only_in_test_all_a_doorbell_that_the_controller_does_not_see_on_7_x "7.x" INFLIGHT a_doorbell_that_the_controller_does_not_see
+    only_in_test_all_diagnose_names_what_is_stuck_on_7_x "7.x" INFLIGHT diagnose_names_what_is_stuck
     only_in_test_all_a_run_observes_submissions_and_the_p99_of_their_kind_on_7_x "7.x" INFLIGHT a_run_observes_submissions_and_the_p99_of_their_kind
     only_in_test_all_what_no_run_has_observed_is_not_known_on_7_x "7.x" INFLIGHT what_no_run_has_observed_is_not_known
     only_in_test_all_a_run_shows_submitter_p99_and_stack_on_7_x "7.x" INFLIGHT a_run_shows_submitter_p99_and_stack

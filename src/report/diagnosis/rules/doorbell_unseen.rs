@@ -2,12 +2,14 @@
 //! The device did not notice a doorbell: the command waited until the next submission on its queue.
 
 use std::collections::BTreeMap;
+use std::collections::BTreeSet;
 
 use super::super::Answer;
 use super::super::Cause;
 use super::super::Facts;
 use super::stray::Queues;
 use super::stray::Stray;
+use crate::inflight::Verdict;
 use crate::units::nanos;
 
 /// One command that waited this long suffices.
@@ -33,28 +35,32 @@ fn was_freed(stray: &Stray<'_>) -> bool {
 
 pub fn check(facts: &Facts) -> Answer {
     let queues = Queues::of(facts);
-    let mut by_ctrl: BTreeMap<u32, (u64, u64, u16)> = BTreeMap::new();
+    let mut freed: BTreeMap<u32, (u64, u64, u16)> = BTreeMap::new();
     for stray in queues.strays(facts).filter(was_freed) {
-        let found = by_ctrl.entry(stray.command.stratum.ctrl).or_default();
+        let found = freed.entry(stray.command.stratum.ctrl).or_default();
         *found = (found.0 + 1, found.1.max(stray.time_ns()), stray.command.qid);
     }
-    by_ctrl.retain(|_, (count, longest, _)| *count > 1 || *longest >= CERTAIN_NS);
-    let causes = by_ctrl.into_iter().map(|(ctrl, (count, longest, qid))| {
+    freed.retain(|_, (count, longest, _)| *count > 1 || *longest >= CERTAIN_NS);
+    let stuck = facts.stuck(|verdict| verdict == Some(Verdict::NotFetched));
+    let ctrls: BTreeSet<u32> = freed.keys().chain(stuck.keys()).copied().collect();
+    let causes = ctrls.into_iter().map(|ctrl| {
         let name = format!("nvme{ctrl}");
-        let shadow = facts.controller(ctrl).and_then(|c| c.shadow_doorbells);
         let cause = Cause::new(
             "doorbell-unseen",
             &name,
             format!("{name} did not notice doorbells: commands waited for the next submission"),
             "update the virtual machine monitor; until then switch shadow doorbells off there (QEMU \
              8.1 and later: `-device nvme,dbcs=off`)",
-        );
-        let cause = cause
-            .with_risk("without shadow doorbells each doorbell is an exit")
-            .shown_by("commands that the next submission freed", count)
-            .shown_by("the longest waited", nanos(longest as f64))
-            .shown_by("queue of the last", qid);
-        match shadow {
+        )
+        .with_risk("without shadow doorbells each doorbell is an exit");
+        let mut cause = stuck.get(&ctrl).copied().unwrap_or_default().shown_in(cause);
+        if let Some((count, longest, qid)) = freed.get(&ctrl) {
+            cause = cause
+                .shown_by("commands that the next submission freed", count)
+                .shown_by("the longest waited", nanos(*longest as f64))
+                .shown_by("queue of the last", qid);
+        }
+        match facts.controller(ctrl).and_then(|c| c.shadow_doorbells) {
             Some(shadow) => cause.shown_by("shadow doorbells", if shadow { "yes" } else { "no" }),
             None => cause,
         }
