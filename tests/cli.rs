@@ -230,6 +230,7 @@ const WRONG: &[(&str, &str)] = &[
     ("diagnose --from x --duration 1s", "--duration"),
     ("diagnose --from x --attach kprobe", "--attach"),
     ("diagnose --from x --buffer 64M", "--buffer"),
+    ("diagnose --from x --log", "--log"),
     ("diff x", "<B>"),
     ("diff x y z", "'z'"),
     ("diff /missing /missing", "can't be read"),

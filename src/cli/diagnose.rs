@@ -25,6 +25,11 @@ pub struct DiagnoseArgs {
     #[arg(long, value_name = "FILE")]
     pub baseline: Option<PathBuf>,
 
+    /// Also read log pages of the controllers, before and after: SMART, and the statistics of EBS
+    /// volumes. Sends Get Log Page and Identify commands to each; otherwise `diagnose` sends none
+    #[arg(long, conflicts_with = "from")]
+    pub log: bool,
+
     /// End with exit code 3 if a cause was found, with 1 if nothing can be said
     #[arg(long)]
     pub check: bool,

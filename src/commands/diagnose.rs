@@ -13,6 +13,7 @@ use nvme_deep::error::Kind;
 use nvme_deep::machine::System;
 use nvme_deep::model::activity::Activity;
 use nvme_deep::model::event::Event;
+use nvme_deep::model::logs::ControllerLogs;
 use nvme_deep::model::stage::StageSet;
 use nvme_deep::recording::MachineInfo;
 use nvme_deep::render::diagnosis::DiagnosisView;
@@ -198,15 +199,38 @@ fn stuck(settings: &Settings) -> Vec<Stuck> {
     }
 }
 
+/// The log pages of the controllers that are selected. Those that cannot be read have none, and a
+/// message says why.
+fn logs(settings: &Settings) -> Vec<ControllerLogs> {
+    let system = System::at("/");
+    let all = system.controllers().into_iter();
+    let wanted = all.filter(|c| settings.filter.has_ctrl(c.instance));
+    let read = wanted.filter_map(|controller| {
+        let logs = system.logs(&controller);
+        logs.inspect_err(|why| say(&format!("log pages: {why}")))
+            .ok()
+    });
+    read.collect()
+}
+
 /// Diagnoses this machine.
 fn observe(options: &DiagnoseOptions, expectation: Expectation) -> Result<()> {
     let ready = Ready::look(&options.settings)?;
     let identity = ready.system.identity();
     let mut intake = Intake::default();
-    intake.machine(ready.system.info(true));
+    intake.machine(ready.system.info(options.log));
+    let before = options.log.then(|| logs(&options.settings));
     let duration = Some(options.duration);
     let watched = watch(ready, &options.settings, until(true), duration, &mut intake)?;
     intake.0.in_flight(stuck(&options.settings));
+    if let Some(before) = before {
+        let after = logs(&options.settings).into_iter();
+        let both = after.filter_map(|last| {
+            let first = before.iter().find(|b| b.instance == last.instance)?;
+            Some((*first, last))
+        });
+        intake.0.logs(both.collect());
+    }
     let facts = intake.finish(&watched, expectation);
     let origin = Origin {
         file: None,

@@ -3,6 +3,7 @@
 //! fixture.
 
 pub mod activity;
+mod admin;
 #[cfg(feature = "live")]
 pub mod btf;
 pub mod clock;
@@ -16,6 +17,7 @@ pub mod info;
 pub mod kallsyms;
 #[cfg(feature = "live")]
 pub mod kernel;
+mod logs;
 mod names;
 pub mod nvme;
 pub mod nvme_class;

@@ -10,6 +10,7 @@ pub mod failures;
 pub mod finished;
 pub mod histogram;
 pub mod host;
+pub mod logs;
 pub mod milestone;
 pub mod nvme_latency;
 pub mod open;

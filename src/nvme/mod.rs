@@ -6,6 +6,7 @@
 
 pub mod aen;
 pub mod decode;
+pub mod log;
 pub mod opcode;
 pub mod sqe;
 pub mod status;

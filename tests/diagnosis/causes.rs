@@ -9,6 +9,7 @@ use nvme_deep::model::activity::Gap;
 use nvme_deep::model::activity::Volume;
 use nvme_deep::model::event::Event;
 use nvme_deep::model::event::EventKind;
+use nvme_deep::model::logs::ControllerLogs;
 use nvme_deep::recording::MachineInfo;
 
 use super::draft::COMPLETE;
@@ -56,7 +57,11 @@ pub enum Cause {
     FlushCost,
     DiscardStorm,
     Unaligned,
+    /// The controller is too hot.
+    Thermal,
     RateCap,
+    /// The volume's log shows time beyond its IOPS.
+    LoggedCap,
     Device,
 }
 
@@ -225,6 +230,19 @@ impl Cause {
             }
             Self::Iommu => controller.iommu_group = Some("DMA".into()),
             Self::TagWait => controller.disks[0].nr_requests = Some(4),
+            _ => {}
+        }
+    }
+
+    /// Changes the log pages after the run.
+    pub const fn log(self, logs: &mut ControllerLogs) {
+        match self {
+            Self::Thermal => logs.smart.transitions += 1,
+            Self::LoggedCap => {
+                if let Some(ebs) = &mut logs.ebs {
+                    ebs.volume_iops_us += 3_000_000;
+                }
+            }
             _ => {}
         }
     }

@@ -15,6 +15,9 @@ use nvme_deep::model::activity::Splits;
 use nvme_deep::model::activity::TagWaits;
 use nvme_deep::model::activity::Volume;
 use nvme_deep::model::event::Event;
+use nvme_deep::model::logs::ControllerLogs;
+use nvme_deep::nvme::log::EbsStats;
+use nvme_deep::nvme::log::Smart;
 use nvme_deep::recording::ControllerInfo;
 use nvme_deep::recording::DiskInfo;
 use nvme_deep::recording::MachineController;
@@ -115,6 +118,8 @@ pub struct Run {
     pub events: Vec<Event>,
     pub machine: MachineInfo,
     pub activity: Activity,
+    /// Before the run and after it.
+    pub logs: (ControllerLogs, ControllerLogs),
     pub covers: Duration,
     pub expectation: Expectation,
 }
@@ -263,6 +268,7 @@ impl Load {
             events,
             machine,
             activity,
+            logs: Self::logs(causes),
             covers: Duration::from_secs_f64(self.seconds),
             expectation: self.expectation.clone(),
         }
@@ -302,6 +308,27 @@ impl Load {
             cause.set(&mut machine);
         }
         machine
+    }
+
+    /// The log pages of a volume of 40 degrees Celsius, and what the causes change.
+    fn logs(causes: &[Cause]) -> (ControllerLogs, ControllerLogs) {
+        let first = ControllerLogs {
+            smart: Smart {
+                kelvins: 313,
+                transitions: 3,
+                ..Smart::default()
+            },
+            ebs: Some(EbsStats {
+                volume_iops_us: 5_000_000,
+                ..EbsStats::default()
+            }),
+            ..ControllerLogs::default()
+        };
+        let mut last = first;
+        for cause in causes {
+            cause.log(&mut last);
+        }
+        (first, last)
     }
 
     /// The activity of a calm machine, and what the causes add.
@@ -402,6 +429,7 @@ impl Run {
         collector.controllers(&Self::controllers());
         collector.activity(self.first_activity());
         collector.machine(self.machine);
+        collector.logs(vec![self.logs]);
         for event in &self.events {
             collector.event(event);
         }

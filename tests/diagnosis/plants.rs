@@ -59,6 +59,8 @@ pub const PLANTS: &[Plant] = &[
         load.stages[DEVICE] = 1e6;
     }),
     plant("unaligned", Cause::Unaligned, |load| load.unaligned = 0.3),
+    plant("thermal", Cause::Thermal, any),
+    plant("rate-cap", Cause::LoggedCap, any),
     plant("rate-cap", Cause::RateCap, |load| {
         (load.varies, load.depth, load.pause_ns) = (true, 4, 1e3);
         (load.stages[DEVICE], load.seconds) = (1e6, 5.0);

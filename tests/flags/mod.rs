@@ -107,7 +107,8 @@ pub const HEATMAP: [&str; 11] = [
     "--errors",
 ];
 
-pub const DIAGNOSE: [&str; 6] = [
+pub const DIAGNOSE: [&str; 7] = [
+    "--log",
     "--from",
     "--duration",
     "--expect",

@@ -17,6 +17,10 @@
 #                      main loop sleeps in whole milliseconds; the node is a separate process
 #                      with a thread that does not. The node does not read as zeroes: the
 #                      server would answer such reads without a request to the storage.
+#   SERVED             names of exports of storage.py (hold, unaligned, discard): provides a block
+#                      node "served-NAME" for each, on storage with that fault.
+#   BUSY               runs this number of processes that compute beside the guest, on its host
+#                      CPU; with ONE_CPU.
 #   ONE_CPU            if set, keeps all of QEMU on one host CPU, for guests under a load that
 #                      does not end. QEMU 7.2 has races between its threads: its NVMe
 #                      controller may miss a shadow doorbell, and the commands in flight wait
@@ -30,7 +34,6 @@
 #
 # Exit status: the status of the script; 124 if the time is over; 125 if the guest ends without
 # a status (a panic, a reset, no boot) or boot.sh cannot start it.
-# without telling a status (a panic, a reset, no boot at all).
 set -euo pipefail
 
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
@@ -95,6 +98,17 @@ if [[ -n ${STORAGE_NS:-} ]]; then
     await "$work/nbd"
     set -- -blockdev \
         "driver=nbd,node-name=served,server.type=unix,server.path=$work/nbd,export=null" "$@"
+fi
+
+if [[ -n ${SERVED:-} ]]; then
+    setpriv --pdeathsig TERM python3 -B "$here/storage.py" "$work/storage" 2>"$work/storage.log" &
+    servers+=($!)
+    await "$work/storage"
+    for name in $SERVED; do
+        set -- -blockdev \
+            "driver=nbd,node-name=served-$name,discard=unmap,server.type=unix,server.path=$work/storage,export=$name" \
+            "$@"
+    done
 fi
 
 # serve TAG DIRECTORY CACHE MODE: starts a virtiofsd for DIRECTORY. virtiofsd has no read-only
@@ -163,6 +177,11 @@ if [[ -n ${ONE_CPU:-} ]]; then
     first=${first##*: }
     place=(taskset -c "${first%%[-,]*}")
 fi
+
+for ((i = 0; i < ${BUSY:-0}; i++)); do
+    setpriv --pdeathsig TERM "${place[@]}" bash -c 'while :; do :; done' &
+    servers+=($!)
+done
 
 # The console passes through three steps: sed removes the carriage returns, tee writes all
 # lines to the log, and the lines between the marks (or up to a crash) go to stdout.

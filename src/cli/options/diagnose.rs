@@ -28,6 +28,8 @@ pub struct DiagnoseOptions {
     pub expect: Option<Duration>,
     /// A recording whose medians are expected.
     pub baseline: Option<PathBuf>,
+    /// Read the log pages of the controllers.
+    pub log: bool,
     /// Fail if there is a cause.
     pub check: bool,
     /// A recording to read instead of tracing.
@@ -48,6 +50,7 @@ impl TryFrom<DiagnoseArgs> for DiagnoseOptions {
             duration,
             expect,
             baseline,
+            log,
             check,
             from,
             buffer,
@@ -74,6 +77,7 @@ impl TryFrom<DiagnoseArgs> for DiagnoseOptions {
             duration: duration.unwrap_or(DURATION),
             expect,
             baseline,
+            log,
             check,
             from,
             json,

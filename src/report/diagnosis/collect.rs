@@ -7,6 +7,7 @@ use std::time::Duration;
 use crate::model::activity::Activity;
 use crate::model::activity::Gap;
 use crate::model::event::Event;
+use crate::model::logs::ControllerLogs;
 use crate::model::stratum::BlockSizes;
 use crate::recording::ControllerInfo;
 use crate::recording::MachineInfo;
@@ -32,6 +33,7 @@ pub struct Collector {
     commands: Commands,
     incidents: Incidents,
     in_flight: Vec<Stuck>,
+    logs: Option<Vec<(ControllerLogs, ControllerLogs)>>,
     machine: Option<MachineInfo>,
     /// The first reading and the last.
     readings: Option<(Activity, Activity)>,
@@ -69,6 +71,11 @@ impl Collector {
         self.in_flight = stuck;
     }
 
+    /// Takes in log pages of controllers: those before the run and those after it.
+    pub fn logs(&mut self, logs: Vec<(ControllerLogs, ControllerLogs)>) {
+        self.logs = Some(logs);
+    }
+
     /// Takes in settings of the machine.
     pub fn machine(&mut self, machine: MachineInfo) {
         self.machine = Some(machine);
@@ -103,6 +110,7 @@ impl Collector {
             commands: self.commands,
             incidents: self.incidents,
             in_flight: self.in_flight,
+            logs: self.logs,
             machine: self.machine,
             activity: self.readings.map(|(first, last)| Span {
                 ns: last.at_ns.saturating_sub(first.at_ns),

@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use crate::model::activity::Activity;
 use crate::model::activity::Gap;
+use crate::model::logs::ControllerLogs;
 use crate::model::stratum::Stratum;
 use crate::nvme::opcode::QueueKind;
 use crate::recording::MachineController;
@@ -82,6 +83,8 @@ pub struct Facts {
     pub incidents: Incidents,
     /// I/O commands that were in flight at the end, of a second and more. Recordings have none.
     pub in_flight: Vec<Stuck>,
+    /// Log pages of controllers, before and after the run; `None`: not asked for.
+    pub logs: Option<Vec<(ControllerLogs, ControllerLogs)>>,
     /// Settings; `None`: not recorded.
     pub machine: Option<MachineInfo>,
     /// Activity; `None`: not recorded.

@@ -72,6 +72,8 @@ load=$!
 sleep 1
 for n in 1 2 3 4 5; do look load-$n; done
 refused interval "$NVME_DEEP" inflight --json 300ms 5
+# nvme0 reports that it is too hot
+refused hot "$NVME_DEEP" diagnose --log --duration 3s --json --ctrl nvme0
 kill "$load"
 wait "$load" || true
 

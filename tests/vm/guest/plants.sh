@@ -113,6 +113,37 @@ strays() {
     stop
 }
 
+# served: storage with faults
+served() {
+    # single reads are held for 700 ms
+    seconds=10 run held-by-device nvme0 "${reads[@]}"
+    # reads that are not aligned to the physical blocks take three times as long
+    run unaligned nvme1 "${reads[@]}" --blockalign=512
+    run unaligned-control nvme1 "${reads[@]}"
+    # reads beside discards take three times as long
+    record discard-storm nvme2
+    on discard-storm-trim nvme2 8 --rw=randtrim --bs=1m --iodepth=1 --rate_iops=5 &
+    on discard-storm nvme2 8 "${reads[@]}"
+    wait $!
+    stop
+    run discard-storm-control nvme2 "${reads[@]}"
+}
+
+# busy: the host's CPU has other work
+busy() {
+    run vcpu-stolen nvme0 "${reads[@]}"
+}
+
+# doorbells: a device that answers at once; each doorbell is an exit
+doorbells() {
+    run doorbell-exit nvme0 --rw=randread --bs=4k --iodepth=1
+}
+
+# few: one queue for all CPUs
+few() {
+    run few-queues nvme0 --rw=randread --bs=4k --iodepth=8 --numjobs=4
+}
+
 # bounce: swiotlb=force
 bounce() {
     run bounce nvme0 --rw=randread --bs=128k --iodepth=1

@@ -11,7 +11,10 @@ const INFLIGHT: Suite = Suite {
     script: "inflight",
     variant: "",
     smp: "2",
-    controllers: &["nvme_null nvme0 0", "nvme_null nvme1 16000000000"],
+    controllers: &[
+        "nvme_null nvme0 0 smart_critical_warning=2",
+        "nvme_null nvme1 16000000000",
+    ],
     append: "nvme_core.io_timeout=60 iomem=relaxed",
     env: &[("RAM_FILE", "1")],
 };
@@ -73,6 +76,24 @@ fn a_healthy_load_gets_no_verdict(outcome: &Outcome) {
         }
     }
     assert!(seen > 0, "no command in any look");
+}
+
+/// The rule is named, or said to be explained by a busy host.
+fn the_log_page_shows_the_temperature(outcome: &Outcome) {
+    let said = outcome.text("load", "hot.err");
+    assert_eq!(outcome.code("load", "hot"), 0, "{said}");
+    let object: Value = serde_json::from_str(&outcome.text("load", "hot.out")).unwrap();
+    let causes = object["causes"].as_array().unwrap().iter();
+    if let Some(thermal) = causes.clone().find(|c| c["rule"] == "thermal") {
+        // QEMU's own value, 323 K
+        let evidence = thermal["evidence"].to_string();
+        assert!(evidence.contains("50 \u{b0}C"), "{evidence}");
+        return;
+    }
+    let ruled_out = object["ruled_out"].as_array().unwrap().iter();
+    let thermal: Vec<_> = ruled_out.filter(|r| r["rule"] == "thermal").collect();
+    let why = thermal[0]["reason"].as_str().unwrap();
+    assert!(why.ends_with("explains it"), "{object}");
 }
 
 fn what_the_device_holds(outcome: &Outcome) {
@@ -237,6 +258,7 @@ fn refusals_are_one_sentence(outcome: &Outcome) {
 super::on_kernels! {
     no_command_in_flight_is_shown_as_such_on_6_12 "6.12" INFLIGHT no_command_in_flight_is_shown_as_such
     a_healthy_load_gets_no_verdict_on_6_12 "6.12" INFLIGHT a_healthy_load_gets_no_verdict
+    the_log_page_shows_the_temperature_on_6_12 "6.12" INFLIGHT the_log_page_shows_the_temperature
     what_the_device_holds_on_6_12 "6.12" INFLIGHT what_the_device_holds
     an_interrupt_that_is_masked_on_6_12 "6.12" INFLIGHT an_interrupt_that_is_masked
     a_doorbell_that_the_controller_does_not_see_on_6_12 "6.12" INFLIGHT a_doorbell_that_the_controller_does_not_see

@@ -23,6 +23,7 @@ mod softirq;
 mod split;
 mod stray;
 mod tag_wait;
+mod thermal;
 mod unaligned;
 mod vcpu_stolen;
 
@@ -62,6 +63,7 @@ rules! {
     "flush-cost"        Mechanism flush_cost;
     "discard-storm"     Mechanism discard_storm;
     "unaligned"         Mechanism unaligned;
+    "thermal"           Limit     thermal;
     "rate-cap"          Limit     rate_cap;
     "device"            Device    device;
 }

@@ -7,6 +7,8 @@ use super::super::Cause;
 use super::super::Command;
 use super::super::Facts;
 use super::super::Stages;
+use super::percent;
+use crate::nvme::log::EbsStats;
 use crate::units::rate;
 use crate::units::size_text;
 
@@ -18,6 +20,9 @@ const FLAT: f64 = 0.06;
 const VARIES: f64 = 1.5;
 /// A slice counts if not fewer are in flight.
 const DEPTH: f64 = 2.0;
+
+/// A limit counts that was exceeded for this part of the run.
+const LOGGED: f64 = 0.05;
 
 /// Standard deviation by mean.
 fn variation(values: &[f64]) -> f64 {
@@ -46,9 +51,54 @@ fn spread(values: &[f64]) -> (f64, f64) {
     (at(0.1), at(0.9))
 }
 
+/// The part of the run in which more was asked for than the provider allows, by the volume's own log,
+/// for each of its limits.
+fn beyond(facts: &Facts, ctrl: u32) -> Option<[(&'static str, f64); 4]> {
+    let mut logs = facts.logs.iter().flatten();
+    let (first, last) = logs.find(|(_, last)| last.instance == ctrl)?;
+    let (first, last) = (first.ebs?, last.ebs?);
+    let part = |of: fn(&EbsStats) -> u64| {
+        let micros = of(&last).saturating_sub(of(&first)) as f64;
+        micros / (facts.covers.as_micros() as f64).max(1.0)
+    };
+    Some([
+        ("IOPS of the volume", part(|s| s.volume_iops_us)),
+        ("throughput of the volume", part(|s| s.volume_throughput_us)),
+        ("IOPS of the instance", part(|s| s.instance_iops_us)),
+        (
+            "throughput of the instance",
+            part(|s| s.instance_throughput_us),
+        ),
+    ])
+}
+
+/// A limit that the volume's own log shows.
+fn logged(facts: &Facts, ctrl: u32) -> Option<Cause> {
+    let limits = beyond(facts, ctrl)?;
+    let most = limits.iter().max_by(|a, b| a.1.total_cmp(&b.1))?;
+    (most.1 >= LOGGED).then(|| {
+        let name = format!("nvme{ctrl}");
+        let cause = Cause::new(
+            "rate-cap",
+            &name,
+            format!("{name} was asked for more than the {} allow", most.0),
+            "raise this limit at the provider, or submit less at a time",
+        )
+        .explaining(most.1.min(1.0));
+        let shown = limits.iter().filter(|(_, part)| *part > 0.0);
+        shown.fold(cause, |cause, (what, part)| {
+            cause.shown_by(&format!("time beyond the {what}"), percent(*part))
+        })
+    })
+}
+
 pub fn check(facts: &Facts) -> Answer {
     let (mut causes, mut reason) = (Vec::new(), "the rate follows the number in flight");
     for ctrl in facts.ctrls() {
+        if let Some(cause) = logged(facts, ctrl) {
+            causes.push(cause);
+            continue;
+        }
         let of = |value: &dyn Fn(&Command) -> u64| facts.sums(facts.of_ctrl(ctrl), value);
         let (counts, bytes) = (of(&|_| 1), of(&|c| c.bytes.into()));
         let width = facts.clock.width_ns() as f64;
