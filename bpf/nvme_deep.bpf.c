@@ -327,9 +327,7 @@ int BPF_KPROBE(state_kprobe, struct nvme_ctrl *ctrl, u32 state)
 SEC("?tp_btf/block_bio_queue")
 int BPF_PROG(bio_btf)
 {
-	u64 bio = bio_of(ctx);
-
-	return bio ? on_bio(bio, ND_HOOK_BIO_BTF) : 0;
+	return on_bio(ND_HOOK_BIO_BTF);
 }
 
 SEC("?tp_btf/block_getrq")

@@ -78,20 +78,16 @@ static __always_inline struct nd_disk *disk_of(u64 bio)
 	return disk ? disk : new_disk(&name);
 }
 
-/* The task queues a bio. Its request follows, after a wait for a tag if need be, unless the bio is
- * merged. */
-static __always_inline int on_bio(u64 bio, u32 hook)
+/* The task queues a bio, of any disk: on_getrq() looks at the disk. Its request follows, after a
+ * wait for a tag if need be, unless the bio is merged. */
+static __always_inline int on_bio(u32 hook)
 {
 	u32 tid = (u32)bpf_get_current_pid_tgid(), at = tid & (ND_TASKS - 1);
-	u64 name = peek(disk_name_of(bio), TYPED);
-	struct nd_wait *w;
+	struct nd_wait *w = bpf_map_lookup_elem(&waits, &at);
 
-	if (!is_nvme_name(name) || ignored(hook))
+	if (!w || ignored(hook))
 		return 0;
 	hit(hook, TYPED);
-	w = bpf_map_lookup_elem(&waits, &at);
-	if (!w)
-		return 0;
 	w->tid = tid;
 	w->ns = bpf_ktime_get_ns();
 	return 0;

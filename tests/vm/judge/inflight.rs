@@ -92,7 +92,7 @@ fn the_log_page_shows_the_temperature(outcome: &Outcome) {
     }
     let ruled_out = object["ruled_out"].as_array().unwrap().iter();
     let thermal: Vec<_> = ruled_out.filter(|r| r["rule"] == "thermal").collect();
-    let why = thermal[0]["reason"].as_str().unwrap();
+    let why = thermal[0]["why"].as_str().unwrap();
     assert!(why.ends_with("explains it"), "{object}");
 }
 
