@@ -40,16 +40,29 @@ fn recordings() -> Vec<String> {
     all
 }
 
-fn diagnosis(name: &str) -> Value {
+fn diagnosis(name: &str, options: &[&str]) -> Value {
     let path = root().join(format!("tests/recordings/diagnose/{name}.nvd"));
     let program = Path::new(env!("CARGO_BIN_EXE_nvme-deep"));
-    planted::diagnosis(program, &path, &[])
+    planted::diagnosis(program, &path, options)
+}
+
+/// A clean run of a device of 4 ms, from which 1 ms is expected.
+fn slow_device() -> Value {
+    diagnosis("clean-6.12", &["--expect", "1ms"])
+}
+
+#[test]
+fn a_device_slower_than_expected_is_named_alone() {
+    let found = slow_device();
+    assert_eq!(causes(&found), ["device"], "{found}");
+    let found = diagnosis("clean-6.12", &["--expect", "8ms"]);
+    assert!(causes(&found).is_empty(), "{found}");
 }
 
 #[test]
 fn each_planted_cause_is_named_alone_and_controls_are_clean() {
     for name in recordings() {
-        let found = diagnosis(&name);
+        let found = diagnosis(&name, &[]);
         let expected: Vec<&str> = planted(&name).into_iter().collect();
         assert_eq!(causes(&found), expected, "{name}: {found}");
         let verdict = found["verdict"].as_str().unwrap();
@@ -63,28 +76,21 @@ fn table() -> String {
     let names: BTreeSet<String> = recordings().into_iter().collect();
     let mut text = "| rule | planted in a guest | verdict on the plant | on its control |\n|---|---|---|---|\n".to_owned();
     for rule in RULES {
-        let control = format!("{}-control", rule.name);
-        let of = |name: &str| {
-            let found = names.contains(name).then(|| diagnosis(name));
-            found.map_or_else(
-                || "-".to_owned(),
-                |d| d["verdict"].as_str().unwrap().to_owned(),
-            )
+        let verdict = |found: &Value| found["verdict"].as_str().unwrap().to_owned();
+        let of = |name: &str| names.contains(name).then(|| verdict(&diagnosis(name, &[])));
+        let (plant, control) = match rule.name {
+            "device" => (Some(verdict(&slow_device())), of("clean-6.12")),
+            name => (of(name), of(&format!("{name}-control"))),
         };
-        let planted = if names.contains(rule.name) {
-            "yes"
-        } else {
-            "no: made data only"
+        let planted = match plant {
+            Some(_) => "yes",
+            None => "no: made data only",
         };
-        text += &format!(
-            "| {} | {planted} | {} | {} |\n",
-            rule.name,
-            of(rule.name),
-            of(&control)
-        );
+        let [plant, control] = [plant, control].map(|v| v.unwrap_or_else(|| "-".into()));
+        text += &format!("| {} | {planted} | {plant} | {control} |\n", rule.name);
     }
     for name in names.iter().filter(|n| n.starts_with("clean")) {
-        let found = diagnosis(name);
+        let found = diagnosis(name, &[]);
         let verdict = found["verdict"].as_str().unwrap();
         text += &format!("| none: {name} | | {verdict} | |\n");
     }

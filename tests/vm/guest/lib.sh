@@ -78,11 +78,12 @@ module_users() {
     awk '/^nvme_core /{ print $3 }' /proc/modules
 }
 
-# disk CTRL [NSID]: prints the block device of a namespace, regardless of its kernel number
+# disk CTRL [NSID]: prints the block device of a namespace, regardless of its kernel number. That of a
+# path (nvme2c2n1) is the one of its subsystem (nvme2n1).
 disk() {
     local ns
     for ns in /sys/class/nvme/"$1"/"$1"*n*; do
-        [[ -e $ns/nsid && $(<"$ns/nsid") == "${2:-1}" ]] && { basename "$ns"; return; }
+        [[ -e $ns/nsid && $(<"$ns/nsid") == "${2:-1}" ]] && { basename "$ns" | sed 's/c[0-9]*n/n/'; return; }
     done
     return 1
 }

@@ -129,6 +129,26 @@ served() {
     run discard-storm-control nvme2 "${reads[@]}"
 }
 
+# failover: the target of a path says now and then that the path is not usable
+failover() {
+    local n ana
+    . "$here/target.sh"
+    serve 1 tcp
+    ana=$target/ports/1/ana_groups/1/ana_state
+    connect tcp
+    record path-failover nvme2
+    on path-failover nvme2 6 "${reads[@]}" &
+    for n in 1 2 3; do
+        sleep 1
+        echo inaccessible >"$ana"
+        sleep 0.3
+        echo optimized >"$ana"
+    done
+    wait $!
+    stop
+    nvme disconnect --nqn=lab
+}
+
 # busy: the host's CPU has other work
 busy() {
     run vcpu-stolen nvme0 "${reads[@]}"
