@@ -449,7 +449,7 @@ mod tests {
             panic!("not latency");
         };
         assert_eq!(latency.stages, Some(StagesArg::Basic));
-        assert_eq!(latency.interval, Some(Duration::from_secs(1)));
-        assert_eq!(latency.count, Some(3));
+        assert_eq!(latency.schedule.interval, Some(Duration::from_secs(1)));
+        assert_eq!(latency.schedule.count, Some(3));
     }
 }

@@ -12,5 +12,6 @@ pub mod latency;
 pub mod options;
 pub mod pattern;
 pub mod record;
+pub mod schedule;
 pub mod serve;
 pub mod top;

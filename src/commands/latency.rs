@@ -83,18 +83,10 @@ impl<'o> Reports<'o> {
         (self.begin, self.last.0) = (at, at);
     }
 
-    /// When the next report is due. Without `--delta` the final report counts as one of COUNT.
+    /// When the next report is due.
     fn next(&self) -> Option<Duration> {
-        let LatencyOptions {
-            interval,
-            count,
-            delta,
-            ..
-        } = *self.options;
-        let interims = count.map_or(u64::MAX, |n| if delta { n } else { n - 1 });
-        interval
-            .filter(|_| self.shown < interims)
-            .map(|step| self.begin.saturating_add(times(step, self.shown + 1)))
+        let due = self.options.schedule.due(self.shown)?;
+        Some(self.begin.saturating_add(due))
     }
 
     fn write(
@@ -127,7 +119,7 @@ impl<'o> Reports<'o> {
         ledger: Ledger,
         out: &mut dyn Write,
     ) -> Result<()> {
-        if self.options.delta {
+        if self.options.schedule.delta {
             let shown = now.minus(&self.last.1);
             self.write((at, at - self.last.0), &shown, ledger, false, out)?;
         } else {
@@ -186,11 +178,6 @@ fn last_of(
     let scan = source.scan()?;
     let ledger = ledger_of(source, &now, Some(scan))?;
     reports.last(at, &now, ledger, out)
-}
-
-/// `n` times `step`; saturates.
-fn times(step: Duration, n: u64) -> Duration {
-    step.saturating_mul(u32::try_from(n).unwrap_or(u32::MAX))
 }
 
 /// Runs the command to its end.
@@ -272,16 +259,14 @@ fn replayed(options: &LatencyOptions, mut replay: Replay) -> Result<Ended> {
 
 fn live(options: &LatencyOptions) -> Result<()> {
     let ready = Ready::look(&options.settings)?;
-    let has_end = options.duration.is_some() || options.count.is_some();
+    let end = options.schedule.end();
+    let has_end = end.is_some();
     let until = if has_end || !options.exec.is_empty() {
         until_end(&options.exec, has_end)
     } else {
         "; Ctrl-C for the final report".into()
     };
     let mut session = ready.attach(&options.settings, &until, None)?;
-    let counted = options.interval.zip(options.count);
-    let counted = counted.map(|(step, n)| times(step, n));
-    let end = options.duration.into_iter().chain(counted).min();
     let mut watchdog = Watchdog::of(&session, ready.system.clone());
     let mut reports = Reports::new(options);
     let mut single = match &options.settings.trace {

@@ -116,14 +116,14 @@ impl<'o> Reporter<'o> {
     }
 
     fn interim(&mut self, at: Duration, ledger: Ledger) -> Result<()> {
-        let begin = if self.options.delta {
+        let begin = if self.options.schedule.delta {
             self.past.0
         } else {
             Duration::ZERO
         };
         let report = self.summary(at, at.saturating_sub(begin), &self.past.1, ledger);
         self.reports += 1;
-        if self.options.delta {
+        if self.options.schedule.delta {
             self.past = (at, self.patterns.now());
         }
         write(self.options, &report)
@@ -179,18 +179,10 @@ impl Watcher for Reporter<'_> {
         self.take(event.at_ns, names);
     }
 
-    /// Without `--delta` the final report counts as one of COUNT.
     fn due(&self) -> Option<Duration> {
-        let PatternOptions {
-            interval,
-            count,
-            delta,
-            ..
-        } = *self.options;
-        let interims = count.map_or(u64::MAX, |n| if delta { n } else { n - 1 });
-        interval
-            .filter(|_| self.reports < interims && self.written.is_ok())
-            .map(|step| times(step, self.reports + 1))
+        self.written
+            .is_ok()
+            .then(|| self.options.schedule.due(self.reports))?
     }
 
     fn report(&mut self, at: Duration, ledger: Ledger) -> Result<()> {
@@ -202,18 +194,11 @@ impl Watcher for Reporter<'_> {
     }
 }
 
-/// `n` times `step`; saturates.
-fn times(step: Duration, n: u64) -> Duration {
-    step.saturating_mul(u32::try_from(n).unwrap_or(u32::MAX))
-}
-
 fn live(options: &PatternOptions) -> Result<()> {
     let ready = Ready::look(&options.settings)?;
     let picture = options.picture.as_ref();
     let picture = picture.map(|p| Picture::create(p, &[])).transpose()?;
-    let counted = options.interval.zip(options.count);
-    let counted = counted.map(|(step, n)| times(step, n));
-    let end = options.duration.into_iter().chain(counted).min();
+    let end = options.schedule.end();
     let mut reporter = Reporter::new(options, Submissions::of_events());
     let until = until(end.is_some());
     let watched = watch(ready, &options.settings, until, end, &mut reporter)?;

@@ -3,7 +3,6 @@
 
 use std::ffi::OsString;
 use std::path::PathBuf;
-use std::time::Duration;
 
 use anyhow::Error;
 use anyhow::Result;
@@ -11,10 +10,11 @@ use nvme_deep::model::nvme_latency::LatBuckets;
 use nvme_deep::session::settings::Settings;
 use nvme_deep::session::settings::TraceKind;
 use nvme_deep::session::settings::Tracing;
-use nvme_deep::units::parse_duration;
 
 use super::color;
 use super::filter::refuse_for_recordings;
+use super::schedule::Schedule;
+use super::schedule::refuse_interval_among;
 use super::stage_set;
 use super::usage;
 use crate::cli::latency::LatencyArgs;
@@ -25,14 +25,8 @@ use crate::cli::record::FromArgs;
 pub struct LatencyOptions {
     /// Settings of the session.
     pub settings: Settings,
-    /// Time between reports; `None`: only the final report.
-    pub interval: Option<Duration>,
-    /// Number of reports.
-    pub count: Option<u64>,
-    /// Length of the run.
-    pub duration: Option<Duration>,
-    /// Each report covers its interval, not the run so far.
-    pub delta: bool,
+    /// When to report.
+    pub schedule: Schedule,
     /// Show the histogram of each stage.
     pub hist: bool,
     /// JSON lines instead of text.
@@ -60,38 +54,13 @@ fn lat_buckets(min_us: Option<u64>, shift: Option<u32>) -> Result<Option<LatBuck
     Ok(Some(buckets))
 }
 
-/// Refuses an interval that is too short.
-pub(super) fn check_interval(interval: Option<Duration>) -> Result<()> {
-    match interval.filter(|i| *i < Duration::from_millis(10)) {
-        None => Ok(()),
-        Some(short) => Err(usage(format!(
-            "an interval of {short:?} would only measure the report itself: give at least 10ms"
-        ))),
-    }
-}
-
-/// Refuses a time after the files of `--from`: it was meant as INTERVAL or COUNT.
-pub(super) fn refuse_interval_among(from: &[PathBuf]) -> Result<()> {
-    let texts = from.iter().skip(1).filter_map(|path| path.to_str());
-    match texts.into_iter().find(|t| parse_duration(t).is_ok()) {
-        None => Ok(()),
-        Some(time) => Err(usage(format!(
-            "`{time}` after --from is a file, not a time: give INTERVAL and COUNT before --from, or \
-             write `./{time}`"
-        ))),
-    }
-}
-
 impl TryFrom<LatencyArgs> for LatencyOptions {
     type Error = Error;
 
     fn try_from(args: LatencyArgs) -> Result<Self> {
         let LatencyArgs {
             stages,
-            interval,
-            count,
-            duration,
-            delta,
+            schedule,
             hist,
             filter,
             lat_min_us,
@@ -103,7 +72,6 @@ impl TryFrom<LatencyArgs> for LatencyOptions {
             from: FromArgs { from },
             attach,
         } = args;
-        check_interval(interval)?;
         if commands && !from.is_empty() {
             return Err(usage(
                 "--commands is not for recordings: `trace --json --pair --from` prints their commands",
@@ -125,10 +93,7 @@ impl TryFrom<LatencyArgs> for LatencyOptions {
                 context: false,
                 attaching: attach.into(),
             },
-            interval,
-            count,
-            duration,
-            delta,
+            schedule: schedule.try_into()?,
             hist,
             json,
             color,

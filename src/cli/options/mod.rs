@@ -11,6 +11,7 @@ mod inflight;
 mod latency;
 mod pattern;
 mod record;
+mod schedule;
 mod serve;
 mod top;
 mod trace;

@@ -2,7 +2,6 @@
 //! Options of `pattern`, checked.
 
 use std::path::PathBuf;
-use std::time::Duration;
 
 use anyhow::Error;
 use anyhow::Result;
@@ -15,8 +14,8 @@ use nvme_deep::session::settings::Tracing;
 use super::color;
 use super::heatmap::PictureFile;
 use super::heatmap::PictureFormat;
-use super::latency::check_interval;
-use super::latency::refuse_interval_among;
+use super::schedule::Schedule;
+use super::schedule::refuse_interval_among;
 use super::usage;
 use crate::cli::pattern::PatternArgs;
 use crate::cli::record::FromArgs;
@@ -26,14 +25,8 @@ use crate::cli::record::FromArgs;
 pub struct PatternOptions {
     /// Settings of the session.
     pub settings: Settings,
-    /// Time between reports; `None`: only the final report.
-    pub interval: Option<Duration>,
-    /// Number of reports.
-    pub count: Option<u64>,
-    /// Length of the run.
-    pub duration: Option<Duration>,
-    /// Each report covers its interval, not the run so far.
-    pub delta: bool,
+    /// When to report.
+    pub schedule: Schedule,
     /// Write all buckets.
     pub hist: bool,
     /// File of the picture.
@@ -51,10 +44,7 @@ impl TryFrom<PatternArgs> for PatternOptions {
 
     fn try_from(args: PatternArgs) -> Result<Self> {
         let PatternArgs {
-            interval,
-            count,
-            duration,
-            delta,
+            schedule,
             hist,
             svg,
             force,
@@ -64,7 +54,6 @@ impl TryFrom<PatternArgs> for PatternOptions {
             from: FromArgs { from },
             attach,
         } = args;
-        check_interval(interval)?;
         refuse_interval_among(&from)?;
         if from.len() > 1 && svg.is_some() {
             return Err(usage(
@@ -94,10 +83,7 @@ impl TryFrom<PatternArgs> for PatternOptions {
                 attaching: attach.into(),
                 ..Settings::of(StageSet::Total)
             },
-            interval,
-            count,
-            duration,
-            delta,
+            schedule: schedule.try_into()?,
             hist,
             picture: svg.map(picture),
             json,

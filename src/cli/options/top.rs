@@ -10,7 +10,7 @@ use nvme_deep::model::stage::StageSet;
 use nvme_deep::session::settings::Settings;
 
 use super::color;
-use super::latency::check_interval;
+use super::schedule::check_interval;
 use super::stage_set;
 use super::usage;
 use crate::cli::args::StagesArg;
