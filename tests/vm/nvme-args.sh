@@ -14,8 +14,7 @@
 #       ,once=on (only the first request; repeat the FAULT to fail more), ,errno=N (5).
 #
 #   nvme_on ID NODE [key=value...]
-#       Controller ID on an existing block node, such as "served" of boot.sh. ns:key=value is
-#       passed to the namespace.
+#       Controller ID on an existing block node, such as "served" of boot.sh.
 #
 #   nvme_iommu
 #       An IOMMU (intel-iommu) for all controllers. Give it before them.
@@ -109,16 +108,10 @@ nvme_iommu() {
 }
 
 nvme_on() {
-    local id=$1 node=$2 device='' namespace='' word
+    local id=$1 node=$2 device='' word
     shift 2
-    for word; do
-        case $word in
-            ns:*) namespace+=",${word#ns:}" ;;
-            *) device+=",$word" ;;
-        esac
-    done
-    printf '%s\n' -device "nvme,id=$id,serial=$id$device" \
-        -device "nvme-ns,bus=$id,drive=$node,nsid=1$namespace"
+    for word; do device+=",$word"; done
+    printf '%s\n' -device "nvme,id=$id,serial=$id$device" -device "nvme-ns,bus=$id,drive=$node,nsid=1"
 }
 
 if [[ ${BASH_SOURCE[0]} == "$0" ]]; then

@@ -3,7 +3,6 @@
 
 Each export has 1 GiB that reads as zeroes and discards writes:
     hold       each 500th read is held for 700 ms
-    unaligned  reads and writes that are not aligned to 4 KiB take 8 ms more
     discard    a trim takes 100 ms, and what begins beside a trim takes 8 ms more
 """
 
@@ -30,13 +29,11 @@ class Export:
         self.reads = 0
         self.trims = 0
 
-    def delay(self, kind, offset, length):
+    def delay(self, kind):
         """Seconds for this request."""
         if self.rule == "hold" and kind == READ:
             self.reads += 1
             return 0.7 if self.reads % 500 == 0 else BASE
-        if self.rule == "unaligned" and (offset | length) % 4096 and kind in (READ, WRITE):
-            return BASE + 0.008
         if self.rule == "discard":
             return 0.1 if kind == TRIM else BASE + 0.008 * bool(self.trims)
         return BASE
@@ -44,26 +41,23 @@ class Export:
     async def serve(self, reader, writer):
         while True:
             head = await reader.readexactly(28)
-            magic, _, kind, handle, offset, length = struct.unpack(">IHHQQI", head)
+            magic, _, kind, handle, _, length = struct.unpack(">IHHQQI", head)
             assert magic == REQUEST, hex(magic)
             if kind == DISCONNECT:
                 return
             if kind == WRITE:
                 await reader.readexactly(length)
-            asyncio.get_running_loop().create_task(
-                self.answer(writer, (kind, offset, length), handle)
-            )
+            asyncio.get_running_loop().create_task(self.answer(writer, kind, length, handle))
 
-    async def answer(self, writer, request, handle):
-        kind, _, length = request
-        delay = self.delay(*request)
+    async def answer(self, writer, kind, length, handle):
+        delay = self.delay(kind)
         self.trims += kind == TRIM
         await asyncio.sleep(delay)
         self.trims -= kind == TRIM
         writer.write(struct.pack(">IIQ", ANSWER, 0, handle) + bytes(length if kind == READ else 0))
 
 
-EXPORTS = {rule: Export(rule) for rule in ("hold", "unaligned", "discard")}
+EXPORTS = {rule: Export(rule) for rule in ("hold", "discard")}
 
 
 async def negotiate(reader, writer):

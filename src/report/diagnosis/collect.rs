@@ -18,6 +18,7 @@ use super::facts::Expectation;
 use super::facts::Facts;
 use super::facts::Span;
 use super::facts::strata;
+use super::gaps::Gaps;
 use super::incidents::Incidents;
 use super::measure::Clock;
 use super::stuck::Stuck;
@@ -116,7 +117,7 @@ impl Collector {
                 ns: last.at_ns.saturating_sub(first.at_ns),
                 counted: last.since(&first),
             }),
-            gaps: self.gaps,
+            gaps: Gaps::of(&self.gaps),
             covers,
             accuracy,
             expectation,

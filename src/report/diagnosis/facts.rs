@@ -5,7 +5,6 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use crate::model::activity::Activity;
-use crate::model::activity::Gap;
 use crate::model::logs::ControllerLogs;
 use crate::model::stratum::Stratum;
 use crate::nvme::opcode::QueueKind;
@@ -16,6 +15,7 @@ use crate::report::ledger::Accuracy;
 
 use super::command::Command;
 use super::command::Commands;
+use super::gaps::Gaps;
 use super::incidents::Incidents;
 use super::measure::Clock;
 use super::measure::Comparison;
@@ -90,7 +90,7 @@ pub struct Facts {
     /// Activity; `None`: not recorded.
     pub activity: Option<Span>,
     /// Gaps in the timers of CPUs.
-    pub gaps: Vec<Gap>,
+    pub gaps: Gaps,
     /// The time that the commands cover.
     pub covers: Duration,
     /// Accuracy of the ledger; `None`: no ledger.
@@ -264,7 +264,22 @@ impl Facts {
 
     /// Compares the time in these stages with a condition and without, in the stratum in which it
     /// explains most. `explains` is the part of the time of all commands, in all strata with a longer time.
+    ///
+    /// Commands beside a gap of their CPUs are left out: a CPU that was away has more of everything to
+    /// do afterwards, and all of it would go with longer times.
     pub fn compare(
+        &self,
+        stages: Stages,
+        when: impl Fn(&Command) -> Option<bool>,
+    ) -> Option<(Stratum, Comparison)> {
+        self.compare_all(stages, |command| {
+            let lifetime = (command.begin_ns, command.end_ns);
+            (!self.gaps.met(command, lifetime)).then(|| when(command))?
+        })
+    }
+
+    /// The same with the commands beside gaps.
+    pub fn compare_all(
         &self,
         stages: Stages,
         when: impl Fn(&Command) -> Option<bool>,

@@ -5,6 +5,7 @@
 mod collect;
 mod command;
 mod facts;
+mod gaps;
 mod incidents;
 mod judge;
 #[cfg(test)]
@@ -22,6 +23,7 @@ pub use self::facts::Facts;
 pub use self::facts::Slow;
 pub use self::facts::Span;
 pub use self::facts::StratumFacts;
+pub use self::gaps::Gaps;
 pub use self::incidents::Incidents;
 pub use self::judge::Diagnosis;
 pub use self::judge::Outcome;

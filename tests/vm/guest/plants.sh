@@ -117,16 +117,13 @@ strays() {
 served() {
     # single reads are held for 700 ms
     seconds=10 run held-by-device nvme0 "${reads[@]}"
-    # reads that are not aligned to the physical blocks take three times as long
-    run unaligned nvme1 "${reads[@]}" --blockalign=512
-    run unaligned-control nvme1 "${reads[@]}"
     # reads beside discards take three times as long
-    record discard-storm nvme2
-    on discard-storm-trim nvme2 8 --rw=randtrim --bs=1m --iodepth=1 --rate_iops=5 &
-    on discard-storm nvme2 8 "${reads[@]}"
+    record discard-storm nvme1
+    on discard-storm-trim nvme1 8 --rw=randtrim --bs=1m --iodepth=1 --rate_iops=5 &
+    on discard-storm nvme1 8 "${reads[@]}"
     wait $!
     stop
-    run discard-storm-control nvme2 "${reads[@]}"
+    run discard-storm-control nvme1 "${reads[@]}"
 }
 
 # failover: the target of a path says now and then that the path is not usable
@@ -157,11 +154,6 @@ busy() {
 # doorbells: a device that answers at once; each doorbell is an exit
 doorbells() {
     run doorbell-exit nvme0 --rw=randread --bs=4k --iodepth=1
-}
-
-# few: one queue for all CPUs
-few() {
-    run few-queues nvme0 --rw=randread --bs=4k --iodepth=8 --numjobs=4
 }
 
 # bounce: swiotlb=force

@@ -2,7 +2,7 @@
 # Commands that time out, are cancelled or are rejected; a controller that is reset. The driver's
 # timeout is one second, and a small, forced swiotlb limits the mappings. nvme0 answers after 7 s
 # and has a namespace that the kernel itself does not read (blocks of 512 + 8 bytes), nvme1 answers
-# after 20 ms, nvme2 at once.
+# after 20 ms, nvme2 after 4 ms: then more is in flight than the bounce buffers have room for.
 . "$(dirname "$0")/lib.sh"
 . "$(dirname "$0")/devices.sh"
 . "$(dirname "$0")/record.sh"

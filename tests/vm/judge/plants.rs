@@ -88,16 +88,12 @@ const POLLED: Suite = suite(
     &[],
 );
 
-/// Storage with faults: single reads are held, unaligned reads and reads beside discards are slow.
+/// Storage with faults: single reads are held, reads beside discards are slow.
 const SERVED: Suite = suite(
     "-served",
-    &[
-        "nvme_on nvme0 served-hold",
-        "nvme_on nvme1 served-unaligned ns:logical_block_size=512 ns:physical_block_size=4096",
-        "nvme_on nvme2 served-discard",
-    ],
+    &["nvme_on nvme0 served-hold", "nvme_on nvme1 served-discard"],
     "lab.plants=served",
-    &[("SERVED", "hold unaligned discard")],
+    &[("SERVED", "hold discard")],
 );
 
 /// Three other processes on the CPU of the host.

@@ -29,7 +29,7 @@ const FAULTS: Suite = Suite {
     controllers: &[
         "nvme_null nvme0 7000000000 ns:ms=8 ns:mset=1",
         "nvme_null nvme1 20000000",
-        "nvme_null nvme2 0",
+        "nvme_null nvme2 4000000",
     ],
     append: "nvme_core.io_timeout=1 swiotlb=1024,force",
     env: &[],
