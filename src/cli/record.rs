@@ -50,7 +50,7 @@ pub struct RecordArgs {
 
     /// Also record the conditions of each command (CPU idle or in a soft interrupt, doorbell written
     /// or not), waits for tags, splits, bounce buffers, and the settings of the machine. Costs some
-    /// 900 instructions per command more
+    /// 750 instructions per command more
     #[arg(long)]
     pub context: bool,
 
