@@ -18,8 +18,8 @@
 #include "kernel.bpf.h"
 #include "abi.h"
 #include "config.bpf.h"
-#include "filter.bpf.h"
 #include "maps.bpf.h"
+#include "filter.bpf.h"
 #include "peek.bpf.h"
 #include "hist.bpf.h"
 #include "rows.bpf.h"
@@ -122,6 +122,7 @@ int setup_out_tp(void *ctx)
 		count(ND_OVERWRITTEN);
 	s->cid = cid;
 	if (!wanted(instance, qid, nsid, opcode, admin) || (targ_any && !wanted_task()) ||
+	    (targ_container && !in_container_by_task()) ||
 	    (targ_by_lba && !wanted_lba(ctx, admin, opcode))) {
 		count(ND_FILTERED);
 		s->state = ND_SKIPPED;

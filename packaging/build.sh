@@ -5,7 +5,8 @@
 #   nvme-deep          linked dynamically with libc, libelf and zlib, for the .deb
 #   nvme-deep-static   needs no library of the system it runs on, for the .rpm and the archive
 #
-# With --no-parquet it builds only nvme-deep-static-small, without `export --format parquet`.
+# With --no-parquet it builds only nvme-deep-static-small: without `export --format parquet`, and
+# optimized for size (the profile `small`).
 #
 # The same sources, compilers and libraries make the same bytes, in any directory and at any time:
 # the options below leave out the paths of this machine.
@@ -28,7 +29,7 @@ export CFLAGS RUSTFLAGS LIBBPF_SYS_LIBRARY_PATH
 
 # With --target, the options do not reach build scripts and procedural macros, which must not be
 # static.
-options=(--profile dist --locked --target "$target" --bin nvme-deep)
+options=(--locked --target "$target" --bin nvme-deep)
 built=target/$target/dist/nvme-deep
 
 static() {
@@ -39,7 +40,8 @@ static() {
 
 case ${1:-} in
     --no-parquet)
-        static --no-default-features --features static
+        built=target/$target/small/nvme-deep
+        static --profile small --no-default-features --features static
         install -m 755 "$built" "$out/nvme-deep-static-small"
         if (($(stat -c %s "$built") > 8000000)); then
             echo "build: larger than 8 MB, the limit of docs/install.md" >&2
@@ -47,9 +49,9 @@ case ${1:-} in
         fi
         ;;
     '')
-        cargo build "${options[@]}"
+        cargo build --profile dist "${options[@]}"
         install -m 755 "$built" "$out/nvme-deep"
-        static --features static
+        static --profile dist --features static
         install -m 755 "$built" "$out/nvme-deep-static"
         ;;
     *)

@@ -37,6 +37,26 @@ works() {
     inside "$1" "$2" doctor --json | grep -q '"schema_version"' || die "$2 doctor fails in $1"
 }
 
+# first_minutes ROOT: what a new user tries, on a machine without NVMe: one line says what is missing.
+# Without /sys/class/nvme nothing can be traced; with it, the outcome depends on this machine.
+first_minutes() {
+    local command said status
+    if compgen -G '/sys/class/nvme/*' >/dev/null; then
+        echo "check: this machine has NVMe: the messages without it are not checked"
+        return
+    fi
+    for command in top latency trace stacks diagnose pattern inflight; do
+        status=0
+        said=$(inside "$1" /usr/bin/nvme-deep "$command" 2>&1 </dev/null) || status=$?
+        ((status == 6)) && [[ $said == 'nvme-deep: this machine has no NVMe controller'* ]] ||
+            die "$command says, with status $status: $said"
+        (($(wc -l <<<"$said") == 1)) || die "$command says more than one line: $said"
+    done
+    inside "$1" /usr/bin/nvme-deep doctor >"$work/doctor" || die "doctor fails"
+    grep -q '^  controllers  none' "$work/doctor" || die "doctor does not say that there is no controller"
+    echo "check: without NVMe, each command says so in one line"
+}
+
 # state ROOT: names, modes and owners of all files of a root, and the contents of /etc, without what
 # apt and dpkg write about themselves
 state() {
@@ -75,6 +95,7 @@ in_debian() {
     state "$root" >"$work/before"
     "${apt[@]}" install /tmp/nvme-deep.deb >/dev/null
     works "$root" /usr/bin/nvme-deep
+    first_minutes "$root"
     chroot "$root" env MANWIDTH=80 man nvme-deep-latency 2>&1 | grep -q 'EXIT STATUS' ||
         die "no man page in $suite"
     [[ -s $root/usr/share/doc/nvme-deep/NOTICES ]] || die "no notices in $suite"

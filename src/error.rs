@@ -230,6 +230,8 @@ pub enum Operation {
     },
     /// Assigning the rings to the groups of CPUs.
     AssignRings,
+    /// Setting the latency above which commands are events.
+    SetBar,
     /// Running the program `service`.
     RunService,
     /// Mapping the data of the ring.
@@ -263,6 +265,7 @@ impl fmt::Display for Operation {
             Self::AssignSlots(controller) => write!(f, "give {controller} its slots"),
             Self::CreateRings { bytes } => write!(f, "create a ring buffer of {bytes} bytes"),
             Self::AssignRings => f.write_str("assign the ring buffers to the CPUs"),
+            Self::SetBar => f.write_str("set the latency above which commands are events"),
             Self::RunService => f.write_str("run the program `service`"),
             Self::MapRing => f.write_str("map the ring"),
             Self::MapPositions => f.write_str("map the positions of the ring"),

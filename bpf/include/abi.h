@@ -10,6 +10,7 @@
 #define ND_ABI_H
 
 #include "beside.h"
+#include "failures_abi.h"
 
 /* Log-linear buckets: 2^ND_HIST_SUB_BITS per power of two, so half a bucket is at most 6.25 %.
  * src/model/histogram.rs has the same rule; tests/parity.rs compares both. */
@@ -124,6 +125,7 @@ enum nd_count {
 	ND_LOST_EVENT,	/* trace: other events (not submit, complete) lost: no room in the ring */
 	ND_NO_STACK,	/* stacks that the kernel could not take */
 	ND_STACKS_FULL, /* stacks without a free entry in the table */
+	ND_BY_TASK, /* container filter: commands selected by the task, as they have no cgroup */
 	ND_COUNT_MAX,
 };
 
@@ -169,10 +171,6 @@ enum nd_count {
 #define ND_KEY_VALID	     (1ull << 51)
 #define ND_ROW_BITS	     12
 #define ND_MAX_ROWS	     (1u << ND_ROW_BITS)
-
-/* Counters of a controller, struct nd_failures: first by status code type (bits 10:8). */
-#define ND_FAIL_RETRIED 8 /* completed commands that were retries */
-#define ND_FAIL_MAX	16
 
 #define ND_CLASS_NONE  0
 #define ND_CLASS_SMALL 1 /* <= 16 KiB */
@@ -291,11 +289,6 @@ struct nd_ctrl {
 	__u32 stride; /* tags per queue, a power of two */
 	__u32 queues; /* including the admin queue */
 	__u32 points; /* ND_SAW_*: the points that its transport has */
-};
-
-/* Commands of a controller that failed or were retries; only if the run counts these. */
-struct nd_failures {
-	__u64 count[ND_FAIL_MAX];
 };
 
 /* Cached owner of a request_queue. A set-up that finds it outdated rewrites it. */

@@ -95,9 +95,9 @@ static __always_inline int fill_slot(struct nd_slot *s, struct request *rq,
 	if (!wanted((w->key >> ND_KEY_CTRL_SHIFT) & (ND_MAX_CTRLS - 1), qid, nsid, opcode, admin) ||
 	    (targ_by_lba && !wanted_lba(cmd, admin, opcode, typed)))
 		return FILTERED;
-	if (targ_any && here && !wanted_task())
+	if (targ_any && here && (!wanted_task() || !wanted_container(rq, typed)))
 		return FILTERED;
-	if (targ_any && !here && by_task())
+	if (targ_any && !here && by_submission())
 		return UNATTRIBUTED;
 	/* The low bits of an opcode are the direction: 01 to the device, 10 from it. For a discard,
 	 * the length in blk-mq is the discarded size, not the transferred size. */
@@ -124,8 +124,9 @@ static __always_inline int fill_slot(struct nd_slot *s, struct request *rq,
 		s->beside = 0;
 		s->outcome.beside = 0;
 	}
-	if (cfg_trace) {
+	if (cfg_trace || cfg_details)
 		s->qid = qid;
+	if (cfg_trace) {
 		note_asked(&s->asked, rq, cmd, nsid, bytes, here, typed);
 	}
 	return WANTED;

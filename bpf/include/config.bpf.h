@@ -36,6 +36,7 @@ const volatile struct nd_config config SEC(".rodata.config") = {};
 #define cfg_hard_irq	   config.hard_irq
 #define cfg_softirq	   config.softirq
 #define cfg_count_status   config.count_status
+#define cfg_details	   config.details
 #define cfg_lat		   config.lat
 #define cfg_lat_min_us	   config.lat_min_us
 #define cfg_lat_shift	   config.lat_shift
@@ -56,6 +57,8 @@ const volatile struct nd_config config SEC(".rodata.config") = {};
 #define targ_by_comm	   config.targ_by_comm
 #define targ_comm	   config.targ_comm
 #define targ_by_cgroup	   config.targ_by_cgroup
+#define targ_container	   config.targ_container
+#define targ_cgroup_id	   config.targ_cgroup_id
 #define targ_by_lba	   config.targ_by_lba
 #define targ_lba_first	   config.targ_lba_first
 #define targ_lba_last	   config.targ_lba_last
@@ -113,6 +116,12 @@ const volatile struct nd_config config SEC(".rodata.config") = {};
 #define targ_any 0
 #undef targ_by_lba
 #define targ_by_lba 0
+#undef targ_container
+#define targ_container 0
+#ifndef ND_STATUS
+#undef cfg_details
+#define cfg_details 0
+#endif
 #endif
 #ifdef ND_ONLY
 #undef cfg_mode

@@ -17,6 +17,8 @@ struct nd_config {
 	/* Bitmaps of opcodes: I/O, admin. */
 	__u64 targ_opcodes[2][4];
 	__u64 targ_comm[2];
+	/* The id of the container's cgroup, with ND_CONTAINER_BIO. */
+	__u64 targ_cgroup_id;
 	__u64 targ_lba_first;
 	__u64 targ_lba_last;
 	/* ND_MODE_* */
@@ -109,9 +111,16 @@ struct nd_config {
 	__u8 softirq;
 	/* Without a trace: count failed commands by controller and status type. */
 	__u8 count_status;
-	__u8 unused[7];
+	/* ND_CONTAINER_*: how commands of the container are selected; 0: no such filter. */
+	__u8 targ_container;
+	/* Without a trace: count the commands of each queue, and report the slowest. */
+	__u8 details;
+	__u8 unused[5];
 };
 
-_Static_assert(sizeof(struct nd_config) == 512, "no padding");
+#define ND_CONTAINER_BIO  1 /* by the bio's cgroup, else by the task's */
+#define ND_CONTAINER_TASK 2 /* by the task's cgroup */
+
+_Static_assert(sizeof(struct nd_config) == 520, "no padding");
 
 #endif

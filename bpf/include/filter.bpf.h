@@ -3,7 +3,7 @@
 #ifndef ND_FILTER_H
 #define ND_FILTER_H
 
-/* The one cgroup of a filter. */
+/* The cgroup of --cgroup or --container. */
 struct {
 	__uint(type, BPF_MAP_TYPE_CGROUP_ARRAY);
 	__uint(max_entries, 1);
@@ -27,10 +27,19 @@ static __always_inline int wanted_ctrl(u32 ctrl)
 	return !targ_by_ctrl || (targ_ctrls[(ctrl >> 6) & 3] >> (ctrl & 63)) & 1;
 }
 
-/* Whether a filter needs the submitting task. */
-static __always_inline int by_task(void)
+/* Whether a filter needs the submission of the command. */
+static __always_inline int by_submission(void)
 {
-	return targ_pid_count || targ_by_comm || targ_by_cgroup;
+	return targ_pid_count || targ_by_comm || targ_by_cgroup || targ_container;
+}
+
+/* Whether the current task is in the container, and counts the command as selected by it. */
+static __always_inline int in_container_by_task(void)
+{
+	if (bpf_current_task_under_cgroup(&cgroups, 0) != 1)
+		return 0;
+	count(ND_BY_TASK);
+	return 1;
 }
 
 /* Filters by the submitting task, which is the current task. */

@@ -139,9 +139,35 @@ struct block_device {
 	struct gendisk *bd_disk;
 };
 
+/* include/linux/cgroup-defs.h, include/linux/kernfs.h, block/blk-cgroup.h */
+struct kernfs_node {
+	u64 id;
+};
+
+struct cgroup;
+
+struct cgroup_subsys_state {
+	struct cgroup *cgroup;
+	struct cgroup_subsys_state *parent;
+};
+
+struct cgroup {
+	struct cgroup_subsys_state self;
+	struct kernfs_node *kn;
+};
+
+struct blkcg {
+	struct cgroup_subsys_state css;
+};
+
+struct blkcg_gq {
+	struct blkcg *blkcg;
+};
+
 struct bio {
 	struct gendisk *bi_disk;      /* before 5.12 */
 	struct block_device *bi_bdev; /* 5.12 and later */
+	struct blkcg_gq *bi_blkg;     /* with CONFIG_BLK_CGROUP */
 };
 
 /* arch/x86/include/asm/current.h, 6.2 to 6.14, per CPU. */

@@ -21,6 +21,8 @@ ARRAY_MAP(queues, struct nd_queue, ND_MAX_QUEUE_IDS);
 ARRAY_MAP(row_cache, u64, ND_ROW_CACHE);
 ARRAY_MAP(scratches, struct nd_scratch, 1);
 ARRAY_MAP(failures, struct nd_failures, 1); /* by controller */
+ARRAY_MAP(queue_counts, u64, 1);	    /* see details.bpf.h */
+ARRAY_MAP(slow_bar, u64, 1);		    /* see details.bpf.h */
 /* Never written: the initial value of a new sum. */
 ARRAY_MAP(empty, struct nd_stack_sum, 1);
 

@@ -111,4 +111,13 @@ static __always_inline u32 command_id_of(struct request *rq, int typed)
 	return head.command_id;
 }
 
+/* Reads up to 16 bits at offset `at` of nvme_request: from `word`, which was read at offset `from`,
+ * if they are in it, else from memory. */
+static __always_inline u64 part_of(u64 pdu, u64 at, u64 from, u64 word, int typed)
+{
+	if (__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__ && at >= from && at < from + 7)
+		return word >> (at - from) * 8;
+	return peek(pdu + at, typed);
+}
+
 #endif

@@ -126,15 +126,6 @@ static __always_inline int on_cqe(struct request *rq, u32 hook, int typed, int a
 	return 0;
 }
 
-/* Reads up to 16 bits at offset `at` of nvme_request: from `word`, which was read at offset `from`,
- * if they are in it, else from memory. */
-static __always_inline u64 part_of(u64 pdu, u64 at, u64 from, u64 word, int typed)
-{
-	if (__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__ && at >= from && at < from + 7)
-		return word >> (at - from) * 8;
-	return peek(pdu + at, typed);
-}
-
 /* Records the outcome that the driver reports, if the driver's types are available. */
 static __always_inline void note_outcome(struct nd_outcome *o, struct request *rq, int typed)
 {
@@ -211,6 +202,8 @@ static __always_inline int on_complete(void *ctx, struct request *rq, u32 hook, 
 		s->state = ND_COMPLETED;
 	} else {
 		finish(s, cpu, now, 0, 0);
+		if (cfg_details)
+			note_details(s, rq, now, 0, typed);
 	}
 	return 0;
 }
@@ -229,7 +222,10 @@ static __always_inline int on_end(struct request *rq, u32 hook, int typed)
 		return 0;
 	if (s->state == ND_COMPLETED) {
 		tally(cpu, hook, typed);
-		finish(s, cpu, s->complete_ns, bpf_ktime_get_ns(), 0);
+		now = bpf_ktime_get_ns();
+		finish(s, cpu, s->complete_ns, now, 0);
+		if (cfg_details)
+			note_details(s, rq, s->complete_ns, now, typed);
 	} else if (has_completed(s) && !is_outdated(s, rq, typed)) {
 		tally(cpu, hook, typed);
 		now = bpf_ktime_get_ns();

@@ -126,6 +126,8 @@ pub const MAX_LIST: usize = 16;
 pub const MODES: [u32; 3] = [0, 1, 2];
 /// `nd_config.trace`: events, pairs, stacks, commands, commands in flight (`ND_TRACE_*`).
 pub const TRACES: [u8; 5] = [1, 2, 3, 4, 5];
+/// `ND_CONTAINER_*`: by the bio, by the task.
+pub const CONTAINERS: [u8; 2] = [1, 2];
 /// Index of the retried commands in `nd_failures` (`ND_FAIL_RETRIED`); the types come before it.
 pub const FAIL_RETRIED: usize = TYPES;
 /// `nd_config.stack`: at submission, at completion (`ND_STACK_*`).

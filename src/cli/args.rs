@@ -176,6 +176,13 @@ pub struct FilterArgs {
     #[arg(long, short, value_name = "PATH")]
     pub cgroup: Option<PathBuf>,
 
+    /// Only commands of this container: at least 8 digits of its ID (docker, podman, containerd,
+    /// CRI-O), the UID of a Kubernetes pod, or the path of its cgroup (v2). By the cgroup that caused
+    /// the I/O, also for writeback; for commands without one by the task that calls the driver. Only
+    /// while tracing, not for recordings
+    #[arg(long, value_name = "ID", conflicts_with = "cgroup")]
+    pub container: Option<String>,
+
     /// Only commands that touch a logical block in this range: `FIRST-LAST` or one number. Commands
     /// without a start LBA are excluded
     #[arg(long, value_name = "RANGE")]

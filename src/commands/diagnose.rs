@@ -84,6 +84,7 @@ fn open(path: &Path, settings: &Settings) -> Result<Replay> {
     let replay = Replay::open(path, settings)?;
     replay.require_pairs()?;
     replay.say_choice();
+    replay.show_progress();
     if replay.info().stage_set == StageSet::Total {
         let text = format!(
             "{} has no stages, which a diagnosis needs: record with `record --stages=fine --context`",

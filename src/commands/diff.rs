@@ -54,6 +54,7 @@ fn read(replay: &mut Replay, stages: StageSet, ctrls: &Ctrls) -> Result<(Counted
     let mut counter = Counter::new(stages, ctrls.clone());
     let mut controllers: Vec<ControllerInfo> = Vec::new();
     let mut commands = 0;
+    replay.show_progress();
     while replay.next(&mut |item| match item {
         Item::Event(event) => commands += u64::from(counter.add(event)),
         Item::Controllers(all) => {

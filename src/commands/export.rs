@@ -146,6 +146,7 @@ impl Output {
 fn begins(options: &ExportOptions, path: &Path) -> Result<Begins> {
     let mut begins = Begins::default();
     let mut replay = Replay::open(path, &options.settings)?;
+    replay.show_progress();
     while replay.next(&mut |item| {
         if let Item::Event(event) = item
             && options.settings.selects(event)

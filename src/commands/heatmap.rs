@@ -96,7 +96,8 @@ impl Watcher for Painter {
 
 fn of_recording(options: &HeatmapOptions, path: &Path) -> Result<(Painter, Watched)> {
     let settings = &options.settings;
-    let replay = Replay::open(path, settings)?;
+    let mut replay = Replay::open(path, settings)?;
+    replay.show_progress();
     let depth = options.quantity == Quantity::Depth;
     if !depth || settings.filter.needs_submission() {
         replay.require_pairs()?;

@@ -53,6 +53,7 @@ struct Driver {
 fn read_guest(path: &Path) -> Result<Driver> {
     let mut replay = Replay::open(path, &Settings::of(StageSet::Total))?;
     replay.require_pairs()?;
+    replay.show_progress();
     let mut names = Names::recorded();
     let mut controllers: Vec<ControllerInfo> = Vec::new();
     let (mut commands, mut without_times) = (Vec::new(), 0);

@@ -201,6 +201,9 @@ pub fn run(options: &LatencyOptions) -> Result<()> {
 fn replayed(options: &LatencyOptions, mut replay: Replay) -> Result<Ended> {
     let settings = &options.settings;
     replay.say_choice();
+    if options.interval.is_none() {
+        replay.show_progress();
+    }
     let begin_ns = replay.info().begin_ns;
     let mut recount = Recount {
         stage_set: settings.stage_set,

@@ -21,6 +21,7 @@ mod output;
 pub mod pattern;
 mod picture;
 mod privileges;
+mod progress;
 pub mod record;
 mod recording;
 mod replay;

@@ -253,7 +253,10 @@ pub fn run(options: &PatternOptions) -> Result<()> {
         color: options.color,
         ledger_apart: false,
     };
-    show_each(replays, &form, &mut |replay| {
+    show_each(replays, &form, &mut |mut replay| {
+        if options.interval.is_none() {
+            replay.show_progress();
+        }
         of_recording(options, replay, take(&mut picture))
     })
 }

@@ -3,6 +3,8 @@
 
 use std::fs::File;
 use std::io::BufReader;
+use std::io::IsTerminal;
+use std::io::stdout;
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 use std::time::Duration;
@@ -20,6 +22,7 @@ use nvme_deep::report::ledger::Ledger;
 use nvme_deep::report::ledger::TraceLedger;
 use nvme_deep::session::settings::Settings;
 
+use crate::commands::progress::Progress;
 use crate::commands::say;
 use crate::exit::Failure;
 
@@ -32,6 +35,9 @@ pub struct Replay {
     ledger: Option<LedgerInfo>,
     /// Times of the first and the last event.
     span_ns: Option<(u64, u64)>,
+    /// Size in bytes.
+    size: u64,
+    progress: Option<Progress>,
 }
 
 fn failure(path: &str, error: &RecordingError) -> anyhow::Error {
@@ -62,12 +68,16 @@ impl Replay {
             );
             return Err(Failure::error(Kind::Usage, text));
         }
+        // a terminal that gets the output has no room for another line
+        let has_room = !stdout().is_terminal();
         let replay = Self {
+            progress: has_room.then(|| Progress::reading(&shown)).flatten(),
             playback,
             path: shown,
             file_id: (metadata.dev(), metadata.ino()),
             ledger: None,
             span_ns: None,
+            size: metadata.len(),
         };
         replay.check(settings)?;
         Ok(replay)
@@ -91,8 +101,8 @@ impl Replay {
             }
             StageSet::Basic | StageSet::Fine => {}
         }
-        if settings.filter.cgroup.is_some() {
-            return lacks("cgroups of its commands", "with --cgroup");
+        if settings.filter.cgroup.is_some() || settings.filter.container.is_some() {
+            return lacks("cgroups of its commands", "with --cgroup or --container");
         }
         if settings.filter.comm.is_some() && info.redacted {
             return lacks("names of processes (it is redacted)", "without --redact");
@@ -146,6 +156,14 @@ impl Replay {
         self.playback.info()
     }
 
+    /// Shows the progress also beside the output on a terminal: the command writes nothing before the
+    /// end of the file.
+    pub fn show_progress(&mut self) {
+        if self.progress.is_none() {
+            self.progress = Progress::reading(&self.path);
+        }
+    }
+
     /// Passes on the items of the next block. Returns false at the end.
     ///
     /// # Errors
@@ -167,7 +185,14 @@ impl Replay {
                 to(other);
             }
         });
-        read.map_err(|e| failure(&self.path, &e))
+        let more = read.map_err(|e| failure(&self.path, &e))?;
+        if let Some(progress) = &mut self.progress {
+            progress.step(self.playback.whole_bytes(), self.size);
+        }
+        if !more {
+            self.progress = None;
+        }
+        Ok(more)
     }
 
     /// Refuses a recording with two events per command.

@@ -131,6 +131,7 @@ fn stack_of(what: &EventKind, at: StackAt) -> Option<(Option<StackId>, Option<u6
 fn replay(options: &StacksOptions, mut replay: Replay) -> Result<Seen> {
     let settings = &options.settings;
     replay.say_choice();
+    replay.show_progress();
     let wants = settings.trace.as_ref().and_then(|t| t.stack);
     let at = wants.context("no stacks were asked for")?;
     let (mut frames, mut sums) = (HashMap::new(), HashMap::new());

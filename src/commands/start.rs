@@ -28,6 +28,7 @@ use nvme_deep::session::settings::Tracing;
 use nvme_deep::session::take_over_log;
 use nvme_deep::symbols::Symbolizer;
 
+use super::progress::during;
 use super::run::Wake;
 use super::run::stop_signals;
 use super::say;
@@ -222,7 +223,7 @@ impl Ready {
 /// A symbolizer. Reports it if the kernel hides its symbols. Reading the symbol table takes
 /// seconds.
 pub fn symbolizer() -> Symbolizer {
-    let symbolizer = Symbolizer::new();
+    let symbolizer = during("reading the symbols of the kernel", Symbolizer::new);
     if let Some(why) = symbolizer.hidden() {
         say(&why.to_string());
     }

@@ -7,6 +7,7 @@ mod admin;
 #[cfg(feature = "live")]
 pub mod btf;
 pub mod clock;
+pub mod container;
 pub mod disk;
 #[cfg(feature = "live")]
 pub mod elf;
@@ -14,6 +15,7 @@ pub mod fact;
 pub mod hypervisor;
 mod identify;
 pub mod info;
+pub mod interrupts;
 pub mod kallsyms;
 #[cfg(feature = "live")]
 pub mod kernel;

@@ -31,10 +31,11 @@ pub enum Count {
     LostEvent,
     NoStack,
     StacksFull,
+    ByTask,
 }
 
 /// All exceptions, by number.
-pub const COUNTS: [Count; 26] = [
+pub const COUNTS: [Count; 27] = [
     Count::Filtered,
     Count::FilteredDone,
     Count::Untracked,
@@ -61,6 +62,7 @@ pub const COUNTS: [Count; 26] = [
     Count::LostEvent,
     Count::NoStack,
     Count::StacksFull,
+    Count::ByTask,
 ];
 
 /// Counters of one CPU, or summed over all.

@@ -51,6 +51,13 @@ pub fn ledger(l: &Ledger, theme: Theme, detail: bool, out: &mut dyn Write) -> io
         "  completions  {} seen, {} issued outside the run; {} commands filtered out",
         l.completions, l.orphan_completions, l.filtered
     )?;
+    if l.by_task > 0 {
+        writeln!(
+            out,
+            "  container    {} commands selected by the task that submitted them",
+            l.by_task
+        )?;
+    }
     skipped(l, out)?;
     writeln!(
         out,
@@ -75,7 +82,11 @@ pub fn ledger(l: &Ledger, theme: Theme, detail: bool, out: &mut dyn Write) -> io
 /// The counts are exact; times of some points may be missing.
 fn exact(l: &Ledger) -> String {
     let mut text = format!("exact: {} commands, 0 lost", l.matched);
-    for (n, what) in [(l.in_flight, "in flight"), (l.filtered, "filtered out")] {
+    for (n, what) in [
+        (l.in_flight, "in flight"),
+        (l.filtered, "filtered out"),
+        (l.by_task, "selected by their task"),
+    ] {
         if n > 0 {
             text.push_str(&format!(", {n} {what}"));
         }

@@ -11,6 +11,7 @@ use super::Trouble;
 use crate::error::Error;
 use crate::error::Result;
 use crate::machine::System;
+use crate::machine::container;
 use crate::machine::kernel::Look;
 use crate::machine::may_read_module_btf;
 use crate::machine::sysfs::Controller;
@@ -21,6 +22,7 @@ use crate::probe::catalog::Method;
 use crate::probe::catalog::Role;
 use crate::probe::facts::KernelFacts;
 use crate::probe::plan::AttachPlan;
+use crate::probe::plan::Pairing;
 use crate::probe::plan::Policy;
 use crate::probe::plan::plan_with;
 use crate::session::settings::Settings;
@@ -70,6 +72,22 @@ fn short_stacks(policy: &Policy, facts: &KernelFacts, plan: &AttachPlan) -> Opti
     })
 }
 
+/// A remark if the commands of a container are selected by their task.
+fn by_task(config: &Config<'_>, plan: &AttachPlan) -> Option<&'static str> {
+    let path = config.filter.container.as_ref()?;
+    if plan.pairing == Pairing::Tag {
+        return Some(
+            "--container selects by the task that calls the driver, which for writeback is a kernel \
+             thread: classic tracepoints do not show the cgroup of the I/O",
+        );
+    }
+    (!container::attributes_io(path)).then_some(
+        "--container selects by the task that calls the driver, which for writeback is a kernel \
+         thread: the io controller is not enabled for this cgroup (`echo +io` to \
+         cgroup.subtree_control of its parents)",
+    )
+}
+
 /// Attaches what the settings require, by the best methods of this kernel. The process must be
 /// permitted to trace. `irq_entry`: the kernel's interrupt entry code, for stacks. `notice`
 /// receives remarks for the user.
@@ -104,6 +122,7 @@ pub fn attach(
         irq_entry,
         measure: options.attaching.verbose > 0,
         count_status: options.count_trouble,
+        details: options.details,
         ignore: &options.attaching.ignore,
         facts: &facts,
         custom_btf: types.custom.as_ref(),
@@ -122,12 +141,14 @@ pub fn attach(
             plan_with(options.stage_set, &events, &facts, &policy).map_err(Error::NoMethod)?;
         match Session::start(plan, layout.clone(), &config, controllers) {
             Ok(session) => {
-                if let Some(text) = short_stacks(&policy, &facts, session.plan()) {
-                    notice(&text);
-                }
-                if let Some(why) = session.no_timer() {
-                    notice(&format!("gaps are not observed on all CPUs: {why}"));
-                }
+                let remarks = [
+                    short_stacks(&policy, &facts, session.plan()),
+                    by_task(&config, session.plan()).map(str::to_owned),
+                    session
+                        .no_timer()
+                        .map(|why| format!("gaps are not observed on all CPUs: {why}")),
+                ];
+                remarks.iter().flatten().for_each(|text| notice(text));
                 return Ok(session);
             }
             Err(Trouble::Fatal(error)) => return Err(error),

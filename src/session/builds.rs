@@ -102,7 +102,7 @@ impl Build {
     pub fn contradiction(self, c: &nd_config) -> Option<&'static str> {
         let mut zeroes = match self {
             Self::Request | Self::Plain | Self::Tag => return None,
-            Self::Trace => vec![],
+            Self::Trace => named!(c, details),
             Self::Usual(StageSet::Total) | Self::Status(StageSet::Total) => named!(
                 c, trace stack verdict context end start_hook start_field doorbell
             ),
@@ -114,11 +114,11 @@ impl Build {
             }
         };
         if matches!(self, Self::Usual(_)) {
-            zeroes.extend(named!(c, count_status));
+            zeroes.extend(named!(c, count_status details));
         }
         zeroes.extend(named!(
             c, lossy by_name check_fit rq_second cmd_arg split_size lat stack_at_entry
-            test_ignore_every targ_any targ_by_lba
+            test_ignore_every targ_any targ_by_lba targ_container
         ));
         let wrong = zeroes.into_iter().find(|(_, value)| *value != 0);
         wrong.map(|(name, _)| name)

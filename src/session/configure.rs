@@ -2,6 +2,8 @@
 //! Converts the plan and the settings to the configuration of the BPF side
 //! (bpf/include/config_abi.h).
 
+use std::path::Path;
+
 use bytemuck::Zeroable;
 
 use super::Config;
@@ -9,12 +11,15 @@ use super::Layout;
 use super::settings::Filter;
 use super::settings::TraceKind;
 use super::settings::Tracing;
+use crate::abi::CONTAINERS;
 use crate::abi::MODES;
 use crate::abi::STACKS;
 use crate::abi::TRACES;
 use crate::abi::nd_config;
+use crate::error::CgroupError;
 use crate::error::Error;
 use crate::error::Result;
+use crate::machine::container;
 use crate::model::milestone::Milestone;
 use crate::model::stack::StackAt;
 use crate::model::stage::StageSet;
@@ -47,6 +52,14 @@ pub const fn verdict_is_known(plan: &AttachPlan, facts: &KernelFacts) -> bool {
 /// Whether the run counts failed and retried commands.
 pub fn counts_status(plan: &AttachPlan, config: &Config<'_>) -> bool {
     config.count_status && config.trace.is_none() && verdict_is_known(plan, config.facts)
+}
+
+/// Whether the run counts the commands of each queue, and reports the slowest.
+pub fn has_details(plan: &AttachPlan, config: &Config<'_>) -> bool {
+    config.details
+        && config.trace.is_none()
+        && plan.pairing == Pairing::Request
+        && config.facts.nvme_core_types.is_known()
 }
 
 fn add_trace(c: &mut nd_config, trace: &Tracing, plan: &AttachPlan, config: &Config<'_>) {
@@ -86,6 +99,7 @@ fn add_filter(c: &mut nd_config, filter: &Filter) {
         pids,
         comm,
         cgroup,
+        container: _,
         lba,
     } = filter;
     c.targ_any = u8::from(*filter != Filter::default());
@@ -208,6 +222,19 @@ fn add_fields(c: &mut nd_config, plan: &AttachPlan, config: &Config<'_>) -> Resu
     Ok(())
 }
 
+/// The id of a container's cgroup, if bios can be attributed to it: the io controller is enabled there,
+/// and requests can be read.
+fn container_id(path: &Path, plan: &AttachPlan) -> Result<Option<u64>> {
+    if plan.pairing == Pairing::Tag || !container::attributes_io(path) {
+        return Ok(None);
+    }
+    let found = container::cgroup_id(path).map_err(|error| Error::Cgroup {
+        path: path.to_owned(),
+        error: CgroupError::Unreadable(error),
+    })?;
+    Ok(Some(found))
+}
+
 /// Returns the configuration of a run.
 ///
 /// # Errors
@@ -225,12 +252,19 @@ pub fn configure(plan: &AttachPlan, layout: &Layout, config: &Config<'_>) -> Res
         add_trace(&mut c, trace, plan, config);
     }
     c.count_status = u8::from(counts_status(plan, config));
+    c.details = u8::from(has_details(plan, config));
     if let Some(lat) = config.lat {
         c.lat = 1;
         c.lat_min_us = lat.min_us.into();
         c.lat_shift = lat.shift;
     }
     add_filter(&mut c, config.filter);
+    if let Some(path) = &config.filter.container {
+        match container_id(path, plan)? {
+            Some(id) => (c.targ_container, c.targ_cgroup_id) = (CONTAINERS[0], id),
+            None => c.targ_container = CONTAINERS[1],
+        }
+    }
     match plan.pairing {
         Pairing::Request => add_request(&mut c, plan, config)?,
         Pairing::Tag => add_fields(&mut c, plan, config)?,

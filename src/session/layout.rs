@@ -52,12 +52,14 @@ const RING: u32 = 2 << 20;
 const MIN_RINGS: u32 = 4 << 20;
 /// Minimum size of a ring: a page, on every architecture.
 const MIN_RING: u32 = 64 << 10;
+/// Size of the ring of the slowest commands in bytes, for `details`.
+const DETAIL_RING: u32 = 256 << 10;
 /// Memory that a hash map of the kernel needs per entry, besides key and value.
 const HASH_ENTRY: usize = 64;
 /// Tags per queue if the kernel does not report them: the driver's default (nvme.io_queue_depth).
 const DEFAULT_DEPTH: u32 = 1024;
 /// Minimum number of slots per queue. The admin queue has 30 tags (NVME_AQ_MQ_TAG_DEPTH).
-const MIN_STRIDE: u32 = 64;
+pub const MIN_STRIDE: u32 = 64;
 
 /// The CPUs of a machine.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -165,6 +167,10 @@ fn rings(settings: &Settings, cpus: Cpus, others: usize) -> Rings {
             });
             Rings::divide(total, cpus)
         }
+        None if settings.details => Rings {
+            count: 1,
+            bytes: DETAIL_RING,
+        },
         _ => Rings::NONE,
     }
 }

@@ -22,6 +22,8 @@ use super::Rings;
 use super::builds::Build;
 use super::configure::configure;
 use super::configure::counts_status;
+use super::configure::has_details;
+use super::layout::MIN_STRIDE;
 use super::layout::slot_bytes;
 use super::libbpf_log;
 use super::loaded::Loaded;
@@ -179,6 +181,7 @@ fn size_maps(
             Some("rows" | "free_rows") => layout.rows,
             Some("rings") => layout.cpus.div_ceil(RING_CPUS),
             Some("failures") if counts_status(plan, config) => MAX_CTRLS,
+            Some("queue_counts") if has_details(plan, config) => layout.slots / MIN_STRIDE,
             Some("scratches") if stacks => layout.cpus * SCRATCHES,
             Some("stacks") if stacks => MAX_STACKS,
             Some("stack_sums") if sums => MAX_STACKS,

@@ -14,6 +14,7 @@ mod libbpf_log;
 mod live;
 mod load;
 mod loaded;
+mod queues;
 mod read;
 mod reorder;
 mod service;
@@ -113,6 +114,8 @@ pub struct Config<'a> {
     pub measure: bool,
     /// Without a trace: count failed and retried commands.
     pub count_status: bool,
+    /// Without a trace: count the commands of each queue, and report the slowest.
+    pub details: bool,
     /// Tests only: programs that ignore every 97th of their events.
     pub ignore: &'a [String],
     /// The facts of the kernel.
@@ -134,6 +137,9 @@ struct Maps {
     namespaces: Option<MapHandle>,
     /// Only if the run counts failed commands.
     failures: Option<MapHandle>,
+    /// Only if the run counts the commands of each queue: by the first slot of the queue, divided by
+    /// the least number of slots.
+    queue_counts: Option<MapHandle>,
 }
 
 /// A loaded object and its links. Dropping it detaches everything.
@@ -191,6 +197,9 @@ impl Session {
             failures: configure::counts_status(&plan, config)
                 .then(|| loaded.map("failures"))
                 .transpose()?,
+            queue_counts: configure::has_details(&plan, config)
+                .then(|| loaded.map("queue_counts"))
+                .transpose()?,
         };
         let mut session = Self {
             knows_verdicts: configure::verdict_is_known(&plan, config.facts),
@@ -210,7 +219,10 @@ impl Session {
             session.place(controller)?;
         }
         session.reserve()?;
-        if let Some(path) = &config.filter.cgroup {
+        let Filter {
+            cgroup, container, ..
+        } = config.filter;
+        if let Some(path) = cgroup.as_ref().or(container.as_ref()) {
             session.only_cgroup(path)?;
         }
         if config.measure {

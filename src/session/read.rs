@@ -219,29 +219,6 @@ impl Session {
         Ok(scan)
     }
 
-    /// Commands in flight, by controller instance, for each controller that has slots. While the
-    /// programs are attached, the slots are read one after the other.
-    ///
-    /// # Errors
-    /// If the map cannot be read.
-    pub fn in_flight(&self) -> Result<BTreeMap<u32, u64>> {
-        let mut all: BTreeMap<u32, u64> = self.placed.keys().map(|ctrl| (*ctrl, 0)).collect();
-        let slots = &self.maps.slots;
-        for (key, value) in slots.lookup_batch(1024, MapFlags::ANY, MapFlags::ANY)? {
-            let state = slot_state(&value).map_err(|DecodeError| Mismatch::WrongSize("a slot"))?;
-            if state != SlotState::InFlight {
-                continue;
-            }
-            let number = key.try_into().ok().map(u32::from_ne_bytes);
-            let number = number.ok_or(Mismatch::WrongSize("a slot's number"))?;
-            let mut placed = self.placed.iter();
-            if let Some((ctrl, _)) = placed.find(|(_, (place, _))| place.contains(number)) {
-                *all.entry(*ctrl).or_default() += 1;
-            }
-        }
-        Ok(all)
-    }
-
     /// How often the kernel skipped each program during the run, by hook number: because it was
     /// already running on that CPU, or, for kprobe and tracepoint programs, because any such
     /// program was. Zero if the kernel does not count (recursion before 5.12, the others before

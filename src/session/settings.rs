@@ -35,8 +35,10 @@ pub struct Filter {
     pub pids: BTreeSet<u32>,
     /// The name of the thread that calls the driver.
     pub comm: Option<String>,
-    /// The directory of a cgroup.
+    /// The directory of a cgroup, for the task that calls the driver.
     pub cgroup: Option<PathBuf>,
+    /// The directory of the cgroup of a container, for the bio of the command.
+    pub container: Option<PathBuf>,
     /// The first and the last logical block of a range that a command must touch.
     pub lba: Option<(u64, u64)>,
 }
@@ -134,6 +136,9 @@ pub struct Settings {
     /// Without a trace: count timeouts and cancellations, too (the hooks' hits are the counts), and
     /// failed and retried commands.
     pub count_trouble: bool,
+    /// Without a trace: count the commands of each queue, and report the slowest as events. Only where
+    /// the driver's types are known, and commands are not identified by tag.
+    pub details: bool,
     /// With a trace: observe the conditions of each command, and what the machine does besides.
     pub context: bool,
     /// How to attach.
@@ -178,11 +183,13 @@ impl Filter {
             pids,
             comm,
             cgroup,
+            container,
             lba,
         } = self;
         let opcode = |op: &Opcode| format!("{}:{}", op.queue, op.name_or_code());
         let flag = |set: bool, name: &str| if set { vec![name.to_owned()] } else { vec![] };
-        let path = cgroup.iter().map(|path| path.display().to_string());
+        let path =
+            |of: &Option<PathBuf>| of.iter().map(|path| path.display().to_string()).collect();
         let range = lba.iter().map(|(first, last)| format!("{first}-{last}"));
         [
             option("--ctrl", ctrls.iter().map(|n| format!("nvme{n}")).collect()),
@@ -193,7 +200,8 @@ impl Filter {
             flag(*no_io, "--no-io"),
             option("--pid", numbers(pids)),
             option("--comm", comm.iter().cloned().collect()),
-            option("--cgroup", path.collect()),
+            option("--cgroup", path(cgroup)),
+            option("--container", path(container)),
             option("--lba", range.collect()),
         ]
         .concat()
@@ -228,6 +236,7 @@ impl Filter {
             pids,
             comm,
             cgroup: _,
+            container: _,
             lba,
         } = self;
         let any = |set: bool, found: bool| !set || found;
@@ -296,6 +305,7 @@ impl Settings {
             split_size: false,
             trace: None,
             count_trouble: false,
+            details: false,
             context: false,
             attaching: Attaching::default(),
         }

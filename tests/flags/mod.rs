@@ -2,7 +2,8 @@
 //! The flags of each command, for tests/cli.rs.
 
 /// Options of all commands that trace.
-pub const COMMON: [&str; 17] = [
+pub const COMMON: [&str; 18] = [
+    "--container",
     "--disk",
     "--ctrl",
     "--nsid",

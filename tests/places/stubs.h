@@ -78,8 +78,8 @@ static struct {
 #define const
 #include "config.bpf.h"
 #undef const
-#include "filter.bpf.h"
 #include "maps.bpf.h"
+#include "filter.bpf.h"
 #include "peek.bpf.h"
 #include "hist.bpf.h"
 #include "rows.bpf.h"
@@ -91,11 +91,13 @@ static struct {
 #endif
 #include "queues.bpf.h"
 #include "where.bpf.h"
+#include "cgroup.bpf.h"
 #include "command.bpf.h"
 #include "recover.bpf.h"
 #include "announce.bpf.h"
 #include "setup.bpf.h"
 #include "doorbell.bpf.h"
+#include "details.bpf.h"
 #include "points.bpf.h"
 
 #define WORLD_CPUS  2

@@ -59,6 +59,12 @@ pub fn judge(dir: &Path) {
     assert!(begin.lines().count() <= 24, "{begin}");
     has(dir, "device", &["stage device", ">nvme0"]);
     has(dir, "help", &["select a row", "suspend"]);
+    has(
+        dir,
+        "slowest",
+        &["slowest recent commands", "LBA", " nvme0 1 "],
+    );
+    has(dir, "queues", &["queues of nvme0", "cmds/irq"]);
     let filtered = has(dir, "filter", &["nvme0 1 write", "only rows with `write`"]);
     assert!(!filtered.contains("nvme0 1 read"), "{filtered}");
     has(dir, "all", &["nvme0 1 read", "nvme0 1 write", "MB/s*"]);

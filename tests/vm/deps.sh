@@ -7,7 +7,7 @@ set -euo pipefail
 packages=(
     clang llvm clang-format libelf-dev zlib1g-dev pkg-config    # build
     qemu-system-x86 busybox-static cpio kmod zstd xz-utils      # guests
-    fio nvme-cli util-linux bpftool                             # load and inspection
+    fio nvme-cli util-linux bpftool e2fsprogs dmsetup           # load and inspection
     python3-venv                                                # readers of exports
     prometheus                                                  # reader of metrics
     mandoc                                                      # reader of man pages

@@ -5,6 +5,7 @@
 #   $LAB/NAME/release      its `uname -r`
 #   $LAB/NAME/config       its configuration
 #   $LAB/NAME/modules/     the modules that the guests use, unpacked, and their order
+#   $LAB/NAME/wanted       the names of these modules
 #   $LAB/NAME/initrd.img   busybox, these modules and ./init
 #
 # LAB is target/lab, or NVME_DEEP_LAB of the environment. Existing files are kept, and then
@@ -22,7 +23,9 @@ boot_modules=(virtio_pci virtio_blk mq-deadline kyber-iosched bfq nvme_core nvme
 share_modules_9p=(9pnet_virtio 9p)
 share_modules_virtiofs=(virtiofs)
 # The guest's script loads these from /tmp/mods. A kernel may lack some of them.
-spare_modules=(null_blk nvmet nvme-loop nvme-tcp nvmet-tcp)
+spare_modules=(null_blk nvmet nvme-loop nvme-tcp nvmet-tcp dm-mod ext4)
+
+wanted="${boot_modules[*]} ${share_modules_9p[*]} ${share_modules_virtiofs[*]} ${spare_modules[*]}"
 
 die() {
     echo "fetch: $*" >&2
@@ -141,6 +144,7 @@ pick() {
             *) cp "$path" "$out/modules/" ;;
         esac
     done <"$work/all"
+    echo "$wanted" >"$out/wanted"
     names "$work/boot" >"$out/modules/boot"
     names "$work/all" >"$out/modules/order"
     echo "$release" >"$out/release"
@@ -171,9 +175,13 @@ pack() {
 }
 
 kernel=$LAB/$name
+# The modules of a kernel that was fetched for a shorter list are not those that are wanted now.
+complete() {
+    [[ -f $kernel/release && -f $kernel/wanted && $(<"$kernel/wanted") == "$wanted" ]]
+}
 ready() {
     # The image is packed again if init is newer.
-    [[ -f $kernel/initrd.img && ! $here/init -nt $kernel/initrd.img ]]
+    complete && [[ -f $kernel/initrd.img && ! $here/init -nt $kernel/initrd.img ]]
 }
 
 # All files are made in a temporary directory, which is moved into place when it is complete.
@@ -187,7 +195,7 @@ if ! ready; then
         work=$(mktemp -d "$LAB/.$name.XXXXXX")
         trap 'rm -rf "$work"' EXIT
         trap 'exit 1' INT TERM HUP
-        if [[ ! -f $kernel/release ]]; then
+        if ! complete; then
             download "$work"
             pick "$work"
             rm -rf "$kernel"

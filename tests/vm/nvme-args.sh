@@ -13,6 +13,9 @@
 #       followed by any of ,sector=N (only requests that include this 512-byte sector),
 #       ,once=on (only the first request; repeat the FAULT to fail more), ,errno=N (5).
 #
+#   nvme_file ID BYTES
+#       Controller ID on a new file of this size, ID.img in the directory SHARE of the environment. It
+#       keeps what is written.
 #   nvme_on ID NODE [key=value...]
 #       Controller ID on an existing block node, such as "served" of boot.sh.
 #
@@ -107,6 +110,14 @@ nvme_iommu() {
     printf '%s\n' -device intel-iommu
 }
 
+nvme_file() {
+    local file=${SHARE:?}/$1.img
+    rm -f "$file"
+    truncate -s "$2" "$file"
+    printf '%s\n' -blockdev "{\"driver\":\"file\",\"node-name\":\"$1-file\",\"filename\":\"$file\"}"
+    nvme_on "$1" "$1-file"
+}
+
 nvme_on() {
     local id=$1 node=$2 device='' word
     shift 2
@@ -117,7 +128,7 @@ nvme_on() {
 if [[ ${BASH_SOURCE[0]} == "$0" ]]; then
     set -euo pipefail
     case ${1:-} in
-        nvme_null | nvme_blkdebug | nvme_iommu | nvme_on) "$@" ;;
+        nvme_null | nvme_blkdebug | nvme_file | nvme_iommu | nvme_on) "$@" ;;
         *)
             sed -n '2,/^$/ s/^# \{0,1\}//p' "$0" >&2
             exit 2

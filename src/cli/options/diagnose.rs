@@ -72,6 +72,7 @@ impl TryFrom<DiagnoseArgs> for DiagnoseOptions {
                 }),
                 context: true,
                 count_trouble: false,
+                details: false,
                 attaching: attach.into(),
             },
             duration: duration.unwrap_or(DURATION),

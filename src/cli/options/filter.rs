@@ -2,6 +2,7 @@
 //! Filters: which commands a run includes.
 
 use std::collections::BTreeSet;
+use std::path::PathBuf;
 
 use anyhow::Error;
 use anyhow::Result;
@@ -93,6 +94,16 @@ pub(super) fn disk_of(text: &str) -> Result<Disk> {
         .map_err(|error| Failure::error(Kind::NoDevice, error.to_string()))
 }
 
+/// The cgroup of `--container`.
+///
+/// # Errors
+/// If it is not one container.
+fn container_of(text: &str) -> Result<PathBuf> {
+    System::at("/")
+        .container(text)
+        .map_err(|error| usage(error.to_string()))
+}
+
 /// Refuses filters that ask this machine, and a program to run, for recordings.
 ///
 /// # Errors
@@ -101,6 +112,11 @@ pub(super) fn refuse_for_recordings(args: &FilterArgs, exec: &ExecArgs) -> Resul
     if exec.exec {
         return Err(usage(
             "--exec traces while a program runs, and a recording is read: leave out --exec or --from",
+        ));
+    }
+    if args.container.is_some() {
+        return Err(usage(
+            "--container asks this machine, and cgroups are not recorded: use it with `record`",
         ));
     }
     if args.disk.is_some() {
@@ -158,6 +174,7 @@ impl TryFrom<FilterArgs> for Filter {
             pid,
             comm,
             cgroup,
+            container,
             lba,
         } = args;
         let mut opcodes = BTreeSet::new();
@@ -177,6 +194,7 @@ impl TryFrom<FilterArgs> for Filter {
             pids: at_most(pid.into_iter().collect(), "--pid")?,
             comm: comm.map(thread_name).transpose()?,
             cgroup,
+            container: container.as_deref().map(container_of).transpose()?,
             lba: lba.as_deref().map(lba_range).transpose()?,
         };
         if let Some(disk) = disk {
@@ -192,7 +210,6 @@ impl TryFrom<FilterArgs> for Filter {
 
 #[cfg(test)]
 mod tests {
-    use std::path::PathBuf;
     use std::process::Command as Process;
 
     use clap::Parser;
@@ -226,10 +243,17 @@ mod tests {
             any::<bool>(),
             option::of("[-a-zA-Z0-9 '\"$\\\\,/:]{1,15}"),
             option::of("(/[-a-z '$*]{1,9}){1,3}"),
+            any::<bool>(),
             option::of((any::<u32>(), any::<u32>())),
         );
         (sets, rest).prop_map(|((ctrls, nsids, opcodes, qids, pids), rest)| {
-            let (no_admin, no_io, comm, cgroup, lba) = rest;
+            let (no_admin, no_io, comm, path, is_container, lba) = rest;
+            let path = path.map(PathBuf::from);
+            let (cgroup, container) = if is_container {
+                (None, path)
+            } else {
+                (path, None)
+            };
             Filter {
                 ctrls,
                 nsids,
@@ -239,7 +263,8 @@ mod tests {
                 no_io,
                 pids,
                 comm,
-                cgroup: cgroup.map(PathBuf::from),
+                cgroup,
+                container,
                 lba: lba.map(|(first, n)| (first.into(), u64::from(first) + u64::from(n))),
             }
         })
@@ -289,6 +314,7 @@ mod tests {
         for words in [
             "--ctrl nvme0,nvme3 --nsid 1 --qid 1,2 --opcode admin:identify,io:read --no-admin",
             "--opcode io:0x9d --pid 7 --comm=-bash --cgroup /sys/fs/cgroup/a --lba 5-9",
+            "--container /sys/fs/cgroup/a",
         ] {
             assert_eq!(text(words), words);
         }

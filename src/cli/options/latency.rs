@@ -90,6 +90,7 @@ impl TryFrom<LatencyArgs> for LatencyOptions {
                 split_size,
                 trace: commands.then(|| Tracing::of(TraceKind::Commands)),
                 count_trouble: false,
+                details: false,
                 context: false,
                 attaching: attach.into(),
             },

@@ -140,6 +140,7 @@ impl TryFrom<RecordArgs> for RecordOptions {
                     ..Tracing::of(TraceKind::Pairs)
                 }),
                 count_trouble: false,
+                details: false,
                 context,
                 attaching: attach.into(),
             },

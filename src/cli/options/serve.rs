@@ -77,6 +77,7 @@ impl TryFrom<ServeArgs> for ServeOptions {
             settings: Settings {
                 filter: filter.try_into()?,
                 count_trouble: true,
+                details: false,
                 context: false,
                 attaching: attach.into(),
                 ..Settings::of(stage_set(stages))

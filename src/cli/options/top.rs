@@ -69,6 +69,7 @@ impl TryFrom<TopArgs> for TopOptions {
                 filter: filter.try_into()?,
                 attaching: attach.into(),
                 count_trouble: true,
+                details: true,
                 ..Settings::of(match stages {
                     None => StageSet::Basic,
                     Some(StagesArg::Basic | StagesArg::Fine) => stage_set(stages),

@@ -169,10 +169,7 @@ impl TryFrom<TraceArgs> for TraceOptions {
         let color = color(attach.color, json);
         Ok(Self {
             settings: Settings {
-                stage_set: stage_set(stages),
                 filter: filter.try_into()?,
-                lat: None,
-                split_size: false,
                 trace: Some(Tracing {
                     kind: if pair || at_the_end {
                         TraceKind::Pairs
@@ -187,9 +184,9 @@ impl TryFrom<TraceArgs> for TraceOptions {
                     aen,
                     ring_bytes: buffer.bytes()?,
                 }),
-                count_trouble: false,
                 context,
                 attaching: attach.into(),
+                ..Settings::of(stage_set(stages))
             },
             count,
             duration,
@@ -235,10 +232,7 @@ impl TryFrom<StacksArgs> for StacksOptions {
         let color = color(attach.color, json || folded);
         Ok(Self {
             settings: Settings {
-                stage_set: StageSet::Total,
                 filter: filter.try_into()?,
-                lat: None,
-                split_size: false,
                 trace: Some(Tracing {
                     kind: TraceKind::Stacks,
                     stack: Some(stack_at(at)),
@@ -249,9 +243,8 @@ impl TryFrom<StacksArgs> for StacksOptions {
                     aen: false,
                     ring_bytes: None,
                 }),
-                count_trouble: false,
-                context: false,
                 attaching: attach.into(),
+                ..Settings::of(StageSet::Total)
             },
             by,
             top: top.map(usize::try_from).transpose()?,

@@ -127,6 +127,7 @@ pub fn run(options: &InflightOptions) -> Result<()> {
 fn untraced(options: &InflightOptions) -> Result<()> {
     take_over_log(None);
     let system = System::at("/");
+    check_devices(&options.filter, &system.controllers())?;
     let access = Access::open(options.btf.as_deref(), &system)?;
     let (sender, stop) = channel();
     stop_signals(sender)?;

@@ -4,7 +4,9 @@
 use std::cmp::Ordering;
 use std::cmp::Reverse;
 
+use nvme_deep::Opcode;
 use nvme_deep::model::row::RowKey;
+use nvme_deep::model::stage::StageSet;
 use nvme_deep::report::top::HISTORY;
 use nvme_deep::report::top::Sample;
 use nvme_deep::report::top::Top;
@@ -64,6 +66,27 @@ impl Order {
     }
 }
 
+/// What is below the rows.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Panel {
+    /// The heat map of the selected row and stage.
+    Map,
+    /// The slowest recent commands.
+    Slowest,
+    /// The queues of the controller of the selected row.
+    Queues,
+}
+
+impl Panel {
+    const fn next(self) -> Self {
+        match self {
+            Self::Map => Self::Slowest,
+            Self::Slowest => Self::Queues,
+            Self::Queues => Self::Map,
+        }
+    }
+}
+
 /// What the loop must do after a key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Action {
@@ -94,6 +117,10 @@ pub struct App {
     pub help: bool,
     /// Index of the stage of the heat map.
     pub stage: usize,
+    /// What is below the rows, if there is no room for all.
+    pub panel: Panel,
+    /// Fine stages are shown as the basic stages that they are parts of.
+    pub grouped: bool,
     /// The recording is over.
     pub ended: bool,
     selected: Option<RowKey>,
@@ -103,12 +130,12 @@ pub struct App {
 
 /// The name of a row: `nvme0 1 read`.
 pub fn name(key: &RowKey) -> String {
-    format!(
-        "nvme{} {} {}",
-        key.ctrl,
-        key.nsid,
-        key.opcode.name_or_code()
-    )
+    name_of(key.ctrl, key.nsid, key.opcode)
+}
+
+/// The name of the row of a command.
+pub fn name_of(ctrl: u32, nsid: u32, opcode: Opcode) -> String {
+    format!("nvme{ctrl} {nsid} {}", opcode.name_or_code())
 }
 
 impl App {
@@ -122,6 +149,8 @@ impl App {
             paused: false,
             help: false,
             stage: 0,
+            panel: Panel::Map,
+            grouped: false,
             ended: false,
             selected: None,
             held: Vec::new(),
@@ -242,6 +271,11 @@ impl App {
             KeyCode::End => self.select(true, usize::MAX / 2),
             KeyCode::Right | KeyCode::Char('s') => self.stage = (self.stage + 1) % stages,
             KeyCode::Left => self.stage = (self.stage + stages - 1) % stages,
+            KeyCode::Tab | KeyCode::Char('v') => self.panel = self.panel.next(),
+            // a run with basic stages has nothing to group
+            KeyCode::Char('f') if self.top.stages().len() > StageSet::Basic.histograms() => {
+                self.grouped = !self.grouped;
+            }
             KeyCode::Char('o') | KeyCode::F(6) => self.order = self.order.next(),
             KeyCode::Char('/') | KeyCode::F(4) => self.editing = true,
             KeyCode::Char(' ' | 'p') => self.pause(),

@@ -4,6 +4,8 @@
 
 mod app;
 mod heat;
+mod meter;
+mod panels;
 mod replay;
 mod screen;
 mod view;
@@ -20,16 +22,14 @@ use std::sync::mpsc::channel;
 use std::time::Duration;
 
 use anyhow::Result;
-use nvme_deep::model::snapshot::Snapshot;
-use nvme_deep::report::latency::rows;
 use nvme_deep::report::top::Sample;
 use nvme_deep::report::top::Top;
-use nvme_deep::session::Session;
 use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
 
 use self::app::Action;
 use self::app::App;
+use self::meter::Meter;
 use self::screen::Input;
 use self::screen::Screen;
 use self::view::Look;
@@ -180,30 +180,6 @@ fn after(due: Duration, now: Duration, step: Duration) -> Duration {
     }
 }
 
-/// Reads the intervals of a session.
-struct Meter {
-    last: (Duration, Snapshot),
-}
-
-impl Meter {
-    fn sample(&mut self, options: &TopOptions, session: &Session, at: Duration) -> Result<Sample> {
-        let now = session.snapshot()?;
-        let ledger = ledger_of(session, &now, None)?;
-        let in_flight = session.in_flight()?;
-        let filter = &options.settings.filter;
-        let of_filter = in_flight.iter().filter(|(ctrl, _)| filter.has_ctrl(**ctrl));
-        let covers = at.saturating_sub(self.last.0);
-        let interval = now.minus(&self.last.1);
-        self.last = (at, now);
-        Ok(Sample {
-            at,
-            rows: rows(&interval, options.settings.stage_set, None, covers),
-            ledger,
-            in_flight: Some(of_filter.map(|(_, n)| n).sum()),
-        })
-    }
-}
-
 fn live(options: &TopOptions) -> Result<()> {
     let ready = Ready::look(&options.settings)?;
     let mut session = ready.attach(&options.settings, until(true), None)?;
@@ -211,9 +187,7 @@ fn live(options: &TopOptions) -> Result<()> {
     let app = App::new(Top::new(options.settings.stage_set));
     let title = format!("nvme-deep top  every {:?}", options.interval);
     let mut display = open(options, app, title, &ready.waker)?;
-    let mut meter = Meter {
-        last: <_>::default(),
-    };
+    let mut meter = Meter::begin(&session, &ready.system)?;
     let run = Run::begin(&ready.stop, options.duration);
     let mut due = options.interval;
     display.draw()?;

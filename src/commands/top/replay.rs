@@ -15,6 +15,9 @@ use nvme_deep::report::latency::rows;
 use nvme_deep::report::ledger::Ledger;
 use nvme_deep::report::recount::Recount;
 use nvme_deep::report::top::Sample;
+use nvme_deep::report::top::queues::QueueCollector;
+use nvme_deep::report::top::slowest::Collector;
+use nvme_deep::report::top::slowest::SlowCommand;
 
 use crate::cli::options::TopOptions;
 use crate::commands::replay::Replay;
@@ -39,6 +42,11 @@ struct Cutter {
     samples: VecDeque<Sample>,
     /// Number of the current interval.
     number: u32,
+    begin_ns: u64,
+    collector: Collector,
+    queues: QueueCollector,
+    /// Commands that failed, since the start.
+    failed: u64,
 }
 
 impl Cutter {
@@ -53,6 +61,9 @@ impl Cutter {
             rows: rows(&self.now, stage_set, None, self.step),
             ledger: ledger.clone(),
             in_flight: None,
+            failed: Some(self.failed),
+            slowest: self.collector.take(),
+            queues: Some(self.queues.take(self.step)),
         });
         self.now = Snapshot::default();
         self.number += 1;
@@ -63,6 +74,11 @@ impl Cutter {
             self.close(ledger);
         }
         self.recount.add(event, &mut self.now);
+        self.queues.add(event);
+        let command = SlowCommand::of(event, self.recount.stage_set, self.begin_ns);
+        command.into_iter().for_each(|c| self.collector.add(c));
+        let verdict = event.what.outcome().and_then(|o| o.verdict);
+        self.failed += u64::from(verdict.is_some_and(|v| !v.status.is_success()));
     }
 }
 
@@ -78,6 +94,7 @@ pub fn read(path: &Path, options: &TopOptions) -> Result<Recorded> {
     let mut replay = Replay::open(path, &settings)?;
     replay.require_pairs()?;
     replay.say_choice();
+    replay.show_progress();
     // without --stages, what the recording has
     if !options.needs_stages && replay.info().stage_set != StageSet::Total {
         settings.stage_set = StageSet::Basic;
@@ -94,6 +111,10 @@ pub fn read(path: &Path, options: &TopOptions) -> Result<Recorded> {
         now: Snapshot::default(),
         samples: VecDeque::new(),
         number: 0,
+        begin_ns,
+        collector: Collector::default(),
+        queues: QueueCollector::default(),
+        failed: 0,
     };
     let mut is_first = true;
     let mut more = true;

@@ -3,6 +3,8 @@
 
 use nvme_deep::Opcode;
 use nvme_deep::QueueKind;
+use nvme_deep::Status;
+use nvme_deep::model::event::CommandId;
 use nvme_deep::model::histogram::Histogram;
 use nvme_deep::model::milestone::Milestone;
 use nvme_deep::model::row::RowKey;
@@ -10,6 +12,8 @@ use nvme_deep::model::stage::StageSet;
 use nvme_deep::report::latency::RowReport;
 use nvme_deep::report::latency::StageReport;
 use nvme_deep::report::ledger::Ledger;
+use nvme_deep::report::top::queues::QueueLine;
+use nvme_deep::report::top::slowest::SlowCommand;
 use ratatui::Terminal;
 use ratatui::backend::TestBackend;
 use ratatui::crossterm::event::KeyCode;
@@ -87,6 +91,50 @@ fn sample(second: u64) -> Sample {
         ],
         ledger,
         in_flight: Some(7),
+        failed: Some(second / 15),
+        slowest: vec![slowest(second)],
+        queues: Some(vec![queue(0, 1, 500), queue(1, 1, 100), queue(1, 2, 700)]),
+    }
+}
+
+/// The slowest command of a second; one of them has failed.
+fn slowest(second: u64) -> SlowCommand {
+    let ns = 4_000_000 * (1 + second % 7);
+    SlowCommand {
+        at: Duration::from_millis(second * 1000 - 300),
+        id: CommandId {
+            ctrl: 0,
+            qid: 1,
+            cid: 77,
+            nsid: 1,
+            opcode: Opcode {
+                queue: QueueKind::Io,
+                code: 2,
+            },
+        },
+        bytes: Some(4096),
+        slba: Some(8 * second),
+        total_ns: ns,
+        stages: [
+            ("queue", ns / 5),
+            ("map", ns / 10),
+            ("device+irq", ns / 10 * 7),
+        ]
+        .map(|(name, ns)| (name.to_owned(), ns))
+        .into(),
+        status: Some(Status(if second == 13 { 0x281 } else { 0 })),
+        comm: second.is_multiple_of(2).then(|| "fio".into()),
+    }
+}
+
+fn queue(ctrl: u32, qid: u16, iops: u32) -> QueueLine {
+    QueueLine {
+        id: (ctrl, qid),
+        iops: iops.into(),
+        in_flight: 3.0,
+        interrupts: Some(f64::from(iops) / 2.0),
+        irq: Some(26 + u32::from(qid)),
+        cpus: [u32::from(qid) - 1].into(),
     }
 }
 
@@ -102,6 +150,7 @@ fn press(app: &mut App, keys: &str) -> Action {
         let code = match c {
             '\n' => KeyCode::Enter,
             '\u{1b}' => KeyCode::Esc,
+            '\t' => KeyCode::Tab,
             c => KeyCode::Char(c),
         };
         action = app.key(KeyEvent::new(code, KeyModifiers::NONE));
@@ -141,6 +190,60 @@ fn a_large_screen_with_losses_and_the_device_stage() {
 }
 
 #[test]
+fn the_slowest_commands_of_the_rows_that_are_shown() {
+    let mut app = app(20);
+    press(&mut app, "\t");
+    insta::assert_snapshot!(drawn(&app, 80, 24, ASCII));
+    press(&mut app, "/write\n");
+    let text = drawn(&app, 80, 24, ASCII);
+    assert!(text.contains("none yet"), "{text}");
+}
+
+#[test]
+fn the_queues_of_the_selected_controller() {
+    let mut app = app(20);
+    press(&mut app, "\t\t");
+    insta::assert_snapshot!(drawn(&app, 80, 24, ASCII));
+}
+
+#[test]
+fn a_tall_screen_has_all_panels() {
+    insta::assert_snapshot!(drawn(&app(20), 100, 48, ASCII));
+}
+
+#[test]
+fn fine_stages_can_be_grouped() {
+    let parts = [
+        ("queue", 10),
+        ("setup", 10),
+        ("map", 20),
+        ("device+irq", 40),
+        ("submit+device", 20),
+    ];
+    let letters = |grouped| -> String {
+        let cells = view::bar(&parts, grouped);
+        cells.into_iter().map(|(letter, _)| letter).collect()
+    };
+    assert_eq!(letters(false), "qtmm++++++");
+    assert_eq!(letters(true), "qqssdddd++");
+    let mut fine = App::new(Top::new(StageSet::Fine));
+    press(&mut fine, "f");
+    assert!(fine.grouped);
+    let mut basic = app(1);
+    press(&mut basic, "f");
+    assert!(!basic.grouped, "nothing to group");
+}
+
+#[test]
+fn trouble_is_shown_before_the_accuracy() {
+    let mut app = app(31);
+    app.top.ledger.requeue_events = 12;
+    let text = drawn(&app, 60, 24, ASCII);
+    assert!(text.contains("failed 2  requeues 12"), "{text}");
+    assert!(drawn(&app, 120, 24, ASCII).contains("DEGRADED: 1 commands without a row"));
+}
+
+#[test]
 fn help_fits_80_by_24() {
     let mut app = app(1);
     press(&mut app, "?");
@@ -151,13 +254,13 @@ fn help_fits_80_by_24() {
 fn every_size_can_be_drawn() {
     for seconds in [0, 1, 300] {
         let mut app = app(seconds);
-        for _ in 0..2 {
+        for _ in 0..6 {
             for width in [1, 5, 19, 20, 40, 61, 62, 79, 200] {
                 for height in [1, 3, 4, 5, 9, 13, 14, 24, 60] {
                     drawn(&app, width, height, ASCII);
                 }
             }
-            press(&mut app, "?");
+            press(&mut app, "?\t");
         }
     }
 }

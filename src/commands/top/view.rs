@@ -13,8 +13,10 @@ use ratatui::style::Modifier;
 use ratatui::style::Style;
 
 use super::app::App;
+use super::app::Panel;
 use super::app::name;
 use super::heat;
+use super::panels;
 
 /// How to draw.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -27,14 +29,20 @@ pub struct Look {
 
 /// Height below which there is no heat map.
 const LEAST_HEIGHT: u16 = 14;
+/// Height of the part below the rows that has room for all panels.
+const ALL_PANELS: u16 = 34;
+/// Height of the panels below the heat map, if all are shown.
+const PANEL: u16 = 10;
 /// Width of the bar of stages.
-const BAR: usize = 10;
+pub const BAR: usize = 10;
 /// Width of the columns before the bar of stages.
 const NUMBERS: usize = 62;
 
-const HELP: [&str; 16] = [
+const HELP: [&str; 20] = [
     "Up Down j k       select a row; PageUp PageDown Home End",
+    "Tab v             heat map, slowest commands, queues (large screens show all)",
     "Left Right s      stage of the heat map",
+    "f                 with --stages=fine: bars of the fine or of the basic stages",
     "o F6              sort by IOPS, MB/s, p99, max, name",
     "/ F4              show only rows with a text in their name; Enter, Esc",
     "Space p           pause: the intervals are shown later",
@@ -49,6 +57,8 @@ const HELP: [&str; 16] = [
     "       d device, i irq, c complete, e end, + joined, . not measured",
     "trend  commands per second in the last intervals",
     "map    commands by latency (upwards) and time (to the right)",
+    "queues in: in flight now (recordings: mean). CPUs: of the interrupts",
+    "       (recordings: of the completions)",
 ];
 
 /// Writes a line, cut at the right end of the area.
@@ -59,7 +69,7 @@ pub fn put(buffer: &mut Buffer, area: Rect, line: u16, text: &str, style: Style)
     }
 }
 
-fn bold(look: Look, color: Color) -> Style {
+pub fn bold(look: Look, color: Color) -> Style {
     let style = Style::new().add_modifier(Modifier::BOLD);
     if look.color { style.fg(color) } else { style }
 }
@@ -86,13 +96,14 @@ fn accuracy(ledger: &Ledger) -> (String, bool) {
 }
 
 /// Events that are trouble, by their hooks. Those without a hook are not known.
-fn trouble(ledger: &Ledger) -> Vec<(&'static str, u64)> {
+fn trouble(failed: Option<u64>, ledger: &Ledger) -> Vec<(&'static str, u64)> {
     let hits = |targets: &[&str]| {
         let hooks = ledger.hooks.iter();
         let of = hooks.filter(|hook| targets.contains(&hook.target.as_ref()));
         of.map(|hook| hook.hits).reduce(|a, b| a + b)
     };
     let known = [
+        ("failed", failed),
         ("timeouts", hits(&["nvme_timeout"])),
         ("cancels", hits(&["nvme_cancel_request"])),
         ("requeues", Some(ledger.requeue_events)),
@@ -122,17 +133,38 @@ pub fn draw(app: &App, title: &str, look: Look, area: Rect, buffer: &mut Buffer)
         let shown = rows.len().clamp(1, room.max(1));
         table(app, &rows, shown, look, area, buffer);
         let top = 3 + u16::try_from(shown).unwrap_or(u16::MAX);
-        let height = area.height.saturating_sub(top + 1);
-        if height >= 5 {
-            let map = Rect {
-                y: area.y + top,
-                height,
-                ..area
-            };
-            heat::draw(app, look, map, buffer);
-        }
+        let below = Rect {
+            y: area.y + top,
+            height: area.height.saturating_sub(top + 1),
+            ..area
+        };
+        lower(app, look, below, buffer);
     }
     foot(app, look, area, buffer);
+}
+
+/// Draws what is below the rows.
+fn lower(app: &App, look: Look, area: Rect, buffer: &mut Buffer) {
+    let part = |y: u16, height: u16| Rect {
+        y: area.y + y,
+        height,
+        ..area
+    };
+    if area.height >= ALL_PANELS {
+        let map = area.height - 2 * PANEL;
+        heat::draw(app, look, part(0, map - 1), buffer);
+        panels::slowest(app, look, part(map, PANEL - 1), buffer);
+        panels::queues(app, part(map + PANEL, PANEL), buffer);
+        return;
+    }
+    if area.height < 5 {
+        return;
+    }
+    match app.panel {
+        Panel::Map => heat::draw(app, look, area, buffer),
+        Panel::Slowest => panels::slowest(app, look, area, buffer),
+        Panel::Queues => panels::queues(app, area, buffer),
+    }
 }
 
 fn head(app: &App, title: &str, look: Look, area: Rect, buffer: &mut Buffer) {
@@ -154,36 +186,44 @@ fn head(app: &App, title: &str, look: Look, area: Rect, buffer: &mut Buffer) {
         bold(look, Color::Red)
     };
     put(buffer, area, 1, &text, style);
-    let trouble = trouble(&top.ledger);
+    let trouble = trouble(top.failed, &top.ledger);
     let is_trouble = trouble.iter().any(|(_, n)| *n > 0);
-    let items: Vec<String> = trouble
+    let all: Vec<String> = trouble
         .iter()
         .map(|(name, n)| format!("{name} {n}"))
         .collect();
-    let text = items.join("  ");
+    let some = trouble.iter().filter(|(_, n)| *n > 0);
+    let some: Vec<String> = some.map(|(name, n)| format!("{name} {n}")).collect();
     let style = if is_trouble {
         bold(look, Color::Red)
     } else {
         Style::new()
     };
-    // at the right end, if there is room
-    if let Some(left) = usize::from(area.width).checked_sub(text.len())
-        && left > 40
-    {
+    // at the right end; trouble goes before the accuracy if there is no room for both
+    let room = usize::from(area.width);
+    let fits = |text: &String| text.len() + 2 + accuracy_width(&top.ledger) <= room;
+    let text = Some(all.join("  ")).filter(fits);
+    let text = text.unwrap_or_else(|| some.join("  "));
+    if let Some(left) = room.checked_sub(text.len()) {
+        let left = u16::try_from(left).unwrap_or(0);
         let place = Rect {
-            x: area.x + u16::try_from(left).unwrap_or(0),
-            width: area.width - u16::try_from(left).unwrap_or(0),
+            x: area.x + left,
+            width: area.width - left,
             ..area
         };
         put(buffer, place, 1, &text, style);
     }
 }
 
+fn accuracy_width(ledger: &Ledger) -> usize {
+    accuracy(ledger).0.chars().count()
+}
+
 fn foot(app: &App, look: Look, area: Rect, buffer: &mut Buffer) {
     let text = if app.editing {
         format!("show rows with: {}_   (Enter, Esc)", app.filter)
     } else if app.filter.is_empty() {
-        "q quit  ? help  / filter  o sort  s stage  Space pause".into()
+        "q quit  ? help  Tab panel  / filter  o sort  s stage  Space pause".into()
     } else {
         format!("only rows with `{}`; Esc shows all", app.filter)
     };
@@ -231,11 +271,12 @@ fn table(app: &App, rows: &[&TopRow], shown: usize, look: Look, area: Rect, buff
     let place = rows.iter().position(|row| Some(row.key) == selected);
     let first = (place.unwrap_or(0) + 1).saturating_sub(shown);
     for (line, row) in (3..).zip(rows.iter().skip(first).take(shown)) {
-        row_line(row, Some(row.key) == selected, look, line, area, buffer);
+        row_line(app, row, look, line, area, buffer);
     }
 }
 
-fn row_line(row: &TopRow, selected: bool, look: Look, line: u16, area: Rect, buffer: &mut Buffer) {
+fn row_line(app: &App, row: &TopRow, look: Look, line: u16, area: Rect, buffer: &mut Buffer) {
+    let selected = app.selected().is_some_and(|chosen| chosen.key == row.key);
     let style = if selected {
         bold(look, Color::Yellow)
     } else {
@@ -260,7 +301,7 @@ fn row_line(row: &TopRow, selected: bool, look: Look, line: u16, area: Rect, buf
     put(buffer, area, line, &numbers, style);
     let (y, right) = (area.y + line, area.x + area.width);
     let begin = area.x + u16::try_from(NUMBERS).unwrap_or(0);
-    for (x, (letter, color)) in (begin..right).zip(bar(row)) {
+    for (x, (letter, color)) in (begin..right).zip(bar(&parts_of(row), app.grouped)) {
         let style = if look.color {
             Style::new().fg(color)
         } else {
@@ -290,25 +331,55 @@ fn letter(stage: &str) -> (char, Color) {
     }
 }
 
-/// The shares of the stages in the total, a character for each tenth.
-fn bar(row: &TopRow) -> Vec<(char, Color)> {
-    let Some(last) = &row.last else { return vec![] };
-    let all: u128 = last.stages.iter().map(|s| s.hist.sum()).sum();
+/// The basic stage that a stage is a part of.
+fn group(stage: &str) -> &str {
+    match stage {
+        "queue" | "setup" => "queue",
+        "map" | "submit" => "submit",
+        "device" | "irq" => "device",
+        "complete" | "end" => "complete",
+        other => other,
+    }
+}
+
+/// The letter of a stage, or of the one basic stage that joined stages are parts of.
+fn letter_of(stage: &str, grouped: bool) -> (char, Color) {
+    if !grouped {
+        return letter(stage);
+    }
+    let mut groups = stage.split('+').map(group);
+    let first = groups.next().unwrap_or_default();
+    if groups.all(|other| other == first) {
+        letter(first)
+    } else {
+        letter("+")
+    }
+}
+
+/// The shares of stages in their sum, a character for each tenth. `grouped`: by basic stage.
+pub fn bar(parts: &[(&str, u128)], grouped: bool) -> Vec<(char, Color)> {
+    let all: u128 = parts.iter().map(|(_, ns)| ns).sum();
     if all == 0 {
         return vec![('.', Color::Gray); BAR];
     }
     let mut cells = Vec::with_capacity(BAR);
     let mut so_far = 0;
-    for stage in &last.stages {
-        so_far += stage.hist.sum();
+    for (stage, ns) in parts {
+        so_far += ns;
         // rounded: the last one ends at the end
         let end = (so_far * 2 * BAR as u128 / all).div_ceil(2);
         let end = usize::try_from(end).unwrap_or(BAR).min(BAR);
         while cells.len() < end {
-            cells.push(letter(&stage.name));
+            cells.push(letter_of(stage, grouped));
         }
     }
     cells
+}
+
+/// The stages of a row in the last interval.
+fn parts_of(row: &TopRow) -> Vec<(&str, u128)> {
+    let stages = row.last.iter().flat_map(|last| &last.stages);
+    stages.map(|s| (s.name.as_ref(), s.hist.sum())).collect()
 }
 
 /// Commands per second of the last intervals.

@@ -22,6 +22,7 @@ use self::hooks::missing_hooks;
 pub use self::trace::EventClass;
 pub use self::trace::Shown;
 pub use self::trace::TraceLedger;
+use self::trace::is_zero;
 use crate::model::counters::Count;
 use crate::model::counters::Counters;
 use crate::model::milestone::Milestone;
@@ -94,6 +95,10 @@ pub struct Ledger {
     pub filtered: u64,
     /// Their completions.
     pub filtered_completions: u64,
+    /// With a filter by container: commands that were selected by the task that submitted them, because
+    /// their cgroup is not known.
+    #[serde(skip_serializing_if = "is_zero")]
+    pub by_task: u64,
     /// Commands of controllers, queues or tags that are not in the slot table.
     pub untracked: u64,
     /// Their completions.
@@ -228,6 +233,7 @@ impl Ledger {
             unrecovered: scan.map_or(0, |_| unrecovered(plan, counters, misses)),
             filtered,
             filtered_completions: get(Count::FilteredDone),
+            by_task: get(Count::ByTask),
             untracked,
             untracked_completions: get(Count::UntrackedDone),
             no_row: get(Count::NoRow),

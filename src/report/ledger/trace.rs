@@ -123,7 +123,7 @@ pub struct TraceLedger {
 }
 
 #[expect(clippy::trivially_copy_pass_by_ref, reason = "serde calls it")]
-const fn is_zero(n: &u64) -> bool {
+pub(super) const fn is_zero(n: &u64) -> bool {
     *n == 0
 }
 

@@ -88,6 +88,7 @@ impl Suite {
         for words in self.controllers {
             let out = Command::new(lab.join("nvme-args.sh"))
                 .args(words.split_whitespace())
+                .env("SHARE", &share)
                 .output()
                 .unwrap();
             assert!(

@@ -13,6 +13,7 @@ macro_rules! on_kernels {
 }
 pub(crate) use on_kernels;
 
+mod chosen;
 mod connect;
 mod context;
 mod counts;

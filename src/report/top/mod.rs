@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! What `top` shows: the rows of the last interval, and the history of each. Pure.
 
+pub mod queues;
+pub mod slowest;
+
 use std::collections::BTreeMap;
 use std::collections::VecDeque;
 use std::time::Duration;
@@ -12,6 +15,9 @@ use crate::model::row::RowKey;
 use crate::model::stage::StageSet;
 use crate::report::latency::RowReport;
 use crate::report::ledger::Ledger;
+use crate::report::top::queues::QueueLine;
+use crate::report::top::slowest::SlowCommand;
+use crate::report::top::slowest::Slowest;
 
 /// Intervals that are kept.
 pub const HISTORY: usize = 240;
@@ -27,6 +33,12 @@ pub struct Sample {
     pub ledger: Ledger,
     /// Commands in flight at its end, if known.
     pub in_flight: Option<u64>,
+    /// Commands that failed since the start, if they are counted.
+    pub failed: Option<u64>,
+    /// Its slowest commands.
+    pub slowest: Vec<SlowCommand>,
+    /// Its queues; `None` if they are not counted.
+    pub queues: Option<Vec<QueueLine>>,
 }
 
 /// Counts by bucket of a latency histogram ([`index`]), lowest first.
@@ -64,6 +76,12 @@ pub struct Top {
     pub ledger: Ledger,
     /// Commands in flight at that time, if known.
     pub in_flight: Option<u64>,
+    /// Commands that failed up to that time, if they are counted.
+    pub failed: Option<u64>,
+    /// The slowest recent commands.
+    pub slowest: Slowest,
+    /// The queues in the last interval; `None` if they are not counted.
+    pub queues: Option<Vec<QueueLine>>,
 }
 
 /// The bucket of a value in nanoseconds.
@@ -110,6 +128,9 @@ impl Top {
             at: Duration::ZERO,
             ledger: Ledger::default(),
             in_flight: None,
+            failed: None,
+            slowest: Slowest::default(),
+            queues: None,
         }
     }
 
@@ -117,6 +138,12 @@ impl Top {
     #[must_use]
     pub fn stages(&self) -> &[&'static str] {
         &self.stages
+    }
+
+    /// Whether single commands are observed: then queues are counted, too.
+    #[must_use]
+    pub const fn knows_commands(&self) -> bool {
+        self.queues.is_some() || self.intervals == 0
     }
 
     /// All rows, in the order of their keys.
@@ -151,8 +178,13 @@ impl Top {
             rows,
             ledger,
             in_flight,
+            failed,
+            slowest,
+            queues,
         } = sample;
         (self.at, self.ledger, self.in_flight) = (at, ledger, in_flight);
+        (self.failed, self.queues) = (failed, queues);
+        self.slowest.push(slowest);
         for row in self.rows.values_mut() {
             row.last = None;
             row.history.push_back(Point::default());
@@ -199,6 +231,9 @@ mod tests {
             rows: rows(&snapshot, StageSet::Basic, None, Duration::from_secs(1)),
             ledger: Ledger::default(),
             in_flight: Some(1),
+            failed: None,
+            slowest: vec![],
+            queues: None,
         }
     }
 

@@ -1,0 +1,70 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/*
+ * The filter by container. A bio has the cgroup that caused it: for writeback, the one that wrote
+ * the pages, whatever thread submits it. Commands without such a bio (passthrough, flushes by the
+ * flush machinery, kernels without CONFIG_BLK_CGROUP) are selected by the current task.
+ */
+#ifndef ND_CGROUP_H
+#define ND_CGROUP_H
+
+/* Levels of cgroups that are searched. */
+#define ND_CGROUP_DEPTH 32
+
+#define HAVE_BIO_CGROUP                                                                            \
+	(bpf_core_field_exists(struct bio, bi_blkg) &&                                             \
+	 bpf_core_field_exists(struct blkcg_gq, blkcg) &&                                          \
+	 bpf_core_field_exists(struct kernfs_node, id))
+
+/* Reads a field of the struct at this address. */
+#define FIELD_AT(at, type, field, typed) peek((at) + bpf_core_field_offset(type, field), typed)
+
+/* The cgroup of a request's first bio. blk-mq does not merge bios of different cgroups (5.18 and
+ * later). 0: none. */
+static __always_inline u64 cgroup_of(struct request *rq, int typed)
+{
+	u64 at;
+
+	if (!HAVE_BIO_CGROUP)
+		return 0;
+	at = FIELD_AT((u64)rq, struct request, bio, typed);
+	if (at)
+		at = FIELD_AT(at, struct bio, bi_blkg, typed);
+	if (at)
+		at = FIELD_AT(at, struct blkcg_gq, blkcg, typed);
+	if (at)
+		at = FIELD_AT(at, struct blkcg, css.cgroup, typed);
+	return at;
+}
+
+/* Whether a cgroup is the container's, or below it. */
+static __always_inline int is_in_container(u64 cgroup, int typed)
+{
+	u64 at;
+
+	for (u32 level = 0; level < ND_CGROUP_DEPTH; level++) {
+		at = FIELD_AT(cgroup, struct cgroup, kn, typed);
+		if (at && FIELD_AT(at, struct kernfs_node, id, typed) == targ_cgroup_id)
+			return 1;
+		at = FIELD_AT(cgroup, struct cgroup, self.parent, typed);
+		if (!at)
+			return 0;
+		cgroup = at - bpf_core_field_offset(struct cgroup, self);
+	}
+	return 0;
+}
+
+/* Whether the command is of the container, if the run has this filter. The current task submits
+ * it. */
+static __always_inline int wanted_container(struct request *rq, int typed)
+{
+	u64 cgroup;
+
+	if (!targ_container)
+		return 1;
+	cgroup = targ_container == ND_CONTAINER_BIO ? cgroup_of(rq, typed) : 0;
+	if (cgroup)
+		return is_in_container(cgroup, typed);
+	return in_container_by_task();
+}
+
+#endif

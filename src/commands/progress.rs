@@ -1,0 +1,150 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Progress of work that takes more than a second: one line on stderr, if it is a terminal, which is
+//! erased at the end.
+
+use std::env;
+use std::io::IsTerminal;
+use std::io::Write;
+use std::io::stderr;
+use std::sync::mpsc::RecvTimeoutError;
+use std::sync::mpsc::channel;
+use std::thread;
+use std::time::Duration;
+use std::time::Instant;
+
+use super::privileges;
+
+/// Work that takes less long has no line.
+const AFTER: Duration = Duration::from_secs(1);
+/// Time between two updates.
+const EVERY: Duration = Duration::from_millis(200);
+/// Carriage return, and erase to the end of the line.
+const ERASE: &str = "\r\x1b[K";
+
+/// Whether stderr is a terminal that can erase a line.
+fn has_terminal() -> bool {
+    let term = env::var_os("TERM").unwrap_or_default();
+    stderr().is_terminal() && !term.is_empty() && term != "dumb"
+}
+
+fn write(text: &str) {
+    // a line that is not seen does no harm
+    let _ = stderr().write_all(text.as_bytes());
+}
+
+/// When the line is due, and its text.
+#[derive(Debug)]
+struct Line {
+    what: String,
+    /// The time of the next update, since the start.
+    due: Duration,
+    shown: bool,
+}
+
+impl Line {
+    fn new(what: String) -> Self {
+        Self {
+            what,
+            due: AFTER,
+            shown: false,
+        }
+    }
+
+    /// The line at this time since the start, if it is due.
+    fn at(&mut self, now: Duration, done: u64, all: u64) -> Option<String> {
+        if now < self.due {
+            return None;
+        }
+        self.due = now + EVERY;
+        self.shown = true;
+        let share = done.saturating_mul(100) / all.max(1);
+        Some(format!("{ERASE}{}: {} %", self.what, share.min(100)))
+    }
+
+    /// What erases the line.
+    fn erased(&mut self) -> &'static str {
+        if std::mem::take(&mut self.shown) {
+            ERASE
+        } else {
+            ""
+        }
+    }
+}
+
+/// The progress of some work. Dropping it erases the line.
+#[derive(Debug)]
+pub struct Progress {
+    begin: Instant,
+    line: Line,
+}
+
+impl Progress {
+    /// The progress of reading `path`. `None` without a terminal.
+    pub fn reading(path: &str) -> Option<Self> {
+        has_terminal().then(|| Self {
+            begin: Instant::now(),
+            line: Line::new(format!("reading {path}")),
+        })
+    }
+
+    /// `done` of `all` is done.
+    pub fn step(&mut self, done: u64, all: u64) {
+        let now = self.begin.elapsed();
+        self.line
+            .at(now, done, all)
+            .into_iter()
+            .for_each(|text| write(&text));
+    }
+}
+
+impl Drop for Progress {
+    fn drop(&mut self) {
+        write(self.line.erased());
+    }
+}
+
+/// Does work of unknown length. If it takes more than a second, a line says what it is.
+pub fn during<T>(what: &str, work: impl FnOnce() -> T) -> T {
+    if !has_terminal() {
+        return work();
+    }
+    let (done, wait) = channel::<()>();
+    let text = format!("{ERASE}{what} ...");
+    let line = thread::spawn(move || {
+        privileges::drop_all();
+        let is_long = wait.recv_timeout(AFTER) == Err(RecvTimeoutError::Timeout);
+        if is_long {
+            write(&text);
+            // until the sender is dropped
+            let _ = wait.recv();
+            write(ERASE);
+        }
+    });
+    let result = work();
+    drop(done);
+    let _ = line.join();
+    result
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_line_appears_after_a_second_and_is_erased() {
+        let mut line = Line::new("reading run.nvd".into());
+        let ms = Duration::from_millis;
+        assert_eq!(line.at(ms(900), 40, 100), None);
+        assert_eq!(line.erased(), "");
+        let shown = line.at(ms(1000), 45, 100);
+        assert_eq!(shown.as_deref(), Some("\r\x1b[Kreading run.nvd: 45 %"));
+        assert_eq!(line.at(ms(1100), 50, 100), None, "five times a second");
+        assert!(line.at(ms(1200), 200, 100).unwrap().ends_with(" 100 %"));
+        assert_eq!((line.erased(), line.erased()), (ERASE, ""));
+    }
+
+    #[test]
+    fn work_returns_its_result() {
+        assert_eq!(during("working", || 7), 7);
+    }
+}

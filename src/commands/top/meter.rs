@@ -1,0 +1,120 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The intervals of a session.
+
+use std::time::Duration;
+
+use anyhow::Result;
+use nvme_deep::machine::System;
+use nvme_deep::machine::clock::monotonic_ns;
+use nvme_deep::model::failures::Failures;
+use nvme_deep::model::snapshot::Snapshot;
+use nvme_deep::report::latency::rows;
+use nvme_deep::report::top::Sample;
+use nvme_deep::report::top::queues::QueueCounts;
+use nvme_deep::report::top::queues::Queues;
+use nvme_deep::report::top::slowest::Collector;
+use nvme_deep::report::top::slowest::SlowCommand;
+use nvme_deep::report::top::slowest::bar;
+use nvme_deep::session::LiveEvents;
+use nvme_deep::session::Session;
+
+use crate::cli::options::TopOptions;
+use crate::commands::latency::ledger_of;
+use crate::commands::run::take_in;
+
+/// Reads the intervals of a session.
+pub struct Meter<'a> {
+    system: &'a System,
+    begin_ns: u64,
+    last: (Duration, Snapshot),
+    queues: Option<Queues>,
+    /// The slowest commands.
+    events: LiveEvents,
+    collector: Collector,
+}
+
+/// The commands and the interrupts of each queue; `None` if the run does not count them.
+fn queues(session: &Session, system: &System) -> Result<Option<Queues>> {
+    let Some(counts) = session.queue_counts()? else {
+        return Ok(None);
+    };
+    let mut queues = Queues::default();
+    for found in system.queue_interrupts() {
+        let queue = queues.0.entry(found.queue).or_default();
+        (queue.irq, queue.interrupts) = (Some(found.irq), Some(found.by_cpu));
+    }
+    for (id, commands) in counts {
+        queues
+            .0
+            .entry(id)
+            .or_insert_with(QueueCounts::default)
+            .commands = commands;
+    }
+    Ok(Some(queues))
+}
+
+impl<'a> Meter<'a> {
+    /// Begins now.
+    ///
+    /// # Errors
+    /// If a map cannot be read.
+    pub fn begin(session: &Session, system: &'a System) -> Result<Self> {
+        Ok(Self {
+            system,
+            begin_ns: monotonic_ns(),
+            last: <_>::default(),
+            queues: queues(session, system)?,
+            events: session.events()?,
+            collector: Collector::default(),
+        })
+    }
+
+    /// The interval that ends now, `at` after the start.
+    ///
+    /// # Errors
+    /// If a map or the ring cannot be read.
+    pub fn sample(
+        &mut self,
+        options: &TopOptions,
+        session: &Session,
+        at: Duration,
+    ) -> Result<Sample> {
+        let stage_set = options.settings.stage_set;
+        let (begin_ns, collector) = (self.begin_ns, &mut self.collector);
+        take_in(&mut self.events, &mut |event| {
+            let command = event.and_then(|event| SlowCommand::of(event, stage_set, begin_ns));
+            command.into_iter().for_each(|c| collector.add(c));
+        })?;
+        let now = session.snapshot()?;
+        let ledger = ledger_of(session, &now, None)?;
+        let in_flight = session.in_flight_by_queue()?;
+        let filter = &options.settings.filter;
+        let of_filter = in_flight
+            .iter()
+            .filter(|((ctrl, _), _)| filter.has_ctrl(*ctrl));
+        let flying = of_filter.map(|(_, n)| n).sum();
+        let covers = at.saturating_sub(self.last.0);
+        let interval = now.minus(&self.last.1);
+        let rows = rows(&interval, stage_set, None, covers);
+        let queues = queues(session, self.system)?;
+        let lines = queues.as_ref().zip(self.queues.as_ref());
+        let lines = lines.map(|(now, earlier)| now.lines(earlier, &in_flight, covers));
+        if queues.is_some() {
+            session.set_slow_bar(bar(&rows))?;
+        }
+        let failed = |failures: &Failures| failures.by_type.iter().sum::<u64>();
+        let counts_failures = !now.failures.is_empty();
+        let failed = counts_failures.then(|| now.failures.values().map(failed).sum());
+        self.queues = queues;
+        self.last = (at, now);
+        Ok(Sample {
+            at,
+            rows,
+            ledger,
+            in_flight: Some(flying),
+            failed,
+            slowest: self.collector.take(),
+            queues: lines,
+        })
+    }
+}
