@@ -12,6 +12,8 @@ tools() {
     ours latency
     ours latency --stages
     ours latency --stages=fine
+    ours top
+    ours top --stages=fine
     ours serve
     ours serve --stages
     ours latency --attach kprobe

@@ -10,9 +10,12 @@ use nvme_deep::model::stage::StageSet;
 use nvme_deep::session::settings::Settings;
 
 use super::color;
+use super::filter::refuse_for_recordings;
 use super::schedule::check_interval;
 use super::stage_set;
 use super::usage;
+use crate::cli::args::ColorArg;
+use crate::cli::args::ExecArgs;
 use crate::cli::args::StagesArg;
 use crate::cli::record::FromArgs;
 use crate::cli::top::TopArgs;
@@ -35,6 +38,8 @@ pub struct TopOptions {
     pub test_panic: bool,
     /// Use colour.
     pub color: bool,
+    /// Use colour for pages: only if it was asked for, because a dumb terminal has none.
+    pub color_pages: bool,
     /// Show this recording instead of tracing.
     pub from: Option<PathBuf>,
 }
@@ -58,11 +63,15 @@ impl TryFrom<TopArgs> for TopOptions {
                 "an interval of {interval:?} is too short for a screen: give at least 100ms"
             )));
         }
+        if !from.is_empty() {
+            refuse_for_recordings(&filter, &ExecArgs::default())?;
+        }
         if from.len() > 1 {
             return Err(usage(
                 "top shows one recording: give one file to --from, and run it again for each",
             ));
         }
+        let color_pages = matches!(attach.color, ColorArg::Always);
         let color = color(attach.color, false);
         Ok(Self {
             settings: Settings {
@@ -80,6 +89,7 @@ impl TryFrom<TopArgs> for TopOptions {
             duration,
             test_panic,
             color,
+            color_pages,
             from: from.pop(),
         })
     }

@@ -5,6 +5,7 @@
 mod app;
 mod heat;
 mod meter;
+mod page;
 mod panels;
 mod replay;
 mod screen;
@@ -24,12 +25,11 @@ use std::time::Duration;
 use anyhow::Result;
 use nvme_deep::report::top::Sample;
 use nvme_deep::report::top::Top;
-use ratatui::buffer::Buffer;
-use ratatui::layout::Rect;
 
 use self::app::Action;
 use self::app::App;
 use self::meter::Meter;
+use self::page::page;
 use self::screen::Input;
 use self::screen::Screen;
 use self::view::Look;
@@ -44,14 +44,6 @@ use crate::commands::run::stop_signals;
 use crate::commands::say_ledger;
 use crate::commands::start::Ready;
 use crate::commands::start::until;
-
-/// The size of a page without a terminal.
-const PAGE: Rect = Rect {
-    x: 0,
-    y: 0,
-    width: 80,
-    height: 24,
-};
 
 /// Where the screen goes.
 enum Out {
@@ -135,23 +127,9 @@ impl Display {
     }
 }
 
-/// A page as text.
-fn page(app: &App, title: &str, look: Look) -> String {
-    let mut buffer = Buffer::empty(PAGE);
-    view::draw(app, title, look, PAGE, &mut buffer);
-    let mut text = String::new();
-    for y in 0..PAGE.height - 1 {
-        let line: String = (0..PAGE.width).map(|x| buffer[(x, y)].symbol()).collect();
-        text += line.trim_end();
-        text.push('\n');
-    }
-    // the keys of the last line have no use here
-    format!("{}\n\n", text.trim_end())
-}
-
 /// Opens the screen, or the pages.
 fn open(options: &TopOptions, app: App, title: String, waker: &Sender<Wake>) -> Result<Display> {
-    let (mut color, mut out) = (false, Out::Pages);
+    let (mut color, mut out) = (options.color_pages, Out::Pages);
     if has_screen() {
         let (sender, inputs) = channel();
         let screen = Screen::take_over(sender, waker.clone())?;

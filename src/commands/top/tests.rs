@@ -16,11 +16,13 @@ use nvme_deep::report::top::queues::QueueLine;
 use nvme_deep::report::top::slowest::SlowCommand;
 use ratatui::Terminal;
 use ratatui::backend::TestBackend;
+use ratatui::buffer::Buffer;
 use ratatui::crossterm::event::KeyCode;
 use ratatui::crossterm::event::KeyEvent;
 use ratatui::crossterm::event::KeyModifiers;
 
 use super::app::Order;
+use super::page::PAGE;
 use super::*;
 
 const ASCII: Look = Look {
@@ -263,6 +265,29 @@ fn every_size_can_be_drawn() {
             press(&mut app, "?\t");
         }
     }
+}
+
+#[test]
+fn a_page_has_colours_if_they_are_asked_for() {
+    let app = app(20);
+    let plain = page(&app, "nvme-deep top", ASCII);
+    assert!(!plain.contains('\u{1b}') && plain.lines().all(|l| l.len() <= 80));
+    let look = Look {
+        color: true,
+        unicode: false,
+    };
+    let colored = page(&app, "nvme-deep top", look);
+    let mut parser = vt100::Parser::new(24.try_into().unwrap(), 80.try_into().unwrap(), 0);
+    parser.process(colored.trim_end().replace('\n', "\r\n").as_bytes());
+    let screen = parser.screen();
+    let same = |a: &str, b: &str| {
+        a.lines()
+            .map(str::trim_end)
+            .eq(b.lines().map(str::trim_end))
+    };
+    assert!(same(&screen.contents(), plain.trim_end()));
+    assert_eq!(screen.cell(0, 0).unwrap().fgcolor(), vt100::Color::Idx(6));
+    assert!(screen.cell(2, 0).unwrap().inverse());
 }
 
 #[test]

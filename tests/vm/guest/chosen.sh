@@ -43,9 +43,12 @@ stats after
 stop
 
 begin refused
-dmsetup create linear --table "0 2048 linear ${one}p1 0"
-refused mapper "$NVME_DEEP" latency --disk /dev/mapper/linear
-refused name "$NVME_DEEP" latency --disk "$(basename "$(readlink -f /dev/mapper/linear)")"
+umount -R /sys/fs/cgroup 2>/dev/null || true
+mount -t cgroup2 none /sys/fs/cgroup
+# without udev
+DM_DISABLE_UDEV=1 dmsetup create linear --table "0 2048 linear ${one}p1 0"
+refused mapper "$NVME_DEEP" latency --disk /dev/dm-0
+refused name "$NVME_DEEP" latency --disk dm-0
 refused null "$NVME_DEEP" latency --disk nullb0
 refused character "$NVME_DEEP" latency --disk /dev/nvme0
 refused memory "$NVME_DEEP" latency --disk /tmp
@@ -53,7 +56,7 @@ refused missing "$NVME_DEEP" latency --disk nvme9n1
 refused word "$NVME_DEEP" latency --container web
 refused container "$NVME_DEEP" latency --container deadbeef
 refused program "$NVME_DEEP" latency --exec -- /no/such/program
-dmsetup remove linear
+DM_DISABLE_UDEV=1 dmsetup remove linear
 
 begin exec
 refused code "$NVME_DEEP" latency --json --disk "$other" --exec -- \
@@ -68,8 +71,6 @@ stop INT
 pgrep -f '^sleep 1000.5' >"$case_dir/after" || true
 
 begin container
-umount -R /sys/fs/cgroup 2>/dev/null || true
-mount -t cgroup2 none /sys/fs/cgroup
 top=/sys/fs/cgroup
 id=$(printf 'c0ffee00%056d' 0)
 plain=$(printf 'abcdef01%056d' 0)
@@ -86,7 +87,7 @@ within() {
     bash -c 'echo $$ >"$0/cgroup.procs"; exec "$@"' "$@"
 }
 tool all latency --json --no-admin
-tool bio latency --json --container c0ffee00
+tool bio latency --json --no-admin --container c0ffee00
 tool task latency --json --no-admin --cgroup "$scope"
 tool plain latency --json --container "$plain"
 tool trace trace --pair --json --container "$id" --opcode read
