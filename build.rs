@@ -135,7 +135,9 @@ mod live {
             "aarch64" => "arm64".to_owned(),
             other => other.to_owned(),
         };
-        object("host", "host", &[&format!("-D__TARGET_ARCH_{arch}")], &out)?;
+        let target = format!("-D__TARGET_ARCH_{arch}");
+        object("host", "host", &[&target], &out)?;
+        object("usdt", "usdt", &[&target], &out)?;
         all_shipped(&out)
     }
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 /*
- * The host side of NVMe commands: the kernel's target (nvmet) by its tracepoints, and QEMU by
+ * The host side of NVMe commands: the kernel's target (nvmet) by its tracepoints, QEMU and SPDK by
  * uprobes. Each command is kept in a map from its first to its last point, and then written to a
  * ring. Only one target is traced at a time.
  */
@@ -40,11 +40,17 @@ struct nvmet_req {
 
 #pragma clang attribute pop
 
-/* The process that is traced, and where its requests have their command. */
+/*
+ * The process that is traced, and where its structures have their fields. QEMU: the command of a
+ * request; SPDK: also its response, and the id and the controller of a queue. User space sets all.
+ */
 const volatile struct {
 	__u32 tgid;
 	__u32 req_cmd;
-} host_config = {.req_cmd = ND_QEMU_REQ_CMD};
+	__u32 req_rsp;
+	__u32 qpair_qid;
+	__u32 qpair_ctrlr;
+} host_config = {.req_cmd = 1};
 
 struct {
 	__uint(type, BPF_MAP_TYPE_HASH);
@@ -72,13 +78,13 @@ struct {
 	__uint(max_entries, ND_HOST_RING);
 } host_events SEC(".maps");
 
-/* A name is too large for the stack. */
+/* A name that is never written: it is too large for the stack. */
 struct {
-	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
+	__uint(type, BPF_MAP_TYPE_ARRAY);
 	__uint(max_entries, 1);
 	__type(key, __u32);
 	__type(value, struct nd_host_name);
-} scratch_name SEC(".maps");
+} no_name SEC(".maps");
 
 static __always_inline void count(__u32 what)
 {
@@ -107,22 +113,30 @@ static __always_inline void emit(struct nd_host *event)
 		count(ND_HOST_LOST);
 }
 
-static __always_inline void name_ctrl(struct nvmet_ctrl *ctrl, __u16 cntlid)
+/* The place for the name of a controller, at its first command; otherwise none. */
+static __always_inline struct nd_host_name *place_of_name(const struct nd_host_ctrl *key)
 {
-	struct nd_host_ctrl key = {.address = (__u64)ctrl, .cntlid = cntlid};
 	struct nd_host_name *name;
 	__u32 zero = 0;
 
-	if (bpf_map_lookup_elem(&host_ctrls, &key))
-		return;
-	name = bpf_map_lookup_elem(&scratch_name, &zero);
+	if (bpf_map_lookup_elem(&host_ctrls, key))
+		return 0;
+	name = bpf_map_lookup_elem(&no_name, &zero);
 	if (!name)
-		return;
-	__builtin_memset(name, 0, sizeof(*name));
-	bpf_probe_read_kernel_str(name->nqn, sizeof(name->nqn),
-				  BPF_CORE_READ(ctrl, subsys, subsysnqn));
-	if (bpf_map_update_elem(&host_ctrls, &key, name, BPF_ANY))
+		return 0;
+	if (bpf_map_update_elem(&host_ctrls, key, name, BPF_ANY))
 		count(ND_HOST_NO_ROOM);
+	return bpf_map_lookup_elem(&host_ctrls, key);
+}
+
+static __always_inline void name_ctrl(struct nvmet_ctrl *ctrl, __u16 cntlid)
+{
+	struct nd_host_ctrl key = {.address = (__u64)ctrl, .cntlid = cntlid};
+	struct nd_host_name *name = place_of_name(&key);
+
+	if (name)
+		bpf_probe_read_kernel_str(name->nqn, sizeof(name->nqn),
+					  BPF_CORE_READ(ctrl, subsys, subsysnqn));
 }
 
 SEC("?raw_tp/nvmet_req_init")
@@ -281,6 +295,15 @@ int qemu_interrupt(struct pt_regs *ctx)
 	event.sqe[0] = PT_REGS_PARM2(ctx);
 	emit(&event);
 	return 0;
+}
+
+#include "spdk.bpf.h"
+
+/* The cost of a uprobe: a program that does what all begin with. */
+SEC("?uprobe")
+int trap(struct pt_regs *ctx)
+{
+	return !is_target();
 }
 
 char LICENSE[] SEC("license") = "Dual BSD/GPL";

@@ -154,7 +154,9 @@ impl Error {
                 TargetError::NoNvmet => Kind::NoDevice,
                 TargetError::NoProcess { .. }
                 | TargetError::Unreadable { .. }
-                | TargetError::NoSymbol { .. } => Kind::Usage,
+                | TargetError::NoTarget { .. }
+                | TargetError::NoSymbol { .. }
+                | TargetError::NoUsdt { .. } => Kind::Usage,
                 TargetError::Layout { .. } | TargetError::Ended { .. } => Kind::Run,
             },
             Self::UnknownProgram { .. }

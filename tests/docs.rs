@@ -14,7 +14,7 @@ use std::path::Path;
 use std::path::PathBuf;
 use std::process::Command;
 
-const COMMANDS: [&str; 20] = [
+const COMMANDS: [&str; 22] = [
     "heatmap",
     "top",
     "pattern",
@@ -32,13 +32,16 @@ const COMMANDS: [&str; 20] = [
     "host import",
     "host annotate",
     "host kvm",
+    "host spdk",
+    "host msgs",
     "join",
     "serve",
     "doctor",
 ];
 
 /// Options of other programs.
-const FOREIGN: [&str; 14] = [
+const FOREIGN: [&str; 15] = [
+    "--with-usdt",
     "--no-parquet",
     "--now",
     "--privileged",

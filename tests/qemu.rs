@@ -12,48 +12,25 @@
 )]
 
 mod binary;
+mod live;
 
 use std::fs;
-use std::fs::File;
 use std::path::Path;
-use std::process::Child;
 use std::process::Command;
 use std::process::Stdio;
-use std::thread::sleep;
-use std::time::Duration;
 
-use nvme_deep::machine::missing_capabilities;
 use serde_json::Value;
 use tempfile::TempDir;
 
-use self::binary::BINARY;
+use self::live::Running;
+use self::live::Tool;
+use self::live::lacks;
+use self::live::lines;
+use self::live::of;
+use self::live::wait_for;
 
 const COUNT: usize = 60;
 const QEMU: &str = "qemu-system-x86_64";
-
-/// What this machine lacks.
-fn lacks() -> Option<&'static str> {
-    if !missing_capabilities().is_empty() {
-        return Some("CAP_BPF or CAP_PERFMON");
-    }
-    if !Path::new("/sys/bus/event_source/devices/uprobe").exists() {
-        return Some("a kernel with uprobes");
-    }
-    if Command::new(QEMU).arg("--version").output().is_err() {
-        return Some(QEMU);
-    }
-    None
-}
-
-/// Ends with the test.
-struct Running(Child);
-
-impl Drop for Running {
-    fn drop(&mut self) {
-        let _ = self.0.kill();
-        let _ = self.0.wait();
-    }
-}
 
 /// QEMU without a running CPU, with a controller whose disk answers after 1 ms.
 fn qemu(dir: &Path) -> Running {
@@ -73,16 +50,6 @@ fn qemu(dir: &Path) -> Running {
     running
 }
 
-fn wait_for(what: &str, mut is_there: impl FnMut() -> bool) {
-    for _ in 0..600 {
-        if is_there() {
-            return;
-        }
-        sleep(Duration::from_millis(50));
-    }
-    panic!("{what} does not come");
-}
-
 /// Drives the controller. Returns the lines of the driver.
 fn drive(dir: &Path) -> Vec<Value> {
     let driver = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/host/qtest.py");
@@ -93,45 +60,16 @@ fn drive(dir: &Path) -> Vec<Value> {
     lines(&String::from_utf8(driven.stdout).unwrap())
 }
 
-fn lines(text: &str) -> Vec<Value> {
-    let lines = text.lines().map(|line| serde_json::from_str(line).unwrap());
-    lines.collect()
-}
-
 /// Traces a process while the driver runs; its lines, and those of the driver.
 fn traced(dir: &Path, pid: u32) -> (Vec<Value>, Vec<Value>) {
-    let [out, err] = ["out", "err"].map(|name| dir.join(name));
-    let mut tool = Command::new(BINARY);
-    tool.args(["host", "trace", "--json", "--pid", &pid.to_string()]);
-    tool.stdout(File::create(&out).unwrap());
-    tool.stderr(File::create(&err).unwrap());
-    let mut tool = Running(tool.spawn().unwrap());
-    wait_for("the trace", || {
-        let said = fs::read_to_string(&err).unwrap();
-        assert!(tool.0.try_wait().unwrap().is_none(), "{said}");
-        said.contains(": tracing ")
-    });
+    let tool = Tool::start(dir, "trace", &format!("host trace --json --pid {pid}"));
     let truth = drive(dir);
-    let id = tool.0.id().to_string();
-    assert!(
-        Command::new("kill")
-            .args(["-INT", &id])
-            .status()
-            .unwrap()
-            .success()
-    );
-    let said = || fs::read_to_string(&err).unwrap();
-    assert!(tool.0.wait().unwrap().success(), "{}", said());
-    (lines(&fs::read_to_string(&out).unwrap()), truth)
-}
-
-fn of<'a>(lines: &'a [Value], kind: &str) -> Vec<&'a Value> {
-    lines.iter().filter(|line| line["type"] == kind).collect()
+    (lines(&tool.stop()), truth)
 }
 
 #[test]
 fn every_read_write_and_interrupt_of_a_stock_qemu_is_seen() {
-    if let Some(lacking) = lacks() {
+    if let Some(lacking) = lacks(QEMU) {
         eprintln!("skipped: this needs {lacking}");
         return;
     }
@@ -164,54 +102,31 @@ fn every_read_write_and_interrupt_of_a_stock_qemu_is_seen() {
 /// A process without a controller is refused, and so is one that does not exist.
 #[test]
 fn another_process_is_refused() {
-    if let Some(lacking) = lacks() {
+    if let Some(lacking) = lacks(QEMU) {
         eprintln!("skipped: this needs {lacking}");
         return;
     }
     let own = std::process::id();
     let ran = binary::run(&format!("host trace --pid {own} --duration 1s"));
-    ran.refuses(2, "does not export nvme_rw_complete_cb");
+    ran.refuses(2, "is no target: it has neither nvme_rw_complete_cb");
     binary::run("host latency --pid 4194304 --duration 1s").refuses(2, "no process 4194304");
 }
 
 /// A second QEMU gets no hit.
 #[test]
 fn only_the_given_process_is_traced() {
-    if let Some(lacking) = lacks() {
+    if let Some(lacking) = lacks(QEMU) {
         eprintln!("skipped: this needs {lacking}");
         return;
     }
     let (one, other) = (TempDir::new().unwrap(), TempDir::new().unwrap());
     let (first, second) = (qemu(one.path()), qemu(other.path()));
-    let err = other.path().join("watch.err");
-    let out = other.path().join("watch.out");
-    let mut watch = Command::new(BINARY);
-    watch.args([
-        "host",
-        "trace",
-        "--json",
-        "--pid",
-        &second.0.id().to_string(),
-    ]);
-    watch
-        .stdout(File::create(&out).unwrap())
-        .stderr(File::create(&err).unwrap());
-    let mut watch = Running(watch.spawn().unwrap());
-    wait_for("the other trace", || {
-        fs::read_to_string(&err).unwrap().contains(": tracing ")
-    });
+    let second = second.0.id();
+    let arguments = format!("host trace --json --pid {second}");
+    let watch = Tool::start(other.path(), "watch", &arguments);
     let (lines, _) = traced(one.path(), first.0.id());
     assert_eq!(of(&lines, "host_command").len(), COUNT);
-    let id = watch.0.id().to_string();
-    assert!(
-        Command::new("kill")
-            .args(["-INT", &id])
-            .status()
-            .unwrap()
-            .success()
-    );
-    assert!(watch.0.wait().unwrap().success());
-    let text = fs::read_to_string(&out).unwrap();
+    let text = watch.stop();
     let end: Value = serde_json::from_str(text.lines().last().unwrap()).unwrap();
     assert_eq!(end["ledger"]["commands"], 0, "{end}");
     let hits = end["ledger"]["hits"].as_object().unwrap();
@@ -221,55 +136,41 @@ fn only_the_given_process_is_traced() {
 /// A wrong layout gives an error, and no record.
 #[test]
 fn a_wrong_layout_is_refused() {
-    if let Some(lacking) = lacks() {
-        eprintln!("skipped: this needs {lacking}");
-        return;
-    }
-    let dir = TempDir::new().unwrap();
-    let qemu = qemu(dir.path());
-    let [out, err] = ["out", "err"].map(|name| dir.path().join(name));
-    let mut tool = Command::new(BINARY);
-    let pid = qemu.0.id().to_string();
-    tool.args(["host", "trace", "--test-shift", "8", "--pid", &pid]);
-    tool.stdout(File::create(&out).unwrap());
-    tool.stderr(File::create(&err).unwrap());
-    let mut tool = Running(tool.spawn().unwrap());
-    let said = || fs::read_to_string(&err).unwrap();
-    wait_for("the trace", || said().contains(": tracing "));
-    drive(dir.path());
-    assert_eq!(tool.0.wait().unwrap().code(), Some(1), "{}", said());
-    assert!(said().contains("has another layout"), "{}", said());
-    let text = fs::read_to_string(&out).unwrap();
-    assert!(!text.contains("Command"), "{text}");
-}
-
-/// The end of the process ends the run. What was recorded until then is kept.
-#[test]
-fn a_process_that_ends_ends_the_run() {
-    if let Some(lacking) = lacks() {
+    if let Some(lacking) = lacks(QEMU) {
         eprintln!("skipped: this needs {lacking}");
         return;
     }
     let dir = TempDir::new().unwrap();
     let qemu = qemu(dir.path());
     let pid = qemu.0.id();
-    let [err, file] = ["err", "host.nvd"].map(|name| dir.path().join(name));
-    let mut tool = Command::new(BINARY);
-    tool.args(["host", "trace", "--pid", &pid.to_string(), "-o"])
-        .arg(&file);
-    tool.stdout(Stdio::null())
-        .stderr(File::create(&err).unwrap());
-    let mut tool = Running(tool.spawn().unwrap());
-    let said = || fs::read_to_string(&err).unwrap();
-    wait_for("the trace", || said().contains(": tracing "));
+    let arguments = format!("host trace --test-shift 8 --pid {pid}");
+    let tool = Tool::start(dir.path(), "trace", &arguments);
+    drive(dir.path());
+    let (code, text, said) = tool.end();
+    assert_eq!(code, Some(1), "{said}");
+    assert!(said.contains("has another layout"), "{said}");
+    assert!(!text.contains("Command"), "{text}");
+}
+
+/// The end of the process ends the run. What was recorded until then is kept.
+#[test]
+fn a_process_that_ends_ends_the_run() {
+    if let Some(lacking) = lacks(QEMU) {
+        eprintln!("skipped: this needs {lacking}");
+        return;
+    }
+    let dir = TempDir::new().unwrap();
+    let qemu = qemu(dir.path());
+    let pid = qemu.0.id();
+    let file = dir.path().join("host.nvd");
+    let arguments = format!("host trace --pid {pid} -o {}", file.display());
+    let tool = Tool::start(dir.path(), "trace", &arguments);
     drive(dir.path());
     drop(qemu);
-    assert_eq!(tool.0.wait().unwrap().code(), Some(1), "{}", said());
-    assert!(
-        said().contains(&format!("process {pid} has ended")),
-        "{}",
-        said()
-    );
+    let (code, _, said) = tool.end();
+    assert_eq!(code, Some(1), "{said}");
+    let ended = format!("process {pid} has ended");
+    assert!(said.contains(&ended), "{said}");
     let read = binary::run(&format!("host trace --json --from {}", file.display()));
     assert_eq!(read.code, Some(0), "{}", read.err);
     assert_eq!(of(&lines(&read.out), "host_command").len(), COUNT);

@@ -226,7 +226,7 @@ const PLACES: [(&str, &[&str]); 20] = [
     ("colorous", &["src/render/picture/paint.rs"]),
     ("embedded_graphics", &["src/render/picture/png.rs"]),
     ("png", &["src/render/picture/png.rs"]),
-    ("blazesym", &["src/symbols/symbolize.rs"]),
+    ("blazesym", &["src/symbols/"]),
     ("fastrand", &["src/stats/bootstrap.rs"]),
     ("httparse", &["src/metrics/request.rs"]),
     ("inferno", &["src/render/flamegraph.rs"]),

@@ -26,6 +26,7 @@ enum nd_host_count {
 	ND_HOST_HIT_SUBMIT,
 	ND_HOST_HIT_DONE,
 	ND_HOST_HIT_INTERRUPT,
+	ND_HOST_HIT_FREE,
 	ND_HOST_WITHOUT_BEGIN,
 	ND_HOST_WITHOUT_END,
 	ND_HOST_NO_ROOM,
@@ -36,13 +37,35 @@ enum nd_host_count {
 
 #define ND_HOST_HAS_STATUS   1 /* `status` is valid */
 #define ND_HOST_IS_INTERRUPT 2 /* an interrupt: sqe[0] is the vector */
+#define ND_HOST_IS_ABANDONED 4 /* a command that ended without a response */
 
 /* struct NvmeRequest and struct NvmeSQueue of QEMU (hw/nvme/nvme.h, 6.1 to 10.0). */
 #define ND_QEMU_REQ_SQ	0
 #define ND_QEMU_REQ_CID 52
-#define ND_QEMU_REQ_CMD 56
 #define ND_QEMU_SQ_CTRL 0
 #define ND_QEMU_SQ_ID	8
+
+/*
+ * SPDK: the subsystem of a controller (struct spdk_nvmf_ctrlr, 22.01 to 26.05), the bytes of a
+ * subsystem that have its NQN, and the opcode of fabrics commands.
+ */
+#define ND_SPDK_CTRLR_SUBSYSTEM 232
+#define ND_SPDK_SUBSYSTEM	512
+#define ND_SPDK_FABRICS		0x7f
+
+/* A completion queue entry. */
+#define ND_CQE_CID    12
+#define ND_CQE_STATUS 14
+
+/* Functions of SPDK that pass on a function, and the number of functions to count. */
+#define ND_SPDK_SEND_MSG     0
+#define ND_SPDK_EACH_CHANNEL 1
+#define ND_SPDK_MSGS	     4096
+
+struct nd_spdk_msg {
+	__u64 function;
+	__u64 call;
+};
 
 /* A controller: its address in the kernel or the process. */
 struct nd_host_ctrl {

@@ -31,6 +31,10 @@ pub enum HostCommand {
     Import(HostImportArgs),
     /// Print an SPDK trace with the commands that its entries are about
     Annotate(HostAnnotateArgs),
+    /// Print the changes of state of an SPDK target: subsystems, controllers, queues, listeners
+    Spdk(HostSpdkArgs),
+    /// Count the messages between the threads of an SPDK process, by function
+    Msgs(HostSpdkArgs),
     /// Report the doorbell writes of a guest and the time of their VM exits, from a trace of KVM
     Kvm(HostKvmArgs),
 }
@@ -42,15 +46,19 @@ pub struct TargetArgs {
     #[arg(long)]
     pub nvmet: bool,
 
-    /// This process: QEMU with an NVMe controller, by uprobes
+    /// This process: QEMU with an NVMe controller, or SPDK's NVMe-oF target, by uprobes
     #[arg(long, value_name = "PID", conflicts_with = "nvmet")]
     pub pid: Option<u32>,
+
+    /// Only the begin and the end of each command: fewer traps, and one stage
+    #[arg(long, requires = "pid")]
+    pub ends: bool,
 
     /// Read a recording of the host side instead
     #[arg(long, value_name = "FILE", conflicts_with_all = ["nvmet", "pid"])]
     pub from: Option<PathBuf>,
 
-    /// For tests: an error of the layout of QEMU's requests, in bytes
+    /// For tests: an error of the layout of requests, in bytes
     #[arg(long, value_name = "BYTES", default_value = "0", hide = true)]
     pub test_shift: u32,
 }
@@ -149,6 +157,22 @@ pub struct HostAnnotateArgs {
     /// A recording of the same requests on the host side, with their addresses
     #[arg(value_name = "FILE")]
     pub recording: Option<PathBuf>,
+
+    /// One JSON object per line instead of text (schema: docs/json.md)
+    #[arg(long, short = 'j')]
+    pub json: bool,
+}
+
+/// `host spdk` and `host msgs`.
+#[derive(Clone, Debug, clap::Args)]
+pub struct HostSpdkArgs {
+    /// The process of SPDK. `spdk` needs one that was built --with-usdt
+    #[arg(long, value_name = "PID")]
+    pub pid: u32,
+
+    /// Stop after this time (`5s`, `2m`)
+    #[arg(long, value_name = "TIME", value_parser = parse_duration)]
+    pub duration: Option<Duration>,
 
     /// One JSON object per line instead of text (schema: docs/json.md)
     #[arg(long, short = 'j')]

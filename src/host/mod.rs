@@ -6,6 +6,7 @@ pub mod join;
 pub mod kvm;
 pub mod latency;
 mod qemu_log;
+pub mod spdk;
 pub mod spdk_trace;
 
 use crate::model::host::HostEvent;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Exported functions, build id and USDT notes of an executable.
+//! Functions, build id and USDT notes of an executable or a library.
 
 use std::collections::BTreeMap;
 use std::collections::BTreeSet;
@@ -10,24 +10,84 @@ use object::Object;
 use object::ObjectSection;
 use object::ObjectSegment;
 use object::ObjectSymbol;
+use object::SymbolKind;
 
 use super::process::TargetError;
+
+/// How the kernel continues after a uprobe. The cost of the trap depends on it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Trap {
+    /// It emulates the instruction: `push`, `nop`, a jump.
+    Emulated,
+    /// It executes a copy of the instruction, in a single step.
+    Stepped,
+}
+
+impl Trap {
+    /// The kind of the instruction in reports.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Emulated => "emulated",
+            Self::Stepped => "stepped",
+        }
+    }
+
+    /// The trap at this code: the rules of arch/x86/kernel/uprobes.c. On other architectures, and
+    /// where a kernel emulates more, it may be cheaper.
+    fn at(code: &[u8]) -> Self {
+        match code {
+            [0x41, 0x50..=0x57, ..]
+            | [0x50..=0x57 | 0x70..=0x7f | 0x90 | 0xe8 | 0xe9 | 0xeb, ..]
+            | [0x0f, 0x80..=0x8f, ..]
+                if cfg!(target_arch = "x86_64") =>
+            {
+                Self::Emulated
+            }
+            _ => Self::Stepped,
+        }
+    }
+}
+
+/// A place in the file to probe.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Probe {
+    /// Offset in the file: of the function, or past `endbr64` if a `push` follows.
+    pub offset: usize,
+    /// Its cost.
+    pub trap: Trap,
+}
 
 /// What is needed of an executable.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Symbols {
-    /// Offset in the file of each exported function, past `endbr64` if a `push` follows.
-    functions: BTreeMap<String, usize>,
+    /// Each exported function, and each other one whose name is that of no second one.
+    functions: BTreeMap<String, Probe>,
     build_id: Option<String>,
-    /// Providers of USDT probes.
-    providers: BTreeSet<String>,
+    /// Names of the USDT probes by provider.
+    probes: BTreeMap<String, BTreeSet<String>>,
+    spdk_release: Option<String>,
+}
+
+/// What is before the release in the text that SPDK prints at its start: `SPDK v24.09`.
+const SPDK: &[u8] = b"SPDK v";
+
+/// The release of SPDK in constant data: `24.09`, `26.05-pre`.
+fn spdk_release(data: &[u8]) -> Option<String> {
+    let is_part = |b: &u8| b.is_ascii_alphanumeric() || [b'.', b'-'].contains(b);
+    let found = data.windows(SPDK.len()).enumerate();
+    let mut texts = found.filter(|(_, w)| *w == SPDK).map(|(at, _)| {
+        let rest = data[at + SPDK.len()..].iter();
+        let text: Vec<u8> = rest.take_while(|b| is_part(b)).copied().collect();
+        String::from_utf8_lossy(&text).into_owned()
+    });
+    texts.find(|text| text.starts_with(|c: char| c.is_ascii_digit()))
 }
 
 /// Instruction that begins functions of newer builds.
 const ENDBR64: [u8; 4] = [0xf3, 0x0f, 0x1e, 0xfa];
 
 /// Bytes to skip at the begin of a function. A probe on `endbr64` takes a single step; the `push`
-/// after it does not, and leaves the arguments as they are.
+/// after it does not, and leaves the arguments in registers as they are.
 fn skipped(code: &[u8]) -> usize {
     let is_push = |code: &[u8]| match code {
         [0x41, op, ..] | [op, ..] => (0x50..=0x57).contains(op),
@@ -39,10 +99,10 @@ fn skipped(code: &[u8]) -> usize {
     }
 }
 
-/// Providers of the probes in a section `.note.stapsdt`. Each note has its sizes, the name of its
-/// kind, three addresses, and three texts: provider, probe, arguments.
-fn providers(mut notes: &[u8]) -> BTreeSet<String> {
-    let mut found = BTreeSet::new();
+/// The probes in a section `.note.stapsdt`. Each note has its sizes, the name of its kind, three
+/// addresses, and three texts: provider, probe, arguments.
+fn probes(mut notes: &[u8]) -> BTreeMap<String, BTreeSet<String>> {
+    let mut found: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
     let word = |bytes: &[u8], at: usize| {
         let word = bytes.get(at..at + 4)?.try_into().ok()?;
         Some(u32::from_le_bytes(word) as usize)
@@ -53,8 +113,11 @@ fn providers(mut notes: &[u8]) -> BTreeSet<String> {
         let Some(texts) = notes.get(from + 24..to) else {
             break;
         };
-        let end = texts.iter().position(|&b| b == 0).unwrap_or(0);
-        found.insert(String::from_utf8_lossy(&texts[..end]).into_owned());
+        let mut texts = texts.split(|&b| b == 0).map(String::from_utf8_lossy);
+        if let (Some(provider), Some(probe)) = (texts.next(), texts.next()) {
+            let of_provider = found.entry(provider.into_owned()).or_default();
+            of_provider.insert(probe.into_owned());
+        }
         let next = to.next_multiple_of(4);
         notes = notes.get(next..).unwrap_or_default();
     }
@@ -86,16 +149,25 @@ impl Symbols {
             let (at, from, _) = segments.iter().find(inside)?;
             usize::try_from(address - at + from).ok()
         };
-        let mut functions = BTreeMap::new();
+        let place = |address: u64| {
+            let at = offset(address)?;
+            let code = bytes.get(at..).unwrap_or_default();
+            let skip = skipped(code);
+            Some(Probe {
+                offset: at + skip,
+                trap: Trap::at(&code[skip..]),
+            })
+        };
+        let mut functions = local_functions(&file, &place);
         for symbol in file.dynamic_symbols().filter(ObjectSymbol::is_definition) {
-            let named = symbol.name().ok().zip(offset(symbol.address()));
-            if let Some((name, at)) = named {
-                let at = at + skipped(bytes.get(at..).unwrap_or_default());
+            if let Some((name, at)) = symbol.name().ok().zip(place(symbol.address())) {
                 functions.insert(name.to_owned(), at);
             }
         }
         let notes = file.section_by_name(".note.stapsdt");
         let notes = notes.and_then(|s| s.data().ok()).unwrap_or_default();
+        let constants = file.section_by_name(".rodata");
+        let constants = constants.and_then(|s| s.data().ok()).unwrap_or_default();
         let build_id = file.build_id()?.map(|id| {
             let digits: Vec<String> = id.iter().map(|b| format!("{b:02x}")).collect();
             digits.concat()
@@ -103,12 +175,13 @@ impl Symbols {
         Ok(Self {
             functions,
             build_id,
-            providers: providers(notes),
+            spdk_release: spdk_release(constants),
+            probes: probes(notes),
         })
     }
 
-    /// Where to probe an exported function: an offset in the file.
-    pub fn probe_offset(&self, function: &str) -> Option<usize> {
+    /// Where to probe a function; `None` if there is none of this name, or several.
+    pub fn probe(&self, function: &str) -> Option<Probe> {
         self.functions.get(function).copied()
     }
 
@@ -117,10 +190,46 @@ impl Symbols {
         self.build_id.as_deref()
     }
 
+    /// The release of SPDK, if its text is in this file.
+    pub fn spdk_release(&self) -> Option<&str> {
+        self.spdk_release.as_deref()
+    }
+
+    /// The names of the USDT probes of this provider.
+    pub fn usdt(&self, provider: &str) -> impl Iterator<Item = &str> {
+        let probes = self.probes.get(provider).into_iter().flatten();
+        probes.map(String::as_str)
+    }
+
     /// Whether it has USDT probes of this provider.
     pub fn has_provider(&self, provider: &str) -> bool {
-        self.providers.contains(provider)
+        self.probes.contains_key(provider)
     }
+}
+
+/// The functions of `.symtab`. A name that occurs twice is left out: static functions may share one.
+fn local_functions(
+    file: &object::File<'_>,
+    place: &dyn Fn(u64) -> Option<Probe>,
+) -> BTreeMap<String, Probe> {
+    let mut found: BTreeMap<String, (u64, Option<Probe>)> = BTreeMap::new();
+    let functions = file.symbols().filter(|s| s.kind() == SymbolKind::Text);
+    for symbol in functions.filter(ObjectSymbol::is_definition) {
+        let (Ok(name), at) = (symbol.name(), symbol.address()) else {
+            continue;
+        };
+        match found.get_mut(name) {
+            Some((known, probe)) if *known != at => *probe = None,
+            Some(_) => {}
+            None => {
+                found.insert(name.to_owned(), (at, place(at)));
+            }
+        }
+    }
+    let unique = found.into_iter();
+    unique
+        .filter_map(|(name, (_, probe))| Some((name, probe?)))
+        .collect()
 }
 
 #[cfg(test)]
@@ -137,22 +246,45 @@ mod tests {
     }
 
     #[test]
-    fn notes_have_providers() {
-        let mut note = vec![8, 0, 0, 0, 24 + 11, 0, 0, 0, 3, 0, 0, 0];
+    fn a_push_is_emulated_and_a_lea_is_not() {
+        for emulated in [&[0x55_u8][..], &[0x41, 0x57], &[0x90], &[0xe9, 1, 2, 3, 4]] {
+            assert_eq!(Trap::at(emulated), Trap::Emulated);
+        }
+        for stepped in [&[0x48_u8, 0x83, 0xec][..], &[0x8d, 0x07], &ENDBR64, &[]] {
+            assert_eq!(Trap::at(stepped), Trap::Stepped);
+        }
+    }
+
+    #[test]
+    fn the_release_of_spdk_is_in_its_text() {
+        let found = |text: &[u8]| spdk_release(text);
+        assert_eq!(
+            found(b"\0SPDK v%s\0SPDK v24.09-pre git sha1 1\0"),
+            Some("24.09-pre".into())
+        );
+        assert_eq!(found(b"SPDK v26.05"), Some("26.05".into()));
+        assert_eq!(found(b"SPDK v"), None);
+    }
+
+    #[test]
+    fn notes_have_providers_and_probes() {
+        let mut note = vec![8, 0, 0, 0, 24 + 12, 0, 0, 0, 3, 0, 0, 0];
         note.extend(b"stapsdt\0");
         note.extend([0; 24]);
-        note.extend(b"spdk\0probe\0");
-        note.push(0);
+        note.extend(b"spdk\0probe\0\0");
         let both = [note.clone(), note].concat();
-        assert_eq!(providers(&both), BTreeSet::from(["spdk".to_owned()]));
-        assert_eq!(providers(&both[..30]), BTreeSet::new());
-        assert_eq!(providers(&[0xff; 40]), BTreeSet::new());
+        let want = BTreeSet::from(["probe".to_owned()]);
+        assert_eq!(probes(&both), BTreeMap::from([("spdk".to_owned(), want)]));
+        assert_eq!(probes(&both[..30]), BTreeMap::new());
+        assert_eq!(probes(&[0xff; 40]), BTreeMap::new());
     }
 
     #[test]
     fn this_program_has_functions() {
         let own = Symbols::read(Path::new("/proc/self/exe"));
         assert!(own.is_ok(), "{own:?}");
+        #[cfg(target_arch = "x86_64")]
+        assert!(own.unwrap().probe("main").is_some());
         assert!(Symbols::read(Path::new("/proc/self/cmdline")).is_err());
     }
 }

@@ -25,6 +25,8 @@ pub mod nvme;
 pub mod nvme_class;
 pub mod overview;
 pub mod process;
+#[cfg(feature = "live")]
+pub mod spdk;
 pub mod structure;
 pub mod sysfs;
 #[cfg(feature = "live")]
@@ -35,6 +37,7 @@ pub mod types;
 #[cfg(feature = "live")]
 pub mod watch;
 
+use std::collections::BTreeSet;
 use std::fs;
 use std::io;
 use std::io::ErrorKind;
@@ -43,6 +46,8 @@ use std::path::Path;
 use std::path::PathBuf;
 use std::process::id as own_id;
 
+use procfs::process::MMapPath;
+use procfs::process::MemoryMap;
 use procfs::process::Process;
 
 use overview::Capability;
@@ -58,6 +63,18 @@ impl System {
     /// Returns the machine with its files below `root` (`/`, or a fixture).
     pub fn at(root: impl Into<PathBuf>) -> Self {
         Self { root: root.into() }
+    }
+
+    /// The files that a process has mapped, each once. Empty if this process may not look at them.
+    pub fn mapped_files(&self, pid: u32) -> BTreeSet<PathBuf> {
+        let maps = Process::new_with_root(self.path(&format!("proc/{pid}")));
+        let maps = maps.and_then(|process| process.maps());
+        let maps = maps.into_iter().flatten();
+        maps.filter_map(|map| match map.pathname {
+            MMapPath::Path(path) => Some(path),
+            _ => None,
+        })
+        .collect()
     }
 
     /// The path of a file of this machine. `relative` has no leading slash.
@@ -146,6 +163,14 @@ fn capabilities() -> u64 {
     Process::myself()
         .and_then(|me| me.status())
         .map_or(u64::MAX, |status| status.capeff)
+}
+
+/// The offset in the executable of this process of the code at this address.
+pub fn own_offset(address: u64) -> Option<usize> {
+    let maps = Process::myself().and_then(|me| me.maps()).ok()?;
+    let inside = |map: &&MemoryMap| (map.address.0..map.address.1).contains(&address);
+    let map = maps.iter().find(inside)?;
+    usize::try_from(address - map.address.0 + map.offset).ok()
 }
 
 /// Names of the capabilities that tracing needs and this process lacks. Empty if it may trace.

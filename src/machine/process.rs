@@ -43,11 +43,19 @@ pub enum TargetError {
         /// Why.
         error: String,
     },
-    /// The executable does not export a function.
+    /// The process serves no NVMe.
     #[error(
-        "process {pid} ({binary}) does not export {symbol}: it is no QEMU with NVMe, or one without \
-         dynamic symbols; `host import --qemu-log` needs none"
+        "process {pid} ({binary}) is no target: it has neither nvme_rw_complete_cb (QEMU with NVMe) \
+         nor spdk_nvmf_request_exec (SPDK) among its symbols"
     )]
+    NoTarget {
+        /// Its id.
+        pid: u32,
+        /// Its executable.
+        binary: String,
+    },
+    /// A function has no symbol.
+    #[error("process {pid} ({binary}) has no symbol {symbol}: {reason}")]
     NoSymbol {
         /// Its id.
         pid: u32,
@@ -55,11 +63,25 @@ pub enum TargetError {
         binary: String,
         /// The function.
         symbol: String,
+        /// Why, and what to do.
+        reason: &'static str,
+    },
+    /// The process has no USDT probes of this kind.
+    #[error("process {pid} ({binary}) has no USDT probes of {provider}: {reason}")]
+    NoUsdt {
+        /// Its id.
+        pid: u32,
+        /// Its executable.
+        binary: String,
+        /// The provider.
+        provider: &'static str,
+        /// Why, and what to do.
+        reason: &'static str,
     },
     /// Data of the target contradict each other.
     #[error(
         "{failed} hits failed the check of the request's fields: this target has another layout, and \
-         its records would be wrong. Use `host import --qemu-log`"
+         its records would be wrong. Import its log or its trace instead (`host import`)"
     )]
     Layout {
         /// Number of hits.
@@ -130,6 +152,11 @@ impl Process {
         name.rsplit('/').next().unwrap_or_default()
     }
 
+    /// Whether its name is that of a target of SPDK.
+    pub fn is_spdk(&self) -> bool {
+        ["nvmf_tgt", "spdk_tgt"].contains(&self.program())
+    }
+
     /// Whether it is QEMU with an NVMe controller on its command line.
     pub fn is_qemu_with_nvme(&self) -> bool {
         let is_nvme = |arg: &String| {
@@ -182,21 +209,24 @@ impl Memory {
         start_of(&self.stat) != self.started
     }
 
-    /// The serial number of the NVMe controller at this address. `None` if there is none.
-    pub fn nvme_serial(&self, address: u64) -> Option<String> {
-        let mut bytes = vec![0; CONTROLLER];
+    /// Fills `bytes` as far as there is memory at this address. Returns the number of bytes.
+    fn fill(&self, address: u64, bytes: &mut [u8]) -> usize {
         let mut read = 0;
-        // the memory may end behind the controller
         for page in bytes.chunks_mut(4096) {
-            if self
-                .file
-                .read_exact_at(page, address + read as u64)
-                .is_err()
-            {
+            let at = address.wrapping_add(read as u64);
+            if self.file.read_exact_at(page, at).is_err() {
                 break;
             }
             read += page.len();
         }
+        read
+    }
+
+    /// The serial number of the NVMe controller at this address. `None` if there is none.
+    pub fn nvme_serial(&self, address: u64) -> Option<String> {
+        let mut bytes = vec![0; CONTROLLER];
+        // the memory may end behind the controller
+        let read = self.fill(address, &mut bytes);
         serial_in(&bytes[..read])
     }
 }

@@ -9,6 +9,7 @@ use super::System;
 use super::elf::Symbols;
 use super::process::Memory;
 use super::process::Process;
+use super::spdk::Spdk;
 use crate::recording::TargetKind;
 
 /// Functions of QEMU that `host trace` needs.
@@ -20,6 +21,14 @@ const NEEDED: [&str; 7] = [
     "blk_aio_pwritev",
     "nvme_rw_complete_cb",
     "msix_notify",
+];
+
+/// Functions of SPDK that `host trace` needs.
+const SPDK_NEEDED: [&str; 4] = [
+    "spdk_nvmf_request_exec",
+    "spdk_nvmf_request_complete",
+    "nvmf_transport_req_complete",
+    "nvmf_transport_req_free",
 ];
 
 /// A way to observe a target.
@@ -90,7 +99,7 @@ fn qemu(system: &System, process: &Process) -> FoundTarget {
             };
             let missing: Vec<&str> = NEEDED
                 .into_iter()
-                .filter(|name| symbols.probe_offset(name).is_none())
+                .filter(|name| symbols.probe(name).is_none())
                 .collect();
             let memory = Memory::open(system, pid);
             let uprobes = match (missing.as_slice(), memory) {
@@ -117,27 +126,53 @@ fn qemu(system: &System, process: &Process) -> FoundTarget {
     }
 }
 
-fn spdk(process: &Process) -> FoundTarget {
-    let symbols = Symbols::read(&process.exe).ok();
-    let has = symbols.as_ref().is_some_and(|s| s.has_provider("spdk"));
-    let usdt = if has {
-        "it has probes of state changes; nvme-deep does not use them yet"
-    } else {
-        "it was built without --with-usdt"
+/// The ways for a process with the code of SPDK.
+fn spdk_ways(system: &System, pid: u32, code: &Spdk) -> Vec<Way> {
+    let missing = SPDK_NEEDED.into_iter().filter(|f| code.probe(f).is_none());
+    let missing: Vec<&str> = missing.collect();
+    let mut ways = match (missing.as_slice(), Memory::open(system, pid)) {
+        ([], Ok(_)) => vec![way(
+            "uprobes",
+            true,
+            format!("`host trace --pid {pid}`; messages: `host msgs --pid {pid}`"),
+        )],
+        ([], Err(error)) => vec![way("uprobes", false, error.to_string())],
+        (missing, _) => {
+            let text = format!("its symbols lack {}", missing.join(", "));
+            vec![way("uprobes", false, text)]
+        }
+    };
+    ways.push(match code.usdt("spdk").count() {
+        0 => way("usdt", false, "it was built without --with-usdt".into()),
+        _ => way(
+            "usdt",
+            true,
+            format!("changes of state, no commands: `host spdk --pid {pid}`"),
+        ),
+    });
+    ways
+}
+
+fn spdk(system: &System, process: &Process) -> FoundTarget {
+    let pid = process.pid;
+    let code = Spdk::of(system, process);
+    let mut ways = match &code {
+        Ok(code) => spdk_ways(system, pid, code),
+        Err(error) => vec![way("uprobes", false, error.to_string())],
     };
     let log =
         "record its trace with spdk_trace -j, then `host annotate` or `host import --spdk-trace`";
+    ways.push(way("log", true, log.into()));
+    let code = code.ok();
+    let release = code.as_ref().and_then(Spdk::release);
+    let release = release.map_or_else(String::new, |r| format!(" (SPDK {r})"));
     FoundTarget {
         kind: TargetKind::Spdk,
-        pid: Some(process.pid),
-        binary: process.name.clone(),
-        build_id: symbols.and_then(|s| s.build_id().map(Into::into)),
+        pid: Some(pid),
+        binary: format!("{}{release}", process.name),
+        build_id: code.and_then(|c| c.build_id().map(Into::into)),
         subsystems: vec![],
-        ways: vec![
-            way("uprobes", false, "nvme-deep does not trace SPDK yet".into()),
-            way("usdt", false, usdt.into()),
-            way("log", true, log.into()),
-        ],
+        ways,
     }
 }
 
@@ -148,8 +183,8 @@ impl System {
         for process in Process::all(self) {
             if process.is_qemu_with_nvme() {
                 found.push(qemu(self, &process));
-            } else if ["nvmf_tgt", "spdk_tgt"].contains(&process.program()) {
-                found.push(spdk(&process));
+            } else if process.is_spdk() {
+                found.push(spdk(self, &process));
             }
         }
         found

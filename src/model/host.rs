@@ -173,7 +173,7 @@ pub struct HostCommand {
 pub enum HostEvent {
     /// The target has finished a command.
     Command(HostCommand),
-    /// The run ends before the command.
+    /// The run or the connection ends before the command.
     Unfinished(HostCommand),
     /// The target raises an interrupt. A vector serves all CQEs of its completion queues.
     Interrupt {
@@ -212,7 +212,7 @@ impl HostEvent {
 pub struct HostLedger {
     /// Finished commands.
     pub commands: u64,
-    /// Commands that the run ended before.
+    /// Commands that the run or their connection ended before.
     pub unfinished: u64,
     /// Interrupts.
     pub interrupts: u64,
@@ -237,6 +237,9 @@ pub struct HostLedger {
     pub skipped: BTreeMap<String, u64>,
     /// Mean time of a program's run in nanoseconds, without the trap.
     pub run_ns: BTreeMap<String, u64>,
+    /// Mean time of a uprobe's trap in nanoseconds, as measured on this machine at the start of the
+    /// run, on an instruction of the same kind.
+    pub trap_ns: BTreeMap<String, u64>,
 }
 
 impl HostLedger {

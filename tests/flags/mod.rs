@@ -146,17 +146,26 @@ pub const EXPORT: [&str; 8] = [
 ];
 
 /// The commands of the host side, with all their flags.
-pub const HOST: [(&str, &[&str]); 7] = [
+pub const HOST: [(&str, &[&str]); 9] = [
     (
         "host kvm",
         &["<TRACE>", "--bar", "--dstrd", "-j, --json", "-h, --help"],
     ),
     ("host list", &["-j, --json", "-h, --help"]),
     (
+        "host spdk",
+        &["--pid", "--duration", "-j, --json", "-h, --help"],
+    ),
+    (
+        "host msgs",
+        &["--pid", "--duration", "-j, --json", "-h, --help"],
+    ),
+    (
         "host trace",
         &[
             "--nvmet",
             "--pid",
+            "--ends",
             "--from",
             "-o, --output",
             "--force",
@@ -171,6 +180,7 @@ pub const HOST: [(&str, &[&str]); 7] = [
         &[
             "--nvmet",
             "--pid",
+            "--ends",
             "--from",
             "--duration",
             "-j, --json",

@@ -20,6 +20,7 @@ use nvme_deep::recording::HostController;
 use nvme_deep::render::host::latency_json;
 use nvme_deep::render::host::latency_text;
 use nvme_deep::render::theme::Theme;
+use nvme_deep::session::HostOptions;
 use nvme_deep::session::HostSession;
 use nvme_deep::session::take_over_log;
 
@@ -44,7 +45,14 @@ fn open(args: &TargetArgs, measure: bool) -> Result<HostSession> {
     let system = System::at("/");
     let session = match (args.nvmet, args.pid) {
         (true, _) => HostSession::nvmet(&system, measure)?,
-        (false, Some(pid)) => HostSession::qemu(&system, pid, measure, args.test_shift)?,
+        (false, Some(pid)) => {
+            let options = HostOptions {
+                measure,
+                ends_only: args.ends,
+                shift: args.test_shift,
+            };
+            HostSession::process(&system, pid, options)?
+        }
         (false, None) => {
             let text = "give a target: --nvmet, --pid PID, or --from FILE; `nvme-deep host list` \
                         shows what serves NVMe here";
@@ -60,6 +68,42 @@ fn open(args: &TargetArgs, measure: bool) -> Result<HostSession> {
     Ok(session)
 }
 
+/// What a turn of [`until_stopped`] has found.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Turn {
+    /// There may be more to read.
+    More,
+    /// Nothing more for now.
+    Idle,
+    /// The target has ended.
+    Ended,
+}
+
+/// Takes turns until a signal, for this time, or until the target has ended.
+///
+/// # Errors
+/// Those of the turns.
+pub fn until_stopped(
+    duration: Option<Duration>,
+    turn: &mut dyn FnMut() -> Result<Turn>,
+) -> Result<()> {
+    let (sender, stop) = channel();
+    stop_signals(sender)?;
+    let end = duration.map(|duration| Instant::now() + duration);
+    loop {
+        let pause = match turn()? {
+            Turn::More => Duration::ZERO,
+            Turn::Idle => PAUSE,
+            Turn::Ended => return Ok(()),
+        };
+        if end.is_some_and(|end| Instant::now() >= end)
+            || !matches!(stop.recv_timeout(pause), Err(RecvTimeoutError::Timeout))
+        {
+            return Ok(());
+        }
+    }
+}
+
 /// Passes on the events until a signal, or for this time, and those in flight. Returns the ledger, and
 /// an error if the target has ended.
 fn follow(
@@ -68,11 +112,8 @@ fn follow(
     to: &mut dyn FnMut(&HostEvent, &[HostController]) -> Result<()>,
     idle: &mut dyn FnMut() -> Result<()>,
 ) -> Result<(HostLedger, Result<()>)> {
-    let (sender, stop) = channel();
-    stop_signals(sender)?;
-    let end = duration.map(|duration| Instant::now() + duration);
     let mut done = Ok(());
-    loop {
+    until_stopped(duration, &mut || {
         let more = session.take(false, &mut |event, controllers| {
             if done.is_ok() {
                 done = to(event, controllers);
@@ -80,17 +121,12 @@ fn follow(
         })?;
         std::mem::replace(&mut done, Ok(()))?;
         idle()?;
-        if end.is_some_and(|end| Instant::now() >= end) {
-            break;
-        }
-        if session.alive().is_err() {
-            break;
-        }
-        let pause = if more { Duration::ZERO } else { PAUSE };
-        if !matches!(stop.recv_timeout(pause), Err(RecvTimeoutError::Timeout)) {
-            break;
-        }
-    }
+        Ok(match (session.alive(), more) {
+            (Err(_), _) => Turn::Ended,
+            (Ok(()), true) => Turn::More,
+            (Ok(()), false) => Turn::Idle,
+        })
+    })?;
     let alive = session.alive();
     let ledger = session.end(&mut |event, controllers| {
         if done.is_ok() {

@@ -7,6 +7,7 @@ mod import;
 mod kvm;
 mod list;
 mod live;
+mod spdk;
 mod view;
 
 use std::fs;
@@ -71,6 +72,8 @@ pub fn run(args: &HostArgs) -> Result<()> {
         HostCommand::Latency(args) => live::latency(args),
         HostCommand::Import(args) => import::run(args),
         HostCommand::Annotate(args) => annotate::run(args),
+        HostCommand::Spdk(args) => spdk::states(args),
+        HostCommand::Msgs(args) => spdk::messages(args),
         HostCommand::Kvm(args) => kvm::run(args),
     }
 }

@@ -6,6 +6,7 @@ mod kvm;
 mod latency;
 mod ledger;
 mod spdk;
+mod states;
 #[cfg(feature = "live")]
 mod targets;
 mod text;
@@ -18,6 +19,12 @@ pub use self::latency::latency_text;
 pub use self::ledger::ledger_text;
 pub use self::spdk::spdk_json;
 pub use self::spdk::spdk_text;
+pub use self::states::MessageRow;
+pub use self::states::messages_json;
+pub use self::states::messages_text;
+pub use self::states::state_json;
+pub use self::states::state_text;
+pub use self::states::states_end_json;
 #[cfg(feature = "live")]
 pub use self::targets::targets_json;
 #[cfg(feature = "live")]

@@ -31,7 +31,7 @@ fn value(argument: Option<&Argument>, value: &Value) -> String {
 }
 
 /// Control characters act on a terminal.
-fn printable(c: char) -> char {
+pub(super) fn printable(c: char) -> char {
     if c.is_control() { '?' } else { c }
 }
 

@@ -1,22 +1,23 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Loads and attaches the programs of a target.
 
-use std::path::PathBuf;
+use std::collections::BTreeMap;
+use std::path::Path;
 
 use libbpf_rs::Link;
 use libbpf_rs::ObjectBuilder;
 use libbpf_rs::OpenObject;
 use libbpf_rs::UprobeOpts;
 
+use super::Attached;
 use super::HostSession;
 use crate::error::Error;
+use crate::error::Mismatch;
 use crate::error::Operation;
 use crate::error::Result;
 use crate::machine::System;
-use crate::machine::elf::Symbols;
+use crate::machine::elf::Probe;
 use crate::machine::missing_capabilities;
-use crate::machine::process::Memory;
-use crate::machine::process::Process;
 use crate::machine::process::TargetError;
 use crate::recording::HostClock;
 use crate::recording::TargetInfo;
@@ -29,30 +30,35 @@ use crate::session::read;
 /// The map with the constants.
 const CONSTANTS: &str = ".rodata";
 
-/// Programs for QEMU, and the functions that each may be attached to.
-const QEMU: [(&str, &[&str]); 4] = [
-    ("qemu_done", &["nvme_rw_complete_cb"]),
-    (
-        "qemu_submit",
-        &[
-            "dma_blk_read",
-            "dma_blk_write",
-            "blk_aio_preadv",
-            "blk_aio_pwritev",
-        ],
-    ),
-    ("qemu_interrupt", &["msix_notify"]),
-    // last, so that no command is without its later points
-    ("qemu_fetch", &["nvme_map_dptr"]),
-];
+/// The constants of the programs, `host_config` in bpf/host.bpf.c.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Constants {
+    pub tgid: u32,
+    pub request_cmd: u32,
+    pub request_rsp: u32,
+    pub qpair_qid: u32,
+    pub qpair_ctrlr: u32,
+}
 
-fn open() -> Result<OpenObject> {
+/// A program, and a place to attach it to.
+pub struct Hook<'a> {
+    pub program: &'static str,
+    pub path: &'a Path,
+    pub probe: Probe,
+}
+
+/// Opens bpf/host.bpf.c.
+pub fn open() -> Result<OpenObject> {
+    open_object(include_bytes!(concat!(env!("OUT_DIR"), "/host.bpf.o")))
+}
+
+/// Opens an object, if this process may load it.
+pub fn open_object(object: &[u8]) -> Result<OpenObject> {
     let missing = missing_capabilities();
     if !missing.is_empty() {
         return Err(Error::NotPermitted { missing });
     }
     libbpf_log::forget();
-    let object = include_bytes!(concat!(env!("OUT_DIR"), "/host.bpf.o"));
     let mut builder = ObjectBuilder::default();
     let builder = builder
         .name("nvme_deep")
@@ -62,7 +68,8 @@ fn open() -> Result<OpenObject> {
         .map_err(Operation::OpenObject.failed())
 }
 
-fn load(mut open: OpenObject, programs: &[&str]) -> Result<Loaded> {
+/// Loads these programs.
+pub fn load(mut open: OpenObject, programs: &[&str]) -> Result<Loaded> {
     for mut program in open.progs_mut() {
         let wanted = programs.iter().any(|name| program.name() == *name);
         program.set_autoload(wanted);
@@ -70,20 +77,38 @@ fn load(mut open: OpenObject, programs: &[&str]) -> Result<Loaded> {
     Ok(Loaded(open.load().map_err(refusal)?))
 }
 
-/// Sets the process id, and moves the offset of the command in its request: the only constants.
-fn set_process(open: &mut OpenObject, pid: u32, shift: u32) {
+/// Sets the constants: as many of them as the object has.
+pub fn configure(open: &mut OpenObject, constants: &Constants) {
     let mut maps = open.maps_mut();
-    let constants = maps.find(|m| {
+    let map = maps.find(|m| {
         let name = m.name().to_str();
         name.is_some_and(|name| name.ends_with(CONSTANTS))
     });
-    if let Some(mut map) = constants
+    let words = [
+        constants.tgid,
+        constants.request_cmd,
+        constants.request_rsp,
+        constants.qpair_qid,
+        constants.qpair_ctrlr,
+    ];
+    if let Some(mut map) = map
         && let Some(value) = map.initial_value_mut()
-        && let ([tgid, offset, ..], _) = value.as_chunks_mut::<4>()
     {
-        *tgid = pid.to_ne_bytes();
-        *offset = (u32::from_ne_bytes(*offset) + shift).to_ne_bytes();
+        let (places, _) = value.as_chunks_mut::<4>();
+        for (place, word) in places.iter_mut().zip(words) {
+            *place = word.to_ne_bytes();
+        }
     }
+}
+
+/// Attaches a program of the loaded object to a process.
+pub fn attach(loaded: &Loaded, pid: u32, hook: &Hook<'_>) -> Result<Link> {
+    let program = loaded.0.progs_mut().find(|p| p.name() == hook.program);
+    let program = program.ok_or_else(|| Mismatch::NoProgram {
+        program: hook.program.into(),
+    })?;
+    let (pid, options) = (pid.cast_signed(), UprobeOpts::default());
+    Ok(program.attach_uprobe_with_opts(pid, hook.path, hook.probe.offset, options)?)
 }
 
 impl HostSession {
@@ -111,50 +136,13 @@ impl HostSession {
             version: Some(system.release()),
             ..TargetInfo::default()
         };
-        Self::new(loaded, links, target, None, stats)
-    }
-
-    /// Traces a QEMU process. `measure`: also the run times of the programs. `shift`: for tests, an
-    /// error of the layout in bytes.
-    ///
-    /// # Errors
-    /// If the process is no QEMU with NVMe, may not be traced, or the kernel refuses the programs.
-    pub fn qemu(system: &System, pid: u32, measure: bool, shift: u32) -> Result<Self> {
-        let process = Process::at(system, pid)?;
-        let memory = Memory::open(system, pid)?;
-        let symbols = Symbols::read(&process.exe)?;
-        let exe = PathBuf::from(format!("/proc/{pid}/exe"));
-        let mut open = open()?;
-        set_process(&mut open, pid, shift);
-        let loaded = load(open, &QEMU.map(|(program, _)| program))?;
-        let stats = measure.then(read::enable_stats).flatten();
-        let mut links: Vec<Link> = Vec::new();
-        for (program, functions) in QEMU {
-            for function in functions {
-                let offset = symbols.probe_offset(function);
-                let offset = offset.ok_or_else(|| TargetError::NoSymbol {
-                    pid,
-                    binary: process.name.clone(),
-                    symbol: (*function).into(),
-                })?;
-                let program = loaded.0.progs_mut().find(|p| p.name() == program);
-                let options = UprobeOpts::default();
-                let attach = |p: libbpf_rs::ProgramMut<'_>| {
-                    p.attach_uprobe_with_opts(pid.cast_signed(), &exe, offset, options)
-                };
-                links.extend(program.map(attach).transpose()?);
-            }
-        }
-        let target = TargetInfo {
-            kind: TargetKind::Qemu,
-            by: "uprobes".into(),
-            pid: Some(pid),
-            binary: Some(process.name),
-            version: process.version,
-            build_id: symbols.build_id().map(ToOwned::to_owned),
-            clock: HostClock::Monotonic,
-            resolution_ns: 1,
-        };
-        Self::new(loaded, links, target, Some(memory), stats)
+        Self::new(Attached {
+            loaded,
+            links,
+            target,
+            memory: None,
+            traps: BTreeMap::new(),
+            stats,
+        })
     }
 }

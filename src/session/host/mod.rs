@@ -1,8 +1,12 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Traces a target of this machine: the kernel's nvmet by its tracepoints, QEMU by uprobes.
+//! Traces a target of this machine: the kernel's nvmet by its tracepoints, QEMU and SPDK by uprobes.
 
 mod attach;
+mod messages;
+mod process;
 mod record;
+mod trap;
+mod usdt;
 
 use std::collections::BTreeMap;
 use std::os::fd::AsFd;
@@ -40,7 +44,7 @@ const AT_ONCE: usize = 100_000;
 const REORDER_NS: u64 = 20_000_000;
 
 /// Programs of bpf/host.bpf.c, what each is attached to, and its counter.
-const PROGRAMS: [(&str, &str, HostCount); 6] = [
+const PROGRAMS: [(&str, &str, HostCount); 11] = [
     ("nvmet_init", "nvmet_req_init", HostCount::HitInit),
     (
         "nvmet_complete",
@@ -51,7 +55,35 @@ const PROGRAMS: [(&str, &str, HostCount); 6] = [
     ("qemu_submit", "backend submit", HostCount::HitSubmit),
     ("qemu_done", "nvme_rw_complete_cb", HostCount::HitDone),
     ("qemu_interrupt", "msix_notify", HostCount::HitInterrupt),
+    ("spdk_fetch", "spdk_nvmf_request_exec", HostCount::HitFetch),
+    ("spdk_submit", "bdev submit", HostCount::HitSubmit),
+    (
+        "spdk_done",
+        "spdk_nvmf_request_complete",
+        HostCount::HitDone,
+    ),
+    (
+        "spdk_complete",
+        "nvmf_transport_req_complete",
+        HostCount::HitComplete,
+    ),
+    ("spdk_free", "nvmf_transport_req_free", HostCount::HitFree),
 ];
+
+pub use self::messages::Call;
+pub use self::messages::Messages;
+pub use self::process::HostOptions;
+pub use self::usdt::StateChanges;
+
+/// What a session takes over.
+struct Attached {
+    loaded: Loaded,
+    links: Vec<Link>,
+    target: TargetInfo,
+    memory: Option<Memory>,
+    traps: BTreeMap<&'static str, u64>,
+    stats: Option<OwnedFd>,
+}
 
 /// A target that is traced. Dropping it detaches everything.
 pub struct HostSession {
@@ -61,6 +93,8 @@ pub struct HostSession {
     target: TargetInfo,
     /// The memory of the process; `None` for the kernel.
     memory: Option<Memory>,
+    /// Mean cost of the trap by program, in nanoseconds, if it was measured.
+    traps: BTreeMap<&'static str, u64>,
     controllers: Vec<HostController>,
     /// Numbers of the controllers.
     numbers: BTreeMap<CtrlKey, Option<u32>>,
@@ -72,29 +106,24 @@ pub struct HostSession {
 
 impl HostSession {
     /// Takes over the loaded and attached programs.
-    fn new(
-        loaded: Loaded,
-        links: Vec<Link>,
-        target: TargetInfo,
-        memory: Option<Memory>,
-        stats: Option<OwnedFd>,
-    ) -> Result<Self> {
-        let ring = loaded.map("host_events")?;
+    fn new(attached: Attached) -> Result<Self> {
+        let ring = attached.loaded.map("host_events")?;
         let ring = ring
             .as_fd()
             .try_clone_to_owned()
             .map_err(Error::Descriptor)?;
         Ok(Self {
             ring: EventRing::new(ring, RING)?,
-            loaded,
-            links,
-            target,
-            memory,
+            loaded: attached.loaded,
+            links: attached.links,
+            target: attached.target,
+            memory: attached.memory,
+            traps: attached.traps,
             controllers: Vec::new(),
             numbers: BTreeMap::new(),
             waiting: Vec::new(),
             ledger: HostLedger::default(),
-            _stats: stats,
+            _stats: attached.stats,
         })
     }
 
@@ -133,8 +162,7 @@ impl HostSession {
         self.ledger.malformed += undecodable;
         for record in records {
             if let Some(number) = self.number(record.ctrl)? {
-                self.waiting
-                    .push(record.event(number, true, self.is_kernel()));
+                self.waiting.push(record.event(number, self.is_kernel()));
             }
         }
         self.check()?;
@@ -157,23 +185,13 @@ impl HostSession {
             return Ok(*known);
         }
         let next = self.controllers.len() as u32;
-        let mut found = match self.target.kind {
-            TargetKind::Nvmet => self.nvmet_controller(key)?,
-            _ => match self
-                .memory
-                .as_ref()
-                .and_then(|m| m.nvme_serial(key.address))
-            {
-                Some(serial) => HostController {
-                    name: format!("qemu:{serial}"),
-                    serial: Some(serial),
-                    ..HostController::default()
-                },
-                None => {
-                    self.numbers.insert(key, None);
-                    return Ok(None);
-                }
-            },
+        let found = match self.target.kind {
+            TargetKind::Nvmet | TargetKind::Spdk => Some(self.noted_controller(key)?),
+            _ => self.qemu_controller(key),
+        };
+        let Some(mut found) = found else {
+            self.numbers.insert(key, None);
+            return Ok(None);
         };
         // a controller that connects again may have another address
         let same = |c: &&HostController| {
@@ -192,10 +210,21 @@ impl HostSession {
         Ok(Some(number))
     }
 
-    fn nvmet_controller(&self, key: CtrlKey) -> Result<HostController> {
+    fn qemu_controller(&self, key: CtrlKey) -> Option<HostController> {
+        let serial = self.memory.as_ref()?.nvme_serial(key.address)?;
+        Some(HostController {
+            name: format!("qemu:{serial}"),
+            serial: Some(serial),
+            ..HostController::default()
+        })
+    }
+
+    /// A controller of nvmet or of SPDK, with the name that its program has noted.
+    fn noted_controller(&self, key: CtrlKey) -> Result<HostController> {
+        let kind = self.target.kind.name();
         if key.address == 0 {
             return Ok(HostController {
-                name: "nvmet:-".into(),
+                name: format!("{kind}:-"),
                 ..HostController::default()
             });
         }
@@ -203,7 +232,7 @@ impl HostSession {
         let name = names.lookup(&key.to_bytes(), MapFlags::ANY);
         let name = name.map_err(Operation::ReadMap("host_ctrls".into()).failed())?;
         Ok(HostController {
-            name: format!("nvmet:{}", key.cntlid),
+            name: format!("{kind}:{}", key.cntlid),
             cntlid: u16::try_from(key.cntlid).ok(),
             nqn: name.and_then(|bytes| record::nqn(&bytes)),
             ..HostController::default()
@@ -262,7 +291,7 @@ impl HostSession {
         let flying = self.loaded.map("flying")?;
         for record in in_flight(&flying) {
             if let Some(number) = self.number(record.ctrl)? {
-                let event = record.event(number, false, self.is_kernel());
+                let event = record.unfinished(number, self.is_kernel());
                 self.ledger.count(&event);
                 to(&event, &self.controllers);
             }
@@ -285,6 +314,9 @@ impl HostSession {
             ledger.skipped.insert(target.into(), run.misses);
             if let Some(ns) = run.ns.checked_div(run.count) {
                 ledger.run_ns.insert(target.into(), ns);
+            }
+            if let Some(ns) = self.traps.get(program) {
+                ledger.trap_ns.insert(target.into(), *ns);
             }
         }
         Ok(ledger.clone())

@@ -24,6 +24,7 @@ const NQN: usize = 224;
 
 const HAS_STATUS: u32 = 1;
 const IS_INTERRUPT: u32 = 2;
+const IS_ABANDONED: u32 = 4;
 
 /// Counters of the BPF side, in their order there.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -34,6 +35,7 @@ pub enum HostCount {
     HitSubmit,
     HitDone,
     HitInterrupt,
+    HitFree,
     WithoutBegin,
     WithoutEnd,
     NoRoom,
@@ -73,9 +75,9 @@ impl Record {
         try_pod_read_unaligned(bytes).ok()
     }
 
-    /// The event of a controller with this number. `ended`: the command has ended. `in_kernel`: its
-    /// request is in the kernel, of which no addresses are shown.
-    pub fn event(&self, ctrl: u32, ended: bool, in_kernel: bool) -> HostEvent {
+    /// The event of a controller with this number. `in_kernel`: its request is in the kernel, of
+    /// which no addresses are shown.
+    pub fn event(&self, ctrl: u32, in_kernel: bool) -> HostEvent {
         if self.flags & IS_INTERRUPT != 0 {
             return HostEvent::Interrupt {
                 ctrl,
@@ -83,13 +85,21 @@ impl Record {
                 at_ns: self.points_ns[HostPoint::Interrupt as usize],
             };
         }
+        if self.flags & IS_ABANDONED != 0 {
+            return self.unfinished(ctrl, in_kernel);
+        }
+        HostEvent::Command(self.shown(ctrl, in_kernel))
+    }
+
+    /// The event of a command without an end.
+    pub fn unfinished(&self, ctrl: u32, in_kernel: bool) -> HostEvent {
+        HostEvent::Unfinished(self.shown(ctrl, in_kernel))
+    }
+
+    fn shown(&self, ctrl: u32, in_kernel: bool) -> HostCommand {
         let mut command = self.command(ctrl);
         command.request = command.request.filter(|_| !in_kernel);
-        if ended {
-            HostEvent::Command(command)
-        } else {
-            HostEvent::Unfinished(command)
-        }
+        command
     }
 
     fn command(&self, ctrl: u32) -> HostCommand {

@@ -1,0 +1,86 @@
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+/* USDT probes of a process: each hit becomes a record with its arguments. */
+#include <linux/bpf.h>
+#include <linux/ptrace.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <bpf/bpf_helpers.h>
+#include <bpf/bpf_tracing.h>
+#include <bpf/bpf_core_read.h>
+#include <bpf/usdt.bpf.h>
+
+#include "usdt_abi.h"
+
+/* The process that is traced. User space sets it. */
+const volatile struct {
+	__u32 tgid;
+} usdt_config = {.tgid = 1};
+
+struct {
+	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
+	__uint(max_entries, ND_USDT_COUNTS);
+	__type(key, __u32);
+	__type(value, __u64);
+} usdt_counts SEC(".maps");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_RINGBUF);
+	__uint(max_entries, ND_USDT_RING);
+} usdt_events SEC(".maps");
+
+static __always_inline void count(__u32 what)
+{
+	__u64 *n = bpf_map_lookup_elem(&usdt_counts, &what);
+
+	if (n)
+		__sync_fetch_and_add(n, 1);
+}
+
+/* Reads the arguments. A probe with fewer gives zeros, a text that cannot be read is empty. */
+static __always_inline void fill(struct pt_regs *ctx, struct nd_usdt *hit, __u64 cookie, bool all)
+{
+	__u32 texts = 0, arg;
+
+	hit->at_ns = bpf_ktime_get_ns();
+	hit->cookie = cookie;
+#pragma unroll
+	for (arg = 0; arg < ND_USDT_ARGS; arg++) {
+		long value = 0;
+
+		bpf_usdt_arg(ctx, arg, &value);
+		hit->args[arg] = value;
+		if (!all || !(cookie >> (ND_USDT_TEXT_SHIFT + arg) & 1) || texts >= ND_USDT_TEXTS)
+			continue;
+		if (bpf_probe_read_user_str(hit->texts[texts], ND_USDT_TEXT, (void *)value) < 0)
+			hit->texts[texts][0] = 0;
+		texts++;
+	}
+}
+
+SEC("?usdt")
+int usdt_hit(struct pt_regs *ctx)
+{
+	struct nd_usdt *hit;
+	__u64 cookie;
+
+	if (bpf_get_current_pid_tgid() >> 32 != usdt_config.tgid)
+		return 0;
+	count(ND_USDT_HITS);
+	cookie = bpf_usdt_cookie(ctx);
+	if (cookie >> ND_USDT_TEXT_SHIFT) {
+		hit = bpf_ringbuf_reserve(&usdt_events, sizeof(*hit), 0);
+		if (hit)
+			fill(ctx, hit, cookie, true);
+	} else {
+		hit = bpf_ringbuf_reserve(&usdt_events, offsetof(struct nd_usdt, texts), 0);
+		if (hit)
+			fill(ctx, hit, cookie, false);
+	}
+	if (hit)
+		bpf_ringbuf_submit(hit, BPF_RB_NO_WAKEUP);
+	else
+		count(ND_USDT_LOST);
+	return 0;
+}
+
+char LICENSE[] SEC("license") = "Dual BSD/GPL";

@@ -1,0 +1,129 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! `host spdk` and `host msgs`: what happens in a process of SPDK besides the commands.
+
+use std::io::BufWriter;
+use std::io::Write;
+use std::io::stdout;
+use std::time::Duration;
+use std::time::Instant;
+
+use anyhow::Result;
+use nvme_deep::host::spdk::probes::StateChange;
+use nvme_deep::machine::System;
+use nvme_deep::recording::TargetInfo;
+use nvme_deep::render::host::MessageRow;
+use nvme_deep::render::host::messages_json;
+use nvme_deep::render::host::messages_text;
+use nvme_deep::render::host::state_json;
+use nvme_deep::render::host::state_text;
+use nvme_deep::render::host::states_end_json;
+use nvme_deep::session::Messages;
+use nvme_deep::session::StateChanges;
+use nvme_deep::session::take_over_log;
+use nvme_deep::symbols::process::Functions;
+
+use super::live::Turn;
+use super::live::until_stopped;
+use crate::cli::host::HostSpdkArgs;
+use crate::commands::say;
+
+/// Time between two looks at the functions that were passed on. One that is unloaded earlier has no
+/// name.
+const LOOK: Duration = Duration::from_millis(500);
+
+/// `process 7 (/usr/bin/nvmf_tgt, SPDK 26.05)`
+fn who(target: &TargetInfo) -> String {
+    let pid = target.pid.unwrap_or_default();
+    let binary = target.binary.as_deref().unwrap_or_default();
+    let release = target.version.as_ref();
+    let release = release.map_or_else(
+        || ", a release of SPDK that it does not say".into(),
+        |release| format!(", SPDK {release}"),
+    );
+    format!("process {pid} ({binary}{release})")
+}
+
+/// Runs `host spdk`.
+///
+/// # Errors
+/// One sentence each, with the exit code of its kind.
+pub fn states(args: &HostSpdkArgs) -> Result<()> {
+    take_over_log(None);
+    let mut changes = StateChanges::of(&System::at("/"), args.pid)?;
+    let (who, probes) = (who(&changes.target()), changes.probes());
+    say(&format!("tracing {who} by {probes} USDT probes"));
+    let mut out = BufWriter::new(stdout().lock());
+    let mut written = Ok(());
+    let mut write = |change: &StateChange, out: &mut dyn Write| {
+        if written.is_ok() {
+            written = match args.json {
+                true => state_json(change, out),
+                false => state_text(change, out),
+            };
+        }
+    };
+    until_stopped(args.duration, &mut || {
+        let more = changes.take(false, &mut |change| write(change, &mut out))?;
+        out.flush()?;
+        Ok(match (changes.alive(), more) {
+            (Err(_), _) => Turn::Ended,
+            (Ok(()), true) => Turn::More,
+            (Ok(()), false) => Turn::Idle,
+        })
+    })?;
+    let alive = changes.alive();
+    let (hits, lost) = changes.end(&mut |change| write(change, &mut out))?;
+    written?;
+    if args.json {
+        states_end_json(hits, lost, &mut out)?;
+    } else {
+        let grade = if lost == 0 { "exact" } else { "DEGRADED" };
+        say(&format!("{grade}: {hits} changes of state, {lost} lost"));
+    }
+    out.flush()?;
+    Ok(alive?)
+}
+
+/// Runs `host msgs`.
+///
+/// # Errors
+/// One sentence each, with the exit code of its kind.
+pub fn messages(args: &HostSpdkArgs) -> Result<()> {
+    take_over_log(None);
+    let mut messages = Messages::of(&System::at("/"), args.pid)?;
+    say(&format!(
+        "counting the messages of {}",
+        who(&messages.target())
+    ));
+    let mut functions = Functions::of(args.pid);
+    let mut looked: Option<Instant> = None;
+    until_stopped(args.duration, &mut || {
+        if looked.is_none_or(|at| at.elapsed() >= LOOK) {
+            functions.look_up(messages.counts()?.iter().map(|c| c.function));
+            looked = Some(Instant::now());
+        }
+        Ok(match messages.alive() {
+            Err(_) => Turn::Ended,
+            Ok(()) => Turn::Idle,
+        })
+    })?;
+    let alive = messages.alive();
+    messages.stop();
+    let counts = messages.counts()?;
+    functions.look_up(counts.iter().map(|c| c.function));
+    let rows = counts.iter().map(|call| MessageRow {
+        call: call.by,
+        function: functions.name(call.function).map(ToOwned::to_owned),
+        address: call.function,
+        count: call.count,
+    });
+    let rows: Vec<MessageRow> = rows.collect();
+    let mut out = BufWriter::new(stdout().lock());
+    if args.json {
+        messages_json(&rows, &mut out)?;
+    } else {
+        messages_text(&rows, &mut out)?;
+    }
+    out.flush()?;
+    Ok(alive?)
+}

@@ -1,0 +1,126 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Messages between the threads of SPDK, counted by function.
+
+use libbpf_rs::Link;
+use libbpf_rs::MapCore;
+use libbpf_rs::MapFlags;
+
+use super::attach::Constants;
+use super::attach::Hook;
+use super::attach::attach;
+use super::attach::configure;
+use super::attach::load;
+use super::attach::open;
+use super::process::Found;
+use crate::error::Operation;
+use crate::error::Result;
+use crate::machine::System;
+use crate::machine::process::TargetError;
+use crate::recording::TargetInfo;
+use crate::recording::TargetKind;
+use crate::session::loaded::Loaded;
+
+/// The map of the counts.
+const MAP: &str = "messages";
+
+/// The programs, and the functions of SPDK that pass on a function. The order is that of
+/// `ND_SPDK_SEND_MSG` and `ND_SPDK_EACH_CHANNEL`.
+const CALLS: [(&str, &str); 2] = [
+    ("spdk_send_msg", "spdk_thread_send_msg"),
+    ("spdk_each_channel", "spdk_for_each_channel"),
+];
+
+/// How often a function was passed on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Call {
+    /// The function that was called: `spdk_thread_send_msg`.
+    pub by: &'static str,
+    /// The address of the function that was passed on.
+    pub function: u64,
+    /// Number of calls.
+    pub count: u64,
+}
+
+/// Counts messages while it lives.
+pub struct Messages {
+    loaded: Loaded,
+    links: Vec<Link>,
+    found: Found,
+}
+
+impl Messages {
+    /// Counts those of a process.
+    ///
+    /// # Errors
+    /// If it is no process of SPDK, may not be traced, or the kernel refuses the programs.
+    pub fn of(system: &System, pid: u32) -> Result<Self> {
+        let found = Found::at(system, pid)?;
+        let mut open = open()?;
+        let constants = Constants {
+            tgid: pid,
+            ..Constants::default()
+        };
+        let mut hooks = Vec::new();
+        for (program, function) in CALLS {
+            let (path, probe) = found.probe(function, "it is no process of SPDK")?;
+            hooks.push(Hook {
+                program,
+                path,
+                probe,
+            });
+        }
+        configure(&mut open, &constants);
+        let loaded = load(open, &CALLS.map(|(program, _)| program))?;
+        let links: Result<Vec<Link>> = hooks.iter().map(|h| attach(&loaded, pid, h)).collect();
+        Ok(Self {
+            loaded,
+            links: links?,
+            found,
+        })
+    }
+
+    /// The process.
+    pub fn target(&self) -> TargetInfo {
+        self.found.target(TargetKind::Spdk, "uprobes")
+    }
+
+    /// Fails if the process has ended.
+    ///
+    /// # Errors
+    /// If it has.
+    pub fn alive(&self) -> Result<(), TargetError> {
+        self.found.alive()
+    }
+
+    /// Detaches the programs.
+    pub fn stop(&mut self) {
+        self.links.clear();
+    }
+
+    /// The counts, the most frequent first.
+    ///
+    /// # Errors
+    /// If they cannot be read.
+    pub fn counts(&self) -> Result<Vec<Call>> {
+        let map = self.loaded.map(MAP)?;
+        let mut counts = Vec::new();
+        for key in map.keys() {
+            let value = map.lookup(&key, MapFlags::ANY);
+            let value = value.map_err(Operation::ReadMap(MAP.into()).failed())?;
+            let (words, _) = key.as_chunks::<8>();
+            let [function, call] = *words else { continue };
+            let count = value.and_then(|v| v.try_into().ok().map(u64::from_ne_bytes));
+            let by = usize::try_from(u64::from_ne_bytes(call)).ok();
+            let by = by.and_then(|n| CALLS.get(n));
+            if let (Some(count), Some((_, by))) = (count, by) {
+                counts.push(Call {
+                    by,
+                    function: u64::from_ne_bytes(function),
+                    count,
+                });
+            }
+        }
+        counts.sort_by_key(|c| (c.by, std::cmp::Reverse(c.count), c.function));
+        Ok(counts)
+    }
+}

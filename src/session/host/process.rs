@@ -1,0 +1,251 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Attaches to a process: QEMU or SPDK.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+
+use libbpf_rs::Link;
+
+use super::Attached;
+use super::HostSession;
+use super::attach::Constants;
+use super::attach::Hook;
+use super::attach::attach;
+use super::attach::configure;
+use super::attach::load;
+use super::attach::open;
+use super::trap::Traps;
+use crate::error::Result;
+use crate::host::spdk::Layout;
+use crate::machine::System;
+use crate::machine::elf::Probe;
+use crate::machine::process::Memory;
+use crate::machine::process::Process;
+use crate::machine::process::TargetError;
+use crate::machine::spdk::Spdk;
+use crate::recording::HostClock;
+use crate::recording::TargetInfo;
+use crate::recording::TargetKind;
+use crate::session::read;
+
+/// Offset of the command in QEMU's `struct NvmeRequest` (hw/nvme/nvme.h, 6.1 to 10.0).
+const QEMU_REQUEST_CMD: u32 = 56;
+
+/// A program, and the functions that it may be attached to.
+struct Wanted {
+    program: &'static str,
+    functions: &'static [&'static str],
+    /// Whether the stages of the backend need it, and not the command as a whole.
+    is_inner: bool,
+    /// Whether some releases lack some of its functions.
+    is_optional: bool,
+}
+
+const fn wanted(program: &'static str, functions: &'static [&'static str]) -> Wanted {
+    Wanted {
+        program,
+        functions,
+        is_inner: false,
+        is_optional: false,
+    }
+}
+
+/// Programs for QEMU. The begin is last, so that no command is without its later points.
+const QEMU: [Wanted; 4] = [
+    wanted("qemu_done", &["nvme_rw_complete_cb"]),
+    Wanted {
+        is_inner: true,
+        ..wanted(
+            "qemu_submit",
+            &[
+                "dma_blk_read",
+                "dma_blk_write",
+                "blk_aio_preadv",
+                "blk_aio_pwritev",
+            ],
+        )
+    },
+    Wanted {
+        is_inner: true,
+        ..wanted("qemu_interrupt", &["msix_notify"])
+    },
+    wanted("qemu_fetch", &["nvme_map_dptr"]),
+];
+
+/// Programs for SPDK, in the same order. 22.01 and earlier have no functions `_ext`.
+const SPDK: [Wanted; 5] = [
+    wanted("spdk_complete", &["nvmf_transport_req_complete"]),
+    wanted("spdk_free", &["nvmf_transport_req_free"]),
+    Wanted {
+        is_inner: true,
+        ..wanted("spdk_done", &["spdk_nvmf_request_complete"])
+    },
+    Wanted {
+        is_inner: true,
+        is_optional: true,
+        ..wanted(
+            "spdk_submit",
+            &[
+                "spdk_bdev_readv_blocks_ext",
+                "spdk_bdev_writev_blocks_ext",
+                "spdk_bdev_readv_blocks",
+                "spdk_bdev_writev_blocks",
+            ],
+        )
+    },
+    wanted("spdk_fetch", &["spdk_nvmf_request_exec"]),
+];
+
+/// How to trace a process.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct HostOptions {
+    /// Measure the run times of the programs, and the cost of their traps.
+    pub measure: bool,
+    /// Only the begin and the end of each command, with fewer traps.
+    pub ends_only: bool,
+    /// For tests: an error of the layout in bytes.
+    pub shift: u32,
+}
+
+/// A process to attach to.
+pub(super) struct Found {
+    pub process: Process,
+    pub memory: Memory,
+    pub code: Spdk,
+}
+
+impl Found {
+    /// Looks at a process.
+    pub fn at(system: &System, pid: u32) -> Result<Self> {
+        let process = Process::at(system, pid)?;
+        let memory = Memory::open(system, pid)?;
+        let code = Spdk::of(system, &process)?;
+        Ok(Self {
+            process,
+            memory,
+            code,
+        })
+    }
+
+    /// Fails if the process has ended.
+    pub fn alive(&self) -> Result<(), TargetError> {
+        let pid = self.process.pid;
+        match self.memory.has_ended() {
+            true => Err(TargetError::Ended { pid }),
+            false => Ok(()),
+        }
+    }
+
+    /// A function that must be there.
+    pub fn probe(&self, symbol: &str, reason: &'static str) -> Result<(&Path, Probe), TargetError> {
+        let found = self.code.probe(symbol);
+        found.ok_or_else(|| TargetError::NoSymbol {
+            pid: self.process.pid,
+            binary: self.process.name.clone(),
+            symbol: symbol.into(),
+            reason,
+        })
+    }
+
+    /// The target in recordings and reports.
+    pub fn target(&self, kind: TargetKind, by: &str) -> TargetInfo {
+        TargetInfo {
+            kind,
+            by: by.into(),
+            pid: Some(self.process.pid),
+            binary: Some(self.process.name.clone()),
+            version: self.code.release().map(|r| r.to_string()),
+            build_id: self.code.build_id().map(ToOwned::to_owned),
+            clock: HostClock::Monotonic,
+            resolution_ns: 1,
+        }
+    }
+
+    /// The places of the programs.
+    fn hooks<'a>(&'a self, programs: &[&Wanted], reason: &'static str) -> Result<Vec<Hook<'a>>> {
+        let mut hooks = Vec::new();
+        for wanted in programs {
+            let places = wanted.functions.iter().map(|f| self.probe(f, reason));
+            for place in places.filter(|p| !wanted.is_optional || p.is_ok()) {
+                let (path, probe) = place?;
+                hooks.push(Hook {
+                    program: wanted.program,
+                    path,
+                    probe,
+                });
+            }
+        }
+        Ok(hooks)
+    }
+}
+
+impl HostSession {
+    /// Traces a process: QEMU, or a target of SPDK.
+    ///
+    /// # Errors
+    /// If the process is none of them, may not be traced, or the kernel refuses the programs.
+    pub fn process(system: &System, pid: u32, options: HostOptions) -> Result<Self> {
+        let found = Found::at(system, pid)?;
+        let has = |function| found.code.probe(function).is_some();
+        let (kind, programs, mut constants, reason) = if has("spdk_nvmf_request_exec") {
+            let layout = Layout::of(found.code.release());
+            let constants = Constants {
+                tgid: pid,
+                request_cmd: layout.request_cmd,
+                request_rsp: layout.request_rsp,
+                qpair_qid: layout.qpair_qid,
+                qpair_ctrlr: layout.qpair_ctrlr,
+            };
+            let reason = "it was stripped, and this function is not exported; record its trace with \
+                          spdk_trace instead";
+            (TargetKind::Spdk, &SPDK[..], constants, reason)
+        } else if has("nvme_rw_complete_cb") {
+            let constants = Constants {
+                tgid: pid,
+                request_cmd: QEMU_REQUEST_CMD,
+                ..Constants::default()
+            };
+            let reason = "it is a QEMU without dynamic symbols; import its log instead";
+            (TargetKind::Qemu, &QEMU[..], constants, reason)
+        } else {
+            let binary = found.process.name;
+            return Err(TargetError::NoTarget { pid, binary }.into());
+        };
+        constants.request_cmd += options.shift;
+        let chosen = programs.iter();
+        let chosen: Vec<&Wanted> = chosen
+            .filter(|w| !(w.is_inner && options.ends_only))
+            .collect();
+        let hooks = found.hooks(&chosen, reason)?;
+        let mut open = open()?;
+        configure(&mut open, &constants);
+        let names: Vec<&str> = chosen.iter().map(|wanted| wanted.program).collect();
+        let loaded = load(open, &names)?;
+        let traps = match options.measure {
+            true => costs(&hooks)?,
+            false => BTreeMap::new(),
+        };
+        let stats = options.measure.then(read::enable_stats).flatten();
+        let links: Result<Vec<Link>> = hooks.iter().map(|h| attach(&loaded, pid, h)).collect();
+        Self::new(Attached {
+            loaded,
+            links: links?,
+            target: found.target(kind, "uprobes"),
+            memory: Some(found.memory),
+            traps,
+            stats,
+        })
+    }
+}
+
+/// The cost of each program's trap: of the dearest, if it has several places.
+fn costs(hooks: &[Hook<'_>]) -> Result<BTreeMap<&'static str, u64>> {
+    let traps = Traps::measure()?;
+    let mut found = BTreeMap::new();
+    for hook in hooks {
+        let ns = traps.ns(hook.probe.trap);
+        let known: &mut u64 = found.entry(hook.program).or_default();
+        *known = ns.max(*known);
+    }
+    Ok(found)
+}

@@ -1,0 +1,284 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! USDT probes of a process. bpf/usdt.bpf.c reads the arguments; libbpf finds the places of the probes
+//! in the ELF notes.
+
+use std::os::fd::AsFd;
+use std::path::PathBuf;
+
+use libbpf_rs::Link;
+use libbpf_rs::MapCore;
+use libbpf_rs::MapFlags;
+use libbpf_rs::UsdtOpts;
+
+use super::REORDER_NS;
+use super::attach::Constants;
+use super::attach::configure;
+use super::attach::load;
+use super::attach::open_object;
+use super::process::Found;
+use crate::error::Error;
+use crate::error::Mismatch;
+use crate::error::Operation;
+use crate::error::Result;
+use crate::host::spdk::Release;
+use crate::host::spdk::probes::ARGS;
+use crate::host::spdk::probes::PROBES;
+use crate::host::spdk::probes::StateChange;
+use crate::machine::System;
+use crate::machine::clock::monotonic_ns;
+use crate::machine::process::TargetError;
+use crate::recording::TargetInfo;
+use crate::recording::TargetKind;
+use crate::session::EventRing;
+use crate::session::loaded::Loaded;
+
+/// Bytes of the ring, as in bpf/include/usdt_abi.h.
+const RING: usize = 8 << 20;
+/// Bytes of a text, with its end.
+const TEXT: usize = 224;
+/// Where the mask of texts is in the cookie of a probe.
+const TEXT_SHIFT: u32 = 16;
+/// Maximum number of records per fetch.
+const AT_ONCE: usize = 100_000;
+/// The program.
+const PROGRAM: &str = "usdt_hit";
+/// The counters, in their order in bpf/include/usdt_abi.h.
+const HITS: u32 = 0;
+const LOST: u32 = 1;
+
+/// A probe to attach to.
+pub(super) struct UsdtProbe<'a> {
+    pub path: PathBuf,
+    pub provider: &'a str,
+    pub name: &'a str,
+    /// Its number in records.
+    pub number: u16,
+    /// A bit for each argument that is a text.
+    pub texts: u64,
+}
+
+/// A hit of a probe.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct UsdtHit {
+    pub at_ns: u64,
+    pub number: u16,
+    pub args: [u64; ARGS],
+    pub texts: Vec<String>,
+}
+
+impl UsdtHit {
+    /// Reads `struct nd_usdt`; `None` if it is too short.
+    fn read(bytes: &[u8]) -> Option<Self> {
+        let (words, _) = bytes.as_chunks::<8>();
+        let [at_ns, cookie, rest @ ..] = words else {
+            return None;
+        };
+        let args: [[u8; 8]; ARGS] = rest.get(..ARGS)?.try_into().ok()?;
+        let texts = bytes.get(8 * (2 + ARGS)..)?.chunks(TEXT).map(|text| {
+            let text = text.split(|&b| b == 0).next().unwrap_or_default();
+            String::from_utf8_lossy(text).into_owned()
+        });
+        Some(Self {
+            at_ns: u64::from_ne_bytes(*at_ns),
+            number: u64::from_ne_bytes(*cookie) as u16,
+            args: args.map(u64::from_ne_bytes),
+            texts: texts.collect(),
+        })
+    }
+}
+
+/// Probes of a process, while it lives.
+pub(super) struct Usdt {
+    loaded: Loaded,
+    links: Vec<Link>,
+    ring: EventRing,
+    waiting: Vec<UsdtHit>,
+    malformed: u64,
+}
+
+impl Usdt {
+    /// Attaches to the probes.
+    pub fn attach(pid: u32, probes: &[UsdtProbe<'_>]) -> Result<Self> {
+        let object = include_bytes!(concat!(env!("OUT_DIR"), "/usdt.bpf.o"));
+        let mut open = open_object(object)?;
+        let constants = Constants {
+            tgid: pid,
+            ..Constants::default()
+        };
+        configure(&mut open, &constants);
+        let loaded = load(open, &[PROGRAM])?;
+        let mut links = Vec::new();
+        for probe in probes {
+            let program = loaded.0.progs_mut().find(|p| p.name() == PROGRAM);
+            let program = program.ok_or_else(|| Mismatch::NoProgram {
+                program: PROGRAM.into(),
+            })?;
+            let options = UsdtOpts {
+                cookie: u64::from(probe.number) | probe.texts << TEXT_SHIFT,
+                ..UsdtOpts::default()
+            };
+            let pid = pid.cast_signed();
+            links.push(program.attach_usdt_with_opts(
+                pid,
+                &probe.path,
+                probe.provider,
+                probe.name,
+                options,
+            )?);
+        }
+        let ring = loaded.map("usdt_events")?;
+        let ring = ring.as_fd().try_clone_to_owned();
+        Ok(Self {
+            ring: EventRing::new(ring.map_err(Error::Descriptor)?, RING)?,
+            loaded,
+            links,
+            waiting: Vec::new(),
+            malformed: 0,
+        })
+    }
+
+    /// Passes on new hits by time, except the latest: earlier ones may still arrive. With `all`,
+    /// those too. Returns true if there may be more.
+    pub fn take(&mut self, all: bool, to: &mut dyn FnMut(&UsdtHit)) -> Result<bool> {
+        let (waiting, malformed) = (&mut self.waiting, &mut self.malformed);
+        let more = self
+            .ring
+            .drain(AT_ONCE, |bytes| match UsdtHit::read(bytes) {
+                Some(hit) => waiting.push(hit),
+                None => *malformed += 1,
+            })?;
+        self.waiting.sort_by_key(|hit| hit.at_ns);
+        let until_ns = monotonic_ns().saturating_sub(REORDER_NS);
+        let ready = self
+            .waiting
+            .partition_point(|hit| all || hit.at_ns < until_ns);
+        self.waiting.drain(..ready).for_each(|hit| to(&hit));
+        Ok(more)
+    }
+
+    /// Detaches the probes.
+    pub fn stop(&mut self) {
+        self.links.clear();
+    }
+
+    /// The number of hits, and of those without a record.
+    pub fn counts(&self) -> Result<(u64, u64)> {
+        let map = self.loaded.map("usdt_counts")?;
+        let count = |number: u32| {
+            let values = map.lookup_percpu(&number.to_ne_bytes(), MapFlags::ANY);
+            let values = values.map_err(Operation::ReadMap("usdt_counts".into()).failed())?;
+            let number = |v: Vec<u8>| v.try_into().map_or(0, u64::from_ne_bytes);
+            Ok::<u64, Error>(values.unwrap_or_default().into_iter().map(number).sum())
+        };
+        Ok((count(HITS)?, count(LOST)? + self.malformed))
+    }
+}
+
+/// The changes of state of a target of SPDK.
+pub struct StateChanges {
+    usdt: Usdt,
+    found: Found,
+    release: Option<Release>,
+    probes: usize,
+}
+
+impl StateChanges {
+    /// Those of a process.
+    ///
+    /// # Errors
+    /// If it is not SPDK built with USDT probes, may not be traced, or the kernel refuses.
+    pub fn of(system: &System, pid: u32) -> Result<Self> {
+        let found = Found::at(system, pid)?;
+        let known = |name: &str| (0_u16..).zip(&PROBES).find(|(_, p)| p.name == name);
+        let probes: Vec<UsdtProbe<'_>> = found
+            .code
+            .usdt("spdk")
+            .filter_map(|(path, name)| {
+                let (number, probe) = known(name)?;
+                Some(UsdtProbe {
+                    path: path.to_owned(),
+                    provider: "spdk",
+                    name: probe.name,
+                    number,
+                    texts: probe.texts(),
+                })
+            })
+            .collect();
+        if probes.is_empty() {
+            let error = TargetError::NoUsdt {
+                pid,
+                binary: found.process.name.clone(),
+                provider: "SPDK's NVMe-oF target",
+                reason: "it is something else, or was built without `configure --with-usdt`",
+            };
+            return Err(error.into());
+        }
+        Ok(Self {
+            usdt: Usdt::attach(pid, &probes)?,
+            probes: probes.len(),
+            release: found.code.release(),
+            found,
+        })
+    }
+
+    /// The process.
+    pub fn target(&self) -> TargetInfo {
+        self.found.target(TargetKind::Spdk, "usdt")
+    }
+
+    /// The number of probes that report.
+    pub const fn probes(&self) -> usize {
+        self.probes
+    }
+
+    /// Passes on new changes by time. With `all`, also the latest. Returns true if there may be more.
+    ///
+    /// # Errors
+    /// If the ring cannot be read.
+    pub fn take(&mut self, all: bool, to: &mut dyn FnMut(&StateChange)) -> Result<bool> {
+        let release = self.release;
+        self.usdt.take(all, &mut |hit| {
+            if let Some(probe) = PROBES.get(usize::from(hit.number)) {
+                to(&probe.decode(release, hit.at_ns, &hit.args, &hit.texts));
+            }
+        })
+    }
+
+    /// Fails if the process has ended.
+    ///
+    /// # Errors
+    /// If it has.
+    pub fn alive(&self) -> Result<(), TargetError> {
+        self.found.alive()
+    }
+
+    /// Detaches the probes, and passes on what is left. Returns the number of hits, and of those
+    /// that found no room.
+    ///
+    /// # Errors
+    /// If the maps cannot be read.
+    pub fn end(&mut self, to: &mut dyn FnMut(&StateChange)) -> Result<(u64, u64)> {
+        self.usdt.stop();
+        while self.take(true, to)? {}
+        self.usdt.counts()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_record_has_its_arguments_and_texts() {
+        let words = [7_u64, 0x5_0003, 1, 2, 3, 4, 5, u64::MAX];
+        let mut bytes: Vec<u8> = words.iter().flat_map(|w| w.to_ne_bytes()).collect();
+        let hit = UsdtHit::read(&bytes).unwrap();
+        assert_eq!((hit.at_ns, hit.number, hit.args[5]), (7, 3, u64::MAX));
+        assert_eq!(hit.texts, [""; 0]);
+        let mut text = b"nqn.a\0rest".to_vec();
+        text.resize(TEXT, 0xff);
+        bytes.extend(text);
+        assert_eq!(UsdtHit::read(&bytes).unwrap().texts, ["nqn.a"]);
+        assert_eq!(UsdtHit::read(&bytes[..63]), None);
+    }
+}

@@ -1,0 +1,70 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Names of the functions of a process, from the symbol tables of its executable and libraries.
+
+use std::collections::BTreeMap;
+
+use blazesym::Pid;
+use blazesym::symbolize::Input;
+use blazesym::symbolize::Symbolizer;
+use blazesym::symbolize::source::Process;
+use blazesym::symbolize::source::Source;
+
+/// Names of functions by address. They are kept: a process that has ended has none.
+pub struct Functions {
+    source: Source<'static>,
+    symbolizer: Symbolizer,
+    names: BTreeMap<u64, Option<String>>,
+}
+
+impl Functions {
+    /// Those of a process.
+    pub fn of(pid: u32) -> Self {
+        let symbolizer = Symbolizer::builder()
+            .enable_code_info(false)
+            .enable_inlined_fns(false)
+            .build();
+        Self {
+            source: Source::Process(Process::new(Pid::from(pid))),
+            symbolizer,
+            names: BTreeMap::new(),
+        }
+    }
+
+    /// Looks the functions at these addresses up, as far as that was not done before.
+    pub fn look_up(&mut self, addresses: impl Iterator<Item = u64>) {
+        let new: Vec<u64> = addresses
+            .filter(|address| !self.names.contains_key(address))
+            .collect();
+        let found = self
+            .symbolizer
+            .symbolize(&self.source, Input::AbsAddr(&new));
+        // the process has ended
+        let Ok(found) = found else { return };
+        for (address, symbol) in new.into_iter().zip(found) {
+            let name = symbol.into_sym().map(|sym| match sym.offset {
+                0 => sym.name.into_owned(),
+                offset => format!("{}+{offset:#x}", sym.name),
+            });
+            self.names.insert(address, name);
+        }
+    }
+
+    /// The function that was found at an address.
+    pub fn name(&self, address: u64) -> Option<&str> {
+        self.names.get(&address)?.as_deref()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_functions_of_this_process_have_names() {
+        let mut functions = Functions::of(std::process::id());
+        let main = libc::getpid as *const () as u64;
+        functions.look_up([main, 1].into_iter());
+        assert!(functions.name(main).is_some_and(|n| n.contains("getpid")));
+        assert_eq!(functions.name(1), None);
+    }
+}
