@@ -156,7 +156,8 @@ impl Error {
                 | TargetError::Unreadable { .. }
                 | TargetError::NoTarget { .. }
                 | TargetError::NoSymbol { .. }
-                | TargetError::NoUsdt { .. } => Kind::Usage,
+                | TargetError::NoUsdt { .. }
+                | TargetError::SeveralControllers { .. } => Kind::Usage,
                 TargetError::Layout { .. } | TargetError::Ended { .. } => Kind::Run,
             },
             Self::UnknownProgram { .. }

@@ -50,8 +50,16 @@ pub struct TargetArgs {
     #[arg(long, value_name = "PID", conflicts_with = "nvmet")]
     pub pid: Option<u32>,
 
-    /// Only the begin and the end of each command: fewer traps, and one stage
+    /// Trace --pid by uprobes: the default
+    #[arg(long, requires = "pid", conflicts_with = "usdt")]
+    pub uprobe: bool,
+
+    /// Trace --pid by USDT probes: a QEMU that was built with the trace backend dtrace
     #[arg(long, requires = "pid")]
+    pub usdt: bool,
+
+    /// Only the begin and the end of each command: fewer traps, and one stage
+    #[arg(long, requires = "pid", conflicts_with = "usdt")]
     pub ends: bool,
 
     /// Read a recording of the host side instead

@@ -6,6 +6,7 @@ pub mod join;
 pub mod kvm;
 pub mod latency;
 mod qemu_log;
+pub mod qemu_usdt;
 pub mod spdk;
 pub mod spdk_trace;
 

@@ -51,16 +51,16 @@ fn time(head: &str) -> Option<u64> {
 
 /// The state of the controller while the log is read.
 #[derive(Default)]
-struct Reader {
-    imported: Imported,
+pub(super) struct Reader {
+    pub imported: Imported,
     /// Commands in flight by queue and command id, with their order.
-    flying: BTreeMap<(u16, u16), HostCommand>,
+    pub flying: BTreeMap<(u16, u16), HostCommand>,
     /// Completion queue of each submission queue whose creation is in the log.
     cqs: BTreeMap<u16, u16>,
 }
 
 /// Why a line gives nothing.
-enum Skip {
+pub(super) enum Skip {
     /// It is about something else.
     Other,
     /// Its form is not the expected one.
@@ -162,7 +162,17 @@ impl Reader {
         }
     }
 
-    fn line(&mut self, ns: u64, name: &str, text: &str) -> Result<(), Skip> {
+    /// Counts a line that gives nothing.
+    pub fn skip(&mut self, why: &Skip) {
+        let ledger = &mut self.imported.ledger;
+        match why {
+            Skip::Other => ledger.other += 1,
+            Skip::Malformed | Skip::Second => ledger.malformed += 1,
+        }
+    }
+
+    /// Takes an event in.
+    pub fn line(&mut self, ns: u64, name: &str, text: &str) -> Result<(), Skip> {
         match name {
             "pci_nvme_io_cmd" => {
                 let qid = small(text, "sqid").ok_or(Skip::Malformed)?;
@@ -241,9 +251,8 @@ pub fn import(log: &str) -> Result<Imported, ImportError> {
         let (name, text) = rest.split_once(' ').unwrap_or((rest, ""));
         match reader.line(ns, &format!("pci_nvme_{name}"), text) {
             Ok(()) => {}
-            Err(Skip::Other) => reader.imported.ledger.other += 1,
-            Err(Skip::Malformed) => reader.imported.ledger.malformed += 1,
             Err(Skip::Second) => return Err(ImportError::SeveralControllers { line: number }),
+            Err(skip) => reader.skip(&skip),
         }
     }
     match (timed, untimed) {

@@ -2,7 +2,6 @@
 //! Functions, build id and USDT notes of an executable or a library.
 
 use std::collections::BTreeMap;
-use std::collections::BTreeSet;
 use std::fs;
 use std::path::Path;
 
@@ -63,8 +62,8 @@ pub struct Symbols {
     /// Each exported function, and each other one whose name is that of no second one.
     functions: BTreeMap<String, Probe>,
     build_id: Option<String>,
-    /// Names of the USDT probes by provider.
-    probes: BTreeMap<String, BTreeSet<String>>,
+    /// USDT probes by provider: names, and numbers of arguments.
+    probes: BTreeMap<String, BTreeMap<String, usize>>,
     spdk_release: Option<String>,
 }
 
@@ -101,8 +100,8 @@ fn skipped(code: &[u8]) -> usize {
 
 /// The probes in a section `.note.stapsdt`. Each note has its sizes, the name of its kind, three
 /// addresses, and three texts: provider, probe, arguments.
-fn probes(mut notes: &[u8]) -> BTreeMap<String, BTreeSet<String>> {
-    let mut found: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
+fn probes(mut notes: &[u8]) -> BTreeMap<String, BTreeMap<String, usize>> {
+    let mut found: BTreeMap<String, BTreeMap<String, usize>> = BTreeMap::new();
     let word = |bytes: &[u8], at: usize| {
         let word = bytes.get(at..at + 4)?.try_into().ok()?;
         Some(u32::from_le_bytes(word) as usize)
@@ -114,9 +113,11 @@ fn probes(mut notes: &[u8]) -> BTreeMap<String, BTreeSet<String>> {
             break;
         };
         let mut texts = texts.split(|&b| b == 0).map(String::from_utf8_lossy);
-        if let (Some(provider), Some(probe)) = (texts.next(), texts.next()) {
+        if let (Some(provider), Some(probe), Some(args)) =
+            (texts.next(), texts.next(), texts.next())
+        {
             let of_provider = found.entry(provider.into_owned()).or_default();
-            of_provider.insert(probe.into_owned());
+            of_provider.insert(probe.into_owned(), args.split_whitespace().count());
         }
         let next = to.next_multiple_of(4);
         notes = notes.get(next..).unwrap_or_default();
@@ -195,15 +196,10 @@ impl Symbols {
         self.spdk_release.as_deref()
     }
 
-    /// The names of the USDT probes of this provider.
-    pub fn usdt(&self, provider: &str) -> impl Iterator<Item = &str> {
+    /// The USDT probes of this provider: names, and numbers of arguments.
+    pub fn usdt(&self, provider: &str) -> impl Iterator<Item = (&str, usize)> {
         let probes = self.probes.get(provider).into_iter().flatten();
-        probes.map(String::as_str)
-    }
-
-    /// Whether it has USDT probes of this provider.
-    pub fn has_provider(&self, provider: &str) -> bool {
-        self.probes.contains_key(provider)
+        probes.map(|(name, args)| (name.as_str(), *args))
     }
 }
 
@@ -268,12 +264,12 @@ mod tests {
 
     #[test]
     fn notes_have_providers_and_probes() {
-        let mut note = vec![8, 0, 0, 0, 24 + 12, 0, 0, 0, 3, 0, 0, 0];
+        let mut note = vec![8, 0, 0, 0, 24 + 28, 0, 0, 0, 3, 0, 0, 0];
         note.extend(b"stapsdt\0");
         note.extend([0; 24]);
-        note.extend(b"spdk\0probe\0\0");
+        note.extend(b"spdk\0probe\0-4@$0 8@16(%rdi)\0");
         let both = [note.clone(), note].concat();
-        let want = BTreeSet::from(["probe".to_owned()]);
+        let want = BTreeMap::from([("probe".to_owned(), 2)]);
         assert_eq!(probes(&both), BTreeMap::from([("spdk".to_owned(), want)]));
         assert_eq!(probes(&both[..30]), BTreeMap::new());
         assert_eq!(probes(&[0xff; 40]), BTreeMap::new());

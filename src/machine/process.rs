@@ -78,6 +78,15 @@ pub enum TargetError {
         /// Why, and what to do.
         reason: &'static str,
     },
+    /// Its events do not name their controller.
+    #[error(
+        "process {pid} has several NVMe controllers, and its trace events do not say which one they \
+         are about: use --uprobe"
+    )]
+    SeveralControllers {
+        /// Its id.
+        pid: u32,
+    },
     /// Data of the target contradict each other.
     #[error(
         "{failed} hits failed the check of the request's fields: this target has another layout, and \
@@ -157,14 +166,28 @@ impl Process {
         ["nvmf_tgt", "spdk_tgt"].contains(&self.program())
     }
 
+    /// The NVMe controllers on QEMU's command line, each with its serial number, if it has one there.
+    pub fn nvme_serials(&self) -> Vec<Option<String>> {
+        let devices = self.args.iter().filter(|arg| is_controller(arg));
+        let devices = devices.map(|device| {
+            let serial = device
+                .split(',')
+                .find_map(|part| part.strip_prefix("serial="));
+            serial.map(ToOwned::to_owned)
+        });
+        devices.collect()
+    }
+
     /// Whether it is QEMU with an NVMe controller on its command line.
     pub fn is_qemu_with_nvme(&self) -> bool {
-        let is_nvme = |arg: &String| {
-            let device = arg.split(',').next().unwrap_or_default();
-            device == "nvme" || arg.contains("\"driver\":\"nvme\"")
-        };
-        self.program().starts_with("qemu-system-") && self.args.iter().any(is_nvme)
+        self.program().starts_with("qemu-system-") && self.args.iter().any(|arg| is_controller(arg))
     }
+}
+
+/// Whether an argument of QEMU is an NVMe controller.
+fn is_controller(arg: &str) -> bool {
+    let device = arg.split(',').next().unwrap_or_default();
+    device == "nvme" || arg.contains("\"driver\":\"nvme\"")
 }
 
 /// The memory of a process, for reading.
@@ -265,6 +288,8 @@ mod tests {
             version: None,
         };
         assert!(qemu(&["-device", "nvme,serial=a"]).is_qemu_with_nvme());
+        let both = qemu(&["-device", "nvme,serial=a", "-device", "nvme,id=b"]);
+        assert_eq!(both.nvme_serials(), [Some("a".into()), None]);
         assert!(qemu(&["-device", "{\"driver\":\"nvme\",\"id\":\"a\"}"]).is_qemu_with_nvme());
         assert!(!qemu(&["-device", "nvme-ns,drive=a"]).is_qemu_with_nvme());
         assert!(!qemu(&["-drive", "file=nvme,if=virtio"]).is_qemu_with_nvme());

@@ -57,11 +57,11 @@ impl Spdk {
         found.find_map(|part| Some((&*part.path, part.symbols.probe(function)?)))
     }
 
-    /// The files with each USDT probe of this provider.
-    pub fn usdt(&self, provider: &'static str) -> impl Iterator<Item = (&Path, &str)> {
+    /// The USDT probes of this provider: file, name, number of arguments.
+    pub fn usdt(&self, provider: &'static str) -> impl Iterator<Item = (&Path, &str, usize)> {
         self.parts.iter().flat_map(move |part| {
             let probes = part.symbols.usdt(provider);
-            probes.map(|probe| (&*part.path, probe))
+            probes.map(|(name, args)| (&*part.path, name, args))
         })
     }
 

@@ -10,6 +10,7 @@ use super::elf::Symbols;
 use super::process::Memory;
 use super::process::Process;
 use super::spdk::Spdk;
+use crate::host::qemu_usdt::is_enough;
 use crate::recording::TargetKind;
 
 /// Functions of QEMU that `host trace` needs.
@@ -92,10 +93,12 @@ fn qemu(system: &System, process: &Process) -> FoundTarget {
     match &symbols {
         Err(error) => ways.push(way("uprobes", false, error.to_string())),
         Ok(symbols) => {
-            let usdt = if symbols.has_provider("qemu") {
-                "it has probes; nvme-deep does not use them yet".into()
+            let probes: Vec<&str> = symbols.usdt("qemu").map(|(name, _)| name).collect();
+            let usdt = if is_enough(&probes) {
+                way("usdt", true, format!("`host trace --usdt --pid {pid}`"))
             } else {
-                "it was built without the trace backend dtrace".into()
+                let text = "it was built without the trace backend dtrace";
+                way("usdt", false, text.into())
             };
             let missing: Vec<&str> = NEEDED
                 .into_iter()
@@ -110,7 +113,7 @@ fn qemu(system: &System, process: &Process) -> FoundTarget {
                     way("uprobes", false, text)
                 }
             };
-            ways.extend([uprobes, way("usdt", false, usdt)]);
+            ways.extend([uprobes, usdt]);
         }
     }
     let log = "start it with -trace 'pci_nvme_*' -msg timestamp=on -D FILE, then `host import \

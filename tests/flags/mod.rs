@@ -165,6 +165,8 @@ pub const HOST: [(&str, &[&str]); 9] = [
         &[
             "--nvmet",
             "--pid",
+            "--uprobe",
+            "--usdt",
             "--ends",
             "--from",
             "-o, --output",
@@ -180,6 +182,8 @@ pub const HOST: [(&str, &[&str]); 9] = [
         &[
             "--nvmet",
             "--pid",
+            "--uprobe",
+            "--usdt",
             "--ends",
             "--from",
             "--duration",

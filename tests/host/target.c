@@ -14,6 +14,8 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "note.h"
+
 #if LAYOUT == 2305
 #define RELEASE "23.05"
 enum { CMD = 24, RSP = 32, QID = 48, CTRLR = 32 };
@@ -32,27 +34,6 @@ const char *version(void)
 {
 	return "SPDK v" RELEASE;
 }
-
-/* A note of a USDT probe, at a nop. Its arguments are in registers, memory or constants. */
-#define NOTE(name, semaphore, format)                                                              \
-	"990: nop\n"                                                                               \
-	".pushsection .note.stapsdt,\"\",\"note\"\n"                                               \
-	".balign 4\n"                                                                              \
-	".4byte 992f-991f, 994f-993f, 3\n"                                                         \
-	"991: .asciz \"stapsdt\"\n"                                                                \
-	"992: .balign 4\n"                                                                         \
-	"993: .8byte 990b, _.stapsdt.base, " semaphore "\n"                                        \
-	".asciz \"spdk\"\n"                                                                        \
-	".asciz \"" name "\"\n"                                                                    \
-	".asciz \"" format "\"\n"                                                                  \
-	"994: .balign 4\n"                                                                         \
-	".popsection\n"
-
-__asm__(".pushsection .stapsdt.base,\"aG\",\"progbits\",.stapsdt.base,comdat\n"
-	".weak _.stapsdt.base\n"
-	".hidden _.stapsdt.base\n"
-	"_.stapsdt.base: .space 1\n"
-	".popsection\n");
 
 /* The tracer counts it up while it is attached. */
 volatile uint16_t tgt_state_semaphore __attribute__((section(".probes"), visibility("hidden")));
@@ -153,14 +134,16 @@ static __attribute__((noinline)) void change_states(const char *nqn, volatile ui
 {
 	int64_t status = -5;
 
-	__asm__ volatile(NOTE("nvmf_subsystem_change_state_done", "0",
+	__asm__ volatile(NOTE("spdk", "nvmf_subsystem_change_state_done", "0",
 			      "-4@$0 8@%0 4@%1 4@$2 -4@%k2")::"r"(nqn),
 			 "m"(*to), "r"((int)status));
-	__asm__ volatile(NOTE("nvmf_poll_group_add_subsystem", "0", "-4@$0 8@%0 8@%1")::"r"(7L),
-			 "r"(nqn));
+	__asm__ volatile(
+		NOTE("spdk", "nvmf_poll_group_add_subsystem", "0", "-4@$0 8@%0 8@%1")::"r"(7L),
+		"r"(nqn));
 	if (tgt_state_semaphore)
-		__asm__ volatile(NOTE("nvmf_tgt_state", "tgt_state_semaphore", "-4@$0 4@$5")::
-					 : "memory");
+		__asm__ volatile(
+			NOTE("spdk", "nvmf_tgt_state", "tgt_state_semaphore", "-4@$0 4@$5")::
+				: "memory");
 }
 
 static void prepare(struct request *req, unsigned number, uint8_t opcode)

@@ -22,6 +22,8 @@ use nvme_deep::render::host::latency_text;
 use nvme_deep::render::theme::Theme;
 use nvme_deep::session::HostOptions;
 use nvme_deep::session::HostSession;
+use nvme_deep::session::HostSource;
+use nvme_deep::session::QemuUsdt;
 use nvme_deep::session::take_over_log;
 
 use super::check_end;
@@ -40,18 +42,19 @@ use crate::exit::Failure;
 const PAUSE: Duration = Duration::from_millis(20);
 
 /// Attaches to the target.
-fn open(args: &TargetArgs, measure: bool) -> Result<HostSession> {
+fn open(args: &TargetArgs, measure: bool) -> Result<Box<dyn HostSource>> {
     take_over_log(None);
     let system = System::at("/");
-    let session = match (args.nvmet, args.pid) {
-        (true, _) => HostSession::nvmet(&system, measure)?,
+    let session: Box<dyn HostSource> = match (args.nvmet, args.pid) {
+        (true, _) => Box::new(HostSession::nvmet(&system, measure)?),
+        (false, Some(pid)) if args.usdt => Box::new(QemuUsdt::of(&system, pid)?),
         (false, Some(pid)) => {
             let options = HostOptions {
                 measure,
                 ends_only: args.ends,
                 shift: args.test_shift,
             };
-            HostSession::process(&system, pid, options)?
+            Box::new(HostSession::process(&system, pid, options)?)
         }
         (false, None) => {
             let text = "give a target: --nvmet, --pid PID, or --from FILE; `nvme-deep host list` \
@@ -107,7 +110,7 @@ pub fn until_stopped(
 /// Passes on the events until a signal, or for this time, and those in flight. Returns the ledger, and
 /// an error if the target has ended.
 fn follow(
-    session: &mut HostSession,
+    session: &mut dyn HostSource,
     duration: Option<Duration>,
     to: &mut dyn FnMut(&HostEvent, &[HostController]) -> Result<()>,
     idle: &mut dyn FnMut() -> Result<()>,
@@ -156,7 +159,7 @@ pub fn trace(args: &HostTraceArgs) -> Result<()> {
             view::event(event, controllers, args.json, *out.borrow_mut())
         };
         let mut idle = || Ok(out.borrow_mut().flush()?);
-        follow(&mut session, args.duration, &mut to, &mut idle)?
+        follow(&mut *session, args.duration, &mut to, &mut idle)?
     };
     view::target(session.target(), session.controllers(), args.json, &mut out)?;
     view::ledger(&ledger, args.json, args.verbose, &mut out)?;
@@ -168,7 +171,7 @@ fn record(path: &Path, args: &HostTraceArgs) -> Result<()> {
     let mut session = open(&args.target, args.verbose)?;
     let mut file = HostFile::create(path, args.force, &[], session.target().clone(), true)?;
     let (ledger, alive) = follow(
-        &mut session,
+        &mut *session,
         args.duration,
         &mut |event, _| file.event(event),
         &mut || Ok(()),
@@ -215,7 +218,7 @@ pub fn latency(args: &HostLatencyArgs) -> Result<()> {
                 add(event);
                 Ok(())
             };
-            let (ledger, alive) = follow(&mut session, args.duration, &mut to, &mut || Ok(()))?;
+            let (ledger, alive) = follow(&mut *session, args.duration, &mut to, &mut || Ok(()))?;
             (session.controllers().to_vec(), Some(ledger), alive)
         }
     };

@@ -142,6 +142,11 @@ pub static PROBES: [StateProbe; 37] = [
 ];
 
 impl StateProbe {
+    /// The number of its arguments. One of a release with another number has another meaning.
+    pub const fn args(&self) -> usize {
+        self.fields.len() + 1
+    }
+
     /// A bit for each argument that is a text. Bit 0 is that of the first one, the time.
     pub fn texts(&self) -> u64 {
         let texts = self.fields.iter().enumerate();

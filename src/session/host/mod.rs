@@ -4,7 +4,9 @@
 mod attach;
 mod messages;
 mod process;
+mod qemu_usdt;
 mod record;
+mod states;
 mod trap;
 mod usdt;
 
@@ -73,7 +75,41 @@ const PROGRAMS: [(&str, &str, HostCount); 11] = [
 pub use self::messages::Call;
 pub use self::messages::Messages;
 pub use self::process::HostOptions;
-pub use self::usdt::StateChanges;
+pub use self::qemu_usdt::QemuUsdt;
+pub use self::states::StateChanges;
+
+/// A target that is traced.
+pub trait HostSource {
+    /// The target.
+    fn target(&self) -> &TargetInfo;
+
+    /// The controllers that were seen so far.
+    fn controllers(&self) -> &[HostController];
+
+    /// Passes on new events by time, except the latest: earlier ones may still arrive. With `all`,
+    /// those too. Returns true if there may be more.
+    ///
+    /// # Errors
+    /// If the ring cannot be read, or data of the target contradict each other.
+    fn take(
+        &mut self,
+        all: bool,
+        to: &mut dyn FnMut(&HostEvent, &[HostController]),
+    ) -> Result<bool>;
+
+    /// Fails if the target has ended: there will be no more events.
+    ///
+    /// # Errors
+    /// If it has.
+    fn alive(&self) -> Result<()>;
+
+    /// Detaches everything, and returns the ledger. Passes on the events that are left, and the
+    /// commands in flight.
+    ///
+    /// # Errors
+    /// If the maps cannot be read.
+    fn end(&mut self, to: &mut dyn FnMut(&HostEvent, &[HostController])) -> Result<HostLedger>;
+}
 
 /// What a session takes over.
 struct Attached {
@@ -127,55 +163,8 @@ impl HostSession {
         })
     }
 
-    /// The target.
-    pub const fn target(&self) -> &TargetInfo {
-        &self.target
-    }
-
     fn is_kernel(&self) -> bool {
         self.target.kind == TargetKind::Nvmet
-    }
-
-    /// The controllers that were seen so far.
-    pub fn controllers(&self) -> &[HostController] {
-        &self.controllers
-    }
-
-    /// Passes on new events by time, except the latest: earlier ones may still arrive. With `all`,
-    /// those too. Returns true if there may be more.
-    ///
-    /// # Errors
-    /// If the ring cannot be read, or data of the target contradict each other.
-    pub fn take(
-        &mut self,
-        all: bool,
-        to: &mut dyn FnMut(&HostEvent, &[HostController]),
-    ) -> Result<bool> {
-        let mut records = Vec::new();
-        let mut undecodable = 0;
-        let more = self
-            .ring
-            .drain(AT_ONCE, |bytes| match Record::read(bytes) {
-                Some(record) => records.push(record),
-                None => undecodable += 1,
-            })?;
-        self.ledger.malformed += undecodable;
-        for record in records {
-            if let Some(number) = self.number(record.ctrl)? {
-                self.waiting.push(record.event(number, self.is_kernel()));
-            }
-        }
-        self.check()?;
-        self.waiting.sort_by_key(HostEvent::at_ns);
-        let until_ns = monotonic_ns().saturating_sub(REORDER_NS);
-        let ready = self
-            .waiting
-            .partition_point(|e| all || e.at_ns() < until_ns);
-        for event in self.waiting.drain(..ready) {
-            self.ledger.count(&event);
-            to(&event, &self.controllers);
-        }
-        Ok(more)
     }
 
     /// The number of a controller, a new one at its first event. `None`: an interrupt of another
@@ -249,18 +238,6 @@ impl HostSession {
         Ok(())
     }
 
-    /// Fails if the target has ended: there will be no more events.
-    ///
-    /// # Errors
-    /// If it has.
-    pub fn alive(&self) -> Result<()> {
-        if self.memory.as_ref().is_some_and(Memory::has_ended) {
-            let pid = self.target.pid.unwrap_or_default();
-            return Err(TargetError::Ended { pid }.into());
-        }
-        Ok(())
-    }
-
     fn count(&self, count: HostCount) -> Result<u64> {
         Ok(self.counts()?[count as usize])
     }
@@ -277,26 +254,6 @@ impl HostSession {
             counts.push(values.iter().map(number).sum());
         }
         Ok(counts)
-    }
-
-    /// Detaches everything, and returns the ledger. Passes on the events that are left, and the
-    /// commands in flight.
-    ///
-    /// # Errors
-    /// If the maps cannot be read.
-    pub fn end(&mut self, to: &mut dyn FnMut(&HostEvent, &[HostController])) -> Result<HostLedger> {
-        let runs = read::program_runs(&self.loaded.0);
-        self.links.clear();
-        while self.take(true, to)? {}
-        let flying = self.loaded.map("flying")?;
-        for record in in_flight(&flying) {
-            if let Some(number) = self.number(record.ctrl)? {
-                let event = record.unfinished(number, self.is_kernel());
-                self.ledger.count(&event);
-                to(&event, &self.controllers);
-            }
-        }
-        self.finish(&runs)
     }
 
     fn finish(&mut self, runs: &BTreeMap<String, read::ProgramRuns>) -> Result<HostLedger> {
@@ -320,6 +277,71 @@ impl HostSession {
             }
         }
         Ok(ledger.clone())
+    }
+}
+
+impl HostSource for HostSession {
+    fn target(&self) -> &TargetInfo {
+        &self.target
+    }
+
+    fn controllers(&self) -> &[HostController] {
+        &self.controllers
+    }
+
+    fn take(
+        &mut self,
+        all: bool,
+        to: &mut dyn FnMut(&HostEvent, &[HostController]),
+    ) -> Result<bool> {
+        let mut records = Vec::new();
+        let mut undecodable = 0;
+        let more = self
+            .ring
+            .drain(AT_ONCE, |bytes| match Record::read(bytes) {
+                Some(record) => records.push(record),
+                None => undecodable += 1,
+            })?;
+        self.ledger.malformed += undecodable;
+        for record in records {
+            if let Some(number) = self.number(record.ctrl)? {
+                self.waiting.push(record.event(number, self.is_kernel()));
+            }
+        }
+        self.check()?;
+        self.waiting.sort_by_key(HostEvent::at_ns);
+        let until_ns = monotonic_ns().saturating_sub(REORDER_NS);
+        let ready = self
+            .waiting
+            .partition_point(|e| all || e.at_ns() < until_ns);
+        for event in self.waiting.drain(..ready) {
+            self.ledger.count(&event);
+            to(&event, &self.controllers);
+        }
+        Ok(more)
+    }
+
+    fn alive(&self) -> Result<()> {
+        if self.memory.as_ref().is_some_and(Memory::has_ended) {
+            let pid = self.target.pid.unwrap_or_default();
+            return Err(TargetError::Ended { pid }.into());
+        }
+        Ok(())
+    }
+
+    fn end(&mut self, to: &mut dyn FnMut(&HostEvent, &[HostController])) -> Result<HostLedger> {
+        let runs = read::program_runs(&self.loaded.0);
+        self.links.clear();
+        while self.take(true, to)? {}
+        let flying = self.loaded.map("flying")?;
+        for record in in_flight(&flying) {
+            if let Some(number) = self.number(record.ctrl)? {
+                let event = record.unfinished(number, self.is_kernel());
+                self.ledger.count(&event);
+                to(&event, &self.controllers);
+            }
+        }
+        self.finish(&runs)
     }
 }
 

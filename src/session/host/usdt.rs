@@ -15,20 +15,12 @@ use super::attach::Constants;
 use super::attach::configure;
 use super::attach::load;
 use super::attach::open_object;
-use super::process::Found;
 use crate::error::Error;
 use crate::error::Mismatch;
 use crate::error::Operation;
 use crate::error::Result;
-use crate::host::spdk::Release;
 use crate::host::spdk::probes::ARGS;
-use crate::host::spdk::probes::PROBES;
-use crate::host::spdk::probes::StateChange;
-use crate::machine::System;
 use crate::machine::clock::monotonic_ns;
-use crate::machine::process::TargetError;
-use crate::recording::TargetInfo;
-use crate::recording::TargetKind;
 use crate::session::EventRing;
 use crate::session::loaded::Loaded;
 
@@ -171,96 +163,6 @@ impl Usdt {
             Ok::<u64, Error>(values.unwrap_or_default().into_iter().map(number).sum())
         };
         Ok((count(HITS)?, count(LOST)? + self.malformed))
-    }
-}
-
-/// The changes of state of a target of SPDK.
-pub struct StateChanges {
-    usdt: Usdt,
-    found: Found,
-    release: Option<Release>,
-    probes: usize,
-}
-
-impl StateChanges {
-    /// Those of a process.
-    ///
-    /// # Errors
-    /// If it is not SPDK built with USDT probes, may not be traced, or the kernel refuses.
-    pub fn of(system: &System, pid: u32) -> Result<Self> {
-        let found = Found::at(system, pid)?;
-        let known = |name: &str| (0_u16..).zip(&PROBES).find(|(_, p)| p.name == name);
-        let probes: Vec<UsdtProbe<'_>> = found
-            .code
-            .usdt("spdk")
-            .filter_map(|(path, name)| {
-                let (number, probe) = known(name)?;
-                Some(UsdtProbe {
-                    path: path.to_owned(),
-                    provider: "spdk",
-                    name: probe.name,
-                    number,
-                    texts: probe.texts(),
-                })
-            })
-            .collect();
-        if probes.is_empty() {
-            let error = TargetError::NoUsdt {
-                pid,
-                binary: found.process.name.clone(),
-                provider: "SPDK's NVMe-oF target",
-                reason: "it is something else, or was built without `configure --with-usdt`",
-            };
-            return Err(error.into());
-        }
-        Ok(Self {
-            usdt: Usdt::attach(pid, &probes)?,
-            probes: probes.len(),
-            release: found.code.release(),
-            found,
-        })
-    }
-
-    /// The process.
-    pub fn target(&self) -> TargetInfo {
-        self.found.target(TargetKind::Spdk, "usdt")
-    }
-
-    /// The number of probes that report.
-    pub const fn probes(&self) -> usize {
-        self.probes
-    }
-
-    /// Passes on new changes by time. With `all`, also the latest. Returns true if there may be more.
-    ///
-    /// # Errors
-    /// If the ring cannot be read.
-    pub fn take(&mut self, all: bool, to: &mut dyn FnMut(&StateChange)) -> Result<bool> {
-        let release = self.release;
-        self.usdt.take(all, &mut |hit| {
-            if let Some(probe) = PROBES.get(usize::from(hit.number)) {
-                to(&probe.decode(release, hit.at_ns, &hit.args, &hit.texts));
-            }
-        })
-    }
-
-    /// Fails if the process has ended.
-    ///
-    /// # Errors
-    /// If it has.
-    pub fn alive(&self) -> Result<(), TargetError> {
-        self.found.alive()
-    }
-
-    /// Detaches the probes, and passes on what is left. Returns the number of hits, and of those
-    /// that found no room.
-    ///
-    /// # Errors
-    /// If the maps cannot be read.
-    pub fn end(&mut self, to: &mut dyn FnMut(&StateChange)) -> Result<(u64, u64)> {
-        self.usdt.stop();
-        while self.take(true, to)? {}
-        self.usdt.counts()
     }
 }
 
