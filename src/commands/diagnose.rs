@@ -81,7 +81,7 @@ impl Intake {
 
 /// Opens a recording, and says which part of it is read.
 fn open(path: &Path, settings: &Settings) -> Result<Replay> {
-    let replay = Replay::open(path, settings)?;
+    let mut replay = Replay::open(path, settings)?;
     replay.require_pairs()?;
     replay.say_choice();
     replay.show_progress();

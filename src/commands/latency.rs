@@ -201,7 +201,7 @@ pub fn run(options: &LatencyOptions) -> Result<()> {
 fn replayed(options: &LatencyOptions, mut replay: Replay) -> Result<Ended> {
     let settings = &options.settings;
     replay.say_choice();
-    if options.interval.is_none() {
+    if options.schedule.interval.is_none() {
         replay.show_progress();
     }
     let begin_ns = replay.info().begin_ns;

@@ -254,7 +254,7 @@ pub fn run(options: &PatternOptions) -> Result<()> {
         ledger_apart: false,
     };
     show_each(replays, &form, &mut |mut replay| {
-        if options.interval.is_none() {
+        if options.schedule.interval.is_none() {
             replay.show_progress();
         }
         of_recording(options, replay, take(&mut picture))
