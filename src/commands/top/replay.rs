@@ -54,16 +54,19 @@ impl Cutter {
         self.step.saturating_mul(self.number + 1)
     }
 
-    fn close(&mut self, ledger: &Ledger) {
-        let (at, stage_set) = (self.end(), self.recount.stage_set);
+    /// Ends the interval at this time, which is earlier than its end for the last one.
+    fn close(&mut self, at: Duration, ledger: &Ledger) {
+        let stage_set = self.recount.stage_set;
+        let begin = self.step.saturating_mul(self.number);
+        let covers = at.saturating_sub(begin).max(Duration::from_nanos(1));
         self.samples.push_back(Sample {
             at,
-            rows: rows(&self.now, stage_set, None, self.step),
+            rows: rows(&self.now, stage_set, None, covers),
             ledger: ledger.clone(),
             in_flight: None,
             failed: Some(self.failed),
             slowest: self.collector.take(),
-            queues: Some(self.queues.take(self.step)),
+            queues: Some(self.queues.take(covers)),
         });
         self.now = Snapshot::default();
         self.number += 1;
@@ -71,7 +74,7 @@ impl Cutter {
 
     fn add(&mut self, event: &Event, at: Duration, ledger: &Ledger) {
         while at >= self.end() {
-            self.close(ledger);
+            self.close(self.end(), ledger);
         }
         self.recount.add(event, &mut self.now);
         self.queues.add(event);
@@ -135,8 +138,8 @@ pub fn read(path: &Path, options: &TopOptions) -> Result<Recorded> {
             }
         })?;
     }
-    let (ledger, _) = replay.end()?;
-    cutter.close(&ledger);
+    let (ledger, ended) = replay.end()?;
+    cutter.close(ended.min(cutter.end()), &ledger);
     Ok(Recorded {
         stage_set: settings.stage_set,
         samples: cutter.samples,
