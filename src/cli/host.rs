@@ -221,6 +221,13 @@ pub enum ClockArg {
     Ptp,
 }
 
+/// Formats of a time line.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum TimelineArg {
+    /// For ui.perfetto.dev, on the guest's clock
+    Perfetto,
+}
+
 /// `join`.
 #[derive(Clone, Debug, clap::Args)]
 pub struct JoinArgs {
@@ -240,6 +247,24 @@ pub struct JoinArgs {
     /// possible
     #[arg(long, value_name = "CTRL=NAME", value_delimiter = ',')]
     pub ctrl: Vec<String>,
+
+    /// Write both sides on one time line instead of the report
+    #[arg(long, value_name = "FORMAT", requires = "output")]
+    pub format: Option<TimelineArg>,
+
+    /// The file of --format, readable by its owner only
+    #[arg(
+        long,
+        short,
+        value_name = "OUT",
+        requires = "format",
+        conflicts_with = "json"
+    )]
+    pub output: Option<PathBuf>,
+
+    /// Replace OUT if it exists
+    #[arg(long, requires = "output")]
+    pub force: bool,
 
     /// Show this many of the slowest commands singly
     #[arg(long, value_name = "COUNT", default_value = "3")]

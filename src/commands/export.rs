@@ -44,8 +44,9 @@ use crate::exit::Failure;
 
 /// What was exported.
 #[derive(Default)]
-struct Counts {
-    commands: u64,
+pub struct Counts {
+    /// Commands.
+    pub commands: u64,
     /// Other events.
     events: u64,
     /// Events that the format has no place for.
@@ -103,13 +104,19 @@ impl Copy<'_> {
 }
 
 /// The output, and what to say of it.
-struct Output {
-    name: String,
-    file: Option<OutFile>,
+pub struct Output {
+    /// Its name.
+    pub name: String,
+    /// The file; `None`: stdout.
+    pub file: Option<OutFile>,
 }
 
 impl Output {
-    fn create(options: &ExportOptions) -> Result<(Self, File)> {
+    /// Creates the file.
+    ///
+    /// # Errors
+    /// If it exists, is one of the inputs, or cannot be written; one sentence.
+    pub fn create(options: &ExportOptions) -> Result<(Self, File)> {
         let Some(path) = &options.output else {
             let output = Self {
                 name: "stdout".into(),
@@ -126,7 +133,7 @@ impl Output {
     }
 
     /// The error of a write. A reader that has gone is none.
-    fn failed(&self, error: io::Error) -> Error {
+    pub fn failed(&self, error: io::Error) -> Error {
         if error.kind() == ErrorKind::BrokenPipe {
             return error.into();
         }
@@ -143,7 +150,10 @@ impl Output {
 }
 
 /// The begins of commands, from a first pass over a recording.
-fn begins(options: &ExportOptions, path: &Path) -> Result<Begins> {
+///
+/// # Errors
+/// If it cannot be read; one sentence.
+pub fn begins(options: &ExportOptions, path: &Path) -> Result<Begins> {
     let mut begins = Begins::default();
     let mut replay = Replay::open(path, &options.settings)?;
     replay.show_progress();
@@ -206,7 +216,10 @@ fn name_of(options: &ExportOptions, path: &Path, number: usize) -> String {
 
 /// Adds a recording. Returns its ledger, and an error if it is damaged or has no end; the events
 /// before that are added.
-fn add(
+///
+/// # Errors
+/// If the recording cannot be read, or the format not be written; one sentence.
+pub fn add(
     options: &ExportOptions,
     (path, name): (&Path, &str),
     sink: &mut dyn Sink,

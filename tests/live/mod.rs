@@ -80,7 +80,7 @@ impl Tool {
             let said = tool.said();
             let ended = tool.running.0.try_wait().unwrap();
             assert!(ended.is_none(), "{said}");
-            said.contains(": tracing ") || said.contains(": counting ")
+            said.contains(": tracing ")
         });
         tool
     }

@@ -92,7 +92,7 @@ pub fn messages(args: &HostSpdkArgs) -> Result<()> {
     take_over_log(None);
     let mut messages = Messages::of(&System::at("/"), args.pid)?;
     say(&format!(
-        "counting the messages of {}",
+        "tracing the messages of {}",
         who(&messages.target())
     ));
     let mut functions = Functions::of(args.pid);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! A trace for Perfetto: a track per controller, below it one per queue, with as many lanes as
 //! commands overlap. A command is a slice, its stages are slices in it. Counters have the commands
-//! in flight and the completions per second. Other events are instants.
+//! in flight and the completions per second. Other events are instants. A join adds the host side.
 
 mod depth;
 mod lanes;
@@ -9,6 +9,7 @@ mod packets;
 mod proto;
 mod rates;
 mod span;
+mod target;
 
 use std::collections::HashMap;
 use std::io;
@@ -26,6 +27,7 @@ use self::packets::Track;
 use self::rates::Rate;
 use self::rates::Rates;
 pub use self::span::Span;
+pub use self::target::OnHost;
 use super::Entry;
 use super::Sink;
 use super::columns::COLUMNS;
@@ -47,6 +49,9 @@ enum Place {
     Ctrl(u32),
     Queue(u32, u16),
     Lane(u32, u16, usize),
+    HostCtrl(u32),
+    HostQueue(u32, u16),
+    HostLane(u32, u16, usize),
 }
 
 /// What a track shows of its place.
@@ -63,12 +68,32 @@ pub struct Perfetto<W: Write> {
     run: Run,
     tracks: HashMap<(Place, Shows), u64>,
     lanes: HashMap<(u32, u16), Lanes>,
+    host_lanes: HashMap<(u32, u16), Lanes>,
+    /// Names of the controllers of the host side.
+    targets: HashMap<u32, String>,
     depths: Depths,
     rates: Rates,
     /// Whether the clocks have been written.
     clocks: bool,
     /// Time of the last event.
     last_ns: u64,
+}
+
+/// The place of the first track of the host side: after those of the guest.
+const HOST_RANK: u32 = 1 << 16;
+
+/// Name, parent and rank of the track of a queue.
+fn queue_track(qid: u16, of: Place) -> (String, Option<Place>, u32) {
+    match qid {
+        0 => ("admin queue".into(), Some(of), 2),
+        _ => (format!("queue {qid}"), Some(of), 2 + u32::from(qid)),
+    }
+}
+
+/// Name, parent and rank of the track of a lane.
+fn lane_track(lane: usize, of: Place) -> (String, Option<Place>, u32) {
+    let rank = 2 + u32::try_from(lane).unwrap_or(u32::MAX - 2);
+    (format!("lane {}", lane + 1), Some(of), rank)
 }
 
 /// Details of a command from the columns: those that the track and the slices do not show.
@@ -94,6 +119,8 @@ impl<W: Write> Perfetto<W> {
             run: Run::default(),
             tracks: HashMap::new(),
             lanes: HashMap::new(),
+            host_lanes: HashMap::new(),
+            targets: HashMap::new(),
             depths: Depths::new(begins),
             rates: Rates::new(interval),
             clocks: false,
@@ -110,16 +137,14 @@ impl<W: Write> Perfetto<W> {
             (_, Shows::Depth) => ("in flight".into(), Some(place), 0),
             (_, Shows::Rate) => ("completions".into(), Some(place), 1),
             (Place::Ctrl(ctrl), _) => (format!("nvme{ctrl}"), None, ctrl),
-            (Place::Queue(ctrl, 0), _) => ("admin queue".into(), Some(Place::Ctrl(ctrl)), 2),
-            (Place::Queue(ctrl, qid), _) => {
-                let rank = 2 + u32::from(qid);
-                (format!("queue {qid}"), Some(Place::Ctrl(ctrl)), rank)
+            (Place::HostCtrl(ctrl), _) => {
+                let name = self.targets.get(&ctrl).cloned().unwrap_or_default();
+                (name, None, HOST_RANK.saturating_add(ctrl))
             }
-            (Place::Lane(ctrl, qid, lane), _) => {
-                let rank = 2 + u32::try_from(lane).unwrap_or(u32::MAX - 2);
-                let name = format!("lane {}", lane + 1);
-                (name, Some(Place::Queue(ctrl, qid)), rank)
-            }
+            (Place::Queue(ctrl, qid), _) => queue_track(qid, Place::Ctrl(ctrl)),
+            (Place::HostQueue(ctrl, qid), _) => queue_track(qid, Place::HostCtrl(ctrl)),
+            (Place::Lane(ctrl, qid, lane), _) => lane_track(lane, Place::Queue(ctrl, qid)),
+            (Place::HostLane(ctrl, qid, lane), _) => lane_track(lane, Place::HostQueue(ctrl, qid)),
         };
         let parent = match parent {
             Some(parent) => self.track(parent, Shows::Events)?,

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The `join` command: a recording of the driver and one of the host side.
 
+mod timeline;
+
 use std::collections::BTreeMap;
 use std::io::BufWriter;
 use std::io::Write;
@@ -26,14 +28,14 @@ use nvme_deep::render::theme::Theme;
 use nvme_deep::report::ledger::Accuracy;
 use nvme_deep::session::settings::Settings;
 
-use super::host::check_end;
-use super::host::read_recording;
-use super::names::Names;
-use super::replay::Replay;
 use crate::cli::host::ClockArg;
 use crate::cli::host::JoinArgs;
 use crate::cli::options::color;
 use crate::cli::options::ctrl_instance;
+use crate::commands::host::check_end;
+use crate::commands::host::read_recording;
+use crate::commands::names::Names;
+use crate::commands::replay::Replay;
 use crate::exit::Failure;
 
 fn usage(text: impl Into<String>) -> anyhow::Error {
@@ -185,6 +187,12 @@ pub fn run(args: &JoinArgs) -> Result<()> {
     let known = is_same.then(Offset::same);
     let resolution = host.target.resolution_ns;
     let join = Join::new(commands, served, resolution, known, is_whole);
+    if let Some(path) = &args.output {
+        let ctrls = pairs.values().copied().collect();
+        timeline::write(args, path, &host, &join, &ctrls)?;
+        guest.replay.verdict()?;
+        return check_end(&host, &args.host);
+    }
     let view = JoinView {
         join: &join,
         clock: if is_same { "same" } else { "pairs" },
