@@ -43,6 +43,8 @@ struct Cutter {
     /// Number of the current interval.
     number: u32,
     begin_ns: u64,
+    /// The time of the last event: it may be later than the end of the run.
+    last: Duration,
     collector: Collector,
     queues: QueueCollector,
     /// Commands that failed, since the start.
@@ -76,6 +78,7 @@ impl Cutter {
         while at >= self.end() {
             self.close(self.end(), ledger);
         }
+        self.last = at.max(self.last);
         self.recount.add(event, &mut self.now);
         self.queues.add(event);
         let command = SlowCommand::of(event, self.recount.stage_set, self.begin_ns);
@@ -115,6 +118,7 @@ pub fn read(path: &Path, options: &TopOptions) -> Result<Recorded> {
         samples: VecDeque::new(),
         number: 0,
         begin_ns,
+        last: Duration::ZERO,
         collector: Collector::default(),
         queues: QueueCollector::default(),
         failed: 0,
@@ -139,6 +143,7 @@ pub fn read(path: &Path, options: &TopOptions) -> Result<Recorded> {
         })?;
     }
     let (ledger, ended) = replay.end()?;
+    let ended = ended.max(cutter.last);
     cutter.close(ended.min(cutter.end()), &ledger);
     Ok(Recorded {
         stage_set: settings.stage_set,
