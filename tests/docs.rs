@@ -40,7 +40,8 @@ const COMMANDS: [&str; 22] = [
 ];
 
 /// Options of other programs.
-const FOREIGN: [&str; 15] = [
+const FOREIGN: [&str; 16] = [
+    "--num-trace-entries",
     "--with-usdt",
     "--no-parquet",
     "--now",

@@ -132,6 +132,10 @@ fn what_has_no_such_probes_is_refused() {
     ran.refuses(2, "has no USDT probes of QEMU's NVMe controller");
     let both = binary::run(&format!("host trace --usdt --uprobe --pid {own}"));
     both.refuses(2, "cannot be used with");
+    for option in ["--usdt", "--uprobe", "--ends"] {
+        let ran = binary::run(&format!("host trace --nvmet {option}"));
+        ran.refuses(2, "cannot be used with");
+    }
     let dir = TempDir::new().unwrap();
     let two = ["-device", "nvme,serial=A", "-device", "nvme,serial=B"];
     let target = start(dir.path(), &two);

@@ -51,15 +51,15 @@ pub struct TargetArgs {
     pub pid: Option<u32>,
 
     /// Trace --pid by uprobes: the default
-    #[arg(long, requires = "pid", conflicts_with = "usdt")]
+    #[arg(long, requires = "pid", conflicts_with_all = ["usdt", "nvmet", "from"])]
     pub uprobe: bool,
 
     /// Trace --pid by USDT probes: a QEMU that was built with the trace backend dtrace
-    #[arg(long, requires = "pid")]
+    #[arg(long, requires = "pid", conflicts_with_all = ["nvmet", "from"])]
     pub usdt: bool,
 
     /// Only the begin and the end of each command: fewer traps, and one stage
-    #[arg(long, requires = "pid", conflicts_with = "usdt")]
+    #[arg(long, requires = "pid", conflicts_with_all = ["usdt", "nvmet", "from"])]
     pub ends: bool,
 
     /// Read a recording of the host side instead

@@ -33,7 +33,7 @@ pub fn run(args: &HostAnnotateArgs) -> Result<()> {
     let mut labels = BTreeMap::new();
     if let Some(recording) = &recording {
         let commands = recording.events.iter().filter_map(|event| match event {
-            HostEvent::Command(command) => Some(*command),
+            HostEvent::Command(command) | HostEvent::Unfinished(command) => Some(*command),
             _ => None,
         });
         let commands: Vec<_> = commands.collect();

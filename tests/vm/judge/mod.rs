@@ -50,4 +50,5 @@ mod trace_stacks;
 mod trace_words;
 mod types;
 mod unit;
+mod uprobes;
 mod words;

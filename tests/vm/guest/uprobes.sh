@@ -1,0 +1,56 @@
+#!/usr/bin/env bash
+# Processes by uprobes and USDT probes: stand-ins for SPDK's target and for a QEMU with USDT notes
+# (tests/host), which print what they do.
+. "$(dirname "$0")/lib.sh"
+tests=$(cd "$(dirname "$0")/../.." && pwd)
+
+# stand_in SOURCE NAME ARGUMENT...: compiles and starts one. It reads its lines from file descriptor 3.
+stand_in() {
+    local source=$1 name=$2 i
+    shift 2
+    cc -O2 -DLAYOUT=2401 "$tests/host/$source" -o "/tmp/$name"
+    mkfifo "/tmp/$name.in"
+    "/tmp/$name" "$@" <"/tmp/$name.in" >"$case_dir/truth" &
+    stand_in=$!
+    exec 3>"/tmp/$name.in"
+    for ((i = 0; i < 200; i++)); do
+        ! grep -q ready "$case_dir/truth" || return 0
+        sleep 0.1
+    done
+    return 1
+}
+
+# done_with COUNT: waits for this number of lines of the stand-in
+done_with() {
+    local i
+    for ((i = 0; i < 200 && $(wc -l <"$case_dir/truth") < $1; i++)); do sleep 0.1; done
+}
+
+begin spdk
+stand_in target.c target 60
+tool trace host trace --json -v --pid "$stand_in"
+tool ends host latency --json --ends --pid "$stand_in"
+tool states host spdk --json --pid "$stand_in"
+tool messages host msgs --json --pid "$stand_in"
+traced
+echo >&3
+done_with 61
+sleep 0.5
+stop
+exec 3>&-
+wait "$stand_in"
+
+begin qemu
+stand_in qemu_target.c qemu-system-x86_64 -device nvme,serial=SER0
+refused list "$NVME_DEEP" host list --json
+tool trace host trace --json --usdt --pid "$stand_in"
+traced
+for ((i = 1; i <= 40; i++)); do
+    printf 'io_cmd %d 1 2 2\nread %d 1 8 4096 %d\nrw_cb %d\n' "$i" "$i" $((i * 8)) "$i"
+    printf 'enqueue_req_completion %d 2 0 0 0\nirq_msix 2\n' "$i"
+done >&3
+done_with 201
+sleep 0.5
+stop
+exec 3>&-
+wait "$stand_in"
