@@ -108,7 +108,7 @@ fn another_process_is_refused() {
     }
     let own = std::process::id();
     let ran = binary::run(&format!("host trace --pid {own} --duration 1s"));
-    ran.refuses(2, "is no target: it has neither nvme_rw_complete_cb");
+    ran.refuses(2, "it has neither nvme_rw_complete_cb");
     binary::run("host latency --pid 4194304 --duration 1s").refuses(2, "no process 4194304");
 }
 

@@ -45,8 +45,8 @@ pub enum TargetError {
     },
     /// The process serves no NVMe.
     #[error(
-        "process {pid} ({binary}) is no target: it has neither nvme_rw_complete_cb (QEMU with NVMe) \
-         nor spdk_nvmf_request_exec (SPDK) among its symbols"
+        "process {pid} ({binary}) is no target, or was stripped: it has neither nvme_rw_complete_cb \
+         (QEMU with NVMe) nor spdk_nvmf_request_exec (SPDK) among its symbols"
     )]
     NoTarget {
         /// Its id.
