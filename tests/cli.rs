@@ -188,6 +188,12 @@ const WRONG: &[(&str, &str)] = &[
     ("inflight --disk nvme0n1 --nsid 1", "--nsid"),
     ("latency --from x --disk nvme0n1", "asks this machine"),
     ("stacks --from x --disk nvme0n1", "asks this machine"),
+    ("pattern --from x --disk nvme0n1", "asks this machine"),
+    ("diagnose --from x --disk nvme0n1", "asks this machine"),
+    (
+        "heatmap --from x --svg - --disk nvme0n1",
+        "asks this machine",
+    ),
     (
         "export x --format csv -o - --disk nvme0n1",
         "asks this machine",

@@ -12,6 +12,8 @@ use nvme_deep::session::settings::TraceKind;
 use nvme_deep::session::settings::Tracing;
 
 use super::color;
+use super::filter::refuse_for_recordings;
+use crate::cli::args::ExecArgs;
 use crate::cli::diagnose::DiagnoseArgs;
 
 /// How long to observe without `--duration`.
@@ -58,6 +60,9 @@ impl TryFrom<DiagnoseArgs> for DiagnoseOptions {
             filter,
             attach,
         } = args;
+        if from.is_some() {
+            refuse_for_recordings(&filter, &ExecArgs::default())?;
+        }
         let verbose = attach.verbose > 0;
         let color = color(attach.color, json);
         Ok(Self {

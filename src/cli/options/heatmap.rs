@@ -14,7 +14,9 @@ use nvme_deep::session::settings::Settings;
 use nvme_deep::session::settings::TraceKind;
 use nvme_deep::session::settings::Tracing;
 
+use super::filter::refuse_for_recordings;
 use super::usage;
+use crate::cli::args::ExecArgs;
 use crate::cli::args::OutcomeArgs;
 use crate::cli::heatmap::HeatmapArgs;
 use crate::cli::heatmap::PictureArgs;
@@ -114,6 +116,9 @@ impl TryFrom<HeatmapArgs> for HeatmapOptions {
             from: FromArgs { mut from },
             attach,
         } = args;
+        if !from.is_empty() {
+            refuse_for_recordings(&filter, &ExecArgs::default())?;
+        }
         let quantity = quantity(y, stage.as_deref())?;
         if quantity == Quantity::Depth && (slow.is_some() || errors) {
             return Err(usage(

@@ -12,11 +12,13 @@ use nvme_deep::session::settings::TraceKind;
 use nvme_deep::session::settings::Tracing;
 
 use super::color;
+use super::filter::refuse_for_recordings;
 use super::heatmap::PictureFile;
 use super::heatmap::PictureFormat;
 use super::schedule::Schedule;
 use super::schedule::refuse_interval_among;
 use super::usage;
+use crate::cli::args::ExecArgs;
 use crate::cli::pattern::PatternArgs;
 use crate::cli::record::FromArgs;
 
@@ -54,6 +56,9 @@ impl TryFrom<PatternArgs> for PatternOptions {
             from: FromArgs { from },
             attach,
         } = args;
+        if !from.is_empty() {
+            refuse_for_recordings(&filter, &ExecArgs::default())?;
+        }
         refuse_interval_among(&from)?;
         if from.len() > 1 && svg.is_some() {
             return Err(usage(
