@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Runs that do not suffice for a verdict.
 
+use nvme_deep::model::activity::TagWaits;
 use nvme_deep::model::event::EventKind;
 use nvme_deep::report::diagnosis::Outcome;
 use nvme_deep::report::diagnosis::RULES;
@@ -79,4 +80,38 @@ fn a_kernel_that_does_not_count_misses_is_no_obstacle() {
         named(&diagnose(&run.facts(Accuracy::Unknown))),
         ["scheduler"]
     );
+}
+
+/// Activity is counted for all disks; the recording has the commands of one.
+#[test]
+fn what_disks_without_commands_waited_for_is_not_judged() {
+    let mut run = Load::default().run(&[]);
+    let waits = run.activity.waits.as_mut().unwrap();
+    let other = TagWaits {
+        ctrl: 1,
+        waited: waits[0].requests,
+        sum_ns: u64::MAX / 4,
+        ..waits[0]
+    };
+    waits.push(other);
+    let diagnosis = diagnose(&run.facts(Accuracy::Exact));
+    assert_eq!(diagnosis.outcome, Outcome::Nothing, "{}", diagnosis.verdict);
+}
+
+/// The recording has half of the commands; all waits and splits are counted.
+#[test]
+fn with_a_filter_waits_and_splits_are_not_known() {
+    for cause in [Cause::TagWait, Cause::Split] {
+        let mut run = Load::default().run(&[cause]);
+        let mut nth = 0;
+        run.events.retain(|_| {
+            nth += 1;
+            nth % 2 == 0
+        });
+        let diagnosis = diagnose(&run.facts(Accuracy::Exact));
+        assert_eq!(diagnosis.outcome, Outcome::Nothing, "{}", diagnosis.verdict);
+        let unknown: Vec<&str> = diagnosis.not_judged.iter().map(|n| n.0).collect();
+        assert!(unknown.contains(&"tag-wait"), "{unknown:?}");
+        assert!(unknown.contains(&"split"), "{unknown:?}");
+    }
 }

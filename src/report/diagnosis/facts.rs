@@ -23,6 +23,9 @@ use super::measure::Share;
 use super::stages::Stages;
 use super::stuck::Stuck;
 
+/// A rule about all commands of a disk needs this part of them.
+const MOST: f64 = 0.8;
+
 /// The activity between two readings.
 #[derive(Clone, Debug)]
 pub struct Span {
@@ -319,6 +322,29 @@ impl Facts {
             })
         });
         slow.collect()
+    }
+
+    /// The I/O commands of a namespace, or of a controller's namespaces if `nsid` is 0.
+    pub fn of_disk(&self, ctrl: u32, nsid: u32) -> impl Iterator<Item = &Command> + Clone {
+        self.of_ctrl(ctrl)
+            .filter(move |c| nsid == 0 || c.stratum.nsid == nsid)
+    }
+
+    /// Whether requests of a disk were left out of the commands, as by a filter. Activity is counted
+    /// whether or not a filter selects the command. Where requests were not counted: no.
+    pub fn lacks_requests(&self) -> bool {
+        let waits = self.counted(|a| a.waits.as_deref()).unwrap_or_default();
+        waits.iter().any(|w| {
+            let commands = self.sum(self.of_disk(w.ctrl, w.nsid), |_| 1);
+            commands > 0.0 && commands < MOST * w.requests as f64
+        })
+    }
+
+    /// I/O requests of all disks: those counted, or the commands if there are more.
+    pub fn requests(&self) -> u64 {
+        let waits = self.counted(|a| a.waits.as_deref()).unwrap_or_default();
+        let requests = waits.iter().map(|w| w.requests).sum();
+        self.commands.seen.max(requests)
     }
 
     /// The activity, if this part of it was observed.

@@ -18,7 +18,7 @@ pub fn check(facts: &Facts) -> Answer {
     let Some(bounces) = facts.counted(|a| a.bounces) else {
         return Answer::Unknown("bounce buffers were not observed (record --context)".into());
     };
-    let per_command = bounces.count as f64 / facts.commands.seen.max(1) as f64;
+    let per_command = bounces.count as f64 / facts.requests().max(1) as f64;
     if per_command < PER_COMMAND {
         return Answer::Out(format!("{per_command:.2} bounces per command"));
     }

@@ -17,7 +17,7 @@ pub fn check(facts: &Facts) -> Answer {
             "mappings of the IOMMU were not observed (record --context)".into(),
         );
     };
-    let per_command = maps.count as f64 / facts.commands.seen.max(1) as f64;
+    let per_command = maps.count as f64 / facts.requests().max(1) as f64;
     if per_command < PER_COMMAND {
         return Answer::Out(format!(
             "{per_command:.2} mappings of the IOMMU per command"

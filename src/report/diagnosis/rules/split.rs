@@ -13,11 +13,16 @@ pub fn check(facts: &Facts) -> Answer {
     let Some(all) = facts.counted(|a| a.splits.as_ref()) else {
         return Answer::Unknown("splits were not observed (record --context)".into());
     };
+    if facts.lacks_requests() {
+        return Answer::Unknown("commands of a disk were left out, as by a filter".into());
+    }
     let (mut causes, mut most) = (Vec::new(), 1.0_f64);
     for splits in all {
-        let commands = facts.of_ctrl(splits.ctrl);
-        let commands = commands.filter(|c| splits.nsid == 0 || c.stratum.nsid == splits.nsid);
-        let commands = facts.sum(commands, |_| 1) as u64;
+        // a filter may have left the disk out
+        if facts.of_disk(splits.ctrl, splits.nsid).next().is_none() {
+            continue;
+        }
+        let commands = facts.sum(facts.of_disk(splits.ctrl, splits.nsid), |_| 1) as u64;
         let whole = commands.saturating_sub(splits.count).max(1);
         let times = commands as f64 / whole as f64;
         most = most.max(times);

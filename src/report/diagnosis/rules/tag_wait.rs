@@ -17,12 +17,16 @@ pub fn check(facts: &Facts) -> Answer {
     let Some(all) = facts.counted(|a| a.waits.as_ref()) else {
         return Answer::Unknown("waits for a tag were not observed (record --context)".into());
     };
+    if facts.lacks_requests() {
+        return Answer::Unknown("commands of a disk were left out, as by a filter".into());
+    }
     let (mut causes, mut most) = (Vec::new(), 0.0_f64);
     for waits in all {
-        let of = |c: &&Command| {
-            c.stratum.ctrl == waits.ctrl && (waits.nsid == 0 || c.stratum.nsid == waits.nsid)
-        };
-        let total = facts.sum(facts.all().filter(of), Command::total);
+        // a filter may have left the disk out
+        if facts.of_disk(waits.ctrl, waits.nsid).next().is_none() {
+            continue;
+        }
+        let total = facts.sum(facts.of_disk(waits.ctrl, waits.nsid), Command::total);
         let part = waits.sum_ns as f64 / (waits.sum_ns as f64 + total).max(1.0);
         most = most.max(part);
         if part < PART || waits.waited < WAITED {
