@@ -17,8 +17,9 @@
 #                      main loop sleeps in whole milliseconds; the node is a separate process
 #                      with a thread that does not. The node does not read as zeroes: the
 #                      server would answer such reads without a request to the storage.
-#   SERVED             names of exports of storage.py (hold, discard): provides a block
-#                      node "served-NAME" for each, on storage with that fault.
+#   SERVED             names of exports of storage.py (hold, late, discard): provides a block
+#                      node "served-NAME" for each, on storage with that fault. What follows a
+#                      dot makes another connection to the same export.
 #   BUSY               runs this number of processes that compute beside the guest, on its host
 #                      CPU; with ONE_CPU.
 #   ONE_CPU            if set, keeps all of QEMU on one host CPU, for guests under a load that
@@ -106,7 +107,7 @@ if [[ -n ${SERVED:-} ]]; then
     await "$work/storage"
     for name in $SERVED; do
         set -- -blockdev \
-            "driver=nbd,node-name=served-$name,discard=unmap,server.type=unix,server.path=$work/storage,export=$name" \
+            "driver=nbd,node-name=served-$name,discard=unmap,server.type=unix,server.path=$work/storage,export=${name%%.*}" \
             "$@"
     done
 fi

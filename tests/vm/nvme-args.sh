@@ -16,8 +16,8 @@
 #   nvme_file ID BYTES
 #       Controller ID on a new file of this size, ID.img in the directory SHARE of the environment. It
 #       keeps what is written.
-#   nvme_on ID NODE [key=value...]
-#       Controller ID on an existing block node, such as "served" of boot.sh.
+#   nvme_on ID NODE[+NODE...] [key=value...]
+#       Controller ID on existing block nodes, such as "served" of boot.sh: one of each namespace.
 #
 #   nvme_iommu
 #       An IOMMU (intel-iommu) for all controllers. Give it before them.
@@ -119,10 +119,14 @@ nvme_file() {
 }
 
 nvme_on() {
-    local id=$1 node=$2 device='' word
+    local id=$1 nodes node nsid=0 device='' word
+    IFS=+ read -ra nodes <<<"$2"
     shift 2
     for word; do device+=",$word"; done
-    printf '%s\n' -device "nvme,id=$id,serial=$id$device" -device "nvme-ns,bus=$id,drive=$node,nsid=1"
+    printf '%s\n' -device "nvme,id=$id,serial=$id$device"
+    for node in "${nodes[@]}"; do
+        printf '%s\n' -device "nvme-ns,bus=$id,drive=$node,nsid=$((++nsid))"
+    done
 }
 
 if [[ ${BASH_SOURCE[0]} == "$0" ]]; then

@@ -2,7 +2,10 @@
 """storage.py SOCKET: an NBD server on a Unix socket, whose exports answer after 4 ms, with a fault each.
 
 Each export has 1 GiB that reads as zeroes and discards writes:
-    hold       each 500th read is held for 700 ms
+    hold       each 501st read is held for 700 ms (the NBD client of QEMU 7.2 may block all reads
+               beside the last one of a batch; 501 is not a multiple of a number in flight)
+    late       reads beyond 256 KiB take 16 s, but not those of the last MiB: the kernel finds the
+               partition table at once
     discard    a trim takes 100 ms, and what begins beside a trim takes 8 ms more
 """
 
@@ -29,11 +32,13 @@ class Export:
         self.reads = 0
         self.trims = 0
 
-    def delay(self, kind):
+    def delay(self, kind, offset):
         """Seconds for this request."""
+        if self.rule == "late":
+            return 16 if kind == READ and 1 << 18 <= offset < SIZE - (1 << 20) else 0
         if self.rule == "hold" and kind == READ:
             self.reads += 1
-            return 0.7 if self.reads % 500 == 0 else BASE
+            return 0.7 if self.reads % 501 == 0 else BASE
         if self.rule == "discard":
             return 0.1 if kind == TRIM else BASE + 0.008 * bool(self.trims)
         return BASE
@@ -41,23 +46,23 @@ class Export:
     async def serve(self, reader, writer):
         while True:
             head = await reader.readexactly(28)
-            magic, _, kind, handle, _, length = struct.unpack(">IHHQQI", head)
+            magic, _, kind, handle, offset, length = struct.unpack(">IHHQQI", head)
             assert magic == REQUEST, hex(magic)
             if kind == DISCONNECT:
                 return
             if kind == WRITE:
                 await reader.readexactly(length)
-            asyncio.get_running_loop().create_task(self.answer(writer, kind, length, handle))
+            asyncio.get_running_loop().create_task(self.answer(writer, kind, offset, length, handle))
 
-    async def answer(self, writer, kind, length, handle):
-        delay = self.delay(kind)
+    async def answer(self, writer, kind, offset, length, handle):
+        delay = self.delay(kind, offset)
         self.trims += kind == TRIM
         await asyncio.sleep(delay)
         self.trims -= kind == TRIM
         writer.write(struct.pack(">IIQ", ANSWER, 0, handle) + bytes(length if kind == READ else 0))
 
 
-EXPORTS = {rule: Export(rule) for rule in ("hold", "discard")}
+EXPORTS = {rule: Export(rule) for rule in ("hold", "late", "discard")}
 
 
 async def negotiate(reader, writer):

@@ -45,6 +45,13 @@ const DEVICES: Suite = suite(
     &[],
 );
 
+/// The same without controls.
+const SHORT: Suite = Suite {
+    variant: "-short",
+    append: "lab.plants=devices lab.short",
+    ..DEVICES
+};
+
 /// A device as it should be.
 const HEALTHY: Suite = suite(
     "-healthy",
@@ -91,9 +98,12 @@ const POLLED: Suite = suite(
 /// Storage with faults: single reads are held, reads beside discards are slow.
 const SERVED: Suite = suite(
     "-served",
-    &["nvme_on nvme0 served-hold", "nvme_on nvme1 served-discard"],
+    &[
+        "nvme_on nvme0 served-hold",
+        "nvme_on nvme1 served-discard+served-discard.2",
+    ],
     "lab.plants=served",
-    &[("SERVED", "hold discard")],
+    &[("SERVED", "hold discard discard.2")],
 );
 
 /// Three other processes on the CPU of the host.
@@ -102,14 +112,6 @@ const BUSY: Suite = suite(
     &["nvme_null nvme0 4000000"],
     "lab.plants=busy",
     &[("ONE_CPU", "1"), ("BUSY", "3")],
-);
-
-/// A device that answers at once: in QEMU without KVM, doorbells take longer than it.
-const DOORBELLS: Suite = suite(
-    "-doorbells",
-    &["nvme_null nvme0 0"],
-    "lab.plants=doorbells",
-    &[],
 );
 
 /// A path of a subsystem, whose target withdraws it.
@@ -182,7 +184,7 @@ fn each_cause_is_named_alone(outcome: &Outcome) {
 }
 
 super::on_kernels! {
-    planted_causes_are_named_on_6_12 "6.12" DEVICES each_cause_is_named
+    planted_causes_are_named_on_6_12 "6.12" SHORT each_cause_is_named
     planted_strays_are_named_on_6_12 "6.12" STRAYS each_cause_is_named
     only_in_test_all_causes_of_devices_are_named_on_6_12 "6.12" DEVICES each_cause_is_named_alone
     only_in_test_all_causes_of_strays_are_named_on_6_12 "6.12" STRAYS each_cause_is_named_alone
@@ -192,7 +194,6 @@ super::on_kernels! {
     only_in_test_all_unused_polled_queues_are_named_on_6_12 "6.12" POLLED each_cause_is_named_alone
     only_in_test_all_faults_of_storage_are_named_on_6_12 "6.12" SERVED each_cause_is_named_alone
     only_in_test_all_a_busy_host_is_named_on_6_12 "6.12" BUSY each_cause_is_named_alone
-    only_in_test_all_dear_doorbells_are_named_on_6_12 "6.12" DOORBELLS each_cause_is_named_alone
     only_in_test_all_a_path_that_fails_is_named_on_6_12 "6.12" FAILOVER each_cause_is_named_alone
     only_in_test_all_a_clean_run_is_clean_on_6_1 "6.1" HEALTHY each_cause_is_named_alone
     only_in_test_all_a_clean_run_is_clean_on_7_x "7.x" HEALTHY each_cause_is_named_alone
