@@ -29,7 +29,7 @@ for set in basic fine none; do
     tool trace trace --json --pair "${stages[@]}" --ctrl nvme0 --no-admin
     traced
     stat_of before "$(disk nvme0)"
-    load mixed --filename="$fast" --rw=randrw --bssplit=4k/70:32k/20:128k/10 --number_ios=6000 \
+    load mixed --filename="$fast" --rw=randrw --bssplit=4k/70:32k/20:128k/10 --number_ios=3000 \
         --size=512m --ioengine=libaio --iodepth=16
     stat_of after "$(disk nvme0)"
     stop

@@ -301,7 +301,7 @@ super::on_kernels! {
     the_machine_is_described_on_6_12 "6.12" CONTEXT the_machine_is_described
     without_bounce_buffers_on_6_12 "6.12" CONTEXT without_bounce_buffers_none_are_counted
     nothing_is_loaded_unless_asked_on_6_12 "6.12" CONTEXT nothing_of_it_is_loaded_unless_asked
-    each_page_has_a_bounce_buffer_on_6_12 "6.12" BOUNCES each_page_has_a_bounce_buffer
+    only_in_test_all_each_page_has_a_bounce_buffer_on_6_12 "6.12" BOUNCES each_page_has_a_bounce_buffer
     only_in_test_all_context_on_5_10 "5.10" CONTEXT everything
     only_in_test_all_context_on_6_1 "6.1" CONTEXT everything
     only_in_test_all_context_on_7_x "7.x" CONTEXT everything

@@ -4,11 +4,14 @@
 use std::collections::BTreeMap;
 use std::env;
 use std::fs;
+use std::io::Write;
 use std::path::Path;
 use std::path::PathBuf;
 use std::process::Command;
 use std::sync::LazyLock;
 use std::sync::Mutex;
+use std::time::Duration;
+use std::time::Instant;
 
 /// A machine and the script that runs on it.
 #[derive(Clone, Copy, Debug)]
@@ -48,6 +51,14 @@ fn died_of_qemu(share: &Path) -> bool {
     !told && (console.contains("Oops: int3") || !console.contains("@@ guest begins @@"))
 }
 
+/// Appends to target/tmp/guests/seconds: how long a guest took, its name, how often it was booted.
+fn note_time(name: &str, time: Duration, boots: u32) {
+    let path = Path::new(env!("CARGO_TARGET_TMPDIR")).join("guests/seconds");
+    let line = format!("{:6.1} {name} {boots}\n", time.as_secs_f64());
+    let file = fs::OpenOptions::new().create(true).append(true).open(path);
+    file.unwrap().write_all(line.as_bytes()).unwrap();
+}
+
 impl Suite {
     /// Boots the guest, or returns the result of an earlier boot by this process.
     pub fn run(&self, kernel: &str) -> Outcome {
@@ -84,7 +95,7 @@ impl Suite {
             .arg(&share)
             .env("SMP", self.smp)
             .env("APPEND", self.append);
-        boot.env("TIMEOUT", "900").envs(self.env.iter().copied());
+        boot.env("TIMEOUT", "600").envs(self.env.iter().copied());
         for words in self.controllers {
             let out = Command::new(lab.join("nvme-args.sh"))
                 .args(words.split_whitespace())
@@ -98,14 +109,15 @@ impl Suite {
             );
             boot.args(String::from_utf8(out.stdout).unwrap().lines());
         }
+        let begin = Instant::now();
+        let mut boots = 1;
         let mut output = boot.output().unwrap();
-        for _ in 0..2 {
-            if output.status.success() || !died_of_qemu(&share) {
-                break;
-            }
+        while boots < 3 && !output.status.success() && died_of_qemu(&share) {
             let _ = fs::remove_dir_all(share.join("out"));
+            boots += 1;
             output = boot.output().unwrap();
         }
+        note_time(name, begin.elapsed(), boots);
         fs::write(share.join("output"), &output.stdout).unwrap();
         if output.status.success() {
             return Ok(Outcome {
@@ -115,10 +127,10 @@ impl Suite {
         }
         let said = [output.stdout, output.stderr].concat();
         let said = String::from_utf8_lossy(&said);
-        Err(format!(
-            "the guest {name} failed, {}:\n{said}",
-            output.status
-        ))
+        let why = format!("the guest {name} failed, {}:\n{said}", output.status);
+        // at once: the test's own output appears only at the end of all tests
+        let _ = writeln!(std::io::stderr(), "\n{why}");
+        Err(why)
     }
 }
 

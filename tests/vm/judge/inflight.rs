@@ -13,10 +13,10 @@ const INFLIGHT: Suite = Suite {
     smp: "2",
     controllers: &[
         "nvme_null nvme0 0 smart_critical_warning=2",
-        "nvme_null nvme1 16000000000",
+        "nvme_on nvme1 served-late",
     ],
     append: "nvme_core.io_timeout=60 iomem=relaxed",
-    env: &[("RAM_FILE", "1")],
+    env: &[("RAM_FILE", "1"), ("SERVED", "late")],
 };
 
 /// The looks of a call.

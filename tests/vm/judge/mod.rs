@@ -20,6 +20,7 @@ mod counts;
 mod diff;
 mod gone;
 mod guest;
+mod healthy;
 mod host;
 mod hostile;
 mod inflight;

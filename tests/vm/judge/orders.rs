@@ -269,18 +269,18 @@ fn a_requeue_is_one_command_that_waited(outcome: &Outcome) {
 }
 
 super::on_kernels! {
-    completion_elsewhere_is_counted_once_on_6_1 "6.1" ORDERS completion_elsewhere_is_counted_once
+    only_in_test_all_completion_elsewhere_is_counted_once_on_6_1 "6.1" ORDERS completion_elsewhere_is_counted_once
     completion_elsewhere_is_counted_once_on_6_12 "6.12" ORDERS completion_elsewhere_is_counted_once
-    a_retry_is_a_command_of_its_own_on_6_1 "6.1" ORDERS a_retry_is_a_command_of_its_own
+    only_in_test_all_a_retry_is_a_command_of_its_own_on_6_1 "6.1" ORDERS a_retry_is_a_command_of_its_own
     a_retry_is_a_command_of_its_own_on_6_12 "6.12" ORDERS a_retry_is_a_command_of_its_own
-    polled_completion_has_no_interrupt_on_6_1 "6.1" ORDERS polled_completion_has_no_interrupt
+    only_in_test_all_polled_completion_has_no_interrupt_on_6_1 "6.1" ORDERS polled_completion_has_no_interrupt
     polled_completion_has_no_interrupt_on_6_12 "6.12" ORDERS polled_completion_has_no_interrupt
-    a_controller_may_go_and_come_on_6_1 "6.1" ORDERS a_controller_may_go_and_come
+    only_in_test_all_a_controller_may_go_and_come_on_6_1 "6.1" ORDERS a_controller_may_go_and_come
     a_controller_may_go_and_come_on_6_12 "6.12" ORDERS a_controller_may_go_and_come
-    a_new_controller_is_noticed_on_6_1 "6.1" ORDERS a_new_controller_is_noticed
+    only_in_test_all_a_new_controller_is_noticed_on_6_1 "6.1" ORDERS a_new_controller_is_noticed
     a_new_controller_is_noticed_on_6_12 "6.12" ORDERS a_new_controller_is_noticed
-    fabrics_have_no_doorbell_on_6_1 "6.1" FABRICS fabrics_have_no_doorbell
+    only_in_test_all_fabrics_have_no_doorbell_on_6_1 "6.1" FABRICS fabrics_have_no_doorbell
     fabrics_have_no_doorbell_on_6_12 "6.12" FABRICS fabrics_have_no_doorbell
-    a_requeue_is_one_command_that_waited_on_6_1 "6.1" REQUEUE a_requeue_is_one_command_that_waited
+    only_in_test_all_a_requeue_is_one_command_that_waited_on_6_1 "6.1" REQUEUE a_requeue_is_one_command_that_waited
     a_requeue_is_one_command_that_waited_on_6_12 "6.12" REQUEUE a_requeue_is_one_command_that_waited
 }

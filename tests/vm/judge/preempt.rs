@@ -19,14 +19,21 @@ const PREEMPT: Suite = Suite {
     variant: "",
     smp: "2",
     controllers: &["nvme_null nvme0 0 namespaces=3", "nvme_null nvme1 0"],
-    append: "nvme.poll_queues=1",
+    // the kernel passes arguments that it does not use to init, as environment variables
+    append: "nvme.poll_queues=1 ALONE=0",
     env: &[],
+};
+
+/// Each of the five tools alone as well.
+const ALONE: Suite = Suite {
+    variant: "-alone",
+    append: "nvme.poll_queues=1",
+    ..PREEMPT
 };
 
 /// 100,000 reads with all tools together, and 20,000 with each of the five tools alone.
 const LONG: Suite = Suite {
     variant: "-long",
-    // the kernel passes arguments that it does not use to init, as environment variables
     append: "nvme.poll_queues=1 ALONE=20000 TOGETHER=100000",
     env: &[("TIMEOUT", "1800")],
     ..PREEMPT
@@ -175,29 +182,32 @@ fn every_command_is_counted_once(outcome: &Outcome) {
             judged += 1;
         }
     }
-    assert!(judged >= 14, "{judged} runs");
+    assert!(judged >= 9, "{judged} runs");
 }
 
-/// Validates the test above: without recovery, some commands must be missing.
-fn without_looking_for_them_some_are_missing(outcome: &Outcome) {
+/// Validates the test above: without recovery, a command is missing for each completion that the
+/// program ignored.
+fn without_recovery_some_are_missing(outcome: &Outcome) {
     let cases = outcome.cases();
     let case = cases.iter().find(|c| c.ends_with("-not")).unwrap();
     let run = ToolRun::read(outcome, case, "unrecovered");
     let (seen, want) = (of_rows(&run), kernel_counts(outcome, case));
-    assert_ne!(seen, want);
-    assert!(number(&run.last["ledger"], "recursion_misses") > 0);
+    let [seen, want] = [seen, want].map(|counts| counts.values().sum::<u64>());
+    assert!(seen < want, "{seen} of {want}");
     judge(outcome, case, "total", 0);
 }
 
 super::on_kernels! {
-    every_command_is_counted_once_on_6_12 "6.12" PREEMPT every_command_is_counted_once
-    every_command_is_counted_once_on_6_12_rt "6.12-rt" PREEMPT every_command_is_counted_once
     every_command_is_counted_once_on_7_x "7.x" PREEMPT every_command_is_counted_once
     every_command_is_counted_once_on_7_x_rt "7.x-rt" PREEMPT every_command_is_counted_once
-    only_in_test_all_every_command_is_counted_once_on_6_1_rt "6.1-rt" PREEMPT every_command_is_counted_once
+    without_recovery_some_are_missing_on_7_x "7.x" PREEMPT without_recovery_some_are_missing
+    only_in_test_all_every_command_is_counted_once_on_6_1_rt "6.1-rt" ALONE every_command_is_counted_once
+    only_in_test_all_every_command_is_counted_once_on_6_12 "6.12" ALONE every_command_is_counted_once
+    only_in_test_all_every_command_is_counted_once_on_6_12_rt "6.12-rt" ALONE every_command_is_counted_once
+    only_in_test_all_each_tool_alone_counts_once_on_7_x "7.x" ALONE every_command_is_counted_once
+    only_in_test_all_each_tool_alone_counts_once_on_7_x_rt "7.x-rt" ALONE every_command_is_counted_once
     only_in_test_all_each_of_200_000_is_counted_once_on_6_12 "6.12" LONG every_command_is_counted_once
     only_in_test_all_each_of_200_000_is_counted_once_on_6_12_rt "6.12-rt" LONG every_command_is_counted_once
     only_in_test_all_each_of_200_000_is_counted_once_on_7_x "7.x" LONG every_command_is_counted_once
     only_in_test_all_each_of_200_000_is_counted_once_on_7_x_rt "7.x-rt" LONG every_command_is_counted_once
-    without_looking_for_them_some_are_missing_on_7_x "7.x" PREEMPT without_looking_for_them_some_are_missing
 }

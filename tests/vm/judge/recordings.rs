@@ -54,20 +54,20 @@ fn the_same_commands(outcome: &Outcome) {
         let [reads, writes, ..] = fio_counts(outcome, &case);
         let [kernel_reads, kernel_writes, ..] = kernel_counts(outcome, &case);
         assert_eq!([reads, writes], [kernel_reads, kernel_writes], "{case}");
-        assert_eq!(reads + writes, 6000, "{case}");
+        assert_eq!(reads + writes, 3000, "{case}");
         let live = TraceRun::read(outcome, &case, "trace");
         let from = TraceRun::read(outcome, &case, "all");
         assert_eq!(commands(&live), commands(&from), "{case}");
-        assert_eq!(from.of("command").count(), 6000, "{case}");
+        assert_eq!(from.of("command").count(), 3000, "{case}");
         for name in ["lost_completions", "not_written", "undecodable"] {
             assert_eq!(number(&from.ledger, name), 0, "{case}: {name}");
         }
         assert_eq!(from.ledger["balance"]["balanced"], true, "{case}");
         for name in ["record", "plain"] {
             let said = outcome.text(&case, &format!("{name}.err"));
-            assert!(said.contains("6000 commands in "), "{case}: {said}");
+            assert!(said.contains("3000 commands in "), "{case}: {said}");
             assert!(
-                said.contains("exact: 6000 commands, 0 lost"),
+                said.contains("exact: 3000 commands, 0 lost"),
                 "{case}: {said}"
             );
         }
@@ -76,7 +76,7 @@ fn the_same_commands(outcome: &Outcome) {
         assert_eq!(mode, "600", "{case}");
         let plain: u64 = outcome.text(&case, "stat.plain").trim().parse().unwrap();
         let size: u64 = size.parse().unwrap();
-        assert!(size < plain && size < 6000 * 40, "{case}: {size} {plain}");
+        assert!(size < plain && size < 3000 * 40, "{case}: {size} {plain}");
     }
 }
 
@@ -145,7 +145,7 @@ fn rows_are_those_of_the_events(outcome: &Outcome) {
             parts.iter().map(count).sum::<u64>() <= count(last),
             "{case}"
         );
-        assert_eq!(count(last), 6000, "{case}");
+        assert_eq!(count(last), 3000, "{case}");
         let slow = TraceRun::read(outcome, &case, "slow");
         let of_all = events
             .of("command")
@@ -244,7 +244,7 @@ fn several_files_are_shown(outcome: &Outcome) {
     assert_eq!(files, ["/tmp/rec/half", "/tmp/rec/basic", "/tmp/rec/none"]);
     let commands = all.iter().filter(|o| o["type"] == "command").count();
     let half = TraceRun::ended(outcome, "damaged", "half", 1);
-    assert_eq!(commands, half.of("command").count() + 2 * 6000);
+    assert_eq!(commands, half.of("command").count() + 2 * 3000);
     assert_eq!(all.iter().filter(|o| o["type"] == "end").count(), 3);
     let reports = objects("several-latency");
     let types: Vec<&str> = reports.iter().map(|o| text(o, "type")).collect();
@@ -329,7 +329,7 @@ fn damage_is_reported(outcome: &Outcome) {
     ] {
         let run = TraceRun::ended(outcome, "damaged", name, 1);
         let count = run.of("command").count();
-        assert!(count < 6000, "{name}: {count}");
+        assert!(count < 3000, "{name}: {count}");
         assert!(run.talk.contains(why), "{name}: {}", run.talk);
     }
     for (name, words) in [

@@ -235,12 +235,12 @@ fn the_latency_table_follows_its_rule(outcome: &Outcome) {
 }
 
 super::on_kernels! {
-    the_device_stage_follows_the_injection_on_6_1 "6.1" TIMES the_device_stage_follows_the_injection
+    only_in_test_all_the_device_stage_follows_the_injection_on_6_1 "6.1" TIMES the_device_stage_follows_the_injection
     the_device_stage_follows_the_injection_on_6_12 "6.12" TIMES the_device_stage_follows_the_injection
-    waiting_is_queue_and_not_device_on_6_1 "6.1" TIMES waiting_for_the_device_is_queue_and_not_device
+    only_in_test_all_waiting_is_queue_and_not_device_on_6_1 "6.1" TIMES waiting_for_the_device_is_queue_and_not_device
     waiting_is_queue_and_not_device_on_6_12 "6.12" TIMES waiting_for_the_device_is_queue_and_not_device
-    filters_and_classes_match_fio_on_6_1 "6.1" TIMES filters_and_classes_match_fio
+    only_in_test_all_filters_and_classes_match_fio_on_6_1 "6.1" TIMES filters_and_classes_match_fio
     filters_and_classes_match_fio_on_6_12 "6.12" TIMES filters_and_classes_match_fio
-    the_latency_table_follows_its_rule_on_6_1 "6.1" TIMES the_latency_table_follows_its_rule
+    only_in_test_all_the_latency_table_follows_its_rule_on_6_1 "6.1" TIMES the_latency_table_follows_its_rule
     the_latency_table_follows_its_rule_on_6_12 "6.12" TIMES the_latency_table_follows_its_rule
 }
