@@ -8,6 +8,11 @@
 #   SMP (2)            number of CPUs
 #   MEM (2G)           memory
 #   APPEND             kernel arguments
+#   ALIVE              if set, the script renews SHARE/alive every five seconds, and the guest is
+#                      killed if it has not done so for 90 s: QEMU 7.2 may run into a stale
+#                      breakpoint while the kernel patches code. 6.1 seems to take it for one that was
+#                      just removed (kprobe_int3_handler), and tries again without end; later
+#                      kernels die of "int3".
 #   TIMEOUT (300)      seconds for the whole run
 #   BOOT_LIMIT (180)   seconds of these until the script begins
 #   CONSOLE (SHARE/console.log)  log of the whole console
@@ -33,8 +38,9 @@
 #                      has the addresses of the doorbell buffers of the controllers.
 #   DOORBELLS          if set, SHARE/qemu.log has each write to a doorbell of a submission queue.
 #
-# Exit status: the status of the script; 124 if the time is over; 125 if the guest ends without
-# a status (a panic, a reset, no boot) or boot.sh cannot start it.
+# Exit status: the status of the script; 123 if it shows no sign of life (ALIVE); 124 if the time
+# is over; 125 if the guest ends without a status (a panic, a reset, no boot) or boot.sh cannot
+# start it.
 set -euo pipefail
 
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
@@ -53,7 +59,7 @@ shift 2
 [[ -f $share/run.sh ]] || die "nothing to run: no $share/run.sh"
 console=${CONSOLE:-$share/console.log}
 limit=${TIMEOUT:-300}
-rm -f "$share/status"
+rm -f "$share/status" "$share/alive"
 
 append="console=ttyS0 panic=-1 loglevel=4 mitigations=off"
 case $root/ in
@@ -205,8 +211,14 @@ guest=$!
 {
     for ((i = 0; i < ${BOOT_LIMIT:-180}; i++)); do
         sleep 1
-        ! grep -q '@@ guest begins @@' "$console" || exit 0
+        ! grep -q '@@ guest begins @@' "$console" || break
     done
+    if grep -q '@@ guest begins @@' "$console"; then
+        [[ -n ${ALIVE:-} ]] || exit 0
+        touch "$share/alive"
+        while (($(date +%s) - $(stat -c %Y "$share/alive") < 90)); do sleep 5; done
+        touch "$work/dead"
+    fi
     kill "$guest"
 } >/dev/null 2>&1 &
 servers+=($!)
@@ -223,6 +235,9 @@ status=''
 [[ ! -f $share/status ]] || read -r status <"$share/status" || true
 if [[ $status =~ ^[0-9]+$ ]]; then
     exit "$status"
+elif [[ -e $work/dead ]]; then
+    echo "boot: the guest stopped: its script showed no sign of life for 90 s; its console: $console" >&2
+    exit 123
 elif ((ended == 124 || ended == 137)); then
     echo "boot: the guest did not end within $limit s; its console: $console" >&2
     exit 124
