@@ -24,9 +24,10 @@ for n in 1 2 3 4 5; do
         "--randseed=$((seed * 10 + n))"
     )
     echo "${options[*]}" >"$case_dir/$n.load"
-    load "$n" --eta=never --filename="$device" --size=512m --ioengine=libaio --time_based --runtime=10 \
-        "${options[@]}" &
-    sleep 1
-    refused "$n" "$NVME_DEEP" diagnose --duration 6s --check --json --ctrl nvme0
-    wait $!
+    # attached before the load and detached after it: see boot.sh (int3)
+    tool "$n" diagnose --duration 12s --check --json --ctrl nvme0
+    traced
+    load "$n" --eta=never --filename="$device" --size=512m --ioengine=libaio --time_based --runtime=6 \
+        "${options[@]}"
+    finished
 done

@@ -38,7 +38,6 @@ fn only_in_test_all_hundred_healthy_runs_get_two_verdicts_at_most() {
             }
         }
     }
-    println!("{} of {runs} runs: {named:#?}", named.len());
     assert!(
         named.len() <= MOST,
         "{} of {runs} runs: {named:#?}",
