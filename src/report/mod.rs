@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Functions of model data: rows of latencies, sums of stacks, the ledger, the findings of
-//! `doctor`.
+//! Functions of model data: the numbers and findings of each command, and the ledger.
 
 pub mod diagnosis;
 pub mod diff;

@@ -75,6 +75,11 @@ impl Comparison {
         self.ratio.low > 1.1 && self.explains >= least
     }
 
+    /// Whether it may be no effect as well as twice the time.
+    pub fn is_vague(&self) -> bool {
+        self.ratio.low <= 1.1 && self.ratio.high >= 2.0
+    }
+
     /// `1.42x [1.31, 1.55]`
     pub fn text(&self) -> String {
         let Ratio {

@@ -8,6 +8,7 @@ use super::super::Cause;
 use super::super::Command;
 use super::super::Facts;
 use super::super::Stages;
+use super::not_shown;
 
 /// Write Zeroes and Dataset Management.
 const DISCARDS: [u8; 2] = [8, 9];
@@ -65,7 +66,7 @@ pub fn check(facts: &Facts) -> Answer {
         return Answer::Out("too few commands beside discards, or without them".into());
     };
     if !comparison.goes_with(EXPLAINS) {
-        return Answer::Out(format!("beside a discard, by not: {}", comparison.text()));
+        return not_shown("beside a discard, by not", &comparison);
     }
     let name = facts.disk_name(stratum.ctrl, stratum.nsid);
     let cause = Cause::new(

@@ -7,6 +7,7 @@ use super::super::Cause;
 use super::super::Facts;
 use super::super::Stages;
 use super::super::command::LONG_NS;
+use super::not_shown;
 
 /// The part of the time that goes with it.
 const EXPLAINS: f64 = 0.15;
@@ -24,7 +25,7 @@ pub fn check(facts: &Facts) -> Answer {
         return Answer::Out("too few commands found the CPU idle, or busy".into());
     };
     if !comparison.goes_with(EXPLAINS) {
-        return Answer::Out(format!("idle by busy: {}", comparison.text()));
+        return not_shown("idle by busy", &comparison);
     }
     let is_virtual = facts.machine.as_ref().and_then(|m| m.is_virtual);
     let advice = if is_virtual == Some(false) {

@@ -27,8 +27,10 @@ mod thermal;
 mod unaligned;
 mod vcpu_stolen;
 
+use super::Answer;
 use super::Rule;
 use super::Tier;
+use super::measure::Comparison;
 
 macro_rules! rules {
     ($($name:literal $tier:ident $module:ident;)*) => {
@@ -71,4 +73,14 @@ rules! {
 /// A part in percent: `71 %`.
 fn percent(part: f64) -> String {
     format!("{:.0} %", part * 100.0)
+}
+
+/// The answer for a comparison that does not show a cause. One whose interval allows no effect and
+/// twice the time rules nothing out.
+fn not_shown(what: &str, comparison: &Comparison) -> Answer {
+    let text = format!("{what}: {}", comparison.text());
+    match comparison.is_vague() {
+        true => Answer::Unknown(format!("too uncertain: {text}")),
+        false => Answer::Out(text),
+    }
 }

@@ -5,6 +5,7 @@ use super::super::Answer;
 use super::super::Cause;
 use super::super::Facts;
 use super::super::Stages;
+use super::not_shown;
 
 /// The part of the time that goes with it.
 const EXPLAINS: f64 = 0.1;
@@ -18,7 +19,7 @@ pub fn check(facts: &Facts) -> Answer {
         );
     };
     if !comparison.goes_with(EXPLAINS) {
-        return Answer::Out(format!("remote by local: {}", comparison.text()));
+        return not_shown("remote by local", &comparison);
     }
     let name = facts.disk_name(stratum.ctrl, stratum.nsid);
     let cause = Cause::new(

@@ -5,6 +5,7 @@ use super::super::Answer;
 use super::super::Cause;
 use super::super::Facts;
 use super::super::Stages;
+use super::not_shown;
 
 /// The part of the time that goes with it.
 const EXPLAINS: f64 = 0.1;
@@ -19,10 +20,7 @@ pub fn check(facts: &Facts) -> Answer {
         return Answer::Out("too few interrupts came in a soft interrupt".into());
     };
     if !comparison.goes_with(EXPLAINS) {
-        return Answer::Out(format!(
-            "in a soft interrupt, by not: {}",
-            comparison.text()
-        ));
+        return not_shown("in a soft interrupt, by not", &comparison);
     }
     let name = format!("nvme{}", stratum.ctrl);
     let cause = Cause::new(

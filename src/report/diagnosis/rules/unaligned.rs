@@ -5,6 +5,7 @@ use super::super::Answer;
 use super::super::Cause;
 use super::super::Facts;
 use super::super::Stages;
+use super::not_shown;
 
 /// The part of the time that goes with it.
 const EXPLAINS: f64 = 0.1;
@@ -29,10 +30,7 @@ pub fn check(facts: &Facts) -> Answer {
         return Answer::Out("too few commands off the physical blocks".into());
     };
     if !comparison.goes_with(EXPLAINS) {
-        return Answer::Out(format!(
-            "off the physical blocks, by on: {}",
-            comparison.text()
-        ));
+        return not_shown("off the physical blocks, by on", &comparison);
     }
     let name = facts.disk_name(stratum.ctrl, stratum.nsid);
     let cause = Cause::new(
