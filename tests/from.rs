@@ -214,6 +214,24 @@ fn intervals_begin_with_the_events_that_a_ring_has_kept() {
 }
 
 #[test]
+fn each_interval_has_the_span_of_what_is_shown() {
+    let file = "tests/recordings/diagnose/clean-6.12.nvd";
+    for (stages, span) in [
+        ("", ["setup_out", "complete"]),
+        ("--stages", ["start", "complete"]),
+        ("--stages=fine", ["start", "end"]),
+    ] {
+        let ran = run(&format!("latency --json 2s {stages} --from {file}"));
+        let spans = objects(&ran);
+        assert!(spans.len() > 2, "{stages}");
+        for report in spans {
+            let shown = &report["ledger"]["total_span"];
+            assert_eq!(*shown, serde_json::json!(span), "{stages}");
+        }
+    }
+}
+
+#[test]
 fn a_report_on_some_of_the_commands_says_so() {
     let dir = TempDir::new().unwrap();
     let path = dir.path().join("slow");

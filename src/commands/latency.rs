@@ -218,6 +218,7 @@ fn replayed(options: &LatencyOptions, mut replay: Replay) -> Result<Ended> {
     while more && done.is_ok() {
         // a recording begins with a ledger, and has a new one every second
         let ledger = reports.next().and_then(|_| replay.ledger());
+        let ledger = ledger.map(|ledger| with_span(ledger, settings.stage_set));
         let begins_late = replay.begins_late();
         let read = replay.next(&mut |item| match item {
             Item::Event(event) => {
@@ -246,18 +247,23 @@ fn replayed(options: &LatencyOptions, mut replay: Replay) -> Result<Ended> {
         };
     }
     done?;
-    let (mut ledger, at) = match replay.end() {
+    let (ledger, at) = match replay.end() {
         Ok(end) => end,
         Err(error) => return Ok(error.into()),
     };
-    // the span of what is shown, which may be less than what was recorded
-    match settings.stage_set {
+    let ledger = with_span(ledger, settings.stage_set);
+    reports.write((at, replay.covers()), &now, ledger, true, &mut out)?;
+    Ok(Ended::File(replay.verdict()))
+}
+
+/// A recorded ledger with the span of what is shown, which may be less than what was recorded.
+fn with_span(mut ledger: Ledger, shown: StageSet) -> Ledger {
+    match shown {
         StageSet::Total => ledger.span = (Milestone::SetupOut, Milestone::Complete),
         StageSet::Basic => ledger.span.1 = Milestone::Complete,
         StageSet::Fine => {}
     }
-    reports.write((at, replay.covers()), &now, ledger, true, &mut out)?;
-    Ok(Ended::File(replay.verdict()))
+    ledger
 }
 
 fn live(options: &LatencyOptions) -> Result<()> {
