@@ -15,7 +15,9 @@
 //!
 //! [`model`] is the data: points, stages, events, counters, histograms. [`nvme`] decodes commands and
 //! statuses. [`probe`] decides what to attach. [`report`] and [`render`] are functions of model data,
-//! [`export`] writes the formats of other programs, [`metrics`] those of Prometheus.
+//! [`export`] writes the formats of other programs, [`metrics`] those of Prometheus. [`recording`] reads
+//! and writes files of events, [`inflight`] judges commands in flight, [`host`] joins records of the
+//! target.
 //! These build without libbpf and clang (`default-features = false`). The feature `live` adds the rest:
 //! a session that traces this machine, which is one [`Source`]. docs/architecture.md has the way of a
 //! command through all of it.

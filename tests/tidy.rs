@@ -250,6 +250,7 @@ const PLACES: [(&str, &[&str]); 20] = [
             "src/machine/types.rs",
             "src/machine/clock.rs",
             "src/machine/activity.rs",
+            "src/machine/kvm.rs",
             "src/commands/output.rs",
             "src/commands/privileges.rs",
             "src/session/event_ring",

@@ -35,7 +35,7 @@ pub enum HostCommand {
     Spdk(HostSpdkArgs),
     /// Count the messages between the threads of an SPDK process, by function
     Msgs(HostSpdkArgs),
-    /// Report the doorbell writes of a guest and the time of their VM exits, from a trace of KVM
+    /// Report the doorbell writes of a guest and the time of their VM exits, by tracepoints of KVM
     Kvm(HostKvmArgs),
 }
 
@@ -192,12 +192,37 @@ pub struct HostSpdkArgs {
 pub struct HostKvmArgs {
     /// Text of ftrace or `trace-cmd report` with the events kvm_exit, kvm_mmio, kvm_userspace_exit and
     /// kvm_entry
-    #[arg(value_name = "TRACE")]
-    pub trace: PathBuf,
+    #[arg(
+        value_name = "TRACE",
+        required_unless_present = "pid",
+        conflicts_with = "pid"
+    )]
+    pub trace: Option<PathBuf>,
+
+    /// Trace the virtual machine of this process
+    #[arg(long, value_name = "PID")]
+    pub pid: Option<u32>,
+
+    /// Stop after this time (`5s`, `2m`)
+    #[arg(long, value_name = "TIME", value_parser = parse_duration, conflicts_with = "trace")]
+    pub duration: Option<Duration>,
 
     /// First and last address of the controller's BAR 0 in the guest (sysfs `resource`)
-    #[arg(long, value_name = "FIRST-LAST")]
-    pub bar: String,
+    #[arg(
+        long,
+        value_name = "FIRST-LAST",
+        required_unless_present = "guest",
+        conflicts_with = "guest"
+    )]
+    pub bar: Option<String>,
+
+    /// A recording of the guest (`record --context`), which has this address
+    #[arg(long, value_name = "FILE")]
+    pub guest: Option<PathBuf>,
+
+    /// The controller in the guest, if it has several: `nvme1`
+    #[arg(long, value_name = "CTRL", requires = "guest")]
+    pub ctrl: Option<String>,
 
     /// The controller's doorbell stride, CAP.DSTRD
     #[arg(long, value_name = "N", default_value = "0", value_parser = clap::value_parser!(u32).range(..16))]

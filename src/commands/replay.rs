@@ -2,6 +2,7 @@
 //! Reading recordings (`--from`): opened, checked for what is asked of them, and their end reported.
 
 use std::fs::File;
+use std::fs::Metadata;
 use std::io::BufReader;
 use std::io::IsTerminal;
 use std::io::stdout;
@@ -48,26 +49,35 @@ fn failure(path: &str, error: &RecordingError) -> anyhow::Error {
     Failure::error(kind, format!("{path}: {error}"))
 }
 
+/// Opens a recording of the driver.
+///
+/// # Errors
+/// If it cannot be read, or is none; one sentence.
+pub fn open_recording(path: &Path) -> Result<(Playback<BufReader<File>>, Metadata)> {
+    let shown = path.display().to_string();
+    let opened = File::open(path).and_then(|file| Ok((file.metadata()?, file)));
+    let (metadata, file) = opened
+        .map_err(|error| Failure::error(Kind::Usage, format!("{shown} can't be read ({error})")))?;
+    let reader = BufReader::with_capacity(1 << 16, file);
+    let playback = Playback::open(reader).map_err(|e| failure(&shown, &e))?;
+    if playback.info().target.is_some() {
+        let text = format!(
+            "{shown} is a recording of the host side: read it with `host trace --from`, `host \
+             latency --from` or `join`"
+        );
+        return Err(Failure::error(Kind::Usage, text));
+    }
+    Ok((playback, metadata))
+}
+
 impl Replay {
     /// Opens a recording for a command with these settings.
     ///
     /// # Errors
     /// If the file cannot be read, or lacks what the settings ask for; one sentence.
     pub fn open(path: &Path, settings: &Settings) -> Result<Self> {
+        let (playback, metadata) = open_recording(path)?;
         let shown = path.display().to_string();
-        let opened = File::open(path).and_then(|file| Ok((file.metadata()?, file)));
-        let (metadata, file) = opened.map_err(|error| {
-            Failure::error(Kind::Usage, format!("{shown} can't be read ({error})"))
-        })?;
-        let reader = BufReader::with_capacity(1 << 16, file);
-        let playback = Playback::open(reader).map_err(|e| failure(&shown, &e))?;
-        if playback.info().target.is_some() {
-            let text = format!(
-                "{shown} is a recording of the host side: read it with `host trace --from`, `host \
-                 latency --from` or `join`"
-            );
-            return Err(Failure::error(Kind::Usage, text));
-        }
         // a terminal that gets the output has no room for another line
         let has_room = !stdout().is_terminal();
         let replay = Self {

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Doorbell writes of a guest in a text trace of KVM: the time from the exit to the next entry of the
-//! virtual CPU, by queue. Lines are those of ftrace and of `trace-cmd report`. Tested with made lines;
-//! there was no machine with KVM.
+//! virtual CPU, by queue. Lines are those of ftrace and of `trace-cmd report`.
 
 use std::collections::BTreeMap;
 
@@ -56,6 +55,8 @@ pub struct KvmTrace {
     pub malformed: u64,
     /// Other lines.
     pub other: u64,
+    /// Events that the kernel dropped, by the trace.
+    pub lost: u64,
 }
 
 /// A virtual CPU outside the guest.
@@ -94,28 +95,59 @@ fn written(text: &str) -> Option<Option<u64>> {
     u64::from_str_radix(digits, 16).ok().map(Some)
 }
 
-/// Reads a trace.
-pub fn read(trace: &str, bar: &Doorbells) -> KvmTrace {
-    let mut found = KvmTrace::default();
-    let mut vcpus: BTreeMap<u32, Outside> = BTreeMap::new();
-    for line in trace.lines() {
+/// `7` in `CPU:1 [LOST 7 EVENTS]` (ftrace) and `CPU:1 [7 EVENTS DROPPED]` (trace-cmd).
+fn dropped(line: &str) -> Option<u64> {
+    let inside = line.strip_prefix("CPU:")?.split_once('[')?.1;
+    let words: Vec<&str> = inside.trim_end_matches(']').split_whitespace().collect();
+    match words[..] {
+        ["LOST", n, "EVENTS"] | [n, "EVENTS", "DROPPED"] => n.parse().ok(),
+        _ => None,
+    }
+}
+
+/// Reads a trace, line by line.
+#[derive(Clone, Debug)]
+pub struct KvmReader {
+    bar: Doorbells,
+    found: KvmTrace,
+    vcpus: BTreeMap<u32, Outside>,
+}
+
+impl KvmReader {
+    /// A reader of the doorbell writes of this controller.
+    pub fn of(bar: Doorbells) -> Self {
+        Self {
+            bar,
+            found: KvmTrace::default(),
+            vcpus: BTreeMap::new(),
+        }
+    }
+
+    /// Takes in a line.
+    pub fn line(&mut self, line: &str) {
+        if let Some(lost) = dropped(line) {
+            self.found.lost += lost;
+            // an exit or an entry may be among them
+            self.forget();
+            return;
+        }
         let Some((before, event)) = line.split_once(": kvm_") else {
-            found.other += 1;
-            continue;
+            self.found.other += 1;
+            return;
         };
         let (name, text) = event.split_once(": ").unwrap_or((event, ""));
         if !["exit", "mmio", "userspace_exit", "entry"].contains(&name) {
-            found.other += 1;
-            continue;
+            self.found.other += 1;
+            return;
         }
         let Some((tid, ns)) = head(before) else {
-            found.malformed += 1;
-            continue;
+            self.found.malformed += 1;
+            return;
         };
-        let vcpu = vcpus.entry(tid).or_default();
+        let vcpu = self.vcpus.entry(tid).or_default();
         match name {
             "exit" => {
-                found.incomplete += u64::from(vcpu.doorbell.is_some());
+                self.found.incomplete += u64::from(vcpu.doorbell.is_some());
                 *vcpu = Outside {
                     exit_ns: Some(ns),
                     ..Outside::default()
@@ -124,17 +156,34 @@ pub fn read(trace: &str, bar: &Doorbells) -> KvmTrace {
             "userspace_exit" => vcpu.in_user = true,
             "mmio" => match written(text.trim_start()) {
                 Some(address) => {
-                    let doorbell = address.and_then(|address| bar.at(address));
+                    let doorbell = address.and_then(|address| self.bar.at(address));
                     vcpu.doorbell = doorbell.or(vcpu.doorbell);
                 }
-                None => found.malformed += 1,
+                None => self.found.malformed += 1,
             },
-            _ => found.enter(std::mem::take(vcpu), ns),
+            _ => self.found.enter(std::mem::take(vcpu), ns),
         }
     }
-    let left = vcpus.values().filter(|vcpu| vcpu.doorbell.is_some());
-    found.incomplete += left.count() as u64;
-    found
+
+    /// The virtual CPUs outside the guest are not observed any longer.
+    fn forget(&mut self) {
+        let left = self.vcpus.values().filter(|vcpu| vcpu.doorbell.is_some());
+        self.found.incomplete += left.count() as u64;
+        self.vcpus.clear();
+    }
+
+    /// The doorbell writes.
+    pub fn finish(mut self) -> KvmTrace {
+        self.forget();
+        self.found
+    }
+}
+
+/// Reads a whole trace.
+pub fn read(trace: &str, bar: Doorbells) -> KvmTrace {
+    let mut reader = KvmReader::of(bar);
+    trace.lines().for_each(|line| reader.line(line));
+    reader.finish()
 }
 
 impl KvmTrace {
@@ -179,7 +228,7 @@ mod tests {
 
     #[test]
     fn doorbells_of_a_trace_have_their_times() {
-        let read = read(include_str!("../../tests/host/kvm.trace"), &BAR);
+        let read = read(include_str!("../../tests/host/kvm.trace"), BAR);
         let of = |doorbell| {
             let writes = &read.doorbells[&doorbell];
             (writes.times.count(), writes.times.sum(), writes.in_user)
@@ -189,6 +238,25 @@ mod tests {
         assert_eq!(read.doorbells.len(), 2);
         // one write without an exit, one without an entry
         assert_eq!((read.incomplete, read.malformed, read.other), (2, 1, 4));
+    }
+
+    #[test]
+    fn lost_events_are_counted_and_end_what_was_open() {
+        let exit = "a-1 [000] d.... 1.000001: kvm_exit: vcpu 0 reason EPT_MISCONFIG rip 0x0";
+        let write = "a-1 [000] ..... 1.000002: kvm_mmio: mmio write len 4 gpa 0xfebd5008 val 0x1";
+        let entry = "a-1 [000] d.... 1.000009: kvm_entry: vcpu 0, rip 0x0";
+        for (lost, n) in [
+            ("CPU:0 [LOST 12 EVENTS]", 12),
+            ("CPU:1 [3 EVENTS DROPPED]", 3),
+        ] {
+            let read = read(&[exit, write, lost, entry].join("\n"), BAR);
+            assert_eq!(
+                (read.lost, read.incomplete, read.other),
+                (n, 1, 0),
+                "{lost}"
+            );
+            assert!(read.doorbells.is_empty());
+        }
     }
 
     #[test]

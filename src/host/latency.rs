@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 
 use crate::model::histogram::Histogram;
 use crate::model::host::HostCommand;
+use crate::model::host::HostId;
 use crate::nvme::opcode::Opcode;
 
 /// Controller, namespace id, opcode. The last two are `None` for requests without ids.
@@ -44,7 +45,7 @@ impl HostRows {
         let id = command.id.as_ref();
         let key = (
             command.ctrl,
-            id.and_then(|id| id.nsid),
+            id.and_then(HostId::namespace),
             id.map(|id| id.opcode()),
         );
         let row = self.rows.entry(key).or_default();

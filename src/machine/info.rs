@@ -50,6 +50,7 @@ fn controller(detail: &NvmeDetail) -> MachineController {
         vectors: known(&detail.interrupt_vectors),
         shadow_doorbells: known(&detail.shadow_doorbells),
         iommu_group: known(&detail.iommu_group),
+        bar: None,
         disks: detail.namespaces.iter().filter_map(disk).collect(),
     }
 }
@@ -108,7 +109,11 @@ impl System {
     pub fn info(&self, identify: bool) -> MachineInfo {
         let machine = self.machine();
         let controllers = self.nvme_details(&machine.hypervisor, identify);
-        machine_info(&machine, &self.nvme_parameters(), &controllers)
+        let mut info = machine_info(&machine, &self.nvme_parameters(), &controllers);
+        for controller in &mut info.controllers {
+            controller.bar = self.nvme_bar(controller.instance);
+        }
+        info
     }
 }
 
@@ -128,6 +133,10 @@ mod tests {
             ("queue_count", "3\n"),
             ("sqsize", "1023\n"),
             ("device/iommu_group/type", "DMA\n"),
+            (
+                "device/resource",
+                "0x00000000febd4000 0x00000000febd7fff 0x0000000000140204\n0x0 0x0 0x0\n",
+            ),
             ("nvme1n1/nsid", "7\n"),
             ("nvme1n1/queue/scheduler", "[none] mq-deadline\n"),
             ("nvme1n1/queue/write_cache", "write back\n"),
@@ -166,6 +175,7 @@ mod tests {
         assert_eq!((nvme.instance, nvme.io_queues), (1, Some(2)));
         assert_eq!((nvme.class.as_str(), nvme.depth), ("emulated", Some(1024)));
         assert_eq!(nvme.iommu_group.as_deref(), Some("DMA"));
+        assert_eq!(nvme.bar, Some([0xfebd_4000, 0xfebd_7fff]));
         assert_eq!(nvme.shadow_doorbells, None);
         let disk = MachineDisk {
             name: "nvme1n1".into(),

@@ -19,6 +19,7 @@ pub mod interrupts;
 pub mod kallsyms;
 #[cfg(feature = "live")]
 pub mod kernel;
+pub mod kvm;
 mod logs;
 mod names;
 pub mod nvme;

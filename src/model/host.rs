@@ -121,6 +121,9 @@ impl HostTimes {
     }
 }
 
+/// Opcode of Fabrics commands, on all queues.
+const FABRICS: u8 = 0x7f;
+
 /// The identity of a command, and what it asks for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct HostId {
@@ -128,7 +131,7 @@ pub struct HostId {
     pub qid: u16,
     /// Command id on the wire.
     pub cid: u16,
-    /// Namespace id in the SQE; `None` if it was not observed.
+    /// CDW1 of the SQE, as on the wire; `None` if it was not observed. See [`namespace`](Self::namespace).
     pub nsid: Option<u32>,
     /// Opcode byte. Its meaning depends on `qid`.
     pub opcode: u8,
@@ -139,6 +142,12 @@ pub struct HostId {
 }
 
 impl HostId {
+    /// The namespace id. A Fabrics command has none: its lowest byte is `fctype` there (NVMe base 2.1,
+    /// section 6).
+    pub fn namespace(&self) -> Option<u32> {
+        self.nsid.filter(|_| self.opcode != FABRICS)
+    }
+
     /// The opcode with its kind of queue.
     pub const fn opcode(&self) -> Opcode {
         let queue = if self.qid == 0 {

@@ -192,6 +192,8 @@ pub struct MachineController {
     pub shadow_doorbells: Option<bool>,
     /// Type of its IOMMU group: `DMA`, `DMA-FQ`, `identity`.
     pub iommu_group: Option<String>,
+    /// First and last physical address of BAR 0, its registers.
+    pub bar: Option<[u64; 2]>,
     /// Its namespaces.
     pub disks: Vec<MachineDisk>,
 }

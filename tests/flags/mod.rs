@@ -149,7 +149,17 @@ pub const EXPORT: [&str; 8] = [
 pub const HOST: [(&str, &[&str]); 9] = [
     (
         "host kvm",
-        &["<TRACE>", "--bar", "--dstrd", "-j, --json", "-h, --help"],
+        &[
+            "[TRACE]",
+            "--pid",
+            "--duration",
+            "--bar",
+            "--guest",
+            "--ctrl",
+            "--dstrd",
+            "-j, --json",
+            "-h, --help",
+        ],
     ),
     ("host list", &["-j, --json", "-h, --help"]),
     (

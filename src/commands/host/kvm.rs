@@ -1,19 +1,36 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! `host kvm`: doorbell writes in a trace of KVM.
+//! `host kvm`: doorbell writes of a guest, from the tracepoints of KVM or from their trace.
 
 use std::io::BufWriter;
 use std::io::Write;
 use std::io::stdout;
+use std::path::Path;
 
+use anyhow::Error;
 use anyhow::Result;
+use nvme_deep::error::Error as LibraryError;
 use nvme_deep::error::Kind;
 use nvme_deep::host::kvm::Doorbells;
+use nvme_deep::host::kvm::KvmReader;
+use nvme_deep::host::kvm::KvmTrace;
 use nvme_deep::host::kvm::read;
+use nvme_deep::machine::System;
+use nvme_deep::machine::kvm::KvmError;
+use nvme_deep::machine::kvm::KvmEvents;
+use nvme_deep::machine::process::Memory;
+use nvme_deep::machine::process::TargetError;
+use nvme_deep::recording::Item;
+use nvme_deep::recording::MachineController;
 use nvme_deep::render::host::kvm_json;
 use nvme_deep::render::host::kvm_text;
 
+use super::live::Turn;
+use super::live::until_stopped;
 use super::read_text;
 use crate::cli::host::HostKvmArgs;
+use crate::cli::options::ctrl_instance;
+use crate::commands::replay::open_recording;
+use crate::commands::say;
 use crate::exit::Failure;
 
 /// Parses `0xfebd4000-0xfebd7fff`.
@@ -24,25 +41,104 @@ fn range(text: &str) -> Option<(u64, u64)> {
     (range.0 < range.1).then_some(range)
 }
 
+/// The address of BAR 0 in the guest's recording.
+fn recorded(path: &Path, ctrl: Option<&str>) -> Result<(u64, u64)> {
+    let (mut playback, _) = open_recording(path)?;
+    let mut controllers: Option<Vec<MachineController>> = None;
+    let mut more = true;
+    while more && controllers.is_none() {
+        let read = playback.next_block(&mut |item| {
+            if let Item::Machine(machine) = item {
+                controllers = Some(machine.controllers);
+            }
+        });
+        more = read.map_err(|e| Failure::error(Kind::Run, format!("{}: {e}", path.display())))?;
+    }
+    let instance = ctrl.map(ctrl_instance).transpose()?;
+    let of = |c: &MachineController| Some((c.instance, c.bar?));
+    let mut found: Vec<_> = controllers.iter().flatten().filter_map(of).collect();
+    found.retain(|(number, _)| instance.is_none_or(|wanted| wanted == *number));
+    let shown = path.display();
+    let text = match found[..] {
+        [(_, [first, last])] => return Ok((first, last)),
+        [] => format!(
+            "{shown} has no address of such a controller: record the guest with `record --context`, or \
+             give --bar"
+        ),
+        _ => format!("{shown} has several controllers: choose one by --ctrl"),
+    };
+    Err(Failure::error(Kind::Usage, text))
+}
+
+fn doorbells(args: &HostKvmArgs) -> Result<Doorbells> {
+    let (first, last) = match (&args.bar, &args.guest) {
+        (None, Some(path)) => recorded(path, args.ctrl.as_deref())?,
+        (bar, _) => {
+            let bar = bar.as_deref().unwrap_or_default();
+            range(bar).ok_or_else(|| {
+                let text = format!(
+                    "--bar {bar}: give the first and last address of BAR 0 in the guest, as in \
+                     0xfebd4000-0xfebd7fff (/sys/class/nvme/nvme0/device/resource)"
+                );
+                Failure::error(Kind::Usage, text)
+            })?
+        }
+    };
+    Ok(Doorbells {
+        first,
+        last,
+        stride: args.dstrd,
+    })
+}
+
+fn failure(error: KvmError) -> Error {
+    let kind = match &error {
+        KvmError::NoEvent { .. } | KvmError::Tracefs(_) => Kind::Kernel,
+        _ if error.is_refused() => Kind::Privilege,
+        _ => Kind::Run,
+    };
+    Failure::error(kind, error.to_string())
+}
+
+/// Traces a process. Returns an error beside the trace if the process has ended.
+fn observe(args: &HostKvmArgs, pid: u32, bar: Doorbells) -> Result<(KvmTrace, Result<()>)> {
+    let system = System::at("/");
+    let process = Memory::open(&system, pid).map_err(LibraryError::from)?;
+    let mut events = KvmEvents::open(&system, pid).map_err(failure)?;
+    say(&format!("tracing the VM exits of process {pid}"));
+    let mut reader = KvmReader::of(bar);
+    until_stopped(args.duration, &mut || {
+        let more = events
+            .read(&mut |line| reader.line(line))
+            .map_err(failure)?;
+        Ok(match (process.has_ended(), more) {
+            (_, true) => Turn::More,
+            (false, false) => Turn::Idle,
+            (true, false) => Turn::Ended,
+        })
+    })?;
+    events.stop().map_err(failure)?;
+    while events
+        .read(&mut |line| reader.line(line))
+        .map_err(failure)?
+    {}
+    let alive = match process.has_ended() {
+        true => Err(LibraryError::from(TargetError::Ended { pid }).into()),
+        false => Ok(()),
+    };
+    Ok((reader.finish(), alive))
+}
+
 /// Runs the command.
 ///
 /// # Errors
 /// One sentence each, with the exit code of its kind.
 pub fn run(args: &HostKvmArgs) -> Result<()> {
-    let (first, last) = range(&args.bar).ok_or_else(|| {
-        let text = format!(
-            "--bar {}: give the first and last address of BAR 0 in the guest, as in \
-             0xfebd4000-0xfebd7fff (/sys/class/nvme/nvme0/device/resource)",
-            args.bar
-        );
-        Failure::error(Kind::Usage, text)
-    })?;
-    let bar = Doorbells {
-        first,
-        last,
-        stride: args.dstrd,
+    let bar = doorbells(args)?;
+    let (trace, ended) = match (&args.trace, args.pid) {
+        (Some(path), _) => (read(&read_text(path)?, bar), Ok(())),
+        (None, pid) => observe(args, pid.unwrap_or_default(), bar)?,
     };
-    let trace = read(&read_text(&args.trace)?, &bar);
     let mut out = BufWriter::new(stdout().lock());
     if args.json {
         kvm_json(&trace, &mut out)?;
@@ -50,5 +146,5 @@ pub fn run(args: &HostKvmArgs) -> Result<()> {
         kvm_text(&trace, &mut out)?;
     }
     out.flush()?;
-    Ok(())
+    ended
 }

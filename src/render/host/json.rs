@@ -132,7 +132,7 @@ pub(super) fn id_line(id: &HostId) -> IdLine {
     IdLine {
         qid: id.qid,
         cid: id.cid,
-        nsid: id.nsid,
+        nsid: id.namespace(),
         queue: opcode.queue.name(),
         opcode: opcode.name_or_code(),
         opcode_value: id.opcode,

@@ -50,6 +50,13 @@ pub fn kvm_text(trace: &KvmTrace, out: &mut dyn Write) -> io::Result<()> {
             trace.incomplete, trace.malformed
         )?;
     }
+    if trace.lost > 0 {
+        writeln!(
+            out,
+            "{} events lost: their writes are not counted",
+            trace.lost
+        )?;
+    }
     Ok(())
 }
 
@@ -71,6 +78,7 @@ struct EndLine {
     incomplete: u64,
     malformed: u64,
     other: u64,
+    lost: u64,
 }
 
 /// Writes an object per doorbell, and one with what was not counted.
@@ -95,6 +103,7 @@ pub fn kvm_json(trace: &KvmTrace, out: &mut dyn Write) -> io::Result<()> {
         incomplete: trace.incomplete,
         malformed: trace.malformed,
         other: trace.other,
+        lost: trace.lost,
     };
     json_line(&end, out)
 }

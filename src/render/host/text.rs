@@ -19,7 +19,7 @@ pub fn fields(command: &HostCommand) -> String {
     let mut parts = Vec::new();
     if let Some(id) = &command.id {
         parts.push(format!("qid={}, cid={}", id.qid, id.cid));
-        parts.extend(id.nsid.map(|nsid| format!("nsid={nsid}")));
+        parts.extend(id.namespace().map(|nsid| format!("nsid={nsid}")));
         let name = id.opcode().name_or_code();
         parts.push(format!("opcode={} ({name})", id.opcode));
         parts.extend(id.slba.map(|slba| format!("slba={slba}")));

@@ -25,6 +25,7 @@ mod host;
 mod hostile;
 mod inflight;
 mod json;
+mod kvm;
 mod ledger;
 mod lockdown;
 mod methods;

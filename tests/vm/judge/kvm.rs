@@ -1,0 +1,82 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! `host kvm --pid` on a guest in the guest. QEMU's own log of doorbell writes is the truth.
+
+use std::collections::BTreeMap;
+
+use serde_json::Value;
+
+use super::guest::Outcome;
+use super::guest::Suite;
+
+const KVM: Suite = Suite {
+    script: "kvm",
+    variant: "",
+    smp: "2",
+    controllers: &["nvme_null nvme0 0"],
+    append: "",
+    env: &[],
+};
+
+/// Writes by queue and side (`sq_tail`, `cq_head`).
+type Writes = BTreeMap<(u64, String), u64>;
+
+/// The lines of `pci_nvme_mmio_doorbell_sq` and `_cq`.
+fn logged(log: &str) -> Writes {
+    let mut writes = Writes::new();
+    for line in log.lines() {
+        for (event, field, side) in [
+            ("pci_nvme_mmio_doorbell_sq ", "sqid ", "sq_tail"),
+            ("pci_nvme_mmio_doorbell_cq ", "cqid ", "cq_head"),
+        ] {
+            let Some((_, text)) = line.split_once(event) else {
+                continue;
+            };
+            let number = text.split_once(field).unwrap().1;
+            let number: String = number.chars().take_while(char::is_ascii_digit).collect();
+            let key = (number.parse().unwrap(), side.to_owned());
+            *writes.entry(key).or_default() += 1;
+        }
+    }
+    writes
+}
+
+fn each_doorbell_of_the_firmware_is_counted(outcome: &Outcome) {
+    let said = outcome.text("kvm", "kvm.err");
+    assert_eq!(outcome.code("kvm", "kvm"), 0, "{said}");
+    let text = outcome.text("kvm", "kvm.out");
+    let lines = text
+        .lines()
+        .map(|l| serde_json::from_str::<Value>(l).unwrap());
+    let (ends, rows): (Vec<Value>, Vec<Value>) = lines.partition(|l| l["type"] == "kvm_end");
+    let count = |row: &Value| {
+        let key = (
+            row["qid"].as_u64().unwrap(),
+            row["doorbell"].as_str().unwrap().to_owned(),
+        );
+        // QEMU handles each write in user space
+        assert_eq!(row["in_user"], row["count"], "{row}");
+        assert!(row["max_ns"].as_u64().unwrap() > 0, "{row}");
+        (key, row["count"].as_u64().unwrap())
+    };
+    let seen: Writes = rows.iter().map(count).collect();
+    let want = logged(&outcome.text("kvm", "second.log"));
+    assert_eq!(seen, want, "{text}");
+    assert!(want.values().sum::<u64>() >= 10, "{want:?}");
+    let end = &ends[0];
+    for none in ["incomplete", "malformed", "lost"] {
+        assert_eq!(end[none], 0, "{end}");
+    }
+}
+
+fn nothing_is_left_and_refusals_are_one_sentence(outcome: &Outcome) {
+    assert_eq!(outcome.text("kvm", "instances").trim(), "");
+    outcome.assert_refused("kvm", "no-module", 5, &["module kvm is not loaded"]);
+    let said = outcome.text("kvm", "gone.err");
+    assert!(said.contains("has ended"), "{said}");
+    assert_eq!(outcome.code("kvm", "gone"), 1, "{said}");
+}
+
+super::on_kernels! {
+    each_doorbell_of_the_firmware_is_counted_on_6_12 "6.12" KVM each_doorbell_of_the_firmware_is_counted
+    nothing_is_left_and_refusals_are_one_sentence_on_6_12 "6.12" KVM nothing_is_left_and_refusals_are_one_sentence
+}
