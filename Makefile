@@ -56,7 +56,7 @@ test-diff: ## print how often diff raises false alarms, and finds changes, for d
 record-cost: build ## write tests/bench/recorded.json
 	@tests/bench/guard.sh --record
 
-test-all: test-fast test-cost build kernels ## run test-fast, and all guest tests on every kernel
+test-all: test-fast test-cost build kernels ## run test-fast, test-cost and all guest tests
 	@tests/vm/deps.sh systemd
 	cargo test --locked --test vm -- --ignored --test-threads=1
 

@@ -105,7 +105,8 @@ pub struct RecordArgs {
 /// Reading a recording instead of tracing.
 #[derive(Clone, Debug, Default, clap::Args)]
 pub struct FromArgs {
-    /// Read these recordings (see `record`) instead of tracing, one after the other. Needs no root
+    /// Read a recording (see `record`) instead of tracing. Needs no root. `latency`, `trace`, `stacks`
+    /// and `pattern` read several, one after the other
     #[arg(long, value_name = "FILE", num_args = 1..,
           conflicts_with_all = ["duration", "attach", "btf", "test_ignore", "test_no_recovery"])]
     pub from: Vec<PathBuf>,
