@@ -44,9 +44,10 @@ archive() {
     install -D -m 644 target/package/completions/nvme-deep.bash "$share/bash-completion/completions/nvme-deep"
     install -D -m 644 -t "$share/zsh/site-functions" target/package/completions/_nvme-deep
     install -D -m 644 -t "$share/fish/vendor_completions.d" target/package/completions/nvme-deep.fish
-    install -D -m 644 -t "$share/doc/nvme-deep" README.md CHANGELOG.md THIRD-PARTY.md LICENSE-* \
-        bpf/LICENSE.* target/package/NOTICES* target/package/BUILDINFO
+    install -D -m 644 -t "$share/doc/nvme-deep" ./*.md LICENSE-* bpf/LICENSE.* \
+        target/package/NOTICES* target/package/BUILDINFO
     install -D -m 644 -t "$share/doc/nvme-deep/docs" docs/*.md
+    install -D -m 644 -t "$share/doc/nvme-deep/docs/pictures" docs/pictures/*
     install -D -m 644 -t "$share/doc/nvme-deep/contrib" contrib/*
     tar -C "$tree" --sort=name --owner=0 --group=0 --numeric-owner --format=gnu \
         --mtime="@$SOURCE_DATE_EPOCH" -cf - "$name" | gzip -n9 >"$out/$name.tar.gz"

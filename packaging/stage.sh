@@ -50,7 +50,7 @@ install -D -m 644 -t "$out/licences" LICENSE-* bpf/LICENSE.*
 rm -rf "$out/doc"
 install -D -m 644 -t "$out/doc" ./*.md
 install -D -m 644 -t "$out/doc/docs" docs/*.md
-install -D -m 644 -t "$out/doc/docs/pictures" docs/pictures/*.svg
+install -D -m 644 -t "$out/doc/docs/pictures" docs/pictures/*
 install -D -m 644 -t "$out/doc/contrib" contrib/*.json contrib/*.y*ml
 python3 packaging/notices.py "$out/NOTICES"
 gzip -n9 <"$(rustc --print sysroot)/share/doc/rust/COPYRIGHT-library.html" >"$out/NOTICES.rust.html.gz"

@@ -18,7 +18,7 @@ pub const MEANINGS: [(u8, &str); 8] = [
         "done, or stopped; also if the reader of a pipe went away",
     ),
     (1, "failed while running"),
-    (2, "wrong usage"),
+    (2, "wrong usage, or a file of the wrong kind"),
     (3, "`--check` found a change or a cause"),
     (
         4,

@@ -205,7 +205,7 @@ pub const COLUMNS: &[Column] = &[
     column(Command, "status", Int64, "status without the phase bit; 0: success", |r| number(r.verdict().map(|v| v.status.0))),
     column(Command, "status_name", Text, "its name", status_name),
     column(Command, "retries", Int64, "number of retries before this attempt", |r| number(r.verdict().map(|v| v.retries))),
-    column(Command, "request_flags", Int64, "flags of the driver's request: 1 cancelled, 2 by user, 4 multipath statistics", |r| number(r.verdict().map(|v| v.flags))),
+    column(Command, "request_flags", Int64, "flags of the driver's request: 1 cancelled, 2 by user, 4 multipath statistics, 8 counted as active on its path", |r| number(r.verdict().map(|v| v.flags))),
     column(Time, "latency_ns", Int64, "from `setup_out` to `complete`, ns", |r| number(r.outcome().and_then(|o| o.latency_ns))),
     column(Time, "latency_max_ns", Int64, "of `missed`: upper bound of the latency, ns", latency_max),
     column(Time, "age_ns", Int64, "of `unfinished`: time since its set-up, ns", age),

@@ -11,7 +11,7 @@ use crate::units::nanos;
 pub fn check(facts: &Facts) -> Answer {
     if matches!(facts.expectation, Expectation::None) {
         return Answer::Unknown(
-            "no expectation was given (--expect 200us, --baseline FILE)".into(),
+            "no expectation was given (--expect 200us or --baseline FILE)".into(),
         );
     }
     if let Expectation::Baseline(medians) = &facts.expectation

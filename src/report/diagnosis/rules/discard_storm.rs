@@ -66,7 +66,7 @@ pub fn check(facts: &Facts) -> Answer {
         return Answer::Out("too few commands beside discards, or without them".into());
     };
     if !comparison.goes_with(EXPLAINS) {
-        return not_shown("beside a discard, by not", &comparison);
+        return not_shown("beside a discard / not", &comparison);
     }
     let name = facts.disk_name(stratum.ctrl, stratum.nsid);
     let cause = Cause::new(
@@ -81,10 +81,7 @@ pub fn check(facts: &Facts) -> Answer {
     .with_risk("blocks are returned to the device later")
     .explaining(comparison.explains)
     .shown_by(
-        &format!(
-            "{}, discard in flight, by none",
-            facts.stratum_name(&stratum)
-        ),
+        &format!("{}, discard in flight / none", facts.stratum_name(&stratum)),
         comparison.text(),
     )
     .shown_by("discards", discards);

@@ -59,10 +59,7 @@ pub fn check(facts: &Facts) -> Answer {
         && let Some((stratum, comparison)) = facts.compare(Stages::SUBMIT, rung)
         && comparison.goes_with(EXPLAINS)
     {
-        let what = format!(
-            "submit of {}, rung, by elided",
-            facts.stratum_name(&stratum)
-        );
+        let what = format!("submit of {}, rung / elided", facts.stratum_name(&stratum));
         let cause = cause(facts, stratum.ctrl).explaining(comparison.explains);
         let cause = cause.shown_by(&what, comparison.text());
         causes.push(cause.shown_by("doorbells rung", comparison.with));

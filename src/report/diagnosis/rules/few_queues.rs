@@ -91,7 +91,7 @@ pub fn check(facts: &Facts) -> Answer {
     )
     .explaining(comparison.explains)
     .shown_by(
-        &format!("map+submit of {}, queue shared, by alone", facts.stratum_name(&stratum)),
+        &format!("map+submit of {}, queue shared / alone", facts.stratum_name(&stratum)),
         comparison.text(),
     )
     .shown_by("commands on a shared queue", comparison.with)

@@ -64,7 +64,7 @@ pub fn check(facts: &Facts) -> Answer {
         .explaining(explains)
         .shown_by("flushes", format!("{} of the time", share.text()));
         if let Some((stratum, comparison)) = slower {
-            let what = format!("{}, flush in flight, by none", facts.stratum_name(&stratum));
+            let what = format!("{}, flush in flight / none", facts.stratum_name(&stratum));
             cause = cause.shown_by(&what, comparison.text());
         }
         causes.push(cause);

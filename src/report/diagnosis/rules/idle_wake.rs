@@ -48,7 +48,7 @@ pub fn check(facts: &Facts) -> Answer {
     .with_risk("polling CPUs use power, and take it from other guests")
     .explaining(comparison.explains)
     .shown_by(
-        &format!("device of {}, CPU idle, by busy", facts.stratum_name(&stratum)),
+        &format!("device of {}, CPU idle / busy", facts.stratum_name(&stratum)),
         comparison.text(),
     )
     .shown_by("commands with an idle CPU", comparison.with);

@@ -15,11 +15,11 @@ pub fn check(facts: &Facts) -> Answer {
     let found = facts.compare(stages, |c| Some(c.submit_cpu? != c.end_cpu?));
     let Some((stratum, comparison)) = found else {
         return Answer::Out(
-            "commands are completed where they were submitted, or nowhere near".into(),
+            "too few commands completed on another CPU, or on the submitting one".into(),
         );
     };
     if !comparison.goes_with(EXPLAINS) {
-        return not_shown("remote by local", &comparison);
+        return not_shown("remote / local", &comparison);
     }
     let name = facts.disk_name(stratum.ctrl, stratum.nsid);
     let cause = Cause::new(
@@ -34,7 +34,7 @@ pub fn check(facts: &Facts) -> Answer {
     .explaining(comparison.explains)
     .shown_by(
         &format!(
-            "complete+end of {}, remote, by local",
+            "complete+end of {}, remote / local",
             facts.stratum_name(&stratum)
         ),
         comparison.text(),

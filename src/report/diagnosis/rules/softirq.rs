@@ -20,7 +20,7 @@ pub fn check(facts: &Facts) -> Answer {
         return Answer::Out("too few interrupts came in a soft interrupt".into());
     };
     if !comparison.goes_with(EXPLAINS) {
-        return not_shown("in a soft interrupt, by not", &comparison);
+        return not_shown("in a soft interrupt / not", &comparison);
     }
     let name = format!("nvme{}", stratum.ctrl);
     let cause = Cause::new(
@@ -33,7 +33,7 @@ pub fn check(facts: &Facts) -> Answer {
     .explaining(comparison.explains)
     .shown_by(
         &format!(
-            "device+irq of {}, in softirq, by not",
+            "device+irq of {}, in softirq / not",
             facts.stratum_name(&stratum)
         ),
         comparison.text(),

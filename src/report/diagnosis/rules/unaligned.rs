@@ -30,7 +30,7 @@ pub fn check(facts: &Facts) -> Answer {
         return Answer::Out("too few commands off the physical blocks".into());
     };
     if !comparison.goes_with(EXPLAINS) {
-        return not_shown("off the physical blocks, by on", &comparison);
+        return not_shown("off the physical blocks / on them", &comparison);
     }
     let name = facts.disk_name(stratum.ctrl, stratum.nsid);
     let cause = Cause::new(
@@ -42,7 +42,7 @@ pub fn check(facts: &Facts) -> Answer {
     .explaining(comparison.explains)
     .shown_by(
         &format!(
-            "device of {}, unaligned, by aligned",
+            "device of {}, unaligned / aligned",
             facts.stratum_name(&stratum)
         ),
         comparison.text(),

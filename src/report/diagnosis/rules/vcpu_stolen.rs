@@ -57,7 +57,7 @@ pub fn check(facts: &Facts) -> Answer {
     if let Some((stratum, comparison)) = goes_with {
         let name = facts.stratum_name(&stratum);
         cause = cause
-            .shown_by(&format!("{name} with a gap, by without"), comparison.text())
+            .shown_by(&format!("{name} with a gap / without"), comparison.text())
             .explaining(comparison.explains);
     }
     Answer::Found(vec![cause])
