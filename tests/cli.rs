@@ -302,7 +302,7 @@ const WRONG: &[(&str, &str)] = &[
     ),
     (
         "join tests/recordings/6.12.nvd tests/host/qemu.nvd --clock ptp",
-        "ptp_kvm",
+        "not of its CLOCK_MONOTONIC",
     ),
     (
         "join tests/recordings/6.12.nvd tests/host/qemu.nvd --ctrl nvme0=qemu:7",

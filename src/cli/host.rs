@@ -240,9 +240,9 @@ pub enum ClockArg {
     Same,
     /// The offset is bounded by the pairs of commands
     Pairs,
-    /// The offset of the guest's TSC. Not recorded yet: refused
+    /// The TSC, with the offset that KVM gave the virtual machine (`host trace --pid`)
     Tsc,
-    /// The clock of ptp_kvm. Not recorded yet: refused
+    /// The host's wall clock, which the guest reads by ptp_kvm
     Ptp,
 }
 

@@ -84,7 +84,11 @@ impl Copy<'_> {
                 self.names.set(controllers);
                 Ok(())
             }
-            Item::Activity(_) | Item::Machine(_) | Item::Ledger(_) | Item::End(_) => Ok(()),
+            Item::Activity(_)
+            | Item::Machine(_)
+            | Item::Readings(_)
+            | Item::Ledger(_)
+            | Item::End(_) => Ok(()),
         }
     }
 

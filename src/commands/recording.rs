@@ -15,12 +15,14 @@ use std::time::Duration;
 use anyhow::Result;
 use nvme_deep::error::Kind;
 use nvme_deep::machine::System;
+use nvme_deep::machine::clock::SharedClocks;
 use nvme_deep::machine::clock::monotonic_ns;
 use nvme_deep::model::activity::Activity;
 use nvme_deep::model::event::Event;
 use nvme_deep::model::event::StackId;
 use nvme_deep::model::stack::Frame;
 use nvme_deep::recording::ClockOffset;
+use nvme_deep::recording::ClockReading;
 use nvme_deep::recording::Content;
 use nvme_deep::recording::ControllerInfo;
 use nvme_deep::recording::Keep;
@@ -75,6 +77,7 @@ pub struct RecordingFile {
     is_new: bool,
     info: RunInfo,
     offset: Option<i64>,
+    clocks: SharedClocks,
     evicted: u64,
     /// Numbers of the stacks in this file. The session's are hashes of kernel addresses.
     stacks: HashMap<StackId, StackId>,
@@ -189,6 +192,7 @@ impl RecordingFile {
             recorder,
             info: info(settings, system, *file),
             offset: None,
+            clocks: SharedClocks::look(system),
             evicted: 0,
             stacks: HashMap::new(),
         })
@@ -199,6 +203,7 @@ impl RecordingFile {
         self.info.begin_ns = monotonic_ns();
         self.recorder
             .block(Content::Run, self.info.begin_ns, &self.info);
+        self.clock_readings();
     }
 
     /// CLOCK_MONOTONIC nanoseconds at which the run began.
@@ -272,8 +277,20 @@ impl RecordingFile {
             .block(Content::Machine, monotonic_ns(), machine);
     }
 
+    fn clock_readings(&mut self) {
+        if let Some(readings) = self.clocks.read_if_due() {
+            self.readings(&readings);
+        }
+    }
+
+    fn readings(&mut self, readings: &[ClockReading]) {
+        self.recorder
+            .block(Content::Readings, monotonic_ns(), &readings);
+    }
+
     /// Adds the ledger up to here, and writes what waits.
     pub fn ledger(&mut self, at: Duration, ledger: &Ledger) {
+        self.clock_readings();
         self.put_ledger(Content::Ledger, at, ledger);
         self.recorder.flush();
     }
@@ -308,6 +325,8 @@ impl RecordingFile {
     /// If the file could not be written to its end; one sentence.
     pub fn finish(mut self, at: Duration, ledger: &Ledger) -> Result<Finished> {
         self.dump();
+        let readings = self.clocks.read();
+        self.readings(&readings);
         self.put_ledger(Content::End, at, ledger);
         let written = self.recorder.finish();
         match written.error {

@@ -222,6 +222,7 @@ fn target() -> TargetInfo {
         by: "log".into(),
         clock: HostClock::Realtime,
         resolution_ns: RESOLUTION_NS,
+        tsc: None,
         ..TargetInfo::default()
     }
 }

@@ -15,6 +15,7 @@ use rustix::fs::OFlags;
 
 use super::System;
 use super::tracefs::TracefsError;
+use crate::recording::TscScale;
 
 /// From the exit of a virtual CPU to its next entry.
 const EVENTS: [&str; 4] = ["kvm_exit", "kvm_mmio", "kvm_userspace_exit", "kvm_entry"];
@@ -152,6 +153,23 @@ impl KvmEvents {
     }
 }
 
+/// The TSC of a virtual CPU.
+fn tsc_of(cpu: &Path) -> Option<TscScale> {
+    let number = |file: &str| -> Option<i64> {
+        let text = fs::read_to_string(cpu.join(file)).ok()?;
+        text.trim().parse().ok()
+    };
+    let offset = number("tsc-offset")?;
+    // without these files the processor cannot scale
+    let scale = number("tsc-scaling-ratio").zip(number("tsc-scaling-ratio-frac-bits"));
+    let (ratio, bits) = scale.unwrap_or((1, 0));
+    Some(TscScale {
+        offset,
+        ratio: u64::try_from(ratio).ok()?,
+        bits: u32::try_from(bits).ok()?,
+    })
+}
+
 impl System {
     /// The ids of the threads of a process.
     fn threads(&self, pid: u32) -> Vec<String> {
@@ -160,6 +178,34 @@ impl System {
         names
             .map(|e| e.file_name().to_string_lossy().into_owned())
             .collect()
+    }
+
+    /// The TSC of the virtual machine that a process runs by KVM, from debugfs. `None`: there is none,
+    /// or its virtual CPUs differ.
+    pub fn tsc_scale(&self, pid: u32) -> Option<TscScale> {
+        let threads = self.threads(pid);
+        let is_of = |name: &str| {
+            let (owner, fd) = name.split_once('-').unwrap_or_default();
+            threads.iter().any(|t| t == owner) && fd.parse::<u32>().is_ok()
+        };
+        let dirs = |path: &Path| {
+            let entries = fs::read_dir(path).into_iter().flatten().flatten();
+            entries.map(|e| e.path()).collect::<Vec<_>>()
+        };
+        let name = |path: &Path| {
+            let name = path.file_name().map(|n| n.to_string_lossy().into_owned());
+            name.unwrap_or_default()
+        };
+        let mut machines = dirs(&self.path("sys/kernel/debug/kvm"));
+        machines.retain(|path| is_of(&name(path)));
+        let [machine] = machines.as_slice() else {
+            return None;
+        };
+        let mut cpus = dirs(machine);
+        cpus.retain(|path| name(path).starts_with("vcpu"));
+        let mut scales = cpus.iter().map(|cpu| tsc_of(cpu));
+        let first = scales.next()?;
+        scales.all(|scale| scale == first).then_some(first)?
     }
 
     /// The first and the last physical address of a controller's BAR 0.
@@ -187,6 +233,41 @@ mod tests {
         let error = KvmEvents::open(&System::at(root.path()), 1).unwrap_err();
         assert!(error.to_string().contains("module kvm"), "{error}");
         assert!(!error.is_refused());
+    }
+
+    #[test]
+    fn the_tsc_is_that_of_all_virtual_cpus_of_the_process() {
+        let root = TempDir::new().unwrap();
+        let system = System::at(root.path());
+        put(&root, "proc/40/task/40/comm", "");
+        put(&root, "proc/40/task/41/comm", "");
+        put(&root, "sys/kernel/debug/kvm/7-9/vcpu0/tsc-offset", "-5\n");
+        assert_eq!(system.tsc_scale(40), None);
+        let dir = "sys/kernel/debug/kvm/40-12";
+        put(&root, &format!("{dir}/vcpu0/tsc-offset"), "-18446743\n");
+        let mut scale = TscScale {
+            offset: -18_446_743,
+            ratio: 1,
+            bits: 0,
+        };
+        assert_eq!(system.tsc_scale(40), Some(scale));
+        for cpu in ["vcpu0", "vcpu1"] {
+            put(&root, &format!("{dir}/{cpu}/tsc-offset"), "-7\n");
+            put(
+                &root,
+                &format!("{dir}/{cpu}/tsc-scaling-ratio"),
+                "6442450944\n",
+            );
+            put(
+                &root,
+                &format!("{dir}/{cpu}/tsc-scaling-ratio-frac-bits"),
+                "32\n",
+            );
+        }
+        (scale.offset, scale.ratio, scale.bits) = (-7, 3 << 31, 32);
+        assert_eq!(system.tsc_scale(40), Some(scale));
+        put(&root, &format!("{dir}/vcpu1/tsc-offset"), "-8\n");
+        assert_eq!(system.tsc_scale(40), None);
     }
 
     #[test]

@@ -45,6 +45,8 @@ pub enum Content {
     Activity,
     /// Settings of the machine and its controllers.
     Machine,
+    /// Readings of clocks that two machines can share.
+    Readings,
     /// Events of the host side.
     HostEvents,
     /// The controllers of the host side.
@@ -65,6 +67,7 @@ impl Content {
             Self::End => 7,
             Self::Activity => 8,
             Self::Machine => 9,
+            Self::Readings => 10,
             Self::HostEvents => 32,
             Self::HostControllers => 33,
             Self::Unknown(code) => code,
@@ -82,6 +85,7 @@ impl Content {
             7 => Self::End,
             8 => Self::Activity,
             9 => Self::Machine,
+            10 => Self::Readings,
             32 => Self::HostEvents,
             33 => Self::HostControllers,
             _ => Self::Unknown(code),

@@ -19,6 +19,7 @@ use super::columns::zigzag;
 use super::error::Damage;
 use super::error::Error;
 use super::frame::Content;
+use super::meta::ClockReading;
 use super::meta::LedgerInfo;
 use super::meta::RunInfo;
 use super::reader::Blocks;
@@ -97,6 +98,18 @@ pub enum HostClock {
     Other,
 }
 
+/// The TSC of a virtual machine: guest = (host * ratio >> bits) + offset.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct TscScale {
+    /// Ticks of the guest's TSC.
+    pub offset: i64,
+    /// Multiplier, with `bits` bits after the binary point.
+    pub ratio: u64,
+    /// See `ratio`.
+    pub bits: u32,
+}
+
 /// A target, and how it was observed.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
@@ -117,6 +130,9 @@ pub struct TargetInfo {
     pub clock: HostClock,
     /// Resolution of the times, which are rounded down to it, in nanoseconds.
     pub resolution_ns: u64,
+    /// The TSC of the virtual machine. `None`: not known, or the process runs none by KVM.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub tsc: Option<TscScale>,
 }
 
 /// A controller of the target.
@@ -317,6 +333,16 @@ impl<W: Write> HostRecorder<W> {
         Ok(())
     }
 
+    /// Adds readings of clocks.
+    ///
+    /// # Errors
+    /// If the file cannot be written.
+    pub fn readings(&mut self, readings: &[ClockReading]) -> io::Result<()> {
+        self.flush()?;
+        let at_ns = readings.iter().map(|r| r.mono_ns).max().unwrap_or(0);
+        self.block(Content::Readings, at_ns, &readings)
+    }
+
     /// Sets the controllers of the whole recording.
     ///
     /// # Errors
@@ -353,6 +379,8 @@ pub struct HostRecording {
     pub controllers: Vec<HostController>,
     /// Its events, in the order of the file.
     pub events: Vec<HostEvent>,
+    /// Readings of clocks, in the order of the file.
+    pub readings: Vec<ClockReading>,
     /// The ledger; `None` if the recording has no end.
     pub ledger: Option<HostLedger>,
     /// Why the file is not whole.
@@ -399,6 +427,7 @@ impl HostRecording {
         match content {
             Content::HostEvents => decode(payload, &mut self.events)?,
             Content::HostControllers => self.controllers = json(payload)?,
+            Content::Readings => self.readings.extend(json::<Vec<ClockReading>>(payload)?),
             Content::End => {
                 let end: LedgerInfo = json(payload)?;
                 self.ledger = serde_json::from_value(end.ledger).ok();

@@ -94,6 +94,36 @@ pub struct ClockOffset {
     pub wall_ns: i64,
 }
 
+/// A clock by which the recordings of two machines can be compared.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum SharedClock {
+    /// CLOCK_REALTIME, in nanoseconds since 1970.
+    Wall,
+    /// The time stamp counter of x86.
+    Tsc,
+    /// CLOCK_REALTIME of the host, read in a guest by ptp_kvm.
+    HostWall,
+    /// A clock of a later version.
+    #[default]
+    #[serde(other)]
+    Other,
+}
+
+/// A reading of a clock, and the time of CLOCK_MONOTONIC at which it was taken.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct ClockReading {
+    /// The clock.
+    pub clock: SharedClock,
+    /// Its value: nanoseconds, or ticks of the TSC.
+    pub value: u64,
+    /// CLOCK_MONOTONIC in nanoseconds.
+    pub mono_ns: u64,
+    /// `mono_ns` is wrong by at most this.
+    pub error_ns: u64,
+}
+
 /// A controller.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]

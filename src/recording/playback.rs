@@ -12,6 +12,7 @@ use super::error::Error;
 use super::frame::Content;
 use super::frame::Head;
 use super::meta::ClockOffset;
+use super::meta::ClockReading;
 use super::meta::ControllerInfo;
 use super::meta::LedgerInfo;
 use super::meta::MachineInfo;
@@ -37,6 +38,8 @@ pub enum Item<'a> {
     Activity(Activity),
     /// Settings of the machine and its controllers.
     Machine(Box<MachineInfo>),
+    /// Readings of clocks that two machines can share.
+    Readings(Vec<ClockReading>),
     /// The ledger up to here.
     Ledger(LedgerInfo),
     /// The ledger of the whole run.
@@ -69,6 +72,7 @@ fn item(content: Content, payload: &[u8]) -> Result<Option<Item<'static>>, Damag
         Content::Ledger => Item::Ledger(json(payload)?),
         Content::Activity => Item::Activity(json(payload)?),
         Content::Machine => Item::Machine(json(payload)?),
+        Content::Readings => Item::Readings(json(payload)?),
         Content::End => Item::End(json(payload)?),
         Content::Events
         | Content::Run

@@ -24,12 +24,26 @@ use crate::units::nanos;
 /// Width of the column of names.
 const NAME: usize = 26;
 
+/// How the clocks of the two recordings were compared.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum JoinClock {
+    /// It is one clock.
+    Same,
+    /// By the pairs of commands.
+    Pairs,
+    /// By the TSC.
+    Tsc,
+    /// By the host's wall clock.
+    Ptp,
+}
+
 /// What is shown of a join.
 pub struct JoinView<'a> {
     /// The join.
     pub join: &'a Join,
-    /// How the clocks were compared: `same` or `pairs`.
-    pub clock: &'static str,
+    /// How the clocks were compared.
+    pub clock: JoinClock,
     /// Names of the host side's controllers.
     pub host_name: &'a dyn Fn(u32) -> String,
     /// Pairs of controllers: in the guest, on the host side.
@@ -154,17 +168,18 @@ impl JoinView<'_> {
             return "no offset agrees with the pairs: the two directions are one part, `transit`"
                 .into();
         };
-        if self.clock == "same" {
-            return "same: both recordings have the clock of one boot".into();
-        }
-        let (low, high) = offset.range_ns;
-        let bound = if self.join.guest.iter().all(|g| g.has_cqe) {
-            "the CQE"
-        } else {
-            "the completion (fabrics have no CQE)"
+        let by = match self.clock {
+            JoinClock::Same => return "same: both recordings have the clock of one boot".into(),
+            JoinClock::Pairs if self.join.guest.iter().all(|g| g.has_cqe) => {
+                "bounded by issue and the CQE"
+            }
+            JoinClock::Pairs => "bounded by issue and the completion (fabrics have no CQE)",
+            JoinClock::Tsc => "by the TSC of both",
+            JoinClock::Ptp => "by the wall clock of the host, read in the guest by ptp_kvm",
         };
+        let (low, high) = offset.range_ns;
         format!(
-            "host minus guest {low} to {high} ns, bounded by issue and {bound}; drift {:.1} to {:.1} \
+            "host minus guest {low} to {high} ns, {by}; drift {:.1} to {:.1} \
              ppm. Parts with * are uncertain by {}: what one of the two gains, the other loses",
             offset.drift_ppm.0,
             offset.drift_ppm.1,
@@ -377,7 +392,7 @@ struct EndLine<'a> {
     ambiguous_guest: u64,
     ambiguous_host: u64,
     contradictory: u64,
-    clock: &'static str,
+    clock: JoinClock,
     offset_low_ns: Option<i64>,
     offset_high_ns: Option<i64>,
     drift_low_ppm: Option<f64>,

@@ -23,7 +23,7 @@ boot_modules=(virtio_pci virtio_blk mq-deadline kyber-iosched bfq nvme_core nvme
 share_modules_9p=(9pnet_virtio 9p)
 share_modules_virtiofs=(virtiofs)
 # The guest's script loads these from /tmp/mods. A kernel may lack some of them.
-spare_modules=(null_blk nvmet nvme-loop nvme-tcp nvmet-tcp dm-mod ext4 kvm-amd)
+spare_modules=(null_blk nvmet nvme-loop nvme-tcp nvmet-tcp dm-mod ext4 kvm-amd ptp_kvm)
 
 wanted="${boot_modules[*]} ${share_modules_9p[*]} ${share_modules_virtiofs[*]} ${spare_modules[*]}"
 

@@ -11,6 +11,7 @@ use anyhow::Error;
 use anyhow::Result;
 use nvme_deep::error::Kind;
 use nvme_deep::machine::System;
+use nvme_deep::machine::clock::SharedClocks;
 use nvme_deep::machine::clock::monotonic_ns;
 use nvme_deep::model::host::HostEvent;
 use nvme_deep::model::host::HostLedger;
@@ -30,6 +31,8 @@ pub struct HostFile {
     file: OutFile,
     recorder: HostRecorder<BufWriter<File>>,
     begin_ns: u64,
+    /// `None`: the events are not of this machine.
+    clocks: Option<SharedClocks>,
 }
 
 fn failed(path: &Path, error: &io::Error) -> Error {
@@ -60,8 +63,11 @@ impl HostFile {
             target: Some(target),
             ..RunInfo::default()
         };
+        let mut clocks = None;
         if live {
-            let identity = System::at("/").identity();
+            let system = System::at("/");
+            clocks = Some(SharedClocks::look(&system));
+            let identity = system.identity();
             info.host = identity.host;
             info.kernel = identity.kernel;
             info.arch = identity.arch;
@@ -74,7 +80,18 @@ impl HostFile {
             path: path.to_owned(),
             file,
             begin_ns,
+            clocks,
         })
+    }
+
+    /// Adds readings of the clocks, every 10 s. To be called at least once before [`Self::finish`].
+    ///
+    /// # Errors
+    /// If the file cannot be written; one sentence.
+    pub fn upkeep(&mut self) -> Result<()> {
+        let due = self.clocks.as_mut().and_then(SharedClocks::read_if_due);
+        let done = due.map_or(Ok(()), |readings| self.recorder.readings(&readings));
+        done.map_err(|e| failed(&self.path, &e))
     }
 
     /// Adds an event.
@@ -92,6 +109,10 @@ impl HostFile {
     /// If the file cannot be written; one sentence.
     pub fn finish(mut self, controllers: &[HostController], ledger: &HostLedger) -> Result<()> {
         let path = self.path;
+        if let Some(clocks) = &self.clocks {
+            let done = self.recorder.readings(&clocks.read());
+            done.map_err(|e| failed(&path, &e))?;
+        }
         let done = self.recorder.controllers(controllers);
         done.map_err(|e| failed(&path, &e))?;
         let at_ns = monotonic_ns().saturating_sub(self.begin_ns);

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! `host trace` and `host latency`: a target of this machine, or a recording of one.
 
+use std::cell::RefCell;
 use std::io::BufWriter;
 use std::io::Write;
 use std::io::stdout;
@@ -154,7 +155,7 @@ pub fn trace(args: &HostTraceArgs) -> Result<()> {
     }
     let mut session = open(&args.target, args.verbose)?;
     let (ledger, alive) = {
-        let out = std::cell::RefCell::new(&mut out);
+        let out = RefCell::new(&mut out);
         let mut to = |event: &HostEvent, controllers: &[HostController]| {
             view::event(event, controllers, args.json, *out.borrow_mut())
         };
@@ -169,13 +170,15 @@ pub fn trace(args: &HostTraceArgs) -> Result<()> {
 
 fn record(path: &Path, args: &HostTraceArgs) -> Result<()> {
     let mut session = open(&args.target, args.verbose)?;
-    let mut file = HostFile::create(path, args.force, &[], session.target().clone(), true)?;
-    let (ledger, alive) = follow(
-        &mut *session,
-        args.duration,
-        &mut |event, _| file.event(event),
-        &mut || Ok(()),
-    )?;
+    let mut target = session.target().clone();
+    target.tsc = target.pid.and_then(|pid| System::at("/").tsc_scale(pid));
+    let mut file = HostFile::create(path, args.force, &[], target, true)?;
+    let (ledger, alive) = {
+        let file = RefCell::new(&mut file);
+        let mut to = |event: &HostEvent, _: &[HostController]| file.borrow_mut().event(event);
+        let mut idle = || file.borrow_mut().upkeep();
+        follow(&mut *session, args.duration, &mut to, &mut idle)?
+    };
     file.finish(session.controllers(), &ledger)?;
     view::ledger(&ledger, false, args.verbose, &mut std::io::sink())?;
     alive

@@ -14,15 +14,19 @@ use nvme_deep::error::Kind;
 use nvme_deep::host::join::Guest;
 use nvme_deep::host::join::Join;
 use nvme_deep::host::join::Offset;
+use nvme_deep::host::join::Third;
+use nvme_deep::host::join::by_readings;
 use nvme_deep::host::join::guest_command;
 use nvme_deep::host::join::pair_controllers;
 use nvme_deep::host::join::served;
 use nvme_deep::model::host::HostLedger;
 use nvme_deep::model::stage::StageSet;
+use nvme_deep::recording::ClockReading;
 use nvme_deep::recording::ControllerInfo;
 use nvme_deep::recording::HostClock;
 use nvme_deep::recording::HostRecording;
 use nvme_deep::recording::Item;
+use nvme_deep::render::join::JoinClock;
 use nvme_deep::render::join::JoinView;
 use nvme_deep::render::theme::Theme;
 use nvme_deep::report::ledger::Accuracy;
@@ -48,6 +52,7 @@ struct Driver {
     /// Finished commands without times, and those without an end.
     without_times: u64,
     controllers: Vec<ControllerInfo>,
+    readings: Vec<ClockReading>,
     is_exact: bool,
     replay: Replay,
 }
@@ -58,6 +63,7 @@ fn read_guest(path: &Path) -> Result<Driver> {
     replay.show_progress();
     let mut names = Names::recorded();
     let mut controllers: Vec<ControllerInfo> = Vec::new();
+    let mut readings = Vec::new();
     let (mut commands, mut without_times) = (Vec::new(), 0);
     while replay.next(&mut |item| match item {
         Item::Event(event) => {
@@ -72,6 +78,7 @@ fn read_guest(path: &Path) -> Result<Driver> {
             controllers.extend(all.iter().cloned());
             names.set(all);
         }
+        Item::Readings(all) => readings.extend(all),
         _ => {}
     })? {}
     let is_exact = replay
@@ -81,30 +88,51 @@ fn read_guest(path: &Path) -> Result<Driver> {
         commands,
         without_times,
         controllers,
+        readings,
         is_exact,
         replay,
     })
 }
 
-/// Whether the recordings have one clock.
-fn clock(args: &JoinArgs, guest: &Replay, host: &HostRecording) -> Result<bool> {
-    let boots = (&guest.info().boot_id, &host.info.boot_id);
+/// The method by which the clocks are compared, and the offset if it does not come from the pairs.
+fn clock(
+    args: &JoinArgs,
+    guest: &Driver,
+    host: &HostRecording,
+) -> Result<(JoinClock, Option<Offset>)> {
+    let boots = (&guest.replay.info().boot_id, &host.info.boot_id);
     let of_one_boot = boots.0.is_some() && boots.0 == boots.1;
-    let is_same = of_one_boot && host.target.clock == HostClock::Monotonic;
-    match args.clock {
-        None => Ok(is_same),
-        Some(ClockArg::Pairs) => Ok(false),
-        Some(ClockArg::Same) if is_same => Ok(true),
-        Some(ClockArg::Same) => Err(usage(
-            "--clock same: the recordings are not of one boot with one clock; use --clock pairs",
-        )),
-        Some(ClockArg::Tsc) => Err(usage(
-            "--clock tsc: recordings have no TSC offset of the guest; use --clock pairs",
-        )),
-        Some(ClockArg::Ptp) => Err(usage(
-            "--clock ptp: recordings have no readings of ptp_kvm; use --clock pairs",
-        )),
-    }
+    let is_monotonic = host.target.clock == HostClock::Monotonic;
+    let is_same = of_one_boot && is_monotonic;
+    let read = |name: &str, third| {
+        if !is_monotonic {
+            let clock = "the times of the host side are not of its CLOCK_MONOTONIC";
+            return Err(usage(format!("--clock {name}: {clock}; use --clock pairs")));
+        }
+        let offset = by_readings(&guest.readings, &host.readings, third);
+        offset.map_err(|e| usage(format!("--clock {name}: {e}; use --clock pairs")))
+    };
+    Ok(match args.clock {
+        None if !is_same => (JoinClock::Pairs, None),
+        Some(ClockArg::Pairs) => (JoinClock::Pairs, None),
+        None | Some(ClockArg::Same) if is_same => (JoinClock::Same, Some(Offset::same())),
+        None | Some(ClockArg::Same) => {
+            return Err(usage(
+                "--clock same: the recordings are not of one boot with one clock; use --clock pairs",
+            ));
+        }
+        Some(ClockArg::Tsc) => {
+            let scale = host.target.tsc.ok_or_else(|| {
+                usage(
+                    "--clock tsc: the host side has no TSC offset of the virtual machine: record it \
+                     with `host trace --pid` of a guest of KVM, as root with debugfs mounted; or use \
+                     --clock pairs",
+                )
+            })?;
+            (JoinClock::Tsc, Some(read("tsc", Third::Tsc(scale))?))
+        }
+        Some(ClockArg::Ptp) => (JoinClock::Ptp, Some(read("ptp", Third::Ptp)?)),
+    })
 }
 
 /// The pairs of controllers, as typed or where only one is possible.
@@ -172,7 +200,7 @@ fn notes(guest: &Driver, ledger: &HostLedger, nameless: u64, join: &Join) -> Vec
 pub fn run(args: &JoinArgs) -> Result<()> {
     let host = read_recording(&args.host)?;
     let mut guest = read_guest(&args.guest)?;
-    let is_same = clock(args, &guest.replay, &host)?;
+    let (clock, known) = clock(args, &guest, &host)?;
     let pairs = controllers(args, &guest.controllers, &host)?;
     let mut commands = std::mem::take(&mut guest.commands);
     commands.retain_mut(|c| {
@@ -184,7 +212,6 @@ pub fn run(args: &JoinArgs) -> Result<()> {
     served.retain(|s| pairs.values().any(|number| *number == s.ctrl));
     let ledger = host.ledger.clone().unwrap_or_default();
     let is_whole = guest.is_exact && host.ledger.as_ref().is_some_and(HostLedger::is_exact);
-    let known = is_same.then(Offset::same);
     let resolution = host.target.resolution_ns;
     let join = Join::new(commands, served, resolution, known, is_whole);
     if let Some(path) = &args.output {
@@ -195,7 +222,7 @@ pub fn run(args: &JoinArgs) -> Result<()> {
     }
     let view = JoinView {
         join: &join,
-        clock: if is_same { "same" } else { "pairs" },
+        clock,
         host_name: &|number| host.name_of(number),
         controllers: pairs.into_iter().collect(),
         slowest: args.slowest,

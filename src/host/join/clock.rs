@@ -106,6 +106,28 @@ impl Offset {
         }
     }
 
+    /// A line between two times of the guest's clock with their offsets, wrong by at most `error_ns`.
+    pub(super) fn line(from: (i64, i64), to: (i64, i64), error_ns: u64) -> Self {
+        let part_ns = ((to.0 - from.0) as f64).max(1.0);
+        let (rise, error) = ((to.1 - from.1) as f64, error_ns as f64);
+        let middle = from.1 + (to.1 - from.1) / 2;
+        let ppm = |change: f64| 1e6 * change / part_ns;
+        Self {
+            origin_ns: from.0,
+            base_ns: from.1,
+            slope: rise / part_ns,
+            rest: 0.0,
+            part_ns,
+            knots: vec![(-error, error), (rise - error, rise + error)],
+            error_ns,
+            range_ns: (
+                middle - error_ns.cast_signed(),
+                middle + error_ns.cast_signed(),
+            ),
+            drift_ppm: (ppm(rise - 2.0 * error), ppm(rise + 2.0 * error)),
+        }
+    }
+
     /// The offset at a time of the guest's clock.
     pub fn at(&self, at_ns: i64) -> i64 {
         let since = (at_ns - self.origin_ns) as f64;

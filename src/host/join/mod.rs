@@ -5,6 +5,7 @@
 
 mod clock;
 mod matching;
+mod readings;
 mod strata;
 mod waterfall;
 
@@ -14,6 +15,9 @@ pub use self::clock::Bounds;
 pub use self::clock::Offset;
 pub use self::matching::Matches;
 pub use self::matching::bounds;
+pub use self::readings::NoOffset;
+pub use self::readings::Third;
+pub use self::readings::by_readings;
 pub use self::strata::Part;
 pub use self::strata::Strata;
 pub use self::strata::StratumOf;

@@ -13,7 +13,7 @@ done
 machine() {
     qemu-system-x86_64 -accel kvm -cpu host -m 64 -nodefaults -display none -no-reboot -S \
         -monitor "unix:/tmp/monitor,server=on,wait=off" -trace "pci_nvme_mmio_doorbell_*" -D "$case_dir/$1.log" \
-        -blockdev driver=null-co,read-zeroes=on,size=64M,node-name=disk \
+        -blockdev driver=null-co,read-zeroes=on,size=67108864,node-name=disk \
         -device nvme,serial=inner,drive=disk,bootindex=0 </dev/null >"$case_dir/$1.out" 2>&1 &
     qemu=$!
     local i

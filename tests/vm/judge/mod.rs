@@ -29,6 +29,7 @@ mod kvm;
 mod ledger;
 mod lockdown;
 mod methods;
+mod nested;
 mod orders;
 mod patterns;
 mod plants;
