@@ -2,7 +2,8 @@
 //! `join` and `host annotate` of files. tests/host/nvmet-guest.nvd and nvmet-host.nvd are of one guest
 //! with Linux 6.12, in which nvmet served a disk over TCP (tests/vm/guest/host.sh, case join).
 //! qemu-guest.nvd is of a guest with Linux 6.12, and qemu-host.nvd of its QEMU 7.2, traced by uprobes
-//! on the host; the disk answered after 1 ms.
+//! on the host; the disk answered after 1 ms. nested-guest.nvd and nested-host.nvd are of a guest of
+//! KVM and its QEMU (tests/vm/guest/nested.sh).
 #![allow(
     clippy::unwrap_used,
     clippy::expect_used,
@@ -186,4 +187,29 @@ fn an_import_can_be_recorded_and_read_again() {
     let rows = lines(&format!("host latency --json --from {file}"));
     let counted: u64 = rows.iter().filter_map(|row| row["count"].as_u64()).sum();
     assert_eq!(counted, 10);
+}
+
+#[test]
+fn offsets_by_three_methods_agree() {
+    let range = |clock: &str| {
+        let words = format!(
+            "join tests/host/nested-guest.nvd tests/host/nested-host.nvd --json --clock {clock}"
+        );
+        let join = lines(&words).pop().unwrap();
+        assert_eq!(
+            (&join["matched"], &join["clock"]),
+            (&200.into(), &clock.into())
+        );
+        assert_eq!(join["notes"].as_array().unwrap().len(), 0, "{join}");
+        let ns = |name: &str| join[name].as_i64().unwrap();
+        ns("offset_low_ns")..=ns("offset_high_ns")
+    };
+    let (pairs, tsc, ptp) = (range("pairs"), range("tsc"), range("ptp"));
+    for wider in [&pairs, &ptp] {
+        for end in [tsc.start(), tsc.end()] {
+            assert!(wider.contains(end), "{tsc:?} {wider:?}");
+        }
+    }
+    // each reading took some ten nanoseconds
+    assert!(tsc.end() - tsc.start() < 1000, "{tsc:?}");
 }
