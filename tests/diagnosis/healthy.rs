@@ -136,7 +136,7 @@ fn what_concerns_little_of_the_time_is_not_named() {
     let diagnosis = diagnose(&run.facts(Accuracy::Exact));
     assert!(diagnosis.causes.is_empty(), "{:#?}", diagnosis.causes);
     let why = diagnosis.ruled_out.iter().find(|(r, _)| *r == "unaligned");
-    assert!(why.unwrap().1.contains("by on: 3."), "{why:?}");
+    assert!(why.unwrap().1.contains("on them: 3."), "{why:?}");
 }
 
 #[test]
