@@ -2,11 +2,14 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
 # check.sh [SUITE...]: checks the packages of pack.sh, as root. The .deb: lintian; installed, used and
 # purged in new roots of Debian (bookworm and trixie), in which it must leave nothing. The .rpm: by
-# rpm, installed in an empty root and removed from it. The archive: unpacked.
+# rpm, installed in an empty root and removed from it. The archive: unpacked. At the end, the first
+# minutes of a new user in a guest that has NVMe, with Debian 12 and its kernel.
 set -euo pipefail
 
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 cd "$here/.."
+# shellcheck source=packaging/state.sh
+. "$here/state.sh"
 out=target/package/out
 version=$(sed -n 's/^version = "\(.*\)"$/\1/p' Cargo.toml | head -n 1)
 suites=("${@:-}")
@@ -57,20 +60,6 @@ first_minutes() {
     echo "check: without NVMe, each command says so in one line"
 }
 
-# state ROOT: names, modes and owners of all files of a root, and the contents of /etc, without what
-# apt and dpkg write about themselves
-state() {
-    (
-        cd "$1"
-        find . \( -path ./proc -o -path ./sys -o -path ./dev -o -path ./tmp -o -path ./var/cache \
-            -o -path ./var/log -o -path ./var/lib/apt -o -path ./var/lib/dpkg \) -prune -o \
-            -printf '%p %m %U:%G %l\n' | sort
-        find etc -type f ! -name ld.so.cache -exec sha256sum {} + | sort -k 2
-        sed -n 's/^Package: //p' var/lib/dpkg/status | sort
-        ls var/lib/dpkg/info
-    )
-}
-
 # The address from which this machine gets Debian's packages.
 mirror() {
     # shellcheck disable=SC2016 # apt expands these
@@ -105,6 +94,21 @@ in_debian() {
     state "$root" >"$work/after"
     diff "$work/before" "$work/after" || die "these files of $suite differ after a purge"
     echo "check: the .deb works in $suite and leaves nothing"
+}
+
+in_guest() {
+    local share=$work/guest args
+    mkdir "$share"
+    cp target/package/bookworm.tar "$share/root.tar"
+    cp "$out"/*.deb "$share/nvme-deep.deb"
+    (cd "$share" && apt-get -qq download libelf1 && mv libelf1_*.deb libelf1.deb)
+    echo "exec bash $here/first-minutes.sh" >"$share/run.sh"
+    tests/vm/fetch.sh 6.1
+    mapfile -t args < <(SHARE=$share tests/vm/nvme-args.sh nvme_null nvme0 4000000)
+    MEM=3G tests/vm/boot.sh 6.1 "$share" "${args[@]}" || die "the first minutes fail in a guest"
+    mkdir -p target/package/first-minutes
+    cp "$share"/out/* target/package/first-minutes
+    echo "check: in a guest with NVMe the .deb is installed, works and leaves nothing"
 }
 
 rpm_itself() {
@@ -143,3 +147,4 @@ lintian --allow-root --fail-on error "$out"/*.deb
 rpm_itself
 archive_itself
 for suite in "${suites[@]}"; do in_debian "$suite"; done
+[[ " ${suites[*]} " != *" bookworm "* ]] || in_guest

@@ -1,0 +1,48 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: MIT OR Apache-2.0
+# first-minutes.sh: the first minutes of a new user, in a guest with NVMe (check.sh boots it): in a new
+# root of Debian 12 the package is installed, used and purged. /mnt has root.tar and the packages.
+set -euo pipefail
+
+# shellcheck source=packaging/state.sh
+. "$(dirname "$0")/state.sh"
+out=/mnt/out root=/tmp/root
+mkdir "$out" "$root"
+tar -C "$root" -xf /mnt/root.tar
+for dir in proc sys dev; do mount --rbind "/$dir" "$root/$dir"; done
+cp /mnt/*.deb "$root/tmp"
+
+# inside COMMAND...: runs a command in the root
+inside() {
+    chroot "$root" env -i PATH=/usr/sbin:/usr/bin:/sbin:/bin TERM=xterm LC_ALL=C.UTF-8 "$@"
+}
+
+# shows NAME TEXT: fails unless the output has the text
+shows() {
+    grep -qF -- "$2" "$out/$1" && return
+    echo "$1 does not show '$2':"
+    cat "$out/$1"
+    return 1
+}
+
+inside dpkg -i /tmp/libelf1.deb >/dev/null
+state "$root" >/tmp/before
+inside dpkg -i /tmp/nvme-deep.deb >/dev/null
+fio --name=load --filename=/dev/nvme0n1 --rw=randread --bs=4k --iodepth=4 --ioengine=libaio --direct=1 \
+    --time_based --runtime=600 </dev/null >/dev/null 2>&1 &
+load=$!
+inside nvme-deep doctor >"$out/doctor" 2>&1
+inside script -qec 'stty rows 24 cols 80; timeout -s INT 8 nvme-deep top' /dev/null >"$out/top" 2>&1 </dev/null
+inside nvme-deep latency --stages --duration 5s >"$out/latency" 2>&1
+inside nvme-deep diagnose --duration 10s >"$out/diagnose" 2>&1
+kill "$load"
+shows doctor 'nvme0'
+shows top 'IOPS'
+shows latency 'accuracy  exact'
+shows diagnose 'nothing avoidable seen'
+inside dpkg -P nvme-deep >/dev/null
+state "$root" >/tmp/after
+diff /tmp/before /tmp/after
+# programs and links end with the process; nothing is pinned
+[[ -z $(ls /sys/fs/bpf) ]]
+awk '/^nvme_core /{ exit $3 > limit } BEGIN { limit = 1 }' /proc/modules
