@@ -228,6 +228,11 @@ pub struct HostKvmArgs {
     #[arg(long, value_name = "N", default_value = "0", value_parser = clap::value_parser!(u32).range(..16))]
     pub dstrd: u32,
 
+    /// The number of I/O queues [default: that of --guest]. Without it, writes to what is behind the
+    /// doorbells, such as an MSI-X table, are counted as doorbells of high queues
+    #[arg(long, value_name = "N")]
+    pub queues: Option<u32>,
+
     /// One JSON object per line instead of text (schema: docs/json.md)
     #[arg(long, short = 'j')]
     pub json: bool,
@@ -242,7 +247,8 @@ pub enum ClockArg {
     Pairs,
     /// The TSC, with the offset that KVM gave the virtual machine (`host trace --pid`)
     Tsc,
-    /// The host's wall clock, which the guest reads by ptp_kvm
+    /// The host's wall clock, which the guest reads by ptp_kvm. HOST must be of the machine that runs
+    /// the guest
     Ptp,
 }
 

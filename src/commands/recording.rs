@@ -273,8 +273,12 @@ impl RecordingFile {
 
     /// Adds the settings of the machine and its controllers.
     pub fn machine(&mut self, machine: &MachineInfo) {
+        let mut machine = machine.clone();
+        if self.info.redacted {
+            machine.controllers.iter_mut().for_each(|c| c.bar = None);
+        }
         self.recorder
-            .block(Content::Machine, monotonic_ns(), machine);
+            .block(Content::Machine, monotonic_ns(), &machine);
     }
 
     fn clock_readings(&mut self) {
@@ -284,6 +288,10 @@ impl RecordingFile {
     }
 
     fn readings(&mut self, readings: &[ClockReading]) {
+        if self.info.redacted {
+            // they would tie recordings of one boot together
+            return;
+        }
         self.recorder
             .block(Content::Readings, monotonic_ns(), &readings);
     }

@@ -18,6 +18,9 @@ pub struct Doorbells {
     pub last: u64,
     /// CAP.DSTRD.
     pub stride: u32,
+    /// The number of I/O queues. `None`: not known; what is behind the doorbells, such as the MSI-X
+    /// table of QEMU's controllers, then passes for more of them.
+    pub queues: Option<u32>,
 }
 
 /// A doorbell: queue id, and whether it is that of the completion queue.
@@ -31,7 +34,8 @@ impl Doorbells {
         let size = 4_u64.checked_shl(self.stride)?;
         let number = offset / size;
         let qid = u16::try_from(number / 2).ok()?;
-        (inside && offset.is_multiple_of(size)).then_some((qid, number % 2 == 1))
+        let exists = self.queues.is_none_or(|last| u32::from(qid) <= last);
+        (inside && exists && offset.is_multiple_of(size)).then_some((qid, number % 2 == 1))
     }
 }
 
@@ -55,7 +59,9 @@ pub struct KvmTrace {
     pub malformed: u64,
     /// Other lines.
     pub other: u64,
-    /// Events that the kernel dropped, by the trace.
+    /// Events of KVM.
+    pub events: u64,
+    /// Events that the kernel dropped, by the trace; at least, as some traces give no number.
     pub lost: u64,
 }
 
@@ -80,6 +86,8 @@ fn time(text: &str) -> Option<u64> {
 /// `task-TID [CPU] ... TIME` before the event: thread and time.
 fn head(text: &str) -> Option<(u32, u64)> {
     let (task, rest) = text.rsplit_once('[')?;
+    // ftrace may write the process in brackets behind the thread
+    let task = task.split_once('(').map_or(task, |(before, _)| before);
     let tid = task.trim_end().rsplit_once('-')?.1;
     let stamp = rest.split_whitespace().last()?;
     Some((tid.parse().ok()?, time(stamp)?))
@@ -95,12 +103,14 @@ fn written(text: &str) -> Option<Option<u64>> {
     u64::from_str_radix(digits, 16).ok().map(Some)
 }
 
-/// `7` in `CPU:1 [LOST 7 EVENTS]` (ftrace) and `CPU:1 [7 EVENTS DROPPED]` (trace-cmd).
+/// `7` in `CPU:1 [LOST 7 EVENTS]` (ftrace) and `CPU:1 [7 EVENTS DROPPED]` (trace-cmd); 1 without a
+/// number.
 fn dropped(line: &str) -> Option<u64> {
     let inside = line.strip_prefix("CPU:")?.split_once('[')?.1;
     let words: Vec<&str> = inside.trim_end_matches(']').split_whitespace().collect();
     match words[..] {
         ["LOST", n, "EVENTS"] | [n, "EVENTS", "DROPPED"] => n.parse().ok(),
+        ["LOST", "EVENTS"] | ["EVENTS", "DROPPED"] => Some(1),
         _ => None,
     }
 }
@@ -140,6 +150,7 @@ impl KvmReader {
             self.found.other += 1;
             return;
         }
+        self.found.events += 1;
         let Some((tid, ns)) = head(before) else {
             self.found.malformed += 1;
             return;
@@ -210,6 +221,7 @@ mod tests {
         first: 0xfebd_4000,
         last: 0xfebd_7fff,
         stride: 0,
+        queues: None,
     };
 
     #[test]
@@ -224,6 +236,15 @@ mod tests {
         assert_eq!(wide.at(0xfebd_5000 + 3 * 64), Some((1, true)));
         assert_eq!(wide.at(0xfebd_5004), None);
         assert_eq!(Doorbells { stride: 99, ..BAR }.at(0xfebd_5000), None);
+        // the MSI-X table of QEMU
+        let table = 0xfebd_6000;
+        assert_eq!(BAR.at(table), Some((512, false)));
+        let two = Doorbells {
+            queues: Some(2),
+            ..BAR
+        };
+        assert_eq!(two.at(table), None);
+        assert_eq!(two.at(0xfebd_5014), Some((2, true)));
     }
 
     #[test]
@@ -248,6 +269,8 @@ mod tests {
         for (lost, n) in [
             ("CPU:0 [LOST 12 EVENTS]", 12),
             ("CPU:1 [3 EVENTS DROPPED]", 3),
+            ("CPU:4 [LOST EVENTS]", 1),
+            ("CPU:0 [EVENTS DROPPED]", 1),
         ] {
             let read = read(&[exit, write, lost, entry].join("\n"), BAR);
             assert_eq!(
@@ -266,6 +289,10 @@ mod tests {
         assert_eq!(time("100.0000000001"), None);
         assert_eq!(
             head("CPU 0/KVM-1234  [001] d..1.   7.5"),
+            Some((1234, 7_500_000_000))
+        );
+        assert_eq!(
+            head("CPU 0/KVM-1234  (   1200) [001] d..1.   7.5"),
             Some((1234, 7_500_000_000))
         );
     }

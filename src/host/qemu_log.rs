@@ -222,7 +222,6 @@ fn target() -> TargetInfo {
         by: "log".into(),
         clock: HostClock::Realtime,
         resolution_ns: RESOLUTION_NS,
-        tsc: None,
         ..TargetInfo::default()
     }
 }

@@ -158,7 +158,6 @@ pub fn import(text: &str) -> Result<Imported, ImportError> {
             by: "spdk_trace".into(),
             clock: HostClock::Tsc,
             resolution_ns: 1,
-            tsc: None,
             ..TargetInfo::default()
         },
         controllers: vec![HostController {

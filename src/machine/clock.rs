@@ -2,6 +2,8 @@
 //! The kernel's clocks.
 
 #[cfg(target_arch = "x86_64")]
+use core::arch::x86_64::_mm_lfence;
+#[cfg(target_arch = "x86_64")]
 use core::arch::x86_64::_rdtsc;
 use std::fs;
 use std::fs::File;
@@ -21,7 +23,7 @@ use crate::recording::SharedClock;
 /// Readings of which the best is kept.
 const TRIES: u32 = 5;
 /// Time between two readings in a recording.
-const EVERY_NS: u64 = 10_000_000_000;
+const EVERY_NS: u64 = 1_000_000_000;
 /// The name that the driver ptp_kvm gives its clock.
 const PTP_KVM: &str = "KVM virtual PTP";
 
@@ -47,6 +49,7 @@ fn read(clock: SharedClock, value: &dyn Fn() -> Option<u64>) -> Option<ClockRead
             value,
             mono_ns: before + error_ns,
             error_ns,
+            guest: None,
         })
     };
     let all = (0..TRIES).filter_map(|_| once());
@@ -67,8 +70,11 @@ pub fn wall_offset_ns() -> i64 {
 
 #[cfg(target_arch = "x86_64")]
 fn tsc() -> Option<u64> {
-    // SAFETY: the instruction reads a counter
-    Some(unsafe { _rdtsc() })
+    // SAFETY: the first instruction keeps the second, which reads a counter, from being executed early
+    Some(unsafe {
+        _mm_lfence();
+        _rdtsc()
+    })
 }
 
 #[cfg(not(target_arch = "x86_64"))]
@@ -83,6 +89,8 @@ pub struct SharedClocks {
     ptp: Option<File>,
     /// When to read them again.
     due_ns: u64,
+    /// The process whose virtual machine's TSC is read, too.
+    machine: Option<(System, u32)>,
 }
 
 impl SharedClocks {
@@ -99,10 +107,20 @@ impl SharedClocks {
                 let name = all.next()?.file_name();
                 File::open(system.path("dev").join(name)).ok()
             });
-        Self { ptp, due_ns: 0 }
+        Self {
+            ptp,
+            due_ns: 0,
+            machine: None,
+        }
     }
 
-    /// Reads each of them, if that was not done within the last 10 s.
+    /// Also reads how the TSC of this process's virtual machine differs.
+    pub fn with_machine(mut self, system: &System, pid: Option<u32>) -> Self {
+        self.machine = pid.map(|pid| (system.clone(), pid));
+        self
+    }
+
+    /// Reads each of them, if that was not done within the last second.
     pub fn read_if_due(&mut self) -> Option<Vec<ClockReading>> {
         let now_ns = monotonic_ns();
         if now_ns < self.due_ns {
@@ -118,11 +136,11 @@ impl SharedClocks {
             let id = DynamicClockId::Dynamic(self.ptp.as_ref()?.as_fd());
             clock_gettime_dynamic(id).ok().map(as_ns)
         };
-        let all = [
-            wall(),
-            read(SharedClock::Tsc, &tsc),
-            read(SharedClock::HostWall, &host_wall),
-        ];
+        let mut ticks = read(SharedClock::Tsc, &tsc);
+        if let Some((reading, (system, pid))) = ticks.as_mut().zip(self.machine.as_ref()) {
+            reading.guest = system.tsc_scale(*pid);
+        }
+        let all = [wall(), ticks, read(SharedClock::HostWall, &host_wall)];
         all.into_iter().flatten().collect()
     }
 }

@@ -7,20 +7,28 @@ use std::fs::OpenOptions;
 use std::io;
 use std::io::ErrorKind;
 use std::io::Read;
+use std::num::NonZero;
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
 use std::path::PathBuf;
+use std::str::FromStr;
+use std::thread;
 
 use rustix::fs::OFlags;
 
 use super::System;
+use super::Unreadable;
 use super::tracefs::TracefsError;
 use crate::recording::TscScale;
 
 /// From the exit of a virtual CPU to its next entry.
 const EVENTS: [&str; 4] = ["kvm_exit", "kvm_mmio", "kvm_userspace_exit", "kvm_entry"];
-/// Size of the buffer of each CPU in KiB.
-const BUFFER_KB: &str = "2048";
+/// Readings of a TSC offset until two are equal.
+const TRIES: u32 = 5;
+/// Most memory for the buffers of all CPUs, in KiB.
+const BUFFERS_KB: usize = 64 << 10;
+/// Least and most memory for that of a CPU, in KiB.
+const BUFFER_KB: (usize, usize) = (256, 2048);
 
 /// Why the events of KVM cannot be read.
 #[derive(Debug, thiserror::Error)]
@@ -30,13 +38,22 @@ pub enum KvmError {
     #[error("{0}")]
     Tracefs(#[from] TracefsError),
     /// The module is not loaded.
-    #[error("the kernel has no tracepoint kvm:{event}: the module kvm is not loaded")]
+    #[error(
+        "the kernel has no tracepoint kvm:{event}: the module kvm is not loaded; load kvm_intel or \
+         kvm_amd"
+    )]
     NoEvent {
         /// The first that is missing.
         event: &'static str,
     },
+    /// The process has no threads.
+    #[error("process {pid} has ended")]
+    Ended {
+        /// The process.
+        pid: u32,
+    },
     /// A file of tracefs.
-    #[error("{} can't be used ({error})", .path.display())]
+    #[error("{} can't be used ({error}): root can, unless lockdown forbids it", .path.display())]
     File {
         /// Its path.
         path: PathBuf,
@@ -53,7 +70,13 @@ impl KvmError {
 
     /// Whether the user may not use tracefs.
     pub fn is_refused(&self) -> bool {
-        matches!(self, Self::File { error, .. } if error.kind() == ErrorKind::PermissionDenied)
+        match self {
+            Self::File { error, .. } => error.kind() == ErrorKind::PermissionDenied,
+            Self::Tracefs(TracefsError::Unreadable(why)) => {
+                matches!(why, Unreadable::NoPermission | Unreadable::Refused)
+            }
+            _ => false,
+        }
     }
 }
 
@@ -62,17 +85,55 @@ impl KvmError {
 struct Instance(PathBuf);
 
 impl Instance {
+    /// Creates it. One that a killed run has left is removed first.
+    fn create(dir: PathBuf) -> Result<Self, KvmError> {
+        let created = fs::create_dir(&dir).or_else(|error| {
+            if error.kind() != ErrorKind::AlreadyExists {
+                return Err(error);
+            }
+            fs::remove_dir(&dir)?;
+            fs::create_dir(&dir)
+        });
+        created.map_err(KvmError::of(&dir))?;
+        Ok(Self(dir))
+    }
+
     fn set(&self, file: &str, value: &str) -> Result<(), KvmError> {
         let path = self.0.join(file);
         fs::write(&path, value).map_err(KvmError::of(&path))
+    }
+
+    /// Traces the threads of a process, also those that they create.
+    fn follow(&self, system: &System, pid: u32) -> Result<(), KvmError> {
+        // an empty list would select every process
+        let threads = || match system.threads(pid) {
+            none if none.is_empty() => Err(KvmError::Ended { pid }),
+            threads => Ok(threads),
+        };
+        let mut now = threads()?;
+        self.set("options/event-fork", "1")?;
+        loop {
+            self.set("set_event_pid", &now.join(" "))?;
+            // a thread that was created meanwhile may have a parent that was not followed
+            let later = threads()?;
+            if later == now {
+                return Ok(());
+            }
+            now = later;
+        }
     }
 }
 
 impl Drop for Instance {
     fn drop(&mut self) {
-        // an instance whose events are on can be removed, too; there is nobody to report to
+        // `close` reports it where somebody reads
         let _ = fs::remove_dir(&self.0);
     }
+}
+
+/// Size of the buffer of each CPU, in KiB.
+fn buffer_kb(cpus: usize) -> usize {
+    (BUFFERS_KB / cpus.max(1)).clamp(BUFFER_KB.0, BUFFER_KB.1)
 }
 
 /// The events of the threads of a process, as text.
@@ -98,14 +159,11 @@ impl KvmEvents {
             }
         }
         let dir = tracefs.join(format!("instances/nvme-deep-{}", std::process::id()));
-        fs::create_dir(&dir).map_err(KvmError::of(&dir))?;
-        let instance = Instance(dir);
-        instance.set("buffer_size_kb", BUFFER_KB)?;
+        let instance = Instance::create(dir)?;
+        let cpus = thread::available_parallelism().map_or(1, NonZero::get);
+        instance.set("buffer_size_kb", &buffer_kb(cpus).to_string())?;
         instance.set("trace_clock", "mono")?;
-        // threads that are created later, too
-        instance.set("options/event-fork", "1")?;
-        let threads = system.threads(pid);
-        instance.set("set_event_pid", &threads.join(" "))?;
+        instance.follow(system, pid)?;
         for event in EVENTS {
             instance.set(&format!("events/kvm/{event}/enable"), "1")?;
         }
@@ -144,6 +202,16 @@ impl KvmEvents {
         Ok(read > 0)
     }
 
+    /// Removes the instance.
+    ///
+    /// # Errors
+    /// If it stays; the message names it.
+    pub fn close(self) -> Result<(), KvmError> {
+        let Self { pipe, instance, .. } = self;
+        drop(pipe);
+        fs::remove_dir(&instance.0).map_err(KvmError::of(&instance.0))
+    }
+
     /// Stops the events. Those before can still be read.
     ///
     /// # Errors
@@ -153,31 +221,58 @@ impl KvmEvents {
     }
 }
 
-/// The TSC of a virtual CPU.
+/// The number in a file; `None` if there is no such file. An error: it is not readable.
+fn number<T: FromStr>(path: &Path) -> Result<Option<T>, ()> {
+    match fs::read_to_string(path) {
+        Ok(text) => text.trim().parse().map(Some).map_err(drop),
+        Err(error) if error.kind() == ErrorKind::NotFound => Ok(None),
+        Err(_) => Err(()),
+    }
+}
+
+/// The TSC of a virtual CPU. `None` also while it runs a guest of its guest: then the files have the
+/// values of that one.
 fn tsc_of(cpu: &Path) -> Option<TscScale> {
-    let number = |file: &str| -> Option<i64> {
-        let text = fs::read_to_string(cpu.join(file)).ok()?;
-        text.trim().parse().ok()
+    let once = || -> Result<Option<TscScale>, ()> {
+        let offset = number(&cpu.join("tsc-offset"))?;
+        // without these files the processor cannot scale
+        let ratio = number(&cpu.join("tsc-scaling-ratio"))?;
+        let bits = number(&cpu.join("tsc-scaling-ratio-frac-bits"))?;
+        let is_nested = number::<u32>(&cpu.join("guest_mode"))? == Some(1);
+        let (ratio, bits) = match (ratio, bits) {
+            (None, None) => (1, 0),
+            (Some(ratio), Some(bits)) => (ratio, bits),
+            _ => return Err(()),
+        };
+        let scale = offset.map(|offset| TscScale {
+            offset,
+            ratio,
+            bits,
+        });
+        Ok(scale.filter(|_| !is_nested))
     };
-    let offset = number("tsc-offset")?;
-    // without these files the processor cannot scale
-    let scale = number("tsc-scaling-ratio").zip(number("tsc-scaling-ratio-frac-bits"));
-    let (ratio, bits) = scale.unwrap_or((1, 0));
-    Some(TscScale {
-        offset,
-        ratio: u64::try_from(ratio).ok()?,
-        bits: u32::try_from(bits).ok()?,
-    })
+    // kernels without guest_mode: the values of a moment in the inner guest are not those of the next
+    let mut last = once().ok()?;
+    for _ in 0..TRIES {
+        let now = once().ok()?;
+        if now.is_some() && now == last {
+            return now;
+        }
+        last = now;
+    }
+    None
 }
 
 impl System {
     /// The ids of the threads of a process.
     fn threads(&self, pid: u32) -> Vec<String> {
         let entries = fs::read_dir(self.path(&format!("proc/{pid}/task")));
-        let names = entries.into_iter().flatten().flatten();
-        names
+        let entries = entries.into_iter().flatten().flatten();
+        let mut names: Vec<String> = entries
             .map(|e| e.file_name().to_string_lossy().into_owned())
-            .collect()
+            .collect();
+        names.sort_unstable();
+        names
     }
 
     /// The TSC of the virtual machine that a process runs by KVM, from debugfs. `None`: there is none,
@@ -236,6 +331,29 @@ mod tests {
     }
 
     #[test]
+    fn the_buffers_of_many_cpus_are_smaller() {
+        assert_eq!(
+            [1, 8, 64, 256, 4096].map(buffer_kb),
+            [2048, 2048, 1024, 256, 256]
+        );
+    }
+
+    #[test]
+    fn without_threads_every_process_would_be_traced() {
+        let root = TempDir::new().unwrap();
+        for event in EVENTS {
+            put(
+                &root,
+                &format!("sys/kernel/tracing/events/kvm/{event}/id"),
+                "1",
+            );
+        }
+        put(&root, "sys/kernel/tracing/instances/x", "");
+        let error = KvmEvents::open(&System::at(root.path()), 7).unwrap_err();
+        assert!(matches!(error, KvmError::Ended { pid: 7 }), "{error}");
+    }
+
+    #[test]
     fn the_tsc_is_that_of_all_virtual_cpus_of_the_process() {
         let root = TempDir::new().unwrap();
         let system = System::at(root.path());
@@ -266,6 +384,17 @@ mod tests {
         }
         (scale.offset, scale.ratio, scale.bits) = (-7, 3 << 31, 32);
         assert_eq!(system.tsc_scale(40), Some(scale));
+        put(&root, &format!("{dir}/vcpu1/guest_mode"), "1\n");
+        assert_eq!(system.tsc_scale(40), None);
+        put(&root, &format!("{dir}/vcpu1/guest_mode"), "0\n");
+        assert_eq!(system.tsc_scale(40), Some(scale));
+        put(&root, &format!("{dir}/vcpu1/tsc-scaling-ratio"), "?\n");
+        assert_eq!(system.tsc_scale(40), None);
+        put(
+            &root,
+            &format!("{dir}/vcpu1/tsc-scaling-ratio"),
+            "6442450944\n",
+        );
         put(&root, &format!("{dir}/vcpu1/tsc-offset"), "-8\n");
         assert_eq!(system.tsc_scale(40), None);
     }

@@ -98,18 +98,6 @@ pub enum HostClock {
     Other,
 }
 
-/// The TSC of a virtual machine: guest = (host * ratio >> bits) + offset.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(default)]
-pub struct TscScale {
-    /// Ticks of the guest's TSC.
-    pub offset: i64,
-    /// Multiplier, with `bits` bits after the binary point.
-    pub ratio: u64,
-    /// See `ratio`.
-    pub bits: u32,
-}
-
 /// A target, and how it was observed.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
@@ -130,9 +118,6 @@ pub struct TargetInfo {
     pub clock: HostClock,
     /// Resolution of the times, which are rounded down to it, in nanoseconds.
     pub resolution_ns: u64,
-    /// The TSC of the virtual machine. `None`: not known, or the process runs none by KVM.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub tsc: Option<TscScale>,
 }
 
 /// A controller of the target.

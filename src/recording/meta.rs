@@ -110,6 +110,18 @@ pub enum SharedClock {
     Other,
 }
 
+/// The TSC of a virtual machine: guest = (host * ratio >> bits) + offset.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct TscScale {
+    /// Ticks of the guest's TSC.
+    pub offset: i64,
+    /// Multiplier, with `bits` bits after the binary point.
+    pub ratio: u64,
+    /// See `ratio`.
+    pub bits: u32,
+}
+
 /// A reading of a clock, and the time of CLOCK_MONOTONIC at which it was taken.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
@@ -122,6 +134,10 @@ pub struct ClockReading {
     pub mono_ns: u64,
     /// `mono_ns` is wrong by at most this.
     pub error_ns: u64,
+    /// Of the host's TSC: that of the virtual machine at this time. `None`: not known, or the process
+    /// runs none by KVM.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub guest: Option<TscScale>,
 }
 
 /// A controller.

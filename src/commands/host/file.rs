@@ -57,6 +57,7 @@ impl HostFile {
     ) -> Result<Self> {
         let (file, out) = OutFile::create(path, force, inputs)?;
         let begin_ns = if live { monotonic_ns() } else { 0 };
+        let pid = target.pid;
         let mut info = RunInfo {
             program: env!("CARGO_PKG_VERSION").into(),
             begin_ns,
@@ -66,7 +67,7 @@ impl HostFile {
         let mut clocks = None;
         if live {
             let system = System::at("/");
-            clocks = Some(SharedClocks::look(&system));
+            clocks = Some(SharedClocks::look(&system).with_machine(&system, pid));
             let identity = system.identity();
             info.host = identity.host;
             info.kernel = identity.kernel;
@@ -84,7 +85,7 @@ impl HostFile {
         })
     }
 
-    /// Adds readings of the clocks, every 10 s. To be called at least once before [`Self::finish`].
+    /// Adds readings of the clocks, once a second. To be called at least once before [`Self::finish`].
     ///
     /// # Errors
     /// If the file cannot be written; one sentence.

@@ -25,7 +25,8 @@ use nvme_deep::render::host::kvm_json;
 use nvme_deep::render::host::kvm_text;
 
 use super::live::Turn;
-use super::live::until_stopped;
+use super::live::stop_receiver;
+use super::live::until_stop;
 use super::read_text;
 use crate::cli::host::HostKvmArgs;
 use crate::cli::options::ctrl_instance;
@@ -41,8 +42,8 @@ fn range(text: &str) -> Option<(u64, u64)> {
     (range.0 < range.1).then_some(range)
 }
 
-/// The address of BAR 0 in the guest's recording.
-fn recorded(path: &Path, ctrl: Option<&str>) -> Result<(u64, u64)> {
+/// The address of BAR 0 in the guest's recording, and the number of I/O queues.
+fn recorded(path: &Path, ctrl: Option<&str>) -> Result<((u64, u64), Option<u32>)> {
     let (mut playback, _) = open_recording(path)?;
     let mut controllers: Option<Vec<MachineController>> = None;
     let mut more = true;
@@ -55,12 +56,12 @@ fn recorded(path: &Path, ctrl: Option<&str>) -> Result<(u64, u64)> {
         more = read.map_err(|e| Failure::error(Kind::Run, format!("{}: {e}", path.display())))?;
     }
     let instance = ctrl.map(ctrl_instance).transpose()?;
-    let of = |c: &MachineController| Some((c.instance, c.bar?));
+    let of = |c: &MachineController| Some((c.instance, c.bar?, c.io_queues));
     let mut found: Vec<_> = controllers.iter().flatten().filter_map(of).collect();
-    found.retain(|(number, _)| instance.is_none_or(|wanted| wanted == *number));
+    found.retain(|(number, ..)| instance.is_none_or(|wanted| wanted == *number));
     let shown = path.display();
     let text = match found[..] {
-        [(_, [first, last])] => return Ok((first, last)),
+        [(_, [first, last], queues)] => return Ok(((first, last), queues)),
         [] => format!(
             "{shown} has no address of such a controller: record the guest with `record --context`, or \
              give --bar"
@@ -71,62 +72,88 @@ fn recorded(path: &Path, ctrl: Option<&str>) -> Result<(u64, u64)> {
 }
 
 fn doorbells(args: &HostKvmArgs) -> Result<Doorbells> {
-    let (first, last) = match (&args.bar, &args.guest) {
+    let ((first, last), queues) = match (&args.bar, &args.guest) {
         (None, Some(path)) => recorded(path, args.ctrl.as_deref())?,
         (bar, _) => {
             let bar = bar.as_deref().unwrap_or_default();
-            range(bar).ok_or_else(|| {
+            let range = range(bar).ok_or_else(|| {
                 let text = format!(
                     "--bar {bar}: give the first and last address of BAR 0 in the guest, as in \
                      0xfebd4000-0xfebd7fff (/sys/class/nvme/nvme0/device/resource)"
                 );
                 Failure::error(Kind::Usage, text)
-            })?
+            })?;
+            (range, None)
         }
     };
     Ok(Doorbells {
         first,
         last,
         stride: args.dstrd,
+        queues: args.queues.or(queues),
     })
 }
 
 fn failure(error: KvmError) -> Error {
     let kind = match &error {
-        KvmError::NoEvent { .. } | KvmError::Tracefs(_) => Kind::Kernel,
         _ if error.is_refused() => Kind::Privilege,
+        KvmError::NoEvent { .. } | KvmError::Tracefs(_) => Kind::Kernel,
         _ => Kind::Run,
     };
     Failure::error(kind, error.to_string())
 }
 
-/// Traces a process. Returns an error beside the trace if the process has ended.
+/// Traces a process. Returns an error beside the trace if the process has ended, or not all could be
+/// read.
 fn observe(args: &HostKvmArgs, pid: u32, bar: Doorbells) -> Result<(KvmTrace, Result<()>)> {
     let system = System::at("/");
     let process = Memory::open(&system, pid).map_err(LibraryError::from)?;
+    // before there is an instance to remove
+    let stop = stop_receiver()?;
     let mut events = KvmEvents::open(&system, pid).map_err(failure)?;
     say(&format!("tracing the VM exits of process {pid}"));
     let mut reader = KvmReader::of(bar);
-    until_stopped(args.duration, &mut || {
-        let more = events
-            .read(&mut |line| reader.line(line))
-            .map_err(failure)?;
-        Ok(match (process.has_ended(), more) {
-            (_, true) => Turn::More,
-            (false, false) => Turn::Idle,
-            (true, false) => Turn::Ended,
-        })
-    })?;
-    events.stop().map_err(failure)?;
-    while events
-        .read(&mut |line| reader.line(line))
-        .map_err(failure)?
-    {}
-    let alive = match process.has_ended() {
-        true => Err(LibraryError::from(TargetError::Ended { pid }).into()),
-        false => Ok(()),
+    let mut take = |events: &mut KvmEvents| {
+        let read = events.read(&mut |line| reader.line(line));
+        read.map_err(failure)
     };
-    Ok((reader.finish(), alive))
+    let mut done = until_stop(&stop, args.duration, &mut || {
+        let more = take(&mut events)?;
+        Ok(match (process.has_ended(), more) {
+            (true, _) => Turn::Ended,
+            (false, true) => Turn::More,
+            (false, false) => Turn::Idle,
+        })
+    });
+    if done.is_ok() {
+        done = events.stop().map_err(failure);
+    }
+    while done.is_ok() {
+        match take(&mut events) {
+            Ok(true) => {}
+            Ok(false) => break,
+            Err(error) => done = Err(error),
+        }
+    }
+    if done.is_ok() && process.has_ended() {
+        done = Err(LibraryError::from(TargetError::Ended { pid }).into());
+    }
+    let closed = events.close().map_err(failure);
+    Ok((reader.finish(), done.and(closed)))
+}
+
+/// The doorbell writes of a trace in a file.
+fn from_file(path: &Path, bar: Doorbells) -> Result<KvmTrace> {
+    let trace = read(&read_text(path)?, bar);
+    if trace.events == 0 {
+        let text = format!(
+            "{}: no event of KVM: give the text of ftrace or of `trace-cmd report` with kvm_exit, kvm_mmio, \
+             kvm_userspace_exit and kvm_entry",
+            path.display()
+        );
+        return Err(Failure::error(Kind::Usage, text));
+    }
+    Ok(trace)
 }
 
 /// Runs the command.
@@ -136,7 +163,7 @@ fn observe(args: &HostKvmArgs, pid: u32, bar: Doorbells) -> Result<(KvmTrace, Re
 pub fn run(args: &HostKvmArgs) -> Result<()> {
     let bar = doorbells(args)?;
     let (trace, ended) = match (&args.trace, args.pid) {
-        (Some(path), _) => (read(&read_text(path)?, bar), Ok(())),
+        (Some(path), _) => (from_file(path, bar)?, Ok(())),
         (None, pid) => observe(args, pid.unwrap_or_default(), bar)?,
     };
     let mut out = BufWriter::new(stdout().lock());

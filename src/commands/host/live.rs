@@ -6,6 +6,7 @@ use std::io::BufWriter;
 use std::io::Write;
 use std::io::stdout;
 use std::path::Path;
+use std::sync::mpsc::Receiver;
 use std::sync::mpsc::RecvTimeoutError;
 use std::sync::mpsc::channel;
 use std::time::Duration;
@@ -35,6 +36,7 @@ use crate::cli::host::HostLatencyArgs;
 use crate::cli::host::HostTraceArgs;
 use crate::cli::host::TargetArgs;
 use crate::cli::options::color;
+use crate::commands::run::Wake;
 use crate::commands::run::stop_signals;
 use crate::commands::say;
 use crate::exit::Failure;
@@ -83,6 +85,16 @@ pub enum Turn {
     Ended,
 }
 
+/// Begins to listen for the signals that end a run.
+///
+/// # Errors
+/// If the kernel refuses.
+pub fn stop_receiver() -> Result<Receiver<Wake>> {
+    let (sender, stop) = channel();
+    stop_signals(sender)?;
+    Ok(stop)
+}
+
 /// Takes turns until a signal, for this time, or until the target has ended.
 ///
 /// # Errors
@@ -91,8 +103,18 @@ pub fn until_stopped(
     duration: Option<Duration>,
     turn: &mut dyn FnMut() -> Result<Turn>,
 ) -> Result<()> {
-    let (sender, stop) = channel();
-    stop_signals(sender)?;
+    until_stop(&stop_receiver()?, duration, turn)
+}
+
+/// The same, if signals are listened for already.
+///
+/// # Errors
+/// Those of the turns.
+pub fn until_stop(
+    stop: &Receiver<Wake>,
+    duration: Option<Duration>,
+    turn: &mut dyn FnMut() -> Result<Turn>,
+) -> Result<()> {
     let end = duration.map(|duration| Instant::now() + duration);
     loop {
         let pause = match turn()? {
@@ -170,9 +192,7 @@ pub fn trace(args: &HostTraceArgs) -> Result<()> {
 
 fn record(path: &Path, args: &HostTraceArgs) -> Result<()> {
     let mut session = open(&args.target, args.verbose)?;
-    let mut target = session.target().clone();
-    target.tsc = target.pid.and_then(|pid| System::at("/").tsc_scale(pid));
-    let mut file = HostFile::create(path, args.force, &[], target, true)?;
+    let mut file = HostFile::create(path, args.force, &[], session.target().clone(), true)?;
     let (ledger, alive) = {
         let file = RefCell::new(&mut file);
         let mut to = |event: &HostEvent, _: &[HostController]| file.borrow_mut().event(event);

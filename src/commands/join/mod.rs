@@ -109,7 +109,12 @@ fn clock(
             let clock = "the times of the host side are not of its CLOCK_MONOTONIC";
             return Err(usage(format!("--clock {name}: {clock}; use --clock pairs")));
         }
-        let offset = by_readings(&guest.readings, &host.readings, third);
+        let times = || guest.commands.iter().map(|c| c.issue_ns.cast_signed());
+        let span = times()
+            .min()
+            .zip(times().max())
+            .unwrap_or((i64::MAX, i64::MIN));
+        let offset = by_readings(&guest.readings, &host.readings, third, span);
         offset.map_err(|e| usage(format!("--clock {name}: {e}; use --clock pairs")))
     };
     Ok(match args.clock {
@@ -121,16 +126,7 @@ fn clock(
                 "--clock same: the recordings are not of one boot with one clock; use --clock pairs",
             ));
         }
-        Some(ClockArg::Tsc) => {
-            let scale = host.target.tsc.ok_or_else(|| {
-                usage(
-                    "--clock tsc: the host side has no TSC offset of the virtual machine: record it \
-                     with `host trace --pid` of a guest of KVM, as root with debugfs mounted; or use \
-                     --clock pairs",
-                )
-            })?;
-            (JoinClock::Tsc, Some(read("tsc", Third::Tsc(scale))?))
-        }
+        Some(ClockArg::Tsc) => (JoinClock::Tsc, Some(read("tsc", Third::Tsc)?)),
         Some(ClockArg::Ptp) => (JoinClock::Ptp, Some(read("ptp", Third::Ptp)?)),
     })
 }

@@ -76,13 +76,18 @@ pub struct Fit {
 }
 
 impl Fit {
-    /// Judges pairs by an offset that is known.
-    pub fn known(offset: Offset, pairs: &[Bounds]) -> Self {
-        let stands = |b| {
-            if offset.may_fit(b) {
+    /// Judges pairs by an offset that is known. `is_whole`: no record is lost. Otherwise a pair may be
+    /// wrong if its bounds leave room for a truth that is further away than the target's work.
+    pub fn known(offset: Offset, pairs: &[Bounds], is_whole: bool) -> Self {
+        let stands = |b: &Bounds| {
+            let (low, high) = offset.range(b.at_ns);
+            let is_narrower = b.low >= low + b.work_ns || b.up <= high - b.work_ns;
+            if !offset.may_fit(b) {
+                Stands::Contradicts
+            } else if is_whole || offset.surely_fits(b) || !is_narrower {
                 Stands::Fits
             } else {
-                Stands::Contradicts
+                Stands::Unsure
             }
         };
         let stands = pairs.iter().map(stands).collect();

@@ -144,7 +144,7 @@ pub fn pair(
     let times = || guest.iter().map(|c| c.issue_ns.cast_signed());
     let range = times().min().zip(times().max()).unwrap_or_default();
     let found = match known {
-        Some(offset) => Some(Fit::known(offset, &anchors)),
+        Some(offset) => Some(Fit::known(offset, &anchors, is_whole)),
         None => fit(&anchors, range, is_whole),
     };
     let mut matches = Matches::default();

@@ -8,19 +8,41 @@ use crate::recording::ClockReading;
 use crate::recording::SharedClock;
 use crate::recording::TscScale;
 
-/// The host's wall clock may move against its CLOCK_MONOTONIC by this: readings are rounded.
-const STILL_NS: i64 = 1000;
+/// The host's wall clock may move against its CLOCK_MONOTONIC by this: both are slewed alike, and
+/// rounded.
+const STILL_NS: i128 = 2;
+/// Times are rounded several times.
+const ROUNDING_NS: f64 = 2.0;
+/// Most bits of a ratio of TSCs.
+const MOST_BITS: u32 = 63;
 
 /// Why there is no offset.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum NoOffset {
     /// The guest's recording lacks readings.
-    #[error("the recording of the guest does not have two readings of {0}")]
+    #[error(
+        "the recording of the guest does not have two readings of {0}: it is older than these, or {0} was \
+         not there when `record` began"
+    )]
     Guest(&'static str),
     /// The host's recording lacks readings.
-    #[error("the recording of the host side does not have two readings of {0}")]
+    #[error(
+        "the recording of the host side does not have two readings of {0}: it is older than these, or an \
+         import"
+    )]
     Host(&'static str),
+    /// The TSC offset of the virtual machine is not recorded.
+    #[error(
+        "the recording of the host side has no TSC offset of the virtual machine: record it by `host trace \
+         --pid` of a process with one virtual machine of KVM, as root, with debugfs mounted"
+    )]
+    NoScale,
+    /// It has changed.
+    #[error(
+        "the TSC offset of the virtual machine changed during the recording, by a reboot or a migration"
+    )]
+    ScaleChanged,
     /// The host's wall clock was set.
     #[error("the wall clock of the host was set during the recording")]
     Set,
@@ -30,7 +52,7 @@ pub enum NoOffset {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Third {
     /// The TSC, of which the guest has its own.
-    Tsc(TscScale),
+    Tsc,
     /// The host's wall clock, which the guest reads by ptp_kvm.
     Ptp,
 }
@@ -47,7 +69,20 @@ impl TscScale {
     /// The host's TSC at a value of the guest's.
     fn host_ticks(self, guest: u64) -> i128 {
         let ticks = i128::from(guest) - i128::from(self.offset);
-        (ticks << self.bits.min(63)) / i128::from(self.ratio.max(1))
+        (ticks << self.bits) / i128::from(self.ratio)
+    }
+}
+
+/// The TSC of the virtual machine, if it was the same in all readings that have it.
+fn scale(host: &[ClockReading]) -> Result<TscScale, NoOffset> {
+    let mut all = host.iter().filter_map(|r| r.guest);
+    let first = all.next().ok_or(NoOffset::NoScale)?;
+    if first.ratio == 0 || first.bits > MOST_BITS {
+        return Err(NoOffset::NoScale);
+    }
+    match all.all(|scale| scale == first) {
+        true => Ok(first),
+        false => Err(NoOffset::ScaleChanged),
     }
 }
 
@@ -66,9 +101,9 @@ fn points(all: &[ClockReading], clock: SharedClock, third: impl Fn(u64) -> i128)
     points
 }
 
-/// The host's time at a time of the third clock, and its error. Beyond the readings the line through
+/// CLOCK_MONOTONIC at a time of the third clock, and its error. Beyond the readings the line through
 /// the first and the last one is continued.
-fn host_time(points: &[Point], third: i128) -> Option<(i64, f64)> {
+fn mono_at(points: &[Point], third: i128) -> Option<(i64, f64)> {
     let (first, last) = (points.first()?, points.last()?);
     let inside = points
         .windows(2)
@@ -82,7 +117,29 @@ fn host_time(points: &[Point], third: i128) -> Option<(i64, f64)> {
     Some((mono_ns, error * (1.0 + 2.0 * beyond)))
 }
 
-/// The offset of the host's clock, from the readings of both recordings.
+/// An offset at a time of the guest's clock, and its error.
+type Sample = (i64, i64, f64);
+
+/// The offset at each reading of the guest, and at each of the host in between.
+fn samples(guest: &[Point], host: &[Point]) -> (Vec<Sample>, Vec<Sample>) {
+    let at_guest = |g: &Point| {
+        let (host_ns, error) = mono_at(host, g.third)?;
+        Some((g.mono_ns, host_ns - g.mono_ns, error + g.error_ns as f64))
+    };
+    let of_guest = guest.iter().filter_map(at_guest).collect();
+    let ends = guest.first().zip(guest.last());
+    let is_inside =
+        |h: &&Point| ends.is_some_and(|(a, b)| a.third <= h.third && h.third <= b.third);
+    let at_host = |h: &Point| {
+        let (guest_ns, error) = mono_at(guest, h.third)?;
+        Some((guest_ns, h.mono_ns - guest_ns, error + h.error_ns as f64))
+    };
+    let of_host = host.iter().filter(is_inside).filter_map(at_host).collect();
+    (of_guest, of_host)
+}
+
+/// The offset of the host's clock, from the readings of both recordings. `span`: the times of the
+/// guest for which it is needed. Outside the readings the error is larger.
 ///
 /// # Errors
 /// If a side has fewer than two readings of the clock, or the clock was set.
@@ -90,14 +147,18 @@ pub fn by_readings(
     guest: &[ClockReading],
     host: &[ClockReading],
     third: Third,
+    span: (i64, i64),
 ) -> Result<Offset, NoOffset> {
     let same = |value: u64| i128::from(value);
     let (guest, host, names) = match third {
-        Third::Tsc(scale) => (
-            points(guest, SharedClock::Tsc, |value| scale.host_ticks(value)),
-            points(host, SharedClock::Tsc, same),
-            ("the TSC", "the TSC"),
-        ),
+        Third::Tsc => {
+            let scale = scale(host)?;
+            (
+                points(guest, SharedClock::Tsc, |value| scale.host_ticks(value)),
+                points(host, SharedClock::Tsc, same),
+                ("the TSC", "the TSC"),
+            )
+        }
         Third::Ptp => (
             points(guest, SharedClock::HostWall, same),
             points(host, SharedClock::Wall, same),
@@ -113,28 +174,35 @@ pub fn by_readings(
     if third == Third::Ptp && was_set(&host) {
         return Err(NoOffset::Set);
     }
-    let offsets: Vec<(i64, i64, f64)> = guest
-        .iter()
-        .filter_map(|p| {
-            let (host_ns, error) = host_time(&host, p.third)?;
-            Some((p.mono_ns, host_ns - p.mono_ns, error + p.error_ns as f64))
-        })
-        .collect();
-    let ends = offsets.first().zip(offsets.last());
+    let (of_guest, of_host) = samples(&guest, &host);
+    let ends = of_guest.first().zip(of_guest.last());
     let (first, last) = ends.ok_or(NoOffset::Guest(names.0))?;
-    let (from, to) = ((first.0, first.1), (last.0, last.1));
-    let line = Offset::line(from, to, 0);
-    let apart = |o: &(i64, i64, f64)| (o.1 - line.at(o.0)).unsigned_abs() as f64 + o.2;
-    let error = offsets.iter().map(apart).fold(0.0, f64::max);
-    Ok(Offset::line(from, to, error.ceil() as u64))
+    let line = Offset::line((first.0, first.1), (last.0, last.1), 0);
+    let apart = |s: &Sample| (s.1 - line.at(s.0)).unsigned_abs() as f64 + s.2;
+    let error = of_guest
+        .iter()
+        .chain(&of_host)
+        .map(apart)
+        .fold(0.0, f64::max);
+    let (from, to) = (first.0.min(span.0), last.0.max(span.1));
+    let beyond = (first.0 - from).max(to - last.0) as f64 / (last.0 - first.0) as f64;
+    let error = (error + ROUNDING_NS) * (1.0 + 2.0 * beyond);
+    Ok(Offset::line(
+        (from, line.at(from)),
+        (to, line.at(to)),
+        error.ceil() as u64,
+    ))
 }
 
-/// Whether the distance between a wall clock and CLOCK_MONOTONIC has changed: both are slewed alike.
+/// Whether the distance between a wall clock and CLOCK_MONOTONIC has changed.
 fn was_set(points: &[Point]) -> bool {
     let distance = |p: &Point| p.third - i128::from(p.mono_ns);
-    points.windows(2).any(|w| {
-        let errors = i128::from(w[0].error_ns + w[1].error_ns) + i128::from(STILL_NS);
-        (distance(&w[1]) - distance(&w[0])).abs() > errors
+    let Some((first, later)) = points.split_first() else {
+        return false;
+    };
+    later.iter().any(|p| {
+        let errors = i128::from(first.error_ns + p.error_ns) + STILL_NS;
+        (distance(p) - distance(first)).abs() > errors
     })
 }
 

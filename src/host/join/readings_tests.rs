@@ -33,6 +33,7 @@ impl Machines {
             value,
             mono_ns: (mono_ns + late).cast_unsigned(),
             error_ns: self.error_ns,
+            guest: None,
         }
     }
 
@@ -40,10 +41,11 @@ impl Machines {
         let both = |&ns: &i64| {
             let tsc = (ns as f64 * TICKS) as u64;
             let wall = (ns + self.wall).cast_unsigned();
-            [
-                self.reading(SharedClock::Tsc, tsc, ns),
-                self.reading(SharedClock::Wall, wall, ns),
-            ]
+            let ticks = ClockReading {
+                guest: Some(self.scale),
+                ..self.reading(SharedClock::Tsc, tsc, ns)
+            };
+            [ticks, self.reading(SharedClock::Wall, wall, ns)]
         };
         at.iter().flat_map(both).collect()
     }
@@ -64,6 +66,8 @@ impl Machines {
 }
 
 const SECOND: i64 = 1_000_000_000;
+/// Within the readings.
+const SPAN: (i64, i64) = (100 * SECOND, 100 * SECOND);
 
 fn machines(offset: i64, ppm: f64, error_ns: u64) -> Machines {
     Machines {
@@ -88,8 +92,9 @@ proptest! {
         let m = machines(offset, ppm, error_ns);
         let host = m.host(&[100 * SECOND, 110 * SECOND, 125 * SECOND]);
         let guest = m.guest(&[99 * SECOND, 108 * SECOND, 126 * SECOND]);
-        for third in [Third::Tsc(m.scale), Third::Ptp] {
-            let found = by_readings(&guest, &host, third).unwrap();
+        for third in [Third::Tsc, Third::Ptp] {
+            let span = (m.guest_ns(99 * SECOND), m.guest_ns(126 * SECOND));
+            let found = by_readings(&guest, &host, third, span).unwrap();
             for at in (99..=126).map(|s| s * SECOND) {
                 let guest_ns = m.guest_ns(at);
                 let truth = at - guest_ns;
@@ -110,12 +115,17 @@ fn uneven_clocks_widen_the_error() {
     let m = machines(5 * SECOND, 0.0, 10);
     let host = m.host(&[100 * SECOND, 110 * SECOND]);
     let mut guest = m.guest(&[100 * SECOND, 105 * SECOND, 110 * SECOND]);
-    assert!(by_readings(&guest, &host, Third::Ptp).unwrap().error_ns < 100);
+    assert!(
+        by_readings(&guest, &host, Third::Ptp, SPAN)
+            .unwrap()
+            .error_ns
+            < 100
+    );
     for reading in &mut guest[2..4] {
         reading.mono_ns += 3000;
     }
-    for third in [Third::Tsc(m.scale), Third::Ptp] {
-        let found = by_readings(&guest, &host, third).unwrap();
+    for third in [Third::Tsc, Third::Ptp] {
+        let found = by_readings(&guest, &host, third, SPAN).unwrap();
         assert!((2980..3100).contains(&found.error_ns), "{found:?}");
     }
 }
@@ -125,17 +135,67 @@ fn without_two_readings_or_after_a_step_there_is_no_offset() {
     let m = machines(5 * SECOND, 0.0, 10);
     let host = m.host(&[100 * SECOND, 110 * SECOND]);
     let guest = m.guest(&[101 * SECOND, 109 * SECOND]);
-    let tsc = Third::Tsc(m.scale);
-    assert!(by_readings(&guest, &host, tsc).is_ok());
-    let once = by_readings(&guest[..2], &host, tsc);
+    let tsc = Third::Tsc;
+    assert!(by_readings(&guest, &host, tsc, SPAN).is_ok());
+    let once = by_readings(&guest[..2], &host, tsc, SPAN);
     assert_eq!(once, Err(NoOffset::Guest("the TSC")));
-    let once = by_readings(&guest, &host[..2], Third::Ptp);
+    let once = by_readings(&guest, &host[..2], Third::Ptp, SPAN);
     assert_eq!(once, Err(NoOffset::Host("its wall clock")));
     let mut stepped = host;
     stepped[3].value += 5000;
     assert_eq!(
-        by_readings(&guest, &stepped, Third::Ptp),
+        by_readings(&guest, &stepped, Third::Ptp, SPAN),
         Err(NoOffset::Set)
     );
-    assert!(by_readings(&guest, &stepped, tsc).is_ok());
+    assert!(by_readings(&guest, &stepped, tsc, SPAN).is_ok());
+}
+
+#[test]
+fn beyond_the_readings_the_error_is_larger() {
+    let m = machines(0, 50.0, 20);
+    let host = m.host(&[100 * SECOND, 120 * SECOND]);
+    let guest = m.guest(&[100 * SECOND, 110 * SECOND]);
+    let at = m.guest_ns(118 * SECOND);
+    let found = by_readings(&guest, &host, Third::Ptp, (SPAN.0, at)).unwrap();
+    let (low, high) = found.range(at);
+    let truth = 118 * SECOND - at;
+    assert!((low..=high).contains(&truth), "{truth} {found:?}");
+    let inside = by_readings(&guest, &host, Third::Ptp, SPAN).unwrap();
+    assert!(found.error_ns > 2 * inside.error_ns, "{found:?} {inside:?}");
+}
+
+#[test]
+fn an_uneven_clock_of_the_host_widens_the_error() {
+    let m = machines(5 * SECOND, 0.0, 10);
+    let mut host = m.host(&[100 * SECOND, 105 * SECOND, 110 * SECOND]);
+    let guest = m.guest(&[101 * SECOND, 109 * SECOND]);
+    host[2].mono_ns += 2500;
+    let found = by_readings(&guest, &host, Third::Tsc, SPAN).unwrap();
+    assert!(found.error_ns >= 2000, "{found:?}");
+}
+
+#[test]
+fn a_scale_that_changes_or_lacks_gives_no_offset() {
+    let m = machines(5 * SECOND, 0.0, 10);
+    let guest = m.guest(&[101 * SECOND, 109 * SECOND]);
+    let host = m.host(&[100 * SECOND, 110 * SECOND]);
+    let with = |scales: [Option<TscScale>; 2]| {
+        let mut host = host.clone();
+        (host[0].guest, host[2].guest) = (scales[0], scales[1]);
+        by_readings(&guest, &host, Third::Tsc, SPAN)
+    };
+    let other = TscScale {
+        offset: 0,
+        ..m.scale
+    };
+    assert!(with([Some(m.scale), None]).is_ok());
+    assert_eq!(with([None, None]), Err(NoOffset::NoScale));
+    let changed = with([Some(m.scale), Some(other)]);
+    assert_eq!(changed, Err(NoOffset::ScaleChanged));
+    for damaged in [
+        TscScale { ratio: 0, ..other },
+        TscScale { bits: 64, ..other },
+    ] {
+        assert_eq!(with([Some(damaged), None]), Err(NoOffset::NoScale));
+    }
 }

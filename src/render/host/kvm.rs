@@ -18,7 +18,9 @@ use crate::units::nanos;
 /// # Errors
 /// Errors of the writer.
 pub fn kvm_text(trace: &KvmTrace, out: &mut dyn Write) -> io::Result<()> {
-    if trace.doorbells.is_empty() {
+    if trace.events == 0 {
+        writeln!(out, "no VM exit")?;
+    } else if trace.doorbells.is_empty() {
         writeln!(out, "no write to a doorbell")?;
     } else {
         writeln!(
@@ -46,14 +48,14 @@ pub fn kvm_text(trace: &KvmTrace, out: &mut dyn Write) -> io::Result<()> {
     if trace.incomplete + trace.malformed > 0 {
         writeln!(
             out,
-            "{} writes without their exit or entry, {} lines that can't be read",
+            "writes without their exit or entry: {}; lines that can't be read: {}",
             trace.incomplete, trace.malformed
         )?;
     }
     if trace.lost > 0 {
         writeln!(
             out,
-            "{} events lost: their writes are not counted",
+            "events lost: {} or more; their writes are not counted",
             trace.lost
         )?;
     }
@@ -78,6 +80,7 @@ struct EndLine {
     incomplete: u64,
     malformed: u64,
     other: u64,
+    events: u64,
     lost: u64,
 }
 
@@ -103,6 +106,7 @@ pub fn kvm_json(trace: &KvmTrace, out: &mut dyn Write) -> io::Result<()> {
         incomplete: trace.incomplete,
         malformed: trace.malformed,
         other: trace.other,
+        events: trace.events,
         lost: trace.lost,
     };
     json_line(&end, out)

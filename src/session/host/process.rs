@@ -158,7 +158,6 @@ impl Found {
             build_id: self.code.build_id().map(ToOwned::to_owned),
             clock: HostClock::Monotonic,
             resolution_ns: 1,
-            tsc: None,
         }
     }
 
