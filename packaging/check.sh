@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: MIT OR Apache-2.0
-# check.sh [SUITE...]: checks the packages of pack.sh, as root. The .deb: lintian; installed, used and
+# check.sh [SUITE...|guest]: checks the packages of pack.sh, as root. The .deb: lintian; installed, used and
 # purged in new roots of Debian (bookworm and trixie), in which it must leave nothing. The .rpm: by
 # rpm, installed in an empty root and removed from it. The archive: unpacked. At the end, the first
 # minutes of a new user in a guest that has NVMe, with Debian 12 and its kernel.
@@ -13,7 +13,7 @@ cd "$here/.."
 out=target/package/out
 version=$(sed -n 's/^version = "\(.*\)"$/\1/p' Cargo.toml | head -n 1)
 suites=("${@:-}")
-[[ -n ${suites[*]} ]] || suites=(bookworm trixie)
+[[ -n ${suites[*]} ]] || suites=(bookworm trixie guest)
 
 die() {
     echo "check: $*" >&2
@@ -101,7 +101,7 @@ in_guest() {
     mkdir "$share"
     cp target/package/bookworm.tar "$share/root.tar"
     cp "$out"/*.deb "$share/nvme-deep.deb"
-    (cd "$share" && apt-get -qq download libelf1 && mv libelf1_*.deb libelf1.deb)
+    (cd "$share" && apt-get -qq -o APT::Sandbox::User=root download libelf1 && mv libelf1_*.deb libelf1.deb)
     echo "exec bash $here/first-minutes.sh" >"$share/run.sh"
     tests/vm/fetch.sh 6.1
     mapfile -t args < <(SHARE=$share tests/vm/nvme-args.sh nvme_null nvme0 4000000)
@@ -146,5 +146,6 @@ archive_itself() {
 lintian --allow-root --fail-on error "$out"/*.deb
 rpm_itself
 archive_itself
-for suite in "${suites[@]}"; do in_debian "$suite"; done
-[[ " ${suites[*]} " != *" bookworm "* ]] || in_guest
+for suite in "${suites[@]}"; do
+    if [[ $suite == guest ]]; then in_guest; else in_debian "$suite"; fi
+done

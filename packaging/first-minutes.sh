@@ -32,7 +32,9 @@ fio --name=load --filename=/dev/nvme0n1 --rw=randread --bs=4k --iodepth=4 --ioen
     --time_based --runtime=600 </dev/null >/dev/null 2>&1 &
 load=$!
 inside nvme-deep doctor >"$out/doctor" 2>&1
-inside script -qec 'stty rows 24 cols 80; timeout -s INT 8 nvme-deep top' /dev/null >"$out/top" 2>&1 </dev/null
+# timeout exits with 124 when it has ended top
+inside script -qec 'stty rows 24 cols 80; timeout --foreground -s INT 8 nvme-deep top' /dev/null \
+    >"$out/top" 2>&1 </dev/null || (($? == 124))
 inside nvme-deep latency --stages --duration 5s >"$out/latency" 2>&1
 inside nvme-deep diagnose --duration 10s >"$out/diagnose" 2>&1
 kill "$load"

@@ -298,7 +298,19 @@ const WRONG: &[(&str, &str)] = &[
     ),
     (
         "join tests/recordings/6.12.nvd tests/host/qemu.nvd --clock tsc",
+        "not of its CLOCK_MONOTONIC",
+    ),
+    (
+        "join tests/host/nvmet-guest.nvd tests/host/nvmet-host.nvd --clock tsc",
         "TSC offset",
+    ),
+    (
+        "join tests/host/nvmet-guest.nvd tests/host/nvmet-host.nvd --clock ptp",
+        "two readings of ptp_kvm",
+    ),
+    (
+        "host kvm tests/host/qemu.log --bar 0x1000-0x4000",
+        "no event of KVM",
     ),
     (
         "join tests/recordings/6.12.nvd tests/host/qemu.nvd --clock ptp",

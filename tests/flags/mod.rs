@@ -157,6 +157,7 @@ pub const HOST: [(&str, &[&str]); 9] = [
             "--guest",
             "--ctrl",
             "--dstrd",
+            "--queues",
             "-j, --json",
             "-h, --help",
         ],
