@@ -25,7 +25,7 @@ pub fn check(facts: &Facts) -> Answer {
         return Answer::Out("too few commands found the CPU idle, or busy".into());
     };
     if !comparison.goes_with(EXPLAINS) {
-        return not_shown("idle by busy", &comparison);
+        return not_shown("CPU idle / busy", &comparison);
     }
     let is_virtual = facts.machine.as_ref().and_then(|m| m.is_virtual);
     let advice = if is_virtual == Some(false) {
