@@ -88,7 +88,7 @@ rpm: staged ## build target/package/out/*.rpm
 archive: staged ## build target/package/out/*.tar.gz, with a static binary
 	packaging/pack.sh archive
 
-check-packages: staged ## build all packages; install, use and purge them in clean roots
+check-packages: staged ## build all packages; install, use and purge them in clean roots, and in a guest
 	@tests/vm/deps.sh lintian mmdebstrap rpm rpm2cpio cpio
 	packaging/pack.sh deb rpm archive
 	packaging/check.sh

@@ -136,7 +136,12 @@ begin damaged
 size=$(stat -c %s /tmp/rec/basic)
 head -c $((size / 2)) /tmp/rec/basic >/tmp/rec/half
 cp /tmp/rec/basic /tmp/rec/flipped
-printf 'X' | dd of=/tmp/rec/flipped bs=1 seek=$((size / 2)) conv=notrunc status=none
+python3 - /tmp/rec/flipped <<'P'
+import sys
+data = bytearray(open(sys.argv[1], 'rb').read())
+data[len(data) // 2] ^= 0xff
+open(sys.argv[1], 'wb').write(data)
+P
 head -c 20 /tmp/rec/basic >/tmp/rec/stub
 { printf '\x89nvmedp\n\x09\0\0\0'; head -c 4 /dev/zero; } >/tmp/rec/newer
 python3 - <<'P'
