@@ -22,8 +22,8 @@ const MOST_BITS: u32 = 63;
 pub enum NoOffset {
     /// The guest's recording lacks readings.
     #[error(
-        "the recording of the guest does not have two readings of {0}: it is older than these, or {0} was \
-         not there when `record` began"
+        "the recording of the guest does not have two readings of {0}: it is older than these, was made \
+         with --redact, or {0} was not there when `record` began"
     )]
     Guest(&'static str),
     /// The host's recording lacks readings.
