@@ -81,9 +81,18 @@ mod live {
         // not search. On other systems the directory does not exist, and the option has no effect.
         let asm = format!("/usr/include/{arch}-linux-gnu");
         let no_paths = no_paths()?;
+        // libbpf-cargo would take the headers of libbpf from a new directory in each build, whose name
+        // is in the line numbers of usdt.bpf.h
+        let libbpf = env::var("DEP_BPF_INCLUDE")?;
+        let (headers, no_libbpf) = (
+            format!("-I{libbpf}"),
+            format!("-ffile-prefix-map={libbpf}=libbpf"),
+        );
         let args = [
             "-mcpu=v3",
             &no_paths,
+            &no_libbpf,
+            &headers,
             "-Wall",
             "-Werror",
             "-Ibpf/include",
