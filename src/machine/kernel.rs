@@ -70,10 +70,9 @@ impl System {
         };
         // f4b9e6c90c57 (5.14) removed nvme_setup_cmd's third argument; no type shows it
         facts.command_is_argument = !facts.is_at_least(5, 14);
-        // a46023d5616e (7.0) guards tracepoints by SRCU instead of preempt_disable; no type shows
-        // it
+        // if there is BTF, a type shows it (see describe())
         facts.preemptible_tracepoints = facts.is_at_least(7, 0);
-        facts.preemption = self.preemption();
+        (facts.preemption, facts.preemption_source) = self.preemption();
         facts.polled = self.polled();
         facts.threaded_interrupts = self.threaded_interrupts(facts.preemption);
         // 3acf8ace6823 (6.7); if there is BTF, a type shows it (see describe())
@@ -103,34 +102,11 @@ impl System {
     }
 
     /// The lockdown level; [`Lockdown::None`] if securityfs does not show it.
-    fn lockdown_level(&self) -> Lockdown {
+    pub(super) fn lockdown_level(&self) -> Lockdown {
         match self.lockdown().known().map(String::as_str) {
             Some("confidentiality") => Lockdown::Confidentiality,
             Some("integrity") => Lockdown::Integrity,
             _ => Lockdown::None,
-        }
-    }
-
-    /// The preemption model, from the kernel's version text. If it is chosen at boot
-    /// (PREEMPT_DYNAMIC), later kernels show it there too, earlier ones in debugfs, as in
-    /// `none voluntary (full)`. The boot option `preempt=full` counts too.
-    fn preemption(&self) -> Preemption {
-        let text = read_line(&self.path("proc/sys/kernel/version")).unwrap_or_default();
-        let debugfs = read_line(&self.path("sys/kernel/debug/sched/preempt")).unwrap_or_default();
-        let boot = read_line(&self.path("proc/cmdline")).unwrap_or_default();
-        let of = |texts: &[&str], words: &[&str]| {
-            texts.iter().any(|t| words.iter().any(|w| t.contains(w)))
-        };
-        let word = |text: &str, word: &str| text.split_whitespace().any(|w| w == word);
-        if text.contains("PREEMPT_RT") {
-            Preemption::RealTime
-        } else if of(&[&text, &debugfs], &["(full)", "(lazy)"])
-            || word(&boot, "preempt=full")
-            || word(&text, "PREEMPT")
-        {
-            Preemption::Full
-        } else {
-            Preemption::Voluntary
         }
     }
 
@@ -195,6 +171,13 @@ impl System {
     }
 }
 
+/// Whether tracepoints are guarded by SRCU, not by preempt_disable: a46023d5616e (7.0, and kernels
+/// with a backport) added the field. `None` if the BTF lacks the type: a file may be reduced.
+fn guards_by_srcu(image: &Btf) -> Option<bool> {
+    let has = |field| image.has_path("tp_transition_snapshot", &[field]);
+    has("ongoing").then(|| has("srcu_gp"))
+}
+
 /// Adds what BTF contains of the catalog.
 fn describe(kernel: &KernelBtf, types: &Types, facts: &mut KernelFacts) {
     let (mut functions, mut tracepoints) = (BTreeSet::new(), BTreeSet::new());
@@ -235,6 +218,9 @@ fn describe(kernel: &KernelBtf, types: &Types, facts: &mut KernelFacts) {
     facts.rq_is_second = image.tracepoint_arguments("block_rq_issue") == Some(2);
     // 3acf8ace6823 (6.7) added the field, together with the counting of missed program runs
     facts.misses_counted = image.has_path("bpf_link_info", &["perf_event", "kprobe", "missed"]);
+    if let Some(by_srcu) = guards_by_srcu(image) {
+        facts.preemptible_tracepoints = by_srcu;
+    }
 }
 
 #[cfg(test)]
@@ -255,38 +241,42 @@ mod tests {
         assert_eq!(system.lockdown_level(), Lockdown::Integrity);
     }
 
-    #[test]
-    fn preemption_is_what_the_kernel_says_of_itself() {
-        let root = TempDir::new().unwrap();
-        let system = System::at(root.path());
-        for (version, want) in [
-            ("#1 SMP Debian 5.10.262-1", Preemption::Voluntary),
-            (
-                "#1 SMP PREEMPT_DYNAMIC Debian 6.12.107-1",
-                Preemption::Voluntary,
-            ),
-            ("#1 SMP PREEMPT Ubuntu", Preemption::Full),
-            ("#1 SMP PREEMPT(lazy) Debian 7.3.4", Preemption::Full),
-            ("#1 SMP PREEMPT_RT Debian 6.1.176-1", Preemption::RealTime),
-        ] {
-            put(&root, "proc/sys/kernel/version", version);
-            assert_eq!(system.preemption(), want, "{version}");
+    /// BTF of one structure, whose fields are pointers to void.
+    fn btf_of(name: &str, fields: &[&str]) -> Vec<u8> {
+        let (mut strings, mut types) = (vec![0], vec![]);
+        let mut offset_of = |text: &str| {
+            let at = u32::try_from(strings.len()).unwrap();
+            strings.extend(text.bytes().chain([0]));
+            at
+        };
+        let n = u32::try_from(fields.len()).unwrap();
+        // type 1: the pointer (kind 2); type 2: the structure (kind 4)
+        types.extend([0, 2 << 24, 0]);
+        types.extend([offset_of(name), 4 << 24 | n, 8 * n]);
+        for (field, at) in fields.iter().zip((0..).step_by(64)) {
+            types.extend([offset_of(field), 1, at]);
         }
-        put(&root, "proc/sys/kernel/version", "#1 SMP PREEMPT_DYNAMIC");
-        put(
-            &root,
-            "sys/kernel/debug/sched/preempt",
-            "none voluntary (full)",
-        );
-        assert_eq!(system.preemption(), Preemption::Full);
-        put(
-            &root,
-            "sys/kernel/debug/sched/preempt",
-            "none (voluntary) full",
-        );
-        assert_eq!(system.preemption(), Preemption::Voluntary);
-        put(&root, "proc/cmdline", "quiet preempt=full");
-        assert_eq!(system.preemption(), Preemption::Full);
+        let size = u32::try_from(4 * types.len()).unwrap();
+        let length = u32::try_from(strings.len()).unwrap();
+        let header = [0x0001_eb9f, 24, 0, size, size, length];
+        let words = header.iter().chain(&types);
+        words.flat_map(|w| w.to_ne_bytes()).chain(strings).collect()
+    }
+
+    #[test]
+    fn a_type_shows_the_guard_of_tracepoints() {
+        let root = TempDir::new().unwrap();
+        let shown = |name: &str, fields: &[&str]| {
+            let path = root.path().join("btf");
+            fs::write(&path, btf_of(name, fields)).unwrap();
+            guards_by_srcu(&Btf::parse(&path).unwrap())
+        };
+        let snapshot = "tp_transition_snapshot";
+        // 7.3; 6.18; 5.10, where SRCU guards only tracepoints in the idle loop
+        assert_eq!(shown(snapshot, &["rcu", "srcu_gp", "ongoing"]), Some(true));
+        assert_eq!(shown(snapshot, &["rcu", "ongoing"]), Some(false));
+        assert_eq!(shown(snapshot, &["rcu", "srcu", "ongoing"]), Some(false));
+        assert_eq!(shown("tp_probes", &["rcu"]), None);
     }
 
     #[test]

@@ -25,6 +25,8 @@ mod names;
 pub mod nvme;
 pub mod nvme_class;
 pub mod overview;
+#[cfg(feature = "live")]
+mod preemption;
 pub mod process;
 #[cfg(feature = "live")]
 pub mod spdk;

@@ -4,6 +4,7 @@
 
 use std::collections::BTreeMap;
 use std::collections::BTreeSet;
+use std::fmt;
 
 use serde::Deserialize;
 use serde::Serialize;
@@ -56,13 +57,42 @@ pub enum Lockdown {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Preemption {
-    /// Only where the kernel permits it (`none`, `voluntary`), or unknown.
+    /// Only where the kernel permits it (`none`, `voluntary`).
     #[default]
     Voluntary,
-    /// Anywhere (`full`, `lazy`).
+    /// Anywhere (`full`, `lazy`), or unknown.
     Full,
     /// Interrupt handlers too, which are threads (PREEMPT_RT).
     RealTime,
+}
+
+/// What shows the preemption mode.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum PreemptionSource {
+    /// Nothing. The mode counts as full.
+    #[default]
+    Unknown,
+    /// The version text: the mode is fixed by the build.
+    Version,
+    /// debugfs (`sched/preempt`).
+    Debugfs,
+    /// The log of the kernel, which has each change of the mode.
+    Log,
+    /// The kernel's command line.
+    CommandLine,
+}
+
+impl fmt::Display for PreemptionSource {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Unknown => "nothing",
+            Self::Version => "the kernel's version text",
+            Self::Debugfs => "debugfs",
+            Self::Log => "the kernel's log",
+            Self::CommandLine => "the kernel's command line",
+        })
+    }
 }
 
 /// The facts that the planner uses.
@@ -102,9 +132,12 @@ pub struct KernelFacts {
     pub misses_counted: bool,
     /// `block_rq_issue` has the request as its second argument (before 5.11).
     pub rq_is_second: bool,
-    /// The preemption model.
+    /// The preemption mode.
     #[serde(default)]
     pub preemption: Preemption,
+    /// What shows the preemption mode.
+    #[serde(default)]
+    pub preemption_source: PreemptionSource,
     /// Programs at tracepoints can be preempted (7.0).
     #[serde(default)]
     pub preemptible_tracepoints: bool,
@@ -129,6 +162,17 @@ impl KernelFacts {
     /// (5.14).
     pub const fn can_recover(&self) -> bool {
         self.nvme_core_types.is_known() && !self.command_is_argument
+    }
+
+    /// The preemption mode, and what shows it.
+    pub fn preemption_text(&self) -> String {
+        let mode = match (self.preemption_source, self.preemption) {
+            (PreemptionSource::Unknown, _) => return "not known, counts as full".into(),
+            (_, Preemption::Voluntary) => "none or voluntary",
+            (_, Preemption::Full) => "full or lazy",
+            (_, Preemption::RealTime) => "real-time",
+        };
+        format!("{mode} ({})", self.preemption_source)
     }
 
     /// Whether a task may be preempted inside a program at a tracepoint, so that the kernel skips

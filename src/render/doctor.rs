@@ -57,11 +57,14 @@ pub fn text(report: &DoctorReport, theme: Theme, out: &mut dyn Write) -> io::Res
         btf,
         points,
         memory,
-        facts: _,
+        facts,
         findings: _,
     } = report;
     let mut page = Page { theme, out };
     page.machine(machine)?;
+    if let Some(facts) = facts {
+        page.entry("preemption", &facts.preemption_text())?;
+    }
     page.privileges(machine)?;
     page.driver(parameters)?;
     for controller in controllers {

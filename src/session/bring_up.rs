@@ -21,6 +21,7 @@ use crate::probe::catalog::CATALOG;
 use crate::probe::catalog::Method;
 use crate::probe::catalog::Role;
 use crate::probe::facts::KernelFacts;
+use crate::probe::facts::PreemptionSource;
 use crate::probe::plan::AttachPlan;
 use crate::probe::plan::Pairing;
 use crate::probe::plan::Policy;
@@ -111,6 +112,9 @@ pub fn attach(
     facts.recovers = facts.can_recover() && !options.attaching.no_recovery;
     if let Some(remark) = &types.remark {
         notice(remark);
+    }
+    if options.attaching.verbose > 0 && facts.preemption_source == PreemptionSource::Unknown {
+        notice("the kernel's preemption mode is not known, and counts as full");
     }
     let config = Config {
         filter: &options.filter,

@@ -119,6 +119,7 @@ impl DoctorReport {
         self.btf = points::btf(&facts);
         self.points = points::points(&plan);
         self.findings.extend(points::finding(&plan, &facts));
+        self.findings.extend(points::preemption(&facts));
         self.findings.sort_by_key(|f| Reverse(f.severity)); // stable: notes come last
         self.facts = Some(facts);
     }

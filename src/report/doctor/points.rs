@@ -8,6 +8,7 @@ use crate::model::milestone::Milestone;
 use crate::probe::catalog::CATALOG;
 use crate::probe::catalog::Method;
 use crate::probe::facts::KernelFacts;
+use crate::probe::facts::PreemptionSource;
 use crate::probe::facts::TypeSource;
 use crate::probe::plan::AttachPlan;
 use crate::probe::plan::NoPlan;
@@ -139,4 +140,39 @@ pub(super) fn finding(plan: &Result<AttachPlan, NoPlan>, facts: &KernelFacts) ->
     };
     let finding = Finding::new(rule, Severity::Warning, advice);
     Some(finding.shown_by("BTF of vmlinux", facts.vmlinux_btf))
+}
+
+/// A note if the preemption mode is not known.
+pub(super) fn preemption(facts: &KernelFacts) -> Option<Finding> {
+    let unknown = facts.preemption_source == PreemptionSource::Unknown;
+    unknown.then(|| {
+        let advice = "the preemption mode of the kernel is not known, and counts as full: times \
+                      stay exact, but programs check more, and with fewer queues than CPUs some \
+                      doorbells are discarded. Root reads it from debugfs \
+                      (/sys/kernel/debug/sched/preempt) or the kernel's log";
+        Finding::new("preemption-unknown", Severity::Note, advice)
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::probe::facts::Preemption;
+
+    #[test]
+    fn an_unknown_preemption_mode_is_a_note() {
+        let mut facts = KernelFacts {
+            preemption: Preemption::Full,
+            ..KernelFacts::default()
+        };
+        let found = preemption(&facts).unwrap();
+        assert_eq!(
+            (found.rule, found.severity),
+            ("preemption-unknown", Severity::Note)
+        );
+        assert_eq!(facts.preemption_text(), "not known, counts as full");
+        facts.preemption_source = PreemptionSource::Log;
+        assert!(preemption(&facts).is_none());
+        assert_eq!(facts.preemption_text(), "full or lazy (the kernel's log)");
+    }
 }

@@ -5,6 +5,9 @@
 #
 # ALONE, TOGETHER: the number of reads for each tool alone (0: none runs alone), and for all tools
 # together. The preemption modes share this number.
+#
+# HIDDEN: the mode is full, and debugfs cannot show it: it is not mounted, or the kernel is locked
+# down. HIDDEN is the number of reads of each case.
 . "$(dirname "$0")/lib.sh"
 # Results go to memory first: the host's files are slower than the load.
 out=/tmp/out
@@ -115,6 +118,44 @@ run() {
 }
 
 switch=/sys/kernel/debug/sched/preempt
+
+# hidden CASE TOOL...: one case, with what doctor says of the mode
+hidden() {
+    begin "$1"
+    refused doctor "${as[@]}" "$NVME_DEEP" doctor --json
+    run "$1" load_b "$HIDDEN" "${@:2}"
+}
+
+unmount_debugfs() {
+    ! mountpoint -q /sys/kernel/debug/tracing || umount /sys/kernel/debug/tracing
+    umount /sys/kernel/debug
+}
+
+if [[ -n ${HIDDEN:-} ]]; then
+    if grep -q '\[integrity\]' /sys/kernel/security/lockdown; then
+        ! grep -q full "$switch" # the kernel refuses it
+        hidden locked-log basic fine trace
+        dmesg -C # the command line is left
+        hidden locked-boot basic fine trace
+        exit
+    fi
+    echo full >"$switch"
+    unmount_debugfs
+    hidden unmounted-log basic fine trace
+    dmesg -C
+    hidden unmounted-unknown basic fine trace
+    as=(setpriv --reuid=65534 --regid=65534 --clear-groups
+        '--inh-caps=+bpf,+perfmon' '--ambient-caps=+bpf,+perfmon')
+    hidden two-capabilities basic fine trace
+    as=()
+    mount -t debugfs debug /sys/kernel/debug
+    echo voluntary >"$switch"
+    unmount_debugfs
+    begin voluntary
+    refused doctor "$NVME_DEEP" doctor --json
+    exit
+fi
+
 modes=(rt)
 if [[ -e $switch ]]; then
     modes=(full)

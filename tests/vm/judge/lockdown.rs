@@ -33,6 +33,8 @@ fn integrity_costs_nothing(outcome: &Outcome) {
     }
     let said = doctor(outcome, "lockdown");
     assert_eq!(said["facts"]["lockdown"], "integrity");
+    // debugfs is closed
+    assert_eq!(said["facts"]["preemption_source"], "log");
     assert_nothing_is_left(outcome);
 }
 

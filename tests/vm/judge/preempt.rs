@@ -7,6 +7,7 @@ use serde_json::Value;
 
 use super::guest::Outcome;
 use super::guest::Suite;
+use super::hostile::doctor;
 use super::json::ToolRun;
 use super::json::fio_counts;
 use super::json::list;
@@ -36,6 +37,20 @@ const LONG: Suite = Suite {
     variant: "-long",
     append: "nvme.poll_queues=1 ALONE=20000 TOGETHER=100000",
     env: &[("TIMEOUT", "1800")],
+    ..PREEMPT
+};
+
+/// The mode is full, set at run time, and debugfs is not mounted.
+const HIDDEN: Suite = Suite {
+    variant: "-hidden",
+    append: "nvme.poll_queues=1 HIDDEN=6000",
+    ..PREEMPT
+};
+
+/// The mode is full, set at boot, and lockdown closes debugfs.
+const LOCKED: Suite = Suite {
+    variant: "-locked",
+    append: "nvme.poll_queues=1 HIDDEN=6000 preempt=full lockdown=integrity",
     ..PREEMPT
 };
 
@@ -172,17 +187,46 @@ fn judge(outcome: &Outcome, case: &str, name: &str, passed: u64) {
     }
 }
 
-fn every_command_is_counted_once(outcome: &Outcome) {
+/// Judges all runs of all cases. Returns how many there are.
+fn judge_all(outcome: &Outcome) -> u32 {
     let mut judged = 0;
     for case in outcome.cases().iter().filter(|c| !c.ends_with("-not")) {
         // passthrough reads of load A
         let passed = if case.ends_with("-a") { 20 } else { 0 };
-        for file in outcome.files(case, ".status") {
+        let files = outcome.files(case, ".status");
+        for file in files.iter().filter(|f| *f != "doctor.status") {
             judge(outcome, case, file.trim_end_matches(".status"), passed);
             judged += 1;
         }
     }
+    judged
+}
+
+fn every_command_is_counted_once(outcome: &Outcome) {
+    let judged = judge_all(outcome);
     assert!(judged >= 9, "{judged} runs");
+}
+
+/// What doctor says of the mode, and what shows it.
+fn assert_mode(outcome: &Outcome, case: &str, mode: &str, source: &str) {
+    let facts = &doctor(outcome, case)["facts"];
+    let found = (&facts["preemption"], &facts["preemption_source"]);
+    assert_eq!(found, (&mode.into(), &source.into()), "{case}");
+}
+
+/// Without debugfs, the log shows the mode; an unknown mode counts as full.
+fn a_hidden_mode_costs_no_command(outcome: &Outcome) {
+    assert_mode(outcome, "unmounted-log", "full", "log");
+    assert_mode(outcome, "unmounted-unknown", "full", "unknown");
+    assert_mode(outcome, "two-capabilities", "full", "unknown");
+    assert_mode(outcome, "voluntary", "voluntary", "log");
+    assert_eq!(judge_all(outcome), 9);
+}
+
+fn lockdown_costs_no_command(outcome: &Outcome) {
+    assert_mode(outcome, "locked-log", "full", "log");
+    assert_mode(outcome, "locked-boot", "full", "command_line");
+    assert_eq!(judge_all(outcome), 6);
 }
 
 /// Validates the test above: without recovery, a command is missing for each completion that the
@@ -201,6 +245,8 @@ super::on_kernels! {
     every_command_is_counted_once_on_7_x "7.x" PREEMPT every_command_is_counted_once
     every_command_is_counted_once_on_7_x_rt "7.x-rt" PREEMPT every_command_is_counted_once
     without_recovery_some_are_missing_on_7_x "7.x" PREEMPT without_recovery_some_are_missing
+    a_hidden_mode_costs_no_command_on_6_12 "6.12" HIDDEN a_hidden_mode_costs_no_command
+    only_in_test_all_lockdown_costs_no_command_on_6_12 "6.12" LOCKED lockdown_costs_no_command
     only_in_test_all_every_command_is_counted_once_on_6_1_rt "6.1-rt" ALONE every_command_is_counted_once
     only_in_test_all_every_command_is_counted_once_on_6_12 "6.12" ALONE every_command_is_counted_once
     only_in_test_all_every_command_is_counted_once_on_6_12_rt "6.12-rt" ALONE every_command_is_counted_once
