@@ -5,6 +5,7 @@
 use core::arch::x86_64::_mm_lfence;
 #[cfg(target_arch = "x86_64")]
 use core::arch::x86_64::_rdtsc;
+use std::ffi::OsString;
 use std::fs;
 use std::fs::File;
 use std::os::fd::AsFd;
@@ -82,6 +83,17 @@ fn tsc() -> Option<u64> {
     None
 }
 
+/// The name of the device of ptp_kvm's clock, which exists in guests of KVM.
+pub(super) fn kvm_ptp(system: &System) -> Option<OsString> {
+    let is_kvm = |dir: &Path| {
+        let name = fs::read_to_string(dir.join("clock_name"));
+        name.is_ok_and(|name| name.trim() == PTP_KVM)
+    };
+    let all = fs::read_dir(system.path("sys/class/ptp")).ok()?;
+    let mut all = all.flatten().filter(|entry| is_kvm(&entry.path()));
+    all.next().map(|entry| entry.file_name())
+}
+
 /// The clocks of this machine that recordings of two machines can be compared by.
 #[derive(Debug)]
 pub struct SharedClocks {
@@ -96,17 +108,7 @@ pub struct SharedClocks {
 impl SharedClocks {
     /// Looks for them. The clock of ptp_kvm exists in a guest of KVM in which that module is loaded.
     pub fn look(system: &System) -> Self {
-        let is_kvm = |dir: &Path| {
-            let name = fs::read_to_string(dir.join("clock_name"));
-            name.is_ok_and(|name| name.trim() == PTP_KVM)
-        };
-        let ptp = fs::read_dir(system.path("sys/class/ptp"))
-            .ok()
-            .and_then(|all| {
-                let mut all = all.flatten().filter(|entry| is_kvm(&entry.path()));
-                let name = all.next()?.file_name();
-                File::open(system.path("dev").join(name)).ok()
-            });
+        let ptp = kvm_ptp(system).and_then(|name| File::open(system.path("dev").join(name)).ok());
         Self {
             ptp,
             due_ns: 0,

@@ -9,6 +9,7 @@ use std::fs;
 use serde::Serialize;
 
 use super::System;
+use super::clock::kvm_ptp;
 
 /// The kind of hypervisor.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
@@ -16,7 +17,7 @@ use super::System;
 pub enum HypervisorKind {
     /// KVM, with QEMU or another VMM.
     Kvm,
-    /// QEMU without a sign of KVM: probably emulates each instruction, and is slow.
+    /// QEMU without a sign of KVM. See [`Hypervisor::emulated`].
     Qemu,
     /// Amazon EC2, Nitro.
     AmazonNitro,
@@ -53,6 +54,8 @@ pub struct Hypervisor {
     pub name: String,
     /// The data that shows it.
     pub evidence: String,
+    /// The processor is probably emulated, each instruction, and slow.
+    pub emulated: bool,
 }
 
 impl Hypervisor {
@@ -61,6 +64,19 @@ impl Hypervisor {
             kind,
             name: name.into(),
             evidence: evidence.into(),
+            emulated: false,
+        }
+    }
+
+    /// QEMU without a sign of KVM.
+    fn qemu(evidence: String, emulated: bool) -> Self {
+        let name = match emulated {
+            true => "QEMU, no sign of KVM: emulation?",
+            false => "QEMU, no sign of KVM",
+        };
+        Self {
+            emulated,
+            ..Self::new(HypervisorKind::Qemu, name, evidence)
         }
     }
 
@@ -93,15 +109,20 @@ struct Hints {
     /// The OEM id of the ACPI tables.
     acpi_oem: String,
     clocksources: String,
+    /// A clock of the driver ptp_kvm, which asks KVM.
+    kvm_ptp: bool,
+    /// The processor is QEMU's model `max` for arm64, which no hardware is.
+    qemu_processor: bool,
 }
 
 /// Azure's chassis asset tag. Hyper-V elsewhere does not have it.
 const AZURE_TAG: &str = "7783-7084-3265-9085-8269-3286-77";
 
 /// Prefixes of DMI strings that identify a hypervisor. `true`: the string also occurs on bare
-/// metal, for example because the vendor rents it.
+/// metal, for example because the vendor rents it. `Qemu`: KVM only if there is a sign of it, and
+/// then by this name. `Kvm`: the string says KVM, or the vendor uses nothing else.
 const DMI: [(&str, bool, HypervisorKind, &str); 26] = {
-    use HypervisorKind::{Kvm, Other, VirtualBox, Vmware, Xen};
+    use HypervisorKind::{Kvm, Other, Qemu, VirtualBox, Vmware, Xen};
     [
         ("VMware", false, Vmware, "VMware"),
         ("VMW", false, Vmware, "VMware"),
@@ -114,7 +135,7 @@ const DMI: [(&str, bool, HypervisorKind, &str); 26] = {
         ("Apple Virt", false, Other, "Apple Virtualization"),
         ("Cloud Hypervisor", false, Kvm, "KVM (Cloud Hypervisor)"),
         ("crosvm", false, Kvm, "KVM (crosvm)"),
-        ("OpenStack", false, Kvm, "KVM/QEMU (OpenStack)"),
+        ("OpenStack", false, Qemu, "KVM/QEMU (OpenStack)"),
         ("RHEV", false, Kvm, "KVM/QEMU (Red Hat)"),
         ("OpenShift", false, Kvm, "KVM/QEMU (OpenShift)"),
         ("AHV", false, Kvm, "KVM/QEMU (Nutanix AHV)"),
@@ -124,12 +145,13 @@ const DMI: [(&str, bool, HypervisorKind, &str); 26] = {
         ("Huawei Cloud", true, Kvm, "KVM/QEMU (Huawei Cloud)"),
         ("Tencent Cloud", true, Kvm, "KVM/QEMU (Tencent Cloud)"),
         ("Vultr", true, Kvm, "KVM/QEMU (Vultr)"),
-        ("QEMU", false, Kvm, "KVM/QEMU"),
         ("KVM", false, Kvm, "KVM/QEMU"),
-        ("Standard PC", false, Kvm, "KVM/QEMU"),
-        ("Bochs", false, Kvm, "KVM/QEMU"),
+        // these set the names of QEMU, with or without KVM
+        ("QEMU", false, Qemu, "KVM/QEMU"),
+        ("Standard PC", false, Qemu, "KVM/QEMU"),
+        ("Bochs", false, Qemu, "KVM/QEMU"),
         // also used by coreboot
-        ("SeaBIOS", true, Kvm, "KVM/QEMU"),
+        ("SeaBIOS", true, Qemu, "KVM/QEMU"),
     ]
 };
 
@@ -183,25 +205,52 @@ impl Hints {
         None
     }
 
+    /// What shows KVM itself.
+    fn kvm_sign(&self) -> Option<&'static str> {
+        if self.clocksources.contains("kvm-clock") {
+            Some("there is a kvm-clock")
+        } else if self.kvm_ptp {
+            Some("there is a clock of ptp_kvm")
+        } else if self.device_tree.contains("linux,kvm") {
+            Some("the device tree says `linux,kvm`")
+        } else {
+            None
+        }
+    }
+
+    /// Judges a machine whose firmware names QEMU, or KVM (`says_kvm`).
+    fn kvm_or_qemu(&self, says_kvm: bool, name: &str, evidence: &str) -> Hypervisor {
+        // KVM offers its clock on x86 only
+        let clockless = self.cpu_flag.is_some() && !self.clocksources.is_empty();
+        match self.kvm_sign() {
+            Some(sign) => {
+                let evidence = format!("{evidence}, and {sign}");
+                Hypervisor::new(HypervisorKind::Kvm, name, evidence)
+            }
+            None if self.qemu_processor => {
+                let evidence = format!("{evidence}, and the processor is a model of QEMU");
+                Hypervisor::qemu(evidence, true)
+            }
+            None if clockless => {
+                let evidence = format!("{evidence}, and there is no kvm-clock");
+                Hypervisor::qemu(evidence, true)
+            }
+            None if says_kvm => Hypervisor::new(HypervisorKind::Kvm, name, evidence),
+            None => Hypervisor::qemu(evidence.into(), false),
+        }
+    }
+
     fn by_dmi(&self) -> Option<Hypervisor> {
+        use HypervisorKind::{Kvm, Qemu};
         for (field, value) in self.dmi() {
             for (begin, metal_too, kind, name) in DMI {
                 if !value.starts_with(begin) || (metal_too && self.cpu_flag == Some(false)) {
                     continue;
                 }
                 let evidence = format!("DMI {field} is `{value}`");
-                let x86 = self.cpu_flag.is_some();
-                let clockless =
-                    !self.clocksources.is_empty() && !self.clocksources.contains("kvm-clock");
-                return Some(if kind == HypervisorKind::Kvm && x86 && clockless {
-                    let evidence = format!("{evidence}, and there is no kvm-clock");
-                    Hypervisor::new(
-                        HypervisorKind::Qemu,
-                        "QEMU, no sign of KVM: emulation?",
-                        evidence,
-                    )
-                } else {
-                    Hypervisor::new(kind, name, evidence)
+                return Some(match kind {
+                    Kvm | Qemu => self.kvm_or_qemu(kind == Kvm, name, &evidence),
+                    _ => Hypervisor::new(kind, name, evidence),
                 });
             }
         }
@@ -210,7 +259,7 @@ impl Hints {
 
     /// Detects hypervisors without DMI, which small ones and arm64 may not have.
     fn elsewhere(&self) -> Option<Hypervisor> {
-        use HypervisorKind::{Firecracker, Kvm, Xen};
+        use HypervisorKind::{Firecracker, Kvm, Qemu, Xen};
         if self.acpi_oem.starts_with("FIRECK") {
             let evidence = "the ACPI tables are by `FIRECK`";
             return Some(Hypervisor::new(Firecracker, "Firecracker (KVM)", evidence));
@@ -218,16 +267,20 @@ impl Hints {
         for (compatible, kind, name) in [
             ("linux,kvm", Kvm, "KVM"),
             ("xen,xen", Xen, "Xen"),
-            ("linux,dummy-virt", Kvm, "KVM/QEMU"),
-            ("qemu,", Kvm, "KVM/QEMU"),
+            ("linux,dummy-virt", Qemu, "KVM/QEMU"),
+            ("qemu,", Qemu, "KVM/QEMU"),
         ] {
             if self.device_tree.contains(compatible) {
                 let evidence = format!("the device tree says `{compatible}`");
-                return Some(Hypervisor::new(kind, name, evidence));
+                return Some(match kind {
+                    Qemu => self.kvm_or_qemu(false, name, &evidence),
+                    _ => Hypervisor::new(kind, name, evidence),
+                });
             }
         }
-        (self.cpu_flag == Some(true) && self.clocksources.contains("kvm-clock"))
-            .then(|| Hypervisor::new(Kvm, "KVM", "there is a kvm-clock, and no DMI to say more"))
+        let sign = self.kvm_sign().filter(|_| self.cpu_flag != Some(false))?;
+        let evidence = format!("{sign}, and no DMI to say more");
+        Some(Hypervisor::new(Kvm, "KVM", evidence))
     }
 
     /// Combines all hints.
@@ -268,6 +321,17 @@ impl Hints {
     }
 }
 
+/// Whether the processor is QEMU's model `max` for arm64 (aarch64_max_initfn()): no implementer, and
+/// the part `Q`.
+fn is_qemu_processor(cpuinfo: &str) -> bool {
+    let of = |name: &str| {
+        let mut lines = cpuinfo.lines();
+        let line = lines.find_map(|l| l.strip_prefix(name))?;
+        line.split_once(':').map(|(_, value)| value.trim())
+    };
+    of("CPU implementer") == Some("0x00") && of("CPU part") == Some("0x051")
+}
+
 /// The processor flag `hypervisor`. Only x86 has a line named `flags`.
 fn hypervisor_flag(cpuinfo: &str) -> Option<bool> {
     let flags = cpuinfo.lines().find_map(|l| l.strip_prefix("flags"))?;
@@ -304,6 +368,8 @@ impl System {
             device_tree,
             acpi_oem: String::from_utf8_lossy(&acpi_oem.unwrap_or_default()).into_owned(),
             clocksources: line("sys/devices/system/clocksource/clocksource0/available_clocksource"),
+            kvm_ptp: kvm_ptp(self).is_some(),
+            qemu_processor: is_qemu_processor(&cpuinfo),
         }
         .classify()
     }
@@ -330,11 +396,15 @@ mod tests {
     fn machines_are_called_by_the_names_that_people_use() {
         let (yes, no) = (Some(true), Some(false));
         for (vendor, product, flag, want) in [
-            ("QEMU", "Standard PC (Q35 + ICH9, 2009)", yes, K::Kvm),
-            ("QEMU", "QEMU Virtual Machine", None, K::Kvm),
-            ("QEMU", "Standard PC (i440FX + PIIX, 1996)", no, K::Kvm),
+            // QEMU sets these names with and without KVM
+            ("QEMU", "Standard PC (Q35 + ICH9, 2009)", yes, K::Qemu),
+            ("QEMU", "QEMU Virtual Machine", None, K::Qemu),
+            ("QEMU", "Standard PC (i440FX + PIIX, 1996)", no, K::Qemu),
+            // OpenStack starts QEMU without KVM, too (virt_type=qemu)
+            ("OpenStack Foundation", "OpenStack Nova", yes, K::Qemu),
+            // these names say KVM, or belong to vendors that use only KVM
             ("Red Hat", "KVM", yes, K::Kvm),
-            ("OpenStack Foundation", "OpenStack Nova", yes, K::Kvm),
+            ("DigitalOcean", "Droplet", yes, K::Kvm),
             ("Amazon EC2", "m5.large", yes, K::AmazonNitro),
             ("Amazon EC2", "m6g.large", None, K::AmazonNitro),
             ("Amazon EC2", "m6g.metal", None, K::None),
@@ -370,15 +440,36 @@ mod tests {
     }
 
     #[test]
-    fn qemu_without_a_kvm_clock_is_likely_an_emulation() {
+    fn qemu_is_kvm_where_kvm_is_seen() {
         let mut qemu = by("QEMU", "Standard PC (Q35 + ICH9, 2009)", Some(true));
+        assert!(!qemu.classify().emulated, "the clocks were not read");
         qemu.clocksources = "tsc hpet acpi_pm".into();
         assert_eq!(qemu.classify().kind, K::Qemu);
+        assert!(qemu.classify().emulated);
         qemu.clocksources = "kvm-clock tsc".into();
         assert_eq!(qemu.classify().kind, K::Kvm);
-        qemu.cpu_flag = None;
-        qemu.clocksources = "arch_sys_counter".into();
-        assert_eq!(qemu.classify().kind, K::Kvm, "arm64 has no kvm-clock");
+        assert_eq!(qemu.classify().name, "KVM/QEMU");
+    }
+
+    #[test]
+    fn on_arm64_nothing_but_a_sign_of_kvm_distinguishes_it_from_emulation() {
+        let mut arm = by("QEMU", "QEMU Virtual Machine", None);
+        // no kvm-clock, whether there is KVM or not
+        arm.clocksources = "arch_sys_counter".into();
+        let found = arm.classify();
+        assert_eq!((found.kind, found.emulated), (K::Qemu, false));
+        assert_eq!(found.name, "QEMU, no sign of KVM");
+        arm.qemu_processor = true;
+        assert!(arm.classify().emulated);
+        arm.qemu_processor = false;
+        arm.kvm_ptp = true;
+        assert_eq!(arm.classify().kind, K::Kvm);
+        let cpuinfo = |implementer: &str, part: &str| {
+            format!("processor\t: 0\nCPU implementer\t: {implementer}\nCPU part\t: {part}\n")
+        };
+        assert!(is_qemu_processor(&cpuinfo("0x00", "0x051")));
+        assert!(!is_qemu_processor(&cpuinfo("0x41", "0xd0c")));
+        assert!(!is_qemu_processor("flags\t\t: fpu hypervisor\n"));
     }
 
     #[test]
@@ -392,6 +483,8 @@ mod tests {
             device_tree: "linux,dummy-virt".into(),
             ..Hints::default()
         };
+        assert_eq!(arm.classify().kind, K::Qemu, "QEMU's machine `virt`");
+        arm.device_tree.push_str("\0linux,kvm");
         assert_eq!(arm.classify().kind, K::Kvm);
         arm.hypervisor_type = "xen".into();
         arm.device_tree.clear();
@@ -421,5 +514,9 @@ mod tests {
         put(&root, "sys/class/dmi/id/sys_vendor", "Amazon EC2\n");
         assert_eq!(system.hypervisor().kind, K::AmazonNitro);
         assert_eq!(system.hypervisor().present(), Some(true));
+        put(&root, "sys/class/dmi/id/sys_vendor", "QEMU\n");
+        assert_eq!(system.hypervisor().kind, K::Qemu);
+        put(&root, "sys/class/ptp/ptp0/clock_name", "KVM virtual PTP\n");
+        assert_eq!(system.hypervisor().kind, K::Kvm);
     }
 }

@@ -3,7 +3,6 @@
 
 use super::System;
 use super::fact::Fact;
-use super::hypervisor::HypervisorKind;
 use super::nvme::NamespaceDetail;
 use super::nvme::NvmeDetail;
 use super::nvme::NvmeParameters;
@@ -89,7 +88,7 @@ pub fn machine_info(
     MachineInfo {
         hypervisor: is_virtual.unwrap_or(false).then(|| hypervisor.name.clone()),
         is_virtual,
-        is_emulated: hypervisor.kind == HypervisorKind::Qemu,
+        is_emulated: hypervisor.emulated,
         cpus: known(&machine.cpus_online),
         threaded_interrupts: match (real_time, asked) {
             (Some(true), _) | (_, Some(true)) => Some(true),

@@ -3,7 +3,6 @@
 //!
 //! A rule does not apply if a fact that it needs is unknown. The report shows the unknown fact.
 
-use crate::machine::hypervisor::HypervisorKind;
 use crate::machine::nvme::NvmeDetail;
 use crate::machine::nvme::NvmeParameters;
 use crate::machine::nvme_class::Class;
@@ -152,7 +151,7 @@ fn on_controllers(controllers: &[NvmeDetail]) -> Vec<Finding> {
 
 fn notes_on_machine(machine: &Machine, parameters: &NvmeParameters) -> Vec<Finding> {
     let mut notes = vec![];
-    if machine.hypervisor.kind == HypervisorKind::Qemu {
+    if machine.hypervisor.emulated {
         let advice = "the processor seems to be emulated: times are those of the emulator, not of \
                       a processor";
         notes.push(note("emulated-processor", advice));
