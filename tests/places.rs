@@ -149,6 +149,35 @@ fn whatever_is_skipped_each_command_is_counted_once_and_no_point_is_anothers() {
     );
 }
 
+/// Before 5.17 the driver changes the generation at the set-up, and no program at a tracepoint of a
+/// set-up or a requeue is skipped.
+#[test]
+fn the_set_up_may_change_the_generation_as_well() {
+    let harness = build::harness(FAULTS, "faults-old", &[]);
+    let observed = ["start_btf", "setup_out_btf", "requeue_btf"];
+    let (mut old_points, mut new_points) = (0, 0);
+    for (n, ignoring) in skipped().iter().enumerate() {
+        if ignoring.iter().any(|p| observed.contains(p)) {
+            continue;
+        }
+        for seed in [2 * n, 2 * n + 1] {
+            let [old, new] = [15, 7].map(|on| Faults::run(&harness, seed as u64, 2, ignoring, on));
+            assert!(old.is_true(), "{ignoring:?}, seed {seed}: {old:?}");
+            old_points += old.points;
+            new_points += new.points;
+        }
+        for mode in 0..2 {
+            let old = Faults::run(&harness, n as u64, mode, ignoring, 15);
+            assert!(old.is_true(), "{ignoring:?}, mode {mode}: {old:?}");
+        }
+    }
+    // all but those of the first commands
+    assert!(
+        old_points * 1000 > new_points * 995,
+        "{old_points} {new_points}"
+    );
+}
+
 /// Validates the test above: without one of the checks it must fail.
 #[test]
 fn without_its_checks_commands_or_points_would_be_wrong() {

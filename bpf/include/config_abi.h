@@ -65,8 +65,8 @@ struct nd_config {
 	__u8 doorbell;
 	/* Completions may be missed: a second set-up of a slot is not necessarily a requeue. */
 	__u8 lossy;
-	/* The driver's types are available, and each completion changes the generation in the
-	 * command id (5.14). Commands whose set-up or completion was not observed are recovered. */
+	/* The driver's types are available, and command ids have a generation (5.14). Commands
+	 * whose set-up or completion was not observed are recovered. */
 	__u8 recover;
 	/* The kernel may skip set-ups: programs at tracepoints can be preempted (7.0). */
 	__u8 setup_skips;

@@ -72,6 +72,17 @@ struct blk_mq_hw_ctx {
 	unsigned int queue_num;
 };
 
+/* refcount_t or atomic_t; 0: the request is free. */
+struct request_ref {
+	int counter;
+};
+
+enum mq_rq_state {
+	MQ_RQ_IDLE,
+	MQ_RQ_IN_FLIGHT,
+	MQ_RQ_COMPLETE,
+};
+
 struct request {
 	struct request_queue *q;
 	struct blk_mq_hw_ctx *mq_hctx;
@@ -85,6 +96,8 @@ struct request {
 	unsigned int timeout;
 	unsigned long deadline; /* in jiffies; set when the request is issued */
 	u64 start_time_ns;
+	enum mq_rq_state state;
+	struct request_ref ref;
 };
 
 struct blk_mq_queue_data {

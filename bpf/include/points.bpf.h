@@ -189,6 +189,8 @@ static __always_inline int on_complete(void *ctx, struct request *rq, u32 hook, 
 		if (!s)
 			return 0;
 	}
+	if (cfg_recover && !generation_changes)
+		learn_generation(s->rq);
 	if (cfg_trace) {
 		note_outcome(&s->outcome, rq, typed);
 		s->outcome.stack = stack_here(ctx, ND_STACK_COMPLETE);

@@ -7,9 +7,10 @@
  *  - A completion (or a CQE) whose slot does not hold the command: the set-up was skipped. The
  *    request still has its SQE, tag, queue and length, but not its set-up time, doorbell and
  *    submitter.
- *  - An open slot, but the driver has changed the generation of its request: the completion was
- *    skipped. When the slot is needed again, the command counts as over, without a completion time.
- * Such a command counts in its own row, with the intervals that were observed (finish_odd()).
+ *  - An open slot, but the generation of its request (or its state, see has_completed()) shows that
+ *    the command is over: the completion was skipped. When the slot is needed again, the command
+ * counts as over, without a completion time. Such a command counts in its own row, with the
+ * intervals that were observed (finish_odd()).
  */
 #ifndef ND_RECOVER_H
 #define ND_RECOVER_H
@@ -29,27 +30,69 @@ static __always_inline int is_outside(struct request *rq, int typed)
 	return !began || (s64)(issued - began) <= 0 || (ended && (s64)(issued - ended) > 0);
 }
 
-/* The generation of the next command of this request (struct nvme_request.genctr). */
-static __always_inline u32 next_generation(u64 rq)
+/*
+ * Where the driver changes nvme_request.genctr: with the CQE (e4fdb2b167ed: 5.17, and some
+ * stable kernels), or before that at the set-up. The version does not show it; completions do.
+ */
+#define ND_GEN_AT_CQE	1
+#define ND_GEN_AT_SETUP 2
+u32 generation_changes = 0; /* 0: not known yet, counts as ND_GEN_AT_CQE */
+
+/* The generation of a request: of its next command, or with ND_GEN_AT_SETUP of its last one. */
+static __always_inline u32 generation_of(u64 rq)
 {
 	u64 at = pdu_of((void *)rq) + bpf_core_field_offset(struct nvme_request, genctr);
 
 	return peek(at, TYPED) & 0xf;
 }
 
+/* At a completion: the CQE has changed the generation, or has not. A command that ended without a
+ * CQE has failed, and commands without generations (some of Apple's controllers) have 0. */
+static __noinline int learn_generation(u64 rq)
+{
+	u64 at = pdu_of((void *)rq) + bpf_core_field_offset(struct nvme_request, status);
+	u32 used = command_id_of((void *)rq, TYPED) >> 12;
+
+	if (generation_of(rq) != used)
+		generation_changes = ND_GEN_AT_CQE;
+	else if (used && !(u16)peek(at, TYPED))
+		generation_changes = ND_GEN_AT_SETUP;
+	return 0;
+}
+
+/* Whether the request has completed, or is free. A request that is set up or taken back, but has
+ * not completed, is idle. */
+static __noinline int is_done(u64 rq)
+{
+	return (u32)peek(rq + bpf_core_field_offset(struct request, state), TYPED) ==
+		       MQ_RQ_COMPLETE ||
+	       !(u32)peek(rq + bpf_core_field_offset(struct request, ref), TYPED);
+}
+
 /*
- * Whether the driver has completed the command of this slot. The driver changes the generation at a
- * completion, except where it completes a command without a CQE (a cancelled one). Generations
- * repeat after 16 commands, so a request that was allocated after the set-up also shows a later
- * command. Without statistics and scheduler, start_time_ns is 0. Then requests and tags are paired,
- * and the next command of the request is set up in this slot.
+ * Whether the driver has completed the command of this slot. The generation shows it, except where
+ * the driver completes a command without a CQE (a cancelled one). Generations repeat after 16
+ * commands, so a request that was allocated after the set-up also shows a later command. Without
+ * statistics and scheduler, start_time_ns is 0. Then requests and tags are paired, and the next
+ * command of the request is set up in this slot.
+ *
+ * With ND_GEN_AT_SETUP, a changed generation only shows that the request was set up again: after a
+ * completion, or after blk-mq took it back. The state of the request shows a completion.
  */
 static __always_inline int has_completed(struct nd_slot *s)
 {
-	return cfg_recover && (next_generation(s->rq) != s->cid >> 12 ||
-			       (s->setup_out_ns &&
-				peek(s->rq + bpf_core_field_offset(struct request, start_time_ns),
-				     TYPED) > s->setup_out_ns));
+	u64 start;
+	int changed;
+
+	if (!cfg_recover)
+		return 0;
+	start = peek(s->rq + bpf_core_field_offset(struct request, start_time_ns), TYPED);
+	if (s->setup_out_ns && start > s->setup_out_ns)
+		return 1;
+	changed = generation_of(s->rq) != s->cid >> 12;
+	if (generation_changes != ND_GEN_AT_SETUP)
+		return changed;
+	return (changed && !start) || is_done(s->rq);
 }
 
 /*

@@ -100,7 +100,7 @@ static __always_inline int on_setup_in(void *ctx, struct request *rq, u64 cmd, u
 	t->setup_in_rq = (u64)rq;
 	t->setup_in_ns = now;
 	if (cfg_recover)
-		t->setup_in_gen = next_generation((u64)rq);
+		t->setup_in_gen = generation_of((u64)rq);
 	if (!typed) {
 		t->setup_cmd = cmd;
 		t->setup_tid = tid;
@@ -245,6 +245,14 @@ static __always_inline void await_doorbell(u32 index, u32 tid, struct nd_task *t
 	}
 }
 
+/* Whether the set-up that the task has begun is that of this command. */
+static __always_inline int is_begun(struct nd_task *t, struct nd_slot *s)
+{
+	u32 generation = t->setup_in_gen + (generation_changes == ND_GEN_AT_SETUP);
+
+	return !cfg_recover || (generation & 0xf) == s->cid >> 12;
+}
+
 /* Takes the setup_in time from the task, and adds the command to the task's doorbell list. */
 static __always_inline void take_from_task(struct nd_slot *s, u32 index, struct request *rq,
 					   struct nd_where *w, int typed)
@@ -258,7 +266,7 @@ static __always_inline void take_from_task(struct nd_slot *s, u32 index, struct 
 		if (by && w->points & ND_SAW_DOORBELL)
 			await_doorbell(index, tid, t, by, rq, typed);
 		if (cfg_mode == ND_MODE_FINE && t->setup_in_rq == (u64)rq) {
-			if (!cfg_recover || t->setup_in_gen == s->cid >> 12)
+			if (is_begun(t, s))
 				s->setup_in_ns = t->setup_in_ns;
 			t->setup_in_rq = 0;
 		}

@@ -77,6 +77,9 @@ impl System {
         facts.threaded_interrupts = self.threaded_interrupts(facts.preemption);
         // 3acf8ace6823 (6.7); if there is BTF, a type shows it (see describe())
         facts.misses_counted = facts.is_at_least(6, 7);
+        let other = types.custom.as_ref().and_then(|c| Btf::parse(&c.path()));
+        let mut of_core = kernel.core().into_iter().chain(&other);
+        facts.no_generation = of_core.any(lacks_generation);
         describe(&kernel, &types, &mut facts);
         facts.events = self.events();
         let plain = facts.nvme_core_types.is_the_kernels() && may_use_module_btf;
@@ -178,6 +181,13 @@ fn guards_by_srcu(image: &Btf) -> Option<bool> {
     has("ongoing").then(|| has("srcu_gp"))
 }
 
+/// Whether this BTF describes commands, and they have no generation (before 5.15, unless a stable
+/// kernel has e7006de6c238).
+fn lacks_generation(btf: &Btf) -> bool {
+    let has = |field| btf.has_path("nvme_request", &[field]);
+    has("cmd") && !has("genctr")
+}
+
 /// Adds what BTF contains of the catalog.
 fn describe(kernel: &KernelBtf, types: &Types, facts: &mut KernelFacts) {
     let (mut functions, mut tracepoints) = (BTreeSet::new(), BTreeSet::new());
@@ -277,6 +287,19 @@ mod tests {
         assert_eq!(shown(snapshot, &["rcu", "ongoing"]), Some(false));
         assert_eq!(shown(snapshot, &["rcu", "srcu", "ongoing"]), Some(false));
         assert_eq!(shown("tp_probes", &["rcu"]), None);
+    }
+
+    #[test]
+    fn a_type_shows_whether_commands_have_a_generation() {
+        let root = TempDir::new().unwrap();
+        let lacks = |name: &str, fields: &[&str]| {
+            let path = root.path().join("btf");
+            fs::write(&path, btf_of(name, fields)).unwrap();
+            lacks_generation(&Btf::parse(&path).unwrap())
+        };
+        assert!(lacks("nvme_request", &["cmd", "result", "retries"]));
+        assert!(!lacks("nvme_request", &["cmd", "result", "genctr"]));
+        assert!(!lacks("request", &["cmd"]));
     }
 
     #[test]

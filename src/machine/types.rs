@@ -36,6 +36,8 @@ const BLOCK: [(&str, &[&str]); 5] = [
             "timeout",
             "deadline",
             "start_time_ns",
+            "state",
+            "ref",
         ],
     ),
     ("request_queue", &["queuedata", "id", "tag_set", "limits"]),

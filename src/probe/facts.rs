@@ -150,6 +150,10 @@ pub struct KernelFacts {
     pub threaded_interrupts: bool,
     /// `nvme_setup_cmd` has the command as its third argument (before 5.14).
     pub command_is_argument: bool,
+    /// Command ids have no generation: the driver's types are known, and `nvme_request` has no
+    /// `genctr` (5.14.0).
+    #[serde(default)]
+    pub no_generation: bool,
     /// Recover commands whose set-up or completion was not observed. Requires
     /// [`KernelFacts::can_recover`].
     #[serde(skip)]
@@ -158,10 +162,10 @@ pub struct KernelFacts {
 
 impl KernelFacts {
     /// Whether commands whose set-up or completion was not observed can be recovered. This requires
-    /// the driver's types, and a generation in the command id that changes with each completion
-    /// (5.14).
+    /// the driver's types, and a generation in the command id. The programs find out whether the
+    /// driver changes it with the CQE or at the set-up.
     pub const fn can_recover(&self) -> bool {
-        self.nvme_core_types.is_known() && !self.command_is_argument
+        self.nvme_core_types.is_known() && !self.command_is_argument && !self.no_generation
     }
 
     /// The preemption mode, and what shows it.
@@ -244,6 +248,20 @@ mod tests {
         assert!(file.is_known() && !file.is_the_kernels());
         assert!(!TypeSource::None.is_known());
         assert!(Lockdown::Confidentiality > Lockdown::Integrity);
+    }
+
+    #[test]
+    fn recovery_needs_the_types_and_a_generation() {
+        let mut facts = KernelFacts {
+            nvme_core_types: TypeSource::Module,
+            ..KernelFacts::default()
+        };
+        assert!(facts.can_recover());
+        facts.no_generation = true;
+        assert!(!facts.can_recover());
+        facts.no_generation = false;
+        facts.command_is_argument = true;
+        assert!(!facts.can_recover());
     }
 
     #[test]

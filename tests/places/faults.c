@@ -8,7 +8,8 @@
  *
  * MODE is ND_MODE_*. MASK selects programs (bits by hook number) that ignore every 97th of their
  * events. SWITCHES enables checks: 1 recovery of commands, 2 unsure doorbells, 4 the count of
- * interrupts. 7 enables all; without any one of them some results must be wrong.
+ * interrupts. 7 enables all; without any one of them some results must be wrong. 8 is a driver that
+ * changes the generation at the set-up, on a kernel that skips no tracepoints.
  *
  * Each command must leave one record, with its own points: the model stores the clock before and
  * after each point. Prints: commands completed, records, records without a latency, points of other
@@ -80,7 +81,7 @@ static struct nvme_queue nvmeqs[CPUS];
 static struct truth truths[CPUS][1 << 16];
 
 static u64 completed, records, unmeasured, foreign, seen, said, requeued;
-static int draining;
+static int draining, old_driver, seed_is_odd;
 
 /* The record that a program is writing. */
 static union {
@@ -145,10 +146,20 @@ static void submit(void *r)
 
 static struct blk_mq_queue_data bd;
 
+static void release(struct io *io)
+{
+	io->busy = 0;
+	io->rq.state = MQ_RQ_IDLE;
+	io->rq.ref.counter = 0;
+}
+
 /* blk-mq allocates a request. Some never reach the driver: they are merged into others. */
 static void start(struct io *io)
 {
 	io->busy = 1;
+	io->rq.ref.counter = 1;
+	/* statistics may be off */
+	io->rq.start_time_ns = old_driver && seed_is_odd ? now_ns : 0;
 	io->rq.bio = (void *)(u64)random_below(4);
 	io->rq.__sector = random_below(1 << 20);
 	io->start_from = now_ns;
@@ -157,7 +168,7 @@ static void start(struct io *io)
 	io->pdu.retries = 0;
 	io->again = 0;
 	if (!random_below(16))
-		io->busy = 0;
+		release(io);
 }
 
 /* A command must have left one record before its id is used again. */
@@ -175,6 +186,7 @@ static void set_up(struct io *io)
 
 	on_setup_in(0, &io->rq, 0, ND_HOOK_SETUP_IN_FENTRY, TYPED);
 	to = ++now_ns;
+	io->pdu.genctr += old_driver;
 	io->sqe.common.command_id = (io->pdu.genctr & 0xf) << 12 | io->rq.tag;
 	t = &truths[q][io->sqe.common.command_id];
 	/* a rejected command keeps its id, and is the same command for the programs */
@@ -195,6 +207,7 @@ static void set_up(struct io *io)
 
 static void issue(struct io *io)
 {
+	io->rq.state = MQ_RQ_IN_FLIGHT;
 	io->rq.timeout = 100;
 	io->rq.deadline = now_jiffies + 100;
 	AT(io->truth, P_ISSUE, on_issue(&io->rq, ND_HOOK_ISSUE_BTF, TYPED));
@@ -261,6 +274,7 @@ static void fexit_queue_rq(struct task *t, int i, int last, u32 ret)
 static void back(struct io *io)
 {
 	on_requeue(&io->rq, ND_HOOK_REQUEUE_BTF, TYPED);
+	io->rq.state = MQ_RQ_IDLE;
 	io->place = AWAY;
 	io->again = 1;
 }
@@ -370,7 +384,7 @@ static void complete(struct io *io, int has_cqe)
 	if (cfg_mode == ND_MODE_FINE)
 		AT(t, P_END, on_end(&io->rq, ND_HOOK_END_BTF, TYPED));
 	t->active = OVER;
-	io->busy = 0;
+	release(io);
 	io->place = AWAY;
 }
 
@@ -399,7 +413,8 @@ static void reap(int irq)
 			on_cqe(&io->rq, ND_HOOK_CQE_BTF, TYPED, 0);
 			on_cqe(&io->rq, ND_HOOK_CQE_SECOND, SECOND, 0);
 		});
-		io->pdu.genctr++;
+		io->pdu.genctr += !old_driver;
+		io->rq.state = MQ_RQ_COMPLETE;
 		io->place = COPIED + 10;
 		if (together)
 			found[n++] = io;
@@ -464,6 +479,7 @@ int main(int argc, char **argv)
 	if (argc != 6)
 		return 2;
 	seed = strtoull(argv[1], 0, 0);
+	seed_is_odd = seed & 1;
 	steps = strtol(argv[2], 0, 0);
 	cfg_mode = strtoul(argv[3], 0, 0);
 	test_ignore = strtoull(argv[4], 0, 0);
@@ -474,7 +490,8 @@ int main(int argc, char **argv)
 	cfg_doorbell = cfg_mode != ND_MODE_TOTAL;
 	cfg_end = cfg_mode == ND_MODE_FINE;
 	cfg_recover = on & 1;
-	cfg_setup_skips = on & 1;
+	old_driver = on >> 3 & 1;
+	cfg_setup_skips = on & 1 && !old_driver;
 	cfg_exit_skips = on >> 1 & 1;
 	cfg_irq_count = on >> 2 & 1;
 	make_world();

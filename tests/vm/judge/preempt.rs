@@ -214,18 +214,32 @@ fn assert_mode(outcome: &Outcome, case: &str, mode: &str, source: &str) {
     assert_eq!(found, (&mode.into(), &source.into()), "{case}");
 }
 
+/// The programs check the doorbells, and find some that they cannot attribute.
+fn assert_doorbells_are_checked(outcome: &Outcome, case: &str) {
+    let unsure: u64 = ["basic", "fine"]
+        .iter()
+        .map(|name| ToolRun::read(outcome, case, name))
+        .map(|run| number(&run.last["ledger"], "unsure_doorbells"))
+        .sum();
+    assert!(unsure > 0, "{case}");
+}
+
 /// Without debugfs, the log shows the mode; an unknown mode counts as full.
 fn a_hidden_mode_costs_no_command(outcome: &Outcome) {
     assert_mode(outcome, "unmounted-log", "full", "log");
     assert_mode(outcome, "unmounted-unknown", "full", "unknown");
     assert_mode(outcome, "two-capabilities", "full", "unknown");
     assert_mode(outcome, "voluntary", "voluntary", "log");
+    assert_doorbells_are_checked(outcome, "unmounted-log");
+    assert_doorbells_are_checked(outcome, "unmounted-unknown");
     assert_eq!(judge_all(outcome), 9);
 }
 
 fn lockdown_costs_no_command(outcome: &Outcome) {
     assert_mode(outcome, "locked-log", "full", "log");
     assert_mode(outcome, "locked-boot", "full", "command_line");
+    assert_doorbells_are_checked(outcome, "locked-log");
+    assert_doorbells_are_checked(outcome, "locked-boot");
     assert_eq!(judge_all(outcome), 6);
 }
 
