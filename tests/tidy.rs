@@ -232,14 +232,7 @@ const PLACES: [(&str, &[&str]); 20] = [
     ("inferno", &["src/render/flamegraph.rs"]),
     ("libbpf_rs", &["src/session/"]),
     ("libbpf_sys", &["src/machine/btf.rs", "src/session/"]),
-    (
-        "libc",
-        &[
-            "src/machine/admin.rs",
-            "src/machine/preemption.rs",
-            "src/session/ticks.rs",
-        ],
-    ),
+    ("libc", &["src/machine/", "src/session/ticks.rs"]),
     ("owo_colors", &["src/render/theme.rs"]),
     ("itoa", &["src/render/trace/line/numbers.rs"]),
     (

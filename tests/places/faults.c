@@ -27,6 +27,7 @@ static void submit(void *record);
 #define bpf_ringbuf_submit(record, flags)      submit(record)
 
 #include "stubs.h"
+#include "truth.h"
 
 const struct kernel_stat kstat;
 static struct kernel_stat stats[2];
@@ -41,28 +42,6 @@ static struct kernel_stat *this_stat(void)
 #define TAGS   8
 #define STRIDE 64
 #define DEPTH  32 /* of a submission queue */
-
-enum point {
-	P_START,
-	P_SETUP_IN,
-	P_SETUP_OUT,
-	P_ISSUE,
-	P_DOORBELL,
-	P_IRQ,
-	P_CQE,
-	P_COMPLETE,
-	P_END,
-	POINTS
-};
-
-/* The true points of a command, by queue and command id. */
-struct truth {
-	u64 from[POINTS], to[POINTS];	     /* clock before and after each point; 0: not passed */
-	enum { NEVER, ACTIVE, OVER } active; /* OVER: its record may still follow */
-	int records;
-};
-
-enum place { AWAY, SET_UP, COPIED, AT_DEVICE };
 
 static struct io {
 	struct request rq;
