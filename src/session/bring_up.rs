@@ -73,6 +73,12 @@ fn short_stacks(policy: &Policy, facts: &KernelFacts, plan: &AttachPlan) -> Opti
     })
 }
 
+/// A remark, with `-v`, if the preemption mode is not known.
+fn unknown_mode(verbose: bool, facts: &KernelFacts) -> Option<&'static str> {
+    (verbose && facts.preemption_source == PreemptionSource::Unknown)
+        .then_some("the kernel's preemption mode is not known, and counts as full")
+}
+
 /// A remark if the commands of a container are selected by their task.
 fn by_task(config: &Config<'_>, plan: &AttachPlan) -> Option<&'static str> {
     let path = config.filter.container.as_ref()?;
@@ -110,12 +116,9 @@ pub fn attach(
         look_for(options.attaching.only),
     )?;
     facts.recovers = facts.can_recover() && !options.attaching.no_recovery;
-    if let Some(remark) = &types.remark {
-        notice(remark);
-    }
-    if options.attaching.verbose > 0 && facts.preemption_source == PreemptionSource::Unknown {
-        notice("the kernel's preemption mode is not known, and counts as full");
-    }
+    let verbose = options.attaching.verbose > 0;
+    let remarks = [types.remark.as_deref(), unknown_mode(verbose, &facts)];
+    remarks.into_iter().flatten().for_each(&mut *notice);
     let config = Config {
         filter: &options.filter,
         lat: options.lat,
@@ -157,7 +160,7 @@ pub fn attach(
             }
             Err(Trouble::Fatal(error)) => return Err(error),
             Err(Trouble::Refused(number, why)) => {
-                if options.attaching.verbose > 0 {
+                if verbose {
                     let program = CATALOG[number].program;
                     notice(&format!("{program}: {why}; trying another method"));
                 }
