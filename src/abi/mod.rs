@@ -163,11 +163,12 @@ pub fn add_counters(sum: &mut Counters, bytes: &[u8]) -> Result<(), DecodeError>
     Ok(())
 }
 
-/// Adds one shard's cell to that of a row, from its value in the map.
+/// Adds one shard's cell to that of a row, from its value in the map. `shared`: several programs may
+/// have added to it at the same time.
 ///
 /// # Errors
 /// If the value is too short.
-pub fn add_cell(sum: &mut Cell, bytes: &[u8]) -> Result<(), DecodeError> {
+pub fn add_cell(sum: &mut Cell, bytes: &[u8], shared: bool) -> Result<(), DecodeError> {
     let words = words(bytes);
     let (head, hists) = words.split_at_checked(CELL_HEAD / 8).ok_or(DecodeError)?;
     sum.bytes += head[0];
@@ -182,7 +183,7 @@ pub fn add_cell(sum: &mut Cell, bytes: &[u8]) -> Result<(), DecodeError> {
     }
     for (sum, words) in sum.hists.iter_mut().zip(hists) {
         let one = Histogram::from_parts(&words[2..], words[0], words[1]).ok_or(DecodeError)?;
-        sum.merge(&one);
+        sum.merge(&if shared { one.with_shared_max() } else { one });
     }
     Ok(())
 }
@@ -300,6 +301,7 @@ pub const fn cell_bytes(stage_set: StageSet) -> usize {
 mod tests {
     use super::*;
     use crate::model::counters::Count;
+    use crate::model::histogram::index;
     use crate::model::milestone::ALL_POINTS;
     use crate::model::row::NSID_MASK;
     use crate::nvme::opcode::Opcode;
@@ -316,6 +318,21 @@ mod tests {
         add_counters(&mut sum, &bytes).unwrap();
         assert_eq!((sum.hits[0], sum.get(Count::Filtered)), (10, 4));
         assert_eq!(add_counters(&mut sum, &bytes[1..]), Err(DecodeError));
+    }
+
+    #[test]
+    fn the_maximum_of_a_shared_cell_is_an_estimate() {
+        let mut words = vec![0_u64; cell_bytes(StageSet::Total) / 8];
+        let hist = CELL_HEAD / 8;
+        (words[hist], words[hist + 1]) = (1800, 1000);
+        (words[hist + 2 + index(800)], words[hist + 2 + index(1000)]) = (1, 1);
+        let bytes: Vec<u8> = words.iter().flat_map(|w| w.to_ne_bytes()).collect();
+        for shared in [false, true] {
+            let mut cell = Cell::empty(StageSet::Total);
+            add_cell(&mut cell, &bytes, shared).unwrap();
+            assert_eq!(cell.hists[0].max(), Some(1000));
+            assert_eq!(cell.hists[0].max_exact(), !shared);
+        }
     }
 
     proptest! {

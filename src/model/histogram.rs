@@ -136,15 +136,27 @@ impl Histogram {
         self.raise_max(other.max, other.max_exact);
     }
 
-    /// If both are equal, an estimate stays an estimate, so that merging does not depend on the
-    /// order.
+    /// An estimate is off by less than its bucket. It stays an estimate until a larger bucket is in use,
+    /// whatever the order of merging.
     fn raise_max(&mut self, max: u64, exact: bool) {
-        self.max_exact = match max.cmp(&self.max) {
+        if exact && max < self.max {
+            return;
+        }
+        self.max_exact = match index(max).cmp(&index(self.max)) {
             Ordering::Less => return,
             Ordering::Equal => self.max_exact && exact,
             Ordering::Greater => exact,
         };
-        self.max = max;
+        self.max = self.max.max(max);
+    }
+
+    /// This histogram, to which several CPUs added at the same time. The buckets and the sum are exact.
+    /// Of two CPUs that raise the maximum at once, the one with the smaller value may be the last: the
+    /// maximum is then too small, by less than its bucket. That of a single sample is exact.
+    #[must_use]
+    pub fn with_shared_max(mut self) -> Self {
+        self.max_exact &= self.count <= 1;
+        self
     }
 
     /// The samples of this cumulative snapshot that are not in the `earlier` one.
@@ -453,6 +465,25 @@ mod tests {
         exact.merge(&guess);
         guess.merge(&other);
         assert_eq!((exact.max_exact(), exact), (false, guess));
+    }
+
+    #[test]
+    fn a_shared_maximum_is_an_estimate_until_a_larger_bucket_is_in_use() {
+        let shared = |samples: &[u64]| of(samples).with_shared_max();
+        assert!(shared(&[]).max_exact() && shared(&[1000]).max_exact());
+        assert!(!shared(&[1000, 970]).max_exact());
+        // the largest sample of the shared one may be anywhere in the bucket of 970, up to 1023
+        for (other, exact) in [(500, false), (960, false), (1010, false), (1024, true)] {
+            let (mut a, mut b) = (shared(&[1, 970]), of(&[other]));
+            let c = b.clone();
+            b.merge(&a);
+            a.merge(&c);
+            assert_eq!((a.max_exact(), &a), (exact, &b), "{other}");
+            assert_eq!(a.max(), Some(other.max(970)));
+        }
+        let mut later = shared(&[1, 970]);
+        later.record(1010);
+        assert!(!later.max_exact());
     }
 
     #[test]
