@@ -60,10 +60,22 @@ struct Faults {
 impl Faults {
     /// The programs in `ignoring` skip every 97th of their events; `switches` as in faults.c.
     fn run(harness: &Path, seed: u64, mode: u8, ignoring: &[&str], switches: u8) -> Self {
+        Self::often(harness, seed, mode, ignoring, switches, 97)
+    }
+
+    /// The programs in `ignoring` skip one of `every` events.
+    fn often(
+        harness: &Path,
+        seed: u64,
+        mode: u8,
+        ignoring: &[&str],
+        switches: u8,
+        every: u64,
+    ) -> Self {
         let mask = ignoring
             .iter()
             .fold(0_u64, |mask, p| mask | 1 << number_of(p).unwrap());
-        let words = [seed, 40_000, mode.into(), mask, switches.into()];
+        let words = [seed, 40_000, mode.into(), mask, switches.into(), every];
         let output = Command::new(harness)
             .args(words.map(|w| w.to_string()))
             .output()
@@ -147,6 +159,31 @@ fn whatever_is_skipped_each_command_is_counted_once_and_no_point_is_anothers() {
         commands > 1_000_000 && points > 5_000_000,
         "{commands} {points}"
     );
+}
+
+/// Where neither the CQE nor the completion was observed, a doorbell may be a late return.
+#[test]
+fn a_missed_command_has_no_doorbell_after_its_end() {
+    let harness = build::harness(FAULTS, "faults-late", &[]);
+    for mode in 1..3 {
+        let ignoring = ["cqe_btf", "cqe_second", "complete_btf"];
+        for seed in 0..8 {
+            let run = Faults::often(&harness, seed, mode, &ignoring, 7, 3);
+            assert!(run.is_true() && run.unmeasured > 100, "{mode}: {run:?}");
+        }
+    }
+}
+
+/// The idle task has the same number on each CPU.
+#[test]
+fn a_submission_from_idle_cpus_has_its_own_doorbell() {
+    let harness = build::harness(FAULTS, "faults-idle", &[]);
+    for switches in [8, 8 | 7] {
+        for mode in 1..3 {
+            let run = Faults::run(&harness, 3, mode, &[], switches);
+            assert!(run.is_true(), "switches {switches}, mode {mode}: {run:?}");
+        }
+    }
 }
 
 /// Validates the test above: without one of the checks it must fail.

@@ -29,6 +29,7 @@
 #define ND_ROW_CACHE	  1024
 #define ND_TASKS	  1024
 #define ND_TASK_SLOTS	  256
+#define ND_IDLE_TASK	  (1u << 31)
 #define ND_PLACE_BITS	  4  /* each hook of a CPU caches 16 hardware queues */
 #define ND_MAX_LIST	  16 /* entries of a list filter */
 #define ND_MAX_NAMESPACES 4096
@@ -112,7 +113,7 @@ enum nd_count {
 	ND_UNMEASURED,	    /* trace: no latency, because set-up or completion was not observed */
 	ND_NO_ROW,	    /* finished commands without a free row */
 	ND_LATE_DOORBELL,   /* the CQE came before the submitting function returned */
-	ND_UNSURE_DOORBELL, /* discarded: an earlier doorbell was not observed */
+	ND_UNSURE_DOORBELL, /* discarded: an earlier doorbell, or what followed, was not observed */
 	ND_EARLY_IRQ,	    /* the interrupt began before the doorbell */
 	ND_NEGATIVE,	    /* points out of order for an unknown reason */
 	ND_PENDING_FULL,    /* dropped from a task's doorbell list: full, or a return was missed */

@@ -191,3 +191,12 @@ static __always_inline struct nd_task *task_of(u32 tid)
 }
 
 #endif
+/* The number of this task. That of the idle task is 0 on every CPU: the CPU's number, above those
+ * of all tasks (PID_MAX_LIMIT is 2^22), stands for it. Softirqs of idle CPUs may submit. */
+static __always_inline u32 this_task(void)
+{
+	u32 tid = (u32)bpf_get_current_pid_tgid();
+
+	return tid ? tid : ND_IDLE_TASK | bpf_get_smp_processor_id();
+}
+

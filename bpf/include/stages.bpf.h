@@ -284,6 +284,12 @@ static __noinline void finish_odd(struct nd_slot *s, struct nd_cpu *cpu, u64 com
 	if (cfg_mode != ND_MODE_TOTAL)
 		settle(s, complete ? complete : ~0ull, cfg_mode);
 	if (!s->setup_out_ns)
+	/* Neither a CQE nor a completion follows the doorbell: it may be the late return of the
+	 * submitting function, after both. */
+	if (!complete && (*saw & (ND_SAW_DOORBELL | ND_SAW_CQE)) == ND_SAW_DOORBELL) {
+		*saw &= ~ND_SAW_DOORBELL;
+		count(ND_UNSURE_DOORBELL);
+	}
 		*saw |= ND_NO_SETUP;
 	if (!complete)
 		*saw |= ND_NO_COMPLETE;

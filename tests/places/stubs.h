@@ -64,8 +64,8 @@ static __u32 current_tid = 4711;
 #define bpf_get_current_pid_tgid() ((__u64)current_tid)
 static struct {
 	char comm[16];
-} this_task;
-#define bpf_get_current_task()		   ((__u64)&this_task)
+} current_task;
+#define bpf_get_current_task()		   ((__u64)&current_task)
 #define bpf_get_current_comm(to, size)	   ((void)0)
 #define bpf_current_task_under_cgroup(...) 0
 #define bpf_ktime_get_ns()		   (++now_ns)
