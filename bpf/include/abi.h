@@ -308,6 +308,11 @@ struct nd_task {
 	__u64 setup_in_rq;
 	__u64 setup_in_ns;
 	/* Kprobes only: saved at entry for the return. */
+	/* The slots before the controller moved; commands in flight still have them. */
+	__u32 former_base;
+	__u32 former_stride;
+	__u32 former_queues; /* 0: none */
+	__u32 _pad;
 	__u64 setup_cmd;
 	__u64 setup_stack;
 	__u64 hctx;

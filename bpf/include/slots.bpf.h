@@ -97,6 +97,21 @@ static __always_inline void remember(struct nd_place *p, struct request *rq,
 	p->hctx = typed ? (u64)rq->mq_hctx : 0;
 }
 
+/* `index`, or the number of the slot that has this request since before its controller moved to
+ * other slots, because it had gained queues in a reset. */
+static __always_inline u32 index_before_move(u32 index, struct nd_queue *e, struct request *rq,
+					     u32 qid, u32 tag)
+{
+	struct nd_slot *s = slot_at(index);
+	u32 former;
+
+	if ((s && s->rq == (u64)rq) || qid >= e->former_queues || tag >= e->former_stride)
+		return index;
+	former = first_slot(e->former_base, e->former_stride, qid) + tag;
+	s = slot_at(former);
+	return s && s->rq == (u64)rq ? former : index;
+}
+
 /* The slot of a request's tag, on a queue in `queues`. NULL: not followed, or out of range. Caches
  * the place of an I/O queue in `p`, if not NULL. */
 static __always_inline struct nd_slot *slot_by_queue(struct request *rq, struct nd_place *p,
@@ -104,7 +119,7 @@ static __always_inline struct nd_slot *slot_by_queue(struct request *rq, struct 
 {
 	struct request_queue *q = GET(typed, rq, q);
 	struct nd_queue *e;
-	u32 qid, tag = GET(typed, rq, tag), age = places_age, first;
+	u32 qid, tag = GET(typed, rq, tag), age = places_age, first, index;
 
 	if (!q)
 		return 0;
@@ -117,7 +132,10 @@ static __always_inline struct nd_slot *slot_by_queue(struct request *rq, struct 
 	first = first_slot(e->base, e->stride, qid);
 	if (p && e->io)
 		remember(p, rq, q, first, e->stride, age, typed);
-	return slot_at(first + tag);
+	index = first + tag;
+	if (e->former_queues)
+		index = index_before_move(index, e, rq, qid, tag);
+	return slot_at(index);
 }
 
 static __noinline struct nd_slot *slot_slowly(struct request *rq, struct nd_place *p)

@@ -169,6 +169,8 @@ pub struct Session {
     /// By instance: the slots and the transport of a controller.
     placed: BTreeMap<u32, (layout::Place, Transport)>,
 }
+    /// Slots that a controller had before it needed more. Commands in flight still have them.
+    former: Vec<(u32, layout::Place)>,
 
 /// Whether this hook observes the set-up of commands.
 fn begins(hook: usize) -> bool {
@@ -222,6 +224,7 @@ impl Session {
             placed: BTreeMap::new(),
         };
         for controller in controllers {
+            former: vec![],
             session.place(controller)?;
         }
         session.reserve()?;
@@ -330,7 +333,10 @@ impl Session {
         if !self.links.is_empty() && self.plan.pairing == Pairing::Request {
             self.serve(SERVE_FORGET, 0)?;
         }
-        self.placed.insert(controller.instance, (place, transport));
+        let before = self.placed.insert(controller.instance, (place, transport));
+        let moved = before.filter(|(before, _)| before.base != place.base);
+        self.former
+            .extend(moved.map(|(before, _)| (controller.instance, before)));
         Ok(true)
     }
 

@@ -100,7 +100,8 @@ static struct {
 #include "details.bpf.h"
 #include "points.bpf.h"
 
-#define WORLD_CPUS  2
+#define WORLD_CPUS 2
+#ifndef WORLD_SLOTS
 #define WORLD_SLOTS 1024
 
 static struct nd_cpu cpu_map[WORLD_CPUS];
