@@ -7,6 +7,8 @@
 //!
 //! tests/places/faults.c: the kernel skips programs. Each command must be counted once, and have
 //! only its own points.
+//!
+//! tests/places/rows.c: few rows for many patterns of points. Each command must have a row.
 #![allow(
     clippy::unwrap_used,
     clippy::expect_used,
@@ -24,6 +26,8 @@ use nvme_deep::probe::catalog::number_of;
 
 const HARNESS: &str = "places/harness.c";
 const FAULTS: &str = "places/faults.c";
+
+const ROWS: &str = "places/rows.c";
 
 /// The programs, by their names in src/probe/catalog.rs.
 const PROGRAMS: [&str; 13] = [
@@ -108,17 +112,22 @@ fn skipped() -> Vec<Vec<&'static str>> {
     [vec![]].into_iter().chain(single).chain(pairs).collect()
 }
 
-/// Returns the number of commands, of those on a queue that reuses memory of another one, and of
-/// wrong results.
-fn run(harness: &Path, seed: u64) -> [u64; 3] {
+/// Runs a harness, and returns the numbers that it prints.
+fn numbers<const N: usize>(harness: &Path, words: &[u64]) -> [u64; N] {
     let output = Command::new(harness)
-        .args([seed.to_string(), "30000".into()])
+        .args(words.iter().map(u64::to_string))
         .output()
         .expect("the harness runs");
     assert!(output.status.success(), "{}", output.status);
     let text = String::from_utf8(output.stdout).unwrap();
     let mut words = text.split_whitespace().map(|w| w.parse().unwrap());
-    [(); 3].map(|()| words.next().unwrap())
+    [(); N].map(|()| words.next().unwrap())
+}
+
+/// Returns the number of commands, of those on a queue that reuses memory of another one, and of
+/// wrong results.
+fn run(harness: &Path, seed: u64) -> [u64; 3] {
+    numbers(harness, &[seed, 30_000])
 }
 
 #[test]
@@ -159,6 +168,22 @@ fn whatever_is_skipped_each_command_is_counted_once_and_no_point_is_anothers() {
         commands > 1_000_000 && points > 5_000_000,
         "{commands} {points}"
     );
+}
+
+#[test]
+fn rows_do_not_run_out_because_of_rare_patterns() {
+    let harness = build::harness(ROWS, "rows", &[]);
+    for seed in 0..10 {
+        for mode in 0..3 {
+            let [commands, no_row, fewer, wrong] = numbers(&harness, &[seed, 20_000, mode]);
+            let context = format!("seed {seed}, mode {mode}");
+            assert_eq!((no_row, wrong), (0, 0), "{context}");
+            // with the total only, there are hardly any patterns
+            assert!(mode == 0 || fewer > 0, "{context}");
+            // most commands have the first kinds, which keep their stages
+            assert!(fewer < commands, "{context}: {fewer}");
+        }
+    }
 }
 
 /// Where neither the CQE nor the completion was observed, a doorbell may be a late return.

@@ -111,7 +111,7 @@ enum nd_count {
 	ND_UNSEEN_COMPLETE, /* completions not observed, found by the command id */
 	ND_UNATTRIBUTED,    /* of ND_UNSEEN_SETUP: a filter needs the submitter, which is unknown */
 	ND_UNMEASURED,	    /* trace: no latency, because set-up or completion was not observed */
-	ND_NO_ROW,	    /* finished commands without a free row */
+	ND_NO_ROW,	    /* finished commands without a free row, and not in `rowless` */
 	ND_LATE_DOORBELL,   /* the CQE came before the submitting function returned */
 	ND_UNSURE_DOORBELL, /* discarded: an earlier doorbell, or what followed, was not observed */
 	ND_EARLY_IRQ,	    /* the interrupt began before the doorbell */
@@ -127,6 +127,7 @@ enum nd_count {
 	ND_NO_STACK,	/* stacks that the kernel could not take */
 	ND_STACKS_FULL, /* stacks without a free entry in the table */
 	ND_BY_TASK, /* container filter: commands selected by the task, as they have no cgroup */
+	ND_FEWER_POINTS, /* commands counted with fewer points than observed: few rows are left */
 	ND_COUNT_MAX,
 };
 
@@ -200,6 +201,14 @@ struct nd_cell {
 	__u64 lat[ND_LAT_SLOTS];
 	struct nd_hist hist[ND_STAGES_FINE];
 };
+
+/* Commands of a kind (a row key without points) that found no free row: counted without times. */
+struct nd_rowless {
+	__u64 commands;
+	__u64 bytes;
+};
+
+#define ND_MAX_ROWLESS 1024
 
 #define ND_CELL_HEAD (16 + 8 * ND_LAT_SLOTS)
 
@@ -299,6 +308,11 @@ struct nd_queue {
 	__u32 stride;
 	__u32 queues; /* 0: not an NVMe queue */
 	__u32 io;     /* 0: admin queue */
+	/* The slots before the controller moved; commands in flight still have them. */
+	__u32 former_base;
+	__u32 former_stride;
+	__u32 former_queues; /* 0: none */
+	__u32 _pad;
 };
 
 /* Commands that a task has set up, and that wait for a doorbell. */
@@ -308,11 +322,6 @@ struct nd_task {
 	__u64 setup_in_rq;
 	__u64 setup_in_ns;
 	/* Kprobes only: saved at entry for the return. */
-	/* The slots before the controller moved; commands in flight still have them. */
-	__u32 former_base;
-	__u32 former_stride;
-	__u32 former_queues; /* 0: none */
-	__u32 _pad;
 	__u64 setup_cmd;
 	__u64 setup_stack;
 	__u64 hctx;

@@ -203,12 +203,6 @@ static __always_inline struct nd_start *start_entry(s32 internal, u32 tag, u32 f
 /* Not a map: the size is constant, and an access costs a third of a map lookup. */
 static struct nd_task tasks[ND_TASKS];
 
-static __always_inline struct nd_task *task_of(u32 tid)
-{
-	return &tasks[tid & (ND_TASKS - 1)];
-}
-
-#endif
 /* The number of this task. That of the idle task is 0 on every CPU: the CPU's number, above those
  * of all tasks (PID_MAX_LIMIT is 2^22), stands for it. Softirqs of idle CPUs may submit. */
 static __always_inline u32 this_task(void)
@@ -218,3 +212,9 @@ static __always_inline u32 this_task(void)
 	return tid ? tid : ND_IDLE_TASK | bpf_get_smp_processor_id();
 }
 
+static __always_inline struct nd_task *task_of(u32 tid)
+{
+	return &tasks[tid & (ND_TASKS - 1)];
+}
+
+#endif

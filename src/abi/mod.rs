@@ -72,6 +72,7 @@ use skel::types::nd_ctrl;
 use skel::types::nd_failures;
 use skel::types::nd_hist;
 use skel::types::nd_hook;
+use skel::types::nd_rowless;
 use skel::types::nd_scratch;
 use skel::types::nd_slot;
 use skel::types::nd_stack;
@@ -188,6 +189,17 @@ pub fn add_cell(sum: &mut Cell, bytes: &[u8], shared: bool) -> Result<(), Decode
     Ok(())
 }
 
+/// Adds commands that found no free row, from their value in the map.
+///
+/// # Errors
+/// If the value is too short.
+pub fn add_rowless(sum: &mut Cell, bytes: &[u8]) -> Result<(), DecodeError> {
+    let nd_rowless { commands, bytes } = read(bytes)?;
+    sum.unmeasured += commands;
+    sum.bytes += bytes;
+    Ok(())
+}
+
 /// A controller's failures, from their value in the map.
 pub fn failures(bytes: &[u8]) -> Result<Failures, DecodeError> {
     let nd_failures { count } = read(bytes)?;
@@ -209,6 +221,8 @@ unsafe impl AnyBitPattern for nd_cpu {}
 unsafe impl AnyBitPattern for nd_slot {}
 // SAFETY: as above.
 unsafe impl AnyBitPattern for nd_failures {}
+// SAFETY: as above.
+unsafe impl AnyBitPattern for nd_rowless {}
 // SAFETY: as above, and without padding.
 unsafe impl bytemuck::NoUninit for nd_config {}
 // SAFETY: zero bits are a valid value of each of its integers.
@@ -221,6 +235,8 @@ unsafe impl bytemuck::Zeroable for nd_cpu {}
 unsafe impl bytemuck::Zeroable for nd_slot {}
 // SAFETY: as above.
 unsafe impl bytemuck::Zeroable for nd_failures {}
+// SAFETY: as above.
+unsafe impl bytemuck::Zeroable for nd_rowless {}
 
 fn read<T: AnyBitPattern>(bytes: &[u8]) -> Result<T, DecodeError> {
     bytes

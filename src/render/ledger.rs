@@ -86,6 +86,7 @@ fn exact(l: &Ledger) -> String {
         (l.in_flight, "in flight"),
         (l.filtered, "filtered out"),
         (l.by_task, "selected by their task"),
+        (l.fewer_points, "with fewer stages"),
     ] {
         if n > 0 {
             text.push_str(&format!(", {n} {what}"));

@@ -133,6 +133,7 @@ pub struct Config<'a> {
 struct Maps {
     cpus: MapHandle,
     rows: MapHandle,
+    rowless: MapHandle,
     cells: MapHandle,
     slots: MapHandle,
     ctrls: MapHandle,
@@ -168,9 +169,9 @@ pub struct Session {
     watch: Option<Watch>,
     /// By instance: the slots and the transport of a controller.
     placed: BTreeMap<u32, (layout::Place, Transport)>,
-}
     /// Slots that a controller had before it needed more. Commands in flight still have them.
     former: Vec<(u32, layout::Place)>,
+}
 
 /// Whether this hook observes the set-up of commands.
 fn begins(hook: usize) -> bool {
@@ -193,6 +194,7 @@ impl Session {
         let maps = Maps {
             cpus: loaded.map("cpus")?,
             rows: loaded.map("rows")?,
+            rowless: loaded.map("rowless")?,
             cells: loaded.map("cells")?,
             slots: loaded.map("slots")?,
             ctrls: loaded.map("ctrls")?,
@@ -222,9 +224,9 @@ impl Session {
             missed_before: vec![0; CATALOG.len()],
             watch: None,
             placed: BTreeMap::new(),
+            former: vec![],
         };
         for controller in controllers {
-            former: vec![],
             session.place(controller)?;
         }
         session.reserve()?;

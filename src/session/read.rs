@@ -28,6 +28,7 @@ use crate::abi::STACK_UNSEEN;
 use crate::abi::SlotState;
 use crate::abi::add_cell;
 use crate::abi::add_counters;
+use crate::abi::add_rowless;
 use crate::abi::failures;
 use crate::abi::open_command;
 use crate::abi::slot_state;
@@ -90,7 +91,29 @@ impl Session {
                 snapshot.cells.insert((row_key, pattern), cell);
             }
         }
+        self.add_rowless(&mut snapshot)?;
         Ok(snapshot)
+    }
+
+    /// Adds the commands that found no free row: they have no times.
+    fn add_rowless(&self, snapshot: &mut Snapshot) -> Result<()> {
+        let map = &self.maps.rowless;
+        for key in map.keys() {
+            let Some(value) = map.lookup(&key, MapFlags::ANY)? else {
+                continue;
+            };
+            let key = words(&key)
+                .first()
+                .copied()
+                .ok_or(Mismatch::WrongSize("a row key"))?;
+            let cell = snapshot
+                .cells
+                .entry(RowKey::unpack(key))
+                .or_insert_with(|| Cell::empty(self.plan.stage_set));
+            add_rowless(cell, &value)
+                .map_err(|DecodeError| Mismatch::WrongSize("commands without a row"))?;
+        }
+        Ok(())
     }
 
     /// Whether several programs may add to a cell of this pattern at the same time: on different CPUs,
@@ -101,7 +124,7 @@ impl Session {
         let without_end = self.plan.recovers
             && self.plan.stage_set == StageSet::Fine
             && !Milestone::End.seen_in(pattern);
-        self.layout.atomic() || missed.next().is_some() || without_end
+        self.layout.atomic() || self.plan.needs_atomics() || missed.next().is_some() || without_end
     }
 
     /// Failed and retried commands of each controller that has slots; empty if the run does not

@@ -105,6 +105,9 @@ pub struct Ledger {
     pub untracked_completions: u64,
     /// Commands matched, but in no row, because the row table was full.
     pub no_row: u64,
+    /// Commands whose stages were merged, although their points were observed: few rows were left.
+    #[serde(skip_serializing_if = "is_zero")]
+    pub fewer_points: u64,
     /// Requeues of NVMe requests by blk-mq: retries, and commands taken back.
     pub requeue_events: u64,
     /// Doorbells discarded: the interrupt came before the submitting function returned.
@@ -237,6 +240,7 @@ impl Ledger {
             untracked,
             untracked_completions: get(Count::UntrackedDone),
             no_row: get(Count::NoRow),
+            fewer_points: get(Count::FewerPoints),
             requeue_events: hits(Role::Requeue),
             late_doorbells: get(Count::LateDoorbell),
             unsure_doorbells: get(Count::UnsureDoorbell),
