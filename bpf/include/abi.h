@@ -11,6 +11,7 @@
 
 #include "beside.h"
 #include "failures_abi.h"
+#include "rows_abi.h"
 
 /* Log-linear buckets: 2^ND_HIST_SUB_BITS per power of two, so half a bucket is at most 6.25 %.
  * src/model/histogram.rs has the same rule; tests/parity.rs compares both. */
@@ -160,25 +161,6 @@ enum nd_count {
 #define ND_STACK_COMPLETE 2
 #define ND_STACK_DEPTH	  64
 
-/* Row key, 52 bits: valid | ctrl 8 | nsid 23 | opcode 8 | admin 1 | size class 2 | pattern 9. The
- * cache stores it with the 12-bit row number in one word, so that a read cannot tear. */
-#define ND_KEY_PATTERN_SHIFT 0
-#define ND_KEY_PATTERN_BITS  9
-#define ND_KEY_CLASS_SHIFT   9
-#define ND_KEY_ADMIN_SHIFT   11
-#define ND_KEY_OPCODE_SHIFT  12
-#define ND_KEY_NSID_SHIFT    20
-#define ND_KEY_NSID_MASK     0x7fffffu
-#define ND_KEY_CTRL_SHIFT    43
-#define ND_KEY_VALID	     (1ull << 51)
-#define ND_ROW_BITS	     12
-#define ND_MAX_ROWS	     (1u << ND_ROW_BITS)
-
-#define ND_CLASS_NONE  0
-#define ND_CLASS_SMALL 1 /* <= 16 KiB */
-#define ND_CLASS_MID   2 /* (16 KiB, 64 KiB] */
-#define ND_CLASS_LARGE 3 /* > 64 KiB */
-
 /* Stage set (--stages). */
 #define ND_MODE_TOTAL 0 /* setup_out to complete */
 #define ND_MODE_BASIC 1 /* queue, submit, device, complete, total */
@@ -201,14 +183,6 @@ struct nd_cell {
 	__u64 lat[ND_LAT_SLOTS];
 	struct nd_hist hist[ND_STAGES_FINE];
 };
-
-/* Commands of a kind (a row key without points) that found no free row: counted without times. */
-struct nd_rowless {
-	__u64 commands;
-	__u64 bytes;
-};
-
-#define ND_MAX_ROWLESS 1024
 
 #define ND_CELL_HEAD (16 + 8 * ND_LAT_SLOTS)
 

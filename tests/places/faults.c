@@ -8,8 +8,7 @@
  *
  * MODE is ND_MODE_*. MASK selects programs (bits by hook number) that ignore one of EVERY events.
  * SWITCHES enables checks: 1 recovery of commands, 2 unsure doorbells, 4 the count of interrupts.
- * 7 enables all; without any one of them some results must be wrong. 8: one of the two tasks that
- * submit on each CPU is the idle task (a softirq submits).
+ * 7 enables all; without any one some results must be wrong. 8: one task of each CPU is idle.
  *
  * Each command must leave one record, with its own points: the model stores the clock before and
  * after each point. Prints: commands completed, records, records without a latency, points of other
@@ -126,9 +125,8 @@ static void submit(void *r)
 		return;
 	check(t, P_START, times->start_ns, saw & ND_SAW_START);
 	check(t, P_DOORBELL, times->doorbell_ns, saw & ND_SAW_DOORBELL);
-	/* the return of the submitting function, after the device has answered */
-	if (saw & ND_SAW_DOORBELL && t->to[P_CQE] && times->doorbell_ns > t->to[P_CQE])
-		foreign++;
+	/* a return after the device has answered is no doorbell */
+	foreign += saw & ND_SAW_DOORBELL && t->to[P_CQE] && times->doorbell_ns > t->to[P_CQE];
 	check(t, P_CQE, times->cqe_ns, saw & ND_SAW_CQE);
 	if (cfg_mode != ND_MODE_FINE)
 		return;
@@ -138,7 +136,7 @@ static void submit(void *r)
 	check(t, P_END, times->end_ns, saw & ND_SAW_END);
 }
 
-/* Runs the program at a point of a command, and stores the clock before and after it. */
+/* Runs the program at a point, and stores the clock before and after it. */
 #define AT(truth, point, call)                                                                     \
 	do {                                                                                       \
 		(truth)->from[point] = now_ns;                                                     \
