@@ -337,6 +337,16 @@ mod tests {
     }
 
     #[test]
+    fn commands_without_a_row_are_counted_without_times() {
+        let value: Vec<u8> = [3_u64, 4096].iter().flat_map(|n| n.to_ne_bytes()).collect();
+        let mut cell = Cell::empty(StageSet::Fine);
+        add_rowless(&mut cell, &value).unwrap();
+        add_rowless(&mut cell, &value).unwrap();
+        assert_eq!((cell.commands(), cell.unmeasured, cell.bytes), (6, 6, 8192));
+        assert_eq!(add_rowless(&mut cell, &value[1..]), Err(DecodeError));
+    }
+
+    #[test]
     fn the_maximum_of_a_shared_cell_is_an_estimate() {
         let mut words = vec![0_u64; cell_bytes(StageSet::Total) / 8];
         let hist = CELL_HEAD / 8;
