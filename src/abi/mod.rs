@@ -302,6 +302,7 @@ mod tests {
     use crate::model::counters::Count;
     use crate::model::milestone::ALL_POINTS;
     use crate::model::row::NSID_MASK;
+    use crate::model::row::row_nsid;
     use crate::nvme::opcode::Opcode;
     use crate::nvme::opcode::QueueKind;
     use proptest::prelude::*;
@@ -334,7 +335,7 @@ mod tests {
                 | u64::from(pattern);
             let (row, seen) = RowKey::unpack(key);
             let queue = if admin { QueueKind::Admin } else { QueueKind::Io };
-            prop_assert_eq!(row, RowKey { ctrl, nsid, opcode: Opcode { queue, code }, class });
+            prop_assert_eq!(row, RowKey { ctrl, nsid: row_nsid(nsid), opcode: Opcode { queue, code }, class });
             prop_assert_eq!(seen, pattern);
         }
     }
