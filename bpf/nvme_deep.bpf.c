@@ -392,6 +392,7 @@ const struct nd_start _abi_start = {};
 const struct nd_ctrl _abi_ctrl = {};
 const struct nd_failures _abi_failures = {};
 const struct nd_queue _abi_queue = {};
+const struct nd_rowless _abi_rowless = {};
 const struct nd_task _abi_task = {};
 const struct nd_cpu _abi_cpu = {};
 const enum nd_kind _abi_kind = 0;

@@ -19,6 +19,7 @@ use fastrand::Rng;
 use nvme_deep::Opcode;
 use nvme_deep::QueueKind;
 use nvme_deep::StageSet;
+use nvme_deep::model::activity::TagWaits;
 use nvme_deep::model::stage::Run;
 use nvme_deep::model::stratum::SizeClass;
 use nvme_deep::model::stratum::Stratum;
@@ -408,6 +409,45 @@ fn shown(diff: &Diff) -> [String; 2] {
     }
     DiffJson { subject }.write(diff, &mut json).unwrap();
     [text, json].map(|bytes| String::from_utf8(bytes).unwrap())
+}
+
+#[test]
+fn rates_and_waits_for_a_tag_are_compared() {
+    let side = |waited, seed| {
+        let mut side = side(&DEFAULT, [seed]);
+        side.recordings[0].waits = Some(vec![TagWaits {
+            nsid: 1,
+            requests: 60_000,
+            waited,
+            sum_ns: waited * 1_000_000,
+            ..TagWaits::default()
+        }]);
+        side
+    };
+    let (a, mut b) = (side(6, 1), side(3000, 2));
+    let found = diff(&a, &b);
+    let iops = found.groups[0].iops.unwrap();
+    assert!(iops.low <= 1.0 && iops.high >= 1.0, "{iops:?}");
+    let [text, json] = shown(&found);
+    let waits = "  nvme0 ns 1: 6 of 60000 -> 3000 of 60000, 100ns -> 50.0us\n";
+    assert!(text.contains(waits), "{text}");
+    let objects: Vec<Value> = json
+        .lines()
+        .map(|line| serde_json::from_str(line).unwrap())
+        .collect();
+    let found = &objects[0]["tag_waits"][0];
+    assert_eq!(
+        (&found["a"]["waited"], &found["b"]["waited"]),
+        (&6.into(), &3000.into())
+    );
+    assert!(
+        objects[1]["iops"]["ratio"]
+            .as_f64()
+            .is_some_and(|r| (r - 1.0).abs() < 0.1)
+    );
+    // one side did not observe them
+    b.recordings[0].waits = None;
+    assert_eq!(diff(&a, &b).waits, []);
 }
 
 #[test]

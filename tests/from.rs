@@ -291,3 +291,53 @@ fn options_that_a_recording_cannot_serve_are_refused() {
     let ran = run(&format!("trace --kstack --sample 1/4 --from {file}"));
     assert_eq!((ran.code, ran.out.lines().count()), (Some(0), 10));
 }
+
+/// Asserts that the commands of each report are those of its ledger. Returns the number of reports.
+fn each_ledger_counts_its_rows(words: &str) -> usize {
+    let all = objects(&run(words));
+    for report in &all {
+        let rows = report["rows"].as_array().unwrap().iter();
+        let commands: u64 = rows.map(|row| row["count"].as_u64().unwrap()).sum();
+        let at = &report["at_s"];
+        assert_eq!(report["ledger"]["matched"], commands, "{words}: {at} s");
+        let seen = report["ledger"]["seen"].as_u64().unwrap();
+        assert!(seen >= commands, "{words}: {at} s");
+    }
+    all.len()
+}
+
+#[test]
+fn the_ledger_of_an_interval_counts_the_commands_up_to_its_end() {
+    let path = "tests/recordings";
+    for name in ["5.10", "6.12", "diagnose/clean-6.12", "diagnose/rate-cap"] {
+        let words = format!("latency --json --stages 1 --from {path}/{name}.nvd");
+        assert!(each_ledger_counts_its_rows(&words) > 1, "{name}");
+    }
+}
+
+#[test]
+fn commands_after_the_last_ledger_of_a_cut_file_are_named() {
+    let dir = TempDir::new().unwrap();
+    let bytes = fs::read("tests/recordings/diagnose/clean-6.12.nvd").unwrap();
+    let path = dir.path().join("cut.nvd");
+    // the end of a block of events, before its ledger
+    let mut named = 0;
+    for part in 3..9 {
+        fs::write(&path, &bytes[..bytes.len() * part / 10]).unwrap();
+        let ran = run(&format!("latency --json --from {}", path.display()));
+        assert_eq!(ran.code, Some(1), "{}", ran.err);
+        let report = objects(&ran).remove(0);
+        let count = |row: &Value| row["count"].as_u64().unwrap();
+        let commands: u64 = report["rows"].as_array().unwrap().iter().map(count).sum();
+        let later = report["ledger"]["uncovered"].as_u64().unwrap_or(0);
+        let matched = report["ledger"]["matched"].as_u64().unwrap();
+        assert_eq!(matched + later, commands, "{part}");
+        if later > 0 {
+            named += 1;
+            let text = run(&format!("latency --from {}", path.display()));
+            let says = format!("; not known for {later} later commands");
+            assert!(text.out.contains(&says), "{}", text.out);
+        }
+    }
+    assert!(named > 0);
+}

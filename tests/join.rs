@@ -148,6 +148,17 @@ fn recordings_of_other_machines_have_no_pairs() {
 }
 
 #[test]
+fn a_recording_of_something_else_annotates_nothing() {
+    let trace = "tests/host/spdk_trace.json";
+    for (file, what) in [("nvmet-host", "the kernel's target"), ("qemu-host", "QEMU")] {
+        let file = format!("tests/host/{file}.nvd");
+        let says =
+            format!("{file} has none of the 3 requests of {trace}: it is a recording of {what}");
+        run(&format!("host annotate {trace} {file}")).refuses(2, &says);
+    }
+}
+
+#[test]
 fn annotated_entries_have_their_times_and_unknown_ones_pass_through() {
     let ran = run("host annotate tests/host/spdk_trace.json");
     assert_eq!((ran.code, ran.err.as_str()), (Some(0), ""));

@@ -7,6 +7,8 @@
 //!
 //! tests/places/faults.c: the kernel skips programs. Each command must be counted once, and have
 //! only its own points.
+//!
+//! tests/places/rows.c: few rows for many patterns of points. Each command must have a row.
 #![allow(
     clippy::unwrap_used,
     clippy::expect_used,
@@ -24,6 +26,8 @@ use nvme_deep::probe::catalog::number_of;
 
 const HARNESS: &str = "places/harness.c";
 const FAULTS: &str = "places/faults.c";
+
+const ROWS: &str = "places/rows.c";
 
 /// The programs, by their names in src/probe/catalog.rs.
 const PROGRAMS: [&str; 13] = [
@@ -60,10 +64,22 @@ struct Faults {
 impl Faults {
     /// The programs in `ignoring` skip every 97th of their events; `switches` as in faults.c.
     fn run(harness: &Path, seed: u64, mode: u8, ignoring: &[&str], switches: u8) -> Self {
+        Self::often(harness, seed, mode, ignoring, switches, 97)
+    }
+
+    /// The programs in `ignoring` skip one of `every` events.
+    fn often(
+        harness: &Path,
+        seed: u64,
+        mode: u8,
+        ignoring: &[&str],
+        switches: u8,
+        every: u64,
+    ) -> Self {
         let mask = ignoring
             .iter()
             .fold(0_u64, |mask, p| mask | 1 << number_of(p).unwrap());
-        let words = [seed, 40_000, mode.into(), mask, switches.into()];
+        let words = [seed, 40_000, mode.into(), mask, switches.into(), every];
         let output = Command::new(harness)
             .args(words.map(|w| w.to_string()))
             .output()
@@ -96,17 +112,22 @@ fn skipped() -> Vec<Vec<&'static str>> {
     [vec![]].into_iter().chain(single).chain(pairs).collect()
 }
 
-/// Returns the number of commands, of those on a queue that reuses memory of another one, and of
-/// wrong results.
-fn run(harness: &Path, seed: u64) -> [u64; 3] {
+/// Runs a harness, and returns the numbers that it prints.
+fn numbers<const N: usize>(harness: &Path, words: &[u64]) -> [u64; N] {
     let output = Command::new(harness)
-        .args([seed.to_string(), "30000".into()])
+        .args(words.iter().map(u64::to_string))
         .output()
         .expect("the harness runs");
     assert!(output.status.success(), "{}", output.status);
     let text = String::from_utf8(output.stdout).unwrap();
     let mut words = text.split_whitespace().map(|w| w.parse().unwrap());
-    [(); 3].map(|()| words.next().unwrap())
+    [(); N].map(|()| words.next().unwrap())
+}
+
+/// Returns the number of commands, of those on a queue that reuses memory of another one, and of
+/// wrong results.
+fn run(harness: &Path, seed: u64) -> [u64; 3] {
+    numbers(harness, &[seed, 30_000])
 }
 
 #[test]
@@ -176,6 +197,47 @@ fn the_set_up_may_change_the_generation_as_well() {
         old_points * 1000 > new_points * 995,
         "{old_points} {new_points}"
     );
+}
+
+#[test]
+fn rows_do_not_run_out_because_of_rare_patterns() {
+    let harness = build::harness(ROWS, "rows", &[]);
+    for seed in 0..10 {
+        for mode in 0..3 {
+            let [commands, no_row, fewer, wrong] = numbers(&harness, &[seed, 20_000, mode]);
+            let context = format!("seed {seed}, mode {mode}");
+            assert_eq!((no_row, wrong), (0, 0), "{context}");
+            // with the total only, there are hardly any patterns
+            assert!(mode == 0 || fewer > 0, "{context}");
+            // most commands have the first kinds, which keep their stages
+            assert!(fewer < commands, "{context}: {fewer}");
+        }
+    }
+}
+
+/// Where neither the CQE nor the completion was observed, a doorbell may be a late return.
+#[test]
+fn a_missed_command_has_no_doorbell_after_its_end() {
+    let harness = build::harness(FAULTS, "faults-late", &[]);
+    for mode in 1..3 {
+        let ignoring = ["cqe_btf", "cqe_second", "complete_btf"];
+        for seed in 0..8 {
+            let run = Faults::often(&harness, seed, mode, &ignoring, 7, 3);
+            assert!(run.is_true() && run.unmeasured > 100, "{mode}: {run:?}");
+        }
+    }
+}
+
+/// The idle task has the same number on each CPU.
+#[test]
+fn a_submission_from_idle_cpus_has_its_own_doorbell() {
+    let harness = build::harness(FAULTS, "faults-idle", &[]);
+    for switches in [16, 16 | 7] {
+        for mode in 1..3 {
+            let run = Faults::run(&harness, 3, mode, &[], switches);
+            assert!(run.is_true(), "switches {switches}, mode {mode}: {run:?}");
+        }
+    }
 }
 
 /// Validates the test above: without one of the checks it must fail.

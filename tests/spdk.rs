@@ -249,7 +249,11 @@ fn messages_are_counted_by_function() {
     let pid = target.pid();
     let tool = Tool::start(dir.path(), "messages", &format!("host msgs -j --pid {pid}"));
     target.serve();
-    let lines = lines(&tool.stop());
+    let mut lines = lines(&tool.stop());
+    let end = lines.pop().unwrap();
+    assert_eq!(end["type"], "spdk_messages_end");
+    assert_eq!([&end["messages"], &end["lost"]], [5, 0]);
+    assert_eq!(end["exact"], true);
     let rows: Vec<[&Value; 3]> = lines
         .iter()
         .map(|l| [&l["call"], &l["function"], &l["count"]])

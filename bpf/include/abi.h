@@ -11,6 +11,7 @@
 
 #include "beside.h"
 #include "failures_abi.h"
+#include "rows_abi.h"
 
 /* Log-linear buckets: 2^ND_HIST_SUB_BITS per power of two, so half a bucket is at most 6.25 %.
  * src/model/histogram.rs has the same rule; tests/parity.rs compares both. */
@@ -29,6 +30,7 @@
 #define ND_ROW_CACHE	  1024
 #define ND_TASKS	  1024
 #define ND_TASK_SLOTS	  256
+#define ND_IDLE_TASK	  (1u << 31)
 #define ND_PLACE_BITS	  4  /* each hook of a CPU caches 16 hardware queues */
 #define ND_MAX_LIST	  16 /* entries of a list filter */
 #define ND_MAX_NAMESPACES 4096
@@ -110,9 +112,9 @@ enum nd_count {
 	ND_UNSEEN_COMPLETE, /* completions not observed, found by the command id */
 	ND_UNATTRIBUTED,    /* of ND_UNSEEN_SETUP: a filter needs the submitter, which is unknown */
 	ND_UNMEASURED,	    /* trace: no latency, because set-up or completion was not observed */
-	ND_NO_ROW,	    /* finished commands without a free row */
+	ND_NO_ROW,	    /* finished commands without a free row, and not in `rowless` */
 	ND_LATE_DOORBELL,   /* the CQE came before the submitting function returned */
-	ND_UNSURE_DOORBELL, /* discarded: an earlier doorbell was not observed */
+	ND_UNSURE_DOORBELL, /* discarded: an earlier doorbell, or what followed, was not observed */
 	ND_EARLY_IRQ,	    /* the interrupt began before the doorbell */
 	ND_NEGATIVE,	    /* points out of order for an unknown reason */
 	ND_PENDING_FULL,    /* dropped from a task's doorbell list: full, or a return was missed */
@@ -126,6 +128,7 @@ enum nd_count {
 	ND_NO_STACK,	/* stacks that the kernel could not take */
 	ND_STACKS_FULL, /* stacks without a free entry in the table */
 	ND_BY_TASK, /* container filter: commands selected by the task, as they have no cgroup */
+	ND_FEWER_POINTS, /* commands counted with fewer points than observed: few rows are left */
 	ND_COUNT_MAX,
 };
 
@@ -157,25 +160,6 @@ enum nd_count {
 #define ND_STACK_SUBMIT	  1
 #define ND_STACK_COMPLETE 2
 #define ND_STACK_DEPTH	  64
-
-/* Row key, 52 bits: valid | ctrl 8 | nsid 23 | opcode 8 | admin 1 | size class 2 | pattern 9. The
- * cache stores it with the 12-bit row number in one word, so that a read cannot tear. */
-#define ND_KEY_PATTERN_SHIFT 0
-#define ND_KEY_PATTERN_BITS  9
-#define ND_KEY_CLASS_SHIFT   9
-#define ND_KEY_ADMIN_SHIFT   11
-#define ND_KEY_OPCODE_SHIFT  12
-#define ND_KEY_NSID_SHIFT    20
-#define ND_KEY_NSID_MASK     0x7fffffu
-#define ND_KEY_CTRL_SHIFT    43
-#define ND_KEY_VALID	     (1ull << 51)
-#define ND_ROW_BITS	     12
-#define ND_MAX_ROWS	     (1u << ND_ROW_BITS)
-
-#define ND_CLASS_NONE  0
-#define ND_CLASS_SMALL 1 /* <= 16 KiB */
-#define ND_CLASS_MID   2 /* (16 KiB, 64 KiB] */
-#define ND_CLASS_LARGE 3 /* > 64 KiB */
 
 /* Stage set (--stages). */
 #define ND_MODE_TOTAL 0 /* setup_out to complete */
@@ -298,6 +282,11 @@ struct nd_queue {
 	__u32 stride;
 	__u32 queues; /* 0: not an NVMe queue */
 	__u32 io;     /* 0: admin queue */
+	/* The slots before the controller moved; commands in flight still have them. */
+	__u32 former_base;
+	__u32 former_stride;
+	__u32 former_queues; /* 0: none */
+	__u32 _pad;
 };
 
 /* Commands that a task has set up, and that wait for a doorbell. */

@@ -82,7 +82,7 @@ static __always_inline struct nd_disk *disk_of(u64 bio)
  * wait for a tag if need be, unless the bio is merged. */
 static __always_inline int on_bio(u32 hook)
 {
-	u32 tid = (u32)bpf_get_current_pid_tgid(), at = tid & (ND_TASKS - 1);
+	u32 tid = this_task(), at = tid & (ND_TASKS - 1);
 	struct nd_wait *w = bpf_map_lookup_elem(&waits, &at);
 
 	if (!w || ignored(hook))
@@ -97,7 +97,7 @@ static __always_inline int on_bio(u32 hook)
  * task submits it before it asks for the next one. */
 static __always_inline int on_getrq(u64 bio, u32 hook)
 {
-	u32 tid = (u32)bpf_get_current_pid_tgid(), at = tid & (ND_TASKS - 1);
+	u32 tid = this_task(), at = tid & (ND_TASKS - 1);
 	struct nd_wait *w = bpf_map_lookup_elem(&waits, &at);
 	u64 now = bpf_ktime_get_ns(), waited;
 	struct nd_disk *disk;

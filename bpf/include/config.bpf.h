@@ -9,6 +9,7 @@ const volatile struct nd_config config SEC(".rodata.config") = {};
 
 #define cfg_mode	   config.mode
 #define cfg_atomic	   config.atomic
+#define cfg_rows	   config.rows
 #define cfg_start_hook	   config.start_hook
 #define cfg_start_field	   config.start_field
 #define cfg_doorbell	   config.doorbell

@@ -115,7 +115,10 @@ struct nd_config {
 	__u8 targ_container;
 	/* Without a trace: count the commands of each queue, and report the slowest. */
 	__u8 details;
-	__u8 unused[5];
+	__u8 unused;
+	/* Rows of a shard. */
+	__u16 rows;
+	__u16 unused_too;
 };
 
 #define ND_CONTAINER_BIO  1 /* by the bio's cgroup, else by the task's */

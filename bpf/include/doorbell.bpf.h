@@ -85,7 +85,7 @@ static __always_inline int are_all(struct nd_task *t, u32 n, u64 rq, int typed)
 static __always_inline int ring_doorbell(u64 rq, int typed)
 {
 	u64 now = bpf_ktime_get_ns();
-	u32 tid = (u32)bpf_get_current_pid_tgid(), n, turns = ND_TASK_SLOTS;
+	u32 tid = this_task(), n, turns = ND_TASK_SLOTS;
 	struct nd_task *t = task_of(tid);
 	u8 beside = 0;
 
@@ -123,7 +123,7 @@ static __always_inline int on_doorbell(u32 hook, int typed)
  * resources) or ends it with an error. This set-up has no completion. */
 static __always_inline void mark_rejected(u64 rq)
 {
-	u32 tid = (u32)bpf_get_current_pid_tgid(), n;
+	u32 tid = this_task(), n;
 	struct nd_task *t = task_of(tid);
 	struct nd_slot *s;
 
@@ -176,7 +176,7 @@ static __always_inline int on_queued(struct blk_mq_hw_ctx *hctx, struct blk_mq_q
  */
 static __always_inline int on_submit_in(u32 hook, u32 what, u64 hctx, u64 bd)
 {
-	u32 tid = (u32)bpf_get_current_pid_tgid();
+	u32 tid = this_task();
 	struct nd_task *t = task_of(tid);
 
 	hit(hook, 0);
@@ -195,7 +195,7 @@ static __always_inline int on_submit_in(u32 hook, u32 what, u64 hctx, u64 bd)
 /* Kprobes only: a submitting function returns. Its entry must have been observed. */
 static __always_inline int on_submit_out(u32 hook, u32 what, u32 ret)
 {
-	u32 tid = (u32)bpf_get_current_pid_tgid();
+	u32 tid = this_task();
 	struct nd_task *t = task_of(tid);
 
 	if (t->tid != tid || t->inside != what) {

@@ -130,7 +130,8 @@ static __always_inline void hist_add(struct nd_hist *h, u64 ns, int atomic)
 	add(&h->sum_ns, ns, atomic);
 	add(&h->bucket[i], 1, atomic);
 	/* Without a compare-and-swap (5.12), two CPUs of one shard may lose the larger value. User
-	 * space never shows less than the lowest value of the highest bucket. */
+	 * space never shows less than the lowest value of the highest bucket, and marks it (`~`).
+	 */
 	if (ns > h->max_ns)
 		h->max_ns = ns;
 }

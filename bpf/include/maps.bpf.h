@@ -55,6 +55,14 @@ struct {
 	__uint(value_size, sizeof(u32));
 } free_rows SEC(".maps");
 
+/* Commands without a row, by row key with ND_NO_ANY. */
+struct {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(max_entries, ND_MAX_ROWLESS);
+	__uint(key_size, sizeof(u64));
+	__uint(value_size, sizeof(struct nd_rowless));
+} rowless SEC(".maps");
+
 /*
  * The rings of events, by CPU / ND_RING_CPUS. A ring has one spinlock, which its CPUs share. User
  * space creates the rings; several entries may be the same ring.

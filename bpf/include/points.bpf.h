@@ -287,6 +287,8 @@ static __always_inline int on_requeue(struct request *rq, u32 hook, int typed)
 		index = st->setup_slot;
 	else
 		return 0;
+	if (internal < 0 && e->former_queues)
+		index = index_before_move(index, e, rq, qid, tag);
 	s = slot_at(index);
 	if (!s)
 		return 0;

@@ -132,6 +132,13 @@ static __always_inline int learn_queue(struct request_queue *q, struct nd_ctrl *
 		return 0;
 	}
 	forget_places();
+	if (e->q == (u64)q && e->io == io) {
+		e->former_base = e->base;
+		e->former_stride = e->stride;
+		e->former_queues = e->queues;
+	} else {
+		e->former_queues = 0;
+	}
 	e->q = 0; /* never a pointer with another queue's numbers */
 	e->base = ctrl->base;
 	e->stride = ctrl->stride;

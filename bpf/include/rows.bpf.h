@@ -43,6 +43,22 @@ static __always_inline u32 class_of(u32 bytes)
 	return bytes <= 64 << 10 ? ND_CLASS_MID : ND_CLASS_LARGE;
 }
 
+#define ND_PATTERN ((1ull << ND_KEY_PATTERN_BITS) - 1)
+
+/*
+ * Whether a pattern of points may take the free row number `next`. Rows are taken in the order of
+ * their numbers, and are never freed: the last ones are for commands of other kinds, not for
+ * further patterns of the same.
+ */
+static __always_inline int may_have_row(u32 saw, u32 next)
+{
+	if (next < cfg_rows / 2)
+		return 1;
+	if (next < cfg_rows / 4 * 3)
+		return saw == ND_SAW_ALL || !(saw & ~ND_SAW_BASIC);
+	return !saw;
+}
+
 static __noinline int row_slow(u64 key)
 {
 	u32 *found = bpf_map_lookup_elem(&rows, &key);
@@ -50,6 +66,8 @@ static __noinline int row_slow(u64 key)
 
 	if (found)
 		return *found;
+	if (bpf_map_peek_elem(&free_rows, &row) || !may_have_row(key & ND_PATTERN, row))
+		return -1;
 	if (bpf_map_pop_elem(&free_rows, &row))
 		return -1;
 	if (bpf_map_update_elem(&rows, &key, &row, BPF_NOEXIST) == 0)
@@ -77,17 +95,61 @@ static __always_inline u64 row_word(u64 key)
 	return *word = key << ND_ROW_BITS | (row & (ND_MAX_ROWS - 1));
 }
 
-/* The cell of a command with the observed points `saw`. Usually a command has the key and the
- * pattern of the previous command in its slot. (The topmost bit of the word is ND_KEY_VALID.) */
-static __always_inline struct nd_cell *cell_of(struct nd_slot *s, u32 saw, struct nd_cpu *cpu)
+/* The word of a row with fewer points than in `key`: those of the basic stages, or none. 0: no row.
+ * A command whose set-up or completion was not observed has no total: see count_rowless(). */
+static __noinline u64 word_with_fewer(u64 key)
+{
+	u64 word;
+
+	if (key & ND_NO_ANY)
+		return 0;
+	word = row_word(key & ~(ND_PATTERN & ~ND_SAW_BASIC));
+	return word ? word : row_word(key & ~ND_PATTERN);
+}
+
+/* Counts a command of which no row is free, without its times. */
+static __noinline int count_rowless(struct nd_slot *s)
+{
+	struct nd_rowless none = {}, *sum;
+	u64 key = kept_key(s) | ND_NO_ANY;
+
+	sum = bpf_map_lookup_elem(&rowless, &key);
+	if (!sum) {
+		bpf_map_update_elem(&rowless, &key, &none, BPF_NOEXIST);
+		sum = bpf_map_lookup_elem(&rowless, &key);
+	}
+	if (!sum) {
+		count(ND_NO_ROW);
+		return 0;
+	}
+	count(ND_FEWER_POINTS);
+	__sync_fetch_and_add(&sum->commands, 1);
+	__sync_fetch_and_add(&sum->bytes, s->bytes);
+	return 0;
+}
+
+/*
+ * The cell of a command with the observed points `saw`. Usually a command has the key and the
+ * pattern of the previous command in its slot. (The topmost bit of the word is ND_KEY_VALID.)
+ * Leaves out points, in `saw` and in the slot, if few rows are left.
+ */
+static __always_inline struct nd_cell *cell_of(struct nd_slot *s, u32 *saw, struct nd_cpu *cpu)
 {
 	u64 word = s->key;
 	u32 index;
 
-	if ((s64)word >= 0 || ((word >> ND_ROW_BITS) & ((1 << ND_KEY_PATTERN_BITS) - 1)) != saw) {
-		word = row_word(kept_key(s) | saw);
-		if (!word)
-			return 0;
+	if ((s64)word >= 0 || ((word >> ND_ROW_BITS) & ND_PATTERN) != *saw) {
+		u64 key = kept_key(s) | *saw;
+
+		word = row_word(key);
+		if (!word) {
+			word = word_with_fewer(key);
+			if (!word)
+				return 0;
+			*saw = (word >> ND_ROW_BITS) & ND_PATTERN;
+			s->saw = *saw;
+			count_here(cpu, ND_FEWER_POINTS);
+		}
 		s->key = word;
 	}
 	index = cpu->first_cell + (word & (ND_MAX_ROWS - 1));

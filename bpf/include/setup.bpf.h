@@ -91,7 +91,7 @@ static __always_inline int on_start(struct request *rq, u32 hook, int typed)
 static __always_inline int on_setup_in(void *ctx, struct request *rq, u64 cmd, u32 hook, int typed)
 {
 	u64 now = bpf_ktime_get_ns();
-	u32 tid = (u32)bpf_get_current_pid_tgid();
+	u32 tid = this_task();
 	struct nd_task *t = task_of(tid);
 
 	if (ignored(hook))
@@ -261,7 +261,7 @@ static __always_inline void take_from_task(struct nd_slot *s, u32 index, struct 
 	struct nd_task *t;
 
 	if (by || cfg_mode == ND_MODE_FINE) {
-		tid = (u32)bpf_get_current_pid_tgid();
+		tid = this_task();
 		t = task_of(tid);
 		if (by && w->points & ND_SAW_DOORBELL)
 			await_doorbell(index, tid, t, by, rq, typed);
@@ -355,7 +355,7 @@ static __always_inline int on_setup_out(void *ctx, struct request *rq, struct nv
  * another task with the same entry of `tasks` overwrites them, the command is lost, and counted. */
 static __always_inline int on_setup_return(u32 hook)
 {
-	u32 tid = (u32)bpf_get_current_pid_tgid();
+	u32 tid = this_task();
 	struct nd_task *t = task_of(tid);
 	u64 rq, cmd;
 

@@ -97,6 +97,21 @@ static __always_inline void remember(struct nd_place *p, struct request *rq,
 	p->hctx = typed ? (u64)rq->mq_hctx : 0;
 }
 
+/* `index`, or the number of the slot that has this request since before its controller moved to
+ * other slots, because it had gained queues in a reset. */
+static __always_inline u32 index_before_move(u32 index, struct nd_queue *e, struct request *rq,
+					     u32 qid, u32 tag)
+{
+	struct nd_slot *s = slot_at(index);
+	u32 former;
+
+	if ((s && s->rq == (u64)rq) || qid >= e->former_queues || tag >= e->former_stride)
+		return index;
+	former = first_slot(e->former_base, e->former_stride, qid) + tag;
+	s = slot_at(former);
+	return s && s->rq == (u64)rq ? former : index;
+}
+
 /* The slot of a request's tag, on a queue in `queues`. NULL: not followed, or out of range. Caches
  * the place of an I/O queue in `p`, if not NULL. */
 static __always_inline struct nd_slot *slot_by_queue(struct request *rq, struct nd_place *p,
@@ -104,7 +119,7 @@ static __always_inline struct nd_slot *slot_by_queue(struct request *rq, struct 
 {
 	struct request_queue *q = GET(typed, rq, q);
 	struct nd_queue *e;
-	u32 qid, tag = GET(typed, rq, tag), age = places_age, first;
+	u32 qid, tag = GET(typed, rq, tag), age = places_age, first, index;
 
 	if (!q)
 		return 0;
@@ -117,7 +132,10 @@ static __always_inline struct nd_slot *slot_by_queue(struct request *rq, struct 
 	first = first_slot(e->base, e->stride, qid);
 	if (p && e->io)
 		remember(p, rq, q, first, e->stride, age, typed);
-	return slot_at(first + tag);
+	index = first + tag;
+	if (e->former_queues)
+		index = index_before_move(index, e, rq, qid, tag);
+	return slot_at(index);
 }
 
 static __noinline struct nd_slot *slot_slowly(struct request *rq, struct nd_place *p)
@@ -184,6 +202,15 @@ static __always_inline struct nd_start *start_entry(s32 internal, u32 tag, u32 f
 
 /* Not a map: the size is constant, and an access costs a third of a map lookup. */
 static struct nd_task tasks[ND_TASKS];
+
+/* The number of this task. That of the idle task is 0 on every CPU: the CPU's number, above those
+ * of all tasks (PID_MAX_LIMIT is 2^22), stands for it. Softirqs of idle CPUs may submit. */
+static __always_inline u32 this_task(void)
+{
+	u32 tid = (u32)bpf_get_current_pid_tgid();
+
+	return tid ? tid : ND_IDLE_TASK | bpf_get_smp_processor_id();
+}
 
 static __always_inline struct nd_task *task_of(u32 tid)
 {

@@ -197,7 +197,7 @@ static __always_inline void stages_fine(struct nd_cell *c, struct nd_slot *s, u6
 	if (*seen & ND_SAW_CQE)
 		stage(c, s, ND_SAW_CQE, &from, s->cqe_ns, ND_MODE_FINE, atomic);
 	stage(c, s, ND_SAW_END, &from, complete, ND_MODE_FINE, atomic);
-	if (end >= complete) {
+	if (saw & ND_SAW_END) {
 		hist_add(&c->hist[FINE_END], end - complete, atomic);
 		complete = end;
 	}
@@ -279,10 +279,17 @@ static __noinline void finish_odd(struct nd_slot *s, struct nd_cpu *cpu, u64 com
 {
 	volatile u16 *saw = &s->saw;
 	struct nd_cell *c;
+	u32 pattern;
 
 	*saw = 0;
 	if (cfg_mode != ND_MODE_TOTAL)
 		settle(s, complete ? complete : ~0ull, cfg_mode);
+	/* Neither a CQE nor a completion follows the doorbell: it may be the late return of the
+	 * submitting function, after both. */
+	if (!complete && (*saw & (ND_SAW_DOORBELL | ND_SAW_CQE)) == ND_SAW_DOORBELL) {
+		*saw &= ~ND_SAW_DOORBELL;
+		count(ND_UNSURE_DOORBELL);
+	}
 	if (!s->setup_out_ns)
 		*saw |= ND_NO_SETUP;
 	if (!complete)
@@ -295,9 +302,10 @@ static __noinline void finish_odd(struct nd_slot *s, struct nd_cpu *cpu, u64 com
 		if (!finish_trace(s, cpu, *saw, complete, end))
 			return;
 	}
-	c = cpu ? cell_of(s, *saw, cpu) : 0;
+	pattern = *saw;
+	c = cpu ? cell_of(s, &pattern, cpu) : 0;
 	if (!c) {
-		count(ND_NO_ROW);
+		count_rowless(s);
 		return;
 	}
 	if (cfg_mode == ND_MODE_TOTAL || !odd_stages(s, c, complete, end))
@@ -371,9 +379,9 @@ static __always_inline void finish(struct nd_slot *s, struct nd_cpu *cpu, u64 co
 	FORGET(end);
 	if (cfg_trace && !finish_trace(s, cpu, saw, complete, end))
 		return;
-	c = cpu ? cell_of(s, saw, cpu) : 0;
+	c = cpu ? cell_of(s, &saw, cpu) : 0;
 	if (!c) {
-		count(ND_NO_ROW);
+		count_rowless(s);
 		return;
 	}
 	if (mode == ND_MODE_FINE)

@@ -32,13 +32,13 @@ use crate::model::event::Verdict;
 use crate::model::milestone::NO_COMPLETE;
 use crate::model::milestone::NO_SETUP;
 use crate::model::open::OpenCommand;
-use crate::model::row::NSID_MASK;
 use crate::model::timeline::Timeline;
 use crate::nvme::aen::AsyncEvent;
 use crate::nvme::opcode::Opcode;
 use crate::nvme::opcode::QueueKind;
 use crate::nvme::sqe::Parts;
 use crate::nvme::status::Status;
+use crate::nvme::subject::ALL_NAMESPACES;
 
 const SUBMIT: u32 = nd_kind::ND_KIND_SUBMIT.0;
 const COMPLETE: u32 = nd_kind::ND_KIND_COMPLETE.0;
@@ -322,7 +322,7 @@ pub fn open_command(slot: &[u8]) -> Result<Option<OpenCommand>, DecodeError> {
         ctrl: row.ctrl,
         qid: s.qid,
         cid: s.cid,
-        nsid: if row.nsid == NSID_MASK {
+        nsid: if row.nsid == ALL_NAMESPACES {
             s.asked.nsid
         } else {
             row.nsid

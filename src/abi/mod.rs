@@ -72,6 +72,7 @@ use skel::types::nd_ctrl;
 use skel::types::nd_failures;
 use skel::types::nd_hist;
 use skel::types::nd_hook;
+use skel::types::nd_rowless;
 use skel::types::nd_scratch;
 use skel::types::nd_slot;
 use skel::types::nd_stack;
@@ -163,11 +164,12 @@ pub fn add_counters(sum: &mut Counters, bytes: &[u8]) -> Result<(), DecodeError>
     Ok(())
 }
 
-/// Adds one shard's cell to that of a row, from its value in the map.
+/// Adds one shard's cell to that of a row, from its value in the map. `shared`: several programs may
+/// have added to it at the same time.
 ///
 /// # Errors
 /// If the value is too short.
-pub fn add_cell(sum: &mut Cell, bytes: &[u8]) -> Result<(), DecodeError> {
+pub fn add_cell(sum: &mut Cell, bytes: &[u8], shared: bool) -> Result<(), DecodeError> {
     let words = words(bytes);
     let (head, hists) = words.split_at_checked(CELL_HEAD / 8).ok_or(DecodeError)?;
     sum.bytes += head[0];
@@ -182,8 +184,19 @@ pub fn add_cell(sum: &mut Cell, bytes: &[u8]) -> Result<(), DecodeError> {
     }
     for (sum, words) in sum.hists.iter_mut().zip(hists) {
         let one = Histogram::from_parts(&words[2..], words[0], words[1]).ok_or(DecodeError)?;
-        sum.merge(&one);
+        sum.merge(&if shared { one.with_shared_max() } else { one });
     }
+    Ok(())
+}
+
+/// Adds commands that found no free row, from their value in the map.
+///
+/// # Errors
+/// If the value is too short.
+pub fn add_rowless(sum: &mut Cell, bytes: &[u8]) -> Result<(), DecodeError> {
+    let nd_rowless { commands, bytes } = read(bytes)?;
+    sum.unmeasured += commands;
+    sum.bytes += bytes;
     Ok(())
 }
 
@@ -208,6 +221,8 @@ unsafe impl AnyBitPattern for nd_cpu {}
 unsafe impl AnyBitPattern for nd_slot {}
 // SAFETY: as above.
 unsafe impl AnyBitPattern for nd_failures {}
+// SAFETY: as above.
+unsafe impl AnyBitPattern for nd_rowless {}
 // SAFETY: as above, and without padding.
 unsafe impl bytemuck::NoUninit for nd_config {}
 // SAFETY: zero bits are a valid value of each of its integers.
@@ -220,6 +235,8 @@ unsafe impl bytemuck::Zeroable for nd_cpu {}
 unsafe impl bytemuck::Zeroable for nd_slot {}
 // SAFETY: as above.
 unsafe impl bytemuck::Zeroable for nd_failures {}
+// SAFETY: as above.
+unsafe impl bytemuck::Zeroable for nd_rowless {}
 
 fn read<T: AnyBitPattern>(bytes: &[u8]) -> Result<T, DecodeError> {
     bytes
@@ -300,8 +317,10 @@ pub const fn cell_bytes(stage_set: StageSet) -> usize {
 mod tests {
     use super::*;
     use crate::model::counters::Count;
+    use crate::model::histogram::index;
     use crate::model::milestone::ALL_POINTS;
     use crate::model::row::NSID_MASK;
+    use crate::model::row::row_nsid;
     use crate::nvme::opcode::Opcode;
     use crate::nvme::opcode::QueueKind;
     use proptest::prelude::*;
@@ -316,6 +335,31 @@ mod tests {
         add_counters(&mut sum, &bytes).unwrap();
         assert_eq!((sum.hits[0], sum.get(Count::Filtered)), (10, 4));
         assert_eq!(add_counters(&mut sum, &bytes[1..]), Err(DecodeError));
+    }
+
+    #[test]
+    fn commands_without_a_row_are_counted_without_times() {
+        let value: Vec<u8> = [3_u64, 4096].iter().flat_map(|n| n.to_ne_bytes()).collect();
+        let mut cell = Cell::empty(StageSet::Fine);
+        add_rowless(&mut cell, &value).unwrap();
+        add_rowless(&mut cell, &value).unwrap();
+        assert_eq!((cell.commands(), cell.unmeasured, cell.bytes), (6, 6, 8192));
+        assert_eq!(add_rowless(&mut cell, &value[1..]), Err(DecodeError));
+    }
+
+    #[test]
+    fn the_maximum_of_a_shared_cell_is_an_estimate() {
+        let mut words = vec![0_u64; cell_bytes(StageSet::Total) / 8];
+        let hist = CELL_HEAD / 8;
+        (words[hist], words[hist + 1]) = (1800, 1000);
+        (words[hist + 2 + index(800)], words[hist + 2 + index(1000)]) = (1, 1);
+        let bytes: Vec<u8> = words.iter().flat_map(|w| w.to_ne_bytes()).collect();
+        for shared in [false, true] {
+            let mut cell = Cell::empty(StageSet::Total);
+            add_cell(&mut cell, &bytes, shared).unwrap();
+            assert_eq!(cell.hists[0].max(), Some(1000));
+            assert_eq!(cell.hists[0].max_exact(), !shared);
+        }
     }
 
     proptest! {
@@ -334,7 +378,7 @@ mod tests {
                 | u64::from(pattern);
             let (row, seen) = RowKey::unpack(key);
             let queue = if admin { QueueKind::Admin } else { QueueKind::Io };
-            prop_assert_eq!(row, RowKey { ctrl, nsid, opcode: Opcode { queue, code }, class });
+            prop_assert_eq!(row, RowKey { ctrl, nsid: row_nsid(nsid), opcode: Opcode { queue, code }, class });
             prop_assert_eq!(seen, pattern);
         }
     }

@@ -8,6 +8,7 @@ use std::time::Duration;
 use clap::Parser;
 use clap::Subcommand;
 use clap::ValueEnum;
+use nvme_deep::nvme::subject::parse_nsid;
 use nvme_deep::units::parse_duration;
 
 use super::diagnose::DiagnoseArgs;
@@ -142,8 +143,8 @@ pub struct FilterArgs {
     #[arg(long, alias = "ctrl_id", value_name = "CTRL", value_delimiter = ',')]
     pub ctrl: Vec<String>,
 
-    /// Only commands with these namespace ids
-    #[arg(long, value_name = "NSID", value_delimiter = ',')]
+    /// Only commands with these namespace ids: `1`, `0x1`; `all` is ffffffffh
+    #[arg(long, value_name = "NSID", value_delimiter = ',', value_parser = parse_nsid)]
     pub nsid: Vec<u32>,
 
     /// Only these opcodes: names (`read`, `dsm`, `admin:identify`) or numbers (`0x02`, `io:0x02`)

@@ -4,6 +4,7 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
+use nvme_deep::nvme::subject::parse_nsid;
 use nvme_deep::report::inflight::AgeLimit;
 use nvme_deep::units::parse_duration;
 
@@ -44,8 +45,8 @@ pub struct InflightArgs {
     #[arg(long, value_name = "CTRL", value_delimiter = ',')]
     pub ctrl: Vec<String>,
 
-    /// Only commands with these namespace ids
-    #[arg(long, value_name = "NSID", value_delimiter = ',')]
+    /// Only commands with these namespace ids: `1`, `0x1`; `all` is ffffffffh
+    #[arg(long, value_name = "NSID", value_delimiter = ',', value_parser = parse_nsid)]
     pub nsid: Vec<u32>,
 
     /// Only commands on these queues; 0 is the admin queue

@@ -63,6 +63,7 @@ fn read(replay: &mut Replay, stages: StageSet, ctrls: &Ctrls) -> Result<(Counted
             controllers.retain(|c| all.iter().all(|new| new.instance != c.instance));
             controllers.extend(all);
         }
+        Item::Activity(activity) => counter.activity(activity),
         _ => {}
     })? {}
     let (ledger, _) = replay.end()?;

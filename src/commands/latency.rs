@@ -7,6 +7,7 @@ use std::io::stdout;
 use std::time::Duration;
 
 use anyhow::Result;
+use nvme_deep::model::finished::Finished;
 use nvme_deep::model::milestone::Milestone;
 use nvme_deep::model::run::Scan;
 use nvme_deep::model::snapshot::Snapshot;
@@ -219,7 +220,7 @@ fn replayed(options: &LatencyOptions, mut replay: Replay) -> Result<Ended> {
         // a recording begins with a ledger, and has a new one every second
         let ledger = reports.next().and_then(|_| replay.ledger());
         let ledger = ledger.map(|ledger| with_span(ledger, settings.stage_set));
-        let begins_late = replay.begins_late();
+        let (begins_late, mut later) = (replay.begins_late(), replay.later());
         let read = replay.next(&mut |item| match item {
             Item::Event(event) => {
                 let at = Duration::from_nanos(event.at_ns.saturating_sub(begin_ns));
@@ -229,8 +230,10 @@ fn replayed(options: &LatencyOptions, mut replay: Replay) -> Result<Ended> {
                 while let Some(due) = reports.next().filter(|due| *due <= at && done.is_ok()) {
                     // without a ledger there is only the end to report
                     let Some(ledger) = &ledger else { break };
-                    done = reports.interim(due, now.clone(), ledger.clone(), &mut out);
+                    let ledger = ledger.clone().when_shown(later);
+                    done = reports.interim(due, now.clone(), ledger, &mut out);
                 }
+                later += u64::from(Finished::of(event).is_some());
                 if settings.selects(event) {
                     recount.add(event, &mut now);
                 }

@@ -13,6 +13,7 @@ use std::time::Duration;
 use anyhow::Context;
 use anyhow::Result;
 use nvme_deep::error::Kind;
+use nvme_deep::model::finished::Finished;
 use nvme_deep::model::stage::StageSet;
 use nvme_deep::recording::Ending;
 use nvme_deep::recording::Error as RecordingError;
@@ -34,6 +35,8 @@ pub struct Replay {
     /// Device and inode.
     file_id: (u64, u64),
     ledger: Option<LedgerInfo>,
+    /// Commands after that ledger.
+    later: u64,
     /// Times of the first and the last event.
     span_ns: Option<(u64, u64)>,
     /// Size in bytes.
@@ -86,6 +89,7 @@ impl Replay {
             path: shown,
             file_id: (metadata.dev(), metadata.ino()),
             ledger: None,
+            later: 0,
             span_ns: None,
             size: metadata.len(),
         };
@@ -182,15 +186,19 @@ impl Replay {
         let Self {
             playback,
             ledger,
+            later,
             span_ns,
             ..
         } = self;
         let read = playback.next_block(&mut |item| match item {
-            Item::Ledger(found) | Item::End(found) => *ledger = Some(found),
+            Item::Ledger(found) | Item::End(found) => {
+                (*ledger, *later) = (Some(found), 0);
+            }
             other => {
                 if let Item::Event(event) = &other {
                     let first = span_ns.map_or(event.at_ns, |(first, _)| first);
                     *span_ns = Some((first, event.at_ns));
+                    *later += u64::from(Finished::of(event).is_some());
                 }
                 to(other);
             }
@@ -242,6 +250,11 @@ impl Replay {
         serde_json::from_value(ledger).ok()
     }
 
+    /// Commands since the last ledger.
+    pub const fn later(&self) -> u64 {
+        self.later
+    }
+
     /// After the end: the ledger, and the length of the run.
     ///
     /// # Errors
@@ -255,7 +268,13 @@ impl Replay {
             ));
         }
         let ledger = self.ledger();
-        let ledger = ledger.with_context(|| format!("{path} has no ledger: it ends too early"))?;
+        let mut ledger =
+            ledger.with_context(|| format!("{path} has no ledger: it ends too early"))?;
+        if self.playback.ending() != Some(Ending::Complete) {
+            // what it counted already is among the later ones
+            ledger = ledger.when_shown(0);
+            ledger.uncovered = self.later;
+        }
         let own = ledger.trace.as_ref().and_then(TraceLedger::own_share);
         own.into_iter()
             .for_each(|own| say(&format!("{path}: {own}")));
@@ -316,7 +335,7 @@ impl Replay {
             Kind::Run,
             format!(
                 "{path} {how}. Its first {} bytes are whole, with {} events, which are shown; the \
-                 accuracy is that of the first {:.1} s",
+                 accuracy line covers the first {:.1} s only",
                 self.playback.whole_bytes(),
                 self.playback.events(),
                 self.ledger_at().as_secs_f64()

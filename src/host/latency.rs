@@ -5,10 +5,9 @@ use std::collections::BTreeMap;
 
 use crate::model::histogram::Histogram;
 use crate::model::host::HostCommand;
-use crate::model::host::HostId;
 use crate::nvme::opcode::Opcode;
 
-/// Controller, namespace id, opcode. The last two are `None` for requests without ids.
+/// Controller, CDW1 of the SQE, opcode. The last two are `None` for requests without ids.
 pub type HostKey = (u32, Option<u32>, Option<Opcode>);
 
 /// The commands of a row.
@@ -45,7 +44,7 @@ impl HostRows {
         let id = command.id.as_ref();
         let key = (
             command.ctrl,
-            id.and_then(HostId::namespace),
+            id.and_then(|id| id.nsid),
             id.map(|id| id.opcode()),
         );
         let row = self.rows.entry(key).or_default();

@@ -1,7 +1,11 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The state of a queue of the PCI driver (`struct nvme_queue`) at one moment.
 
+use std::collections::BTreeMap;
+use std::collections::BTreeSet;
+
 use super::memory::Reader;
+use super::walk::CommandReading;
 
 /// Bits of `nvme_queue.flags` (drivers/nvme/host/pci.c).
 const SQ_IN_CMB: u32 = 1 << 1;
@@ -32,10 +36,21 @@ pub struct QueueReading {
     pub event_index: Option<u32>,
     /// Command ids of the CQEs that the driver has not handled.
     pub waiting: Vec<u16>,
-    /// The SQ head of the latest CQE.
+    /// The SQ head of the latest CQE. Linux ignores it, so a wrong one does no harm elsewhere.
     pub sq_head: Option<u16>,
+    /// The CQEs report more than one SQ head.
+    pub head_moves: bool,
+    /// A CQE reports an SQ head that has not passed the SQE of a command that has completed.
+    pub head_is_wrong: bool,
     /// Command ids by slot of the SQ; empty if it was not read.
     pub cids: Vec<u16>,
+}
+
+/// What is used of a CQE.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Posted {
+    pub(super) cid: u16,
+    pub(super) sq_head: u16,
 }
 
 /// A word of an entry, little endian.
@@ -48,8 +63,12 @@ fn word(entry: &[u8], at: usize) -> u16 {
 
 impl QueueReading {
     /// Reads a queue, and the entries of its SQ: 64 bytes of each, none if they cannot be read. `None`
-    /// if the queue goes away.
-    pub(super) fn read(reader: &mut Reader<'_>, at: u64) -> Option<(Self, Vec<[u8; 64]>)> {
+    /// if the queue goes away. `commands`: those in flight, read before.
+    pub(super) fn read(
+        reader: &mut Reader<'_>,
+        at: u64,
+        commands: &[CommandReading],
+    ) -> Option<(Self, Vec<[u8; 64]>)> {
         // The order matters, because the queue is in use: first how far the controller has come, then
         // what the driver has put there. So the tail is never behind the SQ head.
         let queue = reader.image("nvme_queue", at)?;
@@ -77,7 +96,7 @@ impl QueueReading {
             reading.event_index = Some(u32::from_le_bytes(bytes.try_into().ok()?));
         }
         let cqes = reader.bytes(reading.cq, usize::from(depth) * CQE_BYTES)?;
-        reading.take_cqes(&cqes, queue.u8("cq_phase")? & 1);
+        let posted = reading.take_cqes(&cqes, queue.u8("cq_phase")? & 1);
         let sq = reader.bytes(reading.sq, usize::from(depth) * entry_bytes);
         let sq = sq.unwrap_or_default();
         let entries = sq.chunks_exact(entry_bytes);
@@ -88,8 +107,11 @@ impl QueueReading {
         let queue = reader.image("nvme_queue", at)?;
         reading.sq_tail = queue.u16("sq_tail")?;
         reading.rung_tail = queue.u16("last_sq_tail")?;
-        let is_sane = reading.sq_tail < depth && reading.rung_tail < depth;
-        is_sane.then_some((reading, entries))
+        if reading.sq_tail >= depth || reading.rung_tail >= depth {
+            return None;
+        }
+        reading.check_heads(&posted, commands);
+        Some((reading, entries))
     }
 
     /// The end of the CQEs that the controller has posted.
@@ -102,26 +124,60 @@ impl QueueReading {
         !self.cids.is_empty()
     }
 
-    /// Takes in the entries of the CQ. `phase`: of new entries at the head.
-    fn take_cqes(&mut self, cqes: &[u8], phase: u8) {
+    /// Takes in the entries of the CQ, and returns them, latest first. `phase`: of new entries at the
+    /// head.
+    fn take_cqes(&mut self, cqes: &[u8], phase: u8) -> Vec<Posted> {
         let entries = cqes.as_chunks::<CQE_BYTES>().0;
         let head = usize::from(self.cq_head);
         let expected = u16::from(phase);
         let ahead = entries.iter().skip(head).map(|e| (e, expected));
         let wrapped = entries.iter().take(head).map(|e| (e, expected ^ 1));
+        let in_order: Vec<_> = ahead.chain(wrapped).collect();
         let new = |(entry, phase): &(&[u8; CQE_BYTES], u16)| word(&entry[..], 14) & 1 == *phase;
-        let waiting: Vec<_> = ahead
-            .chain(wrapped)
-            .take_while(new)
-            .map(|(e, _)| e)
+        let count = in_order.iter().take_while(|e| new(e)).count();
+        let (waiting, handled) = in_order.split_at(count);
+        self.waiting = waiting.iter().map(|(e, _)| word(&e[..], 12)).collect();
+        // an entry that was never used is zero
+        let latest_first = waiting.iter().rev().chain(handled.iter().rev());
+        let posted: Vec<_> = latest_first
+            .take_while(|(e, _)| e.iter().any(|b| *b != 0))
+            .map(|(e, _)| Posted {
+                cid: word(&e[..], 12),
+                sq_head: word(&e[..], 8),
+            })
             .collect();
-        self.waiting = waiting.iter().map(|e| word(&e[..], 12)).collect();
-        let handled = head.checked_sub(1).unwrap_or(entries.len() - 1);
-        let latest = waiting.last().copied().or_else(|| entries.get(handled));
-        // an entry of a CQ that was never used is zero
-        self.sq_head = latest
-            .filter(|e| e.iter().any(|b| *b != 0))
-            .map(|e| word(&e[..], 8));
+        self.sq_head = posted.first().map(|cqe| cqe.sq_head);
+        posted
+    }
+
+    /// Compares the SQ heads of all CQEs with each other, and with the SQEs of their commands.
+    pub(super) fn check_heads(&mut self, posted: &[Posted], commands: &[CommandReading]) {
+        self.head_moves = posted.iter().any(|cqe| Some(cqe.sq_head) != self.sq_head);
+        let Some(latest) = self.sq_head else {
+            return;
+        };
+        let mut distances = BTreeMap::new();
+        for back in 1..self.depth {
+            if let Some(cid) = self.cids.get(usize::from(self.slot_before_tail(back))) {
+                distances.entry(*cid).or_insert(back);
+            }
+        }
+        // a command in flight may have the id of one that has completed
+        let by_tag: BTreeMap<_, _> = commands.iter().map(|c| (c.tag, c)).collect();
+        let in_flight = |cid: u16| {
+            let command = by_tag.get(&u32::from(cid & 0xfff));
+            command.is_some_and(|c| !c.completed && c.has(cid))
+        };
+        let mut later = BTreeSet::new();
+        self.head_is_wrong = posted
+            .iter()
+            .filter(|cqe| later.insert(cqe.cid) && !in_flight(cqe.cid))
+            .filter_map(|cqe| Some((cqe.sq_head, *distances.get(&cqe.cid)?)))
+            .any(|(head, distance)| {
+                [head, latest]
+                    .iter()
+                    .any(|head| self.before_tail(*head) >= distance)
+            });
     }
 
     /// Entries from a position of the SQ to its tail.
@@ -131,13 +187,16 @@ impl QueueReading {
         u16::try_from(distance).unwrap_or(0)
     }
 
+    /// The slot of the SQ that is so many entries before its tail.
+    fn slot_before_tail(&self, back: u16) -> u16 {
+        let (tail, depth) = (u32::from(self.sq_tail), u32::from(self.depth));
+        u16::try_from((tail + depth - u32::from(back)) % depth).unwrap_or(0)
+    }
+
     /// The slot of the SQ that was last written with a command id for which `is` holds.
     pub(super) fn slot_of(&self, is: impl Fn(u16) -> bool) -> Option<u16> {
         (1..self.depth)
-            .map(|back| {
-                let (tail, depth) = (u32::from(self.sq_tail), u32::from(self.depth));
-                u16::try_from((tail + depth - u32::from(back)) % depth).unwrap_or(0)
-            })
+            .map(|back| self.slot_before_tail(back))
             .find(|slot| self.cids.get(usize::from(*slot)).is_some_and(|c| is(*c)))
     }
 }
@@ -175,6 +234,73 @@ mod tests {
         assert_eq!(taken(2, 1, &lap), (vec![2, 3], Some(9)));
         assert_eq!(taken(0, 0, &lap), (vec![3], Some(9)));
         assert_eq!(taken(1, 0, &lap), (vec![], Some(9)));
+    }
+
+    #[test]
+    fn posted_cqes_are_in_order_latest_first() {
+        let lap = [cqe(9, 3, 0), cqe(6, 1, 1), cqe(8, 2, 1)];
+        let mut queue = QueueReading {
+            cq_head: 2,
+            ..QueueReading::default()
+        };
+        let posted = queue.take_cqes(lap.as_flattened(), 1);
+        let cids: Vec<_> = posted.iter().map(|p| (p.cid, p.sq_head)).collect();
+        assert_eq!(cids, [(3, 9), (2, 8), (1, 6)]);
+        let never = [cqe(1, 1, 1), [0; 16], [0; 16]];
+        queue.cq_head = 1;
+        assert_eq!(queue.take_cqes(never.as_flattened(), 1).len(), 1);
+    }
+
+    /// Commands 0 to 4 in the slots 0 to 4 of 8, and the SQ heads of the CQEs of the first, latest
+    /// first; returns whether the heads move, and whether one is wrong.
+    fn checked(posted: &[(u16, u16)], in_flight: &[u16]) -> (bool, bool) {
+        let posted: Vec<_> = posted
+            .iter()
+            .map(|(cid, sq_head)| Posted {
+                cid: *cid,
+                sq_head: *sq_head,
+            })
+            .collect();
+        let command = |cid: &u16| CommandReading {
+            request: 1,
+            tag: (*cid).into(),
+            deadline: 1,
+            timeout: 1,
+            completed: false,
+            sqe: None,
+        };
+        let commands: Vec<_> = in_flight.iter().map(command).collect();
+        let mut queue = QueueReading {
+            depth: 8,
+            sq_tail: 5,
+            cids: vec![0, 1, 2, 3, 4, 0xffff, 0xffff, 0xffff],
+            sq_head: posted.first().map(|p| p.sq_head),
+            ..QueueReading::default()
+        };
+        queue.check_heads(&posted, &commands);
+        (queue.head_moves, queue.head_is_wrong)
+    }
+
+    #[test]
+    fn a_head_must_move_and_pass_what_has_completed() {
+        assert_eq!(checked(&[], &[]), (false, false));
+        assert_eq!(checked(&[(0, 2)], &[]), (false, false));
+        assert_eq!(checked(&[(2, 4), (1, 2), (0, 1)], &[]), (true, false));
+        // out of order, all fetched at once
+        assert_eq!(checked(&[(0, 5), (4, 5), (1, 2)], &[]), (true, false));
+        // constant, also where it could have passed the commands
+        assert_eq!(checked(&[(1, 0), (0, 0)], &[]), (false, true));
+        assert_eq!(checked(&[(1, 5), (0, 5)], &[]), (false, false));
+        // late: command 3 has completed, and the head is at its slot
+        assert_eq!(checked(&[(3, 3), (2, 3), (1, 2)], &[]), (true, true));
+        // late in an older CQE, or in the latest one
+        assert_eq!(checked(&[(4, 5), (3, 3)], &[]), (true, true));
+        assert_eq!(checked(&[(0, 2), (4, 5)], &[]), (true, true));
+        // the id of a command in flight was that of an older one
+        assert_eq!(checked(&[(1, 3), (3, 1)], &[3]), (true, false));
+        assert_eq!(checked(&[(1, 3), (3, 1)], &[]), (true, true));
+        // the SQE is not there any more
+        assert_eq!(checked(&[(1, 3), (9, 1)], &[]), (true, false));
     }
 
     #[test]

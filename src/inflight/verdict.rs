@@ -103,20 +103,29 @@ pub fn judge(
     }
 }
 
+/// The SQ head of the latest CQE, if the controller keeps it. Linux ignores it, so that a controller
+/// with a constant or late one works: it must have moved, and have passed what has completed.
+fn proven_head(before: &QueueReading, queue: &QueueReading) -> Option<u16> {
+    let head = queue.sq_head?;
+    let moves = before.head_moves
+        || queue.head_moves
+        || before.sq_head.is_some_and(|earlier| earlier != head);
+    (moves && !before.head_is_wrong && !queue.head_is_wrong).then_some(head)
+}
+
 /// The verdict on a command whose doorbell was written before the first reading.
 fn at_device(before: &QueueReading, queue: &QueueReading, command: &CommandReading) -> Verdict {
     let Some(distance) = distance(queue, command) else {
         return Verdict::Unknown;
     };
-    if queue
-        .sq_head
-        .is_some_and(|head| is_beyond(queue, head, distance))
-    {
-        return Verdict::Held;
-    }
-    // A CQE that was posted between the readings reports how far the controller had read by then.
-    if before.cq_end() != queue.cq_end() && queue.sq_head.is_some() {
-        return Verdict::NotFetched;
+    if let Some(head) = proven_head(before, queue) {
+        if is_beyond(queue, head, distance) {
+            return Verdict::Held;
+        }
+        // A CQE that was posted between the readings reports how far the controller had read by then.
+        if before.cq_end() != queue.cq_end() {
+            return Verdict::NotFetched;
+        }
     }
     // A controller that polls its shadow doorbells sets an event index that no tail reaches.
     let index = |of: &QueueReading| {

@@ -3,6 +3,7 @@
 
 use proptest::prelude::*;
 
+use super::super::queue::Posted;
 use super::*;
 use crate::nvme::sqe::Parts;
 use crate::nvme::sqe::Sqe;
@@ -56,6 +57,11 @@ fn both(change: impl Fn(&mut QueueReading)) -> Verdict {
     changed(&change, &change)
 }
 
+fn with_head(queue: &mut QueueReading, head: u16) {
+    queue.sq_head = Some(head);
+    queue.head_moves = true;
+}
+
 fn with_index(queue: &mut QueueReading, event_index: u32) {
     queue.event_index = Some(event_index);
 }
@@ -81,11 +87,11 @@ fn an_sq_head_beyond_the_slot_shows_that_it_was_fetched() {
         (3, Verdict::NotProvable),
         (6, Verdict::NotProvable),
     ] {
-        assert_eq!(both(|q| q.sq_head = Some(head)), verdict, "{head}");
+        assert_eq!(both(|q| with_head(q, head)), verdict, "{head}");
     }
     // beyond, whatever the shadow doorbell
     let both = both(|q| {
-        q.sq_head = Some(4);
+        with_head(q, 4);
         with_index(q, 3);
     });
     assert_eq!(both, Verdict::Held);
@@ -104,15 +110,41 @@ fn an_sq_head_that_was_posted_between_the_readings_shows_that_it_was_not_fetched
     // one that was posted before the first reading, and handled between them, shows nothing
     let handled = changed(
         |q| {
-            q.sq_head = Some(3);
+            with_head(q, 3);
             q.waiting = vec![9];
         },
         |q| {
-            q.sq_head = Some(3);
+            with_head(q, 3);
             q.cq_head = 1;
         },
     );
     assert_eq!(handled, Verdict::NotProvable);
+}
+
+/// Linux ignores the SQ head of a CQE: a controller may report always the same, or too little.
+#[test]
+fn a_head_that_does_not_move_or_is_wrong_shows_nothing() {
+    let posted = |head: u16, moves: bool, wrong: bool| {
+        let reading = move |q: &mut QueueReading| {
+            q.sq_head = Some(head);
+            (q.head_moves, q.head_is_wrong) = (moves, wrong);
+        };
+        changed(reading, |q| {
+            reading(q);
+            q.cq_head = 1;
+        })
+    };
+    for (head, verdict) in [(4, Verdict::Held), (0, Verdict::NotFetched)] {
+        assert_eq!(posted(head, true, false), verdict);
+        assert_eq!(posted(head, false, false), Verdict::NotProvable);
+        assert_eq!(posted(head, true, true), Verdict::NotProvable);
+    }
+    // the shadow doorbell decides
+    let constant = both(|q| {
+        q.sq_head = Some(4);
+        with_index(q, 3);
+    });
+    assert_eq!(constant, Verdict::NotFetched);
 }
 
 #[test]
@@ -162,6 +194,7 @@ proptest! {
     fn a_verdict_is_never_wrong(
         depth in 4..64_u16, start in 0..64_u16, submitted in 1..64_u16, seen in 0..64_u16,
         fetched in 0..64_u16, posted in 0..64_u16, which in 0..64_u16, shadow: bool,
+        constant in prop::option::of(0..64_u16),
     ) {
         let submitted = 1 + submitted % (depth - 1);
         let which = which % submitted;
@@ -173,24 +206,35 @@ proptest! {
         for n in 0..submitted {
             cids[usize::from(at(n))] = n;
         }
-        let queue = QueueReading {
+        // completed in order; the heads when their CQEs were posted, latest first
+        let honest = |cid| at(if cid + 1 == posted { fetched } else { cid + 1 });
+        let heads: Vec<_> = (0..posted)
+            .rev()
+            .map(|cid| Posted { cid, sq_head: constant.map_or(honest(cid), |c| c % depth) })
+            .collect();
+        let which = which.max(posted).min(submitted - 1);
+        let mut queue = QueueReading {
             sq: 1,
             cq: 1,
             depth,
             sq_tail: at(submitted),
             rung_tail: at(submitted),
             cids,
-            // the head when the latest CQE was posted
-            sq_head: (posted > 0).then(|| at(posted)),
+            sq_head: heads.first().map(|cqe| cqe.sq_head),
             event_index: shadow.then(|| at(seen).into()),
             ..QueueReading::default()
         };
+        queue.check_heads(&heads, &[]);
+        prop_assert!(constant.is_some() || !queue.head_is_wrong);
         let command = CommandReading {
             tag: which.into(),
             sqe: None,
             ..command()
         };
-        match judge((&queue, &command), (&queue, &command)) {
+        // one more CQE is posted between the readings
+        let mut before = queue.clone();
+        before.cq_head = 1;
+        match judge((&before, &command), (&queue, &command)) {
             Verdict::Held => prop_assert!(which < seen),
             Verdict::NotFetched => prop_assert!(which >= fetched),
             verdict => prop_assert_eq!(verdict, Verdict::NotProvable),

@@ -165,7 +165,7 @@ impl<'a> Walker<'a> {
         let dev = self.reader.image("nvme_dev", dev)?;
         let size = u64::try_from(self.reader.types.size("nvme_queue")?).ok()?;
         let at = dev.u64("queues")?.checked_add(u64::from(qid) * size)?;
-        let (queue, entries) = QueueReading::read(&mut self.reader, at)?;
+        let (queue, entries) = QueueReading::read(&mut self.reader, at, commands)?;
         for command in commands.iter_mut().filter(|c| c.sqe.is_none()) {
             let slot = queue.slot_of(|cid| command.has(cid));
             let entry = slot.and_then(|slot| entries.get(usize::from(slot)));

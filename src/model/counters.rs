@@ -32,10 +32,11 @@ pub enum Count {
     NoStack,
     StacksFull,
     ByTask,
+    FewerPoints,
 }
 
 /// All exceptions, by number.
-pub const COUNTS: [Count; 27] = [
+pub const COUNTS: [Count; 28] = [
     Count::Filtered,
     Count::FilteredDone,
     Count::Untracked,
@@ -63,6 +64,7 @@ pub const COUNTS: [Count; 27] = [
     Count::NoStack,
     Count::StacksFull,
     Count::ByTask,
+    Count::FewerPoints,
 ];
 
 /// Counters of one CPU, or summed over all.

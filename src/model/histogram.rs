@@ -3,11 +3,15 @@
 //!
 //! [`index`] must give the same bucket as the BPF program for every value: the counts of the BPF
 //! maps are used without conversion. Each power of two is divided into eight equal parts, so a
-//! percentile is at most 1/16 (6.25 %) away from the sample.
+//! percentile from the counts alone is at most 1/16 (6.25 %) away from the sample. A histogram that saw
+//! the values itself, as those of recordings, has their quantiles beside the counts.
 //!
 //! Pure: no I/O, no clock, no BPF. All values are nanoseconds.
 
 use std::cmp::Ordering;
+
+use super::quantiles::Quantiles;
+use super::quantiles::rank;
 
 /// log2 of the number of buckets in each power of two.
 pub const SUB_BITS: u32 = 3;
@@ -16,6 +20,11 @@ pub const SUB_BITS: u32 = 3;
 pub const MAX_EXP: u32 = 35;
 /// Number of buckets.
 pub const BUCKETS: usize = 272;
+
+/// The percentiles of reports.
+pub const PERCENTILES: [f64; 4] = [50.0, 90.0, 99.0, 99.9];
+/// Largest error of a percentile from the counts alone, relative to it.
+const BUCKET_ERROR: f64 = 1.0 / 16.0;
 
 const SUB: u64 = 1 << SUB_BITS;
 const LAST: usize = BUCKETS - 1;
@@ -60,15 +69,37 @@ fn low(bucket: usize) -> u64 {
     }
 }
 
+/// Where percentiles come from.
+#[derive(Clone, Debug)]
+enum Origin {
+    /// The counts alone.
+    Counts,
+    /// All values.
+    Values(Quantiles),
+    /// All values, of which only [`PERCENTILES`] are left, and their error.
+    Percentiles([u64; PERCENTILES.len()], f64),
+}
+
 /// Counts of latencies by bucket, with their sum and maximum.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug)]
 pub struct Histogram {
     buckets: Box<[u64; BUCKETS]>,
     count: u64,
     sum: u128,
     max: u64,
     max_exact: bool,
+    origin: Origin,
 }
+
+/// Equal counts, sum and maximum, wherever percentiles come from.
+impl PartialEq for Histogram {
+    fn eq(&self, other: &Self) -> bool {
+        let of = |h: &Self| (h.count, h.sum, h.max, h.max_exact);
+        self.buckets == other.buckets && of(self) == of(other)
+    }
+}
+
+impl Eq for Histogram {}
 
 impl Default for Histogram {
     fn default() -> Self {
@@ -86,6 +117,7 @@ impl Histogram {
             sum: 0,
             max: 0,
             max_exact: true,
+            origin: Origin::Values(Quantiles::new()),
         }
     }
 
@@ -108,6 +140,7 @@ impl Histogram {
         let Some(top) = hist.top() else {
             return Some(hist);
         };
+        hist.origin = Origin::Counts;
         let (low, high) = bounds(top);
         (hist.max, hist.max_exact) = match top {
             _ if max_ns >= low => (max_ns, true),
@@ -124,10 +157,20 @@ impl Histogram {
         self.count += 1;
         self.sum += u128::from(value_ns);
         self.raise_max(value_ns, true);
+        match &mut self.origin {
+            Origin::Values(values) => values.record(value_ns),
+            other => *other = Origin::Counts,
+        }
     }
 
     /// Adds the samples of `other`. Counts saturate.
     pub fn merge(&mut self, other: &Self) {
+        match (&mut self.origin, &other.origin) {
+            _ if other.count == 0 => {}
+            (mine, theirs) if self.count == 0 => mine.clone_from(theirs),
+            (Origin::Values(mine), Origin::Values(theirs)) => mine.merge(theirs),
+            (mine, _) => *mine = Origin::Counts,
+        }
         for (mine, theirs) in self.buckets.iter_mut().zip(other.buckets.iter()) {
             *mine = mine.saturating_add(*theirs);
         }
@@ -136,19 +179,25 @@ impl Histogram {
         self.raise_max(other.max, other.max_exact);
     }
 
-    /// If both are equal, an estimate stays an estimate, so that merging does not depend on the
-    /// order.
+    /// An estimate stays one until a larger bucket is in use, whatever the order of merging.
     fn raise_max(&mut self, max: u64, exact: bool) {
-        self.max_exact = match max.cmp(&self.max) {
+        match index(max).cmp(&index(self.max)) {
             Ordering::Less => return,
-            Ordering::Equal => self.max_exact && exact,
-            Ordering::Greater => exact,
-        };
-        self.max = max;
+            Ordering::Equal => self.max_exact &= exact,
+            Ordering::Greater => self.max_exact = exact,
+        }
+        self.max = self.max.max(max);
+    }
+
+    /// This histogram, to which several CPUs added. Of two that raise the maximum at once, the smaller
+    /// value may be the last: an estimate, unless there is only one sample.
+    #[must_use]
+    pub fn with_shared_max(mut self) -> Self {
+        self.max_exact &= self.count <= 1;
+        self
     }
 
     /// The samples of this cumulative snapshot that are not in the `earlier` one.
-    ///
     /// Counts and sum are exact. They saturate at zero if the kernel's were reset. The maximum of
     /// the interval is exact only if it is above the maximum of `earlier`. Otherwise it is the
     /// upper limit of its highest bucket, at most the maximum of this snapshot, and
@@ -163,6 +212,13 @@ impl Histogram {
         delta.count = total(&delta.buckets);
         delta.sum = self.sum.saturating_sub(earlier.sum);
         let Some(top) = delta.top() else { return delta };
+        delta.origin = match (&self.origin, &earlier.origin) {
+            (Origin::Values(later), Origin::Values(earlier)) => {
+                Origin::Values(later.minus(earlier))
+            }
+            (origin, _) if earlier.count == 0 => origin.clone(),
+            _ => Origin::Counts,
+        };
         let (low, high) = bounds(top);
         (delta.max, delta.max_exact) = if self.max > earlier.max {
             (self.max, self.max_exact)
@@ -209,20 +265,53 @@ impl Histogram {
         self.max_exact
     }
 
+    /// Keeps of the values only what [`PERCENTILES`] need, to save memory.
+    pub fn settle(&mut self) {
+        if let Origin::Values(values) = &self.origin {
+            let all = PERCENTILES.map(|p| values.at_rank(rank(p, self.count)));
+            self.origin = Origin::Percentiles(all, values.error());
+        }
+    }
+
+    /// Largest error of [`PERCENTILES`], relative to them: 0 if they are exact.
+    #[must_use]
+    pub const fn percentile_error(&self) -> f64 {
+        match &self.origin {
+            Origin::Counts => BUCKET_ERROR,
+            Origin::Values(values) => values.error(),
+            Origin::Percentiles(_, error) => *error,
+        }
+    }
+
     /// The value, in nanoseconds, that `p` percent of the samples do not exceed (nearest rank).
     ///
-    /// It is the middle of the bucket of that sample, and at most the maximum. If that sample is
-    /// the largest one, or is in the last, open bucket, it is the maximum itself. `p` is clamped to
-    /// 0 to 100. Returns `None` if `p` is not a number, or without samples.
+    /// If only counts are left, it is the middle of the bucket of that sample, and at most the maximum.
+    /// If that sample is the largest one, or is in the last, open bucket, it is the maximum itself. `p`
+    /// is clamped to 0 to 100. Returns `None` if `p` is not a number, or without samples.
     #[must_use]
     pub fn percentile(&self, p: f64) -> Option<u64> {
         if self.count == 0 || p.is_nan() {
             return None;
         }
-        let rank = self.rank(p.clamp(0.0, 100.0));
+        let rank = rank(p.clamp(0.0, 100.0), self.count);
         if rank == self.count && self.max_exact {
             return Some(self.max);
         }
+        let settled = |all: &[u64; PERCENTILES.len()]| {
+            let at = PERCENTILES.iter().position(|known| *known == p);
+            at.map(|at| all[at])
+        };
+        let known = match &self.origin {
+            Origin::Counts => None,
+            Origin::Values(values) => Some(values.at_rank(rank)),
+            Origin::Percentiles(all, _) => settled(all),
+        };
+        let known = known.map(|ns| ns.min(self.max));
+        known.or_else(|| self.in_bucket(rank))
+    }
+
+    /// The middle of the bucket of this rank.
+    fn in_bucket(&self, rank: u64) -> Option<u64> {
         let mut seen = 0_u64;
         let bucket = self.buckets.iter().position(|count| {
             seen = seen.saturating_add(*count);
@@ -235,14 +324,6 @@ impl Histogram {
         } else {
             middle.min(self.max)
         })
-    }
-
-    /// ceil(p / 100 * count), at least 1 and at most the count.
-    fn rank(&self, p: f64) -> u64 {
-        // Slightly less before rounding up: 99.9 has no exact binary representation, and the
-        // product must not be one rank too high if the exact product is an integer.
-        let exact = p * self.count as f64 / 100.0 * (1.0 - 4.0 * f64::EPSILON);
-        (exact.ceil() as u64).clamp(1, self.count)
     }
 
     /// The buckets in use, lowest first: lower (inclusive) and upper (exclusive) end in nanoseconds
@@ -267,17 +348,17 @@ fn total(buckets: &[u64; BUCKETS]) -> u64 {
 }
 
 #[cfg(test)]
-mod tests {
+#[path = "histogram_tests.rs"]
+mod tests;
+
+#[cfg(test)]
+mod properties {
+    use super::tests::counted;
+    use super::tests::of;
     use super::*;
     use hdrhistogram::Histogram as Oracle;
     use proptest::collection::vec;
     use proptest::prelude::*;
-
-    fn of(samples: &[u64]) -> Histogram {
-        let mut hist = Histogram::new();
-        samples.iter().for_each(|&value| hist.record(value));
-        hist
-    }
 
     /// Latencies with a uniform distribution of their exponent, then of their mantissa.
     fn log_uniform() -> impl Strategy<Value = u64> {
@@ -289,7 +370,7 @@ mod tests {
     }
 
     fn agrees_with_hdrhistogram(samples: &[u64]) -> Result<(), TestCaseError> {
-        let ours = of(samples);
+        let ours = counted(samples);
         let mut oracle = Oracle::<u64>::new_with_bounds(1, 1 << 37, 3).unwrap();
         samples
             .iter()
@@ -371,113 +452,5 @@ mod tests {
                 prop_assert!(estimate >= max && (estimate == max || !delta.max_exact()));
             }
         }
-    }
-
-    #[test]
-    fn index_undoes_bounds_and_neighbours_touch() {
-        for bucket in 0..BUCKETS {
-            let (low, high) = bounds(bucket);
-            assert_eq!((index(low), index(high - 1)), (bucket, bucket));
-            assert!(bucket == LAST || bounds(bucket + 1).0 == high);
-        }
-        assert_eq!((index(0), index(u64::MAX)), (0, LAST));
-        assert_eq!((index(7), index(8), index(15), index(16)), (7, 8, 15, 16));
-        assert_eq!((index((1 << 36) - 1), index(1 << 36)), (LAST, LAST));
-        assert_eq!(bounds(LAST), (15 << 32, u64::MAX));
-        assert_eq!(bounds(BUCKETS), bounds(LAST));
-    }
-
-    #[test]
-    fn an_empty_histogram_has_no_statistics() {
-        let empty = Histogram::from_parts(&[0; BUCKETS], 0, 0).unwrap();
-        assert_eq!(empty, Histogram::default());
-        assert_eq!(
-            (empty.max(), empty.mean(), empty.percentile(50.0)),
-            (None, None, None)
-        );
-        assert_eq!(empty.iter().count(), 0);
-    }
-
-    #[test]
-    fn a_map_of_another_size_is_refused() {
-        assert_eq!(Histogram::from_parts(&[0; BUCKETS - 1], 0, 0), None);
-        assert_eq!(Histogram::from_parts(&[0; BUCKETS + 1], 0, 0), None);
-    }
-
-    #[test]
-    fn parts_read_from_a_map_equal_the_samples_recorded() {
-        let hist = of(&[3, 900, 1000, 5_000_000, 1 << 40]);
-        let sum = u64::try_from(hist.sum()).unwrap();
-        assert_eq!(
-            Histogram::from_parts(&hist.buckets[..], sum, 1 << 40),
-            Some(hist)
-        );
-    }
-
-    #[test]
-    fn a_maximum_that_lags_behind_its_bucket_is_estimated() {
-        let torn = |value: u64| Histogram::from_parts(&of(&[value]).buckets[..], 0, 1).unwrap();
-        assert_eq!(
-            (torn(1000).max(), torn(1000).max_exact()),
-            (Some(1023), false)
-        );
-        assert_eq!((torn(9).max(), torn(9).max_exact()), (Some(9), true));
-        assert_eq!(
-            (torn(1 << 50).max(), torn(1 << 50).max_exact()),
-            (Some(15 << 32), false)
-        );
-    }
-
-    #[test]
-    fn a_delta_knows_its_maximum_only_when_it_is_a_new_record() {
-        let earlier = of(&[1000]);
-        let higher = of(&[1000, 2000]).minus(&earlier);
-        assert_eq!((higher.max(), higher.max_exact()), (Some(2000), true));
-        let lower = of(&[1000, 500]).minus(&earlier);
-        assert_eq!((lower.max(), lower.max_exact()), (Some(511), false));
-        let capped = of(&[1000, 990]).minus(&earlier);
-        assert_eq!((capped.max(), capped.max_exact()), (Some(1000), false));
-        let none = earlier.minus(&earlier);
-        assert_eq!(none, Histogram::new());
-        assert_eq!(
-            Histogram::new().minus(&earlier),
-            none,
-            "a reset counter gives nothing"
-        );
-    }
-
-    #[test]
-    fn an_estimated_maximum_stays_an_estimate_when_an_equal_one_is_merged() {
-        let (mut exact, mut guess) = (of(&[1000]), of(&[1000, 990]).minus(&of(&[1000])));
-        let other = exact.clone();
-        exact.merge(&guess);
-        guess.merge(&other);
-        assert_eq!((exact.max_exact(), exact), (false, guess));
-    }
-
-    #[test]
-    fn percentiles_go_by_nearest_rank() {
-        let hist = of(&[1, 2, 3, 4]);
-        let at = |p: f64| hist.percentile(p);
-        assert_eq!(
-            (at(0.0), at(25.0), at(25.1), at(50.0)),
-            (Some(1), Some(1), Some(2), Some(2))
-        );
-        assert_eq!(
-            (at(75.1), at(100.0), at(1e9), at(f64::NAN)),
-            (Some(4), Some(4), Some(4), None)
-        );
-        // 99.9 % of 1000 is the 999th sample, independent of the rounding of the product.
-        let mut slow_one = of(&[5; 999]);
-        slow_one.record(1 << 30);
-        assert_eq!(slow_one.percentile(99.9), Some(5));
-        assert_eq!(of(&[1000, 1000, 1 << 20]).percentile(50.0), Some(991));
-        assert_eq!(of(&[70 << 30, 80 << 30]).percentile(50.0), Some(80 << 30));
-    }
-
-    #[test]
-    fn buckets_in_use_are_listed_in_order() {
-        let listed: Vec<_> = of(&[1000, 2, 1001, u64::MAX]).iter().collect();
-        assert_eq!(listed, [(2, 3, 1), (960, 1024, 2), (15 << 32, u64::MAX, 1)]);
     }
 }

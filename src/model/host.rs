@@ -10,6 +10,7 @@ use serde::Serialize;
 use crate::nvme::opcode::Opcode;
 use crate::nvme::opcode::QueueKind;
 use crate::nvme::status::Status;
+use crate::nvme::subject::namespace;
 
 /// A point that a command passes in the target. The variants are in the order of its life.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
@@ -121,9 +122,6 @@ impl HostTimes {
     }
 }
 
-/// Opcode of Fabrics commands, on all queues.
-const FABRICS: u8 = 0x7f;
-
 /// The identity of a command, and what it asks for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct HostId {
@@ -145,7 +143,7 @@ impl HostId {
     /// The namespace id. A Fabrics command has none: its lowest byte is `fctype` there (NVMe base 2.1,
     /// section 6).
     pub fn namespace(&self) -> Option<u32> {
-        self.nsid.filter(|_| self.opcode != FABRICS)
+        namespace(self.opcode(), self.nsid?)
     }
 
     /// The opcode with its kind of queue.

@@ -4,16 +4,28 @@
 use super::milestone::ALL_POINTS;
 use crate::nvme::opcode::Opcode;
 use crate::nvme::opcode::QueueKind;
+use crate::nvme::subject::ALL_NAMESPACES;
 
 /// Namespace ids from this one on share one key.
 pub const NSID_MASK: u32 = 0x7f_ffff;
+
+/// The namespace id of a command's row. Of the ids that share one key only the one that stands for all
+/// namespaces occurs in practice.
+#[must_use]
+pub const fn row_nsid(nsid: u32) -> u32 {
+    if nsid >= NSID_MASK {
+        ALL_NAMESPACES
+    } else {
+        nsid
+    }
+}
 
 /// The properties that the commands of a row share.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct RowKey {
     /// Controller instance.
     pub ctrl: u32,
-    /// Namespace id in the command; [`NSID_MASK`] stands for all larger ones.
+    /// Namespace id in the command, as [`row_nsid`] gives it.
     pub nsid: u32,
     /// Admin or I/O opcode.
     pub opcode: Opcode,
@@ -31,7 +43,7 @@ impl RowKey {
         };
         let row = Self {
             ctrl: (key >> 43 & 0xff) as u32,
-            nsid: (key >> 20) as u32 & NSID_MASK,
+            nsid: row_nsid((key >> 20) as u32 & NSID_MASK),
             opcode: Opcode {
                 queue,
                 code: (key >> 12) as u8,

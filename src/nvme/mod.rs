@@ -11,3 +11,4 @@ pub mod opcode;
 pub mod sqe;
 pub mod status;
 mod status_names;
+pub mod subject;

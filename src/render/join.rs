@@ -19,6 +19,10 @@ use crate::host::join::Part;
 use crate::host::join::Segment;
 use crate::host::join::Strata;
 use crate::model::histogram::Histogram;
+use crate::nvme::opcode::Opcode;
+use crate::nvme::subject::fctype;
+use crate::nvme::subject::subject;
+use crate::units::counted;
 use crate::units::nanos;
 
 /// Width of the column of names.
@@ -70,8 +74,8 @@ fn short(name: &str) -> String {
     }
 }
 
-fn subject(ctrl: u32, nsid: u32, opcode: impl ToString) -> String {
-    format!("nvme{ctrl} ns {nsid} {}", opcode.to_string())
+fn of_ctrl(ctrl: u32, nsid: u32, opcode: Opcode) -> String {
+    subject(&format!("nvme{ctrl}"), Some(nsid), opcode)
 }
 
 impl JoinView<'_> {
@@ -98,8 +102,8 @@ impl JoinView<'_> {
             let Some(total) = strata.totals.get(key) else {
                 continue;
             };
-            let head = theme.head(&subject(ctrl, nsid, opcode));
-            writeln!(out, "{head}  {} cmds", total.times.count())?;
+            let head = theme.head(&of_ctrl(ctrl, nsid, opcode));
+            writeln!(out, "{head}  {}", counted(total.times.count(), "cmd"))?;
             let columns = format!(
                 "  {:<NAME$}{:>7}{:>7}{:>8}{:>8}{:>8}{:>8}",
                 "part", "n", "share", "mean", "p50", "p99", "max"
@@ -244,6 +248,7 @@ impl JoinView<'_> {
                 nsid,
                 queue: opcode.queue.name(),
                 opcode: opcode.name_or_code(),
+                fctype: fctype(opcode, nsid),
                 parts: parts.iter().map(part_line).collect(),
                 total: dist(total.unwrap_or(&Histogram::new()), false),
             };
@@ -289,7 +294,7 @@ fn slow_line(guest: &Guest, parts: &[Segment], out: &mut dyn Write) -> io::Resul
     let total = nanos((guest.last_ns - guest.begin_ns) as f64);
     let mut text = format!(
         "{} qid={} cid={}",
-        subject(guest.ctrl, guest.nsid, guest.opcode),
+        of_ctrl(guest.ctrl, guest.nsid, guest.opcode),
         guest.qid,
         guest.cid
     );
@@ -332,6 +337,8 @@ struct RowLine<'a> {
     nsid: u32,
     queue: &'static str,
     opcode: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    fctype: Option<String>,
     parts: Vec<PartLine<'a>>,
     total: Dist,
 }
@@ -353,6 +360,8 @@ struct CommandLine {
     nsid: u32,
     queue: &'static str,
     opcode: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    fctype: Option<String>,
     slba: Option<u64>,
     nlb: Option<u32>,
     parts: Vec<SegmentLine>,
@@ -374,6 +383,7 @@ fn command_line(guest: &Guest, parts: Vec<Segment>) -> CommandLine {
         nsid: guest.nsid,
         queue: guest.opcode.queue.name(),
         opcode: guest.opcode.name_or_code(),
+        fctype: fctype(guest.opcode, guest.nsid),
         slba: guest.slba,
         nlb: guest.nlb,
         parts: parts.into_iter().map(line).collect(),

@@ -15,6 +15,7 @@ use crate::model::histogram::Histogram;
 use crate::model::milestone::Milestone;
 use crate::model::row::RowKey;
 use crate::model::stage::StageSet;
+use crate::nvme::subject::fctype;
 use crate::report::latency::Report;
 use crate::report::latency::RowReport;
 use crate::report::ledger::Ledger;
@@ -41,6 +42,8 @@ struct RowLine<'a> {
     queue: String,
     opcode: String,
     opcode_value: u8,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    fctype: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     size_class: Option<&'static str>,
     count: u64,
@@ -73,6 +76,7 @@ pub(super) struct Dist {
     p90_ns: Option<u64>,
     p99_ns: Option<u64>,
     p999_ns: Option<u64>,
+    percentile_error: f64,
     max_ns: Option<u64>,
     max_exact: bool,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -111,6 +115,7 @@ pub(super) fn dist(h: &Histogram, buckets: bool) -> Dist {
         p90_ns: h.percentile(90.0),
         p99_ns: h.percentile(99.0),
         p999_ns: h.percentile(99.9),
+        percentile_error: h.percentile_error(),
         max_ns: h.max(),
         max_exact: h.max_exact(),
         buckets,
@@ -142,6 +147,7 @@ fn row(row: &RowReport, buckets: bool) -> RowLine<'_> {
         queue,
         opcode,
         opcode_value,
+        fctype: fctype(row.key.opcode, row.key.nsid),
         size_class: row.class(),
         count: row.count,
         unmeasured: row.unmeasured,

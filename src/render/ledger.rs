@@ -10,6 +10,7 @@ use crate::report::ledger::HookLine;
 use crate::report::ledger::Ledger;
 use crate::report::ledger::OwnCost;
 use crate::report::ledger::TraceLedger;
+use crate::units::counted;
 use crate::units::nanos;
 
 /// Writes the ledger: one line if it is exact, all lines if not, or with `detail`.
@@ -18,11 +19,7 @@ use crate::units::nanos;
 /// Errors of the writer.
 pub fn ledger(l: &Ledger, theme: Theme, detail: bool, out: &mut dyn Write) -> io::Result<()> {
     let accuracy = l.accuracy();
-    let verdict = match &accuracy {
-        Accuracy::Exact => theme.good(&exact(l)),
-        Accuracy::Unknown => theme.warn("NOT KNOWN"),
-        Accuracy::Degraded(why) => theme.warn(&format!("DEGRADED: {}", why.join(", "))),
-    };
+    let verdict = verdict(l, &accuracy, theme);
     writeln!(out, "{}  {verdict}", theme.head("accuracy"))?;
     if accuracy == Accuracy::Exact && !detail {
         // a point without its best method is shown with the reason
@@ -79,13 +76,28 @@ pub fn ledger(l: &Ledger, theme: Theme, detail: bool, out: &mut dyn Write) -> io
     hooks(l, theme, out)
 }
 
+/// The accuracy in a few words.
+fn verdict(l: &Ledger, accuracy: &Accuracy, theme: Theme) -> String {
+    let later = match l.uncovered {
+        0 => String::new(),
+        n => format!("; not known for {}", counted(n, "later command")),
+    };
+    match accuracy {
+        Accuracy::Exact if l.uncovered > 0 => theme.warn(&format!("{}{later}", exact(l))),
+        Accuracy::Exact => theme.good(&exact(l)),
+        Accuracy::Unknown => theme.warn("NOT KNOWN"),
+        Accuracy::Degraded(why) => theme.warn(&format!("DEGRADED: {}{later}", why.join(", "))),
+    }
+}
+
 /// The counts are exact; times of some points may be missing.
 fn exact(l: &Ledger) -> String {
-    let mut text = format!("exact: {} commands, 0 lost", l.matched);
+    let mut text = format!("exact: {}, 0 lost", counted(l.matched, "command"));
     for (n, what) in [
         (l.in_flight, "in flight"),
         (l.filtered, "filtered out"),
         (l.by_task, "selected by their task"),
+        (l.fewer_points, "with fewer stages"),
     ] {
         if n > 0 {
             text.push_str(&format!(", {n} {what}"));

@@ -8,17 +8,18 @@ use super::ReportSink;
 use super::ledger::ledger as write_ledger;
 use super::theme::Theme;
 use crate::model::histogram::Histogram;
+use crate::model::histogram::PERCENTILES;
 use crate::model::stage::StageSet;
 use crate::report::latency::Report;
 use crate::report::latency::RowReport;
 use crate::report::ledger::Ledger;
+use crate::units::counted;
 use crate::units::nanos;
 use crate::units::rate;
 
 const BAR: usize = 40;
 /// Width of the column of stage names.
 const NAME: usize = 22;
-const PERCENTILES: [f64; 4] = [50.0, 90.0, 99.0, 99.9];
 
 /// Writes reports as text.
 #[derive(Clone, Copy, Debug)]
@@ -77,13 +78,13 @@ impl TextView {
     }
 
     fn row(&self, row: &RowReport, stage_set: StageSet, out: &mut dyn Write) -> io::Result<()> {
-        let mut name = format!("{} {} {}", row.ctrl(), row.scope(), row.key.opcode);
+        let mut name = row.subject();
         if let Some(class) = row.class() {
             name = format!("{name} {class}");
         }
         let mut rates = format!(
-            "{} cmds  {} IOPS  {:.1} MB/s",
-            row.count,
+            "{}  {} IOPS  {:.1} MB/s",
+            counted(row.count, "cmd"),
             rate(row.iops),
             row.mb_per_s
         );

@@ -14,7 +14,7 @@ use crate::model::snapshot::Cell;
 use crate::model::snapshot::Snapshot;
 use crate::model::stage::Run;
 use crate::model::stage::StageSet;
-use crate::nvme::opcode::QueueKind;
+use crate::nvme::subject::subject;
 use crate::report::ledger::Ledger;
 
 /// A stage, or merged stages, of a row.
@@ -76,13 +76,9 @@ impl RowReport {
         format!("nvme{}", self.key.ctrl)
     }
 
-    /// `ns 1`; `admin` for admin commands, with the namespace if the command has one.
-    pub fn scope(&self) -> String {
-        match (self.key.opcode.queue, self.key.nsid) {
-            (QueueKind::Io, nsid) => format!("ns {nsid}"),
-            (QueueKind::Admin, 0) => "admin".into(),
-            (QueueKind::Admin, nsid) => format!("admin ns {nsid}"),
-        }
+    /// `nvme0 ns 1 read`
+    pub fn subject(&self) -> String {
+        subject(&self.ctrl(), Some(self.key.nsid), self.key.opcode)
     }
 
     /// The size class as text, if sizes are split.
@@ -146,6 +142,10 @@ impl Sum {
     ) -> RowReport {
         let seconds = covers.as_secs_f64().max(1e-9);
         let count = self.total.count() + self.unmeasured;
+        let settled = |mut hist: Histogram| {
+            hist.settle();
+            hist
+        };
         let stages = self
             .stages
             .into_iter()
@@ -153,7 +153,7 @@ impl Sum {
                 name: stage_set.run_name(run),
                 from: stage_set.stages()[run.first].from,
                 to: stage_set.end_of(run.last),
-                hist,
+                hist: settled(hist),
             })
             .collect();
         RowReport {
@@ -164,7 +164,7 @@ impl Sum {
             bytes: self.bytes,
             mb_per_s: self.bytes as f64 / seconds / 1e6,
             stages,
-            total: self.total,
+            total: settled(self.total),
             lat: lat.map(|l| l.rows(&self.lat)).unwrap_or_default(),
         }
     }
@@ -194,6 +194,7 @@ pub fn rows(
 pub(crate) mod tests {
     use super::*;
     use crate::nvme::opcode::Opcode;
+    use crate::nvme::opcode::QueueKind;
 
     /// A cell of commands with these nanoseconds in the runs of the pattern.
     pub fn cell(stage_set: StageSet, pattern: u16, commands: &[&[u64]]) -> Cell {

@@ -8,8 +8,8 @@ use crate::model::finished::Intervals;
 use crate::model::milestone::NO_COMPLETE;
 use crate::model::milestone::NO_SETUP;
 use crate::model::nvme_latency::LatBuckets;
-use crate::model::row::NSID_MASK;
 use crate::model::row::RowKey;
+use crate::model::row::row_nsid;
 use crate::model::snapshot::Cell;
 use crate::model::snapshot::Snapshot;
 use crate::model::stage::StageSet;
@@ -44,7 +44,7 @@ impl Recount {
         let Finished { id, asked, .. } = command;
         RowKey {
             ctrl: id.ctrl,
-            nsid: id.nsid.min(NSID_MASK),
+            nsid: row_nsid(id.nsid),
             opcode: id.opcode,
             class: if self.split_size {
                 size_class(self.block_sizes.size(id, *asked))

@@ -247,6 +247,7 @@ pub fn configure(plan: &AttachPlan, layout: &Layout, config: &Config<'_>) -> Res
         StageSet::Fine => MODES[2],
     };
     c.atomic = u8::from(layout.atomic() || plan.needs_atomics());
+    c.rows = layout.rows as u16;
     c.split_size = u8::from(config.split_size);
     if let Some(trace) = config.trace {
         add_trace(&mut c, trace, plan, config);

@@ -42,7 +42,7 @@ pub const BUDGET: usize = 60 << 20;
 const CELL_BUDGET: usize = 32 << 20;
 /// Lower bound of the histograms' memory, whatever else is needed.
 const MIN_CELLS: usize = 4 << 20;
-/// Tables of a fixed size (tasks, queues, controllers, row cache).
+/// Tables of a fixed size (tasks, queues, controllers, row cache, commands without a row).
 const FIXED: usize = 3 << 19;
 /// Default size of all rings of events.
 const RINGS: u32 = 16 << 20;

@@ -133,6 +133,7 @@ pub struct Config<'a> {
 struct Maps {
     cpus: MapHandle,
     rows: MapHandle,
+    rowless: MapHandle,
     cells: MapHandle,
     slots: MapHandle,
     ctrls: MapHandle,
@@ -168,6 +169,8 @@ pub struct Session {
     watch: Option<Watch>,
     /// By instance: the slots and the transport of a controller.
     placed: BTreeMap<u32, (layout::Place, Transport)>,
+    /// Slots that a controller had before it needed more. Commands in flight still have them.
+    former: Vec<(u32, layout::Place)>,
 }
 
 /// Whether this hook observes the set-up of commands.
@@ -191,6 +194,7 @@ impl Session {
         let maps = Maps {
             cpus: loaded.map("cpus")?,
             rows: loaded.map("rows")?,
+            rowless: loaded.map("rowless")?,
             cells: loaded.map("cells")?,
             slots: loaded.map("slots")?,
             ctrls: loaded.map("ctrls")?,
@@ -220,6 +224,7 @@ impl Session {
             missed_before: vec![0; CATALOG.len()],
             watch: None,
             placed: BTreeMap::new(),
+            former: vec![],
         };
         for controller in controllers {
             session.place(controller)?;
@@ -330,7 +335,10 @@ impl Session {
         if !self.links.is_empty() && self.plan.pairing == Pairing::Request {
             self.serve(SERVE_FORGET, 0)?;
         }
-        self.placed.insert(controller.instance, (place, transport));
+        let before = self.placed.insert(controller.instance, (place, transport));
+        let moved = before.filter(|(before, _)| before.base != place.base);
+        self.former
+            .extend(moved.map(|(before, _)| (controller.instance, before)));
         Ok(true)
     }
 

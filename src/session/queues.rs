@@ -25,8 +25,9 @@ fn number(bytes: Vec<u8>, what: &'static str) -> Result<u32> {
 impl Session {
     /// The queue of a slot, if a controller has it.
     fn queue_of(&self, slot: u32) -> Option<QueueId> {
-        let mut placed = self.placed.iter();
-        let (ctrl, (place, _)) = placed.find(|(_, (place, _))| place.contains(slot))?;
+        let placed = self.placed.iter().map(|(ctrl, (place, _))| (ctrl, place));
+        let former = self.former.iter().map(|(ctrl, place)| (ctrl, place));
+        let (ctrl, place) = placed.chain(former).find(|(_, p)| p.contains(slot))?;
         let qid = u16::try_from((slot - place.base) / place.size.stride).ok()?;
         Some((*ctrl, qid))
     }
@@ -72,7 +73,7 @@ impl Session {
         let Some(map) = &self.maps.queue_counts else {
             return Ok(None);
         };
-        let mut all = BTreeMap::new();
+        let mut all: BTreeMap<QueueId, u64> = BTreeMap::new();
         for (key, value) in map.lookup_batch(1024, MapFlags::ANY, MapFlags::ANY)? {
             let count = value.try_into().ok().map(u64::from_ne_bytes);
             let count = count.ok_or(Mismatch::WrongSize("a queue's count"))?;
@@ -80,7 +81,7 @@ impl Session {
             if count > 0
                 && let Some(queue) = self.queue_of(slot)
             {
-                all.insert(queue, count);
+                *all.entry(queue).or_default() += count;
             }
         }
         Ok(Some(all))

@@ -28,6 +28,7 @@ use crate::abi::STACK_UNSEEN;
 use crate::abi::SlotState;
 use crate::abi::add_cell;
 use crate::abi::add_counters;
+use crate::abi::add_rowless;
 use crate::abi::failures;
 use crate::abi::open_command;
 use crate::abi::slot_state;
@@ -42,6 +43,7 @@ use crate::model::event::Event;
 use crate::model::event::StackId;
 use crate::model::failures::Failures;
 use crate::model::histogram::Histogram;
+use crate::model::milestone::Milestone;
 use crate::model::open::OpenCommand;
 use crate::model::row::RowKey;
 use crate::model::run::RunTimes;
@@ -50,6 +52,7 @@ use crate::model::run::Scan;
 use crate::model::run::StackSum;
 use crate::model::snapshot::Cell;
 use crate::model::snapshot::Snapshot;
+use crate::model::stage::StageSet;
 use crate::probe::catalog::CATALOG;
 
 impl Session {
@@ -75,17 +78,53 @@ impl Session {
                 .ok_or(Mismatch::WrongSize("a row key"))?;
             let row = row.try_into().ok().map(u32::from_ne_bytes);
             let row = row.ok_or(Mismatch::WrongSize("a row number"))?;
+            let (row_key, pattern) = RowKey::unpack(key);
+            let shared = self.is_shared(pattern);
             let mut cell = Cell::empty(self.plan.stage_set);
             for shard in 0..self.layout.shards {
                 let value = lookup(&maps.cells, shard * self.layout.rows + row)?;
-                add_cell(&mut cell, &value).map_err(|DecodeError| Mismatch::WrongSize("a cell"))?;
+                add_cell(&mut cell, &value, shared)
+                    .map_err(|DecodeError| Mismatch::WrongSize("a cell"))?;
             }
             // a new row may still be empty
             if cell.commands() > 0 {
-                snapshot.cells.insert(RowKey::unpack(key), cell);
+                snapshot.cells.insert((row_key, pattern), cell);
             }
         }
+        self.add_rowless(&mut snapshot)?;
         Ok(snapshot)
+    }
+
+    /// Adds the commands that found no free row: they have no times.
+    fn add_rowless(&self, snapshot: &mut Snapshot) -> Result<()> {
+        let map = &self.maps.rowless;
+        for key in map.keys() {
+            let Some(value) = map.lookup(&key, MapFlags::ANY)? else {
+                continue;
+            };
+            let key = words(&key)
+                .first()
+                .copied()
+                .ok_or(Mismatch::WrongSize("a row key"))?;
+            let cell = snapshot
+                .cells
+                .entry(RowKey::unpack(key))
+                .or_insert_with(|| Cell::empty(self.plan.stage_set));
+            add_rowless(cell, &value)
+                .map_err(|DecodeError| Mismatch::WrongSize("commands without a row"))?;
+        }
+        Ok(())
+    }
+
+    /// Whether several programs may add to a cell of this pattern at the same time: on different CPUs,
+    /// or those that find commands that were missed.
+    fn is_shared(&self, pattern: u16) -> bool {
+        let complete = Milestone::ALL.iter().filter(|m| m.pattern_bit().is_none());
+        let mut missed = complete.filter(|m| !m.seen_in(pattern));
+        let without_end = self.plan.recovers
+            && self.plan.stage_set == StageSet::Fine
+            && !Milestone::End.seen_in(pattern);
+        self.layout.atomic() || self.plan.needs_atomics() || missed.next().is_some() || without_end
     }
 
     /// Failed and retried commands of each controller that has slots; empty if the run does not
@@ -148,7 +187,9 @@ impl Session {
             let words = words(&value);
             let (hist, unmeasured) = match words.as_slice() {
                 [sum, max, buckets @ .., unmeasured] => {
-                    (Histogram::from_parts(buckets, *sum, *max), *unmeasured)
+                    // all CPUs add to it
+                    let hist = Histogram::from_parts(buckets, *sum, *max);
+                    (hist.map(Histogram::with_shared_max), *unmeasured)
                 }
                 _ => (None, 0),
             };

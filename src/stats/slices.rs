@@ -77,6 +77,11 @@ impl<K: Ord + Copy> Slices<K> {
         }
     }
 
+    /// Length of the slices, in nanoseconds.
+    pub const fn width_ns(&self) -> u64 {
+        self.width_ns
+    }
+
     /// Number of slices. A row may have no values in some of them.
     pub const fn count(&self) -> usize {
         self.count

@@ -23,7 +23,8 @@ def read(path):
 def tag_of(event):
     name = event["opcode"] if event["queue"] == "io" else "admin:" + event["opcode"]
     # ids from there on share a row
-    return f"{event['ctrl']}/{min(event['nsid'], 0x7FFFFF)}/{name}"
+    nsid = event["nsid"] if event["nsid"] < 0x7FFFFF else 0xFFFFFFFF
+    return f"{event['ctrl']}/{nsid}/{name}"
 
 
 def total(event, stage_set):

@@ -233,6 +233,13 @@ fn read(case: &Case, line: &str) -> Answer {
     let mut count = |what: Count| take(&mut others[what as usize]);
     let (late_doorbell, early_irq) = (count(Count::LateDoorbell), count(Count::EarlyIrq));
     let negative = count(Count::Negative);
+    // without a completion and a CQE, the doorbell may be a late return
+    let is_unsure = case.way == Way::NoComplete && case.at(Cqe) == 0 && case.at(Doorbell) != 0;
+    assert_eq!(
+        count(Count::UnsureDoorbell),
+        u64::from(is_unsure),
+        "{case:?}"
+    );
     assert!(
         others.iter().all(|n| *n == 0),
         "nothing else is counted: {counts:?}"
@@ -354,7 +361,10 @@ fn a_command_that_was_not_seen_everywhere_keeps_the_intervals_that_were() {
     let cases = cases(&ways, 5000, 20, |_, _| true);
     let answers = answers(&cases);
     for (case, answer) in cases.iter().zip(&answers) {
-        assert_eq!(answer.pattern, all_but(case, &[]), "{case:?}");
+        // without a completion and a CQE, the doorbell may be a late return
+        let is_unsure = case.way == Way::NoComplete && case.at(Cqe) == 0;
+        let dropped: &[_] = if is_unsure { &[Doorbell] } else { &[] };
+        assert_eq!(answer.pattern, all_but(case, dropped), "{case:?}");
         assert_eq!(answer.dropped(), 0, "{case:?}");
     }
     let with_interval = answers.iter().filter(|a| a.hists.iter().any(|h| h[0] > 0));

@@ -4,12 +4,12 @@
  * programs on a model with tasks that submit, interrupts and polls that complete, retries and
  * requeues, in random order. tests/places.rs runs it.
  *
- *   faults SEED STEPS MODE MASK SWITCHES
+ *   faults SEED STEPS MODE MASK SWITCHES EVERY
  *
- * MODE is ND_MODE_*. MASK selects programs (bits by hook number) that ignore every 97th of their
- * events. SWITCHES enables checks: 1 recovery of commands, 2 unsure doorbells, 4 the count of
- * interrupts. 7 enables all; without any one of them some results must be wrong. 8 is a driver that
- * changes the generation at the set-up, on a kernel that skips no tracepoints.
+ * MODE is ND_MODE_*. MASK selects programs (bits by hook number) that ignore one of EVERY events.
+ * SWITCHES enables checks: 1 recovery of commands, 2 unsure doorbells, 4 the count of interrupts.
+ * 7 enables all; without any one of them some results must be wrong. 8 is a driver that changes the
+ * generation at the set-up, on a kernel that skips no tracepoints. 16: one task of each CPU is idle.
  *
  * Each command must leave one record, with its own points: the model stores the clock before and
  * after each point. Prints: commands completed, records, records without a latency, points of other
@@ -60,7 +60,7 @@ static struct nvme_queue nvmeqs[CPUS];
 static struct truth truths[CPUS][1 << 16];
 
 static u64 completed, records, unmeasured, foreign, seen, said, requeued;
-static int draining, old_driver, seed_is_odd;
+static int draining, old_driver, seed_is_odd, idle;
 
 /* The record that a program is writing. */
 static union {
@@ -105,6 +105,8 @@ static void submit(void *r)
 		return;
 	check(t, P_START, times->start_ns, saw & ND_SAW_START);
 	check(t, P_DOORBELL, times->doorbell_ns, saw & ND_SAW_DOORBELL);
+	/* a return after the device has answered is no doorbell */
+	foreign += saw & ND_SAW_DOORBELL && t->to[P_CQE] && times->doorbell_ns > t->to[P_CQE];
 	check(t, P_CQE, times->cqe_ns, saw & ND_SAW_CQE);
 	if (cfg_mode != ND_MODE_FINE)
 		return;
@@ -114,7 +116,7 @@ static void submit(void *r)
 	check(t, P_END, times->end_ns, saw & ND_SAW_END);
 }
 
-/* Runs the program at a point of a command, and stores the clock before and after it. */
+/* Runs the program at a point, and stores the clock before and after it. */
 #define AT(truth, point, call)                                                                     \
 	do {                                                                                       \
 		(truth)->from[point] = now_ns;                                                     \
@@ -415,7 +417,7 @@ static void step(void)
 	if (what < 7) {
 		u32 n = random_below(2);
 
-		current_tid = 100 + here * 2 + n;
+		current_tid = idle && !n ? 0 : 100 + here * 2 + n;
 		advance(&tasks_of[here * 2 + n]);
 	} else if (what < 9) {
 		/* the interrupt comes in one of the tasks that submit: while a task polls a queue,
@@ -455,7 +457,7 @@ int main(int argc, char **argv)
 	long steps;
 	u32 on;
 
-	if (argc != 6)
+	if (argc != 7)
 		return 2;
 	seed = strtoull(argv[1], 0, 0);
 	seed_is_odd = seed & 1;
@@ -463,7 +465,8 @@ int main(int argc, char **argv)
 	cfg_mode = strtoul(argv[3], 0, 0);
 	test_ignore = strtoull(argv[4], 0, 0);
 	on = strtoul(argv[5], 0, 0);
-	test_ignore_every = 97;
+	test_ignore_every = strtoul(argv[6], 0, 0);
+	idle = on >> 4 & 1;
 	cfg_trace = ND_TRACE_PAIRS;
 	cfg_start_hook = cfg_mode != ND_MODE_TOTAL;
 	cfg_doorbell = cfg_mode != ND_MODE_TOTAL;

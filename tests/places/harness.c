@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 /*
- * Tests whether each command is attributed to its own controller, whatever the hooks have cached.
+ * Tests whether each command is attributed to its own controller, whatever the hooks have cached,
+ * and whether a command is followed if the slots of its controller move.
  * Runs the unmodified C of the BPF programs on a model in which controllers and namespaces are
  * added and removed, and later ones reuse their memory. tests/places.rs runs it.
  *
@@ -10,6 +11,7 @@
  * one, and of wrong results. With NEVER_FORGET the caches are never invalidated: some results must
  * then be wrong.
  */
+#define WORLD_SLOTS 2048
 #include "stubs.h"
 
 #define CTRLS  3
@@ -118,6 +120,40 @@ static void command(int instance, struct space *s, int h)
 	}
 }
 
+/* The slots of a controller move, between the set-up of a command and its completion: user space
+ * has seen that a reset has given it more queues. Another command may be set up meanwhile. */
+static void move_during_command(int instance, struct space *s, int h)
+{
+	struct request *rq = &rq_memory[s->hctx[h]][0].rq, *other = &rq_memory[s->hctx[h]][1].rq;
+	struct nvme_command sqe = {.common = {.opcode = 2, .nsid = 1}}, next = sqe;
+	struct nd_ctrl *ctrl = &ctrl_map[instance];
+	u32 half = CTRLS * STRIDE * (1 + QUEUES), at = ctrl->base + ((u32)h + 1) * STRIDE;
+	int meanwhile = (int)random_below(2), before = cells_asked;
+
+	command(instance, s, h); /* the queue is known */
+	rq->cmd_flags = other->cmd_flags = 0;
+	before = cells_asked;
+	commands += 1 + meanwhile;
+	on_start(rq, ND_HOOK_START_BTF, TYPED);
+	on_setup_out(0, rq, &sqe, 0, ND_HOOK_SETUP_OUT_BTF, TYPED);
+	ctrl->base = ctrl->base < half ? ctrl->base + half : ctrl->base - half;
+	serve(ND_SERVE_FORGET, 0);
+	if (meanwhile) {
+		next.common.command_id = 1;
+		on_start(other, ND_HOOK_START_BTF, TYPED);
+		on_setup_out(0, other, &next, 0, ND_HOOK_SETUP_OUT_BTF, TYPED);
+	}
+	here = random_below(2);
+	on_cqe(rq, ND_HOOK_CQE_BTF, TYPED, 0);
+	on_complete(0, rq, ND_HOOK_COMPLETE_BTF, TYPED);
+	if (meanwhile)
+		on_complete(0, other, ND_HOOK_COMPLETE_BTF, TYPED);
+	if (cells_asked != before + 1 + meanwhile || slot_map[at].state != ND_FREE) {
+		wrong++;
+		memset(slot_map, 0, sizeof(slot_map));
+	}
+}
+
 static void step(void)
 {
 	int n = (int)random_below(CTRLS), k = (int)random_below(SPACES);
@@ -150,6 +186,8 @@ static void step(void)
 	} else if (!c->space[k].there) {
 		make_space(&c->space[k], &ctrl_memory[c->memory], QUEUES, c);
 		command(n, &c->admin, 0); /* Identify */
+	} else if (what == 3) {
+		move_during_command(n, &c->space[k], (int)random_below(QUEUES));
 	} else {
 		command(n, &c->space[k], (int)random_below(QUEUES));
 	}

@@ -5,12 +5,15 @@ use std::collections::BTreeMap;
 use std::io::BufWriter;
 use std::io::Write;
 use std::io::stdout;
+use std::path::Path;
 
 use anyhow::Result;
 use nvme_deep::error::Kind;
 use nvme_deep::host::spdk_trace::Trace;
 use nvme_deep::host::spdk_trace::label;
 use nvme_deep::model::host::HostEvent;
+use nvme_deep::recording::HostRecording;
+use nvme_deep::recording::TargetKind;
 use nvme_deep::render::host::spdk_json;
 use nvme_deep::render::host::spdk_text;
 
@@ -20,6 +23,23 @@ use super::read_text;
 use crate::cli::host::HostAnnotateArgs;
 use crate::commands::say;
 use crate::exit::Failure;
+
+/// Why a recording has none of the requests of the trace.
+fn other(args: &HostAnnotateArgs, recording: &HostRecording, requests: u64) -> String {
+    let path = args.recording.as_deref().unwrap_or_else(|| Path::new("-"));
+    let what = match recording.target.kind {
+        TargetKind::Spdk => "another run of SPDK's target, or one without ids of commands",
+        TargetKind::Nvmet => "the kernel's target",
+        TargetKind::Qemu => "QEMU",
+        TargetKind::Other => "another target",
+    };
+    format!(
+        "{} has none of the {requests} requests of {}: it is a recording of {what}. Give that of `host \
+         trace --pid PID -o FILE` during the trace",
+        path.display(),
+        args.trace.display()
+    )
+}
 
 /// Runs the command to its end.
 ///
@@ -39,6 +59,9 @@ pub fn run(args: &HostAnnotateArgs) -> Result<()> {
         let commands: Vec<_> = commands.collect();
         let without;
         (labels, without) = label(&trace, &commands);
+        if labels.is_empty() && without > 0 {
+            return Err(Failure::error(Kind::Usage, other(args, recording, without)));
+        }
         if without > 0 {
             say(&format!(
                 "{without} requests of the trace have no command: their address is not in the \

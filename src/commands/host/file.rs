@@ -19,6 +19,7 @@ use nvme_deep::recording::HostController;
 use nvme_deep::recording::HostRecorder;
 use nvme_deep::recording::RunInfo;
 use nvme_deep::recording::TargetInfo;
+use nvme_deep::units::counted;
 use nvme_deep::units::size_text;
 
 use crate::commands::outfile::OutFile;
@@ -121,9 +122,9 @@ impl HostFile {
         let bytes = done.map_err(|e| failed(&path, &e))?;
         self.file.keep()?;
         say(&format!(
-            "{}: {} commands, {}",
+            "{}: {}, {}",
             path.display(),
-            ledger.commands,
+            counted(ledger.commands, "command"),
             size_text(bytes)
         ));
         Ok(())

@@ -12,6 +12,7 @@ use nvme_deep::host::spdk::probes::StateChange;
 use nvme_deep::machine::System;
 use nvme_deep::recording::TargetInfo;
 use nvme_deep::render::host::MessageRow;
+use nvme_deep::render::host::messages_end_json;
 use nvme_deep::render::host::messages_json;
 use nvme_deep::render::host::messages_text;
 use nvme_deep::render::host::state_json;
@@ -41,6 +42,12 @@ fn who(target: &TargetInfo) -> String {
         |release| format!(", SPDK {release}"),
     );
     format!("process {pid} ({binary}{release})")
+}
+
+/// Reports the accuracy.
+fn verdict(number: u64, what: &str, lost: u64) {
+    let grade = if lost == 0 { "exact" } else { "DEGRADED" };
+    say(&format!("{grade}: {number} {what}, {lost} lost"));
 }
 
 /// Runs `host spdk`.
@@ -77,8 +84,7 @@ pub fn states(args: &HostSpdkArgs) -> Result<()> {
     if args.json {
         states_end_json(hits, lost, &mut out)?;
     } else {
-        let grade = if lost == 0 { "exact" } else { "DEGRADED" };
-        say(&format!("{grade}: {hits} changes of state, {lost} lost"));
+        verdict(hits, "changes of state", lost);
     }
     out.flush()?;
     Ok(alive?)
@@ -118,11 +124,14 @@ pub fn messages(args: &HostSpdkArgs) -> Result<()> {
         count: call.count,
     });
     let rows: Vec<MessageRow> = rows.collect();
+    let (sent, lost) = (counts.iter().map(|c| c.count).sum(), messages.lost()?);
     let mut out = BufWriter::new(stdout().lock());
     if args.json {
         messages_json(&rows, &mut out)?;
+        messages_end_json(sent, lost, &mut out)?;
     } else {
         messages_text(&rows, &mut out)?;
+        verdict(sent, "messages", lost);
     }
     out.flush()?;
     Ok(alive?)

@@ -7,6 +7,8 @@ use std::cmp::Reverse;
 use nvme_deep::Opcode;
 use nvme_deep::model::row::RowKey;
 use nvme_deep::model::stage::StageSet;
+use nvme_deep::nvme::subject::Nsid;
+use nvme_deep::nvme::subject::fctype;
 use nvme_deep::report::top::HISTORY;
 use nvme_deep::report::top::Sample;
 use nvme_deep::report::top::Top;
@@ -133,9 +135,12 @@ pub fn name(key: &RowKey) -> String {
     name_of(key.ctrl, key.nsid, key.opcode)
 }
 
-/// The name of the row of a command.
+/// The name of the row of a command. It has room for few letters.
 pub fn name_of(ctrl: u32, nsid: u32, opcode: Opcode) -> String {
-    format!("nvme{ctrl} {nsid} {}", opcode.name_or_code())
+    match fctype(opcode, nsid) {
+        Some(kind) => format!("nvme{ctrl} - {}", kind.replace("property", "prop")),
+        None => format!("nvme{ctrl} {} {}", Nsid(nsid), opcode.name_or_code()),
+    }
 }
 
 impl App {

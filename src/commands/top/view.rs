@@ -4,6 +4,7 @@
 use nvme_deep::report::ledger::Accuracy;
 use nvme_deep::report::ledger::Ledger;
 use nvme_deep::report::top::TopRow;
+use nvme_deep::units::counted;
 use nvme_deep::units::nanos;
 use nvme_deep::units::rate;
 use ratatui::buffer::Buffer;
@@ -77,7 +78,10 @@ pub fn bold(look: Look, color: Color) -> Style {
 /// The state of the counts, in one line.
 fn accuracy(ledger: &Ledger) -> (String, bool) {
     match ledger.accuracy() {
-        Accuracy::Exact => (format!("exact: {} commands, 0 lost", ledger.matched), true),
+        Accuracy::Exact => (
+            format!("exact: {}, 0 lost", counted(ledger.matched, "command")),
+            true,
+        ),
         Accuracy::Unknown => (
             format!("{} commands; losses are not counted here", ledger.matched),
             true,

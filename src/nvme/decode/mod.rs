@@ -21,13 +21,11 @@ use std::fmt;
 
 use super::opcode::{Opcode, QueueKind};
 use super::sqe::Sqe;
+use super::subject::FABRICS;
 
 pub(super) use self::table::Names;
 pub use self::table::{Field, Value};
 use self::table::{Spec, hex};
-
-/// Opcode of Fabrics commands on both kinds of queue (NVMe base 2.1, section 6).
-const FABRICS: u8 = 0x7f;
 
 /// The I/O command set of a namespace. Some opcodes of I/O queues depend on it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]

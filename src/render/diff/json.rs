@@ -7,6 +7,7 @@ use std::io::Write;
 use serde::Serialize;
 
 use super::Subject;
+use crate::model::activity::TagWaits;
 use crate::model::milestone::Milestone;
 use crate::model::stage::StageSet;
 use crate::render::json::SCHEMA_VERSION;
@@ -21,7 +22,9 @@ use crate::report::diff::Origin;
 use crate::report::diff::Row;
 use crate::report::diff::Scope;
 use crate::report::diff::Summary;
+use crate::report::diff::WaitChange;
 use crate::report::ledger::Accuracy;
+use crate::stats::ratio::Ratio;
 
 #[derive(Serialize)]
 struct VerdictLine<'a> {
@@ -36,6 +39,24 @@ struct VerdictLine<'a> {
     a: Vec<OriginLine<'a>>,
     b: Vec<OriginLine<'a>>,
     remarks: Vec<String>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    tag_waits: Vec<WaitsLine>,
+}
+
+/// Waits for a tag of a disk.
+#[derive(Serialize)]
+struct WaitsLine {
+    ctrl: String,
+    nsid: u32,
+    a: WaitsOfSide,
+    b: WaitsOfSide,
+}
+
+#[derive(Serialize)]
+struct WaitsOfSide {
+    requests: u64,
+    waited: u64,
+    sum_ns: u64,
 }
 
 #[derive(Serialize)]
@@ -71,6 +92,8 @@ struct RowLine<'a> {
     observed_b: Option<f64>,
     a: SideLine,
     b: SideLine,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    iops: Option<IopsLine>,
     p50: Option<RatioLine>,
     p90: Option<RatioLine>,
     p99: Option<RatioLine>,
@@ -86,6 +109,15 @@ struct SideLine {
     p90_ns: f64,
     p99_ns: f64,
     mean_ns: f64,
+}
+
+/// The ratio of the rates of the group.
+#[derive(Serialize)]
+struct IopsLine {
+    ratio: f64,
+    low: f64,
+    high: f64,
+    p: f64,
 }
 
 #[derive(Serialize)]
@@ -133,6 +165,36 @@ fn side(load: Load, summary: Summary) -> SideLine {
     }
 }
 
+fn waits(change: &WaitChange) -> WaitsLine {
+    let side = |waits: TagWaits| WaitsOfSide {
+        requests: waits.requests,
+        waited: waits.waited,
+        sum_ns: waits.sum_ns,
+    };
+    let Both { a, b } = change.waits.map(side);
+    WaitsLine {
+        ctrl: format!("nvme{}", change.ctrl),
+        nsid: change.nsid,
+        a,
+        b,
+    }
+}
+
+fn iops(found: Ratio) -> IopsLine {
+    let Ratio {
+        ratio,
+        low,
+        high,
+        p,
+    } = found;
+    IopsLine {
+        ratio,
+        low,
+        high,
+        p,
+    }
+}
+
 fn ratio(compared: Compared) -> RatioLine {
     let Compared {
         ratio,
@@ -172,6 +234,7 @@ fn row<'a>(group: &Group, row: &'a Row) -> RowLine<'a> {
         observed_b: row.observed.map(|o| o.b),
         a: side(group.load.a, a),
         b: side(group.load.b, b),
+        iops: group.iops.map(iops),
         p50,
         p90,
         p99,
@@ -198,6 +261,7 @@ impl DiffJson<'_> {
             a: self.subject.origins.a.iter().map(origin).collect(),
             b: self.subject.origins.b.iter().map(origin).collect(),
             remarks: self.subject.remarks(diff),
+            tag_waits: diff.waits.iter().map(waits).collect(),
         };
         json_line(&verdict, out)?;
         for group in &diff.groups {

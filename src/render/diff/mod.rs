@@ -9,6 +9,8 @@ pub use self::text::DiffText;
 use crate::model::stage::StageSet;
 use crate::model::stratum::Stratum;
 use crate::nvme::opcode::QueueKind;
+use crate::nvme::subject::Nsid;
+use crate::nvme::subject::command_name;
 use crate::report::diff::Both;
 use crate::report::diff::Claim;
 use crate::report::diff::Diff;
@@ -74,12 +76,35 @@ impl Subject<'_> {
             QueueKind::Admin => Some(format!("nvme{ctrl}")),
             QueueKind::Io => disks.find(|d| d.nsid == *nsid).map(|d| d.name.clone()),
         };
-        let disk = disk.unwrap_or_else(|| format!("nvme{ctrl} ns {nsid}"));
+        let disk = disk.unwrap_or_else(|| format!("nvme{ctrl} ns {}", Nsid(*nsid)));
+        let name = command_name(*opcode, *nsid);
+        let name = name.map_or_else(|| opcode.to_string(), str::to_owned);
         let size = match size.bytes() {
             0 => String::new(),
             _ => format!(" {size}"),
         };
-        format!("{opcode}{size} {disk}")
+        format!("{name}{size} {disk}")
+    }
+
+    /// What rows without a change are.
+    fn noise(&self) -> String {
+        format!(
+            "within noise or below {:.0} % of the total",
+            100.0 * self.least
+        )
+    }
+
+    /// The name of a disk, or of all that a controller has.
+    fn disk(&self, ctrl: u32, nsid: u32) -> String {
+        let recordings = self.origins.a.iter().chain(self.origins.b);
+        let controllers = recordings.flat_map(|o| &o.controllers);
+        let of_ctrl = controllers.filter(|c| c.instance == ctrl);
+        let mut disks = of_ctrl.flat_map(|c| &c.disks);
+        let found = disks.find(|d| d.nsid == nsid).map(|d| d.name.clone());
+        found.unwrap_or_else(|| match nsid {
+            0 => format!("nvme{ctrl}"),
+            _ => format!("nvme{ctrl} ns {}", Nsid(nsid)),
+        })
     }
 
     fn scope(&self, scope: Scope) -> String {
@@ -95,7 +120,7 @@ impl Subject<'_> {
             return "too few commands to compare anything: record longer".into();
         }
         let Some(claim) = diff.main_claim() else {
-            return "no change: all within noise".into();
+            return format!("no change: all {}", self.noise());
         };
         let Claim {
             group,
@@ -121,7 +146,7 @@ impl Subject<'_> {
             others -= 1;
         }
         text + &match others {
-            0 => "; all else within noise".into(),
+            0 => format!("; all else {}", self.noise()),
             1 => "; 1 more row changed".into(),
             n => format!("; {n} more rows changed"),
         }

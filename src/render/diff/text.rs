@@ -8,7 +8,9 @@ use super::Subject;
 use super::ratio;
 use super::some;
 use super::was_compared;
+use super::with_interval;
 use crate::model::stage::StageSet;
+use crate::render::page::TIE;
 use crate::render::page::fill;
 use crate::render::theme::Theme;
 use crate::report::diff::Both;
@@ -18,6 +20,7 @@ use crate::report::diff::Finding;
 use crate::report::diff::Group;
 use crate::report::diff::Origin;
 use crate::report::diff::Row;
+use crate::report::diff::WaitChange;
 use crate::stats::sample::STATISTICS;
 use crate::units::nanos;
 use crate::units::rate;
@@ -72,6 +75,7 @@ impl DiffText<'_> {
         {
             self.group(group, out)?;
         }
+        self.waits(diff, out)?;
         self.left_out(diff, out)?;
         self.legend(diff, out)
     }
@@ -94,16 +98,20 @@ impl DiffText<'_> {
         let Both { a, b } = group.load;
         let name = self.theme.head(&self.subject.scope(group.scope));
         writeln!(out, "\n{name}")?;
-        writeln!(
-            out,
-            "  {} -> {} commands, {} -> {} IOPS, {:.2} -> {:.2} in flight",
+        let iops = group.iops.map(with_interval);
+        let iops = iops.map_or_else(String::new, |ratio| format!(" ({ratio})"));
+        let load = format!(
+            "{} -> {} commands, {} -> {} IOPS{iops}, {:.2}{TIE}->{TIE}{:.2}{TIE}in{TIE}flight",
             a.commands,
             b.commands,
             rate(a.iops()),
             rate(b.iops()),
             a.in_flight(),
             b.in_flight()
-        )?;
+        );
+        for line in fill(&load, 2) {
+            writeln!(out, "  {line}")?;
+        }
         let mut head = format!("  {:<NAME$}", "stage");
         STATISTICS
             .iter()
@@ -173,6 +181,33 @@ impl DiffText<'_> {
         writeln!(out, "{}", self.theme.dim(line.trim_end()))
     }
 
+    /// Waits for a tag.
+    fn waits(&self, diff: &Diff, out: &mut dyn Write) -> io::Result<()> {
+        if diff.waits.is_empty() {
+            return Ok(());
+        }
+        let head = "requests that waited for a tag for more than 20us, mean wait of all";
+        writeln!(out, "\n{}", self.theme.head(head))?;
+        for WaitChange { ctrl, nsid, waits } in &diff.waits {
+            let Both { a, b } = waits.map(|w| {
+                let mean = w.sum_ns as f64 / w.requests.max(1) as f64;
+                (format!("{} of {}", w.waited, w.requests), nanos(mean))
+            });
+            let text = format!(
+                "{}: {} -> {}, {} -> {}",
+                self.subject.disk(*ctrl, *nsid),
+                a.0,
+                b.0,
+                a.1,
+                b.1
+            );
+            for line in fill(&text, 2) {
+                writeln!(out, "  {line}")?;
+            }
+        }
+        Ok(())
+    }
+
     /// Strata with too few commands.
     fn left_out(&self, diff: &Diff, out: &mut dyn Write) -> io::Result<()> {
         let groups = diff.groups.iter().filter(|g| !was_compared(g));
@@ -208,7 +243,7 @@ impl DiffText<'_> {
         };
         let text = format!(
             "B/A with its 95 % interval; below it the times of A and B. {total}~ is within noise, or \
-             less than {:.0} %: {} comparisons, at most 5 % risk of any false alarm{single}",
+             less than {:.0} % of the row or of the total: {} comparisons, at most 5 % risk of any false alarm{single}",
             100.0 * self.subject.least,
             diff.comparisons
         );

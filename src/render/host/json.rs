@@ -15,6 +15,7 @@ use crate::model::host::HostPoint;
 use crate::model::host::HostStage;
 use crate::nvme::opcode::Opcode;
 use crate::nvme::status::Status;
+use crate::nvme::subject::fctype;
 use crate::recording::HostController;
 use crate::recording::TargetInfo;
 use crate::render::json::SCHEMA_VERSION;
@@ -54,6 +55,8 @@ pub(super) struct IdLine {
     queue: &'static str,
     opcode: String,
     opcode_value: u8,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    fctype: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     slba: Option<u64>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -136,6 +139,7 @@ pub(super) fn id_line(id: &HostId) -> IdLine {
         queue: opcode.queue.name(),
         opcode: opcode.name_or_code(),
         opcode_value: id.opcode,
+        fctype: id.nsid.and_then(|cdw1| fctype(opcode, cdw1)),
         slba: id.slba,
         nlb: id.nlb,
     }

@@ -10,11 +10,15 @@ use crate::host::latency::HostKey;
 use crate::host::latency::HostRow;
 use crate::host::latency::HostRows;
 use crate::model::histogram::Histogram;
+use crate::nvme::subject::fctype;
+use crate::nvme::subject::namespace;
+use crate::nvme::subject::subject as with_namespace;
 use crate::render::json::Dist;
 use crate::render::json::SCHEMA_VERSION;
 use crate::render::json::dist;
 use crate::render::json::line as json_line;
 use crate::render::theme::Theme;
+use crate::units::counted;
 use crate::units::nanos;
 
 /// Width of the column of names.
@@ -22,10 +26,11 @@ const NAME: usize = 26;
 
 /// `nvmet:1 ns 1 read`
 fn subject(key: &HostKey, name: &str) -> String {
-    let (_, nsid, opcode) = key;
-    let nsid = nsid.map_or_else(String::new, |nsid| format!(" ns {nsid}"));
-    let opcode = opcode.map_or_else(|| " requests".into(), |opcode| format!(" {opcode}"));
-    format!("{name}{nsid}{opcode}")
+    let (_, cdw1, opcode) = *key;
+    opcode.map_or_else(
+        || format!("{name} requests"),
+        |opcode| with_namespace(name, cdw1, opcode),
+    )
 }
 
 /// A name that fits the column: the first and the last part of a long one.
@@ -72,7 +77,12 @@ pub fn latency_text(
             0 => String::new(),
             n => format!("  unmeasured {n}"),
         };
-        writeln!(out, "{}  {count} cmds{unmeasured}", theme.head(&head))?;
+        writeln!(
+            out,
+            "{}  {}{unmeasured}",
+            theme.head(&head),
+            counted(*count, "cmd")
+        )?;
         let columns = format!(
             "  {:<NAME$}{:>7}{:>7}{:>8}{:>8}{:>8}{:>8}",
             "stage", "n", "share", "mean", "p50", "p99", "max"
@@ -103,6 +113,8 @@ struct RowLine<'a> {
     queue: Option<&'static str>,
     opcode: Option<String>,
     opcode_value: Option<u8>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    fctype: Option<String>,
     count: u64,
     unmeasured: u64,
     stages: Vec<StageLine<'a>>,
@@ -119,7 +131,8 @@ pub fn latency_json(
     out: &mut dyn Write,
 ) -> io::Result<()> {
     for (key, row) in &rows.rows {
-        let (ctrl, nsid, opcode) = *key;
+        let (ctrl, cdw1, opcode) = *key;
+        let ids = opcode.zip(cdw1);
         let stages = row.stages.iter().map(|(name, h)| StageLine {
             name,
             dist: dist(h, false),
@@ -128,7 +141,8 @@ pub fn latency_json(
             r#type: "host_row",
             schema_version: SCHEMA_VERSION,
             ctrl: name_of(ctrl),
-            nsid,
+            nsid: ids.and_then(|(opcode, cdw1)| namespace(opcode, cdw1)),
+            fctype: ids.and_then(|(opcode, cdw1)| fctype(opcode, cdw1)),
             queue: opcode.map(|o| o.queue.name()),
             opcode: opcode.map(|o| o.name_or_code()),
             opcode_value: opcode.map(|o| o.code),

@@ -6,6 +6,7 @@ use std::io::Write;
 
 use crate::model::host::HostLedger;
 use crate::render::page::fill;
+use crate::units::counted;
 
 /// Column of the text of an entry.
 const INDENT: usize = 10;
@@ -24,7 +25,7 @@ fn entry(label: &str, text: &str, out: &mut dyn Write) -> io::Result<()> {
 /// # Errors
 /// Errors of the writer.
 pub fn ledger_text(ledger: &HostLedger, detail: bool, out: &mut dyn Write) -> io::Result<()> {
-    let mut text = format!("{} commands", ledger.commands);
+    let mut text = counted(ledger.commands, "command");
     let more = [
         (ledger.unfinished, "unfinished"),
         (ledger.interrupts, "interrupts"),

@@ -20,6 +20,7 @@ pub use self::ledger::ledger_text;
 pub use self::spdk::spdk_json;
 pub use self::spdk::spdk_text;
 pub use self::states::MessageRow;
+pub use self::states::messages_end_json;
 pub use self::states::messages_json;
 pub use self::states::messages_text;
 pub use self::states::state_json;

@@ -96,6 +96,30 @@ pub fn states_end_json(changes: u64, lost: u64, out: &mut dyn Write) -> io::Resu
     json_line(&line, out)
 }
 
+#[derive(Serialize)]
+struct MessagesEndLine {
+    r#type: &'static str,
+    schema_version: u32,
+    exact: bool,
+    messages: u64,
+    lost: u64,
+}
+
+/// Writes the number of messages as the last object.
+///
+/// # Errors
+/// Errors of the writer.
+pub fn messages_end_json(messages: u64, lost: u64, out: &mut dyn Write) -> io::Result<()> {
+    let line = MessagesEndLine {
+        r#type: "spdk_messages_end",
+        schema_version: SCHEMA_VERSION,
+        exact: lost == 0,
+        messages,
+        lost,
+    };
+    json_line(&line, out)
+}
+
 /// How often a function was passed on to other threads.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct MessageRow {

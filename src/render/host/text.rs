@@ -8,6 +8,8 @@ use std::io::Write;
 use super::HostSink;
 use crate::model::host::HostCommand;
 use crate::model::host::HostEvent;
+use crate::nvme::subject::Nsid;
+use crate::nvme::subject::command_name;
 use crate::units::nanos;
 
 /// Writes events as text.
@@ -19,8 +21,9 @@ pub fn fields(command: &HostCommand) -> String {
     let mut parts = Vec::new();
     if let Some(id) = &command.id {
         parts.push(format!("qid={}, cid={}", id.qid, id.cid));
-        parts.extend(id.namespace().map(|nsid| format!("nsid={nsid}")));
-        let name = id.opcode().name_or_code();
+        parts.extend(id.namespace().map(|nsid| format!("nsid={}", Nsid(nsid))));
+        let name = id.nsid.and_then(|cdw1| command_name(id.opcode(), cdw1));
+        let name = name.map_or_else(|| id.opcode().name_or_code(), str::to_owned);
         parts.push(format!("opcode={} ({name})", id.opcode));
         parts.extend(id.slba.map(|slba| format!("slba={slba}")));
         parts.extend(id.nlb.map(|nlb| format!("nlb={nlb}")));

@@ -12,6 +12,7 @@ pub use self::svg::draw;
 pub use self::svg::size;
 pub use self::text::text;
 use super::trace::chars;
+use crate::nvme::subject::Nsid;
 use crate::report::ledger::Ledger;
 use crate::report::pattern::Counts;
 use crate::report::pattern::Log2;
@@ -94,7 +95,7 @@ fn bytes_label(bytes: u64) -> String {
 /// The disk of a row, or its controller and namespace.
 fn disk(row: &PatternRow) -> String {
     if row.disk.name.is_empty() {
-        format!("nvme{} ns {}", row.key.ctrl, row.key.nsid)
+        format!("nvme{} ns {}", row.key.ctrl, Nsid(row.key.nsid))
     } else {
         row.disk.name.clone()
     }

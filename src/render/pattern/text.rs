@@ -15,6 +15,7 @@ use crate::render::ledger::ledger;
 use crate::render::theme::Theme;
 use crate::report::pattern::Log2;
 use crate::report::pattern::PatternRow;
+use crate::units::counted;
 use crate::units::rate;
 
 /// Width of the lines.
@@ -78,7 +79,7 @@ fn row_text(
     );
     let megabytes = megabytes.map_or_else(String::new, |mb| format!("  {} MB/s", rate(mb)));
     let all = counts.commands();
-    let numbers = format!("  {all} cmds  {} IOPS{megabytes}", rate(iops));
+    let numbers = format!("  {}  {} IOPS{megabytes}", counted(all, "cmd"), rate(iops));
     writeln!(out, "{}{numbers}", theme.head(&name))?;
     let share = |count| percent(count, all);
     let streams = match counts.streams {

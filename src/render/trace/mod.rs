@@ -33,9 +33,7 @@ use crate::nvme::decode;
 use crate::nvme::decode::CommandSet;
 use crate::nvme::sqe::Parts;
 use crate::nvme::sqe::Sqe;
-
-/// Opcode of Fabrics commands, on both kinds of queue.
-const FABRICS: u8 = 0x7f;
+use crate::nvme::subject::FABRICS;
 
 /// The state that every sink needs.
 #[derive(Debug)]

@@ -29,6 +29,8 @@ use crate::model::stack::Frame;
 use crate::model::stage::StageSet;
 use crate::nvme::aen::AsyncEvent;
 use crate::nvme::decode::Field;
+use crate::nvme::subject::ALL_NAMESPACES;
+use crate::nvme::subject::namespace;
 use crate::render::theme::Codes;
 use crate::render::theme::Theme;
 
@@ -254,7 +256,11 @@ impl Ink<'_> {
     }
 
     fn kind(&mut self, id: &CommandId, asked: Option<&Submission>, cx: &Context<'_>) {
-        self.number(", nsid=", id.nsid);
+        match namespace(id.opcode, id.nsid) {
+            Some(ALL_NAMESPACES) => self.line.str(", nsid=all"),
+            Some(nsid) => self.number(", nsid=", nsid),
+            None => {}
+        }
         if let Some(asked) = asked {
             self.voice(Voice::Dim, |ink| {
                 ink.line.str(", flags=");

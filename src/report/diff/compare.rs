@@ -20,6 +20,8 @@ use super::SAME_MIX;
 use super::Scope;
 use super::Side;
 use super::Summary;
+use super::load;
+use crate::model::quantiles::rank;
 use crate::model::stage::StageSet;
 use crate::model::stratum::Stratum;
 use crate::nvme::opcode::QueueKind;
@@ -37,17 +39,19 @@ use crate::stats::spread::Variance;
 /// Fewest commands of a side for each statistic: ten beyond a quantile, and 50.
 const MIN_COMMANDS: [u64; STATISTICS.len()] = [50, 100, 1000, 50];
 /// Fewest slices of a side with commands.
-const MIN_SLICES: usize = 8;
+pub(super) const MIN_SLICES: usize = 8;
 /// Difference of the observed parts of the commands that makes them other commands.
 const SAME_COMMANDS: f64 = 0.1;
 /// Seeds of the resamples of each side.
-const SEEDS: Both<u64> = Both { a: 1, b: 2 };
+pub(super) const SEEDS: Both<u64> = Both { a: 1, b: 2 };
 
 /// What the comparison of each row needs.
 struct Comparer<'s> {
     stage_set: StageSet,
     sides: Both<&'s Side>,
     resamples: Both<Resamples>,
+    /// Of the slices for rates.
+    rates: Both<Resamples>,
     paired: bool,
 }
 
@@ -93,6 +97,7 @@ pub fn compare(stage_set: StageSet, a: &Side, b: &Side, least: f64, paired: bool
             a: Resamples::new(&a.slices(), SEEDS.a),
             b: Resamples::new(&b.slices(), if paired { SEEDS.a } else { SEEDS.b }),
         },
+        rates: load::resamples(Both { a, b }, paired),
         paired,
     };
     let groups = common.chain(pooled).map(|members| comparer.group(&members));
@@ -100,6 +105,7 @@ pub fn compare(stage_set: StageSet, a: &Side, b: &Side, least: f64, paired: bool
         groups: groups.collect(),
         only,
         load_changes,
+        waits: load::waits(Both { a, b }),
         comparisons: 0,
     };
     judge(&mut diff, least);
@@ -197,6 +203,7 @@ impl Comparer<'_> {
         Group {
             scope: members.scope,
             load: members.load,
+            iops: load::iops(self.sides, &members.strata, &self.rates, self.paired),
             rows,
         }
     }
@@ -212,13 +219,18 @@ impl Comparer<'_> {
         } else {
             vec![a, b]
         };
-        let summary = |sample: &Sample| Summary {
-            count: sample.count(),
-            values: sample.values(),
+        let summary = |side: &Side, sample: &Sample| {
+            let all = side.values(&members.strata, interval);
+            let count = sample.count();
+            let mut values = sample.values();
+            for (value, q) in values.iter_mut().zip(QUANTILES) {
+                *value = all.at_rank(rank(100.0 * q, count)) as f64;
+            }
+            Summary { count, values }
         };
         let sides = Both {
-            a: summary(&samples.a),
-            b: summary(&samples.b),
+            a: summary(self.sides.a, &samples.a),
+            b: summary(self.sides.b, &samples.b),
         };
         let compared = from_fn(|n| {
             let enough = |s: &Sample| s.count() >= MIN_COMMANDS[n] && s.slices() >= MIN_SLICES;

@@ -3,6 +3,7 @@
 //! stage, with its interval, and what can be claimed. docs/diff.md explains the method.
 
 mod compare;
+mod load;
 mod origin;
 mod side;
 
@@ -14,6 +15,7 @@ pub use self::side::Counter;
 pub use self::side::Interval;
 pub use self::side::Load;
 pub use self::side::Side;
+use crate::model::activity::TagWaits;
 use crate::model::milestone::Milestone;
 use crate::model::stratum::Stratum;
 use crate::stats::ratio::Ratio;
@@ -112,6 +114,8 @@ pub struct Group {
     pub scope: Scope,
     /// Its load.
     pub load: Both<Load>,
+    /// The ratio of the rates of commands; `None`: too few slices of time.
+    pub iops: Option<Ratio>,
     /// Its stages, then its totals.
     pub rows: Vec<Row>,
 }
@@ -137,6 +141,17 @@ pub enum LoadChange {
     },
 }
 
+/// Waits for a tag of a disk, on both sides.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct WaitChange {
+    /// The controller.
+    pub ctrl: u32,
+    /// The namespace; 0: any.
+    pub nsid: u32,
+    /// The waits. The longest is not known.
+    pub waits: Both<TagWaits>,
+}
+
 /// A comparison.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Diff {
@@ -146,6 +161,8 @@ pub struct Diff {
     pub only: Both<Vec<(Stratum, u64)>>,
     /// What differs in the load.
     pub load_changes: Vec<LoadChange>,
+    /// Waits for a tag, if both sides observed them.
+    pub waits: Vec<WaitChange>,
     /// Number of statistics that were compared.
     pub comparisons: usize,
 }

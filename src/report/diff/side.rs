@@ -4,9 +4,12 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
+use crate::model::activity::Activity;
+use crate::model::activity::TagWaits;
 use crate::model::event::Event;
 use crate::model::finished::Finished;
 use crate::model::finished::Intervals;
+use crate::model::quantiles::Quantiles;
 use crate::model::stage::Run;
 use crate::model::stage::StageSet;
 use crate::model::stratum::BlockSizes;
@@ -21,6 +24,9 @@ pub struct Interval {
     /// The stages that it covers.
     pub run: Run,
 }
+
+/// Values by row and slice.
+pub(super) type Rows = Slices<(Stratum, Interval)>;
 
 /// The load that a stratum had.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
@@ -56,8 +62,12 @@ impl Load {
 #[derive(Clone, Debug, Default)]
 pub struct Counted {
     /// Values by row and slice.
-    pub slices: Slices<(Stratum, Interval)>,
+    pub slices: Rows,
     loads: BTreeMap<Stratum, (u64, u128)>,
+    /// All values by row.
+    values: BTreeMap<(Stratum, Interval), Quantiles>,
+    /// Waits for a tag; `None`: not observed.
+    pub waits: Option<Vec<TagWaits>>,
     covers: Duration,
 }
 
@@ -72,6 +82,13 @@ impl Counted {
     /// Counts an interval of a command, at the time of its completion.
     pub fn interval(&mut self, stratum: Stratum, interval: Interval, at_ns: u64, ns: u64) {
         self.slices.record((stratum, interval), at_ns, ns);
+        let row = self.values.entry((stratum, interval)).or_default();
+        row.record(ns);
+    }
+
+    /// All values of a row.
+    pub fn values(&self, stratum: Stratum, interval: Interval) -> Option<&Quantiles> {
+        self.values.get(&(stratum, interval))
     }
 
     /// Ends the recording, which covers this time.
@@ -89,6 +106,8 @@ pub struct Counter {
     /// The controllers to count, with the numbers to count them under; `None`: all, under their own.
     ctrls: Option<BTreeMap<u32, u32>>,
     counted: Counted,
+    /// The first reading of the activity, and the last.
+    readings: Option<(Activity, Activity)>,
 }
 
 impl Counter {
@@ -100,7 +119,30 @@ impl Counter {
             block_sizes: BlockSizes::default(),
             ctrls,
             counted: Counted::default(),
+            readings: None,
         }
+    }
+
+    /// Takes in a reading of the activity.
+    pub fn activity(&mut self, activity: Activity) {
+        match &mut self.readings {
+            Some((_, last)) => *last = activity,
+            None => self.readings = Some((activity.clone(), activity)),
+        }
+    }
+
+    /// The waits between the first reading and the last, under the numbers of the controllers.
+    fn waits(&self) -> Option<Vec<TagWaits>> {
+        let (first, last) = self.readings.as_ref()?;
+        let mut all = last.since(first).waits?;
+        if let Some(ctrls) = &self.ctrls {
+            all.retain_mut(|waits| {
+                let number = ctrls.get(&waits.ctrl);
+                waits.ctrl = number.copied().unwrap_or_default();
+                number.is_some()
+            });
+        }
+        Some(all)
     }
 
     /// Takes in sizes of logical blocks.
@@ -137,7 +179,8 @@ impl Counter {
     }
 
     /// Ends the recording, which covers this time.
-    pub fn finish(self, covers: Duration) -> Counted {
+    pub fn finish(mut self, covers: Duration) -> Counted {
+        self.counted.waits = self.waits();
         self.counted.covering(covers)
     }
 }
@@ -161,6 +204,35 @@ impl Side {
             load.covers_ns = covers_ns;
         }
         all
+    }
+
+    /// All values of these strata, in all recordings.
+    pub fn values(&self, strata: &[Stratum], interval: Interval) -> Quantiles {
+        let mut all = Quantiles::new();
+        for recording in &self.recordings {
+            let of = |stratum: &Stratum| recording.values(*stratum, interval);
+            strata.iter().filter_map(of).for_each(|one| all.merge(one));
+        }
+        all
+    }
+
+    /// Waits for a tag by controller and namespace; `None` if a recording lacks them.
+    pub fn waits(&self) -> Option<BTreeMap<(u32, u32), TagWaits>> {
+        let mut sums: BTreeMap<(u32, u32), TagWaits> = BTreeMap::new();
+        for recording in &self.recordings {
+            for waits in recording.waits.as_ref()? {
+                let key = (waits.ctrl, waits.nsid);
+                let sum = sums.entry(key).or_insert(TagWaits {
+                    ctrl: waits.ctrl,
+                    nsid: waits.nsid,
+                    ..TagWaits::default()
+                });
+                sum.requests += waits.requests;
+                sum.waited += waits.waited;
+                sum.sum_ns += waits.sum_ns;
+            }
+        }
+        Some(sums)
     }
 
     /// Numbers of slices of the recordings.

@@ -214,6 +214,7 @@ mod tests {
             rung_tail: 3,
             cids: vec![0, 1, 2, 0, 0, 0, 0, 0],
             sq_head: Some(3),
+            head_moves: true,
             ..QueueReading::default()
         };
         let tags = TagsReading {

@@ -105,6 +105,9 @@ pub struct Ledger {
     pub untracked_completions: u64,
     /// Commands matched, but in no row, because the row table was full.
     pub no_row: u64,
+    /// Commands whose stages were merged, although their points were observed: few rows were left.
+    #[serde(skip_serializing_if = "is_zero")]
+    pub fewer_points: u64,
     /// Requeues of NVMe requests by blk-mq: retries, and commands taken back.
     pub requeue_events: u64,
     /// Doorbells discarded: the interrupt came before the submitting function returned.
@@ -137,6 +140,10 @@ pub struct Ledger {
     /// Whether the counts balance; only after all hooks are detached.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub balance: Option<Balance>,
+    /// Commands that a recording has after this ledger, its last one. Whether others were lost beside
+    /// them is not known.
+    #[serde(skip_serializing_if = "is_zero")]
+    pub uncovered: u64,
     /// Whether commands with a skipped program are recovered, and counted in their row.
     pub recovers: bool,
     /// Whether completions can be missed: then a command in flight at the end may have completed.
@@ -237,6 +244,7 @@ impl Ledger {
             untracked,
             untracked_completions: get(Count::UntrackedDone),
             no_row: get(Count::NoRow),
+            fewer_points: get(Count::FewerPoints),
             requeue_events: hits(Role::Requeue),
             late_doorbells: get(Count::LateDoorbell),
             unsure_doorbells: get(Count::UnsureDoorbell),
@@ -264,6 +272,7 @@ impl Ledger {
                 completions_residual,
                 balanced: commands_residual == 0 && completions_residual == 0,
             }),
+            uncovered: 0,
             recovers: plan.recovers,
             may_lose_completions: plan.may_lose_completions(),
             methods: methods(plan),
@@ -295,6 +304,26 @@ impl Ledger {
         let seen = self.seen;
         Self {
             own_cost: times.map(|t| OwnCost::new(plan, &t.runs, t.elapsed_ns, seen)),
+            ..self
+        }
+    }
+
+    /// The ledger of a trace, for the time at which `later` more of its commands were shown than at its
+    /// own. The programs count a command before it is shown. Of those that came since, as many as were
+    /// in flight are taken to be these.
+    #[must_use]
+    pub fn when_shown(self, later: u64) -> Self {
+        let Some(trace) = &self.trace else {
+            return self;
+        };
+        let matched = trace.commands_shown + trace.not_shown + trace.lost_completions + later;
+        let in_flight = (self.matched + self.in_flight).saturating_sub(matched);
+        let added = (matched + in_flight).saturating_sub(self.matched + self.in_flight);
+        Self {
+            seen: self.seen + added,
+            in_flight,
+            matched,
+            completions: (self.completions + matched).saturating_sub(self.matched),
             ..self
         }
     }

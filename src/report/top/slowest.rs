@@ -7,6 +7,7 @@ use std::time::Duration;
 use crate::model::event::CommandId;
 use crate::model::event::Event;
 use crate::model::event::EventKind;
+use crate::model::row::row_nsid;
 use crate::model::stage::StageSet;
 use crate::nvme::decode::CommandSet;
 use crate::nvme::decode::blocks;
@@ -55,7 +56,11 @@ impl SlowCommand {
         let named = |comm: &[u8]| String::from_utf8_lossy(comm).into_owned();
         Some(Self {
             at: Duration::from_nanos(event.at_ns.saturating_sub(begin_ns)),
-            id: *id,
+            // as in the row of the command
+            id: CommandId {
+                nsid: row_nsid(id.nsid),
+                ..*id
+            },
             bytes: asked.bytes,
             slba: blocks(id.opcode.queue, CommandSet::Nvm, &asked.sqe).map(|b| b.slba),
             total_ns: total_ns.unwrap_or(latency_ns),

@@ -12,6 +12,7 @@ use super::attach::configure;
 use super::attach::load;
 use super::attach::open;
 use super::process::Found;
+use super::record::HostCount;
 use crate::error::Operation;
 use crate::error::Result;
 use crate::machine::System;
@@ -19,6 +20,7 @@ use crate::machine::process::TargetError;
 use crate::recording::TargetInfo;
 use crate::recording::TargetKind;
 use crate::session::loaded::Loaded;
+use crate::session::read;
 
 /// The map of the counts.
 const MAP: &str = "messages";
@@ -95,6 +97,18 @@ impl Messages {
     /// Detaches the programs.
     pub fn stop(&mut self) {
         self.links.clear();
+    }
+
+    /// Calls that were not counted: the map was full, or the kernel skipped the program.
+    ///
+    /// # Errors
+    /// If the counts cannot be read.
+    pub fn lost(&self) -> Result<u64> {
+        let counts = super::counts(&self.loaded)?;
+        let no_room = counts.get(HostCount::NoRoom as usize).copied();
+        let runs = read::program_runs(&self.loaded.0);
+        let skipped: u64 = runs.values().map(|run| run.misses).sum();
+        Ok(no_room.unwrap_or(0) + skipped)
     }
 
     /// The counts, the most frequent first.

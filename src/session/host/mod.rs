@@ -239,25 +239,11 @@ impl HostSession {
     }
 
     fn count(&self, count: HostCount) -> Result<u64> {
-        Ok(self.counts()?[count as usize])
-    }
-
-    fn counts(&self) -> Result<Vec<u64>> {
-        let map = self.loaded.map("host_counts")?;
-        let failed = || Operation::ReadMap("host_counts".into());
-        let mut counts = Vec::new();
-        for number in 0..COUNTS {
-            let values = map.lookup_percpu(&number.to_ne_bytes(), MapFlags::ANY);
-            let values = values.map_err(failed().failed())?.unwrap_or_default();
-            let number =
-                |bytes: &Vec<u8>| bytes.as_slice().try_into().map_or(0, u64::from_ne_bytes);
-            counts.push(values.iter().map(number).sum());
-        }
-        Ok(counts)
+        Ok(counts(&self.loaded)?[count as usize])
     }
 
     fn finish(&mut self, runs: &BTreeMap<String, read::ProgramRuns>) -> Result<HostLedger> {
-        let counts = self.counts()?;
+        let counts = counts(&self.loaded)?;
         let count = |n: HostCount| counts.get(n as usize).copied().unwrap_or(0);
         let ledger = &mut self.ledger;
         ledger.without_begin = count(HostCount::WithoutBegin);
@@ -343,6 +329,20 @@ impl HostSource for HostSession {
         }
         self.finish(&runs)
     }
+}
+
+/// The counts of the programs, over all CPUs.
+fn counts(loaded: &Loaded) -> Result<Vec<u64>> {
+    let map = loaded.map("host_counts")?;
+    let failed = || Operation::ReadMap("host_counts".into());
+    let mut counts = Vec::new();
+    for number in 0..COUNTS {
+        let values = map.lookup_percpu(&number.to_ne_bytes(), MapFlags::ANY);
+        let values = values.map_err(failed().failed())?.unwrap_or_default();
+        let number = |bytes: &Vec<u8>| bytes.as_slice().try_into().map_or(0, u64::from_ne_bytes);
+        counts.push(values.iter().map(number).sum());
+    }
+    Ok(counts)
 }
 
 /// The commands in flight.

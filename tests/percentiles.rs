@@ -1,0 +1,160 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! All views of a recording have the same percentiles: those of its commands, by nearest rank.
+#![cfg(feature = "live")]
+#![allow(clippy::unwrap_used, clippy::panic, reason = "tests")]
+
+mod binary;
+
+use std::collections::BTreeMap;
+
+use serde_json::Value;
+
+use self::binary::run;
+
+const FILES: [&str; 4] = [
+    "tests/recordings/6.12.nvd",
+    "tests/recordings/diagnose/clean-mixed-6.12.nvd",
+    "tests/recordings/diagnose/path-failover.nvd",
+    "tests/exports/complete.nvd",
+];
+
+fn objects(words: &str) -> Vec<Value> {
+    let ran = run(words);
+    assert_eq!(ran.code, Some(0), "{words}: {}", ran.err);
+    let lines = ran.out.lines();
+    lines
+        .map(|line| serde_json::from_str(line).unwrap())
+        .collect()
+}
+
+/// Nearest rank.
+fn quantile(values: &[u64], percent: u64) -> u64 {
+    let mut values = values.to_vec();
+    values.sort_unstable();
+    let rank = (values.len() as u64 * percent).div_ceil(1000).max(1);
+    values[rank as usize - 1]
+}
+
+type Row = (String, u64, String, u64, String);
+
+/// Values by row and stage, from the events of `trace`.
+fn values(file: &str, stages: &str) -> BTreeMap<Row, Vec<u64>> {
+    let mut all: BTreeMap<Row, Vec<u64>> = BTreeMap::new();
+    for event in objects(&format!("trace --json --pair {stages} --from {file}")) {
+        if event["type"] != "command" && event["type"] != "missed" {
+            continue;
+        }
+        let text = |key: &str| event[key].as_str().unwrap().to_owned();
+        let number = |key: &str| event[key].as_u64().unwrap();
+        let mut add = |stage: &str, ns: &Value| {
+            let opcode = number("opcode_value");
+            let row = (
+                text("ctrl"),
+                number("nsid"),
+                text("queue"),
+                opcode,
+                stage.to_owned(),
+            );
+            ns.as_u64()
+                .into_iter()
+                .for_each(|ns| all.entry(row.clone()).or_default().push(ns));
+        };
+        for stage in event["stages"].as_array().into_iter().flatten() {
+            add(stage["name"].as_str().unwrap(), &stage["ns"]);
+        }
+        let total = if stages.is_empty() {
+            "latency_ns"
+        } else {
+            "total_ns"
+        };
+        add("total", &event[total]);
+    }
+    all
+}
+
+#[test]
+fn latency_has_the_percentiles_of_the_commands() {
+    for file in FILES {
+        for stages in ["", "--stages"] {
+            let want = values(file, stages);
+            let report = objects(&format!("latency --json {stages} --from {file}"));
+            let mut compared = 0;
+            for row in report.last().unwrap()["rows"].as_array().unwrap() {
+                let text = |key: &str| row[key].as_str().unwrap().to_owned();
+                let number = |key: &str| row[key].as_u64().unwrap();
+                let staged = row["stages"].as_array().unwrap().iter();
+                let staged = staged.map(|s| (s["name"].as_str().unwrap(), s));
+                for (stage, found) in staged.chain([("total", &row["total"])]) {
+                    let opcode = number("opcode_value");
+                    let key = (
+                        text("ctrl"),
+                        number("nsid"),
+                        text("queue"),
+                        opcode,
+                        stage.to_owned(),
+                    );
+                    if found["count"] == 0 {
+                        continue;
+                    }
+                    let values = &want[&key];
+                    assert_eq!(found["count"], values.len(), "{file} {key:?}");
+                    for (name, percent) in [
+                        ("p50_ns", 500),
+                        ("p90_ns", 900),
+                        ("p99_ns", 990),
+                        ("p999_ns", 999),
+                    ] {
+                        let want = quantile(values, percent);
+                        assert_eq!(found[name], want, "{file} {key:?} {name}");
+                        compared += 1;
+                    }
+                    assert_eq!(found["percentile_error"], 0.0);
+                }
+            }
+            assert!(compared >= 4, "{file}");
+        }
+    }
+}
+
+/// The p50 of a row by its controller, namespace and number of commands.
+type Medians = BTreeMap<(String, u64, u64), u64>;
+
+/// The medians of all rows of `latency` with these stages.
+fn medians(file: &str, stages: &str) -> Medians {
+    let report = objects(&format!("latency --json {stages} --from {file}"));
+    let rows = report.last().unwrap()["rows"].as_array().unwrap().iter();
+    rows.map(|row| {
+        let number = |key: &str| row[key].as_u64().unwrap();
+        let ctrl = row["ctrl"].as_str().unwrap().to_owned();
+        let p50 = row["total"]["p50_ns"].as_u64().unwrap_or(0);
+        ((ctrl, number("nsid"), number("count")), p50)
+    })
+    .collect()
+}
+
+#[test]
+fn diagnose_and_diff_have_the_median_of_latency() {
+    let file = "tests/recordings/diagnose/clean-mixed-6.12.nvd";
+    // the total that both show: to the end of the block layer's work
+    let want = medians(file, "--stages=fine");
+    let verdict = objects(&format!("diagnose --json --from {file}")).remove(0);
+    let times = verdict["times"].as_array().unwrap().iter();
+    let diff = objects(&format!("diff --json {file} {file}"));
+    let totals = diff.iter().filter(|row| row["stage"] == "total");
+    let found = times
+        .map(|row| (row, &row["commands"], &row["p50_ns"]))
+        .chain(totals.map(|row| (row, &row["a"]["count"], &row["a"]["p50_ns"])));
+    let mut compared = 0;
+    for (row, count, p50) in found {
+        let Some(nsid) = row["nsid"].as_u64() else {
+            continue;
+        };
+        let ctrl = row["ctrl"].as_str().unwrap().to_owned();
+        // rows with commands of several sizes have no counterpart
+        if let Some(want) = want.get(&(ctrl, nsid, count.as_u64().unwrap())) {
+            assert_eq!(p50.as_f64(), Some(*want as f64), "{row}");
+            compared += 1;
+        }
+    }
+    assert!(compared >= 4, "{compared}");
+}
