@@ -14,8 +14,12 @@ mod binary;
 mod causes;
 #[path = "diagnosis/draft.rs"]
 mod draft;
+#[path = "diagnosis/level.rs"]
+mod level;
 #[path = "diagnosis/load.rs"]
 mod load;
+#[path = "diagnosis/places.rs"]
+mod places;
 
 use std::fs;
 use std::fs::File;
@@ -190,10 +194,10 @@ fn a_recording_without_stages_is_refused() {
 #[test]
 fn without_context_fewer_rules_are_judged() {
     let files = Files::new();
-    let file = files.record("x", &load(), &[Cause::DoorbellExit], Kind::NoContext);
+    let file = files.record("x", &load(), &[Cause::OneIrqCpu], Kind::NoContext);
     let ran = run(&format!("diagnose --json --from {file}"));
     let object: Value = serde_json::from_str(&ran.out).unwrap();
-    assert_eq!(object["causes"][0]["rule"], "doorbell-exit");
+    assert_eq!(object["causes"][0]["rule"], "one-irq-cpu");
     let left = object["not_looked_at"].as_array().unwrap();
     let names: Vec<&str> = left.iter().map(|r| r["rule"].as_str().unwrap()).collect();
     for rule in [
@@ -219,7 +223,7 @@ fn what_is_slow_depends_on_what_was_expected() {
         ..load()
     };
     let large = files.record("large", &large, &[], Kind::Context);
-    let device = "nvme0 itself is slow";
+    let device = "nvme0 is slower than expected: 1.09ms, expected";
     for (expect, first) in [
         (String::new(), "nothing avoidable seen"),
         ("--expect 300us".into(), device),

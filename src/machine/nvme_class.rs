@@ -25,6 +25,20 @@ pub enum Class {
 }
 
 impl Class {
+    /// The class with this name; `None`: of a later version.
+    pub fn named(name: &str) -> Option<Self> {
+        let all = [
+            Self::Emulated,
+            Self::Cloud,
+            Self::Target,
+            Self::Passthrough,
+            Self::Physical,
+            Self::Fabrics,
+            Self::Unknown,
+        ];
+        all.into_iter().find(|class| class.name() == name)
+    }
+
     /// The name in text reports.
     pub const fn name(self) -> &'static str {
         match self {

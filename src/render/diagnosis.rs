@@ -1,14 +1,12 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! A diagnosis as text and as JSON. Every line of the text fits 80 columns.
 
+mod json;
+
 use std::collections::BTreeSet;
 use std::io;
 use std::io::Write;
 
-use serde::Serialize;
-
-use super::json::SCHEMA_VERSION;
-use super::json::line as json_line;
 use super::page::fill;
 use super::theme::Theme;
 use crate::recording::MachineController;
@@ -16,8 +14,11 @@ use crate::recording::MachineInfo;
 use crate::report::diagnosis::Cause;
 use crate::report::diagnosis::Diagnosis;
 use crate::report::diagnosis::Facts;
+use crate::report::diagnosis::Judged;
 use crate::report::diagnosis::Outcome;
 use crate::report::diagnosis::StratumFacts;
+use crate::report::diagnosis::Subject;
+use crate::report::finding::Evidence;
 use crate::report::finding::Finding;
 use crate::units::nanos;
 
@@ -72,14 +73,38 @@ impl DiagnosisView<'_> {
         for (n, cause) in self.diagnosis.causes.iter().enumerate() {
             self.cause(theme, n, cause, out)?;
         }
+        if !self.diagnosis.notes.is_empty() {
+            writeln!(out, "\n{}", theme.head("notes"))?;
+        }
+        for note in &self.diagnosis.notes {
+            self.note(theme, note, out)?;
+        }
         self.machine(theme, out)?;
         self.times(theme, detail, out)?;
-        let lists = [
-            ("ruled out", &self.diagnosis.ruled_out),
-            ("not looked at", &self.diagnosis.not_judged),
-        ];
-        for (head, rules) in lists {
-            list(theme, head, rules, out)?;
+        self.ruled_out(theme, detail, out)?;
+        self.list(
+            theme,
+            "could not be judged",
+            &self.diagnosis.not_judged,
+            out,
+        )?;
+        self.options(theme, out)
+    }
+
+    /// The rules that need an option, by option.
+    fn options(&self, theme: Theme, out: &mut dyn Write) -> io::Result<()> {
+        let all = &self.diagnosis.not_looked_at;
+        let options: BTreeSet<&str> = all.iter().map(|judged| judged.why.as_str()).collect();
+        if !options.is_empty() {
+            writeln!(out, "\n{}", theme.head("not looked at"))?;
+        }
+        for option in options {
+            let of = all.iter().filter(|judged| judged.why == option);
+            let mut rules: Vec<&str> = of.map(|judged| judged.rule).collect();
+            rules.dedup();
+            for line in fill(&format!("{} (needs {option})", rules.join(", ")), 2) {
+                writeln!(out, "  {line}")?;
+            }
         }
         Ok(())
     }
@@ -105,25 +130,20 @@ impl DiagnosisView<'_> {
                 writeln!(out, "  {line}")?;
             }
         }
-        for item in evidence {
-            // a long name has its own line
-            if item.name.chars().count() > 36 {
-                for line in fill(&item.name, 2) {
-                    writeln!(out, "  {line}")?;
-                }
-                writeln!(out, "  {:36} {}", "", item.value)?;
-            } else {
-                writeln!(out, "  {:36} {}", item.name, item.value)?;
-            }
-        }
+        shown_by(evidence, out)?;
         for (label, text) in [("advice", Some(advice.as_str())), ("risk", cause.risk)] {
             let Some(text) = text else { continue };
-            for (n, line) in fill(text, 10).iter().enumerate() {
-                let label = if n == 0 { label } else { "" };
-                writeln!(out, "  {} {line}", theme.head(&format!("{label:7}")))?;
-            }
+            labelled(theme, label, text, out)?;
         }
         Ok(())
+    }
+
+    /// A note: its sentence, and what may be done, without evidence.
+    fn note(&self, theme: Theme, note: &Cause, out: &mut dyn Write) -> io::Result<()> {
+        for line in fill(&format!("{}: {}", note.finding.rule, note.sentence), 2) {
+            writeln!(out, "  {line}")?;
+        }
+        labelled(theme, "advice", &note.finding.advice, out)
     }
 
     /// The machine and the controllers with commands.
@@ -165,6 +185,14 @@ impl DiagnosisView<'_> {
                 writeln!(out, "  {name:7} {line}")?;
             }
         }
+        for ctrl in ctrls {
+            let Some(text) = self.facts.joined(ctrl) else {
+                continue;
+            };
+            for line in fill(&format!("nvme{ctrl}: {text}"), 2) {
+                writeln!(out, "  {line}")?;
+            }
+        }
         Ok(())
     }
 
@@ -175,6 +203,11 @@ impl DiagnosisView<'_> {
             return Ok(());
         }
         writeln!(out, "\n{}", theme.head("where the time went"))?;
+        writeln!(
+            out,
+            "    {:26} {:BAR$} {:>5} {:>8}",
+            "stage", "", "share", "mean"
+        )?;
         let shown = if detail { strata.len() } else { STRATA };
         for stratum in strata.iter().take(shown) {
             self.stratum(theme, stratum, out)?;
@@ -197,82 +230,84 @@ impl DiagnosisView<'_> {
         )?;
         let mut stages = stratum.stages.clone();
         stages.sort_by_key(|(_, ns)| std::cmp::Reverse(*ns));
-        for (stage, ns) in stages {
-            let part = ns as f64 / stratum.total_ns.max(1) as f64;
-            if part < SMALL {
-                continue;
-            }
-            let length = (part * BAR as f64).round() as usize;
+        let part = |ns: u64| ns as f64 / stratum.total_ns.max(1) as f64;
+        let (shown, small): (Vec<_>, Vec<_>) =
+            stages.into_iter().partition(|(_, ns)| part(*ns) >= SMALL);
+        let mut rows: Vec<(String, u64)> = shown.iter().map(|(s, ns)| (s.short(), *ns)).collect();
+        if !small.is_empty() {
+            let other = small.iter().map(|(_, ns)| ns).sum();
+            rows.push(("other".into(), other));
+        }
+        for (name, ns) in rows {
+            let length = (part(ns) * BAR as f64).round() as usize;
             let bar = theme.bar(&"█".repeat(length));
             let mean = nanos(ns as f64 / stratum.commands.max(1) as f64);
-            let name = stage.name();
-            let blank = " ".repeat(BAR - length);
+            let blank = " ".repeat(BAR.saturating_sub(length));
             writeln!(
                 out,
                 "    {name:26} {bar}{blank} {:3.0} % {mean:>8}",
-                part * 100.0
+                part(ns) * 100.0
             )?;
         }
         Ok(())
     }
 
-    /// Writes it as one JSON object.
-    ///
-    /// # Errors
-    /// Errors of the writer.
-    pub fn json(&self, out: &mut dyn Write) -> io::Result<()> {
-        let reasons = |rules: &[(&'static str, String)]| -> Vec<Reason> {
-            let all = rules.iter();
-            all.map(|(rule, why)| Reason {
-                rule,
-                why: why.clone(),
-            })
-            .collect()
-        };
-        let Diagnosis {
-            outcome,
-            verdict,
-            causes,
-            ruled_out,
-            not_judged,
-        } = self.diagnosis;
-        let object = Line {
-            r#type: "diagnosis",
-            schema_version: SCHEMA_VERSION,
-            file: self.origin.file,
-            kernel: self.origin.kernel,
-            outcome: match outcome {
-                Outcome::Cause => "cause",
-                Outcome::Nothing => "nothing_avoidable",
-                Outcome::Unknown => "not_known",
-            },
-            verdict,
-            causes: causes.iter().map(cause_line).collect(),
-            ruled_out: reasons(ruled_out),
-            not_looked_at: reasons(not_judged),
-            covers_s: self.facts.covers.as_secs_f64(),
-            commands: self.facts.commands.seen,
-            machine: self.facts.machine.as_ref(),
-            times: self.facts.strata.iter().map(|s| self.times_of(s)).collect(),
-        };
-        json_line(&object, out)
+    /// The rules that are ruled out. Those that looked for what is not there are only named, unless all
+    /// reasons are wanted.
+    fn ruled_out(&self, theme: Theme, detail: bool, out: &mut dyn Write) -> io::Result<()> {
+        let all = &self.diagnosis.ruled_out;
+        let (absent, measured): (Vec<_>, Vec<_>) = all
+            .iter()
+            .cloned()
+            .partition(|judged| judged.is_absent && !detail);
+        let elsewhere = |rule: &str| measured.iter().any(|judged| judged.rule == rule);
+        let mut names: Vec<&str> = absent.iter().map(|judged| judged.rule).collect();
+        names.dedup();
+        names.retain(|rule| !elsewhere(rule));
+        self.list(theme, "ruled out", &measured, out)?;
+        if names.is_empty() {
+            return Ok(());
+        }
+        if measured.is_empty() {
+            writeln!(out, "\n{}", theme.head("ruled out"))?;
+        }
+        let text = format!("not seen (why: -v): {}", names.join(", "));
+        for line in fill(&text, 2) {
+            writeln!(out, "  {line}")?;
+        }
+        Ok(())
     }
 
-    fn times_of(&self, stratum: &StratumFacts) -> Times {
-        let stages = stratum.stages.iter().map(|(stage, ns)| StageTime {
-            stage: stage.name(),
-            sum_ns: *ns,
-        });
-        Times {
-            name: self.facts.stratum_name(&stratum.stratum),
-            ctrl: format!("nvme{}", stratum.stratum.ctrl),
-            nsid: stratum.stratum.nsid,
-            commands: stratum.commands,
-            p50_ns: stratum.p50_ns,
-            p99_ns: stratum.p99_ns,
-            sum_ns: stratum.total_ns,
-            stages: stages.collect(),
+    /// Rules with reasons; those with the same reason together.
+    fn list(
+        &self,
+        theme: Theme,
+        head: &str,
+        rules: &[Judged],
+        out: &mut dyn Write,
+    ) -> io::Result<()> {
+        if rules.is_empty() {
+            return Ok(());
         }
+        writeln!(out, "\n{}", theme.head(head))?;
+        let several = self.facts.ctrls().len() > 1;
+        let mut groups: Vec<(String, Vec<&str>)> = Vec::new();
+        for judged in rules {
+            let why = match judged.subject {
+                Subject::Machine => judged.why.clone(),
+                _ if several => format!("{}: {}", judged.name, judged.why),
+                _ => judged.why.clone(),
+            };
+            match groups.iter_mut().find(|(found, _)| *found == why) {
+                Some((_, names)) if names.contains(&judged.rule) => {}
+                Some((_, names)) => names.push(judged.rule),
+                None => groups.push((why, vec![judged.rule])),
+            }
+        }
+        for (why, names) in groups {
+            group(&why, &names, out)?;
+        }
+        Ok(())
     }
 }
 
@@ -315,97 +350,46 @@ fn describe(controller: &MachineController) -> String {
     parts.into_iter().flatten().collect::<Vec<_>>().join(", ")
 }
 
-/// Rules with reasons; those with the same reason together.
-fn list(
-    theme: Theme,
-    head: &str,
-    rules: &[(&'static str, String)],
-    out: &mut dyn Write,
-) -> io::Result<()> {
-    if rules.is_empty() {
-        return Ok(());
-    }
-    writeln!(out, "\n{}", theme.head(head))?;
-    let mut groups: Vec<(&str, Vec<&str>)> = Vec::new();
-    for (rule, why) in rules {
-        match groups.iter_mut().find(|(found, _)| found == why) {
-            Some((_, names)) => names.push(rule),
-            None => groups.push((why, vec![rule])),
+/// A reason, and the rules that it holds for.
+fn group(why: &str, names: &[&str], out: &mut dyn Write) -> io::Result<()> {
+    let lines = fill(why, NAME + 2);
+    let [name] = names else {
+        for line in fill(&names.join(", "), 2) {
+            writeln!(out, "  {line}")?;
         }
+        for line in lines {
+            writeln!(out, "  {:NAME$}{line}", "")?;
+        }
+        return Ok(());
+    };
+    for (n, line) in lines.iter().enumerate() {
+        let name = if n == 0 { name } else { "" };
+        writeln!(out, "  {name:NAME$}{line}")?;
     }
-    for (why, names) in groups {
-        if let [name] = names.as_slice() {
-            for (n, line) in fill(why, NAME + 2).iter().enumerate() {
-                let name = if n == 0 { name } else { "" };
-                writeln!(out, "  {name:NAME$}{line}")?;
-            }
-        } else {
-            for line in fill(&names.join(", "), 2) {
+    Ok(())
+}
+
+/// Names and values.
+fn shown_by(evidence: &[Evidence], out: &mut dyn Write) -> io::Result<()> {
+    for item in evidence {
+        // a long name has its own line
+        if item.name.chars().count() > 36 {
+            for line in fill(&item.name, 2) {
                 writeln!(out, "  {line}")?;
             }
-            for line in fill(why, NAME + 2) {
-                writeln!(out, "  {:NAME$}{line}", "")?;
-            }
+            writeln!(out, "  {:36} {}", "", item.value)?;
+        } else {
+            writeln!(out, "  {:36} {}", item.name, item.value)?;
         }
     }
     Ok(())
 }
 
-#[derive(Serialize)]
-struct Line<'a> {
-    r#type: &'static str,
-    schema_version: u32,
-    file: Option<&'a str>,
-    kernel: Option<&'a str>,
-    outcome: &'static str,
-    verdict: &'a str,
-    causes: Vec<CauseLine<'a>>,
-    ruled_out: Vec<Reason>,
-    not_looked_at: Vec<Reason>,
-    covers_s: f64,
-    commands: u64,
-    machine: Option<&'a MachineInfo>,
-    times: Vec<Times>,
-}
-
-#[derive(Serialize)]
-struct CauseLine<'a> {
-    #[serde(flatten)]
-    finding: &'a Finding,
-    sentence: &'a str,
-    risk: Option<&'static str>,
-    explains: Option<f64>,
-}
-
-#[derive(Serialize)]
-struct Reason {
-    rule: &'static str,
-    why: String,
-}
-
-#[derive(Serialize)]
-struct Times {
-    name: String,
-    ctrl: String,
-    nsid: u32,
-    commands: u64,
-    p50_ns: u64,
-    p99_ns: u64,
-    sum_ns: u64,
-    stages: Vec<StageTime>,
-}
-
-#[derive(Serialize)]
-struct StageTime {
-    stage: String,
-    sum_ns: u64,
-}
-
-fn cause_line(cause: &Cause) -> CauseLine<'_> {
-    CauseLine {
-        finding: &cause.finding,
-        sentence: &cause.sentence,
-        risk: cause.risk,
-        explains: cause.explains,
+/// A text after its label, in several lines.
+fn labelled(theme: Theme, label: &str, text: &str, out: &mut dyn Write) -> io::Result<()> {
+    for (n, line) in fill(text, 10).iter().enumerate() {
+        let label = if n == 0 { label } else { "" };
+        writeln!(out, "  {} {line}", theme.head(&format!("{label:7}")))?;
     }
+    Ok(())
 }

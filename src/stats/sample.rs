@@ -85,6 +85,17 @@ impl Sample {
         self.counts.iter().filter(|n| **n > 0).count()
     }
 
+    /// A quantile of all values, interpolated in its bucket; 0 without values.
+    pub fn quantile_of_all(&self, q: f64) -> f64 {
+        match self.bounds.is_empty() {
+            true => 0.0,
+            false => {
+                self.quantile(q, self.count(), &vec![1; self.counts.len()], 0)
+                    .0
+            }
+        }
+    }
+
     /// Values in buckets up to this one.
     fn up_to(&self, bucket: usize, weights: &[u32]) -> u64 {
         let n = weights.len();

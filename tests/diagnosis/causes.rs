@@ -40,7 +40,18 @@ pub enum Cause {
     PathFailover,
     Errors,
     VcpuStolen,
+    /// 6 % of the CPU time; no timer that shows gaps.
+    SomeSteal,
+    /// One command that fails with a media error, without a retry.
+    OneError,
+    /// Settings and counters alone, as of the causes below.
+    SetScheduler,
+    CountBounces,
+    CountMappings,
+    CompleteOnOne,
     TagWait,
+    /// Waits that are not for a tag.
+    RequestWait,
     Scheduler,
     Split,
     Bounce,
@@ -204,6 +215,13 @@ impl State {
         });
     }
 
+    /// Whether another CPU has just submitted to its queue.
+    fn is_beside(&self, draft: &Draft) -> bool {
+        let at = draft.setup_ns();
+        let other = self.set_up.get(&draft.qid);
+        other.is_some_and(|(last, cpu)| at.abs_diff(*last) < 20_000 && *cpu != draft.cpu)
+    }
+
     /// A CPU that is away neither submits nor completes.
     fn be_away(&self, draft: &mut Draft) {
         if let Some(back) = back(&self.away[&draft.cpu], draft.begin_ns) {
@@ -223,13 +241,15 @@ impl Cause {
     pub fn set(self, machine: &mut MachineInfo) {
         let controller = &mut machine.controllers[0];
         match self {
-            Self::Scheduler => controller.disks[0].scheduler = Some("mq-deadline".into()),
+            Self::Scheduler | Self::SetScheduler => {
+                controller.disks[0].scheduler = Some("mq-deadline".into())
+            }
             Self::NotPolling => {
                 controller.io_queues = controller.io_queues.map(|n| n + 1);
                 machine.poll_queues = Some(1);
             }
-            Self::Iommu => controller.iommu_group = Some("DMA".into()),
-            Self::TagWait => controller.disks[0].nr_requests = Some(4),
+            Self::Iommu | Self::CountMappings => controller.iommu_group = Some("DMA".into()),
+            Self::TagWait => controller.disks[0].nr_requests = Some(8),
             _ => {}
         }
     }
@@ -237,7 +257,10 @@ impl Cause {
     /// Changes the log pages after the run.
     pub const fn log(self, logs: &mut ControllerLogs) {
         match self {
-            Self::Thermal => logs.smart.transitions += 1,
+            Self::Thermal => {
+                logs.smart.transitions += 1;
+                logs.smart.throttled_seconds += 4;
+            }
             Self::LoggedCap => {
                 if let Some(ebs) = &mut logs.ebs {
                     ebs.volume_iops_us += 3_000_000;
@@ -259,6 +282,7 @@ impl Cause {
             Self::HeldByDevice if state.once_in(1000.0) => draft.stages[DEVICE] += 600.0 * MS,
             Self::PathFailover if state.once_in(100.0) => draft.status = 0x303,
             Self::Errors if state.once_in(100.0) => state.fail(draft),
+            Self::OneError if state.commands == 100 => draft.status = 0x281,
             Self::VcpuStolen => state.be_away(draft),
             Self::Scheduler => draft.stages[QUEUE] += 400.0 * US,
             Self::Bounce => {
@@ -269,20 +293,13 @@ impl Cause {
                 draft.stages[MAP] += 40.0 * US;
                 draft.stages[COMPLETE] += 40.0 * US;
             }
-            Self::FewQueues => {
-                let at = draft.setup_ns();
-                let other = state.set_up.get(&draft.qid);
-                let close =
-                    other.filter(|(last, cpu)| at.abs_diff(*last) < 20_000 && *cpu != draft.cpu);
-                if close.is_some() {
-                    draft.stages[SUBMIT] += 150.0 * US;
-                }
-            }
+            Self::FewQueues if state.is_beside(draft) => draft.stages[SUBMIT] += 150.0 * US,
             Self::DoorbellExit => {
                 draft.rung = true;
                 draft.stages[SUBMIT] += 300.0 * US;
             }
             Self::DoorbellRung if draft.rung => draft.stages[SUBMIT] += 60.0 * US,
+            Self::CompleteOnOne => draft.end_cpu = 0,
             Self::OneIrqCpu => {
                 draft.end_cpu = 0;
                 draft.stages[IRQ] += 150.0 * US;
@@ -329,7 +346,13 @@ impl Cause {
                     cpu.steal_ns = cpu.gap_ns;
                 }
             }
-            Self::TagWait => {
+            Self::SomeSteal => {
+                let length = activity.at_ns - BEGIN;
+                for cpu in &mut activity.cpus {
+                    (cpu.steal_ns, cpu.gaps) = (length * 6 / 100, None);
+                }
+            }
+            Self::TagWait | Self::RequestWait => {
                 for waits in activity.waits.iter_mut().flatten() {
                     waits.waited = waits.requests * 4 / 5;
                     waits.sum_ns = state.total_ns * 3;
@@ -340,8 +363,8 @@ impl Cause {
                     splits.count = commands * 3 / 4;
                 }
             }
-            Self::Bounce => activity.bounces = volume(commands),
-            Self::Iommu => activity.iommu_maps = volume(commands),
+            Self::Bounce | Self::CountBounces => activity.bounces = volume(commands),
+            Self::Iommu | Self::CountMappings => activity.iommu_maps = volume(commands),
             _ => {}
         }
     }

@@ -30,7 +30,7 @@ pub const IRQ: usize = 5;
 pub const COMPLETE: usize = 6;
 
 /// Pattern in which all points were observed.
-const ALL_SEEN: u16 = 0x7f;
+pub const ALL_SEEN: u16 = 0x7f;
 
 /// A command in the making.
 #[derive(Clone, Debug)]
@@ -53,6 +53,12 @@ pub struct Draft {
     pub status: u16,
     /// The device notices it with the next submission on its queue.
     pub unseen: bool,
+    /// The points that were observed, as src/model/milestone.rs has them.
+    pub pattern: u16,
+    /// Controller and namespace.
+    pub ctrl: u32,
+    /// Whether idle CPUs, soft interrupts and doorbells were observed.
+    pub has_conditions: bool,
 }
 
 impl Draft {
@@ -81,7 +87,7 @@ impl Draft {
 
     pub fn id(&self) -> CommandId {
         CommandId {
-            ctrl: 0,
+            ctrl: self.ctrl,
             qid: self.qid,
             cid: self.slot as u16,
             nsid: 1,
@@ -118,6 +124,9 @@ impl Draft {
 
     /// The bits of src/model/conditions.rs.
     fn conditions(&self) -> Conditions {
+        if !self.has_conditions {
+            return Conditions::default();
+        }
         let bits = [true, self.idle, true, self.softirq, self.rung, !self.rung];
         let bits = bits.iter().enumerate();
         Conditions::from_bits(bits.map(|(n, &on)| u8::from(on) << n).sum())
@@ -134,7 +143,7 @@ impl Draft {
                 flags: 0,
             }),
             latency_ns: Some(times[7] - times[2]),
-            timeline: points.then(|| Timeline::new(times, ALL_SEEN)),
+            timeline: points.then(|| Timeline::new(times, self.pattern)),
             cpu: self.end_cpu,
             conditions: self.conditions(),
             stack: StackId(0),

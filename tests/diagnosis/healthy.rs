@@ -2,18 +2,15 @@
 //! Runs without a cause: mixed loads on machines of all sizes.
 
 use fastrand::Rng;
-use nvme_deep::model::event::Event;
 use nvme_deep::model::event::EventKind;
-use nvme_deep::model::milestone::Milestone;
-use nvme_deep::model::timeline::Timeline;
 use nvme_deep::report::diagnosis::diagnose;
 use nvme_deep::report::ledger::Accuracy;
 
 use super::draft::DEVICE;
 use super::draft::SUBMIT;
 use super::draft::WRITE;
+use super::lengthen::lengthen;
 use super::load::Load;
-use super::load::Run;
 use super::plants::facts;
 
 const RUNS: u64 = 100;
@@ -80,22 +77,6 @@ fn long_commands_are_not_blamed_on_what_they_meet() {
     }
 }
 
-/// Adds to a stage of each command.
-fn lengthen(run: &mut Run, stage: usize, mut more_ns: impl FnMut(&Event) -> u64) {
-    for event in &mut run.events {
-        let more_ns = more_ns(event);
-        let EventKind::Command(_, _, outcome) = &mut event.what else {
-            continue;
-        };
-        let line = outcome.timeline.unwrap();
-        let mut points = Milestone::ALL.map(|point| line.ns(point));
-        points[stage + 1..].iter_mut().for_each(|ns| *ns += more_ns);
-        outcome.timeline = Some(Timeline::new(points, line.pattern()));
-        event.at_ns += more_ns;
-    }
-    run.events.sort_by_key(|e| e.at_ns);
-}
-
 /// A long submission meets more submissions of other CPUs than a short one.
 #[test]
 fn long_submissions_are_not_blamed_on_a_shared_queue() {
@@ -135,8 +116,8 @@ fn what_concerns_little_of_the_time_is_not_named() {
     });
     let diagnosis = diagnose(&run.facts(Accuracy::Exact));
     assert!(diagnosis.causes.is_empty(), "{:#?}", diagnosis.causes);
-    let why = diagnosis.ruled_out.iter().find(|(r, _)| *r == "unaligned");
-    assert!(why.unwrap().1.contains("on them: 3."), "{why:?}");
+    let why = diagnosis.ruled_out.iter().find(|j| j.rule == "unaligned");
+    assert!(why.unwrap().why.contains("on them: 3."), "{why:?}");
 }
 
 #[test]

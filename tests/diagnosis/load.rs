@@ -4,7 +4,6 @@
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
-use std::f64::consts::TAU;
 use std::time::Duration;
 
 use fastrand::Rng;
@@ -36,15 +35,26 @@ use super::draft::Draft;
 use super::draft::FLUSH;
 use super::draft::READ;
 use super::draft::WRITE;
+use super::level::Level;
+use super::level::exponential;
+use super::level::normal;
+use super::places::Arrivals;
+use super::places::Place;
 
 pub const SECOND: u64 = 1_000_000_000;
 /// The begin of each run.
 pub const BEGIN: u64 = SECOND;
+/// In the place of a slot: the next command that comes by itself.
+const ARRIVAL: usize = usize::MAX;
+/// The period of a CPU limit.
+const PERIOD_NS: u64 = 100_000_000;
 
 /// A load, and the machine on which it runs.
 #[derive(Clone, Debug)]
 pub struct Load {
     pub seed: u64,
+    /// How many commands a shape aims at.
+    pub commands: f64,
     pub seconds: f64,
     pub cpus: u16,
     /// I/O queues.
@@ -55,6 +65,8 @@ pub struct Load {
     pub depth: u16,
     /// The number in flight differs from second to second.
     pub varies: bool,
+    /// For every second quarter of a second only this part of them is in flight.
+    pub alternates: Option<f64>,
     /// Mean pause before the next command, in nanoseconds.
     pub pause_ns: f64,
     /// Parts of the commands.
@@ -81,6 +93,16 @@ pub struct Load {
     /// Part of the commands that another CPU than that of the queue completes.
     pub remote: f64,
     pub expectation: Expectation,
+    /// Commands that come by themselves, beside those of the threads.
+    pub arrivals: Arrivals,
+    /// Probability of a command that takes many times as long, and how many.
+    pub slow: (f64, f64),
+    /// Threads run only for this part of each 100 ms.
+    pub runs: f64,
+    /// The first command after this idle time takes so much longer, in nanoseconds.
+    pub wakes: (u64, f64),
+    /// What is observed, and on which machine.
+    pub place: Place,
 }
 
 impl Default for Load {
@@ -88,12 +110,14 @@ impl Default for Load {
     fn default() -> Self {
         Self {
             seed: 1,
+            commands: 0.0,
             seconds: 12.0,
             cpus: 4,
             queues: 4,
             jobs: 4,
             depth: 2,
             varies: false,
+            alternates: None,
             pause_ns: 15e6,
             writes: 0.3,
             flushes: 0.0,
@@ -109,6 +133,11 @@ impl Default for Load {
             idle_follows: 0.0,
             remote: 0.05,
             expectation: Expectation::None,
+            arrivals: Arrivals::None,
+            slow: (0.0, 1.0),
+            runs: 1.0,
+            wakes: (u64::MAX, 0.0),
+            place: Place::default(),
         }
     }
 }
@@ -124,44 +153,6 @@ pub struct Run {
     pub expectation: Expectation,
 }
 
-/// A value of the normal distribution.
-fn normal(rng: &mut Rng) -> f64 {
-    (-2.0 * (1.0 - rng.f64()).ln()).sqrt() * (TAU * rng.f64()).cos()
-}
-
-/// A value of the exponential distribution.
-fn exponential(rng: &mut Rng, mean: f64) -> f64 {
-    -mean * (1.0 - rng.f64()).ln()
-}
-
-/// The level of device times: moves slowly, and has bursts.
-struct Level {
-    at_ns: u64,
-    level: f64,
-    burst_until: u64,
-    next_burst: u64,
-}
-
-impl Level {
-    fn factor(&mut self, load: &Load, at_ns: u64, rng: &mut Rng) -> f64 {
-        let passed = at_ns.saturating_sub(self.at_ns) as f64 / 1e9;
-        self.at_ns = at_ns;
-        let keeps = (-passed / load.memory_s).exp();
-        self.level = keeps * self.level + (1.0 - keeps * keeps).sqrt() * normal(rng);
-        let (rate, length_s, factor) = load.bursts;
-        while rate > 0.0 && at_ns >= self.next_burst {
-            self.burst_until = self.next_burst + exponential(rng, length_s * 1e9) as u64;
-            self.next_burst += 1 + exponential(rng, 1e9 / rate) as u64;
-        }
-        let burst = if at_ns < self.burst_until {
-            factor
-        } else {
-            1.0
-        };
-        burst * (load.sigmas[0] * self.level).exp()
-    }
-}
-
 impl Load {
     fn slots(&self) -> usize {
         usize::from(self.jobs) * usize::from(self.depth)
@@ -169,6 +160,14 @@ impl Load {
 
     /// Whether a place submits at this time.
     fn is_active(&self, slot: usize, at_ns: u64) -> bool {
+        let part = at_ns % PERIOD_NS;
+        if part as f64 > self.runs * PERIOD_NS as f64 {
+            return false;
+        }
+        if let Some(part) = self.alternates {
+            let is_low = (at_ns / (SECOND / 4)).is_multiple_of(2);
+            return !is_low || (slot as f64) < self.slots() as f64 * part;
+        }
         if !self.varies {
             return true;
         }
@@ -189,14 +188,21 @@ impl Load {
     }
 
     fn draft(&self, slot: usize, begin_ns: u64, factor: f64, rng: &mut Rng) -> Draft {
-        let cpu = (slot % usize::from(self.jobs)) as u16 % self.cpus;
-        let queue = cpu % self.queues;
+        let places = self.jobs.max(self.cpus * u16::from(self.jobs == 0));
+        let cpu = (slot % usize::from(places)) as u16 % self.cpus;
+        let queue = match self.place.poll_queues {
+            (_, true) => self.queues,
+            _ => cpu % self.queues,
+        };
         let code = self.opcode(rng);
         let is_sized = matches!(code, READ | WRITE);
         let mut stages = self.stages.map(|ns| ns * (0.25 * normal(rng)).exp());
         stages[DEVICE] = self.stages[DEVICE] * factor * (self.sigmas[1] * normal(rng)).exp();
         if code == DISCARD {
             stages[DEVICE] *= 20.0;
+        }
+        if self.slow.0 > 0.0 && rng.f64() < self.slow.0 {
+            stages[DEVICE] *= self.slow.1;
         }
         let off = u64::from(rng.f64() < self.unaligned);
         let home = if self.queues < self.cpus { queue } else { cpu };
@@ -220,7 +226,38 @@ impl Load {
             rung: rng.bool(),
             status: 0,
             unseen: false,
+            pattern: self.place.pattern,
+            ctrl: self.place.ctrl,
+            has_conditions: self.place.has_conditions,
         }
+    }
+
+    /// The next arrivals of commands that come by themselves. Returns the number of the last one.
+    fn arrive(
+        &self,
+        at_ns: u64,
+        number: usize,
+        rng: &mut Rng,
+        next: &mut BinaryHeap<Reverse<(u64, usize)>>,
+    ) -> usize {
+        let half_ns = BEGIN + (self.seconds * 0.5e9) as u64;
+        let Some((gap, count)) = self.arrivals.next(at_ns, half_ns, rng) else {
+            return number;
+        };
+        next.push(Reverse((at_ns + gap, ARRIVAL)));
+        let last = number + count as usize;
+        next.extend((number + 1..=last).map(|slot| Reverse((at_ns + gap, slot))));
+        last
+    }
+
+    /// When a place that does not submit looks again.
+    fn wakes_at(&self, at_ns: u64) -> u64 {
+        let period = match (self.runs < 1.0, self.alternates) {
+            (true, _) => PERIOD_NS,
+            (_, Some(_)) => SECOND / 4,
+            _ => SECOND,
+        };
+        (at_ns / period + 1) * period
     }
 
     /// The run with these causes.
@@ -238,25 +275,34 @@ impl Load {
         for slot in 0..self.slots() {
             next.push(Reverse((BEGIN + rng.u64(0..=self.pause_ns as u64), slot)));
         }
+        next.push(Reverse((BEGIN, ARRIVAL)));
+        let (mut number, mut last_ns) = (self.slots(), BEGIN);
         while let Some(Reverse((at_ns, slot))) = next.pop() {
             if at_ns >= end {
                 continue;
             }
-            if !self.is_active(slot, at_ns) {
-                next.push(Reverse((
-                    (at_ns / SECOND + 1) * SECOND + rng.u64(0..1000),
-                    slot,
-                )));
+            if slot == ARRIVAL {
+                number = self.arrive(at_ns, number, &mut rng, &mut next);
+                continue;
+            }
+            if slot < self.slots() && !self.is_active(slot, at_ns) {
+                next.push(Reverse((self.wakes_at(at_ns) + rng.u64(0..1000), slot)));
                 continue;
             }
             let factor = level.factor(self, at_ns, &mut rng);
             let mut draft = self.draft(slot, at_ns, factor, &mut rng);
+            if at_ns.saturating_sub(last_ns) > self.wakes.0 {
+                draft.stages[DEVICE] += self.wakes.1;
+            }
+            last_ns = last_ns.max(draft.end_ns());
             for cause in causes {
                 cause.change(&mut draft, &mut state);
             }
             for done in state.submit(draft) {
                 let pause = exponential(&mut rng, self.pause_ns) as u64;
-                next.push(Reverse((done.end_ns() + pause, done.slot)));
+                if done.slot < self.slots() {
+                    next.push(Reverse((done.end_ns() + pause, done.slot)));
+                }
                 state.done(&done);
             }
         }
@@ -275,10 +321,11 @@ impl Load {
     }
 
     fn machine(&self, causes: &[Cause]) -> MachineInfo {
+        let place = &self.place;
         let disk = MachineDisk {
-            name: "nvme0n1".into(),
+            name: format!("nvme{}n1", place.ctrl),
             nsid: 1,
-            scheduler: Some("none".into()),
+            scheduler: Some(place.scheduler.into()),
             nr_requests: Some(1023),
             physical_bytes: Some(4096),
             logical_bytes: Some(512),
@@ -287,20 +334,22 @@ impl Load {
             ..MachineDisk::default()
         };
         let controller = MachineController {
-            class: "emulated by QEMU".into(),
-            transport: Some("pcie".into()),
-            io_queues: Some(self.queues.into()),
+            instance: place.ctrl,
+            class: place.class.into(),
+            transport: Some(place.transport.into()),
+            io_queues: Some(u32::from(self.queues) + place.poll_queues.0),
+            iommu_group: place.iommu_group.map(str::to_owned),
             depth: Some(1024),
             vectors: Some(u32::from(self.queues) + 1),
-            shadow_doorbells: Some(true),
+            shadow_doorbells: place.shadow_doorbells,
             disks: vec![disk],
             ..MachineController::default()
         };
         let mut machine = MachineInfo {
-            hypervisor: Some("KVM".into()),
-            is_virtual: Some(true),
+            hypervisor: place.hypervisor.map(str::to_owned),
+            is_virtual: Some(place.hypervisor.is_some()),
             cpus: Some(self.cpus.into()),
-            poll_queues: Some(0),
+            poll_queues: Some(place.poll_queues.0),
             controllers: vec![controller],
             ..MachineInfo::default()
         };
@@ -345,14 +394,15 @@ impl Load {
             gap_ns: length / 1000,
         });
         let waits = TagWaits {
+            ctrl: self.place.ctrl,
             nsid: 1,
             requests: commands,
             waited: commands / 500,
             sum_ns: commands * 300,
             max_ns: 40_000,
-            ..TagWaits::default()
         };
         let splits = Splits {
+            ctrl: self.place.ctrl,
             nsid: 1,
             ..Splits::default()
         };

@@ -1,21 +1,32 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The rules of `diagnose` on synthetic runs with fixed seeds. Each cause is planted: its rule must be
 //! named, and no other. Without the cause, nothing may be named.
+//! They take a while, and run once in `make test`: only with the feature `live`, which they do not need.
+#![cfg(feature = "live")]
 #![allow(
     clippy::unwrap_used,
     clippy::expect_used,
     clippy::panic,
-    reason = "tests"
+    clippy::print_stdout,
+    clippy::print_stderr,
+    reason = "tests; make test-alarms prints tables"
 )]
 
+mod alarms;
 mod causes;
 mod draft;
 mod healthy;
 
+mod lengthen;
+mod level;
 mod load;
 mod matrix;
 mod obstacles;
 
+mod places;
 mod plants;
+mod power;
+mod shapes;
 mod stuck;
 mod view;
+mod words;

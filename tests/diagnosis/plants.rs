@@ -36,7 +36,11 @@ pub const PLANTS: &[Plant] = &[
     plant("vcpu-stolen", Cause::VcpuStolen, |load| {
         load.stages[DEVICE] = 1e6;
     }),
-    plant("tag-wait", Cause::TagWait, any),
+    plant("tag-wait", Cause::TagWait, |load| {
+        (load.depth, load.pause_ns, load.seconds) = (8, 1e3, 1.0);
+        load.stages[DEVICE] = 2e6;
+    }),
+    plant("request-wait", Cause::RequestWait, any),
     plant("scheduler", Cause::Scheduler, any),
     plant("split", Cause::Split, |load| load.sizes = &[131_072]),
     plant("bounce", Cause::Bounce, any),
@@ -86,12 +90,13 @@ pub fn facts(load: &Load, causes: &[Cause]) -> Facts {
     load.run(causes).facts(Accuracy::Exact)
 }
 
-/// The names of the rules that found a cause, in the order of the report.
+/// The names of the rules that found a cause, or something to note, in the order of the report.
 pub fn named(diagnosis: &Diagnosis) -> Vec<&'static str> {
-    diagnosis.causes.iter().map(|c| c.finding.rule).collect()
+    let all = diagnosis.causes.iter().chain(&diagnosis.notes);
+    all.map(|c| c.finding.rule).collect()
 }
 
-/// The rules that name a cause.
+/// The rules that name a cause or a note.
 pub fn found(load: &Load, causes: &[Cause]) -> Vec<&'static str> {
     named(&diagnose(&facts(load, causes)))
 }

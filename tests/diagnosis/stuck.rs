@@ -69,8 +69,10 @@ fn what_is_not_proved_is_no_cause() {
         let diagnosis = after(&[stuck]);
         assert!(named(&diagnosis).is_empty(), "{verdict:?}");
         let why = diagnosis.not_judged.iter();
-        let why: Vec<_> = why.filter(|(rule, _)| *rule == "held-by-device").collect();
-        assert!(why[0].1.contains("in flight for 5.00s"), "{why:?}");
+        let why: Vec<_> = why
+            .filter(|judged| judged.rule == "held-by-device")
+            .collect();
+        assert!(why[0].why.contains("in flight for 5.00s"), "{why:?}");
     }
 }
 

@@ -11,7 +11,9 @@ use nvme_deep::report::diagnosis::Collector;
 use nvme_deep::report::diagnosis::Diagnosis;
 use nvme_deep::report::diagnosis::Expectation;
 use nvme_deep::report::diagnosis::Facts;
+use nvme_deep::report::diagnosis::Judged;
 use nvme_deep::report::diagnosis::Outcome;
+use nvme_deep::report::diagnosis::Subject;
 use nvme_deep::report::diagnosis::diagnose;
 use serde_json::Value;
 use serde_json::json;
@@ -44,6 +46,16 @@ fn flush() -> Cause {
     )
 }
 
+fn bounce() -> Cause {
+    Cause::new(
+        "bounce",
+        "machine",
+        "data are copied through bounce buffers (swiotlb) on their way to the device: 45 % of the time".into(),
+        "remove `swiotlb=force`",
+    )
+    .shown_by("bounces per command", 1)
+}
+
 fn polling() -> Cause {
     Cause::new(
         "not-polling",
@@ -54,17 +66,31 @@ fn polling() -> Cause {
     .shown_by("nvme.poll_queues", 1)
 }
 
+fn judged(rule: &'static str, why: &str, is_absent: bool) -> Judged {
+    Judged {
+        rule,
+        subject: Subject::Controller(0),
+        name: "nvme0".into(),
+        why: why.into(),
+        is_absent,
+        is_minor: false,
+    }
+}
+
 fn diagnosis(outcome: Outcome, verdict: &str, causes: &[Cause]) -> Diagnosis {
     Diagnosis {
         outcome,
         verdict: verdict.into(),
         causes: causes.to_vec(),
+        notes: vec![polling()],
         ruled_out: vec![
-            ("split", "1.00 commands for each request".into()),
-            ("rate-cap", "flush-cost explains it".into()),
+            judged("split", "1.00 commands for each request", true),
+            judged("scheduler", "it has no scheduler", true),
+            judged("device", "flush-cost explains it", false),
         ],
-        not_judged: ["tag-wait", "bounce", "vcpu-stolen"]
-            .map(|rule| (rule, "not observed (record --context)".to_owned()))
+        not_judged: vec![judged("rate-cap", "needs another depth", false)],
+        not_looked_at: ["tag-wait", "bounce", "vcpu-stolen"]
+            .map(|rule| judged(rule, "record --context", false))
             .to_vec(),
     }
 }
@@ -93,7 +119,7 @@ fn text(facts: &Facts, diagnosis: &Diagnosis, color: bool, detail: bool) -> Stri
 
 #[test]
 fn the_verdict_comes_first_then_evidence_advice_and_risk() {
-    let causes = [flush(), polling()];
+    let causes = [flush(), bounce()];
     let found = diagnosis(Outcome::Cause, &causes[0].sentence, &causes);
     let plain = text(&few(), &found, false, false);
     insta::assert_snapshot!("two_causes", plain);
@@ -185,8 +211,10 @@ fn json_is_one_object_with_all_parts() {
     assert_eq!(cause["explains"], 0.61);
     assert_eq!(cause["evidence"][1]["value"], "1.61x [1.48, 1.74]");
     assert!(cause["risk"].is_string() && cause["advice"].is_string());
-    let explained = json!({"rule": "rate-cap", "why": "flush-cost explains it"});
-    assert_eq!(object["ruled_out"][1], explained);
+    let explained = json!({"rule": "device", "subject": "nvme0", "why": "flush-cost explains it"});
+    assert_eq!(object["ruled_out"][2], explained);
+    assert_eq!(object["not_judged"][0]["rule"], "rate-cap");
+    assert_eq!(object["notes"][0]["rule"], "not-polling");
     assert_eq!(object["not_looked_at"].as_array().unwrap().len(), 3);
     assert_eq!(object["machine"]["controllers"][0]["io_queues"], 4);
     for (outcome, name) in [

@@ -21,12 +21,31 @@ pub fn diagnosis(program: &Path, recording: &Path, options: &[&str]) -> Value {
 
 /// The rules that name a cause.
 pub fn causes(diagnosis: &Value) -> Vec<&str> {
-    let causes = diagnosis["causes"].as_array().unwrap().iter();
-    causes.map(|c| c["rule"].as_str().unwrap()).collect()
+    rules(&diagnosis["causes"])
 }
 
-/// The cause in the name of a recording; `None`: a control, or a clean run.
-pub fn planted(name: &str) -> Option<&str> {
+/// The rules that name a cause, or have something to note.
+pub fn findings(diagnosis: &Value) -> Vec<&str> {
+    let mut all = causes(diagnosis);
+    all.extend(rules(&diagnosis["notes"]));
+    all
+}
+
+fn rules(list: &Value) -> Vec<&str> {
+    let list = list.as_array().unwrap().iter();
+    list.map(|c| c["rule"].as_str().unwrap()).collect()
+}
+
+/// The causes in the name of a recording; none: a control, or a clean run.
+pub fn planted(name: &str) -> Vec<&str> {
     let control = name.ends_with("-control") || name.starts_with("clean");
-    (!control).then_some(name)
+    if control {
+        return Vec::new();
+    }
+    name.split('+').collect()
+}
+
+/// Whether a rate limit was left open. At a constant depth it cannot be ruled out.
+pub fn leaves_a_limit_open(diagnosis: &Value) -> bool {
+    rules(&diagnosis["not_judged"]).contains(&"rate-cap")
 }

@@ -14,13 +14,15 @@ use crate::recording::MachineInfo;
 use crate::report::ledger::Accuracy;
 
 use super::command::Commands;
-use super::facts::Expectation;
+use super::expectation::Expectation;
 use super::facts::Facts;
 use super::facts::Span;
-use super::facts::strata;
+use super::facts::places;
 use super::gaps::Gaps;
 use super::incidents::Incidents;
 use super::measure::Clock;
+use super::rates::Rates;
+use super::strata::strata;
 use super::stuck::Stuck;
 
 /// Most gaps in memory; a machine with more is stolen from anyway.
@@ -31,7 +33,9 @@ const MOST_GAPS: usize = 100_000;
 pub struct Collector {
     block_sizes: BlockSizes,
     disks: BTreeMap<(u32, u32), String>,
+    transports: BTreeMap<u32, String>,
     commands: Commands,
+    rates: BTreeMap<u32, Rates>,
     incidents: Incidents,
     in_flight: Vec<Stuck>,
     logs: Option<Vec<(ControllerLogs, ControllerLogs)>>,
@@ -58,12 +62,19 @@ impl Collector {
             let disks = controller.disks.iter();
             let names = disks.map(|d| ((controller.instance, d.nsid), d.name.clone()));
             self.disks.extend(names);
+            let transport = controller.transport.clone();
+            if !transport.is_empty() {
+                self.transports.insert(controller.instance, transport);
+            }
         }
     }
 
     /// Takes in an event.
     pub fn event(&mut self, event: &Event) {
-        self.commands.add(event, &self.block_sizes);
+        if let Some(command) = self.commands.add(event, &self.block_sizes) {
+            let rates = self.rates.entry(command.ctrl).or_default();
+            rates.add(command);
+        }
         self.incidents.add(event);
     }
 
@@ -106,8 +117,10 @@ impl Collector {
     ) -> Facts {
         let strata = strata(&self.commands);
         let clock = Clock::of(&self.commands.kept);
+        let places = places(&self.commands.kept);
         Facts {
             disks: self.disks,
+            transports: self.transports,
             commands: self.commands,
             incidents: self.incidents,
             in_flight: self.in_flight,
@@ -123,6 +136,8 @@ impl Collector {
             expectation,
             strata,
             clock,
+            rates: self.rates,
+            places,
         }
     }
 }

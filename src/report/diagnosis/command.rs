@@ -12,6 +12,7 @@ use crate::model::stratum::BlockSizes;
 use crate::model::stratum::Stratum;
 use crate::nvme::opcode::QueueKind;
 
+use super::rates::Passage;
 use super::stages::Stages;
 
 /// Number of fine stages.
@@ -142,6 +143,12 @@ impl Command {
         within.map(|(_, ns)| ns).sum()
     }
 
+    /// Time that may be in these stages: that of all merged stages that have a part of them.
+    pub fn time_meeting(&self, stages: Stages) -> u64 {
+        let meeting = self.runs().filter(|(run, _)| stages.meets(*run));
+        meeting.map(|(_, ns)| ns).sum()
+    }
+
     /// All observed time.
     pub fn total(&self) -> u64 {
         self.ns.iter().sum()
@@ -213,13 +220,19 @@ impl Commands {
         }
     }
 
-    /// Takes in an event.
-    pub fn add(&mut self, event: &Event, block_sizes: &BlockSizes) {
+    /// Takes in an event. Returns when a command began and ended, if it is an I/O command with points.
+    pub fn add(&mut self, event: &Event, block_sizes: &BlockSizes) -> Option<Passage> {
         let Some(command) = Command::of(event, block_sizes) else {
             let is_io = |id: &CommandId| id.opcode.queue == QueueKind::Io;
             let finished = matches!(&event.what, EventKind::Command(id, ..) | EventKind::Missed { id, .. } if is_io(id));
             self.without_points += u64::from(finished);
-            return;
+            return None;
+        };
+        let passage = Passage {
+            ctrl: command.stratum.ctrl,
+            begin_ns: command.begin_ns,
+            end_ns: command.end_ns,
+            bytes: command.bytes,
         };
         self.seen += 1;
         let class = &mut self.classes[command.class()];
@@ -227,13 +240,14 @@ impl Commands {
         class.seen += 1;
         if !keeps {
             self.leave_out(command);
-            return;
+            return Some(passage);
         }
         class.kept += 1;
         self.kept.push(command);
         if self.kept.len() > self.most {
             self.thin();
         }
+        Some(passage)
     }
 
     fn leave_out(&mut self, command: Command) {
@@ -319,6 +333,9 @@ mod tests {
         assert_eq!(command.time_in(Stages::DEVICE | Stages::IRQ), None);
         assert_eq!(command.time_in(Stages::MAP | Stages::IRQ), Some(5000));
         assert_eq!(command.time_within(Stages::DEVICE | Stages::IRQ), 3000);
+        assert_eq!(command.time_meeting(Stages::DEVICE), 104_000);
+        assert_eq!(command.time_meeting(Stages::DEVICE | Stages::IRQ), 107_000);
+        assert_eq!(command.time_meeting(Stages::MAP), 2000);
         assert_eq!(command.time_in(Stages::ALL), Some(119_000));
     }
 

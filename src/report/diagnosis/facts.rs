@@ -15,13 +15,18 @@ use crate::report::ledger::Accuracy;
 
 use super::command::Command;
 use super::command::Commands;
+use super::expectation::Expectation;
 use super::gaps::Gaps;
 use super::incidents::Incidents;
 use super::measure::Clock;
+use super::measure::Compared;
 use super::measure::Comparison;
-use super::measure::Share;
+use super::portion::Portion;
+use super::rates::Rates;
 use super::stages::Stages;
+use super::strata::StratumFacts;
 use super::stuck::Stuck;
+use super::subject::Subject;
 
 /// A rule about all commands of a disk needs this part of them.
 const MOST: f64 = 0.8;
@@ -35,51 +40,13 @@ pub struct Span {
     pub counted: Activity,
 }
 
-/// What commands should take.
-#[derive(Clone, Debug, Default)]
-pub enum Expectation {
-    /// Nothing was said: times are not judged.
-    #[default]
-    None,
-    /// The median of each stratum should not be above this, in nanoseconds (`--expect`).
-    Median(u64),
-    /// The medians of another recording, by stratum, in nanoseconds (`--baseline`).
-    Baseline(BTreeMap<Stratum, u64>),
-}
-
-/// A stratum that takes longer than expected.
-#[derive(Clone, Copy, Debug)]
-pub struct Slow {
-    /// The stratum.
-    pub stratum: Stratum,
-    /// Its median in nanoseconds.
-    pub median_ns: u64,
-    /// What was expected.
-    pub expected_ns: u64,
-}
-
-/// The commands of a stratum.
-#[derive(Clone, Debug)]
-pub struct StratumFacts {
-    /// The stratum.
-    pub stratum: Stratum,
-    /// Commands; an estimate, if not all are in memory.
-    pub commands: u64,
-    /// Sum of their times in nanoseconds, likewise.
-    pub total_ns: u64,
-    /// Median and 99 % quantile of their times in nanoseconds.
-    pub p50_ns: u64,
-    /// 99 % quantile.
-    pub p99_ns: u64,
-    /// Time by merged stages, in nanoseconds, likewise.
-    pub stages: Vec<(Stages, u64)>,
-}
-
 /// The facts of a run.
 #[derive(Clone, Debug)]
 pub struct Facts {
     /// Names of disks, by controller and namespace.
     pub disks: BTreeMap<(u32, u32), String>,
+    /// Transports, by controller.
+    pub transports: BTreeMap<u32, String>,
     /// The commands.
     pub commands: Commands,
     /// Rare events.
@@ -104,61 +71,19 @@ pub struct Facts {
     pub strata: Vec<StratumFacts>,
     /// Slices of time.
     pub clock: Clock,
+    /// Submissions and completions over time, by controller.
+    pub rates: BTreeMap<u32, Rates>,
+    /// Where the commands of a controller are in `commands.kept`.
+    pub(super) places: BTreeMap<u32, Vec<u32>>,
 }
 
-/// The value of this quantile of sorted values.
-fn quantile(sorted: &[u64], q: f64) -> u64 {
-    let at = (sorted.len() as f64 * q).ceil() as usize;
-    sorted.get(at.max(1) - 1).copied().unwrap_or(0)
-}
-
-/// Times of the commands of a stratum.
-#[derive(Default)]
-struct Times {
-    weight: u64,
-    totals: Vec<u64>,
-    stages: Vec<(Stages, u64)>,
-}
-
-/// The strata of these commands, those with most time first.
-pub fn strata(commands: &Commands) -> Vec<StratumFacts> {
-    let mut by_stratum: BTreeMap<Stratum, Times> = BTreeMap::new();
-    for command in &commands.kept {
-        let Times {
-            weight,
-            totals,
-            stages,
-        } = by_stratum.entry(command.stratum).or_default();
-        // the same for all commands of a stratum
-        *weight = commands.weight(command);
-        totals.push(command.total());
-        for (run, ns) in command.runs() {
-            match stages.iter_mut().find(|(found, _)| *found == run) {
-                Some((_, sum)) => *sum += ns,
-                None => stages.push((run, ns)),
-            }
-        }
+/// Where the commands of each controller are.
+pub(super) fn places(commands: &[Command]) -> BTreeMap<u32, Vec<u32>> {
+    let mut places: BTreeMap<u32, Vec<u32>> = BTreeMap::new();
+    for (place, command) in (0_u32..).zip(commands) {
+        places.entry(command.stratum.ctrl).or_default().push(place);
     }
-    let facts = by_stratum.into_iter().map(|(stratum, times)| {
-        let Times {
-            weight,
-            mut totals,
-            stages,
-        } = times;
-        totals.sort_unstable();
-        let stages = stages.into_iter().map(|(run, ns)| (run, ns * weight));
-        StratumFacts {
-            stratum,
-            commands: totals.len() as u64 * weight,
-            total_ns: totals.iter().sum::<u64>() * weight,
-            p50_ns: quantile(&totals, 0.5),
-            p99_ns: quantile(&totals, 0.99),
-            stages: stages.collect(),
-        }
-    });
-    let mut all: Vec<StratumFacts> = facts.collect();
-    all.sort_by_key(|s| std::cmp::Reverse(s.total_ns));
-    all
+    places
 }
 
 impl Facts {
@@ -169,12 +94,15 @@ impl Facts {
 
     /// The commands of a controller.
     pub fn of_ctrl(&self, ctrl: u32) -> impl Iterator<Item = &Command> + Clone {
-        self.all().filter(move |c| c.stratum.ctrl == ctrl)
+        let places = self.places.get(&ctrl).map_or(&[][..], Vec::as_slice);
+        let at = |place: &u32| self.commands.kept.get(*place as usize);
+        places.iter().filter_map(at)
     }
 
     /// The commands of a stratum.
     pub fn of(&self, stratum: Stratum) -> impl Iterator<Item = &Command> + Clone {
-        self.all().filter(move |c| c.stratum == stratum)
+        let own = self.of_ctrl(stratum.ctrl);
+        own.filter(move |c| c.stratum == stratum)
     }
 
     /// The begin of a command, and the time when half of its stratum would be over. A condition is looked
@@ -254,28 +182,31 @@ impl Facts {
         self.sums(commands, value).iter().sum()
     }
 
-    /// The part of the time of these commands that is surely in these stages.
-    pub fn share<'c>(
-        &self,
-        commands: impl Iterator<Item = &'c Command> + Clone,
-        stages: Stages,
-    ) -> Option<Share> {
-        let part = self.sums(commands.clone(), |c| c.time_within(stages));
-        let whole = self.sums(commands, Command::total);
-        self.clock.share(&part, &whole)
+    /// The part of the time of a subject's commands that is in these stages. `None`: it has no commands.
+    pub fn portion(&self, subject: Subject, stages: Stages) -> Option<Portion> {
+        let sums = |value: &dyn Fn(&Command) -> u64| self.sums(self.of_subject(subject), value);
+        let whole = sums(&Command::total);
+        let share = |part: Vec<f64>| self.clock.share(&part, &whole);
+        Some(Portion {
+            stages,
+            least: share(sums(&|c| c.time_within(stages)))?,
+            most: share(sums(&|c| c.time_meeting(stages)))?,
+        })
     }
 
-    /// Compares the time in these stages with a condition and without, in the stratum in which it
-    /// explains most. `explains` is the part of the time of all commands, in all strata with a longer time.
+    /// Compares the time of a subject's commands in these stages with a condition and without, in the
+    /// stratum in which the condition explains most. `explains` is the part of the time of all commands
+    /// of the subject, in all strata with a longer time.
     ///
     /// Commands beside a gap of their CPUs are left out: a CPU that was away has more of everything to
     /// do afterwards, and all of it would go with longer times.
     pub fn compare(
         &self,
+        subject: Subject,
         stages: Stages,
         when: impl Fn(&Command) -> Option<bool>,
-    ) -> Option<(Stratum, Comparison)> {
-        self.compare_all(stages, |command| {
+    ) -> (Option<Stratum>, Compared) {
+        self.compare_all(subject, stages, |command| {
             let lifetime = (command.begin_ns, command.end_ns);
             (!self.gaps.met(command, lifetime)).then(|| when(command))?
         })
@@ -284,44 +215,53 @@ impl Facts {
     /// The same with the commands beside gaps.
     pub fn compare_all(
         &self,
+        subject: Subject,
         stages: Stages,
         when: impl Fn(&Command) -> Option<bool>,
-    ) -> Option<(Stratum, Comparison)> {
-        let total = self.strata.iter().map(|s| s.total_ns).sum::<u64>() as f64;
-        let all = self.strata.iter().filter_map(|s| {
-            let commands = self.of(s.stratum);
-            let mut found = self.clock.compare(commands, stages, &when)?;
-            found.explains *= s.total_ns as f64 / total;
-            Some((s.stratum, found))
-        });
-        let all: Vec<(Stratum, Comparison)> = all.collect();
+    ) -> (Option<Stratum>, Compared) {
+        let own = |s: &&StratumFacts| match subject {
+            Subject::Machine => true,
+            Subject::Controller(ctrl) => s.stratum.ctrl == ctrl,
+            Subject::Disk(ctrl, nsid) => (s.stratum.ctrl, s.stratum.nsid) == (ctrl, nsid),
+        };
+        let total = self.strata.iter().filter(own).map(|s| s.total_ns);
+        let total = total.sum::<u64>() as f64;
+        let (mut all, mut few) = (Vec::new(), (0, 0, 0.0));
+        for facts in self.strata.iter().filter(own) {
+            let part = facts.total_ns as f64 / total.max(1.0);
+            match self.clock.compare(self.of(facts.stratum), stages, &when) {
+                Compared::Found(found) => {
+                    let explains = found.explains * part;
+                    all.push((facts.stratum, Comparison { explains, ..found }));
+                }
+                Compared::TooFew {
+                    with,
+                    without,
+                    at_most,
+                } => few = (few.0 + with, few.1 + without, few.2 + at_most * part),
+            }
+        }
         let longer = all.iter().filter(|(_, c)| c.goes_with(0.0));
-        let explains = longer.map(|(_, c)| c.explains).sum();
+        let explains: f64 = longer.map(|(_, c)| c.explains).sum();
         let most = all
             .into_iter()
             .max_by(|(_, a), (_, b)| a.explains.total_cmp(&b.explains));
-        most.map(|(stratum, found)| {
-            let explains = f64::max(explains, found.explains);
-            (stratum, Comparison { explains, ..found })
-        })
-    }
-
-    /// Strata that take longer than expected, those with most time first.
-    pub fn slow(&self) -> Vec<Slow> {
-        let slow = self.strata.iter().filter_map(|s| {
-            let expected_ns = match &self.expectation {
-                Expectation::None => return None,
-                Expectation::Median(ns) => *ns,
-                // medians are compared with those of another time: less than a fifth is noise
-                Expectation::Baseline(medians) => medians.get(&s.stratum)? * 6 / 5,
-            };
-            (s.p50_ns > expected_ns).then_some(Slow {
-                stratum: s.stratum,
-                median_ns: s.p50_ns,
-                expected_ns,
-            })
-        });
-        slow.collect()
+        let Some((stratum, found)) = most else {
+            let (with, without, at_most) = few;
+            return (
+                None,
+                Compared::TooFew {
+                    with,
+                    without,
+                    at_most,
+                },
+            );
+        };
+        let explains = f64::max(explains, found.explains);
+        (
+            Some(stratum),
+            Compared::Found(Comparison { explains, ..found }),
+        )
     }
 
     /// The I/O commands of a namespace, or of a controller's namespaces if `nsid` is 0.

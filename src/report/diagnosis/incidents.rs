@@ -100,6 +100,24 @@ impl Incidents {
         self.timeouts.iter().filter(of)
     }
 
+    /// Controllers with an incident of any kind.
+    pub fn all_controllers(&self) -> Vec<u32> {
+        let mut all = self.controllers();
+        all.extend(self.resets.keys());
+        all.extend(self.retries.keys());
+        all.extend(self.path_errors.keys());
+        all.extend(self.failures.keys().map(|(ctrl, _)| *ctrl));
+        all.sort_unstable();
+        all.dedup();
+        all
+    }
+
+    /// Timeouts of a controller that no poll of the driver ended.
+    pub fn unpolled(&self, ctrl: u32) -> u64 {
+        let of = |t: &&TimedOut| !t.polled && t.id.ctrl == ctrl;
+        self.timeouts.iter().filter(of).count() as u64
+    }
+
     /// Controllers with a timeout.
     pub fn controllers(&self) -> Vec<u32> {
         let mut all: Vec<u32> = self.timeouts.iter().map(|t| t.id.ctrl).collect();

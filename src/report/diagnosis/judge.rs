@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! From the answers of the rules to one verdict.
+//! Applies each rule to each of its subjects, and puts the answers into lists.
 
 use crate::report::ledger::Accuracy;
 
@@ -8,129 +8,203 @@ use super::Cause;
 use super::Facts;
 use super::RULES;
 use super::Rule;
+use super::Subject;
 use super::Tier;
+use super::verdict::Outcome;
+use super::verdict::outcome;
+use super::verdict::verdict;
 
 /// Fewest commands for a verdict on times.
 const MIN_COMMANDS: u64 = 200;
-/// A cause that explains this part of all time makes less specific rules silent.
-const ENOUGH: f64 = 0.5;
+/// CPUs that were away for this part of the time leave open what else is seen.
+const AWAY: f64 = 0.2;
 
-/// The verdict.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Outcome {
-    /// There are causes.
-    Cause,
-    /// All rules that could be judged are silent.
-    Nothing,
-    /// The data do not suffice.
-    Unknown,
+/// The answer of a rule for a subject that is no cause and no note.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Judged {
+    /// The rule.
+    pub rule: &'static str,
+    /// What it was applied to.
+    pub subject: Subject,
+    /// The name of that.
+    pub name: String,
+    /// Why.
+    pub why: String,
+    /// What the rule looks for is not there at all.
+    pub is_absent: bool,
+    /// It concerns too few commands to be worth mentioning first.
+    pub is_minor: bool,
 }
 
-/// The result.
+/// The result. Each pair of rule and subject is in exactly one of the lists.
 #[derive(Clone, Debug)]
 pub struct Diagnosis {
-    /// The verdict.
+    /// The outcome.
     pub outcome: Outcome,
     /// The verdict in one sentence.
     pub verdict: String,
-    /// Causes, the most specific first; of these, the one that explains most.
+    /// Incidents, then the other causes, those that explain most first.
     pub causes: Vec<Cause>,
-    /// Rules that are not the cause, and why.
-    pub ruled_out: Vec<(&'static str, String)>,
-    /// Rules that could not be judged, and why.
-    pub not_judged: Vec<(&'static str, String)>,
+    /// What is true, but takes no measured part of the time.
+    pub notes: Vec<Cause>,
+    /// Not the cause, and why.
+    pub ruled_out: Vec<Judged>,
+    /// Could not be judged, and what would be needed.
+    pub not_judged: Vec<Judged>,
+    /// Needs an option.
+    pub not_looked_at: Vec<Judged>,
 }
 
-/// Why nothing can be said about times; `None`: it can.
-fn obstacle(facts: &Facts) -> Option<String> {
+/// A cause, and what found it.
+struct Found {
+    tier: Tier,
+    subject: Subject,
+    cause: Cause,
+}
+
+/// Why nothing can be said about the times of a subject; `None`: it can.
+pub fn obstacle(facts: &Facts, subject: Subject) -> Option<String> {
     if let Some(Accuracy::Degraded(reasons)) = &facts.accuracy {
         return Some(format!(
             "the recording is not exact ({})",
             reasons.join(", ")
         ));
     }
-    let seen = facts.commands.seen;
-    if seen < MIN_COMMANDS {
-        let without = facts.commands.without_points;
-        let why = if seen == 0 && without > 0 {
-            "no stages were observed".into()
-        } else if seen == 0 {
-            "no I/O command finished".into()
-        } else {
-            format!("only {seen} I/O commands finished, and {MIN_COMMANDS} are needed")
-        };
-        return Some(why);
+    let all = facts.commands.seen;
+    if all >= MIN_COMMANDS {
+        let own = facts.sum(facts.of_subject(subject), |_| 1) as u64;
+        let enough = subject == Subject::Machine || own >= MIN_COMMANDS;
+        return (!enough).then(|| format!("only {own} of {MIN_COMMANDS} commands that are needed"));
     }
-    None
+    let without = facts.commands.without_points;
+    Some(if all == 0 && without > 0 {
+        "no stages were observed".into()
+    } else if all == 0 {
+        "no I/O command finished".into()
+    } else {
+        format!("only {all} I/O commands finished, and {MIN_COMMANDS} are needed")
+    })
 }
 
-/// Whether a rule of this tier is silent, because these causes explain what it would find.
-fn explained(tier: Tier, causes: &[(Tier, Cause)]) -> Option<&'static str> {
-    let found = causes.iter().find(|(other, cause)| {
-        let strong = *other == Tier::Machine || cause.explains.is_none_or(|part| part >= ENOUGH);
-        let weaker = match other {
-            // a single command that went astray does not explain the others
-            Tier::Incident => tier >= Tier::Limit,
-            Tier::Machine => tier > Tier::Machine,
-            Tier::Mechanism => tier >= Tier::Limit,
-            Tier::Limit => tier == Tier::Device,
-            Tier::Device => false,
-        };
-        strong && weaker
+/// A machine whose CPUs were away for a larger part of the time than a mechanism explains. All goes with
+/// longer times then, because work piles up meanwhile.
+fn away<'f>(found: &'f [Found], cause: &Cause) -> Option<&'f Cause> {
+    let part = cause.explains.unwrap_or(0.0);
+    let away = found.iter().find(|f| {
+        let explains = f.cause.explains.unwrap_or(0.0);
+        f.tier == Tier::Machine && explains >= AWAY && explains > part
     });
-    found.map(|(_, cause)| cause.finding.rule)
+    away.map(|f| &f.cause)
+}
+
+/// The rule that explains why the device is slow; `None`: no one does, or not enough.
+fn explained(facts: &Facts, tier: Tier, subject: Subject, found: &[Found]) -> Option<&'static str> {
+    if tier != Tier::Device {
+        return None;
+    }
+    // the device is as fast as expected without the time that other causes take from it
+    let slow = facts.slow().into_iter();
+    let excess = slow
+        .filter(|s| Some(s.stratum.ctrl) == subject.ctrl())
+        .map(|s| 1.0 - s.expected_ns as f64 / s.median_ns as f64)
+        .fold(0.0, f64::max);
+    let others = found
+        .iter()
+        .filter(|f| f.tier > Tier::Incident && f.subject.meets(subject));
+    let explains = others.clone().filter_map(|f| f.cause.explains);
+    let most = others.max_by(|a, b| {
+        a.cause
+            .explains
+            .unwrap_or(0.0)
+            .total_cmp(&b.cause.explains.unwrap_or(0.0))
+    })?;
+    (explains.sum::<f64>() >= excess).then_some(most.cause.finding.rule)
+}
+
+/// The answer of a rule for a subject.
+fn answer(facts: &Facts, rule: &Rule, subject: Subject, found: &[Found]) -> Answer {
+    let obstacle = obstacle(facts, subject);
+    if rule.tier != Tier::Incident {
+        if let Some(why) = obstacle {
+            return Answer::Open(why);
+        }
+        let answer = (rule.check)(facts, subject);
+        let Answer::Cause(cause) = &answer else {
+            return answer;
+        };
+        if let Some(by) = explained(facts, rule.tier, subject, found) {
+            return Answer::Out(format!("{by} explains it"));
+        }
+        return match away(found, cause) {
+            Some(by) if rule.tier == Tier::Mechanism => Answer::Open(format!(
+                "{} while CPUs were away: {} may explain it",
+                cause.sentence, by.finding.rule
+            )),
+            _ => answer,
+        };
+    }
+    match ((rule.check)(facts, subject), obstacle) {
+        // rare: their absence says something only in an exact recording of many commands
+        (Answer::Absent(_) | Answer::Out(_), Some(why)) => Answer::Open(why),
+        (answer, _) => answer,
+    }
+}
+
+/// The part of all time that the commands of a subject have.
+fn weight(facts: &Facts, subject: Subject) -> f64 {
+    let total = |subject| facts.sum(facts.of_subject(subject), super::Command::total);
+    total(subject) / total(Subject::Machine).max(1.0)
 }
 
 /// Applies the rules.
 pub fn diagnose(facts: &Facts) -> Diagnosis {
-    let obstacle = obstacle(facts);
     let mut rules: Vec<&Rule> = RULES.iter().collect();
     rules.sort_by_key(|rule| rule.tier);
-    let (mut causes, mut ruled_out, mut not_judged) = (Vec::new(), Vec::new(), Vec::new());
+    let (mut found, mut notes) = (Vec::new(), Vec::new());
+    let (mut ruled_out, mut not_judged, mut not_looked_at) = (Vec::new(), Vec::new(), Vec::new());
     for rule in rules {
-        if rule.tier != Tier::Incident
-            && let Some(why) = &obstacle
-        {
-            not_judged.push((rule.name, why.clone()));
-            continue;
-        }
-        match (rule.check)(facts) {
-            Answer::Found(found) => {
-                if let Some(by) = explained(rule.tier, &causes) {
-                    ruled_out.push((rule.name, format!("{by} explains it")));
-                } else {
-                    causes.extend(found.into_iter().map(|cause| (rule.tier, cause)));
-                }
+        for subject in facts.subjects(rule.scope) {
+            let judged = |why: String, is_absent: bool| Judged {
+                rule: rule.name,
+                subject,
+                name: facts.subject_name(subject),
+                why,
+                is_absent,
+                is_minor: subject != Subject::Machine && obstacle(facts, subject).is_some(),
+            };
+            match answer(facts, rule, subject, &found) {
+                Answer::Cause(cause) => found.push(Found {
+                    tier: rule.tier,
+                    subject,
+                    cause: *cause,
+                }),
+                Answer::Note(note) => notes.push(*note),
+                Answer::Absent(why) => ruled_out.push(judged(why, true)),
+                Answer::Out(why) => ruled_out.push(judged(why, false)),
+                Answer::Open(why) => not_judged.push(judged(why, false)),
+                Answer::NotLooked(why) => not_looked_at.push(judged(why, false)),
             }
-            Answer::Out(why) => ruled_out.push((rule.name, why)),
-            Answer::Unknown(why) => not_judged.push((rule.name, why)),
         }
     }
-    causes.sort_by(|(tier_a, a), (tier_b, b)| {
-        let part = |cause: &Cause| cause.explains.unwrap_or(1.0);
-        tier_a.cmp(tier_b).then(part(b).total_cmp(&part(a)))
+    found.sort_by_cached_key(|f| {
+        let part = f.cause.explains.unwrap_or(0.0) * weight(facts, f.subject);
+        // incidents in the order of their rules
+        let part = if f.tier == Tier::Incident { 0.0 } else { part };
+        (
+            f.tier != Tier::Incident,
+            std::cmp::Reverse((part * 1e9) as u64),
+        )
     });
-    let causes: Vec<Cause> = causes.into_iter().map(|(_, cause)| cause).collect();
-    let (outcome, verdict) = verdict(facts, &causes, obstacle);
-    Diagnosis {
-        outcome,
-        verdict,
-        causes,
+    let mut diagnosis = Diagnosis {
+        outcome: Outcome::Nothing,
+        verdict: String::new(),
+        causes: found.into_iter().map(|f| f.cause).collect(),
+        notes,
         ruled_out,
         not_judged,
-    }
-}
-
-fn verdict(facts: &Facts, causes: &[Cause], obstacle: Option<String>) -> (Outcome, String) {
-    if let Some(first) = causes.first() {
-        return (Outcome::Cause, first.sentence.clone());
-    }
-    if let Some(why) = obstacle {
-        return (Outcome::Unknown, format!("not known: {why}"));
-    }
-    let device = facts.share(facts.commands.kept.iter(), super::Stages::DEVICE);
-    let share = device.map_or_else(String::new, |share| {
-        format!("; {:.0} % of the time is the device's", share.part * 100.0)
-    });
-    (Outcome::Nothing, format!("nothing avoidable seen{share}"))
+        not_looked_at,
+    };
+    diagnosis.outcome = outcome(&diagnosis);
+    diagnosis.verdict = verdict(facts, &diagnosis);
+    diagnosis
 }

@@ -8,6 +8,7 @@ use crate::stats::ratio::Ratio;
 use crate::stats::sample::Sample;
 
 use super::command::Command;
+use super::portion::Share;
 use super::stages::Stages;
 
 /// Length of a slice of a short recording, in nanoseconds.
@@ -23,35 +24,12 @@ const MEDIAN: usize = 0;
 /// Index of the mean.
 const MEAN: usize = 3;
 const SEED: u64 = 1;
-
-/// A part of a whole, with its 95 % interval.
-#[derive(Clone, Copy, Debug, Default, PartialEq)]
-pub struct Share {
-    /// The part: 0 to 1.
-    pub part: f64,
-    /// Lower end of the interval.
-    pub low: f64,
-    /// Upper end.
-    pub high: f64,
-}
-
-impl Share {
-    /// More than half, surely more than a third.
-    pub fn is_most(&self) -> bool {
-        self.part > 0.5 && self.low > 1.0 / 3.0
-    }
-
-    /// `71 % [65, 77]`
-    pub fn text(&self) -> String {
-        let percent = |x: f64| format!("{:.0}", x * 100.0);
-        format!(
-            "{} % [{}, {}]",
-            percent(self.part),
-            percent(self.low),
-            percent(self.high)
-        )
-    }
-}
+/// The fastest tenth.
+const FASTEST: f64 = 0.1;
+/// What a condition costs shows by this part in the fastest tenth, and between neighbours, at least.
+const PART: f64 = 0.3;
+/// A ratio above this says only that it is large.
+const LARGE: f64 = 100.0;
 
 /// A comparison of the commands with a condition and those without, of the same stratum.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -64,6 +42,10 @@ pub struct Comparison {
     pub without: u64,
     /// Medians with and without it, nanoseconds.
     pub medians: [f64; 2],
+    /// The same of the fastest tenth: its upper end.
+    pub fastest: [f64; 2],
+    /// Median of the ratios of neighbours of which one has the condition; `None`: fewer than 30.
+    pub beside: Option<f64>,
     /// The part of the time of these commands that those with the condition took longer, on average.
     pub explains: f64,
 }
@@ -73,6 +55,18 @@ impl Comparison {
     /// at least.
     pub fn goes_with(&self, least: f64) -> bool {
         self.ratio.low > 1.1 && self.explains >= least
+    }
+
+    /// Whether the condition may cost the time. What it costs, it costs the fastest commands, too, and
+    /// those beside commands without it. If commands take long for another reason, and this brings the
+    /// condition about, then the fastest ones are as fast, or their neighbours as slow.
+    pub fn may_cause(&self) -> bool {
+        let [with, without] = self.medians;
+        let [fast, faster] = self.fastest;
+        let shifts_all = fast - faster >= PART * (with - without);
+        let longer = |ratio: f64| ratio - 1.0;
+        let is_own = |beside: f64| longer(beside) >= PART * longer(self.ratio.ratio);
+        shifts_all && self.beside.is_none_or(is_own)
     }
 
     /// Whether it may be no effect as well as twice the time.
@@ -85,8 +79,45 @@ impl Comparison {
         let Ratio {
             ratio, low, high, ..
         } = self.ratio;
-        format!("{ratio:.2}x [{low:.2}, {high:.2}]")
+        let high = match high {
+            high if high < LARGE => format!("{high:.2}"),
+            _ => "more".into(),
+        };
+        format!("{ratio:.2}x [{low:.2}, {high}]")
     }
+}
+
+/// The result of a comparison.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Compared {
+    /// There were enough commands of both kinds.
+    Found(Comparison),
+    /// There were not.
+    TooFew {
+        /// Commands with the condition.
+        with: u64,
+        /// Commands without it.
+        without: u64,
+        /// The part of the time that commands with the condition took in all.
+        at_most: f64,
+    },
+}
+
+/// The time of a command with the condition by that of its neighbour without it.
+fn beside(last: (bool, u64), this: (bool, u64)) -> Option<f64> {
+    let ((with, ns), (_, other)) = match (last.0, this.0) {
+        (true, false) => (last, this),
+        (false, true) => (this, last),
+        _ => return None,
+    };
+    (with && other > 0).then(|| ns as f64 / other as f64)
+}
+
+/// The median of enough ratios.
+fn median(mut ratios: Vec<f64>) -> Option<f64> {
+    let middle = ratios.len() / 2;
+    (ratios.len() as u64 >= MIN_COMMANDS)
+        .then(|| *ratios.select_nth_unstable_by(middle, f64::total_cmp).1)
 }
 
 /// The slices of a recording.
@@ -169,28 +200,35 @@ impl Clock {
         sums
     }
 
-    /// Compares the time in these stages with a condition and without. `None` if there are too few
-    /// commands of either kind.
+    /// Compares the time in these stages with a condition and without.
     pub fn compare<'c>(
         &self,
         commands: impl Iterator<Item = &'c Command>,
         stages: Stages,
         when: impl Fn(&Command) -> Option<bool>,
-    ) -> Option<Comparison> {
+    ) -> Compared {
         let empty = vec![FineHistogram::default(); self.count];
         let mut sides = [empty.clone(), empty];
-        let mut total = 0.0;
+        let (mut total, mut at_most) = (0.0, 0.0);
+        let (mut last, mut ratios) = (None, Vec::new());
         for command in commands {
             total += command.total() as f64;
             let (Some(with), Some(ns)) = (when(command), command.time_in(stages)) else {
                 continue;
             };
+            at_most += if with { ns as f64 } else { 0.0 };
+            ratios.extend(last.and_then(|last| beside(last, (with, ns))));
+            last = Some((with, ns));
             sides[usize::from(with)][self.slice(command.end_ns)].record(ns);
         }
         let [without, with] = sides.map(|slices| Sample::new(&[(slices.as_slice(), self.count)]));
         let enough = |s: &Sample| s.count() >= MIN_COMMANDS && s.slices() >= MIN_SLICES;
         if !enough(&with) || !enough(&without) {
-            return None;
+            return Compared::TooFew {
+                with: with.count(),
+                without: without.count(),
+                at_most: at_most / total.max(1.0),
+            };
         }
         let (a, b) = (without.values(), with.values());
         let spread = with
@@ -198,11 +236,16 @@ impl Clock {
             .minus(&without.spread(&self.resamples));
         let ratio = Ratio::new(a[MEDIAN], b[MEDIAN], spread.variances(MEDIAN));
         let longer = (b[MEAN] - a[MEAN]) * with.count() as f64;
-        Some(Comparison {
+        Compared::Found(Comparison {
             ratio,
             with: with.count(),
             without: without.count(),
             medians: [b[MEDIAN], a[MEDIAN]],
+            beside: median(ratios),
+            fastest: [
+                with.quantile_of_all(FASTEST),
+                without.quantile_of_all(FASTEST),
+            ],
             explains: longer / total.max(1.0),
         })
     }
@@ -253,8 +296,10 @@ mod tests {
         let commands = run(seed, factor);
         let clock = Clock::of(&commands);
         let when = |c: &Command| Some(c.cid == 1);
-        let found = clock.compare(commands.iter(), Stages::DEVICE, when);
-        found.unwrap()
+        let Compared::Found(found) = clock.compare(commands.iter(), Stages::DEVICE, when) else {
+            panic!("too few");
+        };
+        found
     }
 
     #[test]
@@ -316,12 +361,15 @@ mod tests {
                 when.push((command.end_ns, with));
             }
             let with = |c: &Command| when.iter().find(|(end, _)| *end == c.end_ns).map(|w| w.1);
-            clock.compare(commands.iter(), Stages::DEVICE, with)
+            match clock.compare(commands.iter(), Stages::DEVICE, with) {
+                Compared::Found(_) => None,
+                Compared::TooFew { with, .. } => Some(with),
+            }
         };
-        assert!(compare(usize::MAX, 40).is_some());
-        assert!(compare(29, 40).is_none());
-        assert!(compare(usize::MAX, 2).is_none());
-        assert!(compare(0, 40).is_none());
+        assert!(compare(usize::MAX, 40).is_none());
+        assert_eq!(compare(29, 40), Some(29));
+        assert!(compare(usize::MAX, 2).is_some());
+        assert_eq!(compare(0, 40), Some(0));
     }
 
     #[test]

@@ -4,40 +4,54 @@
 
 mod collect;
 mod command;
+mod expectation;
 mod facts;
 mod gaps;
 mod incidents;
+mod joined;
 mod judge;
 #[cfg(test)]
 mod made;
 mod measure;
+mod portion;
+mod rates;
 mod rules;
 mod stages;
+mod strata;
 mod stuck;
+mod subject;
+mod verdict;
 
 pub use self::collect::Collector;
 pub use self::command::Command;
 pub use self::command::Commands;
-pub use self::facts::Expectation;
+pub use self::expectation::Expectation;
+pub use self::expectation::Slow;
 pub use self::facts::Facts;
-pub use self::facts::Slow;
 pub use self::facts::Span;
-pub use self::facts::StratumFacts;
 pub use self::gaps::Gaps;
 pub use self::incidents::Incidents;
 pub use self::judge::Diagnosis;
-pub use self::judge::Outcome;
+pub use self::judge::Judged;
 pub use self::judge::diagnose;
+pub use self::measure::Compared;
 pub use self::measure::Comparison;
-pub use self::measure::Share;
+pub use self::portion::Portion;
+pub use self::portion::Share;
+pub use self::rates::Rates;
 pub use self::rules::RULES;
 pub use self::stages::Stages;
+pub use self::strata::StratumFacts;
 pub use self::stuck::STUCK_NS;
 pub use self::stuck::Stuck;
+pub use self::subject::Scope;
+pub use self::subject::Subject;
+pub use self::verdict::Outcome;
+
 use crate::report::finding::Finding;
 use crate::report::finding::Severity;
 
-/// A cause that a rule has found.
+/// What a rule has found: a cause, or a note.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Cause {
     /// Rule, subject, evidence, advice.
@@ -46,7 +60,7 @@ pub struct Cause {
     pub sentence: String,
     /// What the advice may cost.
     pub risk: Option<&'static str>,
-    /// The part of the time of all commands that it explains: 0 to 1; `None`: not measured.
+    /// The part of the time of its subject's commands that it explains: 0 to 1; `None`: not measured.
     pub explains: Option<f64>,
 }
 
@@ -84,7 +98,7 @@ impl Cause {
         }
     }
 
-    /// The part of all time that it explains.
+    /// The part of the time that it explains.
     #[must_use]
     pub fn explaining(self, part: f64) -> Self {
         Self {
@@ -94,32 +108,41 @@ impl Cause {
     }
 }
 
-/// What a rule says of the facts.
+/// What a rule says of a subject: exactly one of these.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Answer {
-    /// These causes, of different controllers.
-    Found(Vec<Cause>),
-    /// It is not the cause, for this reason.
+    /// It takes a part of the time, or commands went astray.
+    Cause(Box<Cause>),
+    /// It is true, but takes no measured part of the time.
+    Note(Box<Cause>),
+    /// What the rule looks for is not there, for this reason.
+    Absent(String),
+    /// It was measured, and is not the cause, for this reason.
     Out(String),
-    /// It cannot be judged, for this reason.
-    Unknown(String),
+    /// It could not be judged: why, and what would be needed.
+    Open(String),
+    /// It needs an option, this one.
+    NotLooked(String),
 }
 
 impl Answer {
-    /// The causes, or why there are none.
-    pub fn of(causes: Vec<Cause>, otherwise: impl Into<String>) -> Self {
-        if causes.is_empty() {
-            Self::Out(otherwise.into())
-        } else {
-            Self::Found(causes)
-        }
+    /// The answer with a cause.
+    pub fn cause(cause: Cause) -> Self {
+        Self::Cause(Box::new(cause))
+    }
+
+    /// The answer with a note.
+    pub fn note(mut cause: Cause) -> Self {
+        cause.finding.severity = Severity::Note;
+        cause.explains = None;
+        Self::Note(Box::new(cause))
     }
 }
 
-/// How specific a cause is. The more specific one explains the others.
+/// What a cause is about. Incidents come first in a report.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Tier {
-    /// Commands went astray: they were lost, or ended by a timeout.
+    /// Commands went astray: they were lost, held or failed.
     Incident,
     /// The CPUs themselves were taken away: all times grow.
     Machine,
@@ -136,8 +159,12 @@ pub enum Tier {
 pub struct Rule {
     /// Its stable name.
     pub name: &'static str,
-    /// How specific it is.
+    /// What it looks for, as in "a rate limit could not be judged".
+    pub noun: &'static str,
+    /// What it is about.
     pub tier: Tier,
-    /// The rule: a pure function.
-    pub check: fn(&Facts) -> Answer,
+    /// The subjects that it is applied to.
+    pub scope: Scope,
+    /// The rule: a pure function of the facts and one subject.
+    pub check: fn(&Facts, Subject) -> Answer,
 }

@@ -34,6 +34,12 @@ impl Stages {
         Self(((1_u16 << end) - (1_u16 << first)) as u8)
     }
 
+    /// All stages of both.
+    #[must_use]
+    pub const fn with(self, other: Self) -> Self {
+        Self(self.0 | other.0)
+    }
+
     /// Whether it has all stages of the other.
     pub const fn covers(self, other: Self) -> bool {
         self.0 & other.0 == other.0
@@ -42,6 +48,29 @@ impl Stages {
     /// Whether they have a stage in common.
     pub const fn meets(self, other: Self) -> bool {
         self.0 & other.0 != 0
+    }
+
+    /// The names; those of more than three joined stages are shortened to the first and the last.
+    pub fn short(self) -> String {
+        let all = self.name();
+        let names: Vec<&str> = all.split('+').collect();
+        match names.as_slice() {
+            [first, _, _, .., last] => format!("{first}..{last}"),
+            _ => all,
+        }
+    }
+
+    /// Whether it has more than one stage.
+    pub const fn are_joined(self) -> bool {
+        self.0.count_ones() > 1
+    }
+
+    /// `has`, or `have` for several.
+    pub const fn have(self) -> &'static str {
+        match self.0.count_ones() {
+            1 => "has",
+            _ => "have",
+        }
     }
 
     /// The names, joined by `+`.
@@ -59,7 +88,7 @@ impl BitOr for Stages {
     type Output = Self;
 
     fn bitor(self, other: Self) -> Self {
-        Self(self.0 | other.0)
+        self.with(other)
     }
 }
 

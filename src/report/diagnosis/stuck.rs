@@ -13,7 +13,7 @@ use super::Facts;
 /// Least age in nanoseconds: beyond what a busy device takes.
 pub const STUCK_NS: u64 = 1_000_000_000;
 /// Least age of others than reads and writes: the first deallocation of a disk may take seconds.
-const OTHERS_NS: u64 = 10_000_000_000;
+pub const OTHERS_NS: u64 = 10_000_000_000;
 /// Least age, in medians of its kind.
 const TIMES: u64 = 20;
 

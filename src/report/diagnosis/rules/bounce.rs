@@ -4,7 +4,10 @@
 use super::super::Answer;
 use super::super::Cause;
 use super::super::Facts;
-use super::super::Stages;
+use super::super::Subject;
+use super::super::portion::Reaches;
+use super::condition::COPYING;
+use super::not_observed;
 use super::percent;
 
 /// Bounces per command.
@@ -14,40 +17,56 @@ const PART: f64 = 0.2;
 /// The pool is nearly full.
 const FULL: f64 = 0.9;
 
-pub fn check(facts: &Facts) -> Answer {
+/// The advice: a larger pool only where the pool is short.
+fn advice(is_full: bool) -> &'static str {
+    if is_full {
+        "give it a larger pool (`swiotlb=N`, in slabs of 2 KiB) or a kernel with CONFIG_SWIOTLB_DYNAMIC; remove \
+         `swiotlb=force` if it is not needed"
+    } else {
+        "remove `swiotlb=force` if it is not needed; an encrypted guest needs it: larger requests bounce as \
+         much, fewer bytes bounce less"
+    }
+}
+
+pub fn check(facts: &Facts, subject: Subject) -> Answer {
     let Some(bounces) = facts.counted(|a| a.bounces) else {
-        return Answer::Unknown("bounce buffers were not observed (record --context)".into());
+        return not_observed(facts, "bounce buffers");
     };
     let per_command = bounces.count as f64 / facts.requests().max(1) as f64;
     if per_command < PER_COMMAND {
-        return Answer::Out(format!("{per_command:.2} bounces per command"));
+        return Answer::Absent(format!("{per_command:.2} bounces per command"));
     }
-    let stages = Stages::MAP | Stages::COMPLETE | Stages::END;
-    let share = facts
-        .share(facts.commands.kept.iter(), stages)
-        .unwrap_or_default();
-    let pool = facts.counted(|a| a.bounce_pool);
-    let full = pool.map_or(0.0, |p| p.used as f64 / p.size.max(1) as f64);
-    if (share.part < PART || share.low < PART / 2.0) && full < FULL {
-        return Answer::Out(format!(
-            "data bounce, but {} have {} of the time",
-            stages.name(),
-            share.text()
-        ));
+    let Some(portion) = facts.portion(subject, COPYING) else {
+        return Answer::Absent("no commands".into());
+    };
+    let pool = facts.counted(|a| a.bounce_pool).filter(|p| p.size > 0);
+    let full = pool.map_or(0.0, |p| p.used as f64 / p.size as f64);
+    match portion.is_at_least(PART) {
+        Reaches::Yes => {}
+        Reaches::Open => return Answer::Open(portion.undecided()),
+        Reaches::No => {
+            return Answer::Out(format!(
+                "data bounce, but {} have {}",
+                COPYING.name(),
+                portion.text()
+            ));
+        }
     }
     let mut cause = Cause::new(
         "bounce",
         "machine",
-        "data are copied through bounce buffers (swiotlb) on their way to the device".into(),
-        "remove `swiotlb=force` if it is not needed; an encrypted guest needs it: give it a larger pool \
-         (`swiotlb=N`, in slabs of 2 KiB) or a kernel with CONFIG_SWIOTLB_DYNAMIC",
+        format!(
+            "data are copied through bounce buffers (swiotlb) on their way to the device: {} of the time",
+            portion.range()
+        ),
+        advice(full >= FULL),
     )
     .with_risk("a device without an IOMMU can then write to all of the guest's memory")
-    .explaining(share.part)
+    .explaining(portion.least.part)
     .shown_by("bounces per command", format!("{per_command:.1}"))
-    .shown_by(&stages.name(), format!("{} of the time", share.text()));
+    .shown_by(&COPYING.name(), portion.text());
     if pool.is_some() {
         cause = cause.shown_by("pool in use", percent(full));
     }
-    Answer::Found(vec![cause])
+    Answer::cause(cause)
 }

@@ -1,11 +1,14 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Doorbells are dear: each write to the register is an exit to the hypervisor.
+//! Doorbells are dear: each write to the register of an emulated controller is an exit to the hypervisor.
 
 use super::super::Answer;
 use super::super::Cause;
 use super::super::Facts;
-use super::super::Share;
 use super::super::Stages;
+use super::super::Subject;
+use super::super::portion::Reaches;
+use super::condition::Condition;
+use crate::machine::nvme_class::Class;
 use crate::model::conditions::Announcement;
 
 /// The part of the time that goes with a rung doorbell.
@@ -36,36 +39,74 @@ fn cause(facts: &Facts, ctrl: u32) -> Cause {
     }
 }
 
-pub fn check(facts: &Facts) -> Answer {
+/// Why the doorbells of a controller do not exit; `None`: they do, or may.
+fn no_exits(facts: &Facts, ctrl: u32) -> Option<Answer> {
+    if let Some(transport) = facts.fabric(ctrl) {
+        return Some(Answer::Absent(format!("{transport} has no doorbells")));
+    }
+    if facts.machine.as_ref().and_then(|m| m.is_virtual) == Some(false) {
+        return Some(Answer::Absent("there is no hypervisor".into()));
+    }
+    match facts.class(ctrl) {
+        Some(Class::Passthrough | Class::Physical) => Some(Answer::Absent(
+            "the doorbells of a passed-through controller do not exit".into(),
+        )),
+        Some(Class::Cloud) => Some(Answer::Absent(
+            "the doorbells of the cloud's controller go to hardware: they do not exit".into(),
+        )),
+        Some(Class::Emulated) => None,
+        Some(Class::Target | Class::Fabrics | Class::Unknown) | None => Some(Answer::Open(
+            "whether the doorbells of this controller exit to a hypervisor is not known".into(),
+        )),
+    }
+}
+
+pub fn check(facts: &Facts, subject: Subject) -> Answer {
+    let Some(ctrl) = subject.ctrl() else {
+        return Answer::Absent("no controller".into());
+    };
+    let Some(portion) = facts.portion(subject, Stages::SUBMIT) else {
+        return Answer::Absent("no commands".into());
+    };
+    if portion.most.part < EXPLAINS {
+        return Answer::Out(format!("submit has {}", portion.text()));
+    }
+    if let Some(answer) = no_exits(facts, ctrl) {
+        return answer;
+    }
     let rung = |c: &super::super::Command| {
         let announcement = c.conditions.announcement()?;
         Some(announcement == Announcement::Rung)
     };
-    let (mut causes, mut most) = (Vec::new(), Share::default());
-    for ctrl in facts.ctrls() {
-        let all = facts.of_ctrl(ctrl);
-        let share = facts.share(all.clone(), Stages::SUBMIT).unwrap_or_default();
-        if share.part > most.part {
-            most = share;
-        }
-        // elided doorbells are no exits
-        let any_rung = all.clone().any(|c| rung(c) != Some(false));
-        if share.is_most() && any_rung {
-            let cause = cause(facts, ctrl).explaining(share.part);
-            causes.push(cause.shown_by("submit", format!("{} of the time", share.text())));
-        }
+    // elided doorbells are no exits
+    let any_rung = facts.of_ctrl(ctrl).any(|c| rung(c) != Some(false));
+    if !any_rung {
+        return Answer::Out("no doorbell was rung: the shadow doorbells elided all".into());
     }
-    if causes.is_empty()
-        && let Some((stratum, comparison)) = facts.compare(Stages::SUBMIT, rung)
-        && comparison.goes_with(EXPLAINS)
-    {
-        let what = format!("submit of {}, rung / elided", facts.stratum_name(&stratum));
-        let cause = cause(facts, stratum.ctrl).explaining(comparison.explains);
-        let cause = cause.shown_by(&what, comparison.text());
-        causes.push(cause.shown_by("doorbells rung", comparison.with));
+    let most = portion.is_most();
+    if most == Reaches::Yes {
+        let cause = cause(facts, ctrl).explaining(portion.least.part);
+        return Answer::cause(cause.shown_by("submit", portion.text()));
     }
-    Answer::of(
-        causes,
-        format!("the submit stage has {} of the time", most.text()),
-    )
+    let condition = Condition {
+        subject,
+        stages: Stages::SUBMIT,
+        least: EXPLAINS,
+        ratio: "doorbell rung / elided",
+        sides: ["commands whose doorbell was rung", "elided"],
+        may_follow: false,
+    };
+    match condition.judge(facts, rung) {
+        Ok((stratum, comparison)) => {
+            let what = format!("submit of {}, rung / elided", facts.stratum_name(&stratum));
+            let cause = cause(facts, ctrl).explaining(comparison.explains);
+            let cause = cause.shown_by(&what, comparison.text());
+            Answer::cause(cause.shown_by("doorbells rung", comparison.with))
+        }
+        // the share alone decides
+        Err(Answer::Open(_)) if most == Reaches::No => {
+            Answer::Out(format!("submit has {}", portion.text()))
+        }
+        Err(answer) => answer,
+    }
 }

@@ -1,12 +1,10 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The device did not notice a doorbell: the command waited until the next submission on its queue.
 
-use std::collections::BTreeMap;
-use std::collections::BTreeSet;
-
 use super::super::Answer;
 use super::super::Cause;
 use super::super::Facts;
+use super::super::Subject;
 use super::stray::Queues;
 use super::stray::Stray;
 use crate::inflight::Verdict;
@@ -33,40 +31,44 @@ fn was_freed(stray: &Stray<'_>) -> bool {
     silent && rest < stray.time_ns() / 10 && rest < stray.median_ns * 3 + 5_000_000
 }
 
-pub fn check(facts: &Facts) -> Answer {
-    let queues = Queues::of(facts);
-    let mut freed: BTreeMap<u32, (u64, u64, u16)> = BTreeMap::new();
-    for stray in queues.strays(facts).filter(was_freed) {
-        let found = freed.entry(stray.command.stratum.ctrl).or_default();
-        *found = (found.0 + 1, found.1.max(stray.time_ns()), stray.command.qid);
+pub fn check(facts: &Facts, subject: Subject) -> Answer {
+    let Some(ctrl) = subject.ctrl() else {
+        return Answer::Absent("no controller".into());
+    };
+    if let Some(transport) = facts.fabric(ctrl) {
+        return Answer::Absent(format!("{transport} has no doorbells"));
     }
-    freed.retain(|_, (count, longest, _)| *count > 1 || *longest >= CERTAIN_NS);
+    let queues = Queues::of(facts, ctrl);
+    let (mut count, mut longest, mut qid) = (0_u64, 0, 0);
+    for stray in queues.strays(facts).filter(was_freed) {
+        (count, longest) = (count + 1, stray.time_ns().max(longest));
+        qid = stray.command.qid;
+    }
+    let is_freed = count > 1 || longest >= CERTAIN_NS;
     let stuck = facts.stuck(|verdict| verdict == Some(Verdict::NotFetched));
-    let ctrls: BTreeSet<u32> = freed.keys().chain(stuck.keys()).copied().collect();
-    let causes = ctrls.into_iter().map(|ctrl| {
-        let name = format!("nvme{ctrl}");
-        let cause = Cause::new(
-            "doorbell-unseen",
-            &name,
-            format!("{name} did not notice doorbells: commands waited for the next submission"),
-            "update the virtual machine monitor; until then switch shadow doorbells off there (QEMU \
-             8.1 and later: `-device nvme,dbcs=off`)",
-        )
-        .with_risk("without shadow doorbells each doorbell is an exit");
-        let mut cause = stuck.get(&ctrl).copied().unwrap_or_default().shown_in(cause);
-        if let Some((count, longest, qid)) = freed.get(&ctrl) {
-            cause = cause
-                .shown_by("commands that the next submission freed", count)
-                .shown_by("the longest waited", nanos(*longest as f64))
-                .shown_by("queue of the last", qid);
-        }
-        match facts.controller(ctrl).and_then(|c| c.shadow_doorbells) {
-            Some(shadow) => cause.shown_by("shadow doorbells", if shadow { "yes" } else { "no" }),
-            None => cause,
-        }
-    });
-    Answer::of(
-        causes.collect(),
-        "no command waited for the next submission on its queue",
+    let stuck = stuck.get(&ctrl).copied();
+    if stuck.is_none() && !is_freed {
+        return Answer::Absent("no command waited for the next submission on its queue".to_owned());
+    }
+    let name = format!("nvme{ctrl}");
+    let cause = Cause::new(
+        "doorbell-unseen",
+        &name,
+        format!("{name} did not notice doorbells: commands waited for the next submission"),
+        "update the virtual machine monitor; until then switch shadow doorbells off there (QEMU \
+         8.1 and later: `-device nvme,dbcs=off`)",
     )
+    .with_risk("without shadow doorbells each doorbell is an exit");
+    let mut cause = stuck.unwrap_or_default().shown_in(cause);
+    if is_freed {
+        cause = cause
+            .shown_by("commands that the next submission freed", count)
+            .shown_by("the longest waited", nanos(longest as f64))
+            .shown_by("queue id of the last", qid);
+    }
+    let shadow = facts.controller(ctrl).and_then(|c| c.shadow_doorbells);
+    Answer::cause(match shadow {
+        Some(shadow) => cause.shown_by("shadow doorbells", if shadow { "yes" } else { "no" }),
+        None => cause,
+    })
 }

@@ -1,13 +1,15 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Commands failed, were retried, or timed out.
 
-use std::collections::BTreeSet;
-
 use super::super::Answer;
 use super::super::Cause;
 use super::super::Facts;
+use super::super::Subject;
 use crate::nvme::status::Status;
 use crate::nvme::status::StatusType;
+
+/// Fewer failures or retries are a note.
+const SEVERAL: u64 = 3;
 
 /// Whether a failure is one of the device, not of a request that it does not support.
 fn is_failure_of_device(code: u16) -> bool {
@@ -20,50 +22,109 @@ fn is_failure_of_device(code: u16) -> bool {
     }
 }
 
-pub fn check(facts: &Facts) -> Answer {
-    let incidents = &facts.incidents;
-    let failed = incidents.failures.iter();
-    let failed: Vec<_> = failed
-        .filter(|((_, code), _)| is_failure_of_device(*code))
-        .collect();
-    let unpolled = |ctrl: u32| {
-        let all = incidents.timeouts.iter();
-        all.filter(|t| t.id.ctrl == ctrl && !t.polled).count() as u64
-    };
-    let mut ctrls: BTreeSet<u32> = failed.iter().map(|((ctrl, _), _)| *ctrl).collect();
-    ctrls.extend(incidents.resets.keys());
-    ctrls.extend(
-        incidents
-            .controllers()
-            .into_iter()
-            .filter(|&c| unpolled(c) > 0),
-    );
-    let path_errors = |ctrl| incidents.path_errors.get(&ctrl).copied().unwrap_or(0);
-    let retried = |ctrl: &u32| incidents.retries.get(ctrl).copied().unwrap_or(0);
-    ctrls.extend(incidents.retries.keys().filter(|&&c| path_errors(c) == 0));
-    let causes = ctrls.into_iter().map(|ctrl| {
-        let name = format!("nvme{ctrl}");
-        let mut cause = Cause::new(
-            "errors-timeout",
-            &name,
-            format!("commands of {name} failed or timed out; each retry waits and runs again"),
-            format!(
-                "read `dmesg | grep {name}` and `nvme smart-log /dev/{name}`; where the storage is slow \
-                 for longer than the timeout, raise it (nvme_core.io_timeout)"
-            ),
-        );
-        for ((_, code), count) in failed.iter().filter(|((c, _), _)| *c == ctrl) {
-            cause = cause.shown_by(&format!("{}", Status(*code)), format!("{count} commands"));
-        }
-        let counts = [
-            ("retries", retried(&ctrl)),
-            ("timeouts", unpolled(ctrl)),
-            ("resets", incidents.resets.get(&ctrl).copied().unwrap_or(0)),
+/// What happened to the commands of a controller.
+#[derive(Clone, Copy, Debug, Default)]
+struct Counts {
+    failed: u64,
+    media: u64,
+    retries: u64,
+    timeouts: u64,
+    resets: u64,
+}
+
+impl Counts {
+    fn sentence(&self, name: &str) -> String {
+        let count = |n: u64, one: &str, many: &str| {
+            let what = if n == 1 { one } else { many };
+            (n > 0).then(|| format!("{n} {what}"))
+        };
+        let parts = [
+            count(self.failed, "command failed", "commands failed"),
+            count(self.timeouts, "command timed out", "commands timed out"),
+            count(self.retries, "retry", "retries"),
+            count(self.resets, "reset", "resets"),
         ];
-        for (what, count) in counts.into_iter().filter(|(_, n)| *n > 0) {
+        let parts: Vec<String> = parts.into_iter().flatten().collect();
+        format!("{name}: {}", parts.join(", "))
+    }
+
+    fn advice(&self, name: &str) -> String {
+        let mut parts = vec![format!("read `dmesg | grep {name}`")];
+        if self.media > 0 {
+            parts.push(format!(
+                "the medium has errors: see `nvme smart-log /dev/{name}` and `nvme error-log /dev/{name}`, and \
+                 restore the data of these blocks"
+            ));
+        }
+        if self.timeouts > 0 {
+            parts.push(
+                "where the storage is slow for longer than the timeout, raise it (nvme_core.io_timeout)"
+                    .into(),
+            );
+        }
+        if self.retries > 0 {
+            parts.push("each retry waits and runs again".into());
+        }
+        parts.join("; ")
+    }
+}
+
+pub fn check(facts: &Facts, subject: Subject) -> Answer {
+    let Some(ctrl) = subject.ctrl() else {
+        return Answer::Absent("no controller".into());
+    };
+    let incidents = &facts.incidents;
+    let own = incidents.failures.iter().filter(|((c, _), _)| *c == ctrl);
+    let failed: Vec<(u16, u64)> = own
+        .map(|((_, code), count)| (*code, *count))
+        .filter(|(code, _)| is_failure_of_device(*code))
+        .collect();
+    let of = |map: &std::collections::BTreeMap<u32, u64>| map.get(&ctrl).copied().unwrap_or(0);
+    let media = failed
+        .iter()
+        .filter(|(code, _)| Status(*code).kind() == StatusType::Media);
+    let counts = Counts {
+        failed: failed.iter().map(|(_, count)| count).sum(),
+        media: media.map(|(_, count)| count).sum(),
+        // those of a failed path are the path's
+        retries: match of(&incidents.path_errors) {
+            0 => of(&incidents.retries),
+            _ => 0,
+        },
+        timeouts: incidents.unpolled(ctrl),
+        resets: of(&incidents.resets),
+    };
+    if counts.failed + counts.retries + counts.timeouts + counts.resets == 0 {
+        return Answer::Absent(match facts.fabric(ctrl) {
+            Some(transport) => {
+                format!("no failure, retry or reset (timeouts of {transport} are not observed)")
+            }
+            None => "no failure, retry, timeout or reset".into(),
+        });
+    }
+    let name = format!("nvme{ctrl}");
+    let mut cause = Cause::new(
+        "errors-timeout",
+        &name,
+        counts.sentence(&name),
+        counts.advice(&name),
+    );
+    for (code, count) in &failed {
+        cause = cause.shown_by(&format!("{}", Status(*code)), format!("{count} commands"));
+    }
+    for (what, count) in [
+        ("retries", counts.retries),
+        ("timeouts", counts.timeouts),
+        ("resets", counts.resets),
+    ] {
+        if count > 0 {
             cause = cause.shown_by(what, count);
         }
-        cause
-    });
-    Answer::of(causes.collect(), "no failure, retry, timeout or reset")
+    }
+    let is_incident =
+        counts.timeouts + counts.resets > 0 || counts.failed.max(counts.retries) >= SEVERAL;
+    match is_incident {
+        true => Answer::cause(cause),
+        false => Answer::note(cause),
+    }
 }

@@ -8,27 +8,26 @@ use super::super::Cause;
 use super::super::Command;
 use super::super::Facts;
 use super::super::Stages;
+use super::super::Subject;
+use super::condition::Condition;
 use super::stray::Queues;
 
 /// Submissions this close compete for the queue, in nanoseconds.
 const CLOSE_NS: u64 = 20_000;
 /// The part of the time that goes with it.
 const EXPLAINS: f64 = 0.1;
+/// Where a command waits for others.
+const STAGES: Stages = Stages::MAP.with(Stages::SUBMIT);
 
 /// What identifies a command in memory.
-fn key(command: &Command) -> (u32, u16, u16, u64) {
-    (
-        command.stratum.ctrl,
-        command.qid,
-        command.cid,
-        command.setup_ns,
-    )
+const fn key(command: &Command) -> (u16, u16, u64) {
+    (command.qid, command.cid, command.setup_ns)
 }
 
 /// The median time of map and submit. Each command's own time would be wrong: a long one meets more
 /// others, whether or not it waits for them.
 fn usual(queue: &[&Command]) -> u64 {
-    let time = |c: &&Command| c.time_within(Stages::MAP | Stages::SUBMIT);
+    let time = |c: &&Command| c.time_within(STAGES);
     let mut times: Vec<u64> = queue.iter().map(time).collect();
     let middle = times.len() / 2;
     if times.is_empty() {
@@ -39,8 +38,8 @@ fn usual(queue: &[&Command]) -> u64 {
 }
 
 /// Commands whose queue another CPU had begun to use just before.
-fn shared(facts: &Facts) -> HashSet<(u32, u16, u16, u64)> {
-    let queues = Queues::of(facts);
+fn shared(facts: &Facts, ctrl: u32) -> HashSet<(u16, u16, u64)> {
+    let queues = Queues::of(facts, ctrl);
     let mut found = HashSet::new();
     for queue in queues.iter() {
         let window_ns = usual(queue).max(CLOSE_NS);
@@ -56,32 +55,32 @@ fn shared(facts: &Facts) -> HashSet<(u32, u16, u16, u64)> {
     found
 }
 
-pub fn check(facts: &Facts) -> Answer {
+pub fn check(facts: &Facts, subject: Subject) -> Answer {
     let Some(machine) = &facts.machine else {
-        return Answer::Unknown("queues and CPUs were not recorded".into());
+        return Answer::NotLooked("record --context".into());
     };
-    let cpus = machine.cpus.unwrap_or(0);
-    let fewer: Vec<_> = machine
-        .controllers
-        .iter()
-        .filter(|c| c.io_queues.is_some_and(|n| n > 0 && n < cpus))
-        .collect();
-    if fewer.is_empty() {
-        return Answer::Out("each CPU has a queue".into());
+    let controller = subject.ctrl().and_then(|ctrl| facts.controller(ctrl));
+    let counts = controller.and_then(|c| c.io_queues).zip(machine.cpus);
+    let (Some((queues, cpus)), Some(ctrl)) = (counts, subject.ctrl()) else {
+        return Answer::Open("the number of queues or CPUs is not known".into());
+    };
+    if queues == 0 || queues >= cpus {
+        return Answer::Absent("each CPU has a queue".into());
     }
-    let shared = shared(facts);
-    let fewer_of = |ctrl: u32| fewer.iter().find(|c| c.instance == ctrl);
-    let found = facts.compare(Stages::MAP | Stages::SUBMIT, |command| {
-        fewer_of(command.stratum.ctrl)?;
-        Some(shared.contains(&key(command)))
-    });
-    let Some((stratum, comparison)) = found.filter(|(_, c)| c.goes_with(EXPLAINS)) else {
-        return Answer::Out("commands on a shared queue are submitted as fast as others".into());
+    let shared = shared(facts, ctrl);
+    let condition = Condition {
+        subject,
+        stages: STAGES,
+        least: EXPLAINS,
+        ratio: "map+submit, queue shared / alone",
+        sides: ["commands beside another CPU's on their queue", "alone"],
+        may_follow: false,
     };
-    let name = format!("nvme{}", stratum.ctrl);
-    let queues = fewer_of(stratum.ctrl)
-        .and_then(|c| c.io_queues)
-        .unwrap_or(0);
+    let (stratum, comparison) = match condition.judge(facts, |c| Some(shared.contains(&key(c)))) {
+        Ok(found) => found,
+        Err(answer) => return answer,
+    };
+    let name = format!("nvme{ctrl}");
     let cause = Cause::new(
         "few-queues",
         &name,
@@ -97,5 +96,5 @@ pub fn check(facts: &Facts) -> Answer {
     .shown_by("commands on a shared queue", comparison.with)
     .shown_by("I/O queues", queues)
     .shown_by("CPUs", cpus);
-    Answer::Found(vec![cause])
+    Answer::cause(cause)
 }

@@ -3,9 +3,13 @@
 
 use super::super::Answer;
 use super::super::Cause;
+use super::super::Command;
 use super::super::Facts;
 use super::super::Stages;
-use super::discard_storm::Overlaps;
+use super::super::Subject;
+use super::condition::Condition;
+use super::overlap::Overlaps;
+use super::percent;
 
 const FLUSH: u8 = 0;
 const WRITE: u8 = 1;
@@ -21,56 +25,61 @@ fn disk(facts: &Facts, ctrl: u32) -> String {
     facts.disk_name(ctrl, most.map_or(0, |s| s.nsid))
 }
 
-pub fn check(facts: &Facts) -> Answer {
-    let flushes = facts.all().filter(|c| c.code() == FLUSH);
-    if flushes.count() == 0 {
-        return Answer::Out("no flush".into());
-    }
-    let overlaps = Overlaps::of(facts, &[FLUSH]);
-    let mut causes = Vec::new();
-    let mut most = 0.0_f64;
-    for ctrl in facts.ctrls() {
-        let time = |code: Option<u8>| {
-            let all = facts.of_ctrl(ctrl);
-            let of = all.filter(move |c| code.is_none_or(|code| c.code() == code));
-            facts.sums(of, super::super::Command::total)
-        };
-        let Some(share) = facts.clock.share(&time(Some(FLUSH)), &time(None)) else {
-            continue;
-        };
-        most = most.max(share.part);
-        let slower = facts.compare(Stages::ALL, |c| {
-            (c.stratum.ctrl == ctrl && c.code() == WRITE)
-                .then(|| overlaps.meet(c, facts.expected(c)))
-        });
-        let slower = slower.filter(|(_, c)| c.goes_with(EXPLAINS));
-        if share.low < PART && slower.is_none() {
-            continue;
-        }
-        let name = format!("nvme{ctrl}");
-        let explains = slower.map_or(0.0, |(_, c)| c.explains).max(share.part);
-        let mut cause = Cause::new(
-            "flush-cost",
-            &name,
-            format!("flushes of {name} take the time"),
-            format!(
-                "let the application flush less often (group commits); where losing the last writes is \
-                 acceptable, or the cache survives a power cut, `echo \"write through\" > \
-                 /sys/block/{}/queue/write_cache` sends no flushes",
-                disk(facts, ctrl)
-            ),
-        )
-        .with_risk("without flushes, a power cut loses data that the application believes written")
-        .explaining(explains)
-        .shown_by("flushes", format!("{} of the time", share.text()));
-        if let Some((stratum, comparison)) = slower {
-            let what = format!("{}, flush in flight / none", facts.stratum_name(&stratum));
-            cause = cause.shown_by(&what, comparison.text());
-        }
-        causes.push(cause);
-    }
-    Answer::of(
-        causes,
-        format!("flushes have {} of the time", super::percent(most)),
+pub fn check(facts: &Facts, subject: Subject) -> Answer {
+    let flushes = facts.of_subject(subject).filter(|c| c.code() == FLUSH);
+    let flushes = facts.sums(flushes, Command::total);
+    let all = facts.sums(facts.of_subject(subject), Command::total);
+    let share = facts.clock.share(&flushes, &all);
+    let (Some(share), Some(ctrl)) = (share.filter(|s| s.part > 0.0), subject.ctrl()) else {
+        return Answer::Absent("no flush".into());
+    };
+    let overlaps = Overlaps::of(facts, ctrl, &[FLUSH]);
+    let condition = Condition {
+        subject,
+        stages: Stages::ALL,
+        least: EXPLAINS,
+        ratio: "writes beside a flush / not",
+        sides: ["writes beside a flush", "without one"],
+        may_follow: false,
+    };
+    let slower = condition.judge(facts, |c| {
+        (c.code() == WRITE).then(|| overlaps.meet(facts, c))
+    });
+    let is_large = share.is_at_least(PART);
+    let slower = match slower {
+        Ok(found) => Some(found),
+        Err(_) if is_large => None,
+        Err(Answer::Open(why)) => return Answer::Open(why),
+        Err(_) => return Answer::Out(format!("flushes have {} of the time", share.text())),
+    };
+    let name = format!("nvme{ctrl}");
+    let sentence = match slower {
+        Some((_, found)) if !is_large => format!(
+            "flushes slow down the writes of {name}: {:.1} times the time",
+            found.ratio.ratio
+        ),
+        _ => format!("flushes take {} of the time on {name}", percent(share.part)),
+    };
+    let explains = slower.map_or(0.0, |(_, c)| c.explains).max(share.part);
+    let cause = Cause::new(
+        "flush-cost",
+        &name,
+        sentence,
+        format!(
+            "let the application flush less often (group commits); where losing the last writes is \
+             acceptable, or the cache survives a power cut, `echo \"write through\" > \
+             /sys/block/{}/queue/write_cache` sends no flushes",
+            disk(facts, ctrl)
+        ),
     )
+    .with_risk("without flushes, a power cut loses data that the application believes written")
+    .explaining(explains)
+    .shown_by("flushes", format!("{} of the time", share.text()));
+    Answer::cause(match slower {
+        Some((stratum, comparison)) => {
+            let what = format!("{}, flush in flight / none", facts.stratum_name(&stratum));
+            cause.shown_by(&what, comparison.text())
+        }
+        None => cause,
+    })
 }

@@ -6,36 +6,57 @@ use super::super::Answer;
 use super::super::Cause;
 use super::super::Facts;
 use super::super::Stages;
+use super::super::Subject;
 use super::super::command::LONG_NS;
-use super::not_shown;
+use super::condition::Condition;
+use super::not_observed;
 
 /// The part of the time that goes with it.
 const EXPLAINS: f64 = 0.15;
 
-pub fn check(facts: &Facts) -> Answer {
-    if !facts.all().any(|c| c.conditions.cpu_idle().is_some()) {
-        return Answer::Unknown("idle CPUs were not observed (record --context)".into());
+pub fn check(facts: &Facts, subject: Subject) -> Answer {
+    if let Some(transport) = subject.ctrl().and_then(|ctrl| facts.fabric(ctrl)) {
+        return Answer::Open(format!(
+            "{transport} has no interrupt of its own to observe"
+        ));
     }
-    let stages = Stages::DEVICE;
+    if !facts
+        .of_subject(subject)
+        .any(|c| c.conditions.cpu_idle().is_some())
+    {
+        return not_observed(facts, "whether CPUs were idle");
+    }
+    let condition = Condition {
+        subject,
+        stages: Stages::DEVICE,
+        least: EXPLAINS,
+        ratio: "CPU idle / busy",
+        sides: ["commands that found the CPU idle", "that found it busy"],
+        may_follow: true,
+    };
     // a command that went astray leaves its CPU idle, and is judged by other rules
-    let found = facts.compare(stages, |c| {
+    let found = condition.judge(facts, |c| {
         (c.total() < LONG_NS).then(|| c.conditions.cpu_idle())?
     });
-    let Some((stratum, comparison)) = found else {
-        return Answer::Out("too few commands found the CPU idle, or busy".into());
+    let (stratum, comparison) = match found {
+        Ok(found) => found,
+        Err(answer) => return answer,
     };
-    if !comparison.goes_with(EXPLAINS) {
-        return not_shown("CPU idle / busy", &comparison);
-    }
-    let is_virtual = facts.machine.as_ref().and_then(|m| m.is_virtual);
-    let advice = if is_virtual == Some(false) {
-        "limit the power saving of the CPU (idle=poll, /dev/cpu_dma_latency) and of the device \
-         (/sys/class/nvme/nvme*/power/pm_qos_latency_tolerance_us)"
+    let is_metal = facts.machine.as_ref().and_then(|m| m.is_virtual) == Some(false);
+    let (advice, risk) = if is_metal {
+        (
+            "limit the power saving of the CPU (idle=poll, /dev/cpu_dma_latency) and of the device \
+             (/sys/class/nvme/nvme*/power/pm_qos_latency_tolerance_us)",
+            "CPUs and devices that stay awake use power",
+        )
     } else {
-        "let the guest poll before it halts (`modprobe cpuidle_haltpoll`), or the host \
-         (kvm.halt_poll_ns); or use polled queues (nvme.poll_queues)"
+        (
+            "let the guest poll before it halts (`modprobe cpuidle_haltpoll`), or the host \
+             (kvm.halt_poll_ns); or use polled queues (nvme.poll_queues)",
+            "polling CPUs use power, and take it from other guests",
+        )
     };
-    let name = format!("nvme{}", stratum.ctrl);
+    let name = facts.subject_name(subject);
     let cause = Cause::new(
         "idle-vcpu-wake",
         &name,
@@ -45,12 +66,12 @@ pub fn check(facts: &Facts) -> Answer {
         ),
         advice,
     )
-    .with_risk("polling CPUs use power, and take it from other guests")
+    .with_risk(risk)
     .explaining(comparison.explains)
     .shown_by(
         &format!("device of {}, CPU idle / busy", facts.stratum_name(&stratum)),
         comparison.text(),
     )
     .shown_by("commands with an idle CPU", comparison.with);
-    Answer::Found(vec![cause])
+    Answer::cause(cause)
 }

@@ -4,63 +4,74 @@
 use super::super::Answer;
 use super::super::Cause;
 use super::super::Facts;
-use super::super::Stages;
+use super::super::Subject;
+use super::super::portion::Reaches;
+use super::condition::COPYING;
+use super::not_observed;
 
 /// Mappings per command.
 const PER_COMMAND: f64 = 0.5;
 /// The stages that map have this part of the time.
 const PART: f64 = 0.2;
 
-pub fn check(facts: &Facts) -> Answer {
+/// The advice: what is not in use yet.
+fn advice(group: Option<&str>) -> &'static str {
+    match group {
+        Some("DMA-FQ") => "boot with iommu.passthrough=1: invalidation is lazy already",
+        _ => "boot with iommu.strict=0 (lazy invalidation), or with iommu.passthrough=1",
+    }
+}
+
+pub fn check(facts: &Facts, subject: Subject) -> Answer {
+    let controller = subject.ctrl().and_then(|ctrl| facts.controller(ctrl));
+    let group = controller.and_then(|c| c.iommu_group.as_deref());
+    if let Some(transport) = subject.ctrl().and_then(|ctrl| facts.fabric(ctrl)) {
+        return Answer::Absent(format!("{transport} maps no data for a controller"));
+    }
+    if group == Some("identity") {
+        return Answer::Absent("its IOMMU group has the type `identity`: nothing is mapped".into());
+    }
     let Some(maps) = facts.counted(|a| a.iommu_maps) else {
-        return Answer::Unknown(
-            "mappings of the IOMMU were not observed (record --context)".into(),
-        );
+        return not_observed(facts, "mappings of the IOMMU");
     };
     let per_command = maps.count as f64 / facts.requests().max(1) as f64;
     if per_command < PER_COMMAND {
-        return Answer::Out(format!(
+        return Answer::Absent(format!(
             "{per_command:.2} mappings of the IOMMU per command"
         ));
     }
-    let stages = Stages::MAP | Stages::COMPLETE | Stages::END;
-    let mut causes = Vec::new();
-    let mut most = 0.0_f64;
-    for ctrl in facts.ctrls() {
-        let all = facts.of_ctrl(ctrl);
-        let Some(share) = facts.share(all, stages) else {
-            continue;
-        };
-        most = most.max(share.part);
-        if share.part < PART || share.low < PART / 2.0 {
-            continue;
-        }
-        let name = format!("nvme{ctrl}");
-        let mut cause = Cause::new(
-            "iommu",
-            &name,
-            format!("each command of {name} maps and unmaps its data in the IOMMU"),
-            "boot with iommu.strict=0 (lazy invalidation), or with iommu.passthrough=1",
-        )
-        .with_risk(
-            "lazy: a device can use a stale mapping for some milliseconds; passthrough: it can access all \
-             memory",
-        )
-        .explaining(share.part)
-        .shown_by("mappings per command", format!("{per_command:.1}"))
-        .shown_by(&stages.name(), format!("{} of the time", share.text()));
-        if let Some(group) = facts
-            .controller(ctrl)
-            .and_then(|c| c.iommu_group.as_deref())
-        {
-            cause = cause.shown_by("type of the IOMMU group", group);
-        }
-        causes.push(cause);
+    if controller.is_some() && group.is_none() {
+        return Answer::Absent("it is in no IOMMU group: others map".into());
     }
-    let otherwise = format!(
-        "{} have {} of the time",
-        stages.name(),
-        super::percent(most)
-    );
-    Answer::of(causes, otherwise)
+    let Some(portion) = facts.portion(subject, COPYING) else {
+        return Answer::Absent("no commands".into());
+    };
+    match portion.is_at_least(PART) {
+        Reaches::Yes => {}
+        Reaches::Open => return Answer::Open(portion.undecided()),
+        Reaches::No => {
+            return Answer::Out(format!("{} have {}", COPYING.name(), portion.text()));
+        }
+    }
+    let name = facts.subject_name(subject);
+    let cause = Cause::new(
+        "iommu",
+        &name,
+        format!(
+            "each command of {name} maps and unmaps its data in the IOMMU: {} of the time",
+            portion.range()
+        ),
+        advice(group),
+    )
+    .with_risk(
+        "lazy: a device can use a stale mapping for some milliseconds; passthrough: it can access all \
+         memory",
+    )
+    .explaining(portion.least.part)
+    .shown_by("mappings per command", format!("{per_command:.1}"))
+    .shown_by(&COPYING.name(), portion.text());
+    Answer::cause(match group {
+        Some(group) => cause.shown_by("type of the IOMMU group", group),
+        None => cause,
+    })
 }

@@ -2,6 +2,7 @@
 //! The rules, one file each. docs/diagnose.md describes how to add one.
 
 mod bounce;
+mod condition;
 mod device;
 mod discard_storm;
 mod doorbell_exit;
@@ -15,9 +16,11 @@ mod iommu;
 mod lost_interrupt;
 mod not_polling;
 mod one_irq_cpu;
+mod overlap;
 mod path_failover;
 mod rate_cap;
 mod remote_completion;
+mod request_wait;
 mod scheduler;
 mod softirq;
 mod split;
@@ -26,48 +29,51 @@ mod tag_wait;
 mod thermal;
 mod unaligned;
 mod vcpu_stolen;
+mod waits;
 
-use super::Answer;
 use super::Rule;
+use super::Scope;
 use super::Tier;
-use super::measure::Comparison;
 
 macro_rules! rules {
-    ($($name:literal $tier:ident $module:ident;)*) => {
+    ($($name:literal $noun:literal $tier:ident $scope:ident $module:ident;)*) => {
         /// Every rule.
         pub const RULES: &[Rule] = &[$(Rule {
             name: $name,
+            noun: $noun,
             tier: Tier::$tier,
+            scope: Scope::$scope,
             check: $module::check,
         }),*];
     };
 }
 
 rules! {
-    "lost-interrupt"    Incident  lost_interrupt;
-    "doorbell-unseen"   Incident  doorbell_unseen;
-    "held-by-device"    Incident  held_by_device;
-    "path-failover"     Incident  path_failover;
-    "errors-timeout"    Incident  errors_timeout;
-    "vcpu-stolen"       Machine   vcpu_stolen;
-    "tag-wait"          Mechanism tag_wait;
-    "scheduler"         Mechanism scheduler;
-    "split"             Mechanism split;
-    "bounce"            Mechanism bounce;
-    "iommu"             Mechanism iommu;
-    "few-queues"        Mechanism few_queues;
-    "doorbell-exit"     Mechanism doorbell_exit;
-    "one-irq-cpu"       Mechanism one_irq_cpu;
-    "remote-completion" Mechanism remote_completion;
-    "softirq"           Mechanism softirq;
-    "idle-vcpu-wake"    Mechanism idle_wake;
-    "not-polling"       Mechanism not_polling;
-    "flush-cost"        Mechanism flush_cost;
-    "discard-storm"     Mechanism discard_storm;
-    "unaligned"         Mechanism unaligned;
-    "thermal"           Limit     thermal;
-    "rate-cap"          Limit     rate_cap;
-    "device"            Device    device;
+    "lost-interrupt"    "lost interrupts"         Incident  Controller lost_interrupt;
+    "doorbell-unseen"   "missed doorbells"        Incident  Controller doorbell_unseen;
+    "held-by-device"    "held commands"           Incident  Controller held_by_device;
+    "path-failover"     "failed paths"            Incident  Controller path_failover;
+    "errors-timeout"    "failed commands"         Incident  Controller errors_timeout;
+    "vcpu-stolen"       "stolen CPU time"         Machine   Machine    vcpu_stolen;
+    "tag-wait"          "the wait for tags"       Mechanism Disk       tag_wait;
+    "request-wait"      "waits before the request" Mechanism Disk      request_wait;
+    "scheduler"         "the I/O scheduler"       Mechanism Disk       scheduler;
+    "split"             "splits"                  Mechanism Disk       split;
+    "bounce"            "bounce buffers"          Mechanism Machine    bounce;
+    "iommu"             "the IOMMU"               Mechanism Controller iommu;
+    "few-queues"        "shared queues"           Mechanism Controller few_queues;
+    "doorbell-exit"     "doorbell exits"          Mechanism Controller doorbell_exit;
+    "one-irq-cpu"       "a busy interrupt CPU"    Mechanism Controller one_irq_cpu;
+    "remote-completion" "remote completion"       Mechanism Controller remote_completion;
+    "softirq"           "soft interrupts"         Mechanism Controller softirq;
+    "idle-vcpu-wake"    "the wake of idle CPUs"   Mechanism Controller idle_wake;
+    "not-polling"       "unused polled queues"    Mechanism Controller not_polling;
+    "flush-cost"        "flushes"                 Mechanism Controller flush_cost;
+    "discard-storm"     "discards"                Mechanism Controller discard_storm;
+    "unaligned"         "unaligned commands"      Mechanism Disk       unaligned;
+    "thermal"           "the temperature"         Limit     Controller thermal;
+    "rate-cap"          "a rate limit"            Limit     Controller rate_cap;
+    "device"            "the device"              Device    Controller device;
 }
 
 /// A part in percent: `71 %`.
@@ -75,12 +81,10 @@ fn percent(part: f64) -> String {
     format!("{:.0} %", part * 100.0)
 }
 
-/// The answer for a comparison that does not show a cause. One whose interval allows no effect and
-/// twice the time rules nothing out.
-fn not_shown(what: &str, comparison: &Comparison) -> Answer {
-    let text = format!("{what}: {}", comparison.text());
-    match comparison.is_vague() {
-        true => Answer::Unknown(format!("too uncertain: {text}")),
-        false => Answer::Out(text),
+/// Why an observation of `--context` is missing.
+fn not_observed(facts: &super::Facts, what: &str) -> super::Answer {
+    match facts.activity {
+        Some(_) => super::Answer::Open(format!("this kernel does not show {what}")),
+        None => super::Answer::NotLooked("record --context".into()),
     }
 }

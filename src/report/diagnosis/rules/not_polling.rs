@@ -1,36 +1,41 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! There are polled queues, and no command uses them.
+//! There are polled queues, and no command uses them. That costs nothing by itself: a note.
 
 use super::super::Answer;
 use super::super::Cause;
 use super::super::Facts;
+use super::super::Subject;
 
-pub fn check(facts: &Facts) -> Answer {
-    let polled = facts.machine.as_ref().and_then(|m| m.poll_queues);
-    let Some(polled) = polled else {
-        return Answer::Unknown("nvme.poll_queues was not recorded".into());
+pub fn check(facts: &Facts, subject: Subject) -> Answer {
+    let polled = facts.machine.as_ref().map(|m| m.poll_queues);
+    let polled = match polled {
+        None => return Answer::NotLooked("record --context".into()),
+        Some(None | Some(0)) => return Answer::Absent("there are no polled queues".into()),
+        Some(Some(polled)) => polled,
     };
-    if polled == 0 {
-        return Answer::Out("there are no polled queues".into());
+    let Some(ctrl) = subject.ctrl().filter(|ctrl| facts.fabric(*ctrl).is_none()) else {
+        return Answer::Absent("nvme.poll_queues concerns PCI only".into());
+    };
+    let Some(first) = facts.first_polled(ctrl) else {
+        return Answer::Open("the number of queues is not known".into());
+    };
+    if facts.of_ctrl(ctrl).any(|c| u32::from(c.qid) >= first) {
+        return Answer::Absent("commands use the polled queues".into());
     }
-    let of = |ctrl: u32| {
-        let queues = facts.controller(ctrl)?.io_queues?;
-        // the driver puts them last
-        let first = queues.checked_sub(polled)? + 1;
-        let used = facts.of_ctrl(ctrl).any(|c| u32::from(c.qid) >= first);
-        let name = format!("nvme{ctrl}");
-        (!used).then(|| {
-            Cause::new(
-                "not-polling",
-                &name,
-                format!("{name} has polled queues, but no command used them"),
-                "submit with RWF_HIPRI or io_uring's IOPOLL (fio: --hipri); or remove nvme.poll_queues, so \
-                 that these queues serve others",
-            )
-            .shown_by("nvme.poll_queues", polled)
-            .shown_by("I/O queues", queues)
-        })
-    };
-    let causes = facts.ctrls().into_iter().filter_map(of).collect();
-    Answer::of(causes, "commands use the polled queues")
+    let name = format!("nvme{ctrl}");
+    let queues = facts
+        .controller(ctrl)
+        .and_then(|c| c.io_queues)
+        .unwrap_or(0);
+    let note = Cause::new(
+        "not-polling",
+        &name,
+        format!("{name} has polled queues ({polled} of {queues}), and no command used them"),
+        "if commands should be polled, submit with RWF_HIPRI or io_uring's IOPOLL (fio: --hipri); if not, \
+         remove nvme.poll_queues",
+    );
+    Answer::note(
+        note.shown_by("nvme.poll_queues", polled)
+            .shown_by("I/O queues", queues),
+    )
 }

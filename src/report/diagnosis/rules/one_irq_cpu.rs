@@ -6,8 +6,9 @@ use std::collections::BTreeMap;
 use super::super::Answer;
 use super::super::Cause;
 use super::super::Facts;
-use super::super::Share;
 use super::super::Stages;
+use super::super::Subject;
+use super::super::portion::Reaches;
 use super::percent;
 
 /// One CPU completes this part.
@@ -15,7 +16,9 @@ const ON_ONE: f64 = 0.95;
 /// And submits at most this part.
 const SPREAD: f64 = 0.8;
 /// The stages of the interrupt have this part of the time.
-const PART: f64 = 1.0 / 3.0;
+const PART: f64 = 0.3;
+/// The stages of the interrupt.
+const STAGES: Stages = Stages::IRQ.with(Stages::COMPLETE).with(Stages::END);
 
 /// The CPU with most commands, and its part of them.
 fn most(cpus: impl Iterator<Item = u16>) -> Option<(u16, f64)> {
@@ -28,47 +31,38 @@ fn most(cpus: impl Iterator<Item = u16>) -> Option<(u16, f64)> {
     Some((cpu, count as f64 / all as f64))
 }
 
-pub fn check(facts: &Facts) -> Answer {
-    let stages = Stages::IRQ | Stages::COMPLETE | Stages::END;
-    let (mut causes, mut largest) = (Vec::new(), Share::default());
-    for ctrl in facts.ctrls() {
-        let all = facts.of_ctrl(ctrl);
-        let ends = most(all.clone().filter_map(|c| c.end_cpu));
-        let begins = most(all.clone().filter_map(|c| c.submit_cpu));
-        let (Some((cpu, on_one)), Some((_, spread))) = (ends, begins) else {
-            continue;
-        };
-        if on_one < ON_ONE || spread > SPREAD {
-            continue;
-        }
-        let share = facts.share(all, stages).unwrap_or_default();
-        if share.part > largest.part {
-            largest = share;
-        }
-        if share.low < PART {
-            continue;
-        }
-        let name = format!("nvme{ctrl}");
-        let mut cause = Cause::new(
-            "one-irq-cpu",
-            &name,
-            format!("CPU {cpu} completes the commands that all CPUs submit to {name}"),
-            "give the controller more interrupt vectors (QEMU: `-device nvme,msix_qsize=N`), or move other \
-             work away from that CPU",
-        )
-        .explaining(share.part)
-        .shown_by("completed there", percent(on_one))
-        .shown_by("submitted by any one CPU at most", percent(spread))
-        .shown_by(&stages.name(), format!("{} of the time", share.text()));
-        if let Some(vectors) = facts.controller(ctrl).and_then(|c| c.vectors) {
-            cause = cause.shown_by("interrupt vectors", vectors);
-        }
-        causes.push(cause);
-    }
-    let otherwise = if largest.part > 0.0 {
-        format!("{} have {} of the time", stages.name(), largest.text())
-    } else {
-        "commands are completed by as many CPUs as submit them".into()
+pub fn check(facts: &Facts, subject: Subject) -> Answer {
+    let Some(portion) = facts.portion(subject, STAGES) else {
+        return Answer::Absent("no commands".into());
     };
-    Answer::of(causes, otherwise)
+    let ends = most(facts.of_subject(subject).filter_map(|c| c.end_cpu));
+    let begins = most(facts.of_subject(subject).filter_map(|c| c.submit_cpu));
+    let (Some((cpu, on_one)), Some((_, spread))) = (ends, begins) else {
+        return Answer::Open("the CPUs of submissions were not observed".into());
+    };
+    if on_one < ON_ONE || spread > SPREAD {
+        return Answer::Absent("commands are completed by as many CPUs as submit them".into());
+    }
+    match portion.is_at_least(PART) {
+        Reaches::Yes => {}
+        Reaches::Open => return Answer::Open(portion.undecided()),
+        Reaches::No => return Answer::Out(format!("{} have {}", STAGES.name(), portion.text())),
+    }
+    let name = facts.subject_name(subject);
+    let mut cause = Cause::new(
+        "one-irq-cpu",
+        &name,
+        format!("CPU {cpu} completes the commands that all CPUs submit to {name}"),
+        "give the controller more interrupt vectors (QEMU: `-device nvme,msix_qsize=N`), or move other \
+         work away from that CPU",
+    )
+    .explaining(portion.least.part)
+    .shown_by("completed there", percent(on_one))
+    .shown_by("submitted by any one CPU at most", percent(spread))
+    .shown_by(&STAGES.name(), portion.text());
+    let controller = subject.ctrl().and_then(|ctrl| facts.controller(ctrl));
+    if let Some(vectors) = controller.and_then(|c| c.vectors) {
+        cause = cause.shown_by("interrupt vectors", vectors);
+    }
+    Answer::cause(cause)
 }

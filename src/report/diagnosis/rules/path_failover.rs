@@ -4,23 +4,29 @@
 use super::super::Answer;
 use super::super::Cause;
 use super::super::Facts;
+use super::super::Subject;
 
-pub fn check(facts: &Facts) -> Answer {
-    let causes = facts.incidents.path_errors.iter().map(|(ctrl, count)| {
-        let name = format!("nvme{ctrl}");
+pub fn check(facts: &Facts, subject: Subject) -> Answer {
+    let count = subject
+        .ctrl()
+        .and_then(|ctrl| facts.incidents.path_errors.get(&ctrl));
+    let Some(count) = count else {
+        return Answer::Absent("no command failed with a path related status".into());
+    };
+    let name = facts.subject_name(subject);
+    Answer::cause(
         Cause::new(
             "path-failover",
             &name,
-            format!("a path through {name} failed: its commands were sent again on another one"),
+            format!(
+                "a path through {name} failed: {count} {} ended with a path related status",
+                if *count == 1 { "command" } else { "commands" }
+            ),
             format!(
                 "check the link and the ANA state of {name} (`nvme list-subsys`), and the policy of the \
                  subsystem (/sys/class/nvme-subsystem/*/iopolicy)"
             ),
         )
-        .shown_by("commands with a path related status", count)
-    });
-    Answer::of(
-        causes.collect(),
-        "no command failed with a path related status",
+        .shown_by("commands with a path related status", count),
     )
 }

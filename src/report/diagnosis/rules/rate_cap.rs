@@ -1,55 +1,22 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The rate stays the same however many commands are in flight: a limit of the provider, or a
-//! saturated device. Without the vendor's log these two look the same.
+//! saturated device. Without the vendor's log these two look the same. Where the number in flight does
+//! not change, a limit does not show, and is not ruled out.
 
 use super::super::Answer;
 use super::super::Cause;
-use super::super::Command;
 use super::super::Facts;
-use super::super::Stages;
+use super::super::Rates;
+use super::super::Subject;
+use super::super::portion::Reaches;
+use super::super::rates::Reading;
 use super::percent;
 use crate::nvme::log::EbsStats;
 use crate::units::rate;
 use crate::units::size_text;
 
-/// Fewest slices.
-const SLICES: usize = 12;
-/// Standard deviation of a flat rate, by its mean.
-const FLAT: f64 = 0.06;
-/// The number in flight varies by this factor.
-const VARIES: f64 = 1.5;
-/// A slice counts if not fewer are in flight.
-const DEPTH: f64 = 2.0;
-
 /// A limit counts that was exceeded for this part of the run.
 const LOGGED: f64 = 0.05;
-
-/// Standard deviation by mean.
-fn variation(values: &[f64]) -> f64 {
-    let n = values.len() as f64;
-    let mean = values.iter().sum::<f64>() / n;
-    let squares: f64 = values.iter().map(|v| (v - mean).powi(2)).sum();
-    (squares / n).sqrt() / mean.max(f64::MIN_POSITIVE)
-}
-
-/// The slices that are busy, and between busy ones: their neighbours may be busy for a part only.
-fn busy(depths: &[f64]) -> Vec<usize> {
-    let windows = depths.windows(3).enumerate();
-    let busy = windows.filter(|(_, depths)| depths.iter().all(|d| *d >= DEPTH));
-    busy.map(|(n, _)| n + 1).collect()
-}
-
-fn pick(values: &[f64], slices: &[usize]) -> Vec<f64> {
-    slices.iter().map(|&n| values[n]).collect()
-}
-
-/// The 10 % and the 90 % quantile.
-fn spread(values: &[f64]) -> (f64, f64) {
-    let mut sorted = values.to_vec();
-    sorted.sort_by(f64::total_cmp);
-    let at = |q: f64| sorted[((sorted.len() - 1) as f64 * q).round() as usize];
-    (at(0.1), at(0.9))
-}
 
 /// The part of the run in which more was asked for than the provider allows, by the volume's own log,
 /// for each of its limits.
@@ -92,57 +59,61 @@ fn logged(facts: &Facts, ctrl: u32) -> Option<Cause> {
     })
 }
 
-pub fn check(facts: &Facts) -> Answer {
-    let (mut causes, mut reason) = (Vec::new(), "the rate follows the number in flight");
-    for ctrl in facts.ctrls() {
-        if let Some(cause) = logged(facts, ctrl) {
-            causes.push(cause);
-            continue;
-        }
-        let of = |value: &dyn Fn(&Command) -> u64| facts.sums(facts.of_ctrl(ctrl), value);
-        let (counts, bytes) = (of(&|_| 1), of(&|c| c.bytes.into()));
-        let width = facts.clock.width_ns() as f64;
-        let depths: Vec<f64> = of(&Command::total).iter().map(|ns| ns / width).collect();
-        let busy = busy(&depths);
-        if busy.len() < SLICES {
-            reason = "not long enough with two commands in flight";
-            continue;
-        }
-        let [counts, bytes, depths] = [counts, bytes, depths].map(|all| pick(&all, &busy));
-        let (low, high) = spread(&depths);
-        if high < low * VARIES {
-            reason = "the number in flight did not vary: a limit would not show";
-            continue;
-        }
-        let (flat_counts, flat_bytes) = (variation(&counts), variation(&bytes));
-        let all = facts.of_ctrl(ctrl);
-        let device = facts
-            .share(all, Stages::DEVICE | Stages::IRQ)
-            .unwrap_or_default();
-        if flat_counts.min(flat_bytes) > FLAT || !device.is_most() {
-            continue;
-        }
-        let name = format!("nvme{ctrl}");
-        let seconds = facts.clock.width_ns() as f64 / 1e9;
-        let mean = |values: &[f64]| values.iter().sum::<f64>() / values.len() as f64 / seconds;
-        let limit = if flat_counts <= flat_bytes {
-            format!("{} IOPS", rate(mean(&counts)))
-        } else {
-            format!("{}/s", size_text(mean(&bytes) as u64))
-        };
-        causes.push(
-            Cause::new(
-                "rate-cap",
-                &name,
-                format!("{name} does no more than {limit}: a limit, or a saturated device"),
-                "compare with the limits that the provider states (IOPS and throughput of the volume and of \
-                 the instance), and raise them; or submit fewer commands at a time, which wait less",
-            )
-            .explaining(device.part)
-            .shown_by("rate", limit)
-            .shown_by("its variation", format!("{:.1} %", flat_counts.min(flat_bytes) * 100.0))
-            .shown_by("commands in flight", format!("{low:.1} to {high:.1}")),
-        );
+pub fn check(facts: &Facts, subject: Subject) -> Answer {
+    let Some(ctrl) = subject.ctrl() else {
+        return Answer::Absent("no controller".into());
+    };
+    if let Some(cause) = logged(facts, ctrl) {
+        return Answer::cause(cause);
     }
-    Answer::of(causes, reason)
+    let Some(portion) = facts.portion_at_device(subject) else {
+        return Answer::Absent("no commands".into());
+    };
+    match portion.is_most() {
+        Reaches::Yes => {}
+        Reaches::No => {
+            let stages = portion.stages;
+            return Answer::Out(format!(
+                "{} {} {}",
+                stages.short(),
+                stages.have(),
+                portion.text()
+            ));
+        }
+        Reaches::Open => return Answer::Open(portion.undecided()),
+    }
+    let reading = facts.rates.get(&ctrl).map(Rates::reading);
+    let flat = match reading {
+        Some(Reading::Limit(flat)) => flat,
+        Some(Reading::None(why)) => return Answer::Out(why),
+        Some(Reading::Open(why)) => return Answer::Open(why),
+        None => return Answer::Absent("no commands".into()),
+    };
+    let name = format!("nvme{ctrl}");
+    let limit = match flat.is_bytes {
+        false => format!("{} IOPS", rate(flat.rate)),
+        true => format!("{}/s", size_text(flat.rate as u64)),
+    };
+    let (low, high) = flat.in_flight;
+    let cause = Cause::new(
+        "rate-cap",
+        &name,
+        format!("{name} does no more than {limit}: a limit, or a saturated device"),
+        "compare with the limits that the provider states (IOPS and throughput of the volume and of \
+         the instance), and raise them; or submit fewer commands at a time, which wait less",
+    );
+    Answer::cause(
+        cause
+            .explaining(portion.least.part)
+            .shown_by("rate", limit)
+            .shown_by("commands in flight", format!("{low:.1} to {high:.1}"))
+            .shown_by(
+                "variance of completions by mean",
+                format!("{:.2} (independent ones: 1)", flat.dispersion),
+            )
+            .shown_by(
+                "changes of this number by submissions",
+                percent(flat.by_submissions),
+            ),
+    )
 }

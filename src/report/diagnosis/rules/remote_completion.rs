@@ -5,30 +5,45 @@ use super::super::Answer;
 use super::super::Cause;
 use super::super::Facts;
 use super::super::Stages;
-use super::not_shown;
+use super::super::Subject;
+use super::condition::Condition;
 
 /// The part of the time that goes with it.
 const EXPLAINS: f64 = 0.1;
+/// The stages after the CQE.
+const STAGES: Stages = Stages::COMPLETE.with(Stages::END);
 
-pub fn check(facts: &Facts) -> Answer {
-    let stages = Stages::COMPLETE | Stages::END;
-    let found = facts.compare(stages, |c| Some(c.submit_cpu? != c.end_cpu?));
-    let Some((stratum, comparison)) = found else {
-        return Answer::Out(
-            "too few commands completed on another CPU, or on the submitting one".into(),
-        );
-    };
-    if !comparison.goes_with(EXPLAINS) {
-        return not_shown("remote / local", &comparison);
+/// What changes it: a value that the queue does not have yet.
+fn advice(name: &str, rq_affinity: Option<u32>) -> String {
+    match rq_affinity {
+        Some(2) => "give each CPU a queue, so that its commands complete on it".into(),
+        _ => format!("echo 2 > /sys/block/{name}/queue/rq_affinity, or give each CPU a queue"),
     }
+}
+
+pub fn check(facts: &Facts, subject: Subject) -> Answer {
+    let condition = Condition {
+        subject,
+        stages: STAGES,
+        least: EXPLAINS,
+        ratio: "remote / local",
+        sides: ["remote completions", "local completions"],
+        may_follow: false,
+    };
+    let found = condition.judge(facts, |c| Some(c.submit_cpu? != c.end_cpu?));
+    let (stratum, comparison) = match found {
+        Ok(found) => found,
+        Err(answer) => return answer,
+    };
     let name = facts.disk_name(stratum.ctrl, stratum.nsid);
+    let disk = facts.disk(stratum.ctrl, stratum.nsid);
     let cause = Cause::new(
         "remote-completion",
         &name,
         format!(
             "commands of {name} take longer to complete on another CPU than the submitting one"
         ),
-        format!("echo 2 > /sys/block/{name}/queue/rq_affinity, or give each CPU a queue"),
+        advice(&name, disk.and_then(|d| d.rq_affinity)),
     )
     .with_risk("an interrupt to the submitting CPU for each completion")
     .explaining(comparison.explains)
@@ -40,5 +55,5 @@ pub fn check(facts: &Facts) -> Answer {
         comparison.text(),
     )
     .shown_by("completed elsewhere", comparison.with);
-    Answer::Found(vec![cause])
+    Answer::cause(cause)
 }

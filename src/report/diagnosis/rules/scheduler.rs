@@ -1,59 +1,47 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The I/O scheduler holds requests back.
 
-use std::collections::BTreeSet;
-
 use super::super::Answer;
 use super::super::Cause;
-use super::super::Command;
 use super::super::Facts;
-use super::super::Share;
 use super::super::Stages;
+use super::super::Subject;
+use super::super::portion::Reaches;
 
-pub fn check(facts: &Facts) -> Answer {
-    let disks: BTreeSet<(u32, u32)> = facts
-        .strata
-        .iter()
-        .map(|s| (s.stratum.ctrl, s.stratum.nsid))
-        .collect();
-    let (mut causes, mut any, mut most) = (Vec::new(), false, Share::default());
-    for (ctrl, nsid) in disks {
-        let scheduler = facts.disk(ctrl, nsid).and_then(|d| d.scheduler.as_deref());
-        let Some(scheduler) = scheduler.filter(|s| *s != "none") else {
-            continue;
-        };
-        any = true;
-        let of = |c: &&Command| (c.stratum.ctrl, c.stratum.nsid) == (ctrl, nsid);
-        let Some(share) = facts.share(facts.all().filter(of), Stages::QUEUE) else {
-            continue;
-        };
-        if share.part > most.part {
-            most = share;
-        }
-        if !share.is_most() {
-            continue;
-        }
-        let name = facts.disk_name(ctrl, nsid);
-        let cause = Cause::new(
-            "scheduler",
-            &name,
-            format!("requests of {name} wait in the I/O scheduler {scheduler}"),
-            format!("echo none > /sys/block/{name}/queue/scheduler"),
-        );
-        causes.push(
-            cause
-                .with_risk("requests are no longer merged, sorted or weighted by the scheduler")
-                .explaining(share.part)
-                .shown_by("queue", format!("{} of the time", share.text()))
-                .shown_by("queue/scheduler", scheduler),
-        );
+pub fn check(facts: &Facts, subject: Subject) -> Answer {
+    let Subject::Disk(ctrl, nsid) = subject else {
+        return Answer::Absent("no disk".into());
+    };
+    let scheduler = facts.disk(ctrl, nsid).and_then(|d| d.scheduler.as_deref());
+    let scheduler = match (scheduler, &facts.machine) {
+        (_, None) => return Answer::NotLooked("record --context".into()),
+        (None, _) => return Answer::Open("the scheduler of this disk is not known".into()),
+        (Some("none"), _) => return Answer::Absent("it has no scheduler".into()),
+        (Some(scheduler), _) => scheduler,
+    };
+    let Some(portion) = facts.portion(subject, Stages::QUEUE) else {
+        return Answer::Absent("no commands".into());
+    };
+    match portion.is_most() {
+        Reaches::Yes => {}
+        Reaches::Open => return Answer::Open(portion.undecided()),
+        Reaches::No => return Answer::Out(format!("{scheduler}; queue has {}", portion.text())),
     }
-    match (&facts.machine, any) {
-        (None, _) => Answer::Unknown("the scheduler was not recorded".into()),
-        (_, false) => Answer::Out("no disk with commands has a scheduler".into()),
-        _ => Answer::of(
-            causes,
-            format!("the queue stage has {} of the time", most.text()),
+    let name = facts.subject_name(subject);
+    let cause = Cause::new(
+        "scheduler",
+        &name,
+        format!(
+            "requests of {name} wait in the I/O scheduler {scheduler} for {} of the time",
+            portion.range()
         ),
-    }
+        format!("echo none > /sys/block/{name}/queue/scheduler"),
+    );
+    Answer::cause(
+        cause
+            .with_risk("requests are no longer merged, sorted or weighted by the scheduler")
+            .explaining(portion.least.part)
+            .shown_by("queue", portion.text())
+            .shown_by("queue/scheduler", scheduler),
+    )
 }

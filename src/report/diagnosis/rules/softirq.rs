@@ -5,24 +5,40 @@ use super::super::Answer;
 use super::super::Cause;
 use super::super::Facts;
 use super::super::Stages;
-use super::not_shown;
+use super::super::Subject;
+use super::condition::Condition;
+use super::not_observed;
 
 /// The part of the time that goes with it.
 const EXPLAINS: f64 = 0.1;
+/// Until the CQE is handled.
+const STAGES: Stages = Stages::DEVICE.with(Stages::IRQ);
 
-pub fn check(facts: &Facts) -> Answer {
-    let stages = Stages::DEVICE | Stages::IRQ;
-    if !facts.all().any(|c| c.conditions.in_softirq().is_some()) {
-        return Answer::Unknown("soft interrupts were not observed (record --context)".into());
+pub fn check(facts: &Facts, subject: Subject) -> Answer {
+    if let Some(transport) = subject.ctrl().and_then(|ctrl| facts.fabric(ctrl)) {
+        return Answer::Open(format!(
+            "{transport} has no interrupt of its own to observe"
+        ));
     }
-    let found = facts.compare(stages, |c| c.conditions.in_softirq());
-    let Some((stratum, comparison)) = found else {
-        return Answer::Out("too few interrupts came in a soft interrupt".into());
+    if !facts
+        .of_subject(subject)
+        .any(|c| c.conditions.in_softirq().is_some())
+    {
+        return not_observed(facts, "soft interrupts");
+    }
+    let condition = Condition {
+        subject,
+        stages: STAGES,
+        least: EXPLAINS,
+        ratio: "in a soft interrupt / not",
+        sides: ["completions in a soft interrupt", "outside one"],
+        may_follow: false,
     };
-    if !comparison.goes_with(EXPLAINS) {
-        return not_shown("in a soft interrupt / not", &comparison);
-    }
-    let name = format!("nvme{}", stratum.ctrl);
+    let (stratum, comparison) = match condition.judge(facts, |c| c.conditions.in_softirq()) {
+        Ok(found) => found,
+        Err(answer) => return answer,
+    };
+    let name = facts.subject_name(subject);
     let cause = Cause::new(
         "softirq",
         &name,
@@ -39,5 +55,5 @@ pub fn check(facts: &Facts) -> Answer {
         comparison.text(),
     )
     .shown_by("commands", comparison.with);
-    Answer::Found(vec![cause])
+    Answer::cause(cause)
 }

@@ -1,58 +1,77 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Requests are split, because they are larger than the device takes.
+//! Requests are split, because they are larger than a limit of the queue. What that costs is not
+//! measured: a note.
 
 use super::super::Answer;
 use super::super::Cause;
 use super::super::Facts;
+use super::super::Subject;
+use super::not_observed;
+use crate::recording::MachineDisk;
 use crate::units::size_text;
 
 /// Commands per request of an application.
 const TIMES: f64 = 1.5;
 
-pub fn check(facts: &Facts) -> Answer {
+/// What may be done: a limit is raised only where the device allows more.
+fn advice(name: &str, disk: Option<&MachineDisk>) -> String {
+    let now = disk.and_then(|d| d.max_bytes);
+    let most = disk.and_then(|d| d.max_hw_bytes);
+    match (now, most) {
+        (Some(now), Some(most)) if now < most => format!(
+            "if one command should carry more: raise /sys/block/{name}/queue/max_sectors_kb from {} to at most {}",
+            now >> 10,
+            most >> 10
+        ),
+        (Some(_), Some(most)) => format!(
+            "the device takes at most {} in a command (MDTS): larger requests are split on any machine",
+            size_text(most)
+        ),
+        _ => {
+            format!("compare the sizes of requests with /sys/block/{name}/queue/max_hw_sectors_kb")
+        }
+    }
+}
+
+pub fn check(facts: &Facts, subject: Subject) -> Answer {
     let Some(all) = facts.counted(|a| a.splits.as_ref()) else {
-        return Answer::Unknown("splits were not observed (record --context)".into());
+        return not_observed(facts, "splits");
+    };
+    let Subject::Disk(ctrl, nsid) = subject else {
+        return Answer::Absent("no disk".into());
     };
     if facts.lacks_requests() {
-        return Answer::Unknown("commands of a disk were left out, as by a filter".into());
+        return Answer::Open(
+            "commands of a disk were left out, as by a filter: needs all of them".into(),
+        );
     }
-    let (mut causes, mut most) = (Vec::new(), 1.0_f64);
-    for splits in all {
-        // a filter may have left the disk out
-        if facts.of_disk(splits.ctrl, splits.nsid).next().is_none() {
-            continue;
-        }
-        let commands = facts.sum(facts.of_disk(splits.ctrl, splits.nsid), |_| 1) as u64;
-        let whole = commands.saturating_sub(splits.count).max(1);
-        let times = commands as f64 / whole as f64;
-        most = most.max(times);
-        if times < TIMES {
-            continue;
-        }
-        let name = facts.disk_name(splits.ctrl, splits.nsid);
-        let mut cause = Cause::new(
-            "split",
-            &name,
-            format!("requests of {name} are split: {times:.1} commands for each"),
-            format!(
-                "submit at most max_sectors_kb at a time, or raise it up to max_hw_sectors_kb \
-                 (/sys/block/{name}/queue); the device's own limit is MDTS"
-            ),
-        )
-        .shown_by("splits", splits.count)
-        .shown_by("commands", commands);
-        if let Some(disk) = facts.disk(splits.ctrl, splits.nsid) {
-            let limits = [
-                ("queue/max_sectors_kb", disk.max_bytes),
-                ("queue/max_hw_sectors_kb", disk.max_hw_bytes),
-            ];
-            for (what, bytes) in limits {
-                if let Some(bytes) = bytes {
-                    cause = cause.shown_by(what, size_text(bytes));
-                }
-            }
-        }
-        causes.push(cause);
+    let own = all.iter().filter(|s| s.ctrl == ctrl);
+    let splits = own.clone().find(|s| s.nsid == nsid || s.nsid == 0);
+    let splits = splits.map_or(0, |s| s.count);
+    let commands = facts.sum(facts.of_subject(subject), |_| 1) as u64;
+    let whole = commands.saturating_sub(splits).max(1);
+    let times = commands as f64 / whole as f64;
+    if times < TIMES {
+        return Answer::Absent(format!("{times:.2} commands for each request"));
     }
-    Answer::of(causes, format!("{most:.2} commands for each request"))
+    let name = facts.subject_name(subject);
+    let disk = facts.disk(ctrl, nsid);
+    let mut note = Cause::new(
+        "split",
+        &name,
+        format!("requests of {name} are split: {times:.1} commands for each"),
+        advice(&name, disk),
+    )
+    .shown_by("splits", splits)
+    .shown_by("commands", commands);
+    let limits = [
+        ("queue/max_sectors_kb", disk.and_then(|d| d.max_bytes)),
+        ("queue/max_hw_sectors_kb", disk.and_then(|d| d.max_hw_bytes)),
+    ];
+    for (what, bytes) in limits {
+        if let Some(bytes) = bytes {
+            note = note.shown_by(what, size_text(bytes));
+        }
+    }
+    Answer::note(note)
 }

@@ -6,6 +6,7 @@ use std::collections::BTreeMap;
 use super::super::Command;
 use super::super::Facts;
 use super::super::command::LONG_NS;
+use super::super::stuck::OTHERS_NS;
 
 /// A stray takes this many times the median of its stratum.
 const TIMES: u64 = 20;
@@ -19,17 +20,18 @@ pub struct Stray<'f> {
     pub median_ns: u64,
 }
 
-/// The commands by controller and queue, in the order of their set-ups.
-pub struct Queues<'f>(BTreeMap<(u32, u16), Vec<&'f Command>>);
+/// The commands of a controller by queue, in the order of their set-ups.
+pub struct Queues<'f>(BTreeMap<u16, Vec<&'f Command>>);
 
 impl<'f> Queues<'f> {
-    pub fn of(facts: &'f Facts) -> Self {
-        let mut queues: BTreeMap<(u32, u16), Vec<&Command>> = BTreeMap::new();
-        let all = facts.all().chain(&facts.commands.long);
-        let set_up = all.filter(|c| c.setup_ns > 0 && c.cqe_ns > 0);
-        for command in set_up {
-            let queue = (command.stratum.ctrl, command.qid);
-            queues.entry(queue).or_default().push(command);
+    /// Those of a controller.
+    pub fn of(facts: &'f Facts, ctrl: u32) -> Self {
+        let mut queues: BTreeMap<u16, Vec<&Command>> = BTreeMap::new();
+        let long = facts.commands.long.iter();
+        let long = long.filter(|c| c.stratum.ctrl == ctrl);
+        let set_up = facts.of_ctrl(ctrl).chain(long);
+        for command in set_up.filter(|c| c.setup_ns > 0 && c.cqe_ns > 0) {
+            queues.entry(command.qid).or_default().push(command);
         }
         for queue in queues.values_mut() {
             queue.sort_by_key(|c| c.setup_ns);
@@ -49,7 +51,11 @@ impl<'f> Queues<'f> {
             let medians = medians.clone();
             queue.iter().filter_map(move |&command| {
                 let median_ns = *medians.get(&command.stratum)?;
-                let least = (median_ns * TIMES).max(LONG_NS);
+                let usual = match command.is_read_or_write() {
+                    true => LONG_NS,
+                    false => OTHERS_NS,
+                };
+                let least = (median_ns * TIMES).max(usual);
                 let at_device = command.cqe_ns.saturating_sub(command.setup_ns);
                 (at_device >= least).then_some(Stray {
                     command,
@@ -108,7 +114,7 @@ mod tests {
     }
 
     fn strays(facts: &Facts) -> Vec<(u16, u64, u16)> {
-        let queues = Queues::of(facts);
+        let queues = Queues::of(facts, 0);
         let all = queues.strays(facts);
         let of = |s: Stray<'_>| {
             let next = s.later().first().map_or(0, |c| c.cid);

@@ -5,34 +5,48 @@ use super::super::Answer;
 use super::super::Cause;
 use super::super::Facts;
 use super::super::Stages;
-use super::not_shown;
+use super::super::Subject;
+use super::condition::Condition;
 
 /// The part of the time that goes with it.
 const EXPLAINS: f64 = 0.1;
 
-pub fn check(facts: &Facts) -> Answer {
+pub fn check(facts: &Facts, subject: Subject) -> Answer {
     if facts.machine.is_none() {
-        return Answer::Unknown("block sizes were not recorded".into());
+        return Answer::NotLooked("record --context".into());
+    }
+    let Subject::Disk(ctrl, nsid) = subject else {
+        return Answer::Absent("no disk".into());
+    };
+    let disk = facts.disk(ctrl, nsid);
+    let sizes =
+        disk.and_then(|d| Some((u64::from(d.physical_bytes?), u64::from(d.logical_bytes?))));
+    let Some((physical, logical)) = sizes else {
+        return Answer::Open("the block sizes of this disk are not known".into());
+    };
+    if physical <= logical {
+        return Answer::Absent("physical blocks are no larger than logical ones".into());
     }
     let is_off = |c: &super::super::Command| {
-        let disk = facts.disk(c.stratum.ctrl, c.stratum.nsid)?;
-        let (physical, logical) = (
-            u64::from(disk.physical_bytes?),
-            u64::from(disk.logical_bytes?),
-        );
-        if physical <= logical || !c.is_read_or_write() {
+        if !c.is_read_or_write() {
             return None;
         }
         let begin = c.slba.checked_mul(logical)?;
         Some(begin % physical != 0 || u64::from(c.bytes) % physical != 0)
     };
-    let Some((stratum, comparison)) = facts.compare(Stages::DEVICE, is_off) else {
-        return Answer::Out("too few commands off the physical blocks".into());
+    let condition = Condition {
+        subject,
+        stages: Stages::DEVICE,
+        least: EXPLAINS,
+        ratio: "off the physical blocks / on them",
+        sides: ["commands off the physical blocks", "on them"],
+        may_follow: false,
     };
-    if !comparison.goes_with(EXPLAINS) {
-        return not_shown("off the physical blocks / on them", &comparison);
-    }
-    let name = facts.disk_name(stratum.ctrl, stratum.nsid);
+    let (stratum, comparison) = match condition.judge(facts, is_off) {
+        Ok(found) => found,
+        Err(answer) => return answer,
+    };
+    let name = facts.subject_name(subject);
     let cause = Cause::new(
         "unaligned",
         &name,
@@ -48,5 +62,5 @@ pub fn check(facts: &Facts) -> Answer {
         comparison.text(),
     )
     .shown_by("unaligned commands", comparison.with);
-    Answer::Found(vec![cause])
+    Answer::cause(cause)
 }

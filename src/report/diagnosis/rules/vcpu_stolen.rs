@@ -1,64 +1,101 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The virtual CPUs did not run: the host ran something else, or the virtual machine monitor stalled.
-//! From inside, these two look the same.
+//! CPUs did not run: in a virtual machine the host ran something else, or the monitor stalled. From
+//! inside, these two look the same.
 
 use super::super::Answer;
 use super::super::Cause;
+use super::super::Compared;
 use super::super::Facts;
 use super::super::Stages;
+use super::super::Subject;
 use super::percent;
 
-/// The CPUs were away for this part of the time.
+/// Less is not mentioned.
 const AWAY: f64 = 0.05;
-/// Gaps of this part suffice: too few commands are without one for a comparison.
-const CERTAIN: f64 = 0.2;
-/// And this part of the time of the commands went with it.
+/// The host has taken this part of the CPU time, by its own count.
+const STOLEN: f64 = 0.1;
+/// Timers were late for this part of the time.
+const GAPS: f64 = 0.2;
+/// Or for this part, and commands beside gaps take longer, by this part of all time.
+const GAPS_SEEN: f64 = 0.1;
 const EXPLAINS: f64 = 0.1;
 
-pub fn check(facts: &Facts) -> Answer {
+/// The sentence and the advice, in words that fit the machine.
+fn words(facts: &Facts, away: f64) -> (String, &'static str) {
+    let part = percent(away);
+    match facts.machine.as_ref().and_then(|m| m.is_virtual) {
+        Some(false) => (
+            format!(
+                "CPUs did not run for {part} of the time: firmware (SMIs) takes them, or timers are late"
+            ),
+            "look for SMIs (turbostat's SMI column), firmware updates, and power management that stops timers",
+        ),
+        _ => (
+            format!(
+                "the virtual CPUs did not run for {part} of the time: the host is busy, or the virtual machine \
+                 monitor stalls"
+            ),
+            "give the machine CPUs of its own on the host (fewer guests, pinning, no CPU limit); if the host \
+             is idle, look for stalls of the monitor (snapshots, migration, its storage in the same thread)",
+        ),
+    }
+}
+
+pub fn check(facts: &Facts, subject: Subject) -> Answer {
     let Some(span) = &facts.activity else {
-        return Answer::Unknown("steal and gaps were not observed (record --context)".into());
+        return Answer::NotLooked("record --context".into());
     };
     let cpus = &span.counted.cpus;
     let has_timer = cpus.iter().any(|cpu| cpu.gaps.is_some());
     let all = (span.ns as f64 * cpus.len() as f64).max(1.0);
     let stolen = cpus.iter().map(|cpu| cpu.steal_ns).sum::<u64>() as f64 / all;
     let away = cpus.iter().map(|cpu| cpu.gap_ns).sum::<u64>() as f64 / all;
-    let slower = facts.compare_all(Stages::ALL, |command| {
+    let most = stolen.max(away);
+    let gaps = if has_timer {
+        percent(away)
+    } else {
+        "not observed".into()
+    };
+    let text = format!("steal {}, gaps in the timers {gaps}", percent(stolen));
+    if most < AWAY {
+        return match has_timer || cpus.iter().any(|cpu| cpu.steal_ns > 0) {
+            true => Answer::Absent(text),
+            false => Answer::Open("neither steal nor gaps in the timers were observed".into()),
+        };
+    }
+    let (stratum, compared) = facts.compare_all(subject, Stages::ALL, |command| {
         has_timer.then(|| facts.gaps.met(command, facts.expected(command)))
     });
-    let goes_with = slower.filter(|(_, c)| c.goes_with(EXPLAINS));
-    if stolen < AWAY && away < CERTAIN && (away < AWAY || goes_with.is_none()) {
+    let found = match compared {
+        Compared::Found(found) => Some(found),
+        Compared::TooFew { .. } => None,
+    };
+    let goes_with = found.filter(|c| c.goes_with(EXPLAINS)).zip(stratum);
+    let is_cause = stolen >= STOLEN || away >= GAPS || (away >= GAPS_SEEN && goes_with.is_some());
+    if let Some(found) = found
+        && goes_with.is_none()
+        && !is_cause
+        && !found.is_vague()
+    {
+        let part = percent(found.explains.max(0.0));
         return Answer::Out(format!(
-            "steal {}, gaps in the timers {}",
-            percent(stolen),
-            if has_timer {
-                percent(away)
-            } else {
-                "not observed".into()
-            }
+            "{text}; commands beside a gap take {}, which explains {part} of the time",
+            found.text()
         ));
     }
-    let mut cause = Cause::new(
-        "vcpu-stolen",
-        "machine",
-        format!(
-            "the virtual CPUs did not run for {} of the time: the host is busy, or the virtual machine \
-             monitor stalls",
-            percent(stolen.max(away))
-        ),
-        "give the machine CPUs of its own on the host (fewer guests, pinning, no CPU limit); if the host \
-         is idle, look for stalls of the monitor (snapshots, migration, its storage in the same thread)",
-    )
-    .shown_by("steal", percent(stolen));
-    if has_timer {
-        cause = cause.shown_by("gaps in the timers", percent(away));
-    }
-    if let Some((stratum, comparison)) = goes_with {
+    let (sentence, advice) = words(facts, most);
+    let mut cause = Cause::new("vcpu-stolen", "machine", sentence, advice)
+        .shown_by("steal", percent(stolen))
+        .shown_by("gaps in the timers", gaps);
+    let mut explains = most;
+    if let Some((comparison, stratum)) = goes_with {
         let name = facts.stratum_name(&stratum);
-        cause = cause
-            .shown_by(&format!("{name} with a gap / without"), comparison.text())
-            .explaining(comparison.explains);
+        cause = cause.shown_by(&format!("{name} with a gap / without"), comparison.text());
+        explains = explains.max(comparison.explains);
     }
-    Answer::Found(vec![cause])
+    match is_cause {
+        true => Answer::cause(cause.explaining(explains)),
+        // what it costs the commands is not measured
+        false => Answer::note(cause),
+    }
 }

@@ -1,0 +1,51 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! What commands should take, and those that take longer.
+
+use std::collections::BTreeMap;
+
+use crate::model::stratum::Stratum;
+
+use super::facts::Facts;
+
+/// What commands should take.
+#[derive(Clone, Debug, Default)]
+pub enum Expectation {
+    /// Nothing was said: times are not judged.
+    #[default]
+    None,
+    /// The median of each stratum should not be above this, in nanoseconds (`--expect`).
+    Median(u64),
+    /// The medians of another recording, by stratum, in nanoseconds (`--baseline`).
+    Baseline(BTreeMap<Stratum, u64>),
+}
+
+/// A stratum that takes longer than expected.
+#[derive(Clone, Copy, Debug)]
+pub struct Slow {
+    /// The stratum.
+    pub stratum: Stratum,
+    /// Its median in nanoseconds.
+    pub median_ns: u64,
+    /// What was expected.
+    pub expected_ns: u64,
+}
+
+impl Facts {
+    /// Strata that take longer than expected, those with most time first.
+    pub fn slow(&self) -> Vec<Slow> {
+        let slow = self.strata.iter().filter_map(|s| {
+            let expected_ns = match &self.expectation {
+                Expectation::None => return None,
+                Expectation::Median(ns) => *ns,
+                // medians are compared with those of another time: less than a fifth is noise
+                Expectation::Baseline(medians) => medians.get(&s.stratum)? * 6 / 5,
+            };
+            (s.p50_ns > expected_ns).then_some(Slow {
+                stratum: s.stratum,
+                median_ns: s.p50_ns,
+                expected_ns,
+            })
+        });
+        slow.collect()
+    }
+}

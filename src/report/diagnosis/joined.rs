@@ -1,0 +1,95 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! What stages contain that were not observed apart.
+
+use super::facts::Facts;
+use super::stages::Stages;
+use super::subject::Subject;
+
+/// A joined stage with less of the time is not explained.
+const PART: f64 = 0.05;
+
+impl Facts {
+    /// The transport of a controller: `pcie`, `tcp`, ...
+    pub fn transport(&self, ctrl: u32) -> Option<&str> {
+        let setting = self.controller(ctrl).and_then(|c| c.transport.as_deref());
+        setting.or_else(|| self.transports.get(&ctrl).map(String::as_str))
+    }
+
+    /// The transport of a controller, if it is a network or the kernel's own loop: there the driver has
+    /// neither doorbells nor interrupts.
+    pub fn fabric(&self, ctrl: u32) -> Option<&str> {
+        let transport = self.transport(ctrl)?;
+        matches!(transport, "tcp" | "rdma" | "fc" | "loop").then_some(transport)
+    }
+
+    /// The first polled queue of a controller. The driver puts them last.
+    pub fn first_polled(&self, ctrl: u32) -> Option<u32> {
+        let polled = self.machine.as_ref()?.poll_queues.filter(|n| *n > 0)?;
+        let queues = self.controller(ctrl)?.io_queues?;
+        Some(queues.checked_sub(polled)? + 1)
+    }
+
+    /// What the largest joined stage of a controller contains. `None`: stages were observed apart.
+    pub fn joined(&self, ctrl: u32) -> Option<String> {
+        let stages = self.largest_joined(ctrl)?;
+        let name = stages.short();
+        Some(match self.fabric(ctrl) {
+            Some("loop") => format!(
+                "{name} contains the target in this kernel and its storage: `loop` has no doorbell"
+            ),
+            Some(transport) => format!(
+                "{name} contains the network, the target and its storage: {transport} has neither doorbell nor \
+                 CQE point"
+            ),
+            None if !stages.meets(Stages::SUBMIT) && self.are_polled(ctrl) => {
+                format!(
+                    "{name} contains the device and the wait for the next poll: queues are polled"
+                )
+            }
+            None if stages.covers(Stages::SUBMIT | Stages::DEVICE) => format!(
+                "{name} contains the doorbell's write and the device: the doorbell was not observed"
+            ),
+            None => format!("{name}: what separates these stages was not observed"),
+        })
+    }
+
+    /// Whether most commands of a controller are on polled queues.
+    fn are_polled(&self, ctrl: u32) -> bool {
+        let Some(first) = self.first_polled(ctrl) else {
+            return false;
+        };
+        let on = |polled: bool| {
+            let own = self.of_ctrl(ctrl);
+            own.filter(|c| (u32::from(c.qid) >= first) == polled)
+                .count()
+        };
+        on(true) > on(false)
+    }
+
+    /// The joined stage with most time.
+    fn largest_joined(&self, ctrl: u32) -> Option<Stages> {
+        let strata = self.strata.iter().filter(|s| s.stratum.ctrl == ctrl);
+        let mut sums: Vec<(Stages, u64)> = Vec::new();
+        for (stages, ns) in strata.flat_map(|s| &s.stages) {
+            match sums.iter_mut().find(|(found, _)| found == stages) {
+                Some((_, sum)) => *sum += ns,
+                None => sums.push((*stages, *ns)),
+            }
+        }
+        let total: u64 = sums.iter().map(|(_, ns)| ns).sum();
+        let joined = sums.into_iter().filter(|(stages, _)| stages.are_joined());
+        let (stages, ns) = joined.max_by_key(|(_, ns)| *ns)?;
+        (ns as f64 >= PART * total as f64).then_some(stages)
+    }
+
+    /// The device's part; where it was observed only together with others, that of all stages from the end
+    /// of the set-up to the completion by the driver, in which a limit of the device has to be.
+    pub fn portion_at_device(&self, subject: Subject) -> Option<super::Portion> {
+        let device = self.portion(subject, Stages::DEVICE | Stages::IRQ)?;
+        if device.is_most() != super::portion::Reaches::Open {
+            return Some(device);
+        }
+        let first = Stages::MAP | Stages::SUBMIT | Stages::DEVICE;
+        self.portion(subject, first | Stages::IRQ | Stages::COMPLETE)
+    }
+}

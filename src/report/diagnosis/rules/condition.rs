@@ -1,0 +1,116 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Rules that compare commands with a condition and commands without it.
+
+use super::super::Answer;
+use super::super::Command;
+use super::super::Compared;
+use super::super::Comparison;
+use super::super::Facts;
+use super::super::Stages;
+use super::super::Subject;
+use super::percent;
+use crate::model::stratum::Stratum;
+
+/// Stages in which data are mapped, copied and unmapped.
+pub const COPYING: Stages = Stages::MAP.with(Stages::COMPLETE).with(Stages::END);
+/// Commands that are needed of either kind.
+const NEEDED: u64 = 30;
+
+/// A condition, and how it is called.
+#[derive(Clone, Copy, Debug)]
+pub struct Condition<'a> {
+    /// Whose commands.
+    pub subject: Subject,
+    /// The stages that it makes longer.
+    pub stages: Stages,
+    /// The part of the time that it explains, at least.
+    pub least: f64,
+    /// The ratio: `CPU idle / busy`.
+    pub ratio: &'a str,
+    /// Commands with it, and without: `commands that found the CPU idle`.
+    pub sides: [&'a str; 2],
+    /// Whether a long command can bring the condition about.
+    pub may_follow: bool,
+}
+
+impl Condition<'_> {
+    /// The stratum and the comparison that show the condition to go with longer times; otherwise why not.
+    pub fn judge(
+        &self,
+        facts: &Facts,
+        when: impl Fn(&Command) -> Option<bool>,
+    ) -> Result<(Stratum, Comparison), Answer> {
+        let Some(portion) = facts.portion(self.subject, self.stages) else {
+            return Err(Answer::Absent("no commands".into()));
+        };
+        if portion.most.part < self.least {
+            let text = format!(
+                "{} {} {}",
+                self.stages.name(),
+                self.stages.have(),
+                portion.text()
+            );
+            return Err(Answer::Out(text));
+        }
+        match facts.compare(self.subject, self.stages, when) {
+            (Some(stratum), Compared::Found(found)) => match found.goes_with(self.least) {
+                true if self.may_follow && !found.may_cause() => Err(Answer::Out(format!(
+                    "{}: {}, but not for the fastest commands, or not beside others: the condition follows long times",
+                    self.ratio,
+                    found.text()
+                ))),
+                true => Ok((stratum, found)),
+                false => Err(self.not_shown(&found)),
+            },
+            (
+                _,
+                Compared::TooFew {
+                    with: 0,
+                    without: 0,
+                    ..
+                },
+            ) if !portion.is_exact() => Err(Answer::Open(portion.undecided())),
+            (
+                _,
+                Compared::TooFew {
+                    with,
+                    without,
+                    at_most,
+                },
+            ) => Err(self.too_few(with, without, at_most)),
+            _ => Err(Answer::Open("no kind of commands could be compared".into())),
+        }
+    }
+
+    fn too_few(&self, with: u64, without: u64, at_most: f64) -> Answer {
+        let [side, other] = self.sides;
+        // even if they would take no time at all
+        if with + without > 0 && at_most < self.least {
+            return match with {
+                0 => Answer::Absent(format!("no {side}")),
+                _ => Answer::Out(format!(
+                    "{side}: {with}, with {} of the time",
+                    percent(at_most)
+                )),
+            };
+        }
+        Answer::Open(format!(
+            "needs {NEEDED} {side} and {NEEDED} {other} of a kind, each spread over a second and more (has {with} \
+             and {without} in all)"
+        ))
+    }
+
+    /// The answer for a comparison that does not show a cause. One whose interval allows no effect and
+    /// twice the time rules nothing out.
+    fn not_shown(&self, found: &Comparison) -> Answer {
+        let text = format!("{}: {}", self.ratio, found.text());
+        if found.is_vague() {
+            return Answer::Open(format!("too uncertain: {text}"));
+        }
+        if found.goes_with(0.0) {
+            let part = percent(found.explains);
+            return Answer::Out(format!("{text}, which explains {part} of the time"));
+        }
+        Answer::Out(text)
+    }
+}

@@ -1,0 +1,253 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Words and advice follow the machine and the evidence.
+
+use nvme_deep::model::activity::Pool;
+use nvme_deep::model::event::EventKind;
+use nvme_deep::report::diagnosis::Cause as Named;
+use nvme_deep::report::diagnosis::Diagnosis;
+use nvme_deep::report::diagnosis::diagnose;
+use nvme_deep::report::ledger::Accuracy;
+
+use super::causes::Cause;
+use super::draft::DEVICE;
+use super::draft::DISCARD;
+use super::draft::MAP;
+use super::lengthen::lengthen;
+use super::load::Load;
+use super::load::Run;
+use super::places::Place;
+use super::plants::named;
+
+fn of(run: Run) -> Diagnosis {
+    diagnose(&run.facts(Accuracy::Exact))
+}
+
+/// What a rule says of its subject where it is neither a cause nor a note.
+fn why<'d>(diagnosis: &'d Diagnosis, rule: &str) -> &'d str {
+    let lists = [
+        &diagnosis.ruled_out,
+        &diagnosis.not_judged,
+        &diagnosis.not_looked_at,
+    ];
+    let mut all = lists.into_iter().flatten();
+    &all.find(|judged| judged.rule == rule).unwrap().why
+}
+
+fn first(diagnosis: &Diagnosis) -> &Named {
+    let mut all = diagnosis.causes.iter().chain(&diagnosis.notes);
+    all.next().unwrap()
+}
+
+fn evidence<'n>(found: &'n Named, name: &str) -> &'n str {
+    let mut all = found.finding.evidence.iter();
+    &all.find(|e| e.name == name).unwrap().value
+}
+
+/// Mappings of another device are counted, too.
+#[test]
+fn a_controller_of_an_identity_group_maps_nothing() {
+    let made = |group| {
+        let mut run = Load::default().run(&[Cause::CountMappings]);
+        lengthen(&mut run, MAP, |_| 80_000);
+        run.machine.controllers[0].iommu_group = group;
+        of(run)
+    };
+    let strict = made(Some("DMA".into()));
+    assert_eq!(named(&strict), ["iommu"]);
+    assert!(first(&strict).finding.advice.contains("iommu.strict=0"));
+    let lazy = made(Some("DMA-FQ".into()));
+    assert!(!first(&lazy).finding.advice.contains("strict"), "{lazy:?}");
+    for group in [Some("identity".to_owned()), None] {
+        assert!(named(&made(group)).is_empty());
+    }
+}
+
+#[test]
+fn a_large_deallocation_is_no_held_command() {
+    let load = Load {
+        discards: 0.002,
+        ..Load::default()
+    };
+    let mut run = load.run(&[]);
+    lengthen(&mut run, DEVICE, |event| match &event.what {
+        EventKind::Command(id, ..) if id.opcode.code == DISCARD => 600_000_000,
+        _ => 0,
+    });
+    let names = named(&of(run));
+    assert!(!names.contains(&"held-by-device"), "{names:?}");
+}
+
+/// The wait is that of the requests that waited.
+#[test]
+fn the_mean_wait_is_that_of_those_that_waited() {
+    let mut run = Load::default().run(&[Cause::RequestWait]);
+    let waits = &mut run.activity.waits.as_mut().unwrap()[0];
+    (waits.waited, waits.sum_ns) = (600, 600 * 20_000_000);
+    let requests = waits.requests;
+    let found = of(run);
+    assert_eq!(evidence(first(&found), "mean wait of these"), "20.0ms");
+    assert_eq!(
+        evidence(first(&found), "requests that waited"),
+        format!("600 of {requests}")
+    );
+}
+
+/// Writers that wait for writeback throttling have tags enough.
+#[test]
+fn waits_with_free_tags_are_no_wait_for_tags() {
+    let found = of(Load::default().run(&[Cause::RequestWait]));
+    assert_eq!(named(&found), ["request-wait"]);
+    let text = why(&found, "tag-wait");
+    assert!(text.contains("of 1023 were in flight"), "{text}");
+    let advice = &first(&found).finding.advice;
+    assert!(!advice.contains("nr_requests"), "{advice}");
+}
+
+#[test]
+fn a_split_limit_is_raised_only_where_the_device_takes_more() {
+    let advice = |now, most| {
+        let mut run = Load {
+            sizes: &[131_072],
+            ..Load::default()
+        }
+        .run(&[Cause::Split]);
+        let disk = &mut run.machine.controllers[0].disks[0];
+        (disk.max_bytes, disk.max_hw_bytes) = (Some(now), Some(most));
+        let found = of(run);
+        assert!(found.causes.is_empty() && found.notes.len() == 1);
+        found.notes[0].finding.advice.clone()
+    };
+    let same = advice(8192, 8192);
+    assert!(!same.contains("raise") && same.contains("MDTS"), "{same}");
+    let more = advice(131_072, 524_288);
+    assert!(more.contains("from 128 to at most 512"), "{more}");
+}
+
+#[test]
+fn a_pool_that_is_empty_is_not_enlarged() {
+    let advice = |used| {
+        let mut run = Load::default().run(&[Cause::Bounce]);
+        let size = 64 << 20;
+        run.activity.bounce_pool = Some(Pool { used, size });
+        first(&of(run)).finding.advice.clone()
+    };
+    assert!(!advice(0).contains("larger pool"));
+    assert!(advice(63 << 20).contains("larger pool"));
+}
+
+#[test]
+fn one_failed_command_is_a_note_and_media_errors_need_no_timeout() {
+    let one = of(Load::default().run(&[Cause::OneError]));
+    assert!(one.causes.is_empty());
+    let note = &one.notes[0];
+    assert_eq!(note.sentence, "nvme0: 1 command failed");
+    assert!(!note.finding.advice.contains("retry"), "{note:?}");
+    let many = of(Load::default().run(&[Cause::Errors]));
+    let advice = &first(&many).finding.advice;
+    assert!(!advice.contains("io_timeout"), "{advice}");
+    assert!(advice.contains("the medium has errors"), "{advice}");
+}
+
+#[test]
+fn bare_metal_has_no_hypervisor() {
+    let metal = Place {
+        class: "physical",
+        hypervisor: None,
+        ..Place::default()
+    };
+    let load = Load {
+        place: metal,
+        ..Load::default()
+    };
+    for cause in [Cause::VcpuStolen, Cause::HeldByDevice, Cause::LostInterrupt] {
+        let found = of(load.run(&[cause]));
+        let named = first(&found);
+        let text = format!("{} {}", named.sentence, named.finding.advice);
+        assert!(
+            !text.contains("virtual") && !text.contains("host "),
+            "{text}"
+        );
+    }
+    let found = of(load.run(&[Cause::DoorbellExit]));
+    assert!(named(&found).is_empty(), "{found:?}");
+    assert_eq!(why(&found, "doorbell-exit"), "there is no hypervisor");
+}
+
+#[test]
+fn only_emulated_controllers_have_doorbells_that_exit() {
+    let of = |class| {
+        let place = Place {
+            class,
+            ..Place::default()
+        };
+        let load = Load {
+            place,
+            ..Load::default()
+        };
+        of(load.run(&[Cause::DoorbellExit]))
+    };
+    assert_eq!(named(&of("emulated")), ["doorbell-exit"]);
+    for class in ["cloud", "passthrough"] {
+        let found = of(class);
+        assert!(
+            why(&found, "doorbell-exit").contains("do not exit"),
+            "{class}"
+        );
+    }
+    let open = of("software target").not_judged;
+    assert!(open.iter().any(|judged| judged.rule == "doorbell-exit"));
+}
+
+#[test]
+fn what_a_network_does_not_show_is_not_claimed() {
+    let load = Load {
+        place: Place {
+            class: "software target",
+            transport: "tcp",
+            pattern: 0b0100_0111,
+            has_conditions: false,
+            ..Place::default()
+        },
+        ..Load::default()
+    };
+    let found = of(load.run(&[]));
+    assert_eq!(
+        why(&found, "lost-interrupt"),
+        "tcp has no interrupt of its own"
+    );
+    let text = why(&found, "errors-timeout");
+    assert!(text.contains("timeouts of tcp are not observed"), "{text}");
+    assert!(
+        found.verdict.contains("the device's part is 0 to 9"),
+        "{}",
+        found.verdict
+    );
+}
+
+/// A capped volume at a constant depth looks like a device that takes so long.
+#[test]
+fn a_limit_at_a_constant_depth_is_left_open() {
+    let load = Load {
+        jobs: 4,
+        depth: 4,
+        pause_ns: 1e3,
+        seconds: 4.0,
+        ..Load::default()
+    };
+    for causes in [&[Cause::RateCap][..], &[]] {
+        let found = of(load.run(causes));
+        assert!(found.causes.is_empty(), "{:?}", found.causes);
+        let end = "a rate limit could not be judged";
+        assert!(found.verdict.ends_with(end), "{}", found.verdict);
+        assert!(why(&found, "rate-cap").contains("needs another depth"));
+    }
+}
+
+/// Nothing is ruled out by a recording without commands.
+#[test]
+fn without_commands_nothing_is_ruled_out() {
+    let mut run = Load::default().run(&[]);
+    run.events.clear();
+    let found = of(run);
+    assert!(found.ruled_out.is_empty(), "{:?}", found.ruled_out);
+}
