@@ -21,11 +21,11 @@ run() {
     stop
 }
 
-# record NAME CTRL: starts a recording
+# record NAME [CTRL]: starts a recording, of all controllers without CTRL
 record() {
     # shellcheck disable=SC2086 # no word without observations
     tool "$1" record -o "$case_dir/$1.nvd" --stages=fine ${CONTEXT---context} --no-admin --redact \
-        --ctrl "$2"
+        ${2:+--ctrl "$2"}
     traced
 }
 
@@ -60,6 +60,40 @@ healthy() {
     run clean-mixed nvme0 --rw=randrw --bs=16k --iodepth=8
 }
 
+# open: commands that wait for no other, at random times
+open() {
+    run clean-open nvme0 --rw=randread --bs=4k --iodepth=64 --rate_iops=400 --rate_process=poisson
+}
+
+# capped: a limit, at a constant depth. It does not show, and is not ruled out
+capped() {
+    run clean-capped nvme1 --rw=randread --bs=4k --iodepth=8
+}
+
+# both: two causes on two controllers at a time
+both() {
+    local n loads=()
+    record flush-cost+rate-cap
+    on both-flush nvme0 10 --rw=randwrite --bs=4k --iodepth=1 --fsync=1 & loads+=($!)
+    on both nvme1 10 "${reads[@]}" & loads+=($!)
+    for n in 1 2 3; do
+        on "both-$n" nvme1 1500ms --rw=randread --bs=4k --iodepth=24
+        sleep 1
+    done
+    wait "${loads[@]}"
+    stop
+}
+
+# trims: large deallocations beside reads
+trims() {
+    record clean-trims nvme0
+    load trims --eta=never --filename="/dev/$(disk nvme0)" --size=1g --ioengine=libaio --time_based --runtime=6 \
+        --rw=trim --bs=128m --iodepth=1 --rate_iops=1 &
+    on clean-trims nvme0 6 "${reads[@]}"
+    wait $!
+    stop
+}
+
 tags() {
     # few tags: requests wait for one
     local queue
@@ -84,6 +118,11 @@ devices() {
     # a limit, with a number of commands in flight that varies
     varied rate-cap nvme1
     varied rate-cap-control nvme0
+
+    open
+    capped
+    both
+    [[ $(</proc/cmdline) == *lab.short* ]] || trims
 
     # requests above the device's limit (MDTS: 8 KiB)
     run split nvme2 --rw=randread --bs=64k --iodepth=2
@@ -134,6 +173,28 @@ served() {
     run discard-storm-control nvme1 "${reads[@]}"
 }
 
+# tcp: a target without a fault
+tcp() {
+    . "$here/target.sh"
+    serve 1 tcp
+    connect tcp
+    run clean-tcp nvme2 "${reads[@]}"
+    run clean-tcp-open nvme2 --rw=randread --bs=4k --iodepth=64 --rate_iops=400 --rate_process=poisson
+    nvme disconnect --nqn=lab
+}
+
+# waits: writeback throttling
+waits() {
+    # reads miss the target of 2 ms: writes may have fewer and fewer in flight
+    echo 2000 >"/sys/block/$(disk nvme0)/queue/wbt_lat_usec"
+    record request-wait nvme0
+    load request-wait-read --eta=never --filename="/dev/$(disk nvme0)" --size=512m --ioengine=libaio --time_based \
+        --runtime=8 --rw=randread --bs=4k --iodepth=2 &
+    on request-wait nvme0 8 --rw=randwrite --bs=4k --ioengine=psync --direct=0 --numjobs=4 --fsync=64
+    wait $!
+    stop
+}
+
 # failover: the target of a path says now and then that the path is not usable
 failover() {
     local n ana
@@ -171,6 +232,8 @@ iommu() {
 
 # polled: polled queues that no command uses
 polled() {
+    # one thread per CPU of the polled queue
+    run clean-polled nvme0 --rw=randread --bs=4k --ioengine=io_uring --hipri=1 --iodepth=4
     run not-polling nvme0 "${reads[@]}"
 }
 
