@@ -7,7 +7,6 @@ use std::io::stdout;
 use std::time::Duration;
 
 use anyhow::Result;
-use nvme_deep::model::finished::Finished;
 use nvme_deep::model::milestone::Milestone;
 use nvme_deep::model::run::Scan;
 use nvme_deep::model::snapshot::Snapshot;
@@ -21,6 +20,7 @@ use nvme_deep::render::text::TextView;
 use nvme_deep::render::theme::Theme;
 use nvme_deep::report::latency::Report;
 use nvme_deep::report::latency::rows;
+use nvme_deep::report::ledger::EventClass;
 use nvme_deep::report::ledger::Ledger;
 use nvme_deep::report::recount::Recount;
 use nvme_deep::session::settings::Settings;
@@ -233,7 +233,7 @@ fn replayed(options: &LatencyOptions, mut replay: Replay) -> Result<Ended> {
                     let ledger = ledger.clone().when_shown(later);
                     done = reports.interim(due, now.clone(), ledger, &mut out);
                 }
-                later += u64::from(Finished::of(event).is_some());
+                later += u64::from(EventClass::of(&event.what) == EventClass::Command);
                 if settings.selects(event) {
                     recount.add(event, &mut now);
                 }

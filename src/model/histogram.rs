@@ -181,6 +181,9 @@ impl Histogram {
 
     /// An estimate stays one until a larger bucket is in use, whatever the order of merging.
     fn raise_max(&mut self, max: u64, exact: bool) {
+        if exact && max <= self.max {
+            return;
+        }
         match index(max).cmp(&index(self.max)) {
             Ordering::Less => return,
             Ordering::Equal => self.max_exact &= exact,
@@ -267,10 +270,15 @@ impl Histogram {
 
     /// Keeps of the values only what [`PERCENTILES`] need, to save memory.
     pub fn settle(&mut self) {
-        if let Origin::Values(values) = &self.origin {
-            let all = PERCENTILES.map(|p| values.at_rank(rank(p, self.count)));
-            self.origin = Origin::Percentiles(all, values.error());
-        }
+        let origin = std::mem::replace(&mut self.origin, Origin::Counts);
+        self.origin = match origin {
+            Origin::Values(values) => {
+                let error = values.error();
+                let ranks = PERCENTILES.map(|p| rank(p, self.count));
+                Origin::Percentiles(values.into_ranks(ranks), error)
+            }
+            other => other,
+        };
     }
 
     /// Largest error of [`PERCENTILES`], relative to them: 0 if they are exact.

@@ -137,6 +137,23 @@ impl Quantiles {
         }
     }
 
+    /// The values of these ranks, which ascend. It needs no copy, and looks for each rank only above the
+    /// one before.
+    pub fn into_ranks<const N: usize>(self, ranks: [u64; N]) -> [u64; N] {
+        let mut values = match self.0 {
+            Values::Few(values) if !values.is_empty() => values,
+            other => return ranks.map(|rank| Self(other.clone()).at_rank(rank)),
+        };
+        let (mut from, last) = (0, values.len() - 1);
+        ranks.map(|rank| {
+            let at = usize::try_from(rank.max(1) - 1).map_or(last, |at| at.min(last));
+            let at = at.max(from);
+            let value = *values[from..].select_nth_unstable(at - from).1;
+            from = at;
+            value
+        })
+    }
+
     /// Largest error of a quantile, relative to it.
     pub const fn error(&self) -> f64 {
         match self.0 {
@@ -165,6 +182,13 @@ mod tests {
     }
 
     proptest! {
+        #[test]
+        fn several_ranks_are_those_of_each(a in vec(0_u64..1 << 40, 1..200)) {
+            let n = a.len() as u64;
+            let ranks = [50.0, 50.0, 90.0, 99.9].map(|p| rank(p, n));
+            prop_assert_eq!(of(&a).into_ranks(ranks), ranks.map(|r| of(&a).at_rank(r)));
+        }
+
         #[test]
         fn few_values_are_exact(
             a in vec(0_u64..1 << 40, 1..60),
