@@ -49,7 +49,7 @@ pub struct RecordArgs {
     pub sample: Option<String>,
 
     /// Also record the conditions of each command (CPU idle or in a soft interrupt, doorbell written
-    /// or not), waits for tags, splits, bounce buffers, and the settings of the machine. Costs some
+    /// or not), waits before the request, splits, bounce buffers, and the settings of the machine. Costs some
     /// 750 instructions per command more
     #[arg(long)]
     pub context: bool,

@@ -13,7 +13,7 @@ pub struct Activity {
     pub at_ns: u64,
     /// Online CPUs, by number.
     pub cpus: Vec<CpuActivity>,
-    /// Waits for a tag, by controller and namespace.
+    /// Waits before the request, by controller and namespace.
     pub waits: Option<Vec<TagWaits>>,
     /// Bounce buffers used (tracepoint `swiotlb_bounced`), all devices.
     pub bounces: Option<Volume>,
@@ -113,7 +113,7 @@ pub struct Gap {
     pub end_ns: u64,
 }
 
-/// Waits for a tag: from `block_bio_queue` to `block_getrq` of a task.
+/// Waits before the request, for a tag among others: from `block_bio_queue` to `block_getrq` of a task.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct TagWaits {

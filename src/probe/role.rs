@@ -20,7 +20,7 @@ pub enum Role {
     SqHead,
     /// Asynchronous events.
     AsyncEvent,
-    /// Waits for a tag.
+    /// Waits before the request.
     TagWait,
     /// Splits of bios.
     Split,

@@ -163,7 +163,7 @@ impl Watch {
         self.no_timer.as_deref()
     }
 
-    /// The counters by disk: waits for tags, splits.
+    /// The counters by disk: waits before the request, splits.
     fn disks(&self, disks: &MapHandle) -> Result<(Vec<TagWaits>, Vec<Splits>)> {
         let mut all: BTreeMap<(u32, u32), (TagWaits, Splits)> = BTreeMap::new();
         let mut state = self.state.borrow_mut();

@@ -43,7 +43,7 @@ struct VerdictLine<'a> {
     tag_waits: Vec<WaitsLine>,
 }
 
-/// Waits for a tag of a disk.
+/// Waits before the request of a disk.
 #[derive(Serialize)]
 struct WaitsLine {
     ctrl: String,

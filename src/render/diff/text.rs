@@ -181,12 +181,12 @@ impl DiffText<'_> {
         writeln!(out, "{}", self.theme.dim(line.trim_end()))
     }
 
-    /// Waits for a tag.
+    /// Waits before the request.
     fn waits(&self, diff: &Diff, out: &mut dyn Write) -> io::Result<()> {
         if diff.waits.is_empty() {
             return Ok(());
         }
-        let head = "requests that waited for a tag for more than 20us, mean wait of all";
+        let head = "waits before the request: those above 20us of all, mean of all";
         writeln!(out, "\n{}", self.theme.head(head))?;
         for WaitChange { ctrl, nsid, waits } in &diff.waits {
             let Both { a, b } = waits.map(|w| {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What is compared of the load: the rate of commands, and the waits for a tag. Nothing is claimed of
+//! What is compared of the load: the rate of commands, and the waits before the request. Nothing is claimed of
 //! it, because it depends on what asks for the commands.
 
 use super::Both;
@@ -80,7 +80,7 @@ pub fn iops(
     Some(Ratio::new(means.a, means.b, parts))
 }
 
-/// Waits for a tag of the disks that both sides have, if both observed them.
+/// Waits before the request of the disks that both sides have, if both observed them.
 pub fn waits(sides: Both<&Side>) -> Vec<WaitChange> {
     let Both {
         a: Some(a),

@@ -141,7 +141,7 @@ pub enum LoadChange {
     },
 }
 
-/// Waits for a tag of a disk, on both sides.
+/// Waits before the request of a disk, on both sides.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct WaitChange {
     /// The controller.
@@ -161,7 +161,7 @@ pub struct Diff {
     pub only: Both<Vec<(Stratum, u64)>>,
     /// What differs in the load.
     pub load_changes: Vec<LoadChange>,
-    /// Waits for a tag, if both sides observed them.
+    /// Waits before the request, if both sides observed them.
     pub waits: Vec<WaitChange>,
     /// Number of statistics that were compared.
     pub comparisons: usize,

@@ -66,7 +66,7 @@ pub struct Counted {
     loads: BTreeMap<Stratum, (u64, u128)>,
     /// All values by row.
     values: BTreeMap<(Stratum, Interval), Quantiles>,
-    /// Waits for a tag; `None`: not observed.
+    /// Waits before the request; `None`: not observed.
     pub waits: Option<Vec<TagWaits>>,
     covers: Duration,
 }
@@ -216,7 +216,7 @@ impl Side {
         all
     }
 
-    /// Waits for a tag by controller and namespace; `None` if a recording lacks them.
+    /// Waits before the request by controller and namespace; `None` if a recording lacks them.
     pub fn waits(&self) -> Option<BTreeMap<(u32, u32), TagWaits>> {
         let mut sums: BTreeMap<(u32, u32), TagWaits> = BTreeMap::new();
         for recording in &self.recordings {
