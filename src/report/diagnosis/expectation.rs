@@ -7,6 +7,9 @@ use crate::model::stratum::Stratum;
 
 use super::facts::Facts;
 
+/// Fewest commands of a kind whose median is compared.
+const ENOUGH: u64 = 30;
+
 /// What commands should take.
 #[derive(Clone, Debug, Default)]
 pub enum Expectation {
@@ -40,7 +43,7 @@ impl Facts {
                 // medians are compared with those of another time: less than a fifth is noise
                 Expectation::Baseline(medians) => medians.get(&s.stratum)? * 6 / 5,
             };
-            (s.p50_ns > expected_ns).then_some(Slow {
+            (s.p50_ns > expected_ns && s.commands >= ENOUGH).then_some(Slow {
                 stratum: s.stratum,
                 median_ns: s.p50_ns,
                 expected_ns,

@@ -243,9 +243,10 @@ impl Facts {
         }
         let longer = all.iter().filter(|(_, c)| c.goes_with(0.0));
         let explains: f64 = longer.map(|(_, c)| c.explains).sum();
-        let most = all
-            .into_iter()
-            .max_by(|(_, a), (_, b)| a.explains.total_cmp(&b.explains));
+        let most = all.into_iter().max_by(|(_, a), (_, b)| {
+            let order = a.goes_with(0.0).cmp(&b.goes_with(0.0));
+            order.then(a.explains.total_cmp(&b.explains))
+        });
         let Some((stratum, found)) = most else {
             let (with, without, at_most) = few;
             return (

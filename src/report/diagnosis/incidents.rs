@@ -14,6 +14,9 @@ use crate::nvme::status::StatusType;
 /// A command that the driver finds completed within this time after its timeout was completed before
 /// it: the driver has only polled the completion queue.
 const POLL_NS: u64 = 100_000_000;
+/// NVME_SC_HOST_ABORTED_CMD: the driver has cancelled the command, as in a reset. It has the type of
+/// path errors, and says nothing about a path.
+const HOST_ABORTED: u16 = 0x371;
 
 /// A timeout.
 #[derive(Clone, Copy, Debug)]
@@ -72,7 +75,7 @@ impl Incidents {
                 if let Some(status) = status.filter(|s| !s.is_success()) {
                     let code = status.code_and_type();
                     *self.failures.entry((ctrl, code)).or_default() += 1;
-                    if status.kind() == StatusType::Path {
+                    if status.kind() == StatusType::Path && code != HOST_ABORTED {
                         *self.path_errors.entry(ctrl).or_default() += 1;
                     }
                 }
@@ -182,6 +185,8 @@ mod tests {
         };
         // do not retry, more: the same failure
         let found = after(&[failed(0x281), failed(0x4281), failed(0x303), failed(0)]);
+        let cancelled = after(&[failed(0x371), failed(0x4371)]);
+        assert!(cancelled.path_errors.is_empty());
         assert_eq!(found.failures[&(0, 0x281)], 2);
         assert_eq!(found.failures[&(0, 0x303)], 1);
         assert_eq!(found.failures.len(), 2);

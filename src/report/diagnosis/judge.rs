@@ -110,7 +110,9 @@ fn explained(facts: &Facts, tier: Tier, subject: Subject, found: &[Found]) -> Op
         .fold(0.0, f64::max);
     let others = found
         .iter()
-        .filter(|f| f.tier > Tier::Incident && f.subject.meets(subject));
+        .filter(|f| f.tier > Tier::Incident && f.subject.meets(subject))
+        // these waits are in no command's time
+        .filter(|f| !matches!(f.cause.finding.rule, "tag-wait" | "request-wait"));
     let explains = others.clone().filter_map(|f| f.cause.explains);
     let most = others.max_by(|a, b| {
         a.cause

@@ -73,9 +73,10 @@ impl Portion {
         self.most.part - self.least.part < SAME
     }
 
-    /// Whether a condition holds, by both bounds.
-    fn decide(&self, holds: impl Fn(&Share) -> bool) -> Reaches {
-        match (holds(&self.least), holds(&self.most)) {
+    /// Whether a condition holds, by both bounds. A part that reaches the threshold with an interval that
+    /// is too wide is open.
+    fn decide(&self, threshold: f64, holds: impl Fn(&Share) -> bool) -> Reaches {
+        match (holds(&self.least), self.most.part > threshold) {
             (true, _) => Reaches::Yes,
             (false, true) => Reaches::Open,
             (false, false) => Reaches::No,
@@ -84,12 +85,12 @@ impl Portion {
 
     /// Whether it is most of the time.
     pub fn is_most(&self) -> Reaches {
-        self.decide(Share::is_most)
+        self.decide(MOST, Share::is_most)
     }
 
     /// Whether it is at least this part.
     pub fn is_at_least(&self, part: f64) -> Reaches {
-        self.decide(|share| share.is_at_least(part))
+        self.decide(part, |share| share.is_at_least(part))
     }
 
     /// `71 % [65, 77] of the time`, or `0 to 99 % of the time`
@@ -112,12 +113,12 @@ impl Portion {
 
     /// `device has 0 to 99 % of the time: it was not observed apart`
     pub fn undecided(&self) -> String {
-        format!(
-            "{} {} {}: not observed apart from other stages",
-            self.stages.short(),
-            self.stages.have(),
-            self.text(),
-        )
+        let why = match self.is_exact() {
+            true => "too uncertain",
+            false => "not observed apart from other stages",
+        };
+        let (name, have) = (self.stages.short(), self.stages.have());
+        format!("{name} {have} {}: {why}", self.text())
     }
 }
 
@@ -147,6 +148,19 @@ mod tests {
         assert_eq!(portion(0.0, 0.9).is_most(), Reaches::Open);
         assert_eq!(portion(0.0, 0.4).is_most(), Reaches::No);
         assert_eq!(portion(0.1, 0.3).is_at_least(0.2), Reaches::Open);
+        let wide = Share {
+            part: 0.7,
+            low: 0.05,
+            high: 0.88,
+        };
+        let wide = Portion {
+            stages: Stages::QUEUE,
+            least: wide,
+            most: wide,
+        };
+        assert_eq!(wide.is_most(), Reaches::Open);
+        let text = "queue has 70 % [5, 88] of the time: too uncertain";
+        assert_eq!(wide.undecided(), text);
     }
 
     #[test]

@@ -28,7 +28,7 @@ pub enum Outcome {
 pub fn outcome(diagnosis: &Diagnosis) -> Outcome {
     if !diagnosis.causes.is_empty() {
         Outcome::Cause
-    } else if diagnosis.ruled_out.is_empty() && diagnosis.notes.is_empty() {
+    } else if diagnosis.ruled_out.is_empty() {
         Outcome::Unknown
     } else {
         Outcome::Nothing

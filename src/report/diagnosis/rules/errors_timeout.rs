@@ -87,10 +87,7 @@ pub fn check(facts: &Facts, subject: Subject) -> Answer {
         failed: failed.iter().map(|(_, count)| count).sum(),
         media: media.map(|(_, count)| count).sum(),
         // those of a failed path are the path's
-        retries: match of(&incidents.path_errors) {
-            0 => of(&incidents.retries),
-            _ => 0,
-        },
+        retries: of(&incidents.retries).saturating_sub(of(&incidents.path_errors)),
         timeouts: incidents.unpolled(ctrl),
         resets: of(&incidents.resets),
     };

@@ -60,7 +60,15 @@ pub fn check(facts: &Facts, subject: Subject) -> Answer {
         return Answer::NotLooked("record --context".into());
     };
     let controller = subject.ctrl().and_then(|ctrl| facts.controller(ctrl));
-    let counts = controller.and_then(|c| c.io_queues).zip(machine.cpus);
+    // those of the PCI driver
+    let is_pci = subject
+        .ctrl()
+        .is_none_or(|ctrl| facts.fabric(ctrl).is_none());
+    let polled = machine.poll_queues.filter(|_| is_pci).unwrap_or(0);
+    let shared_queues = controller.and_then(|c| c.io_queues);
+    let counts = shared_queues
+        .map(|n| n.saturating_sub(polled))
+        .zip(machine.cpus);
     let (Some((queues, cpus)), Some(ctrl)) = (counts, subject.ctrl()) else {
         return Answer::Open("the number of queues or CPUs is not known".into());
     };

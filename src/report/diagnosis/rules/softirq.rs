@@ -42,7 +42,7 @@ pub fn check(facts: &Facts, subject: Subject) -> Answer {
     let cause = Cause::new(
         "softirq",
         &name,
-        format!("completions of {name} go with soft interrupts on the same CPU"),
+        format!("commands of {name} take longer if their interrupt comes in a soft interrupt"),
         "move that load to other CPUs (affinity of the network's interrupts, RPS), or the queue's \
          interrupt to another one",
     )
