@@ -36,6 +36,18 @@ fn few_commands_are_not_known() {
     assert_eq!(diagnosis.not_judged.len(), RULES.len());
 }
 
+/// One command failed, and nothing else can be said.
+#[test]
+fn a_note_alone_is_no_verdict() {
+    let load = Load {
+        seconds: 0.3,
+        ..Load::default()
+    };
+    let diagnosis = diagnose(&facts(&load, &[Cause::OneError]));
+    assert_eq!(diagnosis.notes.len(), 1);
+    assert_eq!(diagnosis.outcome, Outcome::Unknown);
+}
+
 #[test]
 fn commands_without_stages_are_not_known() {
     let mut run = Load::default().run(&[Cause::Scheduler]);

@@ -5,6 +5,8 @@ use nvme_deep::model::activity::Pool;
 use nvme_deep::model::event::EventKind;
 use nvme_deep::report::diagnosis::Cause as Named;
 use nvme_deep::report::diagnosis::Diagnosis;
+use nvme_deep::report::diagnosis::Expectation;
+use nvme_deep::report::diagnosis::Facts;
 use nvme_deep::report::diagnosis::diagnose;
 use nvme_deep::report::ledger::Accuracy;
 
@@ -241,6 +243,22 @@ fn a_limit_at_a_constant_depth_is_left_open() {
         assert!(found.verdict.ends_with(end), "{}", found.verdict);
         assert!(why(&found, "rate-cap").contains("needs another depth"));
     }
+}
+
+/// A single command of a kind has no median to speak of.
+#[test]
+fn a_kind_of_few_commands_is_not_slow() {
+    let load = Load {
+        expectation: Expectation::Median(200_000),
+        ..Load::default()
+    };
+    let mut facts = load.run(&[]).facts(Accuracy::Exact);
+    let slow = |commands: u64, facts: &mut Facts| {
+        let kind = &mut facts.strata[0];
+        (kind.commands, kind.p50_ns) = (commands, 300_000);
+        facts.slow().len()
+    };
+    assert_eq!((slow(29, &mut facts), slow(30, &mut facts)), (0, 1));
 }
 
 /// Nothing is ruled out by a recording without commands.
