@@ -184,7 +184,8 @@ impl Grid {
     /// The picture: at most 250 columns and 96 rows.
     #[must_use]
     pub fn finish(mut self) -> HeatMap {
-        let across = self.columns.factor(&[1, 2, 5, 10], COLUMNS);
+        // 2500 columns that begin within a wider one make 251 of ten
+        let across = self.columns.factor(&[1, 2, 5, 10, 20], COLUMNS);
         let up = self.rows.factor(&[1, 2, 4, 8], ROWS);
         self.widen(across, up);
         let (first_column, last_column) = self.columns.wider(across);
@@ -234,6 +235,15 @@ mod tests {
             assert_eq!(map.column_ns, column_ns, "{seconds} s");
             assert!((100..=250).contains(&map.columns), "{seconds} s: {map:?}");
         }
+    }
+
+    #[test]
+    fn columns_that_begin_within_a_wider_one_fit() {
+        let map = of(
+            Scale::Log,
+            &[(1_612_000_000_000, 0), (4_110_000_000_000, 0)],
+        );
+        assert!(map.columns <= COLUMNS, "{}", map.columns);
     }
 
     #[test]
