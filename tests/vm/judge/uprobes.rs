@@ -71,8 +71,11 @@ fn changes_of_state_have_their_arguments(outcome: &Outcome) {
     assert_eq!(*fields[1], thread);
     assert_eq!(fields[2]["state"]["name"], "FINI_STOP_SUBSYSTEMS");
     let messages = lines(outcome, "spdk", "messages");
-    let counts: Vec<u64> = messages.iter().map(|l| number(l, "count")).collect();
+    let counts = of(&messages, "spdk_messages");
+    let counts: Vec<u64> = counts.iter().map(|l| number(l, "count")).collect();
     assert_eq!(counts, [1, 3, 1], "{messages:?}");
+    let end = of(&messages, "spdk_messages_end")[0];
+    assert_eq!((&end["exact"], number(end, "messages")), (&json!(true), 5));
 }
 
 fn commands_of_qemu_come_by_usdt(outcome: &Outcome) {
