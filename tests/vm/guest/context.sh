@@ -31,6 +31,7 @@ stop
 
 # Batches: one doorbell for several commands.
 begin batches
+echo 2 >"/sys/block/$(disk nvme0)/queue/nomerges" # otherwise two adjacent requests may become one command
 observe nvme0
 load batches --filename="/dev/$(disk nvme0)" --rw=randread --bs=4k --number_ios=800 --size=64m \
     --ioengine=libaio --iodepth=16 --iodepth_batch_submit=8 --iodepth_batch_complete_min=8
