@@ -2,11 +2,11 @@
 # Causes of latency, planted one after the other, and recorded for `diagnose`. lab.plants= on the
 # kernel command line selects a part: those of one machine. Each recording is
 # /mnt/out/plants/NAME.nvd; that of its control, without the cause, has "-control" in its name.
-# With lab.short there are no controls, and one clean run.
+# With lab.short there are no controls, and one clean run. With lab.runs=N all of it runs N times;
+# the further recordings are in plants-2, plants-3, ...
 . "$(dirname "$0")/lib.sh"
 here=$(dirname "$0")
 plant() { python3 -B "$here/plant.py" "$@"; }
-begin plants
 
 # left_out NAME: whether this run is left out
 left_out() { [[ $(</proc/cmdline) == *lab.short* && $1 == *-@(control|depth1|mixed) ]]; }
@@ -245,5 +245,16 @@ small() {
     echo none >"/sys/block/$(disk nvme0)/queue/scheduler"
 }
 
+# steady: loads without a cause
+steady() {
+    healthy
+    open
+    capped
+}
+
 part=$(grep -o 'lab\.plants=[a-z]*' /proc/cmdline)
-"${part#*=}"
+runs=$(grep -o 'lab\.runs=[0-9]*' /proc/cmdline || echo =1)
+for ((number = 1; number <= ${runs#*=}; number++)); do
+    ((number == 1)) && begin plants || begin "plants-$number"
+    "${part#*=}"
+done
