@@ -176,7 +176,7 @@ served() {
 # tcp: a target without a fault
 tcp() {
     . "$here/target.sh"
-    serve 1 tcp
+    ((number > 1)) || serve 1 tcp
     connect tcp
     run clean-tcp nvme2 "${reads[@]}"
     run clean-tcp-open nvme2 --rw=randread --bs=4k --iodepth=64 --rate_iops=400 --rate_process=poisson
