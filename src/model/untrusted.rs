@@ -159,6 +159,21 @@ impl Display for Escaped<'_> {
     }
 }
 
+/// Lines of a message whose parts may have been written by others, such as the errors of a parser.
+/// What a terminal interprets is escaped, but for the end of lines. A backslash stays.
+#[derive(Clone, Copy)]
+pub struct Lines<'a>(pub &'a str);
+
+impl Display for Lines<'_> {
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        self.0.chars().try_for_each(|c| match c {
+            '\n' => f.write_char(c),
+            c if is_shown(c) => f.write_char(c),
+            c => escape(c, f),
+        })
+    }
+}
+
 /// A path, or an argument, as it is printed.
 pub fn printable(path: &(impl AsRef<OsStr> + ?Sized)) -> String {
     Escaped(path.as_ref().as_bytes()).to_string()

@@ -136,7 +136,8 @@ impl Facts {
         controller.disks.iter().find(|d| d.nsid == nsid)
     }
 
-    /// The name of a namespace's disk, else of its controller.
+    /// The name of a namespace's disk, else of its controller. Sentences and advice have it, so it is a
+    /// name of the kernel, or `DISK`.
     pub fn disk_name(&self, ctrl: u32, nsid: u32) -> String {
         let disk = self.disks.get(&(ctrl, nsid));
         disk.map_or_else(|| format!("nvme{ctrl}"), ToString::to_string)
