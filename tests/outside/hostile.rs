@@ -52,9 +52,11 @@ fn read(n: u64) -> Event {
         let line = outcome.timeline.unwrap();
         let points = Milestone::ALL.map(|point| match point {
             Milestone::Start => line.ns(point) - 5_000_000,
+            Milestone::SetupIn => line.ns(Milestone::SetupOut) - 500,
             _ => line.ns(point),
         });
-        outcome.timeline = Some(Timeline::new(points, line.pattern()));
+        let pattern = line.pattern() | Milestone::SetupIn.pattern_bit().unwrap();
+        outcome.timeline = Some(Timeline::new(points, pattern));
     }
     event
 }

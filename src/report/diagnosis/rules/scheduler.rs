@@ -17,7 +17,7 @@ pub fn check(facts: &Facts, subject: Subject) -> Answer {
         (_, None) => return Answer::NotLooked("record --context".into()),
         (None, _) => return Answer::Open("the scheduler of this disk is not known".into()),
         (Some(name), _) if *name == "none" => return Answer::Absent("it has no scheduler".into()),
-        (Some(scheduler), _) => scheduler,
+        (Some(scheduler), _) => scheduler.word(),
     };
     let Some(portion) = facts.portion(subject, Stages::QUEUE) else {
         return Answer::Absent("no commands".into());
