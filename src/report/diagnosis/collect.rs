@@ -22,6 +22,7 @@ use super::gaps::Gaps;
 use super::incidents::Incidents;
 use super::measure::Clock;
 use super::rates::Rates;
+use super::selection::Selection;
 use super::strata::strata;
 use super::stuck::Stuck;
 
@@ -35,6 +36,7 @@ pub struct Collector {
     disks: BTreeMap<(u32, u32), String>,
     transports: BTreeMap<u32, String>,
     commands: Commands,
+    selection: Selection,
     rates: BTreeMap<u32, Rates>,
     incidents: Incidents,
     in_flight: Vec<Stuck>,
@@ -76,6 +78,11 @@ impl Collector {
             rates.add(command);
         }
         self.incidents.add(event);
+    }
+
+    /// Takes in options that left commands out of the run, as one text.
+    pub fn selected_by(&mut self, options: &str) {
+        self.selection.add(options);
     }
 
     /// Takes in the commands that are in flight after the run.
@@ -122,6 +129,7 @@ impl Collector {
             disks: self.disks,
             transports: self.transports,
             commands: self.commands,
+            selection: self.selection,
             incidents: self.incidents,
             in_flight: self.in_flight,
             logs: self.logs,
