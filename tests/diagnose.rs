@@ -26,6 +26,8 @@ use std::fs::File;
 use std::path::PathBuf;
 
 use nvme_deep::StageSet;
+use nvme_deep::model::event::Event;
+use nvme_deep::model::milestone::Milestone;
 use nvme_deep::recording::ClockOffset;
 use nvme_deep::recording::Content;
 use nvme_deep::recording::LedgerInfo;
@@ -76,6 +78,14 @@ fn ledger(at_ns: u64, commands: u64, lost: u64) -> LedgerInfo {
     }
 }
 
+/// As the driver's completion is recorded: the time of an event is that of the completion, not of the end.
+fn at_completion(event: &Event) -> Event {
+    let outcome = event.what.outcome();
+    let line = outcome.and_then(|outcome| outcome.timeline);
+    let at_ns = line.map_or(event.at_ns, |line| line.ns(Milestone::Complete));
+    Event { at_ns, ..*event }
+}
+
 impl Files {
     fn new() -> Self {
         Self(TempDir::new().unwrap())
@@ -87,6 +97,34 @@ impl Files {
 
     /// Records a load with these causes. Returns the path.
     fn record(&self, name: &str, load: &Load, causes: &[Cause], kind: Kind) -> String {
+        self.write(name, load, causes, kind, RunInfo::default())
+    }
+
+    /// The same, of which these options selected commands.
+    fn selected(
+        &self,
+        name: &str,
+        load: &Load,
+        causes: &[Cause],
+        filter: &str,
+        slow_ns: Option<u64>,
+    ) -> String {
+        let info = RunInfo {
+            filter: filter.into(),
+            slow_ns,
+            ..RunInfo::default()
+        };
+        self.write(name, load, causes, Kind::Context, info)
+    }
+
+    fn write(
+        &self,
+        name: &str,
+        load: &Load,
+        causes: &[Cause],
+        kind: Kind,
+        info: RunInfo,
+    ) -> String {
         let path = self.path(name);
         let made = load.run(causes);
         let commands = made.events.len() as u64;
@@ -100,7 +138,7 @@ impl Files {
                 Kind::NoStages => StageSet::Total,
                 _ => StageSet::Fine,
             },
-            ..RunInfo::default()
+            ..info
         };
         let mut recorder = Recorder::create(File::create(&path).unwrap(), true, None).unwrap();
         recorder.block(Content::Run, BEGIN, &info);
@@ -111,7 +149,9 @@ impl Files {
             recorder.block(Content::Activity, BEGIN, &made.first_activity());
         }
         recorder.block(Content::Ledger, BEGIN, &ledger(0, 0, 0));
-        for event in &made.events {
+        let mut events: Vec<Event> = made.events.iter().map(at_completion).collect();
+        events.sort_by_key(|event| event.at_ns);
+        for event in &events {
             recorder.push(event);
         }
         recorder.flush();
@@ -160,12 +200,17 @@ fn check_ends_with_3_for_a_cause_and_with_1_if_nothing_is_known() {
             "nvme-deep: found: scheduler (--check)\n",
         ),
         (&control, "nothing avoidable seen", 0, ""),
-        (&few, "not known: only ", 1, "nothing can be said (--check)"),
+        (
+            &few,
+            "not known: only ",
+            1,
+            "no rule could be judged (--check)",
+        ),
         (
             &lossy,
             "not known: the recording is not exact (7 commands without a row)",
             1,
-            "nothing can be said (--check)",
+            "no rule could be judged (--check)",
         ),
     ] {
         let ran = run(&format!("diagnose --from {file}"));
@@ -223,7 +268,7 @@ fn what_is_slow_depends_on_what_was_expected() {
         ..load()
     };
     let large = files.record("large", &large, &[], Kind::Context);
-    let device = "nvme0 is slower than expected: 1.09ms, expected";
+    let device = "nvme0 is slower than expected: 1.08ms, expected";
     for (expect, first) in [
         (String::new(), "nothing avoidable seen"),
         ("--expect 300us".into(), device),
@@ -246,8 +291,105 @@ fn a_filter_leaves_out_commands() {
     let none = run(&format!("diagnose --ctrl nvme7 --from {file}"));
     ends(&none, 0, "not known: no I/O command finished");
     let reads = run(&format!("diagnose --opcode read --from {file}"));
-    ends(&reads, 0, "requests of nvme0n1 wait");
     assert!(!reads.out.contains("write 4k"), "{}", reads.out);
+}
+
+/// The filter selects all of these commands. That others may have been left out is what counts.
+#[test]
+fn with_a_filter_no_rule_that_needs_all_commands_names_a_cause() {
+    let files = Files::new();
+    let adapted = |change: fn(&mut Load)| {
+        let mut load = load();
+        change(&mut load);
+        load
+    };
+    for (cause, rule, load) in [
+        (Cause::Scheduler, "scheduler", load()),
+        (Cause::RequestWait, "request-wait", load()),
+        (Cause::Split, "split", load()),
+        (Cause::NotPolling, "not-polling", load()),
+        (Cause::OneIrqCpu, "one-irq-cpu", load()),
+        (
+            Cause::FlushCost,
+            "flush-cost",
+            adapted(|load| load.flushes = 0.05),
+        ),
+        (
+            Cause::FewQueues,
+            "few-queues",
+            adapted(|load| (load.queues, load.pause_ns) = (1, 1e6)),
+        ),
+        (
+            Cause::RateCap,
+            "rate-cap",
+            adapted(|load| {
+                (load.varies, load.depth, load.pause_ns) = (true, 4, 1e3);
+                load.stages[draft::DEVICE] = 1e6;
+                load.seconds = 5.0;
+            }),
+        ),
+        (
+            Cause::DoorbellUnseen,
+            "doorbell-unseen",
+            adapted(|load| (load.pause_ns, load.seconds) = (400e6, 60.0)),
+        ),
+    ] {
+        let file = files.record(rule, &load, &[cause], Kind::Context);
+        let said = |options: &str| -> Value {
+            let ran = run(&format!("diagnose --json {options} --from {file}"));
+            serde_json::from_str(&ran.out).unwrap()
+        };
+        let names = |found: &Value, list: &str| {
+            let all = found[list].as_array().unwrap().iter();
+            all.filter(|j| j["rule"] == rule)
+                .cloned()
+                .collect::<Vec<Value>>()
+        };
+        let all = said("");
+        let named = names(&all, "causes").len() + names(&all, "notes").len();
+        assert_eq!(named, 1, "{rule}: {all}");
+        let some = said("--pid 7");
+        assert_eq!(some["commands"], all["commands"]);
+        let open = names(&some, "not_judged");
+        assert_eq!(open.len(), 1, "{rule}: {some}");
+        let why = open[0]["why"].as_str().unwrap();
+        assert!(
+            why.ends_with("needs all commands, and --pid left some out"),
+            "{why}"
+        );
+    }
+}
+
+/// What was left out while recording counts as much.
+#[test]
+fn a_recording_with_a_filter_shows_no_limit() {
+    let files = Files::new();
+    let load = Load {
+        seconds: 5.0,
+        ..load()
+    };
+    let file = files.selected("x", &load, &[Cause::OneIrqCpu], "--opcode io:read", None);
+    let ran = run(&format!("diagnose --from {file}"));
+    ends(&ran, 0, "nothing avoidable seen");
+    let says = "needs all commands, and --opcode left some out";
+    let words: Vec<&str> = ran.out.split_whitespace().collect();
+    assert!(words.join(" ").contains(says), "{}", ran.out);
+    let ctrl = files.selected("y", &load, &[Cause::OneIrqCpu], "--ctrl nvme0", None);
+    let ran = run(&format!("diagnose --from {ctrl}"));
+    ends(&ran, 0, "CPU 0 completes the commands");
+}
+
+/// Slow commands are slower than expected, whatever the device does.
+#[test]
+fn commands_that_were_chosen_because_they_are_slow_show_no_times() {
+    let files = Files::new();
+    let file = files.selected("x", &load(), &[], "", Some(1000));
+    let ran = run(&format!("diagnose --expect 1us --from {file}"));
+    ends(
+        &ran,
+        0,
+        "not known: the recording has only commands that --slow chose",
+    );
 }
 
 /// What is whole is diagnosed; the exit code says that the rest is missing, also with `--check`.

@@ -30,7 +30,7 @@ pub struct DiagnoseArgs {
     #[arg(long, conflicts_with = "from")]
     pub log: bool,
 
-    /// End with exit code 3 if a cause was found, with 1 if nothing can be said
+    /// End with exit code 3 if a cause was found, with 1 if no rule could be judged
     #[arg(long)]
     pub check: bool,
 

@@ -102,6 +102,10 @@ fn read(
     expectation: Expectation,
 ) -> Result<(Facts, Result<()>)> {
     let mut intake = Intake::default();
+    let info = replay.info();
+    for options in [&info.filter, &info.chosen_by(), &settings.filter.text()] {
+        intake.0.selected_by(options);
+    }
     let watched = watch_recording(replay, settings, &mut intake)?;
     Ok((intake.finish(&watched, expectation), watched.verdict))
 }
@@ -156,7 +160,7 @@ fn verdict(options: &DiagnoseOptions, diagnosis: &Diagnosis) -> Result<()> {
             Err(Failure::error(Kind::Check, text))
         }
         Outcome::Unknown => {
-            let text = "nothing can be said (--check): see above";
+            let text = "no rule could be judged (--check): the first line says why";
             Err(Failure::error(Kind::Run, text))
         }
     }
@@ -220,6 +224,7 @@ fn observe(options: &DiagnoseOptions, expectation: Expectation) -> Result<()> {
     let identity = ready.system.identity();
     let mut intake = Intake::default();
     intake.machine(ready.system.info(options.log));
+    intake.0.selected_by(&options.settings.filter.text());
     let before = options.log.then(|| logs(&options.settings));
     let duration = Some(options.duration);
     let watched = watch(ready, &options.settings, until(true), duration, &mut intake)?;

@@ -92,6 +92,8 @@ metrics! {
         "Commands that the driver has set up and the filters accepted.";
     LOST "lost_commands" Counter "" &["reason"],
         "Commands that are in no row of nvme_deep_commands_total.";
+    FEWER "merged_commands" Counter "" &[],
+        "Commands whose stages were merged although their points were observed, because few rows were left.";
     RECOVERED "recovered_points" Counter "" &["point"],
         "Set-ups and completions that the kernel skipped and that were found later.";
     DISCARDED "discarded_points" Counter "" &["reason"],

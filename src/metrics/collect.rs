@@ -218,6 +218,7 @@ fn losses(ledger: &Ledger) -> Vec<Family> {
     [
         (&catalog::OBSERVED, one(ledger.seen)),
         (&catalog::LOST, lost),
+        (&catalog::FEWER, one(ledger.fewer_points)),
         (&catalog::RECOVERED, recovered),
         (&catalog::DISCARDED, discarded),
         (&catalog::SKIPPED, one(ledger.recursion_misses)),
@@ -312,6 +313,26 @@ mod tests {
         let expected = [("generic", 7), ("media", 3), ("reserved", 2)];
         let expected = expected.map(|(kind, n)| (format!("nvme4 {kind}"), Value::Count(n)));
         assert_eq!((found, all.len()), (expected.into(), 6));
+    }
+
+    #[test]
+    fn commands_with_fewer_stages_are_counted_and_are_not_lost() {
+        let ledger = Ledger {
+            fewer_points: 7,
+            ..Ledger::default()
+        };
+        let all = losses(&ledger);
+        let of = |name: &str| {
+            let family = all.iter().find(|f| f.metric.name == name);
+            let series = family.unwrap().series.iter();
+            series.map(|s| s.value.clone()).collect::<Vec<_>>()
+        };
+        assert_eq!(of("nvme_deep_merged_commands"), [Value::Count(7)]);
+        assert!(
+            of("nvme_deep_lost_commands")
+                .iter()
+                .all(|v| *v == Value::Count(0))
+        );
     }
 
     #[test]

@@ -17,6 +17,7 @@ use crate::report::diagnosis::Diagnosis;
 use crate::report::diagnosis::Facts;
 use crate::report::diagnosis::Judged;
 use crate::report::diagnosis::Outcome;
+use crate::report::diagnosis::Scope;
 use crate::report::diagnosis::StratumFacts;
 use crate::report::diagnosis::Subject;
 use crate::report::finding::Evidence;
@@ -162,12 +163,15 @@ impl DiagnosisView<'_> {
         );
         let info = self.facts.machine.as_ref();
         let cpus = info.and_then(|m| m.cpus).map(|n| format!("{n} CPUs"));
+        let selected = self.facts.selection.text();
+        let selected = selected.map(|options| format!("selected by {options}"));
         let parts = [
             file.map(ToString::to_string),
             kernel.map(|k| format!("Linux {k}")),
             machine.map(ToString::to_string),
             cpus,
             Some(covers),
+            selected,
         ];
         let parts: Vec<String> = parts.into_iter().flatten().collect();
         for line in fill(&parts.join(", "), 2) {
@@ -272,7 +276,7 @@ impl DiagnosisView<'_> {
         if measured.is_empty() {
             writeln!(out, "\n{}", theme.head("ruled out"))?;
         }
-        let text = format!("not seen (why: -v): {}", names.join(", "));
+        let text = format!("not seen (-v says why): {}", names.join(", "));
         for line in fill(&text, 2) {
             writeln!(out, "  {line}")?;
         }
@@ -292,10 +296,12 @@ impl DiagnosisView<'_> {
         }
         writeln!(out, "\n{}", theme.head(head))?;
         let several = self.facts.ctrls().len() > 1;
+        let disks = self.facts.subjects(Scope::Disk).len() > 1;
         let mut groups: Vec<(String, Vec<&str>)> = Vec::new();
         for judged in rules {
             let why = match judged.subject {
                 Subject::Machine => judged.why.clone(),
+                Subject::Disk(..) if disks => format!("{}: {}", judged.name, judged.why),
                 _ if several => format!("{}: {}", judged.name, judged.why),
                 _ => judged.why.clone(),
             };

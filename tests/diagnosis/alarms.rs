@@ -14,7 +14,8 @@ use super::shapes::Shape;
 /// Runs of each shape in `make test`, and their commands.
 const FEW: u64 = 10;
 const FEW_COMMANDS: f64 = 2500.0;
-/// The same in `make test-alarms`, and the most alarms: in a shape, and in all.
+/// The same in `make test-alarms`, unless NVME_DEEP_RUNS says otherwise, and the most alarms: in a shape, and
+/// in all.
 const MANY: u64 = 1000;
 const MANY_COMMANDS: f64 = 8000.0;
 const IN_A_SHAPE: usize = 1;
@@ -55,21 +56,27 @@ fn base() -> u64 {
     given.unwrap_or(now.as_secs())
 }
 
+/// How many runs of each kind: so many, or NVME_DEEP_RUNS.
+pub fn runs(usual: u64) -> u64 {
+    let given = env::var("NVME_DEEP_RUNS").ok();
+    given.map_or(usual, |text| text.parse().expect("a number"))
+}
+
 #[test]
 #[ignore = "minutes: make test-alarms"]
 fn healthy_shapes_get_few_verdicts_in_thousands_of_runs() {
-    let base = base();
+    let (base, many) = (base(), runs(MANY));
     println!("base seed {base}");
     println!("| shape | runs | alarms |\n|---|---:|---:|");
     let (mut all, mut too_many) = (Vec::new(), Vec::new());
     for shape in SHAPES {
         let found = alarms(
             shape,
-            (0..MANY).map(|n| base.wrapping_mul(MANY) + n),
+            (0..many).map(|n| base.wrapping_mul(MANY) + n),
             MANY_COMMANDS,
         );
         found.iter().for_each(|alarm| eprintln!("{alarm}"));
-        println!("| {} | {MANY} | {} |", shape.name, found.len());
+        println!("| {} | {many} | {} |", shape.name, found.len());
         if found.len() > IN_A_SHAPE {
             too_many.push(shape.name);
         }

@@ -53,6 +53,8 @@ pub enum Cause {
     /// Waits that are not for a tag.
     RequestWait,
     Scheduler,
+    /// The queues have room for 7 commands: others wait for that in the scheduler.
+    FullDevice,
     Split,
     Bounce,
     Iommu,
@@ -93,6 +95,8 @@ pub struct State {
     queue_until: BTreeMap<u16, u64>,
     /// Commands that wait for the next submission, by queue.
     unseen: BTreeMap<u16, Draft>,
+    /// When the commands end that wait or are in flight, by queue.
+    ends: BTreeMap<u16, Vec<u64>>,
     /// When a device with a limit is free.
     free_ns: u64,
     /// The last timeout.
@@ -139,6 +143,7 @@ impl State {
             code_until: BTreeMap::new(),
             queue_until: BTreeMap::new(),
             unseen: BTreeMap::new(),
+            ends: BTreeMap::new(),
             free_ns: 0,
             timeout_ns: 0,
         }
@@ -215,6 +220,18 @@ impl State {
         });
     }
 
+    /// A command waits in the scheduler until a queue of 7 has room.
+    fn wait_for_room(&mut self, draft: &mut Draft) {
+        let ends = self.ends.entry(draft.qid).or_default();
+        let left = draft.point(MAP);
+        ends.retain(|end| *end > left);
+        ends.sort_unstable();
+        if let Some(n) = ends.len().checked_sub(7) {
+            draft.stages[QUEUE] += (ends[n] - left) as f64 + 1000.0;
+        }
+        ends.push(draft.end_ns());
+    }
+
     /// Whether another CPU has just submitted to its queue.
     fn is_beside(&self, draft: &Draft) -> bool {
         let at = draft.setup_ns();
@@ -243,6 +260,10 @@ impl Cause {
         match self {
             Self::Scheduler | Self::SetScheduler => {
                 controller.disks[0].scheduler = Some("mq-deadline".into())
+            }
+            Self::FullDevice => {
+                controller.disks[0].scheduler = Some("mq-deadline".into());
+                controller.depth = Some(8);
             }
             Self::NotPolling => {
                 controller.io_queues = controller.io_queues.map(|n| n + 1);
@@ -285,6 +306,7 @@ impl Cause {
             Self::OneError if state.commands == 100 => draft.status = 0x281,
             Self::VcpuStolen => state.be_away(draft),
             Self::Scheduler => draft.stages[QUEUE] += 400.0 * US,
+            Self::FullDevice => state.wait_for_room(draft),
             Self::Bounce => {
                 draft.stages[MAP] += 50.0 * US;
                 draft.stages[COMPLETE] += 20.0 * US;

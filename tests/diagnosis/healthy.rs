@@ -117,7 +117,10 @@ fn what_concerns_little_of_the_time_is_not_named() {
     let diagnosis = diagnose(&run.facts(Accuracy::Exact));
     assert!(diagnosis.causes.is_empty(), "{:#?}", diagnosis.causes);
     let why = diagnosis.ruled_out.iter().find(|j| j.rule == "unaligned");
-    assert!(why.unwrap().why.contains("on them: 3."), "{why:?}");
+    assert!(
+        why.unwrap().why.contains("off the physical blocks take 3."),
+        "{why:?}"
+    );
 }
 
 #[test]

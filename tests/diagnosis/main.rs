@@ -16,17 +16,18 @@ mod alarms;
 mod causes;
 mod draft;
 mod healthy;
-
+mod kinds;
 mod lengthen;
 mod level;
 mod load;
 mod matrix;
 mod obstacles;
-
 mod places;
 mod plants;
+mod polled;
 mod power;
 mod shapes;
 mod stuck;
+mod tags;
 mod view;
 mod words;

@@ -24,6 +24,7 @@ use super::gaps::Gaps;
 use super::incidents::Incidents;
 use super::measure::Clock;
 use super::rates::Rates;
+use super::selection::Selection;
 use super::strata::strata;
 use super::stuck::Stuck;
 
@@ -37,6 +38,7 @@ pub struct Collector {
     disks: BTreeMap<(u32, u32), DeviceName>,
     transports: BTreeMap<u32, Untrusted>,
     commands: Commands,
+    selection: Selection,
     rates: BTreeMap<u32, Rates>,
     incidents: Incidents,
     in_flight: Vec<Stuck>,
@@ -78,6 +80,11 @@ impl Collector {
             rates.add(command);
         }
         self.incidents.add(event);
+    }
+
+    /// Takes in options that left commands out of the run, as one text.
+    pub fn selected_by(&mut self, options: &str) {
+        self.selection.add(options);
     }
 
     /// Takes in the commands that are in flight after the run.
@@ -124,6 +131,7 @@ impl Collector {
             disks: self.disks,
             transports: self.transports,
             commands: self.commands,
+            selection: self.selection,
             incidents: self.incidents,
             in_flight: self.in_flight,
             logs: self.logs,

@@ -25,6 +25,7 @@ use super::measure::Compared;
 use super::measure::Comparison;
 use super::portion::Portion;
 use super::rates::Rates;
+use super::selection::Selection;
 use super::stages::Stages;
 use super::strata::StratumFacts;
 use super::stuck::Stuck;
@@ -51,6 +52,8 @@ pub struct Facts {
     pub transports: BTreeMap<u32, Untrusted>,
     /// The commands.
     pub commands: Commands,
+    /// What left commands out.
+    pub selection: Selection,
     /// Rare events.
     pub incidents: Incidents,
     /// I/O commands that were in flight at the end, of a second and more. Recordings have none.
@@ -86,6 +89,29 @@ pub(super) fn places(commands: &[Command]) -> BTreeMap<u32, Vec<u32>> {
         places.entry(command.stratum.ctrl).or_default().push(place);
     }
     places
+}
+
+/// The comparison of the stratum in which a condition explains most. What it explains, and what could not
+/// be compared, are parts of the time of all strata. Each stratum comes with its part of that time.
+fn best(all: Vec<(Stratum, f64, Comparison)>) -> Option<(Stratum, Comparison)> {
+    let longer = all.iter().filter(|(_, _, c)| c.goes_with(0.0));
+    let kinds: Vec<(Stratum, f64)> = longer.clone().map(|(s, _, c)| (*s, c.explains)).collect();
+    let explains: f64 = longer.map(|(_, part, c)| c.explains * part).sum();
+    let joined: f64 = all.iter().map(|(_, part, c)| c.unjudged * part).sum();
+    let vague = |found: &Comparison| if found.is_vague() { found.at_most } else { 0.0 };
+    let vague_in_all: f64 = all.iter().map(|(_, part, c)| vague(c) * part).sum();
+    let (stratum, part, found) = all.into_iter().max_by(|(_, p, a), (_, q, b)| {
+        let order = a.goes_with(0.0).cmp(&b.goes_with(0.0));
+        order.then((a.explains * p).total_cmp(&(b.explains * q)))
+    })?;
+    let found = Comparison {
+        explains: explains.max(found.explains * part),
+        unjudged: joined + vague_in_all - vague(&found) * part,
+        at_most: found.at_most * part,
+        kinds,
+        ..found
+    };
+    Some((stratum, found))
 }
 
 impl Facts {
@@ -187,7 +213,20 @@ impl Facts {
 
     /// The part of the time of a subject's commands that is in these stages. `None`: it has no commands.
     pub fn portion(&self, subject: Subject, stages: Stages) -> Option<Portion> {
-        let sums = |value: &dyn Fn(&Command) -> u64| self.sums(self.of_subject(subject), value);
+        self.portion_of(&|| self.of_subject(subject), stages)
+    }
+
+    /// The same for the commands of a stratum.
+    pub fn portion_of_kind(&self, stratum: Stratum, stages: Stages) -> Option<Portion> {
+        self.portion_of(&|| Box::new(self.of(stratum)), stages)
+    }
+
+    fn portion_of<'f>(
+        &'f self,
+        commands: &dyn Fn() -> Box<dyn Iterator<Item = &'f Command> + 'f>,
+        stages: Stages,
+    ) -> Option<Portion> {
+        let sums = |value: &dyn Fn(&Command) -> u64| self.sums(commands(), value);
         let whole = sums(&Command::total);
         let share = |part: Vec<f64>| self.clock.share(&part, &whole);
         Some(Portion {
@@ -222,21 +261,14 @@ impl Facts {
         stages: Stages,
         when: impl Fn(&Command) -> Option<bool>,
     ) -> (Option<Stratum>, Compared) {
-        let own = |s: &&StratumFacts| match subject {
-            Subject::Machine => true,
-            Subject::Controller(ctrl) => s.stratum.ctrl == ctrl,
-            Subject::Disk(ctrl, nsid) => (s.stratum.ctrl, s.stratum.nsid) == (ctrl, nsid),
-        };
+        let own = |s: &&StratumFacts| subject.has_kind(s.stratum);
         let total = self.strata.iter().filter(own).map(|s| s.total_ns);
         let total = total.sum::<u64>() as f64;
-        let (mut all, mut few) = (Vec::new(), (0, 0, 0.0));
+        let (mut all, mut few): (Vec<(Stratum, f64, Comparison)>, _) = (Vec::new(), (0, 0, 0.0));
         for facts in self.strata.iter().filter(own) {
             let part = facts.total_ns as f64 / total.max(1.0);
             match self.clock.compare(self.of(facts.stratum), stages, &when) {
-                Compared::Found(found) => {
-                    let explains = found.explains * part;
-                    all.push((facts.stratum, Comparison { explains, ..found }));
-                }
+                Compared::Found(found) => all.push((facts.stratum, part, found)),
                 Compared::TooFew {
                     with,
                     without,
@@ -244,28 +276,21 @@ impl Facts {
                 } => few = (few.0 + with, few.1 + without, few.2 + at_most * part),
             }
         }
-        let longer = all.iter().filter(|(_, c)| c.goes_with(0.0));
-        let explains: f64 = longer.map(|(_, c)| c.explains).sum();
-        let most = all.into_iter().max_by(|(_, a), (_, b)| {
-            let order = a.goes_with(0.0).cmp(&b.goes_with(0.0));
-            order.then(a.explains.total_cmp(&b.explains))
-        });
-        let Some((stratum, found)) = most else {
-            let (with, without, at_most) = few;
-            return (
+        let (with, without, at_most) = few;
+        match best(all) {
+            Some((stratum, mut found)) => {
+                found.unjudged += at_most;
+                (Some(stratum), Compared::Found(found))
+            }
+            None => (
                 None,
                 Compared::TooFew {
                     with,
                     without,
                     at_most,
                 },
-            );
-        };
-        let explains = f64::max(explains, found.explains);
-        (
-            Some(stratum),
-            Compared::Found(Comparison { explains, ..found }),
-        )
+            ),
+        }
     }
 
     /// The I/O commands of a namespace, or of a controller's namespaces if `nsid` is 0.
@@ -274,21 +299,35 @@ impl Facts {
             .filter(move |c| nsid == 0 || c.stratum.nsid == nsid)
     }
 
-    /// Whether requests of a disk were left out of the commands, as by a filter. Activity is counted
-    /// whether or not a filter selects the command. Where requests were not counted: no.
-    pub fn lacks_requests(&self) -> bool {
+    /// Whether not all commands of a controller are in memory.
+    pub fn is_thinned(&self, ctrl: u32) -> bool {
+        self.of_ctrl(ctrl).any(|c| self.commands.weight(c) > 1)
+    }
+
+    /// Whether requests of a disk of this controller, or of any, were left out of the commands, as by a
+    /// filter. Activity is counted whether or not a filter selects the command. Where requests were not
+    /// counted: no.
+    pub fn lacks_requests(&self, ctrl: Option<u32>) -> bool {
         let waits = self.counted(|a| a.waits.as_deref()).unwrap_or_default();
-        waits.iter().any(|w| {
+        let mut own = waits.iter().filter(|w| ctrl.is_none_or(|c| c == w.ctrl));
+        own.any(|w| {
             let commands = self.sum(self.of_disk(w.ctrl, w.nsid), |_| 1);
             commands > 0.0 && commands < MOST * w.requests as f64
         })
     }
 
-    /// I/O requests of all disks: those counted, or the commands if there are more.
-    pub fn requests(&self) -> u64 {
-        let waits = self.counted(|a| a.waits.as_deref()).unwrap_or_default();
-        let requests = waits.iter().map(|w| w.requests).sum();
-        self.commands.seen.max(requests)
+    /// How many of these there were for each I/O request of the machine. Requests are those counted, or the
+    /// commands if there are more. An error: requests were not counted, and not all commands are known.
+    pub fn per_request(&self, count: u64) -> Result<f64, String> {
+        let waits = self.counted(|a| a.waits.as_deref());
+        if waits.is_none()
+            && let Some(why) = self.lacks(Subject::Machine)
+        {
+            return Err(why);
+        }
+        let requests = waits.unwrap_or_default().iter().map(|w| w.requests).sum();
+        let requests = self.commands.seen.max(requests);
+        Ok(count as f64 / requests.max(1) as f64)
     }
 
     /// The activity, if this part of it was observed.

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! What stages contain that were not observed apart.
 
+use super::command::Command;
 use super::facts::Facts;
 use super::stages::Stages;
 use super::subject::Subject;
@@ -29,6 +30,24 @@ impl Facts {
         let polled = self.machine.as_ref()?.poll_queues.filter(|n| *n > 0)?;
         let queues = self.controller(ctrl)?.io_queues?;
         Some(queues.checked_sub(polled)? + 1)
+    }
+
+    /// Whether the completions of a queue are polled: it has no interrupt. Without the settings, a queue is
+    /// polled if no command of it had an interrupt, and commands of others had one.
+    pub fn is_polled(&self, ctrl: u32, qid: u16) -> bool {
+        if let Some(first) = self.first_polled(ctrl) {
+            return u32::from(qid) >= first;
+        }
+        if self
+            .machine
+            .as_ref()
+            .is_some_and(|m| m.poll_queues == Some(0))
+        {
+            return false;
+        }
+        let interrupted = |c: &&Command| c.runs().any(|(stages, _)| Stages::IRQ.covers(stages));
+        let mut with = self.of_ctrl(ctrl).filter(interrupted);
+        with.clone().next().is_some() && !with.any(|c| c.qid == qid)
     }
 
     /// What the largest joined stage of a controller contains. `None`: stages were observed apart.

@@ -1,15 +1,19 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Applies each rule to each of its subjects, and puts the answers into lists.
 
+use crate::model::stratum::Stratum;
 use crate::report::ledger::Accuracy;
 
 use super::Answer;
 use super::Cause;
+use super::Concerns;
 use super::Facts;
 use super::RULES;
 use super::Rule;
+use super::Slow;
 use super::Subject;
 use super::Tier;
+use super::rules::device;
 use super::verdict::Outcome;
 use super::verdict::outcome;
 use super::verdict::verdict;
@@ -70,11 +74,14 @@ pub fn obstacle(facts: &Facts, subject: Subject) -> Option<String> {
             reasons.join(", ")
         ));
     }
+    if let Some(why) = facts.selection.bias() {
+        return Some(why);
+    }
     let all = facts.commands.seen;
     if all >= MIN_COMMANDS {
         let own = facts.sum(facts.of_subject(subject), |_| 1) as u64;
         let enough = subject == Subject::Machine || own >= MIN_COMMANDS;
-        return (!enough).then(|| format!("only {own} of {MIN_COMMANDS} commands that are needed"));
+        return (!enough).then(|| format!("only {own} commands, and {MIN_COMMANDS} are needed"));
     }
     let without = facts.commands.without_points;
     Some(if all == 0 && without > 0 {
@@ -97,30 +104,61 @@ fn away<'f>(found: &'f [Found], cause: &Cause) -> Option<&'f Cause> {
     away.map(|f| &f.cause)
 }
 
-/// The rule that explains why the device is slow; `None`: no one does, or not enough.
-fn explained(facts: &Facts, tier: Tier, subject: Subject, found: &[Found]) -> Option<&'static str> {
-    if tier != Tier::Device {
+/// The part of the time of a stratum that a cause explains; `None`: it concerns other commands, or was not
+/// measured.
+fn part_of(facts: &Facts, found: &Found, kind: Stratum) -> Option<f64> {
+    let is_in_commands = match &found.cause.concerns {
+        // these waits are in no command's time
+        Concerns::All => !matches!(found.cause.finding.rule, "tag-wait" | "request-wait"),
+        _ => true,
+    };
+    if found.tier == Tier::Incident || !is_in_commands || !found.subject.has_kind(kind) {
         return None;
     }
-    // the device is as fast as expected without the time that other causes take from it
-    let slow = facts.slow().into_iter();
-    let excess = slow
-        .filter(|s| Some(s.stratum.ctrl) == subject.ctrl())
-        .map(|s| 1.0 - s.expected_ns as f64 / s.median_ns as f64)
-        .fold(0.0, f64::max);
-    let others = found
+    match &found.cause.concerns {
+        Concerns::All => found.cause.explains,
+        Concerns::Stages(stages) => facts
+            .portion_of_kind(kind, *stages)
+            .map(|portion| portion.least.part),
+        Concerns::Kinds(kinds) => {
+            let own = kinds.iter().find(|(stratum, _)| *stratum == kind);
+            own.map(|(_, part)| *part)
+        }
+    }
+}
+
+/// The rule that explains most of why a stratum is slow; `None`: none does, or not enough. The stratum is
+/// as fast as expected without the time that causes take from it.
+fn explained(facts: &Facts, slow: &Slow, found: &[Found]) -> Option<&'static str> {
+    let excess = 1.0 - slow.expected_ns as f64 / slow.median_ns as f64;
+    let parts = found
         .iter()
-        .filter(|f| f.tier > Tier::Incident && f.subject.meets(subject))
-        // these waits are in no command's time
-        .filter(|f| !matches!(f.cause.finding.rule, "tag-wait" | "request-wait"));
-    let explains = others.clone().filter_map(|f| f.cause.explains);
-    let most = others.max_by(|a, b| {
-        a.cause
-            .explains
-            .unwrap_or(0.0)
-            .total_cmp(&b.cause.explains.unwrap_or(0.0))
-    })?;
-    (explains.sum::<f64>() >= excess).then_some(most.cause.finding.rule)
+        .filter_map(|f| Some((f.cause.finding.rule, part_of(facts, f, slow.stratum)?)));
+    let parts: Vec<(&str, f64)> = parts.collect();
+    let sum: f64 = parts.iter().map(|(_, part)| part).sum();
+    let most = parts.iter().max_by(|(_, a), (_, b)| a.total_cmp(b))?;
+    (sum >= excess).then_some(most.0)
+}
+
+/// The answer of the rule `device`: what other causes explain is not the device's.
+fn answer_of_device(facts: &Facts, rule: &Rule, subject: Subject, found: &[Found]) -> Answer {
+    let answer = (rule.check)(facts, subject);
+    if !matches!(answer, Answer::Cause(_)) {
+        return answer;
+    }
+    let own = facts.slow().into_iter();
+    let own = own.filter(|slow| subject.has_kind(slow.stratum));
+    let (mut by, mut left) = (None, Vec::new());
+    for slow in own {
+        match explained(facts, &slow, found) {
+            Some(rule) => by = by.or(Some(rule)),
+            None => left.push(slow),
+        }
+    }
+    match by {
+        Some(by) if left.is_empty() => Answer::Out(format!("{by} explains it")),
+        _ => device(facts, subject, &left),
+    }
 }
 
 /// The answer of a rule for a subject.
@@ -130,16 +168,16 @@ fn answer(facts: &Facts, rule: &Rule, subject: Subject, found: &[Found]) -> Answ
         if let Some(why) = obstacle {
             return Answer::Open(why);
         }
+        if rule.tier == Tier::Device {
+            return answer_of_device(facts, rule, subject, found);
+        }
         let answer = (rule.check)(facts, subject);
         let Answer::Cause(cause) = &answer else {
             return answer;
         };
-        if let Some(by) = explained(facts, rule.tier, subject, found) {
-            return Answer::Out(format!("{by} explains it"));
-        }
         return match away(found, cause) {
             Some(by) if rule.tier == Tier::Mechanism => Answer::Open(format!(
-                "{} while CPUs were away: {} may explain it",
+                "{}; but CPUs did not run for part of the time, which may explain it ({})",
                 cause.sentence, by.finding.rule
             )),
             _ => answer,

@@ -2,6 +2,7 @@
 //! Shares of time and ratios of medians, with intervals: by bootstrap over slices of time, because
 //! commands that follow each other are alike.
 
+use crate::model::stratum::Stratum;
 use crate::stats::bootstrap::Resamples;
 use crate::stats::histogram::FineHistogram;
 use crate::stats::ratio::Ratio;
@@ -32,7 +33,7 @@ const PART: f64 = 0.3;
 const LARGE: f64 = 100.0;
 
 /// A comparison of the commands with a condition and those without, of the same stratum.
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct Comparison {
     /// Median with the condition, by that without it.
     pub ratio: Ratio,
@@ -48,6 +49,12 @@ pub struct Comparison {
     pub beside: Option<f64>,
     /// The part of the time of these commands that those with the condition took longer, on average.
     pub explains: f64,
+    /// The part of the time that commands with the condition took.
+    pub at_most: f64,
+    /// The part of the time that commands with the condition took, and that could not be compared.
+    pub unjudged: f64,
+    /// The strata with a longer time, and the part of their time that this explains.
+    pub kinds: Vec<(Stratum, f64)>,
 }
 
 impl Comparison {
@@ -81,14 +88,14 @@ impl Comparison {
         } = self.ratio;
         let high = match high {
             high if high < LARGE => format!("{high:.2}"),
-            _ => "more".into(),
+            _ => format!("above {LARGE}"),
         };
         format!("{ratio:.2}x [{low:.2}, {high}]")
     }
 }
 
 /// The result of a comparison.
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq)]
 pub enum Compared {
     /// There were enough commands of both kinds.
     Found(Comparison),
@@ -209,11 +216,15 @@ impl Clock {
     ) -> Compared {
         let empty = vec![FineHistogram::default(); self.count];
         let mut sides = [empty.clone(), empty];
-        let (mut total, mut at_most) = (0.0, 0.0);
+        let (mut total, mut at_most, mut joined) = (0.0, 0.0, 0.0);
         let (mut last, mut ratios) = (None, Vec::new());
         for command in commands {
             total += command.total() as f64;
-            let (Some(with), Some(ns)) = (when(command), command.time_in(stages)) else {
+            let Some(with) = when(command) else {
+                continue;
+            };
+            let Some(ns) = command.time_in(stages) else {
+                joined += f64::from(u8::from(with)) * command.time_meeting(stages) as f64;
                 continue;
             };
             at_most += if with { ns as f64 } else { 0.0 };
@@ -227,7 +238,7 @@ impl Clock {
             return Compared::TooFew {
                 with: with.count(),
                 without: without.count(),
-                at_most: at_most / total.max(1.0),
+                at_most: (at_most + joined) / total.max(1.0),
             };
         }
         let (a, b) = (without.values(), with.values());
@@ -247,6 +258,9 @@ impl Clock {
                 without.quantile_of_all(FASTEST),
             ],
             explains: longer / total.max(1.0),
+            at_most: at_most / total.max(1.0),
+            unjudged: joined / total.max(1.0),
+            kinds: Vec::new(),
         })
     }
 }

@@ -16,6 +16,7 @@ mod measure;
 mod portion;
 mod rates;
 mod rules;
+mod selection;
 mod stages;
 mod strata;
 mod stuck;
@@ -40,6 +41,7 @@ pub use self::portion::Portion;
 pub use self::portion::Share;
 pub use self::rates::Rates;
 pub use self::rules::RULES;
+pub use self::selection::Selection;
 pub use self::stages::Stages;
 pub use self::strata::StratumFacts;
 pub use self::stuck::STUCK_NS;
@@ -48,6 +50,7 @@ pub use self::subject::Scope;
 pub use self::subject::Subject;
 pub use self::verdict::Outcome;
 
+use crate::model::stratum::Stratum;
 use crate::report::finding::Finding;
 use crate::report::finding::Severity;
 
@@ -62,6 +65,20 @@ pub struct Cause {
     pub risk: Option<&'static str>,
     /// The part of the time of its subject's commands that it explains: 0 to 1; `None`: not measured.
     pub explains: Option<f64>,
+    /// Which commands this concerns.
+    pub concerns: Concerns,
+}
+
+/// Which commands of its subject a cause makes longer.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub enum Concerns {
+    /// All of them alike.
+    #[default]
+    All,
+    /// Each by its part of the time in these stages.
+    Stages(Stages),
+    /// These strata, by this part of their time.
+    Kinds(Vec<(Stratum, f64)>),
 }
 
 impl Cause {
@@ -77,6 +94,7 @@ impl Cause {
             sentence,
             risk: None,
             explains: None,
+            concerns: Concerns::All,
         }
     }
 
@@ -103,6 +121,35 @@ impl Cause {
     pub fn explaining(self, part: f64) -> Self {
         Self {
             explains: Some(part),
+            ..self
+        }
+    }
+
+    /// It explains the time in some stages.
+    #[must_use]
+    pub fn explaining_stages(self, portion: &Portion) -> Self {
+        Self {
+            explains: Some(portion.least.part),
+            concerns: Concerns::Stages(portion.stages),
+            ..self
+        }
+    }
+
+    /// It explains what commands with a condition took longer.
+    #[must_use]
+    pub fn explaining_longer(self, comparison: &Comparison) -> Self {
+        Self {
+            explains: Some(comparison.explains),
+            concerns: Concerns::Kinds(comparison.kinds.clone()),
+            ..self
+        }
+    }
+
+    /// It explains this part of the time of these strata.
+    #[must_use]
+    pub fn concerning(self, kinds: Vec<(Stratum, f64)>) -> Self {
+        Self {
+            concerns: Concerns::Kinds(kinds),
             ..self
         }
     }

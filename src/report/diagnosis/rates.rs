@@ -184,7 +184,7 @@ impl Rates {
                 ));
             }
             return Reading::Open(
-                "needs more time with two commands in flight and more".to_owned(),
+                "needs more time with at least two commands in flight".to_owned(),
             );
         }
         let (low, high) = windows.in_flight;
@@ -206,7 +206,7 @@ impl Rates {
             return Reading::None("completions vary as independent ones do".to_owned());
         }
         Reading::Open(format!(
-            "the rate neither is flat nor follows the number ({text}): needs other depths, for longer"
+            "the rate is not flat, and does not follow the number ({text}): needs other depths, for longer"
         ))
     }
 }

@@ -6,6 +6,7 @@ use std::collections::BTreeSet;
 use super::command::Command;
 use super::facts::Facts;
 use crate::machine::nvme_class::Class;
+use crate::model::stratum::Stratum;
 
 /// What a rule is applied to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -38,21 +39,12 @@ impl Subject {
         }
     }
 
-    /// Whether a command is one of its own.
-    pub const fn has(self, command: &Command) -> bool {
+    /// Whether a stratum is one of its own.
+    pub fn has_kind(self, stratum: Stratum) -> bool {
         match self {
             Self::Machine => true,
-            Self::Controller(ctrl) => command.stratum.ctrl == ctrl,
-            Self::Disk(ctrl, nsid) => command.stratum.ctrl == ctrl && command.stratum.nsid == nsid,
-        }
-    }
-
-    /// Whether a cause of this subject concerns commands of the other.
-    pub fn meets(self, other: Self) -> bool {
-        match (self, other) {
-            (Self::Machine, _) | (_, Self::Machine) => true,
-            (Self::Disk(ctrl, nsid), Self::Disk(of, other)) => (ctrl, nsid) == (of, other),
-            (a, b) => a.ctrl() == b.ctrl(),
+            Self::Controller(ctrl) => stratum.ctrl == ctrl,
+            Self::Disk(ctrl, nsid) => (stratum.ctrl, stratum.nsid) == (ctrl, nsid),
         }
     }
 }

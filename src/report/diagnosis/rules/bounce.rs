@@ -32,7 +32,10 @@ pub fn check(facts: &Facts, subject: Subject) -> Answer {
     let Some(bounces) = facts.counted(|a| a.bounces) else {
         return not_observed(facts, "bounce buffers");
     };
-    let per_command = bounces.count as f64 / facts.requests().max(1) as f64;
+    let per_command = match facts.per_request(bounces.count) {
+        Ok(number) => number,
+        Err(why) => return Answer::Open(why),
+    };
     if per_command < PER_COMMAND {
         return Answer::Absent(format!("{per_command:.2} bounces per command"));
     }
@@ -62,7 +65,7 @@ pub fn check(facts: &Facts, subject: Subject) -> Answer {
         advice(full >= FULL),
     )
     .with_risk("a device without an IOMMU can then write to all of the guest's memory")
-    .explaining(portion.least.part)
+    .explaining_stages(&portion)
     .shown_by("bounces per command", format!("{per_command:.1}"))
     .shown_by(&COPYING.name(), portion.text());
     if pool.is_some() {

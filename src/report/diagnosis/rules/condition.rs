@@ -25,8 +25,6 @@ pub struct Condition<'a> {
     pub stages: Stages,
     /// The part of the time that it explains, at least.
     pub least: f64,
-    /// The ratio: `CPU idle / busy`.
-    pub ratio: &'a str,
     /// Commands with it, and without: `commands that found the CPU idle`.
     pub sides: [&'a str; 2],
     /// Whether a long command can bring the condition about.
@@ -54,13 +52,16 @@ impl Condition<'_> {
         }
         match facts.compare(self.subject, self.stages, when) {
             (Some(stratum), Compared::Found(found)) => match found.goes_with(self.least) {
-                true if self.may_follow && !found.may_cause() => Err(Answer::Out(format!(
-                    "{}: {}, but not for the fastest commands, or not beside others: the condition follows long times",
-                    self.ratio,
-                    found.text()
-                ))),
+                true if self.may_follow && !found.may_cause() => {
+                    let text = format!(
+                        "{}, but not the fastest ones, or not more than others beside them: the condition follows long \
+                         times",
+                        self.compared(&found)
+                    );
+                    Err(self.out(facts, stratum, &found, text))
+                }
                 true => Ok((stratum, found)),
-                false => Err(self.not_shown(&found)),
+                false => Err(self.not_shown(facts, stratum, &found)),
             },
             (
                 _,
@@ -95,22 +96,47 @@ impl Condition<'_> {
             };
         }
         Answer::Open(format!(
-            "needs {NEEDED} {side} and {NEEDED} {other} of a kind, each spread over a second and more (has {with} \
-             and {without} in all)"
+            "{with} {side} and {without} {other}: needs {NEEDED} of each, of the same kind of commands, over a second \
+             and more"
         ))
+    }
+
+    /// `remote completions take 1.42x [1.31, 1.55] the time`
+    fn compared(&self, found: &Comparison) -> String {
+        format!("{} take {} the time", self.sides[0], found.text())
     }
 
     /// The answer for a comparison that does not show a cause. One whose interval allows no effect and
     /// twice the time rules nothing out.
-    fn not_shown(&self, found: &Comparison) -> Answer {
-        let text = format!("{}: {}", self.ratio, found.text());
+    fn not_shown(&self, facts: &Facts, stratum: Stratum, found: &Comparison) -> Answer {
+        let text = self.compared(found);
         if found.is_vague() {
-            return Answer::Open(format!("too uncertain: {text}"));
+            return Answer::Open(format!("{text}: too uncertain"));
         }
         if found.goes_with(0.0) {
             let part = percent(found.explains);
-            return Answer::Out(format!("{text}, which explains {part} of the time"));
+            let text = format!("{text}, which explains {part} of the time");
+            return self.out(facts, stratum, found, text);
         }
-        Answer::Out(text)
+        self.out(facts, stratum, found, text)
+    }
+
+    /// Ruled out, for this reason; not if kinds of commands that could not be compared have time enough.
+    fn out(&self, facts: &Facts, stratum: Stratum, found: &Comparison, text: String) -> Answer {
+        let shown = if found.goes_with(0.0) {
+            found.explains
+        } else {
+            0.0
+        };
+        if found.unjudged <= 0.0 || shown + found.unjudged < self.least {
+            return Answer::Out(text);
+        }
+        let [side, other] = self.sides;
+        Answer::Open(format!(
+            "{text} ({}); of other kinds, {side} have {} of the time: needs {NEEDED} of them and {NEEDED} {other} of \
+             each kind",
+            facts.stratum_name(&stratum),
+            percent(found.unjudged)
+        ))
     }
 }

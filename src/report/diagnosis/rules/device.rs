@@ -5,10 +5,15 @@ use super::super::Answer;
 use super::super::Cause;
 use super::super::Expectation;
 use super::super::Facts;
+use super::super::Portion;
+use super::super::Slow;
 use super::super::Stages;
 use super::super::Subject;
 use super::super::portion::Reaches;
 use crate::units::nanos;
+
+/// Until the driver sees the interrupt.
+const STAGES: Stages = Stages::DEVICE.with(Stages::IRQ);
 
 pub fn check(facts: &Facts, subject: Subject) -> Answer {
     let own = |ctrl: u32| Some(ctrl) == subject.ctrl();
@@ -21,24 +26,42 @@ pub fn check(facts: &Facts, subject: Subject) -> Answer {
             return Answer::Open("the baseline has no commands of these kinds".into());
         }
     }
-    let slow = facts.slow().into_iter().find(|s| own(s.stratum.ctrl));
-    let Some(slow) = slow else {
+    let mut slow = facts.slow();
+    slow.retain(|slow| own(slow.stratum.ctrl));
+    if slow.is_empty() {
         return Answer::Out("no kind of commands is slower than expected".into());
-    };
-    let Some(portion) = facts.portion(subject, Stages::DEVICE | Stages::IRQ) else {
-        return Answer::Absent("no commands".into());
-    };
-    match portion.is_most() {
-        Reaches::Yes => {}
-        Reaches::No => return Answer::Out(format!("device+irq have {}", portion.text())),
-        Reaches::Open => {
-            let joined = subject.ctrl().and_then(|ctrl| facts.joined(ctrl));
-            return Answer::Open(joined.unwrap_or_else(|| portion.undecided()));
+    }
+    of(facts, subject, &slow)
+}
+
+/// The answer for the kinds of commands that are slower than expected, and that nothing else explains.
+pub fn of(facts: &Facts, subject: Subject, slow: &[Slow]) -> Answer {
+    let mut other = Answer::Absent("no commands".into());
+    for slow in slow {
+        let Some(portion) = facts.portion_of_kind(slow.stratum, STAGES) else {
+            continue;
+        };
+        match portion.is_most() {
+            Reaches::Yes => return Answer::cause(cause(facts, subject, slow, &portion)),
+            Reaches::Open => {
+                let joined = subject.ctrl().and_then(|ctrl| facts.joined(ctrl));
+                other = Answer::Open(joined.unwrap_or_else(|| portion.undecided()));
+            }
+            Reaches::No if matches!(other, Answer::Open(_)) => {}
+            Reaches::No => {
+                let kind = facts.stratum_name(&slow.stratum);
+                other = Answer::Out(format!("{kind}: device+irq have {}", portion.text()));
+            }
         }
     }
+    other
+}
+
+fn cause(facts: &Facts, subject: Subject, slow: &Slow, portion: &Portion) -> Cause {
     let name = facts.subject_name(subject);
-    let stratum = facts.stratum_name(&slow.stratum);
-    let cause = Cause::new(
+    let kind = facts.stratum_name(&slow.stratum);
+    let advice = subject.ctrl().map(|ctrl| facts.behind(ctrl));
+    Cause::new(
         "device",
         &name,
         format!(
@@ -47,19 +70,11 @@ pub fn check(facts: &Facts, subject: Subject) -> Answer {
             nanos(slow.expected_ns as f64),
             portion.range()
         ),
-        subject
-            .ctrl()
-            .map(|ctrl| facts.behind(ctrl))
-            .unwrap_or_default(),
-    );
-    Answer::cause(
-        cause
-            .explaining(portion.least.part)
-            .shown_by("device+irq", portion.text())
-            .shown_by(
-                &format!("median of {stratum}"),
-                nanos(slow.median_ns as f64),
-            )
-            .shown_by("expected", nanos(slow.expected_ns as f64)),
+        advice.unwrap_or_default(),
     )
+    .concerning(vec![(slow.stratum, portion.least.part)])
+    .explaining(portion.least.part)
+    .shown_by("device+irq", portion.text())
+    .shown_by(&format!("median of {kind}"), nanos(slow.median_ns as f64))
+    .shown_by("expected", nanos(slow.expected_ns as f64))
 }

@@ -14,18 +14,25 @@ const DISCARDS: [u8; 2] = [8, 9];
 /// The part of the time that goes with it.
 const EXPLAINS: f64 = 0.15;
 
+/// The disk whose discards take most time.
+fn discarding(facts: &Facts, ctrl: u32) -> String {
+    let mut strata = facts.strata.iter().map(|s| s.stratum);
+    let most = strata.find(|s| s.ctrl == ctrl && DISCARDS.contains(&s.opcode.code));
+    facts.disk_name(ctrl, most.map_or(0, |s| s.nsid))
+}
+
 pub fn check(facts: &Facts, subject: Subject) -> Answer {
     let own = facts.of_subject(subject);
     let discards = own.filter(|c| DISCARDS.contains(&c.code())).count();
+    let lacks = facts.lacks(subject);
     let Some(ctrl) = subject.ctrl().filter(|_| discards > 0) else {
-        return Answer::Absent("no discard".into());
+        return lacks.map_or_else(|| Answer::Absent("no discard".into()), Answer::Open);
     };
     let overlaps = Overlaps::of(facts, ctrl, &DISCARDS);
     let condition = Condition {
         subject,
         stages: Stages::ALL,
         least: EXPLAINS,
-        ratio: "beside a discard / not",
         sides: ["commands beside a discard", "without one"],
         may_follow: false,
     };
@@ -34,7 +41,8 @@ pub fn check(facts: &Facts, subject: Subject) -> Answer {
     });
     let (stratum, comparison) = match found {
         Ok(found) => found,
-        Err(answer) => return answer,
+        // commands beside a discard that was left out are among those without one
+        Err(answer) => return lacks.map_or(answer, Answer::Open),
     };
     let name = facts.disk_name(stratum.ctrl, stratum.nsid);
     let cause = Cause::new(
@@ -46,11 +54,12 @@ pub fn check(facts: &Facts, subject: Subject) -> Answer {
         ),
         format!(
             "mount without `discard` and run fstrim at quiet times; limit one discard by \
-             /sys/block/{name}/queue/discard_max_bytes"
+             /sys/block/{}/queue/discard_max_bytes",
+            discarding(facts, ctrl)
         ),
     )
     .with_risk("blocks are returned to the device later")
-    .explaining(comparison.explains)
+    .explaining_longer(&comparison)
     .shown_by(
         &format!("{}, discard in flight / none", facts.stratum_name(&stratum)),
         comparison.text(),

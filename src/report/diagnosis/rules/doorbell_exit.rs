@@ -80,31 +80,31 @@ pub fn check(facts: &Facts, subject: Subject) -> Answer {
     };
     // elided doorbells are no exits
     let any_rung = facts.of_ctrl(ctrl).any(|c| rung(c) != Some(false));
+    let any_elided = facts.of_ctrl(ctrl).any(|c| rung(c) == Some(false));
     if !any_rung {
         return Answer::Out("no doorbell was rung: the shadow doorbells elided all".into());
     }
     let most = portion.is_most();
     if most == Reaches::Yes {
-        let cause = cause(facts, ctrl).explaining(portion.least.part);
+        let cause = cause(facts, ctrl).explaining_stages(&portion);
         return Answer::cause(cause.shown_by("submit", portion.text()));
     }
     let condition = Condition {
         subject,
         stages: Stages::SUBMIT,
         least: EXPLAINS,
-        ratio: "doorbell rung / elided",
         sides: ["commands whose doorbell was rung", "elided"],
         may_follow: false,
     };
     match condition.judge(facts, rung) {
         Ok((stratum, comparison)) => {
             let what = format!("submit of {}, rung / elided", facts.stratum_name(&stratum));
-            let cause = cause(facts, ctrl).explaining(comparison.explains);
+            let cause = cause(facts, ctrl).explaining_longer(&comparison);
             let cause = cause.shown_by(&what, comparison.text());
             Answer::cause(cause.shown_by("doorbells rung", comparison.with))
         }
-        // the share alone decides
-        Err(Answer::Open(_)) if most == Reaches::No => {
+        // none was elided: the share alone decides
+        Err(Answer::Open(_)) if most == Reaches::No && !any_elided => {
             Answer::Out(format!("submit has {}", portion.text()))
         }
         Err(answer) => answer,

@@ -44,10 +44,15 @@ pub fn check(facts: &Facts, subject: Subject) -> Answer {
         (count, longest) = (count + 1, stray.time_ns().max(longest));
         qid = stray.command.qid;
     }
-    let is_freed = count > 1 || longest >= CERTAIN_NS;
+    let lacks = facts.lacks(subject);
+    // another command of the queue may have been completed meanwhile
+    let is_freed = lacks.is_none() && (count > 1 || longest >= CERTAIN_NS);
     let stuck = facts.stuck(|verdict| verdict == Some(Verdict::NotFetched));
     let stuck = stuck.get(&ctrl).copied();
     if stuck.is_none() && !is_freed {
+        if let Some(why) = lacks.filter(|_| count > 0) {
+            return Answer::Open(why);
+        }
         return Answer::Absent("no command waited for the next submission on its queue".to_owned());
     }
     let name = format!("nvme{ctrl}");

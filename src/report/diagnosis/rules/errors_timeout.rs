@@ -29,6 +29,8 @@ struct Counts {
     media: u64,
     retries: u64,
     timeouts: u64,
+    /// Timeouts of completed commands that nothing had polled.
+    unpolled: u64,
     resets: u64,
 }
 
@@ -41,6 +43,11 @@ impl Counts {
         let parts = [
             count(self.failed, "command failed", "commands failed"),
             count(self.timeouts, "command timed out", "commands timed out"),
+            count(
+                self.unpolled,
+                "completed command timed out because nothing polled its queue",
+                "completed commands timed out because nothing polled their queues",
+            ),
             count(self.retries, "retry", "retries"),
             count(self.resets, "reset", "resets"),
         ];
@@ -59,6 +66,12 @@ impl Counts {
         if self.timeouts > 0 {
             parts.push(
                 "where the storage is slow for longer than the timeout, raise it (nvme_core.io_timeout)"
+                    .into(),
+            );
+        }
+        if self.unpolled > 0 {
+            parts.push(
+                "see why the application stopped polling: the driver finds completions of polled queues only then"
                     .into(),
             );
         }
@@ -89,9 +102,14 @@ pub fn check(facts: &Facts, subject: Subject) -> Answer {
         // those of a failed path are the path's
         retries: of(&incidents.retries).saturating_sub(of(&incidents.path_errors)),
         timeouts: incidents.unpolled(ctrl),
+        unpolled: incidents
+            .polled(ctrl)
+            .filter(|t| facts.is_polled(ctrl, t.id.qid))
+            .count() as u64,
         resets: of(&incidents.resets),
     };
-    if counts.failed + counts.retries + counts.timeouts + counts.resets == 0 {
+    let timeouts = counts.timeouts + counts.unpolled;
+    if counts.failed + counts.retries + timeouts + counts.resets == 0 {
         return Answer::Absent(match facts.fabric(ctrl) {
             Some(transport) => {
                 format!("no failure, retry or reset (timeouts of {transport} are not observed)")
@@ -111,15 +129,14 @@ pub fn check(facts: &Facts, subject: Subject) -> Answer {
     }
     for (what, count) in [
         ("retries", counts.retries),
-        ("timeouts", counts.timeouts),
+        ("timeouts", timeouts),
         ("resets", counts.resets),
     ] {
         if count > 0 {
             cause = cause.shown_by(what, count);
         }
     }
-    let is_incident =
-        counts.timeouts + counts.resets > 0 || counts.failed.max(counts.retries) >= SEVERAL;
+    let is_incident = timeouts + counts.resets > 0 || counts.failed.max(counts.retries) >= SEVERAL;
     match is_incident {
         true => Answer::cause(cause),
         false => Answer::note(cause),

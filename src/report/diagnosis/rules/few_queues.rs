@@ -75,17 +75,22 @@ pub fn check(facts: &Facts, subject: Subject) -> Answer {
     if queues == 0 || queues >= cpus {
         return Answer::Absent("each CPU has a queue".into());
     }
+    if let Some(why) = facts.lacks(subject) {
+        return Answer::Open(why);
+    }
     let shared = shared(facts, ctrl);
     let condition = Condition {
         subject,
         stages: STAGES,
         least: EXPLAINS,
-        ratio: "map+submit, queue shared / alone",
         sides: ["commands beside another CPU's on their queue", "alone"],
         may_follow: false,
     };
     let (stratum, comparison) = match condition.judge(facts, |c| Some(shared.contains(&key(c)))) {
         Ok(found) => found,
+        Err(Answer::Out(_) | Answer::Absent(_)) if facts.is_thinned(ctrl) => {
+            return Answer::Open("needs every command in memory: fewer, or a shorter run".into());
+        }
         Err(answer) => return answer,
     };
     let name = format!("nvme{ctrl}");
@@ -96,7 +101,7 @@ pub fn check(facts: &Facts, subject: Subject) -> Answer {
         "give the controller a queue for each CPU (QEMU: `-device nvme,max_ioqpairs=N`; cloud: a larger \
          instance)",
     )
-    .explaining(comparison.explains)
+    .explaining_longer(&comparison)
     .shown_by(
         &format!("map+submit of {}, queue shared / alone", facts.stratum_name(&stratum)),
         comparison.text(),

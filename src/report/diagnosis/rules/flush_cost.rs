@@ -4,12 +4,14 @@
 use super::super::Answer;
 use super::super::Cause;
 use super::super::Command;
+use super::super::Comparison;
 use super::super::Facts;
 use super::super::Stages;
 use super::super::Subject;
 use super::condition::Condition;
 use super::overlap::Overlaps;
 use super::percent;
+use crate::model::stratum::Stratum;
 
 const FLUSH: u8 = 0;
 const WRITE: u8 = 1;
@@ -25,7 +27,18 @@ fn disk(facts: &Facts, ctrl: u32) -> String {
     facts.disk_name(ctrl, most.map_or(0, |s| s.nsid))
 }
 
+/// Flushes, and the kinds of commands that they slow down.
+fn kinds(facts: &Facts, ctrl: u32, slower: Option<&Comparison>) -> Vec<(Stratum, f64)> {
+    let own = facts.strata.iter().map(|s| s.stratum);
+    let own = own.filter(|s| s.ctrl == ctrl && s.opcode.code == FLUSH);
+    let slowed = slower.into_iter().flat_map(|c| c.kinds.iter().copied());
+    own.map(|stratum| (stratum, 1.0)).chain(slowed).collect()
+}
+
 pub fn check(facts: &Facts, subject: Subject) -> Answer {
+    if let Some(why) = facts.lacks(subject) {
+        return Answer::Open(why);
+    }
     let flushes = facts.of_subject(subject).filter(|c| c.code() == FLUSH);
     let flushes = facts.sums(flushes, Command::total);
     let all = facts.sums(facts.of_subject(subject), Command::total);
@@ -38,7 +51,6 @@ pub fn check(facts: &Facts, subject: Subject) -> Answer {
         subject,
         stages: Stages::ALL,
         least: EXPLAINS,
-        ratio: "writes beside a flush / not",
         sides: ["writes beside a flush", "without one"],
         may_follow: false,
     };
@@ -53,14 +65,14 @@ pub fn check(facts: &Facts, subject: Subject) -> Answer {
         Err(_) => return Answer::Out(format!("flushes have {} of the time", share.text())),
     };
     let name = format!("nvme{ctrl}");
-    let sentence = match slower {
+    let sentence = match &slower {
         Some((_, found)) if !is_large => format!(
             "flushes slow down the writes of {name}: {:.1} times the time",
             found.ratio.ratio
         ),
         _ => format!("flushes take {} of the time on {name}", percent(share.part)),
     };
-    let explains = slower.map_or(0.0, |(_, c)| c.explains).max(share.part);
+    let longer = slower.as_ref().map_or(0.0, |(_, c)| c.explains);
     let cause = Cause::new(
         "flush-cost",
         &name,
@@ -73,7 +85,8 @@ pub fn check(facts: &Facts, subject: Subject) -> Answer {
         ),
     )
     .with_risk("without flushes, a power cut loses data that the application believes written")
-    .explaining(explains)
+    .explaining(longer.max(share.part))
+    .concerning(kinds(facts, ctrl, slower.as_ref().map(|(_, c)| c)))
     .shown_by("flushes", format!("{} of the time", share.text()));
     Answer::cause(match slower {
         Some((stratum, comparison)) => {

@@ -29,7 +29,8 @@ fn unproved(facts: &Facts, ctrl: u32) -> Option<u64> {
     let unproved = facts.stuck(|verdict| {
         !matches!(
             verdict,
-            Some(Verdict::Answered | Verdict::NotFetched | Verdict::Held)
+            // completed, or not fetched yet
+            Some(Verdict::Answered | Verdict::NotPolled | Verdict::NotFetched | Verdict::Held)
         )
     });
     unproved.get(&ctrl).map(|group| group.oldest_ns)
@@ -55,9 +56,10 @@ pub fn check(facts: &Facts, subject: Subject) -> Answer {
                 "a command has been in flight for {}, and nothing proves where it is: see `inflight`",
                 nanos(oldest as f64)
             )),
-            None => {
-                Answer::Absent("no command was overtaken for 250 ms and 20 times its median".into())
-            }
+            None => Answer::Absent(
+                "no command waited 250 ms and 20 times its median while later ones completed"
+                    .into(),
+            ),
         };
     }
     let name = format!("nvme{ctrl}");

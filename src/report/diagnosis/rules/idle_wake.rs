@@ -9,28 +9,25 @@ use super::super::Stages;
 use super::super::Subject;
 use super::super::command::LONG_NS;
 use super::condition::Condition;
-use super::not_observed;
+use super::unseen;
+use crate::model::conditions::Conditions;
 
 /// The part of the time that goes with it.
 const EXPLAINS: f64 = 0.15;
 
 pub fn check(facts: &Facts, subject: Subject) -> Answer {
-    if let Some(transport) = subject.ctrl().and_then(|ctrl| facts.fabric(ctrl)) {
-        return Answer::Open(format!(
-            "{transport} has no interrupt of its own to observe"
-        ));
-    }
-    if !facts
-        .of_subject(subject)
-        .any(|c| c.conditions.cpu_idle().is_some())
-    {
-        return not_observed(facts, "whether CPUs were idle");
+    if let Some(answer) = unseen(
+        facts,
+        subject,
+        Conditions::cpu_idle,
+        "whether CPUs were idle",
+    ) {
+        return answer;
     }
     let condition = Condition {
         subject,
         stages: Stages::DEVICE,
         least: EXPLAINS,
-        ratio: "CPU idle / busy",
         sides: ["commands that found the CPU idle", "that found it busy"],
         may_follow: true,
     };
@@ -67,7 +64,7 @@ pub fn check(facts: &Facts, subject: Subject) -> Answer {
         advice,
     )
     .with_risk(risk)
-    .explaining(comparison.explains)
+    .explaining_longer(&comparison)
     .shown_by(
         &format!("device of {}, CPU idle / busy", facts.stratum_name(&stratum)),
         comparison.text(),

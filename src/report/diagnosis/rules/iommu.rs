@@ -35,7 +35,10 @@ pub fn check(facts: &Facts, subject: Subject) -> Answer {
     let Some(maps) = facts.counted(|a| a.iommu_maps) else {
         return not_observed(facts, "mappings of the IOMMU");
     };
-    let per_command = maps.count as f64 / facts.requests().max(1) as f64;
+    let per_command = match facts.per_request(maps.count) {
+        Ok(number) => number,
+        Err(why) => return Answer::Open(why),
+    };
     if per_command < PER_COMMAND {
         return Answer::Absent(format!(
             "{per_command:.2} mappings of the IOMMU per command"
@@ -68,7 +71,7 @@ pub fn check(facts: &Facts, subject: Subject) -> Answer {
         "lazy: a device can use a stale mapping for some milliseconds; passthrough: it can access all \
          memory",
     )
-    .explaining(portion.least.part)
+    .explaining_stages(&portion)
     .shown_by("mappings per command", format!("{per_command:.1}"))
     .shown_by(&COPYING.name(), portion.text());
     Answer::cause(match group {

@@ -8,6 +8,7 @@ use super::super::Answer;
 use super::super::Cause;
 use super::super::Facts;
 use super::super::Subject;
+use super::super::incidents::TimedOut;
 use crate::inflight::Verdict;
 use crate::units::nanos;
 
@@ -20,9 +21,16 @@ pub fn check(facts: &Facts, subject: Subject) -> Answer {
     }
     let stuck = facts.stuck(|verdict| verdict == Some(Verdict::Answered));
     let stuck = stuck.get(&ctrl).copied();
-    let polled: Vec<_> = facts.incidents.polled(ctrl).collect();
+    let found = facts.incidents.polled(ctrl);
+    let (unpolled, polled): (Vec<&TimedOut>, Vec<&TimedOut>) =
+        found.partition(|t| facts.is_polled(ctrl, t.id.qid));
     if stuck.is_none() && polled.is_empty() {
+        let waiting = facts.stuck(|verdict| verdict == Some(Verdict::NotPolled));
         return match facts.incidents.unpolled(ctrl) {
+            _ if !unpolled.is_empty() || waiting.contains_key(&ctrl) => Answer::Out(
+                "the completed commands that waited are on polled queues, which have no interrupt: nothing polled them"
+                    .into(),
+            ),
             0 => Answer::Absent("no command timed out".into()),
             _ => Answer::Out("after the timeouts, the driver's poll found no CQE".into()),
         };

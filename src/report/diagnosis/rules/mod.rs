@@ -3,6 +3,7 @@
 
 mod bounce;
 mod condition;
+mod crowd;
 mod device;
 mod discard_storm;
 mod doorbell_exit;
@@ -31,9 +32,12 @@ mod unaligned;
 mod vcpu_stolen;
 mod waits;
 
+pub use self::device::of as device;
+
 use super::Rule;
 use super::Scope;
 use super::Tier;
+use crate::model::conditions::Conditions;
 
 macro_rules! rules {
     ($($name:literal $noun:literal $tier:ident $scope:ident $module:ident;)*) => {
@@ -79,6 +83,24 @@ rules! {
 /// A part in percent: `71 %`.
 fn percent(part: f64) -> String {
     format!("{:.0} %", part * 100.0)
+}
+
+/// The answer of a rule about the interrupts of a controller for which this was not observed; `None`: it
+/// was.
+fn unseen(
+    facts: &super::Facts,
+    subject: super::Subject,
+    of: fn(Conditions) -> Option<bool>,
+    what: &str,
+) -> Option<super::Answer> {
+    if let Some(transport) = subject.ctrl().and_then(|ctrl| facts.fabric(ctrl)) {
+        return Some(super::Answer::Open(format!(
+            "{transport} has no interrupt of its own to observe"
+        )));
+    }
+    let mut own = facts.of_subject(subject);
+    let any = own.any(|c| of(c.conditions).is_some());
+    (!any).then(|| not_observed(facts, what))
 }
 
 /// Why an observation of `--context` is missing.

@@ -22,6 +22,9 @@ pub fn check(facts: &Facts, subject: Subject) -> Answer {
     if facts.of_ctrl(ctrl).any(|c| u32::from(c.qid) >= first) {
         return Answer::Absent("commands use the polled queues".into());
     }
+    if let Some(why) = facts.lacks(subject) {
+        return Answer::Open(why);
+    }
     let name = format!("nvme{ctrl}");
     let queues = facts
         .controller(ctrl)

@@ -32,6 +32,9 @@ fn most(cpus: impl Iterator<Item = u16>) -> Option<(u16, f64)> {
 }
 
 pub fn check(facts: &Facts, subject: Subject) -> Answer {
+    if let Some(why) = facts.lacks(subject) {
+        return Answer::Open(why);
+    }
     let Some(portion) = facts.portion(subject, STAGES) else {
         return Answer::Absent("no commands".into());
     };
@@ -56,7 +59,7 @@ pub fn check(facts: &Facts, subject: Subject) -> Answer {
         "give the controller more interrupt vectors (QEMU: `-device nvme,msix_qsize=N`), or move other \
          work away from that CPU",
     )
-    .explaining(portion.least.part)
+    .explaining_stages(&portion)
     .shown_by("completed there", percent(on_one))
     .shown_by("submitted by any one CPU at most", percent(spread))
     .shown_by(&STAGES.name(), portion.text());

@@ -66,6 +66,9 @@ pub fn check(facts: &Facts, subject: Subject) -> Answer {
     if let Some(cause) = logged(facts, ctrl) {
         return Answer::cause(cause);
     }
+    if let Some(why) = facts.lacks(subject) {
+        return Answer::Open(why);
+    }
     let Some(portion) = facts.portion_at_device(subject) else {
         return Answer::Absent("no commands".into());
     };
@@ -104,15 +107,15 @@ pub fn check(facts: &Facts, subject: Subject) -> Answer {
     );
     Answer::cause(
         cause
-            .explaining(portion.least.part)
+            .explaining_stages(&portion)
             .shown_by("rate", limit)
             .shown_by("commands in flight", format!("{low:.1} to {high:.1}"))
             .shown_by(
-                "variance of completions by mean",
+                "variance / mean of completions",
                 format!("{:.2} (independent ones: 1)", flat.dispersion),
             )
             .shown_by(
-                "changes of this number by submissions",
+                "changes of it that submissions made",
                 percent(flat.by_submissions),
             ),
     )

@@ -26,7 +26,6 @@ pub fn check(facts: &Facts, subject: Subject) -> Answer {
         subject,
         stages: STAGES,
         least: EXPLAINS,
-        ratio: "remote / local",
         sides: ["remote completions", "local completions"],
         may_follow: false,
     };
@@ -46,7 +45,7 @@ pub fn check(facts: &Facts, subject: Subject) -> Answer {
         advice(&name, disk.and_then(|d| d.rq_affinity)),
     )
     .with_risk("an interrupt to the submitting CPU for each completion")
-    .explaining(comparison.explains)
+    .explaining_longer(&comparison)
     .shown_by(
         &format!(
             "complete+end of {}, remote / local",

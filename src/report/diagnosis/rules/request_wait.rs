@@ -9,7 +9,6 @@ use super::super::Subject;
 use super::percent;
 use super::waits::Tags;
 use super::waits::Waits;
-use super::waits::tags;
 use crate::units::nanos;
 
 pub fn check(facts: &Facts, subject: Subject) -> Answer {
@@ -17,10 +16,6 @@ pub fn check(facts: &Facts, subject: Subject) -> Answer {
         Ok(waits) => waits,
         Err(answer) => return answer,
     };
-    let Subject::Disk(ctrl, nsid) = subject else {
-        return Answer::Absent("no disk".into());
-    };
-    let counted = waits.counted;
     let name = facts.subject_name(subject);
     let cause = Cause::new(
         "request-wait",
@@ -34,13 +29,10 @@ pub fn check(facts: &Facts, subject: Subject) -> Answer {
              and io.latency of the cgroups; what freezes the queue (a change of its settings) holds all bios"
         ),
     )
-    .with_risk("without writeback throttling, reads wait behind long queues of writes")
-    .explaining(waits.part)
-    .shown_by("waits before the request", format!("{} of the time", percent(waits.part)))
-    .shown_by("requests that waited", format!("{} of {}", counted.waited, counted.requests))
-    .shown_by("mean wait of these", nanos(counted.sum_ns as f64 / counted.waited.max(1) as f64))
-    .shown_by("longest wait", nanos(counted.max_ns as f64));
-    Answer::cause(match tags(facts, ctrl, nsid, &counted) {
+    .with_risk("without writeback throttling, reads wait behind long queues of writes");
+    let longest = nanos(waits.counted.max_ns as f64);
+    let cause = waits.shown_in(cause).shown_by("longest wait", longest);
+    Answer::cause(match waits.tags(facts) {
         Tags::Short(..) => return Answer::Out("they wait for a tag: tag-wait".into()),
         Tags::Enough(most, limit) => cause.shown_by(
             "most in flight on a queue",

@@ -7,6 +7,7 @@ use super::super::Facts;
 use super::super::Stages;
 use super::super::Subject;
 use super::super::portion::Reaches;
+use super::crowd::Below;
 
 pub fn check(facts: &Facts, subject: Subject) -> Answer {
     let Subject::Disk(ctrl, nsid) = subject else {
@@ -23,7 +24,22 @@ pub fn check(facts: &Facts, subject: Subject) -> Answer {
         return Answer::Absent("no commands".into());
     };
     match portion.is_most() {
-        Reaches::Yes => {}
+        Reaches::Yes => match Below::of(facts, ctrl, nsid) {
+            Below::Free => {}
+            Below::Full(most, limit) => {
+                return Answer::Out(format!(
+                    "{scheduler}; queue has {}, but requests wait there for the device's full queue: {most} of {limit} \
+                     in flight",
+                    portion.text()
+                ));
+            }
+            Below::Unknown(why) => {
+                return Answer::Open(format!(
+                    "queue has {}; whether requests wait there for the device: {why}",
+                    portion.text()
+                ));
+            }
+        },
         Reaches::Open => return Answer::Open(portion.undecided()),
         Reaches::No => return Answer::Out(format!("{scheduler}; queue has {}", portion.text())),
     }
@@ -40,7 +56,7 @@ pub fn check(facts: &Facts, subject: Subject) -> Answer {
     Answer::cause(
         cause
             .with_risk("requests are no longer merged, sorted or weighted by the scheduler")
-            .explaining(portion.least.part)
+            .explaining_stages(&portion)
             .shown_by("queue", portion.text())
             .shown_by("queue/scheduler", scheduler),
     )

@@ -7,7 +7,8 @@ use super::super::Facts;
 use super::super::Stages;
 use super::super::Subject;
 use super::condition::Condition;
-use super::not_observed;
+use super::unseen;
+use crate::model::conditions::Conditions;
 
 /// The part of the time that goes with it.
 const EXPLAINS: f64 = 0.1;
@@ -15,22 +16,13 @@ const EXPLAINS: f64 = 0.1;
 const STAGES: Stages = Stages::DEVICE.with(Stages::IRQ);
 
 pub fn check(facts: &Facts, subject: Subject) -> Answer {
-    if let Some(transport) = subject.ctrl().and_then(|ctrl| facts.fabric(ctrl)) {
-        return Answer::Open(format!(
-            "{transport} has no interrupt of its own to observe"
-        ));
-    }
-    if !facts
-        .of_subject(subject)
-        .any(|c| c.conditions.in_softirq().is_some())
-    {
-        return not_observed(facts, "soft interrupts");
+    if let Some(answer) = unseen(facts, subject, Conditions::in_softirq, "soft interrupts") {
+        return answer;
     }
     let condition = Condition {
         subject,
         stages: STAGES,
         least: EXPLAINS,
-        ratio: "in a soft interrupt / not",
         sides: ["completions in a soft interrupt", "outside one"],
         may_follow: false,
     };
@@ -46,7 +38,7 @@ pub fn check(facts: &Facts, subject: Subject) -> Answer {
         "move that load to other CPUs (affinity of the network's interrupts, RPS), or the queue's \
          interrupt to another one",
     )
-    .explaining(comparison.explains)
+    .explaining_longer(&comparison)
     .shown_by(
         &format!(
             "device+irq of {}, in softirq / not",

@@ -40,10 +40,8 @@ pub fn check(facts: &Facts, subject: Subject) -> Answer {
     let Subject::Disk(ctrl, nsid) = subject else {
         return Answer::Absent("no disk".into());
     };
-    if facts.lacks_requests() {
-        return Answer::Open(
-            "commands of a disk were left out, as by a filter: needs all of them".into(),
-        );
+    if let Some(why) = facts.lacks(subject) {
+        return Answer::Open(why);
     }
     let own = all.iter().filter(|s| s.ctrl == ctrl);
     let splits = own.clone().find(|s| s.nsid == nsid || s.nsid == 0);

@@ -4,23 +4,29 @@
 use super::super::Answer;
 use super::super::Cause;
 use super::super::Facts;
+use super::super::Stages;
 use super::super::Subject;
+use super::super::portion::Reaches;
+use super::crowd::Below;
 use super::percent;
+use super::waits::PART;
 use super::waits::Tags;
 use super::waits::Waits;
-use super::waits::tags;
-use crate::units::nanos;
+
+const RISK: &str = "more commands in flight wait longer at a device that is saturated";
 
 pub fn check(facts: &Facts, subject: Subject) -> Answer {
+    let below = below_scheduler(facts, subject);
+    if let Some(answer @ Answer::Cause(_)) = below {
+        return answer;
+    }
     let waits = match Waits::of(facts, subject) {
         Ok(waits) => waits,
+        Err(answer @ (Answer::Out(_) | Answer::Absent(_))) => return below.unwrap_or(answer),
         Err(answer) => return answer,
     };
-    let Subject::Disk(ctrl, nsid) = subject else {
-        return Answer::Absent("no disk".into());
-    };
-    let counted = waits.counted;
-    let (most, limit) = match tags(facts, ctrl, nsid, &counted) {
+    let (ctrl, _) = waits.disk;
+    let (most, limit) = match waits.tags(facts) {
         Tags::Short(most, limit) => (most, limit),
         Tags::Enough(most, limit) => {
             return Answer::Out(format!(
@@ -46,23 +52,61 @@ pub fn check(facts: &Facts, subject: Subject) -> Answer {
              the driver's maximum is nvme.io_queue_depth), or submit less at a time"
         ),
     };
-    Answer::cause(
-        Cause::new(
-            "tag-wait",
-            &name,
-            format!(
-                "requests of {name} wait for a free tag for {} of the time: nr_requests={limit} is too small for \
-                 the load",
-                percent(waits.part)
-            ),
-            advice,
-        )
-        .with_risk("more commands in flight wait longer at a device that is saturated")
-        .explaining(waits.part)
-        .shown_by("waits before the request", format!("{} of the time", percent(waits.part)))
-        .shown_by("requests that waited", format!("{} of {}", counted.waited, counted.requests))
-        .shown_by("mean wait of these", nanos(counted.sum_ns as f64 / counted.waited.max(1) as f64))
-        .shown_by("most in flight on a queue", most)
-        .shown_by("queue/nr_requests", limit),
+    let cause = Cause::new(
+        "tag-wait",
+        &name,
+        format!(
+            "requests of {name} wait for a free tag for {} of the time: nr_requests={limit} is too small for the load",
+            percent(waits.part)
+        ),
+        advice,
     )
+    .with_risk(RISK);
+    Answer::cause(
+        waits
+            .shown_in(cause)
+            .shown_by("most in flight on a queue", most)
+            .shown_by("queue/nr_requests", limit),
+    )
+}
+
+/// Below a scheduler, requests have its tags, and wait in it for those of the device. `None`: they do not.
+fn below_scheduler(facts: &Facts, subject: Subject) -> Option<Answer> {
+    let Subject::Disk(ctrl, nsid) = subject else {
+        return None;
+    };
+    let scheduler = facts.disk(ctrl, nsid)?.scheduler.as_deref()?;
+    let portion = facts.portion(subject, Stages::QUEUE)?;
+    if scheduler == "none" || portion.is_at_least(PART) != Reaches::Yes {
+        return None;
+    }
+    let (most, limit) = match Below::of(facts, ctrl, nsid) {
+        Below::Full(most, limit) => (most, limit),
+        Below::Free => return None,
+        Below::Unknown(why) => {
+            return Some(Answer::Open(format!(
+                "queue has {}; whether requests wait there for the device: {why}",
+                portion.text()
+            )));
+        }
+    };
+    let name = facts.subject_name(subject);
+    let cause = Cause::new(
+        "tag-wait",
+        &name,
+        format!(
+            "requests of {name} wait for the device's full queue for {} of the time: it has room for {limit} commands",
+            portion.range()
+        ),
+        "submit less at a time, or give the controller more or deeper queues (nvme.io_queue_depth, if the controller \
+         allows more); another scheduler changes only which request waits",
+    );
+    let cause = cause.with_risk(RISK).explaining_stages(&portion);
+    Some(Answer::cause(
+        cause
+            .shown_by("queue", portion.text())
+            .shown_by("queue/scheduler", scheduler)
+            .shown_by("most in flight on a queue", most)
+            .shown_by("commands that a queue has room for", limit),
+    ))
 }

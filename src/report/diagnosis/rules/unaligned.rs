@@ -38,7 +38,6 @@ pub fn check(facts: &Facts, subject: Subject) -> Answer {
         subject,
         stages: Stages::DEVICE,
         least: EXPLAINS,
-        ratio: "off the physical blocks / on them",
         sides: ["commands off the physical blocks", "on them"],
         may_follow: false,
     };
@@ -53,7 +52,7 @@ pub fn check(facts: &Facts, subject: Subject) -> Answer {
         format!("commands of {name} that are not aligned to its physical blocks take longer"),
         "align partitions and file systems to the physical block size",
     )
-    .explaining(comparison.explains)
+    .explaining_longer(&comparison)
     .shown_by(
         &format!(
             "device of {}, unaligned / aligned",

@@ -70,12 +70,16 @@ pub fn check(facts: &Facts, subject: Subject) -> Answer {
         Compared::Found(found) => Some(found),
         Compared::TooFew { .. } => None,
     };
-    let goes_with = found.filter(|c| c.goes_with(EXPLAINS)).zip(stratum);
+    let goes_with = found
+        .as_ref()
+        .filter(|c| c.goes_with(EXPLAINS))
+        .zip(stratum);
     let is_cause = stolen >= STOLEN || away >= GAPS || (away >= GAPS_SEEN && goes_with.is_some());
-    if let Some(found) = found
+    if let Some(found) = &found
         && goes_with.is_none()
         && !is_cause
         && !found.is_vague()
+        && found.unjudged < EXPLAINS
     {
         let part = percent(found.explains.max(0.0));
         return Answer::Out(format!(

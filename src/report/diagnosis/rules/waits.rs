@@ -3,24 +3,29 @@
 //! also rq_qos (wbt, io.cost, io.latency), zone write plugs and frozen queues.
 
 use super::super::Answer;
+use super::super::Cause;
 use super::super::Command;
 use super::super::Facts;
 use super::super::Subject;
+use super::crowd::Crowd;
 use super::not_observed;
 use super::percent;
 use crate::model::activity::TagWaits;
+use crate::units::nanos;
 
 /// The waits have this part of the time, waits included.
 pub const PART: f64 = 0.3;
 /// Fewest requests that waited.
 const WAITED: u64 = 50;
 /// The number in flight on a queue is near nr_requests from this part of it.
-const NEAR: f64 = 0.9;
+pub const NEAR: f64 = 0.9;
 /// A wait for a tag ends with the queue full: for this part of the requests that waited, at least.
-const FULL: f64 = 0.5;
+pub const FULL: f64 = 0.5;
 
 /// The waits of a disk that have a large part of the time.
 pub struct Waits {
+    /// Controller and namespace.
+    pub disk: (u32, u32),
     /// The counters.
     pub counted: TagWaits,
     /// Their part of the time, waits included.
@@ -36,10 +41,8 @@ impl Waits {
         let Subject::Disk(ctrl, nsid) = subject else {
             return Err(Answer::Absent("no disk".into()));
         };
-        if facts.lacks_requests() {
-            return Err(Answer::Open(
-                "commands of a disk were left out, as by a filter: needs all of them".into(),
-            ));
+        if let Some(why) = facts.lacks(subject) {
+            return Err(Answer::Open(why));
         }
         let own = all.iter().filter(|w| w.ctrl == ctrl);
         let Some(counted) = own.clone().find(|w| w.nsid == nsid || w.nsid == 0) else {
@@ -54,9 +57,35 @@ impl Waits {
             )));
         }
         Ok(Self {
+            disk: (ctrl, nsid),
             counted: *counted,
             part,
         })
+    }
+
+    /// Adds what both rules about waits show.
+    pub fn shown_in(&self, cause: Cause) -> Cause {
+        let TagWaits {
+            requests,
+            waited,
+            sum_ns,
+            ..
+        } = self.counted;
+        let part = format!("{} of the time", percent(self.part));
+        cause
+            .explaining(self.part)
+            .shown_by("waits before the request", part)
+            .shown_by("requests that waited", format!("{waited} of {requests}"))
+            .shown_by(
+                "mean wait of these",
+                nanos(sum_ns as f64 / waited.max(1) as f64),
+            )
+    }
+
+    /// Whether the queues of the disk were full.
+    pub fn tags(&self, facts: &Facts) -> Tags {
+        let (ctrl, nsid) = self.disk;
+        tags(facts, ctrl, nsid, self.counted.waited)
     }
 }
 
@@ -71,37 +100,29 @@ pub enum Tags {
     Unknown,
 }
 
-/// Compares the number in flight on each queue with nr_requests, at each begin of a command.
-pub fn tags(facts: &Facts, ctrl: u32, nsid: u32, waits: &TagWaits) -> Tags {
-    let limit = facts.disk(ctrl, nsid).and_then(|d| d.nr_requests);
-    let thinned = facts.of_ctrl(ctrl).any(|c| facts.commands.weight(c) > 1);
-    let Some(limit) = limit.filter(|_| !thinned) else {
+/// Compares the number in flight on each queue with nr_requests, at each begin of a command. Disks share
+/// the tags of a queue; a scheduler has its own for each disk.
+fn tags(facts: &Facts, ctrl: u32, nsid: u32, waited: u64) -> Tags {
+    let disk = facts.disk(ctrl, nsid);
+    let limit = disk.and_then(|d| d.nr_requests);
+    let Some(limit) = limit.filter(|_| !facts.is_thinned(ctrl)) else {
         return Tags::Unknown;
     };
-    let mut queues: std::collections::BTreeMap<u16, Vec<(u64, bool)>> =
-        std::collections::BTreeMap::new();
-    for command in facts.of_ctrl(ctrl) {
-        let queue = queues.entry(command.qid).or_default();
-        queue.push((command.begin_ns, true));
-        queue.push((command.end_ns, false));
-    }
+    let scheduler = disk.and_then(|d| d.scheduler.as_deref());
+    let of = if scheduler.is_none_or(|name| name == "none") {
+        0
+    } else {
+        nsid
+    };
     let near = (f64::from(limit) * NEAR).ceil() as u64;
     let (mut full, mut most) = (0_u64, 0_u64);
-    for queue in queues.values_mut() {
-        // an end before a begin of the same time
-        queue.sort_unstable();
-        let mut now = 0_u64;
-        for (_, begins) in queue.iter() {
-            now = if *begins {
-                now + 1
-            } else {
-                now.saturating_sub(1)
-            };
+    for queue in Crowd::queues(facts.of_disk(ctrl, of), |c| c.begin_ns) {
+        queue.at_each_begin(|_, now| {
             most = most.max(now);
-            full += u64::from(*begins && now >= near);
-        }
+            full += u64::from(now >= near);
+        });
     }
-    match full as f64 >= FULL * waits.waited as f64 {
+    match full as f64 >= FULL * waited as f64 {
         true => Tags::Short(most, limit),
         false => Tags::Enough(most, limit),
     }

@@ -1,0 +1,83 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Polled queues have no interrupt that could be lost.
+
+use nvme_deep::inflight::Verdict;
+use nvme_deep::report::diagnosis::Stuck;
+use nvme_deep::report::diagnosis::diagnose;
+use nvme_deep::report::ledger::Accuracy;
+
+use super::causes::Cause;
+use super::load::Load;
+use super::places::Place;
+use super::plants::facts;
+use super::plants::named;
+
+/// All points but the interrupt.
+const POLLED: u16 = 0b0110_1111;
+
+/// A load whose only queue is polled.
+fn load() -> Load {
+    Load {
+        queues: 0,
+        place: Place {
+            poll_queues: (1, true),
+            pattern: POLLED,
+            ..Place::default()
+        },
+        ..Load::default()
+    }
+}
+
+/// Commands were completed, and found by the driver's poll after their timeouts.
+#[test]
+fn a_timeout_of_a_polled_queue_is_no_lost_interrupt() {
+    let found = diagnose(&facts(&load(), &[Cause::LostInterrupt]));
+    assert_eq!(named(&found), ["errors-timeout"]);
+    let cause = &found.causes[0];
+    assert!(
+        cause.sentence.contains("because nothing polled"),
+        "{}",
+        cause.sentence
+    );
+    let mut out = found.ruled_out.iter();
+    let lost = out.find(|judged| judged.rule == "lost-interrupt").unwrap();
+    assert!(lost.why.contains("polled queues"), "{}", lost.why);
+}
+
+/// Without the settings, the other queues have interrupts, and this one has none.
+#[test]
+fn without_the_settings_a_queue_without_interrupts_counts_as_polled() {
+    let load = Load {
+        place: Place::default(),
+        ..Load::default()
+    };
+    let mut run = load.run(&[Cause::LostInterrupt]);
+    for event in &mut run.events {
+        let qid = event.what.id().map_or(0, |id| id.qid);
+        if let nvme_deep::model::event::EventKind::Command(_, _, end) = &mut event.what
+            && qid == 1
+        {
+            let line = end.timeline.unwrap();
+            let points = nvme_deep::model::milestone::Milestone::ALL.map(|point| line.ns(point));
+            end.timeline = Some(nvme_deep::model::timeline::Timeline::new(points, POLLED));
+        }
+    }
+    let mut facts = run.facts(Accuracy::Exact);
+    facts.machine = None;
+    assert!(!named(&diagnose(&facts)).contains(&"lost-interrupt"));
+}
+
+/// A completed command that waits to be polled is where it should be.
+#[test]
+fn a_command_that_waits_to_be_polled_is_not_held() {
+    let mut facts = facts(&load(), &[]);
+    facts.in_flight = vec![Stuck {
+        ctrl: 0,
+        kind: Some((1, 2)),
+        age_ns: 5_000_000_000,
+        verdict: Some(Verdict::NotPolled),
+    }];
+    let found = diagnose(&facts);
+    let mut open = found.not_judged.iter();
+    assert!(open.all(|judged| judged.rule != "held-by-device"));
+}
