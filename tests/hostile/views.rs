@@ -1,0 +1,173 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The views and formats of the binary, and runs of them.
+
+use std::fs;
+use std::os::unix::process::ExitStatusExt;
+use std::path::Path;
+use std::process::Command;
+use std::process::Stdio;
+
+/// The form of an output.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Form {
+    /// Lines. The same number whatever the texts are.
+    Text,
+    /// Lines that are wrapped: longer texts need more.
+    Wrapped,
+    /// An object per line.
+    Json,
+    Svg,
+    Png,
+    Csv,
+    Parquet,
+    Perfetto,
+    Hlog,
+    /// Stacks of flame graph tools.
+    Folded,
+}
+
+/// A view: its command, and the form of stdout, or of the file OUT.
+pub struct View {
+    pub command: &'static str,
+    pub form: Form,
+}
+
+const fn view(command: &'static str, form: Form) -> View {
+    View { command, form }
+}
+
+/// All views. a.nvd and b.nvd are recordings of the driver, guest.nvd and host.nvd of both sides, the
+/// others of causes.
+pub const VIEWS: &[View] = &[
+    view("latency --from a.nvd", Form::Wrapped),
+    view(
+        "latency --stages=fine --hist -v --color always --from a.nvd b.nvd",
+        Form::Wrapped,
+    ),
+    view("latency 400ms --stages --from a.nvd", Form::Wrapped),
+    view(
+        "latency --json --stages=fine -v --from a.nvd b.nvd",
+        Form::Json,
+    ),
+    view("trace --from a.nvd", Form::Text),
+    view(
+        "trace --pair --stages=fine --kstack --color always --from a.nvd",
+        Form::Text,
+    ),
+    view(
+        "trace --pair --time wall -v --from a.nvd b.nvd",
+        Form::Wrapped,
+    ),
+    view(
+        "trace --json --pair --kstack --stages=fine --from a.nvd b.nvd",
+        Form::Json,
+    ),
+    view("stacks --from a.nvd b.nvd", Form::Text),
+    view(
+        "stacks --color always -v --by latency --from a.nvd",
+        Form::Wrapped,
+    ),
+    view("stacks --folded --from a.nvd", Form::Folded),
+    view("stacks --json --from a.nvd b.nvd", Form::Json),
+    view("stacks --svg OUT --from a.nvd", Form::Svg),
+    view("pattern --from a.nvd b.nvd", Form::Text),
+    view("pattern --hist --color always -v --from a.nvd", Form::Text),
+    view("pattern --json --from a.nvd b.nvd", Form::Json),
+    view("pattern --svg OUT --from a.nvd", Form::Svg),
+    view("heatmap --svg OUT --from a.nvd", Form::Svg),
+    view("heatmap --png OUT --y lba --from a.nvd", Form::Png),
+    view("top 500ms --from a.nvd", Form::Text),
+    view("top 500ms --color always -v --from a.nvd", Form::Wrapped),
+    view("diff a.nvd b.nvd -v", Form::Wrapped),
+    view("diff a.nvd b.nvd -v --color always", Form::Wrapped),
+    view("diff a.nvd b.nvd --json -v", Form::Json),
+    view("export a.nvd b.nvd --format csv -o -", Form::Csv),
+    view("export a.nvd b.nvd --format ndjson -o -", Form::Json),
+    view("export a.nvd --format hlog -o -", Form::Hlog),
+    view("export a.nvd b.nvd --format parquet -o -", Form::Parquet),
+    view("export a.nvd --format perfetto -o -", Form::Perfetto),
+    view(
+        "diagnose -v --color always --from discard-storm.nvd",
+        Form::Wrapped,
+    ),
+    view("diagnose --from flush-cost.nvd", Form::Wrapped),
+    view("diagnose --json -v --from discard-storm.nvd", Form::Json),
+    view("diagnose --json --from flush-cost.nvd", Form::Json),
+    view("diagnose --json --from errors-timeout.nvd", Form::Json),
+    view("diagnose --json --from path-failover.nvd", Form::Json),
+    view("diagnose --json --from scheduler.nvd", Form::Json),
+    view("diagnose --json --from tag-wait.nvd", Form::Json),
+    view("host trace --from host.nvd", Form::Text),
+    view("host trace -v --from host.nvd", Form::Wrapped),
+    view("host trace --json --from host.nvd", Form::Json),
+    view(
+        "host latency -v --color always --from host.nvd",
+        Form::Wrapped,
+    ),
+    view("host latency --json --from host.nvd", Form::Json),
+    view("join guest.nvd host.nvd --clock pairs", Form::Wrapped),
+    view(
+        "join guest.nvd host.nvd --clock same --color always",
+        Form::Wrapped,
+    ),
+    view(
+        "join guest.nvd host.nvd --clock same --json --slowest 9",
+        Form::Json,
+    ),
+    view(
+        "join guest.nvd host.nvd --clock same --format perfetto -o OUT",
+        Form::Perfetto,
+    ),
+    view("host annotate spdk.json", Form::Text),
+    view("host annotate spdk.json --json", Form::Json),
+    view("host import --spdk-trace spdk.json", Form::Wrapped),
+    view("host import --spdk-trace spdk.json --json", Form::Json),
+    view(
+        "host kvm kvm.trace --guest a.nvd --ctrl nvme0",
+        Form::Wrapped,
+    ),
+    view(
+        "host kvm kvm.trace --guest a.nvd --ctrl nvme0 --json",
+        Form::Json,
+    ),
+];
+
+/// What a run has left.
+pub struct Output {
+    pub code: Option<i32>,
+    pub signal: Option<i32>,
+    /// Stdout, or the file OUT.
+    pub shown: Vec<u8>,
+    /// What else was written.
+    pub said: Vec<u8>,
+}
+
+impl View {
+    /// Runs the binary in the directory with the recordings. `number` names the file that it writes.
+    pub fn run(&self, number: usize, dir: &Path) -> Output {
+        let out = dir.join(format!("out-{number}"));
+        let name = out.file_name().unwrap();
+        let mut command = Command::new(env!("CARGO_BIN_EXE_nvme-deep"));
+        for word in self.command.split(' ') {
+            command.arg(if word == "OUT" { name } else { word.as_ref() });
+        }
+        command.current_dir(dir).stdin(Stdio::null());
+        command
+            .env("COLUMNS", "100")
+            .env("TZ", "UTC")
+            .env("RUST_BACKTRACE", "0");
+        let ran = command.output().unwrap();
+        let (mut shown, mut said) = (ran.stdout, ran.stderr);
+        if let Ok(file) = fs::read(&out) {
+            fs::remove_file(out).unwrap();
+            said.append(&mut shown);
+            shown = file;
+        }
+        Output {
+            code: ran.status.code(),
+            signal: ran.status.signal(),
+            shown,
+            said,
+        }
+    }
+}
