@@ -22,10 +22,14 @@ mod cases;
 mod formats;
 #[path = "hostile/judge.rs"]
 mod judge;
+#[path = "hostile/library.rs"]
+mod library;
 #[path = "hostile/plant.rs"]
 mod plant;
 #[path = "hostile/strings.rs"]
 mod strings;
+#[path = "hostile/terminal.rs"]
+mod terminal;
 #[path = "hostile/views.rs"]
 mod views;
 
@@ -41,6 +45,7 @@ use proptest::test_runner::Config;
 use proptest::test_runner::RngAlgorithm;
 use proptest::test_runner::TestRng;
 use proptest::test_runner::TestRunner;
+use tempfile::TempDir;
 
 use self::cases::Case;
 use self::cases::Files;
@@ -234,6 +239,10 @@ fn judge_form(
     let bytes = &output.shown[..];
     let (found, want) = match view.form {
         Form::Text | Form::Wrapped => return,
+        Form::Metrics => (
+            formats::metrics(name, shown, planted, all),
+            formats::metrics(name, &plain, &[], &mut none),
+        ),
         Form::Json => {
             let objects = formats::json(name, shown, planted, all);
             objects
@@ -359,4 +368,42 @@ fn no_view_passes_a_hostile_text_on() {
     });
     all.assert_none();
     assert_shown(&plain[1].1.planted, &seen);
+}
+
+#[test]
+fn top_passes_no_hostile_text_to_a_terminal() {
+    let mut all = Findings::default();
+    for case in [
+        case("all at once", false, |_| SINK.into()),
+        case("lines", true, from_list(&LINES, 0)),
+    ] {
+        let (files, mut found) = (case.files(), Findings::default());
+        terminal::judge(files.dir.path(), &files.planted, &mut found);
+        all.extend(found.of(&case.name));
+    }
+    all.assert_none();
+}
+
+#[test]
+fn no_view_of_the_library_passes_a_hostile_text_on() {
+    let harmless = library::outputs(&|_| "x".into(), b"x");
+    let mut all = Findings::default();
+    let cases = all_cases().into_iter().filter(|case| case.compare);
+    for (n, case) in cases.enumerate() {
+        let outputs = library::outputs(&*case.text, &(case.thread)(n));
+        let empty = TempDir::new().unwrap();
+        let files = Files {
+            dir: empty,
+            planted: outputs.planted,
+        };
+        for ((command, form, plain), (_, _, bytes)) in harmless.all.iter().zip(outputs.all) {
+            let view = View {
+                command,
+                form: *form,
+            };
+            let [plain, output] = [plain.clone(), bytes].map(Output::of);
+            all.extend(judge_view(&view, &case, &files, &plain, &output).of(&case.name));
+        }
+    }
+    all.assert_none();
 }

@@ -22,9 +22,9 @@ use super::strings::is_forbidden;
 /// Checks that a value with a mark has the text of that mark.
 fn value(view: &str, text: &str, planted: &[Planted], findings: &mut Findings) {
     for planted in marks(text).into_iter().filter_map(|n| planted.get(n)) {
-        // texts of more than this may be cut
-        let is_short = planted.text.len() < 256;
-        if is_short && !forms(&planted.text).iter().any(|form| text.contains(form)) {
+        let forms = forms(&planted.text);
+        let is_short = forms[2].chars().count() <= LIMIT;
+        if is_short && !forms.iter().any(|form| text.contains(form)) {
             let evidence = format!(
                 "`{}` for `{}` of {}",
                 text.escape_debug(),
@@ -36,9 +36,25 @@ fn value(view: &str, text: &str, planted: &[Planted], findings: &mut Findings) {
     }
 }
 
-/// The forms that a text may have in a value.
-fn forms(text: &str) -> Vec<String> {
-    vec![text.to_owned()]
+/// The columns of an escaped text, before it is cut.
+const LIMIT: usize = 512;
+
+/// The forms that a text may have in a value: the text, escaped as on a terminal, and as one word.
+fn forms(text: &str) -> [String; 3] {
+    [text.to_owned(), escaped(text, ""), escaped(text, " ;,")]
+}
+
+fn escaped(text: &str, also: &str) -> String {
+    let mut all = String::new();
+    for c in text.chars() {
+        match c {
+            '\\' | '\n' | '\r' | '\t' | '\0' => all.extend(c.escape_debug()),
+            ' '..='~' if !also.contains(c) => all.push(c),
+            c if !c.is_ascii() && c.escape_debug().len() == 1 => all.push(c),
+            c => all.extend(c.escape_unicode()),
+        }
+    }
+    all
 }
 
 fn strings<'v>(value: &'v Value, found: &mut Vec<&'v str>) {
@@ -123,6 +139,9 @@ pub fn svg(
     }
 }
 
+/// What begins a formula, also in its wide forms.
+const FORMULA: [char; 8] = ['=', '+', '-', '@', '＝', '＋', '－', '＠'];
+
 /// Rows with the columns of the header, and no formulas.
 pub fn csv(view: &str, text: &str, planted: &[Planted], findings: &mut Findings) -> String {
     let mut rows = 0;
@@ -141,7 +160,7 @@ pub fn csv(view: &str, text: &str, planted: &[Planted], findings: &mut Findings)
         };
         rows += 1;
         for cell in &row {
-            let begins = cell.starts_with(['=', '+', '-', '@', '\t', '\r']);
+            let begins = cell.trim_start().starts_with(FORMULA) || cell.starts_with(['\t', '\r']);
             if begins && cell.parse::<f64>().is_err() {
                 findings.add(view, "a formula", evidence(cell, 0, planted));
             }
@@ -328,4 +347,35 @@ fn is_quoted(advice: &str) -> bool {
         }
     }
     true
+}
+
+/// Samples for Prometheus: a name, labels in quotation marks, and a value, in a line each.
+pub fn metrics(view: &str, text: &str, planted: &[Planted], findings: &mut Findings) -> String {
+    for line in text.lines().filter(|l| !l.starts_with('#')) {
+        let labels = line
+            .split_once('{')
+            .and_then(|(_, rest)| rest.rsplit_once("} "));
+        let Some((labels, _)) = labels.filter(|(_, number)| number.parse::<f64>().is_ok()) else {
+            findings.add(view, "no sample", line.escape_debug().to_string());
+            continue;
+        };
+        let (mut inside, mut text, mut chars) = (false, String::new(), labels.chars());
+        while let Some(c) = chars.next() {
+            match c {
+                '"' => inside = !inside,
+                '\\' => text.push(match chars.next() {
+                    Some('n') => '\n',
+                    c => c.unwrap_or('\\'),
+                }),
+                c if inside => text.push(c),
+                ',' => text.push('\n'),
+                _ => {}
+            }
+        }
+        if inside {
+            findings.add(view, "an open label", line.escape_debug().to_string());
+        }
+        value(view, &text, planted, findings);
+    }
+    format!("{} lines", text.lines().count())
 }

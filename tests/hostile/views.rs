@@ -24,6 +24,8 @@ pub enum Form {
     Hlog,
     /// Stacks of flame graph tools.
     Folded,
+    /// Samples for Prometheus.
+    Metrics,
 }
 
 /// A view: its command, and the form of stdout, or of the file OUT.
@@ -140,6 +142,18 @@ pub struct Output {
     pub shown: Vec<u8>,
     /// What else was written.
     pub said: Vec<u8>,
+}
+
+impl Output {
+    /// What the library has written.
+    pub const fn of(shown: Vec<u8>) -> Self {
+        Self {
+            code: Some(0),
+            signal: None,
+            shown,
+            said: vec![],
+        }
+    }
 }
 
 impl View {

@@ -1,0 +1,171 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! `top` in a pseudo-terminal: every byte that it writes.
+
+use std::fs::File;
+use std::fs::OpenOptions;
+use std::io::Read;
+use std::io::Write;
+use std::path::Path;
+use std::process::Command;
+use std::sync::mpsc::Receiver;
+use std::sync::mpsc::channel;
+use std::thread;
+use std::time::Duration;
+
+use rustix::pty::OpenptFlags;
+use rustix::pty::grantpt;
+use rustix::pty::openpt;
+use rustix::pty::ptsname;
+use rustix::pty::unlockpt;
+use rustix::termios::Winsize;
+use rustix::termios::tcsetwinsize;
+
+use super::judge::Findings;
+use super::judge::evidence;
+use super::plant::Planted;
+use super::strings::FOREIGN_COLOURS;
+use super::strings::is_forbidden;
+
+/// Time after which a screen is given up.
+const LIMIT: Duration = Duration::from_secs(40);
+/// Keys, and what is on the screen after them.
+const KEYS: [(&str, &str); 4] = [
+    ("", "q quit"),
+    ("\t", "slowest recent commands"),
+    ("\t", "queues of"),
+    ("?", "suspend"),
+];
+
+/// A terminal, and what has come from it.
+struct Terminal {
+    keys: File,
+    chunks: Receiver<Vec<u8>>,
+    bytes: Vec<u8>,
+}
+
+impl Terminal {
+    /// Reads until the new part has this text, or to the end.
+    fn until(&mut self, text: &str) {
+        let from = self.bytes.len();
+        // words are apart by sequences that move the cursor
+        let words: Vec<&str> = text.split(' ').collect();
+        let seen = |bytes: &[u8]| {
+            let text = String::from_utf8_lossy(bytes);
+            !words.is_empty() && words.iter().all(|w| text.contains(w))
+        };
+        while text.is_empty() || !seen(&self.bytes[from..]) {
+            match self.chunks.recv_timeout(LIMIT) {
+                Ok(chunk) => self.bytes.extend(chunk),
+                Err(_) => return,
+            }
+        }
+    }
+}
+
+/// The bytes of a run, in which each panel was shown.
+fn run(dir: &Path) -> Vec<u8> {
+    let master = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY).unwrap();
+    grantpt(&master).unwrap();
+    unlockpt(&master).unwrap();
+    let name = ptsname(&master, vec![]).unwrap();
+    let slave = OpenOptions::new()
+        .read(true)
+        .write(true)
+        .open(name.to_str().unwrap())
+        .unwrap();
+    let size = Winsize {
+        ws_row: 40,
+        ws_col: 120,
+        ws_xpixel: 0,
+        ws_ypixel: 0,
+    };
+    tcsetwinsize(&slave, size).unwrap();
+    let end = || slave.try_clone().unwrap();
+    let mut command = Command::new(env!("CARGO_BIN_EXE_nvme-deep"));
+    command
+        .args(["top", "100ms", "--from", "a.nvd"])
+        .current_dir(dir);
+    command
+        .env("TERM", "xterm-256color")
+        .env("LANG", "C.UTF-8")
+        .env_remove("NO_COLOR");
+    command.stdin(end()).stdout(end()).stderr(end());
+    let mut child = command.spawn().unwrap();
+    drop(command);
+    drop(slave);
+    let keys = File::from(master);
+    let (mut output, (sender, chunks)) = (keys.try_clone().unwrap(), channel());
+    thread::spawn(move || {
+        let mut chunk = [0; 1 << 16];
+        while let Ok(n @ 1..) = output.read(&mut chunk) {
+            if sender.send(chunk[..n].to_vec()).is_err() {
+                return;
+            }
+        }
+    });
+    let mut terminal = Terminal {
+        keys,
+        chunks,
+        bytes: vec![],
+    };
+    for (keys, text) in KEYS {
+        terminal.keys.write_all(keys.as_bytes()).unwrap();
+        terminal.until(text);
+    }
+    terminal.keys.write_all(b"q").unwrap();
+    terminal.until("");
+    let status = child.wait().unwrap();
+    assert!(status.success(), "{status}");
+    terminal.bytes
+}
+
+/// Removes control sequences that move the cursor, set colours and modes: ESC, `[`, parameters, letter.
+fn without_sequences(text: &str) -> String {
+    let (mut plain, mut rest) = (String::new(), text);
+    while let Some(at) = rest.find("\u{1b}[") {
+        let (before, sequence) = rest.split_at(at);
+        plain.push_str(before);
+        let end = sequence[2..].find(|c: char| !c.is_ascii_digit() && !"?;:".contains(c));
+        let letter =
+            end.filter(|end| sequence[2 + end..].starts_with(|c: char| c.is_ascii_alphabetic()));
+        let is_foreign = FOREIGN_COLOURS
+            .iter()
+            .any(|foreign| sequence.starts_with(foreign));
+        let skip = match letter {
+            Some(end) if !is_foreign => 2 + end + 1,
+            _ => {
+                plain.push('\u{1b}');
+                1
+            }
+        };
+        rest = &sequence[skip..];
+    }
+    plain + rest
+}
+
+/// Runs it, and checks what it wrote.
+pub fn judge(dir: &Path, planted: &[Planted], findings: &mut Findings) {
+    let bytes = run(dir);
+    let text = String::from_utf8_lossy(&bytes);
+    for (_, words) in KEYS {
+        let all = words.split(' ').all(|word| text.contains(word));
+        assert!(all, "`{words}` was not shown: {}", text.escape_debug());
+    }
+    let plain = without_sequences(&text);
+    let bad = plain.find(|c| c != '\r' && is_forbidden(c));
+    if let Some(at) = bad {
+        findings.add(
+            "top, on a terminal",
+            "raw text",
+            evidence(&plain, at, planted),
+        );
+    }
+    let forged = text.matches("exact: 1 commands").count();
+    if forged > 0 {
+        findings.add(
+            "top, on a terminal",
+            "another accuracy",
+            format!("{forged} times"),
+        );
+    }
+}
