@@ -35,6 +35,7 @@ mod views;
 
 use std::collections::BTreeSet;
 use std::env;
+use std::fs;
 use std::sync::atomic::AtomicUsize;
 use std::sync::atomic::Ordering;
 use std::thread;
@@ -53,6 +54,7 @@ use self::judge::Findings;
 use self::plant::Planted;
 use self::plant::marks;
 use self::strings::CONTROLS;
+use self::strings::FILE;
 use self::strings::LINES;
 use self::strings::SINK;
 use self::strings::THREADS;
@@ -60,6 +62,7 @@ use self::strings::WORDS;
 use self::strings::mixed;
 use self::views::Form;
 use self::views::Output;
+use self::views::REFUSALS;
 use self::views::VIEWS;
 use self::views::View;
 
@@ -83,6 +86,7 @@ fn case(name: &str, keep: bool, text: impl Fn(usize) -> String + Sync + 'static)
         name: name.to_owned(),
         text: Box::new(text),
         thread: Box::new(|n| THREADS[n % THREADS.len()].to_vec()),
+        file: FILE,
         keep,
         patch: None,
         may_refuse: false,
@@ -94,6 +98,7 @@ fn case(name: &str, keep: bool, text: impl Fn(usize) -> String + Sync + 'static)
 fn harmless(keep: bool) -> Case {
     Case {
         thread: Box::new(|_| b"x".to_vec()),
+        file: "x",
         ..case("harmless", keep, |_| "x".into())
     }
 }
@@ -296,7 +301,7 @@ fn judge_cases(
     let (mut all, mut seen) = (Findings::default(), BTreeSet::new());
     let harmless: Vec<Output> = plain
         .iter()
-        .map(|(_, files)| view.run(number, files.dir.path()))
+        .map(|(_, files)| view.run(number, files))
         .collect();
     for (output, (keep, _)) in harmless.iter().zip(plain) {
         let said = String::from_utf8_lossy(&output.said);
@@ -308,7 +313,7 @@ fn judge_cases(
         }
     }
     for (case, files) in cases {
-        let output = view.run(number, files.dir.path());
+        let output = view.run(number, files);
         let harmless = &harmless[plain
             .iter()
             .position(|(keep, _)| *keep == case.keep)
@@ -378,7 +383,7 @@ fn top_passes_no_hostile_text_to_a_terminal() {
         case("lines", true, from_list(&LINES, 0)),
     ] {
         let (files, mut found) = (case.files(), Findings::default());
-        terminal::judge(files.dir.path(), &files.planted, &mut found);
+        terminal::judge(&files, &mut found);
         all.extend(found.of(&case.name));
     }
     all.assert_none();
@@ -394,6 +399,7 @@ fn no_view_of_the_library_passes_a_hostile_text_on() {
         let empty = TempDir::new().unwrap();
         let files = Files {
             dir: empty,
+            name: String::new(),
             planted: outputs.planted,
         };
         for ((command, form, plain), (_, _, bytes)) in harmless.all.iter().zip(outputs.all) {
@@ -404,6 +410,44 @@ fn no_view_of_the_library_passes_a_hostile_text_on() {
             let [plain, output] = [plain.clone(), bytes].map(Output::of);
             all.extend(judge_view(&view, &case, &files, &plain, &output).of(&case.name));
         }
+    }
+    all.assert_none();
+}
+
+#[test]
+fn no_refusal_passes_the_name_of_a_file_on() {
+    let refuses = Case {
+        may_refuse: true,
+        ..harmless(true)
+    };
+    let case = Case {
+        file: FILE,
+        ..harmless(true)
+    };
+    let files = case.files();
+    let path = files.dir.path().join(&files.name);
+    let whole = fs::read(&path).unwrap();
+    let mut all = Findings::default();
+    for (state, bytes) in [
+        ("foreign", &b"text"[..]),
+        ("cut", &whole[..whole.len() / 2]),
+    ] {
+        fs::write(&path, bytes).unwrap();
+        for (number, view) in REFUSALS.iter().enumerate() {
+            let output = view.run(number, &files);
+            judge_end(view.command, &refuses, &files, &output, &mut all);
+            let none = output.code == Some(0);
+            assert!(!none, "{state}: {}", view.command);
+        }
+    }
+    fs::remove_file(&path).unwrap();
+    let missing = REFUSALS
+        .iter()
+        .filter(|view| !view.command.ends_with("-o A"));
+    for (number, view) in missing.enumerate() {
+        let output = view.run(number, &files);
+        judge_end(view.command, &refuses, &files, &output, &mut all);
+        assert_eq!(output.code, Some(2), "{}", view.command);
     }
     all.assert_none();
 }

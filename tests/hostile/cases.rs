@@ -43,6 +43,8 @@ pub struct Case {
     pub text: Box<dyn Fn(usize) -> String + Sync>,
     /// Makes the bytes of the name of thread `n`.
     pub thread: Box<dyn Fn(usize) -> Vec<u8> + Sync>,
+    /// The start of the name of the file `a`.
+    pub file: &'static str,
     /// Words that views compare with known ones stay.
     pub keep: bool,
     /// Replaces bytes of the JSON of each block, to write what serde_json would not.
@@ -56,6 +58,8 @@ pub struct Case {
 /// The files of a case.
 pub struct Files {
     pub dir: TempDir,
+    /// The name of the file `a`.
+    pub name: String,
     pub planted: Vec<Planted>,
 }
 
@@ -120,6 +124,7 @@ impl Case {
     pub fn files(&self) -> Files {
         let dir = TempDir::new().unwrap();
         let mut planter = Planter::new(&*self.text, &*self.thread, self.keep);
+        let file = planter.file(self.file);
         for (path, name) in RECORDINGS {
             let mut recording = blocks::read(path);
             if recording.iter().all(|b| b.kind != blocks::MACHINE) && name == "a" {
@@ -132,8 +137,11 @@ impl Case {
                     replace(&mut block.payload, patch);
                 }
             }
-            let file = dir.path().join(format!("{name}.nvd"));
-            fs::write(file, blocks::write(&recording)).unwrap();
+            let name = match name {
+                "a" => file.clone(),
+                name => format!("{name}.nvd"),
+            };
+            fs::write(dir.path().join(name), blocks::write(&recording)).unwrap();
         }
         let mut spdk = spdk(&mut planter).into_bytes();
         if let Some(patch) = self.patch {
@@ -144,6 +152,7 @@ impl Case {
         fs::copy(kvm, dir.path().join("kvm.trace")).unwrap();
         Files {
             dir,
+            name: file,
             planted: planter.planted,
         }
     }

@@ -28,7 +28,7 @@ fn value(view: &str, text: &str, planted: &[Planted], findings: &mut Findings) {
             let evidence = format!(
                 "`{}` for `{}` of {}",
                 text.escape_debug(),
-                planted.text.escape_debug(),
+                planted.text.escape_ascii(),
                 planted.place
             );
             findings.add(view, "another value", evidence);
@@ -40,19 +40,24 @@ fn value(view: &str, text: &str, planted: &[Planted], findings: &mut Findings) {
 const LIMIT: usize = 512;
 
 /// The forms that a text may have in a value: the text, escaped as on a terminal, and as one word.
-fn forms(text: &str) -> [String; 3] {
-    [text.to_owned(), escaped(text, ""), escaped(text, " ;,")]
+fn forms(bytes: &[u8]) -> [String; 3] {
+    let text = String::from_utf8_lossy(bytes).into_owned();
+    [text, escaped(bytes, ""), escaped(bytes, " ;,")]
 }
 
-fn escaped(text: &str, also: &str) -> String {
+fn escaped(bytes: &[u8], also: &str) -> String {
     let mut all = String::new();
-    for c in text.chars() {
-        match c {
-            '\\' | '\n' | '\r' | '\t' | '\0' => all.extend(c.escape_debug()),
-            ' '..='~' if !also.contains(c) => all.push(c),
-            c if !c.is_ascii() && c.escape_debug().len() == 1 => all.push(c),
-            c => all.extend(c.escape_unicode()),
+    for chunk in bytes.utf8_chunks() {
+        for c in chunk.valid().chars() {
+            match c {
+                '\\' | '\n' | '\r' | '\t' | '\0' => all.extend(c.escape_debug()),
+                ' '..='~' if !also.contains(c) => all.push(c),
+                c if !c.is_ascii() && c.escape_debug().len() == 1 => all.push(c),
+                c => all.extend(c.escape_unicode()),
+            }
         }
+        let invalid = chunk.invalid().iter();
+        invalid.for_each(|byte| all += &format!("\\x{byte:02x}"));
     }
     all
 }
@@ -209,8 +214,8 @@ fn varint(bytes: &[u8]) -> Option<(u64, &[u8])> {
     Some((value, &bytes[len..]))
 }
 
-/// The fields of a protobuf message; `None` if it is none.
-fn fields(mut bytes: &[u8]) -> Option<Vec<&[u8]>> {
+/// The fields of a protobuf message with their numbers; `None` if it is none.
+fn fields(mut bytes: &[u8]) -> Option<Vec<(u64, &[u8])>> {
     let mut fields = vec![];
     while !bytes.is_empty() {
         let (key, rest) = varint(bytes)?;
@@ -224,28 +229,26 @@ fn fields(mut bytes: &[u8]) -> Option<Vec<&[u8]>> {
             5 => rest.split_at_checked(4)?,
             _ => return None,
         };
-        (bytes, _) = (rest, fields.push(content));
+        bytes = rest;
+        fields.push((key >> 3, content));
     }
     Some(fields)
 }
 
-fn has_mark(bytes: &[u8]) -> bool {
-    bytes.windows(2).any(|w| w == b"Zq")
-}
-
-/// Checks the innermost fields that have a mark.
-fn texts(view: &str, message: &[u8], planted: &[Planted], findings: &mut Findings) {
-    let inner = fields(message).unwrap_or_default();
-    let inner: Vec<&[u8]> = inner.into_iter().filter(|f| has_mark(f)).collect();
-    for field in &inner {
-        texts(view, field, planted, findings);
-    }
-    if inner.is_empty() && has_mark(message) {
-        match str::from_utf8(message) {
-            Ok(text) => leaf(view, text, planted, findings),
-            Err(_) => findings.add(view, "not UTF-8", message.escape_ascii().to_string()),
+/// The texts of a packet: of a descriptor of a track (60), of interned data (12), of an event (11).
+fn texts(packet: &[u8]) -> Vec<&[u8]> {
+    let (mut texts, fields) = (vec![], |message| fields(message).unwrap_or_default());
+    for (number, part) in fields(packet) {
+        for (inner, content) in fields(part) {
+            match (number, inner) {
+                (60, 2) => texts.push(content),
+                (11 | 12, _) => texts.extend(fields(content).into_iter().map(|field| field.1)),
+                _ => {}
+            }
         }
     }
+    texts.retain(|text| text.windows(2).any(|w| w == b"Zq"));
+    texts
 }
 
 /// A trace of packets. Returns their number.
@@ -254,10 +257,14 @@ pub fn perfetto(view: &str, bytes: &[u8], planted: &[Planted], findings: &mut Fi
     if packets.is_empty() {
         findings.add(view, "no packets", format!("{} bytes", bytes.len()));
     }
-    for packet in &packets {
-        texts(view, packet, planted, findings);
+    let mut lines = 0;
+    for text in packets.iter().flat_map(|(_, packet)| texts(packet)) {
+        lines += text.iter().filter(|byte| **byte == b'\n').count();
+        match str::from_utf8(text) {
+            Ok(text) => leaf(view, text, planted, findings),
+            Err(_) => findings.add(view, "not UTF-8", text.escape_ascii().to_string()),
+        }
     }
-    let lines = bytes.iter().filter(|b| **b == b'\n').count();
     format!("{} packets, {lines} lines", packets.len())
 }
 

@@ -106,7 +106,7 @@ impl Maker<'_> {
         let text = fit((self.make)(n)) + &mark(n);
         self.out.planted.push(Planted {
             place: place.to_owned(),
-            text: text.clone(),
+            text: text.clone().into_bytes(),
         });
         text
     }

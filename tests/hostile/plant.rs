@@ -42,7 +42,8 @@ const KNOWN_WORDS: [&str; 9] = [
 #[derive(Clone, Debug)]
 pub struct Planted {
     pub place: String,
-    pub text: String,
+    /// UTF-8, but for names of threads.
+    pub text: Vec<u8>,
 }
 
 /// Makes the text number `n` of a place.
@@ -97,9 +98,20 @@ impl<'a> Planter<'a> {
                 text => text + &mark(n),
             };
             let place = place.to_owned();
+            let text = text.into_bytes();
             self.planted.push(Planted { place, text });
         }
-        self.planted[n].text.clone()
+        String::from_utf8(self.planted[n].text.clone()).unwrap()
+    }
+
+    /// A name of a file: that of recordings is not in them.
+    pub fn file(&mut self, start: &str) -> String {
+        let name = start.to_owned() + &mark(self.planted.len());
+        self.planted.push(Planted {
+            place: "name of the file".to_owned(),
+            text: name.clone().into_bytes(),
+        });
+        name
     }
 
     /// Replaces a text of another file.
@@ -117,7 +129,7 @@ impl<'a> Planter<'a> {
         name.extend(mark.bytes());
         if n == next {
             let place = "name of a thread".to_owned();
-            let text = String::from_utf8_lossy(&name).into_owned();
+            let text = name.clone();
             self.planted.push(Planted { place, text });
         }
         bytes.fill(0);

@@ -16,6 +16,10 @@ pub const FOREIGN_COLOURS: [&str; 2] = ["\u{1b}[8m", "\u{1b}[5;97;41m"];
 pub const SINK: &str = "a\u{1b}[8m\u{1b}[2J\u{1b}]0;t\u{7}\u{1b}]52;c;aGk=\u{1b}\\\r\nFORGED\u{9b}31m\u{85}\u{7f}\0\
      \u{202e}\u{2066}\u{200f}\u{2028}FORGED\u{2029}FORGED</svg><script>&amp;]]><!--\"'`\\,;{}%s\t$(x)\u{8}";
 
+/// The name of a file. `diff` takes a comma for the end of a name.
+pub const FILE: &str =
+    "x\u{1b}[8m\u{1b}]0;t\u{7}\r\nFORGED\u{9b}31m\u{202e}\u{2028}FORGED<svg>&\"'`$(x); =1";
+
 /// Lines, and what forges them.
 pub const LINES: [&str; 8] = [
     "x\naccuracy  exact: 1 commands, 0 lost\nFORGED",

@@ -5,9 +5,9 @@ use std::fs::File;
 use std::fs::OpenOptions;
 use std::io::Read;
 use std::io::Write;
-use std::path::Path;
 use std::process::Command;
 use std::sync::mpsc::Receiver;
+use std::sync::mpsc::RecvTimeoutError;
 use std::sync::mpsc::channel;
 use std::thread;
 use std::time::Duration;
@@ -20,9 +20,9 @@ use rustix::pty::unlockpt;
 use rustix::termios::Winsize;
 use rustix::termios::tcsetwinsize;
 
+use super::cases::Files;
 use super::judge::Findings;
 use super::judge::evidence;
-use super::plant::Planted;
 use super::strings::FOREIGN_COLOURS;
 use super::strings::is_forbidden;
 
@@ -44,8 +44,8 @@ struct Terminal {
 }
 
 impl Terminal {
-    /// Reads until the new part has this text, or to the end.
-    fn until(&mut self, text: &str) {
+    /// Reads until the new part has this text, or to the end. Returns whether it ended.
+    fn until(&mut self, text: &str) -> bool {
         let from = self.bytes.len();
         // words are apart by sequences that move the cursor
         let words: Vec<&str> = text.split(' ').collect();
@@ -56,14 +56,15 @@ impl Terminal {
         while text.is_empty() || !seen(&self.bytes[from..]) {
             match self.chunks.recv_timeout(LIMIT) {
                 Ok(chunk) => self.bytes.extend(chunk),
-                Err(_) => return,
+                Err(error) => return error == RecvTimeoutError::Disconnected,
             }
         }
+        false
     }
 }
 
 /// The bytes of a run, in which each panel was shown.
-fn run(dir: &Path) -> Vec<u8> {
+fn run(files: &Files) -> Vec<u8> {
     let master = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY).unwrap();
     grantpt(&master).unwrap();
     unlockpt(&master).unwrap();
@@ -83,8 +84,8 @@ fn run(dir: &Path) -> Vec<u8> {
     let end = || slave.try_clone().unwrap();
     let mut command = Command::new(env!("CARGO_BIN_EXE_nvme-deep"));
     command
-        .args(["top", "100ms", "--from", "a.nvd"])
-        .current_dir(dir);
+        .args(["top", "100ms", "--from", &files.name])
+        .current_dir(files.dir.path());
     command
         .env("TERM", "xterm-256color")
         .env("LANG", "C.UTF-8")
@@ -113,7 +114,7 @@ fn run(dir: &Path) -> Vec<u8> {
         terminal.until(text);
     }
     terminal.keys.write_all(b"q").unwrap();
-    terminal.until("");
+    assert!(terminal.until(""), "q does not end it");
     let status = child.wait().unwrap();
     assert!(status.success(), "{status}");
     terminal.bytes
@@ -144,8 +145,8 @@ fn without_sequences(text: &str) -> String {
 }
 
 /// Runs it, and checks what it wrote.
-pub fn judge(dir: &Path, planted: &[Planted], findings: &mut Findings) {
-    let bytes = run(dir);
+pub fn judge(files: &Files, findings: &mut Findings) {
+    let (bytes, planted) = (run(files), &files.planted);
     let text = String::from_utf8_lossy(&bytes);
     for (_, words) in KEYS {
         let all = words.split(' ').all(|word| text.contains(word));

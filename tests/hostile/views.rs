@@ -3,9 +3,10 @@
 
 use std::fs;
 use std::os::unix::process::ExitStatusExt;
-use std::path::Path;
 use std::process::Command;
 use std::process::Stdio;
+
+use super::cases::Files;
 
 /// The form of an output.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -38,56 +39,50 @@ const fn view(command: &'static str, form: Form) -> View {
     View { command, form }
 }
 
-/// All views. a.nvd and b.nvd are recordings of the driver, guest.nvd and host.nvd of both sides, the
-/// others of causes.
+/// All views. A and b.nvd are recordings of the driver, guest.nvd and host.nvd of both sides, the others
+/// of causes. The name of the file A is hostile, too.
 pub const VIEWS: &[View] = &[
-    view("latency --from a.nvd", Form::Wrapped),
+    view("latency --from A", Form::Wrapped),
     view(
-        "latency --stages=fine --hist -v --color always --from a.nvd b.nvd",
+        "latency --stages=fine --hist -v --color always --from A b.nvd",
         Form::Wrapped,
     ),
-    view("latency 400ms --stages --from a.nvd", Form::Wrapped),
+    view("latency 400ms --stages --from A", Form::Wrapped),
+    view("latency --json --stages=fine -v --from A b.nvd", Form::Json),
+    view("trace --from A", Form::Text),
     view(
-        "latency --json --stages=fine -v --from a.nvd b.nvd",
-        Form::Json,
-    ),
-    view("trace --from a.nvd", Form::Text),
-    view(
-        "trace --pair --stages=fine --kstack --color always --from a.nvd",
+        "trace --pair --stages=fine --kstack --color always --from A",
         Form::Text,
     ),
+    view("trace --pair --time wall -v --from A b.nvd", Form::Wrapped),
     view(
-        "trace --pair --time wall -v --from a.nvd b.nvd",
-        Form::Wrapped,
-    ),
-    view(
-        "trace --json --pair --kstack --stages=fine --from a.nvd b.nvd",
+        "trace --json --pair --kstack --stages=fine --from A b.nvd",
         Form::Json,
     ),
-    view("stacks --from a.nvd b.nvd", Form::Text),
+    view("stacks --from A b.nvd", Form::Text),
     view(
-        "stacks --color always -v --by latency --from a.nvd",
+        "stacks --color always -v --by latency --from A",
         Form::Wrapped,
     ),
-    view("stacks --folded --from a.nvd", Form::Folded),
-    view("stacks --json --from a.nvd b.nvd", Form::Json),
-    view("stacks --svg OUT --from a.nvd", Form::Svg),
-    view("pattern --from a.nvd b.nvd", Form::Text),
-    view("pattern --hist --color always -v --from a.nvd", Form::Text),
-    view("pattern --json --from a.nvd b.nvd", Form::Json),
-    view("pattern --svg OUT --from a.nvd", Form::Svg),
-    view("heatmap --svg OUT --from a.nvd", Form::Svg),
-    view("heatmap --png OUT --y lba --from a.nvd", Form::Png),
-    view("top 500ms --from a.nvd", Form::Text),
-    view("top 500ms --color always -v --from a.nvd", Form::Wrapped),
-    view("diff a.nvd b.nvd -v", Form::Wrapped),
-    view("diff a.nvd b.nvd -v --color always", Form::Wrapped),
-    view("diff a.nvd b.nvd --json -v", Form::Json),
-    view("export a.nvd b.nvd --format csv -o -", Form::Csv),
-    view("export a.nvd b.nvd --format ndjson -o -", Form::Json),
-    view("export a.nvd --format hlog -o -", Form::Hlog),
-    view("export a.nvd b.nvd --format parquet -o -", Form::Parquet),
-    view("export a.nvd --format perfetto -o -", Form::Perfetto),
+    view("stacks --folded --from A", Form::Folded),
+    view("stacks --json --from A b.nvd", Form::Json),
+    view("stacks --svg OUT --from A", Form::Svg),
+    view("pattern --from A b.nvd", Form::Text),
+    view("pattern --hist --color always -v --from A", Form::Wrapped),
+    view("pattern --json --from A b.nvd", Form::Json),
+    view("pattern --svg OUT --from A", Form::Svg),
+    view("heatmap --svg OUT --from A", Form::Svg),
+    view("heatmap --png OUT --y lba --from A", Form::Png),
+    view("top 500ms --from A", Form::Text),
+    view("top 500ms --color always -v --from A", Form::Wrapped),
+    view("diff A b.nvd -v", Form::Wrapped),
+    view("diff A b.nvd -v --color always", Form::Wrapped),
+    view("diff A b.nvd --json -v", Form::Json),
+    view("export A b.nvd --format csv -o -", Form::Csv),
+    view("export A b.nvd --format ndjson -o -", Form::Json),
+    view("export A --format hlog -o -", Form::Hlog),
+    view("export A b.nvd --format parquet -o -", Form::Parquet),
+    view("export A --format perfetto -o -", Form::Perfetto),
     view(
         "diagnose -v --color always --from discard-storm.nvd",
         Form::Wrapped,
@@ -124,14 +119,29 @@ pub const VIEWS: &[View] = &[
     view("host annotate spdk.json --json", Form::Json),
     view("host import --spdk-trace spdk.json", Form::Wrapped),
     view("host import --spdk-trace spdk.json --json", Form::Json),
+    view("host kvm kvm.trace --guest A --ctrl nvme0", Form::Wrapped),
     view(
-        "host kvm kvm.trace --guest a.nvd --ctrl nvme0",
-        Form::Wrapped,
-    ),
-    view(
-        "host kvm kvm.trace --guest a.nvd --ctrl nvme0 --json",
+        "host kvm kvm.trace --guest A --ctrl nvme0 --json",
         Form::Json,
     ),
+];
+
+/// Commands that refuse a file A that is missing, or is something else.
+pub const REFUSALS: &[View] = &[
+    view("latency --from A", Form::Text),
+    view("trace --from A", Form::Text),
+    view("stacks --from A", Form::Text),
+    view("pattern --from A", Form::Text),
+    view("top --from A", Form::Text),
+    view("diagnose --from A", Form::Text),
+    view("heatmap --svg OUT --from A", Form::Text),
+    view("diff A b.nvd", Form::Text),
+    view("export A --format csv -o -", Form::Text),
+    view("export b.nvd --format csv -o A", Form::Text),
+    view("host trace --from A", Form::Text),
+    view("host annotate A", Form::Text),
+    view("host import --spdk-trace A", Form::Text),
+    view("join guest.nvd A", Form::Text),
 ];
 
 /// What a run has left.
@@ -157,13 +167,18 @@ impl Output {
 }
 
 impl View {
-    /// Runs the binary in the directory with the recordings. `number` names the file that it writes.
-    pub fn run(&self, number: usize, dir: &Path) -> Output {
+    /// Runs the binary on files. `number` names the file that it writes.
+    pub fn run(&self, number: usize, files: &Files) -> Output {
+        let dir = files.dir.path();
         let out = dir.join(format!("out-{number}"));
         let name = out.file_name().unwrap();
         let mut command = Command::new(env!("CARGO_BIN_EXE_nvme-deep"));
         for word in self.command.split(' ') {
-            command.arg(if word == "OUT" { name } else { word.as_ref() });
+            command.arg(match word {
+                "OUT" => name,
+                "A" => files.name.as_ref(),
+                word => word.as_ref(),
+            });
         }
         command.current_dir(dir).stdin(Stdio::null());
         command
