@@ -11,6 +11,7 @@ use nvme_deep::abi;
 use nvme_deep::model::event::Event;
 use nvme_deep::model::histogram::Histogram;
 use nvme_deep::model::stage::StageSet;
+use nvme_deep::model::untrusted::Untrusted;
 use nvme_deep::nvme::decode::CommandSet;
 use nvme_deep::recording::Block;
 use nvme_deep::recording::BlockWriter;
@@ -30,6 +31,8 @@ use nvme_deep::session::Reorder;
 static ALLOC: AllocProfiler = AllocProfiler::system();
 
 const BATCH: u64 = 1000;
+/// The name of a disk.
+static NAME: Untrusted = Untrusted::fixed("nvme0n1");
 
 fn main() {
     divan::main();
@@ -121,7 +124,7 @@ fn record_to_text(bencher: Bencher<'_, '_>) {
         Some(StageSet::Basic),
     );
     let cx = Context {
-        disk: "nvme0n1",
+        disk: &NAME,
         set: CommandSet::Nvm,
         kstack: "",
         kstack_complete: "",
@@ -200,7 +203,7 @@ fn decode_recording(bencher: Bencher<'_, '_>) {
 fn render_recording(bencher: Bencher<'_, '_>, view: &mut dyn EventSink) {
     let recording = recording();
     let cx = Context {
-        disk: "nvme0n1",
+        disk: &NAME,
         ..Context::default()
     };
     bencher.counter(ItemsCount::new(BATCH)).bench_local(|| {

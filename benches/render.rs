@@ -17,6 +17,7 @@ use nvme_deep::model::event::Submission;
 use nvme_deep::model::event::Verdict;
 use nvme_deep::model::stage::StageSet;
 use nvme_deep::model::timeline::Timeline;
+use nvme_deep::model::untrusted::Untrusted;
 use nvme_deep::nvme::decode::CommandSet;
 use nvme_deep::nvme::decode::describe;
 use nvme_deep::nvme::opcode::Opcode;
@@ -36,11 +37,13 @@ static ALLOC: AllocProfiler = AllocProfiler::system();
 
 /// Events rendered in a row. Each is later than the one before, as from a busy ring.
 const BATCH: u64 = 1000;
+/// The name of a disk.
+static NAME: Untrusted = Untrusted::fixed("nvme0n1");
 /// CLOCK_MONOTONIC of a machine with an uptime of some hours.
 const AT: u64 = 12_345_678_901_234;
 
 const CONTEXT: Context<'_> = Context {
-    disk: "nvme0n1",
+    disk: &NAME,
     set: CommandSet::Nvm,
     kstack: "",
     kstack_complete: "",

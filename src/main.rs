@@ -12,6 +12,7 @@ use std::process::ExitCode;
 
 use clap::Parser;
 use nvme_deep::error::Kind;
+use nvme_deep::model::untrusted::Lines;
 
 use crate::cli::args::Args;
 use crate::cli::args::Command;
@@ -79,7 +80,8 @@ fn main() -> ExitCode {
         Ok(()) => ExitCode::SUCCESS,
         Err(failed) if exit::is_closed_pipe(&failed) => ExitCode::SUCCESS,
         Err(failed) => exit::code_of_program(&failed).unwrap_or_else(|| {
-            let _ = writeln!(stderr(), "nvme-deep: {failed:#}");
+            let text = format!("{failed:#}");
+            let _ = writeln!(stderr(), "nvme-deep: {}", Lines(&text));
             exit::code(exit::kind_of(&failed))
         }),
     }

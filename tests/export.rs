@@ -35,6 +35,7 @@ use nvme_deep::export::perfetto::Begins;
 use nvme_deep::export::perfetto::Perfetto;
 use nvme_deep::export::perfetto::Span;
 use nvme_deep::model::stratum::BlockSizes;
+use nvme_deep::model::untrusted::Untrusted;
 use nvme_deep::nvme::decode::CommandSet;
 use nvme_deep::recording::RunInfo;
 use nvme_deep::report::recount::Recount;
@@ -66,12 +67,12 @@ fn run_of(stage_set: StageSet) -> RunInfo {
 
 /// Passes the events to a sink. Returns the number that it has a place for.
 fn feed(sink: &mut dyn Sink, stage_set: StageSet, events: &[Event]) -> usize {
-    sink.begin("file", &run_of(stage_set)).unwrap();
+    sink.begin(&"file".into(), &run_of(stage_set)).unwrap();
     sink.clock(1_000_000_000).unwrap();
     let taken = events.iter().filter(|event| {
         let entry = Entry {
             event,
-            disk: "",
+            disk: <&Untrusted>::default(),
             set: CommandSet::Nvm,
         };
         sink.event(&entry).unwrap()

@@ -172,8 +172,8 @@ fn replay(options: &DiagnoseOptions, path: &Path, expectation: Expectation) -> R
     let (facts, ended) = read(replay, &settings, expectation)?;
     let origin = Origin {
         file: Some(&file),
-        kernel: info.kernel.as_deref(),
-        machine: info.machine.as_deref(),
+        kernel: info.kernel.as_ref(),
+        machine: info.machine.as_ref(),
     };
     let diagnosis = show(options, origin, &facts)?;
     ended?;
@@ -235,7 +235,7 @@ fn observe(options: &DiagnoseOptions, expectation: Expectation) -> Result<()> {
     let facts = intake.finish(&watched, expectation);
     let origin = Origin {
         file: None,
-        kernel: identity.kernel.as_deref(),
+        kernel: identity.kernel.as_ref(),
         machine: Some(&identity.hypervisor),
     };
     let diagnosis = show(options, origin, &facts)?;

@@ -12,6 +12,7 @@ use std::thread;
 use anyhow::Context;
 use anyhow::Result;
 use nvme_deep::error::Kind;
+use nvme_deep::model::untrusted::printable;
 use rustix::io::Errno;
 use rustix::process::Pid;
 use rustix::process::Signal;
@@ -36,7 +37,7 @@ pub struct Program {
 /// How the run ends, for the first line: with the program, or as [`until`] says.
 pub fn until_end(program: &[OsString], has_end: bool) -> String {
     match program.first() {
-        Some(name) => format!("; until {} ends", name.display()),
+        Some(name) => format!("; until {} ends", printable(name)),
         None => until(has_end).into(),
     }
 }
@@ -52,7 +53,7 @@ impl Program {
             let (name, child) = (String::new(), None);
             return Ok(Self { name, child });
         };
-        let name = first.display().to_string();
+        let name = printable(first);
         let child = Command::new(first)
             .args(arguments)
             .spawn()

@@ -25,6 +25,8 @@ use nvme_deep::export::perfetto::Perfetto;
 use nvme_deep::export::perfetto::Span;
 use nvme_deep::model::event::Event;
 use nvme_deep::model::event::StackId;
+use nvme_deep::model::untrusted::Untrusted;
+use nvme_deep::model::untrusted::printable;
 use nvme_deep::recording::Item;
 use nvme_deep::report::ledger::Accuracy;
 use nvme_deep::report::ledger::EventClass;
@@ -130,7 +132,7 @@ impl Output {
         };
         let (file, out) = OutFile::create(path, options.force, &options.files)?;
         let output = Self {
-            name: path.display().to_string(),
+            name: printable(path),
             file: Some(file),
         };
         Ok((output, out))
@@ -203,19 +205,18 @@ fn show(ledger: &Ledger) {
 fn report(ledger: &Ledger, path: &Path, of_several: bool) -> bool {
     let exact = ledger.accuracy() == Accuracy::Exact;
     if of_several && !exact {
-        say(&format!("{}:", path.display()));
+        say(&format!("{}:", printable(path)));
         show(ledger);
     }
     exact
 }
 
 /// The name of a recording in the output. A file name may have the name of a machine.
-fn name_of(options: &ExportOptions, path: &Path, number: usize) -> String {
+fn name_of(options: &ExportOptions, path: &Path, number: usize) -> Untrusted {
     if options.redact {
-        return number.to_string();
+        return number.to_string().into();
     }
-    let name = path.file_name().unwrap_or(path.as_os_str());
-    name.to_string_lossy().into_owned()
+    Untrusted::from_os(path.file_name().unwrap_or(path.as_os_str()))
 }
 
 /// Adds a recording. Returns its ledger, and an error if it is damaged or has no end; the events
@@ -225,7 +226,7 @@ fn name_of(options: &ExportOptions, path: &Path, number: usize) -> String {
 /// If the recording cannot be read, or the format not be written; one sentence.
 pub fn add(
     options: &ExportOptions,
-    (path, name): (&Path, &str),
+    (path, name): (&Path, &Untrusted),
     sink: &mut dyn Sink,
     counts: &mut Counts,
     failed: &dyn Fn(io::Error) -> Error,

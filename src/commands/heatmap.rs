@@ -7,6 +7,8 @@ use std::time::Duration;
 use anyhow::Result;
 use nvme_deep::error::Kind;
 use nvme_deep::model::event::Event;
+use nvme_deep::model::untrusted::Untrusted;
+use nvme_deep::model::untrusted::file_name;
 use nvme_deep::render::heatmap::Caption;
 use nvme_deep::render::heatmap::SIZE;
 use nvme_deep::render::heatmap::draw;
@@ -166,9 +168,10 @@ pub fn run(options: &HeatmapOptions) -> Result<()> {
 
 /// The filters, and the name of the recording.
 fn subject(options: &HeatmapOptions) -> String {
-    let file = options.from.as_deref().and_then(Path::file_name);
-    let file = file.map(|name| format!("of {}", name.to_string_lossy()));
-    let filter = Some(options.settings.filter.text()).filter(|text| !text.is_empty());
+    let file = options.from.as_deref();
+    let file = file.map(|path| format!("of {}", file_name(path)));
+    let filter = Untrusted::from(options.settings.filter.text());
+    let filter = Some(filter).filter(|text| !text.is_empty());
     let filter = filter.map(|text| format!("with {text}"));
     let parts: Vec<String> = file.into_iter().chain(filter).collect();
     parts.join(" ")

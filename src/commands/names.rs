@@ -6,6 +6,7 @@ use std::collections::HashMap;
 use nvme_deep::machine::System;
 use nvme_deep::machine::sysfs::Controller;
 use nvme_deep::model::event::CommandId;
+use nvme_deep::model::untrusted::Untrusted;
 use nvme_deep::nvme::decode::CommandSet;
 use nvme_deep::nvme::opcode::QueueKind;
 use nvme_deep::recording::ControllerInfo;
@@ -20,9 +21,9 @@ pub struct Names {
     /// `None`: the names are those of a recording.
     system: Option<System>,
     controllers: Vec<ControllerInfo>,
-    disks: HashMap<Key, (String, CommandSet)>,
+    disks: HashMap<Key, (Untrusted, CommandSet)>,
     /// The last lookup; the next one is usually the same.
-    last: (Key, String, CommandSet),
+    last: (Key, Untrusted, CommandSet),
     may_look: bool,
     changed: bool,
 }
@@ -71,8 +72,8 @@ impl Names {
     }
 
     /// The entry of no namespace: id 0 has no disk.
-    const fn no_disk() -> (Key, String, CommandSet) {
-        ((0, 0), String::new(), CommandSet::Nvm)
+    const fn no_disk() -> (Key, Untrusted, CommandSet) {
+        ((0, 0), Untrusted::fixed(""), CommandSet::Nvm)
     }
 
     /// Allows one more read of sysfs, because a new namespace may have appeared.
@@ -121,9 +122,9 @@ impl Names {
     }
 
     /// The disk of a command, as in the kernel's own trace: none for admin commands.
-    pub fn of_command(&mut self, id: Option<&CommandId>) -> (&str, CommandSet) {
+    pub fn of_command(&mut self, id: Option<&CommandId>) -> (&Untrusted, CommandSet) {
         let Some(id) = id.filter(|id| id.opcode.queue == QueueKind::Io) else {
-            return ("", CommandSet::Nvm);
+            return (<&Untrusted>::default(), CommandSet::Nvm);
         };
         let key = (id.ctrl, id.nsid);
         if self.last.0 != key {
@@ -136,13 +137,11 @@ impl Names {
         if self.may_look && !self.disks.contains_key(&key) {
             self.look();
         }
-        // reuses the String's allocation
-        self.last.1.clear();
-        self.last.2 = CommandSet::Nvm;
-        if let Some((name, set)) = self.disks.get(&key) {
-            self.last.1.push_str(name);
-            self.last.2 = *set;
-        }
+        let none = (Untrusted::fixed(""), CommandSet::Nvm);
+        let (name, set) = self.disks.get(&key).unwrap_or(&none);
+        // reuses the allocation
+        self.last.1.clone_from(name);
+        self.last.2 = *set;
         self.last.0 = key;
     }
 }

@@ -17,6 +17,7 @@ use std::path::PathBuf;
 use anyhow::Error;
 use anyhow::Result;
 use nvme_deep::error::Kind;
+use nvme_deep::model::untrusted::printable;
 use rustix::fs::FlockOperation;
 use rustix::fs::OFlags;
 use rustix::fs::flock;
@@ -34,14 +35,14 @@ pub struct OutFile {
 
 /// The error of a file that exists.
 pub fn exists(path: &Path) -> Error {
-    let path = path.display();
+    let path = printable(path);
     let why = format!("{path} exists: give another file, or --force to replace it");
     Failure::error(Kind::Usage, why)
 }
 
 /// The error of a file that cannot be created.
 pub fn unwritable(path: &Path, error: &io::Error) -> Error {
-    let path = path.display();
+    let path = printable(path);
     let why = format!("{path} can't be written ({error}): give another file");
     Failure::error(Kind::Usage, why)
 }
@@ -56,7 +57,7 @@ fn is_input(inputs: &[PathBuf], file: &Metadata) -> bool {
 }
 
 fn is_recording(path: &Path) -> Error {
-    let path = path.display();
+    let path = printable(path);
     let why = format!("{path} is a recording to read: give another file");
     Failure::error(Kind::Usage, why)
 }
@@ -107,7 +108,7 @@ impl OutFile {
         if !is_locked || !is_still_there {
             let why = format!(
                 "another process writes {}: give another file",
-                path.display()
+                printable(path)
             );
             return Err(Failure::error(Kind::Usage, why));
         }

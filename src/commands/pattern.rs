@@ -6,7 +6,6 @@ use std::io::Write;
 use std::io::stdout;
 use std::mem::replace;
 use std::mem::take;
-use std::path::Path;
 use std::time::Duration;
 
 use anyhow::Result;
@@ -211,8 +210,8 @@ fn of_recording(
     picture: Option<Picture>,
 ) -> Result<Ended> {
     replay.say_choice();
-    let path = replay.path().to_owned();
-    let seen = submissions_of(Path::new(&path), &options.settings).and_then(|submissions| {
+    let path = replay.file().to_owned();
+    let seen = submissions_of(&path, &options.settings).and_then(|submissions| {
         let mut reporter = Reporter::new(options, submissions);
         let watched = watch_recording(replay, &options.settings, &mut reporter)?;
         Ok((reporter, watched))

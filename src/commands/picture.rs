@@ -7,6 +7,7 @@ use std::path::PathBuf;
 
 use anyhow::Result;
 use nvme_deep::error::Kind;
+use nvme_deep::model::untrusted::printable;
 use nvme_deep::render::picture::Canvas;
 use nvme_deep::render::picture::Png;
 use nvme_deep::render::picture::Svg;
@@ -60,7 +61,7 @@ impl Picture {
         draw(&mut *canvas);
         let bytes = canvas.finish();
         let written = bytes.and_then(|bytes| self.file.write_all(&bytes));
-        let path = self.settings.path.display();
+        let path = printable(&self.settings.path);
         written.map_err(|error| {
             let kept = if self.out.is_removable() {
                 "nothing is kept"

@@ -12,6 +12,7 @@ use nvme_deep::machine::System;
 use nvme_deep::machine::clock::wall_offset_ns;
 use nvme_deep::machine::own_tgid;
 use nvme_deep::model::event::EventKind;
+use nvme_deep::model::untrusted::printable;
 use nvme_deep::recording::MachineInfo;
 use nvme_deep::report::ledger::EventClass;
 use nvme_deep::report::ledger::Shown;
@@ -286,7 +287,7 @@ fn finish(tape: Tape, options: &RecordOptions, source: &dyn Source, at: Duration
     };
     let mut text = format!(
         "{}: {kept} {what} in {:.1} s, {}",
-        options.output.display(),
+        printable(&options.output),
         at.as_secs_f64(),
         size_text(file.bytes),
     );

@@ -21,6 +21,8 @@ use nvme_deep::model::activity::Activity;
 use nvme_deep::model::event::Event;
 use nvme_deep::model::event::StackId;
 use nvme_deep::model::stack::Frame;
+use nvme_deep::model::untrusted::Untrusted;
+use nvme_deep::model::untrusted::printable;
 use nvme_deep::recording::ClockOffset;
 use nvme_deep::recording::ClockReading;
 use nvme_deep::recording::Content;
@@ -125,7 +127,7 @@ fn info(
         stage_set: settings.stage_set,
         stack: tracing.and_then(|t| t.stack),
         one_in: tracing.map_or(1, |t| t.one_in),
-        filter: settings.filter.text(),
+        filter: settings.filter.text().into(),
         slow_ns: tracing
             .and_then(|t| t.slow)
             .map(|slow| u64::try_from(slow.as_nanos()).unwrap_or(u64::MAX)),
@@ -179,11 +181,11 @@ impl RecordingFile {
             say(&format!(
                 "{} is on {disk}: writing it makes commands, which are recorded too. Better write \
                  to a tmpfs, or leave that controller out (--ctrl)",
-                file.path.display()
+                printable(&file.path)
             ));
         }
         let recorder = Recorder::create(created, file.compress, file.keep).map_err(|error| {
-            let path = file.path.display();
+            let path = printable(&file.path);
             Failure::error(Kind::Run, format!("{path} can't be written ({error})"))
         })?;
         Ok(Self {
@@ -246,7 +248,7 @@ impl RecordingFile {
         let mut all = controllers.to_vec();
         if self.info.redacted {
             for controller in &mut all {
-                controller.model.clear();
+                controller.model = Untrusted::default();
                 controller.nqn = None;
             }
         }
@@ -348,7 +350,7 @@ impl RecordingFile {
                 format!(
                     "{} can't be written ({error}): {} events are missing at its end; the {} \
                      before them can be read. Make room, or write elsewhere",
-                    self.path.display(),
+                    printable(&self.path),
                     written.lost,
                     written.events
                 ),

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Reading recordings (`--from`): opened, checked for what is asked of them, and their end reported.
 
+use std::fmt::Display;
 use std::fs::File;
 use std::fs::Metadata;
 use std::io::BufReader;
@@ -8,6 +9,7 @@ use std::io::IsTerminal;
 use std::io::stdout;
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
+use std::path::PathBuf;
 use std::time::Duration;
 
 use anyhow::Context;
@@ -15,6 +17,8 @@ use anyhow::Result;
 use nvme_deep::error::Kind;
 use nvme_deep::model::finished::Finished;
 use nvme_deep::model::stage::StageSet;
+use nvme_deep::model::untrusted::Untrusted;
+use nvme_deep::model::untrusted::printable;
 use nvme_deep::recording::Ending;
 use nvme_deep::recording::Error as RecordingError;
 use nvme_deep::recording::Item;
@@ -31,7 +35,8 @@ use crate::exit::Failure;
 /// A recording that is being read, and the last ledger that it had.
 pub struct Replay {
     playback: Playback<BufReader<File>>,
-    path: String,
+    path: Untrusted,
+    file: PathBuf,
     /// Device and inode.
     file_id: (u64, u64),
     ledger: Option<LedgerInfo>,
@@ -44,7 +49,7 @@ pub struct Replay {
     progress: Option<Progress>,
 }
 
-fn failure(path: &str, error: &RecordingError) -> anyhow::Error {
+fn failure(path: &impl Display, error: &RecordingError) -> anyhow::Error {
     let kind = match error {
         RecordingError::Io(_) => Kind::Run,
         _ => Kind::Usage,
@@ -57,7 +62,7 @@ fn failure(path: &str, error: &RecordingError) -> anyhow::Error {
 /// # Errors
 /// If it cannot be read, or is none; one sentence.
 pub fn open_recording(path: &Path) -> Result<(Playback<BufReader<File>>, Metadata)> {
-    let shown = path.display().to_string();
+    let shown = printable(path);
     let opened = File::open(path).and_then(|file| Ok((file.metadata()?, file)));
     let (metadata, file) = opened
         .map_err(|error| Failure::error(Kind::Usage, format!("{shown} can't be read ({error})")))?;
@@ -80,13 +85,14 @@ impl Replay {
     /// If the file cannot be read, or lacks what the settings ask for; one sentence.
     pub fn open(path: &Path, settings: &Settings) -> Result<Self> {
         let (playback, metadata) = open_recording(path)?;
-        let shown = path.display().to_string();
+        let shown = printable(path);
         // a terminal that gets the output has no room for another line
         let has_room = !stdout().is_terminal();
         let replay = Self {
             progress: has_room.then(|| Progress::reading(&shown)).flatten(),
             playback,
-            path: shown,
+            path: Untrusted::from_os(path),
+            file: path.to_owned(),
             file_id: (metadata.dev(), metadata.ino()),
             ledger: None,
             later: 0,
@@ -145,8 +151,13 @@ impl Replay {
         Ok(())
     }
 
-    /// The path, as it was given.
-    pub fn path(&self) -> &str {
+    /// The file.
+    pub fn file(&self) -> &Path {
+        &self.file
+    }
+
+    /// The path as text.
+    pub const fn path(&self) -> &Untrusted {
         &self.path
     }
 
@@ -174,7 +185,7 @@ impl Replay {
     /// end of the file.
     pub fn show_progress(&mut self) {
         if self.progress.is_none() {
-            self.progress = Progress::reading(&self.path);
+            self.progress = Progress::reading(&self.path.to_string());
         }
     }
 

@@ -19,6 +19,7 @@ use nvme_deep::model::run::StackSum;
 use nvme_deep::model::stack::Frame;
 use nvme_deep::model::stack::Stack;
 use nvme_deep::model::stack::StackAt;
+use nvme_deep::model::untrusted::printable;
 use nvme_deep::recording::Item;
 use nvme_deep::render::flamegraph::svg;
 use nvme_deep::render::json;
@@ -69,7 +70,7 @@ fn create(path: &Path) -> Result<File> {
             Kind::Usage,
             format!(
                 "{} can't be written ({error}): give --svg another file",
-                path.display()
+                printable(path)
             ),
         )
     })

@@ -3,6 +3,7 @@
 
 use super::row::Row;
 use crate::model::milestone::Milestone;
+use crate::model::untrusted::Untrusted;
 
 /// A value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -15,8 +16,10 @@ pub enum Cell<'a> {
     Int(i64),
     /// An unsigned number.
     Unsigned(u64),
-    /// Text.
+    /// Text of this program.
     Text(&'a str),
+    /// Text from outside.
+    Outside(&'a Untrusted),
 }
 
 /// The type of a column.
@@ -110,6 +113,15 @@ const fn some(text: &str) -> Cell<'_> {
     }
 }
 
+/// Text from outside, likewise.
+fn outside(text: &Untrusted) -> Cell<'_> {
+    if text.is_empty() {
+        Cell::Empty
+    } else {
+        Cell::Outside(text)
+    }
+}
+
 fn flag<'r>(value: Option<bool>) -> Cell<'r> {
     value.map_or(Cell::Empty, Cell::Flag)
 }
@@ -171,14 +183,14 @@ use Type::Uint64;
 /// All columns, in their order. New ones are added at the end.
 #[rustfmt::skip]
 pub const COLUMNS: &[Column] = &[
-    column(Run, "recording", Text, "file name of the recording; with `--redact` its number, from 1", |r| Cell::Text(&r.run.name)),
-    column(Run, "host", Text, "name of the machine", |r| maybe(r.run.info.host.as_deref())),
+    column(Run, "recording", Text, "file name of the recording; with `--redact` its number, from 1", |r| Cell::Outside(&r.run.name)),
+    column(Run, "host", Text, "name of the machine", |r| r.run.info.host.as_ref().map_or(Cell::Empty, Cell::Outside)),
     column(Run, "type", Text, "`command`, `missed` or `unfinished`", |r| Cell::Text(r.event.what.name())),
     column(Time, "time_ns", Int64, "time of the completion, CLOCK_MONOTONIC, ns; of `missed` the latest possible, of `unfinished` the end of the run", |r| Cell::Unsigned(r.event.at_ns)),
     column(Time, "time_rel_ns", Int64, "the same since the start of the run, ns", since_begin),
     column(Time, "wall_ns", Int64, "the same since 1970-01-01 UTC, ns", wall),
     column(Command, "ctrl", Text, "controller", |r| Cell::Text(&r.ctrl)),
-    column(Command, "disk", Text, "block device of the namespace", |r| some(r.disk)),
+    column(Command, "disk", Text, "block device of the namespace", |r| outside(r.disk)),
     column(Command, "qid", Int64, "queue id; 0: the admin queue", |r| number(Some(r.id.qid))),
     column(Command, "cid", Int64, "command id", |r| number(Some(r.id.cid))),
     column(Command, "nsid", Int64, "namespace id", |r| number(Some(r.id.nsid))),
@@ -198,7 +210,7 @@ pub const COLUMNS: &[Column] = &[
     column(Command, "cdw15", Int64, "command dword 15", |r| cdw(r, 15)),
     column(Command, "pid", Int64, "process that called the driver", |r| number(r.submitter().map(|a| a.pid))),
     column(Command, "tid", Int64, "its thread", |r| number(r.submitter().map(|a| a.tid))),
-    column(Command, "comm", Text, "name of the thread; with `--redact` an empty text", |r| maybe(r.submitter().map(|_| r.comm.as_str()))),
+    column(Command, "comm", Text, "name of the thread; with `--redact` an empty text", |r| r.submitter().map_or(Cell::Empty, |_| Cell::Outside(&r.comm))),
     column(Command, "cpu", Int64, "CPU of the submission", |r| number(r.submitter().map(|a| a.cpu))),
     column(Command, "complete_cpu", Int64, "CPU of the completion", |r| number(r.outcome().map(|o| o.cpu))),
     column(Command, "result", Uint64, "dwords 0 and 1 of the CQE", |r| number(r.verdict().map(|v| v.result))),

@@ -1,6 +1,10 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! CSV: a line with the names of the columns, and a line per command. Quotes follow RFC 4180; lines
 //! end with LF.
+//!
+//! Text from outside is escaped as on a terminal ([`crate::model::untrusted`]), so a record is one
+//! line. Spreadsheets take text that begins with `=`, `+`, `-` or `@` for a formula: an apostrophe
+//! is put before it.
 
 use std::fmt::Write as _;
 use std::io;
@@ -19,6 +23,7 @@ use super::row::Row;
 use super::row::Run;
 use crate::model::event::StackId;
 use crate::model::stack::Frame;
+use crate::model::untrusted::Untrusted;
 use crate::recording::RunInfo;
 use crate::report::ledger::Ledger;
 
@@ -46,6 +51,24 @@ impl<W: Write> Csv<W> {
     }
 }
 
+/// Whether a spreadsheet may take a text for a formula.
+fn is_formula(text: &str) -> bool {
+    // the last four are the wide forms, which some programs accept
+    text.trim_start()
+        .starts_with(['=', '+', '-', '@', '＝', '＋', '－', '＠'])
+}
+
+/// A text that no spreadsheet takes for a formula.
+fn harmless<'t>(text: &'t str, buffer: &'t mut String) -> &'t str {
+    if !is_formula(text) {
+        return text;
+    }
+    buffer.clear();
+    buffer.push('\'');
+    buffer.push_str(text);
+    buffer
+}
+
 /// The text of a value; that of a number is in `digits`.
 fn text<'t>(cell: Cell<'t>, digits: &'t mut String) -> &'t str {
     digits.clear();
@@ -53,7 +76,15 @@ fn text<'t>(cell: Cell<'t>, digits: &'t mut String) -> &'t str {
         Cell::Empty => {}
         Cell::Flag(true) => return "true",
         Cell::Flag(false) => return "false",
-        Cell::Text(text) => return text,
+        // stacks have names from outside
+        Cell::Text(text) => return harmless(text, digits),
+        Cell::Outside(text) if text.is_plain() => return harmless(text.raw(), digits),
+        Cell::Outside(text) => {
+            let _ = write!(digits, "{text}");
+            if is_formula(digits) {
+                digits.insert(0, '\'');
+            }
+        }
         // writing to a String does not fail
         Cell::Int(n) => {
             let _ = write!(digits, "{n}");
@@ -66,7 +97,7 @@ fn text<'t>(cell: Cell<'t>, digits: &'t mut String) -> &'t str {
 }
 
 impl<W: Write> Sink for Csv<W> {
-    fn begin(&mut self, name: &str, info: &RunInfo) -> io::Result<()> {
+    fn begin(&mut self, name: &Untrusted, info: &RunInfo) -> io::Result<()> {
         self.run = Run::new(name, info);
         if !self.begun {
             self.begun = true;

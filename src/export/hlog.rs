@@ -26,6 +26,7 @@ use crate::model::stack::Frame;
 use crate::model::stage::Run;
 use crate::model::stage::StageSet;
 use crate::model::stratum::BlockSizes;
+use crate::model::untrusted::Untrusted;
 use crate::nvme::opcode::QueueKind;
 use crate::recording::RunInfo;
 use crate::report::ledger::Ledger;
@@ -154,7 +155,7 @@ impl<W: Write> Hlog<W> {
 }
 
 impl<W: Write> Sink for Hlog<W> {
-    fn begin(&mut self, _: &str, info: &RunInfo) -> io::Result<()> {
+    fn begin(&mut self, _: &Untrusted, info: &RunInfo) -> io::Result<()> {
         self.info = info.clone();
         self.recount.stage_set = info.stage_set;
         Ok(())

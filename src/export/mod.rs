@@ -21,6 +21,7 @@ use std::time::Duration;
 use crate::model::event::Event;
 use crate::model::event::StackId;
 use crate::model::stack::Frame;
+use crate::model::untrusted::Untrusted;
 use crate::nvme::decode::CommandSet;
 use crate::recording::RunInfo;
 use crate::report::ledger::Ledger;
@@ -33,7 +34,7 @@ pub struct Entry<'a> {
     /// The event.
     pub event: &'a Event,
     /// The name of the block device; empty if there is none, as for admin commands.
-    pub disk: &'a str,
+    pub disk: &'a Untrusted,
     /// The command set of the namespace.
     pub set: CommandSet,
 }
@@ -44,7 +45,7 @@ pub trait Sink {
     ///
     /// # Errors
     /// Errors of the writer.
-    fn begin(&mut self, name: &str, info: &RunInfo) -> io::Result<()>;
+    fn begin(&mut self, name: &Untrusted, info: &RunInfo) -> io::Result<()>;
 
     /// Sets the offset of the wall clock (wall clock minus CLOCK_MONOTONIC, nanoseconds) from here
     /// on.

@@ -8,7 +8,6 @@ use std::io::Write;
 use std::time::Duration;
 
 use serde::Serialize;
-use serde_json::to_writer;
 
 use super::Entry;
 use super::Sink;
@@ -16,6 +15,7 @@ use super::stacks::Stacks;
 use crate::model::event::StackId;
 use crate::model::stack::Frame;
 use crate::model::stage::StageSet;
+use crate::model::untrusted::Untrusted;
 use crate::recording::RunInfo;
 use crate::render::json;
 use crate::render::json::SCHEMA_VERSION;
@@ -29,7 +29,7 @@ use crate::report::ledger::Ledger;
 struct RunLine<'a> {
     r#type: &'static str,
     schema_version: u32,
-    recording: &'a str,
+    recording: &'a Untrusted,
     #[serde(flatten)]
     info: &'a RunInfo,
 }
@@ -66,13 +66,12 @@ impl<W: Write> Ndjson<W> {
 
     fn line(&mut self, line: &impl Serialize) -> io::Result<()> {
         self.drain()?;
-        to_writer(&mut self.out, line)?;
-        self.out.write_all(b"\n")
+        json::line(line, &mut self.out)
     }
 }
 
 impl<W: Write> Sink for Ndjson<W> {
-    fn begin(&mut self, name: &str, info: &RunInfo) -> io::Result<()> {
+    fn begin(&mut self, name: &Untrusted, info: &RunInfo) -> io::Result<()> {
         self.drain()?;
         let stages = (info.stage_set != StageSet::Total).then_some(info.stage_set);
         self.lines = TraceJson::new(Clock::Mono, stages);

@@ -38,7 +38,9 @@ use super::row::Row;
 use super::row::Run;
 use crate::model::event::StackId;
 use crate::model::stack::Frame;
+use crate::model::untrusted::Untrusted;
 use crate::recording::RunInfo;
+use crate::render::json_text::to_string;
 use crate::report::ledger::Accuracy;
 use crate::report::ledger::Ledger;
 
@@ -58,6 +60,16 @@ struct Buffer {
     values: Values,
     /// Texts of the row group: most repeat.
     texts: HashMap<String, ByteArray>,
+}
+
+/// A text that is stored once.
+fn intern(texts: &mut HashMap<String, ByteArray>, text: &str) -> ByteArray {
+    let known = texts.get(text).cloned();
+    known.unwrap_or_else(|| {
+        let bytes = ByteArray::from(text);
+        texts.insert(text.to_owned(), bytes.clone());
+        bytes
+    })
 }
 
 impl Buffer {
@@ -91,12 +103,15 @@ impl Buffer {
                 true
             }
             (Values::Text(all), Cell::Text(text)) => {
-                let known = self.texts.get(text).cloned();
-                all.push(known.unwrap_or_else(|| {
-                    let bytes = ByteArray::from(text);
-                    self.texts.insert(text.to_owned(), bytes.clone());
-                    bytes
-                }));
+                all.push(intern(&mut self.texts, text));
+                true
+            }
+            (Values::Text(all), Cell::Outside(text)) if text.is_plain() => {
+                all.push(intern(&mut self.texts, text.raw()));
+                true
+            }
+            (Values::Text(all), Cell::Outside(text)) => {
+                all.push(intern(&mut self.texts, &text.to_string()));
                 true
             }
             _ => false,
@@ -227,7 +242,7 @@ impl<W: Write + Send> Parquet<W> {
 }
 
 impl<W: Write + Send> Sink for Parquet<W> {
-    fn begin(&mut self, name: &str, info: &RunInfo) -> io::Result<()> {
+    fn begin(&mut self, name: &Untrusted, info: &RunInfo) -> io::Result<()> {
         self.run = Run::new(name, info);
         Ok(())
     }
@@ -270,7 +285,7 @@ impl<W: Write + Send> Sink for Parquet<W> {
 
     fn finish(&mut self) -> io::Result<()> {
         self.flush().map_err(io_error)?;
-        let recordings = Value::Array(take(&mut self.recordings)).to_string();
+        let recordings = to_string(&take(&mut self.recordings))?;
         let entry = KeyValue::new("nvme_deep.recordings".into(), recordings);
         self.out.append_key_value_metadata(entry);
         self.out.finish().map_err(io_error)?;

@@ -12,16 +12,16 @@ use crate::model::event::Submission;
 use crate::model::event::Verdict;
 use crate::model::stage::StageSet;
 use crate::model::timeline::Timeline;
+use crate::model::untrusted::Untrusted;
 use crate::nvme::decode::Blocks;
 use crate::nvme::decode::blocks;
 use crate::recording::RunInfo;
-use crate::render::trace::chars;
 use crate::render::trace::opcode_name;
 
 /// The recording that rows belong to, as far as it was read.
 #[derive(Debug, Default)]
 pub(super) struct Run {
-    pub(super) name: String,
+    pub(super) name: Untrusted,
     pub(super) info: RunInfo,
     /// Wall clock minus CLOCK_MONOTONIC, nanoseconds.
     pub(super) wall_ns: Option<i64>,
@@ -29,9 +29,9 @@ pub(super) struct Run {
 }
 
 impl Run {
-    pub(super) fn new(name: &str, info: &RunInfo) -> Self {
+    pub(super) fn new(name: &Untrusted, info: &RunInfo) -> Self {
         Self {
-            name: name.to_owned(),
+            name: name.clone(),
             info: info.clone(),
             wall_ns: None,
             stacks: Stacks::default(),
@@ -87,10 +87,10 @@ pub struct Row<'a> {
     pub(super) run: &'a Run,
     pub(super) event: &'a Event,
     pub(super) id: &'a CommandId,
-    pub(super) disk: &'a str,
+    pub(super) disk: &'a Untrusted,
     pub(super) ctrl: String,
     pub(super) opcode: String,
-    pub(super) comm: String,
+    pub(super) comm: Untrusted,
     pub(super) blocks: Option<Blocks>,
     pub(super) stages: StageTimes,
     pub(super) kstack: &'a str,
@@ -111,11 +111,7 @@ impl<'a> Row<'a> {
         let asked = what.submission();
         let opcode = opcode_name(id, entry.set, asked)
             .map_or_else(|| format!("{:#04x}", id.opcode.code), Into::into);
-        let comm = asked.map_or_else(String::new, |asked| {
-            let text = chars(asked.comm());
-            text.map(|c| c.unwrap_or(char::REPLACEMENT_CHARACTER))
-                .collect()
-        });
+        let comm = asked.map(|asked| Untrusted::from_bytes(asked.comm()));
         let [kstack, kstack_complete] = what.stacks().map(|id| run.stacks.get(id));
         Some(Self {
             run,
@@ -124,7 +120,7 @@ impl<'a> Row<'a> {
             disk: entry.disk,
             ctrl: format!("nvme{}", id.ctrl),
             opcode,
-            comm,
+            comm: comm.unwrap_or_default(),
             blocks: asked.and_then(|a| blocks(id.opcode.queue, entry.set, &a.sqe)),
             stages: StageTimes::new(run.info.stage_set, timeline(what)),
             kstack,

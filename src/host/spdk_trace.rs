@@ -15,6 +15,7 @@ use crate::model::host::HostEvent;
 use crate::model::host::HostId;
 use crate::model::host::HostPoint;
 use crate::model::host::HostTimes;
+use crate::model::untrusted::Untrusted;
 use crate::recording::HostClock;
 use crate::recording::HostController;
 use crate::recording::TargetInfo;
@@ -25,7 +26,7 @@ use crate::recording::TargetKind;
 #[serde(default)]
 pub struct Argument {
     /// Its name.
-    pub name: String,
+    pub name: Untrusted,
     /// 0: a number, 1: a pointer, 2: a text.
     #[serde(rename = "type")]
     pub kind: u32,
@@ -36,7 +37,7 @@ pub struct Argument {
 #[serde(default)]
 pub struct Tracepoint {
     /// Its name, such as `TCP_REQ_NEW`.
-    pub name: String,
+    pub name: Untrusted,
     /// The number that entries have.
     pub id: u64,
     /// Whether an object begins here.
@@ -50,7 +51,7 @@ pub struct Tracepoint {
 #[serde(default)]
 pub struct Object {
     /// Its short name: `r12`.
-    pub id: Option<String>,
+    pub id: Option<Untrusted>,
     /// Its address.
     pub value: Option<u64>,
     /// TSC since it began.
@@ -70,7 +71,7 @@ pub struct Entry {
     /// Size, for tracepoints that have one.
     pub size: Option<u64>,
     /// Poller or owner.
-    pub poller: Option<String>,
+    pub poller: Option<Untrusted>,
     /// Object.
     pub object: Option<Object>,
     /// Values of the arguments.
@@ -120,7 +121,7 @@ impl Trace {
 
     /// The name of an entry's tracepoint; empty if the trace does not describe it.
     fn name(&self, entry: &Entry) -> &str {
-        self.tracepoint(entry).map_or("", |t| &t.name)
+        self.tracepoint(entry).map_or("", |t| t.name.raw())
     }
 }
 

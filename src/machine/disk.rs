@@ -13,6 +13,7 @@ use super::read_line;
 use super::sysfs::Controller;
 use super::sysfs::is_namespace;
 use super::sysfs::names_in;
+use crate::model::untrusted::printable;
 
 /// Unit of the start and size of partitions in sysfs.
 const SECTOR_BYTES: u64 = 512;
@@ -136,7 +137,7 @@ impl System {
         let (major, minor) = numbers(if is_block { meta.rdev() } else { meta.dev() });
         let at = self.path("sys/dev/block").join(format!("{major}:{minor}"));
         if at.exists() {
-            return self.disk_at(&path.display().to_string(), &at);
+            return self.disk_at(&printable(path), &at);
         }
         self.disk_of_mount(path)
     }
@@ -169,7 +170,7 @@ impl System {
             .find(|members| members.iter().any(|m| m == name));
         match members {
             Some(on) if on.len() > 1 => Err(DiskError::Stacked {
-                name: path.display().to_string(),
+                name: printable(path),
                 what: format!("{kind} on several devices,"),
                 on,
             }),
@@ -206,10 +207,16 @@ impl System {
             false => None,
         };
         let controllers = self.controllers();
-        let has = |c: &&Controller| c.namespaces.iter().any(|ns| is_path_of(&ns.name, &disk));
+        let has = |c: &&Controller| {
+            c.namespaces
+                .iter()
+                .any(|ns| is_path_of(ns.name.raw(), &disk))
+        };
         let with: Vec<&Controller> = controllers.iter().filter(has).collect();
         let namespaces = with.iter().flat_map(|c| &c.namespaces);
-        let nsid = namespaces.clone().find(|ns| is_path_of(&ns.name, &disk));
+        let nsid = namespaces
+            .clone()
+            .find(|ns| is_path_of(ns.name.raw(), &disk));
         Ok(Disk {
             nsid: nsid.ok_or_else(missing)?.nsid,
             controllers: with.iter().map(|c| c.instance).collect(),

@@ -12,6 +12,7 @@ use serde::Serialize;
 
 use super::System;
 use super::Unreadable;
+use crate::model::untrusted::Untrusted;
 
 /// A value read from the machine. In JSON the value, or `{"unknown": "why"}`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
@@ -97,20 +98,22 @@ impl<T: Display> Display for Fact<T> {
 }
 
 impl System {
-    /// Reads the first line of a small file, trimmed.
+    /// Reads the first line of a small file of the kernel, trimmed.
     pub(super) fn text(&self, path: &str) -> Fact<String> {
+        self.device_text(path).map(|text| text.to_string())
+    }
+
+    /// The same of a file with text that a device chooses.
+    pub(super) fn device_text(&self, path: &str) -> Fact<Untrusted> {
         match fs::read(self.path(path)) {
             Ok(bytes) => {
-                let text = String::from_utf8_lossy(&bytes);
-                let line = text.lines().next().unwrap_or_default().trim();
                 // strings in the device tree end in NUL
-                let line = line.split('\0').next().unwrap_or_default();
+                let line = bytes.split(|b| matches!(b, b'\n' | 0)).next();
+                let line = line.unwrap_or_default().trim_ascii();
                 if line.is_empty() {
                     Fact::unknown("it is empty")
                 } else {
-                    // a device chooses its own name: replace control characters, which a terminal
-                    // interprets
-                    Fact::Known(line.replace(char::is_control, "?"))
+                    Fact::Known(Untrusted::from_bytes(line))
                 }
             }
             Err(e) => Fact::unknown(Unreadable::from(e)),
@@ -153,7 +156,7 @@ mod tests {
         assert_eq!(system.text("empty").to_string(), "unknown (it is empty)");
         assert_eq!(system.text("tree").to_string(), "linux,kvm");
         put(&root, "model", "\u{1b}[2Jdisk");
-        assert_eq!(system.text("model").to_string(), "?[2Jdisk");
+        assert_eq!(system.text("model").to_string(), "\\u{1b}[2Jdisk");
         assert_eq!(system.text("none").to_string(), "unknown (no such file)");
         assert!(system.exists("none").is(&false));
     }

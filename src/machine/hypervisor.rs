@@ -10,6 +10,7 @@ use serde::Serialize;
 
 use super::System;
 use super::clock::kvm_ptp;
+use crate::model::untrusted::Untrusted;
 
 /// The kind of hypervisor.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
@@ -52,8 +53,8 @@ pub struct Hypervisor {
     pub kind: HypervisorKind,
     /// The name in reports.
     pub name: String,
-    /// The data that shows it.
-    pub evidence: String,
+    /// The data that shows it: the firmware may say anything.
+    pub evidence: Untrusted,
     /// The processor is probably emulated, each instruction, and slow.
     pub emulated: bool,
 }
@@ -63,7 +64,7 @@ impl Hypervisor {
         Self {
             kind,
             name: name.into(),
-            evidence: evidence.into(),
+            evidence: evidence.into().into(),
             emulated: false,
         }
     }

@@ -7,12 +7,17 @@ use super::nvme::NamespaceDetail;
 use super::nvme::NvmeDetail;
 use super::nvme::NvmeParameters;
 use super::overview::Machine;
+use crate::model::untrusted::Untrusted;
 use crate::recording::MachineController;
 use crate::recording::MachineDisk;
 use crate::recording::MachineInfo;
 
 fn known<T: Clone>(fact: &Fact<T>) -> Option<T> {
     fact.known().cloned()
+}
+
+fn text(fact: &Fact<String>) -> Option<Untrusted> {
+    fact.known().map(Into::into)
 }
 
 /// Bytes of a setting in KiB.
@@ -22,13 +27,13 @@ fn bytes(kib: &Fact<u32>) -> Option<u64> {
 
 fn disk(detail: &NamespaceDetail) -> Option<MachineDisk> {
     Some(MachineDisk {
-        name: detail.name.clone(),
+        name: (&detail.name).into(),
         nsid: known(&detail.nsid)?,
-        scheduler: known(&detail.scheduler),
+        scheduler: text(&detail.scheduler),
         nr_requests: known(&detail.nr_requests),
         rq_affinity: known(&detail.rq_affinity),
         io_poll: detail.io_poll.known().map(|n| *n != 0),
-        write_cache: known(&detail.write_cache),
+        write_cache: text(&detail.write_cache),
         max_hw_bytes: bytes(&detail.max_hw_sectors_kb),
         max_bytes: bytes(&detail.max_sectors_kb),
         physical_bytes: known(&detail.physical_block_size),
@@ -41,14 +46,14 @@ fn controller(detail: &NvmeDetail) -> MachineController {
     MachineController {
         instance: detail.instance,
         class: detail.class.name().into(),
-        transport: known(&detail.transport),
-        state: known(&detail.state),
+        transport: text(&detail.transport),
+        state: text(&detail.state),
         // the kernel counts the admin queue, too
         io_queues: detail.queue_count.known().map(|n| n.saturating_sub(1)),
         depth: known(&detail.queue_depth),
         vectors: known(&detail.interrupt_vectors),
         shadow_doorbells: known(&detail.shadow_doorbells),
-        iommu_group: known(&detail.iommu_group),
+        iommu_group: text(&detail.iommu_group),
         bar: None,
         disks: detail.namespaces.iter().filter_map(disk).collect(),
     }
@@ -86,7 +91,9 @@ pub fn machine_info(
     let asked = asked.map(|value| value != "0");
     let release = machine.release.known().and_then(|text| version(text));
     MachineInfo {
-        hypervisor: is_virtual.unwrap_or(false).then(|| hypervisor.name.clone()),
+        hypervisor: is_virtual
+            .unwrap_or(false)
+            .then(|| (&hypervisor.name).into()),
         is_virtual,
         is_emulated: hypervisor.emulated,
         cpus: known(&machine.cpus_online),
@@ -172,8 +179,8 @@ mod tests {
             panic!("{info:?}");
         };
         assert_eq!((nvme.instance, nvme.io_queues), (1, Some(2)));
-        assert_eq!((nvme.class.as_str(), nvme.depth), ("emulated", Some(1024)));
-        assert_eq!(nvme.iommu_group.as_deref(), Some("DMA"));
+        assert_eq!((nvme.class.raw(), nvme.depth), ("emulated", Some(1024)));
+        assert_eq!(nvme.iommu_group, Some("DMA".into()));
         assert_eq!(nvme.bar, Some([0xfebd_4000, 0xfebd_7fff]));
         assert_eq!(nvme.shadow_doorbells, None);
         let disk = MachineDisk {

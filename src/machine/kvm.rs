@@ -19,6 +19,7 @@ use rustix::fs::OFlags;
 use super::System;
 use super::Unreadable;
 use super::tracefs::TracefsError;
+use crate::model::untrusted::printable;
 use crate::recording::TscScale;
 
 /// From the exit of a virtual CPU to its next entry.
@@ -53,7 +54,7 @@ pub enum KvmError {
         pid: u32,
     },
     /// A file of tracefs.
-    #[error("{} can't be used ({error}): root can, unless lockdown forbids it", .path.display())]
+    #[error("{} can't be used ({error}): root can, unless lockdown forbids it", printable(.path))]
     File {
         /// Its path.
         path: PathBuf,

@@ -15,6 +15,7 @@ use super::overview::bracketed;
 use super::sysfs::instance_of;
 use super::sysfs::is_namespace;
 use super::sysfs::names_in;
+use crate::model::untrusted::Untrusted;
 
 /// Parameters of the modules nvme and nvme_core. Queue parameters take effect at the next reset of
 /// a controller.
@@ -83,9 +84,9 @@ pub struct NvmeDetail {
     /// Its number: 0 for nvme0.
     pub instance: u32,
     /// Model, as reported by the controller.
-    pub model: Fact<String>,
+    pub model: Fact<Untrusted>,
     /// Firmware revision.
-    pub firmware: Fact<String>,
+    pub firmware: Fact<Untrusted>,
     /// `pcie`, `tcp`, `rdma`, `fc`, `loop`.
     pub transport: Fact<String>,
     /// The PCI address, or the target's address.
@@ -163,11 +164,12 @@ impl System {
     ) -> NvmeDetail {
         let at = format!("sys/class/nvme/{name}");
         let text = |file: &str| self.text(&format!("{at}/{file}"));
-        let (model, transport, state) = (text("model"), text("transport"), text("state"));
+        let chosen = |file: &str| self.device_text(&format!("{at}/{file}"));
+        let (model, transport, state) = (chosen("model"), text("transport"), text("state"));
         let pci_id = self.pci_id(&at, "vendor", "device");
         let (class, class_reason) = Traits {
             pci_id: pci_id.known().map(String::as_str),
-            model: model.known().map_or("", String::as_str),
+            model: model.known().map_or("", Untrusted::raw),
             transport: transport.known().map(String::as_str),
             hypervisor: hypervisor.present(),
         }
@@ -183,7 +185,7 @@ impl System {
         NvmeDetail {
             instance,
             model,
-            firmware: text("firmware_rev"),
+            firmware: chosen("firmware_rev"),
             transport,
             address: text("address"),
             state,

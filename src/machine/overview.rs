@@ -9,6 +9,7 @@ use super::System;
 use super::fact::Fact;
 use super::hypervisor::Hypervisor;
 use super::privileges;
+use crate::model::untrusted::Untrusted;
 
 /// Kernel settings that affect tracing.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
@@ -121,15 +122,15 @@ pub(super) fn bracketed(text: &str) -> &str {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Identity {
     /// The name of the machine.
-    pub host: Option<String>,
+    pub host: Option<Untrusted>,
     /// `uname -r`
-    pub kernel: Option<String>,
+    pub kernel: Option<Untrusted>,
     /// The architecture of the build.
-    pub arch: String,
+    pub arch: Untrusted,
     /// The name of the hypervisor, or that there is none.
-    pub hypervisor: String,
+    pub hypervisor: Untrusted,
     /// Random, different for each boot.
-    pub boot_id: Option<String>,
+    pub boot_id: Option<Untrusted>,
 }
 
 impl System {
@@ -143,7 +144,7 @@ impl System {
     /// Reads what identifies the machine.
     pub fn identity(&self) -> Identity {
         let text = |name: &str| {
-            self.text(&format!("proc/sys/kernel/{name}"))
+            self.device_text(&format!("proc/sys/kernel/{name}"))
                 .known()
                 .cloned()
         };
@@ -151,7 +152,7 @@ impl System {
             host: text("hostname"),
             kernel: text("osrelease"),
             arch: ARCH.into(),
-            hypervisor: self.hypervisor().name,
+            hypervisor: self.hypervisor().name.into(),
             boot_id: text("random/boot_id"),
         }
     }

@@ -8,6 +8,8 @@ use std::os::unix::fs::FileExt;
 use std::path::PathBuf;
 
 use super::System;
+use crate::model::untrusted::Untrusted;
+use crate::model::untrusted::printable;
 
 /// Bytes behind a controller's address in which its identity is looked for.
 const CONTROLLER: usize = 64 << 10;
@@ -36,7 +38,7 @@ pub enum TargetError {
         pid: u32,
     },
     /// The executable cannot be read.
-    #[error("{} can't be read as an executable ({error})", .path.display())]
+    #[error("{} can't be read as an executable ({error})", printable(.path))]
     Unreadable {
         /// Its path.
         path: PathBuf,
@@ -52,7 +54,7 @@ pub enum TargetError {
         /// Its id.
         pid: u32,
         /// Its executable.
-        binary: String,
+        binary: Untrusted,
     },
     /// A function has no symbol.
     #[error("process {pid} ({binary}) has no symbol {symbol}: {reason}")]
@@ -60,7 +62,7 @@ pub enum TargetError {
         /// Its id.
         pid: u32,
         /// Its executable.
-        binary: String,
+        binary: Untrusted,
         /// The function.
         symbol: String,
         /// Why, and what to do.
@@ -72,7 +74,7 @@ pub enum TargetError {
         /// Its id.
         pid: u32,
         /// Its executable.
-        binary: String,
+        binary: Untrusted,
         /// The provider.
         provider: &'static str,
         /// Why, and what to do.
@@ -112,7 +114,7 @@ pub struct Process {
     /// A path by which its executable can be read, also if the file was replaced.
     pub exe: PathBuf,
     /// The path of its executable.
-    pub name: String,
+    pub name: Untrusted,
     /// Its arguments.
     pub args: Vec<String>,
     /// Its version, if its executable has one that is known.
@@ -135,7 +137,7 @@ impl Process {
         Ok(Self {
             pid,
             exe,
-            name: name.display().to_string(),
+            name: Untrusted::from_os(&name),
             args: args
                 .map(|w| String::from_utf8_lossy(w).into_owned())
                 .collect(),
@@ -157,7 +159,7 @@ impl Process {
 
     /// The name of the executable without its directory.
     pub fn program(&self) -> &str {
-        let name = self.name.trim_end_matches(" (deleted)");
+        let name = self.name.raw().trim_end_matches(" (deleted)");
         name.rsplit('/').next().unwrap_or_default()
     }
 

@@ -9,13 +9,14 @@ use std::path::Path;
 
 use super::System;
 use super::read_line;
+use crate::model::untrusted::Untrusted;
 use crate::nvme::decode::CommandSet;
 
 /// A namespace of a controller.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Namespace {
     /// The block device's name: `nvme0n1`, or `nvme0c1n1` for a path of a multipath namespace.
-    pub name: String,
+    pub name: Untrusted,
     /// The namespace id.
     pub nsid: u32,
     /// Logical block size in bytes.
@@ -30,14 +31,14 @@ pub struct Controller {
     /// Its number: 0 for nvme0.
     pub instance: u32,
     /// Model, as reported by the controller.
-    pub model: String,
+    pub model: Untrusted,
     /// `pcie`, `tcp`, `rdma`, `fc`, `loop`.
-    pub transport: String,
+    pub transport: Untrusted,
     /// Controller id; `None` if the kernel does not report it.
     pub cntlid: Option<u16>,
     /// NVMe Qualified Name of the subsystem of a fabrics controller. On PCI it may contain a serial
     /// number, and is left out.
-    pub nqn: Option<String>,
+    pub nqn: Option<Untrusted>,
     /// Number of queues, including the admin queue; `None` if the kernel does not report it.
     pub queues: Option<u32>,
     /// Entries of an I/O submission queue; `None` if the kernel does not report it.
@@ -96,6 +97,13 @@ fn command_set(at: &Path) -> CommandSet {
     }
 }
 
+/// Text that a device chooses; empty if there is none.
+fn device_text(at: &Path) -> Untrusted {
+    let bytes = fs::read(at).unwrap_or_default();
+    let line = bytes.split(|b| *b == b'\n').next().unwrap_or_default();
+    Untrusted::from_bytes(line.trim_ascii())
+}
+
 fn namespaces_in(dir: &Path) -> Vec<Namespace> {
     let mut found: Vec<Namespace> = names_in(dir)
         .into_iter()
@@ -107,7 +115,7 @@ fn namespaces_in(dir: &Path) -> Vec<Namespace> {
                 nsid: number("nsid")?,
                 lba_bytes: number("queue/logical_block_size").unwrap_or(512),
                 set: command_set(&at),
-                name,
+                name: name.into(),
             })
         })
         .collect();
@@ -127,12 +135,13 @@ impl System {
                 let text = |file| read_line(&at.join(file));
                 let number = |file| text(file).and_then(|n| n.parse::<u32>().ok());
                 let transport = text("transport").unwrap_or_default();
+                let nqn = text("subsysnqn").filter(|_| !["", "pcie"].contains(&&*transport));
                 Some(Controller {
                     instance,
-                    model: text("model").unwrap_or_default(),
+                    model: device_text(&at.join("model")),
                     cntlid: text("cntlid").and_then(|n| n.parse().ok()),
-                    nqn: text("subsysnqn").filter(|_| !["", "pcie"].contains(&&*transport)),
-                    transport,
+                    nqn: nqn.map(Into::into),
+                    transport: transport.into(),
                     queues: number("queue_count").filter(|&n| n > 0),
                     // zero based, as in the specification (CAP.MQES)
                     depth: number("sqsize").map(|n| n + 1).filter(|&n| n > 1),

@@ -11,6 +11,7 @@ use super::process::Memory;
 use super::process::Process;
 use super::spdk::Spdk;
 use crate::host::qemu_usdt::is_enough;
+use crate::model::untrusted::Untrusted;
 use crate::recording::TargetKind;
 
 /// Functions of QEMU that `host trace` needs.
@@ -51,11 +52,11 @@ pub struct FoundTarget {
     /// Its process; `None` for the kernel.
     pub pid: Option<u32>,
     /// Its executable, or the kernel release.
-    pub binary: String,
+    pub binary: Untrusted,
     /// Its build id.
-    pub build_id: Option<String>,
+    pub build_id: Option<Untrusted>,
     /// Its subsystems.
-    pub subsystems: Vec<String>,
+    pub subsystems: Vec<Untrusted>,
     /// Ways to observe it, the best first.
     pub ways: Vec<Way>,
 }
@@ -68,14 +69,14 @@ fn nvmet(system: &System) -> Option<FoundTarget> {
     system.module_identity("nvmet")?;
     let dir = system.path("sys/kernel/config/nvmet/subsystems");
     let entries = fs::read_dir(dir).into_iter().flatten();
-    let mut subsystems: Vec<String> = entries
-        .filter_map(|e| e.ok()?.file_name().into_string().ok())
+    let mut subsystems: Vec<Untrusted> = entries
+        .filter_map(|e| Some(Untrusted::from_os(&e.ok()?.file_name())))
         .collect();
     subsystems.sort();
     Some(FoundTarget {
         kind: TargetKind::Nvmet,
         pid: None,
-        binary: format!("Linux {}", system.release()),
+        binary: format!("Linux {}", system.release()).into(),
         build_id: None,
         subsystems,
         ways: vec![way(
@@ -172,7 +173,7 @@ fn spdk(system: &System, process: &Process) -> FoundTarget {
     FoundTarget {
         kind: TargetKind::Spdk,
         pid: Some(pid),
-        binary: format!("{}{release}", process.name),
+        binary: format!("{}{release}", process.name.raw()).into(),
         build_id: code.and_then(|c| c.build_id().map(Into::into)),
         subsystems: vec![],
         ways,

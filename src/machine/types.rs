@@ -17,6 +17,7 @@ use super::System;
 use super::btf::Btf;
 use super::btf::flatten;
 use super::structure::Structure;
+use crate::model::untrusted::printable;
 use crate::probe::facts::TypeSource;
 
 /// Structs of the block layer that the programs read, with the members they read.
@@ -375,7 +376,7 @@ fn merged(more: &Btf) -> Result<CustomBtf, BtfError> {
 }
 
 fn from_file(path: &Path, kernel: &KernelBtf, own: Types) -> Result<Types, BtfError> {
-    let shown = path.display();
+    let shown = printable(path);
     let owned = || path.to_owned();
     let bytes = fs::read(path).map_err(|source| BtfError::Unreadable {
         path: owned(),

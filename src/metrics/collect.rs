@@ -145,7 +145,7 @@ fn info(labels: Vec<String>) -> Vec<Series> {
 /// known, and the metric has no value.
 fn hits(ledger: &Ledger, targets: &[&str]) -> Vec<Series> {
     let hooks = ledger.hooks.iter();
-    let of = hooks.filter(|hook| targets.contains(&hook.target.as_ref()));
+    let of = hooks.filter(|hook| targets.contains(&hook.target.raw()));
     of.map(|hook| hook.hits)
         .reduce(|a, b| a + b)
         .map_or_else(Vec::new, one)

@@ -7,6 +7,7 @@ use std::collections::BTreeMap;
 use serde::Deserialize;
 use serde::Serialize;
 
+use crate::model::untrusted::Untrusted;
 use crate::nvme::opcode::Opcode;
 use crate::nvme::opcode::QueueKind;
 use crate::nvme::status::Status;
@@ -239,14 +240,14 @@ pub struct HostLedger {
     /// Hits whose data contradict each other. Such a hit is in no command.
     pub failed_checks: u64,
     /// Hits by program.
-    pub hits: BTreeMap<String, u64>,
+    pub hits: BTreeMap<Untrusted, u64>,
     /// Runs that the kernel skipped, by program.
-    pub skipped: BTreeMap<String, u64>,
+    pub skipped: BTreeMap<Untrusted, u64>,
     /// Mean time of a program's run in nanoseconds, without the trap.
-    pub run_ns: BTreeMap<String, u64>,
+    pub run_ns: BTreeMap<Untrusted, u64>,
     /// Mean time of a uprobe's trap in nanoseconds, as measured on this machine at the start of the
     /// run, on an instruction of the same kind.
-    pub trap_ns: BTreeMap<String, u64>,
+    pub trap_ns: BTreeMap<Untrusted, u64>,
 }
 
 impl HostLedger {

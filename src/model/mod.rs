@@ -24,3 +24,4 @@ pub mod stage;
 pub mod stratum;
 pub mod timeline;
 pub mod transport;
+pub mod untrusted;

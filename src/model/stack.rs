@@ -6,6 +6,8 @@ use std::fmt;
 use serde::Deserialize;
 use serde::Serialize;
 
+use crate::model::untrusted::Untrusted;
+
 /// Where a stack was taken. This determines the function that it begins with.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
@@ -29,22 +31,23 @@ pub struct Frame {
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Symbol {
     /// Its name.
-    pub name: String,
+    pub name: Untrusted,
     /// Offset from its start, in bytes.
     pub offset: u64,
     /// The module; `None` for the kernel image.
-    pub module: Option<String>,
+    pub module: Option<Untrusted>,
 }
 
+/// One line; a name from outside has no blanks and semicolons in it.
 impl fmt::Display for Frame {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match &self.symbol {
             None => write!(f, "{:#018x}", self.address),
             Some(s) => {
-                write!(f, "{}+{:#x}", s.name, s.offset)?;
+                write!(f, "{}+{:#x}", s.name.word(), s.offset)?;
                 s.module
                     .as_ref()
-                    .map_or(Ok(()), |module| write!(f, " [{module}]"))
+                    .map_or(Ok(()), |module| write!(f, " [{}]", module.word()))
             }
         }
     }

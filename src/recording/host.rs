@@ -33,6 +33,7 @@ use crate::model::host::HostId;
 use crate::model::host::HostLedger;
 use crate::model::host::HostPoint;
 use crate::model::host::HostTimes;
+use crate::model::untrusted::Untrusted;
 use crate::nvme::status::Status;
 
 /// Maximum number of events in a block.
@@ -105,15 +106,15 @@ pub struct TargetInfo {
     /// What it is.
     pub kind: TargetKind,
     /// How it was observed: `tracepoints`, `uprobes`, `log`, `spdk_trace`.
-    pub by: String,
+    pub by: Untrusted,
     /// Its process; `None` for the kernel, and in imports.
     pub pid: Option<u32>,
     /// Its executable.
-    pub binary: Option<String>,
+    pub binary: Option<Untrusted>,
     /// Its version, if it is known.
-    pub version: Option<String>,
+    pub version: Option<Untrusted>,
     /// Its build id.
-    pub build_id: Option<String>,
+    pub build_id: Option<Untrusted>,
     /// The clock of the times.
     pub clock: HostClock,
     /// Resolution of the times, which are rounded down to it, in nanoseconds.
@@ -127,13 +128,13 @@ pub struct HostController {
     /// Its number in this recording.
     pub number: u32,
     /// Its name in reports: `nvmet:1`.
-    pub name: String,
+    pub name: Untrusted,
     /// Controller id.
     pub cntlid: Option<u16>,
     /// NVMe Qualified Name of the subsystem.
-    pub nqn: Option<String>,
+    pub nqn: Option<Untrusted>,
     /// Serial number.
-    pub serial: Option<String>,
+    pub serial: Option<Untrusted>,
 }
 
 /// An event as a row of numbers. Points are distances from the time of the event.
@@ -423,10 +424,10 @@ impl HostRecording {
     }
 
     /// The name of a controller, or its number.
-    pub fn name_of(&self, ctrl: u32) -> String {
+    pub fn name_of(&self, ctrl: u32) -> Untrusted {
         let mut all = self.controllers.iter();
         let found = all.find(|c| c.number == ctrl);
-        found.map_or_else(|| ctrl.to_string(), |c| c.name.clone())
+        found.map_or_else(|| ctrl.to_string().into(), |c| c.name.clone())
     }
 }
 

@@ -13,6 +13,7 @@ use crate::model::stack::Frame;
 use crate::model::stack::StackAt;
 use crate::model::stack::Symbol;
 use crate::model::stage::StageSet;
+use crate::model::untrusted::Untrusted;
 use crate::nvme::decode::CommandSet;
 
 /// What was recorded, where and when.
@@ -20,17 +21,17 @@ use crate::nvme::decode::CommandSet;
 #[serde(default)]
 pub struct RunInfo {
     /// Version of the program that wrote the file.
-    pub program: String,
+    pub program: Untrusted,
     /// Name of the machine.
-    pub host: Option<String>,
+    pub host: Option<Untrusted>,
     /// `uname -r`
-    pub kernel: Option<String>,
+    pub kernel: Option<Untrusted>,
     /// `uname -m`
-    pub arch: String,
+    pub arch: Untrusted,
     /// The hypervisor, or that there is none.
-    pub machine: Option<String>,
+    pub machine: Option<Untrusted>,
     /// Differs for each boot: recordings of one boot share their clock.
-    pub boot_id: Option<String>,
+    pub boot_id: Option<Untrusted>,
     /// CLOCK_MONOTONIC nanoseconds at which the run began.
     pub begin_ns: u64,
     /// One event per command, at its completion; otherwise one at the set-up, too.
@@ -42,7 +43,7 @@ pub struct RunInfo {
     /// The stack of one command in this many was taken.
     pub one_in: u32,
     /// Options that select commands, as typed in a shell; empty: all commands.
-    pub filter: String,
+    pub filter: Untrusted,
     /// Only commands that took at least this long, or whose latency is not known.
     pub slow_ns: Option<u64>,
     /// Only commands that failed.
@@ -147,14 +148,14 @@ pub struct ControllerInfo {
     /// Its number: 0 for nvme0.
     pub instance: u32,
     /// Model, as reported by the controller.
-    pub model: String,
+    pub model: Untrusted,
     /// `pcie`, `tcp`, `rdma`, `fc`, `loop`.
-    pub transport: String,
+    pub transport: Untrusted,
     /// Controller id. `None`: not known, or written before this was noted.
     pub cntlid: Option<u16>,
     /// NVMe Qualified Name of the subsystem of a fabrics controller. `None` as for `cntlid`; also for
     /// PCI, where it may contain a serial number, and if names are left out.
-    pub nqn: Option<String>,
+    pub nqn: Option<Untrusted>,
     /// Number of queues, including the admin queue.
     pub queues: Option<u32>,
     /// Entries of an I/O submission queue.
@@ -176,7 +177,7 @@ impl ControllerInfo {
 #[serde(default)]
 pub struct DiskInfo {
     /// The block device's name: `nvme0n1`.
-    pub name: String,
+    pub name: Untrusted,
     /// The namespace id.
     pub nsid: u32,
     /// Logical block size in bytes.
@@ -197,7 +198,7 @@ impl DiskInfo {
 #[serde(default)]
 pub struct MachineInfo {
     /// The hypervisor; `None` also without one.
-    pub hypervisor: Option<String>,
+    pub hypervisor: Option<Untrusted>,
     /// There is a hypervisor.
     pub is_virtual: Option<bool>,
     /// The processor seems to be emulated (QEMU without KVM).
@@ -223,11 +224,11 @@ pub struct MachineController {
     /// Its number: 0 for nvme0.
     pub instance: u32,
     /// The kind of device: the name of a `machine::nvme_class::Class`.
-    pub class: String,
+    pub class: Untrusted,
     /// Transport.
-    pub transport: Option<String>,
+    pub transport: Option<Untrusted>,
     /// `live`, ...
-    pub state: Option<String>,
+    pub state: Option<Untrusted>,
     /// I/O queues, without the admin queue.
     pub io_queues: Option<u32>,
     /// Entries of an I/O submission queue.
@@ -237,7 +238,7 @@ pub struct MachineController {
     /// It offers shadow doorbells.
     pub shadow_doorbells: Option<bool>,
     /// Type of its IOMMU group: `DMA`, `DMA-FQ`, `identity`.
-    pub iommu_group: Option<String>,
+    pub iommu_group: Option<Untrusted>,
     /// First and last physical address of BAR 0, its registers.
     pub bar: Option<[u64; 2]>,
     /// Its namespaces.
@@ -249,11 +250,11 @@ pub struct MachineController {
 #[serde(default)]
 pub struct MachineDisk {
     /// The block device's name.
-    pub name: String,
+    pub name: Untrusted,
     /// The namespace id.
     pub nsid: u32,
     /// The I/O scheduler.
-    pub scheduler: Option<String>,
+    pub scheduler: Option<Untrusted>,
     /// Requests that a queue has room for.
     pub nr_requests: Option<u32>,
     /// 1: complete near the submitting CPU; 2: on it.
@@ -261,7 +262,7 @@ pub struct MachineDisk {
     /// Polled queues are in use.
     pub io_poll: Option<bool>,
     /// `write back` or `write through`.
-    pub write_cache: Option<String>,
+    pub write_cache: Option<Untrusted>,
     /// Largest transfer in bytes (queue/max_hw_sectors_kb).
     pub max_hw_bytes: Option<u64>,
     /// Largest transfer in use, in bytes (queue/max_sectors_kb).
@@ -289,11 +290,11 @@ pub struct StackInfo {
 #[serde(default)]
 pub struct FrameInfo {
     /// The function.
-    pub name: Option<String>,
+    pub name: Option<Untrusted>,
     /// Offset from its start, in bytes.
     pub offset: u64,
     /// The module; `None` for the kernel image.
-    pub module: Option<String>,
+    pub module: Option<Untrusted>,
 }
 
 impl StackInfo {

@@ -9,6 +9,7 @@ use std::io::Write;
 
 use super::page::fill;
 use super::theme::Theme;
+use crate::model::untrusted::Untrusted;
 use crate::recording::MachineController;
 use crate::recording::MachineInfo;
 use crate::report::diagnosis::Cause;
@@ -35,11 +36,11 @@ const NAME: usize = 20;
 #[derive(Clone, Copy, Debug)]
 pub struct Origin<'a> {
     /// The recording; `None`: this machine, now.
-    pub file: Option<&'a str>,
+    pub file: Option<&'a Untrusted>,
     /// `uname -r`
-    pub kernel: Option<&'a str>,
+    pub kernel: Option<&'a Untrusted>,
     /// The hypervisor, or that there is none.
-    pub machine: Option<&'a str>,
+    pub machine: Option<&'a Untrusted>,
 }
 
 /// Writes a diagnosis.
@@ -162,9 +163,9 @@ impl DiagnosisView<'_> {
         let info = self.facts.machine.as_ref();
         let cpus = info.and_then(|m| m.cpus).map(|n| format!("{n} CPUs"));
         let parts = [
-            file.map(str::to_owned),
+            file.map(ToString::to_string),
             kernel.map(|k| format!("Linux {k}")),
-            machine.map(str::to_owned),
+            machine.map(ToString::to_string),
             cpus,
             Some(covers),
         ];
@@ -325,19 +326,19 @@ fn describe(controller: &MachineController) -> String {
         ..
     } = controller;
     let number = |n: &Option<u32>, what: &str| n.map(|n| format!("{n} {what}"));
-    let transport = transport.clone().filter(|t| t != "pcie");
+    let transport = transport.as_ref().filter(|t| **t != "pcie");
     let shadow = shadow_doorbells.map(|s| match s {
         true => "shadow doorbells".to_owned(),
         false => "no shadow doorbells".to_owned(),
     });
-    let schedulers: BTreeSet<&str> = disks
+    let schedulers: BTreeSet<String> = disks
         .iter()
-        .filter_map(|d| d.scheduler.as_deref())
+        .filter_map(|d| Some(d.scheduler.as_ref()?.to_string()))
         .collect();
     let schedulers = schedulers.into_iter().collect::<Vec<_>>().join("/");
     let parts = [
-        Some(class.clone()),
-        transport,
+        Some(class.to_string()),
+        transport.map(ToString::to_string),
         number(io_queues, "I/O queues"),
         number(depth, "entries each"),
         number(vectors, "interrupt vectors"),

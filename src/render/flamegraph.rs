@@ -9,6 +9,7 @@ use inferno::flamegraph::Options;
 use inferno::flamegraph::from_lines;
 
 use super::stacks::folded;
+use crate::model::untrusted::Untrusted;
 use crate::report::stacks::StackRow;
 use crate::report::stacks::Weight;
 
@@ -26,7 +27,8 @@ pub fn svg(rows: &[StackRow], by: Weight, title: &str, out: &mut dyn Write) -> i
     let folded = folded(rows, by);
     let lines: Vec<String> = folded.iter().map(|(s, n)| format!("{s} {n}")).collect();
     let mut options = Options::default();
-    options.title = title.to_owned();
+    // filters may have any characters
+    options.title = Untrusted::from(title).to_string();
     options.count_name = match by {
         Weight::Count => "commands",
         Weight::Latency => "us",

@@ -16,6 +16,8 @@ use crate::inflight::Place;
 use crate::inflight::Verdict;
 use crate::model::event::StackId;
 use crate::model::stack::Frame;
+use crate::model::untrusted::Escaped;
+use crate::model::untrusted::Untrusted;
 use crate::nvme::decode::CommandSet;
 use crate::nvme::decode::describe;
 use crate::nvme::decode::fields;
@@ -30,7 +32,7 @@ use crate::report::inflight::Usual;
 use crate::units::nanos;
 
 /// Disk and command set of a namespace, by controller and namespace id.
-pub type NameOf<'a> = &'a dyn Fn(u32, u32) -> Option<(String, CommandSet)>;
+pub type NameOf<'a> = &'a dyn Fn(u32, u32) -> Option<(Untrusted, CommandSet)>;
 
 /// Where names and stacks come from.
 #[derive(Clone, Copy)]
@@ -81,23 +83,17 @@ const fn kind(qid: u32) -> QueueKind {
 }
 
 /// The disk of a command, or its controller, and its command set.
-fn disk(line: &CommandLine, names: NameOf<'_>) -> (String, CommandSet) {
+fn disk(line: &CommandLine, names: NameOf<'_>) -> (Untrusted, CommandSet) {
     let (ctrl, qid) = line.queue;
     let sqe = line.sqe.filter(|_| qid != 0);
     let named = sqe.and_then(|sqe| names(ctrl, sqe.nsid()));
-    named.unwrap_or_else(|| (format!("nvme{ctrl}"), CommandSet::Nvm))
+    named.unwrap_or_else(|| (format!("nvme{ctrl}").into(), CommandSet::Nvm))
 }
 
 fn opcode(kind: QueueKind, set: CommandSet, sqe: &Sqe) -> String {
     let code = sqe.opcode();
     let opcode = Opcode { queue: kind, code };
     command_name(kind, set, sqe).map_or_else(|| opcode.to_string(), str::to_owned)
-}
-
-/// The name of a thread, which may contain any bytes.
-fn comm(name: &[u8]) -> String {
-    let plain = |c: char| if c.is_control() { '\u{fffd}' } else { c };
-    String::from_utf8_lossy(name).chars().map(plain).collect()
 }
 
 /// How many times the p99 of its kind the age of a command is.
@@ -120,7 +116,7 @@ fn observed(line: &CommandLine) -> String {
     if !asked.knows_submitter {
         return format!("{ratio}; submitter not known");
     }
-    let comm = comm(asked.comm());
+    let comm = Escaped(asked.comm());
     format!("{ratio}; {comm}, pid {}, CPU {}", asked.pid, asked.cpu)
 }
 
@@ -194,8 +190,9 @@ fn command(
     };
     writeln!(
         out,
-        "{:>9} {disk:<12} {qid:>4} {cid:>6} {:<8} {words}",
+        "{:>9} {:<12} {qid:>4} {cid:>6} {:<8} {words}",
         age(line.age),
+        disk.word(),
         place(line.place)
     )?;
     let what = line.sqe.map_or_else(
@@ -254,7 +251,7 @@ struct InFlightLine {
 #[derive(Serialize)]
 struct CommandObject {
     ctrl: String,
-    disk: Option<String>,
+    disk: Option<Untrusted>,
     nsid: Option<u32>,
     qid: u32,
     tag: u32,
@@ -285,7 +282,7 @@ struct ObservedObject {
 struct Submitter {
     pid: u32,
     tid: u32,
-    comm: String,
+    comm: Untrusted,
     cpu: u16,
 }
 
@@ -315,7 +312,7 @@ fn observed_object(line: &CommandLine, lookup: Lookup<'_>) -> Option<ObservedObj
         submitter: asked.knows_submitter.then(|| Submitter {
             pid: asked.pid,
             tid: asked.tid,
-            comm: comm(asked.comm()),
+            comm: Untrusted::lossy(asked.comm()),
             cpu: asked.cpu,
         }),
         kstack: stack.map(|frames| frames.iter().map(ToString::to_string).collect()),

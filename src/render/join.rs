@@ -19,6 +19,7 @@ use crate::host::join::Part;
 use crate::host::join::Segment;
 use crate::host::join::Strata;
 use crate::model::histogram::Histogram;
+use crate::model::untrusted::Untrusted;
 use crate::nvme::opcode::Opcode;
 use crate::nvme::subject::fctype;
 use crate::nvme::subject::subject;
@@ -49,7 +50,7 @@ pub struct JoinView<'a> {
     /// How the clocks were compared.
     pub clock: JoinClock,
     /// Names of the host side's controllers.
-    pub host_name: &'a dyn Fn(u32) -> String,
+    pub host_name: &'a dyn Fn(u32) -> Untrusted,
     /// Pairs of controllers: in the guest, on the host side.
     pub controllers: Vec<(u32, u32)>,
     /// Number of slow commands to show singly.
@@ -197,7 +198,7 @@ impl JoinView<'_> {
         let pairs: Vec<String> = self
             .controllers
             .iter()
-            .map(|(g, h)| format!("nvme{g} = {}", (self.host_name)(*h)))
+            .map(|(g, h)| format!("nvme{g} = {}", (self.host_name)(*h).word()))
             .collect();
         let mut entries = vec![
             ("joined", pairs.join(", ")),
@@ -395,7 +396,7 @@ fn command_line(guest: &Guest, parts: Vec<Segment>) -> CommandLine {
 struct EndLine<'a> {
     r#type: &'static str,
     schema_version: u32,
-    controllers: Vec<(String, String)>,
+    controllers: Vec<(String, Untrusted)>,
     matched: u64,
     unmatched_guest: u64,
     unmatched_host: u64,

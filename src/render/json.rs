@@ -8,9 +8,9 @@ use std::io::Write;
 use std::time::Duration;
 
 use serde::Serialize;
-use serde_json::to_writer;
 
 use super::ReportSink;
+use super::json_text::to_writer;
 use crate::model::histogram::Histogram;
 use crate::model::milestone::Milestone;
 use crate::model::row::RowKey;
@@ -178,7 +178,7 @@ fn row(row: &RowReport, buckets: bool) -> RowLine<'_> {
 }
 
 /// Writes an object as one line.
-pub(super) fn line(object: &impl Serialize, out: &mut dyn Write) -> io::Result<()> {
+pub(crate) fn line(object: &impl Serialize, out: &mut dyn Write) -> io::Result<()> {
     to_writer(&mut *out, object)?;
     out.write_all(b"\n")
 }

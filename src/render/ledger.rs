@@ -5,6 +5,7 @@ use std::io;
 use std::io::Write;
 
 use super::theme::Theme;
+use crate::model::untrusted::Untrusted;
 use crate::report::ledger::Accuracy;
 use crate::report::ledger::HookLine;
 use crate::report::ledger::Ledger;
@@ -154,15 +155,15 @@ fn hooks(l: &Ledger, theme: Theme, out: &mut dyn Write) -> io::Result<()> {
 /// Points that are not observed, or not by the best method, with each reason once.
 fn methods(l: &Ledger, theme: Theme, out: &mut dyn Write) -> io::Result<()> {
     // points with the same reasons share the lines
-    let mut groups: Vec<(Vec<&str>, Lack<'_>)> = Vec::new();
+    let mut groups: Vec<(Vec<String>, Lack<'_>)> = Vec::new();
     for method in &l.methods {
         let lack = Lack::of(&method.point, l);
         if lack.reasons.is_empty() {
             continue;
         }
         match groups.iter_mut().find(|(_, other)| *other == lack) {
-            Some((points, _)) => points.push(&method.point),
-            None => groups.push((vec![method.point.as_ref()], lack)),
+            Some((points, _)) => points.push(method.point.to_string()),
+            None => groups.push((vec![method.point.to_string()], lack)),
         }
     }
     for (points, lack) in groups {
@@ -173,6 +174,7 @@ fn methods(l: &Ledger, theme: Theme, out: &mut dyn Write) -> io::Result<()> {
         };
         writeln!(out, "  {what}, because")?;
         for (why, methods) in lack.reasons {
+            let why = why.to_string();
             let words: Vec<String> = why.split(' ').map(str::to_owned).collect();
             flowing(&format!("    {}: ", methods.join(", ")), &words, "", out)?;
         }
@@ -219,21 +221,21 @@ fn trace(t: &TraceLedger, out: &mut dyn Write) -> io::Result<()> {
 /// Why a point does not use the best method: each reason once, with the methods that it excludes.
 #[derive(PartialEq, Eq)]
 struct Lack<'l> {
-    instead: Option<&'l str>,
-    reasons: Vec<(&'l str, Vec<&'l str>)>,
+    instead: Option<&'l Untrusted>,
+    reasons: Vec<(&'l Untrusted, Vec<String>)>,
 }
 
 impl<'l> Lack<'l> {
-    fn of(point: &str, l: &'l Ledger) -> Self {
+    fn of(point: &Untrusted, l: &'l Ledger) -> Self {
         let mut lack = Self {
             instead: None,
             reasons: Vec::new(),
         };
-        for m in l.missing_hooks.iter().filter(|m| m.point == point) {
-            lack.instead = m.instead.as_deref();
-            match lack.reasons.iter_mut().find(|(why, _)| *why == m.why) {
-                Some((_, methods)) => methods.push(&m.method),
-                None => lack.reasons.push((&m.why, vec![m.method.as_ref()])),
+        for m in l.missing_hooks.iter().filter(|m| m.point == *point) {
+            lack.instead = m.instead.as_ref();
+            match lack.reasons.iter_mut().find(|(why, _)| **why == m.why) {
+                Some((_, methods)) => methods.push(m.method.to_string()),
+                None => lack.reasons.push((&m.why, vec![m.method.to_string()])),
             }
         }
         lack

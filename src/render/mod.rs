@@ -10,6 +10,7 @@ pub mod host;
 pub mod inflight;
 pub mod join;
 pub mod json;
+pub mod json_text;
 pub mod ledger;
 mod page;
 pub mod pattern;

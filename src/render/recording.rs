@@ -10,13 +10,14 @@ use super::json::SCHEMA_VERSION;
 use super::json::line;
 use super::theme::Theme;
 use super::trace::local_time;
+use crate::model::untrusted::Untrusted;
 use crate::recording::RunInfo;
 
 /// What the heading of a recording has.
 #[derive(Clone, Copy, Debug)]
 pub struct Heading<'a> {
     /// The file.
-    pub file: &'a str,
+    pub file: &'a Untrusted,
     /// Its run.
     pub info: &'a RunInfo,
     /// Wall clock minus CLOCK_MONOTONIC at the first event, in nanoseconds, if it is known.
@@ -27,18 +28,13 @@ pub struct Heading<'a> {
 struct HeadingLine<'a> {
     r#type: &'static str,
     schema_version: u32,
-    file: &'a str,
-    host: Option<&'a str>,
-    kernel: Option<&'a str>,
-    arch: &'a str,
-    boot_id: Option<&'a str>,
+    file: &'a Untrusted,
+    host: Option<&'a Untrusted>,
+    kernel: Option<&'a Untrusted>,
+    arch: &'a Untrusted,
+    boot_id: Option<&'a Untrusted>,
     begin_ns: u64,
     begin: Option<String>,
-}
-
-/// Text of a file or of the user, without control characters.
-fn printable(text: &str) -> String {
-    text.replace(char::is_control, "?")
 }
 
 impl Heading<'_> {
@@ -57,8 +53,8 @@ impl Heading<'_> {
     pub fn text(&self, theme: Theme, out: &mut dyn Write) -> io::Result<()> {
         let RunInfo { host, kernel, .. } = self.info;
         let facts = [
-            host.as_deref().map(|host| format!("host {host}")),
-            kernel.as_deref().map(|release| format!("Linux {release}")),
+            host.as_ref().map(|host| format!("host {host}")),
+            kernel.as_ref().map(|release| format!("Linux {release}")),
             self.begin().map(|ns| {
                 let time = local_time(ns, "%Y-%m-%d %H:%M:%S %:z");
                 format!("began {time}")
@@ -67,7 +63,7 @@ impl Heading<'_> {
         let facts: Vec<String> = facts.into_iter().flatten().collect();
         let colon = if facts.is_empty() { "" } else { ": " };
         let text = format!("==> {}{colon}{} <==", self.file, facts.join(", "));
-        writeln!(out, "{}", theme.head(&printable(&text)))
+        writeln!(out, "{}", theme.head(&text))
     }
 
     /// One object, of type `recording`.
@@ -80,10 +76,10 @@ impl Heading<'_> {
             r#type: "recording",
             schema_version: SCHEMA_VERSION,
             file: self.file,
-            host: info.host.as_deref(),
-            kernel: info.kernel.as_deref(),
+            host: info.host.as_ref(),
+            kernel: info.kernel.as_ref(),
             arch: &info.arch,
-            boot_id: info.boot_id.as_deref(),
+            boot_id: info.boot_id.as_ref(),
             begin_ns: info.begin_ns,
             begin: self
                 .begin()
@@ -108,7 +104,7 @@ mod tests {
 
     fn text(info: &RunInfo, wall_ns: Option<i64>) -> String {
         let heading = Heading {
-            file: "a.nvd",
+            file: &"a.nvd".into(),
             info,
             wall_ns,
         };
@@ -121,16 +117,16 @@ mod tests {
     fn a_heading_names_what_is_known() {
         let known = text(&info(), Some(1_700_000_000_000_000_000));
         let known = known.strip_suffix(" <==\n").unwrap();
-        let begin = "==> a.nvd: host db?[1m1, Linux 6.12.9, began 2023-11-1";
+        let begin = "==> a.nvd: host db\\u{1b}[1m1, Linux 6.12.9, began 2023-11-1";
         assert!(known.starts_with(begin), "{known}");
         assert_eq!(text(&RunInfo::default(), None), "==> a.nvd <==\n");
     }
 
     #[test]
     fn the_object_has_null_for_what_is_not_known() {
-        let info = info();
+        let (info, file) = (info(), "a.nvd".into());
         let mut heading = Heading {
-            file: "a.nvd",
+            file: &file,
             info: &info,
             wall_ns: None,
         };

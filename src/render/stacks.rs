@@ -218,7 +218,7 @@ fn name(frame: &Frame) -> String {
     let Some(symbol) = &frame.symbol else {
         return frame.to_string();
     };
-    symbol.name.clone()
+    symbol.name.word().to_string()
 }
 
 /// Stacks from the outermost frame to the driver's, joined by semicolons, each with its weight.
@@ -261,7 +261,7 @@ pub(super) mod tests {
         let symbol = text.split_once("+0x").map(|(name, offset)| Symbol {
             name: name.into(),
             offset: u64::from_str_radix(offset, 16).unwrap(),
-            module,
+            module: module.map(Into::into),
         });
         Frame {
             address: 0xffff_ffff_c0de_0000,

@@ -294,7 +294,7 @@ mod tests {
     fn controller(queues: u32, depth: u32) -> Controller {
         Controller {
             instance: 0,
-            model: String::new(),
+            model: "".into(),
             transport: "pcie".into(),
             cntlid: None,
             nqn: None,

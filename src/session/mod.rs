@@ -73,6 +73,7 @@ use crate::machine::types::CustomBtf;
 use crate::model::milestone::Milestone;
 use crate::model::nvme_latency::LatBuckets;
 use crate::model::transport::Transport;
+use crate::model::untrusted::Untrusted;
 use crate::probe::catalog::AttachKind;
 use crate::probe::catalog::CATALOG;
 use crate::probe::facts::KernelFacts;
@@ -291,8 +292,8 @@ impl Session {
         };
         let unknown = Controller {
             instance: next,
-            model: String::new(),
-            transport: String::new(),
+            model: Untrusted::default(),
+            transport: Untrusted::default(),
             cntlid: None,
             nqn: None,
             queues: None,
@@ -316,7 +317,7 @@ impl Session {
             }
         }
         let size = self.layout.size_of(controller);
-        let transport = Transport::named(&controller.transport);
+        let transport = Transport::named(controller.transport.raw());
         let known = self.placed.get(&controller.instance).copied();
         let place = match known.filter(|(place, _)| place.holds(&size)) {
             Some((_, former)) if former == transport => return Ok(true),

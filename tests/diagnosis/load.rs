@@ -323,7 +323,7 @@ impl Load {
     fn machine(&self, causes: &[Cause]) -> MachineInfo {
         let place = &self.place;
         let disk = MachineDisk {
-            name: format!("nvme{}n1", place.ctrl),
+            name: format!("nvme{}n1", place.ctrl).into(),
             nsid: 1,
             scheduler: Some(place.scheduler.into()),
             nr_requests: Some(1023),
@@ -338,7 +338,7 @@ impl Load {
             class: place.class.into(),
             transport: Some(place.transport.into()),
             io_queues: Some(u32::from(self.queues) + place.poll_queues.0),
-            iommu_group: place.iommu_group.map(str::to_owned),
+            iommu_group: place.iommu_group.map(Into::into),
             depth: Some(1024),
             vectors: Some(u32::from(self.queues) + 1),
             shadow_doorbells: place.shadow_doorbells,
@@ -346,7 +346,7 @@ impl Load {
             ..MachineController::default()
         };
         let mut machine = MachineInfo {
-            hypervisor: place.hypervisor.map(str::to_owned),
+            hypervisor: place.hypervisor.map(Into::into),
             is_virtual: Some(place.hypervisor.is_some()),
             cpus: Some(self.cpus.into()),
             poll_queues: Some(place.poll_queues.0),

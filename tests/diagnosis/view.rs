@@ -3,6 +3,7 @@
 
 use std::time::Duration;
 
+use nvme_deep::model::untrusted::Untrusted;
 use nvme_deep::render::diagnosis::DiagnosisView;
 use nvme_deep::render::diagnosis::Origin;
 use nvme_deep::render::theme::Theme;
@@ -24,9 +25,11 @@ use super::plants::facts;
 
 const MACHINE: Origin<'_> = Origin {
     file: None,
-    kernel: Some("6.12.90+deb13-amd64"),
-    machine: Some("QEMU, KVM"),
+    kernel: Some(&KERNEL),
+    machine: Some(&HYPERVISOR),
 };
+static KERNEL: Untrusted = Untrusted::fixed("6.12.90+deb13-amd64");
+static HYPERVISOR: Untrusted = Untrusted::fixed("QEMU, KVM");
 
 /// A cause with all parts.
 fn flush() -> Cause {
@@ -177,7 +180,7 @@ fn object(facts: &Facts, diagnosis: &Diagnosis) -> Value {
     let view = DiagnosisView {
         facts,
         origin: Origin {
-            file: Some("x.nvd"),
+            file: Some(&"x.nvd".into()),
             ..MACHINE
         },
         diagnosis,

@@ -59,7 +59,7 @@ fn a_controller_of_an_identity_group_maps_nothing() {
     assert!(first(&strict).finding.advice.contains("iommu.strict=0"));
     let lazy = made(Some("DMA-FQ".into()));
     assert!(!first(&lazy).finding.advice.contains("strict"), "{lazy:?}");
-    for group in [Some("identity".to_owned()), None] {
+    for group in [Some("identity".into()), None] {
         assert!(named(&made(group)).is_empty());
     }
 }

@@ -13,6 +13,7 @@ use nvme_deep::model::event::StackId;
 use nvme_deep::model::event::Submission;
 use nvme_deep::model::stage::StageSet;
 use nvme_deep::model::timeline::Timeline;
+use nvme_deep::model::untrusted::Untrusted;
 use nvme_deep::nvme::decode::CommandSet;
 use nvme_deep::nvme::decode::Field;
 use nvme_deep::nvme::decode::fields;
@@ -171,7 +172,7 @@ proptest! {
         stage_set in 0..3_usize,
         align in any::<bool>(),
     ) {
-        let cx = Context { disk: "nvme0n1", set: SETS[set], kstack: "", kstack_complete: "" };
+        let cx = Context { disk: &Untrusted::fixed("nvme0n1"), set: SETS[set], kstack: "", kstack_complete: "" };
         let clock = Clock::wall(0);
         let mut view = TraceText::new(Theme { color: false }, align, clock, Some(CUTS[stage_set]));
         for (at_ns, what) in events {
@@ -203,7 +204,7 @@ proptest! {
     ) {
         let mut used = Views::new();
         for (mixture, set) in mixtures {
-            let cx = Context { disk: "nvme0n1", set: SETS[set], kstack: "", kstack_complete: "" };
+            let cx = Context { disk: &Untrusted::fixed("nvme0n1"), set: SETS[set], kstack: "", kstack_complete: "" };
             let event = Event { at_ns: 1, what: mixed(&two, mixture) };
             prop_assert_eq!(used.show(&event, &cx), Views::new().show(&event, &cx));
         }
@@ -215,7 +216,7 @@ proptest! {
         set in 0..3_usize,
         stage_set in 0..3_usize,
     ) {
-        let cx = Context { disk: "", set: SETS[set], kstack: "", kstack_complete: "[\"a\"]" };
+        let cx = Context { disk: <&Untrusted>::default(), set: SETS[set], kstack: "", kstack_complete: "[\"a\"]" };
         let stage_set = CUTS[stage_set];
         let mut view = TraceJson::new(Clock::Rel { begin_ns: 1 << 40 }, Some(stage_set));
         for (at_ns, what) in events {

@@ -11,6 +11,7 @@ use nvme_deep::model::event::Submission;
 use nvme_deep::model::event::Verdict;
 use nvme_deep::model::stage::StageSet;
 use nvme_deep::model::timeline::Timeline;
+use nvme_deep::model::untrusted::Untrusted;
 use nvme_deep::nvme::decode::CommandSet;
 use nvme_deep::nvme::opcode::Opcode;
 use nvme_deep::nvme::opcode::QueueKind;
@@ -24,15 +25,21 @@ use nvme_deep::render::trace::EventSink;
 use nvme_deep::render::trace::TraceJson;
 use nvme_deep::render::trace::TraceText;
 
+static NAME: Untrusted = Untrusted::fixed("nvme0n1");
+static NO_NAME: Untrusted = Untrusted::fixed("");
+
 /// The context of an I/O command of the first namespace.
 pub const DISK: Context<'_> = Context {
-    disk: "nvme0n1",
+    disk: &NAME,
     set: CommandSet::Nvm,
     kstack: "",
     kstack_complete: "",
 };
 /// The context of a command without a disk.
-pub const NONE: Context<'_> = Context { disk: "", ..DISK };
+pub const NONE: Context<'_> = Context {
+    disk: &NO_NAME,
+    ..DISK
+};
 
 /// A command.
 pub fn id(queue: QueueKind, code: u8) -> CommandId {

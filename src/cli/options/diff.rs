@@ -14,6 +14,7 @@ use super::color;
 use super::filter::ctrl_instance;
 use super::usage;
 use crate::cli::diff::DiffArgs;
+use nvme_deep::model::untrusted::printable;
 
 /// Smallest change that can be claimed: more than twice the width of a bucket.
 const LEAST: f64 = 0.02;
@@ -73,7 +74,7 @@ fn paths(text: &OsStr) -> Result<Vec<PathBuf>> {
     if let Some(twice) = paths.iter().find(|path| !seen.insert(*path)) {
         return Err(usage(format!(
             "{} is given twice on one side: that adds nothing to it. Give each recording once",
-            twice.display()
+            printable(twice)
         )));
     }
     Ok(paths)

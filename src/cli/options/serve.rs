@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use anyhow::Error;
 use anyhow::Result;
+use nvme_deep::model::untrusted::printable;
 use nvme_deep::session::settings::Settings;
 
 use super::stage_set;
@@ -50,7 +51,7 @@ fn textfile(path: PathBuf, interval: Duration) -> Result<Output> {
     if path.extension().is_none_or(|e| e != "prom") {
         return Err(usage(format!(
             "`--textfile {}` is not read by node_exporter: give a name that ends in .prom",
-            path.display()
+            printable(&path)
         )));
     }
     if interval < MIN_INTERVAL {

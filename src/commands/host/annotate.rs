@@ -12,6 +12,7 @@ use nvme_deep::error::Kind;
 use nvme_deep::host::spdk_trace::Trace;
 use nvme_deep::host::spdk_trace::label;
 use nvme_deep::model::host::HostEvent;
+use nvme_deep::model::untrusted::printable;
 use nvme_deep::recording::HostRecording;
 use nvme_deep::recording::TargetKind;
 use nvme_deep::render::host::spdk_json;
@@ -36,8 +37,8 @@ fn other(args: &HostAnnotateArgs, recording: &HostRecording, requests: u64) -> S
     format!(
         "{} has none of the {requests} requests of {}: it is a recording of {what}. Give that of `host \
          trace --pid PID -o FILE` during the trace",
-        path.display(),
-        args.trace.display()
+        printable(path),
+        printable(&args.trace)
     )
 }
 
@@ -48,7 +49,7 @@ fn other(args: &HostAnnotateArgs, recording: &HostRecording, requests: u64) -> S
 pub fn run(args: &HostAnnotateArgs) -> Result<()> {
     let text = read_text(&args.trace)?;
     let trace = Trace::parse(&text)
-        .map_err(|e| Failure::error(Kind::Usage, format!("{}: {e}", args.trace.display())))?;
+        .map_err(|e| Failure::error(Kind::Usage, format!("{}: {e}", printable(&args.trace))))?;
     let recording = args.recording.as_deref().map(read_recording).transpose()?;
     let mut labels = BTreeMap::new();
     if let Some(recording) = &recording {

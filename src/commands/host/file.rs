@@ -15,6 +15,7 @@ use nvme_deep::machine::clock::SharedClocks;
 use nvme_deep::machine::clock::monotonic_ns;
 use nvme_deep::model::host::HostEvent;
 use nvme_deep::model::host::HostLedger;
+use nvme_deep::model::untrusted::printable;
 use nvme_deep::recording::HostController;
 use nvme_deep::recording::HostRecorder;
 use nvme_deep::recording::RunInfo;
@@ -39,7 +40,7 @@ pub struct HostFile {
 fn failed(path: &Path, error: &io::Error) -> Error {
     let text = format!(
         "{} can't be written ({error}): nothing is kept. Make room, or write elsewhere",
-        path.display()
+        printable(path)
     );
     Failure::error(Kind::Run, text)
 }
@@ -123,7 +124,7 @@ impl HostFile {
         self.file.keep()?;
         say(&format!(
             "{}: {}, {}",
-            path.display(),
+            printable(&path),
             counted(ledger.commands, "command"),
             size_text(bytes)
         ));

@@ -9,6 +9,7 @@ use anyhow::Result;
 use nvme_deep::error::Kind;
 use nvme_deep::host::import_qemu_log;
 use nvme_deep::host::spdk_trace;
+use nvme_deep::model::untrusted::printable;
 
 use super::file::HostFile;
 use super::read_text;
@@ -31,7 +32,7 @@ pub fn run(args: &HostImportArgs) -> Result<()> {
         spdk_trace::import(&text)
     };
     let imported =
-        read.map_err(|e| Failure::error(Kind::Usage, format!("{}: {e}", path.display())))?;
+        read.map_err(|e| Failure::error(Kind::Usage, format!("{}: {e}", printable(path))))?;
     let mut out = BufWriter::new(stdout().lock());
     if let Some(output) = &args.output {
         let inputs = [path.clone()];

@@ -19,6 +19,7 @@ use nvme_deep::machine::kvm::KvmError;
 use nvme_deep::machine::kvm::KvmEvents;
 use nvme_deep::machine::process::Memory;
 use nvme_deep::machine::process::TargetError;
+use nvme_deep::model::untrusted::printable;
 use nvme_deep::recording::Item;
 use nvme_deep::recording::MachineController;
 use nvme_deep::render::host::kvm_json;
@@ -53,13 +54,13 @@ fn recorded(path: &Path, ctrl: Option<&str>) -> Result<((u64, u64), Option<u32>)
                 controllers = Some(machine.controllers);
             }
         });
-        more = read.map_err(|e| Failure::error(Kind::Run, format!("{}: {e}", path.display())))?;
+        more = read.map_err(|e| Failure::error(Kind::Run, format!("{}: {e}", printable(path))))?;
     }
     let instance = ctrl.map(ctrl_instance).transpose()?;
     let of = |c: &MachineController| Some((c.instance, c.bar?, c.io_queues));
     let mut found: Vec<_> = controllers.iter().flatten().filter_map(of).collect();
     found.retain(|(number, ..)| instance.is_none_or(|wanted| wanted == *number));
-    let shown = path.display();
+    let shown = printable(path);
     let text = match found[..] {
         [(_, [first, last], queues)] => return Ok(((first, last), queues)),
         [] => format!(
@@ -149,7 +150,7 @@ fn from_file(path: &Path, bar: Doorbells) -> Result<KvmTrace> {
         let text = format!(
             "{}: no event of KVM: give the text of ftrace or of `trace-cmd report` with kvm_exit, kvm_mmio, \
              kvm_userspace_exit and kvm_entry",
-            path.display()
+            printable(path)
         );
         return Err(Failure::error(Kind::Usage, text));
     }

@@ -17,6 +17,7 @@ use std::path::Path;
 
 use anyhow::Result;
 use nvme_deep::error::Kind;
+use nvme_deep::model::untrusted::printable;
 use nvme_deep::recording::HostRecording;
 
 use crate::cli::host::HostArgs;
@@ -28,7 +29,7 @@ use crate::exit::Failure;
 /// # Errors
 /// If it cannot be read, or is not one of the host side; one sentence.
 pub fn read_recording(path: &Path) -> Result<HostRecording> {
-    let shown = path.display();
+    let shown = printable(path);
     let file = File::open(path)
         .map_err(|e| Failure::error(Kind::Usage, format!("{shown} can't be read ({e})")))?;
     HostRecording::read(BufReader::new(file))
@@ -37,7 +38,7 @@ pub fn read_recording(path: &Path) -> Result<HostRecording> {
 
 /// Reads a text. Bytes that are not UTF-8 become U+FFFD.
 fn read_text(path: &Path) -> Result<String> {
-    let shown = path.display();
+    let shown = printable(path);
     let bytes = fs::read(path)
         .map_err(|e| Failure::error(Kind::Usage, format!("{shown} can't be read ({e})")))?;
     Ok(String::from_utf8_lossy(&bytes).into_owned())
@@ -55,7 +56,7 @@ pub fn check_end(recording: &HostRecording, path: &Path) -> Result<()> {
     };
     let text = format!(
         "{} {how}. The {} events before that are shown",
-        path.display(),
+        printable(path),
         recording.events.len()
     );
     Err(Failure::error(Kind::Run, text))

@@ -7,6 +7,7 @@ use std::io::stderr;
 use anyhow::Result;
 use nvme_deep::model::host::HostEvent;
 use nvme_deep::model::host::HostLedger;
+use nvme_deep::model::untrusted::Untrusted;
 use nvme_deep::recording::HostController;
 use nvme_deep::recording::TargetInfo;
 use nvme_deep::render::host::HostJson;
@@ -15,9 +16,9 @@ use nvme_deep::render::host::HostText;
 use nvme_deep::render::host::ledger_text;
 
 /// The name of a controller, or its number.
-pub fn name_of(controllers: &[HostController], ctrl: u32) -> String {
+pub fn name_of(controllers: &[HostController], ctrl: u32) -> Untrusted {
     let found = controllers.iter().find(|c| c.number == ctrl);
-    found.map_or_else(|| ctrl.to_string(), |c| c.name.clone())
+    found.map_or_else(|| ctrl.to_string().into(), |c| c.name.clone())
 }
 
 /// Writes an event.

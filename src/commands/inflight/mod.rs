@@ -18,6 +18,7 @@ use nvme_deep::machine::clock::monotonic_ns;
 use nvme_deep::machine::sysfs::Controller;
 use nvme_deep::model::event::StackId;
 use nvme_deep::model::stack::Frame;
+use nvme_deep::model::untrusted::Untrusted;
 use nvme_deep::nvme::decode::CommandSet;
 use nvme_deep::render::inflight::Lookup;
 use nvme_deep::render::inflight::json;
@@ -80,7 +81,7 @@ impl Looks<'_> {
         controllers: &[Controller],
         observer: Option<&dyn Observer>,
     ) -> Result<()> {
-        let names = |instance: u32, nsid: u32| -> Option<(String, CommandSet)> {
+        let names = |instance: u32, nsid: u32| -> Option<(Untrusted, CommandSet)> {
             let ctrl = controllers.iter().find(|c| c.instance == instance)?;
             let ns = ctrl.namespaces.iter().find(|ns| ns.nsid == nsid)?;
             Some((ns.name.clone(), ns.set))

@@ -144,10 +144,10 @@ fn controllers(
             .ok_or_else(|| usage(format!("--ctrl {text}: give a pair, as in nvme2=nvmet:1")))?;
         let found = host.controllers.iter().find(|c| c.name == name);
         let found = found.ok_or_else(|| {
-            let names: Vec<&str> = host.controllers.iter().map(|c| &*c.name).collect();
+            let names = host.controllers.iter().map(|c| c.name.to_string());
             usage(format!(
                 "--ctrl {text}: the host side has no {name}; it has {}",
-                names.join(", ")
+                names.collect::<Vec<_>>().join(", ")
             ))
         })?;
         pairs.insert(ctrl_instance(ctrl)?, found.number);

@@ -17,6 +17,7 @@ use nvme_deep::host::join::Offset;
 use nvme_deep::model::host::HostCommand;
 use nvme_deep::model::host::HostEvent;
 use nvme_deep::model::stage::StageSet;
+use nvme_deep::model::untrusted::Untrusted;
 use nvme_deep::recording::HostRecording;
 use nvme_deep::session::settings::Settings;
 use nvme_deep::session::settings::TraceKind;
@@ -116,7 +117,8 @@ pub fn write(
     let begins = begins(&options, &args.guest)?;
     let mut perfetto = Perfetto::new(out, begins, INTERVAL);
     let mut counts = Counts::default();
-    let guest = (&*args.guest, "guest");
+    let name = Untrusted::fixed("guest");
+    let guest = (&*args.guest, &name);
     let (_, ended) = add(&options, guest, &mut perfetto, &mut counts, &failed)?;
     let error_ns = join.error_ns().unwrap_or_default();
     let mut shown = 0_u64;

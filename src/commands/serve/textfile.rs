@@ -15,6 +15,7 @@ use std::path::PathBuf;
 
 use anyhow::Result;
 use nvme_deep::error::Kind;
+use nvme_deep::model::untrusted::printable;
 
 use crate::exit::Failure;
 
@@ -41,7 +42,7 @@ impl Textfile {
             partial: partial.into(),
             is_written: Cell::new(false),
         };
-        let usage = |why: &str| Failure::error(Kind::Usage, format!("{} {why}", path.display()));
+        let usage = |why: &str| Failure::error(Kind::Usage, format!("{} {why}", printable(path)));
         let parent = path.parent().filter(|p| !p.as_os_str().is_empty());
         if !parent.unwrap_or(Path::new(".")).is_dir() {
             return Err(usage("can't be written: its directory does not exist"));
@@ -91,7 +92,7 @@ impl Textfile {
     }
 
     fn failure(&self, error: &io::Error) -> anyhow::Error {
-        let path = self.path.display();
+        let path = printable(&self.path);
         let why = format!("{path} can't be written ({error}): make room, or give another file");
         Failure::error(Kind::Run, why)
     }

@@ -23,6 +23,7 @@ use std::sync::mpsc::channel;
 use std::time::Duration;
 
 use anyhow::Result;
+use nvme_deep::model::untrusted::file_name;
 use nvme_deep::report::top::Sample;
 use nvme_deep::report::top::Top;
 
@@ -205,10 +206,9 @@ impl Upkeep<()> for NoUpkeep {
 fn recorded(options: &TopOptions, path: &Path) -> Result<()> {
     let mut recorded = replay::read(path, options)?;
     let app = App::new(Top::new(recorded.stage_set));
-    let file = path.file_name().unwrap_or(path.as_os_str());
     let title = format!(
         "nvme-deep top  {}  every {:?}",
-        file.to_string_lossy(),
+        file_name(path),
         options.interval
     );
     let (waker, stop) = channel();

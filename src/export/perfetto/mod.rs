@@ -40,6 +40,7 @@ use crate::model::event::EventKind;
 use crate::model::event::StackId;
 use crate::model::stack::Frame;
 use crate::model::stage::StageSet;
+use crate::model::untrusted::Untrusted;
 use crate::recording::RunInfo;
 use crate::report::ledger::Ledger;
 
@@ -285,7 +286,7 @@ impl<W: Write> Perfetto<W> {
 }
 
 impl<W: Write> Sink for Perfetto<W> {
-    fn begin(&mut self, name: &str, info: &RunInfo) -> io::Result<()> {
+    fn begin(&mut self, name: &Untrusted, info: &RunInfo) -> io::Result<()> {
         self.run = Run::new(name, info);
         self.rates.begin(info.begin_ns);
         Ok(())

@@ -12,6 +12,7 @@ use super::packets::Detail;
 use super::packets::Kind;
 use crate::export::columns::Cell;
 use crate::model::host::HostCommand;
+use crate::model::untrusted::Untrusted;
 
 /// A command of the host side.
 #[derive(Clone, Copy, Debug)]
@@ -19,7 +20,7 @@ pub struct OnHost<'a> {
     /// The command.
     pub command: &'a HostCommand,
     /// The name of its controller.
-    pub name: &'a str,
+    pub name: &'a Untrusted,
     /// What to add to its times for those of the guest, in nanoseconds.
     pub shift_ns: i64,
     /// How far its times may be wrong, in nanoseconds.

@@ -273,7 +273,7 @@ fn controllers_are_paired_where_only_one_is_possible() {
     };
     let host = |number, cntlid| HostController {
         number,
-        name: format!("nvmet:{cntlid}"),
+        name: format!("nvmet:{cntlid}").into(),
         cntlid: Some(cntlid),
         nqn: Some("lab".into()),
         ..HostController::default()

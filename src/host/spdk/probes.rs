@@ -7,6 +7,7 @@ use super::Release;
 use super::subsystem_state;
 use super::target_state;
 use super::transport;
+use crate::model::untrusted::Untrusted;
 
 /// Arguments of a probe that are read, with the first one.
 pub const ARGS: usize = 6;
@@ -42,7 +43,7 @@ pub struct StateProbe {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Value {
     /// A text.
-    Text(String),
+    Text(Untrusted),
     /// A number.
     Number(u64),
     /// A result.
@@ -166,7 +167,7 @@ impl StateProbe {
         let fields = self.fields.iter().zip(&args[1..]);
         let fields = fields.map(|(&(name, is), &arg)| {
             let value = match is {
-                Is::Text => Value::Text(texts.next().cloned().unwrap_or_default()),
+                Is::Text => Value::Text(texts.next().map(Into::into).unwrap_or_default()),
                 Is::Number => Value::Number(arg),
                 Is::Result => Value::Result(arg.cast_signed()),
                 Is::Address => Value::Address(arg),

@@ -9,6 +9,7 @@ use serde::Serialize;
 use super::super::json::SCHEMA_VERSION;
 use super::super::json::line as json_line;
 use super::DiagnosisView;
+use crate::model::untrusted::Untrusted;
 use crate::recording::MachineInfo;
 use crate::report::diagnosis::Cause;
 use crate::report::diagnosis::Diagnosis;
@@ -87,8 +88,8 @@ impl DiagnosisView<'_> {
 struct Line<'a> {
     r#type: &'static str,
     schema_version: u32,
-    file: Option<&'a str>,
-    kernel: Option<&'a str>,
+    file: Option<&'a Untrusted>,
+    kernel: Option<&'a Untrusted>,
     outcome: &'static str,
     verdict: &'a str,
     causes: Vec<CauseLine<'a>>,

@@ -10,6 +10,7 @@ use super::Subject;
 use crate::model::activity::TagWaits;
 use crate::model::milestone::Milestone;
 use crate::model::stage::StageSet;
+use crate::model::untrusted::Untrusted;
 use crate::render::json::SCHEMA_VERSION;
 use crate::render::json::line as json_line;
 use crate::report::diff::Both;
@@ -61,8 +62,8 @@ struct WaitsOfSide {
 
 #[derive(Serialize)]
 struct OriginLine<'a> {
-    path: &'a str,
-    kernel: Option<&'a str>,
+    path: &'a Untrusted,
+    kernel: Option<&'a Untrusted>,
     commands: u64,
     covers_s: f64,
     accuracy: &'static str,
@@ -140,7 +141,7 @@ pub struct DiffJson<'o> {
 fn origin(origin: &Origin) -> OriginLine<'_> {
     OriginLine {
         path: &origin.path,
-        kernel: origin.info.kernel.as_deref(),
+        kernel: origin.info.kernel.as_ref(),
         commands: origin.commands,
         covers_s: origin.covers.as_secs_f64(),
         accuracy: match origin.accuracy {

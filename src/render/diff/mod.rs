@@ -74,7 +74,9 @@ impl Subject<'_> {
             .flat_map(|c| &c.disks);
         let disk = match opcode.queue {
             QueueKind::Admin => Some(format!("nvme{ctrl}")),
-            QueueKind::Io => disks.find(|d| d.nsid == *nsid).map(|d| d.name.clone()),
+            QueueKind::Io => disks
+                .find(|d| d.nsid == *nsid)
+                .map(|d| d.name.word().to_string()),
         };
         let disk = disk.unwrap_or_else(|| format!("nvme{ctrl} ns {}", Nsid(*nsid)));
         let name = command_name(*opcode, *nsid);
@@ -100,7 +102,9 @@ impl Subject<'_> {
         let controllers = recordings.flat_map(|o| &o.controllers);
         let of_ctrl = controllers.filter(|c| c.instance == ctrl);
         let mut disks = of_ctrl.flat_map(|c| &c.disks);
-        let found = disks.find(|d| d.nsid == nsid).map(|d| d.name.clone());
+        let found = disks
+            .find(|d| d.nsid == nsid)
+            .map(|d| d.name.word().to_string());
         found.unwrap_or_else(|| match nsid {
             0 => format!("nvme{ctrl}"),
             _ => format!("nvme{ctrl} ns {}", Nsid(nsid)),

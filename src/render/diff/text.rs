@@ -88,7 +88,7 @@ impl DiffText<'_> {
         );
         let name = self.theme.head(name);
         // a long path has its own line
-        if origin.path.chars().count() + text.len() > 73 {
+        if origin.path.width() + text.len() > 73 {
             return writeln!(out, "{name}  {}\n   {text}", origin.path);
         }
         writeln!(out, "{name}  {}  {text}", origin.path)

@@ -13,6 +13,7 @@ use crate::model::host::HostId;
 use crate::model::host::HostLedger;
 use crate::model::host::HostPoint;
 use crate::model::host::HostStage;
+use crate::model::untrusted::Untrusted;
 use crate::nvme::opcode::Opcode;
 use crate::nvme::status::Status;
 use crate::nvme::subject::fctype;
@@ -87,7 +88,7 @@ struct StageLine {
 #[derive(Serialize)]
 struct CommandLine<'a> {
     time_ns: u64,
-    ctrl: &'a str,
+    ctrl: &'a Untrusted,
     #[serde(flatten)]
     id: Option<IdLine>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -101,7 +102,7 @@ struct CommandLine<'a> {
 #[derive(Serialize)]
 struct InterruptLine<'a> {
     time_ns: u64,
-    ctrl: &'a str,
+    ctrl: &'a Untrusted,
     vector: u32,
 }
 
@@ -145,7 +146,7 @@ pub(super) fn id_line(id: &HostId) -> IdLine {
     }
 }
 
-fn command<'a>(command: &HostCommand, ctrl: &'a str) -> CommandLine<'a> {
+fn command<'a>(command: &HostCommand, ctrl: &'a Untrusted) -> CommandLine<'a> {
     let at = |point| command.times.at(point);
     let stages = command.times.stages();
     let total = stages.as_ref().filter(|stages| !stages.is_empty());
@@ -185,7 +186,12 @@ fn write(kind: &'static str, rest: &impl Serialize, out: &mut dyn Write) -> io::
 }
 
 impl HostSink for HostJson {
-    fn event(&mut self, event: &HostEvent, name: &str, out: &mut dyn Write) -> io::Result<()> {
+    fn event(
+        &mut self,
+        event: &HostEvent,
+        name: &Untrusted,
+        out: &mut dyn Write,
+    ) -> io::Result<()> {
         match event {
             HostEvent::Command(c) => write("host_command", &command(c, name), out),
             HostEvent::Unfinished(c) => write("host_unfinished", &command(c, name), out),

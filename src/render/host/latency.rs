@@ -10,6 +10,7 @@ use crate::host::latency::HostKey;
 use crate::host::latency::HostRow;
 use crate::host::latency::HostRows;
 use crate::model::histogram::Histogram;
+use crate::model::untrusted::Untrusted;
 use crate::nvme::subject::fctype;
 use crate::nvme::subject::namespace;
 use crate::nvme::subject::subject as with_namespace;
@@ -58,7 +59,7 @@ fn line(name: &str, h: &Histogram, total: u128, out: &mut dyn Write) -> io::Resu
 /// Errors of the writer.
 pub fn latency_text(
     rows: &HostRows,
-    name_of: &dyn Fn(u32) -> String,
+    name_of: &dyn Fn(u32) -> Untrusted,
     theme: Theme,
     out: &mut dyn Write,
 ) -> io::Result<()> {
@@ -72,7 +73,7 @@ pub fn latency_text(
             stages,
             total,
         } = row;
-        let head = subject(key, &name_of(key.0));
+        let head = subject(key, &name_of(key.0).word().to_string());
         let unmeasured = match unmeasured {
             0 => String::new(),
             n => format!("  unmeasured {n}"),
@@ -108,7 +109,7 @@ struct StageLine<'a> {
 struct RowLine<'a> {
     r#type: &'static str,
     schema_version: u32,
-    ctrl: String,
+    ctrl: Untrusted,
     nsid: Option<u32>,
     queue: Option<&'static str>,
     opcode: Option<String>,
@@ -127,7 +128,7 @@ struct RowLine<'a> {
 /// Errors of the writer.
 pub fn latency_json(
     rows: &HostRows,
-    name_of: &dyn Fn(u32) -> String,
+    name_of: &dyn Fn(u32) -> Untrusted,
     out: &mut dyn Write,
 ) -> io::Result<()> {
     for (key, row) in &rows.rows {

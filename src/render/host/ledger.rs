@@ -81,7 +81,7 @@ mod tests {
             lost: 3,
             malformed: 4,
             failed_checks: 5,
-            hits: [("nvmet_req_init".to_owned(), 8)].into(),
+            hits: [("nvmet_req_init".into(), 8)].into(),
             ..HostLedger::default()
         };
         let mut out = Vec::new();

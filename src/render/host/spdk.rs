@@ -13,6 +13,7 @@ use crate::host::spdk_trace::Argument;
 use crate::host::spdk_trace::Entry;
 use crate::host::spdk_trace::Trace;
 use crate::model::host::HostId;
+use crate::model::untrusted::Untrusted;
 use crate::render::json::SCHEMA_VERSION;
 use crate::render::json::line as json_line;
 
@@ -25,14 +26,10 @@ fn micros(ns: u64) -> String {
 fn value(argument: Option<&Argument>, value: &Value) -> String {
     match (value.as_u64(), value.as_str()) {
         (Some(n), _) if argument.is_some_and(|a| a.kind == 1) => format!("{n:#x}"),
-        (_, Some(text)) => text.chars().map(printable).collect(),
-        _ => value.to_string(),
+        (_, Some(text)) => Untrusted::from(text).word().to_string(),
+        // an array or object may have texts, too
+        _ => Untrusted::from(value.to_string()).word().to_string(),
     }
-}
-
-/// Control characters act on a terminal.
-pub(super) fn printable(c: char) -> char {
-    if c.is_control() { '?' } else { c }
 }
 
 /// Writes an entry as a line: core, microseconds since the first entry, tracepoint, object,
@@ -49,21 +46,23 @@ pub fn spdk_text(
     let first = trace.entries.first().map_or(0, |first| first.tsc);
     let since = trace.ns(entry.tsc - first);
     let tracepoint = trace.tracepoint(entry);
-    let name = tracepoint.map_or_else(|| format!("tpoint {}", entry.tpoint), |t| t.name.clone());
-    let name: String = name.chars().map(printable).collect();
+    let name = tracepoint.map_or_else(
+        || format!("tpoint {}", entry.tpoint),
+        |t| t.name.word().to_string(),
+    );
     let mut line = format!("{:>3} {:>14} {name:<24}", entry.lcore, micros(since));
     if let Some(size) = entry.size {
         line += &format!(" size={size}");
     }
     if let Some(object) = &entry.object {
         let id = object.id.iter();
-        id.for_each(|id| line += &format!(" id={}", id.chars().map(printable).collect::<String>()));
+        id.for_each(|id| line += &format!(" id={}", id.word()));
         let time = object.time.iter();
         time.for_each(|ticks| line += &format!(" time={}", micros(trace.ns(*ticks))));
     }
     for (n, argument) in entry.args.iter().enumerate() {
         let described = tracepoint.and_then(|t| t.args.get(n));
-        let name = described.map_or("arg", |a| &a.name);
+        let name = described.map_or_else(|| "arg".into(), |a| a.name.word().to_string());
         line += &format!(" {name}={}", value(described, argument));
     }
     if let Some(id) = id {
@@ -83,10 +82,10 @@ struct EntryLine<'a> {
     since_ns: u64,
     lcore: u64,
     tpoint: u64,
-    name: Option<&'a str>,
+    name: Option<&'a Untrusted>,
     size: Option<u64>,
     object: Option<u64>,
-    object_id: Option<&'a str>,
+    object_id: Option<&'a Untrusted>,
     args: &'a [Value],
     command: Option<IdLine>,
 }
@@ -110,10 +109,10 @@ pub fn spdk_json(
         since_ns: trace.ns(entry.tsc - first),
         lcore: entry.lcore,
         tpoint: entry.tpoint,
-        name: trace.tracepoint(entry).map(|t| t.name.as_str()),
+        name: trace.tracepoint(entry).map(|t| &t.name),
         size: entry.size,
         object: object.and_then(|o| o.value),
-        object_id: object.and_then(|o| o.id.as_deref()),
+        object_id: object.and_then(|o| o.id.as_ref()),
         args: &entry.args,
         command: id.map(id_line),
     };

@@ -9,16 +9,16 @@ use serde_json::Map;
 use serde_json::Value as Json;
 use serde_json::json;
 
-use super::spdk::printable;
 use crate::host::spdk::probes::StateChange;
 use crate::host::spdk::probes::Value;
+use crate::model::untrusted::Untrusted;
 use crate::render::json::SCHEMA_VERSION;
 use crate::render::json::line as json_line;
 
 fn shown(value: &Value) -> String {
     match value {
         // a host that connects chooses its name
-        Value::Text(text) => text.chars().map(printable).collect(),
+        Value::Text(text) => text.word().to_string(),
         Value::Number(number) | Value::Named(number, None) => number.to_string(),
         Value::Result(result) => result.to_string(),
         Value::Address(address) => format!("{address:#x}"),
@@ -126,7 +126,7 @@ pub struct MessageRow {
     /// The function of SPDK that was called.
     pub call: &'static str,
     /// The function that was passed on; `None` if it has no symbol.
-    pub function: Option<String>,
+    pub function: Option<Untrusted>,
     /// Its address.
     pub address: u64,
     /// Number of calls.
@@ -144,7 +144,10 @@ pub fn messages_text(rows: &[MessageRow], out: &mut dyn Write) -> io::Result<()>
     writeln!(out, "{:>10} {:<22} FUNCTION", "COUNT", "CALL")?;
     for row in rows {
         let address = || format!("{:#x}", row.address);
-        let function = row.function.clone().unwrap_or_else(address);
+        let function = row
+            .function
+            .as_ref()
+            .map_or_else(address, |f| f.word().to_string());
         writeln!(out, "{:>10} {:<22} {function}", row.count, row.call)?;
     }
     Ok(())
@@ -198,7 +201,7 @@ mod tests {
         };
         assert_eq!(
             text(&|out| state_text(&change, out)),
-            "7 - State nvmf_subsystem_change_state: nqn=nqn.a?, to=ACTIVATING, from=9, status=-5, \
+            "7 - State nvmf_subsystem_change_state: nqn=nqn.a\\u{1b}, to=ACTIVATING, from=9, status=-5, \
              qpair=0xff\n"
         );
         let line: Json = serde_json::from_str(&text(&|out| state_json(&change, out))).unwrap();

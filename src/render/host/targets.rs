@@ -7,6 +7,7 @@ use std::io::Write;
 use serde::Serialize;
 
 use crate::machine::targets::FoundTarget;
+use crate::model::untrusted::Untrusted;
 use crate::render::json::SCHEMA_VERSION;
 use crate::render::json::line as json_line;
 use crate::render::page::fill;
@@ -23,6 +24,10 @@ fn entry(label: &str, text: &str, out: &mut dyn Write) -> io::Result<()> {
     Ok(())
 }
 
+fn texts(all: &[Untrusted]) -> Vec<String> {
+    all.iter().map(ToString::to_string).collect()
+}
+
 /// Writes the targets as text.
 ///
 /// # Errors
@@ -37,12 +42,12 @@ pub fn targets_text(targets: &[FoundTarget], out: &mut dyn Write) -> io::Result<
     }
     for target in targets {
         let pid = target.pid.map_or_else(String::new, |pid| format!(" {pid}"));
-        let mut text = target.binary.clone();
+        let mut text = target.binary.to_string();
         if let Some(id) = &target.build_id {
             text += &format!(", build id {id}");
         }
         if !target.subsystems.is_empty() {
-            text += &format!(", subsystems {}", target.subsystems.join(", "));
+            text += &format!(", subsystems {}", texts(&target.subsystems).join(", "));
         }
         entry(&format!("{}{pid}", target.kind.name()), &text, out)?;
         for way in &target.ways {

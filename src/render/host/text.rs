@@ -8,6 +8,7 @@ use std::io::Write;
 use super::HostSink;
 use crate::model::host::HostCommand;
 use crate::model::host::HostEvent;
+use crate::model::untrusted::Untrusted;
 use crate::nvme::subject::Nsid;
 use crate::nvme::subject::command_name;
 use crate::units::nanos;
@@ -47,7 +48,12 @@ pub fn fields(command: &HostCommand) -> String {
 }
 
 impl HostSink for HostText {
-    fn event(&mut self, event: &HostEvent, name: &str, out: &mut dyn Write) -> io::Result<()> {
+    fn event(
+        &mut self,
+        event: &HostEvent,
+        name: &Untrusted,
+        out: &mut dyn Write,
+    ) -> io::Result<()> {
         let mut line = format!("{} - ", event.at_ns());
         let (kind, rest) = match event {
             HostEvent::Command(command) => ("Command", fields(command)),
@@ -55,7 +61,7 @@ impl HostSink for HostText {
             HostEvent::Interrupt { vector, .. } => ("Interrupt", format!("vector={vector}")),
         };
         // a String takes any text
-        let _ = write!(line, "{kind} {name}: {rest}");
+        let _ = write!(line, "{kind} {}: {rest}", name.word());
         writeln!(out, "{line}")
     }
 }

@@ -9,6 +9,7 @@ use serde::Serialize;
 use super::PatternReport;
 use super::comm;
 use super::rates;
+use crate::model::untrusted::Untrusted;
 use crate::render::json::SCHEMA_VERSION;
 use crate::render::json::line;
 use crate::report::ledger::Ledger;
@@ -32,14 +33,14 @@ struct ReportLine<'a> {
 #[derive(Serialize)]
 struct RowLine<'a> {
     ctrl: String,
-    #[serde(skip_serializing_if = "str::is_empty")]
-    disk: &'a str,
+    #[serde(skip_serializing_if = "Untrusted::is_empty")]
+    disk: &'a Untrusted,
     nsid: u32,
     queue: String,
     opcode: String,
     opcode_value: u8,
     pid: Option<u32>,
-    comm: Option<String>,
+    comm: Option<Untrusted>,
     lba_bytes: Option<u32>,
     count: u64,
     iops: f64,
@@ -104,7 +105,7 @@ fn row_line<'a>(row: &'a PatternRow, report: &PatternReport) -> RowLine<'a> {
         opcode: key.opcode.name_or_code(),
         opcode_value: key.opcode.code,
         pid: key.pid,
-        comm: key.pid.map(|_| comm(row)),
+        comm: key.pid.map(|_| Untrusted::lossy(comm(row))),
         lba_bytes: row.disk.lba_bytes,
         count: row.counts.commands(),
         iops,

@@ -11,7 +11,7 @@ pub use self::json::json;
 pub use self::svg::draw;
 pub use self::svg::size;
 pub use self::text::text;
-use super::trace::chars;
+use crate::model::untrusted::Escaped;
 use crate::nvme::subject::Nsid;
 use crate::report::ledger::Ledger;
 use crate::report::pattern::Counts;
@@ -97,26 +97,21 @@ fn disk(row: &PatternRow) -> String {
     if row.disk.name.is_empty() {
         format!("nvme{} ns {}", row.key.ctrl, Nsid(row.key.nsid))
     } else {
-        row.disk.name.clone()
+        row.disk.name.word().to_string()
     }
 }
 
 /// The name of the process's last thread.
-fn comm(row: &PatternRow) -> String {
+fn comm(row: &PatternRow) -> &[u8] {
     let end = row.comm.iter().position(|b| *b == 0);
-    let name = &row.comm[..end.unwrap_or(row.comm.len())];
-    let char = |c: Result<char, u8>| match c {
-        Ok(c) if !c.is_control() => c,
-        _ => char::REPLACEMENT_CHARACTER,
-    };
-    chars(name).map(char).collect()
+    &row.comm[..end.unwrap_or(row.comm.len())]
 }
 
 /// `fio (412)`, or what the row stands for.
 fn process(row: &PatternRow) -> String {
     row.key.pid.map_or_else(
         || "other processes".into(),
-        |pid| format!("{} ({pid})", comm(row)),
+        |pid| format!("{} ({pid})", Escaped(comm(row))),
     )
 }
 

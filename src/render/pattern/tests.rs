@@ -75,7 +75,7 @@ fn a_row_fits_the_screen_and_has_no_control_characters() {
     }
     let text = written(false);
     for line in [
-        "nvme0n1 read  a\u{fffd}b\u{fffd}[31m (100)  30 cmds  15.0 IOPS  0.1 MB/s",
+        r"nvme0n1 read  a\xffb\u{1b}[31m (100)  30 cmds  15.0 IOPS  0.1 MB/s",
         "  sequential  96.7%  random   3.3%  1 stream  aligned to 4KiB 100.0%",
         "  size        4KiB 100%",
         "  distance    0 100%",

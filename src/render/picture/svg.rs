@@ -10,6 +10,7 @@ use super::Canvas;
 use super::Paint;
 use super::Scheme;
 use super::Voice;
+use crate::model::untrusted::is_shown;
 
 /// An SVG file.
 #[derive(Debug)]
@@ -17,7 +18,8 @@ pub struct Svg {
     text: String,
 }
 
-/// Writes text without the characters that have a meaning in XML, and without those that it forbids.
+/// Writes text without the characters that have a meaning in XML, and without those that it forbids, or
+/// that hide text.
 fn escape(text: &str, out: &mut String) {
     for c in text.chars() {
         match c {
@@ -26,7 +28,7 @@ fn escape(text: &str, out: &mut String) {
             '>' => out.push_str("&gt;"),
             '"' => out.push_str("&quot;"),
             '\n' => out.push_str("&#10;"),
-            c if c.is_control() => out.push(char::REPLACEMENT_CHARACTER),
+            c if !is_shown(c) => out.push(char::REPLACEMENT_CHARACTER),
             c => out.push(c),
         }
     }

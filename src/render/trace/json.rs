@@ -2,8 +2,6 @@
 //! Events as JSON, one object per line. The schema is in docs/json.md. A `command` has the same
 //! field names as a command of [`crate::render::json`].
 
-use serde_json::to_string;
-
 use super::Clock;
 use super::Context;
 use super::EventSink;
@@ -33,6 +31,7 @@ use crate::nvme::opcode::QueueKind;
 use crate::nvme::status::Status;
 use crate::nvme::status::StatusType;
 use crate::render::json::SCHEMA_VERSION;
+use crate::render::json_text::to_string;
 
 const SUCCESS: &str = concat!(
     r#","status":{"value":0,"type":"generic","code":0,"name":"Success","#,
@@ -93,9 +92,14 @@ impl EventSink for TraceJson {
         line.dec(what.ctrl());
         line.byte(b'"');
         if !cx.disk.is_empty() {
-            line.str(",\"disk\":\"");
-            line.name(cx.disk);
-            line.byte(b'"');
+            line.str(",\"disk\":");
+            if cx.disk.is_plain() {
+                line.byte(b'"');
+                line.name(cx.disk.raw());
+                line.byte(b'"');
+            } else {
+                string(line, cx.disk.raw().chars());
+            }
         }
         line.body(what, cx, self.stages.as_mut(), &mut self.memo);
         line.str("}\n");
@@ -104,20 +108,17 @@ impl EventSink for TraceJson {
 
 /// Writes the name of a thread, which may contain any bytes.
 fn comm(line: &mut Line, name: &[u8]) {
-    line.byte(b'"');
-    for char in chars(name) {
-        match char.unwrap_or(char::REPLACEMENT_CHARACTER) {
-            '"' => line.str("\\\""),
-            '\\' => line.str("\\\\"),
-            // C0, DEL and C1: JSON requires escapes for C0 only, but terminals interpret all
-            c if c.is_control() => {
-                line.str("\\u00");
-                line.hex_digits(c as u8);
-            }
-            c => line.name(c.encode_utf8(&mut [0; 4])),
-        }
-    }
-    line.byte(b'"');
+    string(
+        line,
+        chars(name).map(|c| c.unwrap_or(char::REPLACEMENT_CHARACTER)),
+    );
+}
+
+/// Writes a text from outside.
+#[cold]
+fn string(line: &mut Line, text: impl Iterator<Item = char>) {
+    let json = to_string(&text.collect::<String>());
+    line.long(json.unwrap_or_default().as_bytes());
 }
 
 impl Line {

@@ -117,7 +117,9 @@ impl<K: PartialEq> Part<K> {
     fn fill(&mut self, key: K, line: &mut Line, write: impl FnOnce(&mut Line)) {
         let begin = line.place();
         write(line);
-        self.key = self.text.set(line.since(begin)).then_some(key);
+        // a long text may have moved the line to the start of the buffer
+        let is_here = line.place() >= begin;
+        self.key = (is_here && self.text.set(line.since(begin))).then_some(key);
     }
 }
 

@@ -29,6 +29,7 @@ use crate::model::event::CommandId;
 use crate::model::event::Event;
 use crate::model::event::Submission;
 use crate::model::stack::Frame;
+use crate::model::untrusted::Untrusted;
 use crate::nvme::decode;
 use crate::nvme::decode::CommandSet;
 use crate::nvme::sqe::Parts;
@@ -92,9 +93,8 @@ pub trait EventSink {
 /// Data of an event that the event does not contain.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Context<'a> {
-    /// The name of the block device, written without escapes. Empty if there is none, as for admin
-    /// commands.
-    pub disk: &'a str,
+    /// The name of the block device. Empty if there is none, as for admin commands.
+    pub disk: &'a Untrusted,
     /// The command set of the namespace.
     pub set: CommandSet,
     /// The stack at submission, rendered by `stack` of the same sink; empty if there is none.

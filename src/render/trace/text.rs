@@ -27,6 +27,7 @@ use crate::model::event::Outcome;
 use crate::model::event::Submission;
 use crate::model::stack::Frame;
 use crate::model::stage::StageSet;
+use crate::model::untrusted::is_plain;
 use crate::nvme::aen::AsyncEvent;
 use crate::nvme::decode::Field;
 use crate::nvme::subject::ALL_NAMESPACES;
@@ -207,7 +208,15 @@ fn begin(
     cx: &Context<'_>,
     ink: &mut Ink<'_>,
 ) {
-    let disk = if cx.disk.is_empty() { "-" } else { cx.disk };
+    let escaped;
+    let disk = if cx.disk.is_empty() {
+        "-"
+    } else if cx.disk.is_plain() {
+        cx.disk.raw()
+    } else {
+        escaped = cx.disk.word().to_string();
+        &escaped
+    };
     let Some(Columns {
         time: time_width,
         disk: disk_width,
@@ -227,10 +236,15 @@ fn begin(
         // numbers are right-aligned
         ink.line.indent(place, *time_width - width);
     });
-    *disk_width = disk.len().max(*disk_width);
+    let width = if cx.disk.is_plain() {
+        disk.len()
+    } else {
+        disk.chars().count()
+    };
+    *disk_width = width.max(*disk_width);
     ink.line.byte(b' ');
     ink.line.name(disk);
-    ink.pad(*disk_width - disk.len() + 1);
+    ink.pad(*disk_width - width + 1);
 }
 
 impl Ink<'_> {
@@ -369,8 +383,8 @@ fn comm(line: &mut Line, name: &[u8]) {
     line.byte(b'"');
     for char in chars(name) {
         match char {
-            // escape_debug() would escape it, which is not needed in double quotes
-            Ok('\'') => line.byte(b'\''),
+            Ok('"') => line.str("\\\""),
+            Ok(c) if is_plain(c) => line.name(c.encode_utf8(&mut [0; 4])),
             Ok(c) => {
                 for c in c.escape_debug() {
                     line.name(c.encode_utf8(&mut [0; 4]));

@@ -9,8 +9,10 @@ use crate::model::activity::Gap;
 use crate::model::event::Event;
 use crate::model::logs::ControllerLogs;
 use crate::model::stratum::BlockSizes;
+use crate::model::untrusted::Untrusted;
 use crate::recording::ControllerInfo;
 use crate::recording::MachineInfo;
+use crate::report::device_name::DeviceName;
 use crate::report::ledger::Accuracy;
 
 use super::command::Commands;
@@ -32,8 +34,8 @@ const MOST_GAPS: usize = 100_000;
 #[derive(Debug, Default)]
 pub struct Collector {
     block_sizes: BlockSizes,
-    disks: BTreeMap<(u32, u32), String>,
-    transports: BTreeMap<u32, String>,
+    disks: BTreeMap<(u32, u32), DeviceName>,
+    transports: BTreeMap<u32, Untrusted>,
     commands: Commands,
     rates: BTreeMap<u32, Rates>,
     incidents: Incidents,
@@ -60,7 +62,7 @@ impl Collector {
         self.block_sizes.extend(sizes);
         for controller in all {
             let disks = controller.disks.iter();
-            let names = disks.map(|d| ((controller.instance, d.nsid), d.name.clone()));
+            let names = disks.map(|d| ((controller.instance, d.nsid), DeviceName::of(&d.name)));
             self.disks.extend(names);
             let transport = controller.transport.clone();
             if !transport.is_empty() {

@@ -7,10 +7,12 @@ use std::time::Duration;
 use crate::model::activity::Activity;
 use crate::model::logs::ControllerLogs;
 use crate::model::stratum::Stratum;
+use crate::model::untrusted::Untrusted;
 use crate::nvme::opcode::QueueKind;
 use crate::recording::MachineController;
 use crate::recording::MachineDisk;
 use crate::recording::MachineInfo;
+use crate::report::device_name::DeviceName;
 use crate::report::ledger::Accuracy;
 
 use super::command::Command;
@@ -44,9 +46,9 @@ pub struct Span {
 #[derive(Clone, Debug)]
 pub struct Facts {
     /// Names of disks, by controller and namespace.
-    pub disks: BTreeMap<(u32, u32), String>,
+    pub disks: BTreeMap<(u32, u32), DeviceName>,
     /// Transports, by controller.
-    pub transports: BTreeMap<u32, String>,
+    pub transports: BTreeMap<u32, Untrusted>,
     /// The commands.
     pub commands: Commands,
     /// Rare events.
@@ -134,10 +136,11 @@ impl Facts {
         controller.disks.iter().find(|d| d.nsid == nsid)
     }
 
-    /// The name of a namespace's disk, else of its controller.
+    /// The name of a namespace's disk, else of its controller. Sentences and advice have it, so it is a
+    /// name of the kernel, or `DISK`.
     pub fn disk_name(&self, ctrl: u32, nsid: u32) -> String {
-        let disk = self.disks.get(&(ctrl, nsid)).cloned();
-        disk.unwrap_or_else(|| format!("nvme{ctrl}"))
+        let disk = self.disks.get(&(ctrl, nsid));
+        disk.map_or_else(|| format!("nvme{ctrl}"), ToString::to_string)
     }
 
     /// `read 4k nvme0n1`

@@ -4,22 +4,24 @@
 use super::facts::Facts;
 use super::stages::Stages;
 use super::subject::Subject;
+use crate::model::untrusted::Untrusted;
 
 /// A joined stage with less of the time is not explained.
 const PART: f64 = 0.05;
 
 impl Facts {
     /// The transport of a controller: `pcie`, `tcp`, ...
-    pub fn transport(&self, ctrl: u32) -> Option<&str> {
-        let setting = self.controller(ctrl).and_then(|c| c.transport.as_deref());
-        setting.or_else(|| self.transports.get(&ctrl).map(String::as_str))
+    pub fn transport(&self, ctrl: u32) -> Option<&Untrusted> {
+        let setting = self.controller(ctrl).and_then(|c| c.transport.as_ref());
+        setting.or_else(|| self.transports.get(&ctrl))
     }
 
     /// The transport of a controller, if it is a network or the kernel's own loop: there the driver has
     /// neither doorbells nor interrupts.
-    pub fn fabric(&self, ctrl: u32) -> Option<&str> {
+    pub fn fabric(&self, ctrl: u32) -> Option<&'static str> {
         let transport = self.transport(ctrl)?;
-        matches!(transport, "tcp" | "rdma" | "fc" | "loop").then_some(transport)
+        let fabrics = ["tcp", "rdma", "fc", "loop"];
+        fabrics.into_iter().find(|name| transport == name)
     }
 
     /// The first polled queue of a controller. The driver puts them last.

@@ -100,7 +100,7 @@ impl Facts {
 impl Facts {
     /// The kind of device behind a controller; `None`: not recorded.
     pub fn class(&self, ctrl: u32) -> Option<Class> {
-        Class::named(&self.controller(ctrl)?.class)
+        Class::named(self.controller(ctrl)?.class.raw())
     }
 
     /// Where to look behind a controller, by its kind.

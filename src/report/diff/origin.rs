@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use super::Both;
 use crate::model::stage::StageSet;
+use crate::model::untrusted::Untrusted;
 use crate::recording::ControllerInfo;
 use crate::recording::RunInfo;
 use crate::report::ledger::Accuracy;
@@ -14,7 +15,7 @@ use crate::report::ledger::Accuracy;
 #[derive(Clone, Debug)]
 pub struct Origin {
     /// Its path.
-    pub path: String,
+    pub path: Untrusted,
     /// What was recorded, where and when.
     pub info: RunInfo,
     /// The controllers, under the numbers of the comparison.
@@ -30,15 +31,22 @@ pub struct Origin {
 }
 
 /// The distinct values of a side, as text: `6.1.0` or `6.1.0, 6.12.1`.
-fn distinct<'o>(side: &'o [Origin], of: impl Fn(&'o Origin) -> Option<&'o str>) -> Option<String> {
-    let all: BTreeSet<&str> = side.iter().filter_map(of).collect();
+fn distinct<'o>(
+    side: &'o [Origin],
+    of: impl Fn(&'o Origin) -> Option<&'o Untrusted>,
+) -> Option<String> {
+    let all: BTreeSet<String> = side
+        .iter()
+        .filter_map(of)
+        .map(ToString::to_string)
+        .collect();
     (!all.is_empty()).then(|| all.into_iter().collect::<Vec<_>>().join(", "))
 }
 
-fn model(origin: &Origin, instance: u32) -> Option<&str> {
+fn model(origin: &Origin, instance: u32) -> Option<&Untrusted> {
     let mut all = origin.controllers.iter();
     let found = all.find(|c| c.instance == instance)?;
-    Some(found.model.trim()).filter(|model| !model.is_empty())
+    Some(&found.model).filter(|model| !model.raw().trim().is_empty())
 }
 
 const fn stages(set: StageSet) -> &'static str {
@@ -60,10 +68,10 @@ pub fn remarks(sides: Both<&[Origin]>, used: StageSet) -> Vec<String> {
             remarks.push(format!("{what}: {a} in A, {b} in B"));
         }
     };
-    let of_both = |of: fn(&Origin) -> Option<&str>| sides.map(|side| distinct(side, of));
-    let kernels = of_both(|o| o.info.kernel.as_deref());
+    let of_both = |of: fn(&Origin) -> Option<&Untrusted>| sides.map(|side| distinct(side, of));
+    let kernels = of_both(|o| o.info.kernel.as_ref());
     differs("the kernels differ", kernels.a, kernels.b);
-    let machines = of_both(|o| o.info.machine.as_deref());
+    let machines = of_both(|o| o.info.machine.as_ref());
     differs("the hypervisors differ", machines.a, machines.b);
     let instances: BTreeSet<u32> = (sides.a.iter().flat_map(|o| &o.controllers))
         .map(|c| c.instance)
@@ -73,7 +81,7 @@ pub fn remarks(sides: Both<&[Origin]>, used: StageSet) -> Vec<String> {
         let what = format!("nvme{instance} is another model");
         differs(&what, models.a, models.b);
     }
-    let filters = of_both(|o| Some(o.info.filter.as_str()));
+    let filters = of_both(|o| Some(&o.info.filter));
     if filters.a != filters.b {
         remarks.push("the recordings were made with different filters".into());
     }

@@ -7,6 +7,7 @@ use crate::machine::nvme::NvmeDetail;
 use crate::machine::nvme::NvmeParameters;
 use crate::machine::nvme_class::Class;
 use crate::machine::overview::Machine;
+use crate::report::device_name::DeviceName;
 use crate::report::finding::Finding;
 use crate::report::finding::Severity;
 
@@ -128,7 +129,7 @@ fn on_controllers(controllers: &[NvmeDetail]) -> Vec<Finding> {
         findings.push(warning("no-controller", advice));
     }
     for controller in controllers {
-        let name = &controller.name;
+        let name = &DeviceName::of(&(&controller.name).into()).to_string();
         if let Some(state) = controller.state.known().filter(|s| *s != "live") {
             let advice = format!(
                 "{name} is `{state}`, not live: see the kernel log (`dmesg | grep {name}`)"
@@ -137,7 +138,8 @@ fn on_controllers(controllers: &[NvmeDetail]) -> Vec<Finding> {
             findings.push(finding.shown_by("state", state));
         }
         for ns in controller.namespaces.iter().filter(|ns| ns.iostats.is(&0)) {
-            let path = format!("/sys/class/nvme/{name}/{}/queue/iostats", ns.name);
+            let disk = DeviceName::of(&(&ns.name).into());
+            let path = format!("/sys/class/nvme/{name}/{disk}/queue/iostats");
             let advice = format!(
                 "switch statistics on (`echo 1 > {path}`): kernels without the tracepoint \
                  block_io_start (before 6.5) record the start of a request only with them"

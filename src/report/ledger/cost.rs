@@ -2,12 +2,11 @@
 //! The cost of the tool's programs (`-v`): their run times, as the kernel measures them
 //! (BPF_ENABLE_STATS).
 
-use std::borrow::Cow;
-
 use serde::Deserialize;
 use serde::Serialize;
 
 use crate::model::run::Runs;
+use crate::model::untrusted::Untrusted;
 use crate::probe::catalog::CATALOG;
 use crate::probe::plan::AttachPlan;
 
@@ -16,9 +15,9 @@ use crate::probe::plan::AttachPlan;
 #[serde(default)]
 pub struct ProgramCost {
     /// `tp_btf`, `fentry`, ...
-    pub kind: Cow<'static, str>,
+    pub kind: Untrusted,
     /// Function or tracepoint.
-    pub target: Cow<'static, str>,
+    pub target: Untrusted,
     /// Number of runs, for any request.
     pub runs: u64,
     /// Sum of their times, in nanoseconds.

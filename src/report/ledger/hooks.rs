@@ -1,13 +1,12 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Hooks in the ledger: which are attached, which are not, and why.
 
-use std::borrow::Cow;
-
 use serde::Deserialize;
 use serde::Serialize;
 
 use crate::model::counters::Counters;
 use crate::model::milestone::Milestone;
+use crate::model::untrusted::Untrusted;
 use crate::probe::catalog::CATALOG;
 use crate::probe::plan::AttachPlan;
 use crate::probe::plan::PointPlan;
@@ -19,11 +18,11 @@ use crate::probe::plan::StartSource;
 pub struct HookLine {
     /// The point that it observes; `None` for hooks that observe no point.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub point: Option<Cow<'static, str>>,
+    pub point: Option<Untrusted>,
     /// `tp_btf`, `fentry`, `fexit`, `raw_tp`, `kprobe`, `kretprobe`, `tp`.
-    pub kind: Cow<'static, str>,
+    pub kind: Untrusted,
     /// Function or tracepoint.
-    pub target: Cow<'static, str>,
+    pub target: Untrusted,
     /// Number of times that it fired for an NVMe request.
     pub hits: u64,
     /// Of these, hits of the second instance of the program, for events at which the kernel skipped
@@ -38,7 +37,7 @@ pub struct HookLine {
     pub misses_known: bool,
     /// Why it may have no hits although commands passed.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub seldom: Option<Cow<'static, str>>,
+    pub seldom: Option<Untrusted>,
 }
 
 /// The attach method of a point.
@@ -46,10 +45,10 @@ pub struct HookLine {
 #[serde(default)]
 pub struct PointMethod {
     /// The point; for hooks without a point their role, such as `requeue`.
-    pub point: Cow<'static, str>,
+    pub point: Untrusted,
     /// `fentry`, `rawtp`, `kprobe`, `tracepoint`; `start_time_ns` for a start that is read from the
     /// request; `None`: not observed.
-    pub method: Option<Cow<'static, str>>,
+    pub method: Option<Untrusted>,
 }
 
 /// An attach method that was not available for a point.
@@ -57,18 +56,18 @@ pub struct PointMethod {
 #[serde(default)]
 pub struct MissingHook {
     /// The point; for hooks without a point their role, such as `requeue`.
-    pub point: Cow<'static, str>,
+    pub point: Untrusted,
     /// The method: `fentry`, `rawtp`, `kprobe`, `tracepoint`.
-    pub method: Cow<'static, str>,
+    pub method: Untrusted,
     /// The hook that is not available.
-    pub hook: String,
+    pub hook: Untrusted,
     /// The reason.
-    pub why: String,
+    pub why: Untrusted,
     /// The method seemed possible, and the kernel refused it.
     pub tried: bool,
     /// The method that is used instead; `None`: the point is not observed.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub instead: Option<Cow<'static, str>>,
+    pub instead: Option<Untrusted>,
 }
 
 pub(super) fn misses_known(plan: &AttachPlan, hook: usize) -> bool {
@@ -106,7 +105,7 @@ pub(super) fn hook_lines(plan: &AttachPlan, counters: &Counters, misses: &[u64])
             by_second: second.map(|t| counters.hits_of(t)),
             recursion_misses: misses_of(plan, counters, misses, number),
             misses_known: misses_known(plan, number),
-            seldom: hook.seldom().map(Cow::Borrowed),
+            seldom: hook.seldom().map(Into::into),
         }
     };
     let firsts = hooks.iter().filter(|&&h| !CATALOG[h].is_second());
@@ -124,7 +123,7 @@ fn method_of(point: &PointPlan, plan: &AttachPlan) -> Option<&'static str> {
 pub(super) fn methods(plan: &AttachPlan) -> Vec<PointMethod> {
     let method = |point| PointMethod {
         point: PointPlan::name(point).into(),
-        method: method_of(point, plan).map(Cow::Borrowed),
+        method: method_of(point, plan).map(Into::into),
     };
     plan.points.iter().map(method).collect()
 }
@@ -136,10 +135,10 @@ pub(super) fn missing_hooks(plan: &AttachPlan) -> Vec<MissingHook> {
         missing.extend(point.rejected.iter().map(|r| MissingHook {
             point: point.name().into(),
             method: r.method.name().into(),
-            hook: r.hook.clone(),
-            why: r.why.to_string(),
+            hook: r.hook.as_str().into(),
+            why: r.why.to_string().into(),
             tried: r.tried,
-            instead: instead.map(Cow::Borrowed),
+            instead: instead.map(Into::into),
         }));
     }
     missing

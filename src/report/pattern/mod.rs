@@ -7,6 +7,7 @@ mod streams;
 
 use std::collections::BTreeMap;
 
+use crate::model::untrusted::Untrusted;
 use crate::nvme::decode::Blocks;
 use crate::nvme::opcode::Opcode;
 
@@ -125,7 +126,7 @@ struct Row {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Disk {
     /// The name of the block device; empty if there is none.
-    pub name: String,
+    pub name: Untrusted,
     /// Bytes of a logical block, if known.
     pub lba_bytes: Option<u32>,
 }

@@ -9,6 +9,7 @@ use crate::model::event::Event;
 use crate::model::event::EventKind;
 use crate::model::row::row_nsid;
 use crate::model::stage::StageSet;
+use crate::model::untrusted::Untrusted;
 use crate::nvme::decode::CommandSet;
 use crate::nvme::decode::blocks;
 use crate::nvme::status::Status;
@@ -39,7 +40,7 @@ pub struct SlowCommand {
     /// How it ended, if known.
     pub status: Option<Status>,
     /// The name of the thread that submitted it, if known.
-    pub comm: Option<String>,
+    pub comm: Option<Untrusted>,
 }
 
 impl SlowCommand {
@@ -53,7 +54,6 @@ impl SlowCommand {
         let timeline = outcome.timeline.filter(|_| stage_set != StageSet::Total);
         let stages = timeline.and_then(|t| t.segments(stage_set));
         let total_ns = timeline.and_then(|t| t.total(stage_set));
-        let named = |comm: &[u8]| String::from_utf8_lossy(comm).into_owned();
         Some(Self {
             at: Duration::from_nanos(event.at_ns.saturating_sub(begin_ns)),
             // as in the row of the command
@@ -70,7 +70,8 @@ impl SlowCommand {
                 .map(|s| (stage_set.run_name(s.run), s.ns))
                 .collect(),
             status: outcome.verdict.map(|v| v.status),
-            comm: Some(named(asked.comm())).filter(|n| asked.knows_submitter && !n.is_empty()),
+            comm: Some(Untrusted::from_bytes(asked.comm()))
+                .filter(|n| asked.knows_submitter && !n.is_empty()),
         })
     }
 }

@@ -133,7 +133,7 @@ impl HostSession {
             by: "tracepoints".into(),
             clock: HostClock::Monotonic,
             resolution_ns: 1,
-            version: Some(system.release()),
+            version: Some(system.release().into()),
             ..TargetInfo::default()
         };
         Self::new(Attached {

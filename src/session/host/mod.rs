@@ -191,7 +191,7 @@ impl HostSession {
         self.numbers.insert(key, Some(number));
         if known.is_none() {
             if self.controllers.iter().any(|c| c.name == found.name) {
-                found.name = format!("{}/{next}", found.name);
+                found.name = format!("{}/{next}", found.name.raw()).into();
             }
             found.number = next;
             self.controllers.push(found);
@@ -202,8 +202,8 @@ impl HostSession {
     fn qemu_controller(&self, key: CtrlKey) -> Option<HostController> {
         let serial = self.memory.as_ref()?.nvme_serial(key.address)?;
         Some(HostController {
-            name: format!("qemu:{serial}"),
-            serial: Some(serial),
+            name: format!("qemu:{serial}").into(),
+            serial: Some(serial.into()),
             ..HostController::default()
         })
     }
@@ -213,7 +213,7 @@ impl HostSession {
         let kind = self.target.kind.name();
         if key.address == 0 {
             return Ok(HostController {
-                name: format!("{kind}:-"),
+                name: format!("{kind}:-").into(),
                 ..HostController::default()
             });
         }
@@ -221,7 +221,7 @@ impl HostSession {
         let name = names.lookup(&key.to_bytes(), MapFlags::ANY);
         let name = name.map_err(Operation::ReadMap("host_ctrls".into()).failed())?;
         Ok(HostController {
-            name: format!("{kind}:{}", key.cntlid),
+            name: format!("{kind}:{}", key.cntlid).into(),
             cntlid: u16::try_from(key.cntlid).ok(),
             nqn: name.and_then(|bytes| record::nqn(&bytes)),
             ..HostController::default()

@@ -154,8 +154,8 @@ impl Found {
             by: by.into(),
             pid: Some(self.process.pid),
             binary: Some(self.process.name.clone()),
-            version: self.code.release().map(|r| r.to_string()),
-            build_id: self.code.build_id().map(ToOwned::to_owned),
+            version: self.code.release().map(|r| r.to_string().into()),
+            build_id: self.code.build_id().map(Into::into),
             clock: HostClock::Monotonic,
             resolution_ns: 1,
         }

@@ -71,8 +71,8 @@ impl QemuUsdt {
                 ..HostController::default()
             },
             [Some(serial)] => HostController {
-                name: format!("qemu:{serial}"),
-                serial: Some(serial.clone()),
+                name: format!("qemu:{serial}").into(),
+                serial: Some(serial.into()),
                 ..HostController::default()
             },
             _ => return Err(TargetError::SeveralControllers { pid }.into()),

@@ -12,6 +12,7 @@ use crate::model::host::HostEvent;
 use crate::model::host::HostId;
 use crate::model::host::HostPoint;
 use crate::model::host::HostTimes;
+use crate::model::untrusted::Untrusted;
 use crate::nvme::decode::CommandSet;
 use crate::nvme::decode::blocks;
 use crate::nvme::opcode::QueueKind;
@@ -151,9 +152,9 @@ impl CtrlKey {
 }
 
 /// The NQN in an entry of the map of controllers; `None` if it has none.
-pub fn nqn(bytes: &[u8]) -> Option<String> {
+pub fn nqn(bytes: &[u8]) -> Option<Untrusted> {
     let bytes = bytes.get(..NQN)?;
     let end = bytes.iter().position(|&b| b == 0)?;
-    let text = String::from_utf8_lossy(&bytes[..end]).into_owned();
+    let text = Untrusted::from_bytes(&bytes[..end]);
     (!text.is_empty()).then_some(text)
 }

@@ -244,7 +244,7 @@ fn the_machine_is_described(outcome: &Outcome) {
     assert_eq!((machine.cpus, machine.is_virtual), (Some(2), Some(true)));
     assert_eq!(machine.controllers.len(), 3);
     for controller in &machine.controllers {
-        assert_eq!(controller.transport.as_deref(), Some("pcie"));
+        assert_eq!(controller.transport, Some("pcie".into()));
         assert_eq!(controller.class, "emulated");
     }
 }

@@ -8,6 +8,7 @@ use super::super::Subject;
 use super::super::portion::Reaches;
 use super::condition::COPYING;
 use super::not_observed;
+use crate::model::untrusted::Untrusted;
 
 /// Mappings per command.
 const PER_COMMAND: f64 = 0.5;
@@ -24,7 +25,7 @@ fn advice(group: Option<&str>) -> &'static str {
 
 pub fn check(facts: &Facts, subject: Subject) -> Answer {
     let controller = subject.ctrl().and_then(|ctrl| facts.controller(ctrl));
-    let group = controller.and_then(|c| c.iommu_group.as_deref());
+    let group = controller.and_then(|c| c.iommu_group.as_ref().map(Untrusted::raw));
     if let Some(transport) = subject.ctrl().and_then(|ctrl| facts.fabric(ctrl)) {
         return Answer::Absent(format!("{transport} maps no data for a controller"));
     }

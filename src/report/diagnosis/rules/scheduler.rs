@@ -12,12 +12,12 @@ pub fn check(facts: &Facts, subject: Subject) -> Answer {
     let Subject::Disk(ctrl, nsid) = subject else {
         return Answer::Absent("no disk".into());
     };
-    let scheduler = facts.disk(ctrl, nsid).and_then(|d| d.scheduler.as_deref());
+    let scheduler = facts.disk(ctrl, nsid).and_then(|d| d.scheduler.as_ref());
     let scheduler = match (scheduler, &facts.machine) {
         (_, None) => return Answer::NotLooked("record --context".into()),
         (None, _) => return Answer::Open("the scheduler of this disk is not known".into()),
-        (Some("none"), _) => return Answer::Absent("it has no scheduler".into()),
-        (Some(scheduler), _) => scheduler,
+        (Some(name), _) if *name == "none" => return Answer::Absent("it has no scheduler".into()),
+        (Some(scheduler), _) => scheduler.word(),
     };
     let Some(portion) = facts.portion(subject, Stages::QUEUE) else {
         return Answer::Absent("no commands".into());
