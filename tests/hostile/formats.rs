@@ -39,18 +39,29 @@ fn value(view: &str, text: &str, planted: &[Planted], findings: &mut Findings) {
 /// The columns of an escaped text, before it is cut.
 const LIMIT: usize = 512;
 
-/// The forms that a text may have in a value: the text, escaped as on a terminal, and as one word.
-fn forms(bytes: &[u8]) -> [String; 3] {
+/// The forms that a text may have in a value: the text, escaped as on a terminal, as one word, and as a
+/// label of a metric, whose format has escapes for backslashes and line feeds.
+fn forms(bytes: &[u8]) -> [String; 4] {
     let text = String::from_utf8_lossy(bytes).into_owned();
-    [text, escaped(bytes, ""), escaped(bytes, " ;,")]
+    let word = escaped(bytes, " ;,", "");
+    [
+        text,
+        escaped(bytes, "", ""),
+        word,
+        escaped(bytes, "\r\t\0", "\\\n"),
+    ]
 }
 
-fn escaped(bytes: &[u8], also: &str) -> String {
+/// The text with escapes, `also` those of some characters by number, but not of those of `keep`.
+fn escaped(bytes: &[u8], also: &str, keep: &str) -> String {
     let mut all = String::new();
     for chunk in bytes.utf8_chunks() {
         for c in chunk.valid().chars() {
             match c {
-                '\\' | '\n' | '\r' | '\t' | '\0' => all.extend(c.escape_debug()),
+                c if keep.contains(c) => all.push(c),
+                '\\' | '\n' | '\r' | '\t' | '\0' if !also.contains(c) => {
+                    all.extend(c.escape_debug())
+                }
                 ' '..='~' if !also.contains(c) => all.push(c),
                 c if !c.is_ascii() && c.escape_debug().len() == 1 => all.push(c),
                 c => all.extend(c.escape_unicode()),

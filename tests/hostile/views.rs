@@ -67,7 +67,7 @@ pub const VIEWS: &[View] = &[
     view("stacks --folded --from A", Form::Folded),
     view("stacks --json --from A b.nvd", Form::Json),
     view("stacks --svg OUT --from A", Form::Svg),
-    view("pattern --from A b.nvd", Form::Text),
+    view("pattern --from A b.nvd", Form::Wrapped),
     view("pattern --hist --color always -v --from A", Form::Wrapped),
     view("pattern --json --from A b.nvd", Form::Json),
     view("pattern --svg OUT --from A", Form::Svg),
