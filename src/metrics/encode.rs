@@ -9,6 +9,7 @@ use super::catalog::Metric;
 use super::collect::Family;
 use super::collect::Series;
 use super::collect::Value;
+use crate::model::untrusted::is_shown;
 
 /// A text format.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -37,12 +38,23 @@ pub fn seconds(ns: u128) -> String {
     format!("{whole}.{}", if rest.is_empty() { "0" } else { rest })
 }
 
-/// A value of a label, between quotation marks.
+/// A value of a label, between quotation marks. Characters that a terminal interprets become
+/// `\u{..}`.
 fn escape(value: &str) -> String {
-    value
-        .replace('\\', "\\\\")
-        .replace('"', "\\\"")
-        .replace('\n', "\\n")
+    let mut text = String::new();
+    for c in value.chars() {
+        match c {
+            '\\' => text.push_str("\\\\"),
+            '"' => text.push_str("\\\""),
+            '\n' => text.push_str("\\n"),
+            c if is_shown(c) => text.push(c),
+            c => {
+                text.push('\\');
+                text.extend(c.escape_unicode());
+            }
+        }
+    }
+    text
 }
 
 /// `name{label="value",le="..."} value` and the end of the line.

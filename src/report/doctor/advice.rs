@@ -121,6 +121,17 @@ fn on_symbols(machine: &Machine) -> Option<Finding> {
     Some(finding.shown_by("kernel.kptr_restrict", restrict))
 }
 
+/// A word as the kernel has them, or `?`. People copy commands from advice, so that no other text may be
+/// in it; the evidence has the text.
+fn of_kernel(text: &str) -> &str {
+    let is_known = |c: char| c.is_ascii_alphanumeric() || "-_ ()".contains(c);
+    if text.chars().all(is_known) {
+        text
+    } else {
+        "?"
+    }
+}
+
 fn on_controllers(controllers: &[NvmeDetail]) -> Vec<Finding> {
     let mut findings = vec![];
     if controllers.is_empty() {
@@ -131,9 +142,9 @@ fn on_controllers(controllers: &[NvmeDetail]) -> Vec<Finding> {
     for controller in controllers {
         let name = &DeviceName::of(&(&controller.name).into()).to_string();
         if let Some(state) = controller.state.known().filter(|s| *s != "live") {
-            let advice = format!(
-                "{name} is `{state}`, not live: see the kernel log (`dmesg | grep {name}`)"
-            );
+            let word = of_kernel(state);
+            let advice =
+                format!("{name} is `{word}`, not live: see the kernel log (`dmesg | grep {name}`)");
             let finding = warning("controller-not-live", advice).about(name);
             findings.push(finding.shown_by("state", state));
         }
@@ -226,8 +237,9 @@ fn notes_on_namespaces(controller: &NvmeDetail) -> Vec<Finding> {
             notes.push(finding.shown_by("queue/io_poll", 1));
         }
         if let Some(scheduler) = ns.scheduler.known().filter(|s| *s != "none") {
+            let word = of_kernel(scheduler);
             let advice =
-                format!("{name} has the scheduler {scheduler}: the wait in it is part of `queue`");
+                format!("{name} has the scheduler {word}: the wait in it is part of `queue`");
             let finding = note("scheduler", advice).about(name);
             notes.push(finding.shown_by("queue/scheduler", scheduler));
         }
