@@ -97,7 +97,8 @@ impl Trace {
     /// If it is no JSON, or lacks its rate or its tracepoints.
     pub fn parse(text: &str) -> Result<Self, ImportError> {
         let wrong = |reason: String| ImportError::NoSpdkTrace { reason };
-        let mut trace: Self = serde_json::from_str(text).map_err(|e| wrong(e.to_string()))?;
+        let mut trace: Self = serde_json::from_str(text)
+            .map_err(|e| wrong(Untrusted::from(e.to_string()).to_string()))?;
         if trace.tsc_rate == 0 {
             return Err(wrong("it has no tsc_rate".into()));
         }

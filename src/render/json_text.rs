@@ -16,13 +16,6 @@ use crate::model::untrusted::is_shown;
 /// The compact format, with more escapes.
 struct Shown;
 
-/// The `\u` escapes of a character: two beyond U+FFFF.
-pub(super) fn escapes(c: char, write: &mut dyn FnMut(u16)) {
-    c.encode_utf16(&mut [0; 2])
-        .iter()
-        .for_each(|unit| write(*unit));
-}
-
 impl Formatter for Shown {
     /// Writes a part of a string that has nothing to escape by the rules of JSON.
     fn write_string_fragment<W: Write + ?Sized>(
@@ -30,16 +23,41 @@ impl Formatter for Shown {
         out: &mut W,
         fragment: &str,
     ) -> io::Result<()> {
+        // most texts
+        if fragment.bytes().all(|b| matches!(b, b' '..=b'~')) {
+            return out.write_all(fragment.as_bytes());
+        }
         let mut rest = fragment;
         while let Some((at, c)) = rest.char_indices().find(|(_, c)| !is_shown(*c)) {
             let (plain, hidden) = rest.split_at(at);
             out.write_all(plain.as_bytes())?;
             let mut text = String::new();
-            escapes(c, &mut |unit| text += &format!("\\u{unit:04x}"));
+            escape(c, &mut text);
             out.write_all(text.as_bytes())?;
             rest = &hidden[c.len_utf8()..];
         }
         out.write_all(rest.as_bytes())
+    }
+}
+
+/// A text in quotes, with the same escapes; those of C0 are `\u` escapes, too.
+pub(super) fn quoted(text: impl Iterator<Item = char>) -> String {
+    let mut json = String::from("\"");
+    for c in text {
+        match c {
+            '"' | '\\' => json.extend(['\\', c]),
+            c if is_shown(c) => json.push(c),
+            c => escape(c, &mut json),
+        }
+    }
+    json.push('"');
+    json
+}
+
+/// Appends `\u` escapes: two beyond U+FFFF.
+fn escape(c: char, to: &mut String) {
+    for unit in c.encode_utf16(&mut [0; 2]) {
+        to.push_str(&format!("\\u{unit:04x}"));
     }
 }
 
@@ -88,6 +106,9 @@ mod tests {
             let map = BTreeMap::from([(key, text)]);
             let json = to_string(&map).unwrap();
             prop_assert!(json.chars().all(is_shown), "{}", json);
+            let one = quoted(map.values().next().unwrap().chars());
+            prop_assert!(one.chars().all(is_shown), "{}", one);
+            prop_assert_eq!(&serde_json::from_str::<String>(&one).unwrap(), &map.values().next().unwrap().clone());
             prop_assert_eq!(serde_json::from_str::<BTreeMap<String, String>>(&json).unwrap(), map);
         }
     }

@@ -31,6 +31,7 @@ use crate::nvme::opcode::QueueKind;
 use crate::nvme::status::Status;
 use crate::nvme::status::StatusType;
 use crate::render::json::SCHEMA_VERSION;
+use crate::render::json_text::quoted;
 use crate::render::json_text::to_string;
 
 const SUCCESS: &str = concat!(
@@ -114,11 +115,10 @@ fn comm(line: &mut Line, name: &[u8]) {
     );
 }
 
-/// Writes a text from outside.
+/// Writes a text from outside, which may be long.
 #[cold]
 fn string(line: &mut Line, text: impl Iterator<Item = char>) {
-    let json = to_string(&text.collect::<String>());
-    line.long(json.unwrap_or_default().as_bytes());
+    line.long(quoted(text).as_bytes());
 }
 
 impl Line {
