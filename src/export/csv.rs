@@ -7,6 +7,7 @@ use std::io;
 use std::io::Write;
 use std::time::Duration;
 
+use csv::ErrorKind;
 use csv::Terminator;
 use csv::Writer;
 use csv::WriterBuilder;
@@ -46,6 +47,14 @@ impl<W: Write> Csv<W> {
     }
 }
 
+/// The error of the writer, as it came.
+fn io(error: csv::Error) -> io::Error {
+    match error.into_kind() {
+        ErrorKind::Io(error) => error,
+        other => io::Error::other(format!("{other:?}")),
+    }
+}
+
 /// The text of a value; that of a number is in `digits`.
 fn text<'t>(cell: Cell<'t>, digits: &'t mut String) -> &'t str {
     digits.clear();
@@ -70,7 +79,9 @@ impl<W: Write> Sink for Csv<W> {
         self.run = Run::new(name, info);
         if !self.begun {
             self.begun = true;
-            self.out.write_record(COLUMNS.iter().map(|c| c.name))?;
+            self.out
+                .write_record(COLUMNS.iter().map(|c| c.name))
+                .map_err(io)?;
         }
         Ok(())
     }
@@ -91,9 +102,9 @@ impl<W: Write> Sink for Csv<W> {
         };
         for column in COLUMNS {
             let field = text(column.get(&row), &mut self.digits);
-            self.out.write_field(field)?;
+            self.out.write_field(field).map_err(io)?;
         }
-        self.out.write_record(None::<&[u8]>)?;
+        self.out.write_record(None::<&[u8]>).map_err(io)?;
         Ok(true)
     }
 
