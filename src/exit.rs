@@ -3,6 +3,7 @@
 //!
 //! Scripts must be able to distinguish "not permitted", "nothing to trace" and "failed".
 
+use std::error::Error as StdError;
 use std::io::Error as IoError;
 use std::io::ErrorKind;
 use std::process::ExitCode;
@@ -10,6 +11,7 @@ use std::process::ExitCode;
 use anyhow::Error;
 use nvme_deep::error::Error as LibraryError;
 use nvme_deep::error::Kind;
+use serde_json::Error as JsonError;
 
 /// The exit codes and their meanings. The README has the same table.
 pub const MEANINGS: [(u8, &str); 8] = [
@@ -92,18 +94,38 @@ pub fn kind_of(error: &Error) -> Kind {
         .unwrap_or(Kind::Run)
 }
 
+/// The innermost I/O error in this one. Libraries wrap those of the writer that they get.
+pub fn cause<'e>(error: &'e (dyn StdError + 'static)) -> Option<&'e IoError> {
+    let (mut found, mut next) = (None, Some(error));
+    while let Some(error) = next {
+        next = match error.downcast_ref::<IoError>() {
+            Some(io) => {
+                found = Some(io);
+                io.get_ref().map(|inner| inner as &(dyn StdError + 'static))
+            }
+            None => error.source(),
+        };
+    }
+    found
+}
+
 /// Whether the error is a closed pipe: the reader of stdout went away (`| head`). Not a failure.
 pub fn is_closed_pipe(error: &Error) -> bool {
-    error
-        .chain()
-        .filter_map(|e| e.downcast_ref::<IoError>())
-        .any(|e| e.kind() == ErrorKind::BrokenPipe)
+    error.chain().any(|e| {
+        let kind = match e.downcast_ref::<JsonError>() {
+            Some(json) => json.io_error_kind(),
+            None => cause(e).map(IoError::kind),
+        };
+        kind == Some(ErrorKind::BrokenPipe)
+    })
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
     use anyhow::Context;
+    use std::io::Result as IoResult;
+    use std::io::Write;
 
     #[test]
     fn the_codes_are_those_of_the_readme() {
@@ -140,5 +162,22 @@ mod tests {
         let error = Error::from(IoError::from(ErrorKind::BrokenPipe)).context("writing");
         assert!(is_closed_pipe(&error));
         assert_eq!(kind_of(&error), Kind::Run);
+    }
+
+    #[test]
+    fn a_closed_pipe_is_found_below_the_errors_of_libraries() {
+        struct Closed;
+        impl Write for Closed {
+            fn write(&mut self, _: &[u8]) -> IoResult<usize> {
+                Err(ErrorKind::BrokenPipe.into())
+            }
+            fn flush(&mut self) -> IoResult<()> {
+                Ok(())
+            }
+        }
+        let json = serde_json::to_writer(Closed, &7).unwrap_err();
+        assert!(is_closed_pipe(&Error::from(json)));
+        let wrapped = IoError::other(IoError::other(IoError::from(ErrorKind::BrokenPipe)));
+        assert!(is_closed_pipe(&wrapped.into()));
     }
 }

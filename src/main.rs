@@ -10,6 +10,8 @@ use std::io::Write;
 use std::io::stderr;
 use std::process::ExitCode;
 
+use anyhow::Result;
+use clap::Error as ClapError;
 use clap::Parser;
 use nvme_deep::error::Kind;
 use nvme_deep::model::untrusted::Lines;
@@ -28,6 +30,7 @@ use crate::cli::options::ServeOptions;
 use crate::cli::options::StacksOptions;
 use crate::cli::options::TopOptions;
 use crate::cli::options::TraceOptions;
+use crate::cli::words;
 use crate::commands::diagnose;
 use crate::commands::diff;
 use crate::commands::dist;
@@ -42,21 +45,15 @@ use crate::commands::pattern;
 use crate::commands::record;
 use crate::commands::serve;
 use crate::commands::stacks;
+use crate::commands::standard::error_of_stdout;
+use crate::commands::standard::flush;
 use crate::commands::top;
 use crate::commands::trace;
 
 fn main() -> ExitCode {
-    let args = match Args::try_parse_from(env::args_os()) {
+    let args = match Args::try_parse_from(words::joined(env::args_os())) {
         Ok(args) => args,
-        Err(refused) => {
-            // clap returns --help and --version as errors, too; these succeed, and print to stdout
-            let _ = refused.print();
-            return if refused.use_stderr() {
-                exit::code(Kind::Usage)
-            } else {
-                ExitCode::SUCCESS
-            };
-        }
+        Err(refused) => return explain(&refused),
     };
     let result = match args.command {
         Command::Latency(args) => LatencyOptions::try_from(args).and_then(|o| latency::run(&o)),
@@ -76,6 +73,20 @@ fn main() -> ExitCode {
         Command::Doctor(args) => doctor::run(&args),
         Command::Dist(args) => dist::run(&args),
     };
+    end(result.and_then(|()| Ok(flush()?)))
+}
+
+/// Prints an error of clap, or what --help and --version ask for: to clap these are errors, too.
+fn explain(refused: &ClapError) -> ExitCode {
+    let printed = refused.print();
+    if refused.use_stderr() {
+        return exit::code(Kind::Usage);
+    }
+    let printed = printed.map_err(|error| error_of_stdout(&error));
+    end(printed.and_then(|()| flush()).map_err(Into::into))
+}
+
+fn end(result: Result<()>) -> ExitCode {
     match result {
         Ok(()) => ExitCode::SUCCESS,
         Err(failed) if exit::is_closed_pipe(&failed) => ExitCode::SUCCESS,

@@ -250,10 +250,6 @@ const WRONG: &[(&str, &str)] = &[
         "diff tests/recordings/6.12.nvd tests/recordings/6.12.nvd --ctrl nvme0=nvme1",
         "A has write 64k nvme0n1, B has read 512 nvme0n1",
     ),
-    (
-        "diff tests/recordings/6.12.nvd tests/recordings/6.12.nvd --ctrl nvme7",
-        "neither side has a command",
-    ),
     ("heatmap", "<--svg <OUT>|--png <OUT>>"),
     ("heatmap --svg a --png b", "--png"),
     ("heatmap --svg a --stage disk", "is not a stage"),

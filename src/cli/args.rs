@@ -25,6 +25,8 @@ use super::record::FromArgs;
 use super::record::RecordArgs;
 use super::serve::ServeArgs;
 use super::top::TopArgs;
+use super::value::count;
+use super::value::number;
 
 /// Trace the Linux NVMe driver: where each command's time goes, measured by eBPF.
 #[derive(Debug, Parser)]
@@ -152,7 +154,7 @@ pub struct FilterArgs {
     pub opcode: Vec<String>,
 
     /// Only commands on these queues; 0 is the admin queue
-    #[arg(long, value_name = "QID", value_delimiter = ',')]
+    #[arg(long, value_name = "QID", value_delimiter = ',', value_parser = number(0..=u16::MAX))]
     pub qid: Vec<u16>,
 
     /// Exclude admin commands
@@ -165,7 +167,7 @@ pub struct FilterArgs {
 
     /// Only commands that these processes submit to the driver. Requests that blk-mq dispatches
     /// later (scheduler, writeback, retries) are submitted by kernel threads, and do not match
-    #[arg(long, short, value_name = "PID", value_delimiter = ',')]
+    #[arg(long, short, value_name = "PID", value_delimiter = ',', value_parser = number(0..=u32::MAX))]
     pub pid: Vec<u32>,
 
     /// Only commands from threads of this name
@@ -306,7 +308,7 @@ pub struct TraceArgs {
     pub context: bool,
 
     /// Stop after COUNT completed commands
-    #[arg(long, short = 'n', value_name = "COUNT", value_parser = clap::value_parser!(u64).range(1..))]
+    #[arg(long, short = 'n', value_name = "COUNT", value_parser = count())]
     pub count: Option<u64>,
 
     /// Stop after this time (`5s`, `2m`)
@@ -370,7 +372,7 @@ pub struct StacksArgs {
     pub outcome: OutcomeArgs,
 
     /// Show the first COUNT stacks only
-    #[arg(long, value_name = "COUNT", value_parser = clap::value_parser!(u64).range(1..))]
+    #[arg(long, value_name = "COUNT", value_parser = count())]
     pub top: Option<u64>,
 
     /// One line per stack, for flame graph tools: frames from the outermost to the driver's,
@@ -378,9 +380,13 @@ pub struct StacksArgs {
     #[arg(long, conflicts_with = "json")]
     pub folded: bool,
 
-    /// Write a flame graph to this file (SVG)
+    /// Write a flame graph to this file (SVG); `-`: to stdout, instead of the list
     #[arg(long, value_name = "FILE")]
     pub svg: Option<PathBuf>,
+
+    /// Replace the file of --svg if it exists
+    #[arg(long, requires = "svg")]
+    pub force: bool,
 
     /// Stop after this time (`5s`, `2m`)
     #[arg(long, value_name = "TIME", value_parser = parse_duration)]

@@ -8,7 +8,8 @@ use super::args::ColorArg;
 /// `diff`.
 #[derive(Clone, Debug, clap::Args)]
 pub struct DiffArgs {
-    /// The recording before the change (see `record`), or several, separated by commas
+    /// The recording before the change (see `record`), or several, separated by commas. A name that
+    /// contains a comma is taken whole if there is such a file
     #[arg(value_name = "A")]
     pub a: OsString,
 

@@ -41,11 +41,11 @@ pub enum ThemeArg {
 #[derive(Clone, Debug, clap::Args)]
 #[group(required = true, multiple = false)]
 pub struct PictureArgs {
-    /// Write an SVG file. A pointer on a cell shows its numbers
+    /// Write an SVG file; `-`: to stdout. A pointer on a cell shows its numbers
     #[arg(long, value_name = "OUT")]
     pub svg: Option<PathBuf>,
 
-    /// Write a PNG file
+    /// Write a PNG file; `-`: to stdout
     #[arg(long, value_name = "OUT")]
     pub png: Option<PathBuf>,
 }

@@ -9,6 +9,7 @@ use clap::ValueEnum;
 use nvme_deep::units::parse_duration;
 
 use super::args::ColorArg;
+use super::value::number;
 
 /// `host`.
 #[derive(Clone, Debug, clap::Args)]
@@ -47,7 +48,7 @@ pub struct TargetArgs {
     pub nvmet: bool,
 
     /// This process: QEMU with an NVMe controller, or SPDK's NVMe-oF target, by uprobes
-    #[arg(long, value_name = "PID", conflicts_with = "nvmet")]
+    #[arg(long, value_name = "PID", conflicts_with = "nvmet", value_parser = number(0..=u32::MAX))]
     pub pid: Option<u32>,
 
     /// Trace --pid by uprobes: the default
@@ -67,7 +68,7 @@ pub struct TargetArgs {
     pub from: Option<PathBuf>,
 
     /// For tests: an error of the layout of requests, in bytes
-    #[arg(long, value_name = "BYTES", default_value = "0", hide = true)]
+    #[arg(long, value_name = "BYTES", default_value = "0", hide = true, value_parser = number(0..=u32::MAX))]
     pub test_shift: u32,
 }
 
@@ -175,7 +176,7 @@ pub struct HostAnnotateArgs {
 #[derive(Clone, Debug, clap::Args)]
 pub struct HostSpdkArgs {
     /// The process of SPDK. `spdk` needs one that was built --with-usdt
-    #[arg(long, value_name = "PID")]
+    #[arg(long, value_name = "PID", value_parser = number(0..=u32::MAX))]
     pub pid: u32,
 
     /// Stop after this time (`5s`, `2m`)
@@ -200,7 +201,7 @@ pub struct HostKvmArgs {
     pub trace: Option<PathBuf>,
 
     /// Trace the virtual machine of this process
-    #[arg(long, value_name = "PID")]
+    #[arg(long, value_name = "PID", value_parser = number(0..=u32::MAX))]
     pub pid: Option<u32>,
 
     /// Stop after this time (`5s`, `2m`)
@@ -225,12 +226,12 @@ pub struct HostKvmArgs {
     pub ctrl: Option<String>,
 
     /// The controller's doorbell stride, CAP.DSTRD
-    #[arg(long, value_name = "N", default_value = "0", value_parser = clap::value_parser!(u32).range(..16))]
+    #[arg(long, value_name = "N", default_value = "0", value_parser = number(0..=15_u32))]
     pub dstrd: u32,
 
     /// The number of I/O queues [default: that of --guest]. Without it, writes to what is behind the
     /// doorbells, such as an MSI-X table, are counted as doorbells of high queues
-    #[arg(long, value_name = "N")]
+    #[arg(long, value_name = "N", value_parser = number(0..=u32::MAX))]
     pub queues: Option<u32>,
 
     /// One JSON object per line instead of text (schema: docs/json.md)
@@ -298,7 +299,7 @@ pub struct JoinArgs {
     pub force: bool,
 
     /// Show this many of the slowest commands singly
-    #[arg(long, value_name = "COUNT", default_value = "3")]
+    #[arg(long, value_name = "COUNT", default_value = "3", value_parser = number(0..=usize::MAX))]
     pub slowest: usize,
 
     /// One JSON object per line instead of text (schema: docs/json.md)

@@ -9,6 +9,8 @@ use nvme_deep::report::inflight::AgeLimit;
 use nvme_deep::units::parse_duration;
 
 use super::args::ColorArg;
+use super::value::count;
+use super::value::number;
 
 /// `inflight`.
 #[derive(Clone, Debug, clap::Args)]
@@ -18,7 +20,7 @@ pub struct InflightArgs {
     pub interval: Option<Duration>,
 
     /// Stop after COUNT looks
-    #[arg(value_name = "COUNT", value_parser = clap::value_parser!(u64).range(1..))]
+    #[arg(value_name = "COUNT", value_parser = count())]
     pub count: Option<u64>,
 
     /// Give a verdict on commands of at least this age. These are read twice, 30 ms apart. `10x`: ten
@@ -50,7 +52,7 @@ pub struct InflightArgs {
     pub nsid: Vec<u32>,
 
     /// Only commands on these queues; 0 is the admin queue
-    #[arg(long, value_name = "QID", value_delimiter = ',')]
+    #[arg(long, value_name = "QID", value_delimiter = ',', value_parser = number(0..=u16::MAX))]
     pub qid: Vec<u16>,
 
     /// One JSON object per look instead of text (schema: docs/json.md)

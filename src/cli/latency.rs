@@ -7,6 +7,7 @@ use super::args::FilterArgs;
 use super::args::StagesArg;
 use super::record::FromArgs;
 use super::schedule::ScheduleArgs;
+use super::value::number;
 
 /// `latency`.
 #[derive(Clone, Debug, clap::Args)]
@@ -28,11 +29,11 @@ pub struct LatencyArgs {
 
     /// Add a table of the totals: one bucket below this many microseconds, then buckets that double
     /// in width [default with --lat-shift: 20]
-    #[arg(long, alias = "lat_min_us", value_name = "US")]
+    #[arg(long, alias = "lat_min_us", value_name = "US", value_parser = number(0..=u64::MAX))]
     pub lat_min_us: Option<u64>,
 
     /// Width of the first bucket of that table, 2^SHIFT microseconds [default with --lat-min-us: 0]
-    #[arg(long, alias = "lat_shift", value_name = "SHIFT")]
+    #[arg(long, alias = "lat_shift", value_name = "SHIFT", value_parser = number(0..=u32::MAX))]
     pub lat_shift: Option<u32>,
 
     /// Separate rows for up to 16 KiB, up to 64 KiB, and above

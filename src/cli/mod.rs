@@ -15,3 +15,5 @@ pub mod record;
 pub mod schedule;
 pub mod serve;
 pub mod top;
+pub mod value;
+pub mod words;

@@ -19,7 +19,8 @@ pub struct PatternArgs {
     #[arg(long)]
     pub hist: bool,
 
-    /// Also write the final report as a picture to this file (SVG)
+    /// Also write the final report as a picture to this file (SVG); `-`: only the picture,
+    /// to stdout
     #[arg(long, value_name = "OUT")]
     pub svg: Option<PathBuf>,
 

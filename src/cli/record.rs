@@ -26,11 +26,12 @@ pub enum RecordStagesArg {
 /// `record`.
 #[derive(Clone, Debug, clap::Args)]
 pub struct RecordArgs {
-    /// The file to write. It is readable by its owner only
+    /// The file to write, readable by its owner only; `-` for stdout. Until the end of the run its name
+    /// ends in `.partial`
     #[arg(long, short, value_name = "FILE")]
     pub output: PathBuf,
 
-    /// Replace the file if it exists
+    /// Replace the file if it exists, or what an interrupted run has left
     #[arg(long)]
     pub force: bool,
 

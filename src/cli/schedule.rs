@@ -5,6 +5,8 @@ use std::time::Duration;
 
 use nvme_deep::units::parse_duration;
 
+use super::value::count;
+
 /// When to report.
 #[derive(Clone, Debug, clap::Args)]
 pub struct ScheduleArgs {
@@ -13,7 +15,7 @@ pub struct ScheduleArgs {
     pub interval: Option<Duration>,
 
     /// Stop after COUNT reports
-    #[arg(value_name = "COUNT", value_parser = clap::value_parser!(u64).range(1..))]
+    #[arg(value_name = "COUNT", value_parser = count())]
     pub count: Option<u64>,
 
     /// Stop after this time (`5s`, `2m`)

@@ -4,7 +4,6 @@
 
 use std::io::BufWriter;
 use std::io::Write;
-use std::io::stdout;
 use std::path::Path;
 use std::time::Duration;
 
@@ -38,6 +37,7 @@ use crate::commands::replay::Replay;
 use crate::commands::run::say_own_share;
 use crate::commands::say;
 use crate::commands::say_ledger;
+use crate::commands::standard::stdout;
 use crate::commands::start::Ready;
 use crate::commands::start::until;
 use crate::commands::watch::Watched;
@@ -103,7 +103,8 @@ fn read(
 ) -> Result<(Facts, Result<()>)> {
     let mut intake = Intake::default();
     let info = replay.info();
-    for options in [&info.filter, &info.chosen_by(), &settings.filter.text()] {
+    let recorded = [info.filter.raw(), &info.chosen_by()];
+    for options in recorded.into_iter().chain([&*settings.filter.text()]) {
         intake.0.selected_by(options);
     }
     let watched = watch_recording(replay, settings, &mut intake)?;
@@ -133,7 +134,7 @@ fn show(options: &DiagnoseOptions, origin: Origin<'_>, facts: &Facts) -> Result<
         origin,
         diagnosis: &diagnosis,
     };
-    let mut out = BufWriter::new(stdout().lock());
+    let mut out = BufWriter::new(stdout());
     if options.json {
         view.json(&mut out)?;
     } else {

@@ -2,9 +2,9 @@
 //! The `diff` command: reads the recordings of both sides, and compares them.
 
 use std::collections::BTreeMap;
+use std::collections::BTreeSet;
 use std::io::BufWriter;
 use std::io::Write;
-use std::io::stdout;
 use std::path::PathBuf;
 
 use anyhow::Result;
@@ -29,14 +29,16 @@ use crate::cli::options::DiffOptions;
 use crate::commands::replay::Replay;
 use crate::commands::say;
 use crate::commands::several::open_all;
+use crate::commands::standard::stdout;
 use crate::exit::Failure;
 
 /// Controllers of a side, with the numbers to count them under; `None`: all, under their own.
 type Ctrls = Option<BTreeMap<u32, u32>>;
 
-/// Opens the recordings of a side.
-fn open(paths: &[PathBuf]) -> Result<Vec<Replay>> {
-    let settings = Settings::of(StageSet::Total);
+/// Opens the recordings of a side. Each must have these controllers.
+fn open(paths: &[PathBuf], ctrls: BTreeSet<u32>) -> Result<Vec<Replay>> {
+    let mut settings = Settings::of(StageSet::Total);
+    settings.filter.ctrls = ctrls;
     open_all(paths, &settings, &Replay::require_pairs)
 }
 
@@ -132,7 +134,8 @@ fn check_common(diff: &Diff, origins: Both<&[Origin]>) -> Result<()> {
 /// # Errors
 /// One sentence each, with the exit code of its kind.
 pub fn run(options: &DiffOptions) -> Result<()> {
-    let (mut a, mut b) = (open(&options.a)?, open(&options.b)?);
+    let mut a = open(&options.a, options.ctrls.keys().copied().collect())?;
+    let mut b = open(&options.b, options.ctrls.values().copied().collect())?;
     let files = |side: &[Replay]| side.iter().map(Replay::file_id).collect::<Vec<_>>();
     let is_paired = files(&a) == files(&b);
     let stages = common_stages(Both { a: &a, b: &b });
@@ -152,7 +155,7 @@ pub fn run(options: &DiffOptions) -> Result<()> {
         origins,
         least: options.least,
     };
-    let mut out = BufWriter::new(stdout().lock());
+    let mut out = BufWriter::new(stdout());
     if options.json {
         DiffJson { subject }.write(&diff, &mut out)?;
     } else {

@@ -4,25 +4,32 @@
 
 use std::collections::BTreeSet;
 use std::env;
-use std::fmt::Write;
+use std::fmt::Write as _;
 use std::fs;
+use std::io::Write as _;
 use std::path::Path;
 
 use anyhow::Context;
 use anyhow::Result;
 use clap::Command;
 use clap::CommandFactory;
+use clap_complete::Generator;
 use clap_complete::Shell;
-use clap_complete::generate_to;
+use clap_complete::generate;
 use clap_mangen::Man;
 use clap_mangen::roff::Roff;
 use clap_mangen::roff::bold;
 use clap_mangen::roff::roman;
 use jiff::Timestamp;
+use nvme_deep::error::Kind;
 
-use super::outfile::unwritable;
+use super::outfile::OutFile;
+use super::outfile::Refusal;
+use super::outfile::Rules;
 use crate::cli::args::Args;
 use crate::cli::args::DistArgs;
+use crate::cli::options::is_stdout;
+use crate::exit::Failure;
 use crate::exit::MEANINGS;
 
 /// Writes the completions to DIRECTORY/completions and the man pages to DIRECTORY/man.
@@ -30,20 +37,24 @@ use crate::exit::MEANINGS;
 /// # Errors
 /// If a file can't be written, or SOURCE_DATE_EPOCH is not a number of seconds.
 pub fn run(args: &DistArgs) -> Result<()> {
+    if is_stdout(&args.directory) {
+        let text = "dist writes several files: give it a directory, not `-`";
+        return Err(Failure::error(Kind::Usage, text));
+    }
     let completions = args.directory.join("completions");
     let man = args.directory.join("man");
     for dir in [&completions, &man] {
-        fs::create_dir_all(dir).map_err(|e| unwritable(dir, &e))?;
+        fs::create_dir_all(dir).map_err(|e| Refusal::io(dir, e).into_failure())?;
     }
     let mut command = Args::command();
     let name = command.get_name().to_owned();
     for shell in [Shell::Bash, Shell::Zsh, Shell::Fish] {
-        let path = generate_to(shell, &mut command, &name, &completions)
-            .map_err(|e| unwritable(&completions, &e))?;
+        let mut text = Vec::new();
+        generate(shell, &mut command, &name, &mut text);
         if shell == Shell::Bash {
-            let text = fs::read_to_string(&path)?;
-            fs::write(&path, mended(&text, &command)).map_err(|e| unwritable(&path, &e))?;
+            text = mended(&String::from_utf8(text)?, &command).into_bytes();
         }
+        write(&completions.join(shell.file_name(&name)), &text)?;
     }
 
     let date = date()?;
@@ -53,6 +64,21 @@ pub fn run(args: &DistArgs) -> Result<()> {
     for subcommand in shown(&command) {
         write_page(subcommand, &command, &date, &man)?;
     }
+    Ok(())
+}
+
+/// Writes a file that everybody may read. A package manager replaces what is there.
+fn write(path: &Path, text: &[u8]) -> Result<()> {
+    let rules = Rules {
+        force: true,
+        mode: 0o644,
+        sync: false,
+        ..Rules::default()
+    };
+    let (out, mut file) = OutFile::create(path, &rules)?;
+    let written = file.write_all(text);
+    written.map_err(|error| out.failed(error))?;
+    out.keep()?;
     Ok(())
 }
 
@@ -136,7 +162,7 @@ fn write_page(command: &Command, program: &Command, date: &str, dir: &Path) -> R
     see_also(name, program).to_writer(&mut text)?;
 
     let path = dir.join(format!("{name}.1"));
-    fs::write(&path, finished(&String::from_utf8(text)?)).map_err(|e| unwritable(&path, &e))
+    write(&path, finished(&String::from_utf8(text)?).as_bytes())
 }
 
 fn exit_status() -> Roff {

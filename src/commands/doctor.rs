@@ -3,7 +3,6 @@
 
 use std::io::BufWriter;
 use std::io::Write;
-use std::io::stdout;
 use std::path::Path;
 
 use anyhow::Result;
@@ -30,6 +29,7 @@ use nvme_deep::session::take_over_log;
 use crate::cli::args::DoctorArgs;
 use crate::cli::options::color;
 use crate::cli::options::method;
+use crate::commands::standard::stdout;
 
 /// Memory that the maps of each command would take on this machine.
 fn memory(system: &System) -> Result<Vec<MemoryLine>> {
@@ -85,7 +85,7 @@ pub fn run(args: &DoctorArgs) -> Result<()> {
     };
     report.plan(facts, &policy);
     report.memory = memory(&system)?;
-    let mut out = BufWriter::new(stdout().lock());
+    let mut out = BufWriter::new(stdout());
     if *json {
         doctor::json(&report, &mut out)?;
     } else {

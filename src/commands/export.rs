@@ -4,15 +4,11 @@
 use std::fs::File;
 use std::io;
 use std::io::BufWriter;
-use std::io::ErrorKind;
-use std::io::stdout;
-use std::os::fd::AsFd;
 use std::path::Path;
 use std::time::Duration;
 
 use anyhow::Error;
 use anyhow::Result;
-use nvme_deep::error::Kind;
 use nvme_deep::export::Entry;
 use nvme_deep::export::Sink;
 use nvme_deep::export::csv::Csv;
@@ -38,11 +34,11 @@ use crate::cli::export::FormatArg;
 use crate::cli::options::ExportOptions;
 use crate::commands::names::Names;
 use crate::commands::outfile::OutFile;
+use crate::commands::outfile::Rules;
 use crate::commands::replay::Replay;
 use crate::commands::say;
 use crate::commands::say_ledger;
 use crate::commands::several::open_all;
-use crate::exit::Failure;
 
 /// What was exported.
 #[derive(Default)]
@@ -109,50 +105,18 @@ impl Copy<'_> {
     }
 }
 
-/// The output, and what to say of it.
-pub struct Output {
-    /// Its name.
-    pub name: String,
-    /// The file; `None`: stdout.
-    pub file: Option<OutFile>,
-}
-
-impl Output {
-    /// Creates the file.
-    ///
-    /// # Errors
-    /// If it exists, is one of the inputs, or cannot be written; one sentence.
-    pub fn create(options: &ExportOptions) -> Result<(Self, File)> {
-        let Some(path) = &options.output else {
-            let output = Self {
-                name: "stdout".into(),
-                file: None,
-            };
-            return Ok((output, File::from(stdout().as_fd().try_clone_to_owned()?)));
-        };
-        let (file, out) = OutFile::create(path, options.force, &options.files)?;
-        let output = Self {
-            name: printable(path),
-            file: Some(file),
-        };
-        Ok((output, out))
-    }
-
-    /// The error of a write. A reader that has gone is none.
-    pub fn failed(&self, error: io::Error) -> Error {
-        if error.kind() == ErrorKind::BrokenPipe {
-            return error.into();
-        }
-        let kept = match &self.file {
-            Some(file) if file.is_removable() => "nothing is kept",
-            _ => "the rest is missing",
-        };
-        let text = format!(
-            "{} can't be written ({error}): {kept}. Make room, or write elsewhere",
-            self.name
-        );
-        Failure::error(Kind::Run, text)
-    }
+/// Creates the file of these options.
+///
+/// # Errors
+/// If it exists, is one of the inputs, or cannot be written; one sentence.
+pub fn create(options: &ExportOptions) -> Result<(OutFile, File)> {
+    let rules = Rules {
+        force: options.force,
+        inputs: &options.files,
+        is_binary: matches!(options.format, FormatArg::Perfetto | FormatArg::Parquet),
+        ..Rules::default()
+    };
+    OutFile::create(&options.output, &rules)
 }
 
 /// The begins of commands, from a first pass over a recording.
@@ -173,7 +137,7 @@ pub fn begins(options: &ExportOptions, path: &Path) -> Result<Begins> {
     Ok(begins)
 }
 
-fn sink(options: &ExportOptions, out: File, output: &Output) -> Result<Box<dyn Sink>> {
+fn sink(options: &ExportOptions, out: File, output: &OutFile) -> Result<Box<dyn Sink>> {
     let out = BufWriter::with_capacity(1 << 16, out);
     Ok(match options.format {
         FormatArg::Csv => Box::new(Csv::new(out)),
@@ -303,7 +267,7 @@ fn close(options: &ExportOptions, name: &str, counts: &Counts, bytes: Option<u64
 pub fn run(options: &ExportOptions) -> Result<()> {
     // refuse what cannot be exported before anything is written
     open_all(&options.files, &options.settings, &Replay::require_pairs)?;
-    let (output, out) = Output::create(options)?;
+    let (output, out) = create(options)?;
     let mut sink = sink(options, out, &output)?;
     let failed = |error| output.failed(error);
     let mut counts = Counts::default();
@@ -324,8 +288,8 @@ pub fn run(options: &ExportOptions) -> Result<()> {
     }
     sink.finish().map_err(failed)?;
     drop(sink);
-    let Output { name, file } = output;
-    let bytes = file.map_or(Ok(None), OutFile::keep)?;
+    let name = output.name();
+    let bytes = output.keep()?;
     close(options, &name, &counts, bytes);
     if let Some(ledger) = only.filter(|_| options.files.len() == 1) {
         show(&ledger);

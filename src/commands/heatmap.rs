@@ -105,6 +105,7 @@ fn of_recording(options: &HeatmapOptions, path: &Path) -> Result<(Painter, Watch
         replay.require_pairs()?;
     }
     replay.say_choice();
+    replay.leave_unmatched();
     let order = depth.then(|| submissions_of(path, settings)).transpose()?;
     let mut painter = Painter::new(options.quantity, order);
     let watched = watch_recording(replay, settings, &mut painter)?;
@@ -147,9 +148,10 @@ pub fn run(options: &HeatmapOptions) -> Result<()> {
     };
     let (map, left_out) = painter.finish(&watched);
     if map.cells.is_empty() {
+        let why = watched.unmatched;
         return watched
             .verdict
-            .and_then(|()| Err(nothing(options, left_out)));
+            .and_then(|()| Err(nothing(options, left_out, why)));
     }
     let caption = Caption {
         subject: subject(options),
@@ -178,9 +180,9 @@ fn subject(options: &HeatmapOptions) -> String {
 }
 
 /// The error of a picture without commands.
-fn nothing(options: &HeatmapOptions, left_out: u64) -> anyhow::Error {
+fn nothing(options: &HeatmapOptions, left_out: u64, unmatched: Option<String>) -> anyhow::Error {
     let why = match left_out {
-        0 => "the filters select no command that has completed".into(),
+        0 => unmatched.unwrap_or("the filters select no command that has completed".into()),
         n => format!("{n} commands {}", options.quantity.missing()),
     };
     let help = match options.quantity {

@@ -3,7 +3,6 @@
 
 use std::io::BufWriter;
 use std::io::Write;
-use std::io::stdout;
 use std::time::Duration;
 
 use anyhow::Result;
@@ -39,6 +38,7 @@ use crate::commands::several::Form;
 use crate::commands::several::open_all;
 use crate::commands::several::show_each;
 use crate::commands::single::SingleCommands;
+use crate::commands::standard::stdout;
 use crate::commands::start::Ready;
 
 /// Interval between reads of the event ring.
@@ -213,7 +213,7 @@ fn replayed(options: &LatencyOptions, mut replay: Replay) -> Result<Ended> {
         block_sizes: BlockSizes::default(),
     };
     let (mut now, mut reports) = (Snapshot::default(), Reports::new(options));
-    let mut out = BufWriter::new(stdout().lock());
+    let mut out = BufWriter::new(stdout());
     let mut done = Ok(());
     let mut more = true;
     while more && done.is_ok() {
@@ -289,7 +289,7 @@ fn live(options: &LatencyOptions) -> Result<()> {
         )),
         None => None,
     };
-    let mut out = BufWriter::new(stdout().lock());
+    let mut out = BufWriter::new(stdout());
     let program = Program::start(&options.exec, &ready.waker)?;
     let run = Run::begin(&ready.stop, end);
     let ended = run.turns(&mut session, &mut watchdog, &mut |session, tick| {

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The subcommands, one file or directory each. [`start`] attaches; [`run`] contains the loop.
 
+mod census;
 pub mod diagnose;
 pub mod diff;
 pub mod dist;
@@ -13,6 +14,7 @@ mod fixture;
 pub mod heatmap;
 pub mod host;
 pub mod inflight;
+mod input;
 pub mod join;
 pub mod latency;
 mod names;
@@ -30,6 +32,7 @@ pub mod serve;
 mod several;
 mod single;
 pub mod stacks;
+pub mod standard;
 mod start;
 mod symbols;
 pub mod top;

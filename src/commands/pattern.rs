@@ -3,7 +3,6 @@
 
 use std::io::BufWriter;
 use std::io::Write;
-use std::io::stdout;
 use std::mem::replace;
 use std::mem::take;
 use std::time::Duration;
@@ -27,10 +26,12 @@ use crate::cli::options::PatternOptions;
 use crate::commands::names::Names;
 use crate::commands::picture::Picture;
 use crate::commands::replay::Replay;
+use crate::commands::say_ledger;
 use crate::commands::several::Ended;
 use crate::commands::several::Form;
 use crate::commands::several::open_all;
 use crate::commands::several::show_each;
+use crate::commands::standard::stdout;
 use crate::commands::start::Ready;
 use crate::commands::start::until;
 use crate::commands::watch::Watched;
@@ -136,13 +137,18 @@ impl<'o> Reporter<'o> {
             dropped,
             mut names,
             verdict,
+            ..
         } = watched;
         self.take(u64::MAX, &mut names);
         replace(&mut self.written, Ok(()))?;
         let covers = took.saturating_sub(dropped);
         let mut report = self.summary(took, covers, &Past::new(), ledger);
         report.is_final = true;
-        write(self.options, &report)?;
+        if picture.as_ref().is_some_and(Picture::is_stdout) {
+            say_ledger(&report.ledger, self.options.settings.attaching.verbose > 0);
+        } else {
+            write(self.options, &report)?;
+        }
         if let Some(picture) = picture {
             let what = format!("{} rows", report.rows.len());
             let name = "Access patterns at submission";
@@ -153,7 +159,7 @@ impl<'o> Reporter<'o> {
 }
 
 fn write(options: &PatternOptions, report: &PatternReport) -> Result<()> {
-    let mut out = BufWriter::new(stdout().lock());
+    let mut out = BufWriter::new(stdout());
     if options.json {
         json(report, &mut out)?;
     } else {

@@ -6,8 +6,6 @@ use std::io::Write;
 use std::path::PathBuf;
 
 use anyhow::Result;
-use nvme_deep::error::Kind;
-use nvme_deep::model::untrusted::printable;
 use nvme_deep::render::picture::Canvas;
 use nvme_deep::render::picture::Png;
 use nvme_deep::render::picture::Svg;
@@ -16,8 +14,8 @@ use nvme_deep::units::size_text;
 use crate::cli::options::PictureFile;
 use crate::cli::options::PictureFormat;
 use crate::commands::outfile::OutFile;
+use crate::commands::outfile::Rules;
 use crate::commands::say;
-use crate::exit::Failure;
 
 /// A picture that will be written. Without [`Picture::write`] there is no file.
 pub struct Picture {
@@ -33,12 +31,23 @@ impl Picture {
     /// # Errors
     /// If it exists, is an input, or cannot be created; one sentence.
     pub fn create(settings: &PictureFile, inputs: &[PathBuf]) -> Result<Self> {
-        let (out, file) = OutFile::create(&settings.path, settings.force, inputs)?;
+        let rules = Rules {
+            force: settings.force,
+            inputs,
+            is_binary: settings.format == PictureFormat::Png,
+            ..Rules::default()
+        };
+        let (out, file) = OutFile::create(&settings.path, &rules)?;
         Ok(Self {
             out,
             file,
             settings: settings.clone(),
         })
+    }
+
+    /// Whether stdout gets it.
+    pub fn is_stdout(&self) -> bool {
+        self.out.is_stdout()
     }
 
     /// Draws the picture and keeps the file. `name` is for readers who do not see it; `what` is said
@@ -61,17 +70,8 @@ impl Picture {
         draw(&mut *canvas);
         let bytes = canvas.finish();
         let written = bytes.and_then(|bytes| self.file.write_all(&bytes));
-        let path = printable(&self.settings.path);
-        written.map_err(|error| {
-            let kept = if self.out.is_removable() {
-                "nothing is kept"
-            } else {
-                "the rest is missing"
-            };
-            let text =
-                format!("{path} can't be written ({error}): {kept}. Make room, or write elsewhere");
-            Failure::error(Kind::Run, text)
-        })?;
+        written.map_err(|error| self.out.failed(error))?;
+        let path = self.out.name();
         let size = self.out.keep()?.map(size_text);
         let size = size.map_or_else(String::new, |size| format!(", {size}"));
         say(&format!("{path}: {what}{size}"));

@@ -12,7 +12,6 @@ use nvme_deep::machine::System;
 use nvme_deep::machine::clock::wall_offset_ns;
 use nvme_deep::machine::own_tgid;
 use nvme_deep::model::event::EventKind;
-use nvme_deep::model::untrusted::printable;
 use nvme_deep::recording::MachineInfo;
 use nvme_deep::report::ledger::EventClass;
 use nvme_deep::report::ledger::Shown;
@@ -279,6 +278,7 @@ pub fn run(options: &RecordOptions) -> Result<()> {
 fn finish(tape: Tape, options: &RecordOptions, source: &dyn Source, at: Duration) -> Result<()> {
     let ledger = ledger_of_trace(source, &tape.shown, Some(source.scan()?))?;
     let shown = tape.shown.commands;
+    let name = tape.file.name();
     let file = tape.file.finish(at, &ledger)?;
     let (kept, what) = if file.evicted > 0 {
         (file.events, "events")
@@ -287,7 +287,7 @@ fn finish(tape: Tape, options: &RecordOptions, source: &dyn Source, at: Duration
     };
     let mut text = format!(
         "{}: {kept} {what} in {:.1} s, {}",
-        printable(&options.output),
+        name,
         at.as_secs_f64(),
         size_text(file.bytes),
     );

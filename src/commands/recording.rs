@@ -2,14 +2,9 @@
 //! The file of `record` and of `trace --tee`: opened, kept up to date, ended.
 
 use std::collections::HashMap;
-use std::fs;
 use std::fs::File;
-use std::fs::Permissions;
 use std::io::ErrorKind;
-use std::os::unix::fs::OpenOptionsExt;
-use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
-use std::path::PathBuf;
 use std::time::Duration;
 
 use anyhow::Result;
@@ -22,7 +17,6 @@ use nvme_deep::model::event::Event;
 use nvme_deep::model::event::StackId;
 use nvme_deep::model::stack::Frame;
 use nvme_deep::model::untrusted::Untrusted;
-use nvme_deep::model::untrusted::printable;
 use nvme_deep::recording::ClockOffset;
 use nvme_deep::recording::ClockReading;
 use nvme_deep::recording::Content;
@@ -38,8 +32,9 @@ use nvme_deep::session::Session;
 use nvme_deep::session::settings::Settings;
 use nvme_deep::session::settings::TraceKind;
 
-use crate::commands::outfile::exists;
-use crate::commands::outfile::unwritable;
+use crate::commands::outfile::OutFile;
+use crate::commands::outfile::Refusal;
+use crate::commands::outfile::Rules;
 use crate::commands::say;
 use crate::commands::start::Ready;
 use crate::exit::Failure;
@@ -73,10 +68,8 @@ pub struct Finished {
 
 /// A recording in a file.
 pub struct RecordingFile {
-    path: PathBuf,
+    file: OutFile,
     recorder: Recorder,
-    /// The file did not exist before.
-    is_new: bool,
     info: RunInfo,
     offset: Option<i64>,
     clocks: SharedClocks,
@@ -86,25 +79,14 @@ pub struct RecordingFile {
 }
 
 /// Creates the file. Only its owner may read it: it has names of processes and disks.
-fn create(settings: &FileSettings<'_>) -> Result<File> {
-    let mut options = File::options();
-    options.write(true).mode(0o600);
-    if settings.force {
-        options.create(true).truncate(true);
-    } else {
-        options.create_new(true);
-    }
-    let opened = options.open(settings.path).and_then(|file| {
-        // a file that exists keeps its mode otherwise; a device must
-        if file.metadata()?.is_file() {
-            file.set_permissions(Permissions::from_mode(0o600))?;
-        }
-        Ok(file)
-    });
-    opened.map_err(|error| match error.kind() {
-        ErrorKind::AlreadyExists => exists(settings.path),
-        _ => unwritable(settings.path, &error),
-    })
+fn create(settings: &FileSettings<'_>) -> Result<(OutFile, File)> {
+    let rules = Rules {
+        force: settings.force,
+        is_recording: true,
+        is_binary: true,
+        ..Rules::default()
+    };
+    OutFile::create(settings.path, &rules)
 }
 
 /// What a recording has of its run.
@@ -163,7 +145,8 @@ pub fn attach(
             Ok((session, file))
         }
         Err(refused) => {
-            file.into_iter().for_each(RecordingFile::discard);
+            // there is no run: the file is removed
+            drop(file);
             Err(refused)
         }
     }
@@ -176,21 +159,18 @@ impl RecordingFile {
     /// # Errors
     /// If the file exists or cannot be written; one sentence.
     pub fn create(file: &FileSettings<'_>, settings: &Settings, system: &System) -> Result<Self> {
-        let created = create(file)?;
+        let (out, created) = create(file)?;
         if let Some(disk) = system.nvme_disk_of(&created) {
             say(&format!(
                 "{} is on {disk}: writing it makes commands, which are recorded too. Better write \
                  to a tmpfs, or leave that controller out (--ctrl)",
-                printable(&file.path)
+                out.name()
             ));
         }
-        let recorder = Recorder::create(created, file.compress, file.keep).map_err(|error| {
-            let path = printable(&file.path);
-            Failure::error(Kind::Run, format!("{path} can't be written ({error})"))
-        })?;
+        let recorder = Recorder::create(created, file.compress, file.keep);
+        let recorder = recorder.map_err(|error| out.failed(error))?;
         Ok(Self {
-            path: file.path.to_owned(),
-            is_new: !file.force,
+            file: out,
             recorder,
             info: info(settings, system, *file),
             offset: None,
@@ -213,12 +193,9 @@ impl RecordingFile {
         self.info.begin_ns
     }
 
-    /// Removes the file, because there will be no run.
-    fn discard(self) {
-        if self.is_new {
-            // it is empty
-            let _ = fs::remove_file(&self.path);
-        }
+    /// Its name in messages.
+    pub fn name(&self) -> String {
+        self.file.name()
     }
 
     /// Adds an event.
@@ -329,7 +306,7 @@ impl RecordingFile {
         self.recorder.has_failed()
     }
 
-    /// Ends the file.
+    /// Ends the file. One that could not be written to its end is kept as far as it was written.
     ///
     /// # Errors
     /// If the file could not be written to its end; one sentence.
@@ -339,22 +316,29 @@ impl RecordingFile {
         self.readings(&readings);
         self.put_ledger(Content::End, at, ledger);
         let written = self.recorder.finish();
-        match written.error {
-            None => Ok(Finished {
+        let Some(error) = written.error else {
+            self.file.keep()?;
+            return Ok(Finished {
                 events: written.events,
                 bytes: written.bytes,
                 evicted: self.evicted,
-            }),
-            Some(error) => Err(Failure::error(
-                Kind::Run,
-                format!(
-                    "{} can't be written ({error}): {} events are missing at its end; the {} \
-                     before them can be read. Make room, or write elsewhere",
-                    printable(&self.path),
-                    written.lost,
-                    written.events
-                ),
-            )),
+            });
+        };
+        if error.kind() == ErrorKind::BrokenPipe || !self.file.is_removable() {
+            return Err(self.file.failed(error));
         }
+        let name = self.file.name();
+        let mut text = format!(
+            "{name} can't be written ({error}): {} events are missing at its end; the {} before them can \
+             be read. Make room, or write elsewhere",
+            written.lost, written.events
+        );
+        // what can be read is worth keeping
+        match self.file.try_keep() {
+            // the first error says it already
+            Ok(_) | Err(Refusal::Io(..)) => {}
+            Err(second) => text += &format!("; {second}"),
+        }
+        Err(Failure::error(Kind::Run, text))
     }
 }

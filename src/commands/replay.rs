@@ -24,10 +24,13 @@ use nvme_deep::recording::Error as RecordingError;
 use nvme_deep::recording::Item;
 use nvme_deep::recording::LedgerInfo;
 use nvme_deep::recording::Playback;
+use nvme_deep::report::ledger::EventClass;
 use nvme_deep::report::ledger::Ledger;
 use nvme_deep::report::ledger::TraceLedger;
 use nvme_deep::session::settings::Settings;
 
+use crate::commands::census::Census;
+use crate::commands::input;
 use crate::commands::progress::Progress;
 use crate::commands::say;
 use crate::exit::Failure;
@@ -47,6 +50,24 @@ pub struct Replay {
     /// Size in bytes.
     size: u64,
     progress: Option<Progress>,
+    /// Which commands were asked for.
+    settings: Settings,
+    /// Commands of the file, and those that the settings select. Counted if these select some only.
+    commands: u64,
+    selected: u64,
+    is_quiet: bool,
+}
+
+/// The options that select commands, as text. Empty: all commands.
+fn choice(settings: &Settings) -> String {
+    let Settings { filter, trace, .. } = settings;
+    let slow = trace.as_ref().and_then(|t| t.slow);
+    let slow = slow.map(|time| format!("--slow {time:?}").replace('µ', "u"));
+    let errors = trace.as_ref().is_some_and(|t| t.errors);
+    let errors = errors.then(|| "--errors".to_owned());
+    let filter = Some(filter.text()).filter(|text| !text.is_empty());
+    let all = [filter, slow, errors].into_iter().flatten();
+    all.collect::<Vec<String>>().join(" ")
 }
 
 fn failure(path: &impl Display, error: &RecordingError) -> anyhow::Error {
@@ -63,9 +84,7 @@ fn failure(path: &impl Display, error: &RecordingError) -> anyhow::Error {
 /// If it cannot be read, or is none; one sentence.
 pub fn open_recording(path: &Path) -> Result<(Playback<BufReader<File>>, Metadata)> {
     let shown = printable(path);
-    let opened = File::open(path).and_then(|file| Ok((file.metadata()?, file)));
-    let (metadata, file) = opened
-        .map_err(|error| Failure::error(Kind::Usage, format!("{shown} can't be read ({error})")))?;
+    let (file, metadata) = input::open(path)?;
     let reader = BufReader::with_capacity(1 << 16, file);
     let playback = Playback::open(reader).map_err(|e| failure(&shown, &e))?;
     if playback.info().target.is_some() {
@@ -98,9 +117,36 @@ impl Replay {
             later: 0,
             span_ns: None,
             size: metadata.len(),
+            settings: settings.clone(),
+            commands: 0,
+            selected: 0,
+            is_quiet: false,
         };
         replay.check(settings)?;
+        if metadata.is_file() {
+            replay.check_devices(path)?;
+        }
         Ok(replay)
+    }
+
+    /// Refuses controllers and namespaces that the recording does not have. Reads as much of the file
+    /// as that takes, by a second look at it.
+    fn check_devices(&self, path: &Path) -> Result<()> {
+        let filter = &self.settings.filter;
+        if filter.ctrls.is_empty() && filter.nsids.is_empty() {
+            return Ok(());
+        }
+        let (mut playback, _) = open_recording(path)?;
+        let (mut census, mut more) = (Census::default(), true);
+        while more && census.lacks(filter).is_some() {
+            let read = playback.next_block(&mut |item| census.add(&item));
+            more = read.map_err(|e| failure(&self.path, &e))?;
+        }
+        let lacks = census.lacks(filter);
+        lacks.map_or(Ok(()), |what| {
+            let text = format!("{} has {what}", self.path);
+            Err(Failure::error(Kind::NoDevice, text))
+        })
     }
 
     /// Refuses, by name, what the recording lacks.
@@ -199,8 +245,12 @@ impl Replay {
             ledger,
             later,
             span_ns,
+            settings,
+            commands,
+            selected,
             ..
         } = self;
+        let chooses = !choice(settings).is_empty();
         let read = playback.next_block(&mut |item| match item {
             Item::Ledger(found) | Item::End(found) => {
                 (*ledger, *later) = (Some(found), 0);
@@ -210,6 +260,10 @@ impl Replay {
                     let first = span_ns.map_or(event.at_ns, |(first, _)| first);
                     *span_ns = Some((first, event.at_ns));
                     *later += u64::from(Finished::of(event).is_some());
+                    if chooses && EventClass::of(&event.what) == EventClass::Command {
+                        *commands += 1;
+                        *selected += u64::from(settings.selects(event));
+                    }
                 }
                 to(other);
             }
@@ -266,6 +320,18 @@ impl Replay {
         self.later
     }
 
+    /// After the end: that no command was selected, if commands were to be chosen.
+    pub fn unmatched(&self) -> Option<String> {
+        let (all, none) = (self.commands, self.selected == 0);
+        let text = || format!("0 of {all} commands match {}", choice(&self.settings));
+        (all > 0 && none).then(text)
+    }
+
+    /// The command itself reports that no command was selected.
+    pub const fn leave_unmatched(&mut self) {
+        self.is_quiet = true;
+    }
+
     /// After the end: the ledger, and the length of the run.
     ///
     /// # Errors
@@ -277,6 +343,9 @@ impl Replay {
             say(&format!(
                 "{path} has the last {events} events of its run: {evicted} older ones were dropped"
             ));
+        }
+        if let Some(text) = self.unmatched().filter(|_| !self.is_quiet) {
+            say(&format!("{path}: {text}"));
         }
         let ledger = self.ledger();
         let mut ledger =

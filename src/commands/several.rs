@@ -14,6 +14,7 @@ use nvme_deep::session::settings::Settings;
 
 use crate::commands::replay::Replay;
 use crate::commands::say;
+use crate::commands::standard;
 use crate::exit::Failure;
 
 /// How one recording was shown.
@@ -77,12 +78,12 @@ fn head(replay: &mut Replay, form: &Form) -> Result<Ended> {
         info: replay.info(),
         wall_ns,
     };
-    let mut out = stdout().lock();
+    let mut out = standard::stdout();
     if form.json {
         heading.json(&mut out)?;
     } else {
         heading.text(Theme { color: form.color }, &mut out)?;
-        if form.ledger_apart && !out.is_terminal() {
+        if form.ledger_apart && !stdout().is_terminal() {
             say(&format!("{}:", replay.path()));
         }
     }

@@ -5,13 +5,10 @@ use std::collections::HashMap;
 use std::fs::File;
 use std::io::BufWriter;
 use std::io::Write;
-use std::io::stdout;
-use std::path::Path;
 use std::time::Duration;
 
 use anyhow::Context;
 use anyhow::Result;
-use nvme_deep::error::Kind;
 use nvme_deep::model::event::EventKind;
 use nvme_deep::model::event::StackId;
 use nvme_deep::model::histogram::Histogram;
@@ -19,7 +16,6 @@ use nvme_deep::model::run::StackSum;
 use nvme_deep::model::stack::Frame;
 use nvme_deep::model::stack::Stack;
 use nvme_deep::model::stack::StackAt;
-use nvme_deep::model::untrusted::printable;
 use nvme_deep::recording::Item;
 use nvme_deep::render::flamegraph::svg;
 use nvme_deep::render::json;
@@ -37,6 +33,8 @@ use crate::cli::args::StacksByArg;
 use crate::cli::options::StacksOptions;
 use crate::commands::exec::Program;
 use crate::commands::exec::until_end;
+use crate::commands::outfile::OutFile;
+use crate::commands::outfile::Rules;
 use crate::commands::replay::Replay;
 use crate::commands::run::Run;
 use crate::commands::run::Turn;
@@ -48,32 +46,37 @@ use crate::commands::several::Ended;
 use crate::commands::several::Form;
 use crate::commands::several::open_all;
 use crate::commands::several::show_each;
+use crate::commands::standard::stdout;
 use crate::commands::start::Ready;
 use crate::commands::start::refuse_unknown;
 use crate::commands::start::symbolizer;
-use crate::exit::Failure;
 
 /// Upper bound of the time to read the kernel's symbols on a slow machine.
 const SYMBOLS_TAKE: Duration = Duration::from_secs(3);
 
-/// Opens the file of the flame graph before anything is attached: the run must not fail at its end
+/// The file of the flame graph.
+type Drawing = (OutFile, File);
+
+/// Creates the file of the flame graph before anything is attached: the run must not fail at its end
 /// because the file can't be written.
-fn create(path: &Path) -> Result<File> {
-    // the old content stays until there is a graph to write
-    let file = File::options()
-        .write(true)
-        .create(true)
-        .truncate(false)
-        .open(path);
-    file.map_err(|error| {
-        Failure::error(
-            Kind::Usage,
-            format!(
-                "{} can't be written ({error}): give --svg another file",
-                printable(path)
-            ),
-        )
-    })
+fn create(options: &StacksOptions) -> Result<Option<Drawing>> {
+    let rules = Rules {
+        force: options.force,
+        inputs: &options.from,
+        ..Rules::default()
+    };
+    let path = options.svg.as_deref();
+    path.map(|path| OutFile::create(path, &rules)).transpose()
+}
+
+/// Draws the flame graph.
+fn draw((out, file): Drawing, rows: &[StackRow], by: Weight, took: Duration) -> Result<()> {
+    let title = format!("NVMe commands, {:.1} s", took.as_secs_f64());
+    let mut file = BufWriter::new(file);
+    let drawn = svg(rows, by, &title, &mut file).and_then(|()| file.flush());
+    drawn.map_err(|error| out.failed(error))?;
+    out.keep()?;
+    Ok(())
 }
 
 const fn weight(by: StacksByArg) -> Weight {
@@ -221,11 +224,12 @@ fn trace(options: &StacksOptions) -> Result<Seen> {
 /// # Errors
 /// One sentence each, with the exit code of its kind. Nothing stays attached.
 pub fn run(options: &StacksOptions) -> Result<()> {
-    let mut drawing = options.svg.as_deref().map(create).transpose()?;
     if options.from.is_empty() {
+        let drawing = create(options)?;
         return write(options, trace(options)?, drawing)?;
     }
     let replays = open_all(&options.from, &options.settings, &Replay::require_pairs)?;
+    let mut drawing = create(options)?;
     let form = Form {
         json: options.json,
         color: options.color,
@@ -238,7 +242,7 @@ pub fn run(options: &StacksOptions) -> Result<()> {
 }
 
 /// Writes the output. The inner result is the verdict on the run.
-fn write(options: &StacksOptions, seen: Seen, drawing: Option<File>) -> Result<Result<()>> {
+fn write(options: &StacksOptions, seen: Seen, drawing: Option<Drawing>) -> Result<Result<()>> {
     let Seen {
         at,
         rows,
@@ -247,16 +251,17 @@ fn write(options: &StacksOptions, seen: Seen, drawing: Option<File>) -> Result<R
         verdict,
     } = seen;
     let by = weight(options.by);
-    if let Some(file) = drawing {
-        if rows.is_empty() {
-            say("no stack was seen: no flame graph is drawn");
-        } else {
-            let title = format!("NVMe commands, {:.1} s", took.as_secs_f64());
-            file.set_len(0).context("failed to empty the file")?;
-            svg(&rows, by, &title, &mut BufWriter::new(file)).context("failed to draw")?;
-        }
+    let has_stdout = drawing.as_ref().is_some_and(|(out, _)| out.is_stdout());
+    match drawing {
+        Some(_) if rows.is_empty() => say("no stack was seen: no flame graph is drawn"),
+        Some(drawing) => draw(drawing, &rows, by, took)?,
+        None => {}
     }
-    let mut out = BufWriter::new(stdout().lock());
+    if has_stdout {
+        say_ledger(&ledger, options.settings.attaching.verbose > 0);
+        return Ok(verdict);
+    }
+    let mut out = BufWriter::new(stdout());
     let theme = Theme {
         color: options.color,
     };

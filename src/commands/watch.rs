@@ -77,6 +77,8 @@ pub struct Watched {
     pub dropped: Duration,
     /// The names of the disks at the end.
     pub names: Names,
+    /// Of a recording: that it has no command that was asked for.
+    pub unmatched: Option<String>,
     /// An error if the run or the recording is not complete. To be returned after the last output.
     pub verdict: Result<()>,
 }
@@ -187,6 +189,7 @@ pub fn watch(
         took,
         dropped: Duration::ZERO,
         names: live.names,
+        unmatched: None,
         verdict: watchdog.verdict(),
     })
 }
@@ -232,6 +235,7 @@ pub fn watch_recording(
         took,
         dropped: took.saturating_sub(replay.covers()),
         names,
+        unmatched: replay.unmatched(),
         verdict: replay.verdict(),
     })
 }

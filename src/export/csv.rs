@@ -11,6 +11,7 @@ use std::io;
 use std::io::Write;
 use std::time::Duration;
 
+use csv::ErrorKind;
 use csv::Terminator;
 use csv::Writer;
 use csv::WriterBuilder;
@@ -69,6 +70,14 @@ fn harmless<'t>(text: &'t str, buffer: &'t mut String) -> &'t str {
     buffer
 }
 
+/// The error of the writer, as it came.
+fn io(error: csv::Error) -> io::Error {
+    match error.into_kind() {
+        ErrorKind::Io(error) => error,
+        other => io::Error::other(format!("{other:?}")),
+    }
+}
+
 /// The text of a value; that of a number is in `digits`.
 fn text<'t>(cell: Cell<'t>, digits: &'t mut String) -> &'t str {
     digits.clear();
@@ -101,7 +110,9 @@ impl<W: Write> Sink for Csv<W> {
         self.run = Run::new(name, info);
         if !self.begun {
             self.begun = true;
-            self.out.write_record(COLUMNS.iter().map(|c| c.name))?;
+            self.out
+                .write_record(COLUMNS.iter().map(|c| c.name))
+                .map_err(io)?;
         }
         Ok(())
     }
@@ -122,9 +133,9 @@ impl<W: Write> Sink for Csv<W> {
         };
         for column in COLUMNS {
             let field = text(column.get(&row), &mut self.digits);
-            self.out.write_field(field)?;
+            self.out.write_field(field).map_err(io)?;
         }
-        self.out.write_record(None::<&[u8]>)?;
+        self.out.write_record(None::<&[u8]>).map_err(io)?;
         Ok(true)
     }
 

@@ -2,7 +2,8 @@
 //! Functions, build id and USDT notes of an executable or a library.
 
 use std::collections::BTreeMap;
-use std::fs;
+use std::fs::File;
+use std::os::unix::fs::FileExt;
 use std::path::Path;
 
 use object::Object;
@@ -11,6 +12,8 @@ use object::ObjectSegment;
 use object::ObjectSymbol;
 use object::SymbolKind;
 
+use super::foreign;
+use super::foreign::MAX_BINARY;
 use super::process::TargetError;
 
 /// How the kernel continues after a uprobe. The cost of the trap depends on it.
@@ -135,8 +138,23 @@ impl Symbols {
             path: path.to_owned(),
             error,
         };
-        let bytes = fs::read(path).map_err(|e| wrong(e.to_string()))?;
-        Self::parse(&bytes).map_err(|e| wrong(e.to_string()))
+        let file = foreign::open(path).map_err(|e| wrong(e.to_string()))?;
+        Self::of(&file).map_err(wrong)
+    }
+
+    /// Reads an open executable of at most [`MAX_BINARY`] bytes.
+    ///
+    /// # Errors
+    /// If it cannot be read, is larger, or is no ELF file: why.
+    pub fn of(file: &File) -> Result<Self, String> {
+        let mut magic = [0; 4];
+        // before the rest, which may be much
+        let read = file.read_exact_at(&mut magic, 0);
+        if read.is_err() || magic != *b"\x7fELF" {
+            return Err("it is no ELF file".into());
+        }
+        let bytes = foreign::read(file, MAX_BINARY).map_err(|e| e.to_string())?;
+        Self::parse(&bytes).map_err(|e| e.to_string())
     }
 
     fn parse(bytes: &[u8]) -> object::Result<Self> {

@@ -12,6 +12,7 @@ pub mod disk;
 #[cfg(feature = "live")]
 pub mod elf;
 pub mod fact;
+pub mod foreign;
 pub mod hypervisor;
 mod identify;
 pub mod info;
@@ -40,7 +41,7 @@ pub mod types;
 #[cfg(feature = "live")]
 pub mod watch;
 
-use std::collections::BTreeSet;
+use std::collections::BTreeMap;
 use std::fs;
 use std::io;
 use std::io::ErrorKind;
@@ -49,12 +50,18 @@ use std::path::Path;
 use std::path::PathBuf;
 use std::process::id as own_id;
 
+use procfs::FromBufRead;
 use procfs::process::MMapPath;
 use procfs::process::MemoryMap;
+use procfs::process::MemoryMaps;
 use procfs::process::Process;
 
 use overview::Capability;
 use overview::Privileges;
+
+/// Bytes of a list of mappings that are read. The kernel allows 65530 mappings unless vm.max_map_count
+/// says otherwise.
+const MAX_MAPS: u64 = 16 << 20;
 
 /// A machine, given by its root directory.
 #[derive(Clone, Debug)]
@@ -68,13 +75,14 @@ impl System {
         Self { root: root.into() }
     }
 
-    /// The files that a process has mapped, each once. Empty if this process may not look at them.
-    pub fn mapped_files(&self, pid: u32) -> BTreeSet<PathBuf> {
-        let maps = Process::new_with_root(self.path(&format!("proc/{pid}")));
-        let maps = maps.and_then(|process| process.maps());
+    /// The files that a process has mapped, each with the addresses of one mapping. Empty if this
+    /// process may not look at them, or there are more than any process needs.
+    pub fn mapped_files(&self, pid: u32) -> BTreeMap<PathBuf, (u64, u64)> {
+        let maps = foreign::read_some(&self.path(&format!("proc/{pid}/maps")), MAX_MAPS);
+        let maps = MemoryMaps::from_buf_read(maps.unwrap_or_default().as_slice());
         let maps = maps.into_iter().flatten();
         maps.filter_map(|map| match map.pathname {
-            MMapPath::Path(path) => Some(path),
+            MMapPath::Path(path) => Some((path, map.address)),
             _ => None,
         })
         .collect()

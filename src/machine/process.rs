@@ -8,6 +8,7 @@ use std::os::unix::fs::FileExt;
 use std::path::PathBuf;
 
 use super::System;
+use super::foreign::read_some;
 use crate::model::untrusted::Untrusted;
 use crate::model::untrusted::printable;
 
@@ -17,6 +18,10 @@ const CONTROLLER: usize = 64 << 10;
 const MODEL: &[u8] = b"QEMU NVMe Ctrl";
 /// Bytes of a serial number, which is before the model number.
 const SERIAL: usize = 20;
+
+/// Bytes of a command line that are read. The kernel allows 6 MB at the start; later a process can make it
+/// longer.
+const MAX_ARGS: u64 = 8 << 20;
 
 /// Why a target cannot be traced.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -132,7 +137,8 @@ impl Process {
             ErrorKind::NotFound => TargetError::NoProcess { pid },
             _ => TargetError::NotPermitted { pid },
         })?;
-        let args = fs::read(system.path(&format!("proc/{pid}/cmdline"))).unwrap_or_default();
+        let args = read_some(&system.path(&format!("proc/{pid}/cmdline")), MAX_ARGS);
+        let args = args.unwrap_or_default();
         let args = args.split(|&b| b == 0).filter(|word| !word.is_empty());
         Ok(Self {
             pid,

@@ -1,12 +1,18 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The code of SPDK in a process: its executable, or shared libraries.
 
+use std::fs::File;
+use std::io;
+use std::io::ErrorKind;
 use std::path::Path;
 use std::path::PathBuf;
 
 use super::System;
 use super::elf::Probe;
 use super::elf::Symbols;
+use super::foreign::open;
+use super::foreign::open_below;
+use super::foreign::path_of;
 use super::process::Process;
 use super::process::TargetError;
 use crate::host::spdk::Release;
@@ -17,9 +23,40 @@ const LIBRARY: &str = "libspdk_";
 /// A file with code of SPDK.
 #[derive(Debug)]
 struct Part {
-    /// A path by which it can be read from outside of the process's mount namespace.
+    /// The file that was checked and read.
+    _file: File,
+    /// A path that leads to this file, whatever has its name later.
     path: PathBuf,
     symbols: Symbols,
+}
+
+impl Part {
+    /// Reads the symbols of an open file. `shown` is its name in messages.
+    fn of(opened: io::Result<File>, shown: &Path) -> Result<Self, TargetError> {
+        let wrong = |error: String| TargetError::Unreadable {
+            path: shown.to_owned(),
+            error,
+        };
+        let file = opened.map_err(|e| wrong(e.to_string()))?;
+        let symbols = Symbols::of(&file).map_err(wrong)?;
+        Ok(Self {
+            path: path_of(&file),
+            _file: file,
+            symbols,
+        })
+    }
+}
+
+/// Opens a mapped file: by its mapping, which cannot lead elsewhere. That takes CAP_CHECKPOINT_RESTORE or
+/// CAP_SYS_ADMIN; otherwise by its name in the root directory of the process.
+fn mapped(system: &System, pid: u32, path: &Path, (from, to): (u64, u64)) -> io::Result<File> {
+    let mapping = system.path(&format!("proc/{pid}/map_files/{from:x}-{to:x}"));
+    match open(&mapping) {
+        Err(error) if error.kind() != ErrorKind::InvalidInput => {
+            open_below(&system.path(&format!("proc/{pid}/root")), path)
+        }
+        opened => opened,
+    }
 }
 
 /// The code of SPDK in a process.
@@ -35,18 +72,15 @@ impl Spdk {
     /// If a file cannot be read.
     pub fn of(system: &System, process: &Process) -> Result<Self, TargetError> {
         let pid = process.pid;
-        let mut parts = vec![Part {
-            path: process.exe.clone(),
-            symbols: Symbols::read(&process.exe)?,
-        }];
-        let is_library = |path: &&PathBuf| {
+        let mut parts = vec![Part::of(open(&process.exe), &process.exe)?];
+        let is_library = |path: &Path| {
             let name = path.file_name().and_then(|name| name.to_str());
             name.is_some_and(|name| name.starts_with(LIBRARY))
         };
-        for path in system.mapped_files(pid).iter().filter(is_library) {
-            let path = system.path(&format!("proc/{pid}/root{}", path.display()));
-            let symbols = Symbols::read(&path)?;
-            parts.push(Part { path, symbols });
+        for (path, range) in system.mapped_files(pid) {
+            if is_library(&path) {
+                parts.push(Part::of(mapped(system, pid, &path, range), &path)?);
+            }
         }
         Ok(Self { parts })
     }
@@ -74,5 +108,39 @@ impl Spdk {
     /// The build id of the executable.
     pub fn build_id(&self) -> Option<&str> {
         self.parts.first().and_then(|part| part.symbols.build_id())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use rustix::fs::CWD;
+    use rustix::fs::FileType;
+    use rustix::fs::Mode;
+    use rustix::fs::mknodat;
+    use std::fs;
+    use std::os::unix::fs::symlink;
+    use tempfile::TempDir;
+
+    #[test]
+    fn a_pipe_in_the_place_of_a_library_is_refused() {
+        let root = TempDir::new().unwrap();
+        let at = root.path().join("proc/7");
+        fs::create_dir_all(at.join("root/lib")).unwrap();
+        symlink("/proc/self/exe", at.join("exe")).unwrap();
+        let maps = "7f0000000000-7f0000001000 r-xp 00000000 00:01 5    /lib/libspdk_nvmf.so\n";
+        fs::write(at.join("maps"), maps).unwrap();
+        let library = at.join("root/lib/libspdk_nvmf.so");
+        mknodat(CWD, &library, FileType::Fifo, Mode::RUSR | Mode::WUSR, 0).unwrap();
+        let system = System::at(root.path());
+        let process = Process::at(&system, 7).unwrap();
+        let error = Spdk::of(&system, &process).unwrap_err().to_string();
+        assert!(
+            error.contains("/lib/libspdk_nvmf.so can't be read") && error.contains("regular"),
+            "{error}"
+        );
+        fs::remove_file(&library).unwrap();
+        fs::copy("/proc/self/exe", &library).unwrap();
+        assert_eq!(Spdk::of(&system, &process).unwrap().parts.len(), 2);
     }
 }

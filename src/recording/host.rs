@@ -350,6 +350,8 @@ impl<W: Write> HostRecorder<W> {
             ledger: serde_json::to_value(ledger)?,
         };
         self.block(Content::End, at_ns, &info)?;
+        // a buffer that is dropped hides its errors
+        self.file.flush()?;
         Ok(self.file.bytes())
     }
 }

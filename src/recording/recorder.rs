@@ -4,6 +4,7 @@
 
 use std::fs::File;
 use std::io;
+use std::io::Seek;
 use std::mem::replace;
 use std::mem::take;
 use std::sync::Arc;
@@ -16,6 +17,8 @@ use std::sync::mpsc::sync_channel;
 use std::thread;
 use std::thread::JoinHandle;
 
+use rustix::fs::OFlags;
+use rustix::fs::fcntl_getfl;
 use serde::Serialize;
 
 use super::block::BLOCK_ROWS;
@@ -51,6 +54,17 @@ struct Progress {
     failed: AtomicBool,
 }
 
+/// Where a recording that is written to this file begins. `None`: it is a pipe or a device, or writes
+/// go to its end (stdout after `>>`).
+fn begin_of(mut file: &File) -> Option<u64> {
+    let flags = fcntl_getfl(file).ok()?;
+    let is_file = file.metadata().is_ok_and(|m| m.is_file());
+    if !is_file || flags.contains(OFlags::APPEND) {
+        return None;
+    }
+    file.stream_position().ok()
+}
+
 /// What was written.
 #[derive(Debug)]
 pub struct Written {
@@ -81,12 +95,14 @@ impl Recorder {
     /// # Errors
     /// If the header cannot be written.
     pub fn create(file: File, compress: bool, keep: Option<Keep>) -> io::Result<Self> {
+        let begin = begin_of(&file);
         let writer = BlockWriter::create(file, compress)?;
         let (jobs, received) = sync_channel(WAITING);
         let (give_back, empty) = sync_channel(WAITING + 2);
         let progress = Arc::new(Progress::default());
         let mut worker = Worker {
             writer,
+            begin,
             builder: Builder::new(),
             payload: Vec::new(),
             progress: Arc::clone(&progress),
@@ -203,6 +219,8 @@ impl Recorder {
 /// The thread's part.
 struct Worker {
     writer: BlockWriter<File>,
+    /// Where the recording begins in the file; `None`: it can't be shortened.
+    begin: Option<u64>,
     builder: Builder,
     payload: Vec<u8>,
     progress: Arc<Progress>,
@@ -262,7 +280,9 @@ impl Worker {
 
     fn fail(&mut self, error: io::Error) {
         // leave whole blocks behind; the reader copes if this fails, too
-        let _ = self.writer.file().set_len(self.writer.bytes());
+        if let Some(begin) = self.begin {
+            let _ = self.writer.file().set_len(begin + self.writer.bytes());
+        }
         self.error = Some(error);
         self.progress.failed.store(true, Ordering::Relaxed);
     }

@@ -85,6 +85,14 @@ impl<W: Write> BlockWriter<W> {
         self.bytes
     }
 
+    /// Passes on what the file buffers.
+    ///
+    /// # Errors
+    /// If it cannot be written.
+    pub fn flush(&mut self) -> io::Result<()> {
+        self.file.flush()
+    }
+
     /// The file.
     pub const fn file(&self) -> &W {
         &self.file

@@ -2,12 +2,36 @@
 //! Names of the functions of a process, from the symbol tables of its executable and libraries.
 
 use std::collections::BTreeMap;
+use std::io;
+use std::io::ErrorKind;
 
 use blazesym::Pid;
+use blazesym::helper::ElfResolver;
 use blazesym::symbolize::Input;
+use blazesym::symbolize::ProcessMemberInfo;
+use blazesym::symbolize::ProcessMemberType;
+use blazesym::symbolize::Resolve;
 use blazesym::symbolize::Symbolizer;
 use blazesym::symbolize::source::Process;
 use blazesym::symbolize::source::Source;
+
+use crate::machine::foreign::MAX_BINARY;
+use crate::machine::foreign::open;
+use crate::machine::foreign::path_of;
+
+/// The symbols of a file that the process has mapped, if it is a regular one. `None`: blazesym has its own
+/// way for what is no file.
+fn resolver(member: ProcessMemberInfo<'_>) -> blazesym::Result<Option<Box<dyn Resolve>>> {
+    let ProcessMemberType::Path(path) = member.member_entry else {
+        return Ok(None);
+    };
+    let file = open(&path.maps_file)?;
+    if file.metadata()?.len() > MAX_BINARY {
+        return Err(io::Error::from(ErrorKind::FileTooLarge).into());
+    }
+    let resolver = ElfResolver::open(path_of(&file))?;
+    Ok(Some(Box::new(resolver)))
+}
 
 /// Names of functions by address. They are kept: a process that has ended has none.
 pub struct Functions {
@@ -22,9 +46,13 @@ impl Functions {
         let symbolizer = Symbolizer::builder()
             .enable_code_info(false)
             .enable_inlined_fns(false)
+            .set_process_dispatcher(resolver)
             .build();
+        let mut process = Process::new(Pid::from(pid));
+        // a file in the /tmp of the process
+        process.perf_map = false;
         Self {
-            source: Source::Process(Process::new(Pid::from(pid))),
+            source: Source::Process(process),
             symbolizer,
             names: BTreeMap::new(),
         }

@@ -4,6 +4,7 @@
 use nvme_deep::model::event::Event;
 use nvme_deep::model::event::EventKind;
 use nvme_deep::recording::MachineDisk;
+use nvme_deep::report::device_name::DeviceName;
 use nvme_deep::report::diagnosis::Diagnosis;
 use nvme_deep::report::diagnosis::Expectation;
 use nvme_deep::report::diagnosis::diagnose;
@@ -56,7 +57,8 @@ fn move_to_second(run: &mut Run, mut holds: impl FnMut(&Event) -> bool) {
 
 fn of(run: Run) -> Diagnosis {
     let mut facts = run.facts(Accuracy::Exact);
-    facts.disks.insert((0, 2), "nvme0n2".into());
+    let name = DeviceName::of(&"nvme0n2".into());
+    facts.disks.insert((0, 2), name);
     diagnose(&facts)
 }
 

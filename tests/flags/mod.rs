@@ -60,7 +60,7 @@ pub const TRACE: [&str; 18] = [
     "--buffer",
 ];
 
-pub const STACKS: [&str; 12] = [
+pub const STACKS: [&str; 13] = [
     "--exec",
     "[COMMAND]...",
     "--from",
@@ -72,6 +72,7 @@ pub const STACKS: [&str; 12] = [
     "--top",
     "--folded",
     "--svg",
+    "--force",
     "--duration",
 ];
 

@@ -4,7 +4,9 @@
 use std::collections::BTreeMap;
 use std::collections::BTreeSet;
 use std::ffi::OsStr;
+use std::iter;
 use std::os::unix::ffi::OsStrExt;
+use std::path::Path;
 use std::path::PathBuf;
 
 use anyhow::Error;
@@ -66,10 +68,27 @@ fn pairs(words: &[String]) -> Result<BTreeMap<u32, u32>> {
     Ok(pairs)
 }
 
+/// Splits a list at its commas. The longest part that is the name of a file is taken whole: a name may
+/// contain commas.
+fn parts(mut list: &[u8], is_file: &dyn Fn(&Path) -> bool) -> Vec<PathBuf> {
+    let mut all = Vec::new();
+    loop {
+        let commas = (0..list.len()).rev().filter(|at| list[*at] == b',');
+        let mut ends = iter::once(list.len()).chain(commas);
+        let whole = ends.find(|end| is_file(Path::new(OsStr::from_bytes(&list[..*end]))));
+        let end = whole.or_else(|| list.iter().position(|byte| *byte == b','));
+        let (part, rest) = list.split_at(end.unwrap_or(list.len()));
+        all.push(OsStr::from_bytes(part).into());
+        match rest.split_first() {
+            Some((_, rest)) => list = rest,
+            None => return all,
+        }
+    }
+}
+
 /// Parses the recordings of a side.
 fn paths(text: &OsStr) -> Result<Vec<PathBuf>> {
-    let words = text.as_bytes().split(|byte| *byte == b',');
-    let paths: Vec<PathBuf> = words.map(|w| OsStr::from_bytes(w).into()).collect();
+    let paths = parts(text.as_bytes(), &Path::exists);
     let mut seen = BTreeSet::new();
     if let Some(twice) = paths.iter().find(|path| !seen.insert(*path)) {
         return Err(usage(format!(
@@ -104,5 +123,27 @@ impl TryFrom<DiffArgs> for DiffOptions {
             verbose,
             color: color(when, json),
         })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_list_is_split_at_commas_that_are_in_no_file_name() {
+        let files = ["a", "a,b", "c,d,e", "c"].map(Path::new);
+        let split = |list: &str| {
+            let all = parts(list.as_bytes(), &|path| files.contains(&path));
+            all.iter()
+                .map(|p| p.display().to_string())
+                .collect::<Vec<_>>()
+        };
+        assert_eq!(split("a,b"), ["a,b"], "the longest name wins");
+        assert_eq!(split("a,c"), ["a", "c"]);
+        assert_eq!(split("a,b,c,d,e,x,y"), ["a,b", "c,d,e", "x", "y"]);
+        assert_eq!(split("x,a"), ["x", "a"]);
+        assert_eq!(split("x"), ["x"]);
+        assert_eq!(split(",a,"), ["", "a", ""]);
     }
 }

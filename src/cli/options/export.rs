@@ -1,9 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Options of `export`, checked.
 
-use std::io::IsTerminal;
-use std::io::stdout;
-use std::path::Path;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -31,8 +28,8 @@ pub struct ExportOptions {
     pub files: Vec<PathBuf>,
     /// What to write.
     pub format: FormatArg,
-    /// The file to write; `None`: stdout.
-    pub output: Option<PathBuf>,
+    /// The file to write; `-`: stdout.
+    pub output: PathBuf,
     /// Replace it if it exists.
     pub force: bool,
     /// Leave out names.
@@ -91,14 +88,6 @@ impl TryFrom<ExportArgs> for ExportOptions {
             ));
         }
         refuse_for_recordings(&filter, &ExecArgs::default())?;
-        let output = Some(output).filter(|path| path != Path::new("-"));
-        let binary = matches!(format, FormatArg::Perfetto | FormatArg::Parquet);
-        if binary && output.is_none() && stdout().is_terminal() {
-            return Err(usage(
-                "this format is not text, and stdout is a terminal: give a file (-o FILE), or \
-                 redirect stdout",
-            ));
-        }
         Ok(Self {
             files,
             format,
@@ -154,12 +143,5 @@ mod tests {
             let error = options(words).unwrap_err();
             assert_eq!(kind_of(&error), Kind::Usage, "{words}: {error}");
         }
-    }
-
-    #[test]
-    fn a_dash_is_stdout() {
-        assert_eq!(options("a --format csv -o -").unwrap().output, None);
-        let file = options("a b --format csv -o ./-").unwrap();
-        assert_eq!((file.output, file.files.len()), (Some("./-".into()), 2));
     }
 }

@@ -19,6 +19,7 @@ mod trace;
 use std::env;
 use std::io::IsTerminal;
 use std::io::stdout;
+use std::path::Path;
 
 use anyhow::Error;
 use nvme_deep::error::Kind;
@@ -49,6 +50,11 @@ use crate::cli::args::AttachArgs;
 use crate::cli::args::ColorArg;
 use crate::cli::args::StagesArg;
 use crate::exit::Failure;
+
+/// Whether a path of an output means stdout.
+pub fn is_stdout(path: &Path) -> bool {
+    path.as_os_str() == "-"
+}
 
 fn usage(message: impl Into<String>) -> Error {
     Failure::error(Kind::Usage, message)

@@ -17,6 +17,7 @@ use super::heatmap::PictureFile;
 use super::heatmap::PictureFormat;
 use super::schedule::Schedule;
 use super::schedule::refuse_interval_among;
+use super::trace::refuse_two_on_stdout;
 use super::usage;
 use crate::cli::args::ExecArgs;
 use crate::cli::pattern::PatternArgs;
@@ -60,6 +61,7 @@ impl TryFrom<PatternArgs> for PatternOptions {
             refuse_for_recordings(&filter, &ExecArgs::default())?;
         }
         refuse_interval_among(&from)?;
+        refuse_two_on_stdout(svg.as_deref(), json || hist || schedule.interval.is_some())?;
         if from.len() > 1 && svg.is_some() {
             return Err(usage(
                 "--svg shows one recording: give one file to --from, and run it again for each",

@@ -2,6 +2,7 @@
 //! Options of `trace` and `stacks`, checked.
 
 use std::ffi::OsString;
+use std::path::Path;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -15,6 +16,7 @@ use nvme_deep::session::settings::Tracing;
 
 use super::color;
 use super::filter::refuse_for_recordings;
+use super::is_stdout;
 use super::stage_set;
 use super::usage;
 use crate::cli::args::OutcomeArgs;
@@ -70,6 +72,8 @@ pub struct StacksOptions {
     pub folded: bool,
     /// File for a flame graph.
     pub svg: Option<PathBuf>,
+    /// Replace that file.
+    pub force: bool,
     /// Length of the run.
     pub duration: Option<Duration>,
     /// JSON lines instead of text.
@@ -80,6 +84,26 @@ pub struct StacksOptions {
     pub from: Vec<PathBuf>,
     /// The program to run while tracing, and its arguments; empty: none.
     pub exec: Vec<OsString>,
+}
+
+/// Refuses a recording on stdout beside the lines.
+fn refuse_tee_on_stdout(tee: Option<&Path>) -> Result<()> {
+    if tee.is_some_and(is_stdout) {
+        return Err(usage(
+            "stdout has the lines of `trace`, so --tee can't be `-`: give a file, or use `record -o -`",
+        ));
+    }
+    Ok(())
+}
+
+/// Refuses a picture on stdout beside lines for programs.
+pub(super) fn refuse_two_on_stdout(svg: Option<&Path>, lines: bool) -> Result<()> {
+    if lines && svg.is_some_and(is_stdout) {
+        return Err(usage(
+            "stdout can't have both the lines and the picture: give --svg a file, or leave it out",
+        ));
+    }
+    Ok(())
 }
 
 /// Parses `1/64`; without a value, 1.
@@ -166,6 +190,7 @@ impl TryFrom<TraceArgs> for TraceOptions {
         if !from.is_empty() {
             refuse_for_recordings(&filter, &exec)?;
         }
+        refuse_tee_on_stdout(tee.as_deref())?;
         let color = color(attach.color, json);
         Ok(Self {
             settings: Settings {
@@ -213,6 +238,7 @@ impl TryFrom<StacksArgs> for StacksOptions {
             top,
             folded,
             svg,
+            force,
             duration,
             json,
             exec,
@@ -220,6 +246,7 @@ impl TryFrom<StacksArgs> for StacksOptions {
             filter,
             attach,
         } = args;
+        refuse_two_on_stdout(svg.as_deref(), json || folded)?;
         if from.len() > 1 && (folded || svg.is_some()) {
             return Err(usage(
                 "--folded and --svg show one recording: give one file to --from, and run it again \
@@ -250,6 +277,7 @@ impl TryFrom<StacksArgs> for StacksOptions {
             top: top.map(usize::try_from).transpose()?,
             folded,
             svg,
+            force,
             duration,
             json,
             color,

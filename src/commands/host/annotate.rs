@@ -4,7 +4,6 @@
 use std::collections::BTreeMap;
 use std::io::BufWriter;
 use std::io::Write;
-use std::io::stdout;
 use std::path::Path;
 
 use anyhow::Result;
@@ -20,9 +19,10 @@ use nvme_deep::render::host::spdk_text;
 
 use super::check_end;
 use super::read_recording;
-use super::read_text;
 use crate::cli::host::HostAnnotateArgs;
+use crate::commands::input::read_text;
 use crate::commands::say;
+use crate::commands::standard::stdout;
 use crate::exit::Failure;
 
 /// Why a recording has none of the requests of the trace.
@@ -70,7 +70,7 @@ pub fn run(args: &HostAnnotateArgs) -> Result<()> {
             ));
         }
     }
-    let mut out = BufWriter::new(stdout().lock());
+    let mut out = BufWriter::new(stdout());
     for (n, entry) in trace.entries.iter().enumerate() {
         let id = labels.get(&n);
         if args.json {

@@ -2,20 +2,16 @@
 //! Files of `host trace -o` and `host import -o`.
 
 use std::fs::File;
-use std::io;
 use std::io::BufWriter;
 use std::path::Path;
 use std::path::PathBuf;
 
-use anyhow::Error;
 use anyhow::Result;
-use nvme_deep::error::Kind;
 use nvme_deep::machine::System;
 use nvme_deep::machine::clock::SharedClocks;
 use nvme_deep::machine::clock::monotonic_ns;
 use nvme_deep::model::host::HostEvent;
 use nvme_deep::model::host::HostLedger;
-use nvme_deep::model::untrusted::printable;
 use nvme_deep::recording::HostController;
 use nvme_deep::recording::HostRecorder;
 use nvme_deep::recording::RunInfo;
@@ -24,25 +20,16 @@ use nvme_deep::units::counted;
 use nvme_deep::units::size_text;
 
 use crate::commands::outfile::OutFile;
+use crate::commands::outfile::Rules;
 use crate::commands::say;
-use crate::exit::Failure;
 
 /// A recording that is being written.
 pub struct HostFile {
-    path: PathBuf,
     file: OutFile,
     recorder: HostRecorder<BufWriter<File>>,
     begin_ns: u64,
     /// `None`: the events are not of this machine.
     clocks: Option<SharedClocks>,
-}
-
-fn failed(path: &Path, error: &io::Error) -> Error {
-    let text = format!(
-        "{} can't be written ({error}): nothing is kept. Make room, or write elsewhere",
-        printable(path)
-    );
-    Failure::error(Kind::Run, text)
 }
 
 impl HostFile {
@@ -57,7 +44,14 @@ impl HostFile {
         target: TargetInfo,
         live: bool,
     ) -> Result<Self> {
-        let (file, out) = OutFile::create(path, force, inputs)?;
+        let rules = Rules {
+            force,
+            inputs,
+            is_recording: true,
+            is_binary: true,
+            ..Rules::default()
+        };
+        let (file, out) = OutFile::create(path, &rules)?;
         let begin_ns = if live { monotonic_ns() } else { 0 };
         let pid = target.pid;
         let mut info = RunInfo {
@@ -79,8 +73,7 @@ impl HostFile {
         }
         let recorder = HostRecorder::create(BufWriter::new(out), &info);
         Ok(Self {
-            recorder: recorder.map_err(|e| failed(path, &e))?,
-            path: path.to_owned(),
+            recorder: recorder.map_err(|e| file.failed(e))?,
             file,
             begin_ns,
             clocks,
@@ -94,7 +87,7 @@ impl HostFile {
     pub fn upkeep(&mut self) -> Result<()> {
         let due = self.clocks.as_mut().and_then(SharedClocks::read_if_due);
         let done = due.map_or(Ok(()), |readings| self.recorder.readings(&readings));
-        done.map_err(|e| failed(&self.path, &e))
+        done.map_err(|e| self.file.failed(e))
     }
 
     /// Adds an event.
@@ -103,7 +96,7 @@ impl HostFile {
     /// If the file cannot be written; one sentence.
     pub fn event(&mut self, event: &HostEvent) -> Result<()> {
         let done = self.recorder.event(event);
-        done.map_err(|e| failed(&self.path, &e))
+        done.map_err(|e| self.file.failed(e))
     }
 
     /// Ends the file, and reports what is in it.
@@ -111,20 +104,20 @@ impl HostFile {
     /// # Errors
     /// If the file cannot be written; one sentence.
     pub fn finish(mut self, controllers: &[HostController], ledger: &HostLedger) -> Result<()> {
-        let path = self.path;
+        let failed = |error| self.file.failed(error);
         if let Some(clocks) = &self.clocks {
             let done = self.recorder.readings(&clocks.read());
-            done.map_err(|e| failed(&path, &e))?;
+            done.map_err(failed)?;
         }
         let done = self.recorder.controllers(controllers);
-        done.map_err(|e| failed(&path, &e))?;
+        done.map_err(failed)?;
         let at_ns = monotonic_ns().saturating_sub(self.begin_ns);
         let done = self.recorder.finish(at_ns, ledger);
-        let bytes = done.map_err(|e| failed(&path, &e))?;
+        let bytes = done.map_err(failed)?;
+        let name = self.file.name();
         self.file.keep()?;
         say(&format!(
-            "{}: {}, {}",
-            printable(&path),
+            "{name}: {}, {}",
             counted(ledger.commands, "command"),
             size_text(bytes)
         ));

@@ -3,7 +3,6 @@
 
 use std::io::BufWriter;
 use std::io::Write;
-use std::io::stdout;
 
 use anyhow::Result;
 use nvme_deep::error::Kind;
@@ -12,9 +11,10 @@ use nvme_deep::host::spdk_trace;
 use nvme_deep::model::untrusted::printable;
 
 use super::file::HostFile;
-use super::read_text;
 use super::view;
 use crate::cli::host::HostImportArgs;
+use crate::commands::input::read_text;
+use crate::commands::standard::stdout;
 use crate::exit::Failure;
 
 /// Runs the command to its end.
@@ -33,7 +33,7 @@ pub fn run(args: &HostImportArgs) -> Result<()> {
     };
     let imported =
         read.map_err(|e| Failure::error(Kind::Usage, format!("{}: {e}", printable(path))))?;
-    let mut out = BufWriter::new(stdout().lock());
+    let mut out = BufWriter::new(stdout());
     if let Some(output) = &args.output {
         let inputs = [path.clone()];
         let mut file = HostFile::create(output, args.force, &inputs, imported.target, false)?;

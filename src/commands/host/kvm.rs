@@ -3,7 +3,6 @@
 
 use std::io::BufWriter;
 use std::io::Write;
-use std::io::stdout;
 use std::path::Path;
 
 use anyhow::Error;
@@ -28,11 +27,12 @@ use nvme_deep::render::host::kvm_text;
 use super::live::Turn;
 use super::live::stop_receiver;
 use super::live::until_stop;
-use super::read_text;
 use crate::cli::host::HostKvmArgs;
 use crate::cli::options::ctrl_instance;
+use crate::commands::input::read_text;
 use crate::commands::replay::open_recording;
 use crate::commands::say;
+use crate::commands::standard::stdout;
 use crate::exit::Failure;
 
 /// Parses `0xfebd4000-0xfebd7fff`.
@@ -167,7 +167,7 @@ pub fn run(args: &HostKvmArgs) -> Result<()> {
         (Some(path), _) => (from_file(path, bar)?, Ok(())),
         (None, pid) => observe(args, pid.unwrap_or_default(), bar)?,
     };
-    let mut out = BufWriter::new(stdout().lock());
+    let mut out = BufWriter::new(stdout());
     if args.json {
         kvm_json(&trace, &mut out)?;
     } else {

@@ -3,7 +3,6 @@
 
 use std::io::BufWriter;
 use std::io::Write;
-use std::io::stdout;
 
 use anyhow::Result;
 use nvme_deep::machine::System;
@@ -11,6 +10,7 @@ use nvme_deep::render::host::targets_json;
 use nvme_deep::render::host::targets_text;
 
 use crate::cli::host::HostListArgs;
+use crate::commands::standard::stdout;
 
 /// Runs the command.
 ///
@@ -18,7 +18,7 @@ use crate::cli::host::HostListArgs;
 /// If the output cannot be written.
 pub fn run(args: &HostListArgs) -> Result<()> {
     let targets = System::at("/").targets();
-    let mut out = BufWriter::new(stdout().lock());
+    let mut out = BufWriter::new(stdout());
     if args.json {
         targets_json(&targets, &mut out)?;
     } else {

@@ -4,7 +4,6 @@
 use std::cell::RefCell;
 use std::io::BufWriter;
 use std::io::Write;
-use std::io::stdout;
 use std::path::Path;
 use std::sync::mpsc::Receiver;
 use std::sync::mpsc::RecvTimeoutError;
@@ -39,6 +38,7 @@ use crate::cli::options::color;
 use crate::commands::run::Wake;
 use crate::commands::run::stop_signals;
 use crate::commands::say;
+use crate::commands::standard::stdout;
 use crate::exit::Failure;
 
 /// Time between two readings of the ring.
@@ -168,7 +168,7 @@ fn follow(
 /// # Errors
 /// One sentence each, with the exit code of its kind.
 pub fn trace(args: &HostTraceArgs) -> Result<()> {
-    let mut out = BufWriter::new(stdout().lock());
+    let mut out = BufWriter::new(stdout());
     if let Some(path) = &args.target.from {
         return replay(path, args, &mut out);
     }
@@ -246,7 +246,7 @@ pub fn latency(args: &HostLatencyArgs) -> Result<()> {
         }
     };
     let name_of = |ctrl| view::name_of(&controllers, ctrl);
-    let mut out = BufWriter::new(stdout().lock());
+    let mut out = BufWriter::new(stdout());
     let written = if args.json {
         latency_json(&rows, &name_of, &mut out)
     } else {

@@ -10,8 +10,6 @@ mod live;
 mod spdk;
 mod view;
 
-use std::fs;
-use std::fs::File;
 use std::io::BufReader;
 use std::path::Path;
 
@@ -22,6 +20,7 @@ use nvme_deep::recording::HostRecording;
 
 use crate::cli::host::HostArgs;
 use crate::cli::host::HostCommand;
+use crate::commands::input;
 use crate::exit::Failure;
 
 /// Reads a recording of the host side.
@@ -30,18 +29,9 @@ use crate::exit::Failure;
 /// If it cannot be read, or is not one of the host side; one sentence.
 pub fn read_recording(path: &Path) -> Result<HostRecording> {
     let shown = printable(path);
-    let file = File::open(path)
-        .map_err(|e| Failure::error(Kind::Usage, format!("{shown} can't be read ({e})")))?;
+    let (file, _) = input::open(path)?;
     HostRecording::read(BufReader::new(file))
         .map_err(|e| Failure::error(Kind::Usage, format!("{shown}: {e}")))
-}
-
-/// Reads a text. Bytes that are not UTF-8 become U+FFFD.
-fn read_text(path: &Path) -> Result<String> {
-    let shown = printable(path);
-    let bytes = fs::read(path)
-        .map_err(|e| Failure::error(Kind::Usage, format!("{shown} can't be read ({e})")))?;
-    Ok(String::from_utf8_lossy(&bytes).into_owned())
 }
 
 /// An error if a recording is damaged or has no end. To be called after the output.

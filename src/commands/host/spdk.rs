@@ -3,7 +3,6 @@
 
 use std::io::BufWriter;
 use std::io::Write;
-use std::io::stdout;
 use std::time::Duration;
 use std::time::Instant;
 
@@ -27,6 +26,7 @@ use super::live::Turn;
 use super::live::until_stopped;
 use crate::cli::host::HostSpdkArgs;
 use crate::commands::say;
+use crate::commands::standard::stdout;
 
 /// Time between two looks at the functions that were passed on. One that is unloaded earlier has no
 /// name.
@@ -59,7 +59,7 @@ pub fn states(args: &HostSpdkArgs) -> Result<()> {
     let mut changes = StateChanges::of(&System::at("/"), args.pid)?;
     let (who, probes) = (who(&changes.target()), changes.probes());
     say(&format!("tracing {who} by {probes} USDT probes"));
-    let mut out = BufWriter::new(stdout().lock());
+    let mut out = BufWriter::new(stdout());
     let mut written = Ok(());
     let mut write = |change: &StateChange, out: &mut dyn Write| {
         if written.is_ok() {
@@ -125,7 +125,7 @@ pub fn messages(args: &HostSpdkArgs) -> Result<()> {
     });
     let rows: Vec<MessageRow> = rows.collect();
     let (sent, lost) = (counts.iter().map(|c| c.count).sum(), messages.lost()?);
-    let mut out = BufWriter::new(stdout().lock());
+    let mut out = BufWriter::new(stdout());
     if args.json {
         messages_json(&rows, &mut out)?;
         messages_end_json(sent, lost, &mut out)?;

@@ -6,7 +6,6 @@ mod traced;
 
 use std::io::BufWriter;
 use std::io::Write;
-use std::io::stdout;
 use std::sync::mpsc::Receiver;
 use std::sync::mpsc::RecvTimeoutError;
 use std::sync::mpsc::channel;
@@ -33,6 +32,7 @@ use crate::commands::inflight::access::Access;
 use crate::commands::inflight::access::Scope;
 use crate::commands::run::Wake;
 use crate::commands::run::stop_signals;
+use crate::commands::standard::stdout;
 use crate::commands::start::check_devices;
 
 /// A run of the command.
@@ -92,7 +92,7 @@ impl Looks<'_> {
             stacks: self.options.kstack.then_some(&frames),
             traced: observer.is_some(),
         };
-        let mut out = BufWriter::new(stdout().lock());
+        let mut out = BufWriter::new(stdout());
         if self.options.json {
             json(found, lookup, monotonic_ns(), &mut out)?;
         } else {

@@ -6,7 +6,6 @@ mod timeline;
 use std::collections::BTreeMap;
 use std::io::BufWriter;
 use std::io::Write;
-use std::io::stdout;
 use std::path::Path;
 
 use anyhow::Result;
@@ -40,6 +39,7 @@ use crate::commands::host::check_end;
 use crate::commands::host::read_recording;
 use crate::commands::names::Names;
 use crate::commands::replay::Replay;
+use crate::commands::standard::stdout;
 use crate::exit::Failure;
 
 fn usage(text: impl Into<String>) -> anyhow::Error {
@@ -224,7 +224,7 @@ pub fn run(args: &JoinArgs) -> Result<()> {
         slowest: args.slowest,
         notes: notes(&guest, &ledger, nameless, &join),
     };
-    let mut out = BufWriter::new(stdout().lock());
+    let mut out = BufWriter::new(stdout());
     if args.json {
         view.json(&mut out)?;
     } else {

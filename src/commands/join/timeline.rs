@@ -29,10 +29,9 @@ use crate::cli::export::FormatArg;
 use crate::cli::host::JoinArgs;
 use crate::cli::options::ExportOptions;
 use crate::commands::export::Counts;
-use crate::commands::export::Output;
 use crate::commands::export::add;
 use crate::commands::export::begins;
-use crate::commands::outfile::OutFile;
+use crate::commands::export::create;
 use crate::commands::say;
 
 /// Length of the intervals of the completion rates, as in `export`.
@@ -102,7 +101,7 @@ pub fn write(
     let options = ExportOptions {
         files: vec![args.guest.clone(), args.host.clone()],
         format: FormatArg::Perfetto,
-        output: Some(path.to_owned()),
+        output: path.to_owned(),
         force: args.force,
         redact: false,
         interval: INTERVAL,
@@ -111,7 +110,7 @@ pub fn write(
             ..Settings::of(StageSet::Total)
         },
     };
-    let (output, out) = Output::create(&options)?;
+    let (output, out) = create(&options)?;
     let failed = |error| output.failed(error);
     let out = BufWriter::with_capacity(1 << 16, out);
     let begins = begins(&options, &args.guest)?;
@@ -134,8 +133,8 @@ pub fn write(
     }
     perfetto.finish().map_err(failed)?;
     drop(perfetto);
-    let Output { name, file } = output;
-    let bytes = file.map_or(Ok(None), OutFile::keep)?;
+    let name = output.name();
+    let bytes = output.keep()?;
     let size = bytes.map_or_else(String::new, |bytes| format!(", {}", size_text(bytes)));
     say(&format!(
         "{name}: {} commands of the guest, {shown} of the host side, {} of them paired{size}; times of \

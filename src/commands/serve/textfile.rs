@@ -2,14 +2,10 @@
 //! Metrics in a file for node_exporter's textfile collector.
 
 use std::cell::Cell;
-use std::ffi::OsString;
 use std::fs;
-use std::fs::File;
-use std::fs::Permissions;
 use std::io;
 use std::io::ErrorKind;
 use std::io::Write;
-use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::path::PathBuf;
 
@@ -17,14 +13,15 @@ use anyhow::Result;
 use nvme_deep::error::Kind;
 use nvme_deep::model::untrusted::printable;
 
+use crate::commands::outfile::OutFile;
+use crate::commands::outfile::Refusal;
+use crate::commands::outfile::Rules;
 use crate::exit::Failure;
 
 /// The file. It is removed at the end, so that it does not pass for current.
 #[derive(Debug)]
 pub struct Textfile {
     path: PathBuf,
-    /// Complete before it gets the name of the file. The collector reads only `*.prom`.
-    partial: PathBuf,
     /// Whether the file is ours to remove.
     is_written: Cell<bool>,
 }
@@ -35,11 +32,8 @@ impl Textfile {
     /// # Errors
     /// If it is not a file, or its directory does not exist; one sentence.
     pub fn at(path: &Path) -> Result<Self> {
-        let mut partial = OsString::from(path);
-        partial.push(".partial");
         let file = Self {
             path: path.to_owned(),
-            partial: partial.into(),
             is_written: Cell::new(false),
         };
         let usage = |why: &str| Failure::error(Kind::Usage, format!("{} {why}", printable(path)));
@@ -53,14 +47,20 @@ impl Textfile {
         }
     }
 
-    fn try_write(&self, text: &str) -> io::Result<()> {
-        // left by a process that was killed; create_new follows no link
-        let _ = fs::remove_file(&self.partial);
-        let mut options = File::options();
-        let mut file = options.write(true).create_new(true).open(&self.partial)?;
-        file.set_permissions(Permissions::from_mode(0o644))?;
-        file.write_all(text.as_bytes())?;
-        fs::rename(&self.partial, &self.path)?;
+    fn try_write(&self, text: &str) -> Result<(), Refusal> {
+        // the collector, which may be another user, reads only `*.prom`. Not synced: it is written anew
+        // every few seconds, and a flush would be seen in the metrics of its disk
+        let rules = Rules {
+            force: true,
+            mode: 0o644,
+            sync: false,
+            replaces_links: true,
+            ..Rules::default()
+        };
+        let (out, mut file) = OutFile::try_create(&self.path, &rules)?;
+        let written = file.write_all(text.as_bytes());
+        written.map_err(|error| Refusal::io(&self.path, error))?;
+        out.try_keep()?;
         self.is_written.set(true);
         Ok(())
     }
@@ -73,11 +73,10 @@ impl Textfile {
         let Err(error) = self.try_write(text) else {
             return Ok(true);
         };
-        let _ = fs::remove_file(&self.partial);
-        if error.kind() == ErrorKind::PermissionDenied {
+        if error.is_permission() {
             return Ok(false);
         }
-        Err(self.failure(&error))
+        Err(Failure::error(Kind::Run, error.to_string()))
     }
 
     /// Replaces the file.
@@ -88,13 +87,8 @@ impl Textfile {
         if self.try_replace(text)? {
             return Ok(());
         }
-        Err(self.failure(&ErrorKind::PermissionDenied.into()))
-    }
-
-    fn failure(&self, error: &io::Error) -> anyhow::Error {
-        let path = printable(&self.path);
-        let why = format!("{path} can't be written ({error}): make room, or give another file");
-        Failure::error(Kind::Run, why)
+        let denied = Refusal::io(&self.path, io::Error::from(ErrorKind::PermissionDenied));
+        Err(Failure::error(Kind::Run, denied.to_string()))
     }
 }
 
@@ -109,6 +103,9 @@ impl Drop for Textfile {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::ffi::OsString;
+    use std::os::unix::fs::PermissionsExt;
+    use std::os::unix::fs::symlink;
 
     fn names(dir: &Path) -> Vec<OsString> {
         let names = fs::read_dir(dir).unwrap();
@@ -140,6 +137,18 @@ mod tests {
     }
 
     #[test]
+    fn a_link_that_appears_during_the_run_is_replaced_and_not_followed() {
+        let dir = tempfile::tempdir().unwrap();
+        let (path, victim) = (dir.path().join("a.prom"), dir.path().join("victim"));
+        fs::write(&victim, "precious").unwrap();
+        let file = Textfile::at(&path).unwrap();
+        symlink(&victim, &path).unwrap();
+        file.replace("one\n").unwrap();
+        assert_eq!(fs::read_to_string(&victim).unwrap(), "precious");
+        assert!(fs::symlink_metadata(&path).unwrap().is_file());
+    }
+
+    #[test]
     fn what_is_not_a_file_or_has_no_directory_is_refused() {
         let dir = tempfile::tempdir().unwrap();
         let error = Textfile::at(dir.path()).unwrap_err().to_string();
@@ -158,7 +167,7 @@ mod tests {
         // a directory in the way of the partial file
         fs::create_dir(dir.path().join("a.prom.partial")).unwrap();
         let error = file.replace("two\n").unwrap_err().to_string();
-        assert!(error.contains("can't be written"), "{error}");
+        assert!(error.contains("in the way"), "{error}");
         assert_eq!(fs::read_to_string(&path).unwrap(), "one\n");
     }
 }

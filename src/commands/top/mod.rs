@@ -43,6 +43,7 @@ use crate::commands::run::Wake;
 use crate::commands::run::Watchdog;
 use crate::commands::run::stop_signals;
 use crate::commands::say_ledger;
+use crate::commands::standard;
 use crate::commands::start::Ready;
 use crate::commands::start::until;
 
@@ -95,7 +96,7 @@ impl Display {
         self.app.push(sample);
         if matches!(self.out, Out::Pages) {
             let page = page(&self.app, &self.title, self.look);
-            let mut out = stdout().lock();
+            let mut out = standard::stdout();
             out.write_all(page.as_bytes())?;
             out.flush()?;
         }

@@ -45,6 +45,7 @@ use crate::commands::run::ledger_of_trace;
 use crate::commands::run::say_own_share;
 use crate::commands::say;
 use crate::commands::say_ledger;
+use crate::commands::standard::cannot_write;
 use crate::commands::start::Ready;
 use crate::commands::start::refuse_unknown;
 use crate::commands::symbols::LiveStacks;
@@ -180,18 +181,10 @@ fn finish(mut writer: TraceWriter<'_>, ledger: &Ledger, at: Duration) -> Result<
 /// not written.
 fn output_verdict(out: Output, missing: &str) -> Result<()> {
     match out.into_error() {
-        Some(error) if error.kind() == ErrorKind::BrokenPipe => {
-            say(&format!(
-                "the reader of stdout has gone; {missing} were not written"
-            ));
-            Ok(())
-        }
+        Some(error) if error.kind() == ErrorKind::BrokenPipe => Ok(()),
         Some(error) => Err(Failure::error(
             Kind::Run,
-            format!(
-                "stdout can't be written ({error}): {missing} are missing at the end. \
-                 Make room, or write elsewhere"
-            ),
+            format!("{}; {missing} are missing at its end", cannot_write(&error)),
         )),
         None => Ok(()),
     }

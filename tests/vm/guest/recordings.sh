@@ -102,18 +102,20 @@ chmod a+r /tmp/rec/*
 for name in timeout slow stopped; do from "$name-from" trace --json --pair --from "/tmp/rec/$name"; done
 from intervals latency --json 1s --from /tmp/rec/timeout
 
-# The file is a block device on nvme0: the tool reads each block before it writes a part of it. The
-# device keeps nothing, so the pages must stay in memory until they are copied: fio must not drop them.
+# stdout is a block device on nvme0: the tool reads each block before it writes a part of it. -o refuses
+# such a device.
 begin own
+refused device "$NVME_DEEP" record -o "$fast" --force --duration 1s
 exec 9<"$fast"
-tool record record -o "$fast" --force --no-compress --ctrl nvme0
+"$NVME_DEEP" trace --json --pair --stages --tee /tmp/rec/own --ctrl nvme0 1<>"$fast" 2>"$case_dir/record.err" &
+tools+=("$!:record")
+tool_pid=$!
 echo "$tool_pid" >"$case_dir/pid"
 traced
 load reads --filename="$fast" --rw=randread --bs=4k --number_ios=3000 --offset=64m --size=64m \
     --ioengine=libaio --iodepth=8 --invalidate=0
 sleep 1.5
 stop
-head -c 4m "$fast" >/tmp/rec/own
 exec 9<&-
 chmod a+r /tmp/rec/own
 from all trace --json --pair --from /tmp/rec/own
@@ -128,6 +130,7 @@ sleep 2.5
 load second --filename="$fast" --rw=randread --bs=4k --number_ios=300 --size=64m --ioengine=libaio \
     --iodepth=8
 stop KILL
+mv /tmp/rec/killed.partial /tmp/rec/killed
 chmod a+r /tmp/rec/killed
 from all trace --json --pair --from /tmp/rec/killed
 from latency latency --json --from /tmp/rec/killed

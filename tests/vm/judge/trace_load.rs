@@ -155,7 +155,9 @@ fn a_full_disk_is_an_error_with_a_number(outcome: &Outcome) {
         let case = format!("disk-{form}");
         let said = outcome.text(&case, &format!("{form}.err"));
         assert_eq!(outcome.code(&case, form), 1, "{said}");
-        let complaints = said.lines().filter(|l| l.contains("can't be written"));
+        let complaints = said
+            .lines()
+            .filter(|l| l.contains("cannot write to stdout"));
         assert_eq!(complaints.count(), 1, "{said}");
         assert!(!said.contains("panicked"), "{said}");
         let file = outcome.text(&case, &format!("{form}.out"));

@@ -75,9 +75,9 @@ fn below_scheduler(facts: &Facts, subject: Subject) -> Option<Answer> {
     let Subject::Disk(ctrl, nsid) = subject else {
         return None;
     };
-    let scheduler = facts.disk(ctrl, nsid)?.scheduler.as_deref()?;
+    let scheduler = facts.disk(ctrl, nsid)?.scheduler.as_ref()?;
     let portion = facts.portion(subject, Stages::QUEUE)?;
-    if scheduler == "none" || portion.is_at_least(PART) != Reaches::Yes {
+    if *scheduler == "none" || portion.is_at_least(PART) != Reaches::Yes {
         return None;
     }
     let (most, limit) = match Below::of(facts, ctrl, nsid) {

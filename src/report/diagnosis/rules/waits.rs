@@ -108,8 +108,8 @@ fn tags(facts: &Facts, ctrl: u32, nsid: u32, waited: u64) -> Tags {
     let Some(limit) = limit.filter(|_| !facts.is_thinned(ctrl)) else {
         return Tags::Unknown;
     };
-    let scheduler = disk.and_then(|d| d.scheduler.as_deref());
-    let of = if scheduler.is_none_or(|name| name == "none") {
+    let scheduler = disk.and_then(|d| d.scheduler.as_ref());
+    let of = if scheduler.is_none_or(|name| *name == "none") {
         0
     } else {
         nsid

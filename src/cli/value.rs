@@ -1,0 +1,33 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Numbers on the command line. The errors of the standard library do not say what is expected.
+
+use std::fmt::Display;
+use std::ops::RangeInclusive;
+use std::str::FromStr;
+
+use clap::builder::ValueParser;
+
+/// Parses a whole decimal number in a range.
+fn number_in<T>(text: &str, range: &RangeInclusive<T>) -> Result<T, String>
+where
+    T: FromStr + PartialOrd + Display,
+{
+    let number = text.parse().ok().filter(|n| range.contains(n));
+    number.ok_or_else(|| {
+        let (first, last) = (range.start(), range.end());
+        format!("expected a whole number from {first} to {last}")
+    })
+}
+
+/// A whole decimal number in this range.
+pub fn number<T>(range: RangeInclusive<T>) -> ValueParser
+where
+    T: FromStr + PartialOrd + Display + Clone + Send + Sync + 'static,
+{
+    ValueParser::new(move |text: &str| number_in(text, &range))
+}
+
+/// A number of things to wait for or to show: at least one.
+pub fn count() -> ValueParser {
+    number(1..=u64::MAX)
+}

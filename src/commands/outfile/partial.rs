@@ -1,0 +1,231 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The incomplete file: created beside its target, locked while it is written, renamed or removed at the
+//! end. All of this by descriptors of the directory and the file: names may change meanwhile.
+
+use std::ffi::OsString;
+use std::fs::File;
+use std::io;
+use std::os::fd::AsFd;
+use std::os::fd::BorrowedFd;
+use std::os::fd::OwnedFd;
+use std::path::Path;
+use std::path::PathBuf;
+
+use rustix::fs::AtFlags;
+use rustix::fs::FileType;
+use rustix::fs::FlockOperation;
+use rustix::fs::Mode;
+use rustix::fs::OFlags;
+use rustix::fs::RenameFlags;
+use rustix::fs::Stat;
+use rustix::fs::fchmod;
+use rustix::fs::flock;
+use rustix::fs::fstat;
+use rustix::fs::fsync;
+use rustix::fs::linkat;
+use rustix::fs::openat;
+use rustix::fs::renameat;
+use rustix::fs::renameat_with;
+use rustix::fs::statat;
+use rustix::fs::unlinkat;
+use rustix::io::Errno;
+use rustix::process::geteuid;
+
+use super::Refusal;
+use super::Rules;
+use super::is_input;
+use super::place::Place;
+
+/// A file that is not complete. It is removed unless it is kept.
+#[derive(Debug)]
+pub struct Partial {
+    dir: OwnedFd,
+    /// The name of the complete file.
+    name: OsString,
+    partial: OsString,
+    /// The file, with its lock.
+    file: File,
+    force: bool,
+    sync: bool,
+    /// It can be read although it is not complete, and stays if it cannot be renamed.
+    is_recording: bool,
+    stays: bool,
+}
+
+fn id(stat: &Stat) -> (u64, u64) {
+    (stat.st_dev, stat.st_ino)
+}
+
+/// The name of the incomplete file, in messages.
+fn shown(path: &Path) -> PathBuf {
+    let mut name = OsString::from(path);
+    name.push(".partial");
+    name.into()
+}
+
+/// A file system that cannot do this has nothing to wait for.
+fn synced(done: Result<(), Errno>) -> io::Result<()> {
+    match done {
+        Err(Errno::INVAL | Errno::OPNOTSUPP | Errno::ROFS) | Ok(()) => Ok(()),
+        Err(error) => Err(error.into()),
+    }
+}
+
+impl Partial {
+    /// Creates the file in this place.
+    ///
+    /// # Errors
+    /// If it cannot be created, or another process writes it.
+    pub fn create(path: &Path, place: Place, rules: &Rules<'_>) -> Result<(Self, File), Refusal> {
+        let Place { dir, name, .. } = place;
+        let mut partial = name.clone();
+        partial.push(".partial");
+        let flags = OFlags::WRONLY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+        let new = flags | OFlags::CREATE | OFlags::EXCL;
+        let mode = Mode::from_raw_mode(rules.mode);
+        let create = || openat(&dir, &partial, new, Mode::RUSR | Mode::WUSR);
+        let failed = |e: Errno| Refusal::io(path, e);
+        let file = match create() {
+            Err(Errno::EXIST) => {
+                remove_left_over(&dir, &partial, path, rules)?;
+                create()
+            }
+            other => other,
+        };
+        let file = file.map_err(|error| match error {
+            // another one was faster
+            Errno::EXIST => Refusal::Locked(path.to_owned()),
+            error => failed(error),
+        })?;
+        let made = Self {
+            dir,
+            name,
+            partial,
+            file: file.into(),
+            force: rules.force,
+            sync: rules.sync,
+            is_recording: rules.is_recording,
+            stays: false,
+        };
+        let is_locked = flock(&made.file, FlockOperation::NonBlockingLockExclusive).is_ok();
+        if !is_locked || !made.is_there() {
+            return Err(Refusal::Locked(path.to_owned()));
+        }
+        fchmod(&made.file, mode).map_err(failed)?;
+        let file = made.file.try_clone().map_err(|e| Refusal::io(path, e))?;
+        Ok((made, file))
+    }
+
+    /// Whether the name is still that of this file.
+    fn is_there(&self) -> bool {
+        let named = statat(&self.dir, &self.partial, AtFlags::SYMLINK_NOFOLLOW);
+        let own = fstat(&self.file);
+        named.is_ok_and(|named| own.is_ok_and(|own| id(&named) == id(&own)))
+    }
+
+    fn rename(&self) -> Result<(), Errno> {
+        let (dir, from, to) = (&self.dir, &self.partial, &self.name);
+        if self.force {
+            return renameat(dir, from, dir, to);
+        }
+        match renameat_with(dir, from, dir, to, RenameFlags::NOREPLACE) {
+            // the file system can't; a link never replaces a file, either
+            Err(Errno::INVAL | Errno::NOSYS | Errno::OPNOTSUPP) => {}
+            done => return done,
+        }
+        match linkat(dir, from, dir, to, AtFlags::empty()) {
+            Ok(()) => unlinkat(dir, from, AtFlags::empty()),
+            Err(Errno::EXIST) => Err(Errno::EXIST),
+            // a file system without links
+            Err(_) => match statat(dir, to, AtFlags::SYMLINK_NOFOLLOW) {
+                Err(Errno::NOENT) => renameat(dir, from, dir, to),
+                Err(error) => Err(error),
+                Ok(_) => Err(Errno::EXIST),
+            },
+        }
+    }
+
+    /// Gives the file its name. Returns its size.
+    ///
+    /// # Errors
+    /// If it cannot be renamed, or another file has taken its name.
+    pub fn keep(mut self, path: &Path) -> Result<u64, Refusal> {
+        self.stays = self.is_recording;
+        let failed = |e: io::Error| Refusal::Io(path.to_owned(), e);
+        let sync = |file: BorrowedFd<'_>| match self.sync {
+            true => synced(fsync(file)).map_err(failed),
+            false => Ok(()),
+        };
+        let on_disk = sync(self.file.as_fd());
+        if on_disk.is_err() && !self.is_recording {
+            return on_disk.map(|()| 0);
+        }
+        if !self.is_there() {
+            return Err(Refusal::Gone(path.to_owned()));
+        }
+        self.rename().map_err(|error| match error {
+            Errno::EXIST if self.is_recording => Refusal::Meanwhile(path.to_owned()),
+            Errno::EXIST => Refusal::Exists(path.to_owned()),
+            error => Refusal::io(path, error),
+        })?;
+        // the name, too; a directory that can't be opened is not an error of the file
+        let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
+        let dir = openat(&self.dir, ".", flags, Mode::empty());
+        on_disk.and_then(|()| dir.map_or(Ok(()), |dir| sync(dir.as_fd())))?;
+        let stat = fstat(&self.file).map_err(|e| Refusal::io(path, e))?;
+        Ok(u64::try_from(stat.st_size).unwrap_or_default())
+    }
+}
+
+impl Drop for Partial {
+    fn drop(&mut self) {
+        // after `keep`, the name is gone
+        if !self.stays && self.is_there() {
+            // if this fails, the name shows that it is not complete
+            let _ = unlinkat(&self.dir, &self.partial, AtFlags::empty());
+        }
+    }
+}
+
+/// Removes what a run that was killed has left behind: a regular file of this user, with one name, that
+/// no process has locked.
+fn remove_left_over(
+    dir: &OwnedFd,
+    partial: &OsString,
+    path: &Path,
+    rules: &Rules<'_>,
+) -> Result<(), Refusal> {
+    let foreign = || Refusal::Foreign(shown(path));
+    let failed = |e: Errno| Refusal::io(path, e);
+    let is_own = |stat: &Stat| {
+        FileType::from_raw_mode(stat.st_mode) == FileType::RegularFile
+            && stat.st_uid == geteuid().as_raw()
+            && stat.st_nlink == 1
+    };
+    let look = || statat(dir, partial, AtFlags::SYMLINK_NOFOLLOW);
+    let named = match look() {
+        Err(Errno::NOENT) => return Ok(()),
+        named => named.map_err(failed)?,
+    };
+    if !is_own(&named) {
+        return Err(foreign());
+    }
+    let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
+    let file = openat(dir, partial, flags, Mode::empty()).map_err(failed)?;
+    let found = fstat(&file).map_err(failed)?;
+    if !is_own(&found) {
+        return Err(foreign());
+    }
+    if is_input(rules.inputs, id(&found)) {
+        return Err(Refusal::Input(shown(path)));
+    }
+    // the lock shows that another process writes it
+    let is_locked = flock(&file, FlockOperation::NonBlockingLockExclusive).is_ok();
+    if !is_locked || !look().is_ok_and(|now| id(&now) == id(&found)) {
+        return Err(Refusal::Locked(path.to_owned()));
+    }
+    if rules.is_recording && found.st_size > 0 && !rules.force {
+        return Err(Refusal::LeftOver(shown(path)));
+    }
+    unlinkat(dir, partial, AtFlags::empty()).map_err(failed)
+}

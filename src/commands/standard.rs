@@ -1,0 +1,47 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! stdout. An error of stdout is one sentence, which names it.
+
+use std::io;
+use std::io::StdoutLock;
+use std::io::Write;
+
+/// A write to stdout that failed. Its kind is that of the cause.
+#[derive(Debug, thiserror::Error)]
+#[error("{0}")]
+struct CannotWrite(String);
+
+/// The sentence about a write to stdout that failed.
+pub fn cannot_write(error: &io::Error) -> String {
+    format!("cannot write to stdout: {error}")
+}
+
+/// An error of stdout, with its sentence.
+pub fn error_of_stdout(error: &io::Error) -> io::Error {
+    io::Error::new(error.kind(), CannotWrite(cannot_write(error)))
+}
+
+/// The locked stdout.
+pub struct Stdout(StdoutLock<'static>);
+
+/// Locks stdout. Writers should flush: errors of what is left at the end of the program are lost.
+pub fn stdout() -> Stdout {
+    Stdout(io::stdout().lock())
+}
+
+/// Writes what stdout holds back.
+///
+/// # Errors
+/// If it cannot be written; one sentence.
+pub fn flush() -> io::Result<()> {
+    stdout().flush()
+}
+
+impl Write for Stdout {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.0.write(bytes).map_err(|e| error_of_stdout(&e))
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.0.flush().map_err(|e| error_of_stdout(&e))
+    }
+}

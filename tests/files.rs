@@ -1,0 +1,342 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Files that the built binary writes: which it creates, replaces and refuses; stdout, closed pipes, full
+//! disks. Neither root nor an NVMe device is needed. A test that needs root skips, and says so.
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    clippy::print_stderr,
+    reason = "tests"
+)]
+
+mod binary;
+mod made;
+
+use std::fs;
+use std::fs::File;
+use std::io::BufRead;
+use std::io::BufReader;
+use std::os::unix::fs::PermissionsExt;
+use std::path::Path;
+use std::process::Command;
+use std::process::Stdio;
+
+use rustix::fs::CWD;
+use rustix::fs::FileType;
+use rustix::fs::Mode;
+use rustix::fs::makedev;
+use rustix::fs::mknodat;
+use tempfile::TempDir;
+
+use self::binary::BINARY;
+use self::binary::Ran;
+use self::binary::run;
+use self::made::Run;
+use self::made::info;
+use self::made::record;
+
+const RECORDING: &str = "tests/recordings/6.12.nvd";
+
+/// Command lines that write a file, without its name.
+const WRITERS: [&str; 6] = [
+    "stacks --from tests/recordings/6.12.nvd --svg",
+    "heatmap --from tests/recordings/6.12.nvd --svg",
+    "heatmap --from tests/recordings/6.12.nvd --png",
+    "pattern --from tests/recordings/6.12.nvd --svg",
+    "export tests/recordings/6.12.nvd --format csv -o",
+    "host import --qemu-log tests/host/qemu.log -o",
+];
+
+/// Whether two files are the same, as far as that can be: an import has the time that it took.
+fn are_same(a: &[u8], b: &[u8]) -> bool {
+    let imported = b"\x89nvmedp";
+    a == b || a.starts_with(imported) && b.starts_with(imported) && a[..500] == b[..500]
+}
+
+/// A recording of many commands.
+fn large(dir: &TempDir) -> String {
+    let path = dir.path().join("large.nvd");
+    let run = Run {
+        seconds: 4,
+        reads: 5000,
+        keep: None,
+        info: info(),
+    };
+    record(&path, &run, &mut |_| {});
+    path.display().to_string()
+}
+
+fn mode(path: &Path) -> u32 {
+    fs::metadata(path).unwrap().permissions().mode() & 0o777
+}
+
+fn names(dir: &TempDir) -> Vec<String> {
+    let entries = fs::read_dir(dir.path()).unwrap();
+    entries
+        .map(|e| e.unwrap().file_name().into_string().unwrap())
+        .collect()
+}
+
+/// Runs with these bytes of stdout.
+fn bytes(words: &str) -> (Vec<u8>, String, Option<i32>) {
+    let output = Command::new(BINARY)
+        .args(words.split_whitespace())
+        .output()
+        .unwrap();
+    let err = String::from_utf8(output.stderr).unwrap();
+    (output.stdout, err, output.status.code())
+}
+
+#[test]
+fn every_file_is_for_its_owner_and_replaces_another_only_by_force() {
+    let dir = TempDir::new().unwrap();
+    for (n, words) in WRITERS.iter().enumerate() {
+        let path = dir.path().join(n.to_string());
+        let to = format!("{words} {}", path.display());
+        assert_eq!(run(&to).code, Some(0), "{to}");
+        assert_eq!(mode(&path), 0o600, "{words}");
+        let first = fs::read(&path).unwrap();
+        fs::write(&path, "other").unwrap();
+        run(&to).refuses(2, "exists: give another file, or --force to replace it");
+        assert_eq!(fs::read(&path).unwrap(), b"other", "{words}");
+        assert_eq!(run(&format!("{to} --force")).code, Some(0), "{words}");
+        assert!(are_same(&fs::read(&path).unwrap(), &first), "{words}");
+        run(&format!("{words} {} --force", dir.path().display())).refuses(2, "is a directory");
+    }
+    assert_eq!(names(&dir).len(), WRITERS.len(), "{:?}", names(&dir));
+}
+
+#[test]
+fn a_dash_is_stdout_which_gets_the_file_and_nothing_else() {
+    let dir = TempDir::new().unwrap();
+    for (n, words) in WRITERS.iter().enumerate() {
+        let path = dir.path().join(n.to_string());
+        assert_eq!(run(&format!("{words} {}", path.display())).code, Some(0));
+        let file = fs::read(&path).unwrap();
+        for stdout in ["-", "/dev/stdout"] {
+            let (out, err, code) = bytes(&format!("{words} {stdout}"));
+            assert_eq!(code, Some(0), "{words}: {err}");
+            assert!(
+                are_same(&out, &file),
+                "{words} {stdout}: {} bytes",
+                out.len()
+            );
+        }
+    }
+    let (out, err, _) = bytes(&format!("pattern --from {RECORDING} --svg -"));
+    assert!(
+        out.starts_with(b"<?xml") && err.contains("accuracy"),
+        "{err}"
+    );
+    assert!(!Path::new("-").exists());
+}
+
+#[test]
+fn stdout_holds_one_thing_and_no_list_of_files() {
+    for (words, says) in [
+        ("trace --tee -", "record -o -"),
+        ("stacks --svg - --json", "can't have both"),
+        ("stacks --svg - --folded", "can't have both"),
+        ("pattern --svg - --json", "can't have both"),
+        ("pattern 1s --svg -", "can't have both"),
+        ("serve --textfile -", "ends in .prom"),
+        ("dist -", "give it a directory"),
+    ] {
+        run(words).refuses(2, says);
+    }
+}
+
+/// A descriptor that a shell has opened: what was there stays.
+#[test]
+fn a_file_that_a_shell_has_opened_is_continued() {
+    let dir = TempDir::new().unwrap();
+    let path = dir.path().join("out");
+    let words = format!("export {RECORDING} --format csv -o");
+    let (csv, ..) = bytes(&format!("{words} -"));
+    for (operator, to) in [(">>", "-"), (">>", "/dev/stdout"), ("3>>", "/dev/fd/3")] {
+        fs::write(&path, "before\n").unwrap();
+        let script = format!("{BINARY} {words} {to} {operator} {}", path.display());
+        let ran = Ran::from(Command::new("bash").args(["-c", &script]));
+        assert_eq!(ran.code, Some(0), "{script}: {}", ran.err);
+        let all = fs::read(&path).unwrap();
+        assert_eq!(all, [b"before\n", &*csv].concat(), "{script}");
+    }
+    let script = format!("{BINARY} {words} /dev/fd/3 3< {RECORDING}");
+    Ran::from(Command::new("bash").args(["-c", &script])).refuses(2, "is a recording to read");
+    let script = format!("{BINARY} {words} /dev/fd/3 3< Cargo.toml");
+    Ran::from(Command::new("bash").args(["-c", &script])).refuses(2, "not open for writing");
+}
+
+#[test]
+fn a_block_device_is_never_written_to() {
+    let dir = TempDir::new().unwrap();
+    let device = dir.path().join("disk");
+    // no driver has this number: a write would fail, too
+    let made = mknodat(
+        CWD,
+        &device,
+        FileType::BlockDevice,
+        Mode::RUSR | Mode::WUSR,
+        makedev(0, 1),
+    );
+    if made.is_err() {
+        eprintln!("not asked: to make a block device takes CAP_MKNOD");
+        return;
+    }
+    for words in WRITERS {
+        for force in ["", " --force"] {
+            let ran = run(&format!("{words} {}{force}", device.display()));
+            ran.refuses(2, "is a block device");
+        }
+    }
+    assert_eq!(names(&dir), ["disk"]);
+}
+
+#[test]
+fn pages_and_completions_are_for_everybody() {
+    let dir = TempDir::new().unwrap();
+    let words = format!("dist {}", dir.path().display());
+    for _ in 0..2 {
+        assert_eq!(run(&words).code, Some(0));
+    }
+    for name in ["man/nvme-deep.1", "completions/nvme-deep.bash"] {
+        assert_eq!(mode(&dir.path().join(name)), 0o644);
+    }
+}
+
+/// Reads a line, and goes away.
+fn head(words: &str) -> (String, Option<i32>) {
+    let mut child = Command::new(BINARY)
+        .args(words.split_whitespace())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut line = Vec::new();
+    let mut reader = BufReader::with_capacity(16, child.stdout.take().unwrap());
+    reader.read_until(b'\n', &mut line).unwrap();
+    drop(reader);
+    let output = child.wait_with_output().unwrap();
+    let err = String::from_utf8(output.stderr).unwrap();
+    (err, output.status.code())
+}
+
+#[test]
+fn a_reader_that_goes_away_is_no_error_and_nothing_is_said() {
+    let dir = TempDir::new().unwrap();
+    let file = large(&dir);
+    for words in [
+        format!("export {file} --format csv -o -"),
+        format!("export {file} --format ndjson -o -"),
+        format!("export {file} --format perfetto -o -"),
+        format!("export {file} --format parquet -o -"),
+        format!("export {file} --format csv -o /dev/stdout"),
+        format!("trace --pair --from {file}"),
+        format!("trace --pair --json --from {file}"),
+        format!("latency 10ms --json --from {file}"),
+        format!("latency 10ms --from {file}"),
+        format!("pattern 10ms --from {file}"),
+        format!("pattern 10ms --json --from {file}"),
+        format!("heatmap --from {file} --svg -"),
+        format!("top 100ms --from {file}"),
+        "host annotate tests/host/spdk_trace.json".into(),
+        "--help".into(),
+    ] {
+        let (err, code) = head(&words);
+        assert_eq!((err.as_str(), code), ("", Some(0)), "{words}");
+    }
+}
+
+/// Runs with a stdout that has no room.
+fn on_full_disk(words: &str) -> Ran {
+    let full = File::options().write(true).open("/dev/full").unwrap();
+    let mut command = Command::new(BINARY);
+    let output = command
+        .args(words.split_whitespace())
+        .stdout(full)
+        .output()
+        .unwrap();
+    Ran {
+        words: words.into(),
+        code: output.status.code(),
+        out: String::new(),
+        err: String::from_utf8(output.stderr).unwrap(),
+    }
+}
+
+#[test]
+fn a_full_disk_is_a_sentence_for_every_command() {
+    let (guest, host) = ("tests/host/nvmet-guest.nvd", "tests/host/nvmet-host.nvd");
+    for words in [
+        "--help".into(),
+        "-h".into(),
+        "help".into(),
+        "help latency".into(),
+        "trace --help".into(),
+        "--version".into(),
+        "doctor".into(),
+        "doctor --json".into(),
+        format!("latency --from {RECORDING}"),
+        format!("latency --from {RECORDING} --json"),
+        format!("latency --from {RECORDING} {guest}"),
+        format!("trace --from {RECORDING} --pair"),
+        format!("trace --from {RECORDING} --pair --json"),
+        format!("stacks --from {RECORDING}"),
+        format!("stacks --from {RECORDING} --folded"),
+        format!("stacks --from {RECORDING} --json"),
+        format!("stacks --from {RECORDING} --svg -"),
+        format!("top --from {RECORDING}"),
+        format!("diagnose --from {RECORDING}"),
+        format!("diagnose --from {RECORDING} --json"),
+        format!("heatmap --from {RECORDING} --svg -"),
+        format!("heatmap --from {RECORDING} --png -"),
+        format!("pattern --from {RECORDING}"),
+        format!("pattern --from {RECORDING} --json"),
+        format!("pattern --from {RECORDING} --svg -"),
+        format!("export {RECORDING} --format csv -o -"),
+        format!("export {RECORDING} --format parquet -o -"),
+        format!("diff {guest} {guest}"),
+        format!("diff {guest} {guest} --json"),
+        format!("host trace --from {host}"),
+        format!("host latency --from {host}"),
+        format!("host latency --from {host} --json"),
+        "host import --qemu-log tests/host/qemu.log".into(),
+        "host import --qemu-log tests/host/qemu.log -o -".into(),
+        "host annotate tests/host/spdk_trace.json".into(),
+        "host kvm tests/host/kvm.trace --bar 0xfebd4000-0xfebd7fff".into(),
+        format!("join {guest} {host}"),
+        format!("join {guest} {host} --json"),
+        format!("join {guest} {host} --format perfetto -o -"),
+    ] {
+        let ran = on_full_disk(&words);
+        assert_eq!(ran.code, Some(1), "{words}: {}", ran.err);
+        let said = "nvme-deep: cannot write to stdout: No space left on device (os error 28)";
+        let lines = ran.err.lines().filter(|line| line.starts_with(said));
+        assert_eq!(lines.count(), 1, "{words}: {}", ran.err);
+    }
+}
+
+#[test]
+fn a_directory_is_a_wrong_file_wherever_a_file_is_read() {
+    for words in [
+        "latency --from tests",
+        "trace --from tests",
+        "stacks --from tests",
+        "top --from tests",
+        "diagnose --from tests",
+        "diagnose --baseline tests",
+        "heatmap --svg x --from tests",
+        "pattern --from tests",
+        "export tests --format csv -o x",
+        "diff tests tests",
+        "host trace --from tests",
+        "host latency --from tests",
+        "host import --qemu-log tests",
+        "host import --spdk-trace tests",
+        "host annotate tests",
+        "host kvm tests --bar 0xfebd4000-0xfebd7fff",
+        "join tests tests",
+    ] {
+        run(words).refuses(2, "tests can't be read (it is a directory");
+    }
+}

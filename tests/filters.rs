@@ -1,0 +1,186 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Filters of recordings that select nothing, and other words of the command line that were not
+//! understood. Neither root nor an NVMe device is needed.
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    reason = "tests"
+)]
+
+mod binary;
+
+use std::fs;
+use std::process::Command;
+
+use tempfile::TempDir;
+
+use self::binary::BINARY;
+use self::binary::Ran;
+use self::binary::run;
+
+const RECORDING: &str = "tests/recordings/6.12.nvd";
+
+/// Command lines that read a recording, without it.
+const READERS: [&str; 9] = [
+    "latency --from",
+    "latency 100ms --json --from",
+    "trace --pair --from",
+    "trace --json --from",
+    "stacks --from",
+    "top --from",
+    "diagnose --from",
+    "pattern --from",
+    "export --format csv -o -",
+];
+
+#[test]
+fn a_controller_or_namespace_that_the_recording_lacks_is_no_device() {
+    for words in READERS {
+        let words = |filter: &str| format!("{words} {RECORDING} {filter}");
+        let ran = run(&words("--ctrl nvme9"));
+        ran.refuses(
+            6,
+            "6.12.nvd has no controller nvme9: it has nvme0 (nvme0n1), nvme1 (nvme1n1)",
+        );
+        let ran = run(&words("--ctrl nvme0,nvme9"));
+        ran.refuses(6, "no controller nvme9");
+        let ran = run(&words("--nsid 9"));
+        ran.refuses(
+            6,
+            "6.12.nvd has no namespace with id 9: it has 1 (nvme0n1, nvme1n1)",
+        );
+    }
+    let heatmap = format!("heatmap --svg - --from {RECORDING}");
+    run(&format!("{heatmap} --ctrl nvme9")).refuses(6, "has no controller nvme9");
+    run(&format!("{heatmap} --nsid 9")).refuses(6, "has no namespace with id 9");
+    let diff = format!("diff {RECORDING} {RECORDING} --ctrl nvme9");
+    run(&diff).refuses(6, "has no controller nvme9");
+    let both = format!("latency --from tests/recordings/5.10.nvd {RECORDING} --ctrl nvme9");
+    run(&both).refuses(6, "5.10.nvd has no controller nvme9");
+}
+
+#[test]
+fn other_filters_that_select_nothing_are_named_with_the_number_of_commands() {
+    for (filter, text) in [
+        ("--opcode flush", "--opcode io:flush"),
+        ("--pid 4000000", "--pid 4000000"),
+        ("--comm nothing", "--comm nothing"),
+        ("--qid 77", "--qid 77"),
+        ("--lba 99999999", "--lba 99999999-99999999"),
+    ] {
+        for words in READERS {
+            let ran = run(&format!("{words} {RECORDING} {filter}"));
+            let says = format!("6.12.nvd: 0 of 12 commands match {text}\n");
+            assert_eq!(ran.code, Some(0), "{}: {}", ran.words, ran.err);
+            assert_eq!(
+                ran.err.matches(&says).count(),
+                1,
+                "{}: {}",
+                ran.words,
+                ran.err
+            );
+        }
+    }
+    let ran = run(&format!("trace --pair --slow 5s --from {RECORDING}"));
+    assert!(
+        ran.err.contains("0 of 12 commands match --slow 5s"),
+        "{}",
+        ran.err
+    );
+    let ran = run(&format!("latency --opcode read --from {RECORDING}"));
+    assert!(!ran.err.contains("match"), "{}", ran.err);
+}
+
+#[test]
+fn a_number_that_is_none_is_named_with_its_option_and_what_is_expected() {
+    for (words, option, range) in [
+        ("latency --pid abc", "--pid <PID>", "0 to 4294967295"),
+        ("trace --pid 1,x", "--pid <PID>", "0 to 4294967295"),
+        ("latency --qid 65536", "--qid <QID>", "0 to 65535"),
+        ("inflight --qid x", "--qid <QID>", "0 to 65535"),
+        (
+            "latency --lat-min-us x",
+            "--lat-min-us <US>",
+            "0 to 18446744073709551615",
+        ),
+        (
+            "latency --lat-shift x",
+            "--lat-shift <SHIFT>",
+            "0 to 4294967295",
+        ),
+        ("latency 1 x", "[COUNT]", "1 to 18446744073709551615"),
+        ("latency 1 0", "[COUNT]", "1 to 18446744073709551615"),
+        ("inflight 1 x", "[COUNT]", "1 to 18446744073709551615"),
+        ("trace -n x", "--count <COUNT>", "1 to 18446744073709551615"),
+        (
+            "stacks --top x",
+            "--top <COUNT>",
+            "1 to 18446744073709551615",
+        ),
+        (
+            "join a b --slowest x",
+            "--slowest <COUNT>",
+            "0 to 18446744073709551615",
+        ),
+        ("host trace --pid x", "--pid <PID>", "0 to 4294967295"),
+        ("host kvm --pid x --bar y", "--pid <PID>", "0 to 4294967295"),
+        ("host kvm x --bar y --dstrd 16", "--dstrd <N>", "0 to 15"),
+        (
+            "host kvm x --bar y --queues x",
+            "--queues <N>",
+            "0 to 4294967295",
+        ),
+    ] {
+        let ran = run(words);
+        ran.refuses(2, &format!("expected a whole number from {range}"));
+        assert!(ran.err.contains(&format!("for '{option}'")), "{}", ran.err);
+    }
+}
+
+#[test]
+fn stages_and_stacks_take_their_word_after_a_blank_too() {
+    let path = "tests/recordings/6.12.nvd";
+    for (with_blank, with_sign) in [
+        ("latency --stages fine", "latency --stages=fine"),
+        (
+            "latency --stages basic 100ms 3",
+            "latency --stages=basic 100ms 3",
+        ),
+        ("trace --pair --stages fine", "trace --pair --stages=fine"),
+        (
+            "trace --pair --kstack submit",
+            "trace --pair --kstack=submit",
+        ),
+        ("top --stages fine 1s", "top --stages=fine 1s"),
+    ] {
+        let [blank, sign] =
+            [with_blank, with_sign].map(|words| run(&format!("{words} --from {path}")));
+        assert_eq!(blank.code, Some(0), "{with_blank}: {}", blank.err);
+        assert_eq!((blank.out, blank.err), (sign.out, sign.err), "{with_blank}");
+    }
+    run("latency --stages coarse").refuses(2, "possible values: basic, fine");
+    run("trace --kstack somewhere").refuses(2, "possible values: submit, complete");
+    // a number is still an interval
+    let [number, word] = ["--stages 1 --json", "--stages=basic 1s --json"]
+        .map(|words| run(&format!("latency {words} --from {path}")));
+    assert_eq!((number.code, number.out), (Some(0), word.out));
+}
+
+#[test]
+fn a_comma_in_the_name_of_a_file_is_no_separator() {
+    let dir = TempDir::new().unwrap();
+    let [a, b] = ["a,1.nvd", "b.nvd"].map(|name| {
+        let path = dir.path().join(name);
+        fs::copy("tests/host/nvmet-guest.nvd", &path).unwrap();
+        path
+    });
+    let diff = |sides: [String; 2]| Ran::from(Command::new(BINARY).arg("diff").args(sides));
+    let [a, b] = [a, b].map(|path| path.display().to_string());
+    let ran = diff([a.clone(), b.clone()]);
+    assert_eq!(ran.code, Some(0), "{}", ran.err);
+    let ran = diff([format!("{a},{b}"), format!("{b},{a}")]);
+    assert_eq!(ran.code, Some(0), "{}", ran.err);
+    diff([format!("{a},{a}"), b.clone()]).refuses(2, "is given twice");
+    diff([format!("{b},missing"), b]).refuses(2, "missing can't be read");
+}
