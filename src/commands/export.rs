@@ -154,8 +154,9 @@ fn sink(options: &ExportOptions, out: File, output: &OutFile) -> Result<Box<dyn 
         FormatArg::Parquet => Box::new(Parquet::new(out).map_err(|e| output.failed(e))?),
         #[cfg(not(feature = "parquet"))]
         FormatArg::Parquet => {
-            let text = format!("{}: built without Parquet", output.name);
-            return Err(Failure::error(Kind::Usage, text));
+            // the options refuse it before
+            let text = format!("{}: built without Parquet", output.name());
+            return Err(Error::msg(text));
         }
     })
 }
