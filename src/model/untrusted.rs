@@ -383,3 +383,35 @@ impl Hash for Untrusted {
 #[cfg(test)]
 #[path = "untrusted_tests.rs"]
 mod tests;
+
+#[cfg(test)]
+mod properties {
+    use super::tests::back;
+    use super::*;
+    use proptest::collection::vec;
+    use proptest::prelude::any;
+    use proptest::prop_assert;
+    use proptest::prop_assert_eq;
+    use proptest::proptest;
+
+    proptest! {
+        #[test]
+        fn printed_text_is_one_line_that_leads_back_to_the_bytes(bytes in vec(any::<u8>(), 0..40)) {
+            let printed = Untrusted::from_bytes(&bytes).to_string();
+            prop_assert!(printed.chars().all(is_shown), "{}", printed);
+            prop_assert_eq!(&Escaped(&bytes).to_string(), &printed);
+            prop_assert_eq!(back(&printed), bytes);
+        }
+
+        #[test]
+        fn so_does_each_word_of_any_characters(source in vec(any::<char>(), 0..40)) {
+            let source: String = source.into_iter().collect();
+            let text = Untrusted::from(&source);
+            let word = text.word().to_string();
+            prop_assert!(!word.contains(SEPARATORS) && word.chars().all(is_shown), "{}", word);
+            prop_assert_eq!(back(&word), source.clone().into_bytes());
+            prop_assert_eq!(back(&text.to_string()), source.into_bytes());
+            prop_assert_eq!(text.width(), text.to_string().chars().count());
+        }
+    }
+}

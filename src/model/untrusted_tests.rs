@@ -1,17 +1,12 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 use super::*;
-use proptest::collection::vec;
-use proptest::prelude::any;
-use proptest::prop_assert;
-use proptest::prop_assert_eq;
-use proptest::proptest;
 
 fn text(of: &str) -> String {
     Untrusted::from(of).to_string()
 }
 
 /// The text that was escaped.
-fn back(mut escaped: &str) -> Vec<u8> {
+pub(super) fn back(mut escaped: &str) -> Vec<u8> {
     let mut bytes = Vec::new();
     while let Some(c) = escaped.chars().next() {
         escaped = &escaped[c.len_utf8()..];
@@ -102,25 +97,4 @@ fn a_recording_has_the_text_itself() {
     let json = serde_json::to_string(&text).unwrap();
     assert_eq!(json, serde_json::to_string("a\\\n\u{1b}é").unwrap());
     assert_eq!(serde_json::from_str::<Untrusted>(&json).unwrap(), text);
-}
-
-proptest! {
-    #[test]
-    fn printed_text_is_one_line_that_leads_back_to_the_bytes(bytes in vec(any::<u8>(), 0..40)) {
-        let printed = Untrusted::from_bytes(&bytes).to_string();
-        prop_assert!(printed.chars().all(is_shown), "{}", printed);
-        prop_assert_eq!(&Escaped(&bytes).to_string(), &printed);
-        prop_assert_eq!(back(&printed), bytes);
-    }
-
-    #[test]
-    fn so_does_each_word_of_any_characters(source in vec(any::<char>(), 0..40)) {
-        let source: String = source.into_iter().collect();
-        let text = Untrusted::from(&source);
-        let word = text.word().to_string();
-        prop_assert!(!word.contains(SEPARATORS) && word.chars().all(is_shown), "{}", word);
-        prop_assert_eq!(back(&word), source.clone().into_bytes());
-        prop_assert_eq!(back(&text.to_string()), source.into_bytes());
-        prop_assert_eq!(text.width(), text.to_string().chars().count());
-    }
 }

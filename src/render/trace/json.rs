@@ -93,12 +93,12 @@ impl EventSink for TraceJson {
         line.dec(what.ctrl());
         line.byte(b'"');
         if !cx.disk.is_empty() {
-            line.str(",\"disk\":");
             if cx.disk.is_plain() {
-                line.byte(b'"');
+                line.str(",\"disk\":\"");
                 line.name(cx.disk.raw());
                 line.byte(b'"');
             } else {
+                line.str(",\"disk\":");
                 string(line, cx.disk.raw().chars());
             }
         }

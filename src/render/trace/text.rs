@@ -27,6 +27,7 @@ use crate::model::event::Outcome;
 use crate::model::event::Submission;
 use crate::model::stack::Frame;
 use crate::model::stage::StageSet;
+use crate::model::untrusted::Untrusted;
 use crate::model::untrusted::is_plain;
 use crate::nvme::aen::AsyncEvent;
 use crate::nvme::decode::Field;
@@ -208,15 +209,39 @@ fn begin(
     cx: &Context<'_>,
     ink: &mut Ink<'_>,
 ) {
-    let escaped;
+    if !cx.disk.is_plain() {
+        return begin_escaped(clock, columns, at_ns, cx.disk, ink);
+    }
     let disk = if cx.disk.is_empty() {
         "-"
-    } else if cx.disk.is_plain() {
-        cx.disk.raw()
     } else {
-        escaped = cx.disk.word().to_string();
-        &escaped
+        cx.disk.raw()
     };
+    begin_with(clock, columns, at_ns, disk, ink);
+}
+
+/// The same for a name that needs escapes.
+#[cold]
+#[inline(never)]
+fn begin_escaped(
+    clock: &mut Clock,
+    columns: Option<&mut Columns>,
+    at_ns: u64,
+    disk: &Untrusted,
+    ink: &mut Ink<'_>,
+) {
+    let disk = disk.word().to_string();
+    begin_with(clock, columns, at_ns, &disk, ink);
+}
+
+#[inline]
+fn begin_with(
+    clock: &mut Clock,
+    columns: Option<&mut Columns>,
+    at_ns: u64,
+    disk: &str,
+    ink: &mut Ink<'_>,
+) {
     let Some(Columns {
         time: time_width,
         disk: disk_width,
@@ -236,15 +261,11 @@ fn begin(
         // numbers are right-aligned
         ink.line.indent(place, *time_width - width);
     });
-    let width = if cx.disk.is_plain() {
-        disk.len()
-    } else {
-        disk.chars().count()
-    };
-    *disk_width = width.max(*disk_width);
+    let columns = disk.chars().count();
+    *disk_width = columns.max(*disk_width);
     ink.line.byte(b' ');
     ink.line.name(disk);
-    ink.pad(*disk_width - width + 1);
+    ink.pad(*disk_width - columns + 1);
 }
 
 impl Ink<'_> {
