@@ -2,6 +2,9 @@
 //! Polled queues have no interrupt that could be lost.
 
 use nvme_deep::inflight::Verdict;
+use nvme_deep::model::event::EventKind;
+use nvme_deep::model::milestone::Milestone;
+use nvme_deep::model::timeline::Timeline;
 use nvme_deep::report::diagnosis::Stuck;
 use nvme_deep::report::diagnosis::diagnose;
 use nvme_deep::report::ledger::Accuracy;
@@ -54,12 +57,12 @@ fn without_the_settings_a_queue_without_interrupts_counts_as_polled() {
     let mut run = load.run(&[Cause::LostInterrupt]);
     for event in &mut run.events {
         let qid = event.what.id().map_or(0, |id| id.qid);
-        if let nvme_deep::model::event::EventKind::Command(_, _, end) = &mut event.what
+        if let EventKind::Command(_, _, end) = &mut event.what
             && qid == 1
         {
             let line = end.timeline.unwrap();
-            let points = nvme_deep::model::milestone::Milestone::ALL.map(|point| line.ns(point));
-            end.timeline = Some(nvme_deep::model::timeline::Timeline::new(points, POLLED));
+            let points = Milestone::ALL.map(|point| line.ns(point));
+            end.timeline = Some(Timeline::new(points, POLLED));
         }
     }
     let mut facts = run.facts(Accuracy::Exact);
