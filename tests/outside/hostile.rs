@@ -128,7 +128,7 @@ fn machine(disk: &str) -> MachineInfo {
 }
 
 /// Records commands of a disk of this name.
-pub fn guest(path: &Path, disk: &str) {
+pub fn guest(path: &Path, disk: &str, filter: &str) {
     let evil = || Some(EVIL.into());
     let info = RunInfo {
         program: EVIL.into(),
@@ -137,7 +137,7 @@ pub fn guest(path: &Path, disk: &str) {
         arch: EVIL.into(),
         machine: evil(),
         boot_id: evil(),
-        filter: EVIL.into(),
+        filter: filter.into(),
         begin_ns: SECOND,
         pairs: true,
         one_in: 1,
