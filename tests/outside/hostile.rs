@@ -112,6 +112,7 @@ fn machine(disk: &str) -> MachineInfo {
         controllers: vec![MachineController {
             class: EVIL.into(),
             transport: Some("pcie".into()),
+            depth: Some(1024),
             state: evil(),
             iommu_group: evil(),
             disks: vec![MachineDisk {
