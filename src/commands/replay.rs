@@ -13,7 +13,9 @@ use std::time::Duration;
 use anyhow::Context;
 use anyhow::Result;
 use nvme_deep::error::Kind;
+use nvme_deep::model::event::Event;
 use nvme_deep::model::finished::Finished;
+use nvme_deep::model::snapshot::Snapshot;
 use nvme_deep::model::stage::StageSet;
 use nvme_deep::recording::Ending;
 use nvme_deep::recording::Error as RecordingError;
@@ -22,6 +24,7 @@ use nvme_deep::recording::LedgerInfo;
 use nvme_deep::recording::Playback;
 use nvme_deep::report::ledger::Ledger;
 use nvme_deep::report::ledger::TraceLedger;
+use nvme_deep::report::recount::Recount;
 use nvme_deep::session::settings::Settings;
 
 use crate::commands::progress::Progress;
@@ -42,6 +45,15 @@ pub struct Replay {
     /// Size in bytes.
     size: u64,
     progress: Option<Progress>,
+}
+
+/// Counts the command of an event.
+///
+/// # Errors
+/// If there are more rows than can be counted; one sentence.
+pub fn count(recount: &Recount, event: &Event, to: &mut Snapshot) -> Result<()> {
+    let counted = recount.add(event, to);
+    counted.map_err(|error| Failure::error(Kind::Usage, format!("the recording: {error}")))
 }
 
 fn failure(path: &str, error: &RecordingError) -> anyhow::Error {

@@ -200,9 +200,18 @@ impl Fuzz<'_> {
         while this.begin.elapsed().as_secs() < self.seconds {
             let from = random.below(this.queue.len());
             // the latest ones more often
-            let from = if random.below(2) == 0 { from } else { this.queue.len() - 1 - from / 8 };
+            let from = if random.below(2) == 0 {
+                from
+            } else {
+                this.queue.len() - 1 - from / 8
+            };
             let other = random.below(this.queue.len());
-            let input = mutate(&mut random, self.entry.1, &this.queue[from], &this.queue[other]);
+            let input = mutate(
+                &mut random,
+                self.entry.1,
+                &this.queue[from],
+                &this.queue[other],
+            );
             this.run(&input, false);
         }
         this.progress();

@@ -55,7 +55,11 @@ fn id(u: &mut Unstructured<'_>) -> Result<CommandId> {
         nsid: number(u)?,
         opcode: Opcode {
             queue: QueueKind::BOTH[usize::from(code & 0x40 != 0)],
-            code: if code & 0x80 != 0 { u8::arbitrary(u)? } else { code & 3 },
+            code: if code & 0x80 != 0 {
+                u8::arbitrary(u)?
+            } else {
+                code & 3
+            },
         },
     })
 }
@@ -105,8 +109,16 @@ fn outcome(u: &mut Unstructured<'_>, at_ns: u64) -> Result<Outcome> {
     };
     Ok(Outcome {
         verdict: bool::arbitrary(u)?.then_some(verdict),
-        latency_ns: if u8::arbitrary(u)? < 200 { Some(duration(u)?) } else { None },
-        timeline: if u8::arbitrary(u)? < 200 { Some(timeline(u, at_ns)?) } else { None },
+        latency_ns: if u8::arbitrary(u)? < 200 {
+            Some(duration(u)?)
+        } else {
+            None
+        },
+        timeline: if u8::arbitrary(u)? < 200 {
+            Some(timeline(u, at_ns)?)
+        } else {
+            None
+        },
         cpu: number(u)? as u16,
         conditions: Conditions::from_bits(u8::arbitrary(u)?),
         stack: StackId(number(u)?.into()),
@@ -138,10 +150,19 @@ fn kind(u: &mut Unstructured<'_>, at_ns: u64) -> Result<EventKind> {
             head: u16::arbitrary(u)?,
             tail: u16::arbitrary(u)?,
         },
-        232..=235 => EventKind::Timeout { id, age_ns: duration(u)? },
-        236..=239 => EventKind::Cancel { id, age_ns: duration(u)? },
+        232..=235 => EventKind::Timeout {
+            id,
+            age_ns: duration(u)?,
+        },
+        236..=239 => EventKind::Cancel {
+            id,
+            age_ns: duration(u)?,
+        },
         240..=243 => EventKind::Requeue(id),
-        244..=247 => EventKind::Retry { id, retries: Option::arbitrary(u)? },
+        244..=247 => EventKind::Retry {
+            id,
+            retries: Option::arbitrary(u)?,
+        },
         248..=251 => EventKind::AsyncEvent {
             ctrl: id.ctrl,
             event: AsyncEvent(u32::arbitrary(u)?),
@@ -163,7 +184,11 @@ pub fn events(u: &mut Unstructured<'_>, begin_ns: u64, to: &mut dyn FnMut(&Event
         }
         let Ok(step) = duration(u) else { break };
         // time runs backwards at times
-        at_ns = if step & 0x3f == 0x3f { at_ns.wrapping_sub(step) } else { at_ns.wrapping_add(step) };
+        at_ns = if step & 0x3f == 0x3f {
+            at_ns.wrapping_sub(step)
+        } else {
+            at_ns.wrapping_add(step)
+        };
         let Ok(what) = kind(u, at_ns) else { break };
         to(&Event { at_ns, what });
     }

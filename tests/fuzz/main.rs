@@ -77,5 +77,9 @@ fn main() -> ExitCode {
         words if words.contains(&"--ignored") || words.contains(&"--list") => true,
         _ => parent::replay(None),
     };
-    if is_well { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+    if is_well {
+        ExitCode::SUCCESS
+    } else {
+        ExitCode::FAILURE
+    }
 }

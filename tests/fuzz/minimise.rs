@@ -6,11 +6,10 @@ use crate::blocks::parts;
 use crate::targets::Form;
 
 /// Most runs.
-const TRIES: usize = 500;
+const TRIES: usize = 3000;
 
 /// Removes parts of recordings, then ranges of bytes, as long as the input still fails.
 pub fn minimise(form: Form, input: &[u8], fails: &mut dyn FnMut(&[u8]) -> bool) -> Vec<u8> {
-    let mut input = input.to_vec();
     let mut tries = TRIES;
     if form == Form::Parts && !input.is_empty() {
         let first = input[0];
@@ -20,9 +19,7 @@ pub fn minimise(form: Form, input: &[u8], fails: &mut dyn FnMut(&[u8]) -> bool) 
             tries -= 1;
             let part = all.remove(at);
             let small = [&[first], input_of(&all).as_slice()].concat();
-            if fails(&small) {
-                input = small;
-            } else {
+            if !fails(&small) {
                 all.insert(at, part);
                 at += 1;
             }
@@ -36,10 +33,9 @@ pub fn minimise(form: Form, input: &[u8], fails: &mut dyn FnMut(&[u8]) -> bool) 
             });
             at += 1;
         }
-        input = [&[first], input_of(&all).as_slice()].concat();
-        return input;
+        return [&[first], input_of(&all).as_slice()].concat();
     }
-    shorter(&input, &mut tries, fails)
+    shorter(input, &mut tries, fails)
 }
 
 /// Removes ranges of bytes, large ones first.

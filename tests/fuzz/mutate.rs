@@ -34,9 +34,36 @@ const NUMBERS: [u64; 16] = [
 
 /// Words of the texts that are read.
 const WORDS: [&str; 30] = [
-    "0", "-1", "18446744073709551615", "4294967296", "1e308", "9223372036854775808", "0x", "ffffffffffffffff", "null",
-    "[]", "{}", "[[[[[[[[", "\"", "\\u0000", "\u{1b}[31m", "\u{202e}", "\n", "\t", " ", ":", ",", "=", "%", "\"a\":",
-    "999999999999.999999999", "\0", "../", "cid 65535", "nsid 4294967295", "pci_nvme_",
+    "0",
+    "-1",
+    "18446744073709551615",
+    "4294967296",
+    "1e308",
+    "9223372036854775808",
+    "0x",
+    "ffffffffffffffff",
+    "null",
+    "[]",
+    "{}",
+    "[[[[[[[[",
+    "\"",
+    "\\u0000",
+    "\u{1b}[31m",
+    "\u{202e}",
+    "\n",
+    "\t",
+    " ",
+    ":",
+    ",",
+    "=",
+    "%",
+    "\"a\":",
+    "999999999999.999999999",
+    "\0",
+    "../",
+    "cid 65535",
+    "nsid 4294967295",
+    "pci_nvme_",
 ];
 
 /// A source of pseudo-random numbers (xorshift64*).
@@ -78,7 +105,9 @@ impl Random {
 
 /// Overwrites bytes with a number near a limit.
 fn number(random: &mut Random, bytes: &mut [u8]) {
-    let value = random.pick(&NUMBERS).wrapping_sub((random.below(3) == 0).into());
+    let value = random
+        .pick(&NUMBERS)
+        .wrapping_sub((random.below(3) == 0).into());
     let width = random.pick(&[1, 2, 4, 8]);
     let at = random.below(bytes.len());
     let mut value = value.to_le_bytes();
@@ -99,7 +128,11 @@ fn change(random: &mut Random, bytes: &mut [u8]) {
     match random.below(5) {
         0 => bytes[at] ^= 1 << random.below(8),
         1 => bytes[at] = random.next() as u8,
-        2 => bytes[at] = bytes[at].wrapping_add(random.below(35) as u8).wrapping_sub(17),
+        2 => {
+            bytes[at] = bytes[at]
+                .wrapping_add(random.below(35) as u8)
+                .wrapping_sub(17)
+        }
         3 => number(random, bytes),
         _ => {
             let (from, count) = random.range(bytes.len());
@@ -137,7 +170,11 @@ fn bytes(random: &mut Random, input: &mut Vec<u8>, other: &[u8]) {
         _ => {
             let at = random.below(input.len() + 1);
             let word = random.pick(&WORDS);
-            let end = if random.below(2) == 0 { at } else { (at + word.len()).min(input.len()) };
+            let end = if random.below(2) == 0 {
+                at
+            } else {
+                (at + word.len()).min(input.len())
+            };
             input.splice(at..end, word.bytes());
         }
     }
@@ -150,7 +187,10 @@ fn digits(random: &mut Random, input: &mut Vec<u8>) {
         return;
     };
     let at = from + at;
-    let count = input[at..].iter().take_while(|b| b.is_ascii_digit()).count();
+    let count = input[at..]
+        .iter()
+        .take_while(|b| b.is_ascii_digit())
+        .count();
     let new = random.pick(&NUMBERS).to_string();
     input.splice(at..at + count, new.into_bytes());
 }
@@ -183,7 +223,11 @@ fn made(random: &mut Random) -> Part {
         kind: MADE,
         flags: 0,
         events: 0,
-        at_ns: if random.below(4) == 0 { random.pick(&NUMBERS) } else { 0 },
+        at_ns: if random.below(4) == 0 {
+            random.pick(&NUMBERS)
+        } else {
+            0
+        },
         payload: seed.into_iter().cycle().take(count).collect(),
     }
 }
@@ -224,7 +268,9 @@ fn blocks(random: &mut Random, all: &mut Vec<Part>, others: &[Part]) {
         }
         _ if !all.is_empty() => {
             let payload = &mut all[a].payload;
-            let other = others.get(b % others.len().max(1)).map_or(&[][..], |p| &p.payload);
+            let other = others
+                .get(b % others.len().max(1))
+                .map_or(&[][..], |p| &p.payload);
             for _ in 0..=random.below(4) {
                 if payload.first() == Some(&b'{') || payload.first() == Some(&b'[') {
                     match random.below(3) {
@@ -253,7 +299,11 @@ pub fn mutate(random: &mut Random, form: Form, input: &[u8], other: &[u8]) -> Ve
         }),
         Form::Parts => {
             let first = new.first().copied().unwrap_or(0);
-            let first = if random.below(8) == 0 { random.below(64) as u8 } else { first };
+            let first = if random.below(8) == 0 {
+                random.below(64) as u8
+            } else {
+                first
+            };
             let mut all = parts(input.get(1..).unwrap_or_default());
             let others = parts(other.get(1..).unwrap_or_default());
             (0..times).for_each(|_| blocks(random, &mut all, &others));

@@ -125,7 +125,11 @@ fn keep(entry: &Entry, dir: &Path, kept: &Path, status: ExitStatus) {
     };
     // a slow input takes its time at each try
     let is_slow = status.code() == Some(SLOW_CODE.into());
-    let small = if is_slow { input.clone() } else { minimise(entry.1, &input, fails) };
+    let small = if is_slow {
+        input.clone()
+    } else {
+        minimise(entry.1, &input, fails)
+    };
     let name = format!("death-{:08x}", crc32fast::hash(&small));
     let path = kept.join("findings").join(name);
     let _ = fs::write(&path, &small);
@@ -140,7 +144,9 @@ fn keep(entry: &Entry, dir: &Path, kept: &Path, status: ExitStatus) {
 
 /// Where findings are kept.
 fn kept(entry: &Entry) -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("target/fuzz-found").join(entry.0)
+    Path::new(env!("CARGO_MANIFEST_DIR"))
+        .join("target/fuzz-found")
+        .join(entry.0)
 }
 
 /// Fuzzes the targets. Returns whether there was no finding.

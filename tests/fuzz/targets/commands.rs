@@ -17,6 +17,7 @@ use crate::commands::join;
 use crate::commands::latency;
 use crate::commands::pattern;
 use crate::commands::stacks;
+use crate::commands::top;
 use crate::commands::trace;
 
 /// A command that was parsed once.
@@ -54,6 +55,7 @@ fn of(command: Command) -> Result<Run> {
         Command::Heatmap(args) => with!(args, heatmap::run),
         Command::Pattern(args) => with!(args, pattern::run),
         Command::Diff(args) => with!(args, diff::run),
+        Command::Top(args) => with!(args, top::run),
         Command::Host(args) => Box::new(move || host::run(&args)),
         Command::Join(args) => Box::new(move || join::run(&args)),
         other => panic!("{other:?} reads no file"),

@@ -57,7 +57,11 @@ impl Target for BtfFile {
         };
         for name in ["nvme_request", "request", "nvme_queue", "nvme_ctrl"] {
             let _ = btf.structure(name);
-            for path in [&["flags"][..], &["ctrl", "instance"], &["bio", "bi_iter", "bi_size"]] {
+            for path in [
+                &["flags"][..],
+                &["ctrl", "instance"],
+                &["bio", "bi_iter", "bi_size"],
+            ] {
                 let _ = btf.has_path(name, path);
             }
         }

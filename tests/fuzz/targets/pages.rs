@@ -58,7 +58,10 @@ fn decode(input: &[u8]) {
 impl Target for Pages {
     fn run(&mut self, input: &[u8]) {
         let smart = Smart::parse(&page::<SMART_BYTES>(input));
-        let _ = (smart.is_too_hot(), EbsStats::parse(&page::<EBS_BYTES>(input)));
+        let _ = (
+            smart.is_too_hot(),
+            EbsStats::parse(&page::<EBS_BYTES>(input)),
+        );
         decode(input);
     }
 }

@@ -12,7 +12,7 @@ use super::put;
 use crate::blocks::recordings;
 
 /// Commands that read a recording of the driver; `diff` two.
-const READERS: [&str; 26] = [
+const READERS: [&str; 29] = [
     "latency --from A",
     "latency 1 --from A",
     "latency 10ms --delta --json --hist --from A",
@@ -39,9 +39,10 @@ const READERS: [&str; 26] = [
     "export A --force --format ndjson -o OUT",
     "export A --force --format hlog -o OUT",
     "export A --force --format perfetto -o OUT",
+    "export A --force --format parquet -o OUT",
+    "top --from A",
+    "top 10ms --stages --from A",
 ];
-/// Those that need the feature `parquet`, or are no commands.
-const MORE: [&str; 2] = ["export A --force --format parquet -o OUT", "top"];
 /// Commands that read a recording of the host side as B.
 const BOTH: [&str; 6] = [
     "host trace --from B",
@@ -63,30 +64,20 @@ pub struct Recordings {
 impl Recordings {
     /// Reads recordings of the driver.
     pub fn of(dir: &Path) -> Self {
-        let lines = READERS.iter().chain(&MORE);
-        Self::by(lines, dir)
+        Self::by(&READERS, dir)
     }
 
     /// Reads recordings of both sides.
     pub fn of_both_sides(dir: &Path) -> Self {
-        Self::by(BOTH.iter(), dir)
+        Self::by(&BOTH, dir)
     }
 
-    fn by<'a>(lines: impl Iterator<Item = &'a &'static str>, dir: &Path) -> Self {
-        let run_of = |line: &&str| match *line {
-            "top" => top(dir),
-            line => command(line, dir),
-        };
+    fn by(lines: &[&str], dir: &Path) -> Self {
         Self {
-            runs: lines.map(run_of).collect(),
+            runs: lines.iter().map(|line| command(line, dir)).collect(),
             dir: dir.to_owned(),
         }
     }
-}
-
-/// The pages that `top` writes without a terminal.
-fn top(dir: &Path) -> Run {
-    command("top --from A", dir)
 }
 
 impl Target for Recordings {
@@ -110,7 +101,10 @@ impl Target for Recordings {
     fn memory(&self, input: &[u8]) -> usize {
         let files = recordings(input.get(1..).unwrap_or_default());
         // the input, its blocks and the files are there while it runs
-        let own: usize = files.iter().map(|(file, blocks)| 2 * file.len() + 2 * blocks).sum();
+        let own: usize = files
+            .iter()
+            .map(|(file, blocks)| 2 * file.len() + 2 * blocks)
+            .sum();
         MEMORY + own
     }
 }
