@@ -10,6 +10,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use anyhow::Result;
+use nvme_deep::error::Kind;
 use nvme_deep::model::event::CommandId;
 use nvme_deep::model::event::Event;
 use nvme_deep::render::pattern::PatternReport;
@@ -42,6 +43,7 @@ use crate::commands::watch::Watcher;
 use crate::commands::watch::submissions_of;
 use crate::commands::watch::watch;
 use crate::commands::watch::watch_recording;
+use crate::exit::Failure;
 
 /// Sums the submissions of a run up, and writes reports.
 struct Reporter<'o> {
@@ -158,6 +160,11 @@ impl<'o> Reporter<'o> {
         } = watched;
         self.take(u64::MAX, &mut names);
         replace(&mut self.written, Ok(()))?;
+        if self.patterns.is_crowded() {
+            let text = "there are too many disks and opcodes for a report: choose some by --ctrl, \
+                        --nsid or --opcode";
+            return Err(Failure::error(Kind::Usage, text));
+        }
         let covers = took.saturating_sub(dropped);
         let mut report = self.summary(took, covers, &Past::new(), ledger);
         report.is_final = true;

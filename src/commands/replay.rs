@@ -38,6 +38,8 @@ pub struct Replay {
     /// Device and inode.
     file_id: (u64, u64),
     ledger: Option<LedgerInfo>,
+    /// The same as what it means, if it could be read.
+    parsed: Option<Ledger>,
     /// Commands after that ledger.
     later: u64,
     /// Times of the first and the last event.
@@ -101,6 +103,7 @@ impl Replay {
             path: shown,
             file_id: (metadata.dev(), metadata.ino()),
             ledger: None,
+            parsed: None,
             later: 0,
             span_ns: None,
             size: metadata.len(),
@@ -198,12 +201,14 @@ impl Replay {
         let Self {
             playback,
             ledger,
+            parsed,
             later,
             span_ns,
             ..
         } = self;
         let read = playback.next_block(&mut |item| match item {
-            Item::Ledger(found) | Item::End(found) => {
+            Item::Ledger(mut found) | Item::End(mut found) => {
+                *parsed = serde_json::from_value(found.ledger.take()).ok();
                 (*ledger, *later) = (Some(found), 0);
             }
             other => {
@@ -258,8 +263,7 @@ impl Replay {
 
     /// The last ledger so far.
     pub fn ledger(&self) -> Option<Ledger> {
-        let ledger = self.ledger.as_ref()?.ledger.clone();
-        serde_json::from_value(ledger).ok()
+        self.parsed.clone()
     }
 
     /// Commands since the last ledger.

@@ -127,6 +127,16 @@ fn stack_of(what: &EventKind, at: StackAt) -> Option<(Option<StackId>, Option<u6
     }
 }
 
+/// Most stacks of a recording: more than the kernel keeps.
+const MOST_STACKS: usize = 16_384;
+
+fn too_many() -> anyhow::Error {
+    let text = format!(
+        "the recording has more than {MOST_STACKS} stacks: choose some commands by --ctrl or --opcode"
+    );
+    Failure::error(Kind::Usage, text)
+}
+
 /// Sums the commands of a recording by stack.
 fn replay(options: &StacksOptions, mut replay: Replay) -> Result<Seen> {
     let settings = &options.settings;
@@ -135,12 +145,25 @@ fn replay(options: &StacksOptions, mut replay: Replay) -> Result<Seen> {
     let wants = settings.trace.as_ref().and_then(|t| t.stack);
     let at = wants.context("no stacks were asked for")?;
     let (mut frames, mut sums) = (HashMap::new(), HashMap::new());
+    let mut done = Ok(());
     while replay.next(&mut |item| match item {
         Item::Stacks(stacks) => {
             frames.extend(stacks.iter().map(|s| (StackId(s.id), s.frames())));
         }
         Item::Event(event) if settings.selects(event) => {
             if let Some((id, latency)) = stack_of(&event.what, at) {
+                // all without a description are one
+                let id = id.map(|id| {
+                    if frames.contains_key(&id) {
+                        id
+                    } else {
+                        StackId(0)
+                    }
+                });
+                if sums.len() > MOST_STACKS {
+                    done = Err(too_many());
+                    return;
+                }
                 let (hist, unmeasured): &mut (Histogram, u64) = sums.entry(id).or_default();
                 match latency {
                     Some(ns) => hist.record(ns),
@@ -149,7 +172,9 @@ fn replay(options: &StacksOptions, mut replay: Replay) -> Result<Seen> {
             }
         }
         _ => {}
-    })? {}
+    })? && done.is_ok()
+    {}
+    done?;
     let mut all = StackSums::default();
     for (id, (hist, unmeasured)) in sums {
         let taken = |id| Stack::Taken(frames.get(&id).cloned().unwrap_or_default());

@@ -19,6 +19,7 @@ mod cli;
 #[path = "../../src/commands/mod.rs"]
 mod commands;
 mod coverage;
+mod crafted;
 mod events;
 #[path = "../../src/exit.rs"]
 mod exit;

@@ -9,6 +9,7 @@ use crate::blocks::NEXT;
 use crate::blocks::Part;
 use crate::blocks::input_of;
 use crate::blocks::of_recording;
+use crate::crafted::crafted;
 use crate::targets::ALL;
 use crate::targets::Form;
 
@@ -78,6 +79,7 @@ fn others(target: &str) -> Vec<(String, Vec<u8>)> {
 /// All inputs of the corpus, and of other tests.
 pub fn corpus(target: &str) -> Vec<(String, Vec<u8>)> {
     let mut all = others(target);
+    all.extend(crafted(target));
     for path in files(&tests().join("fuzz/corpus").join(target)) {
         let bytes = fs::read(&path).unwrap_or_default();
         all.push((path.display().to_string(), bytes));
