@@ -13,6 +13,7 @@ use std::time::Duration;
 use rustix::time::ClockId;
 use rustix::time::clock_gettime;
 
+use crate::child::Report;
 use crate::memory::peak_of;
 use crate::targets::Target;
 
@@ -39,8 +40,13 @@ pub fn catch_panics() {
         let payload = info.payload();
         let text = payload.downcast_ref::<String>().map(String::as_str);
         let text = text.or_else(|| payload.downcast_ref::<&str>().copied());
+        let text = format!("panic at {at}: {}", text.unwrap_or_default());
+        if BEGAN.load(Relaxed) == u64::MAX {
+            // between inputs: an error of the targets themselves
+            Report::open().line(&text);
+        }
         if let Ok(mut panic) = PANIC.lock() {
-            panic.get_or_insert(format!("panic at {at}: {}", text.unwrap_or_default()));
+            panic.get_or_insert(text);
         }
     }));
 }

@@ -224,9 +224,25 @@ fn of_both() -> Vec<(&'static str, Vec<Part>)> {
         all
     };
     let many = vec![nothing(32, 29, 12, 17); 3000];
+    // the time of the first event follows the number of rows
+    let mut late = nothing(32, 29, 12, 17);
+    late.payload[4..12].fill(0xff);
+    let mut ids = nothing(32, 29, 12, 17);
+    // commands with ids, status, and all points, at times from 0 to 2^63
+    ids.payload.splice(
+        12..14,
+        [
+            vec![2],
+            [vec![1; 29], vec![0x0c; 29]].concat(),
+            vec![8],
+            vec![0x7f; 232],
+        ]
+        .concat(),
+    );
     vec![
         ("no columns", with(vec![nothing(32, 4096, 12, 17)])),
         ("few columns", with(many)),
+        ("late", with(vec![list(33, "{}", 1), late, ids])),
         ("readings", with(vec![list(10, "{}", 30_000)])),
         ("controllers", with(vec![list(33, "{}", 30_000)])),
     ]

@@ -16,7 +16,7 @@ use nvme_deep::symbols::Symbolizer;
 use super::Target;
 
 /// Most files of an input.
-const FILES: usize = 64;
+const FILES: usize = 128;
 
 /// A target that reads a machine.
 pub struct Machine {

@@ -41,7 +41,7 @@ const READERS: [&str; 29] = [
     "export A --force --format perfetto -o OUT",
     "export A --force --format parquet -o OUT",
     "top --from A",
-    "top 10ms --stages --from A",
+    "top 100ms --stages --from A",
 ];
 /// Commands that read a recording of the host side as B.
 const BOTH: [&str; 6] = [
