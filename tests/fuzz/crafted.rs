@@ -2,6 +2,7 @@
 //! Inputs that were made by hand: times with gaps of years, more rows than a machine has, blocks that
 //! describe more than they contain.
 
+use nvme_deep::StageSet;
 use nvme_deep::Status;
 use nvme_deep::model::conditions::Conditions;
 use nvme_deep::model::event::CommandId;
@@ -12,6 +13,7 @@ use nvme_deep::model::event::StackId;
 use nvme_deep::model::event::Submission;
 use nvme_deep::model::event::Verdict;
 use nvme_deep::model::milestone::ALL_POINTS;
+use nvme_deep::model::stack::StackAt;
 use nvme_deep::model::timeline::Timeline;
 use nvme_deep::nvme::opcode::Opcode;
 use nvme_deep::nvme::opcode::QueueKind;
@@ -106,8 +108,8 @@ fn info() -> RunInfo {
     RunInfo {
         begin_ns: SECOND,
         pairs: true,
-        stage_set: nvme_deep::StageSet::Fine,
-        stack: Some(nvme_deep::model::stack::StackAt::Submit),
+        stage_set: StageSet::Fine,
+        stack: Some(StackAt::Submit),
         one_in: 1,
         sq: Some(true),
         aen: Some(true),
