@@ -3,7 +3,7 @@
 .DEFAULT_GOAL := help
 # the date in packages and man pages
 export SOURCE_DATE_EPOCH ?= $(shell git log -1 --format=%ct)
-.PHONY: help deps build kernels demo pictures test test-fast check-exports test-vm test-cost test-diff test-alarms test-all bench record-cost table matrix dist staged deb rpm archive check-packages reproducible clean
+.PHONY: help deps build kernels demo pictures test test-fast check-exports test-vm test-cost test-diff test-alarms fuzz test-all bench record-cost table matrix dist staged deb rpm archive check-packages reproducible clean
 
 help: ## print this list
 	@sed -nE 's/^([a-z-]+):[^#]*## (.*)/  make \1\t\2/p' $(firstword $(MAKEFILE_LIST)) | expand -t 20
@@ -55,6 +55,13 @@ test-diff: ## print how often diff raises false alarms, and finds changes, for d
 
 record-cost: build ## write tests/bench/recorded.json
 	@tests/bench/guard.sh --record
+
+# any compiler will do; the counters of tests/fuzz/rustc.sh guide the loop
+TARGET ?= all
+SECONDS ?= 60
+fuzz: deps ## fuzz the readers (TARGET=all SECONDS=60 SEED=...), each for SECONDS: docs/testing.md
+	RUSTC_WORKSPACE_WRAPPER=$(CURDIR)/tests/fuzz/rustc.sh cargo test --profile fuzz --locked --test fuzz -- \
+		--fuzz $(TARGET) --seconds $(SECONDS) $(if $(SEED),--seed $(SEED))
 
 test-alarms: ## print how often diagnose names causes in healthy runs, and finds causes, for docs/diagnose.md (half an hour)
 	cargo test --release --locked --test diagnosis -- --ignored --nocapture --test-threads=1

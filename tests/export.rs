@@ -149,7 +149,7 @@ proptest! {
         feed(&mut Hlog::new(&mut out, interval), stage_set, &events);
         let recount = Recount { stage_set, lat: None, split_size: false, block_sizes: BlockSizes::default() };
         let mut snapshot = Snapshot::default();
-        events.iter().for_each(|e| recount.add(e, &mut snapshot));
+        events.iter().for_each(|e| recount.add(e, &mut snapshot).unwrap());
         let want: u64 = snapshot.cells.values().flat_map(|c| &c.hists).map(|h| h.count()).sum();
         let text = String::from_utf8(out).unwrap();
         prop_assert_eq!(text.lines().filter(|l| l.starts_with("Tag=")).map(count).sum::<u64>(), want);

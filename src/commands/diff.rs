@@ -69,6 +69,14 @@ fn read(replay: &mut Replay, stages: StageSet, ctrls: &Ctrls) -> Result<(Counted
         _ => {}
     })? {}
     let (ledger, _) = replay.end()?;
+    if counter.is_crowded() {
+        let text = format!(
+            "{} has too many kinds of commands (controller, namespace, opcode, size): choose \
+             controllers by --ctrl",
+            replay.path()
+        );
+        return Err(Failure::error(Kind::Usage, text));
+    }
     if let Some(ctrls) = ctrls {
         controllers.retain_mut(|c| {
             let number = ctrls.get(&c.instance);

@@ -17,6 +17,8 @@ use nvme_deep::render::ReportSink;
 use nvme_deep::render::json::JsonView;
 use nvme_deep::render::text::TextView;
 use nvme_deep::render::theme::Theme;
+use nvme_deep::report::idle::Idle;
+use nvme_deep::report::idle::times;
 use nvme_deep::report::latency::Report;
 use nvme_deep::report::latency::rows;
 use nvme_deep::report::ledger::EventClass;
@@ -29,10 +31,12 @@ use crate::cli::options::LatencyOptions;
 use crate::commands::exec::Program;
 use crate::commands::exec::until_end;
 use crate::commands::replay::Replay;
+use crate::commands::replay::count;
 use crate::commands::run::Run;
 use crate::commands::run::Turn;
 use crate::commands::run::Watchdog;
 use crate::commands::run::check_fit;
+use crate::commands::say;
 use crate::commands::several::Ended;
 use crate::commands::several::Form;
 use crate::commands::several::open_all;
@@ -53,6 +57,7 @@ struct Reports<'o> {
     /// Time and snapshot of the last report.
     last: (Duration, Snapshot),
     shown: u64,
+    idle: Idle,
 }
 
 impl<'o> Reports<'o> {
@@ -76,6 +81,7 @@ impl<'o> Reports<'o> {
             begin: Duration::ZERO,
             last: <_>::default(),
             shown: 0,
+            idle: Idle::default(),
         }
     }
 
@@ -86,8 +92,30 @@ impl<'o> Reports<'o> {
 
     /// When the next report is due.
     fn next(&self) -> Option<Duration> {
-        let due = self.options.schedule.due(self.shown)?;
+        let due = self.options.schedule.due(self.shown, self.idle.skipped)?;
         Some(self.begin.saturating_add(due))
+    }
+
+    /// Writes the reports of a recording that are due before an event, but not those of a long time
+    /// without an event.
+    fn up_to(
+        &mut self,
+        at: Duration,
+        now: &Snapshot,
+        ledger: &Ledger,
+        out: &mut dyn Write,
+    ) -> Result<()> {
+        let mut is_first = true;
+        while let Some(due) = self.next().filter(|due| *due <= at) {
+            self.interim(due, now, ledger.clone(), out)?;
+            let step = self.options.schedule.interval.filter(|_| is_first);
+            if let Some(step) = step {
+                let skipped = self.idle.skip(due, at, step);
+                self.last.0 = self.last.0.saturating_add(times(step, skipped));
+            }
+            is_first = false;
+        }
+        Ok(())
     }
 
     fn write(
@@ -116,17 +144,20 @@ impl<'o> Reports<'o> {
     fn interim(
         &mut self,
         at: Duration,
-        now: Snapshot,
+        now: &Snapshot,
         ledger: Ledger,
         out: &mut dyn Write,
     ) -> Result<()> {
         if self.options.schedule.delta {
             let shown = now.minus(&self.last.1);
-            self.write((at, at - self.last.0), &shown, ledger, false, out)?;
+            let covers = at.saturating_sub(self.last.0);
+            self.write((at, covers), &shown, ledger, false, out)?;
+            self.last.1.clone_from(now);
         } else {
-            self.write((at, at - self.begin), &now, ledger, false, out)?;
+            let covers = at.saturating_sub(self.begin);
+            self.write((at, covers), now, ledger, false, out)?;
         }
-        self.last = (at, now);
+        self.last.0 = at;
         self.shown += 1;
         Ok(())
     }
@@ -165,7 +196,7 @@ fn interim_of(
 ) -> Result<()> {
     let now = source.snapshot()?;
     let ledger = ledger_of(source, &now, None)?;
-    reports.interim(at, now, ledger, out)
+    reports.interim(at, &now, ledger, out)
 }
 
 /// Writes the final report of a session.
@@ -227,15 +258,14 @@ fn replayed(options: &LatencyOptions, mut replay: Replay) -> Result<Ended> {
                 if begins_late && reports.begin.is_zero() {
                     reports.begin_at(at);
                 }
-                while let Some(due) = reports.next().filter(|due| *due <= at && done.is_ok()) {
-                    // without a ledger there is only the end to report
-                    let Some(ledger) = &ledger else { break };
-                    let ledger = ledger.clone().when_shown(later);
-                    done = reports.interim(due, now.clone(), ledger, &mut out);
+                // without a ledger there is only the end to report
+                let is_due = done.is_ok() && reports.next().is_some_and(|due| due <= at);
+                if let Some(ledger) = ledger.as_ref().filter(|_| is_due) {
+                    done = reports.up_to(at, &now, &ledger.clone().when_shown(later), &mut out);
                 }
                 later += u64::from(EventClass::of(&event.what) == EventClass::Command);
-                if settings.selects(event) {
-                    recount.add(event, &mut now);
+                if done.is_ok() && settings.selects(event) {
+                    done = count(&recount, event, &mut now);
                 }
             }
             Item::Controllers(all) => {
@@ -256,6 +286,10 @@ fn replayed(options: &LatencyOptions, mut replay: Replay) -> Result<Ended> {
     };
     let ledger = with_span(ledger, settings.stage_set);
     reports.write((at, replay.covers()), &now, ledger, true, &mut out)?;
+    let left_out = reports.idle.text();
+    left_out
+        .iter()
+        .for_each(|text| say(&format!("{}: {text}", replay.path())));
     Ok(Ended::File(replay.verdict()))
 }
 

@@ -22,6 +22,8 @@ pub struct Names {
     system: Option<System>,
     controllers: Vec<ControllerInfo>,
     disks: HashMap<Key, (Untrusted, CommandSet)>,
+    /// Bytes of a logical block.
+    sizes: HashMap<Key, u32>,
     /// The last lookup; the next one is usually the same.
     last: (Key, Untrusted, CommandSet),
     may_look: bool,
@@ -65,6 +67,7 @@ impl Names {
             system: None,
             controllers: Vec::new(),
             disks: HashMap::new(),
+            sizes: HashMap::new(),
             last: Self::no_disk(),
             may_look: false,
             changed: false,
@@ -93,6 +96,8 @@ impl Names {
     pub fn set(&mut self, controllers: Vec<ControllerInfo>) {
         self.changed |= self.controllers != controllers;
         self.disks.clear();
+        let sizes = controllers.iter().flat_map(ControllerInfo::block_sizes);
+        self.sizes = sizes.collect();
         self.last = Self::no_disk();
         for controller in &controllers {
             for disk in &controller.disks {
@@ -112,12 +117,7 @@ impl Names {
 
     /// Bytes of a logical block of the namespace of a command, if known.
     pub fn lba_bytes(&self, id: &CommandId) -> Option<u32> {
-        let key = (id.ctrl, id.nsid);
-        let mut sizes = self
-            .controllers
-            .iter()
-            .flat_map(ControllerInfo::block_sizes);
-        let size = sizes.find(|(of, _)| *of == key).map(|(_, bytes)| bytes);
+        let size = self.sizes.get(&(id.ctrl, id.nsid)).copied();
         size.filter(|bytes| *bytes > 0)
     }
 

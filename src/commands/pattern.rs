@@ -8,6 +8,7 @@ use std::mem::take;
 use std::time::Duration;
 
 use anyhow::Result;
+use nvme_deep::error::Kind;
 use nvme_deep::model::event::CommandId;
 use nvme_deep::model::event::Event;
 use nvme_deep::render::pattern::PatternReport;
@@ -16,6 +17,8 @@ use nvme_deep::render::pattern::json;
 use nvme_deep::render::pattern::size;
 use nvme_deep::render::pattern::text;
 use nvme_deep::render::theme::Theme;
+use nvme_deep::report::idle::Idle;
+use nvme_deep::report::idle::times;
 use nvme_deep::report::ledger::Ledger;
 use nvme_deep::report::pattern::Disk;
 use nvme_deep::report::pattern::Past;
@@ -26,6 +29,7 @@ use crate::cli::options::PatternOptions;
 use crate::commands::names::Names;
 use crate::commands::picture::Picture;
 use crate::commands::replay::Replay;
+use crate::commands::say;
 use crate::commands::say_ledger;
 use crate::commands::several::Ended;
 use crate::commands::several::Form;
@@ -39,6 +43,7 @@ use crate::commands::watch::Watcher;
 use crate::commands::watch::submissions_of;
 use crate::commands::watch::watch;
 use crate::commands::watch::watch_recording;
+use crate::exit::Failure;
 
 /// Sums the submissions of a run up, and writes reports.
 struct Reporter<'o> {
@@ -50,6 +55,7 @@ struct Reporter<'o> {
     /// Time and counts of the last report.
     past: (Duration, Past),
     reports: u64,
+    idle: Idle,
     /// For reports on a recording.
     ledger: Option<Ledger>,
     /// An error of the output.
@@ -72,6 +78,7 @@ impl<'o> Reporter<'o> {
             begin_ns: 0,
             past: <_>::default(),
             reports: 0,
+            idle: Idle::default(),
             ledger: None,
             written: Ok(()),
         }
@@ -81,14 +88,27 @@ impl<'o> Reporter<'o> {
     fn take(&mut self, now_ns: u64, names: &mut Names) {
         while let Some((submitted, depth)) = self.submissions.next(now_ns) {
             let at = Duration::from_nanos(submitted.at_ns.saturating_sub(self.begin_ns));
-            while let Some((due, ledger)) = self.due().filter(|due| *due <= at).zip(self.ledger()) {
-                let written = self.interim(due, ledger);
-                if self.written.is_ok() {
-                    self.written = written;
-                }
-            }
+            self.up_to(at);
             self.patterns
                 .add(&submitted, depth, || disk_of(names, &submitted.id));
+        }
+    }
+
+    /// Writes the reports of a recording that are due before a submission, but not those of a long time
+    /// without one.
+    fn up_to(&mut self, at: Duration) {
+        let mut is_first = true;
+        while let Some((due, ledger)) = self.due().filter(|due| *due <= at).zip(self.ledger()) {
+            let written = self.interim(due, ledger);
+            if self.written.is_ok() {
+                self.written = written;
+            }
+            let step = self.options.schedule.interval.filter(|_| is_first);
+            if let Some(step) = step {
+                let skipped = self.idle.skip(due, at, step);
+                self.past.0 = self.past.0.saturating_add(times(step, skipped));
+            }
+            is_first = false;
         }
     }
 
@@ -141,6 +161,11 @@ impl<'o> Reporter<'o> {
         } = watched;
         self.take(u64::MAX, &mut names);
         replace(&mut self.written, Ok(()))?;
+        if self.patterns.is_crowded() {
+            let text = "there are too many disks and opcodes for a report: choose some by --ctrl, \
+                        --nsid or --opcode";
+            return Err(Failure::error(Kind::Usage, text));
+        }
         let covers = took.saturating_sub(dropped);
         let mut report = self.summary(took, covers, &Past::new(), ledger);
         report.is_final = true;
@@ -149,6 +174,8 @@ impl<'o> Reporter<'o> {
         } else {
             write(self.options, &report)?;
         }
+        let left_out = self.idle.text();
+        left_out.iter().for_each(|text| say(text));
         if let Some(picture) = picture {
             let what = format!("{} rows", report.rows.len());
             let name = "Access patterns at submission";
@@ -187,7 +214,7 @@ impl Watcher for Reporter<'_> {
     fn due(&self) -> Option<Duration> {
         self.written
             .is_ok()
-            .then(|| self.options.schedule.due(self.reports))?
+            .then(|| self.options.schedule.due(self.reports, self.idle.skipped))?
     }
 
     fn report(&mut self, at: Duration, ledger: Ledger) -> Result<()> {

@@ -15,7 +15,9 @@ use std::time::Duration;
 use anyhow::Context;
 use anyhow::Result;
 use nvme_deep::error::Kind;
+use nvme_deep::model::event::Event;
 use nvme_deep::model::finished::Finished;
+use nvme_deep::model::snapshot::Snapshot;
 use nvme_deep::model::stage::StageSet;
 use nvme_deep::model::untrusted::Untrusted;
 use nvme_deep::model::untrusted::printable;
@@ -27,6 +29,7 @@ use nvme_deep::recording::Playback;
 use nvme_deep::report::ledger::EventClass;
 use nvme_deep::report::ledger::Ledger;
 use nvme_deep::report::ledger::TraceLedger;
+use nvme_deep::report::recount::Recount;
 use nvme_deep::session::settings::Settings;
 
 use crate::commands::census::Census;
@@ -43,6 +46,8 @@ pub struct Replay {
     /// Device and inode.
     file_id: (u64, u64),
     ledger: Option<LedgerInfo>,
+    /// The same as what it means, if it could be read.
+    parsed: Option<Ledger>,
     /// Commands after that ledger.
     later: u64,
     /// Times of the first and the last event.
@@ -68,6 +73,15 @@ fn choice(settings: &Settings) -> String {
     let filter = Some(filter.text()).filter(|text| !text.is_empty());
     let all = [filter, slow, errors].into_iter().flatten();
     all.collect::<Vec<String>>().join(" ")
+}
+
+/// Counts the command of an event.
+///
+/// # Errors
+/// If there are more rows than can be counted; one sentence.
+pub fn count(recount: &Recount, event: &Event, to: &mut Snapshot) -> Result<()> {
+    let counted = recount.add(event, to);
+    counted.map_err(|error| Failure::error(Kind::Usage, format!("the recording: {error}")))
 }
 
 fn failure(path: &impl Display, error: &RecordingError) -> anyhow::Error {
@@ -114,6 +128,7 @@ impl Replay {
             file: path.to_owned(),
             file_id: (metadata.dev(), metadata.ino()),
             ledger: None,
+            parsed: None,
             later: 0,
             span_ns: None,
             size: metadata.len(),
@@ -243,6 +258,7 @@ impl Replay {
         let Self {
             playback,
             ledger,
+            parsed,
             later,
             span_ns,
             settings,
@@ -252,7 +268,8 @@ impl Replay {
         } = self;
         let chooses = !choice(settings).is_empty();
         let read = playback.next_block(&mut |item| match item {
-            Item::Ledger(found) | Item::End(found) => {
+            Item::Ledger(mut found) | Item::End(mut found) => {
+                *parsed = serde_json::from_value(found.ledger.take()).ok();
                 (*ledger, *later) = (Some(found), 0);
             }
             other => {
@@ -311,8 +328,7 @@ impl Replay {
 
     /// The last ledger so far.
     pub fn ledger(&self) -> Option<Ledger> {
-        let ledger = self.ledger.as_ref()?.ledger.clone();
-        serde_json::from_value(ledger).ok()
+        self.parsed.clone()
     }
 
     /// Commands since the last ledger.

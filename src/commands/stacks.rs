@@ -9,6 +9,7 @@ use std::time::Duration;
 
 use anyhow::Context;
 use anyhow::Result;
+use nvme_deep::error::Kind;
 use nvme_deep::model::event::EventKind;
 use nvme_deep::model::event::StackId;
 use nvme_deep::model::histogram::Histogram;
@@ -50,6 +51,7 @@ use crate::commands::standard::stdout;
 use crate::commands::start::Ready;
 use crate::commands::start::refuse_unknown;
 use crate::commands::start::symbolizer;
+use crate::exit::Failure;
 
 /// Upper bound of the time to read the kernel's symbols on a slow machine.
 const SYMBOLS_TAKE: Duration = Duration::from_secs(3);
@@ -131,6 +133,16 @@ fn stack_of(what: &EventKind, at: StackAt) -> Option<(Option<StackId>, Option<u6
     }
 }
 
+/// Most stacks of a recording: more than the kernel keeps.
+const MOST_STACKS: usize = 16_384;
+
+fn too_many() -> anyhow::Error {
+    let text = format!(
+        "the recording has more than {MOST_STACKS} stacks: choose some commands by --ctrl or --opcode"
+    );
+    Failure::error(Kind::Usage, text)
+}
+
 /// Sums the commands of a recording by stack.
 fn replay(options: &StacksOptions, mut replay: Replay) -> Result<Seen> {
     let settings = &options.settings;
@@ -139,12 +151,25 @@ fn replay(options: &StacksOptions, mut replay: Replay) -> Result<Seen> {
     let wants = settings.trace.as_ref().and_then(|t| t.stack);
     let at = wants.context("no stacks were asked for")?;
     let (mut frames, mut sums) = (HashMap::new(), HashMap::new());
+    let mut done = Ok(());
     while replay.next(&mut |item| match item {
         Item::Stacks(stacks) => {
             frames.extend(stacks.iter().map(|s| (StackId(s.id), s.frames())));
         }
         Item::Event(event) if settings.selects(event) => {
             if let Some((id, latency)) = stack_of(&event.what, at) {
+                // all without a description are one
+                let id = id.map(|id| {
+                    if frames.contains_key(&id) {
+                        id
+                    } else {
+                        StackId(0)
+                    }
+                });
+                if sums.len() > MOST_STACKS {
+                    done = Err(too_many());
+                    return;
+                }
                 let (hist, unmeasured): &mut (Histogram, u64) = sums.entry(id).or_default();
                 match latency {
                     Some(ns) => hist.record(ns),
@@ -153,7 +178,9 @@ fn replay(options: &StacksOptions, mut replay: Replay) -> Result<Seen> {
             }
         }
         _ => {}
-    })? {}
+    })? && done.is_ok()
+    {}
+    done?;
     let mut all = StackSums::default();
     for (id, (hist, unmeasured)) in sums {
         let taken = |id| Stack::Taken(frames.get(&id).cloned().unwrap_or_default());

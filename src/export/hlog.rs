@@ -34,6 +34,8 @@ use crate::report::recount::Recount;
 
 /// Significant digits.
 const DIGITS: u8 = 3;
+/// Most counters (8 bytes each) in memory.
+const MOST_COUNTERS: usize = 3 << 20;
 
 /// The row, and the stage or (last) the total.
 type Key = (RowKey, Stage);
@@ -57,6 +59,8 @@ pub struct Hlog<W: Write> {
     /// The number of the current interval.
     number: u64,
     histograms: BTreeMap<Key, Histogram<u64>>,
+    /// Counters of all histograms.
+    counters: usize,
 }
 
 fn other(error: impl Into<Box<dyn std::error::Error + Send + Sync>>) -> io::Error {
@@ -99,6 +103,7 @@ impl<W: Write> Hlog<W> {
             begun: false,
             number: 0,
             histograms: BTreeMap::new(),
+            counters: 0,
         }
     }
 
@@ -142,15 +147,29 @@ impl<W: Write> Hlog<W> {
                 })?;
             histogram.reset();
         }
+        // one histogram may have half a megabyte, and kinds of commands come and go
+        if self.counters > MOST_COUNTERS {
+            (self.histograms, self.counters) = (BTreeMap::new(), 0);
+        }
         Ok(())
     }
 
     fn record(&mut self, key: Key, ns: u64) -> io::Result<()> {
-        let histogram = match self.histograms.entry(key) {
-            Slot::Occupied(entry) => entry.into_mut(),
-            Slot::Vacant(entry) => entry.insert(Histogram::new(DIGITS).map_err(other)?),
+        let (histogram, before) = match self.histograms.entry(key) {
+            Slot::Occupied(entry) => {
+                let histogram = entry.into_mut();
+                let before = histogram.distinct_values();
+                (histogram, before)
+            }
+            Slot::Vacant(entry) => (entry.insert(Histogram::new(DIGITS).map_err(other)?), 0),
         };
-        histogram.record(ns).map_err(other)
+        histogram.record(ns).map_err(other)?;
+        self.counters += histogram.distinct_values() - before;
+        if self.counters > MOST_COUNTERS {
+            // an interval may have several lines of one tag
+            self.flush()?;
+        }
+        Ok(())
     }
 }
 

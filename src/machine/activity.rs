@@ -34,13 +34,17 @@ fn cpu_line(line: &str, tick_ns: u64) -> Option<CpuTimes> {
     let cpu = words.next()?.strip_prefix("cpu")?.parse().ok()?;
     // user nice system idle iowait irq softirq steal
     let times: Vec<u64> = words.map_while(|word| word.parse().ok()).collect();
-    let ns = |field: usize| times.get(field).map(|ticks: &u64| ticks * tick_ns);
+    let ns = |field: usize| {
+        times
+            .get(field)
+            .map(|ticks: &u64| ticks.saturating_mul(tick_ns))
+    };
     Some(CpuTimes {
         cpu,
         steal_ns: ns(7)?,
         irq_ns: ns(5)?,
         softirq_ns: ns(6)?,
-        idle_ns: ns(3)? + ns(4)?,
+        idle_ns: ns(3)?.saturating_add(ns(4)?),
     })
 }
 
@@ -65,7 +69,7 @@ impl System {
         let bytes = |file: &str| {
             let path = self.path("sys/kernel/debug/swiotlb").join(file);
             let slots: u64 = read_line(&path)?.parse().ok()?;
-            Some(slots * BOUNCE_BYTES)
+            Some(slots.saturating_mul(BOUNCE_BYTES))
         };
         Some(Pool {
             used: bytes("io_tlb_used")?,

@@ -34,6 +34,25 @@ const KIND_TYPEDEF: u32 = 8;
 const KIND_FUNC: u32 = 12;
 const KIND_FUNC_PROTO: u32 = 13;
 
+/// A walk through nested structs. In a file, a struct may contain itself.
+#[derive(Default)]
+struct Walk {
+    depth: u32,
+    structs: u32,
+}
+
+impl Walk {
+    /// Goes into a struct; false: it has been going on for too long. No kernel nests as deeply.
+    const fn enter(&mut self) -> bool {
+        if self.depth >= 32 || self.structs >= 10_000 {
+            return false;
+        }
+        self.depth += 1;
+        self.structs += 1;
+        true
+    }
+}
+
 /// An owned BTF object. A module's object refers to the kernel image's, which must outlive it. The
 /// number is the id of its first type: lower ids belong to the image.
 pub struct Btf(NonNull<btf>, u32);
@@ -160,14 +179,19 @@ impl Btf {
             .collect()
     }
 
-    fn collect(&self, id: u32, base: u32, into: &mut BTreeMap<String, u32>) {
+    fn collect(&self, id: u32, base: u32, walk: &mut Walk, into: &mut BTreeMap<String, u32>) {
+        if !walk.enter() {
+            return;
+        }
         for (name, of, bits) in self.members(id) {
+            let at = base.saturating_add(bits / 8);
             if name.is_empty() {
-                self.collect(of, base + bits / 8, into);
+                self.collect(of, at, walk, into);
             } else {
-                into.insert(name.to_owned(), base + bits / 8);
+                into.insert(name.to_owned(), at);
             }
         }
+        walk.depth -= 1;
     }
 
     /// The layout of a struct.
@@ -177,7 +201,7 @@ impl Btf {
             size: self.size_or_type(id)?,
             members: BTreeMap::new(),
         };
-        self.collect(id, 0, &mut found.members);
+        self.collect(id, 0, &mut Walk::default(), &mut found.members);
         Some(found)
     }
 
@@ -185,16 +209,22 @@ impl Btf {
     /// between.
     pub fn has_path(&self, name: &str, path: &[&str]) -> bool {
         self.find(name, KIND_STRUCT)
-            .is_some_and(|id| self.leads(id, path))
+            .is_some_and(|id| self.leads(id, path, &mut Walk::default()))
     }
 
-    fn leads(&self, id: u32, path: &[&str]) -> bool {
+    fn leads(&self, id: u32, path: &[&str], walk: &mut Walk) -> bool {
         let Some((first, rest)) = path.split_first() else {
             return true;
         };
-        self.members(id).into_iter().any(|(name, of, _)| {
-            (name.is_empty() && self.leads(of, path)) || (name == *first && self.leads(of, rest))
-        })
+        if !walk.enter() {
+            return false;
+        }
+        let found = self.members(id).into_iter().any(|(name, of, _)| {
+            (name.is_empty() && self.leads(of, path, walk))
+                || (name == *first && self.leads(of, rest, walk))
+        });
+        walk.depth -= 1;
+        found
     }
 
     /// Adds all types of another object. Returns false on failure.

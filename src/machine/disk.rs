@@ -198,9 +198,10 @@ impl System {
         let number = |at: &Path, file| read_line(&at.join(file))?.parse::<u64>().ok();
         let blocks = || {
             let bytes = number(whole, "queue/logical_block_size")?;
-            let first = number(&at, "start")? * SECTOR_BYTES / bytes;
-            let count = number(&at, "size")? * SECTOR_BYTES / bytes;
-            Some((first, (first + count).checked_sub(1)?))
+            let in_blocks = |sectors: u64| sectors.checked_mul(SECTOR_BYTES)?.checked_div(bytes);
+            let first = in_blocks(number(&at, "start")?)?;
+            let count = in_blocks(number(&at, "size")?)?;
+            Some((first, first.checked_add(count)?.checked_sub(1)?))
         };
         let blocks = match is_part {
             true => Some(blocks().ok_or_else(missing)?),

@@ -101,6 +101,20 @@ fn skipped(code: &[u8]) -> usize {
     }
 }
 
+/// Most segments of an executable.
+const SEGMENTS: usize = 256;
+
+/// The name of a symbol, as long as `left` bytes of names are left.
+fn short_name<'data>(symbol: &impl ObjectSymbol<'data>, left: &mut usize) -> Option<&'data str> {
+    if *left == 0 {
+        return None;
+    }
+    let name = symbol.name().ok()?;
+    let is_short = name.len() <= *left;
+    *left = left.saturating_sub(name.len());
+    is_short.then_some(name)
+}
+
 /// The probes in a section `.note.stapsdt`. Each note has its sizes, the name of its kind, three
 /// addresses, and three texts: provider, probe, arguments.
 fn probes(mut notes: &[u8]) -> BTreeMap<String, BTreeMap<String, usize>> {
@@ -161,12 +175,15 @@ impl Symbols {
         let file = object::File::parse(bytes)?;
         let segments: Vec<(u64, u64, u64)> = file
             .segments()
+            .take(SEGMENTS)
             .map(|s| (s.address(), s.file_range().0, s.file_range().1))
             .collect();
         let offset = |address: u64| {
-            let inside = |(at, _, len): &&(u64, u64, u64)| (*at..at + len).contains(&address);
+            let inside = |(at, _, len): &&(u64, u64, u64)| {
+                address.checked_sub(*at).is_some_and(|since| since < *len)
+            };
             let (at, from, _) = segments.iter().find(inside)?;
-            usize::try_from(address - at + from).ok()
+            usize::try_from((address - at).checked_add(*from)?).ok()
         };
         let place = |address: u64| {
             let at = offset(address)?;
@@ -177,9 +194,12 @@ impl Symbols {
                 trap: Trap::at(&code[skip..]),
             })
         };
-        let mut functions = local_functions(&file, &place);
+        // names may overlap in the table of strings: all together are no longer than the file, if it
+        // was made by a linker
+        let mut left = 2 * bytes.len();
+        let mut functions = local_functions(&file, &place, &mut left);
         for symbol in file.dynamic_symbols().filter(ObjectSymbol::is_definition) {
-            if let Some((name, at)) = symbol.name().ok().zip(place(symbol.address())) {
+            if let Some((name, at)) = short_name(&symbol, &mut left).zip(place(symbol.address())) {
                 functions.insert(name.to_owned(), at);
             }
         }
@@ -225,11 +245,12 @@ impl Symbols {
 fn local_functions(
     file: &object::File<'_>,
     place: &dyn Fn(u64) -> Option<Probe>,
+    left: &mut usize,
 ) -> BTreeMap<String, Probe> {
     let mut found: BTreeMap<String, (u64, Option<Probe>)> = BTreeMap::new();
     let functions = file.symbols().filter(|s| s.kind() == SymbolKind::Text);
     for symbol in functions.filter(ObjectSymbol::is_definition) {
-        let (Ok(name), at) = (symbol.name(), symbol.address()) else {
+        let (Some(name), at) = (short_name(&symbol, left), symbol.address()) else {
             continue;
         };
         match found.get_mut(name) {

@@ -144,7 +144,9 @@ impl System {
                     transport: transport.into(),
                     queues: number("queue_count").filter(|&n| n > 0),
                     // zero based, as in the specification (CAP.MQES)
-                    depth: number("sqsize").map(|n| n + 1).filter(|&n| n > 1),
+                    depth: number("sqsize")
+                        .and_then(|n| n.checked_add(1))
+                        .filter(|&n| n > 1),
                     namespaces: namespaces_in(&at),
                 })
             })

@@ -16,7 +16,7 @@ pub struct FineHistogram<const BITS: u32> {
 
 impl<const BITS: u32> FineHistogram<BITS> {
     /// The bucket of a value.
-    const fn index(value: u64) -> usize {
+    pub(crate) const fn index(value: u64) -> usize {
         if value < 1 << BITS {
             return value as usize;
         }

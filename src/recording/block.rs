@@ -236,7 +236,7 @@ impl Decoder {
     fn read(&mut self, payload: &[u8]) -> Result<(usize, u64), Damage> {
         let mut cursor = Cursor::new(payload);
         let rows = cursor.u32()? as usize;
-        if rows > MAX_ROWS {
+        if rows > MAX_ROWS || rows > payload.len() {
             return Err(Damage::Length);
         }
         let base_ns = cursor.u64()?;

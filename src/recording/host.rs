@@ -9,7 +9,6 @@ use std::io::Write;
 
 use serde::Deserialize;
 use serde::Serialize;
-use serde::de::DeserializeOwned;
 
 use super::bytes::Cursor;
 use super::columns::get;
@@ -19,6 +18,8 @@ use super::columns::zigzag;
 use super::error::Damage;
 use super::error::Error;
 use super::frame::Content;
+use super::json::ledger;
+use super::json::parse;
 use super::meta::ClockReading;
 use super::meta::LedgerInfo;
 use super::meta::RunInfo;
@@ -38,6 +39,9 @@ use crate::nvme::status::Status;
 
 /// Maximum number of events in a block.
 const MAX_ROWS: usize = 4096;
+/// Most events of a recording, beyond one for each two bytes of its file: they are kept in memory, and
+/// a few bytes can be a block of thousands.
+const MOST_EVENTS: u64 = 400_000;
 /// Columns of an event: kind and what is known; time; controller, queue, command id, opcode,
 /// namespace; block or vector; number of blocks; status; pattern of points; request; five points.
 const COLUMNS: usize = 12 + HOST_POINTS;
@@ -239,7 +243,7 @@ fn encode(events: &[HostEvent], out: &mut Vec<u8>) {
 fn decode(payload: &[u8], to: &mut Vec<HostEvent>) -> Result<(), Damage> {
     let mut cursor = Cursor::new(payload);
     let (count, mut at_ns) = (cursor.u32()? as usize, cursor.u64()?);
-    if count > MAX_ROWS {
+    if count > MAX_ROWS || count > payload.len() {
         return Err(Damage::Length);
     }
     let mut rows = vec![[0; COLUMNS]; count];
@@ -375,11 +379,6 @@ pub struct HostRecording {
     pub damage: Option<Damage>,
 }
 
-fn json<T: DeserializeOwned>(payload: &[u8]) -> Result<T, Damage> {
-    serde_json::from_slice(payload)
-        .map_err(|_| Damage::Content("a block does not have the form of its kind"))
-}
-
 impl HostRecording {
     /// Reads a recording to its end, or up to a damage.
     ///
@@ -389,7 +388,7 @@ impl HostRecording {
     pub fn read(file: impl Read) -> Result<Self, Error> {
         let mut blocks = Blocks::open(file)?;
         let info: RunInfo = match blocks.next()? {
-            Some((head, payload)) if head.content == Content::Run => json(payload)?,
+            Some((head, payload)) if head.content == Content::Run => parse(payload)?,
             _ => return Err(Damage::Content("it does not begin with a run").into()),
         };
         let Some(target) = info.target.clone() else {
@@ -401,8 +400,12 @@ impl HostRecording {
             ..Self::default()
         };
         while let Some((head, payload)) = blocks.next()? {
-            if let Err(damage) = read.add(head.content, payload) {
-                blocks.reject(damage);
+            let added = read.add(head.content, payload);
+            let most = MOST_EVENTS + blocks.whole_bytes() / 2;
+            match added {
+                Ok(()) if read.events.len() as u64 > most => blocks.reject(Damage::Length),
+                Ok(()) => {}
+                Err(damage) => blocks.reject(damage),
             }
         }
         if let Some(Ending::Damaged(damage)) = blocks.ending() {
@@ -414,10 +417,10 @@ impl HostRecording {
     fn add(&mut self, content: Content, payload: &[u8]) -> Result<(), Damage> {
         match content {
             Content::HostEvents => decode(payload, &mut self.events)?,
-            Content::HostControllers => self.controllers = json(payload)?,
-            Content::Readings => self.readings.extend(json::<Vec<ClockReading>>(payload)?),
+            Content::HostControllers => self.controllers = parse(payload)?,
+            Content::Readings => self.readings.extend(parse::<Vec<ClockReading>>(payload)?),
             Content::End => {
-                let end: LedgerInfo = json(payload)?;
+                let end = ledger(payload)?;
                 self.ledger = serde_json::from_value(end.ledger).ok();
             }
             _ => {}

@@ -11,6 +11,7 @@ mod distance;
 mod error;
 mod frame;
 mod host;
+mod json;
 mod meta;
 mod playback;
 mod reader;

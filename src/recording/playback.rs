@@ -4,13 +4,13 @@
 use std::collections::VecDeque;
 use std::io::Read;
 
-use serde::de::DeserializeOwned;
-
 use super::block::Decoder;
 use super::error::Damage;
 use super::error::Error;
 use super::frame::Content;
 use super::frame::Head;
+use super::json::ledger;
+use super::json::parse;
 use super::meta::ClockOffset;
 use super::meta::ClockReading;
 use super::meta::ControllerInfo;
@@ -46,34 +46,37 @@ pub enum Item<'a> {
     End(LedgerInfo),
 }
 
+/// Most bytes of all stacks of a recording, as JSON: a reader keeps them.
+const MOST_STACKS: usize = 32 << 20;
+
+/// Most items that are read ahead, for the offset of the clock, which is among the first.
+const MOST_EARLY: usize = 64;
+
 /// A recording that is being read.
 pub struct Playback<R> {
     blocks: Blocks<R>,
     decoder: Decoder,
     info: RunInfo,
     events: u64,
+    /// Bytes of the stacks so far.
+    stacks: usize,
     /// Items that were read ahead.
     early: VecDeque<Item<'static>>,
     /// A block that was read ahead, and is not decoded.
     held: Option<Head>,
 }
 
-fn json<T: DeserializeOwned>(payload: &[u8]) -> Result<T, Damage> {
-    serde_json::from_slice(payload)
-        .map_err(|_| Damage::Content("a block does not have the form of its kind"))
-}
-
 /// The item of a block without events; `None` if it has none.
 fn item(content: Content, payload: &[u8]) -> Result<Option<Item<'static>>, Damage> {
     Ok(Some(match content {
-        Content::Stacks => Item::Stacks(json(payload)?),
-        Content::Clock => Item::Clock(json(payload)?),
-        Content::Controllers => Item::Controllers(json(payload)?),
-        Content::Ledger => Item::Ledger(json(payload)?),
-        Content::Activity => Item::Activity(json(payload)?),
-        Content::Machine => Item::Machine(json(payload)?),
-        Content::Readings => Item::Readings(json(payload)?),
-        Content::End => Item::End(json(payload)?),
+        Content::Stacks => Item::Stacks(parse(payload)?),
+        Content::Clock => Item::Clock(parse(payload)?),
+        Content::Controllers => Item::Controllers(parse(payload)?),
+        Content::Ledger => Item::Ledger(ledger(payload)?),
+        Content::Activity => Item::Activity(parse(payload)?),
+        Content::Machine => Item::Machine(parse(payload)?),
+        Content::Readings => Item::Readings(parse(payload)?),
+        Content::End => Item::End(ledger(payload)?),
         Content::Events
         | Content::Run
         | Content::HostEvents
@@ -91,7 +94,7 @@ impl<R: Read> Playback<R> {
     pub fn open(file: R) -> Result<Self, Error> {
         let mut blocks = Blocks::open(file)?;
         let info = match blocks.next()? {
-            Some((head, payload)) if head.content == Content::Run => json(payload)?,
+            Some((head, payload)) if head.content == Content::Run => parse(payload)?,
             Some(_) => return Err(Damage::Content("it does not begin with a run").into()),
             None => match blocks.ending() {
                 Some(Ending::Damaged(damage)) => return Err(damage.into()),
@@ -103,6 +106,7 @@ impl<R: Read> Playback<R> {
             decoder: Decoder::default(),
             info,
             events: 0,
+            stacks: 0,
             early: VecDeque::new(),
             held: None,
         })
@@ -153,7 +157,12 @@ impl<R: Read> Playback<R> {
                 to(Item::Event(event));
             })
         } else {
-            item(head.content, payload).map(|item| item.into_iter().for_each(to))
+            let is_stacks = head.content == Content::Stacks;
+            self.stacks += if is_stacks { payload.len() } else { 0 };
+            match item(head.content, payload) {
+                Ok(_) if self.stacks > MOST_STACKS => Err(Damage::Length),
+                item => item.map(|item| item.into_iter().for_each(to)),
+            }
         };
         if let Err(damage) = done {
             self.blocks.reject(damage);
@@ -169,7 +178,7 @@ impl<R: Read> Playback<R> {
     /// If the file cannot be read.
     pub fn first_clock(&mut self) -> Result<Option<ClockOffset>, Error> {
         let mut found = None;
-        while self.held.is_none() && found.is_none() {
+        while self.held.is_none() && found.is_none() && self.early.len() < MOST_EARLY {
             let Some((head, payload)) = self.blocks.next()? else {
                 break;
             };

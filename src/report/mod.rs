@@ -7,6 +7,7 @@ pub mod diff;
 pub mod doctor;
 pub mod finding;
 pub mod heatmap;
+pub mod idle;
 pub mod inflight;
 pub mod latency;
 pub mod ledger;

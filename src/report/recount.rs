@@ -2,6 +2,8 @@
 //! Counts the events of a recording, by the rules by which the BPF side counts commands
 //! (bpf/include/stages.bpf.h).
 
+use std::collections::btree_map::Entry;
+
 use crate::model::event::Event;
 use crate::model::finished::Finished;
 use crate::model::finished::Intervals;
@@ -38,6 +40,19 @@ const fn size_class(bytes: u32) -> u8 {
     }
 }
 
+/// Most histograms of a recording. A file may have more kinds of commands than any machine.
+const MOST_HISTOGRAMS: usize = 6144;
+
+/// A recording has more rows than can be counted.
+#[derive(Debug, thiserror::Error)]
+#[error(
+    "it has commands of more than {rows} kinds (controller, namespace, opcode, observed points): \
+     choose some by --ctrl, --nsid or --opcode"
+)]
+pub struct TooManyRows {
+    rows: usize,
+}
+
 impl Recount {
     /// The row of a command.
     pub fn row(&self, command: &Finished<'_>) -> RowKey {
@@ -55,19 +70,27 @@ impl Recount {
     }
 
     /// Adds a finished command to the counts. Other events are ignored.
-    pub fn add(&self, event: &Event, to: &mut Snapshot) {
+    ///
+    /// # Errors
+    /// If there are too many rows.
+    pub fn add(&self, event: &Event, to: &mut Snapshot) -> Result<(), TooManyRows> {
         let Some(command) = Finished::of(event) else {
-            return;
+            return Ok(());
         };
         let (row, asked) = (self.row(&command), command.asked);
         let pattern = command.pattern(self.stage_set);
-        let cell = to.cells.entry((row, pattern));
-        let cell = cell.or_insert_with(|| Cell::empty(self.stage_set));
+        let most = MOST_HISTOGRAMS / self.stage_set.histograms();
+        let rows = to.cells.len();
+        let cell = match to.cells.entry((row, pattern)) {
+            Entry::Occupied(cell) => cell.into_mut(),
+            Entry::Vacant(_) if rows >= most => return Err(TooManyRows { rows: most }),
+            Entry::Vacant(cell) => cell.insert(Cell::empty(self.stage_set)),
+        };
         cell.bytes += u64::from(asked.and_then(|a| a.bytes).unwrap_or(0));
         let Intervals { stages, total } = command.intervals(self.stage_set);
         let Some(total) = total else {
             cell.unmeasured += 1;
-            return;
+            return Ok(());
         };
         for stage in &stages {
             cell.hists[stage.run.first].record(stage.ns);
@@ -77,6 +100,7 @@ impl Recount {
         if let Some(lat) = self.lat.filter(|_| pattern & (NO_SETUP | NO_COMPLETE) == 0) {
             cell.lat[lat.index(total.ns / 1000)] += 1;
         }
+        Ok(())
     }
 }
 
@@ -153,7 +177,8 @@ mod tests {
             block_sizes,
         };
         let mut snapshot = Snapshot::default();
-        events.iter().for_each(|e| recount.add(e, &mut snapshot));
+        let mut add = |event| recount.add(event, &mut snapshot);
+        events.iter().for_each(|event| add(event).unwrap());
         snapshot
     }
 

@@ -22,6 +22,9 @@ use crate::source::REORDER_NS;
 
 /// Number of longest commands that the first pass keeps.
 const LONGEST: usize = 1 << 16;
+/// Most changes that wait for earlier ones (54 MB). Only where very many long commands overlap, some
+/// are then out of order.
+const MOST_WAITING: usize = 400_000;
 
 /// A namespace: controller instance and namespace id.
 pub type DiskKey = (u32, u32);
@@ -300,7 +303,8 @@ impl Submissions {
         let before = now_ns.saturating_sub(wait);
         loop {
             let next = self.changes.peek()?.0;
-            if next.at_ns >= before && now_ns != u64::MAX {
+            let is_full = self.changes.len() > MOST_WAITING;
+            if next.at_ns >= before && now_ns != u64::MAX && !is_full {
                 return None;
             }
             self.changes.pop();

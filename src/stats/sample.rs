@@ -47,24 +47,18 @@ impl Sample {
             all.take(count).cloned().collect()
         };
         let slices: Vec<FineHistogram> = recordings.iter().flat_map(padded).collect();
-        let used = slices.iter().filter(|h| h.count() > 0);
-        let (mut first, mut end) = (usize::MAX, 0);
-        for range in used.map(FineHistogram::buckets) {
-            (first, end) = (first.min(range.start), end.max(range.end));
-        }
+        let mut used: Vec<usize> = slices.iter().flat_map(FineHistogram::buckets).collect();
+        used.sort_unstable();
+        used.dedup();
         let (mut ends, mut below) = (Vec::new(), Vec::new());
         let mut sums = vec![0_u32; slices.len()];
-        for bucket in first..end {
+        for bucket in used {
             let counts = slices.iter().map(|h| h.at(bucket));
-            let mut any = false;
             for (sum, count) in sums.iter_mut().zip(counts) {
                 *sum = sum.saturating_add(count);
-                any |= count > 0;
             }
-            if any {
-                ends.push(bounds(bucket));
-                below.extend(&sums);
-            }
+            ends.push(bounds(bucket));
+            below.extend(&sums);
         }
         Self {
             recordings: recordings.len(),

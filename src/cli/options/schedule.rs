@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use anyhow::Error;
 use anyhow::Result;
+use nvme_deep::report::idle::times;
 use nvme_deep::units::parse_duration;
 
 use super::usage;
@@ -24,19 +25,15 @@ pub struct Schedule {
     pub delta: bool,
 }
 
-/// `n` times `step`; saturates.
-fn times(step: Duration, n: u64) -> Duration {
-    step.saturating_mul(u32::try_from(n).unwrap_or(u32::MAX))
-}
-
 impl Schedule {
-    /// When the next report is due after this many, since the first interval began. `None`: only the
-    /// final one is left, which counts as one of COUNT without `--delta`.
-    pub fn due(&self, written: u64) -> Option<Duration> {
+    /// When the next report is due after this many, and after intervals that were left out, since the
+    /// first interval began. `None`: only the final one is left, which counts as one of COUNT without
+    /// `--delta`.
+    pub fn due(&self, written: u64, skipped: u64) -> Option<Duration> {
         let least = u64::from(!self.delta);
         let interims = self.count.map_or(u64::MAX, |n| n - least);
         let step = self.interval.filter(|_| written < interims)?;
-        Some(times(step, written + 1))
+        Some(times(step, skipped.saturating_add(written + 1)))
     }
 
     /// Length of the run; `None`: until it is stopped.
@@ -103,12 +100,13 @@ mod tests {
             ..Schedule::default()
         };
         assert_eq!(
-            [0, 1, 2].map(|n| schedule.due(n)),
+            [0, 1, 2].map(|n| schedule.due(n, 0)),
             [Some(S), Some(2 * S), None]
         );
         schedule.delta = true;
-        assert_eq!([2, 3].map(|n| schedule.due(n)), [Some(3 * S), None]);
-        assert_eq!(Schedule::default().due(0), None);
+        assert_eq!([2, 3].map(|n| schedule.due(n, 0)), [Some(3 * S), None]);
+        assert_eq!(schedule.due(2, 5), Some(8 * S));
+        assert_eq!(Schedule::default().due(0, 0), None);
     }
 
     #[test]

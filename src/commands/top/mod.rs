@@ -31,6 +31,7 @@ use self::app::Action;
 use self::app::App;
 use self::meter::Meter;
 use self::page::page;
+use self::replay::Recorded;
 use self::screen::Input;
 use self::screen::Screen;
 use self::view::Look;
@@ -42,6 +43,7 @@ use crate::commands::run::Upkeep;
 use crate::commands::run::Wake;
 use crate::commands::run::Watchdog;
 use crate::commands::run::stop_signals;
+use crate::commands::say;
 use crate::commands::say_ledger;
 use crate::commands::standard;
 use crate::commands::start::Ready;
@@ -84,6 +86,20 @@ struct Display {
 }
 
 impl Display {
+    fn of_pages(options: &TopOptions, app: App, title: String) -> Self {
+        Self {
+            app,
+            out: Out::Pages,
+            title,
+            look: Look {
+                color: options.color_pages,
+                unicode: has_unicode(),
+            },
+            done: false,
+            panics: options.test_panic,
+        }
+    }
+
     fn draw(&mut self) -> Result<()> {
         match &mut self.out {
             Out::Screen(screen, _) => screen.draw(&self.app, &self.title, self.look),
@@ -131,23 +147,13 @@ impl Display {
 
 /// Opens the screen, or the pages.
 fn open(options: &TopOptions, app: App, title: String, waker: &Sender<Wake>) -> Result<Display> {
-    let (mut color, mut out) = (options.color_pages, Out::Pages);
+    let mut display = Display::of_pages(options, app, title);
     if has_screen() {
         let (sender, inputs) = channel();
         let screen = Screen::take_over(sender, waker.clone())?;
-        (color, out) = (options.color, Out::Screen(Box::new(screen), inputs));
+        (display.look.color, display.out) = (options.color, Out::Screen(Box::new(screen), inputs));
     }
-    Ok(Display {
-        app,
-        out,
-        title,
-        look: Look {
-            color,
-            unicode: has_unicode(),
-        },
-        done: false,
-        panics: options.test_panic,
-    })
+    Ok(display)
 }
 
 /// The time of the next interval: late ones are not made up for.
@@ -204,14 +210,8 @@ impl Upkeep<()> for NoUpkeep {
     }
 }
 
-fn recorded(options: &TopOptions, path: &Path) -> Result<()> {
-    let mut recorded = replay::read(path, options)?;
-    let app = App::new(Top::new(recorded.stage_set));
-    let title = format!(
-        "nvme-deep top  {}  every {:?}",
-        file_name(path),
-        options.interval
-    );
+/// Shows a recording on the screen.
+fn recorded(options: &TopOptions, mut recorded: Recorded, app: App, title: String) -> Result<()> {
     let (waker, stop) = channel();
     stop_signals(waker.clone())?;
     let mut display = open(options, app, title, &waker)?;
@@ -223,24 +223,50 @@ fn recorded(options: &TopOptions, path: &Path) -> Result<()> {
         if display.done {
             return Ok(Turn::Done);
         }
-        let is_screen = matches!(display.out, Out::Screen(..));
-        if tick.now >= due || !is_screen {
-            let Some(sample) = recorded.samples.pop_front() else {
+        if tick.now >= due {
+            let Some(sample) = recorded.next()? else {
                 display.app.ended = true;
                 display.draw()?;
                 // the last interval stays until a key
-                let never = Turn::Until(Duration::MAX);
-                return Ok(if is_screen { never } else { Turn::Done });
+                return Ok(Turn::Until(Duration::MAX));
             };
             display.push(sample)?;
             due = after(due, tick.now, options.interval);
         }
-        Ok(Turn::Until(if is_screen { due } else { tick.now }))
+        Ok(Turn::Until(due))
     });
     drop(display);
     shown?;
-    say_ledger(&recorded.ledger, options.settings.attaching.verbose > 0);
-    recorded.verdict
+    say_end(options, &recorded)
+}
+
+fn say_end(options: &TopOptions, recorded: &Recorded) -> Result<()> {
+    let (ledger, left_out, verdict) = recorded.end();
+    left_out.iter().for_each(|text| say(text));
+    say_ledger(&ledger, options.settings.attaching.verbose > 0);
+    verdict
+}
+
+/// Shows a recording: on the screen, or as pages.
+///
+/// # Errors
+/// One sentence each, with the exit code of its kind.
+pub fn of_recording(options: &TopOptions, path: &Path) -> Result<()> {
+    let mut recording = Recorded::open(path, options)?;
+    let app = App::new(Top::new(recording.stage_set));
+    let title = format!(
+        "nvme-deep top  {}  every {:?}",
+        file_name(path),
+        options.interval
+    );
+    if has_screen() {
+        return recorded(options, recording, app, title);
+    }
+    let mut display = Display::of_pages(options, app, title);
+    while let Some(sample) = recording.next()? {
+        display.push(sample)?;
+    }
+    say_end(options, &recording)
 }
 
 /// Runs the command to its end.
@@ -250,7 +276,7 @@ fn recorded(options: &TopOptions, path: &Path) -> Result<()> {
 /// before.
 pub fn run(options: &TopOptions) -> Result<()> {
     match &options.from {
-        Some(path) => recorded(options, path),
+        Some(path) => of_recording(options, path),
         None => live(options),
     }
 }

@@ -1,16 +1,22 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! `top --from`: the intervals of a recording.
 
+use std::collections::BTreeSet;
 use std::collections::VecDeque;
 use std::path::Path;
 use std::time::Duration;
 
 use anyhow::Result;
+use nvme_deep::error::Kind;
 use nvme_deep::model::event::Event;
+use nvme_deep::model::finished::Finished;
+use nvme_deep::model::row::RowKey;
 use nvme_deep::model::snapshot::Snapshot;
 use nvme_deep::model::stage::StageSet;
 use nvme_deep::model::stratum::BlockSizes;
 use nvme_deep::recording::Item;
+use nvme_deep::report::idle::Idle;
+use nvme_deep::report::idle::times;
 use nvme_deep::report::latency::rows;
 use nvme_deep::report::ledger::Ledger;
 use nvme_deep::report::recount::Recount;
@@ -18,20 +24,28 @@ use nvme_deep::report::top::Sample;
 use nvme_deep::report::top::queues::QueueCollector;
 use nvme_deep::report::top::slowest::Collector;
 use nvme_deep::report::top::slowest::SlowCommand;
+use nvme_deep::session::settings::Settings;
 
 use crate::cli::options::TopOptions;
 use crate::commands::replay::Replay;
+use crate::commands::replay::count;
+use crate::exit::Failure;
 
-/// A recording as intervals.
+/// Most rows of a recording: each has a history.
+const MOST_ROWS: usize = 1024;
+
+/// A recording as intervals, which are read as they are asked for.
 pub struct Recorded {
     /// The stages that it has, or that were asked for.
     pub stage_set: StageSet,
-    /// The intervals, the first one first.
-    pub samples: VecDeque<Sample>,
-    /// The ledger of the run.
-    pub ledger: Ledger,
-    /// An error if the file is not complete.
-    pub verdict: Result<()>,
+    replay: Replay,
+    settings: Settings,
+    cutter: Cutter,
+    /// Events that were read, and the ledger before them.
+    events: VecDeque<Event>,
+    before: Ledger,
+    is_first: bool,
+    ledger: Option<Ledger>,
 }
 
 /// Counts the commands of the current interval.
@@ -39,9 +53,10 @@ struct Cutter {
     recount: Recount,
     step: Duration,
     now: Snapshot,
-    samples: VecDeque<Sample>,
+    /// Intervals that have ended.
+    ended: VecDeque<Sample>,
     /// Number of the current interval.
-    number: u32,
+    number: u64,
     begin_ns: u64,
     /// The time of the last event: it may be later than the end of the run.
     last: Duration,
@@ -49,19 +64,43 @@ struct Cutter {
     queues: QueueCollector,
     /// Commands that failed, since the start.
     failed: u64,
+    idle: Idle,
+    keys: BTreeSet<RowKey>,
 }
 
 impl Cutter {
+    fn new(step: Duration, stage_set: StageSet, begin_ns: u64) -> Self {
+        Self {
+            recount: Recount {
+                stage_set,
+                lat: None,
+                split_size: false,
+                block_sizes: BlockSizes::default(),
+            },
+            step,
+            now: Snapshot::default(),
+            ended: VecDeque::new(),
+            number: 0,
+            begin_ns,
+            last: Duration::ZERO,
+            collector: Collector::default(),
+            queues: QueueCollector::default(),
+            failed: 0,
+            idle: Idle::default(),
+            keys: BTreeSet::new(),
+        }
+    }
+
     fn end(&self) -> Duration {
-        self.step.saturating_mul(self.number + 1)
+        times(self.step, self.number.saturating_add(1))
     }
 
     /// Ends the interval at this time, which is earlier than its end for the last one.
     fn close(&mut self, at: Duration, ledger: &Ledger) {
         let stage_set = self.recount.stage_set;
-        let begin = self.step.saturating_mul(self.number);
+        let begin = times(self.step, self.number);
         let covers = at.saturating_sub(begin).max(Duration::from_nanos(1));
-        self.samples.push_back(Sample {
+        self.ended.push_back(Sample {
             at,
             rows: rows(&self.now, stage_set, None, covers),
             ledger: ledger.clone(),
@@ -71,84 +110,126 @@ impl Cutter {
             queues: Some(self.queues.take(covers)),
         });
         self.now = Snapshot::default();
-        self.number += 1;
+        self.number = self.number.saturating_add(1);
     }
 
-    fn add(&mut self, event: &Event, at: Duration, ledger: &Ledger) {
-        while at >= self.end() {
+    fn add(&mut self, event: &Event, at: Duration, ledger: &Ledger) -> Result<()> {
+        if at >= self.end() {
+            let due = self.end();
+            self.close(due, ledger);
+            let skipped = self.idle.skip(due, at, self.step);
+            self.number = self.number.saturating_add(skipped);
+        }
+        // at most those that Idle permits
+        while at >= self.end() && self.number < u64::MAX {
             self.close(self.end(), ledger);
         }
         self.last = at.max(self.last);
-        self.recount.add(event, &mut self.now);
+        count(&self.recount, event, &mut self.now)?;
+        let command = Finished::of(event);
+        self.keys.extend(command.map(|c| self.recount.row(&c)));
+        if self.keys.len() > MOST_ROWS {
+            let text = format!(
+                "the recording has more than {MOST_ROWS} rows: choose some by --ctrl, --nsid or \
+                 --opcode"
+            );
+            return Err(Failure::error(Kind::Usage, text));
+        }
         self.queues.add(event);
         let command = SlowCommand::of(event, self.recount.stage_set, self.begin_ns);
         command.into_iter().for_each(|c| self.collector.add(c));
         let verdict = event.what.outcome().and_then(|o| o.verdict);
         self.failed += u64::from(verdict.is_some_and(|v| !v.status.is_success()));
+        Ok(())
     }
 }
 
-/// Reads a recording.
-///
-/// # Errors
-/// If it cannot be read, or lacks what is asked for; one sentence.
-pub fn read(path: &Path, options: &TopOptions) -> Result<Recorded> {
-    let mut settings = options.settings.clone();
-    if !options.needs_stages {
-        settings.stage_set = StageSet::Total;
-    }
-    let mut replay = Replay::open(path, &settings)?;
-    replay.require_pairs()?;
-    replay.say_choice();
-    replay.show_progress();
-    // without --stages, what the recording has
-    if !options.needs_stages && replay.info().stage_set != StageSet::Total {
-        settings.stage_set = StageSet::Basic;
-    }
-    let begin_ns = replay.info().begin_ns;
-    let mut cutter = Cutter {
-        recount: Recount {
+impl Recorded {
+    /// Opens a recording.
+    ///
+    /// # Errors
+    /// If it cannot be read, or lacks what is asked for; one sentence.
+    pub fn open(path: &Path, options: &TopOptions) -> Result<Self> {
+        let mut settings = options.settings.clone();
+        if !options.needs_stages {
+            settings.stage_set = StageSet::Total;
+        }
+        let replay = Replay::open(path, &settings)?;
+        replay.require_pairs()?;
+        replay.say_choice();
+        // without --stages, what the recording has
+        if !options.needs_stages && replay.info().stage_set != StageSet::Total {
+            settings.stage_set = StageSet::Basic;
+        }
+        let begin_ns = replay.info().begin_ns;
+        Ok(Self {
             stage_set: settings.stage_set,
-            lat: None,
-            split_size: false,
-            block_sizes: BlockSizes::default(),
-        },
-        step: options.interval,
-        now: Snapshot::default(),
-        samples: VecDeque::new(),
-        number: 0,
-        begin_ns,
-        last: Duration::ZERO,
-        collector: Collector::default(),
-        queues: QueueCollector::default(),
-        failed: 0,
-    };
-    let mut is_first = true;
-    let mut more = true;
-    while more {
-        let ledger = replay.ledger().unwrap_or_default();
-        more = replay.next(&mut |item| {
+            cutter: Cutter::new(options.interval, settings.stage_set, begin_ns),
+            replay,
+            settings,
+            events: VecDeque::new(),
+            before: Ledger::default(),
+            is_first: true,
+            ledger: None,
+        })
+    }
+
+    fn take(&mut self, event: &Event) -> Result<()> {
+        let Cutter { begin_ns, step, .. } = self.cutter;
+        let at = Duration::from_nanos(event.at_ns.saturating_sub(begin_ns));
+        if self.is_first {
+            // a ring may have dropped the begin
+            let number = at.as_nanos() / step.as_nanos().max(1);
+            self.cutter.number = u64::try_from(number).unwrap_or(u64::MAX);
+            self.is_first = false;
+        }
+        if self.settings.selects(event) {
+            self.cutter.add(event, at, &self.before)?;
+        }
+        Ok(())
+    }
+
+    /// Reads the next block. At the end, closes the last interval.
+    fn read(&mut self) -> Result<()> {
+        self.before = self.replay.ledger().unwrap_or_default();
+        let events = &mut self.events;
+        let more = self.replay.next(&mut |item| {
             if let Item::Event(event) = item {
-                let at = Duration::from_nanos(event.at_ns.saturating_sub(begin_ns));
-                if is_first {
-                    // a ring may have dropped the begin
-                    let number = at.as_nanos() / options.interval.as_nanos().max(1);
-                    cutter.number = u32::try_from(number).unwrap_or(u32::MAX - 1);
-                    is_first = false;
-                }
-                if settings.selects(event) {
-                    cutter.add(event, at, &ledger);
-                }
+                events.push_back(*event);
             }
         })?;
+        if !more {
+            let (ledger, ended) = self.replay.end()?;
+            let ended = ended.max(self.cutter.last);
+            self.cutter.close(ended.min(self.cutter.end()), &ledger);
+            self.ledger = Some(ledger);
+        }
+        Ok(())
     }
-    let (ledger, ended) = replay.end()?;
-    let ended = ended.max(cutter.last);
-    cutter.close(ended.min(cutter.end()), &ledger);
-    Ok(Recorded {
-        stage_set: settings.stage_set,
-        samples: cutter.samples,
-        ledger,
-        verdict: replay.verdict(),
-    })
+
+    /// The next interval; `None` at the end.
+    ///
+    /// # Errors
+    /// If the recording cannot be read; one sentence.
+    pub fn next(&mut self) -> Result<Option<Sample>> {
+        loop {
+            if let Some(sample) = self.cutter.ended.pop_front() {
+                return Ok(Some(sample));
+            }
+            if let Some(event) = self.events.pop_front() {
+                self.take(&event)?;
+            } else if self.ledger.is_some() {
+                return Ok(None);
+            } else {
+                self.read()?;
+            }
+        }
+    }
+
+    /// After the last interval: the ledger, which intervals were left out, and an error if the file is
+    /// not complete.
+    pub fn end(&self) -> (Ledger, Option<String>, Result<()>) {
+        let ledger = self.ledger.clone().unwrap_or_default();
+        (ledger, self.cutter.idle.text(), self.replay.verdict())
+    }
 }

@@ -13,6 +13,8 @@ use crate::source::REORDER_NS;
 
 /// Number of commands whose begins are kept.
 const LONGEST: usize = 1 << 16;
+/// Most changes that wait for earlier ones (32 MB).
+const MOST_WAITING: usize = 1 << 20;
 
 /// A queue: controller instance and queue id.
 pub(super) type QueueKey = (u32, u16);
@@ -76,6 +78,7 @@ pub(super) struct Depths {
     others_ns: u64,
     changes: BinaryHeap<Reverse<Change>>,
     in_flight: BTreeMap<QueueKey, u64>,
+    of_ctrl: BTreeMap<u32, u64>,
 }
 
 impl Depths {
@@ -93,6 +96,7 @@ impl Depths {
             others_ns,
             changes: longer.map(change).collect(),
             in_flight: BTreeMap::new(),
+            of_ctrl: BTreeMap::new(),
         }
     }
 
@@ -121,24 +125,23 @@ impl Depths {
     pub(super) fn next(&mut self, now_ns: u64) -> Option<Depth> {
         let before = now_ns.saturating_sub(self.others_ns.saturating_add(REORDER_NS));
         let next = self.changes.peek()?.0;
-        if next.at_ns >= before && now_ns != u64::MAX {
+        let is_full = self.changes.len() > MOST_WAITING;
+        if next.at_ns >= before && now_ns != u64::MAX && !is_full {
             return None;
         }
         self.changes.pop();
         let commands = self.in_flight.entry(next.queue).or_default();
-        *commands = if next.begins {
-            *commands + 1
-        } else {
-            commands.saturating_sub(1)
-        };
-        let commands = *commands;
-        let (ctrl, _) = next.queue;
-        let queues = self.in_flight.range((ctrl, 0)..=(ctrl, u16::MAX));
+        let of_ctrl = self.of_ctrl.entry(next.queue.0).or_default();
+        if next.begins {
+            (*commands, *of_ctrl) = (*commands + 1, *of_ctrl + 1);
+        } else if *commands > 0 {
+            (*commands, *of_ctrl) = (*commands - 1, *of_ctrl - 1);
+        }
         Some(Depth {
             at_ns: next.at_ns,
             queue: next.queue,
-            commands,
-            of_ctrl: queues.map(|(_, n)| n).sum(),
+            commands: *commands,
+            of_ctrl: *of_ctrl,
         })
     }
 }

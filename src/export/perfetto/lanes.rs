@@ -1,13 +1,15 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Lanes of a queue: commands that overlap are in different lanes.
 
+use std::collections::BTreeSet;
+
 use super::span::Span;
 
 /// The lanes of a queue.
 #[derive(Debug, Default)]
 pub(super) struct Lanes {
     /// The end of the last command of each lane.
-    ends: Vec<u64>,
+    ends: BTreeSet<(u64, usize)>,
 }
 
 impl Lanes {
@@ -15,15 +17,17 @@ impl Lanes {
     /// their ends. Of the lanes that are free at its begin, it takes the one that became free last:
     /// so there are as many lanes as commands overlap, and no more.
     pub(super) fn put(&mut self, span: &Span) -> usize {
-        let free = |(_, end): &(usize, &mut u64)| **end <= span.begin_ns;
-        let lanes = self.ends.iter_mut().enumerate();
         let end_ns = span.end_ns.unwrap_or(u64::MAX);
-        if let Some((n, end)) = lanes.filter(free).max_by_key(|(_, end)| **end) {
-            *end = end_ns;
-            return n;
-        }
-        self.ends.push(end_ns);
-        self.ends.len() - 1
+        let free = self.ends.range(..=(span.begin_ns, usize::MAX)).next_back();
+        let lane = match free.copied() {
+            Some(free) => {
+                self.ends.remove(&free);
+                free.1
+            }
+            None => self.ends.len(),
+        };
+        self.ends.insert((end_ns, lane));
+        lane
     }
 }
 

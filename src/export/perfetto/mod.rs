@@ -206,7 +206,7 @@ impl<W: Write> Perfetto<W> {
                 let name = stage_set.run_name(segment.run);
                 self.packets
                     .event((Kind::Begin, track, at_ns), &name, &[])?;
-                at_ns += segment.ns;
+                at_ns = at_ns.saturating_add(segment.ns);
                 self.packets.slice_end(track, at_ns)?;
             }
         }

@@ -77,6 +77,7 @@ impl Rates {
                 *shown = *count > 0;
                 *count = 0;
             }
+            self.counts.retain(|_, (_, shown)| *shown);
             self.number += 1;
             if rates.len() == before {
                 break;

@@ -13,6 +13,11 @@ const JURY: usize = 1000;
 /// Trial lines.
 const TRIALS: u32 = 400;
 
+/// The difference of two times. Those of a file may be any numbers.
+const fn apart(later: i64, earlier: i64) -> f64 {
+    (later as i128 - earlier as i128) as f64
+}
+
 /// What a pair says of the offset at a time of the guest's clock.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Bounds {
@@ -81,7 +86,8 @@ impl Fit {
     pub fn known(offset: Offset, pairs: &[Bounds], is_whole: bool) -> Self {
         let stands = |b: &Bounds| {
             let (low, high) = offset.range(b.at_ns);
-            let is_narrower = b.low >= low + b.work_ns || b.up <= high - b.work_ns;
+            let is_narrower =
+                b.low >= low.saturating_add(b.work_ns) || b.up <= high.saturating_sub(b.work_ns);
             if !offset.may_fit(b) {
                 Stands::Contradicts
             } else if is_whole || offset.surely_fits(b) || !is_narrower {
@@ -113,9 +119,10 @@ impl Offset {
 
     /// A line between two times of the guest's clock with their offsets, wrong by at most `error_ns`.
     pub(super) fn line(from: (i64, i64), to: (i64, i64), error_ns: u64) -> Self {
-        let part_ns = ((to.0 - from.0) as f64).max(1.0);
-        let (rise, error) = ((to.1 - from.1) as f64, error_ns as f64);
-        let middle = from.1 + (to.1 - from.1) / 2;
+        let part_ns = apart(to.0, from.0).max(1.0);
+        let (rise, error) = (apart(to.1, from.1), error_ns as f64);
+        let middle = i64::midpoint(from.1, to.1);
+        let error_i64 = i64::try_from(error_ns).unwrap_or(i64::MAX);
         let ppm = |change: f64| 1e6 * change / part_ns;
         Self {
             origin_ns: from.0,
@@ -126,8 +133,8 @@ impl Offset {
             knots: vec![(-error, error), (rise - error, rise + error)],
             error_ns,
             range_ns: (
-                middle - error_ns.cast_signed(),
-                middle + error_ns.cast_signed(),
+                middle.saturating_sub(error_i64),
+                middle.saturating_add(error_i64),
             ),
             drift_ppm: (ppm(rise - 2.0 * error), ppm(rise + 2.0 * error)),
         }
@@ -135,13 +142,14 @@ impl Offset {
 
     /// The offset at a time of the guest's clock.
     pub fn at(&self, at_ns: i64) -> i64 {
-        let since = (at_ns - self.origin_ns) as f64;
-        self.base_ns + (self.rest + self.slope * since).round() as i64
+        let since = apart(at_ns, self.origin_ns);
+        let moved = (self.rest + self.slope * since).round() as i64;
+        self.base_ns.saturating_add(moved)
     }
 
     /// The lowest and the highest possible offset at a time of the guest's clock.
     pub fn range(&self, at_ns: i64) -> (i64, i64) {
-        let place = ((at_ns - self.origin_ns) as f64 / self.part_ns).max(0.0);
+        let place = (apart(at_ns, self.origin_ns) / self.part_ns).max(0.0);
         let before = (place as usize).min(self.knots.len().saturating_sub(2));
         let knot = |n: usize| self.knots.get(n).copied();
         let (from, to) = (knot(before), knot(before + 1).or_else(|| knot(before)));
@@ -149,8 +157,10 @@ impl Offset {
         let share = (place - before as f64).min(1.0);
         let between = |a: f64, b: f64| a + (b - a) * share;
         (
-            self.base_ns + between(from.0, to.0).floor() as i64,
-            self.base_ns + between(from.1, to.1).ceil() as i64,
+            self.base_ns
+                .saturating_add(between(from.0, to.0).floor() as i64),
+            self.base_ns
+                .saturating_add(between(from.1, to.1).ceil() as i64),
         )
     }
 
@@ -322,14 +332,14 @@ pub fn fit(pairs: &[Bounds], (first_ns, last_ns): (i64, i64), is_whole: bool) ->
     let mut all: Vec<Span> = possible()
         .map(|(pair, b)| Span {
             pair,
-            at: (b.at_ns - first_ns) as f64,
-            low: (b.low - base_ns) as f64,
-            up: (b.up - base_ns) as f64,
+            at: apart(b.at_ns, first_ns),
+            low: apart(b.low, base_ns),
+            up: apart(b.up, base_ns),
             work: b.work_ns as f64,
         })
         .collect();
     all.sort_by(|a, b| a.at.total_cmp(&b.at).then(a.low.total_cmp(&b.low)));
-    let ends = (0.0, (last_ns - first_ns) as f64);
+    let ends = (0.0, apart(last_ns, first_ns));
     let (through, slope, tolerance) = rough(&all)?;
     let near = |s: &&Span| is_near(s, (&through, slope, tolerance));
     let mut spans: Vec<Span> = all.iter().filter(near).copied().collect();
@@ -456,7 +466,10 @@ impl Room {
             part_ns,
             knots,
             error_ns: error[0].max(error[1]).max(0.0).ceil() as u64,
-            range_ns: (origin.1 + low.floor() as i64, origin.1 + up.ceil() as i64),
+            range_ns: (
+                origin.1.saturating_add(low.floor() as i64),
+                origin.1.saturating_add(up.ceil() as i64),
+            ),
             drift_ppm: (self.slopes.0 * 1e6, self.slopes.1 * 1e6),
         }
     }

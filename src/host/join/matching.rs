@@ -69,7 +69,7 @@ pub fn bounds(guest: &Guest, host: &Served, slack_ns: u64) -> Bounds {
     Bounds {
         at_ns: guest.issue_ns.cast_signed(),
         low: difference(host.last_ns, guest.end_ns),
-        up: difference(host.first_ns + slack_ns, guest.issue_ns),
+        up: difference(host.first_ns.saturating_add(slack_ns), guest.issue_ns),
         work_ns: host.last_ns.saturating_sub(host.first_ns).cast_signed(),
     }
 }
@@ -174,6 +174,10 @@ pub fn pair(
     matches
 }
 
+/// Most records of the host that are compared with one of the guest. A device has at most one of an id
+/// at a time; if many are possible, none is.
+const MOST_CANDIDATES: usize = 64;
+
 /// Pairs the records of an identity that occurs more than once: those that surely fit, and of which
 /// neither may fit another.
 fn several(
@@ -185,22 +189,39 @@ fn several(
 ) {
     let mut of_guest: BTreeMap<usize, Vec<(usize, bool)>> = BTreeMap::new();
     let mut of_host: BTreeMap<usize, u32> = BTreeMap::new();
+    // begins and ends of ranges with too many candidates
+    let mut crowded = vec![0_i64; group.host.len() + 1];
     let first = |h: usize| host[h].first_ns.cast_signed();
     // rounded times may be a little early
     let margin = 2000;
     for &g in &group.guest {
         let command = &guest[g];
         let (low, high) = offset.range(command.issue_ns.cast_signed());
-        let from = command.issue_ns.cast_signed() + low - margin;
-        let to = command.end_ns.cast_signed() + high;
+        let issue_ns = command.issue_ns.cast_signed();
+        let from = issue_ns.saturating_add(low).saturating_sub(margin);
+        let to = command.end_ns.cast_signed().saturating_add(high);
         let begin = group.host.partition_point(|&h| first(h) < from);
-        for &h in group.host[begin..].iter().take_while(|&&h| first(h) <= to) {
+        let end = group.host.partition_point(|&h| first(h) <= to).max(begin);
+        if end - begin > MOST_CANDIDATES {
+            crowded[begin] += 1;
+            crowded[end] -= 1;
+            matches.ambiguous_guest += 1;
+            continue;
+        }
+        for &h in &group.host[begin..end] {
             let bounds = bounds_of(g, h);
             if offset.may_fit(&bounds) {
                 let surely = offset.surely_fits(&bounds);
                 of_guest.entry(g).or_default().push((h, surely));
                 *of_host.entry(h).or_default() += 1;
             }
+        }
+    }
+    let mut depth = 0;
+    for (&h, change) in group.host.iter().zip(&crowded) {
+        depth += change;
+        if depth > 0 {
+            *of_host.entry(h).or_default() += 2;
         }
     }
     let mut paired = BTreeSet::new();

@@ -98,6 +98,10 @@ pub fn guest_command(event: &Event, set: CommandSet) -> Option<Guest> {
     let cqe = at(Milestone::Cqe);
     let seen = || Milestone::ALL.into_iter().filter_map(at);
     let found = blocks(id.opcode.queue, set, &asked.sqe);
+    let last_ns = seen().max().unwrap_or(event.at_ns).max(event.at_ns);
+    if last_ns >= NO_TIME {
+        return None;
+    }
     Some(Guest {
         ctrl: id.ctrl,
         host_ctrl: 0,
@@ -112,9 +116,12 @@ pub fn guest_command(event: &Event, set: CommandSet) -> Option<Guest> {
         issue_ns: at(Milestone::Issue).unwrap_or(setup_out).max(setup_out),
         end_ns: cqe.unwrap_or(event.at_ns),
         has_cqe: cqe.is_some(),
-        last_ns: seen().max().unwrap_or(event.at_ns).max(event.at_ns),
+        last_ns,
     })
 }
+
+/// Times from here on (146 years) are those of no clock: sums of two would not fit.
+const NO_TIME: u64 = 1 << 62;
 
 /// The finished commands of the host side that have ids and times, and the number of the others.
 pub fn served(events: &[HostEvent]) -> (Vec<Served>, u64) {
@@ -124,7 +131,7 @@ pub fn served(events: &[HostEvent]) -> (Vec<Served>, u64) {
             continue;
         };
         match (command.id, command.times.ends()) {
-            (Some(id), Some((first_ns, last_ns))) => all.push(Served {
+            (Some(id), Some((first_ns, last_ns))) if last_ns < NO_TIME => all.push(Served {
                 ctrl: command.ctrl,
                 id,
                 first_ns,

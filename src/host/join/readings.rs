@@ -3,6 +3,7 @@
 //! or the host's wall clock. Between readings all clocks are taken for even; how far the readings
 //! are from one line is part of the error.
 
+use super::NO_TIME;
 use super::clock::Offset;
 use crate::recording::ClockReading;
 use crate::recording::SharedClock;
@@ -88,7 +89,8 @@ fn scale(host: &[ClockReading]) -> Result<TscScale, NoOffset> {
 
 /// The readings of one clock, by time.
 fn points(all: &[ClockReading], clock: SharedClock, third: impl Fn(u64) -> i128) -> Vec<Point> {
-    let of_it = all.iter().filter(|r| r.clock == clock);
+    let is_time = |r: &&ClockReading| r.mono_ns < NO_TIME && r.error_ns < NO_TIME;
+    let of_it = all.iter().filter(|r| r.clock == clock).filter(is_time);
     let mut points: Vec<Point> = of_it
         .map(|r| Point {
             third: third(r.value),
@@ -105,13 +107,16 @@ fn points(all: &[ClockReading], clock: SharedClock, third: impl Fn(u64) -> i128)
 /// the first and the last one is continued.
 fn mono_at(points: &[Point], third: i128) -> Option<(i64, f64)> {
     let (first, last) = (points.first()?, points.last()?);
+    let after = points.partition_point(|p| p.third < third).max(1);
     let inside = points
-        .windows(2)
-        .find(|w| w[0].third <= third && third <= w[1].third);
+        .get(after - 1..=after)
+        .filter(|w| w[0].third <= third && third <= w[1].third);
     let (a, b) = inside.map_or((first, last), |w| (&w[0], &w[1]));
     let length = (b.third - a.third) as f64;
     let share = (third - a.third) as f64 / length;
-    let mono_ns = a.mono_ns + (share * (b.mono_ns - a.mono_ns) as f64).round() as i64;
+    let mono_ns = a
+        .mono_ns
+        .saturating_add((share * (b.mono_ns - a.mono_ns) as f64).round() as i64);
     let beyond = (-share).max(share - 1.0).max(0.0);
     let error = a.error_ns.max(b.error_ns) as f64;
     Some((mono_ns, error * (1.0 + 2.0 * beyond)))
@@ -124,7 +129,8 @@ type Sample = (i64, i64, f64);
 fn samples(guest: &[Point], host: &[Point]) -> (Vec<Sample>, Vec<Sample>) {
     let at_guest = |g: &Point| {
         let (host_ns, error) = mono_at(host, g.third)?;
-        Some((g.mono_ns, host_ns - g.mono_ns, error + g.error_ns as f64))
+        let offset = host_ns.saturating_sub(g.mono_ns);
+        Some((g.mono_ns, offset, error + g.error_ns as f64))
     };
     let of_guest = guest.iter().filter_map(at_guest).collect();
     let ends = guest.first().zip(guest.last());
@@ -132,7 +138,8 @@ fn samples(guest: &[Point], host: &[Point]) -> (Vec<Sample>, Vec<Sample>) {
         |h: &&Point| ends.is_some_and(|(a, b)| a.third <= h.third && h.third <= b.third);
     let at_host = |h: &Point| {
         let (guest_ns, error) = mono_at(guest, h.third)?;
-        Some((guest_ns, h.mono_ns - guest_ns, error + h.error_ns as f64))
+        let offset = h.mono_ns.saturating_sub(guest_ns);
+        Some((guest_ns, offset, error + h.error_ns as f64))
     };
     let of_host = host.iter().filter(is_inside).filter_map(at_host).collect();
     (of_guest, of_host)
@@ -178,14 +185,16 @@ pub fn by_readings(
     let ends = of_guest.first().zip(of_guest.last());
     let (first, last) = ends.ok_or(NoOffset::Guest(names.0))?;
     let line = Offset::line((first.0, first.1), (last.0, last.1), 0);
-    let apart = |s: &Sample| (s.1 - line.at(s.0)).unsigned_abs() as f64 + s.2;
+    let apart = |s: &Sample| s.1.abs_diff(line.at(s.0)) as f64 + s.2;
     let error = of_guest
         .iter()
         .chain(&of_host)
         .map(apart)
         .fold(0.0, f64::max);
     let (from, to) = (first.0.min(span.0), last.0.max(span.1));
-    let beyond = (first.0 - from).max(to - last.0) as f64 / (last.0 - first.0) as f64;
+    let before = first.0.saturating_sub(from);
+    let beyond = before.max(to.saturating_sub(last.0)) as f64;
+    let beyond = beyond / last.0.saturating_sub(first.0).max(1) as f64;
     let error = (error + ROUNDING_NS) * (1.0 + 2.0 * beyond);
     Ok(Offset::line(
         (from, line.at(from)),
@@ -201,7 +210,7 @@ fn was_set(points: &[Point]) -> bool {
         return false;
     };
     later.iter().any(|p| {
-        let errors = i128::from(first.error_ns + p.error_ns) + STILL_NS;
+        let errors = i128::from(first.error_ns) + i128::from(p.error_ns) + STILL_NS;
         (distance(p) - distance(first)).abs() > errors
     })
 }

@@ -112,7 +112,7 @@ fn alignment(row: &PatternRow) -> String {
     let (blocks, size) = match row.disk.lba_bytes {
         Some(bytes) => {
             let blocks = (PAGE_BYTES / u64::from(bytes.max(1))).max(1);
-            (blocks, bytes_label(blocks * u64::from(bytes)))
+            (blocks, bytes_label(blocks.saturating_mul(bytes.into())))
         }
         None => (8, "8 LB".into()),
     };

@@ -28,6 +28,8 @@ use super::selection::Selection;
 use super::strata::strata;
 use super::stuck::Stuck;
 
+/// Most controllers of which rates are kept.
+const MOST_RATES: usize = 256;
 /// Most gaps in memory; a machine with more is stolen from anyway.
 const MOST_GAPS: usize = 100_000;
 
@@ -76,8 +78,11 @@ impl Collector {
     /// Takes in an event.
     pub fn event(&mut self, event: &Event) {
         if let Some(command) = self.commands.add(event, &self.block_sizes) {
-            let rates = self.rates.entry(command.ctrl).or_default();
-            rates.add(command);
+            let is_known = self.rates.contains_key(&command.ctrl);
+            if is_known || self.rates.len() < MOST_RATES {
+                let rates = self.rates.entry(command.ctrl).or_default();
+                rates.add(command);
+            }
         }
         self.incidents.add(event);
     }

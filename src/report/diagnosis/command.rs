@@ -90,7 +90,7 @@ impl Command {
             cid: id.cid,
             submit_cpu: submitter.map(|a| a.cpu),
             end_cpu: outcome.map(|o| o.cpu),
-            begin_ns: end_ns.saturating_sub(ns.iter().sum()),
+            begin_ns: ns.iter().fold(end_ns, |at, ns| at.saturating_sub(*ns)),
             setup_ns: at(Milestone::SetupOut),
             cqe_ns: at(Milestone::Cqe),
             end_ns,

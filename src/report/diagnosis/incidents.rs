@@ -3,6 +3,7 @@
 //! poll.
 
 use std::collections::BTreeMap;
+use std::collections::HashMap;
 
 use crate::model::event::CommandId;
 use crate::model::event::Event;
@@ -36,6 +37,8 @@ pub struct TimedOut {
 pub struct Incidents {
     /// Timeouts, in order.
     pub timeouts: Vec<TimedOut>,
+    /// The number of the last one, by controller, queue and command id.
+    last_timeout: HashMap<(u32, u16, u16), usize>,
     /// Resets, by controller.
     pub resets: BTreeMap<u32, u64>,
     /// Retries of I/O commands, by controller.
@@ -56,12 +59,16 @@ impl Incidents {
             *of(self).entry(ctrl).or_default() += 1;
         };
         match &event.what {
-            EventKind::Timeout { id, age_ns } => self.timeouts.push(TimedOut {
-                id: *id,
-                at_ns: event.at_ns,
-                age_ns: *age_ns,
-                polled: false,
-            }),
+            EventKind::Timeout { id, age_ns } => {
+                let key = (id.ctrl, id.qid, id.cid);
+                self.last_timeout.insert(key, self.timeouts.len());
+                self.timeouts.push(TimedOut {
+                    id: *id,
+                    at_ns: event.at_ns,
+                    age_ns: *age_ns,
+                    polled: false,
+                });
+            }
             EventKind::Retry { .. } => count(|i| &mut i.retries),
             EventKind::State { state, .. } if state.name() == Some("resetting") => {
                 count(|i| &mut i.resets);
@@ -86,13 +93,12 @@ impl Incidents {
 
     /// The end of a command that may have timed out.
     fn resolve(&mut self, id: &CommandId, at_ns: u64, status: Option<Status>) {
-        let same = |t: &&mut TimedOut| {
-            (t.id.ctrl, t.id.qid, t.id.cid) == (id.ctrl, id.qid, id.cid)
-                && at_ns >= t.at_ns
-                && at_ns - t.at_ns < POLL_NS
-        };
+        let is_near =
+            |t: &&mut TimedOut| at_ns >= t.at_ns && at_ns.saturating_sub(t.at_ns) < POLL_NS;
         let succeeded = status.is_none_or(|s| s.is_success());
-        if let Some(found) = self.timeouts.iter_mut().rev().find(same) {
+        let last = self.last_timeout.get(&(id.ctrl, id.qid, id.cid));
+        let last = last.and_then(|at| self.timeouts.get_mut(*at));
+        if let Some(found) = last.filter(is_near) {
             found.polled = succeeded;
         }
     }

@@ -25,6 +25,9 @@ pub struct Interval {
     pub run: Run,
 }
 
+/// Most strata of a recording.
+const MOST_STRATA: usize = 2048;
+
 /// Values by row and slice.
 pub(super) type Rows = Slices<(Stratum, Interval)>;
 
@@ -108,6 +111,8 @@ pub struct Counter {
     counted: Counted,
     /// The first reading of the activity, and the last.
     readings: Option<(Activity, Activity)>,
+    /// There are more strata than are counted.
+    crowded: bool,
 }
 
 impl Counter {
@@ -120,6 +125,7 @@ impl Counter {
             ctrls,
             counted: Counted::default(),
             readings: None,
+            crowded: false,
         }
     }
 
@@ -150,6 +156,11 @@ impl Counter {
         self.block_sizes.extend(sizes);
     }
 
+    /// Whether it has more kinds of commands than can be compared. Those were not counted.
+    pub const fn is_crowded(&self) -> bool {
+        self.crowded
+    }
+
     /// Counts an event, if it is a finished command of these controllers. Returns whether it is.
     pub fn add(&mut self, event: &Event) -> bool {
         let Some(command) = Finished::of(event) else {
@@ -163,6 +174,11 @@ impl Counter {
                 return false;
             };
             stratum.ctrl = *number;
+        }
+        let loads = &self.counted.loads;
+        if loads.len() >= MOST_STRATA && !loads.contains_key(&stratum) {
+            self.crowded = true;
+            return false;
         }
         let latency = command.latency_ns.unwrap_or(0);
         self.counted.command(stratum, latency);

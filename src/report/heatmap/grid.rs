@@ -19,6 +19,8 @@ const COLUMNS: u64 = 250;
 const FINE_ROWS: u64 = 256;
 /// Most rows that are shown.
 const ROWS: u64 = 96;
+/// Largest time and value: beyond it, sums of widths would not fit. It is 146 years.
+const MOST: u64 = 1 << 62;
 /// Width of a column at first, in nanoseconds.
 const COLUMN_NS: u64 = 10_000;
 
@@ -46,6 +48,7 @@ impl Bins {
 
     /// Includes a value. Returns the factor by which the bins had to become wider.
     fn include(&mut self, value: u64) -> u64 {
+        let value = value.min(MOST);
         let mut factor = 1;
         loop {
             let bin = value / self.width;
@@ -63,7 +66,11 @@ impl Bins {
     }
 
     const fn bin(&self, value: u64) -> u64 {
-        value / self.width
+        if value < MOST {
+            value / self.width
+        } else {
+            MOST / self.width
+        }
     }
 
     /// First and last bin, of bins that are this many times as wide.

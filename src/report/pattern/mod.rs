@@ -20,6 +20,8 @@ use super::submissions::Submitted;
 
 /// Most processes with a row. The commands of later ones share a row per disk and opcode.
 const PROCESSES: usize = 1024;
+/// Most rows.
+const MOST_ROWS: usize = 4096;
 
 /// What the commands of a row have in common.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -152,6 +154,7 @@ pub type Past = BTreeMap<PatternKey, Counts>;
 pub struct Patterns {
     rows: BTreeMap<PatternKey, Row>,
     without_blocks: u64,
+    is_crowded: bool,
 }
 
 impl Row {
@@ -198,6 +201,10 @@ impl Patterns {
         if self.rows.len() >= PROCESSES && !self.rows.contains_key(&key) {
             key.pid = None;
         }
+        if self.rows.len() >= MOST_ROWS && !self.rows.contains_key(&key) {
+            self.is_crowded = true;
+            return;
+        }
         let row = self.rows.entry(key).or_insert_with(|| Row {
             counts: Counts::default(),
             streams: Streams::default(),
@@ -215,6 +222,12 @@ impl Patterns {
     #[must_use]
     pub const fn without_blocks(&self) -> u64 {
         self.without_blocks
+    }
+
+    /// Whether there were more rows than are kept.
+    #[must_use]
+    pub const fn is_crowded(&self) -> bool {
+        self.is_crowded
     }
 
     /// The counts up to here.

@@ -97,7 +97,7 @@ impl QueueCollector {
         if let EventKind::Command(id, _, outcome) = &event.what {
             let (commands, ns, cpus) = self.0.entry((id.ctrl, id.qid)).or_default();
             *commands += 1;
-            *ns += outcome.latency_ns.unwrap_or(0);
+            *ns = ns.saturating_add(outcome.latency_ns.unwrap_or(0));
             cpus.insert(outcome.cpu.into());
         }
     }

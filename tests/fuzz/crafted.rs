@@ -1,0 +1,267 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Inputs that were made by hand: times with gaps of years, more rows than a machine has, blocks that
+//! describe more than they contain.
+
+use nvme_deep::StageSet;
+use nvme_deep::Status;
+use nvme_deep::model::conditions::Conditions;
+use nvme_deep::model::event::CommandId;
+use nvme_deep::model::event::Event;
+use nvme_deep::model::event::EventKind;
+use nvme_deep::model::event::Outcome;
+use nvme_deep::model::event::StackId;
+use nvme_deep::model::event::Submission;
+use nvme_deep::model::event::Verdict;
+use nvme_deep::model::milestone::ALL_POINTS;
+use nvme_deep::model::stack::StackAt;
+use nvme_deep::model::timeline::Timeline;
+use nvme_deep::nvme::opcode::Opcode;
+use nvme_deep::nvme::opcode::QueueKind;
+use nvme_deep::nvme::sqe::Parts;
+use nvme_deep::recording::Builder;
+use nvme_deep::recording::LedgerInfo;
+use nvme_deep::recording::RunInfo;
+use nvme_deep::recording::TargetInfo;
+use nvme_deep::report::ledger::Ledger;
+use nvme_deep::report::ledger::TraceLedger;
+
+use crate::blocks::COMPRESS;
+use crate::blocks::EQUAL;
+use crate::blocks::NEXT;
+use crate::blocks::Part;
+use crate::blocks::input_of;
+use crate::targets::ALL;
+
+const SECOND: u64 = 1_000_000_000;
+const YEAR: u64 = 31_536_000 * SECOND;
+
+/// A read on this controller that ends at this time.
+fn read(ctrl: u32, at_ns: u64) -> Event {
+    let opcode = Opcode {
+        queue: QueueKind::Io,
+        code: 2,
+    };
+    let id = CommandId {
+        ctrl,
+        qid: ctrl as u16,
+        cid: ctrl as u16,
+        nsid: ctrl + 1,
+        opcode,
+    };
+    let asked = Submission {
+        sqe: Parts {
+            opcode: 2,
+            cdw: [ctrl, 0, 7, 0, 0, 0],
+            ..Parts::default()
+        }
+        .into(),
+        bytes: Some(4096),
+        knows_submitter: true,
+        pid: ctrl,
+        tid: ctrl,
+        comm: [b'x'; 16],
+        cpu: ctrl as u16,
+        stack: StackId(ctrl.into()),
+    };
+    let points = [8, 7, 6, 5, 4, 3, 2, 1, 0].map(|n| at_ns.saturating_sub(n * 10_000));
+    let end = Outcome {
+        verdict: Some(Verdict {
+            result: 0,
+            status: Status(0),
+            retries: 0,
+            flags: 0,
+        }),
+        latency_ns: Some(60_000),
+        timeline: Some(Timeline::new(points, ALL_POINTS)),
+        cpu: 0,
+        conditions: Conditions::default(),
+        stack: StackId(0),
+    };
+    Event {
+        at_ns,
+        what: EventKind::Command(id, asked, end),
+    }
+}
+
+fn json(kind: u8, data: &impl serde::Serialize) -> Part {
+    text(kind, serde_json::to_vec(data).unwrap())
+}
+
+fn text(kind: u8, payload: Vec<u8>) -> Part {
+    Part {
+        kind,
+        flags: COMPRESS,
+        payload,
+        ..Part::default()
+    }
+}
+
+/// A list of this many texts.
+fn list(kind: u8, text_of_one: &str, count: usize) -> Part {
+    text(
+        kind,
+        format!("[{}]", vec![text_of_one; count].join(",")).into_bytes(),
+    )
+}
+
+fn info() -> RunInfo {
+    RunInfo {
+        begin_ns: SECOND,
+        pairs: true,
+        stage_set: StageSet::Fine,
+        stack: Some(StackAt::Submit),
+        one_in: 1,
+        sq: Some(true),
+        aen: Some(true),
+        ..RunInfo::default()
+    }
+}
+
+fn ledger(kind: u8) -> Part {
+    let ledger = Ledger {
+        trace: Some(TraceLedger::default()),
+        ..Ledger::default()
+    };
+    let info = LedgerInfo {
+        at_ns: SECOND,
+        evicted: 0,
+        ledger: serde_json::to_value(ledger).unwrap(),
+    };
+    json(kind, &info)
+}
+
+/// A block of events.
+fn block(events: impl Iterator<Item = Event>) -> Part {
+    let mut builder = Builder::new();
+    events.for_each(|event| builder.push(&event));
+    let mut payload = vec![];
+    builder.take(&mut payload);
+    text(2, payload)
+}
+
+/// A recording with these parts between its begin and its end.
+fn recording(parts: impl IntoIterator<Item = Part>) -> Vec<Part> {
+    let mut all = vec![json(1, &info()), ledger(6)];
+    all.extend(parts);
+    all.push(ledger(7));
+    all
+}
+
+/// Bytes that are all the same.
+fn equal(kind: u8, byte: u8, count: u32) -> Part {
+    let mut payload = vec![kind, byte];
+    payload.extend(count.to_le_bytes());
+    text(EQUAL, payload)
+}
+
+/// Events of which nothing is stored: all columns are zero.
+fn nothing(kind: u8, rows: u32, head: usize, columns: usize) -> Part {
+    let mut payload = rows.to_le_bytes().to_vec();
+    payload.resize(head + columns, 0);
+    text(kind, payload)
+}
+
+fn of_driver() -> Vec<(&'static str, Vec<Part>)> {
+    let times = |times: Vec<u64>| recording([block(times.into_iter().map(|at| read(0, at)))]);
+    let each = |at: &dyn Fn(u64) -> u64| times((0..1000).map(at).collect());
+    vec![
+        (
+            "years",
+            times(vec![0, SECOND, 2 * SECOND, YEAR, 30 * YEAR, u64::MAX]),
+        ),
+        (
+            "backwards",
+            times(vec![u64::MAX, YEAR, SECOND, 0, u64::MAX, 5]),
+        ),
+        ("a gap after each", each(&|n| n * 62 * SECOND)),
+        ("an idle minute after each", each(&|n| n * 60 * SECOND)),
+        ("ever longer", each(&|n| n.pow(6))),
+        (
+            "rows",
+            recording([block((0..4000).map(|n| read(n, SECOND + u64::from(n))))]),
+        ),
+        (
+            "a row in each second",
+            recording([block((0..900).map(|n| read(n, u64::from(n) * SECOND)))]),
+        ),
+        (
+            "stacks",
+            recording([
+                list(3, "{}", 30_000),
+                list(3, "{\"frames\":[{},{}]}", 10_000),
+            ]),
+        ),
+        ("objects", recording([list(3, "{}", 5_000_000)])),
+        (
+            "controllers",
+            recording([list(5, "{}", 30_000), list(5, "{\"disks\":[{}]}", 15_000)]),
+        ),
+        (
+            "texts",
+            recording([text(
+                9,
+                br#"{"controllers":[{"disks":[{},{},{}]}]}"#.to_vec(),
+            )]),
+        ),
+        ("open", recording([equal(6, b'[', 16 << 20)])),
+        ("values", recording([equal(6, b',', 16 << 20)])),
+        ("no columns", recording([nothing(2, 65_536, 24, 20)])),
+        ("zeroes", recording([equal(2, 0, 16 << 20)])),
+    ]
+}
+
+fn of_both() -> Vec<(&'static str, Vec<Part>)> {
+    let info = RunInfo {
+        target: Some(TargetInfo::default()),
+        ..RunInfo::default()
+    };
+    let with = |parts: Vec<Part>| {
+        let mut all = recording([block((0..1000).map(|n| read(0, n * SECOND)))]);
+        all.push(Part {
+            kind: NEXT,
+            ..Part::default()
+        });
+        all.push(json(1, &info));
+        all.extend(parts);
+        all
+    };
+    let many = vec![nothing(32, 29, 12, 17); 3000];
+    // the time of the first event follows the number of rows
+    let mut late = nothing(32, 29, 12, 17);
+    late.payload[4..12].fill(0xff);
+    let mut ids = nothing(32, 29, 12, 17);
+    // commands with ids, status, and all points, at times from 0 to 2^63
+    ids.payload.splice(
+        12..14,
+        [
+            vec![2],
+            [vec![1; 29], vec![0x0c; 29]].concat(),
+            vec![8],
+            vec![0x7f; 232],
+        ]
+        .concat(),
+    );
+    vec![
+        ("no columns", with(vec![nothing(32, 4096, 12, 17)])),
+        ("few columns", with(many)),
+        ("late", with(vec![list(33, "{}", 1), late, ids])),
+        ("readings", with(vec![list(10, "{}", 30_000)])),
+        ("controllers", with(vec![list(33, "{}", 30_000)])),
+    ]
+}
+
+/// The inputs of a target, each with its name.
+pub fn crafted(target: &str) -> Vec<(String, Vec<u8>)> {
+    let all = match target {
+        "recordings" => of_driver(),
+        "join" => of_both(),
+        _ => vec![],
+    };
+    let input = |(name, parts): (&str, Vec<Part>)| {
+        (
+            name.to_owned(),
+            [&[ALL], input_of(&parts).as_slice()].concat(),
+        )
+    };
+    all.into_iter().map(input).collect()
+}

@@ -1,0 +1,86 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Fuzzing of all readers. Without options, runs the corpus once: a part of `cargo test`.
+//! `make fuzz` runs it with `--fuzz TARGET --seconds N [--seed N]`. docs/testing.md describes it.
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    clippy::print_stderr,
+    dead_code,
+    unused_imports,
+    reason = "tests; not all of the binary is used"
+)]
+
+mod blocks;
+mod check;
+mod child;
+#[path = "../../src/cli/mod.rs"]
+mod cli;
+#[path = "../../src/commands/mod.rs"]
+mod commands;
+mod coverage;
+mod crafted;
+mod events;
+#[path = "../../src/exit.rs"]
+mod exit;
+mod memory;
+mod minimise;
+mod mutate;
+mod parent;
+mod seeds;
+mod targets;
+
+use std::env;
+use std::path::Path;
+use std::process::ExitCode;
+
+use self::child::Fuzz;
+use self::parent::Options;
+use self::targets::Entry;
+use self::targets::TARGETS;
+
+fn entry(name: &str) -> &'static Entry {
+    let found = TARGETS.iter().find(|t| t.0 == name);
+    found.unwrap_or_else(|| {
+        let names: Vec<&str> = TARGETS.iter().map(|t| t.0).collect();
+        panic!("no target {name}: there are {}", names.join(", "))
+    })
+}
+
+fn child(words: &[&str]) -> bool {
+    check::catch_panics();
+    let number = |text: &str| text.parse().expect("a number");
+    match words {
+        ["replay", dir] => child::replay(Path::new(dir), None),
+        ["replay", dir, name] => child::replay(Path::new(dir), Some(name)),
+        ["once", dir, name, input] => child::once(Path::new(dir), entry(name), Path::new(input)),
+        ["fuzz", dir, name, kept, seed, seconds] => Fuzz {
+            entry: entry(name),
+            dir: Path::new(dir),
+            kept: kept.into(),
+            seed: number(seed),
+            seconds: number(seconds),
+        }
+        .run(),
+        other => panic!("{other:?}"),
+    }
+}
+
+fn main() -> ExitCode {
+    let words: Vec<String> = env::args().skip(1).collect();
+    let words: Vec<&str> = words.iter().map(String::as_str).collect();
+    let is_well = match words.as_slice() {
+        ["--child", rest @ ..] => child(rest),
+        ["--fuzz", ..] => parent::fuzz(&Options::of(&words)),
+        ["--once", name, input] => parent::once(entry(name), Path::new(input)),
+        ["--replay", name] => parent::replay(Some(name)),
+        // of the test harness, for tests that this is not
+        words if words.contains(&"--ignored") || words.contains(&"--list") => true,
+        _ => parent::replay(None),
+    };
+    if is_well {
+        ExitCode::SUCCESS
+    } else {
+        ExitCode::FAILURE
+    }
+}

@@ -1,0 +1,73 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! An allocator that counts the bytes in use, and their maximum.
+
+use std::alloc::GlobalAlloc;
+use std::alloc::Layout;
+use std::alloc::System;
+use std::ptr::null_mut;
+use std::sync::atomic::AtomicUsize;
+use std::sync::atomic::Ordering::Relaxed;
+
+static USED: AtomicUsize = AtomicUsize::new(0);
+static PEAK: AtomicUsize = AtomicUsize::new(0);
+
+/// Beyond this no memory is given, and the process aborts: the machine is not to suffer.
+const END: usize = 1 << 30;
+
+struct Counting;
+
+fn grow(bytes: usize) -> bool {
+    let used = USED.fetch_add(bytes, Relaxed) + bytes;
+    PEAK.fetch_max(used, Relaxed);
+    used <= END
+}
+
+fn shrink(bytes: usize) {
+    USED.fetch_sub(bytes, Relaxed);
+}
+
+// SAFETY: every call is passed on to the system's allocator with the same arguments.
+unsafe impl GlobalAlloc for Counting {
+    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
+        if !grow(layout.size()) {
+            return null_mut();
+        }
+        // SAFETY: the caller's promise is that of the system's allocator.
+        unsafe { System.alloc(layout) }
+    }
+
+    unsafe fn alloc_zeroed(&self, layout: Layout) -> *mut u8 {
+        if !grow(layout.size()) {
+            return null_mut();
+        }
+        // SAFETY: the caller's promise is that of the system's allocator.
+        unsafe { System.alloc_zeroed(layout) }
+    }
+
+    unsafe fn dealloc(&self, at: *mut u8, layout: Layout) {
+        shrink(layout.size());
+        // SAFETY: the caller's promise is that of the system's allocator.
+        unsafe { System.dealloc(at, layout) }
+    }
+
+    unsafe fn realloc(&self, at: *mut u8, layout: Layout, bytes: usize) -> *mut u8 {
+        // for a moment both may exist
+        if !grow(bytes) {
+            return null_mut();
+        }
+        shrink(layout.size());
+        // SAFETY: the caller's promise is that of the system's allocator.
+        unsafe { System.realloc(at, layout, bytes) }
+    }
+}
+
+#[global_allocator]
+static COUNTING: Counting = Counting;
+
+/// The most bytes that `run` had in use, beyond those before it.
+pub fn peak_of(run: impl FnOnce()) -> usize {
+    let before = USED.load(Relaxed);
+    PEAK.store(before, Relaxed);
+    run();
+    PEAK.load(Relaxed).saturating_sub(before)
+}

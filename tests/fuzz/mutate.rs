@@ -1,0 +1,315 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Changes of inputs: bytes, lines, parts of recordings.
+
+use crate::blocks::EQUAL;
+use crate::blocks::MADE;
+use crate::blocks::NEXT;
+use crate::blocks::Part;
+use crate::blocks::input_of;
+use crate::blocks::parts;
+use crate::targets::Form;
+
+/// Longest input.
+const MOST: usize = 256 << 10;
+
+/// Numbers near limits.
+const NUMBERS: [u64; 16] = [
+    0,
+    1,
+    2,
+    0x7f,
+    0xff,
+    0x100,
+    0x7fff,
+    0xffff,
+    0x7fff_ffff,
+    0xffff_ffff,
+    0x1_0000_0000,
+    1_000_000_000,
+    i64::MAX as u64,
+    1 << 63,
+    u64::MAX - 1,
+    u64::MAX,
+];
+
+/// Words of the texts that are read.
+const WORDS: [&str; 30] = [
+    "0",
+    "-1",
+    "18446744073709551615",
+    "4294967296",
+    "1e308",
+    "9223372036854775808",
+    "0x",
+    "ffffffffffffffff",
+    "null",
+    "[]",
+    "{}",
+    "[[[[[[[[",
+    "\"",
+    "\\u0000",
+    "\u{1b}[31m",
+    "\u{202e}",
+    "\n",
+    "\t",
+    " ",
+    ":",
+    ",",
+    "=",
+    "%",
+    "\"a\":",
+    "999999999999.999999999",
+    "\0",
+    "../",
+    "cid 65535",
+    "nsid 4294967295",
+    "pci_nvme_",
+];
+
+/// A source of pseudo-random numbers (xorshift64*).
+pub struct Random(u64);
+
+impl Random {
+    /// A source with a seed.
+    pub const fn new(seed: u64) -> Self {
+        Self(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1)
+    }
+
+    /// The next number.
+    pub const fn next(&mut self) -> u64 {
+        self.0 ^= self.0 >> 12;
+        self.0 ^= self.0 << 25;
+        self.0 ^= self.0 >> 27;
+        self.0.wrapping_mul(0x2545_f491_4f6c_dd1d)
+    }
+
+    /// A number below `end`, or 0.
+    pub const fn below(&mut self, end: usize) -> usize {
+        if end == 0 {
+            return 0;
+        }
+        ((self.next() >> 16) % end as u64) as usize
+    }
+
+    fn pick<T: Copy>(&mut self, all: &[T]) -> T {
+        all[self.below(all.len())]
+    }
+
+    /// A range in `0..len`, mostly a short one.
+    fn range(&mut self, len: usize) -> (usize, usize) {
+        let at = self.below(len + 1);
+        let most = [8, 32, 256, 4096][self.below(4)];
+        (at, self.below((len - at).min(most) + 1))
+    }
+}
+
+/// Overwrites bytes with a number near a limit.
+fn number(random: &mut Random, bytes: &mut [u8]) {
+    let value = random
+        .pick(&NUMBERS)
+        .wrapping_sub((random.below(3) == 0).into());
+    let width = random.pick(&[1, 2, 4, 8]);
+    let at = random.below(bytes.len());
+    let mut value = value.to_le_bytes();
+    if random.below(4) == 0 {
+        value[..width].reverse();
+    }
+    for (to, byte) in bytes[at..].iter_mut().zip(&value[..width]) {
+        *to = *byte;
+    }
+}
+
+/// Changes a byte or a few.
+fn change(random: &mut Random, bytes: &mut [u8]) {
+    if bytes.is_empty() {
+        return;
+    }
+    let at = random.below(bytes.len());
+    match random.below(5) {
+        0 => bytes[at] ^= 1 << random.below(8),
+        1 => bytes[at] = random.next() as u8,
+        2 => {
+            bytes[at] = bytes[at]
+                .wrapping_add(random.below(35) as u8)
+                .wrapping_sub(17)
+        }
+        3 => number(random, bytes),
+        _ => {
+            let (from, count) = random.range(bytes.len());
+            let to = random.below(bytes.len() - count + 1);
+            bytes.copy_within(from..from + count, to);
+        }
+    }
+}
+
+/// Changes, removes, adds or repeats bytes. `other` is another input.
+fn bytes(random: &mut Random, input: &mut Vec<u8>, other: &[u8]) {
+    match random.below(10) {
+        0..5 => change(random, input),
+        5 => {
+            let (at, count) = random.range(input.len());
+            input.drain(at..at + count);
+        }
+        6 => {
+            let (from, count) = random.range(input.len());
+            let again = input[from..from + count].to_vec();
+            let at = random.below(input.len() + 1);
+            input.splice(at..at, again);
+        }
+        7 => {
+            let (from, count) = random.range(other.len());
+            let at = random.below(input.len() + 1);
+            input.splice(at..at, other[from..from + count].iter().copied());
+        }
+        8 => {
+            let at = random.below(input.len() + 1);
+            let count = random.below(64);
+            let new: Vec<u8> = (0..count).map(|_| random.next() as u8).collect();
+            input.splice(at..at, new);
+        }
+        _ => {
+            let at = random.below(input.len() + 1);
+            let word = random.pick(&WORDS);
+            let end = if random.below(2) == 0 {
+                at
+            } else {
+                (at + word.len()).min(input.len())
+            };
+            input.splice(at..end, word.bytes());
+        }
+    }
+}
+
+/// Replaces a number in a text.
+fn digits(random: &mut Random, input: &mut Vec<u8>) {
+    let from = random.below(input.len() + 1);
+    let Some(at) = input[from..].iter().position(u8::is_ascii_digit) else {
+        return;
+    };
+    let at = from + at;
+    let count = input[at..]
+        .iter()
+        .take_while(|b| b.is_ascii_digit())
+        .count();
+    let new = random.pick(&NUMBERS).to_string();
+    input.splice(at..at + count, new.into_bytes());
+}
+
+/// Removes, repeats or exchanges lines.
+fn lines(random: &mut Random, input: &mut Vec<u8>, other: &[u8]) {
+    let mut all: Vec<&[u8]> = input.split_inclusive(|&b| b == b'\n').collect();
+    let others: Vec<&[u8]> = other.split_inclusive(|&b| b == b'\n').collect();
+    if all.is_empty() {
+        return;
+    }
+    let (a, b) = (random.below(all.len()), random.below(all.len()));
+    match random.below(4) {
+        0 => all.swap(a, b),
+        1 => all.insert(a, all[b]),
+        2 if !others.is_empty() => all.insert(a, others[random.below(others.len())]),
+        _ => {
+            all.remove(a);
+        }
+    }
+    *input = all.concat();
+}
+
+/// Events of arbitrary bytes, mostly of repeated ones: then they resemble each other.
+fn made(random: &mut Random) -> Part {
+    let count = random.pick(&[40, 200, 1000, 4000]);
+    let period = 1 + random.below(count);
+    let seed: Vec<u8> = (0..period).map(|_| random.next() as u8).collect();
+    Part {
+        kind: MADE,
+        flags: 0,
+        events: 0,
+        at_ns: if random.below(4) == 0 {
+            random.pick(&NUMBERS)
+        } else {
+            0
+        },
+        payload: seed.into_iter().cycle().take(count).collect(),
+    }
+}
+
+fn equal(random: &mut Random) -> Part {
+    let mut payload = vec![random.pick(&[1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 32, 33])];
+    payload.push(random.pick(b"\0\x01\xff[{\",1 "));
+    payload.extend((random.next() as u32 >> random.below(32)).to_le_bytes());
+    Part {
+        kind: EQUAL,
+        flags: 1,
+        payload,
+        ..Part::default()
+    }
+}
+
+/// Changes the heads of parts, their order, or the payload of one.
+fn blocks(random: &mut Random, all: &mut Vec<Part>, others: &[Part]) {
+    let (a, b) = (random.below(all.len()), random.below(all.len()));
+    let at = random.below(all.len() + 1);
+    match random.below(16) {
+        0 if !all.is_empty() => {
+            all.remove(a);
+        }
+        1 if !all.is_empty() => all.insert(at, all[b].clone()),
+        2 if !all.is_empty() => all.swap(a, b),
+        3 if !others.is_empty() => all.insert(at, others[random.below(others.len())].clone()),
+        4 | 5 => all.insert(at, made(random)),
+        6 => all.insert(at, equal(random)),
+        7 if !all.is_empty() => {
+            let part = &mut all[a];
+            match random.below(4) {
+                0 => part.kind = random.pick(&[1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 32, 33, 99, NEXT]),
+                1 => part.flags ^= 1 << random.below(2),
+                2 => part.events = random.pick(&NUMBERS) as u32,
+                _ => part.at_ns = random.pick(&NUMBERS),
+            }
+        }
+        _ if !all.is_empty() => {
+            let payload = &mut all[a].payload;
+            let other = others
+                .get(b % others.len().max(1))
+                .map_or(&[][..], |p| &p.payload);
+            for _ in 0..=random.below(4) {
+                if payload.first() == Some(&b'{') || payload.first() == Some(&b'[') {
+                    match random.below(3) {
+                        0 => digits(random, payload),
+                        _ => bytes(random, payload, other),
+                    }
+                } else {
+                    bytes(random, payload, other);
+                }
+            }
+        }
+        _ => all.push(made(random)),
+    }
+}
+
+/// A changed input.
+pub fn mutate(random: &mut Random, form: Form, input: &[u8], other: &[u8]) -> Vec<u8> {
+    let mut new = input.to_vec();
+    let times = 1 + random.below(4);
+    match form {
+        Form::Bytes => (0..times).for_each(|_| bytes(random, &mut new, other)),
+        Form::Text => (0..times).for_each(|_| match random.below(3) {
+            0 => lines(random, &mut new, other),
+            1 => digits(random, &mut new),
+            _ => bytes(random, &mut new, other),
+        }),
+        Form::Parts => {
+            let first = new.first().copied().unwrap_or(0);
+            let first = if random.below(8) == 0 {
+                random.below(64) as u8
+            } else {
+                first
+            };
+            let mut all = parts(input.get(1..).unwrap_or_default());
+            let others = parts(other.get(1..).unwrap_or_default());
+            (0..times).for_each(|_| blocks(random, &mut all, &others));
+            new = [&[first], input_of(&all).as_slice()].concat();
+        }
+    }
+    new.truncate(MOST);
+    new
+}

@@ -1,0 +1,63 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Command lines that read files, as the binary runs them.
+
+use std::path::Path;
+
+use anyhow::Result;
+use clap::Parser;
+
+use crate::cli::args::Args;
+use crate::cli::args::Command;
+use crate::commands::diagnose;
+use crate::commands::diff;
+use crate::commands::export;
+use crate::commands::heatmap;
+use crate::commands::host;
+use crate::commands::join;
+use crate::commands::latency;
+use crate::commands::pattern;
+use crate::commands::stacks;
+use crate::commands::top;
+use crate::commands::trace;
+
+/// A command that was parsed once.
+pub type Run = Box<dyn Fn() -> Result<()>>;
+
+/// Parses a command line. `A`, `B` and `OUT` are files in `dir`.
+pub fn command(line: &str, dir: &Path) -> Run {
+    let words = line.split(' ').map(|word| {
+        let mut parts = word.split(',').map(|part| match part {
+            "A" | "B" | "OUT" => dir.join(part).display().to_string(),
+            other => other.to_owned(),
+        });
+        let first = parts.next().unwrap_or_default();
+        parts.fold(first, |all, part| format!("{all},{part}"))
+    });
+    let words = ["nvme-deep".to_owned()].into_iter().chain(words);
+    let parsed = Args::try_parse_from(words).unwrap_or_else(|e| panic!("{line}: {e}"));
+    of(parsed.command).unwrap_or_else(|e| panic!("{line}: {e}"))
+}
+
+/// The command as a function: options are checked once, too.
+fn of(command: Command) -> Result<Run> {
+    macro_rules! with {
+        ($args:expr, $run:path) => {{
+            let options = $args.try_into()?;
+            Box::new(move || $run(&options))
+        }};
+    }
+    Ok(match command {
+        Command::Latency(args) => with!(args, latency::run),
+        Command::Trace(args) => with!(args, trace::run),
+        Command::Stacks(args) => with!(args, stacks::run),
+        Command::Diagnose(args) => with!(args, diagnose::run),
+        Command::Export(args) => with!(args, export::run),
+        Command::Heatmap(args) => with!(args, heatmap::run),
+        Command::Pattern(args) => with!(args, pattern::run),
+        Command::Diff(args) => with!(args, diff::run),
+        Command::Top(args) => with!(args, top::run),
+        Command::Host(args) => Box::new(move || host::run(&args)),
+        Command::Join(args) => Box::new(move || join::run(&args)),
+        other => panic!("{other:?} reads no file"),
+    })
+}

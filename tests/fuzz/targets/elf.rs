@@ -1,0 +1,72 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Executables of targets, with their notes and USDT probes, and files of BTF.
+
+use std::path::Path;
+use std::path::PathBuf;
+
+use nvme_deep::machine::btf::Btf;
+use nvme_deep::machine::elf::Symbols;
+
+use super::Target;
+use super::put;
+
+/// Reads an executable.
+pub struct Elf {
+    dir: PathBuf,
+}
+
+impl Elf {
+    /// The files are in this directory.
+    pub fn of(dir: &Path) -> Self {
+        Self {
+            dir: dir.to_owned(),
+        }
+    }
+}
+
+impl Target for Elf {
+    fn run(&mut self, input: &[u8]) {
+        put(&self.dir, "A", input);
+        if let Ok(symbols) = Symbols::read(&self.dir.join("A")) {
+            let _ = symbols.probe("nvme_rw_complete_cb");
+            let _ = (symbols.build_id(), symbols.spdk_release());
+            let _ = symbols.usdt("qemu").count() + symbols.usdt("spdk").count();
+        }
+    }
+}
+
+/// Reads a file of BTF, raw or in an ELF file.
+pub struct BtfFile {
+    dir: PathBuf,
+}
+
+impl BtfFile {
+    /// The files are in this directory.
+    pub fn of(dir: &Path) -> Self {
+        Self {
+            dir: dir.to_owned(),
+        }
+    }
+}
+
+impl Target for BtfFile {
+    fn run(&mut self, input: &[u8]) {
+        put(&self.dir, "A", input);
+        let Some(btf) = Btf::parse(&self.dir.join("A")) else {
+            return;
+        };
+        for name in ["nvme_request", "request", "nvme_queue", "nvme_ctrl"] {
+            let _ = btf.structure(name);
+            for path in [
+                &["flags"][..],
+                &["ctrl", "instance"],
+                &["bio", "bi_iter", "bi_size"],
+            ] {
+                let _ = btf.has_path(name, path);
+            }
+        }
+        let _ = btf.has_function("nvme_setup_cmd");
+        let _ = btf.tracepoint_arguments("nvme_setup_cmd");
+        let _ = btf.bytes();
+    }
+}

@@ -1,0 +1,107 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Texts of procfs, sysfs, tracefs and debugfs, and the kernel's symbols. An input is a tree of files:
+//! a line `=== PATH` begins each.
+
+use std::fs;
+use std::os::unix::fs::symlink;
+use std::path::Path;
+use std::path::PathBuf;
+
+use nvme_deep::machine::System;
+use nvme_deep::machine::process::Process;
+use nvme_deep::machine::tracefs::EventFormat;
+use nvme_deep::model::stack::StackAt;
+use nvme_deep::symbols::Symbolizer;
+
+use super::Target;
+
+/// Most files of an input.
+const FILES: usize = 128;
+
+/// A target that reads a machine.
+pub struct Machine {
+    root: PathBuf,
+}
+
+impl Machine {
+    /// The tree of files is in this directory.
+    pub fn of(dir: &Path) -> Self {
+        Self {
+            root: dir.join("root"),
+        }
+    }
+
+    /// Writes a file; `-> TEXT` makes a link.
+    fn write(&self, path: &str, text: &str) {
+        let is_plain = |part: &str| !part.is_empty() && part.len() < 100 && !part.starts_with('.');
+        let path = path.trim_matches('/');
+        if path.split('/').count() > 16 || !path.split('/').all(is_plain) || path.contains('\0') {
+            return;
+        }
+        let path = self.root.join(path);
+        let _ = path.parent().map(fs::create_dir_all);
+        match text.trim_end().strip_prefix("-> ") {
+            // within the tree
+            Some(to) if !to.starts_with('/') && !to.contains("..") => {
+                let _ = symlink(to, path);
+            }
+            _ => {
+                let _ = fs::write(path, text);
+            }
+        }
+    }
+}
+
+/// Functions whose lists are read.
+const WANTED: [&str; 4] = [
+    "nvme_setup_cmd",
+    "nvme_irq",
+    "nvme_queue_rq",
+    "nvme_complete_rq",
+];
+
+fn look(system: &System) {
+    let controllers = system.controllers();
+    let _: Vec<String> = controllers.iter().map(|c| c.name()).collect();
+    let _ = (system.release(), system.nvme_parameters(), system.machine());
+    let _ = (
+        system.cpu_times(),
+        system.sample_rate(),
+        system.bounce_pool(),
+    );
+    let _ = (system.queue_interrupts(), system.last_online_cpu());
+    let _ = (system.info(false), system.identity());
+    let _ = system.nvme_details(&system.hypervisor(), false);
+    for name in ["nvme0n1", "/dev/nvme0n1p1", "dm-0", "/mnt/data"] {
+        let _ = system.disk(name);
+    }
+    let _ = system.container("0123456789abcdef");
+    for pid in [1, 42] {
+        let _ = (system.mapped_files(pid), system.tsc_scale(pid));
+        let _ = Process::at(system, pid).map(|p| (p.nvme_serials(), p.is_spdk()));
+    }
+    let _ = (
+        system.targets(),
+        system.nvme_bar(0),
+        system.build_id("nvme"),
+    );
+    let _ = (system.module_identity("nvme"), system.symbols(&WANTED));
+    let _ = (system.addresses(WANTED), system.filter_functions(&WANTED));
+    let _ = system.event_format("nvme", "nvme_sq");
+}
+
+impl Target for Machine {
+    fn run(&mut self, input: &[u8]) {
+        let _ = fs::remove_dir_all(&self.root);
+        let text = String::from_utf8_lossy(input);
+        let files = text.split("=== ").skip(1).take(FILES);
+        for file in files {
+            let (path, text) = file.split_once('\n').unwrap_or((file, ""));
+            self.write(path, text);
+        }
+        let _ = EventFormat::parse(&text);
+        look(&System::at(&self.root));
+        let mut symbols = Symbolizer::at(&self.root);
+        let _ = symbols.stack(&[0xffff_ffff_c000_1234, u64::MAX, 1], StackAt::Submit);
+    }
+}

@@ -1,0 +1,77 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Data of devices and of clients: log pages, commands, requests for metrics.
+
+use nvme_deep::metrics::request::negotiate;
+use nvme_deep::metrics::request::parse;
+use nvme_deep::nvme::aen::AsyncEvent;
+use nvme_deep::nvme::decode::CommandSet;
+use nvme_deep::nvme::decode::blocks;
+use nvme_deep::nvme::decode::describe;
+use nvme_deep::nvme::decode::fields;
+use nvme_deep::nvme::decode::name;
+use nvme_deep::nvme::log::EBS_BYTES;
+use nvme_deep::nvme::log::EbsStats;
+use nvme_deep::nvme::log::SMART_BYTES;
+use nvme_deep::nvme::log::Smart;
+use nvme_deep::nvme::opcode::QueueKind;
+use nvme_deep::nvme::sqe::Parts;
+use nvme_deep::nvme::sqe::Sqe;
+use nvme_deep::nvme::status::Status;
+
+use super::Target;
+
+/// Reads log pages, and decodes commands and statuses.
+pub struct Pages;
+
+/// A page of this size, with zeroes where the input ends.
+fn page<const N: usize>(input: &[u8]) -> [u8; N] {
+    let mut page = [0; N];
+    let length = input.len().min(N);
+    page[..length].copy_from_slice(&input[..length]);
+    page
+}
+
+fn decode(input: &[u8]) {
+    let bytes: [u8; 36] = page(input);
+    let word = |n: usize| u32::from_le_bytes([0, 1, 2, 3].map(|at| bytes[4 * n + at]));
+    let sqe: Sqe = Parts {
+        opcode: bytes[0],
+        flags: bytes[1],
+        cid: word(0) as u16,
+        nsid: word(1),
+        metadata: bytes[2] & 1 != 0,
+        cdw: [2, 3, 4, 5, 6, 7].map(word),
+    }
+    .into();
+    let set = CommandSet::from_csi(bytes[3]).unwrap_or_default();
+    for queue in QueueKind::BOTH {
+        let _ = (name(queue, set, &sqe), blocks(queue, set, &sqe));
+        for field in fields(queue, set, &sqe) {
+            let _ = format!("{field:?}");
+        }
+        let mut text = String::new();
+        let _ = describe(queue, set, &sqe, &mut text);
+    }
+    let _ = format!("{} {:?}", Status(word(8) as u16), AsyncEvent(word(8)));
+}
+
+impl Target for Pages {
+    fn run(&mut self, input: &[u8]) {
+        let smart = Smart::parse(&page::<SMART_BYTES>(input));
+        let _ = (
+            smart.is_too_hot(),
+            EbsStats::parse(&page::<EBS_BYTES>(input)),
+        );
+        decode(input);
+    }
+}
+
+/// Reads the head of a request.
+pub struct Http;
+
+impl Target for Http {
+    fn run(&mut self, input: &[u8]) {
+        let _ = parse(input);
+        let _ = negotiate(&String::from_utf8_lossy(input));
+    }
+}
