@@ -40,7 +40,9 @@ const COMMANDS: [&str; 22] = [
 ];
 
 /// Options of other programs.
-const FOREIGN: [&str; 16] = [
+const FOREIGN: [&str; 18] = [
+    "--once",
+    "--replay",
     "--num-trace-entries",
     "--with-usdt",
     "--no-parquet",
