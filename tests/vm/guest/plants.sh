@@ -175,8 +175,10 @@ served() {
 
 # tcp: a target without a fault
 tcp() {
-    . "$here/target.sh"
-    ((number > 1)) || serve 1 tcp
+    if ((number == 1)); then
+        . "$here/target.sh"
+        serve 1 tcp
+    fi
     connect tcp
     run clean-tcp nvme2 "${reads[@]}"
     run clean-tcp-open nvme2 --rw=randread --bs=4k --iodepth=64 --rate_iops=400 --rate_process=poisson
@@ -227,7 +229,7 @@ bounce() {
 
 # iommu: an IOMMU with strict invalidation
 iommu() {
-    run iommu nvme0 --rw=randread --bs=4k --iodepth=1
+    run iommu nvme0 --rw=randread --bs=128k --iodepth=1
 }
 
 # polled: polled queues that no command uses
