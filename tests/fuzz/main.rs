@@ -73,6 +73,7 @@ fn main() -> ExitCode {
         ["--child", rest @ ..] => child(rest),
         ["--fuzz", ..] => parent::fuzz(&Options::of(&words)),
         ["--once", name, input] => parent::once(entry(name), Path::new(input)),
+        ["--write", name, input, out] => seeds::write(name, input, Path::new(out)),
         ["--replay", name] => parent::replay(Some(name)),
         // of the test harness, for tests that this is not
         words if words.contains(&"--ignored") || words.contains(&"--list") => true,
