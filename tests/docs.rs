@@ -40,9 +40,7 @@ const COMMANDS: [&str; 22] = [
 ];
 
 /// Options of other programs.
-const FOREIGN: [&str; 18] = [
-    "--once",
-    "--replay",
+const FOREIGN: [&str; 16] = [
     "--num-trace-entries",
     "--with-usdt",
     "--no-parquet",

@@ -17,6 +17,7 @@ use std::time::Duration;
 use std::time::Instant;
 
 use crate::check::check;
+use crate::check::cpu;
 use crate::check::kind;
 use crate::check::watch;
 use crate::coverage::Coverage;
@@ -63,10 +64,14 @@ pub fn replay(dir: &Path, only: Option<&str>) -> bool {
         let mut target = target(dir);
         let inputs = corpus(name);
         for (from, input) in &inputs {
-            let _ = fs::write(dir.join("current"), input);
+            let (_, began) = (fs::write(dir.join("current"), input), cpu());
             if let Some(finding) = check(&mut *target, input) {
                 report.line(&format!("{name}: {from}: {finding}"));
                 is_well = false;
+            }
+            if only.is_some() {
+                let took = cpu().saturating_sub(began).as_millis();
+                report.line(&format!("{name}: {from}: {took} ms"));
             }
         }
         report.line(&format!("{name}: {} inputs", inputs.len()));

@@ -1,6 +1,10 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Fuzzing of all readers. Without options, runs the corpus once: a part of `cargo test`.
 //! `make fuzz` runs it with `--fuzz TARGET --seconds N [--seed N]`. docs/testing.md describes it.
+//!
+//! `--once TARGET FILE` runs an input again, `--replay TARGET` the corpus of a target.
+//! `--write TARGET FILE OUT` writes the recordings of an input (OUT, OUT.2), for nvme-deep; FILE may also
+//! be the name of an input of the corpus.
 #![allow(
     clippy::unwrap_used,
     clippy::expect_used,
@@ -73,6 +77,7 @@ fn main() -> ExitCode {
         ["--child", rest @ ..] => child(rest),
         ["--fuzz", ..] => parent::fuzz(&Options::of(&words)),
         ["--once", name, input] => parent::once(entry(name), Path::new(input)),
+        ["--write", name, input, out] => seeds::write(name, input, Path::new(out)),
         ["--replay", name] => parent::replay(Some(name)),
         // of the test harness, for tests that this is not
         words if words.contains(&"--ignored") || words.contains(&"--list") => true,

@@ -2,6 +2,7 @@
 //! The inputs that a run begins with: the corpus, and the files of other tests.
 
 use std::fs;
+use std::iter::once;
 use std::path::Path;
 use std::path::PathBuf;
 
@@ -9,6 +10,7 @@ use crate::blocks::NEXT;
 use crate::blocks::Part;
 use crate::blocks::input_of;
 use crate::blocks::of_recording;
+use crate::blocks::recordings;
 use crate::crafted::crafted;
 use crate::targets::ALL;
 use crate::targets::Form;
@@ -85,6 +87,21 @@ pub fn corpus(target: &str) -> Vec<(String, Vec<u8>)> {
         all.push((path.display().to_string(), bytes));
     }
     all
+}
+
+/// Writes the recordings of an input, which is a file or the name of one of the corpus, so that the
+/// binary can read them.
+pub fn write(target: &str, input: &str, out: &Path) -> bool {
+    let known = corpus(target).into_iter().find(|(name, _)| name == input);
+    let bytes = known.map_or_else(|| fs::read(input).unwrap_or_default(), |(_, bytes)| bytes);
+    let files = recordings(bytes.get(1..).unwrap_or_default());
+    let numbered = |n: usize| PathBuf::from(format!("{}.{n}", out.display()));
+    let paths = once(out.to_owned()).chain((2..).map(numbered));
+    let written = files
+        .iter()
+        .zip(paths)
+        .map(|((file, _), path)| fs::write(path, file));
+    written.collect::<Vec<_>>().iter().all(Result::is_ok)
 }
 
 /// The inputs that fuzzing begins with: those of recordings once per command.
