@@ -425,3 +425,30 @@ fn colour_and_detail_are_options() {
         assert!(line.chars().count() <= 80, "{line}");
     }
 }
+
+/// The first line names what other rules need, and says if the file has no end. A filter that selects
+/// nothing is named.
+#[test]
+fn the_first_line_is_true_of_what_was_recorded() {
+    let first = |words: &str| run(&format!("diagnose --json {words}"));
+    let verdict = |ran: &Ran| -> Value { serde_json::from_str(&ran.out).unwrap() };
+    for (file, needs) in [
+        ("qemu-guest", "; 12 rules need `record --context`"),
+        ("nested-guest", "; 1 rule needs `record --stages=fine`"),
+    ] {
+        let found = verdict(&first(&format!("--from tests/host/{file}.nvd")));
+        let text = found["verdict"].as_str().unwrap();
+        assert!(text.ends_with(needs), "{text}");
+        assert_eq!(found["whole"], true);
+    }
+    let whole = "tests/recordings/diagnose/bounce.nvd";
+    let nothing = verdict(&first(&format!("--opcode flush --from {whole}")));
+    let text = "not known: no I/O command finished that --opcode selects";
+    assert_eq!(nothing["verdict"], text);
+    let dir = tempfile::tempdir().unwrap();
+    let cut = dir.path().join("cut.nvd");
+    let bytes = fs::read(whole).unwrap();
+    fs::write(&cut, &bytes[..bytes.len() / 2]).unwrap();
+    let found = verdict(&first(&format!("--from {}", cut.display())));
+    assert_eq!(found["whole"], false, "{found}");
+}

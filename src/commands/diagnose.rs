@@ -107,8 +107,11 @@ fn read(
     for options in recorded.into_iter().chain([&*settings.filter.text()]) {
         intake.0.selected_by(options);
     }
+    intake.0.observed(info.stage_set);
     let watched = watch_recording(replay, settings, &mut intake)?;
-    Ok((intake.finish(&watched, expectation), watched.verdict))
+    let mut facts = intake.finish(&watched, expectation);
+    facts.is_whole = watched.verdict.is_ok();
+    Ok((facts, watched.verdict))
 }
 
 /// What commands should take.
@@ -226,6 +229,7 @@ fn observe(options: &DiagnoseOptions, expectation: Expectation) -> Result<()> {
     let mut intake = Intake::default();
     intake.machine(ready.system.info(options.log));
     intake.0.selected_by(&options.settings.filter.text());
+    intake.0.observed(StageSet::Fine);
     let before = options.log.then(|| logs(&options.settings));
     let duration = Some(options.duration);
     let watched = watch(ready, &options.settings, until(true), duration, &mut intake)?;

@@ -172,6 +172,7 @@ impl DiagnosisView<'_> {
             cpus,
             Some(covers),
             selected,
+            (!self.facts.is_whole).then(|| "the end of the recording is missing".to_owned()),
         ];
         let parts: Vec<String> = parts.into_iter().flatten().collect();
         for line in fill(&parts.join(", "), 2) {

@@ -8,6 +8,7 @@ use crate::model::activity::Activity;
 use crate::model::activity::Gap;
 use crate::model::event::Event;
 use crate::model::logs::ControllerLogs;
+use crate::model::stage::StageSet;
 use crate::model::stratum::BlockSizes;
 use crate::model::untrusted::Untrusted;
 use crate::recording::ControllerInfo;
@@ -41,6 +42,7 @@ pub struct Collector {
     transports: BTreeMap<u32, Untrusted>,
     commands: Commands,
     selection: Selection,
+    stage_set: StageSet,
     rates: BTreeMap<u32, Rates>,
     incidents: Incidents,
     in_flight: Vec<Stuck>,
@@ -92,6 +94,11 @@ impl Collector {
         self.selection.add(options);
     }
 
+    /// Takes in the stages that were observed.
+    pub fn observed(&mut self, stages: StageSet) {
+        self.stage_set = stages;
+    }
+
     /// Takes in the commands that are in flight after the run.
     pub fn in_flight(&mut self, stuck: Vec<Stuck>) {
         self.in_flight = stuck;
@@ -137,6 +144,8 @@ impl Collector {
             transports: self.transports,
             commands: self.commands,
             selection: self.selection,
+            stage_set: self.stage_set,
+            is_whole: true,
             incidents: self.incidents,
             in_flight: self.in_flight,
             logs: self.logs,

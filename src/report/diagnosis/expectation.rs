@@ -10,6 +10,9 @@ use super::facts::Facts;
 /// Fewest commands of a kind whose median is compared.
 const ENOUGH: u64 = 30;
 
+/// A median is above what was expected from this part of it on: less is no difference that a reader sees.
+const NOTABLE: u64 = 100;
+
 /// What commands should take.
 #[derive(Clone, Debug, Default)]
 pub enum Expectation {
@@ -43,7 +46,8 @@ impl Facts {
                 // medians are compared with those of another time: less than a fifth is noise
                 Expectation::Baseline(medians) => medians.get(&s.stratum)? * 6 / 5,
             };
-            (s.p50_ns > expected_ns && s.commands >= ENOUGH).then_some(Slow {
+            let notable = expected_ns.saturating_add(expected_ns / NOTABLE);
+            (s.p50_ns > notable && s.commands >= ENOUGH).then_some(Slow {
                 stratum: s.stratum,
                 median_ns: s.p50_ns,
                 expected_ns,

@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use crate::model::activity::Activity;
 use crate::model::logs::ControllerLogs;
+use crate::model::stage::StageSet;
 use crate::model::stratum::Stratum;
 use crate::model::untrusted::Untrusted;
 use crate::nvme::opcode::QueueKind;
@@ -54,6 +55,10 @@ pub struct Facts {
     pub commands: Commands,
     /// What left commands out.
     pub selection: Selection,
+    /// The stages that were observed.
+    pub stage_set: StageSet,
+    /// Whether the recording has its end; a live run has one.
+    pub is_whole: bool,
     /// Rare events.
     pub incidents: Incidents,
     /// I/O commands that were in flight at the end, of a second and more. Recordings have none.

@@ -5,6 +5,7 @@ use super::command::Command;
 use super::facts::Facts;
 use super::stages::Stages;
 use super::subject::Subject;
+use crate::model::stage::StageSet;
 use crate::model::untrusted::Untrusted;
 
 /// A joined stage with less of the time is not explained.
@@ -68,9 +69,14 @@ impl Facts {
                 )
             }
             None if stages.covers(Stages::SUBMIT | Stages::DEVICE) => format!(
-                "{name} contains the doorbell's write and the device: the doorbell was not observed"
+                "{name} is the time of commands whose doorbell was not observed: its write, and the device"
             ),
-            None => format!("{name}: what separates these stages was not observed"),
+            None if self.stage_set == StageSet::Basic => {
+                format!("{name}: recorded without --stages=fine, which separates these stages")
+            }
+            None => format!(
+                "{name} is the time of commands for which these stages were not observed apart"
+            ),
         })
     }
 

@@ -84,12 +84,18 @@ pub fn obstacle(facts: &Facts, subject: Subject) -> Option<String> {
         return (!enough).then(|| format!("only {own} commands, and {MIN_COMMANDS} are needed"));
     }
     let without = facts.commands.without_points;
-    Some(if all == 0 && without > 0 {
-        "no stages were observed".into()
-    } else if all == 0 {
-        "no I/O command finished".into()
-    } else {
-        format!("only {all} I/O commands finished, and {MIN_COMMANDS} are needed")
+    let selected = facts.selection.text();
+    Some(match (all, selected) {
+        (0, _) if without > 0 => "no stages were observed".into(),
+        (0, Some(options)) => format!("no I/O command finished that {options} selects"),
+        (0, None) if !facts.is_whole => "the part that can be read has no I/O command".into(),
+        (0, None) => "no I/O command finished".into(),
+        _ if subject == Subject::Machine => {
+            format!("only {all} I/O commands finished, and {MIN_COMMANDS} are needed")
+        }
+        _ => format!(
+            "only {all} I/O commands of this machine finished, and {MIN_COMMANDS} are needed"
+        ),
     })
 }
 

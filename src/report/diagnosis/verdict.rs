@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The outcome of a diagnosis, and its first line.
 
+use std::collections::BTreeSet;
+
 use crate::units::nanos;
 
 use super::Diagnosis;
@@ -61,6 +63,24 @@ fn open(diagnosis: &Diagnosis) -> Option<String> {
     (!shown.is_empty()).then(|| format!("{} could not be judged", list(&shown)))
 }
 
+/// How many rules need observations that the recording lacks.
+fn not_looked_at(diagnosis: &Diagnosis) -> Option<String> {
+    let (mut rules, mut options) = (BTreeSet::new(), BTreeSet::new());
+    for judged in &diagnosis.not_looked_at {
+        if let Some(option) = judged.why.strip_prefix("record ") {
+            rules.insert(judged.rule);
+            options.insert(option);
+        }
+    }
+    let options: Vec<&str> = options.into_iter().collect();
+    let options = options.join(" ");
+    match rules.len() {
+        0 => None,
+        1 => Some(format!("1 rule needs `record {options}`")),
+        n => Some(format!("{n} rules need `record {options}`")),
+    }
+}
+
 /// The device's part of the time.
 fn device(facts: &Facts) -> Option<String> {
     let portion = facts.portion(Subject::Machine, Stages::DEVICE)?;
@@ -102,7 +122,13 @@ pub fn verdict(facts: &Facts, diagnosis: &Diagnosis) -> String {
                 )
             });
             let first = slow.unwrap_or_else(|| "nothing avoidable seen".into());
-            let parts = [Some(first), device(facts), open(diagnosis)];
+            let parts = [
+                Some(first),
+                device(facts),
+                open(diagnosis),
+                not_looked_at(diagnosis),
+                (!facts.is_whole).then(|| "the end of the recording is missing".to_owned()),
+            ];
             parts.into_iter().flatten().collect::<Vec<_>>().join("; ")
         }
     }

@@ -45,17 +45,17 @@ pub fn check(facts: &Facts, subject: Subject) -> Answer {
         Err(answer) => return lacks.map_or(answer, Answer::Open),
     };
     let name = facts.disk_name(stratum.ctrl, stratum.nsid);
+    let from = discarding(facts, ctrl);
     let cause = Cause::new(
         "discard-storm",
         &name,
         format!(
-            "discards slow down the other commands of {name}: {:.1} times the time",
+            "discards on {from} slow down the commands of {name}: {:.1} times the time",
             comparison.ratio.ratio
         ),
         format!(
             "mount without `discard` and run fstrim at quiet times; limit one discard by \
-             /sys/block/{}/queue/discard_max_bytes",
-            discarding(facts, ctrl)
+             /sys/block/{from}/queue/discard_max_bytes"
         ),
     )
     .with_risk("blocks are returned to the device later")

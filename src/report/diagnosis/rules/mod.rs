@@ -38,6 +38,7 @@ use super::Rule;
 use super::Scope;
 use super::Tier;
 use crate::model::conditions::Conditions;
+use crate::model::stage::StageSet;
 
 macro_rules! rules {
     ($($name:literal $noun:literal $tier:ident $scope:ident $module:ident;)*) => {
@@ -99,8 +100,13 @@ fn unseen(
         )));
     }
     let mut own = facts.of_subject(subject);
-    let any = own.any(|c| of(c.conditions).is_some());
-    (!any).then(|| not_observed(facts, what))
+    if own.any(|c| of(c.conditions).is_some()) {
+        return None;
+    }
+    Some(match (&facts.activity, facts.stage_set) {
+        (Some(_), StageSet::Basic) => super::Answer::NotLooked("record --stages=fine".into()),
+        _ => not_observed(facts, what),
+    })
 }
 
 /// Why an observation of `--context` is missing.
