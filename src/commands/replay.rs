@@ -217,6 +217,11 @@ impl Replay {
         &self.file
     }
 
+    /// Size in bytes.
+    pub const fn size(&self) -> u64 {
+        self.size
+    }
+
     /// The path as text.
     pub const fn path(&self) -> &Untrusted {
         &self.path

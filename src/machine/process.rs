@@ -19,6 +19,10 @@ const MODEL: &[u8] = b"QEMU NVMe Ctrl";
 /// Bytes of a serial number, which is before the model number.
 const SERIAL: usize = 20;
 
+/// How the names of QEMU's programs begin.
+const QEMU: &str = "qemu-system-";
+/// Most arguments of a command line that are kept.
+const MOST_ARGS: usize = 1 << 14;
 /// Bytes of a command line that are read. The kernel allows 6 MB at the start; later a process can make it
 /// longer.
 const MAX_ARGS: u64 = 8 << 20;
@@ -132,35 +136,49 @@ impl Process {
     /// # Errors
     /// If there is no such process, or this one may not look at it.
     pub fn at(system: &System, pid: u32) -> Result<Self, TargetError> {
+        Self::of(system, pid, |_| true)
+    }
+
+    /// Looks at a process, and at its arguments if `has_arguments` wants those of its program.
+    fn of(
+        system: &System,
+        pid: u32,
+        has_arguments: impl Fn(&str) -> bool,
+    ) -> Result<Self, TargetError> {
         let exe = system.path(&format!("proc/{pid}/exe"));
         let name = fs::read_link(&exe).map_err(|error| match error.kind() {
             ErrorKind::NotFound => TargetError::NoProcess { pid },
             _ => TargetError::NotPermitted { pid },
         })?;
-        let args = read_some(&system.path(&format!("proc/{pid}/cmdline")), MAX_ARGS);
-        let args = args.unwrap_or_default();
-        let args = args.split(|&b| b == 0).filter(|word| !word.is_empty());
-        Ok(Self {
+        let mut process = Self {
             pid,
             exe,
             name: Untrusted::from_os(&name),
-            args: args
-                .map(|w| String::from_utf8_lossy(w).into_owned())
-                .collect(),
+            args: Vec::new(),
             version: None,
-        })
+        };
+        if has_arguments(process.program()) {
+            let args = read_some(&system.path(&format!("proc/{pid}/cmdline")), MAX_ARGS);
+            let args = args.unwrap_or_default();
+            let words = args.split(|&b| b == 0).filter(|word| !word.is_empty());
+            let words = words.take(MOST_ARGS);
+            process.args = words
+                .map(|w| String::from_utf8_lossy(w).into_owned())
+                .collect();
+        }
+        Ok(process)
     }
 
-    /// All processes that this one may look at.
-    pub fn all(system: &System) -> Vec<Self> {
+    /// All processes that this one may look at, one after the other. Only those of QEMU have arguments:
+    /// anybody may start processes with large ones.
+    pub fn all(system: &System) -> impl Iterator<Item = Self> {
         let entries = fs::read_dir(system.path("proc")).into_iter().flatten();
         let mut pids: Vec<u32> = entries
             .filter_map(|e| e.ok()?.file_name().to_str()?.parse().ok())
             .collect();
         pids.sort_unstable();
         pids.into_iter()
-            .filter_map(|pid| Self::at(system, pid).ok())
-            .collect()
+            .filter_map(|pid| Self::of(system, pid, |name| name.starts_with(QEMU)).ok())
     }
 
     /// The name of the executable without its directory.
@@ -188,7 +206,7 @@ impl Process {
 
     /// Whether it is QEMU with an NVMe controller on its command line.
     pub fn is_qemu_with_nvme(&self) -> bool {
-        self.program().starts_with("qemu-system-") && self.args.iter().any(|arg| is_controller(arg))
+        self.program().starts_with(QEMU) && self.args.iter().any(|arg| is_controller(arg))
     }
 }
 
@@ -274,6 +292,7 @@ fn serial_in(bytes: &[u8]) -> Option<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::os::unix::fs::symlink;
 
     #[test]
     fn a_serial_number_is_before_the_model() {
@@ -284,6 +303,22 @@ mod tests {
         bytes[100] = 7;
         assert_eq!(serial_in(&bytes), None);
         assert_eq!(serial_in(MODEL), None);
+    }
+
+    /// Anybody may start a process with large arguments.
+    #[test]
+    fn only_those_of_qemu_are_read_with_their_arguments() {
+        let root = tempfile::tempdir().unwrap();
+        for (pid, program) in [(7, "/bin/sleep"), (8, "/usr/bin/qemu-system-x86_64")] {
+            let at = root.path().join(format!("proc/{pid}"));
+            fs::create_dir_all(&at).unwrap();
+            symlink(program, at.join("exe")).unwrap();
+            fs::write(at.join("cmdline"), "a\0b\0".repeat(MOST_ARGS)).unwrap();
+        }
+        let system = System::at(root.path());
+        let all: Vec<usize> = Process::all(&system).map(|p| p.args.len()).collect();
+        assert_eq!(all, [0, MOST_ARGS]);
+        assert_eq!(Process::at(&system, 7).unwrap().args.len(), MOST_ARGS);
     }
 
     #[test]

@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The code of SPDK in a process: its executable, or shared libraries.
 
+use std::collections::BTreeSet;
 use std::fs::File;
 use std::io;
 use std::io::ErrorKind;
+use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 use std::path::PathBuf;
 
@@ -19,6 +21,8 @@ use crate::host::spdk::Release;
 
 /// How the names of SPDK's shared libraries begin.
 const LIBRARY: &str = "libspdk_";
+/// Most files of a process that are read: SPDK has some 80 libraries.
+const MOST_PARTS: usize = 128;
 
 /// A file with code of SPDK.
 #[derive(Debug)]
@@ -77,9 +81,20 @@ impl Spdk {
             let name = path.file_name().and_then(|name| name.to_str());
             name.is_some_and(|name| name.starts_with(LIBRARY))
         };
+        let mut seen = BTreeSet::new();
         for (path, range) in system.mapped_files(pid) {
-            if is_library(&path) {
-                parts.push(Part::of(mapped(system, pid, &path, range), &path)?);
+            if !is_library(&path) {
+                continue;
+            }
+            let file = mapped(system, pid, &path, range);
+            // the process chooses how many names its libraries have
+            let is_new = file
+                .as_ref()
+                .ok()
+                .and_then(|f| f.metadata().ok())
+                .is_none_or(|m| seen.insert((m.dev(), m.ino())));
+            if is_new && parts.len() < MOST_PARTS {
+                parts.push(Part::of(file, &path)?);
             }
         }
         Ok(Self { parts })
@@ -141,6 +156,16 @@ mod tests {
         );
         fs::remove_file(&library).unwrap();
         fs::copy("/proc/self/exe", &library).unwrap();
+        assert_eq!(Spdk::of(&system, &process).unwrap().parts.len(), 2);
+        // one file under many names is read once
+        let mut maps = maps.to_owned();
+        for n in 0..3 {
+            fs::hard_link(&library, at.join(format!("root/lib/libspdk_{n}.so"))).unwrap();
+            maps += &format!(
+                "7f000000{n}000-7f000000{n}fff r-xp 00000000 00:01 5    /lib/libspdk_{n}.so\n"
+            );
+        }
+        fs::write(at.join("maps"), maps).unwrap();
         assert_eq!(Spdk::of(&system, &process).unwrap().parts.len(), 2);
     }
 }

@@ -23,6 +23,7 @@ use super::json::parse;
 use super::meta::ClockReading;
 use super::meta::LedgerInfo;
 use super::meta::RunInfo;
+use super::playback::MOST_READINGS;
 use super::reader::Blocks;
 use super::reader::Ending;
 use super::writer::Block;
@@ -418,7 +419,12 @@ impl HostRecording {
         match content {
             Content::HostEvents => decode(payload, &mut self.events)?,
             Content::HostControllers => self.controllers = parse(payload)?,
-            Content::Readings => self.readings.extend(parse::<Vec<ClockReading>>(payload)?),
+            Content::Readings => {
+                self.readings.extend(parse::<Vec<ClockReading>>(payload)?);
+                if self.readings.len() > MOST_READINGS {
+                    return Err(Damage::Length);
+                }
+            }
             Content::End => {
                 let end = ledger(payload)?;
                 self.ledger = serde_json::from_value(end.ledger).ok();

@@ -125,3 +125,15 @@ fn many_events_fill_several_blocks() {
     let read = HostRecording::read(written(&events).as_slice()).unwrap();
     assert_eq!(read.events, events);
 }
+
+/// Blocks of equal readings are a few bytes each.
+#[test]
+fn readings_are_bounded() {
+    let many = vec![ClockReading::default(); 1 << 14];
+    let payload = serde_json::to_vec(&many).unwrap();
+    let mut read = HostRecording::default();
+    let mut add = || read.add(Content::Readings, &payload);
+    let whole = MOST_READINGS / many.len();
+    assert!((0..whole).all(|_| add().is_ok()));
+    assert_eq!(add(), Err(Damage::Length));
+}

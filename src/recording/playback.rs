@@ -46,6 +46,8 @@ pub enum Item<'a> {
     End(LedgerInfo),
 }
 
+/// Most readings of clocks of a recording: those of three clocks a second in three days.
+pub const MOST_READINGS: usize = 3 << 18;
 /// Most bytes of all stacks of a recording, as JSON: a reader keeps them.
 const MOST_STACKS: usize = 32 << 20;
 
@@ -58,6 +60,8 @@ pub struct Playback<R> {
     decoder: Decoder,
     info: RunInfo,
     events: u64,
+    /// Readings of clocks so far.
+    readings: usize,
     /// Bytes of the stacks so far.
     stacks: usize,
     /// Items that were read ahead.
@@ -106,6 +110,7 @@ impl<R: Read> Playback<R> {
             decoder: Decoder::default(),
             info,
             events: 0,
+            readings: 0,
             stacks: 0,
             early: VecDeque::new(),
             held: None,
@@ -159,8 +164,14 @@ impl<R: Read> Playback<R> {
         } else {
             let is_stacks = head.content == Content::Stacks;
             self.stacks += if is_stacks { payload.len() } else { 0 };
-            match item(head.content, payload) {
-                Ok(_) if self.stacks > MOST_STACKS => Err(Damage::Length),
+            let read = item(head.content, payload);
+            if let Ok(Some(Item::Readings(all))) = &read {
+                self.readings += all.len();
+            }
+            match read {
+                Ok(_) if self.stacks > MOST_STACKS || self.readings > MOST_READINGS => {
+                    Err(Damage::Length)
+                }
                 item => item.map(|item| item.into_iter().for_each(to)),
             }
         };

@@ -25,6 +25,8 @@ const LONGEST: usize = 1 << 16;
 /// Most changes that wait for earlier ones (54 MB). Only where very many long commands overlap, some
 /// are then out of order.
 const MOST_WAITING: usize = 400_000;
+/// Most commands in flight that are kept: more than any machine has.
+const MOST_IN_FLIGHT: usize = 1 << 19;
 
 /// A namespace: controller instance and namespace id.
 pub type DiskKey = (u32, u32);
@@ -319,7 +321,7 @@ impl Submissions {
         if let Some(disk) = self.in_flight.remove(&key)
             && let Some(commands) = self.of_disk.get_mut(&disk)
         {
-            *commands -= 1;
+            *commands = commands.saturating_sub(1);
         }
     }
 
@@ -327,6 +329,11 @@ impl Submissions {
         let (key, disk) = (submitted.key(), (submitted.id.ctrl, submitted.id.nsid));
         // the end of an earlier command with this id was not observed
         self.end(key);
+        if self.in_flight.len() >= MOST_IN_FLIGHT {
+            // no machine has as many: their ends are not in the recording
+            self.in_flight.clear();
+            self.of_disk.clear();
+        }
         self.in_flight.insert(key, disk);
         let of_disk = self.of_disk.entry(disk).or_default();
         *of_disk += 1;

@@ -70,8 +70,8 @@ impl Terminal {
     }
 }
 
-/// The bytes of a run, in which each panel was shown.
-fn run(files: &Files) -> Vec<u8> {
+/// A pseudo-terminal: the side of the keyboard, and that of the program.
+fn terminal() -> (File, File) {
     let master = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY).unwrap();
     grantpt(&master).unwrap();
     unlockpt(&master).unwrap();
@@ -88,6 +88,12 @@ fn run(files: &Files) -> Vec<u8> {
         ws_ypixel: 0,
     };
     tcsetwinsize(&slave, size).unwrap();
+    (File::from(master), slave)
+}
+
+/// The bytes of a run, in which each panel was shown.
+fn run(files: &Files) -> Vec<u8> {
+    let (keys, slave) = terminal();
     let end = || slave.try_clone().unwrap();
     let mut command = Command::new(env!("CARGO_BIN_EXE_nvme-deep"));
     command
@@ -101,7 +107,6 @@ fn run(files: &Files) -> Vec<u8> {
     let mut child = command.spawn().unwrap();
     drop(command);
     drop(slave);
-    let keys = File::from(master);
     let (mut output, (sender, chunks)) = (keys.try_clone().unwrap(), channel());
     thread::spawn(move || {
         let mut chunk = [0; 1 << 16];

@@ -46,6 +46,9 @@ fn usage(text: impl Into<String>) -> anyhow::Error {
     Failure::error(Kind::Usage, text)
 }
 
+/// Commands of a guest that are kept from any file.
+const MOST_COMMANDS: u64 = 400_000;
+
 /// The guest's side.
 struct Driver {
     commands: Vec<Guest>,
@@ -55,6 +58,20 @@ struct Driver {
     readings: Vec<ClockReading>,
     is_exact: bool,
     replay: Replay,
+}
+
+/// The commands of a guest are kept: as many as a file of its size can have, but for one that was made to
+/// have more.
+fn too_many(replay: &Replay, commands: usize) -> Result<()> {
+    let most = MOST_COMMANDS + replay.size() / 2;
+    if commands as u64 > most {
+        let text = format!(
+            "{} has more commands than a recording of its size",
+            replay.path()
+        );
+        return Err(usage(text));
+    }
+    Ok(())
 }
 
 fn read_guest(path: &Path) -> Result<Driver> {
@@ -80,7 +97,9 @@ fn read_guest(path: &Path) -> Result<Driver> {
         }
         Item::Readings(all) => readings.extend(all),
         _ => {}
-    })? {}
+    })? {
+        too_many(&replay, commands.len())?;
+    }
     let is_exact = replay
         .ledger()
         .is_some_and(|l| l.accuracy() == Accuracy::Exact);

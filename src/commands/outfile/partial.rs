@@ -63,6 +63,12 @@ fn shown(path: &Path) -> PathBuf {
     name.into()
 }
 
+/// Whether another process has locked the file. Some file systems have no locks (NFS without lockd,
+/// some of FUSE): there O_EXCL alone keeps two runs apart.
+fn is_in_use(file: impl AsFd) -> bool {
+    flock(file, FlockOperation::NonBlockingLockExclusive) == Err(Errno::WOULDBLOCK)
+}
+
 /// A file system that cannot do this has nothing to wait for.
 fn synced(done: Result<(), Errno>) -> io::Result<()> {
     match done {
@@ -107,8 +113,7 @@ impl Partial {
             is_recording: rules.is_recording,
             stays: false,
         };
-        let is_locked = flock(&made.file, FlockOperation::NonBlockingLockExclusive).is_ok();
-        if !is_locked || !made.is_there() {
+        if is_in_use(&made.file) || !made.is_there() {
             return Err(Refusal::Locked(path.to_owned()));
         }
         fchmod(&made.file, mode).map_err(failed)?;
@@ -166,7 +171,8 @@ impl Partial {
         self.rename().map_err(|error| match error {
             Errno::EXIST if self.is_recording => Refusal::Meanwhile(path.to_owned()),
             Errno::EXIST => Refusal::Exists(path.to_owned()),
-            error => Refusal::io(path, error),
+            error if self.is_recording => Refusal::Stays(path.to_owned(), error.into()),
+            error => Refusal::Lost(path.to_owned(), error.into()),
         })?;
         // the name, too; a directory that can't be opened is not an error of the file
         let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
@@ -207,10 +213,15 @@ fn remove_left_over(
         Err(Errno::NOENT) => return Ok(()),
         named => named.map_err(failed)?,
     };
+    let is_directory = FileType::from_raw_mode(named.st_mode) == FileType::Directory;
+    // in a directory of others, what is in the way goes, as a rename would replace it
+    if !is_own(&named) && rules.replaces_links && !is_directory {
+        return unlinkat(dir, partial, AtFlags::empty()).map_err(failed);
+    }
     if !is_own(&named) {
         return Err(foreign());
     }
-    let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
+    let flags = OFlags::RDWR | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
     let file = openat(dir, partial, flags, Mode::empty()).map_err(failed)?;
     let found = fstat(&file).map_err(failed)?;
     if !is_own(&found) {
@@ -220,8 +231,7 @@ fn remove_left_over(
         return Err(Refusal::Input(shown(path)));
     }
     // the lock shows that another process writes it
-    let is_locked = flock(&file, FlockOperation::NonBlockingLockExclusive).is_ok();
-    if !is_locked || !look().is_ok_and(|now| id(&now) == id(&found)) {
+    if is_in_use(&file) || !look().is_ok_and(|now| id(&now) == id(&found)) {
         return Err(Refusal::Locked(path.to_owned()));
     }
     if rules.is_recording && found.st_size > 0 && !rules.force {

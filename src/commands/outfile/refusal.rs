@@ -62,6 +62,12 @@ pub enum Refusal {
     /// A descriptor that was opened for reading.
     #[error("{0} is not open for writing: give a file")]
     ReadOnly(String),
+    /// The complete recording could not get its name.
+    #[error("{} can't be replaced ({}): the recording stays {}.partial", printable(.0), .1, printable(.0))]
+    Stays(PathBuf, io::Error),
+    /// The complete file could not get its name.
+    #[error("{} can't be replaced ({}): nothing is kept. Write elsewhere", printable(.0), .1)]
+    Lost(PathBuf, io::Error),
     /// The kernel refuses it.
     #[error("{} can't be written ({}): {}", printable(.0), .1, advice(.1))]
     Io(PathBuf, io::Error),
@@ -86,13 +92,13 @@ fn advice(error: &io::Error) -> &'static str {
 impl Refusal {
     /// Whether the file modes, or the kernel, forbid it.
     pub fn is_permission(&self) -> bool {
-        matches!(self, Self::Io(_, error) if error.kind() == ErrorKind::PermissionDenied)
+        matches!(self, Self::Io(_, error) | Self::Lost(_, error) if error.kind() == ErrorKind::PermissionDenied)
     }
 
     /// The error that ends the program.
     pub fn into_failure(self) -> Error {
         let kind = match &self {
-            Self::Meanwhile(_) | Self::Gone(_) => Kind::Run,
+            Self::Meanwhile(_) | Self::Gone(_) | Self::Stays(..) | Self::Lost(..) => Kind::Run,
             Self::Io(_, error) if is_full(error) => Kind::Run,
             _ => Kind::Usage,
         };

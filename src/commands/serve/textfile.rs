@@ -103,6 +103,10 @@ impl Drop for Textfile {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use rustix::fs::CWD;
+    use rustix::fs::FileType;
+    use rustix::fs::Mode;
+    use rustix::fs::mknodat;
     use std::ffi::OsString;
     use std::os::unix::fs::PermissionsExt;
     use std::os::unix::fs::symlink;
@@ -146,6 +150,21 @@ mod tests {
         file.replace("one\n").unwrap();
         assert_eq!(fs::read_to_string(&victim).unwrap(), "precious");
         assert!(fs::symlink_metadata(&path).unwrap().is_file());
+    }
+
+    /// A pipe without a reader would block the next interval without end.
+    #[test]
+    fn pipes_that_appear_during_the_run_are_replaced() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("a.prom");
+        let file = Textfile::at(&path).unwrap();
+        for name in ["a.prom", "a.prom.partial"] {
+            let pipe = dir.path().join(name);
+            let _ = fs::remove_file(&pipe);
+            mknodat(CWD, &pipe, FileType::Fifo, Mode::RUSR | Mode::WUSR, 0).unwrap();
+            file.replace("one\n").unwrap();
+            assert_eq!(fs::read_to_string(&path).unwrap(), "one\n");
+        }
     }
 
     #[test]

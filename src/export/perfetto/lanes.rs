@@ -5,6 +5,9 @@ use std::collections::BTreeSet;
 
 use super::span::Span;
 
+/// Most lanes of a queue. Command ids have 16 bits, but no driver uses more.
+const MOST_LANES: usize = 1 << 12;
+
 /// The lanes of a queue.
 #[derive(Debug, Default)]
 pub(super) struct Lanes {
@@ -24,6 +27,8 @@ impl Lanes {
                 self.ends.remove(&free);
                 free.1
             }
+            // more commands than a queue can hold overlap only in a file that was made so
+            None if self.ends.len() >= MOST_LANES => return MOST_LANES - 1,
             None => self.ends.len(),
         };
         self.ends.insert((end_ns, lane));

@@ -151,6 +151,25 @@ fn a_command_id_that_comes_again_ends_the_earlier_command() {
     );
 }
 
+/// Submissions without an end, as in a file that was made so.
+#[test]
+fn commands_in_flight_are_bounded() {
+    let mut all = Submissions::of_events();
+    let most = u32::try_from(MOST_IN_FLIGHT).unwrap();
+    for number in 0..most + 10 {
+        let mut id = id(1, number as u16);
+        id.ctrl = number >> 16;
+        let event = Event {
+            at_ns: number.into(),
+            what: EventKind::Submit(id, asked(0)),
+        };
+        all.add(&event, CommandSet::Nvm);
+        let (_, depth) = all.next(u64::MAX).unwrap();
+        assert!(depth.of_all <= most.into());
+    }
+    assert_eq!(all.in_flight.len(), 10);
+}
+
 #[test]
 fn a_command_without_a_set_up_is_counted() {
     let mut end = outcome(1);

@@ -91,10 +91,16 @@ impl Queues {
 #[derive(Clone, Debug, Default)]
 pub struct QueueCollector(BTreeMap<QueueId, (u64, u64, BTreeSet<u32>)>);
 
+/// Most queues of an interval that are kept: more than any screen shows, or machine has.
+const MOST_QUEUES: usize = 1 << 16;
+
 impl QueueCollector {
     /// Adds an event.
     pub fn add(&mut self, event: &Event) {
         if let EventKind::Command(id, _, outcome) = &event.what {
+            if self.0.len() >= MOST_QUEUES && !self.0.contains_key(&(id.ctrl, id.qid)) {
+                return;
+            }
             let (commands, ns, cpus) = self.0.entry((id.ctrl, id.qid)).or_default();
             *commands += 1;
             *ns = ns.saturating_add(outcome.latency_ns.unwrap_or(0));
