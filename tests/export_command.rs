@@ -139,7 +139,12 @@ fn what_cannot_be_exported_is_refused_before_a_file_is_made() {
         (&both[..], "perfetto", "", "take one recording"),
         (&both, "hlog", "", "take one recording"),
         (&both, "csv", "--interval 1s", "--interval is for"),
-        (&both, "csv", "--cgroup /sys/fs/cgroup", "has no cgroups"),
+        (
+            &both,
+            "csv",
+            "--cgroup /sys/fs/cgroup",
+            "recordings have no cgroups",
+        ),
         (&foreign, "csv", "", "not a recording"),
         (&missing, "csv", "", "can't be read"),
     ] {
@@ -177,7 +182,10 @@ fn a_truncated_recording_is_exported_up_to_there() {
     assert!((1..=12).contains(&rows), "{rows}");
     let several = [cut, recording("6.12")];
     let out = dir.path().join("several");
-    ended(&export(&several, "csv", &out, ""), 1, "truncated");
+    let exported = export(&several, "csv", &out, "");
+    ended(&exported, 1, "truncated");
+    let says = "; 1 of 2 recordings are exact, 1 damaged or without an end\n";
+    ended(&exported, 1, says);
     assert_eq!(csv(&out).len(), rows + 12);
 }
 
@@ -258,5 +266,21 @@ fn redacted_exports_have_no_names() {
         for text in [lines.as_bytes(), &trace] {
             assert!(!text.windows(name.len()).any(|w| w == name));
         }
+    }
+}
+
+#[test]
+fn the_help_has_no_filter_that_is_always_refused() {
+    let help = tool().arg("--help").output().unwrap();
+    let help = String::from_utf8(help.stdout).unwrap();
+    assert!(help.contains("--opcode"), "{help}");
+    for option in ["--disk", "--cgroup", "--container"] {
+        assert!(!help.contains(&format!("{option} <")), "{option}: {help}");
+        let mut command = tool();
+        command
+            .arg(recording("6.12"))
+            .args([option, "/sys", "--format", "csv"]);
+        let output = command.args(["-o", "-"]).output().unwrap();
+        ended(&output, 2, option);
     }
 }

@@ -118,7 +118,10 @@ fn each_file_is_checked_before_any_output() {
     run(&format!("trace --from {a} {link}")).refuses(2, "is the same file as");
     run(&format!("trace --from {a} --from {a}")).refuses(2, "is given twice");
     run(&format!("latency --from {a} /missing")).refuses(2, "/missing can't be read");
-    run(&format!("stacks --at complete --from {a} {BINARY}")).refuses(2, "no stacks at complete");
+    run(&format!("stacks --at complete --from {a} {BINARY}")).refuses(
+        2,
+        "no kernel stacks at complete: record with --kstack=complete\n",
+    );
     run(&format!("stacks --from {a} {BINARY}")).refuses(2, "not a recording");
     run(&format!("stacks --folded --from {a} {link}")).refuses(2, "show one recording");
     run(&format!("latency --from {a} 500ms")).refuses(2, "INTERVAL");
@@ -282,8 +285,18 @@ fn options_that_a_recording_cannot_serve_are_refused() {
         ("trace --aen", "has no asynchronous events"),
         ("trace --kstack --sample 1/2", "of one command in 4"),
         ("stacks --sample 1/64", "of one command in 4"),
-        ("latency --stages", "has no stages"),
-        ("trace --cgroup /sys/fs/cgroup", "has no cgroups"),
+        (
+            "latency --stages",
+            "has no stages: record with --stages=basic, or omit --stages\n",
+        ),
+        (
+            "trace --kstack=complete",
+            "has no kernel stacks at complete: record with --kstack=complete, or omit --kstack\n",
+        ),
+        (
+            "trace --cgroup /sys/fs/cgroup",
+            "recordings have no cgroups",
+        ),
     ] {
         run(&format!("{words} --from {file}")).refuses(2, says);
     }
@@ -340,4 +353,35 @@ fn commands_after_the_last_ledger_of_a_cut_file_are_named() {
         }
     }
     assert!(named > 0);
+}
+
+/// Both files have 1.4 s before the first command, which is a third of what is left of one of them.
+#[test]
+fn the_ratio_of_the_rates_is_that_of_the_rates() {
+    let dir = TempDir::new().unwrap();
+    let damaged = dir.path().join("damaged").display().to_string();
+    let whole = "tests/recordings/diagnose/bounce.nvd";
+    let mut bytes = fs::read(whole).unwrap();
+    let middle = bytes.len() / 2;
+    bytes[middle] ^= 0xff;
+    fs::write(&damaged, bytes).unwrap();
+    let ran = run(&format!("diff --json {damaged} {whole}"));
+    assert_eq!(ran.code, Some(1), "{}", ran.err);
+    let lines = ran
+        .out
+        .lines()
+        .map(|line| serde_json::from_str(line).unwrap());
+    let rows: Vec<Value> = lines.filter(|l: &Value| l["type"] == "diff_row").collect();
+    let number = |value: &Value| value.as_f64().unwrap();
+    let (iops, a, b) = (
+        &rows[0]["iops"],
+        &rows[0]["a"]["iops"],
+        &rows[0]["b"]["iops"],
+    );
+    let (ratio, want) = (number(&iops["ratio"]), number(b) / number(a));
+    assert!((ratio - want).abs() < 1e-9, "{ratio} is not {want}");
+    assert!(
+        number(&iops["low"]) < ratio && ratio < number(&iops["high"]),
+        "{iops}"
+    );
 }

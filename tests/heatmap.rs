@@ -246,7 +246,11 @@ fn what_cannot_be_drawn_leaves_no_file() {
             1,
             "without a start LBA",
         ),
-        (format!("--from {none} --stage device"), 2, "has no stages"),
+        (
+            format!("--from {none} --stage device"),
+            2,
+            "has no stages: record with --stages=basic, or omit --stage\n",
+        ),
         (format!("--from {mixed} {none}"), 2, "one recording"),
         (format!("--from {mixed} --stage disk"), 2, "is not a stage"),
         (

@@ -224,3 +224,45 @@ fn offsets_by_three_methods_agree() {
     // each reading took some ten nanoseconds
     assert!(tsc.end() - tsc.start() < 1000, "{tsc:?}");
 }
+
+#[test]
+fn a_controller_that_the_guest_lacks_is_named() {
+    let files = "tests/host/nested-guest.nvd tests/host/nested-host.nvd";
+    run(&format!("join {files} --ctrl nvme9=qemu:inner")).refuses(
+        6,
+        "tests/host/nested-guest.nvd has no controller nvme9: it has nvme0",
+    );
+}
+
+#[test]
+fn a_host_side_without_its_end_is_named_first() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("cut.nvd");
+    let cut = path.display();
+    let whole = std::fs::read(HOST).unwrap();
+    std::fs::write(&path, &whole[..whole.len() / 2]).unwrap();
+    let ran = run(&format!("join {GUEST} {cut}"));
+    ran.refuses(2, "In what is left of it: no controller is in both");
+    let first = format!("nvme-deep: {cut} is damaged: ");
+    assert!(ran.err.starts_with(&first), "{}", ran.err);
+}
+
+/// Connect is submitted without a request whose begin the driver's hooks see.
+#[test]
+fn a_part_without_its_first_point_is_left_out() {
+    let lines = lines(&format!("join {GUEST} {HOST} --json --slowest 999"));
+    let parts = |line: &Value| line["parts"].as_array().unwrap().clone();
+    let commands = lines.iter().filter(|l| l["type"] == "join_command");
+    let submits: Vec<Value> = commands
+        .flat_map(parts)
+        .filter(|part| part["name"] == "guest_submit")
+        .collect();
+    assert!(submits.iter().all(|part| part["ns"] != 0), "{submits:?}");
+    assert_eq!(submits.len() as u64, COMMANDS - 3);
+    let rows = lines.iter().filter(|l| l["type"] == "join_row");
+    let connect = |l: &&Value| l["fctype"] == "connect" && l["queue"] == "io";
+    let connect = rows.clone().find(connect).unwrap();
+    let counts = parts(connect);
+    let counts: Vec<_> = counts.iter().map(|part| &part["count"]).collect();
+    assert_eq!(counts, [1, 2, 2, 2], "{connect}");
+}

@@ -21,8 +21,8 @@ pub struct DiffArgs {
     #[arg(long, value_name = "CTRL[=CTRL]", value_delimiter = ',')]
     pub ctrl: Vec<String>,
 
-    /// Report no change smaller than this part of the row and of the total. Less than 2 % is refused: it
-    /// is near the width of the histograms' buckets
+    /// Report no change smaller than this part of the row and of the total. Less than 2 % is refused:
+    /// the intervals come from histograms with buckets of 0.8 %
     #[arg(long, value_name = "PERCENT", default_value = "2%")]
     pub min_change: String,
 

@@ -25,8 +25,13 @@ pub enum FormatArg {
     Parquet,
 }
 
-/// `export`.
+/// `export`. Filters that recordings do not have are refused, and not in the help.
 #[derive(Clone, Debug, clap::Args)]
+#[command(
+    mut_arg("disk", |arg| arg.hide(true)),
+    mut_arg("cgroup", |arg| arg.hide(true)),
+    mut_arg("container", |arg| arg.hide(true))
+)]
 pub struct ExportArgs {
     /// The recordings (see `record`). Perfetto and hlog take one
     #[arg(value_name = "FILE", required = true)]

@@ -51,8 +51,10 @@ pub struct Counts {
     left_out: u64,
     /// Commands that the filters leave out.
     unselected: u64,
-    /// Recordings with an exact ledger.
+    /// Recordings with an exact ledger, of those that are read to the end.
     exact: u64,
+    /// Recordings that are damaged or have no end.
+    incomplete: u64,
 }
 
 /// Puts the items of a recording into the format.
@@ -241,6 +243,7 @@ fn close(options: &ExportOptions, name: &str, counts: &Counts, bytes: Option<u64
         left_out,
         unselected,
         exact,
+        incomplete,
     } = counts;
     let mut text = format!("{name}: {commands} commands");
     if *events > 0 {
@@ -257,6 +260,9 @@ fn close(options: &ExportOptions, name: &str, counts: &Counts, bytes: Option<u64
     }
     if options.files.len() > 1 {
         text += &format!("; {exact} of {} recordings are exact", options.files.len());
+        if *incomplete > 0 {
+            text += &format!(", {incomplete} damaged or without an end");
+        }
     }
     say(&text);
 }
@@ -277,10 +283,12 @@ pub fn run(options: &ExportOptions) -> Result<()> {
         let name = name_of(options, path, n + 1);
         let (ledger, ended) = add(options, (path, &name), &mut *sink, &mut counts, &failed)?;
         if let Some(ledger) = &ledger {
-            counts.exact += u64::from(report(ledger, path, options.files.len() > 1));
+            let exact = report(ledger, path, options.files.len() > 1);
+            counts.exact += u64::from(exact && ended.is_ok());
         }
         only = ledger;
         if let Err(error) = ended {
+            counts.incomplete += 1;
             // each has its sentence; the last one ends the program
             if let Err(earlier) = std::mem::replace(&mut verdict, Err(error)) {
                 say(&format!("{earlier:#}"));

@@ -98,7 +98,7 @@ impl Watcher for Painter {
 
 fn of_recording(options: &HeatmapOptions, path: &Path) -> Result<(Painter, Watched)> {
     let settings = &options.settings;
-    let mut replay = Replay::open(path, settings)?;
+    let mut replay = Replay::open_by(path, settings, "--stage")?;
     replay.show_progress();
     let depth = options.quantity == Quantity::Depth;
     if !depth || settings.filter.needs_submission() {
@@ -136,7 +136,7 @@ pub fn run(options: &HeatmapOptions) -> Result<()> {
     let (picture, (painter, watched)) = match &options.from {
         Some(path) => {
             // a recording that cannot be read is reported first
-            Replay::open(path, &options.settings)?;
+            Replay::open_by(path, &options.settings, "--stage")?;
             let picture = Picture::create(&options.picture, inputs)?;
             (picture, of_recording(options, path)?)
         }

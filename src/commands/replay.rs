@@ -31,6 +31,7 @@ use nvme_deep::report::ledger::Ledger;
 use nvme_deep::report::ledger::TraceLedger;
 use nvme_deep::report::recount::Recount;
 use nvme_deep::session::settings::Settings;
+use nvme_deep::session::settings::TraceKind;
 
 use crate::commands::census::Census;
 use crate::commands::input;
@@ -117,6 +118,14 @@ impl Replay {
     /// # Errors
     /// If the file cannot be read, or lacks what the settings ask for; one sentence.
     pub fn open(path: &Path, settings: &Settings) -> Result<Self> {
+        Self::open_by(path, settings, "--stages")
+    }
+
+    /// The same for a command that asks for stages by another option.
+    ///
+    /// # Errors
+    /// As before.
+    pub fn open_by(path: &Path, settings: &Settings, stages: &str) -> Result<Self> {
         let (playback, metadata) = open_recording(path)?;
         let shown = printable(path);
         // a terminal that gets the output has no room for another line
@@ -137,7 +146,7 @@ impl Replay {
             selected: 0,
             is_quiet: false,
         };
-        replay.check(settings)?;
+        replay.check(settings, stages)?;
         if metadata.is_file() {
             replay.check_devices(path)?;
         }
@@ -165,51 +174,72 @@ impl Replay {
     }
 
     /// Refuses, by name, what the recording lacks.
-    fn check(&self, settings: &Settings) -> Result<()> {
+    fn check(&self, settings: &Settings, stages: &str) -> Result<()> {
         let info = self.playback.info();
-        let lacks = |what: &str, how: &str| {
-            let path = &self.path;
-            let text = format!("{path} has no {what}: leave it out, or record {how}");
-            Err(Failure::error(Kind::Usage, text))
+        let refuse = |text| Err(Failure::error(Kind::Usage, text));
+        let path = &self.path;
+        let lacks = |what: &str, how: &str, option: &str| {
+            refuse(format!(
+                "{path} has no {what}: record {how}, or omit {option}"
+            ))
         };
         match settings.stage_set {
             StageSet::Total => {}
             StageSet::Basic if info.stage_set == StageSet::Total => {
-                return lacks("stages", "with --stages=basic");
+                return lacks("stages", "with --stages=basic", stages);
             }
             StageSet::Fine if info.stage_set != StageSet::Fine => {
-                return lacks("fine stages", "with --stages=fine");
+                return lacks("fine stages", "with --stages=fine", stages);
             }
             StageSet::Basic | StageSet::Fine => {}
         }
         if settings.filter.cgroup.is_some() || settings.filter.container.is_some() {
-            return lacks("cgroups of its commands", "with --cgroup or --container");
+            return refuse(format!(
+                "recordings have no cgroups, so none can be chosen in {path}: omit --cgroup, or use it \
+                 with `record`"
+            ));
         }
         if settings.filter.comm.is_some() && info.redacted {
-            return lacks("names of processes (it is redacted)", "without --redact");
+            let what = "names of processes (it is redacted)";
+            return lacks(what, "without --redact", "--comm");
         }
         if let Some(tracing) = &settings.trace {
             if tracing.sq && info.sq == Some(false) {
-                return lacks("SQ heads and tails", "with `trace --sq --tee`");
+                return lacks("SQ heads and tails", "with `trace --sq --tee`", "--sq");
             }
             if tracing.aen && info.aen == Some(false) {
-                return lacks("asynchronous events", "with `trace --aen --tee`");
+                return lacks("asynchronous events", "with `trace --aen --tee`", "--aen");
             }
             if tracing.one_in != 1 && tracing.one_in != info.one_in {
-                let text = format!(
-                    "--sample can't change which stacks {} has, those of one command in {}: leave \
-                     it out",
-                    self.path, info.one_in
-                );
-                return Err(Failure::error(Kind::Usage, text));
+                return refuse(format!(
+                    "--sample can't change which stacks {path} has, those of one command in {}: \
+                     omit --sample",
+                    info.one_in
+                ));
             }
         }
-        let wanted = settings.trace.as_ref().and_then(|t| t.stack);
-        if let Some(at) = wanted.filter(|_| wanted != info.stack) {
-            let at = format!("{at:?}").to_lowercase();
-            return lacks(&format!("stacks at {at}"), &format!("with --kstack={at}"));
-        }
-        Ok(())
+        self.check_stacks(settings)
+    }
+
+    /// Refuses stacks that the recording lacks.
+    fn check_stacks(&self, settings: &Settings) -> Result<()> {
+        let Some(tracing) = &settings.trace else {
+            return Ok(());
+        };
+        let Some(at) = tracing.stack.filter(|_| tracing.stack != self.info().stack) else {
+            return Ok(());
+        };
+        let at = format!("{at:?}").to_lowercase();
+        // `stacks` shows nothing else
+        let otherwise = match tracing.kind {
+            TraceKind::Stacks => "",
+            _ => ", or omit --kstack",
+        };
+        let text = format!(
+            "{} has no kernel stacks at {at}: record with --kstack={at}{otherwise}",
+            self.path
+        );
+        Err(Failure::error(Kind::Usage, text))
     }
 
     /// The file.
@@ -401,13 +431,20 @@ impl Replay {
 
     /// The time that the events cover: less than the run, if a ring dropped the older ones.
     pub fn covers(&self) -> Duration {
-        let evicted = self.ledger.as_ref().is_some_and(|l| l.evicted > 0);
-        let first = self
-            .span_ns
-            .filter(|_| evicted)
-            .map_or(0, |(first, _)| first);
-        let before = first.saturating_sub(self.info().begin_ns);
+        let before = self.covers_from().saturating_sub(self.info().begin_ns);
         self.end_at().saturating_sub(Duration::from_nanos(before))
+    }
+
+    /// Where the covered time begins, in CLOCK_MONOTONIC nanoseconds.
+    pub fn covers_from(&self) -> u64 {
+        let begin_ns = self.info().begin_ns;
+        let first = self.span_ns.filter(|_| self.is_ring());
+        first.map_or(begin_ns, |(first, _)| first)
+    }
+
+    /// Whether a ring dropped older events.
+    fn is_ring(&self) -> bool {
+        self.ledger.as_ref().is_some_and(|l| l.evicted > 0)
     }
 
     fn ledger_at(&self) -> Duration {

@@ -34,15 +34,22 @@ pub fn read_recording(path: &Path) -> Result<HostRecording> {
         .map_err(|e| Failure::error(Kind::Usage, format!("{shown}: {e}")))
 }
 
+/// How a recording is not whole: `is damaged: ...`. `None`: it is whole.
+pub fn incomplete(recording: &HostRecording) -> Option<String> {
+    match (&recording.damage, &recording.ledger) {
+        (Some(damage), _) => Some(format!("is damaged: {damage}")),
+        (None, None) => Some("has no end: the recording was interrupted".into()),
+        (None, Some(_)) => None,
+    }
+}
+
 /// An error if a recording is damaged or has no end. To be called after the output.
 ///
 /// # Errors
 /// If it is; one sentence.
 pub fn check_end(recording: &HostRecording, path: &Path) -> Result<()> {
-    let how = match (&recording.damage, &recording.ledger) {
-        (Some(damage), _) => format!("is damaged: {damage}"),
-        (None, None) => "has no end: the recording was interrupted".into(),
-        (None, Some(_)) => return Ok(()),
+    let Some(how) = incomplete(recording) else {
+        return Ok(());
     };
     let text = format!(
         "{} {how}. The {} events before that are shown",

@@ -4,6 +4,7 @@
 mod timeline;
 
 use std::collections::BTreeMap;
+use std::collections::BTreeSet;
 use std::io::BufWriter;
 use std::io::Write;
 use std::path::Path;
@@ -20,6 +21,7 @@ use nvme_deep::host::join::pair_controllers;
 use nvme_deep::host::join::served;
 use nvme_deep::model::host::HostLedger;
 use nvme_deep::model::stage::StageSet;
+use nvme_deep::model::untrusted::printable;
 use nvme_deep::recording::ClockReading;
 use nvme_deep::recording::ControllerInfo;
 use nvme_deep::recording::HostClock;
@@ -36,6 +38,7 @@ use crate::cli::host::JoinArgs;
 use crate::cli::options::color;
 use crate::cli::options::ctrl_instance;
 use crate::commands::host::check_end;
+use crate::commands::host::incomplete;
 use crate::commands::host::read_recording;
 use crate::commands::names::Names;
 use crate::commands::replay::Replay;
@@ -74,8 +77,11 @@ fn too_many(replay: &Replay, commands: usize) -> Result<()> {
     Ok(())
 }
 
-fn read_guest(path: &Path) -> Result<Driver> {
-    let mut replay = Replay::open(path, &Settings::of(StageSet::Total))?;
+/// Reads the recording of the driver, which must have these controllers.
+fn read_guest(path: &Path, ctrls: BTreeSet<u32>) -> Result<Driver> {
+    let mut settings = Settings::of(StageSet::Total);
+    settings.filter.ctrls = ctrls;
+    let mut replay = Replay::open(path, &settings)?;
     replay.require_pairs()?;
     replay.show_progress();
     let mut names = Names::recorded();
@@ -150,26 +156,31 @@ fn clock(
     })
 }
 
+/// A pair of `--ctrl`: the controller in the guest, and its name on the host side.
+fn typed(text: &str) -> Result<(u32, &str)> {
+    let (ctrl, name) = text
+        .split_once('=')
+        .ok_or_else(|| usage(format!("--ctrl {text}: give a pair, as in nvme2=nvmet:1")))?;
+    Ok((ctrl_instance(ctrl)?, name))
+}
+
 /// The pairs of controllers, as typed or where only one is possible.
 fn controllers(
-    args: &JoinArgs,
+    typed: &[(u32, &str)],
     guest: &[ControllerInfo],
     host: &HostRecording,
 ) -> Result<BTreeMap<u32, u32>> {
     let mut pairs = BTreeMap::new();
-    for text in &args.ctrl {
-        let (ctrl, name) = text
-            .split_once('=')
-            .ok_or_else(|| usage(format!("--ctrl {text}: give a pair, as in nvme2=nvmet:1")))?;
+    for &(ctrl, name) in typed {
         let found = host.controllers.iter().find(|c| c.name == name);
         let found = found.ok_or_else(|| {
             let names = host.controllers.iter().map(|c| c.name.to_string());
             usage(format!(
-                "--ctrl {text}: the host side has no {name}; it has {}",
+                "--ctrl nvme{ctrl}={name}: the host side has no {name}; it has {}",
                 names.collect::<Vec<_>>().join(", ")
             ))
         })?;
-        pairs.insert(ctrl_instance(ctrl)?, found.number);
+        pairs.insert(ctrl, found.number);
     }
     if pairs.is_empty() {
         pairs = pair_controllers(guest, host.target.kind, &host.controllers).map_err(usage)?;
@@ -208,15 +219,29 @@ fn notes(guest: &Driver, ledger: &HostLedger, nameless: u64, join: &Join) -> Vec
     notes
 }
 
+/// The error, after the reason if the host side is not whole.
+fn of_the_rest(error: anyhow::Error, host: &HostRecording, args: &JoinArgs) -> anyhow::Error {
+    match incomplete(host) {
+        Some(how) => usage(format!(
+            "{} {how}. In what is left of it: {error}",
+            printable(&args.host)
+        )),
+        None => error,
+    }
+}
+
 /// Runs the command to its end.
 ///
 /// # Errors
 /// One sentence each, with the exit code of its kind.
 pub fn run(args: &JoinArgs) -> Result<()> {
+    let typed: Vec<_> = args.ctrl.iter().map(|c| typed(c)).collect::<Result<_>>()?;
     let host = read_recording(&args.host)?;
-    let mut guest = read_guest(&args.guest)?;
-    let (clock, known) = clock(args, &guest, &host)?;
-    let pairs = controllers(args, &guest.controllers, &host)?;
+    let mut guest = read_guest(&args.guest, typed.iter().map(|(ctrl, _)| *ctrl).collect())?;
+    // what follows may fail for what is missing
+    let of_the_rest = |error| of_the_rest(error, &host, args);
+    let pairs = controllers(&typed, &guest.controllers, &host).map_err(of_the_rest)?;
+    let (clock, known) = clock(args, &guest, &host).map_err(of_the_rest)?;
     let mut commands = std::mem::take(&mut guest.commands);
     commands.retain_mut(|c| {
         let number = pairs.get(&c.ctrl);

@@ -173,18 +173,18 @@ fn finish(mut writer: TraceWriter<'_>, ledger: &Ledger, at: Duration) -> Result<
         let done = tee.finish(at, ledger);
         done.map(|_| ())
     });
-    let missing = format!("{} events", writer.shown.not_written);
+    let missing = format!("{} events are missing at its end", writer.shown.not_written);
     output_verdict(writer.out, &missing).and(teed)
 }
 
-/// An error if the output could not be written. A reader that has gone is none. `missing`: what was
-/// not written.
+/// An error if the output could not be written. A reader that has gone is none. `missing`: what the
+/// output lacks.
 fn output_verdict(out: Output, missing: &str) -> Result<()> {
     match out.into_error() {
         Some(error) if error.kind() == ErrorKind::BrokenPipe => Ok(()),
         Some(error) => Err(Failure::error(
             Kind::Run,
-            format!("{}; {missing} are missing at its end", cannot_write(&error)),
+            format!("{}; {missing}", cannot_write(&error)),
         )),
         None => Ok(()),
     }

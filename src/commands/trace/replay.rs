@@ -76,7 +76,7 @@ fn show(options: &TraceOptions, stacks: bool, mut replay: Replay) -> Result<Ende
     }
     if writer.out.has_failed() {
         // the rest of the file, and the ledger of the whole run, have not been read
-        output_verdict(writer.out, "the remaining events")?;
+        output_verdict(writer.out, "the output is incomplete")?;
         return Ok(Ended::NoReader);
     }
     let (mut ledger, at) = match replay.end() {

@@ -60,6 +60,8 @@ pub struct Guest {
     pub status: Option<Status>,
     /// The first observed point.
     pub begin_ns: u64,
+    /// Whether that is not `issue_ns`: a point before it was observed, too.
+    pub has_begin: bool,
     /// The last point before the target can see the command: issue, or the end of the set-up.
     pub issue_ns: u64,
     /// The first point after the target has answered: the CQE, or the completion.
@@ -84,6 +86,10 @@ pub struct Served {
     /// All points.
     pub times: HostTimes,
 }
+
+/// Points of which one makes `guest_submit` an interval. Setup_out is always known: it alone is the
+/// issue.
+const BEFORE_ISSUE: [Milestone; 3] = [Milestone::Start, Milestone::SetupIn, Milestone::Issue];
 
 /// A finished command of the guest. `None`: another event, or its times are not known. Its
 /// controller on the host side is not set.
@@ -112,6 +118,7 @@ pub fn guest_command(event: &Event, set: CommandSet) -> Option<Guest> {
         slba: found.map(|b| b.slba),
         nlb: found.map(|b| b.nlb),
         status: outcome.verdict.map(|v| v.status),
+        has_begin: BEFORE_ISSUE.into_iter().any(|point| at(point).is_some()),
         begin_ns: seen().min().unwrap_or(setup_out).min(setup_out),
         issue_ns: at(Milestone::Issue).unwrap_or(setup_out).max(setup_out),
         end_ns: cqe.unwrap_or(event.at_ns),

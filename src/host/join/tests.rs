@@ -62,6 +62,7 @@ fn made(load: Load, mut random: impl FnMut(u64) -> u64) -> Vec<Made> {
                 nlb: Some(8),
                 status: None,
                 begin_ns: issue - 400,
+                has_begin: true,
                 issue_ns: issue,
                 end_ns: cqe,
                 has_cqe: true,
@@ -255,6 +256,10 @@ fn parts_without_a_point_are_merged_and_a_fabric_has_no_cqe() {
         names(&made, None)[3..],
         ["host_complete+transit", "guest_complete"]
     );
+    made.guest.has_begin = false;
+    made.guest.begin_ns = made.guest.issue_ns;
+    assert_eq!(names(&made, Some(&same))[0], "to_host");
+    made = one();
     made.guest.has_cqe = false;
     made.host.times.set(HostPoint::Post, made.host.last_ns + 1);
     made.host.last_ns += 1;

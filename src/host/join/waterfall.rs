@@ -29,14 +29,15 @@ fn join(names: [&str; 3]) -> String {
 }
 
 /// The parts of a command's time, in the order of its life. They add up to the time between the
-/// guest's first and last point. Without an offset the two directions are one part, `transit`.
+/// guest's first and last point. Without a point before the issue there is no `guest_submit`. Without
+/// an offset the two directions are one part, `transit`.
 pub fn waterfall(guest: &Guest, host: &Served, offset: Option<&Offset>) -> Vec<Segment> {
     let ns = |from: u64, to: u64| to.cast_signed() - from.cast_signed();
-    let mut parts = vec![part(
-        "guest_submit",
-        ns(guest.begin_ns, guest.issue_ns),
-        false,
-    )];
+    let mut parts = Vec::new();
+    if guest.has_begin {
+        let submit = ns(guest.begin_ns, guest.issue_ns);
+        parts.push(part("guest_submit", submit, false));
+    }
     let stages = host.times.stages().unwrap_or_else(|| {
         // out of order: the time as a whole is known
         vec![]

@@ -17,6 +17,10 @@ use super::stages::Stages;
 
 /// Number of fine stages.
 const STAGES: usize = 8;
+/// The longest time of a command, in nanoseconds.
+const LONGEST_NS: u64 = 1 << 52;
+/// The latest time, in nanoseconds.
+const LATEST_NS: u64 = 1 << 62;
 /// Commands in memory. If more come, every second block of reads and writes is dropped, or of the
 /// other commands: whichever are more.
 const MOST: usize = 400_000;
@@ -154,6 +158,13 @@ impl Command {
         self.ns.iter().sum()
     }
 
+    /// Whether a clock can have shown these times: at most 52 days for the command, and 146 years since the
+    /// start of the machine. Sums of such times do not overflow.
+    fn is_of_a_clock(&self) -> bool {
+        let longest = self.ns.iter().all(|ns| *ns <= LONGEST_NS / STAGES as u64);
+        longest && self.begin_ns.max(self.end_ns) <= LATEST_NS
+    }
+
     /// Whether the command reads (opcode 2) or writes (1).
     pub const fn is_read_or_write(&self) -> bool {
         matches!(self.stratum.opcode.code, 1 | 2)
@@ -222,7 +233,8 @@ impl Commands {
 
     /// Takes in an event. Returns when a command began and ended, if it is an I/O command with points.
     pub fn add(&mut self, event: &Event, block_sizes: &BlockSizes) -> Option<Passage> {
-        let Some(command) = Command::of(event, block_sizes) else {
+        let command = Command::of(event, block_sizes);
+        let Some(command) = command.filter(Command::is_of_a_clock) else {
             let is_io = |id: &CommandId| id.opcode.queue == QueueKind::Io;
             let finished = matches!(&event.what, EventKind::Command(id, ..) | EventKind::Missed { id, .. } if is_io(id));
             self.without_points += u64::from(finished);

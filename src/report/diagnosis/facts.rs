@@ -330,7 +330,8 @@ impl Facts {
         {
             return Err(why);
         }
-        let requests = waits.unwrap_or_default().iter().map(|w| w.requests).sum();
+        let waits = waits.unwrap_or_default().iter();
+        let requests = waits.fold(0, |sum: u64, w| sum.saturating_add(w.requests));
         let requests = self.commands.seen.max(requests);
         Ok(count as f64 / requests.max(1) as f64)
     }

@@ -99,14 +99,14 @@ impl Facts {
         let mut sums: Vec<(Stages, u64)> = Vec::new();
         for (stages, ns) in strata.flat_map(|s| &s.stages) {
             match sums.iter_mut().find(|(found, _)| found == stages) {
-                Some((_, sum)) => *sum += ns,
+                Some((_, sum)) => *sum = sum.saturating_add(*ns),
                 None => sums.push((*stages, *ns)),
             }
         }
-        let total: u64 = sums.iter().map(|(_, ns)| ns).sum();
+        let total = sums.iter().fold(0.0, |total, (_, ns)| total + *ns as f64);
         let joined = sums.into_iter().filter(|(stages, _)| stages.are_joined());
         let (stages, ns) = joined.max_by_key(|(_, ns)| *ns)?;
-        (ns as f64 >= PART * total as f64).then_some(stages)
+        (ns as f64 >= PART * total).then_some(stages)
     }
 
     /// The device's part; where it was observed only together with others, that of all stages from the end
