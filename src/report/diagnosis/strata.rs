@@ -53,7 +53,7 @@ pub fn strata(commands: &Commands) -> Vec<StratumFacts> {
         totals.push(command.total());
         for (run, ns) in command.runs() {
             match stages.iter_mut().find(|(found, _)| *found == run) {
-                Some((_, sum)) => *sum += ns,
+                Some((_, sum)) => *sum = sum.saturating_add(ns),
                 None => stages.push((run, ns)),
             }
         }
@@ -65,11 +65,16 @@ pub fn strata(commands: &Commands) -> Vec<StratumFacts> {
             stages,
         } = times;
         totals.sort_unstable();
-        let stages = stages.into_iter().map(|(run, ns)| (run, ns * weight));
+        let stages = stages
+            .into_iter()
+            .map(|(run, ns)| (run, ns.saturating_mul(weight)));
         StratumFacts {
             stratum,
             commands: totals.len() as u64 * weight,
-            total_ns: totals.iter().sum::<u64>() * weight,
+            total_ns: {
+                let all = totals.iter().fold(0_u64, |sum, ns| sum.saturating_add(*ns));
+                all.saturating_mul(weight)
+            },
             p50_ns: quantile(&totals, 0.5),
             p99_ns: quantile(&totals, 0.99),
             stages: stages.collect(),

@@ -55,7 +55,7 @@ impl<'f> Queues<'f> {
                     true => LONG_NS,
                     false => OTHERS_NS,
                 };
-                let least = (median_ns * TIMES).max(usual);
+                let least = median_ns.saturating_mul(TIMES).max(usual);
                 let at_device = command.cqe_ns.saturating_sub(command.setup_ns);
                 (at_device >= least).then_some(Stray {
                     command,
