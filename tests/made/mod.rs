@@ -113,7 +113,7 @@ pub fn info() -> RunInfo {
     }
 }
 
-fn ledger(at_ns: u64, evicted: u64, commands: u64) -> LedgerInfo {
+pub fn ledger(at_ns: u64, evicted: u64, commands: u64) -> LedgerInfo {
     let ledger = Ledger {
         seen: commands,
         matched: commands,

@@ -67,6 +67,9 @@ pub struct Command {
     end: u8,
 }
 
+/// Times from here on (36 years) are those of no machine: rules multiply them.
+const NO_TIME: u64 = 1 << 60;
+
 impl Command {
     /// The command of an event; `None` for other events, admin commands, and without points.
     pub fn of(event: &Event, block_sizes: &BlockSizes) -> Option<Self> {
@@ -86,6 +89,9 @@ impl Command {
         let line = finished.timeline();
         let at = |point| line.and_then(|line| line.at(point)).unwrap_or(0);
         let end_ns = at(Milestone::End).max(event.at_ns);
+        if end_ns >= NO_TIME {
+            return None;
+        }
         let asked = finished.asked;
         let submitter = asked.filter(|a| a.knows_submitter);
         Some(Self {
