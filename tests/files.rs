@@ -267,7 +267,7 @@ fn on_full_disk(words: &str) -> Ran {
 #[test]
 fn a_trace_on_a_full_disk_is_incomplete() {
     let ran = on_full_disk(&format!("trace --from {RECORDING} --pair"));
-    let says = "(No space left on device (os error 28)); the output is incomplete\n";
+    let says = "No space left on device (os error 28); the output is incomplete\n";
     assert!(ran.err.ends_with(says), "{}", ran.err);
 }
 
