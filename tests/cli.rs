@@ -114,6 +114,9 @@ fn the_help_of_each_command_lists_every_flag() {
                 "--btf",
                 "--color",
                 "-v, --verbose",
+                "--disk",
+                "-c, --cgroup",
+                "--container",
             ],
             _ => &[],
         };

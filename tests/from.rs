@@ -354,34 +354,3 @@ fn commands_after_the_last_ledger_of_a_cut_file_are_named() {
     }
     assert!(named > 0);
 }
-
-/// Both files have 1.4 s before the first command, which is a third of what is left of one of them.
-#[test]
-fn the_ratio_of_the_rates_is_that_of_the_rates() {
-    let dir = TempDir::new().unwrap();
-    let damaged = dir.path().join("damaged").display().to_string();
-    let whole = "tests/recordings/diagnose/bounce.nvd";
-    let mut bytes = fs::read(whole).unwrap();
-    let middle = bytes.len() / 2;
-    bytes[middle] ^= 0xff;
-    fs::write(&damaged, bytes).unwrap();
-    let ran = run(&format!("diff --json {damaged} {whole}"));
-    assert_eq!(ran.code, Some(1), "{}", ran.err);
-    let lines = ran
-        .out
-        .lines()
-        .map(|line| serde_json::from_str(line).unwrap());
-    let rows: Vec<Value> = lines.filter(|l: &Value| l["type"] == "diff_row").collect();
-    let number = |value: &Value| value.as_f64().unwrap();
-    let (iops, a, b) = (
-        &rows[0]["iops"],
-        &rows[0]["a"]["iops"],
-        &rows[0]["b"]["iops"],
-    );
-    let (ratio, want) = (number(&iops["ratio"]), number(b) / number(a));
-    assert!((ratio - want).abs() < 1e-9, "{ratio} is not {want}");
-    assert!(
-        number(&iops["low"]) < ratio && ratio < number(&iops["high"]),
-        "{iops}"
-    );
-}

@@ -94,7 +94,7 @@ fn read(replay: &mut Replay, stages: StageSet, ctrls: &Ctrls) -> Result<(Counted
         accuracy: ledger.accuracy(),
         is_whole: replay.is_whole(),
     };
-    Ok((counter.finish(covers, replay.covers_from()), origin))
+    Ok((counter.finish(covers), origin))
 }
 
 fn read_side(

@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 use super::histogram::FineHistogram;
 
 /// Most slices of a recording. A long one has at least half as many.
-pub const MAX_SLICES: usize = 64;
+const MAX_SLICES: usize = 64;
 /// Length of the slices of a short recording, in nanoseconds. Shorter slices would not be independent
 /// of their neighbours.
 const MIN_SLICE_NS: u64 = 250_000_000;
@@ -80,11 +80,6 @@ impl<K: Ord + Copy> Slices<K> {
     /// Length of the slices, in nanoseconds.
     pub const fn width_ns(&self) -> u64 {
         self.width_ns
-    }
-
-    /// The begin of the first slice; `None` without slices.
-    pub const fn origin_ns(&self) -> Option<u64> {
-        self.origin_ns
     }
 
     /// Number of slices. A row may have no values in some of them.

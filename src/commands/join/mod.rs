@@ -240,8 +240,8 @@ pub fn run(args: &JoinArgs) -> Result<()> {
     let mut guest = read_guest(&args.guest, typed.iter().map(|(ctrl, _)| *ctrl).collect())?;
     // what follows may fail for what is missing
     let of_the_rest = |error| of_the_rest(error, &host, args);
-    let pairs = controllers(&typed, &guest.controllers, &host).map_err(of_the_rest)?;
     let (clock, known) = clock(args, &guest, &host).map_err(of_the_rest)?;
+    let pairs = controllers(&typed, &guest.controllers, &host).map_err(of_the_rest)?;
     let mut commands = std::mem::take(&mut guest.commands);
     commands.retain_mut(|c| {
         let number = pairs.get(&c.ctrl);

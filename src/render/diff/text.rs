@@ -99,7 +99,9 @@ impl DiffText<'_> {
         let name = self.theme.head(&self.subject.scope(group.scope));
         writeln!(out, "\n{name}")?;
         let iops = group.iops.map(with_interval);
-        let iops = iops.map_or_else(String::new, |ratio| format!(" ({ratio})"));
+        let iops = iops.map_or_else(String::new, |ratio| {
+            format!(" ({ratio} from the first command on)")
+        });
         let load = format!(
             "{} -> {} commands, {} -> {} IOPS{iops}, {:.2}{TIE}->{TIE}{:.2}{TIE}in{TIE}flight",
             a.commands,

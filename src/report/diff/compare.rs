@@ -203,12 +203,7 @@ impl Comparer<'_> {
         Group {
             scope: members.scope,
             load: members.load,
-            iops: load::iops(
-                self.sides,
-                (&members.strata, &members.load),
-                &self.rates,
-                self.paired,
-            ),
+            iops: load::iops(self.sides, &members.strata, &self.rates, self.paired),
             rows,
         }
     }

@@ -3,8 +3,6 @@
 //! it, because it depends on what asks for the commands.
 
 use super::Both;
-use super::Counted;
-use super::Load;
 use super::Side;
 use super::WaitChange;
 use super::compare::MIN_SLICES;
@@ -22,11 +20,11 @@ const MEAN: usize = STATISTICS.len() - 1;
 /// Rates are in thousandths of a command per second: slices have integers.
 const MILLI: u128 = 1000;
 
-/// Resamples of the slices of [`Counted::counts`].
+/// Resamples of all slices that are whole: the last one of each recording is not.
 pub fn resamples(sides: Both<&Side>, paired: bool) -> Both<Resamples> {
     let whole = |side: &Side| -> Vec<usize> {
-        let all = side.recordings.iter();
-        all.map(|r| r.counts(&[]).0.len()).collect()
+        let slices = side.slices().into_iter();
+        slices.map(|n| n.saturating_sub(1)).collect()
     };
     Both {
         a: Resamples::new(&whole(sides.a), SEEDS.a),
@@ -36,27 +34,33 @@ pub fn resamples(sides: Both<&Side>, paired: bool) -> Both<Resamples> {
 
 /// The rate of these strata in each slice.
 fn rates(side: &Side, strata: &[Stratum]) -> Sample {
-    let of_recording = |recording: &Counted| -> Vec<FineHistogram> {
-        let (counts, width_ns) = recording.counts(strata);
+    let of_recording = |slices: &super::side::Rows| -> Vec<FineHistogram> {
+        let mut counts = vec![0_u64; slices.count().saturating_sub(1)];
+        let rows = slices.rows();
+        for row in rows.filter(|(stratum, i)| i.is_total && strata.contains(stratum)) {
+            for (count, one) in counts.iter_mut().zip(slices.of(&row)) {
+                *count += one.count();
+            }
+        }
         let rate = |count: u64| {
-            let rate = u128::from(count) * 1_000_000_000 * MILLI / u128::from(width_ns);
+            let width = u128::from(slices.width_ns().max(1));
+            let rate = u128::from(count) * 1_000_000_000 * MILLI / width;
             let mut one = FineHistogram::default();
             one.record(u64::try_from(rate).unwrap_or(u64::MAX));
             one
         };
         counts.into_iter().map(rate).collect()
     };
-    let all = side.recordings.iter().map(of_recording);
+    let all = side.recordings.iter().map(|r| of_recording(&r.slices));
     let all: Vec<Vec<FineHistogram>> = all.collect();
     let borrowed: Vec<_> = all.iter().map(|h| (h.as_slice(), h.len())).collect();
     Sample::new(&borrowed)
 }
 
-/// The ratio of the rates of these strata in the time that the recordings cover, if there are enough
-/// slices. Their spread is its error.
+/// The ratio of the rates of these strata, if there are enough slices.
 pub fn iops(
     sides: Both<&Side>,
-    (strata, load): (&[Stratum], &Both<Load>),
+    strata: &[Stratum],
     resamples: &Both<Resamples>,
     paired: bool,
 ) -> Option<Ratio> {
@@ -72,8 +76,8 @@ pub fn iops(
         vec![a, b]
     };
     let parts = spreads.iter().flat_map(|s| s.variances(MEAN));
-    let (a, b) = (load.a.iops(), load.b.iops());
-    Some(Ratio::new(a * MILLI as f64, b * MILLI as f64, parts))
+    let means = samples.map(|sample| sample.values()[MEAN]);
+    Some(Ratio::new(means.a, means.b, parts))
 }
 
 /// Waits before the request of the disks that both sides have, if both observed them.

@@ -14,7 +14,6 @@ use crate::model::stage::Run;
 use crate::model::stage::StageSet;
 use crate::model::stratum::BlockSizes;
 use crate::model::stratum::Stratum;
-use crate::stats::slices::MAX_SLICES;
 use crate::stats::slices::Slices;
 
 /// A measured interval of commands: a stage, merged stages, or the total.
@@ -73,8 +72,6 @@ pub struct Counted {
     /// Waits before the request; `None`: not observed.
     pub waits: Option<Vec<TagWaits>>,
     covers: Duration,
-    /// The part of that time before the first slice.
-    lead: Duration,
 }
 
 impl Counted {
@@ -101,34 +98,6 @@ impl Counted {
     #[must_use]
     pub fn covering(self, covers: Duration) -> Self {
         Self { covers, ..self }
-    }
-
-    /// Commands of these strata in slices of all the time that the recording covers, also before the
-    /// first event and after the last one. Those slices are merged while there are too many. Only
-    /// whole ones. Returns their length in nanoseconds, too.
-    pub(super) fn counts(&self, strata: &[Stratum]) -> (Vec<u64>, u64) {
-        let slices = &self.slices;
-        let width = slices.width_ns().max(1);
-        let in_slices = |time: Duration| {
-            let slices = time.as_nanos() / u128::from(width);
-            u64::try_from(slices).unwrap_or(u64::MAX / 2)
-        };
-        let lead = in_slices(self.lead);
-        let after = in_slices(self.covers.saturating_sub(self.lead));
-        // the slice of the last event need not be whole
-        let after = after.max(slices.count().saturating_sub(1) as u64);
-        let all = lead.saturating_add(after);
-        let merged = all.div_ceil(MAX_SLICES as u64).max(1);
-        let mut counts = vec![0_u64; (all / merged) as usize];
-        let rows = slices.rows();
-        for row in rows.filter(|(stratum, i)| i.is_total && strata.contains(stratum)) {
-            for (at, one) in (lead..).zip(slices.of(&row)) {
-                if let Some(count) = counts.get_mut((at / merged) as usize) {
-                    *count += one.count();
-                }
-            }
-        }
-        (counts, width.saturating_mul(merged))
     }
 }
 
@@ -225,11 +194,9 @@ impl Counter {
         true
     }
 
-    /// Ends the recording, which covers this time, from `from_ns` on.
-    pub fn finish(mut self, covers: Duration, from_ns: u64) -> Counted {
+    /// Ends the recording, which covers this time.
+    pub fn finish(mut self, covers: Duration) -> Counted {
         self.counted.waits = self.waits();
-        let first_ns = self.counted.slices.origin_ns().unwrap_or(from_ns);
-        self.counted.lead = Duration::from_nanos(first_ns.saturating_sub(from_ns));
         self.counted.covering(covers)
     }
 }
