@@ -16,7 +16,6 @@ use anyhow::Context;
 use anyhow::Result;
 use nvme_deep::error::Kind;
 use nvme_deep::model::event::Event;
-use nvme_deep::model::finished::Finished;
 use nvme_deep::model::snapshot::Snapshot;
 use nvme_deep::model::stage::StageSet;
 use nvme_deep::model::untrusted::Untrusted;
@@ -242,6 +241,11 @@ impl Replay {
         Err(Failure::error(Kind::Usage, text))
     }
 
+    /// Whether the settings select every event of a command.
+    pub fn selects_all(&self) -> bool {
+        choice(&self.settings).is_empty()
+    }
+
     /// The file.
     pub fn file(&self) -> &Path {
         &self.file
@@ -311,7 +315,7 @@ impl Replay {
                 if let Item::Event(event) = &other {
                     let first = span_ns.map_or(event.at_ns, |(first, _)| first);
                     *span_ns = Some((first, event.at_ns));
-                    *later += u64::from(Finished::of(event).is_some());
+                    *later += u64::from(event.what.is_finished());
                     if chooses && EventClass::of(&event.what) == EventClass::Command {
                         *commands += 1;
                         *selected += u64::from(settings.selects(event));

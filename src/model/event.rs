@@ -251,6 +251,11 @@ impl Event {
 }
 
 impl EventKind {
+    /// Whether a command is over: completed, or seen to be over without a completion.
+    pub const fn is_finished(&self) -> bool {
+        matches!(self, Self::Command(..) | Self::Missed { .. })
+    }
+
     const fn submission_mut(&mut self) -> Option<&mut Submission> {
         match self {
             Self::Submit(_, asked)

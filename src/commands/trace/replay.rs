@@ -52,9 +52,12 @@ fn show(options: &TraceOptions, stacks: bool, mut replay: Replay) -> Result<Ende
     let begin_ns = replay.info().begin_ns;
     let mut writer = TraceWriter::new(options, out, Names::recorded(), (begin_ns, 0));
     let mut unselected = 0;
+    let all = replay.selects_all();
     while !writer.out.has_failed() {
         let read = replay.next(&mut |item| match item {
-            Item::Event(event) if settings.selects(event) => writer.event(event),
+            Item::Event(event) if all && event.what.is_finished() || settings.selects(event) => {
+                writer.event(event);
+            }
             Item::Event(event) => {
                 unselected += u64::from(EventClass::of(&event.what) == EventClass::Command);
             }
