@@ -330,7 +330,7 @@ impl Submissions {
         // the end of an earlier command with this id was not observed
         self.end(key);
         if self.in_flight.len() >= MOST_IN_FLIGHT {
-            // no machine has as many: their ends are not in the recording
+            // the recording lacks the ends of these commands: forget them
             self.in_flight.clear();
             self.of_disk.clear();
         }

@@ -69,7 +69,7 @@ fn too_many(replay: &Replay, commands: usize) -> Result<()> {
     let most = MOST_COMMANDS + replay.size() / 2;
     if commands as u64 > most {
         let text = format!(
-            "{} has more commands than a recording of its size",
+            "{} is damaged, or made to do harm: it has more commands than a file of its size can hold",
             replay.path()
         );
         return Err(usage(text));

@@ -12,7 +12,7 @@ use nvme_deep::model::untrusted::printable;
 
 use crate::exit::Failure;
 
-/// Why an output file can't be had.
+/// Why an output file is refused.
 #[derive(Debug, thiserror::Error)]
 pub enum Refusal {
     /// It exists, and is not to be replaced.

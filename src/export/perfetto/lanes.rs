@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 
 use super::span::Span;
 
-/// Most lanes of a queue. Command ids have 16 bits, but no driver uses more.
+/// Most lanes of a queue: Linux has at most 4095 entries in an NVMe queue.
 const MOST_LANES: usize = 1 << 12;
 
 /// The lanes of a queue.

@@ -19,8 +19,8 @@ use super::stages::Stages;
 const STAGES: usize = 8;
 /// The longest time of a command, in nanoseconds.
 const LONGEST_NS: u64 = 1 << 52;
-/// The latest time, in nanoseconds.
-const LATEST_NS: u64 = 1 << 62;
+/// Times from here on, in nanoseconds, are those of no machine.
+const NO_TIME_NS: u64 = 1 << 60;
 /// Commands in memory. If more come, every second block of reads and writes is dropped, or of the
 /// other commands: whichever are more.
 const MOST: usize = 400_000;
@@ -67,9 +67,6 @@ pub struct Command {
     end: u8,
 }
 
-/// Times from here on (36 years) are those of no machine: rules multiply them.
-const NO_TIME: u64 = 1 << 60;
-
 impl Command {
     /// The command of an event; `None` for other events, admin commands, and without points.
     pub fn of(event: &Event, block_sizes: &BlockSizes) -> Option<Self> {
@@ -89,9 +86,6 @@ impl Command {
         let line = finished.timeline();
         let at = |point| line.and_then(|line| line.at(point)).unwrap_or(0);
         let end_ns = at(Milestone::End).max(event.at_ns);
-        if end_ns >= NO_TIME {
-            return None;
-        }
         let asked = finished.asked;
         let submitter = asked.filter(|a| a.knows_submitter);
         Some(Self {
@@ -164,11 +158,11 @@ impl Command {
         self.ns.iter().sum()
     }
 
-    /// Whether a clock can have shown these times: at most 52 days for the command, and 146 years since the
-    /// start of the machine. Sums of such times do not overflow.
+    /// Whether a clock can have shown these times: at most 52 days for the command, and less than 36 years
+    /// since the start of the machine. Rules multiply and add such times.
     fn is_of_a_clock(&self) -> bool {
         let longest = self.ns.iter().all(|ns| *ns <= LONGEST_NS / STAGES as u64);
-        longest && self.begin_ns.max(self.end_ns) <= LATEST_NS
+        longest && self.begin_ns.max(self.end_ns) < NO_TIME_NS
     }
 
     /// Whether the command reads (opcode 2) or writes (1).
