@@ -8,6 +8,9 @@
 //! tests/places/faults.c: the kernel skips programs. Each command must be counted once, and have
 //! only its own points.
 //!
+//! tests/places/former.c: a program is preempted while it looks at the former slot of a request. The
+//! slot may have another command by then, which must stay in it.
+//!
 //! tests/places/rows.c: few rows for many patterns of points. Each command must have a row.
 #![allow(
     clippy::unwrap_used,
@@ -26,7 +29,7 @@ use nvme_deep::probe::catalog::number_of;
 
 const HARNESS: &str = "places/harness.c";
 const FAULTS: &str = "places/faults.c";
-
+const FORMER: &str = "places/former.c";
 const ROWS: &str = "places/rows.c";
 
 /// The programs, by their names in src/probe/catalog.rs.
@@ -197,6 +200,14 @@ fn the_set_up_may_change_the_generation_as_well() {
         old_points * 1000 > new_points * 995,
         "{old_points} {new_points}"
     );
+}
+
+#[test]
+fn a_former_slot_is_left_to_its_new_command() {
+    let harness = build::harness(FORMER, "former", &[]);
+    let [runs, wrong] = numbers(&harness, &[]);
+    assert!(runs > 256 * 5, "{runs}");
+    assert_eq!(wrong, 0, "of {runs}");
 }
 
 #[test]

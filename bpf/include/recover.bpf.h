@@ -78,21 +78,29 @@ static __noinline int is_done(u64 rq)
  *
  * With ND_GEN_AT_SETUP, a changed generation only shows that the request was set up again: after a
  * completion, or after blk-mq took it back. The state of the request shows a completion.
+ *
+ * `rq` is the slot's request, read once by the caller: another CPU may give the slot to another
+ * request in the meantime, and a fresh command of that request has not completed.
  */
-static __always_inline int has_completed(struct nd_slot *s)
+static __always_inline int has_completed_of(struct nd_slot *s, u64 rq)
 {
 	u64 start;
 	int changed;
 
 	if (!cfg_recover)
 		return 0;
-	start = peek(s->rq + bpf_core_field_offset(struct request, start_time_ns), TYPED);
+	start = peek(rq + bpf_core_field_offset(struct request, start_time_ns), TYPED);
 	if (s->setup_out_ns && start > s->setup_out_ns)
 		return 1;
-	changed = generation_of(s->rq) != s->cid >> 12;
+	changed = generation_of(rq) != s->cid >> 12;
 	if (generation_changes != ND_GEN_AT_SETUP)
 		return changed;
-	return (changed && !start) || is_done(s->rq);
+	return (changed && !start) || is_done(rq);
+}
+
+static __always_inline int has_completed(struct nd_slot *s)
+{
+	return has_completed_of(s, s->rq);
 }
 
 /*

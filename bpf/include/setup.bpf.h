@@ -146,9 +146,10 @@ static __always_inline void count_requeue(struct nd_slot *s)
 /*
  * Closes the command that is still in a slot when `rq` is set up there. Returns the start of that
  * command if `rq` is the same command again. Without the driver's types, only another generation of
- * the same request shows a missed completion.
+ * the same request shows a missed completion. `over`: the command has completed.
  */
-static __always_inline u64 close_slot(struct nd_slot *s, u32 index, struct request *rq, u32 cid)
+static __always_inline u64 close_slot(struct nd_slot *s, u32 index, struct request *rq, u32 cid,
+				      int over)
 {
 	int again;
 
@@ -156,7 +157,7 @@ static __always_inline u64 close_slot(struct nd_slot *s, u32 index, struct reque
 		finish_without_end(index);
 	} else if (s->state == ND_BACK) {
 		return s->rq == (u64)rq ? s->start_ns : 0;
-	} else if (has_completed(s)) {
+	} else if (over) {
 		close_unseen(index);
 	} else if (s->state == ND_OPEN) {
 		again = cfg_recover || !cfg_lossy || s->cid >> 12 == cid >> 12;
@@ -170,15 +171,24 @@ static __always_inline u64 close_slot(struct nd_slot *s, u32 index, struct reque
 }
 
 /* Whether the slot's command is over. The next command with its tag closes it. */
-static __always_inline int is_over(struct nd_slot *s)
+static __always_inline int is_over(struct nd_slot *s, struct request *rq)
 {
-	return cfg_recover && ((cfg_end && s->state == ND_COMPLETED) || has_completed(s));
+	return cfg_recover &&
+	       ((cfg_end && s->state == ND_COMPLETED) || has_completed_of(s, (u64)rq));
+}
+
+/* Whether the slot still belongs to this request: read again, not from a register. */
+static __always_inline int is_still_of(struct nd_slot *s, struct request *rq)
+{
+	return *(volatile u64 *)&s->rq == (u64)rq;
 }
 
 /*
  * A scheduled request may return with another driver tag. No completion will reach its first slot:
  * find that slot by the scheduler's tag, and close it. Leave a slot alone if its command is over:
- * another CPU may be setting up the next command with that tag.
+ * another CPU may be setting up the next command with that tag. This program may be preempted
+ * between two of the tests, so the owner is tested again after them: the slot of another command
+ * must not be closed.
  */
 static __always_inline void close_former(struct nd_start *st, struct request *rq, u32 index,
 					 u32 cid, u64 *start)
@@ -188,9 +198,9 @@ static __always_inline void close_former(struct nd_start *st, struct request *rq
 
 	if (st->setup_rq == (u64)rq && st->setup_slot != index) {
 		former = slot_at(st->setup_slot);
-		if (former && former->rq == (u64)rq && former->state != ND_FREE &&
-		    !is_over(former)) {
-			again = close_slot(former, st->setup_slot, rq, cid);
+		if (former && is_still_of(former, rq) && former->state != ND_FREE &&
+		    !is_over(former, rq) && is_still_of(former, rq)) {
+			again = close_slot(former, st->setup_slot, rq, cid, 0);
 			if (again)
 				*start = again;
 			former->rq = 0;
@@ -328,7 +338,7 @@ static __always_inline int on_setup_out(void *ctx, struct request *rq, struct nv
 	}
 	cid = WIRE(typed, cmd, common.command_id);
 	if (s->state != ND_FREE)
-		start = close_slot(s, index, rq, cid);
+		start = close_slot(s, index, rq, cid, has_completed(s));
 	st = take_start(rq, index, cid, &w->place, &start, &last, typed);
 	if (fill_slot(s, rq, cmd, w, 1, typed) != WANTED) {
 		count(ND_FILTERED);

@@ -9,6 +9,10 @@
 #include <stdlib.h>
 #include <string.h>
 
+#ifndef PREEMPTED /* runs before each read of kernel memory, and each lookup */
+#define PREEMPTED() ((void)0)
+#endif
+
 #ifdef WITH_KFUNC /* reads use bpf_rdonly_cast() (since 6.2); else the helper */
 #define __ksym
 #define __weak
@@ -16,6 +20,7 @@
 #define bpf_core_type_id_kernel(t) 0
 void *bpf_rdonly_cast(const void *at, __u32 type)
 {
+	PREEMPTED();
 	return (void *)at;
 }
 #else
@@ -125,6 +130,7 @@ static void *bpf_map_lookup_elem(void *m, const void *key)
 {
 	u32 i = *(const u32 *)key;
 
+	PREEMPTED();
 	ARRAY(cpus, cpu_map);
 	ARRAY(slots, slot_map);
 	ARRAY(starts, start_map);

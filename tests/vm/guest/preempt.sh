@@ -8,6 +8,8 @@
 #
 # HIDDEN: the mode is full, and debugfs cannot show it: it is not mounted, or the kernel is locked
 # down. HIDDEN is the number of reads of each case.
+#
+# SCHEDULED: nothing but this many runs with a scheduler, each with missed completions.
 . "$(dirname "$0")/lib.sh"
 # Results go to memory first: the host's files are slower than the load.
 out=/tmp/out
@@ -153,6 +155,15 @@ if [[ -n ${HIDDEN:-} ]]; then
     unmount_debugfs
     begin voluntary
     refused doctor "$NVME_DEEP" doctor --json
+    exit
+fi
+
+if [[ -n ${SCHEDULED:-} ]]; then
+    grep -q lazy "$switch" && echo lazy >"$switch"
+    echo mq-deadline >"/sys/block/$other/queue/scheduler"
+    for ((n = 0; n < SCHEDULED; n++)); do
+        run "scheduled$n" load_sync 2000 total-ignore-complete_btf
+    done
     exit
 fi
 

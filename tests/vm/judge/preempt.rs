@@ -40,6 +40,15 @@ const LONG: Suite = Suite {
     ..PREEMPT
 };
 
+/// Runs with a scheduler and missed completions: a request's former slot may belong to another
+/// command by the time that the program closes it.
+const SCHEDULED: Suite = Suite {
+    variant: "-scheduled",
+    append: "nvme.poll_queues=1 SCHEDULED=40",
+    env: &[("TIMEOUT", "1800")],
+    ..PREEMPT
+};
+
 /// The mode is full, set at run time, and debugfs is not mounted.
 const HIDDEN: Suite = Suite {
     variant: "-hidden",
@@ -207,6 +216,10 @@ fn every_command_is_counted_once(outcome: &Outcome) {
     assert!(judged >= 9, "{judged} runs");
 }
 
+fn a_former_slot_is_left_to_its_new_command(outcome: &Outcome) {
+    assert_eq!(judge_all(outcome), 40);
+}
+
 /// What doctor says of the mode, and what shows it.
 fn assert_mode(outcome: &Outcome, case: &str, mode: &str, source: &str) {
     let facts = &doctor(outcome, case)["facts"];
@@ -261,6 +274,7 @@ super::on_kernels! {
     without_recovery_some_are_missing_on_7_x "7.x" PREEMPT without_recovery_some_are_missing
     a_hidden_mode_costs_no_command_on_6_12 "6.12" HIDDEN a_hidden_mode_costs_no_command
     only_in_test_all_lockdown_costs_no_command_on_6_12 "6.12" LOCKED lockdown_costs_no_command
+    only_in_test_all_a_former_slot_is_left_to_its_new_command_on_7_x "7.x" SCHEDULED a_former_slot_is_left_to_its_new_command
     only_in_test_all_every_command_is_counted_once_on_6_1_rt "6.1-rt" ALONE every_command_is_counted_once
     only_in_test_all_every_command_is_counted_once_on_6_12 "6.12" ALONE every_command_is_counted_once
     only_in_test_all_every_command_is_counted_once_on_6_12_rt "6.12-rt" ALONE every_command_is_counted_once

@@ -1,0 +1,112 @@
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+/*
+ * Tests the search for a request's former slot. Runs the unmodified C of the BPF programs; a task
+ * is preempted in the set-up, at each read in turn. tests/places.rs runs it.
+ *
+ * A request with a scheduler completes unseen, and is set up again with another tag. While its
+ * set-up runs, another CPU sets up a second request with the first tag. The slot of that tag must
+ * stay with the second request. All pairs of generations are tried.
+ *
+ * Prints the number of runs, and of those with a wrong result.
+ */
+#define WITH_KFUNC
+static void preempted(void);
+#define PREEMPTED() preempted()
+
+#include "stubs.h"
+
+const struct kernel_stat kstat;
+
+#define STRIDE 64
+
+static struct io {
+	struct request rq;
+	struct nvme_request pdu;
+	struct nvme_command sqe;
+} first, second;
+
+static struct nvme_ctrl the_ctrl;
+static struct request_queue the_queue;
+static struct blk_mq_hw_ctx hctx;
+static struct nvme_queue nvmeq;
+static int reads_left = -1; /* until the task is preempted */
+
+static void make(struct io *io, int internal, u32 generation)
+{
+	io->rq = (struct request){.q = &the_queue, .mq_hctx = &hctx, .internal_tag = internal};
+	io->pdu = (struct nvme_request){.ctrl = &the_ctrl, .cmd = &io->sqe, .genctr = generation};
+	io->sqe.common.opcode = 2;
+	io->sqe.common.nsid = 1;
+}
+
+static void set_up(struct io *io, u32 tag)
+{
+	io->rq.tag = tag;
+	io->rq.start_time_ns = now_ns;
+	io->sqe.common.command_id = (io->pdu.genctr & 0xf) << 12 | tag;
+	on_setup_out(0, &io->rq, &io->sqe, 0, ND_HOOK_SETUP_OUT_BTF, TYPED);
+}
+
+static void preempted(void)
+{
+	if (reads_left < 0 || reads_left--)
+		return;
+	here = 1;
+	current_tid++;
+	set_up(&second, 1);
+	current_tid--;
+	here = 0;
+}
+
+static struct nd_slot *slot_of_tag(u32 tag)
+{
+	return &slot_map[STRIDE + tag];
+}
+
+static u64 counted(u32 what)
+{
+	return cpu_map[0].count[what] + cpu_map[1].count[what];
+}
+
+/* Whether the second set-up ran within the first one. */
+static int run(u32 generation, u32 other, int reads, u64 *wrong)
+{
+	int within;
+
+	memset(slot_map, 0, sizeof(slot_map));
+	memset(start_map, 0, sizeof(start_map));
+	memset(cpu_map, 0, sizeof(cpu_map));
+	make(&first, 5, generation);
+	make(&second, 6, other);
+	set_up(&first, 1);
+	first.pdu.genctr++; /* its CQE; the completion is unseen */
+	reads_left = reads;
+	set_up(&first, 2);
+	within = reads_left < 0;
+	reads_left = -1;
+	if (!within)
+		set_up(&second, 1);
+	*wrong += slot_of_tag(1)->rq != (u64)&second.rq || slot_of_tag(1)->state != ND_OPEN ||
+		  slot_of_tag(2)->rq != (u64)&first.rq || slot_of_tag(2)->state != ND_OPEN ||
+		  counted(ND_OVERWRITTEN) || counted(ND_REQUEUED) ||
+		  counted(ND_UNSEEN_COMPLETE) != 1;
+	return within;
+}
+
+int main(void)
+{
+	u64 runs = 0, wrong = 0;
+
+	the_queue = (struct request_queue){.queuedata = &the_ctrl, .id = 1};
+	hctx = (struct blk_mq_hw_ctx){.driver_data = &nvmeq};
+	ctrl_map[0] = (struct nd_ctrl){.stride = STRIDE, .queues = 2, .points = ND_SAW_ALL};
+	cfg_mode = ND_MODE_TOTAL;
+	cfg_recover = 1;
+	cfg_setup_skips = 1;
+	serve(ND_SERVE_BEGIN, 0);
+	for (u32 pair = 0; pair < 256; pair++)
+		for (int reads = 0; runs++, run(pair & 15, pair >> 4, reads, &wrong); reads++)
+			;
+	printf("%llu %llu\n", runs, wrong);
+	return 0;
+}
