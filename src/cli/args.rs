@@ -214,12 +214,19 @@ pub struct AttachArgs {
     #[arg(long, short, action = clap::ArgAction::Count)]
     pub verbose: u8,
 
-    /// For tests: these programs ignore every 97th of their events, as if the kernel skipped them
-    #[arg(long, value_name = "PROGRAM,...", value_delimiter = ',', hide = true)]
+    /// For tests, in debug builds: these programs ignore every 97th of their events, as if the kernel
+    /// skipped them
+    #[cfg_attr(
+        debug_assertions,
+        arg(long, value_name = "PROGRAM,...", value_delimiter = ',', hide = true)
+    )]
+    #[cfg_attr(not(debug_assertions), arg(skip))]
     pub test_ignore: Vec<String>,
 
-    /// For tests: do not look for commands whose set-up or completion was not observed
-    #[arg(long, hide = true)]
+    /// For tests, in debug builds: do not look for commands whose set-up or completion was not
+    /// observed
+    #[cfg_attr(debug_assertions, arg(long, hide = true))]
+    #[cfg_attr(not(debug_assertions), arg(skip))]
     pub test_no_recovery: bool,
 }
 

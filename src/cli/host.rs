@@ -67,8 +67,13 @@ pub struct TargetArgs {
     #[arg(long, value_name = "FILE", conflicts_with_all = ["nvmet", "pid"])]
     pub from: Option<PathBuf>,
 
-    /// For tests: an error of the layout of requests, in bytes
-    #[arg(long, value_name = "BYTES", default_value = "0", hide = true, value_parser = number(0..=u32::MAX))]
+    /// For tests, in debug builds: an error of the layout of requests, in bytes
+    #[cfg_attr(
+        debug_assertions,
+        arg(long, value_name = "BYTES", default_value = "0", hide = true,
+            value_parser = number(0..=u32::MAX))
+    )]
+    #[cfg_attr(not(debug_assertions), arg(skip))]
     pub test_shift: u32,
 }
 

@@ -27,8 +27,9 @@ pub struct TopArgs {
     #[arg(long, value_name = "TIME", value_parser = parse_duration)]
     pub duration: Option<Duration>,
 
-    /// For tests: panic when the first interval is on the screen
-    #[arg(long, hide = true)]
+    /// For tests, in debug builds: panic when the first interval is on the screen
+    #[cfg_attr(debug_assertions, arg(long, hide = true))]
+    #[cfg_attr(not(debug_assertions), arg(skip))]
     pub test_panic: bool,
 
     #[command(flatten)]

@@ -43,10 +43,10 @@ start() {
             fine) tool fine latency --stages=fine --json ;;
             trace) tool trace trace --pair --stages --json ;;
             stacks) tool stacks stacks --json ;;
-            # programs that ignore every 97th of their events
-            unrecovered) tool unrecovered latency --json --test-no-recovery --test-ignore complete_btf ;;
-            ignore-*) tool "$name" latency --stages=fine --json --test-ignore "${name#ignore-}" ;;
-            total-ignore-*) tool "$name" latency --json --test-ignore "${name#total-ignore-}" ;;
+            # programs that ignore every 97th of their events: a build for tests has the options
+            unrecovered) NVME_DEEP=$NVME_DEEP_FAULTY tool unrecovered latency --json --test-no-recovery --test-ignore complete_btf ;;
+            ignore-*) NVME_DEEP=$NVME_DEEP_FAULTY tool "$name" latency --stages=fine --json --test-ignore "${name#ignore-}" ;;
+            total-ignore-*) NVME_DEEP=$NVME_DEEP_FAULTY tool "$name" latency --json --test-ignore "${name#total-ignore-}" ;;
         esac
     done
     traced

@@ -107,7 +107,11 @@ impl Suite {
         let script = lab.join("guest").join(format!("{}.sh", self.script));
         let alive =
             "(setsid bash -c 'while echo . >/mnt/alive; do sleep 5; done' >/dev/null 2>&1 &)";
-        let run = format!("export NVME_DEEP={binary:?}\n{alive}\nexec bash {script:?}\n");
+        // cargo builds it with the tests: the options that plant faults exist in debug builds only
+        let faulty = env!("CARGO_BIN_EXE_nvme-deep");
+        let run = format!(
+            "export NVME_DEEP={binary:?} NVME_DEEP_FAULTY={faulty:?}\n{alive}\nexec bash {script:?}\n"
+        );
         fs::write(share.join("run.sh"), run).unwrap();
         let mut boot = Command::new(lab.join("boot.sh"));
         boot.arg(kernel)
