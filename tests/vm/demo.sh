@@ -5,7 +5,7 @@ set -euo pipefail
 
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 root=$(cd "$here/../.." && pwd)
-binary=${NVME_DEEP_BIN:-$root/target/release/nvme-deep}
+binary=${NVME_DEEP_BIN:-$root/target/debug/nvme-deep}
 [[ -x $binary ]] || {
     echo "demo: no $binary here: 'make demo' builds it" >&2
     exit 1
@@ -18,8 +18,8 @@ binary=${NVME_DEEP_BIN:-$root/target/release/nvme-deep}
 printf 'exec /bin/bash %q %q\n' "$here/demo-guest.sh" "$binary" >>"$share/run.sh"
 
 if compgen -G '/sys/class/nvme/*' >/dev/null; then
-    echo "This machine has NVMe controllers of its own; the demo puts no load on them and"
-    echo "uses a guest. To look at yours: sudo $binary latency --stages"
+    echo "This machine has NVMe controllers of its own; the demo puts no load on them and uses a"
+    echo "guest. To look at yours: make build && sudo target/release/nvme-deep latency --stages"
     echo
 fi
 echo "Booting a guest with Linux $(<"${NVME_DEEP_LAB:-$root/target/lab}/6.12/release") and two NVMe controllers..."

@@ -1,18 +1,28 @@
 #!/usr/bin/env bash
-# deps.sh [PACKAGE...]: installs the packages that the build and the tests need on a bare
+# deps.sh [--demo] [PACKAGE...]: installs the packages that the build and the tests need on a bare
 # Debian 12 with Rust, gcc, make and python3, and the given packages. If all are installed, it
 # only checks, which is fast.
+#
+#   --demo   leaves out what only the tests need
 set -euo pipefail
 
 packages=(
-    clang llvm clang-format libelf-dev zlib1g-dev pkg-config    # build
+    clang llvm libelf-dev zlib1g-dev pkg-config                 # build
     qemu-system-x86 busybox-static cpio kmod zstd xz-utils      # guests
-    fio nvme-cli util-linux bpftool e2fsprogs dmsetup           # load and inspection
-    python3-venv                                                # readers of exports
-    prometheus                                                  # reader of metrics
-    mandoc                                                      # reader of man pages
-    "$@"
+    fio nvme-cli util-linux                                     # load
 )
+if [[ ${1:-} == --demo ]]; then
+    shift
+else
+    packages+=(
+        clang-format                        # format
+        bpftool e2fsprogs dmsetup           # inspection, file systems, mappings
+        python3-venv                        # readers of exports
+        prometheus                          # reader of metrics
+        mandoc                              # reader of man pages
+    )
+fi
+packages+=("$@")
 
 missing=()
 installed=" $(dpkg-query -W -f '${db:Status-Status}=${Package} ' "${packages[@]}" 2>/dev/null || true)"
