@@ -6,13 +6,13 @@ use std::time::Duration;
 
 use crate::model::activity::Activity;
 use crate::model::logs::ControllerLogs;
+use crate::model::machine::MachineController;
+use crate::model::machine::MachineDisk;
+use crate::model::machine::MachineInfo;
 use crate::model::stage::StageSet;
 use crate::model::stratum::Stratum;
 use crate::model::untrusted::Untrusted;
 use crate::nvme::opcode::QueueKind;
-use crate::recording::MachineController;
-use crate::recording::MachineDisk;
-use crate::recording::MachineInfo;
 use crate::report::device_name::DeviceName;
 use crate::report::ledger::Accuracy;
 
