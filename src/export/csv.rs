@@ -23,10 +23,10 @@ use super::columns::Cell;
 use super::row::Row;
 use super::row::Run;
 use crate::model::event::StackId;
+use crate::model::ledger::Ledger;
 use crate::model::stack::Frame;
 use crate::model::untrusted::Untrusted;
 use crate::recording::RunInfo;
-use crate::report::ledger::Ledger;
 
 /// Writes commands as CSV.
 pub struct Csv<W: Write> {

@@ -21,6 +21,7 @@ use super::Sink;
 use crate::model::event::StackId;
 use crate::model::finished::Finished;
 use crate::model::finished::Intervals;
+use crate::model::ledger::Ledger;
 use crate::model::row::RowKey;
 use crate::model::stack::Frame;
 use crate::model::stage::Run;
@@ -29,7 +30,6 @@ use crate::model::stratum::BlockSizes;
 use crate::model::untrusted::Untrusted;
 use crate::nvme::opcode::QueueKind;
 use crate::recording::RunInfo;
-use crate::report::ledger::Ledger;
 use crate::report::recount::Recount;
 
 /// Significant digits.

@@ -20,11 +20,11 @@ use std::time::Duration;
 
 use crate::model::event::Event;
 use crate::model::event::StackId;
+use crate::model::ledger::Ledger;
 use crate::model::stack::Frame;
 use crate::model::untrusted::Untrusted;
 use crate::nvme::decode::CommandSet;
 use crate::recording::RunInfo;
-use crate::report::ledger::Ledger;
 
 pub use self::row::Row;
 

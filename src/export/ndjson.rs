@@ -13,6 +13,7 @@ use super::Entry;
 use super::Sink;
 use super::stacks::Stacks;
 use crate::model::event::StackId;
+use crate::model::ledger::Ledger;
 use crate::model::stack::Frame;
 use crate::model::stage::StageSet;
 use crate::model::untrusted::Untrusted;
@@ -23,7 +24,6 @@ use crate::render::trace::Clock;
 use crate::render::trace::Context;
 use crate::render::trace::EventSink;
 use crate::render::trace::TraceJson;
-use crate::report::ledger::Ledger;
 
 #[derive(Serialize)]
 struct RunLine<'a> {

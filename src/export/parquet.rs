@@ -37,12 +37,12 @@ use super::columns::Type;
 use super::row::Row;
 use super::row::Run;
 use crate::model::event::StackId;
+use crate::model::ledger::Accuracy;
+use crate::model::ledger::Ledger;
 use crate::model::stack::Frame;
 use crate::model::untrusted::Untrusted;
 use crate::recording::RunInfo;
 use crate::render::json_text::to_string;
-use crate::report::ledger::Accuracy;
-use crate::report::ledger::Ledger;
 
 /// Rows of a row group, which is kept in memory. Readers divide their work by row groups.
 const GROUP_ROWS: usize = 1 << 16;

@@ -12,8 +12,8 @@ pub mod spdk_trace;
 
 use crate::model::host::HostEvent;
 use crate::model::host::HostLedger;
-use crate::recording::HostController;
-use crate::recording::TargetInfo;
+use crate::model::target::HostController;
+use crate::model::target::TargetInfo;
 
 pub use self::qemu_log::import as import_qemu_log;
 

@@ -14,11 +14,11 @@ use crate::model::host::HostEvent;
 use crate::model::host::HostId;
 use crate::model::host::HostPoint;
 use crate::model::host::HostTimes;
+use crate::model::target::HostClock;
+use crate::model::target::HostController;
+use crate::model::target::TargetInfo;
+use crate::model::target::TargetKind;
 use crate::nvme::status::Status;
-use crate::recording::HostClock;
-use crate::recording::HostController;
-use crate::recording::TargetInfo;
-use crate::recording::TargetKind;
 
 /// The log has microseconds.
 const RESOLUTION_NS: u64 = 1000;

@@ -15,11 +15,11 @@ use crate::model::host::HostEvent;
 use crate::model::host::HostId;
 use crate::model::host::HostPoint;
 use crate::model::host::HostTimes;
+use crate::model::target::HostClock;
+use crate::model::target::HostController;
+use crate::model::target::TargetInfo;
+use crate::model::target::TargetKind;
 use crate::model::untrusted::Untrusted;
-use crate::recording::HostClock;
-use crate::recording::HostController;
-use crate::recording::TargetInfo;
-use crate::recording::TargetKind;
 
 /// An argument of a tracepoint.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]

@@ -18,8 +18,8 @@ use rustix::time::clock_gettime;
 use rustix::time::clock_gettime_dynamic;
 
 use super::System;
-use crate::recording::ClockReading;
-use crate::recording::SharedClock;
+use crate::model::clock::ClockReading;
+use crate::model::clock::SharedClock;
 
 /// Readings of which the best is kept.
 const TRIES: u32 = 5;

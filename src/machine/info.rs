@@ -7,10 +7,10 @@ use super::nvme::NamespaceDetail;
 use super::nvme::NvmeDetail;
 use super::nvme::NvmeParameters;
 use super::overview::Machine;
+use crate::model::machine::MachineController;
+use crate::model::machine::MachineDisk;
+use crate::model::machine::MachineInfo;
 use crate::model::untrusted::Untrusted;
-use crate::recording::MachineController;
-use crate::recording::MachineDisk;
-use crate::recording::MachineInfo;
 
 fn known<T: Clone>(fact: &Fact<T>) -> Option<T> {
     fact.known().cloned()

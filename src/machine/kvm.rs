@@ -19,8 +19,8 @@ use rustix::fs::OFlags;
 use super::System;
 use super::Unreadable;
 use super::tracefs::TracefsError;
+use crate::model::clock::TscScale;
 use crate::model::untrusted::printable;
-use crate::recording::TscScale;
 
 /// From the exit of a virtual CPU to its next entry.
 const EVENTS: [&str; 4] = ["kvm_exit", "kvm_mmio", "kvm_userspace_exit", "kvm_entry"];

@@ -11,8 +11,8 @@ use super::process::Memory;
 use super::process::Process;
 use super::spdk::Spdk;
 use crate::host::qemu_usdt::is_enough;
+use crate::model::target::TargetKind;
 use crate::model::untrusted::Untrusted;
-use crate::recording::TargetKind;
 
 /// Functions of QEMU that `host trace` needs.
 const NEEDED: [&str; 7] = [

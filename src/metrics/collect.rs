@@ -10,12 +10,12 @@ use super::catalog;
 use super::catalog::Metric;
 use crate::model::failures::Failures;
 use crate::model::histogram::Histogram;
+use crate::model::ledger::Accuracy;
+use crate::model::ledger::Ledger;
 use crate::model::row::RowKey;
 use crate::model::stage::StageSet;
 use crate::nvme::status::StatusType;
 use crate::report::latency::RowReport;
-use crate::report::ledger::Accuracy;
-use crate::report::ledger::Ledger;
 
 /// Functions and tracepoints of the catalog of hooks.
 const REQUEUE: [&str; 2] = ["block_rq_requeue", "blk_mq_requeue_request"];

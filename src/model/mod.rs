@@ -3,7 +3,9 @@
 //! I/O, so that reports, views and tests work without a kernel.
 
 pub mod activity;
+pub mod clock;
 pub mod conditions;
+pub mod controller;
 pub mod counters;
 pub mod event;
 pub mod failures;
@@ -11,7 +13,9 @@ pub mod fine;
 pub mod finished;
 pub mod histogram;
 pub mod host;
+pub mod ledger;
 pub mod logs;
+pub mod machine;
 pub mod milestone;
 pub mod nvme_latency;
 pub mod open;
@@ -22,6 +26,7 @@ pub mod snapshot;
 pub mod stack;
 pub mod stage;
 pub mod stratum;
+pub mod target;
 pub mod timeline;
 pub mod transport;
 pub mod untrusted;

@@ -1,7 +1,22 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Results of a run that are not in a snapshot: stacks, run times, slots at the end.
+//! Data of a run that is not in a snapshot: how completions are matched, stacks, run times, slots at the
+//! end.
+
+use serde::Deserialize;
+use serde::Serialize;
 
 use super::histogram::Histogram;
+
+/// How a completion is matched with its set-up.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Pairing {
+    /// By the request: exact.
+    #[default]
+    Request,
+    /// By controller, queue and tag, which is all that classic tracepoints print.
+    Tag,
+}
 
 /// Commands in the slots at the end of a run.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

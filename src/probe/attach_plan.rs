@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The attach plan: what is attached for each point and each other event, and why no better method.
 
-use serde::Deserialize;
 use serde::Serialize;
 
 use super::catalog::CATALOG;
@@ -9,7 +8,10 @@ use super::catalog::Home;
 use super::catalog::Method;
 use super::catalog::Role;
 use super::reasons::Reason;
+use crate::model::counters::Count;
+use crate::model::counters::Counters;
 use crate::model::milestone::Milestone;
+use crate::model::run::Pairing;
 use crate::model::stage::StageSet;
 
 /// A method that was rejected.
@@ -60,17 +62,6 @@ pub enum StartSource {
     Hook,
     /// The request's `start_time_ns`: before 6.5 a separate clock reading, unless iostats are off.
     Field,
-}
-
-/// How a completion is matched with its set-up.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Pairing {
-    /// By the request: exact.
-    #[default]
-    Request,
-    /// By controller, queue and tag, which is all that classic tracepoints print.
-    Tag,
 }
 
 /// What is attached, and what is not.
@@ -172,6 +163,15 @@ impl AttachPlan {
             && self
                 .method_of(Milestone::Complete)
                 .is_some_and(Method::loses)
+    }
+
+    /// Set-ups that the kernel skipped and that nothing has shown yet. Their commands are in flight, or
+    /// their completions were skipped too. `misses` are the kernel's recursion misses by hook number.
+    pub fn unrecovered(&self, counters: &Counters, misses: &[u64]) -> u64 {
+        let point = self.point(Milestone::SetupOut).filter(|_| self.recovers);
+        let hooks = point.into_iter().flat_map(|p| &p.hooks);
+        let skipped: u64 = hooks.filter_map(|&hook| misses.get(hook)).sum();
+        skipped.saturating_sub(counters.get(Count::UnseenSetup))
     }
 
     /// Modules whose functions carry kprobes. Unlike the other methods, a kprobe does not prevent

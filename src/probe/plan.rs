@@ -14,7 +14,6 @@ use std::iter;
 
 pub use super::attach_plan::AttachPlan;
 pub use super::attach_plan::NoPlan;
-pub use super::attach_plan::Pairing;
 pub use super::attach_plan::PointPlan;
 pub use super::attach_plan::Rejection;
 pub use super::attach_plan::StartSource;
@@ -34,6 +33,7 @@ use super::reasons::Reason;
 use super::reasons::kprobes_work;
 use super::reasons::why_not;
 use crate::model::milestone::Milestone;
+use crate::model::run::Pairing;
 use crate::model::stage::StageSet;
 
 /// Constraints on the choice, from the user and from earlier attempts.

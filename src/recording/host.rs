@@ -7,7 +7,6 @@ use std::io;
 use std::io::Read;
 use std::io::Write;
 
-use serde::Deserialize;
 use serde::Serialize;
 
 use super::bytes::Cursor;
@@ -20,7 +19,6 @@ use super::error::Error;
 use super::frame::Content;
 use super::json::ledger;
 use super::json::parse;
-use super::meta::ClockReading;
 use super::meta::LedgerInfo;
 use super::meta::RunInfo;
 use super::playback::MOST_READINGS;
@@ -28,6 +26,7 @@ use super::reader::Blocks;
 use super::reader::Ending;
 use super::writer::Block;
 use super::writer::BlockWriter;
+use crate::model::clock::ClockReading;
 use crate::model::host::HOST_POINTS;
 use crate::model::host::HostCommand;
 use crate::model::host::HostEvent;
@@ -35,6 +34,8 @@ use crate::model::host::HostId;
 use crate::model::host::HostLedger;
 use crate::model::host::HostPoint;
 use crate::model::host::HostTimes;
+use crate::model::target::HostController;
+use crate::model::target::TargetInfo;
 use crate::model::untrusted::Untrusted;
 use crate::nvme::status::Status;
 
@@ -59,88 +60,6 @@ const STATUS: u64 = 1 << 10;
 const ID: u64 = 1 << 11;
 const NSID: u64 = 1 << 12;
 const REQUEST: u64 = 1 << 13;
-
-/// Programs that serve NVMe controllers.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum TargetKind {
-    /// The target of the Linux kernel.
-    #[default]
-    Nvmet,
-    /// QEMU's emulation.
-    Qemu,
-    /// SPDK's NVMe-oF target.
-    Spdk,
-    /// A kind of a later version.
-    #[serde(other)]
-    Other,
-}
-
-impl TargetKind {
-    /// The name in reports and JSON.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Nvmet => "nvmet",
-            Self::Qemu => "qemu",
-            Self::Spdk => "spdk",
-            Self::Other => "other",
-        }
-    }
-}
-
-/// The clock of the times.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum HostClock {
-    /// CLOCK_MONOTONIC of the host.
-    #[default]
-    Monotonic,
-    /// CLOCK_REALTIME of the host. It may be set during the run.
-    Realtime,
-    /// The TSC, converted to nanoseconds.
-    Tsc,
-    /// A clock of a later version.
-    #[serde(other)]
-    Other,
-}
-
-/// A target, and how it was observed.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(default)]
-pub struct TargetInfo {
-    /// What it is.
-    pub kind: TargetKind,
-    /// How it was observed: `tracepoints`, `uprobes`, `log`, `spdk_trace`.
-    pub by: Untrusted,
-    /// Its process; `None` for the kernel, and in imports.
-    pub pid: Option<u32>,
-    /// Its executable.
-    pub binary: Option<Untrusted>,
-    /// Its version, if it is known.
-    pub version: Option<Untrusted>,
-    /// Its build id.
-    pub build_id: Option<Untrusted>,
-    /// The clock of the times.
-    pub clock: HostClock,
-    /// Resolution of the times, which are rounded down to it, in nanoseconds.
-    pub resolution_ns: u64,
-}
-
-/// A controller of the target.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(default)]
-pub struct HostController {
-    /// Its number in this recording.
-    pub number: u32,
-    /// Its name in reports: `nvmet:1`.
-    pub name: Untrusted,
-    /// Controller id.
-    pub cntlid: Option<u16>,
-    /// NVMe Qualified Name of the subsystem.
-    pub nqn: Option<Untrusted>,
-    /// Serial number.
-    pub serial: Option<Untrusted>,
-}
 
 /// An event as a row of numbers. Points are distances from the time of the event.
 fn row(event: &HostEvent) -> [u64; COLUMNS] {

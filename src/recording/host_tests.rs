@@ -2,6 +2,7 @@
 //! Recordings of the host side come back as they were written.
 
 use super::*;
+use crate::model::target::TargetKind;
 use proptest::prelude::*;
 
 fn id() -> impl Strategy<Value = HostId> {

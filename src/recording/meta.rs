@@ -7,14 +7,13 @@ use std::time::Duration;
 use serde::Deserialize;
 use serde::Serialize;
 
-use super::host::TargetInfo;
 use crate::model::event::StackId;
 use crate::model::stack::Frame;
 use crate::model::stack::StackAt;
 use crate::model::stack::Symbol;
 use crate::model::stage::StageSet;
+use crate::model::target::TargetInfo;
 use crate::model::untrusted::Untrusted;
-use crate::nvme::decode::CommandSet;
 
 /// What was recorded, where and when.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -93,186 +92,6 @@ impl RunInfo {
 pub struct ClockOffset {
     /// Wall clock minus CLOCK_MONOTONIC, in nanoseconds.
     pub wall_ns: i64,
-}
-
-/// A clock by which the recordings of two machines can be compared.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum SharedClock {
-    /// CLOCK_REALTIME, in nanoseconds since 1970.
-    Wall,
-    /// The time stamp counter of x86.
-    Tsc,
-    /// CLOCK_REALTIME of the host, read in a guest by ptp_kvm.
-    HostWall,
-    /// A clock of a later version.
-    #[default]
-    #[serde(other)]
-    Other,
-}
-
-/// The TSC of a virtual machine: guest = (host * ratio >> bits) + offset.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(default)]
-pub struct TscScale {
-    /// Ticks of the guest's TSC.
-    pub offset: i64,
-    /// Multiplier, with `bits` bits after the binary point.
-    pub ratio: u64,
-    /// See `ratio`.
-    pub bits: u32,
-}
-
-/// A reading of a clock, and the time of CLOCK_MONOTONIC at which it was taken.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(default)]
-pub struct ClockReading {
-    /// The clock.
-    pub clock: SharedClock,
-    /// Its value: nanoseconds, or ticks of the TSC.
-    pub value: u64,
-    /// CLOCK_MONOTONIC in nanoseconds.
-    pub mono_ns: u64,
-    /// `mono_ns` is wrong by at most this.
-    pub error_ns: u64,
-    /// Of the host's TSC: that of the virtual machine at this time. `None`: not known, or the process
-    /// runs none by KVM.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub guest: Option<TscScale>,
-}
-
-/// A controller.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(default)]
-pub struct ControllerInfo {
-    /// Its number: 0 for nvme0.
-    pub instance: u32,
-    /// Model, as reported by the controller.
-    pub model: Untrusted,
-    /// `pcie`, `tcp`, `rdma`, `fc`, `loop`.
-    pub transport: Untrusted,
-    /// Controller id. `None`: not known, or written before this was noted.
-    pub cntlid: Option<u16>,
-    /// NVMe Qualified Name of the subsystem of a fabrics controller. `None` as for `cntlid`; also for
-    /// PCI, where it may contain a serial number, and if names are left out.
-    pub nqn: Option<Untrusted>,
-    /// Number of queues, including the admin queue.
-    pub queues: Option<u32>,
-    /// Entries of an I/O submission queue.
-    pub depth: Option<u32>,
-    /// Its namespaces.
-    pub disks: Vec<DiskInfo>,
-}
-
-impl ControllerInfo {
-    /// Bytes of a logical block, by controller and namespace.
-    pub fn block_sizes(&self) -> impl Iterator<Item = ((u32, u32), u32)> {
-        let sizes = self.disks.iter().map(|d| (d.nsid, d.lba_bytes));
-        sizes.map(|(nsid, bytes)| ((self.instance, nsid), bytes))
-    }
-}
-
-/// A namespace.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(default)]
-pub struct DiskInfo {
-    /// The block device's name: `nvme0n1`.
-    pub name: Untrusted,
-    /// The namespace id.
-    pub nsid: u32,
-    /// Logical block size in bytes.
-    pub lba_bytes: u32,
-    /// Command set identifier: 0 NVM, 1 key value, 2 zoned.
-    pub csi: u8,
-}
-
-impl DiskInfo {
-    /// Its command set.
-    pub fn set(&self) -> CommandSet {
-        CommandSet::from_csi(self.csi).unwrap_or_default()
-    }
-}
-
-/// Settings of the machine that explain latency; `None`: not known.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(default)]
-pub struct MachineInfo {
-    /// The hypervisor; `None` also without one.
-    pub hypervisor: Option<Untrusted>,
-    /// There is a hypervisor.
-    pub is_virtual: Option<bool>,
-    /// The processor seems to be emulated (QEMU without KVM).
-    pub is_emulated: bool,
-    /// CPUs that are online.
-    pub cpus: Option<u32>,
-    /// Completions run in threads (PREEMPT_RT, or nvme.use_threaded_interrupts).
-    pub threaded_interrupts: Option<bool>,
-    /// nvme.poll_queues
-    pub poll_queues: Option<u32>,
-    /// nvme_core.io_timeout, in seconds.
-    pub io_timeout_s: Option<u32>,
-    /// `strict` or `lazy` invalidation of the IOMMU, where one is in use.
-    pub iommu_strict: Option<bool>,
-    /// The controllers.
-    pub controllers: Vec<MachineController>,
-}
-
-/// Settings of a controller.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(default)]
-pub struct MachineController {
-    /// Its number: 0 for nvme0.
-    pub instance: u32,
-    /// The kind of device: the name of a `machine::nvme_class::Class`.
-    pub class: Untrusted,
-    /// Transport.
-    pub transport: Option<Untrusted>,
-    /// `live`, ...
-    pub state: Option<Untrusted>,
-    /// I/O queues, without the admin queue.
-    pub io_queues: Option<u32>,
-    /// Entries of an I/O submission queue.
-    pub depth: Option<u32>,
-    /// Interrupt vectors.
-    pub vectors: Option<u32>,
-    /// It offers shadow doorbells.
-    pub shadow_doorbells: Option<bool>,
-    /// Type of its IOMMU group: `DMA`, `DMA-FQ`, `identity`.
-    pub iommu_group: Option<Untrusted>,
-    /// First and last physical address of BAR 0, its registers.
-    pub bar: Option<[u64; 2]>,
-    /// Its namespaces.
-    pub disks: Vec<MachineDisk>,
-}
-
-/// Settings of a namespace in the block layer.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(default)]
-pub struct MachineDisk {
-    /// The block device's name.
-    pub name: Untrusted,
-    /// The namespace id.
-    pub nsid: u32,
-    /// The I/O scheduler.
-    pub scheduler: Option<Untrusted>,
-    /// Requests that a queue has room for.
-    pub nr_requests: Option<u32>,
-    /// 1: complete near the submitting CPU; 2: on it.
-    pub rq_affinity: Option<u32>,
-    /// Polled queues are in use.
-    pub io_poll: Option<bool>,
-    /// `write back` or `write through`.
-    pub write_cache: Option<Untrusted>,
-    /// Largest transfer in bytes (queue/max_hw_sectors_kb).
-    pub max_hw_bytes: Option<u64>,
-    /// Largest transfer in use, in bytes (queue/max_sectors_kb).
-    pub max_bytes: Option<u64>,
-    /// Physical block size in bytes.
-    pub physical_bytes: Option<u32>,
-    /// Logical block size in bytes.
-    pub logical_bytes: Option<u32>,
-    /// Request timeout in milliseconds.
-    pub io_timeout_ms: Option<u32>,
 }
 
 /// A stack that later events refer to.

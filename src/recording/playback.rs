@@ -12,16 +12,16 @@ use super::frame::Head;
 use super::json::ledger;
 use super::json::parse;
 use super::meta::ClockOffset;
-use super::meta::ClockReading;
-use super::meta::ControllerInfo;
 use super::meta::LedgerInfo;
-use super::meta::MachineInfo;
 use super::meta::RunInfo;
 use super::meta::StackInfo;
 use super::reader::Blocks;
 use super::reader::Ending;
 use crate::model::activity::Activity;
+use crate::model::clock::ClockReading;
+use crate::model::controller::ControllerInfo;
 use crate::model::event::Event;
+use crate::model::machine::MachineInfo;
 
 /// A part of a recording. Each applies to the events after it.
 #[derive(Debug)]

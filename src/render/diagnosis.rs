@@ -9,9 +9,9 @@ use std::io::Write;
 
 use super::page::fill;
 use super::theme::Theme;
+use crate::model::machine::MachineController;
+use crate::model::machine::MachineInfo;
 use crate::model::untrusted::Untrusted;
-use crate::recording::MachineController;
-use crate::recording::MachineInfo;
 use crate::report::diagnosis::Cause;
 use crate::report::diagnosis::Diagnosis;
 use crate::report::diagnosis::Facts;

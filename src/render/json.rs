@@ -12,13 +12,13 @@ use serde::Serialize;
 use super::ReportSink;
 use super::json_text::to_writer;
 use crate::model::histogram::Histogram;
+use crate::model::ledger::Ledger;
 use crate::model::milestone::Milestone;
 use crate::model::row::RowKey;
 use crate::model::stage::StageSet;
 use crate::nvme::subject::fctype;
 use crate::report::latency::Report;
 use crate::report::latency::RowReport;
-use crate::report::ledger::Ledger;
 
 /// The schema version of every object.
 pub const SCHEMA_VERSION: u32 = 2;

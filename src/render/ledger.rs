@@ -5,12 +5,12 @@ use std::io;
 use std::io::Write;
 
 use super::theme::Theme;
+use crate::model::ledger::Accuracy;
+use crate::model::ledger::HookLine;
+use crate::model::ledger::Ledger;
+use crate::model::ledger::OwnCost;
+use crate::model::ledger::TraceLedger;
 use crate::model::untrusted::Untrusted;
-use crate::report::ledger::Accuracy;
-use crate::report::ledger::HookLine;
-use crate::report::ledger::Ledger;
-use crate::report::ledger::OwnCost;
-use crate::report::ledger::TraceLedger;
 use crate::units::counted;
 use crate::units::nanos;
 

@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use crate::model::histogram::Histogram;
+use crate::model::ledger::Ledger;
 use crate::model::milestone::Milestone;
 use crate::model::nvme_latency::LatBuckets;
 use crate::model::nvme_latency::LatRow;
@@ -15,7 +16,6 @@ use crate::model::snapshot::Snapshot;
 use crate::model::stage::Run;
 use crate::model::stage::StageSet;
 use crate::nvme::subject::subject;
-use crate::report::ledger::Ledger;
 
 /// A stage, or merged stages, of a row.
 #[derive(Clone, Debug, PartialEq, Eq)]

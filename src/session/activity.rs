@@ -29,9 +29,9 @@ use crate::model::activity::Activity;
 use crate::model::activity::CpuActivity;
 use crate::model::activity::Splits;
 use crate::model::activity::TagWaits;
+use crate::model::run::Pairing;
 use crate::probe::catalog::CATALOG;
 use crate::probe::catalog::Role;
-use crate::probe::plan::Pairing;
 
 /// The kernel stops a timer that exceeds its limit until the next tick of the scheduler: with a lower
 /// limit than this, timers of 1 kHz would show gaps that are none.

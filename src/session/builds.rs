@@ -8,10 +8,10 @@ use super::configure::counts_status;
 use super::settings::Filter;
 use crate::abi::nd_config;
 use crate::model::milestone::Milestone;
+use crate::model::run::Pairing;
 use crate::model::stage::StageSet;
 use crate::probe::catalog::Method;
 use crate::probe::plan::AttachPlan;
-use crate::probe::plan::Pairing;
 
 /// A build: an object, and the settings that are constants in it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

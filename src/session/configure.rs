@@ -21,6 +21,7 @@ use crate::error::Error;
 use crate::error::Result;
 use crate::machine::container;
 use crate::model::milestone::Milestone;
+use crate::model::run::Pairing;
 use crate::model::stack::StackAt;
 use crate::model::stage::StageSet;
 use crate::nvme::opcode::QueueKind;
@@ -30,7 +31,6 @@ use crate::probe::catalog::number_of;
 use crate::probe::facts::KernelFacts;
 use crate::probe::facts::Preemption;
 use crate::probe::plan::AttachPlan;
-use crate::probe::plan::Pairing;
 use crate::probe::plan::StartSource;
 
 /// For tests: a program ignores one event in this many.

@@ -42,11 +42,11 @@ use crate::error::Operation;
 use crate::error::Result;
 use crate::error::in_brackets;
 use crate::machine::missing_capabilities;
+use crate::model::run::Pairing;
 use crate::probe::catalog::CATALOG;
 use crate::probe::catalog::Method;
 use crate::probe::catalog::number_of;
 use crate::probe::plan::AttachPlan;
-use crate::probe::plan::Pairing;
 
 /// The map that contains the configuration.
 const CONFIG: &str = ".rodata.config";

@@ -72,13 +72,13 @@ use crate::machine::sysfs::Controller;
 use crate::machine::types::CustomBtf;
 use crate::model::milestone::Milestone;
 use crate::model::nvme_latency::LatBuckets;
+use crate::model::run::Pairing;
 use crate::model::transport::Transport;
 use crate::model::untrusted::Untrusted;
 use crate::probe::catalog::AttachKind;
 use crate::probe::catalog::CATALOG;
 use crate::probe::facts::KernelFacts;
 use crate::probe::plan::AttachPlan;
-use crate::probe::plan::Pairing;
 use crate::session::settings::Filter;
 use crate::session::settings::Tracing;
 

@@ -24,8 +24,7 @@ use crate::abi::SlotState;
 use crate::abi::slot_owner;
 use crate::error::Mismatch;
 use crate::error::Result;
-use crate::probe::plan::Pairing;
-use crate::report::ledger::unrecovered;
+use crate::model::run::Pairing;
 
 /// A jiffy at the lowest timer frequency (CONFIG_HZ_100), and a margin.
 const JIFFY: Duration = Duration::from_millis(11);
@@ -122,7 +121,7 @@ impl Session {
     }
 
     fn unrecovered(&self) -> Result<u64> {
-        Ok(unrecovered(&self.plan, &self.counters()?, &self.misses()))
+        Ok(self.plan.unrecovered(&self.counters()?, &self.misses()))
     }
 
     /// Open slots with a command that the driver has completed. For most of them the completion is

@@ -38,11 +38,11 @@ use super::row::Run;
 use crate::model::event::CommandId;
 use crate::model::event::EventKind;
 use crate::model::event::StackId;
+use crate::model::ledger::Ledger;
 use crate::model::stack::Frame;
 use crate::model::stage::StageSet;
 use crate::model::untrusted::Untrusted;
 use crate::recording::RunInfo;
-use crate::report::ledger::Ledger;
 
 /// What a track is of.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]

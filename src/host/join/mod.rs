@@ -23,19 +23,19 @@ pub use self::strata::Strata;
 pub use self::strata::StratumOf;
 pub use self::waterfall::Segment;
 pub use self::waterfall::waterfall;
+use crate::model::controller::ControllerInfo;
 use crate::model::event::Event;
 use crate::model::event::EventKind;
 use crate::model::host::HostEvent;
 use crate::model::host::HostId;
 use crate::model::host::HostTimes;
 use crate::model::milestone::Milestone;
+use crate::model::target::HostController;
+use crate::model::target::TargetKind;
 use crate::nvme::decode::CommandSet;
 use crate::nvme::decode::blocks;
 use crate::nvme::opcode::Opcode;
 use crate::nvme::status::Status;
-use crate::recording::ControllerInfo;
-use crate::recording::HostController;
-use crate::recording::TargetKind;
 
 /// A command in the guest's recording.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -5,9 +5,9 @@
 
 use super::NO_TIME;
 use super::clock::Offset;
-use crate::recording::ClockReading;
-use crate::recording::SharedClock;
-use crate::recording::TscScale;
+use crate::model::clock::ClockReading;
+use crate::model::clock::SharedClock;
+use crate::model::clock::TscScale;
 
 /// The host's wall clock may move against its CLOCK_MONOTONIC by this: both are slewed alike, and
 /// rounded.

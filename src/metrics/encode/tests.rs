@@ -14,6 +14,8 @@ use super::super::catalog::ALL;
 use super::super::collect;
 use super::*;
 use crate::model::failures::Failures;
+use crate::model::ledger::HookLine;
+use crate::model::ledger::Ledger;
 use crate::model::row::RowKey;
 use crate::model::snapshot::Snapshot;
 use crate::model::stage::StageSet;
@@ -23,8 +25,6 @@ use crate::report::latency::RowReport;
 use crate::report::latency::rows;
 use crate::report::latency::tests::READS;
 use crate::report::latency::tests::cell;
-use crate::report::ledger::HookLine;
-use crate::report::ledger::Ledger;
 
 /// Reads of nvme0, and an unnamed admin command of nvme1.
 fn example(commands: &[&[u64]]) -> Vec<RowReport> {

@@ -8,6 +8,7 @@ use serde::Serialize;
 
 use super::Subject;
 use crate::model::activity::TagWaits;
+use crate::model::ledger::Accuracy;
 use crate::model::milestone::Milestone;
 use crate::model::stage::StageSet;
 use crate::model::untrusted::Untrusted;
@@ -24,7 +25,6 @@ use crate::report::diff::Row;
 use crate::report::diff::Scope;
 use crate::report::diff::Summary;
 use crate::report::diff::WaitChange;
-use crate::report::ledger::Accuracy;
 use crate::stats::ratio::Ratio;
 
 #[derive(Serialize)]

@@ -6,15 +6,15 @@ use std::time::Duration;
 
 use crate::model::activity::Activity;
 use crate::model::activity::Gap;
+use crate::model::controller::ControllerInfo;
 use crate::model::event::Event;
+use crate::model::ledger::Accuracy;
 use crate::model::logs::ControllerLogs;
+use crate::model::machine::MachineInfo;
 use crate::model::stage::StageSet;
 use crate::model::stratum::BlockSizes;
 use crate::model::untrusted::Untrusted;
-use crate::recording::ControllerInfo;
-use crate::recording::MachineInfo;
 use crate::report::device_name::DeviceName;
-use crate::report::ledger::Accuracy;
 
 use super::command::Commands;
 use super::expectation::Expectation;

@@ -5,16 +5,16 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use crate::model::activity::Activity;
+use crate::model::ledger::Accuracy;
 use crate::model::logs::ControllerLogs;
+use crate::model::machine::MachineController;
+use crate::model::machine::MachineDisk;
+use crate::model::machine::MachineInfo;
 use crate::model::stage::StageSet;
 use crate::model::stratum::Stratum;
 use crate::model::untrusted::Untrusted;
 use crate::nvme::opcode::QueueKind;
-use crate::recording::MachineController;
-use crate::recording::MachineDisk;
-use crate::recording::MachineInfo;
 use crate::report::device_name::DeviceName;
-use crate::report::ledger::Accuracy;
 
 use super::command::Command;
 use super::command::Commands;

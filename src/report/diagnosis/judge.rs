@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Applies each rule to each of its subjects, and puts the answers into lists.
 
+use crate::model::ledger::Accuracy;
 use crate::model::stratum::Stratum;
-use crate::report::ledger::Accuracy;
 
 use super::Answer;
 use super::Cause;

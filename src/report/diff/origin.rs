@@ -5,11 +5,11 @@ use std::collections::BTreeSet;
 use std::time::Duration;
 
 use super::Both;
+use crate::model::controller::ControllerInfo;
+use crate::model::ledger::Accuracy;
 use crate::model::stage::StageSet;
 use crate::model::untrusted::Untrusted;
-use crate::recording::ControllerInfo;
 use crate::recording::RunInfo;
-use crate::report::ledger::Accuracy;
 
 /// A recording that was read.
 #[derive(Clone, Debug)]

@@ -1,74 +1,15 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Hooks in the ledger: which are attached, which are not, and why.
-
-use serde::Deserialize;
-use serde::Serialize;
+//! The hooks of a plan, as the ledger lists them.
 
 use crate::model::counters::Counters;
+use crate::model::ledger::HookLine;
+use crate::model::ledger::MissingHook;
+use crate::model::ledger::PointMethod;
 use crate::model::milestone::Milestone;
-use crate::model::untrusted::Untrusted;
 use crate::probe::catalog::CATALOG;
 use crate::probe::plan::AttachPlan;
 use crate::probe::plan::PointPlan;
 use crate::probe::plan::StartSource;
-
-/// A hook in the ledger.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(default)]
-pub struct HookLine {
-    /// The point that it observes; `None` for hooks that observe no point.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub point: Option<Untrusted>,
-    /// `tp_btf`, `fentry`, `fexit`, `raw_tp`, `kprobe`, `kretprobe`, `tp`.
-    pub kind: Untrusted,
-    /// Function or tracepoint.
-    pub target: Untrusted,
-    /// Number of times that it fired for an NVMe request.
-    pub hits: u64,
-    /// Of these, hits of the second instance of the program, for events at which the kernel skipped
-    /// the first. `None` if there is no second instance.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub by_second: Option<u64>,
-    /// Runs that the kernel skipped, because the program was already running on that CPU, or, for
-    /// kprobe and tracepoint programs, because any such program was. With a second instance, the
-    /// events that both instances missed.
-    pub recursion_misses: u64,
-    /// Whether the kernel counts these misses. If not, their number is not known.
-    pub misses_known: bool,
-    /// Why it may have no hits although commands passed.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub seldom: Option<Untrusted>,
-}
-
-/// The attach method of a point.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(default)]
-pub struct PointMethod {
-    /// The point; for hooks without a point their role, such as `requeue`.
-    pub point: Untrusted,
-    /// `fentry`, `rawtp`, `kprobe`, `tracepoint`; `start_time_ns` for a start that is read from the
-    /// request; `None`: not observed.
-    pub method: Option<Untrusted>,
-}
-
-/// An attach method that was not available for a point.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(default)]
-pub struct MissingHook {
-    /// The point; for hooks without a point their role, such as `requeue`.
-    pub point: Untrusted,
-    /// The method: `fentry`, `rawtp`, `kprobe`, `tracepoint`.
-    pub method: Untrusted,
-    /// The hook that is not available.
-    pub hook: Untrusted,
-    /// The reason.
-    pub why: Untrusted,
-    /// The method seemed possible, and the kernel refused it.
-    pub tried: bool,
-    /// The method that is used instead; `None`: the point is not observed.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub instead: Option<Untrusted>,
-}
 
 pub(super) fn misses_known(plan: &AttachPlan, hook: usize) -> bool {
     plan.misses_counted || !CATALOG[hook].kind.method().loses()

@@ -1,178 +1,35 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The accuracy ledger: commands seen, their outcome, losses, and whether the counts balance. Pure:
-//! counters in, sums out.
+//! Builds the accuracy ledger of a run. Pure: counters in, sums out.
 
 mod cost;
 mod hooks;
-mod trace;
 
-use serde::Deserialize;
-use serde::Serialize;
-
-pub use self::cost::OwnCost;
-pub use self::hooks::HookLine;
-pub use self::hooks::MissingHook;
-pub use self::hooks::PointMethod;
 use self::hooks::hook_lines;
 use self::hooks::methods;
 use self::hooks::misses_known;
 use self::hooks::misses_of;
 use self::hooks::missing_hooks;
-
-pub use self::trace::EventClass;
-pub use self::trace::Shown;
-pub use self::trace::TraceLedger;
-use self::trace::is_zero;
 use crate::model::counters::Count;
 use crate::model::counters::Counters;
+pub use crate::model::ledger::Accuracy;
+pub use crate::model::ledger::Balance;
+pub use crate::model::ledger::EventClass;
+pub use crate::model::ledger::HookLine;
+pub use crate::model::ledger::Ledger;
+pub use crate::model::ledger::MissingHook;
+pub use crate::model::ledger::OwnCost;
+pub use crate::model::ledger::PointMethod;
+pub use crate::model::ledger::Shown;
+pub use crate::model::ledger::TraceLedger;
 use crate::model::milestone::Milestone;
 use crate::model::run::RunTimes;
 use crate::model::run::Scan;
 use crate::probe::catalog::CATALOG;
 use crate::probe::catalog::Role;
 use crate::probe::plan::AttachPlan;
-use crate::probe::plan::Pairing;
-
-/// Accuracy of the numbers.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Accuracy {
-    /// Nothing was lost.
-    Exact,
-    /// No loss is known, but the kernel does not count the misses of the attach methods.
-    Unknown,
-    /// Something was lost. One phrase per reason.
-    Degraded(Vec<String>),
-}
-
-/// Two differences that are zero if every command is accounted for.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(default)]
-pub struct Balance {
-    /// seen - matched - in_flight - ending - requeued - overwritten.
-    pub commands_residual: i64,
-    /// completions - matched - ending - orphans - filtered - untracked.
-    pub completions_residual: i64,
-    /// Whether both are zero.
-    pub balanced: bool,
-}
-
-/// The ledger. All counts are since the start of the run.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-#[serde(default)]
-pub struct Ledger {
-    /// Commands that the driver set up and the filters accepted.
-    pub seen: u64,
-    /// Of these, commands in the histograms (or finished without a free row, see `no_row`).
-    pub matched: u64,
-    /// Of these, commands not completed yet. Counted slot by slot at the end of the run; before,
-    /// the difference of the other counts.
-    pub in_flight: u64,
-    /// Of these, commands completed but not ended by blk-mq yet (fine stage set).
-    pub ending: u64,
-    /// Of these, commands set up again without having completed: the driver refused them, or blk-mq
-    /// took them back, before they reached the device.
-    pub requeued: u64,
-    /// Of these, commands in no row: another command took the slot, and nothing shows how this one
-    /// ended.
-    pub overwritten: u64,
-    /// Completions, observed or not.
-    pub completions: u64,
-    /// Completions of commands that were set up before the run began or after it ended.
-    pub orphan_completions: u64,
-    /// Of the commands seen, those with a set-up that the kernel skipped. Their CQE or their
-    /// completion shows them.
-    pub unseen_setups: u64,
-    /// Of the completions, those that the kernel skipped. The command's generation shows them.
-    pub unseen_completions: u64,
-    /// Of the commands matched, those without any interval.
-    pub unmeasured: u64,
-    /// Commands in no row because their set-up was skipped, and a filter needs the submitter.
-    pub unattributed: u64,
-    /// Maximum number of commands in no row because both their set-up and their completion were
-    /// skipped.
-    pub unrecovered: u64,
-    /// Commands that a filter rejected.
-    pub filtered: u64,
-    /// Their completions.
-    pub filtered_completions: u64,
-    /// With a filter by container: commands that were selected by the task that submitted them, because
-    /// their cgroup is not known.
-    #[serde(skip_serializing_if = "is_zero")]
-    pub by_task: u64,
-    /// Commands of controllers, queues or tags that are not in the slot table.
-    pub untracked: u64,
-    /// Their completions.
-    pub untracked_completions: u64,
-    /// Commands matched, but in no row, because the row table was full.
-    pub no_row: u64,
-    /// Commands whose stages were merged, although their points were observed: few rows were left.
-    #[serde(skip_serializing_if = "is_zero")]
-    pub fewer_points: u64,
-    /// Requeues of NVMe requests by blk-mq: retries, and commands taken back.
-    pub requeue_events: u64,
-    /// Doorbells discarded: the interrupt came before the submitting function returned.
-    pub late_doorbells: u64,
-    /// Doorbells discarded: an earlier doorbell was not observed, so their commands are not known.
-    pub unsure_doorbells: u64,
-    /// Interrupts discarded: the handler was already running at the doorbell.
-    pub early_irqs: u64,
-    /// Points out of order for no known reason.
-    pub negative_intervals: u64,
-    /// Starts discarded (`start_time_ns` of a retry, or in the future).
-    pub discarded_starts: u64,
-    /// Doorbells lost: a task set up more commands at once than the list holds, or (kprobes) the
-    /// return of the submitting function was not observed.
-    pub doorbell_list_full: u64,
-    /// Lookups of queues that contradict the type information of a file. These queues are not used.
-    pub misfits: u64,
-    /// Records that found no room in the ring.
-    pub ring_drops: u64,
-    /// Program runs that the kernel skipped, over all hooks of commands and controllers.
-    pub recursion_misses: u64,
-    /// Whether all causes of lost commands are counted. Not if kprobes or classic tracepoints begin
-    /// or end commands on a kernel that does not count their misses (before 6.7).
-    pub misses_known: bool,
-    /// The first and the last point of totals, as far as they were observed for a command.
-    #[serde(rename = "total_span")]
-    pub span: (Milestone, Milestone),
-    /// How completions find their set-up: `request`, or `tag` with classic tracepoints.
-    pub pairing: Pairing,
-    /// Whether the counts balance; only after all hooks are detached.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub balance: Option<Balance>,
-    /// Commands that a recording has after this ledger, its last one. Whether others were lost beside
-    /// them is not known.
-    #[serde(skip_serializing_if = "is_zero")]
-    pub uncovered: u64,
-    /// Whether commands with a skipped program are recovered, and counted in their row.
-    pub recovers: bool,
-    /// Whether completions can be missed: then a command in flight at the end may have completed.
-    pub may_lose_completions: bool,
-    /// The attach method of each point of the stage set.
-    pub methods: Vec<PointMethod>,
-    /// The events of a trace.
-    #[serde(flatten, skip_serializing_if = "Option::is_none")]
-    pub trace: Option<TraceLedger>,
-    /// The cost of the tool's programs (with `-v`).
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub own_cost: Option<OwnCost>,
-    /// The attached hooks.
-    pub hooks: Vec<HookLine>,
-    /// The hooks that are not available, with the reasons.
-    pub missing_hooks: Vec<MissingHook>,
-}
 
 fn difference(from: u64, parts: &[u64]) -> i64 {
     parts.iter().fold(from as i64, |rest, &n| rest - n as i64)
-}
-
-/// Set-ups that the kernel skipped and that nothing has shown yet. Their commands are in flight, or
-/// their completions were skipped too.
-pub fn unrecovered(plan: &AttachPlan, counters: &Counters, misses: &[u64]) -> u64 {
-    let point = plan.point(Milestone::SetupOut).filter(|_| plan.recovers);
-    let hooks = point.into_iter().flat_map(|p| &p.hooks);
-    let skipped: u64 = hooks.filter_map(|&hook| misses.get(hook)).sum();
-    skipped.saturating_sub(counters.get(Count::UnseenSetup))
 }
 
 impl Ledger {
@@ -237,7 +94,7 @@ impl Ledger {
             unmeasured: get(Count::Unmeasured),
             unattributed,
             // during the run, most of these are in flight
-            unrecovered: scan.map_or(0, |_| unrecovered(plan, counters, misses)),
+            unrecovered: scan.map_or(0, |_| plan.unrecovered(counters, misses)),
             filtered,
             filtered_completions: get(Count::FilteredDone),
             by_task: get(Count::ByTask),
@@ -283,21 +140,6 @@ impl Ledger {
         }
     }
 
-    /// Sets the number of commands in rows without an interval. A trace counts them in the kernel.
-    #[must_use]
-    pub fn with_unmeasured(self, unmeasured: u64) -> Self {
-        Self { unmeasured, ..self }
-    }
-
-    /// Adds the ledger of a trace.
-    #[must_use]
-    pub fn with_trace(self, counters: &Counters, shown: &Shown) -> Self {
-        Self {
-            trace: Some(TraceLedger::new(counters, shown)),
-            ..self
-        }
-    }
-
     /// Adds the cost of the programs, if it was measured.
     #[must_use]
     pub fn with_cost(self, plan: &AttachPlan, times: Option<&RunTimes>) -> Self {
@@ -306,82 +148,6 @@ impl Ledger {
             own_cost: times.map(|t| OwnCost::new(plan, &t.runs, t.elapsed_ns, seen)),
             ..self
         }
-    }
-
-    /// The ledger of a trace, for the time at which `later` more of its commands were shown than at its
-    /// own. The programs count a command before it is shown. Of those that came since, as many as were
-    /// in flight are taken to be these.
-    #[must_use]
-    pub fn when_shown(self, later: u64) -> Self {
-        let Some(trace) = &self.trace else {
-            return self;
-        };
-        let matched = trace.commands_shown + trace.not_shown + trace.lost_completions + later;
-        let in_flight = (self.matched + self.in_flight).saturating_sub(matched);
-        let added = (matched + in_flight).saturating_sub(self.matched + self.in_flight);
-        Self {
-            seen: self.seen + added,
-            in_flight,
-            matched,
-            completions: (self.completions + matched).saturating_sub(self.matched),
-            ..self
-        }
-    }
-
-    /// The accuracy of the numbers.
-    pub fn accuracy(&self) -> Accuracy {
-        let reasons = self.degraded();
-        if !reasons.is_empty() {
-            Accuracy::Degraded(reasons)
-        } else if self.misses_known {
-            Accuracy::Exact
-        } else {
-            Accuracy::Unknown
-        }
-    }
-
-    /// Why the numbers are not exact, one phrase per reason. Empty if they are exact.
-    pub fn degraded(&self) -> Vec<String> {
-        let mut reasons = Vec::new();
-        let mut say = |n: u64, what: &str| {
-            if n > 0 {
-                reasons.push(format!("{n} {what}"));
-            }
-        };
-        say(self.overwritten, "commands without a known end");
-        say(
-            self.unrecovered,
-            "commands may be in no row: the kernel skipped all programs that would show them",
-        );
-        say(
-            self.unattributed,
-            "commands in no row: their submitter, which a filter asks for, was not observed",
-        );
-        say(self.misfits, "contradictions to the BTF file");
-        say(self.untracked, "commands outside the slot table");
-        say(self.no_row, "commands without a row");
-        if !self.recovers {
-            say(self.recursion_misses, "program runs skipped by the kernel");
-        }
-        say(self.negative_intervals, "points out of order");
-        say(self.doorbell_list_full, "doorbells not kept");
-        match &self.trace {
-            None => say(self.ring_drops, "command records dropped"),
-            Some(trace) => trace.flaws().into_iter().for_each(|(n, what)| say(n, what)),
-        }
-        if self.may_lose_completions && self.balance.is_some() {
-            say(
-                self.in_flight,
-                "commands without an end, in flight or their completion missed",
-            );
-        }
-        if let Some(off) = self.balance.filter(|b| !b.balanced) {
-            reasons.push(format!(
-                "the ledger is off by {} commands and {} completions",
-                off.commands_residual, off.completions_residual
-            ));
-        }
-        reasons
     }
 }
 

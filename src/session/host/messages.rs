@@ -17,8 +17,8 @@ use crate::error::Operation;
 use crate::error::Result;
 use crate::machine::System;
 use crate::machine::process::TargetError;
-use crate::recording::TargetInfo;
-use crate::recording::TargetKind;
+use crate::model::target::TargetInfo;
+use crate::model::target::TargetKind;
 use crate::session::loaded::Loaded;
 use crate::session::read;
 

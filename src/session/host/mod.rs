@@ -34,9 +34,9 @@ use crate::machine::process::Memory;
 use crate::machine::process::TargetError;
 use crate::model::host::HostEvent;
 use crate::model::host::HostLedger;
-use crate::recording::HostController;
-use crate::recording::TargetInfo;
-use crate::recording::TargetKind;
+use crate::model::target::HostController;
+use crate::model::target::TargetInfo;
+use crate::model::target::TargetKind;
 
 /// Bytes of the ring, as in bpf/include/host_abi.h.
 const RING: usize = 8 << 20;

@@ -23,9 +23,9 @@ use crate::machine::process::Memory;
 use crate::machine::process::Process;
 use crate::machine::process::TargetError;
 use crate::machine::spdk::Spdk;
-use crate::recording::HostClock;
-use crate::recording::TargetInfo;
-use crate::recording::TargetKind;
+use crate::model::target::HostClock;
+use crate::model::target::TargetInfo;
+use crate::model::target::TargetKind;
 use crate::session::read;
 
 /// Offset of the command in QEMU's `struct NvmeRequest` (hw/nvme/nvme.h, 6.1 to 10.0).

@@ -14,9 +14,9 @@ use crate::machine::System;
 use crate::machine::process::TargetError;
 use crate::model::host::HostEvent;
 use crate::model::host::HostLedger;
-use crate::recording::HostController;
-use crate::recording::TargetInfo;
-use crate::recording::TargetKind;
+use crate::model::target::HostController;
+use crate::model::target::TargetInfo;
+use crate::model::target::TargetKind;
 
 /// The provider of QEMU's trace events.
 const PROVIDER: &str = "qemu";

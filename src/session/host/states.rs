@@ -10,8 +10,8 @@ use crate::host::spdk::probes::PROBES;
 use crate::host::spdk::probes::StateChange;
 use crate::machine::System;
 use crate::machine::process::TargetError;
-use crate::recording::TargetInfo;
-use crate::recording::TargetKind;
+use crate::model::target::TargetInfo;
+use crate::model::target::TargetKind;
 
 /// The changes of state of a target of SPDK.
 pub struct StateChanges {

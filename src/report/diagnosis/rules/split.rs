@@ -7,7 +7,7 @@ use super::super::Cause;
 use super::super::Facts;
 use super::super::Subject;
 use super::not_observed;
-use crate::recording::MachineDisk;
+use crate::model::machine::MachineDisk;
 use crate::units::size_text;
 
 /// Commands per request of an application.

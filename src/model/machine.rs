@@ -1,0 +1,90 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Settings of a machine, of its controllers and of its disks. Recordings hold them as JSON: a field that
+//! one lacks has its default.
+
+use serde::Deserialize;
+use serde::Serialize;
+
+use super::untrusted::Untrusted;
+
+/// Settings of the machine that explain latency; `None`: not known.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct MachineInfo {
+    /// The hypervisor; `None` also without one.
+    pub hypervisor: Option<Untrusted>,
+    /// There is a hypervisor.
+    pub is_virtual: Option<bool>,
+    /// The processor seems to be emulated (QEMU without KVM).
+    pub is_emulated: bool,
+    /// CPUs that are online.
+    pub cpus: Option<u32>,
+    /// Completions run in threads (PREEMPT_RT, or nvme.use_threaded_interrupts).
+    pub threaded_interrupts: Option<bool>,
+    /// nvme.poll_queues
+    pub poll_queues: Option<u32>,
+    /// nvme_core.io_timeout, in seconds.
+    pub io_timeout_s: Option<u32>,
+    /// `strict` or `lazy` invalidation of the IOMMU, where one is in use.
+    pub iommu_strict: Option<bool>,
+    /// The controllers.
+    pub controllers: Vec<MachineController>,
+}
+
+/// Settings of a controller.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct MachineController {
+    /// Its number: 0 for nvme0.
+    pub instance: u32,
+    /// The kind of device: the name of a `machine::nvme_class::Class`.
+    pub class: Untrusted,
+    /// Transport.
+    pub transport: Option<Untrusted>,
+    /// `live`, ...
+    pub state: Option<Untrusted>,
+    /// I/O queues, without the admin queue.
+    pub io_queues: Option<u32>,
+    /// Entries of an I/O submission queue.
+    pub depth: Option<u32>,
+    /// Interrupt vectors.
+    pub vectors: Option<u32>,
+    /// It offers shadow doorbells.
+    pub shadow_doorbells: Option<bool>,
+    /// Type of its IOMMU group: `DMA`, `DMA-FQ`, `identity`.
+    pub iommu_group: Option<Untrusted>,
+    /// First and last physical address of BAR 0, its registers.
+    pub bar: Option<[u64; 2]>,
+    /// Its namespaces.
+    pub disks: Vec<MachineDisk>,
+}
+
+/// Settings of a namespace in the block layer.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct MachineDisk {
+    /// The block device's name.
+    pub name: Untrusted,
+    /// The namespace id.
+    pub nsid: u32,
+    /// The I/O scheduler.
+    pub scheduler: Option<Untrusted>,
+    /// Requests that a queue has room for.
+    pub nr_requests: Option<u32>,
+    /// 1: complete near the submitting CPU; 2: on it.
+    pub rq_affinity: Option<u32>,
+    /// Polled queues are in use.
+    pub io_poll: Option<bool>,
+    /// `write back` or `write through`.
+    pub write_cache: Option<Untrusted>,
+    /// Largest transfer in bytes (queue/max_hw_sectors_kb).
+    pub max_hw_bytes: Option<u64>,
+    /// Largest transfer in use, in bytes (queue/max_sectors_kb).
+    pub max_bytes: Option<u64>,
+    /// Physical block size in bytes.
+    pub physical_bytes: Option<u32>,
+    /// Logical block size in bytes.
+    pub logical_bytes: Option<u32>,
+    /// Request timeout in milliseconds.
+    pub io_timeout_ms: Option<u32>,
+}
