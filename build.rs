@@ -118,8 +118,8 @@ mod live {
         println!("cargo:rerun-if-changed=bpf");
         println!("cargo:rerun-if-changed=btf");
         let out = PathBuf::from(env::var("OUT_DIR")?);
-        // the types are generated from this object only, because they are the same in all objects
-        object("nvme_deep", "nvme_deep", &[], &out)?.generate(out.join("nvme_deep.skel.rs"))?;
+        object("abi", "abi", &[], &out)?.generate(out.join("abi.skel.rs"))?;
+        object("nvme_deep", "nvme_deep", &[], &out)?;
         object("nvme_deep", "nvme_deep_plain", &["-DND_NO_KFUNC"], &out)?;
         for mode in ["total", "basic", "fine"] {
             let only = format!("-DND_ONLY=ND_MODE_{}", mode.to_uppercase());

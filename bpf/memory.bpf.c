@@ -6,14 +6,13 @@
 #include <linux/bpf.h>
 #include <bpf/bpf_helpers.h>
 
-/* src/session/kernel_memory.rs has the same number. */
-#define WINDOW 4096
+#include "memory_abi.h"
 
 struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY);
 	__uint(max_entries, 1);
 	__uint(key_size, sizeof(__u32));
-	__uint(value_size, WINDOW);
+	__uint(value_size, ND_MEMORY_WINDOW);
 } window SEC(".maps");
 
 /* Arguments: address, number of bytes. Returns 0 if all are read. */
@@ -24,7 +23,7 @@ int read_memory(struct bpf_raw_tracepoint_args *ctx)
 	__u32 zero = 0;
 	void *to = bpf_map_lookup_elem(&window, &zero);
 
-	if (!to || !bytes || bytes > WINDOW)
+	if (!to || !bytes || bytes > ND_MEMORY_WINDOW)
 		return 1;
 	return bpf_probe_read_kernel(to, bytes, (void *)at) ? 1 : 0;
 }

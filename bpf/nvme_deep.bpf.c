@@ -381,27 +381,3 @@ int service(struct bpf_raw_tracepoint_args *ctx)
 {
 	return serve(ctx->args[0], ctx->args[1]);
 }
-
-/* Anchors: a type that is not used here is not in the BTF of the object, and not in Rust. */
-const enum nd_hook _abi_hook = 0;
-const enum nd_count _abi_count = 0;
-const enum nd_state _abi_state = 0;
-const struct nd_cell _abi_cell = {};
-const struct nd_slot _abi_slot = {};
-const struct nd_start _abi_start = {};
-const struct nd_ctrl _abi_ctrl = {};
-const struct nd_failures _abi_failures = {};
-const struct nd_queue _abi_queue = {};
-const struct nd_rowless _abi_rowless = {};
-const struct nd_task _abi_task = {};
-const struct nd_cpu _abi_cpu = {};
-const enum nd_kind _abi_kind = 0;
-const struct nd_submit _abi_submit = {};
-const struct nd_complete _abi_complete = {};
-const struct nd_pair _abi_pair = {};
-const struct nd_other _abi_other = {};
-const struct nd_stack _abi_stack = {};
-const struct nd_stack_sum _abi_stack_sum = {};
-const struct nd_scratch _abi_scratch = {};
-const struct nd_activity _abi_activity = {};
-const struct nd_disk _abi_disk = {};

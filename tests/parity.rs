@@ -23,23 +23,12 @@ use std::process::Stdio;
 use std::sync::LazyLock;
 use std::thread;
 
-use nvme_deep::abi;
-use nvme_deep::model::counters::COUNTS;
-use nvme_deep::model::counters::Count;
 use nvme_deep::model::histogram;
-use nvme_deep::model::milestone::Milestone;
-use nvme_deep::model::milestone::Milestone::*;
-use nvme_deep::model::milestone::NO_COMPLETE;
-use nvme_deep::model::milestone::NO_SETUP;
 use nvme_deep::model::nvme_latency;
 use nvme_deep::model::nvme_latency::LatBuckets;
-use nvme_deep::model::row::NSID_MASK;
 use nvme_deep::model::row::RowKey;
-use nvme_deep::model::stage::StageSet;
-use nvme_deep::model::transport::Transport;
 use nvme_deep::nvme::opcode::Opcode;
 use nvme_deep::nvme::opcode::QueueKind;
-use nvme_deep::probe::catalog::CATALOG;
 
 /// The harness, built once per process.
 static HARNESS: LazyLock<PathBuf> =
@@ -147,95 +136,6 @@ fn both_sides_find_the_same_slot_of_the_latency_table_for_every_value() {
         let want = table.index(ns / 1000).to_string();
         assert_eq!(answer, want, "{ns} ns in {table:?}");
     }
-}
-
-/// Compares constants of abi.h with those of Rust.
-fn compare(pairs: &[(&str, u64)]) {
-    let questions: Vec<String> = pairs.iter().map(|p| format!("constant {}", p.0)).collect();
-    for ((name, rust), answer) in pairs.iter().zip(ask(&questions)) {
-        assert_eq!(answer, rust.to_string(), "{name}");
-    }
-}
-
-#[test]
-fn both_sides_have_the_same_numbers_of_modes_states_and_requests() {
-    compare(&[
-        ("ND_MODE_TOTAL", abi::MODES[0].into()),
-        ("ND_MODE_BASIC", abi::MODES[1].into()),
-        ("ND_MODE_FINE", abi::MODES[2].into()),
-        ("ND_TRACE_EVENTS", abi::TRACES[0].into()),
-        ("ND_TRACE_PAIRS", abi::TRACES[1].into()),
-        ("ND_TRACE_STACKS", abi::TRACES[2].into()),
-        ("ND_TRACE_COMMANDS", abi::TRACES[3].into()),
-        ("ND_STACK_SUBMIT", abi::STACKS[0].into()),
-        ("ND_STACK_COMPLETE", abi::STACKS[1].into()),
-        ("ND_SCRATCHES", abi::SCRATCHES.into()),
-        ("ND_RING_CPUS", abi::RING_CPUS.into()),
-        ("ND_STACK_UNSEEN", abi::STACK_UNSEEN.0),
-        ("ND_OPEN", abi::STATE_OPEN.into()),
-        ("ND_COMPLETED", abi::STATE_COMPLETED.into()),
-        ("ND_SERVE_BEGIN", abi::SERVE_BEGIN),
-        ("ND_SERVE_COMPLETED", abi::SERVE_COMPLETED),
-        ("ND_SERVE_CLOSE", abi::SERVE_CLOSE),
-        ("ND_SERVE_END", abi::SERVE_END),
-        ("ND_SERVE_FORGET", abi::SERVE_FORGET),
-        ("ND_END_NONE", abi::END_NONE.into()),
-        ("ND_END_NOW", abi::END_NOW.into()),
-        ("ND_END_RESUME", abi::END_RESUME.into()),
-    ]);
-}
-
-#[test]
-fn both_sides_have_the_same_limits_and_layouts() {
-    let bit = |m: Milestone| u64::from(m.pattern_bit().unwrap());
-    let pairs: [(&str, u64); 39] = [
-        ("ND_HIST_SUB_BITS", histogram::SUB_BITS.into()),
-        ("ND_HIST_MAX_EXP", histogram::MAX_EXP.into()),
-        ("ND_HIST_BUCKETS", histogram::BUCKETS as u64),
-        ("ND_LAT_IN", nvme_latency::DOUBLING as u64),
-        ("ND_LAT_BELOW", nvme_latency::BELOW as u64),
-        ("ND_LAT_ABOVE", nvme_latency::ABOVE as u64),
-        ("ND_LAT_SLOTS", nvme_latency::SLOTS as u64),
-        ("ND_MAX_CTRLS", abi::MAX_CTRLS.into()),
-        ("ND_MAX_LIST", abi::MAX_LIST as u64),
-        ("ND_ROW_BITS", abi::MAX_ROWS.ilog2().into()),
-        ("ND_MAX_ROWS", abi::MAX_ROWS.into()),
-        ("ND_KEY_NSID_MASK", NSID_MASK.into()),
-        ("ND_HOOK_MAX", CATALOG.len() as u64),
-        ("ND_COUNT_MAX", COUNTS.len() as u64),
-        ("ND_LATE_DOORBELL", Count::LateDoorbell as u64),
-        ("ND_EARLY_IRQ", Count::EarlyIrq as u64),
-        ("ND_NEGATIVE", Count::Negative as u64),
-        ("ND_STAGES_TOTAL", StageSet::Total.histograms() as u64),
-        ("ND_STAGES_BASIC", StageSet::Basic.histograms() as u64),
-        ("ND_STAGES_FINE", StageSet::Fine.histograms() as u64),
-        ("ND_SAW_START", bit(Start)),
-        ("ND_SAW_SETUP_IN", bit(SetupIn)),
-        ("ND_SAW_ISSUE", bit(Issue)),
-        ("ND_SAW_DOORBELL", bit(Doorbell)),
-        ("ND_SAW_IRQ", bit(Irq)),
-        ("ND_SAW_CQE", bit(Cqe)),
-        ("ND_SAW_END", bit(End)),
-        ("ND_NO_SETUP", NO_SETUP.into()),
-        ("ND_NO_COMPLETE", NO_COMPLETE.into()),
-        ("ND_GAPS", abi::GAPS),
-        ("ND_TICK_NS", abi::TICK_NS),
-        ("sizeof(struct nd_activity)", abi::ACTIVITY_BYTES as u64),
-        ("ND_CELL_HEAD", abi::CELL_HEAD as u64),
-        ("ND_SLOT_BASIC", abi::SLOT_BASIC as u64),
-        ("ND_SLOT_FINE", abi::SLOT_FINE as u64),
-        (
-            "sizeof(struct nd_cell)",
-            abi::cell_bytes(StageSet::Fine).try_into().unwrap(),
-        ),
-        ("sizeof(struct nd_start)", abi::START_BYTES as u64),
-        ("sizeof(struct nd_cpu)", abi::CPU_BYTES as u64),
-        (
-            "sizeof(struct nd_ctrl)",
-            abi::ctrl_value(0, 0, 0, Transport::Pcie).len() as u64,
-        ),
-    ];
-    compare(&pairs);
 }
 
 #[test]

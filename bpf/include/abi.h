@@ -2,38 +2,48 @@
 /*
  * The interface between the BPF programs and user space: map values, counters, limits.
  *
- * libbpf-cargo generates the Rust types of src/abi from these declarations, through the anchors at
- * the end of nvme_deep.bpf.c. All fields have a fixed width, padding is explicit, no kernel types
- * are used, and both sides assert the sizes.
+ * libbpf-cargo generates the Rust types and numbers of src/abi from these declarations, through
+ * bpf/abi.bpf.c. All fields have a fixed width, padding is explicit, no kernel types are used, and
+ * both sides assert the sizes. Numbers are enumerators, because BTF has no macros.
  */
 #ifndef ND_ABI_H
 #define ND_ABI_H
 
-#include "beside.h"
 #include "failures_abi.h"
 #include "rows_abi.h"
+#include "trace_abi.h"
 
 /* Log-linear buckets: 2^ND_HIST_SUB_BITS per power of two, so half a bucket is at most 6.25 %.
  * src/model/histogram.rs has the same rule; tests/parity.rs compares both. */
-#define ND_HIST_SUB_BITS 3
-#define ND_HIST_MAX_EXP	 35
-#define ND_HIST_BUCKETS	 ((ND_HIST_MAX_EXP - ND_HIST_SUB_BITS + 2) << ND_HIST_SUB_BITS)
+enum nd_hist_rule {
+	ND_HIST_SUB_BITS = 3,
+	ND_HIST_MAX_EXP = 35,
+	ND_HIST_BUCKETS = ((ND_HIST_MAX_EXP - ND_HIST_SUB_BITS + 2) << ND_HIST_SUB_BITS),
+};
 
 /* Bucket rule of nvme_latency (src/model/nvme_latency.rs): 27 slots, one below, one above. */
-#define ND_LAT_IN    27
-#define ND_LAT_BELOW 27
-#define ND_LAT_ABOVE 28
-#define ND_LAT_SLOTS 29
+enum nd_lat_rule {
+	ND_LAT_IN = 27,
+	ND_LAT_BELOW = 27,
+	ND_LAT_ABOVE = 28,
+	ND_LAT_SLOTS = 29,
+};
 
-#define ND_MAX_CTRLS	  256  /* instances that fit the eight bits of the row key */
-#define ND_MAX_QUEUE_IDS  4096 /* cached request_queue ids (from an ida: small numbers) */
-#define ND_ROW_CACHE	  1024
-#define ND_TASKS	  1024
-#define ND_TASK_SLOTS	  256
-#define ND_IDLE_TASK	  (1u << 31)
-#define ND_PLACE_BITS	  4  /* each hook of a CPU caches 16 hardware queues */
-#define ND_MAX_LIST	  16 /* entries of a list filter */
-#define ND_MAX_NAMESPACES 4096
+enum nd_limit {
+	ND_MAX_CTRLS = 256,	 /* instances that fit the eight bits of the row key */
+	ND_MAX_QUEUE_IDS = 4096, /* cached request_queue ids (from an ida: small numbers) */
+	ND_ROW_CACHE = 1024,
+	ND_TASKS = 1024,
+	ND_TASK_SLOTS = 256,
+	ND_PLACE_BITS = 4, /* each hook of a CPU caches 16 hardware queues */
+	ND_MAX_LIST = 16,  /* entries of a list filter */
+	ND_MAX_NAMESPACES = 4096,
+	ND_SCRATCHES = 2, /* buffers of a CPU in which programs build stacks: submit, complete */
+	ND_RING_CPUS = 8, /* CPUs that share a ring of events */
+};
+
+/* Set in the numbers of idle tasks, which have no id. */
+#define ND_IDLE_TASK (1u << 31)
 
 /* Hit counters, one per program. The order is that of src/probe/catalog.rs. */
 enum nd_hook {
@@ -134,41 +144,35 @@ enum nd_count {
 
 /* Points of a command that were observed. This pattern is part of the row key, so that merged
  * stages have separate histograms. */
-#define ND_SAW_START	(1u << 0)
-#define ND_SAW_SETUP_IN (1u << 1)
-#define ND_SAW_ISSUE	(1u << 2)
-#define ND_SAW_DOORBELL (1u << 3)
-#define ND_SAW_IRQ	(1u << 4)
-#define ND_SAW_CQE	(1u << 5)
-#define ND_SAW_END	(1u << 6)
-#define ND_SAW_ALL	((1u << 7) - 1)
-/* Set if the set-up or the completion was not observed. Nearly every command has both. */
-#define ND_NO_SETUP    (1u << 7)
-#define ND_NO_COMPLETE (1u << 8)
-#define ND_NO_ANY      (ND_NO_SETUP | ND_NO_COMPLETE)
-#define ND_SAW_BASIC   (ND_SAW_START | ND_SAW_DOORBELL | ND_SAW_CQE)
-
-/* What a trace does with each command. */
-#define ND_TRACE_OFF	  0
-#define ND_TRACE_EVENTS	  1 /* one event at the set-up, one at the completion */
-#define ND_TRACE_PAIRS	  2 /* one event at the completion */
-#define ND_TRACE_STACKS	  3 /* counted by stack */
-#define ND_TRACE_COMMANDS 4 /* as pairs, without other events; the histograms count them, too */
-#define ND_TRACE_FLIGHT	  5 /* no event: user space reads the slots; the histograms count */
-
-#define ND_STACK_NONE	  0
-#define ND_STACK_SUBMIT	  1
-#define ND_STACK_COMPLETE 2
-#define ND_STACK_DEPTH	  64
+enum nd_saw {
+	ND_SAW_START = 1 << 0,
+	ND_SAW_SETUP_IN = 1 << 1,
+	ND_SAW_ISSUE = 1 << 2,
+	ND_SAW_DOORBELL = 1 << 3,
+	ND_SAW_IRQ = 1 << 4,
+	ND_SAW_CQE = 1 << 5,
+	ND_SAW_END = 1 << 6,
+	ND_SAW_ALL = (1 << 7) - 1,
+	/* Set if the set-up or the completion was not observed. Nearly every command has both. */
+	ND_NO_SETUP = 1 << 7,
+	ND_NO_COMPLETE = 1 << 8,
+	ND_NO_ANY = ND_NO_SETUP | ND_NO_COMPLETE,
+	ND_SAW_BASIC = ND_SAW_START | ND_SAW_DOORBELL | ND_SAW_CQE,
+};
 
 /* Stage set (--stages). */
-#define ND_MODE_TOTAL 0 /* setup_out to complete */
-#define ND_MODE_BASIC 1 /* queue, submit, device, complete, total */
-#define ND_MODE_FINE  2 /* every stage between neighbouring points, total */
+enum nd_mode {
+	ND_MODE_TOTAL = 0, /* setup_out to complete */
+	ND_MODE_BASIC = 1, /* queue, submit, device, complete, total */
+	ND_MODE_FINE = 2,  /* every stage between neighbouring points, total */
+};
 
-#define ND_STAGES_TOTAL 1
-#define ND_STAGES_BASIC 5
-#define ND_STAGES_FINE	9
+/* Histograms of a cell in each stage set, with that of the total. */
+enum nd_stages {
+	ND_STAGES_TOTAL = 1,
+	ND_STAGES_BASIC = 5,
+	ND_STAGES_FINE = 9,
+};
 
 struct nd_hist {
 	__u64 sum_ns;
@@ -184,44 +188,12 @@ struct nd_cell {
 	struct nd_hist hist[ND_STAGES_FINE];
 };
 
-#define ND_CELL_HEAD (16 + 8 * ND_LAT_SLOTS)
-
 enum nd_state {
 	ND_FREE = 0,
 	ND_OPEN,      /* set up, not completed */
 	ND_SKIPPED,   /* set up, rejected by a filter */
 	ND_COMPLETED, /* fine stage set: completed, not yet ended by blk-mq */
 	ND_BACK,      /* set up, rejected by the driver; back in blk-mq */
-};
-
-/* What a command requests, and its submitter. */
-struct nd_asked {
-	__u64 stack;
-	__u32 cdw[6]; /* CDW10 to CDW15 */
-	__u8 comm[16];
-	__u32 tgid;
-	__u32 tid;
-	__u32 nsid;
-	__u32 bytes;
-	__u8 flags;    /* CDW0 bits 15:8 */
-	__u8 metadata; /* the request has integrity metadata */
-	__u16 cpu;
-	__u32 known; /* ND_KNOWN_* */
-};
-
-#define ND_KNOWN_BYTES	   (1u << 0)
-#define ND_KNOWN_SUBMITTER (1u << 1) /* tgid, tid, comm, cpu */
-
-/* The outcome that the driver reports. */
-struct nd_outcome {
-	__u64 stack;
-	__u64 result;
-	__u16 status;
-	__u8 retries;
-	__u8 flags; /* NVME_REQ_* */
-	__u16 cpu;
-	__u8 known;  /* the outcome could be read */
-	__u8 beside; /* ND_BESIDE_* */
 };
 
 /* A command in flight, by (controller, queue, tag). The total and basic stage sets use only the
@@ -254,9 +226,13 @@ struct nd_slot {
 	struct nd_outcome outcome;
 };
 
-#define ND_SLOT_BASIC 64
-#define ND_SLOT_FINE  96
-#define ND_SLOT_TRACE 192
+/* Sizes in bytes. */
+enum nd_size {
+	ND_CELL_HEAD = 16 + 8 * ND_LAT_SLOTS, /* a cell before its histograms */
+	ND_SLOT_BASIC = 64,
+	ND_SLOT_FINE = 96,
+	ND_SLOT_TRACE = 192,
+};
 
 /* Start of a request that has not reached the driver; with a scheduler also its last slot. */
 struct nd_start {
@@ -312,9 +288,12 @@ struct nd_task {
 	__u32 slot[ND_TASK_SLOTS];
 };
 
-#define ND_INSIDE_QUEUE_RQ   1
-#define ND_INSIDE_QUEUE_RQS  2
-#define ND_INSIDE_COMMIT_RQS 3
+/* The submitting function that a task is in. */
+enum nd_inside {
+	ND_INSIDE_QUEUE_RQ = 1,
+	ND_INSIDE_QUEUE_RQS = 2,
+	ND_INSIDE_COMMIT_RQS = 3,
+};
 
 /* Slots of a blk-mq hardware queue (of one namespace), as one hook caches them on one CPU. */
 struct nd_place {
@@ -335,13 +314,15 @@ struct nd_where {
 };
 
 /* The other hooks that cache places, each in its own cache. None interrupts itself on its CPU. */
-#define ND_AT_START	 0
-#define ND_AT_ISSUE	 1
-#define ND_AT_CQE	 2
-#define ND_AT_COMPLETE	 3
-#define ND_AT_END	 4
-#define ND_AT_CQE_SECOND 5
-#define ND_AT_MAX	 6
+enum nd_at {
+	ND_AT_START = 0,
+	ND_AT_ISSUE = 1,
+	ND_AT_CQE = 2,
+	ND_AT_COMPLETE = 3,
+	ND_AT_END = 4,
+	ND_AT_CQE_SECOND = 5,
+	ND_AT_MAX = 6,
+};
 
 /* What fills struct nd_cpu up to a cache line, in words of 32 bits; at least 17. */
 #define ND_CPU_PAD(tail)                                                                           \
@@ -362,73 +343,6 @@ struct nd_cpu {
 	struct nd_place place[ND_AT_MAX][1 << ND_PLACE_BITS];
 };
 
-/* Kinds of trace events (src/abi/events.rs). */
-enum nd_kind {
-	ND_KIND_SUBMIT = 2,
-	ND_KIND_COMPLETE,
-	ND_KIND_PAIR,
-	ND_KIND_SQ,	 /* value: head | tail << 16; 1 << 32: command unknown */
-	ND_KIND_TIMEOUT, /* value: set-up time */
-	ND_KIND_CANCEL,	 /* value: set-up time */
-	ND_KIND_REQUEUE,
-	ND_KIND_RETRY, /* value: number of retries; ~0: unknown */
-	ND_KIND_ASYNC, /* value: result */
-	ND_KIND_STATE, /* value: new state; 1 << 32: requested, outcome unknown */
-};
-
-/* Header of every event. */
-struct nd_event {
-	__u8 kind;
-	__u8 admin;
-	__u8 opcode;
-	__u8 _pad;
-	__u16 qid;
-	__u16 cid;
-	__u64 ns;
-	__u16 ctrl;
-	__u16 pattern; /* ND_SAW_*, ND_NO_*; complete and pair only */
-	__u32 nsid;
-};
-
-struct nd_submit {
-	struct nd_event event;
-	struct nd_asked asked;
-};
-
-struct nd_times {
-	__u64 start_ns;
-	__u64 setup_in_ns;
-	__u64 issue_ns;
-	__u64 doorbell_ns;
-	__u64 irq_ns;
-	__u64 cqe_ns;
-	__u64 end_ns;
-};
-
-/* The common part of the two kinds of events about a finished command. */
-struct nd_end {
-	struct nd_event event;
-	struct nd_outcome outcome;
-	__u64 setup_out_ns;
-};
-
-/* `times` is present only with stages. */
-struct nd_complete {
-	struct nd_end end;
-	struct nd_times times;
-};
-
-struct nd_pair {
-	struct nd_end end;
-	struct nd_asked asked;
-	struct nd_times times;
-};
-
-struct nd_other {
-	struct nd_event event;
-	__u64 value;
-};
-
 /* A distinct stack, innermost frame first. */
 struct nd_stack {
 	__u64 depth;
@@ -441,19 +355,20 @@ struct nd_stack_sum {
 	__u64 unmeasured; /* as in nd_cell */
 };
 
-/* Key of the sum of commands whose stack was not observed. */
-#define ND_STACK_UNSEEN 1
-
 /* Requests to the program `service`, which user space runs by BPF_PROG_TEST_RUN. */
-#define ND_SERVE_BEGIN	   0 /* begin the run */
-#define ND_SERVE_COMPLETED 1 /* whether the driver has completed a slot's open command */
-#define ND_SERVE_CLOSE	   2 /* count a command whose completion or end was not observed */
-#define ND_SERVE_END	   3 /* limit recovery of skipped set-ups (ND_END_*) */
-#define ND_SERVE_FORGET	   4 /* the slots of a controller have moved */
+enum nd_serve {
+	ND_SERVE_BEGIN = 0,	/* begin the run */
+	ND_SERVE_COMPLETED = 1, /* whether the driver has completed a slot's open command */
+	ND_SERVE_CLOSE = 2,	/* count a command whose completion or end was not observed */
+	ND_SERVE_END = 3,	/* limit recovery of skipped set-ups (ND_END_*) */
+	ND_SERVE_FORGET = 4,	/* the slots of a controller have moved */
+};
 
-#define ND_END_NONE   0 /* recover none */
-#define ND_END_NOW    1 /* recover commands issued until now */
-#define ND_END_RESUME 2 /* recover all, as before */
+enum nd_end_of_recovery {
+	ND_END_NONE = 0,   /* recover none */
+	ND_END_NOW = 1,	   /* recover commands issued until now */
+	ND_END_RESUME = 2, /* recover all, as before */
+};
 
 /* Buffer in which a program builds a stack: one per CPU and kind of hook. */
 struct nd_scratch {
@@ -461,19 +376,11 @@ struct nd_scratch {
 	struct nd_stack stack;
 };
 
-#define ND_SCRATCHES 2 /* submit, complete */
-
-/* CPUs that share a ring of events. */
-#define ND_RING_CPUS 8
-
 _Static_assert(ND_HIST_BUCKETS == 272, "src/model/histogram.rs has the same number");
 _Static_assert(sizeof(struct nd_hist) == 2192, "histogram layout");
 _Static_assert(sizeof(struct nd_cell) == ND_CELL_HEAD + 9 * 2192, "cell layout");
 _Static_assert(sizeof(struct nd_slot) == ND_SLOT_TRACE, "slot layout");
 _Static_assert(__builtin_offsetof(struct nd_slot, asked) == ND_SLOT_FINE, "fine part");
-_Static_assert(sizeof(struct nd_asked) == 72, "no padding");
-_Static_assert(sizeof(struct nd_outcome) == 24, "no padding");
-_Static_assert(sizeof(struct nd_event) == 24, "no padding");
 _Static_assert(__builtin_offsetof(struct nd_slot, setup_in_ns) == ND_SLOT_BASIC, "basic half");
 _Static_assert(sizeof(struct nd_place) == 24, "no padding");
 _Static_assert(sizeof(struct nd_where) == 48, "no padding");

@@ -3,11 +3,13 @@
 #ifndef ND_ACTIVITY_ABI_H
 #define ND_ACTIVITY_ABI_H
 
-#define ND_GAPS	     64	     /* gaps that each CPU keeps */
-#define ND_TICK_NS   1000000 /* period of the timer of each CPU */
-#define ND_GAP_NS    3000000 /* distance of two ticks above which there is a gap */
-#define ND_WAITED_NS 20000   /* a wait for a tag above this counts as such */
-#define ND_MAX_DISKS 256
+enum nd_activity_limit {
+	ND_GAPS = 64,	      /* gaps that each CPU keeps */
+	ND_TICK_NS = 1000000, /* period of the timer of each CPU */
+	ND_GAP_NS = 3000000,  /* distance of two ticks above which there is a gap */
+	ND_WAITED_NS = 20000, /* a wait for a tag above this counts as such */
+	ND_MAX_DISKS = 256,
+};
 
 struct nd_gap {
 	__u64 begin_ns; /* when the tick was due */

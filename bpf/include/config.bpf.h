@@ -141,18 +141,14 @@ const volatile struct nd_config config SEC(".rodata.config") = {};
 #else
 #define cfg_count_status 0
 #endif
-#if ND_ONLY != ND_MODE_FINE
 #undef cfg_end
-#define cfg_end 0
-#endif
-#if ND_ONLY == ND_MODE_TOTAL
+#define cfg_end (ND_ONLY == ND_MODE_FINE ? config.end : 0)
 #undef cfg_start_hook
-#define cfg_start_hook 0
+#define cfg_start_hook (ND_ONLY == ND_MODE_TOTAL ? 0 : config.start_hook)
 #undef cfg_start_field
-#define cfg_start_field 0
+#define cfg_start_field (ND_ONLY == ND_MODE_TOTAL ? 0 : config.start_field)
 #undef cfg_doorbell
-#define cfg_doorbell 0
-#endif
+#define cfg_doorbell (ND_ONLY == ND_MODE_TOTAL ? 0 : config.doorbell)
 #endif
 
 #endif

@@ -121,8 +121,10 @@ struct nd_config {
 	__u16 unused_too;
 };
 
-#define ND_CONTAINER_BIO  1 /* by the bio's cgroup, else by the task's */
-#define ND_CONTAINER_TASK 2 /* by the task's cgroup */
+enum nd_container {
+	ND_CONTAINER_BIO = 1,  /* by the bio's cgroup, else by the task's */
+	ND_CONTAINER_TASK = 2, /* by the task's cgroup */
+};
 
 _Static_assert(sizeof(struct nd_config) == 520, "no padding");
 

@@ -4,8 +4,10 @@
 #define ND_FAILURES_ABI_H
 
 /* Counters of a controller, struct nd_failures: first by status code type (bits 10:8). */
-#define ND_FAIL_RETRIED 8 /* completed commands that were retries */
-#define ND_FAIL_MAX	16
+enum nd_failure {
+	ND_FAIL_RETRIED = 8, /* completed commands that were retries */
+	ND_FAIL_MAX = 16,
+};
 
 /* Commands of a controller that failed or were retries; only if the run counts these. */
 struct nd_failures {

@@ -1,12 +1,14 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-/* What bpf/host.bpf.c shares with src/session/host. Both sides have the same numbers. */
+/* What bpf/host.bpf.c shares with src/session/host. */
 #ifndef ND_HOST_ABI_H
 #define ND_HOST_ABI_H
 
-#define ND_HOST_FLYING 65536		 /* commands in flight */
-#define ND_HOST_CTRLS  1024		 /* controllers */
-#define ND_HOST_RING   (8 * 1024 * 1024) /* bytes of the ring */
-#define ND_HOST_NQN    224		 /* bytes of an NQN, with its end */
+enum nd_host_limit {
+	ND_HOST_FLYING = 65536,		/* commands in flight */
+	ND_HOST_CTRLS = 1024,		/* controllers */
+	ND_HOST_RING = 8 * 1024 * 1024, /* bytes of the ring */
+	ND_HOST_NQN = 224,		/* bytes of an NQN, with its end */
+};
 
 /* Points of a command. */
 enum nd_host_point {
@@ -35,32 +37,39 @@ enum nd_host_count {
 	ND_HOST_COUNTS,
 };
 
-#define ND_HOST_HAS_STATUS   1 /* `status` is valid */
-#define ND_HOST_IS_INTERRUPT 2 /* an interrupt: sqe[0] is the vector */
-#define ND_HOST_IS_ABANDONED 4 /* a command that ended without a response */
+/* Flags of struct nd_host. */
+enum nd_host_flag {
+	ND_HOST_HAS_STATUS = 1,	  /* `status` is valid */
+	ND_HOST_IS_INTERRUPT = 2, /* an interrupt: sqe[0] is the vector */
+	ND_HOST_IS_ABANDONED = 4, /* a command that ended without a response */
+};
 
 /* struct NvmeRequest and struct NvmeSQueue of QEMU (hw/nvme/nvme.h, 6.1 to 10.0). */
-#define ND_QEMU_REQ_SQ	0
-#define ND_QEMU_REQ_CID 52
-#define ND_QEMU_SQ_CTRL 0
-#define ND_QEMU_SQ_ID	8
+enum nd_qemu {
+	ND_QEMU_REQ_SQ = 0,
+	ND_QEMU_REQ_CID = 52,
+	ND_QEMU_SQ_CTRL = 0,
+	ND_QEMU_SQ_ID = 8,
+};
 
-/*
- * SPDK: the subsystem of a controller (struct spdk_nvmf_ctrlr, 22.01 to 26.05), the bytes of a
- * subsystem that have its NQN, and the opcode of fabrics commands.
- */
-#define ND_SPDK_CTRLR_SUBSYSTEM 232
-#define ND_SPDK_SUBSYSTEM	512
-#define ND_SPDK_FABRICS		0x7f
+enum nd_spdk {
+	ND_SPDK_CTRLR_SUBSYSTEM = 232, /* in struct spdk_nvmf_ctrlr, 22.01 to 26.05 */
+	ND_SPDK_SUBSYSTEM = 512,       /* bytes of a subsystem that have its NQN */
+	ND_SPDK_FABRICS = 0x7f,	       /* opcode of fabrics commands */
+	ND_SPDK_MSGS = 4096,	       /* functions to count */
+};
 
 /* A completion queue entry. */
-#define ND_CQE_CID    12
-#define ND_CQE_STATUS 14
+enum nd_cqe {
+	ND_CQE_CID = 12,
+	ND_CQE_STATUS = 14,
+};
 
-/* Functions of SPDK that pass on a function, and the number of functions to count. */
-#define ND_SPDK_SEND_MSG     0
-#define ND_SPDK_EACH_CHANNEL 1
-#define ND_SPDK_MSGS	     4096
+/* Functions of SPDK that pass on a function. */
+enum nd_spdk_call {
+	ND_SPDK_SEND_MSG,
+	ND_SPDK_EACH_CHANNEL,
+};
 
 struct nd_spdk_msg {
 	__u64 function;

@@ -1,16 +1,20 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-/* What bpf/usdt.bpf.c shares with src/session/host/usdt.rs. Both sides have the same numbers. */
+/* What bpf/usdt.bpf.c shares with src/session/host/usdt.rs. */
 #ifndef ND_USDT_ABI_H
 #define ND_USDT_ABI_H
 
-#define ND_USDT_ARGS  6			/* arguments of a probe that are read */
-#define ND_USDT_TEXTS 3			/* those of them that are texts */
-#define ND_USDT_TEXT  224		/* bytes of a text, with its end */
-#define ND_USDT_RING  (8 * 1024 * 1024) /* bytes of the ring */
+enum nd_usdt_limit {
+	ND_USDT_ARGS = 6,		/* arguments of a probe that are read */
+	ND_USDT_TEXTS = 3,		/* those of them that are texts */
+	ND_USDT_TEXT = 224,		/* bytes of a text, with its end */
+	ND_USDT_RING = 8 * 1024 * 1024, /* bytes of the ring */
+};
 
 /* The cookie of a probe: its number, and a bit for each argument that is a text. */
-#define ND_USDT_PROBE	   0xffff
-#define ND_USDT_TEXT_SHIFT 16
+enum nd_usdt_cookie {
+	ND_USDT_PROBE = 0xffff,
+	ND_USDT_TEXT_SHIFT = 16,
+};
 
 /* Counters. */
 enum nd_usdt_count {

@@ -6,6 +6,7 @@ use bytemuck::AnyBitPattern;
 use super::DecodeError;
 use super::read;
 use super::skel::types::nd_activity;
+use super::skel::types::nd_activity_limit;
 use super::skel::types::nd_disk;
 use crate::model::activity::Activity;
 use crate::model::activity::Gap;
@@ -13,10 +14,10 @@ use crate::model::activity::Splits;
 use crate::model::activity::TagWaits;
 use crate::model::activity::Volume;
 
-/// Gaps that each CPU keeps (`ND_GAPS`).
-pub const GAPS: u64 = 64;
-/// Period of the timer of each CPU, in nanoseconds (`ND_TICK_NS`).
-pub const TICK_NS: u64 = 1_000_000;
+/// Gaps that each CPU keeps.
+pub const GAPS: u64 = nd_activity_limit::ND_GAPS.0 as u64;
+/// Period of the timer of each CPU, in nanoseconds.
+pub const TICK_NS: u64 = nd_activity_limit::ND_TICK_NS.0 as u64;
 /// Bytes of the counters of a CPU.
 pub const ACTIVITY_BYTES: usize = size_of::<nd_activity>();
 

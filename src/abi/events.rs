@@ -14,6 +14,7 @@ use super::skel::types::nd_complete;
 use super::skel::types::nd_end;
 use super::skel::types::nd_event;
 use super::skel::types::nd_kind;
+use super::skel::types::nd_known;
 use super::skel::types::nd_other;
 use super::skel::types::nd_outcome;
 use super::skel::types::nd_pair;
@@ -75,9 +76,8 @@ macro_rules! zeroable {
 }
 zeroable!(nd_event nd_asked nd_outcome nd_times nd_submit nd_end nd_other);
 
-/// `ND_KNOWN_*` of bpf/include/abi.h.
-const KNOWN_BYTES: u32 = 1;
-const KNOWN_SUBMITTER: u32 = 2;
+const KNOWN_BYTES: u32 = nd_known::ND_KNOWN_BYTES.0;
+const KNOWN_SUBMITTER: u32 = nd_known::ND_KNOWN_SUBMITTER.0;
 
 const EVENT: usize = size_of::<nd_event>();
 const ASKED: usize = size_of::<nd_asked>();

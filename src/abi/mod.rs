@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The types shared with the BPF side, and their decoding. bpf/include/abi.h declares them. Only
-//! this module names generated types.
+//! The types and numbers shared with the BPF side, and the decoding of its maps and records.
+//! bpf/include/*abi.h declare them; build.rs makes Rust of them (bpf/abi.bpf.c).
 
 mod activity;
+mod agree;
 mod events;
 
 use std::mem::offset_of;
@@ -24,19 +25,16 @@ pub use self::events::event_time;
 pub use self::events::open_command;
 pub use self::events::stack_frames;
 pub use self::events::unfinished;
-use crate::model::counters::COUNTS;
 use crate::model::counters::Counters;
 use crate::model::event::StackId;
 use crate::model::failures::Failures;
 use crate::model::failures::TYPES;
 use crate::model::histogram::BUCKETS;
 use crate::model::histogram::Histogram;
-use crate::model::nvme_latency::SLOTS;
 use crate::model::row::RowKey;
 use crate::model::snapshot::Cell;
 use crate::model::stage::StageSet;
 use crate::model::transport::Transport;
-use crate::probe::catalog::CATALOG;
 
 /// Includes the types of the BPF side, generated from its BTF.
 macro_rules! skeleton {
@@ -62,42 +60,50 @@ macro_rules! skeleton {
     };
 }
 
-skeleton!(skel, "/nvme_deep.skel.rs");
+skeleton!(skel, "/abi.skel.rs");
 
 use skel::types::nd_cell;
 pub use skel::types::nd_config;
-use skel::types::nd_count;
+pub use skel::types::nd_container;
 use skel::types::nd_cpu;
 use skel::types::nd_ctrl;
+pub use skel::types::nd_end_of_recovery;
+use skel::types::nd_failure;
 use skel::types::nd_failures;
 use skel::types::nd_hist;
-use skel::types::nd_hook;
+pub(crate) use skel::types::nd_host;
+pub use skel::types::nd_host_count;
+pub use skel::types::nd_host_flag;
+pub use skel::types::nd_host_limit;
+use skel::types::nd_key;
+use skel::types::nd_limit;
+pub use skel::types::nd_memory_limit;
+pub use skel::types::nd_mode;
 use skel::types::nd_rowless;
 use skel::types::nd_scratch;
+pub use skel::types::nd_serve;
+use skel::types::nd_size;
 use skel::types::nd_slot;
+pub use skel::types::nd_spdk_call;
 use skel::types::nd_stack;
+pub use skel::types::nd_stack_at;
+use skel::types::nd_stack_limit;
 use skel::types::nd_stack_sum;
 use skel::types::nd_start;
-
-const _: () = assert!(size_of::<nd_hist>() == 16 + 8 * BUCKETS);
-const _: () = assert!(size_of::<nd_cell>() == CELL_HEAD + 9 * size_of::<nd_hist>());
-const _: () = assert!(offset_of!(nd_cell, hist) == CELL_HEAD);
-const _: () = assert!(offset_of!(nd_slot, setup_in_ns) == SLOT_BASIC);
-const _: () = assert!(offset_of!(nd_slot, asked) == SLOT_FINE);
-const _: () = assert!(size_of::<nd_slot>() == SLOT_TRACE);
-const _: () = assert!(size_of::<nd_stack_sum>() == size_of::<nd_hist>() + 8);
-const _: () = assert!(size_of::<nd_ctrl>() == 16);
-const _: () = assert!(nd_hook::ND_HOOK_MAX.0 as usize == CATALOG.len());
-const _: () = assert!(COUNTS.len() == nd_count::ND_COUNT_MAX.0 as usize);
+use skel::types::nd_state;
+pub use skel::types::nd_trace;
+pub use skel::types::nd_usdt_cookie;
+pub use skel::types::nd_usdt_count;
+pub use skel::types::nd_usdt_limit;
 
 /// Bytes of a cell before its histograms.
-pub const CELL_HEAD: usize = 16 + 8 * SLOTS;
+pub const CELL_HEAD: usize = nd_size::ND_CELL_HEAD.0 as usize;
 /// Bytes of a slot in the total and basic stage sets.
-pub const SLOT_BASIC: usize = 64;
+pub const SLOT_BASIC: usize = nd_size::ND_SLOT_BASIC.0 as usize;
 /// Bytes of a slot in the fine stage set.
-pub const SLOT_FINE: usize = 96;
+pub const SLOT_FINE: usize = nd_size::ND_SLOT_FINE.0 as usize;
 /// Bytes of a slot in a trace, which also contains the submission and the outcome.
-pub const SLOT_TRACE: usize = 192;
+pub const SLOT_TRACE: usize = nd_size::ND_SLOT_TRACE.0 as usize;
 /// Bytes of a scratch entry, in which a program builds a stack.
 pub const SCRATCH_BYTES: usize = size_of::<nd_scratch>();
 /// Bytes of a stack.
@@ -105,9 +111,9 @@ pub const STACK_BYTES: usize = size_of::<nd_stack>();
 /// Bytes of the sums of a stack's commands.
 pub const STACK_SUM_BYTES: usize = size_of::<nd_stack_sum>();
 /// Number of scratch entries per CPU.
-pub const SCRATCHES: u32 = 2;
+pub const SCRATCHES: u32 = nd_limit::ND_SCRATCHES.0;
 /// Number of CPUs that share a ring of events.
-pub const RING_CPUS: u32 = 8;
+pub const RING_CPUS: u32 = nd_limit::ND_RING_CPUS.0;
 /// Maximum number of distinct stacks.
 pub const MAX_STACKS: u32 = 4096;
 /// Bytes of a tag's start entry.
@@ -115,47 +121,20 @@ pub const START_BYTES: usize = size_of::<nd_start>();
 /// Bytes of a CPU's counters.
 pub const CPU_BYTES: usize = size_of::<nd_cpu>();
 /// Number of controllers that fit into a row key.
-pub const MAX_CTRLS: u32 = 256;
+pub const MAX_CTRLS: u32 = nd_limit::ND_MAX_CTRLS.0;
 /// Number of rows that fit into a word of the row cache.
-pub const MAX_ROWS: u32 = 1 << ROW_BITS;
+pub const MAX_ROWS: u32 = nd_key::ND_MAX_ROWS.0;
 /// Bits below the row key in a slot's word.
-const ROW_BITS: u32 = 12;
+const ROW_BITS: u32 = nd_key::ND_ROW_BITS.0;
 /// Maximum number of entries of a list filter.
-pub const MAX_LIST: usize = 16;
+pub const MAX_LIST: usize = nd_limit::ND_MAX_LIST.0 as usize;
+/// The sum of all commands whose stack was not observed has this number.
+pub const STACK_UNSEEN: StackId = StackId(nd_stack_limit::ND_STACK_UNSEEN.0 as u64);
 
-/// `nd_config.mode`: total, basic, fine (`ND_MODE_*`).
-pub const MODES: [u32; 3] = [0, 1, 2];
-/// `nd_config.trace`: events, pairs, stacks, commands, commands in flight (`ND_TRACE_*`).
-pub const TRACES: [u8; 5] = [1, 2, 3, 4, 5];
-/// `ND_CONTAINER_*`: by the bio, by the task.
-pub const CONTAINERS: [u8; 2] = [1, 2];
-/// Index of the retried commands in `nd_failures` (`ND_FAIL_RETRIED`); the types come before it.
-pub const FAIL_RETRIED: usize = TYPES;
-/// `nd_config.stack`: at submission, at completion (`ND_STACK_*`).
-pub const STACKS: [u8; 2] = [1, 2];
-/// Requests to the program `service` (`ND_SERVE_*`): the run begins now.
-pub const SERVE_BEGIN: u64 = 0;
-/// Return whether the command of a slot has completed.
-pub const SERVE_COMPLETED: u64 = 1;
-/// Count the command of a slot as one whose completion was not observed.
-pub const SERVE_CLOSE: u64 = 2;
-/// Limit recovery to one of `END_*`.
-pub const SERVE_END: u64 = 3;
-/// Slots of a controller have moved.
-pub const SERVE_FORGET: u64 = 4;
-/// Recover no commands.
-pub const END_NONE: u32 = 0;
-/// Recover the commands that were issued until now.
-pub const END_NOW: u32 = 1;
-/// Recover all commands, as before.
-pub const END_RESUME: u32 = 2;
-/// The sum of all commands whose stack was not observed has this number (`ND_STACK_UNSEEN`).
-pub const STACK_UNSEEN: StackId = StackId(1);
-
-/// State of a slot with a command in flight (`enum nd_state`).
-pub const STATE_OPEN: u8 = 1;
+/// State of a slot with a command in flight.
+const STATE_OPEN: u8 = nd_state::ND_OPEN.0 as u8;
 /// State of a slot with a completed command that has not ended.
-pub const STATE_COMPLETED: u8 = 3;
+const STATE_COMPLETED: u8 = nd_state::ND_COMPLETED.0 as u8;
 
 /// Adds the counters of one CPU, from their value in the map.
 pub fn add_counters(sum: &mut Counters, bytes: &[u8]) -> Result<(), DecodeError> {
@@ -206,7 +185,7 @@ pub fn failures(bytes: &[u8]) -> Result<Failures, DecodeError> {
     let (by_type, rest) = count.split_at(TYPES);
     Ok(Failures {
         by_type: by_type.try_into().map_err(|_| DecodeError)?,
-        retried: rest[FAIL_RETRIED - TYPES],
+        retried: rest[nd_failure::ND_FAIL_RETRIED.0 as usize - TYPES],
     })
 }
 
@@ -315,7 +294,10 @@ pub const fn cell_bytes(stage_set: StageSet) -> usize {
 
 #[cfg(test)]
 mod tests {
+    use super::skel::types::nd_beside;
     use super::*;
+    use crate::model::conditions::Announcement;
+    use crate::model::conditions::Conditions;
     use crate::model::counters::Count;
     use crate::model::histogram::index;
     use crate::model::milestone::ALL_POINTS;
@@ -323,6 +305,7 @@ mod tests {
     use crate::model::row::row_nsid;
     use crate::nvme::opcode::Opcode;
     use crate::nvme::opcode::QueueKind;
+    use crate::probe::catalog::CATALOG;
     use proptest::prelude::*;
 
     #[test]
@@ -335,6 +318,37 @@ mod tests {
         add_counters(&mut sum, &bytes).unwrap();
         assert_eq!((sum.hits[0], sum.get(Count::Filtered)), (10, 4));
         assert_eq!(add_counters(&mut sum, &bytes[1..]), Err(DecodeError));
+    }
+
+    #[test]
+    fn conditions_have_the_bits_of_the_programs() {
+        let conditions = |bits: &[nd_beside]| {
+            Conditions::from_bits(
+                bits.iter()
+                    .map(|bit| bit.0 as u8)
+                    .fold(0, |all, bit| all | bit),
+            )
+        };
+        let (irq, idle) = (nd_beside::ND_BESIDE_IRQ, nd_beside::ND_BESIDE_IDLE);
+        assert_eq!(conditions(&[irq]).cpu_idle(), Some(false));
+        assert_eq!(conditions(&[irq, idle]).cpu_idle(), Some(true));
+        let known = nd_beside::ND_BESIDE_KNOWS_SOFTIRQ;
+        let soft = nd_beside::ND_BESIDE_SOFTIRQ;
+        assert_eq!(conditions(&[known]).in_softirq(), Some(false));
+        assert_eq!(conditions(&[known, soft]).in_softirq(), Some(true));
+        let rung = conditions(&[nd_beside::ND_BESIDE_RUNG]);
+        assert_eq!(rung.announcement(), Some(Announcement::Rung));
+        let elided = conditions(&[nd_beside::ND_BESIDE_ELIDED]);
+        assert_eq!(elided.announcement(), Some(Announcement::Elided));
+    }
+
+    #[test]
+    fn retried_commands_are_counted_after_the_types() {
+        let value: Vec<u8> = (1_u64..=16).flat_map(u64::to_ne_bytes).collect();
+        let failures = failures(&value).unwrap();
+        assert_eq!(failures.by_type, [1, 2, 3, 4, 5, 6, 7, 8]);
+        assert_eq!(failures.retried, 9);
+        assert!(super::failures(&value[1..]).is_err());
     }
 
     #[test]
@@ -373,8 +387,12 @@ mod tests {
             ctrl in 0_u32..256, nsid in 0_u32..=NSID_MASK, code: u8, admin: bool, class in 0_u8..4,
             pattern in 0..=ALL_POINTS,
         ) {
-            let key = 1 << 51 | u64::from(ctrl) << 43 | u64::from(nsid) << 20
-                | u64::from(code) << 12 | u64::from(admin) << 11 | u64::from(class) << 9
+            let key = 1 << nd_key::ND_KEY_VALID_SHIFT.0
+                | u64::from(ctrl) << nd_key::ND_KEY_CTRL_SHIFT.0
+                | u64::from(nsid) << nd_key::ND_KEY_NSID_SHIFT.0
+                | u64::from(code) << nd_key::ND_KEY_OPCODE_SHIFT.0
+                | u64::from(admin) << nd_key::ND_KEY_ADMIN_SHIFT.0
+                | u64::from(class) << nd_key::ND_KEY_CLASS_SHIFT.0
                 | u64::from(pattern);
             let (row, seen) = RowKey::unpack(key);
             let queue = if admin { QueueKind::Admin } else { QueueKind::Io };

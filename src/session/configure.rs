@@ -11,11 +11,11 @@ use super::Layout;
 use super::settings::Filter;
 use super::settings::TraceKind;
 use super::settings::Tracing;
-use crate::abi::CONTAINERS;
-use crate::abi::MODES;
-use crate::abi::STACKS;
-use crate::abi::TRACES;
 use crate::abi::nd_config;
+use crate::abi::nd_container;
+use crate::abi::nd_mode;
+use crate::abi::nd_stack_at;
+use crate::abi::nd_trace;
 use crate::error::CgroupError;
 use crate::error::Error;
 use crate::error::Result;
@@ -63,18 +63,19 @@ pub fn has_details(plan: &AttachPlan, config: &Config<'_>) -> bool {
 }
 
 fn add_trace(c: &mut nd_config, trace: &Tracing, plan: &AttachPlan, config: &Config<'_>) {
-    c.trace = match trace.kind {
-        TraceKind::Events => TRACES[0],
-        TraceKind::Pairs => TRACES[1],
-        TraceKind::Stacks => TRACES[2],
-        TraceKind::Commands => TRACES[3],
-        TraceKind::Flight => TRACES[4],
+    let kind = match trace.kind {
+        TraceKind::Events => nd_trace::ND_TRACE_EVENTS,
+        TraceKind::Pairs => nd_trace::ND_TRACE_PAIRS,
+        TraceKind::Stacks => nd_trace::ND_TRACE_STACKS,
+        TraceKind::Commands => nd_trace::ND_TRACE_COMMANDS,
+        TraceKind::Flight => nd_trace::ND_TRACE_FLIGHT,
     };
-    c.stack = match trace.stack {
-        None => 0,
-        Some(StackAt::Submit) => STACKS[0],
-        Some(StackAt::Complete) => STACKS[1],
+    let stack = match trace.stack {
+        None => nd_stack_at::ND_STACK_NONE,
+        Some(StackAt::Submit) => nd_stack_at::ND_STACK_SUBMIT,
+        Some(StackAt::Complete) => nd_stack_at::ND_STACK_COMPLETE,
     };
+    (c.trace, c.stack) = (kind.0 as u8, stack.0 as u8);
     c.stack_at_entry = u8::from(plan.method_of(Milestone::SetupOut) == Some(Method::Kprobe));
     if trace.one_in > 1 {
         c.sample_below = (u64::from(u32::MAX) / u64::from(trace.one_in)) as u32;
@@ -241,11 +242,12 @@ fn container_id(path: &Path, plan: &AttachPlan) -> Result<Option<u64>> {
 /// If a test names a program that does not exist, or an event lacks a field.
 pub fn configure(plan: &AttachPlan, layout: &Layout, config: &Config<'_>) -> Result<nd_config> {
     let mut c = nd_config::zeroed();
-    c.mode = match plan.stage_set {
-        StageSet::Total => MODES[0],
-        StageSet::Basic => MODES[1],
-        StageSet::Fine => MODES[2],
+    let mode = match plan.stage_set {
+        StageSet::Total => nd_mode::ND_MODE_TOTAL,
+        StageSet::Basic => nd_mode::ND_MODE_BASIC,
+        StageSet::Fine => nd_mode::ND_MODE_FINE,
     };
+    c.mode = mode.0;
     c.atomic = u8::from(layout.atomic() || plan.needs_atomics());
     c.rows = layout.rows as u16;
     c.split_size = u8::from(config.split_size);
@@ -261,10 +263,12 @@ pub fn configure(plan: &AttachPlan, layout: &Layout, config: &Config<'_>) -> Res
     }
     add_filter(&mut c, config.filter);
     if let Some(path) = &config.filter.container {
-        match container_id(path, plan)? {
-            Some(id) => (c.targ_container, c.targ_cgroup_id) = (CONTAINERS[0], id),
-            None => c.targ_container = CONTAINERS[1],
-        }
+        let id = container_id(path, plan)?;
+        let by = match id {
+            Some(_) => nd_container::ND_CONTAINER_BIO,
+            None => nd_container::ND_CONTAINER_TASK,
+        };
+        (c.targ_container, c.targ_cgroup_id) = (by.0 as u8, id.unwrap_or(0));
     }
     match plan.pairing {
         Pairing::Request => add_request(&mut c, plan, config)?,

@@ -10,12 +10,13 @@ use libbpf_rs::ObjectBuilder;
 use super::libbpf_log;
 use super::load::refusal;
 use super::loaded::Loaded;
+use crate::abi::nd_memory_limit;
 use crate::error::Operation;
 use crate::error::Result;
 use crate::inflight::Memory;
 
-/// Maximum number of bytes per run, as in bpf/memory.bpf.c.
-const WINDOW: usize = 4096;
+/// Maximum number of bytes per run.
+const WINDOW: usize = nd_memory_limit::ND_MEMORY_WINDOW.0 as usize;
 
 const PROGRAM: &str = "read_memory";
 

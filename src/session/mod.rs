@@ -59,9 +59,9 @@ use self::loaded::Loaded;
 pub use self::read::CounterReader;
 pub use self::reorder::Reorder;
 use crate::abi::MAX_CTRLS;
-use crate::abi::SERVE_FORGET;
 use crate::abi::ctrl_value;
 use crate::abi::namespace_entry;
+use crate::abi::nd_serve;
 use crate::error::CgroupError;
 use crate::error::Error;
 use crate::error::Mismatch;
@@ -334,7 +334,7 @@ impl Session {
             .update(&controller.instance.to_ne_bytes(), &value, MapFlags::ANY)
             .map_err(Operation::AssignSlots(controller.name()).failed())?;
         if !self.links.is_empty() && self.plan.pairing == Pairing::Request {
-            self.serve(SERVE_FORGET, 0)?;
+            self.serve(nd_serve::ND_SERVE_FORGET, 0)?;
         }
         let before = self.placed.insert(controller.instance, (place, transport));
         let moved = before.filter(|(before, _)| before.base != place.base);

@@ -13,14 +13,9 @@ use super::Session;
 use super::begins;
 use super::load::SERVICE;
 use crate::abi::DecodeError;
-use crate::abi::END_NONE;
-use crate::abi::END_NOW;
-use crate::abi::END_RESUME;
-use crate::abi::SERVE_BEGIN;
-use crate::abi::SERVE_CLOSE;
-use crate::abi::SERVE_COMPLETED;
-use crate::abi::SERVE_END;
 use crate::abi::SlotState;
+use crate::abi::nd_end_of_recovery;
+use crate::abi::nd_serve;
 use crate::abi::slot_owner;
 use crate::error::Mismatch;
 use crate::error::Result;
@@ -40,7 +35,7 @@ impl Session {
     /// before, and whose set-up was not observed, does not belong to the run.
     pub(super) fn begin(&mut self) -> Result<()> {
         if self.plan.recovers {
-            self.serve(SERVE_BEGIN, 0)?;
+            self.serve(nd_serve::ND_SERVE_BEGIN, 0)?;
             sleep(JIFFY);
         }
         self.missed_before = self.misses();
@@ -59,7 +54,7 @@ impl Session {
         for (slot, held) in self.held()? {
             // the programs are detached: no event can count it any more
             if held.2 == SlotState::Ending || completed.get(&slot) == Some(&held) {
-                self.serve(SERVE_CLOSE, slot)?;
+                self.serve(nd_serve::ND_SERVE_CLOSE, slot)?;
             }
         }
         Ok(())
@@ -73,7 +68,7 @@ impl Session {
         self.snapshot()?;
         self.in_flight()?;
         if self.plan.recovers {
-            self.serve(SERVE_COMPLETED, 0)?;
+            self.serve(nd_serve::ND_SERVE_COMPLETED, 0)?;
         }
         Ok(())
     }
@@ -88,7 +83,7 @@ impl Session {
         }
         if !self.await_skipped()? {
             self.detach_setup();
-            self.serve(SERVE_END, END_NOW)?;
+            self.end_recovery(nd_end_of_recovery::ND_END_NOW)?;
             let _ = self.await_skipped()?;
             return Ok(());
         }
@@ -109,11 +104,11 @@ impl Session {
     fn await_skipped(&self) -> Result<bool> {
         for _ in 0..PATIENCE {
             if self.unrecovered()? == 0 {
-                self.serve(SERVE_END, END_NONE)?;
+                self.end_recovery(nd_end_of_recovery::ND_END_NONE)?;
                 if self.unrecovered()? == 0 {
                     return Ok(true);
                 }
-                self.serve(SERVE_END, END_RESUME)?;
+                self.end_recovery(nd_end_of_recovery::ND_END_RESUME)?;
             }
             sleep(JIFFY);
         }
@@ -131,7 +126,7 @@ impl Session {
         if self.plan.recovers {
             for (slot, owner) in self.held()? {
                 let open = owner.2 == SlotState::InFlight;
-                if open && self.serve(SERVE_COMPLETED, slot)? != 0 {
+                if open && self.serve(nd_serve::ND_SERVE_COMPLETED, slot)? != 0 {
                     held.insert(slot, owner);
                 }
             }
@@ -157,7 +152,12 @@ impl Session {
     }
 
     /// Runs the program, and returns its return value.
-    pub(super) fn serve(&self, what: u64, slot: u32) -> Result<u32> {
-        self.loaded.run(SERVICE, [what, slot.into()])
+    pub(super) fn serve(&self, what: nd_serve, slot: u32) -> Result<u32> {
+        self.loaded.run(SERVICE, [what.0.into(), slot.into()])
+    }
+
+    /// Limits recovery of skipped set-ups.
+    fn end_recovery(&self, how: nd_end_of_recovery) -> Result<u32> {
+        self.serve(nd_serve::ND_SERVE_END, how.0)
     }
 }

@@ -79,7 +79,6 @@ static int count_rowless(struct nd_slot *s)
 #include "trace.bpf.h"
 #include "stages.bpf.h"
 #include "announce.bpf.h"
-#include "activity_abi.h"
 
 static struct nd_cpu the_cpu;
 static char the_ring;
@@ -260,91 +259,6 @@ static void answer_announce(void)
 	printf("%u\n", announced_how(old, n, depth, from, number()));
 }
 
-#define CONSTANT(name)                                                                             \
-	{                                                                                          \
-#name, (u64)(name)                                                                 \
-	}
-
-static const struct {
-	const char *name;
-	u64 value;
-} constants[] = {
-	CONSTANT(ND_MODE_TOTAL),
-	CONSTANT(ND_MODE_BASIC),
-	CONSTANT(ND_MODE_FINE),
-	CONSTANT(ND_TRACE_EVENTS),
-	CONSTANT(ND_TRACE_PAIRS),
-	CONSTANT(ND_TRACE_STACKS),
-	CONSTANT(ND_TRACE_COMMANDS),
-	CONSTANT(ND_STACK_SUBMIT),
-	CONSTANT(ND_STACK_COMPLETE),
-	CONSTANT(ND_SCRATCHES),
-	CONSTANT(ND_RING_CPUS),
-	CONSTANT(ND_STACK_UNSEEN),
-	CONSTANT(ND_OPEN),
-	CONSTANT(ND_COMPLETED),
-	CONSTANT(ND_SERVE_BEGIN),
-	CONSTANT(ND_SERVE_COMPLETED),
-	CONSTANT(ND_SERVE_CLOSE),
-	CONSTANT(ND_SERVE_END),
-	CONSTANT(ND_SERVE_FORGET),
-	CONSTANT(ND_END_NONE),
-	CONSTANT(ND_END_NOW),
-	CONSTANT(ND_END_RESUME),
-	CONSTANT(ND_HIST_SUB_BITS),
-	CONSTANT(ND_HIST_MAX_EXP),
-	CONSTANT(ND_HIST_BUCKETS),
-	CONSTANT(ND_LAT_IN),
-	CONSTANT(ND_LAT_BELOW),
-	CONSTANT(ND_LAT_ABOVE),
-	CONSTANT(ND_LAT_SLOTS),
-	CONSTANT(ND_MAX_CTRLS),
-	CONSTANT(ND_MAX_LIST),
-	CONSTANT(ND_ROW_BITS),
-	CONSTANT(ND_MAX_ROWS),
-	CONSTANT(ND_KEY_NSID_MASK),
-	CONSTANT(ND_HOOK_MAX),
-	CONSTANT(ND_COUNT_MAX),
-	CONSTANT(ND_LATE_DOORBELL),
-	CONSTANT(ND_EARLY_IRQ),
-	CONSTANT(ND_NEGATIVE),
-	CONSTANT(ND_STAGES_TOTAL),
-	CONSTANT(ND_STAGES_BASIC),
-	CONSTANT(ND_STAGES_FINE),
-	CONSTANT(ND_SAW_START),
-	CONSTANT(ND_SAW_SETUP_IN),
-	CONSTANT(ND_SAW_ISSUE),
-	CONSTANT(ND_SAW_DOORBELL),
-	CONSTANT(ND_SAW_IRQ),
-	CONSTANT(ND_SAW_CQE),
-	CONSTANT(ND_SAW_END),
-	CONSTANT(ND_NO_SETUP),
-	CONSTANT(ND_NO_COMPLETE),
-	CONSTANT(ND_CELL_HEAD),
-	CONSTANT(ND_SLOT_BASIC),
-	CONSTANT(ND_SLOT_FINE),
-	CONSTANT(ND_GAPS),
-	CONSTANT(ND_TICK_NS),
-	CONSTANT(sizeof(struct nd_activity)),
-	CONSTANT(sizeof(struct nd_cell)),
-	CONSTANT(sizeof(struct nd_start)),
-	CONSTANT(sizeof(struct nd_cpu)),
-	CONSTANT(sizeof(struct nd_ctrl)),
-};
-
-static void answer_constant(void)
-{
-	const char *name = strtok(0, "\n");
-
-	for (size_t i = 0; i < sizeof(constants) / sizeof(constants[0]); i++) {
-		if (name && !strcmp(name, constants[i].name)) {
-			printf("%llu\n", constants[i].value);
-			return;
-		}
-	}
-	puts("unknown");
-}
-
 int main(void)
 {
 	static char line[1024];
@@ -366,8 +280,6 @@ int main(void)
 			answer_pack();
 		} else if (!strcmp(what, "announce")) {
 			answer_announce();
-		} else if (!strcmp(what, "constant")) {
-			answer_constant();
 		} else {
 			return 2;
 		}

@@ -26,6 +26,7 @@ use self::record::Record;
 use super::EventRing;
 use super::loaded::Loaded;
 use super::read;
+use crate::abi::nd_host_limit;
 use crate::error::Error;
 use crate::error::Operation;
 use crate::error::Result;
@@ -38,8 +39,8 @@ use crate::model::target::HostController;
 use crate::model::target::TargetInfo;
 use crate::model::target::TargetKind;
 
-/// Bytes of the ring, as in bpf/include/host_abi.h.
-const RING: usize = 8 << 20;
+/// Bytes of the ring.
+const RING: usize = nd_host_limit::ND_HOST_RING.0 as usize;
 /// Maximum number of records per fetch.
 const AT_ONCE: usize = 100_000;
 /// An event that another CPU has written meanwhile may be this much earlier, in nanoseconds.

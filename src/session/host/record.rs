@@ -6,6 +6,10 @@ use std::mem::size_of;
 use bytemuck::AnyBitPattern;
 use bytemuck::try_pod_read_unaligned;
 
+use crate::abi::nd_host;
+use crate::abi::nd_host_count;
+use crate::abi::nd_host_flag;
+use crate::abi::nd_host_limit;
 use crate::model::host::HOST_POINTS;
 use crate::model::host::HostCommand;
 use crate::model::host::HostEvent;
@@ -21,31 +25,32 @@ use crate::nvme::sqe::Sqe;
 use crate::nvme::status::Status;
 
 /// Bytes of an NQN, with its end.
-const NQN: usize = 224;
+const NQN: usize = nd_host_limit::ND_HOST_NQN.0 as usize;
 
-const HAS_STATUS: u32 = 1;
-const IS_INTERRUPT: u32 = 2;
-const IS_ABANDONED: u32 = 4;
+const HAS_STATUS: u32 = nd_host_flag::ND_HOST_HAS_STATUS.0;
+const IS_INTERRUPT: u32 = nd_host_flag::ND_HOST_IS_INTERRUPT.0;
+const IS_ABANDONED: u32 = nd_host_flag::ND_HOST_IS_ABANDONED.0;
 
-/// Counters of the BPF side, in their order there.
+/// Counters of the BPF side.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u32)]
 pub enum HostCount {
-    HitInit,
-    HitComplete,
-    HitFetch,
-    HitSubmit,
-    HitDone,
-    HitInterrupt,
-    HitFree,
-    WithoutBegin,
-    WithoutEnd,
-    NoRoom,
-    Lost,
-    FailedCheck,
+    HitInit = nd_host_count::ND_HOST_HIT_INIT.0,
+    HitComplete = nd_host_count::ND_HOST_HIT_COMPLETE.0,
+    HitFetch = nd_host_count::ND_HOST_HIT_FETCH.0,
+    HitSubmit = nd_host_count::ND_HOST_HIT_SUBMIT.0,
+    HitDone = nd_host_count::ND_HOST_HIT_DONE.0,
+    HitInterrupt = nd_host_count::ND_HOST_HIT_INTERRUPT.0,
+    HitFree = nd_host_count::ND_HOST_HIT_FREE.0,
+    WithoutBegin = nd_host_count::ND_HOST_WITHOUT_BEGIN.0,
+    WithoutEnd = nd_host_count::ND_HOST_WITHOUT_END.0,
+    NoRoom = nd_host_count::ND_HOST_NO_ROOM.0,
+    Lost = nd_host_count::ND_HOST_LOST.0,
+    FailedCheck = nd_host_count::ND_HOST_FAILED_CHECK.0,
 }
 
 /// Number of counters.
-pub const COUNTS: u32 = HostCount::FailedCheck as u32 + 1;
+pub const COUNTS: u32 = nd_host_count::ND_HOST_COUNTS.0;
 
 /// Key of a controller: its address, and its id.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, AnyBitPattern)]
@@ -68,7 +73,7 @@ pub struct Record {
     flags: u32,
 }
 
-const _: () = assert!(size_of::<Record>() == 8 * (HOST_POINTS + 3) + 64 + 8);
+const _: () = assert!(size_of::<Record>() == size_of::<nd_host>());
 
 impl Record {
     /// Reads a record; `None` if it has another size.

@@ -15,6 +15,9 @@ use super::attach::Constants;
 use super::attach::configure;
 use super::attach::load;
 use super::attach::open_object;
+use crate::abi::nd_usdt_cookie;
+use crate::abi::nd_usdt_count;
+use crate::abi::nd_usdt_limit;
 use crate::error::Error;
 use crate::error::Mismatch;
 use crate::error::Operation;
@@ -24,19 +27,16 @@ use crate::machine::clock::monotonic_ns;
 use crate::session::EventRing;
 use crate::session::loaded::Loaded;
 
-/// Bytes of the ring, as in bpf/include/usdt_abi.h.
-const RING: usize = 8 << 20;
+/// Bytes of the ring.
+const RING: usize = nd_usdt_limit::ND_USDT_RING.0 as usize;
 /// Bytes of a text, with its end.
-const TEXT: usize = 224;
+const TEXT: usize = nd_usdt_limit::ND_USDT_TEXT.0 as usize;
 /// Where the mask of texts is in the cookie of a probe.
-const TEXT_SHIFT: u32 = 16;
+const TEXT_SHIFT: u32 = nd_usdt_cookie::ND_USDT_TEXT_SHIFT.0;
 /// Maximum number of records per fetch.
 const AT_ONCE: usize = 100_000;
 /// The program.
 const PROGRAM: &str = "usdt_hit";
-/// The counters, in their order in bpf/include/usdt_abi.h.
-const HITS: u32 = 0;
-const LOST: u32 = 1;
 
 /// A probe to attach to.
 pub(super) struct UsdtProbe<'a> {
@@ -156,13 +156,14 @@ impl Usdt {
     /// The number of hits, and of those without a record.
     pub fn counts(&self) -> Result<(u64, u64)> {
         let map = self.loaded.map("usdt_counts")?;
-        let count = |number: u32| {
-            let values = map.lookup_percpu(&number.to_ne_bytes(), MapFlags::ANY);
+        let count = |what: nd_usdt_count| {
+            let values = map.lookup_percpu(&what.0.to_ne_bytes(), MapFlags::ANY);
             let values = values.map_err(Operation::ReadMap("usdt_counts".into()).failed())?;
             let number = |v: Vec<u8>| v.try_into().map_or(0, u64::from_ne_bytes);
             Ok::<u64, Error>(values.unwrap_or_default().into_iter().map(number).sum())
         };
-        Ok((count(HITS)?, count(LOST)? + self.malformed))
+        let lost = count(nd_usdt_count::ND_USDT_LOST)?;
+        Ok((count(nd_usdt_count::ND_USDT_HITS)?, lost + self.malformed))
     }
 }
 

@@ -1,0 +1,104 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Modules that build without the BPF side have numbers of their own. Those that the BPF side has,
+//! too, must be the same: otherwise this file does not compile.
+
+use std::mem::offset_of;
+
+use super::CELL_HEAD;
+use super::SLOT_BASIC;
+use super::SLOT_FINE;
+use super::SLOT_TRACE;
+use super::nd_cell;
+use super::nd_ctrl;
+use super::nd_failure;
+use super::nd_hist;
+use super::nd_host;
+use super::nd_key;
+use super::nd_slot;
+use super::nd_stack_sum;
+use super::nd_usdt_limit;
+use super::skel::types::nd_count;
+use super::skel::types::nd_hist_rule;
+use super::skel::types::nd_hook;
+use super::skel::types::nd_host_point;
+use super::skel::types::nd_lat_rule;
+use super::skel::types::nd_saw;
+use super::skel::types::nd_stages;
+use crate::host::spdk::probes::ARGS;
+use crate::model::counters::COUNTS;
+use crate::model::counters::Count;
+use crate::model::failures::TYPES;
+use crate::model::histogram;
+use crate::model::host::HOST_POINTS;
+use crate::model::host::HostPoint;
+use crate::model::milestone::ALL_POINTS;
+use crate::model::milestone::Milestone;
+use crate::model::milestone::NO_COMPLETE;
+use crate::model::milestone::NO_SETUP;
+use crate::model::nvme_latency;
+use crate::model::row::NSID_MASK;
+use crate::model::stage::StageSet;
+use crate::probe::catalog::CATALOG;
+
+/// Each number of Rust and the enumerator that it must equal.
+macro_rules! same {
+    ($($rust:expr => $enum:ident::$name:ident;)*) => {
+        $(const _: () = assert!($rust as u32 == $enum::$name.0, stringify!($name));)*
+    };
+}
+
+/// The bit of a point in a pattern.
+const fn bit(point: Milestone) -> u16 {
+    match point.pattern_bit() {
+        Some(bit) => bit,
+        None => 0,
+    }
+}
+
+same! {
+    bit(Milestone::Start) => nd_saw::ND_SAW_START;
+    bit(Milestone::SetupIn) => nd_saw::ND_SAW_SETUP_IN;
+    bit(Milestone::Issue) => nd_saw::ND_SAW_ISSUE;
+    bit(Milestone::Doorbell) => nd_saw::ND_SAW_DOORBELL;
+    bit(Milestone::Irq) => nd_saw::ND_SAW_IRQ;
+    bit(Milestone::Cqe) => nd_saw::ND_SAW_CQE;
+    bit(Milestone::End) => nd_saw::ND_SAW_END;
+    NO_SETUP => nd_saw::ND_NO_SETUP;
+    NO_COMPLETE => nd_saw::ND_NO_COMPLETE;
+    ALL_POINTS & !(NO_SETUP | NO_COMPLETE) => nd_saw::ND_SAW_ALL;
+    ALL_POINTS.count_ones() => nd_key::ND_KEY_PATTERN_BITS;
+    NSID_MASK => nd_key::ND_KEY_NSID_MASK;
+    StageSet::Total.histograms() => nd_stages::ND_STAGES_TOTAL;
+    StageSet::Basic.histograms() => nd_stages::ND_STAGES_BASIC;
+    StageSet::Fine.histograms() => nd_stages::ND_STAGES_FINE;
+    CATALOG.len() => nd_hook::ND_HOOK_MAX;
+    COUNTS.len() => nd_count::ND_COUNT_MAX;
+    Count::LateDoorbell => nd_count::ND_LATE_DOORBELL;
+    Count::EarlyIrq => nd_count::ND_EARLY_IRQ;
+    Count::Negative => nd_count::ND_NEGATIVE;
+    Count::FewerPoints => nd_count::ND_FEWER_POINTS;
+    TYPES => nd_failure::ND_FAIL_RETRIED;
+    histogram::SUB_BITS => nd_hist_rule::ND_HIST_SUB_BITS;
+    histogram::MAX_EXP => nd_hist_rule::ND_HIST_MAX_EXP;
+    histogram::BUCKETS => nd_hist_rule::ND_HIST_BUCKETS;
+    nvme_latency::DOUBLING => nd_lat_rule::ND_LAT_IN;
+    nvme_latency::BELOW => nd_lat_rule::ND_LAT_BELOW;
+    nvme_latency::ABOVE => nd_lat_rule::ND_LAT_ABOVE;
+    nvme_latency::SLOTS => nd_lat_rule::ND_LAT_SLOTS;
+    HostPoint::Fetch => nd_host_point::ND_HOST_FETCH;
+    HostPoint::BackendSubmit => nd_host_point::ND_HOST_BACKEND_SUBMIT;
+    HostPoint::BackendDone => nd_host_point::ND_HOST_BACKEND_DONE;
+    HostPoint::Post => nd_host_point::ND_HOST_POST;
+    HostPoint::Interrupt => nd_host_point::ND_HOST_INTERRUPT;
+    HOST_POINTS => nd_host_point::ND_HOST_POINTS;
+    ARGS => nd_usdt_limit::ND_USDT_ARGS;
+}
+
+const _: () = assert!(offset_of!(nd_cell, hist) == CELL_HEAD);
+const _: () = assert!(size_of::<nd_cell>() == CELL_HEAD + 9 * size_of::<nd_hist>());
+const _: () = assert!(offset_of!(nd_slot, setup_in_ns) == SLOT_BASIC);
+const _: () = assert!(offset_of!(nd_slot, asked) == SLOT_FINE);
+const _: () = assert!(size_of::<nd_slot>() == SLOT_TRACE);
+const _: () = assert!(size_of::<nd_stack_sum>() == size_of::<nd_hist>() + 8);
+const _: () = assert!(size_of::<nd_ctrl>() == 16);
+const _: () = assert!(size_of::<nd_host>() == 8 * (HOST_POINTS + 3) + 64 + 8);

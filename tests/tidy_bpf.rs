@@ -1,0 +1,66 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Rules for the headers that the BPF programs share with Rust (bpf/include/*abi.h, beside.h): build.rs
+//! makes Rust of their structs and enumerators, so no number is written a second time.
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    reason = "tests"
+)]
+
+use std::fs;
+use std::path::Path;
+
+/// Numbers that are no enumerators: BTF of clang 14 has none of 64 bits, and C none above `int`.
+const MACROS: [&str; 2] = ["ND_KEY_VALID", "ND_IDLE_TASK"];
+
+fn text_of(path: &str) -> String {
+    fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join(path)).unwrap()
+}
+
+/// The shared headers, by name, with their text.
+fn headers() -> Vec<(String, String)> {
+    let dir = Path::new(env!("CARGO_MANIFEST_DIR")).join("bpf/include");
+    let names = fs::read_dir(dir).unwrap();
+    let names = names.map(|entry| entry.unwrap().file_name().into_string().unwrap());
+    let mut found: Vec<_> = names
+        .filter(|name| name.ends_with("abi.h") || name == "beside.h")
+        .map(|name| (name.clone(), text_of(&format!("bpf/include/{name}"))))
+        .collect();
+    found.sort();
+    assert!(found.len() > 5, "{found:?}");
+    found
+}
+
+#[test]
+fn the_shared_headers_have_enumerators_instead_of_macros() {
+    for (file, text) in headers() {
+        for line in text.lines() {
+            let Some(rest) = line.strip_prefix("#define ") else {
+                continue;
+            };
+            let (name, value) = rest.split_once(char::is_whitespace).unwrap_or((rest, ""));
+            // an include guard, or a macro with arguments
+            let fine = value.is_empty() || name.contains('(') || MACROS.contains(&name);
+            assert!(
+                fine,
+                "{file}: Rust does not see {name}: make it an enumerator"
+            );
+        }
+    }
+}
+
+#[test]
+fn every_shared_enum_is_made_rust_of() {
+    let shared = text_of("bpf/abi.bpf.c");
+    for (file, text) in headers() {
+        for line in text.lines().filter(|line| line.ends_with('{')) {
+            let Some(name) = line.strip_prefix("enum ") else {
+                continue;
+            };
+            let name = name.trim_end_matches(" {");
+            let listed = shared.contains(&format!("SHARE(enum, {name});"));
+            assert!(listed, "{file}: bpf/abi.bpf.c does not list {name}");
+        }
+    }
+}
