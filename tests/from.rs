@@ -149,6 +149,26 @@ fn a_damaged_file_does_not_hide_the_others() {
     }
 }
 
+/// Each view that several recordings can have takes several. A picture shows one.
+#[test]
+fn diagnoses_are_shown_one_after_the_other() {
+    let alone = ["5.10", "6.12"].map(|k| run(&format!("diagnose --from {}.nvd", recording(k))));
+    let together = both("diagnose");
+    assert_eq!(together.code, Some(0), "{}", together.err);
+    let rest = together.out.lines().filter(|l| !l.starts_with("==> "));
+    let rest: Vec<&str> = rest.collect();
+    let of_each: Vec<&str> = alone.iter().flat_map(|ran| ran.out.lines()).collect();
+    assert_eq!(rest, of_each);
+    assert_eq!(together.out.lines().count(), rest.len() + 2);
+    let kinds = both("diagnose --json").out;
+    let kinds = kinds
+        .lines()
+        .map(|l| serde_json::from_str::<Value>(l).unwrap());
+    let kinds: Vec<Value> = kinds.map(|o| o["type"].clone()).collect();
+    assert_eq!(kinds, ["recording", "diagnosis", "recording", "diagnosis"]);
+    both("heatmap --svg /tmp/never.svg").refuses(2, "a heat map shows one recording");
+}
+
 #[test]
 fn a_pipe_can_be_one_of_several() {
     let [a, b] = ["5.10", "6.12"].map(|k| format!("{}.nvd", recording(k)));

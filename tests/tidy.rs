@@ -245,7 +245,7 @@ const PLACES: [(&str, &[&str]); 20] = [
     (
         "rustix",
         &[
-            "src/commands/exec.rs",
+            "src/commands/drive/exec.rs",
             "src/machine/types.rs",
             "src/machine/clock.rs",
             "src/machine/activity.rs",
@@ -260,7 +260,7 @@ const PLACES: [(&str, &[&str]); 20] = [
     ("ratatui", &["src/commands/top/"]),
     (
         "signal_hook",
-        &["src/commands/run.rs", "src/commands/top/screen.rs"],
+        &["src/commands/drive/turns.rs", "src/commands/top/screen.rs"],
     ),
 ];
 

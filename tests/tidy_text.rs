@@ -79,7 +79,7 @@ fn a_text_that_is_read_from_a_file_is_untrusted() {
 const RAW: [(&str, &str); 22] = [
     ("src/commands/diagnose.rs", "looks options up"),
     (
-        "src/commands/census.rs",
+        "src/commands/drive/census.rs",
         "compares with the grammar of the kernel",
     ),
     ("src/commands/inflight/access.rs", "compares a transport"),

@@ -34,10 +34,11 @@ pub struct DiagnoseArgs {
     #[arg(long)]
     pub check: bool,
 
-    /// Diagnose this recording (`record --stages=fine --context`) instead of this machine. Needs no root
-    #[arg(long, value_name = "FILE",
+    /// Diagnose recordings (`record --stages=fine --context`) instead of this machine, one after the
+    /// other. Needs no root
+    #[arg(long, value_name = "FILE", num_args = 1..,
           conflicts_with_all = ["duration", "attach", "btf", "test_ignore", "test_no_recovery"])]
-    pub from: Option<PathBuf>,
+    pub from: Vec<PathBuf>,
 
     #[command(flatten)]
     #[allow(missing_docs, reason = "BufferArgs says it")]

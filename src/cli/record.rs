@@ -106,8 +106,8 @@ pub struct RecordArgs {
 /// Reading a recording instead of tracing.
 #[derive(Clone, Debug, Default, clap::Args)]
 pub struct FromArgs {
-    /// Read a recording (see `record`) instead of tracing. Needs no root. `latency`, `trace`, `stacks`
-    /// and `pattern` read several, one after the other
+    /// Read a recording (see `record`) instead of tracing. Needs no root. Several are read one after
+    /// the other; a picture shows one
     #[arg(long, value_name = "FILE", num_args = 1..,
           conflicts_with_all = ["duration", "attach", "btf", "test_ignore", "test_no_recovery"])]
     pub from: Vec<PathBuf>,

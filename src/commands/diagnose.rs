@@ -4,17 +4,16 @@
 
 use std::io::BufWriter;
 use std::io::Write;
-use std::path::Path;
 use std::time::Duration;
 
+use anyhow::Context;
 use anyhow::Result;
 use nvme_deep::error::Kind;
 use nvme_deep::machine::System;
-use nvme_deep::model::activity::Activity;
-use nvme_deep::model::event::Event;
+use nvme_deep::machine::overview::Identity;
 use nvme_deep::model::logs::ControllerLogs;
 use nvme_deep::model::stage::StageSet;
-use nvme_deep::recording::MachineInfo;
+use nvme_deep::recording::RunInfo;
 use nvme_deep::render::diagnosis::DiagnosisView;
 use nvme_deep::render::diagnosis::Origin;
 use nvme_deep::render::theme::Theme;
@@ -30,61 +29,66 @@ use nvme_deep::report::inflight::AgeLimit;
 use nvme_deep::session::settings::Settings;
 
 use crate::cli::options::DiagnoseOptions;
+use crate::commands::drive::Consumer;
+use crate::commands::drive::End;
+use crate::commands::drive::Feed;
+use crate::commands::drive::Form;
+use crate::commands::drive::Input;
+use crate::commands::drive::Item;
+use crate::commands::drive::Live;
+use crate::commands::drive::drive;
+use crate::commands::drive::open_all;
+use crate::commands::drive::read;
+use crate::commands::drive::replay::Replay;
+use crate::commands::drive::say_own_share;
 use crate::commands::inflight::access::Access;
 use crate::commands::inflight::access::Scope;
-use crate::commands::names::Names;
-use crate::commands::replay::Replay;
-use crate::commands::run::say_own_share;
 use crate::commands::say;
 use crate::commands::say_ledger;
 use crate::commands::standard::stdout;
-use crate::commands::start::Ready;
-use crate::commands::start::until;
-use crate::commands::watch::Watched;
-use crate::commands::watch::Watcher;
-use crate::commands::watch::watch;
-use crate::commands::watch::watch_recording;
+use crate::commands::start::Preflight;
 use crate::exit::Failure;
 
 /// Collects the facts of a run.
 #[derive(Default)]
 struct Intake(Collector);
 
-impl Watcher for Intake {
-    fn begin(&mut self, _begin_ns: u64) {}
-
-    fn event(&mut self, event: &Event, names: &mut Names) {
-        // looks for a new namespace
-        names.of_command(event.what.id());
-        if let Some(news) = names.news() {
-            self.0.controllers(news);
+impl Consumer for Intake {
+    fn item(&mut self, item: Item<'_>, _feed: &mut Feed<'_>) -> Result<()> {
+        match item {
+            Item::Event(event) => self.0.event(event),
+            Item::Controllers(all) => self.0.controllers(&all),
+            Item::Activity(activity) => self.0.activity(activity),
+            Item::Machine(machine) => self.0.machine(*machine),
+            _ => {}
         }
-        self.0.event(event);
-    }
-
-    fn activity(&mut self, activity: Activity) {
-        self.0.activity(activity);
-    }
-
-    fn machine(&mut self, machine: MachineInfo) {
-        self.0.machine(machine);
+        Ok(())
     }
 }
 
 impl Intake {
-    fn finish(self, watched: &Watched, expectation: Expectation) -> Facts {
-        let covers = watched.took.saturating_sub(watched.dropped);
-        self.0
-            .finish(covers, Some(watched.ledger.accuracy()), expectation)
+    /// Of a recording.
+    fn of(info: &RunInfo, settings: &Settings) -> Self {
+        let mut intake = Self::default();
+        let recorded = [info.filter.raw(), &info.chosen_by()];
+        for options in recorded.into_iter().chain([&*settings.filter.text()]) {
+            intake.0.selected_by(options);
+        }
+        intake.0.observed(info.stage_set);
+        intake
+    }
+
+    fn finish(self, end: &End<'_>, expectation: Expectation) -> Facts {
+        let accuracy = Some(end.ledger.accuracy());
+        let mut facts = self.0.finish(end.covers, accuracy, expectation);
+        facts.is_whole = end.is_whole;
+        facts
     }
 }
 
-/// Opens a recording, and says which part of it is read.
-fn open(path: &Path, settings: &Settings) -> Result<Replay> {
-    let mut replay = Replay::open(path, settings)?;
+/// Refuses a recording that no diagnosis can be made of.
+fn require(replay: &Replay) -> Result<()> {
     replay.require_pairs()?;
-    replay.say_choice();
-    replay.show_progress();
     if replay.info().stage_set == StageSet::Total {
         let text = format!(
             "{} has no stages, which a diagnosis needs: record with `record --stages=fine --context`",
@@ -92,26 +96,7 @@ fn open(path: &Path, settings: &Settings) -> Result<Replay> {
         );
         return Err(Failure::error(Kind::Usage, text));
     }
-    Ok(replay)
-}
-
-/// Reads a recording to its end. The result is an error if the file has no end.
-fn read(
-    replay: Replay,
-    settings: &Settings,
-    expectation: Expectation,
-) -> Result<(Facts, Result<()>)> {
-    let mut intake = Intake::default();
-    let info = replay.info();
-    let recorded = [info.filter.raw(), &info.chosen_by()];
-    for options in recorded.into_iter().chain([&*settings.filter.text()]) {
-        intake.0.selected_by(options);
-    }
-    intake.0.observed(info.stage_set);
-    let watched = watch_recording(replay, settings, &mut intake)?;
-    let mut facts = intake.finish(&watched, expectation);
-    facts.is_whole = watched.verdict.is_ok();
-    Ok((facts, watched.verdict))
+    Ok(())
 }
 
 /// What commands should take.
@@ -124,8 +109,14 @@ fn expectation(options: &DiagnoseOptions) -> Result<Expectation> {
         return Ok(Expectation::None);
     };
     let settings = Settings::of(StageSet::Total);
-    let (facts, ended) = read(open(path, &settings)?, &settings, Expectation::None)?;
-    ended?;
+    let mut replay = Replay::open(path, &settings)?;
+    require(&replay)?;
+    replay.say_choice();
+    replay.show_progress();
+    let mut intake = Intake::of(replay.info(), &settings);
+    let end = read(&mut replay, &mut intake)?;
+    let facts = intake.finish(&end, Expectation::None);
+    replay.check_complete()?;
     let medians = facts.strata.iter().map(|s| (s.stratum, s.p50_ns));
     Ok(Expectation::Baseline(medians.collect()))
 }
@@ -170,24 +161,6 @@ fn verdict(options: &DiagnoseOptions, diagnosis: &Diagnosis) -> Result<()> {
     }
 }
 
-/// Diagnoses a recording.
-fn replay(options: &DiagnoseOptions, path: &Path, expectation: Expectation) -> Result<()> {
-    let mut settings = options.settings.clone();
-    // basic stages suffice for some rules
-    settings.stage_set = StageSet::Total;
-    let replay = open(path, &settings)?;
-    let (info, file) = (replay.info().clone(), replay.path().to_owned());
-    let (facts, ended) = read(replay, &settings, expectation)?;
-    let origin = Origin {
-        file: Some(&file),
-        kernel: info.kernel.as_ref(),
-        machine: info.machine.as_ref(),
-    };
-    let diagnosis = show(options, origin, &facts)?;
-    ended?;
-    verdict(options, &diagnosis)
-}
-
 /// The commands that are stuck now, also those from before the run. Without the types of the driver's
 /// queues there are none, and a message says so.
 fn stuck(settings: &Settings) -> Vec<Stuck> {
@@ -222,37 +195,113 @@ fn logs(settings: &Settings) -> Vec<ControllerLogs> {
     read.collect()
 }
 
-/// Diagnoses this machine.
-fn observe(options: &DiagnoseOptions, expectation: Expectation) -> Result<()> {
-    let ready = Ready::look(&options.settings)?;
-    let identity = ready.system.identity();
-    let mut intake = Intake::default();
-    intake.machine(ready.system.info(options.log));
-    intake.0.selected_by(&options.settings.filter.text());
-    intake.0.observed(StageSet::Fine);
-    let before = options.log.then(|| logs(&options.settings));
-    let duration = Some(options.duration);
-    let watched = watch(ready, &options.settings, until(true), duration, &mut intake)?;
-    intake.0.in_flight(stuck(&options.settings));
-    if let Some(before) = before {
+/// Diagnoses a run.
+struct Diagnosing<'o> {
+    options: &'o DiagnoseOptions,
+    expectation: Expectation,
+    intake: Intake,
+    /// Of this machine.
+    live: Option<Observed>,
+}
+
+/// What was read of this machine before the run.
+struct Observed {
+    identity: Identity,
+    logs: Option<Vec<ControllerLogs>>,
+}
+
+impl Observed {
+    /// What is read of this machine after the run.
+    fn finish(&self, options: &DiagnoseOptions, collector: &mut Collector) {
+        collector.in_flight(stuck(&options.settings));
+        let Some(before) = &self.logs else {
+            return;
+        };
         let after = logs(&options.settings).into_iter();
         let both = after.filter_map(|last| {
             let first = before.iter().find(|b| b.instance == last.instance)?;
             Some((*first, last))
         });
-        intake.0.logs(both.collect());
+        collector.logs(both.collect());
     }
-    let facts = intake.finish(&watched, expectation);
-    let origin = Origin {
-        file: None,
-        kernel: identity.kernel.as_ref(),
-        machine: Some(&identity.hypervisor),
+}
+
+impl Consumer for Diagnosing<'_> {
+    fn item(&mut self, item: Item<'_>, feed: &mut Feed<'_>) -> Result<()> {
+        match item {
+            // it has been read, with more than a recording has
+            Item::Machine(_) if self.live.is_some() => Ok(()),
+            other => self.intake.item(other, feed),
+        }
+    }
+
+    fn finish(mut self, end: End<'_>) -> Result<Result<()>> {
+        let options = self.options;
+        if let Some(live) = &self.live {
+            live.finish(options, &mut self.intake.0);
+        }
+        let facts = self.intake.finish(&end, self.expectation);
+        let recorded = end.recording.map(|replay| (replay.path(), replay.info()));
+        let live = self.live.as_ref().map(|live| &live.identity);
+        let kernel = recorded.and_then(|(_, info)| info.kernel.as_ref());
+        let machine = recorded.and_then(|(_, info)| info.machine.as_ref());
+        let origin = Origin {
+            file: recorded.map(|(path, _)| path),
+            kernel: kernel.or_else(|| live?.kernel.as_ref()),
+            machine: machine.or_else(|| live.map(|l| &l.hypervisor)),
+        };
+        let diagnosis = show(options, origin, &facts)?;
+        if end.session.is_some() {
+            say_own_share(&end.ledger);
+            say_ledger(&end.ledger, options.verbose);
+        }
+        Ok(verdict(options, &diagnosis))
+    }
+}
+
+/// Diagnoses recordings.
+fn recorded(options: &DiagnoseOptions, expectation: &Expectation) -> Result<()> {
+    let mut settings = options.settings.clone();
+    // basic stages suffice for some rules
+    settings.stage_set = StageSet::Total;
+    let replays = open_all(&options.from, &settings, &require)?;
+    let form = Form {
+        json: options.json,
+        color: options.color,
+        ledger_apart: false,
     };
-    let diagnosis = show(options, origin, &facts)?;
-    say_own_share(&watched.ledger);
-    say_ledger(&watched.ledger, options.verbose);
-    watched.verdict?;
-    verdict(options, &diagnosis)
+    drive(Input::recordings(replays, form, true), &mut |start| {
+        let replay = start.recording.context("a recording")?;
+        replay.say_choice();
+        Ok(Diagnosing {
+            options,
+            expectation: expectation.clone(),
+            intake: Intake::of(replay.info(), &settings),
+            live: None,
+        })
+    })
+}
+
+/// Diagnoses this machine.
+fn observe(options: &DiagnoseOptions, expectation: Expectation) -> Result<()> {
+    let settings = &options.settings;
+    let ready = Preflight::check(settings)?;
+    let mut intake = Intake::default();
+    intake.0.machine(ready.system.info(options.log));
+    intake.0.selected_by(&settings.filter.text());
+    intake.0.observed(StageSet::Fine);
+    let live = Observed {
+        identity: ready.system.identity(),
+        logs: options.log.then(|| logs(settings)),
+    };
+    let mut consumer = Some(Diagnosing {
+        options,
+        expectation,
+        intake,
+        live: Some(live),
+    });
+    let input = Input::live(Live::new(ready, settings, Some(options.duration)));
+    drive(input, &mut |_| consumer.take().context("one run"))
 }
 
 /// Runs the command to its end.
@@ -261,8 +310,9 @@ fn observe(options: &DiagnoseOptions, expectation: Expectation) -> Result<()> {
 /// One sentence each, with the exit code of its kind.
 pub fn run(options: &DiagnoseOptions) -> Result<()> {
     let expectation = expectation(options)?;
-    match &options.from {
-        Some(path) => replay(options, path, expectation),
-        None => observe(options, expectation),
+    if options.from.is_empty() {
+        observe(options, expectation)
+    } else {
+        recorded(options, &expectation)
     }
 }

@@ -26,9 +26,9 @@ use nvme_deep::report::diff::compare;
 use nvme_deep::session::settings::Settings;
 
 use crate::cli::options::DiffOptions;
-use crate::commands::replay::Replay;
+use crate::commands::drive::open_all;
+use crate::commands::drive::replay::Replay;
 use crate::commands::say;
-use crate::commands::several::open_all;
 use crate::commands::standard::stdout;
 use crate::exit::Failure;
 
@@ -188,7 +188,7 @@ fn ended(a: &[Replay], b: &[Replay]) -> Result<()> {
     let mut damaged: Vec<_> = a
         .iter()
         .chain(b)
-        .filter_map(|r| r.verdict().err())
+        .filter_map(|r| r.check_complete().err())
         .collect();
     let last = damaged.pop();
     damaged.iter().for_each(|error| say(&error.to_string()));

@@ -32,13 +32,13 @@ use nvme_deep::units::size_text;
 
 use crate::cli::export::FormatArg;
 use crate::cli::options::ExportOptions;
-use crate::commands::names::Names;
+use crate::commands::drive::Names;
+use crate::commands::drive::open_all;
+use crate::commands::drive::replay::Replay;
 use crate::commands::outfile::OutFile;
 use crate::commands::outfile::Rules;
-use crate::commands::replay::Replay;
 use crate::commands::say;
 use crate::commands::say_ledger;
-use crate::commands::several::open_all;
 
 /// What was exported.
 #[derive(Default)]
@@ -232,7 +232,7 @@ pub fn add(
         trace.show(&shown, unselected);
     }
     sink.end(shows.as_ref(), at).map_err(failed)?;
-    Ok((ledger, ended.and(replay.verdict())))
+    Ok((ledger, ended.and(replay.check_complete())))
 }
 
 /// Reports what was written.

@@ -1,54 +1,52 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The `heatmap` command: commands over time, by latency, LBA, size or depth, as a picture.
 
+use std::mem::replace;
 use std::path::Path;
 use std::time::Duration;
 
+use anyhow::Context;
 use anyhow::Result;
 use nvme_deep::error::Kind;
-use nvme_deep::model::event::Event;
 use nvme_deep::model::untrusted::Untrusted;
 use nvme_deep::model::untrusted::file_name;
 use nvme_deep::render::heatmap::Caption;
 use nvme_deep::render::heatmap::SIZE;
 use nvme_deep::render::heatmap::draw;
 use nvme_deep::render::heatmap::title;
+use nvme_deep::render::picture::Canvas;
 use nvme_deep::report::heatmap::HeatMap;
 use nvme_deep::report::heatmap::Plot;
 use nvme_deep::report::heatmap::Quantity;
 use nvme_deep::report::submissions::Submissions;
 
 use crate::cli::options::HeatmapOptions;
-use crate::commands::names::Names;
+use crate::commands::drive::Consumer;
+use crate::commands::drive::End;
+use crate::commands::drive::Feed;
+use crate::commands::drive::Form;
+use crate::commands::drive::Input;
+use crate::commands::drive::Item;
+use crate::commands::drive::Live;
+use crate::commands::drive::drive;
+use crate::commands::drive::replay::Replay;
+use crate::commands::drive::submissions_of;
 use crate::commands::picture::Picture;
-use crate::commands::replay::Replay;
 use crate::commands::say_ledger;
-use crate::commands::start::Ready;
-use crate::commands::start::until;
-use crate::commands::watch::Watched;
-use crate::commands::watch::Watcher;
-use crate::commands::watch::submissions_of;
-use crate::commands::watch::watch;
-use crate::commands::watch::watch_recording;
+use crate::commands::start::Preflight;
 use crate::exit::Failure;
 
-/// Adds events to a plot.
-struct Painter {
+/// Paints the events of a run.
+struct Painter<'o> {
+    options: &'o HeatmapOptions,
     plot: Plot,
     begin_ns: u64,
     /// For the depth.
     submissions: Option<Submissions>,
+    picture: Picture,
 }
 
-impl Painter {
-    fn new(quantity: Quantity, submissions: Option<Submissions>) -> Self {
-        Self {
-            plot: Plot::new(quantity, 0),
-            begin_ns: 0,
-            submissions,
-        }
-    }
-
+impl Painter<'_> {
     fn submit(&mut self, now_ns: u64) {
         let Self {
             plot, submissions, ..
@@ -60,32 +58,31 @@ impl Painter {
         }
     }
 
-    /// The picture of this run.
-    fn finish(mut self, watched: &Watched) -> (HeatMap, u64) {
+    /// The map of this run, and the number of commands that are not in it.
+    fn map(&mut self, end: &End<'_>) -> (HeatMap, u64) {
         self.submit(u64::MAX);
         let after = |time: Duration| {
             let ns = u64::try_from(time.as_nanos()).unwrap_or(u64::MAX);
             self.begin_ns.saturating_add(ns)
         };
         // also the time without commands
-        let last = watched.took.saturating_sub(Duration::from_nanos(1));
-        let ends = (after(watched.dropped), after(last));
+        let last = end.took.saturating_sub(Duration::from_nanos(1));
+        let ends = (after(end.dropped()), after(last));
         self.plot.cover(ends.0);
         self.plot.cover(ends.1);
-        let unknown = self.submissions.map_or(0, |s| s.unknown());
+        let unknown = self.submissions.as_ref().map_or(0, Submissions::unknown);
         let left_out = self.plot.left_out() + unknown;
-        (self.plot.finish(), left_out)
+        let plot = replace(&mut self.plot, Plot::new(self.options.quantity, 0));
+        (plot.finish(), left_out)
     }
 }
 
-impl Watcher for Painter {
-    fn begin(&mut self, begin_ns: u64) {
-        self.begin_ns = begin_ns;
-        self.plot.begin(begin_ns);
-    }
-
-    fn event(&mut self, event: &Event, names: &mut Names) {
-        let (_, set) = names.of_command(event.what.id());
+impl Consumer for Painter<'_> {
+    fn item(&mut self, item: Item<'_>, feed: &mut Feed<'_>) -> Result<()> {
+        let Item::Event(event) = item else {
+            return Ok(());
+        };
+        let (_, set) = feed.names.of_command(event.what.id());
         match &mut self.submissions {
             Some(submissions) => {
                 submissions.add(event, set);
@@ -93,38 +90,41 @@ impl Watcher for Painter {
             }
             None => self.plot.event(event, set),
         }
+        Ok(())
+    }
+
+    fn finish(mut self, end: End<'_>) -> Result<Result<()>> {
+        let options = self.options;
+        let (map, left_out) = self.map(&end);
+        if map.cells.is_empty() {
+            return Ok(Err(nothing(options, left_out, end.unmatched)));
+        }
+        let caption = Caption {
+            subject: subject(options),
+            quantity: options.quantity,
+            left_out,
+        };
+        let name = title(&options.quantity);
+        let mut what = format!("{} commands", map.commands());
+        if left_out > 0 {
+            what += &format!("; {left_out} {}, left out", options.quantity.missing());
+        }
+        let draw = |canvas: &mut dyn Canvas| draw(&map, &caption, canvas);
+        self.picture.write(SIZE, &name, &what, draw)?;
+        say_ledger(&end.ledger, options.settings.attaching.verbose > 0);
+        Ok(Ok(()))
     }
 }
 
-fn of_recording(options: &HeatmapOptions, path: &Path) -> Result<(Painter, Watched)> {
+/// Opens the recording.
+fn open(options: &HeatmapOptions, path: &Path) -> Result<Replay> {
     let settings = &options.settings;
     let mut replay = Replay::open_by(path, settings, "--stage")?;
-    replay.show_progress();
-    let depth = options.quantity == Quantity::Depth;
-    if !depth || settings.filter.needs_submission() {
+    if options.quantity != Quantity::Depth || settings.filter.needs_submission() {
         replay.require_pairs()?;
     }
-    replay.say_choice();
     replay.leave_unmatched();
-    let order = depth.then(|| submissions_of(path, settings)).transpose()?;
-    let mut painter = Painter::new(options.quantity, order);
-    let watched = watch_recording(replay, settings, &mut painter)?;
-    Ok((painter, watched))
-}
-
-fn live(options: &HeatmapOptions, ready: Ready) -> Result<(Painter, Watched)> {
-    let depth = options.quantity == Quantity::Depth;
-    let order = depth.then(Submissions::of_events);
-    let mut painter = Painter::new(options.quantity, order);
-    let until = until(options.duration.is_some());
-    let watched = watch(
-        ready,
-        &options.settings,
-        until,
-        options.duration,
-        &mut painter,
-    )?;
-    Ok((painter, watched))
+    Ok(replay)
 }
 
 /// Runs the command to its end.
@@ -132,40 +132,36 @@ fn live(options: &HeatmapOptions, ready: Ready) -> Result<(Painter, Watched)> {
 /// # Errors
 /// One sentence each, with the exit code of its kind. Nothing stays attached.
 pub fn run(options: &HeatmapOptions) -> Result<()> {
+    let settings = &options.settings;
     let inputs = options.from.as_slice();
-    let (picture, (painter, watched)) = match &options.from {
+    let input = match &options.from {
         Some(path) => {
-            // a recording that cannot be read is reported first
-            Replay::open_by(path, &options.settings, "--stage")?;
-            let picture = Picture::create(&options.picture, inputs)?;
-            (picture, of_recording(options, path)?)
+            let form = Form::default();
+            Input::recordings(vec![open(options, path)?], form, true)
         }
         None => {
-            let ready = Ready::look(&options.settings)?;
-            let picture = Picture::create(&options.picture, inputs)?;
-            (picture, live(options, ready)?)
+            let ready = Preflight::check(settings)?;
+            Input::live(Live::new(ready, settings, options.duration))
         }
     };
-    let (map, left_out) = painter.finish(&watched);
-    if map.cells.is_empty() {
-        let why = watched.unmatched;
-        return watched
-            .verdict
-            .and_then(|()| Err(nothing(options, left_out, why)));
-    }
-    let caption = Caption {
-        subject: subject(options),
-        quantity: options.quantity,
-        left_out,
-    };
-    let name = title(&options.quantity);
-    let mut what = format!("{} commands", map.commands());
-    if left_out > 0 {
-        what += &format!("; {left_out} {}, left out", options.quantity.missing());
-    }
-    picture.write(SIZE, &name, &what, |canvas| draw(&map, &caption, canvas))?;
-    say_ledger(&watched.ledger, options.settings.attaching.verbose > 0);
-    watched.verdict
+    // what cannot be read or traced is reported first
+    let mut picture = Some(Picture::create(&options.picture, inputs)?);
+    drive(input, &mut |start| {
+        let mut submissions = None;
+        if options.quantity == Quantity::Depth {
+            submissions = Some(submissions_of(start, settings)?);
+        }
+        start.recording.into_iter().for_each(Replay::say_choice);
+        let mut plot = Plot::new(options.quantity, 0);
+        plot.begin(start.begin_ns);
+        Ok(Painter {
+            options,
+            plot,
+            begin_ns: start.begin_ns,
+            submissions,
+            picture: picture.take().context("one picture shows one run")?,
+        })
+    })
 }
 
 /// The filters, and the name of the recording.

@@ -3,50 +3,55 @@
 
 use std::io::BufWriter;
 use std::io::Write;
+use std::mem::take;
 use std::time::Duration;
 
 use anyhow::Result;
+use anyhow::bail;
+use nvme_deep::model::event::Event;
 use nvme_deep::model::milestone::Milestone;
-use nvme_deep::model::run::Scan;
 use nvme_deep::model::snapshot::Snapshot;
 use nvme_deep::model::stage::StageSet;
 use nvme_deep::model::stratum::BlockSizes;
 use nvme_deep::recording::ControllerInfo;
-use nvme_deep::recording::Item;
 use nvme_deep::render::ReportSink;
 use nvme_deep::render::json::JsonView;
 use nvme_deep::render::text::TextView;
 use nvme_deep::render::theme::Theme;
+use nvme_deep::render::trace::Clock;
+use nvme_deep::render::trace::Context;
+use nvme_deep::render::trace::EventSink;
+use nvme_deep::render::trace::TraceJson;
 use nvme_deep::report::idle::Idle;
 use nvme_deep::report::idle::times;
 use nvme_deep::report::latency::Report;
 use nvme_deep::report::latency::rows;
-use nvme_deep::report::ledger::EventClass;
 use nvme_deep::report::ledger::Ledger;
 use nvme_deep::report::recount::Recount;
 use nvme_deep::session::settings::Settings;
 use nvme_deep::source::Source;
 
 use crate::cli::options::LatencyOptions;
-use crate::commands::exec::Program;
-use crate::commands::exec::until_end;
-use crate::commands::replay::Replay;
-use crate::commands::replay::count;
-use crate::commands::run::Run;
-use crate::commands::run::Turn;
-use crate::commands::run::Watchdog;
-use crate::commands::run::check_fit;
+use crate::commands::drive::Consumer;
+use crate::commands::drive::End;
+use crate::commands::drive::Feed;
+use crate::commands::drive::Form;
+use crate::commands::drive::Input;
+use crate::commands::drive::Item;
+use crate::commands::drive::Live;
+use crate::commands::drive::Moment;
+use crate::commands::drive::Reader;
+use crate::commands::drive::Start;
+use crate::commands::drive::Turn;
+use crate::commands::drive::drive;
+use crate::commands::drive::ledger_of;
+use crate::commands::drive::open_all;
+use crate::commands::drive::replay::Replay;
+use crate::commands::drive::replay::count;
 use crate::commands::say;
-use crate::commands::several::Ended;
-use crate::commands::several::Form;
-use crate::commands::several::open_all;
-use crate::commands::several::show_each;
-use crate::commands::single::SingleCommands;
+use crate::commands::standard::Stdout;
 use crate::commands::standard::stdout;
-use crate::commands::start::Ready;
-
-/// Interval between reads of the event ring.
-const DRAIN: Duration = Duration::from_millis(20);
+use crate::commands::start::Preflight;
 
 /// The reports of a run.
 struct Reports<'o> {
@@ -165,26 +170,13 @@ impl<'o> Reports<'o> {
     /// Writes the final report.
     fn last(
         &self,
-        at: Duration,
+        (at, covers): (Duration, Duration),
         now: &Snapshot,
         ledger: Ledger,
         out: &mut dyn Write,
     ) -> Result<()> {
-        self.write((at, at), now, ledger, true, out)
+        self.write((at, covers), now, ledger, true, out)
     }
-}
-
-/// The ledger of a session with histograms. `scan`: the slots, after the end of the session.
-///
-/// # Errors
-/// If the types do not fit the kernel.
-pub fn ledger_of(source: &dyn Source, now: &Snapshot, scan: Option<Scan>) -> Result<Ledger> {
-    check_fit(&now.counters)?;
-    let plan = source.plan();
-    let ledger = Ledger::new(plan, &now.counters, &now.misses, now.commands(), scan);
-    Ok(ledger
-        .with_unmeasured(now.unmeasured())
-        .with_cost(plan, source.run_times().as_ref()))
 }
 
 /// Writes a report during a session.
@@ -199,98 +191,173 @@ fn interim_of(
     reports.interim(at, &now, ledger, out)
 }
 
-/// Writes the final report of a session.
-fn last_of(
-    reports: &Reports<'_>,
-    source: &dyn Source,
-    at: Duration,
-    out: &mut dyn Write,
-) -> Result<()> {
-    let now = source.snapshot()?;
-    let scan = source.scan()?;
-    let ledger = ledger_of(source, &now, Some(scan))?;
-    reports.last(at, &now, ledger, out)
+/// Counts the commands of a run, and reports them.
+struct Counting<'o> {
+    reports: Reports<'o>,
+    out: BufWriter<Stdout>,
+    /// `--commands`: each finished command as an object of its own, beside the reports. The events and
+    /// their JSON are those of `trace --pair`.
+    single: Option<TraceJson>,
+    /// `None`: a session, which counts by itself.
+    recorded: Option<Recorded>,
 }
 
-/// Runs the command to its end.
-///
-/// # Errors
-/// One sentence each, with the exit code of its kind. Nothing stays attached.
-pub fn run(options: &LatencyOptions) -> Result<()> {
-    if options.from.is_empty() {
-        return live(options);
-    }
-    let replays = open_all(&options.from, &options.settings, &Replay::require_pairs)?;
-    let form = Form {
-        json: options.json,
-        color: options.color,
-        ledger_apart: false,
-    };
-    show_each(replays, &form, &mut |replay| replayed(options, replay))
+/// What was counted of a recording.
+struct Recorded {
+    path: String,
+    begin_ns: u64,
+    recount: Recount,
+    now: Snapshot,
+    /// The last one. A recording begins with one, and has a new one every second.
+    ledger: Option<Ledger>,
+    is_first: bool,
 }
 
-/// Reports on a recording.
-fn replayed(options: &LatencyOptions, mut replay: Replay) -> Result<Ended> {
-    let settings = &options.settings;
-    replay.say_choice();
-    if options.schedule.interval.is_none() {
-        replay.show_progress();
+impl Recorded {
+    fn new(replay: &Replay, settings: &Settings) -> Self {
+        Self {
+            path: replay.path().to_string(),
+            begin_ns: replay.info().begin_ns,
+            recount: Recount {
+                stage_set: settings.stage_set,
+                lat: settings.lat,
+                split_size: settings.split_size,
+                block_sizes: BlockSizes::default(),
+            },
+            now: Snapshot::default(),
+            ledger: None,
+            is_first: true,
+        }
     }
-    let begin_ns = replay.info().begin_ns;
-    let mut recount = Recount {
-        stage_set: settings.stage_set,
-        lat: settings.lat,
-        split_size: settings.split_size,
-        block_sizes: BlockSizes::default(),
-    };
-    let (mut now, mut reports) = (Snapshot::default(), Reports::new(options));
-    let mut out = BufWriter::new(stdout());
-    let mut done = Ok(());
-    let mut more = true;
-    while more && done.is_ok() {
-        // a recording begins with a ledger, and has a new one every second
-        let ledger = reports.next().and_then(|_| replay.ledger());
-        let ledger = ledger.map(|ledger| with_span(ledger, settings.stage_set));
-        let (begins_late, mut later) = (replay.begins_late(), replay.later());
-        let read = replay.next(&mut |item| match item {
+}
+
+impl<'o> Counting<'o> {
+    fn new(options: &'o LatencyOptions, start: &Start<'_>) -> Self {
+        let settings = &options.settings;
+        let stages = (settings.stage_set != StageSet::Total).then_some(settings.stage_set);
+        let commands = settings.trace.is_some() && start.session.is_some();
+        Self {
+            reports: Reports::new(options),
+            out: BufWriter::new(stdout()),
+            single: commands.then(|| TraceJson::new(Clock::Mono, stages)),
+            recorded: start.recording.map(|replay| {
+                replay.say_choice();
+                Recorded::new(replay, settings)
+            }),
+        }
+    }
+
+    /// Writes the reports that are due before an event of a recording. `later`: commands since the last
+    /// ledger.
+    fn before(&mut self, event: &Event, later: u64) -> Result<()> {
+        let Some(recorded) = &mut self.recorded else {
+            return Ok(());
+        };
+        let at = Duration::from_nanos(event.at_ns.saturating_sub(recorded.begin_ns));
+        let Some(ledger) = &recorded.ledger else {
+            // without a ledger there is only the end to report
+            return Ok(());
+        };
+        if take(&mut recorded.is_first) && ledger.trace.as_ref().is_some_and(|t| t.events() > 0) {
+            // a ring dropped the events that were counted
+            self.reports.begin_at(at);
+        }
+        if self.reports.next().is_none_or(|due| due > at) {
+            return Ok(());
+        }
+        let ledger = ledger.clone().when_shown(later);
+        self.reports
+            .up_to(at, &recorded.now, &ledger, &mut self.out)
+    }
+
+    fn command(&mut self, event: &Event, feed: &mut Feed<'_>) -> Result<()> {
+        if let Some(recorded) = &mut self.recorded {
+            return count(&recorded.recount, event, &mut recorded.now);
+        }
+        let Some(sink) = &mut self.single else {
+            return Ok(());
+        };
+        let (disk, set) = feed.names.of_command(event.what.id());
+        let cx = Context {
+            disk,
+            set,
+            ..Context::default()
+        };
+        sink.event(event, &cx);
+        if sink.is_full() {
+            sink.take(|lines| self.out.write_all(lines))?;
+        }
+        Ok(())
+    }
+
+    /// Writes the commands that wait.
+    fn flush_commands(&mut self) -> Result<()> {
+        if let Some(sink) = &mut self.single {
+            sink.take(|lines| self.out.write_all(lines))?;
+            self.out.flush()?;
+        }
+        Ok(())
+    }
+}
+
+impl Consumer for Counting<'_> {
+    const SHOWS: bool = false;
+
+    fn item(&mut self, item: Item<'_>, feed: &mut Feed<'_>) -> Result<()> {
+        match item {
             Item::Event(event) => {
-                let at = Duration::from_nanos(event.at_ns.saturating_sub(begin_ns));
-                if begins_late && reports.begin.is_zero() {
-                    reports.begin_at(at);
-                }
-                // without a ledger there is only the end to report
-                let is_due = done.is_ok() && reports.next().is_some_and(|due| due <= at);
-                if let Some(ledger) = ledger.as_ref().filter(|_| is_due) {
-                    done = reports.up_to(at, &now, &ledger.clone().when_shown(later), &mut out);
-                }
-                later += u64::from(EventClass::of(&event.what) == EventClass::Command);
-                if done.is_ok() && settings.selects(event) {
-                    done = count(&recount, event, &mut now);
+                self.before(event, feed.later)?;
+                self.command(event, feed)?;
+            }
+            Item::Unselected(event) => self.before(event, feed.later)?,
+            Item::Undecodable => bail!("the ring has a record that can't be decoded"),
+            Item::Controllers(all) => {
+                if let Some(recorded) = &mut self.recorded {
+                    let sizes = all.iter().flat_map(ControllerInfo::block_sizes);
+                    recorded.recount.block_sizes.extend(sizes);
                 }
             }
-            Item::Controllers(all) => {
-                let sizes = all.iter().flat_map(ControllerInfo::block_sizes);
-                recount.block_sizes.extend(sizes);
+            Item::Ledger(_, ledger) => {
+                let ledger = with_span(ledger.clone(), self.reports.options.settings.stage_set);
+                if let Some(recorded) = &mut self.recorded {
+                    recorded.ledger = Some(ledger);
+                }
             }
             _ => {}
-        });
-        more = match read {
-            Ok(more) => more,
-            Err(error) => return Ok(error.into()),
-        };
+        }
+        Ok(())
     }
-    done?;
-    let (ledger, at) = match replay.end() {
-        Ok(end) => end,
-        Err(error) => return Ok(error.into()),
-    };
-    let ledger = with_span(ledger, settings.stage_set);
-    reports.write((at, replay.covers()), &now, ledger, true, &mut out)?;
-    let left_out = reports.idle.text();
-    left_out
-        .iter()
-        .for_each(|text| say(&format!("{}: {text}", replay.path())));
-    Ok(Ended::File(replay.verdict()))
+
+    fn wants_ledgers(&self) -> bool {
+        self.recorded.is_some() && self.reports.next().is_some()
+    }
+
+    fn tick(&mut self, moment: &Moment<'_>) -> Result<Turn> {
+        self.flush_commands()?;
+        let Some(session) = moment.session else {
+            return Ok(Turn::Items);
+        };
+        if self.reports.next().is_some_and(|due| moment.now >= due) {
+            interim_of(&mut self.reports, session, moment.now, &mut self.out)?;
+        }
+        Ok(self.reports.next().map_or(Turn::Items, Turn::Until))
+    }
+
+    fn finish(mut self, end: End<'_>) -> Result<Result<()>> {
+        self.flush_commands()?;
+        let (reports, out) = (&self.reports, &mut self.out);
+        let Some(recorded) = &self.recorded else {
+            reports.last((end.took, end.took), &end.sums, end.ledger, out)?;
+            return Ok(Ok(()));
+        };
+        let ledger = with_span(end.ledger, reports.options.settings.stage_set);
+        reports.last((end.took, end.covers), &recorded.now, ledger, out)?;
+        let left_out = reports.idle.text();
+        left_out
+            .iter()
+            .for_each(|text| say(&format!("{}: {text}", recorded.path)));
+        Ok(Ok(()))
+    }
 }
 
 /// A recorded ledger with the span of what is shown, which may be less than what was recorded.
@@ -303,54 +370,30 @@ fn with_span(mut ledger: Ledger, shown: StageSet) -> Ledger {
     ledger
 }
 
-fn live(options: &LatencyOptions) -> Result<()> {
-    let ready = Ready::look(&options.settings)?;
-    let end = options.schedule.end();
-    let has_end = end.is_some();
-    let until = if has_end || !options.exec.is_empty() {
-        until_end(&options.exec, has_end)
+/// Runs the command to its end.
+///
+/// # Errors
+/// One sentence each, with the exit code of its kind. Nothing stays attached.
+pub fn run(options: &LatencyOptions) -> Result<()> {
+    let settings = &options.settings;
+    let input = if options.from.is_empty() {
+        let ready = Preflight::check(settings)?;
+        Input::live(Live {
+            exec: &options.exec,
+            until: "; Ctrl-C for the final report",
+            reader: Reader::Stdout,
+            ..Live::new(ready, settings, options.schedule.end())
+        })
     } else {
-        "; Ctrl-C for the final report".into()
+        let replays = open_all(&options.from, settings, &Replay::require_pairs)?;
+        let form = Form {
+            json: options.json,
+            color: options.color,
+            ledger_apart: false,
+        };
+        Input::recordings(replays, form, options.schedule.interval.is_none())
     };
-    let mut session = ready.attach(&options.settings, &until, None)?;
-    let mut watchdog = Watchdog::of(&session, ready.system.clone());
-    let mut reports = Reports::new(options);
-    let mut single = match &options.settings.trace {
-        Some(_) => Some(SingleCommands::new(
-            session.events()?,
-            options.settings.stage_set,
-            ready.system.clone(),
-        )),
-        None => None,
-    };
-    let mut out = BufWriter::new(stdout());
-    let program = Program::start(&options.exec, &ready.waker)?;
-    let run = Run::begin(&ready.stop, end);
-    let ended = run.turns(&mut session, &mut watchdog, &mut |session, tick| {
-        let mut again = Duration::MAX;
-        if let Some(single) = &mut single {
-            if tick.rescanned {
-                single.may_look();
-            }
-            let more = single.drain(&mut out)?;
-            again = tick.now + if more { Duration::ZERO } else { DRAIN };
-        }
-        if reports.next().is_some_and(|t| tick.now >= t) {
-            interim_of(&mut reports, session, run.elapsed(), &mut out)?;
-        }
-        let next = reports.next().unwrap_or(Duration::MAX);
-        Ok(Turn::Until(again.min(next)))
-    });
-    let at = run.elapsed();
-    watchdog.last_look(&session)?;
-    session.end()?;
-    ended?;
-    if let Some(single) = &mut single {
-        single.finish(&mut out)?;
-    }
-    last_of(&reports, &session, at, &mut out)?;
-    watchdog.verdict()?;
-    program.end()
+    drive(input, &mut |start| Ok(Counting::new(options, start)))
 }
 
 #[cfg(test)]
@@ -402,7 +445,9 @@ mod tests {
         assert_eq!(reports.next(), Some(second));
         interim_of(&mut reports, &source, second, &mut out).unwrap();
         interim_of(&mut reports, &source, 2 * second, &mut out).unwrap();
-        last_of(&reports, &source, 3 * second, &mut out).unwrap();
+        let (now, at) = (source.snapshot().unwrap(), 3 * second);
+        let ledger = ledger_of(&source, &now, None).unwrap();
+        reports.last((at, at), &now, ledger, &mut out).unwrap();
         let lines = std::str::from_utf8(&out).unwrap().lines();
         let reports = lines.map(|line| serde_json::from_str::<Value>(line).unwrap());
         reports

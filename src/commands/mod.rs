@@ -1,13 +1,11 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The subcommands, one file or directory each. [`start`] attaches; [`run`] contains the loop.
+//! The subcommands, one file or directory each. [`start`] attaches; [`drive`] runs them all.
 
-mod census;
 pub mod diagnose;
 pub mod diff;
 pub mod dist;
 pub mod doctor;
-mod drops;
-mod exec;
+mod drive;
 pub mod export;
 #[cfg(test)]
 mod fixture;
@@ -17,7 +15,6 @@ pub mod inflight;
 mod input;
 pub mod join;
 pub mod latency;
-mod names;
 mod outfile;
 mod output;
 pub mod pattern;
@@ -26,18 +23,13 @@ mod privileges;
 mod progress;
 pub mod record;
 mod recording;
-mod replay;
-mod run;
 pub mod serve;
-mod several;
-mod single;
 pub mod stacks;
 pub mod standard;
 mod start;
 mod symbols;
 pub mod top;
 pub mod trace;
-mod watch;
 
 use std::io::Write;
 use std::io::stderr;

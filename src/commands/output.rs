@@ -87,8 +87,8 @@ impl Output {
     }
 
     /// The error of the write that failed.
-    pub fn into_error(self) -> Option<io::Error> {
-        self.failed
+    pub const fn take_error(&mut self) -> Option<io::Error> {
+        self.failed.take()
     }
 }
 
@@ -123,7 +123,7 @@ mod tests {
         assert_eq!(out.write(b"one\n  frame\ntwo\n"), 2);
         assert!(out.has_failed());
         assert_eq!(out.write(b"three\n"), 1);
-        assert_eq!(out.into_error().unwrap().kind(), ErrorKind::BrokenPipe);
+        assert_eq!(out.take_error().unwrap().kind(), ErrorKind::BrokenPipe);
     }
 
     #[test]
@@ -147,6 +147,6 @@ mod tests {
         };
         let mut out = Output::to(full);
         assert_eq!(out.write(b"one\ntwo\n"), 2);
-        assert_eq!(out.into_error().unwrap().kind(), ErrorKind::StorageFull);
+        assert_eq!(out.take_error().unwrap().kind(), ErrorKind::StorageFull);
     }
 }

@@ -3,14 +3,11 @@
 
 use std::io::BufWriter;
 use std::io::Write;
-use std::mem::replace;
-use std::mem::take;
 use std::time::Duration;
 
 use anyhow::Result;
 use nvme_deep::error::Kind;
 use nvme_deep::model::event::CommandId;
-use nvme_deep::model::event::Event;
 use nvme_deep::render::pattern::PatternReport;
 use nvme_deep::render::pattern::draw;
 use nvme_deep::render::pattern::json;
@@ -26,23 +23,26 @@ use nvme_deep::report::pattern::Patterns;
 use nvme_deep::report::submissions::Submissions;
 
 use crate::cli::options::PatternOptions;
-use crate::commands::names::Names;
+use crate::commands::drive::Consumer;
+use crate::commands::drive::End;
+use crate::commands::drive::Feed;
+use crate::commands::drive::Form;
+use crate::commands::drive::Input;
+use crate::commands::drive::Item;
+use crate::commands::drive::Live;
+use crate::commands::drive::Moment;
+use crate::commands::drive::Names;
+use crate::commands::drive::Start;
+use crate::commands::drive::Turn;
+use crate::commands::drive::drive;
+use crate::commands::drive::open_all;
+use crate::commands::drive::replay::Replay;
+use crate::commands::drive::submissions_of;
 use crate::commands::picture::Picture;
-use crate::commands::replay::Replay;
 use crate::commands::say;
 use crate::commands::say_ledger;
-use crate::commands::several::Ended;
-use crate::commands::several::Form;
-use crate::commands::several::open_all;
-use crate::commands::several::show_each;
 use crate::commands::standard::stdout;
-use crate::commands::start::Ready;
-use crate::commands::start::until;
-use crate::commands::watch::Watched;
-use crate::commands::watch::Watcher;
-use crate::commands::watch::submissions_of;
-use crate::commands::watch::watch;
-use crate::commands::watch::watch_recording;
+use crate::commands::start::Preflight;
 use crate::exit::Failure;
 
 /// Sums the submissions of a run up, and writes reports.
@@ -52,14 +52,14 @@ struct Reporter<'o> {
     patterns: Patterns,
     /// CLOCK_MONOTONIC nanoseconds.
     begin_ns: u64,
+    is_recorded: bool,
     /// Time and counts of the last report.
     past: (Duration, Past),
     reports: u64,
     idle: Idle,
     /// For reports on a recording.
     ledger: Option<Ledger>,
-    /// An error of the output.
-    written: Result<()>,
+    picture: Option<Picture>,
 }
 
 fn disk_of(names: &mut Names, id: &CommandId) -> Disk {
@@ -70,39 +70,46 @@ fn disk_of(names: &mut Names, id: &CommandId) -> Disk {
 }
 
 impl<'o> Reporter<'o> {
-    fn new(options: &'o PatternOptions, submissions: Submissions) -> Self {
+    fn new(
+        options: &'o PatternOptions,
+        submissions: Submissions,
+        start: &Start<'_>,
+        picture: Option<Picture>,
+    ) -> Self {
         Self {
             options,
             submissions,
             patterns: Patterns::default(),
-            begin_ns: 0,
+            begin_ns: start.begin_ns,
+            is_recorded: start.recording.is_some(),
             past: <_>::default(),
             reports: 0,
             idle: Idle::default(),
             ledger: None,
-            written: Ok(()),
+            picture,
         }
     }
 
     /// Sums up the submissions that none can precede.
-    fn take(&mut self, now_ns: u64, names: &mut Names) {
+    fn take(&mut self, now_ns: u64, names: &mut Names) -> Result<()> {
         while let Some((submitted, depth)) = self.submissions.next(now_ns) {
             let at = Duration::from_nanos(submitted.at_ns.saturating_sub(self.begin_ns));
-            self.up_to(at);
+            self.up_to(at)?;
             self.patterns
                 .add(&submitted, depth, || disk_of(names, &submitted.id));
         }
+        Ok(())
     }
 
     /// Writes the reports of a recording that are due before a submission, but not those of a long time
     /// without one.
-    fn up_to(&mut self, at: Duration) {
+    fn up_to(&mut self, at: Duration) -> Result<()> {
         let mut is_first = true;
-        while let Some((due, ledger)) = self.due().filter(|due| *due <= at).zip(self.ledger()) {
-            let written = self.interim(due, ledger);
-            if self.written.is_ok() {
-                self.written = written;
-            }
+        while let Some(due) = self.due().filter(|due| *due <= at) {
+            let Some(ledger) = self.ledger.clone() else {
+                break;
+            };
+            self.interim(due, ledger)?;
             let step = self.options.schedule.interval.filter(|_| is_first);
             if let Some(step) = step {
                 let skipped = self.idle.skip(due, at, step);
@@ -110,11 +117,7 @@ impl<'o> Reporter<'o> {
             }
             is_first = false;
         }
-    }
-
-    /// The ledger of a recording, for a report during it.
-    fn ledger(&self) -> Option<Ledger> {
-        self.ledger.clone()
+        Ok(())
     }
 
     fn summary(
@@ -149,39 +152,10 @@ impl<'o> Reporter<'o> {
         write(self.options, &report)
     }
 
-    /// Writes the final report, and the picture.
-    fn finish(mut self, watched: Watched, picture: Option<Picture>) -> Result<Result<()>> {
-        let Watched {
-            ledger,
-            took,
-            dropped,
-            mut names,
-            verdict,
-            ..
-        } = watched;
-        self.take(u64::MAX, &mut names);
-        replace(&mut self.written, Ok(()))?;
-        if self.patterns.is_crowded() {
-            let text = "there are too many disks and opcodes for a report: choose some by --ctrl, \
-                        --nsid or --opcode";
-            return Err(Failure::error(Kind::Usage, text));
-        }
-        let covers = took.saturating_sub(dropped);
-        let mut report = self.summary(took, covers, &Past::new(), ledger);
-        report.is_final = true;
-        if picture.as_ref().is_some_and(Picture::is_stdout) {
-            say_ledger(&report.ledger, self.options.settings.attaching.verbose > 0);
-        } else {
-            write(self.options, &report)?;
-        }
-        let left_out = self.idle.text();
-        left_out.iter().for_each(|text| say(text));
-        if let Some(picture) = picture {
-            let what = format!("{} rows", report.rows.len());
-            let name = "Access patterns at submission";
-            picture.write(size(&report), name, &what, |canvas| draw(&report, canvas))?;
-        }
-        Ok(verdict)
+    /// When the next report is due.
+    fn due(&self) -> Option<Duration> {
+        let schedule = &self.options.schedule;
+        schedule.due(self.reports, self.idle.skipped)
     }
 }
 
@@ -200,62 +174,74 @@ fn write(options: &PatternOptions, report: &PatternReport) -> Result<()> {
     Ok(())
 }
 
-impl Watcher for Reporter<'_> {
-    fn begin(&mut self, begin_ns: u64) {
-        self.begin_ns = begin_ns;
-    }
-
-    fn event(&mut self, event: &Event, names: &mut Names) {
-        let (_, set) = names.of_command(event.what.id());
-        self.submissions.add(event, set);
-        self.take(event.at_ns, names);
-    }
-
-    fn due(&self) -> Option<Duration> {
-        self.written
-            .is_ok()
-            .then(|| self.options.schedule.due(self.reports, self.idle.skipped))?
-    }
-
-    fn report(&mut self, at: Duration, ledger: Ledger) -> Result<()> {
-        self.interim(at, ledger)
-    }
-
-    fn recorded_ledger(&mut self, ledger: Option<Ledger>) {
-        self.ledger = ledger;
-    }
-}
-
-fn live(options: &PatternOptions) -> Result<()> {
-    let ready = Ready::look(&options.settings)?;
-    let picture = options.picture.as_ref();
-    let picture = picture.map(|p| Picture::create(p, &[])).transpose()?;
-    let end = options.schedule.end();
-    let mut reporter = Reporter::new(options, Submissions::of_events());
-    let until = until(end.is_some());
-    let watched = watch(ready, &options.settings, until, end, &mut reporter)?;
-    reporter.finish(watched, picture)?
-}
-
-fn of_recording(
-    options: &PatternOptions,
-    replay: Replay,
-    picture: Option<Picture>,
-) -> Result<Ended> {
-    replay.say_choice();
-    let path = replay.file().to_owned();
-    let seen = submissions_of(&path, &options.settings).and_then(|submissions| {
-        let mut reporter = Reporter::new(options, submissions);
-        let watched = watch_recording(replay, &options.settings, &mut reporter)?;
-        Ok((reporter, watched))
-    });
-    match seen {
-        Ok((reporter, watched)) => {
-            let ended = reporter.finish(watched, picture)?;
-            Ok(Ended::File(ended))
+impl Consumer for Reporter<'_> {
+    fn item(&mut self, item: Item<'_>, feed: &mut Feed<'_>) -> Result<()> {
+        match item {
+            Item::Event(event) => {
+                let (_, set) = feed.names.of_command(event.what.id());
+                self.submissions.add(event, set);
+                self.take(event.at_ns, feed.names)
+            }
+            Item::Ledger(_, ledger) => {
+                self.ledger = Some(ledger.clone());
+                Ok(())
+            }
+            _ => Ok(()),
         }
-        Err(error) => Ok(error.into()),
     }
+
+    fn wants_ledgers(&self) -> bool {
+        self.is_recorded && self.due().is_some()
+    }
+
+    fn tick(&mut self, moment: &Moment<'_>) -> Result<Turn> {
+        if self.is_recorded {
+            return Ok(Turn::Items);
+        }
+        while self.due().is_some_and(|due| due <= moment.now) {
+            let ledger = moment.ledger()?.unwrap_or_default();
+            self.interim(moment.now, ledger)?;
+        }
+        Ok(self.due().map_or(Turn::Items, Turn::Until))
+    }
+
+    /// Writes the final report, and the picture.
+    fn finish(mut self, mut end: End<'_>) -> Result<Result<()>> {
+        self.take(u64::MAX, &mut end.names)?;
+        if self.patterns.is_crowded() {
+            let text = "there are too many disks and opcodes for a report: choose some by --ctrl, \
+                        --nsid or --opcode";
+            return Err(Failure::error(Kind::Usage, text));
+        }
+        let mut report = self.summary(end.took, end.covers, &Past::new(), end.ledger);
+        report.is_final = true;
+        if self.picture.as_ref().is_some_and(Picture::is_stdout) {
+            say_ledger(&report.ledger, self.options.settings.attaching.verbose > 0);
+        } else {
+            write(self.options, &report)?;
+        }
+        let left_out = self.idle.text();
+        left_out.iter().for_each(|text| say(text));
+        if let Some(picture) = self.picture {
+            let what = format!("{} rows", report.rows.len());
+            let name = "Access patterns at submission";
+            picture.write(size(&report), name, &what, |canvas| draw(&report, canvas))?;
+        }
+        Ok(Ok(()))
+    }
+}
+
+/// Opens the recordings.
+fn open(options: &PatternOptions) -> Result<Vec<Replay>> {
+    let by_submission = options.settings.filter.needs_submission();
+    open_all(
+        &options.from,
+        &options.settings,
+        &|replay| match by_submission {
+            true => replay.require_pairs(),
+            false => Ok(()),
+        },
+    )
 }
 
 /// Runs the command to its end.
@@ -263,32 +249,24 @@ fn of_recording(
 /// # Errors
 /// One sentence each, with the exit code of its kind. Nothing stays attached.
 pub fn run(options: &PatternOptions) -> Result<()> {
-    if options.from.is_empty() {
-        return live(options);
-    }
-    let filter = &options.settings.filter;
-    let by_submission = filter.needs_submission();
-    let replays = open_all(
-        &options.from,
-        &options.settings,
-        &|replay| match by_submission {
-            true => replay.require_pairs(),
-            false => Ok(()),
-        },
-    )?;
-    let picture = options.picture.as_ref();
-    let mut picture = picture
-        .map(|p| Picture::create(p, &options.from))
-        .transpose()?;
-    let form = Form {
-        json: options.json,
-        color: options.color,
-        ledger_apart: false,
+    let settings = &options.settings;
+    let input = if options.from.is_empty() {
+        let ready = Preflight::check(settings)?;
+        Input::live(Live::new(ready, settings, options.schedule.end()))
+    } else {
+        let form = Form {
+            json: options.json,
+            color: options.color,
+            ledger_apart: false,
+        };
+        Input::recordings(open(options)?, form, options.schedule.interval.is_none())
     };
-    show_each(replays, &form, &mut |mut replay| {
-        if options.schedule.interval.is_none() {
-            replay.show_progress();
-        }
-        of_recording(options, replay, take(&mut picture))
+    let picture = options.picture.as_ref();
+    let picture = picture.map(|p| Picture::create(p, &options.from));
+    let mut picture = picture.transpose()?;
+    drive(input, &mut |start| {
+        start.recording.into_iter().for_each(Replay::say_choice);
+        let submissions = submissions_of(start, settings)?;
+        Ok(Reporter::new(options, submissions, start, picture.take()))
     })
 }

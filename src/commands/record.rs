@@ -9,55 +9,38 @@ use std::time::Duration;
 use anyhow::Context;
 use anyhow::Result;
 use nvme_deep::machine::System;
-use nvme_deep::machine::clock::wall_offset_ns;
-use nvme_deep::machine::own_tgid;
 use nvme_deep::model::event::EventKind;
-use nvme_deep::recording::MachineInfo;
-use nvme_deep::report::ledger::EventClass;
-use nvme_deep::report::ledger::Shown;
-use nvme_deep::source::EventStream;
-use nvme_deep::source::Read;
-use nvme_deep::source::Source;
 use nvme_deep::units::size_text;
 
 use crate::cli::options::RecordOptions;
 use crate::cli::options::Trigger;
-use crate::commands::drops::Drops;
-use crate::commands::drops::Reader;
-use crate::commands::exec::Program;
-use crate::commands::exec::until_end;
-use crate::commands::names::Names;
+use crate::commands::drive::Consumer;
+use crate::commands::drive::End;
+use crate::commands::drive::Feed;
+use crate::commands::drive::Input;
+use crate::commands::drive::Item;
+use crate::commands::drive::Live;
+use crate::commands::drive::Moment;
+use crate::commands::drive::Reader;
+use crate::commands::drive::Turn;
+use crate::commands::drive::drive;
+use crate::commands::drive::say_own_share;
 use crate::commands::recording::FileSettings;
 use crate::commands::recording::RecordingFile;
-use crate::commands::recording::attach;
-use crate::commands::run::Run;
-use crate::commands::run::Turn;
-use crate::commands::run::Watchdog;
-use crate::commands::run::drain_pause;
-use crate::commands::run::ledger_of_trace;
-use crate::commands::run::say_own_share;
-use crate::commands::run::take_in;
-use crate::commands::run::take_rest;
 use crate::commands::say;
 use crate::commands::say_ledger;
-use crate::commands::start::Ready;
+use crate::commands::start::Preflight;
 use crate::commands::symbols::LiveStacks;
 
-/// Puts events into the file.
-struct Tape {
+/// Puts the items of a run into the file.
+struct Writer<'o> {
+    options: &'o RecordOptions,
     file: RecordingFile,
-    names: Names,
-    stacks: Option<LiveStacks>,
-    shown: Shown,
-    /// Settings of the machine, with `--context`.
-    machine: Option<MachineInfo>,
-    /// This process.
-    own: Option<u32>,
-    triggers: Vec<Trigger>,
     /// What a trigger has found; empty at first.
     fired: String,
     /// When the run ends, after a trigger.
     end: Option<Duration>,
+    progress: Progress,
 }
 
 /// Describes the event, in a few words, if it fires the trigger.
@@ -83,51 +66,25 @@ fn fires(trigger: Trigger, what: &EventKind) -> Option<String> {
     }
 }
 
-impl Tape {
-    fn read(&mut self, read: Read<'_>, source: &dyn Source) {
-        let Some(event) = read else {
-            self.shown.undecodable += 1;
-            return;
-        };
-        if let Some(stacks) = &mut self.stacks {
-            for id in event.what.stacks() {
-                if let Some(frames) = stacks.learn(id, source) {
-                    self.file.stack(id, &frames);
-                }
-            }
+impl<'o> Writer<'o> {
+    fn begin(options: &'o RecordOptions, mut file: RecordingFile) -> Self {
+        file.begin();
+        Self {
+            options,
+            file,
+            fired: String::new(),
+            end: None,
+            progress: Progress {
+                commands: 0,
+                at: Duration::ZERO,
+                is_terminal: stderr().is_terminal(),
+            },
         }
-        // a lookup of an unknown disk reads the names again
-        self.names.of_command(event.what.id());
-        if let Some(news) = self.names.news() {
-            self.file.controllers(news);
-        }
-        self.file.event(event);
-        if self.fired.is_empty() && !self.triggers.is_empty() {
-            let mut found = self.triggers.iter().filter_map(|t| fires(*t, &event.what));
-            self.fired = found.next().unwrap_or_default();
-        }
-        self.shown.add(EventClass::of(&event.what));
-        self.shown.add_own(&event.what, self.own);
-    }
-
-    /// Takes in what is left after the end of the run.
-    fn end(
-        &mut self,
-        events: &mut dyn EventStream,
-        source: &dyn Source,
-        end_ns: u64,
-    ) -> Result<()> {
-        take_rest(events, &mut |read| self.read(read, source))?;
-        self.shown.out_of_order = events.late();
-        for event in source.unfinished(end_ns.max(events.last_ns()))? {
-            self.read(Some(&event), source);
-        }
-        self.file.activity(source.activity()?.as_ref());
-        Ok(())
     }
 
     /// Whether the run is over. Writes the ring if a trigger has fired.
-    fn is_done(&mut self, options: &RecordOptions, now: Duration) -> bool {
+    fn is_done(&mut self, now: Duration) -> bool {
+        let options = self.options;
         if self.end.is_none() && !self.fired.is_empty() {
             say(&format!(
                 "{}; recording {:?} more",
@@ -141,26 +98,69 @@ impl Tape {
             .is_some_and(|most| self.file.bytes() >= most);
         full || self.file.has_failed() || self.end.is_some_and(|end| now >= end)
     }
+}
 
-    /// What every reader needs from the start.
-    fn begin(&mut self, source: &dyn Source) -> Result<()> {
-        if let Some(news) = self.names.news() {
-            self.file.controllers(news);
+impl Consumer for Writer<'_> {
+    fn item(&mut self, item: Item<'_>, _feed: &mut Feed<'_>) -> Result<()> {
+        self.file.item(&item);
+        if let Item::Event(event) = item
+            && self.fired.is_empty()
+            && !self.options.triggers.is_empty()
+        {
+            let triggers = self.options.triggers.iter();
+            let mut found = triggers.filter_map(|t| fires(*t, &event.what));
+            self.fired = found.next().unwrap_or_default();
         }
-        if let Some(machine) = &self.machine {
-            self.file.machine(machine);
-        }
-        self.upkeep(Duration::ZERO, source)
+        Ok(())
     }
 
-    /// Once a second: the clock, and the ledger up to here.
-    fn upkeep(&mut self, at: Duration, source: &dyn Source) -> Result<()> {
-        self.names.may_look();
-        self.file.clock(wall_offset_ns());
-        self.file.activity(source.activity()?.as_ref());
-        let ledger = ledger_of_trace(source, &self.shown, None)?;
-        self.file.ledger(at, &ledger);
-        Ok(())
+    fn wants_ledgers(&self) -> bool {
+        true
+    }
+
+    fn tick(&mut self, moment: &Moment<'_>) -> Result<Turn> {
+        if moment.is_second {
+            let (commands, bytes) = (moment.shown.commands, self.file.bytes());
+            self.progress.show(moment.now, commands, bytes);
+        }
+        Ok(match self.is_done(moment.now) {
+            true => Turn::Done,
+            false => Turn::Items,
+        })
+    }
+
+    /// Ends the file, and reports what is in it.
+    fn finish(self, end: End<'_>) -> Result<Result<()>> {
+        let Self {
+            file,
+            options,
+            progress,
+            ..
+        } = self;
+        // erases its line
+        drop(progress);
+        let (name, ledger, at) = (file.name(), end.ledger, end.took);
+        let file = file.finish(at, &ledger)?;
+        let (kept, what) = if file.evicted > 0 {
+            (file.events, "events")
+        } else {
+            (end.shown.commands, "commands")
+        };
+        let mut text = format!(
+            "{name}: {kept} {what} in {:.1} s, {}",
+            at.as_secs_f64(),
+            size_text(file.bytes),
+        );
+        if kept > 0 {
+            text += &format!(", {:.1} bytes each", file.bytes as f64 / kept as f64);
+        }
+        if file.evicted > 0 {
+            text += &format!("; {} older events were dropped from the ring", file.evicted);
+        }
+        say(&text);
+        say_own_share(&ledger);
+        say_ledger(&ledger, options.settings.attaching.verbose > 0);
+        Ok(Ok(()))
     }
 }
 
@@ -172,24 +172,25 @@ struct Progress {
 }
 
 impl Progress {
-    fn show(&mut self, at: Duration, tape: &Tape) {
+    fn show(&mut self, at: Duration, commands: u64, bytes: u64) {
         if !self.is_terminal {
             return;
         }
         let seconds = (at - self.at).as_secs_f64().max(0.001);
-        let rate = (tape.shown.commands - self.commands) as f64 / seconds;
+        let rate = (commands - self.commands) as f64 / seconds;
         let line = format!(
-            "{:.0} s  {} commands  {rate:.0}/s  {}",
+            "{:.0} s  {commands} commands  {rate:.0}/s  {}",
             at.as_secs_f64(),
-            tape.shown.commands,
-            size_text(tape.file.bytes())
+            size_text(bytes)
         );
         // one line, written over; a closed stderr is not an error
         let _ = write!(stderr(), "\r{line:<70}");
-        (self.commands, self.at) = (tape.shown.commands, at);
+        (self.commands, self.at) = (commands, at);
     }
+}
 
-    fn end(&self) {
+impl Drop for Progress {
+    fn drop(&mut self) {
         if self.is_terminal {
             let _ = write!(stderr(), "\r{:<70}\r", "");
         }
@@ -213,92 +214,21 @@ fn create(options: &RecordOptions, system: &System) -> Result<RecordingFile> {
 /// # Errors
 /// One sentence each, with the exit code of its kind. Nothing stays attached.
 pub fn run(options: &RecordOptions) -> Result<()> {
-    let ready = Ready::look(&options.settings)?;
-    let wants = options.settings.trace.as_ref();
-    let wants = wants.context("no trace was asked for")?;
-    let stacks = wants.stack.map(LiveStacks::new);
-    let file = create(options, &ready.system)?;
-    let irq_entry = stacks.as_ref().and_then(LiveStacks::irq_entry);
-    let until = until_end(&options.exec, options.duration.is_some());
-    let (mut session, file) = attach(&ready, &options.settings, &until, irq_entry, Some(file))?;
-    let file = file.context("no file was opened")?;
-    let reader = Reader::File {
-        compress: options.compress,
-    };
-    let drops = Drops::watch(&session, &options.settings, reader)?;
-    let mut watchdog = Watchdog::of(&session, ready.system.clone());
-    let machine = options.settings.context.then(|| ready.system.info(false));
-    let mut tape = Tape {
-        file,
-        names: Names::of(ready.system),
+    let settings = &options.settings;
+    let ready = Preflight::check(settings)?;
+    let stacks = settings.trace.as_ref().and_then(|t| t.stack);
+    let stacks = stacks.map(LiveStacks::new);
+    let mut file = Some(create(options, &ready.system)?);
+    let input = Input::live(Live {
+        exec: &options.exec,
+        reader: Reader::File {
+            compress: options.compress,
+        },
         stacks,
-        shown: Shown::default(),
-        machine,
-        own: own_tgid(),
-        triggers: options.triggers.clone(),
-        fired: String::new(),
-        end: None,
-    };
-    tape.begin(&session)?;
-    let mut progress = Progress {
-        commands: 0,
-        at: Duration::ZERO,
-        is_terminal: stderr().is_terminal(),
-    };
-    let mut events = session.events()?;
-    let pause = drain_pause(session.rings().bytes);
-    let program = Program::start(&options.exec, &ready.waker)?;
-    let run = Run::begin(&ready.stop, options.duration);
-    let ended = run.turns(&mut session, &mut watchdog, &mut |session, tick| {
-        if tick.rescanned {
-            tape.upkeep(tick.now, session)?;
-            progress.show(tick.now, &tape);
-        }
-        let more = take_in(&mut events, &mut |read| tape.read(read, session))?;
-        if tape.is_done(options, tick.now) {
-            return Ok(Turn::Done);
-        }
-        let next = if more {
-            tick.now
-        } else {
-            run.elapsed() + pause
-        };
-        Ok(Turn::Until(next))
+        ..Live::new(ready, settings, options.duration)
     });
-    let at = run.elapsed();
-    progress.end();
-    let end_ns = drops.close(&mut session, &mut watchdog, ended)?;
-    tape.end(&mut events, &session, end_ns)?;
-    finish(tape, options, &session, at)?;
-    watchdog.verdict()?;
-    program.end()
-}
-
-/// Ends the file, and reports what is in it.
-fn finish(tape: Tape, options: &RecordOptions, source: &dyn Source, at: Duration) -> Result<()> {
-    let ledger = ledger_of_trace(source, &tape.shown, Some(source.scan()?))?;
-    let shown = tape.shown.commands;
-    let name = tape.file.name();
-    let file = tape.file.finish(at, &ledger)?;
-    let (kept, what) = if file.evicted > 0 {
-        (file.events, "events")
-    } else {
-        (shown, "commands")
-    };
-    let mut text = format!(
-        "{}: {kept} {what} in {:.1} s, {}",
-        name,
-        at.as_secs_f64(),
-        size_text(file.bytes),
-    );
-    if kept > 0 {
-        text += &format!(", {:.1} bytes each", file.bytes as f64 / kept as f64);
-    }
-    if file.evicted > 0 {
-        text += &format!("; {} older events were dropped from the ring", file.evicted);
-    }
-    say(&text);
-    say_own_share(&ledger);
-    say_ledger(&ledger, options.settings.attaching.verbose > 0);
-    Ok(())
+    drive(input, &mut |_| {
+        let file = file.take().context("the file has been begun")?;
+        Ok(Writer::begin(options, file))
+    })
 }

@@ -28,15 +28,14 @@ use nvme_deep::recording::Recorder;
 use nvme_deep::recording::RunInfo;
 use nvme_deep::recording::StackInfo;
 use nvme_deep::report::ledger::Ledger;
-use nvme_deep::session::Session;
 use nvme_deep::session::settings::Settings;
 use nvme_deep::session::settings::TraceKind;
 
+use crate::commands::drive::Item;
 use crate::commands::outfile::OutFile;
 use crate::commands::outfile::Refusal;
 use crate::commands::outfile::Rules;
 use crate::commands::say;
-use crate::commands::start::Ready;
 use crate::exit::Failure;
 
 /// Settings of the file.
@@ -127,31 +126,6 @@ fn info(
     info
 }
 
-/// Attaches for a run that is recorded, and begins the recording. If nothing can be attached, the
-/// file is removed.
-///
-/// # Errors
-/// Errors of [`Ready::attach`].
-pub fn attach(
-    ready: &Ready,
-    settings: &Settings,
-    until: &str,
-    irq_entry: Option<(u64, u64)>,
-    mut file: Option<RecordingFile>,
-) -> Result<(Session, Option<RecordingFile>)> {
-    match ready.attach(settings, until, irq_entry) {
-        Ok(session) => {
-            file.iter_mut().for_each(RecordingFile::begin);
-            Ok((session, file))
-        }
-        Err(refused) => {
-            // there is no run: the file is removed
-            drop(file);
-            Err(refused)
-        }
-    }
-}
-
 impl RecordingFile {
     /// Creates the file. To be called before anything is attached, so that a run does not fail at its
     /// end because of the path.
@@ -180,8 +154,9 @@ impl RecordingFile {
         })
     }
 
-    /// Describes the run, which begins now.
-    fn begin(&mut self) {
+    /// Describes the run, which begins now. To be called when everything is attached: without a run, the
+    /// file is removed.
+    pub fn begin(&mut self) {
         self.info.begin_ns = monotonic_ns();
         self.recorder
             .block(Content::Run, self.info.begin_ns, &self.info);
@@ -196,6 +171,21 @@ impl RecordingFile {
     /// Its name in messages.
     pub fn name(&self) -> String {
         self.file.name()
+    }
+
+    /// Adds an item of a run.
+    pub fn item(&mut self, item: &Item<'_>) {
+        match item {
+            Item::Event(event) => self.event(event),
+            Item::Stack(id, frames) => self.stack(*id, frames),
+            Item::Clock(wall_ns) => self.clock(*wall_ns),
+            Item::Controllers(all) => self.controllers(all),
+            Item::Activity(activity) => self.activity(activity),
+            Item::Machine(machine) => self.machine(machine),
+            Item::Ledger(at, ledger) => self.ledger(*at, ledger),
+            // of recordings, or none of a file
+            Item::Unselected(_) | Item::Undecodable => {}
+        }
     }
 
     /// Adds an event.
@@ -242,12 +232,10 @@ impl RecordingFile {
         }
     }
 
-    /// Adds what the machine did besides the commands up to here, if that was observed.
-    pub fn activity(&mut self, activity: Option<&Activity>) {
-        if let Some(activity) = activity {
-            self.recorder
-                .block(Content::Activity, activity.at_ns, activity);
-        }
+    /// Adds what the machine did besides the commands up to here.
+    pub fn activity(&mut self, activity: &Activity) {
+        self.recorder
+            .block(Content::Activity, activity.at_ns, activity);
     }
 
     /// Adds the settings of the machine and its controllers.

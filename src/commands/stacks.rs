@@ -17,13 +17,10 @@ use nvme_deep::model::run::StackSum;
 use nvme_deep::model::stack::Frame;
 use nvme_deep::model::stack::Stack;
 use nvme_deep::model::stack::StackAt;
-use nvme_deep::recording::Item;
 use nvme_deep::render::flamegraph::svg;
 use nvme_deep::render::json;
 use nvme_deep::render::stacks::StacksView;
 use nvme_deep::render::theme::Theme;
-use nvme_deep::report::ledger::Ledger;
-use nvme_deep::report::ledger::Shown;
 use nvme_deep::report::stacks::StackRow;
 use nvme_deep::report::stacks::StackSums;
 use nvme_deep::report::stacks::Weight;
@@ -32,24 +29,24 @@ use nvme_deep::symbols::Symbolizer;
 
 use crate::cli::args::StacksByArg;
 use crate::cli::options::StacksOptions;
-use crate::commands::exec::Program;
-use crate::commands::exec::until_end;
+use crate::commands::drive::Consumer;
+use crate::commands::drive::End;
+use crate::commands::drive::Feed;
+use crate::commands::drive::Form;
+use crate::commands::drive::Input;
+use crate::commands::drive::Item;
+use crate::commands::drive::Live;
+use crate::commands::drive::Moment;
+use crate::commands::drive::Turn;
+use crate::commands::drive::drive;
+use crate::commands::drive::open_all;
+use crate::commands::drive::replay::Replay;
 use crate::commands::outfile::OutFile;
 use crate::commands::outfile::Rules;
-use crate::commands::replay::Replay;
-use crate::commands::run::Run;
-use crate::commands::run::Turn;
-use crate::commands::run::Watchdog;
-use crate::commands::run::ledger_of_trace;
 use crate::commands::say;
 use crate::commands::say_ledger;
-use crate::commands::several::Ended;
-use crate::commands::several::Form;
-use crate::commands::several::open_all;
-use crate::commands::several::show_each;
 use crate::commands::standard::stdout;
-use crate::commands::start::Ready;
-use crate::commands::start::refuse_unknown;
+use crate::commands::start::Preflight;
 use crate::commands::start::symbolizer;
 use crate::exit::Failure;
 
@@ -88,32 +85,6 @@ const fn weight(by: StacksByArg) -> Weight {
     }
 }
 
-struct Seen {
-    at: StackAt,
-    rows: Vec<StackRow>,
-    ledger: Ledger,
-    took: Duration,
-    /// An error if the programs stopped receiving events during the run.
-    verdict: Result<()>,
-}
-
-/// Sums the commands by symbolized stack.
-fn sum(
-    source: &dyn Source,
-    options: &StacksOptions,
-    mut frames: impl FnMut(&[u64]) -> Vec<Frame>,
-) -> Result<Vec<StackRow>> {
-    let row = |sum: StackSum| StackRow {
-        stack: sum.addresses.map_or(Stack::NotObserved, |addresses| {
-            Stack::Taken(frames(&addresses))
-        }),
-        hist: sum.hist,
-        unmeasured: sum.unmeasured,
-    };
-    let sums: StackSums = source.stack_sums()?.into_iter().map(row).collect();
-    Ok(sums.rows(weight(options.by)))
-}
-
 /// The stack of a finished command, and its latency. The outer `None`: not a finished command, or
 /// its stack was not to be taken (`--sample`). The inner `None`: not observed.
 fn stack_of(what: &EventKind, at: StackAt) -> Option<(Option<StackId>, Option<u64>)> {
@@ -143,107 +114,149 @@ fn too_many() -> anyhow::Error {
     Failure::error(Kind::Usage, text)
 }
 
-/// Sums the commands of a recording by stack.
-fn replay(options: &StacksOptions, mut replay: Replay) -> Result<Seen> {
-    let settings = &options.settings;
-    replay.say_choice();
-    replay.show_progress();
-    let wants = settings.trace.as_ref().and_then(|t| t.stack);
-    let at = wants.context("no stacks were asked for")?;
-    let (mut frames, mut sums) = (HashMap::new(), HashMap::new());
-    let mut done = Ok(());
-    while replay.next(&mut |item| match item {
-        Item::Stacks(stacks) => {
-            frames.extend(stacks.iter().map(|s| (StackId(s.id), s.frames())));
-        }
-        Item::Event(event) if settings.selects(event) => {
-            if let Some((id, latency)) = stack_of(&event.what, at) {
-                // all without a description are one
-                let id = id.map(|id| {
-                    if frames.contains_key(&id) {
-                        id
-                    } else {
-                        StackId(0)
-                    }
-                });
-                if sums.len() > MOST_STACKS {
-                    done = Err(too_many());
-                    return;
-                }
-                let (hist, unmeasured): &mut (Histogram, u64) = sums.entry(id).or_default();
-                match latency {
-                    Some(ns) => hist.record(ns),
-                    None => *unmeasured += 1,
-                }
-            }
-        }
-        _ => {}
-    })? && done.is_ok()
-    {}
-    done?;
-    let mut all = StackSums::default();
-    for (id, (hist, unmeasured)) in sums {
-        let taken = |id| Stack::Taken(frames.get(&id).cloned().unwrap_or_default());
-        all.add(StackRow {
-            stack: id.map_or(Stack::NotObserved, taken),
-            hist,
-            unmeasured,
-        });
-    }
-    let rows = all.rows(weight(options.by));
-    let (mut ledger, took) = replay.end()?;
-    if let Some(trace) = &mut ledger.trace {
-        trace.commands_shown = rows.iter().map(StackRow::commands).sum();
-    }
-    Ok(Seen {
-        at,
-        rows,
-        ledger,
-        took,
-        verdict: replay.verdict(),
-    })
+/// Sums the commands by stack.
+struct ByStack<'o> {
+    options: &'o StacksOptions,
+    at: StackAt,
+    drawing: Option<Drawing>,
+    /// Of a session. Reading the symbol table takes seconds. The programs already count during that
+    /// time, unless they need an address from the table, or the run is short.
+    symbolizer: Option<Symbolizer>,
+    /// Of a recording.
+    frames: HashMap<StackId, Vec<Frame>>,
+    sums: HashMap<Option<StackId>, (Histogram, u64)>,
 }
 
-/// Runs the session. Writes no output.
-fn trace(options: &StacksOptions) -> Result<Seen> {
-    let ready = Ready::look(&options.settings)?;
-    let wants = options.settings.trace.as_ref();
-    let wants = wants.context("no stacks were asked for")?;
-    let at = wants.stack.context("no stacks were asked for")?;
-    // Reading the symbol table takes seconds. The programs already count during that time, unless
-    // they need an address from the table, or the run is short.
-    let short = options.duration.is_some_and(|d| d < SYMBOLS_TAKE);
-    let early = (short || at == StackAt::Complete).then(symbolizer);
-    let irq_entry = early.as_ref().and_then(Symbolizer::irq_entry);
-    let until = until_end(&options.exec, options.duration.is_some());
-    let mut session = ready.attach(&options.settings, &until, irq_entry)?;
-    refuse_unknown(wants, &session)?;
-    let mut watchdog = Watchdog::of(&session, ready.system);
-    let program = Program::start(&options.exec, &ready.waker)?;
-    let run = Run::begin(&ready.stop, options.duration);
-    let mut symbolizer = early.unwrap_or_else(symbolizer);
-    let ended = run.turns(&mut session, &mut watchdog, &mut |_, _| {
-        Ok(Turn::Until(Duration::MAX))
-    });
-    let took = run.elapsed();
-    watchdog.last_look(&session)?;
-    session.end()?;
-    ended?;
-    let rows = sum(&session, options, |addresses| {
-        symbolizer.stack(addresses, at)
-    })?;
-    let shown = Shown {
-        commands: rows.iter().map(StackRow::commands).sum(),
-        ..Shown::default()
-    };
-    let ledger = ledger_of_trace(&session, &shown, Some(session.scan()?))?;
-    Ok(Seen {
-        at,
-        rows,
-        ledger,
-        took,
-        verdict: watchdog.verdict().and_then(|()| program.end()),
-    })
+impl ByStack<'_> {
+    fn command(&mut self, what: &EventKind) -> Result<()> {
+        let Some((id, latency)) = stack_of(what, self.at) else {
+            return Ok(());
+        };
+        // all without a description are one
+        let id = id.map(|id| match self.frames.contains_key(&id) {
+            true => id,
+            false => StackId(0),
+        });
+        if self.sums.len() > MOST_STACKS {
+            return Err(too_many());
+        }
+        let (hist, unmeasured) = self.sums.entry(id).or_default();
+        match latency {
+            Some(ns) => hist.record(ns),
+            None => *unmeasured += 1,
+        }
+        Ok(())
+    }
+
+    /// The sums of a recording.
+    fn recorded(&self) -> StackSums {
+        let mut all = StackSums::default();
+        for (id, (hist, unmeasured)) in &self.sums {
+            let taken = |id| Stack::Taken(self.frames.get(&id).cloned().unwrap_or_default());
+            all.add(StackRow {
+                stack: id.map_or(Stack::NotObserved, taken),
+                hist: hist.clone(),
+                unmeasured: *unmeasured,
+            });
+        }
+        all
+    }
+
+    /// The symbolized sums of a session.
+    fn counted(&mut self, source: &dyn Source) -> Result<StackSums> {
+        let (at, symbolizer) = (self.at, self.symbolizer.get_or_insert_with(symbolizer));
+        let row = |sum: StackSum| StackRow {
+            stack: sum.addresses.map_or(Stack::NotObserved, |addresses| {
+                Stack::Taken(symbolizer.stack(&addresses, at))
+            }),
+            hist: sum.hist,
+            unmeasured: sum.unmeasured,
+        };
+        Ok(source.stack_sums()?.into_iter().map(row).collect())
+    }
+}
+
+impl Consumer for ByStack<'_> {
+    const SHOWS: bool = false;
+
+    fn item(&mut self, item: Item<'_>, _feed: &mut Feed<'_>) -> Result<()> {
+        match item {
+            Item::Event(event) => return self.command(&event.what),
+            Item::Stack(id, frames) => {
+                self.frames.insert(id, frames);
+            }
+            _ => {}
+        }
+        Ok(())
+    }
+
+    fn tick(&mut self, moment: &Moment<'_>) -> Result<Turn> {
+        if moment.session.is_some() {
+            self.symbolizer.get_or_insert_with(symbolizer);
+        }
+        Ok(Turn::Items)
+    }
+
+    fn finish(mut self, mut end: End<'_>) -> Result<Result<()>> {
+        let sums = match end.session {
+            Some(session) => self.counted(session)?,
+            None => self.recorded(),
+        };
+        let rows = sums.rows(weight(self.options.by));
+        if let Some(trace) = &mut end.ledger.trace {
+            trace.commands_shown = rows.iter().map(StackRow::commands).sum();
+        }
+        self.write(&rows, &end)?;
+        Ok(Ok(()))
+    }
+}
+
+impl ByStack<'_> {
+    /// Writes the output.
+    fn write(self, rows: &[StackRow], end: &End<'_>) -> Result<()> {
+        let Self {
+            options,
+            at,
+            drawing,
+            ..
+        } = self;
+        let by = weight(options.by);
+        let detail = options.settings.attaching.verbose > 0;
+        let has_stdout = drawing.as_ref().is_some_and(|(out, _)| out.is_stdout());
+        match drawing {
+            Some(_) if rows.is_empty() => say("no stack was seen: no flame graph is drawn"),
+            Some(drawing) => draw(drawing, rows, by, end.took)?,
+            None => {}
+        }
+        if has_stdout {
+            say_ledger(&end.ledger, detail);
+            return Ok(());
+        }
+        let mut out = BufWriter::new(stdout());
+        let theme = Theme {
+            color: options.color,
+        };
+        let view = StacksView {
+            theme,
+            at,
+            by,
+            top: options.top,
+        };
+        if options.json {
+            view.json(rows, &mut out)?;
+            json::end(&end.ledger, end.took, &mut out)?;
+        } else if options.folded {
+            view.folded(rows, &mut out)?;
+        } else {
+            view.text(rows, &mut out)?;
+        }
+        out.flush()?;
+        if !options.json {
+            // stdout is for the stacks
+            say_ledger(&end.ledger, detail);
+        }
+        Ok(())
+    }
 }
 
 /// Runs the command to its end.
@@ -251,65 +264,40 @@ fn trace(options: &StacksOptions) -> Result<Seen> {
 /// # Errors
 /// One sentence each, with the exit code of its kind. Nothing stays attached.
 pub fn run(options: &StacksOptions) -> Result<()> {
-    if options.from.is_empty() {
-        let drawing = create(options)?;
-        return write(options, trace(options)?, drawing)?;
-    }
-    let replays = open_all(&options.from, &options.settings, &Replay::require_pairs)?;
-    let mut drawing = create(options)?;
-    let form = Form {
-        json: options.json,
-        color: options.color,
-        ledger_apart: true,
-    };
-    show_each(replays, &form, &mut |file| match replay(options, file) {
-        Ok(seen) => write(options, seen, drawing.take()).map(Ended::File),
-        Err(error) => Ok(error.into()),
-    })
-}
-
-/// Writes the output. The inner result is the verdict on the run.
-fn write(options: &StacksOptions, seen: Seen, drawing: Option<Drawing>) -> Result<Result<()>> {
-    let Seen {
-        at,
-        rows,
-        ledger,
-        took,
-        verdict,
-    } = seen;
-    let by = weight(options.by);
-    let has_stdout = drawing.as_ref().is_some_and(|(out, _)| out.is_stdout());
-    match drawing {
-        Some(_) if rows.is_empty() => say("no stack was seen: no flame graph is drawn"),
-        Some(drawing) => draw(drawing, &rows, by, took)?,
-        None => {}
-    }
-    if has_stdout {
-        say_ledger(&ledger, options.settings.attaching.verbose > 0);
-        return Ok(verdict);
-    }
-    let mut out = BufWriter::new(stdout());
-    let theme = Theme {
-        color: options.color,
-    };
-    let view = StacksView {
-        theme,
-        at,
-        by,
-        top: options.top,
-    };
-    if options.json {
-        view.json(&rows, &mut out)?;
-        json::end(&ledger, took, &mut out)?;
-    } else if options.folded {
-        view.folded(&rows, &mut out)?;
+    let settings = &options.settings;
+    let at = settings.trace.as_ref().and_then(|t| t.stack);
+    let at = at.context("no stacks were asked for")?;
+    let mut early = None;
+    let mut drawing;
+    let input = if options.from.is_empty() {
+        drawing = create(options)?;
+        let ready = Preflight::check(settings)?;
+        let short = options.duration.is_some_and(|d| d < SYMBOLS_TAKE);
+        early = (short || at == StackAt::Complete).then(symbolizer);
+        Input::live(Live {
+            exec: &options.exec,
+            irq_entry: early.as_ref().and_then(Symbolizer::irq_entry),
+            ..Live::new(ready, settings, options.duration)
+        })
     } else {
-        view.text(&rows, &mut out)?;
-    }
-    out.flush()?;
-    if !options.json {
-        // stdout is for the stacks
-        say_ledger(&ledger, options.settings.attaching.verbose > 0);
-    }
-    Ok(verdict)
+        let replays = open_all(&options.from, settings, &Replay::require_pairs)?;
+        drawing = create(options)?;
+        let form = Form {
+            json: options.json,
+            color: options.color,
+            ledger_apart: true,
+        };
+        Input::recordings(replays, form, true)
+    };
+    drive(input, &mut |start| {
+        start.recording.into_iter().for_each(Replay::say_choice);
+        Ok(ByStack {
+            options,
+            at,
+            drawing: drawing.take(),
+            symbolizer: early.take(),
+            frames: HashMap::new(),
+            sums: HashMap::new(),
+        })
+    })
 }

@@ -24,13 +24,12 @@ use nvme_deep::session::attach;
 use nvme_deep::session::cpus_of;
 use nvme_deep::session::settings::Filter;
 use nvme_deep::session::settings::Settings;
-use nvme_deep::session::settings::Tracing;
 use nvme_deep::session::take_over_log;
 use nvme_deep::symbols::Symbolizer;
 
+use super::drive::turns::Wake;
+use super::drive::turns::stop_signals;
 use super::progress::during;
-use super::run::Wake;
-use super::run::stop_signals;
 use super::say;
 use crate::exit::Failure;
 
@@ -158,7 +157,7 @@ fn copy_log(text: &str) {
 }
 
 /// A machine that has the requested devices.
-pub struct Ready {
+pub struct Preflight {
     /// The machine.
     pub system: System,
     /// Receives the messages to the loop.
@@ -169,12 +168,12 @@ pub struct Ready {
     layout: Layout,
 }
 
-impl Ready {
+impl Preflight {
     /// Inspects the machine.
     ///
     /// # Errors
     /// Missing privileges, or no such device. One sentence, with its exit code.
-    pub fn look(settings: &Settings) -> Result<Self> {
+    pub fn check(settings: &Settings) -> Result<Self> {
         take_over_log((settings.attaching.verbose > 1).then_some(copy_log));
         let missing = missing_capabilities();
         if !missing.is_empty() {
@@ -234,15 +233,20 @@ pub fn symbolizer() -> Symbolizer {
 ///
 /// # Errors
 /// If the status can't be read; one sentence.
-pub fn refuse_unknown(tracing: &Tracing, session: &Session) -> Result<()> {
-    if tracing.errors && !session.knows_verdicts() {
-        return Err(Failure::error(
-            Kind::Kernel,
-            "--errors needs the status of commands, which can't be read here: no BTF describes \
-             the driver's types. Give a file with --btf, or use --attach tracepoint",
-        ));
+pub fn require_status(settings: &Settings, can_read_status: bool) -> Result<()> {
+    if can_read_status
+        || settings
+            .trace
+            .as_ref()
+            .is_none_or(|tracing| !tracing.errors)
+    {
+        return Ok(());
     }
-    Ok(())
+    Err(Failure::error(
+        Kind::Kernel,
+        "--errors needs the status of commands, which can't be read here: no BTF describes the \
+         driver's types. Give a file with --btf, or use --attach tracepoint",
+    ))
 }
 
 #[cfg(test)]

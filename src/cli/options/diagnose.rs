@@ -34,8 +34,8 @@ pub struct DiagnoseOptions {
     pub log: bool,
     /// Fail if there is a cause.
     pub check: bool,
-    /// A recording to read instead of tracing.
-    pub from: Option<PathBuf>,
+    /// Recordings to read instead of tracing; empty: trace.
+    pub from: Vec<PathBuf>,
     /// JSON instead of text.
     pub json: bool,
     /// Show all kinds of commands.
@@ -60,7 +60,7 @@ impl TryFrom<DiagnoseArgs> for DiagnoseOptions {
             filter,
             attach,
         } = args;
-        if from.is_some() {
+        if !from.is_empty() {
             refuse_for_recordings(&filter, &ExecArgs::default())?;
         }
         let verbose = attach.verbose > 0;

@@ -28,10 +28,10 @@ use nvme_deep::report::inflight::Observed;
 use nvme_deep::session::take_over_log;
 
 use crate::cli::options::InflightOptions;
+use crate::commands::drive::turns::Wake;
+use crate::commands::drive::turns::stop_signals;
 use crate::commands::inflight::access::Access;
 use crate::commands::inflight::access::Scope;
-use crate::commands::run::Wake;
-use crate::commands::run::stop_signals;
 use crate::commands::standard::stdout;
 use crate::commands::start::check_devices;
 

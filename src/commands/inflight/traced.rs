@@ -19,12 +19,12 @@ use super::Looks;
 use super::Observer;
 use super::access::Access;
 use crate::cli::options::InflightOptions;
-use crate::commands::latency::ledger_of;
-use crate::commands::run::Run;
-use crate::commands::run::Turn;
-use crate::commands::run::Watchdog;
+use crate::commands::drive::health::HealthCheck;
+use crate::commands::drive::ledger_of;
+use crate::commands::drive::turns::Run;
+use crate::commands::drive::turns::Turn;
 use crate::commands::say_ledger;
-use crate::commands::start::Ready;
+use crate::commands::start::Preflight;
 use crate::commands::start::until;
 use crate::commands::symbols::LiveStacks;
 
@@ -65,7 +65,7 @@ impl Observer for Tracer<'_> {
 /// # Errors
 /// One sentence, with the exit code of its kind. Nothing stays attached.
 pub fn run(options: &InflightOptions, interval: Duration, settings: &Settings) -> Result<()> {
-    let ready = Ready::look(settings)?;
+    let ready = Preflight::check(settings)?;
     let access = Access::open(options.btf.as_deref(), &ready.system)?;
     access.say_missing();
     let mut stacks = options.kstack.then(|| Stacks {
@@ -74,7 +74,7 @@ pub fn run(options: &InflightOptions, interval: Duration, settings: &Settings) -
     });
     let irq_entry = stacks.as_ref().and_then(|s| s.live.irq_entry());
     let mut session = ready.attach(settings, until(options.count.is_some()), irq_entry)?;
-    let mut watchdog = Watchdog::of(&session, ready.system.clone());
+    let mut health = HealthCheck::of(&session, ready.system.clone());
     let mut looks = Looks {
         options,
         system: ready.system,
@@ -83,7 +83,7 @@ pub fn run(options: &InflightOptions, interval: Duration, settings: &Settings) -
     };
     let mut next = interval;
     let run = Run::begin(&ready.stop, None);
-    let ended = run.turns(&mut session, &mut watchdog, &mut |session, tick| {
+    let ended = run.turns(&mut session, &mut health, &mut |session, tick| {
         if tick.now >= next {
             let mut tracer = Tracer {
                 session,
@@ -97,11 +97,11 @@ pub fn run(options: &InflightOptions, interval: Duration, settings: &Settings) -
         }
         Ok(Turn::Until(next))
     });
-    watchdog.last_look(&session)?;
+    health.final_check(&session)?;
     session.end()?;
     ended?;
     last_ledger(&session)?;
-    watchdog.verdict()
+    health.verdict()
 }
 
 /// Prints the ledger of the run.

@@ -37,11 +37,11 @@ use crate::cli::host::ClockArg;
 use crate::cli::host::JoinArgs;
 use crate::cli::options::color;
 use crate::cli::options::ctrl_instance;
+use crate::commands::drive::Names;
+use crate::commands::drive::replay::Replay;
 use crate::commands::host::check_end;
 use crate::commands::host::incomplete;
 use crate::commands::host::read_recording;
-use crate::commands::names::Names;
-use crate::commands::replay::Replay;
 use crate::commands::standard::stdout;
 use crate::exit::Failure;
 
@@ -257,7 +257,7 @@ pub fn run(args: &JoinArgs) -> Result<()> {
     if let Some(path) = &args.output {
         let ctrls = pairs.values().copied().collect();
         timeline::write(args, path, &host, &join, &ctrls)?;
-        guest.replay.verdict()?;
+        guest.replay.check_complete()?;
         return check_end(&host, &args.host);
     }
     let view = JoinView {
@@ -276,6 +276,6 @@ pub fn run(args: &JoinArgs) -> Result<()> {
         view.text(Theme { color }, &mut out)?;
     }
     out.flush()?;
-    guest.replay.verdict()?;
+    guest.replay.check_complete()?;
     check_end(&host, &args.host)
 }

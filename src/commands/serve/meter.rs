@@ -20,7 +20,7 @@ use nvme_deep::session::Session;
 use nvme_deep::session::settings::Settings;
 use nvme_deep::source::Source;
 
-use crate::commands::latency::ledger_of;
+use crate::commands::drive::ledger_of;
 
 /// Maximum age of what a client gets.
 const MAX_AGE: Duration = Duration::from_secs(1);

@@ -29,16 +29,16 @@ use self::meter::Meter;
 use self::textfile::Textfile;
 use crate::cli::options::Output;
 use crate::cli::options::ServeOptions;
-use crate::commands::latency::ledger_of;
+use crate::commands::drive::health::HealthCheck;
+use crate::commands::drive::ledger_of;
+use crate::commands::drive::turns::Run;
+use crate::commands::drive::turns::Turn;
+use crate::commands::drive::turns::Wake;
 use crate::commands::privileges;
 use crate::commands::privileges::Need;
-use crate::commands::run::Run;
-use crate::commands::run::Turn;
-use crate::commands::run::Wake;
-use crate::commands::run::Watchdog;
 use crate::commands::say;
 use crate::commands::say_ledger;
-use crate::commands::start::Ready;
+use crate::commands::start::Preflight;
 use crate::exit::Failure;
 
 /// How long a client waits for the loop, which may be busy with the kernel.
@@ -150,9 +150,9 @@ fn answer_all(calls: &Receiver<Call>, meter: &mut Meter, session: &Session) -> R
 pub fn run(options: &ServeOptions) -> Result<()> {
     privileges::forbid_new()?;
     let target = Target::open(&options.output)?;
-    let ready = Ready::look(&options.settings)?;
+    let ready = Preflight::check(&options.settings)?;
     let mut session = ready.attach(&options.settings, "; Ctrl-C ends it", None)?;
-    let mut watchdog = Watchdog::of(&session, ready.system.clone());
+    let mut health = HealthCheck::of(&session, ready.system.clone());
     let mut meter = Meter::new(&options.settings, ready.system);
     let dropped = target.drop_privileges(&session, &mut meter)?;
     announce(&target, &dropped)?;
@@ -162,14 +162,14 @@ pub fn run(options: &ServeOptions) -> Result<()> {
         Target::Http(listener) => {
             http::start(listener, answer(sender, ready.waker), LIMITS)
                 .context("failed to start the server's thread")?;
-            run.turns(&mut session, &mut watchdog, &mut |session, _| {
+            run.turns(&mut session, &mut health, &mut |session, _| {
                 answer_all(&calls, &mut meter, session)?;
                 Ok(Turn::Until(Duration::MAX))
             })
         }
         Target::File(file, interval) => {
             let mut next = interval;
-            run.turns(&mut session, &mut watchdog, &mut |session, tick| {
+            run.turns(&mut session, &mut health, &mut |session, tick| {
                 if tick.now >= next {
                     file.replace(&meter.text(session, Format::Text)?)?;
                     next = tick.now + interval;
@@ -178,11 +178,11 @@ pub fn run(options: &ServeOptions) -> Result<()> {
             })
         }
     };
-    watchdog.last_look(&session)?;
+    health.final_check(&session)?;
     session.end()?;
     ended?;
     last_ledger(options, &session)?;
-    watchdog.verdict()
+    health.verdict()
 }
 
 /// Prints the ledger of the whole session.

@@ -19,8 +19,8 @@ use nvme_deep::session::LiveEvents;
 use nvme_deep::session::Session;
 
 use crate::cli::options::TopOptions;
-use crate::commands::latency::ledger_of;
-use crate::commands::run::take_in;
+use crate::commands::drive::drain::drain_ready;
+use crate::commands::drive::ledger_of;
 
 /// Reads the intervals of a session.
 pub struct Meter<'a> {
@@ -81,7 +81,7 @@ impl<'a> Meter<'a> {
     ) -> Result<Sample> {
         let stage_set = options.settings.stage_set;
         let (begin_ns, collector) = (self.begin_ns, &mut self.collector);
-        take_in(&mut self.events, &mut |event| {
+        drain_ready(&mut self.events, &mut |event| {
             let command = event.and_then(|event| SlowCommand::of(event, stage_set, begin_ns));
             command.into_iter().for_each(|c| collector.add(c));
         })?;

@@ -36,17 +36,17 @@ use self::screen::Input;
 use self::screen::Screen;
 use self::view::Look;
 use crate::cli::options::TopOptions;
-use crate::commands::latency::ledger_of;
-use crate::commands::run::Run;
-use crate::commands::run::Turn;
-use crate::commands::run::Upkeep;
-use crate::commands::run::Wake;
-use crate::commands::run::Watchdog;
-use crate::commands::run::stop_signals;
+use crate::commands::drive::health::HealthCheck;
+use crate::commands::drive::ledger_of;
+use crate::commands::drive::turns::Run;
+use crate::commands::drive::turns::Turn;
+use crate::commands::drive::turns::Upkeep;
+use crate::commands::drive::turns::Wake;
+use crate::commands::drive::turns::stop_signals;
 use crate::commands::say;
 use crate::commands::say_ledger;
 use crate::commands::standard;
-use crate::commands::start::Ready;
+use crate::commands::start::Preflight;
 use crate::commands::start::until;
 
 /// Where the screen goes.
@@ -167,9 +167,9 @@ fn after(due: Duration, now: Duration, step: Duration) -> Duration {
 }
 
 fn live(options: &TopOptions) -> Result<()> {
-    let ready = Ready::look(&options.settings)?;
+    let ready = Preflight::check(&options.settings)?;
     let mut session = ready.attach(&options.settings, until(true), None)?;
-    let mut watchdog = Watchdog::of(&session, ready.system.clone());
+    let mut health = HealthCheck::of(&session, ready.system.clone());
     let app = App::new(Top::new(options.settings.stage_set));
     let title = format!("nvme-deep top  every {:?}", options.interval);
     let mut display = open(options, app, title, &ready.waker)?;
@@ -177,7 +177,7 @@ fn live(options: &TopOptions) -> Result<()> {
     let run = Run::begin(&ready.stop, options.duration);
     let mut due = options.interval;
     display.draw()?;
-    let ended = run.turns(&mut session, &mut watchdog, &mut |session, tick| {
+    let ended = run.turns(&mut session, &mut health, &mut |session, tick| {
         display.answer()?;
         if tick.now >= due {
             let at = run.elapsed();
@@ -192,13 +192,13 @@ fn live(options: &TopOptions) -> Result<()> {
     });
     // gives the terminal back before anything is said
     drop(display);
-    watchdog.last_look(&session)?;
+    health.final_check(&session)?;
     session.end()?;
     ended?;
     let now = session.snapshot()?;
     let ledger = ledger_of(&session, &now, Some(session.scan()?))?;
     say_ledger(&ledger, options.settings.attaching.verbose > 0);
-    watchdog.verdict()
+    health.verdict()
 }
 
 /// A recording needs no checks.

@@ -27,8 +27,8 @@ use nvme_deep::report::top::slowest::SlowCommand;
 use nvme_deep::session::settings::Settings;
 
 use crate::cli::options::TopOptions;
-use crate::commands::replay::Replay;
-use crate::commands::replay::count;
+use crate::commands::drive::replay::Replay;
+use crate::commands::drive::replay::count;
 use crate::exit::Failure;
 
 /// Most rows of a recording: each has a history.
@@ -230,6 +230,10 @@ impl Recorded {
     /// not complete.
     pub fn end(&self) -> (Ledger, Option<String>, Result<()>) {
         let ledger = self.ledger.clone().unwrap_or_default();
-        (ledger, self.cutter.idle.text(), self.replay.verdict())
+        (
+            ledger,
+            self.cutter.idle.text(),
+            self.replay.check_complete(),
+        )
     }
 }

@@ -34,9 +34,9 @@ use signal_hook::low_level::raise;
 use super::app::App;
 use super::view;
 use super::view::Look;
+use crate::commands::drive::turns::Wake;
+use crate::commands::drive::turns::before_exit;
 use crate::commands::privileges;
-use crate::commands::run::Wake;
-use crate::commands::run::before_exit;
 
 /// What the user does.
 #[derive(Clone, Copy, Debug)]

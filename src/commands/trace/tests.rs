@@ -16,6 +16,9 @@ use serde_json::Value;
 use super::*;
 use crate::cli::args::Args;
 use crate::cli::args::Command;
+use crate::commands::drive::Consumer;
+use crate::commands::drive::Names;
+use crate::commands::drive::live::Feeder;
 use crate::commands::fixture::VecEvents;
 use crate::commands::fixture::VecSource;
 
@@ -50,16 +53,19 @@ fn events_of_a_vector_are_written_in_order_and_counted() {
     let options = options("--json");
     let mut file = tempfile::tempfile().unwrap();
     let out = file.try_clone().unwrap();
-    let mut writer = TraceWriter::new(&options, out, Names::recorded(), (0, 0));
+    let writer = TraceWriter::new(&options, out, 0);
+    let mut feeder = Feeder::new(writer, Names::recorded(), None);
     let mut source = VecSource::new(StageSet::Total);
     let mut events = VecEvents::default();
     events.coming = vec![Some(requeue(1, 10)), None, Some(requeue(2, u64::MAX - 1))];
     source.unfinished = vec![requeue(3, u64::MAX)];
-    assert!(!writer.take_in(&mut events, &source).unwrap());
+    assert!(!feeder.drain(&mut events, &source).unwrap());
+    feeder.consumer.flush();
+    let shown = *feeder.consumer.shown().unwrap();
     // the second one is later than now: earlier ones may come
-    assert_eq!((writer.shown.events, writer.shown.undecodable), (1, 1));
-    writer.end(&mut events, &source, 0).unwrap();
-    assert_eq!(writer.shown.events, 3);
+    assert_eq!((shown.events, shown.undecodable), (1, 1));
+    feeder.drain_rest(&mut events, &source, 0).unwrap();
+    assert_eq!(feeder.consumer.shown().unwrap().events, 3);
     let mut text = String::new();
     file.rewind().unwrap();
     file.read_to_string(&mut text).unwrap();

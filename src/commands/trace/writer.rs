@@ -3,17 +3,19 @@
 
 use std::collections::HashMap;
 use std::fs::File;
+use std::io::ErrorKind;
 use std::io::IsTerminal;
 use std::io::stdout;
-use std::time::Duration;
 
 use anyhow::Result;
+use nvme_deep::error::Kind;
 use nvme_deep::machine::own_tgid;
 use nvme_deep::model::event::Event;
+use nvme_deep::model::event::EventKind;
 use nvme_deep::model::event::StackId;
 use nvme_deep::model::stack::Frame;
 use nvme_deep::model::stage::StageSet;
-use nvme_deep::recording::MachineInfo;
+use nvme_deep::render::json;
 use nvme_deep::render::theme::Theme;
 use nvme_deep::render::trace::Clock;
 use nvme_deep::render::trace::Context;
@@ -22,27 +24,30 @@ use nvme_deep::render::trace::TraceJson;
 use nvme_deep::render::trace::TraceText;
 use nvme_deep::report::ledger::EventClass;
 use nvme_deep::report::ledger::Shown;
-use nvme_deep::source::EventStream;
-use nvme_deep::source::Read;
-use nvme_deep::source::Source;
 
 use crate::cli::args::TimeArg;
 use crate::cli::options::TraceOptions;
-use crate::commands::names::Names;
+use crate::commands::drive::Consumer;
+use crate::commands::drive::End;
+use crate::commands::drive::Feed;
+use crate::commands::drive::Item;
+use crate::commands::drive::Moment;
+use crate::commands::drive::Names;
+use crate::commands::drive::Turn;
+use crate::commands::drive::say_own_share;
 use crate::commands::output::Output;
 use crate::commands::recording::RecordingFile;
-use crate::commands::run::ledger_of_trace;
-use crate::commands::run::take_in;
-use crate::commands::run::take_rest;
-use crate::commands::symbols::LiveStacks;
+use crate::commands::say_ledger;
+use crate::commands::standard::cannot_write;
+use crate::exit;
+use crate::exit::Failure;
 
-/// The renderer of the events. The run began at `begin_ns`; `wall_ns` is the offset of the wall
-/// clock.
-fn sink(options: &TraceOptions, begin_ns: u64, wall_ns: i64) -> Box<dyn EventSink> {
+/// The renderer of the events. The run began at `begin_ns`.
+fn sink(options: &TraceOptions, begin_ns: u64) -> Box<dyn EventSink> {
     let clock = match options.time {
         TimeArg::Mono => Clock::Mono,
         TimeArg::Rel => Clock::Rel { begin_ns },
-        TimeArg::Wall => Clock::wall(wall_ns),
+        TimeArg::Wall => Clock::wall(0),
     };
     let stage_set = options.settings.stage_set;
     let stages = (stage_set != StageSet::Total).then_some(stage_set);
@@ -57,14 +62,12 @@ fn sink(options: &TraceOptions, begin_ns: u64, wall_ns: i64) -> Box<dyn EventSin
 
 /// Turns events into lines and writes them.
 pub(super) struct TraceWriter<'o> {
-    pub options: &'o TraceOptions,
-    pub names: Names,
-    pub out: Output,
-    pub shown: Shown,
+    options: &'o TraceOptions,
+    out: Output,
+    shown: Shown,
     /// `--tee`.
-    pub tee: Option<RecordingFile>,
+    tee: Option<RecordingFile>,
     sink: Box<dyn EventSink>,
-    live_stacks: Option<LiveStacks>,
     /// The rendered stacks, which are written below events.
     stacks: HashMap<StackId, String>,
     /// Events that are rendered and not written, in order.
@@ -76,19 +79,12 @@ pub(super) struct TraceWriter<'o> {
 }
 
 impl<'o> TraceWriter<'o> {
-    /// Writes to `out`. The run began at `begin_ns`; `wall_ns` is the offset of the wall clock.
-    pub fn new(
-        options: &'o TraceOptions,
-        out: File,
-        names: Names,
-        (begin_ns, wall_ns): (u64, i64),
-    ) -> Self {
+    /// Writes to `out`. The run began at `begin_ns`.
+    pub fn new(options: &'o TraceOptions, out: File, begin_ns: u64) -> Self {
         Self {
             options,
-            sink: sink(options, begin_ns, wall_ns),
-            names,
+            sink: sink(options, begin_ns),
             tee: None,
-            live_stacks: None,
             stacks: HashMap::new(),
             out: Output::to(out),
             shown: Shown::default(),
@@ -98,35 +94,17 @@ impl<'o> TraceWriter<'o> {
         }
     }
 
-    /// Takes stacks from the session. Counts the commands of this process.
-    pub fn of_session(self, live_stacks: Option<LiveStacks>) -> Self {
+    /// Counts the commands of this process, and also records what is shown.
+    pub fn of_this_machine(self, tee: Option<RecordingFile>) -> Self {
         Self {
-            live_stacks,
+            tee,
             own: own_tgid(),
             ..self
         }
     }
 
-    /// Also records what is shown.
-    pub fn with_tee(mut self, tee: Option<RecordingFile>, wall_ns: i64) -> Self {
-        self.tee = tee;
-        if let Some(tee) = &mut self.tee {
-            tee.clock(wall_ns);
-        }
-        self.note_names();
-        self
-    }
-
-    /// Sets the offset of the wall clock from here on.
-    pub fn set_clock(&mut self, wall_ns: i64) {
-        self.sink.clock().set_offset(wall_ns);
-        if let Some(tee) = &mut self.tee {
-            tee.clock(wall_ns);
-        }
-    }
-
     /// Adds a stack, before the first event with it.
-    pub fn stack(&mut self, id: StackId, frames: &mut [Frame]) {
+    fn stack(&mut self, id: StackId, frames: &mut [Frame]) {
         if let Some(tee) = &mut self.tee {
             // recordings have no addresses: show what --from can show
             let unnamed = frames.iter_mut().filter(|f| f.symbol.is_none());
@@ -136,99 +114,30 @@ impl<'o> TraceWriter<'o> {
         self.stacks.insert(id, self.sink.stack(frames));
     }
 
-    /// Records the settings of the machine.
-    pub fn tee_machine(&mut self, machine: &MachineInfo) {
-        if let Some(tee) = &mut self.tee {
-            tee.machine(machine);
-        }
-    }
-
-    /// Records what the machine did besides the commands up to here, if that is observed.
-    ///
-    /// # Errors
-    /// If the source cannot be read.
-    pub fn tee_activity(&mut self, source: &dyn Source) -> Result<()> {
-        if let Some(tee) = &mut self.tee {
-            tee.activity(source.activity()?.as_ref());
-        }
-        Ok(())
-    }
-
-    /// Records the ledger up to here.
-    ///
-    /// # Errors
-    /// If the source cannot be read.
-    pub fn tee_ledger(&mut self, at: Duration, source: &dyn Source) -> Result<()> {
-        self.tee_activity(source)?;
-        if let Some(tee) = &mut self.tee {
-            tee.ledger(at, &ledger_of_trace(source, &self.shown, None)?);
-        }
-        Ok(())
-    }
-
-    fn note_names(&mut self) {
-        if let Some(tee) = &mut self.tee
-            && let Some(news) = self.names.news()
-        {
-            tee.controllers(news);
-        }
-    }
-
     /// Whether the COUNT of `-n` is reached.
-    pub fn is_done(&self) -> bool {
+    fn is_done(&self) -> bool {
         self.options
             .count
             .is_some_and(|count| self.commands >= count)
     }
 
-    fn read(&mut self, read: Read<'_>, source: &dyn Source) {
-        match read {
-            Some(event) => {
-                self.learn(event, source);
-                self.event(event);
-            }
-            None => self.shown.undecodable += 1,
-        }
-    }
-
-    /// Records an event, with the names as they are shown.
-    fn note(&mut self, event: &Event) {
-        if self.tee.is_some() {
-            self.names.of_command(event.what.id());
-            self.note_names();
+    /// Shows an event.
+    fn event(&mut self, event: &Event, names: &mut Names) {
+        if self.is_done() {
+            let is_over = !matches!(event.what, EventKind::Unfinished { .. });
+            self.shown.past_count += u64::from(is_over);
+            return;
         }
         if let Some(tee) = &mut self.tee {
             tee.event(event);
         }
-    }
-
-    /// Reads the stacks of an event from the session.
-    fn learn(&mut self, event: &Event, source: &dyn Source) {
-        if self.live_stacks.is_none() {
-            return;
-        }
-        for id in event.what.stacks() {
-            let live = self.live_stacks.as_mut();
-            if let Some(mut frames) = live.and_then(|live| live.learn(id, source)) {
-                self.stack(id, &mut frames);
-            }
-        }
-    }
-
-    /// Shows an event.
-    pub fn event(&mut self, event: &Event) {
-        if self.is_done() {
-            self.shown.past_count += 1;
-            return;
-        }
-        self.note(event);
         let block = |id| self.stacks.get(&id).map_or("", String::as_str);
         let [kstack, kstack_complete] = if self.stacks.is_empty() {
             [""; 2]
         } else {
             event.what.stacks().map(block)
         };
-        let (disk, set) = self.names.of_command(event.what.id());
+        let (disk, set) = names.of_command(event.what.id());
         let cx = Context {
             disk,
             set,
@@ -245,36 +154,41 @@ impl<'o> TraceWriter<'o> {
         }
     }
 
-    /// Writes the events of the ring except the latest, because earlier ones may still arrive.
-    /// Returns true if there may be more.
-    pub fn take_in(&mut self, events: &mut dyn EventStream, source: &dyn Source) -> Result<bool> {
-        let more = take_in(events, &mut |read| self.read(read, source))?;
-        self.flush();
-        self.out.look();
-        Ok(more)
+    /// An error if the output could not be written. `missing`: what it lacks.
+    fn output_error(&mut self, missing: &str) -> Result<()> {
+        match self.out.take_error() {
+            Some(error) if error.kind() == ErrorKind::BrokenPipe => Err(error.into()),
+            Some(error) => Err(Failure::error(
+                Kind::Run,
+                format!("{}; {missing}", cannot_write(&error)),
+            )),
+            None => Ok(()),
+        }
     }
+}
 
-    /// After the end of the run: writes the remaining events, and the commands that have not ended.
-    pub fn end(
-        &mut self,
-        events: &mut dyn EventStream,
-        source: &dyn Source,
-        end_ns: u64,
-    ) -> Result<()> {
-        take_rest(events, &mut |read| self.read(read, source))?;
-        self.shown.out_of_order = events.late();
-        if !self.is_done() {
-            for event in source.unfinished(end_ns.max(events.last_ns()))? {
-                self.learn(&event, source);
-                self.event(&event);
+impl Consumer for TraceWriter<'_> {
+    fn item(&mut self, item: Item<'_>, feed: &mut Feed<'_>) -> Result<()> {
+        match item {
+            Item::Event(event) => self.event(event, feed.names),
+            Item::Stack(id, mut frames) => {
+                let tracing = self.options.settings.trace.as_ref();
+                if tracing.is_some_and(|t| t.stack.is_some()) {
+                    self.stack(id, &mut frames);
+                }
+            }
+            other => {
+                if let Item::Clock(wall_ns) = other {
+                    self.sink.clock().set_offset(wall_ns);
+                }
+                self.tee.iter_mut().for_each(|tee| tee.item(&other));
             }
         }
-        self.flush();
         Ok(())
     }
 
     /// Writes the lines that are rendered.
-    pub fn flush(&mut self) {
+    fn flush(&mut self) {
         let (mut lost, out) = (0, &mut self.out);
         self.sink.drain(&mut |lines| lost = out.write(lines));
         // the lines that were not written are the last ones
@@ -284,5 +198,56 @@ impl<'o> TraceWriter<'o> {
         }
         self.shown.not_written += lost;
         self.pending.clear();
+    }
+
+    fn wants_ledgers(&self) -> bool {
+        self.tee.is_some()
+    }
+
+    fn shown(&mut self) -> Option<&mut Shown> {
+        Some(&mut self.shown)
+    }
+
+    fn tick(&mut self, moment: &Moment<'_>) -> Result<Turn> {
+        if moment.session.is_none() {
+            // the rest of the file, and the ledger of the whole run, have not been read
+            self.output_error("the output is incomplete")?;
+            return Ok(Turn::Items);
+        }
+        self.out.look();
+        Ok(match self.is_done() || self.out.has_failed() {
+            true => Turn::Done,
+            false => Turn::Items,
+        })
+    }
+
+    /// Writes the ledger. Reports errors of the output, and of the file of `--tee`.
+    fn finish(mut self, end: End<'_>) -> Result<Result<()>> {
+        let (ledger, at) = (&end.ledger, end.took);
+        if self.options.json {
+            let mut line = Vec::new();
+            json::end(ledger, at, &mut line)?;
+            // not an event: if it is missing, the error reports it
+            self.out.write(&line);
+        } else {
+            say_ledger(ledger, self.options.settings.attaching.verbose > 0);
+        }
+        let teed = self.tee.take().map_or(Ok(()), |tee| {
+            let done = tee.finish(at, ledger);
+            done.map(|_| ())
+        });
+        if end.session.is_some() {
+            say_own_share(ledger);
+        }
+        let missing = format!("{} events are missing at its end", self.shown.not_written);
+        let written =
+            self.output_error(&missing)
+                .or_else(|error| match exit::is_closed_pipe(&error) {
+                    // a reader that has gone is no error
+                    true => Ok(()),
+                    false => Err(error),
+                });
+        written.and(teed)?;
+        Ok(Ok(()))
     }
 }

@@ -7,6 +7,7 @@ use std::fs::Metadata;
 use std::io::BufReader;
 use std::io::IsTerminal;
 use std::io::stdout;
+use std::mem::take;
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 use std::path::PathBuf;
@@ -32,7 +33,7 @@ use nvme_deep::report::recount::Recount;
 use nvme_deep::session::settings::Settings;
 use nvme_deep::session::settings::TraceKind;
 
-use crate::commands::census::Census;
+use super::census::Census;
 use crate::commands::input;
 use crate::commands::progress::Progress;
 use crate::commands::say;
@@ -48,6 +49,8 @@ pub struct Replay {
     ledger: Option<LedgerInfo>,
     /// The same as what it means, if it could be read.
     parsed: Option<Ledger>,
+    /// There is a new one.
+    is_new: bool,
     /// Commands after that ledger.
     later: u64,
     /// Times of the first and the last event.
@@ -137,6 +140,7 @@ impl Replay {
             file_id: (metadata.dev(), metadata.ino()),
             ledger: None,
             parsed: None,
+            is_new: false,
             later: 0,
             span_ns: None,
             size: metadata.len(),
@@ -298,6 +302,7 @@ impl Replay {
             playback,
             ledger,
             parsed,
+            is_new,
             later,
             span_ns,
             settings,
@@ -309,7 +314,7 @@ impl Replay {
         let read = playback.next_block(&mut |item| match item {
             Item::Ledger(mut found) | Item::End(mut found) => {
                 *parsed = serde_json::from_value(found.ledger.take()).ok();
-                (*ledger, *later) = (Some(found), 0);
+                (*ledger, *later, *is_new) = (Some(found), 0, true);
             }
             other => {
                 if let Item::Event(event) = &other {
@@ -370,6 +375,17 @@ impl Replay {
         self.parsed.clone()
     }
 
+    /// The last ledger so far and its time since the start, unless it was taken before.
+    pub fn take_ledger(&mut self) -> Option<(Duration, &Ledger)> {
+        let (at, is_new) = (self.ledger_at(), take(&mut self.is_new));
+        Some(at).zip(self.parsed.as_ref()).filter(|_| is_new)
+    }
+
+    /// The settings that it was opened with.
+    pub const fn settings(&self) -> &Settings {
+        &self.settings
+    }
+
     /// Commands since the last ledger.
     pub const fn later(&self) -> u64 {
         self.later
@@ -426,13 +442,6 @@ impl Replay {
         self.ledger_at().max(Duration::from_nanos(last))
     }
 
-    /// Before the first event: whether a ring dropped older ones, because the ledger before it has
-    /// counted events.
-    pub fn begins_late(&self) -> bool {
-        let counted = |l: Ledger| l.trace.is_some_and(|trace| trace.events() > 0);
-        self.playback.events() == 0 && self.ledger().is_some_and(counted)
-    }
-
     /// The time that the events cover: less than the run, if a ring dropped the older ones.
     pub fn covers(&self) -> Duration {
         let before = self.covers_from().saturating_sub(self.info().begin_ns);
@@ -464,7 +473,7 @@ impl Replay {
     ///
     /// # Errors
     /// If it is; one sentence.
-    pub fn verdict(&self) -> Result<()> {
+    pub fn check_complete(&self) -> Result<()> {
         let path = &self.path;
         let how = match self.playback.ending() {
             Some(Ending::Complete) => return Ok(()),

@@ -26,7 +26,7 @@ pub struct Names {
     sizes: HashMap<Key, u32>,
     /// The last lookup; the next one is usually the same.
     last: (Key, Untrusted, CommandSet),
-    may_look: bool,
+    may_rescan: bool,
     changed: bool,
 }
 
@@ -57,7 +57,7 @@ impl Names {
     pub fn of(system: System) -> Self {
         let mut names = Self::recorded();
         names.system = Some(system);
-        names.look();
+        names.rescan();
         names
     }
 
@@ -69,7 +69,7 @@ impl Names {
             disks: HashMap::new(),
             sizes: HashMap::new(),
             last: Self::no_disk(),
-            may_look: false,
+            may_rescan: false,
             changed: false,
         }
     }
@@ -80,12 +80,12 @@ impl Names {
     }
 
     /// Allows one more read of sysfs, because a new namespace may have appeared.
-    pub const fn may_look(&mut self) {
-        self.may_look = true;
+    pub const fn allow_rescan(&mut self) {
+        self.may_rescan = true;
     }
 
-    fn look(&mut self) {
-        self.may_look = false;
+    fn rescan(&mut self) {
+        self.may_rescan = false;
         if let Some(system) = &self.system {
             let all = system.controllers().into_iter().map(info).collect();
             self.set(all);
@@ -109,7 +109,7 @@ impl Names {
     }
 
     /// The controllers, if they have changed since the last call.
-    pub fn news(&mut self) -> Option<&[ControllerInfo]> {
+    pub fn take_changes(&mut self) -> Option<&[ControllerInfo]> {
         let changed = self.changed;
         self.changed = false;
         changed.then_some(&self.controllers)
@@ -134,8 +134,8 @@ impl Names {
     }
 
     fn turn_to(&mut self, key: Key) {
-        if self.may_look && !self.disks.contains_key(&key) {
-            self.look();
+        if self.may_rescan && !self.disks.contains_key(&key) {
+            self.rescan();
         }
         let none = (Untrusted::fixed(""), CommandSet::Nvm);
         let (name, set) = self.disks.get(&key).unwrap_or(&none);

@@ -9,7 +9,6 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 
 use anyhow::Result;
-use nvme_deep::machine::clock::monotonic_ns;
 use nvme_deep::model::counters::Counters;
 use nvme_deep::model::stage::StageSet;
 use nvme_deep::report::ledger::Shown;
@@ -20,7 +19,6 @@ use nvme_deep::session::settings::TraceKind;
 use nvme_deep::session::settings::Tracing;
 
 use crate::cli::options::MAX_BUFFER;
-use crate::commands::run::Watchdog;
 use crate::commands::say;
 
 /// Interval between checks.
@@ -53,11 +51,16 @@ fn remedies(settings: &Settings, ring_bytes: u32, reader: Reader) -> Vec<String>
     let tracing = settings.trace.as_ref();
     let has = |test: fn(&Tracing) -> bool| tracing.is_some_and(test);
     let records = matches!(reader, Reader::File { .. });
-    let lines = reader == Reader::Stdout;
+    // `latency --commands` has no option for its ring, or for less of each command
+    let counts = has(Tracing::counts);
+    let lines = reader == Reader::Stdout && !counts;
     let asked = tracing.and_then(|t| t.ring_bytes).unwrap_or(ring_bytes);
     let larger = asked.saturating_mul(4).clamp(1 << 20, MAX_BUFFER);
     [
-        (asked < MAX_BUFFER, format!("--buffer {}M", larger >> 20)),
+        (
+            asked < MAX_BUFFER && !counts,
+            format!("--buffer {}M", larger >> 20),
+        ),
         (
             lines && has(|t| t.kind == TraceKind::Events),
             "--pair".into(),
@@ -128,27 +131,11 @@ impl Drops {
         Ok(Self { stop, thread })
     }
 
-    /// Ends the session and the thread, after the loop `ended`. Returns the time of the end, in
-    /// CLOCK_MONOTONIC nanoseconds. Commands continue while the hooks are detached, which takes
-    /// time: their events are still in the ring.
-    ///
-    /// # Errors
-    /// Errors of the loop, of the counters and of the session.
-    pub fn close(
-        self,
-        session: &mut Session,
-        watchdog: &mut Watchdog,
-        ended: Result<()>,
-    ) -> Result<u64> {
-        watchdog.last_look(session)?;
-        let end_ns = monotonic_ns();
-        let closed = session.end();
+    /// Ends the thread.
+    pub fn stop(self) {
         drop(self.stop);
         // there is no result, and a panic has already printed its message
         let _ = self.thread.join();
-        ended?;
-        closed?;
-        Ok(end_ns)
     }
 }
 
@@ -157,6 +144,13 @@ mod tests {
     use nvme_deep::model::stack::StackAt;
 
     use super::*;
+
+    #[test]
+    fn the_message_of_latency_names_options_that_it_has() {
+        let settings = Settings::of_trace(TraceKind::Commands, None);
+        let help = remedies(&settings, 2 << 20, Reader::Stdout);
+        assert_eq!(help, ["--ctrl", "--opcode"]);
+    }
 
     #[test]
     fn the_message_names_options_that_are_not_in_use() {

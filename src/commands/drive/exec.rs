@@ -21,9 +21,8 @@ use rustix::process::WaitIdOptions;
 use rustix::process::kill_process;
 use rustix::process::waitid;
 
-use super::run::Wake;
-use super::say;
-use super::start::until;
+use super::turns::Wake;
+use crate::commands::say;
 use crate::exit::Exited;
 use crate::exit::Failure;
 
@@ -34,11 +33,13 @@ pub struct Program {
     child: Option<Child>,
 }
 
-/// How the run ends, for the first line: with the program, or as [`until`] says.
-pub fn until_end(program: &[OsString], has_end: bool) -> String {
+/// How the run ends, for the first line: with the program, at a time that an option sets, or as
+/// `otherwise` says.
+pub fn until_end(program: &[OsString], has_end: bool, otherwise: &str) -> String {
     match program.first() {
         Some(name) => format!("; until {} ends", printable(name)),
-        None => until(has_end).into(),
+        None if has_end => String::new(),
+        None => otherwise.into(),
     }
 }
 

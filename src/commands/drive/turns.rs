@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The run of a command: signals, the loop with its ticks, the checks once a second, the end.
+//! The loop of a run: signals, the times of the next turns, the duration, work once a second.
 
 use std::process::exit as exit_now;
 use std::sync::OnceLock;
@@ -12,66 +12,15 @@ use std::time::Instant;
 
 use anyhow::Context;
 use anyhow::Result;
-use nvme_deep::error::Kind;
-use nvme_deep::machine::System;
-use nvme_deep::machine::clock::monotonic_ns;
-use nvme_deep::machine::watch::Watch;
-use nvme_deep::model::counters::Count;
-use nvme_deep::model::counters::Counters;
-use nvme_deep::model::run::Scan;
-use nvme_deep::report::ledger::Ledger;
-use nvme_deep::report::ledger::Shown;
-use nvme_deep::report::ledger::TraceLedger;
-use nvme_deep::session::Session;
-use nvme_deep::source::EventStream;
-use nvme_deep::source::REORDER_NS;
-use nvme_deep::source::Read;
-use nvme_deep::source::Source;
 use signal_hook::consts::SIGHUP;
 use signal_hook::consts::SIGINT;
 use signal_hook::consts::SIGTERM;
 use signal_hook::iterator::Signals;
 
-use super::privileges;
-use super::say;
-use crate::exit::Failure;
+use crate::commands::privileges;
 
 /// Interval between checks of the machine.
 const RESCAN: Duration = Duration::from_secs(1);
-
-/// Interval between drains of the ring. At a million commands per second, about 4 MB of events
-/// arrive in this time. A smaller ring is drained more often.
-const DRAIN: Duration = Duration::from_millis(20);
-const ROOM_FOR_DRAIN: u32 = 4 << 20;
-const SHORTEST_DRAIN: Duration = Duration::from_millis(1);
-
-/// Time between two drains of a ring of this size.
-pub fn drain_pause(ring_bytes: u32) -> Duration {
-    let share = f64::from(ring_bytes) / f64::from(ROOM_FOR_DRAIN);
-    DRAIN.mul_f64(share.min(1.0)).max(SHORTEST_DRAIN)
-}
-
-/// Passes on the new events except the latest, because earlier ones may still arrive. Returns true if
-/// there may be more.
-///
-/// # Errors
-/// If the events cannot be read.
-pub fn take_in(events: &mut dyn EventStream, to: &mut dyn FnMut(Read<'_>)) -> Result<bool> {
-    let until_ns = monotonic_ns().saturating_sub(REORDER_NS);
-    let more = events.fetch()?;
-    events.release(until_ns, to);
-    Ok(more)
-}
-
-/// Passes on all events that are left, after the end of a run.
-///
-/// # Errors
-/// If the events cannot be read.
-pub fn take_rest(events: &mut dyn EventStream, to: &mut dyn FnMut(Read<'_>)) -> Result<()> {
-    while events.fetch()? {}
-    events.release(u64::MAX, to);
-    Ok(())
-}
 
 /// A message to the loop.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -111,8 +60,11 @@ pub fn stop_signals(sender: Sender<Wake>) -> Result<()> {
     Ok(())
 }
 
-/// When the loop calls the command again.
+/// When a command is called again.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Turn {
+    /// After the next items.
+    Items,
     /// At this time since the start of the run, or earlier.
     Until(Duration),
     /// Never: the command is done.
@@ -175,8 +127,10 @@ impl<'a> Run<'a> {
         let mut rescanned = false;
         loop {
             let now = self.elapsed();
-            let Turn::Until(next) = turn(source, Tick { now, rescanned })? else {
-                return Ok(());
+            let next = match turn(source, Tick { now, rescanned })? {
+                Turn::Until(next) => next,
+                Turn::Items => Duration::MAX,
+                Turn::Done => return Ok(()),
             };
             if self.end.is_some_and(|end| now >= end) {
                 return Ok(());
@@ -194,114 +148,6 @@ impl<'a> Run<'a> {
                 _ => return Ok(()),
             }
         }
-    }
-}
-
-/// Fails if the types of the BTF file do not match the live queues.
-///
-/// # Errors
-/// If they do not match.
-pub fn check_fit(counters: &Counters) -> Result<()> {
-    match counters.get(Count::Misfit) {
-        0 => Ok(()),
-        n => Err(Failure::error(
-            Kind::Kernel,
-            format!(
-                "the types in use do not fit this kernel: {n} commands led to no controller that \
-                 owns their queue; nothing was measured. Make a file from this very kernel (see \
-                 btf/README.md), or use --attach tracepoint"
-            ),
-        )),
-    }
-}
-
-/// Builds the ledger of a trace session. `scan`: the slots, after the end of the session.
-///
-/// # Errors
-/// If the source can't be read, or the types do not fit the kernel.
-pub fn ledger_of_trace(source: &dyn Source, shown: &Shown, scan: Option<Scan>) -> Result<Ledger> {
-    let counters = source.counters()?;
-    check_fit(&counters)?;
-    let ledger = Ledger::new(
-        source.plan(),
-        &counters,
-        &source.misses(),
-        counters.get(Count::Finished),
-        scan,
-    );
-    Ok(ledger
-        .with_trace(&counters, shown)
-        .with_cost(source.plan(), source.run_times().as_ref()))
-}
-
-/// Reports the commands of this process in a trace, if there are any.
-pub fn say_own_share(ledger: &Ledger) {
-    let share = ledger.trace.as_ref().and_then(TraceLedger::own_share);
-    share.into_iter().for_each(|text| say(&text));
-}
-
-/// Checks a running session against the machine.
-pub struct Watchdog {
-    system: System,
-    watch: Watch,
-    /// Controllers without slots. Each is reported once.
-    without_slots: Vec<u32>,
-    /// Why the attached programs receive no more events, in one sentence.
-    gone: Option<String>,
-}
-
-impl Watchdog {
-    /// Starts to watch. To be called when all hooks are attached.
-    pub fn of(session: &Session, system: System) -> Self {
-        Self {
-            watch: Watch::begin(&system, session.plan()),
-            system,
-            without_slots: vec![],
-            gone: None,
-        }
-    }
-
-    /// Checks, before the hooks are detached, whether the session may have seen nothing.
-    ///
-    /// # Errors
-    /// If the counters can't be read.
-    pub fn last_look(&mut self, session: &Session) -> Result<()> {
-        let hits = session.counters()?.hits.iter().sum();
-        let deaf = self.watch.deaf(&self.system, hits);
-        self.gone = self.gone.take().or(deaf);
-        Ok(())
-    }
-
-    /// Returns an error if the programs stopped receiving events. To be called after the last
-    /// report.
-    ///
-    /// # Errors
-    /// If the programs stopped receiving events; one sentence.
-    pub fn verdict(self) -> Result<()> {
-        match self.gone {
-            None => Ok(()),
-            Some(why) => Err(Failure::error(Kind::Run, why)),
-        }
-    }
-}
-
-impl Upkeep<Session> for Watchdog {
-    /// Also gives slots to new controllers.
-    fn rescan(&mut self, session: &mut Session) -> Result<bool> {
-        check_fit(&session.counters()?)?;
-        self.gone = self.watch.gone(&self.system);
-        for controller in self.system.controllers() {
-            let new = !self.without_slots.contains(&controller.instance);
-            if !session.place(&controller)? && new {
-                say(&format!(
-                    "no slots left for {}, which appeared or got more queues during the run: its \
-                     commands are counted as untracked; start again to measure them",
-                    controller.name()
-                ));
-                self.without_slots.push(controller.instance);
-            }
-        }
-        Ok(self.gone.is_some())
     }
 }
 

@@ -1,0 +1,78 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Whether a session still receives events, and the verdict on that at its end.
+
+use anyhow::Result;
+use nvme_deep::error::Kind;
+use nvme_deep::machine::System;
+use nvme_deep::machine::watch::Watch;
+use nvme_deep::session::Session;
+
+use super::ledger::check_fit;
+use super::turns::Upkeep;
+use crate::commands::say;
+use crate::exit::Failure;
+
+/// Checks a running session against the machine.
+pub struct HealthCheck {
+    system: System,
+    watch: Watch,
+    /// Controllers without slots. Each is reported once.
+    without_slots: Vec<u32>,
+    /// Why the attached programs receive no more events, in one sentence.
+    gone: Option<String>,
+}
+
+impl HealthCheck {
+    /// Starts to watch. To be called when all hooks are attached.
+    pub fn of(session: &Session, system: System) -> Self {
+        Self {
+            watch: Watch::begin(&system, session.plan()),
+            system,
+            without_slots: vec![],
+            gone: None,
+        }
+    }
+
+    /// Checks, before the hooks are detached, whether the session may have seen nothing.
+    ///
+    /// # Errors
+    /// If the counters can't be read.
+    pub fn final_check(&mut self, session: &Session) -> Result<()> {
+        let hits = session.counters()?.hits.iter().sum();
+        let deaf = self.watch.deaf(&self.system, hits);
+        self.gone = self.gone.take().or(deaf);
+        Ok(())
+    }
+
+    /// Returns an error if the programs stopped receiving events. To be called after the last
+    /// report.
+    ///
+    /// # Errors
+    /// If the programs stopped receiving events; one sentence.
+    pub fn verdict(self) -> Result<()> {
+        match self.gone {
+            None => Ok(()),
+            Some(why) => Err(Failure::error(Kind::Run, why)),
+        }
+    }
+}
+
+impl Upkeep<Session> for HealthCheck {
+    /// Also gives slots to new controllers.
+    fn rescan(&mut self, session: &mut Session) -> Result<bool> {
+        check_fit(&session.counters()?)?;
+        self.gone = self.watch.gone(&self.system);
+        for controller in self.system.controllers() {
+            let new = !self.without_slots.contains(&controller.instance);
+            if !session.place(&controller)? && new {
+                say(&format!(
+                    "no slots left for {}, which appeared or got more queues during the run: its \
+                     commands are counted as untracked; start again to measure them",
+                    controller.name()
+                ));
+                self.without_slots.push(controller.instance);
+            }
+        }
+        Ok(self.gone.is_some())
+    }
+}

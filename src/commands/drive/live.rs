@@ -1,0 +1,369 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! A session of this machine as the input of a run.
+
+use std::ffi::OsString;
+use std::time::Duration;
+
+use anyhow::Result;
+use nvme_deep::machine::System;
+use nvme_deep::machine::clock::monotonic_ns;
+use nvme_deep::machine::clock::wall_offset_ns;
+use nvme_deep::machine::own_tgid;
+use nvme_deep::report::ledger::EventClass;
+use nvme_deep::report::ledger::Shown;
+use nvme_deep::session::Session;
+use nvme_deep::session::settings::Settings;
+use nvme_deep::session::settings::Tracing;
+use nvme_deep::source::EventStream;
+use nvme_deep::source::Read;
+use nvme_deep::source::Source;
+
+use super::Consumer;
+use super::End;
+use super::Feed;
+use super::Item;
+use super::Make;
+use super::Moment;
+use super::Start;
+use super::Turn;
+use super::drain::drain_all;
+use super::drain::drain_pause;
+use super::drain::drain_ready;
+use super::drops::Drops;
+use super::drops::Reader;
+use super::exec::Program;
+use super::exec::until_end;
+use super::health::HealthCheck;
+use super::ledger::ledger_of;
+use super::ledger::ledger_of_trace;
+use super::names::Names;
+use super::turns::Run;
+use crate::commands::start::Preflight;
+use crate::commands::start::require_status;
+use crate::commands::symbols::LiveStacks;
+
+/// A run on this machine.
+pub struct Live<'l> {
+    /// The machine.
+    pub ready: Preflight,
+    /// What to trace.
+    pub settings: &'l Settings,
+    /// When the run ends, unless a signal ends it first.
+    pub duration: Option<Duration>,
+    /// A program whose end is the end of the run.
+    pub exec: &'l [OsString],
+    /// How the run ends without these two, for the first line.
+    pub until: &'l str,
+    /// What takes the events.
+    pub reader: Reader,
+    /// The stacks of single commands, if they are taken.
+    pub stacks: Option<LiveStacks>,
+    /// The kernel's interrupt entry code, for stacks.
+    pub irq_entry: Option<(u64, u64)>,
+}
+
+/// Whether the run has events of single commands.
+fn has_events(settings: &Settings) -> bool {
+    let trace = settings.trace.as_ref();
+    trace.is_some_and(Tracing::has_events)
+}
+
+/// Creates the consumer, unless the settings ask for what can't be read: it may begin a file.
+fn begin<C>(
+    settings: &Settings,
+    can_read_status: bool,
+    make: &mut dyn FnMut() -> Result<C>,
+) -> Result<C> {
+    require_status(settings, can_read_status)?;
+    make()
+}
+
+/// Passes the items of a session on.
+pub struct Feeder<C> {
+    /// What takes them.
+    pub consumer: C,
+    names: Names,
+    stacks: Option<LiveStacks>,
+    shown: Shown,
+    /// This process.
+    own: Option<u32>,
+}
+
+impl<C: Consumer> Feeder<C> {
+    /// Feeds this consumer.
+    pub fn new(consumer: C, names: Names, stacks: Option<LiveStacks>) -> Self {
+        Self {
+            consumer,
+            names,
+            stacks,
+            shown: Shown::default(),
+            own: own_tgid(),
+        }
+    }
+
+    fn item(&mut self, item: Item<'_>) -> Result<()> {
+        let names = &mut self.names;
+        self.consumer.item(item, &mut Feed { names, later: 0 })
+    }
+
+    fn shown(&mut self) -> &mut Shown {
+        match self.consumer.shown() {
+            Some(shown) => shown,
+            None => &mut self.shown,
+        }
+    }
+
+    fn changes(&mut self) -> Result<()> {
+        match self.names.take_changes().map(<[_]>::to_vec) {
+            Some(all) => self.item(Item::Controllers(all)),
+            None => Ok(()),
+        }
+    }
+
+    fn activity(&mut self, source: &dyn Source) -> Result<()> {
+        match source.activity()? {
+            Some(activity) => self.item(Item::Activity(activity)),
+            None => Ok(()),
+        }
+    }
+
+    /// At the begin, and each second.
+    fn second(&mut self, at: Duration, source: &dyn Source) -> Result<()> {
+        self.names.allow_rescan();
+        self.item(Item::Clock(wall_offset_ns()))?;
+        self.activity(source)?;
+        if self.consumer.wants_ledgers() {
+            let ledger = ledger_of_trace(source, self.shown(), None)?;
+            self.item(Item::Ledger(at, &ledger))?;
+        }
+        Ok(())
+    }
+
+    fn begin(&mut self, settings: &Settings, system: &System, source: &dyn Source) -> Result<()> {
+        if settings.counts() {
+            return Ok(());
+        }
+        self.changes()?;
+        if settings.context {
+            self.item(Item::Machine(Box::new(system.info(false))))?;
+        }
+        self.second(Duration::ZERO, source)
+    }
+
+    fn read(&mut self, read: Read<'_>, source: &dyn Source) -> Result<()> {
+        let Some(event) = read else {
+            self.shown().undecodable += 1;
+            return self.item(Item::Undecodable);
+        };
+        if self.stacks.is_some() {
+            for id in event.what.stacks() {
+                let stacks = self.stacks.as_mut();
+                if let Some(frames) = stacks.and_then(|stacks| stacks.learn(id, source)) {
+                    self.item(Item::Stack(id, frames))?;
+                }
+            }
+        }
+        // a lookup of an unknown disk reads the names again
+        self.names.of_command(event.what.id());
+        self.changes()?;
+        self.item(Item::Event(event))?;
+        if C::SHOWS && self.consumer.shown().is_none() {
+            self.shown.add(EventClass::of(&event.what));
+            self.shown.add_own(&event.what, self.own);
+        }
+        Ok(())
+    }
+
+    /// Passes on the events that are complete. Returns true if there may be more.
+    ///
+    /// # Errors
+    /// If they cannot be read; those of the consumer.
+    pub fn drain(&mut self, events: &mut dyn EventStream, source: &dyn Source) -> Result<bool> {
+        let mut done = Ok(());
+        let more = drain_ready(events, &mut |read| {
+            if done.is_ok() {
+                done = self.read(read, source);
+            }
+        })?;
+        done?;
+        Ok(more)
+    }
+
+    /// Passes on what is left after the end of the run, in CLOCK_MONOTONIC nanoseconds.
+    ///
+    /// # Errors
+    /// As before.
+    pub fn drain_rest(
+        &mut self,
+        events: &mut dyn EventStream,
+        source: &dyn Source,
+        end_ns: u64,
+    ) -> Result<()> {
+        let mut done = Ok(());
+        drain_all(events, &mut |read| {
+            if done.is_ok() {
+                done = self.read(read, source);
+            }
+        })?;
+        done?;
+        self.shown().out_of_order = events.late();
+        if C::SHOWS {
+            for event in source.unfinished(end_ns.max(events.last_ns()))? {
+                self.read(Some(&event), source)?;
+            }
+        }
+        self.consumer.flush();
+        self.activity(source)
+    }
+
+    fn tick(&mut self, now: Duration, is_second: bool, session: &Session) -> Result<Turn> {
+        self.consumer.flush();
+        let moment = Moment {
+            now,
+            is_second,
+            session: Some(session),
+            shown: *self.shown(),
+        };
+        self.consumer.tick(&moment)
+    }
+
+    /// Hands the end over. The inner error counts less than one of the run.
+    fn finish(
+        mut self,
+        settings: &Settings,
+        took: Duration,
+        session: &Session,
+    ) -> Result<Result<()>> {
+        let scan = Some(session.scan()?);
+        let mut end = End::at(took, self.names);
+        end.session = Some(session);
+        if settings.counts() {
+            end.sums = session.snapshot()?;
+            end.ledger = ledger_of(session, &end.sums, scan)?;
+        } else {
+            let shown = *self.consumer.shown().unwrap_or(&mut self.shown);
+            end.ledger = ledger_of_trace(session, &shown, scan)?;
+            end.shown = shown;
+        }
+        self.consumer.finish(end)
+    }
+}
+
+impl<'l> Live<'l> {
+    /// A run of events that are summed up, without a program.
+    pub const fn new(ready: Preflight, settings: &'l Settings, duration: Option<Duration>) -> Self {
+        Self {
+            ready,
+            settings,
+            duration,
+            exec: &[],
+            until: "; Ctrl-C ends it",
+            reader: Reader::Sums,
+            stacks: None,
+            irq_entry: None,
+        }
+    }
+
+    pub(super) fn drive<C: Consumer>(self, make: &mut Make<'_, C>) -> Result<()> {
+        let Self {
+            ready, settings, ..
+        } = self;
+        let until = until_end(self.exec, self.duration.is_some(), self.until);
+        let irq_entry = self.stacks.as_ref().and_then(LiveStacks::irq_entry);
+        let mut session = ready.attach(settings, &until, irq_entry.or(self.irq_entry))?;
+        let with_events = has_events(settings);
+        let mut health = HealthCheck::of(&session, ready.system.clone());
+        let mut events = session.events()?;
+        let pause = match with_events {
+            true => drain_pause(session.rings().bytes),
+            false => Duration::MAX,
+        };
+        let consumer = begin(settings, session.can_read_status(), &mut || {
+            make(&Start {
+                begin_ns: monotonic_ns(),
+                session: Some(&session),
+                recording: None,
+            })
+        })?;
+        let drops = with_events.then(|| Drops::watch(&session, settings, self.reader));
+        let drops = drops.transpose()?;
+        let mut feeder = Feeder::new(consumer, Names::of(ready.system.clone()), self.stacks);
+        feeder.begin(settings, &ready.system, &session)?;
+        let program = Program::start(self.exec, &ready.waker)?;
+        let run = Run::begin(&ready.stop, self.duration);
+        let ended = run.turns(&mut session, &mut health, &mut |session, tick| {
+            if tick.rescanned {
+                feeder.second(tick.now, session)?;
+            }
+            let more = feeder.drain(&mut events, session)?;
+            let again = match more {
+                true => tick.now,
+                false => run.elapsed().saturating_add(pause),
+            };
+            Ok(match feeder.tick(run.elapsed(), tick.rescanned, session)? {
+                Turn::Items => Turn::Until(again),
+                Turn::Until(next) => Turn::Until(next.min(again)),
+                Turn::Done => Turn::Done,
+            })
+        });
+        let took = run.elapsed();
+        health.final_check(&session)?;
+        // commands continue while the hooks are detached: their events are still in the ring
+        let end_ns = monotonic_ns();
+        let closed = session.end();
+        drops.into_iter().for_each(Drops::stop);
+        ended?;
+        closed?;
+        feeder.drain_rest(&mut events, &session, end_ns)?;
+        let own = feeder.finish(settings, took, &session)?;
+        health.verdict()?;
+        program.end()?;
+        own
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::Parser;
+    use nvme_deep::error::Kind;
+
+    use super::*;
+    use crate::cli::args::Args;
+    use crate::cli::args::Command;
+    use crate::cli::options::LatencyOptions;
+    use crate::cli::options::TraceOptions;
+    use crate::exit::kind_of;
+
+    fn command(words: &str) -> Command {
+        let words = ["nvme-deep"].into_iter().chain(words.split(' '));
+        Args::try_parse_from(words).unwrap().command
+    }
+
+    #[test]
+    fn no_file_is_begun_for_a_run_that_cannot_be() {
+        let Command::Trace(args) = command("trace --errors --tee run.nvd") else {
+            panic!("not trace");
+        };
+        let settings = TraceOptions::try_from(args).unwrap().settings;
+        let mut begun = 0;
+        let mut make = || {
+            begun += 1;
+            Ok(())
+        };
+        let refused = begin(&settings, false, &mut make).unwrap_err();
+        assert_eq!(kind_of(&refused), Kind::Kernel);
+        begin(&settings, true, &mut make).unwrap();
+        assert_eq!(begun, 1);
+    }
+
+    #[test]
+    fn each_run_with_events_is_watched_for_lost_ones() {
+        for (words, want) in [("latency", false), ("latency --json --commands", true)] {
+            let Command::Latency(args) = command(words) else {
+                panic!("not latency");
+            };
+            let settings = LatencyOptions::try_from(args).unwrap().settings;
+            assert_eq!(has_events(&settings), want, "{words}");
+        }
+    }
+}

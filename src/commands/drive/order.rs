@@ -1,0 +1,44 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! A first pass over a recording, for the order of its submissions.
+
+use anyhow::Result;
+use nvme_deep::report::submissions::Longest;
+use nvme_deep::report::submissions::Submissions;
+use nvme_deep::session::settings::Settings;
+
+use super::Consumer;
+use super::Feed;
+use super::Item;
+use super::Start;
+use super::recorded::scan;
+use super::replay::Replay;
+
+/// Looks for the longest commands.
+struct Looking(Longest);
+
+impl Consumer for Looking {
+    const SHOWS: bool = false;
+
+    fn item(&mut self, item: Item<'_>, feed: &mut Feed<'_>) -> Result<()> {
+        if let Item::Event(event) = item {
+            let (_, set) = feed.names.of_command(event.what.id());
+            self.0.add(event, set);
+        }
+        Ok(())
+    }
+}
+
+/// What puts the submissions of a run into the order of time. With two events per command, this needs
+/// no first pass.
+///
+/// # Errors
+/// If a recording cannot be read; one sentence.
+pub fn submissions_of(start: &Start<'_>, settings: &Settings) -> Result<Submissions> {
+    let Some(replay) = start.recording.filter(|replay| replay.info().pairs) else {
+        return Ok(Submissions::of_events());
+    };
+    let mut first = Replay::open(replay.file(), settings)?;
+    let mut looking = Looking(Longest::default());
+    scan(&mut first, &mut looking)?;
+    Ok(Submissions::of_pairs(looking.0))
+}

@@ -1,0 +1,329 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Recordings as the input of a run: opened and checked before any output, read one after the other.
+
+use std::io::IsTerminal;
+use std::io::stdout;
+use std::mem::take;
+use std::path::PathBuf;
+use std::sync::mpsc::Receiver;
+use std::sync::mpsc::RecvTimeoutError;
+use std::time::Duration;
+use std::time::Instant;
+
+use anyhow::Result;
+use nvme_deep::error::Kind;
+use nvme_deep::model::event::StackId;
+use nvme_deep::recording::Item as Recorded;
+use nvme_deep::render::recording::Heading;
+use nvme_deep::render::theme::Theme;
+use nvme_deep::report::ledger::EventClass;
+use nvme_deep::report::ledger::Ledger;
+use nvme_deep::report::ledger::Shown;
+use nvme_deep::session::settings::Settings;
+
+use super::Consumer;
+use super::End;
+use super::Feed;
+use super::Item;
+use super::Make;
+use super::Moment;
+use super::Start;
+use super::Turn;
+use super::names::Names;
+use super::replay::Replay;
+use super::turns::Wake;
+use crate::commands::say;
+use crate::commands::standard;
+use crate::exit::Failure;
+
+/// The form of the output, for headings.
+#[derive(Default)]
+pub struct Form {
+    /// JSON lines instead of text.
+    pub json: bool,
+    /// Colour the text.
+    pub color: bool,
+    /// In text, the ledger goes to stderr.
+    pub ledger_apart: bool,
+}
+
+/// Opens all recordings. `require` checks what the command needs besides the settings.
+///
+/// # Errors
+/// If one cannot be read, lacks what is asked for, or is given twice; one sentence.
+pub fn open_all(
+    paths: &[PathBuf],
+    settings: &Settings,
+    require: &dyn Fn(&Replay) -> Result<()>,
+) -> Result<Vec<Replay>> {
+    let mut all: Vec<Replay> = Vec::new();
+    for path in paths {
+        let replay = Replay::open(path, settings)?;
+        require(&replay)?;
+        if let Some(same) = all.iter().find(|other| other.file_id() == replay.file_id()) {
+            let (path, same) = (replay.path(), same.path());
+            let text = if path == same {
+                format!("{path} is given twice: give each recording once")
+            } else {
+                format!("{path} is the same file as {same}: give each recording once")
+            };
+            return Err(Failure::error(Kind::Usage, text));
+        }
+        all.push(replay);
+    }
+    Ok(all)
+}
+
+fn head(replay: &mut Replay, form: &Form) -> Result<Result<()>> {
+    let wall_ns = match replay.first_clock() {
+        Ok(wall_ns) => wall_ns,
+        Err(error) => return Ok(Err(error)),
+    };
+    let heading = Heading {
+        file: replay.path(),
+        info: replay.info(),
+        wall_ns,
+    };
+    let mut out = standard::stdout();
+    if form.json {
+        heading.json(&mut out)?;
+    } else {
+        heading.text(Theme { color: form.color }, &mut out)?;
+        if form.ledger_apart && !stdout().is_terminal() {
+            say(&format!("{}:", replay.path()));
+        }
+    }
+    Ok(Ok(()))
+}
+
+/// Recordings that are read, each with a consumer of its own.
+pub struct Recordings<'r> {
+    /// The files.
+    pub replays: Vec<Replay>,
+    /// The form of the output.
+    pub form: Form,
+    /// Show the progress also beside the output on a terminal: nothing is written before the end.
+    pub is_silent: bool,
+    /// Signals and keys, for a consumer that waits between items.
+    pub stop: Option<&'r Receiver<Wake>>,
+}
+
+/// Passes the items of a recording on.
+struct Reading<'r> {
+    settings: Settings,
+    /// The settings select every command.
+    all: bool,
+    names: Names,
+    shown: Shown,
+    unselected: u64,
+    replay: &'r mut Replay,
+}
+
+impl<'r> Reading<'r> {
+    /// Passes on the items of the next block. Returns false at the end. The inner error is one of the
+    /// file.
+    fn next<C: Consumer>(&mut self, consumer: &mut C) -> Result<Result<bool>> {
+        let Self {
+            settings,
+            all,
+            names,
+            shown,
+            unselected,
+            replay,
+        } = self;
+        let mut later = replay.later();
+        if consumer.wants_ledgers()
+            && let Some((at, ledger)) = replay.take_ledger()
+        {
+            consumer.item(Item::Ledger(at, ledger), &mut Feed { names, later })?;
+        }
+        let mut done = Ok(());
+        let read = replay.next(&mut |item| {
+            if done.is_err() {
+                return;
+            }
+            let item = match item {
+                Recorded::Event(event) => {
+                    let is_selected = *all && event.what.is_finished() || settings.selects(event);
+                    let class = EventClass::of(&event.what);
+                    let is_command = u64::from(class == EventClass::Command);
+                    let item = match is_selected {
+                        true => Item::Event(event),
+                        false => Item::Unselected(event),
+                    };
+                    done = consumer.item(item, &mut Feed { names, later });
+                    later += is_command;
+                    if !is_selected {
+                        *unselected += is_command;
+                    } else if C::SHOWS && consumer.shown().is_none() {
+                        shown.add(class);
+                    }
+                    return;
+                }
+                Recorded::Stacks(stacks) => {
+                    for stack in stacks {
+                        let item = Item::Stack(StackId(stack.id), stack.frames());
+                        if done.is_ok() {
+                            done = consumer.item(item, &mut Feed { names, later });
+                        }
+                    }
+                    return;
+                }
+                Recorded::Controllers(all) => {
+                    names.set(all.clone());
+                    Item::Controllers(all)
+                }
+                Recorded::Clock(offset) => Item::Clock(offset.wall_ns),
+                Recorded::Activity(activity) => Item::Activity(activity),
+                Recorded::Machine(machine) => Item::Machine(machine),
+                Recorded::Readings(_) | Recorded::Ledger(_) | Recorded::End(_) => return,
+            };
+            done = consumer.item(item, &mut Feed { names, later });
+        });
+        done?;
+        consumer.flush();
+        Ok(read)
+    }
+
+    /// The end of what was read.
+    fn end<C: Consumer>(self, consumer: &mut C, mut ledger: Ledger, took: Duration) -> End<'r> {
+        let shown = consumer.shown().map_or(self.shown, |shown| *shown);
+        if let Some(trace) = ledger.trace.as_mut().filter(|_| C::SHOWS) {
+            trace.show(&shown, self.unselected);
+        }
+        let mut end = End::at(took, self.names);
+        end.shown = shown;
+        end.ledger = ledger;
+        end.covers = self.replay.covers();
+        end.unselected = self.unselected;
+        end.unmatched = self.replay.unmatched();
+        end.is_whole = self.replay.check_complete().is_ok();
+        end.recording = Some(self.replay);
+        end
+    }
+}
+
+/// Begins to read a recording.
+fn reading(replay: &mut Replay) -> Reading<'_> {
+    Reading {
+        settings: replay.settings().clone(),
+        all: replay.selects_all(),
+        names: Names::recorded(),
+        shown: Shown::default(),
+        unselected: 0,
+        replay,
+    }
+}
+
+/// Passes on the items of a recording, for a first pass: nothing is reported.
+///
+/// # Errors
+/// If it cannot be read; those of the consumer.
+pub fn scan<C: Consumer>(replay: &mut Replay, consumer: &mut C) -> Result<()> {
+    let mut reading = reading(replay);
+    while reading.next(consumer)?? {}
+    Ok(())
+}
+
+/// Reads a recording to its end, for a consumer of several recordings.
+///
+/// # Errors
+/// If it cannot be read, or has no ledger; those of the consumer.
+pub fn read<'r, C: Consumer>(replay: &'r mut Replay, consumer: &mut C) -> Result<End<'r>> {
+    let mut reading = reading(replay);
+    while reading.next(consumer)?? {}
+    let (ledger, took) = reading.replay.end()?;
+    Ok(reading.end(consumer, ledger, took))
+}
+
+impl Recordings<'_> {
+    /// Ticks until the consumer wants items. Returns false if it is done, or a signal came.
+    fn ticks<C: Consumer>(&self, begin: Instant, consumer: &mut C) -> Result<bool> {
+        loop {
+            let moment = Moment {
+                now: begin.elapsed(),
+                is_second: false,
+                session: None,
+                shown: Shown::default(),
+            };
+            let left = match (consumer.tick(&moment)?, self.stop) {
+                (Turn::Done, _) => return Ok(false),
+                (Turn::Until(next), Some(stop)) => {
+                    let left = next.saturating_sub(begin.elapsed());
+                    stop.recv_timeout(left)
+                }
+                (Turn::Items | Turn::Until(_), _) => return Ok(true),
+            };
+            if !matches!(left, Err(RecvTimeoutError::Timeout) | Ok(Wake::Turn)) {
+                return Ok(false);
+            }
+        }
+    }
+
+    /// Reads one recording. The inner error is one of the file, after which the others are read.
+    fn one<C: Consumer>(
+        &self,
+        replay: &mut Replay,
+        make: &mut Make<'_, C>,
+    ) -> Result<Result<bool>> {
+        let mut consumer = make(&Start {
+            begin_ns: replay.info().begin_ns,
+            session: None,
+            recording: Some(replay),
+        })?;
+        if self.is_silent {
+            replay.show_progress();
+        }
+        let (begin, mut reading) = (Instant::now(), reading(replay));
+        let (mut more, mut goes_on) = (true, true);
+        while more && goes_on {
+            more = match reading.next(&mut consumer)? {
+                Ok(more) => more,
+                Err(error) => return Ok(Err(error)),
+            };
+            goes_on = self.ticks(begin, &mut consumer)?;
+        }
+        let (mut ledger, mut took) = <_>::default();
+        if !more {
+            (ledger, took) = match reading.replay.end() {
+                Ok(end) => end,
+                Err(error) => return Ok(Err(error)),
+            };
+        }
+        let end = reading.end(&mut consumer, ledger, took);
+        let own = consumer.finish(end)?;
+        Ok(replay.check_complete().and(own).map(|()| goes_on))
+    }
+
+    /// Reads all, with a heading for each if there are several. Then an error of one file is reported
+    /// at its end, and the others are read.
+    pub(super) fn drive<C: Consumer>(mut self, make: &mut Make<'_, C>) -> Result<()> {
+        let replays = take(&mut self.replays);
+        let (all, mut incomplete) = (replays.len(), 0);
+        for mut replay in replays {
+            let mut ended = Ok(true);
+            if all > 1 {
+                ended = head(&mut replay, &self.form)?.map(|()| true);
+            }
+            if ended.is_ok() {
+                ended = self.one(&mut replay, make)?;
+            }
+            match ended {
+                Ok(true) => {}
+                Ok(false) => return Ok(()),
+                Err(error) if all == 1 => return Err(error),
+                Err(error) => {
+                    say(&format!("{error:#}"));
+                    incomplete += 1;
+                }
+            }
+        }
+        if incomplete == 0 {
+            return Ok(());
+        }
+        Err(Failure::error(
+            Kind::Run,
+            format!("{incomplete} of {all} recordings could not be read to the end: see above"),
+        ))
+    }
+}
