@@ -13,6 +13,7 @@ pub mod fine;
 pub mod finished;
 pub mod histogram;
 pub mod host;
+pub mod ids;
 pub mod ledger;
 pub mod logs;
 pub mod machine;

@@ -8,6 +8,7 @@ use std::fmt::Formatter;
 
 use super::event::CommandId;
 use super::event::Submission;
+use super::ids::NamespaceId;
 use crate::nvme::decode;
 use crate::nvme::decode::CommandSet;
 use crate::nvme::opcode::Opcode;
@@ -60,10 +61,10 @@ pub struct Stratum {
 
 /// Bytes of a logical block, by controller and namespace.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct BlockSizes(BTreeMap<(u32, u32), u32>);
+pub struct BlockSizes(BTreeMap<NamespaceId, u32>);
 
-impl Extend<((u32, u32), u32)> for BlockSizes {
-    fn extend<T: IntoIterator<Item = ((u32, u32), u32)>>(&mut self, sizes: T) {
+impl Extend<(NamespaceId, u32)> for BlockSizes {
+    fn extend<T: IntoIterator<Item = (NamespaceId, u32)>>(&mut self, sizes: T) {
         self.0.extend(sizes);
     }
 }
@@ -80,7 +81,7 @@ impl BlockSizes {
 
     fn named(&self, id: &CommandId, asked: &Submission) -> Option<u32> {
         let blocks = decode::blocks(id.opcode.queue, CommandSet::Nvm, &asked.sqe)?;
-        blocks.nlb.checked_mul(*self.0.get(&(id.ctrl, id.nsid))?)
+        blocks.nlb.checked_mul(*self.0.get(&id.namespace())?)
     }
 
     /// The stratum of a command.

@@ -113,6 +113,7 @@ mod tests {
     use crate::model::event::Outcome;
     use crate::model::event::StackId;
     use crate::model::event::Submission;
+    use crate::model::ids::NamespaceId;
     use crate::model::timeline::Timeline;
     use crate::nvme::opcode::Opcode;
     use crate::nvme::opcode::QueueKind;
@@ -169,7 +170,7 @@ mod tests {
 
     fn counted(stage_set: StageSet, events: &[Event]) -> Snapshot {
         let mut block_sizes = BlockSizes::default();
-        block_sizes.extend([((0, 1), 512)]);
+        block_sizes.extend([(NamespaceId::new(0, 1), 512)]);
         let recount = Recount {
             stage_set,
             lat: None,

@@ -15,6 +15,8 @@ use crate::model::event::CommandId;
 use crate::model::event::Event;
 use crate::model::event::EventKind;
 use crate::model::event::Submission;
+use crate::model::ids::FlightId;
+use crate::model::ids::NamespaceId;
 use crate::nvme::decode::Blocks;
 use crate::nvme::decode::CommandSet;
 use crate::nvme::decode::blocks;
@@ -27,12 +29,6 @@ const LONGEST: usize = 1 << 16;
 const MOST_WAITING: usize = 400_000;
 /// Most commands in flight that are kept: more than any machine has.
 const MOST_IN_FLIGHT: usize = 1 << 19;
-
-/// A namespace: controller instance and namespace id.
-pub type DiskKey = (u32, u32);
-
-/// What identifies a command in flight: controller instance, queue id, command id.
-type FlightKey = (u32, u16, u16);
 
 /// A command at its submission.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -60,13 +56,9 @@ impl Submitted {
         }
     }
 
-    const fn key(&self) -> FlightKey {
-        key(&self.id)
+    const fn key(&self) -> FlightId {
+        self.id.in_flight()
     }
-}
-
-const fn key(id: &CommandId) -> FlightKey {
-    (id.ctrl, id.qid, id.cid)
 }
 
 /// Commands in flight at a submission, that command included.
@@ -120,7 +112,7 @@ fn submitted(event: &Event, set: CommandSet) -> Option<(Span, Submitted)> {
 
 #[derive(Clone, Copy, Debug)]
 enum What {
-    End(FlightKey),
+    End(FlightId),
     Begin(Submitted),
 }
 
@@ -209,8 +201,8 @@ pub struct Submissions {
     others_ns: u64,
     changes: BinaryHeap<Reverse<Change>>,
     events: u64,
-    in_flight: HashMap<FlightKey, DiskKey>,
-    of_disk: HashMap<DiskKey, u64>,
+    in_flight: HashMap<FlightId, NamespaceId>,
+    of_disk: HashMap<NamespaceId, u64>,
     unknown: u64,
 }
 
@@ -268,7 +260,7 @@ impl Submissions {
                 }
                 EventKind::Complete(id, _)
                 | EventKind::Missed { id, .. }
-                | EventKind::Requeue(id) => self.push(event.at_ns, What::End(key(id))),
+                | EventKind::Requeue(id) => self.push(event.at_ns, What::End(id.in_flight())),
                 _ => {}
             }
         }
@@ -317,7 +309,7 @@ impl Submissions {
         }
     }
 
-    fn end(&mut self, key: FlightKey) {
+    fn end(&mut self, key: FlightId) {
         if let Some(disk) = self.in_flight.remove(&key)
             && let Some(commands) = self.of_disk.get_mut(&disk)
         {
@@ -326,7 +318,7 @@ impl Submissions {
     }
 
     fn begin(&mut self, submitted: &Submitted) -> Depth {
-        let (key, disk) = (submitted.key(), (submitted.id.ctrl, submitted.id.nsid));
+        let (key, disk) = (submitted.key(), submitted.id.namespace());
         // the end of an earlier command with this id was not observed
         self.end(key);
         if self.in_flight.len() >= MOST_IN_FLIGHT {

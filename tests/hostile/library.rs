@@ -20,6 +20,7 @@ use nvme_deep::metrics::collect::Value;
 use nvme_deep::metrics::encode;
 use nvme_deep::model::event::StackId;
 use nvme_deep::model::event::Submission;
+use nvme_deep::model::ids::QueueId;
 use nvme_deep::nvme::decode::CommandSet;
 use nvme_deep::nvme::sqe::Parts;
 use nvme_deep::recording::StackInfo;
@@ -195,7 +196,7 @@ fn in_flight(maker: &mut Maker<'_>, thread: &[u8]) {
     };
     let found = InFlight {
         commands: vec![CommandLine {
-            queue: (0, 1),
+            queue: QueueId::new(0, 1),
             tag: 3,
             sqe: Some(asked.sqe),
             age: Some(Duration::from_secs(3)),

@@ -6,6 +6,7 @@ use nvme_deep::QueueKind;
 use nvme_deep::Status;
 use nvme_deep::model::event::CommandId;
 use nvme_deep::model::histogram::Histogram;
+use nvme_deep::model::ids::QueueId;
 use nvme_deep::model::milestone::Milestone;
 use nvme_deep::model::row::RowKey;
 use nvme_deep::model::stage::StageSet;
@@ -131,7 +132,7 @@ fn slowest(second: u64) -> SlowCommand {
 
 fn queue(ctrl: u32, qid: u16, iops: u32) -> QueueLine {
     QueueLine {
-        id: (ctrl, qid),
+        id: QueueId::new(ctrl, qid),
         iops: iops.into(),
         in_flight: 3.0,
         interrupts: Some(f64::from(iops) / 2.0),

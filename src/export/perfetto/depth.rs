@@ -9,6 +9,7 @@ use std::collections::BinaryHeap;
 
 use super::span::Span;
 use crate::model::event::Event;
+use crate::model::ids::QueueId;
 use crate::source::REORDER_NS;
 
 /// Number of commands whose begins are kept.
@@ -16,14 +17,11 @@ const LONGEST: usize = 1 << 16;
 /// Most changes that wait for earlier ones (32 MB).
 const MOST_WAITING: usize = 1 << 20;
 
-/// A queue: controller instance and queue id.
-pub(super) type QueueKey = (u32, u16);
-
 /// The begins of the longest commands of a recording.
 #[derive(Debug, Default)]
 pub struct Begins {
     /// Length, begin and queue of each; the shortest is on top.
-    longest: BinaryHeap<Reverse<(u64, u64, QueueKey)>>,
+    longest: BinaryHeap<Reverse<(u64, u64, QueueId)>>,
     /// The length of the longest command that is not among them.
     others_ns: u64,
 }
@@ -41,7 +39,7 @@ impl Begins {
         if span.length() == 0 {
             return;
         }
-        let entry = (span.length(), span.begin_ns, (id.ctrl, id.qid));
+        let entry = (span.length(), span.begin_ns, id.queue());
         self.longest.push(Reverse(entry));
         if self.longest.len() > most
             && let Some(Reverse((length, ..))) = self.longest.pop()
@@ -57,7 +55,7 @@ struct Change {
     at_ns: u64,
     /// Ends come before begins of the same time.
     begins: bool,
-    queue: QueueKey,
+    queue: QueueId,
 }
 
 /// The number of commands in flight in a queue that changes at a time.
@@ -65,7 +63,7 @@ struct Change {
 pub(super) struct Depth {
     /// CLOCK_MONOTONIC nanoseconds.
     pub(super) at_ns: u64,
-    pub(super) queue: QueueKey,
+    pub(super) queue: QueueId,
     pub(super) commands: u64,
     /// Commands in flight in all queues of the controller.
     pub(super) of_ctrl: u64,
@@ -77,7 +75,7 @@ pub(super) struct Depths {
     /// Begins of longer commands are known from the first pass.
     others_ns: u64,
     changes: BinaryHeap<Reverse<Change>>,
-    in_flight: BTreeMap<QueueKey, u64>,
+    in_flight: BTreeMap<QueueId, u64>,
     of_ctrl: BTreeMap<u32, u64>,
 }
 
@@ -85,7 +83,7 @@ impl Depths {
     pub(super) fn new(begins: Begins) -> Self {
         let Begins { longest, others_ns } = begins;
         let longer = longest.into_iter().filter(|l| l.0.0 > others_ns);
-        let change = |Reverse((_, at_ns, queue)): Reverse<(u64, u64, QueueKey)>| {
+        let change = |Reverse((_, at_ns, queue)): Reverse<(u64, u64, QueueId)>| {
             Reverse(Change {
                 at_ns,
                 begins: true,
@@ -101,7 +99,7 @@ impl Depths {
     }
 
     /// Adds a command. One without a length is never in flight.
-    pub(super) fn add(&mut self, queue: QueueKey, span: &Span) {
+    pub(super) fn add(&mut self, queue: QueueId, span: &Span) {
         if span.length() == 0 {
             return;
         }
@@ -131,7 +129,7 @@ impl Depths {
         }
         self.changes.pop();
         let commands = self.in_flight.entry(next.queue).or_default();
-        let of_ctrl = self.of_ctrl.entry(next.queue.0).or_default();
+        let of_ctrl = self.of_ctrl.entry(next.queue.ctrl).or_default();
         if next.begins {
             (*commands, *of_ctrl) = (*commands + 1, *of_ctrl + 1);
         } else if *commands > 0 {
@@ -216,7 +214,7 @@ mod tests {
             let mut found: Vec<Depth> = vec![];
             for event in &events {
                 let (span, id) = (Span::of(event).unwrap(), event.what.id().unwrap());
-                depths.add((id.ctrl, id.qid), &span);
+                depths.add(id.queue(), &span);
                 found.extend(std::iter::from_fn(|| depths.next(event.at_ns)));
             }
             found.extend(std::iter::from_fn(|| depths.next(u64::MAX)));
@@ -234,7 +232,7 @@ mod tests {
             // the last change of a time counts
             for (n, depth) in found.iter().enumerate() {
                 let rest = &found[n + 1..];
-                let (_, qid) = depth.queue;
+                let qid = depth.queue.qid;
                 if rest.iter().all(|d| d.at_ns > depth.at_ns || d.queue != depth.queue) {
                     prop_assert_eq!(depth.commands, in_flight(Some(qid), depth.at_ns));
                 }

@@ -8,6 +8,7 @@ use std::collections::HashMap;
 use crate::model::event::CommandId;
 use crate::model::event::Event;
 use crate::model::event::EventKind;
+use crate::model::ids::FlightId;
 use crate::nvme::opcode::QueueKind;
 use crate::nvme::status::Status;
 use crate::nvme::status::StatusType;
@@ -37,8 +38,8 @@ pub struct TimedOut {
 pub struct Incidents {
     /// Timeouts, in order.
     pub timeouts: Vec<TimedOut>,
-    /// The number of the last one, by controller, queue and command id.
-    last_timeout: HashMap<(u32, u16, u16), usize>,
+    /// The number of the last one of each command.
+    last_timeout: HashMap<FlightId, usize>,
     /// Resets, by controller.
     pub resets: BTreeMap<u32, u64>,
     /// Retries of I/O commands, by controller.
@@ -60,8 +61,8 @@ impl Incidents {
         };
         match &event.what {
             EventKind::Timeout { id, age_ns } => {
-                let key = (id.ctrl, id.qid, id.cid);
-                self.last_timeout.insert(key, self.timeouts.len());
+                self.last_timeout
+                    .insert(id.in_flight(), self.timeouts.len());
                 self.timeouts.push(TimedOut {
                     id: *id,
                     at_ns: event.at_ns,
@@ -96,7 +97,7 @@ impl Incidents {
         let is_near =
             |t: &&mut TimedOut| at_ns >= t.at_ns && at_ns.saturating_sub(t.at_ns) < POLL_NS;
         let succeeded = status.is_none_or(|s| s.is_success());
-        let last = self.last_timeout.get(&(id.ctrl, id.qid, id.cid));
+        let last = self.last_timeout.get(&id.in_flight());
         let last = last.and_then(|at| self.timeouts.get_mut(*at));
         if let Some(found) = last.filter(is_near) {
             found.polled = succeeded;

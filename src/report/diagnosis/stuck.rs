@@ -33,9 +33,12 @@ pub struct Stuck {
 impl Stuck {
     /// The old commands of I/O queues. Admin queues have commands that wait for events.
     pub fn of(found: &InFlight) -> Vec<Self> {
-        let lines = found.commands.iter().filter(|c| c.is_old && c.queue.1 != 0);
+        let lines = found
+            .commands
+            .iter()
+            .filter(|c| c.is_old && !c.queue.is_admin());
         let stuck = lines.map(|line| Self {
-            ctrl: line.queue.0,
+            ctrl: line.queue.ctrl,
             kind: line.sqe.map(|sqe| (sqe.nsid(), sqe.opcode())),
             age_ns: line
                 .age

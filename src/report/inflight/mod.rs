@@ -16,6 +16,7 @@ use crate::inflight::TagsReading;
 use crate::inflight::Verdict;
 use crate::inflight::Walker;
 use crate::inflight::judge;
+use crate::model::ids::QueueId;
 use crate::nvme::sqe::Sqe;
 
 pub use self::usual::AgeError;
@@ -27,9 +28,6 @@ pub use self::usual::MIN_COMMANDS;
 pub use self::usual::Observed;
 pub use self::usual::Seen;
 pub use self::usual::Usual;
-
-/// A queue: controller and queue id.
-pub type QueueId = (u32, u32);
 
 /// One reading of a machine.
 #[derive(Clone, Debug, Default)]
@@ -56,7 +54,7 @@ impl Reading {
         for ctrl in controllers.iter().filter(|c| wanted(c.instance)) {
             reading.controllers.insert(ctrl.instance);
             for tags in walker.queues(ctrl) {
-                let id = (ctrl.instance, tags.qid);
+                let id = QueueId::new(ctrl.instance, tags.qid);
                 let Some(mut found) = walker.commands(&tags) else {
                     reading.unreadable.push(id);
                     continue;
@@ -224,7 +222,7 @@ mod tests {
         };
         Reading {
             controllers: [0].into(),
-            queues: [((0, 1), (tags, Some(queue)))].into(),
+            queues: [(QueueId::new(0, 1), (tags, Some(queue)))].into(),
             unreadable: vec![],
         }
     }
