@@ -9,6 +9,7 @@ pub mod controller;
 pub mod counters;
 pub mod event;
 pub mod failures;
+pub mod filter;
 pub mod fine;
 pub mod finished;
 pub mod histogram;

@@ -5,8 +5,8 @@ use std::io;
 
 use super::Config;
 use super::configure::counts_status;
-use super::settings::Filter;
 use crate::abi::nd_config;
+use crate::model::filter::Filter;
 use crate::model::milestone::Milestone;
 use crate::model::run::Pairing;
 use crate::model::stage::StageSet;

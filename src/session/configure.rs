@@ -8,7 +8,6 @@ use bytemuck::Zeroable;
 
 use super::Config;
 use super::Layout;
-use super::settings::Filter;
 use super::settings::TraceKind;
 use super::settings::Tracing;
 use crate::abi::CONTAINERS;
@@ -20,6 +19,7 @@ use crate::error::CgroupError;
 use crate::error::Error;
 use crate::error::Result;
 use crate::machine::container;
+use crate::model::filter::Filter;
 use crate::model::milestone::Milestone;
 use crate::model::run::Pairing;
 use crate::model::stack::StackAt;

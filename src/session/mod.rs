@@ -70,6 +70,7 @@ use crate::error::Result;
 use crate::machine::System;
 use crate::machine::sysfs::Controller;
 use crate::machine::types::CustomBtf;
+use crate::model::filter::Filter;
 use crate::model::milestone::Milestone;
 use crate::model::nvme_latency::LatBuckets;
 use crate::model::run::Pairing;
@@ -79,7 +80,6 @@ use crate::probe::catalog::AttachKind;
 use crate::probe::catalog::CATALOG;
 use crate::probe::facts::KernelFacts;
 use crate::probe::plan::AttachPlan;
-use crate::session::settings::Filter;
 use crate::session::settings::Tracing;
 
 impl From<libbpf_rs::Error> for Error {
