@@ -286,7 +286,7 @@ impl RecordingFile {
         let info = LedgerInfo {
             at_ns: u64::try_from(at.as_nanos()).unwrap_or(u64::MAX),
             evicted: self.evicted,
-            ledger: serde_json::to_value(ledger).unwrap_or_default(),
+            ledger: Some(ledger),
         };
         self.recorder.block(content, monotonic_ns(), &info);
     }

@@ -45,9 +45,7 @@ pub struct Replay {
     file: PathBuf,
     /// Device and inode.
     file_id: (u64, u64),
-    ledger: Option<LedgerInfo>,
-    /// The same as what it means, if it could be read.
-    parsed: Option<Ledger>,
+    ledger: Option<Box<LedgerInfo>>,
     /// Commands after that ledger.
     later: u64,
     /// Times of the first and the last event.
@@ -136,7 +134,6 @@ impl Replay {
             file: path.to_owned(),
             file_id: (metadata.dev(), metadata.ino()),
             ledger: None,
-            parsed: None,
             later: 0,
             span_ns: None,
             size: metadata.len(),
@@ -297,7 +294,6 @@ impl Replay {
         let Self {
             playback,
             ledger,
-            parsed,
             later,
             span_ns,
             settings,
@@ -307,10 +303,7 @@ impl Replay {
         } = self;
         let chooses = !choice(settings).is_empty();
         let read = playback.next_block(&mut |item| match item {
-            Item::Ledger(mut found) | Item::End(mut found) => {
-                *parsed = serde_json::from_value(found.ledger.take()).ok();
-                (*ledger, *later) = (Some(found), 0);
-            }
+            Item::Ledger(found) | Item::End(found) => (*ledger, *later) = (Some(found), 0),
             other => {
                 if let Item::Event(event) = &other {
                     let first = span_ns.map_or(event.at_ns, |(first, _)| first);
@@ -367,7 +360,7 @@ impl Replay {
 
     /// The last ledger so far.
     pub fn ledger(&self) -> Option<Ledger> {
-        self.parsed.clone()
+        self.ledger.as_ref()?.ledger.clone()
     }
 
     /// Commands since the last ledger.

@@ -125,7 +125,7 @@ fn ledger(kind: u8) -> Part {
     let info = LedgerInfo {
         at_ns: SECOND,
         evicted: 0,
-        ledger: serde_json::to_value(ledger).unwrap(),
+        ledger: Some(ledger),
     };
     json(kind, &info)
 }
