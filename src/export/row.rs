@@ -16,7 +16,6 @@ use crate::model::untrusted::Untrusted;
 use crate::nvme::decode::Blocks;
 use crate::nvme::decode::blocks;
 use crate::recording::RunInfo;
-use crate::render::trace::opcode_name;
 
 /// The recording that rows belong to, as far as it was read.
 #[derive(Debug, Default)]
@@ -109,7 +108,8 @@ impl<'a> Row<'a> {
             return None;
         };
         let asked = what.submission();
-        let opcode = opcode_name(id, entry.set, asked)
+        let opcode = id
+            .opcode_name(entry.set, asked)
             .map_or_else(|| format!("{:#04x}", id.opcode.code), Into::into);
         let comm = asked.map(|asked| Untrusted::from_bytes(asked.comm()));
         let [kstack, kstack_complete] = what.stacks().map(|id| run.stacks.get(id));

@@ -5,9 +5,13 @@
 use crate::model::conditions::Conditions;
 use crate::model::timeline::Timeline;
 use crate::nvme::aen::AsyncEvent;
+use crate::nvme::decode;
+use crate::nvme::decode::CommandSet;
 use crate::nvme::opcode::Opcode;
+use crate::nvme::sqe::Parts;
 use crate::nvme::sqe::Sqe;
 use crate::nvme::status::Status;
+use crate::nvme::subject::FABRICS;
 
 /// Number of a kernel stack. The frames are stored separately, once for all events. Zero is no
 /// stack.
@@ -34,6 +38,32 @@ pub struct CommandId {
     pub nsid: u32,
     /// Admin or I/O opcode.
     pub opcode: Opcode,
+}
+
+impl CommandId {
+    /// The command's name. It is also available without the entry: names depend only on parts that the
+    /// id contains.
+    #[inline]
+    pub fn opcode_name(&self, set: CommandSet, asked: Option<&Submission>) -> Option<&'static str> {
+        let opcode = self.opcode;
+        if opcode.code != FABRICS && set != CommandSet::KeyValue {
+            return opcode.name();
+        }
+        self.special_name(set, asked)
+    }
+
+    #[cold]
+    fn special_name(&self, set: CommandSet, asked: Option<&Submission>) -> Option<&'static str> {
+        let Self { opcode, nsid, .. } = *self;
+        // a Fabrics command has its type in the field of the namespace
+        let known = Parts {
+            opcode: opcode.code,
+            nsid,
+            ..Parts::default()
+        };
+        let sqe = asked.map_or_else(|| Sqe::from(known), |a| a.sqe);
+        decode::name(opcode.queue, set, &sqe)
+    }
 }
 
 /// Parameters of a command, and its submitter.

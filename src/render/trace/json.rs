@@ -9,7 +9,6 @@ use super::Page;
 use super::chars;
 use super::line::Line;
 use super::memo::Memo;
-use super::opcode_name;
 use super::stages::Shape;
 use super::stages::Stages;
 use crate::model::conditions::Conditions;
@@ -282,7 +281,7 @@ impl Line {
             QueueKind::Io => self.str(",\"queue\":\"io\",\"opcode\":\""),
             QueueKind::Admin => self.str(",\"queue\":\"admin\",\"opcode\":\""),
         }
-        match opcode_name(id, cx.set, asked) {
+        match id.opcode_name(cx.set, asked) {
             Some(name) => self.name(name),
             None => self.hex_byte(id.opcode.code),
         }
