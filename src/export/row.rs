@@ -122,7 +122,7 @@ impl<'a> Row<'a> {
             opcode,
             comm: comm.unwrap_or_default(),
             blocks: asked.and_then(|a| blocks(id.opcode.queue, entry.set, &a.sqe)),
-            stages: StageTimes::new(run.info.stage_set, timeline(what)),
+            stages: StageTimes::new(run.info.stage_set, what.timeline()),
             kstack,
             kstack_complete,
         })
@@ -150,15 +150,6 @@ impl<'a> Row<'a> {
     }
 
     pub(super) const fn timeline(&self) -> Option<&'a Timeline> {
-        timeline(&self.event.what)
-    }
-}
-
-/// The observed points of a command.
-pub(super) const fn timeline(what: &EventKind) -> Option<&Timeline> {
-    match what {
-        EventKind::Command(_, _, outcome) => outcome.timeline.as_ref(),
-        EventKind::Missed { timeline, .. } => timeline.as_ref(),
-        _ => None,
+        self.event.what.timeline()
     }
 }

@@ -281,6 +281,15 @@ impl Event {
 }
 
 impl EventKind {
+    /// The observed points of a command.
+    pub const fn timeline(&self) -> Option<&Timeline> {
+        match self {
+            Self::Command(_, _, outcome) => outcome.timeline.as_ref(),
+            Self::Missed { timeline, .. } => timeline.as_ref(),
+            _ => None,
+        }
+    }
+
     /// Whether a command is over: completed, or seen to be over without a completion.
     pub const fn is_finished(&self) -> bool {
         matches!(self, Self::Command(..) | Self::Missed { .. })

@@ -25,6 +25,7 @@ pub mod quantiles;
 pub mod row;
 pub mod run;
 pub mod snapshot;
+pub mod span;
 pub mod stack;
 pub mod stage;
 pub mod stratum;
