@@ -16,6 +16,7 @@ pub mod histogram;
 pub mod host;
 pub mod ids;
 pub mod ledger;
+pub mod log_linear;
 pub mod logs;
 pub mod machine;
 pub mod milestone;
