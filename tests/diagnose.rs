@@ -27,14 +27,14 @@ use std::path::PathBuf;
 
 use nvme_deep::StageSet;
 use nvme_deep::model::event::Event;
+use nvme_deep::model::ledger::Ledger;
+use nvme_deep::model::ledger::TraceLedger;
 use nvme_deep::model::milestone::Milestone;
 use nvme_deep::recording::ClockOffset;
 use nvme_deep::recording::Content;
 use nvme_deep::recording::LedgerInfo;
 use nvme_deep::recording::Recorder;
 use nvme_deep::recording::RunInfo;
-use nvme_deep::report::ledger::Ledger;
-use nvme_deep::report::ledger::TraceLedger;
 use serde_json::Value;
 use tempfile::TempDir;
 

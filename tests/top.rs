@@ -19,13 +19,13 @@ use std::path::Path;
 use std::process::Command;
 
 use nvme_deep::model::event::EventKind;
+use nvme_deep::model::ledger::Ledger;
+use nvme_deep::model::ledger::TraceLedger;
 use nvme_deep::model::stage::StageSet;
 use nvme_deep::recording::Content;
 use nvme_deep::recording::LedgerInfo;
 use nvme_deep::recording::Recorder;
 use nvme_deep::recording::RunInfo;
-use nvme_deep::report::ledger::Ledger;
-use nvme_deep::report::ledger::TraceLedger;
 use tempfile::TempDir;
 
 use self::binary::BINARY;

@@ -4,10 +4,10 @@
 use std::collections::BTreeMap;
 use std::collections::BTreeSet;
 
+use nvme_deep::model::filter::Filter;
 use nvme_deep::model::ids::NamespaceId;
 use nvme_deep::model::untrusted::Untrusted;
 use nvme_deep::recording::Item;
-use nvme_deep::session::settings::Filter;
 
 /// The controllers and namespaces of a recording, as far as it was read.
 #[derive(Debug, Default)]

@@ -5,13 +5,13 @@ use std::collections::HashMap;
 
 use nvme_deep::machine::System;
 use nvme_deep::machine::sysfs::Controller;
+use nvme_deep::model::controller::ControllerInfo;
+use nvme_deep::model::controller::DiskInfo;
 use nvme_deep::model::event::CommandId;
 use nvme_deep::model::ids::NamespaceId;
 use nvme_deep::model::untrusted::Untrusted;
 use nvme_deep::nvme::decode::CommandSet;
 use nvme_deep::nvme::opcode::QueueKind;
-use nvme_deep::recording::ControllerInfo;
-use nvme_deep::recording::DiskInfo;
 
 /// Disk name and command set of each namespace, from sysfs or from a recording.
 #[derive(Debug)]

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use crate::model::event::Event;
 use crate::model::event::EventKind;
-pub use crate::model::filter::Filter;
+use crate::model::filter::Filter;
 use crate::model::nvme_latency::LatBuckets;
 use crate::model::stack::StackAt;
 use crate::model::stage::StageSet;

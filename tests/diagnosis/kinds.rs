@@ -4,12 +4,12 @@
 use nvme_deep::model::event::Event;
 use nvme_deep::model::event::EventKind;
 use nvme_deep::model::ids::NamespaceId;
-use nvme_deep::recording::MachineDisk;
+use nvme_deep::model::ledger::Accuracy;
+use nvme_deep::model::machine::MachineDisk;
 use nvme_deep::report::device_name::DeviceName;
 use nvme_deep::report::diagnosis::Diagnosis;
 use nvme_deep::report::diagnosis::Expectation;
 use nvme_deep::report::diagnosis::diagnose;
-use nvme_deep::report::ledger::Accuracy;
 
 use super::causes::Cause;
 use super::draft::COMPLETE;

@@ -3,11 +3,11 @@
 
 use nvme_deep::inflight::Verdict;
 use nvme_deep::model::event::EventKind;
+use nvme_deep::model::ledger::Accuracy;
 use nvme_deep::model::milestone::Milestone;
 use nvme_deep::model::timeline::Timeline;
 use nvme_deep::report::diagnosis::Stuck;
 use nvme_deep::report::diagnosis::diagnose;
-use nvme_deep::report::ledger::Accuracy;
 
 use super::causes::Cause;
 use super::load::Load;

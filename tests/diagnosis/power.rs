@@ -6,11 +6,11 @@ use std::collections::BTreeSet;
 use nvme_deep::Status;
 use nvme_deep::model::event::Event;
 use nvme_deep::model::event::EventKind;
+use nvme_deep::model::ledger::Accuracy;
 use nvme_deep::model::milestone::Milestone;
 use nvme_deep::report::diagnosis::Expectation;
 use nvme_deep::report::diagnosis::RULES;
 use nvme_deep::report::diagnosis::diagnose;
-use nvme_deep::report::ledger::Accuracy;
 
 use super::alarms::runs;
 use super::causes::Cause;

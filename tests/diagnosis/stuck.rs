@@ -2,10 +2,10 @@
 //! Commands that are in flight after the run.
 
 use nvme_deep::inflight::Verdict;
+use nvme_deep::model::ledger::Accuracy;
 use nvme_deep::report::diagnosis::Diagnosis;
 use nvme_deep::report::diagnosis::Stuck;
 use nvme_deep::report::diagnosis::diagnose;
-use nvme_deep::report::ledger::Accuracy;
 
 use super::load::Load;
 use super::plants::facts;

@@ -17,6 +17,7 @@ use nvme_deep::machine::clock::monotonic_ns;
 use nvme_deep::machine::missing_capabilities;
 use nvme_deep::machine::sysfs::Controller;
 use nvme_deep::machine::types::Layouts;
+use nvme_deep::model::filter::Filter;
 use nvme_deep::model::ids::QueueId;
 use nvme_deep::model::transport::Transport;
 use nvme_deep::nvme::sqe::Sqe;
@@ -26,7 +27,6 @@ use nvme_deep::report::inflight::InFlight;
 use nvme_deep::report::inflight::Observed;
 use nvme_deep::report::inflight::Reading;
 use nvme_deep::session::KernelMemory;
-use nvme_deep::session::settings::Filter;
 
 use crate::commands::say;
 use crate::exit::Failure;

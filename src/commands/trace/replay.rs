@@ -7,8 +7,8 @@ use std::os::fd::AsFd;
 
 use anyhow::Result;
 use nvme_deep::model::event::StackId;
+use nvme_deep::model::ledger::EventClass;
 use nvme_deep::recording::Item;
-use nvme_deep::report::ledger::EventClass;
 use nvme_deep::session::settings::TraceKind;
 
 use super::finish;

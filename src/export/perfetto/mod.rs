@@ -38,7 +38,7 @@ use crate::model::event::EventKind;
 use crate::model::event::StackId;
 use crate::model::ids::QueueId;
 use crate::model::ledger::Ledger;
-pub use crate::model::span::Span;
+use crate::model::span::Span;
 use crate::model::stack::Frame;
 use crate::model::stage::StageSet;
 use crate::model::untrusted::Untrusted;
