@@ -27,12 +27,12 @@ use nvme_deep::abi;
 use nvme_deep::model::counters::COUNTS;
 use nvme_deep::model::counters::Count;
 use nvme_deep::model::histogram;
-use nvme_deep::model::milestone::Milestone;
-use nvme_deep::model::milestone::Milestone::*;
-use nvme_deep::model::milestone::NO_COMPLETE;
-use nvme_deep::model::milestone::NO_SETUP;
 use nvme_deep::model::nvme_latency;
 use nvme_deep::model::nvme_latency::LatBuckets;
+use nvme_deep::model::point::NO_COMPLETE;
+use nvme_deep::model::point::NO_SETUP;
+use nvme_deep::model::point::Point;
+use nvme_deep::model::point::Point::*;
 use nvme_deep::model::row::NSID_MASK;
 use nvme_deep::model::row::RowKey;
 use nvme_deep::model::stage::StageSet;
@@ -187,7 +187,7 @@ fn both_sides_have_the_same_numbers_of_modes_states_and_requests() {
 
 #[test]
 fn both_sides_have_the_same_limits_and_layouts() {
-    let bit = |m: Milestone| u64::from(m.pattern_bit().unwrap());
+    let bit = |m: Point| u64::from(m.pattern_bit().unwrap());
     let pairs: [(&str, u64); 39] = [
         ("ND_HIST_SUB_BITS", histogram::SUB_BITS.into()),
         ("ND_HIST_MAX_EXP", histogram::MAX_EXP.into()),

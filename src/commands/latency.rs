@@ -9,7 +9,7 @@ use anyhow::Result;
 use nvme_deep::model::controller::ControllerInfo;
 use nvme_deep::model::ledger::EventClass;
 use nvme_deep::model::ledger::Ledger;
-use nvme_deep::model::milestone::Milestone;
+use nvme_deep::model::point::Point;
 use nvme_deep::model::run::Scan;
 use nvme_deep::model::snapshot::Snapshot;
 use nvme_deep::model::stage::StageSet;
@@ -296,8 +296,8 @@ fn replayed(options: &LatencyOptions, mut replay: Replay) -> Result<Ended> {
 /// A recorded ledger with the span of what is shown, which may be less than what was recorded.
 fn with_span(mut ledger: Ledger, shown: StageSet) -> Ledger {
     match shown {
-        StageSet::Total => ledger.span = (Milestone::SetupOut, Milestone::Complete),
-        StageSet::Basic => ledger.span.1 = Milestone::Complete,
+        StageSet::Total => ledger.span = (Point::SetupOut, Point::Complete),
+        StageSet::Basic => ledger.span.1 = Point::Complete,
         StageSet::Fine => {}
     }
     ledger

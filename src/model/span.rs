@@ -3,7 +3,7 @@
 
 use super::event::Event;
 use super::event::EventKind;
-use super::milestone::Milestone;
+use super::point::Point;
 
 /// The time of a command, CLOCK_MONOTONIC nanoseconds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -41,7 +41,7 @@ impl Span {
         };
         let (mut begin_ns, mut end_ns) = (at_ns.saturating_sub(lasted.unwrap_or(0)), *at_ns);
         if let Some(line) = what.timeline() {
-            for point in Milestone::ALL.iter().filter_map(|p| line.at(*p)) {
+            for point in Point::ALL.iter().filter_map(|p| line.at(*p)) {
                 begin_ns = begin_ns.min(point);
                 end_ns = end_ns.max(point);
             }

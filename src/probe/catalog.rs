@@ -13,7 +13,7 @@ use serde::Deserialize;
 use serde::Serialize;
 
 pub use super::role::Role;
-use crate::model::milestone::Milestone;
+use crate::model::point::Point;
 
 /// How a program is attached.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -174,7 +174,7 @@ macro_rules! hooks {
     };
 }
 
-use Milestone::{Complete, Cqe, Doorbell, End, Irq, Issue, SetupIn, SetupOut, Start};
+use Point::{Complete, Cqe, Doorbell, End, Irq, Issue, SetupIn, SetupOut, Start};
 
 /// Every hook, by number.
 pub const CATALOG: [Hook; 56] = hooks! {
@@ -436,7 +436,7 @@ mod tests {
                 assert!(pair[0].role < pair[1].role, "{pair:?}");
             }
         }
-        for point in Milestone::ALL {
+        for point in Point::ALL {
             assert!(CANDIDATES.iter().any(|c| c.role == Role::Point(point)));
         }
     }

@@ -20,7 +20,7 @@ use crate::error::Error;
 use crate::error::Result;
 use crate::machine::container;
 use crate::model::filter::Filter;
-use crate::model::milestone::Milestone;
+use crate::model::point::Point;
 use crate::model::run::Pairing;
 use crate::model::stack::StackAt;
 use crate::model::stage::StageSet;
@@ -75,7 +75,7 @@ fn add_trace(c: &mut nd_config, trace: &Tracing, plan: &AttachPlan, config: &Con
         Some(StackAt::Submit) => STACKS[0],
         Some(StackAt::Complete) => STACKS[1],
     };
-    c.stack_at_entry = u8::from(plan.method_of(Milestone::SetupOut) == Some(Method::Kprobe));
+    c.stack_at_entry = u8::from(plan.method_of(Point::SetupOut) == Some(Method::Kprobe));
     if trace.one_in > 1 {
         c.sample_below = (u64::from(u32::MAX) / u64::from(trace.one_in)) as u32;
     }
@@ -148,17 +148,17 @@ fn add_request(c: &mut nd_config, plan: &AttachPlan, config: &Config<'_>) -> Res
     let (facts, types) = (config.facts, &config.facts.nvme_core_types);
     c.start_hook = u8::from(plan.start == StartSource::Hook);
     c.start_field = u8::from(plan.start == StartSource::Field);
-    c.doorbell = match plan.method_of(Milestone::Doorbell) {
+    c.doorbell = match plan.method_of(Point::Doorbell) {
         None => 0,
         Some(Method::Kprobe) => 2,
         Some(_) => 1,
     };
-    c.end = u8::from(plan.has(Milestone::End));
+    c.end = u8::from(plan.has(Point::End));
     c.lossy = u8::from(plan.may_lose_completions());
     c.recover = u8::from(plan.recovers);
     c.setup_skips = u8::from(plan.recovers && facts.tracepoints_skip());
     let preempted = facts.preemption >= Preemption::Full;
-    let by_exit = plan.method_of(Milestone::Doorbell) == Some(Method::Fentry);
+    let by_exit = plan.method_of(Point::Doorbell) == Some(Method::Fentry);
     c.exit_skips = u8::from(preempted && by_exit);
     c.irq_count = u8::from(facts.preemption == Preemption::Full);
     c.context = u8::from(config.context && config.trace.is_some());

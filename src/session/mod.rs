@@ -71,8 +71,8 @@ use crate::machine::System;
 use crate::machine::sysfs::Controller;
 use crate::machine::types::CustomBtf;
 use crate::model::filter::Filter;
-use crate::model::milestone::Milestone;
 use crate::model::nvme_latency::LatBuckets;
+use crate::model::point::Point;
 use crate::model::run::Pairing;
 use crate::model::transport::Transport;
 use crate::model::untrusted::Untrusted;
@@ -176,7 +176,7 @@ pub struct Session {
 
 /// Whether this hook observes the set-up of commands.
 fn begins(hook: usize) -> bool {
-    CATALOG[hook].role.point() == Some(Milestone::SetupOut)
+    CATALOG[hook].role.point() == Some(Point::SetupOut)
 }
 
 impl Session {
@@ -354,8 +354,8 @@ impl Session {
         order.sort_by_key(|&h| {
             let hook = &CATALOG[h];
             let rank = match (hook.role.point(), hook.kind) {
-                (Some(Milestone::SetupOut), _) => 3,
-                (Some(Milestone::Complete), _) => 2,
+                (Some(Point::SetupOut), _) => 3,
+                (Some(Point::Complete), _) => 2,
                 (_, AttachKind::TpBtf | AttachKind::RawTp) => 1,
                 _ => 0,
             };

@@ -53,7 +53,7 @@ pub struct Draft {
     pub status: u16,
     /// The device notices it with the next submission on its queue.
     pub unseen: bool,
-    /// The points that were observed, as src/model/milestone.rs has them.
+    /// The points that were observed, as src/model/point.rs has them.
     pub pattern: u16,
     /// Controller and namespace.
     pub ctrl: u32,

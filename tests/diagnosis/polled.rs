@@ -4,7 +4,7 @@
 use nvme_deep::inflight::Verdict;
 use nvme_deep::model::event::EventKind;
 use nvme_deep::model::ledger::Accuracy;
-use nvme_deep::model::milestone::Milestone;
+use nvme_deep::model::point::Point;
 use nvme_deep::model::timeline::Timeline;
 use nvme_deep::report::diagnosis::Stuck;
 use nvme_deep::report::diagnosis::diagnose;
@@ -61,7 +61,7 @@ fn without_the_settings_a_queue_without_interrupts_counts_as_polled() {
             && qid == 1
         {
             let line = end.timeline.unwrap();
-            let points = Milestone::ALL.map(|point| line.ns(point));
+            let points = Point::ALL.map(|point| line.ns(point));
             end.timeline = Some(Timeline::new(points, POLLED));
         }
     }

@@ -9,7 +9,7 @@ use nvme_deep::model::event::Outcome;
 use nvme_deep::model::event::StackId;
 use nvme_deep::model::event::Submission;
 use nvme_deep::model::event::Verdict;
-use nvme_deep::model::milestone::ALL_POINTS;
+use nvme_deep::model::point::ALL_POINTS;
 use nvme_deep::model::timeline::Timeline;
 use nvme_deep::nvme::aen::AsyncEvent;
 use nvme_deep::nvme::opcode::Opcode;

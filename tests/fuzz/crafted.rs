@@ -14,7 +14,7 @@ use nvme_deep::model::event::Submission;
 use nvme_deep::model::event::Verdict;
 use nvme_deep::model::ledger::Ledger;
 use nvme_deep::model::ledger::TraceLedger;
-use nvme_deep::model::milestone::ALL_POINTS;
+use nvme_deep::model::point::ALL_POINTS;
 use nvme_deep::model::stack::StackAt;
 use nvme_deep::model::target::TargetInfo;
 use nvme_deep::model::timeline::Timeline;

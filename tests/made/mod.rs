@@ -19,7 +19,7 @@ use nvme_deep::model::event::Submission;
 use nvme_deep::model::event::Verdict;
 use nvme_deep::model::ledger::Ledger;
 use nvme_deep::model::ledger::TraceLedger;
-use nvme_deep::model::milestone::Milestone;
+use nvme_deep::model::point::Point;
 use nvme_deep::model::timeline::Timeline;
 use nvme_deep::nvme::sqe::Parts;
 use nvme_deep::recording::ClockOffset;
@@ -64,15 +64,15 @@ pub fn read_at(at_ns: u64) -> Event {
     };
     let latency_ns = 100_000 + (mixed & 0xffff);
     let setup_out = at_ns - latency_ns;
-    let points = Milestone::ALL.map(|point| match point {
-        Milestone::Start => setup_out - 2000 - (mixed >> 20 & 0xfff),
-        Milestone::SetupOut => setup_out,
-        Milestone::Doorbell => setup_out + 2000 + (mixed >> 24 & 0x3ff),
-        Milestone::Cqe => at_ns - 15_000 - (mixed >> 16 & 0xfff),
-        Milestone::Complete => at_ns,
+    let points = Point::ALL.map(|point| match point {
+        Point::Start => setup_out - 2000 - (mixed >> 20 & 0xfff),
+        Point::SetupOut => setup_out,
+        Point::Doorbell => setup_out + 2000 + (mixed >> 24 & 0x3ff),
+        Point::Cqe => at_ns - 15_000 - (mixed >> 16 & 0xfff),
+        Point::Complete => at_ns,
         _ => 0,
     });
-    let seen = [Milestone::Start, Milestone::Doorbell, Milestone::Cqe];
+    let seen = [Point::Start, Point::Doorbell, Point::Cqe];
     let pattern = seen.iter().filter_map(|p| p.pattern_bit()).sum();
     let done = Outcome {
         verdict: Some(Verdict {

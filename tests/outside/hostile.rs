@@ -17,7 +17,7 @@ use nvme_deep::model::ledger::PointMethod;
 use nvme_deep::model::machine::MachineController;
 use nvme_deep::model::machine::MachineDisk;
 use nvme_deep::model::machine::MachineInfo;
-use nvme_deep::model::milestone::Milestone;
+use nvme_deep::model::point::Point;
 use nvme_deep::model::stack::StackAt;
 use nvme_deep::model::stage::StageSet;
 use nvme_deep::model::timeline::Timeline;
@@ -49,12 +49,12 @@ fn read(n: u64) -> Event {
         asked.comm = *b"=a\nb\x1b[2J,\xff\"\\;\0\0\0";
         asked.stack = StackId(1);
         let line = outcome.timeline.unwrap();
-        let points = Milestone::ALL.map(|point| match point {
-            Milestone::Start => line.ns(point) - 5_000_000,
-            Milestone::SetupIn => line.ns(Milestone::SetupOut) - 500,
+        let points = Point::ALL.map(|point| match point {
+            Point::Start => line.ns(point) - 5_000_000,
+            Point::SetupIn => line.ns(Point::SetupOut) - 500,
             _ => line.ns(point),
         });
-        let pattern = line.pattern() | Milestone::SetupIn.pattern_bit().unwrap();
+        let pattern = line.pattern() | Point::SetupIn.pattern_bit().unwrap();
         outcome.timeline = Some(Timeline::new(points, pattern));
     }
     event

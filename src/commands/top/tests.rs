@@ -8,7 +8,7 @@ use nvme_deep::model::event::CommandId;
 use nvme_deep::model::histogram::Histogram;
 use nvme_deep::model::ids::QueueId;
 use nvme_deep::model::ledger::Ledger;
-use nvme_deep::model::milestone::Milestone;
+use nvme_deep::model::point::Point;
 use nvme_deep::model::row::RowKey;
 use nvme_deep::model::stage::StageSet;
 use nvme_deep::report::latency::RowReport;
@@ -52,8 +52,8 @@ fn row(ctrl: u32, code: u8, commands: u64, device_ns: u64) -> RowReport {
     ];
     let stages = parts.map(|(name, ns)| StageReport {
         name: name.into(),
-        from: Milestone::Start,
-        to: Milestone::Complete,
+        from: Point::Start,
+        to: Point::Complete,
         hist: hist(&spread(ns, commands)),
     });
     RowReport {

@@ -6,7 +6,7 @@ use crate::model::event::CommandId;
 use crate::model::event::Event;
 use crate::model::event::EventKind;
 use crate::model::finished::Finished;
-use crate::model::milestone::Milestone;
+use crate::model::point::Point;
 use crate::model::stage::StageSet;
 use crate::model::stratum::BlockSizes;
 use crate::model::stratum::Stratum;
@@ -85,7 +85,7 @@ impl Command {
         let outcome = event.what.outcome();
         let line = finished.timeline();
         let at = |point| line.and_then(|line| line.at(point)).unwrap_or(0);
-        let end_ns = at(Milestone::End).max(event.at_ns);
+        let end_ns = at(Point::End).max(event.at_ns);
         let asked = finished.asked;
         let submitter = asked.filter(|a| a.knows_submitter);
         Some(Self {
@@ -95,8 +95,8 @@ impl Command {
             submit_cpu: submitter.map(|a| a.cpu),
             end_cpu: outcome.map(|o| o.cpu),
             begin_ns: ns.iter().fold(end_ns, |at, ns| at.saturating_sub(*ns)),
-            setup_ns: at(Milestone::SetupOut),
-            cqe_ns: at(Milestone::Cqe),
+            setup_ns: at(Point::SetupOut),
+            cqe_ns: at(Point::Cqe),
             end_ns,
             slba: asked.map_or(0, |a| a.sqe.pair(10)),
             bytes: block_sizes.size(id, asked),
@@ -299,7 +299,7 @@ mod tests {
     use super::super::made::ALL_SEEN;
     use super::super::made::Made;
     use super::*;
-    use crate::model::milestone::ALL_POINTS;
+    use crate::model::point::ALL_POINTS;
     use proptest::prelude::*;
 
     fn set(first: usize, end: usize) -> Stages {
