@@ -235,7 +235,7 @@ pub fn symbolizer() -> Symbolizer {
 /// # Errors
 /// If the status can't be read; one sentence.
 pub fn refuse_unknown(tracing: &Tracing, session: &Session) -> Result<()> {
-    if tracing.errors && !session.knows_verdicts() {
+    if tracing.errors && !session.can_read_status() {
         return Err(Failure::error(
             Kind::Kernel,
             "--errors needs the status of commands, which can't be read here: no BTF describes \

@@ -5,11 +5,11 @@ use super::Entry;
 use super::stacks::Stacks;
 use crate::model::conditions::Conditions;
 use crate::model::event::CommandId;
+use crate::model::event::CompletionStatus;
 use crate::model::event::Event;
 use crate::model::event::EventKind;
 use crate::model::event::Outcome;
 use crate::model::event::Submission;
-use crate::model::event::Verdict;
 use crate::model::stage::StageSet;
 use crate::model::timeline::Timeline;
 use crate::model::untrusted::Untrusted;
@@ -145,7 +145,7 @@ impl<'a> Row<'a> {
         self.outcome().map(|o| o.conditions).unwrap_or_default()
     }
 
-    pub(super) fn verdict(&self) -> Option<&'a Verdict> {
+    pub(super) fn verdict(&self) -> Option<&'a CompletionStatus> {
         self.outcome()?.verdict.as_ref()
     }
 

@@ -97,7 +97,7 @@ impl Submission {
 
 /// The driver's record of how a command ended (struct nvme_request).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Verdict {
+pub struct CompletionStatus {
     /// Dwords 0 and 1 of the CQE.
     pub result: u64,
     /// Status, without the phase bit.
@@ -108,7 +108,7 @@ pub struct Verdict {
     pub flags: u8,
 }
 
-impl Verdict {
+impl CompletionStatus {
     /// Whether all fields are zero, as for most commands.
     pub fn is_plain(&self) -> bool {
         let Self {
@@ -125,7 +125,7 @@ impl Verdict {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Outcome {
     /// `None` if the driver's types are not known (5.10 without a file of btf/).
-    pub verdict: Option<Verdict>,
+    pub verdict: Option<CompletionStatus>,
     /// From the end of the set-up to the completion, in nanoseconds; `None` if the set-up was not
     /// observed.
     pub latency_ns: Option<u64>,

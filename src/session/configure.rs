@@ -45,13 +45,13 @@ fn words_of(name: [u8; 16]) -> [u64; 2] {
 
 /// Whether a completion's status and result can be read: classic tracepoints print them; otherwise
 /// they are behind the request, in a struct of the driver.
-pub const fn verdict_is_known(plan: &AttachPlan, facts: &KernelFacts) -> bool {
+pub const fn status_is_known(plan: &AttachPlan, facts: &KernelFacts) -> bool {
     matches!(plan.pairing, Pairing::Tag) || facts.nvme_core_types.is_known()
 }
 
 /// Whether the run counts failed and retried commands.
 pub fn counts_status(plan: &AttachPlan, config: &Config<'_>) -> bool {
-    config.count_status && config.trace.is_none() && verdict_is_known(plan, config.facts)
+    config.count_status && config.trace.is_none() && status_is_known(plan, config.facts)
 }
 
 /// Whether the run counts the commands of each queue, and reports the slowest.
@@ -83,7 +83,7 @@ fn add_trace(c: &mut nd_config, trace: &Tracing, plan: &AttachPlan, config: &Con
         c.irq_first = first;
         c.irq_end = end;
     }
-    c.verdict = u8::from(verdict_is_known(plan, config.facts));
+    c.verdict = u8::from(status_is_known(plan, config.facts));
     c.slow_ns = trace.slow.map_or(0, |t| t.as_nanos() as u64);
     c.errors = u8::from(trace.errors);
 }

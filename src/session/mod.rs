@@ -159,7 +159,7 @@ pub struct Session {
     links: Vec<(usize, Link)>,
     /// Events that detached kprobes missed, by hook number.
     missed: Vec<u64>,
-    knows_verdicts: bool,
+    can_read_status: bool,
     /// The kernel measures run times while this file is open; the time is that of its opening.
     stats: Option<(OwnedFd, Instant)>,
     /// The time from then until everything was detached.
@@ -213,7 +213,7 @@ impl Session {
                 .transpose()?,
         };
         let mut session = Self {
-            knows_verdicts: configure::verdict_is_known(&plan, config.facts),
+            can_read_status: configure::status_is_known(&plan, config.facts),
             loaded,
             maps,
             plan,
@@ -280,8 +280,8 @@ impl Session {
     }
 
     /// Whether the status and the result of commands can be read.
-    pub const fn knows_verdicts(&self) -> bool {
-        self.knows_verdicts
+    pub const fn can_read_status(&self) -> bool {
+        self.can_read_status
     }
 
     /// Gives slots to the number that the next controller will have, if there is room: its first

@@ -6,12 +6,12 @@ use nvme_deep::StageSet;
 use nvme_deep::Status;
 use nvme_deep::model::conditions::Conditions;
 use nvme_deep::model::event::CommandId;
+use nvme_deep::model::event::CompletionStatus;
 use nvme_deep::model::event::Event;
 use nvme_deep::model::event::EventKind;
 use nvme_deep::model::event::Outcome;
 use nvme_deep::model::event::StackId;
 use nvme_deep::model::event::Submission;
-use nvme_deep::model::event::Verdict;
 use nvme_deep::model::ledger::Ledger;
 use nvme_deep::model::ledger::TraceLedger;
 use nvme_deep::model::point::ALL_POINTS;
@@ -65,7 +65,7 @@ fn read(ctrl: u32, at_ns: u64) -> Event {
     };
     let points = [8, 7, 6, 5, 4, 3, 2, 1, 0].map(|n| at_ns.saturating_sub(n * 10_000));
     let end = Outcome {
-        verdict: Some(Verdict {
+        verdict: Some(CompletionStatus {
             result: 0,
             status: Status(0),
             retries: 0,

@@ -11,12 +11,12 @@ use nvme_deep::model::conditions::Conditions;
 use nvme_deep::model::controller::ControllerInfo;
 use nvme_deep::model::controller::DiskInfo;
 use nvme_deep::model::event::CommandId;
+use nvme_deep::model::event::CompletionStatus;
 use nvme_deep::model::event::Event;
 use nvme_deep::model::event::EventKind;
 use nvme_deep::model::event::Outcome;
 use nvme_deep::model::event::StackId;
 use nvme_deep::model::event::Submission;
-use nvme_deep::model::event::Verdict;
 use nvme_deep::model::ledger::Ledger;
 use nvme_deep::model::ledger::TraceLedger;
 use nvme_deep::model::point::Point;
@@ -75,7 +75,7 @@ pub fn read_at(at_ns: u64) -> Event {
     let seen = [Point::Start, Point::Doorbell, Point::Cqe];
     let pattern = seen.iter().filter_map(|p| p.pattern_bit()).sum();
     let done = Outcome {
-        verdict: Some(Verdict {
+        verdict: Some(CompletionStatus {
             result: 0,
             status: Status(0),
             retries: 0,

@@ -13,12 +13,12 @@ use super::stages::Shape;
 use super::stages::Stages;
 use crate::model::conditions::Conditions;
 use crate::model::event::CommandId;
+use crate::model::event::CompletionStatus;
 use crate::model::event::CtrlState;
 use crate::model::event::Event;
 use crate::model::event::EventKind;
 use crate::model::event::Outcome;
 use crate::model::event::Submission;
-use crate::model::event::Verdict;
 use crate::model::stack::Frame;
 use crate::model::stage::StageSet;
 use crate::model::timeline::Timeline;
@@ -388,8 +388,8 @@ impl Line {
         }
     }
 
-    fn verdict(&mut self, opcode: Opcode, verdict: &Verdict) {
-        let Verdict {
+    fn verdict(&mut self, opcode: Opcode, verdict: &CompletionStatus) {
+        let CompletionStatus {
             result,
             status,
             retries,

@@ -8,12 +8,12 @@ use crate::Status;
 use crate::Timeline;
 use crate::model::conditions::Conditions;
 use crate::model::event::CommandId;
+use crate::model::event::CompletionStatus;
 use crate::model::event::Event;
 use crate::model::event::EventKind;
 use crate::model::event::Outcome;
 use crate::model::event::StackId;
 use crate::model::event::Submission;
-use crate::model::event::Verdict;
 use crate::model::stratum::BlockSizes;
 use crate::nvme::sqe::Parts;
 
@@ -81,7 +81,7 @@ impl Made {
             stack: StackId(0),
         };
         let end = Outcome {
-            verdict: Some(Verdict {
+            verdict: Some(CompletionStatus {
                 result: 0,
                 status: Status(self.status),
                 retries: 0,
