@@ -13,7 +13,7 @@ use super::json::SCHEMA_VERSION;
 use super::json::line as json_line;
 use super::theme::Theme;
 use crate::inflight::Place;
-use crate::inflight::Verdict;
+use crate::inflight::StuckState;
 use crate::model::event::StackId;
 use crate::model::ids::QueueId;
 use crate::model::stack::Frame;
@@ -47,16 +47,16 @@ pub struct Lookup<'a> {
 }
 
 /// What a verdict means, in a few words.
-pub const fn verdict(verdict: Verdict) -> &'static str {
+pub const fn verdict(verdict: StuckState) -> &'static str {
     match verdict {
-        Verdict::Answered => "answered, but no interrupt was seen",
-        Verdict::NotFetched => "never fetched by the device",
-        Verdict::Held => "held by the device",
-        Verdict::NotProvable => "at the device, fetch not provable",
-        Verdict::NotRung => "doorbell not written",
-        Verdict::NotPolled => "answered, waits for a poll",
-        Verdict::NotInSq => "not in the SQ: most likely fetched",
-        Verdict::Unknown => "not known: changed meanwhile",
+        StuckState::Answered => "answered, but no interrupt was seen",
+        StuckState::NotFetched => "never fetched by the device",
+        StuckState::Held => "held by the device",
+        StuckState::NotProvable => "at the device, fetch not provable",
+        StuckState::NotRung => "doorbell not written",
+        StuckState::NotPolled => "answered, waits for a poll",
+        StuckState::NotInSq => "not in the SQ: most likely fetched",
+        StuckState::Unknown => "not known: changed meanwhile",
     }
 }
 
@@ -186,7 +186,7 @@ fn command(
         .map_or_else(|| "?".into(), |sqe| format!("{:#06x}", sqe.cid()));
     let words = match line.verdict {
         None => theme.dim("-"),
-        Some(found @ (Verdict::Unknown | Verdict::NotProvable)) => verdict(found).to_owned(),
+        Some(found @ (StuckState::Unknown | StuckState::NotProvable)) => verdict(found).to_owned(),
         Some(found) => theme.warn(verdict(found)),
     };
     writeln!(
@@ -262,7 +262,7 @@ struct CommandObject {
     fields: Map<String, Value>,
     age_ms: Option<u64>,
     point: Place,
-    verdict: Option<Verdict>,
+    verdict: Option<StuckState>,
     observed: Option<ObservedObject>,
 }
 

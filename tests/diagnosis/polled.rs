@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Polled queues have no interrupt that could be lost.
 
-use nvme_deep::inflight::Verdict;
+use nvme_deep::inflight::StuckState;
 use nvme_deep::model::event::EventKind;
 use nvme_deep::model::ledger::Accuracy;
 use nvme_deep::model::point::Point;
@@ -78,7 +78,7 @@ fn a_command_that_waits_to_be_polled_is_not_held() {
         ctrl: 0,
         kind: Some((1, 2)),
         age_ns: 5_000_000_000,
-        verdict: Some(Verdict::NotPolled),
+        verdict: Some(StuckState::NotPolled),
     }];
     let found = diagnose(&facts);
     let mut open = found.not_judged.iter();

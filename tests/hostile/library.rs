@@ -10,7 +10,7 @@ use std::time::Duration;
 use nvme_deep::host::spdk::probes::StateChange;
 use nvme_deep::host::spdk::probes::Value as StateValue;
 use nvme_deep::inflight::Place;
-use nvme_deep::inflight::Verdict;
+use nvme_deep::inflight::StuckState;
 use nvme_deep::machine::System;
 use nvme_deep::metrics::Format;
 use nvme_deep::metrics::catalog;
@@ -203,7 +203,7 @@ fn in_flight(maker: &mut Maker<'_>, thread: &[u8]) {
             is_old: true,
             seen: Some(Seen { asked, usual }),
             place: Place::Doorbell,
-            verdict: Some(Verdict::Held),
+            verdict: Some(StuckState::Held),
         }],
         ..InFlight::default()
     };

@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 
-use crate::inflight::Verdict;
+use crate::inflight::StuckState;
 use crate::report::inflight::InFlight;
 use crate::units::nanos;
 
@@ -27,7 +27,7 @@ pub struct Stuck {
     /// The time since the driver started it.
     pub age_ns: u64,
     /// What became of it; `None`: its queue could not be read.
-    pub verdict: Option<Verdict>,
+    pub verdict: Option<StuckState>,
 }
 
 impl Stuck {
@@ -80,7 +80,7 @@ impl Group {
 
 impl Facts {
     /// Stuck commands with a verdict for which `wanted` holds, by controller.
-    pub fn stuck(&self, wanted: impl Fn(Option<Verdict>) -> bool) -> BTreeMap<u32, Group> {
+    pub fn stuck(&self, wanted: impl Fn(Option<StuckState>) -> bool) -> BTreeMap<u32, Group> {
         let mut groups: BTreeMap<u32, Group> = BTreeMap::new();
         for stuck in self.in_flight.iter().filter(|s| wanted(s.verdict)) {
             let alike = self.strata.iter().filter(|s| {

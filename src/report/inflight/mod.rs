@@ -12,8 +12,8 @@ use crate::inflight::CommandReading;
 use crate::inflight::ControllerAt;
 use crate::inflight::Place;
 use crate::inflight::QueueReading;
+use crate::inflight::StuckState;
 use crate::inflight::TagsReading;
-use crate::inflight::Verdict;
 use crate::inflight::Walker;
 use crate::inflight::judge;
 use crate::model::ids::QueueId;
@@ -96,7 +96,7 @@ pub struct CommandLine {
     /// The last point that it has reached.
     pub place: Place,
     /// What became of it; `None` if it is not old, or its queue cannot be read.
-    pub verdict: Option<Verdict>,
+    pub verdict: Option<StuckState>,
 }
 
 /// A queue with tags in use.
@@ -155,7 +155,7 @@ impl InFlight {
                 let Aged { age, seen, is_old } = ages.of(*id, command);
                 let verdict = queue.as_ref().filter(|_| is_old).map(|queue| {
                     let then = before.zip(earlier(first, *id, command));
-                    then.map_or(Verdict::Unknown, |then| judge(then, (queue, command)))
+                    then.map_or(StuckState::Unknown, |then| judge(then, (queue, command)))
                 });
                 lines.push(CommandLine {
                     queue: *id,
@@ -244,8 +244,8 @@ mod tests {
         let found = InFlight::new(&first, &second, &ages, all);
         let lines: Vec<_> = found.commands.iter().map(|c| (c.tag, c.verdict)).collect();
         let expected = [
-            (2, Some(Verdict::Unknown)),
-            (1, Some(Verdict::Held)),
+            (2, Some(StuckState::Unknown)),
+            (1, Some(StuckState::Held)),
             (0, None),
         ];
         assert_eq!(lines, expected);
