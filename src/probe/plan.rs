@@ -18,10 +18,10 @@ pub use super::attach_plan::PointPlan;
 pub use super::attach_plan::Rejection;
 pub use super::attach_plan::StartSource;
 use super::catalog::AttachKind;
-use super::catalog::BESIDES;
 use super::catalog::CANDIDATES;
 use super::catalog::CATALOG;
 use super::catalog::Candidate;
+use super::catalog::EVENT_CANDIDATES;
 use super::catalog::Hook;
 use super::catalog::Method;
 use super::catalog::OPTIONAL_TARGETS;
@@ -219,7 +219,7 @@ impl Planner<'_> {
         }
         let besides = iter::once(Role::Requeue).chain(self.events.iter().copied());
         for role in besides {
-            let decided = self.decide(role, &BESIDES, &points, allowed);
+            let decided = self.decide(role, &EVENT_CANDIDATES, &points, allowed);
             points.push(decided);
         }
         points

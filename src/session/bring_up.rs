@@ -7,7 +7,7 @@ use std::path::Path;
 use super::Config;
 use super::Layout;
 use super::Session;
-use super::Trouble;
+use super::StartError;
 use crate::error::Error;
 use crate::error::Result;
 use crate::machine::System;
@@ -158,8 +158,8 @@ pub fn attach(
                 remarks.iter().flatten().for_each(|text| notice(text));
                 return Ok(session);
             }
-            Err(Trouble::Fatal(error)) => return Err(error),
-            Err(Trouble::Refused(number, why)) => {
+            Err(StartError::Fatal(error)) => return Err(error),
+            Err(StartError::Refused(number, why)) => {
                 if verbose {
                     let program = CATALOG[number].program;
                     notice(&format!("{program}: {why}; trying another method"));

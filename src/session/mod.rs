@@ -53,7 +53,7 @@ pub use self::layout::Rings;
 pub use self::libbpf_log::install as take_over_log;
 pub use self::live::LiveEvents;
 pub use self::load::Refusal;
-pub use self::load::Trouble;
+pub use self::load::StartError;
 use self::load::create_rings;
 use self::loaded::Loaded;
 pub use self::read::CounterReader;
@@ -190,7 +190,7 @@ impl Session {
         layout: Layout,
         config: &Config<'_>,
         controllers: &[Controller],
-    ) -> Result<Self, Trouble> {
+    ) -> Result<Self, StartError> {
         let loaded = load::load(&plan, &layout, config)?;
         let maps = Maps {
             cpus: loaded.map("cpus")?,
@@ -349,7 +349,7 @@ impl Session {
     /// what it observes before the hook at the set-up is attached has no set-up. A second instance
     /// comes after the first, because tracepoints run programs in the order in which they were
     /// attached.
-    fn attach(&mut self) -> Result<(), Trouble> {
+    fn attach(&mut self) -> Result<(), StartError> {
         let mut order = self.plan.hooks();
         order.sort_by_key(|&h| {
             let hook = &CATALOG[h];
@@ -368,7 +368,7 @@ impl Session {
                 Ok(link) => self.links.push((number, link)),
                 Err(error) => {
                     let log = libbpf_log::last_complaint();
-                    return Err(Trouble::Refused(number, Refusal::Attach { error, log }));
+                    return Err(StartError::Refused(number, Refusal::Attach { error, log }));
                 }
             }
         }

@@ -14,7 +14,7 @@ use nvme_deep::error::Kind;
 use nvme_deep::host::join::Guest;
 use nvme_deep::host::join::Join;
 use nvme_deep::host::join::Offset;
-use nvme_deep::host::join::Third;
+use nvme_deep::host::join::SharedReference;
 use nvme_deep::host::join::by_readings;
 use nvme_deep::host::join::guest_command;
 use nvme_deep::host::join::pair_controllers;
@@ -151,8 +151,8 @@ fn clock(
                 "--clock same: the recordings are not of one boot with one clock; use --clock pairs",
             ));
         }
-        Some(ClockArg::Tsc) => (JoinClock::Tsc, Some(read("tsc", Third::Tsc)?)),
-        Some(ClockArg::Ptp) => (JoinClock::Ptp, Some(read("ptp", Third::Ptp)?)),
+        Some(ClockArg::Tsc) => (JoinClock::Tsc, Some(read("tsc", SharedReference::Tsc)?)),
+        Some(ClockArg::Ptp) => (JoinClock::Ptp, Some(read("ptp", SharedReference::Ptp)?)),
     })
 }
 

@@ -16,7 +16,7 @@ pub use self::clock::Offset;
 pub use self::matching::Matches;
 pub use self::matching::bounds;
 pub use self::readings::NoOffset;
-pub use self::readings::Third;
+pub use self::readings::SharedReference;
 pub use self::readings::by_readings;
 pub use self::strata::Part;
 pub use self::strata::Strata;

@@ -24,7 +24,7 @@ use super::facts::Span;
 use super::facts::places;
 use super::gaps::Gaps;
 use super::incidents::Incidents;
-use super::measure::Clock;
+use super::measure::TimeSlices;
 use super::rates::Rates;
 use super::selection::Selection;
 use super::strata::strata;
@@ -139,7 +139,7 @@ impl Collector {
         expectation: Expectation,
     ) -> Facts {
         let strata = strata(&self.commands);
-        let clock = Clock::of(&self.commands.kept);
+        let clock = TimeSlices::of(&self.commands.kept);
         let places = places(&self.commands.kept);
         Facts {
             disks: self.disks,

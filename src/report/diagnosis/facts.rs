@@ -22,9 +22,9 @@ use super::command::Commands;
 use super::expectation::Expectation;
 use super::gaps::Gaps;
 use super::incidents::Incidents;
-use super::measure::Clock;
 use super::measure::Compared;
 use super::measure::Comparison;
+use super::measure::TimeSlices;
 use super::portion::Portion;
 use super::rates::Rates;
 use super::selection::Selection;
@@ -81,7 +81,7 @@ pub struct Facts {
     /// Strata, those with most time first.
     pub strata: Vec<StratumFacts>,
     /// Slices of time.
-    pub clock: Clock,
+    pub clock: TimeSlices,
     /// Submissions and completions over time, by controller.
     pub rates: BTreeMap<u32, Rates>,
     /// Where the commands of a controller are in `commands.kept`.

@@ -139,13 +139,13 @@ impl Incidents {
 
 #[cfg(test)]
 mod tests {
-    use super::super::made::Made;
+    use super::super::event_builder::EventBuilder;
     use super::*;
     use crate::model::event::CtrlState;
 
     const TIMEOUT_NS: u64 = 30_000_000_000;
 
-    fn timeout(of: &Made, at_ns: u64) -> Event {
+    fn timeout(of: &EventBuilder, at_ns: u64) -> Event {
         let (id, age_ns) = (of.id(), TIMEOUT_NS);
         Event {
             at_ns,
@@ -161,10 +161,10 @@ mod tests {
 
     #[test]
     fn a_command_that_ends_well_right_after_its_timeout_was_polled() {
-        let made = Made::default();
+        let made = EventBuilder::default();
         let end = made.event();
         let polled = |before_ns: u64, status: u16, cid: u16| {
-            let ended = Made {
+            let ended = EventBuilder {
                 status,
                 cid,
                 ..made
@@ -184,9 +184,9 @@ mod tests {
     #[test]
     fn failures_are_counted_by_status_and_those_of_paths_apart() {
         let failed = |status| {
-            let made = Made {
+            let made = EventBuilder {
                 status,
-                ..Made::default()
+                ..EventBuilder::default()
             };
             made.event()
         };
@@ -202,7 +202,7 @@ mod tests {
 
     #[test]
     fn resets_and_retries_are_counted_by_controller() {
-        let id = Made::default().id();
+        let id = EventBuilder::default().id();
         let state = |state| EventKind::State {
             ctrl: 3,
             state: CtrlState(state),

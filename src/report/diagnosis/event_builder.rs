@@ -23,7 +23,7 @@ pub const READ: u8 = 2;
 
 /// A command on queue 1 of nvme0 that succeeds.
 #[derive(Clone, Copy)]
-pub struct Made {
+pub struct EventBuilder {
     pub cid: u16,
     pub code: u8,
     pub qid: u16,
@@ -34,7 +34,7 @@ pub struct Made {
     pub cpu: u16,
 }
 
-impl Default for Made {
+impl Default for EventBuilder {
     fn default() -> Self {
         Self {
             cid: 1,
@@ -49,7 +49,7 @@ impl Default for Made {
     }
 }
 
-impl Made {
+impl EventBuilder {
     pub const fn id(&self) -> CommandId {
         CommandId {
             ctrl: 0,
