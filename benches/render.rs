@@ -9,12 +9,12 @@ use divan::Bencher;
 use divan::counter::BytesCount;
 use nvme_deep::model::conditions::Conditions;
 use nvme_deep::model::event::CommandId;
+use nvme_deep::model::event::CompletionStatus;
 use nvme_deep::model::event::Event;
 use nvme_deep::model::event::EventKind;
 use nvme_deep::model::event::Outcome;
 use nvme_deep::model::event::StackId;
 use nvme_deep::model::event::Submission;
-use nvme_deep::model::event::Verdict;
 use nvme_deep::model::stage::StageSet;
 use nvme_deep::model::timeline::Timeline;
 use nvme_deep::model::untrusted::Untrusted;
@@ -99,7 +99,7 @@ fn event(kind: &str) -> Event {
         0,
     ];
     let outcome = Outcome {
-        verdict: Some(Verdict {
+        verdict: Some(CompletionStatus {
             result: 0,
             status: Status(0),
             retries: 0,

@@ -64,7 +64,7 @@ pub use self::model::event::Event;
 pub use self::model::event::EventKind;
 pub use self::model::histogram::Histogram;
 pub use self::model::ledger::Ledger;
-pub use self::model::milestone::Milestone;
+pub use self::model::point::Point;
 pub use self::model::snapshot::Snapshot;
 pub use self::model::stage::StageSet;
 pub use self::model::timeline::Timeline;

@@ -27,16 +27,15 @@ use std::path::PathBuf;
 
 use nvme_deep::StageSet;
 use nvme_deep::model::event::Event;
-use nvme_deep::model::milestone::Milestone;
+use nvme_deep::model::ledger::Ledger;
+use nvme_deep::model::ledger::TraceLedger;
+use nvme_deep::model::point::Point;
 use nvme_deep::recording::ClockOffset;
 use nvme_deep::recording::Content;
 use nvme_deep::recording::LedgerInfo;
 use nvme_deep::recording::Recorder;
 use nvme_deep::recording::RunInfo;
-use nvme_deep::report::ledger::Ledger;
-use nvme_deep::report::ledger::TraceLedger;
 use serde_json::Value;
-use serde_json::to_value;
 use tempfile::TempDir;
 
 use self::binary::Ran;
@@ -74,7 +73,7 @@ fn ledger(at_ns: u64, commands: u64, lost: u64) -> LedgerInfo {
     LedgerInfo {
         at_ns,
         evicted: 0,
-        ledger: to_value(ledger).unwrap(),
+        ledger: Some(ledger),
     }
 }
 
@@ -82,7 +81,7 @@ fn ledger(at_ns: u64, commands: u64, lost: u64) -> LedgerInfo {
 fn at_completion(event: &Event) -> Event {
     let outcome = event.what.outcome();
     let line = outcome.and_then(|outcome| outcome.timeline);
-    let at_ns = line.map_or(event.at_ns, |line| line.ns(Milestone::Complete));
+    let at_ns = line.map_or(event.at_ns, |line| line.ns(Point::Complete));
     Event { at_ns, ..*event }
 }
 

@@ -20,6 +20,7 @@ use nvme_deep::Opcode;
 use nvme_deep::QueueKind;
 use nvme_deep::StageSet;
 use nvme_deep::model::activity::TagWaits;
+use nvme_deep::model::ledger::Accuracy;
 use nvme_deep::model::stage::Run;
 use nvme_deep::model::stratum::SizeClass;
 use nvme_deep::model::stratum::Stratum;
@@ -37,7 +38,6 @@ use nvme_deep::report::diff::Origin;
 use nvme_deep::report::diff::Scope;
 use nvme_deep::report::diff::Side;
 use nvme_deep::report::diff::compare;
-use nvme_deep::report::ledger::Accuracy;
 use serde_json::Value;
 
 /// Smallest change that is claimed.

@@ -33,7 +33,7 @@ use nvme_deep::export::hlog::Hlog;
 use nvme_deep::export::ndjson::Ndjson;
 use nvme_deep::export::perfetto::Begins;
 use nvme_deep::export::perfetto::Perfetto;
-use nvme_deep::export::perfetto::Span;
+use nvme_deep::model::span::Span;
 use nvme_deep::model::stratum::BlockSizes;
 use nvme_deep::model::untrusted::Untrusted;
 use nvme_deep::nvme::decode::CommandSet;

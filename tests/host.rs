@@ -13,7 +13,7 @@ use nvme_deep::host::import_qemu_log;
 use nvme_deep::model::host::HostCommand;
 use nvme_deep::model::host::HostEvent;
 use nvme_deep::model::host::HostPoint;
-use nvme_deep::recording::HostClock;
+use nvme_deep::model::target::HostClock;
 use serde_json::Value;
 
 const LOG: &str = include_str!("host/qemu.log");

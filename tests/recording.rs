@@ -15,7 +15,7 @@ use nvme_deep::QueueKind;
 use nvme_deep::model::event::CommandId;
 use nvme_deep::model::event::Event;
 use nvme_deep::model::event::EventKind;
-use nvme_deep::model::milestone::Milestone;
+use nvme_deep::model::point::Point;
 use nvme_deep::model::timeline::Timeline;
 use nvme_deep::recording::Block;
 use nvme_deep::recording::BlockWriter;
@@ -37,12 +37,12 @@ fn consistent(at_ns: u64, latency: &mut Option<u64>, timeline: &mut Option<Timel
         return;
     };
     let pattern = line.pattern();
-    let seen = Milestone::SetupOut.seen_in(pattern);
+    let seen = Point::SetupOut.seen_in(pattern);
     *latency = seen.then(|| latency.unwrap_or(1000).min(at_ns));
-    let points = Milestone::ALL.map(|point| match point {
+    let points = Point::ALL.map(|point| match point {
         _ if !point.seen_in(pattern) => 0,
-        Milestone::SetupOut => at_ns - latency.unwrap_or(0),
-        Milestone::Complete => at_ns,
+        Point::SetupOut => at_ns - latency.unwrap_or(0),
+        Point::Complete => at_ns,
         _ => line.ns(point),
     });
     *line = Timeline::new(points, pattern);

@@ -22,7 +22,6 @@ const LIBRARY: [&str; 18] = [
     "nvme",
     "model",
     "stats",
-    "recording",
     "host",
     "probe",
     "machine",
@@ -30,12 +29,13 @@ const LIBRARY: [&str; 18] = [
     "error",
     "source",
     "symbols",
+    "abi",
+    "session",
+    "recording",
     "report",
     "metrics",
     "render",
     "export",
-    "abi",
-    "session",
 ];
 /// The modules of the binary. Each uses the library, and only those before it.
 const BINARY: [&str; 4] = ["exit", "cli", "commands", "main"];

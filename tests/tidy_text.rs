@@ -177,7 +177,7 @@ fn bytes_become_text_by_the_one_piece() {
 /// Paths of others are printed by `printable`.
 const PATHS: [(&str, &str); 2] = [
     ("src/machine/overview.rs", "a mount point of this machine"),
-    ("src/session/settings.rs", "options as they were typed"),
+    ("src/model/filter.rs", "options as they were typed"),
 ];
 
 #[test]

@@ -19,14 +19,13 @@ use std::path::Path;
 use std::process::Command;
 
 use nvme_deep::model::event::EventKind;
+use nvme_deep::model::ledger::Ledger;
+use nvme_deep::model::ledger::TraceLedger;
 use nvme_deep::model::stage::StageSet;
 use nvme_deep::recording::Content;
 use nvme_deep::recording::LedgerInfo;
 use nvme_deep::recording::Recorder;
 use nvme_deep::recording::RunInfo;
-use nvme_deep::report::ledger::Ledger;
-use nvme_deep::report::ledger::TraceLedger;
-use serde_json::to_value;
 use tempfile::TempDir;
 
 use self::binary::BINARY;
@@ -52,14 +51,13 @@ fn reads_and_writes(dir: &Path) -> String {
     let ledger = |at_ns, commands| LedgerInfo {
         at_ns,
         evicted: 0,
-        ledger: to_value(Ledger {
+        ledger: Some(Ledger {
             seen: commands,
             matched: commands,
             misses_known: true,
             trace: Some(TraceLedger::default()),
             ..Ledger::default()
-        })
-        .unwrap(),
+        }),
     };
     recorder.block(Content::Run, begin, &info);
     recorder.block(Content::Ledger, begin, &ledger(0, 0));

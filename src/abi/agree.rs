@@ -31,11 +31,11 @@ use crate::model::failures::TYPES;
 use crate::model::histogram;
 use crate::model::host::HOST_POINTS;
 use crate::model::host::HostPoint;
-use crate::model::milestone::ALL_POINTS;
-use crate::model::milestone::Milestone;
-use crate::model::milestone::NO_COMPLETE;
-use crate::model::milestone::NO_SETUP;
 use crate::model::nvme_latency;
+use crate::model::point::ALL_POINTS;
+use crate::model::point::NO_COMPLETE;
+use crate::model::point::NO_SETUP;
+use crate::model::point::Point;
 use crate::model::row::NSID_MASK;
 use crate::model::stage::StageSet;
 use crate::probe::catalog::CATALOG;
@@ -48,7 +48,7 @@ macro_rules! same {
 }
 
 /// The bit of a point in a pattern.
-const fn bit(point: Milestone) -> u16 {
+const fn bit(point: Point) -> u16 {
     match point.pattern_bit() {
         Some(bit) => bit,
         None => 0,
@@ -56,13 +56,13 @@ const fn bit(point: Milestone) -> u16 {
 }
 
 same! {
-    bit(Milestone::Start) => nd_saw::ND_SAW_START;
-    bit(Milestone::SetupIn) => nd_saw::ND_SAW_SETUP_IN;
-    bit(Milestone::Issue) => nd_saw::ND_SAW_ISSUE;
-    bit(Milestone::Doorbell) => nd_saw::ND_SAW_DOORBELL;
-    bit(Milestone::Irq) => nd_saw::ND_SAW_IRQ;
-    bit(Milestone::Cqe) => nd_saw::ND_SAW_CQE;
-    bit(Milestone::End) => nd_saw::ND_SAW_END;
+    bit(Point::Start) => nd_saw::ND_SAW_START;
+    bit(Point::SetupIn) => nd_saw::ND_SAW_SETUP_IN;
+    bit(Point::Issue) => nd_saw::ND_SAW_ISSUE;
+    bit(Point::Doorbell) => nd_saw::ND_SAW_DOORBELL;
+    bit(Point::Irq) => nd_saw::ND_SAW_IRQ;
+    bit(Point::Cqe) => nd_saw::ND_SAW_CQE;
+    bit(Point::End) => nd_saw::ND_SAW_END;
     NO_SETUP => nd_saw::ND_NO_SETUP;
     NO_COMPLETE => nd_saw::ND_NO_COMPLETE;
     ALL_POINTS & !(NO_SETUP | NO_COMPLETE) => nd_saw::ND_SAW_ALL;

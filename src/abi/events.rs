@@ -23,16 +23,16 @@ use super::skel::types::nd_times;
 use super::words;
 use crate::model::conditions::Conditions;
 use crate::model::event::CommandId;
+use crate::model::event::CompletionStatus;
 use crate::model::event::CtrlState;
 use crate::model::event::Event;
 use crate::model::event::EventKind;
 use crate::model::event::Outcome;
 use crate::model::event::StackId;
 use crate::model::event::Submission;
-use crate::model::event::Verdict;
-use crate::model::milestone::NO_COMPLETE;
-use crate::model::milestone::NO_SETUP;
 use crate::model::open::OpenCommand;
+use crate::model::point::NO_COMPLETE;
+use crate::model::point::NO_SETUP;
 use crate::model::timeline::Timeline;
 use crate::nvme::aen::AsyncEvent;
 use crate::nvme::opcode::Opcode;
@@ -136,7 +136,7 @@ fn outcome(end: &nd_end, times: Option<&nd_times>) -> Outcome {
         setup_out_ns,
     } = end;
     Outcome {
-        verdict: (o.known != 0).then_some(Verdict {
+        verdict: (o.known != 0).then_some(CompletionStatus {
             result: o.result,
             status: Status(o.status),
             retries: o.retries,

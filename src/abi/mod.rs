@@ -300,7 +300,7 @@ mod tests {
     use crate::model::conditions::Conditions;
     use crate::model::counters::Count;
     use crate::model::histogram::index;
-    use crate::model::milestone::ALL_POINTS;
+    use crate::model::point::ALL_POINTS;
     use crate::model::row::NSID_MASK;
     use crate::model::row::row_nsid;
     use crate::nvme::opcode::Opcode;

@@ -9,8 +9,8 @@ use std::path::PathBuf;
 
 use anyhow::Result;
 use nvme_deep::error::Kind;
+use nvme_deep::model::controller::ControllerInfo;
 use nvme_deep::model::stage::StageSet;
-use nvme_deep::recording::ControllerInfo;
 use nvme_deep::recording::Item;
 use nvme_deep::render::diff::DiffJson;
 use nvme_deep::render::diff::DiffText;

@@ -8,12 +8,13 @@ use std::time::Duration;
 
 use anyhow::Result;
 use anyhow::bail;
+use nvme_deep::model::controller::ControllerInfo;
 use nvme_deep::model::event::Event;
-use nvme_deep::model::milestone::Milestone;
+use nvme_deep::model::ledger::Ledger;
+use nvme_deep::model::point::Point;
 use nvme_deep::model::snapshot::Snapshot;
 use nvme_deep::model::stage::StageSet;
 use nvme_deep::model::stratum::BlockSizes;
-use nvme_deep::recording::ControllerInfo;
 use nvme_deep::render::ReportSink;
 use nvme_deep::render::json::JsonView;
 use nvme_deep::render::text::TextView;
@@ -26,7 +27,6 @@ use nvme_deep::report::idle::Idle;
 use nvme_deep::report::idle::times;
 use nvme_deep::report::latency::Report;
 use nvme_deep::report::latency::rows;
-use nvme_deep::report::ledger::Ledger;
 use nvme_deep::report::recount::Recount;
 use nvme_deep::session::settings::Settings;
 use nvme_deep::source::Source;
@@ -363,8 +363,8 @@ impl Consumer for Counting<'_> {
 /// A recorded ledger with the span of what is shown, which may be less than what was recorded.
 fn with_span(mut ledger: Ledger, shown: StageSet) -> Ledger {
     match shown {
-        StageSet::Total => ledger.span = (Milestone::SetupOut, Milestone::Complete),
-        StageSet::Basic => ledger.span.1 = Milestone::Complete,
+        StageSet::Total => ledger.span = (Point::SetupOut, Point::Complete),
+        StageSet::Basic => ledger.span.1 = Point::Complete,
         StageSet::Fine => {}
     }
     ledger

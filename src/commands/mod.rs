@@ -34,10 +34,10 @@ pub mod trace;
 use std::io::Write;
 use std::io::stderr;
 
+use nvme_deep::model::ledger::Ledger;
 use nvme_deep::model::untrusted::Lines;
 use nvme_deep::render::ledger::ledger as write_ledger;
 use nvme_deep::render::theme::Theme;
-use nvme_deep::report::ledger::Ledger;
 
 /// Writes a ledger to stderr. A closed stderr is not an error.
 fn say_ledger(ledger: &Ledger, detail: bool) {

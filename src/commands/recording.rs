@@ -13,21 +13,21 @@ use nvme_deep::machine::System;
 use nvme_deep::machine::clock::SharedClocks;
 use nvme_deep::machine::clock::monotonic_ns;
 use nvme_deep::model::activity::Activity;
+use nvme_deep::model::clock::ClockReading;
+use nvme_deep::model::controller::ControllerInfo;
 use nvme_deep::model::event::Event;
 use nvme_deep::model::event::StackId;
+use nvme_deep::model::ledger::Ledger;
+use nvme_deep::model::machine::MachineInfo;
 use nvme_deep::model::stack::Frame;
 use nvme_deep::model::untrusted::Untrusted;
 use nvme_deep::recording::ClockOffset;
-use nvme_deep::recording::ClockReading;
 use nvme_deep::recording::Content;
-use nvme_deep::recording::ControllerInfo;
 use nvme_deep::recording::Keep;
 use nvme_deep::recording::LedgerInfo;
-use nvme_deep::recording::MachineInfo;
 use nvme_deep::recording::Recorder;
 use nvme_deep::recording::RunInfo;
 use nvme_deep::recording::StackInfo;
-use nvme_deep::report::ledger::Ledger;
 use nvme_deep::session::settings::Settings;
 use nvme_deep::session::settings::TraceKind;
 
@@ -274,7 +274,7 @@ impl RecordingFile {
         let info = LedgerInfo {
             at_ns: u64::try_from(at.as_nanos()).unwrap_or(u64::MAX),
             evicted: self.evicted,
-            ledger: serde_json::to_value(ledger).unwrap_or_default(),
+            ledger: Some(ledger),
         };
         self.recorder.block(content, monotonic_ns(), &info);
     }

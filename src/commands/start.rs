@@ -14,7 +14,8 @@ use nvme_deep::error::Kind;
 use nvme_deep::machine::System;
 use nvme_deep::machine::missing_capabilities;
 use nvme_deep::machine::sysfs::Controller;
-use nvme_deep::model::milestone::Milestone;
+use nvme_deep::model::filter::Filter;
+use nvme_deep::model::point::Point;
 use nvme_deep::probe::catalog::CATALOG;
 use nvme_deep::probe::plan::AttachPlan;
 use nvme_deep::probe::plan::PointPlan;
@@ -22,7 +23,6 @@ use nvme_deep::session::Layout;
 use nvme_deep::session::Session;
 use nvme_deep::session::attach;
 use nvme_deep::session::cpus_of;
-use nvme_deep::session::settings::Filter;
 use nvme_deep::session::settings::Settings;
 use nvme_deep::session::take_over_log;
 use nvme_deep::symbols::Symbolizer;
@@ -89,7 +89,7 @@ pub const fn until(has_end: bool) -> &'static str {
 
 /// Losses of the attach method, for the first line.
 fn caveat(plan: &AttachPlan) -> String {
-    let method = match plan.method_of(Milestone::Complete) {
+    let method = match plan.method_of(Point::Complete) {
         Some(method) if method.loses() => method.name(),
         _ => return String::new(),
     };
@@ -108,7 +108,7 @@ fn lacks(plan: &AttachPlan) -> String {
         .iter()
         .filter_map(PointPlan::point)
         .filter(|&p| !plan.has(p))
-        .map(Milestone::name)
+        .map(Point::name)
         .collect();
     if lacking.is_empty() {
         String::new()

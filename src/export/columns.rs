@@ -2,7 +2,7 @@
 //! The columns of a command, for every format with rows. docs/export.md lists them; a test compares.
 
 use super::row::Row;
-use crate::model::milestone::Milestone;
+use crate::model::point::Point;
 use crate::model::untrusted::Untrusted;
 
 /// A value.
@@ -134,7 +134,7 @@ fn cdw<'r>(row: &Row<'_>, n: usize) -> Cell<'r> {
     number(row.asked().map(|asked| asked.sqe.cdw(n)))
 }
 
-fn point<'r>(row: &Row<'_>, at: Milestone) -> Cell<'r> {
+fn point<'r>(row: &Row<'_>, at: Point) -> Cell<'r> {
     number(row.timeline().and_then(|line| line.at(at)))
 }
 
@@ -233,15 +233,15 @@ pub const COLUMNS: &[Column] = &[
     column(Time, "merged_stages", Text, "stages without a boundary between them, as in `submit+device`; several are separated by blanks", |r| some(&r.stages.merged)),
     column(Time, "merged_ns", Int64, "their sum, ns", |r| number(r.stages.merged_ns)),
     column(Time, "total_ns", Int64, "the sum of all stages, ns", |r| number(r.stages.total_ns)),
-    column(Time, "point_start", Int64, "time of point `start`, CLOCK_MONOTONIC, ns", |r| point(r, Milestone::Start)),
-    column(Time, "point_setup_in", Int64, "of `setup_in`", |r| point(r, Milestone::SetupIn)),
-    column(Time, "point_setup_out", Int64, "of `setup_out`", |r| point(r, Milestone::SetupOut)),
-    column(Time, "point_issue", Int64, "of `issue`", |r| point(r, Milestone::Issue)),
-    column(Time, "point_doorbell", Int64, "of `doorbell`", |r| point(r, Milestone::Doorbell)),
-    column(Time, "point_irq", Int64, "of `irq`", |r| point(r, Milestone::Irq)),
-    column(Time, "point_cqe", Int64, "of `cqe`", |r| point(r, Milestone::Cqe)),
-    column(Time, "point_complete", Int64, "of `complete`", |r| point(r, Milestone::Complete)),
-    column(Time, "point_end", Int64, "of `end`", |r| point(r, Milestone::End)),
+    column(Time, "point_start", Int64, "time of point `start`, CLOCK_MONOTONIC, ns", |r| point(r, Point::Start)),
+    column(Time, "point_setup_in", Int64, "of `setup_in`", |r| point(r, Point::SetupIn)),
+    column(Time, "point_setup_out", Int64, "of `setup_out`", |r| point(r, Point::SetupOut)),
+    column(Time, "point_issue", Int64, "of `issue`", |r| point(r, Point::Issue)),
+    column(Time, "point_doorbell", Int64, "of `doorbell`", |r| point(r, Point::Doorbell)),
+    column(Time, "point_irq", Int64, "of `irq`", |r| point(r, Point::Irq)),
+    column(Time, "point_cqe", Int64, "of `cqe`", |r| point(r, Point::Cqe)),
+    column(Time, "point_complete", Int64, "of `complete`", |r| point(r, Point::Complete)),
+    column(Time, "point_end", Int64, "of `end`", |r| point(r, Point::End)),
     column(Stack, "kstack", Text, "kernel stack at the submission: frames, innermost first, separated by `;`", |r| some(r.kstack)),
     column(Stack, "kstack_complete", Text, "kernel stack at the completion", |r| some(r.kstack_complete)),
     column(Command, "cpu_idle", Bool, "with `--context`: the CPU of the interrupt was idle", |r| flag(r.conditions().cpu_idle())),

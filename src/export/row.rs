@@ -5,18 +5,17 @@ use super::Entry;
 use super::stacks::Stacks;
 use crate::model::conditions::Conditions;
 use crate::model::event::CommandId;
+use crate::model::event::CompletionStatus;
 use crate::model::event::Event;
 use crate::model::event::EventKind;
 use crate::model::event::Outcome;
 use crate::model::event::Submission;
-use crate::model::event::Verdict;
 use crate::model::stage::StageSet;
 use crate::model::timeline::Timeline;
 use crate::model::untrusted::Untrusted;
 use crate::nvme::decode::Blocks;
 use crate::nvme::decode::blocks;
 use crate::recording::RunInfo;
-use crate::render::trace::opcode_name;
 
 /// The recording that rows belong to, as far as it was read.
 #[derive(Debug, Default)]
@@ -109,7 +108,8 @@ impl<'a> Row<'a> {
             return None;
         };
         let asked = what.submission();
-        let opcode = opcode_name(id, entry.set, asked)
+        let opcode = id
+            .opcode_name(entry.set, asked)
             .map_or_else(|| format!("{:#04x}", id.opcode.code), Into::into);
         let comm = asked.map(|asked| Untrusted::from_bytes(asked.comm()));
         let [kstack, kstack_complete] = what.stacks().map(|id| run.stacks.get(id));
@@ -122,7 +122,7 @@ impl<'a> Row<'a> {
             opcode,
             comm: comm.unwrap_or_default(),
             blocks: asked.and_then(|a| blocks(id.opcode.queue, entry.set, &a.sqe)),
-            stages: StageTimes::new(run.info.stage_set, timeline(what)),
+            stages: StageTimes::new(run.info.stage_set, what.timeline()),
             kstack,
             kstack_complete,
         })
@@ -145,20 +145,11 @@ impl<'a> Row<'a> {
         self.outcome().map(|o| o.conditions).unwrap_or_default()
     }
 
-    pub(super) fn verdict(&self) -> Option<&'a Verdict> {
+    pub(super) fn verdict(&self) -> Option<&'a CompletionStatus> {
         self.outcome()?.verdict.as_ref()
     }
 
     pub(super) const fn timeline(&self) -> Option<&'a Timeline> {
-        timeline(&self.event.what)
-    }
-}
-
-/// The observed points of a command.
-pub(super) const fn timeline(what: &EventKind) -> Option<&Timeline> {
-    match what {
-        EventKind::Command(_, _, outcome) => outcome.timeline.as_ref(),
-        EventKind::Missed { timeline, .. } => timeline.as_ref(),
-        _ => None,
+        self.event.what.timeline()
     }
 }

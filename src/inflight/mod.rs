@@ -11,19 +11,19 @@
 mod age;
 mod memory;
 mod queue;
+mod stuck_state;
 mod types;
-mod verdict;
 mod walk;
 
 pub use self::age::Ticks;
 pub use self::memory::Memory;
 pub use self::queue::QueueReading;
+pub use self::stuck_state::Place;
+pub use self::stuck_state::StuckState;
+pub use self::stuck_state::judge;
 pub use self::types::Missing;
 pub use self::types::NEEDED;
 pub use self::types::Types;
-pub use self::verdict::Place;
-pub use self::verdict::Verdict;
-pub use self::verdict::judge;
 pub use self::walk::CommandReading;
 pub use self::walk::ControllerAt;
 pub use self::walk::Tags;

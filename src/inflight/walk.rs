@@ -33,7 +33,7 @@ pub struct ControllerAt {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Tags {
     /// The queue; 0 is the admin queue.
-    pub qid: u32,
+    pub qid: u16,
     at: u64,
 }
 
@@ -143,7 +143,7 @@ impl<'a> Walker<'a> {
             .collect()
     }
 
-    fn tags_of(&mut self, set: u64, first: u32) -> Option<Vec<Tags>> {
+    fn tags_of(&mut self, set: u64, first: u16) -> Option<Vec<Tags>> {
         let set = self.reader.image("blk_mq_tag_set", set)?;
         let count = set.u32("nr_hw_queues")?.min(MAX_QUEUES);
         let tags = self.reader.pointers(set.u64("tags")?, count as usize)?;
@@ -156,7 +156,7 @@ impl<'a> Walker<'a> {
     pub fn queue(
         &mut self,
         ctrl: &ControllerAt,
-        qid: u32,
+        qid: u16,
         commands: &mut [CommandReading],
     ) -> Option<QueueReading> {
         let dev = ctrl

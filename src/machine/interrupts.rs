@@ -5,12 +5,13 @@ use std::collections::BTreeMap;
 use std::fs;
 
 use super::System;
+use crate::model::ids::QueueId;
 
 /// The interrupt of a queue.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct QueueInterrupt {
-    /// Controller instance and queue id.
-    pub queue: (u32, u16),
+    /// The queue.
+    pub queue: QueueId,
     /// Its number in /proc/interrupts.
     pub irq: u32,
     /// How often each CPU took it since the boot. The vector may be shared with other queues.
@@ -18,9 +19,9 @@ pub struct QueueInterrupt {
 }
 
 /// The queue of a handler's name: `nvme0q1`.
-fn queue_of(name: &str) -> Option<(u32, u16)> {
+fn queue_of(name: &str) -> Option<QueueId> {
     let (ctrl, qid) = name.strip_prefix("nvme")?.split_once('q')?;
-    Some((ctrl.parse().ok()?, qid.parse().ok()?))
+    Some(QueueId::new(ctrl.parse().ok()?, qid.parse().ok()?))
 }
 
 /// The queues of a line ` 27:  12  0  PCI-MSIX-0000:00:04.0  1-edge  nvme0q1`. Several handlers share
@@ -75,8 +76,11 @@ mod tests {
                     NMI:          1          2   Non-maskable interrupts\n";
         put(&root, "proc/interrupts", text);
         let all = System::at(root.path()).queue_interrupts();
-        let found: Vec<_> = all.iter().map(|i| (i.queue, i.irq)).collect();
-        assert_eq!(found, [((0, 0), 26), ((0, 1), 27), ((1, 12), 27)]);
+        let found: Vec<_> = all
+            .iter()
+            .map(|i| (i.queue.ctrl, i.queue.qid, i.irq))
+            .collect();
+        assert_eq!(found, [(0, 0, 26), (0, 1, 27), (1, 12, 27)]);
         assert_eq!(all[1].by_cpu, BTreeMap::from([(0, 7), (2, 12345)]));
         assert_eq!(System::at("/missing").queue_interrupts(), []);
     }

@@ -4,7 +4,7 @@
 use std::fs;
 
 use super::System;
-use crate::model::milestone::Milestone;
+use crate::model::point::Point;
 use crate::probe::catalog::Method;
 use crate::probe::plan::AttachPlan;
 
@@ -25,7 +25,7 @@ impl Watch {
         let modules = plan.unpinned_modules().into_iter();
         Self {
             modules: modules.map(|m| (m, system.module_identity(m))).collect(),
-            by_kprobe: plan.method_of(Milestone::SetupOut) == Some(Method::Kprobe),
+            by_kprobe: plan.method_of(Point::SetupOut) == Some(Method::Kprobe),
             done: system.io_done(),
         }
     }

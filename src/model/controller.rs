@@ -5,6 +5,7 @@
 use serde::Deserialize;
 use serde::Serialize;
 
+use super::ids::NamespaceId;
 use super::untrusted::Untrusted;
 use crate::nvme::decode::CommandSet;
 
@@ -33,9 +34,9 @@ pub struct ControllerInfo {
 
 impl ControllerInfo {
     /// Bytes of a logical block, by controller and namespace.
-    pub fn block_sizes(&self) -> impl Iterator<Item = ((u32, u32), u32)> {
+    pub fn block_sizes(&self) -> impl Iterator<Item = (NamespaceId, u32)> {
         let sizes = self.disks.iter().map(|d| (d.nsid, d.lba_bytes));
-        sizes.map(|(nsid, bytes)| ((self.instance, nsid), bytes))
+        sizes.map(|(nsid, bytes)| (NamespaceId::new(self.instance, nsid), bytes))
     }
 }
 

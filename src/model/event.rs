@@ -5,9 +5,13 @@
 use crate::model::conditions::Conditions;
 use crate::model::timeline::Timeline;
 use crate::nvme::aen::AsyncEvent;
+use crate::nvme::decode;
+use crate::nvme::decode::CommandSet;
 use crate::nvme::opcode::Opcode;
+use crate::nvme::sqe::Parts;
 use crate::nvme::sqe::Sqe;
 use crate::nvme::status::Status;
+use crate::nvme::subject::FABRICS;
 
 /// Number of a kernel stack. The frames are stored separately, once for all events. Zero is no
 /// stack.
@@ -34,6 +38,32 @@ pub struct CommandId {
     pub nsid: u32,
     /// Admin or I/O opcode.
     pub opcode: Opcode,
+}
+
+impl CommandId {
+    /// The command's name. It is also available without the entry: names depend only on parts that the
+    /// id contains.
+    #[inline]
+    pub fn opcode_name(&self, set: CommandSet, asked: Option<&Submission>) -> Option<&'static str> {
+        let opcode = self.opcode;
+        if opcode.code != FABRICS && set != CommandSet::KeyValue {
+            return opcode.name();
+        }
+        self.special_name(set, asked)
+    }
+
+    #[cold]
+    fn special_name(&self, set: CommandSet, asked: Option<&Submission>) -> Option<&'static str> {
+        let Self { opcode, nsid, .. } = *self;
+        // a Fabrics command has its type in the field of the namespace
+        let known = Parts {
+            opcode: opcode.code,
+            nsid,
+            ..Parts::default()
+        };
+        let sqe = asked.map_or_else(|| Sqe::from(known), |a| a.sqe);
+        decode::name(opcode.queue, set, &sqe)
+    }
 }
 
 /// Parameters of a command, and its submitter.
@@ -67,7 +97,7 @@ impl Submission {
 
 /// The driver's record of how a command ended (struct nvme_request).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Verdict {
+pub struct CompletionStatus {
     /// Dwords 0 and 1 of the CQE.
     pub result: u64,
     /// Status, without the phase bit.
@@ -78,7 +108,7 @@ pub struct Verdict {
     pub flags: u8,
 }
 
-impl Verdict {
+impl CompletionStatus {
     /// Whether all fields are zero, as for most commands.
     pub fn is_plain(&self) -> bool {
         let Self {
@@ -95,7 +125,7 @@ impl Verdict {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Outcome {
     /// `None` if the driver's types are not known (5.10 without a file of btf/).
-    pub verdict: Option<Verdict>,
+    pub verdict: Option<CompletionStatus>,
     /// From the end of the set-up to the completion, in nanoseconds; `None` if the set-up was not
     /// observed.
     pub latency_ns: Option<u64>,
@@ -251,6 +281,15 @@ impl Event {
 }
 
 impl EventKind {
+    /// The observed points of a command.
+    pub const fn timeline(&self) -> Option<&Timeline> {
+        match self {
+            Self::Command(_, _, outcome) => outcome.timeline.as_ref(),
+            Self::Missed { timeline, .. } => timeline.as_ref(),
+            _ => None,
+        }
+    }
+
     /// Whether a command is over: completed, or seen to be over without a completion.
     pub const fn is_finished(&self) -> bool {
         matches!(self, Self::Command(..) | Self::Missed { .. })

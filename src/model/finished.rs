@@ -5,9 +5,9 @@ use super::event::CommandId;
 use super::event::Event;
 use super::event::EventKind;
 use super::event::Submission;
-use super::milestone::Milestone;
-use super::milestone::NO_COMPLETE;
-use super::milestone::NO_SETUP;
+use super::point::NO_COMPLETE;
+use super::point::NO_SETUP;
+use super::point::Point;
 use super::stage::Run;
 use super::stage::StageSet;
 use super::timeline::Segment;
@@ -38,8 +38,8 @@ pub struct Intervals {
 /// The stages that the latency covers: from setup_out to complete.
 fn latency_run(stage_set: StageSet) -> Run {
     let stages = stage_set.stages();
-    let begin = stages.iter().position(|s| s.from == Milestone::SetupOut);
-    let end = (0..stages.len()).find(|&n| stage_set.end_of(n) == Milestone::Complete);
+    let begin = stages.iter().position(|s| s.from == Point::SetupOut);
+    let end = (0..stages.len()).find(|&n| stage_set.end_of(n) == Point::Complete);
     Run {
         first: begin.unwrap_or(0),
         last: end.unwrap_or(stages.len() - 1),

@@ -10,6 +10,7 @@
 
 use std::cmp::Ordering;
 
+use super::log_linear;
 use super::quantiles::Quantiles;
 use super::quantiles::rank;
 
@@ -26,22 +27,14 @@ pub const PERCENTILES: [f64; 4] = [50.0, 90.0, 99.0, 99.9];
 /// Largest error of a percentile from the counts alone, relative to it.
 const BUCKET_ERROR: f64 = 1.0 / 16.0;
 
-const SUB: u64 = 1 << SUB_BITS;
 const LAST: usize = BUCKETS - 1;
 const _: () = assert!(BUCKETS == ((MAX_EXP - SUB_BITS + 2) << SUB_BITS) as usize);
 
 /// The bucket that counts a value of `value_ns` nanoseconds.
 #[must_use]
 pub const fn index(value_ns: u64) -> usize {
-    if value_ns < SUB {
-        return value_ns as usize;
-    }
-    let exp = value_ns.ilog2();
-    if exp > MAX_EXP {
-        return LAST;
-    }
-    let group = (exp - SUB_BITS + 1) as usize;
-    (group << SUB_BITS) + ((value_ns >> (exp - SUB_BITS)) & (SUB - 1)) as usize
+    let bucket = log_linear::index::<SUB_BITS>(value_ns);
+    if bucket < LAST { bucket } else { LAST }
 }
 
 /// The range of a bucket in nanoseconds: lower end (inclusive) and upper end (exclusive).
@@ -61,12 +54,7 @@ pub fn bounds(index: usize) -> (u64, u64) {
 
 /// Lower end of a bucket, in nanoseconds.
 fn low(bucket: usize) -> u64 {
-    let (group, part) = (bucket >> SUB_BITS, bucket as u64 & (SUB - 1));
-    if group == 0 {
-        part
-    } else {
-        (SUB + part) << (group - 1)
-    }
+    log_linear::low::<SUB_BITS>(bucket) as u64
 }
 
 /// Where percentiles come from.

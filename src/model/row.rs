@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The key of a row: the common properties of its commands.
 
-use super::milestone::ALL_POINTS;
+use super::point::ALL_POINTS;
 use crate::nvme::opcode::Opcode;
 use crate::nvme::opcode::QueueKind;
 use crate::nvme::subject::ALL_NAMESPACES;

@@ -5,9 +5,9 @@
 use serde::Deserialize;
 use serde::Serialize;
 
-use super::milestone::Milestone;
-use super::milestone::NO_COMPLETE;
-use super::milestone::NO_SETUP;
+use super::point::NO_COMPLETE;
+use super::point::NO_SETUP;
+use super::point::Point;
 
 /// The sets of stages that a command's life can be divided into.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -28,31 +28,31 @@ pub struct Stage {
     /// The name in reports.
     pub name: &'static str,
     /// The point at which it begins. It ends where the next stage begins.
-    pub from: Milestone,
+    pub from: Point,
 }
 
-const fn stage(name: &'static str, from: Milestone) -> Stage {
+const fn stage(name: &'static str, from: Point) -> Stage {
     Stage { name, from }
 }
 
-const TOTAL: [Stage; 1] = [stage("total", Milestone::SetupOut)];
+const TOTAL: [Stage; 1] = [stage("total", Point::SetupOut)];
 
 const BASIC: [Stage; 4] = [
-    stage("queue", Milestone::Start),
-    stage("submit", Milestone::SetupOut),
-    stage("device", Milestone::Doorbell),
-    stage("complete", Milestone::Cqe),
+    stage("queue", Point::Start),
+    stage("submit", Point::SetupOut),
+    stage("device", Point::Doorbell),
+    stage("complete", Point::Cqe),
 ];
 
 const FINE: [Stage; 8] = [
-    stage("queue", Milestone::Start),
-    stage("setup", Milestone::SetupIn),
-    stage("map", Milestone::SetupOut),
-    stage("submit", Milestone::Issue),
-    stage("device", Milestone::Doorbell),
-    stage("irq", Milestone::Irq),
-    stage("complete", Milestone::Cqe),
-    stage("end", Milestone::Complete),
+    stage("queue", Point::Start),
+    stage("setup", Point::SetupIn),
+    stage("map", Point::SetupOut),
+    stage("submit", Point::Issue),
+    stage("device", Point::Doorbell),
+    stage("irq", Point::Irq),
+    stage("complete", Point::Cqe),
+    stage("end", Point::Complete),
 ];
 
 /// A run of neighbouring stages of a stage set, `first..=last`: one stage, or several merged ones.
@@ -84,8 +84,8 @@ impl StageSet {
     }
 
     /// Whether the stage set uses this point.
-    pub const fn has_point(self, point: Milestone) -> bool {
-        use Milestone::{Complete, Cqe, Doorbell, SetupOut, Start};
+    pub const fn has_point(self, point: Point) -> bool {
+        use Point::{Complete, Cqe, Doorbell, SetupOut, Start};
         match self {
             Self::Total => matches!(point, SetupOut | Complete),
             Self::Basic => matches!(point, Start | SetupOut | Doorbell | Cqe | Complete),
@@ -94,10 +94,10 @@ impl StageSet {
     }
 
     /// The point at which the last stage ends.
-    pub const fn last_point(self) -> Milestone {
+    pub const fn last_point(self) -> Point {
         match self {
-            Self::Total | Self::Basic => Milestone::Complete,
-            Self::Fine => Milestone::End,
+            Self::Total | Self::Basic => Point::Complete,
+            Self::Fine => Point::End,
         }
     }
 
@@ -116,7 +116,7 @@ impl StageSet {
     }
 
     /// Point `index` of the stage set: where stage `index` begins, and the one before it ends.
-    const fn point(self, index: usize) -> Milestone {
+    const fn point(self, index: usize) -> Point {
         let stages = self.stages();
         if index < stages.len() {
             stages[index].from
@@ -126,7 +126,7 @@ impl StageSet {
     }
 
     /// The point at which stage `index` ends.
-    pub const fn end_of(self, index: usize) -> Milestone {
+    pub const fn end_of(self, index: usize) -> Point {
         self.point(index + 1)
     }
 
@@ -160,8 +160,8 @@ impl StageSet {
     pub const fn pattern_bits(self) -> u16 {
         let mut bits = NO_SETUP | NO_COMPLETE;
         let mut n = 0;
-        while n < Milestone::ALL.len() {
-            let point = Milestone::ALL[n];
+        while n < Point::ALL.len() {
+            let point = Point::ALL[n];
             if let (Some(bit), true) = (point.pattern_bit(), self.has_point(point)) {
                 bits |= bit;
             }
@@ -174,11 +174,11 @@ impl StageSet {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::model::milestone::ALL_POINTS;
+    use crate::model::point::ALL_POINTS;
 
     const FULL: u16 = 0x7f;
 
-    fn names(stage_set: StageSet, missing: &[Milestone]) -> Vec<String> {
+    fn names(stage_set: StageSet, missing: &[Point]) -> Vec<String> {
         let pattern = missing
             .iter()
             .filter_map(|m| m.pattern_bit())
@@ -207,7 +207,7 @@ mod tests {
 
     #[test]
     fn a_missing_boundary_joins_the_stages_around_it() {
-        use Milestone::*;
+        use Point::*;
         assert_eq!(
             names(StageSet::Basic, &[Doorbell]),
             ["queue", "submit+device", "complete"]
@@ -236,7 +236,7 @@ mod tests {
 
     #[test]
     fn a_missing_first_or_last_point_leaves_its_stage_out() {
-        use Milestone::*;
+        use Point::*;
         assert_eq!(
             names(StageSet::Basic, &[Start]),
             ["submit", "device", "complete"]

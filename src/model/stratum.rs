@@ -8,6 +8,7 @@ use std::fmt::Formatter;
 
 use super::event::CommandId;
 use super::event::Submission;
+use super::ids::NamespaceId;
 use crate::nvme::decode;
 use crate::nvme::decode::CommandSet;
 use crate::nvme::opcode::Opcode;
@@ -31,6 +32,16 @@ impl SizeClass {
         match self.0 {
             0 => 0,
             n => 1 << (n - 1),
+        }
+    }
+
+    /// The class in the key of a row: up to 16 KiB, up to 64 KiB, above (`class_of()` of
+    /// bpf/include/rows.bpf.h).
+    pub const fn of_row(self) -> u8 {
+        match self.bytes() {
+            0..=0x4000 => 1,
+            0x4001..=0x1_0000 => 2,
+            _ => 3,
         }
     }
 }
@@ -60,10 +71,10 @@ pub struct Stratum {
 
 /// Bytes of a logical block, by controller and namespace.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct BlockSizes(BTreeMap<(u32, u32), u32>);
+pub struct BlockSizes(BTreeMap<NamespaceId, u32>);
 
-impl Extend<((u32, u32), u32)> for BlockSizes {
-    fn extend<T: IntoIterator<Item = ((u32, u32), u32)>>(&mut self, sizes: T) {
+impl Extend<(NamespaceId, u32)> for BlockSizes {
+    fn extend<T: IntoIterator<Item = (NamespaceId, u32)>>(&mut self, sizes: T) {
         self.0.extend(sizes);
     }
 }
@@ -80,7 +91,7 @@ impl BlockSizes {
 
     fn named(&self, id: &CommandId, asked: &Submission) -> Option<u32> {
         let blocks = decode::blocks(id.opcode.queue, CommandSet::Nvm, &asked.sqe)?;
-        blocks.nlb.checked_mul(*self.0.get(&(id.ctrl, id.nsid))?)
+        blocks.nlb.checked_mul(*self.0.get(&id.namespace())?)
     }
 
     /// The stratum of a command.
@@ -115,5 +126,19 @@ mod tests {
             assert!(class.bytes() >= u64::from(bytes));
         }
         assert!(SizeClass::of(512) < SizeClass::of(4096));
+    }
+
+    #[test]
+    fn rows_have_three_classes() {
+        for (bytes, class) in [
+            (0, 1),
+            (0x4000, 1),
+            (0x4001, 2),
+            (0x1_0000, 2),
+            (0x1_0001, 3),
+            (u32::MAX, 3),
+        ] {
+            assert_eq!(SizeClass::of(bytes).of_row(), class, "{bytes}");
+        }
     }
 }

@@ -2,7 +2,7 @@
 //! The points of one command, and its stages. Used for single commands. In the histograms the BPF
 //! side divides the time, by the same rules.
 
-use super::milestone::Milestone;
+use super::point::Point;
 use super::stage::Run;
 use super::stage::StageSet;
 
@@ -24,7 +24,7 @@ pub struct Segment {
 }
 
 impl Timeline {
-    /// Takes the points in the order of [`Milestone::ALL`]. Points that are not in the pattern, and
+    /// Takes the points in the order of [`Point::ALL`]. Points that are not in the pattern, and
     /// points that are zero, count as not observed.
     pub const fn new(points: [u64; 9], pattern: u16) -> Self {
         Self { points, pattern }
@@ -46,12 +46,12 @@ impl Timeline {
 
     /// The time of a point that is in the pattern; zero if it was not observed. Faster than
     /// [`Timeline::at`], for callers that have already checked the pattern.
-    pub const fn ns(&self, point: Milestone) -> u64 {
+    pub const fn ns(&self, point: Point) -> u64 {
         self.points[point as usize]
     }
 
     /// The time of a point; `None` if it was not observed.
-    pub fn at(&self, point: Milestone) -> Option<u64> {
+    pub fn at(&self, point: Point) -> Option<u64> {
         let ns = self.points[point as usize];
         (ns != 0 && point.seen_in(self.pattern)).then_some(ns)
     }
@@ -85,7 +85,7 @@ impl Timeline {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::model::milestone::ALL_POINTS;
+    use crate::model::point::ALL_POINTS;
     use proptest::prelude::*;
 
     #[test]

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! What connects a controller, and the points that its driver passes.
 
-use super::milestone::Milestone;
+use super::point::Point;
 
 /// The transport of a controller, as sysfs names it (`/sys/class/nvme/nvme0/transport`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -13,13 +13,13 @@ pub enum Transport {
 }
 
 /// Points in `nvme_core` and blk-mq: every driver passes them.
-const COMMON: [Milestone; 6] = [
-    Milestone::Start,
-    Milestone::SetupIn,
-    Milestone::SetupOut,
-    Milestone::Issue,
-    Milestone::Complete,
-    Milestone::End,
+const COMMON: [Point; 6] = [
+    Point::Start,
+    Point::SetupIn,
+    Point::SetupOut,
+    Point::Issue,
+    Point::Complete,
+    Point::End,
 ];
 
 impl Transport {
@@ -33,14 +33,14 @@ impl Transport {
 
     /// The points that can be observed. Doorbell, interrupt and CQE are in functions of `nvme.ko`;
     /// the drivers of other transports ring no doorbell.
-    pub const fn points(self) -> &'static [Milestone] {
+    pub const fn points(self) -> &'static [Point] {
         match self {
-            Self::Pcie => &Milestone::ALL,
+            Self::Pcie => &Point::ALL,
             Self::Other => &COMMON,
         }
     }
 
-    /// The bits of these points in a pattern ([`Milestone::pattern_bit`]).
+    /// The bits of these points in a pattern ([`Point::pattern_bit`]).
     pub fn pattern(self) -> u16 {
         let bits = self.points().iter().filter_map(|p| p.pattern_bit());
         bits.fold(0, |all, bit| all | bit)
@@ -53,12 +53,12 @@ mod tests {
 
     #[test]
     fn only_pci_has_a_doorbell_an_interrupt_and_a_cqe() {
-        let without = |t: Transport| -> Vec<Milestone> {
-            let all = Milestone::ALL.into_iter();
+        let without = |t: Transport| -> Vec<Point> {
+            let all = Point::ALL.into_iter();
             all.filter(|p| !t.points().contains(p)).collect()
         };
         assert_eq!(without(Transport::named("pcie")), []);
-        let fabrics = [Milestone::Doorbell, Milestone::Irq, Milestone::Cqe];
+        let fabrics = [Point::Doorbell, Point::Irq, Point::Cqe];
         for name in ["tcp", "rdma", "fc", "loop", "apple-nvme", ""] {
             assert_eq!(without(Transport::named(name)), fabrics, "{name}");
         }

@@ -10,7 +10,7 @@ use super::catalog::Role;
 use super::reasons::Reason;
 use crate::model::counters::Count;
 use crate::model::counters::Counters;
-use crate::model::milestone::Milestone;
+use crate::model::point::Point;
 use crate::model::run::Pairing;
 use crate::model::stage::StageSet;
 
@@ -47,7 +47,7 @@ impl PointPlan {
     }
 
     /// The point of a command's life; `None` for other roles.
-    pub const fn point(&self) -> Option<Milestone> {
+    pub const fn point(&self) -> Option<Point> {
         self.role.point()
     }
 }
@@ -85,7 +85,7 @@ pub struct AttachPlan {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NoPlan {
     /// The point.
-    pub point: Milestone,
+    pub point: Point,
     /// The only method that the user permits.
     pub only: Option<Method>,
     /// The rejected methods.
@@ -125,13 +125,13 @@ impl AttachPlan {
     }
 
     /// The plan of a point; `None` if the stage set does not use it.
-    pub fn point(&self, point: Milestone) -> Option<&PointPlan> {
+    pub fn point(&self, point: Point) -> Option<&PointPlan> {
         self.of(Role::Point(point))
     }
 
     /// Whether this point will be observed.
-    pub fn has(&self, point: Milestone) -> bool {
-        (point == Milestone::Start && self.start == StartSource::Field)
+    pub fn has(&self, point: Point) -> bool {
+        (point == Point::Start && self.start == StartSource::Field)
             || self.point(point).is_some_and(|p| p.method.is_some())
     }
 
@@ -141,34 +141,31 @@ impl AttachPlan {
     }
 
     /// The method that observes a point.
-    pub fn method_of(&self, point: Milestone) -> Option<Method> {
+    pub fn method_of(&self, point: Point) -> Option<Method> {
         self.point(point).and_then(|p| p.method)
     }
 
     /// The first and the last point at which a command can be observed.
-    pub fn span(&self) -> (Milestone, Milestone) {
-        let had = |p: &Milestone| self.stage_set.has_point(*p) && self.has(*p);
-        let first = Milestone::ALL.into_iter().find(had);
-        let last = Milestone::ALL.into_iter().rfind(had);
+    pub fn span(&self) -> (Point, Point) {
+        let had = |p: &Point| self.stage_set.has_point(*p) && self.has(*p);
+        let first = Point::ALL.into_iter().find(had);
+        let last = Point::ALL.into_iter().rfind(had);
         (
-            first.unwrap_or(Milestone::SetupOut),
-            last.unwrap_or(Milestone::Complete),
+            first.unwrap_or(Point::SetupOut),
+            last.unwrap_or(Point::Complete),
         )
     }
 
     /// Whether the completions of an interrupt may be skipped together, so that only commands
     /// without an end show it.
     pub fn may_lose_completions(&self) -> bool {
-        !self.recovers
-            && self
-                .method_of(Milestone::Complete)
-                .is_some_and(Method::loses)
+        !self.recovers && self.method_of(Point::Complete).is_some_and(Method::loses)
     }
 
     /// Set-ups that the kernel skipped and that nothing has shown yet. Their commands are in flight, or
     /// their completions were skipped too. `misses` are the kernel's recursion misses by hook number.
     pub fn unrecovered(&self, counters: &Counters, misses: &[u64]) -> u64 {
-        let point = self.point(Milestone::SetupOut).filter(|_| self.recovers);
+        let point = self.point(Point::SetupOut).filter(|_| self.recovers);
         let hooks = point.into_iter().flat_map(|p| &p.hooks);
         let skipped: u64 = hooks.filter_map(|&hook| misses.get(hook)).sum();
         skipped.saturating_sub(counters.get(Count::UnseenSetup))

@@ -13,7 +13,7 @@ use serde::Deserialize;
 use serde::Serialize;
 
 pub use super::role::Role;
-use crate::model::milestone::Milestone;
+use crate::model::point::Point;
 
 /// How a program is attached.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -174,7 +174,7 @@ macro_rules! hooks {
     };
 }
 
-use Milestone::{Complete, Cqe, Doorbell, End, Irq, Issue, SetupIn, SetupOut, Start};
+use Point::{Complete, Cqe, Doorbell, End, Irq, Issue, SetupIn, SetupOut, Start};
 
 /// Every hook, by number.
 pub const CATALOG: [Hook; 56] = hooks! {
@@ -316,7 +316,7 @@ pub const CANDIDATES: [Candidate; 24] = [
 ];
 
 /// The methods for roles that are not points; those of a role in order of preference.
-pub const BESIDES: [Candidate; 20] = [
+pub const EVENT_CANDIDATES: [Candidate; 20] = [
     candidate(Role::Requeue, Method::Fentry, &["requeue_btf"]),
     candidate(Role::Requeue, Method::RawTp, &["requeue_raw"]),
     candidate(Role::Requeue, Method::Kprobe, &["requeue_kprobe"]),
@@ -399,7 +399,7 @@ mod tests {
 
     #[test]
     fn every_program_is_part_of_a_way_and_every_way_names_programs_of_its_family() {
-        let methods = || CANDIDATES.iter().chain(&BESIDES);
+        let methods = || CANDIDATES.iter().chain(&EVENT_CANDIDATES);
         for hook in &CATALOG {
             assert!(
                 methods().any(|w| w.programs.contains(&hook.program)),
@@ -436,7 +436,7 @@ mod tests {
                 assert!(pair[0].role < pair[1].role, "{pair:?}");
             }
         }
-        for point in Milestone::ALL {
+        for point in Point::ALL {
             assert!(CANDIDATES.iter().any(|c| c.role == Role::Point(point)));
         }
     }

@@ -18,10 +18,10 @@ pub use super::attach_plan::PointPlan;
 pub use super::attach_plan::Rejection;
 pub use super::attach_plan::StartSource;
 use super::catalog::AttachKind;
-use super::catalog::BESIDES;
 use super::catalog::CANDIDATES;
 use super::catalog::CATALOG;
 use super::catalog::Candidate;
+use super::catalog::EVENT_CANDIDATES;
 use super::catalog::Hook;
 use super::catalog::Method;
 use super::catalog::OPTIONAL_TARGETS;
@@ -32,7 +32,7 @@ use super::facts::Preemption;
 use super::reasons::Reason;
 use super::reasons::kprobes_work;
 use super::reasons::why_not;
-use crate::model::milestone::Milestone;
+use crate::model::point::Point;
 use crate::model::run::Pairing;
 use crate::model::stage::StageSet;
 
@@ -60,11 +60,11 @@ fn needs_witness(facts: &KernelFacts) -> bool {
 /// runs the program at the CQE, but only one. The second instance observes the commands of that
 /// interrupt.
 fn needs_second(hook: &Hook, facts: &KernelFacts) -> bool {
-    needs_witness(facts) && hook.role == Role::Point(Milestone::Cqe)
+    needs_witness(facts) && hook.role == Role::Point(Point::Cqe)
 }
 
 const fn is_essential(role: Role) -> bool {
-    matches!(role, Role::Point(Milestone::SetupOut | Milestone::Complete))
+    matches!(role, Role::Point(Point::SetupOut | Point::Complete))
 }
 
 struct Planner<'a> {
@@ -126,7 +126,7 @@ impl Planner<'_> {
     fn would_cut_stacks(&self, hook: &Hook) -> bool {
         self.policy.stacks
             && hook.kind == AttachKind::Kretprobe
-            && hook.role == Role::Point(Milestone::Doorbell)
+            && hook.role == Role::Point(Point::Doorbell)
             && !self.facts.sees_through_kretprobes()
     }
 
@@ -148,7 +148,7 @@ impl Planner<'_> {
         self.policy.only.is_none()
             && self.facts.preemption == Preemption::RealTime
             && self.facts.tracepoints_skip()
-            && hook.role == Role::Point(Milestone::Complete)
+            && hook.role == Role::Point(Point::Complete)
             && matches!(hook.kind, AttachKind::TpBtf | AttachKind::RawTp)
             && kprobes_work(self.facts)
     }
@@ -159,14 +159,14 @@ impl Planner<'_> {
     fn would_starve(&self, candidate: &Candidate, so_far: &[PointPlan]) -> Option<Reason> {
         let free = self.policy.only.is_none() && self.facts.preemption != Preemption::RealTime;
         let at_completion = match candidate.role {
-            Role::Point(point) => point >= Milestone::Irq,
+            Role::Point(point) => point >= Point::Irq,
             // these run in tasks, so they do not interrupt the kprobes of the submitting side
             Role::Timeout | Role::Cancel | Role::State => false,
             _ => true,
         };
-        let submits_by_kprobe = so_far.iter().any(|p| {
-            p.method == Some(Method::Kprobe) && p.point().is_some_and(|p| p < Milestone::Irq)
-        });
+        let submits_by_kprobe = so_far
+            .iter()
+            .any(|p| p.method == Some(Method::Kprobe) && p.point().is_some_and(|p| p < Point::Irq));
         let starved =
             free && candidate.method == Method::Kprobe && at_completion && submits_by_kprobe;
         starved.then_some(Reason::Starved)
@@ -212,14 +212,14 @@ impl Planner<'_> {
         };
         let mut points: Vec<PointPlan> = Vec::new();
         let witness = needs_witness(self.facts) && !by_tag;
-        let wanted = |p: &Milestone| stage_set.has_point(*p) || *p == Milestone::Cqe && witness;
-        for point in Milestone::ALL.into_iter().filter(wanted) {
+        let wanted = |p: &Point| stage_set.has_point(*p) || *p == Point::Cqe && witness;
+        for point in Point::ALL.into_iter().filter(wanted) {
             let decided = self.decide(Role::Point(point), &CANDIDATES, &points, allowed);
             points.push(decided);
         }
         let besides = iter::once(Role::Requeue).chain(self.events.iter().copied());
         for role in besides {
-            let decided = self.decide(role, &BESIDES, &points, allowed);
+            let decided = self.decide(role, &EVENT_CANDIDATES, &points, allowed);
             points.push(decided);
         }
         points
@@ -282,7 +282,7 @@ pub fn plan_with(
     let point = failed
         .first()
         .and_then(PointPlan::point)
-        .unwrap_or(Milestone::SetupOut);
+        .unwrap_or(Point::SetupOut);
     let rejected = failed
         .into_iter()
         .filter(|p| p.point() == Some(point))
@@ -301,7 +301,7 @@ pub fn plan_with(
 fn start_source(stage_set: StageSet, facts: &KernelFacts, plan: &AttachPlan) -> StartSource {
     if stage_set == StageSet::Total {
         StartSource::None
-    } else if plan.method_of(Milestone::Start).is_some() {
+    } else if plan.method_of(Point::Start).is_some() {
         StartSource::Hook
     } else if facts.tracepoints.contains("block_io_start") {
         StartSource::None

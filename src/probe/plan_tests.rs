@@ -80,7 +80,7 @@ fn the_total_needs_two_hooks_and_the_requeue_counter() {
         ["setup_out_btf", "complete_btf", "requeue_btf"]
     );
     assert_eq!(plan.start, StartSource::None);
-    assert_eq!(plan.span(), (Milestone::SetupOut, Milestone::Complete));
+    assert_eq!(plan.span(), (Point::SetupOut, Point::Complete));
 }
 
 #[test]
@@ -89,8 +89,8 @@ fn before_6_5_the_start_is_the_request_field() {
     facts.tracepoints.remove("block_io_start");
     let plan = auto(StageSet::Basic, &facts);
     assert_eq!(plan.start, StartSource::Field);
-    assert!(plan.has(Milestone::Start));
-    let start = plan.point(Milestone::Start).unwrap();
+    assert!(plan.has(Point::Start));
+    let start = plan.point(Point::Start).unwrap();
     assert_eq!(start.rejected.len(), 2);
     assert!(
         start
@@ -101,7 +101,7 @@ fn before_6_5_the_start_is_the_request_field() {
     // if the event exists, the field is not used, even if the event is not available
     let kprobes = planned(StageSet::Basic, &everything(), &only(Method::Kprobe)).unwrap();
     assert_eq!(kprobes.start, StartSource::None);
-    assert_eq!(kprobes.span().0, Milestone::SetupOut);
+    assert_eq!(kprobes.span().0, Point::SetupOut);
 }
 
 #[test]
@@ -111,9 +111,9 @@ fn without_the_pci_driver_there_is_no_doorbell_and_a_reason() {
     facts.functions.retain(|f| f == "nvme_setup_cmd");
     facts.symbols = Some(["nvme_setup_cmd".to_owned()].into());
     let plan = auto(StageSet::Fine, &facts);
-    assert!(!plan.has(Milestone::Doorbell) && !plan.has(Milestone::Irq));
-    assert!(plan.has(Milestone::Cqe) && plan.has(Milestone::SetupIn));
-    let doorbell = plan.point(Milestone::Doorbell).unwrap();
+    assert!(!plan.has(Point::Doorbell) && !plan.has(Point::Irq));
+    assert!(plan.has(Point::Cqe) && plan.has(Point::SetupIn));
+    let doorbell = plan.point(Point::Doorbell).unwrap();
     assert!(
         doorbell.rejected[0]
             .why
@@ -128,12 +128,12 @@ fn a_point_needs_all_its_hooks() {
     facts.no_kprobes = Some("off".into());
     facts.functions.remove("nvme_queue_rqs");
     let doorbell = auto(StageSet::Basic, &facts);
-    let doorbell = doorbell.point(Milestone::Doorbell).unwrap();
+    let doorbell = doorbell.point(Point::Doorbell).unwrap();
     assert_eq!(doorbell.hooks.len(), 2, "5.15 has no nvme_queue_rqs");
     facts.functions.remove("nvme_commit_rqs");
     let broken = auto(StageSet::Basic, &facts);
-    assert!(!broken.has(Milestone::Doorbell));
-    assert!(broken.has(Milestone::Cqe));
+    assert!(!broken.has(Point::Doorbell));
+    assert!(broken.has(Point::Cqe));
 }
 
 #[test]
@@ -146,9 +146,9 @@ fn a_refused_program_takes_its_way_with_it_and_the_next_is_taken() {
     refuse(&mut policy, "cqe_btf");
     refuse(&mut policy, "irq_out_fexit");
     let plan = planned(StageSet::Fine, &everything(), &policy).unwrap();
-    assert_eq!(plan.method_of(Milestone::Cqe), Some(Method::RawTp));
-    assert_eq!(plan.method_of(Milestone::Irq), Some(Method::Kprobe));
-    let cqe = plan.point(Milestone::Cqe).unwrap();
+    assert_eq!(plan.method_of(Point::Cqe), Some(Method::RawTp));
+    assert_eq!(plan.method_of(Point::Irq), Some(Method::Kprobe));
+    let cqe = plan.point(Point::Cqe).unwrap();
     assert!(
         cqe.rejected[0].tried
             && cqe.rejected[0].why == Reason::Refused("the kernel says no".into())
@@ -156,7 +156,7 @@ fn a_refused_program_takes_its_way_with_it_and_the_next_is_taken() {
     refuse(&mut policy, "cqe_raw");
     refuse(&mut policy, "cqe_kprobe");
     let plan = planned(StageSet::Fine, &everything(), &policy).unwrap();
-    assert!(!plan.has(Milestone::Cqe) && plan.has(Milestone::Complete));
+    assert!(!plan.has(Point::Cqe) && plan.has(Point::Complete));
 }
 
 #[test]
@@ -164,17 +164,17 @@ fn without_module_btf_raw_tracepoints_count_and_kprobes_keep_to_the_submitting_s
     let plan = auto(StageSet::Fine, &without_module_btf());
     assert_eq!(plan.pairing, Pairing::Request);
     for (point, method) in [
-        (Milestone::SetupIn, Method::Kprobe),
-        (Milestone::SetupOut, Method::RawTp),
-        (Milestone::Issue, Method::Fentry),
-        (Milestone::Doorbell, Method::Kprobe),
-        (Milestone::Cqe, Method::RawTp),
-        (Milestone::Complete, Method::RawTp),
-        (Milestone::End, Method::Fentry),
+        (Point::SetupIn, Method::Kprobe),
+        (Point::SetupOut, Method::RawTp),
+        (Point::Issue, Method::Fentry),
+        (Point::Doorbell, Method::Kprobe),
+        (Point::Cqe, Method::RawTp),
+        (Point::Complete, Method::RawTp),
+        (Point::End, Method::Fentry),
     ] {
         assert_eq!(plan.method_of(point), Some(method), "{point:?}");
     }
-    let irq = plan.point(Milestone::Irq).unwrap();
+    let irq = plan.point(Point::Irq).unwrap();
     assert_eq!(irq.method, None);
     assert!(
         irq.rejected[1].why.to_string().contains("miss interrupts"),
@@ -182,7 +182,7 @@ fn without_module_btf_raw_tracepoints_count_and_kprobes_keep_to_the_submitting_s
     );
     assert!(!plan.may_lose_completions());
     let forced = planned(StageSet::Fine, &without_module_btf(), &only(Method::Kprobe)).unwrap();
-    assert!(forced.has(Milestone::Irq) && forced.may_lose_completions());
+    assert!(forced.has(Point::Irq) && forced.may_lose_completions());
 }
 
 #[test]
@@ -193,10 +193,10 @@ fn without_the_drivers_types_controllers_are_known_by_name_and_the_doorbell_is_n
     facts.command_is_argument = true;
     let plan = auto(StageSet::Fine, &facts);
     assert_eq!(plan.pairing, Pairing::Request);
-    assert_eq!(plan.method_of(Milestone::SetupOut), Some(Method::RawTp));
-    assert!(!plan.has(Milestone::Doorbell) && plan.has(Milestone::Cqe));
+    assert_eq!(plan.method_of(Point::SetupOut), Some(Method::RawTp));
+    assert!(!plan.has(Point::Doorbell) && plan.has(Point::Cqe));
     let kprobes = planned(StageSet::Fine, &facts, &only(Method::Kprobe)).unwrap();
-    assert!(!kprobes.has(Milestone::Cqe) && kprobes.has(Milestone::SetupIn));
+    assert!(!kprobes.has(Point::Cqe) && kprobes.has(Point::SetupIn));
     facts.command_is_argument = false;
     assert!(planned(StageSet::Fine, &facts, &only(Method::Kprobe)).is_err());
 }
@@ -211,9 +211,9 @@ fn without_any_btf_classic_tracepoints_are_left_with_one_stage() {
     let plan = auto(StageSet::Fine, &facts);
     assert_eq!(plan.pairing, Pairing::Tag);
     assert_eq!(programs(&plan), ["setup_out_tp", "complete_tp"]);
-    assert_eq!(plan.span(), (Milestone::SetupOut, Milestone::Complete));
+    assert_eq!(plan.span(), (Point::SetupOut, Point::Complete));
     assert_eq!(plan.start, StartSource::None);
-    let setup = plan.point(Milestone::SetupOut).unwrap();
+    let setup = plan.point(Point::SetupOut).unwrap();
     let methods: Vec<_> = setup.rejected.iter().map(|r| r.method).collect();
     assert_eq!(methods, [Method::Fentry, Method::RawTp, Method::Kprobe]);
 }
@@ -241,7 +241,7 @@ fn a_family_that_is_insisted_on_is_the_only_one() {
         &only(Method::Fentry),
     );
     let error = error.unwrap_err();
-    assert_eq!(error.point, Milestone::SetupOut);
+    assert_eq!(error.point, Point::SetupOut);
     assert!(error.reasons().contains("5.11"), "{}", error.reasons());
 }
 
@@ -267,9 +267,9 @@ fn without_cap_sys_admin_raw_tracepoints_take_the_place_of_trampolines_in_module
     let mut facts = everything();
     facts.may_use_module_btf = false;
     let plan = auto(StageSet::Basic, &facts);
-    assert_eq!(plan.method_of(Milestone::SetupOut), Some(Method::RawTp));
-    assert_eq!(plan.method_of(Milestone::Start), Some(Method::Fentry));
-    assert_eq!(plan.method_of(Milestone::Doorbell), Some(Method::Kprobe));
+    assert_eq!(plan.method_of(Point::SetupOut), Some(Method::RawTp));
+    assert_eq!(plan.method_of(Point::Start), Some(Method::Fentry));
+    assert_eq!(plan.method_of(Point::Doorbell), Some(Method::Kprobe));
 }
 
 #[test]
@@ -278,7 +278,7 @@ fn clones_and_notrace_functions_have_different_reasons() {
     facts.functions.remove("nvme_irq");
     facts.symbols = Some(["nvme_irq.part.0".to_owned(), "nvme_queue_rq".to_owned()].into());
     let plan = auto(StageSet::Fine, &facts);
-    let irq = plan.point(Milestone::Irq).unwrap();
+    let irq = plan.point(Point::Irq).unwrap();
     assert!(
         irq.rejected[0]
             .why
@@ -289,7 +289,7 @@ fn clones_and_notrace_functions_have_different_reasons() {
     let mut facts = everything();
     facts.traceable = Some(["nvme_queue_rq".to_owned()].into());
     let plan = auto(StageSet::Fine, &facts);
-    let irq = plan.point(Milestone::Irq).unwrap();
+    let irq = plan.point(Point::Irq).unwrap();
     assert!(
         irq.rejected[0].why.to_string().contains("notrace"),
         "{irq:?}"
@@ -307,7 +307,7 @@ fn where_set_ups_and_completions_may_be_skipped_each_command_is_seen_at_its_cqe(
     let mut facts = everything();
     facts.polled = true;
     facts.preemption = Preemption::Full;
-    let sees_cqe = |facts: &KernelFacts| auto(StageSet::Total, facts).has(Milestone::Cqe);
+    let sees_cqe = |facts: &KernelFacts| auto(StageSet::Total, facts).has(Point::Cqe);
     // before 7.0 programs at tracepoints are not preempted: all set-ups are observed
     assert!(!sees_cqe(&facts));
     assert!(seconds(&auto(StageSet::Fine, &facts)).is_empty());
@@ -326,22 +326,22 @@ fn where_set_ups_and_completions_may_be_skipped_each_command_is_seen_at_its_cqe(
 fn on_preempt_rt_kprobes_see_what_others_may_miss() {
     let mut facts = everything();
     facts.preemption = Preemption::RealTime;
-    let functions = [Milestone::SetupIn, Milestone::Doorbell, Milestone::Irq];
+    let functions = [Point::SetupIn, Point::Doorbell, Point::Irq];
     let plan = auto(StageSet::Fine, &facts);
     for point in functions {
         assert_eq!(plan.method_of(point), Some(Method::Kprobe), "{point:?}");
     }
-    assert_eq!(plan.method_of(Milestone::Complete), Some(Method::Fentry));
+    assert_eq!(plan.method_of(Point::Complete), Some(Method::Fentry));
     // from 7.0 on programs at tracepoints too; all completions must be observed
     facts.preemptible_tracepoints = true;
     for stage_set in [StageSet::Total, StageSet::Fine] {
         let plan = auto(stage_set, &facts);
-        assert_eq!(plan.method_of(Milestone::Complete), Some(Method::Kprobe));
-        assert_eq!(plan.method_of(Milestone::SetupOut), Some(Method::Fentry));
+        assert_eq!(plan.method_of(Point::Complete), Some(Method::Kprobe));
+        assert_eq!(plan.method_of(Point::SetupOut), Some(Method::Fentry));
     }
     facts.no_kprobes = Some("off".into());
     let plan = auto(StageSet::Fine, &facts);
-    assert_eq!(plan.method_of(Milestone::Complete), Some(Method::Fentry));
+    assert_eq!(plan.method_of(Point::Complete), Some(Method::Fentry));
     assert!(seconds(&plan).is_empty());
 }
 
@@ -355,7 +355,7 @@ fn return_probes_are_left_out_where_they_would_cut_stacks_short() {
     };
     let doorbell = |facts: &KernelFacts| {
         let plan = plan(StageSet::Fine, facts, &policy).unwrap();
-        plan.method_of(Milestone::Doorbell)
+        plan.method_of(Point::Doorbell)
     };
     facts.release = "6.1.0".into();
     assert_eq!(doorbell(&facts), Some(Method::Kprobe));

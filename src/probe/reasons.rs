@@ -15,7 +15,7 @@ use super::catalog::Role;
 use super::facts::KernelFacts;
 use super::facts::Lockdown;
 use super::facts::TypeSource;
-use crate::model::milestone::Milestone;
+use crate::model::point::Point;
 
 /// A reason why a hook is not available, or not used.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -182,14 +182,14 @@ fn no_types(hook: &Hook, facts: &KernelFacts) -> Option<Reason> {
     // raw tracepoint gets the command as an argument, and fires for CQEs only. Controllers can be
     // identified by name.
     let needs_core = hook.kind.method() == Method::Kprobe
-        && (point == Some(Milestone::Cqe)
-            || point == Some(Milestone::SetupOut) && !facts.command_is_argument)
+        && (point == Some(Point::Cqe)
+            || point == Some(Point::SetupOut) && !facts.command_is_argument)
         // the argument is the controller, and only its type leads to its number
         || matches!(hook.role, Role::State | Role::AsyncEvent);
     if needs_core && !facts.nvme_core_types.is_known() {
         return Some(Reason::NoCoreTypes);
     }
-    if point == Some(Milestone::Doorbell) && !facts.nvme_pci_types.is_known() {
+    if point == Some(Point::Doorbell) && !facts.nvme_pci_types.is_known() {
         return Some(Reason::NoPciTypes);
     }
     let from_file = matches!(facts.nvme_core_types, TypeSource::File(_));
@@ -224,7 +224,7 @@ fn trampoline(hook: &Hook, facts: &KernelFacts) -> Option<Reason> {
     }
     if facts.lockdown == Lockdown::Confidentiality
         && !facts.rdonly_cast
-        && hook.role == Role::Point(Milestone::SetupOut)
+        && hook.role == Role::Point(Point::SetupOut)
     {
         return Some(Reason::HelperForbidden { before_6_2: true });
     }

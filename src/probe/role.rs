@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! What hooks observe.
 
-use crate::model::milestone::Milestone;
+use crate::model::point::Point;
 
 /// What a hook observes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Role {
     /// A point of a command's life.
-    Point(Milestone),
+    Point(Point),
     /// Requests that blk-mq takes back: for the ledger, and for traces.
     Requeue,
     /// Timeouts of commands.
@@ -58,7 +58,7 @@ impl Role {
     }
 
     /// The point of a command's life; `None` for other roles.
-    pub const fn point(self) -> Option<Milestone> {
+    pub const fn point(self) -> Option<Point> {
         match self {
             Self::Point(point) => Some(point),
             _ => None,

@@ -3,23 +3,23 @@
 
 use std::array;
 
-use crate::model::milestone::Milestone;
+use crate::model::point::Point;
 use crate::model::timeline::Timeline;
 
 /// The points of a timeline other than set-up and completion, in the order of the columns.
-const POINTS: [Milestone; 7] = [
-    Milestone::Start,
-    Milestone::SetupIn,
-    Milestone::Issue,
-    Milestone::Doorbell,
-    Milestone::Irq,
-    Milestone::Cqe,
-    Milestone::End,
+const POINTS: [Point; 7] = [
+    Point::Start,
+    Point::SetupIn,
+    Point::Issue,
+    Point::Doorbell,
+    Point::Irq,
+    Point::Cqe,
+    Point::End,
 ];
 
 /// All bits if this point is in the pattern.
 #[inline(always)]
-fn mask(point: Milestone, pattern: u16) -> u64 {
+fn mask(point: Point, pattern: u16) -> u64 {
     let bit = point.pattern_bit().map_or(0, u16::trailing_zeros);
     u64::from(pattern >> bit & 1).wrapping_neg()
 }
@@ -29,7 +29,7 @@ fn mask(point: Milestone, pattern: u16) -> u64 {
 #[inline(always)]
 pub fn distances(timeline: &Timeline, at_ns: u64, setup_out: u64) -> [u64; 7] {
     let pattern = timeline.pattern();
-    let seen = Milestone::SetupOut.seen_in(pattern);
+    let seen = Point::SetupOut.seen_in(pattern);
     let near = if seen { setup_out } else { at_ns };
     let ns = |point| timeline.ns(point);
     let after = |point| {
@@ -40,13 +40,13 @@ pub fn distances(timeline: &Timeline, at_ns: u64, setup_out: u64) -> [u64; 7] {
         }
     };
     let all = [
-        near.wrapping_sub(ns(Milestone::Start)),
-        near.wrapping_sub(ns(Milestone::SetupIn)),
-        after(Milestone::Issue),
-        after(Milestone::Doorbell),
-        at_ns.wrapping_sub(ns(Milestone::Irq)),
-        at_ns.wrapping_sub(ns(Milestone::Cqe)),
-        ns(Milestone::End).wrapping_sub(at_ns),
+        near.wrapping_sub(ns(Point::Start)),
+        near.wrapping_sub(ns(Point::SetupIn)),
+        after(Point::Issue),
+        after(Point::Doorbell),
+        at_ns.wrapping_sub(ns(Point::Irq)),
+        at_ns.wrapping_sub(ns(Point::Cqe)),
+        ns(Point::End).wrapping_sub(at_ns),
     ];
     array::from_fn(|n| all[n] & mask(POINTS[n], pattern))
 }
@@ -60,7 +60,7 @@ fn all_if(is: bool) -> u64 {
 /// The inverse of [`distances`].
 #[inline(always)]
 pub fn points(of: [u64; 7], at_ns: u64, setup_out: u64, pattern: u16) -> [u64; 9] {
-    let seen = Milestone::SetupOut.seen_in(pattern);
+    let seen = Point::SetupOut.seen_in(pattern);
     let near = if seen { setup_out } else { at_ns };
     let [start, setup_in, issue, doorbell, irq, cqe, end] = of;
     let after = |distance| {
@@ -82,7 +82,7 @@ pub fn points(of: [u64; 7], at_ns: u64, setup_out: u64, pattern: u16) -> [u64; 9
         at_ns.wrapping_add(end),
     ];
     let [start, setup_in, issue, doorbell, irq, cqe, end] = POINTS.map(|p| mask(p, pattern));
-    let complete = all_if(Milestone::Complete.seen_in(pattern));
+    let complete = all_if(Point::Complete.seen_in(pattern));
     let masks = [
         start,
         setup_in,

@@ -271,7 +271,7 @@ impl<W: Write> HostRecorder<W> {
         let info = LedgerInfo {
             at_ns,
             evicted: 0,
-            ledger: serde_json::to_value(ledger)?,
+            ledger: Some(ledger),
         };
         self.block(Content::End, at_ns, &info)?;
         // a buffer that is dropped hides its errors
@@ -345,8 +345,7 @@ impl HostRecording {
                 }
             }
             Content::End => {
-                let end = ledger(payload)?;
-                self.ledger = serde_json::from_value(end.ledger).ok();
+                self.ledger = ledger(payload)?.ledger;
             }
             _ => {}
         }

@@ -3,6 +3,7 @@
 
 use serde::de::DeserializeOwned;
 use serde_json::Value;
+use serde_json::from_value;
 
 use super::error::Damage;
 use super::meta::LedgerInfo;
@@ -28,14 +29,25 @@ pub fn parse<T: DeserializeOwned>(payload: &[u8]) -> Result<T, Damage> {
         .map_err(|_| Damage::Content("a block does not have the form of its kind"))
 }
 
-/// Reads a ledger. Its counts are added up later, so those that no run reaches are made smaller.
+/// Reads a ledger. One that does not have the form of its kind is left out. Its counts are added up later, so those that no run reaches are made smaller.
 ///
 /// # Errors
 /// As [`parse`].
-pub fn ledger(payload: &[u8]) -> Result<LedgerInfo, Damage> {
-    let mut info: LedgerInfo = parse(payload)?;
-    bound(&mut info.ledger);
-    Ok(info)
+pub fn ledger<L: DeserializeOwned>(payload: &[u8]) -> Result<LedgerInfo<L>, Damage> {
+    let LedgerInfo {
+        at_ns,
+        evicted,
+        ledger,
+    } = parse(payload)?;
+    let of_value = |mut value: Value| {
+        bound(&mut value);
+        from_value(value).ok()
+    };
+    Ok(LedgerInfo {
+        at_ns,
+        evicted,
+        ledger: ledger.and_then(of_value),
+    })
 }
 
 /// Makes numbers beyond [`MOST`] smaller. The reader of JSON limits the depth.
@@ -57,15 +69,30 @@ fn bound(value: &mut Value) {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::model::ledger::Ledger;
     use crate::recording::StackInfo;
 
     #[test]
     fn counts_that_no_run_reaches_are_bounded() {
         let text =
             r#"{"at_ns":5,"ledger":{"a":18446744073709551615,"b":[7,-9223372036854775808]}}"#;
-        let info = ledger(text.as_bytes()).unwrap();
+        let info = ledger::<Value>(text.as_bytes()).unwrap();
         let most = MOST.cast_signed();
-        assert_eq!(info.ledger, serde_json::json!({"a": most, "b": [7, -most]}));
+        let bounded = serde_json::json!({"a": most, "b": [7, -most]});
+        assert_eq!(info.ledger, Some(bounded));
+    }
+
+    #[test]
+    fn a_ledger_of_another_form_is_left_out_and_the_rest_is_read() {
+        for (text, seen) in [
+            (r#"{"at_ns":5,"ledger":{"seen":7,"later":{}}}"#, Some(7)),
+            (r#"{"at_ns":5,"ledger":{"seen":"many"}}"#, None),
+            (r#"{"at_ns":5,"ledger":null}"#, None),
+            (r#"{"at_ns":5}"#, None),
+        ] {
+            let info = ledger::<Ledger>(text.as_bytes()).unwrap();
+            assert_eq!((info.at_ns, info.ledger.map(|l| l.seen)), (5, seen));
+        }
     }
 
     #[test]

@@ -8,6 +8,7 @@ use serde::Deserialize;
 use serde::Serialize;
 
 use crate::model::event::StackId;
+use crate::model::ledger::Ledger;
 use crate::model::stack::Frame;
 use crate::model::stack::StackAt;
 use crate::model::stack::Symbol;
@@ -149,14 +150,15 @@ impl StackInfo {
     }
 }
 
-/// The ledger at a time.
+/// The ledger at a time: [`Ledger`] for the driver, [`HostLedger`](crate::model::host::HostLedger) for a
+/// target.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
-pub struct LedgerInfo {
+pub struct LedgerInfo<L = Ledger> {
     /// Nanoseconds since the start of the run.
     pub at_ns: u64,
     /// Events that were dropped from memory before the file was written (`record --ring`).
     pub evicted: u64,
-    /// The ledger, as in the JSON of a report.
-    pub ledger: serde_json::Value,
+    /// The ledger, as in the JSON of a report; `None`: it does not have the form of a ledger.
+    pub ledger: Option<L>,
 }

@@ -41,9 +41,9 @@ pub enum Item<'a> {
     /// Readings of clocks that two machines can share.
     Readings(Vec<ClockReading>),
     /// The ledger up to here.
-    Ledger(LedgerInfo),
+    Ledger(Box<LedgerInfo>),
     /// The ledger of the whole run.
-    End(LedgerInfo),
+    End(Box<LedgerInfo>),
 }
 
 /// Most readings of clocks of a recording: those of three clocks a second in three days.
@@ -76,11 +76,11 @@ fn item(content: Content, payload: &[u8]) -> Result<Option<Item<'static>>, Damag
         Content::Stacks => Item::Stacks(parse(payload)?),
         Content::Clock => Item::Clock(parse(payload)?),
         Content::Controllers => Item::Controllers(parse(payload)?),
-        Content::Ledger => Item::Ledger(ledger(payload)?),
+        Content::Ledger => Item::Ledger(Box::new(ledger(payload)?)),
         Content::Activity => Item::Activity(parse(payload)?),
         Content::Machine => Item::Machine(parse(payload)?),
         Content::Readings => Item::Readings(parse(payload)?),
-        Content::End => Item::End(ledger(payload)?),
+        Content::End => Item::End(Box::new(ledger(payload)?)),
         Content::Events
         | Content::Run
         | Content::HostEvents

@@ -4,8 +4,8 @@
 
 use super::row::kind;
 use crate::model::conditions::Conditions;
+use crate::model::event::CompletionStatus;
 use crate::model::event::Submission;
-use crate::model::event::Verdict;
 use crate::nvme::status::Status;
 
 /// An entry of a dictionary.
@@ -103,7 +103,7 @@ pub const fn submitter([ids, low, high]: Words<TASK>) -> (u32, u32, [u8; 16]) {
 
 /// The words of an outcome: the result; status, retries, flags, and the bits of the conditions.
 #[inline(always)]
-pub fn outcome(verdict: Option<&Verdict>, conditions: Conditions) -> Words<OUTCOME> {
+pub fn outcome(verdict: Option<&CompletionStatus>, conditions: Conditions) -> Words<OUTCOME> {
     let bits = u64::from(conditions.bits()) << 32;
     verdict.map_or([0, bits], |verdict| {
         let rest = u64::from(verdict.status.0)
@@ -119,8 +119,8 @@ pub const fn conditions([_, rest]: Words<OUTCOME>) -> Conditions {
 }
 
 /// The inverse of [`outcome`].
-pub const fn verdict([result, rest]: Words<OUTCOME>) -> Verdict {
-    Verdict {
+pub const fn verdict([result, rest]: Words<OUTCOME>) -> CompletionStatus {
+    CompletionStatus {
         result,
         status: Status(rest as u16),
         retries: (rest >> 16) as u8,

@@ -13,8 +13,9 @@ use super::json::SCHEMA_VERSION;
 use super::json::line as json_line;
 use super::theme::Theme;
 use crate::inflight::Place;
-use crate::inflight::Verdict;
+use crate::inflight::StuckState;
 use crate::model::event::StackId;
+use crate::model::ids::QueueId;
 use crate::model::stack::Frame;
 use crate::model::untrusted::Escaped;
 use crate::model::untrusted::Untrusted;
@@ -46,16 +47,16 @@ pub struct Lookup<'a> {
 }
 
 /// What a verdict means, in a few words.
-pub const fn verdict(verdict: Verdict) -> &'static str {
+pub const fn verdict(verdict: StuckState) -> &'static str {
     match verdict {
-        Verdict::Answered => "answered, but no interrupt was seen",
-        Verdict::NotFetched => "never fetched by the device",
-        Verdict::Held => "held by the device",
-        Verdict::NotProvable => "at the device, fetch not provable",
-        Verdict::NotRung => "doorbell not written",
-        Verdict::NotPolled => "answered, waits for a poll",
-        Verdict::NotInSq => "not in the SQ: most likely fetched",
-        Verdict::Unknown => "not known: changed meanwhile",
+        StuckState::Answered => "answered, but no interrupt was seen",
+        StuckState::NotFetched => "never fetched by the device",
+        StuckState::Held => "held by the device",
+        StuckState::NotProvable => "at the device, fetch not provable",
+        StuckState::NotRung => "doorbell not written",
+        StuckState::NotPolled => "answered, waits for a poll",
+        StuckState::NotInSq => "not in the SQ: most likely fetched",
+        StuckState::Unknown => "not known: changed meanwhile",
     }
 }
 
@@ -74,8 +75,8 @@ fn age(age: Option<Duration>) -> String {
     age.map_or_else(|| "?".into(), |age| format!("{:.3}", age.as_secs_f64()))
 }
 
-const fn kind(qid: u32) -> QueueKind {
-    if qid == 0 {
+const fn kind(queue: QueueId) -> QueueKind {
+    if queue.is_admin() {
         QueueKind::Admin
     } else {
         QueueKind::Io
@@ -84,7 +85,7 @@ const fn kind(qid: u32) -> QueueKind {
 
 /// The disk of a command, or its controller, and its command set.
 fn disk(line: &CommandLine, names: NameOf<'_>) -> (Untrusted, CommandSet) {
-    let (ctrl, qid) = line.queue;
+    let QueueId { ctrl, qid } = line.queue;
     let sqe = line.sqe.filter(|_| qid != 0);
     let named = sqe.and_then(|sqe| names(ctrl, sqe.nsid()));
     named.unwrap_or_else(|| (format!("nvme{ctrl}").into(), CommandSet::Nvm))
@@ -159,15 +160,15 @@ pub fn text(
         };
         let tags = format!("{}/{}", queue.tags_used, queue.tags);
         let oldest = queue.oldest.map_or_else(|| "-".into(), |o| age(Some(o)));
-        let ctrl = format!("nvme{}", queue.queue.0);
+        let ctrl = format!("nvme{}", queue.queue.ctrl);
         writeln!(
             out,
             "{ctrl:<10} {:>4} {:>9} {tags:>11} {oldest:>9}{doorbells}",
-            queue.queue.1, queue.in_flight
+            queue.queue.qid, queue.in_flight
         )?;
     }
-    for (ctrl, qid) in &found.unreadable {
-        writeln!(out, "nvme{ctrl} queue {qid}: its tags could not be read")?;
+    for queue in &found.unreadable {
+        writeln!(out, "{queue}: its tags could not be read")?;
     }
     Ok(())
 }
@@ -178,14 +179,14 @@ fn command(
     theme: Theme,
     out: &mut dyn Write,
 ) -> io::Result<()> {
-    let qid = line.queue.1;
+    let (kind, qid) = (kind(line.queue), line.queue.qid);
     let (disk, set) = disk(line, lookup.names);
     let cid = line
         .sqe
         .map_or_else(|| "?".into(), |sqe| format!("{:#06x}", sqe.cid()));
     let words = match line.verdict {
         None => theme.dim("-"),
-        Some(found @ (Verdict::Unknown | Verdict::NotProvable)) => verdict(found).to_owned(),
+        Some(found @ (StuckState::Unknown | StuckState::NotProvable)) => verdict(found).to_owned(),
         Some(found) => theme.warn(verdict(found)),
     };
     writeln!(
@@ -198,10 +199,10 @@ fn command(
     let what = line.sqe.map_or_else(
         || format!("tag {}: its SQE was not found", line.tag),
         |sqe| {
-            let mut what = opcode(kind(qid), set, &sqe);
+            let mut what = opcode(kind, set, &sqe);
             let mut details = String::new();
             // a String takes all text
-            let _ = describe(kind(qid), set, &sqe, &mut details);
+            let _ = describe(kind, set, &sqe, &mut details);
             if !details.is_empty() {
                 what += " ";
                 what += &details;
@@ -253,7 +254,7 @@ struct CommandObject {
     ctrl: String,
     disk: Option<Untrusted>,
     nsid: Option<u32>,
-    qid: u32,
+    qid: u16,
     tag: u32,
     cid: Option<u16>,
     opcode: Option<String>,
@@ -261,7 +262,7 @@ struct CommandObject {
     fields: Map<String, Value>,
     age_ms: Option<u64>,
     point: Place,
-    verdict: Option<Verdict>,
+    verdict: Option<StuckState>,
     observed: Option<ObservedObject>,
 }
 
@@ -289,7 +290,7 @@ struct Submitter {
 #[derive(Serialize)]
 struct QueueObject {
     ctrl: String,
-    qid: u32,
+    qid: u16,
     in_flight: u32,
     tags_used: u32,
     tags: u32,
@@ -320,9 +321,9 @@ fn observed_object(line: &CommandLine, lookup: Lookup<'_>) -> Option<ObservedObj
 }
 
 fn object(line: &CommandLine, lookup: Lookup<'_>) -> CommandObject {
-    let (ctrl, qid) = line.queue;
+    let QueueId { ctrl, qid } = line.queue;
     let (disk, set) = disk(line, lookup.names);
-    let kind = kind(qid);
+    let kind = kind(line.queue);
     let fields = line.sqe.iter().flat_map(|sqe| fields(kind, set, sqe));
     CommandObject {
         ctrl: format!("nvme{ctrl}"),
@@ -359,8 +360,8 @@ pub fn json(
         .collect();
     let queues = found.queues.iter().map(|queue| {
         serde_json::to_value(QueueObject {
-            ctrl: format!("nvme{}", queue.queue.0),
-            qid: queue.queue.1,
+            ctrl: format!("nvme{}", queue.queue.ctrl),
+            qid: queue.queue.qid,
             in_flight: queue.in_flight,
             tags_used: queue.tags_used,
             tags: queue.tags,
@@ -376,9 +377,7 @@ pub fn json(
             time_ns,
             commands: commands?,
             queues: queues.collect::<Result<_, _>>()?,
-            unreadable: unreadable
-                .map(|(ctrl, qid)| format!("nvme{ctrl} queue {qid}"))
-                .collect(),
+            unreadable: unreadable.map(ToString::to_string).collect(),
         },
         out,
     )

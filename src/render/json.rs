@@ -13,7 +13,7 @@ use super::ReportSink;
 use super::json_text::to_writer;
 use crate::model::histogram::Histogram;
 use crate::model::ledger::Ledger;
-use crate::model::milestone::Milestone;
+use crate::model::point::Point;
 use crate::model::row::RowKey;
 use crate::model::stage::StageSet;
 use crate::nvme::subject::fctype;
@@ -60,8 +60,8 @@ struct RowLine<'a> {
 #[derive(Serialize)]
 struct StageLine<'a> {
     name: &'a str,
-    from: Milestone,
-    to: Milestone,
+    from: Point,
+    to: Point,
     #[serde(flatten)]
     dist: Dist,
 }

@@ -209,7 +209,7 @@ fn short_count(n: u64) -> String {
 mod tests {
     use super::*;
     use crate::model::counters::Counters;
-    use crate::model::milestone::ALL_POINTS;
+    use crate::model::point::ALL_POINTS;
     use crate::model::run::Scan;
     use crate::model::snapshot::Snapshot;
     use crate::probe::catalog::CATALOG;

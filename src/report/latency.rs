@@ -6,10 +6,10 @@ use std::time::Duration;
 
 use crate::model::histogram::Histogram;
 use crate::model::ledger::Ledger;
-use crate::model::milestone::Milestone;
 use crate::model::nvme_latency::LatBuckets;
 use crate::model::nvme_latency::LatRow;
 use crate::model::nvme_latency::SLOTS;
+use crate::model::point::Point;
 use crate::model::row::RowKey;
 use crate::model::snapshot::Cell;
 use crate::model::snapshot::Snapshot;
@@ -23,9 +23,9 @@ pub struct StageReport {
     /// `device`, or `submit+device` if the point between was not observed.
     pub name: String,
     /// The point at which it begins.
-    pub from: Milestone,
+    pub from: Point,
     /// The point at which it ends.
-    pub to: Milestone,
+    pub to: Point,
     /// Its durations.
     pub hist: Histogram,
 }

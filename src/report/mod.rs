@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Functions of model data: the numbers and findings of each command, and the ledger.
 
+pub mod begins;
 pub mod device_name;
 pub mod diagnosis;
 pub mod diff;

@@ -7,15 +7,16 @@ use std::collections::btree_map::Entry;
 use crate::model::event::Event;
 use crate::model::finished::Finished;
 use crate::model::finished::Intervals;
-use crate::model::milestone::NO_COMPLETE;
-use crate::model::milestone::NO_SETUP;
 use crate::model::nvme_latency::LatBuckets;
+use crate::model::point::NO_COMPLETE;
+use crate::model::point::NO_SETUP;
 use crate::model::row::RowKey;
 use crate::model::row::row_nsid;
 use crate::model::snapshot::Cell;
 use crate::model::snapshot::Snapshot;
 use crate::model::stage::StageSet;
 use crate::model::stratum::BlockSizes;
+use crate::model::stratum::SizeClass;
 
 /// How to count.
 #[derive(Clone, Debug)]
@@ -28,16 +29,6 @@ pub struct Recount {
     pub split_size: bool,
     /// Sizes of logical blocks.
     pub block_sizes: BlockSizes,
-}
-
-/// The size class of a command: up to 16 KiB, up to 64 KiB, above (`class_of()` of
-/// bpf/include/rows.bpf.h).
-const fn size_class(bytes: u32) -> u8 {
-    match bytes {
-        0..=0x4000 => 1,
-        0x4001..=0x1_0000 => 2,
-        _ => 3,
-    }
 }
 
 /// Most histograms of a recording. A file may have more kinds of commands than any machine.
@@ -62,7 +53,7 @@ impl Recount {
             nsid: row_nsid(id.nsid),
             opcode: id.opcode,
             class: if self.split_size {
-                size_class(self.block_sizes.size(id, *asked))
+                SizeClass::of(self.block_sizes.size(id, *asked)).of_row()
             } else {
                 0
             },
@@ -113,6 +104,7 @@ mod tests {
     use crate::model::event::Outcome;
     use crate::model::event::StackId;
     use crate::model::event::Submission;
+    use crate::model::ids::NamespaceId;
     use crate::model::timeline::Timeline;
     use crate::nvme::opcode::Opcode;
     use crate::nvme::opcode::QueueKind;
@@ -169,7 +161,7 @@ mod tests {
 
     fn counted(stage_set: StageSet, events: &[Event]) -> Snapshot {
         let mut block_sizes = BlockSizes::default();
-        block_sizes.extend([((0, 1), 512)]);
+        block_sizes.extend([(NamespaceId::new(0, 1), 512)]);
         let recount = Recount {
             stage_set,
             lat: None,

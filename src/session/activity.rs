@@ -29,6 +29,7 @@ use crate::model::activity::Activity;
 use crate::model::activity::CpuActivity;
 use crate::model::activity::Splits;
 use crate::model::activity::TagWaits;
+use crate::model::ids::NamespaceId;
 use crate::model::run::Pairing;
 use crate::probe::catalog::CATALOG;
 use crate::probe::catalog::Role;
@@ -65,26 +66,28 @@ struct State {
     gaps: BTreeMap<u32, u64>,
     /// Gaps that found no room so far.
     lost: u64,
-    /// Controller and namespace by name of the disk.
-    names: BTreeMap<String, (u32, u32)>,
+    /// Namespace by name of the disk.
+    names: BTreeMap<String, NamespaceId>,
 }
 
 /// The controller in the name of a disk that is gone: 2 for `nvme2n1` and `nvme0c2n1`. Its namespace
 /// is not known.
-fn by_name(name: &str) -> Option<(u32, u32)> {
+fn by_name(name: &str) -> Option<NamespaceId> {
     let (head, _) = name.strip_prefix("nvme")?.split_once('n')?;
     let instance = head.split_once('c').map_or(head, |(_, path)| path);
-    Some((instance.parse().ok()?, 0))
+    Some(NamespaceId::new(instance.parse().ok()?, 0))
 }
 
 impl State {
-    /// The controller and the namespace of a disk.
-    fn disk(&mut self, name: &str, system: &System) -> Option<(u32, u32)> {
+    /// The namespace of a disk.
+    fn disk(&mut self, name: &str, system: &System) -> Option<NamespaceId> {
         if !self.names.contains_key(name) {
             for ctrl in system.controllers() {
                 for ns in ctrl.namespaces {
-                    self.names
-                        .insert(ns.name.raw().to_owned(), (ctrl.instance, ns.nsid));
+                    self.names.insert(
+                        ns.name.raw().to_owned(),
+                        NamespaceId::new(ctrl.instance, ns.nsid),
+                    );
                 }
             }
             if let (false, Some(disk)) = (self.names.contains_key(name), by_name(name)) {
@@ -166,15 +169,16 @@ impl Watch {
 
     /// The counters by disk: waits before the request, splits.
     fn disks(&self, disks: &MapHandle) -> Result<(Vec<TagWaits>, Vec<Splits>)> {
-        let mut all: BTreeMap<(u32, u32), (TagWaits, Splits)> = BTreeMap::new();
+        let mut all: BTreeMap<NamespaceId, (TagWaits, Splits)> = BTreeMap::new();
         let mut state = self.state.borrow_mut();
         for key in disks.keys() {
             let values = disks.lookup_percpu(&key, MapFlags::ANY)?;
             let name = disk_name(&key);
-            let Some((ctrl, nsid)) = state.disk(&name, &self.system) else {
+            let Some(disk) = state.disk(&name, &self.system) else {
                 continue;
             };
-            let (waits, splits) = all.entry((ctrl, nsid)).or_default();
+            let (waits, splits) = all.entry(disk).or_default();
+            let NamespaceId { ctrl, nsid } = disk;
             (waits.ctrl, waits.nsid) = (ctrl, nsid);
             (splits.ctrl, splits.nsid) = (ctrl, nsid);
             for value in values.into_iter().flatten() {
@@ -256,8 +260,8 @@ mod tests {
 
     #[test]
     fn the_name_of_a_disk_has_its_controller() {
-        assert_eq!(by_name("nvme2n1"), Some((2, 0)));
-        assert_eq!(by_name("nvme0c12n3"), Some((12, 0)));
+        assert_eq!(by_name("nvme2n1"), Some(NamespaceId::new(2, 0)));
+        assert_eq!(by_name("nvme0c12n3"), Some(NamespaceId::new(12, 0)));
         assert_eq!(by_name("nvme"), None);
         assert_eq!(by_name("sda"), None);
     }

@@ -7,7 +7,7 @@ use std::path::Path;
 use super::Config;
 use super::Layout;
 use super::Session;
-use super::Trouble;
+use super::StartError;
 use crate::error::Error;
 use crate::error::Result;
 use crate::machine::System;
@@ -15,7 +15,7 @@ use crate::machine::container;
 use crate::machine::kernel::Look;
 use crate::machine::may_read_module_btf;
 use crate::machine::sysfs::Controller;
-use crate::model::milestone::Milestone;
+use crate::model::point::Point;
 use crate::model::run::Pairing;
 use crate::model::stack::StackAt;
 use crate::probe::catalog::CATALOG;
@@ -65,7 +65,7 @@ fn events(options: &Settings) -> Vec<Role> {
 /// A remark if stacks are truncated. This is the case if the set-up is observed by a return probe,
 /// and the kernel cannot unwind through it.
 fn short_stacks(policy: &Policy, facts: &KernelFacts, plan: &AttachPlan) -> Option<String> {
-    let by_return = plan.method_of(Milestone::SetupOut) == Some(Method::Kprobe);
+    let by_return = plan.method_of(Point::SetupOut) == Some(Method::Kprobe);
     (policy.stacks && by_return && !facts.sees_through_kretprobes()).then(|| {
         "stacks end at nvme_setup_cmd: this kernel (before 5.15) does not see through a return \
          probe, which --attach kprobe needs there"
@@ -158,8 +158,8 @@ pub fn attach(
                 remarks.iter().flatten().for_each(|text| notice(text));
                 return Ok(session);
             }
-            Err(Trouble::Fatal(error)) => return Err(error),
-            Err(Trouble::Refused(number, why)) => {
+            Err(StartError::Fatal(error)) => return Err(error),
+            Err(StartError::Refused(number, why)) => {
                 if verbose {
                     let program = CATALOG[number].program;
                     notice(&format!("{program}: {why}; trying another method"));

@@ -5,9 +5,9 @@ use std::io;
 
 use super::Config;
 use super::configure::counts_status;
-use super::settings::Filter;
 use crate::abi::nd_config;
-use crate::model::milestone::Milestone;
+use crate::model::filter::Filter;
+use crate::model::point::Point;
 use crate::model::run::Pairing;
 use crate::model::stage::StageSet;
 use crate::probe::catalog::Method;
@@ -51,7 +51,7 @@ fn is_usual(plan: &AttachPlan, config: &Config<'_>) -> bool {
         && !facts.rq_is_second
         && !facts.command_is_argument
         && !plan.may_lose_completions()
-        && plan.method_of(Milestone::SetupOut) != Some(Method::Kprobe)
+        && plan.method_of(Point::SetupOut) != Some(Method::Kprobe)
         && *config.filter == Filter::default()
         && config.lat.is_none()
         && !config.split_size

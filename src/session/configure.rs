@@ -8,7 +8,6 @@ use bytemuck::Zeroable;
 
 use super::Config;
 use super::Layout;
-use super::settings::Filter;
 use super::settings::TraceKind;
 use super::settings::Tracing;
 use crate::abi::nd_config;
@@ -20,7 +19,8 @@ use crate::error::CgroupError;
 use crate::error::Error;
 use crate::error::Result;
 use crate::machine::container;
-use crate::model::milestone::Milestone;
+use crate::model::filter::Filter;
+use crate::model::point::Point;
 use crate::model::run::Pairing;
 use crate::model::stack::StackAt;
 use crate::model::stage::StageSet;
@@ -45,13 +45,13 @@ fn words_of(name: [u8; 16]) -> [u64; 2] {
 
 /// Whether a completion's status and result can be read: classic tracepoints print them; otherwise
 /// they are behind the request, in a struct of the driver.
-pub const fn verdict_is_known(plan: &AttachPlan, facts: &KernelFacts) -> bool {
+pub const fn status_is_known(plan: &AttachPlan, facts: &KernelFacts) -> bool {
     matches!(plan.pairing, Pairing::Tag) || facts.nvme_core_types.is_known()
 }
 
 /// Whether the run counts failed and retried commands.
 pub fn counts_status(plan: &AttachPlan, config: &Config<'_>) -> bool {
-    config.count_status && config.trace.is_none() && verdict_is_known(plan, config.facts)
+    config.count_status && config.trace.is_none() && status_is_known(plan, config.facts)
 }
 
 /// Whether the run counts the commands of each queue, and reports the slowest.
@@ -76,7 +76,7 @@ fn add_trace(c: &mut nd_config, trace: &Tracing, plan: &AttachPlan, config: &Con
         Some(StackAt::Complete) => nd_stack_at::ND_STACK_COMPLETE,
     };
     (c.trace, c.stack) = (kind.0 as u8, stack.0 as u8);
-    c.stack_at_entry = u8::from(plan.method_of(Milestone::SetupOut) == Some(Method::Kprobe));
+    c.stack_at_entry = u8::from(plan.method_of(Point::SetupOut) == Some(Method::Kprobe));
     if trace.one_in > 1 {
         c.sample_below = (u64::from(u32::MAX) / u64::from(trace.one_in)) as u32;
     }
@@ -84,7 +84,7 @@ fn add_trace(c: &mut nd_config, trace: &Tracing, plan: &AttachPlan, config: &Con
         c.irq_first = first;
         c.irq_end = end;
     }
-    c.verdict = u8::from(verdict_is_known(plan, config.facts));
+    c.verdict = u8::from(status_is_known(plan, config.facts));
     c.slow_ns = trace.slow.map_or(0, |t| t.as_nanos() as u64);
     c.errors = u8::from(trace.errors);
 }
@@ -149,17 +149,17 @@ fn add_request(c: &mut nd_config, plan: &AttachPlan, config: &Config<'_>) -> Res
     let (facts, types) = (config.facts, &config.facts.nvme_core_types);
     c.start_hook = u8::from(plan.start == StartSource::Hook);
     c.start_field = u8::from(plan.start == StartSource::Field);
-    c.doorbell = match plan.method_of(Milestone::Doorbell) {
+    c.doorbell = match plan.method_of(Point::Doorbell) {
         None => 0,
         Some(Method::Kprobe) => 2,
         Some(_) => 1,
     };
-    c.end = u8::from(plan.has(Milestone::End));
+    c.end = u8::from(plan.has(Point::End));
     c.lossy = u8::from(plan.may_lose_completions());
     c.recover = u8::from(plan.recovers);
     c.setup_skips = u8::from(plan.recovers && facts.tracepoints_skip());
     let preempted = facts.preemption >= Preemption::Full;
-    let by_exit = plan.method_of(Milestone::Doorbell) == Some(Method::Fentry);
+    let by_exit = plan.method_of(Point::Doorbell) == Some(Method::Fentry);
     c.exit_skips = u8::from(preempted && by_exit);
     c.irq_count = u8::from(facts.preemption == Preemption::Full);
     c.context = u8::from(config.context && config.trace.is_some());

@@ -78,7 +78,7 @@ pub enum Refusal {
 
 /// Why a session could not be opened.
 #[derive(Debug, thiserror::Error)]
-pub enum Trouble {
+pub enum StartError {
     /// The kernel refused this program (by number). Another method may work.
     #[error("{1}")]
     Refused(usize, Refusal),
@@ -87,7 +87,7 @@ pub enum Trouble {
     Fatal(#[from] Error),
 }
 
-impl From<Mismatch> for Trouble {
+impl From<Mismatch> for StartError {
     fn from(mismatch: Mismatch) -> Self {
         Self::Fatal(mismatch.into())
     }
@@ -115,15 +115,15 @@ pub fn refusal(error: libbpf_rs::Error) -> Error {
     }
 }
 
-fn load_trouble(error: libbpf_rs::Error, plan: &AttachPlan) -> Trouble {
+fn load_trouble(error: libbpf_rs::Error, plan: &AttachPlan) -> StartError {
     let refused = refusal(error);
     if !matches!(refused, Error::NotPermitted { .. })
         && let Some((program, reason)) = libbpf_log::culprit()
         && let Some(number) = number_of(&program).filter(|n| plan.hooks().contains(n))
     {
-        return Trouble::Refused(number, Refusal::Load { reason });
+        return StartError::Refused(number, Refusal::Load { reason });
     }
-    Trouble::Fatal(refused)
+    StartError::Fatal(refused)
 }
 
 /// Selects the programs of the plan, and the program `service`.
@@ -207,7 +207,7 @@ fn set_config(object: &mut OpenObject, values: &nd_config) -> Result<()> {
 }
 
 /// Opens, configures and loads the object that the plan needs.
-pub fn load(plan: &AttachPlan, layout: &Layout, config: &Config<'_>) -> Result<Loaded, Trouble> {
+pub fn load(plan: &AttachPlan, layout: &Layout, config: &Config<'_>) -> Result<Loaded, StartError> {
     libbpf_log::forget();
     let build = Build::of(plan, config);
     let values = configure(plan, layout, config)?;

@@ -53,7 +53,7 @@ pub use self::layout::Rings;
 pub use self::libbpf_log::install as take_over_log;
 pub use self::live::LiveEvents;
 pub use self::load::Refusal;
-pub use self::load::Trouble;
+pub use self::load::StartError;
 use self::load::create_rings;
 use self::loaded::Loaded;
 pub use self::read::CounterReader;
@@ -70,8 +70,9 @@ use crate::error::Result;
 use crate::machine::System;
 use crate::machine::sysfs::Controller;
 use crate::machine::types::CustomBtf;
-use crate::model::milestone::Milestone;
+use crate::model::filter::Filter;
 use crate::model::nvme_latency::LatBuckets;
+use crate::model::point::Point;
 use crate::model::run::Pairing;
 use crate::model::transport::Transport;
 use crate::model::untrusted::Untrusted;
@@ -79,7 +80,6 @@ use crate::probe::catalog::AttachKind;
 use crate::probe::catalog::CATALOG;
 use crate::probe::facts::KernelFacts;
 use crate::probe::plan::AttachPlan;
-use crate::session::settings::Filter;
 use crate::session::settings::Tracing;
 
 impl From<libbpf_rs::Error> for Error {
@@ -176,7 +176,7 @@ pub struct Session {
 
 /// Whether this hook observes the set-up of commands.
 fn begins(hook: usize) -> bool {
-    CATALOG[hook].role.point() == Some(Milestone::SetupOut)
+    CATALOG[hook].role.point() == Some(Point::SetupOut)
 }
 
 impl Session {
@@ -190,7 +190,7 @@ impl Session {
         layout: Layout,
         config: &Config<'_>,
         controllers: &[Controller],
-    ) -> Result<Self, Trouble> {
+    ) -> Result<Self, StartError> {
         let loaded = load::load(&plan, &layout, config)?;
         let maps = Maps {
             cpus: loaded.map("cpus")?,
@@ -213,7 +213,7 @@ impl Session {
                 .transpose()?,
         };
         let mut session = Self {
-            can_read_status: configure::verdict_is_known(&plan, config.facts),
+            can_read_status: configure::status_is_known(&plan, config.facts),
             loaded,
             maps,
             plan,
@@ -349,13 +349,13 @@ impl Session {
     /// what it observes before the hook at the set-up is attached has no set-up. A second instance
     /// comes after the first, because tracepoints run programs in the order in which they were
     /// attached.
-    fn attach(&mut self) -> Result<(), Trouble> {
+    fn attach(&mut self) -> Result<(), StartError> {
         let mut order = self.plan.hooks();
         order.sort_by_key(|&h| {
             let hook = &CATALOG[h];
             let rank = match (hook.role.point(), hook.kind) {
-                (Some(Milestone::SetupOut), _) => 3,
-                (Some(Milestone::Complete), _) => 2,
+                (Some(Point::SetupOut), _) => 3,
+                (Some(Point::Complete), _) => 2,
                 (_, AttachKind::TpBtf | AttachKind::RawTp) => 1,
                 _ => 0,
             };
@@ -368,7 +368,7 @@ impl Session {
                 Ok(link) => self.links.push((number, link)),
                 Err(error) => {
                     let log = libbpf_log::last_complaint();
-                    return Err(Trouble::Refused(number, Refusal::Attach { error, log }));
+                    return Err(StartError::Refused(number, Refusal::Attach { error, log }));
                 }
             }
         }

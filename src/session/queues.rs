@@ -14,7 +14,7 @@ use crate::abi::slot_state;
 use crate::error::Mismatch;
 use crate::error::Operation;
 use crate::error::Result;
-use crate::report::top::queues::QueueId;
+use crate::model::ids::QueueId;
 
 /// A number in native byte order.
 fn number(bytes: Vec<u8>, what: &'static str) -> Result<u32> {
@@ -29,7 +29,7 @@ impl Session {
         let former = self.former.iter().map(|(ctrl, place)| (ctrl, place));
         let (ctrl, place) = placed.chain(former).find(|(_, p)| p.contains(slot))?;
         let qid = u16::try_from((slot - place.base) / place.size.stride).ok()?;
-        Some((*ctrl, qid))
+        Some(QueueId::new(*ctrl, qid))
     }
 
     /// Commands in flight, by queue. Queues without one are omitted. While the programs are attached,
@@ -58,7 +58,7 @@ impl Session {
     /// If the map cannot be read.
     pub fn in_flight(&self) -> Result<BTreeMap<u32, u64>> {
         let mut all: BTreeMap<u32, u64> = self.placed.keys().map(|ctrl| (*ctrl, 0)).collect();
-        for ((ctrl, _), commands) in self.in_flight_by_queue()? {
+        for (QueueId { ctrl, .. }, commands) in self.in_flight_by_queue()? {
             *all.entry(ctrl).or_default() += commands;
         }
         Ok(all)

@@ -43,8 +43,8 @@ use crate::model::event::Event;
 use crate::model::event::StackId;
 use crate::model::failures::Failures;
 use crate::model::histogram::Histogram;
-use crate::model::milestone::Milestone;
 use crate::model::open::OpenCommand;
+use crate::model::point::Point;
 use crate::model::row::RowKey;
 use crate::model::run::RunTimes;
 use crate::model::run::Runs;
@@ -119,11 +119,11 @@ impl Session {
     /// Whether several programs may add to a cell of this pattern at the same time: on different CPUs,
     /// or those that find commands that were missed.
     fn is_shared(&self, pattern: u16) -> bool {
-        let complete = Milestone::ALL.iter().filter(|m| m.pattern_bit().is_none());
+        let complete = Point::ALL.iter().filter(|m| m.pattern_bit().is_none());
         let mut missed = complete.filter(|m| !m.seen_in(pattern));
         let without_end = self.plan.recovers
             && self.plan.stage_set == StageSet::Fine
-            && !Milestone::End.seen_in(pattern);
+            && !Point::End.seen_in(pattern);
         self.layout.atomic() || self.plan.needs_atomics() || missed.next().is_some() || without_end
     }
 

@@ -1,47 +1,16 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The settings of a run: which commands, what to measure, how to attach.
 
-use std::collections::BTreeSet;
 use std::path::PathBuf;
 use std::time::Duration;
 
 use crate::model::event::Event;
 use crate::model::event::EventKind;
+use crate::model::filter::Filter;
 use crate::model::nvme_latency::LatBuckets;
 use crate::model::stack::StackAt;
 use crate::model::stage::StageSet;
-use crate::nvme::decode;
-use crate::nvme::decode::CommandSet;
-use crate::nvme::opcode::Opcode;
-use crate::nvme::opcode::QueueKind;
 use crate::probe::catalog::Method;
-
-/// Filters. All of them must match; an empty set matches everything.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Filter {
-    /// Controller instances.
-    pub ctrls: BTreeSet<u32>,
-    /// Namespace ids.
-    pub nsids: BTreeSet<u32>,
-    /// Opcodes.
-    pub opcodes: BTreeSet<Opcode>,
-    /// Queues; 0 is the admin queue.
-    pub qids: BTreeSet<u16>,
-    /// Exclude the admin queue.
-    pub no_admin: bool,
-    /// Exclude all other queues.
-    pub no_io: bool,
-    /// Processes that call the driver.
-    pub pids: BTreeSet<u32>,
-    /// The name of the thread that calls the driver.
-    pub comm: Option<String>,
-    /// The directory of a cgroup, for the task that calls the driver.
-    pub cgroup: Option<PathBuf>,
-    /// The directory of the cgroup of a container, for the bio of the command.
-    pub container: Option<PathBuf>,
-    /// The first and the last logical block of a range that a command must touch.
-    pub lba: Option<(u64, u64)>,
-}
 
 /// How to attach, and how verbose to be.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -145,129 +114,6 @@ pub struct Settings {
     pub attaching: Attaching,
 }
 
-/// An option with values, unless there is none.
-fn option(name: &str, values: Vec<String>) -> Vec<String> {
-    let value = values.join(",");
-    match value.chars().next() {
-        None => vec![],
-        // a name such as `-bash` is no option
-        Some('-') => vec![format!("{name}={value}")],
-        Some(_) => vec![name.to_owned(), value],
-    }
-}
-
-fn numbers<T: ToString>(set: &BTreeSet<T>) -> Vec<String> {
-    set.iter().map(T::to_string).collect()
-}
-
-/// A word as a shell reads it: in single quotes if it has characters that a shell may interpret.
-fn quoted(word: &str) -> String {
-    let plain = |c: char| c.is_alphanumeric() || "-_./,:@%+=".contains(c);
-    if !word.is_empty() && word.chars().all(plain) {
-        word.to_owned()
-    } else {
-        format!("'{}'", word.replace('\'', r"'\''"))
-    }
-}
-
-impl Filter {
-    /// The options of this filter, in their canonical spelling. Empty: all commands.
-    pub fn words(&self) -> Vec<String> {
-        let Self {
-            ctrls,
-            nsids,
-            opcodes,
-            qids,
-            no_admin,
-            no_io,
-            pids,
-            comm,
-            cgroup,
-            container,
-            lba,
-        } = self;
-        let opcode = |op: &Opcode| format!("{}:{}", op.queue, op.name_or_code());
-        let flag = |set: bool, name: &str| if set { vec![name.to_owned()] } else { vec![] };
-        let path =
-            |of: &Option<PathBuf>| of.iter().map(|path| path.display().to_string()).collect();
-        let range = lba.iter().map(|(first, last)| format!("{first}-{last}"));
-        [
-            option("--ctrl", ctrls.iter().map(|n| format!("nvme{n}")).collect()),
-            option("--nsid", numbers(nsids)),
-            option("--qid", numbers(qids)),
-            option("--opcode", opcodes.iter().map(opcode).collect()),
-            flag(*no_admin, "--no-admin"),
-            flag(*no_io, "--no-io"),
-            option("--pid", numbers(pids)),
-            option("--comm", comm.iter().cloned().collect()),
-            option("--cgroup", path(cgroup)),
-            option("--container", path(container)),
-            option("--lba", range.collect()),
-        ]
-        .concat()
-    }
-
-    /// The options of this filter as one text, quoted for a shell.
-    pub fn text(&self) -> String {
-        let words: Vec<String> = self.words().iter().map(|word| quoted(word)).collect();
-        words.join(" ")
-    }
-
-    /// Whether commands of this controller match.
-    pub fn has_ctrl(&self, instance: u32) -> bool {
-        self.ctrls.is_empty() || self.ctrls.contains(&instance)
-    }
-
-    /// Whether it selects by what only the submission of a command has.
-    pub fn needs_submission(&self) -> bool {
-        !self.pids.is_empty() || self.comm.is_some() || self.lba.is_some()
-    }
-
-    /// Whether an event of a recording matches. Events that are not of a command match if their
-    /// controller does. Cgroups are not recorded, and not checked.
-    pub fn matches(&self, event: &Event) -> bool {
-        let Self {
-            ctrls: _,
-            nsids,
-            opcodes,
-            qids,
-            no_admin,
-            no_io,
-            pids,
-            comm,
-            cgroup: _,
-            container: _,
-            lba,
-        } = self;
-        let any = |set: bool, found: bool| !set || found;
-        if !self.has_ctrl(event.what.ctrl()) {
-            return false;
-        }
-        let Some(id) = event.what.id() else {
-            return true;
-        };
-        let admin = id.opcode.queue == QueueKind::Admin;
-        if admin && *no_admin || !admin && *no_io {
-            return false;
-        }
-        let of_id = any(!nsids.is_empty(), nsids.contains(&id.nsid))
-            && any(!opcodes.is_empty(), opcodes.contains(&id.opcode))
-            && any(!qids.is_empty(), qids.contains(&id.qid));
-        let Some(asked) = event.what.submission().filter(|_| of_id) else {
-            return of_id;
-        };
-        let blocks = || decode::blocks(id.opcode.queue, CommandSet::Nvm, &asked.sqe);
-        let touches = |(first, last): (u64, u64)| {
-            blocks().is_some_and(|b| b.slba <= last && b.slba.saturating_add(b.nlb.into()) > first)
-        };
-        any(!pids.is_empty(), pids.contains(&asked.pid))
-            && comm
-                .as_ref()
-                .is_none_or(|name| asked.comm() == name.as_bytes())
-            && lba.is_none_or(touches)
-    }
-}
-
 impl Settings {
     /// Whether an event of a recording is one that these settings select.
     pub fn selects(&self, event: &Event) -> bool {
@@ -326,73 +172,7 @@ impl Settings {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::model::event::CommandId;
     use crate::model::event::CtrlState;
-    use crate::model::event::StackId;
-    use crate::model::event::Submission;
-    use crate::nvme::sqe::Parts;
-
-    /// A read of blocks 100 to 107 by process 7, thread name `fio`.
-    fn read() -> Event {
-        let mut comm = [0; 16];
-        comm[..3].copy_from_slice(b"fio");
-        let opcode = Opcode {
-            queue: QueueKind::Io,
-            code: 2,
-        };
-        let id = CommandId {
-            ctrl: 1,
-            qid: 2,
-            cid: 3,
-            nsid: 4,
-            opcode,
-        };
-        let asked = Submission {
-            sqe: Parts {
-                opcode: 2,
-                cdw: [100, 0, 7, 0, 0, 0],
-                ..Parts::default()
-            }
-            .into(),
-            bytes: Some(4096),
-            knows_submitter: true,
-            pid: 7,
-            tid: 8,
-            comm,
-            cpu: 0,
-            stack: StackId(0),
-        };
-        Event {
-            at_ns: 1,
-            what: EventKind::Submit(id, asked),
-        }
-    }
-
-    fn matches(change: impl Fn(&mut Filter)) -> bool {
-        let mut filter = Filter::default();
-        change(&mut filter);
-        filter.matches(&read())
-    }
-
-    #[test]
-    fn each_filter_selects() {
-        assert!(matches(|_| {}));
-        assert!(matches(|f| f.ctrls = [1].into()) && !matches(|f| f.ctrls = [0].into()));
-        assert!(matches(|f| f.nsids = [4].into()) && !matches(|f| f.nsids = [1].into()));
-        assert!(matches(|f| f.qids = [2].into()) && !matches(|f| f.qids = [1].into()));
-        assert!(matches(|f| f.pids = [7].into()) && !matches(|f| f.pids = [8].into()));
-        assert!(matches(|f| f.no_admin = true) && !matches(|f| f.no_io = true));
-        assert!(matches(|f| f.comm = Some("fio".into())));
-        assert!(!matches(|f| f.comm = Some("fi".into())));
-        for (range, hit) in [
-            ((107, 200), true),
-            ((0, 100), true),
-            ((108, 200), false),
-            ((0, 99), false),
-        ] {
-            assert_eq!(matches(|f| f.lba = Some(range)), hit, "{range:?}");
-        }
-    }
 
     #[test]
     fn heads_and_tails_are_selected_by_their_option() {
@@ -406,28 +186,17 @@ mod tests {
                 tail: 3,
             },
         };
-        let mut settings = Settings::of_trace(TraceKind::Pairs, None);
-        assert!(!settings.selects(&sq));
-        settings.trace.as_mut().unwrap().sq = true;
-        assert!(settings.selects(&sq) && settings.selects(&read()));
-    }
-
-    #[test]
-    fn an_event_of_a_controller_matches_its_controller_only() {
         let state = Event {
             at_ns: 1,
             what: EventKind::State {
                 ctrl: 1,
-                state: CtrlState(2),
+                state: CtrlState(1),
                 asked: false,
             },
         };
-        let mut filter = Filter {
-            qids: [9].into(),
-            ..Filter::default()
-        };
-        assert!(filter.matches(&state));
-        filter.ctrls = [2].into();
-        assert!(!filter.matches(&state));
+        let mut settings = Settings::of_trace(TraceKind::Pairs, None);
+        assert!(!settings.selects(&sq) && settings.selects(&state));
+        settings.trace.as_mut().unwrap().sq = true;
+        assert!(settings.selects(&sq) && settings.selects(&state));
     }
 }

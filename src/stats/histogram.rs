@@ -4,6 +4,7 @@
 //! time, and a value may be any number.
 
 use crate::model::fine;
+use crate::model::log_linear::index;
 
 /// log2 of the number of buckets in each power of two.
 const SUB_BITS: u32 = 7;
@@ -38,7 +39,7 @@ impl FineHistogram {
 
     /// Counts a value.
     pub fn record(&mut self, value: u64) {
-        self.add(fine::FineHistogram::<SUB_BITS>::index(value) as u32, 1);
+        self.add(index::<SUB_BITS>(value) as u32, 1);
         self.count += 1;
         self.sum += u128::from(value);
     }

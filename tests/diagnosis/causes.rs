@@ -10,7 +10,7 @@ use nvme_deep::model::activity::Volume;
 use nvme_deep::model::event::Event;
 use nvme_deep::model::event::EventKind;
 use nvme_deep::model::logs::ControllerLogs;
-use nvme_deep::recording::MachineInfo;
+use nvme_deep::model::machine::MachineInfo;
 
 use super::draft::COMPLETE;
 use super::draft::DEVICE;

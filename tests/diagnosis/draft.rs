@@ -6,12 +6,12 @@ use nvme_deep::QueueKind;
 use nvme_deep::Status;
 use nvme_deep::model::conditions::Conditions;
 use nvme_deep::model::event::CommandId;
+use nvme_deep::model::event::CompletionStatus;
 use nvme_deep::model::event::Event;
 use nvme_deep::model::event::EventKind;
 use nvme_deep::model::event::Outcome;
 use nvme_deep::model::event::StackId;
 use nvme_deep::model::event::Submission;
-use nvme_deep::model::event::Verdict;
 use nvme_deep::model::timeline::Timeline;
 use nvme_deep::nvme::sqe::Parts;
 
@@ -53,7 +53,7 @@ pub struct Draft {
     pub status: u16,
     /// The device notices it with the next submission on its queue.
     pub unseen: bool,
-    /// The points that were observed, as src/model/milestone.rs has them.
+    /// The points that were observed, as src/model/point.rs has them.
     pub pattern: u16,
     /// Controller and namespace.
     pub ctrl: u32,
@@ -136,7 +136,7 @@ impl Draft {
     pub fn event(&self, points: bool) -> Event {
         let times = [0, 1, 2, 3, 4, 5, 6, 7, 8].map(|stage| self.point(stage));
         let done = Outcome {
-            verdict: Some(Verdict {
+            verdict: Some(CompletionStatus {
                 result: 0,
                 status: Status(self.status),
                 retries: 0,

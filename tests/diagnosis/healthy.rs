@@ -3,8 +3,8 @@
 
 use fastrand::Rng;
 use nvme_deep::model::event::EventKind;
+use nvme_deep::model::ledger::Accuracy;
 use nvme_deep::report::diagnosis::diagnose;
-use nvme_deep::report::ledger::Accuracy;
 
 use super::draft::DEVICE;
 use super::draft::SUBMIT;

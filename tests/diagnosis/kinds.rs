@@ -3,12 +3,13 @@
 
 use nvme_deep::model::event::Event;
 use nvme_deep::model::event::EventKind;
-use nvme_deep::recording::MachineDisk;
+use nvme_deep::model::ids::NamespaceId;
+use nvme_deep::model::ledger::Accuracy;
+use nvme_deep::model::machine::MachineDisk;
 use nvme_deep::report::device_name::DeviceName;
 use nvme_deep::report::diagnosis::Diagnosis;
 use nvme_deep::report::diagnosis::Expectation;
 use nvme_deep::report::diagnosis::diagnose;
-use nvme_deep::report::ledger::Accuracy;
 
 use super::causes::Cause;
 use super::draft::COMPLETE;
@@ -58,7 +59,7 @@ fn move_to_second(run: &mut Run, mut holds: impl FnMut(&Event) -> bool) {
 fn of(run: Run) -> Diagnosis {
     let mut facts = run.facts(Accuracy::Exact);
     let name = DeviceName::of(&"nvme0n2".into());
-    facts.disks.insert((0, 2), name);
+    facts.disks.insert(NamespaceId::new(0, 2), name);
     diagnose(&facts)
 }
 

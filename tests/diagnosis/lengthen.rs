@@ -3,7 +3,7 @@
 
 use nvme_deep::model::event::Event;
 use nvme_deep::model::event::EventKind;
-use nvme_deep::model::milestone::Milestone;
+use nvme_deep::model::point::Point;
 use nvme_deep::model::timeline::Timeline;
 
 use super::load::Run;
@@ -16,7 +16,7 @@ pub fn lengthen(run: &mut Run, stage: usize, mut more_ns: impl FnMut(&Event) -> 
             continue;
         };
         let line = outcome.timeline.unwrap();
-        let mut points = Milestone::ALL.map(|point| line.ns(point));
+        let mut points = Point::ALL.map(|point| line.ns(point));
         points[stage + 1..].iter_mut().for_each(|ns| *ns += more_ns);
         outcome.timeline = Some(Timeline::new(points, line.pattern()));
         event.at_ns += more_ns;

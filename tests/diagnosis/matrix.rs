@@ -3,12 +3,12 @@
 
 use std::collections::BTreeSet;
 
+use nvme_deep::model::ledger::Accuracy;
 use nvme_deep::report::diagnosis::Collector;
 use nvme_deep::report::diagnosis::Diagnosis;
 use nvme_deep::report::diagnosis::Outcome;
 use nvme_deep::report::diagnosis::RULES;
 use nvme_deep::report::diagnosis::diagnose;
-use nvme_deep::report::ledger::Accuracy;
 
 use nvme_deep::report::diagnosis::Expectation;
 

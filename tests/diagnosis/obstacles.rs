@@ -3,10 +3,10 @@
 
 use nvme_deep::model::activity::TagWaits;
 use nvme_deep::model::event::EventKind;
+use nvme_deep::model::ledger::Accuracy;
 use nvme_deep::report::diagnosis::Outcome;
 use nvme_deep::report::diagnosis::RULES;
 use nvme_deep::report::diagnosis::diagnose;
-use nvme_deep::report::ledger::Accuracy;
 
 use super::causes::Cause;
 use super::load::Load;

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Polled queues have no interrupt that could be lost.
 
-use nvme_deep::inflight::Verdict;
+use nvme_deep::inflight::StuckState;
 use nvme_deep::model::event::EventKind;
-use nvme_deep::model::milestone::Milestone;
+use nvme_deep::model::ledger::Accuracy;
+use nvme_deep::model::point::Point;
 use nvme_deep::model::timeline::Timeline;
 use nvme_deep::report::diagnosis::Stuck;
 use nvme_deep::report::diagnosis::diagnose;
-use nvme_deep::report::ledger::Accuracy;
 
 use super::causes::Cause;
 use super::load::Load;
@@ -61,7 +61,7 @@ fn without_the_settings_a_queue_without_interrupts_counts_as_polled() {
             && qid == 1
         {
             let line = end.timeline.unwrap();
-            let points = Milestone::ALL.map(|point| line.ns(point));
+            let points = Point::ALL.map(|point| line.ns(point));
             end.timeline = Some(Timeline::new(points, POLLED));
         }
     }
@@ -78,7 +78,7 @@ fn a_command_that_waits_to_be_polled_is_not_held() {
         ctrl: 0,
         kind: Some((1, 2)),
         age_ns: 5_000_000_000,
-        verdict: Some(Verdict::NotPolled),
+        verdict: Some(StuckState::NotPolled),
     }];
     let found = diagnose(&facts);
     let mut open = found.not_judged.iter();

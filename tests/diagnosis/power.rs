@@ -6,11 +6,11 @@ use std::collections::BTreeSet;
 use nvme_deep::Status;
 use nvme_deep::model::event::Event;
 use nvme_deep::model::event::EventKind;
-use nvme_deep::model::milestone::Milestone;
+use nvme_deep::model::ledger::Accuracy;
+use nvme_deep::model::point::Point;
 use nvme_deep::report::diagnosis::Expectation;
 use nvme_deep::report::diagnosis::RULES;
 use nvme_deep::report::diagnosis::diagnose;
-use nvme_deep::report::ledger::Accuracy;
 
 use super::alarms::runs;
 use super::causes::Cause;
@@ -102,7 +102,7 @@ fn load(seed: u64) -> Load {
 fn total(event: &Event) -> u64 {
     let outcome = event.what.outcome();
     let line = outcome.and_then(|outcome| outcome.timeline);
-    line.map_or(0, |line| event.at_ns - line.ns(Milestone::Start))
+    line.map_or(0, |line| event.at_ns - line.ns(Point::Start))
 }
 
 /// A stage that has this part of each command's time.
@@ -160,7 +160,7 @@ fn is_off(event: &Event) -> bool {
 fn set_up(event: &Event) -> u64 {
     let outcome = event.what.outcome();
     let line = outcome.and_then(|outcome| outcome.timeline);
-    line.map_or(0, |line| line.ns(Milestone::SetupOut))
+    line.map_or(0, |line| line.ns(Point::SetupOut))
 }
 
 /// Commands of queue 1 that were set up within 20 us of an earlier one of another CPU.

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Commands that are in flight after the run.
 
-use nvme_deep::inflight::Verdict;
+use nvme_deep::inflight::StuckState;
+use nvme_deep::model::ledger::Accuracy;
 use nvme_deep::report::diagnosis::Diagnosis;
 use nvme_deep::report::diagnosis::Stuck;
 use nvme_deep::report::diagnosis::diagnose;
-use nvme_deep::report::ledger::Accuracy;
 
 use super::load::Load;
 use super::plants::facts;
@@ -15,7 +15,7 @@ const S: u64 = 1_000_000_000;
 const READ: u8 = 2;
 const DEALLOCATE: u8 = 9;
 
-const fn read(age_ns: u64, verdict: Verdict) -> Stuck {
+const fn read(age_ns: u64, verdict: StuckState) -> Stuck {
     Stuck {
         ctrl: 0,
         kind: Some((1, READ)),
@@ -34,9 +34,9 @@ fn after(stuck: &[Stuck]) -> Diagnosis {
 #[test]
 fn each_verdict_has_its_rule() {
     let rules = [
-        (Verdict::Answered, "lost-interrupt"),
-        (Verdict::NotFetched, "doorbell-unseen"),
-        (Verdict::Held, "held-by-device"),
+        (StuckState::Answered, "lost-interrupt"),
+        (StuckState::NotFetched, "doorbell-unseen"),
+        (StuckState::Held, "held-by-device"),
     ];
     for (verdict, rule) in rules {
         let both = [read(4 * S, verdict), read(3 * S, verdict)];
@@ -54,17 +54,21 @@ fn a_controller_that_finishes_nothing_is_named() {
     let mut run = Load::default().run(&[]);
     run.events.clear();
     let mut facts = run.facts(Accuracy::Exact);
-    facts.in_flight = vec![read(2 * S, Verdict::Held)];
+    facts.in_flight = vec![read(2 * S, StuckState::Held)];
     assert_eq!(named(&diagnose(&facts)), ["held-by-device"]);
 }
 
 #[test]
 fn what_is_not_proved_is_no_cause() {
-    let unknown = [Some(Verdict::NotProvable), Some(Verdict::Unknown), None];
+    let unknown = [
+        Some(StuckState::NotProvable),
+        Some(StuckState::Unknown),
+        None,
+    ];
     for verdict in unknown {
         let stuck = Stuck {
             verdict,
-            ..read(5 * S, Verdict::Held)
+            ..read(5 * S, StuckState::Held)
         };
         let diagnosis = after(&[stuck]);
         assert!(named(&diagnosis).is_empty(), "{verdict:?}");
@@ -80,7 +84,7 @@ fn what_is_not_proved_is_no_cause() {
 fn commands_that_always_take_long_are_not_stuck() {
     let deallocate = |age_ns| Stuck {
         kind: Some((1, DEALLOCATE)),
-        ..read(age_ns, Verdict::Held)
+        ..read(age_ns, StuckState::Held)
     };
     assert!(named(&after(&[deallocate(9 * S)])).is_empty());
     assert_eq!(named(&after(&[deallocate(11 * S)])), ["held-by-device"]);
@@ -89,6 +93,6 @@ fn commands_that_always_take_long_are_not_stuck() {
     for stratum in &mut facts.strata {
         stratum.p50_ns = S / 10;
     }
-    facts.in_flight = vec![read(19 * S / 10, Verdict::Held)];
+    facts.in_flight = vec![read(19 * S / 10, StuckState::Held)];
     assert!(named(&diagnose(&facts)).is_empty());
 }

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Requests that wait in a scheduler: for the scheduler, or for the device's full queue.
 
+use nvme_deep::model::ledger::Accuracy;
 use nvme_deep::report::diagnosis::Diagnosis;
 use nvme_deep::report::diagnosis::diagnose;
-use nvme_deep::report::ledger::Accuracy;
 
 use super::causes::Cause;
 use super::draft::DEVICE;

@@ -3,12 +3,12 @@
 
 use nvme_deep::model::activity::Pool;
 use nvme_deep::model::event::EventKind;
+use nvme_deep::model::ledger::Accuracy;
 use nvme_deep::report::diagnosis::Cause as Named;
 use nvme_deep::report::diagnosis::Diagnosis;
 use nvme_deep::report::diagnosis::Expectation;
 use nvme_deep::report::diagnosis::Facts;
 use nvme_deep::report::diagnosis::diagnose;
-use nvme_deep::report::ledger::Accuracy;
 
 use super::causes::Cause;
 use super::draft::DEVICE;

@@ -3,13 +3,13 @@
 
 use nvme_deep::model::conditions::Conditions;
 use nvme_deep::model::event::CommandId;
+use nvme_deep::model::event::CompletionStatus;
 use nvme_deep::model::event::CtrlState;
 use nvme_deep::model::event::EventKind;
 use nvme_deep::model::event::Outcome;
 use nvme_deep::model::event::StackId;
 use nvme_deep::model::event::Submission;
-use nvme_deep::model::event::Verdict;
-use nvme_deep::model::milestone::ALL_POINTS;
+use nvme_deep::model::point::ALL_POINTS;
 use nvme_deep::model::timeline::Timeline;
 use nvme_deep::nvme::aen::AsyncEvent;
 use nvme_deep::nvme::opcode::Opcode;
@@ -103,7 +103,7 @@ pub fn outcome() -> impl Strategy<Value = Outcome> {
         any::<u8>().prop_map(Conditions::from_bits),
     );
     parts.prop_map(|(verdict, latency_ns, timeline, cpu, conditions)| Outcome {
-        verdict: verdict.map(|(result, status, retries, flags)| Verdict {
+        verdict: verdict.map(|(result, status, retries, flags)| CompletionStatus {
             result,
             status: Status(status & 0x7fff),
             retries,

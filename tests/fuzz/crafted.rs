@@ -6,14 +6,17 @@ use nvme_deep::StageSet;
 use nvme_deep::Status;
 use nvme_deep::model::conditions::Conditions;
 use nvme_deep::model::event::CommandId;
+use nvme_deep::model::event::CompletionStatus;
 use nvme_deep::model::event::Event;
 use nvme_deep::model::event::EventKind;
 use nvme_deep::model::event::Outcome;
 use nvme_deep::model::event::StackId;
 use nvme_deep::model::event::Submission;
-use nvme_deep::model::event::Verdict;
-use nvme_deep::model::milestone::ALL_POINTS;
+use nvme_deep::model::ledger::Ledger;
+use nvme_deep::model::ledger::TraceLedger;
+use nvme_deep::model::point::ALL_POINTS;
 use nvme_deep::model::stack::StackAt;
+use nvme_deep::model::target::TargetInfo;
 use nvme_deep::model::timeline::Timeline;
 use nvme_deep::nvme::opcode::Opcode;
 use nvme_deep::nvme::opcode::QueueKind;
@@ -21,9 +24,6 @@ use nvme_deep::nvme::sqe::Parts;
 use nvme_deep::recording::Builder;
 use nvme_deep::recording::LedgerInfo;
 use nvme_deep::recording::RunInfo;
-use nvme_deep::recording::TargetInfo;
-use nvme_deep::report::ledger::Ledger;
-use nvme_deep::report::ledger::TraceLedger;
 
 use crate::blocks::COMPRESS;
 use crate::blocks::EQUAL;
@@ -65,7 +65,7 @@ fn read(ctrl: u32, at_ns: u64) -> Event {
     };
     let points = [8, 7, 6, 5, 4, 3, 2, 1, 0].map(|n| at_ns.saturating_sub(n * 10_000));
     let end = Outcome {
-        verdict: Some(Verdict {
+        verdict: Some(CompletionStatus {
             result: 0,
             status: Status(0),
             retries: 0,
@@ -125,7 +125,7 @@ fn ledger(kind: u8) -> Part {
     let info = LedgerInfo {
         at_ns: SECOND,
         evicted: 0,
-        ledger: serde_json::to_value(ledger).unwrap(),
+        ledger: Some(ledger),
     };
     json(kind, &info)
 }

@@ -6,13 +6,13 @@ use arbitrary::Result;
 use arbitrary::Unstructured;
 use nvme_deep::model::conditions::Conditions;
 use nvme_deep::model::event::CommandId;
+use nvme_deep::model::event::CompletionStatus;
 use nvme_deep::model::event::CtrlState;
 use nvme_deep::model::event::Event;
 use nvme_deep::model::event::EventKind;
 use nvme_deep::model::event::Outcome;
 use nvme_deep::model::event::StackId;
 use nvme_deep::model::event::Submission;
-use nvme_deep::model::event::Verdict;
 use nvme_deep::model::timeline::Timeline;
 use nvme_deep::nvme::aen::AsyncEvent;
 use nvme_deep::nvme::opcode::Opcode;
@@ -101,7 +101,7 @@ fn timeline(u: &mut Unstructured<'_>, at_ns: u64) -> Result<Timeline> {
 }
 
 fn outcome(u: &mut Unstructured<'_>, at_ns: u64) -> Result<Outcome> {
-    let verdict = Verdict {
+    let verdict = CompletionStatus {
         result: number(u)?.into(),
         status: Status(number(u)? as u16),
         retries: number(u)? as u8,

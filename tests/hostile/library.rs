@@ -10,7 +10,7 @@ use std::time::Duration;
 use nvme_deep::host::spdk::probes::StateChange;
 use nvme_deep::host::spdk::probes::Value as StateValue;
 use nvme_deep::inflight::Place;
-use nvme_deep::inflight::Verdict;
+use nvme_deep::inflight::StuckState;
 use nvme_deep::machine::System;
 use nvme_deep::metrics::Format;
 use nvme_deep::metrics::catalog;
@@ -20,6 +20,7 @@ use nvme_deep::metrics::collect::Value;
 use nvme_deep::metrics::encode;
 use nvme_deep::model::event::StackId;
 use nvme_deep::model::event::Submission;
+use nvme_deep::model::ids::QueueId;
 use nvme_deep::nvme::decode::CommandSet;
 use nvme_deep::nvme::sqe::Parts;
 use nvme_deep::recording::StackInfo;
@@ -195,14 +196,14 @@ fn in_flight(maker: &mut Maker<'_>, thread: &[u8]) {
     };
     let found = InFlight {
         commands: vec![CommandLine {
-            queue: (0, 1),
+            queue: QueueId::new(0, 1),
             tag: 3,
             sqe: Some(asked.sqe),
             age: Some(Duration::from_secs(3)),
             is_old: true,
             seen: Some(Seen { asked, usual }),
             place: Place::Doorbell,
-            verdict: Some(Verdict::Held),
+            verdict: Some(StuckState::Held),
         }],
         ..InFlight::default()
     };

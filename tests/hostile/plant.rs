@@ -4,13 +4,13 @@
 
 use std::collections::BTreeMap;
 
+use nvme_deep::model::controller::ControllerInfo;
 use nvme_deep::model::host::HostLedger;
-use nvme_deep::recording::ControllerInfo;
-use nvme_deep::recording::HostController;
-use nvme_deep::recording::MachineInfo;
+use nvme_deep::model::ledger::Ledger;
+use nvme_deep::model::machine::MachineInfo;
+use nvme_deep::model::target::HostController;
 use nvme_deep::recording::RunInfo;
 use nvme_deep::recording::StackInfo;
-use nvme_deep::report::ledger::Ledger;
 use serde::Deserialize;
 use serde::Serialize;
 use serde::de::DeserializeOwned;

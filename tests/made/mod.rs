@@ -8,28 +8,27 @@ use nvme_deep::Opcode;
 use nvme_deep::QueueKind;
 use nvme_deep::Status;
 use nvme_deep::model::conditions::Conditions;
+use nvme_deep::model::controller::ControllerInfo;
+use nvme_deep::model::controller::DiskInfo;
 use nvme_deep::model::event::CommandId;
+use nvme_deep::model::event::CompletionStatus;
 use nvme_deep::model::event::Event;
 use nvme_deep::model::event::EventKind;
 use nvme_deep::model::event::Outcome;
 use nvme_deep::model::event::StackId;
 use nvme_deep::model::event::Submission;
-use nvme_deep::model::event::Verdict;
-use nvme_deep::model::milestone::Milestone;
+use nvme_deep::model::ledger::Ledger;
+use nvme_deep::model::ledger::TraceLedger;
+use nvme_deep::model::point::Point;
 use nvme_deep::model::timeline::Timeline;
 use nvme_deep::nvme::sqe::Parts;
 use nvme_deep::recording::ClockOffset;
 use nvme_deep::recording::Content;
-use nvme_deep::recording::ControllerInfo;
-use nvme_deep::recording::DiskInfo;
 use nvme_deep::recording::Keep;
 use nvme_deep::recording::LedgerInfo;
 use nvme_deep::recording::Recorder;
 use nvme_deep::recording::RunInfo;
 use nvme_deep::recording::Written;
-use nvme_deep::report::ledger::Ledger;
-use nvme_deep::report::ledger::TraceLedger;
-use serde_json::to_value;
 
 pub const SECOND: u64 = 1_000_000_000;
 
@@ -65,18 +64,18 @@ pub fn read_at(at_ns: u64) -> Event {
     };
     let latency_ns = 100_000 + (mixed & 0xffff);
     let setup_out = at_ns - latency_ns;
-    let points = Milestone::ALL.map(|point| match point {
-        Milestone::Start => setup_out - 2000 - (mixed >> 20 & 0xfff),
-        Milestone::SetupOut => setup_out,
-        Milestone::Doorbell => setup_out + 2000 + (mixed >> 24 & 0x3ff),
-        Milestone::Cqe => at_ns - 15_000 - (mixed >> 16 & 0xfff),
-        Milestone::Complete => at_ns,
+    let points = Point::ALL.map(|point| match point {
+        Point::Start => setup_out - 2000 - (mixed >> 20 & 0xfff),
+        Point::SetupOut => setup_out,
+        Point::Doorbell => setup_out + 2000 + (mixed >> 24 & 0x3ff),
+        Point::Cqe => at_ns - 15_000 - (mixed >> 16 & 0xfff),
+        Point::Complete => at_ns,
         _ => 0,
     });
-    let seen = [Milestone::Start, Milestone::Doorbell, Milestone::Cqe];
+    let seen = [Point::Start, Point::Doorbell, Point::Cqe];
     let pattern = seen.iter().filter_map(|p| p.pattern_bit()).sum();
     let done = Outcome {
-        verdict: Some(Verdict {
+        verdict: Some(CompletionStatus {
             result: 0,
             status: Status(0),
             retries: 0,
@@ -127,7 +126,7 @@ pub fn ledger(at_ns: u64, evicted: u64, commands: u64) -> LedgerInfo {
     LedgerInfo {
         at_ns,
         evicted,
-        ledger: to_value(ledger).unwrap(),
+        ledger: Some(ledger),
     }
 }
 

@@ -4,33 +4,32 @@
 use std::fs::File;
 use std::path::Path;
 
+use nvme_deep::model::controller::ControllerInfo;
+use nvme_deep::model::controller::DiskInfo;
 use nvme_deep::model::event::Event;
 use nvme_deep::model::event::EventKind;
 use nvme_deep::model::event::StackId;
 use nvme_deep::model::host::HostLedger;
-use nvme_deep::model::milestone::Milestone;
+use nvme_deep::model::ledger::HookLine;
+use nvme_deep::model::ledger::Ledger;
+use nvme_deep::model::ledger::MissingHook;
+use nvme_deep::model::ledger::PointMethod;
+use nvme_deep::model::machine::MachineController;
+use nvme_deep::model::machine::MachineDisk;
+use nvme_deep::model::machine::MachineInfo;
+use nvme_deep::model::point::Point;
 use nvme_deep::model::stack::StackAt;
 use nvme_deep::model::stage::StageSet;
 use nvme_deep::model::timeline::Timeline;
 use nvme_deep::recording::ClockOffset;
 use nvme_deep::recording::Content;
-use nvme_deep::recording::ControllerInfo;
-use nvme_deep::recording::DiskInfo;
 use nvme_deep::recording::FrameInfo;
 use nvme_deep::recording::HostRecorder;
 use nvme_deep::recording::HostRecording;
 use nvme_deep::recording::LedgerInfo;
-use nvme_deep::recording::MachineController;
-use nvme_deep::recording::MachineDisk;
-use nvme_deep::recording::MachineInfo;
 use nvme_deep::recording::Recorder;
 use nvme_deep::recording::RunInfo;
 use nvme_deep::recording::StackInfo;
-use nvme_deep::report::ledger::HookLine;
-use nvme_deep::report::ledger::Ledger;
-use nvme_deep::report::ledger::MissingHook;
-use nvme_deep::report::ledger::PointMethod;
-use serde_json::to_value;
 
 use super::made::SECOND;
 use super::made::read_at;
@@ -50,12 +49,12 @@ fn read(n: u64) -> Event {
         asked.comm = *b"=a\nb\x1b[2J,\xff\"\\;\0\0\0";
         asked.stack = StackId(1);
         let line = outcome.timeline.unwrap();
-        let points = Milestone::ALL.map(|point| match point {
-            Milestone::Start => line.ns(point) - 5_000_000,
-            Milestone::SetupIn => line.ns(Milestone::SetupOut) - 500,
+        let points = Point::ALL.map(|point| match point {
+            Point::Start => line.ns(point) - 5_000_000,
+            Point::SetupIn => line.ns(Point::SetupOut) - 500,
             _ => line.ns(point),
         });
-        let pattern = line.pattern() | Milestone::SetupIn.pattern_bit().unwrap();
+        let pattern = line.pattern() | Point::SetupIn.pattern_bit().unwrap();
         outcome.timeline = Some(Timeline::new(points, pattern));
     }
     event
@@ -99,7 +98,7 @@ fn ledger() -> LedgerInfo {
     LedgerInfo {
         at_ns: 3 * SECOND,
         evicted: 0,
-        ledger: to_value(ledger).unwrap(),
+        ledger: Some(ledger),
     }
 }
 

@@ -8,12 +8,12 @@ use nvme_deep::model::counters::COUNTS;
 use nvme_deep::model::counters::Count;
 use nvme_deep::model::event::EventKind;
 use nvme_deep::model::histogram;
-use nvme_deep::model::milestone::ALL_POINTS;
-use nvme_deep::model::milestone::Milestone;
-use nvme_deep::model::milestone::Milestone::*;
-use nvme_deep::model::milestone::NO_COMPLETE;
-use nvme_deep::model::milestone::NO_SETUP;
 use nvme_deep::model::nvme_latency::LatBuckets;
+use nvme_deep::model::point::ALL_POINTS;
+use nvme_deep::model::point::NO_COMPLETE;
+use nvme_deep::model::point::NO_SETUP;
+use nvme_deep::model::point::Point;
+use nvme_deep::model::point::Point::*;
 use nvme_deep::model::row::RowKey;
 use nvme_deep::model::stage::StageSet;
 use nvme_deep::model::timeline::Timeline;
@@ -43,14 +43,14 @@ enum Way {
 }
 
 impl Way {
-    fn misses(self, point: Milestone) -> bool {
+    fn misses(self, point: Point) -> bool {
         let setup = matches!(self, Self::NoSetup | Self::OnlyCqe) && point <= Doorbell;
         let complete = matches!(self, Self::NoComplete | Self::OnlyCqe) && point == Complete;
         setup || complete
     }
 }
 
-/// A command: its points in the order of [`Milestone::ALL`], zero if not observed.
+/// A command: its points in the order of [`Point::ALL`], zero if not observed.
 #[derive(Clone, Debug)]
 struct Case {
     stage_set: StageSet,
@@ -65,15 +65,15 @@ impl Case {
         if matches!(way, Way::Requeued | Way::Completed) {
             points[End as usize] = 0;
         }
-        for point in Milestone::ALL.into_iter().filter(|&p| way.misses(p)) {
+        for point in Point::ALL.into_iter().filter(|&p| way.misses(p)) {
             points[point as usize] = 0;
         }
-        let looked_at: &[Milestone] = match stage_set {
+        let looked_at: &[Point] = match stage_set {
             StageSet::Total => &[],
             StageSet::Basic => &[Start, Doorbell, Cqe, End],
             StageSet::Fine => &[Start, SetupIn, Issue, Doorbell, Irq, Cqe, End],
         };
-        for point in Milestone::ALL {
+        for point in Point::ALL {
             if !matches!(point, SetupOut | Complete) && !looked_at.contains(&point) {
                 points[point as usize] = 0;
             }
@@ -92,7 +92,7 @@ impl Case {
         }
     }
 
-    fn at(&self, point: Milestone) -> u64 {
+    fn at(&self, point: Point) -> u64 {
         self.points[point as usize]
     }
 
@@ -145,7 +145,7 @@ fn check_record(case: &Case, record: &str, line: &Timeline) {
         other => panic!("{case:?}: {other:?}"),
     };
     let stages = case.stage_set != StageSet::Total;
-    let seen = |line: &Timeline| (line.pattern(), Milestone::ALL.map(|m| line.at(m)));
+    let seen = |line: &Timeline| (line.pattern(), Point::ALL.map(|m| line.at(m)));
     let timeline = timeline.as_ref().map(seen);
     assert_eq!(timeline, stages.then(|| seen(line)), "{case:?}");
     let ends = line.at(SetupOut).zip(line.at(Complete));
@@ -273,7 +273,7 @@ fn in_order(random: &mut Random) -> [u64; 9] {
 
 /// Removes random points. The interrupt is stored at the CQE, so it is removed together with it.
 fn with_holes(mut points: [u64; 9], random: &mut Random) -> [u64; 9] {
-    for point in Milestone::ALL {
+    for point in Point::ALL {
         if !matches!(point, SetupOut | Complete) && random.below(3) == 0 {
             points[point as usize] = 0;
         }
@@ -285,9 +285,9 @@ fn with_holes(mut points: [u64; 9], random: &mut Random) -> [u64; 9] {
 }
 
 /// The pattern of a command if all its observed points except `dropped` are kept.
-fn all_but(case: &Case, dropped: &[Milestone]) -> u16 {
+fn all_but(case: &Case, dropped: &[Point]) -> u16 {
     let mut pattern = 0;
-    for point in Milestone::ALL {
+    for point in Point::ALL {
         let kept = case.at(point) != 0 && !dropped.contains(&point);
         match (point, point.pattern_bit()) {
             (SetupOut, _) if !kept => pattern |= NO_SETUP,
@@ -333,7 +333,7 @@ fn answers(cases: &[Case]) -> Vec<Answer> {
 }
 
 /// Each command must lose `point`. `counted`: expected late doorbells, early irqs, negatives.
-fn each_loses(cases: &[Case], point: Milestone, counted: [u64; 3]) {
+fn each_loses(cases: &[Case], point: Point, counted: [u64; 3]) {
     for (case, answer) in cases.iter().zip(answers(cases)) {
         assert_eq!(answer.pattern, all_but(case, &[point]), "{case:?}");
         let got = [answer.late_doorbell, answer.early_irq, answer.negative];
@@ -433,7 +433,7 @@ fn whatever_the_order_each_dropped_point_is_counted_once_and_by_its_rule() {
         .map(|c| Case::new(c.stage_set, c.way, c.points, &mut random))
         .collect();
     for (case, answer) in cases.iter().zip(answers(&cases)) {
-        let kept = |m: Milestone| case.at(m) != 0 && m.seen_in(answer.pattern);
+        let kept = |m: Point| case.at(m) != 0 && m.seen_in(answer.pattern);
         let lost = (all_but(case, &[]) & !answer.pattern).count_ones();
         assert_eq!(answer.pattern & !all_but(case, &[]), 0, "{case:?}");
         assert_eq!(answer.dropped(), u64::from(lost), "{case:?} {answer:?}");

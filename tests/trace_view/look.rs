@@ -11,11 +11,11 @@ use super::sample::outcome;
 use super::sample::read;
 use super::sample::text;
 use super::sample::with_stages;
+use nvme_deep::model::event::CompletionStatus;
 use nvme_deep::model::event::CtrlState;
 use nvme_deep::model::event::Event;
 use nvme_deep::model::event::EventKind;
 use nvme_deep::model::event::Outcome;
-use nvme_deep::model::event::Verdict;
 use nvme_deep::model::stack::Frame;
 use nvme_deep::model::stack::Symbol;
 use nvme_deep::model::stage::StageSet;
@@ -158,7 +158,7 @@ fn an_outcome_is_plain_only_if_all_its_parts_are() {
     };
     let success = r#""status":{"value":0,"type":"generic","code":0,"name":"Success","dnr":false,"more":false,"crd":0}"#;
     for (result, retries, flags) in [(0, 0, 0), (7, 0, 0), (0, 1, 0), (0, 0, 2)] {
-        let [complete, command, json] = shown(Verdict {
+        let [complete, command, json] = shown(CompletionStatus {
             result,
             retries,
             flags,

@@ -3,12 +3,12 @@
 
 use nvme_deep::model::conditions::Conditions;
 use nvme_deep::model::event::CommandId;
+use nvme_deep::model::event::CompletionStatus;
 use nvme_deep::model::event::Event;
 use nvme_deep::model::event::EventKind;
 use nvme_deep::model::event::Outcome;
 use nvme_deep::model::event::StackId;
 use nvme_deep::model::event::Submission;
-use nvme_deep::model::event::Verdict;
 use nvme_deep::model::stage::StageSet;
 use nvme_deep::model::timeline::Timeline;
 use nvme_deep::model::untrusted::Untrusted;
@@ -87,7 +87,7 @@ pub fn asked_read() -> Submission {
 /// An outcome with this status, after 85.2 us.
 pub fn outcome(status: u16) -> Outcome {
     Outcome {
-        verdict: Some(Verdict {
+        verdict: Some(CompletionStatus {
             result: 0,
             status: Status(status),
             retries: 0,

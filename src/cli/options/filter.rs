@@ -11,10 +11,10 @@ use nvme_deep::abi::MAX_LIST;
 use nvme_deep::error::Kind;
 use nvme_deep::machine::System;
 use nvme_deep::machine::disk::Disk;
+use nvme_deep::model::filter::Filter;
 use nvme_deep::nvme::opcode::Opcode;
 use nvme_deep::nvme::opcode::QueueKind;
 use nvme_deep::nvme::opcode::parse as parse_opcode;
-use nvme_deep::session::settings::Filter;
 
 use super::usage;
 use crate::cli::args::ExecArgs;

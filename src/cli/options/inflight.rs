@@ -6,11 +6,11 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use anyhow::Error;
+use nvme_deep::model::filter::Filter;
 use nvme_deep::model::stack::StackAt;
 use nvme_deep::model::stage::StageSet;
 use nvme_deep::report::inflight::AgeLimit;
 use nvme_deep::session::settings::Attaching;
-use nvme_deep::session::settings::Filter;
 use nvme_deep::session::settings::Settings;
 use nvme_deep::session::settings::TraceKind;
 use nvme_deep::session::settings::Tracing;

@@ -4,17 +4,18 @@
 use std::collections::BTreeMap;
 use std::collections::BTreeSet;
 
+use nvme_deep::model::filter::Filter;
+use nvme_deep::model::ids::NamespaceId;
 use nvme_deep::model::untrusted::Untrusted;
 use nvme_deep::recording::Item;
-use nvme_deep::session::settings::Filter;
 
 /// The controllers and namespaces of a recording, as far as it was read.
 #[derive(Debug, Default)]
 pub struct Census {
     /// By controller and namespace id: the name of the disk. Those without commands are among them.
     disks: BTreeMap<u32, BTreeMap<u32, Untrusted>>,
-    /// Namespace ids of commands.
-    used: BTreeSet<(u32, u32)>,
+    /// Namespaces of commands.
+    used: BTreeSet<NamespaceId>,
 }
 
 /// Whether this can be the name of a disk. Text of a recording may be anything.
@@ -55,7 +56,7 @@ impl Census {
                 let ctrl = event.what.ctrl();
                 self.disks.entry(ctrl).or_default();
                 if let Some(id) = event.what.id() {
-                    self.used.insert((ctrl, id.nsid));
+                    self.used.insert(id.namespace());
                 }
             }
             _ => {}
@@ -81,8 +82,8 @@ impl Census {
         // admin commands use 0 and the broadcast id
         let is_special = |nsid: u32| nsid == 0 || nsid == u32::MAX;
         let mut all: BTreeMap<u32, Vec<&str>> = BTreeMap::new();
-        for (_, nsid) in self.used.iter().filter(|(ctrl, _)| of(ctrl)) {
-            all.entry(*nsid).or_default();
+        for id in self.used.iter().filter(|id| of(&id.ctrl)) {
+            all.entry(id.nsid).or_default();
         }
         for (_, disks) in self.disks.iter().filter(|(ctrl, _)| of(ctrl)) {
             for (nsid, name) in disks {

@@ -10,9 +10,9 @@ use std::time::Duration;
 
 use anyhow::Result;
 use nvme_deep::model::counters::Counters;
+use nvme_deep::model::ledger::Shown;
+use nvme_deep::model::ledger::TraceLedger;
 use nvme_deep::model::stage::StageSet;
-use nvme_deep::report::ledger::Shown;
-use nvme_deep::report::ledger::TraceLedger;
 use nvme_deep::session::Session;
 use nvme_deep::session::settings::Settings;
 use nvme_deep::session::settings::TraceKind;

@@ -5,11 +5,11 @@ use anyhow::Result;
 use nvme_deep::error::Kind;
 use nvme_deep::model::counters::Count;
 use nvme_deep::model::counters::Counters;
+use nvme_deep::model::ledger::Ledger;
+use nvme_deep::model::ledger::Shown;
+use nvme_deep::model::ledger::TraceLedger;
 use nvme_deep::model::run::Scan;
 use nvme_deep::model::snapshot::Snapshot;
-use nvme_deep::report::ledger::Ledger;
-use nvme_deep::report::ledger::Shown;
-use nvme_deep::report::ledger::TraceLedger;
 use nvme_deep::source::Source;
 
 use crate::commands::say;

@@ -28,14 +28,14 @@ use std::time::Duration;
 
 use anyhow::Result;
 use nvme_deep::model::activity::Activity;
+use nvme_deep::model::controller::ControllerInfo;
 use nvme_deep::model::event::Event;
 use nvme_deep::model::event::StackId;
+use nvme_deep::model::ledger::Ledger;
+use nvme_deep::model::ledger::Shown;
+use nvme_deep::model::machine::MachineInfo;
 use nvme_deep::model::snapshot::Snapshot;
 use nvme_deep::model::stack::Frame;
-use nvme_deep::recording::ControllerInfo;
-use nvme_deep::recording::MachineInfo;
-use nvme_deep::report::ledger::Ledger;
-use nvme_deep::report::ledger::Shown;
 use nvme_deep::session::Session;
 
 pub use self::drops::Reader;

@@ -5,15 +5,13 @@ use std::collections::HashMap;
 
 use nvme_deep::machine::System;
 use nvme_deep::machine::sysfs::Controller;
+use nvme_deep::model::controller::ControllerInfo;
+use nvme_deep::model::controller::DiskInfo;
 use nvme_deep::model::event::CommandId;
+use nvme_deep::model::ids::NamespaceId;
 use nvme_deep::model::untrusted::Untrusted;
 use nvme_deep::nvme::decode::CommandSet;
 use nvme_deep::nvme::opcode::QueueKind;
-use nvme_deep::recording::ControllerInfo;
-use nvme_deep::recording::DiskInfo;
-
-/// Controller and namespace id.
-type Key = (u32, u32);
 
 /// Disk name and command set of each namespace, from sysfs or from a recording.
 #[derive(Debug)]
@@ -21,11 +19,11 @@ pub struct Names {
     /// `None`: the names are those of a recording.
     system: Option<System>,
     controllers: Vec<ControllerInfo>,
-    disks: HashMap<Key, (Untrusted, CommandSet)>,
+    disks: HashMap<NamespaceId, (Untrusted, CommandSet)>,
     /// Bytes of a logical block.
-    sizes: HashMap<Key, u32>,
+    sizes: HashMap<NamespaceId, u32>,
     /// The last lookup; the next one is usually the same.
-    last: (Key, Untrusted, CommandSet),
+    last: (NamespaceId, Untrusted, CommandSet),
     may_rescan: bool,
     changed: bool,
 }
@@ -75,8 +73,12 @@ impl Names {
     }
 
     /// The entry of no namespace: id 0 has no disk.
-    const fn no_disk() -> (Key, Untrusted, CommandSet) {
-        ((0, 0), Untrusted::fixed(""), CommandSet::Nvm)
+    const fn no_disk() -> (NamespaceId, Untrusted, CommandSet) {
+        (
+            NamespaceId::new(0, 0),
+            Untrusted::fixed(""),
+            CommandSet::Nvm,
+        )
     }
 
     /// Allows one more read of sysfs, because a new namespace may have appeared.
@@ -102,7 +104,8 @@ impl Names {
         for controller in &controllers {
             for disk in &controller.disks {
                 let name = (disk.name.clone(), disk.set());
-                self.disks.insert((controller.instance, disk.nsid), name);
+                let id = NamespaceId::new(controller.instance, disk.nsid);
+                self.disks.insert(id, name);
             }
         }
         self.controllers = controllers;
@@ -117,7 +120,7 @@ impl Names {
 
     /// Bytes of a logical block of the namespace of a command, if known.
     pub fn lba_bytes(&self, id: &CommandId) -> Option<u32> {
-        let size = self.sizes.get(&(id.ctrl, id.nsid)).copied();
+        let size = self.sizes.get(&id.namespace()).copied();
         size.filter(|bytes| *bytes > 0)
     }
 
@@ -126,14 +129,14 @@ impl Names {
         let Some(id) = id.filter(|id| id.opcode.queue == QueueKind::Io) else {
             return (<&Untrusted>::default(), CommandSet::Nvm);
         };
-        let key = (id.ctrl, id.nsid);
+        let key = id.namespace();
         if self.last.0 != key {
             self.turn_to(key);
         }
         (&self.last.1, self.last.2)
     }
 
-    fn turn_to(&mut self, key: Key) {
+    fn turn_to(&mut self, key: NamespaceId) {
         if self.may_rescan && !self.disks.contains_key(&key) {
             self.rescan();
         }

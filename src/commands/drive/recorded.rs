@@ -13,12 +13,12 @@ use std::time::Instant;
 use anyhow::Result;
 use nvme_deep::error::Kind;
 use nvme_deep::model::event::StackId;
+use nvme_deep::model::ledger::EventClass;
+use nvme_deep::model::ledger::Ledger;
+use nvme_deep::model::ledger::Shown;
 use nvme_deep::recording::Item as Recorded;
 use nvme_deep::render::recording::Heading;
 use nvme_deep::render::theme::Theme;
-use nvme_deep::report::ledger::EventClass;
-use nvme_deep::report::ledger::Ledger;
-use nvme_deep::report::ledger::Shown;
 use nvme_deep::session::settings::Settings;
 
 use super::Consumer;

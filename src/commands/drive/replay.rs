@@ -17,6 +17,9 @@ use anyhow::Context;
 use anyhow::Result;
 use nvme_deep::error::Kind;
 use nvme_deep::model::event::Event;
+use nvme_deep::model::ledger::EventClass;
+use nvme_deep::model::ledger::Ledger;
+use nvme_deep::model::ledger::TraceLedger;
 use nvme_deep::model::snapshot::Snapshot;
 use nvme_deep::model::stage::StageSet;
 use nvme_deep::model::untrusted::Untrusted;
@@ -26,9 +29,6 @@ use nvme_deep::recording::Error as RecordingError;
 use nvme_deep::recording::Item;
 use nvme_deep::recording::LedgerInfo;
 use nvme_deep::recording::Playback;
-use nvme_deep::report::ledger::EventClass;
-use nvme_deep::report::ledger::Ledger;
-use nvme_deep::report::ledger::TraceLedger;
 use nvme_deep::report::recount::Recount;
 use nvme_deep::session::settings::Settings;
 use nvme_deep::session::settings::TraceKind;
@@ -46,9 +46,7 @@ pub struct Replay {
     file: PathBuf,
     /// Device and inode.
     file_id: (u64, u64),
-    ledger: Option<LedgerInfo>,
-    /// The same as what it means, if it could be read.
-    parsed: Option<Ledger>,
+    ledger: Option<Box<LedgerInfo>>,
     /// There is a new one.
     is_new: bool,
     /// Commands after that ledger.
@@ -139,7 +137,6 @@ impl Replay {
             file: path.to_owned(),
             file_id: (metadata.dev(), metadata.ino()),
             ledger: None,
-            parsed: None,
             is_new: false,
             later: 0,
             span_ns: None,
@@ -301,7 +298,6 @@ impl Replay {
         let Self {
             playback,
             ledger,
-            parsed,
             is_new,
             later,
             span_ns,
@@ -312,8 +308,7 @@ impl Replay {
         } = self;
         let chooses = !choice(settings).is_empty();
         let read = playback.next_block(&mut |item| match item {
-            Item::Ledger(mut found) | Item::End(mut found) => {
-                *parsed = serde_json::from_value(found.ledger.take()).ok();
+            Item::Ledger(found) | Item::End(found) => {
                 (*ledger, *later, *is_new) = (Some(found), 0, true);
             }
             other => {
@@ -372,13 +367,14 @@ impl Replay {
 
     /// The last ledger so far.
     pub fn ledger(&self) -> Option<Ledger> {
-        self.parsed.clone()
+        self.ledger.as_ref()?.ledger.clone()
     }
 
     /// The last ledger so far and its time since the start, unless it was taken before.
     pub fn take_ledger(&mut self) -> Option<(Duration, &Ledger)> {
         let (at, is_new) = (self.ledger_at(), take(&mut self.is_new));
-        Some(at).zip(self.parsed.as_ref()).filter(|_| is_new)
+        let ledger = self.ledger.as_ref().and_then(|l| l.ledger.as_ref());
+        Some(at).zip(ledger).filter(|_| is_new)
     }
 
     /// The settings that it was opened with.

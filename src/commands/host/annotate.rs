@@ -11,9 +11,9 @@ use nvme_deep::error::Kind;
 use nvme_deep::host::spdk_trace::Trace;
 use nvme_deep::host::spdk_trace::label;
 use nvme_deep::model::host::HostEvent;
+use nvme_deep::model::target::TargetKind;
 use nvme_deep::model::untrusted::printable;
 use nvme_deep::recording::HostRecording;
-use nvme_deep::recording::TargetKind;
 use nvme_deep::render::host::spdk_json;
 use nvme_deep::render::host::spdk_text;
 

@@ -12,10 +12,10 @@ use nvme_deep::machine::clock::SharedClocks;
 use nvme_deep::machine::clock::monotonic_ns;
 use nvme_deep::model::host::HostEvent;
 use nvme_deep::model::host::HostLedger;
-use nvme_deep::recording::HostController;
+use nvme_deep::model::target::HostController;
+use nvme_deep::model::target::TargetInfo;
 use nvme_deep::recording::HostRecorder;
 use nvme_deep::recording::RunInfo;
-use nvme_deep::recording::TargetInfo;
 use nvme_deep::units::counted;
 use nvme_deep::units::size_text;
 

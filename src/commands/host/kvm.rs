@@ -18,9 +18,9 @@ use nvme_deep::machine::kvm::KvmError;
 use nvme_deep::machine::kvm::KvmEvents;
 use nvme_deep::machine::process::Memory;
 use nvme_deep::machine::process::TargetError;
+use nvme_deep::model::machine::MachineController;
 use nvme_deep::model::untrusted::printable;
 use nvme_deep::recording::Item;
-use nvme_deep::recording::MachineController;
 use nvme_deep::render::host::kvm_json;
 use nvme_deep::render::host::kvm_text;
 

@@ -17,7 +17,7 @@ use nvme_deep::host::latency::HostRows;
 use nvme_deep::machine::System;
 use nvme_deep::model::host::HostEvent;
 use nvme_deep::model::host::HostLedger;
-use nvme_deep::recording::HostController;
+use nvme_deep::model::target::HostController;
 use nvme_deep::render::host::latency_json;
 use nvme_deep::render::host::latency_text;
 use nvme_deep::render::theme::Theme;

@@ -9,7 +9,7 @@ use std::time::Instant;
 use anyhow::Result;
 use nvme_deep::host::spdk::probes::StateChange;
 use nvme_deep::machine::System;
-use nvme_deep::recording::TargetInfo;
+use nvme_deep::model::target::TargetInfo;
 use nvme_deep::render::host::MessageRow;
 use nvme_deep::render::host::messages_end_json;
 use nvme_deep::render::host::messages_json;

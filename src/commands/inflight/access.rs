@@ -17,16 +17,16 @@ use nvme_deep::machine::clock::monotonic_ns;
 use nvme_deep::machine::missing_capabilities;
 use nvme_deep::machine::sysfs::Controller;
 use nvme_deep::machine::types::Layouts;
+use nvme_deep::model::filter::Filter;
+use nvme_deep::model::ids::QueueId;
 use nvme_deep::model::transport::Transport;
 use nvme_deep::nvme::sqe::Sqe;
 use nvme_deep::report::inflight::AgeLimit;
 use nvme_deep::report::inflight::Ages;
 use nvme_deep::report::inflight::InFlight;
 use nvme_deep::report::inflight::Observed;
-use nvme_deep::report::inflight::QueueId;
 use nvme_deep::report::inflight::Reading;
 use nvme_deep::session::KernelMemory;
-use nvme_deep::session::settings::Filter;
 
 use crate::commands::say;
 use crate::exit::Failure;
@@ -138,11 +138,11 @@ impl Access {
             run = observe()?;
         }
         let second = second.as_ref().unwrap_or(&first);
-        let wanted = |(_, qid): QueueId, sqe: Option<&Sqe>| {
+        let wanted = |queue: QueueId, sqe: Option<&Sqe>| {
             let Filter { nsids, qids, .. } = scope.filter;
             // a command without an SQE may be of any namespace
             let nsid = sqe.is_none_or(|sqe| nsids.contains(&sqe.nsid()));
-            let qid = u16::try_from(qid).is_ok_and(|qid| qids.contains(&qid));
+            let qid = qids.contains(&queue.qid);
             (nsids.is_empty() || nsid) && (qids.is_empty() || qid)
         };
         Ok(InFlight::new(

@@ -14,23 +14,23 @@ use nvme_deep::error::Kind;
 use nvme_deep::host::join::Guest;
 use nvme_deep::host::join::Join;
 use nvme_deep::host::join::Offset;
-use nvme_deep::host::join::Third;
+use nvme_deep::host::join::SharedReference;
 use nvme_deep::host::join::by_readings;
 use nvme_deep::host::join::guest_command;
 use nvme_deep::host::join::pair_controllers;
 use nvme_deep::host::join::served;
+use nvme_deep::model::clock::ClockReading;
+use nvme_deep::model::controller::ControllerInfo;
 use nvme_deep::model::host::HostLedger;
+use nvme_deep::model::ledger::Accuracy;
 use nvme_deep::model::stage::StageSet;
+use nvme_deep::model::target::HostClock;
 use nvme_deep::model::untrusted::printable;
-use nvme_deep::recording::ClockReading;
-use nvme_deep::recording::ControllerInfo;
-use nvme_deep::recording::HostClock;
 use nvme_deep::recording::HostRecording;
 use nvme_deep::recording::Item;
 use nvme_deep::render::join::JoinClock;
 use nvme_deep::render::join::JoinView;
 use nvme_deep::render::theme::Theme;
-use nvme_deep::report::ledger::Accuracy;
 use nvme_deep::session::settings::Settings;
 
 use crate::cli::host::ClockArg;
@@ -151,8 +151,8 @@ fn clock(
                 "--clock same: the recordings are not of one boot with one clock; use --clock pairs",
             ));
         }
-        Some(ClockArg::Tsc) => (JoinClock::Tsc, Some(read("tsc", Third::Tsc)?)),
-        Some(ClockArg::Ptp) => (JoinClock::Ptp, Some(read("ptp", Third::Ptp)?)),
+        Some(ClockArg::Tsc) => (JoinClock::Tsc, Some(read("tsc", SharedReference::Tsc)?)),
+        Some(ClockArg::Ptp) => (JoinClock::Ptp, Some(read("ptp", SharedReference::Ptp)?)),
     })
 }
 

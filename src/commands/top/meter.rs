@@ -91,7 +91,7 @@ impl<'a> Meter<'a> {
         let filter = &options.settings.filter;
         let of_filter = in_flight
             .iter()
-            .filter(|((ctrl, _), _)| filter.has_ctrl(*ctrl));
+            .filter(|(queue, _)| filter.has_ctrl(queue.ctrl));
         let flying = of_filter.map(|(_, n)| n).sum();
         let covers = at.saturating_sub(self.last.0);
         let interval = now.minus(&self.last.1);

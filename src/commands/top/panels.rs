@@ -145,7 +145,7 @@ pub fn queues(app: &App, area: Rect, buffer: &mut Buffer) {
         put(buffer, area, 2, text, Style::new());
         return;
     };
-    let mut lines: Vec<&QueueLine> = all.iter().filter(|q| Some(q.id.0) == ctrl).collect();
+    let mut lines: Vec<&QueueLine> = all.iter().filter(|q| Some(q.id.ctrl) == ctrl).collect();
     let room = usize::from(area.height.saturating_sub(2));
     if lines.len() > room {
         lines.sort_by(|a, b| b.iops.total_cmp(&a.iops));
@@ -163,7 +163,7 @@ fn queue_line(queue: &QueueLine) -> String {
     let batch = batch.map(|n| format!("{:.1}", queue.iops / n));
     format!(
         "{:<6}{:>8}{:>9}{:>9}{:>10}{:>8}  {}",
-        queue.id.1,
+        queue.id.qid,
         rate(queue.iops),
         rate(queue.in_flight),
         or_dash(queue.interrupts.map(rate)),

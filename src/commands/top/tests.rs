@@ -6,12 +6,13 @@ use nvme_deep::QueueKind;
 use nvme_deep::Status;
 use nvme_deep::model::event::CommandId;
 use nvme_deep::model::histogram::Histogram;
-use nvme_deep::model::milestone::Milestone;
+use nvme_deep::model::ids::QueueId;
+use nvme_deep::model::ledger::Ledger;
+use nvme_deep::model::point::Point;
 use nvme_deep::model::row::RowKey;
 use nvme_deep::model::stage::StageSet;
 use nvme_deep::report::latency::RowReport;
 use nvme_deep::report::latency::StageReport;
-use nvme_deep::report::ledger::Ledger;
 use nvme_deep::report::top::queues::QueueLine;
 use nvme_deep::report::top::slowest::SlowCommand;
 use ratatui::Terminal;
@@ -51,8 +52,8 @@ fn row(ctrl: u32, code: u8, commands: u64, device_ns: u64) -> RowReport {
     ];
     let stages = parts.map(|(name, ns)| StageReport {
         name: name.into(),
-        from: Milestone::Start,
-        to: Milestone::Complete,
+        from: Point::Start,
+        to: Point::Complete,
         hist: hist(&spread(ns, commands)),
     });
     RowReport {
@@ -131,7 +132,7 @@ fn slowest(second: u64) -> SlowCommand {
 
 fn queue(ctrl: u32, qid: u16, iops: u32) -> QueueLine {
     QueueLine {
-        id: (ctrl, qid),
+        id: QueueId::new(ctrl, qid),
         iops: iops.into(),
         in_flight: 3.0,
         interrupts: Some(f64::from(iops) / 2.0),

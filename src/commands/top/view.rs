@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Draws the screen of `top`.
 
-use nvme_deep::report::ledger::Accuracy;
-use nvme_deep::report::ledger::Ledger;
+use nvme_deep::model::ledger::Accuracy;
+use nvme_deep::model::ledger::Ledger;
 use nvme_deep::report::top::TopRow;
 use nvme_deep::units::counted;
 use nvme_deep::units::nanos;

@@ -13,6 +13,8 @@ use nvme_deep::machine::own_tgid;
 use nvme_deep::model::event::Event;
 use nvme_deep::model::event::EventKind;
 use nvme_deep::model::event::StackId;
+use nvme_deep::model::ledger::EventClass;
+use nvme_deep::model::ledger::Shown;
 use nvme_deep::model::stack::Frame;
 use nvme_deep::model::stage::StageSet;
 use nvme_deep::render::json;
@@ -22,8 +24,6 @@ use nvme_deep::render::trace::Context;
 use nvme_deep::render::trace::EventSink;
 use nvme_deep::render::trace::TraceJson;
 use nvme_deep::render::trace::TraceText;
-use nvme_deep::report::ledger::EventClass;
-use nvme_deep::report::ledger::Shown;
 
 use crate::cli::args::TimeArg;
 use crate::cli::options::TraceOptions;

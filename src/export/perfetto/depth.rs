@@ -1,63 +1,36 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Commands in flight over time. Events come at the end of a command, so its begin becomes known
-//! late. A first pass over the recording ([`Begins`]) finds the begins of the longest commands;
-//! those of the others are known after the longest of them.
+//! Commands in flight over time, by queue and by controller.
 
-use std::cmp::Reverse;
 use std::collections::BTreeMap;
-use std::collections::BinaryHeap;
 
-use super::span::Span;
 use crate::model::event::Event;
-use crate::source::REORDER_NS;
+use crate::model::ids::QueueId;
+use crate::model::span::Span;
+use crate::report::begins::Change;
+use crate::report::begins::Changes;
+use crate::report::begins::Longest;
 
-/// Number of commands whose begins are kept.
-const LONGEST: usize = 1 << 16;
 /// Most changes that wait for earlier ones (32 MB).
 const MOST_WAITING: usize = 1 << 20;
 
-/// A queue: controller instance and queue id.
-pub(super) type QueueKey = (u32, u16);
+/// Changes of the same time are in the order of their queues.
+fn tie(queue: QueueId) -> u64 {
+    u64::from(queue.ctrl) << u16::BITS | u64::from(queue.qid)
+}
 
 /// The begins of the longest commands of a recording.
 #[derive(Debug, Default)]
-pub struct Begins {
-    /// Length, begin and queue of each; the shortest is on top.
-    longest: BinaryHeap<Reverse<(u64, u64, QueueKey)>>,
-    /// The length of the longest command that is not among them.
-    others_ns: u64,
-}
+pub struct Begins(Longest<QueueId>);
 
 impl Begins {
-    /// Adds an event of the first pass.
+    /// Adds an event of the first pass. A command without a length is never in flight.
     pub fn add(&mut self, event: &Event) {
-        self.keep(event, LONGEST);
-    }
-
-    fn keep(&mut self, event: &Event, most: usize) {
-        let Some((span, id)) = Span::of(event).zip(event.what.id()) else {
-            return;
-        };
-        if span.length() == 0 {
-            return;
-        }
-        let entry = (span.length(), span.begin_ns, (id.ctrl, id.qid));
-        self.longest.push(Reverse(entry));
-        if self.longest.len() > most
-            && let Some(Reverse((length, ..))) = self.longest.pop()
-        {
-            self.others_ns = self.others_ns.max(length);
+        let command = Span::of(event).zip(event.what.id());
+        if let Some((span, id)) = command.filter(|(span, _)| span.length() > 0) {
+            let queue = id.queue();
+            self.0.add(&span, tie(queue), || Some(queue));
         }
     }
-}
-
-/// A change of the number of commands in flight.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-struct Change {
-    at_ns: u64,
-    /// Ends come before begins of the same time.
-    begins: bool,
-    queue: QueueKey,
 }
 
 /// The number of commands in flight in a queue that changes at a time.
@@ -65,7 +38,7 @@ struct Change {
 pub(super) struct Depth {
     /// CLOCK_MONOTONIC nanoseconds.
     pub(super) at_ns: u64,
-    pub(super) queue: QueueKey,
+    pub(super) queue: QueueId,
     pub(super) commands: u64,
     /// Commands in flight in all queues of the controller.
     pub(super) of_ctrl: u64,
@@ -74,72 +47,41 @@ pub(super) struct Depth {
 /// Counts commands in flight.
 #[derive(Debug)]
 pub(super) struct Depths {
-    /// Begins of longer commands are known from the first pass.
-    others_ns: u64,
-    changes: BinaryHeap<Reverse<Change>>,
-    in_flight: BTreeMap<QueueKey, u64>,
+    changes: Changes<QueueId, QueueId>,
+    in_flight: BTreeMap<QueueId, u64>,
     of_ctrl: BTreeMap<u32, u64>,
 }
 
 impl Depths {
     pub(super) fn new(begins: Begins) -> Self {
-        let Begins { longest, others_ns } = begins;
-        let longer = longest.into_iter().filter(|l| l.0.0 > others_ns);
-        let change = |Reverse((_, at_ns, queue)): Reverse<(u64, u64, QueueKey)>| {
-            Reverse(Change {
-                at_ns,
-                begins: true,
-                queue,
-            })
-        };
         Self {
-            others_ns,
-            changes: longer.map(change).collect(),
+            changes: Changes::after(begins.0, MOST_WAITING),
             in_flight: BTreeMap::new(),
             of_ctrl: BTreeMap::new(),
         }
     }
 
     /// Adds a command. One without a length is never in flight.
-    pub(super) fn add(&mut self, queue: QueueKey, span: &Span) {
-        if span.length() == 0 {
-            return;
-        }
-        let mut change = |at_ns, begins| {
-            let change = Change {
-                at_ns,
-                begins,
-                queue,
-            };
-            self.changes.push(Reverse(change));
-        };
-        if span.length() <= self.others_ns {
-            change(span.begin_ns, true);
-        }
-        if let Some(end_ns) = span.end_ns {
-            change(end_ns, false);
+    pub(super) fn add(&mut self, queue: QueueId, span: &Span) {
+        if span.length() > 0 {
+            self.changes.add(span, tie(queue), queue, queue);
         }
     }
 
     /// Returns the next change that is final, `now_ns` being the time of the latest event.
     pub(super) fn next(&mut self, now_ns: u64) -> Option<Depth> {
-        let before = now_ns.saturating_sub(self.others_ns.saturating_add(REORDER_NS));
-        let next = self.changes.peek()?.0;
-        let is_full = self.changes.len() > MOST_WAITING;
-        if next.at_ns >= before && now_ns != u64::MAX && !is_full {
-            return None;
-        }
-        self.changes.pop();
-        let commands = self.in_flight.entry(next.queue).or_default();
-        let of_ctrl = self.of_ctrl.entry(next.queue.0).or_default();
-        if next.begins {
+        let (at_ns, change) = self.changes.next(now_ns)?;
+        let (Change::Begin(queue) | Change::End(queue)) = change;
+        let commands = self.in_flight.entry(queue).or_default();
+        let of_ctrl = self.of_ctrl.entry(queue.ctrl).or_default();
+        if matches!(change, Change::Begin(_)) {
             (*commands, *of_ctrl) = (*commands + 1, *of_ctrl + 1);
         } else if *commands > 0 {
             (*commands, *of_ctrl) = (*commands - 1, *of_ctrl - 1);
         }
         Some(Depth {
-            at_ns: next.at_ns,
-            queue: next.queue,
+            at_ns,
+            queue,
             commands: *commands,
             of_ctrl: *of_ctrl,
         })
@@ -210,13 +152,13 @@ mod tests {
                 .map(|(qid, end, len)| command(qid, (100 + end) * UNIT, len * UNIT))
                 .collect();
             events.sort_by_key(|e| e.at_ns);
-            let mut begins = Begins::default();
-            events.iter().for_each(|e| begins.keep(e, most));
+            let mut begins = Begins(Longest::at_most(most));
+            events.iter().for_each(|e| begins.add(e));
             let mut depths = Depths::new(begins);
             let mut found: Vec<Depth> = vec![];
             for event in &events {
                 let (span, id) = (Span::of(event).unwrap(), event.what.id().unwrap());
-                depths.add((id.ctrl, id.qid), &span);
+                depths.add(id.queue(), &span);
                 found.extend(std::iter::from_fn(|| depths.next(event.at_ns)));
             }
             found.extend(std::iter::from_fn(|| depths.next(u64::MAX)));
@@ -234,7 +176,7 @@ mod tests {
             // the last change of a time counts
             for (n, depth) in found.iter().enumerate() {
                 let rest = &found[n + 1..];
-                let (_, qid) = depth.queue;
+                let qid = depth.queue.qid;
                 if rest.iter().all(|d| d.at_ns > depth.at_ns || d.queue != depth.queue) {
                     prop_assert_eq!(depth.commands, in_flight(Some(qid), depth.at_ns));
                 }

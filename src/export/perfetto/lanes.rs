@@ -3,7 +3,7 @@
 
 use std::collections::BTreeSet;
 
-use super::span::Span;
+use crate::model::span::Span;
 
 /// Most lanes of a queue: Linux has at most 4095 entries in an NVMe queue.
 const MOST_LANES: usize = 1 << 12;

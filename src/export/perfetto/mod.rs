@@ -8,7 +8,6 @@ mod lanes;
 mod packets;
 mod proto;
 mod rates;
-mod span;
 mod target;
 
 use std::collections::HashMap;
@@ -26,7 +25,6 @@ use self::packets::Table;
 use self::packets::Track;
 use self::rates::Rate;
 use self::rates::Rates;
-pub use self::span::Span;
 pub use self::target::OnHost;
 use super::Entry;
 use super::Sink;
@@ -38,7 +36,9 @@ use super::row::Run;
 use crate::model::event::CommandId;
 use crate::model::event::EventKind;
 use crate::model::event::StackId;
+use crate::model::ids::QueueId;
 use crate::model::ledger::Ledger;
+use crate::model::span::Span;
 use crate::model::stack::Frame;
 use crate::model::stage::StageSet;
 use crate::model::untrusted::Untrusted;
@@ -48,11 +48,11 @@ use crate::recording::RunInfo;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 enum Place {
     Ctrl(u32),
-    Queue(u32, u16),
-    Lane(u32, u16, usize),
+    Queue(QueueId),
+    Lane(QueueId, usize),
     HostCtrl(u32),
-    HostQueue(u32, u16),
-    HostLane(u32, u16, usize),
+    HostQueue(QueueId),
+    HostLane(QueueId, usize),
 }
 
 /// What a track shows of its place.
@@ -68,8 +68,8 @@ pub struct Perfetto<W: Write> {
     packets: Packets<W>,
     run: Run,
     tracks: HashMap<(Place, Shows), u64>,
-    lanes: HashMap<(u32, u16), Lanes>,
-    host_lanes: HashMap<(u32, u16), Lanes>,
+    lanes: HashMap<QueueId, Lanes>,
+    host_lanes: HashMap<QueueId, Lanes>,
     /// Names of the controllers of the host side.
     targets: HashMap<u32, String>,
     depths: Depths,
@@ -142,10 +142,10 @@ impl<W: Write> Perfetto<W> {
                 let name = self.targets.get(&ctrl).cloned().unwrap_or_default();
                 (name, None, HOST_RANK.saturating_add(ctrl))
             }
-            (Place::Queue(ctrl, qid), _) => queue_track(qid, Place::Ctrl(ctrl)),
-            (Place::HostQueue(ctrl, qid), _) => queue_track(qid, Place::HostCtrl(ctrl)),
-            (Place::Lane(ctrl, qid, lane), _) => lane_track(lane, Place::Queue(ctrl, qid)),
-            (Place::HostLane(ctrl, qid, lane), _) => lane_track(lane, Place::HostQueue(ctrl, qid)),
+            (Place::Queue(id), _) => queue_track(id.qid, Place::Ctrl(id.ctrl)),
+            (Place::HostQueue(id), _) => queue_track(id.qid, Place::HostCtrl(id.ctrl)),
+            (Place::Lane(queue, lane), _) => lane_track(lane, Place::Queue(queue)),
+            (Place::HostLane(queue, lane), _) => lane_track(lane, Place::HostQueue(queue)),
         };
         let parent = match parent {
             Some(parent) => self.track(parent, Shows::Events)?,
@@ -175,9 +175,9 @@ impl<W: Write> Perfetto<W> {
 
     /// Writes the slices of a command.
     fn command(&mut self, entry: &Entry<'_>, id: &CommandId, span: &Span) -> io::Result<()> {
-        let lanes = self.lanes.entry((id.ctrl, id.qid)).or_default();
+        let lanes = self.lanes.entry(id.queue()).or_default();
         let lane = lanes.put(span);
-        let track = self.track(Place::Lane(id.ctrl, id.qid, lane), Shows::Events)?;
+        let track = self.track(Place::Lane(id.queue(), lane), Shows::Events)?;
         let Some(row) = Row::new(entry, &self.run) else {
             return Ok(());
         };
@@ -220,8 +220,8 @@ impl<W: Write> Perfetto<W> {
     fn instant(&mut self, entry: &Entry<'_>) -> io::Result<()> {
         let what = &entry.event.what;
         let place = match (what.id(), what) {
-            (Some(id), _) => Place::Queue(id.ctrl, id.qid),
-            (None, EventKind::Sq { ctrl, qid, .. }) => Place::Queue(*ctrl, *qid),
+            (Some(id), _) => Place::Queue(id.queue()),
+            (None, EventKind::Sq { ctrl, qid, .. }) => Place::Queue(QueueId::new(*ctrl, *qid)),
             (None, _) => Place::Ctrl(what.ctrl()),
         };
         let track = self.track(place, Shows::Events)?;
@@ -263,10 +263,9 @@ impl<W: Write> Perfetto<W> {
     /// Writes the numbers of commands in flight that are final.
     fn depths(&mut self, now_ns: u64) -> io::Result<()> {
         while let Some(depth) = self.depths.next(now_ns) {
-            let (ctrl, qid) = depth.queue;
             for (place, n) in [
-                (Place::Queue(ctrl, qid), depth.commands),
-                (Place::Ctrl(ctrl), depth.of_ctrl),
+                (Place::Queue(depth.queue), depth.commands),
+                (Place::Ctrl(depth.queue.ctrl), depth.of_ctrl),
             ] {
                 let track = self.track(place, Shows::Depth)?;
                 self.packets.counter((track, depth.at_ns), Ok(n))?;
@@ -313,10 +312,10 @@ impl<W: Write> Sink for Perfetto<W> {
             return Ok(true);
         };
         self.command(entry, id, &span)?;
-        self.depths.add((id.ctrl, id.qid), &span);
+        self.depths.add(id.queue(), &span);
         self.depths(event.at_ns)?;
         if span.end_ns.is_some() {
-            let places = [Place::Queue(id.ctrl, id.qid), Place::Ctrl(id.ctrl)];
+            let places = [Place::Queue(id.queue()), Place::Ctrl(id.ctrl)];
             let rates = self.rates.add(places, event.at_ns);
             self.rates(&rates)?;
         }

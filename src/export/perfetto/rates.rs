@@ -91,12 +91,13 @@ impl Rates {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::model::ids::QueueId;
 
     #[test]
     fn a_rate_is_of_its_interval_and_then_zero() {
         let mut rates = Rates::new(Duration::from_millis(100));
         rates.begin(1_000_000_000);
-        let (queue, ctrl) = (Place::Queue(0, 1), Place::Ctrl(0));
+        let (queue, ctrl) = (Place::Queue(QueueId::new(0, 1)), Place::Ctrl(0));
         let at = |ms: u64| 1_000_000_000 + ms * 1_000_000;
         assert_eq!(rates.add([queue, ctrl], at(10)), []);
         assert_eq!(rates.add([queue, ctrl], at(99)), []);

@@ -12,6 +12,7 @@ use super::packets::Detail;
 use super::packets::Kind;
 use crate::export::columns::Cell;
 use crate::model::host::HostCommand;
+use crate::model::ids::QueueId;
 use crate::model::untrusted::Untrusted;
 
 /// A command of the host side.
@@ -51,12 +52,13 @@ impl<W: Write> Perfetto<W> {
         self.targets
             .entry(ctrl)
             .or_insert_with(|| format!("host {}", served.name));
-        let lanes = self.host_lanes.entry((ctrl, id.qid)).or_default();
+        let queue = QueueId::new(ctrl, id.qid);
+        let lanes = self.host_lanes.entry(queue).or_default();
         let lane = lanes.put(&Span {
             begin_ns,
             end_ns: Some(end_ns),
         });
-        let track = self.track(Place::HostLane(ctrl, id.qid, lane), Shows::Events)?;
+        let track = self.track(Place::HostLane(queue, lane), Shows::Events)?;
         let opcode = id.opcode().to_string();
         let number = |name, n: u64| Detail::Value(name, Cell::Unsigned(n));
         let mut details = vec![number("qid", id.qid.into()), number("cid", id.cid.into())];

@@ -16,7 +16,7 @@ pub use self::clock::Offset;
 pub use self::matching::Matches;
 pub use self::matching::bounds;
 pub use self::readings::NoOffset;
-pub use self::readings::Third;
+pub use self::readings::SharedReference;
 pub use self::readings::by_readings;
 pub use self::strata::Part;
 pub use self::strata::Strata;
@@ -29,7 +29,7 @@ use crate::model::event::EventKind;
 use crate::model::host::HostEvent;
 use crate::model::host::HostId;
 use crate::model::host::HostTimes;
-use crate::model::milestone::Milestone;
+use crate::model::point::Point;
 use crate::model::target::HostController;
 use crate::model::target::TargetKind;
 use crate::nvme::decode::CommandSet;
@@ -89,7 +89,7 @@ pub struct Served {
 
 /// Points of which one makes `guest_submit` an interval. Setup_out is always known: it alone is the
 /// issue.
-const BEFORE_ISSUE: [Milestone; 3] = [Milestone::Start, Milestone::SetupIn, Milestone::Issue];
+const BEFORE_ISSUE: [Point; 3] = [Point::Start, Point::SetupIn, Point::Issue];
 
 /// A finished command of the guest. `None`: another event, or its times are not known. Its
 /// controller on the host side is not set.
@@ -101,8 +101,8 @@ pub fn guest_command(event: &Event, set: CommandSet) -> Option<Guest> {
     let setup_out = event.at_ns.checked_sub(latency)?;
     let line = outcome.timeline.as_ref();
     let at = |point| line.and_then(|line| line.at(point));
-    let cqe = at(Milestone::Cqe);
-    let seen = || Milestone::ALL.into_iter().filter_map(at);
+    let cqe = at(Point::Cqe);
+    let seen = || Point::ALL.into_iter().filter_map(at);
     let found = blocks(id.opcode.queue, set, &asked.sqe);
     let last_ns = seen().max().unwrap_or(event.at_ns).max(event.at_ns);
     if last_ns >= NO_TIME {
@@ -120,7 +120,7 @@ pub fn guest_command(event: &Event, set: CommandSet) -> Option<Guest> {
         status: outcome.verdict.map(|v| v.status),
         has_begin: BEFORE_ISSUE.into_iter().any(|point| at(point).is_some()),
         begin_ns: seen().min().unwrap_or(setup_out).min(setup_out),
-        issue_ns: at(Milestone::Issue).unwrap_or(setup_out).max(setup_out),
+        issue_ns: at(Point::Issue).unwrap_or(setup_out).max(setup_out),
         end_ns: cqe.unwrap_or(event.at_ns),
         has_cqe: cqe.is_some(),
         last_ns,

@@ -51,7 +51,7 @@ pub enum NoOffset {
 
 /// The third clock.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Third {
+pub enum SharedReference {
     /// The TSC, of which the guest has its own.
     Tsc,
     /// The host's wall clock, which the guest reads by ptp_kvm.
@@ -153,12 +153,12 @@ fn samples(guest: &[Point], host: &[Point]) -> (Vec<Sample>, Vec<Sample>) {
 pub fn by_readings(
     guest: &[ClockReading],
     host: &[ClockReading],
-    third: Third,
+    third: SharedReference,
     span: (i64, i64),
 ) -> Result<Offset, NoOffset> {
     let same = |value: u64| i128::from(value);
     let (guest, host, names) = match third {
-        Third::Tsc => {
+        SharedReference::Tsc => {
             let scale = scale(host)?;
             (
                 points(guest, SharedClock::Tsc, |value| scale.host_ticks(value)),
@@ -166,7 +166,7 @@ pub fn by_readings(
                 ("the TSC", "the TSC"),
             )
         }
-        Third::Ptp => (
+        SharedReference::Ptp => (
             points(guest, SharedClock::HostWall, same),
             points(host, SharedClock::Wall, same),
             ("ptp_kvm", "its wall clock"),
@@ -178,7 +178,7 @@ pub fn by_readings(
     if host.len() < 2 {
         return Err(NoOffset::Host(names.1));
     }
-    if third == Third::Ptp && was_set(&host) {
+    if third == SharedReference::Ptp && was_set(&host) {
         return Err(NoOffset::Set);
     }
     let (of_guest, of_host) = samples(&guest, &host);

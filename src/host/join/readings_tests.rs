@@ -92,7 +92,7 @@ proptest! {
         let m = machines(offset, ppm, error_ns);
         let host = m.host(&[100 * SECOND, 110 * SECOND, 125 * SECOND]);
         let guest = m.guest(&[99 * SECOND, 108 * SECOND, 126 * SECOND]);
-        for third in [Third::Tsc, Third::Ptp] {
+        for third in [SharedReference::Tsc, SharedReference::Ptp] {
             let span = (m.guest_ns(99 * SECOND), m.guest_ns(126 * SECOND));
             let found = by_readings(&guest, &host, third, span).unwrap();
             for at in (99..=126).map(|s| s * SECOND) {
@@ -116,7 +116,7 @@ fn uneven_clocks_widen_the_error() {
     let host = m.host(&[100 * SECOND, 110 * SECOND]);
     let mut guest = m.guest(&[100 * SECOND, 105 * SECOND, 110 * SECOND]);
     assert!(
-        by_readings(&guest, &host, Third::Ptp, SPAN)
+        by_readings(&guest, &host, SharedReference::Ptp, SPAN)
             .unwrap()
             .error_ns
             < 100
@@ -124,7 +124,7 @@ fn uneven_clocks_widen_the_error() {
     for reading in &mut guest[2..4] {
         reading.mono_ns += 3000;
     }
-    for third in [Third::Tsc, Third::Ptp] {
+    for third in [SharedReference::Tsc, SharedReference::Ptp] {
         let found = by_readings(&guest, &host, third, SPAN).unwrap();
         assert!((2980..3100).contains(&found.error_ns), "{found:?}");
     }
@@ -135,16 +135,16 @@ fn without_two_readings_or_after_a_step_there_is_no_offset() {
     let m = machines(5 * SECOND, 0.0, 10);
     let host = m.host(&[100 * SECOND, 110 * SECOND]);
     let guest = m.guest(&[101 * SECOND, 109 * SECOND]);
-    let tsc = Third::Tsc;
+    let tsc = SharedReference::Tsc;
     assert!(by_readings(&guest, &host, tsc, SPAN).is_ok());
     let once = by_readings(&guest[..2], &host, tsc, SPAN);
     assert_eq!(once, Err(NoOffset::Guest("the TSC")));
-    let once = by_readings(&guest, &host[..2], Third::Ptp, SPAN);
+    let once = by_readings(&guest, &host[..2], SharedReference::Ptp, SPAN);
     assert_eq!(once, Err(NoOffset::Host("its wall clock")));
     let mut stepped = host;
     stepped[3].value += 5000;
     assert_eq!(
-        by_readings(&guest, &stepped, Third::Ptp, SPAN),
+        by_readings(&guest, &stepped, SharedReference::Ptp, SPAN),
         Err(NoOffset::Set)
     );
     assert!(by_readings(&guest, &stepped, tsc, SPAN).is_ok());
@@ -156,11 +156,11 @@ fn beyond_the_readings_the_error_is_larger() {
     let host = m.host(&[100 * SECOND, 120 * SECOND]);
     let guest = m.guest(&[100 * SECOND, 110 * SECOND]);
     let at = m.guest_ns(118 * SECOND);
-    let found = by_readings(&guest, &host, Third::Ptp, (SPAN.0, at)).unwrap();
+    let found = by_readings(&guest, &host, SharedReference::Ptp, (SPAN.0, at)).unwrap();
     let (low, high) = found.range(at);
     let truth = 118 * SECOND - at;
     assert!((low..=high).contains(&truth), "{truth} {found:?}");
-    let inside = by_readings(&guest, &host, Third::Ptp, SPAN).unwrap();
+    let inside = by_readings(&guest, &host, SharedReference::Ptp, SPAN).unwrap();
     assert!(found.error_ns > 2 * inside.error_ns, "{found:?} {inside:?}");
 }
 
@@ -170,7 +170,7 @@ fn an_uneven_clock_of_the_host_widens_the_error() {
     let mut host = m.host(&[100 * SECOND, 105 * SECOND, 110 * SECOND]);
     let guest = m.guest(&[101 * SECOND, 109 * SECOND]);
     host[2].mono_ns += 2500;
-    let found = by_readings(&guest, &host, Third::Tsc, SPAN).unwrap();
+    let found = by_readings(&guest, &host, SharedReference::Tsc, SPAN).unwrap();
     assert!(found.error_ns >= 2000, "{found:?}");
 }
 
@@ -182,7 +182,7 @@ fn a_scale_that_changes_or_lacks_gives_no_offset() {
     let with = |scales: [Option<TscScale>; 2]| {
         let mut host = host.clone();
         (host[0].guest, host[2].guest) = (scales[0], scales[1]);
-        by_readings(&guest, &host, Third::Tsc, SPAN)
+        by_readings(&guest, &host, SharedReference::Tsc, SPAN)
     };
     let other = TscScale {
         offset: 0,

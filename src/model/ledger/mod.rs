@@ -19,7 +19,7 @@ pub use self::trace::Shown;
 pub use self::trace::TraceLedger;
 use self::trace::is_zero;
 use super::counters::Counters;
-use super::milestone::Milestone;
+use super::point::Point;
 use super::run::Pairing;
 
 /// Accuracy of the numbers.
@@ -123,7 +123,7 @@ pub struct Ledger {
     pub misses_known: bool,
     /// The first and the last point of totals, as far as they were observed for a command.
     #[serde(rename = "total_span")]
-    pub span: (Milestone, Milestone),
+    pub span: (Point, Point),
     /// How completions find their set-up: `request`, or `tag` with classic tracepoints.
     pub pairing: Pairing,
     /// Whether the counts balance; only after all hooks are detached.

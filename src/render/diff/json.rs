@@ -9,7 +9,7 @@ use serde::Serialize;
 use super::Subject;
 use crate::model::activity::TagWaits;
 use crate::model::ledger::Accuracy;
-use crate::model::milestone::Milestone;
+use crate::model::point::Point;
 use crate::model::stage::StageSet;
 use crate::model::untrusted::Untrusted;
 use crate::render::json::SCHEMA_VERSION;
@@ -84,8 +84,8 @@ struct RowLine<'a> {
     #[serde(skip_serializing_if = "Option::is_none")]
     size_max: Option<u64>,
     stage: &'a str,
-    from: Milestone,
-    to: Milestone,
+    from: Point,
+    to: Point,
     changed: bool,
     #[serde(skip_serializing_if = "Option::is_none")]
     observed_a: Option<f64>,

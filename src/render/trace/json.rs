@@ -9,17 +9,16 @@ use super::Page;
 use super::chars;
 use super::line::Line;
 use super::memo::Memo;
-use super::opcode_name;
 use super::stages::Shape;
 use super::stages::Stages;
 use crate::model::conditions::Conditions;
 use crate::model::event::CommandId;
+use crate::model::event::CompletionStatus;
 use crate::model::event::CtrlState;
 use crate::model::event::Event;
 use crate::model::event::EventKind;
 use crate::model::event::Outcome;
 use crate::model::event::Submission;
-use crate::model::event::Verdict;
 use crate::model::stack::Frame;
 use crate::model::stage::StageSet;
 use crate::model::timeline::Timeline;
@@ -282,7 +281,7 @@ impl Line {
             QueueKind::Io => self.str(",\"queue\":\"io\",\"opcode\":\""),
             QueueKind::Admin => self.str(",\"queue\":\"admin\",\"opcode\":\""),
         }
-        match opcode_name(id, cx.set, asked) {
+        match id.opcode_name(cx.set, asked) {
             Some(name) => self.name(name),
             None => self.hex_byte(id.opcode.code),
         }
@@ -389,8 +388,8 @@ impl Line {
         }
     }
 
-    fn verdict(&mut self, opcode: Opcode, verdict: &Verdict) {
-        let Verdict {
+    fn verdict(&mut self, opcode: Opcode, verdict: &CompletionStatus) {
+        let CompletionStatus {
             result,
             status,
             retries,

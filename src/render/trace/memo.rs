@@ -14,6 +14,7 @@ use crate::nvme::decode::Field;
 use crate::nvme::decode::blocks;
 use crate::nvme::decode::fields;
 use crate::nvme::opcode::QueueKind;
+use crate::nvme::subject::FABRICS;
 
 /// Combinations of opcode and size that can be in use at once, mostly without collisions.
 const SLOTS: usize = 1 << 6;
@@ -143,7 +144,7 @@ impl Memo {
         line: &mut Line,
         write: impl FnOnce(&mut Line),
     ) {
-        if id.opcode.code == super::FABRICS {
+        if id.opcode.code == FABRICS {
             // its name depends on its fields
             return write(line);
         }

@@ -25,16 +25,10 @@ pub use self::text::TraceText;
 use std::iter::from_fn;
 
 use self::line::Line;
-use crate::model::event::CommandId;
 use crate::model::event::Event;
-use crate::model::event::Submission;
 use crate::model::stack::Frame;
 use crate::model::untrusted::Untrusted;
-use crate::nvme::decode;
 use crate::nvme::decode::CommandSet;
-use crate::nvme::sqe::Parts;
-use crate::nvme::sqe::Sqe;
-use crate::nvme::subject::FABRICS;
 
 /// The state that every sink needs.
 #[derive(Debug)]
@@ -101,38 +95,6 @@ pub struct Context<'a> {
     pub kstack: &'a str,
     /// The stack at completion, likewise.
     pub kstack_complete: &'a str,
-}
-
-/// The command's name. It is also available without the entry: names depend only on parts that the
-/// id contains.
-#[inline]
-pub(crate) fn opcode_name(
-    id: &CommandId,
-    set: CommandSet,
-    asked: Option<&Submission>,
-) -> Option<&'static str> {
-    let opcode = id.opcode;
-    if opcode.code != FABRICS && set != CommandSet::KeyValue {
-        return opcode.name();
-    }
-    special_name(id, set, asked)
-}
-
-#[cold]
-fn special_name(
-    id: &CommandId,
-    set: CommandSet,
-    asked: Option<&Submission>,
-) -> Option<&'static str> {
-    let CommandId { opcode, nsid, .. } = *id;
-    // a Fabrics command has its type in the field of the namespace
-    let known = Parts {
-        opcode: opcode.code,
-        nsid,
-        ..Parts::default()
-    };
-    let sqe = asked.map_or_else(|| Sqe::from(known), |a| a.sqe);
-    decode::name(opcode.queue, set, &sqe)
 }
 
 /// The characters of a text that may not be UTF-8, and the bytes that are not UTF-8.

@@ -3,8 +3,8 @@
 //! longer than writing them, and few patterns occur.
 
 use super::line::Line;
-use crate::model::milestone::ALL_POINTS;
-use crate::model::milestone::Milestone;
+use crate::model::point::ALL_POINTS;
+use crate::model::point::Point;
 use crate::model::stage::StageSet;
 use crate::model::timeline::Timeline;
 
@@ -32,7 +32,7 @@ pub(super) struct Shape {
     /// The stages in order. Each begins at the end of the previous one.
     pub(super) stages: Vec<Step>,
     /// The point at which the first stage begins.
-    pub(super) from: Milestone,
+    pub(super) from: Point,
     /// The stages cover the same interval as `lat`; no total is shown.
     pub(super) is_lat: bool,
     /// The points in order.
@@ -43,13 +43,13 @@ pub(super) struct Shape {
 #[derive(Debug)]
 pub(super) struct Step {
     /// A point of the pattern.
-    pub(super) at: Milestone,
+    pub(super) at: Point,
     label: [u8; LABEL],
     len: usize,
 }
 
 impl Step {
-    fn new(at: Milestone, text: &str) -> Self {
+    fn new(at: Point, text: &str) -> Self {
         let mut label = [0; LABEL];
         let len = text.len().min(LABEL);
         label[..len].copy_from_slice(&text.as_bytes()[..len]);
@@ -102,11 +102,11 @@ impl Shape {
             let name = stage_set.run_name(run);
             Step::new(stage_set.end_of(run.last), &stage(&name))
         });
-        let points = Milestone::ALL.into_iter().filter(|p| p.seen_in(pattern));
+        let points = Point::ALL.into_iter().filter(|p| p.seen_in(pattern));
         Some(Self {
             stages: stages.collect(),
             from,
-            is_lat: (from, to) == (Milestone::SetupOut, Some(Milestone::Complete)),
+            is_lat: (from, to) == (Point::SetupOut, Some(Point::Complete)),
             points: points.map(|at| Step::new(at, &point(at.name()))).collect(),
         })
     }
@@ -129,7 +129,7 @@ mod tests {
                 .runs(pattern)
                 .into_iter()
                 .map(|run| stage_set.run_name(run));
-            let points = Milestone::ALL.into_iter().filter(|p| p.seen_in(pattern));
+            let points = Point::ALL.into_iter().filter(|p| p.seen_in(pattern));
             let names = names.chain(points.map(|p| p.name().to_owned()));
             let steps: Vec<&Step> = shape.stages.iter().chain(&shape.points).collect();
             assert!(steps.iter().all(|step| step.at.seen_in(pattern)));

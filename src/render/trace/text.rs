@@ -17,7 +17,6 @@ use super::ink::Ink;
 use super::ink::Voice;
 use super::line::Line;
 use super::memo::Memo;
-use super::opcode_name;
 use super::stages::Stages;
 use crate::model::event::CommandId;
 use crate::model::event::CtrlState;
@@ -306,7 +305,7 @@ impl Ink<'_> {
         }
         self.number(", opcode=", id.opcode.code);
         self.line.str(" (");
-        self.voice(Voice::Head, |ink| match opcode_name(id, cx.set, asked) {
+        self.voice(Voice::Head, |ink| match id.opcode_name(cx.set, asked) {
             Some(name) => ink.line.name(name),
             None => ink.line.hex_byte(id.opcode.code),
         });

@@ -8,6 +8,7 @@ use crate::model::activity::Activity;
 use crate::model::activity::Gap;
 use crate::model::controller::ControllerInfo;
 use crate::model::event::Event;
+use crate::model::ids::NamespaceId;
 use crate::model::ledger::Accuracy;
 use crate::model::logs::ControllerLogs;
 use crate::model::machine::MachineInfo;
@@ -23,7 +24,7 @@ use super::facts::Span;
 use super::facts::places;
 use super::gaps::Gaps;
 use super::incidents::Incidents;
-use super::measure::Clock;
+use super::measure::TimeSlices;
 use super::rates::Rates;
 use super::selection::Selection;
 use super::strata::strata;
@@ -38,7 +39,7 @@ const MOST_GAPS: usize = 100_000;
 #[derive(Debug, Default)]
 pub struct Collector {
     block_sizes: BlockSizes,
-    disks: BTreeMap<(u32, u32), DeviceName>,
+    disks: BTreeMap<NamespaceId, DeviceName>,
     transports: BTreeMap<u32, Untrusted>,
     commands: Commands,
     selection: Selection,
@@ -68,7 +69,8 @@ impl Collector {
         self.block_sizes.extend(sizes);
         for controller in all {
             let disks = controller.disks.iter();
-            let names = disks.map(|d| ((controller.instance, d.nsid), DeviceName::of(&d.name)));
+            let id = |nsid| NamespaceId::new(controller.instance, nsid);
+            let names = disks.map(|d| (id(d.nsid), DeviceName::of(&d.name)));
             self.disks.extend(names);
             let transport = controller.transport.clone();
             if !transport.is_empty() {
@@ -137,7 +139,7 @@ impl Collector {
         expectation: Expectation,
     ) -> Facts {
         let strata = strata(&self.commands);
-        let clock = Clock::of(&self.commands.kept);
+        let clock = TimeSlices::of(&self.commands.kept);
         let places = places(&self.commands.kept);
         Facts {
             disks: self.disks,

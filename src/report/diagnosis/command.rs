@@ -6,7 +6,7 @@ use crate::model::event::CommandId;
 use crate::model::event::Event;
 use crate::model::event::EventKind;
 use crate::model::finished::Finished;
-use crate::model::milestone::Milestone;
+use crate::model::point::Point;
 use crate::model::stage::StageSet;
 use crate::model::stratum::BlockSizes;
 use crate::model::stratum::Stratum;
@@ -85,7 +85,7 @@ impl Command {
         let outcome = event.what.outcome();
         let line = finished.timeline();
         let at = |point| line.and_then(|line| line.at(point)).unwrap_or(0);
-        let end_ns = at(Milestone::End).max(event.at_ns);
+        let end_ns = at(Point::End).max(event.at_ns);
         let asked = finished.asked;
         let submitter = asked.filter(|a| a.knows_submitter);
         Some(Self {
@@ -95,8 +95,8 @@ impl Command {
             submit_cpu: submitter.map(|a| a.cpu),
             end_cpu: outcome.map(|o| o.cpu),
             begin_ns: ns.iter().fold(end_ns, |at, ns| at.saturating_sub(*ns)),
-            setup_ns: at(Milestone::SetupOut),
-            cqe_ns: at(Milestone::Cqe),
+            setup_ns: at(Point::SetupOut),
+            cqe_ns: at(Point::Cqe),
             end_ns,
             slba: asked.map_or(0, |a| a.sqe.pair(10)),
             bytes: block_sizes.size(id, asked),
@@ -296,10 +296,10 @@ impl Commands {
 
 #[cfg(test)]
 mod tests {
-    use super::super::made::ALL_SEEN;
-    use super::super::made::Made;
+    use super::super::event_builder::ALL_SEEN;
+    use super::super::event_builder::EventBuilder;
     use super::*;
-    use crate::model::milestone::ALL_POINTS;
+    use crate::model::point::ALL_POINTS;
     use proptest::prelude::*;
 
     fn set(first: usize, end: usize) -> Stages {
@@ -312,7 +312,7 @@ mod tests {
             stages in prop::array::uniform8(0_u64..1 << 36),
             pattern in 0..=ALL_POINTS,
         ) {
-            let made = Made { stages, pattern, ..Made::default() };
+            let made = EventBuilder { stages, pattern, ..EventBuilder::default() };
             let event = made.event();
             let timeline = event.what.outcome().unwrap().timeline.unwrap();
             let segments = timeline.segments(StageSet::Fine).unwrap();
@@ -334,9 +334,9 @@ mod tests {
     #[test]
     fn a_merged_stage_is_not_known_by_its_parts() {
         // the doorbell was not observed
-        let made = Made {
+        let made = EventBuilder {
             pattern: ALL_SEEN & !(1 << 3),
-            ..Made::default()
+            ..EventBuilder::default()
         };
         let command = made.command().unwrap();
         let both = Stages::SUBMIT | Stages::DEVICE;
@@ -355,7 +355,7 @@ mod tests {
     fn commands_of_the_admin_queue_and_without_points_are_left_out() {
         let mut commands = Commands::default();
         let none = BlockSizes::default();
-        let mut event = Made::default().event();
+        let mut event = EventBuilder::default().event();
         commands.add(&event, &none);
         if let EventKind::Command(_, _, outcome) = &mut event.what {
             outcome.timeline = None;
@@ -372,11 +372,11 @@ mod tests {
     fn many(count: u64, most: usize) -> Commands {
         let mut commands = Commands::at_most(most);
         for n in 0..count {
-            let mut made = Made {
+            let mut made = EventBuilder {
                 cid: n as u16,
                 begin_ns: 1_000_000_000 + n * 1_000_000,
                 code: if n % 10 == 0 { 0 } else { 2 },
-                ..Made::default()
+                ..EventBuilder::default()
             };
             if n % 100 == 7 {
                 made.stages[4] = LONG_NS;
@@ -419,10 +419,10 @@ mod tests {
     fn a_run_of_one_kind_is_thinned_too() {
         let mut commands = Commands::at_most(1000);
         for n in 0..5000 {
-            let made = Made {
+            let made = EventBuilder {
                 code: 0,
                 begin_ns: 1_000_000_000 + n * 1_000_000,
-                ..Made::default()
+                ..EventBuilder::default()
             };
             commands.add(&made.event(), &BlockSizes::default());
         }

@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use crate::model::activity::Activity;
+use crate::model::ids::NamespaceId;
 use crate::model::ledger::Accuracy;
 use crate::model::logs::ControllerLogs;
 use crate::model::machine::MachineController;
@@ -21,9 +22,9 @@ use super::command::Commands;
 use super::expectation::Expectation;
 use super::gaps::Gaps;
 use super::incidents::Incidents;
-use super::measure::Clock;
 use super::measure::Compared;
 use super::measure::Comparison;
+use super::measure::TimeSlices;
 use super::portion::Portion;
 use super::rates::Rates;
 use super::selection::Selection;
@@ -47,8 +48,8 @@ pub struct Span {
 /// The facts of a run.
 #[derive(Clone, Debug)]
 pub struct Facts {
-    /// Names of disks, by controller and namespace.
-    pub disks: BTreeMap<(u32, u32), DeviceName>,
+    /// Names of disks.
+    pub disks: BTreeMap<NamespaceId, DeviceName>,
     /// Transports, by controller.
     pub transports: BTreeMap<u32, Untrusted>,
     /// The commands.
@@ -80,7 +81,7 @@ pub struct Facts {
     /// Strata, those with most time first.
     pub strata: Vec<StratumFacts>,
     /// Slices of time.
-    pub clock: Clock,
+    pub clock: TimeSlices,
     /// Submissions and completions over time, by controller.
     pub rates: BTreeMap<u32, Rates>,
     /// Where the commands of a controller are in `commands.kept`.
@@ -170,7 +171,7 @@ impl Facts {
     /// The name of a namespace's disk, else of its controller. Sentences and advice have it, so it is a
     /// name of the kernel, or `DISK`.
     pub fn disk_name(&self, ctrl: u32, nsid: u32) -> String {
-        let disk = self.disks.get(&(ctrl, nsid));
+        let disk = self.disks.get(&NamespaceId::new(ctrl, nsid));
         disk.map_or_else(|| format!("nvme{ctrl}"), ToString::to_string)
     }
 

@@ -8,6 +8,7 @@ use std::collections::HashMap;
 use crate::model::event::CommandId;
 use crate::model::event::Event;
 use crate::model::event::EventKind;
+use crate::model::ids::FlightId;
 use crate::nvme::opcode::QueueKind;
 use crate::nvme::status::Status;
 use crate::nvme::status::StatusType;
@@ -37,8 +38,8 @@ pub struct TimedOut {
 pub struct Incidents {
     /// Timeouts, in order.
     pub timeouts: Vec<TimedOut>,
-    /// The number of the last one, by controller, queue and command id.
-    last_timeout: HashMap<(u32, u16, u16), usize>,
+    /// The number of the last one of each command.
+    last_timeout: HashMap<FlightId, usize>,
     /// Resets, by controller.
     pub resets: BTreeMap<u32, u64>,
     /// Retries of I/O commands, by controller.
@@ -60,8 +61,8 @@ impl Incidents {
         };
         match &event.what {
             EventKind::Timeout { id, age_ns } => {
-                let key = (id.ctrl, id.qid, id.cid);
-                self.last_timeout.insert(key, self.timeouts.len());
+                self.last_timeout
+                    .insert(id.in_flight(), self.timeouts.len());
                 self.timeouts.push(TimedOut {
                     id: *id,
                     at_ns: event.at_ns,
@@ -96,7 +97,7 @@ impl Incidents {
         let is_near =
             |t: &&mut TimedOut| at_ns >= t.at_ns && at_ns.saturating_sub(t.at_ns) < POLL_NS;
         let succeeded = status.is_none_or(|s| s.is_success());
-        let last = self.last_timeout.get(&(id.ctrl, id.qid, id.cid));
+        let last = self.last_timeout.get(&id.in_flight());
         let last = last.and_then(|at| self.timeouts.get_mut(*at));
         if let Some(found) = last.filter(is_near) {
             found.polled = succeeded;
@@ -138,13 +139,13 @@ impl Incidents {
 
 #[cfg(test)]
 mod tests {
-    use super::super::made::Made;
+    use super::super::event_builder::EventBuilder;
     use super::*;
     use crate::model::event::CtrlState;
 
     const TIMEOUT_NS: u64 = 30_000_000_000;
 
-    fn timeout(of: &Made, at_ns: u64) -> Event {
+    fn timeout(of: &EventBuilder, at_ns: u64) -> Event {
         let (id, age_ns) = (of.id(), TIMEOUT_NS);
         Event {
             at_ns,
@@ -160,10 +161,10 @@ mod tests {
 
     #[test]
     fn a_command_that_ends_well_right_after_its_timeout_was_polled() {
-        let made = Made::default();
+        let made = EventBuilder::default();
         let end = made.event();
         let polled = |before_ns: u64, status: u16, cid: u16| {
-            let ended = Made {
+            let ended = EventBuilder {
                 status,
                 cid,
                 ..made
@@ -183,9 +184,9 @@ mod tests {
     #[test]
     fn failures_are_counted_by_status_and_those_of_paths_apart() {
         let failed = |status| {
-            let made = Made {
+            let made = EventBuilder {
                 status,
-                ..Made::default()
+                ..EventBuilder::default()
             };
             made.event()
         };
@@ -201,7 +202,7 @@ mod tests {
 
     #[test]
     fn resets_and_retries_are_counted_by_controller() {
-        let id = Made::default().id();
+        let id = EventBuilder::default().id();
         let state = |state| EventKind::State {
             ctrl: 3,
             state: CtrlState(state),

@@ -129,14 +129,14 @@ fn median(mut ratios: Vec<f64>) -> Option<f64> {
 
 /// The slices of a recording.
 #[derive(Clone, Debug)]
-pub struct Clock {
+pub struct TimeSlices {
     origin_ns: u64,
     width_ns: u64,
     count: usize,
     resamples: Resamples,
 }
 
-impl Clock {
+impl TimeSlices {
     /// Slices from the first to the last of these commands.
     pub fn of(commands: &[Command]) -> Self {
         let first = commands.iter().map(|c| c.end_ns).min().unwrap_or(0);
@@ -271,7 +271,7 @@ mod tests {
 
     use fastrand::Rng;
 
-    use super::super::made::Made;
+    use super::super::event_builder::EventBuilder;
     use super::*;
 
     /// Runs of each test.
@@ -294,10 +294,10 @@ mod tests {
                 with = rng.f64() < 0.3;
             }
             let times = if with { factor } else { 1.0 };
-            let mut made = Made {
+            let mut made = EventBuilder {
                 cid: u16::from(with),
                 begin_ns: 1_000_000_000 + n * STEP_NS,
-                ..Made::default()
+                ..EventBuilder::default()
             };
             let noise = (0.3 * level + 0.3 * normal(&mut rng)).exp();
             made.stages[4] = (100_000.0 * times * noise) as u64;
@@ -308,7 +308,7 @@ mod tests {
 
     fn compare(seed: u64, factor: f64) -> Comparison {
         let commands = run(seed, factor);
-        let clock = Clock::of(&commands);
+        let clock = TimeSlices::of(&commands);
         let when = |c: &Command| Some(c.cid == 1);
         let Compared::Found(found) = clock.compare(commands.iter(), Stages::DEVICE, when) else {
             panic!("too few");
@@ -349,7 +349,7 @@ mod tests {
         };
         let truth = sum(&part) / sum(&Command::total);
         let has = |commands: &&Vec<Command>| {
-            let clock = Clock::of(commands);
+            let clock = TimeSlices::of(commands);
             let parts = clock.sums(commands.iter(), part);
             let all = clock.sums(commands.iter(), Command::total);
             let share = clock.share(&parts, &all).unwrap();
@@ -364,7 +364,7 @@ mod tests {
     #[test]
     fn too_few_commands_or_slices_are_not_compared() {
         let commands = run(1, 1.0);
-        let clock = Clock::of(&commands);
+        let clock = TimeSlices::of(&commands);
         let compare = |most: usize, slices: u64| {
             let mut left = most;
             let mut when = Vec::new();
@@ -388,7 +388,7 @@ mod tests {
 
     #[test]
     fn nothing_has_no_share() {
-        let clock = Clock::of(&[]);
+        let clock = TimeSlices::of(&[]);
         assert_eq!(clock.share(&[0.0], &[0.0]), None);
         assert_eq!((clock.count(), clock.slice(u64::MAX)), (1, 0));
     }

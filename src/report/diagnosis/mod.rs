@@ -4,14 +4,14 @@
 
 mod collect;
 mod command;
+#[cfg(test)]
+mod event_builder;
 mod expectation;
 mod facts;
 mod gaps;
 mod incidents;
 mod joined;
 mod judge;
-#[cfg(test)]
-mod made;
 mod measure;
 mod portion;
 mod rates;

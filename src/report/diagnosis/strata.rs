@@ -3,6 +3,7 @@
 
 use std::collections::BTreeMap;
 
+use crate::model::quantiles::rank;
 use crate::model::stratum::Stratum;
 
 use super::command::Commands;
@@ -25,10 +26,10 @@ pub struct StratumFacts {
     pub stages: Vec<(Stages, u64)>,
 }
 
-/// The value of this quantile of sorted values.
-fn quantile(sorted: &[u64], q: f64) -> u64 {
-    let at = (sorted.len() as f64 * q).ceil() as usize;
-    sorted.get(at.max(1) - 1).copied().unwrap_or(0)
+/// The percentile of sorted values, by nearest rank.
+fn percentile(sorted: &[u64], percent: f64) -> u64 {
+    let at = rank(percent, sorted.len() as u64) as usize - 1;
+    sorted.get(at).copied().unwrap_or(0)
 }
 
 /// Times of the commands of a stratum.
@@ -75,8 +76,8 @@ pub fn strata(commands: &Commands) -> Vec<StratumFacts> {
                 .iter()
                 .fold(0, |sum: u64, ns| sum.saturating_add(*ns))
                 .saturating_mul(weight),
-            p50_ns: quantile(&totals, 0.5),
-            p99_ns: quantile(&totals, 0.99),
+            p50_ns: percentile(&totals, 50.0),
+            p99_ns: percentile(&totals, 99.0),
             stages: stages.collect(),
         }
     });

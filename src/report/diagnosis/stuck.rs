@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 
-use crate::inflight::Verdict;
+use crate::inflight::StuckState;
 use crate::report::inflight::InFlight;
 use crate::units::nanos;
 
@@ -27,15 +27,18 @@ pub struct Stuck {
     /// The time since the driver started it.
     pub age_ns: u64,
     /// What became of it; `None`: its queue could not be read.
-    pub verdict: Option<Verdict>,
+    pub verdict: Option<StuckState>,
 }
 
 impl Stuck {
     /// The old commands of I/O queues. Admin queues have commands that wait for events.
     pub fn of(found: &InFlight) -> Vec<Self> {
-        let lines = found.commands.iter().filter(|c| c.is_old && c.queue.1 != 0);
+        let lines = found
+            .commands
+            .iter()
+            .filter(|c| c.is_old && !c.queue.is_admin());
         let stuck = lines.map(|line| Self {
-            ctrl: line.queue.0,
+            ctrl: line.queue.ctrl,
             kind: line.sqe.map(|sqe| (sqe.nsid(), sqe.opcode())),
             age_ns: line
                 .age
@@ -77,7 +80,7 @@ impl Group {
 
 impl Facts {
     /// Stuck commands with a verdict for which `wanted` holds, by controller.
-    pub fn stuck(&self, wanted: impl Fn(Option<Verdict>) -> bool) -> BTreeMap<u32, Group> {
+    pub fn stuck(&self, wanted: impl Fn(Option<StuckState>) -> bool) -> BTreeMap<u32, Group> {
         let mut groups: BTreeMap<u32, Group> = BTreeMap::new();
         for stuck in self.in_flight.iter().filter(|s| wanted(s.verdict)) {
             let alike = self.strata.iter().filter(|s| {

@@ -6,6 +6,7 @@ use std::collections::BTreeSet;
 use super::command::Command;
 use super::facts::Facts;
 use crate::machine::nvme_class::Class;
+use crate::model::ids::NamespaceId;
 use crate::model::stratum::Stratum;
 
 /// What a rule is applied to.
@@ -81,9 +82,10 @@ impl Facts {
             }
             Scope::Disk => {
                 // flushes and other commands without blocks have their namespace, too
-                let all: BTreeSet<(u32, u32)> = strata.map(|s| (s.ctrl, s.nsid)).collect();
+                let all: BTreeSet<NamespaceId> =
+                    strata.map(|s| NamespaceId::new(s.ctrl, s.nsid)).collect();
                 let all = all.into_iter();
-                all.map(|(ctrl, nsid)| Subject::Disk(ctrl, nsid)).collect()
+                all.map(|id| Subject::Disk(id.ctrl, id.nsid)).collect()
             }
         }
     }

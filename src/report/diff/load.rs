@@ -7,6 +7,7 @@ use super::Side;
 use super::WaitChange;
 use super::compare::MIN_SLICES;
 use super::compare::SEEDS;
+use crate::model::ids::NamespaceId;
 use crate::model::stratum::Stratum;
 use crate::stats::bootstrap::Resamples;
 use crate::stats::histogram::FineHistogram;
@@ -94,7 +95,7 @@ pub fn waits(sides: Both<&Side>) -> Vec<WaitChange> {
             a,
             b: *b.get(&key)?,
         };
-        let (ctrl, nsid) = key;
+        let NamespaceId { ctrl, nsid } = key;
         Some(WaitChange { ctrl, nsid, waits })
     });
     both.collect()

@@ -16,7 +16,7 @@ pub use self::side::Interval;
 pub use self::side::Load;
 pub use self::side::Side;
 use crate::model::activity::TagWaits;
-use crate::model::milestone::Milestone;
+use crate::model::point::Point;
 use crate::model::stratum::Stratum;
 use crate::stats::ratio::Ratio;
 use crate::stats::sample::STATISTICS;
@@ -84,9 +84,9 @@ pub struct Row {
     /// `device`, `submit+device`, `total`; a total that lacks an end is `total of` its stages.
     pub name: String,
     /// The point at which it begins.
-    pub from: Milestone,
+    pub from: Point,
     /// The point at which it ends.
-    pub to: Milestone,
+    pub to: Point,
     /// Whether it is a total.
     pub is_total: bool,
     /// The values.

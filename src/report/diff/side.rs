@@ -9,6 +9,7 @@ use crate::model::activity::TagWaits;
 use crate::model::event::Event;
 use crate::model::finished::Finished;
 use crate::model::finished::Intervals;
+use crate::model::ids::NamespaceId;
 use crate::model::quantiles::Quantiles;
 use crate::model::stage::Run;
 use crate::model::stage::StageSet;
@@ -152,7 +153,7 @@ impl Counter {
     }
 
     /// Takes in sizes of logical blocks.
-    pub fn block_sizes(&mut self, sizes: impl IntoIterator<Item = ((u32, u32), u32)>) {
+    pub fn block_sizes(&mut self, sizes: impl IntoIterator<Item = (NamespaceId, u32)>) {
         self.block_sizes.extend(sizes);
     }
 
@@ -232,12 +233,12 @@ impl Side {
         all
     }
 
-    /// Waits before the request by controller and namespace; `None` if a recording lacks them.
-    pub fn waits(&self) -> Option<BTreeMap<(u32, u32), TagWaits>> {
-        let mut sums: BTreeMap<(u32, u32), TagWaits> = BTreeMap::new();
+    /// Waits before the request by namespace; `None` if a recording lacks them.
+    pub fn waits(&self) -> Option<BTreeMap<NamespaceId, TagWaits>> {
+        let mut sums: BTreeMap<NamespaceId, TagWaits> = BTreeMap::new();
         for recording in &self.recordings {
             for waits in recording.waits.as_ref()? {
-                let key = (waits.ctrl, waits.nsid);
+                let key = NamespaceId::new(waits.ctrl, waits.nsid);
                 let sum = sums.entry(key).or_insert(TagWaits {
                     ctrl: waits.ctrl,
                     nsid: waits.nsid,

@@ -4,7 +4,7 @@
 use super::BtfLine;
 use super::PointLine;
 use super::RejectedMethod;
-use crate::model::milestone::Milestone;
+use crate::model::point::Point;
 use crate::probe::catalog::CATALOG;
 use crate::probe::catalog::Method;
 use crate::probe::facts::KernelFacts;
@@ -64,7 +64,7 @@ fn rejected(all: &[Rejection]) -> Vec<RejectedMethod> {
 /// `fexit nvme_queue_rq, nvme_queue_rqs`, with what the method may miss.
 fn got(point: &PointPlan, plan: &AttachPlan) -> Option<String> {
     let Some(method) = point.method else {
-        let field = point.point() == Some(Milestone::Start) && plan.start == StartSource::Field;
+        let field = point.point() == Some(Point::Start) && plan.start == StartSource::Field;
         return field.then(|| "start_time_ns of the request (unless iostats are off)".into());
     };
     let mut text = String::new();
@@ -85,7 +85,7 @@ fn got(point: &PointPlan, plan: &AttachPlan) -> Option<String> {
     }
     if method.loses() {
         text += match (plan.misses_counted, point.point()) {
-            (_, Some(Milestone::SetupIn | Milestone::Issue | Milestone::Doorbell)) => {
+            (_, Some(Point::SetupIn | Point::Issue | Point::Doorbell)) => {
                 "; where a kprobe is missed, the stages around are one"
             }
             (true, _) => "; misses interrupts under load, counted",
@@ -118,7 +118,7 @@ pub(super) fn points(plan: &Result<AttachPlan, NoPlan>) -> Vec<PointLine> {
 /// A change that lets the plan observe more.
 pub(super) fn finding(plan: &Result<AttachPlan, NoPlan>, facts: &KernelFacts) -> Option<Finding> {
     let complete = match plan {
-        Ok(plan) => plan.method_of(Milestone::Complete),
+        Ok(plan) => plan.method_of(Point::Complete),
         Err(_) => None,
     };
     let lossy = complete.is_none_or(Method::loses);

@@ -5,7 +5,7 @@ use crate::model::event::CommandId;
 use crate::model::event::Event;
 use crate::model::event::Submission;
 use crate::model::finished::Finished;
-use crate::model::milestone::Milestone;
+use crate::model::point::Point;
 use crate::model::stage::Run;
 use crate::model::stage::StageSet;
 use crate::nvme::decode::CommandSet;
@@ -81,9 +81,9 @@ impl Interval {
 
     /// The points at which it begins and ends.
     #[must_use]
-    pub fn points(&self) -> (Milestone, Milestone) {
+    pub fn points(&self) -> (Point, Point) {
         let Some(run) = self.run else {
-            return (Milestone::SetupOut, Milestone::Complete);
+            return (Point::SetupOut, Point::Complete);
         };
         let from = self.stage_set.stages()[run.first].from;
         (from, self.stage_set.end_of(run.last))

@@ -12,10 +12,11 @@ use crate::inflight::CommandReading;
 use crate::inflight::ControllerAt;
 use crate::inflight::Place;
 use crate::inflight::QueueReading;
+use crate::inflight::StuckState;
 use crate::inflight::TagsReading;
-use crate::inflight::Verdict;
 use crate::inflight::Walker;
 use crate::inflight::judge;
+use crate::model::ids::QueueId;
 use crate::nvme::sqe::Sqe;
 
 pub use self::usual::AgeError;
@@ -27,9 +28,6 @@ pub use self::usual::MIN_COMMANDS;
 pub use self::usual::Observed;
 pub use self::usual::Seen;
 pub use self::usual::Usual;
-
-/// A queue: controller and queue id.
-pub type QueueId = (u32, u32);
 
 /// One reading of a machine.
 #[derive(Clone, Debug, Default)]
@@ -56,7 +54,7 @@ impl Reading {
         for ctrl in controllers.iter().filter(|c| wanted(c.instance)) {
             reading.controllers.insert(ctrl.instance);
             for tags in walker.queues(ctrl) {
-                let id = (ctrl.instance, tags.qid);
+                let id = QueueId::new(ctrl.instance, tags.qid);
                 let Some(mut found) = walker.commands(&tags) else {
                     reading.unreadable.push(id);
                     continue;
@@ -98,7 +96,7 @@ pub struct CommandLine {
     /// The last point that it has reached.
     pub place: Place,
     /// What became of it; `None` if it is not old, or its queue cannot be read.
-    pub verdict: Option<Verdict>,
+    pub verdict: Option<StuckState>,
 }
 
 /// A queue with tags in use.
@@ -157,7 +155,7 @@ impl InFlight {
                 let Aged { age, seen, is_old } = ages.of(*id, command);
                 let verdict = queue.as_ref().filter(|_| is_old).map(|queue| {
                     let then = before.zip(earlier(first, *id, command));
-                    then.map_or(Verdict::Unknown, |then| judge(then, (queue, command)))
+                    then.map_or(StuckState::Unknown, |then| judge(then, (queue, command)))
                 });
                 lines.push(CommandLine {
                     queue: *id,
@@ -224,7 +222,7 @@ mod tests {
         };
         Reading {
             controllers: [0].into(),
-            queues: [((0, 1), (tags, Some(queue)))].into(),
+            queues: [(QueueId::new(0, 1), (tags, Some(queue)))].into(),
             unreadable: vec![],
         }
     }
@@ -246,8 +244,8 @@ mod tests {
         let found = InFlight::new(&first, &second, &ages, all);
         let lines: Vec<_> = found.commands.iter().map(|c| (c.tag, c.verdict)).collect();
         let expected = [
-            (2, Some(Verdict::Unknown)),
-            (1, Some(Verdict::Held)),
+            (2, Some(StuckState::Unknown)),
+            (1, Some(StuckState::Held)),
             (0, None),
         ];
         assert_eq!(lines, expected);

@@ -5,11 +5,11 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use super::QueueId;
 use crate::inflight::CommandReading;
 use crate::inflight::Ticks;
 use crate::model::event::StackId;
 use crate::model::event::Submission;
+use crate::model::ids::QueueId;
 use crate::model::open::OpenCommand;
 use crate::model::row::RowKey;
 use crate::model::snapshot::Snapshot;
@@ -104,8 +104,8 @@ pub struct Seen {
 /// What a run has observed until now.
 #[derive(Clone, Debug, Default)]
 pub struct Observed {
-    /// The commands in flight, by controller, queue and tag.
-    open: BTreeMap<(u32, u16, u16), OpenCommand>,
+    /// The commands in flight, by queue and tag.
+    open: BTreeMap<(QueueId, u16), OpenCommand>,
     usual: BTreeMap<RowKey, Usual>,
     at_ns: u64,
 }
@@ -122,7 +122,7 @@ impl Observed {
             };
             (row.key, usual)
         });
-        let key = |c: &OpenCommand| (c.id.ctrl, c.id.qid, c.id.cid & 0xfff);
+        let key = |c: &OpenCommand| (c.id.queue(), c.id.cid & 0xfff);
         Self {
             usual: usual.collect(),
             open: open.into_iter().map(|c| (key(&c), c)).collect(),
@@ -131,9 +131,9 @@ impl Observed {
     }
 
     /// A command of the reading. A command that was set up since then may have its tag.
-    fn find(&self, (ctrl, qid): QueueId, command: &CommandReading) -> Option<&OpenCommand> {
-        let (qid, tag) = (qid.try_into().ok()?, command.tag.try_into().ok()?);
-        let found = self.open.get(&(ctrl, qid, tag))?;
+    fn find(&self, queue: QueueId, command: &CommandReading) -> Option<&OpenCommand> {
+        let tag = command.tag.try_into().ok()?;
+        let found = self.open.get(&(queue, tag))?;
         let same = found.request.is_none_or(|at| at == command.request)
             && command.has(found.id.cid)
             && (1..=self.at_ns).contains(&found.setup_ns);

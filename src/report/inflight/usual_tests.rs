@@ -81,7 +81,7 @@ fn aged(run: Option<&Observed>, limit: &str, command: &CommandReading) -> Aged {
         limit: AgeLimit::parse(limit).unwrap(),
         run,
     };
-    ages.of((0, 1), command)
+    ages.of(QueueId::new(0, 1), command)
 }
 
 #[test]

@@ -5,7 +5,7 @@ use crate::model::counters::Counters;
 use crate::model::ledger::HookLine;
 use crate::model::ledger::MissingHook;
 use crate::model::ledger::PointMethod;
-use crate::model::milestone::Milestone;
+use crate::model::point::Point;
 use crate::probe::catalog::CATALOG;
 use crate::probe::plan::AttachPlan;
 use crate::probe::plan::PointPlan;
@@ -54,7 +54,7 @@ pub(super) fn hook_lines(plan: &AttachPlan, counters: &Counters, misses: &[u64])
 }
 
 fn method_of(point: &PointPlan, plan: &AttachPlan) -> Option<&'static str> {
-    let by_field = point.point() == Some(Milestone::Start) && plan.start == StartSource::Field;
+    let by_field = point.point() == Some(Point::Start) && plan.start == StartSource::Field;
     match point.method {
         Some(method) => Some(method.name()),
         None => by_field.then_some("start_time_ns"),

@@ -11,17 +11,10 @@ use self::hooks::misses_of;
 use self::hooks::missing_hooks;
 use crate::model::counters::Count;
 use crate::model::counters::Counters;
-pub use crate::model::ledger::Accuracy;
-pub use crate::model::ledger::Balance;
-pub use crate::model::ledger::EventClass;
-pub use crate::model::ledger::HookLine;
-pub use crate::model::ledger::Ledger;
-pub use crate::model::ledger::MissingHook;
-pub use crate::model::ledger::OwnCost;
-pub use crate::model::ledger::PointMethod;
-pub use crate::model::ledger::Shown;
-pub use crate::model::ledger::TraceLedger;
-use crate::model::milestone::Milestone;
+use crate::model::ledger::Balance;
+use crate::model::ledger::Ledger;
+use crate::model::ledger::OwnCost;
+use crate::model::point::Point;
 use crate::model::run::RunTimes;
 use crate::model::run::Scan;
 use crate::probe::catalog::CATALOG;
@@ -55,7 +48,7 @@ impl Ledger {
         };
         let (filtered, untracked) = (get(Count::Filtered), get(Count::Untracked));
         let (unseen_setups, unattributed) = (get(Count::UnseenSetup), get(Count::Unattributed));
-        let seen = (hits(Role::Point(Milestone::SetupOut)) + unseen_setups)
+        let seen = (hits(Role::Point(Point::SetupOut)) + unseen_setups)
             .saturating_sub(filtered + unattributed + untracked);
         let matched = in_rows + get(Count::NoRow);
         let (requeued, overwritten) = (get(Count::Requeued), get(Count::Overwritten));
@@ -67,7 +60,7 @@ impl Ledger {
             ending: 0,
         });
         let unseen_completions = get(Count::UnseenComplete);
-        let completions = hits(Role::Point(Milestone::Complete)) + unseen_completions;
+        let completions = hits(Role::Point(Point::Complete)) + unseen_completions;
         let commands_residual =
             difference(seen, &[matched, in_flight, ending, requeued, overwritten]);
         let completions_residual = difference(
@@ -117,7 +110,7 @@ impl Ledger {
                 .filter(|&h| !CATALOG[h].is_second() && !CATALOG[h].role.is_context())
                 .map(|h| misses_of(plan, counters, misses, h))
                 .sum(),
-            misses_known: [Milestone::SetupOut, Milestone::Complete]
+            misses_known: [Point::SetupOut, Point::Complete]
                 .into_iter()
                 .filter_map(|point| plan.point(point))
                 .flat_map(|p| &p.hooks)

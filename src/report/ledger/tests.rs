@@ -5,6 +5,8 @@ use serde_json::from_value;
 use serde_json::to_string;
 
 use super::*;
+use crate::model::ledger::Accuracy;
+use crate::model::ledger::Shown;
 use crate::model::run::Runs;
 use crate::model::stage::StageSet;
 use crate::probe::catalog::CATALOG;

@@ -116,8 +116,11 @@ proptest! {
             })
             .collect();
         let ended = pairs(&load);
-        let mut longest = Longest::default();
-        ended.iter().for_each(|e| longest.keep(e, CommandSet::Nvm, most));
+        let mut longest = Longest {
+            longest: begins::Longest::at_most(most),
+            events: 0,
+        };
+        ended.iter().for_each(|e| longest.add(e, CommandSet::Nvm));
         let of_pairs = drain(&mut Submissions::of_pairs(longest), &ended);
         let of_events = drain(&mut Submissions::of_events(), &events(&load));
         let mut want: Vec<(u64, u64, Depth)> = (0..)

@@ -7,9 +7,7 @@ use std::time::Duration;
 
 use crate::model::event::Event;
 use crate::model::event::EventKind;
-
-/// A queue: the controller's instance and the queue id; 0 is the admin queue.
-pub type QueueId = (u32, u16);
+use crate::model::ids::QueueId;
 
 /// Counts of a queue since some time.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -98,10 +96,10 @@ impl QueueCollector {
     /// Adds an event.
     pub fn add(&mut self, event: &Event) {
         if let EventKind::Command(id, _, outcome) = &event.what {
-            if self.0.len() >= MOST_QUEUES && !self.0.contains_key(&(id.ctrl, id.qid)) {
+            if self.0.len() >= MOST_QUEUES && !self.0.contains_key(&id.queue()) {
                 return;
             }
-            let (commands, ns, cpus) = self.0.entry((id.ctrl, id.qid)).or_default();
+            let (commands, ns, cpus) = self.0.entry(id.queue()).or_default();
             *commands += 1;
             *ns = ns.saturating_add(outcome.latency_ns.unwrap_or(0));
             cpus.insert(outcome.cpu.into());
@@ -137,25 +135,25 @@ mod tests {
             interrupts: Some(interrupts.iter().copied().collect()),
             irq: Some(27),
         };
-        let earlier = Queues([((0, 1), counts(100, &[(0, 50), (1, 7)]))].into());
+        let earlier = Queues([(QueueId::new(0, 1), counts(100, &[(0, 50), (1, 7)]))].into());
         let now = [
-            ((0, 1), counts(300, &[(0, 150), (1, 7)])),
-            ((0, 2), counts(0, &[(1, 3)])),
-            ((0, 3), counts(0, &[])),
+            (QueueId::new(0, 1), counts(300, &[(0, 150), (1, 7)])),
+            (QueueId::new(0, 2), counts(0, &[(1, 3)])),
+            (QueueId::new(0, 3), counts(0, &[])),
         ];
-        let in_flight = [((0, 3), 2)].into();
+        let in_flight = [(QueueId::new(0, 3), 2)].into();
         let lines = Queues(now.into()).lines(&earlier, &in_flight, Duration::from_secs(2));
         let [used, waiting] = lines.as_slice() else {
             panic!("{lines:?}");
         };
         assert_eq!(
             (used.id, used.iops, used.interrupts),
-            ((0, 1), 100.0, Some(50.0))
+            (QueueId::new(0, 1), 100.0, Some(50.0))
         );
         assert_eq!((used.irq, &used.cpus), (Some(27), &BTreeSet::from([0])));
         assert_eq!(
             (waiting.id, waiting.iops, waiting.in_flight),
-            ((0, 3), 0.0, 2.0)
+            (QueueId::new(0, 3), 0.0, 2.0)
         );
     }
 }

@@ -11,10 +11,10 @@ use nvme_deep::model::event::CommandId;
 use nvme_deep::model::event::Event;
 use nvme_deep::model::event::EventKind;
 use nvme_deep::model::event::Outcome as CommandOutcome;
-use nvme_deep::model::milestone::Milestone;
+use nvme_deep::model::machine::MachineInfo;
+use nvme_deep::model::point::Point;
 use nvme_deep::nvme::opcode::QueueKind;
 use nvme_deep::recording::Item;
-use nvme_deep::recording::MachineInfo;
 use nvme_deep::recording::Playback;
 
 use super::guest::Outcome;
@@ -88,7 +88,7 @@ impl Recorded {
 
 /// The time of the doorbell, if it was observed.
 fn doorbell(command: &CommandOutcome) -> Option<u64> {
-    command.timeline.as_ref()?.at(Milestone::Doorbell)
+    command.timeline.as_ref()?.at(Point::Doorbell)
 }
 
 /// Numbers of commands: rung, elided, not known.

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use std::env;
 use std::fs;
 
-use nvme_deep::model::milestone::Milestone;
+use nvme_deep::model::point::Point;
 use nvme_deep::model::stage::StageSet;
 use serde_json::Value;
 use serde_json::json;
@@ -21,10 +21,10 @@ fn result(outcome: &Outcome, method: &str) -> Value {
         return json!({ "refused": true });
     }
     let run = ToolRun::read(outcome, method, "fine");
-    let pattern = Milestone::ALL
+    let pattern = Point::ALL
         .into_iter()
         .filter(|p| got(&run).get(p.name()).is_some_and(|w| w != "-"))
-        .filter_map(Milestone::pattern_bit)
+        .filter_map(Point::pattern_bit)
         .fold(0, |pattern, bit| pattern | bit);
     let runs = StageSet::Fine.runs(pattern).into_iter();
     let ledger = &run.last["ledger"];

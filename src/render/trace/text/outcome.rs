@@ -5,8 +5,8 @@ use super::super::ink::Ink;
 use super::super::ink::Voice;
 use super::super::stages::Shape;
 use super::super::stages::Stages;
+use crate::model::event::CompletionStatus;
 use crate::model::event::Outcome;
-use crate::model::event::Verdict;
 use crate::model::timeline::Timeline;
 use crate::nvme::opcode::Opcode;
 use crate::nvme::status::Status;
@@ -81,8 +81,8 @@ impl Ink<'_> {
         }
     }
 
-    fn verdict(&mut self, opcode: Opcode, verdict: &Verdict, flags: FlagsKey) {
-        let Verdict {
+    fn verdict(&mut self, opcode: Opcode, verdict: &CompletionStatus, flags: FlagsKey) {
+        let CompletionStatus {
             result,
             status,
             retries,

@@ -7,7 +7,7 @@ use super::super::Facts;
 use super::super::Subject;
 use super::stray::Queues;
 use super::stray::Stray;
-use crate::inflight::Verdict;
+use crate::inflight::StuckState;
 use crate::units::nanos;
 
 /// One command that waited this long suffices.
@@ -47,7 +47,7 @@ pub fn check(facts: &Facts, subject: Subject) -> Answer {
     let lacks = facts.lacks(subject);
     // another command of the queue may have been completed meanwhile
     let is_freed = lacks.is_none() && (count > 1 || longest >= CERTAIN_NS);
-    let stuck = facts.stuck(|verdict| verdict == Some(Verdict::NotFetched));
+    let stuck = facts.stuck(|verdict| verdict == Some(StuckState::NotFetched));
     let stuck = stuck.get(&ctrl).copied();
     if stuck.is_none() && !is_freed {
         if let Some(why) = lacks.filter(|_| count > 0) {

@@ -8,7 +8,7 @@ use super::super::Facts;
 use super::super::Subject;
 use super::stray::Queues;
 use super::stray::Stray;
-use crate::inflight::Verdict;
+use crate::inflight::StuckState;
 use crate::units::nanos;
 
 /// One command that was held this long suffices.
@@ -30,7 +30,12 @@ fn unproved(facts: &Facts, ctrl: u32) -> Option<u64> {
         !matches!(
             verdict,
             // completed, or not fetched yet
-            Some(Verdict::Answered | Verdict::NotPolled | Verdict::NotFetched | Verdict::Held)
+            Some(
+                StuckState::Answered
+                    | StuckState::NotPolled
+                    | StuckState::NotFetched
+                    | StuckState::Held
+            )
         )
     });
     unproved.get(&ctrl).map(|group| group.oldest_ns)
@@ -48,7 +53,7 @@ pub fn check(facts: &Facts, subject: Subject) -> Answer {
         median = stray.median_ns;
     }
     let is_held = count >= SEVERAL || longest >= CERTAIN_NS;
-    let stuck = facts.stuck(|verdict| verdict == Some(Verdict::Held));
+    let stuck = facts.stuck(|verdict| verdict == Some(StuckState::Held));
     let stuck = stuck.get(&ctrl).copied();
     if stuck.is_none() && !is_held {
         return match unproved(facts, ctrl) {

@@ -9,7 +9,7 @@ use super::super::Cause;
 use super::super::Facts;
 use super::super::Subject;
 use super::super::incidents::TimedOut;
-use crate::inflight::Verdict;
+use crate::inflight::StuckState;
 use crate::units::nanos;
 
 pub fn check(facts: &Facts, subject: Subject) -> Answer {
@@ -19,13 +19,13 @@ pub fn check(facts: &Facts, subject: Subject) -> Answer {
     if let Some(transport) = facts.fabric(ctrl) {
         return Answer::Absent(format!("{transport} has no interrupt of its own"));
     }
-    let stuck = facts.stuck(|verdict| verdict == Some(Verdict::Answered));
+    let stuck = facts.stuck(|verdict| verdict == Some(StuckState::Answered));
     let stuck = stuck.get(&ctrl).copied();
     let found = facts.incidents.polled(ctrl);
     let (unpolled, polled): (Vec<&TimedOut>, Vec<&TimedOut>) =
         found.partition(|t| facts.is_polled(ctrl, t.id.qid));
     if stuck.is_none() && polled.is_empty() {
-        let waiting = facts.stuck(|verdict| verdict == Some(Verdict::NotPolled));
+        let waiting = facts.stuck(|verdict| verdict == Some(StuckState::NotPolled));
         return match facts.incidents.unpolled(ctrl) {
             _ if !unpolled.is_empty() || waiting.contains_key(&ctrl) => Answer::Out(
                 "the completed commands that waited are on polled queues, which have no interrupt: nothing polled them"

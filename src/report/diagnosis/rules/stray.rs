@@ -87,7 +87,7 @@ mod tests {
 
     use super::super::super::Collector;
     use super::super::super::Expectation;
-    use super::super::super::made::Made;
+    use super::super::super::event_builder::EventBuilder;
     use super::*;
 
     const MS: u64 = 1_000_000;
@@ -97,11 +97,11 @@ mod tests {
         let mut collector = Collector::default();
         let mut events: Vec<_> = (0..100)
             .map(|n| {
-                let mut made = Made {
+                let mut made = EventBuilder {
                     cid: n as u16,
                     qid: 1 + (n % 2) as u16,
                     begin_ns: 1000 * MS + n * 10 * MS,
-                    ..Made::default()
+                    ..EventBuilder::default()
                 };
                 let found = long.iter().find(|(number, _)| *number == n);
                 made.stages[4] = found.map_or(made.stages[4], |(_, ns)| *ns);

@@ -25,7 +25,7 @@ pub fn check(facts: &Facts, subject: Subject) -> Answer {
         Err(answer @ (Answer::Out(_) | Answer::Absent(_))) => return below.unwrap_or(answer),
         Err(answer) => return answer,
     };
-    let (ctrl, _) = waits.disk;
+    let ctrl = waits.disk.ctrl;
     let (most, limit) = match waits.tags(facts) {
         Tags::Short(most, limit) => (most, limit),
         Tags::Enough(most, limit) => {

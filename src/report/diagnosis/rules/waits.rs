@@ -11,6 +11,7 @@ use super::crowd::Crowd;
 use super::not_observed;
 use super::percent;
 use crate::model::activity::TagWaits;
+use crate::model::ids::NamespaceId;
 use crate::units::nanos;
 
 /// The waits have this part of the time, waits included.
@@ -24,8 +25,8 @@ pub const FULL: f64 = 0.5;
 
 /// The waits of a disk that have a large part of the time.
 pub struct Waits {
-    /// Controller and namespace.
-    pub disk: (u32, u32),
+    /// The disk.
+    pub disk: NamespaceId,
     /// The counters.
     pub counted: TagWaits,
     /// Their part of the time, waits included.
@@ -57,7 +58,7 @@ impl Waits {
             )));
         }
         Ok(Self {
-            disk: (ctrl, nsid),
+            disk: NamespaceId::new(ctrl, nsid),
             counted: *counted,
             part,
         })
@@ -84,7 +85,7 @@ impl Waits {
 
     /// Whether the queues of the disk were full.
     pub fn tags(&self, facts: &Facts) -> Tags {
-        let (ctrl, nsid) = self.disk;
+        let NamespaceId { ctrl, nsid } = self.disk;
         tags(facts, ctrl, nsid, self.counted.waited)
     }
 }

@@ -8,12 +8,12 @@ use crate::Status;
 use crate::Timeline;
 use crate::model::conditions::Conditions;
 use crate::model::event::CommandId;
+use crate::model::event::CompletionStatus;
 use crate::model::event::Event;
 use crate::model::event::EventKind;
 use crate::model::event::Outcome;
 use crate::model::event::StackId;
 use crate::model::event::Submission;
-use crate::model::event::Verdict;
 use crate::model::stratum::BlockSizes;
 use crate::nvme::sqe::Parts;
 
@@ -23,7 +23,7 @@ pub const READ: u8 = 2;
 
 /// A command on queue 1 of nvme0 that succeeds.
 #[derive(Clone, Copy)]
-pub struct Made {
+pub struct EventBuilder {
     pub cid: u16,
     pub code: u8,
     pub qid: u16,
@@ -34,7 +34,7 @@ pub struct Made {
     pub cpu: u16,
 }
 
-impl Default for Made {
+impl Default for EventBuilder {
     fn default() -> Self {
         Self {
             cid: 1,
@@ -49,7 +49,7 @@ impl Default for Made {
     }
 }
 
-impl Made {
+impl EventBuilder {
     pub const fn id(&self) -> CommandId {
         CommandId {
             ctrl: 0,
@@ -81,7 +81,7 @@ impl Made {
             stack: StackId(0),
         };
         let end = Outcome {
-            verdict: Some(Verdict {
+            verdict: Some(CompletionStatus {
                 result: 0,
                 status: Status(self.status),
                 retries: 0,

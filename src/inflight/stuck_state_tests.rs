@@ -46,14 +46,14 @@ fn queue() -> QueueReading {
 fn changed(
     first: impl FnOnce(&mut QueueReading),
     second: impl FnOnce(&mut QueueReading),
-) -> Verdict {
+) -> StuckState {
     let (mut one, mut two) = (queue(), queue());
     first(&mut one);
     second(&mut two);
     judge((&one, &command()), (&two, &command()))
 }
 
-fn both(change: impl Fn(&mut QueueReading)) -> Verdict {
+fn both(change: impl Fn(&mut QueueReading)) -> StuckState {
     changed(&change, &change)
 }
 
@@ -68,24 +68,27 @@ fn with_index(queue: &mut QueueReading, event_index: u32) {
 
 #[test]
 fn a_cqe_that_waits_in_both_readings_was_not_handled() {
-    assert_eq!(both(|q| q.waiting = vec![9, CID]), Verdict::Answered);
+    assert_eq!(both(|q| q.waiting = vec![9, CID]), StuckState::Answered);
     let polled = both(|q| {
         q.waiting = vec![CID];
         q.polled = true;
     });
-    assert_eq!(polled, Verdict::NotPolled);
+    assert_eq!(polled, StuckState::NotPolled);
     let late = changed(|_| {}, |q| q.waiting = vec![CID]);
-    assert_eq!(late, Verdict::Unknown);
-    assert_ne!(both(|q| q.waiting = vec![CID ^ 0x1000]), Verdict::Answered);
+    assert_eq!(late, StuckState::Unknown);
+    assert_ne!(
+        both(|q| q.waiting = vec![CID ^ 0x1000]),
+        StuckState::Answered
+    );
 }
 
 #[test]
 fn an_sq_head_beyond_the_slot_shows_that_it_was_fetched() {
     for (head, verdict) in [
-        (4, Verdict::Held),
-        (5, Verdict::Held),
-        (3, Verdict::NotProvable),
-        (6, Verdict::NotProvable),
+        (4, StuckState::Held),
+        (5, StuckState::Held),
+        (3, StuckState::NotProvable),
+        (6, StuckState::NotProvable),
     ] {
         assert_eq!(both(|q| with_head(q, head)), verdict, "{head}");
     }
@@ -94,7 +97,7 @@ fn an_sq_head_beyond_the_slot_shows_that_it_was_fetched() {
         with_head(q, 4);
         with_index(q, 3);
     });
-    assert_eq!(both, Verdict::Held);
+    assert_eq!(both, StuckState::Held);
 }
 
 #[test]
@@ -106,7 +109,7 @@ fn an_sq_head_that_was_posted_between_the_readings_shows_that_it_was_not_fetched
             q.cq_head = 1;
         },
     );
-    assert_eq!(posted, Verdict::NotFetched);
+    assert_eq!(posted, StuckState::NotFetched);
     // one that was posted before the first reading, and handled between them, shows nothing
     let handled = changed(
         |q| {
@@ -118,7 +121,7 @@ fn an_sq_head_that_was_posted_between_the_readings_shows_that_it_was_not_fetched
             q.cq_head = 1;
         },
     );
-    assert_eq!(handled, Verdict::NotProvable);
+    assert_eq!(handled, StuckState::NotProvable);
 }
 
 /// Linux ignores the SQ head of a CQE: a controller may report always the same, or too little.
@@ -134,52 +137,55 @@ fn a_head_that_does_not_move_or_is_wrong_shows_nothing() {
             q.cq_head = 1;
         })
     };
-    for (head, verdict) in [(4, Verdict::Held), (0, Verdict::NotFetched)] {
+    for (head, verdict) in [(4, StuckState::Held), (0, StuckState::NotFetched)] {
         assert_eq!(posted(head, true, false), verdict);
-        assert_eq!(posted(head, false, false), Verdict::NotProvable);
-        assert_eq!(posted(head, true, true), Verdict::NotProvable);
+        assert_eq!(posted(head, false, false), StuckState::NotProvable);
+        assert_eq!(posted(head, true, true), StuckState::NotProvable);
     }
     // the shadow doorbell decides
     let constant = both(|q| {
         q.sq_head = Some(4);
         with_index(q, 3);
     });
-    assert_eq!(constant, Verdict::NotFetched);
+    assert_eq!(constant, StuckState::NotFetched);
 }
 
 #[test]
 fn a_shadow_doorbell_shows_how_far_the_controller_has_looked() {
     for (index, verdict) in [
-        (5, Verdict::Held),
-        (4, Verdict::Held),
-        (3, Verdict::NotFetched),
-        (7, Verdict::NotFetched),
-        (u32::MAX, Verdict::NotProvable),
-        (8, Verdict::NotProvable),
+        (5, StuckState::Held),
+        (4, StuckState::Held),
+        (3, StuckState::NotFetched),
+        (7, StuckState::NotFetched),
+        (u32::MAX, StuckState::NotProvable),
+        (8, StuckState::NotProvable),
     ] {
         assert_eq!(both(|q| with_index(q, index)), verdict, "{index}");
     }
     let moves = changed(|q| with_index(q, 2), |q| with_index(q, 3));
-    assert_eq!(moves, Verdict::Unknown);
+    assert_eq!(moves, StuckState::Unknown);
 }
 
 #[test]
 fn without_a_doorbell_or_an_sqe_the_controller_is_not_to_blame() {
-    assert_eq!(both(|q| q.rung_tail = 3), Verdict::NotRung);
-    assert_eq!(both(|q| q.rung_tail = 4), Verdict::NotProvable);
-    assert_eq!(both(|q| q.cids.clear()), Verdict::Unknown);
-    assert_eq!(both(|q| q.cids[3] = 0x1007), Verdict::NotInSq);
+    assert_eq!(both(|q| q.rung_tail = 3), StuckState::NotRung);
+    assert_eq!(both(|q| q.rung_tail = 4), StuckState::NotProvable);
+    assert_eq!(both(|q| q.cids.clear()), StuckState::Unknown);
+    assert_eq!(both(|q| q.cids[3] = 0x1007), StuckState::NotInSq);
 }
 
 #[test]
 fn what_changed_gets_no_verdict() {
-    assert_eq!(changed(|q| q.cq = 1, |_| {}), Verdict::Unknown);
+    assert_eq!(changed(|q| q.cq = 1, |_| {}), StuckState::Unknown);
     let (queue, before) = (queue(), command());
     let after = CommandReading {
         deadline: 101,
         ..before
     };
-    assert_eq!(judge((&queue, &before), (&queue, &after)), Verdict::Unknown);
+    assert_eq!(
+        judge((&queue, &before), (&queue, &after)),
+        StuckState::Unknown
+    );
     let completed = CommandReading {
         completed: true,
         ..before
@@ -235,9 +241,9 @@ proptest! {
         let mut before = queue.clone();
         before.cq_head = 1;
         match judge((&before, &command), (&queue, &command)) {
-            Verdict::Held => prop_assert!(which < seen),
-            Verdict::NotFetched => prop_assert!(which >= fetched),
-            verdict => prop_assert_eq!(verdict, Verdict::NotProvable),
+            StuckState::Held => prop_assert!(which < seen),
+            StuckState::NotFetched => prop_assert!(which >= fetched),
+            verdict => prop_assert_eq!(verdict, StuckState::NotProvable),
         }
     }
 }

@@ -17,7 +17,7 @@ pub const ALL_POINTS: u16 = (1 << 9) - 1;
     Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize,
 )]
 #[serde(rename_all = "snake_case")]
-pub enum Milestone {
+pub enum Point {
     /// blk-mq has allocated the request (`block_io_start`, or the request's `start_time_ns`).
     #[default]
     Start,
@@ -39,7 +39,7 @@ pub enum Milestone {
     End,
 }
 
-impl Milestone {
+impl Point {
     /// All points, in the order in which a command passes them.
     pub const ALL: [Self; 9] = [
         Self::Start,
@@ -99,15 +99,12 @@ mod tests {
 
     #[test]
     fn every_optional_point_has_a_bit_of_its_own() {
-        let bits: Vec<u16> = Milestone::ALL
-            .iter()
-            .filter_map(|m| m.pattern_bit())
-            .collect();
+        let bits: Vec<u16> = Point::ALL.iter().filter_map(|m| m.pattern_bit()).collect();
         assert_eq!(bits.iter().fold(0, |a, b| a | b), 0x7f);
         assert_eq!(bits.len(), 7);
         assert_eq!(0x7f | NO_SETUP | NO_COMPLETE, ALL_POINTS);
-        assert!(Milestone::SetupOut.seen_in(0) && Milestone::Complete.seen_in(0));
-        assert!(!Milestone::SetupOut.seen_in(NO_SETUP) && Milestone::SetupOut.seen_in(NO_COMPLETE));
-        assert!(!Milestone::Complete.seen_in(NO_COMPLETE) && Milestone::Complete.seen_in(NO_SETUP));
+        assert!(Point::SetupOut.seen_in(0) && Point::Complete.seen_in(0));
+        assert!(!Point::SetupOut.seen_in(NO_SETUP) && Point::SetupOut.seen_in(NO_COMPLETE));
+        assert!(!Point::Complete.seen_in(NO_COMPLETE) && Point::Complete.seen_in(NO_SETUP));
     }
 }

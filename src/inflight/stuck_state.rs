@@ -25,7 +25,7 @@ pub enum Place {
 /// What became of a command.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Verdict {
+pub enum StuckState {
     /// Its CQE waits in the CQ, and the driver does not handle it: no interrupt was seen.
     Answered,
     /// The controller has not fetched its SQE.
@@ -80,26 +80,26 @@ fn is_beyond(queue: &QueueReading, position: u16, distance: u16) -> bool {
 pub fn judge(
     first: (&QueueReading, &CommandReading),
     second: (&QueueReading, &CommandReading),
-) -> Verdict {
+) -> StuckState {
     let ((before, earlier), (queue, command)) = (first, second);
     let same_queue = (before.sq, before.cq, before.depth) == (queue.sq, queue.cq, queue.depth);
     if !same_queue || !earlier.is_same(command) {
-        return Verdict::Unknown;
+        return StuckState::Unknown;
     }
     let places = [
         Place::of(Some(before), earlier),
         Place::of(Some(queue), command),
     ];
     match places {
-        [Place::Cqe, Place::Cqe] if queue.polled => Verdict::NotPolled,
-        [Place::Cqe, Place::Cqe] => Verdict::Answered,
-        [Place::Sq, Place::Sq] => Verdict::NotRung,
+        [Place::Cqe, Place::Cqe] if queue.polled => StuckState::NotPolled,
+        [Place::Cqe, Place::Cqe] => StuckState::Answered,
+        [Place::Sq, Place::Sq] => StuckState::NotRung,
         // the command id is known, so it would have been found
         [Place::Started, Place::Started] if queue.has_sq() && command.sqe.is_some() => {
-            Verdict::NotInSq
+            StuckState::NotInSq
         }
         [Place::Doorbell, Place::Doorbell] => at_device(before, queue, command),
-        _ => Verdict::Unknown,
+        _ => StuckState::Unknown,
     }
 }
 
@@ -114,17 +114,17 @@ fn proven_head(before: &QueueReading, queue: &QueueReading) -> Option<u16> {
 }
 
 /// The verdict on a command whose doorbell was written before the first reading.
-fn at_device(before: &QueueReading, queue: &QueueReading, command: &CommandReading) -> Verdict {
+fn at_device(before: &QueueReading, queue: &QueueReading, command: &CommandReading) -> StuckState {
     let Some(distance) = distance(queue, command) else {
-        return Verdict::Unknown;
+        return StuckState::Unknown;
     };
     if let Some(head) = proven_head(before, queue) {
         if is_beyond(queue, head, distance) {
-            return Verdict::Held;
+            return StuckState::Held;
         }
         // A CQE that was posted between the readings reports how far the controller had read by then.
         if before.cq_end() != queue.cq_end() {
-            return Verdict::NotFetched;
+            return StuckState::NotFetched;
         }
     }
     // A controller that polls its shadow doorbells sets an event index that no tail reaches.
@@ -133,13 +133,13 @@ fn at_device(before: &QueueReading, queue: &QueueReading, command: &CommandReadi
         (index < of.depth).then_some(index)
     };
     match (index(before), index(queue)) {
-        (Some(_), Some(now)) if is_beyond(queue, now, distance) => Verdict::Held,
-        (Some(then), Some(now)) if then == now => Verdict::NotFetched,
-        (Some(_), Some(_)) => Verdict::Unknown,
-        _ => Verdict::NotProvable,
+        (Some(_), Some(now)) if is_beyond(queue, now, distance) => StuckState::Held,
+        (Some(then), Some(now)) if then == now => StuckState::NotFetched,
+        (Some(_), Some(_)) => StuckState::Unknown,
+        _ => StuckState::NotProvable,
     }
 }
 
 #[cfg(test)]
-#[path = "verdict_tests.rs"]
+#[path = "stuck_state_tests.rs"]
 mod tests;
