@@ -22,6 +22,7 @@ use crate::cli::options::HeatmapOptions;
 use crate::commands::names::Names;
 use crate::commands::picture::Picture;
 use crate::commands::replay::Replay;
+use crate::commands::say;
 use crate::commands::say_ledger;
 use crate::commands::start::Ready;
 use crate::commands::start::until;
@@ -85,13 +86,13 @@ impl Watcher for Painter {
     }
 
     fn event(&mut self, event: &Event, names: &mut Names) {
-        let (_, set) = names.of_command(event.what.id());
+        let (disk, set) = names.of_command(event.what.id());
         match &mut self.submissions {
             Some(submissions) => {
                 submissions.add(event, set);
                 self.submit(event.at_ns);
             }
-            None => self.plot.event(event, set),
+            None => self.plot.event(event, disk, set),
         }
     }
 }
@@ -146,6 +147,7 @@ pub fn run(options: &HeatmapOptions) -> Result<()> {
             (picture, live(options, ready)?)
         }
     };
+    check_disks(options, painter.plot.disks())?;
     let (map, left_out) = painter.finish(&watched);
     if map.cells.is_empty() {
         let why = watched.unmatched;
@@ -166,6 +168,25 @@ pub fn run(options: &HeatmapOptions) -> Result<()> {
     picture.write(SIZE, &name, &what, |canvas| draw(&map, &caption, canvas))?;
     say_ledger(&watched.ledger, options.settings.attaching.verbose > 0);
     watched.verdict
+}
+
+/// Fails if the LBAs of several disks were in one picture of a recording. A run can't be made again: its
+/// picture is drawn all the same.
+fn check_disks(options: &HeatmapOptions, disks: &[String]) -> Result<()> {
+    if disks.len() < 2 {
+        return Ok(());
+    }
+    let which = disks.join(", ");
+    if options.from.is_none() {
+        say(&format!(
+            "the picture mixes the LBAs of {which}: choose one by --disk"
+        ));
+        return Ok(());
+    }
+    let text = format!(
+        "an LBA is one of a disk, and these commands are of {which}: choose one by --ctrl and --nsid"
+    );
+    Err(Failure::error(Kind::Usage, text))
 }
 
 /// The filters, and the name of the recording.
