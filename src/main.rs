@@ -15,6 +15,7 @@ use clap::Error as ClapError;
 use clap::Parser;
 use nvme_deep::error::Kind;
 use nvme_deep::model::untrusted::Lines;
+use nvme_deep::render::charset;
 
 use crate::cli::args::Args;
 use crate::cli::args::Command;
@@ -47,6 +48,7 @@ use crate::commands::serve;
 use crate::commands::stacks;
 use crate::commands::standard::error_of_stdout;
 use crate::commands::standard::flush;
+use crate::commands::standard::has_unicode;
 use crate::commands::top;
 use crate::commands::trace;
 
@@ -55,6 +57,9 @@ fn main() -> ExitCode {
         Ok(args) => args,
         Err(refused) => return explain(&refused),
     };
+    if !has_unicode() {
+        charset::use_ascii();
+    }
     let result = match args.command {
         Command::Latency(args) => LatencyOptions::try_from(args).and_then(|o| latency::run(&o)),
         Command::Trace(args) => TraceOptions::try_from(args).and_then(|o| trace::run(&o)),

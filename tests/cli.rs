@@ -11,7 +11,6 @@
 )]
 
 mod binary;
-mod flags;
 
 use std::ffi::OsStr;
 use std::fs;
@@ -26,18 +25,6 @@ use tempfile::TempDir;
 use self::binary::BINARY;
 use self::binary::Ran;
 use self::binary::run;
-use self::flags::COMMON;
-use self::flags::DIAGNOSE;
-use self::flags::EXPORT;
-use self::flags::HEATMAP;
-use self::flags::HOST;
-use self::flags::LATENCY;
-use self::flags::PATTERN;
-use self::flags::RECORD;
-use self::flags::SERVE;
-use self::flags::STACKS;
-use self::flags::TOP;
-use self::flags::TRACE;
 
 /// Effective capabilities of a child of this process.
 fn capabilities(as_whom: &mut Command) -> u64 {
@@ -61,104 +48,6 @@ fn may_trace(capeff: u64) -> bool {
 
 fn has_nvme() -> bool {
     fs::read_dir("/sys/class/nvme").is_ok_and(|mut dir| dir.next().is_some())
-}
-
-#[test]
-fn help_lists_the_commands_and_the_exit_codes() {
-    for words in ["--help", "-h", "help"] {
-        let ran = run(words);
-        assert_eq!((ran.code, ran.err.as_str()), (Some(0), ""), "{words}");
-        for command in [
-            "latency", "trace", "stacks", "record", "diagnose", "diff", "export", "inflight",
-            "heatmap", "pattern", "top", "host", "join", "doctor",
-        ] {
-            assert!(ran.out.contains(command), "{}", ran.out);
-        }
-        let text = ran.out.split_whitespace().collect::<Vec<_>>().join(" ");
-        for exit in [
-            "0 done or stopped",
-            "1 failed while running",
-            "2 wrong usage",
-            "3 `--check` found a change or a cause",
-            "4 not permitted",
-            "5 the kernel lacks what is needed",
-            "6 no such NVMe device",
-        ] {
-            assert!(text.contains(exit), "{words} does not say `{exit}`: {text}");
-        }
-    }
-}
-
-#[test]
-fn the_help_of_each_command_lists_every_flag() {
-    let commands: [(&str, &[&str]); 10] = [
-        ("latency", &LATENCY),
-        ("trace", &TRACE),
-        ("stacks", &STACKS),
-        ("record", &RECORD),
-        ("diagnose", &DIAGNOSE),
-        ("export", &EXPORT),
-        ("serve", &SERVE),
-        ("heatmap", &HEATMAP),
-        ("pattern", &PATTERN),
-        ("top", &TOP),
-    ];
-    for (command, own) in commands {
-        let left_out: &[&str] = match command {
-            // it prints no data
-            "record" | "serve" | "heatmap" | "top" => &["-j, --json"],
-            // nor does it attach
-            "export" => &[
-                "-j, --json",
-                "--attach",
-                "--btf",
-                "--color",
-                "-v, --verbose",
-                "--disk",
-                "-c, --cgroup",
-                "--container",
-            ],
-            _ => &[],
-        };
-        let common = COMMON.iter().filter(|flag| !left_out.contains(flag));
-        let flags: Vec<&str> = common.chain(own).copied().collect();
-        assert_help(command, &flags);
-    }
-    for (command, flags) in HOST {
-        assert_help(command, flags);
-    }
-}
-
-/// Each form of help lists these flags and no others.
-fn assert_help(command: &str, flags: &[&str]) {
-    for words in ["--help", "-h", "help"] {
-        let words = match words {
-            "help" => format!("help {command}"),
-            flag => format!("{command} {flag}"),
-        };
-        let ran = run(&words);
-        assert_eq!((ran.code, ran.err.as_str()), (Some(0), ""), "{words}");
-        // lines that are indented further are descriptions
-        let listed: Vec<&str> = ran
-            .out
-            .lines()
-            .filter(|l| l.starts_with("  "))
-            .map(|l| l.strip_prefix("      ").unwrap_or(&l[2..]))
-            .filter(|l| l.starts_with(['-', '[', '<']))
-            .collect();
-        for flag in flags {
-            let here = listed.iter().any(|l| l.starts_with(flag));
-            assert!(here, "{words} does not list {flag}: {}", ran.out);
-        }
-        assert_eq!(
-            listed.len(),
-            flags.len(),
-            "add a new option to tests/flags/mod.rs: {listed:?}"
-        );
-        for line in ran.out.lines() {
-            assert!(line.chars().count() <= 100, "{words}: too wide: {line}");
-        }
-    }
 }
 
 #[test]

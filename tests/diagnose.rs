@@ -374,7 +374,7 @@ fn a_recording_with_a_filter_shows_no_limit() {
         ..load()
     };
     let file = files.selected("x", &load, &[Cause::OneIrqCpu], "--opcode io:read", None);
-    let ran = run(&format!("diagnose --from {file}"));
+    let ran = run(&format!("diagnose -v --from {file}"));
     ends(&ran, 0, "nothing avoidable seen");
     let says = "needs all commands, and --opcode left some out";
     let words: Vec<&str> = ran.out.split_whitespace().collect();

@@ -44,9 +44,9 @@ fn made() -> PathBuf {
     dir.path().to_owned()
 }
 
-/// The commands that `--help` lists, without `help`.
-fn commands() -> Vec<String> {
-    let help = run("--help").out;
+/// The commands that the help of `parent` lists, without `help`.
+fn commands_of(parent: &str) -> Vec<String> {
+    let help = run(format!("{parent} --help").trim_start()).out;
     let list = help.split_once("Commands:\n").unwrap().1;
     let names = list.lines().take_while(|line| !line.is_empty());
     let mut names: Vec<String> = names
@@ -54,8 +54,12 @@ fn commands() -> Vec<String> {
         .map(|line| line.split_whitespace().next().unwrap().to_owned())
         .collect();
     assert_eq!(names.pop().as_deref(), Some("help"));
-    assert!(names.len() >= 9, "{names:?}");
+    assert!(names.len() >= 8, "{names:?}");
     names
+}
+
+fn commands() -> Vec<String> {
+    commands_of("")
 }
 
 fn page(name: &str) -> (PathBuf, String) {
@@ -67,7 +71,9 @@ fn page(name: &str) -> (PathBuf, String) {
 /// The names of all pages.
 fn pages() -> Vec<String> {
     let own = ["nvme-deep".to_owned()];
-    let all = commands().into_iter().map(|c| format!("nvme-deep-{c}"));
+    let of_host = commands_of("host").into_iter().map(|c| format!("host-{c}"));
+    let all = commands().into_iter().chain(of_host);
+    let all = all.map(|c| format!("nvme-deep-{c}"));
     own.into_iter().chain(all).collect()
 }
 
@@ -115,6 +121,11 @@ fn every_command_has_a_page_with_its_options_and_the_exit_codes() {
         assert!(text.contains(&version), "{text}");
         assert!(text.contains("\\fB6\\fR\nno NVMe"), "{text}");
         assert!(!text.contains('`'), "{name}: {text}");
+        // also what -h hides
+        assert!(
+            !text.contains("\n.sp\n.TP"),
+            "an option without a text: {text}"
+        );
         assert!(!text.contains("test\\-ignore"), "a hidden option: {text}");
     }
     let (_, latency) = page("nvme-deep-latency");
@@ -122,6 +133,60 @@ fn every_command_has_a_page_with_its_options_and_the_exit_codes() {
         latency.contains("\\fB\\-\\-stages\\fR[=\\fI<SET>\\fR]"),
         "{latency}"
     );
+}
+
+/// The text of a page as roff shows it, in one line: without fonts and escapes.
+fn plain(text: &str) -> String {
+    let fonts = ["\\fB", "\\fI", "\\fR"];
+    let text = fonts
+        .iter()
+        .fold(text.to_owned(), |t, font| t.replace(font, ""));
+    text.replace('\\', "")
+}
+
+#[test]
+fn every_page_that_a_page_names_exists() {
+    let mut named = 0;
+    for name in pages() {
+        let text = plain(&page(&name).1);
+        for (at, _) in text.match_indices("(1)") {
+            let word = |c: char| !c.is_ascii_alphanumeric() && c != '-';
+            let other = text[..at].rsplit(word).next().unwrap();
+            assert!(pages().iter().any(|p| p == other), "{name}: {other}");
+            named += 1;
+        }
+    }
+    assert!(named > 100, "{named}");
+}
+
+#[test]
+fn the_synopsis_has_values_and_the_examples_have_a_section() {
+    for (name, words) in [
+        ("latency", "[--stages[=SET]]"),
+        ("latency", "[--from FILE...]"),
+        ("latency", "[INTERVAL] [COUNT] [-- COMMAND...]"),
+        ("trace", "[-n|--count COUNT]"),
+        ("trace", "[-v|--verbose...]"),
+        ("heatmap", "{--svg OUT | --png OUT}"),
+        ("record", " -o|--output FILE"),
+        ("export", " FILE..."),
+        ("host", "nvme-deep host [-h|--help] COMMAND"),
+        ("host-kvm", "[--bar FIRST-LAST]"),
+    ] {
+        let text = plain(&page(&format!("nvme-deep-{name}")).1);
+        let synopsis = text.split_once(".SH SYNOPSIS\n").unwrap().1;
+        let synopsis = synopsis.split_once("\n.SH").unwrap().0;
+        assert!(synopsis.contains(words), "{name}: {synopsis}");
+    }
+    for name in pages() {
+        let text = plain(&page(&name).1);
+        let examples = text.split_once(".SH EXAMPLES\n.TP\n").unwrap().1;
+        let line = format!(
+            "{} ",
+            name.replace('-', " ").replace("nvme deep", "nvme-deep")
+        );
+        assert!(examples.starts_with(line.trim_end()), "{name}: {examples}");
+    }
 }
 
 #[test]

@@ -175,6 +175,43 @@ fn every_option_is_in_the_docs() {
     }
 }
 
+/// The cells of a row of a table that begins with this one.
+fn cells(line: &str) -> Vec<&str> {
+    line.trim_matches('|').split('|').map(str::trim).collect()
+}
+
+/// The README repeats rows of the first table of cost.md, which has the numbers.
+#[test]
+fn the_cost_of_the_readme_is_that_of_cost_md() {
+    let cost = read(&root().join("docs/cost.md"));
+    let table = cost.split_once("| added |").unwrap().1;
+    let rows = table
+        .lines()
+        .skip(1)
+        .take_while(|line| line.starts_with('|'));
+    let measured: Vec<_> = rows.map(cells).filter(|row| row.len() > 2).collect();
+    let readme = read(&root().join("README.md"));
+    let list = readme
+        .split_once("| tool | attributed instructions |\n")
+        .unwrap()
+        .1;
+    let rows = list
+        .lines()
+        .skip(1)
+        .take_while(|line| line.starts_with('|'));
+    let mut n = 0;
+    for row in rows.map(cells) {
+        let tool = row[0].trim_matches('`').trim_start_matches("nvme-deep ");
+        let number = row[1].split(' ').next().unwrap();
+        let of_tool = measured.iter().filter(|r| tool.starts_with(r[0]));
+        let of_tool = of_tool.max_by_key(|r| r[0].len());
+        let of_tool = of_tool.unwrap_or_else(|| panic!("cost.md has no {tool}"));
+        assert_eq!(number, of_tool[2], "{tool}");
+        n += 1;
+    }
+    assert_eq!(n, 6);
+}
+
 #[test]
 fn the_readme_is_short() {
     let lines = read(&root().join("README.md")).lines().count();

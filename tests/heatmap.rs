@@ -134,16 +134,35 @@ fn are_the_same(mut cells: Vec<Cell>, values: &[(u64, u64)]) {
 
 #[test]
 fn each_block_is_in_the_cell_of_its_time() {
-    let (ran, svg) = draw("--y lba", "mixed");
+    let (ran, svg) = draw("--y lba --ctrl nvme0", "mixed");
     assert_eq!(ran.code, Some(0), "{}", ran.err);
     let (commands, begin) = commands("mixed");
     let value = |c: &Value| {
-        let finished = c["type"] != "unfinished";
-        let slba = c["fields"]["slba"].as_u64().filter(|_| finished)?;
+        let drawn = c["type"] != "unfinished" && c["ctrl"] == "nvme0";
+        let slba = c["fields"]["slba"].as_u64().filter(|_| drawn)?;
         Some((submitted(c)? - begin, slba))
     };
     let values: Vec<_> = commands.iter().filter_map(value).collect();
     are_the_same(cells(&svg), &values);
+}
+
+#[test]
+fn the_blocks_of_several_disks_are_in_no_picture() {
+    let both = "tests/recordings/6.12.nvd";
+    let ran = run(&format!("heatmap --y lba --svg - --from {both}"));
+    ran.refuses(
+        2,
+        "these commands are of nvme0n1, nvme1n1: choose one by --ctrl",
+    );
+    let one = run(&format!(
+        "heatmap --y lba --svg - --ctrl nvme1 --from {both}"
+    ));
+    assert_eq!(one.code, Some(0), "{}", one.err);
+    assert!(
+        one.out.contains(">6 commands of 6.12.nvd with"),
+        "{}",
+        one.out
+    );
 }
 
 #[test]

@@ -126,7 +126,7 @@ fn the_text_fits_the_screen_and_names_the_clock() {
     let text = ran.out.split_whitespace().collect::<Vec<_>>().join(" ");
     for words in [
         "joined nvme2 = nvmet:1",
-        "matched 422 commands; unmatched 0 of the guest, 0 of the host",
+        "matched 422 commands; unmatched: guest 0, host 0; ambiguous: guest 0, host 0",
         "bounded by issue and the completion (fabrics have no CQE)",
         "what one of the two gains, the other loses",
     ] {

@@ -241,7 +241,7 @@ const PLACES: [(&str, &[&str]); 20] = [
     ),
     ("object", &["src/machine/elf.rs"]),
     ("procfs", &["src/machine/mod.rs"]),
-    ("clap", &["src/cli/", "src/main.rs", "src/commands/dist.rs"]),
+    ("clap", &["src/cli/", "src/main.rs", "src/commands/dist"]),
     (
         "rustix",
         &[

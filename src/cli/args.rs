@@ -13,6 +13,8 @@ use nvme_deep::units::parse_duration;
 
 use super::diagnose::DiagnoseArgs;
 use super::diff::DiffArgs;
+use super::doctor::DoctorArgs;
+use super::examples;
 use super::export::ExportArgs;
 use super::heatmap::HeatmapArgs;
 use super::host::HostArgs;
@@ -24,18 +26,16 @@ use super::record::BufferArgs;
 use super::record::FromArgs;
 use super::record::RecordArgs;
 use super::serve::ServeArgs;
+use super::stacks::StacksArgs;
 use super::top::TopArgs;
 use super::value::count;
 use super::value::number;
 
 /// Trace the Linux NVMe driver: where each command's time goes, measured by eBPF.
 #[derive(Debug, Parser)]
-#[command(name = "nvme-deep", version, max_term_width = 100)]
-#[command(
-    after_help = "Run as root. With CAP_BPF and CAP_PERFMON only, less is available: run `doctor` as that user.\n\
-    Exit codes: 0 done or stopped, 1 failed while running, 2 wrong usage, 3 `--check` found a\n\
-    change or a cause, 4 not permitted, 5 the kernel lacks what is needed, 6 no such NVMe device."
-)]
+#[command(name = "nvme-deep", version, max_term_width = 80)]
+#[command(after_help = "Run as root. Exit codes and examples: see --help.")]
+#[command(after_long_help = examples::PROGRAM)]
 pub struct Args {
     /// The command.
     #[command(subcommand)]
@@ -45,38 +45,50 @@ pub struct Args {
 /// The commands.
 #[derive(Debug, Subcommand)]
 pub enum Command {
-    /// Show rates, latencies, stages and a heat map of each namespace and opcode on a live screen
+    /// Show rates, latencies, stages and a heat map on a live screen
     Top(TopArgs),
-    /// Report latency histograms and percentiles per controller, namespace and opcode
+    /// Report latencies per namespace, opcode and stage
     Latency(LatencyArgs),
-    /// Print every command as it happens, decoded, with its outcome, stages and kernel stacks
+    /// Print every command as it happens: decoded, with outcome and stages
     Trace(TraceArgs),
     /// Count commands and their latency by kernel stack
     Stacks(StacksArgs),
-    /// Record every command to a file, to look at it later and elsewhere with --from
+    /// Record every command to a file, for the --from of other commands
     Record(RecordArgs),
-    /// Find out why commands are slow: one verdict with its evidence, what was ruled out, and what to do
+    /// Find out why commands are slow: a verdict, its evidence, what to do
     Diagnose(DiagnoseArgs),
-    /// Show the commands in flight, their age, and where each is stuck: not fetched, held by the
-    /// device, or answered without an interrupt
+    /// Show the commands in flight, their age, and where each is stuck
+    ///
+    /// A stuck command is not fetched, held by the device, or answered without an interrupt.
     Inflight(InflightArgs),
-    /// Draw commands over time by latency, LBA, size or depth, as SVG or PNG
+    /// Draw latency, LBA, size or depth over time, as SVG or PNG
     Heatmap(HeatmapArgs),
-    /// Report access patterns per disk, opcode and process: sequential or random, sizes, distances,
-    /// depth, intervals
+    /// Report access patterns: sequential or random, sizes, depth
+    ///
+    /// Those of each disk, opcode and process, with distances and intervals.
     Pattern(PatternArgs),
-    /// Convert recordings to Perfetto, Parquet, CSV, NDJSON or an HdrHistogram log. Needs no root
+    /// Convert recordings to Perfetto, Parquet, CSV, NDJSON, HdrHistogram
+    ///
+    /// Needs no root.
     Export(ExportArgs),
-    /// Compare recordings made before and after a change: what became slower, and by how much
+    /// Compare recordings made before and after a change
+    ///
+    /// What became slower or faster, by how much, and what is noise.
     Diff(DiffArgs),
-    /// Show what the target (kernel, QEMU, SPDK) did with each command, on the machine that serves it
+    /// Show what the target (nvmet, QEMU, SPDK) did with each command
+    ///
+    /// Run it on the machine that serves the commands.
     Host(HostArgs),
-    /// Join a recording of the driver with one of the target, command by command
+    /// Join recordings of the driver and of the target, command by command
     Join(JoinArgs),
-    /// Serve metrics for Prometheus over HTTP, or write them to a file, until stopped
+    /// Serve metrics for Prometheus over HTTP, or write them to a file
+    ///
+    /// Runs until it is stopped.
     Serve(ServeArgs),
-    /// Report what this machine supports: kernel, controllers, the hook each point would use, and
-    /// settings to change. Works without root
+    /// Report what this machine supports, and which settings to change
+    ///
+    /// It lists the kernel's facts, the controllers, and the hook that each point would use. Works
+    /// without root.
     Doctor(DoctorArgs),
     /// Write the man pages and the shell completions, for packages
     #[command(hide = true)]
@@ -122,8 +134,9 @@ pub enum AttachArg {
 /// A program to run.
 #[derive(Clone, Debug, Default, clap::Args)]
 pub struct ExecArgs {
-    /// Trace while COMMAND runs, then end with its exit code: `--exec -- COMMAND ARGUMENT...`. The
-    /// commands of all processes are traced
+    /// Trace while COMMAND runs, then end with its exit code
+    ///
+    /// As in `--exec -- COMMAND ARGUMENT...`. The commands of all processes are traced.
     #[arg(long, requires = "program")]
     pub exec: bool,
 
@@ -138,57 +151,73 @@ pub struct ExecArgs {
 pub struct FilterArgs {
     /// Only this disk or partition: `nvme0n1`, `/dev/nvme0n1p1`, or the one that has this file or
     /// directory (`/mnt/data`). All paths of a multipath disk. Only while tracing, not for recordings
-    #[arg(long, value_name = "DISK", conflicts_with_all = ["ctrl", "nsid", "lba"])]
+    #[arg(long, hide_short_help = true, value_name = "DISK", conflicts_with_all = ["ctrl", "nsid", "lba"])]
     pub disk: Option<String>,
 
     /// Only these controllers (`nvme0` or `0`; separate several by commas)
-    #[arg(long, alias = "ctrl_id", value_name = "CTRL", value_delimiter = ',')]
+    #[arg(
+        long,
+        alias = "ctrl_id",
+        hide_short_help = true,
+        value_name = "CTRL",
+        value_delimiter = ','
+    )]
     pub ctrl: Vec<String>,
 
     /// Only commands with these namespace ids: `1`, `0x1`; `all` is ffffffffh
-    #[arg(long, value_name = "NSID", value_delimiter = ',', value_parser = parse_nsid)]
+    #[arg(long, hide_short_help = true, value_name = "NSID", value_delimiter = ',', value_parser = parse_nsid)]
     pub nsid: Vec<u32>,
 
     /// Only these opcodes: names (`read`, `dsm`, `admin:identify`) or numbers (`0x02`, `io:0x02`)
-    #[arg(long, value_name = "OPCODE", value_delimiter = ',')]
+    #[arg(
+        long,
+        hide_short_help = true,
+        value_name = "OPCODE",
+        value_delimiter = ','
+    )]
     pub opcode: Vec<String>,
 
     /// Only commands on these queues; 0 is the admin queue
-    #[arg(long, value_name = "QID", value_delimiter = ',', value_parser = number(0..=u16::MAX))]
+    #[arg(long, hide_short_help = true, value_name = "QID", value_delimiter = ',', value_parser = number(0..=u16::MAX))]
     pub qid: Vec<u16>,
 
     /// Exclude admin commands
-    #[arg(long)]
+    #[arg(long, hide_short_help = true)]
     pub no_admin: bool,
 
     /// Exclude I/O commands
-    #[arg(long)]
+    #[arg(long, hide_short_help = true)]
     pub no_io: bool,
 
     /// Only commands that these processes submit to the driver. Requests that blk-mq dispatches
     /// later (scheduler, writeback, retries) are submitted by kernel threads, and do not match
-    #[arg(long, short, value_name = "PID", value_delimiter = ',', value_parser = number(0..=u32::MAX))]
+    #[arg(long, short, hide_short_help = true, value_name = "PID", value_delimiter = ',', value_parser = number(0..=u32::MAX))]
     pub pid: Vec<u32>,
 
     /// Only commands from threads of this name
-    #[arg(long, value_name = "NAME")]
+    #[arg(long, hide_short_help = true, value_name = "NAME")]
     pub comm: Option<String>,
 
     /// Only commands from processes in this cgroup (v2) or below it: `/sys/fs/cgroup/...`. Only while
     /// tracing, not for recordings
-    #[arg(long, short, value_name = "PATH")]
+    #[arg(long, short, hide_short_help = true, value_name = "PATH")]
     pub cgroup: Option<PathBuf>,
 
     /// Only commands of this container: at least 8 digits of its ID (docker, podman, containerd,
     /// CRI-O), the UID of a Kubernetes pod, or the path of its cgroup (v2). By the cgroup that caused
     /// the I/O, also for writeback; for commands without one by the task that calls the driver. Only
     /// while tracing, not for recordings
-    #[arg(long, value_name = "ID", conflicts_with = "cgroup")]
+    #[arg(
+        long,
+        hide_short_help = true,
+        value_name = "ID",
+        conflicts_with = "cgroup"
+    )]
     pub container: Option<String>,
 
     /// Only commands that touch a logical block in this range: `FIRST-LAST` or one number. Commands
     /// without a start LBA are excluded
-    #[arg(long, value_name = "RANGE")]
+    #[arg(long, hide_short_help = true, value_name = "RANGE")]
     pub lba: Option<String>,
 }
 
@@ -197,20 +226,31 @@ pub struct FilterArgs {
 #[command(next_help_heading = "Attaching and output")]
 pub struct AttachArgs {
     /// Attach method; change it only to compare methods, or if `auto` fails
-    #[arg(long, value_name = "METHOD", default_value = "auto")]
+    #[arg(
+        long,
+        hide_short_help = true,
+        value_name = "METHOD",
+        default_value = "auto"
+    )]
     pub attach: AttachArg,
 
     /// BTF of the driver's modules, for kernels without module BTF: raw, or an ELF file with a .BTF
     /// section. Refused if it does not match the kernel
-    #[arg(long, value_name = "FILE")]
+    #[arg(long, hide_short_help = true, value_name = "FILE")]
     pub btf: Option<PathBuf>,
 
     /// When to use colour
-    #[arg(long, value_name = "WHEN", default_value = "auto")]
+    #[arg(
+        long,
+        hide_short_help = true,
+        value_name = "WHEN",
+        default_value = "auto"
+    )]
     pub color: ColorArg,
 
-    /// Print the attached hooks, the reason of each fallback, the full ledger, and the cost of the
-    /// tool's programs; -vv: libbpf's log too
+    /// Print the hooks, the reasons of fallbacks, the full ledger
+    ///
+    /// Also the cost of the tool's programs. -vv: libbpf's log too.
     #[arg(long, short, action = clap::ArgAction::Count)]
     pub verbose: u8,
 
@@ -262,8 +302,9 @@ pub enum StacksByArg {
 /// A choice by what became of a command.
 #[derive(Clone, Debug, clap::Args)]
 pub struct OutcomeArgs {
-    /// Only commands that took at least this long from Submit to Complete (`1ms`, `200us`), or whose
-    /// latency is not known
+    /// Only commands that took at least this long (`1ms`)
+    ///
+    /// From Submit to Complete. Also commands whose latency is not known.
     #[arg(long, alias = "min-lat", value_name = "TIME", value_parser = parse_duration)]
     pub slow: Option<Duration>,
 
@@ -274,26 +315,33 @@ pub struct OutcomeArgs {
 
 /// `trace`.
 #[derive(Clone, Debug, clap::Args)]
+#[command(after_help = examples::WITH_FILTERS)]
+#[command(after_long_help = examples::TRACE)]
 pub struct TraceArgs {
-    /// One line per command, at completion, instead of one at Submit and one at Complete. Implied by
-    /// --slow and --errors
+    /// One line per command, at its completion, instead of two
+    ///
+    /// Otherwise there is a line at Submit and one at Complete. Implied by --slow and --errors.
     #[arg(long)]
     pub pair: bool,
 
-    /// Add the stages to the last line of each command: queue, submit, device, complete; with
-    /// `=fine`: queue, setup, map, submit, device, irq, complete, end
+    /// Add the stages to the last line of each command
+    ///
+    /// Without a value, basic.
     #[arg(long, value_name = "SET", num_args = 0..=1, require_equals = true,
           default_missing_value = "basic")]
     pub stages: Option<StagesArg>,
 
-    /// Add the kernel stack at submission, or with `=complete` at completion. A stack costs
-    /// several thousand instructions: see --sample
+    /// Add the kernel stack
+    ///
+    /// Without a value, at submission. A stack costs several thousand instructions: see --sample.
     #[arg(long, value_name = "AT", num_args = 0..=1, require_equals = true,
           default_missing_value = "submit")]
     pub kstack: Option<StackAtArg>,
 
-    /// Take the stack of one command in N only, chosen at random. All commands are shown
-    #[arg(long, value_name = "1/N", requires = "kstack")]
+    /// Take the stack of one command in N only
+    ///
+    /// Chosen at random. All commands are shown.
+    #[arg(long, hide_short_help = true, value_name = "1/N", requires = "kstack")]
     pub sample: Option<String>,
 
     #[command(flatten)]
@@ -301,17 +349,18 @@ pub struct TraceArgs {
     pub outcome: OutcomeArgs,
 
     /// Also show SQ head and tail at each completion (tracepoint nvme_sq)
-    #[arg(long)]
+    #[arg(long, hide_short_help = true)]
     pub sq: bool,
 
     /// Also show asynchronous events
-    #[arg(long)]
+    #[arg(long, hide_short_help = true)]
     pub aen: bool,
 
-    /// Also observe the conditions of each command: whether the CPU of the interrupt was idle or in a
-    /// soft interrupt, whether the doorbell was written. Shown in JSON, and recorded by --tee, with the
-    /// waits and gaps of the machine
-    #[arg(long, conflicts_with = "from")]
+    /// Also observe the conditions of each command
+    ///
+    /// Whether the CPU of the interrupt was idle or in a soft interrupt, whether the doorbell was
+    /// written. Shown in JSON, and recorded by --tee, with the waits and gaps of the machine.
+    #[arg(long, conflicts_with = "from", hide_short_help = true)]
     pub context: bool,
 
     /// Stop after COUNT completed commands
@@ -330,15 +379,19 @@ pub struct TraceArgs {
     #[allow(missing_docs, reason = "BufferArgs says it")]
     pub buffer: BufferArgs,
 
-    /// Also record what is shown, to this file: with --from and the same options it is printed again
+    /// Also record what is shown, to this file
+    ///
+    /// With --from and the same options it is printed again.
     #[arg(long, value_name = "FILE", conflicts_with = "from")]
     pub tee: Option<PathBuf>,
 
     /// Replace the file of --tee if it exists
-    #[arg(long, requires = "tee")]
+    #[arg(long, requires = "tee", hide_short_help = true)]
     pub force: bool,
 
-    /// One JSON object per line instead of text (schema: docs/json.md)
+    /// One JSON object per line instead of text
+    ///
+    /// The schema is in docs/json.md.
     #[arg(long, short = 'j')]
     pub json: bool,
 
@@ -357,92 +410,6 @@ pub struct TraceArgs {
     #[command(flatten)]
     #[allow(missing_docs, reason = "AttachArgs says it")]
     pub attach: AttachArgs,
-}
-
-/// `stacks`.
-#[derive(Clone, Debug, clap::Args)]
-pub struct StacksArgs {
-    /// Where the stack is taken
-    #[arg(long, value_name = "POINT", default_value = "submit")]
-    pub at: StackAtArg,
-
-    /// Order of the list, and weight in --folded and --svg
-    #[arg(long, value_name = "WHAT", default_value = "count")]
-    pub by: StacksByArg,
-
-    /// Count one command in N only, chosen at random
-    #[arg(long, value_name = "1/N")]
-    pub sample: Option<String>,
-
-    #[command(flatten)]
-    #[allow(missing_docs, reason = "OutcomeArgs says it")]
-    pub outcome: OutcomeArgs,
-
-    /// Show the first COUNT stacks only
-    #[arg(long, value_name = "COUNT", value_parser = count())]
-    pub top: Option<u64>,
-
-    /// One line per stack, for flame graph tools: frames from the outermost to the driver's,
-    /// separated by semicolons, and the weight
-    #[arg(long, conflicts_with = "json")]
-    pub folded: bool,
-
-    /// Write a flame graph to this file (SVG); `-`: to stdout, instead of the list
-    #[arg(long, value_name = "FILE")]
-    pub svg: Option<PathBuf>,
-
-    /// Replace the file of --svg if it exists
-    #[arg(long, requires = "svg")]
-    pub force: bool,
-
-    /// Stop after this time (`5s`, `2m`)
-    #[arg(long, value_name = "TIME", value_parser = parse_duration)]
-    pub duration: Option<Duration>,
-
-    /// One JSON object per line instead of text (schema: docs/json.md)
-    #[arg(long, short = 'j')]
-    pub json: bool,
-
-    #[command(flatten)]
-    #[allow(missing_docs, reason = "ExecArgs says it")]
-    pub exec: ExecArgs,
-
-    #[command(flatten)]
-    #[allow(missing_docs, reason = "FromArgs says it")]
-    pub from: FromArgs,
-
-    #[command(flatten)]
-    #[allow(missing_docs, reason = "FilterArgs says it")]
-    pub filter: FilterArgs,
-
-    #[command(flatten)]
-    #[allow(missing_docs, reason = "AttachArgs says it")]
-    pub attach: AttachArgs,
-}
-
-/// `doctor`.
-#[derive(Clone, Debug, clap::Args)]
-pub struct DoctorArgs {
-    /// One JSON object instead of text (schema: docs/json.md)
-    #[arg(long, short = 'j')]
-    pub json: bool,
-
-    /// Send one Identify command to each live PCI controller, to check for shadow doorbells. With a
-    /// hung controller this can take the admin timeout (60 s)
-    #[arg(long)]
-    pub identify: bool,
-
-    /// Plan with this attach method
-    #[arg(long, value_name = "METHOD", default_value = "auto")]
-    pub attach: AttachArg,
-
-    /// BTF of the driver's modules, as for latency
-    #[arg(long, value_name = "FILE")]
-    pub btf: Option<PathBuf>,
-
-    /// When to use colour
-    #[arg(long, value_name = "WHEN", default_value = "auto")]
-    pub color: ColorArg,
 }
 
 /// `dist`.
@@ -461,6 +428,14 @@ mod tests {
     #[test]
     fn the_definition_is_consistent() {
         Args::command().debug_assert();
+    }
+
+    #[test]
+    fn the_old_name_of_the_basic_stages_is_accepted() {
+        for words in ["latency --stages=cheap", "record -o x --stages=cheap"] {
+            let words = words.split(' ');
+            Args::try_parse_from(["nvme-deep"].into_iter().chain(words)).unwrap();
+        }
     }
 
     #[test]

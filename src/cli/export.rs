@@ -9,6 +9,7 @@ use nvme_deep::units::parse_duration;
 
 use super::args::FilterArgs;
 use super::args::OutcomeArgs;
+use super::examples;
 
 /// Formats.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
@@ -32,6 +33,8 @@ pub enum FormatArg {
     mut_arg("cgroup", |arg| arg.hide(true)),
     mut_arg("container", |arg| arg.hide(true))
 )]
+#[command(after_help = examples::WITH_FILTERS)]
+#[command(after_long_help = examples::EXPORT)]
 pub struct ExportArgs {
     /// The recordings (see `record`). Perfetto and hlog take one
     #[arg(value_name = "FILE", required = true)]
@@ -41,7 +44,9 @@ pub struct ExportArgs {
     #[arg(long, value_name = "FORMAT")]
     pub format: FormatArg,
 
-    /// The file to write, readable by its owner only; `-` for stdout
+    /// The file to write; `-` for stdout
+    ///
+    /// It is readable by its owner only.
     #[arg(long, short, value_name = "OUT")]
     pub output: PathBuf,
 
@@ -49,12 +54,15 @@ pub struct ExportArgs {
     #[arg(long)]
     pub force: bool,
 
-    /// Leave out names of the machine, its controllers, processes and recordings
+    /// Leave out names of the machine, controllers, processes
+    ///
+    /// And of the recordings.
     #[arg(long)]
     pub redact: bool,
 
-    /// Length of the intervals of hlog [default: 1s], and of the completion rates of perfetto
-    /// [default: 100ms]
+    /// Length of the intervals of hlog and perfetto
+    ///
+    /// Those of hlog [default: 1s], and of the completion rates of perfetto [default: 100ms].
     #[arg(long, value_name = "TIME", value_parser = parse_duration)]
     pub interval: Option<Duration>,
 

@@ -10,6 +10,7 @@ use nvme_deep::units::parse_duration;
 use super::args::AttachArgs;
 use super::args::FilterArgs;
 use super::args::OutcomeArgs;
+use super::examples;
 use super::record::BufferArgs;
 use super::record::FromArgs;
 
@@ -41,7 +42,9 @@ pub enum ThemeArg {
 #[derive(Clone, Debug, clap::Args)]
 #[group(required = true, multiple = false)]
 pub struct PictureArgs {
-    /// Write an SVG file; `-`: to stdout. A pointer on a cell shows its numbers
+    /// Write an SVG file; `-`: to stdout
+    ///
+    /// A pointer on a cell shows its numbers.
     #[arg(long, value_name = "OUT")]
     pub svg: Option<PathBuf>,
 
@@ -52,14 +55,17 @@ pub struct PictureArgs {
 
 /// `heatmap`.
 #[derive(Clone, Debug, clap::Args)]
+#[command(after_help = examples::WITH_FILTERS)]
+#[command(after_long_help = examples::HEATMAP)]
 pub struct HeatmapArgs {
     /// What the vertical axis shows
     #[arg(long, value_name = "WHAT", default_value = "latency")]
     pub y: QuantityArg,
 
-    /// The duration that is shown: total (setup_out to complete), queue, submit, device, complete; of the
-    /// fine stages setup, map, irq, end, fine:device and so on; or joined stages (submit+device)
-    /// [default: total]
+    /// The duration that is shown [default: total]
+    ///
+    /// total (setup_out to complete), queue, submit, device, complete; of the fine stages setup, map,
+    /// irq, end, fine:device and so on; or joined stages (submit+device).
     #[arg(long, value_name = "STAGE")]
     pub stage: Option<String>,
 
@@ -84,16 +90,16 @@ pub struct HeatmapArgs {
     pub outcome: OutcomeArgs,
 
     #[command(flatten)]
-    #[allow(missing_docs, reason = "FilterArgs says it")]
-    pub filter: FilterArgs,
-
-    #[command(flatten)]
     #[allow(missing_docs, reason = "BufferArgs says it")]
     pub buffer: BufferArgs,
 
     #[command(flatten)]
     #[allow(missing_docs, reason = "FromArgs says it")]
     pub from: FromArgs,
+
+    #[command(flatten)]
+    #[allow(missing_docs, reason = "FilterArgs says it")]
+    pub filter: FilterArgs,
 
     #[command(flatten)]
     #[allow(missing_docs, reason = "AttachArgs says it")]

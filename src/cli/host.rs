@@ -9,10 +9,13 @@ use clap::ValueEnum;
 use nvme_deep::units::parse_duration;
 
 use super::args::ColorArg;
+use super::examples;
 use super::value::number;
 
 /// `host`.
 #[derive(Clone, Debug, clap::Args)]
+#[command(after_help = examples::ONLY_EXAMPLES)]
+#[command(after_long_help = examples::HOST)]
 pub struct HostArgs {
     /// What to do.
     #[command(subcommand)]
@@ -22,21 +25,29 @@ pub struct HostArgs {
 /// The commands of `host`.
 #[derive(Clone, Debug, Subcommand)]
 pub enum HostCommand {
-    /// List the processes and kernel targets that serve NVMe, and how each can be observed
+    /// List the targets of this machine, and how each can be observed
+    ///
+    /// Processes and kernel targets that serve NVMe.
     List(HostListArgs),
     /// Print every command of a target as it is served
     Trace(HostTraceArgs),
-    /// Report histograms of a target per controller, namespace, opcode and stage
+    /// Report latencies of a target per namespace, opcode and stage
     Latency(HostLatencyArgs),
-    /// Read QEMU's log or an SPDK trace: records of the host side without BPF
+    /// Read QEMU's log or an SPDK trace instead of tracing
     Import(HostImportArgs),
     /// Print an SPDK trace with the commands that its entries are about
     Annotate(HostAnnotateArgs),
-    /// Print the changes of state of an SPDK target: subsystems, controllers, queues, listeners
+    /// Print the changes of state of an SPDK target
+    ///
+    /// Those of subsystems, controllers, queues and listeners.
+    #[command(after_long_help = examples::HOST_SPDK)]
     Spdk(HostSpdkArgs),
-    /// Count the messages between the threads of an SPDK process, by function
+    /// Count messages between the threads of an SPDK process, by function
+    #[command(after_long_help = examples::HOST_MSGS)]
     Msgs(HostSpdkArgs),
-    /// Report the doorbell writes of a guest and the time of their VM exits, by tracepoints of KVM
+    /// Report the doorbell writes of a guest and the time of their VM exits
+    ///
+    /// From tracepoints of KVM.
     Kvm(HostKvmArgs),
 }
 
@@ -47,7 +58,9 @@ pub struct TargetArgs {
     #[arg(long)]
     pub nvmet: bool,
 
-    /// This process: QEMU with an NVMe controller, or SPDK's NVMe-oF target, by uprobes
+    /// This process, by uprobes
+    ///
+    /// QEMU with an NVMe controller, or SPDK's NVMe-oF target.
     #[arg(long, value_name = "PID", conflicts_with = "nvmet", value_parser = number(0..=u32::MAX))]
     pub pid: Option<u32>,
 
@@ -55,11 +68,15 @@ pub struct TargetArgs {
     #[arg(long, requires = "pid", conflicts_with_all = ["usdt", "nvmet", "from"])]
     pub uprobe: bool,
 
-    /// Trace --pid by USDT probes: a QEMU that was built with the trace backend dtrace
+    /// Trace --pid by USDT probes
+    ///
+    /// It must be a QEMU that was built with the trace backend dtrace.
     #[arg(long, requires = "pid", conflicts_with_all = ["nvmet", "from"])]
     pub usdt: bool,
 
-    /// Only the begin and the end of each command: fewer traps, and one stage
+    /// Only the begin and the end of each command
+    ///
+    /// Fewer traps, and one stage.
     #[arg(long, requires = "pid", conflicts_with_all = ["usdt", "nvmet", "from"])]
     pub ends: bool,
 
@@ -79,20 +96,28 @@ pub struct TargetArgs {
 
 /// `host list`.
 #[derive(Clone, Debug, clap::Args)]
+#[command(after_help = examples::ONLY_EXAMPLES)]
+#[command(after_long_help = examples::HOST_LIST)]
 pub struct HostListArgs {
-    /// One JSON object per line instead of text (schema: docs/json.md)
+    /// One JSON object per line instead of text
+    ///
+    /// The schema is in docs/json.md.
     #[arg(long, short = 'j')]
     pub json: bool,
 }
 
 /// `host trace`.
 #[derive(Clone, Debug, clap::Args)]
+#[command(after_help = examples::ONLY_EXAMPLES)]
+#[command(after_long_help = examples::HOST_TRACE)]
 pub struct HostTraceArgs {
     #[command(flatten)]
     #[allow(missing_docs, reason = "TargetArgs says it")]
     pub target: TargetArgs,
 
-    /// Record to this file, readable by its owner only, and print no commands
+    /// Record to this file, and print no commands
+    ///
+    /// It is readable by its owner only.
     #[arg(long, short, value_name = "FILE", conflicts_with = "from")]
     pub output: Option<PathBuf>,
 
@@ -104,7 +129,9 @@ pub struct HostTraceArgs {
     #[arg(long, value_name = "TIME", value_parser = parse_duration, conflicts_with = "from")]
     pub duration: Option<Duration>,
 
-    /// One JSON object per line instead of text (schema: docs/json.md)
+    /// One JSON object per line instead of text
+    ///
+    /// The schema is in docs/json.md.
     #[arg(long, short = 'j')]
     pub json: bool,
 
@@ -115,6 +142,8 @@ pub struct HostTraceArgs {
 
 /// `host latency`.
 #[derive(Clone, Debug, clap::Args)]
+#[command(after_help = examples::ONLY_EXAMPLES)]
+#[command(after_long_help = examples::HOST_LATENCY)]
 pub struct HostLatencyArgs {
     #[command(flatten)]
     #[allow(missing_docs, reason = "TargetArgs says it")]
@@ -124,7 +153,9 @@ pub struct HostLatencyArgs {
     #[arg(long, value_name = "TIME", value_parser = parse_duration, conflicts_with = "from")]
     pub duration: Option<Duration>,
 
-    /// One JSON object per line instead of text (schema: docs/json.md)
+    /// One JSON object per line instead of text
+    ///
+    /// The schema is in docs/json.md.
     #[arg(long, short = 'j')]
     pub json: bool,
 
@@ -139,16 +170,24 @@ pub struct HostLatencyArgs {
 
 /// `host import`.
 #[derive(Clone, Debug, clap::Args)]
+#[command(after_help = examples::ONLY_EXAMPLES)]
+#[command(after_long_help = examples::HOST_IMPORT)]
 pub struct HostImportArgs {
-    /// A log of QEMU with one NVMe controller: -trace 'pci_nvme_*' -msg timestamp=on -D FILE
+    /// A log of QEMU with one NVMe controller
+    ///
+    /// Of `-trace 'pci_nvme_*' -msg timestamp=on -D FILE`.
     #[arg(long, value_name = "FILE", required_unless_present = "spdk_trace")]
     pub qemu_log: Option<PathBuf>,
 
-    /// The output of `spdk_trace -j`. Its requests have no command ids
+    /// The output of `spdk_trace -j`
+    ///
+    /// Its requests have no command ids.
     #[arg(long, value_name = "FILE", conflicts_with = "qemu_log")]
     pub spdk_trace: Option<PathBuf>,
 
-    /// Write a recording to this file, readable by its owner only, and print no commands
+    /// Write a recording to this file, and print no commands
+    ///
+    /// It is readable by its owner only.
     #[arg(long, short, value_name = "FILE")]
     pub output: Option<PathBuf>,
 
@@ -156,23 +195,31 @@ pub struct HostImportArgs {
     #[arg(long, requires = "output")]
     pub force: bool,
 
-    /// One JSON object per line instead of text (schema: docs/json.md)
+    /// One JSON object per line instead of text
+    ///
+    /// The schema is in docs/json.md.
     #[arg(long, short = 'j')]
     pub json: bool,
 }
 
 /// `host annotate`.
 #[derive(Clone, Debug, clap::Args)]
+#[command(after_help = examples::ONLY_EXAMPLES)]
+#[command(after_long_help = examples::HOST_ANNOTATE)]
 pub struct HostAnnotateArgs {
     /// The output of `spdk_trace -j`
     #[arg(value_name = "TRACE")]
     pub trace: PathBuf,
 
-    /// A recording of the same requests on the host side, with their addresses
+    /// A recording of the same requests on the host side
+    ///
+    /// With their addresses.
     #[arg(value_name = "FILE")]
     pub recording: Option<PathBuf>,
 
-    /// One JSON object per line instead of text (schema: docs/json.md)
+    /// One JSON object per line instead of text
+    ///
+    /// The schema is in docs/json.md.
     #[arg(long, short = 'j')]
     pub json: bool,
 }
@@ -180,7 +227,9 @@ pub struct HostAnnotateArgs {
 /// `host spdk` and `host msgs`.
 #[derive(Clone, Debug, clap::Args)]
 pub struct HostSpdkArgs {
-    /// The process of SPDK. `spdk` needs one that was built --with-usdt
+    /// The process of SPDK
+    ///
+    /// `spdk` needs one that was built --with-usdt.
     #[arg(long, value_name = "PID", value_parser = number(0..=u32::MAX))]
     pub pid: u32,
 
@@ -188,16 +237,21 @@ pub struct HostSpdkArgs {
     #[arg(long, value_name = "TIME", value_parser = parse_duration)]
     pub duration: Option<Duration>,
 
-    /// One JSON object per line instead of text (schema: docs/json.md)
+    /// One JSON object per line instead of text
+    ///
+    /// The schema is in docs/json.md.
     #[arg(long, short = 'j')]
     pub json: bool,
 }
 
 /// `host kvm`.
 #[derive(Clone, Debug, clap::Args)]
+#[command(after_help = examples::ONLY_EXAMPLES)]
+#[command(after_long_help = examples::HOST_KVM)]
 pub struct HostKvmArgs {
-    /// Text of ftrace or `trace-cmd report` with the events kvm_exit, kvm_mmio, kvm_userspace_exit and
-    /// kvm_entry
+    /// Text of ftrace or `trace-cmd report`
+    ///
+    /// With the events kvm_exit, kvm_mmio, kvm_userspace_exit and kvm_entry.
     #[arg(
         value_name = "TRACE",
         required_unless_present = "pid",
@@ -213,7 +267,9 @@ pub struct HostKvmArgs {
     #[arg(long, value_name = "TIME", value_parser = parse_duration, conflicts_with = "trace")]
     pub duration: Option<Duration>,
 
-    /// First and last address of the controller's BAR 0 in the guest (sysfs `resource`)
+    /// The controller's BAR 0 in the guest
+    ///
+    /// First and last address (sysfs `resource`).
     #[arg(
         long,
         value_name = "FIRST-LAST",
@@ -222,7 +278,9 @@ pub struct HostKvmArgs {
     )]
     pub bar: Option<String>,
 
-    /// A recording of the guest (`record --context`), which has this address
+    /// A recording of the guest, which has this address
+    ///
+    /// Made by `record --context`.
     #[arg(long, value_name = "FILE")]
     pub guest: Option<PathBuf>,
 
@@ -234,12 +292,16 @@ pub struct HostKvmArgs {
     #[arg(long, value_name = "N", default_value = "0", value_parser = number(0..=15_u32))]
     pub dstrd: u32,
 
-    /// The number of I/O queues [default: that of --guest]. Without it, writes to what is behind the
-    /// doorbells, such as an MSI-X table, are counted as doorbells of high queues
+    /// The number of I/O queues [default: that of --guest]
+    ///
+    /// Without it, writes to what is behind the doorbells, such as an MSI-X table, are counted as
+    /// doorbells of high queues.
     #[arg(long, value_name = "N", value_parser = number(0..=u32::MAX))]
     pub queues: Option<u32>,
 
-    /// One JSON object per line instead of text (schema: docs/json.md)
+    /// One JSON object per line instead of text
+    ///
+    /// The schema is in docs/json.md.
     #[arg(long, short = 'j')]
     pub json: bool,
 }
@@ -267,6 +329,8 @@ pub enum TimelineArg {
 
 /// `join`.
 #[derive(Clone, Debug, clap::Args)]
+#[command(after_help = examples::ONLY_EXAMPLES)]
+#[command(after_long_help = examples::JOIN)]
 pub struct JoinArgs {
     /// The recording of the driver (`record`)
     #[arg(value_name = "GUEST")]
@@ -276,20 +340,25 @@ pub struct JoinArgs {
     #[arg(value_name = "HOST")]
     pub host: PathBuf,
 
-    /// How to compare the clocks [default: same if both recordings are of one boot, else pairs]
+    /// How to compare the clocks
+    ///
+    /// [default: same if both recordings are of one boot, else pairs]
     #[arg(long, value_name = "METHOD")]
     pub clock: Option<ClockArg>,
 
-    /// Controller of the guest and of the host side: `nvme2=nvmet:1`. Needed where several are
-    /// possible
+    /// Controllers of guest and host: `nvme2=nvmet:1`
+    ///
+    /// Needed where several are possible.
     #[arg(long, value_name = "CTRL=NAME", value_delimiter = ',')]
     pub ctrl: Vec<String>,
 
-    /// Write both sides on one time line instead of the report
+    /// Write both sides on one time line, not the report
     #[arg(long, value_name = "FORMAT", requires = "output")]
     pub format: Option<TimelineArg>,
 
-    /// The file of --format, readable by its owner only
+    /// The file of --format
+    ///
+    /// It is readable by its owner only.
     #[arg(
         long,
         short,
@@ -307,7 +376,9 @@ pub struct JoinArgs {
     #[arg(long, value_name = "COUNT", default_value = "3", value_parser = number(0..=usize::MAX))]
     pub slowest: usize,
 
-    /// One JSON object per line instead of text (schema: docs/json.md)
+    /// One JSON object per line instead of text
+    ///
+    /// The schema is in docs/json.md.
     #[arg(long, short = 'j')]
     pub json: bool,
 

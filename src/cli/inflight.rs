@@ -9,11 +9,14 @@ use nvme_deep::report::inflight::AgeLimit;
 use nvme_deep::units::parse_duration;
 
 use super::args::ColorArg;
+use super::examples;
 use super::value::count;
 use super::value::number;
 
 /// `inflight`.
 #[derive(Clone, Debug, clap::Args)]
+#[command(after_help = examples::ONLY_EXAMPLES)]
+#[command(after_long_help = examples::INFLIGHT)]
 pub struct InflightArgs {
     /// Look again every INTERVAL (`1`, `500ms`, `5s`); without it, once
     #[arg(value_name = "INTERVAL", value_parser = parse_duration)]
@@ -23,14 +26,16 @@ pub struct InflightArgs {
     #[arg(value_name = "COUNT", value_parser = count())]
     pub count: Option<u64>,
 
-    /// Give a verdict on commands of at least this age. These are read twice, 30 ms apart. `10x`: ten
-    /// times the p99 of commands with the same controller, namespace, opcode and size class; needs an
-    /// INTERVAL, in which commands are traced
+    /// Give a verdict on commands of at least this age
+    ///
+    /// These are read twice, 30 ms apart. `10x`: ten times the p99 of commands with the same
+    /// controller, namespace, opcode and size class; needs an INTERVAL, in which commands are traced.
     #[arg(long, value_name = "TIME|Nx", default_value = "100ms", value_parser = AgeLimit::parse)]
     pub age: AgeLimit,
 
-    /// Add the kernel stack at the submission of each command, its submitter, and the p99 of its kind.
-    /// Needs an INTERVAL
+    /// Add the kernel stack of each command; needs an INTERVAL
+    ///
+    /// The stack at its submission, its submitter, and the p99 of its kind.
     #[arg(long)]
     pub kstack: bool,
 
@@ -38,16 +43,18 @@ pub struct InflightArgs {
     #[arg(long)]
     pub old: bool,
 
-    /// Only this disk: `nvme0n1`, `/dev/nvme0n1`, or the one that has this file or directory
-    /// (`/mnt/data`). All paths of a multipath disk
+    /// Only this disk (`nvme0n1`)
+    ///
+    /// Or `/dev/nvme0n1`, or the one that has this file or directory (`/mnt/data`). All paths of a
+    /// multipath disk.
     #[arg(long, value_name = "DISK", conflicts_with_all = ["ctrl", "nsid"])]
     pub disk: Option<String>,
 
-    /// Only these controllers (`nvme0` or `0`; separate several by commas)
+    /// Only these controllers (`nvme0,nvme1`)
     #[arg(long, value_name = "CTRL", value_delimiter = ',')]
     pub ctrl: Vec<String>,
 
-    /// Only commands with these namespace ids: `1`, `0x1`; `all` is ffffffffh
+    /// Only these namespace ids: `1`, `0x1`; `all` is ffffffffh
     #[arg(long, value_name = "NSID", value_delimiter = ',', value_parser = parse_nsid)]
     pub nsid: Vec<u32>,
 
@@ -55,11 +62,13 @@ pub struct InflightArgs {
     #[arg(long, value_name = "QID", value_delimiter = ',', value_parser = number(0..=u16::MAX))]
     pub qid: Vec<u16>,
 
-    /// One JSON object per look instead of text (schema: docs/json.md)
+    /// One JSON object per look instead of text
+    ///
+    /// The schema is in docs/json.md.
     #[arg(long, short = 'j')]
     pub json: bool,
 
-    /// BTF of the whole kernel with its modules, for kernels without module BTF (5.10)
+    /// BTF of the kernel with its modules, if it has none (5.10)
     #[arg(long, value_name = "FILE")]
     pub btf: Option<PathBuf>,
 

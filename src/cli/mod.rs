@@ -4,6 +4,8 @@
 pub mod args;
 pub mod diagnose;
 pub mod diff;
+pub mod doctor;
+pub mod examples;
 pub mod export;
 pub mod heatmap;
 pub mod host;
@@ -14,6 +16,7 @@ pub mod pattern;
 pub mod record;
 pub mod schedule;
 pub mod serve;
+pub mod stacks;
 pub mod top;
 pub mod value;
 pub mod words;

@@ -3,6 +3,7 @@
 
 use super::args::AttachArgs;
 use super::args::FilterArgs;
+use super::examples;
 use super::record::BufferArgs;
 use super::record::FromArgs;
 use super::schedule::ScheduleArgs;
@@ -10,6 +11,8 @@ use std::path::PathBuf;
 
 /// `pattern`.
 #[derive(Clone, Debug, clap::Args)]
+#[command(after_help = examples::WITH_FILTERS)]
+#[command(after_long_help = examples::PATTERN)]
 pub struct PatternArgs {
     #[command(flatten)]
     #[allow(missing_docs, reason = "ScheduleArgs says it")]
@@ -19,8 +22,9 @@ pub struct PatternArgs {
     #[arg(long)]
     pub hist: bool,
 
-    /// Also write the final report as a picture to this file (SVG); `-`: only the picture,
-    /// to stdout
+    /// Also write the final report as a picture (SVG)
+    ///
+    /// `-`: only the picture, to stdout.
     #[arg(long, value_name = "OUT")]
     pub svg: Option<PathBuf>,
 
@@ -28,13 +32,11 @@ pub struct PatternArgs {
     #[arg(long, requires = "svg")]
     pub force: bool,
 
-    /// One JSON object per line instead of text (schema: docs/json.md)
+    /// One JSON object per line instead of text
+    ///
+    /// The schema is in docs/json.md.
     #[arg(long, short = 'j')]
     pub json: bool,
-
-    #[command(flatten)]
-    #[allow(missing_docs, reason = "FilterArgs says it")]
-    pub filter: FilterArgs,
 
     #[command(flatten)]
     #[allow(missing_docs, reason = "BufferArgs says it")]
@@ -43,6 +45,10 @@ pub struct PatternArgs {
     #[command(flatten)]
     #[allow(missing_docs, reason = "FromArgs says it")]
     pub from: FromArgs,
+
+    #[command(flatten)]
+    #[allow(missing_docs, reason = "FilterArgs says it")]
+    pub filter: FilterArgs,
 
     #[command(flatten)]
     #[allow(missing_docs, reason = "AttachArgs says it")]

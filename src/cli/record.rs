@@ -11,11 +11,13 @@ use super::args::AttachArgs;
 use super::args::ExecArgs;
 use super::args::FilterArgs;
 use super::args::StackAtArg;
+use super::examples;
 
 /// Stage sets of a recording.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum RecordStagesArg {
     /// queue, submit, device, complete
+    #[value(alias = "cheap")]
     Basic,
     /// queue, setup, map, submit, device, irq, complete, end
     Fine,
@@ -25,13 +27,18 @@ pub enum RecordStagesArg {
 
 /// `record`.
 #[derive(Clone, Debug, clap::Args)]
+#[command(after_help = examples::WITH_FILTERS)]
+#[command(after_long_help = examples::RECORD)]
 pub struct RecordArgs {
-    /// The file to write, readable by its owner only; `-` for stdout. Until the end of the run its name
-    /// ends in `.partial`
+    /// The file to write; `-` for stdout
+    ///
+    /// It is readable by its owner only. Until the end of the run its name ends in `.partial`.
     #[arg(long, short, value_name = "FILE")]
     pub output: PathBuf,
 
-    /// Replace the file if it exists, or what an interrupted run has left
+    /// Replace the file if it exists
+    ///
+    /// Or what an interrupted run has left.
     #[arg(long)]
     pub force: bool,
 
@@ -39,19 +46,24 @@ pub struct RecordArgs {
     #[arg(long, value_name = "SET", default_value = "basic")]
     pub stages: RecordStagesArg,
 
-    /// Also record the kernel stack at submission, or with `=complete` at completion. A stack costs
-    /// several thousand instructions: see --sample
+    /// Also record the kernel stack
+    ///
+    /// Without a value, at submission. A stack costs several thousand instructions: see --sample.
     #[arg(long, value_name = "AT", num_args = 0..=1, require_equals = true,
           default_missing_value = "submit")]
     pub kstack: Option<StackAtArg>,
 
-    /// Take the stack of one command in N only, chosen at random. All commands are recorded
-    #[arg(long, value_name = "1/N", requires = "kstack")]
+    /// Take the stack of one command in N only
+    ///
+    /// Chosen at random. All commands are recorded.
+    #[arg(long, hide_short_help = true, value_name = "1/N", requires = "kstack")]
     pub sample: Option<String>,
 
-    /// Also record the conditions of each command (CPU idle or in a soft interrupt, doorbell written
-    /// or not), waits before the request, splits, bounce buffers, and the settings of the machine. Costs some
-    /// 750 instructions per command more
+    /// Also record what `diagnose` needs
+    ///
+    /// The conditions of each command (CPU idle or in a soft interrupt, doorbell written or not), waits
+    /// before the request, splits, bounce buffers, and the settings of the machine. Costs some 750
+    /// instructions per command more.
     #[arg(long)]
     pub context: bool,
 
@@ -63,31 +75,39 @@ pub struct RecordArgs {
     #[arg(long, value_name = "SIZE")]
     pub max_size: Option<String>,
 
-    /// Keep the last TIME (`15m`) in memory, at most --max-size [default with --ring: 64M], and write
-    /// it when a trigger fires, or at the end
+    /// Keep the last TIME (`15m`) until a trigger fires
+    ///
+    /// In memory, at most --max-size [default with --ring: 64M]. The file is written when a trigger fires, or at
+    /// the end.
     #[arg(long, value_name = "TIME", value_parser = parse_duration)]
     pub ring: Option<Duration>,
 
-    /// What makes a --ring be written: `slow=50ms` (a command that took at least this long),
-    /// `timeout`, `reset` (of a controller), `error` (a status other than success)
+    /// Events that write the ring to the file
+    ///
+    /// `slow=50ms` (a command that took at least this long), `timeout`, `reset` (of a controller),
+    /// `error` (a status other than success).
     #[arg(long, value_name = "WHAT", value_delimiter = ',', requires = "ring")]
     pub trigger: Vec<String>,
 
     /// After a trigger, record this long, then end
-    #[arg(long, value_name = "TIME", value_parser = parse_duration, default_value = "10s",
+    #[arg(long, hide_short_help = true, value_name = "TIME", value_parser = parse_duration, default_value = "10s",
           requires = "trigger")]
     pub after: Duration,
 
-    /// Do not compress. Takes less CPU time, and about twice the space
+    /// Do not compress
+    ///
+    /// Takes less CPU time, and about twice the space.
     #[arg(long)]
     pub no_compress: bool,
 
-    /// Do not record names of the machine, of its controllers and of processes
+    /// Do not record names of the machine and of processes
+    ///
+    /// Nor those of its controllers.
     #[arg(long)]
     pub redact: bool,
 
     /// Size of the ring buffers, as for `trace`
-    #[arg(long, value_name = "SIZE")]
+    #[arg(long, hide_short_help = true, value_name = "SIZE")]
     pub buffer: Option<String>,
 
     #[command(flatten)]
@@ -106,8 +126,9 @@ pub struct RecordArgs {
 /// Reading a recording instead of tracing.
 #[derive(Clone, Debug, Default, clap::Args)]
 pub struct FromArgs {
-    /// Read a recording (see `record`) instead of tracing. Needs no root. Several are read one after
-    /// the other; a picture shows one
+    /// Read recordings instead of tracing
+    ///
+    /// Made by `record`. Needs no root. Several are read one after the other; a picture shows one.
     #[arg(long, value_name = "FILE", num_args = 1..,
           conflicts_with_all = ["duration", "attach", "btf", "test_ignore", "test_no_recovery"])]
     pub from: Vec<PathBuf>,
@@ -116,9 +137,16 @@ pub struct FromArgs {
 /// The ring buffers of a run that traces.
 #[derive(Clone, Debug, Default, clap::Args)]
 pub struct BufferArgs {
-    /// Size of all ring buffers together, rounded up to a power of two (`4M`, `64M`). Each group of
-    /// 8 CPUs has its own. Events that find no room are lost and counted [default: 16M, or 2M for each
-    /// 8 CPUs if that is more; less if the controllers' tags need much memory]
-    #[arg(long, value_name = "SIZE", conflicts_with = "from")]
+    /// Size of all ring buffers together (`4M`, `64M`)
+    ///
+    /// Rounded up to a power of two. Each group of 8 CPUs has its own. Events that find no room are lost
+    /// and counted. [default: 16M, or 2M for each 8 CPUs if that is more; less if the controllers' tags
+    /// need much memory]
+    #[arg(
+        long,
+        hide_short_help = true,
+        value_name = "SIZE",
+        conflicts_with = "from"
+    )]
     pub buffer: Option<String>,
 }

@@ -10,7 +10,7 @@ use super::value::count;
 /// When to report.
 #[derive(Clone, Debug, clap::Args)]
 pub struct ScheduleArgs {
-    /// Report every INTERVAL (`1`, `500ms`, `5s`); without it, once at the end
+    /// Report every INTERVAL (`1`, `500ms`, `5s`), not once at the end
     #[arg(value_name = "INTERVAL", value_parser = parse_duration)]
     pub interval: Option<Duration>,
 
@@ -22,8 +22,9 @@ pub struct ScheduleArgs {
     #[arg(long, value_name = "TIME", value_parser = parse_duration)]
     pub duration: Option<Duration>,
 
-    /// Report each interval separately, instead of everything since the start. The final report
-    /// always covers the whole run
+    /// Report each interval separately
+    ///
+    /// Instead of everything since the start. The final report always covers the whole run.
     #[arg(long, requires = "interval")]
     pub delta: bool,
 }

@@ -8,17 +8,21 @@ use nvme_deep::units::parse_duration;
 use super::args::AttachArgs;
 use super::args::FilterArgs;
 use super::args::StagesArg;
+use super::examples;
 use super::record::FromArgs;
 
 /// `top`.
 #[derive(Clone, Debug, clap::Args)]
+#[command(after_help = examples::WITH_FILTERS)]
+#[command(after_long_help = examples::TOP)]
 pub struct TopArgs {
     /// Length of an interval (`1`, `500ms`, `5s`)
     #[arg(value_name = "INTERVAL", value_parser = parse_duration, default_value = "1s")]
     pub interval: Duration,
 
-    /// The stages of the bars: basic, or with `=fine` all eight. Recordings without stages have only
-    /// the total
+    /// The stages of the bars
+    ///
+    /// Recordings without stages have only the total.
     #[arg(long, value_name = "SET", num_args = 0..=1, require_equals = true,
           default_missing_value = "basic")]
     pub stages: Option<StagesArg>,
@@ -33,12 +37,12 @@ pub struct TopArgs {
     pub test_panic: bool,
 
     #[command(flatten)]
-    #[allow(missing_docs, reason = "FilterArgs says it")]
-    pub filter: FilterArgs,
-
-    #[command(flatten)]
     #[allow(missing_docs, reason = "FromArgs says it")]
     pub from: FromArgs,
+
+    #[command(flatten)]
+    #[allow(missing_docs, reason = "FilterArgs says it")]
+    pub filter: FilterArgs,
 
     #[command(flatten)]
     #[allow(missing_docs, reason = "AttachArgs says it")]

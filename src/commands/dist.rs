@@ -2,6 +2,8 @@
 //! The hidden command `dist`: writes completions and man pages, from the definition of the command
 //! line. A command, because then each binary can write its own, without a second build.
 
+mod man;
+
 use std::collections::BTreeSet;
 use std::env;
 use std::fmt::Write as _;
@@ -16,13 +18,10 @@ use clap::CommandFactory;
 use clap_complete::Generator;
 use clap_complete::Shell;
 use clap_complete::generate;
-use clap_mangen::Man;
-use clap_mangen::roff::Roff;
-use clap_mangen::roff::bold;
-use clap_mangen::roff::roman;
 use jiff::Timestamp;
 use nvme_deep::error::Kind;
 
+use self::man::write_pages;
 use super::outfile::OutFile;
 use super::outfile::Refusal;
 use super::outfile::Rules;
@@ -30,7 +29,6 @@ use crate::cli::args::Args;
 use crate::cli::args::DistArgs;
 use crate::cli::options::is_stdout;
 use crate::exit::Failure;
-use crate::exit::MEANINGS;
 
 /// Writes the completions to DIRECTORY/completions and the man pages to DIRECTORY/man.
 ///
@@ -60,11 +58,7 @@ pub fn run(args: &DistArgs) -> Result<()> {
     let date = date()?;
     let mut command = Args::command().disable_help_subcommand(true);
     command.build();
-    write_page(&command, &command, &date, &man)?;
-    for subcommand in shown(&command) {
-        write_page(subcommand, &command, &date, &man)?;
-    }
-    Ok(())
+    write_pages(&command, &command, &date, &man)
 }
 
 /// Writes a file that everybody may read. A package manager replaces what is there.
@@ -132,85 +126,4 @@ fn date() -> Result<String> {
         Err(_) => Timestamp::now(),
     };
     Ok(time.strftime("%Y-%m-%d").to_string())
-}
-
-fn write_page(command: &Command, program: &Command, date: &str, dir: &Path) -> Result<()> {
-    let name = command.get_display_name().unwrap_or(command.get_name());
-    let version = program.get_version().unwrap_or_default();
-    let page = |command: Command| {
-        Man::new(command)
-            .title(name.to_uppercase())
-            .date(date)
-            .source(format!("{} {version}", program.get_name()))
-            .manual("User Commands")
-    };
-    let about = command.get_about().map(ToString::to_string);
-    let about = about.unwrap_or_default();
-    // the one-line description of whatis(1) is the first sentence
-    let first = about.split(". ").next().unwrap_or_default().to_owned();
-    let full = page(command.clone());
-    let mut text = vec![];
-    full.render_title(&mut text)?;
-    page(command.clone().about(first)).render_name_section(&mut text)?;
-    full.render_synopsis_section(&mut text)?;
-    full.render_description_section(&mut text)?;
-    full.render_options_section(&mut text)?;
-    if command.has_subcommands() {
-        full.render_subcommands_section(&mut text)?;
-    }
-    exit_status().to_writer(&mut text)?;
-    see_also(name, program).to_writer(&mut text)?;
-
-    let path = dir.join(format!("{name}.1"));
-    write(&path, finished(&String::from_utf8(text)?).as_bytes())
-}
-
-fn exit_status() -> Roff {
-    let mut roff = Roff::new();
-    roff.control("SH", ["EXIT STATUS"]);
-    for (code, meaning) in MEANINGS {
-        roff.control("TP", []);
-        roff.text([bold(code.to_string())]);
-        roff.text([roman(meaning)]);
-    }
-    roff
-}
-
-/// The other pages, and the documentation that the packages install.
-fn see_also(name: &str, program: &Command) -> Roff {
-    let mut names: Vec<&str> = shown(program)
-        .filter_map(Command::get_display_name)
-        .collect();
-    names.push(program.get_name());
-    names.sort_unstable();
-    names.retain(|other| *other != name);
-    let mut line = vec![];
-    for other in names {
-        line.extend([bold(other), roman("(1), ")]);
-    }
-    line.push(roman(format!("/usr/share/doc/{}", program.get_name())));
-    let mut roff = Roff::new();
-    roff.control("SH", ["SEE ALSO"]);
-    roff.text(line);
-    roff
-}
-
-/// Replaces the backquotes of help texts by bold type, and leaves out what mandoc's lint warns
-/// of: repeated preambles of the sections, breaks next to an empty line, spaces at the ends of lines.
-fn finished(text: &str) -> String {
-    let (preamble, rest) = text.split_once(".TH ").unwrap_or(("", text));
-    let rest = rest.replace(preamble, "").replace(".br\n\n.br\n", ".sp\n");
-    let mut out = format!("{preamble}.TH ");
-    for line in rest.lines() {
-        // an unpaired one stays
-        let pairs = line.matches('`').count() / 2 * 2;
-        for (i, part) in line.trim_end().splitn(pairs + 1, '`').enumerate() {
-            if i > 0 {
-                out.push_str(if i % 2 == 1 { r"\fB" } else { r"\fR" });
-            }
-            out.push_str(part);
-        }
-        out.push('\n');
-    }
-    out
 }

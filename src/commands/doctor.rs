@@ -26,9 +26,10 @@ use nvme_deep::session::settings::Settings;
 use nvme_deep::session::settings::TraceKind;
 use nvme_deep::session::take_over_log;
 
-use crate::cli::args::DoctorArgs;
+use crate::cli::doctor::DoctorArgs;
 use crate::cli::options::color;
 use crate::cli::options::method;
+use crate::commands::inflight::access::Access;
 use crate::commands::standard::stdout;
 
 /// Memory that the maps of each command would take on this machine.
@@ -65,6 +66,7 @@ pub fn run(args: &DoctorArgs) -> Result<()> {
         attach,
         btf,
         color: when,
+        verbose,
     } = args;
     take_over_log(None);
     let system = System::at("/");
@@ -83,7 +85,8 @@ pub fn run(args: &DoctorArgs) -> Result<()> {
         only: method(*attach),
         ..Policy::default()
     };
-    report.plan(facts, &policy);
+    let inflight = Access::find(file, &system).err();
+    report.plan(facts, &policy, inflight.map(|error| format!("{error:#}")));
     report.memory = memory(&system)?;
     let mut out = BufWriter::new(stdout());
     if *json {
@@ -92,7 +95,7 @@ pub fn run(args: &DoctorArgs) -> Result<()> {
         let theme = Theme {
             color: color(*when, false),
         };
-        doctor::text(&report, theme, &mut out)?;
+        doctor::text(&report, *verbose, theme, &mut out)?;
     }
     out.flush()?;
     Ok(())

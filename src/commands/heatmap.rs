@@ -32,6 +32,7 @@ use crate::commands::drive::drive;
 use crate::commands::drive::replay::Replay;
 use crate::commands::drive::submissions_of;
 use crate::commands::picture::Picture;
+use crate::commands::say;
 use crate::commands::say_ledger;
 use crate::commands::start::Preflight;
 use crate::exit::Failure;
@@ -82,19 +83,20 @@ impl Consumer for Painter<'_> {
         let Item::Event(event) = item else {
             return Ok(());
         };
-        let (_, set) = feed.names.of_command(event.what.id());
+        let (disk, set) = feed.names.of_command(event.what.id());
         match &mut self.submissions {
             Some(submissions) => {
                 submissions.add(event, set);
                 self.submit(event.at_ns);
             }
-            None => self.plot.event(event, set),
+            None => self.plot.event(event, disk, set),
         }
         Ok(())
     }
 
     fn finish(mut self, end: End<'_>) -> Result<Result<()>> {
         let options = self.options;
+        check_disks(options, self.plot.disks())?;
         let (map, left_out) = self.map(&end);
         if map.cells.is_empty() {
             return Ok(Err(nothing(options, left_out, end.unmatched)));
@@ -162,6 +164,25 @@ pub fn run(options: &HeatmapOptions) -> Result<()> {
             picture: picture.take().context("one picture shows one run")?,
         })
     })
+}
+
+/// Fails if the LBAs of several disks were in one picture of a recording. A run can't be made again: its
+/// picture is drawn all the same.
+fn check_disks(options: &HeatmapOptions, disks: &[String]) -> Result<()> {
+    if disks.len() < 2 {
+        return Ok(());
+    }
+    let which = disks.join(", ");
+    if options.from.is_none() {
+        say(&format!(
+            "the picture mixes the LBAs of {which}: choose one by --disk"
+        ));
+        return Ok(());
+    }
+    let text = format!(
+        "an LBA is one of a disk, and these commands are of {which}: choose one by --ctrl and --nsid"
+    );
+    Err(Failure::error(Kind::Usage, text))
 }
 
 /// The filters, and the name of the recording.

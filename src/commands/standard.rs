@@ -1,9 +1,19 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! stdout. An error of stdout is one sentence, which names it.
+//! stdout and its locale. An error of stdout is one sentence, which names it.
 
+use std::env;
 use std::io;
 use std::io::StdoutLock;
 use std::io::Write;
+
+/// Whether the locale has characters other than ASCII.
+pub fn has_unicode() -> bool {
+    let names = ["LC_ALL", "LC_CTYPE", "LANG"];
+    let mut set = names.iter().filter_map(|name| env::var(name).ok());
+    let locale = set.find(|value| !value.is_empty()).unwrap_or_default();
+    let locale = locale.to_lowercase();
+    locale.contains("utf-8") || locale.contains("utf8")
+}
 
 /// A write to stdout that failed. Its kind is that of the cause.
 #[derive(Debug, thiserror::Error)]

@@ -13,6 +13,7 @@ use super::read_line;
 use super::sysfs::Controller;
 use super::sysfs::is_namespace;
 use super::sysfs::names_in;
+use crate::model::untrusted::Untrusted;
 use crate::model::untrusted::printable;
 
 /// Unit of the start and size of partitions in sysfs.
@@ -99,13 +100,19 @@ const fn numbers(dev: u64) -> (u64, u64) {
     (dev >> 8 & 0xfff, dev & 0xff | dev >> 12 & 0xf_ff00)
 }
 
-/// Whether a hidden path of a multipath disk (`nvme0c1n2`) belongs to this disk (`nvme0n2`).
-fn is_path_of(path: &str, disk: &str) -> bool {
-    let Some((head, rest)) = path.split_once('c') else {
-        return path == disk;
-    };
-    let namespace = rest.trim_start_matches(|c: char| c.is_ascii_digit());
-    format!("{head}{namespace}") == disk
+/// The disk that a hidden path of a multipath disk belongs to: `nvme0n2` for `nvme0c1n2`, as the kernel
+/// forms both names. Another name is returned as it is.
+#[must_use]
+pub fn disk_of_path(name: &Untrusted) -> Untrusted {
+    let parts = name.raw().split_once('c').and_then(|(head, rest)| {
+        let (controller, namespace) = rest.split_once('n')?;
+        Some([head.strip_prefix("nvme")?, controller, namespace])
+    });
+    let is_number = |text: &&str| !text.is_empty() && text.bytes().all(|b| b.is_ascii_digit());
+    match parts.filter(|parts| parts.iter().all(is_number)) {
+        Some([head, _, namespace]) => format!("nvme{head}n{namespace}").into(),
+        None => name.clone(),
+    }
 }
 
 impl System {
@@ -211,13 +218,13 @@ impl System {
         let has = |c: &&Controller| {
             c.namespaces
                 .iter()
-                .any(|ns| is_path_of(ns.name.raw(), &disk))
+                .any(|ns| disk_of_path(&ns.name).raw() == disk)
         };
         let with: Vec<&Controller> = controllers.iter().filter(has).collect();
         let namespaces = with.iter().flat_map(|c| &c.namespaces);
         let nsid = namespaces
             .clone()
-            .find(|ns| is_path_of(ns.name.raw(), &disk));
+            .find(|ns| disk_of_path(&ns.name).raw() == disk);
         Ok(Disk {
             nsid: nsid.ok_or_else(missing)?.nsid,
             controllers: with.iter().map(|c| c.instance).collect(),

@@ -209,9 +209,16 @@ fn what_is_not_one_nvme_disk_is_refused_by_name() {
 
 #[test]
 fn a_path_of_multipath_belongs_to_one_disk() {
-    assert!(is_path_of("nvme0c1n2", "nvme0n2"));
-    assert!(is_path_of("nvme0n2", "nvme0n2"));
-    for other in ["nvme1c0n2", "nvme0c1n1", "nvme0n1", "nvme0c1n22"] {
-        assert!(!is_path_of(other, "nvme0n2"), "{other}");
+    for (path, disk) in [
+        ("nvme0c1n2", "nvme0n2"),
+        ("nvme0n2", "nvme0n2"),
+        ("nvme1c0n2", "nvme1n2"),
+        ("nvme0c1n22", "nvme0n22"),
+        ("nvme0cxn2", "nvme0cxn2"),
+        ("nvmec1n2", "nvmec1n2"),
+        ("disc0n1", "disc0n1"),
+        ("", ""),
+    ] {
+        assert_eq!(disk_of_path(&path.into()).raw(), disk, "{path}");
     }
 }

@@ -2,11 +2,13 @@
 //! A diagnosis as text and as JSON. Every line of the text fits 80 columns.
 
 mod json;
+mod rules;
 
 use std::collections::BTreeSet;
 use std::io;
 use std::io::Write;
 
+use super::charset::block;
 use super::page::fill;
 use super::theme::Theme;
 use crate::model::machine::MachineController;
@@ -15,13 +17,11 @@ use crate::model::untrusted::Untrusted;
 use crate::report::diagnosis::Cause;
 use crate::report::diagnosis::Diagnosis;
 use crate::report::diagnosis::Facts;
-use crate::report::diagnosis::Judged;
 use crate::report::diagnosis::Outcome;
-use crate::report::diagnosis::Scope;
 use crate::report::diagnosis::StratumFacts;
-use crate::report::diagnosis::Subject;
 use crate::report::finding::Evidence;
 use crate::report::finding::Finding;
+use crate::units::counted;
 use crate::units::nanos;
 
 /// Strata in the table; more only with detail.
@@ -30,8 +30,6 @@ const STRATA: usize = 6;
 const BAR: usize = 24;
 /// Smallest part of the time that gets a line.
 const SMALL: f64 = 0.02;
-/// Column of the text after a rule's name.
-const NAME: usize = 20;
 
 /// Where the facts come from.
 #[derive(Clone, Copy, Debug)]
@@ -56,7 +54,7 @@ pub struct DiagnosisView<'a> {
 }
 
 impl DiagnosisView<'_> {
-    /// Writes it as text. `detail`: all strata.
+    /// Writes it as text. `detail`: all strata, and the reasons of all rules.
     ///
     /// # Errors
     /// Errors of the writer.
@@ -83,32 +81,7 @@ impl DiagnosisView<'_> {
         }
         self.machine(theme, out)?;
         self.times(theme, detail, out)?;
-        self.ruled_out(theme, detail, out)?;
-        self.list(
-            theme,
-            "could not be judged",
-            &self.diagnosis.not_judged,
-            out,
-        )?;
-        self.options(theme, out)
-    }
-
-    /// The rules that need an option, by option.
-    fn options(&self, theme: Theme, out: &mut dyn Write) -> io::Result<()> {
-        let all = &self.diagnosis.not_looked_at;
-        let options: BTreeSet<&str> = all.iter().map(|judged| judged.why.as_str()).collect();
-        if !options.is_empty() {
-            writeln!(out, "\n{}", theme.head("not looked at"))?;
-        }
-        for option in options {
-            let of = all.iter().filter(|judged| judged.why == option);
-            let mut rules: Vec<&str> = of.map(|judged| judged.rule).collect();
-            rules.dedup();
-            for line in fill(&format!("{} (needs {option})", rules.join(", ")), 2) {
-                writeln!(out, "  {line}")?;
-            }
-        }
-        Ok(())
+        self.rules(theme, detail, out)
     }
 
     fn cause(
@@ -229,10 +202,10 @@ impl DiagnosisView<'_> {
         let name = self.facts.stratum_name(&stratum.stratum);
         writeln!(
             out,
-            "  {name}: p50 {}, p99 {}, {} commands",
+            "  {name}: p50 {}, p99 {}, {}",
             nanos(stratum.p50_ns as f64),
             nanos(stratum.p99_ns as f64),
-            stratum.commands
+            counted(stratum.commands, "command")
         )?;
         let mut stages = stratum.stages.clone();
         stages.sort_by_key(|(_, ns)| std::cmp::Reverse(*ns));
@@ -246,7 +219,7 @@ impl DiagnosisView<'_> {
         }
         for (name, ns) in rows {
             let length = (part(ns) * BAR as f64).round() as usize;
-            let bar = theme.bar(&"█".repeat(length));
+            let bar = theme.bar(&block().repeat(length));
             let mean = nanos(ns as f64 / stratum.commands.max(1) as f64);
             let blank = " ".repeat(BAR.saturating_sub(length));
             writeln!(
@@ -254,66 +227,6 @@ impl DiagnosisView<'_> {
                 "    {name:26} {bar}{blank} {:3.0} % {mean:>8}",
                 part(ns) * 100.0
             )?;
-        }
-        Ok(())
-    }
-
-    /// The rules that are ruled out. Those that looked for what is not there are only named, unless all
-    /// reasons are wanted.
-    fn ruled_out(&self, theme: Theme, detail: bool, out: &mut dyn Write) -> io::Result<()> {
-        let all = &self.diagnosis.ruled_out;
-        let (absent, measured): (Vec<_>, Vec<_>) = all
-            .iter()
-            .cloned()
-            .partition(|judged| judged.is_absent && !detail);
-        let elsewhere = |rule: &str| measured.iter().any(|judged| judged.rule == rule);
-        let mut names: Vec<&str> = absent.iter().map(|judged| judged.rule).collect();
-        names.dedup();
-        names.retain(|rule| !elsewhere(rule));
-        self.list(theme, "ruled out", &measured, out)?;
-        if names.is_empty() {
-            return Ok(());
-        }
-        if measured.is_empty() {
-            writeln!(out, "\n{}", theme.head("ruled out"))?;
-        }
-        let text = format!("not seen (-v says why): {}", names.join(", "));
-        for line in fill(&text, 2) {
-            writeln!(out, "  {line}")?;
-        }
-        Ok(())
-    }
-
-    /// Rules with reasons; those with the same reason together.
-    fn list(
-        &self,
-        theme: Theme,
-        head: &str,
-        rules: &[Judged],
-        out: &mut dyn Write,
-    ) -> io::Result<()> {
-        if rules.is_empty() {
-            return Ok(());
-        }
-        writeln!(out, "\n{}", theme.head(head))?;
-        let several = self.facts.ctrls().len() > 1;
-        let disks = self.facts.subjects(Scope::Disk).len() > 1;
-        let mut groups: Vec<(String, Vec<&str>)> = Vec::new();
-        for judged in rules {
-            let why = match judged.subject {
-                Subject::Machine => judged.why.clone(),
-                Subject::Disk(..) if disks => format!("{}: {}", judged.name, judged.why),
-                _ if several => format!("{}: {}", judged.name, judged.why),
-                _ => judged.why.clone(),
-            };
-            match groups.iter_mut().find(|(found, _)| *found == why) {
-                Some((_, names)) if names.contains(&judged.rule) => {}
-                Some((_, names)) => names.push(judged.rule),
-                None => groups.push((why, vec![judged.rule])),
-            }
-        }
-        for (why, names) in groups {
-            group(&why, &names, out)?;
         }
         Ok(())
     }
@@ -356,25 +269,6 @@ fn describe(controller: &MachineController) -> String {
             .map(|group| format!("IOMMU group {group}")),
     ];
     parts.into_iter().flatten().collect::<Vec<_>>().join(", ")
-}
-
-/// A reason, and the rules that it holds for.
-fn group(why: &str, names: &[&str], out: &mut dyn Write) -> io::Result<()> {
-    let lines = fill(why, NAME + 2);
-    let [name] = names else {
-        for line in fill(&names.join(", "), 2) {
-            writeln!(out, "  {line}")?;
-        }
-        for line in lines {
-            writeln!(out, "  {:NAME$}{line}", "")?;
-        }
-        return Ok(());
-    };
-    for (n, line) in lines.iter().enumerate() {
-        let name = if n == 0 { name } else { "" };
-        writeln!(out, "  {name:NAME$}{line}")?;
-    }
-    Ok(())
 }
 
 /// Names and values.

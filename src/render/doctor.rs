@@ -1,12 +1,16 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The report of `doctor`, as text and as JSON.
 
+mod capacity;
+mod verdict;
+
 use std::fmt::Display;
 use std::io;
 use std::io::Write;
 
 use serde::Serialize;
 
+use self::capacity::capacity;
 use super::json::SCHEMA_VERSION;
 use super::json::line;
 use super::page::Page;
@@ -45,55 +49,25 @@ pub fn json(report: &DoctorReport, out: &mut dyn Write) -> io::Result<()> {
     )
 }
 
-/// Writes the report as text.
+/// Writes the report as text: the verdict and the advice, and with `verbose` all that it is based on.
 ///
 /// # Errors
 /// Errors of the writer.
-pub fn text(report: &DoctorReport, theme: Theme, out: &mut dyn Write) -> io::Result<()> {
-    let DoctorReport {
-        machine,
-        parameters,
-        controllers,
-        btf,
-        points,
-        memory,
-        facts,
-        findings: _,
-    } = report;
+pub fn text(
+    report: &DoctorReport,
+    verbose: bool,
+    theme: Theme,
+    out: &mut dyn Write,
+) -> io::Result<()> {
     let mut page = Page { theme, out };
-    page.machine(machine)?;
-    if let Some(facts) = facts {
-        page.entry("preemption", &facts.preemption_text())?;
-    }
-    page.privileges(machine)?;
-    page.driver(parameters)?;
-    for controller in controllers {
-        page.controller(controller)?;
-    }
-    if controllers.is_empty() {
-        page.entry("controllers", "none")?;
-    }
-    if !btf.is_empty() {
-        page.head("btf")?;
-    }
-    for btf in btf {
-        page.entry(&btf.what, &btf.source)?;
-    }
-    if !points.is_empty() {
-        page.head("points")?;
-    }
-    for point in points {
-        page.point(point)?;
-    }
-    if !memory.is_empty() {
-        page.head("kernel memory of a run")?;
-    }
-    for MemoryLine { command, map_bytes } in memory {
-        let mib = *map_bytes as f64 / f64::from(1 << 20);
-        page.entry(command, &format!("{mib:.1} MiB"))?;
-    }
+    page.verdict(&report.verdict)?;
     page.list("what you could change", report.advice(Severity::Warning))?;
-    page.list("what to keep in mind", report.advice(Severity::Note))
+    page.list("what to keep in mind", report.advice(Severity::Note))?;
+    if verbose {
+        return page.details(report);
+    }
+    let more = "-v: kernel, privileges, controllers, the hook of each point, memory";
+    writeln!(page.out, "{}", theme.dim(more))
 }
 
 /// A fact as `name value`, on one line.
@@ -112,24 +86,54 @@ fn yes_no(fact: &Fact<bool>, yes: &str, no: &str) -> String {
     }
 }
 
-/// Capacity in decimal units, as on the labels of disks.
-fn capacity(bytes: u64) -> String {
-    let (mut value, mut unit) = (bytes as f64, "B");
-    for next in ["kB", "MB", "GB", "TB", "PB"] {
-        if value < 1000.0 {
-            break;
-        }
-        value /= 1000.0;
-        unit = next;
-    }
-    if value < 9.95 && unit != "B" {
-        format!("{value:.1} {unit}")
-    } else {
-        format!("{value:.0} {unit}")
-    }
-}
-
 impl Page<'_> {
+    /// What the verdict and the advice are based on.
+    fn details(&mut self, report: &DoctorReport) -> io::Result<()> {
+        let DoctorReport {
+            verdict: _,
+            machine,
+            parameters,
+            controllers,
+            btf,
+            points,
+            memory,
+            facts,
+            findings: _,
+        } = report;
+        self.machine(machine)?;
+        if let Some(facts) = facts {
+            self.entry("preemption", &facts.preemption_text())?;
+        }
+        self.privileges(machine)?;
+        self.driver(parameters)?;
+        for controller in controllers {
+            self.controller(controller)?;
+        }
+        if controllers.is_empty() {
+            self.entry("controllers", "none")?;
+        }
+        if !btf.is_empty() {
+            self.head("btf")?;
+        }
+        for btf in btf {
+            self.entry(&btf.what, &btf.source)?;
+        }
+        if !points.is_empty() {
+            self.head("points")?;
+        }
+        for point in points {
+            self.point(point)?;
+        }
+        if !memory.is_empty() {
+            self.head("kernel memory of a run")?;
+        }
+        for MemoryLine { command, map_bytes } in memory {
+            let mib = *map_bytes as f64 / f64::from(1 << 20);
+            self.entry(command, &format!("{mib:.1} MiB"))?;
+        }
+        Ok(())
+    }
+
     fn machine(&mut self, machine: &Machine) -> io::Result<()> {
         let Machine {
             release,
@@ -383,11 +387,22 @@ mod tests {
     use super::*;
     use crate::machine::System;
     use crate::report::doctor::BtfLine;
+    use crate::report::doctor::Readiness;
     use crate::report::doctor::RejectedMethod;
     use crate::report::doctor::fixture::guest;
 
     fn report() -> DoctorReport {
         let mut report = guest();
+        let state = |command, missing: Option<&str>| Readiness {
+            command,
+            ready: missing.is_none(),
+            missing: missing.map(Into::into),
+            unobserved: vec!["doorbell"],
+        };
+        report.verdict.commands = vec![
+            state("latency --stages", None),
+            state("inflight", Some("no types")),
+        ];
         report.btf = vec![BtfLine {
             what: "vmlinux".into(),
             source: "/sys/kernel/btf/vmlinux".into(),
@@ -413,8 +428,15 @@ mod tests {
 
     fn written(report: &DoctorReport, color: bool) -> String {
         let mut out = Vec::new();
-        text(report, Theme { color }, &mut out).unwrap();
+        text(report, true, Theme { color }, &mut out).unwrap();
         String::from_utf8(out).unwrap()
+    }
+
+    #[test]
+    fn without_verbose_there_are_the_verdict_and_the_advice_only() {
+        let (report, mut out) = (report(), Vec::new());
+        text(&report, false, Theme { color: false }, &mut out).unwrap();
+        insta::assert_snapshot!(String::from_utf8(out).unwrap());
     }
 
     #[test]
@@ -452,19 +474,5 @@ mod tests {
         assert_eq!(out.iter().filter(|&&b| b == b'\n').count(), 1);
         let value: serde_json::Value = serde_json::from_slice(&out).unwrap();
         insta::assert_snapshot!(serde_json::to_string_pretty(&value).unwrap());
-    }
-
-    #[test]
-    fn capacities_are_decimal() {
-        for (bytes, text) in [
-            (0, "0 B"),
-            (512, "512 B"),
-            (1 << 30, "1.1 GB"),
-            (960_197_124_096, "960 GB"),
-            (3_840_755_982_336, "3.8 TB"),
-            (u64::MAX, "18447 PB"),
-        ] {
-            assert_eq!(capacity(bytes), text);
-        }
     }
 }

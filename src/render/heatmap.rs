@@ -55,6 +55,10 @@ pub fn title(quantity: &Quantity) -> String {
 }
 
 /// A number with separators: `1,234,567`.
+fn commands(n: u64) -> String {
+    format!("{} command{}", grouped(n), if n == 1 { "" } else { "s" })
+}
+
 fn grouped(n: u64) -> String {
     let digits = n.to_string();
     let mut text = String::new();
@@ -133,15 +137,15 @@ impl Drawing<'_> {
         let title = title(&self.quantity);
         let at = (24.0, 30.0);
         self.canvas.text(at, Anchor::Start, Voice::Title, &title);
-        let mut text = format!("{} commands", grouped(self.map.commands()));
+        let mut text = commands(self.map.commands());
         if !caption.subject.is_empty() {
             text += &format!(" {}", caption.subject);
         }
         let at = (24.0, 50.0);
         self.canvas.text(at, Anchor::Start, Voice::Dim, &text);
         if caption.left_out > 0 {
-            let (count, why) = (grouped(caption.left_out), self.quantity.missing());
-            let text = format!("not in the picture: {count} commands {why}");
+            let (count, why) = (commands(caption.left_out), self.quantity.missing());
+            let text = format!("not in the picture: {count} {why}");
             let at = (24.0, 66.0);
             self.canvas.text(at, Anchor::Start, Voice::Dim, &text);
         }
@@ -237,8 +241,8 @@ impl Drawing<'_> {
             };
             let (from, to) = (time(cell.column), time(cell.column + 1));
             let note = format!(
-                "{} commands\n{}\n{from:.*} to {to:.*} {unit}",
-                grouped(cell.count),
+                "{}\n{}\n{from:.*} to {to:.*} {unit}",
+                commands(cell.count),
                 range(&self.quantity, *row),
                 digits as usize,
                 digits as usize,

@@ -205,8 +205,8 @@ impl JoinView<'_> {
             (
                 "matched",
                 format!(
-                    "{} commands; unmatched {} of the guest, {} of the host; ambiguous {} and {}",
-                    matches.pairs.len(),
+                    "{}; unmatched: guest {}, host {}; ambiguous: guest {}, host {}",
+                    counted(matches.pairs.len() as u64, "command"),
                     join.unmatched_guest(),
                     join.unmatched_host(),
                     matches.ambiguous_guest,

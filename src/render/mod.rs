@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Reports as text and as JSON: functions of data and a writer.
 
+pub mod charset;
 pub mod diagnosis;
 pub mod diff;
 pub mod doctor;

@@ -7,6 +7,7 @@ use std::io::Write;
 
 use serde::Serialize;
 
+use super::charset::dot;
 use super::json::Dist;
 use super::json::SCHEMA_VERSION;
 use super::json::dist;
@@ -104,11 +105,12 @@ impl StacksView {
             Weight::Latency => "most latency",
         };
         let title = format!(
-            "=== {} through {} stack{} at {} · {by} first ",
+            "=== {} through {} stack{} at {} {} {by} first ",
             commands(all.count),
             rows.len(),
             if rows.len() == 1 { "" } else { "s" },
             at_name(self.at),
+            dot(),
         );
         let rule = "=".repeat(78_usize.saturating_sub(title.chars().count()));
         writeln!(out, "{}", self.theme.head(&format!("{title}{rule}")))?;

@@ -5,6 +5,7 @@ use std::io;
 use std::io::Write;
 
 use super::ReportSink;
+use super::charset::dot;
 use super::ledger::ledger as write_ledger;
 use super::theme::Theme;
 use crate::model::histogram::Histogram;
@@ -54,7 +55,12 @@ impl ReportSink for TextView {
             )
         };
         let (from, to) = ledger.span;
-        let title = format!("=== {span} · total is {} to {} ", from.name(), to.name());
+        let title = format!(
+            "=== {span} {} total is {} to {} ",
+            dot(),
+            from.name(),
+            to.name()
+        );
         let rule = "=".repeat(78_usize.saturating_sub(title.chars().count()));
         writeln!(out, "{}", self.theme.head(&format!("{title}{rule}")))?;
         if rows.is_empty() {
@@ -171,7 +177,7 @@ impl TextView {
             out,
             "    {}",
             self.theme
-                .dim("Latency Range     Count  Cumulative Percent")
+                .dim("Latency Range       Count  Cumulative Percent")
         )?;
         for lat in &row.lat {
             let high = lat
@@ -180,7 +186,7 @@ impl TextView {
             let range = format!("[{}us - {high}):", lat.low_us);
             writeln!(
                 out,
-                "    {range:<18}{:<7}{:>7.1}",
+                "    {range:<20}{:<7}{:>7.1}",
                 lat.count, lat.cumulative_percent
             )?;
         }

@@ -134,7 +134,7 @@ fn machine(maker: &mut Maker<'_>) {
     write(root.path(), "sys/class/nvme/nvme0/nvme0n1/size", b"4096");
     let report = DoctorReport::of(&System::at(root.path()), false);
     let mut out = vec![];
-    doctor::text(&report, Theme { color: true }, &mut out).unwrap();
+    doctor::text(&report, true, Theme { color: true }, &mut out).unwrap();
     maker.add("doctor", Form::Wrapped, out);
     let mut out = vec![];
     doctor::json(&report, &mut out).unwrap();

@@ -72,7 +72,7 @@ pub const VIEWS: &[View] = &[
     view("pattern --json --from A b.nvd", Form::Json),
     view("pattern --svg OUT --from A", Form::Svg),
     view("heatmap --svg OUT --from A", Form::Svg),
-    view("heatmap --png OUT --y lba --from A", Form::Png),
+    view("heatmap --png OUT --y lba --ctrl nvme0 --from A", Form::Png),
     view("top 500ms --from A", Form::Text),
     view("top 500ms --color always -v --from A", Form::Wrapped),
     view("diff A b.nvd -v", Form::Wrapped),

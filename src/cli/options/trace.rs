@@ -21,12 +21,12 @@ use super::stage_set;
 use super::usage;
 use crate::cli::args::OutcomeArgs;
 use crate::cli::args::StackAtArg;
-use crate::cli::args::StacksArgs;
 use crate::cli::args::StacksByArg;
 use crate::cli::args::TimeArg;
 use crate::cli::args::TraceArgs;
 use crate::cli::record::BufferArgs;
 use crate::cli::record::FromArgs;
+use crate::cli::stacks::StacksArgs;
 
 /// Smallest ring. The kernel requires at least one page.
 const MIN_BUFFER: u64 = 64 << 10;

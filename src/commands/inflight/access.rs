@@ -75,6 +75,20 @@ impl Access {
     /// # Errors
     /// Without the rights, or if the kernel does not describe its types; one sentence.
     pub fn open(btf: Option<&Path>, system: &System) -> Result<Self> {
+        let (types, subsystems, jiffies) = Self::find(btf, system)?;
+        Ok(Self {
+            memory: KernelMemory::open()?,
+            types,
+            subsystems,
+            jiffies,
+        })
+    }
+
+    /// The types, and the addresses of `nvme_subsystems` and `jiffies`. Nothing is loaded.
+    ///
+    /// # Errors
+    /// As [`Self::open`].
+    pub fn find(btf: Option<&Path>, system: &System) -> Result<(Types, u64, Option<u64>)> {
         let missing = missing_capabilities();
         if !missing.is_empty() {
             return Err(Error::NotPermitted { missing }.into());
@@ -94,12 +108,7 @@ impl Access {
                  kernel.kptr_restrict below 2; it takes CONFIG_KALLSYMS_ALL and the NVMe driver",
             )
         })?;
-        Ok(Self {
-            memory: KernelMemory::open()?,
-            types,
-            subsystems,
-            jiffies,
-        })
+        Ok((types, subsystems, jiffies))
     }
 
     /// The length of a jiffy, and how many have passed.

@@ -64,15 +64,6 @@ fn has_screen() -> bool {
     stdin().is_terminal() && stdout().is_terminal() && !dumb
 }
 
-/// Whether the locale has characters other than ASCII.
-fn has_unicode() -> bool {
-    let names = ["LC_ALL", "LC_CTYPE", "LANG"];
-    let mut set = names.iter().filter_map(|name| env::var(name).ok());
-    let locale = set.find(|value| !value.is_empty()).unwrap_or_default();
-    let locale = locale.to_lowercase();
-    locale.contains("utf-8") || locale.contains("utf8")
-}
-
 /// The screen of a run.
 struct Display {
     app: App,
@@ -93,7 +84,7 @@ impl Display {
             title,
             look: Look {
                 color: options.color_pages,
-                unicode: has_unicode(),
+                unicode: standard::has_unicode(),
             },
             done: false,
             panics: options.test_panic,

@@ -22,6 +22,7 @@ use crate::report::diff::Origin;
 use crate::report::diff::Row;
 use crate::report::diff::WaitChange;
 use crate::stats::sample::STATISTICS;
+use crate::units::counted;
 use crate::units::nanos;
 use crate::units::rate;
 
@@ -82,9 +83,9 @@ impl DiffText<'_> {
 
     fn origin(&self, name: &str, origin: &Origin, out: &mut dyn Write) -> io::Result<()> {
         let text = format!(
-            "{:.1} s  {} commands",
+            "{:.1} s  {}",
             origin.covers.as_secs_f64(),
-            origin.commands
+            counted(origin.commands, "command")
         );
         let name = self.theme.head(name);
         // a long path has its own line

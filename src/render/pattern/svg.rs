@@ -13,6 +13,7 @@ use crate::render::picture::Paint;
 use crate::render::picture::Voice;
 use crate::report::pattern::Log2;
 use crate::report::pattern::PatternRow;
+use crate::units::counted;
 use crate::units::rate;
 
 /// Most rows that are drawn.
@@ -49,7 +50,11 @@ pub fn draw(report: &PatternReport, canvas: &mut dyn Canvas) {
     let title = "Access patterns at submission";
     canvas.text((LEFT, 30.0), Anchor::Start, Voice::Title, title);
     let all: u64 = report.rows.iter().map(|r| r.counts.commands()).sum();
-    let mut text = format!("{all} commands in {:.1} s", report.covers.as_secs_f64());
+    let mut text = format!(
+        "{} in {:.1} s",
+        counted(all, "command"),
+        report.covers.as_secs_f64()
+    );
     if report.rows.len() > ROWS {
         text += &format!("; {ROWS} of {} rows are drawn", report.rows.len());
     }
@@ -79,7 +84,7 @@ fn draw_row(row: &PatternRow, report: &PatternReport, top: f64, canvas: &mut dyn
         process(row)
     );
     canvas.text((LEFT, top + 14.0), Anchor::Start, Voice::Label, &name);
-    let numbers = format!("{all} commands, {} a second", rate(iops));
+    let numbers = format!("{}, {} a second", counted(all, "command"), rate(iops));
     let at = (WIDTH - LEFT, top + 14.0);
     canvas.text(at, Anchor::End, Voice::Dim, &numbers);
     shares(row, top + 26.0, canvas);
@@ -110,7 +115,7 @@ fn shares(row: &PatternRow, top: f64, canvas: &mut dyn Canvas) {
     ];
     for (x, width, paint, count, name) in bars {
         if width > 0.0 {
-            let note = format!("{count} {name} commands");
+            let note = counted(count, &format!("{name} command"));
             canvas.area(area(x, top, width, 22.0), paint, Some(&note));
         }
     }
@@ -154,7 +159,7 @@ fn histogram(kind: Kind, hist: &Log2, lba_bytes: Option<u32>, plot: Area, canvas
         } else {
             format!("from {}", label(*from))
         };
-        let note = format!("{range}\n{count} commands");
+        let note = format!("{range}\n{}", counted(*count, "command"));
         canvas.area(bar, Paint::Bar, Some(&note));
     }
     let at = (plot.x, bottom + 15.0);

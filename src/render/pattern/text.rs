@@ -56,7 +56,7 @@ pub fn text(
         (report.unknown, "with an unknown set-up"),
     ];
     for (count, why) in left_out.into_iter().filter(|l| l.0 > 0) {
-        let text = format!("in no row: {count} commands {why}");
+        let text = format!("in no row: {} {why}", counted(count, "command"));
         writeln!(out, "{}", theme.dim(&text))?;
     }
     ledger(&report.ledger, theme, detail, out)

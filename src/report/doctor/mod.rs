@@ -11,11 +11,14 @@ mod advice;
 #[cfg(test)]
 pub(crate) mod fixture;
 mod points;
+mod verdict;
 
 use std::cmp::Reverse;
 
 use serde::Serialize;
 
+pub use self::verdict::Readiness;
+pub use self::verdict::Verdict;
 use super::finding::Finding;
 use super::finding::Severity;
 
@@ -70,6 +73,8 @@ pub struct MemoryLine {
 /// The report of `doctor`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct DoctorReport {
+    /// Which commands can run; empty if nothing was planned.
+    pub verdict: Verdict,
     /// The machine.
     pub machine: Machine,
     /// The driver's parameters.
@@ -102,6 +107,7 @@ impl DoctorReport {
 
     fn new(machine: Machine, parameters: NvmeParameters, controllers: Vec<NvmeDetail>) -> Self {
         Self {
+            verdict: Verdict::default(),
             findings: advice::findings(&machine, &parameters, &controllers),
             machine,
             parameters,
@@ -113,8 +119,11 @@ impl DoctorReport {
         }
     }
 
-    /// Adds the sources of types, and the attach method of each point of the fine stage set.
-    pub fn plan(&mut self, facts: KernelFacts, policy: &Policy) {
+    /// Adds the verdict, the sources of types, and the attach method of each point of the fine stage
+    /// set. `inflight`: what that command lacks.
+    pub fn plan(&mut self, facts: KernelFacts, policy: &Policy, inflight: Option<String>) {
+        let has_controller = !self.controllers.is_empty();
+        self.verdict = verdict::verdict(&self.machine, has_controller, &facts, policy, inflight);
         let plan = plan_with(StageSet::Fine, &Role::EVENTS, &facts, policy);
         self.btf = points::btf(&facts);
         self.points = points::points(&plan);

@@ -4,9 +4,13 @@
 mod grid;
 mod quantity;
 
+use crate::machine::disk::disk_of_path;
+use crate::model::event::CommandId;
 use crate::model::event::Event;
 use crate::model::finished::Finished;
+use crate::model::untrusted::Untrusted;
 use crate::nvme::decode::CommandSet;
+use crate::nvme::subject::Nsid;
 
 pub use self::grid::Grid;
 pub use self::grid::Scale;
@@ -67,6 +71,34 @@ pub struct Plot {
     begin_ns: u64,
     grid: Grid,
     left_out: u64,
+    /// For LBAs: the disks of the commands in the picture.
+    disks: Disks,
+}
+
+/// Names of disks, each once.
+#[derive(Debug, Default)]
+struct Disks {
+    names: Vec<String>,
+    /// The namespace of the last command.
+    last: Option<(u32, u32)>,
+}
+
+impl Disks {
+    /// Notes the disk of a command. Paths of one disk have the same LBAs.
+    fn note(&mut self, id: Option<&CommandId>, disk: &Untrusted) {
+        let key = id.map(|id| (id.ctrl, id.nsid));
+        let Some((ctrl, nsid)) = key.filter(|_| self.last != key) else {
+            return;
+        };
+        self.last = key;
+        let name = match disk.is_empty() {
+            true => format!("nvme{ctrl} ns {}", Nsid(nsid)),
+            false => disk_of_path(disk).word().to_string(),
+        };
+        if !self.names.contains(&name) {
+            self.names.push(name);
+        }
+    }
 }
 
 impl Plot {
@@ -82,6 +114,7 @@ impl Plot {
             begin_ns,
             grid,
             left_out: 0,
+            disks: Disks::default(),
         }
     }
 
@@ -99,13 +132,18 @@ impl Plot {
         self.grid.add(at_ns.saturating_sub(self.begin_ns), value);
     }
 
-    /// Adds a finished command; ignores other events. Not for [`Quantity::Depth`].
-    pub fn event(&mut self, event: &Event, set: CommandSet) {
+    /// Adds a finished command of this disk; ignores other events. Not for [`Quantity::Depth`].
+    pub fn event(&mut self, event: &Event, disk: &Untrusted, set: CommandSet) {
         let Some(command) = Finished::of(event) else {
             return;
         };
         match self.quantity.of(event, &command, set) {
-            Some((at_ns, value)) => self.put(at_ns, value),
+            Some((at_ns, value)) => {
+                self.put(at_ns, value);
+                if self.quantity == Quantity::Lba {
+                    self.disks.note(event.what.id(), disk);
+                }
+            }
             None => self.left_out += 1,
         }
     }
@@ -113,6 +151,13 @@ impl Plot {
     /// Adds a submission. For [`Quantity::Depth`].
     pub fn submission(&mut self, submitted: &Submitted, depth: Depth) {
         self.put(submitted.at_ns, depth.of_all);
+    }
+
+    /// For [`Quantity::Lba`]: the disks of the commands in the picture. An LBA is one of a disk: with
+    /// several, the picture means nothing.
+    #[must_use]
+    pub fn disks(&self) -> &[String] {
+        &self.disks.names
     }
 
     /// Commands that are not in the picture, because their value is not known.

@@ -32,7 +32,7 @@ loads() {
 }
 
 begin doctor
-"$NVME_DEEP" doctor --identify >"$case_dir/text"
+"$NVME_DEEP" doctor -v --identify >"$case_dir/text"
 "$NVME_DEEP" doctor --json >"$case_dir/json"
 
 begin auto

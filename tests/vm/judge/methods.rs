@@ -335,6 +335,7 @@ fn all_methods_without_module_btf(outcome: &Outcome) {
 /// The output of `doctor`, and of a run by classic tracepoints, has the expected text.
 fn doctor_reports_the_plan(outcome: &Outcome) {
     let told = outcome.text("doctor", "text");
+    assert!(told.starts_with("ready"), "{told}");
     for words in [
         "QEMU NVMe Ctrl",
         "shadow doorbells offered",

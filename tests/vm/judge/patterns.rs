@@ -153,7 +153,10 @@ fn heat_maps_have_every_command(outcome: &Outcome) {
     for y in ["latency", "lba", "size", "depth"] {
         let svg = outcome.text("heatmap", &format!("{y}.svg"));
         let notes = svg.split("<title>").skip(1);
-        let counts = notes.filter_map(|n| n.split_once(" commands&#10;"));
+        let counts = notes.filter_map(|n| {
+            let several = n.split_once(" commands&#10;");
+            several.or_else(|| n.split_once(" command&#10;"))
+        });
         let drawn: u64 = counts
             .map(|(count, _)| count.replace(',', "").parse::<u64>().unwrap())
             .sum();
