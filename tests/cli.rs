@@ -214,7 +214,7 @@ const WRONG: &[(&str, &str)] = &[
     ("pattern --from x --duration 1s", "--duration"),
     ("top 10ms", "at least 100ms"),
     ("top --stages=coarse", "fine"),
-    ("top --from a --from b", "one recording"),
+    ("heatmap --svg x.svg --from a --from b", "one recording"),
     ("serve --listen 9998", "127.0.0.1:9998"),
     ("serve --listen 127.0.0.1:99998", "is not an address"),
     ("serve --listen 127.0.0.1:9 --textfile x.prom", "--textfile"),

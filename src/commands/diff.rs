@@ -11,7 +11,6 @@ use anyhow::Result;
 use nvme_deep::error::Kind;
 use nvme_deep::model::controller::ControllerInfo;
 use nvme_deep::model::stage::StageSet;
-use nvme_deep::recording::Item;
 use nvme_deep::render::diff::DiffJson;
 use nvme_deep::render::diff::DiffText;
 use nvme_deep::render::diff::Subject;
@@ -26,7 +25,11 @@ use nvme_deep::report::diff::compare;
 use nvme_deep::session::settings::Settings;
 
 use crate::cli::options::DiffOptions;
+use crate::commands::drive::Consumer;
+use crate::commands::drive::Feed;
+use crate::commands::drive::Item;
 use crate::commands::drive::open_all;
+use crate::commands::drive::read;
 use crate::commands::drive::replay::Replay;
 use crate::commands::say;
 use crate::commands::standard::stdout;
@@ -51,24 +54,51 @@ fn common_stages(replays: Both<&[Replay]>) -> StageSet {
     least.unwrap_or_default()
 }
 
-/// Reads a recording to its end. The result is an error if the file has no end.
-fn read(replay: &mut Replay, stages: StageSet, ctrls: &Ctrls) -> Result<(Counted, Origin)> {
-    let mut counter = Counter::new(stages, ctrls.clone());
-    let mut controllers: Vec<ControllerInfo> = Vec::new();
-    let mut commands = 0;
-    replay.show_progress();
-    while replay.next(&mut |item| match item {
-        Item::Event(event) => commands += u64::from(counter.add(event)),
-        Item::Controllers(all) => {
-            counter.block_sizes(all.iter().flat_map(ControllerInfo::block_sizes));
-            // those that were removed have been recorded, too
-            controllers.retain(|c| all.iter().all(|new| new.instance != c.instance));
-            controllers.extend(all);
+/// Counts the commands of a recording.
+struct Counting {
+    counter: Counter,
+    controllers: Vec<ControllerInfo>,
+    commands: u64,
+}
+
+impl Consumer for Counting {
+    const SHOWS: bool = false;
+
+    fn item(&mut self, item: Item<'_>, _feed: &mut Feed<'_>) -> Result<()> {
+        match item {
+            Item::Event(event) | Item::Unselected(event) => {
+                self.commands += u64::from(self.counter.add(event));
+            }
+            Item::Controllers(all) => {
+                let sizes = all.iter().flat_map(ControllerInfo::block_sizes);
+                self.counter.block_sizes(sizes);
+                // those that were removed have been recorded, too
+                let is_old = |c: &ControllerInfo| all.iter().all(|new| new.instance != c.instance);
+                self.controllers.retain(is_old);
+                self.controllers.extend(all);
+            }
+            Item::Activity(activity) => self.counter.activity(activity),
+            _ => {}
         }
-        Item::Activity(activity) => counter.activity(activity),
-        _ => {}
-    })? {}
-    let (ledger, _) = replay.end()?;
+        Ok(())
+    }
+}
+
+/// Reads a recording to its end.
+fn count(replay: &mut Replay, stages: StageSet, ctrls: &Ctrls) -> Result<(Counted, Origin)> {
+    let mut counting = Counting {
+        counter: Counter::new(stages, ctrls.clone()),
+        controllers: Vec::new(),
+        commands: 0,
+    };
+    replay.show_progress();
+    let end = read(replay, &mut counting)?;
+    let (covers, accuracy) = (end.covers, end.ledger.accuracy());
+    let Counting {
+        counter,
+        mut controllers,
+        commands,
+    } = counting;
     if counter.is_crowded() {
         let text = format!(
             "{} has too many kinds of commands (controller, namespace, opcode, size): choose \
@@ -84,14 +114,13 @@ fn read(replay: &mut Replay, stages: StageSet, ctrls: &Ctrls) -> Result<(Counted
             number.is_some()
         });
     }
-    let covers = replay.covers();
     let origin = Origin {
         path: replay.path().to_owned(),
         info: replay.info().clone(),
         controllers,
         commands,
         covers,
-        accuracy: ledger.accuracy(),
+        accuracy,
         is_whole: replay.is_whole(),
     };
     Ok((counter.finish(covers), origin))
@@ -102,7 +131,9 @@ fn read_side(
     stages: StageSet,
     ctrls: &Ctrls,
 ) -> Result<(Side, Vec<Origin>)> {
-    let read = replays.iter_mut().map(|replay| read(replay, stages, ctrls));
+    let read = replays
+        .iter_mut()
+        .map(|replay| count(replay, stages, ctrls));
     let read: Vec<(Counted, Origin)> = read.collect::<Result<_>>()?;
     let (recordings, origins) = read.into_iter().unzip();
     Ok((Side { recordings }, origins))

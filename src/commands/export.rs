@@ -19,7 +19,6 @@ use nvme_deep::export::parquet::Parquet;
 use nvme_deep::export::perfetto::Begins;
 use nvme_deep::export::perfetto::Perfetto;
 use nvme_deep::model::event::Event;
-use nvme_deep::model::event::StackId;
 use nvme_deep::model::ledger::Accuracy;
 use nvme_deep::model::ledger::EventClass;
 use nvme_deep::model::ledger::Ledger;
@@ -27,14 +26,17 @@ use nvme_deep::model::ledger::Shown;
 use nvme_deep::model::span::Span;
 use nvme_deep::model::untrusted::Untrusted;
 use nvme_deep::model::untrusted::printable;
-use nvme_deep::recording::Item;
 use nvme_deep::units::size_text;
 
 use crate::cli::export::FormatArg;
 use crate::cli::options::ExportOptions;
+use crate::commands::drive::Consumer;
+use crate::commands::drive::Feed;
+use crate::commands::drive::Item;
 use crate::commands::drive::Names;
 use crate::commands::drive::open_all;
 use crate::commands::drive::replay::Replay;
+use crate::commands::drive::scan;
 use crate::commands::outfile::OutFile;
 use crate::commands::outfile::Rules;
 use crate::commands::say;
@@ -61,41 +63,36 @@ pub struct Counts {
 struct Copy<'a> {
     options: &'a ExportOptions,
     sink: &'a mut dyn Sink,
-    names: Names,
     counts: &'a mut Counts,
     shown: Shown,
     unselected: u64,
+    failed: &'a dyn Fn(io::Error) -> Error,
 }
 
-impl Copy<'_> {
-    fn item(&mut self, item: Item<'_>) -> io::Result<()> {
-        match item {
-            Item::Event(event) if self.options.settings.selects(event) => self.event(event),
-            Item::Event(event) => {
+impl Consumer for Copy<'_> {
+    const SHOWS: bool = false;
+
+    fn item(&mut self, item: Item<'_>, feed: &mut Feed<'_>) -> Result<()> {
+        let done = match item {
+            Item::Event(event) => self.event(event, feed.names),
+            Item::Unselected(event) => {
                 let is_command = EventClass::of(&event.what) == EventClass::Command;
                 self.unselected += u64::from(is_command);
                 Ok(())
             }
-            Item::Stacks(stacks) => stacks
-                .iter()
-                .try_for_each(|stack| self.sink.stack(StackId(stack.id), &stack.frames())),
-            Item::Clock(offset) => self.sink.clock(offset.wall_ns),
-            Item::Controllers(controllers) => {
-                self.names.set(controllers);
-                Ok(())
-            }
-            Item::Activity(_)
-            | Item::Machine(_)
-            | Item::Readings(_)
-            | Item::Ledger(_)
-            | Item::End(_) => Ok(()),
-        }
+            Item::Stack(id, frames) => self.sink.stack(id, &frames),
+            Item::Clock(wall_ns) => self.sink.clock(wall_ns),
+            _ => Ok(()),
+        };
+        done.map_err(self.failed)
     }
+}
 
-    fn event(&mut self, event: &Event) -> io::Result<()> {
+impl Copy<'_> {
+    fn event(&mut self, event: &Event, names: &mut Names) -> io::Result<()> {
         let redacted = self.options.redact.then(|| event.redacted());
         let event = redacted.as_ref().unwrap_or(event);
-        let (disk, set) = self.names.of_command(event.what.id());
+        let (disk, set) = names.of_command(event.what.id());
         let taken = self.sink.event(&Entry { event, disk, set })?;
         self.shown.add(EventClass::of(&event.what));
         match (taken, Span::of(event)) {
@@ -121,22 +118,30 @@ pub fn create(options: &ExportOptions) -> Result<(OutFile, File)> {
     OutFile::create(&options.output, &rules)
 }
 
+/// Looks for the begins of commands.
+struct Looking(Begins);
+
+impl Consumer for Looking {
+    const SHOWS: bool = false;
+
+    fn item(&mut self, item: Item<'_>, _feed: &mut Feed<'_>) -> Result<()> {
+        if let Item::Event(event) = item {
+            self.0.add(event);
+        }
+        Ok(())
+    }
+}
+
 /// The begins of commands, from a first pass over a recording.
 ///
 /// # Errors
 /// If it cannot be read; one sentence.
 pub fn begins(options: &ExportOptions, path: &Path) -> Result<Begins> {
-    let mut begins = Begins::default();
+    let mut looking = Looking(Begins::default());
     let mut replay = Replay::open(path, &options.settings)?;
     replay.show_progress();
-    while replay.next(&mut |item| {
-        if let Item::Event(event) = item
-            && options.settings.selects(event)
-        {
-            begins.add(event);
-        }
-    })? {}
-    Ok(begins)
+    scan(&mut replay, &mut looking)?;
+    Ok(looking.0)
 }
 
 fn sink(options: &ExportOptions, out: File, output: &OutFile) -> Result<Box<dyn Sink>> {
@@ -207,20 +212,12 @@ pub fn add(
     let mut copy = Copy {
         options,
         sink,
-        names: Names::recorded(),
         counts,
         shown: Shown::default(),
         unselected: 0,
+        failed,
     };
-    let mut written = Ok(());
-    while written.is_ok()
-        && replay.next(&mut |item| {
-            if written.is_ok() {
-                written = copy.item(item);
-            }
-        })?
-    {}
-    written.map_err(failed)?;
+    scan(&mut replay, &mut copy)?;
     let (shown, unselected) = (copy.shown, copy.unselected);
     counts.unselected += unselected;
     let (ledger, at, ended) = match replay.end() {

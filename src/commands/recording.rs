@@ -184,7 +184,7 @@ impl RecordingFile {
             Item::Machine(machine) => self.machine(machine),
             Item::Ledger(at, ledger) => self.ledger(*at, ledger),
             // of recordings, or none of a file
-            Item::Unselected(_) | Item::Undecodable => {}
+            Item::Unselected(_) | Item::Undecodable | Item::Readings(_) | Item::Last(..) => {}
         }
     }
 

@@ -82,11 +82,6 @@ pub fn check_devices(filter: &Filter, controllers: &[Controller]) -> Result<()> 
     Ok(())
 }
 
-/// How the run ends, for the first line. Empty if an option sets the end.
-pub const fn until(has_end: bool) -> &'static str {
-    if has_end { "" } else { "; Ctrl-C ends it" }
-}
-
 /// Losses of the attach method, for the first line.
 fn caveat(plan: &AttachPlan) -> String {
     let method = match plan.method_of(Point::Complete) {

@@ -40,8 +40,8 @@ pub struct TopOptions {
     pub color: bool,
     /// Use colour for pages: only if it was asked for, because a dumb terminal has none.
     pub color_pages: bool,
-    /// Show this recording instead of tracing.
-    pub from: Option<PathBuf>,
+    /// Show these recordings instead of tracing; empty: trace.
+    pub from: Vec<PathBuf>,
 }
 
 impl TryFrom<TopArgs> for TopOptions {
@@ -54,7 +54,7 @@ impl TryFrom<TopArgs> for TopOptions {
             duration,
             test_panic,
             filter,
-            from: FromArgs { mut from },
+            from: FromArgs { from },
             attach,
         } = args;
         check_interval(Some(interval))?;
@@ -65,11 +65,6 @@ impl TryFrom<TopArgs> for TopOptions {
         }
         if !from.is_empty() {
             refuse_for_recordings(&filter, &ExecArgs::default())?;
-        }
-        if from.len() > 1 {
-            return Err(usage(
-                "top shows one recording: give one file to --from, and run it again for each",
-            ));
         }
         let color_pages = matches!(attach.color, ColorArg::Always);
         let color = color(attach.color, false);
@@ -90,7 +85,7 @@ impl TryFrom<TopArgs> for TopOptions {
             test_panic,
             color,
             color_pages,
-            from: from.pop(),
+            from,
         })
     }
 }

@@ -2,20 +2,22 @@
 //! The only run of all commands.
 //!
 //! ```text
-//!   session     (live.rs)  ──┐
-//!   recordings (recorded.rs) ├─ items ─▶ drive() ─▶ Consumer { item, tick, finish }
-//!   target      (target.rs) ─┘
+//!   session     (live.rs)     ─┐
+//!                              ├─ items ─▶ drive() ─▶ Consumer { item, tick, finish }
+//!   recordings  (recorded.rs) ─┘
 //! ```
+//!
+//! A target (host/live.rs) has events and a ledger of other types; its run is the loop of turns.rs.
 //!
 //! Signals, duration and the time of the next tick are in turns.rs, `--exec` in exec.rs, the checks of
 //! the machine and the verdict on them in health.rs, the warning about lost events in drops.rs, the
 //! ledger in ledger.rs. A command is an [`Input`], a [`Consumer`] and a view.
 
 mod census;
-pub mod drain;
+mod drain;
 mod drops;
 pub mod exec;
-pub mod health;
+mod health;
 mod ledger;
 pub mod live;
 pub mod names;
@@ -28,6 +30,7 @@ use std::time::Duration;
 
 use anyhow::Result;
 use nvme_deep::model::activity::Activity;
+use nvme_deep::model::clock::ClockReading;
 use nvme_deep::model::controller::ControllerInfo;
 use nvme_deep::model::event::Event;
 use nvme_deep::model::event::StackId;
@@ -48,6 +51,7 @@ pub use self::recorded::Form;
 pub use self::recorded::Recordings;
 pub use self::recorded::open_all;
 pub use self::recorded::read;
+pub use self::recorded::scan;
 use self::replay::Replay;
 pub use self::turns::Turn;
 
@@ -94,8 +98,12 @@ pub enum Item<'i> {
     Activity(Activity),
     /// The settings of the machine.
     Machine(Box<MachineInfo>),
+    /// Readings of clocks that two machines can share.
+    Readings(Vec<ClockReading>),
     /// The ledger at this time since the start: at the begin, and each second.
     Ledger(Duration, &'i Ledger),
+    /// The ledger of a whole recording, of which nothing more comes.
+    Last(Duration, &'i Ledger),
 }
 
 /// What a consumer may use while it takes an item.
@@ -199,7 +207,9 @@ pub trait Consumer: Sized {
     ///
     /// # Errors
     /// Any error ends the run.
-    fn item(&mut self, item: Item<'_>, feed: &mut Feed<'_>) -> Result<()>;
+    fn item(&mut self, _item: Item<'_>, _feed: &mut Feed<'_>) -> Result<()> {
+        Ok(())
+    }
 
     /// Called after items, and when it asked for it. Returns when to call it again.
     ///

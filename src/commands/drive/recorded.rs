@@ -161,12 +161,10 @@ impl<'r> Reading<'r> {
                     return;
                 }
                 Recorded::Stacks(stacks) => {
-                    for stack in stacks {
+                    done = stacks.iter().try_for_each(|stack| {
                         let item = Item::Stack(StackId(stack.id), stack.frames());
-                        if done.is_ok() {
-                            done = consumer.item(item, &mut Feed { names, later });
-                        }
-                    }
+                        consumer.item(item, &mut Feed { names, later })
+                    });
                     return;
                 }
                 Recorded::Controllers(all) => {
@@ -176,7 +174,8 @@ impl<'r> Reading<'r> {
                 Recorded::Clock(offset) => Item::Clock(offset.wall_ns),
                 Recorded::Activity(activity) => Item::Activity(activity),
                 Recorded::Machine(machine) => Item::Machine(machine),
-                Recorded::Readings(_) | Recorded::Ledger(_) | Recorded::End(_) => return,
+                Recorded::Readings(readings) => Item::Readings(readings),
+                Recorded::Ledger(_) | Recorded::End(_) => return,
             };
             done = consumer.item(item, &mut Feed { names, later });
         });
@@ -252,6 +251,7 @@ impl Recordings<'_> {
                     let left = next.saturating_sub(begin.elapsed());
                     stop.recv_timeout(left)
                 }
+                (Turn::Items, Some(stop)) if stop.try_recv() == Ok(Wake::Stop) => return Ok(false),
                 (Turn::Items | Turn::Until(_), _) => return Ok(true),
             };
             if !matches!(left, Err(RecvTimeoutError::Timeout) | Ok(Wake::Turn)) {
@@ -289,6 +289,9 @@ impl Recordings<'_> {
                 Ok(end) => end,
                 Err(error) => return Ok(Err(error)),
             };
+            let names = &mut reading.names;
+            consumer.item(Item::Last(took, &ledger), &mut Feed { names, later: 0 })?;
+            goes_on = goes_on && self.ticks(begin, &mut consumer)?;
         }
         let end = reading.end(&mut consumer, ledger, took);
         let own = consumer.finish(end)?;

@@ -89,6 +89,15 @@ pub trait Upkeep<S> {
     fn rescan(&mut self, source: &mut S) -> Result<bool>;
 }
 
+/// A run that has nothing to check.
+pub struct NoUpkeep;
+
+impl<S> Upkeep<S> for NoUpkeep {
+    fn rescan(&mut self, _: &mut S) -> Result<bool> {
+        Ok(false)
+    }
+}
+
 /// A run in progress.
 pub struct Run<'a> {
     stop: &'a Receiver<Wake>,

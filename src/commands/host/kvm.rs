@@ -24,11 +24,12 @@ use nvme_deep::recording::Item;
 use nvme_deep::render::host::kvm_json;
 use nvme_deep::render::host::kvm_text;
 
-use super::live::Turn;
+use super::live::AT_ONCE;
 use super::live::stop_receiver;
 use super::live::until_stop;
 use crate::cli::host::HostKvmArgs;
 use crate::cli::options::ctrl_instance;
+use crate::commands::drive::Turn;
 use crate::commands::drive::replay::open_recording;
 use crate::commands::input::read_text;
 use crate::commands::say;
@@ -121,9 +122,9 @@ fn observe(args: &HostKvmArgs, pid: u32, bar: Doorbells) -> Result<(KvmTrace, Re
     let mut done = until_stop(&stop, args.duration, &mut || {
         let more = take(&mut events)?;
         Ok(match (process.has_ended(), more) {
-            (true, _) => Turn::Ended,
-            (false, true) => Turn::More,
-            (false, false) => Turn::Idle,
+            (true, _) => Turn::Done,
+            (false, true) => AT_ONCE,
+            (false, false) => Turn::Items,
         })
     });
     if done.is_ok() {

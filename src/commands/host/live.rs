@@ -6,10 +6,8 @@ use std::io::BufWriter;
 use std::io::Write;
 use std::path::Path;
 use std::sync::mpsc::Receiver;
-use std::sync::mpsc::RecvTimeoutError;
 use std::sync::mpsc::channel;
 use std::time::Duration;
-use std::time::Instant;
 
 use anyhow::Result;
 use nvme_deep::error::Kind;
@@ -35,6 +33,9 @@ use crate::cli::host::HostLatencyArgs;
 use crate::cli::host::HostTraceArgs;
 use crate::cli::host::TargetArgs;
 use crate::cli::options::color;
+use crate::commands::drive::Turn;
+use crate::commands::drive::turns::NoUpkeep;
+use crate::commands::drive::turns::Run;
 use crate::commands::drive::turns::Wake;
 use crate::commands::drive::turns::stop_signals;
 use crate::commands::say;
@@ -43,6 +44,9 @@ use crate::exit::Failure;
 
 /// Time between two readings of the ring.
 const PAUSE: Duration = Duration::from_millis(20);
+
+/// There may be more to read.
+pub const AT_ONCE: Turn = Turn::Until(Duration::ZERO);
 
 /// Attaches to the target.
 fn open(args: &TargetArgs, measure: bool) -> Result<Box<dyn HostSource>> {
@@ -72,17 +76,6 @@ fn open(args: &TargetArgs, measure: bool) -> Result<Box<dyn HostSource>> {
     };
     say(&format!("tracing {what} by {}", target.by));
     Ok(session)
-}
-
-/// What a turn of [`until_stopped`] has found.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Turn {
-    /// There may be more to read.
-    More,
-    /// Nothing more for now.
-    Idle,
-    /// The target has ended.
-    Ended,
 }
 
 /// Begins to listen for the signals that end a run.
@@ -115,19 +108,11 @@ pub fn until_stop(
     duration: Option<Duration>,
     turn: &mut dyn FnMut() -> Result<Turn>,
 ) -> Result<()> {
-    let end = duration.map(|duration| Instant::now() + duration);
-    loop {
-        let pause = match turn()? {
-            Turn::More => Duration::ZERO,
-            Turn::Idle => PAUSE,
-            Turn::Ended => return Ok(()),
-        };
-        if end.is_some_and(|end| Instant::now() >= end)
-            || !matches!(stop.recv_timeout(pause), Err(RecvTimeoutError::Timeout))
-        {
-            return Ok(());
-        }
-    }
+    let run = Run::begin(stop, duration);
+    run.turns(&mut (), &mut NoUpkeep, &mut |(), _| match turn()? {
+        Turn::Items => Ok(Turn::Until(run.elapsed() + PAUSE)),
+        other => Ok(other),
+    })
 }
 
 /// Passes on the events until a signal, or for this time, and those in flight. Returns the ledger, and
@@ -148,9 +133,9 @@ fn follow(
         std::mem::replace(&mut done, Ok(()))?;
         idle()?;
         Ok(match (session.alive(), more) {
-            (Err(_), _) => Turn::Ended,
-            (Ok(()), true) => Turn::More,
-            (Ok(()), false) => Turn::Idle,
+            (Err(_), _) => Turn::Done,
+            (Ok(()), true) => AT_ONCE,
+            (Ok(()), false) => Turn::Items,
         })
     })?;
     let alive = session.alive();

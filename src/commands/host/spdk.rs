@@ -22,9 +22,10 @@ use nvme_deep::session::StateChanges;
 use nvme_deep::session::take_over_log;
 use nvme_deep::symbols::process::Functions;
 
-use super::live::Turn;
+use super::live::AT_ONCE;
 use super::live::until_stopped;
 use crate::cli::host::HostSpdkArgs;
+use crate::commands::drive::Turn;
 use crate::commands::say;
 use crate::commands::standard::stdout;
 
@@ -73,9 +74,9 @@ pub fn states(args: &HostSpdkArgs) -> Result<()> {
         let more = changes.take(false, &mut |change| write(change, &mut out))?;
         out.flush()?;
         Ok(match (changes.alive(), more) {
-            (Err(_), _) => Turn::Ended,
-            (Ok(()), true) => Turn::More,
-            (Ok(()), false) => Turn::Idle,
+            (Err(_), _) => Turn::Done,
+            (Ok(()), true) => AT_ONCE,
+            (Ok(()), false) => Turn::Items,
         })
     })?;
     let alive = changes.alive();
@@ -109,8 +110,8 @@ pub fn messages(args: &HostSpdkArgs) -> Result<()> {
             looked = Some(Instant::now());
         }
         Ok(match messages.alive() {
-            Err(_) => Turn::Ended,
-            Ok(()) => Turn::Idle,
+            Err(_) => Turn::Done,
+            Ok(()) => Turn::Items,
         })
     })?;
     let alive = messages.alive();

@@ -6,10 +6,8 @@ mod traced;
 
 use std::io::BufWriter;
 use std::io::Write;
-use std::sync::mpsc::Receiver;
-use std::sync::mpsc::RecvTimeoutError;
 use std::sync::mpsc::channel;
-use std::time::Instant;
+use std::time::Duration;
 
 use anyhow::Result;
 use nvme_deep::machine::System;
@@ -28,7 +26,9 @@ use nvme_deep::report::inflight::Observed;
 use nvme_deep::session::take_over_log;
 
 use crate::cli::options::InflightOptions;
-use crate::commands::drive::turns::Wake;
+use crate::commands::drive::Turn;
+use crate::commands::drive::turns::NoUpkeep;
+use crate::commands::drive::turns::Run;
 use crate::commands::drive::turns::stop_signals;
 use crate::commands::inflight::access::Access;
 use crate::commands::inflight::access::Scope;
@@ -107,12 +107,6 @@ impl Looks<'_> {
     }
 }
 
-/// Waits for the next look. Returns false if a signal ends the run.
-fn wait(stop: &Receiver<Wake>, until: Instant) -> bool {
-    let left = until.saturating_duration_since(Instant::now());
-    matches!(stop.recv_timeout(left), Err(RecvTimeoutError::Timeout))
-}
-
 /// Runs the command.
 ///
 /// # Errors
@@ -139,18 +133,18 @@ fn untraced(options: &InflightOptions) -> Result<()> {
         access,
         shown: 0,
     };
-    let begin = Instant::now();
-    for n in 0_u32.. {
-        looks.take(None)?;
-        let (Some(interval), true) = (
-            options.interval,
-            options.count.is_none_or(|count| looks.shown < count),
-        ) else {
-            break;
-        };
-        if !wait(&stop, begin + interval * (n + 1)) {
-            break;
+    let Some(interval) = options.interval else {
+        return looks.take(None);
+    };
+    let mut next = Duration::ZERO;
+    Run::begin(&stop, None).turns(&mut looks, &mut NoUpkeep, &mut |looks, tick| {
+        if tick.now >= next {
+            looks.take(None)?;
+            next += interval;
         }
-    }
-    Ok(())
+        Ok(match options.count {
+            Some(count) if looks.shown >= count => Turn::Done,
+            _ => Turn::Until(next),
+        })
+    })
 }

@@ -5,6 +5,7 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
+use anyhow::Context;
 use anyhow::Result;
 use nvme_deep::machine::clock::monotonic_ns;
 use nvme_deep::model::event::StackId;
@@ -13,19 +14,20 @@ use nvme_deep::model::stack::StackAt;
 use nvme_deep::report::inflight::Observed;
 use nvme_deep::session::Session;
 use nvme_deep::session::settings::Settings;
-use nvme_deep::source::Source;
 
 use super::Looks;
 use super::Observer;
 use super::access::Access;
 use crate::cli::options::InflightOptions;
-use crate::commands::drive::health::HealthCheck;
-use crate::commands::drive::ledger_of;
-use crate::commands::drive::turns::Run;
-use crate::commands::drive::turns::Turn;
+use crate::commands::drive::Consumer;
+use crate::commands::drive::End;
+use crate::commands::drive::Input;
+use crate::commands::drive::Live;
+use crate::commands::drive::Moment;
+use crate::commands::drive::Turn;
+use crate::commands::drive::drive;
 use crate::commands::say_ledger;
 use crate::commands::start::Preflight;
-use crate::commands::start::until;
 use crate::commands::symbols::LiveStacks;
 
 /// The frames of the stacks of commands that were in flight.
@@ -60,6 +62,39 @@ impl Observer for Tracer<'_> {
     }
 }
 
+/// Looks at each interval.
+struct Looking<'o> {
+    looks: Looks<'o>,
+    interval: Duration,
+    next: Duration,
+    stacks: Option<Stacks>,
+}
+
+impl Consumer for Looking<'_> {
+    const SHOWS: bool = false;
+
+    fn tick(&mut self, moment: &Moment<'_>) -> Result<Turn> {
+        if moment.now >= self.next {
+            let mut tracer = Tracer {
+                session: moment.session.context("a session")?,
+                stacks: self.stacks.as_mut(),
+            };
+            self.looks.take(Some(&mut tracer))?;
+            if Some(self.looks.shown) == self.looks.options.count {
+                return Ok(Turn::Done);
+            }
+            self.next += self.interval;
+        }
+        Ok(Turn::Until(self.next))
+    }
+
+    /// Prints the ledger of the run.
+    fn finish(self, end: End<'_>) -> Result<Result<()>> {
+        say_ledger(&end.ledger, false);
+        Ok(Ok(()))
+    }
+}
+
 /// Runs the command. The first look comes after the first interval.
 ///
 /// # Errors
@@ -68,45 +103,27 @@ pub fn run(options: &InflightOptions, interval: Duration, settings: &Settings) -
     let ready = Preflight::check(settings)?;
     let access = Access::open(options.btf.as_deref(), &ready.system)?;
     access.say_missing();
-    let mut stacks = options.kstack.then(|| Stacks {
+    let stacks = options.kstack.then(|| Stacks {
         live: LiveStacks::new(StackAt::Submit),
         known: BTreeMap::new(),
     });
     let irq_entry = stacks.as_ref().and_then(|s| s.live.irq_entry());
-    let mut session = ready.attach(settings, until(options.count.is_some()), irq_entry)?;
-    let mut health = HealthCheck::of(&session, ready.system.clone());
-    let mut looks = Looks {
-        options,
-        system: ready.system,
-        access,
-        shown: 0,
-    };
-    let mut next = interval;
-    let run = Run::begin(&ready.stop, None);
-    let ended = run.turns(&mut session, &mut health, &mut |session, tick| {
-        if tick.now >= next {
-            let mut tracer = Tracer {
-                session,
-                stacks: stacks.as_mut(),
-            };
-            looks.take(Some(&mut tracer))?;
-            if Some(looks.shown) == options.count {
-                return Ok(Turn::Done);
-            }
-            next += interval;
-        }
-        Ok(Turn::Until(next))
+    let mut looking = Some(Looking {
+        looks: Looks {
+            options,
+            system: ready.system.clone(),
+            access,
+            shown: 0,
+        },
+        interval,
+        next: interval,
+        stacks,
     });
-    health.final_check(&session)?;
-    session.end()?;
-    ended?;
-    last_ledger(&session)?;
-    health.verdict()
-}
-
-/// Prints the ledger of the run.
-fn last_ledger(source: &dyn Source) -> Result<()> {
-    let now = source.snapshot()?;
-    say_ledger(&ledger_of(source, &now, Some(source.scan()?))?, false);
-    Ok(())
+    let live = Live::new(ready, settings, None);
+    let input = Input::live(Live {
+        until: options.count.map_or(live.until, |_| ""),
+        irq_entry,
+        ..live
+    });
+    drive(input, &mut |_| looking.take().context("one run"))
 }

@@ -27,7 +27,6 @@ use nvme_deep::model::stage::StageSet;
 use nvme_deep::model::target::HostClock;
 use nvme_deep::model::untrusted::printable;
 use nvme_deep::recording::HostRecording;
-use nvme_deep::recording::Item;
 use nvme_deep::render::join::JoinClock;
 use nvme_deep::render::join::JoinView;
 use nvme_deep::render::theme::Theme;
@@ -37,8 +36,11 @@ use crate::cli::host::ClockArg;
 use crate::cli::host::JoinArgs;
 use crate::cli::options::color;
 use crate::cli::options::ctrl_instance;
-use crate::commands::drive::Names;
+use crate::commands::drive::Consumer;
+use crate::commands::drive::Feed;
+use crate::commands::drive::Item;
 use crate::commands::drive::replay::Replay;
+use crate::commands::drive::scan;
 use crate::commands::host::check_end;
 use crate::commands::host::incomplete;
 use crate::commands::host::read_recording;
@@ -60,72 +62,71 @@ struct Driver {
     controllers: Vec<ControllerInfo>,
     readings: Vec<ClockReading>,
     is_exact: bool,
-    replay: Replay,
+    /// As many as a file of its size can have, but for one that was made to have more: they are kept.
+    most: u64,
+    path: String,
 }
 
-/// The commands of a guest are kept: as many as a file of its size can have, but for one that was made to
-/// have more.
-fn too_many(replay: &Replay, commands: usize) -> Result<()> {
-    let most = MOST_COMMANDS + replay.size() / 2;
-    if commands as u64 > most {
-        let text = format!(
-            "{} is damaged, or made to do harm: it has more commands than a file of its size can hold",
-            replay.path()
-        );
-        return Err(usage(text));
+impl Consumer for Driver {
+    const SHOWS: bool = false;
+
+    fn item(&mut self, item: Item<'_>, feed: &mut Feed<'_>) -> Result<()> {
+        match item {
+            Item::Event(event) | Item::Unselected(event) => {
+                let set = feed.names.of_command(event.what.id()).1;
+                match guest_command(event, set) {
+                    Some(command) => self.commands.push(command),
+                    None => self.without_times += u64::from(event.what.outcome().is_some()),
+                }
+                if self.commands.len() as u64 > self.most {
+                    return Err(usage(format!(
+                        "{} is damaged, or made to do harm: it has more commands than a file of its \
+                         size can hold",
+                        self.path
+                    )));
+                }
+            }
+            Item::Controllers(all) => {
+                let is_old = |c: &ControllerInfo| all.iter().all(|new| new.instance != c.instance);
+                self.controllers.retain(is_old);
+                self.controllers.extend(all);
+            }
+            Item::Readings(all) => self.readings.extend(all),
+            _ => {}
+        }
+        Ok(())
     }
-    Ok(())
 }
 
 /// Reads the recording of the driver, which must have these controllers.
-fn read_guest(path: &Path, ctrls: BTreeSet<u32>) -> Result<Driver> {
+fn read_guest(path: &Path, ctrls: BTreeSet<u32>) -> Result<(Driver, Replay)> {
     let mut settings = Settings::of(StageSet::Total);
     settings.filter.ctrls = ctrls;
     let mut replay = Replay::open(path, &settings)?;
     replay.require_pairs()?;
     replay.show_progress();
-    let mut names = Names::recorded();
-    let mut controllers: Vec<ControllerInfo> = Vec::new();
-    let mut readings = Vec::new();
-    let (mut commands, mut without_times) = (Vec::new(), 0);
-    while replay.next(&mut |item| match item {
-        Item::Event(event) => {
-            let set = names.of_command(event.what.id()).1;
-            match guest_command(event, set) {
-                Some(command) => commands.push(command),
-                None => without_times += u64::from(event.what.outcome().is_some()),
-            }
-        }
-        Item::Controllers(all) => {
-            controllers.retain(|c| all.iter().all(|new| new.instance != c.instance));
-            controllers.extend(all.iter().cloned());
-            names.set(all);
-        }
-        Item::Readings(all) => readings.extend(all),
-        _ => {}
-    })? {
-        too_many(&replay, commands.len())?;
-    }
-    let is_exact = replay
-        .ledger()
-        .is_some_and(|l| l.accuracy() == Accuracy::Exact);
-    Ok(Driver {
-        commands,
-        without_times,
-        controllers,
-        readings,
-        is_exact,
-        replay,
-    })
+    let mut guest = Driver {
+        commands: Vec::new(),
+        without_times: 0,
+        controllers: Vec::new(),
+        readings: Vec::new(),
+        is_exact: false,
+        most: MOST_COMMANDS + replay.size() / 2,
+        path: replay.path().to_string(),
+    };
+    scan(&mut replay, &mut guest)?;
+    let ledger = replay.ledger();
+    guest.is_exact = ledger.is_some_and(|l| l.accuracy() == Accuracy::Exact);
+    Ok((guest, replay))
 }
 
 /// The method by which the clocks are compared, and the offset if it does not come from the pairs.
 fn clock(
     args: &JoinArgs,
-    guest: &Driver,
+    (guest, replay): (&Driver, &Replay),
     host: &HostRecording,
 ) -> Result<(JoinClock, Option<Offset>)> {
-    let boots = (&guest.replay.info().boot_id, &host.info.boot_id);
+    let boots = (&replay.info().boot_id, &host.info.boot_id);
     let of_one_boot = boots.0.is_some() && boots.0 == boots.1;
     let is_monotonic = host.target.clock == HostClock::Monotonic;
     let is_same = of_one_boot && is_monotonic;
@@ -237,10 +238,11 @@ fn of_the_rest(error: anyhow::Error, host: &HostRecording, args: &JoinArgs) -> a
 pub fn run(args: &JoinArgs) -> Result<()> {
     let typed: Vec<_> = args.ctrl.iter().map(|c| typed(c)).collect::<Result<_>>()?;
     let host = read_recording(&args.host)?;
-    let mut guest = read_guest(&args.guest, typed.iter().map(|(ctrl, _)| *ctrl).collect())?;
+    let ctrls = typed.iter().map(|(ctrl, _)| *ctrl).collect();
+    let (mut guest, replay) = read_guest(&args.guest, ctrls)?;
     // what follows may fail for what is missing
     let of_the_rest = |error| of_the_rest(error, &host, args);
-    let (clock, known) = clock(args, &guest, &host).map_err(of_the_rest)?;
+    let (clock, known) = clock(args, (&guest, &replay), &host).map_err(of_the_rest)?;
     let pairs = controllers(&typed, &guest.controllers, &host).map_err(of_the_rest)?;
     let mut commands = std::mem::take(&mut guest.commands);
     commands.retain_mut(|c| {
@@ -257,7 +259,7 @@ pub fn run(args: &JoinArgs) -> Result<()> {
     if let Some(path) = &args.output {
         let ctrls = pairs.values().copied().collect();
         timeline::write(args, path, &host, &join, &ctrls)?;
-        guest.replay.check_complete()?;
+        replay.check_complete()?;
         return check_end(&host, &args.host);
     }
     let view = JoinView {
@@ -276,6 +278,6 @@ pub fn run(args: &JoinArgs) -> Result<()> {
         view.text(Theme { color }, &mut out)?;
     }
     out.flush()?;
-    guest.replay.check_complete()?;
+    replay.check_complete()?;
     check_end(&host, &args.host)
 }

@@ -21,7 +21,6 @@ use anyhow::Result;
 use nvme_deep::error::Kind;
 use nvme_deep::metrics::Format;
 use nvme_deep::session::Session;
-use nvme_deep::source::Source;
 
 use self::http::Answer;
 use self::http::LIMITS;
@@ -29,10 +28,13 @@ use self::meter::Meter;
 use self::textfile::Textfile;
 use crate::cli::options::Output;
 use crate::cli::options::ServeOptions;
-use crate::commands::drive::health::HealthCheck;
-use crate::commands::drive::ledger_of;
-use crate::commands::drive::turns::Run;
-use crate::commands::drive::turns::Turn;
+use crate::commands::drive::Consumer;
+use crate::commands::drive::End;
+use crate::commands::drive::Input;
+use crate::commands::drive::Live;
+use crate::commands::drive::Moment;
+use crate::commands::drive::Turn;
+use crate::commands::drive::drive;
 use crate::commands::drive::turns::Wake;
 use crate::commands::privileges;
 use crate::commands::privileges::Need;
@@ -143,54 +145,91 @@ fn answer_all(calls: &Receiver<Call>, meter: &mut Meter, session: &Session) -> R
     Ok(())
 }
 
+/// Answers clients, or writes the file.
+struct Serving<'o> {
+    options: &'o ServeOptions,
+    meter: Meter,
+    sends: Sends,
+}
+
+/// How the metrics are sent.
+enum Sends {
+    Http(Receiver<Call>),
+    File {
+        file: Textfile,
+        interval: Duration,
+        /// When the next one is due.
+        next: Duration,
+    },
+}
+
+impl Consumer for Serving<'_> {
+    const SHOWS: bool = false;
+
+    fn tick(&mut self, moment: &Moment<'_>) -> Result<Turn> {
+        let (now, meter) = (moment.now, &mut self.meter);
+        let session = moment.session.context("a session")?;
+        match &mut self.sends {
+            Sends::Http(calls) => {
+                answer_all(calls, meter, session)?;
+                Ok(Turn::Items)
+            }
+            Sends::File {
+                file,
+                interval,
+                next,
+            } => {
+                if now >= *next {
+                    file.replace(&meter.text(session, Format::Text)?)?;
+                    *next = now + *interval;
+                }
+                Ok(Turn::Until(*next))
+            }
+        }
+    }
+
+    /// Prints the ledger of the whole session.
+    fn finish(self, end: End<'_>) -> Result<Result<()>> {
+        say_ledger(&end.ledger, self.options.settings.attaching.verbose > 0);
+        Ok(Ok(()))
+    }
+}
+
 /// Runs the command to its end.
 ///
 /// # Errors
 /// One sentence each, with the exit code of its kind. Nothing stays attached.
 pub fn run(options: &ServeOptions) -> Result<()> {
     privileges::forbid_new()?;
-    let target = Target::open(&options.output)?;
+    let mut target = Some(Target::open(&options.output)?);
     let ready = Preflight::check(&options.settings)?;
-    let mut session = ready.attach(&options.settings, "; Ctrl-C ends it", None)?;
-    let mut health = HealthCheck::of(&session, ready.system.clone());
-    let mut meter = Meter::new(&options.settings, ready.system);
-    let dropped = target.drop_privileges(&session, &mut meter)?;
-    announce(&target, &dropped)?;
-    let (sender, calls) = channel();
-    let run = Run::begin(&ready.stop, None);
-    let ended = match target {
-        Target::Http(listener) => {
-            http::start(listener, answer(sender, ready.waker), LIMITS)
-                .context("failed to start the server's thread")?;
-            run.turns(&mut session, &mut health, &mut |session, _| {
-                answer_all(&calls, &mut meter, session)?;
-                Ok(Turn::Until(Duration::MAX))
-            })
-        }
-        Target::File(file, interval) => {
-            let mut next = interval;
-            run.turns(&mut session, &mut health, &mut |session, tick| {
-                if tick.now >= next {
-                    file.replace(&meter.text(session, Format::Text)?)?;
-                    next = tick.now + interval;
-                }
-                Ok(Turn::Until(next))
-            })
-        }
-    };
-    health.final_check(&session)?;
-    session.end()?;
-    ended?;
-    last_ledger(options, &session)?;
-    health.verdict()
-}
-
-/// Prints the ledger of the whole session.
-fn last_ledger(options: &ServeOptions, source: &dyn Source) -> Result<()> {
-    let now = source.snapshot()?;
-    let ledger = ledger_of(source, &now, Some(source.scan()?))?;
-    say_ledger(&ledger, options.settings.attaching.verbose > 0);
-    Ok(())
+    let (system, waker) = (ready.system.clone(), ready.waker.clone());
+    let input = Input::live(Live::new(ready, &options.settings, None));
+    drive(input, &mut |start| {
+        let session = start.session.context("a session")?;
+        let target = target.take().context("one run")?;
+        let mut meter = Meter::new(&options.settings, system.clone());
+        let dropped = target.drop_privileges(session, &mut meter)?;
+        announce(&target, &dropped)?;
+        let sends = match target {
+            Target::Http(listener) => {
+                let (sender, calls) = channel();
+                http::start(listener, answer(sender, waker.clone()), LIMITS)
+                    .context("failed to start the server's thread")?;
+                Sends::Http(calls)
+            }
+            Target::File(file, interval) => Sends::File {
+                file,
+                interval,
+                next: interval,
+            },
+        };
+        Ok(Serving {
+            options,
+            meter,
+            sends,
+        })
+    })
 }
 
 #[cfg(test)]

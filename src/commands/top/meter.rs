@@ -5,9 +5,10 @@ use std::time::Duration;
 
 use anyhow::Result;
 use nvme_deep::machine::System;
-use nvme_deep::machine::clock::monotonic_ns;
+use nvme_deep::model::event::Event;
 use nvme_deep::model::failures::Failures;
 use nvme_deep::model::snapshot::Snapshot;
+use nvme_deep::model::stage::StageSet;
 use nvme_deep::report::latency::rows;
 use nvme_deep::report::top::Sample;
 use nvme_deep::report::top::queues::QueueCounts;
@@ -15,21 +16,18 @@ use nvme_deep::report::top::queues::Queues;
 use nvme_deep::report::top::slowest::Collector;
 use nvme_deep::report::top::slowest::SlowCommand;
 use nvme_deep::report::top::slowest::bar;
-use nvme_deep::session::LiveEvents;
 use nvme_deep::session::Session;
 
 use crate::cli::options::TopOptions;
-use crate::commands::drive::drain::drain_ready;
 use crate::commands::drive::ledger_of;
 
 /// Reads the intervals of a session.
-pub struct Meter<'a> {
-    system: &'a System,
+pub struct Meter {
+    system: System,
     begin_ns: u64,
     last: (Duration, Snapshot),
     queues: Option<Queues>,
     /// The slowest commands.
-    events: LiveEvents,
     collector: Collector,
 }
 
@@ -53,26 +51,31 @@ fn queues(session: &Session, system: &System) -> Result<Option<Queues>> {
     Ok(Some(queues))
 }
 
-impl<'a> Meter<'a> {
-    /// Begins now.
+impl Meter {
+    /// Begins at this time of CLOCK_MONOTONIC.
     ///
     /// # Errors
     /// If a map cannot be read.
-    pub fn begin(session: &Session, system: &'a System) -> Result<Self> {
+    pub fn begin(session: &Session, system: System, begin_ns: u64) -> Result<Self> {
         Ok(Self {
-            system,
-            begin_ns: monotonic_ns(),
+            begin_ns,
             last: <_>::default(),
-            queues: queues(session, system)?,
-            events: session.events()?,
+            queues: queues(session, &system)?,
             collector: Collector::default(),
+            system,
         })
+    }
+
+    /// Takes an event: one of the slowest commands.
+    pub fn event(&mut self, event: &Event, stage_set: StageSet) {
+        let command = SlowCommand::of(event, stage_set, self.begin_ns);
+        command.into_iter().for_each(|c| self.collector.add(c));
     }
 
     /// The interval that ends now, `at` after the start.
     ///
     /// # Errors
-    /// If a map or the ring cannot be read.
+    /// If a map cannot be read.
     pub fn sample(
         &mut self,
         options: &TopOptions,
@@ -80,11 +83,6 @@ impl<'a> Meter<'a> {
         at: Duration,
     ) -> Result<Sample> {
         let stage_set = options.settings.stage_set;
-        let (begin_ns, collector) = (self.begin_ns, &mut self.collector);
-        drain_ready(&mut self.events, &mut |event| {
-            let command = event.and_then(|event| SlowCommand::of(event, stage_set, begin_ns));
-            command.into_iter().for_each(|c| collector.add(c));
-        })?;
         let now = session.snapshot()?;
         let ledger = ledger_of(session, &now, None)?;
         let in_flight = session.in_flight_by_queue()?;
@@ -96,7 +94,7 @@ impl<'a> Meter<'a> {
         let covers = at.saturating_sub(self.last.0);
         let interval = now.minus(&self.last.1);
         let rows = rows(&interval, stage_set, None, covers);
-        let queues = queues(session, self.system)?;
+        let queues = queues(session, &self.system)?;
         let lines = queues.as_ref().zip(self.queues.as_ref());
         let lines = lines.map(|(now, earlier)| now.lines(earlier, &in_flight, covers));
         if queues.is_some() {

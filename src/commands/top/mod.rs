@@ -4,10 +4,10 @@
 
 mod app;
 mod heat;
+mod intervals;
 mod meter;
 mod page;
 mod panels;
-mod replay;
 mod screen;
 mod view;
 
@@ -16,43 +16,52 @@ use std::io::IsTerminal;
 use std::io::Write;
 use std::io::stdin;
 use std::io::stdout;
-use std::path::Path;
 use std::sync::mpsc::Receiver;
 use std::sync::mpsc::Sender;
 use std::sync::mpsc::channel;
 use std::time::Duration;
 
+use anyhow::Context;
 use anyhow::Result;
+use nvme_deep::model::stage::StageSet;
 use nvme_deep::model::untrusted::file_name;
 use nvme_deep::report::top::Sample;
 use nvme_deep::report::top::Top;
+use nvme_deep::session::Session;
 
 use self::app::Action;
 use self::app::App;
+use self::intervals::Cutter;
 use self::meter::Meter;
 use self::page::page;
-use self::replay::Recorded;
-use self::screen::Input;
+use self::screen::Input as Typed;
 use self::screen::Screen;
 use self::view::Look;
 use crate::cli::options::TopOptions;
-use crate::commands::drive::health::HealthCheck;
-use crate::commands::drive::ledger_of;
-use crate::commands::drive::turns::Run;
-use crate::commands::drive::turns::Turn;
-use crate::commands::drive::turns::Upkeep;
+use crate::commands::drive::Consumer;
+use crate::commands::drive::End;
+use crate::commands::drive::Feed;
+use crate::commands::drive::Form;
+use crate::commands::drive::Input;
+use crate::commands::drive::Item;
+use crate::commands::drive::Live;
+use crate::commands::drive::Moment;
+use crate::commands::drive::Recordings;
+use crate::commands::drive::Turn;
+use crate::commands::drive::drive;
+use crate::commands::drive::open_all;
+use crate::commands::drive::replay::Replay;
 use crate::commands::drive::turns::Wake;
 use crate::commands::drive::turns::stop_signals;
 use crate::commands::say;
 use crate::commands::say_ledger;
 use crate::commands::standard;
 use crate::commands::start::Preflight;
-use crate::commands::start::until;
 
 /// Where the screen goes.
 enum Out {
     /// A terminal, and what the user does.
-    Screen(Box<Screen>, Receiver<Input>),
+    Screen(Box<Screen>, Receiver<Typed>),
     /// Pages, one after the other.
     Pages,
 }
@@ -121,9 +130,9 @@ impl Display {
         for input in inputs.try_iter() {
             any = true;
             let action = match input {
-                Input::Key(key) => self.app.key(key),
-                Input::Resize => Action::Draw,
-                Input::Suspend => Action::Suspend,
+                Typed::Key(key) => self.app.key(key),
+                Typed::Resize => Action::Draw,
+                Typed::Suspend => Action::Suspend,
             };
             match action {
                 Action::Draw => {}
@@ -157,107 +166,181 @@ fn after(due: Duration, now: Duration, step: Duration) -> Duration {
     }
 }
 
-fn live(options: &TopOptions) -> Result<()> {
-    let ready = Preflight::check(&options.settings)?;
-    let mut session = ready.attach(&options.settings, until(true), None)?;
-    let mut health = HealthCheck::of(&session, ready.system.clone());
-    let app = App::new(Top::new(options.settings.stage_set));
-    let title = format!("nvme-deep top  every {:?}", options.interval);
-    let mut display = open(options, app, title, &ready.waker)?;
-    let mut meter = Meter::begin(&session, &ready.system)?;
-    let run = Run::begin(&ready.stop, options.duration);
-    let mut due = options.interval;
-    display.draw()?;
-    let ended = run.turns(&mut session, &mut health, &mut |session, tick| {
-        display.answer()?;
-        if tick.now >= due {
-            let at = run.elapsed();
-            display.push(meter.sample(options, session, at)?)?;
-            due = after(due, at, options.interval);
-        }
-        Ok(if display.done {
-            Turn::Done
-        } else {
-            Turn::Until(due)
-        })
-    });
-    // gives the terminal back before anything is said
-    drop(display);
-    health.final_check(&session)?;
-    session.end()?;
-    ended?;
-    let now = session.snapshot()?;
-    let ledger = ledger_of(&session, &now, Some(session.scan()?))?;
-    say_ledger(&ledger, options.settings.attaching.verbose > 0);
-    health.verdict()
+/// Shows the intervals of a run.
+struct Showing<'o> {
+    options: &'o TopOptions,
+    display: Display,
+    /// When the next interval is due.
+    due: Duration,
+    intervals: Intervals,
+    /// Another recording comes after this one.
+    has_next: bool,
 }
 
-/// A recording needs no checks.
-struct NoUpkeep;
+/// Where the intervals come from.
+enum Intervals {
+    Live(Box<Meter>),
+    Recorded(Box<Cutter>),
+}
 
-impl Upkeep<()> for NoUpkeep {
-    fn rescan(&mut self, (): &mut ()) -> Result<bool> {
-        Ok(false)
+impl Showing<'_> {
+    fn live(&mut self, now: Duration, session: &Session) -> Result<Turn> {
+        let Intervals::Live(meter) = &mut self.intervals else {
+            return Ok(Turn::Done);
+        };
+        if now >= self.due {
+            self.display
+                .push(meter.sample(self.options, session, now)?)?;
+            self.due = after(self.due, now, self.options.interval);
+        }
+        Ok(Turn::Until(self.due))
+    }
+
+    fn recorded(&mut self, now: Duration) -> Result<Turn> {
+        let Intervals::Recorded(cutter) = &mut self.intervals else {
+            return Ok(Turn::Done);
+        };
+        let paces = matches!(self.display.out, Out::Screen(..));
+        if paces && now < self.due {
+            return Ok(Turn::Until(self.due));
+        }
+        while let Some(sample) = cutter.next()? {
+            self.display.push(sample)?;
+            if paces {
+                self.due = after(self.due, now, self.options.interval);
+                return Ok(Turn::Until(self.due));
+            }
+        }
+        if !cutter.is_last || self.has_next || !paces {
+            return Ok(Turn::Items);
+        }
+        self.display.app.ended = true;
+        self.display.draw()?;
+        // the last interval stays until a key
+        Ok(Turn::Until(Duration::MAX))
     }
 }
 
-/// Shows a recording on the screen.
-fn recorded(options: &TopOptions, mut recorded: Recorded, app: App, title: String) -> Result<()> {
-    let (waker, stop) = channel();
-    stop_signals(waker.clone())?;
-    let mut display = open(options, app, title, &waker)?;
-    let run = Run::begin(&stop, None);
-    let mut due = Duration::ZERO;
-    display.draw()?;
-    let shown = run.turns(&mut (), &mut NoUpkeep, &mut |(), tick| {
-        display.answer()?;
-        if display.done {
+impl Consumer for Showing<'_> {
+    const SHOWS: bool = false;
+
+    fn item(&mut self, item: Item<'_>, _feed: &mut Feed<'_>) -> Result<()> {
+        match (&mut self.intervals, item) {
+            (Intervals::Live(meter), Item::Event(event)) => {
+                meter.event(event, self.options.settings.stage_set);
+            }
+            (Intervals::Recorded(cutter), Item::Event(event)) => cutter.push(event, true),
+            (Intervals::Recorded(cutter), Item::Unselected(event)) => cutter.push(event, false),
+            (Intervals::Recorded(cutter), Item::Ledger(_, ledger)) => {
+                cutter.ledger.clone_from(ledger);
+            }
+            (Intervals::Recorded(cutter), Item::Last(took, ledger)) => cutter.finish(took, ledger),
+            _ => {}
+        }
+        Ok(())
+    }
+
+    fn wants_ledgers(&self) -> bool {
+        matches!(self.intervals, Intervals::Recorded(_))
+    }
+
+    fn tick(&mut self, moment: &Moment<'_>) -> Result<Turn> {
+        self.display.answer()?;
+        if self.display.done {
             return Ok(Turn::Done);
         }
-        if tick.now >= due {
-            let Some(sample) = recorded.next()? else {
-                display.app.ended = true;
-                display.draw()?;
-                // the last interval stays until a key
-                return Ok(Turn::Until(Duration::MAX));
-            };
-            display.push(sample)?;
-            due = after(due, tick.now, options.interval);
+        match moment.session {
+            Some(session) => self.live(moment.now, session),
+            None => self.recorded(moment.now),
         }
-        Ok(Turn::Until(due))
+    }
+
+    fn finish(self, end: End<'_>) -> Result<Result<()>> {
+        // gives the terminal back before anything is said
+        drop(self.display);
+        let mut ledger = &end.ledger;
+        if let Intervals::Recorded(cutter) = &self.intervals {
+            cutter.idle.text().iter().for_each(|text| say(text));
+            // the user may have ended it earlier
+            ledger = &cutter.ledger;
+        }
+        say_ledger(ledger, self.options.settings.attaching.verbose > 0);
+        Ok(Ok(()))
+    }
+}
+
+fn live(options: &TopOptions) -> Result<()> {
+    let ready = Preflight::check(&options.settings)?;
+    let (system, waker) = (ready.system.clone(), ready.waker.clone());
+    let input = Input::live(Live {
+        until: "",
+        ..Live::new(ready, &options.settings, options.duration)
     });
-    drop(display);
-    shown?;
-    say_end(options, &recorded)
+    let title = format!("nvme-deep top  every {:?}", options.interval);
+    drive(input, &mut |start| {
+        let session = start.session.context("a session")?;
+        let app = App::new(Top::new(options.settings.stage_set));
+        let mut display = open(options, app, title.clone(), &waker)?;
+        let meter = Meter::begin(session, system.clone(), start.begin_ns)?;
+        display.draw()?;
+        Ok(Showing {
+            options,
+            display,
+            due: options.interval,
+            intervals: Intervals::Live(Box::new(meter)),
+            has_next: false,
+        })
+    })
 }
 
-fn say_end(options: &TopOptions, recorded: &Recorded) -> Result<()> {
-    let (ledger, left_out, verdict) = recorded.end();
-    left_out.iter().for_each(|text| say(text));
-    say_ledger(&ledger, options.settings.attaching.verbose > 0);
-    verdict
-}
-
-/// Shows a recording: on the screen, or as pages.
-///
-/// # Errors
-/// One sentence each, with the exit code of its kind.
-pub fn of_recording(options: &TopOptions, path: &Path) -> Result<()> {
-    let mut recording = Recorded::open(path, options)?;
-    let app = App::new(Top::new(recording.stage_set));
-    let title = format!(
-        "nvme-deep top  {}  every {:?}",
-        file_name(path),
-        options.interval
-    );
-    if has_screen() {
-        return recorded(options, recording, app, title);
+/// Shows recordings: on the screen, or as pages.
+fn recorded(options: &TopOptions) -> Result<()> {
+    let mut settings = options.settings.clone();
+    if !options.needs_stages {
+        settings.stage_set = StageSet::Total;
     }
-    let mut display = Display::of_pages(options, app, title);
-    while let Some(sample) = recording.next()? {
-        display.push(sample)?;
+    let replays = open_all(&options.from, &settings, &Replay::require_pairs)?;
+    let mut left = replays.len();
+    let (waker, stop) = channel();
+    // a user may end it; a pipe ends with its reader
+    let can_end = stdout().is_terminal();
+    if can_end {
+        stop_signals(waker.clone())?;
     }
-    say_end(options, &recording)
+    let recordings = Recordings {
+        replays,
+        form: Form {
+            json: false,
+            color: options.color_pages,
+            ledger_apart: true,
+        },
+        is_silent: false,
+        stop: can_end.then_some(&stop),
+    };
+    drive(Input::Recordings(recordings), &mut |start| {
+        let replay = start.recording.context("a recording")?;
+        replay.say_choice();
+        // without --stages, what the recording has
+        let stage_set = match replay.info().stage_set {
+            StageSet::Total => StageSet::Total,
+            _ if options.needs_stages => options.settings.stage_set,
+            _ => StageSet::Basic,
+        };
+        left -= 1;
+        let file = file_name(replay.file());
+        let title = format!("nvme-deep top  {file}  every {:?}", options.interval);
+        let app = App::new(Top::new(stage_set));
+        let mut display = open(options, app, title, &waker)?;
+        display.draw()?;
+        let cutter = Cutter::new(options.interval, stage_set, start.begin_ns);
+        Ok(Showing {
+            options,
+            display,
+            due: Duration::ZERO,
+            intervals: Intervals::Recorded(Box::new(cutter)),
+            has_next: left > 0,
+        })
+    })
 }
 
 /// Runs the command to its end.
@@ -266,9 +349,10 @@ pub fn of_recording(options: &TopOptions, path: &Path) -> Result<()> {
 /// One sentence each, with the exit code of its kind. Nothing stays attached, and the terminal is as
 /// before.
 pub fn run(options: &TopOptions) -> Result<()> {
-    match &options.from {
-        Some(path) => of_recording(options, path),
-        None => live(options),
+    if options.from.is_empty() {
+        live(options)
+    } else {
+        recorded(options)
     }
 }
 
