@@ -12,6 +12,7 @@ use nvme_deep::model::untrusted::file_name;
 use nvme_deep::render::heatmap::Caption;
 use nvme_deep::render::heatmap::SIZE;
 use nvme_deep::render::heatmap::draw;
+use nvme_deep::render::pattern::forgotten;
 use nvme_deep::render::heatmap::title;
 use nvme_deep::report::heatmap::HeatMap;
 use nvme_deep::report::heatmap::Plot;
@@ -21,6 +22,7 @@ use nvme_deep::report::submissions::Submissions;
 use crate::cli::options::HeatmapOptions;
 use crate::commands::names::Names;
 use crate::commands::picture::Picture;
+use crate::commands::say;
 use crate::commands::replay::Replay;
 use crate::commands::say_ledger;
 use crate::commands::start::Ready;
@@ -72,7 +74,12 @@ impl Painter {
         let ends = (after(watched.dropped), after(last));
         self.plot.cover(ends.0);
         self.plot.cover(ends.1);
-        let unknown = self.submissions.map_or(0, |s| s.unknown());
+        let (unknown, lost) = self
+            .submissions
+            .map_or((0, 0), |s| (s.unknown(), s.forgotten()));
+        if lost > 0 {
+            say(&forgotten(lost));
+        }
         let left_out = self.plot.left_out() + unknown;
         (self.plot.finish(), left_out)
     }

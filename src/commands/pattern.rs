@@ -131,6 +131,7 @@ impl<'o> Reporter<'o> {
             rows: self.patterns.rows(past),
             without_blocks: self.patterns.without_blocks(),
             unknown: self.submissions.unknown(),
+            forgotten: self.submissions.forgotten(),
             ledger,
         }
     }

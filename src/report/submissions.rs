@@ -212,6 +212,7 @@ pub struct Submissions {
     in_flight: HashMap<FlightKey, DiskKey>,
     of_disk: HashMap<DiskKey, u64>,
     unknown: u64,
+    forgotten: u64,
 }
 
 impl Submissions {
@@ -331,6 +332,7 @@ impl Submissions {
         self.end(key);
         if self.in_flight.len() >= MOST_IN_FLIGHT {
             // the recording lacks the ends of these commands: forget them
+            self.forgotten += self.in_flight.len() as u64;
             self.in_flight.clear();
             self.of_disk.clear();
         }
@@ -347,6 +349,12 @@ impl Submissions {
     #[must_use]
     pub const fn unknown(&self) -> u64 {
         self.unknown
+    }
+
+    /// Number of commands without an end that are no longer counted as in flight: there were too many.
+    #[must_use]
+    pub const fn forgotten(&self) -> u64 {
+        self.forgotten
     }
 }
 
