@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The `heatmap` command: commands over time, by latency, LBA, size or depth, as a picture.
 
-use std::path::Path;
 use std::time::Duration;
 
 use anyhow::Result;
@@ -12,8 +11,8 @@ use nvme_deep::model::untrusted::file_name;
 use nvme_deep::render::heatmap::Caption;
 use nvme_deep::render::heatmap::SIZE;
 use nvme_deep::render::heatmap::draw;
-use nvme_deep::render::pattern::forgotten;
 use nvme_deep::render::heatmap::title;
+use nvme_deep::render::pattern::forgotten;
 use nvme_deep::report::heatmap::HeatMap;
 use nvme_deep::report::heatmap::Plot;
 use nvme_deep::report::heatmap::Quantity;
@@ -22,8 +21,8 @@ use nvme_deep::report::submissions::Submissions;
 use crate::cli::options::HeatmapOptions;
 use crate::commands::names::Names;
 use crate::commands::picture::Picture;
-use crate::commands::say;
 use crate::commands::replay::Replay;
+use crate::commands::say;
 use crate::commands::say_ledger;
 use crate::commands::start::Ready;
 use crate::commands::start::until;
@@ -103,9 +102,8 @@ impl Watcher for Painter {
     }
 }
 
-fn of_recording(options: &HeatmapOptions, path: &Path) -> Result<(Painter, Watched)> {
+fn of_recording(options: &HeatmapOptions, mut replay: Replay) -> Result<(Painter, Watched)> {
     let settings = &options.settings;
-    let mut replay = Replay::open_by(path, settings, "--stage")?;
     replay.show_progress();
     let depth = options.quantity == Quantity::Depth;
     if !depth || settings.filter.needs_submission() {
@@ -113,7 +111,8 @@ fn of_recording(options: &HeatmapOptions, path: &Path) -> Result<(Painter, Watch
     }
     replay.say_choice();
     replay.leave_unmatched();
-    let order = depth.then(|| submissions_of(path, settings)).transpose()?;
+    let order = depth.then(|| submissions_of(&replay, settings, "--y depth"));
+    let order = order.transpose()?;
     let mut painter = Painter::new(options.quantity, order);
     let watched = watch_recording(replay, settings, &mut painter)?;
     Ok((painter, watched))
@@ -143,9 +142,9 @@ pub fn run(options: &HeatmapOptions) -> Result<()> {
     let (picture, (painter, watched)) = match &options.from {
         Some(path) => {
             // a recording that cannot be read is reported first
-            Replay::open_by(path, &options.settings, "--stage")?;
+            let replay = Replay::open_by(path, &options.settings, "--stage")?;
             let picture = Picture::create(&options.picture, inputs)?;
-            (picture, of_recording(options, path)?)
+            (picture, of_recording(options, replay)?)
         }
         None => {
             let ready = Ready::look(&options.settings)?;

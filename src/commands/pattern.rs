@@ -244,8 +244,7 @@ fn of_recording(
     picture: Option<Picture>,
 ) -> Result<Ended> {
     replay.say_choice();
-    let path = replay.file().to_owned();
-    let seen = submissions_of(&path, &options.settings).and_then(|submissions| {
+    let seen = submissions_of(&replay, &options.settings, "`pattern`").and_then(|submissions| {
         let mut reporter = Reporter::new(options, submissions);
         let watched = watch_recording(replay, &options.settings, &mut reporter)?;
         Ok((reporter, watched))

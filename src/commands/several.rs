@@ -12,6 +12,7 @@ use nvme_deep::render::recording::Heading;
 use nvme_deep::render::theme::Theme;
 use nvme_deep::session::settings::Settings;
 
+use crate::commands::input;
 use crate::commands::replay::Replay;
 use crate::commands::say;
 use crate::commands::standard;
@@ -66,6 +67,15 @@ pub fn open_all(
         all.push(replay);
     }
     Ok(all)
+}
+
+/// Opens a recording again, for another pass over it, with these settings.
+///
+/// # Errors
+/// If it is a pipe: one sentence, with what needs two passes (`option`). As [`Replay::open`].
+pub fn again(replay: &Replay, settings: &Settings, option: &str) -> Result<Replay> {
+    input::require_file(replay.file(), option)?;
+    Replay::open(replay.file(), settings)
 }
 
 fn head(replay: &mut Replay, form: &Form) -> Result<Ended> {

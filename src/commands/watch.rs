@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Commands that sum up events, of a session or of a recording, without a line for each.
 
-use std::path::Path;
 use std::time::Duration;
 
 use anyhow::Result;
@@ -33,6 +32,7 @@ use crate::commands::run::drain_pause;
 use crate::commands::run::ledger_of_trace;
 use crate::commands::run::take_in;
 use crate::commands::run::take_rest;
+use crate::commands::several::again;
 use crate::commands::start::Ready;
 use crate::commands::start::refuse_unknown;
 
@@ -241,15 +241,15 @@ pub fn watch_recording(
 }
 
 /// What puts the submissions of a recording into the order of time. With one event per command, this
-/// reads the recording once.
+/// reads the recording once more, for `option`.
 ///
 /// # Errors
-/// If the file cannot be read; one sentence.
-pub fn submissions_of(path: &Path, settings: &Settings) -> Result<Submissions> {
-    let mut replay = Replay::open(path, settings)?;
+/// If the file cannot be read, or is a pipe; one sentence.
+pub fn submissions_of(replay: &Replay, settings: &Settings, option: &str) -> Result<Submissions> {
     if !replay.info().pairs {
         return Ok(Submissions::of_events());
     }
+    let mut replay = again(replay, settings, option)?;
     let (mut longest, mut names) = (Longest::default(), Names::recorded());
     while replay.next(&mut |item| match item {
         Item::Event(event) if settings.selects(event) => {

@@ -40,6 +40,7 @@ use crate::cli::options::ctrl_instance;
 use crate::commands::host::check_end;
 use crate::commands::host::incomplete;
 use crate::commands::host::read_recording;
+use crate::commands::input;
 use crate::commands::names::Names;
 use crate::commands::replay::Replay;
 use crate::commands::standard::stdout;
@@ -248,6 +249,10 @@ pub fn run(args: &JoinArgs) -> Result<()> {
         c.host_ctrl = number.copied().unwrap_or_default();
         number.is_some()
     });
+    if args.output.is_some() {
+        // before it is read for the first time
+        input::require_file(&args.guest, "--format perfetto")?;
+    }
     let (mut served, nameless) = served(&host.events);
     served.retain(|s| pairs.values().any(|number| *number == s.ctrl));
     let ledger = host.ledger.clone().unwrap_or_default();
@@ -256,7 +261,7 @@ pub fn run(args: &JoinArgs) -> Result<()> {
     let join = Join::new(commands, served, resolution, known, is_whole);
     if let Some(path) = &args.output {
         let ctrls = pairs.values().copied().collect();
-        timeline::write(args, path, &host, &join, &ctrls)?;
+        timeline::write((args, path), (&guest.replay, &host), &join, &ctrls)?;
         guest.replay.verdict()?;
         return check_end(&host, &args.host);
     }
