@@ -10,6 +10,7 @@
 )]
 
 mod binary;
+mod faults;
 mod made;
 
 use std::fs;
@@ -153,7 +154,13 @@ fn a_file_that_a_shell_has_opened_is_continued() {
     let path = dir.path().join("out");
     let words = format!("export {RECORDING} --format csv -o");
     let (csv, ..) = bytes(&format!("{words} -"));
-    for (operator, to) in [(">>", "-"), (">>", "/dev/stdout"), ("3>>", "/dev/fd/3")] {
+    for (operator, to) in [
+        (">>", "-"),
+        (">>", "/dev/stdout"),
+        ("3>>", "/dev/fd/3"),
+        ("3>>", "/proc/self/fd/3"),
+        ("3>>", "/proc/thread-self/fd/3"),
+    ] {
         fs::write(&path, "before\n").unwrap();
         let script = format!("{BINARY} {words} {to} {operator} {}", path.display());
         let ran = Ran::from(Command::new("bash").args(["-c", &script]));
