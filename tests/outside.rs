@@ -13,7 +13,9 @@ mod hostile;
 #[allow(dead_code, reason = "a part is used")]
 mod made;
 
+use std::ffi::OsStr;
 use std::fs;
+use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 use std::path::PathBuf;
 use std::process::Command;
@@ -368,4 +370,45 @@ fn a_huge_name_does_not_flood_a_terminal() {
     let json = tame("trace --json --from", &file);
     let first: Value = serde_json::from_str(json.lines().next().unwrap()).unwrap();
     assert_eq!(first["disk"].as_str().unwrap().len(), 1 << 16);
+}
+
+/// Words of the command line that an error quotes.
+#[test]
+fn an_error_quotes_arguments_on_their_line() {
+    const WORD: &str = "x\x1b[31m\n\u{202e}accuracy  exact: 7 commands";
+    let evil = OsStr::from_bytes(b"x\x1b[31m\n\xff");
+    let join = [
+        "join",
+        "tests/host/nvmet-guest.nvd",
+        "tests/host/nvmet-host.nvd",
+    ];
+    let pair = format!("nvme2={WORD}");
+    for words in [
+        &[WORD][..],
+        &["latency", WORD],
+        &["latency", "--pid", WORD],
+        &["latency", "--ctrl", WORD],
+        &["latency", "--opcode", WORD],
+        &["latency", "--color", WORD],
+        &["latency", "--stages", WORD],
+        &["trace", &format!("--{WORD}")],
+        &["host", WORD],
+        &["host", "kvm", "x", "--bar", WORD],
+        &["latency", "--from", WORD],
+        &[join[0], join[1], join[2], "--ctrl", &pair],
+    ] {
+        let ran = Ran::from(Command::new(BINARY).args(words));
+        assert_eq!(ran.code, Some(2), "{words:?}: {}", ran.err);
+        is_tame(&ran.err, &format!("{words:?}"));
+        assert!(ran.err.contains(r"x\u{1b}[31m\n"), "{words:?}: {}", ran.err);
+    }
+    for words in [
+        &["latency"][..],
+        &["latency", "--pid"],
+        &["latency", "--comm"],
+    ] {
+        let ran = Ran::from(Command::new(BINARY).args(words).arg(evil));
+        assert_eq!(ran.code, Some(2), "{words:?}: {}", ran.err);
+        is_tame(&ran.err, &format!("{words:?}"));
+    }
 }

@@ -42,7 +42,7 @@ mod watch;
 use std::io::Write;
 use std::io::stderr;
 
-use nvme_deep::model::untrusted::Lines;
+use nvme_deep::model::untrusted::Line;
 use nvme_deep::render::ledger::ledger as write_ledger;
 use nvme_deep::render::theme::Theme;
 use nvme_deep::report::ledger::Ledger;
@@ -55,5 +55,5 @@ fn say_ledger(ledger: &Ledger, detail: bool) {
 
 /// Writes a line to stderr. A closed stderr is not an error.
 fn say(text: &str) {
-    let _ = writeln!(stderr(), "nvme-deep: {}", Lines(text));
+    let _ = writeln!(stderr(), "nvme-deep: {}", Line(text));
 }
