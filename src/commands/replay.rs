@@ -96,7 +96,7 @@ fn failure(path: &impl Display, error: &RecordingError) -> anyhow::Error {
 ///
 /// # Errors
 /// If it cannot be read, or is none; one sentence.
-pub fn open_recording(path: &Path) -> Result<(Playback<BufReader<File>>, Metadata)> {
+fn open_recording(path: &Path) -> Result<(Playback<BufReader<File>>, Metadata)> {
     let shown = printable(path);
     let (file, metadata) = input::open(path)?;
     let reader = BufReader::with_capacity(1 << 16, file);
