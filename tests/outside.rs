@@ -20,6 +20,7 @@ use std::path::Path;
 use std::path::PathBuf;
 use std::process::Command;
 
+use nvme_deep::model::untrusted::Untrusted;
 use nvme_deep::model::untrusted::is_shown;
 use serde_json::Value;
 use tempfile::TempDir;
@@ -201,15 +202,31 @@ fn a_line_of_csv_is_a_record_and_no_cell_a_formula() {
         "+1",
         "\t=1",
         "\r=1",
+        "'=1",
+        "''=1",
+        "'",
+        "o'clock",
     ] {
         let (_dir, file) = recording(disk);
         let text = tame("export --format csv -o -", &file);
         let mut reader = csv::Reader::from_reader(text.as_bytes());
         let columns = reader.headers().unwrap().len();
-        let mut records = 0;
+        let of_disk = reader
+            .headers()
+            .unwrap()
+            .iter()
+            .position(|name| name == "disk")
+            .unwrap();
+        let shown = Untrusted::from(disk).to_string();
+        let (mut records, mut named) = (0, 0);
         for record in reader.records() {
             let record = record.unwrap();
             assert_eq!(record.len(), columns);
+            // without its first apostrophe it is the name
+            let cell = &record[of_disk];
+            let bare = cell.strip_prefix('\'').unwrap_or(cell);
+            assert!(bare.is_empty() || bare == shown, "{disk}: {cell}");
+            named += usize::from(!bare.is_empty());
             let is_number = |cell: &str| cell.parse::<f64>().is_ok();
             let texts = record.iter().filter(|cell| !is_number(cell));
             for cell in texts {
@@ -220,6 +237,7 @@ fn a_line_of_csv_is_a_record_and_no_cell_a_formula() {
             }
             records += 1;
         }
+        assert!(named > 0, "{text}");
         assert_eq!(
             text.lines().count(),
             records + 1,
