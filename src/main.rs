@@ -6,6 +6,7 @@ mod commands;
 mod exit;
 
 use std::env;
+use std::ffi::OsString;
 use std::io::Write;
 use std::io::stderr;
 use std::process::ExitCode;
@@ -14,6 +15,7 @@ use anyhow::Result;
 use clap::Error as ClapError;
 use clap::Parser;
 use nvme_deep::error::Kind;
+use nvme_deep::model::untrusted::Line;
 use nvme_deep::model::untrusted::Lines;
 use nvme_deep::render::charset;
 
@@ -53,9 +55,10 @@ use crate::commands::top;
 use crate::commands::trace;
 
 fn main() -> ExitCode {
-    let args = match Args::try_parse_from(words::joined(env::args_os())) {
+    let words = words::joined(env::args_os());
+    let args = match Args::try_parse_from(&words) {
         Ok(args) => args,
-        Err(refused) => return explain(&refused),
+        Err(refused) => return explain(&refused, &words),
     };
     if !has_unicode() {
         charset::use_ascii();
@@ -82,13 +85,27 @@ fn main() -> ExitCode {
 }
 
 /// Prints an error of clap, or what --help and --version ask for: to clap these are errors, too.
-fn explain(refused: &ClapError) -> ExitCode {
-    let printed = refused.print();
+fn explain(refused: &ClapError, words: &[OsString]) -> ExitCode {
     if refused.use_stderr() {
+        refuse(refused, words);
         return exit::code(Kind::Usage);
     }
-    let printed = printed.map_err(|error| error_of_stdout(&error));
+    let printed = refused.print().map_err(|error| error_of_stdout(&error));
     end(printed.and_then(|()| flush()).map_err(Into::into))
+}
+
+/// Prints an error of clap. It quotes words of the command line: what a terminal interprets is escaped.
+fn refuse(refused: &ClapError, words: &[OsString]) {
+    let shown: Vec<_> = words.iter().map(|word| words::shown(word)).collect();
+    // a closed stderr is not an error
+    let _ = if shown == words {
+        refused.print()
+    } else {
+        match Args::try_parse_from(&shown) {
+            Err(same) if same.kind() == refused.kind() => same.print(),
+            _ => write!(stderr(), "{}", Lines(&refused.to_string())),
+        }
+    };
 }
 
 fn end(result: Result<()>) -> ExitCode {
@@ -97,7 +114,7 @@ fn end(result: Result<()>) -> ExitCode {
         Err(failed) if exit::is_closed_pipe(&failed) => ExitCode::SUCCESS,
         Err(failed) => exit::code_of_program(&failed).unwrap_or_else(|| {
             let text = format!("{failed:#}");
-            let _ = writeln!(stderr(), "nvme-deep: {}", Lines(&text));
+            let _ = writeln!(stderr(), "nvme-deep: {}", Line(&text));
             exit::code(exit::kind_of(&failed))
         }),
     }

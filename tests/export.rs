@@ -286,9 +286,9 @@ mod parquet_file {
                 for (column, (got, want)) in COLUMNS.iter().zip(row.iter().zip(csv.iter())) {
                     // a signed column has the largest signed value instead of larger ones
                     let huge = want.parse::<u64>().is_ok_and(|n| i64::try_from(n).is_err());
-                    // CSV has an apostrophe before what is no formula
+                    // CSV has an apostrophe before what is no formula, and before another one
                     let bare = want.strip_prefix('\'').unwrap_or(want);
-                    let same = got == want || got == bare || huge && *got == i64::MAX.to_string();
+                    let same = got == bare || huge && *got == i64::MAX.to_string();
                     prop_assert!(same, "{}: {got} {want}", column.name);
                 }
             }

@@ -10,6 +10,7 @@
 )]
 
 mod binary;
+mod faults;
 mod made;
 
 use std::fs;
@@ -153,7 +154,13 @@ fn a_file_that_a_shell_has_opened_is_continued() {
     let path = dir.path().join("out");
     let words = format!("export {RECORDING} --format csv -o");
     let (csv, ..) = bytes(&format!("{words} -"));
-    for (operator, to) in [(">>", "-"), (">>", "/dev/stdout"), ("3>>", "/dev/fd/3")] {
+    for (operator, to) in [
+        (">>", "-"),
+        (">>", "/dev/stdout"),
+        ("3>>", "/dev/fd/3"),
+        ("3>>", "/proc/self/fd/3"),
+        ("3>>", "/proc/thread-self/fd/3"),
+    ] {
         fs::write(&path, "before\n").unwrap();
         let script = format!("{BINARY} {words} {to} {operator} {}", path.display());
         let ran = Ran::from(Command::new("bash").args(["-c", &script]));
@@ -345,5 +352,80 @@ fn a_directory_is_a_wrong_file_wherever_a_file_is_read() {
         "join tests tests",
     ] {
         run(words).refuses(2, "tests can't be read (it is a directory");
+    }
+}
+
+/// Runs with a recording in the pipe of stdin.
+fn piped(recording: &str, words: &str) -> Ran {
+    let script = format!("cat {recording} | {BINARY} {words}");
+    Ran::from(Command::new("bash").args(["-c", &script]))
+}
+
+#[test]
+fn a_recording_in_a_pipe_is_read_as_a_file_is() {
+    let dir = TempDir::new().unwrap();
+    for format in ["csv", "ndjson", "hlog", "parquet"] {
+        let [of_file, of_pipe] = ["file", "pipe"].map(|name| dir.path().join(name));
+        // the name of the file is not in the output
+        let words = |from: &str, to: &Path| {
+            format!(
+                "export {from} --redact --force --format {format} -o {}",
+                to.display()
+            )
+        };
+        assert_eq!(run(&words(RECORDING, &of_file)).code, Some(0));
+        let ran = piped(RECORDING, &words("/dev/stdin", &of_pipe));
+        assert_eq!(ran.code, Some(0), "{format}: {}", ran.err);
+        assert_eq!(fs::read(&of_file).unwrap(), fs::read(&of_pipe).unwrap());
+    }
+    let (guest, host) = ("tests/host/nvmet-guest.nvd", "tests/host/nvmet-host.nvd");
+    for (file, words) in [
+        (RECORDING, "heatmap --svg - --from FILE"),
+        (RECORDING, "latency --json --from FILE"),
+        (guest, &format!("join FILE {host}")),
+        (host, &format!("join {guest} FILE")),
+    ] {
+        let of_file = run(&words.replace("FILE", file));
+        for pipe in [
+            "/dev/stdin",
+            "/dev/fd/0",
+            "/proc/self/fd/0",
+            "/proc/thread-self/fd/0",
+        ] {
+            let ran = piped(file, &words.replace("FILE", pipe));
+            assert_eq!(ran.code, Some(0), "{words}: {}", ran.err);
+            // a heat map names its file
+            let name = |path: &str| path.rsplit('/').next().unwrap().to_owned();
+            let out = ran
+                .out
+                .replace(&format!("of {}", name(pipe)), &format!("of {}", name(file)));
+            assert!(out == of_file.out, "{words} {pipe}: {out}");
+        }
+    }
+}
+
+#[test]
+fn what_reads_a_recording_twice_refuses_a_pipe() {
+    let guest = "tests/host/nvmet-guest.nvd";
+    for (file, words, option) in [
+        (RECORDING, "pattern --from /dev/stdin", "`pattern`"),
+        (
+            RECORDING,
+            "heatmap --y depth --svg - --from /dev/stdin",
+            "--y depth",
+        ),
+        (
+            RECORDING,
+            "export /dev/stdin --format perfetto -o -",
+            "--format perfetto",
+        ),
+        (
+            guest,
+            "join /dev/stdin tests/host/nvmet-host.nvd --format perfetto -o -",
+            "--format perfetto",
+        ),
+    ] {
+        let says = format!("/dev/stdin is a pipe, and {option} reads a recording twice: save it");
+        piped(file, words).refuses(2, &says);
     }
 }

@@ -184,3 +184,14 @@ fn a_comma_in_the_name_of_a_file_is_no_separator() {
     diff([format!("{a},{a}"), b.clone()]).refuses(2, "is given twice");
     diff([format!("{b},missing"), b]).refuses(2, "missing can't be read");
 }
+
+#[test]
+fn a_controller_that_the_guest_of_kvm_lacks_is_no_device() {
+    let words = format!("host kvm tests/host/kvm.trace --guest {RECORDING} --ctrl");
+    run(&format!("{words} nvme9")).refuses(
+        6,
+        "6.12.nvd has no controller nvme9: it has nvme0 (nvme0n1), nvme1 (nvme1n1)",
+    );
+    // it has this one, but not the address
+    run(&format!("{words} nvme1")).refuses(2, "record the guest with `record --context`");
+}

@@ -12,10 +12,22 @@
 )]
 
 mod binary;
+#[allow(dead_code, reason = "a part is used")]
+mod made;
 
+use std::fs;
+use std::fs::File;
+
+use nvme_deep::model::event::EventKind;
+use nvme_deep::recording::Content;
+use nvme_deep::recording::Recorder;
 use serde_json::Value;
+use tempfile::TempDir;
 
 use self::binary::run;
+use self::made::SECOND;
+use self::made::info;
+use self::made::read_at;
 
 const GUEST: &str = "tests/host/nvmet-guest.nvd";
 const HOST: &str = "tests/host/nvmet-host.nvd";
@@ -239,8 +251,8 @@ fn a_host_side_without_its_end_is_named_first() {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("cut.nvd");
     let cut = path.display();
-    let whole = std::fs::read(HOST).unwrap();
-    std::fs::write(&path, &whole[..whole.len() / 2]).unwrap();
+    let whole = fs::read(HOST).unwrap();
+    fs::write(&path, &whole[..whole.len() / 2]).unwrap();
     let ran = run(&format!("join {GUEST} {cut}"));
     ran.refuses(2, "In what is left of it: no controller is in both");
     let first = format!("nvme-deep: {cut} is damaged: ");
@@ -265,4 +277,51 @@ fn a_part_without_its_first_point_is_left_out() {
     let counts = parts(connect);
     let counts: Vec<_> = counts.iter().map(|part| &part["count"]).collect();
     assert_eq!(counts, [1, 2, 2, 2], "{connect}");
+}
+
+/// A copy without its end.
+fn cut(dir: &TempDir, path: &str) -> String {
+    let whole = fs::read(path).unwrap();
+    let name = path.rsplit('/').next().unwrap();
+    let cut = dir.path().join(name);
+    fs::write(&cut, &whole[..whole.len() - 100]).unwrap();
+    cut.display().to_string()
+}
+
+#[test]
+fn a_guest_without_its_end_is_named_first() {
+    let dir = TempDir::new().unwrap();
+    let [guest, host] = [GUEST, HOST].map(|path| cut(&dir, path));
+    let error = "--ctrl nvme2=nvmet:7: the host side has no nvmet:7";
+    let ran = run(&format!("join {guest} {HOST} --ctrl nvme2=nvmet:7"));
+    ran.refuses(2, &format!("In what is left of it: {error}"));
+    let first = format!("nvme-deep: {guest} is damaged: ");
+    assert!(ran.err.starts_with(&first), "{}", ran.err);
+    let ran = run(&format!("join {guest} {host} --ctrl nvme2=nvmet:7"));
+    ran.refuses(2, &format!("In what is left of them: {error}"));
+    assert!(ran.err.starts_with(&first), "{}", ran.err);
+    let second = format!("; {host} is damaged: ");
+    assert!(ran.err.contains(&second), "{}", ran.err);
+}
+
+/// All commands are kept in memory, and those that are alike take no room in a file.
+#[test]
+fn a_guest_with_more_commands_than_its_size_can_hold_is_refused() {
+    let dir = TempDir::new().unwrap();
+    let path = dir.path().join("small.nvd");
+    let mut recorder = Recorder::create(File::create(&path).unwrap(), true, None).unwrap();
+    recorder.block(Content::Run, SECOND, &info());
+    let mut event = read_at(2 * SECOND);
+    for _ in 0..450_000 {
+        event.at_ns += 1000;
+        if let EventKind::Command(_, _, outcome) = &mut event.what {
+            outcome.timeline = None;
+        }
+        recorder.push(&event);
+    }
+    assert!(recorder.finish().error.is_none());
+    let size = fs::metadata(&path).unwrap().len();
+    assert!(size < 100_000, "{size}");
+    let says = "it has more commands than a file of its size can hold";
+    run(&format!("join {} {HOST}", path.display())).refuses(2, says);
 }

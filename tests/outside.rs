@@ -13,11 +13,14 @@ mod hostile;
 #[allow(dead_code, reason = "a part is used")]
 mod made;
 
+use std::ffi::OsStr;
 use std::fs;
+use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 use std::path::PathBuf;
 use std::process::Command;
 
+use nvme_deep::model::untrusted::Untrusted;
 use nvme_deep::model::untrusted::is_shown;
 use serde_json::Value;
 use tempfile::TempDir;
@@ -199,15 +202,31 @@ fn a_line_of_csv_is_a_record_and_no_cell_a_formula() {
         "+1",
         "\t=1",
         "\r=1",
+        "'=1",
+        "''=1",
+        "'",
+        "o'clock",
     ] {
         let (_dir, file) = recording(disk);
         let text = tame("export --format csv -o -", &file);
         let mut reader = csv::Reader::from_reader(text.as_bytes());
         let columns = reader.headers().unwrap().len();
-        let mut records = 0;
+        let of_disk = reader
+            .headers()
+            .unwrap()
+            .iter()
+            .position(|name| name == "disk")
+            .unwrap();
+        let shown = Untrusted::from(disk).to_string();
+        let (mut records, mut named) = (0, 0);
         for record in reader.records() {
             let record = record.unwrap();
             assert_eq!(record.len(), columns);
+            // without its first apostrophe it is the name
+            let cell = &record[of_disk];
+            let bare = cell.strip_prefix('\'').unwrap_or(cell);
+            assert!(bare.is_empty() || bare == shown, "{disk}: {cell}");
+            named += usize::from(!bare.is_empty());
             let is_number = |cell: &str| cell.parse::<f64>().is_ok();
             let texts = record.iter().filter(|cell| !is_number(cell));
             for cell in texts {
@@ -218,6 +237,7 @@ fn a_line_of_csv_is_a_record_and_no_cell_a_formula() {
             }
             records += 1;
         }
+        assert!(named > 0, "{text}");
         assert_eq!(
             text.lines().count(),
             records + 1,
@@ -368,4 +388,45 @@ fn a_huge_name_does_not_flood_a_terminal() {
     let json = tame("trace --json --from", &file);
     let first: Value = serde_json::from_str(json.lines().next().unwrap()).unwrap();
     assert_eq!(first["disk"].as_str().unwrap().len(), 1 << 16);
+}
+
+/// Words of the command line that an error quotes.
+#[test]
+fn an_error_quotes_arguments_on_their_line() {
+    const WORD: &str = "x\x1b[31m\n\u{202e}accuracy  exact: 7 commands";
+    let evil = OsStr::from_bytes(b"x\x1b[31m\n\xff");
+    let join = [
+        "join",
+        "tests/host/nvmet-guest.nvd",
+        "tests/host/nvmet-host.nvd",
+    ];
+    let pair = format!("nvme2={WORD}");
+    for words in [
+        &[WORD][..],
+        &["latency", WORD],
+        &["latency", "--pid", WORD],
+        &["latency", "--ctrl", WORD],
+        &["latency", "--opcode", WORD],
+        &["latency", "--color", WORD],
+        &["latency", "--stages", WORD],
+        &["trace", &format!("--{WORD}")],
+        &["host", WORD],
+        &["host", "kvm", "x", "--bar", WORD],
+        &["latency", "--from", WORD],
+        &[join[0], join[1], join[2], "--ctrl", &pair],
+    ] {
+        let ran = Ran::from(Command::new(BINARY).args(words));
+        assert_eq!(ran.code, Some(2), "{words:?}: {}", ran.err);
+        is_tame(&ran.err, &format!("{words:?}"));
+        assert!(ran.err.contains(r"x\u{1b}[31m\n"), "{words:?}: {}", ran.err);
+    }
+    for words in [
+        &["latency"][..],
+        &["latency", "--pid"],
+        &["latency", "--comm"],
+    ] {
+        let ran = Ran::from(Command::new(BINARY).args(words).arg(evil));
+        assert_eq!(ran.code, Some(2), "{words:?}: {}", ran.err);
+        is_tame(&ran.err, &format!("{words:?}"));
+    }
 }

@@ -9,17 +9,29 @@
 )]
 
 mod binary;
+#[allow(dead_code, reason = "a part is used")]
+mod made;
 #[path = "pattern/rule.rs"]
 mod rule;
 
 use std::fs;
+use std::fs::File;
 use std::fs::read_to_string;
 
+use nvme_deep::model::event::Event;
+use nvme_deep::model::event::EventKind;
+use nvme_deep::recording::Content;
+use nvme_deep::recording::Recorder;
+use nvme_deep::recording::RunInfo;
 use serde_json::Value;
 use tempfile::TempDir;
 
 use self::binary::Ran;
 use self::binary::run;
+use self::made::SECOND;
+use self::made::info;
+use self::made::ledger;
+use self::made::read_at;
 use self::rule::of_trace;
 use self::rule::same_rows;
 
@@ -115,4 +127,39 @@ fn the_picture_replaces_no_file_unless_it_must() {
     assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 1);
     let other = format!("{}/tests/exports/none.nvd", root());
     run(&format!("pattern {words} --force --from {other}")).refuses(2, "--svg shows one recording");
+}
+
+/// Submissions without an end, as in a file that was made so: their number is bounded, and those that are
+/// forgotten are counted.
+#[test]
+fn commands_that_are_forgotten_are_counted() {
+    let dir = TempDir::new().unwrap();
+    let path = dir.path().join("open.nvd");
+    let mut recorder = Recorder::create(File::create(&path).unwrap(), true, None).unwrap();
+    let run_info = RunInfo {
+        pairs: false,
+        ..info()
+    };
+    recorder.block(Content::Run, SECOND, &run_info);
+    let most = 1_u64 << 19;
+    for n in 0..most + 10 {
+        let at_ns = 2 * SECOND + n * 1000;
+        let EventKind::Command(mut id, asked, _) = read_at(2 * SECOND).what else {
+            panic!("another event");
+        };
+        (id.qid, id.cid) = ((n >> 16) as u16 + 1, n as u16);
+        let what = EventKind::Submit(id, asked);
+        recorder.push(&Event { at_ns, what });
+    }
+    recorder.block(Content::End, 4 * SECOND, &ledger(SECOND, 0, 0));
+    assert!(recorder.finish().error.is_none());
+    let file = path.display();
+    let report = reports(&format!("--from {file}")).remove(0);
+    assert_eq!(report["forgotten"], most, "{report}");
+    let says = format!("too small depths: {most} commands without an end were forgotten");
+    let text = pattern(&format!("--from {file}")).out;
+    assert!(text.contains(&says), "{text}");
+    let ran = run(&format!("heatmap --y depth --svg - --from {file}"));
+    assert_eq!(ran.code, Some(0), "{}", ran.err);
+    assert!(ran.err.contains(&says), "{}", ran.err);
 }

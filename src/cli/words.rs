@@ -5,6 +5,9 @@ use std::ffi::OsStr;
 use std::ffi::OsString;
 use std::os::unix::ffi::OsStrExt;
 
+use nvme_deep::model::untrusted::is_shown;
+use nvme_deep::model::untrusted::printable;
+
 /// Options whose value is optional, and a word. Clap takes such a value after `=` only, because an
 /// INTERVAL may follow the option.
 const OPTIONAL: [&str; 2] = ["--stages", "--kstack"];
@@ -31,6 +34,15 @@ pub fn joined(words: impl Iterator<Item = OsString>) -> Vec<OsString> {
     }
     all.extend(words);
     all
+}
+
+/// A word as it is printed: as it is, unless it has characters that a terminal interprets.
+pub fn shown(word: &OsStr) -> OsString {
+    if word.to_str().is_some_and(|text| text.chars().all(is_shown)) {
+        word.to_owned()
+    } else {
+        printable(word).into()
+    }
 }
 
 #[cfg(test)]

@@ -34,6 +34,7 @@ use crate::commands::drive::Consumer;
 use crate::commands::drive::Feed;
 use crate::commands::drive::Item;
 use crate::commands::drive::Names;
+use crate::commands::drive::again;
 use crate::commands::drive::open_all;
 use crate::commands::drive::replay::Replay;
 use crate::commands::drive::scan;
@@ -136,15 +137,20 @@ impl Consumer for Looking {
 ///
 /// # Errors
 /// If it cannot be read; one sentence.
-pub fn begins(options: &ExportOptions, path: &Path) -> Result<Begins> {
+pub fn begins(options: &ExportOptions, replay: &Replay) -> Result<Begins> {
     let mut looking = Looking(Begins::default());
-    let mut replay = Replay::open(path, &options.settings)?;
+    let mut replay = again(replay, &options.settings, "--format perfetto")?;
     replay.show_progress();
     scan(&mut replay, &mut looking)?;
     Ok(looking.0)
 }
 
-fn sink(options: &ExportOptions, out: File, output: &OutFile) -> Result<Box<dyn Sink>> {
+fn sink(
+    options: &ExportOptions,
+    replays: &[Replay],
+    out: File,
+    output: &OutFile,
+) -> Result<Box<dyn Sink>> {
     let out = BufWriter::with_capacity(1 << 16, out);
     Ok(match options.format {
         FormatArg::Csv => Box::new(Csv::new(out)),
@@ -152,8 +158,8 @@ fn sink(options: &ExportOptions, out: File, output: &OutFile) -> Result<Box<dyn 
         FormatArg::Hlog => Box::new(Hlog::new(out, options.interval)),
         FormatArg::Perfetto => {
             let mut found = Begins::default();
-            for path in &options.files {
-                found = begins(options, path)?;
+            for replay in replays {
+                found = begins(options, replay)?;
             }
             Box::new(Perfetto::new(out, found, options.interval))
         }
@@ -198,12 +204,11 @@ fn name_of(options: &ExportOptions, path: &Path, number: usize) -> Untrusted {
 /// If the recording cannot be read, or the format not be written; one sentence.
 pub fn add(
     options: &ExportOptions,
-    (path, name): (&Path, &Untrusted),
+    (mut replay, name): (Replay, &Untrusted),
     sink: &mut dyn Sink,
     counts: &mut Counts,
     failed: &dyn Fn(io::Error) -> Error,
 ) -> Result<(Option<Ledger>, Result<()>)> {
-    let mut replay = Replay::open(path, &options.settings)?;
     let mut info = replay.info().clone();
     if options.redact {
         info.redact();
@@ -270,17 +275,18 @@ fn close(options: &ExportOptions, name: &str, counts: &Counts, bytes: Option<u64
 /// One sentence each, with the exit code of its kind.
 pub fn run(options: &ExportOptions) -> Result<()> {
     // refuse what cannot be exported before anything is written
-    open_all(&options.files, &options.settings, &Replay::require_pairs)?;
+    let replays = open_all(&options.files, &options.settings, &Replay::require_pairs)?;
     let (output, out) = create(options)?;
-    let mut sink = sink(options, out, &output)?;
+    let mut sink = sink(options, &replays, out, &output)?;
     let failed = |error| output.failed(error);
     let mut counts = Counts::default();
     let (mut only, mut verdict) = (None, Ok(()));
-    for (n, path) in options.files.iter().enumerate() {
-        let name = name_of(options, path, n + 1);
-        let (ledger, ended) = add(options, (path, &name), &mut *sink, &mut counts, &failed)?;
+    for (n, replay) in replays.into_iter().enumerate() {
+        let path = replay.file().to_owned();
+        let name = name_of(options, &path, n + 1);
+        let (ledger, ended) = add(options, (replay, &name), &mut *sink, &mut counts, &failed)?;
         if let Some(ledger) = &ledger {
-            let exact = report(ledger, path, options.files.len() > 1);
+            let exact = report(ledger, &path, options.files.len() > 1);
             counts.exact += u64::from(exact && ended.is_ok());
         }
         only = ledger;

@@ -14,6 +14,7 @@ use nvme_deep::render::heatmap::Caption;
 use nvme_deep::render::heatmap::SIZE;
 use nvme_deep::render::heatmap::draw;
 use nvme_deep::render::heatmap::title;
+use nvme_deep::render::pattern::forgotten;
 use nvme_deep::render::picture::Canvas;
 use nvme_deep::report::heatmap::HeatMap;
 use nvme_deep::report::heatmap::Plot;
@@ -71,7 +72,11 @@ impl Painter<'_> {
         let ends = (after(end.dropped()), after(last));
         self.plot.cover(ends.0);
         self.plot.cover(ends.1);
-        let unknown = self.submissions.as_ref().map_or(0, Submissions::unknown);
+        let submissions = self.submissions.as_ref();
+        let (unknown, lost) = submissions.map_or((0, 0), |s| (s.unknown(), s.forgotten()));
+        if lost > 0 {
+            say(&forgotten(lost));
+        }
         let left_out = self.plot.left_out() + unknown;
         let plot = replace(&mut self.plot, Plot::new(self.options.quantity, 0));
         (plot.finish(), left_out)
@@ -151,7 +156,7 @@ pub fn run(options: &HeatmapOptions) -> Result<()> {
     drive(input, &mut |start| {
         let mut submissions = None;
         if options.quantity == Quantity::Depth {
-            submissions = Some(submissions_of(start, settings)?);
+            submissions = Some(submissions_of(start, settings, "--y depth")?);
         }
         start.recording.into_iter().for_each(Replay::say_choice);
         let mut plot = Plot::new(options.quantity, 0);

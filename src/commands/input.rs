@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The files that the user names to be read.
 
+use std::fs;
 use std::fs::File;
 use std::fs::Metadata;
 use std::io::Read;
+use std::os::unix::fs::FileTypeExt;
 use std::path::Path;
 
 use anyhow::Error;
@@ -32,6 +34,23 @@ pub fn open(path: &Path) -> Result<(File, Metadata)> {
         return Err(unreadable(path, "it is a directory: give a file"));
     }
     Ok((file, metadata))
+}
+
+/// Refuses a pipe, which can be read only once.
+///
+/// # Errors
+/// If it is one; one sentence, by which `option` needs two passes.
+pub fn require_file(path: &Path, option: &str) -> Result<()> {
+    let metadata = fs::metadata(path).map_err(|error| unreadable(path, &error.to_string()))?;
+    let kind = metadata.file_type();
+    if kind.is_file() || kind.is_block_device() {
+        return Ok(());
+    }
+    let text = format!(
+        "{} is a pipe, and {option} reads a recording twice: save it in a file, and give that",
+        printable(path)
+    );
+    Err(Failure::error(Kind::Usage, text))
 }
 
 /// Reads a text of at most 1 GiB. Bytes that are not UTF-8 become U+FFFD.

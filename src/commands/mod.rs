@@ -35,7 +35,7 @@ use std::io::Write;
 use std::io::stderr;
 
 use nvme_deep::model::ledger::Ledger;
-use nvme_deep::model::untrusted::Lines;
+use nvme_deep::model::untrusted::Line;
 use nvme_deep::render::ledger::ledger as write_ledger;
 use nvme_deep::render::theme::Theme;
 
@@ -47,5 +47,5 @@ fn say_ledger(ledger: &Ledger, detail: bool) {
 
 /// Writes a line to stderr. A closed stderr is not an error.
 fn say(text: &str) {
-    let _ = writeln!(stderr(), "nvme-deep: {}", Lines(text));
+    let _ = writeln!(stderr(), "nvme-deep: {}", Line(text));
 }

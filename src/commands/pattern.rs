@@ -134,6 +134,7 @@ impl<'o> Reporter<'o> {
             rows: self.patterns.rows(past),
             without_blocks: self.patterns.without_blocks(),
             unknown: self.submissions.unknown(),
+            forgotten: self.submissions.forgotten(),
             ledger,
         }
     }
@@ -266,7 +267,7 @@ pub fn run(options: &PatternOptions) -> Result<()> {
     let mut picture = picture.transpose()?;
     drive(input, &mut |start| {
         start.recording.into_iter().for_each(Replay::say_choice);
-        let submissions = submissions_of(start, settings)?;
+        let submissions = submissions_of(start, settings, "`pattern`")?;
         Ok(Reporter::new(options, submissions, start, picture.take()))
     })
 }

@@ -324,7 +324,7 @@ impl RecordingFile {
         // what can be read is worth keeping
         match self.file.try_keep() {
             // the first error says it already
-            Ok(_) | Err(Refusal::Io(..)) => {}
+            Ok(_) | Err(Refusal::Io(..) | Refusal::Unsynced(..)) => {}
             Err(second) => text += &format!("; {second}"),
         }
         Err(Failure::error(Kind::Run, text))

@@ -4,7 +4,8 @@
 //!
 //! Text from outside is escaped as on a terminal ([`crate::model::untrusted`]), so a record is one
 //! line. Spreadsheets take text that begins with `=`, `+`, `-` or `@` for a formula: an apostrophe
-//! is put before it.
+//! is put before it. One is also put before a text that begins with an apostrophe: so a reader can
+//! remove the first apostrophe of any cell.
 
 use std::fmt::Write as _;
 use std::io;
@@ -52,16 +53,19 @@ impl<W: Write> Csv<W> {
     }
 }
 
-/// Whether a spreadsheet may take a text for a formula.
-fn is_formula(text: &str) -> bool {
+/// Whether an apostrophe is put before a text: a spreadsheet may take it for a formula, or it begins
+/// with one itself.
+fn is_marked(text: &str) -> bool {
     // the last four are the wide forms, which some programs accept
-    text.trim_start()
-        .starts_with(['=', '+', '-', '@', '＝', '＋', '－', '＠'])
+    text.starts_with('\'')
+        || text
+            .trim_start()
+            .starts_with(['=', '+', '-', '@', '＝', '＋', '－', '＠'])
 }
 
 /// A text that no spreadsheet takes for a formula.
 fn harmless<'t>(text: &'t str, buffer: &'t mut String) -> &'t str {
-    if !is_formula(text) {
+    if !is_marked(text) {
         return text;
     }
     buffer.clear();
@@ -90,7 +94,7 @@ fn text<'t>(cell: Cell<'t>, digits: &'t mut String) -> &'t str {
         Cell::Outside(text) if text.is_plain() => return harmless(text.raw(), digits),
         Cell::Outside(text) => {
             let _ = write!(digits, "{text}");
-            if is_formula(digits) {
+            if is_marked(digits) {
                 digits.insert(0, '\'');
             }
         }

@@ -174,6 +174,19 @@ impl Display for Lines<'_> {
     }
 }
 
+/// The same for a message of one line.
+#[derive(Clone, Copy)]
+pub struct Line<'a>(pub &'a str);
+
+impl Display for Line<'_> {
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        self.0.chars().try_for_each(|c| match c {
+            c if is_shown(c) => f.write_char(c),
+            c => escape(c, f),
+        })
+    }
+}
+
 /// A path, or an argument, as it is printed.
 pub fn printable(path: &(impl AsRef<OsStr> + ?Sized)) -> String {
     Escaped(path.as_ref().as_bytes()).to_string()

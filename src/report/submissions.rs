@@ -102,6 +102,7 @@ pub struct Submissions {
     in_flight: HashMap<FlightId, NamespaceId>,
     of_disk: HashMap<NamespaceId, u64>,
     unknown: u64,
+    forgotten: u64,
 }
 
 impl Submissions {
@@ -113,6 +114,7 @@ impl Submissions {
             in_flight: HashMap::new(),
             of_disk: HashMap::new(),
             unknown: 0,
+            forgotten: 0,
         }
     }
 
@@ -188,6 +190,7 @@ impl Submissions {
         self.end(key);
         if self.in_flight.len() >= MOST_IN_FLIGHT {
             // the recording lacks the ends of these commands: forget them
+            self.forgotten += self.in_flight.len() as u64;
             self.in_flight.clear();
             self.of_disk.clear();
         }
@@ -204,6 +207,12 @@ impl Submissions {
     #[must_use]
     pub const fn unknown(&self) -> u64 {
         self.unknown
+    }
+
+    /// Number of commands without an end that are no longer counted as in flight: there were too many.
+    #[must_use]
+    pub const fn forgotten(&self) -> u64 {
+        self.forgotten
     }
 }
 

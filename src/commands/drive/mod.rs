@@ -49,6 +49,7 @@ pub use self::names::Names;
 pub use self::order::submissions_of;
 pub use self::recorded::Form;
 pub use self::recorded::Recordings;
+pub use self::recorded::again;
 pub use self::recorded::open_all;
 pub use self::recorded::read;
 pub use self::recorded::scan;

@@ -10,8 +10,8 @@ use super::Consumer;
 use super::Feed;
 use super::Item;
 use super::Start;
+use super::recorded::again;
 use super::recorded::scan;
-use super::replay::Replay;
 
 /// Looks for the longest commands.
 struct Looking(Longest);
@@ -29,15 +29,15 @@ impl Consumer for Looking {
 }
 
 /// What puts the submissions of a run into the order of time. With two events per command, this needs
-/// no first pass.
+/// no first pass; `option` needs it otherwise.
 ///
 /// # Errors
-/// If a recording cannot be read; one sentence.
-pub fn submissions_of(start: &Start<'_>, settings: &Settings) -> Result<Submissions> {
+/// If a recording cannot be read, or is a pipe; one sentence.
+pub fn submissions_of(start: &Start<'_>, settings: &Settings, option: &str) -> Result<Submissions> {
     let Some(replay) = start.recording.filter(|replay| replay.info().pairs) else {
         return Ok(Submissions::of_events());
     };
-    let mut first = Replay::open(replay.file(), settings)?;
+    let mut first = again(replay, settings, option)?;
     let mut looking = Looking(Longest::default());
     scan(&mut first, &mut looking)?;
     Ok(Submissions::of_pairs(looking.0))

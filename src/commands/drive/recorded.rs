@@ -32,6 +32,7 @@ use super::Turn;
 use super::names::Names;
 use super::replay::Replay;
 use super::turns::Wake;
+use crate::commands::input;
 use crate::commands::say;
 use crate::commands::standard;
 use crate::exit::Failure;
@@ -72,6 +73,15 @@ pub fn open_all(
         all.push(replay);
     }
     Ok(all)
+}
+
+/// Opens a recording again, for another pass over it, with these settings.
+///
+/// # Errors
+/// If it is a pipe: one sentence, with what needs two passes (`option`). As [`Replay::open`].
+pub fn again(replay: &Replay, settings: &Settings, option: &str) -> Result<Replay> {
+    input::require_file(replay.file(), option)?;
+    Replay::open(replay.file(), settings)
 }
 
 fn head(replay: &mut Replay, form: &Form) -> Result<Result<()>> {

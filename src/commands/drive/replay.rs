@@ -97,7 +97,7 @@ fn failure(path: &impl Display, error: &RecordingError) -> anyhow::Error {
 ///
 /// # Errors
 /// If it cannot be read, or is none; one sentence.
-pub fn open_recording(path: &Path) -> Result<(Playback<BufReader<File>>, Metadata)> {
+fn open_recording(path: &Path) -> Result<(Playback<BufReader<File>>, Metadata)> {
     let shown = printable(path);
     let (file, metadata) = input::open(path)?;
     let reader = BufReader::with_capacity(1 << 16, file);
@@ -465,18 +465,23 @@ impl Replay {
         self.playback.ending() == Some(Ending::Complete)
     }
 
+    /// How the file is not whole: `is damaged: ...`. `None`: it is, or the output has ended first.
+    pub fn incomplete(&self) -> Option<String> {
+        match self.playback.ending()? {
+            Ending::Complete => None,
+            Ending::Damaged(damage) => Some(format!("is damaged: {damage}")),
+            Ending::Cut => Some("has no end: the recording was interrupted".into()),
+        }
+    }
+
     /// An error if the file is damaged or has no end. To be called after the last output.
     ///
     /// # Errors
     /// If it is; one sentence.
     pub fn check_complete(&self) -> Result<()> {
         let path = &self.path;
-        let how = match self.playback.ending() {
-            Some(Ending::Complete) => return Ok(()),
-            Some(Ending::Damaged(damage)) => format!("is damaged: {damage}"),
-            Some(Ending::Cut) => "has no end: the recording was interrupted".into(),
-            // the output has ended first
-            None => return Ok(()),
+        let Some(how) = self.incomplete() else {
+            return Ok(());
         };
         Err(Failure::error(
             Kind::Run,

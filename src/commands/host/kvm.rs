@@ -19,10 +19,12 @@ use nvme_deep::machine::kvm::KvmEvents;
 use nvme_deep::machine::process::Memory;
 use nvme_deep::machine::process::TargetError;
 use nvme_deep::model::machine::MachineController;
+use nvme_deep::model::stage::StageSet;
 use nvme_deep::model::untrusted::printable;
 use nvme_deep::recording::Item;
 use nvme_deep::render::host::kvm_json;
 use nvme_deep::render::host::kvm_text;
+use nvme_deep::session::settings::Settings;
 
 use super::live::AT_ONCE;
 use super::live::stop_receiver;
@@ -30,7 +32,7 @@ use super::live::until_stop;
 use crate::cli::host::HostKvmArgs;
 use crate::cli::options::ctrl_instance;
 use crate::commands::drive::Turn;
-use crate::commands::drive::replay::open_recording;
+use crate::commands::drive::replay::Replay;
 use crate::commands::input::read_text;
 use crate::commands::say;
 use crate::commands::standard::stdout;
@@ -46,18 +48,19 @@ fn range(text: &str) -> Option<(u64, u64)> {
 
 /// The address of BAR 0 in the guest's recording, and the number of I/O queues.
 fn recorded(path: &Path, ctrl: Option<&str>) -> Result<((u64, u64), Option<u32>)> {
-    let (mut playback, _) = open_recording(path)?;
+    let instance = ctrl.map(ctrl_instance).transpose()?;
+    let mut settings = Settings::of(StageSet::Total);
+    settings.filter.ctrls.extend(instance);
+    let mut replay = Replay::open(path, &settings)?;
     let mut controllers: Option<Vec<MachineController>> = None;
     let mut more = true;
     while more && controllers.is_none() {
-        let read = playback.next_block(&mut |item| {
+        more = replay.next(&mut |item| {
             if let Item::Machine(machine) = item {
                 controllers = Some(machine.controllers);
             }
-        });
-        more = read.map_err(|e| Failure::error(Kind::Run, format!("{}: {e}", printable(path))))?;
+        })?;
     }
-    let instance = ctrl.map(ctrl_instance).transpose()?;
     let of = |c: &MachineController| Some((c.instance, c.bar?, c.io_queues));
     let mut found: Vec<_> = controllers.iter().flatten().filter_map(of).collect();
     found.retain(|(number, ..)| instance.is_none_or(|wanted| wanted == *number));

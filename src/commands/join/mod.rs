@@ -44,6 +44,7 @@ use crate::commands::drive::scan;
 use crate::commands::host::check_end;
 use crate::commands::host::incomplete;
 use crate::commands::host::read_recording;
+use crate::commands::input;
 use crate::commands::standard::stdout;
 use crate::exit::Failure;
 
@@ -220,14 +221,26 @@ fn notes(guest: &Driver, ledger: &HostLedger, nameless: u64, join: &Join) -> Vec
     notes
 }
 
-/// The error, after the reason if the host side is not whole.
-fn of_the_rest(error: anyhow::Error, host: &HostRecording, args: &JoinArgs) -> anyhow::Error {
-    match incomplete(host) {
-        Some(how) => usage(format!(
-            "{} {how}. In what is left of it: {error}",
-            printable(&args.host)
-        )),
-        None => error,
+/// The error, after the reason if a recording is not whole.
+fn of_the_rest(
+    error: anyhow::Error,
+    guest: &Replay,
+    host: &HostRecording,
+    args: &JoinArgs,
+) -> anyhow::Error {
+    let sides = [
+        (&args.guest, guest.incomplete()),
+        (&args.host, incomplete(host)),
+    ];
+    let mut damaged = sides
+        .into_iter()
+        .filter_map(|(path, how)| Some(format!("{} {how}", printable(path), how = how?)));
+    match (damaged.next(), damaged.next()) {
+        (None, _) => error,
+        (Some(one), None) => usage(format!("{one}. In what is left of it: {error}")),
+        (Some(one), Some(other)) => {
+            usage(format!("{one}; {other}. In what is left of them: {error}"))
+        }
     }
 }
 
@@ -237,11 +250,15 @@ fn of_the_rest(error: anyhow::Error, host: &HostRecording, args: &JoinArgs) -> a
 /// One sentence each, with the exit code of its kind.
 pub fn run(args: &JoinArgs) -> Result<()> {
     let typed: Vec<_> = args.ctrl.iter().map(|c| typed(c)).collect::<Result<_>>()?;
+    if args.output.is_some() {
+        // before it is read for the first time
+        input::require_file(&args.guest, "--format perfetto")?;
+    }
     let host = read_recording(&args.host)?;
     let ctrls = typed.iter().map(|(ctrl, _)| *ctrl).collect();
     let (mut guest, replay) = read_guest(&args.guest, ctrls)?;
     // what follows may fail for what is missing
-    let of_the_rest = |error| of_the_rest(error, &host, args);
+    let of_the_rest = |error| of_the_rest(error, &replay, &host, args);
     let (clock, known) = clock(args, (&guest, &replay), &host).map_err(of_the_rest)?;
     let pairs = controllers(&typed, &guest.controllers, &host).map_err(of_the_rest)?;
     let mut commands = std::mem::take(&mut guest.commands);
@@ -258,7 +275,7 @@ pub fn run(args: &JoinArgs) -> Result<()> {
     let join = Join::new(commands, served, resolution, known, is_whole);
     if let Some(path) = &args.output {
         let ctrls = pairs.values().copied().collect();
-        timeline::write(args, path, &host, &join, &ctrls)?;
+        timeline::write((args, path), (&replay, &host), &join, &ctrls)?;
         replay.check_complete()?;
         return check_end(&host, &args.host);
     }

@@ -28,6 +28,8 @@ use nvme_deep::units::size_text;
 use crate::cli::export::FormatArg;
 use crate::cli::host::JoinArgs;
 use crate::cli::options::ExportOptions;
+use crate::commands::drive::again;
+use crate::commands::drive::replay::Replay;
 use crate::commands::export::Counts;
 use crate::commands::export::add;
 use crate::commands::export::begins;
@@ -87,9 +89,8 @@ fn on_host<'a>(
 /// # Errors
 /// If the clocks have no known offset, or the file cannot be written; one sentence.
 pub fn write(
-    args: &JoinArgs,
-    path: &Path,
-    host: &HostRecording,
+    (args, path): (&JoinArgs, &Path),
+    (replay, host): (&Replay, &HostRecording),
     join: &Join,
     ctrls: &BTreeSet<u32>,
 ) -> Result<()> {
@@ -113,11 +114,12 @@ pub fn write(
     let (output, out) = create(&options)?;
     let failed = |error| output.failed(error);
     let out = BufWriter::with_capacity(1 << 16, out);
-    let begins = begins(&options, &args.guest)?;
+    let begins = begins(&options, replay)?;
     let mut perfetto = Perfetto::new(out, begins, INTERVAL);
     let mut counts = Counts::default();
     let name = Untrusted::fixed("guest");
-    let guest = (&*args.guest, &name);
+    let guest = again(replay, &options.settings, "--format perfetto")?;
+    let guest = (guest, &name);
     let (_, ended) = add(&options, guest, &mut perfetto, &mut counts, &failed)?;
     let error_ns = join.error_ns().unwrap_or_default();
     let mut shown = 0_u64;

@@ -38,6 +38,7 @@ use rustix::fs::minor;
 use rustix::fs::open;
 
 use self::partial::Partial;
+use self::partial::check_replaceable;
 use self::place::Astray;
 use self::place::Found;
 use self::place::Place;
@@ -130,9 +131,12 @@ fn is_harmless(found: &Found) -> bool {
 /// duplicated: to open it again would begin at the start of its file.
 fn own_descriptor(place: &Place, found: &Found) -> Option<(OwnedFd, bool)> {
     let number: i32 = place.name.to_str()?.parse().ok().filter(|n| *n >= 0)?;
-    let own = fs::metadata("/proc/self/fd").ok()?;
     let dir = fstat(&place.dir).ok()?;
-    if !same(&own, (dir.st_dev, dir.st_ino)) || number == found.handle.as_raw_fd() {
+    let mut own = ["/proc/self/fd", "/proc/thread-self/fd"]
+        .into_iter()
+        .filter_map(|own| fs::metadata(own).ok());
+    let is_own = own.any(|own| same(&own, (dir.st_dev, dir.st_ino)));
+    if !is_own || number == found.handle.as_raw_fd() {
         return None;
     }
     // SAFETY: procfs has just listed the number as open, and no other thread closes descriptors now;
@@ -233,6 +237,9 @@ impl OutFile {
             if !rules.force || found.is_of_procfs {
                 return Err(Refusal::Exists(path.to_owned()));
             }
+            // now, and not at the end of a long run
+            check_replaceable(&place, found)
+                .map_err(|e| Refusal::Fixed(path.to_owned(), e.into()))?;
         }
         let (partial, file) = Partial::create(path, place, rules)?;
         Ok((Self::new(path, Some(partial), false), file))

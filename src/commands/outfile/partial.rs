@@ -18,6 +18,8 @@ use rustix::fs::Mode;
 use rustix::fs::OFlags;
 use rustix::fs::RenameFlags;
 use rustix::fs::Stat;
+use rustix::fs::StatxAttributes;
+use rustix::fs::StatxFlags;
 use rustix::fs::fchmod;
 use rustix::fs::flock;
 use rustix::fs::fstat;
@@ -27,6 +29,7 @@ use rustix::fs::openat;
 use rustix::fs::renameat;
 use rustix::fs::renameat_with;
 use rustix::fs::statat;
+use rustix::fs::statx;
 use rustix::fs::unlinkat;
 use rustix::io::Errno;
 use rustix::process::geteuid;
@@ -34,6 +37,7 @@ use rustix::process::geteuid;
 use super::Refusal;
 use super::Rules;
 use super::is_input;
+use super::place::Found;
 use super::place::Place;
 
 /// A file that is not complete. It is removed unless it is kept.
@@ -74,6 +78,24 @@ fn synced(done: Result<(), Errno>) -> io::Result<()> {
     match done {
         Err(Errno::INVAL | Errno::OPNOTSUPP | Errno::ROFS) | Ok(()) => Ok(()),
         Err(error) => Err(error.into()),
+    }
+}
+
+/// Whether a rename can replace a file. The kernel refuses it in a sticky directory of another user, for
+/// attributes (`chattr +i`), and where something is mounted.
+///
+/// # Errors
+/// The error that the rename would have.
+pub fn check_replaceable(place: &Place, found: &Found) -> Result<(), Errno> {
+    let of_file = statx(&found.handle, "", AtFlags::EMPTY_PATH, StatxFlags::empty());
+    if of_file.is_ok_and(|s| s.stx_attributes.contains(StatxAttributes::MOUNT_ROOT)) {
+        return Err(Errno::BUSY);
+    }
+    // rmdir never removes a file. Before it says so, the kernel checks whether this user may remove the name,
+    // as it does for a rename
+    match unlinkat(&place.dir, &place.name, AtFlags::REMOVEDIR) {
+        Err(Errno::PERM) => Err(Errno::PERM),
+        _ => Ok(()),
     }
 }
 
@@ -156,12 +178,13 @@ impl Partial {
     /// If it cannot be renamed, or another file has taken its name.
     pub fn keep(mut self, path: &Path) -> Result<u64, Refusal> {
         self.stays = self.is_recording;
-        let failed = |e: io::Error| Refusal::Io(path.to_owned(), e);
         let sync = |file: BorrowedFd<'_>| match self.sync {
-            true => synced(fsync(file)).map_err(failed),
+            true => synced(fsync(file)),
             false => Ok(()),
         };
-        let on_disk = sync(self.file.as_fd());
+        let is_kept = self.is_recording;
+        let unsynced = |e: io::Error, is_kept| Refusal::Unsynced(path.to_owned(), e, is_kept);
+        let on_disk = sync(self.file.as_fd()).map_err(|e| unsynced(e, is_kept));
         if on_disk.is_err() && !self.is_recording {
             return on_disk.map(|()| 0);
         }
@@ -177,7 +200,10 @@ impl Partial {
         // the name, too; a directory that can't be opened is not an error of the file
         let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
         let dir = openat(&self.dir, ".", flags, Mode::empty());
-        on_disk.and_then(|()| dir.map_or(Ok(()), |dir| sync(dir.as_fd())))?;
+        on_disk?;
+        dir.map_or(Ok(()), |dir| {
+            sync(dir.as_fd()).map_err(|e| unsynced(e, true))
+        })?;
         let stat = fstat(&self.file).map_err(|e| Refusal::io(path, e))?;
         Ok(u64::try_from(stat.st_size).unwrap_or_default())
     }

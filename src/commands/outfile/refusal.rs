@@ -62,6 +62,12 @@ pub enum Refusal {
     /// A descriptor that was opened for reading.
     #[error("{0} is not open for writing: give a file")]
     ReadOnly(String),
+    /// A file of this name can't be replaced at the end.
+    #[error("{} can't be replaced ({}): give another file", printable(.0), .1)]
+    Fixed(PathBuf, io::Error),
+    /// The disk has not taken all of it. Whether it has its name all the same.
+    #[error("{} can't be written ({}): {}", printable(.0), .1, fate(.1, *.2))]
+    Unsynced(PathBuf, io::Error, bool),
     /// The complete recording could not get its name.
     #[error("{} can't be replaced ({}): the recording stays {}.partial", printable(.0), .1, printable(.0))]
     Stays(PathBuf, io::Error),
@@ -89,6 +95,16 @@ fn advice(error: &io::Error) -> &'static str {
     }
 }
 
+/// What became of a file that the disk has not taken.
+fn fate(error: &io::Error, is_kept: bool) -> &'static str {
+    match (is_kept, is_full(error)) {
+        (true, true) => "what the disk has of it is kept. Make room, or write elsewhere",
+        (true, false) => "what the disk has of it is kept. Write elsewhere",
+        (false, true) => "nothing is kept. Make room, or write elsewhere",
+        (false, false) => "nothing is kept. Write elsewhere",
+    }
+}
+
 impl Refusal {
     /// Whether the file modes, or the kernel, forbid it.
     pub fn is_permission(&self) -> bool {
@@ -98,7 +114,11 @@ impl Refusal {
     /// The error that ends the program.
     pub fn into_failure(self) -> Error {
         let kind = match &self {
-            Self::Meanwhile(_) | Self::Gone(_) | Self::Stays(..) | Self::Lost(..) => Kind::Run,
+            Self::Meanwhile(_)
+            | Self::Gone(_)
+            | Self::Stays(..)
+            | Self::Lost(..)
+            | Self::Unsynced(..) => Kind::Run,
             Self::Io(_, error) if is_full(error) => Kind::Run,
             _ => Kind::Usage,
         };

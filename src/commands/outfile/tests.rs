@@ -16,7 +16,9 @@ use rustix::fs::FlockOperation;
 use rustix::fs::flock;
 use rustix::fs::makedev;
 use rustix::fs::mknodat;
+use rustix::process::Uid;
 use rustix::process::geteuid;
+use rustix::thread::set_thread_res_uid;
 use tempfile::TempDir;
 
 const PLAIN: Rules<'static> = Rules {
@@ -304,4 +306,32 @@ fn a_pipe_gets_the_bytes_unless_another_user_has_put_it_there() {
     mknodat(CWD, &path, FileType::Fifo, Mode::RUSR | Mode::WUSR, 0).unwrap();
     chown(&path, NOBODY, NOBODY).unwrap();
     assert!(why(&path, &FORCE).contains("of another user"));
+}
+
+/// As in /tmp, where the kernel lets only the owner of a file replace it. By a thread of another user.
+#[test]
+fn a_file_of_another_user_in_a_sticky_directory_is_refused_before_the_run() {
+    let Some((dir, tmp)) = shared() else { return };
+    fs::set_permissions(dir.path(), Permissions::from_mode(0o755)).unwrap();
+    let [own, other] = ["own", "other"].map(|name| tmp.join(name));
+    for path in [&own, &other] {
+        fs::write(path, "old").unwrap();
+    }
+    chown(&own, NOBODY, NOBODY).unwrap();
+    chown(&other, Some(1), Some(1)).unwrap();
+    let of_nobody = tmp.clone();
+    let asked = thread::spawn(move || {
+        let nobody = Uid::from_raw(65534);
+        set_thread_res_uid(nobody, nobody, nobody).unwrap();
+        let [own, other] = ["own", "other"].map(|name| of_nobody.join(name));
+        let refused = why(&other, &FORCE);
+        let (out, _) = OutFile::create(&own, &FORCE).unwrap();
+        (refused, out.keep().unwrap())
+    });
+    let (refused, kept) = asked.join().unwrap();
+    let says = "other can't be replaced (Operation not permitted (os error 1)): give another file";
+    assert!(refused.ends_with(says), "{refused}");
+    assert_eq!(kept, Some(0));
+    assert_eq!(fs::read(&other).unwrap(), b"old");
+    assert_eq!(names(&tmp), ["other", "own"]);
 }

@@ -73,6 +73,20 @@ mod tests {
         }
     }
 
+    /// More commands overlap than a queue can hold, as in a file that was made so.
+    #[test]
+    fn lanes_are_bounded() {
+        let mut lanes = Lanes::default();
+        let open = Span {
+            begin_ns: 5,
+            end_ns: None,
+        };
+        for n in 0..MOST_LANES + 10 {
+            assert_eq!(lanes.put(&open), n.min(MOST_LANES - 1));
+        }
+        assert_eq!(lanes.ends.len(), MOST_LANES);
+    }
+
     #[test]
     fn a_command_without_an_end_keeps_its_lane() {
         let mut lanes = Lanes::default();

@@ -27,6 +27,7 @@ struct ReportLine<'a> {
     rows: Vec<RowLine<'a>>,
     without_blocks: u64,
     unknown: u64,
+    forgotten: u64,
     ledger: &'a Ledger,
 }
 
@@ -141,6 +142,7 @@ pub fn json(report: &PatternReport, out: &mut dyn Write) -> io::Result<()> {
             .collect(),
         without_blocks: report.without_blocks,
         unknown: report.unknown,
+        forgotten: report.forgotten,
         ledger: &report.ledger,
     };
     line(&report_line, out)

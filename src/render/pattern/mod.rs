@@ -10,6 +10,7 @@ use std::time::Duration;
 pub use self::json::json;
 pub use self::svg::draw;
 pub use self::svg::size;
+pub use self::text::forgotten;
 pub use self::text::text;
 use crate::model::ledger::Ledger;
 use crate::model::untrusted::Escaped;
@@ -35,6 +36,8 @@ pub struct PatternReport {
     pub without_blocks: u64,
     /// Commands whose set-up was not observed, in no row, since the start.
     pub unknown: u64,
+    /// Commands without an end that later depths lack, since the start.
+    pub forgotten: u64,
     /// The ledger.
     pub ledger: Ledger,
 }

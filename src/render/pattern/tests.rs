@@ -55,6 +55,7 @@ fn report() -> PatternReport {
         rows: patterns.rows(&Past::new()),
         without_blocks: 3,
         unknown: 0,
+        forgotten: 0,
         ledger: Ledger::default(),
     }
 }

@@ -59,7 +59,17 @@ pub fn text(
         let text = format!("in no row: {} {why}", counted(count, "command"));
         writeln!(out, "{}", theme.dim(&text))?;
     }
+    if report.forgotten > 0 {
+        let text = forgotten(report.forgotten);
+        writeln!(out, "{}", theme.dim(&text))?;
+    }
     ledger(&report.ledger, theme, detail, out)
+}
+
+/// That depths are too small.
+#[must_use]
+pub fn forgotten(count: u64) -> String {
+    format!("too small depths: {count} commands without an end were forgotten")
 }
 
 fn row_text(

@@ -368,6 +368,36 @@ mod tests {
         assert_eq!((commands.seen, commands.without_points), (1, 1));
     }
 
+    /// Times that a recording may have, and no machine.
+    #[test]
+    fn commands_with_times_that_no_clock_shows_are_left_out() {
+        let one = EventBuilder::default();
+        let lasts = |ns| {
+            let mut stages = one.stages;
+            stages[4] = ns;
+            EventBuilder { stages, ..one }
+        };
+        let ends = |ns| {
+            let begin_ns = ns - one.stages.iter().sum::<u64>();
+            EventBuilder { begin_ns, ..one }
+        };
+        let longest = LONGEST_NS / STAGES as u64;
+        for (made, kept) in [
+            (lasts(longest), 1),
+            (lasts(longest + 1), 0),
+            (lasts(u64::MAX / 2), 0),
+            (ends(NO_TIME_NS - 1), 1),
+            (ends(NO_TIME_NS), 0),
+            (ends(u64::MAX), 0),
+        ] {
+            let mut commands = Commands::default();
+            let passage = commands.add(&made.event(), &BlockSizes::default());
+            assert_eq!(passage.is_some(), kept == 1);
+            assert_eq!((commands.seen, commands.without_points), (kept, 1 - kept));
+            assert_eq!(commands.kept.len() as u64, kept);
+        }
+    }
+
     /// The commands of a run in which each hundredth takes long, and each tenth is a flush.
     fn many(count: u64, most: usize) -> Commands {
         let mut commands = Commands::at_most(most);

@@ -169,6 +169,8 @@ fn commands_in_flight_are_bounded() {
         all.add(&event, CommandSet::Nvm);
         let (_, depth) = all.next(u64::MAX).unwrap();
         assert!(depth.of_all <= most.into());
+        let forgotten = if number < most { 0 } else { most };
+        assert_eq!(all.forgotten(), u64::from(forgotten));
     }
     assert_eq!(all.in_flight.len(), 10);
 }

@@ -127,6 +127,66 @@ impl QueueCollector {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::model::conditions::Conditions;
+    use crate::model::event::CommandId;
+    use crate::model::event::Outcome;
+    use crate::model::event::StackId;
+    use crate::model::event::Submission;
+    use crate::nvme::opcode::Opcode;
+    use crate::nvme::opcode::QueueKind;
+    use crate::nvme::sqe::Parts;
+
+    fn read(ctrl: u32, qid: u16) -> Event {
+        let opcode = Opcode {
+            queue: QueueKind::Io,
+            code: 2,
+        };
+        let id = CommandId {
+            ctrl,
+            qid,
+            cid: 1,
+            nsid: 1,
+            opcode,
+        };
+        let asked = Submission {
+            sqe: Parts::default().into(),
+            bytes: Some(4096),
+            knows_submitter: false,
+            pid: 0,
+            tid: 0,
+            comm: [0; 16],
+            cpu: 0,
+            stack: StackId(0),
+        };
+        let end = Outcome {
+            verdict: None,
+            latency_ns: Some(1000),
+            timeline: None,
+            cpu: 0,
+            conditions: Conditions::default(),
+            stack: StackId(0),
+        };
+        Event {
+            at_ns: 5000,
+            what: EventKind::Command(id, asked, end),
+        }
+    }
+
+    /// Events of more queues than a machine has, as in a file that was made so.
+    #[test]
+    fn the_queues_of_an_interval_are_bounded() {
+        let mut collector = QueueCollector::default();
+        for n in 0..MOST_QUEUES as u32 + 10 {
+            collector.add(&read(n >> 15, n as u16 & 0x7fff));
+        }
+        // the queues that are kept go on
+        collector.add(&read(0, 0));
+        let lines = collector.take(Duration::from_secs(1));
+        assert_eq!(lines.len(), MOST_QUEUES);
+        assert_eq!((lines[0].id, lines[0].iops), (QueueId::new(0, 0), 2.0));
+        collector.add(&read(9, 9));
+        assert_eq!(collector.take(Duration::from_secs(1)).len(), 1);
+    }
 
     #[test]
     fn lines_are_of_the_interval() {
