@@ -29,7 +29,7 @@
 #include "doorbell.bpf.h"
 #include "details.bpf.h"
 #include "points.bpf.h"
-#ifndef ND_ONLY
+#ifndef ND_NO_CONTEXT
 #include "activity.bpf.h"
 #endif
 
@@ -325,7 +325,7 @@ int BPF_KPROBE(state_kprobe, struct nvme_ctrl *ctrl, u32 state)
 		       ND_HOOK_STATE_KPROBE, RAW);
 }
 
-#ifndef ND_ONLY
+#ifndef ND_NO_CONTEXT
 SEC("?tp_btf/block_bio_queue")
 int BPF_PROG(bio_btf)
 {

@@ -306,14 +306,6 @@ pub enum Mismatch {
     /// The configuration has another size.
     #[error("the configuration of the BPF object has another size")]
     ConfigSize,
-    /// The chosen build does not support a setting of the run.
-    #[error("{build} was chosen for a run that sets `{setting}`")]
-    WrongBuild {
-        /// The build.
-        build: String,
-        /// The setting.
-        setting: &'static str,
-    },
     /// These data of the BPF side have the wrong size, as in `a slot`.
     #[error("{0} of the wrong size")]
     WrongSize(&'static str),

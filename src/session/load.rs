@@ -209,17 +209,13 @@ fn set_config(object: &mut OpenObject, values: &nd_config) -> Result<()> {
 /// Opens, configures and loads the object that the plan needs.
 pub fn load(plan: &AttachPlan, layout: &Layout, config: &Config<'_>) -> Result<Loaded, Trouble> {
     libbpf_log::forget();
-    let build = Build::of(plan, config);
     let values = configure(plan, layout, config)?;
-    if let Some(setting) = build.contradiction(&values) {
-        let build = format!("{build:?}");
-        return Err(Mismatch::WrongBuild { build, setting }.into());
-    }
+    let build = Build::of(plan, config, &values);
     let mut builder = ObjectBuilder::default();
     builder
         .name("nvme_deep")
         .map_err(Operation::NameObject.failed())?;
-    if let Some(custom) = config.custom_btf.filter(|_| build != Build::Tag) {
+    if let Some(custom) = config.custom_btf.filter(|_| build.reads_types()) {
         builder
             .btf_custom_path(custom.path())
             .map_err(Operation::PassBtf.failed())?;

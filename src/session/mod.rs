@@ -4,6 +4,7 @@
 
 mod activity;
 mod bring_up;
+mod build_table;
 mod builds;
 mod configure;
 mod event_ring;
