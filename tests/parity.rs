@@ -24,6 +24,7 @@ use std::sync::LazyLock;
 use std::thread;
 
 use nvme_deep::model::histogram;
+use nvme_deep::model::milestone::Pattern;
 use nvme_deep::model::nvme_latency;
 use nvme_deep::model::nvme_latency::LatBuckets;
 use nvme_deep::model::row::RowKey;
@@ -156,7 +157,7 @@ fn a_row_key_packed_by_the_c_macros_comes_apart_in_rust() {
         };
         assert_eq!(
             RowKey::unpack(answer.parse().unwrap()),
-            (row, pattern as u16)
+            (row, pattern as Pattern)
         );
     }
 }

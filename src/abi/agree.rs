@@ -35,6 +35,7 @@ use crate::model::milestone::ALL_POINTS;
 use crate::model::milestone::Milestone;
 use crate::model::milestone::NO_COMPLETE;
 use crate::model::milestone::NO_SETUP;
+use crate::model::milestone::Pattern;
 use crate::model::nvme_latency;
 use crate::model::row::NSID_MASK;
 use crate::model::stage::StageSet;
@@ -48,7 +49,7 @@ macro_rules! same {
 }
 
 /// The bit of a point in a pattern.
-const fn bit(point: Milestone) -> u16 {
+const fn bit(point: Milestone) -> Pattern {
     match point.pattern_bit() {
         Some(bit) => bit,
         None => 0,

@@ -2,6 +2,7 @@
 //! The key of a row: the common properties of its commands.
 
 use super::milestone::ALL_POINTS;
+use super::milestone::Pattern;
 use crate::nvme::opcode::Opcode;
 use crate::nvme::opcode::QueueKind;
 use crate::nvme::subject::ALL_NAMESPACES;
@@ -35,7 +36,7 @@ pub struct RowKey {
 
 impl RowKey {
     /// Splits a key of the BPF side into the row and the pattern of points.
-    pub const fn unpack(key: u64) -> (Self, u16) {
+    pub const fn unpack(key: u64) -> (Self, Pattern) {
         let queue = if key >> 11 & 1 == 1 {
             QueueKind::Admin
         } else {
@@ -50,6 +51,6 @@ impl RowKey {
             },
             class: (key >> 9) as u8 & 3,
         };
-        (row, key as u16 & ALL_POINTS)
+        (row, key as Pattern & ALL_POINTS)
     }
 }

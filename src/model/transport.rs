@@ -2,6 +2,7 @@
 //! What connects a controller, and the points that its driver passes.
 
 use super::milestone::Milestone;
+use super::milestone::Pattern;
 
 /// The transport of a controller, as sysfs names it (`/sys/class/nvme/nvme0/transport`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -41,7 +42,7 @@ impl Transport {
     }
 
     /// The bits of these points in a pattern ([`Milestone::pattern_bit`]).
-    pub fn pattern(self) -> u16 {
+    pub fn pattern(self) -> Pattern {
         let bits = self.points().iter().filter_map(|p| p.pattern_bit());
         bits.fold(0, |all, bit| all | bit)
     }

@@ -3,7 +3,9 @@
 
 use std::array;
 
+use crate::model::milestone;
 use crate::model::milestone::Milestone;
+use crate::model::milestone::Pattern;
 use crate::model::timeline::Timeline;
 
 /// The points of a timeline other than set-up and completion, in the order of the columns.
@@ -19,8 +21,8 @@ const POINTS: [Milestone; 7] = [
 
 /// All bits if this point is in the pattern.
 #[inline(always)]
-fn mask(point: Milestone, pattern: u16) -> u64 {
-    let bit = point.pattern_bit().map_or(0, u16::trailing_zeros);
+fn mask(point: Milestone, pattern: Pattern) -> u64 {
+    let bit = point.pattern_bit().map_or(0, Pattern::trailing_zeros);
     u64::from(pattern >> bit & 1).wrapping_neg()
 }
 
@@ -59,7 +61,12 @@ fn all_if(is: bool) -> u64 {
 
 /// The inverse of [`distances`].
 #[inline(always)]
-pub fn points(of: [u64; 7], at_ns: u64, setup_out: u64, pattern: u16) -> [u64; 9] {
+pub fn points(
+    of: [u64; 7],
+    at_ns: u64,
+    setup_out: u64,
+    pattern: Pattern,
+) -> [u64; milestone::POINTS] {
     let seen = Milestone::SetupOut.seen_in(pattern);
     let near = if seen { setup_out } else { at_ns };
     let [start, setup_in, issue, doorbell, irq, cqe, end] = of;

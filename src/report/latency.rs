@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use crate::model::histogram::Histogram;
 use crate::model::milestone::Milestone;
+use crate::model::milestone::Pattern;
 use crate::model::nvme_latency::LatBuckets;
 use crate::model::nvme_latency::LatRow;
 use crate::model::nvme_latency::SLOTS;
@@ -112,7 +113,7 @@ impl Sum {
         }
     }
 
-    fn add(&mut self, stage_set: StageSet, pattern: u16, cell: &Cell) {
+    fn add(&mut self, stage_set: StageSet, pattern: Pattern, cell: &Cell) {
         self.bytes += cell.bytes;
         self.unmeasured += cell.unmeasured;
         self.lat
@@ -197,7 +198,7 @@ pub(crate) mod tests {
     use crate::nvme::opcode::QueueKind;
 
     /// A cell of commands with these nanoseconds in the runs of the pattern.
-    pub fn cell(stage_set: StageSet, pattern: u16, commands: &[&[u64]]) -> Cell {
+    pub fn cell(stage_set: StageSet, pattern: Pattern, commands: &[&[u64]]) -> Cell {
         let mut hists = vec![Histogram::new(); stage_set.histograms()];
         for stages in commands {
             if stage_set != StageSet::Total {

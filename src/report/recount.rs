@@ -113,6 +113,7 @@ mod tests {
     use crate::model::event::Outcome;
     use crate::model::event::StackId;
     use crate::model::event::Submission;
+    use crate::model::milestone::Pattern;
     use crate::model::timeline::Timeline;
     use crate::nvme::opcode::Opcode;
     use crate::nvme::opcode::QueueKind;
@@ -151,7 +152,7 @@ mod tests {
     }
 
     /// A read with these points: start, setup_out, doorbell, CQE, complete.
-    fn read([start, out, doorbell, cqe, complete]: [u64; 5], pattern: u16) -> Event {
+    fn read([start, out, doorbell, cqe, complete]: [u64; 5], pattern: Pattern) -> Event {
         let points = [start, 0, out, 0, doorbell, 0, cqe, complete, 0];
         let end = Outcome {
             verdict: None,

@@ -4,6 +4,7 @@
 use nvme_deep::inflight::Verdict;
 use nvme_deep::model::event::EventKind;
 use nvme_deep::model::milestone::Milestone;
+use nvme_deep::model::milestone::Pattern;
 use nvme_deep::model::timeline::Timeline;
 use nvme_deep::report::diagnosis::Stuck;
 use nvme_deep::report::diagnosis::diagnose;
@@ -16,7 +17,7 @@ use super::plants::facts;
 use super::plants::named;
 
 /// All points but the interrupt.
-const POLLED: u16 = 0b0110_1111;
+const POLLED: Pattern = 0b0110_1111;
 
 /// A load whose only queue is polled.
 fn load() -> Load {

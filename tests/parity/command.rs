@@ -13,6 +13,7 @@ use nvme_deep::model::milestone::Milestone;
 use nvme_deep::model::milestone::Milestone::*;
 use nvme_deep::model::milestone::NO_COMPLETE;
 use nvme_deep::model::milestone::NO_SETUP;
+use nvme_deep::model::milestone::Pattern;
 use nvme_deep::model::nvme_latency::LatBuckets;
 use nvme_deep::model::row::RowKey;
 use nvme_deep::model::stage::StageSet;
@@ -120,7 +121,7 @@ impl Case {
 /// The result of the C code.
 #[derive(Debug, PartialEq, Eq)]
 struct Answer {
-    pattern: u16,
+    pattern: Pattern,
     late_doorbell: u64,
     early_irq: u64,
     negative: u64,
@@ -155,7 +156,7 @@ fn check_record(case: &Case, record: &str, line: &Timeline) {
 }
 
 /// The table of nvme_latency has only commands with both set-up and completion observed.
-fn check_table(case: &Case, pattern: u16, total: Option<u64>, table: (u64, u64)) {
+fn check_table(case: &Case, pattern: Pattern, total: Option<u64>, table: (u64, u64)) {
     let whole = SetupOut.seen_in(pattern) && Complete.seen_in(pattern);
     match total.filter(|_| whole) {
         Some(total) => {
@@ -212,7 +213,7 @@ fn read(case: &Case, line: &str) -> Answer {
         .chunks(4)
         .map(|h| h.try_into().unwrap())
         .collect();
-    let pattern = *key as u16 & ALL_POINTS;
+    let pattern = *key as Pattern & ALL_POINTS;
     assert_eq!(
         (*key & !u64::from(ALL_POINTS), *calls),
         (KEY, 1),
@@ -285,7 +286,7 @@ fn with_holes(mut points: [u64; 9], random: &mut Random) -> [u64; 9] {
 }
 
 /// The pattern of a command if all its observed points except `dropped` are kept.
-fn all_but(case: &Case, dropped: &[Milestone]) -> u16 {
+fn all_but(case: &Case, dropped: &[Milestone]) -> Pattern {
     let mut pattern = 0;
     for point in Milestone::ALL {
         let kept = case.at(point) != 0 && !dropped.contains(&point);

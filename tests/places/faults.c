@@ -463,7 +463,7 @@ int main(int argc, char **argv)
 	seed_is_odd = seed & 1;
 	steps = strtol(argv[2], 0, 0);
 	cfg_mode = strtoul(argv[3], 0, 0);
-	test_ignore = strtoull(argv[4], 0, 0);
+	test_ignore[0] = strtoull(argv[4], 0, 0);
 	on = strtoul(argv[5], 0, 0);
 	test_ignore_every = strtoul(argv[6], 0, 0);
 	idle = on >> 4 & 1;
