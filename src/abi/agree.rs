@@ -37,7 +37,9 @@ use crate::model::milestone::NO_COMPLETE;
 use crate::model::milestone::NO_SETUP;
 use crate::model::milestone::Pattern;
 use crate::model::nvme_latency;
+use crate::model::row::CTRL;
 use crate::model::row::NSID_MASK;
+use crate::model::row::PATTERN_BITS;
 use crate::model::stage::StageSet;
 use crate::probe::catalog::CATALOG;
 
@@ -67,7 +69,8 @@ same! {
     NO_SETUP => nd_saw::ND_NO_SETUP;
     NO_COMPLETE => nd_saw::ND_NO_COMPLETE;
     ALL_POINTS & !(NO_SETUP | NO_COMPLETE) => nd_saw::ND_SAW_ALL;
-    ALL_POINTS.count_ones() => nd_key::ND_KEY_PATTERN_BITS;
+    PATTERN_BITS => nd_key::ND_KEY_PATTERN_BITS;
+    CTRL => nd_key::ND_KEY_CTRL_SHIFT;
     NSID_MASK => nd_key::ND_KEY_NSID_MASK;
     StageSet::Total.histograms() => nd_stages::ND_STAGES_TOTAL;
     StageSet::Basic.histograms() => nd_stages::ND_STAGES_BASIC;
@@ -95,6 +98,7 @@ same! {
     ARGS => nd_usdt_limit::ND_USDT_ARGS;
 }
 
+const _: () = assert!(ALL_POINTS >> PATTERN_BITS == 0);
 const _: () = assert!(offset_of!(nd_cell, hist) == CELL_HEAD);
 const _: () = assert!(size_of::<nd_cell>() == CELL_HEAD + 9 * size_of::<nd_hist>());
 const _: () = assert!(offset_of!(nd_slot, setup_in_ns) == SLOT_BASIC);

@@ -24,7 +24,7 @@ use super::ask;
 use super::numbers;
 
 /// A row key without a pattern.
-const KEY: u64 = 1 << 51 | 3 << 43 | 7 << 20 | 2 << 12 | 1 << 9;
+const KEY: u64 = 1 << 53 | 3 << 45 | 7 << 22 | 2 << 14 | 1 << 11;
 
 /// How a command ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
