@@ -375,9 +375,10 @@ int tick(void *ctx)
 }
 #endif
 
-/* Never attached: user space runs it (BPF_PROG_TEST_RUN) with ND_SERVE_* and a slot or ND_END_*. */
+/* Never attached: user space runs it (BPF_PROG_TEST_RUN) with ND_CONTROL_* and a slot or ND_END_*.
+ */
 SEC("?raw_tp")
-int service(struct bpf_raw_tracepoint_args *ctx)
+int control(struct bpf_raw_tracepoint_args *ctx)
 {
-	return serve(ctx->args[0], ctx->args[1]);
+	return on_control(ctx->args[0], ctx->args[1]);
 }

@@ -102,7 +102,7 @@ const _: () = assert!(ALL_POINTS >> PATTERN_BITS == 0);
 const _: () = assert!(offset_of!(nd_cell, hist) == CELL_HEAD);
 const _: () = assert!(size_of::<nd_cell>() == CELL_HEAD + 9 * size_of::<nd_hist>());
 const _: () = assert!(offset_of!(nd_slot, setup_in_ns) == SLOT_BASIC);
-const _: () = assert!(offset_of!(nd_slot, asked) == SLOT_FINE);
+const _: () = assert!(offset_of!(nd_slot, submission) == SLOT_FINE);
 const _: () = assert!(size_of::<nd_slot>() == SLOT_TRACE);
 const _: () = assert!(size_of::<nd_stack_sum>() == size_of::<nd_hist>() + 8);
 const _: () = assert!(size_of::<nd_ctrl>() == 16);

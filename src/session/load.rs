@@ -55,7 +55,7 @@ const CONFIG: &str = ".rodata.config";
 const CONTEXT_MAPS: [&str; 3] = ["activities", "waits", "disks"];
 
 /// The program that user space runs (bpf/include/recover.bpf.h).
-pub const SERVICE: &str = "service";
+pub const CONTROL: &str = "control";
 
 /// Why the kernel refused a program.
 #[derive(Debug, thiserror::Error)]
@@ -126,7 +126,7 @@ fn load_trouble(error: libbpf_rs::Error, plan: &AttachPlan) -> Trouble {
     Trouble::Fatal(refused)
 }
 
-/// Selects the programs of the plan, and the program `service`.
+/// Selects the programs of the plan, and the program `control`.
 fn choose(object: &mut OpenObject, plan: &AttachPlan, config: &Config<'_>) {
     let facts = config.facts;
     let hooks = plan.hooks();
@@ -137,7 +137,7 @@ fn choose(object: &mut OpenObject, plan: &AttachPlan, config: &Config<'_>) {
             .map(|&h| &CATALOG[h])
             .find(|hook| program.name() == hook.program);
         let used = hook.is_some()
-            || program.name() == SERVICE
+            || program.name() == CONTROL
             || timer && program.name() == ticks::PROGRAM;
         program.set_autoload(used);
         // by default libbpf searches the types of every module for each program

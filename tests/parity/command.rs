@@ -37,7 +37,7 @@ enum Way {
     Completed,
     /// The program at the set-up was skipped.
     NoSetup,
-    /// The program at the completion was skipped: `finish_odd(s, cpu, 0, end)`.
+    /// The program at the completion was skipped: `finish_partial(s, cpu, 0, end)`.
     NoComplete,
     /// Both programs were skipped.
     OnlyCqe,
