@@ -3,6 +3,11 @@
 //! of btf/, all into OUT_DIR.
 
 #[cfg(feature = "live")]
+#[path = "src/session/build_table.rs"]
+#[allow(dead_code, reason = "session/builds.rs uses the rest")]
+mod build_table;
+
+#[cfg(feature = "live")]
 mod live {
     use std::env;
     use std::error::Error;
@@ -12,6 +17,9 @@ mod live {
     use std::process::Command;
 
     use libbpf_cargo::SkeletonBuilder;
+
+    use crate::build_table::BUILDS;
+    use crate::build_table::Entry;
 
     /// Level of zstd for the BPF objects.
     const PACK_LEVEL: i32 = 19;
@@ -68,6 +76,74 @@ mod live {
         Ok(fs::write(out.join("shipped_btf.rs"), table)?)
     }
 
+    /// The names of the settings: the fields of `struct nd_config`.
+    fn settings(header: &str) -> Vec<&str> {
+        let fields = header.split("struct nd_config {").nth(1).unwrap_or("");
+        let fields = fields.split("};").next().unwrap_or("").lines();
+        fields
+            .filter_map(|line| {
+                line.trim()
+                    .strip_prefix("__u")?
+                    .split([' ', ';', '['])
+                    .nth(1)
+            })
+            .filter(|name| !name.starts_with("unused"))
+            .collect()
+    }
+
+    /// Writes settings.h: the name that the programs use for each setting.
+    fn write_settings(names: &[&str], out: &Path) -> std::io::Result<()> {
+        let mut text = "/* Made by build.rs, from struct nd_config. */\n".to_owned();
+        for name in names {
+            let has_prefix = ["targ_", "tp_", "test_"]
+                .iter()
+                .any(|p| name.starts_with(p));
+            let prefix = if has_prefix { "" } else { "cfg_" };
+            text += &format!(
+                "#ifdef FIXED_{name}\n#define {prefix}{name} FIXED_{name}\n\
+                 #else\n#define {prefix}{name} config.{name}\n#endif\n"
+            );
+        }
+        fs::write(out.join("settings.h"), text)
+    }
+
+    /// Compiles a build of the table.
+    fn driver(entry: &Entry, settings: &[&str], out: &Path) -> Result<(), Box<dyn Error>> {
+        let mut options: Vec<String> = entry.macros.iter().map(|m| format!("-D{m}")).collect();
+        for (name, value) in entry.fixed.iter().copied().flatten() {
+            if !settings.contains(name) {
+                return Err(format!("{}: `{name}` is no setting", entry.name).into());
+            }
+            options.push(format!("-DFIXED_{name}={value}"));
+        }
+        let options: Vec<&str> = options.iter().map(String::as_str).collect();
+        object(entry.source, entry.name, &options, out)?;
+        Ok(())
+    }
+
+    /// The source of `BUILT` in session/builds.rs: the object of each build, and whether it fits a run.
+    fn built(out: &Path) -> String {
+        let one = |entry: &Entry| {
+            let object = out.join(format!("{}.bpf.o.zst", entry.name));
+            let fixed = entry.fixed.iter().copied().flatten().map(|(name, value)| {
+                // ND_MODE_FINE is of enum nd_mode
+                match value.rsplit_once('_') {
+                    Some((kind, _)) => format!("c.{name} == {}::{value}.0", kind.to_lowercase()),
+                    None => format!("c.{name} == {value}"),
+                }
+            });
+            let fits = fixed.collect::<Vec<_>>().join(" && ");
+            let fits = if fits.is_empty() {
+                "|_| true".to_owned()
+            } else {
+                format!("|c| {fits}")
+            };
+            format!("Built {{ packed: include_bytes!({object:?}), fits: {fits} }},\n")
+        };
+        let all: String = BUILDS.iter().map(one).collect();
+        format!("static BUILT: [Built; BUILDS.len()] = [\n{all}];\n")
+    }
+
     /// Compiles one BPF source to OUT_DIR/NAME.bpf.o, and compresses it to NAME.bpf.o.zst, a tenth of
     /// its size.
     fn object(
@@ -88,14 +164,20 @@ mod live {
             format!("-I{libbpf}"),
             format!("-ffile-prefix-map={libbpf}=libbpf"),
         );
+        let (made, no_out) = (
+            format!("-I{}", out.display()),
+            format!("-ffile-prefix-map={}=made", out.display()),
+        );
         let args = [
             "-mcpu=v3",
             &no_paths,
+            &no_out,
             &no_libbpf,
             &headers,
             "-Wall",
             "-Werror",
             "-Ibpf/include",
+            &made,
             "-idirafter",
             &asm,
         ];
@@ -119,25 +201,13 @@ mod live {
         println!("cargo:rerun-if-changed=btf");
         let out = PathBuf::from(env::var("OUT_DIR")?);
         object("abi", "abi", &[], &out)?.generate(out.join("abi.skel.rs"))?;
-        object("nvme_deep", "nvme_deep", &[], &out)?;
-        object("nvme_deep", "nvme_deep_plain", &["-DND_NO_KFUNC"], &out)?;
-        for mode in ["total", "basic", "fine"] {
-            let only = format!("-DND_ONLY=ND_MODE_{}", mode.to_uppercase());
-            object(
-                "nvme_deep",
-                &format!("nvme_deep_{mode}"),
-                &["-DND_USUAL", &only],
-                &out,
-            )?;
-            object(
-                "nvme_deep",
-                &format!("nvme_deep_{mode}_status"),
-                &["-DND_USUAL", &only, "-DND_STATUS"],
-                &out,
-            )?;
+        let header = fs::read_to_string("bpf/include/config_abi.h")?;
+        let settings = settings(&header);
+        write_settings(&settings, &out)?;
+        for entry in &BUILDS {
+            driver(entry, &settings, &out)?;
         }
-        object("nvme_deep", "nvme_deep_trace", &["-DND_USUAL"], &out)?;
-        object("tracepoint", "tracepoint", &[], &out)?;
+        fs::write(out.join("built.rs"), built(&out))?;
         object("memory", "memory", &[], &out)?;
         let arch = match env::var("CARGO_CFG_TARGET_ARCH")?.as_str() {
             "x86_64" => "x86".to_owned(),

@@ -29,7 +29,7 @@
 #include "doorbell.bpf.h"
 #include "details.bpf.h"
 #include "points.bpf.h"
-#ifndef ND_ONLY
+#ifndef ND_NO_CONTEXT
 #include "activity.bpf.h"
 #endif
 
@@ -325,7 +325,7 @@ int BPF_KPROBE(state_kprobe, struct nvme_ctrl *ctrl, u32 state)
 		       ND_HOOK_STATE_KPROBE, RAW);
 }
 
-#ifndef ND_ONLY
+#ifndef ND_NO_CONTEXT
 SEC("?tp_btf/block_bio_queue")
 int BPF_PROG(bio_btf)
 {
@@ -375,9 +375,10 @@ int tick(void *ctx)
 }
 #endif
 
-/* Never attached: user space runs it (BPF_PROG_TEST_RUN) with ND_SERVE_* and a slot or ND_END_*. */
+/* Never attached: user space runs it (BPF_PROG_TEST_RUN) with ND_CONTROL_* and a slot or ND_END_*.
+ */
 SEC("?raw_tp")
-int service(struct bpf_raw_tracepoint_args *ctx)
+int control(struct bpf_raw_tracepoint_args *ctx)
 {
-	return serve(ctx->args[0], ctx->args[1]);
+	return on_control(ctx->args[0], ctx->args[1]);
 }

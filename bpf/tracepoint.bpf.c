@@ -72,7 +72,7 @@ static __always_inline int wanted_lba(void *ctx, u32 admin, u32 opcode)
 	       wanted_blocks(FIELD(ctx, tp_setup_cdw10, u64), FIELD(ctx, tp_setup_cdw10 + 8, u16));
 }
 
-static __always_inline void note_asked(struct nd_asked *a, void *ctx, u32 nsid)
+static __always_inline void note_submission(struct nd_submission *a, void *ctx, u32 nsid)
 {
 	bpf_probe_read_kernel(a->cdw, sizeof(a->cdw), ctx + tp_setup_cdw10);
 	a->flags = FIELD(ctx, tp_setup_flags, u8);
@@ -81,7 +81,7 @@ static __always_inline void note_asked(struct nd_asked *a, void *ctx, u32 nsid)
 	/* Not in the event. */
 	a->bytes = 0;
 	a->known = 0;
-	asked_by(a);
+	note_submitter(a);
 	bpf_get_current_comm(a->comm, sizeof(a->comm));
 	a->stack = stack_here(ctx, ND_STACK_SUBMIT);
 }
@@ -154,7 +154,7 @@ int setup_out_tp(void *ctx)
 		s->complete_ns = 0;
 	}
 	if (cfg_trace)
-		note_asked(&s->asked, ctx, nsid);
+		note_submission(&s->submission, ctx, nsid);
 	s->state = ND_OPEN;
 	s->setup_out_ns = bpf_ktime_get_ns();
 	emit_submit(s, s->setup_out_ns);

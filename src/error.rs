@@ -235,8 +235,8 @@ pub enum Operation {
     AssignRings,
     /// Setting the latency above which commands are events.
     SetBar,
-    /// Running the program `service`.
-    RunService,
+    /// Running the program `control`.
+    RunControl,
     /// Mapping the data of the ring.
     MapRing,
     /// Mapping the positions of the ring.
@@ -269,7 +269,7 @@ impl fmt::Display for Operation {
             Self::CreateRings { bytes } => write!(f, "create a ring buffer of {bytes} bytes"),
             Self::AssignRings => f.write_str("assign the ring buffers to the CPUs"),
             Self::SetBar => f.write_str("set the latency above which commands are events"),
-            Self::RunService => f.write_str("run the program `service`"),
+            Self::RunControl => f.write_str("run the program `control`"),
             Self::MapRing => f.write_str("map the ring"),
             Self::MapPositions => f.write_str("map the positions of the ring"),
         }
@@ -306,14 +306,6 @@ pub enum Mismatch {
     /// The configuration has another size.
     #[error("the configuration of the BPF object has another size")]
     ConfigSize,
-    /// The chosen build does not support a setting of the run.
-    #[error("{build} was chosen for a run that sets `{setting}`")]
-    WrongBuild {
-        /// The build.
-        build: String,
-        /// The setting.
-        setting: &'static str,
-    },
     /// These data of the BPF side have the wrong size, as in `a slot`.
     #[error("{0} of the wrong size")]
     WrongSize(&'static str),

@@ -132,7 +132,7 @@ enum nd_count {
 	ND_START_UNTRUSTED, /* start_time_ns failed its checks */
 	ND_MISFIT,	    /* queues that contradict the BTF file */
 	ND_FINISHED,	    /* trace: finished commands */
-	ND_QUIET,	    /* trace: of ND_FINISHED, not shown: fast, or without an error */
+	ND_NOT_SHOWN,	    /* trace: of ND_FINISHED, not shown: fast, or without an error */
 	ND_LOST_SUBMIT,	    /* trace: submit events lost: no room in the ring */
 	ND_LOST_EVENT,	/* trace: other events (not submit, complete) lost: no room in the ring */
 	ND_NO_STACK,	/* stacks that the kernel could not take */
@@ -222,7 +222,7 @@ struct nd_slot {
 	 * request of the previous command, after it has finished. */
 	__u64 complete_ns;
 	/* Traces only. */
-	struct nd_asked asked;
+	struct nd_submission submission;
 	struct nd_outcome outcome;
 };
 
@@ -355,13 +355,13 @@ struct nd_stack_sum {
 	__u64 unmeasured; /* as in nd_cell */
 };
 
-/* Requests to the program `service`, which user space runs by BPF_PROG_TEST_RUN. */
-enum nd_serve {
-	ND_SERVE_BEGIN = 0,	/* begin the run */
-	ND_SERVE_COMPLETED = 1, /* whether the driver has completed a slot's open command */
-	ND_SERVE_CLOSE = 2,	/* count a command whose completion or end was not observed */
-	ND_SERVE_END = 3,	/* limit recovery of skipped set-ups (ND_END_*) */
-	ND_SERVE_FORGET = 4,	/* the slots of a controller have moved */
+/* Requests to the program `control`, which user space runs by BPF_PROG_TEST_RUN. */
+enum nd_control {
+	ND_CONTROL_BEGIN = 0,	  /* begin the run */
+	ND_CONTROL_COMPLETED = 1, /* whether the driver has completed a slot's open command */
+	ND_CONTROL_CLOSE = 2,	  /* count a command whose completion or end was not observed */
+	ND_CONTROL_END = 3,	  /* limit recovery of skipped set-ups (ND_END_*) */
+	ND_CONTROL_FORGET = 4,	  /* the slots of a controller have moved */
 };
 
 enum nd_end_of_recovery {
@@ -380,7 +380,7 @@ _Static_assert(ND_HIST_BUCKETS == 272, "src/model/histogram.rs has the same numb
 _Static_assert(sizeof(struct nd_hist) == 2192, "histogram layout");
 _Static_assert(sizeof(struct nd_cell) == ND_CELL_HEAD + 9 * 2192, "cell layout");
 _Static_assert(sizeof(struct nd_slot) == ND_SLOT_TRACE, "slot layout");
-_Static_assert(__builtin_offsetof(struct nd_slot, asked) == ND_SLOT_FINE, "fine part");
+_Static_assert(__builtin_offsetof(struct nd_slot, submission) == ND_SLOT_FINE, "fine part");
 _Static_assert(__builtin_offsetof(struct nd_slot, setup_in_ns) == ND_SLOT_BASIC, "basic half");
 _Static_assert(sizeof(struct nd_place) == 24, "no padding");
 _Static_assert(sizeof(struct nd_where) == 48, "no padding");

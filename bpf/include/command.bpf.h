@@ -31,9 +31,9 @@ static __always_inline void name_caller(u64 comm[2], int typed)
 }
 
 /* Records a command's request. `here`: the current task submits it; the caller sets the stack. */
-static __always_inline void note_asked(struct nd_asked *a, struct request *rq,
-				       struct nvme_command *cmd, u32 nsid, u32 bytes, int here,
-				       int typed)
+static __always_inline void note_submission(struct nd_submission *a, struct request *rq,
+					    struct nvme_command *cmd, u32 nsid, u32 bytes, int here,
+					    int typed)
 {
 	u64 integrity = 1ull << bpf_core_enum_value(enum req_flag_bits, __REQ_INTEGRITY);
 
@@ -54,7 +54,7 @@ static __always_inline void note_asked(struct nd_asked *a, struct request *rq,
 	a->bytes = bytes;
 	a->known = ND_KNOWN_BYTES;
 	if (here) {
-		asked_by(a);
+		note_submitter(a);
 		name_caller((u64 *)a->comm, typed);
 	} else {
 		a->stack = ND_STACK_UNSEEN;
@@ -127,7 +127,7 @@ static __always_inline int fill_slot(struct nd_slot *s, struct request *rq,
 	if (cfg_trace || cfg_details)
 		s->qid = qid;
 	if (cfg_trace) {
-		note_asked(&s->asked, rq, cmd, nsid, bytes, here, typed);
+		note_submission(&s->submission, rq, cmd, nsid, bytes, here, typed);
 	}
 	return WANTED;
 }

@@ -12,7 +12,7 @@ struct nd_config {
 	__u64 slow_ns;
 	__u64 lat_min_us;
 	/* Tests only: programs (bits by hook number) that ignore every n-th event. */
-	__u64 test_ignore;
+	__u64 test_ignore[(ND_HOOK_MAX + 63) / 64];
 	__u64 targ_ctrls[ND_MAX_CTRLS / 64];
 	/* Bitmaps of opcodes: I/O, admin. */
 	__u64 targ_opcodes[2][4];
@@ -126,6 +126,6 @@ enum nd_container {
 	ND_CONTAINER_TASK = 2, /* by the task's cgroup */
 };
 
-_Static_assert(sizeof(struct nd_config) == 520, "no padding");
+_Static_assert(sizeof(struct nd_config) == 512 + (ND_HOOK_MAX + 63) / 64 * 8, "no padding");
 
 #endif

@@ -15,8 +15,8 @@
 #define ND_MIN_TAGS 64
 
 /* What the command asks for, as far as the request still has it. */
-static __always_inline void asked_again(struct nd_asked *a, struct nd_slot *s, struct request *rq,
-					u32 opcode, u32 admin, int typed)
+static __always_inline void read_again(struct nd_submission *a, struct nd_slot *s,
+				       struct request *rq, u32 opcode, u32 admin, int typed)
 {
 	struct request_queue *q;
 	u64 at, words[3], block, sector;
@@ -92,8 +92,8 @@ static __always_inline void emit_slow(struct nd_slot *s, struct request *rq, u64
 	e->nsid = (key >> ND_KEY_NSID_SHIFT) & ND_KEY_NSID_MASK;
 	outcome_of(&p->end.outcome, rq, typed);
 	p->end.setup_out_ns = s->setup_out_ns;
-	asked_again(&p->asked, s, rq, e->opcode, e->admin, typed);
-	p->asked.nsid = e->nsid;
+	read_again(&p->submission, s, rq, e->opcode, e->admin, typed);
+	p->submission.nsid = e->nsid;
 	times_of(&p->times, s, end);
 	bpf_ringbuf_submit(p, BPF_RB_NO_WAKEUP);
 }

@@ -19,7 +19,7 @@ static __always_inline void announce(struct nd_task *t, u32 i, u32 tid, u64 now,
 	}
 }
 
-#ifdef ND_USUAL
+#ifdef ND_LOOP
 /*
  * The verifier explores every iteration of a plain loop, but not of bpf_loop() (5.17). bpf_loop()
  * costs a call per iteration, so it handles only the entries beyond ND_BATCH, which few batches

@@ -133,7 +133,7 @@ static __always_inline int ignored(u32 hook)
 	u32 every = test_ignore_every;
 	struct nd_cpu *cpu;
 
-	if (!every || !(test_ignore >> hook & 1))
+	if (!every || !(test_ignore[hook / 64] >> hook % 64 & 1))
 		return 0;
 	cpu = this_cpu();
 	/* Not atomic: before 5.12 an atomic operation cannot return the value. */

@@ -233,7 +233,7 @@ static __always_inline int on_end(struct request *rq, u32 hook, int typed)
 		now = bpf_ktime_get_ns();
 		count(ND_UNSEEN_COMPLETE);
 		end_slot(s);
-		finish_odd(s, cpu, 0, now);
+		finish_partial(s, cpu, 0, now);
 	}
 	return 0;
 }

@@ -10,12 +10,12 @@
  *  - An open slot, but the generation of its request (or its state, see has_completed()) shows that
  *    the command is over: the completion was skipped. When the slot is needed again, the command
  * counts as over, without a completion time. Such a command counts in its own row, with the
- * intervals that were observed (finish_odd()).
+ * intervals that were observed (finish_partial()).
  */
 #ifndef ND_RECOVER_H
 #define ND_RECOVER_H
 
-/* Jiffy in which the run begins; 0: not yet. Set by ND_SERVE_BEGIN when all is attached. */
+/* Jiffy in which the run begins; 0: not yet. Set by ND_CONTROL_BEGIN when all is attached. */
 u64 began = 0;
 
 /* Commands issued after this jiffy are not recovered; 0: no limit. */
@@ -131,7 +131,7 @@ __noinline int close_unseen(u32 index)
 		end_slot(s);
 	} else {
 		end_slot(s);
-		finish_odd(s, this_cpu(), 0, 0);
+		finish_partial(s, this_cpu(), 0, 0);
 	}
 	return 0;
 }
@@ -218,20 +218,20 @@ static __always_inline int is_outdated(struct nd_slot *s, struct request *rq, in
 	return cfg_setup_skips && s->cid != command_id_of(rq, typed);
 }
 
-/* Requests of user space: ND_SERVE_*. */
-static __always_inline int serve(u64 what, u32 index)
+/* Requests of user space: ND_CONTROL_*. */
+static __always_inline int on_control(u64 what, u32 index)
 {
 	struct nd_slot *s = slot_at(index);
 
-	if (what == ND_SERVE_BEGIN) {
+	if (what == ND_CONTROL_BEGIN) {
 		began = bpf_jiffies64();
-	} else if (what == ND_SERVE_END) {
+	} else if (what == ND_CONTROL_END) {
 		ended = index == ND_END_RESUME ? 0 : index == ND_END_NOW ? bpf_jiffies64() : began;
-	} else if (what == ND_SERVE_FORGET) {
+	} else if (what == ND_CONTROL_FORGET) {
 		forget_places();
-	} else if (what == ND_SERVE_COMPLETED) {
+	} else if (what == ND_CONTROL_COMPLETED) {
 		return s && s->state == ND_OPEN && has_completed(s);
-	} else if (what == ND_SERVE_CLOSE && s) {
+	} else if (what == ND_CONTROL_CLOSE && s) {
 		if (cfg_end && s->state == ND_COMPLETED)
 			finish_without_end(index);
 		else if (s->state == ND_OPEN)

@@ -3,19 +3,20 @@
 #ifndef ND_ROWS_ABI_H
 #define ND_ROWS_ABI_H
 
-/* Row key, 52 bits: valid | ctrl 8 | nsid 23 | opcode 8 | admin 1 | size class 2 | pattern 9. The
- * cache stores it with the 12-bit row number in one word, so that a read cannot tear. */
+/* Row key, 54 bits: valid | ctrl 8 | nsid 23 | opcode 8 | admin 1 | size class 2 | pattern 11. The
+ * cache stores it with the 10-bit row number in one word, so that a read cannot tear. The patterns
+ * have 9 bits so far (enum nd_saw). */
 enum nd_key {
 	ND_KEY_PATTERN_SHIFT = 0,
-	ND_KEY_PATTERN_BITS = 9,
-	ND_KEY_CLASS_SHIFT = 9,
-	ND_KEY_ADMIN_SHIFT = 11,
-	ND_KEY_OPCODE_SHIFT = 12,
-	ND_KEY_NSID_SHIFT = 20,
+	ND_KEY_PATTERN_BITS = 11,
+	ND_KEY_CLASS_SHIFT = ND_KEY_PATTERN_BITS,
+	ND_KEY_ADMIN_SHIFT = ND_KEY_CLASS_SHIFT + 2,
+	ND_KEY_OPCODE_SHIFT = ND_KEY_ADMIN_SHIFT + 1,
+	ND_KEY_NSID_SHIFT = ND_KEY_OPCODE_SHIFT + 8,
 	ND_KEY_NSID_MASK = 0x7fffff,
-	ND_KEY_CTRL_SHIFT = 43,
-	ND_KEY_VALID_SHIFT = 51,
-	ND_ROW_BITS = 12,
+	ND_KEY_CTRL_SHIFT = ND_KEY_NSID_SHIFT + 23,
+	ND_KEY_VALID_SHIFT = ND_KEY_CTRL_SHIFT + 8,
+	ND_ROW_BITS = 63 - ND_KEY_VALID_SHIFT,
 	ND_MAX_ROWS = 1 << ND_ROW_BITS,
 	ND_MAX_ROWLESS = 1024, /* kinds of commands without a row */
 };

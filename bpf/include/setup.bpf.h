@@ -347,7 +347,7 @@ static __always_inline int on_setup_out(void *ctx, struct request *rq, struct nv
 	}
 	take_from_task(s, index, rq, w, typed);
 	if (cfg_trace)
-		s->asked.stack = ctx ? stack_here(ctx, ND_STACK_SUBMIT) : stack;
+		s->submission.stack = ctx ? stack_here(ctx, ND_STACK_SUBMIT) : stack;
 	s->state = ND_OPEN;
 	now = bpf_ktime_get_ns();
 	if (cfg_start_field && !start) {

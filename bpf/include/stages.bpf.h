@@ -23,7 +23,7 @@ static __always_inline void finish_total(struct nd_cell *c, u32 at, u64 total, u
  * The pattern is in the map, not in a register: the verifier would follow each of its 128 values
  * through the rest of the program (half a million instructions instead of some thousands).
  */
-static __always_inline void settle(struct nd_slot *s, u64 complete, u32 mode)
+static __always_inline void validate_points(struct nd_slot *s, u64 complete, u32 mode)
 {
 	volatile u16 *saw = &s->saw;
 	u64 prev = s->setup_out_ns, begin = prev;
@@ -73,7 +73,8 @@ static __always_inline void settle(struct nd_slot *s, u64 complete, u32 mode)
 	}
 }
 
-/* Fast path of settle(): whether all points were observed, in order, as for nearly all commands. */
+/* Fast path of validate_points(): whether all points were observed, in order, as for nearly all
+ * commands. */
 static __always_inline int in_order(struct nd_slot *s, u64 complete, u32 mode)
 {
 	u64 before = s->setup_out_ns, after = before;
@@ -111,7 +112,7 @@ enum nd_fine {
 /*
  * Closes the stage that ends at `to` with `point`. It began at the last observed point before, not
  * earlier than setup_out. The stage number comes from the map, not from a register, for the same
- * reason as in settle().
+ * reason as in validate_points().
  */
 static __always_inline void stage(struct nd_cell *c, struct nd_slot *s, u32 point, u64 *from,
 				  u64 to, u32 mode, int atomic)
@@ -204,9 +205,9 @@ static __always_inline void stages_fine(struct nd_cell *c, struct nd_slot *s, u6
 	finish_total(c, ND_STAGES_FINE - 1, complete - first, s->bytes, atomic);
 }
 
-/* Adds the interval from the last observed point to this one, for odd_stages(). */
-static __always_inline void odd_point(struct nd_cell *c, u64 ns, u32 stage, u32 *before, u64 *from,
-				      u64 *any)
+/* Adds the interval from the last observed point to this one, for partial_stages(). */
+static __always_inline void partial_point(struct nd_cell *c, u64 ns, u32 stage, u32 *before,
+					  u64 *from, u64 *any)
 {
 	u32 i = *before;
 
@@ -230,7 +231,8 @@ static __always_inline void odd_point(struct nd_cell *c, u64 ns, u32 stage, u32 
 
 /* The stages of a command whose set-up or completion was not observed: each interval between two
  * observed points. Returns 0 if there is none. */
-static __always_inline int odd_stages(struct nd_slot *s, struct nd_cell *c, u64 complete, u64 end)
+static __always_inline int partial_stages(struct nd_slot *s, struct nd_cell *c, u64 complete,
+					  u64 end)
 {
 	int fine = cfg_mode == ND_MODE_FINE;
 	u64 from = 0, any = 0, first;
@@ -248,22 +250,23 @@ static __always_inline int odd_stages(struct nd_slot *s, struct nd_cell *c, u64 
 	if (!first)
 		first = complete;
 	FORGET(first);
-	odd_point(c, POINT(ND_SAW_START, s->start_ns), 0, &before, &from, &any);
+	partial_point(c, POINT(ND_SAW_START, s->start_ns), 0, &before, &from, &any);
 	if (fine)
-		odd_point(c, POINT(ND_SAW_SETUP_IN, s->setup_in_ns), FINE_SETUP, &before, &from,
-			  &any);
-	odd_point(c, s->setup_out_ns, fine ? FINE_MAP : BASIC_SUBMIT, &before, &from, &any);
+		partial_point(c, POINT(ND_SAW_SETUP_IN, s->setup_in_ns), FINE_SETUP, &before, &from,
+			      &any);
+	partial_point(c, s->setup_out_ns, fine ? FINE_MAP : BASIC_SUBMIT, &before, &from, &any);
 	if (fine)
-		odd_point(c, POINT(ND_SAW_ISSUE, s->issue_ns), FINE_SUBMIT, &before, &from, &any);
-	odd_point(c, POINT(ND_SAW_DOORBELL, s->doorbell_ns), fine ? FINE_DEVICE : BASIC_DEVICE,
-		  &before, &from, &any);
+		partial_point(c, POINT(ND_SAW_ISSUE, s->issue_ns), FINE_SUBMIT, &before, &from,
+			      &any);
+	partial_point(c, POINT(ND_SAW_DOORBELL, s->doorbell_ns), fine ? FINE_DEVICE : BASIC_DEVICE,
+		      &before, &from, &any);
 	if (fine)
-		odd_point(c, POINT(ND_SAW_IRQ, s->irq_ns), FINE_IRQ, &before, &from, &any);
-	odd_point(c, POINT(ND_SAW_CQE, s->cqe_ns), fine ? FINE_COMPLETE : BASIC_COMPLETE, &before,
-		  &from, &any);
-	odd_point(c, complete, fine ? FINE_END : BASIC_COMPLETE, &before, &from, &any);
+		partial_point(c, POINT(ND_SAW_IRQ, s->irq_ns), FINE_IRQ, &before, &from, &any);
+	partial_point(c, POINT(ND_SAW_CQE, s->cqe_ns), fine ? FINE_COMPLETE : BASIC_COMPLETE,
+		      &before, &from, &any);
+	partial_point(c, complete, fine ? FINE_END : BASIC_COMPLETE, &before, &from, &any);
 	if (fine)
-		odd_point(c, POINT(ND_SAW_END, end), FINE_END, &before, &from, &any);
+		partial_point(c, POINT(ND_SAW_END, end), FINE_END, &before, &from, &any);
 	if (!any)
 		return 0;
 	hist_add(&c->hist[fine ? ND_STAGES_FINE - 1 : ND_STAGES_BASIC - 1], from - first, 1);
@@ -275,7 +278,7 @@ static __always_inline int odd_stages(struct nd_slot *s, struct nd_cell *c, u64 
  * observed. It counts in its own row, with the observed intervals. Several programs add to the
  * cells of this row (the pattern is part of the key), so they use atomics.
  */
-static __noinline void finish_odd(struct nd_slot *s, struct nd_cpu *cpu, u64 complete, u64 end)
+static __noinline void finish_partial(struct nd_slot *s, struct nd_cpu *cpu, u64 complete, u64 end)
 {
 	volatile u16 *saw = &s->saw;
 	struct nd_cell *c;
@@ -283,7 +286,7 @@ static __noinline void finish_odd(struct nd_slot *s, struct nd_cpu *cpu, u64 com
 
 	*saw = 0;
 	if (cfg_mode != ND_MODE_TOTAL)
-		settle(s, complete ? complete : ~0ull, cfg_mode);
+		validate_points(s, complete ? complete : ~0ull, cfg_mode);
 	/* Neither a CQE nor a completion follows the doorbell: it may be the late return of the
 	 * submitting function, after both. */
 	if (!complete && (*saw & (ND_SAW_DOORBELL | ND_SAW_CQE)) == ND_SAW_DOORBELL) {
@@ -308,7 +311,7 @@ static __noinline void finish_odd(struct nd_slot *s, struct nd_cpu *cpu, u64 com
 		count_rowless(s);
 		return;
 	}
-	if (cfg_mode == ND_MODE_TOTAL || !odd_stages(s, c, complete, end))
+	if (cfg_mode == ND_MODE_TOTAL || !partial_stages(s, c, complete, end))
 		__sync_fetch_and_add(&c->unmeasured, 1);
 	__sync_fetch_and_add(&c->bytes, s->bytes);
 }
@@ -353,7 +356,7 @@ static __always_inline void finish(struct nd_slot *s, struct nd_cpu *cpu, u64 co
 
 	end_slot(s);
 	if (cfg_recover && !s->setup_out_ns) {
-		finish_odd(s, cpu, complete, end);
+		finish_partial(s, cpu, complete, end);
 		return;
 	}
 	if (complete < s->setup_out_ns) {
@@ -366,7 +369,7 @@ static __always_inline void finish(struct nd_slot *s, struct nd_cpu *cpu, u64 co
 		saw = mode == ND_MODE_FINE ? ND_SAW_ALL & ~ND_SAW_END : ND_SAW_BASIC;
 		s->saw = saw;
 	} else {
-		settle(s, complete, mode);
+		validate_points(s, complete, mode);
 		saw = *(volatile u16 *)&s->saw;
 	}
 	if (end) {

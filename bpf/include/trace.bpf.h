@@ -89,11 +89,11 @@ static __always_inline void about(struct nd_event *e, u32 kind, struct nd_slot *
 	e->cid = s->cid;
 	e->ns = ns;
 	e->ctrl = (key >> ND_KEY_CTRL_SHIFT) & (ND_MAX_CTRLS - 1);
-	e->nsid = s->asked.nsid;
+	e->nsid = s->submission.nsid;
 }
 
 /* Records the submitter, except its name. */
-static __always_inline void asked_by(struct nd_asked *a)
+static __always_inline void note_submitter(struct nd_submission *a)
 {
 	u64 id = bpf_get_current_pid_tgid();
 
@@ -125,7 +125,7 @@ static __always_inline void emit_submit(struct nd_slot *s, u64 now)
 		return;
 	}
 	about(&r->event, ND_KIND_SUBMIT, s, now);
-	__builtin_memcpy(&r->asked, &s->asked, sizeof(r->asked));
+	__builtin_memcpy(&r->submission, &s->submission, sizeof(r->submission));
 	bpf_ringbuf_submit(r, BPF_RB_NO_WAKEUP);
 }
 
@@ -202,7 +202,7 @@ static __always_inline void emit_end(struct nd_slot *s, u32 kind, u32 saw, u64 c
 	struct nd_end *r;
 
 	if (kind == ND_KIND_PAIR)
-		size += sizeof(struct nd_asked);
+		size += sizeof(struct nd_submission);
 	if (cfg_mode != ND_MODE_TOTAL)
 		size += sizeof(struct nd_times);
 	r = reserve(size);
@@ -220,7 +220,7 @@ static __always_inline void emit_end(struct nd_slot *s, u32 kind, u32 saw, u64 c
 	p = (struct nd_pair *)r;
 	c = (struct nd_complete *)r;
 	if (kind == ND_KIND_PAIR)
-		__builtin_memcpy(&p->asked, &s->asked, sizeof(p->asked));
+		__builtin_memcpy(&p->submission, &s->submission, sizeof(p->submission));
 	if (cfg_mode != ND_MODE_TOTAL)
 		times_of(kind == ND_KIND_PAIR ? &p->times : &c->times, s, end);
 	bpf_ringbuf_submit(r, BPF_RB_NO_WAKEUP);
@@ -274,11 +274,11 @@ static __always_inline int finish_trace(struct nd_slot *s, struct nd_cpu *cpu, u
 		count(ND_UNMEASURED);
 	if ((cfg_slow_ns && measured && latency < cfg_slow_ns) ||
 	    (cfg_errors && complete && !(s->outcome.status & 0x7ff))) {
-		count(ND_QUIET);
+		count(ND_NOT_SHOWN);
 		return 0;
 	}
 	if (cfg_trace == ND_TRACE_STACKS) {
-		stack = cfg_stack == ND_STACK_SUBMIT ? s->asked.stack : s->outcome.stack;
+		stack = cfg_stack == ND_STACK_SUBMIT ? s->submission.stack : s->outcome.stack;
 		if (saw & (cfg_stack == ND_STACK_SUBMIT ? ND_NO_SETUP : ND_NO_COMPLETE))
 			stack = sampled() ? ND_STACK_UNSEEN : 0;
 		sum_stack(stack, latency, measured);

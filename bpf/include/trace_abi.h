@@ -28,7 +28,7 @@ enum nd_stack_limit {
 };
 
 /* What a command requests, and its submitter. */
-struct nd_asked {
+struct nd_submission {
 	__u64 stack;
 	__u32 cdw[6]; /* CDW10 to CDW15 */
 	__u8 comm[16];
@@ -89,7 +89,7 @@ struct nd_event {
 
 struct nd_submit {
 	struct nd_event event;
-	struct nd_asked asked;
+	struct nd_submission submission;
 };
 
 struct nd_times {
@@ -117,7 +117,7 @@ struct nd_complete {
 
 struct nd_pair {
 	struct nd_end end;
-	struct nd_asked asked;
+	struct nd_submission submission;
 	struct nd_times times;
 };
 
@@ -126,7 +126,7 @@ struct nd_other {
 	__u64 value;
 };
 
-_Static_assert(sizeof(struct nd_asked) == 72, "no padding");
+_Static_assert(sizeof(struct nd_submission) == 72, "no padding");
 _Static_assert(sizeof(struct nd_outcome) == 24, "no padding");
 _Static_assert(sizeof(struct nd_event) == 24, "no padding");
 

@@ -35,8 +35,11 @@ use crate::model::nvme_latency;
 use crate::model::point::ALL_POINTS;
 use crate::model::point::NO_COMPLETE;
 use crate::model::point::NO_SETUP;
+use crate::model::point::Pattern;
 use crate::model::point::Point;
+use crate::model::row::CTRL;
 use crate::model::row::NSID_MASK;
+use crate::model::row::PATTERN_BITS;
 use crate::model::stage::StageSet;
 use crate::probe::catalog::CATALOG;
 
@@ -48,7 +51,7 @@ macro_rules! same {
 }
 
 /// The bit of a point in a pattern.
-const fn bit(point: Point) -> u16 {
+const fn bit(point: Point) -> Pattern {
     match point.pattern_bit() {
         Some(bit) => bit,
         None => 0,
@@ -66,7 +69,8 @@ same! {
     NO_SETUP => nd_saw::ND_NO_SETUP;
     NO_COMPLETE => nd_saw::ND_NO_COMPLETE;
     ALL_POINTS & !(NO_SETUP | NO_COMPLETE) => nd_saw::ND_SAW_ALL;
-    ALL_POINTS.count_ones() => nd_key::ND_KEY_PATTERN_BITS;
+    PATTERN_BITS => nd_key::ND_KEY_PATTERN_BITS;
+    CTRL => nd_key::ND_KEY_CTRL_SHIFT;
     NSID_MASK => nd_key::ND_KEY_NSID_MASK;
     StageSet::Total.histograms() => nd_stages::ND_STAGES_TOTAL;
     StageSet::Basic.histograms() => nd_stages::ND_STAGES_BASIC;
@@ -94,10 +98,11 @@ same! {
     ARGS => nd_usdt_limit::ND_USDT_ARGS;
 }
 
+const _: () = assert!(ALL_POINTS >> PATTERN_BITS == 0);
 const _: () = assert!(offset_of!(nd_cell, hist) == CELL_HEAD);
 const _: () = assert!(size_of::<nd_cell>() == CELL_HEAD + 9 * size_of::<nd_hist>());
 const _: () = assert!(offset_of!(nd_slot, setup_in_ns) == SLOT_BASIC);
-const _: () = assert!(offset_of!(nd_slot, asked) == SLOT_FINE);
+const _: () = assert!(offset_of!(nd_slot, submission) == SLOT_FINE);
 const _: () = assert!(size_of::<nd_slot>() == SLOT_TRACE);
 const _: () = assert!(size_of::<nd_stack_sum>() == size_of::<nd_hist>() + 8);
 const _: () = assert!(size_of::<nd_ctrl>() == 16);

@@ -9,7 +9,6 @@ use super::RowKey;
 use super::STATE_OPEN;
 use super::nd_slot;
 use super::read;
-use super::skel::types::nd_asked;
 use super::skel::types::nd_complete;
 use super::skel::types::nd_end;
 use super::skel::types::nd_event;
@@ -18,6 +17,7 @@ use super::skel::types::nd_known;
 use super::skel::types::nd_other;
 use super::skel::types::nd_outcome;
 use super::skel::types::nd_pair;
+use super::skel::types::nd_submission;
 use super::skel::types::nd_submit;
 use super::skel::types::nd_times;
 use super::words;
@@ -56,7 +56,7 @@ const STATE: u32 = nd_kind::ND_KIND_STATE.0;
 // (asserted below and in abi.h): any bit pattern is valid.
 unsafe impl AnyBitPattern for nd_event {}
 // SAFETY: as above.
-unsafe impl AnyBitPattern for nd_asked {}
+unsafe impl AnyBitPattern for nd_submission {}
 // SAFETY: as above.
 unsafe impl AnyBitPattern for nd_outcome {}
 // SAFETY: as above.
@@ -74,13 +74,13 @@ macro_rules! zeroable {
         unsafe impl bytemuck::Zeroable for $name {}
     )*};
 }
-zeroable!(nd_event nd_asked nd_outcome nd_times nd_submit nd_end nd_other);
+zeroable!(nd_event nd_submission nd_outcome nd_times nd_submit nd_end nd_other);
 
 const KNOWN_BYTES: u32 = nd_known::ND_KNOWN_BYTES.0;
 const KNOWN_SUBMITTER: u32 = nd_known::ND_KNOWN_SUBMITTER.0;
 
 const EVENT: usize = size_of::<nd_event>();
-const ASKED: usize = size_of::<nd_asked>();
+const ASKED: usize = size_of::<nd_submission>();
 const END: usize = size_of::<nd_end>();
 const PAIR_END: usize = END + ASKED;
 const TIMES: usize = size_of::<nd_times>();
@@ -108,7 +108,7 @@ fn id(event: &nd_event) -> CommandId {
     }
 }
 
-fn asked(id: &CommandId, a: &nd_asked) -> Submission {
+fn asked(id: &CommandId, a: &nd_submission) -> Submission {
     Submission {
         sqe: Parts {
             opcode: id.opcode.code,
@@ -222,7 +222,7 @@ fn submit(bytes: &[u8]) -> Result<Event, DecodeError> {
     let id = id(&record.event);
     Ok(Event {
         at_ns: record.event.ns,
-        what: EventKind::Submit(id, asked(&id, &record.asked)),
+        what: EventKind::Submit(id, asked(&id, &record.submission)),
     })
 }
 
@@ -241,7 +241,7 @@ fn complete(bytes: &[u8]) -> Result<Event, DecodeError> {
 
 #[inline(never)]
 fn pair(bytes: &[u8]) -> Result<Event, DecodeError> {
-    let a: nd_asked = part(bytes, END)?;
+    let a: nd_submission = part(bytes, END)?;
     let end: nd_end = read(bytes)?;
     let times = part::<nd_times>(bytes, PAIR_END).ok();
     let id = id(&end.event);
@@ -323,7 +323,7 @@ pub fn open_command(slot: &[u8]) -> Result<Option<OpenCommand>, DecodeError> {
         qid: s.qid,
         cid: s.cid,
         nsid: if row.nsid == ALL_NAMESPACES {
-            s.asked.nsid
+            s.submission.nsid
         } else {
             row.nsid
         },
@@ -335,7 +335,7 @@ pub fn open_command(slot: &[u8]) -> Result<Option<OpenCommand>, DecodeError> {
         id,
         row,
         setup_ns: s.setup_out_ns,
-        asked: asked(&id, &s.asked),
+        asked: asked(&id, &s.submission),
     }))
 }
 

@@ -7,6 +7,7 @@ use super::event::EventKind;
 use super::event::Submission;
 use super::point::NO_COMPLETE;
 use super::point::NO_SETUP;
+use super::point::Pattern;
 use super::point::Point;
 use super::stage::Run;
 use super::stage::StageSet;
@@ -86,7 +87,7 @@ impl<'e> Finished<'e> {
     }
 
     /// The pattern of its observed points, as far as they are in this stage set.
-    pub fn pattern(&self, stage_set: StageSet) -> u16 {
+    pub fn pattern(&self, stage_set: StageSet) -> Pattern {
         if let Some(line) = self.line(stage_set) {
             return line.pattern() & stage_set.pattern_bits();
         }

@@ -5,12 +5,19 @@
 use serde::Deserialize;
 use serde::Serialize;
 
+/// Points of a command that were observed: a bit for each ([`Point::pattern_bit`]), [`NO_SETUP`] and
+/// [`NO_COMPLETE`].
+pub type Pattern = u16;
+
+/// Number of points.
+pub const POINTS: usize = Point::ALL.len();
+
 /// Bit of a pattern: setup_out was not observed (`ND_NO_SETUP`).
-pub const NO_SETUP: u16 = 1 << 7;
+pub const NO_SETUP: Pattern = 1 << 7;
 /// Bit of a pattern: complete was not observed (`ND_NO_COMPLETE`).
-pub const NO_COMPLETE: u16 = 1 << 8;
+pub const NO_COMPLETE: Pattern = 1 << 8;
 /// All bits of a pattern.
-pub const ALL_POINTS: u16 = (1 << 9) - 1;
+pub const ALL_POINTS: Pattern = (1 << 9) - 1;
 
 /// A point in a command's life.
 #[derive(
@@ -70,7 +77,7 @@ impl Point {
 
     /// The bit in a row's pattern (`ND_SAW_*` of bpf/include/abi.h). `None` for the two points that
     /// nearly every command has; these use [`NO_SETUP`] and [`NO_COMPLETE`].
-    pub const fn pattern_bit(self) -> Option<u16> {
+    pub const fn pattern_bit(self) -> Option<Pattern> {
         match self {
             Self::Start => Some(1 << 0),
             Self::SetupIn => Some(1 << 1),
@@ -84,7 +91,7 @@ impl Point {
     }
 
     /// Whether a command with this pattern was observed at this point.
-    pub const fn seen_in(self, pattern: u16) -> bool {
+    pub const fn seen_in(self, pattern: Pattern) -> bool {
         match (self, self.pattern_bit()) {
             (_, Some(bit)) => pattern & bit != 0,
             (Self::Complete, None) => pattern & NO_COMPLETE == 0,
@@ -99,7 +106,7 @@ mod tests {
 
     #[test]
     fn every_optional_point_has_a_bit_of_its_own() {
-        let bits: Vec<u16> = Point::ALL.iter().filter_map(|m| m.pattern_bit()).collect();
+        let bits: Vec<Pattern> = Point::ALL.iter().filter_map(|m| m.pattern_bit()).collect();
         assert_eq!(bits.iter().fold(0, |a, b| a | b), 0x7f);
         assert_eq!(bits.len(), 7);
         assert_eq!(0x7f | NO_SETUP | NO_COMPLETE, ALL_POINTS);

@@ -2,6 +2,7 @@
 //! The key of a row: the common properties of its commands.
 
 use super::point::ALL_POINTS;
+use super::point::Pattern;
 use crate::nvme::opcode::Opcode;
 use crate::nvme::opcode::QueueKind;
 use crate::nvme::subject::ALL_NAMESPACES;
@@ -33,23 +34,33 @@ pub struct RowKey {
     pub class: u8,
 }
 
+/// Bits of a key of the BPF side for the pattern of points; there is room for more than there are.
+pub const PATTERN_BITS: u32 = 11;
+/// Where the parts of a key are, above the pattern.
+const CLASS: u32 = PATTERN_BITS;
+const ADMIN: u32 = CLASS + 2;
+const OPCODE: u32 = ADMIN + 1;
+const NSID: u32 = OPCODE + 8;
+/// Where the controller is.
+pub const CTRL: u32 = NSID + 23;
+
 impl RowKey {
     /// Splits a key of the BPF side into the row and the pattern of points.
-    pub const fn unpack(key: u64) -> (Self, u16) {
-        let queue = if key >> 11 & 1 == 1 {
+    pub const fn unpack(key: u64) -> (Self, Pattern) {
+        let queue = if key >> ADMIN & 1 == 1 {
             QueueKind::Admin
         } else {
             QueueKind::Io
         };
         let row = Self {
-            ctrl: (key >> 43 & 0xff) as u32,
-            nsid: row_nsid((key >> 20) as u32 & NSID_MASK),
+            ctrl: (key >> CTRL & 0xff) as u32,
+            nsid: row_nsid((key >> NSID) as u32 & NSID_MASK),
             opcode: Opcode {
                 queue,
-                code: (key >> 12) as u8,
+                code: (key >> OPCODE) as u8,
             },
-            class: (key >> 9) as u8 & 3,
+            class: (key >> CLASS) as u8 & 3,
         };
-        (row, key as u16 & ALL_POINTS)
+        (row, key as Pattern & ALL_POINTS)
     }
 }

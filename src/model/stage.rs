@@ -7,6 +7,7 @@ use serde::Serialize;
 
 use super::point::NO_COMPLETE;
 use super::point::NO_SETUP;
+use super::point::Pattern;
 use super::point::Point;
 
 /// The sets of stages that a command's life can be divided into.
@@ -142,7 +143,7 @@ impl StageSet {
     /// The stages of a command with this pattern, from its first observed point to its last. A
     /// command without a start has no queue stage. Empty if fewer than two points of the stage set
     /// were observed.
-    pub fn runs(self, pattern: u16) -> Vec<Run> {
+    pub fn runs(self, pattern: Pattern) -> Vec<Run> {
         let count = self.stages().len();
         let mut runs = Vec::with_capacity(count);
         let mut begin = None;
@@ -157,7 +158,7 @@ impl StageSet {
 
     /// The bits that a pattern can have in this stage set: those of its points, [`NO_SETUP`] and
     /// [`NO_COMPLETE`].
-    pub const fn pattern_bits(self) -> u16 {
+    pub const fn pattern_bits(self) -> Pattern {
         let mut bits = NO_SETUP | NO_COMPLETE;
         let mut n = 0;
         while n < Point::ALL.len() {
@@ -176,7 +177,7 @@ mod tests {
     use super::*;
     use crate::model::point::ALL_POINTS;
 
-    const FULL: u16 = 0x7f;
+    const FULL: Pattern = 0x7f;
 
     fn names(stage_set: StageSet, missing: &[Point]) -> Vec<String> {
         let pattern = missing
@@ -249,7 +250,7 @@ mod tests {
 
     #[test]
     fn a_command_whose_setup_or_completion_was_not_observed_keeps_what_was() {
-        let names = |stage_set: StageSet, pattern: u16| -> Vec<String> {
+        let names = |stage_set: StageSet, pattern: Pattern| -> Vec<String> {
             let runs = stage_set.runs(pattern).into_iter();
             runs.map(|r| stage_set.run_name(r)).collect()
         };

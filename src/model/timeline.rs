@@ -2,6 +2,8 @@
 //! The points of one command, and its stages. Used for single commands. In the histograms the BPF
 //! side divides the time, by the same rules.
 
+use super::point::POINTS;
+use super::point::Pattern;
 use super::point::Point;
 use super::stage::Run;
 use super::stage::StageSet;
@@ -10,8 +12,8 @@ use super::stage::StageSet;
 /// removes points that are out of order from the pattern.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Timeline {
-    points: [u64; 9],
-    pattern: u16,
+    points: [u64; POINTS],
+    pattern: Pattern,
 }
 
 /// A stage of one command.
@@ -26,13 +28,13 @@ pub struct Segment {
 impl Timeline {
     /// Takes the points in the order of [`Point::ALL`]. Points that are not in the pattern, and
     /// points that are zero, count as not observed.
-    pub const fn new(points: [u64; 9], pattern: u16) -> Self {
+    pub const fn new(points: [u64; POINTS], pattern: Pattern) -> Self {
         Self { points, pattern }
     }
 
     /// The same times with fewer points.
     #[must_use]
-    pub const fn with_pattern(&self, pattern: u16) -> Self {
+    pub const fn with_pattern(&self, pattern: Pattern) -> Self {
         Self {
             points: self.points,
             pattern,
@@ -40,7 +42,7 @@ impl Timeline {
     }
 
     /// The pattern of observed points.
-    pub const fn pattern(&self) -> u16 {
+    pub const fn pattern(&self) -> Pattern {
         self.pattern
     }
 

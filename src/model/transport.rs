@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! What connects a controller, and the points that its driver passes.
 
+use super::point::Pattern;
 use super::point::Point;
 
 /// The transport of a controller, as sysfs names it (`/sys/class/nvme/nvme0/transport`).
@@ -41,7 +42,7 @@ impl Transport {
     }
 
     /// The bits of these points in a pattern ([`Point::pattern_bit`]).
-    pub fn pattern(self) -> u16 {
+    pub fn pattern(self) -> Pattern {
         let bits = self.points().iter().filter_map(|p| p.pattern_bit());
         bits.fold(0, |all, bit| all | bit)
     }

@@ -3,6 +3,8 @@
 
 use std::array;
 
+use crate::model::point;
+use crate::model::point::Pattern;
 use crate::model::point::Point;
 use crate::model::timeline::Timeline;
 
@@ -19,8 +21,8 @@ const POINTS: [Point; 7] = [
 
 /// All bits if this point is in the pattern.
 #[inline(always)]
-fn mask(point: Point, pattern: u16) -> u64 {
-    let bit = point.pattern_bit().map_or(0, u16::trailing_zeros);
+fn mask(point: Point, pattern: Pattern) -> u64 {
+    let bit = point.pattern_bit().map_or(0, Pattern::trailing_zeros);
     u64::from(pattern >> bit & 1).wrapping_neg()
 }
 
@@ -59,7 +61,7 @@ fn all_if(is: bool) -> u64 {
 
 /// The inverse of [`distances`].
 #[inline(always)]
-pub fn points(of: [u64; 7], at_ns: u64, setup_out: u64, pattern: u16) -> [u64; 9] {
+pub fn points(of: [u64; 7], at_ns: u64, setup_out: u64, pattern: Pattern) -> [u64; point::POINTS] {
     let seen = Point::SetupOut.seen_in(pattern);
     let near = if seen { setup_out } else { at_ns };
     let [start, setup_in, issue, doorbell, irq, cqe, end] = of;

@@ -400,8 +400,8 @@ impl Row {
             let at_ns = self.column(AT);
             let setup_out = at_ns.wrapping_sub(self.column(column::LATENCY));
             let of = array::from_fn(|n| self.columns[column::POINTS + n]);
-            let all = points(of, at_ns, setup_out, self.shape.pattern);
-            Timeline::new(all, self.shape.pattern)
+            let pattern = self.shape.pattern;
+            Timeline::new(points(of, at_ns, setup_out, pattern), pattern)
         })
     }
 

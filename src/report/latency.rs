@@ -9,6 +9,7 @@ use crate::model::ledger::Ledger;
 use crate::model::nvme_latency::LatBuckets;
 use crate::model::nvme_latency::LatRow;
 use crate::model::nvme_latency::SLOTS;
+use crate::model::point::Pattern;
 use crate::model::point::Point;
 use crate::model::row::RowKey;
 use crate::model::snapshot::Cell;
@@ -112,7 +113,7 @@ impl Sum {
         }
     }
 
-    fn add(&mut self, stage_set: StageSet, pattern: u16, cell: &Cell) {
+    fn add(&mut self, stage_set: StageSet, pattern: Pattern, cell: &Cell) {
         self.bytes += cell.bytes;
         self.unmeasured += cell.unmeasured;
         self.lat
@@ -197,7 +198,7 @@ pub(crate) mod tests {
     use crate::nvme::opcode::QueueKind;
 
     /// A cell of commands with these nanoseconds in the runs of the pattern.
-    pub fn cell(stage_set: StageSet, pattern: u16, commands: &[&[u64]]) -> Cell {
+    pub fn cell(stage_set: StageSet, pattern: Pattern, commands: &[&[u64]]) -> Cell {
         let mut hists = vec![Histogram::new(); stage_set.histograms()];
         for stages in commands {
             if stage_set != StageSet::Total {

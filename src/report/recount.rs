@@ -105,6 +105,7 @@ mod tests {
     use crate::model::event::StackId;
     use crate::model::event::Submission;
     use crate::model::ids::NamespaceId;
+    use crate::model::point::Pattern;
     use crate::model::timeline::Timeline;
     use crate::nvme::opcode::Opcode;
     use crate::nvme::opcode::QueueKind;
@@ -143,7 +144,7 @@ mod tests {
     }
 
     /// A read with these points: start, setup_out, doorbell, CQE, complete.
-    fn read([start, out, doorbell, cqe, complete]: [u64; 5], pattern: u16) -> Event {
+    fn read([start, out, doorbell, cqe, complete]: [u64; 5], pattern: Pattern) -> Event {
         let points = [start, 0, out, 0, doorbell, 0, cqe, complete, 0];
         let end = Outcome {
             verdict: None,

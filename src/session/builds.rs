@@ -1,93 +1,70 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The builds of the BPF side (bpf/include/config.bpf.h), and which build a plan uses.
+//! Chooses the build of the BPF side for a run (build_table.rs).
 
 use std::io;
 
 use super::Config;
-use super::configure::counts_status;
+use super::build_table::BUILDS;
+use super::build_table::Entry;
+use super::build_table::Need;
 use crate::abi::nd_config;
-use crate::model::filter::Filter;
+use crate::abi::nd_mode;
 use crate::model::point::Point;
 use crate::model::run::Pairing;
-use crate::model::stage::StageSet;
 use crate::probe::catalog::Method;
 use crate::probe::plan::AttachPlan;
 
-/// A build: an object, and the settings that are constants in it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Build {
-    /// Commands are identified by their request.
-    Request,
-    /// The same for a kernel that only a file describes: without calls of kernel functions.
-    Plain,
-    /// The usual cases: latencies of one stage set.
-    Usual(StageSet),
-    /// The same, which also counts failed commands.
-    Status(StageSet),
-    /// The same, for single commands.
-    Trace,
-    /// Commands are identified by controller, queue and tag.
-    Tag,
+/// What build.rs made of an entry of the table.
+struct Built {
+    /// The object, compressed.
+    packed: &'static [u8],
+    /// Whether a run has the values that are fixed in the object.
+    fits: fn(&nd_config) -> bool,
 }
 
-macro_rules! object {
-    ($name:literal) => {
-        include_bytes!(concat!(env!("OUT_DIR"), "/", $name, ".bpf.o.zst"))
+// `static BUILT: [Built; BUILDS.len()]`, in the order of the table
+include!(concat!(env!("OUT_DIR"), "/built.rs"));
+
+/// The build of a run.
+#[derive(Clone, Copy, Debug)]
+pub struct Build {
+    entry: &'static Entry,
+    packed: &'static [u8],
+}
+
+fn is_met(need: Need, plan: &AttachPlan, config: &Config<'_>) -> bool {
+    match need {
+        Need::Requests => plan.pairing == Pairing::Request,
+        Need::KernelBtf => config.facts.vmlinux_btf,
+        Need::SetupEvent => plan.method_of(Point::SetupOut) != Some(Method::Kprobe),
+        Need::Trace => config.trace.is_some(),
+        Need::NoContext => !config.context,
+    }
+}
+
+/// The first build whose needs are met, and that fixes no other value.
+fn choose(values: &nd_config, is_met: impl Fn(Need) -> bool) -> Build {
+    let may = |&at: &usize| {
+        let needs = BUILDS[at].needs.iter();
+        needs.copied().all(&is_met) && (BUILT[at].fits)(values)
     };
-}
-
-/// Pairs of the name and the value of settings.
-macro_rules! named {
-    ($config:expr, $($field:ident)*) => {
-        vec![$((stringify!($field), u64::from($config.$field))),*]
-    };
-}
-
-/// Whether a build for the usual cases supports the run.
-fn is_usual(plan: &AttachPlan, config: &Config<'_>) -> bool {
-    let facts = config.facts;
-    facts.vmlinux_btf
-        && facts.nvme_core_types.is_the_kernels()
-        && !facts.rq_is_second
-        && !facts.command_is_argument
-        && !plan.may_lose_completions()
-        && plan.method_of(Point::SetupOut) != Some(Method::Kprobe)
-        && *config.filter == Filter::default()
-        && config.lat.is_none()
-        && !config.split_size
-        && config.ignore.is_empty()
-        && (!config.context || config.trace.is_some())
+    // the last one needs nothing, and fixes nothing
+    let at = (0..BUILDS.len()).find(may).unwrap_or(BUILDS.len() - 1);
+    Build {
+        entry: &BUILDS[at],
+        packed: BUILT[at].packed,
+    }
 }
 
 impl Build {
-    /// The build for a plan.
-    pub fn of(plan: &AttachPlan, config: &Config<'_>) -> Self {
-        match plan.pairing {
-            Pairing::Tag => Self::Tag,
-            Pairing::Request if is_usual(plan, config) && config.trace.is_some() => Self::Trace,
-            Pairing::Request if is_usual(plan, config) && counts_status(plan, config) => {
-                Self::Status(plan.stage_set)
-            }
-            Pairing::Request if is_usual(plan, config) => Self::Usual(plan.stage_set),
-            Pairing::Request if config.facts.vmlinux_btf => Self::Request,
-            Pairing::Request => Self::Plain,
-        }
+    /// The build for a run with this plan and these values.
+    pub fn of(plan: &AttachPlan, config: &Config<'_>, values: &nd_config) -> Self {
+        choose(values, |need| is_met(need, plan, config))
     }
 
-    /// The object file, compressed.
-    const fn packed(self) -> &'static [u8] {
-        match self {
-            Self::Request => object!("nvme_deep"),
-            Self::Plain => object!("nvme_deep_plain"),
-            Self::Usual(StageSet::Total) => object!("nvme_deep_total"),
-            Self::Usual(StageSet::Basic) => object!("nvme_deep_basic"),
-            Self::Usual(StageSet::Fine) => object!("nvme_deep_fine"),
-            Self::Status(StageSet::Total) => object!("nvme_deep_total_status"),
-            Self::Status(StageSet::Basic) => object!("nvme_deep_basic_status"),
-            Self::Status(StageSet::Fine) => object!("nvme_deep_fine_status"),
-            Self::Trace => object!("nvme_deep_trace"),
-            Self::Tag => object!("tracepoint"),
-        }
+    /// Whether its programs read types of the kernel.
+    pub fn reads_types(self) -> bool {
+        self.entry.needs.contains(&Need::Requests)
     }
 
     /// The object file.
@@ -95,32 +72,87 @@ impl Build {
     /// # Errors
     /// If zstd lacks memory.
     pub fn object(self) -> io::Result<Vec<u8>> {
-        zstd::decode_all(self.packed())
+        zstd::decode_all(self.packed)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use bytemuck::Zeroable;
+    use std::collections::BTreeSet;
+
+    /// The build for these values, on a machine and for a run that lack some needs.
+    fn with(change: impl Fn(&mut nd_config), lacks: &[Need]) -> &'static str {
+        let mut values = nd_config::zeroed();
+        change(&mut values);
+        choose(&values, |need| !lacks.contains(&need)).entry.name
     }
 
-    /// A setting that is zero in this build, but not in the configuration: a bug in [`Build::of`].
-    pub fn contradiction(self, c: &nd_config) -> Option<&'static str> {
-        let mut zeroes = match self {
-            Self::Request | Self::Plain | Self::Tag => return None,
-            Self::Trace => named!(c, details),
-            Self::Usual(StageSet::Total) | Self::Status(StageSet::Total) => named!(
-                c, trace stack verdict context end start_hook start_field doorbell
+    #[test]
+    fn each_kind_of_run_has_its_build() {
+        use Need::{KernelBtf, NoContext, Requests, SetupEvent, Trace};
+        let basic = |c: &mut nd_config| c.mode = nd_mode::ND_MODE_BASIC.0;
+        let fine = |c: &mut nd_config| c.mode = nd_mode::ND_MODE_FINE.0;
+        let status = |c: &mut nd_config| c.count_status = 1;
+        let traced = |c: &mut nd_config| (c.trace, c.context) = (2, 1);
+        let cases = [
+            (with(|_| (), &[Trace]), "nvme_deep_total"),
+            (with(basic, &[Trace]), "nvme_deep_basic"),
+            (with(fine, &[Trace]), "nvme_deep_fine"),
+            (with(status, &[Trace]), "nvme_deep_total_status"),
+            (
+                with(|c| (basic(c), status(c)).0, &[Trace]),
+                "nvme_deep_basic_status",
             ),
-            Self::Usual(StageSet::Basic) | Self::Status(StageSet::Basic) => {
-                named!(c, trace stack verdict context end)
-            }
-            Self::Usual(StageSet::Fine) | Self::Status(StageSet::Fine) => {
-                named!(c, trace stack verdict context)
-            }
-        };
-        if matches!(self, Self::Usual(_)) {
-            zeroes.extend(named!(c, count_status details));
+            (
+                with(|c| (fine(c), status(c), c.details = 1).0, &[Trace]),
+                "nvme_deep_fine_status",
+            ),
+            (with(traced, &[]), "nvme_deep_trace"),
+            (with(traced, &[NoContext]), "nvme_deep_trace"),
+            (with(|_| (), &[Trace, NoContext]), "nvme_deep"),
+            (with(|c| c.details = 1, &[Trace]), "nvme_deep"),
+            (with(traced, &[SetupEvent]), "nvme_deep"),
+            (with(|_| (), &[Trace, SetupEvent]), "nvme_deep"),
+            (with(traced, &[KernelBtf]), "nvme_deep_plain"),
+            (with(|_| (), &[Requests, Trace]), "tracepoint"),
+        ];
+        for (case, (found, want)) in cases.into_iter().enumerate() {
+            assert_eq!(found, want, "case {case}");
         }
-        zeroes.extend(named!(
-            c, lossy by_name check_fit rq_second cmd_arg split_size lat stack_at_entry
-            test_ignore_every targ_any targ_by_lba targ_container
-        ));
-        let wrong = zeroes.into_iter().find(|(_, value)| *value != 0);
-        wrong.map(|(name, _)| name)
+        let reached: BTreeSet<_> = cases.iter().map(|(found, _)| *found).collect();
+        assert_eq!(reached.len(), BUILDS.len());
+    }
+
+    #[test]
+    fn what_is_fixed_in_a_build_is_not_lost() {
+        let rare: [fn(&mut nd_config); 12] = [
+            |c| c.lossy = 1,
+            |c| c.by_name = 1,
+            |c| c.check_fit = 1,
+            |c| c.rq_second = 1,
+            |c| c.cmd_arg = 1,
+            |c| c.split_size = 1,
+            |c| c.lat = 1,
+            |c| c.stack_at_entry = 1,
+            |c| c.test_ignore_every = 97,
+            |c| c.targ_any = 1,
+            |c| c.targ_by_lba = 1,
+            |c| c.targ_container = 2,
+        ];
+        for (case, change) in rare.into_iter().enumerate() {
+            assert_eq!(with(change, &[Need::Trace]), "nvme_deep", "case {case}");
+            assert_eq!(with(change, &[]), "nvme_deep", "case {case}");
+        }
+        let of_stages: [fn(&mut nd_config); 4] = [
+            |c| c.end = 1,
+            |c| c.start_hook = 1,
+            |c| c.start_field = 1,
+            |c| c.doorbell = 1,
+        ];
+        for change in of_stages {
+            assert_eq!(with(change, &[Need::Trace]), "nvme_deep");
+        }
     }
 }

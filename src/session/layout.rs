@@ -213,7 +213,7 @@ impl Layout {
         if counts {
             layout.rows = u32::try_from(things * per_thing)
                 .unwrap_or(MAX_ROWS)
-                .clamp(64, MAX_ROWS / 4);
+                .clamp(64, MAX_ROWS);
         }
         let needs: Vec<u32> = controllers
             .iter()
@@ -419,7 +419,7 @@ mod tests {
         let each = 65 * 1024 * (SLOT_BASIC + START_BYTES);
         assert!(bytes(4) <= BUDGET);
         // one shard with the maximum number of rows
-        let shard = cell_bytes(StageSet::Basic) * MAX_ROWS as usize / 4;
+        let shard = cell_bytes(StageSet::Basic) * MAX_ROWS as usize;
         assert!(bytes(16) <= 16 * each + shard + (4 << 20));
         for cpus in [1, 2, 64, 256, 1024] {
             let l = Layout::new(&settings, all_online(cpus), &[controller(3, 1024)]);

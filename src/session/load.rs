@@ -55,7 +55,7 @@ const CONFIG: &str = ".rodata.config";
 const CONTEXT_MAPS: [&str; 3] = ["activities", "waits", "disks"];
 
 /// The program that user space runs (bpf/include/recover.bpf.h).
-pub const SERVICE: &str = "service";
+pub const CONTROL: &str = "control";
 
 /// Why the kernel refused a program.
 #[derive(Debug, thiserror::Error)]
@@ -126,7 +126,7 @@ fn load_trouble(error: libbpf_rs::Error, plan: &AttachPlan) -> StartError {
     StartError::Fatal(refused)
 }
 
-/// Selects the programs of the plan, and the program `service`.
+/// Selects the programs of the plan, and the program `control`.
 fn choose(object: &mut OpenObject, plan: &AttachPlan, config: &Config<'_>) {
     let facts = config.facts;
     let hooks = plan.hooks();
@@ -137,7 +137,7 @@ fn choose(object: &mut OpenObject, plan: &AttachPlan, config: &Config<'_>) {
             .map(|&h| &CATALOG[h])
             .find(|hook| program.name() == hook.program);
         let used = hook.is_some()
-            || program.name() == SERVICE
+            || program.name() == CONTROL
             || timer && program.name() == ticks::PROGRAM;
         program.set_autoload(used);
         // by default libbpf searches the types of every module for each program
@@ -209,17 +209,13 @@ fn set_config(object: &mut OpenObject, values: &nd_config) -> Result<()> {
 /// Opens, configures and loads the object that the plan needs.
 pub fn load(plan: &AttachPlan, layout: &Layout, config: &Config<'_>) -> Result<Loaded, StartError> {
     libbpf_log::forget();
-    let build = Build::of(plan, config);
     let values = configure(plan, layout, config)?;
-    if let Some(setting) = build.contradiction(&values) {
-        let build = format!("{build:?}");
-        return Err(Mismatch::WrongBuild { build, setting }.into());
-    }
+    let build = Build::of(plan, config, &values);
     let mut builder = ObjectBuilder::default();
     builder
         .name("nvme_deep")
         .map_err(Operation::NameObject.failed())?;
-    if let Some(custom) = config.custom_btf.filter(|_| build != Build::Tag) {
+    if let Some(custom) = config.custom_btf.filter(|_| build.reads_types()) {
         builder
             .btf_custom_path(custom.path())
             .map_err(Operation::PassBtf.failed())?;

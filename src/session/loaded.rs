@@ -33,6 +33,6 @@ impl Loaded {
             ..ProgramInput::default()
         };
         let output = program.test_run(input);
-        Ok(output.map_err(Operation::RunService.failed())?.return_value)
+        Ok(output.map_err(Operation::RunControl.failed())?.return_value)
     }
 }

@@ -4,8 +4,10 @@
 
 mod activity;
 mod bring_up;
+mod build_table;
 mod builds;
 mod configure;
+mod control;
 mod event_ring;
 mod host;
 mod kernel_memory;
@@ -17,7 +19,6 @@ mod loaded;
 mod queues;
 mod read;
 mod reorder;
-mod service;
 pub mod settings;
 mod ticks;
 
@@ -61,7 +62,7 @@ pub use self::reorder::Reorder;
 use crate::abi::MAX_CTRLS;
 use crate::abi::ctrl_value;
 use crate::abi::namespace_entry;
-use crate::abi::nd_serve;
+use crate::abi::nd_control;
 use crate::error::CgroupError;
 use crate::error::Error;
 use crate::error::Mismatch;
@@ -334,7 +335,7 @@ impl Session {
             .update(&controller.instance.to_ne_bytes(), &value, MapFlags::ANY)
             .map_err(Operation::AssignSlots(controller.name()).failed())?;
         if !self.links.is_empty() && self.plan.pairing == Pairing::Request {
-            self.serve(nd_serve::ND_SERVE_FORGET, 0)?;
+            self.control(nd_control::ND_CONTROL_FORGET, 0)?;
         }
         let before = self.placed.insert(controller.instance, (place, transport));
         let moved = before.filter(|(before, _)| before.base != place.base);

@@ -44,6 +44,7 @@ use crate::model::event::StackId;
 use crate::model::failures::Failures;
 use crate::model::histogram::Histogram;
 use crate::model::open::OpenCommand;
+use crate::model::point::Pattern;
 use crate::model::point::Point;
 use crate::model::row::RowKey;
 use crate::model::run::RunTimes;
@@ -118,7 +119,7 @@ impl Session {
 
     /// Whether several programs may add to a cell of this pattern at the same time: on different CPUs,
     /// or those that find commands that were missed.
-    fn is_shared(&self, pattern: u16) -> bool {
+    fn is_shared(&self, pattern: Pattern) -> bool {
         let complete = Point::ALL.iter().filter(|m| m.pattern_bit().is_none());
         let mut missed = complete.filter(|m| !m.seen_in(pattern));
         let without_end = self.plan.recovers

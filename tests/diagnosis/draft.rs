@@ -12,6 +12,7 @@ use nvme_deep::model::event::EventKind;
 use nvme_deep::model::event::Outcome;
 use nvme_deep::model::event::StackId;
 use nvme_deep::model::event::Submission;
+use nvme_deep::model::point::Pattern;
 use nvme_deep::model::timeline::Timeline;
 use nvme_deep::nvme::sqe::Parts;
 
@@ -30,7 +31,7 @@ pub const IRQ: usize = 5;
 pub const COMPLETE: usize = 6;
 
 /// Pattern in which all points were observed.
-pub const ALL_SEEN: u16 = 0x7f;
+pub const ALL_SEEN: Pattern = 0x7f;
 
 /// A command in the making.
 #[derive(Clone, Debug)]
@@ -54,7 +55,7 @@ pub struct Draft {
     /// The device notices it with the next submission on its queue.
     pub unseen: bool,
     /// The points that were observed, as src/model/point.rs has them.
-    pub pattern: u16,
+    pub pattern: Pattern,
     /// Controller and namespace.
     pub ctrl: u32,
     /// Whether idle CPUs, soft interrupts and doorbells were observed.

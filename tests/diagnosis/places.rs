@@ -2,6 +2,7 @@
 //! How commands come by themselves, and the machine on which they run.
 
 use fastrand::Rng;
+use nvme_deep::model::point::Pattern;
 
 use super::draft::ALL_SEEN;
 use super::level::exponential;
@@ -63,7 +64,7 @@ pub struct Place {
     /// Polled queues, beside the others; and whether commands use them.
     pub poll_queues: (u32, bool),
     /// The points that are observed.
-    pub pattern: u16,
+    pub pattern: Pattern,
     pub has_conditions: bool,
     /// The number of the controller.
     pub ctrl: u32,

@@ -4,6 +4,7 @@
 use nvme_deep::inflight::StuckState;
 use nvme_deep::model::event::EventKind;
 use nvme_deep::model::ledger::Accuracy;
+use nvme_deep::model::point::Pattern;
 use nvme_deep::model::point::Point;
 use nvme_deep::model::timeline::Timeline;
 use nvme_deep::report::diagnosis::Stuck;
@@ -16,7 +17,7 @@ use super::plants::facts;
 use super::plants::named;
 
 /// All points but the interrupt.
-const POLLED: u16 = 0b0110_1111;
+const POLLED: Pattern = 0b0110_1111;
 
 /// A load whose only queue is polled.
 fn load() -> Load {

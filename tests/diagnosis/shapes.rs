@@ -2,6 +2,7 @@
 //! What production looks like: shapes of healthy runs. No rule may name a cause in any of them.
 
 use fastrand::Rng;
+use nvme_deep::model::point::Pattern;
 
 use super::draft::DEVICE;
 use super::draft::QUEUE;
@@ -62,11 +63,11 @@ fn open(load: &mut Load, rng: &mut Rng, part: f64) -> f64 {
 }
 
 /// No doorbell, no interrupt, no CQE: as over a network.
-const FABRICS: u16 = 0b0100_0111;
+const FABRICS: Pattern = 0b0100_0111;
 /// No interrupt.
-const POLLED: u16 = 0b0110_1111;
+const POLLED: Pattern = 0b0110_1111;
 /// No doorbell.
-const NO_DOORBELL: u16 = 0b0111_0111;
+const NO_DOORBELL: Pattern = 0b0111_0111;
 
 /// A shape, and how its runs are made.
 pub struct Shape {

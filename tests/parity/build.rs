@@ -20,6 +20,9 @@ pub fn harness(source: &str, name: &str, flags: &[&str]) -> PathBuf {
         .args(flags)
         .arg("-I")
         .arg(root.join("bpf/include"))
+        // settings.h
+        .arg("-I")
+        .arg(env!("OUT_DIR"))
         .arg(root.join("tests").join(source))
         .output()
         .unwrap_or_else(|e| panic!("this test needs a C compiler, and {cc:?} does not run: {e}"));

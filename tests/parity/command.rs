@@ -12,6 +12,7 @@ use nvme_deep::model::nvme_latency::LatBuckets;
 use nvme_deep::model::point::ALL_POINTS;
 use nvme_deep::model::point::NO_COMPLETE;
 use nvme_deep::model::point::NO_SETUP;
+use nvme_deep::model::point::Pattern;
 use nvme_deep::model::point::Point;
 use nvme_deep::model::point::Point::*;
 use nvme_deep::model::row::RowKey;
@@ -23,7 +24,7 @@ use super::ask;
 use super::numbers;
 
 /// A row key without a pattern.
-const KEY: u64 = 1 << 51 | 3 << 43 | 7 << 20 | 2 << 12 | 1 << 9;
+const KEY: u64 = 1 << 53 | 3 << 45 | 7 << 22 | 2 << 14 | 1 << 11;
 
 /// How a command ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -36,7 +37,7 @@ enum Way {
     Completed,
     /// The program at the set-up was skipped.
     NoSetup,
-    /// The program at the completion was skipped: `finish_odd(s, cpu, 0, end)`.
+    /// The program at the completion was skipped: `finish_partial(s, cpu, 0, end)`.
     NoComplete,
     /// Both programs were skipped.
     OnlyCqe,
@@ -120,7 +121,7 @@ impl Case {
 /// The result of the C code.
 #[derive(Debug, PartialEq, Eq)]
 struct Answer {
-    pattern: u16,
+    pattern: Pattern,
     late_doorbell: u64,
     early_irq: u64,
     negative: u64,
@@ -155,7 +156,7 @@ fn check_record(case: &Case, record: &str, line: &Timeline) {
 }
 
 /// The table of nvme_latency has only commands with both set-up and completion observed.
-fn check_table(case: &Case, pattern: u16, total: Option<u64>, table: (u64, u64)) {
+fn check_table(case: &Case, pattern: Pattern, total: Option<u64>, table: (u64, u64)) {
     let whole = SetupOut.seen_in(pattern) && Complete.seen_in(pattern);
     match total.filter(|_| whole) {
         Some(total) => {
@@ -212,7 +213,7 @@ fn read(case: &Case, line: &str) -> Answer {
         .chunks(4)
         .map(|h| h.try_into().unwrap())
         .collect();
-    let pattern = *key as u16 & ALL_POINTS;
+    let pattern = *key as Pattern & ALL_POINTS;
     assert_eq!(
         (*key & !u64::from(ALL_POINTS), *calls),
         (KEY, 1),
@@ -285,7 +286,7 @@ fn with_holes(mut points: [u64; 9], random: &mut Random) -> [u64; 9] {
 }
 
 /// The pattern of a command if all its observed points except `dropped` are kept.
-fn all_but(case: &Case, dropped: &[Point]) -> u16 {
+fn all_but(case: &Case, dropped: &[Point]) -> Pattern {
     let mut pattern = 0;
     for point in Point::ALL {
         let kept = case.at(point) != 0 && !dropped.contains(&point);

@@ -220,7 +220,7 @@ static void answer_finish(void)
 		finish(&s, &the_cpu, complete, end, shared);
 	} else {
 		end_slot(&s);
-		finish_odd(&s, &the_cpu, 0, end);
+		finish_partial(&s, &the_cpu, 0, end);
 	}
 
 	printf("%llu %d %u %llu %llu %llu", cell_key, cell_calls, s.state, s.rq, the_cell.bytes,

@@ -463,7 +463,7 @@ int main(int argc, char **argv)
 	seed_is_odd = seed & 1;
 	steps = strtol(argv[2], 0, 0);
 	cfg_mode = strtoul(argv[3], 0, 0);
-	test_ignore = strtoull(argv[4], 0, 0);
+	test_ignore[0] = strtoull(argv[4], 0, 0);
 	on = strtoul(argv[5], 0, 0);
 	test_ignore_every = strtoul(argv[6], 0, 0);
 	idle = on >> 4 & 1;
@@ -477,7 +477,7 @@ int main(int argc, char **argv)
 	cfg_exit_skips = on >> 1 & 1;
 	cfg_irq_count = on >> 2 & 1;
 	make_world();
-	serve(ND_SERVE_BEGIN, 0);
+	on_control(ND_CONTROL_BEGIN, 0);
 	now_jiffies++;
 	while (steps--)
 		step();
@@ -485,8 +485,8 @@ int main(int argc, char **argv)
 	for (int i = 0; i < 20000; i++)
 		step();
 	for (u32 i = 0; i < WORLD_SLOTS; i++)
-		if (slot_map[i].state == ND_COMPLETED || serve(ND_SERVE_COMPLETED, i))
-			serve(ND_SERVE_CLOSE, i);
+		if (slot_map[i].state == ND_COMPLETED || on_control(ND_CONTROL_COMPLETED, i))
+			on_control(ND_CONTROL_CLOSE, i);
 	for (int q = 0; q < CPUS; q++)
 		for (u32 cid = 0; cid < 1 << 16; cid++)
 			retire(&truths[q][cid]);

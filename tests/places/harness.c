@@ -137,7 +137,7 @@ static void move_during_command(int instance, struct space *s, int h)
 	on_start(rq, ND_HOOK_START_BTF, TYPED);
 	on_setup_out(0, rq, &sqe, 0, ND_HOOK_SETUP_OUT_BTF, TYPED);
 	ctrl->base = ctrl->base < half ? ctrl->base + half : ctrl->base - half;
-	serve(ND_SERVE_FORGET, 0);
+	on_control(ND_CONTROL_FORGET, 0);
 	if (meanwhile) {
 		next.common.command_id = 1;
 		on_start(other, ND_HOOK_START_BTF, TYPED);

@@ -123,7 +123,7 @@ static void command(struct nd_slot *s, struct kind *kind)
 	if (complete)
 		finish(s, &cpu_map[0], complete, end, 0);
 	else
-		finish_odd(s, &cpu_map[0], 0, end);
+		finish_partial(s, &cpu_map[0], 0, end);
 }
 
 /* Whether the stages of a cell add up to its total, and counts its commands. */

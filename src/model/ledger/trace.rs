@@ -145,7 +145,7 @@ impl TraceLedger {
             submits_shown: shown.submits,
             commands_shown: shown.commands,
             events_shown: shown.events,
-            not_shown: counters.get(Count::Quiet),
+            not_shown: counters.get(Count::NotShown),
             past_count: shown.past_count,
             lost_submits: counters.get(Count::LostSubmit),
             lost_completions: counters.get(Count::RingFull),

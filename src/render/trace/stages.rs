@@ -4,6 +4,7 @@
 
 use super::line::Line;
 use crate::model::point::ALL_POINTS;
+use crate::model::point::Pattern;
 use crate::model::point::Point;
 use crate::model::stage::StageSet;
 use crate::model::timeline::Timeline;
@@ -92,7 +93,7 @@ impl Stages {
 
 impl Shape {
     #[cold]
-    fn new(pattern: u16, stage_set: StageSet, stage: Label, point: Label) -> Option<Self> {
+    fn new(pattern: Pattern, stage_set: StageSet, stage: Label, point: Label) -> Option<Self> {
         let runs = stage_set.runs(pattern);
         // a command without an observed interval has no stages
         let from = runs.first().map_or(0, |run| run.first);

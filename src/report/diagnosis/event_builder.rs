@@ -14,11 +14,12 @@ use crate::model::event::EventKind;
 use crate::model::event::Outcome;
 use crate::model::event::StackId;
 use crate::model::event::Submission;
+use crate::model::point::Pattern;
 use crate::model::stratum::BlockSizes;
 use crate::nvme::sqe::Parts;
 
 /// All points were observed.
-pub const ALL_SEEN: u16 = 0x7f;
+pub const ALL_SEEN: Pattern = 0x7f;
 pub const READ: u8 = 2;
 
 /// A command on queue 1 of nvme0 that succeeds.
@@ -29,7 +30,7 @@ pub struct EventBuilder {
     pub qid: u16,
     pub begin_ns: u64,
     pub stages: [u64; 8],
-    pub pattern: u16,
+    pub pattern: Pattern,
     pub status: u16,
     pub cpu: u16,
 }

@@ -7,7 +7,7 @@ use crate::model::stage::StageSet;
 
 /// A set of stages of [`StageSet::Fine`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Stages(u8);
+pub struct Stages(u32);
 
 impl Stages {
     /// blk-mq and the scheduler.
@@ -27,11 +27,11 @@ impl Stages {
     /// To the end by blk-mq.
     pub const END: Self = Self(1 << 7);
     /// All.
-    pub const ALL: Self = Self(0xff);
+    pub const ALL: Self = Self::range(0, StageSet::Fine.stages().len());
 
     /// The stages `first..end`, by number.
     pub const fn range(first: usize, end: usize) -> Self {
-        Self(((1_u16 << end) - (1_u16 << first)) as u8)
+        Self(((1_u64 << end) - (1_u64 << first)) as u32)
     }
 
     /// All stages of both.
@@ -102,5 +102,12 @@ mod tests {
         assert_eq!((Stages::IRQ | Stages::COMPLETE).name(), "irq+complete");
         assert_eq!(Stages::range(0, 8).name(), "total");
         assert!(Stages::ALL.covers(Stages::MAP) && !Stages::MAP.covers(Stages::ALL));
+    }
+
+    #[test]
+    fn there_is_room_for_32_stages() {
+        let (all, last) = (Stages::range(0, 32), Stages::range(31, 32));
+        assert!(all.covers(last) && all.covers(Stages::ALL) && !Stages::ALL.meets(last));
+        assert!(!last.are_joined());
     }
 }

@@ -244,7 +244,7 @@ fn the_ledger_of_a_report_survives_storage() {
 
 #[test]
 fn the_ledger_of_a_trace_survives_storage() {
-    let c = counters(3, 3, &[(Count::LostEvent, 2), (Count::Quiet, 1)]);
+    let c = counters(3, 3, &[(Count::LostEvent, 2), (Count::NotShown, 1)]);
     let shown = Shown {
         submits: 3,
         commands: 2,

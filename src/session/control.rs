@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Calls into the BPF side. The program `service` (bpf/include/recover.bpf.h) is never attached;
+//! Calls into the BPF side. The program `control` (bpf/include/recover.bpf.h) is never attached;
 //! it is run by BPF_PROG_TEST_RUN (5.10 for raw tracepoints).
 
 use std::collections::BTreeMap;
@@ -11,11 +11,11 @@ use libbpf_rs::MapFlags;
 
 use super::Session;
 use super::begins;
-use super::load::SERVICE;
+use super::load::CONTROL;
 use crate::abi::DecodeError;
 use crate::abi::SlotState;
+use crate::abi::nd_control;
 use crate::abi::nd_end_of_recovery;
-use crate::abi::nd_serve;
 use crate::abi::slot_owner;
 use crate::error::Mismatch;
 use crate::error::Result;
@@ -35,7 +35,7 @@ impl Session {
     /// before, and whose set-up was not observed, does not belong to the run.
     pub(super) fn begin(&mut self) -> Result<()> {
         if self.plan.recovers {
-            self.serve(nd_serve::ND_SERVE_BEGIN, 0)?;
+            self.control(nd_control::ND_CONTROL_BEGIN, 0)?;
             sleep(JIFFY);
         }
         self.missed_before = self.misses();
@@ -54,7 +54,7 @@ impl Session {
         for (slot, held) in self.held()? {
             // the programs are detached: no event can count it any more
             if held.2 == SlotState::Ending || completed.get(&slot) == Some(&held) {
-                self.serve(nd_serve::ND_SERVE_CLOSE, slot)?;
+                self.control(nd_control::ND_CONTROL_CLOSE, slot)?;
             }
         }
         Ok(())
@@ -68,7 +68,7 @@ impl Session {
         self.snapshot()?;
         self.in_flight()?;
         if self.plan.recovers {
-            self.serve(nd_serve::ND_SERVE_COMPLETED, 0)?;
+            self.control(nd_control::ND_CONTROL_COMPLETED, 0)?;
         }
         Ok(())
     }
@@ -126,7 +126,7 @@ impl Session {
         if self.plan.recovers {
             for (slot, owner) in self.held()? {
                 let open = owner.2 == SlotState::InFlight;
-                if open && self.serve(nd_serve::ND_SERVE_COMPLETED, slot)? != 0 {
+                if open && self.control(nd_control::ND_CONTROL_COMPLETED, slot)? != 0 {
                     held.insert(slot, owner);
                 }
             }
@@ -152,12 +152,12 @@ impl Session {
     }
 
     /// Runs the program, and returns its return value.
-    pub(super) fn serve(&self, what: nd_serve, slot: u32) -> Result<u32> {
-        self.loaded.run(SERVICE, [what.0.into(), slot.into()])
+    pub(super) fn control(&self, what: nd_control, slot: u32) -> Result<u32> {
+        self.loaded.run(CONTROL, [what.0.into(), slot.into()])
     }
 
     /// Limits recovery of skipped set-ups.
     fn end_recovery(&self, how: nd_end_of_recovery) -> Result<u32> {
-        self.serve(nd_serve::ND_SERVE_END, how.0)
+        self.control(nd_control::ND_CONTROL_END, how.0)
     }
 }

@@ -1,0 +1,155 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The builds of the BPF programs that trace the driver: one table. build.rs compiles them, and
+//! session/builds.rs chooses one for a run.
+//!
+//! A build has settings whose value is fixed: the compiler leaves out what the programs do with other
+//! values. The verifier removes code that is unreachable with the constants of a run, but not the
+//! loads of these constants, nor what the compiler generates because of that code.
+
+/// A setting (a field of `struct nd_config`), and its value: a number or an enumerator.
+pub type Fixed = (&'static str, &'static str);
+
+/// What a run must have for a build, besides the values that are fixed there.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Need {
+    /// Commands are identified by their request; otherwise by controller, queue and tag.
+    Requests,
+    /// The kernel describes itself by BTF: the build calls functions of the kernel.
+    KernelBtf,
+    /// Set-ups are observed by a tracepoint.
+    SetupEvent,
+    /// Single commands.
+    Trace,
+    /// The programs of `--context` are not in the build.
+    NoContext,
+}
+
+/// A build.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Entry {
+    /// Its name, that of the object.
+    pub name: &'static str,
+    /// The source: bpf/SOURCE.bpf.c.
+    pub source: &'static str,
+    /// Macros that are defined, besides those of the fixed settings.
+    pub macros: &'static [&'static str],
+    /// The settings that are fixed.
+    pub fixed: &'static [&'static [Fixed]],
+    /// What a run must have.
+    pub needs: &'static [Need],
+}
+
+/// The usual cases: the kernel has BTF of itself and of the driver, no completions are lost, no filter.
+const USUAL: &[Fixed] = &[
+    ("lossy", "0"),
+    ("by_name", "0"),
+    ("check_fit", "0"),
+    ("rq_second", "0"),
+    ("cmd_arg", "0"),
+    ("split_size", "0"),
+    ("lat", "0"),
+    ("stack_at_entry", "0"),
+    ("test_ignore_every", "0"),
+    ("targ_any", "0"),
+    ("targ_by_lba", "0"),
+    ("targ_container", "0"),
+];
+
+/// No single commands.
+const HISTOGRAMS: &[Fixed] = &[
+    ("trace", "0"),
+    ("stack", "0"),
+    ("verdict", "0"),
+    ("context", "0"),
+];
+
+const NO_DETAILS: &[Fixed] = &[("details", "0")];
+const NO_STATUS: &[Fixed] = &[("count_status", "0")];
+const STATUS: &[Fixed] = &[("count_status", "1")];
+
+const TOTAL: &[Fixed] = &[
+    ("mode", "ND_MODE_TOTAL"),
+    ("end", "0"),
+    ("start_hook", "0"),
+    ("start_field", "0"),
+    ("doorbell", "0"),
+];
+const BASIC: &[Fixed] = &[("mode", "ND_MODE_BASIC"), ("end", "0")];
+const FINE: &[Fixed] = &[("mode", "ND_MODE_FINE")];
+
+/// Latencies of a stage set.
+const fn latencies(name: &'static str, fixed: &'static [&'static [Fixed]]) -> Entry {
+    Entry {
+        name,
+        source: "nvme_deep",
+        macros: &["ND_LOOP", "ND_NO_CONTEXT"],
+        fixed,
+        needs: &[
+            Need::Requests,
+            Need::KernelBtf,
+            Need::SetupEvent,
+            Need::NoContext,
+        ],
+    }
+}
+
+/// All builds. A run uses the first that it may.
+pub const BUILDS: [Entry; 10] = [
+    latencies(
+        "nvme_deep_total",
+        &[USUAL, HISTOGRAMS, NO_STATUS, NO_DETAILS, TOTAL],
+    ),
+    latencies(
+        "nvme_deep_basic",
+        &[USUAL, HISTOGRAMS, NO_STATUS, NO_DETAILS, BASIC],
+    ),
+    latencies(
+        "nvme_deep_fine",
+        &[USUAL, HISTOGRAMS, NO_STATUS, NO_DETAILS, FINE],
+    ),
+    // also for failed commands, and with details
+    latencies(
+        "nvme_deep_total_status",
+        &[USUAL, HISTOGRAMS, STATUS, TOTAL],
+    ),
+    latencies(
+        "nvme_deep_basic_status",
+        &[USUAL, HISTOGRAMS, STATUS, BASIC],
+    ),
+    latencies("nvme_deep_fine_status", &[USUAL, HISTOGRAMS, STATUS, FINE]),
+    Entry {
+        name: "nvme_deep_trace",
+        source: "nvme_deep",
+        macros: &["ND_LOOP"],
+        fixed: &[USUAL, NO_DETAILS],
+        needs: &[
+            Need::Requests,
+            Need::KernelBtf,
+            Need::SetupEvent,
+            Need::Trace,
+        ],
+    },
+    Entry {
+        name: "nvme_deep",
+        source: "nvme_deep",
+        macros: &[],
+        fixed: &[],
+        needs: &[Need::Requests, Need::KernelBtf],
+    },
+    // for kernels that only a file describes: without calls of kernel functions
+    Entry {
+        name: "nvme_deep_plain",
+        source: "nvme_deep",
+        macros: &["ND_NO_KFUNC"],
+        fixed: &[],
+        needs: &[Need::Requests],
+    },
+    // classic tracepoints
+    Entry {
+        name: "tracepoint",
+        source: "tracepoint",
+        macros: &[],
+        fixed: &[],
+        needs: &[],
+    },
+];
