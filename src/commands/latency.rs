@@ -6,6 +6,7 @@ use std::io::Write;
 use std::time::Duration;
 
 use anyhow::Result;
+use nvme_deep::machine::System;
 use nvme_deep::model::milestone::Milestone;
 use nvme_deep::model::run::Scan;
 use nvme_deep::model::snapshot::Snapshot;
@@ -17,6 +18,7 @@ use nvme_deep::render::ReportSink;
 use nvme_deep::render::json::JsonView;
 use nvme_deep::render::text::TextView;
 use nvme_deep::render::theme::Theme;
+use nvme_deep::report::disk_names::DiskNames;
 use nvme_deep::report::idle::Idle;
 use nvme_deep::report::idle::times;
 use nvme_deep::report::latency::Report;
@@ -58,6 +60,8 @@ struct Reports<'o> {
     last: (Duration, Snapshot),
     shown: u64,
     idle: Idle,
+    /// Names of the disks, for text.
+    disks: DiskNames,
 }
 
 impl<'o> Reports<'o> {
@@ -82,7 +86,17 @@ impl<'o> Reports<'o> {
             last: <_>::default(),
             shown: 0,
             idle: Idle::default(),
+            disks: DiskNames::default(),
         }
+    }
+
+    /// The names of the disks. Those of this machine are read again: a disk may be new.
+    fn disks(&self) -> DiskNames {
+        let mut disks = self.disks.clone();
+        if self.options.from.is_empty() && !self.options.json {
+            disks.found(&System::at("/").controllers());
+        }
+        disks
     }
 
     /// Sets the begin of the first interval, before the first report.
@@ -134,6 +148,7 @@ impl<'o> Reports<'o> {
             covers,
             rows: rows(shown, *stage_set, lat.as_ref(), covers),
             ledger,
+            disks: self.disks(),
         };
         self.sink.report(&report, out)?;
         out.flush()?;
@@ -271,6 +286,7 @@ fn replayed(options: &LatencyOptions, mut replay: Replay) -> Result<Ended> {
             Item::Controllers(all) => {
                 let sizes = all.iter().flat_map(ControllerInfo::block_sizes);
                 recount.block_sizes.extend(sizes);
+                reports.disks.recorded(&all);
             }
             _ => {}
         });
@@ -315,6 +331,8 @@ fn live(options: &LatencyOptions) -> Result<()> {
     let mut session = ready.attach(&options.settings, &until, None)?;
     let mut watchdog = Watchdog::of(&session, ready.system.clone());
     let mut reports = Reports::new(options);
+    // also those that are gone at the end
+    reports.disks.found(&ready.system.controllers());
     let mut single = match &options.settings.trace {
         Some(_) => Some(SingleCommands::new(
             session.events()?,

@@ -4,6 +4,7 @@
 pub mod device_name;
 pub mod diagnosis;
 pub mod diff;
+pub mod disk_names;
 pub mod doctor;
 pub mod finding;
 pub mod heatmap;

@@ -30,6 +30,7 @@ use nvme_deep::recording::Item;
 use nvme_deep::render::join::JoinClock;
 use nvme_deep::render::join::JoinView;
 use nvme_deep::render::theme::Theme;
+use nvme_deep::report::disk_names::DiskNames;
 use nvme_deep::report::ledger::Accuracy;
 use nvme_deep::session::settings::Settings;
 
@@ -260,7 +261,10 @@ pub fn run(args: &JoinArgs) -> Result<()> {
         guest.replay.verdict()?;
         return check_end(&host, &args.host);
     }
+    let mut disks = DiskNames::default();
+    disks.recorded(&guest.controllers);
     let view = JoinView {
+        disks: &disks,
         join: &join,
         clock,
         host_name: &|number| host.name_of(number),

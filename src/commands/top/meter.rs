@@ -8,6 +8,7 @@ use nvme_deep::machine::System;
 use nvme_deep::machine::clock::monotonic_ns;
 use nvme_deep::model::failures::Failures;
 use nvme_deep::model::snapshot::Snapshot;
+use nvme_deep::report::disk_names::DiskNames;
 use nvme_deep::report::latency::rows;
 use nvme_deep::report::top::Sample;
 use nvme_deep::report::top::queues::QueueCounts;
@@ -31,6 +32,7 @@ pub struct Meter<'a> {
     /// The slowest commands.
     events: LiveEvents,
     collector: Collector,
+    disks: DiskNames,
 }
 
 /// The commands and the interrupts of each queue; `None` if the run does not count them.
@@ -66,7 +68,14 @@ impl<'a> Meter<'a> {
             queues: queues(session, system)?,
             events: session.events()?,
             collector: Collector::default(),
+            disks: DiskNames::default(),
         })
+    }
+
+    /// The names of the disks. Disks may be new.
+    fn disks(&mut self) -> DiskNames {
+        self.disks.found(&self.system.controllers());
+        self.disks.clone()
     }
 
     /// The interval that ends now, `at` after the start.
@@ -115,6 +124,7 @@ impl<'a> Meter<'a> {
             failed,
             slowest: self.collector.take(),
             queues: lines,
+            disks: self.disks(),
         })
     }
 }

@@ -15,6 +15,7 @@ use nvme_deep::model::snapshot::Snapshot;
 use nvme_deep::model::stage::StageSet;
 use nvme_deep::model::stratum::BlockSizes;
 use nvme_deep::recording::Item;
+use nvme_deep::report::disk_names::DiskNames;
 use nvme_deep::report::idle::Idle;
 use nvme_deep::report::idle::times;
 use nvme_deep::report::latency::rows;
@@ -66,6 +67,7 @@ struct Cutter {
     failed: u64,
     idle: Idle,
     keys: BTreeSet<RowKey>,
+    disks: DiskNames,
 }
 
 impl Cutter {
@@ -88,6 +90,7 @@ impl Cutter {
             failed: 0,
             idle: Idle::default(),
             keys: BTreeSet::new(),
+            disks: DiskNames::default(),
         }
     }
 
@@ -108,6 +111,7 @@ impl Cutter {
             failed: Some(self.failed),
             slowest: self.collector.take(),
             queues: Some(self.queues.take(covers)),
+            disks: self.disks.clone(),
         });
         self.now = Snapshot::default();
         self.number = self.number.saturating_add(1);
@@ -192,11 +196,11 @@ impl Recorded {
     /// Reads the next block. At the end, closes the last interval.
     fn read(&mut self) -> Result<()> {
         self.before = self.replay.ledger().unwrap_or_default();
-        let events = &mut self.events;
-        let more = self.replay.next(&mut |item| {
-            if let Item::Event(event) = item {
-                events.push_back(*event);
-            }
+        let (events, disks) = (&mut self.events, &mut self.cutter.disks);
+        let more = self.replay.next(&mut |item| match item {
+            Item::Event(event) => events.push_back(*event),
+            Item::Controllers(all) => disks.recorded(&all),
+            _ => {}
         })?;
         if !more {
             let (ledger, ended) = self.replay.end()?;
