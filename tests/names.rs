@@ -62,7 +62,7 @@ fn filters_take_ids_in_hexadecimal_and_all() {
     }
     let several = shown(&format!("latency --from {RECORDING} --nsid 0x1,all"));
     assert!(
-        several.contains("ns 1 read") && several.contains("ns all"),
+        several.contains("nvme0n1 read") && several.contains("ns all"),
         "{several}"
     );
     for wrong in ["every", "0x", "-1", "0x100000000", ""] {

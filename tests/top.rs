@@ -18,6 +18,8 @@ use std::fs::File;
 use std::path::Path;
 use std::process::Command;
 
+use nvme_deep::model::controller::ControllerInfo;
+use nvme_deep::model::controller::DiskInfo;
 use nvme_deep::model::event::EventKind;
 use nvme_deep::model::ledger::Ledger;
 use nvme_deep::model::ledger::TraceLedger;
@@ -61,6 +63,16 @@ fn reads_and_writes(dir: &Path) -> String {
     };
     recorder.block(Content::Run, begin, &info);
     recorder.block(Content::Ledger, begin, &ledger(0, 0));
+    let disk = DiskInfo {
+        name: "nvme0n1".into(),
+        nsid: 1,
+        ..DiskInfo::default()
+    };
+    let controller = ControllerInfo {
+        disks: vec![disk],
+        ..ControllerInfo::default()
+    };
+    recorder.block(Content::Controllers, begin, &[controller]);
     for n in 0..6 * SECOND / EACH {
         let mut event = read_at(begin + (n + 1) * EACH);
         if let EventKind::Command(id, ..) = &mut event.what
@@ -94,7 +106,7 @@ fn without_a_terminal_there_is_a_page_for_each_interval() {
     );
     assert!(!ran.out.contains('\u{1b}'));
     // 1000 commands a second, a third of them writes
-    for row in [">nvme0 1 read         666", " nvme0 1 write        334"] {
+    for row in [">nvme0n1 read         666", " nvme0n1 write        334"] {
         assert!(ran.out.contains(row), "`{row}` is not in\n{}", ran.out);
     }
     assert!(

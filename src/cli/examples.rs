@@ -239,7 +239,7 @@ mod tests {
     #[test]
     fn the_help_has_every_exit_code() {
         let (_, codes) = PROGRAM.split_once("Exit codes: ").unwrap();
-        let codes = codes.split(|c: char| c == ' ' || c == '\n');
+        let codes = codes.split([' ', '\n']);
         let codes: Vec<u8> = codes.filter_map(|word| word.parse().ok()).collect();
         assert_eq!(codes, MEANINGS.map(|(code, _)| code));
     }

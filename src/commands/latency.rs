@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use anyhow::Result;
 use anyhow::bail;
+use nvme_deep::machine::System;
 use nvme_deep::model::controller::ControllerInfo;
 use nvme_deep::model::event::Event;
 use nvme_deep::model::ledger::Ledger;
@@ -23,6 +24,7 @@ use nvme_deep::render::trace::Clock;
 use nvme_deep::render::trace::Context;
 use nvme_deep::render::trace::EventSink;
 use nvme_deep::render::trace::TraceJson;
+use nvme_deep::report::disk_names::DiskNames;
 use nvme_deep::report::idle::Idle;
 use nvme_deep::report::idle::times;
 use nvme_deep::report::latency::Report;
@@ -63,6 +65,8 @@ struct Reports<'o> {
     last: (Duration, Snapshot),
     shown: u64,
     idle: Idle,
+    /// Names of the disks, for text.
+    disks: DiskNames,
 }
 
 impl<'o> Reports<'o> {
@@ -87,7 +91,17 @@ impl<'o> Reports<'o> {
             last: <_>::default(),
             shown: 0,
             idle: Idle::default(),
+            disks: DiskNames::default(),
         }
+    }
+
+    /// The names of the disks. Those of this machine are read again: a disk may be new.
+    fn disks(&self) -> DiskNames {
+        let mut disks = self.disks.clone();
+        if self.options.from.is_empty() && !self.options.json {
+            disks.found(&System::at("/").controllers());
+        }
+        disks
     }
 
     /// Sets the begin of the first interval, before the first report.
@@ -139,6 +153,7 @@ impl<'o> Reports<'o> {
             covers,
             rows: rows(shown, *stage_set, lat.as_ref(), covers),
             ledger,
+            disks: self.disks(),
         };
         self.sink.report(&report, out)?;
         out.flush()?;
@@ -236,8 +251,11 @@ impl<'o> Counting<'o> {
         let settings = &options.settings;
         let stages = (settings.stage_set != StageSet::Total).then_some(settings.stage_set);
         let commands = settings.trace.is_some() && start.session.is_some();
+        let mut reports = Reports::new(options);
+        // also those that are gone at the end
+        reports.disks = reports.disks();
         Self {
-            reports: Reports::new(options),
+            reports,
             out: BufWriter::new(stdout()),
             single: commands.then(|| TraceJson::new(Clock::Mono, stages)),
             recorded: start.recording.map(|replay| {
@@ -315,6 +333,7 @@ impl Consumer for Counting<'_> {
                 if let Some(recorded) = &mut self.recorded {
                     let sizes = all.iter().flat_map(ControllerInfo::block_sizes);
                     recorded.recount.block_sizes.extend(sizes);
+                    self.reports.disks.recorded(&all);
                 }
             }
             Item::Ledger(_, ledger) => {

@@ -20,9 +20,8 @@ use crate::host::join::Segment;
 use crate::host::join::Strata;
 use crate::model::histogram::Histogram;
 use crate::model::untrusted::Untrusted;
-use crate::nvme::opcode::Opcode;
 use crate::nvme::subject::fctype;
-use crate::nvme::subject::subject;
+use crate::report::disk_names::DiskNames;
 use crate::units::counted;
 use crate::units::nanos;
 
@@ -51,6 +50,8 @@ pub struct JoinView<'a> {
     pub clock: JoinClock,
     /// Names of the host side's controllers.
     pub host_name: &'a dyn Fn(u32) -> Untrusted,
+    /// Names of the guest's disks.
+    pub disks: &'a DiskNames,
     /// Pairs of controllers: in the guest, on the host side.
     pub controllers: Vec<(u32, u32)>,
     /// Number of slow commands to show singly.
@@ -73,10 +74,6 @@ fn short(name: &str) -> String {
         (Some((first, _)), Some((_, last))) if name.len() >= NAME => format!("{first}..{last}"),
         _ => name.to_owned(),
     }
-}
-
-fn of_ctrl(ctrl: u32, nsid: u32, opcode: Opcode) -> String {
-    subject(&format!("nvme{ctrl}"), Some(nsid), opcode)
 }
 
 impl JoinView<'_> {
@@ -103,7 +100,7 @@ impl JoinView<'_> {
             let Some(total) = strata.totals.get(key) else {
                 continue;
             };
-            let head = theme.head(&of_ctrl(ctrl, nsid, opcode));
+            let head = theme.head(&self.disks.subject(ctrl, nsid, opcode));
             writeln!(out, "{head}  {}", counted(total.times.count(), "cmd"))?;
             let columns = format!(
                 "  {:<NAME$}{:>7}{:>7}{:>8}{:>8}{:>8}{:>8}",
@@ -127,7 +124,7 @@ impl JoinView<'_> {
             if n == 0 {
                 writeln!(out, "{}", theme.head("slowest commands"))?;
             }
-            slow_line(guest, parts, out)?;
+            slow_line(guest, parts, self.disks, out)?;
         }
         if self.slowest > 0 && !self.join.matches.pairs.is_empty() {
             writeln!(out)?;
@@ -291,11 +288,16 @@ impl JoinView<'_> {
     }
 }
 
-fn slow_line(guest: &Guest, parts: &[Segment], out: &mut dyn Write) -> io::Result<()> {
+fn slow_line(
+    guest: &Guest,
+    parts: &[Segment],
+    disks: &DiskNames,
+    out: &mut dyn Write,
+) -> io::Result<()> {
     let total = nanos((guest.last_ns - guest.begin_ns) as f64);
     let mut text = format!(
         "{} qid={} cid={}",
-        of_ctrl(guest.ctrl, guest.nsid, guest.opcode),
+        disks.subject(guest.ctrl, guest.nsid, guest.opcode),
         guest.qid,
         guest.cid
     );

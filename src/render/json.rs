@@ -199,6 +199,7 @@ impl ReportSink for JsonView {
             covers,
             rows,
             ledger,
+            disks: _,
         } = report;
         line(
             &ReportLine {
@@ -248,6 +249,7 @@ mod tests {
     use crate::probe::plan::Policy;
     use crate::probe::plan::plan;
     use crate::probe::plan::tests::everything;
+    use crate::report::disk_names::DiskNames;
     use crate::report::latency::rows;
     use crate::report::latency::tests::READS;
     use crate::report::latency::tests::cell;
@@ -281,6 +283,7 @@ mod tests {
             covers: Duration::from_secs(1),
             rows: rows(&snapshot, StageSet::Basic, None, Duration::from_secs(1)),
             ledger: Ledger::new(&plan, &Counters::default(), &[], 2, None),
+            disks: DiskNames::default(),
         };
         let mut out = Vec::new();
         let view = JsonView { buckets: false };

@@ -19,6 +19,7 @@ use crate::model::stack::Stack;
 use crate::model::stack::StackAt;
 use crate::report::stacks::StackRow;
 use crate::report::stacks::Weight;
+use crate::units::counted;
 use crate::units::nanos;
 
 /// Stands for a stack that the kernel could not take.
@@ -75,7 +76,7 @@ impl All {
 }
 
 fn commands(n: u64) -> String {
-    format!("{n} command{}", if n == 1 { "" } else { "s" })
+    counted(n, "command")
 }
 
 const fn at_name(at: StackAt) -> &'static str {
@@ -105,10 +106,9 @@ impl StacksView {
             Weight::Latency => "most latency",
         };
         let title = format!(
-            "=== {} through {} stack{} at {} {} {by} first ",
+            "=== {} through {} at {} {} {by} first ",
             commands(all.count),
-            rows.len(),
-            if rows.len() == 1 { "" } else { "s" },
+            counted(rows.len() as u64, "stack"),
             at_name(self.at),
             dot(),
         );

@@ -12,6 +12,7 @@ use crate::model::histogram::Histogram;
 use crate::model::histogram::PERCENTILES;
 use crate::model::ledger::Ledger;
 use crate::model::stage::StageSet;
+use crate::report::disk_names::DiskNames;
 use crate::report::latency::Report;
 use crate::report::latency::RowReport;
 use crate::units::counted;
@@ -42,6 +43,7 @@ impl ReportSink for TextView {
             covers,
             rows,
             ledger,
+            disks,
         } = report;
         let span = if *is_final {
             format!("final, {:.1} s", covers.as_secs_f64())
@@ -67,7 +69,7 @@ impl ReportSink for TextView {
             writeln!(out, "no command has completed{}", self.hint(ledger))?;
         }
         for row in rows {
-            self.row(row, *stage_set, out)?;
+            self.row(row, disks, *stage_set, out)?;
         }
         write_ledger(ledger, self.theme, self.detail, out)?;
         writeln!(out)
@@ -83,8 +85,15 @@ impl TextView {
         }
     }
 
-    fn row(&self, row: &RowReport, stage_set: StageSet, out: &mut dyn Write) -> io::Result<()> {
-        let mut name = row.subject();
+    fn row(
+        &self,
+        row: &RowReport,
+        disks: &DiskNames,
+        stage_set: StageSet,
+        out: &mut dyn Write,
+    ) -> io::Result<()> {
+        let key = &row.key;
+        let mut name = disks.subject(key.ctrl, key.nsid, key.opcode);
         if let Some(class) = row.class() {
             name = format!("{name} {class}");
         }
@@ -258,6 +267,7 @@ mod tests {
             covers: Duration::from_secs(2),
             rows: rows(&snapshot, stage_set, None, Duration::from_secs(2)),
             ledger: Ledger::new(&plan, &counters, &[], snapshot.commands(), scan),
+            disks: DiskNames::default(),
         }
     }
 

@@ -16,7 +16,7 @@ use crate::model::snapshot::Cell;
 use crate::model::snapshot::Snapshot;
 use crate::model::stage::Run;
 use crate::model::stage::StageSet;
-use crate::nvme::subject::subject;
+use crate::report::disk_names::DiskNames;
 
 /// A stage, or merged stages, of a row.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -69,17 +69,14 @@ pub struct Report {
     pub rows: Vec<RowReport>,
     /// The ledger of the whole run.
     pub ledger: Ledger,
+    /// Names of the disks.
+    pub disks: DiskNames,
 }
 
 impl RowReport {
     /// The controller's name.
     pub fn ctrl(&self) -> String {
         format!("nvme{}", self.key.ctrl)
-    }
-
-    /// `nvme0 ns 1 read`
-    pub fn subject(&self) -> String {
-        subject(&self.ctrl(), Some(self.key.nsid), self.key.opcode)
     }
 
     /// The size class as text, if sizes are split.

@@ -5,6 +5,7 @@ pub mod begins;
 pub mod device_name;
 pub mod diagnosis;
 pub mod diff;
+pub mod disk_names;
 pub mod doctor;
 pub mod finding;
 pub mod heatmap;

@@ -30,6 +30,7 @@ use nvme_deep::recording::HostRecording;
 use nvme_deep::render::join::JoinClock;
 use nvme_deep::render::join::JoinView;
 use nvme_deep::render::theme::Theme;
+use nvme_deep::report::disk_names::DiskNames;
 use nvme_deep::session::settings::Settings;
 
 use crate::cli::host::ClockArg;
@@ -279,7 +280,10 @@ pub fn run(args: &JoinArgs) -> Result<()> {
         replay.check_complete()?;
         return check_end(&host, &args.host);
     }
+    let mut disks = DiskNames::default();
+    disks.recorded(&guest.controllers);
     let view = JoinView {
+        disks: &disks,
         join: &join,
         clock,
         host_name: &|number| host.name_of(number),

@@ -7,7 +7,6 @@ use std::cmp::Reverse;
 use nvme_deep::Opcode;
 use nvme_deep::model::row::RowKey;
 use nvme_deep::model::stage::StageSet;
-use nvme_deep::nvme::subject::Nsid;
 use nvme_deep::nvme::subject::fctype;
 use nvme_deep::report::top::HISTORY;
 use nvme_deep::report::top::Sample;
@@ -130,20 +129,23 @@ pub struct App {
     held: Vec<Sample>,
 }
 
-/// The name of a row: `nvme0 1 read`.
-pub fn name(key: &RowKey) -> String {
-    name_of(key.ctrl, key.nsid, key.opcode)
-}
-
-/// The name of the row of a command. It has room for few letters.
-pub fn name_of(ctrl: u32, nsid: u32, opcode: Opcode) -> String {
-    match fctype(opcode, nsid) {
-        Some(kind) => format!("nvme{ctrl} - {}", kind.replace("property", "prop")),
-        None => format!("nvme{ctrl} {} {}", Nsid(nsid), opcode.name_or_code()),
-    }
-}
-
 impl App {
+    /// The name of a row: `nvme0n1 read`.
+    pub fn name(&self, key: &RowKey) -> String {
+        self.name_of(key.ctrl, key.nsid, key.opcode)
+    }
+
+    /// The name of the row of a command. It has room for few letters.
+    pub fn name_of(&self, ctrl: u32, nsid: u32, opcode: Opcode) -> String {
+        match fctype(opcode, nsid) {
+            Some(kind) => format!("nvme{ctrl} {}", kind.replace("property", "prop")),
+            None => {
+                let name = self.top.disks.subject(ctrl, nsid, opcode);
+                name.replacen(" admin ", " ", 1)
+            }
+        }
+    }
+
     /// Without rows.
     pub fn new(top: Top) -> Self {
         Self {
@@ -178,7 +180,7 @@ impl App {
         let mut rows: Vec<&TopRow> = self
             .top
             .rows()
-            .filter(|row| name(&row.key).contains(&self.filter))
+            .filter(|row| self.name(&row.key).contains(&self.filter))
             .collect();
         let order = |a: &&TopRow, b: &&TopRow| {
             let (a, b) = (self.order.value(a), self.order.value(b));

@@ -15,7 +15,6 @@ use ratatui::style::Modifier;
 use ratatui::style::Style;
 
 use super::app::App;
-use super::app::name;
 use super::view::Look;
 use super::view::put;
 
@@ -36,7 +35,7 @@ pub fn draw(app: &App, look: Look, area: Rect, buffer: &mut Buffer) {
     let Some(row) = app.selected() else { return };
     let title = format!(
         "latency over time: {}, stage {}",
-        name(&row.key),
+        app.name(&row.key),
         app.stage_name()
     );
     put(buffer, area, 0, &title, underlined);

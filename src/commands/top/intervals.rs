@@ -15,6 +15,7 @@ use nvme_deep::model::row::RowKey;
 use nvme_deep::model::snapshot::Snapshot;
 use nvme_deep::model::stage::StageSet;
 use nvme_deep::model::stratum::BlockSizes;
+use nvme_deep::report::disk_names::DiskNames;
 use nvme_deep::report::idle::Idle;
 use nvme_deep::report::idle::times;
 use nvme_deep::report::latency::rows;
@@ -56,6 +57,8 @@ pub struct Cutter {
     /// Intervals that were left out.
     pub idle: Idle,
     keys: BTreeSet<RowKey>,
+    /// The names of the disks.
+    pub disks: DiskNames,
 }
 
 impl Cutter {
@@ -83,6 +86,7 @@ impl Cutter {
             failed: 0,
             idle: Idle::default(),
             keys: BTreeSet::new(),
+            disks: DiskNames::default(),
         }
     }
 
@@ -103,6 +107,7 @@ impl Cutter {
             failed: Some(self.failed),
             slowest: self.collector.take(),
             queues: Some(self.queues.take(covers)),
+            disks: self.disks.clone(),
         });
         self.now = Snapshot::default();
         self.number = self.number.saturating_add(1);

@@ -9,6 +9,7 @@ use nvme_deep::model::event::Event;
 use nvme_deep::model::failures::Failures;
 use nvme_deep::model::snapshot::Snapshot;
 use nvme_deep::model::stage::StageSet;
+use nvme_deep::report::disk_names::DiskNames;
 use nvme_deep::report::latency::rows;
 use nvme_deep::report::top::Sample;
 use nvme_deep::report::top::queues::QueueCounts;
@@ -29,6 +30,7 @@ pub struct Meter {
     queues: Option<Queues>,
     /// The slowest commands.
     collector: Collector,
+    disks: DiskNames,
 }
 
 /// The commands and the interrupts of each queue; `None` if the run does not count them.
@@ -63,6 +65,7 @@ impl Meter {
             queues: queues(session, &system)?,
             collector: Collector::default(),
             system,
+            disks: DiskNames::default(),
         })
     }
 
@@ -70,6 +73,12 @@ impl Meter {
     pub fn event(&mut self, event: &Event, stage_set: StageSet) {
         let command = SlowCommand::of(event, stage_set, self.begin_ns);
         command.into_iter().for_each(|c| self.collector.add(c));
+    }
+
+    /// The names of the disks. Disks may be new.
+    fn disks(&mut self) -> DiskNames {
+        self.disks.found(&self.system.controllers());
+        self.disks.clone()
     }
 
     /// The interval that ends now, `at` after the start.
@@ -113,6 +122,7 @@ impl Meter {
             failed,
             slowest: self.collector.take(),
             queues: lines,
+            disks: self.disks(),
         })
     }
 }

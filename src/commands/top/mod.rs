@@ -229,6 +229,7 @@ impl Consumer for Showing<'_> {
             (Intervals::Live(meter), Item::Event(event)) => {
                 meter.event(event, self.options.settings.stage_set);
             }
+            (Intervals::Recorded(cutter), Item::Controllers(all)) => cutter.disks.recorded(&all),
             (Intervals::Recorded(cutter), Item::Event(event)) => cutter.push(event, true),
             (Intervals::Recorded(cutter), Item::Unselected(event)) => cutter.push(event, false),
             (Intervals::Recorded(cutter), Item::Ledger(_, ledger)) => {

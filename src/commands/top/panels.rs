@@ -13,7 +13,6 @@ use ratatui::style::Modifier;
 use ratatui::style::Style;
 
 use super::app::App;
-use super::app::name_of;
 use super::view::BAR;
 use super::view::Look;
 use super::view::bar;
@@ -39,12 +38,13 @@ pub fn slowest(app: &App, look: Look, area: Rect, buffer: &mut Buffer) {
     title(buffer, area, "slowest recent commands");
     let columns = format!(
         "{:>7} {:<17} {:>3} {:>6} {:>11} {:>7} {:<BAR$} {}",
-        "ago", "ctrl ns opcode", "qid", "size", "LBA", "total", "stages", "how"
+        "ago", "disk opcode", "qid", "size", "LBA", "total", "stages", "how"
     );
     head(buffer, area, &columns);
     let shown = |command: &&SlowCommand| {
         let id = &command.id;
-        name_of(id.ctrl, id.nsid, id.opcode).contains(&app.filter)
+        app.name_of(id.ctrl, id.nsid, id.opcode)
+            .contains(&app.filter)
     };
     let room = usize::from(area.height.saturating_sub(2));
     let mut line = 2;
@@ -75,7 +75,7 @@ fn one(app: &App, command: &SlowCommand, look: Look, line: u16, area: Rect, buff
         .map_or_else(|| "-".into(), |slba| slba.to_string());
     let numbers = format!(
         "{ago:>6.1}s {:<17.17} {:>3} {size:>6.6} {slba:>11} {:>7}",
-        name_of(id.ctrl, id.nsid, id.opcode),
+        app.name_of(id.ctrl, id.nsid, id.opcode),
         id.qid,
         nanos(*total_ns as f64),
     );

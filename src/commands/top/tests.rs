@@ -4,6 +4,8 @@
 use nvme_deep::Opcode;
 use nvme_deep::QueueKind;
 use nvme_deep::Status;
+use nvme_deep::model::controller::ControllerInfo;
+use nvme_deep::model::controller::DiskInfo;
 use nvme_deep::model::event::CommandId;
 use nvme_deep::model::histogram::Histogram;
 use nvme_deep::model::ids::QueueId;
@@ -11,6 +13,7 @@ use nvme_deep::model::ledger::Ledger;
 use nvme_deep::model::point::Point;
 use nvme_deep::model::row::RowKey;
 use nvme_deep::model::stage::StageSet;
+use nvme_deep::report::disk_names::DiskNames;
 use nvme_deep::report::latency::RowReport;
 use nvme_deep::report::latency::StageReport;
 use nvme_deep::report::top::queues::QueueLine;
@@ -97,7 +100,24 @@ fn sample(second: u64) -> Sample {
         failed: Some(second / 15),
         slowest: vec![slowest(second)],
         queues: Some(vec![queue(0, 1, 500), queue(1, 1, 100), queue(1, 2, 700)]),
+        disks: disks(),
     }
+}
+
+/// A disk on each controller.
+fn disks() -> DiskNames {
+    let controller = |instance: u32| ControllerInfo {
+        instance,
+        disks: vec![DiskInfo {
+            name: format!("nvme{instance}n1").into(),
+            nsid: 1,
+            ..DiskInfo::default()
+        }],
+        ..ControllerInfo::default()
+    };
+    let mut disks = DiskNames::default();
+    disks.recorded(&[0, 1].map(controller));
+    disks
 }
 
 /// The slowest command of a second; one of them has failed.
@@ -304,16 +324,16 @@ fn without_colour_no_cell_has_one() {
 }
 
 fn first(app: &App) -> String {
-    app::name(&app.rows()[0].key)
+    app.name(&app.rows()[0].key)
 }
 
 #[test]
 fn keys_sort_select_filter_and_pause() {
     let mut app = app(20);
-    assert_eq!(first(&app), "nvme1 1 read");
+    assert_eq!(first(&app), "nvme1n1 read");
     press(&mut app, "oo");
     assert_eq!(app.order, Order::P99);
-    assert_eq!(first(&app), "nvme0 1 read");
+    assert_eq!(first(&app), "nvme0n1 read");
     press(&mut app, "j");
     let selected = app.selected().unwrap().key;
     press(&mut app, "o");
@@ -325,7 +345,7 @@ fn keys_sort_select_filter_and_pause() {
     press(&mut app, "/write\n");
     assert_eq!(
         (app.rows().len(), first(&app).as_str()),
-        (1, "nvme0 1 write")
+        (1, "nvme0n1 write")
     );
     press(&mut app, "/q");
     assert!(app.editing, "a letter of the filter, not the end");

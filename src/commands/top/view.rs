@@ -15,7 +15,6 @@ use ratatui::style::Style;
 
 use super::app::App;
 use super::app::Panel;
-use super::app::name;
 use super::heat;
 use super::panels;
 
@@ -249,7 +248,7 @@ fn table(app: &App, rows: &[&TopRow], shown: usize, look: Look, area: Rect, buff
     };
     let line = format!(
         "{:<18}{:>7}{:>7}{:>6}{:>8}{:>8}{:>7} {:<BAR$} {}",
-        "ctrl ns opcode",
+        "disk opcode",
         mark("IOPS"),
         mark("MB/s"),
         "in",
@@ -287,7 +286,7 @@ fn row_line(app: &App, row: &TopRow, look: Look, line: u16, area: Rect, buffer: 
         Style::new()
     };
     let mark = if selected { '>' } else { ' ' };
-    let name = format!("{mark}{:<17.17}", name(&row.key));
+    let name = format!("{mark}{:<17.17}", app.name(&row.key));
     let Some(last) = &row.last else {
         put(buffer, area, line, &format!("{name}{:>7}", "-"), style);
         return;

@@ -14,6 +14,7 @@ use crate::model::histogram::index;
 use crate::model::ledger::Ledger;
 use crate::model::row::RowKey;
 use crate::model::stage::StageSet;
+use crate::report::disk_names::DiskNames;
 use crate::report::latency::RowReport;
 use crate::report::top::queues::QueueLine;
 use crate::report::top::slowest::SlowCommand;
@@ -39,6 +40,8 @@ pub struct Sample {
     pub slowest: Vec<SlowCommand>,
     /// Its queues; `None` if they are not counted.
     pub queues: Option<Vec<QueueLine>>,
+    /// Names of the disks at its end.
+    pub disks: DiskNames,
 }
 
 /// Counts by bucket of a latency histogram ([`index`]), lowest first.
@@ -82,6 +85,8 @@ pub struct Top {
     pub slowest: Slowest,
     /// The queues in the last interval; `None` if they are not counted.
     pub queues: Option<Vec<QueueLine>>,
+    /// Names of the disks.
+    pub disks: DiskNames,
 }
 
 /// The bucket of a value in nanoseconds.
@@ -131,6 +136,7 @@ impl Top {
             failed: None,
             slowest: Slowest::default(),
             queues: None,
+            disks: DiskNames::default(),
         }
     }
 
@@ -181,7 +187,9 @@ impl Top {
             failed,
             slowest,
             queues,
+            disks,
         } = sample;
+        self.disks = disks;
         (self.at, self.ledger, self.in_flight) = (at, ledger, in_flight);
         (self.failed, self.queues) = (failed, queues);
         self.slowest.push(slowest);
@@ -234,6 +242,7 @@ mod tests {
             failed: None,
             slowest: vec![],
             queues: None,
+            disks: DiskNames::default(),
         }
     }
 

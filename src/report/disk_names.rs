@@ -1,0 +1,128 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Names of disks. A command contains only its controller and a namespace id; texts call the namespace by
+//! the name of its block device.
+//!
+//! The name is the one that sysfs has below the controller: `nvme0n1`, or `nvme0c1n1` for a path of a
+//! multipath disk. It is never made of the numbers: under multipath the first number of `nvme0n1` is not
+//! that of the controller, and the second never is the namespace id. Where no name is known, the
+//! namespace is `nvme0 ns 1`.
+
+use std::collections::BTreeMap;
+
+use crate::machine::sysfs::Controller;
+use crate::model::controller::ControllerInfo;
+use crate::model::untrusted::Untrusted;
+use crate::nvme::opcode::Opcode;
+use crate::nvme::opcode::QueueKind;
+use crate::nvme::subject::FABRICS;
+use crate::nvme::subject::Nsid;
+use crate::nvme::subject::command_name;
+use crate::nvme::subject::subject;
+
+/// The names of the disks of a run, by controller and namespace id.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct DiskNames(BTreeMap<(u32, u32), Untrusted>);
+
+impl DiskNames {
+    fn set(&mut self, ctrl: u32, nsid: u32, name: &Untrusted) {
+        if name.is_empty() {
+            return;
+        }
+        // a new disk may get the name of one that is gone
+        self.0
+            .retain(|key, other| *key == (ctrl, nsid) || other != name);
+        self.0.insert((ctrl, nsid), name.clone());
+    }
+
+    /// Adds the disks of these controllers of a recording. Those that are known already stay, also if
+    /// they are gone.
+    pub fn recorded(&mut self, controllers: &[ControllerInfo]) {
+        for controller in controllers {
+            for disk in &controller.disks {
+                self.set(controller.instance, disk.nsid, &disk.name);
+            }
+        }
+    }
+
+    /// The same for controllers of this machine.
+    pub fn found(&mut self, controllers: &[Controller]) {
+        for controller in controllers {
+            for disk in &controller.namespaces {
+                self.set(controller.instance, disk.nsid, &disk.name);
+            }
+        }
+    }
+
+    /// `nvme0n1`, or `nvme0 ns 1` if the name is not known.
+    #[must_use]
+    pub fn disk(&self, ctrl: u32, nsid: u32) -> String {
+        let known = self.0.get(&(ctrl, nsid));
+        known.map_or_else(
+            || format!("nvme{ctrl} ns {}", Nsid(nsid)),
+            |name| name.word().to_string(),
+        )
+    }
+
+    /// What commands have in common, for headings: `nvme0n1 read`, `nvme0 ns all flush`,
+    /// `nvme0 admin identify`.
+    #[must_use]
+    pub fn subject(&self, ctrl: u32, cdw1: u32, opcode: Opcode) -> String {
+        let is_of_disk = opcode.queue == QueueKind::Io && opcode.code != FABRICS;
+        let disk = self.0.get(&(ctrl, cdw1)).filter(|_| is_of_disk);
+        let Some(disk) = disk else {
+            return subject(&format!("nvme{ctrl}"), Some(cdw1), opcode);
+        };
+        let name = command_name(opcode, cdw1);
+        let name = name.map_or_else(|| opcode.to_string(), str::to_owned);
+        format!("{} {name}", disk.word())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::model::controller::DiskInfo;
+
+    fn controller(instance: u32, disks: &[(&str, u32)]) -> ControllerInfo {
+        let disk = |(name, nsid): &(&str, u32)| DiskInfo {
+            name: (*name).into(),
+            nsid: *nsid,
+            ..DiskInfo::default()
+        };
+        ControllerInfo {
+            instance,
+            disks: disks.iter().map(disk).collect(),
+            ..ControllerInfo::default()
+        }
+    }
+
+    const IO: QueueKind = QueueKind::Io;
+    const ADMIN: QueueKind = QueueKind::Admin;
+
+    #[test]
+    fn a_name_is_that_of_sysfs_and_never_made_of_numbers() {
+        let mut names = DiskNames::default();
+        let subject = |names: &DiskNames, ctrl, nsid, queue, code| {
+            names.subject(ctrl, nsid, Opcode { queue, code })
+        };
+        assert_eq!(subject(&names, 1, 7, IO, 2), "nvme1 ns 7 read");
+        names.recorded(&[controller(1, &[("nvme0c1n2", 7), ("", 8)])]);
+        assert_eq!(subject(&names, 1, 7, IO, 2), "nvme0c1n2 read");
+        assert_eq!(subject(&names, 1, 8, IO, 2), "nvme1 ns 8 read");
+        assert_eq!(subject(&names, 1, u32::MAX, IO, 0), "nvme1 ns all flush");
+        assert_eq!(subject(&names, 1, 7, ADMIN, 6), "nvme1 admin ns 7 identify");
+        assert_eq!(subject(&names, 1, 7, IO, FABRICS), "nvme1 fabrics");
+        assert_eq!(names.disk(1, 7), "nvme0c1n2");
+        assert_eq!(names.disk(2, 7), "nvme2 ns 7");
+    }
+
+    #[test]
+    fn a_disk_that_is_gone_keeps_its_name_until_another_has_it() {
+        let mut names = DiskNames::default();
+        names.recorded(&[controller(0, &[("nvme0n1", 1), ("nvme0n2", 2)])]);
+        names.recorded(&[controller(0, &[("nvme0n1", 3)])]);
+        assert_eq!(names.disk(0, 1), "nvme0 ns 1");
+        assert_eq!(names.disk(0, 2), "nvme0n2");
+        assert_eq!(names.disk(0, 3), "nvme0n1");
+    }
+}
