@@ -54,12 +54,12 @@ use crate::exit::Failure;
 struct Intake(Collector);
 
 impl Consumer for Intake {
-    fn item(&mut self, item: Item<'_>, _feed: &mut Feed<'_>) -> Result<()> {
+    fn item(&mut self, item: &Item<'_>, _feed: &mut Feed<'_>) -> Result<()> {
         match item {
             Item::Event(event) => self.0.event(event),
-            Item::Controllers(all) => self.0.controllers(&all),
-            Item::Activity(activity) => self.0.activity(activity),
-            Item::Machine(machine) => self.0.machine(*machine),
+            Item::Controllers(all) => self.0.controllers(all),
+            Item::Activity(activity) => self.0.activity(activity.clone()),
+            Item::Machine(machine) => self.0.machine((**machine).clone()),
             _ => {}
         }
         Ok(())
@@ -227,7 +227,7 @@ impl Observed {
 }
 
 impl Consumer for Diagnosing<'_> {
-    fn item(&mut self, item: Item<'_>, feed: &mut Feed<'_>) -> Result<()> {
+    fn item(&mut self, item: &Item<'_>, feed: &mut Feed<'_>) -> Result<()> {
         match item {
             // it has been read, with more than a recording has
             Item::Machine(_) if self.live.is_some() => Ok(()),

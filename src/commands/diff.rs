@@ -64,7 +64,7 @@ struct Counting {
 impl Consumer for Counting {
     const SHOWS: bool = false;
 
-    fn item(&mut self, item: Item<'_>, _feed: &mut Feed<'_>) -> Result<()> {
+    fn item(&mut self, item: &Item<'_>, _feed: &mut Feed<'_>) -> Result<()> {
         match item {
             Item::Event(event) | Item::Unselected(event) => {
                 self.commands += u64::from(self.counter.add(event));
@@ -75,9 +75,9 @@ impl Consumer for Counting {
                 // those that were removed have been recorded, too
                 let is_old = |c: &ControllerInfo| all.iter().all(|new| new.instance != c.instance);
                 self.controllers.retain(is_old);
-                self.controllers.extend(all);
+                self.controllers.extend(all.iter().cloned());
             }
-            Item::Activity(activity) => self.counter.activity(activity),
+            Item::Activity(activity) => self.counter.activity(activity.clone()),
             _ => {}
         }
         Ok(())

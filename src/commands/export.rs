@@ -73,7 +73,7 @@ struct Copy<'a> {
 impl Consumer for Copy<'_> {
     const SHOWS: bool = false;
 
-    fn item(&mut self, item: Item<'_>, feed: &mut Feed<'_>) -> Result<()> {
+    fn item(&mut self, item: &Item<'_>, feed: &mut Feed<'_>) -> Result<()> {
         let done = match item {
             Item::Event(event) => self.event(event, feed.names),
             Item::Unselected(event) => {
@@ -81,8 +81,8 @@ impl Consumer for Copy<'_> {
                 self.unselected += u64::from(is_command);
                 Ok(())
             }
-            Item::Stack(id, frames) => self.sink.stack(id, &frames),
-            Item::Clock(wall_ns) => self.sink.clock(wall_ns),
+            Item::Stack(id, frames) => self.sink.stack(*id, frames),
+            Item::Clock(wall_ns) => self.sink.clock(*wall_ns),
             _ => Ok(()),
         };
         done.map_err(self.failed)
@@ -125,7 +125,7 @@ struct Looking(Begins);
 impl Consumer for Looking {
     const SHOWS: bool = false;
 
-    fn item(&mut self, item: Item<'_>, _feed: &mut Feed<'_>) -> Result<()> {
+    fn item(&mut self, item: &Item<'_>, _feed: &mut Feed<'_>) -> Result<()> {
         if let Item::Event(event) = item {
             self.0.add(event);
         }

@@ -84,7 +84,7 @@ impl Painter<'_> {
 }
 
 impl Consumer for Painter<'_> {
-    fn item(&mut self, item: Item<'_>, feed: &mut Feed<'_>) -> Result<()> {
+    fn item(&mut self, item: &Item<'_>, feed: &mut Feed<'_>) -> Result<()> {
         let Item::Event(event) = item else {
             return Ok(());
         };

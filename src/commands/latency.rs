@@ -321,7 +321,7 @@ impl<'o> Counting<'o> {
 impl Consumer for Counting<'_> {
     const SHOWS: bool = false;
 
-    fn item(&mut self, item: Item<'_>, feed: &mut Feed<'_>) -> Result<()> {
+    fn item(&mut self, item: &Item<'_>, feed: &mut Feed<'_>) -> Result<()> {
         match item {
             Item::Event(event) => {
                 self.before(event, feed.later)?;
@@ -333,11 +333,11 @@ impl Consumer for Counting<'_> {
                 if let Some(recorded) = &mut self.recorded {
                     let sizes = all.iter().flat_map(ControllerInfo::block_sizes);
                     recorded.recount.block_sizes.extend(sizes);
-                    self.reports.disks.recorded(&all);
+                    self.reports.disks.recorded(all);
                 }
             }
             Item::Ledger(_, ledger) => {
-                let ledger = with_span(ledger.clone(), self.reports.options.settings.stage_set);
+                let ledger = with_span((*ledger).clone(), self.reports.options.settings.stage_set);
                 if let Some(recorded) = &mut self.recorded {
                     recorded.ledger = Some(ledger);
                 }

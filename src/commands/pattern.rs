@@ -176,7 +176,7 @@ fn write(options: &PatternOptions, report: &PatternReport) -> Result<()> {
 }
 
 impl Consumer for Reporter<'_> {
-    fn item(&mut self, item: Item<'_>, feed: &mut Feed<'_>) -> Result<()> {
+    fn item(&mut self, item: &Item<'_>, feed: &mut Feed<'_>) -> Result<()> {
         match item {
             Item::Event(event) => {
                 let (_, set) = feed.names.of_command(event.what.id());
@@ -184,7 +184,7 @@ impl Consumer for Reporter<'_> {
                 self.take(event.at_ns, feed.names)
             }
             Item::Ledger(_, ledger) => {
-                self.ledger = Some(ledger.clone());
+                self.ledger = Some((*ledger).clone());
                 Ok(())
             }
             _ => Ok(()),

@@ -101,8 +101,8 @@ impl<'o> Writer<'o> {
 }
 
 impl Consumer for Writer<'_> {
-    fn item(&mut self, item: Item<'_>, _feed: &mut Feed<'_>) -> Result<()> {
-        self.file.item(&item);
+    fn item(&mut self, item: &Item<'_>, _feed: &mut Feed<'_>) -> Result<()> {
+        self.file.item(item);
         if let Item::Event(event) = item
             && self.fired.is_empty()
             && !self.options.triggers.is_empty()

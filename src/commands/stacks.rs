@@ -179,11 +179,11 @@ impl ByStack<'_> {
 impl Consumer for ByStack<'_> {
     const SHOWS: bool = false;
 
-    fn item(&mut self, item: Item<'_>, _feed: &mut Feed<'_>) -> Result<()> {
+    fn item(&mut self, item: &Item<'_>, _feed: &mut Feed<'_>) -> Result<()> {
         match item {
             Item::Event(event) => return self.command(&event.what),
             Item::Stack(id, frames) => {
-                self.frames.insert(id, frames);
+                self.frames.insert(*id, frames.clone());
             }
             _ => {}
         }

@@ -83,7 +83,18 @@ pub fn points(of: [u64; 7], at_ns: u64, setup_out: u64, pattern: Pattern) -> [u6
         at_ns,
         at_ns.wrapping_add(end),
     ];
-    let [start, setup_in, issue, doorbell, irq, cqe, end] = POINTS.map(|p| mask(p, pattern));
+    // not a map over POINTS: its bits would not be constants
+    let [start, setup_in, issue, doorbell] = [
+        mask(POINTS[0], pattern),
+        mask(POINTS[1], pattern),
+        mask(POINTS[2], pattern),
+        mask(POINTS[3], pattern),
+    ];
+    let [irq, cqe, end] = [
+        mask(POINTS[4], pattern),
+        mask(POINTS[5], pattern),
+        mask(POINTS[6], pattern),
+    ];
     let complete = all_if(Point::Complete.seen_in(pattern));
     let masks = [
         start,

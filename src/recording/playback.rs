@@ -142,9 +142,9 @@ impl<R: Read> Playback<R> {
     ///
     /// # Errors
     /// If the file cannot be read.
-    pub fn next_block(&mut self, to: &mut dyn FnMut(Item<'_>)) -> Result<bool, Error> {
+    pub fn next_block(&mut self, to: &mut dyn FnMut(&Item<'_>)) -> Result<bool, Error> {
         if let Some(early) = self.early.pop_front() {
-            to(early);
+            to(&early);
             return Ok(true);
         }
         let head = match self.held.take() {
@@ -159,7 +159,7 @@ impl<R: Read> Playback<R> {
             let events = &mut self.events;
             self.decoder.events(payload, head.events, &mut |event| {
                 *events += 1;
-                to(Item::Event(event));
+                to(&Item::Event(event));
             })
         } else {
             let is_stacks = head.content == Content::Stacks;
@@ -172,7 +172,7 @@ impl<R: Read> Playback<R> {
                 Ok(_) if self.stacks > MOST_STACKS || self.readings > MOST_READINGS => {
                     Err(Damage::Length)
                 }
-                item => item.map(|item| item.into_iter().for_each(to)),
+                item => item.map(|item| item.iter().for_each(to)),
             }
         };
         if let Err(damage) = done {

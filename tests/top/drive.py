@@ -145,7 +145,9 @@ def terminated(directory, command, facts):
 
 
 def panicked(directory, command, facts):
-    t = Terminal([*command, "--test-panic"], {"TERM": "xterm-256color", "RUST_BACKTRACE": "0"})
+    # only a debug build has the option
+    command = [os.environ.get("NVME_DEEP_FAULTY", command[0]), *command[1:], "--test-panic"]
+    t = Terminal(command, {"TERM": "xterm-256color", "RUST_BACKTRACE": "0"})
     status = t.wait(stopped=False)
     # 101 is the code of a panic
     code = None if status is None else os.waitstatus_to_exitcode(status)

@@ -101,7 +101,7 @@ impl<C: Consumer> Feeder<C> {
         }
     }
 
-    fn item(&mut self, item: Item<'_>) -> Result<()> {
+    fn item(&mut self, item: &Item<'_>) -> Result<()> {
         let names = &mut self.names;
         self.consumer.item(item, &mut Feed { names, later: 0 })
     }
@@ -115,14 +115,14 @@ impl<C: Consumer> Feeder<C> {
 
     fn changes(&mut self) -> Result<()> {
         match self.names.take_changes().map(<[_]>::to_vec) {
-            Some(all) => self.item(Item::Controllers(all)),
+            Some(all) => self.item(&Item::Controllers(all)),
             None => Ok(()),
         }
     }
 
     fn activity(&mut self, source: &dyn Source) -> Result<()> {
         match source.activity()? {
-            Some(activity) => self.item(Item::Activity(activity)),
+            Some(activity) => self.item(&Item::Activity(activity)),
             None => Ok(()),
         }
     }
@@ -130,11 +130,11 @@ impl<C: Consumer> Feeder<C> {
     /// At the begin, and each second.
     fn second(&mut self, at: Duration, source: &dyn Source) -> Result<()> {
         self.names.allow_rescan();
-        self.item(Item::Clock(wall_offset_ns()))?;
+        self.item(&Item::Clock(wall_offset_ns()))?;
         self.activity(source)?;
         if self.consumer.wants_ledgers() {
             let ledger = ledger_of_trace(source, self.shown(), None)?;
-            self.item(Item::Ledger(at, &ledger))?;
+            self.item(&Item::Ledger(at, &ledger))?;
         }
         Ok(())
     }
@@ -145,7 +145,7 @@ impl<C: Consumer> Feeder<C> {
         }
         self.changes()?;
         if settings.context {
-            self.item(Item::Machine(Box::new(system.info(false))))?;
+            self.item(&Item::Machine(Box::new(system.info(false))))?;
         }
         self.second(Duration::ZERO, source)
     }
@@ -153,20 +153,20 @@ impl<C: Consumer> Feeder<C> {
     fn read(&mut self, read: Read<'_>, source: &dyn Source) -> Result<()> {
         let Some(event) = read else {
             self.shown().undecodable += 1;
-            return self.item(Item::Undecodable);
+            return self.item(&Item::Undecodable);
         };
         if self.stacks.is_some() {
             for id in event.what.stacks() {
                 let stacks = self.stacks.as_mut();
                 if let Some(frames) = stacks.and_then(|stacks| stacks.learn(id, source)) {
-                    self.item(Item::Stack(id, frames))?;
+                    self.item(&Item::Stack(id, frames))?;
                 }
             }
         }
         // a lookup of an unknown disk reads the names again
         self.names.of_command(event.what.id());
         self.changes()?;
-        self.item(Item::Event(event))?;
+        self.item(&Item::Event(event))?;
         if C::SHOWS && self.consumer.shown().is_none() {
             self.shown.add(EventClass::of(&event.what));
             self.shown.add_own(&event.what, self.own);

@@ -208,7 +208,7 @@ pub trait Consumer: Sized {
     ///
     /// # Errors
     /// Any error ends the run.
-    fn item(&mut self, _item: Item<'_>, _feed: &mut Feed<'_>) -> Result<()> {
+    fn item(&mut self, _item: &Item<'_>, _feed: &mut Feed<'_>) -> Result<()> {
         Ok(())
     }
 

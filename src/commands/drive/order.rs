@@ -19,7 +19,7 @@ struct Looking(Longest);
 impl Consumer for Looking {
     const SHOWS: bool = false;
 
-    fn item(&mut self, item: Item<'_>, feed: &mut Feed<'_>) -> Result<()> {
+    fn item(&mut self, item: &Item<'_>, feed: &mut Feed<'_>) -> Result<()> {
         if let Item::Event(event) = item {
             let (_, set) = feed.names.of_command(event.what.id());
             self.0.add(event, set);

@@ -129,6 +129,23 @@ struct Reading<'r> {
     replay: &'r mut Replay,
 }
 
+/// The item of what is neither an event nor stacks; `None` if a run has none for it.
+fn item_of<'i>(recorded: &Recorded<'_>, names: &mut Names) -> Option<Item<'i>> {
+    Some(match recorded {
+        Recorded::Controllers(all) => {
+            names.set(all.clone());
+            Item::Controllers(all.clone())
+        }
+        Recorded::Clock(offset) => Item::Clock(offset.wall_ns),
+        Recorded::Activity(activity) => Item::Activity(activity.clone()),
+        Recorded::Machine(machine) => Item::Machine(machine.clone()),
+        Recorded::Readings(readings) => Item::Readings(readings.clone()),
+        Recorded::Event(_) | Recorded::Stacks(_) | Recorded::Ledger(_) | Recorded::End(_) => {
+            return None;
+        }
+    })
+}
+
 impl<'r> Reading<'r> {
     /// Passes on the items of the next block. Returns false at the end. The inner error is one of the
     /// file.
@@ -145,7 +162,7 @@ impl<'r> Reading<'r> {
         if consumer.wants_ledgers()
             && let Some((at, ledger)) = replay.take_ledger()
         {
-            consumer.item(Item::Ledger(at, ledger), &mut Feed { names, later })?;
+            consumer.item(&Item::Ledger(at, ledger), &mut Feed { names, later })?;
         }
         let mut done = Ok(());
         let read = replay.next(&mut |item| {
@@ -153,15 +170,19 @@ impl<'r> Reading<'r> {
                 return;
             }
             let item = match item {
-                Recorded::Event(event) => {
+                &Recorded::Event(event) => {
                     let is_selected = *all && event.what.is_finished() || settings.selects(event);
                     let class = EventClass::of(&event.what);
                     let is_command = u64::from(class == EventClass::Command);
-                    let item = match is_selected {
-                        true => Item::Event(event),
-                        false => Item::Unselected(event),
+                    let feed = &mut Feed { names, later };
+                    // each item is known here: none is dropped at run time
+                    let taken = match is_selected {
+                        true => consumer.item(&Item::Event(event), feed),
+                        false => consumer.item(&Item::Unselected(event), feed),
                     };
-                    done = consumer.item(item, &mut Feed { names, later });
+                    if taken.is_err() {
+                        done = taken;
+                    }
                     later += is_command;
                     if !is_selected {
                         *unselected += is_command;
@@ -173,21 +194,16 @@ impl<'r> Reading<'r> {
                 Recorded::Stacks(stacks) => {
                     done = stacks.iter().try_for_each(|stack| {
                         let item = Item::Stack(StackId(stack.id), stack.frames());
-                        consumer.item(item, &mut Feed { names, later })
+                        consumer.item(&item, &mut Feed { names, later })
                     });
                     return;
                 }
-                Recorded::Controllers(all) => {
-                    names.set(all.clone());
-                    Item::Controllers(all)
-                }
-                Recorded::Clock(offset) => Item::Clock(offset.wall_ns),
-                Recorded::Activity(activity) => Item::Activity(activity),
-                Recorded::Machine(machine) => Item::Machine(machine),
-                Recorded::Readings(readings) => Item::Readings(readings),
-                Recorded::Ledger(_) | Recorded::End(_) => return,
+                other => match item_of(other, names) {
+                    Some(item) => item,
+                    None => return,
+                },
             };
-            done = consumer.item(item, &mut Feed { names, later });
+            done = consumer.item(&item, &mut Feed { names, later });
         });
         done?;
         consumer.flush();
@@ -300,7 +316,7 @@ impl Recordings<'_> {
                 Err(error) => return Ok(Err(error)),
             };
             let names = &mut reading.names;
-            consumer.item(Item::Last(took, &ledger), &mut Feed { names, later: 0 })?;
+            consumer.item(&Item::Last(took, &ledger), &mut Feed { names, later: 0 })?;
             goes_on = goes_on && self.ticks(begin, &mut consumer)?;
         }
         let end = reading.end(&mut consumer, ledger, took);

@@ -163,7 +163,7 @@ impl Replay {
         let (mut playback, _) = open_recording(path)?;
         let (mut census, mut more) = (Census::default(), true);
         while more && census.lacks(filter).is_some() {
-            let read = playback.next_block(&mut |item| census.add(&item));
+            let read = playback.next_block(&mut |item| census.add(item));
             more = read.map_err(|e| failure(&self.path, &e))?;
         }
         let lacks = census.lacks(filter);
@@ -294,7 +294,7 @@ impl Replay {
     ///
     /// # Errors
     /// If the file cannot be read.
-    pub fn next(&mut self, to: &mut dyn FnMut(Item<'_>)) -> Result<bool> {
+    pub fn next(&mut self, to: &mut dyn FnMut(&Item<'_>)) -> Result<bool> {
         let Self {
             playback,
             ledger,
@@ -309,10 +309,10 @@ impl Replay {
         let chooses = !choice(settings).is_empty();
         let read = playback.next_block(&mut |item| match item {
             Item::Ledger(found) | Item::End(found) => {
-                (*ledger, *later, *is_new) = (Some(found), 0, true);
+                (*ledger, *later, *is_new) = (Some(found.clone()), 0, true);
             }
             other => {
-                if let Item::Event(event) = &other {
+                if let Item::Event(event) = other {
                     let first = span_ns.map_or(event.at_ns, |(first, _)| first);
                     *span_ns = Some((first, event.at_ns));
                     *later += u64::from(event.what.is_finished());

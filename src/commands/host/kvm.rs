@@ -57,7 +57,7 @@ fn recorded(path: &Path, ctrl: Option<&str>) -> Result<((u64, u64), Option<u32>)
     while more && controllers.is_none() {
         more = replay.next(&mut |item| {
             if let Item::Machine(machine) = item {
-                controllers = Some(machine.controllers);
+                controllers = Some(machine.controllers.clone());
             }
         })?;
     }

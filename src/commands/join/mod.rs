@@ -72,7 +72,7 @@ struct Driver {
 impl Consumer for Driver {
     const SHOWS: bool = false;
 
-    fn item(&mut self, item: Item<'_>, feed: &mut Feed<'_>) -> Result<()> {
+    fn item(&mut self, item: &Item<'_>, feed: &mut Feed<'_>) -> Result<()> {
         match item {
             Item::Event(event) | Item::Unselected(event) => {
                 let set = feed.names.of_command(event.what.id()).1;
@@ -91,9 +91,9 @@ impl Consumer for Driver {
             Item::Controllers(all) => {
                 let is_old = |c: &ControllerInfo| all.iter().all(|new| new.instance != c.instance);
                 self.controllers.retain(is_old);
-                self.controllers.extend(all);
+                self.controllers.extend(all.iter().cloned());
             }
-            Item::Readings(all) => self.readings.extend(all),
+            Item::Readings(all) => self.readings.extend(all.iter().cloned()),
             _ => {}
         }
         Ok(())

@@ -224,18 +224,18 @@ impl Showing<'_> {
 impl Consumer for Showing<'_> {
     const SHOWS: bool = false;
 
-    fn item(&mut self, item: Item<'_>, _feed: &mut Feed<'_>) -> Result<()> {
+    fn item(&mut self, item: &Item<'_>, _feed: &mut Feed<'_>) -> Result<()> {
         match (&mut self.intervals, item) {
             (Intervals::Live(meter), Item::Event(event)) => {
                 meter.event(event, self.options.settings.stage_set);
             }
-            (Intervals::Recorded(cutter), Item::Controllers(all)) => cutter.disks.recorded(&all),
+            (Intervals::Recorded(cutter), Item::Controllers(all)) => cutter.disks.recorded(all),
             (Intervals::Recorded(cutter), Item::Event(event)) => cutter.push(event, true),
             (Intervals::Recorded(cutter), Item::Unselected(event)) => cutter.push(event, false),
             (Intervals::Recorded(cutter), Item::Ledger(_, ledger)) => {
                 cutter.ledger.clone_from(ledger);
             }
-            (Intervals::Recorded(cutter), Item::Last(took, ledger)) => cutter.finish(took, ledger),
+            (Intervals::Recorded(cutter), Item::Last(took, ledger)) => cutter.finish(*took, ledger),
             _ => {}
         }
         Ok(())

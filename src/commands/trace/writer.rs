@@ -168,20 +168,20 @@ impl<'o> TraceWriter<'o> {
 }
 
 impl Consumer for TraceWriter<'_> {
-    fn item(&mut self, item: Item<'_>, feed: &mut Feed<'_>) -> Result<()> {
+    fn item(&mut self, item: &Item<'_>, feed: &mut Feed<'_>) -> Result<()> {
         match item {
             Item::Event(event) => self.event(event, feed.names),
-            Item::Stack(id, mut frames) => {
+            Item::Stack(id, frames) => {
                 let tracing = self.options.settings.trace.as_ref();
                 if tracing.is_some_and(|t| t.stack.is_some()) {
-                    self.stack(id, &mut frames);
+                    self.stack(*id, &mut frames.clone());
                 }
             }
             other => {
                 if let Item::Clock(wall_ns) = other {
-                    self.sink.clock().set_offset(wall_ns);
+                    self.sink.clock().set_offset(*wall_ns);
                 }
-                self.tee.iter_mut().for_each(|tee| tee.item(&other));
+                self.tee.iter_mut().for_each(|tee| tee.item(other));
             }
         }
         Ok(())

@@ -60,13 +60,13 @@ impl Recorded {
         let mut playback = Playback::open(bytes.as_slice()).unwrap();
         assert_eq!(playback.info().context, case != "without", "{case}");
         let mut found = Self::default();
-        let mut take = |item: Item<'_>| match item {
+        let mut take = |item: &Item<'_>| match item {
             Item::Event(Event {
                 what: EventKind::Command(id, _, end),
                 ..
             }) => found.commands.push((*id, *end)),
-            Item::Activity(activity) => found.activities.push(activity),
-            Item::Machine(machine) => found.machine = Some(*machine),
+            Item::Activity(activity) => found.activities.push(activity.clone()),
+            Item::Machine(machine) => found.machine = Some((**machine).clone()),
             _ => {}
         };
         while playback.next_block(&mut take).unwrap() {}
