@@ -15,6 +15,9 @@ mod live {
     use std::path::Path;
     use std::path::PathBuf;
     use std::process::Command;
+    use std::sync::atomic::AtomicUsize;
+    use std::sync::atomic::Ordering;
+    use std::thread;
 
     use libbpf_cargo::SkeletonBuilder;
 
@@ -121,6 +124,24 @@ mod live {
         Ok(())
     }
 
+    /// Compiles all builds of the table, as many at once as cargo runs jobs.
+    fn drivers(settings: &[&str], out: &Path) -> Result<(), Box<dyn Error>> {
+        let jobs: usize = env::var("NUM_JOBS")?.parse()?;
+        let next = AtomicUsize::new(0);
+        let work = || -> Result<(), String> {
+            while let Some(entry) = BUILDS.get(next.fetch_add(1, Ordering::Relaxed)) {
+                driver(entry, settings, out).map_err(|error| error.to_string())?;
+            }
+            Ok(())
+        };
+        Ok(thread::scope(|scope| {
+            let threads: Vec<_> = (0..jobs.max(1)).map(|_| scope.spawn(work)).collect();
+            threads
+                .into_iter()
+                .try_for_each(|t| t.join().unwrap_or_else(|_| Err("a thread panicked".into())))
+        })?)
+    }
+
     /// The source of `BUILT` in session/builds.rs: the object of each build, and whether it fits a run.
     fn built(out: &Path) -> String {
         let one = |entry: &Entry| {
@@ -204,9 +225,7 @@ mod live {
         let header = fs::read_to_string("bpf/include/config_abi.h")?;
         let settings = settings(&header);
         write_settings(&settings, &out)?;
-        for entry in &BUILDS {
-            driver(entry, &settings, &out)?;
-        }
+        drivers(&settings, &out)?;
         fs::write(out.join("built.rs"), built(&out))?;
         object("memory", "memory", &[], &out)?;
         let arch = match env::var("CARGO_CFG_TARGET_ARCH")?.as_str() {
