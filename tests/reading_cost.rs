@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! User instructions per line of `trace --from`, counted by valgrind: that of a file minus that of
-//! a smaller one, so that the start of the program does not count. Run it by `make test-cost`.
+//! User instructions of reading, counted by valgrind: per line of `trace --from`, as those of a file
+//! minus those of a smaller one, so that the start of the program does not count; and how they grow
+//! with inputs that were made to be slow. Run it by `make test-cost`.
 #![allow(
     clippy::unwrap_used,
     clippy::expect_used,
@@ -12,10 +13,14 @@
 mod made;
 
 use std::env;
+use std::fmt::Write;
+use std::fs;
 use std::fs::File;
 use std::path::Path;
 use std::process::Command;
 
+use nvme_deep::model::event::Event;
+use nvme_deep::model::event::EventKind;
 use nvme_deep::model::stage::StageSet;
 use nvme_deep::recording::Content;
 use nvme_deep::recording::Recorder;
@@ -41,14 +46,21 @@ const COUNTED: u64 = 3000;
 /// The most instructions of a command and a gap of any length before it.
 const GAP: u64 = 3_000_000;
 
-/// User instructions of a run with this file.
+/// The most instructions for four times the input, by those for the input.
+const GROWTH: f64 = 5.0;
+
+/// User instructions of a run with this recording.
 fn instructions(words: &[&str], file: &Path, dir: &Path) -> u64 {
+    let file = file.to_str().unwrap();
+    instructions_of(&[words, &["--from", file]].concat(), dir)
+}
+
+/// User instructions of a run.
+fn instructions_of(words: &[&str], dir: &Path) -> u64 {
     let output = Command::new("valgrind")
         .args(["--tool=callgrind", "--callgrind-out-file=/dev/null"])
         .arg(binary())
         .args(words)
-        .arg("--from")
-        .arg(file)
         .stdout(File::create(dir.join("lines")).unwrap())
         .output()
         .expect("valgrind is installed");
@@ -126,4 +138,106 @@ fn a_gap_of_centuries_costs_no_more_than_a_few_commands() {
         eprintln!("{more:8} {}", words.join(" "));
         assert!(more < GAP, "{}: {more} instructions", words.join(" "));
     }
+}
+
+/// Kinds of commands that no reader refuses.
+const MOST_KINDS: u64 = 1200;
+
+/// Commands that timed out, at ever longer distances: of many controllers, and of many disks of one
+/// controller, in all sizes, and of ever new queues.
+fn of_many_kinds(path: &Path, commands: u64) {
+    let mut recorder = Recorder::create(File::create(path).unwrap(), true, None).unwrap();
+    let mut run = info();
+    run.stage_set = StageSet::Fine;
+    recorder.block(Content::Run, SECOND, &run);
+    for n in 0..commands {
+        let mut event = read_at(2 * SECOND + n * n * 1_000_000);
+        let EventKind::Command(id, asked, _) = &mut event.what else {
+            panic!("{event:?}");
+        };
+        let kind = (n % MOST_KINDS) as u32;
+        (id.ctrl, id.nsid) = (if n % 2 == 0 { kind } else { 0 }, kind + 1);
+        (id.qid, id.cid) = (n as u16, n as u16);
+        asked.bytes = Some(1 << (n % 31));
+        let timeout = EventKind::Timeout {
+            id: *id,
+            age_ns: SECOND,
+        };
+        recorder.push(&Event {
+            at_ns: event.at_ns,
+            what: timeout,
+        });
+        recorder.push(&event);
+    }
+    recorder.block(Content::End, 2 * SECOND, &ledger(SECOND, 0, commands));
+    assert!(recorder.finish().error.is_none());
+}
+
+/// Commands without an end: each id on a queue of its own, and the admin queue beside it.
+fn qemu_log(path: &Path, commands: u64) {
+    let mut text = String::new();
+    for n in 0..commands {
+        let (cid, sqid) = (n % 65_536, n % 65_535 + 1);
+        for line in [
+            format!("create_sq sqid {sqid} cqid {sqid}"),
+            format!("io_cmd cid {cid} nsid 0x1 sqid {sqid} opc 0x2"),
+            format!("read cid {cid} nsid 1 nlb 1 count 512 lba 0x0"),
+            format!("rw_cb cid {cid} blk ''"),
+            format!("admin_cmd cid {cid} sqid 0 opc 0x6"),
+            format!("enqueue_req_completion cid {cid} cqid 0 status 0x0"),
+        ] {
+            writeln!(text, "1@{n}.100000:pci_nvme_{line}").unwrap();
+        }
+    }
+    fs::write(path, text).unwrap();
+}
+
+/// Entries whose tracepoints are all new.
+fn spdk_trace(path: &Path, entries: u64) {
+    let list = |each: &dyn Fn(u64) -> String| -> String {
+        let all: Vec<String> = (0..entries).map(each).collect();
+        all.join(",\n")
+    };
+    let tracepoints = list(&|n| format!(r#"{{"name": "K{n}", "id": {n}}}"#));
+    let entries = list(&|n| format!(r#"{{"tpoint": {n}, "tsc": {n}}}"#));
+    let text =
+        format!(r#"{{"tsc_rate": 2000, "tpoints": [{tracepoints}], "entries": [{entries}]}}"#);
+    fs::write(path, text).unwrap();
+}
+
+type Make = fn(&Path, u64);
+
+#[test]
+#[ignore = "needs valgrind and target/release/nvme-deep; a part of make test-cost"]
+fn four_times_the_input_costs_at_most_five_times_the_instructions() {
+    let dir = TempDir::new().unwrap();
+    let path = dir.path().join("made");
+    let out = dir.path().join("out");
+    let [file, out] = [&path, &out].map(|p| p.to_str().unwrap());
+    let readers: [(&[&str], Make, u64); 3] = [
+        (&["diagnose", "-v", "--from", file], of_many_kinds, 1500),
+        (
+            &["host", "import", "--qemu-log", file, "-o", out, "--force"],
+            qemu_log,
+            1000,
+        ),
+        (&["host", "annotate", file], spdk_trace, 2000),
+    ];
+    let mut over = false;
+    for (words, make, size) in readers {
+        let [few, many] = [size, 4 * size].map(|size| {
+            make(&path, size);
+            instructions_of(words, dir.path())
+        });
+        let growth = many as f64 / few as f64;
+        eprintln!(
+            "{few:11} to {many:11} ({growth:.1}) {}",
+            words[..2].join(" ")
+        );
+        over |= growth > GROWTH;
+    }
+    assert!(
+        !over,
+        "the cost of a part of the input grows with the input"
+    );
 }

@@ -5,6 +5,9 @@
 //! events, its queue; an event that fits several commands is left out, and counted.
 
 use std::collections::BTreeMap;
+use std::collections::BTreeSet;
+use std::collections::btree_map::Entry;
+use std::ops::RangeInclusive;
 
 use super::ImportError;
 use super::Imported;
@@ -49,14 +52,32 @@ fn time(head: &str) -> Option<u64> {
     whole.checked_add(micros.checked_mul(1000).filter(|ns| *ns < 1_000_000_000)?)
 }
 
+/// Command id and queue. Most lines have the command id alone.
+type Key = (u16, u16);
+
 /// The state of the controller while the log is read.
 #[derive(Default)]
 pub(super) struct Reader {
     pub imported: Imported,
-    /// Commands in flight by queue and command id, with their order.
-    pub flying: BTreeMap<(u16, u16), HostCommand>,
+    /// Commands in flight.
+    flying: BTreeMap<Key, HostCommand>,
+    /// Those of I/O queues without blocks yet.
+    bare: BTreeSet<Key>,
     /// Completion queue of each submission queue whose creation is in the log.
     cqs: BTreeMap<u16, u16>,
+    /// The submission queues of each of these completion queues.
+    sqs: BTreeMap<u16, BTreeSet<u16>>,
+}
+
+/// The keys with this command id, whatever the queue.
+const fn with_cid(cid: u16) -> RangeInclusive<Key> {
+    (cid, 0)..=(cid, u16::MAX)
+}
+
+/// The only key; `None` if there are none, or several.
+fn only(mut keys: impl Iterator<Item = Key>) -> Option<Key> {
+    let first = keys.next()?;
+    keys.next().is_none().then_some(first)
 }
 
 /// Why a line gives nothing.
@@ -90,28 +111,33 @@ impl Reader {
             status: None,
             times: HostTimes::default().with(HostPoint::Fetch, ns),
         };
-        match self.flying.insert((qid, cid), command) {
+        self.bare.extend((qid > 0).then_some((cid, qid)));
+        match self.flying.insert((cid, qid), command) {
             None => Ok(()),
             // a driver does not use an id again while its command is in flight
             Some(_) => Err(Skip::Second),
         }
     }
 
-    /// The only command in flight with this id that `fits`.
-    fn only(&mut self, cid: u16, fits: impl Fn(&HostCommand) -> bool) -> Option<(u16, u16)> {
-        let mut found = self.flying.iter();
-        let mut found = found.by_ref().filter(|((_, c), f)| *c == cid && fits(f));
-        let first = *found.next()?.0;
-        found.next().is_none().then_some(first)
+    /// The only command in flight with this id whose completion queue is this one.
+    fn only_on(&self, cid: u16, cqid: u16) -> Option<Key> {
+        // a queue whose creation is not in the log has the completion queue of its own number
+        let same = (!self.cqs.contains_key(&cqid)).then_some(cqid);
+        let created = self.sqs.get(&cqid).into_iter().flatten().copied();
+        let keys = same.into_iter().chain(created).map(|qid| (cid, qid));
+        only(keys.filter(|key| self.flying.contains_key(key)))
     }
 
     /// Adds the blocks to the command whose fetch is the line before.
     fn blocks(&mut self, text: &str) -> Result<(), Skip> {
         let cid = small(text, "cid").ok_or(Skip::Malformed)?;
-        let fits = |c: &HostCommand| c.id.is_some_and(|id| id.qid > 0 && id.slba.is_none());
-        let key = self.only(cid, fits).ok_or(Skip::Other)?;
+        let bare = self.bare.range(with_cid(cid)).copied();
+        let key = only(bare).ok_or(Skip::Other)?;
         if let Some(id) = self.flying.get_mut(&key).and_then(|c| c.id.as_mut()) {
             (id.slba, id.nlb) = (value(text, "lba"), small(text, "nlb"));
+            if id.slba.is_some() {
+                self.bare.remove(&key);
+            }
         }
         Ok(())
     }
@@ -119,8 +145,8 @@ impl Reader {
     /// The storage has answered. The line has no queue.
     fn answered(&mut self, ns: u64, text: &str) -> Result<(), Skip> {
         let cid = small(text, "cid").ok_or(Skip::Malformed)?;
-        let fits = |c: &HostCommand| c.id.is_some_and(|id| id.qid > 0);
-        let key = self.only(cid, fits).ok_or(Skip::Other)?;
+        let flying = self.flying.range(with_cid(cid)).map(|(key, _)| *key);
+        let key = only(flying.filter(|(_, qid)| *qid > 0)).ok_or(Skip::Other)?;
         if let Some(command) = self.flying.get_mut(&key) {
             command.times.set(HostPoint::BackendDone, ns);
         }
@@ -133,9 +159,10 @@ impl Reader {
             .zip(small(text, "cqid"))
             .ok_or(Skip::Malformed)?;
         let status: u16 = small(text, "status").ok_or(Skip::Malformed)?;
-        let cqs = self.cqs.clone();
-        let cq_of = |qid| cqs.get(&qid).copied().unwrap_or(qid);
-        let key = self.only(cid, |c| c.id.is_some_and(|id| cq_of(id.qid) == cqid));
+        let key = self.only_on(cid, cqid);
+        key.iter().for_each(|key| {
+            self.bare.remove(key);
+        });
         let Some(mut command) = key.and_then(|key| self.flying.remove(&key)) else {
             self.imported.ledger.without_begin += 1;
             return Ok(());
@@ -150,16 +177,49 @@ impl Reader {
     fn reset(&mut self) {
         self.imported.ledger.without_end += self.flying.len() as u64;
         self.flying.clear();
+        self.bare.clear();
         self.cqs.clear();
+        self.sqs.clear();
     }
 
     fn created(&mut self, text: &str) -> Result<(), Skip> {
         let queues = small(text, "sqid").zip(small(text, "cqid"));
         let (sq, cq) = queues.ok_or(Skip::Malformed)?;
-        match self.cqs.insert(sq, cq) {
+        let former = self.forget(sq);
+        self.cqs.insert(sq, cq);
+        self.sqs.entry(cq).or_default().insert(sq);
+        match former {
             None => Ok(()),
             Some(_) => Err(Skip::Second),
         }
+    }
+
+    /// Forgets a submission queue. Returns its completion queue, if its creation is in the log.
+    fn forget(&mut self, sq: u16) -> Option<u16> {
+        let cq = self.cqs.remove(&sq)?;
+        if let Entry::Occupied(mut sqs) = self.sqs.entry(cq) {
+            sqs.get_mut().remove(&sq);
+            if sqs.get().is_empty() {
+                sqs.remove();
+            }
+        }
+        Some(cq)
+    }
+
+    fn deleted(&mut self, text: &str) -> Result<(), Skip> {
+        let sq = small(text, "sqid").or_else(|| small(text, "sq"));
+        sq.and_then(|sq| self.forget(sq)).ok_or(Skip::Other)?;
+        Ok(())
+    }
+
+    /// The commands in flight, by queue and command id.
+    pub fn unfinished(&mut self) -> Vec<HostEvent> {
+        self.bare.clear();
+        let mut left: Vec<_> = std::mem::take(&mut self.flying).into_iter().collect();
+        left.sort_by_key(|((cid, qid), _)| (*qid, *cid));
+        let left = left.into_iter();
+        left.map(|(_, command)| HostEvent::Unfinished(command))
+            .collect()
     }
 
     /// Counts a line that gives nothing.
@@ -183,14 +243,7 @@ impl Reader {
             "pci_nvme_rw_cb" => self.answered(ns, text),
             "pci_nvme_enqueue_req_completion" => self.post(ns, text),
             "pci_nvme_create_sq" => self.created(text),
-            "pci_nvme_del_sq" => {
-                let qid: Option<u16> = small(text, "sqid").or_else(|| small(text, "sq"));
-                let known = qid.and_then(|qid| self.cqs.remove(&qid));
-                if known.is_none() {
-                    return Err(Skip::Other);
-                }
-                Ok(())
-            }
+            "pci_nvme_del_sq" => self.deleted(text),
             "pci_nvme_irq_msix" => {
                 let vector = small(text, "vector").ok_or(Skip::Malformed)?;
                 self.imported.events.push(HostEvent::Interrupt {
@@ -260,8 +313,8 @@ pub fn import(log: &str) -> Result<Imported, ImportError> {
         (0, _) => return Err(ImportError::NoTimes),
         (_, untimed) => reader.imported.ledger.malformed += untimed,
     }
+    let left = reader.unfinished();
     let mut imported = reader.imported;
-    let left = reader.flying.into_values().map(HostEvent::Unfinished);
     imported.events.extend(left);
     imported.target = target();
     imported.controllers = vec![HostController {
@@ -306,6 +359,35 @@ mod tests {
         assert_eq!(done.times.at(HostPoint::BackendDone), None);
         assert_eq!((read.ledger.commands, read.ledger.unfinished), (1, 1));
         assert_eq!(read.ledger.other, 1);
+    }
+
+    #[test]
+    fn an_end_fits_the_queues_of_its_completion_queue() {
+        let io = |sqid| format!("7@10.000001:pci_nvme_io_cmd cid 5 nsid 0x1 sqid {sqid} opc 0x2\n");
+        let created = |sqid| format!("7@10.000001:pci_nvme_create_sq sqid={sqid}, cqid=9\n");
+        let end = "7@10.000002:pci_nvme_enqueue_req_completion cid 5 cqid 9 status 0x0\n";
+        let read = |log: String| {
+            let read = import(&log).unwrap();
+            let done = read.events.iter().filter_map(|event| match event {
+                HostEvent::Command(command) => Some(command.id.unwrap().qid),
+                _ => None,
+            });
+            (done.collect::<Vec<_>>(), read.ledger.without_begin)
+        };
+        let (second, third) = (created(2), created(3));
+        assert_eq!(read(io(9) + &io(2) + end), (vec![9], 0));
+        assert_eq!(read(second.clone() + &io(2) + &io(4) + end), (vec![2], 0));
+        // two fit: 2 by its creation and 9 by its number, and then two by their creation
+        assert_eq!(read(second.clone() + &io(9) + &io(2) + end), (vec![], 1));
+        assert_eq!(
+            read(second.clone() + &third + &io(2) + &io(3) + end),
+            (vec![], 1)
+        );
+        let deleted = "7@10.000001:pci_nvme_del_sq sqid=2\n";
+        assert_eq!(
+            read(second + &third + deleted + &io(2) + &io(3) + end),
+            (vec![3], 0)
+        );
     }
 
     #[test]

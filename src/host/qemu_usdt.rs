@@ -104,8 +104,7 @@ impl QemuHits {
 
     /// The commands in flight, and the ledger.
     pub fn end(mut self) -> (Vec<HostEvent>, HostLedger) {
-        let flying = std::mem::take(&mut self.reader.flying).into_values();
-        let left: Vec<HostEvent> = flying.map(HostEvent::Unfinished).collect();
+        let left = self.reader.unfinished();
         let mut ledger = self.reader.imported.ledger;
         left.iter().for_each(|event| ledger.count(event));
         (left, ledger)

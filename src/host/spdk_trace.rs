@@ -88,6 +88,9 @@ pub struct Trace {
     pub tpoints: Vec<Tracepoint>,
     /// The entries.
     pub entries: Vec<Entry>,
+    /// The place of each tracepoint, by its number.
+    #[serde(skip)]
+    places: BTreeMap<u64, usize>,
 }
 
 impl Trace {
@@ -106,6 +109,10 @@ impl Trace {
             return Err(wrong("it has no tpoints".into()));
         }
         trace.entries.sort_by_key(|entry| entry.tsc);
+        for (place, tracepoint) in trace.tpoints.iter().enumerate() {
+            // the first of several with a number
+            trace.places.entry(tracepoint.id).or_insert(place);
+        }
         Ok(trace)
     }
 
@@ -117,7 +124,7 @@ impl Trace {
 
     /// The tracepoint of an entry; `None` if the trace does not describe it.
     pub fn tracepoint(&self, entry: &Entry) -> Option<&Tracepoint> {
-        self.tpoints.iter().find(|t| t.id == entry.tpoint)
+        self.tpoints.get(*self.places.get(&entry.tpoint)?)
     }
 
     /// The name of an entry's tracepoint; empty if the trace does not describe it.
@@ -287,6 +294,15 @@ mod tests {
         ];
         assert_eq!(stages, want);
         assert_eq!(first.id, None);
+    }
+
+    #[test]
+    fn the_first_tracepoint_of_a_number_is_meant() {
+        let trace = r#"{"tsc_rate": 1, "tpoints": [{"name": "A", "id": 7}, {"name": "B", "id": 7}],
+            "entries": [{"tpoint": 7}, {"tpoint": 8}]}"#;
+        let trace = Trace::parse(trace).unwrap();
+        let names = trace.entries.iter().map(|entry| trace.name(entry));
+        assert_eq!(names.collect::<Vec<_>>(), ["A", ""]);
     }
 
     #[test]

@@ -3,6 +3,7 @@
 //! these, so that the reasons are only shown with detail.
 
 use std::collections::BTreeSet;
+use std::collections::HashMap;
 use std::io;
 use std::io::Write;
 
@@ -135,6 +136,7 @@ impl DiagnosisView<'_> {
         let several = self.facts.ctrls().len() > 1;
         let disks = self.facts.subjects(Scope::Disk).len() > 1;
         let mut groups: Vec<(String, Vec<&str>)> = Vec::new();
+        let mut places: HashMap<String, usize> = HashMap::new();
         for judged in rules {
             let why = match judged.subject {
                 Subject::Machine => judged.why.clone(),
@@ -142,7 +144,8 @@ impl DiagnosisView<'_> {
                 _ if several => format!("{}: {}", judged.name, judged.why),
                 _ => judged.why.clone(),
             };
-            match groups.iter_mut().find(|(found, _)| *found == why) {
+            let place = *places.entry(why.clone()).or_insert(groups.len());
+            match groups.get_mut(place) {
                 Some((_, names)) if names.contains(&judged.rule) => {}
                 Some((_, names)) => names.push(judged.rule),
                 None => groups.push((why, vec![judged.rule])),

@@ -21,10 +21,10 @@ use super::command::Commands;
 use super::expectation::Expectation;
 use super::facts::Facts;
 use super::facts::Span;
-use super::facts::places;
 use super::gaps::Gaps;
 use super::incidents::Incidents;
 use super::measure::TimeSlices;
+use super::places::Places;
 use super::rates::Rates;
 use super::selection::Selection;
 use super::strata::strata;
@@ -140,7 +140,7 @@ impl Collector {
     ) -> Facts {
         let strata = strata(&self.commands);
         let clock = TimeSlices::of(&self.commands.kept);
-        let places = places(&self.commands.kept);
+        let places = Places::of(&self.commands.kept, &strata);
         Facts {
             disks: self.disks,
             transports: self.transports,

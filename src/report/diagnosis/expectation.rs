@@ -6,6 +6,7 @@ use std::collections::BTreeMap;
 use crate::model::stratum::Stratum;
 
 use super::facts::Facts;
+use super::subject::Subject;
 
 /// Fewest commands of a kind whose median is compared.
 const ENOUGH: u64 = 30;
@@ -39,7 +40,12 @@ pub struct Slow {
 impl Facts {
     /// Strata that take longer than expected, those with most time first.
     pub fn slow(&self) -> Vec<Slow> {
-        let slow = self.strata.iter().filter_map(|s| {
+        self.slow_of(Subject::Machine)
+    }
+
+    /// Those of a subject.
+    pub fn slow_of(&self, subject: Subject) -> Vec<Slow> {
+        let slow = self.strata_of(subject).filter_map(|s| {
             let expected_ns = match &self.expectation {
                 Expectation::None => return None,
                 Expectation::Median(ns) => *ns,

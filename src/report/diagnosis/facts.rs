@@ -25,6 +25,7 @@ use super::incidents::Incidents;
 use super::measure::Compared;
 use super::measure::Comparison;
 use super::measure::TimeSlices;
+use super::places::Places;
 use super::portion::Portion;
 use super::rates::Rates;
 use super::selection::Selection;
@@ -84,17 +85,8 @@ pub struct Facts {
     pub clock: TimeSlices,
     /// Submissions and completions over time, by controller.
     pub rates: BTreeMap<u32, Rates>,
-    /// Where the commands of a controller are in `commands.kept`.
-    pub(super) places: BTreeMap<u32, Vec<u32>>,
-}
-
-/// Where the commands of each controller are.
-pub(super) fn places(commands: &[Command]) -> BTreeMap<u32, Vec<u32>> {
-    let mut places: BTreeMap<u32, Vec<u32>> = BTreeMap::new();
-    for (place, command) in (0_u32..).zip(commands) {
-        places.entry(command.stratum.ctrl).or_default().push(place);
-    }
-    places
+    /// Where the commands are in `commands.kept`, and the strata in `strata`.
+    pub(super) places: Places,
 }
 
 /// The comparison of the stratum in which a condition explains most. What it explains, and what could not
@@ -128,22 +120,40 @@ impl Facts {
 
     /// The commands of a controller.
     pub fn of_ctrl(&self, ctrl: u32) -> impl Iterator<Item = &Command> + Clone {
-        let places = self.places.get(&ctrl).map_or(&[][..], Vec::as_slice);
+        self.at(self.places.commands(Subject::Controller(ctrl)))
+    }
+
+    fn at<'f>(&'f self, places: &'f [u32]) -> impl Iterator<Item = &'f Command> + Clone {
         let at = |place: &u32| self.commands.kept.get(*place as usize);
         places.iter().filter_map(at)
     }
 
     /// The commands of a stratum.
     pub fn of(&self, stratum: Stratum) -> impl Iterator<Item = &Command> + Clone {
-        let own = self.of_ctrl(stratum.ctrl);
-        own.filter(move |c| c.stratum == stratum)
+        self.at(self.places.commands_of_kind(stratum))
+    }
+
+    /// What is known of a stratum.
+    pub fn stratum(&self, stratum: Stratum) -> Option<&StratumFacts> {
+        self.strata.get(self.places.stratum(stratum)?)
+    }
+
+    /// The strata of a subject, those with most time first.
+    pub fn strata_of(&self, subject: Subject) -> impl Iterator<Item = &StratumFacts> + Clone {
+        let all: &[StratumFacts] = match subject {
+            Subject::Machine => &self.strata,
+            Subject::Controller(_) | Subject::Disk(..) => &[],
+        };
+        let own = self.places.strata(subject).iter();
+        let own = own.filter_map(|place| self.strata.get(*place as usize));
+        all.iter().chain(own)
     }
 
     /// The begin of a command, and the time when half of its stratum would be over. A condition is looked
     /// for in this time: in all of the command's time, a long command would meet any condition more
     /// often than a short one, whether or not it depends on it.
     pub fn expected(&self, command: &Command) -> (u64, u64) {
-        let stratum = self.strata.iter().find(|s| s.stratum == command.stratum);
+        let stratum = self.stratum(command.stratum);
         let median_ns = stratum.map_or(0, |s| s.p50_ns);
         (command.begin_ns, command.begin_ns + median_ns)
     }
@@ -267,11 +277,10 @@ impl Facts {
         stages: Stages,
         when: impl Fn(&Command) -> Option<bool>,
     ) -> (Option<Stratum>, Compared) {
-        let own = |s: &&StratumFacts| subject.has_kind(s.stratum);
-        let total = self.strata.iter().filter(own).map(|s| s.total_ns);
+        let total = self.strata_of(subject).map(|s| s.total_ns);
         let total = total.sum::<u64>() as f64;
         let (mut all, mut few): (Vec<(Stratum, f64, Comparison)>, _) = (Vec::new(), (0, 0, 0.0));
-        for facts in self.strata.iter().filter(own) {
+        for facts in self.strata_of(subject) {
             let part = facts.total_ns as f64 / total.max(1.0);
             match self.clock.compare(self.of(facts.stratum), stages, &when) {
                 Compared::Found(found) => all.push((facts.stratum, part, found)),
@@ -301,8 +310,11 @@ impl Facts {
 
     /// The I/O commands of a namespace, or of a controller's namespaces if `nsid` is 0.
     pub fn of_disk(&self, ctrl: u32, nsid: u32) -> impl Iterator<Item = &Command> + Clone {
-        self.of_ctrl(ctrl)
-            .filter(move |c| nsid == 0 || c.stratum.nsid == nsid)
+        let subject = match nsid {
+            0 => Subject::Controller(ctrl),
+            _ => Subject::Disk(ctrl, nsid),
+        };
+        self.at(self.places.commands(subject))
     }
 
     /// Whether not all commands of a controller are in memory.

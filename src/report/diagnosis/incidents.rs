@@ -36,9 +36,9 @@ pub struct TimedOut {
 /// What a controller went through.
 #[derive(Clone, Debug, Default)]
 pub struct Incidents {
-    /// Timeouts, in order.
-    pub timeouts: Vec<TimedOut>,
-    /// The number of the last one of each command.
+    /// Timeouts by controller, in order.
+    timeouts: BTreeMap<u32, Vec<TimedOut>>,
+    /// The number of the last one of each command, among those of its controller.
     last_timeout: HashMap<FlightId, usize>,
     /// Resets, by controller.
     pub resets: BTreeMap<u32, u64>,
@@ -61,9 +61,9 @@ impl Incidents {
         };
         match &event.what {
             EventKind::Timeout { id, age_ns } => {
-                self.last_timeout
-                    .insert(id.in_flight(), self.timeouts.len());
-                self.timeouts.push(TimedOut {
+                let timeouts = self.timeouts.entry(ctrl).or_default();
+                self.last_timeout.insert(id.in_flight(), timeouts.len());
+                timeouts.push(TimedOut {
                     id: *id,
                     at_ns: event.at_ns,
                     age_ns: *age_ns,
@@ -98,7 +98,7 @@ impl Incidents {
             |t: &&mut TimedOut| at_ns >= t.at_ns && at_ns.saturating_sub(t.at_ns) < POLL_NS;
         let succeeded = status.is_none_or(|s| s.is_success());
         let last = self.last_timeout.get(&id.in_flight());
-        let last = last.and_then(|at| self.timeouts.get_mut(*at));
+        let last = last.and_then(|at| self.timeouts.get_mut(&id.ctrl)?.get_mut(*at));
         if let Some(found) = last.filter(is_near) {
             found.polled = succeeded;
         }
@@ -106,8 +106,11 @@ impl Incidents {
 
     /// Timeouts of a controller whose CQE the driver's poll found.
     pub fn polled(&self, ctrl: u32) -> impl Iterator<Item = &TimedOut> {
-        let of = move |t: &&TimedOut| t.polled && t.id.ctrl == ctrl;
-        self.timeouts.iter().filter(of)
+        self.of_ctrl(ctrl).filter(|t| t.polled)
+    }
+
+    fn of_ctrl(&self, ctrl: u32) -> impl Iterator<Item = &TimedOut> {
+        self.timeouts.get(&ctrl).into_iter().flatten()
     }
 
     /// Controllers with an incident of any kind.
@@ -124,16 +127,12 @@ impl Incidents {
 
     /// Timeouts of a controller that no poll of the driver ended.
     pub fn unpolled(&self, ctrl: u32) -> u64 {
-        let of = |t: &&TimedOut| !t.polled && t.id.ctrl == ctrl;
-        self.timeouts.iter().filter(of).count() as u64
+        self.of_ctrl(ctrl).filter(|t| !t.polled).count() as u64
     }
 
     /// Controllers with a timeout.
     pub fn controllers(&self) -> Vec<u32> {
-        let mut all: Vec<u32> = self.timeouts.iter().map(|t| t.id.ctrl).collect();
-        all.sort_unstable();
-        all.dedup();
-        all
+        self.timeouts.keys().copied().collect()
     }
 }
 

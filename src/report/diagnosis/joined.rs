@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! What stages contain that were not observed apart.
 
+use std::cell::LazyCell;
+use std::collections::BTreeSet;
+
 use super::command::Command;
 use super::facts::Facts;
 use super::stages::Stages;
@@ -35,20 +38,19 @@ impl Facts {
 
     /// Whether the completions of a queue are polled: it has no interrupt. Without the settings, a queue is
     /// polled if no command of it had an interrupt, and commands of others had one.
-    pub fn is_polled(&self, ctrl: u32, qid: u16) -> bool {
-        if let Some(first) = self.first_polled(ctrl) {
-            return u32::from(qid) >= first;
-        }
-        if self
-            .machine
-            .as_ref()
-            .is_some_and(|m| m.poll_queues == Some(0))
-        {
-            return false;
-        }
+    pub fn is_polled(&self, ctrl: u32) -> impl Fn(u16) -> bool {
+        let first = self.first_polled(ctrl);
         let interrupted = |c: &&Command| c.runs().any(|(stages, _)| Stages::IRQ.covers(stages));
-        let mut with = self.of_ctrl(ctrl).filter(interrupted);
-        with.clone().next().is_some() && !with.any(|c| c.qid == qid)
+        // most runs need it for no queue
+        let with = LazyCell::new(move || -> BTreeSet<u16> {
+            let with = self.of_ctrl(ctrl).filter(interrupted);
+            with.map(|c| c.qid).collect()
+        });
+        move |qid| match (first, &self.machine) {
+            (Some(first), _) => u32::from(qid) >= first,
+            (None, Some(machine)) if machine.poll_queues == Some(0) => false,
+            _ => !with.is_empty() && !with.contains(&qid),
+        }
     }
 
     /// What the largest joined stage of a controller contains. `None`: stages were observed apart.
@@ -95,7 +97,7 @@ impl Facts {
 
     /// The joined stage with most time.
     fn largest_joined(&self, ctrl: u32) -> Option<Stages> {
-        let strata = self.strata.iter().filter(|s| s.stratum.ctrl == ctrl);
+        let strata = self.strata_of(Subject::Controller(ctrl));
         let mut sums: Vec<(Stages, u64)> = Vec::new();
         for (stages, ns) in strata.flat_map(|s| &s.stages) {
             match sums.iter_mut().find(|(found, _)| found == stages) {

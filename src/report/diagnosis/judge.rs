@@ -152,10 +152,8 @@ fn answer_of_device(facts: &Facts, rule: &Rule, subject: Subject, found: &[Found
     if !matches!(answer, Answer::Cause(_)) {
         return answer;
     }
-    let own = facts.slow().into_iter();
-    let own = own.filter(|slow| subject.has_kind(slow.stratum));
     let (mut by, mut left) = (None, Vec::new());
-    for slow in own {
+    for slow in facts.slow_of(subject) {
         match explained(facts, &slow, found) {
             Some(rule) => by = by.or(Some(rule)),
             None => left.push(slow),
@@ -196,10 +194,9 @@ fn answer(facts: &Facts, rule: &Rule, subject: Subject, found: &[Found]) -> Answ
     }
 }
 
-/// The part of all time that the commands of a subject have.
-fn weight(facts: &Facts, subject: Subject) -> f64 {
-    let total = |subject| facts.sum(facts.of_subject(subject), super::Command::total);
-    total(subject) / total(Subject::Machine).max(1.0)
+/// The time of the commands of a subject.
+fn total(facts: &Facts, subject: Subject) -> f64 {
+    facts.sum(facts.of_subject(subject), super::Command::total)
 }
 
 /// Applies the rules.
@@ -232,10 +229,13 @@ pub fn diagnose(facts: &Facts) -> Diagnosis {
             }
         }
     }
+    let all = total(facts, Subject::Machine).max(1.0);
     found.sort_by_cached_key(|f| {
-        let part = f.cause.explains.unwrap_or(0.0) * weight(facts, f.subject);
         // incidents in the order of their rules
-        let part = if f.tier == Tier::Incident { 0.0 } else { part };
+        let part = match f.tier {
+            Tier::Incident => 0.0,
+            _ => f.cause.explains.unwrap_or(0.0) * (total(facts, f.subject) / all),
+        };
         (
             f.tier != Tier::Incident,
             std::cmp::Reverse((part * 1e9) as u64),

@@ -214,8 +214,9 @@ impl TimeSlices {
         stages: Stages,
         when: impl Fn(&Command) -> Option<bool>,
     ) -> Compared {
-        let empty = vec![FineHistogram::default(); self.count];
-        let mut sides = [empty.clone(), empty];
+        // as long as needed: most strata of a recording may have a command or two
+        let mut sides: [Vec<FineHistogram>; 2] = Default::default();
+        let mut counts = [0_u64; 2];
         let (mut total, mut at_most, mut joined) = (0.0, 0.0, 0.0);
         let (mut last, mut ratios) = (None, Vec::new());
         for command in commands {
@@ -230,16 +231,24 @@ impl TimeSlices {
             at_most += if with { ns as f64 } else { 0.0 };
             ratios.extend(last.and_then(|last| beside(last, (with, ns))));
             last = Some((with, ns));
-            sides[usize::from(with)][self.slice(command.end_ns)].record(ns);
+            let (side, slice) = (usize::from(with), self.slice(command.end_ns));
+            counts[side] += 1;
+            if sides[side].len() <= slice {
+                sides[side].resize(slice + 1, FineHistogram::default());
+            }
+            sides[side][slice].record(ns);
+        }
+        let few = Compared::TooFew {
+            with: counts[1],
+            without: counts[0],
+            at_most: (at_most + joined) / total.max(1.0),
+        };
+        if counts[0].min(counts[1]) < MIN_COMMANDS {
+            return few;
         }
         let [without, with] = sides.map(|slices| Sample::new(&[(slices.as_slice(), self.count)]));
-        let enough = |s: &Sample| s.count() >= MIN_COMMANDS && s.slices() >= MIN_SLICES;
-        if !enough(&with) || !enough(&without) {
-            return Compared::TooFew {
-                with: with.count(),
-                without: without.count(),
-                at_most: (at_most + joined) / total.max(1.0),
-            };
+        if with.slices().min(without.slices()) < MIN_SLICES {
+            return few;
         }
         let (a, b) = (without.values(), with.values());
         let spread = with

@@ -13,6 +13,7 @@ mod incidents;
 mod joined;
 mod judge;
 mod measure;
+mod places;
 mod portion;
 mod rates;
 mod rules;

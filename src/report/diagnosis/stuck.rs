@@ -9,6 +9,7 @@ use crate::units::nanos;
 
 use super::Cause;
 use super::Facts;
+use super::Subject;
 
 /// Least age in nanoseconds: beyond what a busy device takes.
 pub const STUCK_NS: u64 = 1_000_000_000;
@@ -83,9 +84,10 @@ impl Facts {
     pub fn stuck(&self, wanted: impl Fn(Option<StuckState>) -> bool) -> BTreeMap<u32, Group> {
         let mut groups: BTreeMap<u32, Group> = BTreeMap::new();
         for stuck in self.in_flight.iter().filter(|s| wanted(s.verdict)) {
-            let alike = self.strata.iter().filter(|s| {
+            let own = self.strata_of(Subject::Controller(stuck.ctrl));
+            let alike = own.filter(|s| {
                 let of = (s.stratum.nsid, s.stratum.opcode.code);
-                s.stratum.ctrl == stuck.ctrl && stuck.kind.is_none_or(|kind| kind == of)
+                stuck.kind.is_none_or(|kind| kind == of)
             });
             // a device may take seconds for all
             let usual_ns = alike.map(|s| s.p50_ns).max().unwrap_or(0);

@@ -16,18 +16,15 @@ use crate::units::nanos;
 const STAGES: Stages = Stages::DEVICE.with(Stages::IRQ);
 
 pub fn check(facts: &Facts, subject: Subject) -> Answer {
-    let own = |ctrl: u32| Some(ctrl) == subject.ctrl();
     if matches!(facts.expectation, Expectation::None) {
         return Answer::NotLooked("--expect 200us or --baseline FILE".into());
     }
-    if let Expectation::Baseline(medians) = &facts.expectation {
-        let mut strata = facts.strata.iter().filter(|s| own(s.stratum.ctrl));
-        if !strata.any(|s| medians.contains_key(&s.stratum)) {
-            return Answer::Open("the baseline has no commands of these kinds".into());
-        }
+    if let Expectation::Baseline(medians) = &facts.expectation
+        && !(facts.strata_of(subject)).any(|s| medians.contains_key(&s.stratum))
+    {
+        return Answer::Open("the baseline has no commands of these kinds".into());
     }
-    let mut slow = facts.slow();
-    slow.retain(|slow| own(slow.stratum.ctrl));
+    let slow = facts.slow_of(subject);
     if slow.is_empty() {
         return Answer::Out("no kind of commands is slower than expected".into());
     }

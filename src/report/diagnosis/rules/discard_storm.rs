@@ -16,8 +16,9 @@ const EXPLAINS: f64 = 0.15;
 
 /// The disk whose discards take most time.
 fn discarding(facts: &Facts, ctrl: u32) -> String {
-    let mut strata = facts.strata.iter().map(|s| s.stratum);
-    let most = strata.find(|s| s.ctrl == ctrl && DISCARDS.contains(&s.opcode.code));
+    let strata = facts.strata_of(Subject::Controller(ctrl));
+    let mut strata = strata.map(|s| s.stratum);
+    let most = strata.find(|s| DISCARDS.contains(&s.opcode.code));
     facts.disk_name(ctrl, most.map_or(0, |s| s.nsid))
 }
 

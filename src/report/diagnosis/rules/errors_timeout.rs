@@ -87,7 +87,7 @@ pub fn check(facts: &Facts, subject: Subject) -> Answer {
         return Answer::Absent("no controller".into());
     };
     let incidents = &facts.incidents;
-    let own = incidents.failures.iter().filter(|((c, _), _)| *c == ctrl);
+    let own = incidents.failures.range((ctrl, 0)..=(ctrl, u16::MAX));
     let failed: Vec<(u16, u64)> = own
         .map(|((_, code), count)| (*code, *count))
         .filter(|(code, _)| is_failure_of_device(*code))
@@ -96,6 +96,7 @@ pub fn check(facts: &Facts, subject: Subject) -> Answer {
     let media = failed
         .iter()
         .filter(|(code, _)| Status(*code).kind() == StatusType::Media);
+    let is_polled = facts.is_polled(ctrl);
     let counts = Counts {
         failed: failed.iter().map(|(_, count)| count).sum(),
         media: media.map(|(_, count)| count).sum(),
@@ -104,7 +105,7 @@ pub fn check(facts: &Facts, subject: Subject) -> Answer {
         timeouts: incidents.unpolled(ctrl),
         unpolled: incidents
             .polled(ctrl)
-            .filter(|t| facts.is_polled(ctrl, t.id.qid))
+            .filter(|t| is_polled(t.id.qid))
             .count() as u64,
         resets: of(&incidents.resets),
     };

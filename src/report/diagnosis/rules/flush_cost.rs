@@ -22,15 +22,17 @@ const EXPLAINS: f64 = 0.1;
 
 /// The disk whose flushes take most time.
 fn disk(facts: &Facts, ctrl: u32) -> String {
-    let mut strata = facts.strata.iter().map(|s| s.stratum);
-    let most = strata.find(|s| s.ctrl == ctrl && s.opcode.code == FLUSH);
+    let strata = facts.strata_of(Subject::Controller(ctrl));
+    let mut strata = strata.map(|s| s.stratum);
+    let most = strata.find(|s| s.opcode.code == FLUSH);
     facts.disk_name(ctrl, most.map_or(0, |s| s.nsid))
 }
 
 /// Flushes, and the kinds of commands that they slow down.
 fn kinds(facts: &Facts, ctrl: u32, slower: Option<&Comparison>) -> Vec<(Stratum, f64)> {
-    let own = facts.strata.iter().map(|s| s.stratum);
-    let own = own.filter(|s| s.ctrl == ctrl && s.opcode.code == FLUSH);
+    let own = facts.strata_of(Subject::Controller(ctrl));
+    let own = own.map(|s| s.stratum);
+    let own = own.filter(|s| s.opcode.code == FLUSH);
     let slowed = slower.into_iter().flat_map(|c| c.kinds.iter().copied());
     own.map(|stratum| (stratum, 1.0)).chain(slowed).collect()
 }

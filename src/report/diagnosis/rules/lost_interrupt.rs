@@ -22,8 +22,9 @@ pub fn check(facts: &Facts, subject: Subject) -> Answer {
     let stuck = facts.stuck(|verdict| verdict == Some(StuckState::Answered));
     let stuck = stuck.get(&ctrl).copied();
     let found = facts.incidents.polled(ctrl);
+    let is_polled = facts.is_polled(ctrl);
     let (unpolled, polled): (Vec<&TimedOut>, Vec<&TimedOut>) =
-        found.partition(|t| facts.is_polled(ctrl, t.id.qid));
+        found.partition(|t| is_polled(t.id.qid));
     if stuck.is_none() && polled.is_empty() {
         let waiting = facts.stuck(|verdict| verdict == Some(StuckState::NotPolled));
         return match facts.incidents.unpolled(ctrl) {

@@ -46,11 +46,9 @@ impl<'f> Queues<'f> {
 
     /// The strays.
     pub fn strays(&'f self, facts: &'f Facts) -> impl Iterator<Item = Stray<'f>> {
-        let medians: BTreeMap<_, _> = facts.strata.iter().map(|s| (s.stratum, s.p50_ns)).collect();
         self.0.values().flat_map(move |queue| {
-            let medians = medians.clone();
             queue.iter().filter_map(move |&command| {
-                let median_ns = *medians.get(&command.stratum)?;
+                let median_ns = facts.stratum(command.stratum)?.p50_ns;
                 let usual = match command.is_read_or_write() {
                     true => LONG_NS,
                     false => OTHERS_NS,
