@@ -103,7 +103,7 @@ int main(void)
 	cfg_mode = ND_MODE_TOTAL;
 	cfg_recover = 1;
 	cfg_setup_skips = 1;
-	serve(ND_SERVE_BEGIN, 0);
+	on_control(ND_CONTROL_BEGIN, 0);
 	for (u32 pair = 0; pair < 256; pair++)
 		for (int reads = 0; runs++, run(pair & 15, pair >> 4, reads, &wrong); reads++)
 			;
