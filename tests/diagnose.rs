@@ -397,6 +397,64 @@ fn commands_that_were_chosen_because_they_are_slow_show_no_times() {
     );
 }
 
+/// A cause in one of several recordings is no error of reading.
+#[test]
+fn check_of_several_recordings_ends_with_the_gravest_verdict() {
+    let files = Files::new();
+    let short = Load {
+        seconds: 0.2,
+        ..load()
+    };
+    let cause = files.record("cause", &load(), &[Cause::Scheduler], Kind::Context);
+    let control = files.record("control", &load(), &[], Kind::Context);
+    let few = files.record("few", &short, &[], Kind::Context);
+    let cut = files.record("cut", &load(), &[Cause::Scheduler], Kind::Context);
+    let whole = fs::read(&cut).unwrap();
+    fs::write(&cut, &whole[..whole.len() - 40]).unwrap();
+    let unread = "could not be read to the end";
+    for (both, code, said, last) in [
+        (
+            [&control, &cause],
+            3,
+            "found: scheduler",
+            "1 of 2 recordings did not pass",
+        ),
+        (
+            [&few, &control],
+            1,
+            "no rule could be judged",
+            "1 of 2 recordings did not pass",
+        ),
+        (
+            [&few, &cause],
+            3,
+            "found: scheduler",
+            "2 of 2 recordings did not pass",
+        ),
+        (
+            [&cut, &cause],
+            1,
+            "found: scheduler",
+            "1 of 2 recordings could not be read",
+        ),
+    ] {
+        let [a, b] = both;
+        let ran = run(&format!("diagnose --check --from {a} {b}"));
+        assert_eq!(ran.code, Some(code), "{a} {b}: {}", ran.err);
+        assert!(
+            ran.err.contains(said) && ran.err.contains(last),
+            "{}",
+            ran.err
+        );
+        assert_eq!(
+            ran.err.contains(unread),
+            last.contains("read"),
+            "{}",
+            ran.err
+        );
+    }
+}
+
 /// What is whole is diagnosed; the exit code says that the rest is missing, also with `--check`.
 #[test]
 fn of_a_damaged_recording_the_first_part_is_diagnosed() {

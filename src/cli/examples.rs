@@ -33,7 +33,7 @@ Examples:
   nvme-deep top 500ms --stages=fine --ctrl nvme1
       Twice a second, one controller, with all eight stages
   nvme-deep top --from run.nvd
-      A recording, in the time in which it was made";
+      A recording, at the speed at which it was made";
 
 pub const LATENCY: &str = "\
 Examples:

@@ -36,6 +36,7 @@ use crate::commands::input;
 use crate::commands::say;
 use crate::commands::standard;
 use crate::exit::Failure;
+use crate::exit::kind_of;
 
 /// The form of the output, for headings.
 #[derive(Default)]
@@ -222,7 +223,7 @@ impl<'r> Reading<'r> {
         end.covers = self.replay.covers();
         end.unselected = self.unselected;
         end.unmatched = self.replay.unmatched();
-        end.is_whole = self.replay.check_complete().is_ok();
+        end.is_whole = self.replay.incomplete().is_none();
         end.recording = Some(self.replay);
         end
     }
@@ -261,6 +262,15 @@ pub fn read<'r, C: Consumer>(replay: &'r mut Replay, consumer: &mut C) -> Result
     Ok(reading.end(consumer, ledger, took))
 }
 
+/// How the reading of one recording ended.
+enum Ended {
+    /// It was read, or as much of it as the consumer wanted: whether the next one is wanted, and the
+    /// consumer's own verdict.
+    Read(bool, Result<()>),
+    /// It cannot be read to its end.
+    Broken(anyhow::Error),
+}
+
 impl Recordings<'_> {
     /// Ticks until the consumer wants items. Returns false if it is done, or a signal came.
     fn ticks<C: Consumer>(&self, begin: Instant, consumer: &mut C) -> Result<bool> {
@@ -286,12 +296,8 @@ impl Recordings<'_> {
         }
     }
 
-    /// Reads one recording. The inner error is one of the file, after which the others are read.
-    fn one<C: Consumer>(
-        &self,
-        replay: &mut Replay,
-        make: &mut Make<'_, C>,
-    ) -> Result<Result<bool>> {
+    /// Reads one recording.
+    fn one<C: Consumer>(&self, replay: &mut Replay, make: &mut Make<'_, C>) -> Result<Ended> {
         let mut consumer = make(&Start {
             begin_ns: replay.info().begin_ns,
             session: None,
@@ -305,7 +311,7 @@ impl Recordings<'_> {
         while more && goes_on {
             more = match reading.next(&mut consumer)? {
                 Ok(more) => more,
-                Err(error) => return Ok(Err(error)),
+                Err(error) => return Ok(Ended::Broken(error)),
             };
             goes_on = self.ticks(begin, &mut consumer)?;
         }
@@ -313,7 +319,7 @@ impl Recordings<'_> {
         if !more {
             (ledger, took) = match reading.replay.end() {
                 Ok(end) => end,
-                Err(error) => return Ok(Err(error)),
+                Err(error) => return Ok(Ended::Broken(error)),
             };
             let names = &mut reading.names;
             consumer.item(&Item::Last(took, &ledger), &mut Feed { names, later: 0 })?;
@@ -321,38 +327,55 @@ impl Recordings<'_> {
         }
         let end = reading.end(&mut consumer, ledger, took);
         let own = consumer.finish(end)?;
-        Ok(replay.check_complete().and(own).map(|()| goes_on))
+        Ok(match replay.check_complete() {
+            Ok(()) => Ended::Read(goes_on, own),
+            Err(error) => Ended::Broken(error),
+        })
     }
 
-    /// Reads all, with a heading for each if there are several. Then an error of one file is reported
+    /// Reads all, with a heading for each if there are several. Then what is wrong with one is reported
     /// at its end, and the others are read.
     pub(super) fn drive<C: Consumer>(mut self, make: &mut Make<'_, C>) -> Result<()> {
         let replays = take(&mut self.replays);
-        let (all, mut incomplete) = (replays.len(), 0);
+        let (all, mut incomplete, mut own) = (replays.len(), 0, Vec::new());
         for mut replay in replays {
-            let mut ended = Ok(true);
-            if all > 1 {
-                ended = head(&mut replay, &self.form)?.map(|()| true);
-            }
-            if ended.is_ok() {
-                ended = self.one(&mut replay, make)?;
-            }
+            let begun = if all > 1 {
+                head(&mut replay, &self.form)?
+            } else {
+                Ok(())
+            };
+            let ended = match begun {
+                Ok(()) => self.one(&mut replay, make)?,
+                Err(error) => Ended::Broken(error),
+            };
             match ended {
-                Ok(true) => {}
-                Ok(false) => return Ok(()),
-                Err(error) if all == 1 => return Err(error),
-                Err(error) => {
+                Ended::Read(true, Ok(())) => {}
+                Ended::Read(false, Ok(())) => return Ok(()),
+                Ended::Broken(error) | Ended::Read(_, Err(error)) if all == 1 => {
+                    return Err(error);
+                }
+                Ended::Broken(error) => {
                     say(&format!("{error:#}"));
                     incomplete += 1;
                 }
+                Ended::Read(_, Err(error)) => {
+                    say(&format!("{}: {error:#}", replay.path()));
+                    own.push(kind_of(&error));
+                }
             }
         }
-        if incomplete == 0 {
-            return Ok(());
+        if incomplete > 0 {
+            let text = "recordings could not be read to the end: see above";
+            return Err(Failure::error(
+                Kind::Run,
+                format!("{incomplete} of {all} {text}"),
+            ));
         }
-        Err(Failure::error(
-            Kind::Run,
-            format!("{incomplete} of {all} recordings could not be read to the end: see above"),
-        ))
+        // what was found counts more than what could not be judged
+        let found = own.iter().find(|kind| **kind == Kind::Check);
+        found.or(own.first()).map_or(Ok(()), |kind| {
+            let text = format!("{} of {all} recordings did not pass: see above", own.len());
+            Err(Failure::error(*kind, text))
+        })
     }
 }
