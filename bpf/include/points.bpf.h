@@ -262,6 +262,7 @@ static __always_inline int on_requeue(struct request *rq, u32 hook, int typed)
 	struct nd_start *st;
 	struct nd_slot *s;
 	u32 qid, tag, first, index;
+	int completed;
 
 	if (typed)
 		rq = drop_trust(rq); /* requeues are rare */
@@ -301,9 +302,13 @@ static __always_inline int on_requeue(struct request *rq, u32 hook, int typed)
 		emit_retry(s, rq, typed);
 		return 0;
 	}
-	if (s->rq != (u64)rq)
+	if (!is_still_of(s, rq))
 		return 0;
-	if (s->state == ND_OPEN && has_completed(s)) {
+	completed = s->state == ND_OPEN && has_completed_of(s, (u64)rq);
+	/* as in close_former(): blk-mq gives the tag back first */
+	if (!is_still_of(s, rq))
+		return 0;
+	if (completed) {
 		close_unseen(index);
 		emit_retry(s, rq, typed);
 		return 0;

@@ -98,6 +98,12 @@ static __always_inline int has_completed_of(struct nd_slot *s, u64 rq)
 	return (changed && !start) || is_done(rq);
 }
 
+/* Whether the slot still belongs to this request: read again, not from a register. */
+static __always_inline int is_still_of(struct nd_slot *s, struct request *rq)
+{
+	return *(volatile u64 *)&s->rq == (u64)rq;
+}
+
 static __always_inline int has_completed(struct nd_slot *s)
 {
 	return has_completed_of(s, s->rq);

@@ -177,12 +177,6 @@ static __always_inline int is_over(struct nd_slot *s, struct request *rq)
 	       ((cfg_end && s->state == ND_COMPLETED) || has_completed_of(s, (u64)rq));
 }
 
-/* Whether the slot still belongs to this request: read again, not from a register. */
-static __always_inline int is_still_of(struct nd_slot *s, struct request *rq)
-{
-	return *(volatile u64 *)&s->rq == (u64)rq;
-}
-
 /*
  * A scheduled request may return with another driver tag. No completion will reach its first slot:
  * find that slot by the scheduler's tag, and close it. Leave a slot alone if its command is over:

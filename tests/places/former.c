@@ -7,7 +7,8 @@
  * set-up runs, another CPU sets up a second request with the first tag. The slot of that tag must
  * stay with the second request. All pairs of generations are tried.
  *
- * Prints the number of runs, and of those with a wrong result.
+ * Prints the number of runs, of those with a wrong result, and of wrong ones in which blk-mq takes
+ * the first request back instead.
  */
 #define WITH_KFUNC
 static void preempted(void);
@@ -68,17 +69,28 @@ static u64 counted(u32 what)
 	return cpu_map[0].count[what] + cpu_map[1].count[what];
 }
 
-/* Whether the second set-up ran within the first one. */
-static int run(u32 generation, u32 other, int reads, u64 *wrong)
+static void begin(u32 generation, u32 other)
 {
-	int within;
-
 	memset(slot_map, 0, sizeof(slot_map));
 	memset(start_map, 0, sizeof(start_map));
 	memset(cpu_map, 0, sizeof(cpu_map));
 	make(&first, 5, generation);
 	make(&second, 6, other);
 	set_up(&first, 1);
+}
+
+/* Whether the slot of a tag has this command, which is open. */
+static int has(u32 tag, struct io *io)
+{
+	return slot_of_tag(tag)->rq == (u64)&io->rq && slot_of_tag(tag)->state == ND_OPEN;
+}
+
+/* Whether the second set-up ran within the first one. */
+static int run(u32 generation, u32 other, int reads, u64 *wrong)
+{
+	int within;
+
+	begin(generation, other);
 	first.pdu.genctr++; /* its CQE; the completion is unseen */
 	reads_left = reads;
 	set_up(&first, 2);
@@ -86,16 +98,33 @@ static int run(u32 generation, u32 other, int reads, u64 *wrong)
 	reads_left = -1;
 	if (!within)
 		set_up(&second, 1);
-	*wrong += slot_of_tag(1)->rq != (u64)&second.rq || slot_of_tag(1)->state != ND_OPEN ||
-		  slot_of_tag(2)->rq != (u64)&first.rq || slot_of_tag(2)->state != ND_OPEN ||
-		  counted(ND_OVERWRITTEN) || counted(ND_REQUEUED) ||
-		  counted(ND_UNSEEN_COMPLETE) != 1;
+	*wrong += !has(1, &second) || !has(2, &first) || counted(ND_OVERWRITTEN) ||
+		  counted(ND_REQUEUED) || counted(ND_UNSEEN_COMPLETE) != 1;
+	return within;
+}
+
+/* The same for a requeue: blk-mq has given the tag back before the program runs. If the second
+ * command comes first, how the first one ended is unknown. */
+static int requeue(u32 generation, u32 other, int reads, u64 *wrong)
+{
+	int within;
+
+	begin(generation, other);
+	first.rq.tag = -1;
+	reads_left = reads;
+	on_requeue(&first.rq, ND_HOOK_REQUEUE_BTF, TYPED);
+	within = reads_left < 0;
+	reads_left = -1;
+	if (!within)
+		set_up(&second, 1);
+	*wrong += !has(1, &second) || counted(ND_UNSEEN_COMPLETE) ||
+		  counted(ND_OVERWRITTEN) + counted(ND_REQUEUED) != 1;
 	return within;
 }
 
 int main(void)
 {
-	u64 runs = 0, wrong = 0;
+	u64 runs = 0, wrong = 0, of_requeues = 0;
 
 	the_queue = (struct request_queue){.queuedata = &the_ctrl, .id = 1};
 	hctx = (struct blk_mq_hw_ctx){.driver_data = &nvmeq};
@@ -107,6 +136,9 @@ int main(void)
 	for (u32 pair = 0; pair < 256; pair++)
 		for (int reads = 0; runs++, run(pair & 15, pair >> 4, reads, &wrong); reads++)
 			;
-	printf("%llu %llu\n", runs, wrong);
+	for (u32 pair = 0; pair < 256; pair++)
+		for (int reads = 0; requeue(pair & 15, pair >> 4, reads, &of_requeues); reads++)
+			;
+	printf("%llu %llu %llu\n", runs, wrong, of_requeues);
 	return 0;
 }
