@@ -77,7 +77,7 @@ fn event(kind: &str) -> Event {
             code: 2,
         },
     };
-    let asked = Submission {
+    let submission = Submission {
         sqe: read(1_953_120),
         bytes: Some(4096),
         knows_submitter: true,
@@ -112,9 +112,9 @@ fn event(kind: &str) -> Event {
         stack: StackId::default(),
     };
     let what = match kind {
-        "submit" => EventKind::Submit(id, asked),
+        "submit" => EventKind::Submit(id, submission),
         "complete" => EventKind::Complete(id, outcome),
-        _ => EventKind::Command(id, asked, outcome),
+        _ => EventKind::Command(id, submission, outcome),
     };
     Event { at_ns: AT, what }
 }

@@ -131,7 +131,7 @@ impl Files {
         let info = RunInfo {
             begin_ns: BEGIN,
             pairs: true,
-            one_in: 1,
+            sample_period: 1,
             kernel: Some("6.12".into()),
             stage_set: match kind {
                 Kind::NoStages => StageSet::Total,

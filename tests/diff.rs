@@ -20,10 +20,10 @@ use nvme_deep::Opcode;
 use nvme_deep::QueueKind;
 use nvme_deep::StageSet;
 use nvme_deep::model::activity::TagWaits;
+use nvme_deep::model::command_class::CommandClass;
+use nvme_deep::model::command_class::SizeClass;
 use nvme_deep::model::ledger::Accuracy;
 use nvme_deep::model::stage::Run;
-use nvme_deep::model::stratum::SizeClass;
-use nvme_deep::model::stratum::Stratum;
 use nvme_deep::recording::RunInfo;
 use nvme_deep::render::diff::DiffJson;
 use nvme_deep::render::diff::DiffText;
@@ -84,8 +84,8 @@ const DEFAULT: Model = Model {
     writes: 0.0,
 };
 
-fn stratum(code: u8) -> Stratum {
-    Stratum {
+fn stratum(code: u8) -> CommandClass {
+    CommandClass {
         ctrl: 0,
         nsid: 1,
         opcode: Opcode {
@@ -254,7 +254,7 @@ fn the_main_claim_is_the_stage_that_changed() {
     let claim = diff.main_claim().unwrap();
     assert_eq!(
         (claim.row.name.as_str(), claim.group.scope),
-        ("device", Scope::Stratum(stratum(2)))
+        ("device", Scope::CommandClass(stratum(2)))
     );
     let ratio = claim.compared.ratio;
     assert!(ratio.low < 1.5 && 1.5 < ratio.high, "{ratio:?}");

@@ -33,8 +33,8 @@ use nvme_deep::export::hlog::Hlog;
 use nvme_deep::export::ndjson::Ndjson;
 use nvme_deep::export::perfetto::Begins;
 use nvme_deep::export::perfetto::Perfetto;
+use nvme_deep::model::command_class::BlockSizes;
 use nvme_deep::model::span::Span;
-use nvme_deep::model::stratum::BlockSizes;
 use nvme_deep::model::untrusted::Untrusted;
 use nvme_deep::nvme::decode::CommandSet;
 use nvme_deep::recording::RunInfo;
@@ -301,7 +301,7 @@ mod parquet_file {
             at_ns: 1 << 40,
             what: EventKind::Unfinished {
                 id: sample_id(),
-                asked: sample(),
+                submission: sample(),
                 age_ns: 1,
             },
         };

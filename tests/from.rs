@@ -294,7 +294,7 @@ fn options_that_a_recording_cannot_serve_are_refused() {
         info: info(),
     };
     (made.info.sq, made.info.aen) = (Some(false), Some(false));
-    (made.info.stack, made.info.one_in) = (Some(StackAt::Submit), 4);
+    (made.info.stack, made.info.sample_period) = (Some(StackAt::Submit), 4);
     record(&path, &made, &mut |_| {});
     let file = path.display();
     for (words, says) in [

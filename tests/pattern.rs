@@ -144,11 +144,11 @@ fn commands_that_are_forgotten_are_counted() {
     let most = 1_u64 << 19;
     for n in 0..most + 10 {
         let at_ns = 2 * SECOND + n * 1000;
-        let EventKind::Command(mut id, asked, _) = read_at(2 * SECOND).what else {
+        let EventKind::Command(mut id, submission, _) = read_at(2 * SECOND).what else {
             panic!("another event");
         };
         (id.qid, id.cid) = ((n >> 16) as u16 + 1, n as u16);
-        let what = EventKind::Submit(id, asked);
+        let what = EventKind::Submit(id, submission);
         recorder.push(&Event { at_ns, what });
     }
     recorder.block(Content::End, 4 * SECOND, &ledger(SECOND, 0, 0));

@@ -152,13 +152,13 @@ fn of_many_kinds(path: &Path, commands: u64) {
     recorder.block(Content::Run, SECOND, &run);
     for n in 0..commands {
         let mut event = read_at(2 * SECOND + n * n * 1_000_000);
-        let EventKind::Command(id, asked, _) = &mut event.what else {
+        let EventKind::Command(id, submission, _) = &mut event.what else {
             panic!("{event:?}");
         };
         let kind = (n % MOST_KINDS) as u32;
         (id.ctrl, id.nsid) = (if n % 2 == 0 { kind } else { 0 }, kind + 1);
         (id.qid, id.cid) = (n as u16, n as u16);
-        asked.bytes = Some(1 << (n % 31));
+        submission.bytes = Some(1 << (n % 31));
         let timeout = EventKind::Timeout {
             id: *id,
             age_ns: SECOND,

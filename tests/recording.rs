@@ -71,15 +71,21 @@ fn event() -> impl Strategy<Value = Event> {
 
 /// What is not known of a submitter is zero, as the BPF side leaves it.
 fn forget_unknown(event: &mut Event) {
-    if let EventKind::Submit(_, asked)
-    | EventKind::Command(_, asked, _)
-    | EventKind::Unfinished { asked, .. }
+    if let EventKind::Submit(_, submission)
+    | EventKind::Command(_, submission, _)
+    | EventKind::Unfinished { submission, .. }
     | EventKind::Missed {
-        asked: Some(asked), ..
+        submission: Some(submission),
+        ..
     } = &mut event.what
-        && !asked.knows_submitter
+        && !submission.knows_submitter
     {
-        (asked.pid, asked.tid, asked.comm, asked.cpu) = (0, 0, [0; 16], 0);
+        (
+            submission.pid,
+            submission.tid,
+            submission.comm,
+            submission.cpu,
+        ) = (0, 0, [0; 16], 0);
     }
 }
 

@@ -24,13 +24,13 @@ use sample::NONE;
 use sample::READ;
 use sample::READ_FIELDS;
 use sample::SUCCESS;
-use sample::asked;
 use sample::asked_read;
 use sample::id;
 use sample::json;
 use sample::json_in;
 use sample::outcome;
 use sample::read;
+use sample::submission;
 use sample::text;
 use sample::text_in;
 use sample::with_stages;
@@ -52,20 +52,20 @@ fn a_submission() {
 fn an_admin_command_has_no_disk() {
     let log = id(QueueKind::Admin, 2);
     // the command requests 4096 bytes of the SMART log, and transfers 4096
-    let asked = asked(&log, [0x03ff_0002, 0, 0, 0, 0, 0], Some(4096));
+    let submission = submission(&log, [0x03ff_0002, 0, 0, 0, 0, 0], Some(4096));
     assert_eq!(
-        text_in(EventKind::Submit(log, asked), &NONE),
+        text_in(EventKind::Submit(log, submission), &NONE),
         "- Submit nvme0: qid=0, cid=4544, nsid=1, flags=0x0, meta=0x0, opcode=2 (get-log-page), \
          lid=0x2:smart, numd=1023, bytes=4096, lpo=0, rae=0, pid=1234, comm=fio, cpu=1"
     );
     let other = Submission {
         bytes: Some(512),
         tid: 1240,
-        ..asked
+        ..submission
     };
     let line = text_in(EventKind::Submit(log, other), &NONE);
     assert!(line.ends_with("rae=0, transfer=512, pid=1234, tid=1240, comm=fio, cpu=1"));
-    let json = json_in(EventKind::Submit(log, asked), &NONE);
+    let json = json_in(EventKind::Submit(log, submission), &NONE);
     let begin = r#""submit" "qid":0,"cid":4544,"nsid":1,"queue":"admin","opcode":"get-log-page","opcode_value":2,"flags":0,"metadata":false,"fields":{"lid":{"code":2,"name":"smart"},"numd":1023,"bytes":4096,"#;
     assert!(json.starts_with(begin), "{json}");
 }
@@ -75,12 +75,12 @@ fn a_command_without_fields_bytes_or_name() {
     let flush = id(QueueKind::Io, 0);
     for bytes in [None, Some(0)] {
         assert_eq!(
-            text(EventKind::Submit(flush, asked(&flush, [0; 6], bytes))),
+            text(EventKind::Submit(flush, submission(&flush, [0; 6], bytes))),
             "nvme0n1 Submit nvme0: qid=3, cid=4544, nsid=1, flags=0x0, meta=0x0, opcode=0 (flush), \
              pid=1234, comm=fio, cpu=1"
         );
     }
-    let line = json(EventKind::Submit(flush, asked(&flush, [0; 6], None)));
+    let line = json(EventKind::Submit(flush, submission(&flush, [0; 6], None)));
     assert!(line.contains(r#""fields":{},"pid""#), "{line}");
     let vendors = id(QueueKind::Io, 0x9d);
     let line = text(EventKind::Complete(vendors, outcome(0)));
@@ -218,7 +218,7 @@ fn without_the_drivers_word_there_is_a_question_mark() {
 #[test]
 fn what_goes_wrong_and_what_is_left() {
     let (id, age_ns) = (read(), 2_000_000_000);
-    let asked = asked_read();
+    let submission = asked_read();
     let retry = |retries| EventKind::Retry { id, retries };
     let read_text = "nvme0: qid=3, cid=4544, nsid=1, opcode=2 (read)";
     for (what, name, end, json_name, json_end) in [
@@ -249,7 +249,11 @@ fn what_goes_wrong_and_what_is_left() {
         assert_eq!(text(what), format!("nvme0n1 {name} {read_text}{end}"));
         assert_eq!(json(what), format!(r#""{json_name}" {READ}{json_end}"#));
     }
-    let unfinished = EventKind::Unfinished { id, asked, age_ns };
+    let unfinished = EventKind::Unfinished {
+        id,
+        submission,
+        age_ns,
+    };
     let line = text(unfinished);
     assert!(
         line.ends_with("bytes=4096, pid=1234, comm=fio, cpu=1, age=2.00s"),
@@ -299,10 +303,10 @@ fn events_of_the_controller() {
         json_in(tells, &NONE),
         r#""async_event" "result":787202,"fields":{"type":{"code":2,"name":"notice"},"info":{"code":3,"name":"ana-change"},"lid":{"code":12,"name":"ana"}}"#
     );
-    let state = |state, asked| EventKind::State {
+    let state = |state, requested| EventKind::State {
         ctrl: 0,
         state: CtrlState(state),
-        asked,
+        requested,
     };
     assert_eq!(text_in(state(2, false), &NONE), "- State nvme0: resetting");
     assert_eq!(
@@ -315,21 +319,21 @@ fn events_of_the_controller() {
     );
     assert_eq!(
         json_in(state(5, true), &NONE),
-        r#""state" "state":"deleting (no IO)","state_value":5,"asked":true"#
+        r#""state" "state":"deleting (no IO)","state_value":5,"submission":true"#
     );
     assert_eq!(
         json_in(state(7, false), &NONE),
-        r#""state" "state":null,"state_value":7,"asked":false"#
+        r#""state" "state":null,"state_value":7,"submission":false"#
     );
 }
 
 #[test]
 fn a_thread_may_call_itself_anything() {
     let comm = |name: &[u8]| {
-        let mut asked = asked_read();
-        asked.comm = [0; 16];
-        asked.comm[..name.len()].copy_from_slice(name);
-        let what = EventKind::Submit(read(), asked);
+        let mut submission = asked_read();
+        submission.comm = [0; 16];
+        submission.comm[..name.len()].copy_from_slice(name);
+        let what = EventKind::Submit(read(), submission);
         let (text, json) = (text(what), json(what));
         let text = text.split_once("comm=").unwrap().1.strip_suffix(", cpu=1");
         let json = json

@@ -193,7 +193,7 @@ enum nd_state {
 	ND_OPEN,      /* set up, not completed */
 	ND_SKIPPED,   /* set up, rejected by a filter */
 	ND_COMPLETED, /* fine stage set: completed, not yet ended by blk-mq */
-	ND_BACK,      /* set up, rejected by the driver; back in blk-mq */
+	ND_REQUEUED_SLOT,      /* set up, rejected by the driver; back in blk-mq */
 };
 
 /* A command in flight, by (controller, queue, tag). The total and basic stage sets use only the

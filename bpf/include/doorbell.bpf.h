@@ -136,7 +136,7 @@ static __always_inline void mark_rejected(u64 rq)
 	if (!s || s->rq != rq || s->state != ND_OPEN)
 		return;
 	t->n = n;
-	s->state = ND_BACK;
+	s->state = ND_REQUEUED_SLOT;
 	count(ND_REQUEUED);
 }
 

@@ -107,7 +107,7 @@ static __always_inline int on_cqe(struct request *rq, u32 hook, int typed, int a
 	if (typed == SECOND && s && !outdated && (s->state != ND_OPEN || s->cqe_ns))
 		return 0; /* the first instance has handled it */
 	if (cfg_setup_skips && cfg_recover && !anyone &&
-	    (!s || s->state == ND_FREE || s->state == ND_BACK || outdated))
+	    (!s || s->state == ND_FREE || s->state == ND_REQUEUED_SLOT || outdated))
 		s = recover_setup(rq, 0);
 	if (typed != SECOND || s)
 		tally(cpu, hook, typed);
@@ -314,12 +314,12 @@ static __always_inline int on_requeue(struct request *rq, u32 hook, int typed)
 		return 0;
 	}
 	if (s->state == ND_OPEN) {
-		s->state = ND_BACK;
+		s->state = ND_REQUEUED_SLOT;
 		count(ND_REQUEUED);
 	}
-	if (traces_events() && s->state == ND_BACK)
+	if (traces_events() && s->state == ND_REQUEUED_SLOT)
 		emit_event(ND_KIND_REQUEUE, s, 0);
-	if (cfg_start_hook && s->state == ND_BACK && s->start_ns) {
+	if (cfg_start_hook && s->state == ND_REQUEUED_SLOT && s->start_ns) {
 		st->rq = (u64)rq;
 		st->ns = s->start_ns;
 		if (cfg_setup_skips)

@@ -155,7 +155,7 @@ static __always_inline u64 close_slot(struct nd_slot *s, u32 index, struct reque
 
 	if (cfg_end && s->state == ND_COMPLETED) {
 		finish_without_end(index);
-	} else if (s->state == ND_BACK) {
+	} else if (s->state == ND_REQUEUED_SLOT) {
 		return s->rq == (u64)rq ? s->start_ns : 0;
 	} else if (over) {
 		close_unseen(index);

@@ -80,11 +80,11 @@ const KNOWN_BYTES: u32 = nd_known::ND_KNOWN_BYTES.0;
 const KNOWN_SUBMITTER: u32 = nd_known::ND_KNOWN_SUBMITTER.0;
 
 const EVENT: usize = size_of::<nd_event>();
-const ASKED: usize = size_of::<nd_submission>();
+const SUBMITTED: usize = size_of::<nd_submission>();
 const END: usize = size_of::<nd_end>();
-const PAIR_END: usize = END + ASKED;
+const PAIR_END: usize = END + SUBMITTED;
 const TIMES: usize = size_of::<nd_times>();
-const _: () = assert!(size_of::<nd_submit>() == EVENT + ASKED);
+const _: () = assert!(size_of::<nd_submit>() == EVENT + SUBMITTED);
 const _: () = assert!(size_of::<nd_complete>() == END + TIMES);
 const _: () = assert!(size_of::<nd_pair>() == PAIR_END + TIMES);
 
@@ -108,7 +108,7 @@ fn id(event: &nd_event) -> CommandId {
     }
 }
 
-fn asked(id: &CommandId, a: &nd_submission) -> Submission {
+fn submission(id: &CommandId, a: &nd_submission) -> Submission {
     Submission {
         sqe: Parts {
             opcode: id.opcode.code,
@@ -176,13 +176,13 @@ fn timeline(event: &nd_event, setup_out_ns: u64, times: Option<&nd_times>) -> Op
 /// The event of a command whose completion was not observed.
 #[cold]
 #[inline(never)]
-fn missed(end: &nd_end, asked: Option<Submission>, times: Option<&nd_times>) -> Event {
+fn missed(end: &nd_end, submission: Option<Submission>, times: Option<&nd_times>) -> Event {
     let event = &end.event;
     Event {
         at_ns: event.ns,
         what: EventKind::Missed {
             id: id(event),
-            asked,
+            submission,
             latency_max_ns: since(event, end.setup_out_ns),
             timeline: timeline(event, end.setup_out_ns, times),
         },
@@ -222,7 +222,7 @@ fn submit(bytes: &[u8]) -> Result<Event, DecodeError> {
     let id = id(&record.event);
     Ok(Event {
         at_ns: record.event.ns,
-        what: EventKind::Submit(id, asked(&id, &record.submission)),
+        what: EventKind::Submit(id, submission(&id, &record.submission)),
     })
 }
 
@@ -246,11 +246,11 @@ fn pair(bytes: &[u8]) -> Result<Event, DecodeError> {
     let times = part::<nd_times>(bytes, PAIR_END).ok();
     let id = id(&end.event);
     if end.event.pattern & NO_COMPLETE != 0 {
-        return Ok(missed(&end, Some(asked(&id, &a)), times.as_ref()));
+        return Ok(missed(&end, Some(submission(&id, &a)), times.as_ref()));
     }
     Ok(Event {
         at_ns: end.event.ns,
-        what: EventKind::Command(id, asked(&id, &a), outcome(&end, times.as_ref())),
+        what: EventKind::Command(id, submission(&id, &a), outcome(&end, times.as_ref())),
     })
 }
 
@@ -290,7 +290,7 @@ fn other(bytes: &[u8]) -> Result<Event, DecodeError> {
         STATE => EventKind::State {
             ctrl: id.ctrl,
             state: CtrlState(value()? as u32),
-            asked: value()? >> 32 != 0,
+            requested: value()? >> 32 != 0,
         },
         _ => return Err(DecodeError),
     };
@@ -305,7 +305,7 @@ pub fn unfinished(slot: &[u8], now_ns: u64) -> Result<Option<Event>, DecodeError
         at_ns: now_ns,
         what: EventKind::Unfinished {
             id: open.id,
-            asked: open.asked,
+            submission: open.submission,
             age_ns: now_ns.saturating_sub(open.setup_ns),
         },
     }))
@@ -335,7 +335,7 @@ pub fn open_command(slot: &[u8]) -> Result<Option<OpenCommand>, DecodeError> {
         id,
         row,
         setup_ns: s.setup_out_ns,
-        asked: asked(&id, &s.submission),
+        submission: submission(&id, &s.submission),
     }))
 }
 
@@ -368,7 +368,7 @@ mod tests {
         ) {
             bytes[0] = kind as u8;
             let size = match kind {
-                SUBMIT => EVENT + ASKED,
+                SUBMIT => EVENT + SUBMITTED,
                 COMPLETE => END,
                 PAIR => PAIR_END,
                 _ => EVENT + 8,

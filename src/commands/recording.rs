@@ -107,7 +107,7 @@ fn info(
         pairs: tracing.is_some_and(|t| t.kind != TraceKind::Events),
         stage_set: settings.stage_set,
         stack: tracing.and_then(|t| t.stack),
-        one_in: tracing.map_or(1, |t| t.one_in),
+        sample_period: tracing.map_or(1, |t| t.sample_period),
         filter: settings.filter.text().into(),
         slow_ns: tracing
             .and_then(|t| t.slow)

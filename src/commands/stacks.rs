@@ -89,13 +89,13 @@ const fn weight(by: StacksByArg) -> Weight {
 /// its stack was not to be taken (`--sample`). The inner `None`: not observed.
 fn stack_of(what: &EventKind, at: StackAt) -> Option<(Option<StackId>, Option<u64>)> {
     let [submit, complete] = what.stacks();
-    let (asked, latency, completed) = match what {
-        EventKind::Command(_, asked, end) => (Some(asked), end.latency_ns, true),
-        EventKind::Missed { asked, .. } => (asked.as_ref(), None, false),
+    let (submission, latency, completed) = match what {
+        EventKind::Command(_, submission, end) => (Some(submission), end.latency_ns, true),
+        EventKind::Missed { submission, .. } => (submission.as_ref(), None, false),
         _ => return None,
     };
     let (id, observed) = match at {
-        StackAt::Submit => (submit, asked.is_some_and(|a| a.knows_submitter)),
+        StackAt::Submit => (submit, submission.is_some_and(|a| a.knows_submitter)),
         StackAt::Complete => (complete, completed),
     };
     match observed {

@@ -131,7 +131,7 @@ fn maybe(text: Option<&str>) -> Cell<'_> {
 }
 
 fn cdw<'r>(row: &Row<'_>, n: usize) -> Cell<'r> {
-    number(row.asked().map(|asked| asked.sqe.cdw(n)))
+    number(row.submission().map(|submission| submission.sqe.cdw(n)))
 }
 
 fn point<'r>(row: &Row<'_>, at: Point) -> Cell<'r> {
@@ -197,11 +197,11 @@ pub const COLUMNS: &[Column] = &[
     column(Command, "queue", Text, "`io` or `admin`", |r| Cell::Text(r.id.opcode.queue.name())),
     column(Command, "opcode", Text, "name of the opcode, or its number, as in `0x9d`", |r| Cell::Text(&r.opcode)),
     column(Command, "opcode_value", Int64, "number of the opcode", |r| number(Some(r.id.opcode.code))),
-    column(Command, "flags", Int64, "CDW0 bits 15:8", |r| number(r.asked().map(|a| a.sqe.flags()))),
-    column(Command, "metadata", Bool, "the request has metadata", |r| r.asked().map_or(Cell::Empty, |a| Cell::Flag(a.sqe.metadata()))),
+    column(Command, "flags", Int64, "CDW0 bits 15:8", |r| number(r.submission().map(|a| a.sqe.flags()))),
+    column(Command, "metadata", Bool, "the request has metadata", |r| r.submission().map_or(Cell::Empty, |a| Cell::Flag(a.sqe.metadata()))),
     column(Command, "slba", Uint64, "first logical block; empty if the command names none", |r| number(r.blocks.map(|b| b.slba))),
     column(Command, "nlb", Int64, "number of logical blocks, from 1", |r| number(r.blocks.map(|b| b.nlb))),
-    column(Command, "bytes", Int64, "bytes to transfer", |r| number(r.asked().and_then(|a| a.bytes))),
+    column(Command, "bytes", Int64, "bytes to transfer", |r| number(r.submission().and_then(|a| a.bytes))),
     column(Command, "cdw10", Int64, "command dword 10", |r| cdw(r, 10)),
     column(Command, "cdw11", Int64, "command dword 11", |r| cdw(r, 11)),
     column(Command, "cdw12", Int64, "command dword 12", |r| cdw(r, 12)),

@@ -18,6 +18,7 @@ use hdrhistogram::serialization::interval_log::Tag;
 
 use super::Entry;
 use super::Sink;
+use crate::model::command_class::BlockSizes;
 use crate::model::event::StackId;
 use crate::model::finished::Finished;
 use crate::model::finished::Intervals;
@@ -26,7 +27,6 @@ use crate::model::row::RowKey;
 use crate::model::stack::Frame;
 use crate::model::stage::Run;
 use crate::model::stage::StageSet;
-use crate::model::stratum::BlockSizes;
 use crate::model::untrusted::Untrusted;
 use crate::nvme::opcode::QueueKind;
 use crate::recording::RunInfo;

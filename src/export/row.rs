@@ -107,11 +107,11 @@ impl<'a> Row<'a> {
         else {
             return None;
         };
-        let asked = what.submission();
+        let submission = what.submission();
         let opcode = id
-            .opcode_name(entry.set, asked)
+            .opcode_name(entry.set, submission)
             .map_or_else(|| format!("{:#04x}", id.opcode.code), Into::into);
-        let comm = asked.map(|asked| Untrusted::from_bytes(asked.comm()));
+        let comm = submission.map(|submission| Untrusted::from_bytes(submission.comm()));
         let [kstack, kstack_complete] = what.stacks().map(|id| run.stacks.get(id));
         Some(Self {
             run,
@@ -121,20 +121,21 @@ impl<'a> Row<'a> {
             ctrl: format!("nvme{}", id.ctrl),
             opcode,
             comm: comm.unwrap_or_default(),
-            blocks: asked.and_then(|a| blocks(id.opcode.queue, entry.set, &a.sqe)),
+            blocks: submission.and_then(|a| blocks(id.opcode.queue, entry.set, &a.sqe)),
             stages: StageTimes::new(run.info.stage_set, what.timeline()),
             kstack,
             kstack_complete,
         })
     }
 
-    pub(super) const fn asked(&self) -> Option<&'a Submission> {
+    pub(super) const fn submission(&self) -> Option<&'a Submission> {
         self.event.what.submission()
     }
 
     /// The submission, if the submitter is known.
     pub(super) fn submitter(&self) -> Option<&'a Submission> {
-        self.asked().filter(|asked| asked.knows_submitter)
+        self.submission()
+            .filter(|submission| submission.knows_submitter)
     }
 
     pub(super) const fn outcome(&self) -> Option<&'a Outcome> {

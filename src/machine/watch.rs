@@ -50,7 +50,7 @@ impl Watch {
     /// Why no kprobe was called although the disks completed requests; `None` if this is not the
     /// case. Kprobes may be switched off, and only debugfs shows that, which cannot always be read.
     /// Call it before anything is detached.
-    pub fn deaf(&self, system: &System, hits: u64) -> Option<String> {
+    pub fn saw_no_events(&self, system: &System, hits: u64) -> Option<String> {
         let done = system.io_done().saturating_sub(self.done);
         (self.by_kprobe && hits == 0 && done > 0).then(|| {
             format!(
@@ -115,16 +115,16 @@ mod tests {
         assert_eq!(system.io_done(), 7);
         let watch = Watch::begin(&system, &plan_by(Some(Method::Kprobe)));
         let others = Watch::begin(&system, &plan_by(None));
-        assert_eq!(watch.deaf(&system, 0), None);
+        assert_eq!(watch.saw_no_events(&system, 0), None);
         put(&root, "sys/block/nvme0n1/stat", "8 0 24 1 2\n");
         assert!(
             watch
-                .deaf(&system, 0)
+                .saw_no_events(&system, 0)
                 .unwrap()
                 .contains("completed 3 requests")
         );
-        assert_eq!(watch.deaf(&system, 1), None);
-        assert_eq!(others.deaf(&system, 0), None);
+        assert_eq!(watch.saw_no_events(&system, 1), None);
+        assert_eq!(others.saw_no_events(&system, 0), None);
     }
 
     #[test]

@@ -44,16 +44,24 @@ impl CommandId {
     /// The command's name. It is also available without the entry: names depend only on parts that the
     /// id contains.
     #[inline]
-    pub fn opcode_name(&self, set: CommandSet, asked: Option<&Submission>) -> Option<&'static str> {
+    pub fn opcode_name(
+        &self,
+        set: CommandSet,
+        submission: Option<&Submission>,
+    ) -> Option<&'static str> {
         let opcode = self.opcode;
         if opcode.code != FABRICS && set != CommandSet::KeyValue {
             return opcode.name();
         }
-        self.special_name(set, asked)
+        self.special_name(set, submission)
     }
 
     #[cold]
-    fn special_name(&self, set: CommandSet, asked: Option<&Submission>) -> Option<&'static str> {
+    fn special_name(
+        &self,
+        set: CommandSet,
+        submission: Option<&Submission>,
+    ) -> Option<&'static str> {
         let Self { opcode, nsid, .. } = *self;
         // a Fabrics command has its type in the field of the namespace
         let known = Parts {
@@ -61,7 +69,7 @@ impl CommandId {
             nsid,
             ..Parts::default()
         };
-        let sqe = asked.map_or_else(|| Sqe::from(known), |a| a.sqe);
+        let sqe = submission.map_or_else(|| Sqe::from(known), |a| a.sqe);
         decode::name(opcode.queue, set, &sqe)
     }
 }
@@ -174,7 +182,7 @@ pub enum EventKind {
         /// The command.
         id: CommandId,
         /// Its parameters and submitter.
-        asked: Submission,
+        submission: Submission,
         /// Time since its set-up, in nanoseconds.
         age_ns: u64,
     },
@@ -185,7 +193,7 @@ pub enum EventKind {
         /// The command.
         id: CommandId,
         /// Its parameters and submitter; only where commands are paired.
-        asked: Option<Submission>,
+        submission: Option<Submission>,
         /// From its set-up to the time of the event, in nanoseconds; `None` if the set-up was not
         /// observed either.
         latency_max_ns: Option<u64>,
@@ -244,7 +252,7 @@ pub enum EventKind {
         state: CtrlState,
         /// Only the request for the state was observed (by a kprobe). The driver may have refused
         /// it.
-        asked: bool,
+        requested: bool,
     },
 }
 
@@ -262,16 +270,16 @@ impl Event {
     #[must_use]
     pub fn redacted(&self) -> Self {
         let mut event = *self;
-        if let Some(asked) = event.what.submission_mut() {
-            asked.comm = [0; 16];
+        if let Some(submission) = event.what.submission_mut() {
+            submission.comm = [0; 16];
         }
         event
     }
 
     /// Replaces the numbers of its stacks.
     pub fn renumber_stacks(&mut self, number: impl Fn(StackId) -> StackId) {
-        if let Some(asked) = self.what.submission_mut() {
-            asked.stack = number(asked.stack);
+        if let Some(submission) = self.what.submission_mut() {
+            submission.stack = number(submission.stack);
         }
         if let EventKind::Complete(_, outcome) | EventKind::Command(_, _, outcome) = &mut self.what
         {
@@ -297,12 +305,13 @@ impl EventKind {
 
     const fn submission_mut(&mut self) -> Option<&mut Submission> {
         match self {
-            Self::Submit(_, asked)
-            | Self::Command(_, asked, _)
-            | Self::Unfinished { asked, .. }
+            Self::Submit(_, submission)
+            | Self::Command(_, submission, _)
+            | Self::Unfinished { submission, .. }
             | Self::Missed {
-                asked: Some(asked), ..
-            } => Some(asked),
+                submission: Some(submission),
+                ..
+            } => Some(submission),
             _ => None,
         }
     }
@@ -354,8 +363,8 @@ impl EventKind {
     pub const fn submission(&self) -> Option<&Submission> {
         match self {
             Self::Submit(_, submission) | Self::Command(_, submission, _) => Some(submission),
-            Self::Unfinished { asked, .. } => Some(asked),
-            Self::Missed { asked, .. } => asked.as_ref(),
+            Self::Unfinished { submission, .. } => Some(submission),
+            Self::Missed { submission, .. } => submission.as_ref(),
             _ => None,
         }
     }

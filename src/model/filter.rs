@@ -145,17 +145,17 @@ impl Filter {
         let of_id = any(!nsids.is_empty(), nsids.contains(&id.nsid))
             && any(!opcodes.is_empty(), opcodes.contains(&id.opcode))
             && any(!qids.is_empty(), qids.contains(&id.qid));
-        let Some(asked) = event.what.submission().filter(|_| of_id) else {
+        let Some(submission) = event.what.submission().filter(|_| of_id) else {
             return of_id;
         };
-        let blocks = || decode::blocks(id.opcode.queue, CommandSet::Nvm, &asked.sqe);
+        let blocks = || decode::blocks(id.opcode.queue, CommandSet::Nvm, &submission.sqe);
         let touches = |(first, last): (u64, u64)| {
             blocks().is_some_and(|b| b.slba <= last && b.slba.saturating_add(b.nlb.into()) > first)
         };
-        any(!pids.is_empty(), pids.contains(&asked.pid))
+        any(!pids.is_empty(), pids.contains(&submission.pid))
             && comm
                 .as_ref()
-                .is_none_or(|name| asked.comm() == name.as_bytes())
+                .is_none_or(|name| submission.comm() == name.as_bytes())
             && lba.is_none_or(touches)
     }
 }
@@ -185,7 +185,7 @@ mod tests {
             nsid: 4,
             opcode,
         };
-        let asked = Submission {
+        let submission = Submission {
             sqe: Parts {
                 opcode: 2,
                 cdw: [100, 0, 7, 0, 0, 0],
@@ -202,7 +202,7 @@ mod tests {
         };
         Event {
             at_ns: 1,
-            what: EventKind::Submit(id, asked),
+            what: EventKind::Submit(id, submission),
         }
     }
 
@@ -239,7 +239,7 @@ mod tests {
             what: EventKind::State {
                 ctrl: 1,
                 state: CtrlState(2),
-                asked: false,
+                requested: false,
             },
         };
         let mut filter = Filter {

@@ -20,7 +20,7 @@ pub struct Finished<'e> {
     /// The command.
     pub id: &'e CommandId,
     /// Its parameters and submitter.
-    pub asked: Option<&'e Submission>,
+    pub submission: Option<&'e Submission>,
     /// From the end of the set-up to the completion, in nanoseconds, if both were observed.
     pub latency_ns: Option<u64>,
     timeline: Option<&'e Timeline>,
@@ -53,21 +53,21 @@ impl<'e> Finished<'e> {
     #[inline(never)]
     pub const fn of(event: &'e Event) -> Option<Self> {
         Some(match &event.what {
-            EventKind::Command(id, asked, end) => Self {
+            EventKind::Command(id, submission, end) => Self {
                 id,
-                asked: Some(asked),
+                submission: Some(submission),
                 latency_ns: end.latency_ns,
                 timeline: end.timeline.as_ref(),
                 is_complete: true,
             },
             EventKind::Missed {
                 id,
-                asked,
+                submission,
                 timeline,
                 ..
             } => Self {
                 id,
-                asked: asked.as_ref(),
+                submission: submission.as_ref(),
                 latency_ns: None,
                 timeline: timeline.as_ref(),
                 is_complete: false,

@@ -4,6 +4,7 @@
 
 pub mod activity;
 pub mod clock;
+pub mod command_class;
 pub mod conditions;
 pub mod controller;
 pub mod counters;
@@ -29,7 +30,6 @@ pub mod snapshot;
 pub mod span;
 pub mod stack;
 pub mod stage;
-pub mod stratum;
 pub mod target;
 pub mod timeline;
 pub mod transport;

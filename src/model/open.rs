@@ -17,5 +17,5 @@ pub struct OpenCommand {
     /// Time of its set-up, CLOCK_MONOTONIC nanoseconds; 0 if that was not observed.
     pub setup_ns: u64,
     /// Its parameters and submitter. Only traces have them.
-    pub asked: Submission,
+    pub submission: Submission,
 }

@@ -41,7 +41,8 @@ pub struct RunInfo {
     /// Where stacks were taken.
     pub stack: Option<StackAt>,
     /// The stack of one command in this many was taken.
-    pub one_in: u32,
+    #[serde(rename = "one_in")]
+    pub sample_period: u32,
     /// Options that select commands, as typed in a shell; empty: all commands.
     pub filter: Untrusted,
     /// Only commands that took at least this long, or whose latency is not known.

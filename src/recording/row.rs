@@ -49,7 +49,7 @@ pub(super) mod kind {
 }
 
 /// The submission is known (always, but for a missed completion).
-const ASKED: u8 = 1;
+const SUBMITTED: u8 = 1;
 /// The number of bytes is known.
 const BYTES: u8 = 1 << 1;
 /// The submitter is known.
@@ -108,26 +108,26 @@ pub struct Row {
 
 /// The shape of a finished command.
 #[inline(always)]
-fn shape_of(id: &CommandId, asked: &Submission, end: &Outcome) -> Shape {
+fn shape_of(id: &CommandId, submission: &Submission, end: &Outcome) -> Shape {
     let flag = |set, bit: u8| if set { bit } else { 0 };
     let timeline = end.timeline.as_ref();
     Shape {
         kind: kind::COMMAND,
-        known: ASKED
-            | flag(asked.bytes.is_some(), BYTES)
-            | flag(asked.knows_submitter, SUBMITTER)
+        known: SUBMITTED
+            | flag(submission.bytes.is_some(), BYTES)
+            | flag(submission.knows_submitter, SUBMITTER)
             | flag(end.verdict.is_some(), VERDICT)
             | flag(end.latency_ns.is_some(), LATENCY)
             | flag(timeline.is_some(), TIMELINE),
         opcode: id.opcode.code,
         admin: id.opcode.queue == QueueKind::Admin,
-        flags: asked.sqe.flags(),
-        metadata: asked.sqe.metadata(),
+        flags: submission.sqe.flags(),
+        metadata: submission.sqe.metadata(),
         pattern: timeline.map_or(0, Timeline::pattern),
         ctrl: id.ctrl,
         nsid: id.nsid,
-        bytes: asked.bytes.unwrap_or(0),
-        cdw: [12, 13, 14, 15].map(|n| asked.sqe.cdw(n)),
+        bytes: submission.bytes.unwrap_or(0),
+        cdw: [12, 13, 14, 15].map(|n| submission.sqe.cdw(n)),
     }
 }
 
@@ -151,23 +151,23 @@ impl Row {
     }
 
     #[inline(always)]
-    fn put_submission(&mut self, asked: &Submission) {
+    fn put_submission(&mut self, submission: &Submission) {
         let shape = &mut self.shape;
-        shape.known |= ASKED;
-        shape.flags = asked.sqe.flags();
-        shape.metadata = asked.sqe.metadata();
-        shape.cdw = [12, 13, 14, 15].map(|n| asked.sqe.cdw(n));
-        if let Some(bytes) = asked.bytes {
+        shape.known |= SUBMITTED;
+        shape.flags = submission.sqe.flags();
+        shape.metadata = submission.sqe.metadata();
+        shape.cdw = [12, 13, 14, 15].map(|n| submission.sqe.cdw(n));
+        if let Some(bytes) = submission.bytes {
             shape.known |= BYTES;
             shape.bytes = bytes;
         }
-        if asked.knows_submitter {
+        if submission.knows_submitter {
             shape.known |= SUBMITTER;
-            self.task = task(asked);
-            self.columns[column::CPU] = asked.cpu.into();
+            self.task = task(submission);
+            self.columns[column::CPU] = submission.cpu.into();
         }
-        self.columns[column::SLBA] = asked.sqe.pair(10);
-        self.columns[column::STACK] = asked.stack.0;
+        self.columns[column::SLBA] = submission.sqe.pair(10);
+        self.columns[column::STACK] = submission.stack.0;
     }
 
     #[inline(always)]
@@ -206,15 +206,15 @@ impl Row {
 
     /// The row of a finished command. Nearly all rows are such: each column is set once.
     #[inline(always)]
-    fn of_command(at_ns: u64, id: &CommandId, asked: &Submission, end: &Outcome) -> Self {
+    fn of_command(at_ns: u64, id: &CommandId, submission: &Submission, end: &Outcome) -> Self {
         let timeline = end.timeline.as_ref();
         let latency = end.latency_ns.unwrap_or(0);
         let [start, setup_in, issue, doorbell, irq, cqe, ended] = timeline.map_or([0; 7], |line| {
             distances(line, at_ns, at_ns.wrapping_sub(latency))
         });
         Self {
-            shape: shape_of(id, asked, end),
-            task: task(asked),
+            shape: shape_of(id, submission, end),
+            task: task(submission),
             outcome: outcome(end.verdict.as_ref(), end.conditions),
             columns: [
                 at_ns,
@@ -223,8 +223,8 @@ impl Row {
                 0,
                 id.qid.into(),
                 id.cid.into(),
-                asked.sqe.pair(10),
-                asked.cpu.into(),
+                submission.sqe.pair(10),
+                submission.cpu.into(),
                 end.cpu.into(),
                 latency,
                 start,
@@ -234,7 +234,7 @@ impl Row {
                 irq,
                 cqe,
                 ended,
-                asked.stack.0,
+                submission.stack.0,
                 end.stack.0,
                 0,
             ],
@@ -245,7 +245,9 @@ impl Row {
     #[inline(always)]
     pub fn new(event: &Event) -> Self {
         match &event.what {
-            EventKind::Command(id, asked, end) => Self::of_command(event.at_ns, id, asked, end),
+            EventKind::Command(id, submission, end) => {
+                Self::of_command(event.at_ns, id, submission, end)
+            }
             _ => Self::of_other(event),
         }
     }
@@ -263,8 +265,8 @@ impl Row {
     /// The parts of rarer events. Returns the kind.
     fn put_rest(&mut self, what: &EventKind) -> u8 {
         match what {
-            EventKind::Submit(_, asked) => {
-                self.put_submission(asked);
+            EventKind::Submit(_, submission) => {
+                self.put_submission(submission);
                 kind::SUBMIT
             }
             EventKind::Complete(_, outcome) => {
@@ -272,19 +274,21 @@ impl Row {
                 kind::COMPLETE
             }
             EventKind::Command(..) => kind::COMMAND,
-            EventKind::Unfinished { asked, age_ns, .. } => {
-                self.put_submission(asked);
+            EventKind::Unfinished {
+                submission, age_ns, ..
+            } => {
+                self.put_submission(submission);
                 self.columns[column::VALUE] = *age_ns;
                 kind::UNFINISHED
             }
             EventKind::Missed {
-                asked,
+                submission,
                 latency_max_ns,
                 timeline,
                 ..
             } => {
-                if let Some(asked) = asked {
-                    self.put_submission(asked);
+                if let Some(submission) = submission {
+                    self.put_submission(submission);
                 }
                 self.put_timeline(*latency_max_ns, timeline.as_ref());
                 kind::MISSED
@@ -329,10 +333,14 @@ impl Row {
                 self.columns[column::VALUE] = event.0.into();
                 kind::ASYNC
             }
-            EventKind::State { ctrl, state, asked } => {
+            EventKind::State {
+                ctrl,
+                state,
+                requested,
+            } => {
                 self.shape.ctrl = *ctrl;
                 self.columns[column::VALUE] = state.0.into();
-                self.shape.known |= if *asked { REQUESTED } else { 0 };
+                self.shape.known |= if *requested { REQUESTED } else { 0 };
                 kind::STATE
             }
             _ => 0,
@@ -441,12 +449,12 @@ impl Row {
             kind::COMPLETE => EventKind::Complete(id, self.outcome()),
             kind::UNFINISHED => EventKind::Unfinished {
                 id,
-                asked: self.submission(),
+                submission: self.submission(),
                 age_ns: value,
             },
             kind::MISSED => EventKind::Missed {
                 id,
-                asked: shape.has(ASKED).then(|| self.submission()),
+                submission: shape.has(SUBMITTED).then(|| self.submission()),
                 latency_max_ns: self.latency(),
                 timeline: self.timeline(),
             },
@@ -471,7 +479,7 @@ impl Row {
             _ => EventKind::State {
                 ctrl: shape.ctrl,
                 state: CtrlState(value as u32),
-                asked: shape.has(REQUESTED),
+                requested: shape.has(REQUESTED),
             },
         };
         Event {

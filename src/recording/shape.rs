@@ -90,9 +90,13 @@ impl Shape {
 
 /// The words of a submitter: process and thread id, and the name.
 #[inline(always)]
-pub fn task(asked: &Submission) -> Words<TASK> {
-    let name = u128::from_le_bytes(asked.comm);
-    [pair(asked.pid, asked.tid), name as u64, (name >> 64) as u64]
+pub fn task(submission: &Submission) -> Words<TASK> {
+    let name = u128::from_le_bytes(submission.comm);
+    [
+        pair(submission.pid, submission.tid),
+        name as u64,
+        (name >> 64) as u64,
+    ]
 }
 
 /// The inverse of [`task`]: process, thread, name.

@@ -15,10 +15,10 @@ use crate::model::machine::MachineController;
 use crate::model::machine::MachineInfo;
 use crate::model::untrusted::Untrusted;
 use crate::report::diagnosis::Cause;
+use crate::report::diagnosis::ClassFacts;
 use crate::report::diagnosis::Diagnosis;
 use crate::report::diagnosis::Facts;
 use crate::report::diagnosis::Outcome;
-use crate::report::diagnosis::StratumFacts;
 use crate::report::finding::Evidence;
 use crate::report::finding::Finding;
 use crate::units::counted;
@@ -198,7 +198,7 @@ impl DiagnosisView<'_> {
         Ok(())
     }
 
-    fn stratum(&self, theme: Theme, stratum: &StratumFacts, out: &mut dyn Write) -> io::Result<()> {
+    fn stratum(&self, theme: Theme, stratum: &ClassFacts, out: &mut dyn Write) -> io::Result<()> {
         let name = self.facts.stratum_name(&stratum.stratum);
         writeln!(
             out,

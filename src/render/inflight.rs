@@ -113,12 +113,15 @@ fn observed(line: &CommandLine) -> String {
         || format!("p99 not known: {commands} commands of its kind so far"),
         |times| format!("{times:.1} x p99 ({})", nanos(p99_ns as f64)),
     );
-    let asked = &seen.asked;
-    if !asked.knows_submitter {
+    let submission = &seen.submission;
+    if !submission.knows_submitter {
         return format!("{ratio}; submitter not known");
     }
-    let comm = Escaped(asked.comm());
-    format!("{ratio}; {comm}, pid {}, CPU {}", asked.pid, asked.cpu)
+    let comm = Escaped(submission.comm());
+    format!(
+        "{ratio}; {comm}, pid {}, CPU {}",
+        submission.pid, submission.cpu
+    )
 }
 
 /// Writes a table of commands and one of queues.
@@ -234,8 +237,8 @@ fn stack_of(
     line: &CommandLine,
     stacks: &dyn Fn(StackId) -> Option<Vec<Frame>>,
 ) -> Option<Vec<Frame>> {
-    let asked = line.seen?.asked;
-    let id = asked.knows_submitter.then_some(asked.stack)?;
+    let submission = line.seen?.submission;
+    let id = submission.knows_submitter.then_some(submission.stack)?;
     stacks(id).filter(|frames| !frames.is_empty())
 }
 
@@ -303,18 +306,18 @@ fn millis(age: Option<Duration>) -> Option<u64> {
 }
 
 fn observed_object(line: &CommandLine, lookup: Lookup<'_>) -> Option<ObservedObject> {
-    let Seen { asked, usual } = line.seen?;
+    let Seen { submission, usual } = line.seen?;
     let stack = lookup.stacks.and_then(|stacks| stack_of(line, stacks));
     Some(ObservedObject {
         age_ns: line.age.and_then(|age| age.as_nanos().try_into().ok()),
         commands: usual.commands,
         p99_ns: usual.p99().map(|_| usual.p99_ns),
         times_p99: times_p99(line),
-        submitter: asked.knows_submitter.then(|| Submitter {
-            pid: asked.pid,
-            tid: asked.tid,
-            comm: Untrusted::lossy(asked.comm()),
-            cpu: asked.cpu,
+        submitter: submission.knows_submitter.then(|| Submitter {
+            pid: submission.pid,
+            tid: submission.tid,
+            comm: Untrusted::lossy(submission.comm()),
+            cpu: submission.cpu,
         }),
         kstack: stack.map(|frames| frames.iter().map(ToString::to_string).collect()),
     })

@@ -4,6 +4,8 @@
 
 use std::collections::btree_map::Entry;
 
+use crate::model::command_class::BlockSizes;
+use crate::model::command_class::SizeClass;
 use crate::model::event::Event;
 use crate::model::finished::Finished;
 use crate::model::finished::Intervals;
@@ -15,8 +17,6 @@ use crate::model::row::row_nsid;
 use crate::model::snapshot::Cell;
 use crate::model::snapshot::Snapshot;
 use crate::model::stage::StageSet;
-use crate::model::stratum::BlockSizes;
-use crate::model::stratum::SizeClass;
 
 /// How to count.
 #[derive(Clone, Debug)]
@@ -47,13 +47,13 @@ pub struct TooManyRows {
 impl Recount {
     /// The row of a command.
     pub fn row(&self, command: &Finished<'_>) -> RowKey {
-        let Finished { id, asked, .. } = command;
+        let Finished { id, submission, .. } = command;
         RowKey {
             ctrl: id.ctrl,
             nsid: row_nsid(id.nsid),
             opcode: id.opcode,
             class: if self.split_size {
-                SizeClass::of(self.block_sizes.size(id, *asked)).of_row()
+                SizeClass::of(self.block_sizes.size(id, *submission)).of_row()
             } else {
                 0
             },
@@ -68,7 +68,7 @@ impl Recount {
         let Some(command) = Finished::of(event) else {
             return Ok(());
         };
-        let (row, asked) = (self.row(&command), command.asked);
+        let (row, submission) = (self.row(&command), command.submission);
         let pattern = command.pattern(self.stage_set);
         let most = MOST_HISTOGRAMS / self.stage_set.histograms();
         let rows = to.cells.len();
@@ -77,7 +77,7 @@ impl Recount {
             Entry::Vacant(_) if rows >= most => return Err(TooManyRows { rows: most }),
             Entry::Vacant(cell) => cell.insert(Cell::empty(self.stage_set)),
         };
-        cell.bytes += u64::from(asked.and_then(|a| a.bytes).unwrap_or(0));
+        cell.bytes += u64::from(submission.and_then(|a| a.bytes).unwrap_or(0));
         let Intervals { stages, total } = command.intervals(self.stage_set);
         let Some(total) = total else {
             cell.unmeasured += 1;
@@ -124,7 +124,7 @@ mod tests {
         },
     };
 
-    fn asked() -> Submission {
+    fn submission() -> Submission {
         Submission {
             // 64 blocks
             sqe: Parts {
@@ -156,7 +156,7 @@ mod tests {
         };
         Event {
             at_ns: complete,
-            what: EventKind::Command(ID, asked(), end),
+            what: EventKind::Command(ID, submission(), end),
         }
     }
 

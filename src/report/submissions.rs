@@ -41,13 +41,15 @@ pub struct Submitted {
 }
 
 impl Submitted {
-    fn new(at_ns: u64, id: &CommandId, asked: &Submission, set: CommandSet) -> Self {
+    fn new(at_ns: u64, id: &CommandId, submission: &Submission, set: CommandSet) -> Self {
         Self {
             at_ns,
             id: *id,
-            blocks: blocks(id.opcode.queue, set, &asked.sqe),
-            bytes: asked.bytes,
-            submitter: asked.knows_submitter.then_some((asked.pid, asked.comm)),
+            blocks: blocks(id.opcode.queue, set, &submission.sqe),
+            bytes: submission.bytes,
+            submitter: submission
+                .knows_submitter
+                .then_some((submission.pid, submission.comm)),
         }
     }
 
@@ -68,8 +70,8 @@ pub struct Depth {
 /// The submission of an event of a whole command.
 fn submitted(event: &Event, set: CommandSet) -> Option<(Span, Submitted)> {
     let span = Span::of_latency(event)?;
-    let (id, asked) = (event.what.id()?, event.what.submission()?);
-    let submitted = Submitted::new(span.begin_ns, id, asked, set);
+    let (id, submission) = (event.what.id()?, event.what.submission()?);
+    let submitted = Submitted::new(span.begin_ns, id, submission, set);
     Some((span, submitted))
 }
 
@@ -139,8 +141,8 @@ impl Submissions {
             return;
         }
         let change = match &event.what {
-            EventKind::Submit(id, asked) => {
-                Change::Begin(Submitted::new(event.at_ns, id, asked, set))
+            EventKind::Submit(id, submission) => {
+                Change::Begin(Submitted::new(event.at_ns, id, submission, set))
             }
             EventKind::Complete(id, _) | EventKind::Missed { id, .. } | EventKind::Requeue(id) => {
                 Change::End(id.in_flight())

@@ -77,8 +77,8 @@ fn add_trace(c: &mut nd_config, trace: &Tracing, plan: &AttachPlan, config: &Con
     };
     (c.trace, c.stack) = (kind.0 as u8, stack.0 as u8);
     c.stack_at_entry = u8::from(plan.method_of(Point::SetupOut) == Some(Method::Kprobe));
-    if trace.one_in > 1 {
-        c.sample_below = (u64::from(u32::MAX) / u64::from(trace.one_in)) as u32;
+    if trace.sample_period > 1 {
+        c.sample_below = (u64::from(u32::MAX) / u64::from(trace.sample_period)) as u32;
     }
     if let Some((first, end)) = config.irq_entry {
         c.irq_first = first;

@@ -50,7 +50,7 @@ pub struct Tracing {
     /// Where to take the stack, if at all.
     pub stack: Option<StackAt>,
     /// Take the stack of one command in this many.
-    pub one_in: u32,
+    pub sample_period: u32,
     /// Only commands that took at least this long.
     pub slow: Option<Duration>,
     /// Only commands that failed.
@@ -69,7 +69,7 @@ impl Tracing {
         Self {
             kind,
             stack: None,
-            one_in: 1,
+            sample_period: 1,
             slow: None,
             errors: false,
             sq: false,
@@ -191,7 +191,7 @@ mod tests {
             what: EventKind::State {
                 ctrl: 1,
                 state: CtrlState(1),
-                asked: false,
+                requested: false,
             },
         };
         let mut settings = Settings::of_trace(TraceKind::Pairs, None);

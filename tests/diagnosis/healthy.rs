@@ -107,8 +107,8 @@ fn what_concerns_little_of_the_time_is_not_named() {
     };
     let mut run = load.run(&[]);
     lengthen(&mut run, DEVICE, |event| match &event.what {
-        EventKind::Command(id, asked, _)
-            if id.opcode.code == WRITE && asked.sqe.pair(10) % 8 != 0 =>
+        EventKind::Command(id, submission, _)
+            if id.opcode.code == WRITE && submission.sqe.pair(10) % 8 != 0 =>
         {
             200_000
         }

@@ -76,10 +76,10 @@ fn remote_writes(writes: f64) -> Diagnosis {
     });
     for event in &mut run.events {
         let is_write = kind(event).1 == WRITE;
-        if let EventKind::Command(_, asked, end) = &mut event.what
+        if let EventKind::Command(_, submission, end) = &mut event.what
             && is_write
         {
-            end.cpu = (asked.cpu + 1) % 4;
+            end.cpu = (submission.cpu + 1) % 4;
         }
     }
     of(run)

@@ -143,7 +143,7 @@ fn conditions(event: &Event) -> (Option<bool>, Option<bool>) {
 
 fn cpus(event: &Event) -> (u16, u16) {
     match &event.what {
-        EventKind::Command(_, asked, end) => (asked.cpu, end.cpu),
+        EventKind::Command(_, submission, end) => (submission.cpu, end.cpu),
         _ => (0, 0),
     }
 }
@@ -151,7 +151,7 @@ fn cpus(event: &Event) -> (u16, u16) {
 /// Whether a command is off the physical blocks.
 fn is_off(event: &Event) -> bool {
     match &event.what {
-        EventKind::Command(_, asked, _) => asked.sqe.pair(10) % 8 != 0,
+        EventKind::Command(_, submission, _) => submission.sqe.pair(10) % 8 != 0,
         _ => false,
     }
 }

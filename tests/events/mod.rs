@@ -49,7 +49,7 @@ fn dword() -> impl Strategy<Value = u32> {
 }
 
 /// The submission of a command.
-pub fn asked(id: CommandId) -> impl Strategy<Value = Submission> {
+pub fn submission(id: CommandId) -> impl Strategy<Value = Submission> {
     let parts = (
         prop::array::uniform6(dword()),
         any::<(u8, bool, Option<u32>, u32, u32, u16)>(),
@@ -118,14 +118,15 @@ pub fn outcome() -> impl Strategy<Value = Outcome> {
 }
 
 fn command() -> impl Strategy<Value = EventKind> {
-    let all = id().prop_flat_map(|id| (Just(id), asked(id), outcome(), 0..10_u8, any::<u64>()));
-    all.prop_map(|(id, asked, outcome, kind, n)| match kind {
-        0 => EventKind::Submit(id, asked),
+    let all =
+        id().prop_flat_map(|id| (Just(id), submission(id), outcome(), 0..10_u8, any::<u64>()));
+    all.prop_map(|(id, submission, outcome, kind, n)| match kind {
+        0 => EventKind::Submit(id, submission),
         1 => EventKind::Complete(id, outcome),
-        2 => EventKind::Command(id, asked, outcome),
+        2 => EventKind::Command(id, submission, outcome),
         3 => EventKind::Unfinished {
             id,
-            asked,
+            submission,
             age_ns: n,
         },
         4 => EventKind::Sq {
@@ -140,7 +141,7 @@ fn command() -> impl Strategy<Value = EventKind> {
         7 => EventKind::Requeue(id),
         8 => EventKind::Missed {
             id,
-            asked: (n % 2 == 0).then_some(asked),
+            submission: (n % 2 == 0).then_some(submission),
             latency_max_ns: (n % 4 < 2).then_some(n),
             timeline: outcome.timeline,
         },
@@ -158,10 +159,10 @@ pub fn what() -> impl Strategy<Value = EventKind> {
         event: AsyncEvent(result),
     });
     let state = (any::<u32>(), 0..9_u32, any::<bool>());
-    let state = state.prop_map(|(ctrl, state, asked)| EventKind::State {
+    let state = state.prop_map(|(ctrl, state, requested)| EventKind::State {
         ctrl,
         state: CtrlState(state),
-        asked,
+        requested,
     });
     prop_oneof![8 => command(), 1 => event, 1 => state]
 }

@@ -48,7 +48,7 @@ fn read(ctrl: u32, at_ns: u64) -> Event {
         nsid: ctrl + 1,
         opcode,
     };
-    let asked = Submission {
+    let submission = Submission {
         sqe: Parts {
             opcode: 2,
             cdw: [ctrl, 0, 7, 0, 0, 0],
@@ -79,7 +79,7 @@ fn read(ctrl: u32, at_ns: u64) -> Event {
     };
     Event {
         at_ns,
-        what: EventKind::Command(id, asked, end),
+        what: EventKind::Command(id, submission, end),
     }
 }
 
@@ -110,7 +110,7 @@ fn info() -> RunInfo {
         pairs: true,
         stage_set: StageSet::Fine,
         stack: Some(StackAt::Submit),
-        one_in: 1,
+        sample_period: 1,
         sq: Some(true),
         aen: Some(true),
         ..RunInfo::default()

@@ -64,7 +64,7 @@ fn id(u: &mut Unstructured<'_>) -> Result<CommandId> {
     })
 }
 
-fn asked(u: &mut Unstructured<'_>, id: CommandId) -> Result<Submission> {
+fn submission(u: &mut Unstructured<'_>, id: CommandId) -> Result<Submission> {
     let mut cdw = [0; 6];
     for word in &mut cdw {
         *word = number(u)?;
@@ -129,17 +129,17 @@ fn kind(u: &mut Unstructured<'_>, at_ns: u64) -> Result<EventKind> {
     let which = u8::arbitrary(u)?;
     let id = id(u)?;
     Ok(match which {
-        0..=179 => EventKind::Command(id, asked(u, id)?, outcome(u, at_ns)?),
-        180..=195 => EventKind::Submit(id, asked(u, id)?),
+        0..=179 => EventKind::Command(id, submission(u, id)?, outcome(u, at_ns)?),
+        180..=195 => EventKind::Submit(id, submission(u, id)?),
         196..=211 => EventKind::Complete(id, outcome(u, at_ns)?),
         212..=219 => EventKind::Unfinished {
             id,
-            asked: asked(u, id)?,
+            submission: submission(u, id)?,
             age_ns: duration(u)?,
         },
         220..=227 => EventKind::Missed {
             id,
-            asked: Some(asked(u, id)?),
+            submission: Some(submission(u, id)?),
             latency_max_ns: Some(duration(u)?),
             timeline: Some(timeline(u, at_ns)?),
         },
@@ -170,7 +170,7 @@ fn kind(u: &mut Unstructured<'_>, at_ns: u64) -> Result<EventKind> {
         252.. => EventKind::State {
             ctrl: id.ctrl,
             state: CtrlState(number(u)?),
-            asked: bool::arbitrary(u)?,
+            requested: bool::arbitrary(u)?,
         },
     })
 }

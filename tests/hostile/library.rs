@@ -175,7 +175,7 @@ fn targets(maker: &mut Maker<'_>) {
 fn in_flight(maker: &mut Maker<'_>, thread: &[u8]) {
     let mut comm = [0; 16];
     comm[..thread.len()].copy_from_slice(thread);
-    let asked = Submission {
+    let submission = Submission {
         sqe: Parts {
             opcode: 2,
             nsid: 1,
@@ -198,10 +198,10 @@ fn in_flight(maker: &mut Maker<'_>, thread: &[u8]) {
         commands: vec![CommandLine {
             queue: QueueId::new(0, 1),
             tag: 3,
-            sqe: Some(asked.sqe),
+            sqe: Some(submission.sqe),
             age: Some(Duration::from_secs(3)),
             is_old: true,
-            seen: Some(Seen { asked, usual }),
+            seen: Some(Seen { submission, usual }),
             place: Place::Doorbell,
             verdict: Some(StuckState::Held),
         }],

@@ -47,7 +47,7 @@ pub fn read_at(at_ns: u64) -> Event {
         nsid: 1,
         opcode,
     };
-    let asked = Submission {
+    let submission = Submission {
         sqe: Parts {
             opcode: 2,
             cdw: [(mixed >> 16) as u32 & !7, 0, 7, 0, 0, 0],
@@ -89,7 +89,7 @@ pub fn read_at(at_ns: u64) -> Event {
     };
     Event {
         at_ns,
-        what: EventKind::Command(id, asked, done),
+        what: EventKind::Command(id, submission, done),
     }
 }
 
@@ -107,7 +107,7 @@ pub fn info() -> RunInfo {
     RunInfo {
         begin_ns: SECOND,
         pairs: true,
-        one_in: 1,
+        sample_period: 1,
         ..RunInfo::default()
     }
 }

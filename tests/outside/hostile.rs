@@ -140,7 +140,7 @@ pub fn guest(path: &Path, disk: &str, filter: &str) {
         filter: filter.into(),
         begin_ns: SECOND,
         pairs: true,
-        one_in: 1,
+        sample_period: 1,
         stage_set: StageSet::Basic,
         stack: Some(StackAt::Submit),
         context: true,

@@ -35,9 +35,9 @@ use serde::de::Visitor;
 use serde_json::Value;
 use serde_json::json;
 
-use crate::events::asked;
 use crate::events::id;
 use crate::events::outcome;
+use crate::events::submission;
 use crate::events::what;
 
 const SETS: [CommandSet; 3] = [CommandSet::Nvm, CommandSet::KeyValue, CommandSet::Zoned];
@@ -90,8 +90,8 @@ fn outcome_of(what: &EventKind) -> Option<&Outcome> {
     }
 }
 
-fn all_fields(set: CommandSet, id: &CommandId, asked: &Submission) -> Vec<Field> {
-    fields(id.opcode.queue, set, &asked.sqe).collect()
+fn all_fields(set: CommandSet, id: &CommandId, submission: &Submission) -> Vec<Field> {
+    fields(id.opcode.queue, set, &submission.sqe).collect()
 }
 
 /// A view of each kind. Boxed: they are large, and test threads have small stacks.
@@ -122,7 +122,7 @@ type Parted = (CommandId, Submission, Outcome);
 
 /// Boxed: its value tree would be large otherwise.
 fn parted() -> BoxedStrategy<Parted> {
-    id().prop_flat_map(|id| (Just(id), asked(id), outcome()))
+    id().prop_flat_map(|id| (Just(id), submission(id), outcome()))
         .boxed()
 }
 
@@ -145,7 +145,7 @@ fn mixed(two: &[Parted; 2], mixture: u16) -> EventKind {
         metadata: of(7).1.sqe.metadata(),
         cdw: array::from_fn(|n| of(if n < 2 { 8 } else { 9 }).1.sqe.cdw(10 + n)),
     };
-    let asked = Submission {
+    let submission = Submission {
         sqe: Sqe::from(parts),
         bytes: of(10).1.bytes,
         knows_submitter: of(10).1.knows_submitter,
@@ -156,9 +156,9 @@ fn mixed(two: &[Parted; 2], mixture: u16) -> EventKind {
         stack: StackId::default(),
     };
     match of(15).2.cpu % 3 {
-        0 => EventKind::Submit(id, asked),
+        0 => EventKind::Submit(id, submission),
         1 => EventKind::Complete(id, of(15).2),
-        _ => EventKind::Command(id, asked, of(15).2),
+        _ => EventKind::Command(id, submission, of(15).2),
     }
 }
 
@@ -181,8 +181,8 @@ proptest! {
             let line = text.strip_suffix('\n').unwrap();
             prop_assert!(!line.contains(char::is_control), "{:?}", line);
             prop_assert!(align || !line.split('"').next().unwrap().contains("  "), "{}", line);
-            if let Some((id, asked)) = asked_of(&what) {
-                for Field { key, value, .. } in all_fields(cx.set, id, asked).iter().filter(|f| f.shown()) {
+            if let Some((id, submission)) = asked_of(&what) {
+                for Field { key, value, .. } in all_fields(cx.set, id, submission).iter().filter(|f| f.shown()) {
                     let shown = format!(", {key}={value}, ");
                     prop_assert!(line.contains(&shown), "no {} in {}", shown, line);
                 }
@@ -227,14 +227,14 @@ proptest! {
             prop_assert_eq!(&all["time_ns"], &json!(at_ns));
             prop_assert_eq!(&all["time_rel_ns"], &json!(at_ns.wrapping_sub(1 << 40) as i64));
             prop_assert_eq!(all.contains_key("fields"), asked_of(&what).is_some() || matches!(what, EventKind::AsyncEvent { .. }));
-            if let Some((id, asked)) = asked_of(&what) {
-                let fields = all_fields(cx.set, id, asked);
+            if let Some((id, submission)) = asked_of(&what) {
+                let fields = all_fields(cx.set, id, submission);
                 let want: BTreeMap<_, _> = fields.iter().map(|f| (f.key, f.value)).collect();
                 prop_assert_eq!(&all["fields"], &json!(want));
                 let Once(once) = object_after(&text, "\"fields\":");
                 prop_assert_eq!(once.len(), fields.len());
-                if asked.knows_submitter {
-                    let comm = String::from_utf8_lossy(asked.comm()).chars().count();
+                if submission.knows_submitter {
+                    let comm = String::from_utf8_lossy(submission.comm()).chars().count();
                     prop_assert!(all["comm"].as_str().unwrap().chars().count() >= comm);
                 } else {
                     prop_assert!(["pid", "tid", "comm", "cpu"].iter().all(|key| !all.contains_key(*key)) || matches!(what, EventKind::Complete(..)));

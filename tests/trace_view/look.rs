@@ -106,7 +106,7 @@ fn on_a_terminal_columns_stand_below_each_other() {
     let state = EventKind::State {
         ctrl: 0,
         state: CtrlState(1),
-        asked: false,
+        requested: false,
     };
     for (at_ns, what, cx) in [
         (12_000_000_001, EventKind::Requeue(read()), &DISK),

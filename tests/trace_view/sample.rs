@@ -58,7 +58,7 @@ pub fn read() -> CommandId {
 }
 
 /// A submission by fio.
-pub fn asked(id: &CommandId, cdw: [u32; 6], bytes: Option<u32>) -> Submission {
+pub fn submission(id: &CommandId, cdw: [u32; 6], bytes: Option<u32>) -> Submission {
     let mut comm = [0; 16];
     comm[..3].copy_from_slice(b"fio");
     Submission {
@@ -81,7 +81,7 @@ pub fn asked(id: &CommandId, cdw: [u32; 6], bytes: Option<u32>) -> Submission {
 
 /// A submission of a read of 4 KiB.
 pub fn asked_read() -> Submission {
-    asked(&read(), [2048, 0, 7, 0, 0, 0], Some(4096))
+    submission(&read(), [2048, 0, 7, 0, 0, 0], Some(4096))
 }
 
 /// An outcome with this status, after 85.2 us.

@@ -15,8 +15,8 @@ use nvme_deep::session::settings::TraceKind;
 use nvme_deep::session::settings::Tracing;
 use nvme_deep::units::parse_duration;
 
-use super::trace::one_in;
 use super::trace::ring_bytes;
+use super::trace::sample_period;
 use super::trace::size;
 use super::trace::stack_at;
 use super::usage;
@@ -135,7 +135,7 @@ impl TryFrom<RecordArgs> for RecordOptions {
                 split_size: false,
                 trace: Some(Tracing {
                     stack: kstack.map(stack_at),
-                    one_in: one_in(sample.as_deref())?,
+                    sample_period: sample_period(sample.as_deref())?,
                     ring_bytes: buffer.as_deref().map(ring_bytes).transpose()?,
                     ..Tracing::of(TraceKind::Pairs)
                 }),

@@ -107,7 +107,7 @@ pub(super) fn refuse_two_on_stdout(svg: Option<&Path>, lines: bool) -> Result<()
 }
 
 /// Parses `1/64`; without a value, 1.
-pub(super) fn one_in(text: Option<&str>) -> Result<u32> {
+pub(super) fn sample_period(text: Option<&str>) -> Result<u32> {
     let Some(text) = text else { return Ok(1) };
     let n = text.strip_prefix("1/").and_then(|n| n.parse().ok());
     n.filter(|&n| n > 0).ok_or_else(|| {
@@ -202,7 +202,7 @@ impl TryFrom<TraceArgs> for TraceOptions {
                         TraceKind::Events
                     },
                     stack: kstack.map(stack_at),
-                    one_in: one_in(sample.as_deref())?,
+                    sample_period: sample_period(sample.as_deref())?,
                     slow,
                     errors,
                     sq,
@@ -263,7 +263,7 @@ impl TryFrom<StacksArgs> for StacksOptions {
                 trace: Some(Tracing {
                     kind: TraceKind::Stacks,
                     stack: Some(stack_at(at)),
-                    one_in: one_in(sample.as_deref())?,
+                    sample_period: sample_period(sample.as_deref())?,
                     slow,
                     errors,
                     sq: false,
@@ -331,7 +331,10 @@ mod tests {
         assert_eq!(tracing("").stack, None);
         assert_eq!(tracing("--kstack").stack, Some(StackAt::Submit));
         let some = tracing("--kstack=complete --sample 1/64");
-        assert_eq!((some.stack, some.one_in), (Some(StackAt::Complete), 64));
+        assert_eq!(
+            (some.stack, some.sample_period),
+            (Some(StackAt::Complete), 64)
+        );
         assert!(options("--sample 1/2").is_err(), "of what?");
     }
 

@@ -66,7 +66,7 @@ fn remedies(settings: &Settings, ring_bytes: u32, reader: Reader) -> Vec<String>
             "--pair".into(),
         ),
         (
-            has(|t| t.stack.is_some() && t.one_in == 1),
+            has(|t| t.stack.is_some() && t.sample_period == 1),
             "--sample 1/64".into(),
         ),
         (

@@ -39,8 +39,8 @@ impl HealthCheck {
     /// If the counters can't be read.
     pub fn final_check(&mut self, session: &Session) -> Result<()> {
         let hits = session.counters()?.hits.iter().sum();
-        let deaf = self.watch.deaf(&self.system, hits);
-        self.gone = self.gone.take().or(deaf);
+        let saw_no_events = self.watch.saw_no_events(&self.system, hits);
+        self.gone = self.gone.take().or(saw_no_events);
         Ok(())
     }
 

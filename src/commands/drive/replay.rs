@@ -210,11 +210,11 @@ impl Replay {
             if tracing.aen && info.aen == Some(false) {
                 return lacks("asynchronous events", "with `trace --aen --tee`", "--aen");
             }
-            if tracing.one_in != 1 && tracing.one_in != info.one_in {
+            if tracing.sample_period != 1 && tracing.sample_period != info.sample_period {
                 return refuse(format!(
                     "--sample can't change which stacks {path} has, those of one command in {}: \
                      omit --sample",
-                    info.one_in
+                    info.sample_period
                 ));
             }
         }

@@ -8,13 +8,13 @@ use std::time::Duration;
 
 use anyhow::Result;
 use nvme_deep::error::Kind;
+use nvme_deep::model::command_class::BlockSizes;
 use nvme_deep::model::event::Event;
 use nvme_deep::model::finished::Finished;
 use nvme_deep::model::ledger::Ledger;
 use nvme_deep::model::row::RowKey;
 use nvme_deep::model::snapshot::Snapshot;
 use nvme_deep::model::stage::StageSet;
-use nvme_deep::model::stratum::BlockSizes;
 use nvme_deep::report::disk_names::DiskNames;
 use nvme_deep::report::idle::Idle;
 use nvme_deep::report::idle::times;

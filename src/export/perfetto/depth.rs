@@ -116,7 +116,7 @@ mod tests {
             nsid: 1,
             opcode,
         };
-        let asked = Submission {
+        let submission = Submission {
             sqe: Parts::default().into(),
             bytes: None,
             knows_submitter: false,
@@ -136,7 +136,7 @@ mod tests {
         };
         Event {
             at_ns,
-            what: EventKind::Command(id, asked, end),
+            what: EventKind::Command(id, submission, end),
         }
     }
 

@@ -248,11 +248,13 @@ impl<W: Write> Perfetto<W> {
                 details.push(number("result", event.0.into()));
                 details.push(Detail::Value("info", Cell::Text(event.info_name())));
             }
-            EventKind::State { state, asked, .. } => {
+            EventKind::State {
+                state, requested, ..
+            } => {
                 let name = state.name().map_or(Cell::Empty, Cell::Text);
                 details.push(number("state_value", state.0.into()));
                 details.push(Detail::Value("state", name));
-                details.push(Detail::Value("asked", Cell::Flag(*asked)));
+                details.push(Detail::Value("asked", Cell::Flag(*requested)));
             }
             _ => {}
         }

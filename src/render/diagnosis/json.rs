@@ -12,10 +12,10 @@ use super::DiagnosisView;
 use crate::model::machine::MachineInfo;
 use crate::model::untrusted::Untrusted;
 use crate::report::diagnosis::Cause;
+use crate::report::diagnosis::ClassFacts;
 use crate::report::diagnosis::Diagnosis;
 use crate::report::diagnosis::Judged;
 use crate::report::diagnosis::Outcome;
-use crate::report::diagnosis::StratumFacts;
 use crate::report::finding::Finding;
 
 impl DiagnosisView<'_> {
@@ -67,7 +67,7 @@ impl DiagnosisView<'_> {
         json_line(&object, out)
     }
 
-    fn times_of(&self, stratum: &StratumFacts) -> Times {
+    fn times_of(&self, stratum: &ClassFacts) -> Times {
         let stages = stratum.stages.iter().map(|(stage, ns)| StageTime {
             stage: stage.name(),
             sum_ns: *ns,

@@ -214,7 +214,7 @@ fn ratio(compared: Compared) -> RatioLine {
 
 fn row<'a>(group: &Group, row: &'a Row) -> RowLine<'a> {
     let (ctrl, stratum) = match group.scope {
-        Scope::Stratum(stratum) => (stratum.ctrl, Some(stratum)),
+        Scope::CommandClass(stratum) => (stratum.ctrl, Some(stratum)),
         Scope::Controller(ctrl) => (ctrl, None),
     };
     let [p50, p90, p99, mean] = row.compared.map(|compared| compared.map(ratio));

@@ -6,8 +6,8 @@ mod text;
 
 pub use self::json::DiffJson;
 pub use self::text::DiffText;
+use crate::model::command_class::CommandClass;
 use crate::model::stage::StageSet;
-use crate::model::stratum::Stratum;
 use crate::nvme::opcode::QueueKind;
 use crate::nvme::subject::Nsid;
 use crate::nvme::subject::command_name;
@@ -60,8 +60,8 @@ fn with_interval(found: Ratio) -> String {
 
 impl Subject<'_> {
     /// The name of a stratum: `read 4k nvme0n1`.
-    pub fn stratum(origins: Both<&[Origin]>, stratum: &Stratum) -> String {
-        let Stratum {
+    pub fn stratum(origins: Both<&[Origin]>, stratum: &CommandClass) -> String {
+        let CommandClass {
             ctrl,
             nsid,
             opcode,
@@ -113,7 +113,7 @@ impl Subject<'_> {
 
     fn scope(&self, scope: Scope) -> String {
         match scope {
-            Scope::Stratum(stratum) => Self::stratum(self.origins, &stratum),
+            Scope::CommandClass(stratum) => Self::stratum(self.origins, &stratum),
             Scope::Controller(ctrl) => format!("all I/O nvme{ctrl}"),
         }
     }

@@ -2,6 +2,8 @@
 //! Events as JSON, one object per line. The schema is in docs/json.md. A `command` has the same
 //! field names as a command of [`crate::render::json`].
 
+mod members;
+
 use super::Clock;
 use super::Context;
 use super::EventSink;
@@ -129,30 +131,34 @@ impl Line {
         memo: &mut Memo,
     ) {
         match what {
-            EventKind::Submit(id, asked) => self.whole(id, Some(asked), cx, memo),
+            EventKind::Submit(id, submission) => self.whole(id, Some(submission), cx, memo),
             EventKind::Complete(id, outcome) => {
                 self.command(id, None, cx, memo);
                 self.outcome(id.opcode, outcome, stages);
                 self.number(",\"cpu\":", outcome.cpu);
                 self.raw(",\"kstack\":", cx.kstack_complete);
             }
-            EventKind::Command(id, asked, outcome) => {
-                self.whole(id, Some(asked), cx, memo);
+            EventKind::Command(id, submission, outcome) => {
+                self.whole(id, Some(submission), cx, memo);
                 self.outcome(id.opcode, outcome, stages);
                 self.number(",\"complete_cpu\":", outcome.cpu);
                 self.raw(",\"kstack_complete\":", cx.kstack_complete);
             }
-            EventKind::Unfinished { id, asked, age_ns } => {
-                self.whole(id, Some(asked), cx, memo);
+            EventKind::Unfinished {
+                id,
+                submission,
+                age_ns,
+            } => {
+                self.whole(id, Some(submission), cx, memo);
                 self.number(",\"age_ns\":", *age_ns);
             }
             EventKind::Missed {
                 id,
-                asked,
+                submission,
                 latency_max_ns,
                 timeline,
             } => {
-                self.whole(id, asked.as_ref(), cx, memo);
+                self.whole(id, submission.as_ref(), cx, memo);
                 self.maybe(",\"latency_max_ns\":", *latency_max_ns);
                 self.timeline_of(timeline.as_ref(), stages);
             }
@@ -185,8 +191,8 @@ impl Line {
             EventKind::State {
                 ctrl: _,
                 state,
-                asked,
-            } => self.state(*state, *asked),
+                requested,
+            } => self.state(*state, *requested),
         }
     }
 }
@@ -203,61 +209,18 @@ pub(in crate::render) const fn type_name(kind: StatusType) -> &'static str {
 }
 
 impl Line {
-    #[inline]
-    fn number(&mut self, key: &'static str, n: impl Into<u64>) {
-        self.name(key);
-        self.dec(n);
-    }
-
-    /// Writes a number or null.
-    #[inline]
-    fn maybe(&mut self, key: &'static str, n: Option<u64>) {
-        self.name(key);
-        match n {
-            Some(n) => self.dec(n),
-            None => self.str("null"),
-        }
-    }
-
-    #[inline]
-    fn flag(&mut self, key: &'static str, set: bool) {
-        self.name(key);
-        if set {
-            self.str("true");
-        } else {
-            self.str("false");
-        }
-    }
-
-    /// Writes a value that is already JSON; nothing if it is empty.
-    #[inline]
-    fn raw(&mut self, key: &'static str, json: &str) {
-        if !json.is_empty() {
-            self.name(key);
-            self.name(json);
-        }
-    }
-
-    /// Closes an object or array. Removes the comma after its last member.
-    fn close(&mut self, bracket: u8) {
-        if self.since(0).ends_with(b",") {
-            self.back_to(self.place() - 1);
-        }
-        self.byte(bracket);
-    }
-
     /// Writes the identity of a command, and its parameters if they are known.
     #[inline]
     fn whole(
         &mut self,
         id: &CommandId,
-        asked: Option<&Submission>,
+        submission: Option<&Submission>,
         cx: &Context<'_>,
         memo: &mut Memo,
     ) {
-        self.command(id, asked, cx, memo);
-        if let Some(asked) = asked {
-            self.asked(id, asked, cx, memo);
+        self.command(id, submission, cx, memo);
+        if let Some(submission) = submission {
+            self.submission(id, submission, cx, memo);
         }
     }
 
@@ -265,60 +228,74 @@ impl Line {
     fn command(
         &mut self,
         id: &CommandId,
-        asked: Option<&Submission>,
+        submission: Option<&Submission>,
         cx: &Context<'_>,
         memo: &mut Memo,
     ) {
         self.number(",\"qid\":", id.qid);
         self.number(",\"cid\":", id.cid);
-        memo.command(id, asked, cx.set, self, |line| line.kind(id, asked, cx));
+        memo.command(id, submission, cx.set, self, |line| {
+            line.kind(id, submission, cx)
+        });
     }
 
     /// Writes the part of a command up to the start of `fields`, if there are fields.
-    fn kind(&mut self, id: &CommandId, asked: Option<&Submission>, cx: &Context<'_>) {
+    fn kind(&mut self, id: &CommandId, submission: Option<&Submission>, cx: &Context<'_>) {
         self.number(",\"nsid\":", id.nsid);
         match id.opcode.queue {
             QueueKind::Io => self.str(",\"queue\":\"io\",\"opcode\":\""),
             QueueKind::Admin => self.str(",\"queue\":\"admin\",\"opcode\":\""),
         }
-        match id.opcode_name(cx.set, asked) {
+        match id.opcode_name(cx.set, submission) {
             Some(name) => self.name(name),
             None => self.hex_byte(id.opcode.code),
         }
         self.number("\",\"opcode_value\":", id.opcode.code);
-        if let Some(asked) = asked {
-            self.number(",\"flags\":", asked.sqe.flags());
-            self.flag(",\"metadata\":", asked.sqe.metadata());
+        if let Some(submission) = submission {
+            self.number(",\"flags\":", submission.sqe.flags());
+            self.flag(",\"metadata\":", submission.sqe.metadata());
             self.str(",\"fields\":{");
         }
     }
 
     /// Writes the parameters and the submitter of a command, with all fields of the entry.
-    fn asked(&mut self, id: &CommandId, asked: &Submission, cx: &Context<'_>, memo: &mut Memo) {
+    fn submission(
+        &mut self,
+        id: &CommandId,
+        submission: &Submission,
+        cx: &Context<'_>,
+        memo: &mut Memo,
+    ) {
         let slba = |line: &mut Self, slba| {
             line.str("\"slba\":");
             line.dec(slba);
             line.byte(b',');
         };
-        memo.fields((id.opcode.queue, cx.set), asked, self, slba, Self::rest);
-        if !asked.knows_submitter {
+        memo.fields(
+            (id.opcode.queue, cx.set),
+            submission,
+            self,
+            slba,
+            Self::rest,
+        );
+        if !submission.knows_submitter {
             return;
         }
-        memo.thread(asked, self, |line, asked| {
-            line.number(",\"pid\":", asked.pid);
-            line.number(",\"tid\":", asked.tid);
+        memo.thread(submission, self, |line, submission| {
+            line.number(",\"pid\":", submission.pid);
+            line.number(",\"tid\":", submission.tid);
             line.str(",\"comm\":");
-            comm(line, asked.comm());
+            comm(line, submission.comm());
         });
-        self.number(",\"cpu\":", asked.cpu);
+        self.number(",\"cpu\":", submission.cpu);
         self.raw(",\"kstack\":", cx.kstack);
     }
 
     /// Writes the fields except `slba`, and the number of bytes.
-    fn rest(&mut self, asked: &Submission, fields: &mut dyn Iterator<Item = Field>) {
+    fn rest(&mut self, submission: &Submission, fields: &mut dyn Iterator<Item = Field>) {
         fields.for_each(|field| self.field(field));
         self.close(b'}');
-        if let Some(bytes) = asked.bytes {
+        if let Some(bytes) = submission.bytes {
             self.number(",\"bytes\":", bytes);
         }
     }
@@ -476,7 +453,7 @@ impl Line {
         self.close(b'}');
     }
 
-    fn state(&mut self, state: CtrlState, asked: bool) {
+    fn state(&mut self, state: CtrlState, requested: bool) {
         match state.name() {
             Some(name) => {
                 self.str(",\"state\":\"");
@@ -486,6 +463,6 @@ impl Line {
             None => self.str(",\"state\":null"),
         }
         self.number(",\"state_value\":", state.0);
-        self.flag(",\"asked\":", asked);
+        self.flag(",\"asked\":", requested);
     }
 }

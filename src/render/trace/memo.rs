@@ -74,7 +74,7 @@ struct CommandKey {
     queue: QueueKind,
     set: CommandSet,
     /// Flags and metadata, if they are known.
-    asked: Option<(u8, bool)>,
+    submission: Option<(u8, bool)>,
 }
 
 /// Everything that the fields depend on, except the first field, `slba`; and the bytes transferred.
@@ -139,7 +139,7 @@ impl Memo {
     pub(super) fn command(
         &mut self,
         id: &CommandId,
-        asked: Option<&Submission>,
+        submission: Option<&Submission>,
         set: CommandSet,
         line: &mut Line,
         write: impl FnOnce(&mut Line),
@@ -153,10 +153,10 @@ impl Memo {
             code: id.opcode.code,
             queue: id.opcode.queue,
             set,
-            asked: asked.map(|a| (a.sqe.flags(), a.sqe.metadata())),
+            submission: submission.map(|a| (a.sqe.flags(), a.sqe.metadata())),
         };
         // if submissions and completions are separate events, they alternate
-        let at = (id.nsid << 3) ^ u32::from(key.code) ^ u32::from(asked.is_some()) << 4;
+        let at = (id.nsid << 3) ^ u32::from(key.code) ^ u32::from(submission.is_some()) << 4;
         self.commands[at as usize % COMMANDS].write(key, line, write);
     }
 
@@ -164,16 +164,17 @@ impl Memo {
     #[inline]
     pub(super) fn thread(
         &mut self,
-        asked: &Submission,
+        submission: &Submission,
         line: &mut Line,
         write: fn(&mut Line, &Submission),
     ) {
         let key = Thread {
-            pid: asked.pid,
-            tid: asked.tid,
-            comm: asked.comm,
+            pid: submission.pid,
+            tid: submission.tid,
+            comm: submission.comm,
         };
-        self.threads[asked.tid as usize % THREADS].write(key, line, |line| write(line, asked));
+        self.threads[submission.tid as usize % THREADS]
+            .write(key, line, |line| write(line, submission));
     }
 
     /// Writes the fields and the number of bytes. `slba` writes the start LBA of commands on
@@ -182,25 +183,25 @@ impl Memo {
     pub(super) fn fields(
         &mut self,
         (queue, set): (QueueKind, CommandSet),
-        asked: &Submission,
+        submission: &Submission,
         line: &mut Line,
         slba: impl FnOnce(&mut Line, u64),
         rest: impl FnOnce(&mut Line, &Submission, &mut dyn Iterator<Item = Field>),
     ) {
-        let sqe = &asked.sqe;
+        let sqe = &submission.sqe;
         let Some(blocks) = blocks(queue, set, sqe) else {
-            return rest(line, asked, &mut fields(queue, set, sqe));
+            return rest(line, submission, &mut fields(queue, set, sqe));
         };
         slba(line, blocks.slba);
         let key = FieldsKey {
             code: sqe.opcode(),
             cdw: [12, 13, 14, 15].map(|n| sqe.cdw(n)),
-            bytes: asked.bytes,
+            bytes: submission.bytes,
         };
         // len is usually a power of two minus one, so the low bits are the same
         let hash = (u32::from(key.code) << 16 ^ key.cdw[0]).wrapping_mul(0x9e37_79b1) >> 26;
         self.fields[hash as usize % SLOTS].write(key, line, |line| {
-            rest(line, asked, &mut fields(queue, set, sqe).skip(1));
+            rest(line, submission, &mut fields(queue, set, sqe).skip(1));
         });
     }
 }

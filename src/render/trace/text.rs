@@ -127,7 +127,7 @@ impl Ink<'_> {
             self.command(id, what.submission(), cx, memo);
         }
         match what {
-            EventKind::Submit(_, asked) => self.number(", cpu=", asked.cpu),
+            EventKind::Submit(_, submission) => self.number(", cpu=", submission.cpu),
             EventKind::Missed {
                 latency_max_ns,
                 timeline,
@@ -140,8 +140,10 @@ impl Ink<'_> {
             EventKind::Command(id, _, outcome) => {
                 self.outcome(id.opcode, outcome, FlagsKey::RqFlags, stages);
             }
-            EventKind::Unfinished { asked, age_ns, .. } => {
-                self.number(", cpu=", asked.cpu);
+            EventKind::Unfinished {
+                submission, age_ns, ..
+            } => {
+                self.number(", cpu=", submission.cpu);
                 self.age(*age_ns);
             }
             EventKind::Timeout { age_ns, .. } | EventKind::Cancel { age_ns, .. } => {
@@ -166,7 +168,9 @@ impl Ink<'_> {
                 self.sq(*head, *tail);
             }
             EventKind::AsyncEvent { event, .. } => self.async_event(*event),
-            EventKind::State { state, asked, .. } => self.state(*state, *asked),
+            EventKind::State {
+                state, requested, ..
+            } => self.state(*state, *requested),
         }
     }
 }
@@ -274,62 +278,70 @@ impl Ink<'_> {
     fn command(
         &mut self,
         id: &CommandId,
-        asked: Option<&Submission>,
+        submission: Option<&Submission>,
         cx: &Context<'_>,
         memo: &mut Memo,
     ) {
         self.number("qid=", id.qid);
         self.number(", cid=", id.cid);
         let codes = self.codes;
-        memo.command(id, asked, cx.set, self.line, |line| {
-            Ink { line, codes }.kind(id, asked, cx);
+        memo.command(id, submission, cx.set, self.line, |line| {
+            Ink { line, codes }.kind(id, submission, cx);
         });
-        if let Some(asked) = asked {
-            self.asked(id, asked, cx, memo);
+        if let Some(submission) = submission {
+            self.submission(id, submission, cx, memo);
         }
     }
 
-    fn kind(&mut self, id: &CommandId, asked: Option<&Submission>, cx: &Context<'_>) {
+    fn kind(&mut self, id: &CommandId, submission: Option<&Submission>, cx: &Context<'_>) {
         match namespace(id.opcode, id.nsid) {
             Some(ALL_NAMESPACES) => self.line.str(", nsid=all"),
             Some(nsid) => self.number(", nsid=", nsid),
             None => {}
         }
-        if let Some(asked) = asked {
+        if let Some(submission) = submission {
             self.voice(Voice::Dim, |ink| {
                 ink.line.str(", flags=");
-                ink.line.hex(asked.sqe.flags());
+                ink.line.hex(submission.sqe.flags());
                 ink.line.str(", meta=");
-                ink.line.hex(asked.sqe.metadata());
+                ink.line.hex(submission.sqe.metadata());
             });
         }
         self.number(", opcode=", id.opcode.code);
         self.line.str(" (");
-        self.voice(Voice::Head, |ink| match id.opcode_name(cx.set, asked) {
-            Some(name) => ink.line.name(name),
-            None => ink.line.hex_byte(id.opcode.code),
+        self.voice(Voice::Head, |ink| {
+            match id.opcode_name(cx.set, submission) {
+                Some(name) => ink.line.name(name),
+                None => ink.line.hex_byte(id.opcode.code),
+            }
         });
         self.line.byte(b')');
     }
 
     #[inline]
-    fn asked(&mut self, id: &CommandId, asked: &Submission, cx: &Context<'_>, memo: &mut Memo) {
+    fn submission(
+        &mut self,
+        id: &CommandId,
+        submission: &Submission,
+        cx: &Context<'_>,
+        memo: &mut Memo,
+    ) {
         let slba = |line: &mut Line, slba| {
             line.str(", slba=");
             line.dec(slba);
         };
-        memo.fields((id.opcode.queue, cx.set), asked, self.line, slba, rest);
-        if !asked.knows_submitter {
+        memo.fields((id.opcode.queue, cx.set), submission, self.line, slba, rest);
+        if !submission.knows_submitter {
             return;
         }
-        memo.thread(asked, self.line, |line, asked| {
+        memo.thread(submission, self.line, |line, submission| {
             let mut ink = Ink { line, codes: None };
-            ink.number(", pid=", asked.pid);
-            if asked.tid != asked.pid {
-                ink.number(", tid=", asked.tid);
+            ink.number(", pid=", submission.pid);
+            if submission.tid != submission.pid {
+                ink.number(", tid=", submission.tid);
             }
             line.str(", comm=");
-            comm(line, asked.comm());
+            comm(line, submission.comm());
         });
     }
 
@@ -357,7 +369,7 @@ impl Ink<'_> {
         }
     }
 
-    fn state(&mut self, state: CtrlState, asked: bool) {
+    fn state(&mut self, state: CtrlState, requested: bool) {
         match state.name() {
             Some(name) => self.line.name(name),
             None => {
@@ -365,14 +377,14 @@ impl Ink<'_> {
                 self.line.byte(b')');
             }
         }
-        if asked {
+        if requested {
             self.line.str(" (asked)");
         }
     }
 }
 
 /// Writes the fields except `slba`, and the number of bytes transferred.
-fn rest(line: &mut Line, asked: &Submission, fields: &mut dyn Iterator<Item = Field>) {
+fn rest(line: &mut Line, submission: &Submission, fields: &mut dyn Iterator<Item = Field>) {
     let mut shown = None;
     for field in fields {
         if field.shown() {
@@ -385,7 +397,7 @@ fn rest(line: &mut Line, asked: &Submission, fields: &mut dyn Iterator<Item = Fi
             shown = Some(field.value.number());
         }
     }
-    let bytes = asked.bytes.filter(|&n| n != 0);
+    let bytes = submission.bytes.filter(|&n| n != 0);
     if let Some(bytes) = bytes.filter(|&n| shown != Some(n.into())) {
         // `transfer` if a field of the command already gives another number of bytes
         let key = shown.map_or(", bytes=", |_| ", transfer=");

@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use crate::model::activity::Activity;
 use crate::model::activity::Gap;
+use crate::model::command_class::BlockSizes;
 use crate::model::controller::ControllerInfo;
 use crate::model::event::Event;
 use crate::model::ids::NamespaceId;
@@ -13,7 +14,6 @@ use crate::model::ledger::Accuracy;
 use crate::model::logs::ControllerLogs;
 use crate::model::machine::MachineInfo;
 use crate::model::stage::StageSet;
-use crate::model::stratum::BlockSizes;
 use crate::model::untrusted::Untrusted;
 use crate::report::device_name::DeviceName;
 

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Finished commands as the rules need them, in memory: their number is bounded.
 
+use crate::model::command_class::BlockSizes;
+use crate::model::command_class::CommandClass;
 use crate::model::conditions::Conditions;
 use crate::model::event::CommandId;
 use crate::model::event::Event;
@@ -8,8 +10,6 @@ use crate::model::event::EventKind;
 use crate::model::finished::Finished;
 use crate::model::point::Point;
 use crate::model::stage::StageSet;
-use crate::model::stratum::BlockSizes;
-use crate::model::stratum::Stratum;
 use crate::nvme::opcode::QueueKind;
 
 use super::rates::Passage;
@@ -36,7 +36,7 @@ const MOST_LONG: usize = 10_000;
 #[derive(Clone, Debug)]
 pub struct Command {
     /// Controller, namespace, opcode, size.
-    pub stratum: Stratum,
+    pub stratum: CommandClass,
     /// Queue id.
     pub qid: u16,
     /// Command id.
@@ -86,10 +86,10 @@ impl Command {
         let line = finished.timeline();
         let at = |point| line.and_then(|line| line.at(point)).unwrap_or(0);
         let end_ns = at(Point::End).max(event.at_ns);
-        let asked = finished.asked;
-        let submitter = asked.filter(|a| a.knows_submitter);
+        let submission = finished.submission;
+        let submitter = submission.filter(|a| a.knows_submitter);
         Some(Self {
-            stratum: block_sizes.stratum(id, asked),
+            stratum: block_sizes.stratum(id, submission),
             qid: id.qid,
             cid: id.cid,
             submit_cpu: submitter.map(|a| a.cpu),
@@ -98,8 +98,8 @@ impl Command {
             setup_ns: at(Point::SetupOut),
             cqe_ns: at(Point::Cqe),
             end_ns,
-            slba: asked.map_or(0, |a| a.sqe.pair(10)),
-            bytes: block_sizes.size(id, asked),
+            slba: submission.map_or(0, |a| a.sqe.pair(10)),
+            bytes: block_sizes.size(id, submission),
             conditions: outcome.map(|o| o.conditions).unwrap_or_default(),
             ns,
             begins,

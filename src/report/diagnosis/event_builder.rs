@@ -6,6 +6,7 @@ use crate::Opcode;
 use crate::QueueKind;
 use crate::Status;
 use crate::Timeline;
+use crate::model::command_class::BlockSizes;
 use crate::model::conditions::Conditions;
 use crate::model::event::CommandId;
 use crate::model::event::CompletionStatus;
@@ -15,7 +16,6 @@ use crate::model::event::Outcome;
 use crate::model::event::StackId;
 use crate::model::event::Submission;
 use crate::model::point::Pattern;
-use crate::model::stratum::BlockSizes;
 use crate::nvme::sqe::Parts;
 
 /// All points were observed.
@@ -67,7 +67,7 @@ impl EventBuilder {
     pub fn event(&self) -> Event {
         let point = |n: usize| self.begin_ns + self.stages[..n].iter().sum::<u64>();
         let points = [0, 1, 2, 3, 4, 5, 6, 7, 8].map(point);
-        let asked = Submission {
+        let submission = Submission {
             sqe: Parts {
                 opcode: self.code,
                 ..Parts::default()
@@ -96,7 +96,7 @@ impl EventBuilder {
         };
         Event {
             at_ns: points[8],
-            what: EventKind::Command(self.id(), asked, end),
+            what: EventKind::Command(self.id(), submission, end),
         }
     }
 

@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 
-use crate::model::stratum::Stratum;
+use crate::model::command_class::CommandClass;
 
 use super::facts::Facts;
 use super::subject::Subject;
@@ -23,14 +23,14 @@ pub enum Expectation {
     /// The median of each stratum should not be above this, in nanoseconds (`--expect`).
     Median(u64),
     /// The medians of another recording, by stratum, in nanoseconds (`--baseline`).
-    Baseline(BTreeMap<Stratum, u64>),
+    Baseline(BTreeMap<CommandClass, u64>),
 }
 
 /// A stratum that takes longer than expected.
 #[derive(Clone, Copy, Debug)]
 pub struct Slow {
     /// The stratum.
-    pub stratum: Stratum,
+    pub stratum: CommandClass,
     /// Its median in nanoseconds.
     pub median_ns: u64,
     /// What was expected.

@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use crate::model::activity::Activity;
+use crate::model::command_class::CommandClass;
 use crate::model::ids::NamespaceId;
 use crate::model::ledger::Accuracy;
 use crate::model::logs::ControllerLogs;
@@ -12,7 +13,6 @@ use crate::model::machine::MachineController;
 use crate::model::machine::MachineDisk;
 use crate::model::machine::MachineInfo;
 use crate::model::stage::StageSet;
-use crate::model::stratum::Stratum;
 use crate::model::untrusted::Untrusted;
 use crate::nvme::opcode::QueueKind;
 use crate::report::device_name::DeviceName;
@@ -30,7 +30,7 @@ use super::portion::Portion;
 use super::rates::Rates;
 use super::selection::Selection;
 use super::stages::Stages;
-use super::strata::StratumFacts;
+use super::strata::ClassFacts;
 use super::stuck::Stuck;
 use super::subject::Subject;
 
@@ -80,7 +80,7 @@ pub struct Facts {
     /// What commands should take.
     pub expectation: Expectation,
     /// Strata, those with most time first.
-    pub strata: Vec<StratumFacts>,
+    pub strata: Vec<ClassFacts>,
     /// Slices of time.
     pub clock: TimeSlices,
     /// Submissions and completions over time, by controller.
@@ -91,9 +91,10 @@ pub struct Facts {
 
 /// The comparison of the stratum in which a condition explains most. What it explains, and what could not
 /// be compared, are parts of the time of all strata. Each stratum comes with its part of that time.
-fn best(all: Vec<(Stratum, f64, Comparison)>) -> Option<(Stratum, Comparison)> {
+fn best(all: Vec<(CommandClass, f64, Comparison)>) -> Option<(CommandClass, Comparison)> {
     let longer = all.iter().filter(|(_, _, c)| c.goes_with(0.0));
-    let kinds: Vec<(Stratum, f64)> = longer.clone().map(|(s, _, c)| (*s, c.explains)).collect();
+    let kinds: Vec<(CommandClass, f64)> =
+        longer.clone().map(|(s, _, c)| (*s, c.explains)).collect();
     let explains: f64 = longer.map(|(_, part, c)| c.explains * part).sum();
     let joined: f64 = all.iter().map(|(_, part, c)| c.unjudged * part).sum();
     let vague = |found: &Comparison| if found.is_vague() { found.at_most } else { 0.0 };
@@ -129,18 +130,18 @@ impl Facts {
     }
 
     /// The commands of a stratum.
-    pub fn of(&self, stratum: Stratum) -> impl Iterator<Item = &Command> + Clone {
+    pub fn of(&self, stratum: CommandClass) -> impl Iterator<Item = &Command> + Clone {
         self.at(self.places.commands_of_kind(stratum))
     }
 
     /// What is known of a stratum.
-    pub fn stratum(&self, stratum: Stratum) -> Option<&StratumFacts> {
+    pub fn stratum(&self, stratum: CommandClass) -> Option<&ClassFacts> {
         self.strata.get(self.places.stratum(stratum)?)
     }
 
     /// The strata of a subject, those with most time first.
-    pub fn strata_of(&self, subject: Subject) -> impl Iterator<Item = &StratumFacts> + Clone {
-        let all: &[StratumFacts] = match subject {
+    pub fn strata_of(&self, subject: Subject) -> impl Iterator<Item = &ClassFacts> + Clone {
+        let all: &[ClassFacts] = match subject {
             Subject::Machine => &self.strata,
             Subject::Controller(_) | Subject::Disk(..) => &[],
         };
@@ -186,8 +187,8 @@ impl Facts {
     }
 
     /// `read 4k nvme0n1`
-    pub fn stratum_name(&self, stratum: &Stratum) -> String {
-        let Stratum {
+    pub fn stratum_name(&self, stratum: &CommandClass) -> String {
+        let CommandClass {
             ctrl,
             nsid,
             opcode,
@@ -233,7 +234,7 @@ impl Facts {
     }
 
     /// The same for the commands of a stratum.
-    pub fn portion_of_kind(&self, stratum: Stratum, stages: Stages) -> Option<Portion> {
+    pub fn portion_of_kind(&self, stratum: CommandClass, stages: Stages) -> Option<Portion> {
         self.portion_of(&|| Box::new(self.of(stratum)), stages)
     }
 
@@ -263,7 +264,7 @@ impl Facts {
         subject: Subject,
         stages: Stages,
         when: impl Fn(&Command) -> Option<bool>,
-    ) -> (Option<Stratum>, Compared) {
+    ) -> (Option<CommandClass>, Compared) {
         self.compare_all(subject, stages, |command| {
             let lifetime = (command.begin_ns, command.end_ns);
             (!self.gaps.met(command, lifetime)).then(|| when(command))?
@@ -276,10 +277,11 @@ impl Facts {
         subject: Subject,
         stages: Stages,
         when: impl Fn(&Command) -> Option<bool>,
-    ) -> (Option<Stratum>, Compared) {
+    ) -> (Option<CommandClass>, Compared) {
         let total = self.strata_of(subject).map(|s| s.total_ns);
         let total = total.sum::<u64>() as f64;
-        let (mut all, mut few): (Vec<(Stratum, f64, Comparison)>, _) = (Vec::new(), (0, 0, 0.0));
+        let (mut all, mut few): (Vec<(CommandClass, f64, Comparison)>, _) =
+            (Vec::new(), (0, 0, 0.0));
         for facts in self.strata_of(subject) {
             let part = facts.total_ns as f64 / total.max(1.0);
             match self.clock.compare(self.of(facts.stratum), stages, &when) {

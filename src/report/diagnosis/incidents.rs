@@ -205,7 +205,7 @@ mod tests {
         let state = |state| EventKind::State {
             ctrl: 3,
             state: CtrlState(state),
-            asked: false,
+            requested: false,
         };
         let all = [
             state(2),

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Applies each rule to each of its subjects, and puts the answers into lists.
 
+use crate::model::command_class::CommandClass;
 use crate::model::ledger::Accuracy;
-use crate::model::stratum::Stratum;
 
 use super::Answer;
 use super::Cause;
@@ -112,7 +112,7 @@ fn away<'f>(found: &'f [Found], cause: &Cause) -> Option<&'f Cause> {
 
 /// The part of the time of a stratum that a cause explains; `None`: it concerns other commands, or was not
 /// measured.
-fn part_of(facts: &Facts, found: &Found, kind: Stratum) -> Option<f64> {
+fn part_of(facts: &Facts, found: &Found, kind: CommandClass) -> Option<f64> {
     let is_in_commands = match &found.cause.concerns {
         // these waits are in no command's time
         Concerns::All => !matches!(found.cause.finding.rule, "tag-wait" | "request-wait"),

@@ -2,7 +2,7 @@
 //! Shares of time and ratios of medians, with intervals: by bootstrap over slices of time, because
 //! commands that follow each other are alike.
 
-use crate::model::stratum::Stratum;
+use crate::model::command_class::CommandClass;
 use crate::stats::bootstrap::Resamples;
 use crate::stats::histogram::FineHistogram;
 use crate::stats::ratio::Ratio;
@@ -54,7 +54,7 @@ pub struct Comparison {
     /// The part of the time that commands with the condition took, and that could not be compared.
     pub unjudged: f64,
     /// The strata with a longer time, and the part of their time that this explains.
-    pub kinds: Vec<(Stratum, f64)>,
+    pub kinds: Vec<(CommandClass, f64)>,
 }
 
 impl Comparison {

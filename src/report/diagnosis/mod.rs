@@ -44,14 +44,14 @@ pub use self::rates::Rates;
 pub use self::rules::RULES;
 pub use self::selection::Selection;
 pub use self::stages::Stages;
-pub use self::strata::StratumFacts;
+pub use self::strata::ClassFacts;
 pub use self::stuck::STUCK_NS;
 pub use self::stuck::Stuck;
 pub use self::subject::Scope;
 pub use self::subject::Subject;
 pub use self::verdict::Outcome;
 
-use crate::model::stratum::Stratum;
+use crate::model::command_class::CommandClass;
 use crate::report::finding::Finding;
 use crate::report::finding::Severity;
 
@@ -79,7 +79,7 @@ pub enum Concerns {
     /// Each by its part of the time in these stages.
     Stages(Stages),
     /// These strata, by this part of their time.
-    Kinds(Vec<(Stratum, f64)>),
+    Kinds(Vec<(CommandClass, f64)>),
 }
 
 impl Cause {
@@ -148,7 +148,7 @@ impl Cause {
 
     /// It explains this part of the time of these strata.
     #[must_use]
-    pub fn concerning(self, kinds: Vec<(Stratum, f64)>) -> Self {
+    pub fn concerning(self, kinds: Vec<(CommandClass, f64)>) -> Self {
         Self {
             concerns: Concerns::Kinds(kinds),
             ..self

@@ -5,9 +5,9 @@
 use std::collections::BTreeMap;
 
 use super::command::Command;
-use super::strata::StratumFacts;
+use super::strata::ClassFacts;
 use super::subject::Subject;
-use crate::model::stratum::Stratum;
+use crate::model::command_class::CommandClass;
 
 /// A stratum: its place, and those of its commands.
 #[derive(Clone, Debug, Default)]
@@ -21,16 +21,16 @@ struct Kind {
 pub struct Places {
     commands: BTreeMap<Subject, Vec<u32>>,
     strata: BTreeMap<Subject, Vec<u32>>,
-    kinds: BTreeMap<Stratum, Kind>,
+    kinds: BTreeMap<CommandClass, Kind>,
 }
 
 /// The controller and the disk of a stratum.
-const fn subjects(stratum: Stratum) -> [Subject; 2] {
-    let Stratum { ctrl, nsid, .. } = stratum;
+const fn subjects(stratum: CommandClass) -> [Subject; 2] {
+    let CommandClass { ctrl, nsid, .. } = stratum;
     [Subject::Controller(ctrl), Subject::Disk(ctrl, nsid)]
 }
 
-fn add(places: &mut BTreeMap<Subject, Vec<u32>>, stratum: Stratum, place: u32) {
+fn add(places: &mut BTreeMap<Subject, Vec<u32>>, stratum: CommandClass, place: u32) {
     for subject in subjects(stratum) {
         places.entry(subject).or_default().push(place);
     }
@@ -38,7 +38,7 @@ fn add(places: &mut BTreeMap<Subject, Vec<u32>>, stratum: Stratum, place: u32) {
 
 impl Places {
     /// Those of these commands and strata.
-    pub fn of(commands: &[Command], strata: &[StratumFacts]) -> Self {
+    pub fn of(commands: &[Command], strata: &[ClassFacts]) -> Self {
         let mut places = Self::default();
         for (place, command) in (0..).zip(commands) {
             add(&mut places.commands, command.stratum, place);
@@ -59,7 +59,7 @@ impl Places {
     }
 
     /// The commands of a stratum.
-    pub fn commands_of_kind(&self, stratum: Stratum) -> &[u32] {
+    pub fn commands_of_kind(&self, stratum: CommandClass) -> &[u32] {
         let kind = self.kinds.get(&stratum);
         kind.map_or(&[], |kind| kind.commands.as_slice())
     }
@@ -70,7 +70,7 @@ impl Places {
     }
 
     /// A stratum.
-    pub fn stratum(&self, stratum: Stratum) -> Option<usize> {
+    pub fn stratum(&self, stratum: CommandClass) -> Option<usize> {
         self.kinds.get(&stratum).map(|kind| kind.place)
     }
 }

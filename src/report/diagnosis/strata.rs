@@ -3,17 +3,17 @@
 
 use std::collections::BTreeMap;
 
+use crate::model::command_class::CommandClass;
 use crate::model::quantiles::rank;
-use crate::model::stratum::Stratum;
 
 use super::command::Commands;
 use super::stages::Stages;
 
 /// The commands of a stratum.
 #[derive(Clone, Debug)]
-pub struct StratumFacts {
+pub struct ClassFacts {
     /// The stratum.
-    pub stratum: Stratum,
+    pub stratum: CommandClass,
     /// Commands; an estimate, if not all are in memory.
     pub commands: u64,
     /// Sum of their times in nanoseconds, likewise.
@@ -41,8 +41,8 @@ struct Times {
 }
 
 /// The strata of these commands, those with most time first.
-pub fn strata(commands: &Commands) -> Vec<StratumFacts> {
-    let mut by_stratum: BTreeMap<Stratum, Times> = BTreeMap::new();
+pub fn strata(commands: &Commands) -> Vec<ClassFacts> {
+    let mut by_stratum: BTreeMap<CommandClass, Times> = BTreeMap::new();
     for command in &commands.kept {
         let Times {
             weight,
@@ -69,7 +69,7 @@ pub fn strata(commands: &Commands) -> Vec<StratumFacts> {
         let stages = stages
             .into_iter()
             .map(|(run, ns)| (run, ns.saturating_mul(weight)));
-        StratumFacts {
+        ClassFacts {
             stratum,
             commands: (totals.len() as u64).saturating_mul(weight),
             total_ns: totals
@@ -81,7 +81,7 @@ pub fn strata(commands: &Commands) -> Vec<StratumFacts> {
             stages: stages.collect(),
         }
     });
-    let mut all: Vec<StratumFacts> = facts.collect();
+    let mut all: Vec<ClassFacts> = facts.collect();
     all.sort_by_key(|s| std::cmp::Reverse(s.total_ns));
     all
 }

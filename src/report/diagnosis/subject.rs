@@ -6,8 +6,8 @@ use std::collections::BTreeSet;
 use super::command::Command;
 use super::facts::Facts;
 use crate::machine::nvme_class::Class;
+use crate::model::command_class::CommandClass;
 use crate::model::ids::NamespaceId;
-use crate::model::stratum::Stratum;
 
 /// What a rule is applied to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -41,7 +41,7 @@ impl Subject {
     }
 
     /// Whether a stratum is one of its own.
-    pub fn has_kind(self, stratum: Stratum) -> bool {
+    pub fn has_kind(self, stratum: CommandClass) -> bool {
         match self {
             Self::Machine => true,
             Self::Controller(ctrl) => stratum.ctrl == ctrl,

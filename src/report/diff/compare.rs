@@ -21,9 +21,9 @@ use super::Scope;
 use super::Side;
 use super::Summary;
 use super::load;
+use crate::model::command_class::CommandClass;
 use crate::model::quantiles::rank;
 use crate::model::stage::StageSet;
-use crate::model::stratum::Stratum;
 use crate::nvme::opcode::QueueKind;
 use crate::stats::bootstrap::Resamples;
 use crate::stats::histogram::FineHistogram;
@@ -58,7 +58,7 @@ struct Comparer<'s> {
 /// The strata of a group, and their load.
 struct Members {
     scope: Scope,
-    strata: Vec<Stratum>,
+    strata: Vec<CommandClass>,
     load: Both<Load>,
 }
 
@@ -70,7 +70,7 @@ pub fn compare(stage_set: StageSet, a: &Side, b: &Side, least: f64, paired: bool
         a: a.loads(),
         b: b.loads(),
     };
-    let missing = |of: &BTreeMap<Stratum, Load>, from: &BTreeMap<Stratum, Load>| {
+    let missing = |of: &BTreeMap<CommandClass, Load>, from: &BTreeMap<CommandClass, Load>| {
         let all = of.iter().filter(|(stratum, _)| !from.contains_key(stratum));
         all.map(|(stratum, load)| (*stratum, load.commands))
             .collect()
@@ -82,7 +82,7 @@ pub fn compare(stage_set: StageSet, a: &Side, b: &Side, least: f64, paired: bool
     let (pooled, load_changes) = controllers(&loads);
     let common = loads.a.iter().filter_map(|(stratum, a)| {
         Some(Members {
-            scope: Scope::Stratum(*stratum),
+            scope: Scope::CommandClass(*stratum),
             strata: vec![*stratum],
             load: Both {
                 a: *a,
@@ -113,16 +113,16 @@ pub fn compare(stage_set: StageSet, a: &Side, b: &Side, least: f64, paired: bool
 }
 
 /// Controllers whose strata can be compared together, and what differs in the load of the others.
-fn controllers(loads: &Both<BTreeMap<Stratum, Load>>) -> (Vec<Members>, Vec<LoadChange>) {
-    let is_io = |s: &&Stratum| s.opcode.queue == QueueKind::Io;
+fn controllers(loads: &Both<BTreeMap<CommandClass, Load>>) -> (Vec<Members>, Vec<LoadChange>) {
+    let is_io = |s: &&CommandClass| s.opcode.queue == QueueKind::Io;
     let strata = loads.a.keys().chain(loads.b.keys()).filter(is_io);
-    let mut by_ctrl: BTreeMap<u32, BTreeSet<Stratum>> = BTreeMap::new();
+    let mut by_ctrl: BTreeMap<u32, BTreeSet<CommandClass>> = BTreeMap::new();
     strata.for_each(|s| {
         by_ctrl.entry(s.ctrl).or_default().insert(*s);
     });
     let (mut pooled, mut changes) = (Vec::new(), Vec::new());
     for (ctrl, strata) in by_ctrl {
-        let sum = |of: &BTreeMap<Stratum, Load>| {
+        let sum = |of: &BTreeMap<CommandClass, Load>| {
             let mut sum = Load::default();
             let found = strata.iter().filter_map(|s| of.get(s));
             found.for_each(|load| sum.add(load));
@@ -154,11 +154,11 @@ fn controllers(loads: &Both<BTreeMap<Stratum, Load>>) -> (Vec<Members>, Vec<Load
 /// The difference of the mix, if it is more than [`SAME_MIX`].
 fn mix(
     ctrl: u32,
-    strata: &BTreeSet<Stratum>,
-    loads: &Both<BTreeMap<Stratum, Load>>,
+    strata: &BTreeSet<CommandClass>,
+    loads: &Both<BTreeMap<CommandClass, Load>>,
     sum: &Both<Load>,
 ) -> Option<LoadChange> {
-    let part = |of: &BTreeMap<Stratum, Load>, all: &Load, stratum| {
+    let part = |of: &BTreeMap<CommandClass, Load>, all: &Load, stratum| {
         let commands = of.get(stratum).map_or(0, |load| load.commands);
         commands as f64 / all.commands as f64
     };
@@ -288,7 +288,7 @@ fn rounding(statistic: usize) -> Option<Variance> {
 }
 
 /// The values of an interval in these strata.
-fn sample(side: &Side, strata: &[Stratum], interval: Interval) -> Sample {
+fn sample(side: &Side, strata: &[CommandClass], interval: Interval) -> Sample {
     let of_recording = |recording: &Counted| -> (Vec<FineHistogram>, usize) {
         let slices = &recording.slices;
         let mut sum = vec![FineHistogram::default(); slices.count()];

@@ -7,8 +7,8 @@ use super::Side;
 use super::WaitChange;
 use super::compare::MIN_SLICES;
 use super::compare::SEEDS;
+use crate::model::command_class::CommandClass;
 use crate::model::ids::NamespaceId;
-use crate::model::stratum::Stratum;
 use crate::stats::bootstrap::Resamples;
 use crate::stats::histogram::FineHistogram;
 use crate::stats::ratio::Ratio;
@@ -34,7 +34,7 @@ pub fn resamples(sides: Both<&Side>, paired: bool) -> Both<Resamples> {
 }
 
 /// The rate of these strata in each slice.
-fn rates(side: &Side, strata: &[Stratum]) -> Sample {
+fn rates(side: &Side, strata: &[CommandClass]) -> Sample {
     let of_recording = |slices: &super::side::Rows| -> Vec<FineHistogram> {
         let mut counts = vec![0_u64; slices.count().saturating_sub(1)];
         let rows = slices.rows();
@@ -61,7 +61,7 @@ fn rates(side: &Side, strata: &[Stratum]) -> Sample {
 /// The ratio of the rates of these strata, if there are enough slices.
 pub fn iops(
     sides: Both<&Side>,
-    strata: &[Stratum],
+    strata: &[CommandClass],
     resamples: &Both<Resamples>,
     paired: bool,
 ) -> Option<Ratio> {

@@ -16,8 +16,8 @@ pub use self::side::Interval;
 pub use self::side::Load;
 pub use self::side::Side;
 use crate::model::activity::TagWaits;
+use crate::model::command_class::CommandClass;
 use crate::model::point::Point;
-use crate::model::stratum::Stratum;
 use crate::stats::ratio::Ratio;
 use crate::stats::sample::STATISTICS;
 use crate::stats::sample::Values;
@@ -102,7 +102,7 @@ pub struct Row {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Scope {
     /// Commands that are alike.
-    Stratum(Stratum),
+    CommandClass(CommandClass),
     /// All I/O commands of a controller.
     Controller(u32),
 }
@@ -128,7 +128,7 @@ pub enum LoadChange {
         /// The controller.
         ctrl: u32,
         /// The stratum whose share differs most.
-        stratum: Stratum,
+        stratum: CommandClass,
         /// Its shares.
         share: Both<f64>,
     },
@@ -158,7 +158,7 @@ pub struct Diff {
     /// Strata that both sides have, then controllers.
     pub groups: Vec<Group>,
     /// Strata that only one side has, with their commands.
-    pub only: Both<Vec<(Stratum, u64)>>,
+    pub only: Both<Vec<(CommandClass, u64)>>,
     /// What differs in the load.
     pub load_changes: Vec<LoadChange>,
     /// Waits before the request, if both sides observed them.
@@ -211,7 +211,7 @@ impl Diff {
         });
         let weight = |(group, row): &(&Group, &Row)| {
             let Both { a, b } = row.sides.map(|side| side.values[3]);
-            let is_stratum = matches!(group.scope, Scope::Stratum(_));
+            let is_stratum = matches!(group.scope, Scope::CommandClass(_));
             let size = (b - a).abs() * row.sides.a.count as f64;
             (is_stratum, !row.is_total, size)
         };

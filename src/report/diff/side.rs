@@ -6,6 +6,8 @@ use std::time::Duration;
 
 use crate::model::activity::Activity;
 use crate::model::activity::TagWaits;
+use crate::model::command_class::BlockSizes;
+use crate::model::command_class::CommandClass;
 use crate::model::event::Event;
 use crate::model::finished::Finished;
 use crate::model::finished::Intervals;
@@ -13,8 +15,6 @@ use crate::model::ids::NamespaceId;
 use crate::model::quantiles::Quantiles;
 use crate::model::stage::Run;
 use crate::model::stage::StageSet;
-use crate::model::stratum::BlockSizes;
-use crate::model::stratum::Stratum;
 use crate::stats::slices::Slices;
 
 /// A measured interval of commands: a stage, merged stages, or the total.
@@ -30,7 +30,7 @@ pub struct Interval {
 const MOST_STRATA: usize = 2048;
 
 /// Values by row and slice.
-pub(super) type Rows = Slices<(Stratum, Interval)>;
+pub(super) type Rows = Slices<(CommandClass, Interval)>;
 
 /// The load that a stratum had.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
@@ -67,9 +67,9 @@ impl Load {
 pub struct Counted {
     /// Values by row and slice.
     pub slices: Rows,
-    loads: BTreeMap<Stratum, (u64, u128)>,
+    loads: BTreeMap<CommandClass, (u64, u128)>,
     /// All values by row.
-    values: BTreeMap<(Stratum, Interval), Quantiles>,
+    values: BTreeMap<(CommandClass, Interval), Quantiles>,
     /// Waits before the request; `None`: not observed.
     pub waits: Option<Vec<TagWaits>>,
     covers: Duration,
@@ -77,21 +77,21 @@ pub struct Counted {
 
 impl Counted {
     /// Counts a command.
-    pub fn command(&mut self, stratum: Stratum, latency_ns: u64) {
+    pub fn command(&mut self, stratum: CommandClass, latency_ns: u64) {
         let (commands, sum_ns) = self.loads.entry(stratum).or_default();
         *commands += 1;
         *sum_ns += u128::from(latency_ns);
     }
 
     /// Counts an interval of a command, at the time of its completion.
-    pub fn interval(&mut self, stratum: Stratum, interval: Interval, at_ns: u64, ns: u64) {
+    pub fn interval(&mut self, stratum: CommandClass, interval: Interval, at_ns: u64, ns: u64) {
         self.slices.record((stratum, interval), at_ns, ns);
         let row = self.values.entry((stratum, interval)).or_default();
         row.record(ns);
     }
 
     /// All values of a row.
-    pub fn values(&self, stratum: Stratum, interval: Interval) -> Option<&Quantiles> {
+    pub fn values(&self, stratum: CommandClass, interval: Interval) -> Option<&Quantiles> {
         self.values.get(&(stratum, interval))
     }
 
@@ -169,7 +169,7 @@ impl Counter {
         };
         // the slices do not depend on the controllers
         self.counted.slices.reach(event.at_ns);
-        let mut stratum = self.block_sizes.stratum(command.id, command.asked);
+        let mut stratum = self.block_sizes.stratum(command.id, command.submission);
         if let Some(ctrls) = &self.ctrls {
             let Some(number) = ctrls.get(&stratum.ctrl) else {
                 return false;
@@ -211,9 +211,9 @@ pub struct Side {
 
 impl Side {
     /// The strata and their loads, over all recordings.
-    pub fn loads(&self) -> BTreeMap<Stratum, Load> {
+    pub fn loads(&self) -> BTreeMap<CommandClass, Load> {
         let covers_ns = self.recordings.iter().map(|r| r.covers.as_nanos()).sum();
-        let mut all: BTreeMap<Stratum, Load> = BTreeMap::new();
+        let mut all: BTreeMap<CommandClass, Load> = BTreeMap::new();
         for (stratum, (commands, latency_ns)) in self.recordings.iter().flat_map(|r| &r.loads) {
             let load = all.entry(*stratum).or_default();
             load.commands += commands;
@@ -224,10 +224,10 @@ impl Side {
     }
 
     /// All values of these strata, in all recordings.
-    pub fn values(&self, strata: &[Stratum], interval: Interval) -> Quantiles {
+    pub fn values(&self, strata: &[CommandClass], interval: Interval) -> Quantiles {
         let mut all = Quantiles::new();
         for recording in &self.recordings {
-            let of = |stratum: &Stratum| recording.values(*stratum, interval);
+            let of = |stratum: &CommandClass| recording.values(*stratum, interval);
             strata.iter().filter_map(of).for_each(|one| all.merge(one));
         }
         all

@@ -122,8 +122,8 @@ pub enum Quantity {
 
 /// The logical block that a command begins with.
 #[must_use]
-pub fn first_block(id: &CommandId, set: CommandSet, asked: &Submission) -> Option<u64> {
-    blocks(id.opcode.queue, set, &asked.sqe).map(|blocks| blocks.slba)
+pub fn first_block(id: &CommandId, set: CommandSet, submission: &Submission) -> Option<u64> {
+    blocks(id.opcode.queue, set, &submission.sqe).map(|blocks| blocks.slba)
 }
 
 impl Quantity {
@@ -142,12 +142,12 @@ impl Quantity {
     #[must_use]
     pub fn of(&self, event: &Event, command: &Finished<'_>, set: CommandSet) -> Option<(u64, u64)> {
         let submitted = || Some(event.at_ns.saturating_sub(command.latency_ns?));
-        let asked = command.asked;
+        let submission = command.submission;
         match self {
             Self::Latency(interval) => Some((event.at_ns, interval.of(command)?)),
-            Self::Lba => Some((submitted()?, first_block(command.id, set, asked?)?)),
+            Self::Lba => Some((submitted()?, first_block(command.id, set, submission?)?)),
             Self::Size => {
-                let bytes = asked?.bytes.filter(|bytes| *bytes > 0)?;
+                let bytes = submission?.bytes.filter(|bytes| *bytes > 0)?;
                 Some((submitted()?, bytes.into()))
             }
             Self::Depth => None,

@@ -96,7 +96,7 @@ impl Usual {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Seen {
     /// Its submission.
-    pub asked: Submission,
+    pub submission: Submission,
     /// The usual latency of its kind.
     pub usual: Usual,
 }
@@ -142,7 +142,7 @@ impl Observed {
 
     /// The stacks of the commands in flight.
     pub fn stacks(&self) -> impl Iterator<Item = StackId> {
-        let stacks = self.open.values().map(|c| c.asked.stack);
+        let stacks = self.open.values().map(|c| c.submission.stack);
         stacks.filter(|stack| stack.is_some())
     }
 }
@@ -185,7 +185,7 @@ impl Ages<'_> {
             None => self.ticks.and_then(|ticks| command.age(ticks)),
         };
         let seen = found.map(|(run, open)| Seen {
-            asked: open.asked,
+            submission: open.submission,
             usual: run.usual.get(&open.row).copied().unwrap_or_default(),
         });
         let limit = self.limit.of(seen.map(|seen| seen.usual));

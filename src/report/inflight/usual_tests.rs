@@ -40,7 +40,7 @@ fn open(setup_ns: u64) -> OpenCommand {
         },
         row: ROW,
         setup_ns,
-        asked: Submission {
+        submission: Submission {
             sqe: sqe.into(),
             bytes: Some(4096),
             knows_submitter: true,
@@ -61,7 +61,7 @@ fn read() -> CommandReading {
         deadline: 930,
         timeout: 30,
         completed: false,
-        sqe: Some(open(0).asked.sqe),
+        sqe: Some(open(0).submission.sqe),
     }
 }
 

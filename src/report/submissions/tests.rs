@@ -26,7 +26,7 @@ fn id(nsid: u32, cid: u16) -> CommandId {
     }
 }
 
-fn asked(slba: u32) -> Submission {
+fn submission(slba: u32) -> Submission {
     Submission {
         sqe: Parts {
             opcode: 2,
@@ -64,7 +64,7 @@ fn pairs(load: &Load) -> Vec<Event> {
         .zip(load)
         .map(|(n, (begin, length, nsid))| Event {
             at_ns: begin + length,
-            what: EventKind::Command(id(*nsid, n), asked(n.into()), outcome(*length)),
+            what: EventKind::Command(id(*nsid, n), submission(n.into()), outcome(*length)),
         })
         .collect();
     events.sort_by_key(|e| e.at_ns);
@@ -78,7 +78,7 @@ fn events(load: &Load) -> Vec<Event> {
         .flat_map(|(n, (begin, length, nsid))| {
             let (id, end) = (id(*nsid, n), outcome(*length));
             [
-                (*begin, EventKind::Submit(id, asked(n.into()))),
+                (*begin, EventKind::Submit(id, submission(n.into()))),
                 (begin + length, EventKind::Complete(id, end)),
             ]
         })
@@ -145,7 +145,7 @@ proptest! {
 fn a_command_id_that_comes_again_ends_the_earlier_command() {
     let submit = |at_ns| Event {
         at_ns,
-        what: EventKind::Submit(id(1, 7), asked(0)),
+        what: EventKind::Submit(id(1, 7), submission(0)),
     };
     let found = drain(&mut Submissions::of_events(), &[submit(1), submit(2)]);
     assert!(
@@ -164,7 +164,7 @@ fn commands_in_flight_are_bounded() {
         id.ctrl = number >> 16;
         let event = Event {
             at_ns: number.into(),
-            what: EventKind::Submit(id, asked(0)),
+            what: EventKind::Submit(id, submission(0)),
         };
         all.add(&event, CommandSet::Nvm);
         let (_, depth) = all.next(u64::MAX).unwrap();
@@ -181,7 +181,7 @@ fn a_command_without_a_set_up_is_counted() {
     end.latency_ns = None;
     let event = Event {
         at_ns: 5,
-        what: EventKind::Command(id(1, 1), asked(0), end),
+        what: EventKind::Command(id(1, 1), submission(0), end),
     };
     let mut order = Submissions::of_pairs(Longest::default());
     assert!(drain(&mut order, &[event]).is_empty());

@@ -148,7 +148,7 @@ mod tests {
             nsid: 1,
             opcode,
         };
-        let asked = Submission {
+        let submission = Submission {
             sqe: Parts::default().into(),
             bytes: Some(4096),
             knows_submitter: false,
@@ -168,7 +168,7 @@ mod tests {
         };
         Event {
             at_ns: 5000,
-            what: EventKind::Command(id, asked, end),
+            what: EventKind::Command(id, submission, end),
         }
     }
 

@@ -47,7 +47,7 @@ impl SlowCommand {
     /// The finished command of an event; `None` for other events, and for commands without a latency.
     /// `begin_ns` is the start of the run (CLOCK_MONOTONIC).
     pub fn of(event: &Event, stage_set: StageSet, begin_ns: u64) -> Option<Self> {
-        let EventKind::Command(id, asked, outcome) = &event.what else {
+        let EventKind::Command(id, submission, outcome) = &event.what else {
             return None;
         };
         let latency_ns = outcome.latency_ns?;
@@ -61,8 +61,8 @@ impl SlowCommand {
                 nsid: row_nsid(id.nsid),
                 ..*id
             },
-            bytes: asked.bytes,
-            slba: blocks(id.opcode.queue, CommandSet::Nvm, &asked.sqe).map(|b| b.slba),
+            bytes: submission.bytes,
+            slba: blocks(id.opcode.queue, CommandSet::Nvm, &submission.sqe).map(|b| b.slba),
             total_ns: total_ns.unwrap_or(latency_ns),
             stages: stages
                 .into_iter()
@@ -70,8 +70,8 @@ impl SlowCommand {
                 .map(|s| (stage_set.run_name(s.run), s.ns))
                 .collect(),
             status: outcome.verdict.map(|v| v.status),
-            comm: Some(Untrusted::from_bytes(asked.comm()))
-                .filter(|n| asked.knows_submitter && !n.is_empty()),
+            comm: Some(Untrusted::from_bytes(submission.comm()))
+                .filter(|n| submission.knows_submitter && !n.is_empty()),
         })
     }
 }

@@ -9,7 +9,7 @@ use super::super::Facts;
 use super::super::Stages;
 use super::super::Subject;
 use super::percent;
-use crate::model::stratum::Stratum;
+use crate::model::command_class::CommandClass;
 
 /// Stages in which data are mapped, copied and unmapped.
 pub const COPYING: Stages = Stages::MAP.with(Stages::COMPLETE).with(Stages::END);
@@ -37,7 +37,7 @@ impl Condition<'_> {
         &self,
         facts: &Facts,
         when: impl Fn(&Command) -> Option<bool>,
-    ) -> Result<(Stratum, Comparison), Answer> {
+    ) -> Result<(CommandClass, Comparison), Answer> {
         let Some(portion) = facts.portion(self.subject, self.stages) else {
             return Err(Answer::Absent("no commands".into()));
         };
@@ -108,7 +108,7 @@ impl Condition<'_> {
 
     /// The answer for a comparison that does not show a cause. One whose interval allows no effect and
     /// twice the time rules nothing out.
-    fn not_shown(&self, facts: &Facts, stratum: Stratum, found: &Comparison) -> Answer {
+    fn not_shown(&self, facts: &Facts, stratum: CommandClass, found: &Comparison) -> Answer {
         let text = self.compared(found);
         if found.is_vague() {
             return Answer::Open(format!("{text}: too uncertain"));
@@ -122,7 +122,13 @@ impl Condition<'_> {
     }
 
     /// Ruled out, for this reason; not if kinds of commands that could not be compared have time enough.
-    fn out(&self, facts: &Facts, stratum: Stratum, found: &Comparison, text: String) -> Answer {
+    fn out(
+        &self,
+        facts: &Facts,
+        stratum: CommandClass,
+        found: &Comparison,
+        text: String,
+    ) -> Answer {
         let shown = if found.goes_with(0.0) {
             found.explains
         } else {

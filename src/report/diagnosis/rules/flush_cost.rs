@@ -11,7 +11,7 @@ use super::super::Subject;
 use super::condition::Condition;
 use super::overlap::Overlaps;
 use super::percent;
-use crate::model::stratum::Stratum;
+use crate::model::command_class::CommandClass;
 
 const FLUSH: u8 = 0;
 const WRITE: u8 = 1;
@@ -29,7 +29,7 @@ fn disk(facts: &Facts, ctrl: u32) -> String {
 }
 
 /// Flushes, and the kinds of commands that they slow down.
-fn kinds(facts: &Facts, ctrl: u32, slower: Option<&Comparison>) -> Vec<(Stratum, f64)> {
+fn kinds(facts: &Facts, ctrl: u32, slower: Option<&Comparison>) -> Vec<(CommandClass, f64)> {
     let own = facts.strata_of(Subject::Controller(ctrl));
     let own = own.map(|s| s.stratum);
     let own = own.filter(|s| s.opcode.code == FLUSH);

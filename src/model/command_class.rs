@@ -58,7 +58,7 @@ impl Display for SizeClass {
 
 /// Controller, namespace, opcode and size class of commands.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct Stratum {
+pub struct CommandClass {
     /// Controller instance.
     pub ctrl: u32,
     /// Namespace id in the command.
@@ -82,25 +82,26 @@ impl Extend<(NamespaceId, u32)> for BlockSizes {
 impl BlockSizes {
     /// Bytes of the logical blocks that a command names, which may be more than it transfers; without
     /// blocks, the bytes that it transfers.
-    pub fn size(&self, id: &CommandId, asked: Option<&Submission>) -> u32 {
-        let asked = asked.map(|asked| (self.named(id, asked), asked.bytes));
-        asked
+    pub fn size(&self, id: &CommandId, submission: Option<&Submission>) -> u32 {
+        let submission =
+            submission.map(|submission| (self.named(id, submission), submission.bytes));
+        submission
             .and_then(|(named, bytes)| named.or(bytes))
             .unwrap_or(0)
     }
 
-    fn named(&self, id: &CommandId, asked: &Submission) -> Option<u32> {
-        let blocks = decode::blocks(id.opcode.queue, CommandSet::Nvm, &asked.sqe)?;
+    fn named(&self, id: &CommandId, submission: &Submission) -> Option<u32> {
+        let blocks = decode::blocks(id.opcode.queue, CommandSet::Nvm, &submission.sqe)?;
         blocks.nlb.checked_mul(*self.0.get(&id.namespace())?)
     }
 
     /// The stratum of a command.
-    pub fn stratum(&self, id: &CommandId, asked: Option<&Submission>) -> Stratum {
-        Stratum {
+    pub fn stratum(&self, id: &CommandId, submission: Option<&Submission>) -> CommandClass {
+        CommandClass {
             ctrl: id.ctrl,
             nsid: id.nsid,
             opcode: id.opcode,
-            size: SizeClass::of(self.size(id, asked)),
+            size: SizeClass::of(self.size(id, submission)),
         }
     }
 }
