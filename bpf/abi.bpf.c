@@ -24,6 +24,7 @@ SHARE(struct, nd_ctrl);
 SHARE(struct, nd_disk);
 SHARE(struct, nd_failures);
 SHARE(struct, nd_host);
+SHARE(struct, nd_numbers);
 SHARE(struct, nd_other);
 SHARE(struct, nd_pair);
 SHARE(struct, nd_rowless);

@@ -11,6 +11,9 @@
 //! tests/places/former.c: a program is preempted while it looks at the former slot of a request. The
 //! slot may have another command by then, which must stay in it.
 //!
+//! tests/places/windows.c: fewer slots than tags, and fewer cells than CPUs. Each command must be
+//! counted once, in a cell or as one without a slot.
+//!
 //! tests/places/rows.c: few rows for many patterns of points. Each command must have a row.
 #![allow(
     clippy::unwrap_used,
@@ -31,6 +34,7 @@ const HARNESS: &str = "places/harness.c";
 const FAULTS: &str = "places/faults.c";
 const FORMER: &str = "places/former.c";
 const ROWS: &str = "places/rows.c";
+const WINDOWS: &str = "places/windows.c";
 
 /// The programs, by their names in src/probe/catalog.rs.
 const PROGRAMS: [&str; 13] = [
@@ -224,6 +228,89 @@ fn rows_do_not_run_out_because_of_rare_patterns() {
             assert!(fewer < commands, "{context}: {fewer}");
         }
     }
+}
+
+/// The results of the model with fewer slots than tags.
+struct Shared {
+    commands: u64,
+    counted: u64,
+    untracked: u64,
+    untracked_done: u64,
+    unseen: u64,
+    wrong: u64,
+    own_cells: u64,
+    shared_cells: u64,
+}
+
+fn shared(harness: &Path, seed: u64, extra: u64, mode: u64, scheduler: u64) -> Shared {
+    let [
+        commands,
+        counted,
+        untracked,
+        untracked_done,
+        unseen,
+        wrong,
+        own_cells,
+        shared_cells,
+    ] = numbers(harness, &[seed, 20_000, extra, 12, mode, scheduler]);
+    Shared {
+        commands,
+        counted,
+        untracked,
+        untracked_done,
+        unseen,
+        wrong,
+        own_cells,
+        shared_cells,
+    }
+}
+
+#[test]
+fn commands_are_exact_with_fewer_slots_than_tags() {
+    let harness = build::harness(WINDOWS, "windows", &[]);
+    for seed in 0..8 {
+        for (mode, scheduler) in [(1, 0), (1, 1), (2, 0), (2, 1)] {
+            let all = shared(&harness, seed, 300, mode, scheduler);
+            let context = format!("seed {seed}, mode {mode}, scheduler {scheduler}");
+            assert_eq!((all.wrong, all.untracked), (0, 0), "{context}");
+            assert_eq!(all.counted, all.commands, "{context}");
+            assert!(all.unseen > 0, "{context}: no completion was skipped");
+            // CPUs have their own cells first
+            assert!(
+                all.own_cells == 12 && all.shared_cells > 0,
+                "{context}: {} and {} cells",
+                all.own_cells,
+                all.shared_cells
+            );
+        }
+    }
+}
+
+#[test]
+fn commands_without_a_slot_are_counted() {
+    let harness = build::harness(WINDOWS, "windows", &[]);
+    for seed in 0..8 {
+        for (mode, scheduler) in [(1, 0), (1, 1), (2, 0), (2, 1)] {
+            let all = shared(&harness, seed, 20, mode, scheduler);
+            let context = format!("seed {seed}, mode {mode}, scheduler {scheduler}");
+            assert_eq!(all.wrong, 0, "{context}");
+            assert!(all.untracked > 1000, "{context}: {}", all.untracked);
+            assert_eq!(all.untracked_done, all.untracked, "{context}");
+            assert_eq!(all.counted + all.untracked, all.commands, "{context}");
+        }
+    }
+}
+
+#[test]
+fn without_extra_slots_commands_would_be_wrong() {
+    let harness = build::harness(WINDOWS, "windows-without", &["-DNO_EXTRA"]);
+    let all = shared(&harness, 1, 300, 1, 0);
+    assert!(
+        all.counted < all.commands / 2,
+        "{} of {}",
+        all.counted,
+        all.commands
+    );
 }
 
 /// Where neither the CQE nor the completion was observed, a doorbell may be a late return.

@@ -40,6 +40,10 @@ enum nd_limit {
 	ND_MAX_NAMESPACES = 4096,
 	ND_SCRATCHES = 2, /* buffers of a CPU in which programs build stacks: submit, complete */
 	ND_RING_CPUS = 8, /* CPUs that share a ring of events */
+	ND_EXTRA_STEP = 4096,
+	ND_LINE = 64,	      /* bytes of a cache line */
+	ND_NO_SLOT = 1 << 30, /* not the number of a slot, whatever tag is added */
+	ND_TAG_MASK = 0xfff,  /* the tag in a command id */
 };
 
 /* Set in the numbers of idle tasks, which have no id. */
@@ -180,8 +184,10 @@ struct nd_hist {
 	__u64 bucket[ND_HIST_BUCKETS];
 };
 
-/* One row of one shard. The map value holds only as many histograms as the stage set has. */
+/* One row of one CPU, or of several. The map value holds only as many histograms as the stage set
+ * has, up to the end of a cache line. */
 struct nd_cell {
+	__u64 row; /* with cfg_sparse: 1 + its row; 0: unused */
 	__u64 bytes;
 	__u64 unmeasured; /* commands without an observed interval; in no histogram */
 	__u64 lat[ND_LAT_SLOTS];
@@ -190,10 +196,10 @@ struct nd_cell {
 
 enum nd_state {
 	ND_FREE = 0,
-	ND_OPEN,      /* set up, not completed */
-	ND_SKIPPED,   /* set up, rejected by a filter */
-	ND_COMPLETED, /* fine stage set: completed, not yet ended by blk-mq */
-	ND_REQUEUED_SLOT,      /* set up, rejected by the driver; back in blk-mq */
+	ND_OPEN,	  /* set up, not completed */
+	ND_SKIPPED,	  /* set up, rejected by a filter */
+	ND_COMPLETED,	  /* fine stage set: completed, not yet ended by blk-mq */
+	ND_REQUEUED_SLOT, /* set up, rejected by the driver; back in blk-mq */
 };
 
 /* A command in flight, by (controller, queue, tag). The total and basic stage sets use only the
@@ -228,7 +234,7 @@ struct nd_slot {
 
 /* Sizes in bytes. */
 enum nd_size {
-	ND_CELL_HEAD = 16 + 8 * ND_LAT_SLOTS, /* a cell before its histograms */
+	ND_CELL_HEAD = 24 + 8 * ND_LAT_SLOTS, /* a cell before its histograms */
 	ND_SLOT_BASIC = 64,
 	ND_SLOT_FINE = 96,
 	ND_SLOT_TRACE = 192,
@@ -245,8 +251,8 @@ struct nd_start {
 
 /* A controller's slots. User space fills in the table. Stride 0: unknown controller. */
 struct nd_ctrl {
-	__u32 base;
-	__u32 stride; /* tags per queue, a power of two */
+	__u32 base;   /* its first slot; with cfg_windows the number of its first queue */
+	__u32 stride; /* slots per queue, a power of two */
 	__u32 queues; /* including the admin queue */
 	__u32 points; /* ND_SAW_*: the points that its transport has */
 };
@@ -286,7 +292,7 @@ struct nd_task {
 	__u16 event_index; /* of the shadow doorbell, at the same time */
 	__u32 setup_in_gen;
 	__u32 slot[ND_TASK_SLOTS];
-};
+} __attribute__((aligned(ND_LINE)));
 
 /* The submitting function that a task is in. */
 enum nd_inside {
@@ -335,12 +341,19 @@ struct nd_cpu {
 	__u64 irq_nvmeq;	    /* struct nvme_queue * that the interrupt serves */
 	__u64 irq_id;		    /* see this_interrupt() */
 	__u64 offered[ND_HOOK_MAX]; /* tests only, see ignored() */
-	__u32 first_cell;	    /* of its shard; user space sets it before the attach */
+	/* Its first cell; with cfg_sparse: the number of its group in `numbers`. User space sets it
+	 * before the attach. */
+	__u32 first_cell;
 	__u32 _pad[ND_CPU_PAD(sizeof(struct nd_where) * (1 + (1 << ND_PLACE_BITS)) +
 			      sizeof(struct nd_place) * (ND_AT_MAX << ND_PLACE_BITS))];
 	struct nd_where admin; /* admin queue of the current set-up */
 	struct nd_where where[1 << ND_PLACE_BITS];
 	struct nd_place place[ND_AT_MAX][1 << ND_PLACE_BITS];
+};
+
+/* The cells of a CPU, or of a group of CPUs, with cfg_sparse: 1 + number, by row; 0: none yet. */
+struct nd_numbers {
+	__u16 of_row[ND_MAX_ROWS];
 };
 
 /* A distinct stack, innermost frame first. */
@@ -357,11 +370,12 @@ struct nd_stack_sum {
 
 /* Requests to the program `control`, which user space runs by BPF_PROG_TEST_RUN. */
 enum nd_control {
-	ND_CONTROL_BEGIN = 0,	  /* begin the run */
-	ND_CONTROL_COMPLETED = 1, /* whether the driver has completed a slot's open command */
-	ND_CONTROL_CLOSE = 2,	  /* count a command whose completion or end was not observed */
-	ND_CONTROL_END = 3,	  /* limit recovery of skipped set-ups (ND_END_*) */
-	ND_CONTROL_FORGET = 4,	  /* the slots of a controller have moved */
+	ND_CONTROL_BEGIN = 0,	   /* begin the run */
+	ND_CONTROL_COMPLETED = 1,  /* whether the driver has completed a slot's open command */
+	ND_CONTROL_CLOSE = 2,	   /* count a command whose completion or end was not observed */
+	ND_CONTROL_END = 3,	   /* limit recovery of skipped set-ups (ND_END_*) */
+	ND_CONTROL_FORGET = 4,	   /* the slots of a controller have moved */
+	ND_CONTROL_FREE_EXTRA = 5, /* the ND_EXTRA_STEP extra slots from this one on are free */
 };
 
 enum nd_end_of_recovery {
@@ -379,11 +393,14 @@ struct nd_scratch {
 _Static_assert(ND_HIST_BUCKETS == 272, "src/model/histogram.rs has the same number");
 _Static_assert(sizeof(struct nd_hist) == 2192, "histogram layout");
 _Static_assert(sizeof(struct nd_cell) == ND_CELL_HEAD + 9 * 2192, "cell layout");
+_Static_assert(sizeof(struct nd_task) % ND_LINE == 0, "no cache line of two tasks");
 _Static_assert(sizeof(struct nd_slot) == ND_SLOT_TRACE, "slot layout");
 _Static_assert(__builtin_offsetof(struct nd_slot, submission) == ND_SLOT_FINE, "fine part");
 _Static_assert(__builtin_offsetof(struct nd_slot, setup_in_ns) == ND_SLOT_BASIC, "basic half");
 _Static_assert(sizeof(struct nd_place) == 24, "no padding");
 _Static_assert(sizeof(struct nd_where) == 48, "no padding");
-_Static_assert(sizeof(struct nd_cpu) % 64 == 0, "no cache line shared by two CPUs");
+_Static_assert(sizeof(struct nd_cpu) % ND_LINE == 0, "no cache line of two CPUs");
+_Static_assert(sizeof(struct nd_numbers) % ND_LINE == 0, "no cache line of two CPUs");
+_Static_assert(ND_SLOT_BASIC % ND_LINE == 0, "a slot is one cache line");
 
 #endif

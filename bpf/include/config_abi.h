@@ -55,7 +55,7 @@ struct nd_config {
 	__u32 tp_sq_tail;
 	__u32 tp_async_ctrl;
 	__u32 tp_async_result;
-	/* Cells are sharded by CPU. With fewer shards than CPUs, additions must be atomic. */
+	/* Several CPUs may add to a cell. */
 	__u8 atomic;
 	/* start_hook: block_io_start is attached. start_field: read start_time_ns instead. */
 	__u8 start_hook;
@@ -115,10 +115,14 @@ struct nd_config {
 	__u8 targ_container;
 	/* Without a trace: count the commands of each queue, and report the slowest. */
 	__u8 details;
-	__u8 unused;
-	/* Rows of a shard. */
+	/* A CPU has cells of the rows that it uses, while there are free ones (rows.bpf.h). */
+	__u8 sparse;
 	__u16 rows;
-	__u16 unused_too;
+	/* With `sparse`: the cells for single CPUs. The others are for groups of CPUs. */
+	__u16 own_cells;
+	/* Queues have slots when they are first used, fewer than tags (slots.bpf.h). */
+	__u8 windows;
+	__u8 unused[7];
 };
 
 enum nd_container {
@@ -126,6 +130,6 @@ enum nd_container {
 	ND_CONTAINER_TASK = 2, /* by the task's cgroup */
 };
 
-_Static_assert(sizeof(struct nd_config) == 512 + (ND_HOOK_MAX + 63) / 64 * 8, "no padding");
+_Static_assert(sizeof(struct nd_config) == 520 + (ND_HOOK_MAX + 63) / 64 * 8, "no padding");
 
 #endif

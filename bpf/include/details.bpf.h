@@ -11,7 +11,7 @@
 #define ND_DETAILS_H
 
 /* The least number of tags per queue (MIN_STRIDE of src/session/layout.rs): the first slot of a
- * queue, divided by it, is the number of the queue's counter. */
+ * queue, divided by it, is the number of the queue's counter. With windows it is the queue's. */
 #define ND_MIN_TAGS 64
 
 /* What the command asks for, as far as the request still has it. */
@@ -110,7 +110,7 @@ static __always_inline void note_details(struct nd_slot *s, struct request *rq, 
 	if (!c)
 		return;
 	bar = bpf_map_lookup_elem(&slow_bar, &at);
-	at = first_slot(c->base, c->stride, s->qid) / ND_MIN_TAGS;
+	at = cfg_windows ? c->base + s->qid : first_slot(c->base, c->stride, s->qid) / ND_MIN_TAGS;
 	commands = bpf_map_lookup_elem(&queue_counts, &at);
 	if (commands)
 		__sync_fetch_and_add(commands, 1);

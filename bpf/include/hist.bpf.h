@@ -113,8 +113,8 @@ static __always_inline u64 lat_index(u64 ns)
 	return s;
 }
 
-/* Adds to a counter of this CPU's shard. With one shard per CPU, only the usual program on this CPU
- * writes it. Shared shards need the atomic, and so do rare programs that it may interrupt. */
+/* Adds to a counter of a cell. If each CPU has its own cells, only the usual program on this CPU
+ * writes it. Shared cells need the atomic, and so do rare programs that it may interrupt. */
 static __always_inline void add(u64 *to, u64 n, int atomic)
 {
 	if (atomic)
@@ -129,7 +129,7 @@ static __always_inline void hist_add(struct nd_hist *h, u64 ns, int atomic)
 
 	add(&h->sum_ns, ns, atomic);
 	add(&h->bucket[i], 1, atomic);
-	/* Without a compare-and-swap (5.12), two CPUs of one shard may lose the larger value. User
+	/* Without a compare-and-swap (5.12), two CPUs of one cell may lose the larger value. User
 	 * space never shows less than the lowest value of the highest bucket, and marks it (`~`).
 	 */
 	if (ns > h->max_ns)

@@ -4,6 +4,24 @@
 #ifndef ND_MAPS_H
 #define ND_MAPS_H
 
+#define MAP_QUEUE(name)                                                                            \
+	struct {                                                                                   \
+		__uint(type, BPF_MAP_TYPE_QUEUE);                                                  \
+		__uint(max_entries, 1);                                                            \
+		__uint(value_size, sizeof(u32));                                                   \
+	} name SEC(".maps")
+
+/* Values begin at a page, not behind the kernel's struct bpf_array: they share no cache line with
+ * it, nor with each other if their size is a multiple of a line. User space reads some in place. */
+#define PAGED_MAP(name, vtype)                                                                     \
+	struct {                                                                                   \
+		__uint(type, BPF_MAP_TYPE_ARRAY);                                                  \
+		__uint(map_flags, BPF_F_MMAPABLE);                                                 \
+		__uint(max_entries, 1);                                                            \
+		__uint(key_size, sizeof(u32));                                                     \
+		__uint(value_size, sizeof(vtype));                                                 \
+	} name SEC(".maps")
+
 #define ARRAY_MAP(name, vtype, n)                                                                  \
 	struct {                                                                                   \
 		__uint(type, BPF_MAP_TYPE_ARRAY);                                                  \
@@ -12,10 +30,12 @@
 		__uint(value_size, sizeof(vtype));                                                 \
 	} name SEC(".maps")
 
-ARRAY_MAP(slots, struct nd_slot, 1);
-ARRAY_MAP(starts, struct nd_start, 1);
-ARRAY_MAP(cells, struct nd_cell, 1);
-ARRAY_MAP(cpus, struct nd_cpu, 1);
+PAGED_MAP(slots, struct nd_slot);
+PAGED_MAP(starts, struct nd_start);
+PAGED_MAP(cells, struct nd_cell);
+PAGED_MAP(cpus, struct nd_cpu);
+/* With cfg_sparse: by CPU; behind them by group of CPUs. */
+PAGED_MAP(numbers, struct nd_numbers);
 ARRAY_MAP(ctrls, struct nd_ctrl, ND_MAX_CTRLS);
 ARRAY_MAP(queues, struct nd_queue, ND_MAX_QUEUE_IDS);
 ARRAY_MAP(row_cache, u64, ND_ROW_CACHE);
@@ -49,11 +69,30 @@ struct {
 	__uint(value_size, sizeof(u32));
 } rows SEC(".maps");
 
+MAP_QUEUE(free_rows);
+MAP_QUEUE(free_cells); /* with cfg_sparse */
+
+/* With cfg_windows, see slots.bpf.h. */
 struct {
-	__uint(type, BPF_MAP_TYPE_QUEUE);
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(max_entries, 1);
+	__uint(key_size, sizeof(u32));
+	__uint(value_size, sizeof(u32));
+} windows SEC(".maps"); /* the first slot of a queue, by the queue's number */
+MAP_QUEUE(free_windows);
+
+struct {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(max_entries, 1);
+	__uint(key_size, sizeof(u64));
+	__uint(value_size, sizeof(u32));
+} extra SEC(".maps"); /* the slot of a request that is not in the window of its queue */
+
+struct {
+	__uint(type, BPF_MAP_TYPE_STACK);
 	__uint(max_entries, 1);
 	__uint(value_size, sizeof(u32));
-} free_rows SEC(".maps");
+} free_extra SEC(".maps");
 
 /* Commands without a row, by row key with ND_NO_ANY. */
 struct {

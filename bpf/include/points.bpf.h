@@ -178,6 +178,7 @@ static __always_inline int on_complete(void *ctx, struct request *rq, u32 hook, 
 		count(ND_FILTERED_DONE);
 		s->state = ND_FREE;
 		s->rq = 0;
+		release_extra(s, (u64)rq);
 		return 0;
 	}
 	if (!s || s->rq != (u64)rq || s->state != ND_OPEN || is_outdated(s, rq, typed)) {
@@ -206,6 +207,7 @@ static __always_inline int on_complete(void *ctx, struct request *rq, u32 hook, 
 		finish(s, cpu, now, 0, 0);
 		if (cfg_details)
 			note_details(s, rq, now, 0, typed);
+		release_extra(s, (u64)rq);
 	}
 	return 0;
 }
@@ -235,6 +237,7 @@ static __always_inline int on_end(struct request *rq, u32 hook, int typed)
 		end_slot(s);
 		finish_partial(s, cpu, 0, now);
 	}
+	release_extra(s, (u64)rq);
 	return 0;
 }
 
@@ -282,7 +285,10 @@ static __always_inline int on_requeue(struct request *rq, u32 hook, int typed)
 	st = start_entry(internal, tag, first, e->stride, spread_of(q, typed));
 	if (!st)
 		return 0;
-	if (internal < 0)
+	index = extra_of((u64)rq);
+	if (index != ND_NO_SLOT)
+		internal = 0;
+	else if (internal < 0)
 		index = first + (tag & (e->stride - 1));
 	else if (st->setup_rq == (u64)rq)
 		index = st->setup_slot;
@@ -296,6 +302,7 @@ static __always_inline int on_requeue(struct request *rq, u32 hook, int typed)
 	if (cfg_end && s->state == ND_COMPLETED && s->rq == (u64)rq) {
 		finish_without_end(index);
 		emit_retry(s, rq, typed);
+		release_extra(s, (u64)rq);
 		return 0;
 	}
 	if (cfg_trace && !cfg_end && s->state == ND_FREE && s->complete_ns == (u64)rq) {
@@ -311,6 +318,7 @@ static __always_inline int on_requeue(struct request *rq, u32 hook, int typed)
 	if (completed) {
 		close_unseen(index);
 		emit_retry(s, rq, typed);
+		release_extra(s, (u64)rq);
 		return 0;
 	}
 	if (s->state == ND_OPEN) {

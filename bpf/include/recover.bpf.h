@@ -21,6 +21,10 @@ u64 began = 0;
 /* Commands issued after this jiffy are not recovered; 0: no limit. */
 u64 ended = 0;
 
+/* Whether commands were set up for which no slot was free: their completions are not those of
+ * commands whose set-up was skipped. */
+static u32 lost_track;
+
 /* Whether the request was issued before the run began or after it ended. A reset of the request's
  * timer moves the deadline: such a command counts as issued later. */
 static __always_inline int is_outside(struct request *rq, int typed)
@@ -170,9 +174,10 @@ static __always_inline struct nd_slot *recover_by(struct request *rq, int at_end
 	}
 	w = where_by_queue(rq, &here, &here, typed);
 	tag = GET(typed, rq, tag);
-	if (w && tag < w->place.tags) {
-		index = w->place.first + tag;
-		s = slot_at(index);
+	/* If commands had no slot, this is one of them. */
+	if (w && !(cfg_windows && lost_track)) {
+		index = tag_slot(w->place.first, w->place.tags, tag);
+		s = slot_for(rq, &index, command_id_of(rq, typed), typed);
 	}
 	if (!s) {
 		if (at_end)
@@ -206,6 +211,7 @@ static __always_inline struct nd_slot *recover_by(struct request *rq, int at_end
 	if (at_end) {
 		count(ND_FILTERED_DONE);
 		end_slot(s);
+		release_extra(s, (u64)rq);
 	}
 	return 0;
 }
@@ -235,6 +241,9 @@ static __always_inline int on_control(u64 what, u32 index)
 		ended = index == ND_END_RESUME ? 0 : index == ND_END_NOW ? bpf_jiffies64() : began;
 	} else if (what == ND_CONTROL_FORGET) {
 		forget_places();
+	} else if (what == ND_CONTROL_FREE_EXTRA && cfg_windows) {
+		for (u32 i = 0; i < ND_EXTRA_STEP; i++, index++)
+			bpf_map_push_elem(&free_extra, &index, BPF_ANY);
 	} else if (what == ND_CONTROL_COMPLETED) {
 		return s && s->state == ND_OPEN && has_completed(s);
 	} else if (what == ND_CONTROL_CLOSE && s) {

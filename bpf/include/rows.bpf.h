@@ -129,6 +129,54 @@ static __noinline int count_rowless(struct nd_slot *s)
 }
 
 /*
+ * The first use of a row by this CPU: takes a cell for this CPU alone, or, if only the last ones
+ * are left, one for its group of CPUs. The cell has the number of its row, by which user space
+ * finds it: a cell that two programs take at the same time for the same CPU or group is used by one
+ * of them for a moment, and counts. 0: none is left.
+ */
+static __noinline u32 new_cell(struct nd_cpu *cpu, u32 row)
+{
+	u32 number = bpf_get_smp_processor_id(), group = cpu->first_cell, n;
+	struct nd_numbers *own = bpf_map_lookup_elem(&numbers, &number);
+	struct nd_numbers *shared = bpf_map_lookup_elem(&numbers, &group);
+	struct nd_cell *c;
+
+	row &= ND_MAX_ROWS - 1;
+	if (!own || !shared)
+		return 0;
+	if (bpf_map_peek_elem(&free_cells, &n))
+		n = cfg_own_cells;
+	if (n >= cfg_own_cells && shared->of_row[row])
+		return own->of_row[row] = shared->of_row[row];
+	if (bpf_map_pop_elem(&free_cells, &n))
+		return 0;
+	c = bpf_map_lookup_elem(&cells, &n);
+	if (!c)
+		return 0;
+	c->row = row + 1;
+	if (n >= cfg_own_cells)
+		shared->of_row[row] = n + 1;
+	return own->of_row[row] = n + 1;
+}
+
+/* The cell of a row for this CPU. */
+static __always_inline struct nd_cell *cell_of_row(struct nd_cpu *cpu, u32 row)
+{
+	u32 index = cpu->first_cell + row, number;
+	struct nd_numbers *own;
+
+	if (cfg_sparse) {
+		number = bpf_get_smp_processor_id();
+		own = bpf_map_lookup_elem(&numbers, &number);
+		index = own ? own->of_row[row & (ND_MAX_ROWS - 1)] : 0;
+		if (!index)
+			index = new_cell(cpu, row);
+		index--; /* none: beyond the end of the map */
+	}
+	return bpf_map_lookup_elem(&cells, &index);
+}
+
+/*
  * The cell of a command with the observed points `saw`. Usually a command has the key and the
  * pattern of the previous command in its slot. (The topmost bit of the word is ND_KEY_VALID.)
  * Leaves out points, in `saw` and in the slot, if few rows are left.
@@ -136,7 +184,6 @@ static __noinline int count_rowless(struct nd_slot *s)
 static __always_inline struct nd_cell *cell_of(struct nd_slot *s, u32 *saw, struct nd_cpu *cpu)
 {
 	u64 word = s->key;
-	u32 index;
 
 	if ((s64)word >= 0 || ((word >> ND_ROW_BITS) & ND_PATTERN) != *saw) {
 		u64 key = kept_key(s) | *saw;
@@ -152,8 +199,7 @@ static __always_inline struct nd_cell *cell_of(struct nd_slot *s, u32 *saw, stru
 		}
 		s->key = word;
 	}
-	index = cpu->first_cell + (word & (ND_MAX_ROWS - 1));
-	return bpf_map_lookup_elem(&cells, &index);
+	return cell_of_row(cpu, word & (ND_MAX_ROWS - 1));
 }
 
 #endif

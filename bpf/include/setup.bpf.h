@@ -315,22 +315,23 @@ static __always_inline int on_setup_out(void *ctx, struct request *rq, struct nv
 	struct nd_start *st = 0;
 	struct nd_slot *s = 0;
 	u64 start = 0, now, last = 0;
-	u32 index, tag, cid;
+	u32 index, cid;
 
 	if (!cpu || ignored(hook))
 		return 0;
 	tally(cpu, hook, typed);
+	cid = WIRE(typed, cmd, common.command_id);
 	w = typed ? where(rq, cpu, typed) : where_by_queue(rq, &here, &here, typed);
-	tag = GET(typed, rq, tag);
-	if (w && tag < w->place.tags) {
-		index = w->place.first + tag;
-		s = slot_at(index);
+	if (w) {
+		index = tag_slot(w->place.first, w->place.tags, GET(typed, rq, tag));
+		s = slot_for(rq, &index, cid, typed);
 	}
 	if (!s) {
+		if (w)
+			lost_track = 1;
 		count(ND_UNTRACKED);
 		return 0;
 	}
-	cid = WIRE(typed, cmd, common.command_id);
 	if (s->state != ND_FREE)
 		start = close_slot(s, index, rq, cid, has_completed(s));
 	st = take_start(rq, index, cid, &w->place, &start, &last, typed);

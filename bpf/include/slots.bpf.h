@@ -5,6 +5,10 @@
  * (controller, queue, tag) selects the slot. It is unique at the device: a flush request borrows
  * its owner's tag, but the owner is not at the device then. The request pointer in the slot
  * identifies the owner, which on_setup_out() changes, or recover_setup() if the set-up was skipped.
+ *
+ * A machine may have too many tags for that (cfg_windows). Then a queue has a window of some slots
+ * from its first command on, while there are free ones, and several tags share a slot. If it is in
+ * use, or the queue has no window, the command has another slot, by its request: an extra slot.
  */
 #ifndef ND_SLOTS_H
 #define ND_SLOTS_H
@@ -38,14 +42,109 @@ static __always_inline int is_of(struct nd_place *p, u64 hctx)
 	return p->hctx == hctx && p->age == places_age;
 }
 
+/* The window of a queue. ND_NO_SLOT: all windows are in use. */
+static __noinline u32 window_of(u32 queue)
+{
+	u32 *found = bpf_map_lookup_elem(&windows, &queue);
+	u32 first;
+
+	if (found)
+		return *found;
+	if (bpf_map_pop_elem(&free_windows, &first))
+		return ND_NO_SLOT;
+	if (bpf_map_update_elem(&windows, &queue, &first, BPF_NOEXIST) == 0)
+		return first;
+	/* Another CPU was first. */
+	bpf_map_push_elem(&free_windows, &first, BPF_ANY);
+	found = bpf_map_lookup_elem(&windows, &queue);
+	return found ? *found : ND_NO_SLOT;
+}
+
 static __always_inline u32 first_slot(u32 base, u32 stride, u32 qid)
 {
+	if (cfg_windows)
+		return window_of(base + qid);
 	return base + qid * stride;
+}
+
+/* The slot of a tag; ND_NO_SLOT: there is no such tag. */
+static __always_inline u32 tag_slot(u32 first, u32 stride, u32 tag)
+{
+	if (cfg_windows)
+		return first + (tag & (stride - 1));
+	return tag < stride ? first + tag : ND_NO_SLOT;
 }
 
 static __always_inline struct nd_slot *slot_at(u32 index)
 {
 	return bpf_map_lookup_elem(&slots, &index);
+}
+
+/* Whether any command has had an extra slot. */
+static u32 has_extra;
+
+/* The number of a request's extra slot. ND_NO_SLOT: it has none. */
+static __always_inline u32 extra_of(u64 rq)
+{
+	u32 *found = 0;
+
+	if (cfg_windows && *(volatile u32 *)&has_extra)
+		found = bpf_map_lookup_elem(&extra, &rq);
+	return found ? *found : ND_NO_SLOT;
+}
+
+static __noinline u32 take_extra(u64 rq)
+{
+	u32 index;
+
+	if (bpf_map_pop_elem(&free_extra, &index))
+		return ND_NO_SLOT;
+	if (bpf_map_update_elem(&extra, &rq, &index, BPF_NOEXIST)) {
+		bpf_map_push_elem(&free_extra, &index, BPF_ANY);
+		return ND_NO_SLOT;
+	}
+	has_extra = 1;
+	return index;
+}
+
+static __noinline int give_back(u64 rq)
+{
+	u32 index = extra_of(rq);
+
+	if (index != ND_NO_SLOT && bpf_map_delete_elem(&extra, &rq) == 0)
+		bpf_map_push_elem(&free_extra, &index, BPF_ANY);
+	return 0;
+}
+
+/* The command of a slot is over: frees an extra slot. The request must still be that of the
+ * command, and not be free: it may have another extra slot later. */
+static __always_inline void release_extra(struct nd_slot *s, u64 rq)
+{
+	if (cfg_windows && has_extra && s->state == ND_FREE)
+		give_back(rq);
+}
+
+/*
+ * The slot for a request that is set up now, and its number: `index` is that of its tag. It stays
+ * if its slot has no command, or the previous one with the same tag, which is over. A request of a
+ * scheduler may come back with another tag, and always has an extra slot. NULL: none is free.
+ */
+static __always_inline struct nd_slot *slot_for(struct request *rq, u32 *index, u32 cid, int typed)
+{
+	struct nd_slot *s = slot_at(*index);
+	u32 own;
+
+	if (!cfg_windows)
+		return s;
+	own = extra_of((u64)rq);
+	if (own == ND_NO_SLOT) {
+		if (s && (s32)GET(typed, rq, internal_tag) < 0 &&
+		    (s->state == ND_FREE || s->rq == (u64)rq || !((s->cid ^ cid) & ND_TAG_MASK)))
+			return s;
+		own = take_extra((u64)rq);
+	}
+	*index = own;
+	return slot_at(own);
 }
 
 static __always_inline struct nd_queue *queue_entry(struct request_queue *q, int typed)
@@ -105,9 +204,9 @@ static __always_inline u32 index_before_move(u32 index, struct nd_queue *e, stru
 	struct nd_slot *s = slot_at(index);
 	u32 former;
 
-	if ((s && s->rq == (u64)rq) || qid >= e->former_queues || tag >= e->former_stride)
+	if ((s && s->rq == (u64)rq) || qid >= e->former_queues)
 		return index;
-	former = first_slot(e->former_base, e->former_stride, qid) + tag;
+	former = tag_slot(first_slot(e->former_base, e->former_stride, qid), e->former_stride, tag);
 	s = slot_at(former);
 	return s && s->rq == (u64)rq ? former : index;
 }
@@ -119,7 +218,8 @@ static __always_inline struct nd_slot *slot_by_queue(struct request *rq, struct 
 {
 	struct request_queue *q = GET(typed, rq, q);
 	struct nd_queue *e;
-	u32 qid, tag = GET(typed, rq, tag), age = places_age, first, index;
+	u32 qid, tag = GET(typed, rq, tag), age = places_age, first, index, own;
+	struct nd_slot *s;
 
 	if (!q)
 		return 0;
@@ -127,15 +227,21 @@ static __always_inline struct nd_slot *slot_by_queue(struct request *rq, struct 
 	if (!e || e->q != (u64)q || !e->queues)
 		return 0;
 	qid = hctx_number(rq, typed) + e->io;
-	if (qid >= e->queues || tag >= e->stride)
+	if (qid >= e->queues)
 		return 0;
 	first = first_slot(e->base, e->stride, qid);
 	if (p && e->io)
 		remember(p, rq, q, first, e->stride, age, typed);
-	index = first + tag;
+	index = tag_slot(first, e->stride, tag);
 	if (e->former_queues)
 		index = index_before_move(index, e, rq, qid, tag);
-	return slot_at(index);
+	s = slot_at(index);
+	if (cfg_windows && (!s || s->rq != (u64)rq)) {
+		own = extra_of((u64)rq);
+		if (own != ND_NO_SLOT)
+			s = slot_at(own);
+	}
+	return s;
 }
 
 static __noinline struct nd_slot *slot_slowly(struct request *rq, struct nd_place *p)
@@ -159,7 +265,8 @@ static __always_inline struct nd_slot *slot_near(struct request *rq, struct nd_c
 	hctx = (u64)rq->mq_hctx;
 	p = place_of(cpu, at, hctx);
 	if (is_of(p, hctx)) {
-		s = slot_at(p->first + rq->tag);
+		s = slot_at(cfg_windows ? tag_slot(p->first, p->tags, rq->tag)
+					: p->first + rq->tag);
 		if (s && s->rq == (u64)rq)
 			return s;
 	}

@@ -31,6 +31,7 @@ use crate::model::failures::Failures;
 use crate::model::failures::TYPES;
 use crate::model::histogram::BUCKETS;
 use crate::model::histogram::Histogram;
+use crate::model::ids::QueueId;
 use crate::model::row::RowKey;
 use crate::model::snapshot::Cell;
 use crate::model::stage::StageSet;
@@ -80,6 +81,7 @@ use skel::types::nd_key;
 use skel::types::nd_limit;
 pub use skel::types::nd_memory_limit;
 pub use skel::types::nd_mode;
+use skel::types::nd_numbers;
 use skel::types::nd_rowless;
 use skel::types::nd_scratch;
 use skel::types::nd_size;
@@ -104,6 +106,16 @@ pub const SLOT_BASIC: usize = nd_size::ND_SLOT_BASIC.0 as usize;
 pub const SLOT_FINE: usize = nd_size::ND_SLOT_FINE.0 as usize;
 /// Bytes of a slot in a trace, which also contains the submission and the outcome.
 pub const SLOT_TRACE: usize = nd_size::ND_SLOT_TRACE.0 as usize;
+/// The word of a slot that contains its state.
+pub const SLOT_STATE: usize = offset_of!(nd_slot, state) / 8;
+/// The word of a cell that contains its row.
+pub const CELL_ROW: usize = offset_of!(nd_cell, row) / 8;
+/// Bytes of a cache line.
+pub const LINE: usize = nd_limit::ND_LINE.0 as usize;
+/// Bytes of the numbers of a CPU's cells.
+pub const NUMBERS_BYTES: usize = size_of::<nd_numbers>();
+/// Number of extra slots that one call of the program `control` frees.
+pub const EXTRA_STEP: u32 = nd_limit::ND_EXTRA_STEP.0;
 /// Bytes of a scratch entry, in which a program builds a stack.
 pub const SCRATCH_BYTES: usize = size_of::<nd_scratch>();
 /// Bytes of a stack.
@@ -143,20 +155,20 @@ pub fn add_counters(sum: &mut Counters, bytes: &[u8]) -> Result<(), DecodeError>
     Ok(())
 }
 
-/// Adds one shard's cell to that of a row, from its value in the map. `shared`: several programs may
-/// have added to it at the same time.
+/// Adds a cell to that of its row, from its value in the map. `shared`: several programs may have
+/// added to it at the same time.
 ///
 /// # Errors
 /// If the value is too short.
 pub fn add_cell(sum: &mut Cell, bytes: &[u8], shared: bool) -> Result<(), DecodeError> {
     let words = words(bytes);
     let (head, hists) = words.split_at_checked(CELL_HEAD / 8).ok_or(DecodeError)?;
-    sum.bytes += head[0];
-    sum.unmeasured += head[1];
-    sum.lat
-        .iter_mut()
-        .zip(&head[2..])
-        .for_each(|(sum, n)| *sum += n);
+    let [_row, bytes, unmeasured, lat @ ..] = head else {
+        return Err(DecodeError);
+    };
+    sum.bytes += bytes;
+    sum.unmeasured += unmeasured;
+    sum.lat.iter_mut().zip(lat).for_each(|(sum, n)| *sum += n);
     let hists = hists.chunks_exact(2 + BUCKETS);
     if hists.len() < sum.hists.len() {
         return Err(DecodeError);
@@ -254,14 +266,37 @@ pub fn slot_owner(bytes: &[u8]) -> Result<(u64, u16, SlotState), DecodeError> {
     ))
 }
 
-/// Reads the state of a slot of any size.
-pub fn slot_state(bytes: &[u8]) -> Result<SlotState, DecodeError> {
-    let state = *bytes.get(offset_of!(nd_slot, state)).ok_or(DecodeError)?;
-    Ok(match state {
+/// Whether a slot is idle, from the word that contains its state.
+pub fn slot_is_idle(word: u64) -> bool {
+    let state = word.to_ne_bytes()[offset_of!(nd_slot, state) % 8];
+    state_of(state) == SlotState::Idle
+}
+
+const fn state_of(state: u8) -> SlotState {
+    match state {
         STATE_OPEN => SlotState::InFlight,
         STATE_COMPLETED => SlotState::Ending,
         _ => SlotState::Idle,
-    })
+    }
+}
+
+/// The queue of a slot's command. Runs without windows do not set it.
+pub fn slot_queue(bytes: &[u8]) -> Result<QueueId, DecodeError> {
+    let words = words(bytes);
+    let key = words.get(offset_of!(nd_slot, key) / 8).ok_or(DecodeError)? >> ROW_BITS;
+    let at = offset_of!(nd_slot, qid);
+    let qid = bytes.get(at..at + 2).and_then(|b| b.try_into().ok());
+    let ctrl = (key >> nd_key::ND_KEY_CTRL_SHIFT.0) as u32 & (MAX_CTRLS - 1);
+    Ok(QueueId::new(
+        ctrl,
+        qid.map(u16::from_ne_bytes).ok_or(DecodeError)?,
+    ))
+}
+
+/// Reads the state of a slot of any size.
+pub fn slot_state(bytes: &[u8]) -> Result<SlotState, DecodeError> {
+    let state = bytes.get(offset_of!(nd_slot, state));
+    state.copied().map(state_of).ok_or(DecodeError)
 }
 
 /// The value of the `ctrls` map for a controller: its first slot, slots per queue, queues, and
@@ -273,7 +308,7 @@ pub fn ctrl_value(base: u32, stride: u32, queues: u32, transport: Transport) -> 
         .collect()
 }
 
-/// The initial value of the `cpus` map: the first cell of the CPU's shard.
+/// The initial value of the `cpus` map: the first cell of the CPU, or its group in `numbers`.
 pub fn fresh_cpu(first_cell: u32) -> Vec<u8> {
     let mut value = vec![0; CPU_BYTES];
     let at = offset_of!(nd_cpu, first_cell);

@@ -6,6 +6,7 @@ pub mod activity;
 mod admin;
 #[cfg(feature = "live")]
 pub mod btf;
+mod caches;
 pub mod clock;
 pub mod container;
 pub mod disk;

@@ -63,6 +63,10 @@ const HISTOGRAMS: &[Fixed] = &[
     ("context", "0"),
 ];
 
+/// Each tag has a slot; tags share slots.
+const OWN_SLOTS: &[Fixed] = &[("windows", "0")];
+const WINDOWS: &[Fixed] = &[("windows", "1")];
+
 const NO_DETAILS: &[Fixed] = &[("details", "0")];
 const NO_STATUS: &[Fixed] = &[("count_status", "0")];
 const STATUS: &[Fixed] = &[("count_status", "1")];
@@ -94,34 +98,39 @@ const fn latencies(name: &'static str, fixed: &'static [&'static [Fixed]]) -> En
 }
 
 /// All builds. A run uses the first that it may.
-pub const BUILDS: [Entry; 10] = [
+pub const BUILDS: [Entry; 11] = [
     latencies(
         "nvme_deep_total",
-        &[USUAL, HISTOGRAMS, NO_STATUS, NO_DETAILS, TOTAL],
+        &[USUAL, OWN_SLOTS, HISTOGRAMS, NO_STATUS, NO_DETAILS, TOTAL],
     ),
     latencies(
         "nvme_deep_basic",
-        &[USUAL, HISTOGRAMS, NO_STATUS, NO_DETAILS, BASIC],
+        &[USUAL, OWN_SLOTS, HISTOGRAMS, NO_STATUS, NO_DETAILS, BASIC],
     ),
     latencies(
         "nvme_deep_fine",
-        &[USUAL, HISTOGRAMS, NO_STATUS, NO_DETAILS, FINE],
+        &[USUAL, OWN_SLOTS, HISTOGRAMS, NO_STATUS, NO_DETAILS, FINE],
     ),
     // also for failed commands, and with details
     latencies(
         "nvme_deep_total_status",
-        &[USUAL, HISTOGRAMS, STATUS, TOTAL],
+        &[USUAL, OWN_SLOTS, HISTOGRAMS, STATUS, TOTAL],
     ),
     latencies(
         "nvme_deep_basic_status",
-        &[USUAL, HISTOGRAMS, STATUS, BASIC],
+        &[USUAL, OWN_SLOTS, HISTOGRAMS, STATUS, BASIC],
     ),
-    latencies("nvme_deep_fine_status", &[USUAL, HISTOGRAMS, STATUS, FINE]),
+    latencies(
+        "nvme_deep_fine_status",
+        &[USUAL, OWN_SLOTS, HISTOGRAMS, STATUS, FINE],
+    ),
+    // of large machines
+    latencies("nvme_deep_large", &[USUAL, WINDOWS, HISTOGRAMS]),
     Entry {
         name: "nvme_deep_trace",
         source: "nvme_deep",
         macros: &["ND_LOOP"],
-        fixed: &[USUAL, NO_DETAILS],
+        fixed: &[USUAL, OWN_SLOTS, NO_DETAILS],
         needs: &[
             Need::Requests,
             Need::KernelBtf,

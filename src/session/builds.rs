@@ -109,6 +109,10 @@ mod tests {
                 with(|c| (fine(c), status(c), c.details = 1).0, &[Trace]),
                 "nvme_deep_fine_status",
             ),
+            (
+                with(|c| (fine(c), c.windows = 1).0, &[Trace]),
+                "nvme_deep_large",
+            ),
             (with(traced, &[]), "nvme_deep_trace"),
             (with(traced, &[NoContext]), "nvme_deep_trace"),
             (with(|_| (), &[Trace, NoContext]), "nvme_deep"),

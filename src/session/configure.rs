@@ -248,8 +248,13 @@ pub fn configure(plan: &AttachPlan, layout: &Layout, config: &Config<'_>) -> Res
         StageSet::Fine => nd_mode::ND_MODE_FINE,
     };
     c.mode = mode.0;
-    c.atomic = u8::from(layout.atomic() || plan.needs_atomics());
-    c.rows = layout.rows as u16;
+    c.atomic = u8::from(layout.cells.atomic() || plan.needs_atomics());
+    c.rows = layout.cells.rows as u16;
+    if let Some(sparse) = layout.cells.sparse {
+        c.sparse = 1;
+        c.own_cells = sparse.own as u16;
+    }
+    c.windows = u8::from(layout.windows.is_some());
     c.split_size = u8::from(config.split_size);
     if let Some(trace) = config.trace {
         add_trace(&mut c, trace, plan, config);

@@ -6,18 +6,13 @@ use std::collections::BTreeMap;
 use std::thread::sleep;
 use std::time::Duration;
 
-use libbpf_rs::MapCore;
-use libbpf_rs::MapFlags;
-
 use super::Session;
 use super::begins;
 use super::load::CONTROL;
-use crate::abi::DecodeError;
 use crate::abi::SlotState;
 use crate::abi::nd_control;
 use crate::abi::nd_end_of_recovery;
 use crate::abi::slot_owner;
-use crate::error::Mismatch;
 use crate::error::Result;
 use crate::model::run::Pairing;
 
@@ -139,15 +134,10 @@ impl Session {
         if self.plan.pairing == Pairing::Tag {
             return Ok(held);
         }
-        let slots = &self.maps.slots;
-        for (key, value) in slots.lookup_batch(1024, MapFlags::ANY, MapFlags::ANY)? {
-            let number = key.try_into().ok().map(u32::from_ne_bytes);
-            let number = number.ok_or(Mismatch::WrongSize("a slot's number"))?;
-            let owner = slot_owner(&value).map_err(|DecodeError| Mismatch::WrongSize("a slot"))?;
-            if owner.2 != SlotState::Idle {
-                held.insert(number, owner);
-            }
-        }
+        self.each_held(|number, _, value| {
+            held.insert(number, slot_owner(value)?);
+            Ok(())
+        })?;
         Ok(held)
     }
 

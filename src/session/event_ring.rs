@@ -11,25 +11,16 @@
 //! its data. The next record begins at a multiple of eight. Since 5.8 the kernel permits mapping
 //! any of these pages (2 pages and twice the ring), but only the first for writing.
 
-use std::ffi::c_void;
-use std::os::fd::AsFd;
 use std::os::fd::OwnedFd;
-use std::ptr::NonNull;
-use std::ptr::null_mut;
 use std::slice;
 use std::sync::atomic::AtomicU32;
-use std::sync::atomic::AtomicUsize;
 use std::sync::atomic::Ordering;
 use std::sync::atomic::fence;
 
-use rustix::io;
-use rustix::io::Errno;
-use rustix::mm::MapFlags;
 use rustix::mm::ProtFlags;
-use rustix::mm::mmap;
-use rustix::mm::munmap;
 use rustix::param::page_size;
 
+use super::mapping::Mapping;
 use crate::error::Error;
 use crate::error::Operation;
 use crate::error::Result;
@@ -49,46 +40,6 @@ const BATCH: usize = 64 << 10;
 const HEADER: usize = 8;
 const BUSY: u32 = 1 << 31;
 const DISCARD: u32 = 1 << 30;
-
-/// Pages of the ring, shared with the kernel.
-struct Mapping {
-    address: NonNull<c_void>,
-    bytes: usize,
-}
-
-impl Mapping {
-    fn new(ring: impl AsFd, offset: usize, bytes: usize, prot: ProtFlags) -> io::Result<Self> {
-        // SAFETY: a new mapping at an address that the kernel chooses: it replaces no other
-        // mapping.
-        let address = unsafe {
-            mmap(
-                null_mut(),
-                bytes,
-                prot,
-                MapFlags::SHARED,
-                ring,
-                offset as u64,
-            )
-        }?;
-        let address = NonNull::new(address).ok_or(Errno::NOMEM)?;
-        Ok(Self { address, bytes })
-    }
-
-    /// The position in the first word of a page.
-    fn position(&self) -> &AtomicUsize {
-        // SAFETY: a page is mapped as long as `self` lives, aligned, and has no other references. A
-        // page that is mapped for reading is only read, with `read!`.
-        unsafe { self.address.cast().as_ref() }
-    }
-}
-
-impl Drop for Mapping {
-    fn drop(&mut self) {
-        // SAFETY: mapped by `self`, and all borrows of the pages borrow `self`. If it fails, the
-        // pages remain mapped.
-        let _ = unsafe { munmap(self.address.as_ptr(), self.bytes) };
-    }
-}
 
 /// Reads what a producer has released. An acquire load is not guaranteed to work on read-only
 /// memory; a relaxed load and a fence are.

@@ -1,26 +1,30 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The sizes of the maps, and the position of each controller's slots. Pure arithmetic.
 //!
-//! Memory is bounded, independent of the number of CPUs. S is the sum over all controllers of
-//! queues times tags (rounded up to a power of two). R is the same for one more controller of the
-//! largest size, which may appear later:
+//! Memory is bounded, whatever the number of CPUs and controllers:
 //!
 //! ```text
-//! bytes = (S + R) * (slot + start) + min(cells, what is left of BUDGET) + FIXED + CPUs * counters
+//! bytes = slots * slot + starts * start + cells * cell + FIXED + CPUs * counters
 //!         + the rings, and the stacks with their histograms, where they are used
 //! ```
 //!
-//! S cannot be smaller, because each tag may be a command in flight. If memory is short, R is
-//! reduced first, then the cells: with fewer shards than CPUs the BPF side adds atomically. A trace
-//! without histograms has one row of cells, which is never used. The rings are halved down to 4 MiB
-//! in all.
+//! *Slots.* Each tag may be a command in flight. Where the tags of all controllers fit, each has a
+//! slot, and so have the tags of one more controller, which may appear later. Where they do not,
+//! a queue has a window of a few slots from its first command on, and commands that find no free slot
+//! in it have one of [`EXTRA`] others (bpf/include/slots.bpf.h).
 //!
-//! Each group of [`RING_CPUS`] CPUs has a ring of its own, because all producers of a ring contend for
-//! its lock.
+//! *Cells.* A cell has the histograms of a row. Where that fits, each CPU has its own cells for all
+//! rows. Where it does not, a CPU has cells for the rows that it uses; the last free ones are for groups
+//! of CPUs that share a cache (bpf/include/rows.bpf.h).
+//!
+//! *Rings.* Each group of [`RING_CPUS`] CPUs has a ring of its own, because all producers of a ring
+//! contend for its lock. If memory is short, they are halved down to 4 MiB in all.
 
 use crate::abi::CPU_BYTES;
+use crate::abi::LINE;
 use crate::abi::MAX_ROWS;
 use crate::abi::MAX_STACKS;
+use crate::abi::NUMBERS_BYTES;
 use crate::abi::RING_CPUS;
 use crate::abi::SCRATCH_BYTES;
 use crate::abi::SCRATCHES;
@@ -36,12 +40,18 @@ use crate::model::stage::StageSet;
 use crate::session::settings::Settings;
 use crate::session::settings::TraceKind;
 
-/// Limit of all maps together, if the controllers' tags permit it.
+/// Limit of all maps together.
 pub const BUDGET: usize = 60 << 20;
-/// Upper bound of the histograms' memory in bytes.
+/// The same where slots have the submission, too: of runs with single commands.
+pub const TRACE_BUDGET: usize = 91 << 20;
+/// Upper bound of the cells' memory in bytes.
 const CELL_BUDGET: usize = 32 << 20;
-/// Lower bound of the histograms' memory, whatever else is needed.
+/// The cells' memory that slots of all tags must leave.
+const USUAL_CELLS: usize = 12 << 20;
+/// Lower bound of the cells' memory.
 const MIN_CELLS: usize = 4 << 20;
+/// Lower bound of the number of rows.
+const MIN_ROWS: u32 = 64;
 /// Tables of a fixed size (tasks, queues, controllers, row cache, commands without a row).
 const FIXED: usize = 3 << 19;
 /// Default size of all rings of events.
@@ -60,6 +70,14 @@ const HASH_ENTRY: usize = 64;
 const DEFAULT_DEPTH: u32 = 1024;
 /// Minimum number of slots per queue. The admin queue has 30 tags (NVME_AQ_MQ_TAG_DEPTH).
 pub const MIN_STRIDE: u32 = 64;
+/// Commands in flight that have a slot, whatever their queues, where tags do not.
+pub const EXTRA: u32 = 1 << 18;
+/// Memory of an extra slot, besides the slot: an entry of the hash, and one of the free slots.
+const EXTRA_ENTRY: usize = HASH_ENTRY + 16 + 8;
+/// Slots of all windows, by the size of a slot: basic, fine, trace.
+const WINDOW_SLOTS: [u32; 3] = [1 << 17, 1 << 15, 1 << 14];
+/// Least number of slots of a window; most are [`MIN_STRIDE`].
+const MIN_WINDOW: u32 = 8;
 
 /// The CPUs of a machine.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -68,6 +86,8 @@ pub struct Cpus {
     pub possible: u32,
     /// One more than the highest number of a CPU that is online.
     pub online: u32,
+    /// Groups of CPUs that share a last-level cache.
+    pub caches: u32,
 }
 
 /// The rings of events.
@@ -108,7 +128,7 @@ pub struct Size {
 /// The slots that a controller has.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Place {
-    /// Its first slot.
+    /// Its first slot; with windows the number of its first queue.
     pub base: u32,
     /// The number of its slots.
     pub size: Size,
@@ -120,10 +140,59 @@ impl Place {
         self.size.stride >= size.stride && self.size.queues >= size.queues
     }
 
-    /// Whether this slot is one of them.
-    pub const fn contains(&self, slot: u32) -> bool {
-        slot >= self.base && slot - self.base < self.size.stride * self.size.queues
+    /// The queue that has this slot, if it is one of the controller's.
+    pub const fn queue_of_slot(&self, slot: u32) -> Option<u32> {
+        match slot.checked_sub(self.base) {
+            Some(at) if at / self.size.stride < self.size.queues => Some(at / self.size.stride),
+            _ => None,
+        }
     }
+
+    /// The queue with this number, with windows.
+    pub const fn queue_of_number(&self, number: u32) -> Option<u32> {
+        match number.checked_sub(self.base) {
+            Some(qid) if qid < self.size.queues => Some(qid),
+            _ => None,
+        }
+    }
+}
+
+/// Slots where tags do not have their own.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Windows {
+    /// Slots of a window, a power of two.
+    pub tags: u32,
+    /// Number of windows. Their slots come first.
+    pub count: u32,
+    /// Number of queues that can have one, with those of controllers that appear later.
+    pub queues: u32,
+}
+
+impl Windows {
+    /// Slots of all windows: the number of the first extra slot.
+    pub const fn slots(self) -> u32 {
+        self.tags * self.count
+    }
+}
+
+/// The cells of a run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Cells {
+    /// Rows: kinds of commands.
+    pub rows: u32,
+    /// Number of cells.
+    pub count: u32,
+    /// CPUs have cells of the rows that they use; `None`: of all rows.
+    pub sparse: Option<Sparse>,
+}
+
+/// How CPUs share cells.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Sparse {
+    /// The first ones are for single CPUs.
+    pub own: u32,
+    /// The others are for this many groups of CPUs.
+    pub groups: u32,
 }
 
 /// Sizes of all maps.
@@ -131,12 +200,14 @@ impl Place {
 pub struct Layout {
     /// Possible CPUs.
     pub cpus: u32,
-    /// Copies of the cells: as many as CPUs, or fewer if the budget requires it.
-    pub shards: u32,
-    /// Rows of a shard.
-    pub rows: u32,
+    /// The histograms.
+    pub cells: Cells,
     /// Slots of all controllers, and spare ones for controllers that appear later.
     pub slots: u32,
+    /// Bytes of a slot.
+    pub slot_bytes: usize,
+    /// Where tags do not have their own slots.
+    pub windows: Option<Windows>,
     /// The rings of events.
     pub rings: Rings,
     /// Bytes of all maps.
@@ -145,12 +216,17 @@ pub struct Layout {
 }
 
 /// Slot size of a stage set, or of a trace.
-pub const fn slot_bytes(stage_set: StageSet, trace: bool) -> usize {
+const fn slot_bytes(stage_set: StageSet, trace: bool) -> usize {
     match stage_set {
         _ if trace => SLOT_TRACE,
         StageSet::Total | StageSet::Basic => SLOT_BASIC,
         StageSet::Fine => SLOT_FINE,
     }
+}
+
+/// Bytes of a row's cell in the map: whole cache lines.
+pub const fn cell_stride(stage_set: StageSet) -> usize {
+    cell_bytes(stage_set).next_multiple_of(LINE)
 }
 
 /// The rings: of the requested size, or of what `others` leaves of the budget.
@@ -160,7 +236,7 @@ fn rings(settings: &Settings, cpus: Cpus, others: usize) -> Rings {
             let total = trace.ring_bytes.unwrap_or_else(|| {
                 let groups = cpus.online.div_ceil(RING_CPUS);
                 let mut total = groups.saturating_mul(RING).max(RINGS);
-                while total > MIN_RINGS && others + total as usize > BUDGET {
+                while total > MIN_RINGS && others + total as usize > TRACE_BUDGET {
                     total /= 2;
                 }
                 total
@@ -192,82 +268,197 @@ fn stack_bytes(settings: &Settings, cpus: u32) -> usize {
         }
 }
 
+/// Windows for this many queues.
+fn windows(queues: u32, spare: u32, stage_set: StageSet, is_trace: bool) -> Windows {
+    let [basic, fine, trace] = WINDOW_SLOTS;
+    let slots = match stage_set {
+        _ if is_trace => trace,
+        StageSet::Fine => fine,
+        StageSet::Total | StageSet::Basic => basic,
+    };
+    let each = (slots / queues.max(1)).max(1);
+    let tags = (1 << each.ilog2()).clamp(MIN_WINDOW, MIN_STRIDE);
+    Windows {
+        tags,
+        count: slots / tags,
+        queues: queues + spare,
+    }
+}
+
+impl Cells {
+    /// A run without histograms has one cell, which is never used.
+    const NONE: Self = Self {
+        rows: 1,
+        count: 1,
+        sparse: None,
+    };
+
+    /// The cells of `rows` rows in `bytes`.
+    fn new(rows: u32, each: usize, bytes: usize, cpus: Cpus) -> Self {
+        let all = rows as usize * cpus.possible as usize;
+        if all * each <= bytes {
+            return Self {
+                rows,
+                count: all as u32,
+                sparse: None,
+            };
+        }
+        let count = u32::try_from(bytes / each)
+            .map_or(u32::from(u16::MAX) - 1, |n| n.min(u32::from(u16::MAX) - 1));
+        let rows = rows.min(count / 2).max(1);
+        let groups = (count / 2 / rows).clamp(1, cpus.caches.max(1));
+        Self {
+            rows,
+            count,
+            sparse: Some(Sparse {
+                own: count.saturating_sub(groups * rows),
+                groups,
+            }),
+        }
+    }
+
+    /// Whether any cell is used by several CPUs.
+    pub const fn atomic(&self) -> bool {
+        self.sparse.is_some()
+    }
+
+    /// Whether several CPUs use this cell.
+    pub fn is_shared(&self, cell: usize) -> bool {
+        self.sparse
+            .is_some_and(|sparse| cell >= sparse.own as usize)
+    }
+
+    /// Memory of the cells, and of what leads to them.
+    fn bytes(&self, each: usize, cpus: u32) -> usize {
+        let numbers = self.sparse.map_or(0, |sparse| {
+            (cpus + sparse.groups) as usize * NUMBERS_BYTES + self.count as usize * 8
+        });
+        self.count as usize * each + numbers
+    }
+}
+
+/// The slots of all controllers.
+struct Slots {
+    slots: u32,
+    /// Bytes of a slot.
+    each: usize,
+    windows: Option<Windows>,
+    /// Memory of slots, start entries, and what leads to them.
+    bytes: usize,
+}
+
+impl Slots {
+    /// Slots in `room` bytes for controllers of these sizes.
+    fn new(settings: &Settings, cpus: u32, sizes: &[Size], room: usize) -> Self {
+        let is_trace = settings.trace.is_some();
+        let exact = slot_bytes(settings.stage_set, is_trace);
+        let each = exact.next_multiple_of(LINE);
+        let per_slot = each + START_BYTES;
+        let of = |size: &Size| size.queues as usize * size.stride as usize;
+        let need: usize = sizes.iter().map(of).sum();
+        let largest = sizes.iter().map(of).max().unwrap_or(0);
+        let spare = 3 * DEFAULT_DEPTH as usize;
+        if (need + spare) * per_slot <= room {
+            // room for one more of the largest, and at least for a default one with few queues
+            let more = (room / per_slot - need).min(largest).max(spare);
+            return Self {
+                slots: (need + more) as u32,
+                each,
+                windows: None,
+                bytes: (need + more) * per_slot,
+            };
+        }
+        let queues = sizes.iter().map(|size| size.queues);
+        let more = queues.clone().max().unwrap_or(0).max(cpus + 1);
+        let found = windows(queues.sum(), more, settings.stage_set, is_trace);
+        let slots = found.slots() + EXTRA;
+        Self {
+            slots,
+            each: exact,
+            windows: Some(found),
+            bytes: slots as usize * exact
+                + found.slots() as usize * START_BYTES
+                + EXTRA as usize * EXTRA_ENTRY
+                + found.count as usize * (HASH_ENTRY + 24),
+        }
+    }
+}
+
 impl Layout {
     /// Sizes the maps for this machine and these settings.
     pub fn new(settings: &Settings, machine: Cpus, controllers: &[Controller]) -> Self {
         let cpus = machine.possible;
-        let mut layout = Self {
-            cpus,
-            shards: 1,
-            rows: 1,
-            slots: 0,
-            rings: Rings::NONE,
-            bytes: 0,
-            next_base: 0,
+        let counts = settings.counts();
+        let budget = match settings.trace {
+            Some(_) => TRACE_BUDGET,
+            None => BUDGET,
         };
-        let (is_trace, counts) = (settings.trace.is_some(), settings.counts());
-        let things: usize = controllers.iter().map(|c| 1 + c.namespaces.len()).sum();
-        // per namespace and admin queue: some opcodes, each with some patterns of points; a trace
-        // needs no rows
-        let per_thing = if settings.split_size { 48 } else { 16 };
-        if counts {
-            layout.rows = u32::try_from(things * per_thing)
-                .unwrap_or(MAX_ROWS)
-                .clamp(64, MAX_ROWS);
+        let numbers = cpus as usize * NUMBERS_BYTES;
+        let least_cells = if counts { MIN_CELLS + numbers } else { 0 };
+        let usual_cells = if counts { USUAL_CELLS + numbers } else { 0 };
+        let mut bytes = FIXED + cpus as usize * CPU_BYTES + stack_bytes(settings, cpus);
+        let least_rings = rings(settings, machine, TRACE_BUDGET).total();
+        let sizes: Vec<_> = controllers.iter().map(|c| size_of(c, cpus)).collect();
+        let room = budget.saturating_sub(bytes + least_rings + usual_cells);
+        let slots = Slots::new(settings, cpus, &sizes, room);
+        bytes += slots.bytes;
+        let rings = rings(settings, machine, bytes + least_cells);
+        bytes += rings.total();
+        let each = cell_stride(settings.stage_set);
+        let cells = if counts {
+            let left = budget.saturating_sub(bytes + numbers);
+            let rows = rows_of(settings, controllers);
+            Cells::new(rows, each, left.clamp(MIN_CELLS, CELL_BUDGET), machine)
+        } else {
+            Cells::NONE
+        };
+        Self {
+            cpus,
+            cells,
+            slots: slots.slots,
+            slot_bytes: slots.each,
+            windows: slots.windows,
+            rings,
+            bytes: bytes + cells.bytes(each, cpus),
+            next_base: 0,
         }
-        let needs: Vec<u32> = controllers
-            .iter()
-            .map(|c| layout.size_of(c))
-            .map(|size| size.queues * size.stride)
-            .collect();
-        let per_slot = slot_bytes(settings.stage_set, is_trace) + START_BYTES;
-        let need = needs.iter().sum::<u32>();
-        let least_cells = if counts { MIN_CELLS } else { 0 };
-        let mut others = FIXED + cpus as usize * CPU_BYTES + stack_bytes(settings, cpus);
-        layout.rings = rings(settings, machine, others + need as usize * per_slot);
-        others += layout.rings.total();
-        let left = BUDGET.saturating_sub(others + least_cells + need as usize * per_slot);
-        // spare room for one more of the largest, and at least for a default one with few queues
-        let largest = needs.iter().copied().max().unwrap_or(0);
-        let spare = u32::try_from(left / per_slot).unwrap_or(u32::MAX);
-        layout.slots = need + spare.min(largest).max(3 * DEFAULT_DEPTH);
-        let slots = layout.slots as usize * per_slot;
-        let cells = BUDGET
-            .saturating_sub(others + slots)
-            .clamp(MIN_CELLS, CELL_BUDGET);
-        let per_shard = cell_bytes(settings.stage_set) * layout.rows as usize;
-        if counts {
-            layout.shards = u32::try_from(cells / per_shard)
-                .unwrap_or(1)
-                .clamp(1, cpus.max(1));
-        }
-        layout.bytes = others + slots + layout.shards as usize * per_shard;
-        layout
     }
 
-    /// Whether additions to the cells must be atomic.
-    pub const fn atomic(&self) -> bool {
-        self.shards < self.cpus
+    /// The same for commands that are identified by their tag: each tag needs its own slot, and
+    /// controllers without room have none.
+    pub fn by_tag(mut self) -> Self {
+        self.windows = None;
+        self
     }
 
     /// The slots that a controller needs.
     pub fn size_of(&self, controller: &Controller) -> Size {
+        let size = size_of(controller, self.cpus);
         Size {
-            stride: controller
-                .depth
-                .unwrap_or(DEFAULT_DEPTH)
-                .next_power_of_two()
-                .max(MIN_STRIDE),
-            queues: controller.queues.unwrap_or(self.cpus + 1).max(2),
+            stride: self.windows.map_or(size.stride, |windows| windows.tags),
+            ..size
         }
+    }
+
+    /// Number of start entries: as many as slots of tags.
+    pub fn starts(&self) -> u32 {
+        self.windows.map_or(self.slots, Windows::slots)
+    }
+
+    /// Number of counters of queues.
+    pub fn queue_counts(&self) -> u32 {
+        self.windows
+            .map_or(self.slots / MIN_STRIDE, |windows| windows.queues)
     }
 
     /// Allocates slots for a controller; `None` if there is no room left.
     pub fn take(&mut self, size: &Size) -> Option<Place> {
-        let end = self
-            .next_base
-            .checked_add(size.stride.checked_mul(size.queues)?)?;
-        if end > self.slots {
+        let (each, limit) = match self.windows {
+            Some(windows) => (1, windows.queues),
+            None => (size.stride, self.slots),
+        };
+        let end = self.next_base.checked_add(each.checked_mul(size.queues)?)?;
+        if end > limit {
             return None;
         }
         let place = Place {
@@ -279,151 +470,25 @@ impl Layout {
     }
 }
 
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::model::stack::StackAt;
-
-    const fn all_online(cpus: u32) -> Cpus {
-        Cpus {
-            possible: cpus,
-            online: cpus,
-        }
-    }
-
-    fn controller(queues: u32, depth: u32) -> Controller {
-        Controller {
-            instance: 0,
-            model: "".into(),
-            transport: "pcie".into(),
-            cntlid: None,
-            nqn: None,
-            queues: Some(queues),
-            depth: Some(depth),
-            namespaces: vec![],
-        }
-    }
-
-    fn settings(stage_set: StageSet, split_size: bool) -> Settings {
-        Settings {
-            split_size,
-            ..Settings::of(stage_set)
-        }
-    }
-
-    fn traced(kind: TraceKind, stack: Option<StackAt>) -> Settings {
-        Settings {
-            stage_set: StageSet::Fine,
-            ..Settings::of_trace(kind, stack)
-        }
-    }
-
-    #[test]
-    fn every_controller_has_room_and_one_more_may_come() {
-        let all = [controller(3, 1024), controller(65, 256)];
-        let mut layout = Layout::new(&settings(StageSet::Basic, false), all_online(64), &all);
-        let mut end = 0;
-        for c in &all {
-            let size = layout.size_of(c);
-            let place = layout.take(&size).unwrap();
-            assert_eq!(place.base, end);
-            end = place.base + size.queues * size.stride;
-        }
-        let size = layout.size_of(&all[1]);
-        assert!(layout.take(&size).is_some());
-        assert!(layout.take(&size).is_none());
-    }
-
-    #[test]
-    fn the_stride_is_a_power_of_two_and_holds_the_admin_queue() {
-        let layout = Layout::new(&settings(StageSet::Basic, false), all_online(4), &[]);
-        assert_eq!(layout.size_of(&controller(3, 8)).stride, 64);
-        assert_eq!(layout.size_of(&controller(3, 1000)).stride, 1024);
-    }
-
-    #[test]
-    fn a_large_machine_stays_within_64_mib() {
-        // one queue for each of 256 CPUs, and the admin queue, 1024 tags each
-        let all = [controller(257, 1024)];
-        for stage_set in [StageSet::Total, StageSet::Basic, StageSet::Fine] {
-            for split in [false, true] {
-                let l = Layout::new(&settings(stage_set, split), all_online(256), &all);
-                assert!(l.bytes <= 64 << 20, "{stage_set:?} {split}: {}", l.bytes);
-                assert_eq!(l.atomic(), l.shards < 256);
-            }
-        }
-    }
-
-    #[test]
-    fn so_does_a_trace_there_but_for_its_stacks() {
-        let all = [controller(257, 1024)];
-        for (settings, stacks) in [
-            (traced(TraceKind::Pairs, None), 0),
-            (traced(TraceKind::Events, Some(StackAt::Submit)), 4 << 20),
-            (traced(TraceKind::Stacks, Some(StackAt::Submit)), 9 << 20),
-        ] {
-            let l = Layout::new(&settings, all_online(256), &all);
-            assert!(l.bytes <= (64 << 20) + stacks, "{}", l.bytes);
-        }
-    }
-
-    #[test]
-    fn rings_give_way_to_many_tags_but_not_if_their_size_was_asked_for() {
-        let rings = |queues, asked| {
-            let mut settings = traced(TraceKind::Events, None);
-            settings.trace.as_mut().unwrap().ring_bytes = asked;
-            let all = [controller(queues, 1024)];
-            Layout::new(&settings, all_online(64), &all).rings.total()
-        };
-        assert_eq!(rings(3, None), 16 << 20);
-        assert_eq!(rings(129, None), 16 << 20);
-        assert_eq!(rings(220, None), 8 << 20);
-        assert_eq!(rings(1025, None), 4 << 20);
-        assert_eq!(rings(1025, Some(1 << 20)), 1 << 20);
-        assert_eq!(rings(1025, Some(1 << 30)), 1 << 30);
-        let stacks = traced(TraceKind::Stacks, Some(StackAt::Submit));
-        let layout = Layout::new(&stacks, all_online(256), &[]);
-        assert_eq!(layout.rings, Rings::NONE);
-    }
-
-    #[test]
-    fn each_group_of_online_cpus_has_a_ring() {
-        let rings = |online, asked| {
-            let mut settings = traced(TraceKind::Events, None);
-            settings.trace.as_mut().unwrap().ring_bytes = asked;
-            let cpus = Cpus {
-                possible: 256,
-                online,
-            };
-            let rings = Layout::new(&settings, cpus, &[controller(9, 256)]).rings;
-            (rings.count, rings.bytes)
-        };
-        assert_eq!(rings(1, None), (1, 16 << 20));
-        assert_eq!(rings(8, None), (1, 16 << 20));
-        assert_eq!(rings(9, None), (2, 8 << 20));
-        assert_eq!(rings(20, None), (3, 4 << 20));
-        assert_eq!(rings(128, None), (16, 2 << 20));
-        // 64 MiB would exceed the budget
-        assert_eq!(rings(256, None), (32, 1 << 20));
-        assert_eq!(rings(256, Some(1 << 20)), (16, 64 << 10));
-        assert_eq!(rings(256, Some(64 << 10)), (1, 64 << 10));
-    }
-
-    #[test]
-    fn the_tags_alone_decide_on_more_controllers() {
-        let settings = settings(StageSet::Basic, true);
-        let bytes = |n| {
-            let all: Vec<_> = (0..n).map(|_| controller(65, 1024)).collect();
-            Layout::new(&settings, all_online(64), &all).bytes
-        };
-        let each = 65 * 1024 * (SLOT_BASIC + START_BYTES);
-        assert!(bytes(4) <= BUDGET);
-        // one shard with the maximum number of rows
-        let shard = cell_bytes(StageSet::Basic) * MAX_ROWS as usize;
-        assert!(bytes(16) <= 16 * each + shard + (4 << 20));
-        for cpus in [1, 2, 64, 256, 1024] {
-            let l = Layout::new(&settings, all_online(cpus), &[controller(3, 1024)]);
-            assert!(l.bytes <= 64 << 20, "{cpus}: {}", l.bytes);
-        }
+/// The queues of a controller, and the tags of each.
+fn size_of(controller: &Controller, cpus: u32) -> Size {
+    let depth = controller.depth.unwrap_or(DEFAULT_DEPTH);
+    Size {
+        stride: depth.next_power_of_two().max(MIN_STRIDE),
+        queues: controller.queues.unwrap_or(cpus + 1).max(2),
     }
 }
+
+/// Rows for the commands of these controllers. A trace needs none.
+fn rows_of(settings: &Settings, controllers: &[Controller]) -> u32 {
+    // per namespace and admin queue: some opcodes, each with some patterns of points
+    let each = if settings.split_size { 48 } else { 16 };
+    let things: usize = controllers.iter().map(|c| 1 + c.namespaces.len()).sum();
+    u32::try_from(things * each)
+        .unwrap_or(MAX_ROWS)
+        .clamp(MIN_ROWS, MAX_ROWS)
+}
+
+#[cfg(test)]
+#[path = "layout_tests.rs"]
+mod tests;

@@ -23,19 +23,20 @@ use super::builds::Build;
 use super::configure::configure;
 use super::configure::counts_status;
 use super::configure::has_details;
-use super::layout::MIN_STRIDE;
-use super::layout::slot_bytes;
+use super::layout::EXTRA;
+use super::layout::cell_stride;
 use super::libbpf_log;
 use super::loaded::Loaded;
 use super::settings::TraceKind;
 use super::ticks;
+use crate::abi::EXTRA_STEP;
 use crate::abi::MAX_CTRLS;
 use crate::abi::MAX_STACKS;
 use crate::abi::RING_CPUS;
 use crate::abi::SCRATCHES;
-use crate::abi::cell_bytes;
 use crate::abi::fresh_cpu;
 use crate::abi::nd_config;
+use crate::abi::nd_control;
 use crate::error::Error;
 use crate::error::Mismatch;
 use crate::error::Operation;
@@ -153,6 +154,17 @@ fn choose(object: &mut OpenObject, plan: &AttachPlan, config: &Config<'_>) {
     }
 }
 
+/// The entries of the maps for CPUs that share cells, and for tags that share slots.
+fn sparse_entries(layout: &Layout, name: &str) -> Option<u32> {
+    match (name, layout.cells.sparse, layout.windows) {
+        ("numbers", Some(sparse), _) => Some(layout.cpus + sparse.groups),
+        ("free_cells", Some(_), _) => Some(layout.cells.count),
+        ("windows" | "free_windows", _, Some(windows)) => Some(windows.count),
+        ("extra" | "free_extra", _, Some(_)) => Some(EXTRA),
+        _ => None,
+    }
+}
+
 /// Sizes the maps for the machine.
 fn size_maps(
     object: &mut OpenObject,
@@ -169,23 +181,27 @@ fn size_maps(
         }
         let entries = match map.name().to_str() {
             Some("slots") => {
-                map.set_value_size(slot_bytes(plan.stage_set, config.trace.is_some()) as u32)?;
+                map.set_value_size(layout.slot_bytes as u32)?;
                 layout.slots
             }
-            Some("starts") if plan.pairing == Pairing::Request => layout.slots,
+            Some("starts") if plan.pairing == Pairing::Request => layout.starts(),
             Some("cells") => {
-                map.set_value_size(cell_bytes(plan.stage_set) as u32)?;
-                layout.rows * layout.shards
+                map.set_value_size(cell_stride(plan.stage_set) as u32)?;
+                layout.cells.count
             }
             Some("cpus" | "activities") => layout.cpus,
-            Some("rows" | "free_rows") => layout.rows,
+            Some("rows" | "free_rows") => layout.cells.rows,
             Some("rings") => layout.cpus.div_ceil(RING_CPUS),
             Some("failures") if counts_status(plan, config) => MAX_CTRLS,
-            Some("queue_counts") if has_details(plan, config) => layout.slots / MIN_STRIDE,
+            Some("queue_counts") if has_details(plan, config) => layout.queue_counts(),
             Some("scratches") if stacks => layout.cpus * SCRATCHES,
             Some("stacks") if stacks => MAX_STACKS,
             Some("stack_sums") if sums => MAX_STACKS,
-            _ => continue,
+            Some(name) => match sparse_entries(layout, name) {
+                Some(entries) => entries,
+                None => continue,
+            },
+            None => continue,
         };
         map.set_max_entries(entries)?;
     }
@@ -230,17 +246,51 @@ pub fn load(plan: &AttachPlan, layout: &Layout, config: &Config<'_>) -> Result<L
     let object = open.load().map_err(|error| load_trouble(error, plan))?;
     let loaded = Loaded(object);
     let free = loaded.map("free_rows")?;
-    for row in 0..layout.rows {
+    for row in 0..layout.cells.rows {
         free.update(&[], &row.to_ne_bytes(), MapFlags::ANY)
             .map_err(Operation::FillFreeRows.failed())?;
     }
+    assign_cells(&loaded, layout, config)?;
+    if let Some(windows) = layout.windows {
+        // 262144 system calls would take a second
+        for first in (0..EXTRA).step_by(EXTRA_STEP as usize) {
+            let first = windows.slots() + first;
+            loaded.run(
+                CONTROL,
+                [nd_control::ND_CONTROL_FREE_EXTRA.0.into(), first.into()],
+            )?;
+        }
+        let free = loaded.map("free_windows")?;
+        for window in 0..windows.count {
+            free.update(&[], &(window * windows.tags).to_ne_bytes(), MapFlags::ANY)
+                .map_err(Operation::FillFreeRows.failed())?;
+        }
+    }
+    Ok(loaded)
+}
+
+/// Gives each CPU its cells, or its group and free cells.
+fn assign_cells(loaded: &Loaded, layout: &Layout, config: &Config<'_>) -> Result<()> {
+    let groups = config.system.cache_groups(layout.cpus);
+    let cells = &layout.cells;
+    let first = |cpu: u32, group: u32| match cells.sparse {
+        Some(sparse) => layout.cpus + group % sparse.groups,
+        None => cpu * cells.rows,
+    };
     let cpus = loaded.map("cpus")?;
-    for cpu in 0..layout.cpus {
-        let value = fresh_cpu(cpu % layout.shards * layout.rows);
+    for (cpu, group) in (0..layout.cpus).zip(groups) {
+        let value = fresh_cpu(first(cpu, group));
         cpus.update(&cpu.to_ne_bytes(), &value, MapFlags::ANY)
             .map_err(Operation::AssignCells.failed())?;
     }
-    Ok(loaded)
+    if cells.sparse.is_some() {
+        let free = loaded.map("free_cells")?;
+        for cell in 0..cells.count {
+            free.update(&[], &cell.to_ne_bytes(), MapFlags::ANY)
+                .map_err(Operation::FillFreeRows.failed())?;
+        }
+    }
+    Ok(())
 }
 
 /// Creates the rings of events, and assigns them to the groups of CPUs. CPUs that come online later

@@ -6,6 +6,7 @@ mod activity;
 mod bring_up;
 mod build_table;
 mod builds;
+mod cells;
 mod configure;
 mod control;
 mod event_ring;
@@ -16,6 +17,7 @@ mod libbpf_log;
 mod live;
 mod load;
 mod loaded;
+mod mapping;
 mod queues;
 mod read;
 mod reorder;
@@ -98,7 +100,12 @@ pub fn cpus_of(system: &System) -> Result<Cpus> {
     let possible = u32::try_from(cpus).map_err(Operation::CountCpus.failed())?;
     let last = system.last_online_cpu();
     let online = last.known().map_or(possible, |last| last + 1);
-    Ok(Cpus { possible, online })
+    let groups = system.cache_groups(possible);
+    Ok(Cpus {
+        possible,
+        online,
+        caches: groups.iter().max().map_or(1, |last| last + 1),
+    })
 }
 
 /// The configuration of the BPF side.
@@ -146,9 +153,34 @@ struct Maps {
     namespaces: Option<MapHandle>,
     /// Only if the run counts failed commands.
     failures: Option<MapHandle>,
-    /// Only if the run counts the commands of each queue: by the first slot of the queue, divided by
-    /// the least number of slots.
+    /// Only if the run counts the commands of each queue: by the number of the queue with windows, else
+    /// by its first slot, divided by the least number of slots.
     queue_counts: Option<MapHandle>,
+}
+
+impl Maps {
+    fn of(
+        loaded: &Loaded,
+        plan: &AttachPlan,
+        layout: &Layout,
+        config: &Config<'_>,
+    ) -> Result<Self> {
+        let if_used = |used: bool, name| used.then(|| loaded.map(name)).transpose();
+        Ok(Self {
+            cpus: loaded.map("cpus")?,
+            rows: loaded.map("rows")?,
+            rowless: loaded.map("rowless")?,
+            cells: loaded.map("cells")?,
+            slots: loaded.map("slots")?,
+            ctrls: loaded.map("ctrls")?,
+            rings: create_rings(loaded, layout)?,
+            stacks: loaded.map("stacks")?,
+            stack_sums: loaded.map("stack_sums")?,
+            namespaces: if_used(plan.pairing == Pairing::Tag, "namespaces")?,
+            failures: if_used(configure::counts_status(plan, config), "failures")?,
+            queue_counts: if_used(configure::has_details(plan, config), "queue_counts")?,
+        })
+    }
 }
 
 /// A loaded object and its links. Dropping it detaches everything.
@@ -192,27 +224,12 @@ impl Session {
         config: &Config<'_>,
         controllers: &[Controller],
     ) -> Result<Self, StartError> {
-        let loaded = load::load(&plan, &layout, config)?;
-        let maps = Maps {
-            cpus: loaded.map("cpus")?,
-            rows: loaded.map("rows")?,
-            rowless: loaded.map("rowless")?,
-            cells: loaded.map("cells")?,
-            slots: loaded.map("slots")?,
-            ctrls: loaded.map("ctrls")?,
-            rings: create_rings(&loaded, &layout)?,
-            stacks: loaded.map("stacks")?,
-            stack_sums: loaded.map("stack_sums")?,
-            namespaces: (plan.pairing == Pairing::Tag)
-                .then(|| loaded.map("namespaces"))
-                .transpose()?,
-            failures: configure::counts_status(&plan, config)
-                .then(|| loaded.map("failures"))
-                .transpose()?,
-            queue_counts: configure::has_details(&plan, config)
-                .then(|| loaded.map("queue_counts"))
-                .transpose()?,
+        let layout = match plan.pairing {
+            Pairing::Request => layout,
+            Pairing::Tag => layout.by_tag(),
         };
+        let loaded = load::load(&plan, &layout, config)?;
+        let maps = Maps::of(&loaded, &plan, &layout, config)?;
         let mut session = Self {
             can_read_status: configure::status_is_known(&plan, config.facts),
             loaded,

@@ -8,8 +8,13 @@ use libbpf_rs::MapFlags;
 
 use super::Session;
 use super::layout::MIN_STRIDE;
+use super::layout::Place;
+use super::mapping::Values;
 use crate::abi::DecodeError;
+use crate::abi::SLOT_STATE;
 use crate::abi::SlotState;
+use crate::abi::slot_is_idle;
+use crate::abi::slot_queue;
 use crate::abi::slot_state;
 use crate::error::Mismatch;
 use crate::error::Operation;
@@ -23,13 +28,39 @@ fn number(bytes: Vec<u8>, what: &'static str) -> Result<u32> {
 }
 
 impl Session {
-    /// The queue of a slot, if a controller has it.
-    fn queue_of(&self, slot: u32) -> Option<QueueId> {
+    /// The queue that a controller has at a place.
+    fn queue_at(&self, qid_at: impl Fn(&Place) -> Option<u32>) -> Option<QueueId> {
         let placed = self.placed.iter().map(|(ctrl, (place, _))| (ctrl, place));
         let former = self.former.iter().map(|(ctrl, place)| (ctrl, place));
-        let (ctrl, place) = placed.chain(former).find(|(_, p)| p.contains(slot))?;
-        let qid = u16::try_from((slot - place.base) / place.size.stride).ok()?;
-        Some(QueueId::new(*ctrl, qid))
+        placed
+            .chain(former)
+            .find_map(|(ctrl, place)| Some(QueueId::new(*ctrl, qid_at(place)?.try_into().ok()?)))
+    }
+
+    /// Calls `take` with each slot whose command has not ended: its number, its state, and its value.
+    /// While the programs are attached, the slots are read one after the other.
+    ///
+    /// # Errors
+    /// If the map cannot be read, or `take` returns an error.
+    pub(super) fn each_held(
+        &self,
+        mut take: impl FnMut(u32, SlotState, &[u8]) -> Result<(), DecodeError>,
+    ) -> Result<()> {
+        let slots = Values::of(&self.maps.slots)?;
+        let mut value = Vec::new();
+        for (number, at) in (0_u32..).zip(0..slots.len()) {
+            if slot_is_idle(slots.word(at, SLOT_STATE)) {
+                continue;
+            }
+            slots.copy(at, &mut value);
+            let wrong = |DecodeError| Mismatch::WrongSize("a slot");
+            let state = slot_state(&value).map_err(wrong)?;
+            // it may have ended meanwhile
+            if state != SlotState::Idle {
+                take(number, state, &value).map_err(wrong)?;
+            }
+        }
+        Ok(())
     }
 
     /// Commands in flight, by queue. Queues without one are omitted. While the programs are attached,
@@ -39,16 +70,18 @@ impl Session {
     /// If the map cannot be read.
     pub fn in_flight_by_queue(&self) -> Result<BTreeMap<QueueId, u64>> {
         let mut all = BTreeMap::new();
-        let slots = &self.maps.slots;
-        for (key, value) in slots.lookup_batch(1024, MapFlags::ANY, MapFlags::ANY)? {
-            let state = slot_state(&value).map_err(|DecodeError| Mismatch::WrongSize("a slot"))?;
-            if state != SlotState::InFlight {
-                continue;
-            }
-            if let Some(queue) = self.queue_of(number(key, "a slot's number")?) {
+        self.each_held(|slot, state, value| {
+            let queue = match self.layout.windows {
+                Some(_) => Some(slot_queue(value)?),
+                None => self.queue_at(|place| place.queue_of_slot(slot)),
+            };
+            if state == SlotState::InFlight
+                && let Some(queue) = queue
+            {
                 *all.entry(queue).or_default() += 1;
             }
-        }
+            Ok(())
+        })?;
         Ok(all)
     }
 
@@ -77,9 +110,13 @@ impl Session {
         for (key, value) in map.lookup_batch(1024, MapFlags::ANY, MapFlags::ANY)? {
             let count = value.try_into().ok().map(u64::from_ne_bytes);
             let count = count.ok_or(Mismatch::WrongSize("a queue's count"))?;
-            let slot = number(key, "a queue's number")? * MIN_STRIDE;
+            let at = number(key, "a queue's number")?;
+            let queue = |place: &Place| match self.layout.windows {
+                Some(_) => place.queue_of_number(at),
+                None => place.queue_of_slot(at * MIN_STRIDE),
+            };
             if count > 0
-                && let Some(queue) = self.queue_of(slot)
+                && let Some(queue) = self.queue_at(queue)
             {
                 *all.entry(queue).or_default() += count;
             }

@@ -26,12 +26,10 @@ use super::Session;
 use crate::abi::DecodeError;
 use crate::abi::STACK_UNSEEN;
 use crate::abi::SlotState;
-use crate::abi::add_cell;
 use crate::abi::add_counters;
 use crate::abi::add_rowless;
 use crate::abi::failures;
 use crate::abi::open_command;
-use crate::abi::slot_state;
 use crate::abi::stack_frames;
 use crate::abi::unfinished;
 use crate::abi::words;
@@ -68,30 +66,7 @@ impl Session {
             failures: self.failures()?,
             ..Snapshot::default()
         };
-        let maps = &self.maps;
-        for key in maps.rows.keys() {
-            let Some(row) = maps.rows.lookup(&key, MapFlags::ANY)? else {
-                continue;
-            };
-            let key = words(&key)
-                .first()
-                .copied()
-                .ok_or(Mismatch::WrongSize("a row key"))?;
-            let row = row.try_into().ok().map(u32::from_ne_bytes);
-            let row = row.ok_or(Mismatch::WrongSize("a row number"))?;
-            let (row_key, pattern) = RowKey::unpack(key);
-            let shared = self.is_shared(pattern);
-            let mut cell = Cell::empty(self.plan.stage_set);
-            for shard in 0..self.layout.shards {
-                let value = lookup(&maps.cells, shard * self.layout.rows + row)?;
-                add_cell(&mut cell, &value, shared)
-                    .map_err(|DecodeError| Mismatch::WrongSize("a cell"))?;
-            }
-            // a new row may still be empty
-            if cell.commands() > 0 {
-                snapshot.cells.insert((row_key, pattern), cell);
-            }
-        }
+        self.add_cells(&mut snapshot)?;
         self.add_rowless(&mut snapshot)?;
         Ok(snapshot)
     }
@@ -117,15 +92,18 @@ impl Session {
         Ok(())
     }
 
-    /// Whether several programs may add to a cell of this pattern at the same time: on different CPUs,
+    /// Whether several programs may add to this cell, of this pattern, at the same time: on different CPUs,
     /// or those that find commands that were missed.
-    fn is_shared(&self, pattern: Pattern) -> bool {
+    pub(super) fn is_shared(&self, cell: usize, pattern: Pattern) -> bool {
         let complete = Point::ALL.iter().filter(|m| m.pattern_bit().is_none());
         let mut missed = complete.filter(|m| !m.seen_in(pattern));
         let without_end = self.plan.recovers
             && self.plan.stage_set == StageSet::Fine
             && !Point::End.seen_in(pattern);
-        self.layout.atomic() || self.plan.needs_atomics() || missed.next().is_some() || without_end
+        self.layout.cells.is_shared(cell)
+            || self.plan.needs_atomics()
+            || missed.next().is_some()
+            || without_end
     }
 
     /// Failed and retried commands of each controller that has slots; empty if the run does not
@@ -216,11 +194,10 @@ impl Session {
     /// If the map cannot be read.
     pub fn unfinished(&self, now_ns: u64) -> Result<Vec<Event>> {
         let mut all = Vec::new();
-        let slots = &self.maps.slots;
-        for (_, value) in slots.lookup_batch(1024, MapFlags::ANY, MapFlags::ANY)? {
-            let event = unfinished(&value, now_ns);
-            all.extend(event.map_err(|DecodeError| Mismatch::WrongSize("a slot"))?);
-        }
+        self.each_held(|_, _, value| {
+            all.extend(unfinished(value, now_ns)?);
+            Ok(())
+        })?;
         Ok(all)
     }
 
@@ -231,11 +208,10 @@ impl Session {
     /// If the map cannot be read.
     pub fn open_commands(&self) -> Result<Vec<OpenCommand>> {
         let mut all = Vec::new();
-        let slots = &self.maps.slots;
-        for (_, value) in slots.lookup_batch(1024, MapFlags::ANY, MapFlags::ANY)? {
-            let open = open_command(&value);
-            all.extend(open.map_err(|DecodeError| Mismatch::WrongSize("a slot"))?);
-        }
+        self.each_held(|_, _, value| {
+            all.extend(open_command(value)?);
+            Ok(())
+        })?;
         Ok(all)
     }
 
@@ -246,18 +222,14 @@ impl Session {
     /// If the map cannot be read.
     pub fn scan(&self) -> Result<Scan> {
         let mut scan = Scan::default();
-        for slot in self
-            .maps
-            .slots
-            .lookup_batch(1024, MapFlags::ANY, MapFlags::ANY)?
-        {
-            let state = slot_state(&slot.1);
-            match state.map_err(|DecodeError| Mismatch::WrongSize("a slot"))? {
+        self.each_held(|_, state, _| {
+            match state {
                 SlotState::InFlight => scan.in_flight += 1,
                 SlotState::Ending => scan.ending += 1,
                 SlotState::Idle => {}
             }
-        }
+            Ok(())
+        })?;
         Ok(scan)
     }
 

@@ -27,10 +27,15 @@ enum {
 	BPF_MAP_TYPE_ARRAY,
 	BPF_MAP_TYPE_ARRAY_OF_MAPS = 12,
 	BPF_MAP_TYPE_QUEUE = 22,
+	BPF_MAP_TYPE_STACK = 23,
 	BPF_MAP_TYPE_RINGBUF = 27
 };
 
-enum { BPF_NOEXIST = 1, BPF_RB_NO_WAKEUP = 1 };
+enum { BPF_ANY, BPF_NOEXIST, BPF_RB_NO_WAKEUP = 1 };
+#define BPF_F_MMAPABLE		 0
+#define bpf_map_delete_elem(...) 0
+#define bpf_map_push_elem(...)	 0
+#define bpf_map_pop_elem(...)	 -1
 
 static void *bpf_map_lookup_elem(void *map, const void *key);
 static void *bpf_ringbuf_reserve(void *ring, __u64 size, __u64 flags);

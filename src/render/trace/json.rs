@@ -150,7 +150,7 @@ impl Line {
                 age_ns,
             } => {
                 self.whole(id, Some(submission), cx, memo);
-                self.number(",\"age_ns\":", *age_ns);
+                self.age(*age_ns);
             }
             EventKind::Missed {
                 id,
@@ -164,15 +164,10 @@ impl Line {
             }
             EventKind::Timeout { id, age_ns } | EventKind::Cancel { id, age_ns } => {
                 self.command(id, None, cx, memo);
-                self.number(",\"age_ns\":", *age_ns);
+                self.age(*age_ns);
             }
             EventKind::Requeue(id) => self.command(id, None, cx, memo),
-            EventKind::Retry { id, retries } => {
-                self.command(id, None, cx, memo);
-                if let Some(retries) = *retries {
-                    self.number(",\"retries\":", retries);
-                }
-            }
+            EventKind::Retry { id, retries } => self.retry(id, *retries, cx, memo),
             EventKind::Sq {
                 ctrl: _,
                 qid,
@@ -184,8 +179,7 @@ impl Line {
                     Some(id) => self.command(id, None, cx, memo),
                     None => self.number(",\"qid\":", *qid),
                 }
-                self.number(",\"sq_head\":", *head);
-                self.number(",\"sq_tail\":", *tail);
+                self.sq(*head, *tail);
             }
             EventKind::AsyncEvent { ctrl: _, event } => self.async_event(*event),
             EventKind::State {
@@ -209,6 +203,22 @@ pub(in crate::render) const fn type_name(kind: StatusType) -> &'static str {
 }
 
 impl Line {
+    fn age(&mut self, ns: u64) {
+        self.number(",\"age_ns\":", ns);
+    }
+
+    fn retry(&mut self, id: &CommandId, retries: Option<u8>, cx: &Context<'_>, memo: &mut Memo) {
+        self.command(id, None, cx, memo);
+        if let Some(retries) = retries {
+            self.number(",\"retries\":", retries);
+        }
+    }
+
+    fn sq(&mut self, head: u16, tail: u16) {
+        self.number(",\"sq_head\":", head);
+        self.number(",\"sq_tail\":", tail);
+    }
+
     /// Writes the identity of a command, and its parameters if they are known.
     #[inline]
     fn whole(

@@ -26,6 +26,7 @@ mod hostile;
 mod inflight;
 mod json;
 mod kvm;
+mod large;
 mod ledger;
 mod lockdown;
 mod methods;

@@ -1,0 +1,71 @@
+#!/usr/bin/env bash
+# A large machine: 16 CPUs, 16 controllers with 48 queues each. Tags share slots and CPUs
+# share cells. Commands are in flight by the hundred, on one controller and on all of them, with and
+# without a scheduler. Also the memory of the maps, of each mode.
+. "$(dirname "$0")/lib.sh"
+. "$(dirname "$0")/devices.sh"
+# so many queues take a while
+settled || settled || settled
+disks=()
+for n in "${!pci[@]}"; do
+    disks+=("$(disk "nvme$n")")
+    echo 2 >"/sys/block/${disks[n]}/queue/nomerges"
+done
+
+stats() {
+    cat /sys/block/nvme*/stat >"$case_dir/stat.$1"
+}
+
+# on DISKS: random reads and writes, on as many disks
+on() {
+    local files
+    files=$(printf ':/dev/%s' "${disks[@]:0:$1}")
+    load "on-$1" --filename="${files#:}" --rw=randrw --bs=4k --size=32m --numjobs=2 --number_ios=3000 \
+        --ioengine=libaio --iodepth="$2" --iodepth_batch_submit=32 --iodepth_batch_complete_min=1 \
+        --iodepth_batch_complete_max=32
+}
+
+mkdir -p "$out"
+cat /sys/class/nvme/nvme*/queue_count >/mnt/queues
+
+for scheduler in none mq-deadline; do
+    begin "$scheduler"
+    for name in "${disks[@]}"; do echo "$scheduler" >"/sys/block/$name/queue/scheduler"; done
+    tool total latency --json --no-admin
+    tool basic latency --stages --json --no-admin
+    tool fine latency --stages=fine --json --no-admin
+    traced
+    stats before
+    on 1 512
+    on 16 256
+    stats after
+    stop
+done
+
+begin modes
+# bytes NAME: starts a mode alone, and keeps its maps
+mode() {
+    local name=$1
+    shift
+    tool "$name" "$@"
+    traced
+    bpftool -j map show >"$case_dir/$name.maps"
+    stop
+}
+mode total latency
+mode basic latency --stages
+mode fine latency --stages=fine
+mode serve serve --listen 127.0.0.1:9999
+mode pair trace --pair --stages
+mode stacks stacks
+mode record record --force -o /tmp/large.nvd
+
+begin trace
+for name in "${disks[@]}"; do echo none >"/sys/block/$name/queue/scheduler"; done
+tool pair trace --json --pair --stages --no-admin
+traced
+stats before
+on 1 512
+on 16 256
+stats after
+stop

@@ -1,0 +1,98 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! A machine with more tags than slots, and more CPUs than copies of the cells.
+
+use serde_json::Value;
+
+use super::guest::Outcome;
+use super::guest::Suite;
+use super::json::ToolRun;
+use super::json::fio_counts;
+use super::json::number;
+
+/// 16 CPUs, 16 controllers with 48 I/O queues each (as many as the driver permits).
+const LARGE: Suite = Suite {
+    script: "large",
+    variant: "",
+    smp: "16",
+    controllers: &[
+        "nvme_null nvme0 0 max_ioqpairs=64 msix_qsize=65",
+        "nvme_null nvme1 0 max_ioqpairs=64 msix_qsize=65",
+        "nvme_null nvme2 0 max_ioqpairs=64 msix_qsize=65",
+        "nvme_null nvme3 0 max_ioqpairs=64 msix_qsize=65",
+        "nvme_null nvme4 0 max_ioqpairs=64 msix_qsize=65",
+        "nvme_null nvme5 0 max_ioqpairs=64 msix_qsize=65",
+        "nvme_null nvme6 0 max_ioqpairs=64 msix_qsize=65",
+        "nvme_null nvme7 0 max_ioqpairs=64 msix_qsize=65",
+        "nvme_null nvme8 0 max_ioqpairs=64 msix_qsize=65",
+        "nvme_null nvme9 0 max_ioqpairs=64 msix_qsize=65",
+        "nvme_null nvme10 0 max_ioqpairs=64 msix_qsize=65",
+        "nvme_null nvme11 0 max_ioqpairs=64 msix_qsize=65",
+        "nvme_null nvme12 0 max_ioqpairs=64 msix_qsize=65",
+        "nvme_null nvme13 0 max_ioqpairs=64 msix_qsize=65",
+        "nvme_null nvme14 0 max_ioqpairs=64 msix_qsize=65",
+        "nvme_null nvme15 0 max_ioqpairs=64 msix_qsize=65",
+    ],
+    append: "nvme.write_queues=16 nvme.poll_queues=16",
+    env: &[("MEM", "4G")],
+};
+
+/// Limits of the maps in bytes: of latencies, and of single commands.
+const LIMITS: [u64; 2] = [64_000_000, 96_000_000];
+
+fn each_command_is_counted(outcome: &Outcome) {
+    for case in ["none", "mq-deadline"] {
+        let [reads, writes, ..] = fio_counts(outcome, case);
+        assert!(reads + writes >= 12_000, "{case}");
+        for stage_set in ["total", "basic", "fine"] {
+            let run = ToolRun::read(outcome, case, stage_set);
+            let counts = run.io_counts();
+            assert_eq!(
+                [counts["read"], counts["write"]],
+                [reads, writes],
+                "{case} {stage_set}"
+            );
+            run.assert_exact(&format!("{case} {stage_set}"));
+            let ledger = &run.last["ledger"];
+            assert_eq!(number(ledger, "in_flight"), 0, "{case} {stage_set}");
+        }
+    }
+}
+
+/// The maps of a mode: name, and bytes of memory.
+fn maps(outcome: &Outcome, mode: &str) -> Vec<(String, u64)> {
+    let all: Value = serde_json::from_str(&outcome.text("modes", &format!("{mode}.maps"))).unwrap();
+    let ours = |map: &&Value| map["type"] != "prog_array";
+    let maps = all.as_array().unwrap().iter().filter(ours);
+    maps.map(|map| {
+        let name = map["name"].as_str().unwrap_or("").to_owned();
+        (name, number(map, "bytes_memlock"))
+    })
+    .collect()
+}
+
+fn memory_is_bounded(outcome: &Outcome) {
+    for (mode, limit) in [
+        ("total", 0),
+        ("basic", 0),
+        ("fine", 0),
+        ("serve", 0),
+        ("pair", 1),
+        ("stacks", 1),
+        ("record", 1),
+    ] {
+        let maps = maps(outcome, mode);
+        let bytes: u64 = maps.iter().map(|(_, bytes)| bytes).sum();
+        assert!(bytes <= LIMITS[limit], "{mode}: {bytes}: {maps:?}");
+        assert!(bytes > LIMITS[limit] / 4, "{mode}: {bytes}: {maps:?}");
+    }
+}
+
+super::on_kernels! {
+    each_command_of_a_large_machine_is_counted_on_6_12 "6.12" LARGE each_command_is_counted
+    memory_of_a_large_machine_is_bounded_on_6_12 "6.12" LARGE memory_is_bounded
+    only_in_test_all_each_command_of_a_large_machine_is_counted_on_5_10 "5.10" LARGE each_command_is_counted
+    only_in_test_all_each_command_of_a_large_machine_is_counted_on_6_1 "6.1" LARGE each_command_is_counted
+    only_in_test_all_each_command_of_a_large_machine_is_counted_on_7_x "7.x" LARGE each_command_is_counted
+    only_in_test_all_memory_of_a_large_machine_is_bounded_on_5_10 "5.10" LARGE memory_is_bounded
+    only_in_test_all_memory_of_a_large_machine_is_bounded_on_7_x "7.x" LARGE memory_is_bounded
+}
