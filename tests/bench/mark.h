@@ -10,6 +10,9 @@
 #define MARK_OPCODE "\x0f\x1f\x84\x00" /* the bytes before the number */
 #define MARK_BEGIN  0x6e640001	       /* counting begins */
 #define MARK_END    0x6e640002	       /* counting ends; the plugin writes the counts */
+/* The same for lines.c, whose load runs on all CPUs. */
+#define MARK_LINES_BEGIN 0x6e640003
+#define MARK_LINES_END	 0x6e640004
 
 #define mark(number) asm volatile("nopl %c0(%%rax,%%rax,1)" : : "i"(number) : "memory")
 

@@ -1,0 +1,85 @@
+#!/usr/bin/env python3
+"""lines.py DIRECTORY...: prints the table of lines.sh from the directories of its guests.
+
+For each tool: the stores per command to lines that another CPU wrote last, above those of the load
+without a tool, in all of the kernel, and those of BPF programs alone, with the programs that have most.
+"""
+import bisect
+import os
+import re
+import sys
+
+
+def symbols_of(path):
+    found = []
+    with open(path, encoding="utf-8") as file:
+        for line in file:
+            words = line.split()
+            module = words[3] if len(words) > 3 else ""
+            found.append((int(words[0], 16), words[2] + (" " + module if module else "")))
+    found.sort()
+    return [address for address, _ in found], [name for _, name in found]
+
+
+def runs_of(path):
+    run = None
+    with open(path, encoding="utf-8") as file:
+        for line in file:
+            words = line.split()
+            if words[0] == "line":
+                run[2].append((int(words[1], 16), int(words[2])))
+            elif words[0] == "run":
+                if run:
+                    yield run
+                run = (int(words[2]), [], [])
+            else:
+                run[1].append((int(words[0], 16), int(words[1])))
+    if run:
+        yield run
+
+
+def by_symbol(blocks, path):
+    addresses, names = symbols_of(path)
+    sums = {}
+    for address, shared in blocks:
+        at = bisect.bisect_right(addresses, address) - 1
+        name = names[at] if at >= 0 else "?"
+        sums[name] = sums.get(name, 0) + shared
+    return sums
+
+
+def table(directory):
+    with open(os.path.join(directory, "log"), encoding="utf-8") as file:
+        log = [line.rstrip("\n").split("\t") for line in file]
+    cpus = directory.rsplit("-", 1)[1]
+    bare = None
+    for number, ((commands, tool), (shared, blocks, _)) in enumerate(
+        zip(log, runs_of(os.path.join(directory, "counts")))
+    ):
+        each = shared / int(commands)
+        if tool == "-":
+            bare = min(bare, each) if bare else each
+        if tool in ("-", "warm"):
+            continue
+        sums = by_symbol(blocks, os.path.join(directory, f"symbols.{number}"))
+        programs = {n: s / int(commands) for n, s in sums.items() if n.endswith("[bpf]")}
+        most = sorted(programs.items(), key=lambda item: -item[1])[:3]
+        names = ", ".join(
+            f"{re.sub(r'^bpf_prog_[0-9a-f]+_|^bpf_prog_[0-9a-f]+$| .bpf.$', '', n) or 'bpf'} {s:.2f}"
+            for n, s in most
+            if s >= 0.01
+        )
+        print(
+            f"{cpus:>4}  {tool:32} {each - bare:8.2f} {sum(programs.values()):8.2f}  {names}",
+            flush=True,
+        )
+    print(f"{cpus:>4}  {'(the kernel alone)':32} {bare:8.2f}")
+
+
+def main():
+    print(f"{'CPUs':>4}  {'tool':32} {'added':>8} {'programs':>8}  programs with most")
+    for directory in sys.argv[1:]:
+        table(directory)
+
+
+main()
