@@ -145,13 +145,13 @@ impl<'o> Reports<'o> {
         is_final: bool,
         out: &mut dyn Write,
     ) -> Result<()> {
-        let Settings { stage_set, lat, .. } = &self.options.settings;
+        let settings = &self.options.settings;
         let report = Report {
-            stage_set: *stage_set,
+            stage_set: settings.stage_set,
             is_final,
             at,
             covers,
-            rows: rows(shown, *stage_set, lat.as_ref(), covers),
+            rows: rows(shown, settings.stage_set, settings.lat().as_ref(), covers),
             ledger,
             disks: self.disks(),
         };
@@ -235,8 +235,8 @@ impl Recorded {
             begin_ns: replay.info().begin_ns,
             recount: Recount {
                 stage_set: settings.stage_set,
-                lat: settings.lat,
-                split_size: settings.split_size,
+                lat: settings.lat(),
+                split_size: settings.split_size(),
                 block_sizes: BlockSizes::default(),
             },
             now: Snapshot::default(),
@@ -250,7 +250,7 @@ impl<'o> Counting<'o> {
     fn new(options: &'o LatencyOptions, start: &Start<'_>) -> Self {
         let settings = &options.settings;
         let stages = (settings.stage_set != StageSet::Total).then_some(settings.stage_set);
-        let commands = settings.trace.is_some() && start.session.is_some();
+        let commands = settings.has_events() && start.session.is_some();
         let mut reports = Reports::new(options);
         // also those that are gone at the end
         reports.disks = reports.disks();

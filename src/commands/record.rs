@@ -216,8 +216,7 @@ fn create(options: &RecordOptions, system: &System) -> Result<RecordingFile> {
 pub fn run(options: &RecordOptions) -> Result<()> {
     let settings = &options.settings;
     let ready = Preflight::check(settings)?;
-    let stacks = settings.trace.as_ref().and_then(|t| t.stack);
-    let stacks = stacks.map(LiveStacks::new);
+    let stacks = settings.stack().map(|stack| LiveStacks::new(stack.at));
     let mut file = Some(create(options, &ready.system)?);
     let input = Input::live(Live {
         exec: &options.exec,

@@ -265,7 +265,7 @@ impl ByStack<'_> {
 /// One sentence each, with the exit code of its kind. Nothing stays attached.
 pub fn run(options: &StacksOptions) -> Result<()> {
     let settings = &options.settings;
-    let at = settings.trace.as_ref().and_then(|t| t.stack);
+    let at = settings.stack().map(|stack| stack.at);
     let at = at.context("no stacks were asked for")?;
     let mut early = None;
     let mut drawing;

@@ -229,12 +229,7 @@ pub fn symbolizer() -> Symbolizer {
 /// # Errors
 /// If the status can't be read; one sentence.
 pub fn require_status(settings: &Settings, can_read_status: bool) -> Result<()> {
-    if can_read_status
-        || settings
-            .trace
-            .as_ref()
-            .is_none_or(|tracing| !tracing.errors)
-    {
+    if can_read_status || !settings.outcome().errors {
         return Ok(());
     }
     Err(Failure::error(

@@ -33,8 +33,8 @@ use crate::abi::START_BYTES;
 use crate::abi::cell_bytes;
 use crate::machine::sysfs::Controller;
 use crate::model::stage::StageSet;
+use crate::session::settings::Also;
 use crate::session::settings::Settings;
-use crate::session::settings::TraceKind;
 
 /// Limit of all maps together, if the controllers' tags permit it.
 pub const BUDGET: usize = 60 << 20;
@@ -155,9 +155,9 @@ pub const fn slot_bytes(stage_set: StageSet, trace: bool) -> usize {
 
 /// The rings: of the requested size, or of what `others` leaves of the budget.
 fn rings(settings: &Settings, cpus: Cpus, others: usize) -> Rings {
-    match &settings.trace {
-        Some(trace) if trace.has_events() => {
-            let total = trace.ring_bytes.unwrap_or_else(|| {
+    match settings.also() {
+        _ if settings.has_events() => {
+            let total = settings.ring_bytes().unwrap_or_else(|| {
                 let groups = cpus.online.div_ceil(RING_CPUS);
                 let mut total = groups.saturating_mul(RING).max(RINGS);
                 while total > MIN_RINGS && others + total as usize > BUDGET {
@@ -167,7 +167,7 @@ fn rings(settings: &Settings, cpus: Cpus, others: usize) -> Rings {
             });
             Rings::divide(total, cpus)
         }
-        None if settings.details => Rings {
+        Also::TopCounters => Rings {
             count: 1,
             bytes: DETAIL_RING,
         },
@@ -177,19 +177,15 @@ fn rings(settings: &Settings, cpus: Cpus, others: usize) -> Rings {
 
 /// Memory for stacks.
 fn stack_bytes(settings: &Settings, cpus: u32) -> usize {
-    let Some(trace) = &settings.trace else {
-        return 0;
-    };
     let stacks = MAX_STACKS as usize * (HASH_ENTRY + STACK_BYTES)
         + (cpus * SCRATCHES) as usize * SCRATCH_BYTES;
     let sums = MAX_STACKS as usize * (HASH_ENTRY + STACK_SUM_BYTES);
-    let stacks = if trace.stack.is_some() { stacks } else { 0 };
-    stacks
-        + if trace.kind == TraceKind::Stacks {
-            sums
-        } else {
-            0
-        }
+    let stacks = if settings.stack().is_some() {
+        stacks
+    } else {
+        0
+    };
+    stacks + if settings.sums_stacks() { sums } else { 0 }
 }
 
 impl Layout {
@@ -205,11 +201,11 @@ impl Layout {
             bytes: 0,
             next_base: 0,
         };
-        let (is_trace, counts) = (settings.trace.is_some(), settings.counts());
+        let (is_trace, counts) = (settings.is_trace(), settings.counts());
         let things: usize = controllers.iter().map(|c| 1 + c.namespaces.len()).sum();
         // per namespace and admin queue: some opcodes, each with some patterns of points; a trace
         // needs no rows
-        let per_thing = if settings.split_size { 48 } else { 16 };
+        let per_thing = if settings.split_size() { 48 } else { 16 };
         if counts {
             layout.rows = u32::try_from(things * per_thing)
                 .unwrap_or(MAX_ROWS)
@@ -283,6 +279,11 @@ impl Layout {
 mod tests {
     use super::*;
     use crate::model::stack::StackAt;
+    use crate::session::settings::Events;
+    use crate::session::settings::Histograms;
+    use crate::session::settings::Mode;
+    use crate::session::settings::Outcome;
+    use crate::session::settings::StackSample;
 
     const fn all_online(cpus: u32) -> Cpus {
         Cpus {
@@ -305,17 +306,28 @@ mod tests {
     }
 
     fn settings(stage_set: StageSet, split_size: bool) -> Settings {
-        Settings {
+        let histograms = Histograms {
             split_size,
-            ..Settings::of(stage_set)
-        }
+            ..Histograms::default()
+        };
+        Mode::Histograms(histograms).with(stage_set)
     }
 
-    fn traced(kind: TraceKind, stack: Option<StackAt>) -> Settings {
-        Settings {
-            stage_set: StageSet::Fine,
-            ..Settings::of_trace(kind, stack)
-        }
+    const AT_SUBMIT: StackSample = StackSample::every(StackAt::Submit);
+
+    fn traced(events: Events) -> Settings {
+        Mode::Events(events).with(StageSet::Fine)
+    }
+
+    fn with_rings(ring_bytes: Option<u32>) -> Settings {
+        traced(Events {
+            ring_bytes,
+            ..Events::default()
+        })
+    }
+
+    fn with_stack_sums() -> Settings {
+        Mode::Stacks(AT_SUBMIT, Outcome::default()).with(StageSet::Fine)
     }
 
     #[test]
@@ -357,10 +369,14 @@ mod tests {
     #[test]
     fn so_does_a_trace_there_but_for_its_stacks() {
         let all = [controller(257, 1024)];
+        let with_stacks = Events {
+            stack: Some(AT_SUBMIT),
+            ..Events::default()
+        };
         for (settings, stacks) in [
-            (traced(TraceKind::Pairs, None), 0),
-            (traced(TraceKind::Events, Some(StackAt::Submit)), 4 << 20),
-            (traced(TraceKind::Stacks, Some(StackAt::Submit)), 9 << 20),
+            (traced(Events::pairs()), 0),
+            (traced(with_stacks), 4 << 20),
+            (with_stack_sums(), 9 << 20),
         ] {
             let l = Layout::new(&settings, all_online(256), &all);
             assert!(l.bytes <= (64 << 20) + stacks, "{}", l.bytes);
@@ -370,10 +386,10 @@ mod tests {
     #[test]
     fn rings_give_way_to_many_tags_but_not_if_their_size_was_asked_for() {
         let rings = |queues, asked| {
-            let mut settings = traced(TraceKind::Events, None);
-            settings.trace.as_mut().unwrap().ring_bytes = asked;
             let all = [controller(queues, 1024)];
-            Layout::new(&settings, all_online(64), &all).rings.total()
+            Layout::new(&with_rings(asked), all_online(64), &all)
+                .rings
+                .total()
         };
         assert_eq!(rings(3, None), 16 << 20);
         assert_eq!(rings(129, None), 16 << 20);
@@ -381,21 +397,18 @@ mod tests {
         assert_eq!(rings(1025, None), 4 << 20);
         assert_eq!(rings(1025, Some(1 << 20)), 1 << 20);
         assert_eq!(rings(1025, Some(1 << 30)), 1 << 30);
-        let stacks = traced(TraceKind::Stacks, Some(StackAt::Submit));
-        let layout = Layout::new(&stacks, all_online(256), &[]);
+        let layout = Layout::new(&with_stack_sums(), all_online(256), &[]);
         assert_eq!(layout.rings, Rings::NONE);
     }
 
     #[test]
     fn each_group_of_online_cpus_has_a_ring() {
         let rings = |online, asked| {
-            let mut settings = traced(TraceKind::Events, None);
-            settings.trace.as_mut().unwrap().ring_bytes = asked;
             let cpus = Cpus {
                 possible: 256,
                 online,
             };
-            let rings = Layout::new(&settings, cpus, &[controller(9, 256)]).rings;
+            let rings = Layout::new(&with_rings(asked), cpus, &[controller(9, 256)]).rings;
             (rings.count, rings.bytes)
         };
         assert_eq!(rings(1, None), (1, 16 << 20));

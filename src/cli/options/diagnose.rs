@@ -7,9 +7,9 @@ use std::time::Duration;
 use anyhow::Error;
 use anyhow::Result;
 use nvme_deep::model::stage::StageSet;
+use nvme_deep::session::settings::Events;
+use nvme_deep::session::settings::Mode;
 use nvme_deep::session::settings::Settings;
-use nvme_deep::session::settings::TraceKind;
-use nvme_deep::session::settings::Tracing;
 
 use super::color;
 use super::filter::refuse_for_recordings;
@@ -69,15 +69,11 @@ impl TryFrom<DiagnoseArgs> for DiagnoseOptions {
             settings: Settings {
                 stage_set: StageSet::Fine,
                 filter: filter.try_into()?,
-                lat: None,
-                split_size: false,
-                trace: Some(Tracing {
+                mode: Mode::Events(Events {
+                    context: true,
                     ring_bytes: buffer.bytes()?,
-                    ..Tracing::of(TraceKind::Pairs)
+                    ..Events::pairs()
                 }),
-                context: true,
-                count_trouble: false,
-                details: false,
                 attaching: attach.into(),
             },
             duration: duration.unwrap_or(DURATION),

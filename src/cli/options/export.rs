@@ -7,9 +7,10 @@ use std::time::Duration;
 use anyhow::Error;
 use anyhow::Result;
 use nvme_deep::model::stage::StageSet;
+use nvme_deep::session::settings::Events;
+use nvme_deep::session::settings::Mode;
+use nvme_deep::session::settings::Outcome;
 use nvme_deep::session::settings::Settings;
-use nvme_deep::session::settings::TraceKind;
-use nvme_deep::session::settings::Tracing;
 
 use super::filter::refuse_for_recordings;
 use super::usage;
@@ -97,10 +98,9 @@ impl TryFrom<ExportArgs> for ExportOptions {
             interval: interval(format, given)?,
             settings: Settings {
                 filter: filter.try_into()?,
-                trace: Some(Tracing {
-                    slow,
-                    errors,
-                    ..Tracing::of(TraceKind::Pairs)
+                mode: Mode::Events(Events {
+                    outcome: Outcome { slow, errors },
+                    ..Events::pairs()
                 }),
                 ..Settings::of(StageSet::Total)
             },

@@ -10,9 +10,10 @@ use nvme_deep::model::stage::StageSet;
 use nvme_deep::render::picture::Scheme;
 use nvme_deep::report::heatmap::Interval;
 use nvme_deep::report::heatmap::Quantity;
+use nvme_deep::session::settings::Events;
+use nvme_deep::session::settings::Mode;
+use nvme_deep::session::settings::Outcome;
 use nvme_deep::session::settings::Settings;
-use nvme_deep::session::settings::TraceKind;
-use nvme_deep::session::settings::Tracing;
 
 use super::filter::refuse_for_recordings;
 use super::usage;
@@ -131,19 +132,14 @@ impl TryFrom<HeatmapArgs> for HeatmapOptions {
             ));
         }
         let live_depth = quantity == Quantity::Depth && from.is_empty();
-        let kind = if live_depth {
-            TraceKind::Events
-        } else {
-            TraceKind::Pairs
-        };
         Ok(Self {
             settings: Settings {
                 filter: filter.try_into()?,
-                trace: Some(Tracing {
-                    slow,
-                    errors,
+                mode: Mode::Events(Events {
+                    pairs: !live_depth,
+                    outcome: Outcome { slow, errors },
                     ring_bytes: buffer.bytes()?,
-                    ..Tracing::of(kind)
+                    ..Events::default()
                 }),
                 attaching: attach.into(),
                 ..Settings::of(match quantity {

@@ -11,9 +11,9 @@ use nvme_deep::model::stack::StackAt;
 use nvme_deep::model::stage::StageSet;
 use nvme_deep::report::inflight::AgeLimit;
 use nvme_deep::session::settings::Attaching;
+use nvme_deep::session::settings::Mode;
 use nvme_deep::session::settings::Settings;
-use nvme_deep::session::settings::TraceKind;
-use nvme_deep::session::settings::Tracing;
+use nvme_deep::session::settings::StackSample;
 
 use super::color;
 use super::filter::ctrl_instance;
@@ -105,21 +105,17 @@ impl InflightOptions {
     /// The settings of the run that observes submissions, if one is needed.
     pub fn tracing(&self) -> Option<Settings> {
         let by_p99 = matches!(self.age, AgeLimit::TimesP99(_));
+        let stack = self.kstack.then_some(StackSample::every(StackAt::Submit));
         (by_p99 || self.kstack).then(|| Settings {
             filter: Filter {
                 ctrls: self.filter.ctrls.clone(),
                 ..Filter::default()
             },
-            split_size: true,
-            trace: Some(Tracing {
-                stack: self.kstack.then_some(StackAt::Submit),
-                ..Tracing::of(TraceKind::Flight)
-            }),
             attaching: Attaching {
                 btf: self.btf.clone(),
                 ..Attaching::default()
             },
-            ..Settings::of(StageSet::Total)
+            ..Mode::Flight(stack).with(StageSet::Total)
         })
     }
 }

@@ -7,9 +7,10 @@ use std::path::PathBuf;
 use anyhow::Error;
 use anyhow::Result;
 use nvme_deep::model::nvme_latency::LatBuckets;
+use nvme_deep::session::settings::Also;
+use nvme_deep::session::settings::Histograms;
+use nvme_deep::session::settings::Mode;
 use nvme_deep::session::settings::Settings;
-use nvme_deep::session::settings::TraceKind;
-use nvme_deep::session::settings::Tracing;
 
 use super::color;
 use super::filter::refuse_for_recordings;
@@ -86,12 +87,15 @@ impl TryFrom<LatencyArgs> for LatencyOptions {
             settings: Settings {
                 stage_set: stage_set(stages),
                 filter: filter.try_into()?,
-                lat: lat_buckets(lat_min_us, lat_shift)?,
-                split_size,
-                trace: commands.then(|| Tracing::of(TraceKind::Commands)),
-                count_trouble: false,
-                details: false,
-                context: false,
+                mode: Mode::Histograms(Histograms {
+                    lat: lat_buckets(lat_min_us, lat_shift)?,
+                    split_size,
+                    also: if commands {
+                        Also::Commands
+                    } else {
+                        Also::Nothing
+                    },
+                }),
                 attaching: attach.into(),
             },
             schedule: schedule.try_into()?,
@@ -136,7 +140,7 @@ mod tests {
 
     #[test]
     fn the_latency_table_has_the_defaults_of_nvme_latency() {
-        let lat = |words| options(words).unwrap().settings.lat;
+        let lat = |words| options(words).unwrap().settings.lat();
         assert_eq!(lat(""), None);
         let one = lat("--lat-shift 2").unwrap();
         assert_eq!((one.min_us, one.shift), (20, 2));

@@ -7,9 +7,9 @@ use anyhow::Error;
 use anyhow::Result;
 use nvme_deep::model::stage::StageSet;
 use nvme_deep::render::picture::Scheme;
+use nvme_deep::session::settings::Events;
+use nvme_deep::session::settings::Mode;
 use nvme_deep::session::settings::Settings;
-use nvme_deep::session::settings::TraceKind;
-use nvme_deep::session::settings::Tracing;
 
 use super::color;
 use super::filter::refuse_for_recordings;
@@ -69,11 +69,7 @@ impl TryFrom<PatternArgs> for PatternOptions {
         }
         let color = color(attach.color, json);
         // submissions come in the order of time; a recording may have one event per command
-        let kind = if from.is_empty() {
-            TraceKind::Events
-        } else {
-            TraceKind::Pairs
-        };
+        let pairs = !from.is_empty();
         let picture = |path| PictureFile {
             path,
             format: PictureFormat::Svg,
@@ -83,9 +79,10 @@ impl TryFrom<PatternArgs> for PatternOptions {
         Ok(Self {
             settings: Settings {
                 filter: filter.try_into()?,
-                trace: Some(Tracing {
+                mode: Mode::Events(Events {
+                    pairs,
                     ring_bytes: buffer.bytes()?,
-                    ..Tracing::of(kind)
+                    ..Events::default()
                 }),
                 attaching: attach.into(),
                 ..Settings::of(StageSet::Total)

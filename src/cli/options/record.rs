@@ -10,15 +10,14 @@ use anyhow::Error;
 use anyhow::Result;
 use nvme_deep::model::stage::StageSet;
 use nvme_deep::recording::Keep;
+use nvme_deep::session::settings::Events;
+use nvme_deep::session::settings::Mode;
 use nvme_deep::session::settings::Settings;
-use nvme_deep::session::settings::TraceKind;
-use nvme_deep::session::settings::Tracing;
 use nvme_deep::units::parse_duration;
 
 use super::trace::ring_bytes;
-use super::trace::sample_period;
 use super::trace::size;
-use super::trace::stack_at;
+use super::trace::stack_sample;
 use super::usage;
 use crate::cli::record::RecordArgs;
 use crate::cli::record::RecordStagesArg;
@@ -131,17 +130,12 @@ impl TryFrom<RecordArgs> for RecordOptions {
                     RecordStagesArg::Fine => StageSet::Fine,
                 },
                 filter: filter.try_into()?,
-                lat: None,
-                split_size: false,
-                trace: Some(Tracing {
-                    stack: kstack.map(stack_at),
-                    sample_period: sample_period(sample.as_deref())?,
+                mode: Mode::Events(Events {
+                    stack: stack_sample(kstack, sample.as_deref())?,
+                    context,
                     ring_bytes: buffer.as_deref().map(ring_bytes).transpose()?,
-                    ..Tracing::of(TraceKind::Pairs)
+                    ..Events::pairs()
                 }),
-                count_trouble: false,
-                details: false,
-                context,
                 attaching: attach.into(),
             },
             output,

@@ -8,6 +8,9 @@ use std::time::Duration;
 use anyhow::Error;
 use anyhow::Result;
 use nvme_deep::model::untrusted::printable;
+use nvme_deep::session::settings::Also;
+use nvme_deep::session::settings::Histograms;
+use nvme_deep::session::settings::Mode;
 use nvme_deep::session::settings::Settings;
 
 use super::stage_set;
@@ -77,11 +80,12 @@ impl TryFrom<ServeArgs> for ServeOptions {
         Ok(Self {
             settings: Settings {
                 filter: filter.try_into()?,
-                count_trouble: true,
-                details: false,
-                context: false,
                 attaching: attach.into(),
-                ..Settings::of(stage_set(stages))
+                ..Mode::Histograms(Histograms {
+                    also: Also::CountErrors,
+                    ..Histograms::default()
+                })
+                .with(stage_set(stages))
             },
             output: match file {
                 Some(path) => textfile(path, interval)?,

@@ -7,6 +7,9 @@ use std::time::Duration;
 use anyhow::Error;
 use anyhow::Result;
 use nvme_deep::model::stage::StageSet;
+use nvme_deep::session::settings::Also;
+use nvme_deep::session::settings::Histograms;
+use nvme_deep::session::settings::Mode;
 use nvme_deep::session::settings::Settings;
 
 use super::color;
@@ -72,9 +75,11 @@ impl TryFrom<TopArgs> for TopOptions {
             settings: Settings {
                 filter: filter.try_into()?,
                 attaching: attach.into(),
-                count_trouble: true,
-                details: true,
-                ..Settings::of(match stages {
+                ..Mode::Histograms(Histograms {
+                    also: Also::TopCounters,
+                    ..Histograms::default()
+                })
+                .with(match stages {
                     None => StageSet::Basic,
                     Some(StagesArg::Basic | StagesArg::Fine) => stage_set(stages),
                 })

@@ -10,9 +10,11 @@ use anyhow::Error;
 use anyhow::Result;
 use nvme_deep::model::stack::StackAt;
 use nvme_deep::model::stage::StageSet;
+use nvme_deep::session::settings::Events;
+use nvme_deep::session::settings::Mode;
+use nvme_deep::session::settings::Outcome;
 use nvme_deep::session::settings::Settings;
-use nvme_deep::session::settings::TraceKind;
-use nvme_deep::session::settings::Tracing;
+use nvme_deep::session::settings::StackSample;
 
 use super::color;
 use super::filter::refuse_for_recordings;
@@ -107,7 +109,7 @@ pub(super) fn refuse_two_on_stdout(svg: Option<&Path>, lines: bool) -> Result<()
 }
 
 /// Parses `1/64`; without a value, 1.
-pub(super) fn sample_period(text: Option<&str>) -> Result<u32> {
+fn sample_period(text: Option<&str>) -> Result<u32> {
     let Some(text) = text else { return Ok(1) };
     let n = text.strip_prefix("1/").and_then(|n| n.parse().ok());
     n.filter(|&n| n > 0).ok_or_else(|| {
@@ -154,7 +156,16 @@ impl BufferArgs {
     }
 }
 
-pub(super) const fn stack_at(at: StackAtArg) -> StackAt {
+/// The stacks of `--kstack` and `--sample`.
+pub(super) fn stack_sample(
+    at: Option<StackAtArg>,
+    sample: Option<&str>,
+) -> Result<Option<StackSample>> {
+    let period = sample_period(sample)?;
+    Ok(at.map(stack_at).map(|at| StackSample { at, period }))
+}
+
+const fn stack_at(at: StackAtArg) -> StackAt {
     match at {
         StackAtArg::Submit => StackAt::Submit,
         StackAtArg::Complete => StackAt::Complete,
@@ -195,21 +206,15 @@ impl TryFrom<TraceArgs> for TraceOptions {
         Ok(Self {
             settings: Settings {
                 filter: filter.try_into()?,
-                trace: Some(Tracing {
-                    kind: if pair || at_the_end {
-                        TraceKind::Pairs
-                    } else {
-                        TraceKind::Events
-                    },
-                    stack: kstack.map(stack_at),
-                    sample_period: sample_period(sample.as_deref())?,
-                    slow,
-                    errors,
+                mode: Mode::Events(Events {
+                    pairs: pair || at_the_end,
+                    stack: stack_sample(kstack, sample.as_deref())?,
+                    outcome: Outcome { slow, errors },
                     sq,
                     aen,
+                    context,
                     ring_bytes: buffer.bytes()?,
                 }),
-                context,
                 attaching: attach.into(),
                 ..Settings::of(stage_set(stages))
             },
@@ -260,18 +265,15 @@ impl TryFrom<StacksArgs> for StacksOptions {
         Ok(Self {
             settings: Settings {
                 filter: filter.try_into()?,
-                trace: Some(Tracing {
-                    kind: TraceKind::Stacks,
-                    stack: Some(stack_at(at)),
-                    sample_period: sample_period(sample.as_deref())?,
-                    slow,
-                    errors,
-                    sq: false,
-                    aen: false,
-                    ring_bytes: None,
-                }),
                 attaching: attach.into(),
-                ..Settings::of(StageSet::Total)
+                ..Mode::Stacks(
+                    StackSample {
+                        at: stack_at(at),
+                        period: sample_period(sample.as_deref())?,
+                    },
+                    Outcome { slow, errors },
+                )
+                .with(StageSet::Total)
             },
             by,
             top: top.map(usize::try_from).transpose()?,
@@ -306,35 +308,33 @@ mod tests {
         }
     }
 
-    fn tracing(words: &str) -> Tracing {
-        options(words).unwrap().settings.trace.unwrap()
+    fn events(words: &str) -> Events {
+        options(words).unwrap().settings.events().unwrap().clone()
     }
 
     #[test]
     fn what_is_known_at_the_end_only_makes_pairs() {
-        assert_eq!(tracing("").kind, TraceKind::Events);
+        assert!(!events("").pairs);
         for words in ["--pair", "--slow 1ms", "--min-lat 1ms", "--errors"] {
-            assert_eq!(tracing(words).kind, TraceKind::Pairs, "{words}");
+            assert!(events(words).pairs, "{words}");
         }
     }
 
     #[test]
     fn sizes_become_powers_of_two() {
-        assert_eq!(tracing("").ring_bytes, None);
-        assert_eq!(tracing("--buffer 3M").ring_bytes, Some(4 << 20));
-        assert_eq!(tracing("--buffer 65536").ring_bytes, Some(65536));
-        assert_eq!(tracing("--buffer 1GiB").ring_bytes, Some(1 << 30));
+        assert_eq!(events("").ring_bytes, None);
+        assert_eq!(events("--buffer 3M").ring_bytes, Some(4 << 20));
+        assert_eq!(events("--buffer 65536").ring_bytes, Some(65536));
+        assert_eq!(events("--buffer 1GiB").ring_bytes, Some(1 << 30));
     }
 
     #[test]
     fn stacks_and_their_share() {
-        assert_eq!(tracing("").stack, None);
-        assert_eq!(tracing("--kstack").stack, Some(StackAt::Submit));
-        let some = tracing("--kstack=complete --sample 1/64");
-        assert_eq!(
-            (some.stack, some.sample_period),
-            (Some(StackAt::Complete), 64)
-        );
+        let of = |at, period| Some(StackSample { at, period });
+        assert_eq!(events("").stack, None);
+        assert_eq!(events("--kstack").stack, of(StackAt::Submit, 1));
+        let some = events("--kstack=complete --sample 1/64");
+        assert_eq!(some.stack, of(StackAt::Complete, 64));
         assert!(options("--sample 1/2").is_err(), "of what?");
     }
 

@@ -172,8 +172,7 @@ impl Consumer for TraceWriter<'_> {
         match item {
             Item::Event(event) => self.event(event, feed.names),
             Item::Stack(id, frames) => {
-                let tracing = self.options.settings.trace.as_ref();
-                if tracing.is_some_and(|t| t.stack.is_some()) {
+                if self.options.settings.stack().is_some() {
                     self.stack(*id, &mut frames.clone());
                 }
             }
