@@ -30,8 +30,6 @@ use nvme_deep::session::settings::StackSample;
 use nvme_deep::session::take_over_log;
 
 use crate::cli::doctor::DoctorArgs;
-use crate::cli::options::color;
-use crate::cli::options::method;
 use crate::commands::inflight::access::Access;
 use crate::commands::standard::stdout;
 
@@ -87,7 +85,7 @@ pub fn run(args: &DoctorArgs) -> Result<()> {
         .map(|r| Finding::new("btf-file", Severity::Note, r));
     report.findings.extend(remark);
     let policy = Policy {
-        only: method(*attach),
+        only: attach.method(),
         ..Policy::default()
     };
     let inflight = Access::find(file, &system).err();
@@ -98,7 +96,7 @@ pub fn run(args: &DoctorArgs) -> Result<()> {
         doctor::json(&report, &mut out)?;
     } else {
         let theme = Theme {
-            color: color(*when, false),
+            color: when.on_stdout(false),
         };
         doctor::text(&report, *verbose, theme, &mut out)?;
     }

@@ -33,7 +33,7 @@ use nvme_deep::report::recount::Recount;
 use nvme_deep::session::settings::Settings;
 use nvme_deep::source::Source;
 
-use crate::cli::options::LatencyOptions;
+use crate::cli::latency::LatencyOptions;
 use crate::commands::drive::Consumer;
 use crate::commands::drive::End;
 use crate::commands::drive::Feed;
@@ -78,10 +78,10 @@ impl<'o> Reports<'o> {
         } else {
             Box::new(TextView {
                 theme: Theme {
-                    color: options.color,
+                    color: options.color(),
                 },
                 hist: options.hist,
-                detail: options.settings.attaching.verbose > 0,
+                detail: options.session.is_verbose(),
             })
         };
         Self {
@@ -398,16 +398,16 @@ pub fn run(options: &LatencyOptions) -> Result<()> {
     let input = if options.from.is_empty() {
         let ready = Preflight::check(settings)?;
         Input::live(Live {
-            exec: &options.exec,
+            exec: &options.exec.program,
             until: "; Ctrl-C for the final report",
             reader: Reader::Stdout,
             ..Live::new(ready, settings, options.schedule.end())
         })
     } else {
-        let replays = open_all(&options.from, settings, &Replay::require_pairs)?;
+        let replays = open_all(&options.from.files, settings, &Replay::require_pairs)?;
         let form = Form {
             json: options.json,
-            color: options.color,
+            color: options.color(),
             ledger_apart: false,
         };
         Input::recordings(replays, form, options.schedule.interval.is_none())
@@ -428,6 +428,7 @@ mod tests {
     use super::*;
     use crate::cli::args::Args;
     use crate::cli::args::Command;
+    use crate::cli::session::SessionOptions;
     use crate::commands::fixture::VecSource;
 
     /// A snapshot with this many reads.
@@ -456,7 +457,7 @@ mod tests {
         let Command::Latency(args) = Args::try_parse_from(words).unwrap().command else {
             panic!("not latency");
         };
-        let options = args.try_into().unwrap();
+        let options = args.checked().unwrap();
         let mut source = VecSource::new(StageSet::Total);
         source.snapshots = [3, 5, 9].map(snapshot).into();
         let (mut reports, mut out) = (Reports::new(&options), vec![]);

@@ -16,7 +16,7 @@ use nvme_deep::model::stage::StageSet;
 use nvme_deep::session::Session;
 use nvme_deep::session::settings::Settings;
 
-use crate::cli::options::MAX_BUFFER;
+use crate::cli::buffer::MAX_BUFFER;
 use crate::commands::say;
 
 /// Interval between checks.

@@ -323,8 +323,7 @@ mod tests {
     use super::*;
     use crate::cli::args::Args;
     use crate::cli::args::Command;
-    use crate::cli::options::LatencyOptions;
-    use crate::cli::options::TraceOptions;
+    use crate::cli::session::SessionOptions;
     use crate::exit::kind_of;
 
     fn command(words: &str) -> Command {
@@ -337,7 +336,7 @@ mod tests {
         let Command::Trace(args) = command("trace --errors --tee run.nvd") else {
             panic!("not trace");
         };
-        let settings = TraceOptions::try_from(args).unwrap().settings;
+        let settings = args.settings().unwrap();
         let mut begun = 0;
         let mut make = || {
             begun += 1;
@@ -355,7 +354,7 @@ mod tests {
             let Command::Latency(args) = command(words) else {
                 panic!("not latency");
             };
-            let settings = LatencyOptions::try_from(args).unwrap().settings;
+            let settings = args.settings().unwrap();
             assert_eq!(settings.has_events(), want, "{words}");
         }
     }

@@ -24,9 +24,9 @@ use nvme_deep::session::settings::Mode;
 use nvme_deep::units::nanos;
 use nvme_deep::units::size_text;
 
+use crate::cli::export::ExportOptions;
 use crate::cli::export::FormatArg;
-use crate::cli::host::JoinArgs;
-use crate::cli::options::ExportOptions;
+use crate::cli::join::JoinArgs;
 use crate::commands::drive::again;
 use crate::commands::drive::replay::Replay;
 use crate::commands::export::Counts;

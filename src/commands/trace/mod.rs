@@ -15,7 +15,7 @@ use anyhow::Result;
 use nvme_deep::machine::System;
 
 use self::writer::TraceWriter;
-use crate::cli::options::TraceOptions;
+use crate::cli::trace::TraceOptions;
 use crate::commands::drive::Form;
 use crate::commands::drive::Input;
 use crate::commands::drive::Live;
@@ -79,7 +79,7 @@ fn live(options: &TraceOptions) -> Result<()> {
     let system = ready.system.clone();
     let live = Live::new(ready, settings, options.duration);
     let input = Input::live(Live {
-        exec: &options.exec,
+        exec: &options.exec.program,
         until: options.count.map_or(live.until, |_| ""),
         reader: Reader::Stdout,
         stacks,
@@ -102,13 +102,13 @@ fn recorded(options: &TraceOptions) -> Result<()> {
     let settings = &options.settings;
     let pairs = settings.events().is_some_and(|events| events.pairs);
     let pairs = pairs || settings.filter.needs_submission();
-    let replays = open_all(&options.from, settings, &|replay| match pairs {
+    let replays = open_all(&options.from.files, settings, &|replay| match pairs {
         true => replay.require_pairs(),
         false => Ok(()),
     })?;
     let form = Form {
         json: options.json,
-        color: options.color,
+        color: options.color(),
         ledger_apart: true,
     };
     drive(Input::recordings(replays, form, false), &mut |start| {
