@@ -21,18 +21,7 @@ use nvme_deep::render::charset;
 
 use crate::cli::args::Args;
 use crate::cli::args::Command;
-use crate::cli::options::DiagnoseOptions;
-use crate::cli::options::DiffOptions;
-use crate::cli::options::ExportOptions;
-use crate::cli::options::HeatmapOptions;
-use crate::cli::options::InflightOptions;
-use crate::cli::options::LatencyOptions;
-use crate::cli::options::PatternOptions;
-use crate::cli::options::RecordOptions;
-use crate::cli::options::ServeOptions;
-use crate::cli::options::StacksOptions;
-use crate::cli::options::TopOptions;
-use crate::cli::options::TraceOptions;
+use crate::cli::session::SessionOptions;
 use crate::cli::words;
 use crate::commands::diagnose;
 use crate::commands::diff;
@@ -63,25 +52,28 @@ fn main() -> ExitCode {
     if !has_unicode() {
         charset::use_ascii();
     }
-    let result = match args.command {
-        Command::Latency(args) => LatencyOptions::try_from(args).and_then(|o| latency::run(&o)),
-        Command::Trace(args) => TraceOptions::try_from(args).and_then(|o| trace::run(&o)),
-        Command::Stacks(args) => StacksOptions::try_from(args).and_then(|o| stacks::run(&o)),
-        Command::Record(args) => RecordOptions::try_from(args).and_then(|o| record::run(&o)),
-        Command::Diagnose(args) => DiagnoseOptions::try_from(args).and_then(|o| diagnose::run(&o)),
-        Command::Inflight(args) => InflightOptions::try_from(args).and_then(|o| inflight::run(&o)),
-        Command::Export(args) => ExportOptions::try_from(args).and_then(|o| export::run(&o)),
-        Command::Heatmap(args) => HeatmapOptions::try_from(args).and_then(|o| heatmap::run(&o)),
-        Command::Pattern(args) => PatternOptions::try_from(args).and_then(|o| pattern::run(&o)),
-        Command::Top(args) => TopOptions::try_from(args).and_then(|o| top::run(&o)),
-        Command::Diff(args) => DiffOptions::try_from(args).and_then(|o| diff::run(&o)),
+    end(run(args.command).and_then(|()| Ok(flush()?)))
+}
+
+fn run(command: Command) -> Result<()> {
+    match command {
+        Command::Top(args) => top::run(&args.checked()?),
+        Command::Latency(args) => latency::run(&args.checked()?),
+        Command::Trace(args) => trace::run(&args.checked()?),
+        Command::Stacks(args) => stacks::run(&args.checked()?),
+        Command::Record(args) => record::run(&args.checked()?),
+        Command::Diagnose(args) => diagnose::run(&args.checked()?),
+        Command::Inflight(args) => inflight::run(&args),
+        Command::Heatmap(args) => heatmap::run(&args.checked()?),
+        Command::Pattern(args) => pattern::run(&args.checked()?),
+        Command::Export(args) => export::run(&args.options()?),
+        Command::Diff(args) => diff::run(&args),
         Command::Host(args) => host::run(&args),
         Command::Join(args) => join::run(&args),
-        Command::Serve(args) => ServeOptions::try_from(args).and_then(|o| serve::run(&o)),
+        Command::Serve(args) => serve::run(&args.checked()?),
         Command::Doctor(args) => doctor::run(&args),
         Command::Dist(args) => dist::run(&args),
-    };
-    end(result.and_then(|()| Ok(flush()?)))
+    }
 }
 
 /// Prints an error of clap, or what --help and --version ask for: to clap these are errors, too.

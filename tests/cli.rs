@@ -236,6 +236,27 @@ fn wrong_usage_ends_with_2_and_says_what_was_wrong() {
 }
 
 #[test]
+fn a_value_that_is_wrong_is_named_with_its_option() {
+    for (words, option) in [
+        ("latency 1ms", "[INTERVAL]"),
+        ("latency --ctrl nvme0n1", "--ctrl <CTRL>"),
+        ("latency --opcode raed", "--opcode <OPCODE>"),
+        ("latency --lba 9-1", "--lba <RANGE>"),
+        ("latency --comm a-name-of-16-byte", "--comm <NAME>"),
+        ("trace --kstack --sample 64", "--sample <1/N>"),
+        ("trace --buffer 2G", "--buffer <SIZE>"),
+        ("record -o x --max-size 10K", "--max-size <SIZE>"),
+        ("record -o x --ring 1m --trigger slow", "--trigger <WHAT>"),
+        ("diff x y --min-change 1%", "--min-change <PERCENT>"),
+        ("heatmap --svg a --stage disk", "--stage <STAGE>"),
+        ("serve --textfile x.txt", "--textfile <FILE>"),
+        ("host kvm x --bar 5", "--bar <FIRST-LAST>"),
+    ] {
+        run(words).refuses(2, &format!("for '{option}': "));
+    }
+}
+
+#[test]
 fn a_controller_is_its_name_or_its_number_and_nothing_like_it() {
     for wrong in ["nvmenvme0", "+1", "nvme+1", "nvme", "nvme-1", "0x1"] {
         run(&format!("latency --ctrl {wrong}")).refuses(2, "is not a controller");

@@ -125,9 +125,13 @@ fn a_number_that_is_none_is_named_with_its_option_and_what_is_expected() {
         ),
         ("host trace --pid x", "--pid <PID>", "0 to 4294967295"),
         ("host kvm --pid x --bar y", "--pid <PID>", "0 to 4294967295"),
-        ("host kvm x --bar y --dstrd 16", "--dstrd <N>", "0 to 15"),
         (
-            "host kvm x --bar y --queues x",
+            "host kvm x --bar 0x1-0x2 --dstrd 16",
+            "--dstrd <N>",
+            "0 to 15",
+        ),
+        (
+            "host kvm x --bar 0x1-0x2 --queues x",
             "--queues <N>",
             "0 to 4294967295",
         ),

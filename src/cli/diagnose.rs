@@ -1,15 +1,25 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The command line of `diagnose` as typed.
+//! `diagnose`.
 
 use std::path::PathBuf;
 use std::time::Duration;
 
+use anyhow::Result;
+use nvme_deep::model::stage::StageSet;
+use nvme_deep::session::settings::Events;
+use nvme_deep::session::settings::Mode;
+use nvme_deep::session::settings::Settings;
 use nvme_deep::units::parse_duration;
 
-use super::args::AttachArgs;
-use super::args::FilterArgs;
+use super::buffer::BufferArgs;
 use super::examples;
-use super::record::BufferArgs;
+use super::from::FromArgs;
+use super::session::Checked;
+use super::session::SessionArgs;
+use super::session::SessionOptions;
+
+/// How long to observe without `--duration`.
+const DURATION: Duration = Duration::from_secs(10);
 
 /// `diagnose`.
 #[derive(Clone, Debug, clap::Args)]
@@ -17,6 +27,10 @@ use super::record::BufferArgs;
     .help("All kinds of commands, and all rules with their reasons")
     .long_help("All kinds of commands, and all rules with their reasons. While tracing, also the hooks, the \
                 reasons of fallbacks, the full ledger; -vv: libbpf's log too")))]
+#[command(mut_arg("from", |arg| arg
+    .help("Diagnose recordings instead of this machine")
+    .long_help("Diagnose recordings instead of this machine\n\nMade by `record --stages=fine --context`. \
+                Needs no root. Several are read one after the other.")))]
 #[command(after_help = examples::WITH_FILTERS)]
 #[command(after_long_help = examples::DIAGNOSE)]
 pub struct DiagnoseArgs {
@@ -47,15 +61,10 @@ pub struct DiagnoseArgs {
     #[arg(long)]
     pub check: bool,
 
-    /// Diagnose recordings instead of this machine
-    ///
-    /// Made by `record --stages=fine --context`. Needs no root. Several are read one after the other.
-    #[arg(long, value_name = "FILE", num_args = 1..,
-          conflicts_with_all = ["duration", "attach", "btf", "test_ignore", "test_no_recovery"])]
-    pub from: Vec<PathBuf>,
+    #[command(flatten)]
+    pub from: FromArgs,
 
     #[command(flatten)]
-    #[allow(missing_docs, reason = "BufferArgs says it")]
     pub buffer: BufferArgs,
 
     /// One JSON object instead of text
@@ -65,10 +74,31 @@ pub struct DiagnoseArgs {
     pub json: bool,
 
     #[command(flatten)]
-    #[allow(missing_docs, reason = "FilterArgs says it")]
-    pub filter: FilterArgs,
+    pub session: SessionArgs,
+}
+/// The options of the command, checked.
+pub type DiagnoseOptions = Checked<DiagnoseArgs>;
 
-    #[command(flatten)]
-    #[allow(missing_docs, reason = "AttachArgs says it")]
-    pub attach: AttachArgs,
+impl SessionOptions for DiagnoseArgs {
+    fn settings(&self) -> Result<Settings> {
+        self.session.check(&self.from)?;
+        let events = Events {
+            context: true,
+            ring_bytes: self.buffer.bytes,
+            ..Events::pairs()
+        };
+        self.session.settings(Mode::Events(events), StageSet::Fine)
+    }
+}
+
+impl DiagnoseArgs {
+    /// Length of the run.
+    pub fn duration(&self) -> Duration {
+        self.duration.unwrap_or(DURATION)
+    }
+
+    /// Whether to colour the text.
+    pub fn color(&self) -> bool {
+        self.session.attach.color.on_stdout(self.json)
+    }
 }

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The command line of `doctor` as typed.
+//! `doctor`.
 
 use std::path::PathBuf;
 
-use super::args::AttachArg;
-use super::args::ColorArg;
+use super::attach::AttachArg;
 use super::examples;
+use super::output::ColorArg;
 
 /// `doctor`.
 #[derive(Clone, Debug, clap::Args)]

@@ -1,15 +1,21 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The command line of `export` as typed.
+//! `export`.
 
 use std::path::PathBuf;
 use std::time::Duration;
 
+use anyhow::Result;
 use clap::ValueEnum;
-use nvme_deep::units::parse_duration;
+use nvme_deep::model::stage::StageSet;
+use nvme_deep::session::settings::Events;
+use nvme_deep::session::settings::Mode;
+use nvme_deep::session::settings::Settings;
 
-use super::args::FilterArgs;
-use super::args::OutcomeArgs;
 use super::examples;
+use super::filter::FilterArgs;
+use super::outcome::OutcomeArgs;
+use super::usage;
+use super::value::interval;
 
 /// Formats.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
@@ -63,14 +69,115 @@ pub struct ExportArgs {
     /// Length of the intervals of hlog and perfetto
     ///
     /// Those of hlog [default: 1s], and of the completion rates of perfetto [default: 100ms].
-    #[arg(long, value_name = "TIME", value_parser = parse_duration)]
+    #[arg(long, value_name = "TIME", value_parser = interval(
+        Duration::from_millis(1), "is too short: give at least 1ms"))]
     pub interval: Option<Duration>,
 
     #[command(flatten)]
-    #[allow(missing_docs, reason = "OutcomeArgs says it")]
     pub outcome: OutcomeArgs,
 
     #[command(flatten)]
-    #[allow(missing_docs, reason = "FilterArgs says it")]
     pub filter: FilterArgs,
+}
+/// An export. `join` has one, too.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ExportOptions {
+    /// The recordings.
+    pub files: Vec<PathBuf>,
+    /// What to write.
+    pub format: FormatArg,
+    /// The file to write; `-`: stdout.
+    pub output: PathBuf,
+    /// Replace it if it exists.
+    pub force: bool,
+    /// Leave out names.
+    pub redact: bool,
+    /// Length of intervals.
+    pub interval: Duration,
+    /// Which commands.
+    pub settings: Settings,
+}
+
+impl ExportArgs {
+    /// What to export.
+    ///
+    /// # Errors
+    /// If the options exclude each other, or a filter is wrong; one sentence.
+    pub fn options(self) -> Result<ExportOptions> {
+        if cfg!(not(feature = "parquet")) && self.format == FormatArg::Parquet {
+            return Err(usage(
+                "this nvme-deep was built without Parquet: give another format, or build with the \
+                 feature `parquet`",
+            ));
+        }
+        let has_intervals = matches!(self.format, FormatArg::Perfetto | FormatArg::Hlog);
+        if has_intervals && self.files.len() > 1 {
+            return Err(usage(
+                "the formats perfetto and hlog take one recording, because the clocks of several \
+                 differ: export them one by one",
+            ));
+        }
+        self.filter.refuse_for_recordings()?;
+        if self.interval.is_some() && !has_intervals {
+            return Err(usage(
+                "--interval is for the formats hlog and perfetto: leave it out",
+            ));
+        }
+        let events = Events {
+            outcome: self.outcome.chosen(),
+            ..Events::pairs()
+        };
+        let interval = match self.format {
+            FormatArg::Perfetto => Duration::from_millis(100),
+            _ => Duration::from_secs(1),
+        };
+        Ok(ExportOptions {
+            settings: Settings {
+                filter: self.filter.filter()?,
+                ..Mode::Events(events).with(StageSet::Total)
+            },
+            files: self.files,
+            format: self.format,
+            output: self.output,
+            force: self.force,
+            redact: self.redact,
+            interval: self.interval.unwrap_or(interval),
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::Parser;
+
+    use super::*;
+    use crate::cli::args::Args;
+    use crate::cli::args::Command;
+
+    fn options(words: &str) -> Result<ExportOptions> {
+        let words = ["nvme-deep", "export"]
+            .into_iter()
+            .chain(words.split_whitespace());
+        match Args::try_parse_from(words)?.command {
+            Command::Export(args) => args.options(),
+            other => panic!("{other:?}"),
+        }
+    }
+
+    #[test]
+    fn intervals_are_for_two_formats_and_not_too_short() {
+        let of = |words: &str| options(words).map(|o| o.interval);
+        let hlog = of("a --format hlog -o b").unwrap();
+        assert_eq!(hlog, Duration::from_secs(1));
+        let perfetto = of("a --format perfetto -o b --interval 5ms").unwrap();
+        assert_eq!(perfetto, Duration::from_millis(5));
+        for words in [
+            "a --format csv -o b --interval 1s",
+            "a --format hlog -o b --interval 10us",
+            "a b --format hlog -o c",
+            "a b --format perfetto -o c",
+        ] {
+            assert!(options(words).is_err(), "{words}");
+        }
+    }
 }

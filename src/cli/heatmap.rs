@@ -1,18 +1,28 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The command line of `heatmap` as typed.
+//! `heatmap`, and the files of pictures.
 
 use std::path::PathBuf;
 use std::time::Duration;
 
+use anyhow::Result;
 use clap::ValueEnum;
+use nvme_deep::model::stage::StageSet;
+use nvme_deep::render::picture::Scheme;
+use nvme_deep::report::heatmap::Interval;
+use nvme_deep::report::heatmap::Quantity;
+use nvme_deep::session::settings::Events;
+use nvme_deep::session::settings::Mode;
+use nvme_deep::session::settings::Settings;
 use nvme_deep::units::parse_duration;
 
-use super::args::AttachArgs;
-use super::args::FilterArgs;
-use super::args::OutcomeArgs;
+use super::buffer::BufferArgs;
 use super::examples;
-use super::record::BufferArgs;
-use super::record::FromArgs;
+use super::from::FromArgs;
+use super::outcome::OutcomeArgs;
+use super::session::Checked;
+use super::session::SessionArgs;
+use super::session::SessionOptions;
+use super::usage;
 
 /// What the vertical axis shows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
@@ -53,6 +63,28 @@ pub struct PictureArgs {
     pub png: Option<PathBuf>,
 }
 
+/// Formats of pictures.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum PictureFormat {
+    /// SVG.
+    Svg,
+    /// PNG.
+    Png,
+}
+
+/// The file of a picture.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PictureFile {
+    /// Its path.
+    pub path: PathBuf,
+    /// Its format.
+    pub format: PictureFormat,
+    /// Replace it if it exists.
+    pub force: bool,
+    /// Its colours.
+    pub scheme: Scheme,
+}
+
 /// `heatmap`.
 #[derive(Clone, Debug, clap::Args)]
 #[command(after_help = examples::WITH_FILTERS)]
@@ -66,11 +98,10 @@ pub struct HeatmapArgs {
     ///
     /// total (setup_out to complete), queue, submit, device, complete; of the fine stages setup, map,
     /// irq, end, fine:device and so on; or joined stages (submit+device).
-    #[arg(long, value_name = "STAGE")]
-    pub stage: Option<String>,
+    #[arg(long, value_name = "STAGE", value_parser = Interval::parse)]
+    pub stage: Option<Interval>,
 
     #[command(flatten)]
-    #[allow(missing_docs, reason = "PictureArgs says it")]
     pub picture: PictureArgs,
 
     /// Replace OUT if it exists
@@ -86,22 +117,79 @@ pub struct HeatmapArgs {
     pub duration: Option<Duration>,
 
     #[command(flatten)]
-    #[allow(missing_docs, reason = "OutcomeArgs says it")]
     pub outcome: OutcomeArgs,
 
     #[command(flatten)]
-    #[allow(missing_docs, reason = "BufferArgs says it")]
     pub buffer: BufferArgs,
 
     #[command(flatten)]
-    #[allow(missing_docs, reason = "FromArgs says it")]
     pub from: FromArgs,
 
     #[command(flatten)]
-    #[allow(missing_docs, reason = "FilterArgs says it")]
-    pub filter: FilterArgs,
+    pub session: SessionArgs,
+}
+/// The options of the command, checked.
+pub type HeatmapOptions = Checked<HeatmapArgs>;
 
-    #[command(flatten)]
-    #[allow(missing_docs, reason = "AttachArgs says it")]
-    pub attach: AttachArgs,
+impl SessionOptions for HeatmapArgs {
+    fn settings(&self) -> Result<Settings> {
+        self.session.check(&self.from)?;
+        let quantity = self.quantity();
+        if self.stage.is_some() && self.y != QuantityArg::Latency {
+            return Err(usage(
+                "--stage is for `--y latency`: leave one of the two out",
+            ));
+        }
+        if quantity == Quantity::Depth && self.outcome.is_some() {
+            return Err(usage(
+                "`--y depth` counts all commands in flight: leave --slow and --errors out",
+            ));
+        }
+        self.from.refuse_several("a heat map shows")?;
+        let events = Events {
+            // the depth is counted at submissions; a recording may have one event per command
+            pairs: quantity != Quantity::Depth || !self.from.is_empty(),
+            outcome: self.outcome.chosen(),
+            ring_bytes: self.buffer.bytes,
+            ..Events::default()
+        };
+        let stages = match quantity {
+            Quantity::Latency(interval) => interval.stage_set,
+            _ => StageSet::Total,
+        };
+        self.session.settings(Mode::Events(events), stages)
+    }
+}
+
+impl HeatmapArgs {
+    /// What the vertical axis shows.
+    pub fn quantity(&self) -> Quantity {
+        match self.y {
+            QuantityArg::Latency => Quantity::Latency(self.stage.unwrap_or(Interval::TOTAL)),
+            QuantityArg::Lba => Quantity::Lba,
+            QuantityArg::Size => Quantity::Size,
+            QuantityArg::Depth => Quantity::Depth,
+        }
+    }
+
+    /// The file of the picture; clap asks for one of the two.
+    ///
+    /// # Errors
+    /// If there is none.
+    pub fn picture_file(&self) -> Result<PictureFile> {
+        let PictureArgs { svg, png } = self.picture.clone();
+        let svg = svg.map(|path| (path, PictureFormat::Svg));
+        let file = svg.or(png.map(|path| (path, PictureFormat::Png)));
+        let (path, format) = file.ok_or_else(|| usage("give a file: --svg OUT or --png OUT"))?;
+        Ok(PictureFile {
+            path,
+            format,
+            force: self.force,
+            scheme: match self.theme {
+                ThemeArg::Auto => Scheme::Auto,
+                ThemeArg::Light => Scheme::Light,
+                ThemeArg::Dark => Scheme::Dark,
+            },
+        })
+    }
 }

@@ -1,15 +1,17 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The command lines of `host` and `join` as typed.
+//! `host`.
 
 use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::Subcommand;
-use clap::ValueEnum;
 use nvme_deep::units::parse_duration;
 
-use super::args::ColorArg;
 use super::examples;
+use super::filter::ctrl_instance;
+use super::output::ColorArg;
+use super::output::JSON;
+use super::output::JSON_LONG;
 use super::value::number;
 
 /// `host`.
@@ -99,10 +101,7 @@ pub struct TargetArgs {
 #[command(after_help = examples::ONLY_EXAMPLES)]
 #[command(after_long_help = examples::HOST_LIST)]
 pub struct HostListArgs {
-    /// One JSON object per line instead of text
-    ///
-    /// The schema is in docs/json.md.
-    #[arg(long, short = 'j')]
+    #[arg(long, short = 'j', help = JSON, long_help = JSON_LONG)]
     pub json: bool,
 }
 
@@ -112,7 +111,6 @@ pub struct HostListArgs {
 #[command(after_long_help = examples::HOST_TRACE)]
 pub struct HostTraceArgs {
     #[command(flatten)]
-    #[allow(missing_docs, reason = "TargetArgs says it")]
     pub target: TargetArgs,
 
     /// Record to this file, and print no commands
@@ -129,10 +127,7 @@ pub struct HostTraceArgs {
     #[arg(long, value_name = "TIME", value_parser = parse_duration, conflicts_with = "from")]
     pub duration: Option<Duration>,
 
-    /// One JSON object per line instead of text
-    ///
-    /// The schema is in docs/json.md.
-    #[arg(long, short = 'j')]
+    #[arg(long, short = 'j', help = JSON, long_help = JSON_LONG)]
     pub json: bool,
 
     /// Print the hits of each hook
@@ -146,17 +141,13 @@ pub struct HostTraceArgs {
 #[command(after_long_help = examples::HOST_LATENCY)]
 pub struct HostLatencyArgs {
     #[command(flatten)]
-    #[allow(missing_docs, reason = "TargetArgs says it")]
     pub target: TargetArgs,
 
     /// Stop after this time (`5s`, `2m`)
     #[arg(long, value_name = "TIME", value_parser = parse_duration, conflicts_with = "from")]
     pub duration: Option<Duration>,
 
-    /// One JSON object per line instead of text
-    ///
-    /// The schema is in docs/json.md.
-    #[arg(long, short = 'j')]
+    #[arg(long, short = 'j', help = JSON, long_help = JSON_LONG)]
     pub json: bool,
 
     /// Print the hits of each hook
@@ -195,10 +186,7 @@ pub struct HostImportArgs {
     #[arg(long, requires = "output")]
     pub force: bool,
 
-    /// One JSON object per line instead of text
-    ///
-    /// The schema is in docs/json.md.
-    #[arg(long, short = 'j')]
+    #[arg(long, short = 'j', help = JSON, long_help = JSON_LONG)]
     pub json: bool,
 }
 
@@ -217,10 +205,7 @@ pub struct HostAnnotateArgs {
     #[arg(value_name = "FILE")]
     pub recording: Option<PathBuf>,
 
-    /// One JSON object per line instead of text
-    ///
-    /// The schema is in docs/json.md.
-    #[arg(long, short = 'j')]
+    #[arg(long, short = 'j', help = JSON, long_help = JSON_LONG)]
     pub json: bool,
 }
 
@@ -237,10 +222,7 @@ pub struct HostSpdkArgs {
     #[arg(long, value_name = "TIME", value_parser = parse_duration)]
     pub duration: Option<Duration>,
 
-    /// One JSON object per line instead of text
-    ///
-    /// The schema is in docs/json.md.
-    #[arg(long, short = 'j')]
+    #[arg(long, short = 'j', help = JSON, long_help = JSON_LONG)]
     pub json: bool,
 }
 
@@ -274,9 +256,10 @@ pub struct HostKvmArgs {
         long,
         value_name = "FIRST-LAST",
         required_unless_present = "guest",
-        conflicts_with = "guest"
+        conflicts_with = "guest",
+        value_parser = addresses
     )]
-    pub bar: Option<String>,
+    pub bar: Option<(u64, u64)>,
 
     /// A recording of the guest, which has this address
     ///
@@ -285,8 +268,8 @@ pub struct HostKvmArgs {
     pub guest: Option<PathBuf>,
 
     /// The controller in the guest, if it has several: `nvme1`
-    #[arg(long, value_name = "CTRL", requires = "guest")]
-    pub ctrl: Option<String>,
+    #[arg(long, value_name = "CTRL", requires = "guest", value_parser = ctrl_instance)]
+    pub ctrl: Option<u32>,
 
     /// The controller's doorbell stride, CAP.DSTRD
     #[arg(long, value_name = "N", default_value = "0", value_parser = number(0..=15_u32))]
@@ -299,90 +282,18 @@ pub struct HostKvmArgs {
     #[arg(long, value_name = "N", value_parser = number(0..=u32::MAX))]
     pub queues: Option<u32>,
 
-    /// One JSON object per line instead of text
-    ///
-    /// The schema is in docs/json.md.
-    #[arg(long, short = 'j')]
+    #[arg(long, short = 'j', help = JSON, long_help = JSON_LONG)]
     pub json: bool,
 }
 
-/// How to compare the clocks.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub enum ClockArg {
-    /// Both recordings are of one boot of one machine
-    Same,
-    /// The offset is bounded by the pairs of commands
-    Pairs,
-    /// The TSC, with the offset that KVM gave the virtual machine (`host trace --pid`)
-    Tsc,
-    /// The host's wall clock, which the guest reads by ptp_kvm. HOST must be of the machine that runs
-    /// the guest
-    Ptp,
-}
-
-/// Formats of a time line.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub enum TimelineArg {
-    /// For ui.perfetto.dev, on the guest's clock
-    Perfetto,
-}
-
-/// `join`.
-#[derive(Clone, Debug, clap::Args)]
-#[command(after_help = examples::ONLY_EXAMPLES)]
-#[command(after_long_help = examples::JOIN)]
-pub struct JoinArgs {
-    /// The recording of the driver (`record`)
-    #[arg(value_name = "GUEST")]
-    pub guest: PathBuf,
-
-    /// The recording of the host side (`host trace -o`, `host import -o`)
-    #[arg(value_name = "HOST")]
-    pub host: PathBuf,
-
-    /// How to compare the clocks
-    ///
-    /// [default: same if both recordings are of one boot, else pairs]
-    #[arg(long, value_name = "METHOD")]
-    pub clock: Option<ClockArg>,
-
-    /// Controllers of guest and host: `nvme2=nvmet:1`
-    ///
-    /// Needed where several are possible.
-    #[arg(long, value_name = "CTRL=NAME", value_delimiter = ',')]
-    pub ctrl: Vec<String>,
-
-    /// Write both sides on one time line, not the report
-    #[arg(long, value_name = "FORMAT", requires = "output")]
-    pub format: Option<TimelineArg>,
-
-    /// The file of --format
-    ///
-    /// It is readable by its owner only.
-    #[arg(
-        long,
-        short,
-        value_name = "OUT",
-        requires = "format",
-        conflicts_with = "json"
-    )]
-    pub output: Option<PathBuf>,
-
-    /// Replace OUT if it exists
-    #[arg(long, requires = "output")]
-    pub force: bool,
-
-    /// Show this many of the slowest commands singly
-    #[arg(long, value_name = "COUNT", default_value = "3", value_parser = number(0..=usize::MAX))]
-    pub slowest: usize,
-
-    /// One JSON object per line instead of text
-    ///
-    /// The schema is in docs/json.md.
-    #[arg(long, short = 'j')]
-    pub json: bool,
-
-    /// When to use colour
-    #[arg(long, value_name = "WHEN", default_value = "auto")]
-    pub color: ColorArg,
+/// Parses `0xfebd4000-0xfebd7fff`.
+fn addresses(text: &str) -> Result<(u64, u64), String> {
+    let number = |text: &str| u64::from_str_radix(text.trim().strip_prefix("0x")?, 16).ok();
+    let range = text.split_once('-');
+    let range = range.and_then(|(first, last)| number(first).zip(number(last)));
+    range.filter(|(first, last)| first < last).ok_or_else(|| {
+        "give the first and last address of BAR 0 in the guest, as in 0xfebd4000-0xfebd7fff \
+         (/sys/class/nvme/nvme0/device/resource)"
+            .into()
+    })
 }

@@ -1,15 +1,27 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The command line of `inflight` as typed.
+//! `inflight`.
 
+use std::collections::BTreeSet;
 use std::path::PathBuf;
 use std::time::Duration;
 
+use anyhow::Result;
+use nvme_deep::model::filter::Filter;
+use nvme_deep::model::stack::StackAt;
+use nvme_deep::model::stage::StageSet;
 use nvme_deep::nvme::subject::parse_nsid;
 use nvme_deep::report::inflight::AgeLimit;
+use nvme_deep::session::settings::Attaching;
+use nvme_deep::session::settings::Mode;
+use nvme_deep::session::settings::Settings;
+use nvme_deep::session::settings::StackSample;
 use nvme_deep::units::parse_duration;
 
-use super::args::ColorArg;
 use super::examples;
+use super::filter::ctrl_instance;
+use super::filter::disk_of;
+use super::output::ColorArg;
+use super::usage;
 use super::value::count;
 use super::value::number;
 
@@ -51,8 +63,8 @@ pub struct InflightArgs {
     pub disk: Option<String>,
 
     /// Only these controllers (`nvme0,nvme1`)
-    #[arg(long, value_name = "CTRL", value_delimiter = ',')]
-    pub ctrl: Vec<String>,
+    #[arg(long, value_name = "CTRL", value_delimiter = ',', value_parser = ctrl_instance)]
+    pub ctrl: Vec<u32>,
 
     /// Only these namespace ids: `1`, `0x1`; `all` is ffffffffh
     #[arg(long, value_name = "NSID", value_delimiter = ',', value_parser = parse_nsid)]
@@ -75,4 +87,61 @@ pub struct InflightArgs {
     /// When to use colour
     #[arg(long, value_name = "WHEN", default_value = "auto")]
     pub color: ColorArg,
+}
+
+impl InflightArgs {
+    /// Which commands: controllers, namespaces and queues.
+    ///
+    /// # Errors
+    /// If the options need an INTERVAL, or there is no such disk; one sentence.
+    pub fn filter(&self) -> Result<Filter> {
+        if let (AgeLimit::TimesP99(times), None) = (self.age, self.interval) {
+            return Err(usage(format!(
+                "--age {times}x needs an INTERVAL, because p99 is that of commands traced meanwhile: \
+                 `nvme-deep inflight 1 --age {times}x`"
+            )));
+        }
+        if self.kstack && self.interval.is_none() {
+            return Err(usage(
+                "--kstack needs an INTERVAL, because a stack is taken at the submission: \
+                 `nvme-deep inflight 1 --kstack`",
+            ));
+        }
+        let mut filter = Filter {
+            ctrls: self.ctrl.iter().copied().collect(),
+            nsids: self.nsid.iter().copied().collect(),
+            qids: self.qid.iter().copied().collect(),
+            ..Filter::default()
+        };
+        if let Some(disk) = &self.disk {
+            // a partition stands for its disk: the blocks of a command are not read
+            let disk = disk_of(disk)?;
+            filter.ctrls = disk.controllers.into_iter().collect();
+            filter.nsids = BTreeSet::from([disk.nsid]);
+        }
+        Ok(filter)
+    }
+
+    /// The settings of the run that observes submissions, if one is needed.
+    pub fn tracing(&self, filter: &Filter) -> Option<Settings> {
+        let by_p99 = matches!(self.age, AgeLimit::TimesP99(_));
+        let stack = StackSample::every(StackAt::Submit);
+        let stack = self.kstack.then_some(stack);
+        (by_p99 || self.kstack).then(|| Settings {
+            filter: Filter {
+                ctrls: filter.ctrls.clone(),
+                ..Filter::default()
+            },
+            attaching: Attaching {
+                btf: self.btf.clone(),
+                ..Attaching::default()
+            },
+            ..Mode::Flight(stack).with(StageSet::Total)
+        })
+    }
+
+    /// Whether to colour the text.
+    pub fn color(&self) -> bool {
+        self.color.on_stdout(self.json)
+    }
 }

@@ -1,13 +1,25 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The command line of `latency` as typed.
+//! `latency`.
 
-use super::args::AttachArgs;
-use super::args::ExecArgs;
-use super::args::FilterArgs;
-use super::args::StagesArg;
+use anyhow::Result;
+use nvme_deep::model::nvme_latency::LatBuckets;
+use nvme_deep::session::settings::Also;
+use nvme_deep::session::settings::Histograms;
+use nvme_deep::session::settings::Mode;
+use nvme_deep::session::settings::Settings;
+
 use super::examples;
-use super::record::FromArgs;
-use super::schedule::ScheduleArgs;
+use super::exec::ExecArgs;
+use super::from::FromArgs;
+use super::output::JSON;
+use super::output::JSON_LONG;
+use super::schedule::Schedule;
+use super::session::Checked;
+use super::session::SessionArgs;
+use super::session::SessionOptions;
+use super::stages::StagesArg;
+use super::stages::set_or_total;
+use super::usage;
 use super::value::number;
 
 /// `latency`.
@@ -24,8 +36,7 @@ pub struct LatencyArgs {
     pub stages: Option<StagesArg>,
 
     #[command(flatten)]
-    #[allow(missing_docs, reason = "ScheduleArgs says it")]
-    pub schedule: ScheduleArgs,
+    pub schedule: Schedule,
 
     /// Add the histograms of stages and total
     #[arg(long)]
@@ -44,10 +55,7 @@ pub struct LatencyArgs {
     #[arg(long, alias = "split_size")]
     pub split_size: bool,
 
-    /// One JSON object per line instead of text
-    ///
-    /// The schema is in docs/json.md.
-    #[arg(long, short = 'j')]
+    #[arg(long, short = 'j', help = JSON, long_help = JSON_LONG)]
     pub json: bool,
 
     /// With --json: also one object per command, to check the counts. Costs far more than the
@@ -56,18 +64,114 @@ pub struct LatencyArgs {
     pub commands: bool,
 
     #[command(flatten)]
-    #[allow(missing_docs, reason = "ExecArgs says it")]
     pub exec: ExecArgs,
 
     #[command(flatten)]
-    #[allow(missing_docs, reason = "FromArgs says it")]
     pub from: FromArgs,
 
     #[command(flatten)]
-    #[allow(missing_docs, reason = "FilterArgs says it")]
-    pub filter: FilterArgs,
+    pub session: SessionArgs,
+}
+/// The options of the command, checked.
+pub type LatencyOptions = Checked<LatencyArgs>;
 
-    #[command(flatten)]
-    #[allow(missing_docs, reason = "AttachArgs says it")]
-    pub attach: AttachArgs,
+impl SessionOptions for LatencyArgs {
+    fn settings(&self) -> Result<Settings> {
+        if self.commands && !self.from.is_empty() {
+            return Err(usage(
+                "--commands is not for recordings: `trace --json --pair --from` prints their commands",
+            ));
+        }
+        self.from.refuse_times()?;
+        self.exec.check(&self.from)?;
+        self.session.check(&self.from)?;
+        let histograms = Histograms {
+            lat: self.lat_buckets()?,
+            split_size: self.split_size,
+            also: match self.commands {
+                true => Also::Commands,
+                false => Also::Nothing,
+            },
+        };
+        let stages = set_or_total(self.stages);
+        self.session.settings(Mode::Histograms(histograms), stages)
+    }
+}
+
+impl LatencyArgs {
+    fn lat_buckets(&self) -> Result<Option<LatBuckets>> {
+        if self.lat_min_us.is_none() && self.lat_shift.is_none() {
+            return Ok(None);
+        }
+        let min_us = self.lat_min_us.unwrap_or(20);
+        let min_us = u32::try_from(min_us)
+            .map_err(|_| usage(format!("--lat-min-us {min_us} is over an hour: give fewer")))?;
+        let buckets = LatBuckets {
+            min_us,
+            shift: self.lat_shift.unwrap_or(0),
+        };
+        buckets.validate().map_err(|why| usage(why.to_string()))?;
+        Ok(Some(buckets))
+    }
+
+    /// Whether to colour the text.
+    pub fn color(&self) -> bool {
+        self.session.attach.color.on_stdout(self.json)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use clap::Parser;
+
+    use super::*;
+    use crate::cli::args::Args;
+    use crate::cli::args::Command;
+
+    fn settings(words: &str) -> Result<Settings> {
+        let words = ["nvme-deep", "latency"]
+            .into_iter()
+            .chain(words.split_whitespace());
+        match Args::try_parse_from(words)?.command {
+            Command::Latency(args) => args.settings(),
+            other => panic!("{other:?}"),
+        }
+    }
+
+    #[test]
+    fn filters_take_lists_and_names() {
+        let settings = settings("--ctrl nvme1,0 --opcode read,io:0x01 --nsid 1,2 --qid 3").unwrap();
+        let filter = settings.filter;
+        assert_eq!(filter.ctrls, BTreeSet::from([0, 1]));
+        assert_eq!(filter.opcodes.len(), 2);
+        assert_eq!(filter.nsids, BTreeSet::from([1, 2]));
+        assert_eq!(filter.qids, BTreeSet::from([3]));
+    }
+
+    #[test]
+    fn the_latency_table_has_the_defaults_of_nvme_latency() {
+        let lat = |words| settings(words).unwrap().lat();
+        assert_eq!(lat(""), None);
+        let one = lat("--lat-shift 2").unwrap();
+        assert_eq!((one.min_us, one.shift), (20, 2));
+        let one = lat("--lat-min-us 50").unwrap();
+        assert_eq!((one.min_us, one.shift), (50, 0));
+    }
+
+    #[test]
+    fn nonsense_is_refused() {
+        for words in [
+            "--ctrl nvme0n1",
+            "--ctrl nvme256",
+            "--opcode raed",
+            "1ms",
+            "--lat-shift 60",
+            "--no-admin --qid 0",
+            "--nsid 1,2,3,4,5,6,7,8,9,10,11,12,13,14,15,16,17",
+        ] {
+            assert!(settings(words).is_err(), "{words}");
+        }
+    }
 }

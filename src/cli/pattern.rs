@@ -1,13 +1,27 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The command line of `pattern` as typed.
+//! `pattern`.
 
-use super::args::AttachArgs;
-use super::args::FilterArgs;
-use super::examples;
-use super::record::BufferArgs;
-use super::record::FromArgs;
-use super::schedule::ScheduleArgs;
 use std::path::PathBuf;
+
+use anyhow::Result;
+use nvme_deep::model::stage::StageSet;
+use nvme_deep::render::picture::Scheme;
+use nvme_deep::session::settings::Events;
+use nvme_deep::session::settings::Mode;
+use nvme_deep::session::settings::Settings;
+
+use super::buffer::BufferArgs;
+use super::examples;
+use super::from::FromArgs;
+use super::heatmap::PictureFile;
+use super::heatmap::PictureFormat;
+use super::output::JSON;
+use super::output::JSON_LONG;
+use super::output::refuse_two_on_stdout;
+use super::schedule::Schedule;
+use super::session::Checked;
+use super::session::SessionArgs;
+use super::session::SessionOptions;
 
 /// `pattern`.
 #[derive(Clone, Debug, clap::Args)]
@@ -15,8 +29,7 @@ use std::path::PathBuf;
 #[command(after_long_help = examples::PATTERN)]
 pub struct PatternArgs {
     #[command(flatten)]
-    #[allow(missing_docs, reason = "ScheduleArgs says it")]
-    pub schedule: ScheduleArgs,
+    pub schedule: Schedule,
 
     /// Write all buckets of the histograms, a line each
     #[arg(long)]
@@ -32,25 +45,53 @@ pub struct PatternArgs {
     #[arg(long, requires = "svg")]
     pub force: bool,
 
-    /// One JSON object per line instead of text
-    ///
-    /// The schema is in docs/json.md.
-    #[arg(long, short = 'j')]
+    #[arg(long, short = 'j', help = JSON, long_help = JSON_LONG)]
     pub json: bool,
 
     #[command(flatten)]
-    #[allow(missing_docs, reason = "BufferArgs says it")]
     pub buffer: BufferArgs,
 
     #[command(flatten)]
-    #[allow(missing_docs, reason = "FromArgs says it")]
     pub from: FromArgs,
 
     #[command(flatten)]
-    #[allow(missing_docs, reason = "FilterArgs says it")]
-    pub filter: FilterArgs,
+    pub session: SessionArgs,
+}
+/// The options of the command, checked.
+pub type PatternOptions = Checked<PatternArgs>;
 
-    #[command(flatten)]
-    #[allow(missing_docs, reason = "AttachArgs says it")]
-    pub attach: AttachArgs,
+impl SessionOptions for PatternArgs {
+    fn settings(&self) -> Result<Settings> {
+        self.session.check(&self.from)?;
+        self.from.refuse_times()?;
+        let lines = self.json || self.hist || self.schedule.interval.is_some();
+        refuse_two_on_stdout(self.svg.as_deref(), lines)?;
+        if self.svg.is_some() {
+            self.from.refuse_several("--svg shows")?;
+        }
+        let events = Events {
+            // submissions come in the order of time; a recording may have one event per command
+            pairs: !self.from.is_empty(),
+            ring_bytes: self.buffer.bytes,
+            ..Events::default()
+        };
+        self.session.settings(Mode::Events(events), StageSet::Total)
+    }
+}
+
+impl PatternArgs {
+    /// The file of the picture.
+    pub fn picture_file(&self) -> Option<PictureFile> {
+        self.svg.clone().map(|path| PictureFile {
+            path,
+            format: PictureFormat::Svg,
+            force: self.force,
+            scheme: Scheme::Auto,
+        })
+    }
+
+    /// Whether to colour the text.
+    pub fn color(&self) -> bool {
+        self.session.attach.color.on_stdout(self.json)
+    }
 }

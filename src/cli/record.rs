@@ -1,17 +1,33 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The command line of `record` as typed, and the options of other commands about recordings.
+//! `record`.
 
 use std::path::PathBuf;
 use std::time::Duration;
 
+use anyhow::Result;
 use clap::ValueEnum;
+use nvme_deep::model::stage::StageSet;
+use nvme_deep::recording::Keep;
+use nvme_deep::session::settings::Events;
+use nvme_deep::session::settings::Mode;
+use nvme_deep::session::settings::Settings;
 use nvme_deep::units::parse_duration;
 
-use super::args::AttachArgs;
-use super::args::ExecArgs;
-use super::args::FilterArgs;
-use super::args::StackAtArg;
+use super::buffer::ring_bytes;
 use super::examples;
+use super::exec::ExecArgs;
+use super::session::Checked;
+use super::session::SessionArgs;
+use super::session::SessionOptions;
+use super::stack::StackAtArg;
+use super::stack::share;
+use super::value::size;
+
+/// Smallest useful file.
+const MIN_SIZE: u64 = 1 << 20;
+
+/// Default size of a ring in memory.
+const RING_BYTES: u64 = 64 << 20;
 
 /// Stage sets of a recording.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
@@ -23,6 +39,42 @@ pub enum RecordStagesArg {
     Fine,
     /// only the latency from setup_out to complete
     None,
+}
+
+/// What makes a ring be written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Trigger {
+    /// A command that took at least this long.
+    Slow(Duration),
+    /// A timeout of the block layer.
+    Timeout,
+    /// A reset of a controller.
+    Reset,
+    /// A command with a status other than success.
+    Error,
+}
+
+impl Trigger {
+    fn parse(text: &str) -> Result<Self, String> {
+        Ok(match text.split_once('=') {
+            Some(("slow", time)) => {
+                Self::Slow(parse_duration(time).map_err(|e| format!("`{text}`: {e}"))?)
+            }
+            None if text == "timeout" => Self::Timeout,
+            None if text == "reset" => Self::Reset,
+            None if text == "error" => Self::Error,
+            _ => {
+                return Err(format!(
+                    "`{text}` is not a trigger: give slow=TIME, timeout, reset or error"
+                ));
+            }
+        })
+    }
+}
+
+fn max_size(text: &str) -> Result<u64, String> {
+    let large = Some(size(text)?).filter(|bytes| *bytes >= MIN_SIZE);
+    large.ok_or_else(|| format!("`{text}` is too small for a recording: give at least 1M"))
 }
 
 /// `record`.
@@ -56,8 +108,8 @@ pub struct RecordArgs {
     /// Take the stack of one command in N only
     ///
     /// Chosen at random. All commands are recorded.
-    #[arg(long, hide_short_help = true, value_name = "1/N", requires = "kstack")]
-    pub sample: Option<String>,
+    #[arg(long, hide_short_help = true, value_name = "1/N", requires = "kstack", value_parser = share)]
+    pub sample: Option<u32>,
 
     /// Also record what `diagnose` needs
     ///
@@ -72,8 +124,8 @@ pub struct RecordArgs {
     pub duration: Option<Duration>,
 
     /// Stop when the file has this size (`500M`, `1G`)
-    #[arg(long, value_name = "SIZE")]
-    pub max_size: Option<String>,
+    #[arg(long, value_name = "SIZE", value_parser = max_size)]
+    pub max_size: Option<u64>,
 
     /// Keep the last TIME (`15m`) until a trigger fires
     ///
@@ -86,8 +138,8 @@ pub struct RecordArgs {
     ///
     /// `slow=50ms` (a command that took at least this long), `timeout`, `reset` (of a controller),
     /// `error` (a status other than success).
-    #[arg(long, value_name = "WHAT", value_delimiter = ',', requires = "ring")]
-    pub trigger: Vec<String>,
+    #[arg(long, value_name = "WHAT", value_delimiter = ',', requires = "ring", value_parser = Trigger::parse)]
+    pub trigger: Vec<Trigger>,
 
     /// After a trigger, record this long, then end
     #[arg(long, hide_short_help = true, value_name = "TIME", value_parser = parse_duration, default_value = "10s",
@@ -107,46 +159,47 @@ pub struct RecordArgs {
     pub redact: bool,
 
     /// Size of the ring buffers, as for `trace`
-    #[arg(long, hide_short_help = true, value_name = "SIZE")]
-    pub buffer: Option<String>,
+    #[arg(long, hide_short_help = true, value_name = "SIZE", value_parser = ring_bytes)]
+    pub buffer: Option<u32>,
 
     #[command(flatten)]
-    #[allow(missing_docs, reason = "ExecArgs says it")]
     pub exec: ExecArgs,
 
     #[command(flatten)]
-    #[allow(missing_docs, reason = "FilterArgs says it")]
-    pub filter: FilterArgs,
-
-    #[command(flatten)]
-    #[allow(missing_docs, reason = "AttachArgs says it")]
-    pub attach: AttachArgs,
+    pub session: SessionArgs,
 }
 
-/// Reading a recording instead of tracing.
-#[derive(Clone, Debug, Default, clap::Args)]
-pub struct FromArgs {
-    /// Read recordings instead of tracing
-    ///
-    /// Made by `record`. Needs no root. Several are read one after the other; a picture shows one.
-    #[arg(long, value_name = "FILE", num_args = 1..,
-          conflicts_with_all = ["duration", "attach", "btf", "test_ignore", "test_no_recovery"])]
-    pub from: Vec<PathBuf>,
+/// The options of the command, checked.
+pub type RecordOptions = Checked<RecordArgs>;
+
+impl SessionOptions for RecordArgs {
+    fn settings(&self) -> Result<Settings> {
+        let events = Events {
+            stack: self.kstack.map(|at| at.sample(self.sample)),
+            context: self.context,
+            ring_bytes: self.buffer,
+            ..Events::pairs()
+        };
+        let stages = match self.stages {
+            RecordStagesArg::None => StageSet::Total,
+            RecordStagesArg::Basic => StageSet::Basic,
+            RecordStagesArg::Fine => StageSet::Fine,
+        };
+        self.session.settings(Mode::Events(events), stages)
+    }
 }
 
-/// The ring buffers of a run that traces.
-#[derive(Clone, Debug, Default, clap::Args)]
-pub struct BufferArgs {
-    /// Size of all ring buffers together (`4M`, `64M`)
-    ///
-    /// Rounded up to a power of two. Each group of 8 CPUs has its own. Events that find no room are lost
-    /// and counted. [default: 16M, or 2M for each 8 CPUs if that is more; less if the controllers' tags
-    /// need much memory]
-    #[arg(
-        long,
-        hide_short_help = true,
-        value_name = "SIZE",
-        conflicts_with = "from"
-    )]
-    pub buffer: Option<String>,
+impl RecordArgs {
+    /// The part of the run that is kept in memory, with `--ring`.
+    pub fn keep(&self) -> Option<Keep> {
+        self.ring.map(|time| Keep {
+            time,
+            bytes: self.max_size.unwrap_or(RING_BYTES),
+        })
+    }
+
+    /// Whether a file of this size ends the run.
+    pub fn is_full(&self, bytes: u64) -> bool {
+        self.ring.is_none() && self.max_size.is_some_and(|most| bytes >= most)
+    }
 }

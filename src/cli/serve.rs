@@ -1,15 +1,45 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The command line of `serve` as typed.
+//! `serve`.
 
+use std::net::IpAddr;
+use std::net::Ipv4Addr;
+use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use nvme_deep::units::parse_duration;
+use anyhow::Result;
+use clap::builder::PathBufValueParser;
+use clap::builder::TypedValueParser;
+use nvme_deep::session::settings::Also;
+use nvme_deep::session::settings::Histograms;
+use nvme_deep::session::settings::Mode;
+use nvme_deep::session::settings::Settings;
 
-use super::args::AttachArgs;
-use super::args::FilterArgs;
-use super::args::StagesArg;
 use super::examples;
+use super::session::Checked;
+use super::session::SessionArgs;
+use super::session::SessionOptions;
+use super::stages::StagesArg;
+use super::stages::set_or_total;
+use super::value::interval;
+
+/// Without `--listen`.
+const DEFAULT_ADDRESS: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), 9998);
+
+fn address(text: &str) -> Result<SocketAddr, String> {
+    text.parse().map_err(|_| {
+        format!(
+            "`{text}` is not an address and a port: give them as in {DEFAULT_ADDRESS} or [::1]:9998"
+        )
+    })
+}
+
+fn textfile(path: PathBuf) -> Result<PathBuf, &'static str> {
+    match path.extension().is_some_and(|ending| ending == "prom") {
+        true => Ok(path),
+        false => Err("node_exporter does not read it: give a name that ends in .prom"),
+    }
+}
 
 /// `serve`.
 #[derive(Clone, Debug, clap::Args)]
@@ -20,19 +50,20 @@ pub struct ServeArgs {
     ///
     /// Without encryption and passwords: an address other than a loopback address is open to the
     /// network.
-    #[arg(long, value_name = "ADDRESS:PORT", conflicts_with = "textfile")]
-    pub listen: Option<String>,
+    #[arg(long, value_name = "ADDRESS:PORT", conflicts_with = "textfile",
+          value_parser = address)]
+    pub listen: Option<SocketAddr>,
 
     /// Write the metrics to this file instead
     ///
     /// For node_exporter's textfile collector. An existing FILE is replaced, and removed at the end.
     /// Its name must end in `.prom`.
-    #[arg(long, value_name = "FILE")]
+    #[arg(long, value_name = "FILE", value_parser = PathBufValueParser::new().try_map(textfile))]
     pub textfile: Option<PathBuf>,
 
     /// How often to write the file
-    #[arg(long, value_name = "TIME", value_parser = parse_duration, default_value = "15s",
-          requires = "textfile")]
+    #[arg(long, value_name = "TIME", default_value = "15s", requires = "textfile", value_parser = interval(
+        Duration::from_secs(1), "is too short for a file: give at least 1s"))]
     pub interval: Duration,
 
     /// Add histograms of the stages
@@ -43,10 +74,26 @@ pub struct ServeArgs {
     pub stages: Option<StagesArg>,
 
     #[command(flatten)]
-    #[allow(missing_docs, reason = "FilterArgs says it")]
-    pub filter: FilterArgs,
+    pub session: SessionArgs,
+}
 
-    #[command(flatten)]
-    #[allow(missing_docs, reason = "AttachArgs says it")]
-    pub attach: AttachArgs,
+/// The options of the command, checked.
+pub type ServeOptions = Checked<ServeArgs>;
+
+impl SessionOptions for ServeArgs {
+    fn settings(&self) -> Result<Settings> {
+        let histograms = Histograms {
+            also: Also::CountErrors,
+            ..Histograms::default()
+        };
+        let stages = set_or_total(self.stages);
+        self.session.settings(Mode::Histograms(histograms), stages)
+    }
+}
+
+impl ServeArgs {
+    /// The address of the HTTP server.
+    pub fn address(&self) -> SocketAddr {
+        self.listen.unwrap_or(DEFAULT_ADDRESS)
+    }
 }

@@ -1,20 +1,40 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The command line of `stacks` as typed.
+//! `stacks`.
 
 use std::path::PathBuf;
 use std::time::Duration;
 
+use anyhow::Result;
+use clap::ValueEnum;
+use nvme_deep::model::stage::StageSet;
+use nvme_deep::report::stacks::Weight;
+use nvme_deep::session::settings::Mode;
+use nvme_deep::session::settings::Settings;
+use nvme_deep::session::settings::StackSample;
 use nvme_deep::units::parse_duration;
 
-use super::args::AttachArgs;
-use super::args::ExecArgs;
-use super::args::FilterArgs;
-use super::args::OutcomeArgs;
-use super::args::StackAtArg;
-use super::args::StacksByArg;
 use super::examples;
-use super::record::FromArgs;
-use super::value::count;
+use super::exec::ExecArgs;
+use super::from::FromArgs;
+use super::outcome::OutcomeArgs;
+use super::output::JSON;
+use super::output::JSON_LONG;
+use super::output::refuse_two_on_stdout;
+use super::session::Checked;
+use super::session::SessionArgs;
+use super::session::SessionOptions;
+use super::stack::StackAtArg;
+use super::stack::share;
+use super::value::number;
+
+/// Order of stacks, and weight in flame graphs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum StacksByArg {
+    /// Number of commands
+    Count,
+    /// Sum of their latencies
+    Latency,
+}
 
 /// `stacks`.
 #[derive(Clone, Debug, clap::Args)]
@@ -30,16 +50,15 @@ pub struct StacksArgs {
     pub by: StacksByArg,
 
     /// Count one command in N only, chosen at random
-    #[arg(long, value_name = "1/N")]
-    pub sample: Option<String>,
+    #[arg(long, value_name = "1/N", value_parser = share)]
+    pub sample: Option<u32>,
 
     #[command(flatten)]
-    #[allow(missing_docs, reason = "OutcomeArgs says it")]
     pub outcome: OutcomeArgs,
 
     /// Show the first COUNT stacks only
-    #[arg(long, value_name = "COUNT", value_parser = count())]
-    pub top: Option<u64>,
+    #[arg(long, value_name = "COUNT", value_parser = number(1..=usize::MAX))]
+    pub top: Option<usize>,
 
     /// One line per stack, for flame graph tools
     ///
@@ -61,25 +80,55 @@ pub struct StacksArgs {
     #[arg(long, value_name = "TIME", value_parser = parse_duration)]
     pub duration: Option<Duration>,
 
-    /// One JSON object per line instead of text
-    ///
-    /// The schema is in docs/json.md.
-    #[arg(long, short = 'j')]
+    #[arg(long, short = 'j', help = JSON, long_help = JSON_LONG)]
     pub json: bool,
 
     #[command(flatten)]
-    #[allow(missing_docs, reason = "ExecArgs says it")]
     pub exec: ExecArgs,
 
     #[command(flatten)]
-    #[allow(missing_docs, reason = "FromArgs says it")]
     pub from: FromArgs,
 
     #[command(flatten)]
-    #[allow(missing_docs, reason = "FilterArgs says it")]
-    pub filter: FilterArgs,
+    pub session: SessionArgs,
+}
+/// The options of the command, checked.
+pub type StacksOptions = Checked<StacksArgs>;
 
-    #[command(flatten)]
-    #[allow(missing_docs, reason = "AttachArgs says it")]
-    pub attach: AttachArgs,
+impl SessionOptions for StacksArgs {
+    fn settings(&self) -> Result<Settings> {
+        refuse_two_on_stdout(self.svg.as_deref(), self.has_lines())?;
+        if self.folded || self.svg.is_some() {
+            self.from.refuse_several("--folded and --svg show")?;
+        }
+        self.exec.check(&self.from)?;
+        self.session.check(&self.from)?;
+        let mode = Mode::Stacks(self.stacks(), self.outcome.chosen());
+        self.session.settings(mode, StageSet::Total)
+    }
+}
+
+impl StacksArgs {
+    /// The stacks that are taken.
+    pub fn stacks(&self) -> StackSample {
+        self.at.sample(self.sample)
+    }
+
+    /// Order of the list, and weight in graphs.
+    pub const fn weight(&self) -> Weight {
+        match self.by {
+            StacksByArg::Count => Weight::Count,
+            StacksByArg::Latency => Weight::Latency,
+        }
+    }
+
+    /// Whether stdout has lines for programs.
+    const fn has_lines(&self) -> bool {
+        self.json || self.folded
+    }
+
+    /// Whether to colour the text.
+    pub fn color(&self) -> bool {
+        self.session.attach.color.on_stdout(self.has_lines())
+    }
 }

@@ -1,15 +1,24 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The command line of `top` as typed.
+//! `top`.
 
 use std::time::Duration;
 
+use anyhow::Result;
+use nvme_deep::model::stage::StageSet;
+use nvme_deep::session::settings::Also;
+use nvme_deep::session::settings::Histograms;
+use nvme_deep::session::settings::Mode;
+use nvme_deep::session::settings::Settings;
 use nvme_deep::units::parse_duration;
 
-use super::args::AttachArgs;
-use super::args::FilterArgs;
-use super::args::StagesArg;
 use super::examples;
-use super::record::FromArgs;
+use super::from::FromArgs;
+use super::output::ColorArg;
+use super::session::Checked;
+use super::session::SessionArgs;
+use super::session::SessionOptions;
+use super::stages::StagesArg;
+use super::value::interval;
 
 /// `top`.
 #[derive(Clone, Debug, clap::Args)]
@@ -17,7 +26,8 @@ use super::record::FromArgs;
 #[command(after_long_help = examples::TOP)]
 pub struct TopArgs {
     /// Length of an interval (`1`, `500ms`, `5s`)
-    #[arg(value_name = "INTERVAL", value_parser = parse_duration, default_value = "1s")]
+    #[arg(value_name = "INTERVAL", default_value = "1s", value_parser = interval(
+        Duration::from_millis(100), "is too short for a screen: give at least 100ms"))]
     pub interval: Duration,
 
     /// The stages of the bars
@@ -37,14 +47,34 @@ pub struct TopArgs {
     pub test_panic: bool,
 
     #[command(flatten)]
-    #[allow(missing_docs, reason = "FromArgs says it")]
     pub from: FromArgs,
 
     #[command(flatten)]
-    #[allow(missing_docs, reason = "FilterArgs says it")]
-    pub filter: FilterArgs,
+    pub session: SessionArgs,
+}
+/// The options of the command, checked.
+pub type TopOptions = Checked<TopArgs>;
 
-    #[command(flatten)]
-    #[allow(missing_docs, reason = "AttachArgs says it")]
-    pub attach: AttachArgs,
+impl SessionOptions for TopArgs {
+    fn settings(&self) -> Result<Settings> {
+        self.session.check(&self.from)?;
+        let histograms = Histograms {
+            also: Also::TopCounters,
+            ..Histograms::default()
+        };
+        let stages = self.stages.map_or(StageSet::Basic, StagesArg::set);
+        self.session.settings(Mode::Histograms(histograms), stages)
+    }
+}
+
+impl TopArgs {
+    /// Whether to colour the screen.
+    pub fn color(&self) -> bool {
+        self.session.attach.color.on_stdout(false)
+    }
+
+    /// Whether to colour pages: only if it was asked for, because a dumb terminal has no colour.
+    pub fn color_pages(&self) -> bool {
+        self.session.attach.color == ColorArg::Always
+    }
 }

@@ -28,7 +28,7 @@ use nvme_deep::report::diagnosis::diagnose;
 use nvme_deep::report::inflight::AgeLimit;
 use nvme_deep::session::settings::Settings;
 
-use crate::cli::options::DiagnoseOptions;
+use crate::cli::diagnose::DiagnoseOptions;
 use crate::commands::drive::Consumer;
 use crate::commands::drive::End;
 use crate::commands::drive::Feed;
@@ -133,9 +133,9 @@ fn show(options: &DiagnoseOptions, origin: Origin<'_>, facts: &Facts) -> Result<
         view.json(&mut out)?;
     } else {
         let theme = Theme {
-            color: options.color,
+            color: options.color(),
         };
-        view.text(theme, options.verbose, &mut out)?;
+        view.text(theme, options.session.is_verbose(), &mut out)?;
     }
     out.flush()?;
     Ok(diagnosis)
@@ -253,7 +253,7 @@ impl Consumer for Diagnosing<'_> {
         let diagnosis = show(options, origin, &facts)?;
         if end.session.is_some() {
             say_own_share(&end.ledger);
-            say_ledger(&end.ledger, options.verbose);
+            say_ledger(&end.ledger, options.session.is_verbose());
         }
         Ok(verdict(options, &diagnosis))
     }
@@ -264,10 +264,10 @@ fn recorded(options: &DiagnoseOptions, expectation: &Expectation) -> Result<()> 
     let mut settings = options.settings.clone();
     // basic stages suffice for some rules
     settings.stage_set = StageSet::Total;
-    let replays = open_all(&options.from, &settings, &require)?;
+    let replays = open_all(&options.from.files, &settings, &require)?;
     let form = Form {
         json: options.json,
-        color: options.color,
+        color: options.color(),
         ledger_apart: false,
     };
     drive(Input::recordings(replays, form, true), &mut |start| {
@@ -300,7 +300,7 @@ fn observe(options: &DiagnoseOptions, expectation: Expectation) -> Result<()> {
         intake,
         live: Some(live),
     });
-    let input = Input::live(Live::new(ready, settings, Some(options.duration)));
+    let input = Input::live(Live::new(ready, settings, Some(options.duration())));
     drive(input, &mut |_| consumer.take().context("one run"))
 }
 

@@ -24,7 +24,7 @@ use nvme_deep::report::diff::Side;
 use nvme_deep::report::diff::compare;
 use nvme_deep::session::settings::Settings;
 
-use crate::cli::options::DiffOptions;
+use crate::cli::diff::DiffArgs;
 use crate::commands::drive::Consumer;
 use crate::commands::drive::Feed;
 use crate::commands::drive::Item;
@@ -172,18 +172,19 @@ fn check_common(diff: &Diff, origins: Both<&[Origin]>) -> Result<()> {
 ///
 /// # Errors
 /// One sentence each, with the exit code of its kind.
-pub fn run(options: &DiffOptions) -> Result<()> {
-    let mut a = open(&options.a, options.ctrls.keys().copied().collect())?;
-    let mut b = open(&options.b, options.ctrls.values().copied().collect())?;
+pub fn run(options: &DiffArgs) -> Result<()> {
+    let ([a, b], ctrls) = (options.sides()?, options.ctrls()?);
+    let mut a = open(&a, ctrls.keys().copied().collect())?;
+    let mut b = open(&b, ctrls.values().copied().collect())?;
     let files = |side: &[Replay]| side.iter().map(Replay::file_id).collect::<Vec<_>>();
     let is_paired = files(&a) == files(&b);
     let stages = common_stages(Both { a: &a, b: &b });
-    let chosen = Some(&options.ctrls).filter(|ctrls| !ctrls.is_empty());
+    let chosen = Some(&ctrls).filter(|ctrls| !ctrls.is_empty());
     let own = chosen.map(|ctrls| ctrls.keys().map(|&a| (a, a)).collect());
     let other = chosen.map(|ctrls| ctrls.iter().map(|(&a, &b)| (b, a)).collect());
     let (side_a, origins_a) = read_side(&mut a, stages, &own)?;
     let (side_b, origins_b) = read_side(&mut b, stages, &other)?;
-    let diff = compare(stages, &side_a, &side_b, options.least, is_paired);
+    let diff = compare(stages, &side_a, &side_b, options.min_change, is_paired);
     let origins = Both {
         a: origins_a.as_slice(),
         b: origins_b.as_slice(),
@@ -192,14 +193,14 @@ pub fn run(options: &DiffOptions) -> Result<()> {
     let subject = Subject {
         stage_set: stages,
         origins,
-        least: options.least,
+        least: options.min_change,
     };
     let mut out = BufWriter::new(stdout());
     if options.json {
         DiffJson { subject }.write(&diff, &mut out)?;
     } else {
         let theme = Theme {
-            color: options.color,
+            color: options.color(),
         };
         let detail = options.verbose;
         let text = DiffText {
@@ -227,7 +228,7 @@ fn ended(a: &[Replay], b: &[Replay]) -> Result<()> {
 }
 
 /// The result of `--check`.
-fn verdict(options: &DiffOptions, diff: &Diff) -> Result<()> {
+fn verdict(options: &DiffArgs, diff: &Diff) -> Result<()> {
     let (kind, why) = match diff.changed_rows() {
         _ if !options.check => return Ok(()),
         0 if diff.comparisons > 0 => return Ok(()),

@@ -27,7 +27,7 @@ use super::outfile::Refusal;
 use super::outfile::Rules;
 use crate::cli::args::Args;
 use crate::cli::args::DistArgs;
-use crate::cli::options::is_stdout;
+use crate::cli::output::is_stdout;
 use crate::exit::Failure;
 
 /// Writes the completions to DIRECTORY/completions and the man pages to DIRECTORY/man.

@@ -22,13 +22,14 @@ use nvme_deep::report::finding::Finding;
 use nvme_deep::report::finding::Severity;
 use nvme_deep::session::Layout;
 use nvme_deep::session::cpus_of;
+use nvme_deep::session::settings::Events;
+use nvme_deep::session::settings::Mode;
+use nvme_deep::session::settings::Outcome;
 use nvme_deep::session::settings::Settings;
-use nvme_deep::session::settings::TraceKind;
+use nvme_deep::session::settings::StackSample;
 use nvme_deep::session::take_over_log;
 
 use crate::cli::doctor::DoctorArgs;
-use crate::cli::options::color;
-use crate::cli::options::method;
 use crate::commands::inflight::access::Access;
 use crate::commands::standard::stdout;
 
@@ -36,17 +37,19 @@ use crate::commands::standard::stdout;
 fn memory(system: &System) -> Result<Vec<MemoryLine>> {
     let controllers = system.controllers();
     let cpus = cpus_of(system)?;
-    let stack = Some(StackAt::Submit);
+    let stack = StackSample::every(StackAt::Submit);
+    let with_stacks = Events {
+        stack: Some(stack),
+        ..Events::default()
+    };
+    let of = |mode: Mode| mode.with(StageSet::Total);
     let runs = [
         ("latency", Settings::of(StageSet::Total)),
         ("latency --stages", Settings::of(StageSet::Basic)),
         ("latency --stages=fine", Settings::of(StageSet::Fine)),
-        ("trace", Settings::of_trace(TraceKind::Events, None)),
-        (
-            "trace --kstack",
-            Settings::of_trace(TraceKind::Events, stack),
-        ),
-        ("stacks", Settings::of_trace(TraceKind::Stacks, stack)),
+        ("trace", of(Mode::Events(Events::default()))),
+        ("trace --kstack", of(Mode::Events(with_stacks))),
+        ("stacks", of(Mode::Stacks(stack, Outcome::default()))),
     ];
     let line = |(command, settings): (&str, Settings)| MemoryLine {
         command: command.into(),
@@ -82,7 +85,7 @@ pub fn run(args: &DoctorArgs) -> Result<()> {
         .map(|r| Finding::new("btf-file", Severity::Note, r));
     report.findings.extend(remark);
     let policy = Policy {
-        only: method(*attach),
+        only: attach.method(),
         ..Policy::default()
     };
     let inflight = Access::find(file, &system).err();
@@ -93,7 +96,7 @@ pub fn run(args: &DoctorArgs) -> Result<()> {
         doctor::json(&report, &mut out)?;
     } else {
         let theme = Theme {
-            color: color(*when, false),
+            color: when.on_stdout(false),
         };
         doctor::text(&report, *verbose, theme, &mut out)?;
     }

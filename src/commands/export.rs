@@ -28,8 +28,8 @@ use nvme_deep::model::untrusted::Untrusted;
 use nvme_deep::model::untrusted::printable;
 use nvme_deep::units::size_text;
 
+use crate::cli::export::ExportOptions;
 use crate::cli::export::FormatArg;
-use crate::cli::options::ExportOptions;
 use crate::commands::drive::Consumer;
 use crate::commands::drive::Feed;
 use crate::commands::drive::Item;

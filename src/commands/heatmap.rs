@@ -21,7 +21,7 @@ use nvme_deep::report::heatmap::Plot;
 use nvme_deep::report::heatmap::Quantity;
 use nvme_deep::report::submissions::Submissions;
 
-use crate::cli::options::HeatmapOptions;
+use crate::cli::heatmap::HeatmapOptions;
 use crate::commands::drive::Consumer;
 use crate::commands::drive::End;
 use crate::commands::drive::Feed;
@@ -78,7 +78,7 @@ impl Painter<'_> {
             say(&forgotten(lost));
         }
         let left_out = self.plot.left_out() + unknown;
-        let plot = replace(&mut self.plot, Plot::new(self.options.quantity, 0));
+        let plot = replace(&mut self.plot, Plot::new(self.options.quantity(), 0));
         (plot.finish(), left_out)
     }
 }
@@ -108,17 +108,17 @@ impl Consumer for Painter<'_> {
         }
         let caption = Caption {
             subject: subject(options),
-            quantity: options.quantity,
+            quantity: options.quantity(),
             left_out,
         };
-        let name = title(&options.quantity);
+        let name = title(&options.quantity());
         let mut what = format!("{} commands", map.commands());
         if left_out > 0 {
-            what += &format!("; {left_out} {}, left out", options.quantity.missing());
+            what += &format!("; {left_out} {}, left out", options.quantity().missing());
         }
         let draw = |canvas: &mut dyn Canvas| draw(&map, &caption, canvas);
         self.picture.write(SIZE, &name, &what, draw)?;
-        say_ledger(&end.ledger, options.settings.attaching.verbose > 0);
+        say_ledger(&end.ledger, options.session.is_verbose());
         Ok(Ok(()))
     }
 }
@@ -127,7 +127,7 @@ impl Consumer for Painter<'_> {
 fn open(options: &HeatmapOptions, path: &Path) -> Result<Replay> {
     let settings = &options.settings;
     let mut replay = Replay::open_by(path, settings, "--stage")?;
-    if options.quantity != Quantity::Depth || settings.filter.needs_submission() {
+    if options.quantity() != Quantity::Depth || settings.filter.needs_submission() {
         replay.require_pairs()?;
     }
     replay.leave_unmatched();
@@ -140,8 +140,8 @@ fn open(options: &HeatmapOptions, path: &Path) -> Result<Replay> {
 /// One sentence each, with the exit code of its kind. Nothing stays attached.
 pub fn run(options: &HeatmapOptions) -> Result<()> {
     let settings = &options.settings;
-    let inputs = options.from.as_slice();
-    let input = match &options.from {
+    let inputs = &options.from.files;
+    let input = match inputs.first() {
         Some(path) => {
             let form = Form::default();
             Input::recordings(vec![open(options, path)?], form, true)
@@ -152,14 +152,14 @@ pub fn run(options: &HeatmapOptions) -> Result<()> {
         }
     };
     // what cannot be read or traced is reported first
-    let mut picture = Some(Picture::create(&options.picture, inputs)?);
+    let mut picture = Some(Picture::create(&options.picture_file()?, inputs)?);
     drive(input, &mut |start| {
         let mut submissions = None;
-        if options.quantity == Quantity::Depth {
+        if options.quantity() == Quantity::Depth {
             submissions = Some(submissions_of(start, settings, "--y depth")?);
         }
         start.recording.into_iter().for_each(Replay::say_choice);
-        let mut plot = Plot::new(options.quantity, 0);
+        let mut plot = Plot::new(options.quantity(), 0);
         plot.begin(start.begin_ns);
         Ok(Painter {
             options,
@@ -178,7 +178,7 @@ fn check_disks(options: &HeatmapOptions, disks: &[String]) -> Result<()> {
         return Ok(());
     }
     let which = disks.join(", ");
-    if options.from.is_none() {
+    if options.from.is_empty() {
         say(&format!(
             "the picture mixes the LBAs of {which}: choose one by --disk"
         ));
@@ -192,7 +192,7 @@ fn check_disks(options: &HeatmapOptions, disks: &[String]) -> Result<()> {
 
 /// The filters, and the name of the recording.
 fn subject(options: &HeatmapOptions) -> String {
-    let file = options.from.as_deref();
+    let file = options.from.files.first();
     let file = file.map(|path| format!("of {}", file_name(path)));
     let filter = Untrusted::from(options.settings.filter.text());
     let filter = Some(filter).filter(|text| !text.is_empty());
@@ -205,9 +205,9 @@ fn subject(options: &HeatmapOptions) -> String {
 fn nothing(options: &HeatmapOptions, left_out: u64, unmatched: Option<String>) -> anyhow::Error {
     let why = match left_out {
         0 => unmatched.unwrap_or("the filters select no command that has completed".into()),
-        n => format!("{n} commands {}", options.quantity.missing()),
+        n => format!("{n} commands {}", options.quantity().missing()),
     };
-    let help = match options.quantity {
+    let help = match options.quantity() {
         Quantity::Latency(interval) if left_out > 0 && interval.run.is_some() => {
             "; `latency --stages` shows which stages were observed"
         }

@@ -33,7 +33,7 @@ use nvme_deep::report::recount::Recount;
 use nvme_deep::session::settings::Settings;
 use nvme_deep::source::Source;
 
-use crate::cli::options::LatencyOptions;
+use crate::cli::latency::LatencyOptions;
 use crate::commands::drive::Consumer;
 use crate::commands::drive::End;
 use crate::commands::drive::Feed;
@@ -78,10 +78,10 @@ impl<'o> Reports<'o> {
         } else {
             Box::new(TextView {
                 theme: Theme {
-                    color: options.color,
+                    color: options.color(),
                 },
                 hist: options.hist,
-                detail: options.settings.attaching.verbose > 0,
+                detail: options.session.is_verbose(),
             })
         };
         Self {
@@ -145,13 +145,13 @@ impl<'o> Reports<'o> {
         is_final: bool,
         out: &mut dyn Write,
     ) -> Result<()> {
-        let Settings { stage_set, lat, .. } = &self.options.settings;
+        let settings = &self.options.settings;
         let report = Report {
-            stage_set: *stage_set,
+            stage_set: settings.stage_set,
             is_final,
             at,
             covers,
-            rows: rows(shown, *stage_set, lat.as_ref(), covers),
+            rows: rows(shown, settings.stage_set, settings.lat().as_ref(), covers),
             ledger,
             disks: self.disks(),
         };
@@ -235,8 +235,8 @@ impl Recorded {
             begin_ns: replay.info().begin_ns,
             recount: Recount {
                 stage_set: settings.stage_set,
-                lat: settings.lat,
-                split_size: settings.split_size,
+                lat: settings.lat(),
+                split_size: settings.split_size(),
                 block_sizes: BlockSizes::default(),
             },
             now: Snapshot::default(),
@@ -250,7 +250,7 @@ impl<'o> Counting<'o> {
     fn new(options: &'o LatencyOptions, start: &Start<'_>) -> Self {
         let settings = &options.settings;
         let stages = (settings.stage_set != StageSet::Total).then_some(settings.stage_set);
-        let commands = settings.trace.is_some() && start.session.is_some();
+        let commands = settings.has_events() && start.session.is_some();
         let mut reports = Reports::new(options);
         // also those that are gone at the end
         reports.disks = reports.disks();
@@ -398,16 +398,16 @@ pub fn run(options: &LatencyOptions) -> Result<()> {
     let input = if options.from.is_empty() {
         let ready = Preflight::check(settings)?;
         Input::live(Live {
-            exec: &options.exec,
+            exec: &options.exec.program,
             until: "; Ctrl-C for the final report",
             reader: Reader::Stdout,
             ..Live::new(ready, settings, options.schedule.end())
         })
     } else {
-        let replays = open_all(&options.from, settings, &Replay::require_pairs)?;
+        let replays = open_all(&options.from.files, settings, &Replay::require_pairs)?;
         let form = Form {
             json: options.json,
-            color: options.color,
+            color: options.color(),
             ledger_apart: false,
         };
         Input::recordings(replays, form, options.schedule.interval.is_none())
@@ -428,6 +428,7 @@ mod tests {
     use super::*;
     use crate::cli::args::Args;
     use crate::cli::args::Command;
+    use crate::cli::session::SessionOptions;
     use crate::commands::fixture::VecSource;
 
     /// A snapshot with this many reads.
@@ -456,7 +457,7 @@ mod tests {
         let Command::Latency(args) = Args::try_parse_from(words).unwrap().command else {
             panic!("not latency");
         };
-        let options = args.try_into().unwrap();
+        let options = args.checked().unwrap();
         let mut source = VecSource::new(StageSet::Total);
         source.snapshots = [3, 5, 9].map(snapshot).into();
         let (mut reports, mut out) = (Reports::new(&options), vec![]);

@@ -22,7 +22,7 @@ use nvme_deep::report::pattern::Past;
 use nvme_deep::report::pattern::Patterns;
 use nvme_deep::report::submissions::Submissions;
 
-use crate::cli::options::PatternOptions;
+use crate::cli::pattern::PatternOptions;
 use crate::commands::drive::Consumer;
 use crate::commands::drive::End;
 use crate::commands::drive::Feed;
@@ -166,9 +166,9 @@ fn write(options: &PatternOptions, report: &PatternReport) -> Result<()> {
         json(report, &mut out)?;
     } else {
         let theme = Theme {
-            color: options.color,
+            color: options.color(),
         };
-        let detail = options.settings.attaching.verbose > 0;
+        let detail = options.session.is_verbose();
         text(report, theme, (options.hist, detail), &mut out)?;
     }
     out.flush()?;
@@ -217,7 +217,7 @@ impl Consumer for Reporter<'_> {
         let mut report = self.summary(end.took, end.covers, &Past::new(), end.ledger);
         report.is_final = true;
         if self.picture.as_ref().is_some_and(Picture::is_stdout) {
-            say_ledger(&report.ledger, self.options.settings.attaching.verbose > 0);
+            say_ledger(&report.ledger, self.options.session.is_verbose());
         } else {
             write(self.options, &report)?;
         }
@@ -236,7 +236,7 @@ impl Consumer for Reporter<'_> {
 fn open(options: &PatternOptions) -> Result<Vec<Replay>> {
     let by_submission = options.settings.filter.needs_submission();
     open_all(
-        &options.from,
+        &options.from.files,
         &options.settings,
         &|replay| match by_submission {
             true => replay.require_pairs(),
@@ -257,13 +257,13 @@ pub fn run(options: &PatternOptions) -> Result<()> {
     } else {
         let form = Form {
             json: options.json,
-            color: options.color,
+            color: options.color(),
             ledger_apart: false,
         };
         Input::recordings(open(options)?, form, options.schedule.interval.is_none())
     };
-    let picture = options.picture.as_ref();
-    let picture = picture.map(|p| Picture::create(p, &options.from));
+    let picture = options.picture_file();
+    let picture = picture.map(|p| Picture::create(&p, &options.from.files));
     let mut picture = picture.transpose()?;
     drive(input, &mut |start| {
         start.recording.into_iter().for_each(Replay::say_choice);

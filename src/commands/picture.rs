@@ -11,8 +11,8 @@ use nvme_deep::render::picture::Png;
 use nvme_deep::render::picture::Svg;
 use nvme_deep::units::size_text;
 
-use crate::cli::options::PictureFile;
-use crate::cli::options::PictureFormat;
+use crate::cli::heatmap::PictureFile;
+use crate::cli::heatmap::PictureFormat;
 use crate::commands::outfile::OutFile;
 use crate::commands::outfile::Rules;
 use crate::commands::say;

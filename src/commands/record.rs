@@ -12,8 +12,8 @@ use nvme_deep::machine::System;
 use nvme_deep::model::event::EventKind;
 use nvme_deep::units::size_text;
 
-use crate::cli::options::RecordOptions;
-use crate::cli::options::Trigger;
+use crate::cli::record::RecordOptions;
+use crate::cli::record::Trigger;
 use crate::commands::drive::Consumer;
 use crate::commands::drive::End;
 use crate::commands::drive::Feed;
@@ -93,10 +93,9 @@ impl<'o> Writer<'o> {
             self.file.dump();
             self.end = Some(now + options.after);
         }
-        let full = options
-            .max_size
-            .is_some_and(|most| self.file.bytes() >= most);
-        full || self.file.has_failed() || self.end.is_some_and(|end| now >= end)
+        options.is_full(self.file.bytes())
+            || self.file.has_failed()
+            || self.end.is_some_and(|end| now >= end)
     }
 }
 
@@ -105,9 +104,9 @@ impl Consumer for Writer<'_> {
         self.file.item(item);
         if let Item::Event(event) = item
             && self.fired.is_empty()
-            && !self.options.triggers.is_empty()
+            && !self.options.trigger.is_empty()
         {
-            let triggers = self.options.triggers.iter();
+            let triggers = self.options.trigger.iter();
             let mut found = triggers.filter_map(|t| fires(*t, &event.what));
             self.fired = found.next().unwrap_or_default();
         }
@@ -159,7 +158,7 @@ impl Consumer for Writer<'_> {
         }
         say(&text);
         say_own_share(&ledger);
-        say_ledger(&ledger, options.settings.attaching.verbose > 0);
+        say_ledger(&ledger, options.session.is_verbose());
         Ok(Ok(()))
     }
 }
@@ -201,10 +200,10 @@ fn create(options: &RecordOptions, system: &System) -> Result<RecordingFile> {
     let file = FileSettings {
         path: &options.output,
         force: options.force,
-        compress: options.compress,
+        compress: !options.no_compress,
         redact: options.redact,
         count: None,
-        keep: options.keep,
+        keep: options.keep(),
     };
     RecordingFile::create(&file, &options.settings, system)
 }
@@ -216,13 +215,12 @@ fn create(options: &RecordOptions, system: &System) -> Result<RecordingFile> {
 pub fn run(options: &RecordOptions) -> Result<()> {
     let settings = &options.settings;
     let ready = Preflight::check(settings)?;
-    let stacks = settings.trace.as_ref().and_then(|t| t.stack);
-    let stacks = stacks.map(LiveStacks::new);
+    let stacks = settings.stack().map(|stack| LiveStacks::new(stack.at));
     let mut file = Some(create(options, &ready.system)?);
     let input = Input::live(Live {
-        exec: &options.exec,
+        exec: &options.exec.program,
         reader: Reader::File {
-            compress: options.compress,
+            compress: !options.no_compress,
         },
         stacks,
         ..Live::new(ready, settings, options.duration)

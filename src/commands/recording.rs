@@ -29,7 +29,6 @@ use nvme_deep::recording::Recorder;
 use nvme_deep::recording::RunInfo;
 use nvme_deep::recording::StackInfo;
 use nvme_deep::session::settings::Settings;
-use nvme_deep::session::settings::TraceKind;
 
 use crate::commands::drive::Item;
 use crate::commands::outfile::OutFile;
@@ -95,7 +94,7 @@ fn info(
     FileSettings { redact, count, .. }: FileSettings<'_>,
 ) -> RunInfo {
     let identity = system.identity();
-    let tracing = settings.trace.as_ref();
+    let (events, stack, outcome) = (settings.events(), settings.stack(), settings.outcome());
     let mut info = RunInfo {
         program: env!("CARGO_PKG_VERSION").into(),
         host: identity.host,
@@ -104,19 +103,19 @@ fn info(
         machine: Some(identity.hypervisor),
         boot_id: identity.boot_id,
         begin_ns: 0,
-        pairs: tracing.is_some_and(|t| t.kind != TraceKind::Events),
+        pairs: events.is_none_or(|events| events.pairs),
         stage_set: settings.stage_set,
-        stack: tracing.and_then(|t| t.stack),
-        sample_period: tracing.map_or(1, |t| t.sample_period),
+        stack: stack.map(|stack| stack.at),
+        sample_period: stack.map_or(1, |stack| stack.period),
         filter: settings.filter.text().into(),
-        slow_ns: tracing
-            .and_then(|t| t.slow)
+        slow_ns: outcome
+            .slow
             .map(|slow| u64::try_from(slow.as_nanos()).unwrap_or(u64::MAX)),
-        errors: tracing.is_some_and(|t| t.errors),
+        errors: outcome.errors,
         count,
-        sq: tracing.map(|t| t.sq),
-        aen: tracing.map(|t| t.aen),
-        context: settings.context,
+        sq: events.map(|events| events.sq),
+        aen: events.map(|events| events.aen),
+        context: settings.context(),
         redacted: false,
         target: None,
     };

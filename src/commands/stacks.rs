@@ -7,7 +7,6 @@ use std::io::BufWriter;
 use std::io::Write;
 use std::time::Duration;
 
-use anyhow::Context;
 use anyhow::Result;
 use nvme_deep::error::Kind;
 use nvme_deep::model::event::EventKind;
@@ -27,8 +26,7 @@ use nvme_deep::report::stacks::Weight;
 use nvme_deep::source::Source;
 use nvme_deep::symbols::Symbolizer;
 
-use crate::cli::args::StacksByArg;
-use crate::cli::options::StacksOptions;
+use crate::cli::stacks::StacksOptions;
 use crate::commands::drive::Consumer;
 use crate::commands::drive::End;
 use crate::commands::drive::Feed;
@@ -61,7 +59,7 @@ type Drawing = (OutFile, File);
 fn create(options: &StacksOptions) -> Result<Option<Drawing>> {
     let rules = Rules {
         force: options.force,
-        inputs: &options.from,
+        inputs: &options.from.files,
         ..Rules::default()
     };
     let path = options.svg.as_deref();
@@ -76,13 +74,6 @@ fn draw((out, file): Drawing, rows: &[StackRow], by: Weight, took: Duration) -> 
     drawn.map_err(|error| out.failed(error))?;
     out.keep()?;
     Ok(())
-}
-
-const fn weight(by: StacksByArg) -> Weight {
-    match by {
-        StacksByArg::Count => Weight::Count,
-        StacksByArg::Latency => Weight::Latency,
-    }
 }
 
 /// The stack of a finished command, and its latency. The outer `None`: not a finished command, or
@@ -202,7 +193,7 @@ impl Consumer for ByStack<'_> {
             Some(session) => self.counted(session)?,
             None => self.recorded(),
         };
-        let rows = sums.rows(weight(self.options.by));
+        let rows = sums.rows(self.options.weight());
         if let Some(trace) = &mut end.ledger.trace {
             trace.commands_shown = rows.iter().map(StackRow::commands).sum();
         }
@@ -220,8 +211,8 @@ impl ByStack<'_> {
             drawing,
             ..
         } = self;
-        let by = weight(options.by);
-        let detail = options.settings.attaching.verbose > 0;
+        let by = options.weight();
+        let detail = options.session.is_verbose();
         let has_stdout = drawing.as_ref().is_some_and(|(out, _)| out.is_stdout());
         match drawing {
             Some(_) if rows.is_empty() => say("no stack was seen: no flame graph is drawn"),
@@ -234,7 +225,7 @@ impl ByStack<'_> {
         }
         let mut out = BufWriter::new(stdout());
         let theme = Theme {
-            color: options.color,
+            color: options.color(),
         };
         let view = StacksView {
             theme,
@@ -265,8 +256,7 @@ impl ByStack<'_> {
 /// One sentence each, with the exit code of its kind. Nothing stays attached.
 pub fn run(options: &StacksOptions) -> Result<()> {
     let settings = &options.settings;
-    let at = settings.trace.as_ref().and_then(|t| t.stack);
-    let at = at.context("no stacks were asked for")?;
+    let at = options.stacks().at;
     let mut early = None;
     let mut drawing;
     let input = if options.from.is_empty() {
@@ -275,16 +265,16 @@ pub fn run(options: &StacksOptions) -> Result<()> {
         let short = options.duration.is_some_and(|d| d < SYMBOLS_TAKE);
         early = (short || at == StackAt::Complete).then(symbolizer);
         Input::live(Live {
-            exec: &options.exec,
+            exec: &options.exec.program,
             irq_entry: early.as_ref().and_then(Symbolizer::irq_entry),
             ..Live::new(ready, settings, options.duration)
         })
     } else {
-        let replays = open_all(&options.from, settings, &Replay::require_pairs)?;
+        let replays = open_all(&options.from.files, settings, &Replay::require_pairs)?;
         drawing = create(options)?;
         let form = Form {
             json: options.json,
-            color: options.color,
+            color: options.color(),
             ledger_apart: true,
         };
         Input::recordings(replays, form, true)

@@ -229,12 +229,7 @@ pub fn symbolizer() -> Symbolizer {
 /// # Errors
 /// If the status can't be read; one sentence.
 pub fn require_status(settings: &Settings, can_read_status: bool) -> Result<()> {
-    if can_read_status
-        || settings
-            .trace
-            .as_ref()
-            .is_none_or(|tracing| !tracing.errors)
-    {
+    if can_read_status || !settings.outcome().errors {
         return Ok(());
     }
     Err(Failure::error(
@@ -249,7 +244,6 @@ mod tests {
     use super::*;
     use crate::cli::args::Args;
     use crate::cli::args::Command;
-    use crate::cli::options::LatencyOptions;
     use crate::exit::kind_of;
     use clap::Parser;
     use nvme_deep::machine::sysfs::Namespace;
@@ -277,8 +271,7 @@ mod tests {
                 set: CommandSet::Nvm,
             }],
         }];
-        let options: LatencyOptions = args.try_into()?;
-        check_devices(&options.settings.filter, &machine)
+        check_devices(&args.session.filter.filter()?, &machine)
     }
 
     #[test]
@@ -298,11 +291,8 @@ mod tests {
         let Command::Latency(args) = args.command else {
             panic!("not latency");
         };
-        let error = check_devices(
-            &LatencyOptions::try_from(args).unwrap().settings.filter,
-            &[],
-        )
-        .unwrap_err();
+        let filter = args.session.filter.filter().unwrap();
+        let error = check_devices(&filter, &[]).unwrap_err();
         assert_eq!(kind_of(&error), Kind::NoDevice);
     }
 }

@@ -26,9 +26,10 @@ use crate::probe::facts::PreemptionSource;
 use crate::probe::plan::AttachPlan;
 use crate::probe::plan::Policy;
 use crate::probe::plan::plan_with;
+use crate::session::settings::Also;
+use crate::session::settings::Events;
+use crate::session::settings::Mode;
 use crate::session::settings::Settings;
-use crate::session::settings::TraceKind;
-use crate::session::settings::Tracing;
 
 /// Maximum number of attempts; each refusal of a program takes one.
 const ATTEMPTS: usize = 16;
@@ -41,24 +42,29 @@ const fn look_for(only: Option<Method>) -> Look {
     }
 }
 
-/// The roles of a trace other than commands.
-fn roles(trace: &Tracing) -> Vec<Role> {
+/// The roles of events other than commands.
+fn roles(events: &Events) -> Vec<Role> {
     let wanted = |role: &Role| match role {
-        _ if trace.counts() || trace.kind == TraceKind::Stacks => false,
-        Role::SqHead => trace.sq,
-        Role::AsyncEvent => trace.aen,
+        Role::SqHead => events.sq,
+        Role::AsyncEvent => events.aen,
         _ => true,
     };
-    Role::EVENTS.into_iter().filter(wanted).collect()
+    let roles = Role::EVENTS.into_iter().filter(wanted);
+    match events.context {
+        true => roles.chain(Role::CONTEXT).collect(),
+        false => roles.collect(),
+    }
 }
 
 /// What is observed besides the points and requeues.
-fn events(options: &Settings) -> Vec<Role> {
-    match &options.trace {
-        Some(trace) if options.context => [roles(trace), Role::CONTEXT.to_vec()].concat(),
-        Some(trace) => roles(trace),
-        None if options.count_trouble => vec![Role::Timeout, Role::Cancel],
-        None => vec![],
+fn events(settings: &Settings) -> Vec<Role> {
+    match &settings.mode {
+        Mode::Events(events) => roles(events),
+        Mode::Histograms(histograms) => match histograms.also {
+            Also::CountErrors | Also::TopCounters => vec![Role::Timeout, Role::Cancel],
+            Also::Nothing | Also::Commands => vec![],
+        },
+        Mode::Stacks(..) | Mode::Flight(_) => vec![],
     }
 }
 
@@ -81,7 +87,7 @@ fn unknown_mode(verbose: bool, facts: &KernelFacts) -> Option<&'static str> {
 
 /// A remark if the commands of a container are selected by their task.
 fn by_task(config: &Config<'_>, plan: &AttachPlan) -> Option<&'static str> {
-    let path = config.filter.container.as_ref()?;
+    let path = config.settings.filter.container.as_ref()?;
     if plan.pairing == Pairing::Tag {
         return Some(
             "--container selects by the task that calls the driver, which for writeback is a kernel \
@@ -120,26 +126,15 @@ pub fn attach(
     let remarks = [types.remark.as_deref(), unknown_mode(verbose, &facts)];
     remarks.into_iter().flatten().for_each(&mut *notice);
     let config = Config {
-        filter: &options.filter,
-        lat: options.lat,
-        split_size: options.split_size,
-        trace: options.trace.as_ref(),
-        context: options.context,
+        settings: options,
         system,
         irq_entry,
-        measure: options.attaching.verbose > 0,
-        count_status: options.count_trouble,
-        details: options.details,
-        ignore: &options.attaching.ignore,
         facts: &facts,
         custom_btf: types.custom.as_ref(),
     };
     let mut policy = Policy {
         only: options.attaching.only,
-        stacks: options
-            .trace
-            .as_ref()
-            .is_some_and(|t| t.stack == Some(StackAt::Submit)),
+        stacks: options.stack().is_some_and(|s| s.at == StackAt::Submit),
         ..Policy::default()
     };
     let events = events(options);

@@ -37,8 +37,8 @@ fn is_met(need: Need, plan: &AttachPlan, config: &Config<'_>) -> bool {
         Need::Requests => plan.pairing == Pairing::Request,
         Need::KernelBtf => config.facts.vmlinux_btf,
         Need::SetupEvent => plan.method_of(Point::SetupOut) != Some(Method::Kprobe),
-        Need::Trace => config.trace.is_some(),
-        Need::NoContext => !config.context,
+        Need::Trace => config.settings.is_trace(),
+        Need::NoContext => !config.settings.context(),
     }
 }
 

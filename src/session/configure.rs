@@ -8,8 +8,9 @@ use bytemuck::Zeroable;
 
 use super::Config;
 use super::Layout;
-use super::settings::TraceKind;
-use super::settings::Tracing;
+use super::settings::Also;
+use super::settings::Mode;
+use super::settings::Settings;
 use crate::abi::nd_config;
 use crate::abi::nd_container;
 use crate::abi::nd_mode;
@@ -51,42 +52,52 @@ pub const fn status_is_known(plan: &AttachPlan, facts: &KernelFacts) -> bool {
 
 /// Whether the run counts failed and retried commands.
 pub fn counts_status(plan: &AttachPlan, config: &Config<'_>) -> bool {
-    config.count_status && config.trace.is_none() && status_is_known(plan, config.facts)
+    matches!(
+        config.settings.also(),
+        Also::CountErrors | Also::TopCounters
+    ) && status_is_known(plan, config.facts)
 }
 
 /// Whether the run counts the commands of each queue, and reports the slowest.
-pub fn has_details(plan: &AttachPlan, config: &Config<'_>) -> bool {
-    config.details
-        && config.trace.is_none()
+pub fn has_top_counters(plan: &AttachPlan, config: &Config<'_>) -> bool {
+    config.settings.also() == Also::TopCounters
         && plan.pairing == Pairing::Request
         && config.facts.nvme_core_types.is_known()
 }
 
-fn add_trace(c: &mut nd_config, trace: &Tracing, plan: &AttachPlan, config: &Config<'_>) {
-    let kind = match trace.kind {
-        TraceKind::Events => nd_trace::ND_TRACE_EVENTS,
-        TraceKind::Pairs => nd_trace::ND_TRACE_PAIRS,
-        TraceKind::Stacks => nd_trace::ND_TRACE_STACKS,
-        TraceKind::Commands => nd_trace::ND_TRACE_COMMANDS,
-        TraceKind::Flight => nd_trace::ND_TRACE_FLIGHT,
-    };
-    let stack = match trace.stack {
+/// How commands are looked at singly, if they are.
+const fn kind(settings: &Settings) -> Option<nd_trace> {
+    Some(match &settings.mode {
+        Mode::Histograms(histograms) => match histograms.also {
+            Also::Commands => nd_trace::ND_TRACE_COMMANDS,
+            Also::Nothing | Also::CountErrors | Also::TopCounters => return None,
+        },
+        Mode::Events(events) if events.pairs => nd_trace::ND_TRACE_PAIRS,
+        Mode::Events(_) => nd_trace::ND_TRACE_EVENTS,
+        Mode::Stacks(..) => nd_trace::ND_TRACE_STACKS,
+        Mode::Flight(_) => nd_trace::ND_TRACE_FLIGHT,
+    })
+}
+
+fn add_trace(c: &mut nd_config, kind: nd_trace, plan: &AttachPlan, config: &Config<'_>) {
+    let (stack, outcome) = (config.settings.stack(), config.settings.outcome());
+    let at = match stack.map(|stack| stack.at) {
         None => nd_stack_at::ND_STACK_NONE,
         Some(StackAt::Submit) => nd_stack_at::ND_STACK_SUBMIT,
         Some(StackAt::Complete) => nd_stack_at::ND_STACK_COMPLETE,
     };
-    (c.trace, c.stack) = (kind.0 as u8, stack.0 as u8);
+    (c.trace, c.stack) = (kind.0 as u8, at.0 as u8);
     c.stack_at_entry = u8::from(plan.method_of(Point::SetupOut) == Some(Method::Kprobe));
-    if trace.sample_period > 1 {
-        c.sample_below = (u64::from(u32::MAX) / u64::from(trace.sample_period)) as u32;
+    if let Some(stack) = stack.filter(|stack| stack.period > 1) {
+        c.sample_below = (u64::from(u32::MAX) / u64::from(stack.period)) as u32;
     }
     if let Some((first, end)) = config.irq_entry {
         c.irq_first = first;
         c.irq_end = end;
     }
     c.verdict = u8::from(status_is_known(plan, config.facts));
-    c.slow_ns = trace.slow.map_or(0, |t| t.as_nanos() as u64);
-    c.errors = u8::from(trace.errors);
+    c.slow_ns = outcome.slow.map_or(0, |t| t.as_nanos() as u64);
+    c.errors = u8::from(outcome.errors);
 }
 
 fn add_filter(c: &mut nd_config, filter: &Filter) {
@@ -162,10 +173,10 @@ fn add_request(c: &mut nd_config, plan: &AttachPlan, config: &Config<'_>) -> Res
     let by_exit = plan.method_of(Point::Doorbell) == Some(Method::Fentry);
     c.exit_skips = u8::from(preempted && by_exit);
     c.irq_count = u8::from(facts.preemption == Preemption::Full);
-    c.context = u8::from(config.context && config.trace.is_some());
+    c.context = u8::from(config.settings.context());
     c.hard_irq = u8::from(!facts.threaded_interrupts);
     c.softirq = u8::from(facts.preemption != Preemption::RealTime);
-    for program in config.ignore {
+    for program in &config.settings.attaching.ignore {
         let number = number_of(program).ok_or_else(|| Error::UnknownProgram {
             program: program.clone(),
         })?;
@@ -201,7 +212,7 @@ fn add_fields(c: &mut nd_config, plan: &AttachPlan, config: &Config<'_>) -> Resu
     c.tp_done_cid = field(done, "cid")?;
     c.tp_done_status = field(done, "status")?;
     c.tp_done_retries = field(done, "retries")?;
-    if config.trace.is_none() {
+    if !config.settings.is_trace() {
         return Ok(());
     }
     c.tp_setup_flags = field(setup, "flags")?;
@@ -255,19 +266,20 @@ pub fn configure(plan: &AttachPlan, layout: &Layout, config: &Config<'_>) -> Res
         c.own_cells = sparse.own as u16;
     }
     c.windows = u8::from(layout.windows.is_some());
-    c.split_size = u8::from(config.split_size);
-    if let Some(trace) = config.trace {
-        add_trace(&mut c, trace, plan, config);
+    let settings = config.settings;
+    c.split_size = u8::from(settings.split_size());
+    if let Some(kind) = kind(settings) {
+        add_trace(&mut c, kind, plan, config);
     }
     c.count_status = u8::from(counts_status(plan, config));
-    c.details = u8::from(has_details(plan, config));
-    if let Some(lat) = config.lat {
+    c.details = u8::from(has_top_counters(plan, config));
+    if let Some(lat) = settings.lat() {
         c.lat = 1;
         c.lat_min_us = lat.min_us.into();
         c.lat_shift = lat.shift;
     }
-    add_filter(&mut c, config.filter);
-    if let Some(path) = &config.filter.container {
+    add_filter(&mut c, &settings.filter);
+    if let Some(path) = &settings.filter.container {
         let id = container_id(path, plan)?;
         let by = match id {
             Some(_) => nd_container::ND_CONTAINER_BIO,

@@ -37,8 +37,8 @@ use crate::abi::START_BYTES;
 use crate::abi::cell_bytes;
 use crate::machine::sysfs::Controller;
 use crate::model::stage::StageSet;
+use crate::session::settings::Also;
 use crate::session::settings::Settings;
-use crate::session::settings::TraceKind;
 
 /// Limit of all maps together.
 pub const BUDGET: usize = 60 << 20;
@@ -62,7 +62,7 @@ const RING: u32 = 2 << 20;
 const MIN_RINGS: u32 = 4 << 20;
 /// Minimum size of a ring: a page, on every architecture.
 const MIN_RING: u32 = 64 << 10;
-/// Size of the ring of the slowest commands in bytes, for `details`.
+/// Size of the ring of the slowest commands in bytes, for `top`.
 const DETAIL_RING: u32 = 256 << 10;
 /// Memory that a hash map of the kernel needs per entry, besides key and value.
 const HASH_ENTRY: usize = 64;
@@ -231,9 +231,9 @@ pub const fn cell_stride(stage_set: StageSet) -> usize {
 
 /// The rings: of the requested size, or of what `others` leaves of the budget.
 fn rings(settings: &Settings, cpus: Cpus, others: usize) -> Rings {
-    match &settings.trace {
-        Some(trace) if trace.has_events() => {
-            let total = trace.ring_bytes.unwrap_or_else(|| {
+    match settings.also() {
+        _ if settings.has_events() => {
+            let total = settings.ring_bytes().unwrap_or_else(|| {
                 let groups = cpus.online.div_ceil(RING_CPUS);
                 let mut total = groups.saturating_mul(RING).max(RINGS);
                 while total > MIN_RINGS && others + total as usize > TRACE_BUDGET {
@@ -243,7 +243,7 @@ fn rings(settings: &Settings, cpus: Cpus, others: usize) -> Rings {
             });
             Rings::divide(total, cpus)
         }
-        None if settings.details => Rings {
+        Also::TopCounters => Rings {
             count: 1,
             bytes: DETAIL_RING,
         },
@@ -253,19 +253,15 @@ fn rings(settings: &Settings, cpus: Cpus, others: usize) -> Rings {
 
 /// Memory for stacks.
 fn stack_bytes(settings: &Settings, cpus: u32) -> usize {
-    let Some(trace) = &settings.trace else {
-        return 0;
-    };
     let stacks = MAX_STACKS as usize * (HASH_ENTRY + STACK_BYTES)
         + (cpus * SCRATCHES) as usize * SCRATCH_BYTES;
     let sums = MAX_STACKS as usize * (HASH_ENTRY + STACK_SUM_BYTES);
-    let stacks = if trace.stack.is_some() { stacks } else { 0 };
-    stacks
-        + if trace.kind == TraceKind::Stacks {
-            sums
-        } else {
-            0
-        }
+    let stacks = if settings.stack().is_some() {
+        stacks
+    } else {
+        0
+    };
+    stacks + if settings.sums_stacks() { sums } else { 0 }
 }
 
 /// Windows for this many queues.
@@ -350,7 +346,7 @@ struct Slots {
 impl Slots {
     /// Slots in `room` bytes for controllers of these sizes.
     fn new(settings: &Settings, cpus: u32, sizes: &[Size], room: usize) -> Self {
-        let is_trace = settings.trace.is_some();
+        let is_trace = settings.is_trace();
         let exact = slot_bytes(settings.stage_set, is_trace);
         let each = exact.next_multiple_of(LINE);
         let per_slot = each + START_BYTES;
@@ -389,9 +385,10 @@ impl Layout {
     pub fn new(settings: &Settings, machine: Cpus, controllers: &[Controller]) -> Self {
         let cpus = machine.possible;
         let counts = settings.counts();
-        let budget = match settings.trace {
-            Some(_) => TRACE_BUDGET,
-            None => BUDGET,
+        let budget = if settings.is_trace() {
+            TRACE_BUDGET
+        } else {
+            BUDGET
         };
         let numbers = cpus as usize * NUMBERS_BYTES;
         let least_cells = if counts { MIN_CELLS + numbers } else { 0 };
@@ -482,7 +479,7 @@ fn size_of(controller: &Controller, cpus: u32) -> Size {
 /// Rows for the commands of these controllers. A trace needs none.
 fn rows_of(settings: &Settings, controllers: &[Controller]) -> u32 {
     // per namespace and admin queue: some opcodes, each with some patterns of points
-    let each = if settings.split_size { 48 } else { 16 };
+    let each = if settings.split_size() { 48 } else { 16 };
     let things: usize = controllers.iter().map(|c| 1 + c.namespaces.len()).sum();
     u32::try_from(things * each)
         .unwrap_or(MAX_ROWS)

@@ -11,6 +11,11 @@ use crate::machine::System;
 use crate::machine::sysfs::Namespace;
 use crate::model::stack::StackAt;
 use crate::nvme::decode::CommandSet;
+use crate::session::settings::Events;
+use crate::session::settings::Histograms;
+use crate::session::settings::Mode;
+use crate::session::settings::Outcome;
+use crate::session::settings::StackSample;
 
 const fn all_online(cpus: u32) -> Cpus {
     Cpus {
@@ -34,17 +39,25 @@ fn controller(queues: u32, depth: u32) -> Controller {
 }
 
 fn settings(stage_set: StageSet, split_size: bool) -> Settings {
-    Settings {
+    let histograms = Histograms {
         split_size,
-        ..Settings::of(stage_set)
-    }
+        ..Histograms::default()
+    };
+    Mode::Histograms(histograms).with(stage_set)
 }
 
-fn traced(kind: TraceKind, stack: Option<StackAt>) -> Settings {
-    Settings {
-        stage_set: StageSet::Fine,
-        ..Settings::of_trace(kind, stack)
-    }
+const AT_SUBMIT: StackSample = StackSample::every(StackAt::Submit);
+
+fn with_rings(ring_bytes: Option<u32>) -> Settings {
+    let events = Events {
+        ring_bytes,
+        ..Events::default()
+    };
+    Mode::Events(events).with(StageSet::Fine)
+}
+
+fn with_stack_sums() -> Settings {
+    Mode::Stacks(AT_SUBMIT, Outcome::default()).with(StageSet::Fine)
 }
 
 #[test]
@@ -88,16 +101,22 @@ fn runs() -> Vec<Settings> {
     for stage_set in [StageSet::Total, StageSet::Basic, StageSet::Fine] {
         all.extend([false, true].map(|split| settings(stage_set, split)));
     }
-    for kind in [
-        TraceKind::Events,
-        TraceKind::Pairs,
-        TraceKind::Stacks,
-        TraceKind::Commands,
-        TraceKind::Flight,
-    ] {
-        let stacks = [None, Some(StackAt::Submit)];
-        all.extend(stacks.map(|stack| traced(kind, stack)));
+    for also in [Also::TopCounters, Also::Commands] {
+        let histograms = Histograms {
+            also,
+            ..Histograms::default()
+        };
+        all.push(Mode::Histograms(histograms).with(StageSet::Fine));
     }
+    for stack in [None, Some(AT_SUBMIT)] {
+        let events = Events {
+            stack,
+            ..Events::pairs()
+        };
+        all.push(Mode::Events(events).with(StageSet::Fine));
+        all.push(Mode::Flight(stack).with(StageSet::Fine));
+    }
+    all.push(with_stack_sums());
     all
 }
 
@@ -119,9 +138,10 @@ fn every_machine_stays_within_the_limits() {
         let all = vec![with_namespace(queues, depth); controllers as usize];
         for settings in runs() {
             let layout = Layout::new(&settings, all_online(cpus), &all);
-            let limit = match settings.trace {
-                Some(_) => 96_000_000,
-                None => 64_000_000,
+            let limit = if settings.is_trace() {
+                96_000_000
+            } else {
+                64_000_000
             };
             let what = format!("{cpus} CPUs, {controllers} x {queues}: {settings:?}");
             assert!(layout.bytes <= limit, "{}: {what}", layout.bytes);
@@ -210,7 +230,7 @@ fn usual_machines_have_a_slot_per_tag_and_cells_per_cpu() {
     for settings in runs() {
         let layout = Layout::new(&settings, all_online(16), &all);
         assert_eq!(layout.windows, None, "{settings:?}");
-        if settings.trace.is_none() && !settings.split_size {
+        if !settings.is_trace() && !settings.split_size() {
             assert_eq!(layout.cells.sparse, None, "{settings:?}");
         }
         assert_eq!(layout.slot_bytes % LINE, 0);
@@ -264,32 +284,29 @@ fn cells_are_shared_by_few_groups_if_many_rows_need_them() {
 #[test]
 fn rings_give_way_to_many_tags_but_not_if_their_size_was_asked_for() {
     let rings = |queues, asked| {
-        let mut settings = traced(TraceKind::Events, None);
-        settings.trace.as_mut().unwrap().ring_bytes = asked;
         let all = [controller(queues, 1024)];
-        Layout::new(&settings, all_online(64), &all).rings.total()
+        Layout::new(&with_rings(asked), all_online(64), &all)
+            .rings
+            .total()
     };
     assert_eq!(rings(3, None), 16 << 20);
     assert_eq!(rings(129, None), 16 << 20);
     assert_eq!(rings(1025, None), 8 << 20);
     assert_eq!(rings(1025, Some(1 << 20)), 1 << 20);
     assert_eq!(rings(1025, Some(1 << 30)), 1 << 30);
-    let stacks = traced(TraceKind::Stacks, Some(StackAt::Submit));
-    let layout = Layout::new(&stacks, all_online(256), &[]);
+    let layout = Layout::new(&with_stack_sums(), all_online(256), &[]);
     assert_eq!(layout.rings, Rings::NONE);
 }
 
 #[test]
 fn each_group_of_online_cpus_has_a_ring() {
     let rings = |online, asked| {
-        let mut settings = traced(TraceKind::Events, None);
-        settings.trace.as_mut().unwrap().ring_bytes = asked;
         let cpus = Cpus {
             possible: 256,
             online,
             caches: 32,
         };
-        let rings = Layout::new(&settings, cpus, &[controller(9, 256)]).rings;
+        let rings = Layout::new(&with_rings(asked), cpus, &[controller(9, 256)]).rings;
         (rings.count, rings.bytes)
     };
     assert_eq!(rings(1, None), (1, 16 << 20));

@@ -22,12 +22,11 @@ use super::Rings;
 use super::builds::Build;
 use super::configure::configure;
 use super::configure::counts_status;
-use super::configure::has_details;
+use super::configure::has_top_counters;
 use super::layout::EXTRA;
 use super::layout::cell_stride;
 use super::libbpf_log;
 use super::loaded::Loaded;
-use super::settings::TraceKind;
 use super::ticks;
 use crate::abi::EXTRA_STEP;
 use crate::abi::MAX_CTRLS;
@@ -131,7 +130,7 @@ fn load_trouble(error: libbpf_rs::Error, plan: &AttachPlan) -> StartError {
 fn choose(object: &mut OpenObject, plan: &AttachPlan, config: &Config<'_>) {
     let facts = config.facts;
     let hooks = plan.hooks();
-    let timer = config.context && config.trace.is_some();
+    let timer = config.settings.context();
     for mut program in object.progs_mut() {
         let hook = hooks
             .iter()
@@ -172,11 +171,11 @@ fn size_maps(
     layout: &Layout,
     config: &Config<'_>,
 ) -> libbpf_rs::Result<()> {
-    let stacks = config.trace.is_some_and(|t| t.stack.is_some());
-    let sums = config.trace.is_some_and(|t| t.kind == TraceKind::Stacks);
+    let stacks = config.settings.stack().is_some();
+    let sums = config.settings.sums_stacks();
     for mut map in object.maps_mut() {
         let is_context = CONTEXT_MAPS.iter().any(|name| map.name() == *name);
-        if is_context && !config.context {
+        if is_context && !config.settings.context() {
             map.set_autocreate(false)?;
         }
         let entries = match map.name().to_str() {
@@ -193,7 +192,7 @@ fn size_maps(
             Some("rows" | "free_rows") => layout.cells.rows,
             Some("rings") => layout.cpus.div_ceil(RING_CPUS),
             Some("failures") if counts_status(plan, config) => MAX_CTRLS,
-            Some("queue_counts") if has_details(plan, config) => layout.queue_counts(),
+            Some("queue_counts") if has_top_counters(plan, config) => layout.queue_counts(),
             Some("scratches") if stacks => layout.cpus * SCRATCHES,
             Some("stacks") if stacks => MAX_STACKS,
             Some("stack_sums") if sums => MAX_STACKS,

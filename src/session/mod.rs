@@ -74,7 +74,6 @@ use crate::machine::System;
 use crate::machine::sysfs::Controller;
 use crate::machine::types::CustomBtf;
 use crate::model::filter::Filter;
-use crate::model::nvme_latency::LatBuckets;
 use crate::model::point::Point;
 use crate::model::run::Pairing;
 use crate::model::transport::Transport;
@@ -83,7 +82,7 @@ use crate::probe::catalog::AttachKind;
 use crate::probe::catalog::CATALOG;
 use crate::probe::facts::KernelFacts;
 use crate::probe::plan::AttachPlan;
-use crate::session::settings::Tracing;
+use crate::session::settings::Settings;
 
 impl From<libbpf_rs::Error> for Error {
     fn from(error: libbpf_rs::Error) -> Self {
@@ -111,28 +110,12 @@ pub fn cpus_of(system: &System) -> Result<Cpus> {
 /// The configuration of the BPF side.
 #[derive(Clone, Copy)]
 pub struct Config<'a> {
-    /// Which commands.
-    pub filter: &'a Filter,
-    /// nvme_latency's buckets, if wanted.
-    pub lat: Option<LatBuckets>,
-    /// Separate rows by size class.
-    pub split_size: bool,
-    /// Single commands, with or instead of histograms.
-    pub trace: Option<&'a Tracing>,
-    /// Observe the conditions of commands, and what the machine does besides. With `trace` only.
-    pub context: bool,
+    /// The settings of the run.
+    pub settings: &'a Settings,
     /// The machine, for what the kernel counts of it.
     pub system: &'a System,
     /// The kernel's interrupt entry code, if stacks are taken and it is known.
     pub irq_entry: Option<(u64, u64)>,
-    /// Make the kernel measure the run times of the programs.
-    pub measure: bool,
-    /// Without a trace: count failed and retried commands.
-    pub count_status: bool,
-    /// Without a trace: count the commands of each queue, and report the slowest.
-    pub details: bool,
-    /// Tests only: programs that ignore every 97th of their events.
-    pub ignore: &'a [String],
     /// The facts of the kernel.
     pub facts: &'a KernelFacts,
     /// BTF for libbpf to use instead of the kernel's.
@@ -178,7 +161,7 @@ impl Maps {
             stack_sums: loaded.map("stack_sums")?,
             namespaces: if_used(plan.pairing == Pairing::Tag, "namespaces")?,
             failures: if_used(configure::counts_status(plan, config), "failures")?,
-            queue_counts: if_used(configure::has_details(plan, config), "queue_counts")?,
+            queue_counts: if_used(configure::has_top_counters(plan, config), "queue_counts")?,
         })
     }
 }
@@ -251,15 +234,15 @@ impl Session {
         session.reserve()?;
         let Filter {
             cgroup, container, ..
-        } = config.filter;
+        } = &config.settings.filter;
         if let Some(path) = cgroup.as_ref().or(container.as_ref()) {
             session.only_cgroup(path)?;
         }
-        if config.measure {
+        if config.settings.attaching.verbose > 0 {
             session.measure();
         }
         session.attach()?;
-        if config.context && config.trace.is_some() {
+        if config.settings.context() {
             session.watch = Some(Watch::begin(
                 &session.loaded,
                 session.plan.pairing,

@@ -27,66 +27,82 @@ pub struct Attaching {
     pub no_recovery: bool,
 }
 
-/// What to record of each command.
+/// Stacks of single commands.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum TraceKind {
-    /// An event at its set-up, and one at its completion.
-    Events,
-    /// One event at its completion.
-    Pairs,
-    /// No event: commands are counted by stack.
-    Stacks,
-    /// One event at its completion, and the histograms count it.
-    Commands,
-    /// No event: the histograms count it. While it is in flight, its submission can be read.
-    Flight,
+pub struct StackSample {
+    /// Where they are taken.
+    pub at: StackAt,
+    /// Of one command in this many.
+    pub period: u32,
 }
 
-/// What a run with single commands records of each.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Tracing {
-    /// What to record.
-    pub kind: TraceKind,
-    /// Where to take the stack, if at all.
-    pub stack: Option<StackAt>,
-    /// Take the stack of one command in this many.
-    pub sample_period: u32,
+/// A choice of commands by their outcome.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Outcome {
     /// Only commands that took at least this long.
     pub slow: Option<Duration>,
     /// Only commands that failed.
     pub errors: bool,
+}
+
+/// Histograms, and what is counted or reported beside them.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Histograms {
+    /// nvme_latency's buckets.
+    pub lat: Option<LatBuckets>,
+    /// A row per size class.
+    pub split_size: bool,
+    /// What else.
+    pub also: Also,
+}
+
+/// What a run with histograms does besides.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Also {
+    /// Nothing.
+    #[default]
+    Nothing,
+    /// It counts timeouts and cancellations (the hooks' hits are the counts), and failed and retried
+    /// commands.
+    CountErrors,
+    /// It counts these, and the commands of each queue, and reports the slowest as events. Only where
+    /// the driver's types are known, and commands are not identified by tag.
+    TopCounters,
+    /// It reports each command as an event at its completion.
+    Commands,
+}
+
+/// Events of single commands.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Events {
+    /// One event of each command, at its completion. Otherwise also one at its set-up.
+    pub pairs: bool,
+    /// Kernel stacks, if they are taken.
+    pub stack: Option<StackSample>,
+    /// Which commands, by their outcome.
+    pub outcome: Outcome,
     /// The submission queue's head and tail at each completion.
     pub sq: bool,
     /// Asynchronous events of the controllers.
     pub aen: bool,
-    /// Size of the ring, a power of two; `None`: depends on the memory budget.
+    /// The conditions of each command, and what the machine does besides.
+    pub context: bool,
+    /// Size of the rings, a power of two; `None`: depends on the memory budget.
     pub ring_bytes: Option<u32>,
 }
 
-impl Tracing {
-    /// Every command, without options.
-    pub const fn of(kind: TraceKind) -> Self {
-        Self {
-            kind,
-            stack: None,
-            sample_period: 1,
-            slow: None,
-            errors: false,
-            sq: false,
-            aen: false,
-            ring_bytes: None,
-        }
-    }
-
-    /// Whether the run has events.
-    pub fn has_events(&self) -> bool {
-        !matches!(self.kind, TraceKind::Stacks | TraceKind::Flight)
-    }
-
-    /// Whether the run has histograms, too.
-    pub fn counts(&self) -> bool {
-        matches!(self.kind, TraceKind::Commands | TraceKind::Flight)
-    }
+/// What a run measures.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Mode {
+    /// Histograms.
+    Histograms(Histograms),
+    /// Events of single commands.
+    Events(Events),
+    /// Commands by kernel stack: their number, and the sum of their latencies.
+    Stacks(StackSample, Outcome),
+    /// Histograms by size class. The submission of a command can be read while it is in flight, with its
+    /// stack if one is taken.
+    Flight(Option<StackSample>),
 }
 
 /// The settings of a run.
@@ -96,76 +112,153 @@ pub struct Settings {
     pub stage_set: StageSet,
     /// Which commands.
     pub filter: Filter,
-    /// nvme_latency's buckets.
-    pub lat: Option<LatBuckets>,
-    /// A row per size class.
-    pub split_size: bool,
-    /// Single commands, with or instead of histograms.
-    pub trace: Option<Tracing>,
-    /// Without a trace: count timeouts and cancellations, too (the hooks' hits are the counts), and
-    /// failed and retried commands.
-    pub count_trouble: bool,
-    /// Without a trace: count the commands of each queue, and report the slowest as events. Only where
-    /// the driver's types are known, and commands are not identified by tag.
-    pub details: bool,
-    /// With a trace: observe the conditions of each command, and what the machine does besides.
-    pub context: bool,
+    /// What to measure.
+    pub mode: Mode,
     /// How to attach.
     pub attaching: Attaching,
 }
 
-impl Settings {
-    /// Whether an event of a recording is one that these settings select.
-    pub fn selects(&self, event: &Event) -> bool {
+impl StackSample {
+    /// The stack of every command.
+    pub const fn every(at: StackAt) -> Self {
+        Self { at, period: 1 }
+    }
+}
+
+impl Outcome {
+    /// Whether an event is chosen. One without an outcome is.
+    fn selects(self, event: &Event) -> bool {
         let outcome = event.what.outcome();
-        let tracing = self.trace.as_ref();
-        let fast = |slow: Duration| {
-            let latency = outcome.and_then(|o| o.latency_ns);
-            latency.is_some_and(|ns| u128::from(ns) < slow.as_nanos())
-        };
-        let succeeded = || {
-            let verdict = outcome.and_then(|o| o.verdict.as_ref());
-            verdict.is_some_and(|v| v.status.is_success())
-        };
-        let too_fast = tracing.and_then(|t| t.slow).is_some_and(fast);
-        let no_error = tracing.is_some_and(|t| t.errors) && succeeded();
-        let asked_for = match event.what {
-            EventKind::Sq { .. } => tracing.is_some_and(|t| t.sq),
-            EventKind::AsyncEvent { .. } => tracing.is_some_and(|t| t.aen),
-            _ => true,
-        };
-        asked_for && !too_fast && !no_error && self.filter.matches(event)
+        let latency = outcome.and_then(|o| o.latency_ns);
+        let too_fast = self
+            .slow
+            .zip(latency)
+            .is_some_and(|(slow, ns)| u128::from(ns) < slow.as_nanos());
+        let verdict = outcome.and_then(|o| o.verdict.as_ref());
+        let no_error = self.errors && verdict.is_some_and(|v| v.status.is_success());
+        !too_fast && !no_error
     }
+}
 
-    /// Whether the run has histograms.
-    pub fn counts(&self) -> bool {
-        self.trace.as_ref().is_none_or(Tracing::counts)
-    }
-
-    /// A run with this stage set and no options.
-    pub fn of(stage_set: StageSet) -> Self {
+impl Events {
+    /// One event of each command.
+    pub fn pairs() -> Self {
         Self {
+            pairs: true,
+            ..Self::default()
+        }
+    }
+}
+
+impl Mode {
+    /// A run with this stage set, and nothing else chosen.
+    pub fn with(self, stage_set: StageSet) -> Settings {
+        Settings {
             stage_set,
             filter: Filter::default(),
-            lat: None,
-            split_size: false,
-            trace: None,
-            count_trouble: false,
-            details: false,
-            context: false,
+            mode: self,
             attaching: Attaching::default(),
         }
     }
+}
 
-    /// A run with single commands and no options.
-    pub fn of_trace(kind: TraceKind, stack: Option<StackAt>) -> Self {
-        Self {
-            trace: Some(Tracing {
-                stack,
-                ..Tracing::of(kind)
-            }),
-            ..Self::of(StageSet::Total)
+impl Settings {
+    /// A run with histograms of this stage set, and nothing else chosen.
+    pub fn of(stage_set: StageSet) -> Self {
+        Mode::Histograms(Histograms::default()).with(stage_set)
+    }
+
+    /// Whether an event of a recording is one that these settings select.
+    pub fn selects(&self, event: &Event) -> bool {
+        let has = |is_on: fn(&Events) -> bool| self.events().is_some_and(is_on);
+        let is_shown = match event.what {
+            EventKind::Sq { .. } => has(|events| events.sq),
+            EventKind::AsyncEvent { .. } => has(|events| events.aen),
+            _ => true,
+        };
+        is_shown && self.outcome().selects(event) && self.filter.matches(event)
+    }
+
+    /// Events instead of histograms.
+    pub const fn events(&self) -> Option<&Events> {
+        match &self.mode {
+            Mode::Events(events) => Some(events),
+            _ => None,
         }
+    }
+
+    /// What is counted or reported beside histograms.
+    pub const fn also(&self) -> Also {
+        match &self.mode {
+            Mode::Histograms(histograms) => histograms.also,
+            _ => Also::Nothing,
+        }
+    }
+
+    /// Whether the run has histograms.
+    pub const fn counts(&self) -> bool {
+        matches!(self.mode, Mode::Histograms(_) | Mode::Flight(_))
+    }
+
+    /// Whether each command has an event.
+    pub const fn has_events(&self) -> bool {
+        matches!(self.mode, Mode::Events(_)) || matches!(self.also(), Also::Commands)
+    }
+
+    /// Whether commands are looked at singly, with or instead of histograms.
+    pub const fn is_trace(&self) -> bool {
+        !matches!(self.mode, Mode::Histograms(_)) || matches!(self.also(), Also::Commands)
+    }
+
+    /// Whether commands are counted by stack.
+    pub const fn sums_stacks(&self) -> bool {
+        matches!(self.mode, Mode::Stacks(..))
+    }
+
+    /// nvme_latency's buckets.
+    pub const fn lat(&self) -> Option<LatBuckets> {
+        match &self.mode {
+            Mode::Histograms(histograms) => histograms.lat,
+            _ => None,
+        }
+    }
+
+    /// Whether there is a row per size class.
+    pub const fn split_size(&self) -> bool {
+        match &self.mode {
+            Mode::Histograms(histograms) => histograms.split_size,
+            Mode::Flight(_) => true,
+            _ => false,
+        }
+    }
+
+    /// The stacks that are taken.
+    pub const fn stack(&self) -> Option<StackSample> {
+        match &self.mode {
+            Mode::Histograms(_) => None,
+            Mode::Events(events) => events.stack,
+            Mode::Stacks(stack, _) => Some(*stack),
+            Mode::Flight(stack) => *stack,
+        }
+    }
+
+    /// Which commands, by their outcome.
+    pub fn outcome(&self) -> Outcome {
+        match &self.mode {
+            Mode::Events(events) => events.outcome,
+            Mode::Stacks(_, outcome) => *outcome,
+            _ => Outcome::default(),
+        }
+    }
+
+    /// Whether the conditions of each command are observed, and what the machine does besides.
+    pub fn context(&self) -> bool {
+        self.events().is_some_and(|events| events.context)
+    }
+
+    /// The size of the rings, if one was chosen.
+    pub fn ring_bytes(&self) -> Option<u32> {
+        self.events().and_then(|events| events.ring_bytes)
     }
 }
 
@@ -194,9 +287,12 @@ mod tests {
                 requested: false,
             },
         };
-        let mut settings = Settings::of_trace(TraceKind::Pairs, None);
-        assert!(!settings.selects(&sq) && settings.selects(&state));
-        settings.trace.as_mut().unwrap().sq = true;
-        assert!(settings.selects(&sq) && settings.selects(&state));
+        let mut events = Events::pairs();
+        for wanted in [false, true] {
+            events.sq = wanted;
+            let settings = Mode::Events(events.clone()).with(StageSet::Total);
+            assert_eq!(settings.selects(&sq), wanted);
+            assert!(settings.selects(&state));
+        }
     }
 }

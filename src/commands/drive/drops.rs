@@ -15,10 +15,8 @@ use nvme_deep::model::ledger::TraceLedger;
 use nvme_deep::model::stage::StageSet;
 use nvme_deep::session::Session;
 use nvme_deep::session::settings::Settings;
-use nvme_deep::session::settings::TraceKind;
-use nvme_deep::session::settings::Tracing;
 
-use crate::cli::options::MAX_BUFFER;
+use crate::cli::buffer::MAX_BUFFER;
 use crate::commands::say;
 
 /// Interval between checks.
@@ -48,13 +46,11 @@ pub enum Reader {
 /// Options, not in use yet, that make the ring larger or its content smaller.
 fn remedies(settings: &Settings, ring_bytes: u32, reader: Reader) -> Vec<String> {
     let filter = &settings.filter;
-    let tracing = settings.trace.as_ref();
-    let has = |test: fn(&Tracing) -> bool| tracing.is_some_and(test);
     let records = matches!(reader, Reader::File { .. });
     // `latency --commands` has no option for its ring, or for less of each command
-    let counts = has(Tracing::counts);
+    let counts = settings.counts();
     let lines = reader == Reader::Stdout && !counts;
-    let asked = tracing.and_then(|t| t.ring_bytes).unwrap_or(ring_bytes);
+    let asked = settings.ring_bytes().unwrap_or(ring_bytes);
     let larger = asked.saturating_mul(4).clamp(1 << 20, MAX_BUFFER);
     [
         (
@@ -62,11 +58,11 @@ fn remedies(settings: &Settings, ring_bytes: u32, reader: Reader) -> Vec<String>
             format!("--buffer {}M", larger >> 20),
         ),
         (
-            lines && has(|t| t.kind == TraceKind::Events),
+            lines && settings.events().is_some_and(|events| !events.pairs),
             "--pair".into(),
         ),
         (
-            has(|t| t.stack.is_some() && t.sample_period == 1),
+            settings.stack().is_some_and(|stack| stack.period == 1),
             "--sample 1/64".into(),
         ),
         (
@@ -77,7 +73,10 @@ fn remedies(settings: &Settings, ring_bytes: u32, reader: Reader) -> Vec<String>
             records && settings.stage_set != StageSet::Total,
             "--stages none".into(),
         ),
-        (lines && has(|t| t.slow.is_none()), "--slow 1ms".into()),
+        (
+            lines && settings.outcome().slow.is_none(),
+            "--slow 1ms".into(),
+        ),
         (filter.ctrls.is_empty(), "--ctrl".into()),
         (filter.opcodes.is_empty(), "--opcode".into()),
     ]
@@ -142,19 +141,28 @@ impl Drops {
 #[cfg(test)]
 mod tests {
     use nvme_deep::model::stack::StackAt;
+    use nvme_deep::session::settings::Also;
+    use nvme_deep::session::settings::Events;
+    use nvme_deep::session::settings::Histograms;
+    use nvme_deep::session::settings::Mode;
+    use nvme_deep::session::settings::StackSample;
 
     use super::*;
 
     #[test]
     fn the_message_of_latency_names_options_that_it_has() {
-        let settings = Settings::of_trace(TraceKind::Commands, None);
+        let histograms = Histograms {
+            also: Also::Commands,
+            ..Histograms::default()
+        };
+        let settings = Mode::Histograms(histograms).with(StageSet::Total);
         let help = remedies(&settings, 2 << 20, Reader::Stdout);
         assert_eq!(help, ["--ctrl", "--opcode"]);
     }
 
     #[test]
     fn the_message_names_options_that_are_not_in_use() {
-        let mut settings = Settings::of_trace(TraceKind::Events, None);
+        let mut settings = Mode::Events(Events::default()).with(StageSet::Total);
         assert_eq!(
             message(9, &settings, 16 << 20, Reader::Stdout),
             "9 events lost in the last second: the ring is full, because stdout is not read fast \
@@ -163,10 +171,11 @@ mod tests {
         settings.filter.ctrls = [0].into();
         let help = remedies(&settings, 1 << 30, Reader::Stdout);
         assert_eq!(help, ["--pair", "--slow 1ms", "--opcode"]);
-        settings = Settings {
-            stage_set: StageSet::Basic,
-            ..Settings::of_trace(TraceKind::Pairs, Some(StackAt::Submit))
+        let events = Events {
+            stack: Some(StackSample::every(StackAt::Submit)),
+            ..Events::pairs()
         };
+        settings = Mode::Events(events).with(StageSet::Basic);
         let help = remedies(&settings, 512 << 20, Reader::File { compress: true });
         let sizes = [
             "--buffer 1024M",

@@ -13,7 +13,6 @@ use nvme_deep::model::ledger::EventClass;
 use nvme_deep::model::ledger::Shown;
 use nvme_deep::session::Session;
 use nvme_deep::session::settings::Settings;
-use nvme_deep::session::settings::Tracing;
 use nvme_deep::source::EventStream;
 use nvme_deep::source::Read;
 use nvme_deep::source::Source;
@@ -60,12 +59,6 @@ pub struct Live<'l> {
     pub stacks: Option<LiveStacks>,
     /// The kernel's interrupt entry code, for stacks.
     pub irq_entry: Option<(u64, u64)>,
-}
-
-/// Whether the run has events of single commands.
-fn has_events(settings: &Settings) -> bool {
-    let trace = settings.trace.as_ref();
-    trace.is_some_and(Tracing::has_events)
 }
 
 /// Creates the consumer, unless the settings ask for what can't be read: it may begin a file.
@@ -144,7 +137,7 @@ impl<C: Consumer> Feeder<C> {
             return Ok(());
         }
         self.changes()?;
-        if settings.context {
+        if settings.context() {
             self.item(&Item::Machine(Box::new(system.info(false))))?;
         }
         self.second(Duration::ZERO, source)
@@ -271,7 +264,7 @@ impl<'l> Live<'l> {
         let until = until_end(self.exec, self.duration.is_some(), self.until);
         let irq_entry = self.stacks.as_ref().and_then(LiveStacks::irq_entry);
         let mut session = ready.attach(settings, &until, irq_entry.or(self.irq_entry))?;
-        let with_events = has_events(settings);
+        let with_events = settings.has_events();
         let mut health = HealthCheck::of(&session, ready.system.clone());
         let mut events = session.events()?;
         let pause = match with_events {
@@ -330,8 +323,7 @@ mod tests {
     use super::*;
     use crate::cli::args::Args;
     use crate::cli::args::Command;
-    use crate::cli::options::LatencyOptions;
-    use crate::cli::options::TraceOptions;
+    use crate::cli::session::SessionOptions;
     use crate::exit::kind_of;
 
     fn command(words: &str) -> Command {
@@ -344,7 +336,7 @@ mod tests {
         let Command::Trace(args) = command("trace --errors --tee run.nvd") else {
             panic!("not trace");
         };
-        let settings = TraceOptions::try_from(args).unwrap().settings;
+        let settings = args.settings().unwrap();
         let mut begun = 0;
         let mut make = || {
             begun += 1;
@@ -362,8 +354,8 @@ mod tests {
             let Command::Latency(args) = command(words) else {
                 panic!("not latency");
             };
-            let settings = LatencyOptions::try_from(args).unwrap().settings;
-            assert_eq!(has_events(&settings), want, "{words}");
+            let settings = args.settings().unwrap();
+            assert_eq!(settings.has_events(), want, "{words}");
         }
     }
 }

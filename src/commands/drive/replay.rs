@@ -30,8 +30,8 @@ use nvme_deep::recording::Item;
 use nvme_deep::recording::LedgerInfo;
 use nvme_deep::recording::Playback;
 use nvme_deep::report::recount::Recount;
+use nvme_deep::session::settings::Outcome;
 use nvme_deep::session::settings::Settings;
-use nvme_deep::session::settings::TraceKind;
 
 use super::census::Census;
 use crate::commands::input;
@@ -66,12 +66,10 @@ pub struct Replay {
 
 /// The options that select commands, as text. Empty: all commands.
 fn choice(settings: &Settings) -> String {
-    let Settings { filter, trace, .. } = settings;
-    let slow = trace.as_ref().and_then(|t| t.slow);
+    let Outcome { slow, errors } = settings.outcome();
     let slow = slow.map(|time| format!("--slow {time:?}").replace('µ', "u"));
-    let errors = trace.as_ref().is_some_and(|t| t.errors);
     let errors = errors.then(|| "--errors".to_owned());
-    let filter = Some(filter.text()).filter(|text| !text.is_empty());
+    let filter = Some(settings.filter.text()).filter(|text| !text.is_empty());
     let all = [filter, slow, errors].into_iter().flatten();
     all.collect::<Vec<String>>().join(" ")
 }
@@ -203,37 +201,36 @@ impl Replay {
             let what = "names of processes (it is redacted)";
             return lacks(what, "without --redact", "--comm");
         }
-        if let Some(tracing) = &settings.trace {
-            if tracing.sq && info.sq == Some(false) {
+        if let Some(events) = settings.events() {
+            if events.sq && info.sq == Some(false) {
                 return lacks("SQ heads and tails", "with `trace --sq --tee`", "--sq");
             }
-            if tracing.aen && info.aen == Some(false) {
+            if events.aen && info.aen == Some(false) {
                 return lacks("asynchronous events", "with `trace --aen --tee`", "--aen");
             }
-            if tracing.sample_period != 1 && tracing.sample_period != info.sample_period {
-                return refuse(format!(
-                    "--sample can't change which stacks {path} has, those of one command in {}: \
-                     omit --sample",
-                    info.sample_period
-                ));
-            }
+        }
+        let period = settings.stack().map_or(1, |stack| stack.period);
+        if period != 1 && period != info.sample_period {
+            return refuse(format!(
+                "--sample can't change which stacks {path} has, those of one command in {}: omit \
+                 --sample",
+                info.sample_period
+            ));
         }
         self.check_stacks(settings)
     }
 
     /// Refuses stacks that the recording lacks.
     fn check_stacks(&self, settings: &Settings) -> Result<()> {
-        let Some(tracing) = &settings.trace else {
-            return Ok(());
-        };
-        let Some(at) = tracing.stack.filter(|_| tracing.stack != self.info().stack) else {
+        let at = settings.stack().map(|stack| stack.at);
+        let Some(at) = at.filter(|_| at != self.info().stack) else {
             return Ok(());
         };
         let at = format!("{at:?}").to_lowercase();
         // `stacks` shows nothing else
-        let otherwise = match tracing.kind {
-            TraceKind::Stacks => "",
-            _ => ", or omit --kstack",
+        let otherwise = match settings.sums_stacks() {
+            true => "",
+            false => ", or omit --kstack",
         };
         let text = format!(
             "{} has no kernel stacks at {at}: record with --kstack={at}{otherwise}",

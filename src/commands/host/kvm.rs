@@ -5,6 +5,7 @@ use std::io::BufWriter;
 use std::io::Write;
 use std::path::Path;
 
+use anyhow::Context;
 use anyhow::Error;
 use anyhow::Result;
 use nvme_deep::error::Error as LibraryError;
@@ -30,7 +31,6 @@ use super::live::AT_ONCE;
 use super::live::stop_receiver;
 use super::live::until_stop;
 use crate::cli::host::HostKvmArgs;
-use crate::cli::options::ctrl_instance;
 use crate::commands::drive::Turn;
 use crate::commands::drive::replay::Replay;
 use crate::commands::input::read_text;
@@ -38,17 +38,8 @@ use crate::commands::say;
 use crate::commands::standard::stdout;
 use crate::exit::Failure;
 
-/// Parses `0xfebd4000-0xfebd7fff`.
-fn range(text: &str) -> Option<(u64, u64)> {
-    let number = |text: &str| u64::from_str_radix(text.trim().strip_prefix("0x")?, 16).ok();
-    let (first, last) = text.split_once('-')?;
-    let range = (number(first)?, number(last)?);
-    (range.0 < range.1).then_some(range)
-}
-
 /// The address of BAR 0 in the guest's recording, and the number of I/O queues.
-fn recorded(path: &Path, ctrl: Option<&str>) -> Result<((u64, u64), Option<u32>)> {
-    let instance = ctrl.map(ctrl_instance).transpose()?;
+fn recorded(path: &Path, instance: Option<u32>) -> Result<((u64, u64), Option<u32>)> {
     let mut settings = Settings::of(StageSet::Total);
     settings.filter.ctrls.extend(instance);
     let mut replay = Replay::open(path, &settings)?;
@@ -77,19 +68,10 @@ fn recorded(path: &Path, ctrl: Option<&str>) -> Result<((u64, u64), Option<u32>)
 }
 
 fn doorbells(args: &HostKvmArgs) -> Result<Doorbells> {
-    let ((first, last), queues) = match (&args.bar, &args.guest) {
-        (None, Some(path)) => recorded(path, args.ctrl.as_deref())?,
-        (bar, _) => {
-            let bar = bar.as_deref().unwrap_or_default();
-            let range = range(bar).ok_or_else(|| {
-                let text = format!(
-                    "--bar {bar}: give the first and last address of BAR 0 in the guest, as in \
-                     0xfebd4000-0xfebd7fff (/sys/class/nvme/nvme0/device/resource)"
-                );
-                Failure::error(Kind::Usage, text)
-            })?;
-            (range, None)
-        }
+    let ((first, last), queues) = match (args.bar, &args.guest) {
+        (None, Some(path)) => recorded(path, args.ctrl)?,
+        // clap asks for one of the two
+        (bar, _) => (bar.context("give --bar or --guest")?, None),
     };
     Ok(Doorbells {
         first,

@@ -32,7 +32,6 @@ use super::view;
 use crate::cli::host::HostLatencyArgs;
 use crate::cli::host::HostTraceArgs;
 use crate::cli::host::TargetArgs;
-use crate::cli::options::color;
 use crate::commands::drive::Turn;
 use crate::commands::drive::turns::NoUpkeep;
 use crate::commands::drive::turns::Run;
@@ -235,7 +234,7 @@ pub fn latency(args: &HostLatencyArgs) -> Result<()> {
     let written = if args.json {
         latency_json(&rows, &name_of, &mut out)
     } else {
-        let color = color(args.color, false);
+        let color = args.color.on_stdout(false);
         latency_text(&rows, &name_of, Theme { color }, &mut out)
     };
     written?;

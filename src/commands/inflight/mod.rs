@@ -14,6 +14,7 @@ use nvme_deep::machine::System;
 use nvme_deep::machine::clock::monotonic_ns;
 use nvme_deep::machine::sysfs::Controller;
 use nvme_deep::model::event::StackId;
+use nvme_deep::model::filter::Filter;
 use nvme_deep::model::stack::Frame;
 use nvme_deep::model::untrusted::Untrusted;
 use nvme_deep::nvme::decode::CommandSet;
@@ -25,7 +26,7 @@ use nvme_deep::report::inflight::InFlight;
 use nvme_deep::report::inflight::Observed;
 use nvme_deep::session::take_over_log;
 
-use crate::cli::options::InflightOptions;
+use crate::cli::inflight::InflightArgs;
 use crate::commands::drive::Turn;
 use crate::commands::drive::turns::NoUpkeep;
 use crate::commands::drive::turns::Run;
@@ -37,7 +38,8 @@ use crate::commands::start::check_devices;
 
 /// A run of the command.
 struct Looks<'o> {
-    options: &'o InflightOptions,
+    options: &'o InflightArgs,
+    filter: Filter,
     system: System,
     access: Access,
     shown: u64,
@@ -59,10 +61,10 @@ impl Looks<'_> {
     /// Looks once, and shows what is found.
     fn take(&mut self, observer: Option<&mut (dyn Observer + '_)>) -> Result<()> {
         let controllers = self.system.controllers();
-        check_devices(&self.options.filter, &controllers)?;
+        check_devices(&self.filter, &controllers)?;
         let mut observer = observer;
         let scope = Scope {
-            filter: &self.options.filter,
+            filter: &self.filter,
             age: self.options.age,
         };
         let mut observe = || observer.as_mut().map(|o| o.observe()).transpose();
@@ -96,7 +98,7 @@ impl Looks<'_> {
         if self.options.json {
             json(found, lookup, monotonic_ns(), &mut out)?;
         } else {
-            let color = self.options.color;
+            let color = self.options.color();
             if self.shown > 0 {
                 writeln!(out)?;
             }
@@ -111,24 +113,26 @@ impl Looks<'_> {
 ///
 /// # Errors
 /// One sentence, with the exit code of its kind.
-pub fn run(options: &InflightOptions) -> Result<()> {
-    match (options.interval, options.tracing()) {
-        (Some(interval), Some(settings)) => traced::run(options, interval, &settings),
-        _ => untraced(options),
+pub fn run(options: &InflightArgs) -> Result<()> {
+    let filter = options.filter()?;
+    match (options.interval, options.tracing(&filter)) {
+        (Some(interval), Some(settings)) => traced::run(options, filter, interval, &settings),
+        _ => untraced(options, filter),
     }
 }
 
 /// Looks, without a run that observes submissions.
-fn untraced(options: &InflightOptions) -> Result<()> {
+fn untraced(options: &InflightArgs, filter: Filter) -> Result<()> {
     take_over_log(None);
     let system = System::at("/");
-    check_devices(&options.filter, &system.controllers())?;
+    check_devices(&filter, &system.controllers())?;
     let access = Access::open(options.btf.as_deref(), &system)?;
     let (sender, stop) = channel();
     stop_signals(sender)?;
     access.say_missing();
     let mut looks = Looks {
         options,
+        filter,
         system,
         access,
         shown: 0,

@@ -9,6 +9,7 @@ use anyhow::Context;
 use anyhow::Result;
 use nvme_deep::machine::clock::monotonic_ns;
 use nvme_deep::model::event::StackId;
+use nvme_deep::model::filter::Filter;
 use nvme_deep::model::stack::Frame;
 use nvme_deep::model::stack::StackAt;
 use nvme_deep::report::inflight::Observed;
@@ -18,7 +19,7 @@ use nvme_deep::session::settings::Settings;
 use super::Looks;
 use super::Observer;
 use super::access::Access;
-use crate::cli::options::InflightOptions;
+use crate::cli::inflight::InflightArgs;
 use crate::commands::drive::Consumer;
 use crate::commands::drive::End;
 use crate::commands::drive::Input;
@@ -99,7 +100,12 @@ impl Consumer for Looking<'_> {
 ///
 /// # Errors
 /// One sentence, with the exit code of its kind. Nothing stays attached.
-pub fn run(options: &InflightOptions, interval: Duration, settings: &Settings) -> Result<()> {
+pub fn run(
+    options: &InflightArgs,
+    filter: Filter,
+    interval: Duration,
+    settings: &Settings,
+) -> Result<()> {
     let ready = Preflight::check(settings)?;
     let access = Access::open(options.btf.as_deref(), &ready.system)?;
     access.say_missing();
@@ -111,6 +117,7 @@ pub fn run(options: &InflightOptions, interval: Duration, settings: &Settings) -
     let mut looking = Some(Looking {
         looks: Looks {
             options,
+            filter,
             system: ready.system.clone(),
             access,
             shown: 0,

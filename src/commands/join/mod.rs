@@ -33,10 +33,9 @@ use nvme_deep::render::theme::Theme;
 use nvme_deep::report::disk_names::DiskNames;
 use nvme_deep::session::settings::Settings;
 
-use crate::cli::host::ClockArg;
-use crate::cli::host::JoinArgs;
-use crate::cli::options::color;
-use crate::cli::options::ctrl_instance;
+use crate::cli::filter::ctrl_instance;
+use crate::cli::join::ClockArg;
+use crate::cli::join::JoinArgs;
 use crate::commands::drive::Consumer;
 use crate::commands::drive::Feed;
 use crate::commands::drive::Item;
@@ -164,7 +163,7 @@ fn typed(text: &str) -> Result<(u32, &str)> {
     let (ctrl, name) = text
         .split_once('=')
         .ok_or_else(|| usage(format!("--ctrl {text}: give a pair, as in nvme2=nvmet:1")))?;
-    Ok((ctrl_instance(ctrl)?, name))
+    Ok((ctrl_instance(ctrl).map_err(usage)?, name))
 }
 
 /// The pairs of controllers, as typed or where only one is possible.
@@ -295,7 +294,7 @@ pub fn run(args: &JoinArgs) -> Result<()> {
     if args.json {
         view.json(&mut out)?;
     } else {
-        let color = color(args.color, false);
+        let color = args.color.on_stdout(false);
         view.text(Theme { color }, &mut out)?;
     }
     out.flush()?;

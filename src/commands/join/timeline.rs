@@ -19,15 +19,14 @@ use nvme_deep::model::host::HostEvent;
 use nvme_deep::model::stage::StageSet;
 use nvme_deep::model::untrusted::Untrusted;
 use nvme_deep::recording::HostRecording;
-use nvme_deep::session::settings::Settings;
-use nvme_deep::session::settings::TraceKind;
-use nvme_deep::session::settings::Tracing;
+use nvme_deep::session::settings::Events;
+use nvme_deep::session::settings::Mode;
 use nvme_deep::units::nanos;
 use nvme_deep::units::size_text;
 
+use crate::cli::export::ExportOptions;
 use crate::cli::export::FormatArg;
-use crate::cli::host::JoinArgs;
-use crate::cli::options::ExportOptions;
+use crate::cli::join::JoinArgs;
 use crate::commands::drive::again;
 use crate::commands::drive::replay::Replay;
 use crate::commands::export::Counts;
@@ -106,10 +105,7 @@ pub fn write(
         force: args.force,
         redact: false,
         interval: INTERVAL,
-        settings: Settings {
-            trace: Some(Tracing::of(TraceKind::Pairs)),
-            ..Settings::of(StageSet::Total)
-        },
+        settings: Mode::Events(Events::pairs()).with(StageSet::Total),
     };
     let (output, out) = create(&options)?;
     let failed = |error| output.failed(error);

@@ -45,7 +45,7 @@ use self::place::Place;
 use self::place::find;
 use self::place::is_trusted;
 use self::refusal::is_full;
-use crate::cli::options::is_stdout;
+use crate::cli::output::is_stdout;
 use crate::commands::standard::cannot_write;
 use crate::exit::Failure;
 use crate::exit::cause;

@@ -26,8 +26,7 @@ use self::http::Answer;
 use self::http::LIMITS;
 use self::meter::Meter;
 use self::textfile::Textfile;
-use crate::cli::options::Output;
-use crate::cli::options::ServeOptions;
+use crate::cli::serve::ServeOptions;
 use crate::commands::drive::Consumer;
 use crate::commands::drive::End;
 use crate::commands::drive::Input;
@@ -77,10 +76,10 @@ fn bind(address: SocketAddr) -> Result<TcpListener> {
 }
 
 impl Target {
-    fn open(output: &Output) -> Result<Self> {
-        Ok(match output {
-            Output::Http(address) => Self::Http(bind(*address)?),
-            Output::Textfile(path, interval) => Self::File(Textfile::at(path)?, *interval),
+    fn open(options: &ServeOptions) -> Result<Self> {
+        Ok(match &options.textfile {
+            None => Self::Http(bind(options.address())?),
+            Some(path) => Self::File(Textfile::at(path)?, options.interval),
         })
     }
 
@@ -190,7 +189,7 @@ impl Consumer for Serving<'_> {
 
     /// Prints the ledger of the whole session.
     fn finish(self, end: End<'_>) -> Result<Result<()>> {
-        say_ledger(&end.ledger, self.options.settings.attaching.verbose > 0);
+        say_ledger(&end.ledger, self.options.session.is_verbose());
         Ok(Ok(()))
     }
 }
@@ -201,7 +200,7 @@ impl Consumer for Serving<'_> {
 /// One sentence each, with the exit code of its kind. Nothing stays attached.
 pub fn run(options: &ServeOptions) -> Result<()> {
     privileges::forbid_new()?;
-    let mut target = Some(Target::open(&options.output)?);
+    let mut target = Some(Target::open(options)?);
     let ready = Preflight::check(&options.settings)?;
     let (system, waker) = (ready.system.clone(), ready.waker.clone());
     let input = Input::live(Live::new(ready, &options.settings, None));

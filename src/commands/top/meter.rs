@@ -19,7 +19,7 @@ use nvme_deep::report::top::slowest::SlowCommand;
 use nvme_deep::report::top::slowest::bar;
 use nvme_deep::session::Session;
 
-use crate::cli::options::TopOptions;
+use crate::cli::top::TopOptions;
 use crate::commands::drive::ledger_of;
 
 /// Reads the intervals of a session.

@@ -37,7 +37,7 @@ use self::page::page;
 use self::screen::Input as Typed;
 use self::screen::Screen;
 use self::view::Look;
-use crate::cli::options::TopOptions;
+use crate::cli::top::TopOptions;
 use crate::commands::drive::Consumer;
 use crate::commands::drive::End;
 use crate::commands::drive::Feed;
@@ -92,7 +92,7 @@ impl Display {
             out: Out::Pages,
             title,
             look: Look {
-                color: options.color_pages,
+                color: options.color_pages(),
                 unicode: standard::has_unicode(),
             },
             done: false,
@@ -151,7 +151,8 @@ fn open(options: &TopOptions, app: App, title: String, waker: &Sender<Wake>) -> 
     if has_screen() {
         let (sender, inputs) = channel();
         let screen = Screen::take_over(sender, waker.clone())?;
-        (display.look.color, display.out) = (options.color, Out::Screen(Box::new(screen), inputs));
+        (display.look.color, display.out) =
+            (options.color(), Out::Screen(Box::new(screen), inputs));
     }
     Ok(display)
 }
@@ -265,7 +266,7 @@ impl Consumer for Showing<'_> {
             // the user may have ended it earlier
             ledger = &cutter.ledger;
         }
-        say_ledger(ledger, self.options.settings.attaching.verbose > 0);
+        say_ledger(ledger, self.options.session.is_verbose());
         Ok(Ok(()))
     }
 }
@@ -297,10 +298,10 @@ fn live(options: &TopOptions) -> Result<()> {
 /// Shows recordings: on the screen, or as pages.
 fn recorded(options: &TopOptions) -> Result<()> {
     let mut settings = options.settings.clone();
-    if !options.needs_stages {
+    if options.stages.is_none() {
         settings.stage_set = StageSet::Total;
     }
-    let replays = open_all(&options.from, &settings, &Replay::require_pairs)?;
+    let replays = open_all(&options.from.files, &settings, &Replay::require_pairs)?;
     let mut left = replays.len();
     let (waker, stop) = channel();
     // a user may end it; a pipe ends with its reader
@@ -312,7 +313,7 @@ fn recorded(options: &TopOptions) -> Result<()> {
         replays,
         form: Form {
             json: false,
-            color: options.color_pages,
+            color: options.color_pages(),
             ledger_apart: true,
         },
         is_silent: false,
@@ -324,7 +325,7 @@ fn recorded(options: &TopOptions) -> Result<()> {
         // without --stages, what the recording has
         let stage_set = match replay.info().stage_set {
             StageSet::Total => StageSet::Total,
-            _ if options.needs_stages => options.settings.stage_set,
+            _ if options.stages.is_some() => options.settings.stage_set,
             _ => StageSet::Basic,
         };
         left -= 1;

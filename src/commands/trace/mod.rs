@@ -13,10 +13,9 @@ use std::os::fd::AsFd;
 
 use anyhow::Result;
 use nvme_deep::machine::System;
-use nvme_deep::session::settings::TraceKind;
 
 use self::writer::TraceWriter;
-use crate::cli::options::TraceOptions;
+use crate::cli::trace::TraceOptions;
 use crate::commands::drive::Form;
 use crate::commands::drive::Input;
 use crate::commands::drive::Live;
@@ -75,13 +74,12 @@ pub fn run(options: &TraceOptions) -> Result<()> {
 fn live(options: &TraceOptions) -> Result<()> {
     let settings = &options.settings;
     let ready = Preflight::check(settings)?;
-    let stacks = settings.trace.as_ref().and_then(|t| t.stack);
-    let stacks = stacks.map(LiveStacks::new);
+    let stacks = settings.stack().map(|stack| LiveStacks::new(stack.at));
     let mut file = tee(options, &ready.system)?;
     let system = ready.system.clone();
     let live = Live::new(ready, settings, options.duration);
     let input = Input::live(Live {
-        exec: &options.exec,
+        exec: &options.exec.program,
         until: options.count.map_or(live.until, |_| ""),
         reader: Reader::Stdout,
         stacks,
@@ -102,16 +100,15 @@ fn live(options: &TraceOptions) -> Result<()> {
 /// Prints the recordings of `--from`.
 fn recorded(options: &TraceOptions) -> Result<()> {
     let settings = &options.settings;
-    let tracing = settings.trace.as_ref();
-    let pairs = tracing.is_some_and(|t| t.kind == TraceKind::Pairs);
+    let pairs = settings.events().is_some_and(|events| events.pairs);
     let pairs = pairs || settings.filter.needs_submission();
-    let replays = open_all(&options.from, settings, &|replay| match pairs {
+    let replays = open_all(&options.from.files, settings, &|replay| match pairs {
         true => replay.require_pairs(),
         false => Ok(()),
     })?;
     let form = Form {
         json: options.json,
-        color: options.color,
+        color: options.color(),
         ledger_apart: true,
     };
     drive(Input::recordings(replays, form, false), &mut |start| {

@@ -16,6 +16,7 @@ use serde_json::Value;
 use super::*;
 use crate::cli::args::Args;
 use crate::cli::args::Command;
+use crate::cli::session::SessionOptions;
 use crate::commands::drive::Consumer;
 use crate::commands::drive::Names;
 use crate::commands::drive::live::Feeder;
@@ -29,7 +30,7 @@ fn options(words: &str) -> TraceOptions {
     let Command::Trace(args) = Args::try_parse_from(words).unwrap().command else {
         panic!("not trace");
     };
-    args.try_into().unwrap()
+    args.checked().unwrap()
 }
 
 fn requeue(cid: u16, at_ns: u64) -> Event {

@@ -25,8 +25,8 @@ use nvme_deep::render::trace::EventSink;
 use nvme_deep::render::trace::TraceJson;
 use nvme_deep::render::trace::TraceText;
 
-use crate::cli::args::TimeArg;
-use crate::cli::options::TraceOptions;
+use crate::cli::trace::TimeArg;
+use crate::cli::trace::TraceOptions;
 use crate::commands::drive::Consumer;
 use crate::commands::drive::End;
 use crate::commands::drive::Feed;
@@ -55,7 +55,7 @@ fn sink(options: &TraceOptions, begin_ns: u64) -> Box<dyn EventSink> {
         return Box::new(TraceJson::new(clock, stages));
     }
     let theme = Theme {
-        color: options.color,
+        color: options.color(),
     };
     Box::new(TraceText::new(theme, stdout().is_terminal(), clock, stages))
 }
@@ -172,8 +172,7 @@ impl Consumer for TraceWriter<'_> {
         match item {
             Item::Event(event) => self.event(event, feed.names),
             Item::Stack(id, frames) => {
-                let tracing = self.options.settings.trace.as_ref();
-                if tracing.is_some_and(|t| t.stack.is_some()) {
+                if self.options.settings.stack().is_some() {
                     self.stack(*id, &mut frames.clone());
                 }
             }
@@ -230,7 +229,7 @@ impl Consumer for TraceWriter<'_> {
             // not an event: if it is missing, the error reports it
             self.out.write(&line);
         } else {
-            say_ledger(ledger, self.options.settings.attaching.verbose > 0);
+            say_ledger(ledger, self.options.session.is_verbose());
         }
         let teed = self.tee.take().map_or(Ok(()), |tee| {
             let done = tee.finish(at, ledger);

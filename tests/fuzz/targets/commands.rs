@@ -8,6 +8,7 @@ use clap::Parser;
 
 use crate::cli::args::Args;
 use crate::cli::args::Command;
+use crate::cli::session::SessionOptions;
 use crate::commands::diagnose;
 use crate::commands::diff;
 use crate::commands::export;
@@ -41,21 +42,21 @@ pub fn command(line: &str, dir: &Path) -> Run {
 /// The command as a function: options are checked once, too.
 fn of(command: Command) -> Result<Run> {
     macro_rules! with {
-        ($args:expr, $run:path) => {{
-            let options = $args.try_into()?;
+        ($options:expr, $run:path) => {{
+            let options = $options?;
             Box::new(move || $run(&options))
         }};
     }
     Ok(match command {
-        Command::Latency(args) => with!(args, latency::run),
-        Command::Trace(args) => with!(args, trace::run),
-        Command::Stacks(args) => with!(args, stacks::run),
-        Command::Diagnose(args) => with!(args, diagnose::run),
-        Command::Export(args) => with!(args, export::run),
-        Command::Heatmap(args) => with!(args, heatmap::run),
-        Command::Pattern(args) => with!(args, pattern::run),
-        Command::Diff(args) => with!(args, diff::run),
-        Command::Top(args) => with!(args, top::run),
+        Command::Latency(args) => with!(args.checked(), latency::run),
+        Command::Trace(args) => with!(args.checked(), trace::run),
+        Command::Stacks(args) => with!(args.checked(), stacks::run),
+        Command::Diagnose(args) => with!(args.checked(), diagnose::run),
+        Command::Export(args) => with!(args.options(), export::run),
+        Command::Heatmap(args) => with!(args.checked(), heatmap::run),
+        Command::Pattern(args) => with!(args.checked(), pattern::run),
+        Command::Diff(args) => Box::new(move || diff::run(&args)),
+        Command::Top(args) => with!(args.checked(), top::run),
         Command::Host(args) => Box::new(move || host::run(&args)),
         Command::Join(args) => Box::new(move || join::run(&args)),
         other => panic!("{other:?} reads no file"),

@@ -4,7 +4,6 @@
 use std::collections::BTreeSet;
 use std::path::PathBuf;
 
-use anyhow::Error;
 use anyhow::Result;
 use nvme_deep::abi::MAX_CTRLS;
 use nvme_deep::abi::MAX_LIST;
@@ -14,17 +13,100 @@ use nvme_deep::machine::disk::Disk;
 use nvme_deep::model::filter::Filter;
 use nvme_deep::nvme::opcode::Opcode;
 use nvme_deep::nvme::opcode::QueueKind;
+use nvme_deep::nvme::opcode::UnknownOpcode;
 use nvme_deep::nvme::opcode::parse as parse_opcode;
+use nvme_deep::nvme::subject::parse_nsid;
 
 use super::usage;
-use crate::cli::args::ExecArgs;
-use crate::cli::args::FilterArgs;
+use super::value::number;
 use crate::exit::Failure;
 
 /// Bytes of a thread's name that the kernel keeps (TASK_COMM_LEN without the final zero).
 const COMM_LEN: usize = 15;
 
-pub fn ctrl_instance(text: &str) -> Result<u32> {
+/// Filters. A command must match all of them.
+#[derive(Clone, Debug, clap::Args)]
+#[command(next_help_heading = "Filters (combined by AND)")]
+pub struct FilterArgs {
+    /// Only this disk or partition: `nvme0n1`, `/dev/nvme0n1p1`, or the one that has this file or
+    /// directory (`/mnt/data`). All paths of a multipath disk. Only while tracing, not for recordings
+    #[arg(long, hide_short_help = true, value_name = "DISK", conflicts_with_all = ["ctrl", "nsid", "lba"])]
+    pub disk: Option<String>,
+
+    /// Only these controllers (`nvme0` or `0`; separate several by commas)
+    #[arg(
+        long,
+        alias = "ctrl_id",
+        hide_short_help = true,
+        value_name = "CTRL",
+        value_delimiter = ',',
+        value_parser = ctrl_instance
+    )]
+    pub ctrl: Vec<u32>,
+
+    /// Only commands with these namespace ids: `1`, `0x1`; `all` is ffffffffh
+    #[arg(long, hide_short_help = true, value_name = "NSID", value_delimiter = ',', value_parser = parse_nsid)]
+    pub nsid: Vec<u32>,
+
+    /// Only these opcodes: names (`read`, `dsm`, `admin:identify`) or numbers (`0x02`, `io:0x02`)
+    #[arg(
+        long,
+        hide_short_help = true,
+        value_name = "OPCODE",
+        value_delimiter = ',',
+        value_parser = opcodes
+    )]
+    pub opcode: Vec<BTreeSet<Opcode>>,
+
+    /// Only commands on these queues; 0 is the admin queue
+    #[arg(long, hide_short_help = true, value_name = "QID", value_delimiter = ',', value_parser = number(0..=u16::MAX))]
+    pub qid: Vec<u16>,
+
+    /// Exclude admin commands
+    #[arg(long, hide_short_help = true)]
+    pub no_admin: bool,
+
+    /// Exclude I/O commands
+    #[arg(long, hide_short_help = true)]
+    pub no_io: bool,
+
+    /// Only commands that these processes submit to the driver. Requests that blk-mq dispatches
+    /// later (scheduler, writeback, retries) are submitted by kernel threads, and do not match
+    #[arg(long, short, hide_short_help = true, value_name = "PID", value_delimiter = ',', value_parser = number(0..=u32::MAX))]
+    pub pid: Vec<u32>,
+
+    /// Only commands from threads of this name
+    #[arg(long, hide_short_help = true, value_name = "NAME", value_parser = thread_name)]
+    pub comm: Option<String>,
+
+    /// Only commands from processes in this cgroup (v2) or below it: `/sys/fs/cgroup/...`. Only while
+    /// tracing, not for recordings
+    #[arg(long, short, hide_short_help = true, value_name = "PATH")]
+    pub cgroup: Option<PathBuf>,
+
+    /// Only commands of this container: at least 8 digits of its ID (docker, podman, containerd,
+    /// CRI-O), the UID of a Kubernetes pod, or the path of its cgroup (v2). By the cgroup that caused
+    /// the I/O, also for writeback; for commands without one by the task that calls the driver. Only
+    /// while tracing, not for recordings
+    #[arg(
+        long,
+        hide_short_help = true,
+        value_name = "ID",
+        conflicts_with = "cgroup"
+    )]
+    pub container: Option<String>,
+
+    /// Only commands that touch a logical block in this range: `FIRST-LAST` or one number. Commands
+    /// without a start LBA are excluded
+    #[arg(long, hide_short_help = true, value_name = "RANGE", value_parser = lba_range)]
+    pub lba: Option<(u64, u64)>,
+}
+
+/// Parses the name or number of a controller.
+///
+/// # Errors
+/// If it is none; one sentence.
+pub fn ctrl_instance(text: &str) -> Result<u32, String> {
     let name = text.strip_prefix("/dev/").unwrap_or(text);
     let number = name.strip_prefix("nvme").unwrap_or(name);
     Some(number)
@@ -32,24 +114,18 @@ pub fn ctrl_instance(text: &str) -> Result<u32> {
         .and_then(|n| n.parse().ok())
         .filter(|&n| n < MAX_CTRLS)
         .ok_or_else(|| {
-            usage(format!(
+            format!(
                 "`{text}` is not a controller: give its name or number, as in `--ctrl nvme0` \
                  (namespaces are chosen by --nsid)"
-            ))
+            )
         })
 }
 
-fn at_most<T>(set: BTreeSet<T>, flag: &str) -> Result<BTreeSet<T>> {
-    if set.len() > MAX_LIST {
-        return Err(usage(format!(
-            "{flag} takes at most {MAX_LIST} values, not {}",
-            set.len()
-        )));
-    }
-    Ok(set)
+fn opcodes(text: &str) -> Result<BTreeSet<Opcode>, UnknownOpcode> {
+    Ok(parse_opcode(text)?.into_iter().collect())
 }
 
-fn number(text: &str) -> Option<u64> {
+fn block(text: &str) -> Option<u64> {
     match text.strip_prefix("0x") {
         Some(hex) => u64::from_str_radix(hex, 16).ok(),
         None => text.parse().ok(),
@@ -57,31 +133,40 @@ fn number(text: &str) -> Option<u64> {
 }
 
 /// `FIRST-LAST` or a single number, decimal or hexadecimal.
-fn lba_range(text: &str) -> Result<(u64, u64)> {
+fn lba_range(text: &str) -> Result<(u64, u64), String> {
     let (first, last) = text.split_once('-').unwrap_or((text, text));
-    let wrong = || {
-        usage(format!(
+    let (first, last) = block(first).zip(block(last)).ok_or_else(|| {
+        format!(
             "`{text}` is not a range of logical blocks: give `FIRST-LAST`, as in `--lba 2048-4095`"
-        ))
-    };
-    let first = number(first).ok_or_else(wrong)?;
-    let last = number(last).ok_or_else(wrong)?;
+        )
+    })?;
     if first > last {
-        return Err(usage(format!(
-            "`--lba {text}` ends before it begins: give the lower block first"
-        )));
+        return Err(format!(
+            "`{text}` ends before it begins: give the lower block first"
+        ));
     }
     Ok((first, last))
 }
 
-fn thread_name(name: String) -> Result<String> {
+fn thread_name(name: &str) -> Result<String, String> {
     if name.is_empty() || name.len() > COMM_LEN {
-        return Err(usage(format!(
-            "`--comm {name}` can't match: the kernel keeps {COMM_LEN} bytes of a thread's name, as \
+        return Err(format!(
+            "`{name}` can't match: the kernel keeps {COMM_LEN} bytes of a thread's name, as \
              /proc/PID/comm shows it"
+        ));
+    }
+    Ok(name.into())
+}
+
+fn at_most<T: Ord + Copy>(values: &[T], flag: &str) -> Result<BTreeSet<T>> {
+    let set: BTreeSet<T> = values.iter().copied().collect();
+    if set.len() > MAX_LIST {
+        return Err(usage(format!(
+            "{flag} takes at most {MAX_LIST} values, not {}",
+            set.len()
         )));
     }
-    Ok(name)
+    Ok(set)
 }
 
 /// The disk of `--disk`.
@@ -102,30 +187,6 @@ fn container_of(text: &str) -> Result<PathBuf> {
     System::at("/")
         .container(text)
         .map_err(|error| usage(error.to_string()))
-}
-
-/// Refuses filters that ask this machine, and a program to run, for recordings.
-///
-/// # Errors
-/// If there is such a filter, or a program.
-pub(super) fn refuse_for_recordings(args: &FilterArgs, exec: &ExecArgs) -> Result<()> {
-    if exec.exec {
-        return Err(usage(
-            "--exec traces while a program runs, and a recording is read: leave out --exec or --from",
-        ));
-    }
-    if args.container.is_some() {
-        return Err(usage(
-            "--container asks this machine, and cgroups are not recorded: use it with `record`",
-        ));
-    }
-    if args.disk.is_some() {
-        return Err(usage(
-            "--disk asks this machine, and a recording may be of another: use --ctrl, --nsid and \
-             --lba",
-        ));
-    }
-    Ok(())
 }
 
 fn check(filter: &Filter) -> Result<()> {
@@ -159,52 +220,53 @@ fn check(filter: &Filter) -> Result<()> {
     Ok(())
 }
 
-impl TryFrom<FilterArgs> for Filter {
-    type Error = Error;
-
-    fn try_from(args: FilterArgs) -> Result<Self> {
-        let FilterArgs {
-            disk,
-            ctrl,
-            nsid,
-            opcode,
-            qid,
-            no_admin,
-            no_io,
-            pid,
-            comm,
-            cgroup,
+impl FilterArgs {
+    /// The filter.
+    ///
+    /// # Errors
+    /// If it leaves no command, or asks for a disk or a container that this machine does not have.
+    pub fn filter(&self) -> Result<Filter> {
+        let container = self.container.as_deref().map(container_of).transpose()?;
+        let mut filter = Filter {
+            ctrls: self.ctrl.iter().copied().collect(),
+            nsids: at_most(&self.nsid, "--nsid")?,
+            opcodes: self.opcode.iter().flatten().copied().collect(),
+            qids: at_most(&self.qid, "--qid")?,
+            no_admin: self.no_admin,
+            no_io: self.no_io,
+            pids: at_most(&self.pid, "--pid")?,
+            comm: self.comm.clone(),
+            cgroup: self.cgroup.clone(),
             container,
-            lba,
-        } = args;
-        let mut opcodes = BTreeSet::new();
-        for text in &opcode {
-            opcodes.extend(parse_opcode(text).map_err(|unknown| usage(unknown.to_string()))?);
-        }
-        let mut filter = Self {
-            ctrls: ctrl
-                .iter()
-                .map(|text| ctrl_instance(text))
-                .collect::<Result<_>>()?,
-            nsids: at_most(nsid.into_iter().collect(), "--nsid")?,
-            opcodes,
-            qids: at_most(qid.into_iter().collect(), "--qid")?,
-            no_admin,
-            no_io,
-            pids: at_most(pid.into_iter().collect(), "--pid")?,
-            comm: comm.map(thread_name).transpose()?,
-            cgroup,
-            container: container.as_deref().map(container_of).transpose()?,
-            lba: lba.as_deref().map(lba_range).transpose()?,
+            lba: self.lba,
         };
-        if let Some(disk) = disk {
-            let disk = disk_of(&disk)?;
+        if let Some(disk) = &self.disk {
+            let disk = disk_of(disk)?;
             filter.ctrls = disk.controllers.into_iter().collect();
             filter.nsids = BTreeSet::from([disk.nsid]);
             filter.lba = disk.blocks;
         }
         check(&filter)?;
         Ok(filter)
+    }
+
+    /// Refuses filters that ask this machine.
+    ///
+    /// # Errors
+    /// If there is such a filter.
+    pub(super) fn refuse_for_recordings(&self) -> Result<()> {
+        if self.container.is_some() {
+            return Err(usage(
+                "--container asks this machine, and cgroups are not recorded: use it with `record`",
+            ));
+        }
+        if self.disk.is_some() {
+            return Err(usage(
+                "--disk asks this machine, and a recording may be of another: use --ctrl, --nsid \
+                 and --lba",
+            ));
+        }
+        Ok(())
     }
 }
 
@@ -220,7 +282,6 @@ mod tests {
     use super::*;
     use crate::cli::args::Args;
     use crate::cli::args::Command;
-    use crate::cli::options::LatencyOptions;
 
     fn filter() -> impl Strategy<Value = Filter> {
         let code = (any::<bool>(), any::<u8>()).prop_map(|(admin, code)| Opcode {
@@ -276,7 +337,7 @@ mod tests {
         let Command::Latency(args) = Args::try_parse_from(all).unwrap().command else {
             panic!("not latency");
         };
-        LatencyOptions::try_from(args).unwrap().settings.filter
+        args.session.filter.filter().unwrap()
     }
 
     /// The words of a text as a shell reads them.
@@ -334,43 +395,29 @@ mod tests {
         }
     }
 
+    fn refused(words: &str) -> Option<String> {
+        let all = ["nvme-deep", "latency"].into_iter().chain(words.split(' '));
+        let filter = Args::try_parse_from(all)
+            .map_err(Into::into)
+            .and_then(|args| match args.command {
+                Command::Latency(args) => args.session.filter.filter(),
+                other => panic!("{other:?}"),
+            });
+        filter.err().map(|error| error.to_string())
+    }
+
     #[test]
     fn filters_that_leave_nothing_are_refused() {
-        let base = FilterArgs::default();
-        for args in [
-            FilterArgs {
-                no_admin: true,
-                no_io: true,
-                ..base.clone()
-            },
-            FilterArgs {
-                no_io: true,
-                qid: vec![1],
-                ..base.clone()
-            },
-            FilterArgs {
-                no_io: true,
-                opcode: vec!["read".into()],
-                ..base.clone()
-            },
-            FilterArgs {
-                no_io: true,
-                lba: Some("1".into()),
-                ..base.clone()
-            },
-            FilterArgs {
-                comm: Some("a-name-of-16-byte".into()),
-                ..base.clone()
-            },
+        for (words, says) in [
+            ("--no-admin --no-io", "together leave nothing"),
+            ("--no-io --qid 1", "leaves only queue 0"),
+            ("--no-io --opcode read", "no command with these opcodes"),
+            ("--no-io --lba 1", "--lba is about I/O"),
+            ("--comm a-name-of-16-byte", "15 bytes"),
         ] {
-            assert!(Filter::try_from(args.clone()).is_err(), "{args:?}");
+            let text = refused(words).unwrap();
+            assert!(text.contains(says), "{words}: {text}");
         }
-        let admin = FilterArgs {
-            no_io: true,
-            qid: vec![0],
-            opcode: vec!["admin:identify".into()],
-            ..base
-        };
-        assert!(Filter::try_from(admin).is_ok());
+        assert_eq!(refused("--no-io --qid 0 --opcode admin:identify"), None);
     }
 }

@@ -1,0 +1,85 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Options of each command that traces the driver.
+
+use std::ops::Deref;
+
+use anyhow::Result;
+use nvme_deep::model::stage::StageSet;
+use nvme_deep::session::settings::Mode;
+use nvme_deep::session::settings::Settings;
+
+use super::attach::AttachArgs;
+use super::filter::FilterArgs;
+use super::from::FromArgs;
+
+/// Filters, attaching and messages.
+#[derive(Clone, Debug, clap::Args)]
+pub struct SessionArgs {
+    #[command(flatten)]
+    pub filter: FilterArgs,
+
+    #[command(flatten)]
+    pub attach: AttachArgs,
+}
+
+impl SessionArgs {
+    /// The settings of a session that measures this.
+    pub(super) fn settings(&self, mode: Mode, stage_set: StageSet) -> Result<Settings> {
+        Ok(Settings {
+            stage_set,
+            filter: self.filter.filter()?,
+            mode,
+            attaching: self.attach.attaching(),
+        })
+    }
+
+    /// Refuses filters that ask this machine, if recordings are read.
+    pub(super) fn check(&self, from: &FromArgs) -> Result<()> {
+        if from.is_empty() {
+            return Ok(());
+        }
+        self.filter.refuse_for_recordings()
+    }
+
+    /// Whether to print details.
+    pub const fn is_verbose(&self) -> bool {
+        self.attach.verbose > 0
+    }
+}
+
+/// The options of a command that has a session.
+pub trait SessionOptions: Sized {
+    /// The settings of the session.
+    ///
+    /// # Errors
+    /// If options exclude each other, or ask for what this machine does not have; one sentence.
+    fn settings(&self) -> Result<Settings>;
+
+    /// The options with their settings.
+    ///
+    /// # Errors
+    /// Those of the settings.
+    fn checked(self) -> Result<Checked<Self>> {
+        let settings = self.settings()?;
+        Ok(Checked {
+            settings,
+            options: self,
+        })
+    }
+}
+
+/// The options of a command, and the settings of the session that they ask for.
+#[derive(Clone, Debug)]
+pub struct Checked<O> {
+    /// Settings of the session.
+    pub settings: Settings,
+    options: O,
+}
+
+impl<O> Deref for Checked<O> {
+    type Target = O;
+
+    fn deref(&self) -> &O {
+        &self.options
+    }
+}
