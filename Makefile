@@ -26,8 +26,16 @@ demo: ## see nvme-deep at work in a guest with known latencies
 pictures: build ## make docs/pictures anew, from a run in a guest
 	@tests/vm/pictures.sh
 
+# not by name, lest make -n run the line
+SUBMAKE := $(MAKE) --no-print-directory
+
+# the fast tests leave CPU time for the release build
 test: ## run all the tests: test-fast, test-cost, test-vm
-	@$(MAKE) --no-print-directory test-fast
+	@tests/vm/deps.sh valgrind
+	@mkdir -p target; nice cargo build --release --locked >target/build.log 2>&1 & build=$$!; \
+	trap 'kill $$build; exit 1' INT TERM; \
+	$(SUBMAKE) test-fast || { kill $$build; exit 1; }; \
+	wait $$build || { cat target/build.log; exit 1; }
 	@$(MAKE) --no-print-directory test-cost
 	@$(MAKE) --no-print-directory test-vm
 
