@@ -14,7 +14,8 @@ deps: ## install the packages that building and testing need
 build: deps ## build target/release/nvme-deep
 	cargo build --release --locked
 
-kernels: deps ## fetch the kernels that the tests boot (tests/vm/kernels)
+# a guest test fetches its kernel itself, unless it is there
+kernels: deps ## fetch all kernels that tests boot (tests/vm/kernels)
 	@for name in $$(sed '/^#/d' tests/vm/kernels | cut -d ' ' -f 1); do tests/vm/fetch.sh $$name || exit; done
 
 # a debug build without Parquet takes less than half the time of a release build
@@ -26,8 +27,16 @@ demo: ## see nvme-deep at work in a guest with known latencies
 pictures: build ## make docs/pictures anew, from a run in a guest
 	@tests/vm/pictures.sh
 
+# not by name, lest make -n run the line
+SUBMAKE := $(MAKE) --no-print-directory
+
+# the fast tests leave CPU time for the release build
 test: ## run all the tests: test-fast, test-cost, test-vm
-	@$(MAKE) --no-print-directory test-fast
+	@tests/vm/deps.sh valgrind
+	@mkdir -p target; nice cargo build --release --locked >target/build.log 2>&1 & build=$$!; \
+	trap 'kill $$build; exit 1' INT TERM; \
+	$(SUBMAKE) test-fast || { kill $$build; exit 1; }; \
+	wait $$build || { cat target/build.log; exit 1; }
 	@$(MAKE) --no-print-directory test-cost
 	@$(MAKE) --no-print-directory test-vm
 
@@ -44,9 +53,12 @@ check-exports: deps ## compare exports with the recordings, by pyarrow, DuckDB a
 	cargo build --locked
 	@tests/exports/check.sh target/debug/nvme-deep
 
+# all tests of a suite wait for its guest, and two guests run at a time: tests/vm/judge/guest.rs
+GUEST_THREADS = 64
+
 # 6.12 in full, 5.10, 6.1 and 7.x with every attach method; test-all runs the rest
-test-vm: build kernels ## run the guest tests: one kernel in full, all attach methods on the others
-	cargo test --locked --test vm -- --ignored --test-threads=1 --skip only_in_test_all
+test-vm: build ## run the guest tests: one kernel in full, all attach methods on the others
+	cargo test --locked --test vm -- --ignored --test-threads=$(GUEST_THREADS) --skip only_in_test_all
 
 test-cost: build ## fail if our modes cost over 5 % more than tests/bench/recorded.json, or reading too much
 	@tests/vm/deps.sh valgrind
@@ -69,19 +81,19 @@ fuzz: deps ## fuzz the readers (TARGET=all SECONDS=60 SEED=...), each for SECOND
 test-alarms: ## print how often diagnose names causes in healthy runs, and finds causes, for docs/diagnose.md (half an hour)
 	cargo test --release --locked --test diagnosis -- --ignored --nocapture --test-threads=1
 
-test-all: test-fast test-cost build kernels ## run test-fast, test-cost and all guest tests
+test-all: test-fast test-cost build ## run test-fast, test-cost and all guest tests
 	@tests/vm/deps.sh systemd
-	cargo test --locked --test vm -- --ignored --test-threads=1
+	cargo test --locked --test vm -- --ignored --test-threads=$(GUEST_THREADS)
 
 bench: build ## count what we and other tools cost, in a guest (KERNEL=6.12)
 	@tests/vm/deps.sh bpftrace libbpf-tools linux-perf blktrace libbpf-dev
 	@tests/bench/bench.sh $(KERNEL)
 
-table: build kernels ## find anew what each kernel offers, for the planner's tests and docs/kernels.md
+table: build ## find anew what each kernel offers, for the planner's tests and docs/kernels.md
 	NVME_DEEP_BLESS=1 cargo test --locked --test vm -- --ignored --test-threads=1 all_methods_on
 	NVME_DEEP_BLESS=1 cargo test --locked --test plan the_table_in_the_docs
 
-matrix: build kernels ## plant each cause for `diagnose` in guests, keep the recordings, renew the table (minutes)
+matrix: build ## plant each cause for `diagnose` in guests, keep the recordings, renew the table (minutes)
 	NVME_DEEP_BLESS=1 cargo test --locked --test vm -- --ignored --test-threads=1 plants::
 	NVME_DEEP_BLESS=1 cargo test --locked --test plants the_table_in_the_docs
 

@@ -4,6 +4,8 @@
 # writable as /mnt; /tmp/mods holds the modules that are not loaded yet. boot.sh prints the
 # output of the script. The caller passes the NVMe controllers: see nvme-args.sh.
 #
+# SHARE/cpu has the CPU seconds that the guest took.
+#
 # Environment:
 #   SMP (2)            number of CPUs
 #   MEM (2G)           memory
@@ -227,7 +229,10 @@ ended=0
 wait "$guest" || ended=$?
 guest=''
 stop_servers
-wait "$filter" || true
+wait "$filter" "${servers[@]}" || true
+# user and system time of QEMU and of the servers
+times >"$work/times"
+sed '1d; s/m/ /g; s/s//g' "$work/times" | awk '{ print 60 * ($1 + $3) + $2 + $4 }' >"$share/cpu"
 [[ -z ${RAM_FILE:-} ]] || rm -f "$share/ram"
 
 # The guest writes the status of its script to the share; QEMU's exit code does not contain it.

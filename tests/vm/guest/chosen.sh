@@ -10,7 +10,7 @@ one=/dev/$(disk nvme0)
 other=/dev/$(disk nvme1)
 addpart "$one" 1 2048 65536
 addpart "$one" 2 67584 131072
-for ((i = 0; i < 100; i++)); do [[ ! -b ${one}p2 ]] || break; sleep 0.05; done
+for ((i = 0; i < 300; i++)); do [[ ! -b ${one}p2 ]] || break; sleep 0.05; done
 mkfs.ext4 -q "${one}p2"
 mkdir /tmp/data
 mount "${one}p2" /tmp/data

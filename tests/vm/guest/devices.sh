@@ -16,13 +16,13 @@ attached() {
 settled() {
     local n i found look seen=''
     for n in "${!pci[@]}"; do
-        for ((i = 0; i < 200; i++)); do
+        for ((i = 0; i < 600; i++)); do
             found=$(disk "nvme$n") && [[ -b /dev/$found ]] && break
             sleep 0.05
         done
-        ((i < 200)) || { echo "nvme$n does not come back"; return 1; }
+        ((i < 600)) || { echo "nvme$n does not come back"; return 1; }
     done
-    for ((i = 0; i < 100; i++)); do
+    for ((i = 0; i < 300; i++)); do
         look=$(cat /sys/block/nvme*/stat)
         [[ $look != "$seen" ]] || return 0
         seen=$look
@@ -42,7 +42,7 @@ bind_in_order() {
     local device number=0 i
     for device; do
         echo "${pci[device]}" >/sys/bus/pci/drivers/nvme/bind
-        for ((i = 0; i < 200; i++)); do
+        for ((i = 0; i < 600; i++)); do
             disk "nvme$number" >/dev/null && break
             sleep 0.05
         done
@@ -124,7 +124,7 @@ no_load() {
 busy() {
     local before now i
     read -r before _ <"/sys/block/$1/stat"
-    for ((i = 0; i < 600; i++)); do
+    for ((i = 0; i < 1800; i++)); do
         read -r now _ <"/sys/block/$1/stat"
         ((now < before + ${2:-50})) || return 0
         sleep 0.02

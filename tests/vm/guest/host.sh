@@ -64,7 +64,7 @@ qemu() {
         -device "nvme,id=nvme0,serial=$1" -device nvme-ns,bus=nvme0,drive=n,nsid=1 \
         -trace 'pci_nvme_*' -msg timestamp=on -D "/tmp/$1.log" 2>/dev/null &
     qemu=$!
-    for ((i = 0; i < 200; i++)); do
+    for ((i = 0; i < 600; i++)); do
         [[ ! -S /tmp/$1 ]] || return 0
         sleep 0.1
     done

@@ -26,7 +26,7 @@ diagnosis() { refused diagnosis "$NVME_DEEP" diagnose --duration 1s --check --js
 # in_flight CTRL N: waits until the kernel has N reads in flight
 in_flight() {
     local i
-    for ((i = 0; i < 600; i++)); do
+    for ((i = 0; i < 1800; i++)); do
         [[ $(<"/sys/block/$(disk "$1")/inflight") =~ ^\ *$2\ +0$ ]] && return
         sleep 0.05
     done
@@ -38,7 +38,7 @@ in_flight() {
 twice_more() {
     local i before
     before=$(grep -c "$2" "$1" || true)
-    for ((i = 0; i < 600; i++)); do
+    for ((i = 0; i < 1800; i++)); do
         (($(grep -c "$2" "$1" || true) < before + 2)) || return 0
         sleep 0.05
     done
@@ -51,7 +51,7 @@ twice_more() {
 quiet() {
     local i=0 disk
     disk=/sys/block/$(disk "$1")
-    while ((i < 15)); do
+    while ((i < 25)); do
         [[ -e $disk/queue/nomerges && $(<"$disk/inflight") =~ ^\ *0\ +0$ ]] && ((++i)) || i=0
         ((SECONDS < 300)) || { echo "$1 is not quiet"; return 1; }
         sleep 0.1

@@ -17,7 +17,7 @@ machine() {
         -device nvme,serial=inner,drive=disk,bootindex=0 </dev/null >"$case_dir/$1.out" 2>&1 &
     qemu=$!
     local i
-    for ((i = 0; i < 100; i++)); do [[ ! -S /tmp/monitor ]] || return 0; sleep 0.1; done
+    for ((i = 0; i < 300; i++)); do [[ ! -S /tmp/monitor ]] || return 0; sleep 0.1; done
     cat "$case_dir/$1.out"
     return 1
 }
@@ -60,7 +60,7 @@ rm -f /tmp/monitor
 machine second
 tool kvm host kvm --pid "$qemu" --bar "$bar" --json
 tools_ready=''
-for ((i = 0; i < 100; i++)); do
+for ((i = 0; i < 300; i++)); do
     ! grep -q 'tracing the VM exits' "$case_dir/kvm.err" || { tools_ready=yes; break; }
     sleep 0.1
 done

@@ -12,12 +12,28 @@ as=()
 # keeps the kernel's log for the analysis of a failed test
 trap 'dmesg >/mnt/dmesg' EXIT
 
+# A process costs some 0.1 s of an emulated CPU: loops that wait use only what is built into bash.
+mkfifo /tmp/never
+exec {never}<>/tmp/never
+# sleep SECONDS
+sleep() {
+    read -r -t "$1" -u "$never" || true
+}
+
+# has FILE TEXT: whether the file has the text
+has() {
+    local all=''
+    IFS= read -r -d '' all <"$1" || true
+    [[ $all == *"$2"* ]]
+}
+
 # begin CASE: creates the directory of a case
 begin() {
     case_dir=$out/$1
     mkdir -p "$case_dir"
     tools=()
-    echo "case $1"
+    read -r now _ </proc/uptime
+    echo "case $1 at $now s"
 }
 
 # tool NAME ARGUMENT...: starts the tool in the background; see traced
@@ -25,6 +41,7 @@ tool() {
     local name=$1
     shift
     echo "$*" >"$case_dir/$name.args"
+    : >"$case_dir/$name.err" # of an earlier tool of this name
     "${as[@]}" "$NVME_DEEP" "$@" >"$case_dir/$name.out" 2>"$case_dir/$name.err" &
     tools+=("$!:$name")
     tool_pid=$!
@@ -35,12 +52,12 @@ traced() {
     local entry name i
     for entry in "${tools[@]}"; do
         name=${entry#*:}
-        for ((i = 0; i < 600; i++)); do
-            grep -q ': tracing ' "$case_dir/$name.err" && break
+        for ((i = 0; i < 1800; i++)); do
+            has "$case_dir/$name.err" ': tracing ' && break
             kill -0 "${entry%%:*}" 2>/dev/null || { cat "$case_dir/$name.err"; return 1; }
             sleep 0.05
         done
-        ((i < 600)) || { echo "$name does not begin to trace"; return 1; }
+        ((i < 1800)) || { echo "$name does not begin to trace"; return 1; }
     done
 }
 
@@ -81,16 +98,22 @@ module_users() {
 # disk CTRL [NSID]: prints the block device of a namespace, regardless of its kernel number. That of a
 # path (nvme2c2n1) is the one of its subsystem (nvme2n1).
 disk() {
-    local ns
+    local ns id
     for ns in /sys/class/nvme/"$1"/"$1"*n*; do
-        [[ -e $ns/nsid && $(<"$ns/nsid") == "${2:-1}" ]] && { basename "$ns" | sed 's/c[0-9]*n/n/'; return; }
+        [[ -e $ns/nsid ]] && read -r id <"$ns/nsid" && [[ $id == "${2:-1}" ]] || continue
+        ns=${ns##*/}
+        [[ ! $ns =~ ^(.*)c[0-9]+(n[0-9]+)$ ]] || ns=${BASH_REMATCH[1]}${BASH_REMATCH[2]}
+        echo "$ns"
+        return
     done
     return 1
 }
 
 # stat_of WHEN DISK: keeps the kernel's own I/O counts of the disk
 stat_of() {
-    cat /sys/block/"$2"/stat >"$case_dir/stat.$1"
+    local counts
+    read -r counts <"/sys/block/$2/stat"
+    echo "$counts" >"$case_dir/stat.$1"
 }
 
 # load NAME FIO-OPTION...: runs fio with fixed options and keeps its JSON with the tool's output

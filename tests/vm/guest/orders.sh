@@ -51,7 +51,7 @@ stop
 # bind PCI-ADDRESS CTRL: binds a controller to the driver and waits for its disk
 bind() {
     echo "$1" >/sys/bus/pci/drivers/nvme/bind
-    for ((i = 0; i < 100; i++)); do
+    for ((i = 0; i < 300; i++)); do
         back=$(disk "$2") && [[ -b /dev/$back ]] && return
         sleep 0.1
     done

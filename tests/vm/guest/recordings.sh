@@ -57,7 +57,7 @@ load mixed --filename="$fast" --rw=randrw --bs=4k --number_ios=1000 --size=64m -
     --iodepth=4
 dd if="$bad" of=/dev/null bs=512 count=16 skip=2040 iflag=direct status=none || true
 python3 "$here/late.py" "$case_dir/steps" "$(disk nvme2)" nvme2 || true
-for ((i = 0; i < 100; i++)); do
+for ((i = 0; i < 300; i++)); do
     [[ $(</sys/class/nvme/nvme2/state) == live ]] && break
     sleep 0.1
 done
@@ -92,7 +92,7 @@ sleep 13
 load new --filename="$fast" --rw=randread --bs=4k --number_ios=300 --size=64m --ioengine=psync
 dd if="$bad" of=/dev/null bs=512 count=16 skip=2040 iflag=direct status=none || true
 python3 "$here/late.py" "$case_dir/late" "$(disk nvme2)" nvme2 || true
-for ((i = 0; i < 100; i++)); do
+for ((i = 0; i < 300; i++)); do
     [[ $(</sys/class/nvme/nvme2/state) == live ]] && break
     sleep 0.1
 done

@@ -30,7 +30,7 @@ tool json trace --json --ctrl nvme0 --no-admin
 traced
 on 15 1 100 load
 # all of it is shown although the other ring stays empty
-for ((i = 0; i < 200; i++)); do
+for ((i = 0; i < 600; i++)); do
     (($(grep -c '"type":"complete"' "$case_dir/json.out") < 100)) || break
     sleep 0.05
 done

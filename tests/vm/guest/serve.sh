@@ -16,7 +16,7 @@ scrape() { python3 "$here/scrape.py" "$@"; }
 # serving NAME: waits until the tool serves
 serving() {
     local i
-    for ((i = 0; i < 200; i++)); do
+    for ((i = 0; i < 600; i++)); do
         grep -qE ': (serving|writing) ' "$case_dir/$1.err" && return
         sleep 0.05
     done
@@ -75,7 +75,7 @@ scrape metrics "$case_dir/failed"
 echo 1000 >"/sys/block/$slow/queue/io_timeout"
 dmesg -C
 dd if="/dev/$slow" of=/dev/null bs=4k count=1 skip=9 iflag=direct status=none || true
-for ((i = 0; i < 100; i++)); do
+for ((i = 0; i < 300; i++)); do
     [[ $(</sys/class/nvme/nvme1/state) == live ]] && break
     sleep 0.1
 done

@@ -27,7 +27,7 @@ serve() {
 # until_live: waits for the controller and its disk, and sets $remote to the disk's name
 until_live() {
     local i
-    for ((i = 0; i < 200; i++)); do
+    for ((i = 0; i < 600; i++)); do
         [[ $(cat /sys/class/nvme/nvme2/state 2>/dev/null) == live ]] &&
             remote=$(disk nvme2) && [[ -b /dev/$remote ]] && return
         sleep 0.1

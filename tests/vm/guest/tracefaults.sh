@@ -21,7 +21,7 @@ recording
 mark begin
 python3 "$here/late.py" "$case_dir/steps" "$(disk nvme0)"
 # The abort, and the commands that the reset sends to the controller, run asynchronously.
-for ((i = 0; i < 100; i++)); do
+for ((i = 0; i < 300; i++)); do
     [[ $(</sys/class/nvme/nvme0/state) == live ]] && break
     sleep 0.1
 done

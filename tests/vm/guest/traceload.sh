@@ -44,6 +44,7 @@ kill -STOP "$tool_pid"
 many load 4000
 events_counted
 kill -CONT "$tool_pid"
+sleep 1.5 # it warns once a second
 stop
 begin stopped-pairs
 count_events
@@ -53,6 +54,7 @@ kill -STOP "$tool_pid"
 many load 2000
 events_counted
 kill -CONT "$tool_pid"
+sleep 1.5 # it warns once a second
 stop
 
 # A reader that sleeps: the pipe fills, then the ring.

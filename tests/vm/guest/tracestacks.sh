@@ -25,14 +25,14 @@ paths() {
     echo 0 >"/sys/block/$dev/queue/nomerges"
     exec 9<"/dev/$dev"
     dd if=/dev/zero of="/dev/$dev" bs=64k count=4 seek=512 status=none
-    for ((i = 0; i < 200; i++)); do
+    for ((i = 0; i < 600; i++)); do
         read -r _ _ _ _ _ _ now _ <"/sys/block/$dev/stat"
         ((now < before + 512)) || break
         sleep 0.05
     done
     exec 9<&-
     echo 2 >"/sys/block/$dev/queue/nomerges"
-    ((i < 200))
+    ((i < 600))
 }
 sysctl -q vm.dirty_writeback_centisecs=20 vm.dirty_expire_centisecs=20
 

@@ -121,7 +121,7 @@ traced
 mark asked
 "${fio[@]}" b --filename="$slowest" --rw=read --bs=4k --size=32k --ioengine=libaio --iodepth=8 &
 load_pid=$!
-for ((i = 0; i < 400; i++)); do
+for ((i = 0; i < 1200; i++)); do
     read -r waiting _ <"/sys/block/${slowest#/dev/}/inflight"
     ((waiting < 8)) || break
     sleep 0.01

@@ -13,7 +13,7 @@ stand_in() {
     "/tmp/$name" "$@" <"/tmp/$name.in" >"$case_dir/truth" &
     stand_in=$!
     exec 3>"/tmp/$name.in"
-    for ((i = 0; i < 200; i++)); do
+    for ((i = 0; i < 600; i++)); do
         ! grep -q ready "$case_dir/truth" || return 0
         sleep 0.1
     done
@@ -23,7 +23,7 @@ stand_in() {
 # done_with COUNT: waits for this number of lines of the stand-in
 done_with() {
     local i
-    for ((i = 0; i < 200 && $(wc -l <"$case_dir/truth") < $1; i++)); do sleep 0.1; done
+    for ((i = 0; i < 600 && $(wc -l <"$case_dir/truth") < $1; i++)); do sleep 0.1; done
 }
 
 begin spdk

@@ -9,8 +9,12 @@ use std::path::Path;
 use std::path::PathBuf;
 use std::process::Command;
 use std::process::Output;
+use std::sync::Arc;
+use std::sync::Condvar;
 use std::sync::LazyLock;
 use std::sync::Mutex;
+use std::sync::OnceLock;
+use std::sync::PoisonError;
 use std::time::Duration;
 use std::time::Instant;
 
@@ -38,8 +42,54 @@ pub struct Outcome {
     dir: PathBuf,
 }
 
-static RUNS: LazyLock<Mutex<BTreeMap<String, Result<Outcome, String>>>> =
-    LazyLock::new(Mutex::default);
+type Run = Arc<OnceLock<Result<Outcome, String>>>;
+
+/// The guests that this process boots, by name; the first test of a suite boots it.
+static RUNS: Mutex<BTreeMap<String, Run>> = Mutex::new(BTreeMap::new());
+
+/// Scripts whose guests run alone: their judges compare times, or their loads race for the host's CPUs.
+const ALONE: &[&str] = &["diff", "healthy", "nested", "plants", "preempt", "times"];
+
+/// Guests that run at a time, by NVME_DEEP_GUESTS. One guest keeps about one CPU of the host busy.
+static PLACES: LazyLock<u32> = LazyLock::new(|| {
+    let wanted = env::var("NVME_DEEP_GUESTS");
+    wanted.map_or(2, |number| number.parse().unwrap())
+});
+
+static TAKEN_PLACES: Mutex<u32> = Mutex::new(0);
+static PLACE_IS_FREE: Condvar = Condvar::new();
+
+/// The places that a guest takes on the host. They are free again when this is dropped.
+struct Place(u32);
+
+impl Place {
+    fn wait(script: &str) -> Self {
+        let needed = if ALONE.contains(&script) { *PLACES } else { 1 };
+        let mut taken = TAKEN_PLACES.lock().unwrap_or_else(PoisonError::into_inner);
+        while *taken + needed > *PLACES {
+            let woken = PLACE_IS_FREE.wait(taken);
+            taken = woken.unwrap_or_else(PoisonError::into_inner);
+        }
+        *taken += needed;
+        Self(needed)
+    }
+}
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        *TAKEN_PLACES.lock().unwrap_or_else(PoisonError::into_inner) -= self.0;
+        PLACE_IS_FREE.notify_all();
+    }
+}
+
+/// Makes the kernel's files, if they are not there. Meanwhile other guests run.
+fn fetch(kernel: &str) -> Result<(), String> {
+    let fetch = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/vm/fetch.sh");
+    let output = Command::new(fetch).arg(kernel).output().unwrap();
+    let said = String::from_utf8_lossy(&output.stderr);
+    let failed = format!("fetch.sh {kernel} failed, {}:\n{said}", output.status);
+    output.status.success().then_some(()).ok_or(failed)
+}
 
 /// Whether QEMU, not the tool, ended the guest. While the kernel patches code, a CPU of QEMU 7.2
 /// may run into a breakpoint that the kernel has already removed (see boot.sh; also seen at boot,
@@ -54,7 +104,7 @@ fn died_of_qemu(share: &Path, code: Option<i32>) -> bool {
 }
 
 /// Boots a guest, again if QEMU ended it, three times at most. Returns the last output, and the
-/// number of boots.
+/// number of boots. The consoles of guests that QEMU ended are kept.
 fn until_it_runs(boot: &mut Command, share: &Path) -> (Output, u32) {
     let mut boots = 1;
     loop {
@@ -64,14 +114,19 @@ fn until_it_runs(boot: &mut Command, share: &Path) -> (Output, u32) {
             return (output, boots);
         }
         let _ = fs::remove_dir_all(share.join("out"));
+        let kept = share.join(format!("console-{boots}.log"));
+        let _ = fs::rename(share.join("console.log"), kept);
         boots += 1;
     }
 }
 
-/// Appends to target/tmp/guests/seconds: how long a guest took, its name, how often it was booted.
-fn note_time(name: &str, time: Duration, boots: u32) {
+/// Appends to target/tmp/guests/seconds: how long a guest took, the CPU time of its last boot, its name,
+/// how often it was booted.
+fn note_time(share: &Path, name: &str, time: Duration, boots: u32) {
+    let cpu = fs::read_to_string(share.join("cpu")).unwrap_or_default();
+    let cpu: f64 = cpu.trim().parse().unwrap_or_default();
     let path = Path::new(env!("CARGO_TARGET_TMPDIR")).join("guests/seconds");
-    let line = format!("{:6.1} {name} {boots}\n", time.as_secs_f64());
+    let line = format!("{:6.1} {cpu:6.1} {name} {boots}\n", time.as_secs_f64());
     let file = fs::OpenOptions::new().create(true).append(true).open(path);
     file.unwrap().write_all(line.as_bytes()).unwrap();
 }
@@ -80,10 +135,15 @@ impl Suite {
     /// Boots the guest, or returns the result of an earlier boot by this process.
     pub fn run(&self, kernel: &str) -> Outcome {
         let name = format!("{kernel}-{}{}", self.script, self.variant);
-        let mut runs = RUNS.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
-        let outcome = runs
-            .entry(name.clone())
-            .or_insert_with(|| self.boot(kernel, &name));
+        let run = {
+            let mut runs = RUNS.lock().unwrap_or_else(PoisonError::into_inner);
+            Arc::clone(runs.entry(name.clone()).or_default())
+        };
+        let outcome = run.get_or_init(|| {
+            fetch(kernel)?;
+            let _place = Place::wait(self.script);
+            self.boot(kernel, &name)
+        });
         outcome.clone().unwrap_or_else(|why| panic!("{why}"))
     }
 
@@ -135,7 +195,7 @@ impl Suite {
         }
         let begin = Instant::now();
         let (output, boots) = until_it_runs(&mut boot, &share);
-        note_time(name, begin.elapsed(), boots);
+        note_time(&share, name, begin.elapsed(), boots);
         fs::write(share.join("output"), &output.stdout).unwrap();
         if output.status.success() {
             return Ok(Outcome {
