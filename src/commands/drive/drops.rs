@@ -116,7 +116,8 @@ impl Drops {
         let (stop, stopped) = channel();
         let thread = thread::spawn(move || {
             let mut before = 0;
-            while stopped.recv_timeout(EVERY) == Err(RecvTimeoutError::Timeout) {
+            loop {
+                let ends = stopped.recv_timeout(EVERY) != Err(RecvTimeoutError::Timeout);
                 let Ok(counters) = counters_of.read() else {
                     break;
                 };
@@ -125,12 +126,16 @@ impl Drops {
                     say(&message(now - before, &settings, ring_bytes, reader));
                 }
                 before = now;
+                // only after the last look: a run may end within a second of a loss
+                if ends {
+                    break;
+                }
             }
         });
         Ok(Self { stop, thread })
     }
 
-    /// Ends the thread.
+    /// Ends the thread, after a last look.
     pub fn stop(self) {
         drop(self.stop);
         // there is no result, and a panic has already printed its message

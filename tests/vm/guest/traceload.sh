@@ -44,7 +44,6 @@ kill -STOP "$tool_pid"
 many load 4000
 events_counted
 kill -CONT "$tool_pid"
-sleep 1.5 # it warns once a second
 stop
 begin stopped-pairs
 count_events
@@ -54,7 +53,6 @@ kill -STOP "$tool_pid"
 many load 2000
 events_counted
 kill -CONT "$tool_pid"
-sleep 1.5 # it warns once a second
 stop
 
 # A reader that sleeps: the pipe fills, then the ring.
