@@ -8,7 +8,7 @@
 )]
 
 mod binary;
-mod made;
+mod testing;
 
 use std::fs;
 use std::fs::read_to_string;
@@ -24,9 +24,9 @@ use tempfile::TempDir;
 use self::binary::BINARY;
 use self::binary::Ran;
 use self::binary::run;
-use self::made::Run;
-use self::made::info;
-use self::made::record;
+use self::testing::recording::Run;
+use self::testing::recording::info;
+use self::testing::recording::record;
 
 /// The path of a recording of this kernel, without its suffix.
 fn recording(kernel: &str) -> String {

@@ -4,11 +4,11 @@
 
 #[path = "trace_view/any.rs"]
 mod any;
-mod events;
 #[path = "trace_view/look.rs"]
 mod look;
 #[path = "trace_view/sample.rs"]
 mod sample;
+mod testing;
 
 use nvme_deep::model::event::CtrlState;
 use nvme_deep::model::event::EventKind;
