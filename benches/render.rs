@@ -2,29 +2,23 @@
 //! Cost of rendering one event: nanoseconds and allocations. Run `cargo bench --bench render`. For
 //! instructions, run the binary under `valgrind --tool=callgrind`.
 
+#[path = "../tests/testing/mod.rs"]
+mod testing;
+
 use std::fmt;
 
+use self::testing::EventBuilder;
 use divan::AllocProfiler;
 use divan::Bencher;
 use divan::counter::BytesCount;
-use nvme_deep::model::conditions::Conditions;
-use nvme_deep::model::event::CommandId;
-use nvme_deep::model::event::CompletionStatus;
 use nvme_deep::model::event::Event;
-use nvme_deep::model::event::EventKind;
-use nvme_deep::model::event::Outcome;
-use nvme_deep::model::event::StackId;
-use nvme_deep::model::event::Submission;
+use nvme_deep::model::point::Point;
 use nvme_deep::model::stage::StageSet;
-use nvme_deep::model::timeline::Timeline;
 use nvme_deep::model::untrusted::Untrusted;
 use nvme_deep::nvme::decode::CommandSet;
 use nvme_deep::nvme::decode::describe;
-use nvme_deep::nvme::opcode::Opcode;
 use nvme_deep::nvme::opcode::QueueKind;
-use nvme_deep::nvme::sqe::Parts;
 use nvme_deep::nvme::sqe::Sqe;
-use nvme_deep::nvme::status::Status;
 use nvme_deep::render::theme::Theme;
 use nvme_deep::render::trace::Clock;
 use nvme_deep::render::trace::Context;
@@ -55,68 +49,28 @@ fn main() {
     divan::main();
 }
 
-/// A read of 4 KiB.
-fn read(slba: u32) -> Sqe {
-    Sqe::from(Parts {
-        opcode: 2,
-        cid: 4544,
-        nsid: 1,
-        cdw: [slba, 0, 7, 0, 0, 0],
-        ..Parts::default()
-    })
-}
-
 fn event(kind: &str) -> Event {
-    let id = CommandId {
-        ctrl: 0,
-        qid: 3,
-        cid: 4544,
-        nsid: 1,
-        opcode: Opcode {
-            queue: QueueKind::Io,
-            code: 2,
-        },
-    };
-    let submission = Submission {
-        sqe: read(1_953_120),
-        bytes: Some(4096),
-        knows_submitter: true,
-        pid: 41_234,
-        tid: 41_240,
-        comm: *b"fio\0\0\0\0\0\0\0\0\0\0\0\0\0",
-        cpu: 1,
-        stack: StackId::default(),
-    };
+    let made = EventBuilder::read()
+        .at(AT)
+        .qid(3)
+        .cid(4544)
+        .blocks(1_953_120, 8)
+        .submitter(41_234, 41_240, b"fio")
+        .cpus(1, 1)
+        .latency(85_200);
     let points = [
-        AT - 86_400,
-        0,
-        AT - 85_200,
-        0,
-        AT - 82_100,
-        0,
-        AT - 2_010,
-        AT,
-        0,
+        (Point::Start, AT - 86_400),
+        (Point::SetupOut, AT - 85_200),
+        (Point::Doorbell, AT - 82_100),
+        (Point::Cqe, AT - 2_010),
+        (Point::Complete, AT),
     ];
-    let outcome = Outcome {
-        verdict: Some(CompletionStatus {
-            result: 0,
-            status: Status(0),
-            retries: 0,
-            flags: 0,
-        }),
-        latency_ns: Some(85_200),
-        timeline: (kind == "command+stages").then(|| Timeline::new(points, 0b010_1001)),
-        cpu: 1,
-        conditions: Conditions::default(),
-        stack: StackId::default(),
-    };
-    let what = match kind {
-        "submit" => EventKind::Submit(id, submission),
-        "complete" => EventKind::Complete(id, outcome),
-        _ => EventKind::Command(id, submission, outcome),
-    };
-    Event { at_ns: AT, what }
+    match kind {
+        "submit" => made.submit(),
+        "complete" => made.complete(),
+        "command+stages" => made.points(&points).command(),
+        _ => made.command(),
+    }
 }
 
 /// Renders a batch. `one` renders one line and returns its length.
@@ -189,11 +143,13 @@ fn command_decode(bencher: Bencher<'_, '_>) {
         bytes: [0; 512],
         len: 0,
     };
+    let read = |slba| EventBuilder::read().blocks(slba, 8).submission().sqe;
+    let reads: Vec<Sqe> = (0..BATCH).map(read).collect();
     bencher.bench_local(|| {
-        for slba in 0..BATCH as u32 {
+        for read in &reads {
             text.len = 0;
-            let sqe = divan::black_box(read(slba));
-            let done = describe(QueueKind::Io, CommandSet::Nvm, &sqe, &mut text);
+            let sqe = divan::black_box(read);
+            let done = describe(QueueKind::Io, CommandSet::Nvm, sqe, &mut text);
             divan::black_box((&text.bytes, done.is_ok()));
         }
     });

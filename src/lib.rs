@@ -31,6 +31,14 @@
 //! assert_eq!(status.to_string(), "Media/Unrecovered Read Error (0x281)");
 //! ```
 
+// so that tests/testing is the same file here and elsewhere
+#[cfg(test)]
+extern crate self as nvme_deep;
+
+#[cfg(test)]
+#[path = "../tests/testing/mod.rs"]
+mod testing;
+
 #[cfg(feature = "live")]
 #[doc(hidden)]
 pub mod abi;

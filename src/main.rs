@@ -4,6 +4,9 @@
 mod cli;
 mod commands;
 mod exit;
+#[cfg(test)]
+#[path = "../tests/testing/mod.rs"]
+mod testing;
 
 use std::env;
 use std::ffi::OsString;

@@ -20,6 +20,7 @@ mod level;
 mod load;
 #[path = "diagnosis/places.rs"]
 mod places;
+mod testing;
 
 use std::fs;
 use std::fs::File;

@@ -22,6 +22,8 @@ use nvme_deep::StageSet;
 use nvme_deep::model::activity::TagWaits;
 use nvme_deep::model::command_class::CommandClass;
 use nvme_deep::model::command_class::SizeClass;
+use nvme_deep::model::controller::ControllerInfo;
+use nvme_deep::model::controller::DiskInfo;
 use nvme_deep::model::ledger::Accuracy;
 use nvme_deep::model::stage::Run;
 use nvme_deep::recording::RunInfo;
@@ -376,21 +378,29 @@ fn a_stage_that_was_observed_for_other_commands_makes_no_claim() {
 
 /// A comparison as text and as JSON.
 fn shown(diff: &Diff) -> [String; 2] {
-    let origin = |path: &str, accuracy| Origin {
+    // A's disk was gone before its name was read
+    let origin = |path: &str, accuracy, disk: &str| Origin {
         path: path.into(),
         info: RunInfo {
             stage_set: StageSet::Basic,
             ..RunInfo::default()
         },
-        controllers: vec![],
+        controllers: vec![ControllerInfo {
+            disks: vec![DiskInfo {
+                name: disk.into(),
+                nsid: 1,
+                ..DiskInfo::default()
+            }],
+            ..ControllerInfo::default()
+        }],
         commands: 60_000,
         covers: Duration::from_secs(60),
         accuracy,
         is_whole: true,
     };
-    let a = [origin("before.nvd", Accuracy::Exact)];
+    let a = [origin("before.nvd", Accuracy::Exact, "")];
     let lost = Accuracy::Degraded(vec!["3 commands without a row".into()]);
-    let b = [origin(&"a/long/path".repeat(8), lost)];
+    let b = [origin(&"a/long/path".repeat(8), lost, "nvme0n1")];
     let subject = Subject {
         stage_set: StageSet::Basic,
         origins: Both { a: &a, b: &b },
@@ -429,7 +439,7 @@ fn rates_and_waits_for_a_tag_are_compared() {
     let iops = found.groups[0].iops.unwrap();
     assert!(iops.low <= 1.0 && iops.high >= 1.0, "{iops:?}");
     let [text, json] = shown(&found);
-    let waits = "  nvme0 ns 1: 6 of 60000 -> 3000 of 60000, 100ns -> 50.0us\n";
+    let waits = "  nvme0n1: 6 of 60000 -> 3000 of 60000, 100ns -> 50.0us\n";
     assert!(text.contains(waits), "{text}");
     let objects: Vec<Value> = json
         .lines()
@@ -470,7 +480,7 @@ fn the_verdict_comes_first_in_text_and_in_json() {
         .map(|line| serde_json::from_str(line).unwrap())
         .collect();
     let verdict = objects[0]["verdict"].as_str().unwrap();
-    assert!(verdict.starts_with("read 4k nvme0 ns 1: p"), "{verdict}");
+    assert!(verdict.starts_with("read 4k nvme0n1: p"), "{verdict}");
     assert_eq!(objects[0]["changed_rows"], diff.changed_rows());
     let device = objects.iter().find(|o| o["stage"] == "device").unwrap();
     assert_eq!(

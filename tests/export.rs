@@ -8,12 +8,14 @@
     reason = "tests"
 )]
 
-mod events;
+mod testing;
 
 use std::fs;
 use std::path::Path;
 use std::time::Duration;
 
+use self::testing::EventBuilder;
+use self::testing::random::what;
 use csv::Reader;
 use csv::StringRecord;
 use hdrhistogram::Histogram;
@@ -44,7 +46,7 @@ use proptest::prelude::*;
 use serde_json::Value;
 
 fn all_events() -> impl Strategy<Value = Vec<Event>> {
-    let event = (1_u64 << 40..(1 << 40) + 5_000_000_000, events::what());
+    let event = (1_u64 << 40..(1 << 40) + 5_000_000_000, what());
     let event = event.prop_map(|(at_ns, what)| Event { at_ns, what });
     vec(event, 0..60).prop_map(|mut all| {
         // two events per command are for `trace` only
@@ -233,13 +235,7 @@ fn varint(bytes: &[u8]) -> Option<(u64, &[u8])> {
 #[cfg(feature = "parquet")]
 mod parquet_file {
     use super::*;
-    use nvme_deep::Opcode;
-    use nvme_deep::QueueKind;
     use nvme_deep::export::parquet::Parquet;
-    use nvme_deep::model::event::CommandId;
-    use nvme_deep::model::event::StackId;
-    use nvme_deep::model::event::Submission;
-    use nvme_deep::nvme::sqe::Parts;
     use parquet::basic::Compression;
     use parquet::file::reader::FileReader;
     use parquet::file::reader::SerializedFileReader;
@@ -297,14 +293,7 @@ mod parquet_file {
 
     #[test]
     fn row_groups_are_bounded() {
-        let event = Event {
-            at_ns: 1 << 40,
-            what: EventKind::Unfinished {
-                id: sample_id(),
-                submission: sample(),
-                age_ns: 1,
-            },
-        };
+        let event = EventBuilder::read().at(1 << 40).unfinished(1);
         let mut out = vec![];
         let mut sink = Parquet::new(&mut out).unwrap();
         assert_eq!(
@@ -320,32 +309,6 @@ mod parquet_file {
             .map(|g| g.num_rows())
             .collect();
         assert_eq!(rows, [65536, 70_000 - 65536]);
-    }
-
-    fn sample_id() -> CommandId {
-        CommandId {
-            ctrl: 0,
-            qid: 1,
-            cid: 2,
-            nsid: 1,
-            opcode: Opcode {
-                queue: QueueKind::Io,
-                code: 2,
-            },
-        }
-    }
-
-    fn sample() -> Submission {
-        Submission {
-            sqe: Parts::default().into(),
-            bytes: Some(4096),
-            knows_submitter: true,
-            pid: 1,
-            tid: 1,
-            comm: [0; 16],
-            cpu: 0,
-            stack: StackId(0),
-        }
     }
 }
 

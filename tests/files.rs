@@ -11,7 +11,7 @@
 
 mod binary;
 mod faults;
-mod made;
+mod testing;
 
 use std::fs;
 use std::fs::File;
@@ -32,9 +32,9 @@ use tempfile::TempDir;
 use self::binary::BINARY;
 use self::binary::Ran;
 use self::binary::run;
-use self::made::Run;
-use self::made::info;
-use self::made::record;
+use self::testing::recording::Run;
+use self::testing::recording::info;
+use self::testing::recording::record;
 
 const RECORDING: &str = "tests/recordings/6.12.nvd";
 

@@ -3,7 +3,7 @@
 //! reader does not depend on the size of the file. The allocator counts.
 #![allow(clippy::unwrap_used, clippy::panic, reason = "tests")]
 
-mod made;
+mod testing;
 
 use std::alloc::GlobalAlloc;
 use std::alloc::Layout;
@@ -21,9 +21,9 @@ use nvme_deep::recording::Keep;
 use nvme_deep::recording::Playback;
 use tempfile::TempDir;
 
-use self::made::Run;
-use self::made::info;
-use self::made::record;
+use self::testing::recording::Run;
+use self::testing::recording::info;
+use self::testing::recording::record;
 
 /// The system's allocator. Counts the bytes in use, and their maximum.
 struct Counting;

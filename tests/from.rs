@@ -8,7 +8,7 @@
 )]
 
 mod binary;
-mod made;
+mod testing;
 
 use std::fs;
 use std::fs::read_to_string;
@@ -24,9 +24,9 @@ use tempfile::TempDir;
 use self::binary::BINARY;
 use self::binary::Ran;
 use self::binary::run;
-use self::made::Run;
-use self::made::info;
-use self::made::record;
+use self::testing::recording::Run;
+use self::testing::recording::info;
+use self::testing::recording::record;
 
 /// The path of a recording of this kernel, without its suffix.
 fn recording(kernel: &str) -> String {
@@ -126,7 +126,7 @@ fn each_file_is_checked_before_any_output() {
     run(&format!("latency --from {a} /missing")).refuses(2, "/missing can't be read");
     run(&format!("stacks --at complete --from {a} {BINARY}")).refuses(
         2,
-        "no kernel stacks at complete: record with --kstack=complete\n",
+        "was recorded without kernel stacks at complete: record again with --kstack=complete, or use --at submit\n",
     );
     run(&format!("stacks --from {a} {BINARY}")).refuses(2, "not a recording");
     run(&format!("stacks --folded --from {a} {link}")).refuses(2, "show one recording");
@@ -308,7 +308,8 @@ fn options_that_a_recording_cannot_serve_are_refused() {
         ),
         (
             "trace --kstack=complete",
-            "has no kernel stacks at complete: record with --kstack=complete, or omit --kstack\n",
+            "was recorded without kernel stacks at complete: record again with --kstack=complete, or use \
+             --kstack=submit\n",
         ),
         (
             "trace --cgroup /sys/fs/cgroup",
@@ -342,6 +343,20 @@ fn the_ledger_of_an_interval_counts_the_commands_up_to_its_end() {
     for name in ["5.10", "6.12", "diagnose/clean-6.12", "diagnose/rate-cap"] {
         let words = format!("latency --json --stages 1 --from {path}/{name}.nvd");
         assert!(each_ledger_counts_its_rows(&words) > 1, "{name}");
+    }
+}
+
+#[test]
+fn a_file_that_ends_before_its_first_ledger_is_refused() {
+    let dir = TempDir::new().unwrap();
+    let bytes = fs::read("tests/recordings/6.12.nvd").unwrap();
+    let path = dir.path().join("cut.nvd").display().to_string();
+    fs::write(&path, &bytes[..900]).unwrap();
+    for words in ["latency", "pattern", "trace"] {
+        let ran = run(&format!("{words} --from {path}"));
+        let says = "ends before its first ledger, so no report is possible: record again\n";
+        assert_eq!(ran.err, format!("nvme-deep: {path} {says}"), "{words}");
+        assert_eq!((ran.code, ran.out.as_str()), (Some(1), ""), "{words}");
     }
 }
 

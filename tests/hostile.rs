@@ -30,6 +30,7 @@ mod plant;
 mod strings;
 #[path = "hostile/terminal.rs"]
 mod terminal;
+mod testing;
 #[path = "hostile/views.rs"]
 mod views;
 

@@ -12,8 +12,7 @@
 )]
 
 mod binary;
-#[allow(dead_code, reason = "a part is used")]
-mod made;
+mod testing;
 
 use std::fs;
 use std::fs::File;
@@ -25,9 +24,9 @@ use serde_json::Value;
 use tempfile::TempDir;
 
 use self::binary::run;
-use self::made::SECOND;
-use self::made::info;
-use self::made::read_at;
+use self::testing::recording::SECOND;
+use self::testing::recording::info;
+use self::testing::recording::read_at;
 
 const GUEST: &str = "tests/host/nvmet-guest.nvd";
 const HOST: &str = "tests/host/nvmet-host.nvd";

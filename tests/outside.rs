@@ -10,8 +10,7 @@
 mod binary;
 #[path = "outside/hostile.rs"]
 mod hostile;
-#[allow(dead_code, reason = "a part is used")]
-mod made;
+mod testing;
 
 use std::ffi::OsStr;
 use std::fs;

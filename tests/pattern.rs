@@ -9,10 +9,9 @@
 )]
 
 mod binary;
-#[allow(dead_code, reason = "a part is used")]
-mod made;
 #[path = "pattern/rule.rs"]
 mod rule;
+mod testing;
 
 use std::fs;
 use std::fs::File;
@@ -28,12 +27,12 @@ use tempfile::TempDir;
 
 use self::binary::Ran;
 use self::binary::run;
-use self::made::SECOND;
-use self::made::info;
-use self::made::ledger;
-use self::made::read_at;
 use self::rule::of_trace;
 use self::rule::same_rows;
+use self::testing::recording::SECOND;
+use self::testing::recording::info;
+use self::testing::recording::ledger;
+use self::testing::recording::read_at;
 
 fn root() -> &'static str {
     env!("CARGO_MANIFEST_DIR")

@@ -10,7 +10,7 @@
     reason = "tests"
 )]
 
-mod made;
+mod testing;
 
 use std::env;
 use std::fmt::Write;
@@ -26,12 +26,12 @@ use nvme_deep::recording::Content;
 use nvme_deep::recording::Recorder;
 use tempfile::TempDir;
 
-use self::made::Run;
-use self::made::SECOND;
-use self::made::info;
-use self::made::ledger;
-use self::made::read_at;
-use self::made::record;
+use self::testing::recording::Run;
+use self::testing::recording::SECOND;
+use self::testing::recording::info;
+use self::testing::recording::ledger;
+use self::testing::recording::read_at;
+use self::testing::recording::record;
 
 /// The binary that `make build` makes, or another one.
 fn binary() -> String {

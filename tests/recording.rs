@@ -8,11 +8,10 @@
     reason = "tests"
 )]
 
-mod events;
+mod testing;
 
-use nvme_deep::Opcode;
-use nvme_deep::QueueKind;
-use nvme_deep::model::event::CommandId;
+use self::testing::EventBuilder;
+use self::testing::random::what;
 use nvme_deep::model::event::Event;
 use nvme_deep::model::event::EventKind;
 use nvme_deep::model::point::Point;
@@ -51,7 +50,7 @@ fn consistent(at_ns: u64, latency: &mut Option<u64>, timeline: &mut Option<Timel
 fn event() -> impl Strategy<Value = Event> {
     // nearly in order, as the reorder window leaves them, with large gaps
     let at_ns = prop_oneof![5 => 1_u64 << 40..(1 << 40) + 100_000, 1 => any::<u64>()];
-    (at_ns, events::what()).prop_map(|(at_ns, mut what)| {
+    (at_ns, what()).prop_map(|(at_ns, mut what)| {
         match &mut what {
             EventKind::Complete(_, outcome) | EventKind::Command(_, _, outcome) => {
                 consistent(at_ns, &mut outcome.latency_ns, &mut outcome.timeline);
@@ -191,19 +190,7 @@ fn an_empty_file_and_another_one_are_foreign() {
 
 #[test]
 fn a_missing_block_is_a_gap() {
-    let one = vec![Event {
-        at_ns: 1,
-        what: EventKind::Requeue(CommandId {
-            ctrl: 0,
-            qid: 1,
-            cid: 2,
-            nsid: 3,
-            opcode: Opcode {
-                queue: QueueKind::Io,
-                code: 1,
-            },
-        }),
-    }];
+    let one = vec![EventBuilder::read().requeue()];
     let all = file(&[one.clone(), one.clone(), one], false);
     let block = (all.len() - 16 - 42) / 3;
     let without = [&all[..16 + block], &all[16 + 2 * block..]].concat();

@@ -9,10 +9,9 @@
 )]
 
 mod binary;
-#[allow(dead_code, reason = "only the events of a recording")]
-mod made;
 #[path = "top/screens.rs"]
 mod screens;
+mod testing;
 
 use std::fs::File;
 use std::path::Path;
@@ -32,9 +31,9 @@ use tempfile::TempDir;
 
 use self::binary::BINARY;
 use self::binary::run;
-use self::made::SECOND;
-use self::made::info;
-use self::made::read_at;
+use self::testing::recording::SECOND;
+use self::testing::recording::info;
+use self::testing::recording::read_at;
 
 fn recording(name: &str) -> String {
     format!("{}/tests/exports/{name}.nvd", env!("CARGO_MANIFEST_DIR"))

@@ -4,11 +4,11 @@
 
 #[path = "trace_view/any.rs"]
 mod any;
-mod events;
 #[path = "trace_view/look.rs"]
 mod look;
 #[path = "trace_view/sample.rs"]
 mod sample;
+mod testing;
 
 use nvme_deep::model::event::CtrlState;
 use nvme_deep::model::event::EventKind;
@@ -319,11 +319,11 @@ fn events_of_the_controller() {
     );
     assert_eq!(
         json_in(state(5, true), &NONE),
-        r#""state" "state":"deleting (no IO)","state_value":5,"submission":true"#
+        r#""state" "state":"deleting (no IO)","state_value":5,"asked":true"#
     );
     assert_eq!(
         json_in(state(7, false), &NONE),
-        r#""state" "state":null,"state_value":7,"submission":false"#
+        r#""state" "state":null,"state_value":7,"asked":false"#
     );
 }
 

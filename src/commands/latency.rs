@@ -418,11 +418,7 @@ pub fn run(options: &LatencyOptions) -> Result<()> {
 #[cfg(test)]
 mod tests {
     use clap::Parser;
-    use nvme_deep::Opcode;
-    use nvme_deep::QueueKind;
     use nvme_deep::StageSet;
-    use nvme_deep::model::row::RowKey;
-    use nvme_deep::model::snapshot::Cell;
     use serde_json::Value;
 
     use super::*;
@@ -430,22 +426,15 @@ mod tests {
     use crate::cli::args::Command;
     use crate::cli::session::SessionOptions;
     use crate::commands::fixture::VecSource;
+    use crate::testing::snapshot::READS;
+    use crate::testing::snapshot::cell;
 
     /// A snapshot with this many reads.
     fn snapshot(reads: u64) -> Snapshot {
-        let key = RowKey {
-            ctrl: 0,
-            nsid: 1,
-            opcode: Opcode {
-                queue: QueueKind::Io,
-                code: 2,
-            },
-            class: 0,
-        };
-        let mut cell = Cell::empty(StageSet::Total);
-        (0..reads).for_each(|_| cell.hists[0].record(1000));
         let mut snapshot = Snapshot::default();
-        snapshot.cells.insert((key, 0), cell);
+        let reads = vec![&[1000][..]; reads as usize];
+        let cell = cell(StageSet::Total, 0, &reads);
+        snapshot.cells.insert((READS, 0), cell);
         snapshot
     }
 

@@ -163,47 +163,18 @@ impl Filter {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::model::event::CommandId;
     use crate::model::event::CtrlState;
     use crate::model::event::EventKind;
-    use crate::model::event::StackId;
-    use crate::model::event::Submission;
-    use crate::nvme::sqe::Parts;
+    use crate::testing::EventBuilder;
 
     /// A read of blocks 100 to 107 by process 7, thread name `fio`.
     fn read() -> Event {
-        let mut comm = [0; 16];
-        comm[..3].copy_from_slice(b"fio");
-        let opcode = Opcode {
-            queue: QueueKind::Io,
-            code: 2,
-        };
-        let id = CommandId {
-            ctrl: 1,
-            qid: 2,
-            cid: 3,
-            nsid: 4,
-            opcode,
-        };
-        let submission = Submission {
-            sqe: Parts {
-                opcode: 2,
-                cdw: [100, 0, 7, 0, 0, 0],
-                ..Parts::default()
-            }
-            .into(),
-            bytes: Some(4096),
-            knows_submitter: true,
-            pid: 7,
-            tid: 8,
-            comm,
-            cpu: 0,
-            stack: StackId(0),
-        };
-        Event {
-            at_ns: 1,
-            what: EventKind::Submit(id, submission),
-        }
+        EventBuilder::read()
+            .ctrl(1)
+            .qid(2)
+            .nsid(4)
+            .blocks(100, 8)
+            .submit()
     }
 
     fn matches(change: impl Fn(&mut Filter)) -> bool {

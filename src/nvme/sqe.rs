@@ -5,32 +5,6 @@
 //! memory on every architecture. The meaning of the dwords of each command is in
 //! [`decode`](super::decode).
 
-/// Fused operation (NVMe base 2.1, section 4.1, CDW0 bits 9:8).
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Fuse {
-    /// 00b: not fused.
-    Normal,
-    /// 01b: the first command.
-    First,
-    /// 10b: the second command.
-    Second,
-    /// 11b.
-    Reserved,
-}
-
-/// Type of the data pointer (NVMe base 2.1, section 4.1, CDW0 bits 15:14).
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum DataPointer {
-    /// 00b: PRP entries.
-    Prp,
-    /// 01b: SGL; the metadata pointer is the address of one contiguous buffer.
-    Sgl,
-    /// 10b: SGL; the metadata pointer is the address of an SGL segment.
-    SglMetadataSgl,
-    /// 11b.
-    Reserved,
-}
-
 /// The parts of an entry in the kernel's tracepoint `nvme_setup_cmd`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Parts {
@@ -117,28 +91,6 @@ impl Sqe {
         self.byte(1)
     }
 
-    /// Fused Operation: CDW0 bits 9:8.
-    #[must_use]
-    pub fn fuse(&self) -> Fuse {
-        match self.flags() & 3 {
-            0 => Fuse::Normal,
-            1 => Fuse::First,
-            2 => Fuse::Second,
-            _ => Fuse::Reserved,
-        }
-    }
-
-    /// PRP or SGL for Data Transfer: CDW0 bits 15:14.
-    #[must_use]
-    pub fn data_pointer(&self) -> DataPointer {
-        match self.flags() >> 6 {
-            0 => DataPointer::Prp,
-            1 => DataPointer::Sgl,
-            2 => DataPointer::SglMetadataSgl,
-            _ => DataPointer::Reserved,
-        }
-    }
-
     /// The command identifier: CDW0 bits 31:16.
     #[must_use]
     pub fn cid(&self) -> u16 {
@@ -209,8 +161,6 @@ mod tests {
     fn every_part_is_where_the_specification_puts_it() {
         let sqe = Sqe::from(&bytes());
         assert_eq!((sqe.opcode(), sqe.flags(), sqe.cid()), (0x02, 0x41, 0x2005));
-        assert_eq!(sqe.fuse(), Fuse::First);
-        assert_eq!(sqe.data_pointer(), DataPointer::Sgl);
         assert_eq!((sqe.nsid(), sqe.fctype()), (1, 1));
         assert_eq!((sqe.slba(), sqe.nlb()), (0x1_0000_0800, 8));
         assert_eq!(sqe.prps(), Some((0x1122_3344_5566_7788, 0)));

@@ -251,8 +251,8 @@ mod tests {
     use crate::probe::plan::tests::everything;
     use crate::report::disk_names::DiskNames;
     use crate::report::latency::rows;
-    use crate::report::latency::tests::READS;
-    use crate::report::latency::tests::cell;
+    use crate::testing::snapshot::READS;
+    use crate::testing::snapshot::cell;
     use std::time::Duration;
 
     fn pretty(bytes: &[u8]) -> String {

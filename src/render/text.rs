@@ -234,8 +234,8 @@ mod tests {
     use crate::probe::plan::plan;
     use crate::probe::plan::tests::everything;
     use crate::report::latency::rows;
-    use crate::report::latency::tests::READS;
-    use crate::report::latency::tests::cell;
+    use crate::testing::snapshot::READS;
+    use crate::testing::snapshot::cell;
     use std::time::Duration;
 
     fn report(stage_set: StageSet) -> Report {

@@ -19,6 +19,15 @@ use crate::nvme::subject::Nsid;
 use crate::nvme::subject::command_name;
 use crate::nvme::subject::subject;
 
+/// The name of a namespace: that of its disk, or `nvme0 ns 1` if that is not known.
+#[must_use]
+pub fn namespace_name(disk: Option<&Untrusted>, ctrl: u32, nsid: u32) -> String {
+    disk.filter(|name| !name.is_empty()).map_or_else(
+        || format!("nvme{ctrl} ns {}", Nsid(nsid)),
+        |name| name.word().to_string(),
+    )
+}
+
 /// The names of the disks of a run, by controller and namespace id.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct DiskNames(BTreeMap<(u32, u32), Untrusted>);
@@ -56,11 +65,7 @@ impl DiskNames {
     /// `nvme0n1`, or `nvme0 ns 1` if the name is not known.
     #[must_use]
     pub fn disk(&self, ctrl: u32, nsid: u32) -> String {
-        let known = self.0.get(&(ctrl, nsid));
-        known.map_or_else(
-            || format!("nvme{ctrl} ns {}", Nsid(nsid)),
-            |name| name.word().to_string(),
-        )
+        namespace_name(self.0.get(&(ctrl, nsid)), ctrl, nsid)
     }
 
     /// What commands have in common, for headings: `nvme0n1 read`, `nvme0 ns all flush`,
@@ -114,6 +119,7 @@ mod tests {
         assert_eq!(subject(&names, 1, 7, IO, FABRICS), "nvme1 fabrics");
         assert_eq!(names.disk(1, 7), "nvme0c1n2");
         assert_eq!(names.disk(2, 7), "nvme2 ns 7");
+        assert_eq!(names.disk(2, u32::MAX), "nvme2 ns all");
     }
 
     #[test]

@@ -189,40 +189,10 @@ pub fn rows(
 }
 
 #[cfg(test)]
-pub(crate) mod tests {
+mod tests {
     use super::*;
-    use crate::nvme::opcode::Opcode;
-    use crate::nvme::opcode::QueueKind;
-
-    /// A cell of commands with these nanoseconds in the runs of the pattern.
-    pub fn cell(stage_set: StageSet, pattern: Pattern, commands: &[&[u64]]) -> Cell {
-        let mut hists = vec![Histogram::new(); stage_set.histograms()];
-        for stages in commands {
-            if stage_set != StageSet::Total {
-                for (run, &ns) in stage_set.runs(pattern).iter().zip(*stages) {
-                    hists[run.first].record(ns);
-                }
-            }
-            hists[stage_set.total_index()].record(stages.iter().sum());
-        }
-        Cell {
-            bytes: 4096 * commands.len() as u64,
-            unmeasured: 0,
-            lat: [0; SLOTS],
-            hists,
-        }
-    }
-
-    /// Reads of nvme0, namespace 1.
-    pub const READS: RowKey = RowKey {
-        ctrl: 0,
-        nsid: 1,
-        opcode: Opcode {
-            queue: QueueKind::Io,
-            code: 2,
-        },
-        class: 0,
-    };
+    use crate::testing::snapshot::READS;
+    use crate::testing::snapshot::cell;
 
     #[test]
     fn patterns_of_one_row_become_stages_and_joined_stages_that_add_up() {

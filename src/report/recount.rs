@@ -98,66 +98,31 @@ impl Recount {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::model::conditions::Conditions;
-    use crate::model::event::CommandId;
-    use crate::model::event::EventKind;
-    use crate::model::event::Outcome;
-    use crate::model::event::StackId;
-    use crate::model::event::Submission;
     use crate::model::ids::NamespaceId;
-    use crate::model::point::Pattern;
-    use crate::model::timeline::Timeline;
-    use crate::nvme::opcode::Opcode;
-    use crate::nvme::opcode::QueueKind;
-    use crate::nvme::sqe::Parts;
+    use crate::model::point::Point;
     use crate::report::latency::rows;
+    use crate::testing::EventBuilder;
     use std::time::Duration;
 
-    const ID: CommandId = CommandId {
-        ctrl: 0,
-        qid: 1,
-        cid: 7,
-        nsid: 1,
-        opcode: Opcode {
-            queue: QueueKind::Io,
-            code: 2,
-        },
-    };
-
-    fn submission() -> Submission {
-        Submission {
-            // 64 blocks
-            sqe: Parts {
-                opcode: 2,
-                cdw: [0, 0, 63, 0, 0, 0],
-                ..Parts::default()
-            }
-            .into(),
-            bytes: Some(32 << 10),
-            knows_submitter: true,
-            pid: 1,
-            tid: 1,
-            comm: [0; 16],
-            cpu: 0,
-            stack: StackId(0),
-        }
-    }
-
-    /// A read with these points: start, setup_out, doorbell, CQE, complete.
-    fn read([start, out, doorbell, cqe, complete]: [u64; 5], pattern: Pattern) -> Event {
-        let points = [start, 0, out, 0, doorbell, 0, cqe, complete, 0];
-        let end = Outcome {
-            verdict: None,
-            latency_ns: (pattern & NO_SETUP == 0).then(|| complete - out),
-            timeline: Some(Timeline::new(points, pattern)),
-            cpu: 0,
-            conditions: Conditions::default(),
-            stack: StackId(0),
-        };
-        Event {
-            at_ns: complete,
-            what: EventKind::Command(ID, submission(), end),
-        }
+    /// A read of 64 blocks with these points: start, setup_out, doorbell, CQE, complete; 0: not observed.
+    fn read(points: [u64; 5]) -> Event {
+        let [_, out, _, _, complete] = points;
+        let names = [
+            Point::Start,
+            Point::SetupOut,
+            Point::Doorbell,
+            Point::Cqe,
+            Point::Complete,
+        ];
+        let mut seen: Vec<(Point, u64)> = names.into_iter().zip(points).collect();
+        seen.retain(|(_, ns)| *ns > 0);
+        EventBuilder::read()
+            .at(complete)
+            .blocks(0, 64)
+            .bytes(32 << 10)
+            .latency((out > 0).then(|| complete - out))
+            .points(&seen)
+            .command()
     }
 
     fn counted(stage_set: StageSet, events: &[Event]) -> Snapshot {
@@ -175,16 +140,14 @@ mod tests {
         snapshot
     }
 
-    const ALL: u16 = 0b10_1001;
-
     #[test]
     fn commands_are_counted_by_stage() {
         let events = [
-            read([100, 110, 130, 170, 180], ALL),
+            read([100, 110, 130, 170, 180]),
             // no doorbell: two stages are one
-            read([100, 110, 0, 170, 180], ALL & !0b1000),
+            read([100, 110, 0, 170, 180]),
             // no set-up
-            read([0, 0, 0, 170, 180], 0b10_0000 | NO_SETUP),
+            read([0, 0, 0, 170, 180]),
         ];
         let snapshot = counted(StageSet::Basic, &events);
         assert_eq!(snapshot.commands(), 3);
@@ -211,10 +174,7 @@ mod tests {
 
     #[test]
     fn fewer_stages_than_recorded_are_possible() {
-        let events = [
-            read([100, 110, 130, 170, 180], ALL),
-            read([0, 0, 0, 170, 180], 0b10_0000 | NO_SETUP),
-        ];
+        let events = [read([100, 110, 130, 170, 180]), read([0, 0, 0, 170, 180])];
         let snapshot = counted(StageSet::Total, &events);
         assert_eq!((snapshot.commands(), snapshot.unmeasured()), (2, 1));
         let sum: u128 = snapshot.cells.values().map(|c| c.hists[0].sum()).sum();

@@ -1,20 +1,11 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! A command in the making, and its event.
 
-use nvme_deep::Opcode;
-use nvme_deep::QueueKind;
-use nvme_deep::Status;
+use crate::testing::EventBuilder;
 use nvme_deep::model::conditions::Conditions;
 use nvme_deep::model::event::CommandId;
-use nvme_deep::model::event::CompletionStatus;
 use nvme_deep::model::event::Event;
-use nvme_deep::model::event::EventKind;
-use nvme_deep::model::event::Outcome;
-use nvme_deep::model::event::StackId;
-use nvme_deep::model::event::Submission;
 use nvme_deep::model::point::Pattern;
-use nvme_deep::model::timeline::Timeline;
-use nvme_deep::nvme::sqe::Parts;
 
 pub const FLUSH: u8 = 0;
 pub const WRITE: u8 = 1;
@@ -29,9 +20,6 @@ pub const SUBMIT: usize = 3;
 pub const DEVICE: usize = 4;
 pub const IRQ: usize = 5;
 pub const COMPLETE: usize = 6;
-
-/// Pattern in which all points were observed.
-pub const ALL_SEEN: Pattern = 0x7f;
 
 /// A command in the making.
 #[derive(Clone, Debug)]
@@ -87,40 +75,26 @@ impl Draft {
     }
 
     pub fn id(&self) -> CommandId {
-        CommandId {
-            ctrl: self.ctrl,
-            qid: self.qid,
-            cid: self.slot as u16,
-            nsid: 1,
-            opcode: Opcode {
-                queue: QueueKind::Io,
-                code: self.code,
-            },
-        }
+        self.builder().id
     }
 
-    fn submission(&self) -> Submission {
+    fn builder(&self) -> EventBuilder {
         let blocks = if self.is_read_or_write() {
-            self.bytes / 512 - 1
+            self.bytes / 512
         } else {
-            0
+            1
         };
-        let slba = [self.slba as u32, (self.slba >> 32) as u32];
-        Submission {
-            sqe: Parts {
-                opcode: self.code,
-                cdw: [slba[0], slba[1], blocks, 0, 0, 0],
-                ..Parts::default()
-            }
-            .into(),
-            bytes: Some(self.bytes),
-            knows_submitter: true,
-            pid: 7,
-            tid: 8,
-            comm: *b"fio\0\0\0\0\0\0\0\0\0\0\0\0\0",
-            cpu: self.cpu,
-            stack: StackId(0),
-        }
+        EventBuilder::staged(self.begin_ns, self.stages.map(|ns| ns as u64))
+            .ctrl(self.ctrl)
+            .qid(self.qid)
+            .cid(self.slot as u16)
+            .code(self.code)
+            .blocks(self.slba, blocks)
+            .bytes(self.bytes)
+            .cpus(self.cpu, self.end_cpu)
+            .status(self.status)
+            .pattern(self.pattern)
+            .conditions(self.conditions())
     }
 
     /// The bits of src/model/conditions.rs.
@@ -135,23 +109,8 @@ impl Draft {
 
     /// The event. `points`: whether the points were recorded.
     pub fn event(&self, points: bool) -> Event {
-        let times = [0, 1, 2, 3, 4, 5, 6, 7, 8].map(|stage| self.point(stage));
-        let done = Outcome {
-            verdict: Some(CompletionStatus {
-                result: 0,
-                status: Status(self.status),
-                retries: 0,
-                flags: 0,
-            }),
-            latency_ns: Some(times[7] - times[2]),
-            timeline: points.then(|| Timeline::new(times, self.pattern)),
-            cpu: self.end_cpu,
-            conditions: self.conditions(),
-            stack: StackId(0),
-        };
-        Event {
-            at_ns: self.end_ns(),
-            what: EventKind::Command(self.id(), self.submission(), done),
-        }
+        let made = self.builder();
+        let made = if points { made } else { made.timeline(None) };
+        made.command()
     }
 }

@@ -29,5 +29,7 @@ mod power;
 mod shapes;
 mod stuck;
 mod tags;
+#[path = "../testing/mod.rs"]
+mod testing;
 mod view;
 mod words;

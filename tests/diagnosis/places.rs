@@ -4,9 +4,9 @@
 use fastrand::Rng;
 use nvme_deep::model::point::Pattern;
 
-use super::draft::ALL_SEEN;
 use super::level::exponential;
 use super::load::SECOND;
+use crate::testing::ALL_SEEN;
 
 /// How commands come that wait for no other.
 #[derive(Clone, Copy, Debug, Default)]

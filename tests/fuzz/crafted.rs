@@ -3,24 +3,13 @@
 //! describe more than they contain.
 
 use nvme_deep::StageSet;
-use nvme_deep::Status;
-use nvme_deep::model::conditions::Conditions;
-use nvme_deep::model::event::CommandId;
-use nvme_deep::model::event::CompletionStatus;
 use nvme_deep::model::event::Event;
-use nvme_deep::model::event::EventKind;
-use nvme_deep::model::event::Outcome;
-use nvme_deep::model::event::StackId;
-use nvme_deep::model::event::Submission;
 use nvme_deep::model::ledger::Ledger;
 use nvme_deep::model::ledger::TraceLedger;
 use nvme_deep::model::point::ALL_POINTS;
 use nvme_deep::model::stack::StackAt;
 use nvme_deep::model::target::TargetInfo;
 use nvme_deep::model::timeline::Timeline;
-use nvme_deep::nvme::opcode::Opcode;
-use nvme_deep::nvme::opcode::QueueKind;
-use nvme_deep::nvme::sqe::Parts;
 use nvme_deep::recording::Builder;
 use nvme_deep::recording::LedgerInfo;
 use nvme_deep::recording::RunInfo;
@@ -31,56 +20,27 @@ use crate::blocks::NEXT;
 use crate::blocks::Part;
 use crate::blocks::input_of;
 use crate::targets::ALL;
+use crate::testing::EventBuilder;
 
 const SECOND: u64 = 1_000_000_000;
 const YEAR: u64 = 31_536_000 * SECOND;
 
 /// A read on this controller that ends at this time.
 fn read(ctrl: u32, at_ns: u64) -> Event {
-    let opcode = Opcode {
-        queue: QueueKind::Io,
-        code: 2,
-    };
-    let id = CommandId {
-        ctrl,
-        qid: ctrl as u16,
-        cid: ctrl as u16,
-        nsid: ctrl + 1,
-        opcode,
-    };
-    let submission = Submission {
-        sqe: Parts {
-            opcode: 2,
-            cdw: [ctrl, 0, 7, 0, 0, 0],
-            ..Parts::default()
-        }
-        .into(),
-        bytes: Some(4096),
-        knows_submitter: true,
-        pid: ctrl,
-        tid: ctrl,
-        comm: [b'x'; 16],
-        cpu: ctrl as u16,
-        stack: StackId(ctrl.into()),
-    };
     let points = [8, 7, 6, 5, 4, 3, 2, 1, 0].map(|n| at_ns.saturating_sub(n * 10_000));
-    let end = Outcome {
-        verdict: Some(CompletionStatus {
-            result: 0,
-            status: Status(0),
-            retries: 0,
-            flags: 0,
-        }),
-        latency_ns: Some(60_000),
-        timeline: Some(Timeline::new(points, ALL_POINTS)),
-        cpu: 0,
-        conditions: Conditions::default(),
-        stack: StackId(0),
-    };
-    Event {
-        at_ns,
-        what: EventKind::Command(id, submission, end),
-    }
+    EventBuilder::read()
+        .at(at_ns)
+        .ctrl(ctrl)
+        .qid(ctrl as u16)
+        .cid(ctrl as u16)
+        .nsid(ctrl + 1)
+        .blocks(ctrl.into(), 8)
+        .submitter(ctrl, ctrl, &[b'x'; 16])
+        .cpus(ctrl as u16, 0)
+        .stack(ctrl.into())
+        .latency(60_000)
+        .timeline(Timeline::new(points, ALL_POINTS))
+        .command()
 }
 
 fn json(kind: u8, data: &impl serde::Serialize) -> Part {

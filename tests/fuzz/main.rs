@@ -33,6 +33,8 @@ mod mutate;
 mod parent;
 mod seeds;
 mod targets;
+#[path = "../testing/mod.rs"]
+mod testing;
 
 use std::env;
 use std::path::Path;

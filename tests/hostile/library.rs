@@ -18,11 +18,8 @@ use nvme_deep::metrics::collect::Family;
 use nvme_deep::metrics::collect::Series;
 use nvme_deep::metrics::collect::Value;
 use nvme_deep::metrics::encode;
-use nvme_deep::model::event::StackId;
-use nvme_deep::model::event::Submission;
 use nvme_deep::model::ids::QueueId;
 use nvme_deep::nvme::decode::CommandSet;
-use nvme_deep::nvme::sqe::Parts;
 use nvme_deep::recording::StackInfo;
 use nvme_deep::render::doctor;
 use nvme_deep::render::host::MessageRow;
@@ -47,6 +44,7 @@ use tempfile::TempDir;
 use super::plant::Planted;
 use super::plant::mark;
 use super::views::Form;
+use crate::testing::EventBuilder;
 
 /// Files of a machine that hold texts of devices and of others.
 const FILES: [&str; 22] = [
@@ -173,23 +171,8 @@ fn targets(maker: &mut Maker<'_>) {
 }
 
 fn in_flight(maker: &mut Maker<'_>, thread: &[u8]) {
-    let mut comm = [0; 16];
-    comm[..thread.len()].copy_from_slice(thread);
-    let submission = Submission {
-        sqe: Parts {
-            opcode: 2,
-            nsid: 1,
-            ..Parts::default()
-        }
-        .into(),
-        bytes: Some(4096),
-        knows_submitter: true,
-        pid: 7,
-        tid: 8,
-        comm,
-        cpu: 0,
-        stack: StackId(1),
-    };
+    let made = EventBuilder::read().submitter(7, 8, thread).stack(1);
+    let submission = made.submission();
     let usual = Usual {
         commands: 200,
         p99_ns: 1_000_000,

@@ -31,8 +31,8 @@ use nvme_deep::recording::Recorder;
 use nvme_deep::recording::RunInfo;
 use nvme_deep::recording::StackInfo;
 
-use super::made::SECOND;
-use super::made::read_at;
+use crate::testing::recording::SECOND;
+use crate::testing::recording::read_at;
 
 /// Clears a screen, sets a title, writes a line and a path of its own, ends XML and JSON, turns the
 /// direction of text.

@@ -35,10 +35,10 @@ use serde::de::Visitor;
 use serde_json::Value;
 use serde_json::json;
 
-use crate::events::id;
-use crate::events::outcome;
-use crate::events::submission;
-use crate::events::what;
+use crate::testing::random::id;
+use crate::testing::random::outcome;
+use crate::testing::random::submission;
+use crate::testing::random::what;
 
 const SETS: [CommandSet; 3] = [CommandSet::Nvm, CommandSet::KeyValue, CommandSet::Zoned];
 

@@ -1,23 +1,17 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Sample events, and functions that render them.
 
-use nvme_deep::model::conditions::Conditions;
+use crate::testing::EventBuilder;
 use nvme_deep::model::event::CommandId;
-use nvme_deep::model::event::CompletionStatus;
 use nvme_deep::model::event::Event;
 use nvme_deep::model::event::EventKind;
 use nvme_deep::model::event::Outcome;
-use nvme_deep::model::event::StackId;
 use nvme_deep::model::event::Submission;
+use nvme_deep::model::point::Point;
 use nvme_deep::model::stage::StageSet;
-use nvme_deep::model::timeline::Timeline;
 use nvme_deep::model::untrusted::Untrusted;
 use nvme_deep::nvme::decode::CommandSet;
-use nvme_deep::nvme::opcode::Opcode;
 use nvme_deep::nvme::opcode::QueueKind;
-use nvme_deep::nvme::sqe::Parts;
-use nvme_deep::nvme::sqe::Sqe;
-use nvme_deep::nvme::status::Status;
 use nvme_deep::render::theme::Theme;
 use nvme_deep::render::trace::Clock;
 use nvme_deep::render::trace::Context;
@@ -41,15 +35,20 @@ pub const NONE: Context<'_> = Context {
     ..DISK
 };
 
-/// A command.
+/// A command that takes 85.2 us.
+pub fn made(queue: QueueKind, code: u8) -> EventBuilder {
+    EventBuilder::read()
+        .opcode(queue, code)
+        .qid(u16::from(queue == QueueKind::Io) * 3)
+        .cid(4544)
+        .submitter(1234, 1234, b"fio")
+        .cpus(1, 0)
+        .latency(85_200)
+}
+
+/// The id of a command.
 pub fn id(queue: QueueKind, code: u8) -> CommandId {
-    CommandId {
-        ctrl: 0,
-        qid: u16::from(queue == QueueKind::Io) * 3,
-        cid: 4544,
-        nsid: 1,
-        opcode: Opcode { queue, code },
-    }
+    made(queue, code).id
 }
 
 /// A read.
@@ -59,24 +58,8 @@ pub fn read() -> CommandId {
 
 /// A submission by fio.
 pub fn submission(id: &CommandId, cdw: [u32; 6], bytes: Option<u32>) -> Submission {
-    let mut comm = [0; 16];
-    comm[..3].copy_from_slice(b"fio");
-    Submission {
-        sqe: Sqe::from(Parts {
-            opcode: id.opcode.code,
-            cid: id.cid,
-            nsid: id.nsid,
-            cdw,
-            ..Parts::default()
-        }),
-        bytes,
-        knows_submitter: true,
-        pid: 1234,
-        tid: 1234,
-        comm,
-        cpu: 1,
-        stack: StackId::default(),
-    }
+    let made = made(id.opcode.queue, id.opcode.code).nsid(id.nsid);
+    made.cdw(cdw).bytes(bytes).submission()
 }
 
 /// A submission of a read of 4 KiB.
@@ -86,28 +69,19 @@ pub fn asked_read() -> Submission {
 
 /// An outcome with this status, after 85.2 us.
 pub fn outcome(status: u16) -> Outcome {
-    Outcome {
-        verdict: Some(CompletionStatus {
-            result: 0,
-            status: Status(status),
-            retries: 0,
-            flags: 0,
-        }),
-        latency_ns: Some(85_200),
-        timeline: None,
-        cpu: 0,
-        conditions: Conditions::default(),
-        stack: StackId::default(),
-    }
+    made(QueueKind::Io, 2).status(status).outcome
 }
 
 /// An outcome with success and with points.
 pub fn with_stages() -> Outcome {
-    let points = [98_800, 0, 100_000, 0, 103_000, 0, 183_200, 185_200, 0];
-    Outcome {
-        timeline: Some(Timeline::new(points, 0b010_1001)),
-        ..outcome(0)
-    }
+    let points = [
+        (Point::Start, 98_800),
+        (Point::SetupOut, 100_000),
+        (Point::Doorbell, 103_000),
+        (Point::Cqe, 183_200),
+        (Point::Complete, 185_200),
+    ];
+    made(QueueKind::Io, 2).points(&points).outcome
 }
 
 /// An event at a fixed time.

@@ -13,14 +13,15 @@ use std::path::Path;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use anyhow::Context;
 use anyhow::Result;
+use anyhow::bail;
 use nvme_deep::error::Kind;
 use nvme_deep::model::event::Event;
 use nvme_deep::model::ledger::EventClass;
 use nvme_deep::model::ledger::Ledger;
 use nvme_deep::model::ledger::TraceLedger;
 use nvme_deep::model::snapshot::Snapshot;
+use nvme_deep::model::stack::StackAt;
 use nvme_deep::model::stage::StageSet;
 use nvme_deep::model::untrusted::Untrusted;
 use nvme_deep::model::untrusted::printable;
@@ -226,14 +227,16 @@ impl Replay {
         let Some(at) = at.filter(|_| at != self.info().stack) else {
             return Ok(());
         };
-        let at = format!("{at:?}").to_lowercase();
-        // `stacks` shows nothing else
-        let otherwise = match settings.sums_stacks() {
-            true => "",
-            false => ", or omit --kstack",
+        let name = |at: StackAt| format!("{at:?}").to_lowercase();
+        let at = name(at);
+        let otherwise = match (self.info().stack.map(name), settings.sums_stacks()) {
+            (Some(other), true) => format!(", or use --at {other}"),
+            (Some(other), false) => format!(", or use --kstack={other}"),
+            (None, true) => String::new(),
+            (None, false) => ", or omit --kstack".into(),
         };
         let text = format!(
-            "{} has no kernel stacks at {at}: record with --kstack={at}{otherwise}",
+            "{} was recorded without kernel stacks at {at}: record again with --kstack={at}{otherwise}",
             self.path
         );
         Err(Failure::error(Kind::Usage, text))
@@ -411,9 +414,9 @@ impl Replay {
         if let Some(text) = self.unmatched().filter(|_| !self.is_quiet) {
             say(&format!("{path}: {text}"));
         }
-        let ledger = self.ledger();
-        let mut ledger =
-            ledger.with_context(|| format!("{path} has no ledger: it ends too early"))?;
+        let Some(mut ledger) = self.ledger() else {
+            bail!("{path} ends before its first ledger, so no report is possible: record again");
+        };
         if self.playback.ending() != Some(Ending::Complete) {
             // what it counted already is among the later ones
             ledger = ledger.when_shown(0);

@@ -6,7 +6,6 @@ use nvme_deep::QueueKind;
 use nvme_deep::Status;
 use nvme_deep::model::controller::ControllerInfo;
 use nvme_deep::model::controller::DiskInfo;
-use nvme_deep::model::event::CommandId;
 use nvme_deep::model::histogram::Histogram;
 use nvme_deep::model::ids::QueueId;
 use nvme_deep::model::ledger::Ledger;
@@ -28,6 +27,7 @@ use ratatui::crossterm::event::KeyModifiers;
 use super::app::Order;
 use super::page::PAGE;
 use super::*;
+use crate::testing::EventBuilder;
 
 const ASCII: Look = Look {
     color: false,
@@ -125,16 +125,7 @@ fn slowest(second: u64) -> SlowCommand {
     let ns = 4_000_000 * (1 + second % 7);
     SlowCommand {
         at: Duration::from_millis(second * 1000 - 300),
-        id: CommandId {
-            ctrl: 0,
-            qid: 1,
-            cid: 77,
-            nsid: 1,
-            opcode: Opcode {
-                queue: QueueKind::Io,
-                code: 2,
-            },
-        },
+        id: EventBuilder::read().cid(77).id,
         bytes: Some(4096),
         slba: Some(8 * second),
         total_ns: ns,

@@ -5,12 +5,8 @@ use std::io::Read as _;
 use std::io::Seek;
 
 use clap::Parser;
-use nvme_deep::model::event::CommandId;
 use nvme_deep::model::event::Event;
-use nvme_deep::model::event::EventKind;
 use nvme_deep::model::stage::StageSet;
-use nvme_deep::nvme::opcode::Opcode;
-use nvme_deep::nvme::opcode::QueueKind;
 use serde_json::Value;
 
 use super::*;
@@ -22,6 +18,7 @@ use crate::commands::drive::Names;
 use crate::commands::drive::live::Feeder;
 use crate::commands::fixture::VecEvents;
 use crate::commands::fixture::VecSource;
+use crate::testing::EventBuilder;
 
 fn options(words: &str) -> TraceOptions {
     let words = ["nvme-deep", "trace"]
@@ -34,19 +31,7 @@ fn options(words: &str) -> TraceOptions {
 }
 
 fn requeue(cid: u16, at_ns: u64) -> Event {
-    Event {
-        at_ns,
-        what: EventKind::Requeue(CommandId {
-            ctrl: 0,
-            qid: 1,
-            cid,
-            nsid: 1,
-            opcode: Opcode {
-                queue: QueueKind::Io,
-                code: 2,
-            },
-        }),
-    }
+    EventBuilder::read().cid(cid).at(at_ns).requeue()
 }
 
 #[test]

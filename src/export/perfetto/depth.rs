@@ -91,53 +91,14 @@ impl Depths {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::model::conditions::Conditions;
-    use crate::model::event::CommandId;
-    use crate::model::event::EventKind;
-    use crate::model::event::Outcome;
-    use crate::model::event::StackId;
-    use crate::model::event::Submission;
-    use crate::nvme::opcode::Opcode;
-    use crate::nvme::opcode::QueueKind;
-    use crate::nvme::sqe::Parts;
+    use crate::testing::EventBuilder;
     use proptest::collection::vec;
     use proptest::prelude::*;
 
     /// A command that ends at `at_ns`.
     fn command(qid: u16, at_ns: u64, latency_ns: u64) -> Event {
-        let opcode = Opcode {
-            queue: QueueKind::Io,
-            code: 2,
-        };
-        let id = CommandId {
-            ctrl: 0,
-            qid,
-            cid: 0,
-            nsid: 1,
-            opcode,
-        };
-        let submission = Submission {
-            sqe: Parts::default().into(),
-            bytes: None,
-            knows_submitter: false,
-            pid: 0,
-            tid: 0,
-            comm: [0; 16],
-            cpu: 0,
-            stack: StackId(0),
-        };
-        let end = Outcome {
-            verdict: None,
-            latency_ns: Some(latency_ns),
-            timeline: None,
-            cpu: 0,
-            conditions: Conditions::default(),
-            stack: StackId(0),
-        };
-        Event {
-            at_ns,
-            what: EventKind::Command(id, submission, end),
-        }
+        let made = EventBuilder::read().qid(qid).latency(latency_ns);
+        made.at(at_ns).command()
     }
 
     proptest! {

@@ -23,8 +23,8 @@ use crate::nvme::opcode::Opcode;
 use crate::nvme::opcode::QueueKind;
 use crate::report::latency::RowReport;
 use crate::report::latency::rows;
-use crate::report::latency::tests::READS;
-use crate::report::latency::tests::cell;
+use crate::testing::snapshot::READS;
+use crate::testing::snapshot::cell;
 
 /// Reads of nvme0, and an unnamed admin command of nvme1.
 fn example(commands: &[&[u64]]) -> Vec<RowReport> {

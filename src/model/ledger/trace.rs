@@ -203,36 +203,16 @@ impl TraceLedger {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::model::event::CommandId;
-    use crate::model::event::StackId;
-    use crate::model::event::Submission;
-    use crate::nvme::opcode::Opcode;
-    use crate::nvme::opcode::QueueKind;
-    use crate::nvme::sqe::Parts;
+    use crate::testing::EventBuilder;
 
     fn submit(pid: u32, knows_submitter: bool) -> EventKind {
-        let opcode = Opcode {
-            queue: QueueKind::Io,
-            code: 1,
+        let made = EventBuilder::read().submitter(pid, pid + 1, b"fio");
+        let made = if knows_submitter {
+            made
+        } else {
+            made.unknown_submitter()
         };
-        let id = CommandId {
-            ctrl: 0,
-            qid: 1,
-            cid: 2,
-            nsid: 1,
-            opcode,
-        };
-        let asked = Submission {
-            sqe: Parts::default().into(),
-            bytes: None,
-            knows_submitter,
-            pid,
-            tid: pid + 1,
-            comm: [0; 16],
-            cpu: 0,
-            stack: StackId(0),
-        };
-        EventKind::Submit(id, asked)
+        made.submit().what
     }
 
     #[test]

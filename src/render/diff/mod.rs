@@ -9,7 +9,6 @@ pub use self::text::DiffText;
 use crate::model::command_class::CommandClass;
 use crate::model::stage::StageSet;
 use crate::nvme::opcode::QueueKind;
-use crate::nvme::subject::Nsid;
 use crate::nvme::subject::command_name;
 use crate::report::diff::Both;
 use crate::report::diff::Claim;
@@ -19,6 +18,7 @@ use crate::report::diff::LoadChange;
 use crate::report::diff::Origin;
 use crate::report::diff::Scope;
 use crate::report::diff::remarks;
+use crate::report::disk_names::namespace_name;
 use crate::stats::ratio::Ratio;
 use crate::stats::sample::STATISTICS;
 use crate::units::rate;
@@ -58,6 +58,17 @@ fn with_interval(found: Ratio) -> String {
     format!("{}x [{}, {}]", ratio(middle), ratio(low), ratio(high))
 }
 
+/// The name of a disk, as one of the recordings has it.
+fn disk_of(origins: Both<&[Origin]>, ctrl: u32, nsid: u32) -> String {
+    let recordings = origins.a.iter().chain(origins.b);
+    let controllers = recordings.flat_map(|o| &o.controllers);
+    let of_ctrl = controllers.filter(|c| c.instance == ctrl);
+    let mut disks = of_ctrl
+        .flat_map(|c| &c.disks)
+        .filter(|d| d.nsid == nsid && !d.name.is_empty());
+    namespace_name(disks.next().map(|d| &d.name), ctrl, nsid)
+}
+
 impl Subject<'_> {
     /// The name of a stratum: `read 4k nvme0n1`.
     pub fn stratum(origins: Both<&[Origin]>, stratum: &CommandClass) -> String {
@@ -67,18 +78,10 @@ impl Subject<'_> {
             opcode,
             size,
         } = stratum;
-        let recordings = origins.a.iter().chain(origins.b);
-        let controllers = recordings.flat_map(|o| &o.controllers);
-        let mut disks = controllers
-            .filter(|c| c.instance == *ctrl)
-            .flat_map(|c| &c.disks);
         let disk = match opcode.queue {
-            QueueKind::Admin => Some(format!("nvme{ctrl}")),
-            QueueKind::Io => disks
-                .find(|d| d.nsid == *nsid)
-                .map(|d| d.name.word().to_string()),
+            QueueKind::Admin => format!("nvme{ctrl}"),
+            QueueKind::Io => disk_of(origins, *ctrl, *nsid),
         };
-        let disk = disk.unwrap_or_else(|| format!("nvme{ctrl} ns {}", Nsid(*nsid)));
         let name = command_name(*opcode, *nsid);
         let name = name.map_or_else(|| opcode.to_string(), str::to_owned);
         let size = match size.bytes() {
@@ -98,17 +101,10 @@ impl Subject<'_> {
 
     /// The name of a disk, or of all that a controller has.
     fn disk(&self, ctrl: u32, nsid: u32) -> String {
-        let recordings = self.origins.a.iter().chain(self.origins.b);
-        let controllers = recordings.flat_map(|o| &o.controllers);
-        let of_ctrl = controllers.filter(|c| c.instance == ctrl);
-        let mut disks = of_ctrl.flat_map(|c| &c.disks);
-        let found = disks
-            .find(|d| d.nsid == nsid)
-            .map(|d| d.name.word().to_string());
-        found.unwrap_or_else(|| match nsid {
+        match nsid {
             0 => format!("nvme{ctrl}"),
-            _ => format!("nvme{ctrl} ns {}", Nsid(nsid)),
-        })
+            _ => disk_of(self.origins, ctrl, nsid),
+        }
     }
 
     fn scope(&self, scope: Scope) -> String {

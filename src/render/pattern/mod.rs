@@ -14,7 +14,7 @@ pub use self::text::forgotten;
 pub use self::text::text;
 use crate::model::ledger::Ledger;
 use crate::model::untrusted::Escaped;
-use crate::nvme::subject::Nsid;
+use crate::report::disk_names::namespace_name;
 use crate::report::pattern::Counts;
 use crate::report::pattern::Log2;
 use crate::report::pattern::PatternRow;
@@ -97,11 +97,7 @@ fn bytes_label(bytes: u64) -> String {
 
 /// The disk of a row, or its controller and namespace.
 fn disk(row: &PatternRow) -> String {
-    if row.disk.name.is_empty() {
-        format!("nvme{} ns {}", row.key.ctrl, Nsid(row.key.nsid))
-    } else {
-        row.disk.name.word().to_string()
-    }
+    namespace_name(Some(&row.disk.name), row.key.ctrl, row.key.nsid)
 }
 
 /// The name of the process's last thread.

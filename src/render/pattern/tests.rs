@@ -1,9 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 use super::*;
-use crate::model::event::CommandId;
 use crate::nvme::decode::Blocks;
-use crate::nvme::opcode::Opcode;
-use crate::nvme::opcode::QueueKind;
 use crate::render::picture::Canvas as _;
 use crate::render::picture::Scheme;
 use crate::render::picture::Svg;
@@ -13,6 +10,7 @@ use crate::report::pattern::Past;
 use crate::report::pattern::Patterns;
 use crate::report::submissions::Depth;
 use crate::report::submissions::Submitted;
+use crate::testing::EventBuilder;
 
 fn report() -> PatternReport {
     let mut patterns = Patterns::default();
@@ -25,16 +23,7 @@ fn report() -> PatternReport {
         };
         let submitted = Submitted {
             at_ns: n * 100_000,
-            id: CommandId {
-                ctrl: 0,
-                qid: 1,
-                cid: 0,
-                nsid: 1,
-                opcode: Opcode {
-                    queue: QueueKind::Io,
-                    code: 2,
-                },
-            },
+            id: EventBuilder::read().id,
             blocks: Some(Blocks { slba, nlb: 8 }),
             bytes: Some(4096),
             submitter: Some((pid, *b"a\xffb\x1b[31m\0\0\0\0\0\0\0\0")),

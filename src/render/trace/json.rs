@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Events as JSON, one object per line. The schema is in docs/json.md. A `command` has the same
 //! field names as a command of [`crate::render::json`].
+//!
+//! Written by hand: serde_json takes 12400 instructions for a command with structs of the same members, and
+//! 16600 with stages. All of `trace --from --json`, reading included, takes 2400 (tests/reading_cost.rs).
 
 mod members;
 

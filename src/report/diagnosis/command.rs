@@ -296,11 +296,18 @@ impl Commands {
 
 #[cfg(test)]
 mod tests {
-    use super::super::event_builder::ALL_SEEN;
-    use super::super::event_builder::EventBuilder;
     use super::*;
     use crate::model::point::ALL_POINTS;
+    use crate::testing::ALL_SEEN;
+    use crate::testing::EventBuilder;
+    use crate::testing::STAGES as TIMES;
     use proptest::prelude::*;
+
+    const BEGIN_NS: u64 = 1_000_000_000;
+
+    fn command(event: &Event) -> Option<Command> {
+        Command::of(event, &BlockSizes::default())
+    }
 
     fn set(first: usize, end: usize) -> Stages {
         Stages::range(first, end)
@@ -312,11 +319,10 @@ mod tests {
             stages in prop::array::uniform8(0_u64..1 << 36),
             pattern in 0..=ALL_POINTS,
         ) {
-            let made = EventBuilder { stages, pattern, ..EventBuilder::default() };
-            let event = made.event();
+            let event = EventBuilder::staged(BEGIN_NS, stages).pattern(pattern).command();
             let timeline = event.what.outcome().unwrap().timeline.unwrap();
             let segments = timeline.segments(StageSet::Fine).unwrap();
-            let Some(command) = made.command() else {
+            let Some(command) = command(&event) else {
                 prop_assert!(segments.is_empty());
                 return Ok(());
             };
@@ -334,11 +340,8 @@ mod tests {
     #[test]
     fn a_merged_stage_is_not_known_by_its_parts() {
         // the doorbell was not observed
-        let made = EventBuilder {
-            pattern: ALL_SEEN & !(1 << 3),
-            ..EventBuilder::default()
-        };
-        let command = made.command().unwrap();
+        let made = EventBuilder::staged(BEGIN_NS, TIMES).pattern(ALL_SEEN & !(1 << 3));
+        let command = command(&made.command()).unwrap();
         let both = Stages::SUBMIT | Stages::DEVICE;
         assert_eq!(command.time_in(both), Some(104_000));
         assert_eq!(command.time_in(Stages::DEVICE), None);
@@ -355,32 +358,22 @@ mod tests {
     fn commands_of_the_admin_queue_and_without_points_are_left_out() {
         let mut commands = Commands::default();
         let none = BlockSizes::default();
-        let mut event = EventBuilder::default().event();
-        commands.add(&event, &none);
-        if let EventKind::Command(_, _, outcome) = &mut event.what {
-            outcome.timeline = None;
+        let made = EventBuilder::staged(BEGIN_NS, TIMES);
+        for made in [made, made.timeline(None), made.opcode(QueueKind::Admin, 2)] {
+            commands.add(&made.command(), &none);
         }
-        commands.add(&event, &none);
-        if let EventKind::Command(id, ..) = &mut event.what {
-            id.opcode.queue = QueueKind::Admin;
-        }
-        commands.add(&event, &none);
         assert_eq!((commands.seen, commands.without_points), (1, 1));
     }
 
     /// Times that a recording may have, and no machine.
     #[test]
     fn commands_with_times_that_no_clock_shows_are_left_out() {
-        let one = EventBuilder::default();
         let lasts = |ns| {
-            let mut stages = one.stages;
+            let mut stages = TIMES;
             stages[4] = ns;
-            EventBuilder { stages, ..one }
+            EventBuilder::staged(BEGIN_NS, stages)
         };
-        let ends = |ns| {
-            let begin_ns = ns - one.stages.iter().sum::<u64>();
-            EventBuilder { begin_ns, ..one }
-        };
+        let ends = |ns| EventBuilder::staged(ns - TIMES.iter().sum::<u64>(), TIMES);
         let longest = LONGEST_NS / STAGES as u64;
         for (made, kept) in [
             (lasts(longest), 1),
@@ -391,7 +384,7 @@ mod tests {
             (ends(u64::MAX), 0),
         ] {
             let mut commands = Commands::default();
-            let passage = commands.add(&made.event(), &BlockSizes::default());
+            let passage = commands.add(&made.command(), &BlockSizes::default());
             assert_eq!(passage.is_some(), kept == 1);
             assert_eq!((commands.seen, commands.without_points), (kept, 1 - kept));
             assert_eq!(commands.kept.len() as u64, kept);
@@ -402,16 +395,14 @@ mod tests {
     fn many(count: u64, most: usize) -> Commands {
         let mut commands = Commands::at_most(most);
         for n in 0..count {
-            let mut made = EventBuilder {
-                cid: n as u16,
-                begin_ns: 1_000_000_000 + n * 1_000_000,
-                code: if n % 10 == 0 { 0 } else { 2 },
-                ..EventBuilder::default()
-            };
+            let mut stages = TIMES;
             if n % 100 == 7 {
-                made.stages[4] = LONG_NS;
+                stages[4] = LONG_NS;
             }
-            commands.add(&made.event(), &BlockSizes::default());
+            let made = EventBuilder::staged(BEGIN_NS + n * 1_000_000, stages)
+                .cid(n as u16)
+                .code(if n % 10 == 0 { 0 } else { 2 });
+            commands.add(&made.command(), &BlockSizes::default());
         }
         commands
     }
@@ -449,12 +440,8 @@ mod tests {
     fn a_run_of_one_kind_is_thinned_too() {
         let mut commands = Commands::at_most(1000);
         for n in 0..5000 {
-            let made = EventBuilder {
-                code: 0,
-                begin_ns: 1_000_000_000 + n * 1_000_000,
-                ..EventBuilder::default()
-            };
-            commands.add(&made.event(), &BlockSizes::default());
+            let made = EventBuilder::staged(BEGIN_NS + n * 1_000_000, TIMES).code(0);
+            commands.add(&made.command(), &BlockSizes::default());
         }
         assert!(commands.kept.len() <= 1000, "{}", commands.kept.len());
         assert_eq!(commands.weight(&commands.kept[0]), 8);

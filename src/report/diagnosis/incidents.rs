@@ -138,19 +138,11 @@ impl Incidents {
 
 #[cfg(test)]
 mod tests {
-    use super::super::event_builder::EventBuilder;
     use super::*;
     use crate::model::event::CtrlState;
+    use crate::testing::EventBuilder;
 
     const TIMEOUT_NS: u64 = 30_000_000_000;
-
-    fn timeout(of: &EventBuilder, at_ns: u64) -> Event {
-        let (id, age_ns) = (of.id(), TIMEOUT_NS);
-        Event {
-            at_ns,
-            what: EventKind::Timeout { id, age_ns },
-        }
-    }
 
     fn after(events: &[Event]) -> Incidents {
         let mut incidents = Incidents::default();
@@ -160,15 +152,11 @@ mod tests {
 
     #[test]
     fn a_command_that_ends_well_right_after_its_timeout_was_polled() {
-        let made = EventBuilder::default();
-        let end = made.event();
+        let made = EventBuilder::read();
         let polled = |before_ns: u64, status: u16, cid: u16| {
-            let ended = EventBuilder {
-                status,
-                cid,
-                ..made
-            };
-            let found = after(&[timeout(&made, end.at_ns - before_ns), ended.event()]);
+            let timeout = made.at(made.at_ns - before_ns).timeout(TIMEOUT_NS);
+            let ended = made.status(status).cid(cid);
+            let found = after(&[timeout, ended.command()]);
             assert_eq!(found.controllers(), [0]);
             found.polled(0).count()
         };
@@ -182,13 +170,7 @@ mod tests {
 
     #[test]
     fn failures_are_counted_by_status_and_those_of_paths_apart() {
-        let failed = |status| {
-            let made = EventBuilder {
-                status,
-                ..EventBuilder::default()
-            };
-            made.event()
-        };
+        let failed = |status| EventBuilder::read().status(status).command();
         // do not retry, more: the same failure
         let found = after(&[failed(0x281), failed(0x4281), failed(0x303), failed(0)]);
         let cancelled = after(&[failed(0x371), failed(0x4371)]);
@@ -201,7 +183,7 @@ mod tests {
 
     #[test]
     fn resets_and_retries_are_counted_by_controller() {
-        let id = EventBuilder::default().id();
+        let id = EventBuilder::read().id;
         let state = |state| EventKind::State {
             ctrl: 3,
             state: CtrlState(state),

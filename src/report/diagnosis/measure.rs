@@ -280,8 +280,10 @@ mod tests {
 
     use fastrand::Rng;
 
-    use super::super::event_builder::EventBuilder;
     use super::*;
+    use crate::model::command_class::BlockSizes;
+    use crate::testing::EventBuilder;
+    use crate::testing::STAGES;
 
     /// Runs of each test.
     const RUNS: u64 = 100;
@@ -303,14 +305,12 @@ mod tests {
                 with = rng.f64() < 0.3;
             }
             let times = if with { factor } else { 1.0 };
-            let mut made = EventBuilder {
-                cid: u16::from(with),
-                begin_ns: 1_000_000_000 + n * STEP_NS,
-                ..EventBuilder::default()
-            };
             let noise = (0.3 * level + 0.3 * normal(&mut rng)).exp();
-            made.stages[4] = (100_000.0 * times * noise) as u64;
-            made.command().unwrap()
+            let mut stages = STAGES;
+            stages[4] = (100_000.0 * times * noise) as u64;
+            let made = EventBuilder::staged(1_000_000_000 + n * STEP_NS, stages);
+            let event = made.cid(u16::from(with)).command();
+            Command::of(&event, &BlockSizes::default()).unwrap()
         };
         (0..COMMANDS).map(one).collect()
     }

@@ -4,8 +4,6 @@
 
 mod collect;
 mod command;
-#[cfg(test)]
-mod event_builder;
 mod expectation;
 mod facts;
 mod gaps;

@@ -10,7 +10,6 @@ use crate::model::event::Event;
 use crate::model::finished::Finished;
 use crate::model::untrusted::Untrusted;
 use crate::nvme::decode::CommandSet;
-use crate::nvme::subject::Nsid;
 
 pub use self::grid::Grid;
 pub use self::grid::Scale;
@@ -18,6 +17,7 @@ pub use self::quantity::Interval;
 pub use self::quantity::Quantity;
 pub use self::quantity::UnknownStage;
 pub use self::quantity::first_block;
+use super::disk_names::namespace_name;
 use super::submissions::Depth;
 use super::submissions::Submitted;
 
@@ -91,10 +91,7 @@ impl Disks {
             return;
         };
         self.last = key;
-        let name = match disk.is_empty() {
-            true => format!("nvme{ctrl} ns {}", Nsid(nsid)),
-            false => disk_of_path(disk).word().to_string(),
-        };
+        let name = namespace_name(Some(&disk_of_path(disk)), ctrl, nsid);
         if !self.names.contains(&name) {
             self.names.push(name);
         }

@@ -2,16 +2,9 @@
 //! Ages and limits of commands that a run has observed.
 
 use super::*;
-use crate::model::event::CommandId;
 use crate::model::snapshot::Cell;
-use crate::nvme::opcode::Opcode;
-use crate::nvme::opcode::QueueKind;
-use crate::nvme::sqe::Parts;
-
-const READ: Opcode = Opcode {
-    queue: QueueKind::Io,
-    code: 2,
-};
+use crate::testing::EventBuilder;
+use crate::testing::READ;
 
 /// 4 KiB reads of nvme0.
 const ROW: RowKey = RowKey {
@@ -23,33 +16,17 @@ const ROW: RowKey = RowKey {
 
 /// A read with tag 5 on queue 1.
 fn open(setup_ns: u64) -> OpenCommand {
-    let sqe = Parts {
-        opcode: 2,
-        cid: 0x7005,
-        nsid: 1,
-        ..Parts::default()
-    };
+    let made = EventBuilder::read()
+        .cid(0x7005)
+        .submitter(9, 9, b"fio")
+        .cpus(1, 1)
+        .stack(77);
     OpenCommand {
         request: Some(0x500),
-        id: CommandId {
-            ctrl: 0,
-            qid: 1,
-            cid: 0x7005,
-            nsid: 1,
-            opcode: READ,
-        },
+        id: made.id,
         row: ROW,
         setup_ns,
-        submission: Submission {
-            sqe: sqe.into(),
-            bytes: Some(4096),
-            knows_submitter: true,
-            pid: 9,
-            tid: 9,
-            comm: [0; 16],
-            cpu: 1,
-            stack: StackId(77),
-        },
+        submission: made.submission(),
     }
 }
 

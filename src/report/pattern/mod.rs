@@ -260,23 +260,12 @@ impl Patterns {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::model::event::CommandId;
-    use crate::nvme::opcode::QueueKind;
+    use crate::testing::EventBuilder;
 
     fn submitted(at_ns: u64, pid: u32, slba: u64, nlb: u32) -> Submitted {
-        let opcode = Opcode {
-            queue: QueueKind::Io,
-            code: 2,
-        };
         Submitted {
             at_ns,
-            id: CommandId {
-                ctrl: 0,
-                qid: 1,
-                cid: 0,
-                nsid: 1,
-                opcode,
-            },
+            id: EventBuilder::read().id,
             blocks: Some(Blocks { slba, nlb }),
             bytes: None,
             submitter: Some((pid, [b'x'; 16])),

@@ -1,58 +1,17 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 use super::*;
-use crate::model::conditions::Conditions;
-use crate::model::event::Outcome;
-use crate::model::event::StackId;
-use crate::nvme::opcode::Opcode;
-use crate::nvme::opcode::QueueKind;
-use crate::nvme::sqe::Parts;
+use crate::testing::EventBuilder;
 use proptest::collection::vec;
 use proptest::prelude::*;
 use std::iter::from_fn;
 
 const UNIT: u64 = 10_000_000;
 
-fn id(nsid: u32, cid: u16) -> CommandId {
-    let opcode = Opcode {
-        queue: QueueKind::Io,
-        code: 2,
-    };
-    CommandId {
-        ctrl: 0,
-        qid: 1,
-        cid,
-        nsid,
-        opcode,
-    }
-}
-
-fn submission(slba: u32) -> Submission {
-    Submission {
-        sqe: Parts {
-            opcode: 2,
-            cdw: [slba, 0, 7, 0, 0, 0],
-            ..Parts::default()
-        }
-        .into(),
-        bytes: Some(4096),
-        knows_submitter: true,
-        pid: 1,
-        tid: 1,
-        comm: [0; 16],
-        cpu: 0,
-        stack: StackId(0),
-    }
-}
-
-fn outcome(latency_ns: u64) -> Outcome {
-    Outcome {
-        verdict: None,
-        latency_ns: Some(latency_ns),
-        timeline: None,
-        cpu: 0,
-        conditions: Conditions::default(),
-        stack: StackId(0),
-    }
+/// A command whose block is its number.
+fn command(number: u32) -> EventBuilder {
+    EventBuilder::read()
+        .cid(number as u16)
+        .blocks(number.into(), 8)
 }
 
 /// Commands with begin, length and namespace: each has its own command id.
@@ -62,9 +21,9 @@ type Load = Vec<(u64, u64, u32)>;
 fn pairs(load: &Load) -> Vec<Event> {
     let mut events: Vec<Event> = (0..)
         .zip(load)
-        .map(|(n, (begin, length, nsid))| Event {
-            at_ns: begin + length,
-            what: EventKind::Command(id(*nsid, n), submission(n.into()), outcome(*length)),
+        .map(|(n, (begin, length, nsid))| {
+            let made = command(n).nsid(*nsid).latency(*length);
+            made.at(begin + length).command()
         })
         .collect();
     events.sort_by_key(|e| e.at_ns);
@@ -76,13 +35,10 @@ fn events(load: &Load) -> Vec<Event> {
     let mut events: Vec<Event> = (0..)
         .zip(load)
         .flat_map(|(n, (begin, length, nsid))| {
-            let (id, end) = (id(*nsid, n), outcome(*length));
-            [
-                (*begin, EventKind::Submit(id, submission(n.into()))),
-                (begin + length, EventKind::Complete(id, end)),
-            ]
+            let made = command(n).nsid(*nsid).latency(*length);
+            let (begin, end) = (made.at(*begin), made.at(begin + length));
+            [begin.submit(), end.complete()]
         })
-        .map(|(at_ns, what)| Event { at_ns, what })
         .collect();
     // ends before begins of the same time
     events.sort_by_key(|e| (e.at_ns, matches!(e.what, EventKind::Submit(..))));
@@ -143,10 +99,7 @@ proptest! {
 
 #[test]
 fn a_command_id_that_comes_again_ends_the_earlier_command() {
-    let submit = |at_ns| Event {
-        at_ns,
-        what: EventKind::Submit(id(1, 7), submission(0)),
-    };
+    let submit = |at_ns| command(0).at(at_ns).submit();
     let found = drain(&mut Submissions::of_events(), &[submit(1), submit(2)]);
     assert!(
         found.iter().all(|(_, _, depth)| depth.of_all == 1),
@@ -160,13 +113,8 @@ fn commands_in_flight_are_bounded() {
     let mut all = Submissions::of_events();
     let most = u32::try_from(MOST_IN_FLIGHT).unwrap();
     for number in 0..most + 10 {
-        let mut id = id(1, number as u16);
-        id.ctrl = number >> 16;
-        let event = Event {
-            at_ns: number.into(),
-            what: EventKind::Submit(id, submission(0)),
-        };
-        all.add(&event, CommandSet::Nvm);
+        let made = command(number).ctrl(number >> 16);
+        all.add(&made.at(number.into()).submit(), CommandSet::Nvm);
         let (_, depth) = all.next(u64::MAX).unwrap();
         assert!(depth.of_all <= most.into());
         let forgotten = if number < most { 0 } else { most };
@@ -177,12 +125,7 @@ fn commands_in_flight_are_bounded() {
 
 #[test]
 fn a_command_without_a_set_up_is_counted() {
-    let mut end = outcome(1);
-    end.latency_ns = None;
-    let event = Event {
-        at_ns: 5,
-        what: EventKind::Command(id(1, 1), submission(0), end),
-    };
+    let event = command(0).latency(None).command();
     let mut order = Submissions::of_pairs(Longest::default());
     assert!(drain(&mut order, &[event]).is_empty());
     assert_eq!(order.unknown(), 1);

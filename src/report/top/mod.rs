@@ -226,8 +226,8 @@ mod tests {
     use super::*;
     use crate::model::snapshot::Snapshot;
     use crate::report::latency::rows;
-    use crate::report::latency::tests::READS;
-    use crate::report::latency::tests::cell;
+    use crate::testing::snapshot::READS;
+    use crate::testing::snapshot::cell;
 
     fn sample(second: u64, commands: &[&[u64]]) -> Sample {
         let mut snapshot = Snapshot::default();

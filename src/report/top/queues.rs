@@ -127,49 +127,10 @@ impl QueueCollector {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::model::conditions::Conditions;
-    use crate::model::event::CommandId;
-    use crate::model::event::Outcome;
-    use crate::model::event::StackId;
-    use crate::model::event::Submission;
-    use crate::nvme::opcode::Opcode;
-    use crate::nvme::opcode::QueueKind;
-    use crate::nvme::sqe::Parts;
+    use crate::testing::EventBuilder;
 
     fn read(ctrl: u32, qid: u16) -> Event {
-        let opcode = Opcode {
-            queue: QueueKind::Io,
-            code: 2,
-        };
-        let id = CommandId {
-            ctrl,
-            qid,
-            cid: 1,
-            nsid: 1,
-            opcode,
-        };
-        let submission = Submission {
-            sqe: Parts::default().into(),
-            bytes: Some(4096),
-            knows_submitter: false,
-            pid: 0,
-            tid: 0,
-            comm: [0; 16],
-            cpu: 0,
-            stack: StackId(0),
-        };
-        let end = Outcome {
-            verdict: None,
-            latency_ns: Some(1000),
-            timeline: None,
-            cpu: 0,
-            conditions: Conditions::default(),
-            stack: StackId(0),
-        };
-        Event {
-            at_ns: 5000,
-            what: EventKind::Command(id, submission, end),
-        }
+        EventBuilder::read().ctrl(ctrl).qid(qid).command()
     }
 
     /// Events of more queues than a machine has, as in a file that was made so.

@@ -149,25 +149,15 @@ mod tests {
     use super::*;
     use crate::model::row::RowKey;
     use crate::model::snapshot::Snapshot;
-    use crate::nvme::opcode::Opcode;
-    use crate::nvme::opcode::QueueKind;
     use crate::report::latency::rows;
-    use crate::report::latency::tests::READS;
-    use crate::report::latency::tests::cell;
+    use crate::testing::EventBuilder;
+    use crate::testing::snapshot::READS;
+    use crate::testing::snapshot::cell;
 
     fn command(second: u64, total_ns: u64) -> SlowCommand {
         SlowCommand {
             at: Duration::from_secs(second),
-            id: CommandId {
-                ctrl: 0,
-                qid: 1,
-                cid: 0,
-                nsid: 1,
-                opcode: Opcode {
-                    queue: QueueKind::Io,
-                    code: 2,
-                },
-            },
+            id: EventBuilder::read().id,
             bytes: Some(4096),
             slba: None,
             total_ns,

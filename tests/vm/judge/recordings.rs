@@ -339,7 +339,7 @@ fn damage_is_reported(outcome: &Outcome) {
         ("missing", "can't be read"),
         ("stages", "has no fine stages"),
         ("no-stages", "has no stages"),
-        ("no-stacks", "has no kernel stacks at submit"),
+        ("no-stacks", "was recorded without kernel stacks at submit"),
         ("events", "has two events per command"),
         ("exists", "--force to replace it"),
         ("no-directory", "can't be written"),

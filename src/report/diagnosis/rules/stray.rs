@@ -85,8 +85,9 @@ mod tests {
 
     use super::super::super::Collector;
     use super::super::super::Expectation;
-    use super::super::super::event_builder::EventBuilder;
     use super::*;
+    use crate::testing::EventBuilder;
+    use crate::testing::STAGES;
 
     const MS: u64 = 1_000_000;
 
@@ -95,15 +96,13 @@ mod tests {
         let mut collector = Collector::default();
         let mut events: Vec<_> = (0..100)
             .map(|n| {
-                let mut made = EventBuilder {
-                    cid: n as u16,
-                    qid: 1 + (n % 2) as u16,
-                    begin_ns: 1000 * MS + n * 10 * MS,
-                    ..EventBuilder::default()
-                };
+                let mut stages = STAGES;
                 let found = long.iter().find(|(number, _)| *number == n);
-                made.stages[4] = found.map_or(made.stages[4], |(_, ns)| *ns);
-                made.event()
+                stages[4] = found.map_or(stages[4], |(_, ns)| *ns);
+                EventBuilder::staged(1000 * MS + n * 10 * MS, stages)
+                    .cid(n as u16)
+                    .qid(1 + (n % 2) as u16)
+                    .command()
             })
             .collect();
         events.sort_by_key(|e| e.at_ns);

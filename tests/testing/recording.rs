@@ -1,27 +1,15 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Recordings that tests make: reads at even times, and a ledger every second.
+//! Recordings: reads at even times, and a ledger every second.
 
 use std::fs::File;
 use std::path::Path;
 
-use nvme_deep::Opcode;
-use nvme_deep::QueueKind;
-use nvme_deep::Status;
-use nvme_deep::model::conditions::Conditions;
 use nvme_deep::model::controller::ControllerInfo;
 use nvme_deep::model::controller::DiskInfo;
-use nvme_deep::model::event::CommandId;
-use nvme_deep::model::event::CompletionStatus;
 use nvme_deep::model::event::Event;
-use nvme_deep::model::event::EventKind;
-use nvme_deep::model::event::Outcome;
-use nvme_deep::model::event::StackId;
-use nvme_deep::model::event::Submission;
 use nvme_deep::model::ledger::Ledger;
 use nvme_deep::model::ledger::TraceLedger;
 use nvme_deep::model::point::Point;
-use nvme_deep::model::timeline::Timeline;
-use nvme_deep::nvme::sqe::Parts;
 use nvme_deep::recording::ClockOffset;
 use nvme_deep::recording::Content;
 use nvme_deep::recording::Keep;
@@ -30,67 +18,29 @@ use nvme_deep::recording::Recorder;
 use nvme_deep::recording::RunInfo;
 use nvme_deep::recording::Written;
 
+use super::EventBuilder;
+
 pub const SECOND: u64 = 1_000_000_000;
 
 /// A finished read of 4 KiB somewhere on the disk, that took 100 to 165 us.
 pub fn read_at(at_ns: u64) -> Event {
     // as good as random, so that it compresses like a real load
     let mixed = (at_ns ^ at_ns >> 29).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 20;
-    let opcode = Opcode {
-        queue: QueueKind::Io,
-        code: 2,
-    };
-    let id = CommandId {
-        ctrl: 0,
-        qid: 1,
-        cid: mixed as u16 & 0x3ff,
-        nsid: 1,
-        opcode,
-    };
-    let submission = Submission {
-        sqe: Parts {
-            opcode: 2,
-            cdw: [(mixed >> 16) as u32 & !7, 0, 7, 0, 0, 0],
-            ..Parts::default()
-        }
-        .into(),
-        bytes: Some(4096),
-        knows_submitter: true,
-        pid: 7,
-        tid: 8,
-        comm: *b"fio\0\0\0\0\0\0\0\0\0\0\0\0\0",
-        cpu: 0,
-        stack: StackId(0),
-    };
     let latency_ns = 100_000 + (mixed & 0xffff);
     let setup_out = at_ns - latency_ns;
-    let points = Point::ALL.map(|point| match point {
-        Point::Start => setup_out - 2000 - (mixed >> 20 & 0xfff),
-        Point::SetupOut => setup_out,
-        Point::Doorbell => setup_out + 2000 + (mixed >> 24 & 0x3ff),
-        Point::Cqe => at_ns - 15_000 - (mixed >> 16 & 0xfff),
-        Point::Complete => at_ns,
-        _ => 0,
-    });
-    let seen = [Point::Start, Point::Doorbell, Point::Cqe];
-    let pattern = seen.iter().filter_map(|p| p.pattern_bit()).sum();
-    let done = Outcome {
-        verdict: Some(CompletionStatus {
-            result: 0,
-            status: Status(0),
-            retries: 0,
-            flags: 0,
-        }),
-        latency_ns: Some(latency_ns),
-        timeline: Some(Timeline::new(points, pattern)),
-        cpu: 0,
-        conditions: Conditions::default(),
-        stack: StackId(0),
-    };
-    Event {
-        at_ns,
-        what: EventKind::Command(id, submission, done),
-    }
+    EventBuilder::read()
+        .at(at_ns)
+        .cid(mixed as u16 & 0x3ff)
+        .blocks(mixed >> 16 & 0xffff_fff8, 8)
+        .latency(latency_ns)
+        .points(&[
+            (Point::Start, setup_out - 2000 - (mixed >> 20 & 0xfff)),
+            (Point::SetupOut, setup_out),
+            (Point::Doorbell, setup_out + 2000 + (mixed >> 24 & 0x3ff)),
+            (Point::Cqe, at_ns - 15_000 - (mixed >> 16 & 0xfff)),
+            (Point::Complete, at_ns),
+        ])
+        .command()
 }
 
 /// What is recorded.
