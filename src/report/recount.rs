@@ -175,7 +175,7 @@ mod tests {
         snapshot
     }
 
-    const ALL: u16 = 0b10_1001;
+    const ALL: Pattern = 0b10_1001;
 
     #[test]
     fn commands_are_counted_by_stage() {

@@ -79,7 +79,7 @@ impl Session {
                 .ok_or(Mismatch::WrongSize("a row key"))?;
             let row = row.try_into().ok().map(u32::from_ne_bytes);
             let row = row.ok_or(Mismatch::WrongSize("a row number"))?;
-            let (row_key, pattern) = RowKey::unpack(key);
+            let (row_key, pattern) = self.unpack(key);
             let shared = self.is_shared(pattern);
             let mut cell = Cell::empty(self.plan.stage_set);
             for shard in 0..self.layout.shards {
@@ -109,12 +109,18 @@ impl Session {
                 .ok_or(Mismatch::WrongSize("a row key"))?;
             let cell = snapshot
                 .cells
-                .entry(RowKey::unpack(key))
+                .entry(self.unpack(key))
                 .or_insert_with(|| Cell::empty(self.plan.stage_set));
             add_rowless(cell, &value)
                 .map_err(|DecodeError| Mismatch::WrongSize("commands without a row"))?;
         }
         Ok(())
+    }
+
+    /// The row of a key, and the pattern of points.
+    fn unpack(&self, key: u64) -> (RowKey, Pattern) {
+        let (row, bits) = RowKey::unpack(key);
+        (row, self.transports.wire(row.ctrl).pattern(bits))
     }
 
     /// Whether several programs may add to a cell of this pattern at the same time: on different CPUs,

@@ -64,7 +64,9 @@ pub fn read_at(at_ns: u64) -> Event {
     };
     let latency_ns = 100_000 + (mixed & 0xffff);
     let setup_out = at_ns - latency_ns;
-    let points = Point::ALL.map(|point| match point {
+    let seen = [Point::Start, Point::Doorbell, Point::Cqe];
+    let pattern = seen.iter().filter_map(|p| p.pattern_bit()).sum();
+    let timeline = Timeline::from_fn(pattern, |point| match point {
         Point::Start => setup_out - 2000 - (mixed >> 20 & 0xfff),
         Point::SetupOut => setup_out,
         Point::Doorbell => setup_out + 2000 + (mixed >> 24 & 0x3ff),
@@ -72,8 +74,6 @@ pub fn read_at(at_ns: u64) -> Event {
         Point::Complete => at_ns,
         _ => 0,
     });
-    let seen = [Point::Start, Point::Doorbell, Point::Cqe];
-    let pattern = seen.iter().filter_map(|p| p.pattern_bit()).sum();
     let done = Outcome {
         verdict: Some(CompletionStatus {
             result: 0,
@@ -82,7 +82,7 @@ pub fn read_at(at_ns: u64) -> Event {
             flags: 0,
         }),
         latency_ns: Some(latency_ns),
-        timeline: Some(Timeline::new(points, pattern)),
+        timeline: Some(timeline),
         cpu: 0,
         conditions: Conditions::default(),
         stack: StackId(0),
