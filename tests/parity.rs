@@ -26,7 +26,6 @@ use std::thread;
 use nvme_deep::model::histogram;
 use nvme_deep::model::nvme_latency;
 use nvme_deep::model::nvme_latency::LatBuckets;
-use nvme_deep::model::point::Pattern;
 use nvme_deep::model::row::RowKey;
 use nvme_deep::nvme::opcode::Opcode;
 use nvme_deep::nvme::opcode::QueueKind;
@@ -157,7 +156,7 @@ fn a_row_key_packed_by_the_c_macros_comes_apart_in_rust() {
         };
         assert_eq!(
             RowKey::unpack(answer.parse().unwrap()),
-            (row, pattern as Pattern)
+            (row, pattern as u16)
         );
     }
 }

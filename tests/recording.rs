@@ -14,6 +14,8 @@ use self::testing::EventBuilder;
 use self::testing::random::what;
 use nvme_deep::model::event::Event;
 use nvme_deep::model::event::EventKind;
+use nvme_deep::model::point::ALL_POINTS;
+use nvme_deep::model::point::Pattern;
 use nvme_deep::model::point::Point;
 use nvme_deep::model::timeline::Timeline;
 use nvme_deep::recording::Block;
@@ -29,37 +31,47 @@ use proptest::collection::vec;
 use proptest::prelude::*;
 
 /// Makes latency and points consistent, as those of real events are: the timeline begins and ends
-/// with the same times as the latency.
-fn consistent(at_ns: u64, latency: &mut Option<u64>, timeline: &mut Option<Timeline>) {
+/// with the same times as the latency. `further`: bits of points that this version does not have.
+fn consistent(
+    at_ns: u64,
+    latency: &mut Option<u64>,
+    timeline: &mut Option<Timeline>,
+    further: Pattern,
+) {
     let Some(line) = timeline else {
         *latency = latency.map(|ns| ns.min(at_ns));
         return;
     };
-    let pattern = line.pattern();
+    let pattern = line.pattern() | further;
     let seen = Point::SetupOut.seen_in(pattern);
     *latency = seen.then(|| latency.unwrap_or(1000).min(at_ns));
-    let points = Point::ALL.map(|point| match point {
-        _ if !point.seen_in(pattern) => 0,
+    *line = Timeline::from_fn(pattern, |point| match point {
         Point::SetupOut => at_ns - latency.unwrap_or(0),
         Point::Complete => at_ns,
         _ => line.ns(point),
     });
-    *line = Timeline::new(points, pattern);
 }
 
 fn event() -> impl Strategy<Value = Event> {
     // nearly in order, as the reorder window leaves them, with large gaps
     let at_ns = prop_oneof![5 => 1_u64 << 40..(1 << 40) + 100_000, 1 => any::<u64>()];
-    (at_ns, what()).prop_map(|(at_ns, mut what)| {
+    let further =
+        prop_oneof![3 => Just(0), 1 => any::<Pattern>().prop_map(|bits| bits & !ALL_POINTS)];
+    (at_ns, what(), further).prop_map(|(at_ns, mut what, further)| {
         match &mut what {
             EventKind::Complete(_, outcome) | EventKind::Command(_, _, outcome) => {
-                consistent(at_ns, &mut outcome.latency_ns, &mut outcome.timeline);
+                consistent(
+                    at_ns,
+                    &mut outcome.latency_ns,
+                    &mut outcome.timeline,
+                    further,
+                );
             }
             EventKind::Missed {
                 latency_max_ns,
                 timeline,
                 ..
-            } => consistent(at_ns, latency_max_ns, timeline),
+            } => consistent(at_ns, latency_max_ns, timeline, further),
             _ => {}
         }
         let mut event = Event { at_ns, what };
@@ -96,10 +108,10 @@ fn file(blocks: &[Vec<Event>], compress: bool) -> Vec<u8> {
         events.iter().for_each(|e| builder.push(e));
         let (rows, at_ns) = (builder.rows() as u32, builder.last_ns());
         let mut payload = vec![];
-        builder.take(&mut payload);
+        let content = builder.take(&mut payload);
         writer
             .write(&Block {
-                content: Content::Events,
+                content,
                 payload: &payload,
                 events: rows,
                 at_ns,
@@ -121,7 +133,7 @@ fn read(bytes: &[u8]) -> Result<(Vec<Event>, Ending), Error> {
     let mut blocks = Blocks::open(bytes)?;
     let (mut decoder, mut all) = (Decoder::default(), vec![]);
     while let Some((head, payload)) = blocks.next()? {
-        if head.content == Content::Events {
+        if head.content.is_events() {
             let before = all.len();
             decoder
                 .events(payload, head.events, &mut |e| all.push(*e))
@@ -178,6 +190,25 @@ proptest! {
     #[test]
     fn any_payload_decodes_or_is_refused(payload in vec(any::<u8>(), 0..300)) {
         let _ = Decoder::default().events(&payload, 1, &mut |_| {});
+    }
+}
+
+/// Bits of points that this version does not have.
+fn further(event: &Event) -> Pattern {
+    let timeline = match &event.what {
+        EventKind::Complete(_, end) => end.timeline.as_ref(),
+        what => what.timeline(),
+    };
+    timeline.map_or(0, Timeline::pattern) & !ALL_POINTS
+}
+
+proptest! {
+    // versions without such points refuse a flag that they do not have
+    #[test]
+    fn a_block_has_a_flag_only_if_an_event_has_further_points(events in vec(event(), 1..4)) {
+        let flag = if events.iter().any(|e| further(e) != 0) { 2 } else { 0 };
+        // the flags of the head of the first block
+        prop_assert_eq!(file(&[events], false)[16 + 5], flag);
     }
 }
 

@@ -24,6 +24,7 @@ use super::skel::types::nd_host_point;
 use super::skel::types::nd_lat_rule;
 use super::skel::types::nd_saw;
 use super::skel::types::nd_stages;
+use super::skel::types::nd_times;
 use crate::host::spdk::probes::ARGS;
 use crate::model::counters::COUNTS;
 use crate::model::counters::Count;
@@ -32,15 +33,13 @@ use crate::model::histogram;
 use crate::model::host::HOST_POINTS;
 use crate::model::host::HostPoint;
 use crate::model::nvme_latency;
-use crate::model::point::ALL_POINTS;
 use crate::model::point::NO_COMPLETE;
 use crate::model::point::NO_SETUP;
-use crate::model::point::Pattern;
-use crate::model::point::Point;
 use crate::model::row::CTRL;
 use crate::model::row::NSID_MASK;
 use crate::model::row::PATTERN_BITS;
 use crate::model::stage::StageSet;
+use crate::model::transport::Transport;
 use crate::probe::catalog::CATALOG;
 
 /// Each number of Rust and the enumerator that it must equal.
@@ -50,25 +49,10 @@ macro_rules! same {
     };
 }
 
-/// The bit of a point in a pattern.
-const fn bit(point: Point) -> Pattern {
-    match point.pattern_bit() {
-        Some(bit) => bit,
-        None => 0,
-    }
-}
-
 same! {
-    bit(Point::Start) => nd_saw::ND_SAW_START;
-    bit(Point::SetupIn) => nd_saw::ND_SAW_SETUP_IN;
-    bit(Point::Issue) => nd_saw::ND_SAW_ISSUE;
-    bit(Point::Doorbell) => nd_saw::ND_SAW_DOORBELL;
-    bit(Point::Irq) => nd_saw::ND_SAW_IRQ;
-    bit(Point::Cqe) => nd_saw::ND_SAW_CQE;
-    bit(Point::End) => nd_saw::ND_SAW_END;
     NO_SETUP => nd_saw::ND_NO_SETUP;
     NO_COMPLETE => nd_saw::ND_NO_COMPLETE;
-    ALL_POINTS & !(NO_SETUP | NO_COMPLETE) => nd_saw::ND_SAW_ALL;
+    Transport::Pcie.wire().bits() => nd_saw::ND_SAW_ALL;
     PATTERN_BITS => nd_key::ND_KEY_PATTERN_BITS;
     CTRL => nd_key::ND_KEY_CTRL_SHIFT;
     NSID_MASK => nd_key::ND_KEY_NSID_MASK;
@@ -98,9 +82,12 @@ same! {
     ARGS => nd_usdt_limit::ND_USDT_ARGS;
 }
 
-const _: () = assert!(ALL_POINTS >> PATTERN_BITS == 0);
+// tests/parity compares which point each bit and each time is of
+const _: () =
+    assert!(size_of::<nd_times>() == 8 * Transport::Pcie.wire().bits().count_ones() as usize);
 const _: () = assert!(offset_of!(nd_cell, hist) == CELL_HEAD);
-const _: () = assert!(size_of::<nd_cell>() == CELL_HEAD + 9 * size_of::<nd_hist>());
+const _: () =
+    assert!(size_of::<nd_cell>() == CELL_HEAD + StageSet::Fine.histograms() * size_of::<nd_hist>());
 const _: () = assert!(offset_of!(nd_slot, setup_in_ns) == SLOT_BASIC);
 const _: () = assert!(offset_of!(nd_slot, submission) == SLOT_FINE);
 const _: () = assert!(size_of::<nd_slot>() == SLOT_TRACE);

@@ -33,7 +33,10 @@ use crate::model::event::Submission;
 use crate::model::open::OpenCommand;
 use crate::model::point::NO_COMPLETE;
 use crate::model::point::NO_SETUP;
+use crate::model::point::Point;
 use crate::model::timeline::Timeline;
+use crate::model::transport::Transports;
+use crate::model::transport::Wire;
 use crate::nvme::aen::AsyncEvent;
 use crate::nvme::opcode::Opcode;
 use crate::nvme::opcode::QueueKind;
@@ -60,8 +63,6 @@ unsafe impl AnyBitPattern for nd_submission {}
 // SAFETY: as above.
 unsafe impl AnyBitPattern for nd_outcome {}
 // SAFETY: as above.
-unsafe impl AnyBitPattern for nd_times {}
-// SAFETY: as above.
 unsafe impl AnyBitPattern for nd_submit {}
 // SAFETY: as above.
 unsafe impl AnyBitPattern for nd_end {}
@@ -74,7 +75,7 @@ macro_rules! zeroable {
         unsafe impl bytemuck::Zeroable for $name {}
     )*};
 }
-zeroable!(nd_event nd_submission nd_outcome nd_times nd_submit nd_end nd_other);
+zeroable!(nd_event nd_submission nd_outcome nd_submit nd_end nd_other);
 
 const KNOWN_BYTES: u32 = nd_known::ND_KNOWN_BYTES.0;
 const KNOWN_SUBMITTER: u32 = nd_known::ND_KNOWN_SUBMITTER.0;
@@ -83,10 +84,11 @@ const EVENT: usize = size_of::<nd_event>();
 const SUBMITTED: usize = size_of::<nd_submission>();
 const END: usize = size_of::<nd_end>();
 const PAIR_END: usize = END + SUBMITTED;
-const TIMES: usize = size_of::<nd_times>();
+/// The times of `nd_times`, by their numbers: tests/parity compares the order.
+type Times = [u64; size_of::<nd_times>() / 8];
 const _: () = assert!(size_of::<nd_submit>() == EVENT + SUBMITTED);
-const _: () = assert!(size_of::<nd_complete>() == END + TIMES);
-const _: () = assert!(size_of::<nd_pair>() == PAIR_END + TIMES);
+const _: () = assert!(size_of::<nd_complete>() == END + size_of::<Times>());
+const _: () = assert!(size_of::<nd_pair>() == PAIR_END + size_of::<Times>());
 
 fn opcode(event: &nd_event) -> Opcode {
     Opcode {
@@ -129,7 +131,7 @@ fn submission(id: &CommandId, a: &nd_submission) -> Submission {
     }
 }
 
-fn outcome(end: &nd_end, times: Option<&nd_times>) -> Outcome {
+fn outcome(end: &nd_end, times: Option<&Times>, wire: &Wire) -> Outcome {
     let nd_end {
         event,
         outcome: o,
@@ -143,7 +145,7 @@ fn outcome(end: &nd_end, times: Option<&nd_times>) -> Outcome {
             flags: o.flags,
         }),
         latency_ns: since(event, *setup_out_ns),
-        timeline: timeline(event, *setup_out_ns, times),
+        timeline: timeline(event, *setup_out_ns, times, wire),
         cpu: o.cpu,
         conditions: Conditions::from_bits(o.beside),
         stack: StackId(o.stack),
@@ -152,31 +154,40 @@ fn outcome(end: &nd_end, times: Option<&nd_times>) -> Outcome {
 
 /// Time from the set-up to the event; `None` if the set-up was not observed.
 fn since(event: &nd_event, setup_out_ns: u64) -> Option<u64> {
-    let seen = event.pattern & NO_SETUP == 0;
+    let seen = event.pattern & NO_SETUP as u16 == 0;
     seen.then(|| event.ns.saturating_sub(setup_out_ns))
 }
 
-fn timeline(event: &nd_event, setup_out_ns: u64, times: Option<&nd_times>) -> Option<Timeline> {
-    times.map(|t| {
-        let points = [
-            t.start_ns,
-            t.setup_in_ns,
-            setup_out_ns,
-            t.issue_ns,
-            t.doorbell_ns,
-            t.irq_ns,
-            t.cqe_ns,
-            event.ns,
-            t.end_ns,
-        ];
-        Timeline::new(points, event.pattern)
+/// The times of an event have the numbers of their bits in its pattern.
+#[inline(always)]
+fn timeline(
+    event: &nd_event,
+    setup_out_ns: u64,
+    times: Option<&Times>,
+    wire: &Wire,
+) -> Option<Timeline> {
+    times.map(|times| {
+        let mut line = Timeline::new([], wire.pattern(event.pattern));
+        line.set(Point::SetupOut, setup_out_ns);
+        line.set(Point::Complete, event.ns);
+        for (n, point) in wire.points() {
+            if let Some(ns) = times.get(n) {
+                line.set(point, *ns);
+            }
+        }
+        line
     })
 }
 
 /// The event of a command whose completion was not observed.
 #[cold]
 #[inline(never)]
-fn missed(end: &nd_end, submission: Option<Submission>, times: Option<&nd_times>) -> Event {
+fn missed(
+    end: &nd_end,
+    submission: Option<Submission>,
+    times: Option<&Times>,
+    wire: &Wire,
+) -> Event {
     let event = &end.event;
     Event {
         at_ns: event.ns,
@@ -184,7 +195,7 @@ fn missed(end: &nd_end, submission: Option<Submission>, times: Option<&nd_times>
             id: id(event),
             submission,
             latency_max_ns: since(event, end.setup_out_ns),
-            timeline: timeline(event, end.setup_out_ns, times),
+            timeline: timeline(event, end.setup_out_ns, times, wire),
         },
     }
 }
@@ -195,18 +206,18 @@ pub fn event_time(bytes: &[u8]) -> Option<u64> {
     Some(u64::from_ne_bytes(ns.try_into().ok()?))
 }
 
-/// Decodes a record of the ring.
+/// Decodes a record of the ring. The transports of the controllers tell which points it has.
 ///
 /// # Errors
 /// If the kind is unknown, or the record is too short for its kind.
-pub fn event(bytes: &[u8]) -> Result<Event, DecodeError> {
+pub fn event(bytes: &[u8], transports: &Transports) -> Result<Event, DecodeError> {
     // Each of these functions writes its event in place. In a single function the compiler moves
     // the parts of all kinds to one place that writes any of them, which takes half as many
     // instructions again.
     match u32::from(*bytes.first().ok_or(DecodeError)?) {
         SUBMIT => submit(bytes),
-        COMPLETE => complete(bytes),
-        PAIR => pair(bytes),
+        COMPLETE => complete(bytes, transports),
+        PAIR => pair(bytes, transports),
         _ => other(bytes),
     }
 }
@@ -227,30 +238,33 @@ fn submit(bytes: &[u8]) -> Result<Event, DecodeError> {
 }
 
 #[inline(never)]
-fn complete(bytes: &[u8]) -> Result<Event, DecodeError> {
+fn complete(bytes: &[u8], transports: &Transports) -> Result<Event, DecodeError> {
     let end: nd_end = read(bytes)?;
-    let times = part::<nd_times>(bytes, END).ok();
-    if end.event.pattern & NO_COMPLETE != 0 {
-        return Ok(missed(&end, None, times.as_ref()));
+    let times = part::<Times>(bytes, END).ok();
+    let wire = transports.wire(end.event.ctrl.into());
+    if end.event.pattern & NO_COMPLETE as u16 != 0 {
+        return Ok(missed(&end, None, times.as_ref(), wire));
     }
     Ok(Event {
         at_ns: end.event.ns,
-        what: EventKind::Complete(id(&end.event), outcome(&end, times.as_ref())),
+        what: EventKind::Complete(id(&end.event), outcome(&end, times.as_ref(), wire)),
     })
 }
 
 #[inline(never)]
-fn pair(bytes: &[u8]) -> Result<Event, DecodeError> {
+fn pair(bytes: &[u8], transports: &Transports) -> Result<Event, DecodeError> {
     let a: nd_submission = part(bytes, END)?;
     let end: nd_end = read(bytes)?;
-    let times = part::<nd_times>(bytes, PAIR_END).ok();
+    let times = part::<Times>(bytes, PAIR_END).ok();
     let id = id(&end.event);
-    if end.event.pattern & NO_COMPLETE != 0 {
-        return Ok(missed(&end, Some(submission(&id, &a)), times.as_ref()));
+    let wire = transports.wire(end.event.ctrl.into());
+    if end.event.pattern & NO_COMPLETE as u16 != 0 {
+        let submission = Some(submission(&id, &a));
+        return Ok(missed(&end, submission, times.as_ref(), wire));
     }
     Ok(Event {
         at_ns: end.event.ns,
-        what: EventKind::Command(id, submission(&id, &a), outcome(&end, times.as_ref())),
+        what: EventKind::Command(id, submission(&id, &a), outcome(&end, times.as_ref(), wire)),
     })
 }
 
@@ -356,7 +370,7 @@ mod tests {
     proptest! {
         #[test]
         fn any_bytes_decode_or_are_refused(bytes in prop::collection::vec(any::<u8>(), 0..300)) {
-            let _ = event(&bytes);
+            let _ = event(&bytes, &Transports::default());
             let _ = unfinished(&bytes, 0);
             let _ = stack_frames(&bytes);
             let _ = event_time(&bytes);
@@ -373,8 +387,8 @@ mod tests {
                 PAIR => PAIR_END,
                 _ => EVENT + 8,
             };
-            prop_assert!(event(&bytes[..size]).is_ok());
-            prop_assert!(event(&bytes[..size - 1]).is_err());
+            prop_assert!(event(&bytes[..size], &Transports::default()).is_ok());
+            prop_assert!(event(&bytes[..size - 1], &Transports::default()).is_err());
         }
     }
 

@@ -302,7 +302,7 @@ pub fn slot_state(bytes: &[u8]) -> Result<SlotState, DecodeError> {
 /// The value of the `ctrls` map for a controller: its first slot, slots per queue, queues, and
 /// the points of its transport.
 pub fn ctrl_value(base: u32, stride: u32, queues: u32, transport: Transport) -> Vec<u8> {
-    [base, stride, queues, transport.pattern().into()]
+    [base, stride, queues, transport.wire().bits()]
         .into_iter()
         .flat_map(u32::to_ne_bytes)
         .collect()
@@ -335,8 +335,8 @@ mod tests {
     use crate::model::conditions::Conditions;
     use crate::model::counters::Count;
     use crate::model::histogram::index;
-    use crate::model::point::ALL_POINTS;
     use crate::model::row::NSID_MASK;
+    use crate::model::row::PATTERN_BITS;
     use crate::model::row::row_nsid;
     use crate::nvme::opcode::Opcode;
     use crate::nvme::opcode::QueueKind;
@@ -420,7 +420,7 @@ mod tests {
         #[test]
         fn a_key_packed_as_the_c_side_does_comes_apart(
             ctrl in 0_u32..256, nsid in 0_u32..=NSID_MASK, code: u8, admin: bool, class in 0_u8..4,
-            pattern in 0..=ALL_POINTS,
+            pattern in 0_u16..1 << PATTERN_BITS,
         ) {
             let key = 1 << nd_key::ND_KEY_VALID_SHIFT.0
                 | u64::from(ctrl) << nd_key::ND_KEY_CTRL_SHIFT.0

@@ -6,87 +6,111 @@ use serde::Deserialize;
 use serde::Serialize;
 
 /// Points of a command that were observed: a bit for each ([`Point::pattern_bit`]), [`NO_SETUP`] and
-/// [`NO_COMPLETE`].
-pub type Pattern = u16;
+/// [`NO_COMPLETE`]. There are bits for 30 points, besides the two that need none.
+pub type Pattern = u32;
 
-/// Number of points.
-pub const POINTS: usize = Point::ALL.len();
-
-/// Bit of a pattern: setup_out was not observed (`ND_NO_SETUP`).
+/// Bit of a pattern: setup_out was not observed.
 pub const NO_SETUP: Pattern = 1 << 7;
-/// Bit of a pattern: complete was not observed (`ND_NO_COMPLETE`).
+/// Bit of a pattern: complete was not observed.
 pub const NO_COMPLETE: Pattern = 1 << 8;
-/// All bits of a pattern.
-pub const ALL_POINTS: Pattern = (1 << 9) - 1;
 
-/// A point in a command's life.
-#[derive(
-    Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize,
-)]
-#[serde(rename_all = "snake_case")]
-pub enum Point {
-    /// blk-mq has allocated the request (`block_io_start`, or the request's `start_time_ns`).
-    #[default]
-    Start,
-    /// `nvme_setup_cmd` is entered.
-    SetupIn,
-    /// The SQE is built: the last statement of `nvme_setup_cmd`.
-    SetupOut,
-    /// DMA mapping is done, and blk-mq starts the request (`block_rq_issue`).
-    Issue,
-    /// The submitting function returns after it has rung the doorbell.
-    Doorbell,
-    /// The interrupt handler that reaps the command is entered (`nvme_irq`).
-    Irq,
-    /// The driver handles the command's CQE (`nvme_sq`).
-    Cqe,
-    /// The driver completes the command (`nvme_complete_rq`, on every path).
-    Complete,
-    /// blk-mq ends the request (`block_rq_complete`).
-    End,
+/// The points: each with its name, the number of its bit in a pattern, and the number of its time in a
+/// [`Timeline`](super::timeline::Timeline).
+///
+/// Bits are numbers of the format of recordings: a point keeps its bit, and a new one takes the next
+/// free one. Points that no command can have together, because they are of different transports, may
+/// have the same number of a time.
+macro_rules! points {
+    ($($(#[$about:meta])* $name:ident $text:literal, $bit:expr, time $time:literal;)*) => {
+        /// A point in a command's life.
+        #[derive(
+            Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize,
+        )]
+        #[serde(rename_all = "snake_case")]
+        pub enum Point {
+            $($(#[$about])* $name,)*
+        }
+
+        impl Point {
+            /// All points, in the order in which a command passes them.
+            pub const ALL: [Self; [$($text),*].len()] = [$(Self::$name),*];
+
+            /// The name in reports and in the documentation.
+            pub const fn name(self) -> &'static str {
+                match self {
+                    $(Self::$name => $text,)*
+                }
+            }
+
+            /// The number of its bit in a pattern.
+            const fn bit(self) -> Option<u32> {
+                match self {
+                    $(Self::$name => $bit,)*
+                }
+            }
+
+            /// The number of its time in a timeline.
+            pub(super) const fn time(self) -> usize {
+                match self {
+                    $(Self::$name => $time,)*
+                }
+            }
+        }
+
+        /// Number of times in a timeline.
+        pub const TIMES: usize = {
+            let (all, mut most, mut n) = ([$($time),*], 0, 0);
+            while n < all.len() {
+                most = if all[n] > most { all[n] } else { most };
+                n += 1;
+            }
+            most + 1
+        };
+    };
 }
 
-impl Point {
-    /// All points, in the order in which a command passes them.
-    pub const ALL: [Self; 9] = [
-        Self::Start,
-        Self::SetupIn,
-        Self::SetupOut,
-        Self::Issue,
-        Self::Doorbell,
-        Self::Irq,
-        Self::Cqe,
-        Self::Complete,
-        Self::End,
-    ];
+points! {
+    /// blk-mq has allocated the request (`block_io_start`, or the request's `start_time_ns`).
+    #[default]
+    Start "start", Some(0), time 0;
+    /// `nvme_setup_cmd` is entered.
+    SetupIn "setup_in", Some(1), time 1;
+    /// The SQE is built: the last statement of `nvme_setup_cmd`.
+    SetupOut "setup_out", None, time 2;
+    /// DMA mapping is done, and blk-mq starts the request (`block_rq_issue`).
+    Issue "issue", Some(2), time 3;
+    /// The submitting function returns after it has rung the doorbell.
+    Doorbell "doorbell", Some(3), time 4;
+    /// The interrupt handler that reaps the command is entered (`nvme_irq`).
+    Irq "irq", Some(4), time 5;
+    /// The driver handles the command's CQE (`nvme_sq`).
+    Cqe "cqe", Some(5), time 6;
+    /// The driver completes the command (`nvme_complete_rq`, on every path).
+    Complete "complete", None, time 7;
+    /// blk-mq ends the request (`block_rq_complete`).
+    End "end", Some(6), time 8;
+}
 
-    /// The name in reports and in the documentation.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Start => "start",
-            Self::SetupIn => "setup_in",
-            Self::SetupOut => "setup_out",
-            Self::Issue => "issue",
-            Self::Doorbell => "doorbell",
-            Self::Irq => "irq",
-            Self::Cqe => "cqe",
-            Self::Complete => "complete",
-            Self::End => "end",
+/// All bits of a pattern.
+pub const ALL_POINTS: Pattern = {
+    let (mut bits, mut n) = (NO_SETUP | NO_COMPLETE, 0);
+    while n < Point::ALL.len() {
+        if let Some(bit) = Point::ALL[n].pattern_bit() {
+            assert!(bits & bit == 0, "two points have the same bit");
+            bits |= bit;
         }
+        n += 1;
     }
+    bits
+};
 
-    /// The bit in a row's pattern (`ND_SAW_*` of bpf/include/abi.h). `None` for the two points that
-    /// nearly every command has; these use [`NO_SETUP`] and [`NO_COMPLETE`].
+impl Point {
+    /// The bit in a pattern. `None` for the two points that nearly every command has; these use
+    /// [`NO_SETUP`] and [`NO_COMPLETE`].
     pub const fn pattern_bit(self) -> Option<Pattern> {
-        match self {
-            Self::Start => Some(1 << 0),
-            Self::SetupIn => Some(1 << 1),
-            Self::Issue => Some(1 << 2),
-            Self::Doorbell => Some(1 << 3),
-            Self::Irq => Some(1 << 4),
-            Self::Cqe => Some(1 << 5),
-            Self::End => Some(1 << 6),
-            Self::SetupOut | Self::Complete => None,
+        match self.bit() {
+            Some(bit) => Some(1 << bit),
+            None => None,
         }
     }
 
@@ -107,9 +131,11 @@ mod tests {
     #[test]
     fn every_optional_point_has_a_bit_of_its_own() {
         let bits: Vec<Pattern> = Point::ALL.iter().filter_map(|m| m.pattern_bit()).collect();
-        assert_eq!(bits.iter().fold(0, |a, b| a | b), 0x7f);
-        assert_eq!(bits.len(), 7);
-        assert_eq!(0x7f | NO_SETUP | NO_COMPLETE, ALL_POINTS);
+        assert_eq!(bits.len(), Point::ALL.len() - 2);
+        assert_eq!(
+            bits.iter().sum::<Pattern>() + NO_SETUP + NO_COMPLETE,
+            ALL_POINTS
+        );
         assert!(Point::SetupOut.seen_in(0) && Point::Complete.seen_in(0));
         assert!(!Point::SetupOut.seen_in(NO_SETUP) && Point::SetupOut.seen_in(NO_COMPLETE));
         assert!(!Point::Complete.seen_in(NO_COMPLETE) && Point::Complete.seen_in(NO_SETUP));

@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The key of a row: the common properties of its commands.
 
-use super::point::ALL_POINTS;
-use super::point::Pattern;
 use crate::nvme::opcode::Opcode;
 use crate::nvme::opcode::QueueKind;
 use crate::nvme::subject::ALL_NAMESPACES;
@@ -45,8 +43,9 @@ const NSID: u32 = OPCODE + 8;
 pub const CTRL: u32 = NSID + 23;
 
 impl RowKey {
-    /// Splits a key of the BPF side into the row and the pattern of points.
-    pub const fn unpack(key: u64) -> (Self, Pattern) {
+    /// Splits a key of the BPF side into the row and the bits of its pattern, which those of the
+    /// controller's transport are ([`Wire::pattern`](super::transport::Wire::pattern)).
+    pub const fn unpack(key: u64) -> (Self, u16) {
         let queue = if key >> ADMIN & 1 == 1 {
             QueueKind::Admin
         } else {
@@ -61,6 +60,6 @@ impl RowKey {
             },
             class: (key >> CLASS) as u8 & 3,
         };
-        (row, key as Pattern & ALL_POINTS)
+        (row, key as u16 & ((1 << PATTERN_BITS) - 1))
     }
 }

@@ -8,6 +8,7 @@ use crate::model::counters::Counters;
 use crate::model::failures::Failures;
 use crate::model::histogram::Histogram;
 use crate::model::nvme_latency::SLOTS;
+use crate::model::point::Pattern;
 use crate::model::row::RowKey;
 use crate::model::stage::StageSet;
 
@@ -64,7 +65,7 @@ impl Cell {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Snapshot {
     /// By row and pattern of points.
-    pub cells: BTreeMap<(RowKey, u16), Cell>,
+    pub cells: BTreeMap<(RowKey, Pattern), Cell>,
     /// Hits of hooks, and exceptions.
     pub counters: Counters,
     /// Recursion misses by hook number.

@@ -28,32 +28,34 @@ pub enum StageSet {
 pub struct Stage {
     /// The name in reports.
     pub name: &'static str,
+    /// The letter in bars; no two stages of a set have the same.
+    pub letter: char,
     /// The point at which it begins. It ends where the next stage begins.
     pub from: Point,
 }
 
-const fn stage(name: &'static str, from: Point) -> Stage {
-    Stage { name, from }
+const fn stage(name: &'static str, letter: char, from: Point) -> Stage {
+    Stage { name, letter, from }
 }
 
-const TOTAL: [Stage; 1] = [stage("total", Point::SetupOut)];
+const TOTAL: [Stage; 1] = [stage("total", '+', Point::SetupOut)];
 
 const BASIC: [Stage; 4] = [
-    stage("queue", Point::Start),
-    stage("submit", Point::SetupOut),
-    stage("device", Point::Doorbell),
-    stage("complete", Point::Cqe),
+    stage("queue", 'q', Point::Start),
+    stage("submit", 's', Point::SetupOut),
+    stage("device", 'd', Point::Doorbell),
+    stage("complete", 'c', Point::Cqe),
 ];
 
 const FINE: [Stage; 8] = [
-    stage("queue", Point::Start),
-    stage("setup", Point::SetupIn),
-    stage("map", Point::SetupOut),
-    stage("submit", Point::Issue),
-    stage("device", Point::Doorbell),
-    stage("irq", Point::Irq),
-    stage("complete", Point::Cqe),
-    stage("end", Point::Complete),
+    stage("queue", 'q', Point::Start),
+    stage("setup", 't', Point::SetupIn),
+    stage("map", 'm', Point::SetupOut),
+    stage("submit", 's', Point::Issue),
+    stage("device", 'd', Point::Doorbell),
+    stage("irq", 'i', Point::Irq),
+    stage("complete", 'c', Point::Cqe),
+    stage("end", 'e', Point::Complete),
 ];
 
 /// A run of neighbouring stages of a stage set, `first..=last`: one stage, or several merged ones.
@@ -84,14 +86,29 @@ impl StageSet {
         }
     }
 
+    /// The stage with this name.
+    pub fn named(self, name: &str) -> Option<&'static Stage> {
+        self.stages().iter().find(|stage| stage.name == name)
+    }
+
+    /// The stage that a stage of a finer set, which begins at this point, is a part of: the first one
+    /// has what comes before it, too.
+    pub fn stage_at(self, from: Point) -> Option<&'static Stage> {
+        let stages = self.stages();
+        let before = stages.iter().rev().find(|stage| stage.from <= from);
+        before.or_else(|| stages.first())
+    }
+
     /// Whether the stage set uses this point.
     pub const fn has_point(self, point: Point) -> bool {
-        use Point::{Complete, Cqe, Doorbell, SetupOut, Start};
-        match self {
-            Self::Total => matches!(point, SetupOut | Complete),
-            Self::Basic => matches!(point, Start | SetupOut | Doorbell | Cqe | Complete),
-            Self::Fine => true,
+        let mut n = 0;
+        while n <= self.stages().len() {
+            if self.point(n) as usize == point as usize {
+                return true;
+            }
+            n += 1;
         }
+        false
     }
 
     /// The point at which the last stage ends.

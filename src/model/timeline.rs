@@ -2,9 +2,9 @@
 //! The points of one command, and its stages. Used for single commands. In the histograms the BPF
 //! side divides the time, by the same rules.
 
-use super::point::POINTS;
 use super::point::Pattern;
 use super::point::Point;
+use super::point::TIMES;
 use super::stage::Run;
 use super::stage::StageSet;
 
@@ -12,7 +12,8 @@ use super::stage::StageSet;
 /// removes points that are out of order from the pattern.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Timeline {
-    points: [u64; POINTS],
+    /// By [`Point::time`].
+    times: [u64; TIMES],
     pattern: Pattern,
 }
 
@@ -26,17 +27,39 @@ pub struct Segment {
 }
 
 impl Timeline {
-    /// Takes the points in the order of [`Point::ALL`]. Points that are not in the pattern, and
-    /// points that are zero, count as not observed.
-    pub const fn new(points: [u64; POINTS], pattern: Pattern) -> Self {
-        Self { points, pattern }
+    /// Takes the first `N` times, by their numbers (`points!` of src/model/point.rs); the others are
+    /// not observed. Points that are not in the pattern, and points that are zero, count as not
+    /// observed.
+    pub const fn new<const N: usize>(first: [u64; N], pattern: Pattern) -> Self {
+        const { assert!(N <= TIMES) };
+        let mut times = [0; TIMES];
+        let mut n = 0;
+        while n < N {
+            times[n] = first[n];
+            n += 1;
+        }
+        Self { times, pattern }
+    }
+
+    /// The points of this pattern, each with its time.
+    pub fn from_fn(pattern: Pattern, time: impl Fn(Point) -> u64) -> Self {
+        let mut line = Self::new([], pattern);
+        for point in Point::ALL.into_iter().filter(|p| p.seen_in(pattern)) {
+            line.set(point, time(point));
+        }
+        line
+    }
+
+    /// Sets the time of a point of the pattern.
+    pub const fn set(&mut self, point: Point, ns: u64) {
+        self.times[point.time()] = ns;
     }
 
     /// The same times with fewer points.
     #[must_use]
     pub const fn with_pattern(&self, pattern: Pattern) -> Self {
         Self {
-            points: self.points,
+            times: self.times,
             pattern,
         }
     }
@@ -49,12 +72,12 @@ impl Timeline {
     /// The time of a point that is in the pattern; zero if it was not observed. Faster than
     /// [`Timeline::at`], for callers that have already checked the pattern.
     pub const fn ns(&self, point: Point) -> u64 {
-        self.points[point as usize]
+        self.times[point.time()]
     }
 
     /// The time of a point; `None` if it was not observed.
     pub fn at(&self, point: Point) -> Option<u64> {
-        let ns = self.points[point as usize];
+        let ns = self.times[point.time()];
         (ns != 0 && point.seen_in(self.pattern)).then_some(ns)
     }
 

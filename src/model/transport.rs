@@ -1,6 +1,12 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! What connects a controller, and the points that its driver passes.
 
+use std::sync::Arc;
+use std::sync::atomic::AtomicU8;
+use std::sync::atomic::Ordering;
+
+use super::point::NO_COMPLETE;
+use super::point::NO_SETUP;
 use super::point::Pattern;
 use super::point::Point;
 
@@ -13,17 +19,105 @@ pub enum Transport {
     Other,
 }
 
-/// Points in `nvme_core` and blk-mq: every driver passes them.
-const COMMON: [Point; 6] = [
-    Point::Start,
-    Point::SetupIn,
-    Point::SetupOut,
-    Point::Issue,
-    Point::Complete,
-    Point::End,
-];
+/// Most points of a transport, besides setup_out and complete: a pattern of the BPF side has 16 bits.
+pub const WIRE_POINTS: usize = 14;
+
+/// The points of a transport, by the numbers that they have on the BPF side: of their times in an
+/// event, and of their bits in a pattern (`ND_SAW_*` of bpf/include/abi.h). Bits 7 and 8 are
+/// [`NO_SETUP`] and [`NO_COMPLETE`] of each transport, so the point 7 has bit 9. setup_out and
+/// complete have no number. Different transports may use a number for different points.
+#[derive(Debug)]
+pub struct Wire {
+    points: [Option<Point>; WIRE_POINTS],
+    /// The bits of these points, and of all transports.
+    all: u16,
+    /// The bits that a [`Pattern`] has at another place.
+    moved: u16,
+}
+
+/// Bits that are the same on each transport.
+const FLAGS: Pattern = NO_SETUP | NO_COMPLETE;
+
+/// The bit of the point with this number.
+const fn bit(number: usize) -> u16 {
+    1 << (if number < 7 { number } else { number + 2 })
+}
+
+impl Wire {
+    const fn new<const N: usize>(first: [Option<Point>; N]) -> Self {
+        let mut wire = Self {
+            points: [None; WIRE_POINTS],
+            all: FLAGS as u16,
+            moved: 0,
+        };
+        let mut n = 0;
+        while n < N {
+            if let Some(point) = first[n] {
+                let own = point.pattern_bit();
+                assert!(own.is_some(), "the point needs no bit");
+                if !matches!(own, Some(own) if own == bit(n) as Pattern) {
+                    wire.moved |= bit(n);
+                }
+                wire.all |= bit(n);
+                wire.points[n] = first[n];
+            }
+            n += 1;
+        }
+        wire
+    }
+
+    /// The pattern that has these bits on the BPF side. Bits without a point are left out.
+    #[inline]
+    pub fn pattern(&self, bits: u16) -> Pattern {
+        let bits = bits & self.all;
+        if bits & self.moved == 0 {
+            // those of PCIe are the same on both sides
+            return bits.into();
+        }
+        let points = self.points().filter(|(n, _)| bits & bit(*n) != 0);
+        let moved = points.filter_map(|(_, point)| point.pattern_bit());
+        moved.fold(Pattern::from(bits) & FLAGS, |all, bit| all | bit)
+    }
+
+    /// The bits of the transport's points that mean the same as on PCIe: with the doorbell's, commands
+    /// wait for one.
+    pub const fn bits(&self) -> u32 {
+        (self.all & !self.moved) as u32 & !FLAGS
+    }
+
+    /// The points with their numbers.
+    pub fn points(&self) -> impl Iterator<Item = (usize, Point)> {
+        let all = self.points.iter().enumerate();
+        all.filter_map(|(n, point)| Some((n, (*point)?)))
+    }
+}
+
+static PCIE: Wire = Wire::new([
+    Some(Point::Start),
+    Some(Point::SetupIn),
+    Some(Point::Issue),
+    Some(Point::Doorbell),
+    Some(Point::Irq),
+    Some(Point::Cqe),
+    Some(Point::End),
+]);
+
+/// Points in `nvme_core` and blk-mq: every driver passes them. Doorbell, interrupt and CQE are in
+/// functions of `nvme.ko`; the drivers of other transports ring no doorbell.
+static OTHER: Wire = Wire::new([
+    Some(Point::Start),
+    Some(Point::SetupIn),
+    Some(Point::Issue),
+    None,
+    None,
+    None,
+    Some(Point::End),
+]);
 
 impl Transport {
+    /// All, by their numbers.
+    const ALL: [Self; 2] = [Self::Pcie, Self::Other];
+
     /// The transport with this name.
     pub fn named(name: &str) -> Self {
         match name {
@@ -32,38 +126,113 @@ impl Transport {
         }
     }
 
-    /// The points that can be observed. Doorbell, interrupt and CQE are in functions of `nvme.ko`;
-    /// the drivers of other transports ring no doorbell.
-    pub const fn points(self) -> &'static [Point] {
+    /// The points that can be observed, with their numbers on the BPF side.
+    pub const fn wire(self) -> &'static Wire {
         match self {
-            Self::Pcie => &Point::ALL,
-            Self::Other => &COMMON,
+            Self::Pcie => &PCIE,
+            Self::Other => &OTHER,
+        }
+    }
+}
+
+/// Controllers of a session; their numbers are below this.
+const MOST: usize = 256;
+
+/// The transports of the controllers, by their numbers. The session that learns of controllers, and
+/// the reader of its events, share it.
+#[derive(Clone, Debug)]
+pub struct Transports(Arc<[AtomicU8; MOST]>);
+
+impl Default for Transports {
+    fn default() -> Self {
+        Self(Arc::new(
+            [const { AtomicU8::new(Transport::Other as u8) }; MOST],
+        ))
+    }
+}
+
+impl Transports {
+    /// The controller has this transport.
+    pub fn set(&self, ctrl: u32, transport: Transport) {
+        if let Some(entry) = self.0.get(ctrl as usize) {
+            entry.store(transport as u8, Ordering::Relaxed);
         }
     }
 
-    /// The bits of these points in a pattern ([`Point::pattern_bit`]).
-    pub fn pattern(self) -> Pattern {
-        let bits = self.points().iter().filter_map(|p| p.pattern_bit());
-        bits.fold(0, |all, bit| all | bit)
+    /// The points of a controller.
+    #[inline]
+    pub fn wire(&self, ctrl: u32) -> &'static Wire {
+        let entry = &self.0[ctrl as usize % MOST];
+        let number = usize::from(entry.load(Ordering::Relaxed));
+        Transport::ALL[number % Transport::ALL.len()].wire()
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use proptest::prelude::*;
 
     #[test]
     fn only_pci_has_a_doorbell_an_interrupt_and_a_cqe() {
         let without = |t: Transport| -> Vec<Point> {
-            let all = Point::ALL.into_iter();
-            all.filter(|p| !t.points().contains(p)).collect()
+            let has = |p: &Point| t.wire().points().any(|(_, point)| point == *p);
+            let all = Point::ALL.into_iter().filter(|p| p.pattern_bit().is_some());
+            all.filter(|p| !has(p)).collect()
         };
         assert_eq!(without(Transport::named("pcie")), []);
         let fabrics = [Point::Doorbell, Point::Irq, Point::Cqe];
         for name in ["tcp", "rdma", "fc", "loop", "apple-nvme", ""] {
             assert_eq!(without(Transport::named(name)), fabrics, "{name}");
         }
-        assert_eq!(Transport::Pcie.pattern(), 0x7f);
-        assert_eq!(Transport::Other.pattern() & 1 << 3, 0);
+        assert_eq!(Transport::Pcie.wire().bits(), 0x7f);
+        assert_eq!(Transport::Other.wire().bits(), 0b100_0111);
+    }
+
+    #[test]
+    fn every_transport_is_at_its_number() {
+        for (n, transport) in Transport::ALL.into_iter().enumerate() {
+            assert_eq!(transport as usize, n);
+        }
+    }
+
+    #[test]
+    fn a_controller_has_its_own_transport() {
+        let transports = Transports::default();
+        let seen = transports.clone();
+        transports.set(3, Transport::Pcie);
+        assert_eq!([2, 3, 4].map(|n| seen.wire(n).bits()), [0x47, 0x7f, 0x47]);
+    }
+
+    /// A transport whose bits are not those of a [`Pattern`].
+    static MADE_UP: Wire = Wire::new([
+        Some(Point::Start),
+        None,
+        Some(Point::Cqe),
+        Some(Point::End),
+        None,
+        None,
+        None,
+        None,
+        Some(Point::Irq),
+    ]);
+
+    #[test]
+    fn a_bit_of_another_point_is_none_of_pcie() {
+        assert_eq!(MADE_UP.bits(), 1);
+    }
+
+    proptest! {
+        #[test]
+        fn a_bit_of_a_transport_is_its_point(bits: u16) {
+            let pattern = MADE_UP.pattern(bits);
+            for (n, point) in MADE_UP.points() {
+                prop_assert_eq!(point.seen_in(pattern), bits & bit(n) != 0, "{:?}", point);
+            }
+            let own = MADE_UP.points().filter_map(|(_, p)| p.pattern_bit()).sum::<Pattern>();
+            prop_assert_eq!(pattern & !own & !FLAGS, 0);
+            prop_assert_eq!(pattern & FLAGS, Pattern::from(bits) & FLAGS);
+            prop_assert_eq!(PCIE.pattern(bits), Pattern::from(bits) & 0x1ff);
+        }
     }
 }

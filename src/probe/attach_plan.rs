@@ -180,7 +180,7 @@ impl AttachPlan {
                 CATALOG[h].target.home() == home && CATALOG[h].kind.method() == Method::Kprobe
             })
         };
-        [Home::NvmeCore, Home::NvmePci]
+        Home::ALL
             .into_iter()
             .filter(|&home| on(home))
             .filter_map(Home::module)

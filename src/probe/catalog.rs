@@ -105,6 +105,9 @@ pub enum Home {
 }
 
 impl Home {
+    /// All.
+    pub const ALL: [Self; 3] = [Self::Block, Self::NvmeCore, Self::NvmePci];
+
     /// The module; `None` for the kernel image.
     pub const fn module(self) -> Option<&'static str> {
         match self {

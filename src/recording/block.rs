@@ -10,6 +10,11 @@ use super::columns::put;
 use super::columns::unzigzag;
 use super::columns::zigzag;
 use super::error::Damage;
+use super::frame::Content;
+use super::parts::Parts;
+use super::parts::ReadParts;
+use super::parts::is_known;
+use super::parts::needs_parts;
 use super::row::AT;
 use super::row::COLUMNS;
 use super::row::OUTCOME_COLUMN;
@@ -90,6 +95,7 @@ pub struct Builder {
     tasks: Dictionary<TASK>,
     outcomes: Dictionary<OUTCOME>,
     rows: Vec<[u64; COLUMNS]>,
+    parts: Parts,
     /// A column, while it is written.
     column: Vec<u64>,
     last_ns: u64,
@@ -109,6 +115,7 @@ impl Builder {
             tasks: Dictionary::new(),
             outcomes: Dictionary::new(),
             rows: Vec::new(),
+            parts: Parts::default(),
             column: Vec::new(),
             last_ns: 0,
         }
@@ -131,12 +138,15 @@ impl Builder {
         columns[SHAPE_COLUMN] = self.shapes.number(&row.shape.words());
         columns[TASK_COLUMN] = self.tasks.number(&row.task);
         columns[OUTCOME_COLUMN] = self.outcomes.number(&row.outcome);
+        if needs_parts(row.shape.pattern) {
+            self.parts.put(self.rows.len(), event);
+        }
         self.last_ns = event.at_ns;
         self.rows.push(columns);
     }
 
-    /// Appends the block to `out`, and empties it.
-    pub fn take(&mut self, out: &mut Vec<u8>) {
+    /// Appends the block to `out`, and empties it. Returns what the block has.
+    pub fn take(&mut self, out: &mut Vec<u8>) -> Content {
         let base_ns = self.rows.first().map_or(0, |row| row[AT]);
         out.extend((self.rows.len() as u32).to_le_bytes());
         out.extend(base_ns.to_le_bytes());
@@ -169,7 +179,9 @@ impl Builder {
             }
             put(&self.column, out);
         }
+        let content = self.parts.take(self.rows.len(), out);
         self.rows.clear();
+        content
     }
 }
 
@@ -180,6 +192,7 @@ pub struct Decoder {
     tasks: Vec<Words<TASK>>,
     outcomes: Vec<Words<OUTCOME>>,
     rows: Vec<[u64; COLUMNS]>,
+    parts: ReadParts,
 }
 
 /// Reads a dictionary of `count` entries.
@@ -217,7 +230,7 @@ impl Decoder {
             ));
         }
         self.check()?;
-        for columns in &self.rows {
+        for (n, columns) in self.rows.iter().enumerate() {
             let mut columns = *columns;
             at_ns = at_ns.wrapping_add(unzigzag(columns[AT]));
             columns[AT] = at_ns;
@@ -227,7 +240,11 @@ impl Decoder {
                 outcome: self.outcomes[columns[OUTCOME_COLUMN] as usize],
                 columns,
             };
-            to(&row.event());
+            if needs_parts(row.shape.pattern) {
+                self.parts.pass(n, &row, to);
+            } else {
+                to(&row.event());
+            }
         }
         Ok(())
     }
@@ -250,6 +267,7 @@ impl Decoder {
         for column in 0..COLUMNS {
             get(&mut cursor, column, &mut self.rows)?;
         }
+        self.parts.read(&mut cursor, rows, is_known)?;
         if !cursor.is_at_end() {
             return Err(Damage::Content(
                 "a block of events has bytes after its columns",

@@ -3,12 +3,11 @@
 
 use std::array;
 
-use crate::model::point;
 use crate::model::point::Pattern;
 use crate::model::point::Point;
 use crate::model::timeline::Timeline;
 
-/// The points of a timeline other than set-up and completion, in the order of the columns.
+/// The points that have columns, other than set-up and completion. Later ones are parts (`parts`).
 const POINTS: [Point; 7] = [
     Point::Start,
     Point::SetupIn,
@@ -59,9 +58,9 @@ fn all_if(is: bool) -> u64 {
     u64::from(is).wrapping_neg()
 }
 
-/// The inverse of [`distances`].
+/// The inverse of [`distances`]: the first times of a timeline.
 #[inline(always)]
-pub fn points(of: [u64; 7], at_ns: u64, setup_out: u64, pattern: Pattern) -> [u64; point::POINTS] {
+pub fn points(of: [u64; 7], at_ns: u64, setup_out: u64, pattern: Pattern) -> [u64; 9] {
     let seen = Point::SetupOut.seen_in(pattern);
     let near = if seen { setup_out } else { at_ns };
     let [start, setup_in, issue, doorbell, irq, cqe, end] = of;

@@ -23,6 +23,8 @@ pub const HEAD_BYTES: usize = 40;
 pub const MAX_PAYLOAD: usize = 16 << 20;
 /// Bit of a head: the payload is a zstd frame.
 const ZSTD: u8 = 1;
+/// Bit of a head: the events have further parts. A reader that lacks them refuses the block by this.
+const PARTS: u8 = 1 << 1;
 
 /// What a block holds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -31,6 +33,8 @@ pub enum Content {
     Run,
     /// Events.
     Events,
+    /// Events with parts that few runs have: see `parts`.
+    EventsWithParts,
     /// Stacks that later events refer to.
     Stacks,
     /// The offset between CLOCK_MONOTONIC and the wall clock, from here on.
@@ -56,10 +60,16 @@ pub enum Content {
 }
 
 impl Content {
+    /// Whether the block has events.
+    #[must_use]
+    pub const fn is_events(self) -> bool {
+        matches!(self, Self::Events | Self::EventsWithParts)
+    }
+
     const fn code(self) -> u8 {
         match self {
             Self::Run => 1,
-            Self::Events => 2,
+            Self::Events | Self::EventsWithParts => 2,
             Self::Stacks => 3,
             Self::Clock => 4,
             Self::Controllers => 5,
@@ -153,6 +163,9 @@ impl Head {
         bytes[..4].copy_from_slice(&BLOCK);
         bytes[4] = self.content.code();
         bytes[5] = if self.compressed { ZSTD } else { 0 };
+        if self.content == Content::EventsWithParts {
+            bytes[5] |= PARTS;
+        }
         let words = [self.number, self.payload_bytes, self.raw_bytes, self.events];
         for (to, word) in bytes[8..24].chunks_exact_mut(4).zip(words) {
             to.copy_from_slice(&word.to_le_bytes());
@@ -172,8 +185,14 @@ impl Head {
         let mut cursor = Cursor::new(bytes);
         let (magic, code, flags) = (cursor.array()?, cursor.u8()?, cursor.u8()?);
         let _reserved = cursor.u16()?;
+        let has_parts = flags & PARTS != 0 && code == Content::Events.code();
+        let content = if has_parts {
+            Content::EventsWithParts
+        } else {
+            Content::of(code)
+        };
         let head = Self {
-            content: Content::of(code),
+            content,
             compressed: flags & ZSTD != 0,
             number: cursor.u32()?,
             payload_bytes: cursor.u32()?,
@@ -189,7 +208,7 @@ impl Head {
         if most as usize > MAX_PAYLOAD {
             return Err(Damage::Length);
         }
-        if flags & !ZSTD != 0 {
+        if flags & !ZSTD & !(if has_parts { PARTS } else { 0 }) != 0 {
             return Err(Damage::Content(
                 "a block has a flag that this version does not have",
             ));

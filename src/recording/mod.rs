@@ -13,6 +13,7 @@ mod frame;
 mod host;
 mod json;
 mod meta;
+mod parts;
 mod playback;
 mod reader;
 mod recorder;

@@ -82,6 +82,7 @@ fn item(content: Content, payload: &[u8]) -> Result<Option<Item<'static>>, Damag
         Content::Readings => Item::Readings(parse(payload)?),
         Content::End => Item::End(Box::new(ledger(payload)?)),
         Content::Events
+        | Content::EventsWithParts
         | Content::Run
         | Content::HostEvents
         | Content::HostControllers
@@ -155,7 +156,7 @@ impl<R: Read> Playback<R> {
             },
         };
         let payload = self.blocks.payload(&head);
-        let done = if head.content == Content::Events {
+        let done = if head.content.is_events() {
             let events = &mut self.events;
             self.decoder.events(payload, head.events, &mut |event| {
                 *events += 1;
@@ -193,7 +194,7 @@ impl<R: Read> Playback<R> {
             let Some((head, payload)) = self.blocks.next()? else {
                 break;
             };
-            if head.content == Content::Events {
+            if head.content.is_events() {
                 self.held = Some(head);
                 break;
             }

@@ -248,8 +248,8 @@ impl Worker {
         let at_ns = self.builder.last_ns();
         let mut payload = take(&mut self.payload);
         payload.clear();
-        self.builder.take(&mut payload);
-        self.write(Content::Events, at_ns, rows, &payload);
+        let content = self.builder.take(&mut payload);
+        self.write(content, at_ns, rows, &payload);
         self.payload = payload;
     }
 

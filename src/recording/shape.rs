@@ -6,6 +6,7 @@ use super::row::kind;
 use crate::model::conditions::Conditions;
 use crate::model::event::CompletionStatus;
 use crate::model::event::Submission;
+use crate::model::point::Pattern;
 use crate::nvme::status::Status;
 
 /// An entry of a dictionary.
@@ -22,7 +23,8 @@ pub const OUTCOME: usize = 2;
 ///
 /// The first word holds from its lowest byte on: the kind of the row, what is known (bits), the
 /// opcode, the queue (1: admin), bits 15:8 of CDW0, whether there is metadata, and in two bytes the
-/// pattern of points. Then: controller and namespace id; bytes and CDW12; CDW13 and CDW14; CDW15.
+/// pattern of points. Then: controller and namespace id; bytes and CDW12; CDW13 and CDW14; CDW15 and
+/// bits 31:16 of the pattern.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Shape {
     pub kind: u8,
@@ -31,7 +33,7 @@ pub struct Shape {
     pub admin: bool,
     pub flags: u8,
     pub metadata: bool,
-    pub pattern: u16,
+    pub pattern: Pattern,
     pub ctrl: u32,
     pub nsid: u32,
     pub bytes: u32,
@@ -51,14 +53,14 @@ impl Shape {
             | (self.admin as u64) << 24
             | (self.flags as u64) << 32
             | (self.metadata as u64) << 40
-            | (self.pattern as u64) << 48;
+            | (self.pattern as u16 as u64) << 48;
         let [a, b, c, d] = self.cdw;
         [
             first,
             pair(self.ctrl, self.nsid),
             pair(self.bytes, a),
             pair(b, c),
-            d as u64,
+            pair(d, self.pattern >> 16),
         ]
     }
 
@@ -74,7 +76,7 @@ impl Shape {
             admin: admin != 0,
             flags,
             metadata: metadata != 0,
-            pattern: u16::from_le_bytes([low, high]),
+            pattern: Pattern::from_le_bytes([low, high, 0, 0]) | high_of(fifth) << 16,
             ctrl: second as u32,
             nsid: high_of(second),
             bytes: third as u32,

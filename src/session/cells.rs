@@ -14,7 +14,6 @@ use crate::abi::add_cell;
 use crate::abi::words;
 use crate::error::Mismatch;
 use crate::error::Result;
-use crate::model::row::RowKey;
 use crate::model::snapshot::Cell;
 use crate::model::snapshot::Snapshot;
 
@@ -62,7 +61,7 @@ impl Session {
             let Some(key) = rows.get(&row) else {
                 continue;
             };
-            let (row_key, pattern) = RowKey::unpack(*key);
+            let (row_key, pattern) = self.unpack(*key);
             let cell = snapshot
                 .cells
                 .entry((row_key, pattern))

@@ -15,6 +15,7 @@ use crate::model::run::RunTimes;
 use crate::model::run::Scan;
 use crate::model::run::StackSum;
 use crate::model::snapshot::Snapshot;
+use crate::model::transport::Transports;
 use crate::probe::plan::AttachPlan;
 use crate::source::EventStream;
 use crate::source::REORDER_NS;
@@ -85,6 +86,7 @@ struct Ring {
 pub struct LiveEvents {
     rings: Vec<Ring>,
     waiting: Reorder,
+    transports: Transports,
     /// Later events must wait: a ring may have earlier ones that were not fetched.
     fetched_ns: u64,
     /// The same, for a ring with an event that is not complete.
@@ -92,12 +94,13 @@ pub struct LiveEvents {
 }
 
 impl LiveEvents {
-    pub(super) fn new(rings: Vec<EventRing>) -> Self {
+    pub(super) fn new(rings: Vec<EventRing>, transports: Transports) -> Self {
         let rings = rings.into_iter().map(|ring| Ring { ring, last_ns: 0 });
         Self {
             rings: rings.collect(),
             blocked_ns: u64::MAX,
             waiting: Reorder::default(),
+            transports,
             fetched_ns: u64::MAX,
         }
     }
@@ -139,8 +142,10 @@ impl EventStream for LiveEvents {
             until_ns = until_ns.min(blocked_ns);
         }
         // by reference: an event is large, and would be copied out of the result
-        self.waiting
-            .release(until_ns, |bytes| to(event(bytes).as_ref().ok()));
+        let transports = &self.transports;
+        self.waiting.release(until_ns, |bytes| {
+            to(event(bytes, transports).as_ref().ok());
+        });
     }
 
     fn last_ns(&self) -> u64 {
@@ -166,13 +171,18 @@ mod tests {
         record
     }
 
+    fn live(kernels: &[Kernel]) -> LiveEvents {
+        let rings = kernels.iter().map(|k| k.reader(4)).collect();
+        LiveEvents::new(rings, Transports::default())
+    }
+
     proptest! {
         #[test]
         fn a_ring_that_is_read_in_parts_holds_back_the_later_events_of_the_others(
             rings in vec(0..4_usize, 1..200), most in 1..40_usize,
         ) {
             let mut kernels: Vec<_> = (0..4).map(|_| Kernel::new(4, 0)).collect();
-            let mut live = LiveEvents::new(kernels.iter().map(|k| k.reader(4)).collect());
+            let mut live = live(&kernels);
             for (n, ring) in (1..).zip(&rings) {
                 prop_assert!(kernels[*ring].output(&record(n * 2 * REORDER_NS), 0));
             }
@@ -191,7 +201,7 @@ mod tests {
     #[test]
     fn an_event_that_is_not_complete_delays_later_ones_of_other_rings_for_a_while() {
         let mut kernels = [Kernel::new(4, 0), Kernel::new(4, 0)];
-        let mut live = LiveEvents::new(kernels.iter().map(|k| k.reader(4)).collect());
+        let mut live = live(&kernels);
         let begin = 10 * BLOCKED_NS;
         assert!(kernels[0].output(&record(begin), 0));
         let reserved = kernels[0].reserve(16).unwrap();
@@ -215,7 +225,7 @@ mod tests {
     #[test]
     fn an_idle_ring_holds_back_nothing() {
         let mut kernels = [Kernel::new(4, 0), Kernel::new(4, 0)];
-        let mut live = LiveEvents::new(kernels.iter().map(|k| k.reader(4)).collect());
+        let mut live = live(&kernels);
         for n in 1..=9 {
             assert!(kernels[1].output(&record(n * REORDER_NS), 0));
             assert!(!live.fetch().unwrap());

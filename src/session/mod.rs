@@ -77,6 +77,7 @@ use crate::model::filter::Filter;
 use crate::model::point::Point;
 use crate::model::run::Pairing;
 use crate::model::transport::Transport;
+use crate::model::transport::Transports;
 use crate::model::untrusted::Untrusted;
 use crate::probe::catalog::AttachKind;
 use crate::probe::catalog::CATALOG;
@@ -186,6 +187,7 @@ pub struct Session {
     watch: Option<Watch>,
     /// By instance: the slots and the transport of a controller.
     placed: BTreeMap<u32, (layout::Place, Transport)>,
+    transports: Transports,
     /// Slots that a controller had before it needed more. Commands in flight still have them.
     former: Vec<(u32, layout::Place)>,
 }
@@ -226,6 +228,7 @@ impl Session {
             missed_before: vec![0; CATALOG.len()],
             watch: None,
             placed: BTreeMap::new(),
+            transports: Transports::default(),
             former: vec![],
         };
         for controller in controllers {
@@ -329,6 +332,7 @@ impl Session {
                 None => return Ok(false),
             },
         };
+        self.transports.set(controller.instance, transport);
         let value = ctrl_value(place.base, place.size.stride, place.size.queues, transport);
         self.maps
             .ctrls
@@ -417,6 +421,6 @@ impl Session {
             EventRing::new(ring, map.max_entries() as usize)
         };
         let rings = self.maps.rings.iter().map(open).collect::<Result<_>>()?;
-        Ok(LiveEvents::new(rings))
+        Ok(LiveEvents::new(rings, self.transports.clone()))
     }
 }

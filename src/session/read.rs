@@ -84,12 +84,18 @@ impl Session {
                 .ok_or(Mismatch::WrongSize("a row key"))?;
             let cell = snapshot
                 .cells
-                .entry(RowKey::unpack(key))
+                .entry(self.unpack(key))
                 .or_insert_with(|| Cell::empty(self.plan.stage_set));
             add_rowless(cell, &value)
                 .map_err(|DecodeError| Mismatch::WrongSize("commands without a row"))?;
         }
         Ok(())
+    }
+
+    /// The row of a key, and the pattern of points.
+    pub(super) fn unpack(&self, key: u64) -> (RowKey, Pattern) {
+        let (row, bits) = RowKey::unpack(key);
+        (row, self.transports.wire(row.ctrl).pattern(bits))
     }
 
     /// Whether several programs may add to this cell, of this pattern, at the same time: on different CPUs,

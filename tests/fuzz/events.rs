@@ -13,6 +13,7 @@ use nvme_deep::model::event::EventKind;
 use nvme_deep::model::event::Outcome;
 use nvme_deep::model::event::StackId;
 use nvme_deep::model::event::Submission;
+use nvme_deep::model::point::Pattern;
 use nvme_deep::model::timeline::Timeline;
 use nvme_deep::nvme::aen::AsyncEvent;
 use nvme_deep::nvme::opcode::Opcode;
@@ -97,7 +98,7 @@ fn timeline(u: &mut Unstructured<'_>, at_ns: u64) -> Result<Timeline> {
         *to = point;
         point = point.wrapping_sub(duration(u)?);
     }
-    Ok(Timeline::new(points, u16::arbitrary(u)?))
+    Ok(Timeline::new(points, Pattern::arbitrary(u)?))
 }
 
 fn outcome(u: &mut Unstructured<'_>, at_ns: u64) -> Result<Outcome> {

@@ -49,13 +49,12 @@ fn read(n: u64) -> Event {
         asked.comm = *b"=a\nb\x1b[2J,\xff\"\\;\0\0\0";
         asked.stack = StackId(1);
         let line = outcome.timeline.unwrap();
-        let points = Point::ALL.map(|point| match point {
+        let pattern = line.pattern() | Point::SetupIn.pattern_bit().unwrap();
+        outcome.timeline = Some(Timeline::from_fn(pattern, |point| match point {
             Point::Start => line.ns(point) - 5_000_000,
             Point::SetupIn => line.ns(Point::SetupOut) - 500,
             _ => line.ns(point),
-        });
-        let pattern = line.pattern() | Point::SetupIn.pattern_bit().unwrap();
-        outcome.timeline = Some(Timeline::new(points, pattern));
+        }));
     }
     event
 }

@@ -2,6 +2,7 @@
 //! Compares `finish()` of bpf/include/stages.bpf.h, which closes a command, with src/model.
 
 use std::mem::take;
+use std::sync::LazyLock;
 
 use nvme_deep::abi::event;
 use nvme_deep::model::counters::COUNTS;
@@ -18,6 +19,8 @@ use nvme_deep::model::point::Point::*;
 use nvme_deep::model::row::RowKey;
 use nvme_deep::model::stage::StageSet;
 use nvme_deep::model::timeline::Timeline;
+use nvme_deep::model::transport::Transport;
+use nvme_deep::model::transport::Transports;
 
 use super::Random;
 use super::ask;
@@ -25,6 +28,13 @@ use super::numbers;
 
 /// A row key without a pattern.
 const KEY: u64 = 1 << 53 | 3 << 45 | 7 << 22 | 2 << 14 | 1 << 11;
+
+/// All controllers are of PCIe.
+static PCIE: LazyLock<Transports> = LazyLock::new(|| {
+    let all = Transports::default();
+    (0..256).for_each(|ctrl| all.set(ctrl, Transport::Pcie));
+    all
+});
 
 /// How a command ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -51,18 +61,21 @@ impl Way {
     }
 }
 
+/// Times in the order of [`Point::ALL`].
+type Points = [u64; Point::ALL.len()];
+
 /// A command: its points in the order of [`Point::ALL`], zero if not observed.
 #[derive(Clone, Debug)]
 struct Case {
     stage_set: StageSet,
     way: Way,
-    points: [u64; 9],
+    points: Points,
     bytes: u32,
     table: LatBuckets,
 }
 
 impl Case {
-    fn new(stage_set: StageSet, way: Way, mut points: [u64; 9], random: &mut Random) -> Self {
+    fn new(stage_set: StageSet, way: Way, mut points: Points, random: &mut Random) -> Self {
         if matches!(way, Way::Requeued | Way::Completed) {
             points[End as usize] = 0;
         }
@@ -140,7 +153,7 @@ fn check_record(case: &Case, record: &str, line: &Timeline) {
     let record: Vec<u8> = (0..record.len() / 2)
         .map(|i| u8::from_str_radix(&record[2 * i..2 * i + 2], 16).unwrap())
         .collect();
-    let (id, latency, timeline) = match event(&record).unwrap().what {
+    let (id, latency, timeline) = match event(&record, &PCIE).unwrap().what {
         EventKind::Command(id, _, outcome) => (id, outcome.latency_ns, outcome.timeline),
         EventKind::Missed { id, timeline, .. } => (id, None, timeline),
         other => panic!("{case:?}: {other:?}"),
@@ -222,7 +235,7 @@ fn read(case: &Case, line: &str) -> Answer {
     assert_eq!((*state, *rq), (0, 0), "the slot is free: {case:?}");
     assert_eq!(*bytes, u64::from(case.bytes));
 
-    let line = Timeline::new(case.points, pattern);
+    let line = Timeline::from_fn(pattern, |point| case.at(point));
     let total = check_hists(case, &line, &hists);
     assert_eq!(*unmeasured, u64::from(total.is_none()), "{case:?}");
     check_table(case, pattern, total, (lats, lat));
@@ -264,16 +277,16 @@ const WAYS: [(StageSet, Way); 5] = [
 ];
 
 /// All points in order; some at the same nanosecond.
-fn in_order(random: &mut Random) -> [u64; 9] {
+fn in_order(random: &mut Random) -> Points {
     let mut now = (1 << 45) + random.below(1 << 50);
-    [(); 9].map(|()| {
+    Point::ALL.map(|_| {
         now += random.step(36);
         now
     })
 }
 
 /// Removes random points. The interrupt is stored at the CQE, so it is removed together with it.
-fn with_holes(mut points: [u64; 9], random: &mut Random) -> [u64; 9] {
+fn with_holes(mut points: Points, random: &mut Random) -> Points {
     for point in Point::ALL {
         if !matches!(point, SetupOut | Complete) && random.below(3) == 0 {
             points[point as usize] = 0;
@@ -306,7 +319,7 @@ fn cases(
     ways: &[(StageSet, Way)],
     n: usize,
     seed: u64,
-    change: impl Fn(&mut [u64; 9], &mut Random) -> bool,
+    change: impl Fn(&mut Points, &mut Random) -> bool,
 ) -> Vec<Case> {
     let mut random = Random(seed);
     let mut cases = vec![];

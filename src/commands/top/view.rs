@@ -3,6 +3,7 @@
 
 use nvme_deep::model::ledger::Accuracy;
 use nvme_deep::model::ledger::Ledger;
+use nvme_deep::model::stage::StageSet;
 use nvme_deep::report::top::TopRow;
 use nvme_deep::units::counted;
 use nvme_deep::units::nanos;
@@ -321,28 +322,29 @@ fn row_line(app: &App, row: &TopRow, look: Look, line: u16, area: Rect, buffer: 
 
 /// The letter and the colour of a stage.
 fn letter(stage: &str) -> (char, Color) {
-    match stage {
-        "queue" => ('q', Color::Yellow),
-        "setup" => ('t', Color::Magenta),
-        "map" => ('m', Color::LightBlue),
-        "submit" => ('s', Color::Blue),
-        "device" => ('d', Color::Green),
-        "irq" => ('i', Color::LightRed),
-        "complete" => ('c', Color::Cyan),
-        "end" => ('e', Color::LightMagenta),
-        _ => ('+', Color::Gray),
-    }
+    let letter = StageSet::Fine
+        .named(stage)
+        .map_or('+', |stage| stage.letter);
+    let color = match letter {
+        'q' => Color::Yellow,
+        't' => Color::Magenta,
+        'm' => Color::LightBlue,
+        's' => Color::Blue,
+        'd' => Color::Green,
+        'i' => Color::LightRed,
+        'c' => Color::Cyan,
+        'e' => Color::LightMagenta,
+        '+' => Color::Gray,
+        _ => Color::White,
+    };
+    (letter, color)
 }
 
 /// The basic stage that a stage is a part of.
 fn group(stage: &str) -> &str {
-    match stage {
-        "queue" | "setup" => "queue",
-        "map" | "submit" => "submit",
-        "device" | "irq" => "device",
-        "complete" | "end" => "complete",
-        other => other,
-    }
+    let fine = StageSet::Fine.named(stage);
+    let basic = fine.and_then(|fine| StageSet::Basic.stage_at(fine.from));
+    basic.map_or(stage, |basic| basic.name)
 }
 
 /// The letter of a stage, or of the one basic stage that joined stages are parts of.

@@ -3,28 +3,36 @@
 //! longer than writing them, and few patterns occur.
 
 use super::line::Line;
-use crate::model::point::ALL_POINTS;
+use super::line::WORD;
 use crate::model::point::Pattern;
 use crate::model::point::Point;
 use crate::model::stage::StageSet;
 use crate::model::timeline::Timeline;
 
-/// Number of patterns.
-const PATTERNS: usize = ALL_POINTS as usize + 1;
+/// Number of patterns that are kept. Those with today's points never share a place.
+const PLACES: usize = 512;
 
-/// Maximum length of a label. The longest is that of all stages merged into one, in JSON.
+/// The place of a pattern.
+#[inline(always)]
+const fn place(pattern: Pattern) -> usize {
+    (pattern ^ pattern >> 9 ^ pattern >> 18) as usize % PLACES
+}
+
+/// Length of the first part of a label, which nearly all labels are within. The longest is that of all
+/// stages merged into one, in JSON.
 const LABEL: usize = 64;
 
 /// Formats the name of a stage or a point, and everything before the number.
 type Label = fn(&str) -> String;
 
-/// The stages of all patterns that have occurred.
+/// The stages of patterns that have occurred.
 #[derive(Debug)]
 pub(super) struct Stages {
     stage_set: StageSet,
     stage: Label,
     point: Label,
-    met: Vec<Option<Shape>>,
+    /// By [`place`]: the last pattern of each.
+    met: Vec<Option<(Pattern, Shape)>>,
 }
 
 /// The stages and points of a pattern.
@@ -47,20 +55,36 @@ pub(super) struct Step {
     pub(super) at: Point,
     label: [u8; LABEL],
     len: usize,
+    /// The rest of a longer label.
+    rest: Option<Box<([u8; WORD], usize)>>,
+}
+
+/// The first bytes of a text, and how many there are.
+fn padded<const N: usize>(text: &[u8]) -> ([u8; N], usize) {
+    let (mut bytes, len) = ([0; N], text.len().min(N));
+    bytes[..len].copy_from_slice(&text[..len]);
+    (bytes, len)
 }
 
 impl Step {
     fn new(at: Point, text: &str) -> Self {
-        let mut label = [0; LABEL];
-        let len = text.len().min(LABEL);
-        label[..len].copy_from_slice(&text.as_bytes()[..len]);
-        Self { at, label, len }
+        let (label, len) = padded(text.as_bytes());
+        let rest = text.as_bytes().get(LABEL..).filter(|rest| !rest.is_empty());
+        Self {
+            at,
+            label,
+            len,
+            rest: rest.map(|rest| Box::new(padded(rest))),
+        }
     }
 
     /// Writes everything before the number.
     #[inline(always)]
     pub(super) fn label(&self, line: &mut Line) {
         line.first(self.label, self.len);
+        if let Some(rest) = &self.rest {
+            line.again(&rest.0, rest.1);
+        }
     }
 }
 
@@ -70,7 +94,7 @@ impl Stages {
             stage_set,
             stage,
             point,
-            met: (0..PATTERNS).map(|_| None).collect(),
+            met: (0..PLACES).map(|_| None).collect(),
         }
     }
 
@@ -81,13 +105,13 @@ impl Stages {
     /// The stages and points of this command.
     #[inline]
     pub(super) fn of(&mut self, timeline: &Timeline) -> Option<&Shape> {
-        let shape = self
-            .met
-            .get_mut(usize::from(timeline.pattern()) % PATTERNS)?;
-        if shape.is_none() {
-            *shape = Shape::new(timeline.pattern(), self.stage_set, self.stage, self.point);
+        let pattern = timeline.pattern();
+        let met = self.met.get_mut(place(pattern))?;
+        if met.as_ref().is_none_or(|(of, _)| *of != pattern) {
+            let shape = Shape::new(pattern, self.stage_set, self.stage, self.point);
+            *met = Some((pattern, shape?));
         }
-        shape.as_ref()
+        met.as_ref().map(|(_, shape)| shape)
     }
 }
 
@@ -116,6 +140,32 @@ impl Shape {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::model::point::ALL_POINTS;
+
+    fn written(step: &Step) -> String {
+        let mut line = Line::new();
+        step.label(&mut line);
+        String::from_utf8(line.take(<[u8]>::to_vec)).unwrap()
+    }
+
+    #[test]
+    fn a_label_of_any_number_of_stages_is_whole() {
+        for n in [1, LABEL - 1, LABEL, LABEL + 1, LABEL + WORD] {
+            let text: String = ('a'..='z').cycle().take(n).collect();
+            assert_eq!(written(&Step::new(Point::End, &text)), text);
+        }
+    }
+
+    #[test]
+    fn patterns_of_one_place_have_their_own_stages() {
+        let mut stages = Stages::new(StageSet::Fine, str::to_owned, str::to_owned);
+        let (one, other) = (0b10_0001, 0b10_0001 ^ (1 << 20 | 1 << 2));
+        assert_eq!(place(one), place(other));
+        for (pattern, second) in [(one, Point::Cqe), (other, Point::Issue), (one, Point::Cqe)] {
+            let shape = stages.of(&Timeline::new([], pattern)).unwrap();
+            assert_eq!(shape.stages[1].at, second);
+        }
+    }
 
     #[test]
     fn every_step_is_of_the_pattern_and_its_label_is_whole() {
@@ -134,8 +184,8 @@ mod tests {
             let names = names.chain(points.map(|p| p.name().to_owned()));
             let steps: Vec<&Step> = shape.stages.iter().chain(&shape.points).collect();
             assert!(steps.iter().all(|step| step.at.seen_in(pattern)));
-            let labels = steps.iter().map(|step| &step.label[..step.len]);
-            assert!(labels.eq(names.map(|name| label(&name).into_bytes())));
+            let labels = steps.iter().map(|step| written(step));
+            assert!(labels.eq(names.map(|name| label(&name))));
         }
     }
 }

@@ -16,7 +16,7 @@ use super::rates::Passage;
 use super::stages::Stages;
 
 /// Number of fine stages.
-const STAGES: usize = 8;
+const STAGES: usize = StageSet::Fine.stages().len();
 /// The longest time of a command, in nanoseconds.
 const LONGEST_NS: u64 = 1 << 52;
 /// Times from here on, in nanoseconds, are those of no machine.
@@ -62,7 +62,7 @@ pub struct Command {
     /// The merged stages that begin at each stage, in nanoseconds.
     ns: [u64; STAGES],
     /// Bits: merged stages begin at this stage.
-    begins: u8,
+    begins: u32,
     /// The last stage that was observed, plus one.
     end: u8,
 }

@@ -3,6 +3,7 @@
 
 use std::ops::BitOr;
 
+use crate::model::point::Point;
 use crate::model::stage::StageSet;
 
 /// A set of stages of [`StageSet::Fine`].
@@ -11,23 +12,32 @@ pub struct Stages(u32);
 
 impl Stages {
     /// blk-mq and the scheduler.
-    pub const QUEUE: Self = Self(1);
+    pub const QUEUE: Self = Self::from(Point::Start);
     /// `nvme_setup_cmd`.
-    pub const SETUP: Self = Self(1 << 1);
+    pub const SETUP: Self = Self::from(Point::SetupIn);
     /// DMA mapping.
-    pub const MAP: Self = Self(1 << 2);
+    pub const MAP: Self = Self::from(Point::SetupOut);
     /// To the submission queue, and the doorbell.
-    pub const SUBMIT: Self = Self(1 << 3);
+    pub const SUBMIT: Self = Self::from(Point::Issue);
     /// From the doorbell to the interrupt.
-    pub const DEVICE: Self = Self(1 << 4);
+    pub const DEVICE: Self = Self::from(Point::Doorbell);
     /// From the interrupt to the CQE.
-    pub const IRQ: Self = Self(1 << 5);
+    pub const IRQ: Self = Self::from(Point::Irq);
     /// From the CQE to the completion by the driver.
-    pub const COMPLETE: Self = Self(1 << 6);
+    pub const COMPLETE: Self = Self::from(Point::Cqe);
     /// To the end by blk-mq.
-    pub const END: Self = Self(1 << 7);
+    pub const END: Self = Self::from(Point::Complete);
     /// All.
     pub const ALL: Self = Self::range(0, StageSet::Fine.stages().len());
+
+    /// The stage that begins at this point.
+    const fn from(point: Point) -> Self {
+        let (stages, mut n) = (StageSet::Fine.stages(), 0);
+        while stages[n].from as usize != point as usize {
+            n += 1;
+        }
+        Self::range(n, n + 1)
+    }
 
     /// The stages `first..end`, by number.
     pub const fn range(first: usize, end: usize) -> Self {
