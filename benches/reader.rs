@@ -11,6 +11,8 @@ use nvme_deep::abi;
 use nvme_deep::model::event::Event;
 use nvme_deep::model::histogram::Histogram;
 use nvme_deep::model::stage::StageSet;
+use nvme_deep::model::transport::Transport;
+use nvme_deep::model::transport::Transports;
 use nvme_deep::model::untrusted::Untrusted;
 use nvme_deep::nvme::decode::CommandSet;
 use nvme_deep::recording::Block;
@@ -67,13 +69,20 @@ fn records() -> Vec<[u8; 184]> {
     (0..BATCH).map(record).collect()
 }
 
+/// The transports of the records' controllers.
+fn pcie() -> Transports {
+    let transports = Transports::default();
+    (0..256).for_each(|ctrl| transports.set(ctrl, Transport::Pcie));
+    transports
+}
+
 /// Decodes records into events.
 #[divan::bench]
 fn decode_record(bencher: Bencher<'_, '_>) {
-    let records = records();
+    let (records, transports) = (records(), pcie());
     bencher.counter(ItemsCount::new(BATCH)).bench_local(|| {
         for record in &records {
-            let _ = black_box(abi::event(black_box(record)));
+            let _ = black_box(abi::event(black_box(record), &transports));
         }
     });
 }
@@ -115,7 +124,7 @@ fn reorder_two_cpus(bencher: Bencher<'_, '_>) {
 /// All steps: order, decode, render with stages.
 #[divan::bench]
 fn record_to_text(bencher: Bencher<'_, '_>) {
-    let records = records();
+    let (records, transports) = (records(), pcie());
     let mut window = Reorder::default();
     let mut view = TraceText::new(
         Theme { color: false },
@@ -134,7 +143,7 @@ fn record_to_text(bencher: Bencher<'_, '_>) {
             window.push(abi::event_time(record).unwrap_or(0), record);
         }
         window.release(u64::MAX, |bytes| {
-            if let Ok(event) = &abi::event(bytes) {
+            if let Ok(event) = &abi::event(bytes, &transports) {
                 view.event(event, &cx);
             }
         });
@@ -148,8 +157,9 @@ fn record_to_text(bencher: Bencher<'_, '_>) {
 fn recording() -> Vec<u8> {
     let mut bytes = vec![];
     let mut builder = Builder::new();
+    let transports = pcie();
     for record in &records() {
-        abi::event(record)
+        abi::event(record, &transports)
             .iter()
             .for_each(|event| builder.push(event));
     }

@@ -3,7 +3,7 @@
 
 use nvme_deep::model::event::Event;
 use nvme_deep::model::event::EventKind;
-use nvme_deep::model::stage::StageSet;
+use nvme_deep::model::point::Point;
 use nvme_deep::model::timeline::Timeline;
 
 use super::load::Run;
@@ -16,11 +16,9 @@ pub fn lengthen(run: &mut Run, stage: usize, mut more_ns: impl FnMut(&Event) -> 
             continue;
         };
         let line = outcome.timeline.unwrap();
-        let end = StageSet::Fine.end_of(stage);
-        let longer = Timeline::from_fn(line.pattern(), |point| {
-            line.ns(point) + if point >= end { more_ns } else { 0 }
-        });
-        outcome.timeline = Some(longer);
+        let mut points = Point::ALL.map(|point| line.ns(point));
+        points[stage + 1..].iter_mut().for_each(|ns| *ns += more_ns);
+        outcome.timeline = Some(Timeline::new(points, line.pattern()));
         event.at_ns += more_ns;
     }
     run.events.sort_by_key(|e| e.at_ns);
