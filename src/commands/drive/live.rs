@@ -26,9 +26,6 @@ use super::Make;
 use super::Moment;
 use super::Start;
 use super::Turn;
-use super::drain::drain_all;
-use super::drain::drain_pause;
-use super::drain::drain_ready;
 use super::drops::Drops;
 use super::drops::Reader;
 use super::exec::Program;
@@ -41,6 +38,18 @@ use super::turns::Run;
 use crate::commands::start::Preflight;
 use crate::commands::start::require_status;
 use crate::commands::symbols::LiveStacks;
+
+/// Interval between drains of the ring. At a million commands per second, about 4 MB of events
+/// arrive in this time. A smaller ring is drained more often.
+const DRAIN: Duration = Duration::from_millis(20);
+const ROOM_FOR_DRAIN: u32 = 4 << 20;
+const SHORTEST_DRAIN: Duration = Duration::from_millis(1);
+
+/// Time between two drains of a ring of this size.
+fn drain_pause(ring_bytes: u32) -> Duration {
+    let share = f64::from(ring_bytes) / f64::from(ROOM_FOR_DRAIN);
+    DRAIN.mul_f64(share.min(1.0)).max(SHORTEST_DRAIN)
+}
 
 /// A run on this machine.
 pub struct Live<'l> {
@@ -180,7 +189,7 @@ impl<C: Consumer> Feeder<C> {
     /// If they cannot be read; those of the consumer.
     pub fn drain(&mut self, events: &mut dyn EventStream, source: &dyn Source) -> Result<bool> {
         let mut done = Ok(());
-        let more = drain_ready(events, &mut |read| {
+        let more = events.take(false, &mut |read| {
             if done.is_ok() {
                 done = self.read(read, source);
             }
@@ -200,7 +209,7 @@ impl<C: Consumer> Feeder<C> {
         end_ns: u64,
     ) -> Result<()> {
         let mut done = Ok(());
-        drain_all(events, &mut |read| {
+        events.take(true, &mut |read| {
             if done.is_ok() {
                 done = self.read(read, source);
             }

@@ -14,7 +14,6 @@
 //! ledger in ledger.rs. A command is an [`Input`], a [`Consumer`] and a view.
 
 mod census;
-mod drain;
 mod drops;
 pub mod exec;
 mod health;

@@ -123,7 +123,7 @@ impl HostSource for QemuUsdt {
 
     fn end(&mut self, to: &mut dyn FnMut(&HostEvent, &[HostController])) -> Result<HostLedger> {
         self.usdt.stop();
-        while self.take(true, to)? {}
+        self.take(true, to)?;
         let (left, mut ledger) = std::mem::take(&mut self.hits).end();
         for event in &left {
             to(event, &self.controllers);
