@@ -201,6 +201,7 @@ fn create(options: &RecordOptions, system: &System) -> Result<RecordingFile> {
     let file = FileSettings {
         path: &options.output,
         force: options.force,
+        inputs: &[],
         compress: options.compress,
         redact: options.redact,
         count: None,

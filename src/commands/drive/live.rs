@@ -292,6 +292,7 @@ impl<'l> Live<'l> {
                 begin_ns: monotonic_ns(),
                 session: Some(&session),
                 recording: None,
+                target: None,
             })
         })?;
         let drops = with_events.then(|| Drops::watch(&session, settings, self.reader));

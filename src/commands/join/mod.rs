@@ -40,10 +40,9 @@ use crate::cli::options::ctrl_instance;
 use crate::commands::drive::Consumer;
 use crate::commands::drive::Feed;
 use crate::commands::drive::Item;
+use crate::commands::drive::check_target_end;
 use crate::commands::drive::replay::Replay;
 use crate::commands::drive::scan;
-use crate::commands::host::check_end;
-use crate::commands::host::incomplete;
 use crate::commands::host::read_recording;
 use crate::commands::input;
 use crate::commands::standard::stdout;
@@ -231,7 +230,7 @@ fn of_the_rest(
 ) -> anyhow::Error {
     let sides = [
         (&args.guest, guest.incomplete()),
-        (&args.host, incomplete(host)),
+        (&args.host, host.ending().flaw()),
     ];
     let mut damaged = sides
         .into_iter()
@@ -278,7 +277,7 @@ pub fn run(args: &JoinArgs) -> Result<()> {
         let ctrls = pairs.values().copied().collect();
         timeline::write((args, path), (&replay, &host), &join, &ctrls)?;
         replay.check_complete()?;
-        return check_end(&host, &args.host);
+        return check_target_end(&host, &args.host);
     }
     let mut disks = DiskNames::default();
     disks.recorded(&guest.controllers);
@@ -300,5 +299,5 @@ pub fn run(args: &JoinArgs) -> Result<()> {
     }
     out.flush()?;
     replay.check_complete()?;
-    check_end(&host, &args.host)
+    check_target_end(&host, &args.host)
 }
