@@ -23,7 +23,7 @@ use crate::model::clock::ClockReading;
 use crate::model::controller::ControllerInfo;
 use crate::model::event::Event;
 use crate::model::host::HostEvent;
-use crate::model::host::HostLedger;
+use crate::model::ledger::HostLedger;
 use crate::model::machine::MachineInfo;
 use crate::model::target::HostController;
 

@@ -12,7 +12,7 @@ use super::reader::Ending;
 use crate::host::Imported;
 use crate::model::clock::ClockReading;
 use crate::model::host::HostEvent;
-use crate::model::host::HostLedger;
+use crate::model::ledger::HostLedger;
 use crate::model::target::HostController;
 use crate::model::target::TargetInfo;
 use crate::model::target::name_of;

@@ -9,7 +9,7 @@ use anyhow::Result;
 use nvme_deep::error::Kind;
 use nvme_deep::machine::clock::monotonic_ns;
 use nvme_deep::model::host::HostEvent;
-use nvme_deep::model::host::HostLedger;
+use nvme_deep::model::ledger::HostLedger;
 use nvme_deep::model::ledger::Shown;
 use nvme_deep::model::target::HostController;
 use nvme_deep::model::target::TargetInfo;

@@ -18,7 +18,7 @@ use std::time::Duration;
 use anyhow::Result;
 use nvme_deep::error::Kind;
 use nvme_deep::machine::System;
-use nvme_deep::model::host::HostLedger;
+use nvme_deep::model::ledger::HostLedger;
 use nvme_deep::model::untrusted::printable;
 use nvme_deep::recording::HostRecording;
 use nvme_deep::render::host::HostJson;

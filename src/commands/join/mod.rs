@@ -21,8 +21,8 @@ use nvme_deep::host::join::pair_controllers;
 use nvme_deep::host::join::served;
 use nvme_deep::model::clock::ClockReading;
 use nvme_deep::model::controller::ControllerInfo;
-use nvme_deep::model::host::HostLedger;
 use nvme_deep::model::ledger::Accuracy;
+use nvme_deep::model::ledger::HostLedger;
 use nvme_deep::model::stage::StageSet;
 use nvme_deep::model::target::HostClock;
 use nvme_deep::model::untrusted::printable;
@@ -202,9 +202,8 @@ fn notes(guest: &Driver, ledger: &HostLedger, nameless: u64, join: &Join) -> Vec
     if !guest.is_exact {
         notes.push("the recording of the guest is not exact".into());
     }
-    for (what, count) in ledger.losses() {
-        notes.push(format!("the host side has {count} {what}"));
-    }
+    let lost = ledger.degraded().into_iter();
+    notes.extend(lost.map(|what| format!("the host side has {what}")));
     if nameless > 0 {
         notes.push(format!("{nameless} requests of the host side have no ids"));
     }

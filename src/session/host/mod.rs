@@ -30,7 +30,7 @@ use crate::error::Result;
 use crate::machine::process::Memory;
 use crate::machine::process::TargetError;
 use crate::model::host::HostEvent;
-use crate::model::host::HostLedger;
+use crate::model::ledger::HostLedger;
 use crate::model::target::HostController;
 use crate::model::target::TargetInfo;
 use crate::model::target::TargetKind;

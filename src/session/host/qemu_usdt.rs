@@ -13,7 +13,7 @@ use crate::host::qemu_usdt::is_enough;
 use crate::machine::System;
 use crate::machine::process::TargetError;
 use crate::model::host::HostEvent;
-use crate::model::host::HostLedger;
+use crate::model::ledger::HostLedger;
 use crate::model::target::HostController;
 use crate::model::target::TargetInfo;
 use crate::model::target::TargetKind;
