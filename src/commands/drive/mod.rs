@@ -70,7 +70,7 @@ pub enum Input<'i> {
     /// A target of this machine.
     Target(LiveTarget),
     /// What was recorded of a target, or imported.
-    TargetRecording(TargetRecording<'i>),
+    TargetRecording(Box<TargetRecording<'i>>),
 }
 
 impl<'i> Input<'i> {

@@ -35,10 +35,10 @@ pub fn run(args: &HostImportArgs) -> Result<()> {
     };
     let imported =
         read.map_err(|e| Failure::error(Kind::Usage, format!("{}: {e}", printable(path))))?;
-    let input = Input::TargetRecording(TargetRecording {
+    let input = Input::TargetRecording(Box::new(TargetRecording {
         recording: imported.into(),
         path: None,
-    });
+    }));
     let Some(output) = &args.output else {
         return drive(input, &mut |start| {
             Ok(Lines::new(start, args.json, true, false))

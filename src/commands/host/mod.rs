@@ -86,10 +86,10 @@ fn attach(args: &TargetArgs, measure: bool) -> Result<Box<dyn HostSource>> {
 /// If it cannot be traced or read; one sentence.
 fn input<'a>(args: &'a TargetArgs, duration: Option<Duration>, measure: bool) -> Result<Input<'a>> {
     Ok(match &args.from {
-        Some(path) => Input::TargetRecording(TargetRecording {
+        Some(path) => Input::TargetRecording(Box::new(TargetRecording {
             recording: read_recording(path)?,
             path: Some(path),
-        }),
+        })),
         None => Input::Target(LiveTarget {
             source: attach(args, measure)?,
             duration,
