@@ -3,6 +3,7 @@
 //! order. A live session provides both; so do vectors in tests.
 
 use crate::error::Result;
+use crate::machine::clock::monotonic_ns;
 use crate::model::activity::Activity;
 use crate::model::counters::Counters;
 use crate::model::event::Event;
@@ -16,6 +17,12 @@ use crate::probe::plan::AttachPlan;
 /// Time to wait for earlier events. A program may be interrupted between its clock reading and its
 /// reservation in the ring.
 pub const REORDER_NS: u64 = 20_000_000;
+
+/// No event before this time can come any more, once the rings have been read. To be called before
+/// that: an event is in its ring at most [`REORDER_NS`] after its time.
+pub fn complete_until_ns() -> u64 {
+    monotonic_ns().saturating_sub(REORDER_NS)
+}
 
 /// The sums and counters of a run.
 pub trait Source {
@@ -86,14 +93,12 @@ pub type Read<'a> = Option<&'a Event>;
 
 /// Events in time order.
 pub trait EventStream {
-    /// Reads new events. Returns true if there may be more.
+    /// Reads new events, and passes on those before which none can come any more. With `all`, every
+    /// one that is left, after the end of a run. Returns true if there may be more.
     ///
     /// # Errors
     /// If they cannot be read.
-    fn fetch(&mut self) -> Result<bool>;
-
-    /// Passes on the events up to and including `until_ns` (CLOCK_MONOTONIC).
-    fn release(&mut self, until_ns: u64, to: &mut dyn FnMut(Read<'_>));
+    fn take(&mut self, all: bool, to: &mut dyn FnMut(Read<'_>)) -> Result<bool>;
 
     /// The time of the latest event that was passed on.
     fn last_ns(&self) -> u64;

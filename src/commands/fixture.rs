@@ -20,6 +20,7 @@ use nvme_deep::probe::plan::plan;
 use nvme_deep::source::EventStream;
 use nvme_deep::source::Read;
 use nvme_deep::source::Source;
+use nvme_deep::source::complete_until_ns;
 use serde_json::Value;
 
 /// The plan of a recorded kernel (tests/kernels).
@@ -117,21 +118,19 @@ pub struct VecEvents {
 }
 
 impl EventStream for VecEvents {
-    fn fetch(&mut self) -> Result<bool> {
+    fn take(&mut self, all: bool, to: &mut dyn FnMut(Read<'_>)) -> Result<bool> {
         self.waiting.append(&mut self.coming);
-        Ok(false)
-    }
-
-    fn release(&mut self, until_ns: u64, to: &mut dyn FnMut(Read<'_>)) {
+        let until_ns = complete_until_ns();
         let (due, later) = take(&mut self.waiting)
             .into_iter()
-            .partition(|e| e.as_ref().is_none_or(|e| e.at_ns <= until_ns));
+            .partition(|e| all || e.as_ref().is_none_or(|e| e.at_ns <= until_ns));
         self.waiting = later;
         let due: Vec<Option<Event>> = due;
         for event in &due {
             self.last_ns = event.as_ref().map_or(self.last_ns, |e| e.at_ns);
             to(event.as_ref());
         }
+        Ok(false)
     }
 
     fn last_ns(&self) -> u64 {

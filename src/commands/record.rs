@@ -200,6 +200,7 @@ fn create(options: &RecordOptions, system: &System) -> Result<RecordingFile> {
     let file = FileSettings {
         path: &options.output,
         force: options.force,
+        inputs: &[],
         compress: !options.no_compress,
         redact: options.redact,
         count: None,

@@ -2,9 +2,9 @@
 //! The file of `record` and of `trace --tee`: opened, kept up to date, ended.
 
 use std::collections::HashMap;
-use std::fs::File;
 use std::io::ErrorKind;
 use std::path::Path;
+use std::path::PathBuf;
 use std::time::Duration;
 
 use anyhow::Result;
@@ -20,6 +20,8 @@ use nvme_deep::model::event::StackId;
 use nvme_deep::model::ledger::Ledger;
 use nvme_deep::model::machine::MachineInfo;
 use nvme_deep::model::stack::Frame;
+use nvme_deep::model::target::HostController;
+use nvme_deep::model::target::TargetInfo;
 use nvme_deep::model::untrusted::Untrusted;
 use nvme_deep::recording::ClockOffset;
 use nvme_deep::recording::Content;
@@ -29,6 +31,7 @@ use nvme_deep::recording::Recorder;
 use nvme_deep::recording::RunInfo;
 use nvme_deep::recording::StackInfo;
 use nvme_deep::session::settings::Settings;
+use serde::Serialize;
 
 use crate::commands::drive::Item;
 use crate::commands::outfile::OutFile;
@@ -44,6 +47,8 @@ pub struct FileSettings<'a> {
     pub path: &'a Path,
     /// Replace it if it exists.
     pub force: bool,
+    /// Files that are read: it is none of them.
+    pub inputs: &'a [PathBuf],
     /// Compress its blocks.
     pub compress: bool,
     /// Leave out names.
@@ -70,21 +75,25 @@ pub struct RecordingFile {
     recorder: Recorder,
     info: RunInfo,
     offset: Option<i64>,
-    clocks: SharedClocks,
+    /// `None`: the events are not of this machine.
+    clocks: Option<SharedClocks>,
     evicted: u64,
     /// Numbers of the stacks in this file. The session's are hashes of kernel addresses.
     stacks: HashMap<StackId, StackId>,
 }
 
-/// Creates the file. Only its owner may read it: it has names of processes and disks.
-fn create(settings: &FileSettings<'_>) -> Result<(OutFile, File)> {
-    let rules = Rules {
-        force: settings.force,
-        is_recording: true,
-        is_binary: true,
-        ..Rules::default()
-    };
-    OutFile::create(settings.path, &rules)
+/// What every recording has of this machine.
+fn of_machine(system: &System) -> RunInfo {
+    let identity = system.identity();
+    RunInfo {
+        program: env!("CARGO_PKG_VERSION").into(),
+        host: identity.host,
+        kernel: identity.kernel,
+        arch: identity.arch,
+        machine: Some(identity.hypervisor),
+        boot_id: identity.boot_id,
+        ..RunInfo::default()
+    }
 }
 
 /// What a recording has of its run.
@@ -93,16 +102,8 @@ fn info(
     system: &System,
     FileSettings { redact, count, .. }: FileSettings<'_>,
 ) -> RunInfo {
-    let identity = system.identity();
     let (events, stack, outcome) = (settings.events(), settings.stack(), settings.outcome());
     let mut info = RunInfo {
-        program: env!("CARGO_PKG_VERSION").into(),
-        host: identity.host,
-        kernel: identity.kernel,
-        arch: identity.arch,
-        machine: Some(identity.hypervisor),
-        boot_id: identity.boot_id,
-        begin_ns: 0,
         pairs: events.is_none_or(|events| events.pairs),
         stage_set: settings.stage_set,
         stack: stack.map(|stack| stack.at),
@@ -118,6 +119,7 @@ fn info(
         context: settings.context(),
         redacted: false,
         target: None,
+        ..of_machine(system)
     };
     if redact {
         info.redact();
@@ -132,8 +134,49 @@ impl RecordingFile {
     /// # Errors
     /// If the file exists or cannot be written; one sentence.
     pub fn create(file: &FileSettings<'_>, settings: &Settings, system: &System) -> Result<Self> {
-        let (out, created) = create(file)?;
-        if let Some(disk) = system.nvme_disk_of(&created) {
+        let clocks = Some(SharedClocks::look(system));
+        Self::open(file, info(settings, system, *file), clocks, Some(system))
+    }
+
+    /// Creates the file for the events of a target, and describes its run, which begins now. `None`: the
+    /// events are not of this machine, but of another file.
+    ///
+    /// # Errors
+    /// If the file exists or cannot be written; one sentence.
+    pub fn of_target(
+        file: &FileSettings<'_>,
+        target: TargetInfo,
+        system: Option<&System>,
+    ) -> Result<Self> {
+        let clocks = |system| SharedClocks::look(system).with_machine(system, target.pid);
+        let clocks = system.map(clocks);
+        let info = RunInfo {
+            program: env!("CARGO_PKG_VERSION").into(),
+            target: Some(target),
+            ..system.map(of_machine).unwrap_or_default()
+        };
+        let mut recording = Self::open(file, info, clocks, None)?;
+        recording.begin();
+        Ok(recording)
+    }
+
+    /// Only its owner may read the file: it has names of processes and disks. With `system`, reports it
+    /// if the file is on a disk whose commands are recorded.
+    fn open(
+        file: &FileSettings<'_>,
+        info: RunInfo,
+        clocks: Option<SharedClocks>,
+        system: Option<&System>,
+    ) -> Result<Self> {
+        let rules = Rules {
+            force: file.force,
+            inputs: file.inputs,
+            is_recording: true,
+            is_binary: true,
+            ..Rules::default()
+        };
+        let (out, created) = OutFile::create(file.path, &rules)?;
+        if let Some(disk) = system.and_then(|system| system.nvme_disk_of(&created)) {
             say(&format!(
                 "{} is on {disk}: writing it makes commands, which are recorded too. Better write \
                  to a tmpfs, or leave that controller out (--ctrl)",
@@ -145,9 +188,9 @@ impl RecordingFile {
         Ok(Self {
             file: out,
             recorder,
-            info: info(settings, system, *file),
+            info,
             offset: None,
-            clocks: SharedClocks::look(system),
+            clocks,
             evicted: 0,
             stacks: HashMap::new(),
         })
@@ -156,7 +199,7 @@ impl RecordingFile {
     /// Describes the run, which begins now. To be called when everything is attached: without a run, the
     /// file is removed.
     pub fn begin(&mut self) {
-        self.info.begin_ns = monotonic_ns();
+        self.info.begin_ns = self.clocks.as_ref().map_or(0, |_| monotonic_ns());
         self.recorder
             .block(Content::Run, self.info.begin_ns, &self.info);
         self.clock_readings();
@@ -182,6 +225,9 @@ impl RecordingFile {
             Item::Activity(activity) => self.activity(activity),
             Item::Machine(machine) => self.machine(machine),
             Item::Ledger(at, ledger) => self.ledger(*at, ledger),
+            Item::Target(event) => self.recorder.push_target(event),
+            // a target is asked for them at the end
+            Item::TargetControllers(_) => {}
             // of recordings, or none of a file
             Item::Unselected(_) | Item::Undecodable | Item::Readings(_) | Item::Last(..) => {}
         }
@@ -198,6 +244,12 @@ impl RecordingFile {
         let mut event = if redact { event.redacted() } else { *event };
         event.renumber_stacks(|id| self.stacks.get(&id).copied().unwrap_or_default());
         self.recorder.push(&event);
+    }
+
+    /// Sets the controllers of a target, of the whole recording.
+    pub fn target_controllers(&mut self, controllers: &[HostController]) {
+        self.recorder
+            .block(Content::HostControllers, monotonic_ns(), &controllers);
     }
 
     /// Adds a stack, before the first event with it.
@@ -247,10 +299,11 @@ impl RecordingFile {
             .block(Content::Machine, monotonic_ns(), &machine);
     }
 
-    fn clock_readings(&mut self) {
-        if let Some(readings) = self.clocks.read_if_due() {
-            self.readings(&readings);
-        }
+    /// Adds readings of the clocks, once a second.
+    pub fn clock_readings(&mut self) {
+        let due = self.clocks.as_mut().and_then(SharedClocks::read_if_due);
+        due.into_iter()
+            .for_each(|readings| self.readings(&readings));
     }
 
     fn readings(&mut self, readings: &[ClockReading]) {
@@ -269,7 +322,7 @@ impl RecordingFile {
         self.recorder.flush();
     }
 
-    fn put_ledger(&mut self, content: Content, at: Duration, ledger: &Ledger) {
+    fn put_ledger(&mut self, content: Content, at: Duration, ledger: &impl Serialize) {
         let info = LedgerInfo {
             at_ns: u64::try_from(at.as_nanos()).unwrap_or(u64::MAX),
             evicted: self.evicted,
@@ -297,10 +350,11 @@ impl RecordingFile {
     ///
     /// # Errors
     /// If the file could not be written to its end; one sentence.
-    pub fn finish(mut self, at: Duration, ledger: &Ledger) -> Result<Finished> {
+    pub fn finish(mut self, at: Duration, ledger: &impl Serialize) -> Result<Finished> {
         self.dump();
-        let readings = self.clocks.read();
-        self.readings(&readings);
+        if let Some(readings) = self.clocks.as_ref().map(SharedClocks::read) {
+            self.readings(&readings);
+        }
         self.put_ledger(Content::End, at, ledger);
         let written = self.recorder.finish();
         let Some(error) = written.error else {

@@ -11,7 +11,7 @@ pub mod spdk;
 pub mod spdk_trace;
 
 use crate::model::host::HostEvent;
-use crate::model::host::HostLedger;
+use crate::model::ledger::HostLedger;
 use crate::model::target::HostController;
 use crate::model::target::TargetInfo;
 

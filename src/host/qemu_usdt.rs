@@ -6,7 +6,7 @@ use super::ImportError;
 use super::qemu_log::Reader;
 use super::qemu_log::Skip;
 use crate::model::host::HostEvent;
-use crate::model::host::HostLedger;
+use crate::model::ledger::HostLedger;
 
 /// Arguments of a probe that are read.
 pub const ARGS: usize = 6;

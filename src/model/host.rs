@@ -2,12 +2,9 @@
 //! The host side of a command: what the target that serves a controller (QEMU, SPDK, the kernel's
 //! nvmet) did with it. All times of one run are of one clock, which may differ from the guest's.
 
-use std::collections::BTreeMap;
-
 use serde::Deserialize;
 use serde::Serialize;
 
-use crate::model::untrusted::Untrusted;
 use crate::nvme::opcode::Opcode;
 use crate::nvme::opcode::QueueKind;
 use crate::nvme::status::Status;
@@ -214,76 +211,6 @@ impl HostEvent {
     }
 }
 
-/// What was seen on the host side, and what was not.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(default)]
-pub struct HostLedger {
-    /// Finished commands.
-    pub commands: u64,
-    /// Commands that the run or their connection ended before.
-    pub unfinished: u64,
-    /// Interrupts.
-    pub interrupts: u64,
-    /// Commands whose end was not observed: another command took their place.
-    pub without_end: u64,
-    /// Ends of commands whose begin was not observed. Those of commands that began before the run
-    /// are among them.
-    pub without_begin: u64,
-    /// Points out of order.
-    pub out_of_order: u64,
-    /// Records that found no room.
-    pub lost: u64,
-    /// Lines or records of an import that cannot be read.
-    pub malformed: u64,
-    /// Lines or records of an import that are about something else.
-    pub other: u64,
-    /// Hits whose data contradict each other. Such a hit is in no command.
-    pub failed_checks: u64,
-    /// Hits by program.
-    pub hits: BTreeMap<Untrusted, u64>,
-    /// Runs that the kernel skipped, by program.
-    pub skipped: BTreeMap<Untrusted, u64>,
-    /// Mean time of a program's run in nanoseconds, without the trap.
-    pub run_ns: BTreeMap<Untrusted, u64>,
-    /// Mean time of a uprobe's trap in nanoseconds, as measured on this machine at the start of the
-    /// run, on an instruction of the same kind.
-    pub trap_ns: BTreeMap<Untrusted, u64>,
-}
-
-impl HostLedger {
-    /// The counts that mean a loss, with their names; those that are zero are left out.
-    pub fn losses(&self) -> Vec<(&'static str, u64)> {
-        let skipped = self.skipped.values().sum();
-        let all = [
-            ("without begin", self.without_begin),
-            ("without end", self.without_end),
-            ("out of order", self.out_of_order),
-            ("lost", self.lost),
-            ("malformed", self.malformed),
-            ("failed checks", self.failed_checks),
-            ("skipped program runs", skipped),
-        ];
-        all.into_iter().filter(|(_, n)| *n > 0).collect()
-    }
-
-    /// Whether every command of the run has a complete record.
-    pub fn is_exact(&self) -> bool {
-        self.losses().is_empty()
-    }
-
-    /// Counts an event.
-    pub fn count(&mut self, event: &HostEvent) {
-        match event {
-            HostEvent::Command(command) => {
-                self.commands += 1;
-                self.out_of_order += u64::from(command.times.stages().is_none());
-            }
-            HostEvent::Unfinished(_) => self.unfinished += 1,
-            HostEvent::Interrupt { .. } => self.interrupts += 1,
-        }
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -317,13 +244,5 @@ mod tests {
             .with(HostPoint::Fetch, 100)
             .with(HostPoint::BackendDone, 99);
         assert_eq!(times.stages(), None);
-    }
-
-    #[test]
-    fn a_loss_is_not_exact() {
-        let mut ledger = HostLedger::default();
-        assert!(ledger.is_exact());
-        ledger.skipped.insert("fetch".into(), 2);
-        assert_eq!(ledger.losses(), [("skipped program runs", 2)]);
     }
 }

@@ -88,3 +88,9 @@ pub struct HostController {
     /// Serial number.
     pub serial: Option<Untrusted>,
 }
+
+/// The name of a controller among these, or its number.
+pub fn name_of(controllers: &[HostController], ctrl: u32) -> Untrusted {
+    let found = controllers.iter().find(|c| c.number == ctrl);
+    found.map_or_else(|| ctrl.to_string().into(), |c| c.name.clone())
+}

@@ -118,32 +118,23 @@ impl Home {
     }
 }
 
-/// What a hook is attached to. Targets in other processes (uprobes, USDT) would be variants of
-/// this.
+/// What a hook is attached to: a function or a tracepoint of this kernel. Those of other processes
+/// (uprobes, USDT probes: session/host) are not planned: their executable decides, not the kernel.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Target {
-    /// A function or a tracepoint of this kernel.
-    Kernel {
-        /// The module.
-        home: Home,
-        /// The name.
-        name: &'static str,
-    },
+pub struct Target {
+    home: Home,
+    name: &'static str,
 }
 
 impl Target {
     /// The name of the function or tracepoint.
     pub const fn name(self) -> &'static str {
-        match self {
-            Self::Kernel { name, .. } => name,
-        }
+        self.name
     }
 
     /// The part of the kernel that contains it.
     pub const fn home(self) -> Home {
-        match self {
-            Self::Kernel { home, .. } => home,
-        }
+        self.home
     }
 }
 
@@ -165,7 +156,7 @@ macro_rules! hooks {
         [$(Hook {
             program: stringify!($program),
             kind: AttachKind::$kind,
-            target: Target::Kernel {
+            target: Target {
                 home: Home::$home,
                 name: stringify!($target),
             },

@@ -151,7 +151,7 @@ impl StackInfo {
     }
 }
 
-/// The ledger at a time: [`Ledger`] for the driver, [`HostLedger`](crate::model::host::HostLedger) for a
+/// The ledger at a time: [`Ledger`] for the driver, [`HostLedger`](crate::model::ledger::HostLedger) for a
 /// target.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]

@@ -17,11 +17,15 @@ use super::meta::RunInfo;
 use super::meta::StackInfo;
 use super::reader::Blocks;
 use super::reader::Ending;
+use super::target::target_events;
 use crate::model::activity::Activity;
 use crate::model::clock::ClockReading;
 use crate::model::controller::ControllerInfo;
 use crate::model::event::Event;
+use crate::model::host::HostEvent;
+use crate::model::ledger::HostLedger;
 use crate::model::machine::MachineInfo;
+use crate::model::target::HostController;
 
 /// A part of a recording. Each applies to the events after it.
 #[derive(Debug)]
@@ -44,10 +48,16 @@ pub enum Item<'a> {
     Ledger(Box<LedgerInfo>),
     /// The ledger of the whole run.
     End(Box<LedgerInfo>),
+    /// An event of a target.
+    Target(&'a HostEvent),
+    /// The controllers of a target, of the whole recording.
+    TargetControllers(Vec<HostController>),
+    /// The ledger of the whole run of a target.
+    TargetEnd(Box<LedgerInfo<HostLedger>>),
 }
 
 /// Most readings of clocks of a recording: those of three clocks a second in three days.
-pub const MOST_READINGS: usize = 3 << 18;
+const MOST_READINGS: usize = 3 << 18;
 /// Most bytes of all stacks of a recording, as JSON: a reader keeps them.
 const MOST_STACKS: usize = 32 << 20;
 
@@ -87,6 +97,16 @@ fn item(content: Content, payload: &[u8]) -> Result<Option<Item<'static>>, Damag
         | Content::HostEvents
         | Content::HostControllers
         | Content::Unknown(_) => return Ok(None),
+    }))
+}
+
+/// The same in a recording of a target.
+fn target_item(content: Content, payload: &[u8]) -> Result<Option<Item<'static>>, Damage> {
+    Ok(Some(match content {
+        Content::HostControllers => Item::TargetControllers(parse(payload)?),
+        Content::Readings => Item::Readings(parse(payload)?),
+        Content::End => Item::TargetEnd(Box::new(ledger(payload)?)),
+        _ => return Ok(None),
     }))
 }
 
@@ -156,16 +176,24 @@ impl<R: Read> Playback<R> {
             },
         };
         let payload = self.blocks.payload(&head);
-        let done = if head.content.is_events() {
-            let events = &mut self.events;
+        let (events, is_target) = (&mut self.events, self.info.target.is_some());
+        let done = if head.content.is_events() && !is_target {
             self.decoder.events(payload, head.events, &mut |event| {
                 *events += 1;
                 to(&Item::Event(event));
             })
+        } else if head.content == Content::HostEvents && is_target {
+            target_events(payload, &mut |event| {
+                *events += 1;
+                to(&Item::Target(event));
+            })
         } else {
             let is_stacks = head.content == Content::Stacks;
             self.stacks += if is_stacks { payload.len() } else { 0 };
-            let read = item(head.content, payload);
+            let read = match is_target {
+                true => target_item(head.content, payload),
+                false => item(head.content, payload),
+            };
             if let Ok(Some(Item::Readings(all))) = &read {
                 self.readings += all.len();
             }

@@ -25,6 +25,17 @@ pub enum Ending {
     Damaged(Damage),
 }
 
+impl Ending {
+    /// How the file is not whole: `is damaged: ...`. `None`: it is.
+    pub fn flaw(self) -> Option<String> {
+        match self {
+            Self::Complete => None,
+            Self::Damaged(damage) => Some(format!("is damaged: {damage}")),
+            Self::Cut => Some("has no end: the recording was interrupted".into()),
+        }
+    }
+}
+
 /// A file of blocks.
 pub struct Blocks<R> {
     file: R,

@@ -26,9 +26,11 @@ use super::block::Builder;
 use super::frame::Content;
 use super::ring::Keep;
 use super::ring::Ring;
+use super::target::TargetBuilder;
 use super::writer::Block;
 use super::writer::BlockWriter;
 use crate::model::event::Event;
+use crate::model::host::HostEvent;
 
 /// Events that are handed over at a time.
 const BATCH: usize = 1024;
@@ -39,6 +41,7 @@ const WAITING: usize = 16;
 /// What the thread has to do.
 enum Job {
     Events(Vec<Event>),
+    TargetEvents(Vec<HostEvent>),
     /// Ends the current block of events.
     Flush,
     Block(Content, u64, Vec<u8>),
@@ -81,6 +84,8 @@ pub struct Written {
 /// A recording that is being written.
 pub struct Recorder {
     batch: Vec<Event>,
+    /// Those of a target.
+    target_batch: Vec<HostEvent>,
     jobs: SyncSender<Job>,
     /// Emptied batches, to be used again.
     empty: Receiver<Vec<Event>>,
@@ -104,6 +109,7 @@ impl Recorder {
             writer,
             begin,
             builder: Builder::new(),
+            target_builder: TargetBuilder::default(),
             payload: Vec::new(),
             progress: Arc::clone(&progress),
             ring: keep.map(Ring::new),
@@ -122,6 +128,7 @@ impl Recorder {
                         // a full channel keeps enough of them
                         let _ = give_back.try_send(batch);
                     }
+                    Job::TargetEvents(batch) => batch.iter().for_each(|e| worker.push_target(e)),
                     Job::Flush => worker.flush(),
                     Job::Dump(answer) => {
                         worker.dump();
@@ -137,6 +144,7 @@ impl Recorder {
         })?;
         Ok(Self {
             batch: Vec::with_capacity(BATCH),
+            target_batch: Vec::new(),
             jobs,
             empty,
             progress,
@@ -153,8 +161,20 @@ impl Recorder {
         }
     }
 
+    /// Adds an event of a target: `info.target` of the run is set.
+    pub fn push_target(&mut self, event: &HostEvent) {
+        self.target_batch.push(*event);
+        if self.target_batch.len() == BATCH {
+            self.send();
+        }
+    }
+
     #[inline(never)]
     fn send(&mut self) {
+        if !self.target_batch.is_empty() {
+            let batch = take(&mut self.target_batch);
+            self.job(Job::TargetEvents(batch));
+        }
         let next = self.empty.try_recv();
         let next = next.unwrap_or_else(|_| Vec::with_capacity(BATCH));
         let batch = replace(&mut self.batch, next);
@@ -222,6 +242,7 @@ struct Worker {
     /// Where the recording begins in the file; `None`: it can't be shortened.
     begin: Option<u64>,
     builder: Builder,
+    target_builder: TargetBuilder,
     payload: Vec<u8>,
     progress: Arc<Progress>,
     /// `None`: blocks go to the file.
@@ -240,17 +261,30 @@ impl Worker {
         }
     }
 
+    fn push_target(&mut self, event: &HostEvent) {
+        self.target_builder.push(event);
+        if self.target_builder.rows() == BLOCK_ROWS {
+            self.flush();
+        }
+    }
+
     fn flush(&mut self) {
         let rows = self.builder.rows() as u32;
-        if rows == 0 {
-            return;
+        if rows > 0 {
+            let at_ns = self.builder.last_ns();
+            let mut payload = take(&mut self.payload);
+            payload.clear();
+            let content = self.builder.take(&mut payload);
+            self.write(content, at_ns, rows, &payload);
+            self.payload = payload;
         }
-        let at_ns = self.builder.last_ns();
-        let mut payload = take(&mut self.payload);
-        payload.clear();
-        let content = self.builder.take(&mut payload);
-        self.write(content, at_ns, rows, &payload);
-        self.payload = payload;
+        let rows = self.target_builder.rows() as u32;
+        if rows > 0 {
+            let at_ns = self.target_builder.last_ns();
+            let mut payload = Vec::new();
+            self.target_builder.take(&mut payload);
+            self.write(Content::HostEvents, at_ns, rows, &payload);
+        }
     }
 
     fn write(&mut self, content: Content, at_ns: u64, events: u32, payload: &[u8]) {

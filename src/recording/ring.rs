@@ -83,7 +83,7 @@ impl Ring {
                 break;
             };
             self.bytes -= first.bytes();
-            if first.content.is_events() {
+            if first.events > 0 {
                 self.evicted += u64::from(first.events);
             } else {
                 self.replace(first);

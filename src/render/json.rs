@@ -183,6 +183,29 @@ pub(crate) fn line(object: &impl Serialize, out: &mut dyn Write) -> io::Result<(
     out.write_all(b"\n")
 }
 
+/// What every object begins with.
+#[derive(Serialize)]
+struct Envelope<'a, T> {
+    r#type: &'static str,
+    schema_version: u32,
+    #[serde(flatten)]
+    rest: &'a T,
+}
+
+/// Writes an object of this type as one line: its version, and the fields of `rest`.
+pub(crate) fn typed_line(
+    r#type: &'static str,
+    rest: &impl Serialize,
+    out: &mut dyn Write,
+) -> io::Result<()> {
+    let object = Envelope {
+        r#type,
+        schema_version: SCHEMA_VERSION,
+        rest,
+    };
+    line(&object, out)
+}
+
 /// Writes reports as JSON lines.
 #[derive(Clone, Copy, Debug)]
 pub struct JsonView {

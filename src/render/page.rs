@@ -32,6 +32,21 @@ pub(super) fn fill(text: &str, indent: usize) -> Vec<String> {
     lines.iter().map(|line| line.replace(TIE, " ")).collect()
 }
 
+/// Writes a label and its text, which begins at a column, over as many lines as needed.
+pub(super) fn entry_at(
+    column: usize,
+    label: &str,
+    text: &str,
+    out: &mut dyn Write,
+) -> io::Result<()> {
+    let mut first = format!("{label:<column$}");
+    for line in fill(text, column) {
+        writeln!(out, "{first}{line}")?;
+        first = " ".repeat(column);
+    }
+    Ok(())
+}
+
 /// The page and its destination.
 pub(super) struct Page<'w> {
     pub(super) theme: Theme,

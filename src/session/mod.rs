@@ -22,12 +22,12 @@ mod queues;
 mod read;
 mod reorder;
 pub mod settings;
+mod sorted;
 mod ticks;
 
 use std::collections::BTreeMap;
 use std::fs::File;
 use std::mem::take;
-use std::os::fd::AsFd;
 use std::os::fd::AsRawFd;
 use std::os::fd::OwnedFd;
 use std::path::Path;
@@ -61,6 +61,7 @@ use self::load::create_rings;
 use self::loaded::Loaded;
 pub use self::read::CounterReader;
 pub use self::reorder::Reorder;
+use self::sorted::SortedRings;
 use crate::abi::MAX_CTRLS;
 use crate::abi::ctrl_value;
 use crate::abi::namespace_entry;
@@ -415,12 +416,9 @@ impl Session {
     /// # Errors
     /// If no file descriptor is left, or a ring cannot be mapped.
     pub fn events(&self) -> Result<LiveEvents> {
-        let open = |map: &MapHandle| {
-            let ring = map.as_fd().try_clone_to_owned();
-            let ring = ring.map_err(Error::Descriptor)?;
-            EventRing::new(ring, map.max_entries() as usize)
-        };
-        let rings = self.maps.rings.iter().map(open).collect::<Result<_>>()?;
-        Ok(LiveEvents::new(rings, self.transports.clone()))
+        Ok(LiveEvents {
+            rings: SortedRings::open(&self.maps.rings)?,
+            transports: self.transports.clone(),
+        })
     }
 }

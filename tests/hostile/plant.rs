@@ -5,7 +5,7 @@
 use std::collections::BTreeMap;
 
 use nvme_deep::model::controller::ControllerInfo;
-use nvme_deep::model::host::HostLedger;
+use nvme_deep::model::ledger::HostLedger;
 use nvme_deep::model::ledger::Ledger;
 use nvme_deep::model::machine::MachineInfo;
 use nvme_deep::model::target::HostController;

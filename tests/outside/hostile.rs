@@ -9,8 +9,8 @@ use nvme_deep::model::controller::DiskInfo;
 use nvme_deep::model::event::Event;
 use nvme_deep::model::event::EventKind;
 use nvme_deep::model::event::StackId;
-use nvme_deep::model::host::HostLedger;
 use nvme_deep::model::ledger::HookLine;
+use nvme_deep::model::ledger::HostLedger;
 use nvme_deep::model::ledger::Ledger;
 use nvme_deep::model::ledger::MissingHook;
 use nvme_deep::model::ledger::PointMethod;
@@ -24,7 +24,6 @@ use nvme_deep::model::timeline::Timeline;
 use nvme_deep::recording::ClockOffset;
 use nvme_deep::recording::Content;
 use nvme_deep::recording::FrameInfo;
-use nvme_deep::recording::HostRecorder;
 use nvme_deep::recording::HostRecording;
 use nvme_deep::recording::LedgerInfo;
 use nvme_deep::recording::Recorder;
@@ -187,16 +186,21 @@ pub fn host(from: &Path, to: &Path) {
         controller.name = EVIL.into();
         controller.serial = evil();
     }
-    let mut file = HostRecorder::create(File::create(to).unwrap(), &info).unwrap();
-    for event in &read.events {
-        file.event(event).unwrap();
-    }
-    file.readings(&read.readings).unwrap();
-    file.controllers(&controllers).unwrap();
+    let mut file = Recorder::create(File::create(to).unwrap(), true, None).unwrap();
+    file.block(Content::Run, info.begin_ns, &info);
+    read.events.iter().for_each(|event| file.push_target(event));
+    file.block(Content::Readings, 0, &read.readings);
+    file.block(Content::HostControllers, 0, &controllers);
     let ledger = HostLedger {
         hits: [(EVIL.into(), 8)].into(),
         lost: 1,
         ..read.ledger.unwrap()
     };
-    file.finish(4 * SECOND, &ledger).unwrap();
+    let ledger = LedgerInfo {
+        at_ns: 4 * SECOND,
+        evicted: 0,
+        ledger: Some(ledger),
+    };
+    file.block(Content::End, 4 * SECOND, &ledger);
+    assert!(file.finish().error.is_none());
 }

@@ -25,9 +25,6 @@ use super::Make;
 use super::Moment;
 use super::Start;
 use super::Turn;
-use super::drain::drain_all;
-use super::drain::drain_pause;
-use super::drain::drain_ready;
 use super::drops::Drops;
 use super::drops::Reader;
 use super::exec::Program;
@@ -40,6 +37,18 @@ use super::turns::Run;
 use crate::commands::start::Preflight;
 use crate::commands::start::require_status;
 use crate::commands::symbols::LiveStacks;
+
+/// Interval between drains of the ring. At a million commands per second, about 4 MB of events
+/// arrive in this time. A smaller ring is drained more often.
+const DRAIN: Duration = Duration::from_millis(20);
+const ROOM_FOR_DRAIN: u32 = 4 << 20;
+const SHORTEST_DRAIN: Duration = Duration::from_millis(1);
+
+/// Time between two drains of a ring of this size.
+fn drain_pause(ring_bytes: u32) -> Duration {
+    let share = f64::from(ring_bytes) / f64::from(ROOM_FOR_DRAIN);
+    DRAIN.mul_f64(share.min(1.0)).max(SHORTEST_DRAIN)
+}
 
 /// A run on this machine.
 pub struct Live<'l> {
@@ -173,7 +182,7 @@ impl<C: Consumer> Feeder<C> {
     /// If they cannot be read; those of the consumer.
     pub fn drain(&mut self, events: &mut dyn EventStream, source: &dyn Source) -> Result<bool> {
         let mut done = Ok(());
-        let more = drain_ready(events, &mut |read| {
+        let more = events.take(false, &mut |read| {
             if done.is_ok() {
                 done = self.read(read, source);
             }
@@ -193,7 +202,7 @@ impl<C: Consumer> Feeder<C> {
         end_ns: u64,
     ) -> Result<()> {
         let mut done = Ok(());
-        drain_all(events, &mut |read| {
+        events.take(true, &mut |read| {
             if done.is_ok() {
                 done = self.read(read, source);
             }
@@ -276,6 +285,7 @@ impl<'l> Live<'l> {
                 begin_ns: monotonic_ns(),
                 session: Some(&session),
                 recording: None,
+                target: None,
             })
         })?;
         let drops = with_events.then(|| Drops::watch(&session, settings, self.reader));

@@ -3,18 +3,15 @@
 //!
 //! ```text
 //!   session     (live.rs)     ─┐
-//!                              ├─ items ─▶ drive() ─▶ Consumer { item, tick, finish }
-//!   recordings  (recorded.rs) ─┘
+//!   recordings  (recorded.rs) ─┼─ items ─▶ drive() ─▶ Consumer { item, tick, finish }
+//!   a target    (target.rs)   ─┘
 //! ```
-//!
-//! A target (host/live.rs) has events and a ledger of other types; its run is the loop of turns.rs.
 //!
 //! Signals, duration and the time of the next tick are in turns.rs, `--exec` in exec.rs, the checks of
 //! the machine and the verdict on them in health.rs, the warning about lost events in drops.rs, the
 //! ledger in ledger.rs. A command is an [`Input`], a [`Consumer`] and a view.
 
 mod census;
-mod drain;
 mod drops;
 pub mod exec;
 mod health;
@@ -24,6 +21,7 @@ pub mod names;
 mod order;
 mod recorded;
 pub mod replay;
+mod target;
 pub mod turns;
 
 use std::time::Duration;
@@ -34,11 +32,14 @@ use nvme_deep::model::clock::ClockReading;
 use nvme_deep::model::controller::ControllerInfo;
 use nvme_deep::model::event::Event;
 use nvme_deep::model::event::StackId;
+use nvme_deep::model::host::HostEvent;
 use nvme_deep::model::ledger::Ledger;
 use nvme_deep::model::ledger::Shown;
 use nvme_deep::model::machine::MachineInfo;
 use nvme_deep::model::snapshot::Snapshot;
 use nvme_deep::model::stack::Frame;
+use nvme_deep::model::target::HostController;
+use nvme_deep::model::target::TargetInfo;
 use nvme_deep::session::Session;
 
 pub use self::drops::Reader;
@@ -54,6 +55,10 @@ pub use self::recorded::open_all;
 pub use self::recorded::read;
 pub use self::recorded::scan;
 use self::replay::Replay;
+pub use self::target::LiveTarget;
+pub use self::target::TargetEnd;
+pub use self::target::TargetRecording;
+pub use self::target::check_target_end;
 pub use self::turns::Turn;
 
 /// Where the items of a run come from.
@@ -62,6 +67,10 @@ pub enum Input<'i> {
     Live(Box<Live<'i>>),
     /// Files, one after the other.
     Recordings(Recordings<'i>),
+    /// A target of this machine.
+    Target(LiveTarget),
+    /// What was recorded of a target, or imported.
+    TargetRecording(Box<TargetRecording<'i>>),
 }
 
 impl<'i> Input<'i> {
@@ -105,6 +114,10 @@ pub enum Item<'i> {
     Ledger(Duration, &'i Ledger),
     /// The ledger of a whole recording, of which nothing more comes.
     Last(Duration, &'i Ledger),
+    /// An event of a target.
+    Target(&'i HostEvent),
+    /// The controllers of a target: of a recording at its begin, else when there are more.
+    TargetControllers(&'i [HostController]),
 }
 
 /// What a consumer may use while it takes an item.
@@ -123,6 +136,8 @@ pub struct Start<'s> {
     pub session: Option<&'s Session>,
     /// `None`: a session.
     pub recording: Option<&'s Replay>,
+    /// The target; `None`: the driver.
+    pub target: Option<&'s TargetInfo>,
 }
 
 /// A moment of a run, between two items.
@@ -173,6 +188,8 @@ pub struct End<'e> {
     pub session: Option<&'e Session>,
     /// `None`: a session.
     pub recording: Option<&'e Replay>,
+    /// `None`: the driver.
+    pub target: Option<TargetEnd<'e>>,
 }
 
 impl End<'_> {
@@ -190,6 +207,7 @@ impl End<'_> {
             is_whole: true,
             session: None,
             recording: None,
+            target: None,
         }
     }
 
@@ -254,5 +272,7 @@ pub fn drive<C: Consumer>(input: Input<'_>, make: &mut Make<'_, C>) -> Result<()
     match input {
         Input::Live(live) => live.drive(make),
         Input::Recordings(recordings) => recordings.drive(make),
+        Input::Target(target) => target.drive(make),
+        Input::TargetRecording(recording) => recording.drive(make),
     }
 }

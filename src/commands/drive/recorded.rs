@@ -141,9 +141,13 @@ fn item_of<'i>(recorded: &Recorded<'_>, names: &mut Names) -> Option<Item<'i>> {
         Recorded::Activity(activity) => Item::Activity(activity.clone()),
         Recorded::Machine(machine) => Item::Machine(machine.clone()),
         Recorded::Readings(readings) => Item::Readings(readings.clone()),
-        Recorded::Event(_) | Recorded::Stacks(_) | Recorded::Ledger(_) | Recorded::End(_) => {
-            return None;
-        }
+        Recorded::Event(_)
+        | Recorded::Stacks(_)
+        | Recorded::Ledger(_)
+        | Recorded::End(_)
+        | Recorded::Target(_)
+        | Recorded::TargetControllers(_)
+        | Recorded::TargetEnd(_) => return None,
     })
 }
 
@@ -302,6 +306,7 @@ impl Recordings<'_> {
             begin_ns: replay.info().begin_ns,
             session: None,
             recording: Some(replay),
+            target: None,
         })?;
         if self.is_silent {
             replay.show_progress();

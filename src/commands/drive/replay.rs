@@ -467,11 +467,7 @@ impl Replay {
 
     /// How the file is not whole: `is damaged: ...`. `None`: it is, or the output has ended first.
     pub fn incomplete(&self) -> Option<String> {
-        match self.playback.ending()? {
-            Ending::Complete => None,
-            Ending::Damaged(damage) => Some(format!("is damaged: {damage}")),
-            Ending::Cut => Some("has no end: the recording was interrupted".into()),
-        }
+        self.playback.ending()?.flaw()
     }
 
     /// An error if the file is damaged or has no end. To be called after the last output.

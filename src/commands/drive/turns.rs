@@ -6,6 +6,7 @@ use std::sync::OnceLock;
 use std::sync::mpsc::Receiver;
 use std::sync::mpsc::RecvTimeoutError;
 use std::sync::mpsc::Sender;
+use std::sync::mpsc::channel;
 use std::thread;
 use std::time::Duration;
 use std::time::Instant;
@@ -160,11 +161,42 @@ impl<'a> Run<'a> {
     }
 }
 
+/// Time between two readings of a source that has no events yet.
+const PAUSE: Duration = Duration::from_millis(20);
+
+/// There may be more to read.
+pub const AT_ONCE: Turn = Turn::Until(Duration::ZERO);
+
+/// Begins to listen for the signals that end a run.
+///
+/// # Errors
+/// If the kernel refuses.
+pub fn stop_receiver() -> Result<Receiver<Wake>> {
+    let (sender, stop) = channel();
+    stop_signals(sender)?;
+    Ok(stop)
+}
+
+/// Takes turns until a signal, for this time, or until one is the last. [`Turn::Items`]: after a pause.
+///
+/// # Errors
+/// Those of the turns.
+pub fn until_stop(
+    stop: &Receiver<Wake>,
+    duration: Option<Duration>,
+    turn: &mut dyn FnMut(Tick) -> Result<Turn>,
+) -> Result<()> {
+    let run = Run::begin(stop, duration);
+    run.turns(&mut (), &mut NoUpkeep, &mut |(), tick| match turn(tick)? {
+        Turn::Items => Ok(Turn::Until(run.elapsed() + PAUSE)),
+        other => Ok(other),
+    })
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
     use anyhow::bail;
-    use std::sync::mpsc::channel;
 
     /// Counts its calls (`.0`). Loses the source at call number `.1`.
     struct Counted(u32, u32);

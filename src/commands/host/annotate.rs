@@ -17,9 +17,9 @@ use nvme_deep::recording::HostRecording;
 use nvme_deep::render::host::spdk_json;
 use nvme_deep::render::host::spdk_text;
 
-use super::check_end;
 use super::read_recording;
 use crate::cli::host::HostAnnotateArgs;
+use crate::commands::drive::check_target_end;
 use crate::commands::input::read_text;
 use crate::commands::say;
 use crate::commands::standard::stdout;
@@ -81,7 +81,7 @@ pub fn run(args: &HostAnnotateArgs) -> Result<()> {
     }
     out.flush()?;
     match recording.zip(args.recording.as_deref()) {
-        Some((recording, path)) => check_end(&recording, path),
+        Some((recording, path)) => check_target_end(&recording, path),
         None => Ok(()),
     }
 }

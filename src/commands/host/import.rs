@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! `host import`: records of the host side from files of other programs.
 
-use std::io::BufWriter;
-use std::io::Write;
+use std::slice;
 
 use anyhow::Result;
 use nvme_deep::error::Kind;
@@ -10,11 +9,14 @@ use nvme_deep::host::import_qemu_log;
 use nvme_deep::host::spdk_trace;
 use nvme_deep::model::untrusted::printable;
 
-use super::file::HostFile;
-use super::view;
+use super::trace::Lines;
+use super::trace::Output;
+use super::trace::record;
 use crate::cli::host::HostImportArgs;
+use crate::commands::drive::Input;
+use crate::commands::drive::TargetRecording;
+use crate::commands::drive::drive;
 use crate::commands::input::read_text;
-use crate::commands::standard::stdout;
 use crate::exit::Failure;
 
 /// Runs the command to its end.
@@ -33,22 +35,21 @@ pub fn run(args: &HostImportArgs) -> Result<()> {
     };
     let imported =
         read.map_err(|e| Failure::error(Kind::Usage, format!("{}: {e}", printable(path))))?;
-    let mut out = BufWriter::new(stdout());
-    if let Some(output) = &args.output {
-        let inputs = [path.clone()];
-        let mut file = HostFile::create(output, args.force, &inputs, imported.target, false)?;
-        for event in &imported.events {
-            file.event(event)?;
-        }
-        file.finish(&imported.controllers, &imported.ledger)?;
-        view::ledger(&imported.ledger, false, false, &mut out)?;
-        return Ok(());
-    }
-    view::target(&imported.target, &imported.controllers, args.json, &mut out)?;
-    for event in &imported.events {
-        view::event(event, &imported.controllers, args.json, &mut out)?;
-    }
-    view::ledger(&imported.ledger, args.json, true, &mut out)?;
-    out.flush()?;
-    Ok(())
+    let input = Input::TargetRecording(Box::new(TargetRecording {
+        recording: imported.into(),
+        path: None,
+    }));
+    let Some(output) = &args.output else {
+        return drive(input, &mut |start| {
+            Ok(Lines::new(start, args.json, true, false))
+        });
+    };
+    let output = Output {
+        path: output,
+        force: args.force,
+        inputs: slice::from_ref(path),
+        detail: false,
+        is_live: false,
+    };
+    record(input, output)
 }

@@ -27,12 +27,12 @@ use nvme_deep::render::host::kvm_json;
 use nvme_deep::render::host::kvm_text;
 use nvme_deep::session::settings::Settings;
 
-use super::live::AT_ONCE;
-use super::live::stop_receiver;
-use super::live::until_stop;
 use crate::cli::host::HostKvmArgs;
 use crate::commands::drive::Turn;
 use crate::commands::drive::replay::Replay;
+use crate::commands::drive::turns::AT_ONCE;
+use crate::commands::drive::turns::stop_receiver;
+use crate::commands::drive::turns::until_stop;
 use crate::commands::input::read_text;
 use crate::commands::say;
 use crate::commands::standard::stdout;
@@ -104,7 +104,7 @@ fn observe(args: &HostKvmArgs, pid: u32, bar: Doorbells) -> Result<(KvmTrace, Re
         let read = events.read(&mut |line| reader.line(line));
         read.map_err(failure)
     };
-    let mut done = until_stop(&stop, args.duration, &mut || {
+    let mut done = until_stop(&stop, args.duration, &mut |_| {
         let more = take(&mut events)?;
         Ok(match (process.has_ended(), more) {
             (true, _) => Turn::Done,

@@ -2,25 +2,41 @@
 //! The `host` command: the host side of NVMe commands.
 
 mod annotate;
-mod file;
 mod import;
 mod kvm;
+mod latency;
 mod list;
-mod live;
 mod spdk;
-mod view;
+mod trace;
 
 use std::io::BufReader;
+use std::io::Write;
+use std::io::stderr;
 use std::path::Path;
+use std::time::Duration;
 
 use anyhow::Result;
 use nvme_deep::error::Kind;
+use nvme_deep::machine::System;
+use nvme_deep::model::ledger::HostLedger;
 use nvme_deep::model::untrusted::printable;
 use nvme_deep::recording::HostRecording;
+use nvme_deep::render::host::HostJson;
+use nvme_deep::render::host::ledger_text;
+use nvme_deep::session::HostOptions;
+use nvme_deep::session::HostSession;
+use nvme_deep::session::HostSource;
+use nvme_deep::session::QemuUsdt;
+use nvme_deep::session::take_over_log;
 
 use crate::cli::host::HostArgs;
 use crate::cli::host::HostCommand;
-use crate::commands::input;
+use crate::cli::host::TargetArgs;
+use crate::commands::drive::Input;
+use crate::commands::drive::LiveTarget;
+use crate::commands::drive::TargetRecording;
+use crate::commands::input::open;
+use crate::commands::say;
 use crate::exit::Failure;
 
 /// Reads a recording of the host side.
@@ -29,34 +45,70 @@ use crate::exit::Failure;
 /// If it cannot be read, or is not one of the host side; one sentence.
 pub fn read_recording(path: &Path) -> Result<HostRecording> {
     let shown = printable(path);
-    let (file, _) = input::open(path)?;
+    let (file, _) = open(path)?;
     HostRecording::read(BufReader::new(file))
         .map_err(|e| Failure::error(Kind::Usage, format!("{shown}: {e}")))
 }
 
-/// How a recording is not whole: `is damaged: ...`. `None`: it is whole.
-pub fn incomplete(recording: &HostRecording) -> Option<String> {
-    match (&recording.damage, &recording.ledger) {
-        (Some(damage), _) => Some(format!("is damaged: {damage}")),
-        (None, None) => Some("has no end: the recording was interrupted".into()),
-        (None, Some(_)) => None,
-    }
+/// Attaches to the target.
+fn attach(args: &TargetArgs, measure: bool) -> Result<Box<dyn HostSource>> {
+    take_over_log(None);
+    let system = System::at("/");
+    let session: Box<dyn HostSource> = match (args.nvmet, args.pid) {
+        (true, _) => Box::new(HostSession::nvmet(&system, measure)?),
+        (false, Some(pid)) if args.usdt => Box::new(QemuUsdt::of(&system, pid)?),
+        (false, Some(pid)) => {
+            let options = HostOptions {
+                measure,
+                ends_only: args.ends,
+                shift: args.test_shift,
+            };
+            Box::new(HostSession::process(&system, pid, options)?)
+        }
+        (false, None) => {
+            let text = "give a target: --nvmet, --pid PID, or --from FILE; `nvme-deep host list` \
+                        shows what serves NVMe here";
+            return Err(Failure::error(Kind::Usage, text));
+        }
+    };
+    let target = session.target();
+    let what = match (target.pid, &target.binary) {
+        (Some(pid), Some(binary)) => format!("process {pid} ({binary})"),
+        _ => "the kernel's target".into(),
+    };
+    say(&format!("tracing {what} by {}", target.by));
+    Ok(session)
 }
 
-/// An error if a recording is damaged or has no end. To be called after the output.
+/// The target that was asked for, or the recording of one. `measure`: also the cost of each hook.
 ///
 /// # Errors
-/// If it is; one sentence.
-pub fn check_end(recording: &HostRecording, path: &Path) -> Result<()> {
-    let Some(how) = incomplete(recording) else {
-        return Ok(());
-    };
-    let text = format!(
-        "{} {how}. The {} events before that are shown",
-        printable(path),
-        recording.events.len()
-    );
-    Err(Failure::error(Kind::Run, text))
+/// If it cannot be traced or read; one sentence.
+fn input<'a>(args: &'a TargetArgs, duration: Option<Duration>, measure: bool) -> Result<Input<'a>> {
+    Ok(match &args.from {
+        Some(path) => Input::TargetRecording(Box::new(TargetRecording {
+            recording: read_recording(path)?,
+            path: Some(path),
+        })),
+        None => Input::Target(LiveTarget {
+            source: attach(args, measure)?,
+            duration,
+        }),
+    })
+}
+
+/// Writes the ledger: as JSON to the output, as text to stderr.
+///
+/// # Errors
+/// Errors of the writer.
+fn write_ledger(ledger: &HostLedger, json: bool, detail: bool, out: &mut dyn Write) -> Result<()> {
+    if json {
+        HostJson::end(ledger, out)?;
+    } else {
+        // a closed stderr is not an error
+        let _ = ledger_text(ledger, detail, &mut stderr().lock());
+    }
+    Ok(())
 }
 
 /// Runs the command to its end.
@@ -66,8 +118,8 @@ pub fn check_end(recording: &HostRecording, path: &Path) -> Result<()> {
 pub fn run(args: &HostArgs) -> Result<()> {
     match &args.command {
         HostCommand::List(args) => list::run(args),
-        HostCommand::Trace(args) => live::trace(args),
-        HostCommand::Latency(args) => live::latency(args),
+        HostCommand::Trace(args) => trace::run(args),
+        HostCommand::Latency(args) => latency::run(args),
         HostCommand::Import(args) => import::run(args),
         HostCommand::Annotate(args) => annotate::run(args),
         HostCommand::Spdk(args) => spdk::states(args),

@@ -22,10 +22,11 @@ use nvme_deep::session::StateChanges;
 use nvme_deep::session::take_over_log;
 use nvme_deep::symbols::process::Functions;
 
-use super::live::AT_ONCE;
-use super::live::until_stopped;
 use crate::cli::host::HostSpdkArgs;
 use crate::commands::drive::Turn;
+use crate::commands::drive::turns::AT_ONCE;
+use crate::commands::drive::turns::stop_receiver;
+use crate::commands::drive::turns::until_stop;
 use crate::commands::say;
 use crate::commands::standard::stdout;
 
@@ -70,7 +71,7 @@ pub fn states(args: &HostSpdkArgs) -> Result<()> {
             };
         }
     };
-    until_stopped(args.duration, &mut || {
+    until_stop(&stop_receiver()?, args.duration, &mut |_| {
         let more = changes.take(false, &mut |change| write(change, &mut out))?;
         out.flush()?;
         Ok(match (changes.alive(), more) {
@@ -104,7 +105,7 @@ pub fn messages(args: &HostSpdkArgs) -> Result<()> {
     ));
     let mut functions = Functions::of(args.pid);
     let mut looked: Option<Instant> = None;
-    until_stopped(args.duration, &mut || {
+    until_stop(&stop_receiver()?, args.duration, &mut |_| {
         if looked.is_none_or(|at| at.elapsed() >= LOOK) {
             functions.look_up(messages.counts()?.iter().map(|c| c.function));
             looked = Some(Instant::now());

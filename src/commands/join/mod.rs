@@ -21,8 +21,8 @@ use nvme_deep::host::join::pair_controllers;
 use nvme_deep::host::join::served;
 use nvme_deep::model::clock::ClockReading;
 use nvme_deep::model::controller::ControllerInfo;
-use nvme_deep::model::host::HostLedger;
 use nvme_deep::model::ledger::Accuracy;
+use nvme_deep::model::ledger::HostLedger;
 use nvme_deep::model::stage::StageSet;
 use nvme_deep::model::target::HostClock;
 use nvme_deep::model::untrusted::printable;
@@ -39,10 +39,9 @@ use crate::cli::join::JoinArgs;
 use crate::commands::drive::Consumer;
 use crate::commands::drive::Feed;
 use crate::commands::drive::Item;
+use crate::commands::drive::check_target_end;
 use crate::commands::drive::replay::Replay;
 use crate::commands::drive::scan;
-use crate::commands::host::check_end;
-use crate::commands::host::incomplete;
 use crate::commands::host::read_recording;
 use crate::commands::input;
 use crate::commands::standard::stdout;
@@ -202,9 +201,8 @@ fn notes(guest: &Driver, ledger: &HostLedger, nameless: u64, join: &Join) -> Vec
     if !guest.is_exact {
         notes.push("the recording of the guest is not exact".into());
     }
-    for (what, count) in ledger.losses() {
-        notes.push(format!("the host side has {count} {what}"));
-    }
+    let lost = ledger.degraded().into_iter();
+    notes.extend(lost.map(|what| format!("the host side has {what}")));
     if nameless > 0 {
         notes.push(format!("{nameless} requests of the host side have no ids"));
     }
@@ -230,7 +228,7 @@ fn of_the_rest(
 ) -> anyhow::Error {
     let sides = [
         (&args.guest, guest.incomplete()),
-        (&args.host, incomplete(host)),
+        (&args.host, host.ending().flaw()),
     ];
     let mut damaged = sides
         .into_iter()
@@ -277,7 +275,7 @@ pub fn run(args: &JoinArgs) -> Result<()> {
         let ctrls = pairs.values().copied().collect();
         timeline::write((args, path), (&replay, &host), &join, &ctrls)?;
         replay.check_complete()?;
-        return check_end(&host, &args.host);
+        return check_target_end(&host, &args.host);
     }
     let mut disks = DiskNames::default();
     disks.recorded(&guest.controllers);
@@ -299,5 +297,5 @@ pub fn run(args: &JoinArgs) -> Result<()> {
     }
     out.flush()?;
     replay.check_complete()?;
-    check_end(&host, &args.host)
+    check_target_end(&host, &args.host)
 }

@@ -51,6 +51,7 @@ fn tee(options: &TraceOptions, system: &System) -> Result<Option<RecordingFile>>
     let file = FileSettings {
         path,
         force: options.force,
+        inputs: &[],
         compress: true,
         redact: false,
         count: options.count,

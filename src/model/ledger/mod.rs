@@ -4,6 +4,7 @@
 
 mod cost;
 mod hooks;
+mod target;
 mod trace;
 
 use serde::Deserialize;
@@ -14,6 +15,7 @@ pub use self::cost::ProgramCost;
 pub use self::hooks::HookLine;
 pub use self::hooks::MissingHook;
 pub use self::hooks::PointMethod;
+pub use self::target::HostLedger;
 pub use self::trace::EventClass;
 pub use self::trace::Shown;
 pub use self::trace::TraceLedger;
@@ -31,6 +33,25 @@ pub enum Accuracy {
     Unknown,
     /// Something was lost. One phrase per reason.
     Degraded(Vec<String>),
+}
+
+impl Accuracy {
+    /// Exact without a reason, if all losses are known.
+    fn of(reasons: Vec<String>, losses_known: bool) -> Self {
+        if !reasons.is_empty() {
+            Self::Degraded(reasons)
+        } else if losses_known {
+            Self::Exact
+        } else {
+            Self::Unknown
+        }
+    }
+}
+
+/// The counts that are not zero, as phrases: `3 lost`.
+fn phrases(counts: impl IntoIterator<Item = (u64, &'static str)>) -> impl Iterator<Item = String> {
+    let lost = counts.into_iter().filter(|(n, _)| *n > 0);
+    lost.map(|(n, what)| format!("{n} {what}"))
 }
 
 /// Two differences that are zero if every command is accounted for.
@@ -189,24 +210,13 @@ impl Ledger {
 
     /// The accuracy of the numbers.
     pub fn accuracy(&self) -> Accuracy {
-        let reasons = self.degraded();
-        if !reasons.is_empty() {
-            Accuracy::Degraded(reasons)
-        } else if self.misses_known {
-            Accuracy::Exact
-        } else {
-            Accuracy::Unknown
-        }
+        Accuracy::of(self.degraded(), self.misses_known)
     }
 
     /// Why the numbers are not exact, one phrase per reason. Empty if they are exact.
     pub fn degraded(&self) -> Vec<String> {
         let mut reasons = Vec::new();
-        let mut say = |n: u64, what: &str| {
-            if n > 0 {
-                reasons.push(format!("{n} {what}"));
-            }
-        };
+        let mut say = |n: u64, what: &'static str| reasons.extend(phrases([(n, what)]));
         say(self.overwritten, "commands without a known end");
         say(
             self.unrecovered,

@@ -10,30 +10,21 @@ use super::HostSink;
 use crate::model::host::HostCommand;
 use crate::model::host::HostEvent;
 use crate::model::host::HostId;
-use crate::model::host::HostLedger;
 use crate::model::host::HostPoint;
 use crate::model::host::HostStage;
+use crate::model::ledger::HostLedger;
 use crate::model::target::HostController;
 use crate::model::target::TargetInfo;
 use crate::model::untrusted::Untrusted;
 use crate::nvme::opcode::Opcode;
 use crate::nvme::status::Status;
 use crate::nvme::subject::fctype;
-use crate::render::json::SCHEMA_VERSION;
-use crate::render::json::line as json_line;
+use crate::render::json::typed_line;
 use crate::render::trace::status_type;
 
 /// Writes events as JSON.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct HostJson;
-
-#[derive(Serialize)]
-struct Line<'a, T> {
-    r#type: &'static str,
-    schema_version: u32,
-    #[serde(flatten)]
-    rest: &'a T,
-}
 
 #[derive(Serialize)]
 struct StatusLine {
@@ -176,15 +167,6 @@ fn command<'a>(command: &HostCommand, ctrl: &'a Untrusted) -> CommandLine<'a> {
     }
 }
 
-fn write(kind: &'static str, rest: &impl Serialize, out: &mut dyn Write) -> io::Result<()> {
-    let line = Line {
-        r#type: kind,
-        schema_version: SCHEMA_VERSION,
-        rest,
-    };
-    json_line(&line, out)
-}
-
 impl HostSink for HostJson {
     fn event(
         &mut self,
@@ -193,15 +175,15 @@ impl HostSink for HostJson {
         out: &mut dyn Write,
     ) -> io::Result<()> {
         match event {
-            HostEvent::Command(c) => write("host_command", &command(c, name), out),
-            HostEvent::Unfinished(c) => write("host_unfinished", &command(c, name), out),
+            HostEvent::Command(c) => typed_line("host_command", &command(c, name), out),
+            HostEvent::Unfinished(c) => typed_line("host_unfinished", &command(c, name), out),
             HostEvent::Interrupt { vector, at_ns, .. } => {
                 let line = InterruptLine {
                     time_ns: *at_ns,
                     ctrl: name,
                     vector: *vector,
                 };
-                write("host_interrupt", &line, out)
+                typed_line("host_interrupt", &line, out)
             }
         }
     }
@@ -221,7 +203,7 @@ impl HostJson {
             target,
             controllers,
         };
-        write("host_target", &line, out)
+        typed_line("host_target", &line, out)
     }
 
     /// Writes the ledger: the last object.
@@ -230,6 +212,6 @@ impl HostJson {
     /// Errors of the writer.
     pub fn end(ledger: &HostLedger, out: &mut dyn Write) -> io::Result<()> {
         let exact = ledger.is_exact();
-        write("host_end", &EndLine { exact, ledger }, out)
+        typed_line("host_end", &EndLine { exact, ledger }, out)
     }
 }

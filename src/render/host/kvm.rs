@@ -8,9 +8,8 @@ use serde::Serialize;
 
 use crate::host::kvm::KvmTrace;
 use crate::render::json::Dist;
-use crate::render::json::SCHEMA_VERSION;
 use crate::render::json::dist;
-use crate::render::json::line as json_line;
+use crate::render::json::typed_line;
 use crate::units::nanos;
 
 /// Writes a line per doorbell.
@@ -64,8 +63,6 @@ pub fn kvm_text(trace: &KvmTrace, out: &mut dyn Write) -> io::Result<()> {
 
 #[derive(Serialize)]
 struct DoorbellLine {
-    r#type: &'static str,
-    schema_version: u32,
     qid: u16,
     doorbell: &'static str,
     in_user: u64,
@@ -75,8 +72,6 @@ struct DoorbellLine {
 
 #[derive(Serialize)]
 struct EndLine {
-    r#type: &'static str,
-    schema_version: u32,
     incomplete: u64,
     malformed: u64,
     other: u64,
@@ -91,23 +86,19 @@ struct EndLine {
 pub fn kvm_json(trace: &KvmTrace, out: &mut dyn Write) -> io::Result<()> {
     for ((qid, of_cq), writes) in &trace.doorbells {
         let line = DoorbellLine {
-            r#type: "kvm_doorbell",
-            schema_version: SCHEMA_VERSION,
             qid: *qid,
             doorbell: if *of_cq { "cq_head" } else { "sq_tail" },
             in_user: writes.in_user,
             times: dist(&writes.times, false),
         };
-        json_line(&line, out)?;
+        typed_line("kvm_doorbell", &line, out)?;
     }
     let end = EndLine {
-        r#type: "kvm_end",
-        schema_version: SCHEMA_VERSION,
         incomplete: trace.incomplete,
         malformed: trace.malformed,
         other: trace.other,
         events: trace.events,
         lost: trace.lost,
     };
-    json_line(&end, out)
+    typed_line("kvm_end", &end, out)
 }

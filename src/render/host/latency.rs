@@ -15,9 +15,8 @@ use crate::nvme::subject::fctype;
 use crate::nvme::subject::namespace;
 use crate::nvme::subject::subject as with_namespace;
 use crate::render::json::Dist;
-use crate::render::json::SCHEMA_VERSION;
 use crate::render::json::dist;
-use crate::render::json::line as json_line;
+use crate::render::json::typed_line;
 use crate::render::theme::Theme;
 use crate::units::counted;
 use crate::units::nanos;
@@ -107,8 +106,6 @@ struct StageLine<'a> {
 
 #[derive(Serialize)]
 struct RowLine<'a> {
-    r#type: &'static str,
-    schema_version: u32,
     ctrl: Untrusted,
     nsid: Option<u32>,
     queue: Option<&'static str>,
@@ -139,8 +136,6 @@ pub fn latency_json(
             dist: dist(h, false),
         });
         let line = RowLine {
-            r#type: "host_row",
-            schema_version: SCHEMA_VERSION,
             ctrl: name_of(ctrl),
             nsid: ids.and_then(|(opcode, cdw1)| namespace(opcode, cdw1)),
             fctype: ids.and_then(|(opcode, cdw1)| fctype(opcode, cdw1)),
@@ -152,7 +147,7 @@ pub fn latency_json(
             stages: stages.collect(),
             total: dist(&row.total, false),
         };
-        json_line(&line, out)?;
+        typed_line("host_row", &line, out)?;
     }
     Ok(())
 }

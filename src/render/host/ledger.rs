@@ -4,20 +4,16 @@
 use std::io;
 use std::io::Write;
 
-use crate::model::host::HostLedger;
-use crate::render::page::fill;
+use crate::model::ledger::Accuracy;
+use crate::model::ledger::HostLedger;
+use crate::render::page::entry_at;
 use crate::units::counted;
 
 /// Column of the text of an entry.
 const INDENT: usize = 10;
 
 fn entry(label: &str, text: &str, out: &mut dyn Write) -> io::Result<()> {
-    let mut first = format!("{label:<INDENT$}");
-    for line in fill(text, INDENT) {
-        writeln!(out, "{first}{line}")?;
-        first = " ".repeat(INDENT);
-    }
-    Ok(())
+    entry_at(INDENT, label, text, out)
 }
 
 /// Writes the ledger: one line if nothing was lost, more with `detail`.
@@ -33,18 +29,13 @@ pub fn ledger_text(ledger: &HostLedger, detail: bool, out: &mut dyn Write) -> io
     for (count, name) in more.into_iter().filter(|(count, _)| *count > 0) {
         text += &format!(", {count} {name}");
     }
-    let losses = ledger.losses();
-    if losses.is_empty() {
-        entry("accuracy", &format!("exact: {text}, 0 lost"), out)?;
-    } else {
-        let losses: Vec<String> = losses
-            .iter()
-            .map(|(what, n)| format!("{n} {what}"))
-            .collect();
-        let text = format!("DEGRADED: {text}; {}", losses.join(", "));
-        entry("accuracy", &text, out)?;
-    }
-    if !detail && ledger.is_exact() {
+    let accuracy = ledger.accuracy();
+    let grade = match &accuracy {
+        Accuracy::Degraded(why) => format!("DEGRADED: {text}; {}", why.join(", ")),
+        _ => format!("exact: {text}, 0 lost"),
+    };
+    entry("accuracy", &grade, out)?;
+    if !detail && accuracy == Accuracy::Exact {
         return Ok(());
     }
     for (program, hits) in &ledger.hits {

@@ -14,8 +14,7 @@ use crate::host::spdk_trace::Entry;
 use crate::host::spdk_trace::Trace;
 use crate::model::host::HostId;
 use crate::model::untrusted::Untrusted;
-use crate::render::json::SCHEMA_VERSION;
-use crate::render::json::line as json_line;
+use crate::render::json::typed_line;
 
 /// Nanoseconds as microseconds with three digits, without rounding.
 fn micros(ns: u64) -> String {
@@ -76,8 +75,6 @@ pub fn spdk_text(
 
 #[derive(Serialize)]
 struct EntryLine<'a> {
-    r#type: &'static str,
-    schema_version: u32,
     tsc: u64,
     since_ns: u64,
     lcore: u64,
@@ -103,8 +100,6 @@ pub fn spdk_json(
     let first = trace.entries.first().map_or(0, |first| first.tsc);
     let object = entry.object.as_ref();
     let line = EntryLine {
-        r#type: "spdk_trace",
-        schema_version: SCHEMA_VERSION,
         tsc: entry.tsc,
         since_ns: trace.ns(entry.tsc - first),
         lcore: entry.lcore,
@@ -116,5 +111,5 @@ pub fn spdk_json(
         args: &entry.args,
         command: id.map(id_line),
     };
-    json_line(&line, out)
+    typed_line("spdk_trace", &line, out)
 }

@@ -12,8 +12,7 @@ use serde_json::json;
 use crate::host::spdk::probes::StateChange;
 use crate::host::spdk::probes::Value;
 use crate::model::untrusted::Untrusted;
-use crate::render::json::SCHEMA_VERSION;
-use crate::render::json::line as json_line;
+use crate::render::json::typed_line;
 
 fn shown(value: &Value) -> String {
     match value {
@@ -41,8 +40,6 @@ pub fn state_text(change: &StateChange, out: &mut dyn Write) -> io::Result<()> {
 
 #[derive(Serialize)]
 struct StateLine<'a> {
-    r#type: &'static str,
-    schema_version: u32,
     time_ns: u64,
     probe: &'a str,
     fields: Map<String, Json>,
@@ -63,19 +60,15 @@ pub fn state_json(change: &StateChange, out: &mut dyn Write) -> io::Result<()> {
         ((*name).to_owned(), value)
     };
     let line = StateLine {
-        r#type: "spdk_state",
-        schema_version: SCHEMA_VERSION,
         time_ns: change.at_ns,
         probe: change.probe,
         fields: change.fields.iter().map(field).collect(),
     };
-    json_line(&line, out)
+    typed_line("spdk_state", &line, out)
 }
 
 #[derive(Serialize)]
 struct EndLine {
-    r#type: &'static str,
-    schema_version: u32,
     exact: bool,
     changes: u64,
     lost: u64,
@@ -87,19 +80,15 @@ struct EndLine {
 /// Errors of the writer.
 pub fn states_end_json(changes: u64, lost: u64, out: &mut dyn Write) -> io::Result<()> {
     let line = EndLine {
-        r#type: "spdk_end",
-        schema_version: SCHEMA_VERSION,
         exact: lost == 0,
         changes,
         lost,
     };
-    json_line(&line, out)
+    typed_line("spdk_end", &line, out)
 }
 
 #[derive(Serialize)]
 struct MessagesEndLine {
-    r#type: &'static str,
-    schema_version: u32,
     exact: bool,
     messages: u64,
     lost: u64,
@@ -111,13 +100,11 @@ struct MessagesEndLine {
 /// Errors of the writer.
 pub fn messages_end_json(messages: u64, lost: u64, out: &mut dyn Write) -> io::Result<()> {
     let line = MessagesEndLine {
-        r#type: "spdk_messages_end",
-        schema_version: SCHEMA_VERSION,
         exact: lost == 0,
         messages,
         lost,
     };
-    json_line(&line, out)
+    typed_line("spdk_messages_end", &line, out)
 }
 
 /// How often a function was passed on to other threads.
@@ -153,26 +140,13 @@ pub fn messages_text(rows: &[MessageRow], out: &mut dyn Write) -> io::Result<()>
     Ok(())
 }
 
-#[derive(Serialize)]
-struct MessageLine<'a> {
-    r#type: &'static str,
-    schema_version: u32,
-    #[serde(flatten)]
-    row: &'a MessageRow,
-}
-
 /// Writes an object per row.
 ///
 /// # Errors
 /// Errors of the writer.
 pub fn messages_json(rows: &[MessageRow], out: &mut dyn Write) -> io::Result<()> {
     for row in rows {
-        let line = MessageLine {
-            r#type: "spdk_messages",
-            schema_version: SCHEMA_VERSION,
-            row,
-        };
-        json_line(&line, out)?;
+        typed_line("spdk_messages", row, out)?;
     }
     Ok(())
 }

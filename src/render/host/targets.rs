@@ -4,25 +4,14 @@
 use std::io;
 use std::io::Write;
 
-use serde::Serialize;
-
 use crate::machine::targets::FoundTarget;
 use crate::model::untrusted::Untrusted;
-use crate::render::json::SCHEMA_VERSION;
-use crate::render::json::line as json_line;
+use crate::render::json::typed_line;
+use crate::render::page::entry_at;
 use crate::render::page::fill;
 
 /// Column of texts.
 const INDENT: usize = 14;
-
-fn entry(label: &str, text: &str, out: &mut dyn Write) -> io::Result<()> {
-    let mut first = format!("{label:<INDENT$}");
-    for line in fill(text, INDENT) {
-        writeln!(out, "{first}{line}")?;
-        first = " ".repeat(INDENT);
-    }
-    Ok(())
-}
 
 fn texts(all: &[Untrusted]) -> Vec<String> {
     all.iter().map(ToString::to_string).collect()
@@ -49,21 +38,14 @@ pub fn targets_text(targets: &[FoundTarget], out: &mut dyn Write) -> io::Result<
         if !target.subsystems.is_empty() {
             text += &format!(", subsystems {}", texts(&target.subsystems).join(", "));
         }
-        entry(&format!("{}{pid}", target.kind.name()), &text, out)?;
+        entry_at(INDENT, &format!("{}{pid}", target.kind.name()), &text, out)?;
         for way in &target.ways {
             let mark = if way.usable { "" } else { "no: " };
-            entry(&format!("  {}", way.by), &format!("{mark}{}", way.how), out)?;
+            let how = format!("{mark}{}", way.how);
+            entry_at(INDENT, &format!("  {}", way.by), &how, out)?;
         }
     }
     Ok(())
-}
-
-#[derive(Serialize)]
-struct TargetLine<'a> {
-    r#type: &'static str,
-    schema_version: u32,
-    #[serde(flatten)]
-    target: &'a FoundTarget,
 }
 
 /// Writes an object per target.
@@ -72,12 +54,7 @@ struct TargetLine<'a> {
 /// Errors of the writer.
 pub fn targets_json(targets: &[FoundTarget], out: &mut dyn Write) -> io::Result<()> {
     for target in targets {
-        let line = TargetLine {
-            r#type: "host_found",
-            schema_version: SCHEMA_VERSION,
-            target,
-        };
-        json_line(&line, out)?;
+        typed_line("host_found", target, out)?;
     }
     Ok(())
 }

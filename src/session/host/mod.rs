@@ -11,7 +11,6 @@ mod trap;
 mod usdt;
 
 use std::collections::BTreeMap;
-use std::os::fd::AsFd;
 use std::os::fd::OwnedFd;
 
 use libbpf_rs::Link;
@@ -23,28 +22,18 @@ use self::record::COUNTS;
 use self::record::CtrlKey;
 use self::record::HostCount;
 use self::record::Record;
-use super::EventRing;
 use super::loaded::Loaded;
 use super::read;
-use crate::abi::nd_host_limit;
-use crate::error::Error;
+use super::sorted::SortedRings;
 use crate::error::Operation;
 use crate::error::Result;
-use crate::machine::clock::monotonic_ns;
 use crate::machine::process::Memory;
 use crate::machine::process::TargetError;
 use crate::model::host::HostEvent;
-use crate::model::host::HostLedger;
+use crate::model::ledger::HostLedger;
 use crate::model::target::HostController;
 use crate::model::target::TargetInfo;
 use crate::model::target::TargetKind;
-
-/// Bytes of the ring.
-const RING: usize = nd_host_limit::ND_HOST_RING.0 as usize;
-/// Maximum number of records per fetch.
-const AT_ONCE: usize = 100_000;
-/// An event that another CPU has written meanwhile may be this much earlier, in nanoseconds.
-const REORDER_NS: u64 = 20_000_000;
 
 /// Programs of bpf/host.bpf.c, what each is attached to, and its counter.
 const PROGRAMS: [(&str, &str, HostCount); 11] = [
@@ -126,7 +115,7 @@ struct Attached {
 pub struct HostSession {
     loaded: Loaded,
     links: Vec<Link>,
-    ring: EventRing,
+    rings: SortedRings,
     target: TargetInfo,
     /// The memory of the process; `None` for the kernel.
     memory: Option<Memory>,
@@ -135,7 +124,6 @@ pub struct HostSession {
     controllers: Vec<HostController>,
     /// Numbers of the controllers.
     numbers: BTreeMap<CtrlKey, Option<u32>>,
-    waiting: Vec<HostEvent>,
     ledger: HostLedger,
     /// The kernel measures run times while this file is open.
     _stats: Option<OwnedFd>,
@@ -144,13 +132,8 @@ pub struct HostSession {
 impl HostSession {
     /// Takes over the loaded and attached programs.
     fn new(attached: Attached) -> Result<Self> {
-        let ring = attached.loaded.map("host_events")?;
-        let ring = ring
-            .as_fd()
-            .try_clone_to_owned()
-            .map_err(Error::Descriptor)?;
         Ok(Self {
-            ring: EventRing::new(ring, RING)?,
+            rings: SortedRings::open([&attached.loaded.map("host_events")?])?,
             loaded: attached.loaded,
             links: attached.links,
             target: attached.target,
@@ -158,7 +141,6 @@ impl HostSession {
             traps: attached.traps,
             controllers: Vec::new(),
             numbers: BTreeMap::new(),
-            waiting: Vec::new(),
             ledger: HostLedger::default(),
             _stats: attached.stats,
         })
@@ -282,28 +264,20 @@ impl HostSource for HostSession {
         to: &mut dyn FnMut(&HostEvent, &[HostController]),
     ) -> Result<bool> {
         let mut records = Vec::new();
-        let mut undecodable = 0;
-        let more = self
-            .ring
-            .drain(AT_ONCE, |bytes| match Record::read(bytes) {
-                Some(record) => records.push(record),
-                None => undecodable += 1,
-            })?;
-        self.ledger.malformed += undecodable;
-        for record in records {
-            if let Some(number) = self.number(record.ctrl)? {
-                self.waiting.push(record.event(number, self.is_kernel()));
-            }
-        }
+        let more = self.rings.take(all, Record::time_of, |bytes| {
+            records.push(Record::read(bytes));
+        })?;
         self.check()?;
-        self.waiting.sort_by_key(HostEvent::at_ns);
-        let until_ns = monotonic_ns().saturating_sub(REORDER_NS);
-        let ready = self
-            .waiting
-            .partition_point(|e| all || e.at_ns() < until_ns);
-        for event in self.waiting.drain(..ready) {
-            self.ledger.count(&event);
-            to(&event, &self.controllers);
+        for record in records {
+            let Some(record) = record else {
+                self.ledger.malformed += 1;
+                continue;
+            };
+            if let Some(number) = self.number(record.ctrl)? {
+                let event = record.event(number, self.is_kernel());
+                self.ledger.count(&event);
+                to(&event, &self.controllers);
+            }
         }
         Ok(more)
     }
@@ -319,7 +293,7 @@ impl HostSource for HostSession {
     fn end(&mut self, to: &mut dyn FnMut(&HostEvent, &[HostController])) -> Result<HostLedger> {
         let runs = read::program_runs(&self.loaded.0);
         self.links.clear();
-        while self.take(true, to)? {}
+        self.take(true, to)?;
         let flying = self.loaded.map("flying")?;
         for record in in_flight(&flying) {
             if let Some(number) = self.number(record.ctrl)? {

@@ -13,7 +13,7 @@ use crate::host::qemu_usdt::is_enough;
 use crate::machine::System;
 use crate::machine::process::TargetError;
 use crate::model::host::HostEvent;
-use crate::model::host::HostLedger;
+use crate::model::ledger::HostLedger;
 use crate::model::target::HostController;
 use crate::model::target::TargetInfo;
 use crate::model::target::TargetKind;
@@ -123,7 +123,7 @@ impl HostSource for QemuUsdt {
 
     fn end(&mut self, to: &mut dyn FnMut(&HostEvent, &[HostController])) -> Result<HostLedger> {
         self.usdt.stop();
-        while self.take(true, to)? {}
+        self.take(true, to)?;
         let (left, mut ledger) = std::mem::take(&mut self.hits).end();
         for event in &left {
             to(event, &self.controllers);

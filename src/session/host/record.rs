@@ -81,6 +81,12 @@ impl Record {
         try_pod_read_unaligned(bytes).ok()
     }
 
+    /// The time of a record, that of its last point; `None` if it has another size.
+    pub fn time_of(bytes: &[u8]) -> Option<u64> {
+        let points = Self::read(bytes)?.points_ns;
+        Some(points.into_iter().rfind(|ns| *ns > 0).unwrap_or(0))
+    }
+
     /// The event of a controller with this number. `in_kernel`: its request is in the kernel, of
     /// which no addresses are shown.
     pub fn event(&self, ctrl: u32, in_kernel: bool) -> HostEvent {

@@ -101,7 +101,7 @@ impl StateChanges {
     /// If the maps cannot be read.
     pub fn end(&mut self, to: &mut dyn FnMut(&StateChange)) -> Result<(u64, u64)> {
         self.usdt.stop();
-        while self.take(true, to)? {}
+        self.take(true, to)?;
         self.usdt.counts()
     }
 }

@@ -2,7 +2,6 @@
 //! USDT probes of a process. bpf/usdt.bpf.c reads the arguments; libbpf finds the places of the probes
 //! in the ELF notes.
 
-use std::os::fd::AsFd;
 use std::path::PathBuf;
 
 use libbpf_rs::Link;
@@ -10,7 +9,6 @@ use libbpf_rs::MapCore;
 use libbpf_rs::MapFlags;
 use libbpf_rs::UsdtOpts;
 
-use super::REORDER_NS;
 use super::attach::Constants;
 use super::attach::configure;
 use super::attach::load;
@@ -23,18 +21,13 @@ use crate::error::Mismatch;
 use crate::error::Operation;
 use crate::error::Result;
 use crate::host::spdk::probes::ARGS;
-use crate::machine::clock::monotonic_ns;
-use crate::session::EventRing;
 use crate::session::loaded::Loaded;
+use crate::session::sorted::SortedRings;
 
-/// Bytes of the ring.
-const RING: usize = nd_usdt_limit::ND_USDT_RING.0 as usize;
 /// Bytes of a text, with its end.
 const TEXT: usize = nd_usdt_limit::ND_USDT_TEXT.0 as usize;
 /// Where the mask of texts is in the cookie of a probe.
 const TEXT_SHIFT: u32 = nd_usdt_cookie::ND_USDT_TEXT_SHIFT.0;
-/// Maximum number of records per fetch.
-const AT_ONCE: usize = 100_000;
 /// The program.
 const PROGRAM: &str = "usdt_hit";
 
@@ -59,6 +52,11 @@ pub(super) struct UsdtHit {
 }
 
 impl UsdtHit {
+    /// The time of a record; `None` if it is too short.
+    fn time_of(bytes: &[u8]) -> Option<u64> {
+        bytes.first_chunk().map(|ns| u64::from_ne_bytes(*ns))
+    }
+
     /// Reads `struct nd_usdt`; `None` if it is too short.
     fn read(bytes: &[u8]) -> Option<Self> {
         let (words, _) = bytes.as_chunks::<8>();
@@ -83,8 +81,7 @@ impl UsdtHit {
 pub(super) struct Usdt {
     loaded: Loaded,
     links: Vec<Link>,
-    ring: EventRing,
-    waiting: Vec<UsdtHit>,
+    rings: SortedRings,
     malformed: u64,
 }
 
@@ -118,13 +115,10 @@ impl Usdt {
                 options,
             )?);
         }
-        let ring = loaded.map("usdt_events")?;
-        let ring = ring.as_fd().try_clone_to_owned();
         Ok(Self {
-            ring: EventRing::new(ring.map_err(Error::Descriptor)?, RING)?,
+            rings: SortedRings::open([&loaded.map("usdt_events")?])?,
             loaded,
             links,
-            waiting: Vec::new(),
             malformed: 0,
         })
     }
@@ -132,20 +126,12 @@ impl Usdt {
     /// Passes on new hits by time, except the latest: earlier ones may still arrive. With `all`,
     /// those too. Returns true if there may be more.
     pub fn take(&mut self, all: bool, to: &mut dyn FnMut(&UsdtHit)) -> Result<bool> {
-        let (waiting, malformed) = (&mut self.waiting, &mut self.malformed);
-        let more = self
-            .ring
-            .drain(AT_ONCE, |bytes| match UsdtHit::read(bytes) {
-                Some(hit) => waiting.push(hit),
-                None => *malformed += 1,
-            })?;
-        self.waiting.sort_by_key(|hit| hit.at_ns);
-        let until_ns = monotonic_ns().saturating_sub(REORDER_NS);
-        let ready = self
-            .waiting
-            .partition_point(|hit| all || hit.at_ns < until_ns);
-        self.waiting.drain(..ready).for_each(|hit| to(&hit));
-        Ok(more)
+        let malformed = &mut self.malformed;
+        let to = |bytes: &[u8]| match UsdtHit::read(bytes) {
+            Some(hit) => to(&hit),
+            None => *malformed += 1,
+        };
+        self.rings.take(all, UsdtHit::time_of, to)
     }
 
     /// Detaches the probes.

@@ -1,8 +1,19 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Recordings of the host side come back as they were written.
+//! Recordings of a target come back as they were written.
+
+use std::io::Seek;
 
 use super::*;
+use crate::model::host::HostCommand;
+use crate::model::host::HostId;
+use crate::model::host::HostPoint;
+use crate::model::host::HostTimes;
 use crate::model::target::TargetKind;
+use crate::nvme::status::Status;
+use crate::recording::Blocks;
+use crate::recording::Content;
+use crate::recording::LedgerInfo;
+use crate::recording::Recorder;
 use proptest::prelude::*;
 
 fn id() -> impl Strategy<Value = HostId> {
@@ -61,22 +72,34 @@ fn info() -> RunInfo {
     }
 }
 
-fn written(events: &[HostEvent]) -> Vec<u8> {
+/// The bytes of a recording.
+fn recorded(info: &RunInfo, fill: impl FnOnce(&mut Recorder)) -> Vec<u8> {
+    let mut file = tempfile::tempfile().unwrap();
+    let mut recorder = Recorder::create(file.try_clone().unwrap(), true, None).unwrap();
+    recorder.block(Content::Run, 0, info);
+    fill(&mut recorder);
+    assert!(recorder.finish().error.is_none());
     let mut bytes = Vec::new();
-    let mut recorder = HostRecorder::create(&mut bytes, &info()).unwrap();
+    file.rewind().unwrap();
+    file.read_to_end(&mut bytes).unwrap();
+    bytes
+}
+
+fn written(events: &[HostEvent]) -> Vec<u8> {
     let controllers = [HostController {
         number: 3,
         name: "qemu:3".into(),
         ..HostController::default()
     }];
-    recorder.controllers(&controllers).unwrap();
-    let mut ledger = HostLedger::default();
-    for event in events {
-        recorder.event(event).unwrap();
-        ledger.count(event);
-    }
-    recorder.finish(5, &ledger).unwrap();
-    bytes
+    recorded(&info(), |recorder| {
+        recorder.block(Content::HostControllers, 0, &controllers);
+        events.iter().for_each(|event| recorder.push_target(event));
+        let ledger = LedgerInfo {
+            ledger: Some(HostLedger::default()),
+            ..LedgerInfo::default()
+        };
+        recorder.block(Content::End, 0, &ledger);
+    })
 }
 
 proptest! {
@@ -107,9 +130,7 @@ proptest! {
 
 #[test]
 fn a_recording_of_the_guest_is_refused() {
-    let mut bytes = Vec::new();
-    let recorder = HostRecorder::create(&mut bytes, &RunInfo::default()).unwrap();
-    recorder.finish(0, &HostLedger::default()).unwrap();
+    let bytes = recorded(&RunInfo::default(), |_| {});
     let refused = HostRecording::read(bytes.as_slice()).unwrap_err();
     assert!(matches!(refused, Error::GuestSide), "{refused}");
 }
@@ -131,10 +152,39 @@ fn many_events_fill_several_blocks() {
 #[test]
 fn readings_are_bounded() {
     let many = vec![ClockReading::default(); 1 << 14];
-    let payload = serde_json::to_vec(&many).unwrap();
-    let mut read = HostRecording::default();
-    let mut add = || read.add(Content::Readings, &payload);
-    let whole = MOST_READINGS / many.len();
-    assert!((0..whole).all(|_| add().is_ok()));
-    assert_eq!(add(), Err(Damage::Length));
+    let blocks = |n: usize| {
+        let bytes = recorded(&info(), |recorder| {
+            (0..n).for_each(|_| recorder.block(Content::Readings, 0, &many));
+        });
+        let read = HostRecording::read(bytes.as_slice()).unwrap();
+        (read.readings.len() / many.len(), read.damage)
+    };
+    let whole = (3 << 18) / many.len();
+    assert_eq!(blocks(whole), (whole, None));
+    assert_eq!(blocks(whole + 1), (whole, Some(Damage::Length)));
+}
+
+/// The bytes of the blocks are those that earlier versions wrote.
+#[test]
+fn a_recording_of_an_earlier_version_is_written_again_byte_by_byte() {
+    let file = include_bytes!("../../tests/host/qemu-host.nvd");
+    let blocks = |file: &[u8]| {
+        let mut blocks = Blocks::open(file).unwrap();
+        let mut all = Vec::new();
+        while let Some((head, payload)) = blocks.next().unwrap() {
+            all.extend(
+                (head.content == Content::HostEvents).then(|| (head.events, payload.to_vec())),
+            );
+        }
+        all
+    };
+    let read = HostRecording::read(file.as_slice()).unwrap();
+    let again = recorded(&info(), |recorder| {
+        read.events
+            .iter()
+            .for_each(|event| recorder.push_target(event));
+    });
+    let before = blocks(file);
+    assert!(!before.is_empty());
+    assert_eq!(blocks(&again), before);
 }

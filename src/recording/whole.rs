@@ -1,0 +1,111 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! A whole recording of a target, in memory: the names of its controllers are at its end.
+
+use std::io::Read;
+
+use super::error::Damage;
+use super::error::Error;
+use super::meta::RunInfo;
+use super::playback::Item;
+use super::playback::Playback;
+use super::reader::Ending;
+use crate::host::Imported;
+use crate::model::clock::ClockReading;
+use crate::model::host::HostEvent;
+use crate::model::ledger::HostLedger;
+use crate::model::target::HostController;
+use crate::model::target::TargetInfo;
+use crate::model::target::name_of;
+use crate::model::untrusted::Untrusted;
+
+/// Most events of a recording, beyond one for each two bytes of its file: a few bytes can be a block of
+/// thousands.
+const MOST_EVENTS: u64 = 400_000;
+
+/// A whole recording of a target.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct HostRecording {
+    /// The run.
+    pub info: RunInfo,
+    /// The target.
+    pub target: TargetInfo,
+    /// Its controllers.
+    pub controllers: Vec<HostController>,
+    /// Its events, in the order of the file.
+    pub events: Vec<HostEvent>,
+    /// Readings of clocks, in the order of the file.
+    pub readings: Vec<ClockReading>,
+    /// The ledger; `None` if the recording has no end.
+    pub ledger: Option<HostLedger>,
+    /// Why the file is not whole.
+    pub damage: Option<Damage>,
+}
+
+impl HostRecording {
+    /// Reads a recording to its end, or up to a damage.
+    ///
+    /// # Errors
+    /// If the file cannot be read, is no recording, is of a later version, or is not one of a target.
+    pub fn read(file: impl Read) -> Result<Self, Error> {
+        let mut playback = Playback::open(file)?;
+        let info = playback.info().clone();
+        let Some(target) = info.target.clone() else {
+            return Err(Error::GuestSide);
+        };
+        let mut read = Self {
+            info,
+            target,
+            ..Self::default()
+        };
+        while playback.next_block(&mut |item| read.add(item))? {
+            if read.events.len() as u64 > MOST_EVENTS + playback.whole_bytes() / 2 {
+                read.damage = Some(Damage::Length);
+                return Ok(read);
+            }
+        }
+        if let Some(Ending::Damaged(damage)) = playback.ending() {
+            read.damage = Some(damage);
+        }
+        Ok(read)
+    }
+
+    fn add(&mut self, item: &Item<'_>) {
+        match item {
+            Item::Target(event) => self.events.push(**event),
+            Item::TargetControllers(all) => self.controllers.clone_from(all),
+            Item::Readings(all) => self.readings.extend(all.iter().cloned()),
+            Item::TargetEnd(info) => self.ledger.clone_from(&info.ledger),
+            _ => {}
+        }
+    }
+
+    /// How the file ends.
+    pub const fn ending(&self) -> Ending {
+        match (self.damage, &self.ledger) {
+            (Some(damage), _) => Ending::Damaged(damage),
+            (None, None) => Ending::Cut,
+            (None, Some(_)) => Ending::Complete,
+        }
+    }
+
+    /// The name of a controller, or its number.
+    pub fn name_of(&self, ctrl: u32) -> Untrusted {
+        name_of(&self.controllers, ctrl)
+    }
+}
+
+impl From<Imported> for HostRecording {
+    fn from(imported: Imported) -> Self {
+        Self {
+            target: imported.target,
+            controllers: imported.controllers,
+            events: imported.events,
+            ledger: Some(imported.ledger),
+            ..Self::default()
+        }
+    }
+}
+
+#[cfg(test)]
+#[path = "whole_tests.rs"]
+mod tests;
