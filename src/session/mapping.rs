@@ -19,6 +19,7 @@ use rustix::mm::mmap;
 use rustix::mm::munmap;
 use rustix::param::page_size;
 
+use super::read::name_of;
 use crate::error::Operation;
 use crate::error::Result;
 
@@ -94,9 +95,8 @@ impl Values {
         let count = map.max_entries() as usize;
         let bytes = (words * 8 * count).next_multiple_of(page_size());
         let pages = Mapping::new(map.as_fd(), 0, bytes, ProtFlags::READ);
-        let name = || map.name().to_string_lossy().into_owned();
         Ok(Self {
-            pages: pages.map_err(|e| Operation::ReadMap(name()).failed()(e))?,
+            pages: pages.map_err(|e| Operation::ReadMap(name_of(map)).failed()(e))?,
             words,
             count,
         })

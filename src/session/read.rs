@@ -336,11 +336,16 @@ fn counters(cpus: &MapHandle, count: u32) -> Result<Counters> {
     Ok(counters)
 }
 
+/// The name of a map.
+pub(super) fn name_of(map: &dyn MapCore) -> String {
+    map.name().to_string_lossy().into_owned()
+}
+
 pub(super) fn lookup(map: &dyn MapCore, index: u32) -> Result<Vec<u8>> {
-    let name = || map.name().to_string_lossy().into_owned();
     let value = map.lookup(&index.to_ne_bytes(), MapFlags::ANY);
-    let value = value.map_err(|e| Operation::ReadMap(name()).failed()(e))?;
-    Ok(value.ok_or_else(|| Mismatch::NoEntry { map: name(), index })?)
+    let value = value.map_err(|e| Operation::ReadMap(name_of(map)).failed()(e))?;
+    let map = || name_of(map);
+    Ok(value.ok_or_else(|| Mismatch::NoEntry { map: map(), index })?)
 }
 
 /// The kernel's information about a program.

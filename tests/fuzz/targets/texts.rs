@@ -47,7 +47,7 @@ impl Texts {
         Self::by(
             &[
                 "host kvm A --bar 0xfebd0000-0xfebd3fff",
-                "host kvm A --json --bar 0-0xffffffffffffffff --dstrd 15 --queues 3",
+                "host kvm A --json --bar 0x0-0xffffffffffffffff --dstrd 15 --queues 3",
             ],
             dir,
         )
