@@ -41,9 +41,9 @@ use crate::commands::drive::open_all;
 use crate::commands::drive::read;
 use crate::commands::drive::replay::Replay;
 use crate::commands::drive::say_own_share;
+use crate::commands::eprint_note;
 use crate::commands::inflight::access::Access;
 use crate::commands::inflight::access::Scope;
-use crate::commands::say;
 use crate::commands::say_ledger;
 use crate::commands::standard::stdout;
 use crate::commands::start::Preflight;
@@ -51,9 +51,9 @@ use crate::exit::Failure;
 
 /// Collects the facts of a run.
 #[derive(Default)]
-struct Intake(Collector);
+struct DiagnoseConsumer(Collector);
 
-impl Consumer for Intake {
+impl Consumer for DiagnoseConsumer {
     fn item(&mut self, item: &Item<'_>, _feed: &mut Feed<'_>) -> Result<()> {
         match item {
             Item::Event(event) => self.0.event(event),
@@ -66,7 +66,7 @@ impl Consumer for Intake {
     }
 }
 
-impl Intake {
+impl DiagnoseConsumer {
     /// Of a recording.
     fn of(info: &RunInfo, settings: &Settings) -> Self {
         let mut intake = Self::default();
@@ -111,9 +111,9 @@ fn expectation(options: &DiagnoseOptions) -> Result<Expectation> {
     let settings = Settings::of(StageSet::Total);
     let mut replay = Replay::open(path, &settings)?;
     require(&replay)?;
-    replay.say_choice();
+    replay.warn_partial();
     replay.show_progress();
-    let mut intake = Intake::of(replay.info(), &settings);
+    let mut intake = DiagnoseConsumer::of(replay.info(), &settings);
     let end = read(&mut replay, &mut intake)?;
     let facts = intake.finish(&end, Expectation::None);
     replay.check_complete()?;
@@ -175,7 +175,7 @@ fn stuck(settings: &Settings) -> Vec<Stuck> {
     match found {
         Ok(found) => Stuck::of(&found),
         Err(error) => {
-            say(&format!("commands in flight were not looked at: {error}"));
+            eprint_note(&format!("commands in flight were not looked at: {error}"));
             Vec::new()
         }
     }
@@ -189,7 +189,7 @@ fn logs(settings: &Settings) -> Vec<ControllerLogs> {
     let wanted = all.filter(|c| settings.filter.has_ctrl(c.instance));
     let read = wanted.filter_map(|controller| {
         let logs = system.logs(&controller);
-        logs.inspect_err(|why| say(&format!("log pages: {why}")))
+        logs.inspect_err(|why| eprint_note(&format!("log pages: {why}")))
             .ok()
     });
     read.collect()
@@ -199,7 +199,7 @@ fn logs(settings: &Settings) -> Vec<ControllerLogs> {
 struct Diagnosing<'o> {
     options: &'o DiagnoseOptions,
     expectation: Expectation,
-    intake: Intake,
+    intake: DiagnoseConsumer,
     /// Of this machine.
     live: Option<Observed>,
 }
@@ -272,11 +272,11 @@ fn recorded(options: &DiagnoseOptions, expectation: &Expectation) -> Result<()> 
     };
     drive(Input::recordings(replays, form, true), &mut |start| {
         let replay = start.recording.context("a recording")?;
-        replay.say_choice();
+        replay.warn_partial();
         Ok(Diagnosing {
             options,
             expectation: expectation.clone(),
-            intake: Intake::of(replay.info(), &settings),
+            intake: DiagnoseConsumer::of(replay.info(), &settings),
             live: None,
         })
     })
@@ -286,7 +286,7 @@ fn recorded(options: &DiagnoseOptions, expectation: &Expectation) -> Result<()> 
 fn observe(options: &DiagnoseOptions, expectation: Expectation) -> Result<()> {
     let settings = &options.settings;
     let ready = Preflight::check(settings)?;
-    let mut intake = Intake::default();
+    let mut intake = DiagnoseConsumer::default();
     intake.0.machine(ready.system.info(options.log));
     intake.0.selected_by(&settings.filter.text());
     intake.0.observed(StageSet::Fine);

@@ -31,7 +31,7 @@ use crate::commands::drive::Item;
 use crate::commands::drive::open_all;
 use crate::commands::drive::read;
 use crate::commands::drive::replay::Replay;
-use crate::commands::say;
+use crate::commands::eprint_note;
 use crate::commands::standard::stdout;
 use crate::exit::Failure;
 
@@ -223,7 +223,9 @@ fn ended(a: &[Replay], b: &[Replay]) -> Result<()> {
         .filter_map(|r| r.check_complete().err())
         .collect();
     let last = damaged.pop();
-    damaged.iter().for_each(|error| say(&error.to_string()));
+    damaged
+        .iter()
+        .for_each(|error| eprint_note(&error.to_string()));
     last.map_or(Ok(()), Err)
 }
 

@@ -38,9 +38,9 @@ use crate::commands::drive::again;
 use crate::commands::drive::open_all;
 use crate::commands::drive::replay::Replay;
 use crate::commands::drive::scan;
+use crate::commands::eprint_note;
 use crate::commands::outfile::OutFile;
 use crate::commands::outfile::Rules;
-use crate::commands::say;
 use crate::commands::say_ledger;
 
 /// What was exported.
@@ -183,7 +183,7 @@ fn show(ledger: &Ledger) {
 fn report(ledger: &Ledger, path: &Path, of_several: bool) -> bool {
     let exact = ledger.accuracy() == Accuracy::Exact;
     if of_several && !exact {
-        say(&format!("{}:", printable(path)));
+        eprint_note(&format!("{}:", printable(path)));
         show(ledger);
     }
     exact
@@ -266,7 +266,7 @@ fn close(options: &ExportOptions, name: &str, counts: &Counts, bytes: Option<u64
             text += &format!(", {incomplete} damaged or without an end");
         }
     }
-    say(&text);
+    eprint_note(&text);
 }
 
 /// Runs the command to its end.
@@ -294,7 +294,7 @@ pub fn run(options: &ExportOptions) -> Result<()> {
             counts.incomplete += 1;
             // each has its sentence; the last one ends the program
             if let Err(earlier) = std::mem::replace(&mut verdict, Err(error)) {
-                say(&format!("{earlier:#}"));
+                eprint_note(&format!("{earlier:#}"));
             }
         }
     }

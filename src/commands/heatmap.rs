@@ -32,14 +32,14 @@ use crate::commands::drive::Live;
 use crate::commands::drive::drive;
 use crate::commands::drive::replay::Replay;
 use crate::commands::drive::submissions_of;
+use crate::commands::eprint_note;
 use crate::commands::picture::Picture;
-use crate::commands::say;
 use crate::commands::say_ledger;
 use crate::commands::start::Preflight;
 use crate::exit::Failure;
 
 /// Paints the events of a run.
-struct Painter<'o> {
+struct HeatmapConsumer<'o> {
     options: &'o HeatmapOptions,
     plot: Plot,
     begin_ns: u64,
@@ -48,7 +48,7 @@ struct Painter<'o> {
     picture: Picture,
 }
 
-impl Painter<'_> {
+impl HeatmapConsumer<'_> {
     fn submit(&mut self, now_ns: u64) {
         let Self {
             plot, submissions, ..
@@ -75,7 +75,7 @@ impl Painter<'_> {
         let submissions = self.submissions.as_ref();
         let (unknown, lost) = submissions.map_or((0, 0), |s| (s.unknown(), s.forgotten()));
         if lost > 0 {
-            say(&forgotten(lost));
+            eprint_note(&forgotten(lost));
         }
         let left_out = self.plot.left_out() + unknown;
         let plot = replace(&mut self.plot, Plot::new(self.options.quantity(), 0));
@@ -83,7 +83,7 @@ impl Painter<'_> {
     }
 }
 
-impl Consumer for Painter<'_> {
+impl Consumer for HeatmapConsumer<'_> {
     fn item(&mut self, item: &Item<'_>, feed: &mut Feed<'_>) -> Result<()> {
         let Item::Event(event) = item else {
             return Ok(());
@@ -158,10 +158,10 @@ pub fn run(options: &HeatmapOptions) -> Result<()> {
         if options.quantity() == Quantity::Depth {
             submissions = Some(submissions_of(start, settings, "--y depth")?);
         }
-        start.recording.into_iter().for_each(Replay::say_choice);
+        start.recording.into_iter().for_each(Replay::warn_partial);
         let mut plot = Plot::new(options.quantity(), 0);
         plot.begin(start.begin_ns);
-        Ok(Painter {
+        Ok(HeatmapConsumer {
             options,
             plot,
             begin_ns: start.begin_ns,
@@ -179,7 +179,7 @@ fn check_disks(options: &HeatmapOptions, disks: &[String]) -> Result<()> {
     }
     let which = disks.join(", ");
     if options.from.is_empty() {
-        say(&format!(
+        eprint_note(&format!(
             "the picture mixes the LBAs of {which}: choose one by --disk"
         ));
         return Ok(());

@@ -50,7 +50,7 @@ use crate::commands::drive::ledger_of;
 use crate::commands::drive::open_all;
 use crate::commands::drive::replay::Replay;
 use crate::commands::drive::replay::count;
-use crate::commands::say;
+use crate::commands::eprint_note;
 use crate::commands::standard::Stdout;
 use crate::commands::standard::stdout;
 use crate::commands::start::Preflight;
@@ -259,7 +259,7 @@ impl<'o> Counting<'o> {
             out: BufWriter::new(stdout()),
             single: commands.then(|| TraceJson::new(Clock::Mono, stages)),
             recorded: start.recording.map(|replay| {
-                replay.say_choice();
+                replay.warn_partial();
                 Recorded::new(replay, settings)
             }),
         }
@@ -374,7 +374,7 @@ impl Consumer for Counting<'_> {
         let left_out = reports.idle.text();
         left_out
             .iter()
-            .for_each(|text| say(&format!("{}: {text}", recorded.path)));
+            .for_each(|text| eprint_note(&format!("{}: {text}", recorded.path)));
         Ok(Ok(()))
     }
 }

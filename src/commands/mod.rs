@@ -46,6 +46,6 @@ fn say_ledger(ledger: &Ledger, detail: bool) {
 }
 
 /// Writes a line to stderr. A closed stderr is not an error.
-fn say(text: &str) {
+fn eprint_note(text: &str) {
     let _ = writeln!(stderr(), "nvme-deep: {}", Line(text));
 }

@@ -38,8 +38,8 @@ use crate::commands::drive::drive;
 use crate::commands::drive::open_all;
 use crate::commands::drive::replay::Replay;
 use crate::commands::drive::submissions_of;
+use crate::commands::eprint_note;
 use crate::commands::picture::Picture;
-use crate::commands::say;
 use crate::commands::say_ledger;
 use crate::commands::standard::stdout;
 use crate::commands::start::Preflight;
@@ -222,7 +222,7 @@ impl Consumer for Reporter<'_> {
             write(self.options, &report)?;
         }
         let left_out = self.idle.text();
-        left_out.iter().for_each(|text| say(text));
+        left_out.iter().for_each(|text| eprint_note(text));
         if let Some(picture) = self.picture {
             let what = format!("{} rows", report.rows.len());
             let name = "Access patterns at submission";
@@ -266,7 +266,7 @@ pub fn run(options: &PatternOptions) -> Result<()> {
     let picture = picture.map(|p| Picture::create(&p, &options.from.files));
     let mut picture = picture.transpose()?;
     drive(input, &mut |start| {
-        start.recording.into_iter().for_each(Replay::say_choice);
+        start.recording.into_iter().for_each(Replay::warn_partial);
         let submissions = submissions_of(start, settings, "`pattern`")?;
         Ok(Reporter::new(options, submissions, start, picture.take()))
     })

@@ -13,9 +13,9 @@ use nvme_deep::units::size_text;
 
 use crate::cli::heatmap::PictureFile;
 use crate::cli::heatmap::PictureFormat;
+use crate::commands::eprint_note;
 use crate::commands::outfile::OutFile;
 use crate::commands::outfile::Rules;
-use crate::commands::say;
 
 /// A picture that will be written. Without [`Picture::write`] there is no file.
 pub struct Picture {
@@ -74,7 +74,7 @@ impl Picture {
         let path = self.out.name();
         let size = self.out.keep()?.map(size_text);
         let size = size.map_or_else(String::new, |size| format!(", {size}"));
-        say(&format!("{path}: {what}{size}"));
+        eprint_note(&format!("{path}: {what}{size}"));
         Ok(())
     }
 }

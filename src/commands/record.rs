@@ -25,9 +25,9 @@ use crate::commands::drive::Reader;
 use crate::commands::drive::Turn;
 use crate::commands::drive::drive;
 use crate::commands::drive::say_own_share;
+use crate::commands::eprint_note;
 use crate::commands::recording::FileSettings;
 use crate::commands::recording::RecordingFile;
-use crate::commands::say;
 use crate::commands::say_ledger;
 use crate::commands::start::Preflight;
 use crate::commands::symbols::LiveStacks;
@@ -86,7 +86,7 @@ impl<'o> Writer<'o> {
     fn is_done(&mut self, now: Duration) -> bool {
         let options = self.options;
         if self.end.is_none() && !self.fired.is_empty() {
-            say(&format!(
+            eprint_note(&format!(
                 "{}; recording {:?} more",
                 self.fired, options.after
             ));
@@ -156,7 +156,7 @@ impl Consumer for Writer<'_> {
         if file.evicted > 0 {
             text += &format!("; {} older events were dropped from the ring", file.evicted);
         }
-        say(&text);
+        eprint_note(&text);
         say_own_share(&ledger);
         say_ledger(&ledger, options.session.is_verbose());
         Ok(Ok(()))

@@ -34,10 +34,10 @@ use nvme_deep::session::settings::Settings;
 use serde::Serialize;
 
 use crate::commands::drive::Item;
+use crate::commands::eprint_note;
 use crate::commands::outfile::OutFile;
 use crate::commands::outfile::Refusal;
 use crate::commands::outfile::Rules;
-use crate::commands::say;
 use crate::exit::Failure;
 
 /// Settings of the file.
@@ -177,7 +177,7 @@ impl RecordingFile {
         };
         let (out, created) = OutFile::create(file.path, &rules)?;
         if let Some(disk) = system.and_then(|system| system.nvme_disk_of(&created)) {
-            say(&format!(
+            eprint_note(&format!(
                 "{} is on {disk}: writing it makes commands, which are recorded too. Better write \
                  to a tmpfs, or leave that controller out (--ctrl)",
                 out.name()

@@ -39,9 +39,9 @@ use crate::commands::drive::Turn;
 use crate::commands::drive::drive;
 use crate::commands::drive::open_all;
 use crate::commands::drive::replay::Replay;
+use crate::commands::eprint_note;
 use crate::commands::outfile::OutFile;
 use crate::commands::outfile::Rules;
-use crate::commands::say;
 use crate::commands::say_ledger;
 use crate::commands::standard::stdout;
 use crate::commands::start::Preflight;
@@ -215,7 +215,7 @@ impl ByStack<'_> {
         let detail = options.session.is_verbose();
         let has_stdout = drawing.as_ref().is_some_and(|(out, _)| out.is_stdout());
         match drawing {
-            Some(_) if rows.is_empty() => say("no stack was seen: no flame graph is drawn"),
+            Some(_) if rows.is_empty() => eprint_note("no stack was seen: no flame graph is drawn"),
             Some(drawing) => draw(drawing, rows, by, end.took)?,
             None => {}
         }
@@ -280,7 +280,7 @@ pub fn run(options: &StacksOptions) -> Result<()> {
         Input::recordings(replays, form, true)
     };
     drive(input, &mut |start| {
-        start.recording.into_iter().for_each(Replay::say_choice);
+        start.recording.into_iter().for_each(Replay::warn_partial);
         Ok(ByStack {
             options,
             at,

@@ -29,8 +29,8 @@ use nvme_deep::symbols::Symbolizer;
 
 use super::drive::turns::Wake;
 use super::drive::turns::stop_signals;
+use super::eprint_note;
 use super::progress::during;
-use super::say;
 use crate::exit::Failure;
 
 /// Refuses controllers and namespaces of a filter that do not exist.
@@ -120,7 +120,7 @@ fn announce(settings: &Settings, until: &str, session: &Session, controllers: &[
         .filter(|c| filter.has_ctrl(c.instance))
         .map(|c| format!("{} ({})", c.name(), c.model))
         .collect();
-    say(&format!(
+    eprint_note(&format!(
         "tracing {} with {} hooks{}{until}",
         names.join(", "),
         plan.hooks().len(),
@@ -132,11 +132,11 @@ fn announce(settings: &Settings, until: &str, session: &Session, controllers: &[
     for point in &plan.points {
         for rejected in &point.rejected {
             let (name, method) = (point.name(), rejected.method.name());
-            say(&format!("{name}: not by {method}: {}", rejected.why));
+            eprint_note(&format!("{name}: not by {method}: {}", rejected.why));
         }
         for &number in &point.hooks {
             let hook = &CATALOG[number];
-            say(&format!(
+            eprint_note(&format!(
                 "{}: {} {}",
                 point.name(),
                 hook.kind.name(),
@@ -207,7 +207,7 @@ impl Preflight {
             &self.layout,
             controllers,
             irq_entry,
-            &mut |text| say(text),
+            &mut |text| eprint_note(text),
         )?;
         announce(settings, until, &session, &self.controllers);
         Ok(session)
@@ -219,7 +219,7 @@ impl Preflight {
 pub fn symbolizer() -> Symbolizer {
     let symbolizer = during("reading the symbols of the kernel", Symbolizer::new);
     if let Some(why) = symbolizer.hidden() {
-        say(&why.to_string());
+        eprint_note(&why.to_string());
     }
     symbolizer
 }

@@ -10,7 +10,7 @@ use crate::probe::plan::AttachPlan;
 
 /// The state when the session began.
 #[derive(Debug)]
-pub struct Watch {
+pub struct HookMonitor {
     /// Modules that carry kprobes, each with the number that identifies it while it is loaded.
     modules: Vec<(&'static str, Option<u64>)>,
     /// Commands are counted by kprobes.
@@ -19,7 +19,7 @@ pub struct Watch {
     done: u64,
 }
 
-impl Watch {
+impl HookMonitor {
     /// Records the state. Call it when everything is attached.
     pub fn begin(system: &System, plan: &AttachPlan) -> Self {
         let modules = plan.unpinned_modules().into_iter();
@@ -113,8 +113,8 @@ mod tests {
         );
         put(&root, "sys/block/sda/stat", "3 0 24 1 2\n");
         assert_eq!(system.io_done(), 7);
-        let watch = Watch::begin(&system, &plan_by(Some(Method::Kprobe)));
-        let others = Watch::begin(&system, &plan_by(None));
+        let watch = HookMonitor::begin(&system, &plan_by(Some(Method::Kprobe)));
+        let others = HookMonitor::begin(&system, &plan_by(None));
         assert_eq!(watch.saw_no_events(&system, 0), None);
         put(&root, "sys/block/nvme0n1/stat", "8 0 24 1 2\n");
         assert!(
@@ -133,8 +133,8 @@ mod tests {
         let system = System::at(root.path());
         put(&root, "sys/module/nvme_core/refcnt", "1\n");
         put(&root, "sys/kernel/debug/kprobes/enabled", "1\n");
-        let watch = Watch::begin(&system, &plan_by(Some(Method::Kprobe)));
-        let others = Watch::begin(&system, &plan_by(None));
+        let watch = HookMonitor::begin(&system, &plan_by(Some(Method::Kprobe)));
+        let others = HookMonitor::begin(&system, &plan_by(None));
         assert_eq!(watch.gone(&system), None);
         put(&root, "sys/kernel/debug/kprobes/enabled", "0\n");
         assert!(watch.gone(&system).unwrap().contains("switched off"));

@@ -257,7 +257,7 @@ impl Histogram {
     }
 
     /// Keeps of the values only what [`PERCENTILES`] need, to save memory.
-    pub fn settle(&mut self) {
+    pub fn keep_percentiles(&mut self) {
         let origin = std::mem::replace(&mut self.origin, Origin::Counts);
         self.origin = match origin {
             Origin::Values(values) => {

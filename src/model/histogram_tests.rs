@@ -152,7 +152,7 @@ fn the_error_of_percentiles_is_that_of_the_worst_part() {
     assert_eq!(error(&first), 0.0);
     let all = PERCENTILES.map(|p| exact.percentile(p));
     assert_eq!(all, [4493, 7293, 7923, 7986].map(Some));
-    exact.settle();
+    exact.keep_percentiles();
     assert_eq!(PERCENTILES.map(|p| exact.percentile(p)), all);
     assert_eq!(error(&exact), 0.0);
     // what came after an earlier snapshot

@@ -3,6 +3,7 @@
 
 use std::collections::VecDeque;
 use std::io::Read;
+use std::mem::ManuallyDrop;
 
 use super::block::Decoder;
 use super::error::Damage;
@@ -180,12 +181,13 @@ impl<R: Read> Playback<R> {
         let done = if head.content.is_events() && !is_target {
             self.decoder.events(payload, head.events, &mut |event| {
                 *events += 1;
-                to(&Item::Event(event));
+                // it owns nothing: a test whether to drop it would cost twenty instructions
+                to(&ManuallyDrop::new(Item::Event(event)));
             })
         } else if head.content == Content::HostEvents && is_target {
             target_events(payload, &mut |event| {
                 *events += 1;
-                to(&Item::Target(event));
+                to(&ManuallyDrop::new(Item::Target(event)));
             })
         } else {
             let is_stacks = head.content == Content::Stacks;

@@ -7,7 +7,7 @@ use super::picture::Axis;
 use super::picture::Canvas;
 use super::picture::LEVELS;
 use super::picture::Paint;
-use super::picture::Voice;
+use super::picture::TextStyle;
 use super::picture::level;
 use super::picture::level_counts;
 use super::picture::time_unit;
@@ -136,18 +136,19 @@ impl Drawing<'_> {
     fn head(&mut self, caption: &Caption) {
         let title = title(&self.quantity);
         let at = (24.0, 30.0);
-        self.canvas.text(at, Anchor::Start, Voice::Title, &title);
+        self.canvas
+            .text(at, Anchor::Start, TextStyle::Title, &title);
         let mut text = commands(self.map.commands());
         if !caption.subject.is_empty() {
             text += &format!(" {}", caption.subject);
         }
         let at = (24.0, 50.0);
-        self.canvas.text(at, Anchor::Start, Voice::Dim, &text);
+        self.canvas.text(at, Anchor::Start, TextStyle::Dim, &text);
         if caption.left_out > 0 {
             let (count, why) = (commands(caption.left_out), self.quantity.missing());
             let text = format!("not in the picture: {count} {why}");
             let at = (24.0, 66.0);
-            self.canvas.text(at, Anchor::Start, Voice::Dim, &text);
+            self.canvas.text(at, Anchor::Start, TextStyle::Dim, &text);
         }
     }
 
@@ -186,7 +187,8 @@ impl Drawing<'_> {
             self.canvas.area(line, Paint::Grid, None);
             if !tick.label.is_empty() {
                 let at = (PLOT.x - 8.0, y + 4.0);
-                self.canvas.text(at, Anchor::End, Voice::Label, &tick.label);
+                self.canvas
+                    .text(at, Anchor::End, TextStyle::Label, &tick.label);
             }
         }
     }
@@ -209,14 +211,15 @@ impl Drawing<'_> {
             self.canvas.area(line, Paint::Grid, None);
             let at = (x, bottom + 18.0);
             let label = tick.value.to_string();
-            self.canvas.text(at, Anchor::Middle, Voice::Label, &label);
+            self.canvas
+                .text(at, Anchor::Middle, TextStyle::Label, &label);
         }
         let text = format!(
             "time since the start of the run ({unit}); a column is {}",
             column_width(map.column_ns)
         );
         let at = (PLOT.x + PLOT.width, bottom + 40.0);
-        self.canvas.text(at, Anchor::End, Voice::Dim, &text);
+        self.canvas.text(at, Anchor::End, TextStyle::Dim, &text);
     }
 
     fn cells(&mut self) {
@@ -275,7 +278,7 @@ impl Drawing<'_> {
         }
         let title = "commands in a cell";
         let at = (right, 32.0);
-        self.canvas.text(at, Anchor::End, Voice::Dim, title);
+        self.canvas.text(at, Anchor::End, TextStyle::Dim, title);
         let middle = (most as f64).sqrt().round() as u64;
         let mut marks = vec![(left, Anchor::Start, 1), (right, Anchor::End, most)];
         if most > 9 {
@@ -283,7 +286,8 @@ impl Drawing<'_> {
         }
         for (x, anchor, count) in marks {
             let at = (x, 66.0);
-            self.canvas.text(at, anchor, Voice::Label, &grouped(count));
+            self.canvas
+                .text(at, anchor, TextStyle::Label, &grouped(count));
         }
     }
 }

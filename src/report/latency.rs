@@ -141,7 +141,7 @@ impl Sum {
         let seconds = covers.as_secs_f64().max(1e-9);
         let count = self.total.count() + self.unmeasured;
         let settled = |mut hist: Histogram| {
-            hist.settle();
+            hist.keep_percentiles();
             hist
         };
         let stages = self

@@ -45,7 +45,7 @@ struct Maps {
 }
 
 /// What the readings of a run have in common.
-pub(super) struct Watch {
+pub(super) struct ActivityReader {
     system: System,
     /// `None` with classic tracepoints, whose object has none of these programs.
     maps: Option<Maps>,
@@ -114,7 +114,7 @@ fn since(begin: &[CpuTimes], now: &CpuTimes, gaps: Option<GapSum>) -> CpuActivit
     }
 }
 
-impl Watch {
+impl ActivityReader {
     /// Starts the timers, and reads what the kernel has counted before.
     pub(super) fn begin(loaded: &Loaded, pairing: Pairing, system: &System) -> Result<Self> {
         let begin = system.cpu_times();
@@ -250,7 +250,7 @@ impl Session {
 
     /// Why the gaps of some CPU are not observed, with [`super::Config::context`].
     pub fn no_timer(&self) -> Option<&str> {
-        self.watch.as_ref().and_then(Watch::no_timer)
+        self.watch.as_ref().and_then(ActivityReader::no_timer)
     }
 }
 

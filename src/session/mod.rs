@@ -39,7 +39,7 @@ use libbpf_rs::MapCore;
 use libbpf_rs::MapFlags;
 use libbpf_rs::MapHandle;
 
-use self::activity::Watch;
+use self::activity::ActivityReader;
 pub use self::bring_up::attach;
 pub use self::event_ring::EventRing;
 pub use self::host::Call;
@@ -185,7 +185,7 @@ pub struct Session {
     /// Runs that the kernel skipped outside the run of the session, by hook number.
     missed_before: Vec<u64>,
     /// The observation of the machine, with `context`.
-    watch: Option<Watch>,
+    watch: Option<ActivityReader>,
     /// By instance: the slots and the transport of a controller.
     placed: BTreeMap<u32, (layout::Place, Transport)>,
     transports: Transports,
@@ -247,7 +247,7 @@ impl Session {
         }
         session.attach()?;
         if config.settings.context() {
-            session.watch = Some(Watch::begin(
+            session.watch = Some(ActivityReader::begin(
                 &session.loaded,
                 session.plan.pairing,
                 config.system,
@@ -403,7 +403,7 @@ impl Session {
     fn detach(&mut self) {
         self.missed = self.missed();
         self.detached_after = self.stats.as_ref().map(|(_, begin)| begin.elapsed());
-        self.watch.iter_mut().for_each(Watch::end);
+        self.watch.iter_mut().for_each(ActivityReader::end);
         let mut links = take(&mut self.links);
         while let Some((_, link)) = links.pop() {
             drop(link);

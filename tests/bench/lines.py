@@ -1,8 +1,9 @@
 #!/usr/bin/env python3
-"""lines.py DIRECTORY...: prints the table of lines.sh from the directories of its guests.
+"""lines.py LIMIT DIRECTORY...: prints the table of lines.sh from the directories of its guests.
 
 For each tool: the stores per command to lines that another CPU wrote last, above those of the load
 without a tool, in all of the kernel, and those of BPF programs alone, with the programs that have most.
+Fails if our modes have more than LIMIT of the latter, or were not measured. `-`: no limit.
 """
 import bisect
 import os
@@ -48,11 +49,15 @@ def by_symbol(blocks, path):
     return sums
 
 
+PEERS = ("biolatency", "bpftrace")
+
+
 def table(directory):
     with open(os.path.join(directory, "log"), encoding="utf-8") as file:
         log = [line.rstrip("\n").split("\t") for line in file]
     cpus = directory.rsplit("-", 1)[1]
     bare = None
+    worst = None
     for number, ((commands, tool), (shared, blocks, _)) in enumerate(
         zip(log, runs_of(os.path.join(directory, "counts")))
     ):
@@ -63,6 +68,8 @@ def table(directory):
             continue
         sums = by_symbol(blocks, os.path.join(directory, f"symbols.{number}"))
         programs = {n: s / int(commands) for n, s in sums.items() if n.endswith("[bpf]")}
+        if tool not in PEERS:
+            worst = max(worst or 0, sum(programs.values()))
         most = sorted(programs.items(), key=lambda item: -item[1])[:3]
         names = ", ".join(
             f"{re.sub(r'^bpf_prog_[0-9a-f]+_|^bpf_prog_[0-9a-f]+$| .bpf.$', '', n) or 'bpf'} {s:.2f}"
@@ -74,12 +81,16 @@ def table(directory):
             flush=True,
         )
     print(f"{cpus:>4}  {'(the kernel alone)':32} {bare:8.2f}")
+    return worst
 
 
 def main():
     print(f"{'CPUs':>4}  {'tool':32} {'added':>8} {'programs':>8}  programs with most")
-    for directory in sys.argv[1:]:
-        table(directory)
+    limit = sys.argv[1]
+    for directory in sys.argv[2:]:
+        worst = table(directory)
+        if limit != "-" and (worst is None or worst > float(limit)):
+            sys.exit(f"lines: {worst} stores per command to lines of other CPUs, the limit is {limit}")
 
 
 main()

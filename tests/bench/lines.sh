@@ -4,7 +4,8 @@
 # it. `make bench LINES=1` runs it. The table goes to stdout; the counts stay in target/bench/lines-*.
 #
 # Environment: CPUS (2 8 16): a guest for each number; COUNT (500) commands of each CPU; ONLY: a regular
-# expression for the names of tools; NVME_DEEP_BIN: another binary to measure.
+# expression for the names of tools; LIMIT: fails if the programs of a mode of ours have more such stores
+# per command; NVME_DEEP_BIN: another binary to measure.
 set -euo pipefail
 
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
@@ -38,4 +39,4 @@ for cpus in ${CPUS:-2 8 16}; do
         "$kernel" "$share" "${controller[@]}" -plugin "$built/lines.so,out=$share/counts"
     results+=("$share")
 done
-python3 -B "$here/lines.py" "${results[@]}"
+python3 -B "$here/lines.py" "${LIMIT:--}" "${results[@]}"

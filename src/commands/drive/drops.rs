@@ -17,7 +17,7 @@ use nvme_deep::session::Session;
 use nvme_deep::session::settings::Settings;
 
 use crate::cli::buffer::MAX_BUFFER;
-use crate::commands::say;
+use crate::commands::eprint_note;
 
 /// Interval between checks.
 const EVERY: Duration = Duration::from_secs(1);
@@ -123,7 +123,7 @@ impl Drops {
                 };
                 let now = lost(&counters);
                 if now > before {
-                    say(&message(now - before, &settings, ring_bytes, reader));
+                    eprint_note(&message(now - before, &settings, ring_bytes, reader));
                 }
                 before = now;
                 // only after the last look: a run may end within a second of a loss

@@ -22,7 +22,7 @@ use rustix::process::kill_process;
 use rustix::process::waitid;
 
 use super::turns::Wake;
-use crate::commands::say;
+use crate::commands::eprint_note;
 use crate::exit::Exited;
 use crate::exit::Failure;
 
@@ -90,7 +90,7 @@ impl Program {
                 code => Err(Exited(code).into()),
             };
         }
-        say(&format!("{} still runs: sending SIGTERM", self.name));
+        eprint_note(&format!("{} still runs: sending SIGTERM", self.name));
         terminate(&child);
         child.wait().with_context(failed)?;
         Ok(())

@@ -4,18 +4,18 @@
 use anyhow::Result;
 use nvme_deep::error::Kind;
 use nvme_deep::machine::System;
-use nvme_deep::machine::watch::Watch;
+use nvme_deep::machine::watch::HookMonitor;
 use nvme_deep::session::Session;
 
 use super::ledger::check_fit;
 use super::turns::Upkeep;
-use crate::commands::say;
+use crate::commands::eprint_note;
 use crate::exit::Failure;
 
 /// Checks a running session against the machine.
 pub struct HealthCheck {
     system: System,
-    watch: Watch,
+    watch: HookMonitor,
     /// Controllers without slots. Each is reported once.
     without_slots: Vec<u32>,
     /// Why the attached programs receive no more events, in one sentence.
@@ -26,7 +26,7 @@ impl HealthCheck {
     /// Starts to watch. To be called when all hooks are attached.
     pub fn of(session: &Session, system: System) -> Self {
         Self {
-            watch: Watch::begin(&system, session.plan()),
+            watch: HookMonitor::begin(&system, session.plan()),
             system,
             without_slots: vec![],
             gone: None,
@@ -65,7 +65,7 @@ impl Upkeep<Session> for HealthCheck {
         for controller in self.system.controllers() {
             let new = !self.without_slots.contains(&controller.instance);
             if !session.place(&controller)? && new {
-                say(&format!(
+                eprint_note(&format!(
                     "no slots left for {}, which appeared or got more queues during the run: its \
                      commands are counted as untracked; start again to measure them",
                     controller.name()

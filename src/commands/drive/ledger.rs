@@ -12,7 +12,7 @@ use nvme_deep::model::run::Scan;
 use nvme_deep::model::snapshot::Snapshot;
 use nvme_deep::source::Source;
 
-use crate::commands::say;
+use crate::commands::eprint_note;
 use crate::exit::Failure;
 
 /// Fails if the types of the BTF file do not match the live queues.
@@ -68,5 +68,5 @@ pub fn ledger_of_trace(source: &dyn Source, shown: &Shown, scan: Option<Scan>) -
 /// Reports the commands of this process in a trace, if there are any.
 pub fn say_own_share(ledger: &Ledger) {
     let share = ledger.trace.as_ref().and_then(TraceLedger::own_share);
-    share.into_iter().for_each(|text| say(&text));
+    share.into_iter().for_each(|text| eprint_note(&text));
 }

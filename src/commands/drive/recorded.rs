@@ -3,6 +3,7 @@
 
 use std::io::IsTerminal;
 use std::io::stdout;
+use std::mem::ManuallyDrop;
 use std::mem::take;
 use std::path::PathBuf;
 use std::sync::mpsc::Receiver;
@@ -32,8 +33,8 @@ use super::Turn;
 use super::names::Names;
 use super::replay::Replay;
 use super::turns::Wake;
+use crate::commands::eprint_note;
 use crate::commands::input;
-use crate::commands::say;
 use crate::commands::standard;
 use crate::exit::Failure;
 use crate::exit::kind_of;
@@ -101,7 +102,7 @@ fn head(replay: &mut Replay, form: &Form) -> Result<Result<()>> {
     } else {
         heading.text(Theme { color: form.color }, &mut out)?;
         if form.ledger_apart && !stdout().is_terminal() {
-            say(&format!("{}:", replay.path()));
+            eprint_note(&format!("{}:", replay.path()));
         }
     }
     Ok(Ok(()))
@@ -180,10 +181,10 @@ impl<'r> Reading<'r> {
                     let class = EventClass::of(&event.what);
                     let is_command = u64::from(class == EventClass::Command);
                     let feed = &mut Feed { names, later };
-                    // each item is known here: none is dropped at run time
+                    // each item is known here: it owns nothing, so there is nothing to drop
                     let taken = match is_selected {
-                        true => consumer.item(&Item::Event(event), feed),
-                        false => consumer.item(&Item::Unselected(event), feed),
+                        true => consumer.item(&ManuallyDrop::new(Item::Event(event)), feed),
+                        false => consumer.item(&ManuallyDrop::new(Item::Unselected(event)), feed),
                     };
                     if taken.is_err() {
                         done = taken;
@@ -360,11 +361,11 @@ impl Recordings<'_> {
                     return Err(error);
                 }
                 Ended::Broken(error) => {
-                    say(&format!("{error:#}"));
+                    eprint_note(&format!("{error:#}"));
                     incomplete += 1;
                 }
                 Ended::Read(_, Err(error)) => {
-                    say(&format!("{}: {error:#}", replay.path()));
+                    eprint_note(&format!("{}: {error:#}", replay.path()));
                     own.push(kind_of(&error));
                 }
             }

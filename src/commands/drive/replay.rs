@@ -35,9 +35,9 @@ use nvme_deep::session::settings::Outcome;
 use nvme_deep::session::settings::Settings;
 
 use super::census::Census;
+use crate::commands::eprint_note;
 use crate::commands::input;
 use crate::commands::progress::Progress;
-use crate::commands::say;
 use crate::exit::Failure;
 
 /// A recording that is being read, and the last ledger that it had.
@@ -355,10 +355,10 @@ impl Replay {
 
     /// Reports that the recording lacks commands which `trace --tee` did not show, for a command
     /// that counts them.
-    pub fn say_choice(&self) {
+    pub fn warn_partial(&self) {
         let choice = self.info().chosen_by();
         if !choice.is_empty() {
-            say(&format!(
+            eprint_note(&format!(
                 "{} has only the commands that `trace {choice} --tee` showed: the counts are theirs",
                 self.path
             ));
@@ -407,12 +407,12 @@ impl Replay {
         let (path, events) = (&self.path, self.playback.events());
         let evicted = self.ledger.as_ref().map_or(0, |l| l.evicted);
         if evicted > 0 {
-            say(&format!(
+            eprint_note(&format!(
                 "{path} has the last {events} events of its run: {evicted} older ones were dropped"
             ));
         }
         if let Some(text) = self.unmatched().filter(|_| !self.is_quiet) {
-            say(&format!("{path}: {text}"));
+            eprint_note(&format!("{path}: {text}"));
         }
         let Some(mut ledger) = self.ledger() else {
             bail!("{path} ends before its first ledger, so no report is possible: record again");
@@ -424,7 +424,7 @@ impl Replay {
         }
         let own = ledger.trace.as_ref().and_then(TraceLedger::own_share);
         own.into_iter()
-            .for_each(|own| say(&format!("{path}: {own}")));
+            .for_each(|own| eprint_note(&format!("{path}: {own}")));
         Ok((ledger, self.end_at()))
     }
 

@@ -20,8 +20,8 @@ use nvme_deep::render::host::spdk_text;
 use super::read_recording;
 use crate::cli::host::HostAnnotateArgs;
 use crate::commands::drive::check_target_end;
+use crate::commands::eprint_note;
 use crate::commands::input::read_text;
-use crate::commands::say;
 use crate::commands::standard::stdout;
 use crate::exit::Failure;
 
@@ -64,7 +64,7 @@ pub fn run(args: &HostAnnotateArgs) -> Result<()> {
             return Err(Failure::error(Kind::Usage, other(args, recording, without)));
         }
         if without > 0 {
-            say(&format!(
+            eprint_note(&format!(
                 "{without} requests of the trace have no command: their address is not in the \
                  recording, or was used another number of times there"
             ));

@@ -33,8 +33,8 @@ use crate::commands::drive::replay::Replay;
 use crate::commands::drive::turns::AT_ONCE;
 use crate::commands::drive::turns::stop_receiver;
 use crate::commands::drive::turns::until_stop;
+use crate::commands::eprint_note;
 use crate::commands::input::read_text;
-use crate::commands::say;
 use crate::commands::standard::stdout;
 use crate::exit::Failure;
 
@@ -98,7 +98,7 @@ fn observe(args: &HostKvmArgs, pid: u32, bar: Doorbells) -> Result<(KvmTrace, Re
     // before there is an instance to remove
     let stop = stop_receiver()?;
     let mut events = KvmEvents::open(&system, pid).map_err(failure)?;
-    say(&format!("tracing the VM exits of process {pid}"));
+    eprint_note(&format!("tracing the VM exits of process {pid}"));
     let mut reader = KvmReader::of(bar);
     let mut take = |events: &mut KvmEvents| {
         let read = events.read(&mut |line| reader.line(line));

@@ -35,8 +35,8 @@ use crate::cli::host::TargetArgs;
 use crate::commands::drive::Input;
 use crate::commands::drive::LiveTarget;
 use crate::commands::drive::TargetRecording;
+use crate::commands::eprint_note;
 use crate::commands::input::open;
-use crate::commands::say;
 use crate::exit::Failure;
 
 /// Reads a recording of the host side.
@@ -76,7 +76,7 @@ fn attach(args: &TargetArgs, measure: bool) -> Result<Box<dyn HostSource>> {
         (Some(pid), Some(binary)) => format!("process {pid} ({binary})"),
         _ => "the kernel's target".into(),
     };
-    say(&format!("tracing {what} by {}", target.by));
+    eprint_note(&format!("tracing {what} by {}", target.by));
     Ok(session)
 }
 

@@ -27,7 +27,7 @@ use crate::commands::drive::Turn;
 use crate::commands::drive::turns::AT_ONCE;
 use crate::commands::drive::turns::stop_receiver;
 use crate::commands::drive::turns::until_stop;
-use crate::commands::say;
+use crate::commands::eprint_note;
 use crate::commands::standard::stdout;
 
 /// Time between two looks at the functions that were passed on. One that is unloaded earlier has no
@@ -49,7 +49,7 @@ fn who(target: &TargetInfo) -> String {
 /// Reports the accuracy.
 fn verdict(number: u64, what: &str, lost: u64) {
     let grade = if lost == 0 { "exact" } else { "DEGRADED" };
-    say(&format!("{grade}: {number} {what}, {lost} lost"));
+    eprint_note(&format!("{grade}: {number} {what}, {lost} lost"));
 }
 
 /// Runs `host spdk`.
@@ -60,7 +60,7 @@ pub fn states(args: &HostSpdkArgs) -> Result<()> {
     take_over_log(None);
     let mut changes = StateChanges::of(&System::at("/"), args.pid)?;
     let (who, probes) = (who(&changes.target()), changes.probes());
-    say(&format!("tracing {who} by {probes} USDT probes"));
+    eprint_note(&format!("tracing {who} by {probes} USDT probes"));
     let mut out = BufWriter::new(stdout());
     let mut written = Ok(());
     let mut write = |change: &StateChange, out: &mut dyn Write| {
@@ -99,7 +99,7 @@ pub fn states(args: &HostSpdkArgs) -> Result<()> {
 pub fn messages(args: &HostSpdkArgs) -> Result<()> {
     take_over_log(None);
     let mut messages = Messages::of(&System::at("/"), args.pid)?;
-    say(&format!(
+    eprint_note(&format!(
         "tracing the messages of {}",
         who(&messages.target())
     ));

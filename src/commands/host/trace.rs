@@ -30,9 +30,9 @@ use crate::commands::drive::Moment;
 use crate::commands::drive::Start;
 use crate::commands::drive::Turn;
 use crate::commands::drive::drive;
+use crate::commands::eprint_note;
 use crate::commands::recording::FileSettings;
 use crate::commands::recording::RecordingFile;
-use crate::commands::say;
 use crate::commands::standard::Stdout;
 use crate::commands::standard::stdout;
 
@@ -145,7 +145,7 @@ impl Consumer for Writer {
         self.file.target_controllers(target);
         let name = self.file.name();
         let file = self.file.finish(end.took, ledger)?;
-        say(&format!(
+        eprint_note(&format!(
             "{name}: {}, {}",
             counted(ledger.commands, "command"),
             size_text(file.bytes)

@@ -28,7 +28,7 @@ use nvme_deep::report::inflight::Observed;
 use nvme_deep::report::inflight::Reading;
 use nvme_deep::session::KernelMemory;
 
-use crate::commands::say;
+use crate::commands::eprint_note;
 use crate::exit::Failure;
 
 /// Time between the two readings of a look: more than the 25.5 ms for which a controller may delay an
@@ -122,7 +122,9 @@ impl Access {
     /// Warns if the driver's queues cannot be read.
     pub fn say_missing(&self) {
         if !self.types.has_pci() {
-            say("this kernel does not describe the PCI driver's queues: there are no verdicts");
+            eprint_note(
+                "this kernel does not describe the PCI driver's queues: there are no verdicts",
+            );
         }
     }
 

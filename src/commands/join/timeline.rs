@@ -29,11 +29,11 @@ use crate::cli::export::FormatArg;
 use crate::cli::join::JoinArgs;
 use crate::commands::drive::again;
 use crate::commands::drive::replay::Replay;
+use crate::commands::eprint_note;
 use crate::commands::export::Counts;
 use crate::commands::export::add;
 use crate::commands::export::begins;
 use crate::commands::export::create;
-use crate::commands::say;
 
 /// Length of the intervals of the completion rates, as in `export`.
 const INTERVAL: Duration = Duration::from_millis(100);
@@ -134,7 +134,7 @@ pub fn write(
     let name = output.name();
     let bytes = output.keep()?;
     let size = bytes.map_or_else(String::new, |bytes| format!(", {}", size_text(bytes)));
-    say(&format!(
+    eprint_note(&format!(
         "{name}: {} commands of the guest, {shown} of the host side, {} of them paired{size}; times of \
          the host side are uncertain by {}",
         counts.commands,

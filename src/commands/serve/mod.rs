@@ -35,9 +35,9 @@ use crate::commands::drive::Moment;
 use crate::commands::drive::Turn;
 use crate::commands::drive::drive;
 use crate::commands::drive::turns::Wake;
+use crate::commands::eprint_note;
 use crate::commands::privileges;
 use crate::commands::privileges::Need;
-use crate::commands::say;
 use crate::commands::say_ledger;
 use crate::commands::start::Preflight;
 use crate::exit::Failure;
@@ -131,7 +131,7 @@ fn announce(target: &Target, dropped: &str) -> Result<()> {
         }
         Target::File(_, interval) => format!("writing the file every {interval:?}"),
     };
-    say(&format!("{text}; {dropped}"));
+    eprint_note(&format!("{text}; {dropped}"));
     Ok(())
 }
 

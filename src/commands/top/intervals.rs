@@ -32,7 +32,7 @@ use crate::exit::Failure;
 const MOST_ROWS: usize = 1024;
 
 /// Counts the commands of the current interval.
-pub struct Cutter {
+pub struct IntervalConsumer {
     recount: Recount,
     step: Duration,
     now: Snapshot,
@@ -61,7 +61,7 @@ pub struct Cutter {
     pub disks: DiskNames,
 }
 
-impl Cutter {
+impl IntervalConsumer {
     /// Cuts a recording that began at `begin_ns`.
     pub fn new(step: Duration, stage_set: StageSet, begin_ns: u64) -> Self {
         Self {

@@ -31,7 +31,7 @@ use nvme_deep::session::Session;
 
 use self::app::Action;
 use self::app::App;
-use self::intervals::Cutter;
+use self::intervals::IntervalConsumer;
 use self::meter::Meter;
 use self::page::page;
 use self::screen::Input as Typed;
@@ -53,7 +53,7 @@ use crate::commands::drive::open_all;
 use crate::commands::drive::replay::Replay;
 use crate::commands::drive::turns::Wake;
 use crate::commands::drive::turns::stop_signals;
-use crate::commands::say;
+use crate::commands::eprint_note;
 use crate::commands::say_ledger;
 use crate::commands::standard;
 use crate::commands::start::Preflight;
@@ -181,7 +181,7 @@ struct Showing<'o> {
 /// Where the intervals come from.
 enum Intervals {
     Live(Box<Meter>),
-    Recorded(Box<Cutter>),
+    Recorded(Box<IntervalConsumer>),
 }
 
 impl Showing<'_> {
@@ -262,7 +262,7 @@ impl Consumer for Showing<'_> {
         drop(self.display);
         let mut ledger = &end.ledger;
         if let Intervals::Recorded(cutter) = &self.intervals {
-            cutter.idle.text().iter().for_each(|text| say(text));
+            cutter.idle.text().iter().for_each(|text| eprint_note(text));
             // the user may have ended it earlier
             ledger = &cutter.ledger;
         }
@@ -321,7 +321,7 @@ fn recorded(options: &TopOptions) -> Result<()> {
     };
     drive(Input::Recordings(recordings), &mut |start| {
         let replay = start.recording.context("a recording")?;
-        replay.say_choice();
+        replay.warn_partial();
         // without --stages, what the recording has
         let stage_set = match replay.info().stage_set {
             StageSet::Total => StageSet::Total,
@@ -334,7 +334,7 @@ fn recorded(options: &TopOptions) -> Result<()> {
         let app = App::new(Top::new(stage_set));
         let mut display = open(options, app, title, &waker)?;
         display.draw()?;
-        let cutter = Cutter::new(options.interval, stage_set, start.begin_ns);
+        let cutter = IntervalConsumer::new(options.interval, stage_set, start.begin_ns);
         Ok(Showing {
             options,
             display,

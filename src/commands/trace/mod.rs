@@ -22,9 +22,9 @@ use crate::commands::drive::Live;
 use crate::commands::drive::Reader;
 use crate::commands::drive::drive;
 use crate::commands::drive::open_all;
+use crate::commands::eprint_note;
 use crate::commands::recording::FileSettings;
 use crate::commands::recording::RecordingFile;
-use crate::commands::say;
 use crate::commands::start::Preflight;
 use crate::commands::symbols::LiveStacks;
 
@@ -36,7 +36,7 @@ fn output() -> Result<File> {
 /// Warns if the output is on an NVMe disk.
 fn warn_own_disk(system: &System, out: &File) {
     if let Some(disk) = system.nvme_disk_of(out) {
-        say(&format!(
+        eprint_note(&format!(
             "stdout is a file on {disk}: writing the trace makes commands, which are traced too. \
              Better write to a tmpfs, or leave that controller out (--ctrl)"
         ));

@@ -10,7 +10,7 @@ use crate::render::picture::Anchor;
 use crate::render::picture::Area;
 use crate::render::picture::Canvas;
 use crate::render::picture::Paint;
-use crate::render::picture::Voice;
+use crate::render::picture::TextStyle;
 use crate::report::pattern::Log2;
 use crate::report::pattern::PatternRow;
 use crate::units::counted;
@@ -48,7 +48,7 @@ pub fn draw(report: &PatternReport, canvas: &mut dyn Canvas) {
     let page = area(0.0, 0.0, width.into(), height.into());
     canvas.area(page, Paint::Page, None);
     let title = "Access patterns at submission";
-    canvas.text((LEFT, 30.0), Anchor::Start, Voice::Title, title);
+    canvas.text((LEFT, 30.0), Anchor::Start, TextStyle::Title, title);
     let all: u64 = report.rows.iter().map(|r| r.counts.commands()).sum();
     let mut text = format!(
         "{} in {:.1} s",
@@ -58,13 +58,13 @@ pub fn draw(report: &PatternReport, canvas: &mut dyn Canvas) {
     if report.rows.len() > ROWS {
         text += &format!("; {ROWS} of {} rows are drawn", report.rows.len());
     }
-    canvas.text((LEFT, 50.0), Anchor::Start, Voice::Dim, &text);
+    canvas.text((LEFT, 50.0), Anchor::Start, TextStyle::Dim, &text);
     for (x, paint, name) in [
         (740.0, Paint::Bar, "sequential"),
         (852.0, Paint::OtherBar, "random"),
     ] {
         canvas.area(area(x, 41.0, 10.0, 10.0), paint, None);
-        canvas.text((x + 16.0, 50.0), Anchor::Start, Voice::Label, name);
+        canvas.text((x + 16.0, 50.0), Anchor::Start, TextStyle::Label, name);
     }
     for (n, row) in report.rows.iter().take(ROWS).enumerate() {
         draw_row(row, report, HEAD + ROW * n as f64, canvas);
@@ -83,10 +83,10 @@ fn draw_row(row: &PatternRow, report: &PatternReport, top: f64, canvas: &mut dyn
         row.key.opcode.name_or_code(),
         process(row)
     );
-    canvas.text((LEFT, top + 14.0), Anchor::Start, Voice::Label, &name);
+    canvas.text((LEFT, top + 14.0), Anchor::Start, TextStyle::Label, &name);
     let numbers = format!("{}, {} a second", counted(all, "command"), rate(iops));
     let at = (WIDTH - LEFT, top + 14.0);
-    canvas.text(at, Anchor::End, Voice::Dim, &numbers);
+    canvas.text(at, Anchor::End, TextStyle::Dim, &numbers);
     shares(row, top + 26.0, canvas);
     let width = 176.0;
     for (n, kind) in Kind::ALL.into_iter().enumerate() {
@@ -120,12 +120,12 @@ fn shares(row: &PatternRow, top: f64, canvas: &mut dyn Canvas) {
         }
     }
     let text = format!("{sequential:.1}% sequential");
-    canvas.text((LEFT, top + 40.0), Anchor::Start, Voice::Label, &text);
+    canvas.text((LEFT, top + 40.0), Anchor::Start, TextStyle::Label, &text);
     let streams = match counts.streams {
         1 => "1 stream".into(),
         n => format!("{n} streams"),
     };
-    canvas.text((LEFT, top + 57.0), Anchor::Start, Voice::Dim, &streams);
+    canvas.text((LEFT, top + 57.0), Anchor::Start, TextStyle::Dim, &streams);
 }
 
 fn histogram(kind: Kind, hist: &Log2, lba_bytes: Option<u32>, plot: Area, canvas: &mut dyn Canvas) {
@@ -138,7 +138,7 @@ fn histogram(kind: Kind, hist: &Log2, lba_bytes: Option<u32>, plot: Area, canvas
         Kind::Depth => "commands in flight",
     };
     let at = (plot.x, bottom + 31.0);
-    canvas.text(at, Anchor::Start, Voice::Dim, title);
+    canvas.text(at, Anchor::Start, TextStyle::Dim, title);
     let buckets: Vec<(u64, u64, u64)> = hist.iter().collect();
     let (Some(first), Some(last)) = (buckets.first(), buckets.last()) else {
         return;
@@ -164,11 +164,11 @@ fn histogram(kind: Kind, hist: &Log2, lba_bytes: Option<u32>, plot: Area, canvas
     }
     let at = (plot.x, bottom + 15.0);
     let text = kind.label(first.0, lba_bytes);
-    canvas.text(at, Anchor::Start, Voice::Label, &text);
+    canvas.text(at, Anchor::Start, TextStyle::Label, &text);
     let end = plot.x + wide * f64::from(high - low + 1);
     if high > low {
         let at = (end.max(plot.x + 90.0), bottom + 15.0);
         let text = kind.label(last.0, lba_bytes);
-        canvas.text(at, Anchor::End, Voice::Label, &text);
+        canvas.text(at, Anchor::End, TextStyle::Label, &text);
     }
 }

@@ -44,7 +44,7 @@ pub enum Anchor {
 
 /// How a text is written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Voice {
+pub enum TextStyle {
     /// The title of the picture.
     Title,
     /// Labels.
@@ -71,7 +71,7 @@ pub trait Canvas {
     fn area(&mut self, area: Area, paint: Paint, note: Option<&str>);
 
     /// Writes a line of text. `y` is its base line.
-    fn text(&mut self, at: (f64, f64), anchor: Anchor, voice: Voice, text: &str);
+    fn text(&mut self, at: (f64, f64), anchor: Anchor, styled: TextStyle, text: &str);
 
     /// The finished file.
     ///

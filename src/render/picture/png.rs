@@ -24,7 +24,7 @@ use super::Area;
 use super::Canvas;
 use super::Paint;
 use super::Scheme;
-use super::Voice;
+use super::TextStyle;
 
 /// Pixels for each pixel of the coordinates.
 const SCALE: u32 = 2;
@@ -108,11 +108,11 @@ impl Canvas for Png {
         }
     }
 
-    fn text(&mut self, (x, y): (f64, f64), anchor: Anchor, voice: Voice, text: &str) {
-        let (font, paint, zoom): (&MonoFont<'_>, _, _) = match voice {
-            Voice::Title => (&FONT_9X18_BOLD, Paint::Ink, 2),
-            Voice::Label => (&FONT_10X20, Paint::Ink, 1),
-            Voice::Dim => (&FONT_10X20, Paint::Dim, 1),
+    fn text(&mut self, (x, y): (f64, f64), anchor: Anchor, styled: TextStyle, text: &str) {
+        let (font, paint, zoom): (&MonoFont<'_>, _, _) = match styled {
+            TextStyle::Title => (&FONT_9X18_BOLD, Paint::Ink, 2),
+            TextStyle::Label => (&FONT_10X20, Paint::Ink, 1),
+            TextStyle::Dim => (&FONT_10X20, Paint::Dim, 1),
         };
         let alignment = match anchor {
             Anchor::Start => Alignment::Left,
@@ -161,7 +161,7 @@ mod tests {
             height: 2.0,
         };
         png.area(area, Paint::Bar, None);
-        png.text((0.0, 9.0), Anchor::Start, Voice::Label, "I");
+        png.text((0.0, 9.0), Anchor::Start, TextStyle::Label, "I");
         let file = png.finish().unwrap();
         let mut decoder = ::png::Decoder::new(io::Cursor::new(file));
         decoder.set_transformations(::png::Transformations::EXPAND);

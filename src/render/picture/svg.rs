@@ -9,7 +9,7 @@ use super::Area;
 use super::Canvas;
 use super::Paint;
 use super::Scheme;
-use super::Voice;
+use super::TextStyle;
 use crate::model::untrusted::is_shown;
 
 /// An SVG file.
@@ -100,11 +100,11 @@ impl Canvas for Svg {
         }
     }
 
-    fn text(&mut self, (x, y): (f64, f64), anchor: Anchor, voice: Voice, text: &str) {
-        let (class, paint) = match voice {
-            Voice::Title => ("t ", Paint::Ink),
-            Voice::Label => ("", Paint::Ink),
-            Voice::Dim => ("", Paint::Dim),
+    fn text(&mut self, (x, y): (f64, f64), anchor: Anchor, styled: TextStyle, text: &str) {
+        let (class, paint) = match styled {
+            TextStyle::Title => ("t ", Paint::Ink),
+            TextStyle::Label => ("", Paint::Ink),
+            TextStyle::Dim => ("", Paint::Dim),
         };
         let anchor = match anchor {
             Anchor::Start => "",
@@ -144,7 +144,7 @@ mod tests {
             height: 4.0,
         };
         svg.area(area, Paint::Level(3), Some("a < b & c\u{1}"));
-        svg.text((1.0, 2.0), Anchor::End, Voice::Title, "x > y");
+        svg.text((1.0, 2.0), Anchor::End, TextStyle::Title, "x > y");
         String::from_utf8(svg.finish().unwrap()).unwrap()
     }
 

@@ -13,14 +13,14 @@ pub(super) struct Ink<'a> {
 
 /// Emphasis of a text.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Voice {
+pub(super) enum TextStyle {
     Plain,
     Head,
     Dim,
     Warn,
 }
 
-impl Voice {
+impl TextStyle {
     pub(super) const fn failed(failed: bool, otherwise: Self) -> Self {
         if failed { Self::Warn } else { otherwise }
     }
@@ -37,8 +37,8 @@ impl Voice {
 
 impl Ink<'_> {
     #[inline]
-    pub(super) fn voice(&mut self, voice: Voice, write: impl FnOnce(&mut Self)) {
-        let around = self.codes.and_then(|codes| voice.of(codes));
+    pub(super) fn styled(&mut self, styled: TextStyle, write: impl FnOnce(&mut Self)) {
+        let around = self.codes.and_then(|codes| styled.of(codes));
         if let Some(around) = around {
             self.line.name(&around.before);
         }

@@ -14,7 +14,7 @@ use super::EventSink;
 use super::Page;
 use super::chars;
 use super::ink::Ink;
-use super::ink::Voice;
+use super::ink::TextStyle;
 use super::line::Line;
 use super::memo::Memo;
 use super::stages::Stages;
@@ -94,7 +94,7 @@ impl EventSink for TraceText {
             line: &mut self.page.line,
             codes: self.codes.as_ref(),
         };
-        let (name, voice) = title(what);
+        let (name, styled) = title(what);
         begin(
             &mut self.page.clock,
             self.columns.as_mut(),
@@ -102,7 +102,7 @@ impl EventSink for TraceText {
             cx,
             &mut ink,
         );
-        ink.voice(voice, |ink| ink.line.name(name));
+        ink.styled(styled, |ink| ink.line.name(name));
         if self.columns.is_some() {
             ink.pad(EVENT_WIDTH.saturating_sub(name.len()));
         }
@@ -176,25 +176,29 @@ impl Ink<'_> {
 }
 
 /// The event's name, and its emphasis.
-fn title(what: &EventKind) -> (&'static str, Voice) {
+fn title(what: &EventKind) -> (&'static str, TextStyle) {
     match what {
-        EventKind::Submit(..) => ("Submit", Voice::Plain),
-        EventKind::Complete(_, outcome) => {
-            ("Complete", Voice::failed(failed(outcome), Voice::Plain))
-        }
-        EventKind::Command(_, _, outcome) => {
-            ("Command", Voice::failed(failed(outcome), Voice::Plain))
-        }
-        EventKind::Unfinished { .. } => ("Unfinished", Voice::Head),
-        EventKind::Missed { .. } => ("Missed", Voice::Warn),
-        EventKind::Sq { .. } => ("Sq", Voice::Dim),
-        EventKind::Timeout { .. } => ("Timeout", Voice::Warn),
-        EventKind::Cancel { .. } => ("Cancel", Voice::Warn),
-        EventKind::Requeue(_) => ("Requeue", Voice::Head),
-        EventKind::Retry { .. } => ("Retry", Voice::Warn),
-        EventKind::AsyncEvent { .. } => ("AsyncEvent", Voice::Head),
+        EventKind::Submit(..) => ("Submit", TextStyle::Plain),
+        EventKind::Complete(_, outcome) => (
+            "Complete",
+            TextStyle::failed(failed(outcome), TextStyle::Plain),
+        ),
+        EventKind::Command(_, _, outcome) => (
+            "Command",
+            TextStyle::failed(failed(outcome), TextStyle::Plain),
+        ),
+        EventKind::Unfinished { .. } => ("Unfinished", TextStyle::Head),
+        EventKind::Missed { .. } => ("Missed", TextStyle::Warn),
+        EventKind::Sq { .. } => ("Sq", TextStyle::Dim),
+        EventKind::Timeout { .. } => ("Timeout", TextStyle::Warn),
+        EventKind::Cancel { .. } => ("Cancel", TextStyle::Warn),
+        EventKind::Requeue(_) => ("Requeue", TextStyle::Head),
+        EventKind::Retry { .. } => ("Retry", TextStyle::Warn),
+        EventKind::AsyncEvent { .. } => ("AsyncEvent", TextStyle::Head),
         // `live` is normal; all other states are warnings
-        EventKind::State { state, .. } => ("State", Voice::failed(state.0 != 1, Voice::Head)),
+        EventKind::State { state, .. } => {
+            ("State", TextStyle::failed(state.0 != 1, TextStyle::Head))
+        }
     }
 }
 
@@ -250,13 +254,13 @@ fn begin_with(
         disk: disk_width,
     }) = columns
     else {
-        ink.voice(Voice::Dim, |ink| clock.text(at_ns, ink.line));
+        ink.styled(TextStyle::Dim, |ink| clock.text(at_ns, ink.line));
         ink.line.byte(b' ');
         ink.line.name(disk);
         ink.line.byte(b' ');
         return;
     };
-    ink.voice(Voice::Dim, |ink| {
+    ink.styled(TextStyle::Dim, |ink| {
         let place = ink.line.place();
         clock.text(at_ns, ink.line);
         let width = ink.line.since(place).len();
@@ -300,7 +304,7 @@ impl Ink<'_> {
             None => {}
         }
         if let Some(submission) = submission {
-            self.voice(Voice::Dim, |ink| {
+            self.styled(TextStyle::Dim, |ink| {
                 ink.line.str(", flags=");
                 ink.line.hex(submission.sqe.flags());
                 ink.line.str(", meta=");
@@ -309,7 +313,7 @@ impl Ink<'_> {
         }
         self.number(", opcode=", id.opcode.code);
         self.line.str(" (");
-        self.voice(Voice::Head, |ink| {
+        self.styled(TextStyle::Head, |ink| {
             match id.opcode_name(cx.set, submission) {
                 Some(name) => ink.line.name(name),
                 None => ink.line.hex_byte(id.opcode.code),
@@ -353,7 +357,7 @@ impl Ink<'_> {
     #[inline]
     fn age(&mut self, ns: u64) {
         self.line.str(", age=");
-        self.voice(Voice::Head, |ink| ink.line.nanos(ns));
+        self.styled(TextStyle::Head, |ink| ink.line.nanos(ns));
     }
 
     fn async_event(&mut self, event: AsyncEvent) {

@@ -2,7 +2,7 @@
 //! The outcome of a command, its latency and its stages.
 
 use super::super::ink::Ink;
-use super::super::ink::Voice;
+use super::super::ink::TextStyle;
 use super::super::stages::Shape;
 use super::super::stages::Stages;
 use crate::model::event::CompletionStatus;
@@ -49,7 +49,7 @@ impl Ink<'_> {
             None => self.line.str(", status=?, lat="),
         }
         match outcome.latency_ns {
-            Some(ns) => self.voice(Voice::Head, |ink| ink.line.nanos(ns)),
+            Some(ns) => self.styled(TextStyle::Head, |ink| ink.line.nanos(ns)),
             None => self.line.byte(b'?'),
         }
         self.stages_of(outcome.timeline.as_ref(), stages);
@@ -66,7 +66,7 @@ impl Ink<'_> {
     ) {
         self.line.str(", lat_max=");
         match latency_max_ns {
-            Some(ns) => self.voice(Voice::Head, |ink| ink.line.nanos(ns)),
+            Some(ns) => self.styled(TextStyle::Head, |ink| ink.line.nanos(ns)),
             None => self.line.byte(b'?'),
         }
         self.stages_of(timeline, stages);
@@ -88,7 +88,7 @@ impl Ink<'_> {
             retries,
             flags: request_flags,
         } = *verdict;
-        self.voice(Voice::Dim, |ink| {
+        self.styled(TextStyle::Dim, |ink| {
             ink.line.str(", res=");
             ink.line.hex(result);
             ink.number(", retries=", retries);
@@ -99,8 +99,8 @@ impl Ink<'_> {
             ink.line.hex(request_flags);
         });
         self.line.str(", ");
-        let voice = Voice::failed(!status.is_success(), Voice::Dim);
-        self.voice(voice, |ink| {
+        let styled = TextStyle::failed(!status.is_success(), TextStyle::Dim);
+        self.styled(styled, |ink| {
             if status.0 == 0 {
                 ink.line.str("status=0x0 (Success)");
             } else {
