@@ -33,6 +33,9 @@ pub struct Wire {
     all: u16,
     /// The bits that a [`Pattern`] has at another place.
     moved: u16,
+    /// The bits of points that the driver does not pass. What the BPF side observes counts even so: the
+    /// controller may be new, and its transport not known yet.
+    not_passed: u16,
 }
 
 /// Bits that are the same on each transport.
@@ -49,6 +52,7 @@ impl Wire {
             points: [None; WIRE_POINTS],
             all: FLAGS as u16,
             moved: 0,
+            not_passed: 0,
         };
         let mut n = 0;
         while n < N {
@@ -66,6 +70,16 @@ impl Wire {
         wire
     }
 
+    /// The same, of a driver that does not pass the points with these numbers.
+    const fn without<const N: usize>(mut self, numbers: [usize; N]) -> Self {
+        let mut n = 0;
+        while n < N {
+            self.not_passed |= bit(numbers[n]);
+            n += 1;
+        }
+        self
+    }
+
     /// The pattern that has these bits on the BPF side. Bits without a point are left out.
     #[inline]
     pub fn pattern(&self, bits: u16) -> Pattern {
@@ -79,10 +93,10 @@ impl Wire {
         moved.fold(Pattern::from(bits) & FLAGS, |all, bit| all | bit)
     }
 
-    /// The bits of the transport's points that mean the same as on PCIe: with the doorbell's, commands
-    /// wait for one.
+    /// The bits of the points that the driver passes, and that mean the same as on PCIe: with the
+    /// doorbell's, commands wait for one.
     pub const fn bits(&self) -> u32 {
-        (self.all & !self.moved) as u32 & !FLAGS
+        (self.all & !self.moved & !self.not_passed) as u32 & !FLAGS
     }
 
     /// The points with their numbers.
@@ -92,7 +106,7 @@ impl Wire {
     }
 }
 
-static PCIE: Wire = Wire::new([
+const POINTS: [Option<Point>; 7] = [
     Some(Point::Start),
     Some(Point::SetupIn),
     Some(Point::Issue),
@@ -100,19 +114,13 @@ static PCIE: Wire = Wire::new([
     Some(Point::Irq),
     Some(Point::Cqe),
     Some(Point::End),
-]);
+];
+
+static PCIE: Wire = Wire::new(POINTS);
 
 /// Points in `nvme_core` and blk-mq: every driver passes them. Doorbell, interrupt and CQE are in
 /// functions of `nvme.ko`; the drivers of other transports ring no doorbell.
-static OTHER: Wire = Wire::new([
-    Some(Point::Start),
-    Some(Point::SetupIn),
-    Some(Point::Issue),
-    None,
-    None,
-    None,
-    Some(Point::End),
-]);
+static OTHER: Wire = Wire::new(POINTS).without([3, 4, 5]);
 
 impl Transport {
     /// All, by their numbers.
@@ -176,9 +184,8 @@ mod tests {
     #[test]
     fn only_pci_has_a_doorbell_an_interrupt_and_a_cqe() {
         let without = |t: Transport| -> Vec<Point> {
-            let has = |p: &Point| t.wire().points().any(|(_, point)| point == *p);
-            let all = Point::ALL.into_iter().filter(|p| p.pattern_bit().is_some());
-            all.filter(|p| !has(p)).collect()
+            let passes = |p: &Point| p.pattern_bit().is_none_or(|bit| t.wire().bits() & bit != 0);
+            Point::ALL.into_iter().filter(|p| !passes(p)).collect()
         };
         assert_eq!(without(Transport::named("pcie")), []);
         let fabrics = [Point::Doorbell, Point::Irq, Point::Cqe];
@@ -187,6 +194,14 @@ mod tests {
         }
         assert_eq!(Transport::Pcie.wire().bits(), 0x7f);
         assert_eq!(Transport::Other.wire().bits(), 0b100_0111);
+    }
+
+    #[test]
+    fn a_point_that_was_observed_counts_before_the_transport_is_known() {
+        for bits in 0..1 << 9 {
+            let (known, unknown) = (Transport::Pcie.wire(), Transport::named("").wire());
+            assert_eq!(unknown.pattern(bits), known.pattern(bits));
+        }
     }
 
     #[test]

@@ -324,15 +324,19 @@ impl Session {
         let size = self.layout.size_of(controller);
         let transport = Transport::named(controller.transport.raw());
         let known = self.placed.get(&controller.instance).copied();
-        let place = match known.filter(|(place, _)| place.holds(&size)) {
-            Some((_, former)) if former == transport => return Ok(true),
-            // a controller with another transport now has this number
-            Some((place, _)) => place,
-            None => match self.layout.take(&size) {
-                Some(place) => place,
-                None => return Ok(false),
-            },
+        let held = known.filter(|(place, _)| place.holds(&size));
+        let new = match held {
+            Some(_) => None,
+            None => self.layout.take(&size),
         };
+        let fits = held.is_some() || new.is_some();
+        // without room, the queues that have slots keep them
+        let Some(place) = new.or(known.map(|(place, _)| place)) else {
+            return Ok(false);
+        };
+        if known == Some((place, transport)) {
+            return Ok(fits);
+        }
         self.transports.set(controller.instance, transport);
         let value = ctrl_value(place.base, place.size.stride, place.size.queues, transport);
         self.maps
@@ -346,7 +350,7 @@ impl Session {
         let moved = before.filter(|(before, _)| before.base != place.base);
         self.former
             .extend(moved.map(|(before, _)| (controller.instance, before)));
-        Ok(true)
+        Ok(fits)
     }
 
     /// Attaches the programs in this order. The hook at the set-up comes last, so that every

@@ -5,8 +5,10 @@
 #
 # Environment: CPUS (2 8 16): a guest for each number; COUNT (500) commands of each CPU; ONLY: a regular
 # expression for the names of tools; LIMIT: fails if the programs of a mode of ours have more such stores
-# per command; NVME_DEEP_BIN: another binary to measure.
+# per command; CONTROLLERS (1): with 16 of 48 queues each (APPEND='nvme.write_queues=16
+# nvme.poll_queues=16'), tags share slots and CPUs share cells; NVME_DEEP_BIN: another binary to measure.
 set -euo pipefail
+: "${CONTROLLERS:=1}"
 
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 root=$(cd "$here/../.." && pwd)
@@ -29,14 +31,18 @@ for cpus in ${CPUS:-2 8 16}; do
     rm -rf "$share"
     mkdir -p "$share"
     cp "$binary" "$share/nvme-deep"
-    mapfile -t controller < <(nvme_null nvme0 300000 "max_ioqpairs=$cpus")
+    mapfile -t controllers < <(
+        for ((i = 0; i < CONTROLLERS; i++)); do
+            nvme_null "nvme$i" 300000 "max_ioqpairs=$((CONTROLLERS > 1 ? 64 : cpus))" msix_qsize=65
+        done
+    )
     {
         printf 'export'
         printf ' %q' "BUILT=$built" "CPUS=$cpus" "COUNT=${COUNT:-500}" "ONLY=${ONLY:-}"
         printf '\nexec /bin/bash %q\n' "$here/lines-guest.sh"
     } >"$share/run.sh"
     SMP=$cpus ACCEL=tcg,thread=single TIMEOUT=${TIMEOUT:-3600} BOOT_LIMIT=600 "$here/../vm/boot.sh" \
-        "$kernel" "$share" "${controller[@]}" -plugin "$built/lines.so,out=$share/counts"
+        "$kernel" "$share" "${controllers[@]}" -plugin "$built/lines.so,out=$share/counts"
     results+=("$share")
 done
 python3 -B "$here/lines.py" "${LIMIT:--}" "${results[@]}"
