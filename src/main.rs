@@ -9,6 +9,7 @@ mod exit;
 mod testing;
 
 use std::env;
+use std::error::Error as _;
 use std::ffi::OsString;
 use std::io::Write;
 use std::io::stderr;
@@ -17,6 +18,8 @@ use std::process::ExitCode;
 use anyhow::Result;
 use clap::Error as ClapError;
 use clap::Parser;
+use clap::error::ContextKind;
+use clap::error::ContextValue;
 use nvme_deep::error::Kind;
 use nvme_deep::model::untrusted::Line;
 use nvme_deep::model::untrusted::Lines;
@@ -91,6 +94,10 @@ fn explain(refused: &ClapError, words: &[OsString]) -> ExitCode {
 
 /// Prints an error of clap. It quotes words of the command line: what a terminal interprets is escaped.
 fn refuse(refused: &ClapError, words: &[OsString]) {
+    if let Some(text) = wrong_value(refused) {
+        let _ = writeln!(stderr(), "nvme-deep: {}", Line(&text));
+        return;
+    }
     let shown: Vec<_> = words.iter().map(|word| words::shown(word)).collect();
     // a closed stderr is not an error
     let _ = if shown == words {
@@ -101,6 +108,22 @@ fn refuse(refused: &ClapError, words: &[OsString]) {
             _ => write!(stderr(), "{}", Lines(&refused.to_string())),
         }
     };
+}
+
+/// A wrong value of an option as one sentence, like every other error; `None`: the error is another one.
+fn wrong_value(refused: &ClapError) -> Option<String> {
+    let text = |kind| match refused.get(kind) {
+        Some(ContextValue::String(text)) => Some(text.as_str()),
+        _ => None,
+    };
+    let why = refused.source()?;
+    // `--opcode <OPCODE>`, `[INTERVAL]`
+    let name = text(ContextKind::InvalidArg)?.split(' ').next()?;
+    let name = name.trim_matches(['<', '>', '[', ']', '.']);
+    Some(format!(
+        "{name} {}: {why}",
+        text(ContextKind::InvalidValue)?
+    ))
 }
 
 fn end(result: Result<()>) -> ExitCode {

@@ -138,7 +138,12 @@ fn a_number_that_is_none_is_named_with_its_option_and_what_is_expected() {
     ] {
         let ran = run(words);
         ran.refuses(2, &format!("expected a whole number from {range}"));
-        assert!(ran.err.contains(&format!("for '{option}'")), "{}", ran.err);
+        let name = option.split(' ').next().unwrap().trim_matches(['[', ']']);
+        assert!(
+            ran.err.starts_with(&format!("nvme-deep: {name} ")),
+            "{}",
+            ran.err
+        );
     }
 }
 

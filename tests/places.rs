@@ -252,7 +252,7 @@ fn shared(harness: &Path, seed: u64, extra: u64, mode: u64, scheduler: u64) -> S
         wrong,
         own_cells,
         shared_cells,
-    ] = numbers(harness, &[seed, 20_000, extra, 12, mode, scheduler]);
+    ] = numbers(harness, &[seed, 20_000, extra, 4, mode, scheduler]);
     Shared {
         commands,
         counted,
@@ -277,7 +277,7 @@ fn commands_are_exact_with_fewer_slots_than_tags() {
             assert!(all.unseen > 0, "{context}: no completion was skipped");
             // CPUs have their own cells first
             assert!(
-                all.own_cells == 12 && all.shared_cells > 0,
+                all.own_cells == 4 && all.shared_cells > 0,
                 "{context}: {} and {} cells",
                 all.own_cells,
                 all.shared_cells

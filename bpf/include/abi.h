@@ -200,6 +200,7 @@ enum nd_state {
 	ND_SKIPPED,	  /* set up, rejected by a filter */
 	ND_COMPLETED,	  /* fine stage set: completed, not yet ended by blk-mq */
 	ND_REQUEUED_SLOT, /* set up, rejected by the driver; back in blk-mq */
+	ND_CLOSING,	  /* with cfg_windows: over, but still in use by the program that ends it */
 };
 
 /* A command in flight, by (controller, queue, tag). The total and basic stage sets use only the
@@ -307,7 +308,7 @@ struct nd_place {
 	__u32 first;
 	__u32 tags;   /* a power of two */
 	__u32 age;    /* valid while equal to places_age */
-	__u32 spread; /* see start_entry() */
+	__u32 spread; /* see start_entry(); with cfg_windows: whether set-ups here may take slots */
 };
 
 /* A place as the set-up caches it. */

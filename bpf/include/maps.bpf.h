@@ -77,8 +77,8 @@ struct {
 	__uint(type, BPF_MAP_TYPE_HASH);
 	__uint(max_entries, 1);
 	__uint(key_size, sizeof(u32));
-	__uint(value_size, sizeof(u32));
-} windows SEC(".maps"); /* the first slot of a queue, by the queue's number */
+	__uint(value_size, sizeof(u64));
+} windows SEC(".maps"); /* of a queue, by its number: CPU << 32 | first slot */
 MAP_QUEUE(free_windows);
 
 struct {

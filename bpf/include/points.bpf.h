@@ -176,14 +176,15 @@ static __always_inline int on_complete(void *ctx, struct request *rq, u32 hook, 
 	s = slot_near(rq, cpu, ND_AT_COMPLETE, typed);
 	if (s && s->rq == (u64)rq && s->state == ND_SKIPPED && !is_outdated(s, rq, typed)) {
 		count(ND_FILTERED_DONE);
-		s->state = ND_FREE;
+		s->state = cfg_windows ? ND_CLOSING : ND_FREE;
 		s->rq = 0;
 		release_extra(s, (u64)rq);
 		return 0;
 	}
 	if (!s || s->rq != (u64)rq || s->state != ND_OPEN || is_outdated(s, rq, typed)) {
 		if (!cfg_recover) {
-			count(s ? ND_ORPHAN_DONE : ND_UNTRACKED_DONE);
+			count(s && !(cfg_windows && lost_track) ? ND_ORPHAN_DONE
+								: ND_UNTRACKED_DONE);
 			return 0;
 		}
 		s = recover_setup(rq, 1);
@@ -282,10 +283,10 @@ static __always_inline int on_requeue(struct request *rq, u32 hook, int typed)
 	first = first_slot(e->base, e->stride, qid);
 	internal = GET(typed, rq, internal_tag);
 	tag = GET(typed, rq, tag);
-	st = start_entry(internal, tag, first, e->stride, spread_of(q, typed));
-	if (!st)
-		return 0;
+	st = start_entry((u64)rq, internal, tag, first, e->stride, spread_of(q, typed));
 	index = extra_of((u64)rq);
+	if (index == ND_NO_SLOT && !st)
+		return 0;
 	if (index != ND_NO_SLOT)
 		internal = 0;
 	else if (internal < 0)
@@ -327,7 +328,7 @@ static __always_inline int on_requeue(struct request *rq, u32 hook, int typed)
 	}
 	if (traces_events() && s->state == ND_REQUEUED_SLOT)
 		emit_event(ND_KIND_REQUEUE, s, 0);
-	if (cfg_start_hook && s->state == ND_REQUEUED_SLOT && s->start_ns) {
+	if (cfg_start_hook && st && s->state == ND_REQUEUED_SLOT && s->start_ns) {
 		st->rq = (u64)rq;
 		st->ns = s->start_ns;
 		if (cfg_setup_skips)

@@ -177,7 +177,7 @@ static __always_inline struct nd_slot *recover_by(struct request *rq, int at_end
 	/* If commands had no slot, this is one of them. */
 	if (w && !(cfg_windows && lost_track)) {
 		index = tag_slot(w->place.first, w->place.tags, tag);
-		s = slot_for(rq, &index, command_id_of(rq, typed), typed);
+		s = slot_for(rq, &index, command_id_of(rq, typed), 0, typed);
 	}
 	if (!s) {
 		if (at_end)
@@ -192,7 +192,8 @@ static __always_inline struct nd_slot *recover_by(struct request *rq, int at_end
 	internal = GET(typed, rq, internal_tag);
 	if (cfg_start_hook || internal >= 0) {
 		/* The start was not taken. It must not serve the next use of the request. */
-		st = start_entry(internal, tag, w->place.first, w->place.tags, w->place.spread);
+		st = start_entry((u64)rq, internal, tag, w->place.first, w->place.tags,
+				 w->place.spread);
 		if (st && st->rq == (u64)rq)
 			st->rq = 0;
 	}

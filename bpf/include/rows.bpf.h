@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /* From a row key to its cell: by a word of the slot, then by a direct-mapped cache, and by a hash
- * only for new keys. */
+ * only for new keys. With cfg_sparse a table of the CPU leads from the row to the cell. */
 #ifndef ND_ROWS_H
 #define ND_ROWS_H
 
@@ -150,6 +150,11 @@ static __noinline u32 new_cell(struct nd_cpu *cpu, u32 row)
 		return own->of_row[row] = shared->of_row[row];
 	if (bpf_map_pop_elem(&free_cells, &n))
 		return 0;
+	if (n >= cfg_own_cells && shared->of_row[row]) {
+		/* Another CPU was first. */
+		bpf_map_push_elem(&free_cells, &n, BPF_ANY);
+		return own->of_row[row] = shared->of_row[row];
+	}
 	c = bpf_map_lookup_elem(&cells, &n);
 	if (!c)
 		return 0;

@@ -39,8 +39,8 @@ static __always_inline struct nd_start *start_by_queue(struct request *rq, struc
 	first = first_slot(e->base, e->stride, qid);
 	if (p && e->io)
 		remember(p, rq, q, first, e->stride, age, typed);
-	return start_entry(GET(typed, rq, internal_tag), GET(typed, rq, tag), first, e->stride,
-			   spread_of(q, typed));
+	return start_entry((u64)rq, GET(typed, rq, internal_tag), GET(typed, rq, tag), first,
+			   e->stride, spread_of(q, typed));
 }
 
 static __noinline struct nd_start *start_slowly(struct request *rq, struct nd_place *p)
@@ -75,7 +75,8 @@ static __always_inline int on_start(struct request *rq, u32 hook, int typed)
 
 		/* An admin command starts before its set-up invalidates the cache: see where(). */
 		st = is_of(p, hctx) && !is_admin(rq)
-			     ? start_entry(rq->internal_tag, rq->tag, p->first, p->tags, p->spread)
+			     ? start_entry((u64)rq, rq->internal_tag, rq->tag, p->first, p->tags,
+					   p->spread)
 			     : start_slowly(rq, p);
 	}
 	if (!st)
@@ -292,7 +293,8 @@ static __always_inline struct nd_start *take_start(struct request *rq, u32 index
 
 	if (!cfg_start_hook && internal < 0 && (typed || !cfg_by_name))
 		return 0;
-	st = start_entry(internal, GET(typed, rq, tag), place->first, place->tags, place->spread);
+	st = start_entry((u64)rq, internal, GET(typed, rq, tag), place->first, place->tags,
+			 place->spread);
 	if (!st)
 		return 0;
 	*last = st->ns;
@@ -324,7 +326,7 @@ static __always_inline int on_setup_out(void *ctx, struct request *rq, struct nv
 	w = typed ? where(rq, cpu, typed) : where_by_queue(rq, &here, &here, typed);
 	if (w) {
 		index = tag_slot(w->place.first, w->place.tags, GET(typed, rq, tag));
-		s = slot_for(rq, &index, cid, typed);
+		s = slot_for(rq, &index, cid, w->place.spread, typed);
 	}
 	if (!s) {
 		if (w)
@@ -332,7 +334,7 @@ static __always_inline int on_setup_out(void *ctx, struct request *rq, struct nv
 		count(ND_UNTRACKED);
 		return 0;
 	}
-	if (s->state != ND_FREE)
+	if (s->state != ND_FREE && s->state != ND_CLOSING)
 		start = close_slot(s, index, rq, cid, has_completed(s));
 	st = take_start(rq, index, cid, &w->place, &start, &last, typed);
 	if (fill_slot(s, rq, cmd, w, 1, typed) != WANTED) {

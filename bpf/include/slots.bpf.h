@@ -9,6 +9,8 @@
  * A machine may have too many tags for that (cfg_windows). Then a queue has a window of some slots
  * from its first command on, while there are free ones, and several tags share a slot. If it is in
  * use, or the queue has no window, the command has another slot, by its request: an extra slot.
+ * Only set-ups on the CPU of the queue's first command take slots of the window, so that two CPUs
+ * never take the same. A slot is free after the last use by the program that ends its command.
  */
 #ifndef ND_SLOTS_H
 #define ND_SLOTS_H
@@ -42,22 +44,30 @@ static __always_inline int is_of(struct nd_place *p, u64 hctx)
 	return p->hctx == hctx && p->age == places_age;
 }
 
-/* The window of a queue. ND_NO_SLOT: all windows are in use. */
-static __noinline u32 window_of(u32 queue)
+/* The window of a queue that may have one. ND_NO_SLOT: it has none. */
+static __always_inline u64 known_window(u32 queue)
 {
-	u32 *found = bpf_map_lookup_elem(&windows, &queue);
+	u64 *found = bpf_map_lookup_elem(&windows, &queue);
+
+	return found ? *found : ND_NO_SLOT;
+}
+
+/* The window of a queue: CPU << 32 | first slot. ND_NO_SLOT: all windows are in use. */
+static __noinline u64 window_of(u32 queue)
+{
+	u64 window = known_window(queue);
 	u32 first;
 
-	if (found)
-		return *found;
+	if (window != ND_NO_SLOT)
+		return window;
 	if (bpf_map_pop_elem(&free_windows, &first))
 		return ND_NO_SLOT;
-	if (bpf_map_update_elem(&windows, &queue, &first, BPF_NOEXIST) == 0)
-		return first;
+	window = (u64)bpf_get_smp_processor_id() << 32 | first;
+	if (bpf_map_update_elem(&windows, &queue, &window, BPF_NOEXIST) == 0)
+		return window;
 	/* Another CPU was first. */
 	bpf_map_push_elem(&free_windows, &first, BPF_ANY);
-	found = bpf_map_lookup_elem(&windows, &queue);
-	return found ? *found : ND_NO_SLOT;
+	return known_window(queue);
 }
 
 static __always_inline u32 first_slot(u32 base, u32 stride, u32 qid)
@@ -65,6 +75,12 @@ static __always_inline u32 first_slot(u32 base, u32 stride, u32 qid)
 	if (cfg_windows)
 		return window_of(base + qid);
 	return base + qid * stride;
+}
+
+/* Whether set-ups on this CPU may take slots of the queue's window. */
+static __always_inline u32 is_own_window(u32 base, u32 qid)
+{
+	return window_of(base + qid) >> 32 == bpf_get_smp_processor_id();
 }
 
 /* The slot of a tag; ND_NO_SLOT: there is no such tag. */
@@ -116,30 +132,39 @@ static __noinline int give_back(u64 rq)
 	return 0;
 }
 
-/* The command of a slot is over: frees an extra slot. The request must still be that of the
- * command, and not be free: it may have another extra slot later. */
+/* The program that has ended the command of a slot uses it no more. The request must still be that
+ * of the command, and not be free: it may have another extra slot later. */
 static __always_inline void release_extra(struct nd_slot *s, u64 rq)
 {
-	if (cfg_windows && has_extra && s->state == ND_FREE)
+	if (!cfg_windows || s->state != ND_CLOSING)
+		return;
+	asm volatile("" ::: "memory");
+	*(volatile u8 *)&s->state = ND_FREE;
+	asm volatile("" ::: "memory");
+	if (has_extra)
 		give_back(rq);
 }
 
 /*
- * The slot for a request that is set up now, and its number: `index` is that of its tag. It stays
- * if its slot has no command, or the previous one with the same tag, which is over. A request of a
- * scheduler may come back with another tag, and always has an extra slot. NULL: none is free.
+ * The slot for a request that is set up now, and its number: `index` is that of its tag. The
+ * request keeps a slot that it has. `take`: it may take that of its tag, if it has no command, or
+ * the previous one with the same tag, which is over. A request of a scheduler may come back with
+ * another tag, and always has an extra slot. NULL: none is free.
  */
-static __always_inline struct nd_slot *slot_for(struct request *rq, u32 *index, u32 cid, int typed)
+static __always_inline struct nd_slot *slot_for(struct request *rq, u32 *index, u32 cid, int take,
+						int typed)
 {
 	struct nd_slot *s = slot_at(*index);
 	u32 own;
 
 	if (!cfg_windows)
 		return s;
+	if (s && s->rq == (u64)rq)
+		return s;
 	own = extra_of((u64)rq);
 	if (own == ND_NO_SLOT) {
-		if (s && (s32)GET(typed, rq, internal_tag) < 0 &&
-		    (s->state == ND_FREE || s->rq == (u64)rq || !((s->cid ^ cid) & ND_TAG_MASK)))
+		if (s && take && (s32)GET(typed, rq, internal_tag) < 0 &&
+		    (s->state == ND_FREE || !((s->cid ^ cid) & ND_TAG_MASK)))
 			return s;
 		own = take_extra((u64)rq);
 	}
@@ -202,11 +227,13 @@ static __always_inline u32 index_before_move(u32 index, struct nd_queue *e, stru
 					     u32 qid, u32 tag)
 {
 	struct nd_slot *s = slot_at(index);
-	u32 former;
+	u32 first, former;
 
 	if ((s && s->rq == (u64)rq) || qid >= e->former_queues)
 		return index;
-	former = tag_slot(first_slot(e->former_base, e->former_stride, qid), e->former_stride, tag);
+	first = cfg_windows ? (u32)known_window(e->former_base + qid)
+			    : first_slot(e->former_base, e->former_stride, qid);
+	former = tag_slot(first, e->former_stride, tag);
 	s = slot_at(former);
 	return s && s->rq == (u64)rq ? former : index;
 }
@@ -296,11 +323,18 @@ static __always_inline struct nd_slot *slot_of(struct request *rq, struct nd_cpu
  * separates namespaces. If two requests still collide, one start is lost (not observed, counted). A
  * request never gets a wrong start: the entry holds the request.
  */
-static __always_inline struct nd_start *start_entry(s32 internal, u32 tag, u32 first, u32 tags,
-						    u32 spread)
+static __always_inline struct nd_start *start_entry(u64 rq, s32 internal, u32 tag, u32 first,
+						    u32 tags, u32 spread)
 {
 	u32 at;
 
+	/* Requests of different CPUs share no line. */
+	if (cfg_windows) {
+		/* A difference, as in place_number(). */
+		at = ((rq - (u64)&places_age) * 0x9e3779b97f4a7c15ull) >> (64 - cfg_start_bits)
+										  << 1;
+		return bpf_map_lookup_elem(&starts, &at);
+	}
 	if (internal >= 0)
 		tag = internal + (spread << 8);
 	at = first + (tag & (tags - 1));

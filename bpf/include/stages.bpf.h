@@ -335,10 +335,11 @@ static __always_inline void count_status(struct nd_slot *s, u32 status, u32 retr
 		count_failure(s, ND_FAIL_RETRIED);
 }
 
-/* Frees the slot, so that a second event of its command does not count twice. */
+/* Frees the slot, so that a second event of its command does not count twice. With cfg_windows,
+ * release_extra() frees it after its last use. */
 static __always_inline void end_slot(struct nd_slot *s)
 {
-	s->state = ND_FREE;
+	s->state = cfg_windows ? ND_CLOSING : ND_FREE;
 	if (cfg_trace && !cfg_end)
 		s->complete_ns = s->rq;
 	s->rq = 0;

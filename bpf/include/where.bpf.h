@@ -38,14 +38,16 @@ static __always_inline struct nd_where *where_by_queue(struct request *rq, struc
 		forget_places();
 	remember(&w->place, rq, q, first_slot(ctrl->base, ctrl->stride, qid), ctrl->stride, age,
 		 typed);
+	if (cfg_windows)
+		w->place.spread = is_own_window(ctrl->base, qid);
 	w->ctrl = address;
 	w->key = key_of(instance, 0, 0, !qid);
 	w->qid = qid;
 	w->points = ctrl->points;
 	if (cfg_start_hook && known == QUEUE_WAS_ANOTHER) {
 		/* The start was stored under the old queue. The entry here is outdated. */
-		st = start_entry(GET(typed, rq, internal_tag), GET(typed, rq, tag), w->place.first,
-				 w->place.tags, w->place.spread);
+		st = start_entry((u64)rq, GET(typed, rq, internal_tag), GET(typed, rq, tag),
+				 w->place.first, w->place.tags, w->place.spread);
 		if (st)
 			st->rq = 0;
 	}

@@ -366,7 +366,8 @@ impl Slots {
         }
         let queues = sizes.iter().map(|size| size.queues);
         let more = queues.clone().max().unwrap_or(0).max(cpus + 1);
-        let found = windows(queues.sum(), more, settings.stage_set, is_trace);
+        // a number of a queue costs nothing
+        let found = windows(queues.sum(), 16 * more, settings.stage_set, is_trace);
         let slots = found.slots() + EXTRA;
         Self {
             slots,

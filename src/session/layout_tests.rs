@@ -250,8 +250,8 @@ fn queues_have_numbers_where_they_have_windows() {
     assert_eq!(places[1].queue_of_number(128), None);
     assert_eq!(places[1].queue_of_number(130), Some(1));
     assert_eq!(places[0].queue_of_number(129), None);
-    // one more may come
-    assert!(layout.take(&size).is_some());
+    // others may come
+    assert!((0..16).all(|_| layout.take(&size).is_some()));
     assert!(layout.take(&size).is_none());
 }
 

@@ -100,7 +100,7 @@ static struct {
 #include "slots.bpf.h"
 #include "stages.bpf.h"
 #ifdef NO_EXTRA
-#define slot_for(rq, index, cid, typed) slot_at(*(index))
+#define slot_for(rq, index, cid, take, typed) slot_at(*(index))
 #endif
 #ifdef NEVER_FORGET
 #define forget_places() ((void)0)

@@ -36,6 +36,8 @@ static int pop(void *map, unsigned int *value, int keep);
 #define bpf_map_pop_elem(map, value)		    pop(map, value, 0)
 
 #define bpf_this_cpu_ptr(p) ((void *)(p))
+static void preempted(void);
+#define PREEMPTED() preempted()
 #include "stubs.h"
 
 const struct kernel_stat kstat;
@@ -57,7 +59,8 @@ struct list {
 static struct list row_list, cell_list, window_list, extra_list;
 static word row_keys[ROWS], extra_keys[WORLD_SLOTS];
 static u32 row_numbers[ROWS], rows_known, extra_numbers[WORLD_SLOTS], extra_known;
-static u32 window_keys[WINDOWS], window_numbers[WINDOWS], windows_known;
+static u32 window_keys[WINDOWS], windows_known;
+static u64 window_places[WINDOWS];
 static struct nd_cell cell_map[CELLS];
 
 static void fill(struct list *list, u32 n, u32 from, u32 step)
@@ -116,7 +119,7 @@ static void *window_at(u32 queue)
 {
 	for (u32 i = 0; i < windows_known; i++)
 		if (window_keys[i] == queue)
-			return &window_numbers[i];
+			return &window_places[i];
 	return 0;
 }
 
@@ -141,12 +144,17 @@ static int remove_from(const word *rq)
 
 static int add_to(void *map, const void *key, const u32 *value)
 {
+	/* BPF_NOEXIST; another CPU may have been first */
+	if ((map == (void *)&rows && row_of(*(const word *)key)) ||
+	    (map == (void *)&windows && window_at(*(const u32 *)key)) ||
+	    (map == (void *)&extra && extra_at(*(const word *)key)))
+		return -1;
 	if (map == (void *)&rows) {
 		row_keys[rows_known] = *(const word *)key;
 		row_numbers[rows_known++] = *value;
 	} else if (map == (void *)&windows) {
 		window_keys[windows_known] = *(const u32 *)key;
-		window_numbers[windows_known++] = *value;
+		window_places[windows_known++] = *(const u64 *)(const void *)value;
 	} else if (map == (void *)&extra) {
 		extra_keys[extra_known] = *(const word *)key;
 		extra_numbers[extra_known++] = *value;
@@ -163,12 +171,15 @@ static struct io {
 	struct nvme_command sqe;
 	enum { IDLE, SET_UP, REJECTED } state;
 	int lost; /* without a slot */
+	int busy; /* a program runs */
 	u64 begin_ns;
 } ios[QUEUES][TAGS];
 static u8 tag_used[QUEUES][TAGS];
 
 static u64 commands, wrong;
 static u32 scheduler;
+static u64 nested_untracked;
+static int setting_up, within, started; /* programs that run */
 
 static u64 counted(u32 what)
 {
@@ -189,7 +200,7 @@ static struct nd_slot *slot_with(struct io *io)
 
 static void set_up(u32 q, struct io *io)
 {
-	u64 untracked = counted(ND_UNTRACKED), begin;
+	u64 untracked = counted(ND_UNTRACKED) - nested_untracked, begin;
 	struct nd_slot *s;
 	u32 tag;
 
@@ -198,7 +209,11 @@ static void set_up(u32 q, struct io *io)
 	while (tag_used[q][tag]);
 	tag_used[q][tag] = 1;
 	io->rq.tag = (int)tag;
-	here = random_below(2);
+	if (!within)
+		here = random_below(2);
+	io->busy = 1;
+	now_jiffies++;
+	io->rq.deadline = now_jiffies + io->rq.timeout;
 	if (io->state == IDLE) {
 		commands++;
 		io->sqe.common.opcode = 1 + random_below(2);
@@ -208,8 +223,12 @@ static void set_up(u32 q, struct io *io)
 	}
 	io->sqe.common.command_id = (io->pdu.genctr & 0xf) << 12 | tag;
 	begin = now_ns;
+	io->busy = 1;
+	setting_up++;
 	on_setup_out(0, &io->rq, &io->sqe, 0, ND_HOOK_SETUP_OUT_BTF, TYPED);
-	io->lost = counted(ND_UNTRACKED) != untracked;
+	setting_up--;
+	io->busy = 0;
+	io->lost = counted(ND_UNTRACKED) - nested_untracked != untracked;
 	io->state = SET_UP;
 	s = slot_with(io);
 	wrong += !s != io->lost;
@@ -220,6 +239,7 @@ static void set_up(u32 q, struct io *io)
 
 static void reject(u32 q, struct io *io)
 {
+	io->busy = 1;
 	here = random_below(2);
 	if (scheduler) {
 		tag_used[q][io->rq.tag] = 0;
@@ -229,16 +249,20 @@ static void reject(u32 q, struct io *io)
 	if (!scheduler)
 		tag_used[q][io->rq.tag] = 0;
 	io->state = REJECTED;
+	io->busy = 0;
 }
 
 static void complete(u32 q, struct io *io, int skipped)
 {
-	here = random_below(2);
+	if (!within)
+		here = random_below(2);
+	io->busy = 1;
 	io->pdu.genctr++;
 	on_cqe(&io->rq, ND_HOOK_CQE_BTF, TYPED, 0);
 	if (!skipped) {
 		on_complete(0, &io->rq, ND_HOOK_COMPLETE_BTF, TYPED);
-		here = random_below(2);
+		if (!within)
+			here = random_below(2);
 		if (cfg_end)
 			on_end(&io->rq, ND_HOOK_END_BTF, TYPED);
 		wrong += !!slot_with(io);
@@ -246,6 +270,30 @@ static void complete(u32 q, struct io *io, int skipped)
 	tag_used[q][io->rq.tag] = 0;
 	io->state = IDLE;
 	io->lost = 0;
+	io->busy = 0;
+}
+
+/* Another program runs in the middle of this one: a completion on any CPU, or a set-up. The kernel
+ * guards each program against itself on its CPU. */
+static void preempted(void)
+{
+	u32 q = random_below(QUEUES), was = here;
+	struct io *io = &ios[q][random_below(TAGS / 2)];
+	u64 untracked;
+
+	if (within || !started || random_below(8) || io->busy)
+		return;
+	within = 1;
+	here = random_below(2);
+	if (io->state == SET_UP) {
+		complete(q, io, 0);
+	} else if (!setting_up || here != was) {
+		untracked = counted(ND_UNTRACKED);
+		set_up(q, io);
+		nested_untracked += counted(ND_UNTRACKED) - untracked;
+	}
+	here = was;
+	within = 0;
 }
 
 static void step(int may_skip)
@@ -253,8 +301,6 @@ static void step(int may_skip)
 	u32 q = random_below(QUEUES);
 	struct io *io = &ios[q][random_below(TAGS / 2)];
 
-	now_jiffies++;
-	io->rq.deadline = now_jiffies + io->rq.timeout;
 	if (io->state != SET_UP)
 		set_up(q, io);
 	else if (!random_below(6) && !io->lost)
@@ -308,8 +354,11 @@ int main(int argc, char **argv)
 	cpu_map[0].first_cell = cpu_map[1].first_cell = WORLD_CPUS;
 	on_control(ND_CONTROL_BEGIN, 0);
 	make();
+	cfg_start_bits = 10;
+	started = 1;
 	for (long i = 0; i < steps; i++)
 		step(extras > TAGS * QUEUES);
+	started = 0;
 	/* each request once more, so that skipped completions are found */
 	for (u32 q = 0; q < QUEUES; q++)
 		for (u32 t = 0; t < TAGS / 2; t++) {

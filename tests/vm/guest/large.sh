@@ -3,8 +3,13 @@
 # share cells. Commands are in flight by the hundred, on one controller and on all of them, with and
 # without a scheduler. Also the memory of the maps, of each mode.
 . "$(dirname "$0")/lib.sh"
-. "$(dirname "$0")/devices.sh"
 # so many queues take a while
+for ((i = 0; i < 600; i++)); do
+    found=(/sys/class/nvme/nvme*)
+    ((${#found[@]} < 16)) || break
+    sleep 0.1
+done
+. "$(dirname "$0")/devices.sh"
 settled || settled || settled
 disks=()
 for n in "${!pci[@]}"; do
