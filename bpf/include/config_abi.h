@@ -122,9 +122,7 @@ struct nd_config {
 	__u16 own_cells;
 	/* Queues have slots when they are first used, fewer than tags (slots.bpf.h). */
 	__u8 windows;
-	/* With `windows`: every second one of 2^(start_bits + 1) start entries is used. */
-	__u8 start_bits;
-	__u8 unused[6];
+	__u8 unused[7];
 };
 
 enum nd_container {

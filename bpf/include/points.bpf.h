@@ -283,7 +283,7 @@ static __always_inline int on_requeue(struct request *rq, u32 hook, int typed)
 	first = first_slot(e->base, e->stride, qid);
 	internal = GET(typed, rq, internal_tag);
 	tag = GET(typed, rq, tag);
-	st = start_entry((u64)rq, internal, tag, first, e->stride, spread_of(q, typed));
+	st = start_entry(internal, tag, first, e->stride, spread_of(q, typed));
 	index = extra_of((u64)rq);
 	if (index == ND_NO_SLOT && !st)
 		return 0;

@@ -192,8 +192,7 @@ static __always_inline struct nd_slot *recover_by(struct request *rq, int at_end
 	internal = GET(typed, rq, internal_tag);
 	if (cfg_start_hook || internal >= 0) {
 		/* The start was not taken. It must not serve the next use of the request. */
-		st = start_entry((u64)rq, internal, tag, w->place.first, w->place.tags,
-				 w->place.spread);
+		st = start_entry(internal, tag, w->place.first, w->place.tags, w->place.spread);
 		if (st && st->rq == (u64)rq)
 			st->rq = 0;
 	}

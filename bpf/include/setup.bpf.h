@@ -39,8 +39,8 @@ static __always_inline struct nd_start *start_by_queue(struct request *rq, struc
 	first = first_slot(e->base, e->stride, qid);
 	if (p && e->io)
 		remember(p, rq, q, first, e->stride, age, typed);
-	return start_entry((u64)rq, GET(typed, rq, internal_tag), GET(typed, rq, tag), first,
-			   e->stride, spread_of(q, typed));
+	return start_entry(GET(typed, rq, internal_tag), GET(typed, rq, tag), first, e->stride,
+			   spread_of(q, typed));
 }
 
 static __noinline struct nd_start *start_slowly(struct request *rq, struct nd_place *p)
@@ -75,8 +75,7 @@ static __always_inline int on_start(struct request *rq, u32 hook, int typed)
 
 		/* An admin command starts before its set-up invalidates the cache: see where(). */
 		st = is_of(p, hctx) && !is_admin(rq)
-			     ? start_entry((u64)rq, rq->internal_tag, rq->tag, p->first, p->tags,
-					   p->spread)
+			     ? start_entry(rq->internal_tag, rq->tag, p->first, p->tags, p->spread)
 			     : start_slowly(rq, p);
 	}
 	if (!st)
@@ -293,8 +292,7 @@ static __always_inline struct nd_start *take_start(struct request *rq, u32 index
 
 	if (!cfg_start_hook && internal < 0 && (typed || !cfg_by_name))
 		return 0;
-	st = start_entry((u64)rq, internal, GET(typed, rq, tag), place->first, place->tags,
-			 place->spread);
+	st = start_entry(internal, GET(typed, rq, tag), place->first, place->tags, place->spread);
 	if (!st)
 		return 0;
 	*last = st->ns;

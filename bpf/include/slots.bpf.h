@@ -323,18 +323,11 @@ static __always_inline struct nd_slot *slot_of(struct request *rq, struct nd_cpu
  * separates namespaces. If two requests still collide, one start is lost (not observed, counted). A
  * request never gets a wrong start: the entry holds the request.
  */
-static __always_inline struct nd_start *start_entry(u64 rq, s32 internal, u32 tag, u32 first,
-						    u32 tags, u32 spread)
+static __always_inline struct nd_start *start_entry(s32 internal, u32 tag, u32 first, u32 tags,
+						    u32 spread)
 {
 	u32 at;
 
-	/* Requests of different CPUs share no line. */
-	if (cfg_windows) {
-		/* A difference, as in place_number(). */
-		at = ((rq - (u64)&places_age) * 0x9e3779b97f4a7c15ull) >> (64 - cfg_start_bits)
-										  << 1;
-		return bpf_map_lookup_elem(&starts, &at);
-	}
 	if (internal >= 0)
 		tag = internal + (spread << 8);
 	at = first + (tag & (tags - 1));

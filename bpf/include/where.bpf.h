@@ -46,8 +46,8 @@ static __always_inline struct nd_where *where_by_queue(struct request *rq, struc
 	w->points = ctrl->points;
 	if (cfg_start_hook && known == QUEUE_WAS_ANOTHER) {
 		/* The start was stored under the old queue. The entry here is outdated. */
-		st = start_entry((u64)rq, GET(typed, rq, internal_tag), GET(typed, rq, tag),
-				 w->place.first, w->place.tags, w->place.spread);
+		st = start_entry(GET(typed, rq, internal_tag), GET(typed, rq, tag), w->place.first,
+				 w->place.tags, w->place.spread);
 		if (st)
 			st->rq = 0;
 	}

@@ -266,7 +266,6 @@ pub fn configure(plan: &AttachPlan, layout: &Layout, config: &Config<'_>) -> Res
         c.own_cells = sparse.own as u16;
     }
     c.windows = u8::from(layout.windows.is_some());
-    c.start_bits = (layout.starts().max(2).ilog2() - 1) as u8;
     let settings = config.settings;
     c.split_size = u8::from(settings.split_size());
     if let Some(kind) = kind(settings) {

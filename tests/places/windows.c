@@ -354,7 +354,6 @@ int main(int argc, char **argv)
 	cpu_map[0].first_cell = cpu_map[1].first_cell = WORLD_CPUS;
 	on_control(ND_CONTROL_BEGIN, 0);
 	make();
-	cfg_start_bits = 10;
 	started = 1;
 	for (long i = 0; i < steps; i++)
 		step(extras > TAGS * QUEUES);
