@@ -220,8 +220,8 @@ pub enum Operation {
     OpenMap(String),
     /// Reading an entry of a map, by name.
     ReadMap(String),
-    /// Writing the numbers of the free rows.
-    FillFreeRows,
+    /// Writing the numbers that are free, to this map.
+    FillFree(&'static str),
     /// Assigning the cells to the CPUs.
     AssignCells,
     /// Assigning slots to a controller, by name.
@@ -263,7 +263,7 @@ impl fmt::Display for Operation {
             Self::SizeMaps => f.write_str("size the maps"),
             Self::OpenMap(map) => write!(f, "take hold of map `{map}`"),
             Self::ReadMap(map) => write!(f, "read map `{map}`"),
-            Self::FillFreeRows => f.write_str("fill the list of free rows"),
+            Self::FillFree(map) => write!(f, "fill map `{map}`"),
             Self::AssignCells => f.write_str("give the CPUs their cells"),
             Self::AssignSlots(controller) => write!(f, "give {controller} its slots"),
             Self::CreateRings { bytes } => write!(f, "create a ring buffer of {bytes} bytes"),

@@ -28,8 +28,6 @@ use std::path::PathBuf;
 
 use nvme_deep::StageSet;
 use nvme_deep::model::event::Event;
-use nvme_deep::model::ledger::Ledger;
-use nvme_deep::model::ledger::TraceLedger;
 use nvme_deep::model::point::Point;
 use nvme_deep::recording::ClockOffset;
 use nvme_deep::recording::Content;
@@ -60,22 +58,9 @@ enum Kind {
 }
 
 fn ledger(at_ns: u64, commands: u64, lost: u64) -> LedgerInfo {
-    let ledger = Ledger {
-        seen: commands,
-        matched: commands,
-        no_row: lost,
-        misses_known: true,
-        trace: Some(TraceLedger {
-            commands_shown: commands,
-            ..TraceLedger::default()
-        }),
-        ..Ledger::default()
-    };
-    LedgerInfo {
-        at_ns,
-        evicted: 0,
-        ledger: Some(ledger),
-    }
+    let mut info = testing::recording::ledger(at_ns, 0, commands);
+    info.ledger.as_mut().unwrap().no_row = lost;
+    info
 }
 
 /// As the driver's completion is recorded: the time of an event is that of the completion, not of the end.

@@ -242,7 +242,8 @@ struct Shared {
     shared_cells: u64,
 }
 
-fn shared(harness: &Path, seed: u64, extra: u64, mode: u64, scheduler: u64) -> Shared {
+/// Runs the model with this number of extra slots.
+fn shared(harness: &Path, [seed, extra, mode, scheduler]: [u64; 4]) -> Shared {
     let [
         commands,
         counted,
@@ -265,46 +266,43 @@ fn shared(harness: &Path, seed: u64, extra: u64, mode: u64, scheduler: u64) -> S
     }
 }
 
-#[test]
-fn commands_are_exact_with_fewer_slots_than_tags() {
+/// Checks the model for each stage set, with and without a scheduler.
+fn each_shared(extra: u64, check: impl Fn(&Shared, &str)) {
     let harness = build::harness(WINDOWS, "windows", &[]);
     for seed in 0..8 {
         for (mode, scheduler) in [(1, 0), (1, 1), (2, 0), (2, 1)] {
-            let all = shared(&harness, seed, 300, mode, scheduler);
+            let all = shared(&harness, [seed, extra, mode, scheduler]);
             let context = format!("seed {seed}, mode {mode}, scheduler {scheduler}");
-            assert_eq!((all.wrong, all.untracked), (0, 0), "{context}");
-            assert_eq!(all.counted, all.commands, "{context}");
-            assert!(all.unseen > 0, "{context}: no completion was skipped");
-            // CPUs have their own cells first
-            assert!(
-                all.own_cells == 4 && all.shared_cells > 0,
-                "{context}: {} and {} cells",
-                all.own_cells,
-                all.shared_cells
-            );
+            assert_eq!(all.wrong, 0, "{context}");
+            check(&all, &context);
         }
     }
 }
 
 #[test]
+fn commands_are_exact_with_fewer_slots_than_tags() {
+    each_shared(300, |all, context| {
+        assert_eq!((all.counted, all.untracked), (all.commands, 0), "{context}");
+        assert!(all.unseen > 0, "{context}: no completion was skipped");
+        // CPUs have their own cells first
+        let cells = (all.own_cells, all.shared_cells);
+        assert!(cells.0 == 4 && cells.1 > 0, "{context}: {cells:?}");
+    });
+}
+
+#[test]
 fn commands_without_a_slot_are_counted() {
-    let harness = build::harness(WINDOWS, "windows", &[]);
-    for seed in 0..8 {
-        for (mode, scheduler) in [(1, 0), (1, 1), (2, 0), (2, 1)] {
-            let all = shared(&harness, seed, 20, mode, scheduler);
-            let context = format!("seed {seed}, mode {mode}, scheduler {scheduler}");
-            assert_eq!(all.wrong, 0, "{context}");
-            assert!(all.untracked > 1000, "{context}: {}", all.untracked);
-            assert_eq!(all.untracked_done, all.untracked, "{context}");
-            assert_eq!(all.counted + all.untracked, all.commands, "{context}");
-        }
-    }
+    each_shared(20, |all, context| {
+        assert!(all.untracked > 1000, "{context}: {}", all.untracked);
+        assert_eq!(all.untracked_done, all.untracked, "{context}");
+        assert_eq!(all.counted + all.untracked, all.commands, "{context}");
+    });
 }
 
 #[test]
 fn without_extra_slots_commands_would_be_wrong() {
     let harness = build::harness(WINDOWS, "windows-without", &["-DNO_EXTRA"]);
-    let all = shared(&harness, 1, 300, 1, 0);
+    let all = shared(&harness, [1, 300, 1, 0]);
     assert!(
         all.counted < all.commands / 2,
         "{} of {}",

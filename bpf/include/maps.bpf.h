@@ -4,9 +4,10 @@
 #ifndef ND_MAPS_H
 #define ND_MAPS_H
 
-#define MAP_QUEUE(name)                                                                            \
+/* Free numbers: a queue, or a stack, which gives the last one first, as its line is the warmest. */
+#define FREE_MAP(name, kind)                                                                       \
 	struct {                                                                                   \
-		__uint(type, BPF_MAP_TYPE_QUEUE);                                                  \
+		__uint(type, BPF_MAP_TYPE_##kind);                                                 \
 		__uint(max_entries, 1);                                                            \
 		__uint(value_size, sizeof(u32));                                                   \
 	} name SEC(".maps")
@@ -69,8 +70,8 @@ struct {
 	__uint(value_size, sizeof(u32));
 } rows SEC(".maps");
 
-MAP_QUEUE(free_rows);
-MAP_QUEUE(free_cells); /* with cfg_sparse */
+FREE_MAP(free_rows, QUEUE);
+FREE_MAP(free_cells, QUEUE); /* with cfg_sparse */
 
 /* With cfg_windows, see slots.bpf.h. */
 struct {
@@ -79,7 +80,7 @@ struct {
 	__uint(key_size, sizeof(u32));
 	__uint(value_size, sizeof(u64));
 } windows SEC(".maps"); /* of a queue, by its number: CPU << 32 | first slot */
-MAP_QUEUE(free_windows);
+FREE_MAP(free_windows, QUEUE);
 
 struct {
 	__uint(type, BPF_MAP_TYPE_HASH);
@@ -88,11 +89,7 @@ struct {
 	__uint(value_size, sizeof(u32));
 } extra SEC(".maps"); /* the slot of a request that is not in the window of its queue */
 
-struct {
-	__uint(type, BPF_MAP_TYPE_STACK);
-	__uint(max_entries, 1);
-	__uint(value_size, sizeof(u32));
-} free_extra SEC(".maps");
+FREE_MAP(free_extra, STACK);
 
 /* Commands without a row, by row key with ND_NO_ANY. */
 struct {

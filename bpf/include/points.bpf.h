@@ -178,7 +178,7 @@ static __always_inline int on_complete(void *ctx, struct request *rq, u32 hook, 
 		count(ND_FILTERED_DONE);
 		s->state = cfg_windows ? ND_CLOSING : ND_FREE;
 		s->rq = 0;
-		release_extra(s, (u64)rq);
+		free_slot(s, (u64)rq);
 		return 0;
 	}
 	if (!s || s->rq != (u64)rq || s->state != ND_OPEN || is_outdated(s, rq, typed)) {
@@ -208,7 +208,7 @@ static __always_inline int on_complete(void *ctx, struct request *rq, u32 hook, 
 		finish(s, cpu, now, 0, 0);
 		if (cfg_details)
 			note_details(s, rq, now, 0, typed);
-		release_extra(s, (u64)rq);
+		free_slot(s, (u64)rq);
 	}
 	return 0;
 }
@@ -238,7 +238,7 @@ static __always_inline int on_end(struct request *rq, u32 hook, int typed)
 		end_slot(s);
 		finish_partial(s, cpu, 0, now);
 	}
-	release_extra(s, (u64)rq);
+	free_slot(s, (u64)rq);
 	return 0;
 }
 
@@ -303,7 +303,7 @@ static __always_inline int on_requeue(struct request *rq, u32 hook, int typed)
 	if (cfg_end && s->state == ND_COMPLETED && s->rq == (u64)rq) {
 		finish_without_end(index);
 		emit_retry(s, rq, typed);
-		release_extra(s, (u64)rq);
+		free_slot(s, (u64)rq);
 		return 0;
 	}
 	if (cfg_trace && !cfg_end && s->state == ND_FREE && s->complete_ns == (u64)rq) {
@@ -319,7 +319,7 @@ static __always_inline int on_requeue(struct request *rq, u32 hook, int typed)
 	if (completed) {
 		close_unseen(index);
 		emit_retry(s, rq, typed);
-		release_extra(s, (u64)rq);
+		free_slot(s, (u64)rq);
 		return 0;
 	}
 	if (s->state == ND_OPEN) {

@@ -211,7 +211,7 @@ static __always_inline struct nd_slot *recover_by(struct request *rq, int at_end
 	if (at_end) {
 		count(ND_FILTERED_DONE);
 		end_slot(s);
-		release_extra(s, (u64)rq);
+		free_slot(s, (u64)rq);
 	}
 	return 0;
 }

@@ -134,7 +134,7 @@ static __noinline int give_back(u64 rq)
 
 /* The program that has ended the command of a slot uses it no more. The request must still be that
  * of the command, and not be free: it may have another extra slot later. */
-static __always_inline void release_extra(struct nd_slot *s, u64 rq)
+static __always_inline void free_slot(struct nd_slot *s, u64 rq)
 {
 	if (!cfg_windows || s->state != ND_CLOSING)
 		return;

@@ -336,7 +336,7 @@ static __always_inline void count_status(struct nd_slot *s, u32 status, u32 retr
 }
 
 /* Frees the slot, so that a second event of its command does not count twice. With cfg_windows,
- * release_extra() frees it after its last use. */
+ * free_slot() frees it after its last use. */
 static __always_inline void end_slot(struct nd_slot *s)
 {
 	s->state = cfg_windows ? ND_CLOSING : ND_FREE;

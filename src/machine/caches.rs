@@ -4,6 +4,7 @@
 use std::collections::BTreeMap;
 
 use super::System;
+use super::overview::list_ranges;
 
 /// Indexes of the caches of a CPU in sysfs: L1 (data, instructions), L2, L3, L4.
 const INDEXES: u32 = 5;
@@ -13,12 +14,28 @@ impl System {
     /// have numbers from 0. All CPUs of which sysfs shows no cache, as in many virtual machines, are
     /// one group.
     pub fn cache_groups(&self, cpus: u32) -> Vec<u32> {
-        let mut numbers = BTreeMap::new();
-        let group = |cpu| {
-            let next = numbers.len() as u32;
-            *numbers.entry(self.last_level(cpu)).or_insert(next)
-        };
-        (0..cpus).map(group).collect()
+        let mut groups = BTreeMap::new();
+        let (mut next, mut without_cache) = (0, None);
+        for cpu in 0..cpus {
+            if groups.contains_key(&cpu) {
+                continue;
+            }
+            let shared = self.last_level(cpu).and_then(|list| list_ranges(&list));
+            let group = match shared {
+                Some(_) => next,
+                None => *without_cache.get_or_insert(next),
+            };
+            next = next.max(group + 1);
+            groups.insert(cpu, group);
+            groups.extend(
+                shared
+                    .into_iter()
+                    .flatten()
+                    .flatten()
+                    .map(|cpu| (cpu, group)),
+            );
+        }
+        groups.into_values().take(cpus as usize).collect()
     }
 
     /// The CPUs that share this CPU's cache of the highest level, as a list.

@@ -2,8 +2,10 @@
 //! The machine as a whole: kernel, hypervisor, kernel settings, and the privileges of this process.
 //! It only reads, needs no privilege, and gives a reason for each value that it cannot read.
 
-use serde::Serialize;
 use std::env::consts::ARCH;
+use std::ops::RangeInclusive;
+
+use serde::Serialize;
 
 use super::System;
 use super::fact::Fact;
@@ -98,16 +100,22 @@ fn list_end(text: &str) -> Option<u32> {
     text.trim().rsplit([',', '-']).next()?.parse().ok()
 }
 
-/// Number of entries in a list like `0-3,5,7-8`.
-fn list_length(text: &str) -> Option<u32> {
-    let mut count = 0_u32;
-    for part in text.split(',') {
+/// The ranges of a list like `0-3,5,7-8`.
+pub(super) fn list_ranges(text: &str) -> Option<Vec<RangeInclusive<u32>>> {
+    let range = |part: &str| {
         let (first, last) = part.split_once('-').unwrap_or((part, part));
         let (first, last): (u32, u32) = (first.trim().parse().ok()?, last.trim().parse().ok()?);
-        let more = last.checked_sub(first)?.checked_add(1)?;
-        count = count.checked_add(more)?;
-    }
-    Some(count)
+        (first <= last).then_some(first..=last)
+    };
+    text.split(',').map(range).collect()
+}
+
+/// Number of entries in such a list.
+fn list_length(text: &str) -> Option<u32> {
+    list_ranges(text)?.iter().try_fold(0_u32, |count, range| {
+        let more = (range.end() - range.start()).checked_add(1)?;
+        count.checked_add(more)
+    })
 }
 
 /// The word in brackets: `integrity` in `none [integrity] confidentiality`. The whole text if there

@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The sizes of the maps, and the position of each controller's slots. Pure arithmetic.
 //!
-//! Memory is bounded, whatever the number of CPUs and controllers:
+//! Memory is bounded, for up to 384 CPUs and 128 controllers (layout_tests.rs):
 //!
 //! ```text
 //! bytes = slots * slot + starts * start + cells * cell + FIXED + CPUs * counters
-//!         + the rings, and the stacks with their histograms, where they are used
+//!         + the extra slots' entries and the windows', the numbers of cells that CPUs share,
+//!         the rings, and the stacks with their histograms, where they are used
 //! ```
 //!
 //! *Slots.* Each tag may be a command in flight. Where the tags of all controllers fit, each has a
@@ -76,7 +77,7 @@ pub const EXTRA: u32 = 1 << 18;
 const EXTRA_ENTRY: usize = HASH_ENTRY + 16 + 8;
 /// Slots of all windows, by the size of a slot: basic, fine, trace.
 const WINDOW_SLOTS: [u32; 3] = [1 << 17, 1 << 15, 1 << 14];
-/// Least number of slots of a window; most are [`MIN_STRIDE`].
+/// Least number of slots of a window. The greatest is [`MIN_STRIDE`].
 const MIN_WINDOW: u32 = 8;
 
 /// The CPUs of a machine.
@@ -366,7 +367,7 @@ impl Slots {
         }
         let queues = sizes.iter().map(|size| size.queues);
         let more = queues.clone().max().unwrap_or(0).max(cpus + 1);
-        // a number of a queue costs nothing
+        // the number of a queue costs eight bytes
         let found = windows(queues.sum(), 16 * more, settings.stage_set, is_trace);
         let slots = found.slots() + EXTRA;
         Self {

@@ -24,6 +24,7 @@ use super::configure::configure;
 use super::configure::counts_status;
 use super::configure::has_top_counters;
 use super::layout::EXTRA;
+use super::layout::Windows;
 use super::layout::cell_stride;
 use super::libbpf_log;
 use super::loaded::Loaded;
@@ -244,50 +245,54 @@ pub fn load(plan: &AttachPlan, layout: &Layout, config: &Config<'_>) -> Result<L
     size_maps(&mut open, plan, layout, config).map_err(Operation::SizeMaps.failed())?;
     let object = open.load().map_err(|error| load_trouble(error, plan))?;
     let loaded = Loaded(object);
-    let free = loaded.map("free_rows")?;
-    for row in 0..layout.cells.rows {
-        free.update(&[], &row.to_ne_bytes(), MapFlags::ANY)
-            .map_err(Operation::FillFreeRows.failed())?;
-    }
+    fill(&loaded, "free_rows", 0..layout.cells.rows)?;
     assign_cells(&loaded, layout, config)?;
     if let Some(windows) = layout.windows {
-        // 262144 system calls would take a second
-        for first in (0..EXTRA).step_by(EXTRA_STEP as usize) {
-            let first = windows.slots() + first;
-            loaded.run(
-                CONTROL,
-                [nd_control::ND_CONTROL_FREE_EXTRA.0.into(), first.into()],
-            )?;
-        }
-        let free = loaded.map("free_windows")?;
-        for window in 0..windows.count {
-            free.update(&[], &(window * windows.tags).to_ne_bytes(), MapFlags::ANY)
-                .map_err(Operation::FillFreeRows.failed())?;
-        }
+        free_slots(&loaded, windows)?;
     }
     Ok(loaded)
 }
 
+/// Writes free numbers to a map.
+fn fill(loaded: &Loaded, map: &'static str, numbers: impl Iterator<Item = u32>) -> Result<()> {
+    let free = loaded.map(map)?;
+    for number in numbers {
+        free.update(&[], &number.to_ne_bytes(), MapFlags::ANY)
+            .map_err(Operation::FillFree(map).failed())?;
+    }
+    Ok(())
+}
+
+/// Frees all windows, and all extra slots.
+fn free_slots(loaded: &Loaded, windows: Windows) -> Result<()> {
+    let firsts = (0..windows.count).map(|window| window * windows.tags);
+    fill(loaded, "free_windows", firsts)?;
+    // 262144 system calls would take a second
+    let step = nd_control::ND_CONTROL_FREE_EXTRA.0;
+    for first in (0..EXTRA).step_by(EXTRA_STEP as usize) {
+        let first = windows.slots() + first;
+        loaded.run(CONTROL, [step.into(), first.into()])?;
+    }
+    Ok(())
+}
+
 /// Gives each CPU its cells, or its group and free cells.
 fn assign_cells(loaded: &Loaded, layout: &Layout, config: &Config<'_>) -> Result<()> {
-    let groups = config.system.cache_groups(layout.cpus);
     let cells = &layout.cells;
-    let first = |cpu: u32, group: u32| match cells.sparse {
-        Some(sparse) => layout.cpus + group % sparse.groups,
-        None => cpu * cells.rows,
+    let first: Vec<u32> = match cells.sparse {
+        Some(sparse) => {
+            fill(loaded, "free_cells", 0..cells.count)?;
+            let groups = config.system.cache_groups(layout.cpus).into_iter();
+            groups
+                .map(|group| layout.cpus + group % sparse.groups)
+                .collect()
+        }
+        None => (0..layout.cpus).map(|cpu| cpu * cells.rows).collect(),
     };
     let cpus = loaded.map("cpus")?;
-    for (cpu, group) in (0..layout.cpus).zip(groups) {
-        let value = fresh_cpu(first(cpu, group));
-        cpus.update(&cpu.to_ne_bytes(), &value, MapFlags::ANY)
+    for (cpu, first) in (0..layout.cpus).zip(first) {
+        cpus.update(&cpu.to_ne_bytes(), &fresh_cpu(first), MapFlags::ANY)
             .map_err(Operation::AssignCells.failed())?;
-    }
-    if cells.sparse.is_some() {
-        let free = loaded.map("free_cells")?;
-        for cell in 0..cells.count {
-            free.update(&[], &cell.to_ne_bytes(), MapFlags::ANY)
-                .map_err(Operation::FillFreeRows.failed())?;
-        }
     }
     Ok(())
 }

@@ -77,7 +77,7 @@ impl Drop for Mapping {
 }
 
 /// The values of an array with BPF_F_MMAPABLE, read in place: a value that is not looked at costs
-/// nothing. Mapped for a reading only, because the kernel counts the pages as memory of the process.
+/// nothing. Mapped only while it is read: the kernel counts the pages as memory of the process.
 pub(super) struct Values {
     pages: Mapping,
     /// Words of a value.

@@ -10,7 +10,7 @@ mkdir /tmp/lines
 cd /tmp/lines
 mkfifo answers
 cp /mnt/nvme-deep nvme-deep
-sysctl -q net.core.bpf_jit_kallsyms=1 kernel.kptr_restrict=1
+sysctl -q net.core.bpf_jit_kallsyms=1
 echo 2 >"/sys/block/${disk##*/}/queue/nomerges"
 echo none >"/sys/block/${disk##*/}/queue/scheduler"
 runs=0
@@ -18,8 +18,7 @@ runs=0
 run_load() {
     "$BUILT/everywhere" "$CPUS" "$BUILT/load" 16 4 50 "$COUNT" 1 "$disk" >/dev/null
     echo "$((CPUS * (COUNT + 50)))	$1" >>/mnt/log
-    cp /proc/kallsyms "/mnt/symbols.$runs"
-    cp /proc/vmallocinfo "/mnt/areas.$((runs++))"
+    cp /proc/kallsyms "/mnt/symbols.$((runs++))"
 }
 
 measure() {

@@ -27,12 +27,10 @@ def runs_of(path):
     with open(path, encoding="utf-8") as file:
         for line in file:
             words = line.split()
-            if words[0] == "line":
-                run[2].append((int(words[1], 16), int(words[2])))
-            elif words[0] == "run":
+            if words[0] == "run":
                 if run:
                     yield run
-                run = (int(words[2]), [], [])
+                run = (int(words[2]), [])
             else:
                 run[1].append((int(words[0], 16), int(words[1])))
     if run:
@@ -58,7 +56,7 @@ def table(directory):
     cpus = directory.rsplit("-", 1)[1]
     bare = None
     worst = None
-    for number, ((commands, tool), (shared, blocks, _)) in enumerate(
+    for number, ((commands, tool), (shared, blocks)) in enumerate(
         zip(log, runs_of(os.path.join(directory, "counts")))
     ):
         each = shared / int(commands)

@@ -10,50 +10,11 @@
  *
  * The counters have no lock: they are right only if one thread executes all of the guest's CPUs
  * (-accel tcg,thread=single). A block that is left by an exception counts in full.
- *
- * Debian 12's QEMU has plugins, but no package has their header: the parts that are used are
- * declared here. This is version 1 of the interface, QEMU 4.2 to 8.2; later versions reject it with
- * a message.
  */
-#include <inttypes.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
-#include "mark.h"
-
-typedef uint64_t qemu_plugin_id_t;
-struct qemu_info;
-struct qemu_plugin_tb;
-struct qemu_plugin_insn;
-
-enum qemu_plugin_cb_flags { QEMU_PLUGIN_CB_NO_REGS };
-enum qemu_plugin_op { QEMU_PLUGIN_INLINE_ADD_U64 };
-
-void qemu_plugin_register_vcpu_tb_trans_cb(qemu_plugin_id_t id,
-					   void (*callback)(qemu_plugin_id_t,
-							    struct qemu_plugin_tb *));
-void qemu_plugin_register_vcpu_tb_exec_inline(struct qemu_plugin_tb *tb, enum qemu_plugin_op op,
-					      void *counter, uint64_t add);
-void qemu_plugin_register_vcpu_tb_exec_cb(struct qemu_plugin_tb *tb,
-					  void (*callback)(unsigned int, void *),
-					  enum qemu_plugin_cb_flags flags, void *data);
-void qemu_plugin_register_vcpu_insn_exec_cb(struct qemu_plugin_insn *insn,
-					    void (*callback)(unsigned int, void *),
-					    enum qemu_plugin_cb_flags flags, void *data);
-size_t qemu_plugin_tb_n_insns(const struct qemu_plugin_tb *tb);
-uint64_t qemu_plugin_tb_vaddr(const struct qemu_plugin_tb *tb);
-struct qemu_plugin_insn *qemu_plugin_tb_get_insn(const struct qemu_plugin_tb *tb, size_t index);
-const void *qemu_plugin_insn_data(const struct qemu_plugin_insn *insn);
-size_t qemu_plugin_insn_size(const struct qemu_plugin_insn *insn);
-
-#define EXPORT __attribute__((visibility("default")))
-
-EXPORT int qemu_plugin_version = 1;
+#include "qemu_plugin.h"
 
 /* Blocks with fewer instructions are not written; most have fewer. */
 #define LEAST	    100
-#define MARK_SIZE   8
 #define TABLE_BITS  21
 #define TABLE_SLOTS (1u << TABLE_BITS)
 
@@ -122,33 +83,6 @@ static void on_block(unsigned int cpu, void *data)
 	block->runs[cpu != 0]++;
 }
 
-/* The number of a mark, 0 for any other instruction. */
-static uint32_t mark_of(const struct qemu_plugin_insn *insn)
-{
-	const char *bytes = qemu_plugin_insn_data(insn);
-	uint32_t number;
-
-	if (qemu_plugin_insn_size(insn) != MARK_SIZE || memcmp(bytes, MARK_OPCODE, 4))
-		return 0;
-	memcpy(&number, bytes + 4, sizeof(number));
-	return number;
-}
-
-static void look_for_marks(const struct qemu_plugin_tb *tb, size_t size)
-{
-	for (size_t i = 0; i < size; i++) {
-		struct qemu_plugin_insn *insn = qemu_plugin_tb_get_insn(tb, i);
-		uint32_t number = mark_of(insn);
-
-		if (number == MARK_BEGIN)
-			qemu_plugin_register_vcpu_insn_exec_cb(insn, on_begin,
-							       QEMU_PLUGIN_CB_NO_REGS, NULL);
-		else if (number == MARK_END)
-			qemu_plugin_register_vcpu_insn_exec_cb(insn, on_end, QEMU_PLUGIN_CB_NO_REGS,
-							       NULL);
-	}
-}
-
 static void on_translation(qemu_plugin_id_t id, struct qemu_plugin_tb *tb)
 {
 	size_t size = qemu_plugin_tb_n_insns(tb);
@@ -160,23 +94,22 @@ static void on_translation(qemu_plugin_id_t id, struct qemu_plugin_tb *tb)
 						     block_of(address, size));
 		return;
 	}
-	look_for_marks(tb, size);
+	for (size_t i = 0; i < size; i++) {
+		struct qemu_plugin_insn *insn = qemu_plugin_tb_get_insn(tb, i);
+
+		at_mark(insn, MARK_BEGIN, on_begin);
+		at_mark(insn, MARK_END, on_end);
+	}
 	qemu_plugin_register_vcpu_tb_exec_inline(tb, QEMU_PLUGIN_INLINE_ADD_U64, &user_count, size);
 }
 
 EXPORT int qemu_plugin_install(qemu_plugin_id_t id, const struct qemu_info *info, int argc,
 			       char **argv)
 {
-	if (argc != 1 || strncmp(argv[0], "out=", 4)) {
-		fprintf(stderr, "plugin: where to? out=FILE\n");
-		return 1;
-	}
-	out = fopen(argv[0] + 4, "w");
+	out = output_of("plugin", argc, argv);
 	table = calloc(TABLE_SLOTS, sizeof(*table));
-	if (!out || !table) {
-		perror("plugin");
+	if (!out || !table)
 		return 1;
-	}
 	qemu_plugin_register_vcpu_tb_trans_cb(id, on_translation);
 	return 0;
 }

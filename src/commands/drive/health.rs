@@ -5,6 +5,7 @@ use anyhow::Result;
 use nvme_deep::error::Kind;
 use nvme_deep::machine::System;
 use nvme_deep::machine::watch::HookMonitor;
+use nvme_deep::model::run::Pairing;
 use nvme_deep::session::Session;
 
 use super::ledger::check_fit;
@@ -57,6 +58,21 @@ impl HealthCheck {
     }
 }
 
+/// The message on a controller without slots.
+fn without_slots(controller: &str, pairing: Pairing) -> String {
+    match pairing {
+        Pairing::Request => format!(
+            "no slots left for {controller}, which appeared or got more queues during the run: its \
+             commands are counted as untracked; start again to measure them"
+        ),
+        // also of controllers that were there: tags do not share slots
+        Pairing::Tag => format!(
+            "no slots left for {controller}: classic tracepoints need one for each tag, and its \
+             commands are counted as untracked; `doctor` says what a better method lacks"
+        ),
+    }
+}
+
 impl Upkeep<Session> for HealthCheck {
     /// Also gives slots to new controllers.
     fn rescan(&mut self, session: &mut Session) -> Result<bool> {
@@ -65,11 +81,7 @@ impl Upkeep<Session> for HealthCheck {
         for controller in self.system.controllers() {
             let new = !self.without_slots.contains(&controller.instance);
             if !session.place(&controller)? && new {
-                eprint_note(&format!(
-                    "no slots left for {}, which appeared or got more queues during the run: its \
-                     commands are counted as untracked; start again to measure them",
-                    controller.name()
-                ));
+                eprint_note(&without_slots(&controller.name(), session.plan().pairing));
                 self.without_slots.push(controller.instance);
             }
         }

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# A large machine: 16 CPUs, 16 controllers with 48 queues each. Tags share slots and CPUs
-# share cells. Commands are in flight by the hundred, on one controller and on all of them, with and
+# A large machine: 16 CPUs, 16 controllers with 32 queues or more. Tags share slots and CPUs share
+# cells. Commands are in flight by the hundred, on one controller and on all of them, with and
 # without a scheduler. Also the memory of the maps, of each mode.
 . "$(dirname "$0")/lib.sh"
 # so many queues take a while
@@ -17,21 +17,20 @@ for n in "${!pci[@]}"; do
     echo 2 >"/sys/block/${disks[n]}/queue/nomerges"
 done
 
-stats() {
-    cat /sys/block/nvme*/stat >"$case_dir/stat.$1"
-}
-
-# on DISKS: random reads and writes, on as many disks
+# on DISKS DEPTH: random reads and writes, on as many disks
 on() {
     local files
     files=$(printf ':/dev/%s' "${disks[@]:0:$1}")
-    load "on-$1" --filename="${files#:}" --rw=randrw --bs=4k --size=32m --numjobs=2 --number_ios=3000 \
+    load "on-$1" --filename="${files#:}" --rw=randrw --bs=4k --size=32m --numjobs=8 --number_ios=750 \
         --ioengine=libaio --iodepth="$2" --iodepth_batch_submit=32 --iodepth_batch_complete_min=1 \
         --iodepth_batch_complete_max=32
 }
 
-mkdir -p "$out"
-cat /sys/class/nvme/nvme*/queue_count >/mnt/queues
+# all: on one disk, then on all of them
+all() {
+    on 1 128
+    on 16 64
+}
 
 for scheduler in none mq-deadline; do
     begin "$scheduler"
@@ -40,15 +39,12 @@ for scheduler in none mq-deadline; do
     tool basic latency --stages --json --no-admin
     tool fine latency --stages=fine --json --no-admin
     traced
-    stats before
-    on 1 512
-    on 16 256
-    stats after
+    all
     stop
 done
 
 begin modes
-# bytes NAME: starts a mode alone, and keeps its maps
+# mode NAME ARGUMENT...: starts a mode alone, and keeps its maps
 mode() {
     local name=$1
     shift
@@ -69,8 +65,5 @@ begin trace
 for name in "${disks[@]}"; do echo none >"/sys/block/$name/queue/scheduler"; done
 tool pair trace --json --pair --stages --no-admin
 traced
-stats before
-on 1 512
-on 16 256
-stats after
+all
 stop
