@@ -64,6 +64,7 @@ test-cost: build ## fail if our modes cost over 5 % more than tests/bench/record
 	@tests/vm/deps.sh valgrind
 	cargo test --locked --test reading_cost -- --ignored
 	@tests/bench/guard.sh
+	@CPUS=2 COUNT=300 ONLY='^latency --stages$$|^trace' LIMIT=0.05 tests/bench/lines.sh
 
 test-diff: ## print how often diff raises false alarms, and finds changes, for docs/diff.md (minutes)
 	cargo test --release --locked --no-default-features --test diff -- --ignored --nocapture
