@@ -174,7 +174,11 @@ fn slow_and_failed_ones_only(outcome: &Outcome) {
     );
 }
 
-/// The device stage has the injected 5 ms, and the stages add up to the whole time.
+/// The injected 5 ms lie in the device stage, and the stages add up to the whole time.
+///
+/// The controller starts with the doorbell, which the submitting function writes before it
+/// returns. The host may deschedule the vCPU between the two: that part of the 5 ms is in the
+/// submit stage, so each command is tested with both stages, and most with the device stage.
 fn stages_are_true(outcome: &Outcome) {
     for (name, kind) in [("pairs", "command"), ("basic", "complete")] {
         let run = TraceRun::read(outcome, "filters", name);
@@ -183,17 +187,18 @@ fn stages_are_true(outcome: &Outcome) {
         let mut seen = 0;
         for command in run.of(kind) {
             assert_stages(command);
-            let mut stages = list(command, "stages").iter();
-            // merged with the interrupt if that has no hook (5.10)
-            if let Some(device) = stages.find(|s| text(s, "name").starts_with("device")) {
-                let ns = number(device, "ns");
-                assert!(ns >= 5 * MS * 15 / 16, "{name}: {command}");
-                seen += 1;
-            }
             assert!(number(command, "latency_ns") >= 5 * MS, "{name}: {command}");
+            let stages = list(command, "stages");
+            let of = |stage: &str| stages.iter().find(|s| text(s, "name").starts_with(stage));
+            // merged with the interrupt if that has no hook (5.10), with submit if the interrupt
+            // came first
+            let Some(device) = of("device").map(|s| number(s, "ns")) else {
+                continue;
+            };
+            let submit = of("submit").map_or(0, |s| number(s, "ns"));
+            assert!(submit + device >= 5 * MS, "{name}: {command}");
+            seen += usize::from(device >= 5 * MS * 15 / 16);
         }
-        // with such a slow device the interrupt rarely precedes the return of the submitting
-        // function
         assert!(seen >= 15, "{name}: {seen}");
     }
 }
