@@ -122,8 +122,10 @@ __noinline int finish_without_end(u32 index)
 {
 	struct nd_slot *s = slot_at(index);
 
-	if (cfg_end && s)
-		finish(s, this_cpu(), s->complete_ns, 0, 1);
+	if (!cfg_end || !s)
+		return 0;
+	end_slot(s);
+	finish_partial(s, this_cpu(), s->complete_ns, 0);
 	return 0;
 }
 

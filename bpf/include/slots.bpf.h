@@ -341,9 +341,12 @@ static struct nd_task tasks[ND_TASKS];
  * of all tasks (PID_MAX_LIMIT is 2^22), stands for it. Softirqs of idle CPUs may submit. */
 static __always_inline u32 this_task(void)
 {
-	u32 tid = (u32)bpf_get_current_pid_tgid();
+	u64 tid = (u32)bpf_get_current_pid_tgid();
 
-	return tid ? tid : ND_IDLE_TASK | bpf_get_smp_processor_id();
+	if (!tid)
+		tid = ND_IDLE_TASK | bpf_get_smp_processor_id();
+	FORGET(tid);
+	return tid;
 }
 
 static __always_inline struct nd_task *task_of(u32 tid)

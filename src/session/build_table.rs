@@ -63,8 +63,9 @@ const HISTOGRAMS: &[Fixed] = &[
     ("context", "0"),
 ];
 
-/// Each tag has a slot; tags share slots.
-const OWN_SLOTS: &[Fixed] = &[("windows", "0")];
+/// Each tag has a slot, and each CPU its cells; CPUs share cells; tags share slots.
+const ROOMY: &[Fixed] = &[("windows", "0"), ("sparse", "0")];
+const SPARSE: &[Fixed] = &[("windows", "0"), ("sparse", "1")];
 const WINDOWS: &[Fixed] = &[("windows", "1")];
 
 const NO_DETAILS: &[Fixed] = &[("details", "0")];
@@ -98,39 +99,40 @@ const fn latencies(name: &'static str, fixed: &'static [&'static [Fixed]]) -> En
 }
 
 /// All builds. A run uses the first that it may.
-pub const BUILDS: [Entry; 11] = [
+pub const BUILDS: [Entry; 12] = [
     latencies(
         "nvme_deep_total",
-        &[USUAL, OWN_SLOTS, HISTOGRAMS, NO_STATUS, NO_DETAILS, TOTAL],
+        &[USUAL, ROOMY, HISTOGRAMS, NO_STATUS, NO_DETAILS, TOTAL],
     ),
     latencies(
         "nvme_deep_basic",
-        &[USUAL, OWN_SLOTS, HISTOGRAMS, NO_STATUS, NO_DETAILS, BASIC],
+        &[USUAL, ROOMY, HISTOGRAMS, NO_STATUS, NO_DETAILS, BASIC],
     ),
     latencies(
         "nvme_deep_fine",
-        &[USUAL, OWN_SLOTS, HISTOGRAMS, NO_STATUS, NO_DETAILS, FINE],
+        &[USUAL, ROOMY, HISTOGRAMS, NO_STATUS, NO_DETAILS, FINE],
     ),
     // also for failed commands, and with details
     latencies(
         "nvme_deep_total_status",
-        &[USUAL, OWN_SLOTS, HISTOGRAMS, STATUS, TOTAL],
+        &[USUAL, ROOMY, HISTOGRAMS, STATUS, TOTAL],
     ),
     latencies(
         "nvme_deep_basic_status",
-        &[USUAL, OWN_SLOTS, HISTOGRAMS, STATUS, BASIC],
+        &[USUAL, ROOMY, HISTOGRAMS, STATUS, BASIC],
     ),
     latencies(
         "nvme_deep_fine_status",
-        &[USUAL, OWN_SLOTS, HISTOGRAMS, STATUS, FINE],
+        &[USUAL, ROOMY, HISTOGRAMS, STATUS, FINE],
     ),
-    // of large machines
+    // of machines with many CPUs, and with many tags
+    latencies("nvme_deep_sparse", &[USUAL, SPARSE, HISTOGRAMS]),
     latencies("nvme_deep_large", &[USUAL, WINDOWS, HISTOGRAMS]),
     Entry {
         name: "nvme_deep_trace",
         source: "nvme_deep",
         macros: &["ND_LOOP"],
-        fixed: &[USUAL, OWN_SLOTS, NO_DETAILS],
+        fixed: &[USUAL, ROOMY, NO_DETAILS],
         needs: &[
             Need::Requests,
             Need::KernelBtf,

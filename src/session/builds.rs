@@ -67,6 +67,12 @@ impl Build {
         self.entry.needs.contains(&Need::Requests)
     }
 
+    /// Whether the programs have this setting fixed as 0.
+    pub fn fixes_as_zero(self, setting: &str) -> bool {
+        let mut fixed = self.entry.fixed.iter().copied().flatten();
+        fixed.any(|&(name, value)| name == setting && value == "0")
+    }
+
     /// The object file.
     ///
     /// # Errors
@@ -112,6 +118,10 @@ mod tests {
             (
                 with(|c| (fine(c), c.windows = 1).0, &[Trace]),
                 "nvme_deep_large",
+            ),
+            (
+                with(|c| (basic(c), c.sparse = 1).0, &[Trace]),
+                "nvme_deep_sparse",
             ),
             (with(traced, &[]), "nvme_deep_trace"),
             (with(traced, &[NoContext]), "nvme_deep_trace"),
