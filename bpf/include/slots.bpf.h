@@ -132,16 +132,23 @@ static __noinline int give_back(u64 rq)
 	return 0;
 }
 
-/* The program that has ended the command of a slot uses it no more. The request must still be that
- * of the command, and not be free: it may have another extra slot later. */
-static __always_inline void free_slot(struct nd_slot *s, u64 rq)
+/* The program that has ended the command of a slot uses it no more. An extra slot remains that of
+ * the request. */
+static __always_inline int free_but_keep(struct nd_slot *s)
 {
 	if (!cfg_windows || s->state != ND_CLOSING)
-		return;
+		return 0;
 	asm volatile("" ::: "memory");
 	*(volatile u8 *)&s->state = ND_FREE;
 	asm volatile("" ::: "memory");
-	if (has_extra)
+	return 1;
+}
+
+/* The same, and an extra slot is free. The request must still be that of the command, and not be
+ * free: it may have another extra slot later. */
+static __always_inline void free_slot(struct nd_slot *s, u64 rq)
+{
+	if (free_but_keep(s) && has_extra)
 		give_back(rq);
 }
 

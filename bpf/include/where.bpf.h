@@ -39,7 +39,7 @@ static __always_inline struct nd_where *where_by_queue(struct request *rq, struc
 	remember(&w->place, rq, q, first_slot(ctrl->base, ctrl->stride, qid), ctrl->stride, age,
 		 typed);
 	if (cfg_windows)
-		w->place.spread = is_own_window(ctrl->base, qid);
+		w->place.own_window = is_own_window(ctrl->base, qid);
 	w->ctrl = address;
 	w->key = key_of(instance, 0, 0, !qid);
 	w->qid = qid;
