@@ -42,11 +42,11 @@ pictures: build ## make docs/pictures anew, from a run in a guest
 # not by name, lest make -n run the line
 SUBMAKE := $(MAKE) --no-print-directory
 
-# test-fast keeps about one CPU busy, and the other builds the release and counts instructions, which is as
+# test-fast keeps about one CPU busy; the other builds what guests run, and counts instructions, which is as
 # exact under load
 test: ## run all the tests: test-fast, test-cost, test-vm
-	@tests/vm/deps.sh valgrind
-	@mkdir -p target; nice $(SUBMAKE) test-cost >target/test-cost.log 2>&1 & cost=$$!; \
+	@tests/vm/deps.sh --arm64 valgrind
+	@mkdir -p target; nice $(SUBMAKE) test-cost debug-arm64 >target/test-cost.log 2>&1 & cost=$$!; \
 	trap 'kill $$cost; exit 1' INT TERM; \
 	$(SUBMAKE) test-fast || { kill $$cost; exit 1; }; \
 	wait $$cost || { cat target/test-cost.log; exit 1; }; \
