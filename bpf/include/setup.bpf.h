@@ -17,6 +17,7 @@ static __always_inline struct nd_start *start_by_queue(struct request *rq, struc
 
 	if (!q)
 		return 0;
+	fence();
 	e = queue_entry(q, typed);
 	if (!e)
 		return 0;

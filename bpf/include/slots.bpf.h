@@ -15,6 +15,8 @@
 #ifndef ND_SLOTS_H
 #define ND_SLOTS_H
 
+#include "fence.bpf.h"
+
 /*
  * Generation of the cached places: a place is valid only while this number is unchanged. It changes
  * with every admin command (see where()), when a queue turns out to have another owner than before,
@@ -138,7 +140,7 @@ static __always_inline int free_but_keep(struct nd_slot *s)
 {
 	if (!cfg_windows || s->state != ND_CLOSING)
 		return 0;
-	asm volatile("" ::: "memory");
+	fence();
 	*(volatile u8 *)&s->state = ND_FREE;
 	asm volatile("" ::: "memory");
 	return 1;
@@ -257,6 +259,7 @@ static __always_inline struct nd_slot *slot_by_queue(struct request *rq, struct 
 
 	if (!q)
 		return 0;
+	fence();
 	e = queue_entry(q, typed);
 	if (!e || e->q != (u64)q || !e->queues)
 		return 0;

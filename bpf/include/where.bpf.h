@@ -17,6 +17,7 @@ static __always_inline struct nd_where *where_by_queue(struct request *rq, struc
 
 	if (!q)
 		return 0;
+	fence();
 	if (!GET(typed, q, queuedata))
 		forget_places(); /* see where() */
 	ctrl = ctrl_of(rq, q, &instance, &address, typed);

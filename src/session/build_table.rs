@@ -14,7 +14,8 @@ pub type Fixed = (&'static str, &'static str);
 pub enum Need {
     /// Commands are identified by their request; otherwise by controller, queue and tag.
     Requests,
-    /// The kernel describes itself by BTF: the build calls functions of the kernel.
+    /// The kernel describes itself by BTF, and lists its data among its symbols: the build uses functions
+    /// and data of the kernel.
     KernelBtf,
     /// Set-ups are observed by a tracepoint.
     SetupEvent,
@@ -147,7 +148,7 @@ pub const BUILDS: [Entry; 12] = [
         fixed: &[],
         needs: &[Need::Requests, Need::KernelBtf],
     },
-    // for kernels that only a file describes: without calls of kernel functions
+    // for kernels that only a file describes, or that list no data: without kernel functions and data
     Entry {
         name: "nvme_deep_plain",
         source: "nvme_deep",

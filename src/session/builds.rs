@@ -35,7 +35,7 @@ pub struct Build {
 fn is_met(need: Need, plan: &AttachPlan, config: &Config<'_>) -> bool {
     match need {
         Need::Requests => plan.pairing == Pairing::Request,
-        Need::KernelBtf => config.facts.vmlinux_btf,
+        Need::KernelBtf => config.facts.vmlinux_btf && !config.hides_data,
         Need::SetupEvent => plan.method_of(Point::SetupOut) != Some(Method::Kprobe),
         Need::Trace => config.settings.is_trace(),
         Need::NoContext => !config.settings.context(),
