@@ -27,7 +27,19 @@ use nvme_deep::probe::plan::plan_with;
 use serde_json::Value;
 use serde_json::from_value;
 
-const KERNELS: [&str; 6] = ["5.10", "6.1", "6.1-rt", "6.12", "6.12-cloud", "7.x"];
+const KERNELS: [&str; 11] = [
+    "5.10",
+    "6.1",
+    "6.1-rt",
+    "6.12",
+    "6.12-cloud",
+    "7.x",
+    "5.10-arm64",
+    "6.1-arm64",
+    "6.12-arm64",
+    "6.12-arm64-16k",
+    "7.x-arm64",
+];
 const CUTS: [StageSet; 3] = [StageSet::Total, StageSet::Basic, StageSet::Fine];
 
 fn read(path: &str) -> String {

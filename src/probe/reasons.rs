@@ -156,8 +156,8 @@ impl Reason {
                 "the kprobes of the submitting side would make this one miss interrupts unseen"
             }
             Self::Exception => {
-                "on arm64 a kprobe is an exception, which would take longer than the stage (--attach kprobe \
-                 uses it)"
+                "on arm64 a kprobe is an exception, whose time would be in the stages (--attach kprobe uses \
+                 it)"
             }
             Self::NoClassic => "there is no classic tracepoint for it",
             Self::Unidentified => "a classic tracepoint does not identify the command",

@@ -6,7 +6,7 @@ set -euo pipefail
 
 root=$1/root-arm64
 include=(
-    base-files base-passwd bash coreutils findutils grep hostname libc-bin mawk mount sed tar util-linux
+    base-files base-passwd bash bpftool coreutils findutils grep hostname libc-bin mawk mount sed tar util-linux
     busybox-static fio kmod libpython3-stdlib nvme-cli procps python3-minimal
     libelf1 zlib1g
 )

@@ -191,4 +191,9 @@ super::on_kernels! {
     only_in_test_all_points_are_seen_on_7_x "7.x" FOUR_CPUS points_are_seen
     only_in_test_all_points_are_seen_on_6_1 "6.1" FOUR_CPUS points_are_seen
     points_are_seen_on_6_12 "6.12" FOUR_CPUS points_are_seen
+    only_in_test_all_mixed_loads_are_exact_on_6_12_arm64 "6.12-arm64" FOUR_CPUS mixed_loads_are_exact
+    only_in_test_all_other_commands_are_exact_on_6_12_arm64 "6.12-arm64" FOUR_CPUS other_commands_are_exact
+    only_in_test_all_passthrough_and_admin_have_rows_on_6_12_arm64 "6.12-arm64" FOUR_CPUS passthrough_and_admin_have_rows_of_their_own
+    only_in_test_all_stages_add_up_on_6_12_arm64 "6.12-arm64" FOUR_CPUS stages_add_up
+    only_in_test_all_points_are_seen_on_6_12_arm64 "6.12-arm64" FOUR_CPUS points_are_seen
 }

@@ -21,6 +21,7 @@ fn the_screen_works_and_is_given_back(outcome: &Outcome) {
 }
 
 super::on_kernels! {
+    only_in_test_all_top_on_6_12_arm64 "6.12-arm64" TOP the_screen_works_and_is_given_back
     only_in_test_all_top_on_5_10 "5.10" TOP the_screen_works_and_is_given_back
     the_screen_works_and_is_given_back_on_6_12 "6.12" TOP the_screen_works_and_is_given_back
 }
