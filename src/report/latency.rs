@@ -31,6 +31,13 @@ pub struct StageReport {
     pub hist: Histogram,
 }
 
+impl StageReport {
+    /// Whether it is a wait before the request that no command had.
+    pub fn is_idle_wait(&self) -> bool {
+        self.from < Point::Start && self.hist.sum() == 0
+    }
+}
+
 /// All commands of one controller, namespace, opcode and size class.
 #[derive(Clone, Debug, PartialEq)]
 pub struct RowReport {

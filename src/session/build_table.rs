@@ -71,6 +71,10 @@ const NO_DETAILS: &[Fixed] = &[("details", "0")];
 const NO_STATUS: &[Fixed] = &[("count_status", "0")];
 const STATUS: &[Fixed] = &[("count_status", "1")];
 
+/// Nothing before the request is observed, or all that can be.
+const NO_WAITS: &[Fixed] = &[("waits", "0")];
+const WAITS: &[Fixed] = &[("waits", "1")];
+
 const TOTAL: &[Fixed] = &[
     ("mode", "ND_MODE_TOTAL"),
     ("end", "0"),
@@ -98,39 +102,45 @@ const fn latencies(name: &'static str, fixed: &'static [&'static [Fixed]]) -> En
 }
 
 /// All builds. A run uses the first that it may.
-pub const BUILDS: [Entry; 11] = [
+pub const BUILDS: [Entry; 13] = [
     latencies(
         "nvme_deep_total",
-        &[USUAL, OWN_SLOTS, HISTOGRAMS, NO_STATUS, NO_DETAILS, TOTAL],
+        &[
+            USUAL, NO_WAITS, OWN_SLOTS, HISTOGRAMS, NO_STATUS, NO_DETAILS, TOTAL,
+        ],
     ),
     latencies(
         "nvme_deep_basic",
-        &[USUAL, OWN_SLOTS, HISTOGRAMS, NO_STATUS, NO_DETAILS, BASIC],
+        &[
+            USUAL, NO_WAITS, OWN_SLOTS, HISTOGRAMS, NO_STATUS, NO_DETAILS, BASIC,
+        ],
     ),
     latencies(
         "nvme_deep_fine",
-        &[USUAL, OWN_SLOTS, HISTOGRAMS, NO_STATUS, NO_DETAILS, FINE],
+        &[
+            USUAL, NO_WAITS, OWN_SLOTS, HISTOGRAMS, NO_STATUS, NO_DETAILS, FINE,
+        ],
     ),
     // also for failed commands, and with details
     latencies(
         "nvme_deep_total_status",
-        &[USUAL, OWN_SLOTS, HISTOGRAMS, STATUS, TOTAL],
+        &[USUAL, NO_WAITS, OWN_SLOTS, HISTOGRAMS, STATUS, TOTAL],
     ),
     latencies(
         "nvme_deep_basic_status",
-        &[USUAL, OWN_SLOTS, HISTOGRAMS, STATUS, BASIC],
+        &[USUAL, NO_WAITS, OWN_SLOTS, HISTOGRAMS, STATUS, BASIC],
     ),
     latencies(
         "nvme_deep_fine_status",
-        &[USUAL, OWN_SLOTS, HISTOGRAMS, STATUS, FINE],
+        &[USUAL, NO_WAITS, OWN_SLOTS, HISTOGRAMS, STATUS, FINE],
     ),
     // of large machines
-    latencies("nvme_deep_large", &[USUAL, WINDOWS, HISTOGRAMS]),
+    latencies("nvme_deep_large", &[USUAL, NO_WAITS, WINDOWS, HISTOGRAMS]),
     Entry {
         name: "nvme_deep_trace",
         source: "nvme_deep",
         macros: &["ND_LOOP"],
-        fixed: &[USUAL, OWN_SLOTS, NO_DETAILS],
+        fixed: &[USUAL, NO_WAITS, OWN_SLOTS, NO_DETAILS],
         needs: &[
             Need::Requests,
             Need::KernelBtf,
@@ -142,7 +152,29 @@ pub const BUILDS: [Entry; 11] = [
         name: "nvme_deep",
         source: "nvme_deep",
         macros: &[],
-        fixed: &[],
+        fixed: &[NO_WAITS],
+        needs: &[Need::Requests, Need::KernelBtf],
+    },
+    // with what comes before the request
+    Entry {
+        name: "nvme_deep_full",
+        source: "nvme_deep",
+        macros: &["ND_LOOP", "ND_NO_CONTEXT", "ND_WAITS"],
+        fixed: &[
+            USUAL, WAITS, OWN_SLOTS, HISTOGRAMS, NO_STATUS, NO_DETAILS, FINE,
+        ],
+        needs: &[
+            Need::Requests,
+            Need::KernelBtf,
+            Need::SetupEvent,
+            Need::NoContext,
+        ],
+    },
+    Entry {
+        name: "nvme_deep_full_any",
+        source: "nvme_deep",
+        macros: &["ND_WAITS"],
+        fixed: &[WAITS, FINE],
         needs: &[Need::Requests, Need::KernelBtf],
     },
     // for kernels that only a file describes: without calls of kernel functions
@@ -150,7 +182,7 @@ pub const BUILDS: [Entry; 11] = [
         name: "nvme_deep_plain",
         source: "nvme_deep",
         macros: &["ND_NO_KFUNC"],
-        fixed: &[],
+        fixed: &[NO_WAITS],
         needs: &[Need::Requests],
     },
     // classic tracepoints
@@ -158,7 +190,7 @@ pub const BUILDS: [Entry; 11] = [
         name: "tracepoint",
         source: "tracepoint",
         macros: &[],
-        fixed: &[],
+        fixed: &[NO_WAITS],
         needs: &[],
     },
 ];

@@ -55,4 +55,5 @@ mod trace_words;
 mod types;
 mod unit;
 mod uprobes;
+mod waits;
 mod words;
