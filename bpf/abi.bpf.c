@@ -16,6 +16,7 @@
 #define SHARE(kind, name) const kind name shared_##name = {0}
 
 SHARE(struct, nd_activity);
+SHARE(struct, nd_bio);
 SHARE(struct, nd_cell);
 SHARE(struct, nd_complete);
 SHARE(struct, nd_config);
@@ -27,6 +28,7 @@ SHARE(struct, nd_host);
 SHARE(struct, nd_numbers);
 SHARE(struct, nd_other);
 SHARE(struct, nd_pair);
+SHARE(struct, nd_pause);
 SHARE(struct, nd_rowless);
 SHARE(struct, nd_scratch);
 SHARE(struct, nd_slot);
@@ -37,6 +39,7 @@ SHARE(struct, nd_submit);
 SHARE(enum, nd_activity_limit);
 SHARE(enum, nd_at);
 SHARE(enum, nd_beside);
+SHARE(enum, nd_bio_limit);
 SHARE(enum, nd_class);
 SHARE(enum, nd_container);
 SHARE(enum, nd_count);

@@ -22,6 +22,7 @@
 #include "filter.bpf.h"
 #include "peek.bpf.h"
 #include "hist.bpf.h"
+#include "waits.bpf.h"
 #include "rows.bpf.h"
 #include "trace.bpf.h"
 #include "slots.bpf.h"

@@ -13,6 +13,8 @@
 mod announce;
 #[path = "parity/build.rs"]
 mod build;
+#[path = "parity/case.rs"]
+mod case;
 #[path = "parity/command.rs"]
 mod command;
 

@@ -12,6 +12,7 @@
 #include "failures_abi.h"
 #include "rows_abi.h"
 #include "trace_abi.h"
+#include "bio_abi.h"
 
 /* Log-linear buckets: 2^ND_HIST_SUB_BITS per power of two, so half a bucket is at most 6.25 %.
  * src/model/histogram.rs has the same rule; tests/parity.rs compares both. */
@@ -105,6 +106,20 @@ enum nd_hook {
 	ND_HOOK_BOUNCE_BTF, /* tp_btf swiotlb_bounced */
 	ND_HOOK_MAP_BTF,    /* tp_btf map */
 	ND_HOOK_UNMAP_BTF,  /* tp_btf unmap */
+	/* --stages=full */
+	ND_HOOK_BIO_QUEUED_BTF,	   /* tp_btf block_bio_queue */
+	ND_HOOK_BIO_SPLIT_BTF,	   /* tp_btf block_split */
+	ND_HOOK_BIO_BACK_BTF,	   /* tp_btf block_bio_backmerge */
+	ND_HOOK_BIO_FRONT_BTF,	   /* tp_btf block_bio_frontmerge */
+	ND_HOOK_BIO_DONE_BTF,	   /* tp_btf block_bio_complete */
+	ND_HOOK_THROTTLE_FENTRY,   /* fentry __blk_throtl_bio */
+	ND_HOOK_FREEZE_IN_FENTRY,  /* fentry __bio_queue_enter */
+	ND_HOOK_FREEZE_OUT_FEXIT,  /* fexit __bio_queue_enter */
+	ND_HOOK_IOCOST_IN_FENTRY,  /* fentry ioc_rqos_throttle */
+	ND_HOOK_IOCOST_OUT_FEXIT,  /* fexit ioc_rqos_throttle */
+	ND_HOOK_WBT_IN_FENTRY,	   /* fentry rq_qos_wait */
+	ND_HOOK_WBT_OUT_FEXIT,	   /* fexit rq_qos_wait */
+	ND_HOOK_TAG_FEXIT,	   /* fexit __blk_mq_get_tag */
 	/* bpf/tracepoint.bpf.c */
 	ND_HOOK_SETUP_OUT_TP, /* tp nvme_setup_cmd */
 	ND_HOOK_COMPLETE_TP,  /* tp nvme_complete_rq */
@@ -143,6 +158,9 @@ enum nd_count {
 	ND_STACKS_FULL, /* stacks without a free entry in the table */
 	ND_BY_TASK, /* container filter: commands selected by the task, as they have no cgroup */
 	ND_FEWER_POINTS, /* commands counted with fewer points than observed: few rows are left */
+	ND_NO_BIO,	 /* requests with a bio whose submission was not observed */
+	ND_BIOS_FULL,	 /* bios that found no room in the table */
+	ND_UNPAIRED_WAIT, /* requests with a wait whose end was not observed */
 	ND_COUNT_MAX,
 };
 
@@ -162,6 +180,16 @@ enum nd_saw {
 	ND_NO_COMPLETE = 1 << 8,
 	ND_NO_ANY = ND_NO_SETUP | ND_NO_COMPLETE,
 	ND_SAW_BASIC = ND_SAW_START | ND_SAW_DOORBELL | ND_SAW_CQE,
+	/* Before the request (--stages=full). A run has some of these (cfg_wait_points), and a
+	 * command has all of its run, or none. So row keys have only the first. */
+	ND_SAW_BIO = 1 << 9,
+	ND_SAW_SUBMIT = 1 << 10,
+	ND_SAW_FREEZE = 1 << 11,
+	ND_SAW_IOCOST = 1 << 12,
+	ND_SAW_WBT = 1 << 13,
+	ND_SAW_TAG = 1 << 14,
+	ND_SAW_ANY = ND_SAW_ALL | ND_SAW_BIO | ND_SAW_SUBMIT | ND_SAW_FREEZE | ND_SAW_IOCOST |
+		     ND_SAW_WBT | ND_SAW_TAG,
 };
 
 /* Stage set (--stages). */
@@ -176,6 +204,7 @@ enum nd_stages {
 	ND_STAGES_TOTAL = 1,
 	ND_STAGES_BASIC = 5,
 	ND_STAGES_FINE = 9,
+	ND_STAGES_FULL = 15, /* those of the fine set, then those before the request */
 };
 
 struct nd_hist {
@@ -191,7 +220,7 @@ struct nd_cell {
 	__u64 bytes;
 	__u64 unmeasured; /* commands without an observed interval; in no histogram */
 	__u64 lat[ND_LAT_SLOTS];
-	struct nd_hist hist[ND_STAGES_FINE];
+	struct nd_hist hist[ND_STAGES_FULL];
 };
 
 enum nd_state {
@@ -231,6 +260,8 @@ struct nd_slot {
 	/* Traces only. */
 	struct nd_submission submission;
 	struct nd_outcome outcome;
+	/* --stages=full only. */
+	struct nd_waits waits;
 };
 
 /* Sizes in bytes. */
@@ -239,6 +270,9 @@ enum nd_size {
 	ND_SLOT_BASIC = 64,
 	ND_SLOT_FINE = 96,
 	ND_SLOT_TRACE = 192,
+	ND_SLOT_FULL = 256,
+	ND_START = 32,
+	ND_START_FULL = 96,
 };
 
 /* Start of a request that has not reached the driver; with a scheduler also its last slot. */
@@ -248,6 +282,8 @@ struct nd_start {
 	__u64 setup_rq;
 	__u32 setup_slot;
 	__u32 mark; /* of this use of the request: see mark_of() */
+	/* --stages=full only. */
+	struct nd_waits waits;
 };
 
 /* A controller's slots. User space fills in the table. Stride 0: unknown controller. */
@@ -394,9 +430,12 @@ struct nd_scratch {
 
 _Static_assert(ND_HIST_BUCKETS == 272, "src/model/histogram.rs has the same number");
 _Static_assert(sizeof(struct nd_hist) == 2192, "histogram layout");
-_Static_assert(sizeof(struct nd_cell) == ND_CELL_HEAD + 9 * 2192, "cell layout");
+_Static_assert(sizeof(struct nd_cell) == ND_CELL_HEAD + 15 * 2192, "cell layout");
 _Static_assert(sizeof(struct nd_task) % ND_LINE == 0, "no cache line of two tasks");
-_Static_assert(sizeof(struct nd_slot) == ND_SLOT_TRACE, "slot layout");
+_Static_assert(sizeof(struct nd_slot) == ND_SLOT_FULL, "slot layout");
+_Static_assert(__builtin_offsetof(struct nd_slot, waits) == ND_SLOT_TRACE, "a line of its own");
+_Static_assert(sizeof(struct nd_start) == ND_START_FULL, "no padding");
+_Static_assert(__builtin_offsetof(struct nd_start, waits) == ND_START, "the usual part");
 _Static_assert(__builtin_offsetof(struct nd_slot, submission) == ND_SLOT_FINE, "fine part");
 _Static_assert(__builtin_offsetof(struct nd_slot, setup_in_ns) == ND_SLOT_BASIC, "basic half");
 _Static_assert(sizeof(struct nd_place) == 24, "no padding");

@@ -14,44 +14,6 @@ struct {
 	__uint(value_size, sizeof(struct nd_disk));
 } disks SEC(".maps");
 
-/*
- * The bio in this kernel's event: arguments are (bio, ...), or before 5.11 (queue, bio, ...). Not
- * cfg_rq_second: 5.10.y got that change of the events with requests, but not this one. On 5.11 the
- * verifier rejects these programs, because its bios have bi_disk, too. In assembly: clang merges
- * the loads to one from a computed address, which the verifier of 5.10 rejects.
- */
-static __always_inline u64 bio_of(void *ctx)
-{
-	u64 bio;
-
-	if (bpf_core_field_exists(struct bio, bi_disk))
-		asm volatile("%0 = *(u64 *)(%1 + 8)" : "=r"(bio) : "r"(ctx));
-	else
-		asm volatile("%0 = *(u64 *)(%1 + 0)" : "=r"(bio) : "r"(ctx));
-	return bio;
-}
-
-static __always_inline u64 disk_name_of(u64 bio)
-{
-	u64 disk;
-
-	if (bpf_core_field_exists(struct bio, bi_disk)) {
-		disk = peek(bio + bpf_core_field_offset(struct bio, bi_disk), TYPED);
-	} else {
-		disk = peek(bio + bpf_core_field_offset(struct bio, bi_bdev), TYPED);
-		disk = peek(disk + bpf_core_field_offset(struct block_device, bd_disk), TYPED);
-	}
-	return disk + bpf_core_field_offset(struct gendisk, disk_name);
-}
-
-/* Whether a name, of which this is the first word, begins with `nvme`. */
-static __always_inline int is_nvme_name(u64 word)
-{
-	if (__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__)
-		return (u32)word == 0x656d766e;
-	return word >> 32 == 0x6e766d65;
-}
-
 /* Adds a disk to the table. */
 static __noinline struct nd_disk *new_disk(struct nd_disk_name *name)
 {

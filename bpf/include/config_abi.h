@@ -122,7 +122,10 @@ struct nd_config {
 	__u16 own_cells;
 	/* Queues have slots when they are first used, fewer than tags (slots.bpf.h). */
 	__u8 windows;
-	__u8 unused[7];
+	/* Observe what comes before the request (bio.bpf.h), and the points of which it is: ND_SAW_*. */
+	__u8 waits;
+	__u16 wait_points;
+	__u8 unused[4];
 };
 
 enum nd_container {

@@ -177,10 +177,22 @@ struct blkcg_gq {
 	struct blkcg *blkcg;
 };
 
+struct bvec_iter {
+	u64 bi_sector;
+	unsigned int bi_size;
+};
+
 struct bio {
 	struct gendisk *bi_disk;      /* before 5.12 */
 	struct block_device *bi_bdev; /* 5.12 and later */
-	struct blkcg_gq *bi_blkg;     /* with CONFIG_BLK_CGROUP */
+	struct bvec_iter bi_iter;
+	void *bi_private;
+	struct blkcg_gq *bi_blkg; /* with CONFIG_BLK_CGROUP */
+};
+
+/* block/blk-mq.h */
+struct blk_mq_alloc_data {
+	unsigned int flags;
 };
 
 /* arch/x86/include/asm/current.h, 6.2 to 6.14, per CPU. */

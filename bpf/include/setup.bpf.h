@@ -79,13 +79,16 @@ static __always_inline int on_start(struct request *rq, u32 hook, int typed)
 			     ? start_entry(rq->internal_tag, rq->tag, p->first, p->tags, p->spread)
 			     : start_slowly(rq, p);
 	}
-	if (!st)
+	if (!st) {
+		forget_pause();
 		return 0;
+	}
 	tally(cpu, hook, typed);
 	st->rq = (u64)rq;
 	if (cfg_setup_skips)
 		st->mark = mark_of(rq, typed);
 	st->ns = bpf_ktime_get_ns();
+	note_waits(st, rq, typed);
 	return 0;
 }
 
@@ -353,6 +356,7 @@ static __always_inline int on_setup_out(void *ctx, struct request *rq, struct nv
 	}
 	s->start_ns = start;
 	s->setup_out_ns = now;
+	take_waits(s, st);
 	emit_submit(s, now);
 	return 0;
 }

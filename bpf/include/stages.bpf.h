@@ -167,7 +167,7 @@ static __always_inline void stages_fine(struct nd_cell *c, struct nd_slot *s, u6
 	volatile u16 *seen = &s->saw;
 
 	/* The usual case, as above. */
-	if (saw == ND_SAW_ALL) {
+	if ((cfg_waits ? saw & ~ND_SAW_BIO : saw) == ND_SAW_ALL) {
 		first = s->start_ns;
 		hist_add(&c->hist[FINE_QUEUE], s->setup_in_ns - first, atomic);
 		hist_add(&c->hist[FINE_SETUP], from - s->setup_in_ns, atomic);
@@ -177,6 +177,7 @@ static __always_inline void stages_fine(struct nd_cell *c, struct nd_slot *s, u6
 		hist_add(&c->hist[FINE_IRQ], s->cqe_ns - s->irq_ns, atomic);
 		hist_add(&c->hist[FINE_COMPLETE], complete - s->cqe_ns, atomic);
 		hist_add(&c->hist[FINE_END], end - complete, atomic);
+		first = stages_before(c, s, first, saw, atomic);
 		finish_total(c, ND_STAGES_FINE - 1, end - first, s->bytes, atomic);
 		return;
 	}
@@ -202,6 +203,7 @@ static __always_inline void stages_fine(struct nd_cell *c, struct nd_slot *s, u6
 		hist_add(&c->hist[FINE_END], end - complete, atomic);
 		complete = end;
 	}
+	first = stages_before(c, s, first, saw, atomic);
 	finish_total(c, ND_STAGES_FINE - 1, complete - first, s->bytes, atomic);
 }
 
@@ -382,10 +384,13 @@ static __always_inline void finish(struct nd_slot *s, struct nd_cpu *cpu, u64 co
 		else
 			count(ND_NEGATIVE);
 	}
+	saw |= seen_before(s, saw);
 	FORGET(complete);
 	FORGET(end);
 	if (cfg_trace && !finish_trace(s, cpu, saw, complete, end))
 		return;
+	if (cfg_waits)
+		saw &= ND_SAW_ALL | ND_SAW_BIO;
 	c = cpu ? cell_of(s, &saw, cpu) : 0;
 	if (!c) {
 		count_rowless(kept_key(s), s->bytes);

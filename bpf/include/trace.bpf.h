@@ -205,6 +205,8 @@ static __always_inline void emit_end(struct nd_slot *s, u32 kind, u32 saw, u64 c
 		size += sizeof(struct nd_submission);
 	if (cfg_mode != ND_MODE_TOTAL)
 		size += sizeof(struct nd_times);
+	if (cfg_waits)
+		size += sizeof(struct nd_early_times);
 	r = reserve(size);
 	if (!r) {
 		count(ND_RING_FULL);
@@ -223,6 +225,8 @@ static __always_inline void emit_end(struct nd_slot *s, u32 kind, u32 saw, u64 c
 		__builtin_memcpy(&p->submission, &s->submission, sizeof(p->submission));
 	if (cfg_mode != ND_MODE_TOTAL)
 		times_of(kind == ND_KIND_PAIR ? &p->times : &c->times, s, end);
+	if (cfg_waits)
+		early_times_of(kind == ND_KIND_PAIR ? &p->early : &c->early, s);
 	bpf_ringbuf_submit(r, BPF_RB_NO_WAKEUP);
 }
 

@@ -102,6 +102,17 @@ struct nd_times {
 	__u64 end_ns;
 };
 
+/* With --stages=full, behind nd_times: points before the request. Its waits are the last before it:
+ * the times are the request's start less the waits that follow. */
+struct nd_early_times {
+	__u64 bio_ns;
+	__u64 submit_ns;
+	__u64 freeze_ns;
+	__u64 iocost_ns;
+	__u64 wbt_ns;
+	__u64 tag_ns;
+};
+
 /* The common part of the two kinds of events about a finished command. */
 struct nd_end {
 	struct nd_event event;
@@ -109,16 +120,18 @@ struct nd_end {
 	__u64 setup_out_ns;
 };
 
-/* `times` is present only with stages. */
+/* `times` is present only with stages, `early` only with full stages. */
 struct nd_complete {
 	struct nd_end end;
 	struct nd_times times;
+	struct nd_early_times early;
 };
 
 struct nd_pair {
 	struct nd_end end;
 	struct nd_submission submission;
 	struct nd_times times;
+	struct nd_early_times early;
 };
 
 struct nd_other {

@@ -7,7 +7,9 @@ use std::mem::offset_of;
 use super::CELL_HEAD;
 use super::SLOT_BASIC;
 use super::SLOT_FINE;
+use super::SLOT_FULL;
 use super::SLOT_TRACE;
+use super::START_FULL_BYTES;
 use super::nd_cell;
 use super::nd_ctrl;
 use super::nd_failure;
@@ -16,8 +18,10 @@ use super::nd_host;
 use super::nd_key;
 use super::nd_slot;
 use super::nd_stack_sum;
+use super::nd_start;
 use super::nd_usdt_limit;
 use super::skel::types::nd_count;
+use super::skel::types::nd_early_times;
 use super::skel::types::nd_hist_rule;
 use super::skel::types::nd_hook;
 use super::skel::types::nd_host_point;
@@ -35,6 +39,7 @@ use crate::model::host::HostPoint;
 use crate::model::nvme_latency;
 use crate::model::point::NO_COMPLETE;
 use crate::model::point::NO_SETUP;
+use crate::model::point::Point;
 use crate::model::row::CTRL;
 use crate::model::row::NSID_MASK;
 use crate::model::row::PATTERN_BITS;
@@ -52,19 +57,22 @@ macro_rules! same {
 same! {
     NO_SETUP => nd_saw::ND_NO_SETUP;
     NO_COMPLETE => nd_saw::ND_NO_COMPLETE;
-    Transport::Pcie.wire().bits() => nd_saw::ND_SAW_ALL;
+    Transport::Pcie.wire().bits() => nd_saw::ND_SAW_ANY;
+    Point::Bio.pattern_bit().unwrap() => nd_saw::ND_SAW_BIO;
     PATTERN_BITS => nd_key::ND_KEY_PATTERN_BITS;
     CTRL => nd_key::ND_KEY_CTRL_SHIFT;
     NSID_MASK => nd_key::ND_KEY_NSID_MASK;
     StageSet::Total.histograms() => nd_stages::ND_STAGES_TOTAL;
     StageSet::Basic.histograms() => nd_stages::ND_STAGES_BASIC;
     StageSet::Fine.histograms() => nd_stages::ND_STAGES_FINE;
+    StageSet::Full.histograms() => nd_stages::ND_STAGES_FULL;
     CATALOG.len() => nd_hook::ND_HOOK_MAX;
     COUNTS.len() => nd_count::ND_COUNT_MAX;
     Count::LateDoorbell => nd_count::ND_LATE_DOORBELL;
     Count::EarlyIrq => nd_count::ND_EARLY_IRQ;
     Count::Negative => nd_count::ND_NEGATIVE;
     Count::FewerPoints => nd_count::ND_FEWER_POINTS;
+    Count::UnpairedWait => nd_count::ND_UNPAIRED_WAIT;
     TYPES => nd_failure::ND_FAIL_RETRIED;
     histogram::SUB_BITS => nd_hist_rule::ND_HIST_SUB_BITS;
     histogram::MAX_EXP => nd_hist_rule::ND_HIST_MAX_EXP;
@@ -83,14 +91,18 @@ same! {
 }
 
 // tests/parity compares which point each bit and each time is of
-const _: () =
-    assert!(size_of::<nd_times>() == 8 * Transport::Pcie.wire().bits().count_ones() as usize);
+const _: () = assert!(
+    size_of::<nd_times>() + size_of::<nd_early_times>()
+        == 8 * Transport::Pcie.wire().bits().count_ones() as usize
+);
 const _: () = assert!(offset_of!(nd_cell, hist) == CELL_HEAD);
 const _: () =
-    assert!(size_of::<nd_cell>() == CELL_HEAD + StageSet::Fine.histograms() * size_of::<nd_hist>());
+    assert!(size_of::<nd_cell>() == CELL_HEAD + StageSet::Full.histograms() * size_of::<nd_hist>());
 const _: () = assert!(offset_of!(nd_slot, setup_in_ns) == SLOT_BASIC);
 const _: () = assert!(offset_of!(nd_slot, submission) == SLOT_FINE);
-const _: () = assert!(size_of::<nd_slot>() == SLOT_TRACE);
+const _: () = assert!(offset_of!(nd_slot, waits) == SLOT_TRACE);
+const _: () = assert!(size_of::<nd_slot>() == SLOT_FULL);
+const _: () = assert!(size_of::<nd_start>() == START_FULL_BYTES);
 const _: () = assert!(size_of::<nd_stack_sum>() == size_of::<nd_hist>() + 8);
 const _: () = assert!(size_of::<nd_ctrl>() == 16);
 const _: () = assert!(size_of::<nd_host>() == 8 * (HOST_POINTS + 3) + 64 + 8);

@@ -10,6 +10,7 @@ use super::STATE_OPEN;
 use super::nd_slot;
 use super::read;
 use super::skel::types::nd_complete;
+use super::skel::types::nd_early_times;
 use super::skel::types::nd_end;
 use super::skel::types::nd_event;
 use super::skel::types::nd_kind;
@@ -86,9 +87,14 @@ const END: usize = size_of::<nd_end>();
 const PAIR_END: usize = END + SUBMITTED;
 /// The times of `nd_times`, by their numbers: tests/parity compares the order.
 type Times = [u64; size_of::<nd_times>() / 8];
+/// The times of `nd_early_times`, of points with the numbers after those. Few runs have them.
+type EarlyTimes = [u64; size_of::<nd_early_times>() / 8];
+const EARLY: usize = size_of::<Times>();
+/// The bits of these points.
+const EARLY_BITS: u16 = !0 << 9;
 const _: () = assert!(size_of::<nd_submit>() == EVENT + SUBMITTED);
-const _: () = assert!(size_of::<nd_complete>() == END + size_of::<Times>());
-const _: () = assert!(size_of::<nd_pair>() == PAIR_END + size_of::<Times>());
+const _: () = assert!(size_of::<nd_complete>() == END + EARLY + size_of::<EarlyTimes>());
+const _: () = assert!(size_of::<nd_pair>() == PAIR_END + EARLY + size_of::<EarlyTimes>());
 
 fn opcode(event: &nd_event) -> Opcode {
     Opcode {
@@ -170,13 +176,33 @@ fn timeline(
         let mut line = Timeline::new([], wire.pattern(event.pattern));
         line.set(Point::SetupOut, setup_out_ns);
         line.set(Point::Complete, event.ns);
-        for (n, point) in wire.points() {
-            if let Some(ns) = times.get(n) {
-                line.set(point, *ns);
-            }
-        }
+        set_times(&mut line, 0, times, wire);
         line
     })
+}
+
+/// Sets the times of the points with the numbers from `first` on.
+#[inline(always)]
+fn set_times(line: &mut Timeline, first: usize, times: &[u64], wire: &Wire) {
+    for (n, ns) in times.iter().enumerate() {
+        if let Some(point) = wire.point(first + n) {
+            line.set(point, *ns);
+        }
+    }
+}
+
+/// Adds the times of points before the request, if the record has them.
+#[cold]
+#[inline(never)]
+fn add_early(event: &mut Event, times: &[u8], wire: &Wire) {
+    let line = match &mut event.what {
+        EventKind::Command(_, _, end) | EventKind::Complete(_, end) => end.timeline.as_mut(),
+        EventKind::Missed { timeline, .. } => timeline.as_mut(),
+        _ => None,
+    };
+    if let (Some(line), Ok(times)) = (line, part::<EarlyTimes>(times, EARLY)) {
+        set_times(line, size_of::<Times>() / 8, &times, wire);
+    }
 }
 
 /// The event of a command whose completion was not observed.
@@ -245,10 +271,14 @@ fn complete(bytes: &[u8], transports: &Transports) -> Result<Event, DecodeError>
     if end.event.pattern & NO_COMPLETE as u16 != 0 {
         return Ok(missed(&end, None, times.as_ref(), wire));
     }
-    Ok(Event {
+    let mut event = Event {
         at_ns: end.event.ns,
         what: EventKind::Complete(id(&end.event), outcome(&end, times.as_ref(), wire)),
-    })
+    };
+    if end.event.pattern & EARLY_BITS != 0 {
+        add_early(&mut event, &bytes[END..], wire);
+    }
+    Ok(event)
 }
 
 #[inline(never)]
@@ -262,10 +292,14 @@ fn pair(bytes: &[u8], transports: &Transports) -> Result<Event, DecodeError> {
         let submission = Some(submission(&id, &a));
         return Ok(missed(&end, submission, times.as_ref(), wire));
     }
-    Ok(Event {
+    let mut event = Event {
         at_ns: end.event.ns,
         what: EventKind::Command(id, submission(&id, &a), outcome(&end, times.as_ref(), wire)),
-    })
+    };
+    if end.event.pattern & EARLY_BITS != 0 {
+        add_early(&mut event, &bytes[PAIR_END..], wire);
+    }
+    Ok(event)
 }
 
 /// Decodes the small records.

@@ -32,6 +32,8 @@ use crate::model::failures::TYPES;
 use crate::model::histogram::BUCKETS;
 use crate::model::histogram::Histogram;
 use crate::model::ids::QueueId;
+use crate::model::point::Pattern;
+use crate::model::point::Point;
 use crate::model::row::RowKey;
 use crate::model::snapshot::Cell;
 use crate::model::stage::StageSet;
@@ -63,6 +65,8 @@ macro_rules! skeleton {
 
 skeleton!(skel, "/abi.skel.rs");
 
+use skel::types::nd_bio;
+use skel::types::nd_bio_limit;
 use skel::types::nd_cell;
 pub use skel::types::nd_config;
 pub use skel::types::nd_container;
@@ -82,6 +86,7 @@ use skel::types::nd_limit;
 pub use skel::types::nd_memory_limit;
 pub use skel::types::nd_mode;
 use skel::types::nd_numbers;
+use skel::types::nd_pause;
 use skel::types::nd_rowless;
 use skel::types::nd_scratch;
 use skel::types::nd_size;
@@ -106,6 +111,8 @@ pub const SLOT_BASIC: usize = nd_size::ND_SLOT_BASIC.0 as usize;
 pub const SLOT_FINE: usize = nd_size::ND_SLOT_FINE.0 as usize;
 /// Bytes of a slot in a trace, which also contains the submission and the outcome.
 pub const SLOT_TRACE: usize = nd_size::ND_SLOT_TRACE.0 as usize;
+/// Bytes of a slot with the full stage set, traced or not: the waits before the request are the last.
+pub const SLOT_FULL: usize = nd_size::ND_SLOT_FULL.0 as usize;
 /// The word of a slot that contains its state.
 pub const SLOT_STATE: usize = offset_of!(nd_slot, state) / 8;
 /// The word of a cell that contains its row.
@@ -129,7 +136,15 @@ pub const RING_CPUS: u32 = nd_limit::ND_RING_CPUS.0;
 /// Maximum number of distinct stacks.
 pub const MAX_STACKS: u32 = 4096;
 /// Bytes of a tag's start entry.
-pub const START_BYTES: usize = size_of::<nd_start>();
+pub const START_BYTES: usize = nd_size::ND_START.0 as usize;
+/// The same with the full stage set.
+pub const START_FULL_BYTES: usize = nd_size::ND_START_FULL.0 as usize;
+/// Bios of NVMe disks that have no request yet, with the full stage set.
+pub const BIOS: usize = nd_bio_limit::ND_BIOS.0 as usize;
+/// Bytes of such a bio, and of its address.
+pub const BIO_BYTES: usize = size_of::<nd_bio>() + 8;
+/// Bytes of the tasks that wait before a request.
+pub const PAUSE_BYTES: usize = nd_bio_limit::ND_PAUSES.0 as usize * size_of::<nd_pause>();
 /// Bytes of a CPU's counters.
 pub const CPU_BYTES: usize = size_of::<nd_cpu>();
 /// Number of controllers that fit into a row key.
@@ -173,11 +188,39 @@ pub fn add_cell(sum: &mut Cell, bytes: &[u8], shared: bool) -> Result<(), Decode
     if hists.len() < sum.hists.len() {
         return Err(DecodeError);
     }
-    for (sum, words) in sum.hists.iter_mut().zip(hists) {
+    let is_full = sum.hists.len() == StageSet::Full.histograms();
+    for (n, words) in hists.take(sum.hists.len()).enumerate() {
         let one = Histogram::from_parts(&words[2..], words[0], words[1]).ok_or(DecodeError)?;
-        sum.merge(&if shared { one.with_shared_max() } else { one });
+        let one = if shared { one.with_shared_max() } else { one };
+        sum.hists[if is_full { place_in_full(n) } else { n }].merge(&one);
     }
     Ok(())
+}
+
+/// Where histogram `n` of a cell with the full stage set is in the order of the stages: the BPF side
+/// has those of the fine stage set first.
+const fn place_in_full(n: usize) -> usize {
+    let (before, fine) = (StageSet::Full.before(), StageSet::Fine.histograms());
+    if n >= fine {
+        n - fine
+    } else if n == StageSet::Fine.total_index() {
+        StageSet::Full.total_index()
+    } else {
+        before + n
+    }
+}
+
+/// Adds the waits of no length, of which the BPF side adds none, to a cell of the full stage set with
+/// these points: each command has all of its stages.
+pub fn add_zero_waits(sum: &mut Cell, pattern: Pattern) {
+    let stages = StageSet::Full.stages();
+    let count = sum.hists.last().map_or(0, Histogram::count);
+    for n in (0..StageSet::Full.before()).filter(|n| stages[*n].from != Point::Bio) {
+        if stages[n].from.seen_in(pattern) {
+            let missing = count.saturating_sub(sum.hists[n].count());
+            sum.hists[n].add_zeros(missing);
+        }
+    }
 }
 
 /// Adds commands that found no free row, from their value in the map.

@@ -37,6 +37,8 @@ pub enum RecordStagesArg {
     Basic,
     /// queue, setup, map, submit, device, irq, complete, end
     Fine,
+    /// the same, and before them throttle, block, freeze, iocost, wbt, tag
+    Full,
     /// only the latency from setup_out to complete
     None,
 }
@@ -184,6 +186,7 @@ impl SessionOptions for RecordArgs {
             RecordStagesArg::None => StageSet::Total,
             RecordStagesArg::Basic => StageSet::Basic,
             RecordStagesArg::Fine => StageSet::Fine,
+            RecordStagesArg::Full => StageSet::Full,
         };
         self.session.settings(Mode::Events(events), stages)
     }

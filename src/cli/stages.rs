@@ -12,6 +12,8 @@ pub enum StagesArg {
     Basic,
     /// queue, setup, map, submit, device, irq, complete, end
     Fine,
+    /// the same, and before them throttle, block, freeze, iocost, wbt, tag
+    Full,
 }
 
 impl StagesArg {
@@ -20,6 +22,7 @@ impl StagesArg {
         match self {
             Self::Basic => StageSet::Basic,
             Self::Fine => StageSet::Fine,
+            Self::Full => StageSet::Full,
         }
     }
 }

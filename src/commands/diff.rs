@@ -49,7 +49,12 @@ fn open(paths: &[PathBuf], ctrls: BTreeSet<u32>) -> Result<Vec<Replay>> {
 fn common_stages(replays: Both<&[Replay]>) -> StageSet {
     let all = replays.a.iter().chain(replays.b);
     let sets: Vec<StageSet> = all.map(|r| r.info().stage_set).collect();
-    let order = [StageSet::Total, StageSet::Basic, StageSet::Fine];
+    let order = [
+        StageSet::Total,
+        StageSet::Basic,
+        StageSet::Fine,
+        StageSet::Full,
+    ];
     let least = order.into_iter().find(|set| sets.contains(set));
     least.unwrap_or_default()
 }

@@ -395,8 +395,11 @@ impl Consumer for Counting<'_> {
 fn with_span(mut ledger: Ledger, shown: StageSet) -> Ledger {
     match shown {
         StageSet::Total => ledger.span = (Point::SetupOut, Point::Complete),
-        StageSet::Basic => ledger.span.1 = Point::Complete,
-        StageSet::Fine => {}
+        StageSet::Basic => {
+            ledger.span = (ledger.span.0.max(Point::Start), Point::Complete);
+        }
+        StageSet::Fine => ledger.span.0 = ledger.span.0.max(Point::Start),
+        StageSet::Full => {}
     }
     ledger
 }

@@ -33,10 +33,13 @@ pub enum Count {
     StacksFull,
     ByTask,
     FewerPoints,
+    NoBio,
+    BiosFull,
+    UnpairedWait,
 }
 
 /// All exceptions, by number.
-pub const COUNTS: [Count; 28] = [
+pub const COUNTS: [Count; 31] = [
     Count::Filtered,
     Count::FilteredDone,
     Count::Untracked,
@@ -65,6 +68,9 @@ pub const COUNTS: [Count; 28] = [
     Count::StacksFull,
     Count::ByTask,
     Count::FewerPoints,
+    Count::NoBio,
+    Count::BiosFull,
+    Count::UnpairedWait,
 ];
 
 /// Counters of one CPU, or summed over all.

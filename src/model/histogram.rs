@@ -151,6 +151,13 @@ impl Histogram {
         }
     }
 
+    /// Counts this many latencies of no length, in a histogram of a BPF map.
+    pub fn add_zeros(&mut self, n: u64) {
+        self.buckets[index(0)] += n;
+        self.count += n;
+        self.origin = Origin::Counts;
+    }
+
     /// Adds the samples of `other`. Counts saturate.
     pub fn merge(&mut self, other: &Self) {
         match (&mut self.origin, &other.origin) {

@@ -70,6 +70,20 @@ macro_rules! points {
 }
 
 points! {
+    /// A bio is submitted: blk-throttle looks at it (`__blk_throtl_bio`), or, without limits, as
+    /// [`Point::Bio`].
+    Submit "bio_submit", Some(10), time 9;
+    /// The block layer queues the bio, after blk-throttle (`block_bio_queue`).
+    Bio "bio_queue", Some(9), time 10;
+    /// From here on: the request's start, less the waits that follow. The wait for a frozen queue
+    /// (`__bio_queue_enter`).
+    Freeze "freeze", Some(11), time 11;
+    /// The wait that io.cost demands (`ioc_rqos_throttle`).
+    Iocost "iocost", Some(12), time 12;
+    /// The wait of writeback throttling (`rq_qos_wait`).
+    Wbt "wbt", Some(13), time 13;
+    /// No tag is free (`__blk_mq_get_tag`).
+    Tag "tag", Some(14), time 14;
     /// blk-mq has allocated the request (`block_io_start`, or the request's `start_time_ns`).
     #[default]
     Start "start", Some(0), time 0;

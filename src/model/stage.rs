@@ -21,6 +21,8 @@ pub enum StageSet {
     Basic,
     /// Every stage between neighbouring points: `--stages=fine`.
     Fine,
+    /// The same, and the waits before the request: `--stages=full`.
+    Full,
 }
 
 /// One stage of a stage set.
@@ -58,6 +60,31 @@ const FINE: [Stage; 8] = [
     stage("end", 'e', Point::Complete),
 ];
 
+/// Those before the request, and [`FINE`].
+const FULL: [Stage; BEFORE.len() + FINE.len()] = {
+    let mut all = [BEFORE[0]; BEFORE.len() + FINE.len()];
+    let mut n = 0;
+    while n < all.len() {
+        all[n] = if n < BEFORE.len() {
+            BEFORE[n]
+        } else {
+            FINE[n - BEFORE.len()]
+        };
+        n += 1;
+    }
+    all
+};
+
+/// The stages before the request. `block` is what no wait was measured in.
+const BEFORE: [Stage; 6] = [
+    stage("throttle", 'T', Point::Submit),
+    stage("block", 'b', Point::Bio),
+    stage("freeze", 'F', Point::Freeze),
+    stage("iocost", 'C', Point::Iocost),
+    stage("wbt", 'W', Point::Wbt),
+    stage("tag", 'g', Point::Tag),
+];
+
 /// A run of neighbouring stages of a stage set, `first..=last`: one stage, or several merged ones.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Run {
@@ -74,6 +101,7 @@ impl StageSet {
             Self::Total => &TOTAL,
             Self::Basic => &BASIC,
             Self::Fine => &FINE,
+            Self::Full => &FULL,
         }
     }
 
@@ -83,7 +111,26 @@ impl StageSet {
             Self::Total => "total",
             Self::Basic => "basic",
             Self::Fine => "fine",
+            Self::Full => "full",
         }
+    }
+
+    /// Number of stages before the request.
+    pub const fn before(self) -> usize {
+        match self {
+            Self::Full => BEFORE.len(),
+            Self::Total | Self::Basic | Self::Fine => 0,
+        }
+    }
+
+    /// Whether the stages are at least the fine ones.
+    pub const fn is_fine(self) -> bool {
+        matches!(self, Self::Fine | Self::Full)
+    }
+
+    /// Whether a recording of the stage set `recorded` has these stages.
+    pub const fn is_within(self, recorded: Self) -> bool {
+        self as usize <= recorded as usize
     }
 
     /// The stage with this name.
@@ -115,7 +162,7 @@ impl StageSet {
     pub const fn last_point(self) -> Point {
         match self {
             Self::Total | Self::Basic => Point::Complete,
-            Self::Fine => Point::End,
+            Self::Fine | Self::Full => Point::End,
         }
     }
 
@@ -124,7 +171,7 @@ impl StageSet {
     pub const fn histograms(self) -> usize {
         match self {
             Self::Total => 1,
-            Self::Basic | Self::Fine => self.stages().len() + 1,
+            Self::Basic | Self::Fine | Self::Full => self.stages().len() + 1,
         }
     }
 
@@ -300,7 +347,7 @@ mod tests {
 
     #[test]
     fn the_runs_of_any_pattern_are_neighbours_without_gap_or_overlap() {
-        for stage_set in [StageSet::Basic, StageSet::Fine] {
+        for stage_set in [StageSet::Basic, StageSet::Fine, StageSet::Full] {
             for pattern in 0..=ALL_POINTS {
                 let runs = stage_set.runs(pattern);
                 for pair in runs.windows(2) {

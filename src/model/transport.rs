@@ -99,6 +99,12 @@ impl Wire {
         (self.all & !self.moved & !self.not_passed) as u32 & !FLAGS
     }
 
+    /// The point with this number.
+    #[inline]
+    pub fn point(&self, number: usize) -> Option<Point> {
+        self.points.get(number).copied().flatten()
+    }
+
     /// The points with their numbers.
     pub fn points(&self) -> impl Iterator<Item = (usize, Point)> {
         let all = self.points.iter().enumerate();
@@ -106,7 +112,7 @@ impl Wire {
     }
 }
 
-const POINTS: [Option<Point>; 7] = [
+const POINTS: [Option<Point>; 13] = [
     Some(Point::Start),
     Some(Point::SetupIn),
     Some(Point::Issue),
@@ -114,6 +120,12 @@ const POINTS: [Option<Point>; 7] = [
     Some(Point::Irq),
     Some(Point::Cqe),
     Some(Point::End),
+    Some(Point::Bio),
+    Some(Point::Submit),
+    Some(Point::Freeze),
+    Some(Point::Iocost),
+    Some(Point::Wbt),
+    Some(Point::Tag),
 ];
 
 static PCIE: Wire = Wire::new(POINTS);
@@ -181,6 +193,9 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
+    /// The bits of the points before the request.
+    const BEFORE: u32 = 0x7e00;
+
     #[test]
     fn only_pci_has_a_doorbell_an_interrupt_and_a_cqe() {
         let without = |t: Transport| -> Vec<Point> {
@@ -192,8 +207,8 @@ mod tests {
         for name in ["tcp", "rdma", "fc", "loop", "apple-nvme", ""] {
             assert_eq!(without(Transport::named(name)), fabrics, "{name}");
         }
-        assert_eq!(Transport::Pcie.wire().bits(), 0x7f);
-        assert_eq!(Transport::Other.wire().bits(), 0b100_0111);
+        assert_eq!(Transport::Pcie.wire().bits(), BEFORE | 0x7f);
+        assert_eq!(Transport::Other.wire().bits(), BEFORE | 0b100_0111);
     }
 
     #[test]
@@ -216,7 +231,8 @@ mod tests {
         let transports = Transports::default();
         let seen = transports.clone();
         transports.set(3, Transport::Pcie);
-        assert_eq!([2, 3, 4].map(|n| seen.wire(n).bits()), [0x47, 0x7f, 0x47]);
+        let bits = [2, 3, 4].map(|n| seen.wire(n).bits() & !BEFORE);
+        assert_eq!(bits, [0x47, 0x7f, 0x47]);
     }
 
     /// A transport whose bits are not those of a [`Pattern`].
@@ -230,6 +246,7 @@ mod tests {
         None,
         None,
         Some(Point::Irq),
+        Some(Point::Tag),
     ]);
 
     #[test]
@@ -247,7 +264,7 @@ mod tests {
             let own = MADE_UP.points().filter_map(|(_, p)| p.pattern_bit()).sum::<Pattern>();
             prop_assert_eq!(pattern & !own & !FLAGS, 0);
             prop_assert_eq!(pattern & FLAGS, Pattern::from(bits) & FLAGS);
-            prop_assert_eq!(PCIE.pattern(bits), Pattern::from(bits) & 0x1ff);
+            prop_assert_eq!(PCIE.pattern(bits), Pattern::from(bits) & 0x7fff);
         }
     }
 }

@@ -165,10 +165,11 @@ macro_rules! hooks {
     };
 }
 
+use Point::{Bio, Freeze, Iocost, Submit, Tag, Wbt};
 use Point::{Complete, Cqe, Doorbell, End, Irq, Issue, SetupIn, SetupOut, Start};
 
 /// Every hook, by number.
-pub const CATALOG: [Hook; 56] = hooks! {
+pub const CATALOG: [Hook; 69] = hooks! {
     start_btf             TpBtf      block_io_start                 Block    Role::Point(Start);
     start_raw             RawTp      block_io_start                 Block    Role::Point(Start);
     setup_in_fentry       Fentry     nvme_setup_cmd                 NvmeCore Role::Point(SetupIn);
@@ -221,6 +222,19 @@ pub const CATALOG: [Hook; 56] = hooks! {
     bounce_btf            TpBtf      swiotlb_bounced                Block    Role::Bounce;
     map_btf               TpBtf      map                            Block    Role::IommuMap;
     unmap_btf             TpBtf      unmap                          Block    Role::IommuUnmap;
+    bio_queued_btf        TpBtf      block_bio_queue                Block    Role::Point(Bio);
+    bio_split_btf         TpBtf      block_split                    Block    Role::Point(Bio);
+    bio_back_btf          TpBtf      block_bio_backmerge            Block    Role::Point(Bio);
+    bio_front_btf         TpBtf      block_bio_frontmerge           Block    Role::Point(Bio);
+    bio_done_btf          TpBtf      block_bio_complete             Block    Role::Point(Bio);
+    throttle_fentry       Fentry     __blk_throtl_bio               Block    Role::Point(Submit);
+    freeze_in_fentry      Fentry     __bio_queue_enter              Block    Role::Point(Freeze);
+    freeze_out_fexit      Fexit      __bio_queue_enter              Block    Role::Point(Freeze);
+    iocost_in_fentry      Fentry     ioc_rqos_throttle              Block    Role::Point(Iocost);
+    iocost_out_fexit      Fexit      ioc_rqos_throttle              Block    Role::Point(Iocost);
+    wbt_in_fentry         Fentry     rq_qos_wait                    Block    Role::Point(Wbt);
+    wbt_out_fexit         Fexit      rq_qos_wait                    Block    Role::Point(Wbt);
+    tag_fexit             Fexit      __blk_mq_get_tag               Block    Role::Point(Tag);
     setup_out_tp          Tracepoint nvme_setup_cmd                 NvmeCore Role::Point(SetupOut);
     complete_tp           Tracepoint nvme_complete_rq               NvmeCore Role::Point(Complete);
     sq_tp                 Tracepoint nvme_sq                        NvmeCore Role::SqHead;
@@ -247,7 +261,35 @@ const fn candidate(role: Role, method: Method, programs: &'static [&'static str]
 }
 
 /// All methods for all points; those of a point in order of preference.
-pub const CANDIDATES: [Candidate; 24] = [
+pub const CANDIDATES: [Candidate; 30] = [
+    candidate(Role::Point(Submit), Method::Fentry, &["throttle_fentry"]),
+    candidate(
+        Role::Point(Bio),
+        Method::Fentry,
+        &[
+            "bio_queued_btf",
+            "bio_split_btf",
+            "bio_back_btf",
+            "bio_front_btf",
+            "bio_done_btf",
+        ],
+    ),
+    candidate(
+        Role::Point(Freeze),
+        Method::Fentry,
+        &["freeze_in_fentry", "freeze_out_fexit"],
+    ),
+    candidate(
+        Role::Point(Iocost),
+        Method::Fentry,
+        &["iocost_in_fentry", "iocost_out_fexit"],
+    ),
+    candidate(
+        Role::Point(Wbt),
+        Method::Fentry,
+        &["wbt_in_fentry", "wbt_out_fexit"],
+    ),
+    candidate(Role::Point(Tag), Method::Fentry, &["tag_fexit"]),
     candidate(Role::Point(Start), Method::Fentry, &["start_btf"]),
     candidate(Role::Point(Start), Method::RawTp, &["start_raw"]),
     candidate(Role::Point(SetupIn), Method::Fentry, &["setup_in_fentry"]),
@@ -368,6 +410,15 @@ impl Hook {
             ) => Some("a rare event"),
             ("nvme_irq", _) => Some("not for polled queues"),
             ("block_bio_queue" | "block_getrq", _) => Some("not for passthrough commands"),
+            ("block_bio_backmerge" | "block_bio_frontmerge", _) => {
+                Some("only for bios that are merged")
+            }
+            ("block_bio_complete", _) => Some("only for bios that end without a request"),
+            ("__blk_throtl_bio", _) => Some("only with limits of blk-throttle (io.max)"),
+            ("__bio_queue_enter", _) => Some("only while a queue is frozen"),
+            ("ioc_rqos_throttle", _) => Some("only with io.cost"),
+            ("rq_qos_wait", _) => Some("only for writes that wbt limits"),
+            ("__blk_mq_get_tag", _) => Some("only if no tag is free"),
             ("block_split", _) => Some("only for bios above a limit of the queue"),
             ("swiotlb_bounced", _) => Some("only with bounce buffers (swiotlb)"),
             ("map" | "unmap", _) => Some("only where an IOMMU translates"),

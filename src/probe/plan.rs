@@ -285,6 +285,7 @@ pub fn plan_with(
             misses_counted: facts.misses_counted,
             recovers: pairing == Pairing::Request && facts.recovers,
         };
+        join_waits(&mut plan);
         if pairing == Pairing::Request {
             plan.start = start_source(stage_set, facts, &plan);
         } else {
@@ -306,6 +307,35 @@ pub fn plan_with(
         only: policy.only,
         rejected,
     })
+}
+
+/// Leaves out the points before the request that cannot be told apart: all, if the allocation of
+/// requests is not observed or the bio is not; those before a wait that is not observed.
+fn join_waits(plan: &mut AttachPlan) {
+    let lacks = |point| plan.method_of(point) != Some(Method::Fentry);
+    let none = plan.pairing == Pairing::Tag || lacks(Point::Start) || lacks(Point::Bio);
+    let waits = [Point::Freeze, Point::Iocost, Point::Wbt, Point::Tag];
+    let end = waits.into_iter().rfind(|&point| lacks(point));
+    for part in &mut plan.points {
+        let Some(point) = part.point().filter(|point| *point < Point::Start) else {
+            continue;
+        };
+        let joins = point > Point::Bio && end.is_some_and(|end| point < end);
+        if part.method.is_none() || !(none || joins) {
+            continue;
+        }
+        (part.method, part.hooks) = (None, Vec::new());
+        part.rejected.push(Rejection {
+            method: Method::Fentry,
+            hook: point.name().to_owned(),
+            why: if none {
+                Reason::NoStart
+            } else {
+                Reason::Joined
+            },
+            tried: false,
+        });
+    }
 }
 
 /// The source of start times. 6.5 added block_io_start (5a80bd075f3b), 6.9 made start_time_ns a

@@ -387,3 +387,38 @@ fn return_probes_are_left_out_where_they_would_cut_stacks_short() {
     facts.release = "5.10.0-46-amd64".into();
     assert_eq!(doorbell(&facts), None);
 }
+
+/// The points before the request that a plan observes.
+fn before(plan: &AttachPlan) -> Vec<&'static str> {
+    let own = plan.points.iter().filter(|p| p.method.is_some());
+    let points = own.filter_map(PointPlan::point);
+    points
+        .filter(|p| *p < Point::Start)
+        .map(Point::name)
+        .collect()
+}
+
+#[test]
+fn the_points_before_the_request_are_those_that_can_be_told_apart() {
+    let all = ["bio_submit", "bio_queue", "freeze", "iocost", "wbt", "tag"];
+    let plan = auto(StageSet::Full, &everything());
+    assert_eq!(before(&plan), all);
+    assert_eq!(plan.span(), (Point::Submit, Point::End));
+    // without limits of cgroups
+    let mut facts = everything();
+    facts.functions.remove("__blk_throtl_bio");
+    assert_eq!(before(&auto(StageSet::Full, &facts)), all[1..]);
+    // the wait in wbt has no begin, so those before it have no end
+    let mut facts = everything();
+    facts.functions.remove("rq_qos_wait");
+    let plan = auto(StageSet::Full, &facts);
+    assert_eq!(before(&plan), ["bio_submit", "bio_queue", "tag"]);
+    let joined = &plan.point(Point::Freeze).unwrap().rejected;
+    assert!(joined.iter().any(|r| r.why == Reason::Joined), "{joined:?}");
+    // a kernel before 6.5
+    let mut facts = everything();
+    facts.tracepoints.remove("block_io_start");
+    let plan = auto(StageSet::Full, &facts);
+    assert!(before(&plan).is_empty() && plan.start == StartSource::Field);
+    assert_eq!(plan.span(), (Point::Start, Point::End));
+}

@@ -75,6 +75,10 @@ pub enum Reason {
     NoClassic,
     /// Classic tracepoints do not identify the command.
     Unidentified,
+    /// The bio of a request is found when the request is allocated.
+    NoStart,
+    /// A wait after it is not observed, so both are in one part.
+    Joined,
 }
 
 impl Reason {
@@ -160,6 +164,8 @@ impl Reason {
                  it)"
             }
             Self::NoClassic => "there is no classic tracepoint for it",
+            Self::NoStart => "the allocation of requests is not observed (block_io_start, 6.5)",
+            Self::Joined => "a wait that follows is not observed, so it has no end",
             Self::Unidentified => "a classic tracepoint does not identify the command",
             _ => "",
         }

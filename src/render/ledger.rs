@@ -56,6 +56,7 @@ pub fn ledger(l: &Ledger, theme: Theme, detail: bool, out: &mut dyn Write) -> io
             l.by_task
         )?;
     }
+    before(l, out)?;
     skipped(l, out)?;
     writeln!(
         out,
@@ -99,6 +100,8 @@ fn exact(l: &Ledger) -> String {
         (l.filtered, "filtered out"),
         (l.by_task, "selected by their task"),
         (l.fewer_points, "with fewer stages"),
+        (l.unseen_bios, "whose bio was not seen"),
+        (l.unpaired_waits, "with a wait of unknown length"),
     ] {
         if n > 0 {
             text.push_str(&format!(", {n} {what}"));
@@ -111,6 +114,19 @@ fn exact(l: &Ledger) -> String {
         ));
     }
     text
+}
+
+/// What is missing of the stages before the request.
+fn before(l: &Ledger, out: &mut dyn Write) -> io::Result<()> {
+    if l.unseen_bios + l.unstored_bios + l.unpaired_waits == 0 {
+        return Ok(());
+    }
+    writeln!(
+        out,
+        "  before       {} requests whose bio was not seen, {} bios without room,\n    \
+             {} waits of unknown length",
+        l.unseen_bios, l.unstored_bios, l.unpaired_waits
+    )
 }
 
 /// Program runs that the kernel skipped, and what was recovered.

@@ -133,13 +133,13 @@ impl TextView {
         );
         writeln!(out, "{}", self.theme.dim(&columns))?;
         if stage_set != StageSet::Total {
-            for stage in &row.stages {
+            for stage in row.stages.iter().filter(|stage| !stage.is_idle_wait()) {
                 self.line(&short_name(&stage.name), &stage.hist, &row.total, out)?;
             }
         }
         self.line("total", &row.total, &row.total, out)?;
         if self.hist {
-            for stage in &row.stages {
+            for stage in row.stages.iter().filter(|stage| !stage.is_idle_wait()) {
                 self.histogram(&stage.name, &stage.hist, out)?;
             }
             self.histogram("total", &row.total, out)?;

@@ -32,6 +32,13 @@ pub struct StageReport {
     pub hist: Histogram,
 }
 
+impl StageReport {
+    /// Whether it is a wait before the request that no command had.
+    pub fn is_idle_wait(&self) -> bool {
+        self.from < Point::Start && self.hist.sum() == 0
+    }
+}
+
 /// All commands with a key: of one controller, namespace, opcode and size class, or of a group.
 #[derive(Clone, Debug, PartialEq)]
 pub struct RowReport<K = RowKey> {

@@ -73,6 +73,10 @@ const NO_DETAILS: &[Fixed] = &[("details", "0")];
 const NO_STATUS: &[Fixed] = &[("count_status", "0")];
 const STATUS: &[Fixed] = &[("count_status", "1")];
 
+/// Nothing before the request is observed, or all that can be.
+const NO_WAITS: &[Fixed] = &[("waits", "0")];
+const WAITS: &[Fixed] = &[("waits", "1")];
+
 const TOTAL: &[Fixed] = &[
     ("mode", "ND_MODE_TOTAL"),
     ("end", "0"),
@@ -100,40 +104,46 @@ const fn latencies(name: &'static str, fixed: &'static [&'static [Fixed]]) -> En
 }
 
 /// All builds. A run uses the first that it may.
-pub const BUILDS: [Entry; 12] = [
+pub const BUILDS: [Entry; 14] = [
     latencies(
         "nvme_deep_total",
-        &[USUAL, ROOMY, HISTOGRAMS, NO_STATUS, NO_DETAILS, TOTAL],
+        &[
+            USUAL, NO_WAITS, ROOMY, HISTOGRAMS, NO_STATUS, NO_DETAILS, TOTAL,
+        ],
     ),
     latencies(
         "nvme_deep_basic",
-        &[USUAL, ROOMY, HISTOGRAMS, NO_STATUS, NO_DETAILS, BASIC],
+        &[
+            USUAL, NO_WAITS, ROOMY, HISTOGRAMS, NO_STATUS, NO_DETAILS, BASIC,
+        ],
     ),
     latencies(
         "nvme_deep_fine",
-        &[USUAL, ROOMY, HISTOGRAMS, NO_STATUS, NO_DETAILS, FINE],
+        &[
+            USUAL, NO_WAITS, ROOMY, HISTOGRAMS, NO_STATUS, NO_DETAILS, FINE,
+        ],
     ),
     // also for failed commands, and with details
     latencies(
         "nvme_deep_total_status",
-        &[USUAL, ROOMY, HISTOGRAMS, STATUS, TOTAL],
+        &[USUAL, NO_WAITS, ROOMY, HISTOGRAMS, STATUS, TOTAL],
     ),
     latencies(
         "nvme_deep_basic_status",
-        &[USUAL, ROOMY, HISTOGRAMS, STATUS, BASIC],
+        &[USUAL, NO_WAITS, ROOMY, HISTOGRAMS, STATUS, BASIC],
     ),
     latencies(
         "nvme_deep_fine_status",
-        &[USUAL, ROOMY, HISTOGRAMS, STATUS, FINE],
+        &[USUAL, NO_WAITS, ROOMY, HISTOGRAMS, STATUS, FINE],
     ),
     // of machines with many CPUs, and with many tags
-    latencies("nvme_deep_sparse", &[USUAL, SPARSE, HISTOGRAMS]),
-    latencies("nvme_deep_large", &[USUAL, WINDOWS, HISTOGRAMS]),
+    latencies("nvme_deep_sparse", &[USUAL, NO_WAITS, SPARSE, HISTOGRAMS]),
+    latencies("nvme_deep_large", &[USUAL, NO_WAITS, WINDOWS, HISTOGRAMS]),
     Entry {
         name: "nvme_deep_trace",
         source: "nvme_deep",
         macros: &["ND_LOOP"],
-        fixed: &[USUAL, ROOMY, NO_DETAILS],
+        fixed: &[USUAL, NO_WAITS, ROOMY, NO_DETAILS],
         needs: &[
             Need::Requests,
             Need::KernelBtf,
@@ -145,7 +155,27 @@ pub const BUILDS: [Entry; 12] = [
         name: "nvme_deep",
         source: "nvme_deep",
         macros: &[],
-        fixed: &[],
+        fixed: &[NO_WAITS],
+        needs: &[Need::Requests, Need::KernelBtf],
+    },
+    // with what comes before the request
+    Entry {
+        name: "nvme_deep_full",
+        source: "nvme_deep",
+        macros: &["ND_LOOP", "ND_NO_CONTEXT", "ND_WAITS"],
+        fixed: &[USUAL, WAITS, ROOMY, HISTOGRAMS, NO_STATUS, NO_DETAILS, FINE],
+        needs: &[
+            Need::Requests,
+            Need::KernelBtf,
+            Need::SetupEvent,
+            Need::NoContext,
+        ],
+    },
+    Entry {
+        name: "nvme_deep_full_any",
+        source: "nvme_deep",
+        macros: &["ND_WAITS"],
+        fixed: &[WAITS, FINE],
         needs: &[Need::Requests, Need::KernelBtf],
     },
     // for kernels that only a file describes, or that list no data: without kernel functions and data
@@ -153,7 +183,7 @@ pub const BUILDS: [Entry; 12] = [
         name: "nvme_deep_plain",
         source: "nvme_deep",
         macros: &["ND_NO_KFUNC"],
-        fixed: &[],
+        fixed: &[NO_WAITS],
         needs: &[Need::Requests],
     },
     // classic tracepoints
@@ -161,7 +191,7 @@ pub const BUILDS: [Entry; 12] = [
         name: "tracepoint",
         source: "tracepoint",
         macros: &[],
-        fixed: &[],
+        fixed: &[NO_WAITS],
         needs: &[],
     },
 ];

@@ -125,6 +125,14 @@ mod tests {
             ),
             (with(traced, &[]), "nvme_deep_trace"),
             (with(traced, &[NoContext]), "nvme_deep_trace"),
+            (
+                with(|c| (fine(c), c.waits = 1).0, &[Trace]),
+                "nvme_deep_full",
+            ),
+            (
+                with(|c| (fine(c), traced(c), c.waits = 1).0, &[]),
+                "nvme_deep_full_any",
+            ),
             (with(|_| (), &[Trace, NoContext]), "nvme_deep"),
             (with(|c| c.details = 1, &[Trace]), "nvme_deep"),
             (with(traced, &[SetupEvent]), "nvme_deep"),

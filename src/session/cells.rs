@@ -11,9 +11,11 @@ use super::mapping::Values;
 use crate::abi::CELL_ROW;
 use crate::abi::DecodeError;
 use crate::abi::add_cell;
+use crate::abi::add_zero_waits;
 use crate::abi::words;
 use crate::error::Mismatch;
 use crate::error::Result;
+use crate::model::point::Point;
 use crate::model::snapshot::Cell;
 use crate::model::snapshot::Snapshot;
 
@@ -69,6 +71,11 @@ impl Session {
             values.copy(at, &mut value);
             add_cell(cell, &value, self.is_shared(at, pattern))
                 .map_err(|DecodeError| Mismatch::WrongSize("a cell"))?;
+        }
+        for ((_, pattern), cell) in &mut snapshot.cells {
+            if Point::Bio.seen_in(*pattern) {
+                add_zero_waits(cell, *pattern);
+            }
         }
         // a new row may still be empty
         snapshot.cells.retain(|_, cell| cell.commands() > 0);

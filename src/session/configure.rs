@@ -21,10 +21,12 @@ use crate::error::Error;
 use crate::error::Result;
 use crate::machine::container;
 use crate::model::filter::Filter;
+use crate::model::point::Pattern;
 use crate::model::point::Point;
 use crate::model::run::Pairing;
 use crate::model::stack::StackAt;
 use crate::model::stage::StageSet;
+use crate::model::transport::Transport;
 use crate::nvme::opcode::QueueKind;
 use crate::probe::catalog::Method;
 use crate::probe::catalog::Role;
@@ -247,6 +249,13 @@ fn container_id(path: &Path, plan: &AttachPlan) -> Result<Option<u64>> {
     Ok(Some(found))
 }
 
+/// The points before the request that are observed.
+pub fn waits_of(plan: &AttachPlan) -> Pattern {
+    let before = Point::ALL.into_iter().filter(|p| *p < Point::Start);
+    let had = before.filter(|p| plan.has(Point::Bio) && plan.has(*p));
+    had.filter_map(Point::pattern_bit).sum()
+}
+
 /// Returns the configuration of a run.
 ///
 /// # Errors
@@ -256,7 +265,7 @@ pub fn configure(plan: &AttachPlan, layout: &Layout, config: &Config<'_>) -> Res
     let mode = match plan.stage_set {
         StageSet::Total => nd_mode::ND_MODE_TOTAL,
         StageSet::Basic => nd_mode::ND_MODE_BASIC,
-        StageSet::Fine => nd_mode::ND_MODE_FINE,
+        StageSet::Fine | StageSet::Full => nd_mode::ND_MODE_FINE,
     };
     c.mode = mode.0;
     c.atomic = u8::from(layout.cells.atomic() || plan.needs_atomics());
@@ -266,6 +275,8 @@ pub fn configure(plan: &AttachPlan, layout: &Layout, config: &Config<'_>) -> Res
         c.own_cells = sparse.own as u16;
     }
     c.windows = u8::from(layout.windows.is_some());
+    c.waits = u8::from(plan.has(Point::Bio));
+    c.wait_points = (Transport::Pcie.wire().bits() & waits_of(plan)) as u16;
     let settings = config.settings;
     c.split_size = u8::from(settings.split_size());
     if let Some(kind) = kind(settings) {

@@ -21,6 +21,11 @@
 //! *Rings.* Each group of [`RING_CPUS`] CPUs has a ring of its own, because all producers of a ring
 //! contend for its lock. If memory is short, they are halved down to 4 MiB in all.
 
+use super::entries::HASH_ENTRY;
+use super::entries::bio_bytes;
+use super::entries::cell_stride;
+use super::entries::slot_bytes;
+use super::entries::start_bytes;
 use crate::abi::CPU_BYTES;
 use crate::abi::LINE;
 use crate::abi::MAX_ROWS;
@@ -29,13 +34,8 @@ use crate::abi::NUMBERS_BYTES;
 use crate::abi::RING_CPUS;
 use crate::abi::SCRATCH_BYTES;
 use crate::abi::SCRATCHES;
-use crate::abi::SLOT_BASIC;
-use crate::abi::SLOT_FINE;
-use crate::abi::SLOT_TRACE;
 use crate::abi::STACK_BYTES;
 use crate::abi::STACK_SUM_BYTES;
-use crate::abi::START_BYTES;
-use crate::abi::cell_bytes;
 use crate::machine::sysfs::Controller;
 use crate::model::stage::StageSet;
 use crate::session::settings::Also;
@@ -65,8 +65,6 @@ const MIN_RINGS: u32 = 4 << 20;
 const MIN_RING: u32 = 64 << 10;
 /// Size of the ring of the slowest commands in bytes, for `top`.
 const DETAIL_RING: u32 = 256 << 10;
-/// Memory that a hash map of the kernel needs per entry, besides key and value.
-const HASH_ENTRY: usize = 64;
 /// Tags per queue if the kernel does not report them: the driver's default (nvme.io_queue_depth).
 const DEFAULT_DEPTH: u32 = 1024;
 /// Minimum number of slots per queue. The admin queue has 30 tags (NVME_AQ_MQ_TAG_DEPTH).
@@ -216,20 +214,6 @@ pub struct Layout {
     next_base: u32,
 }
 
-/// Slot size of a stage set, or of a trace.
-const fn slot_bytes(stage_set: StageSet, trace: bool) -> usize {
-    match stage_set {
-        _ if trace => SLOT_TRACE,
-        StageSet::Total | StageSet::Basic => SLOT_BASIC,
-        StageSet::Fine => SLOT_FINE,
-    }
-}
-
-/// Bytes of a row's cell in the map: whole cache lines.
-pub const fn cell_stride(stage_set: StageSet) -> usize {
-    cell_bytes(stage_set).next_multiple_of(LINE)
-}
-
 /// The rings: of the requested size, or of what `others` leaves of the budget.
 fn rings(settings: &Settings, cpus: Cpus, others: usize) -> Rings {
     match settings.also() {
@@ -270,6 +254,7 @@ fn windows(queues: u32, spare: u32, stage_set: StageSet, is_trace: bool) -> Wind
     let [basic, fine, trace] = WINDOW_SLOTS;
     let slots = match stage_set {
         _ if is_trace => trace,
+        StageSet::Full => trace,
         StageSet::Fine => fine,
         StageSet::Total | StageSet::Basic => basic,
     };
@@ -350,7 +335,8 @@ impl Slots {
         let is_trace = settings.is_trace();
         let exact = slot_bytes(settings.stage_set, is_trace);
         let each = exact.next_multiple_of(LINE);
-        let per_slot = each + START_BYTES;
+        let start = start_bytes(settings.stage_set);
+        let per_slot = each + start;
         let of = |size: &Size| size.queues as usize * size.stride as usize;
         let need: usize = sizes.iter().map(of).sum();
         let largest = sizes.iter().map(of).max().unwrap_or(0);
@@ -375,7 +361,7 @@ impl Slots {
             each: exact,
             windows: Some(found),
             bytes: slots as usize * exact
-                + found.slots() as usize * START_BYTES
+                + found.slots() as usize * start
                 + EXTRA as usize * EXTRA_ENTRY
                 + found.count as usize * (HASH_ENTRY + 24),
         }
@@ -395,7 +381,10 @@ impl Layout {
         let numbers = cpus as usize * NUMBERS_BYTES;
         let least_cells = if counts { MIN_CELLS + numbers } else { 0 };
         let usual_cells = if counts { USUAL_CELLS + numbers } else { 0 };
-        let mut bytes = FIXED + cpus as usize * CPU_BYTES + stack_bytes(settings, cpus);
+        let mut bytes = FIXED
+            + cpus as usize * CPU_BYTES
+            + stack_bytes(settings, cpus)
+            + bio_bytes(settings.stage_set);
         let least_rings = rings(settings, machine, TRACE_BUDGET).total();
         let sizes: Vec<_> = controllers.iter().map(|c| size_of(c, cpus)).collect();
         let room = budget.saturating_sub(bytes + least_rings + usual_cells);

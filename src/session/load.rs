@@ -23,9 +23,10 @@ use super::builds::Build;
 use super::configure::configure;
 use super::configure::counts_status;
 use super::configure::has_top_counters;
+use super::entries::cell_stride;
+use super::entries::start_bytes;
 use super::layout::EXTRA;
 use super::layout::Windows;
-use super::layout::cell_stride;
 use super::libbpf_log;
 use super::loaded::Loaded;
 use super::ticks;
@@ -208,7 +209,10 @@ fn size_maps(
                 map.set_value_size(layout.slot_bytes as u32)?;
                 layout.slots
             }
-            Some("starts") if plan.pairing == Pairing::Request => layout.starts(),
+            Some("starts") if plan.pairing == Pairing::Request => {
+                map.set_value_size(start_bytes(plan.stage_set) as u32)?;
+                layout.starts()
+            }
             Some("cells") => {
                 map.set_value_size(cell_stride(plan.stage_set) as u32)?;
                 layout.cells.count

@@ -9,6 +9,7 @@ mod builds;
 mod cells;
 mod configure;
 mod control;
+mod entries;
 mod event_ring;
 mod host;
 mod kernel_memory;

@@ -23,6 +23,7 @@ use libbpf_sys::bpf_prog_get_info_by_fd;
 use libbpf_sys::bpf_prog_info;
 
 use super::Session;
+use super::configure::waits_of;
 use crate::abi::DecodeError;
 use crate::abi::STACK_UNSEEN;
 use crate::abi::SlotState;
@@ -51,7 +52,6 @@ use crate::model::run::Scan;
 use crate::model::run::StackSum;
 use crate::model::snapshot::Cell;
 use crate::model::snapshot::Snapshot;
-use crate::model::stage::StageSet;
 use crate::probe::catalog::CATALOG;
 
 impl Session {
@@ -95,7 +95,12 @@ impl Session {
     /// The row of a key, and the pattern of points.
     pub(super) fn unpack(&self, key: u64) -> (RowKey, Pattern) {
         let (row, bits) = RowKey::unpack(key);
-        (row, self.transports.wire(row.ctrl).pattern(bits))
+        let pattern = self.transports.wire(row.ctrl).pattern(bits);
+        match Point::Bio.seen_in(pattern) {
+            // the key has the first only
+            true => (row, pattern | waits_of(&self.plan)),
+            false => (row, pattern),
+        }
     }
 
     /// Whether several programs may add to this cell, of this pattern, at the same time: on different CPUs,
@@ -103,9 +108,8 @@ impl Session {
     pub(super) fn is_shared(&self, cell: usize, pattern: Pattern) -> bool {
         let complete = Point::ALL.iter().filter(|m| m.pattern_bit().is_none());
         let mut missed = complete.filter(|m| !m.seen_in(pattern));
-        let without_end = self.plan.recovers
-            && self.plan.stage_set == StageSet::Fine
-            && !Point::End.seen_in(pattern);
+        let without_end =
+            self.plan.recovers && self.plan.stage_set.is_fine() && !Point::End.seen_in(pattern);
         self.layout.cells.is_shared(cell)
             || self.plan.needs_atomics()
             || missed.next().is_some()

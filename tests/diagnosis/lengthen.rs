@@ -4,7 +4,7 @@
 use nvme_deep::model::event::Event;
 use nvme_deep::model::event::EventKind;
 use nvme_deep::model::point::Point;
-use nvme_deep::model::timeline::Timeline;
+use nvme_deep::model::stage::StageSet;
 
 use super::load::Run;
 
@@ -15,10 +15,12 @@ pub fn lengthen(run: &mut Run, stage: usize, mut more_ns: impl FnMut(&Event) -> 
         let EventKind::Command(_, _, outcome) = &mut event.what else {
             continue;
         };
-        let line = outcome.timeline.unwrap();
-        let mut points = Point::ALL.map(|point| line.ns(point));
-        points[stage + 1..].iter_mut().for_each(|ns| *ns += more_ns);
-        outcome.timeline = Some(Timeline::new(points, line.pattern()));
+        let mut line = outcome.timeline.unwrap();
+        let later = StageSet::Fine.end_of(stage);
+        for point in Point::ALL.into_iter().filter(|point| *point >= later) {
+            line.set(point, line.ns(point) + more_ns);
+        }
+        outcome.timeline = Some(line);
         event.at_ns += more_ns;
     }
     run.events.sort_by_key(|e| e.at_ns);

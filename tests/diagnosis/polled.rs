@@ -5,8 +5,6 @@ use nvme_deep::inflight::StuckState;
 use nvme_deep::model::event::EventKind;
 use nvme_deep::model::ledger::Accuracy;
 use nvme_deep::model::point::Pattern;
-use nvme_deep::model::point::Point;
-use nvme_deep::model::timeline::Timeline;
 use nvme_deep::report::diagnosis::Stuck;
 use nvme_deep::report::diagnosis::diagnose;
 
@@ -62,8 +60,7 @@ fn without_the_settings_a_queue_without_interrupts_counts_as_polled() {
             && qid == 1
         {
             let line = end.timeline.unwrap();
-            let points = Point::ALL.map(|point| line.ns(point));
-            end.timeline = Some(Timeline::new(points, POLLED));
+            end.timeline = Some(line.with_pattern(POLLED));
         }
     }
     let mut facts = run.facts(Accuracy::Exact);

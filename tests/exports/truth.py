@@ -5,8 +5,10 @@ import json
 import subprocess
 from datetime import datetime
 
-STAGES = ["queue", "setup", "map", "submit", "device", "irq", "complete", "end"]
-POINTS = ["start", "setup_in", "setup_out", "issue", "doorbell", "irq", "cqe", "complete", "end"]
+STAGES = ["queue", "setup", "map", "submit", "device", "irq", "complete", "end"] + [
+    "throttle", "block", "freeze", "iocost", "wbt", "tag"]
+POINTS = ["start", "setup_in", "setup_out", "issue", "doorbell", "irq", "cqe", "complete", "end"] + [
+    "bio_submit", "bio_queue", "freeze", "iocost", "wbt", "tag"]
 # the rows of tables
 COMMANDS = ("command", "missed", "unfinished")
 

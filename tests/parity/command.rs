@@ -9,13 +9,12 @@ use nvme_deep::model::counters::COUNTS;
 use nvme_deep::model::counters::Count;
 use nvme_deep::model::event::EventKind;
 use nvme_deep::model::histogram;
-use nvme_deep::model::nvme_latency::LatBuckets;
-use nvme_deep::model::point::ALL_POINTS;
 use nvme_deep::model::point::NO_COMPLETE;
 use nvme_deep::model::point::NO_SETUP;
 use nvme_deep::model::point::Pattern;
 use nvme_deep::model::point::Point;
 use nvme_deep::model::point::Point::*;
+use nvme_deep::model::row::PATTERN_BITS;
 use nvme_deep::model::row::RowKey;
 use nvme_deep::model::stage::StageSet;
 use nvme_deep::model::timeline::Timeline;
@@ -24,10 +23,10 @@ use nvme_deep::model::transport::Transports;
 
 use super::Random;
 use super::ask;
-use super::numbers;
-
-/// A row key without a pattern.
-const KEY: u64 = 1 << 53 | 3 << 45 | 7 << 22 | 2 << 14 | 1 << 11;
+use super::case::Case;
+use super::case::KEY;
+use super::case::Points;
+use super::case::Way;
 
 /// All controllers are of PCIe.
 static PCIE: LazyLock<Transports> = LazyLock::new(|| {
@@ -35,101 +34,6 @@ static PCIE: LazyLock<Transports> = LazyLock::new(|| {
     (0..256).for_each(|ctrl| all.set(ctrl, Transport::Pcie));
     all
 });
-
-/// How a command ends.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Way {
-    /// blk-mq ends it.
-    Ended,
-    /// It completed, and blk-mq requeued it: `finish_partial(s, cpu, s->complete_ns, 0)`.
-    Requeued,
-    /// The end has no hook. The driver's completion finishes it: `finish(s, cpu, now, 0, 0)`.
-    Completed,
-    /// The program at the set-up was skipped.
-    NoSetup,
-    /// The program at the completion was skipped: `finish_partial(s, cpu, 0, end)`.
-    NoComplete,
-    /// Both programs were skipped.
-    OnlyCqe,
-}
-
-impl Way {
-    fn misses(self, point: Point) -> bool {
-        let setup = matches!(self, Self::NoSetup | Self::OnlyCqe) && point <= Doorbell;
-        let complete = matches!(self, Self::NoComplete | Self::OnlyCqe) && point == Complete;
-        setup || complete
-    }
-}
-
-/// Times in the order of [`Point::ALL`].
-type Points = [u64; Point::ALL.len()];
-
-/// A command: its points in the order of [`Point::ALL`], zero if not observed.
-#[derive(Clone, Debug)]
-struct Case {
-    stage_set: StageSet,
-    way: Way,
-    points: Points,
-    bytes: u32,
-    table: LatBuckets,
-}
-
-impl Case {
-    fn new(stage_set: StageSet, way: Way, mut points: Points, random: &mut Random) -> Self {
-        if matches!(way, Way::Requeued | Way::Completed) {
-            points[End as usize] = 0;
-        }
-        for point in Point::ALL.into_iter().filter(|&p| way.misses(p)) {
-            points[point as usize] = 0;
-        }
-        let looked_at: &[Point] = match stage_set {
-            StageSet::Total => &[],
-            StageSet::Basic => &[Start, Doorbell, Cqe, End],
-            StageSet::Fine => &[Start, SetupIn, Issue, Doorbell, Irq, Cqe, End],
-        };
-        for point in Point::ALL {
-            if !matches!(point, SetupOut | Complete) && !looked_at.contains(&point) {
-                points[point as usize] = 0;
-            }
-        }
-        let table = LatBuckets {
-            min_us: random.below(1000) as u32,
-            shift: random.below(21) as u32,
-        };
-        let bytes = random.next() as u32;
-        Self {
-            stage_set,
-            way,
-            points,
-            bytes,
-            table,
-        }
-    }
-
-    fn at(&self, point: Point) -> u64 {
-        self.points[point as usize]
-    }
-
-    fn question(&self) -> String {
-        let mode = match self.stage_set {
-            StageSet::Total => 0,
-            StageSet::Basic => 1,
-            StageSet::Fine => 2,
-        };
-        let [p @ .., complete, end] = self.points;
-        // on_complete() sets complete_ns of the slot only if the end finishes the command
-        let kept = if self.way == Way::Completed {
-            0
-        } else {
-            complete
-        };
-        let mut words = vec![mode, u64::from(self.way == Way::Requeued)];
-        words.extend(p);
-        words.extend([kept, complete, end, KEY, self.bytes.into()]);
-        words.extend([self.table.min_us, self.table.shift].map(u64::from));
-        numbers("finish", &words)
-    }
-}
 
 /// The result of the C code.
 #[derive(Debug, PartialEq, Eq)]
@@ -186,9 +90,14 @@ fn check_hists(case: &Case, line: &Timeline, hists: &[[u64; 4]]) -> Option<u64> 
     let segments = segments.unwrap_or_else(|| panic!("kept points are in order: {case:?}"));
     let total = line.total(case.stage_set);
     let one = |ns: u64| [1, histogram::index(ns) as u64, ns, ns];
-    let mut want = vec![[0, u64::MAX, 0, 0]; 9];
+    let mut want = vec![[0, u64::MAX, 0, 0]; StageSet::Full.histograms()];
+    let stages = case.stage_set.stages();
     for segment in &segments {
-        want[segment.run.first] = one(segment.ns);
+        let from = stages[segment.run.first].from;
+        // waits of no length are not added
+        if segment.ns > 0 || from >= Start || from == Bio {
+            want[segment.run.first] = one(segment.ns);
+        }
     }
     if let Some(total) = total {
         want[case.stage_set.total_index()] = one(total);
@@ -210,6 +119,9 @@ fn check_hists(case: &Case, line: &Timeline, hists: &[[u64; 4]]) -> Option<u64> 
     total
 }
 
+/// The bits of the points before the request.
+const BEFORE: Pattern = 0b11_1111 << 9;
+
 /// Reads an answer, and checks what must hold for every command.
 fn read(case: &Case, line: &str) -> Answer {
     let words: Vec<&str> = line.split(' ').collect();
@@ -222,13 +134,26 @@ fn read(case: &Case, line: &str) -> Answer {
     let ([key, calls, state, rq, bytes, unmeasured], rest) = words.split_first_chunk().unwrap();
     let (counts, rest) = rest.split_at(COUNTS.len());
     let (&[lats, lat], rest) = rest.split_first_chunk().unwrap();
-    let hists: Vec<[u64; 4]> = rest[..36]
+    let all = 4 * StageSet::Full.histograms();
+    let mut hists: Vec<[u64; 4]> = rest[..all]
         .chunks(4)
         .map(|h| h.try_into().unwrap())
         .collect();
-    let pattern = *key as Pattern & ALL_POINTS;
+    let in_key = (1 << PATTERN_BITS) - 1;
+    let mut pattern = *key as Pattern & in_key;
+    if case.stage_set == StageSet::Full {
+        // those before the request are behind the others
+        let fine = hists
+            .drain(..StageSet::Fine.histograms())
+            .collect::<Vec<_>>();
+        hists.extend(fine);
+        if Bio.seen_in(pattern) {
+            // the key has the first only
+            pattern |= BEFORE;
+        }
+    }
     assert_eq!(
-        (*key & !u64::from(ALL_POINTS), *calls),
+        (*key & !u64::from(in_key), *calls),
         (KEY, 1),
         "one row, and only the pattern added: {case:?}"
     );
@@ -240,7 +165,7 @@ fn read(case: &Case, line: &str) -> Answer {
     assert_eq!(*unmeasured, u64::from(total.is_none()), "{case:?}");
     check_table(case, pattern, total, (lats, lat));
 
-    assert_eq!(rest[36], 1, "one record a command");
+    assert_eq!(rest[all], 1, "one record a command");
     check_record(case, record, &line);
 
     let mut others = counts.to_vec();
@@ -268,12 +193,14 @@ fn read(case: &Case, line: &str) -> Answer {
 }
 
 /// The configurations of the programs, except the fine stage set without an end hook.
-const WAYS: [(StageSet, Way); 5] = [
+const WAYS: [(StageSet, Way); 7] = [
     (StageSet::Total, Way::Completed),
     (StageSet::Basic, Way::Completed),
     (StageSet::Basic, Way::Ended),
     (StageSet::Fine, Way::Ended),
     (StageSet::Fine, Way::Requeued),
+    (StageSet::Full, Way::Ended),
+    (StageSet::Full, Way::Requeued),
 ];
 
 /// All points in order; some at the same nanosecond.
@@ -302,7 +229,9 @@ fn with_holes(mut points: Points, random: &mut Random) -> Points {
 fn all_but(case: &Case, dropped: &[Point]) -> Pattern {
     let mut pattern = 0;
     for point in Point::ALL {
-        let kept = case.at(point) != 0 && !dropped.contains(&point);
+        // without a start, nothing before it counts
+        let is_lost = point < Start && dropped.contains(&Start);
+        let kept = case.at(point) != 0 && !dropped.contains(&point) && !is_lost;
         match (point, point.pattern_bit()) {
             (SetupOut, _) if !kept => pattern |= NO_SETUP,
             (Complete, _) if !kept => pattern |= NO_COMPLETE,
@@ -373,7 +302,13 @@ fn points_in_order_are_all_kept_and_nothing_is_counted() {
 
 #[test]
 fn a_command_that_was_not_seen_everywhere_keeps_the_intervals_that_were() {
-    let ways: Vec<(StageSet, Way)> = [StageSet::Total, StageSet::Basic, StageSet::Fine]
+    let sets = [
+        StageSet::Total,
+        StageSet::Basic,
+        StageSet::Fine,
+        StageSet::Full,
+    ];
+    let ways: Vec<(StageSet, Way)> = sets
         .into_iter()
         .flat_map(|stage_set| {
             [Way::NoSetup, Way::NoComplete, Way::OnlyCqe].map(|way| (stage_set, way))
@@ -441,8 +376,9 @@ fn a_cqe_before_the_setup_is_counted_negative() {
 #[test]
 fn whatever_the_order_each_dropped_point_is_counted_once_and_by_its_rule() {
     let cases = cases(&WAYS, 20_000, 16, |points, random| {
-        for i in (1..9).rev() {
-            points.swap(i, random.below(i as u64 + 1) as usize);
+        let points_of = &mut points[Start as usize..];
+        for i in (1..points_of.len()).rev() {
+            points_of.swap(i, random.below(i as u64 + 1) as usize);
         }
         let (out, complete) = (points[SetupOut as usize], points[Complete as usize]);
         out != 0 && out <= complete
@@ -455,7 +391,7 @@ fn whatever_the_order_each_dropped_point_is_counted_once_and_by_its_rule() {
         .collect();
     for (case, answer) in cases.iter().zip(answers(&cases)) {
         let kept = |m: Point| case.at(m) != 0 && m.seen_in(answer.pattern);
-        let lost = (all_but(case, &[]) & !answer.pattern).count_ones();
+        let lost = (all_but(case, &[]) & !answer.pattern & !BEFORE).count_ones();
         assert_eq!(answer.pattern & !all_but(case, &[]), 0, "{case:?}");
         assert_eq!(answer.dropped(), u64::from(lost), "{case:?} {answer:?}");
 
@@ -482,7 +418,8 @@ fn a_fine_cut_without_an_end_hook_stops_at_the_completion() {
 #[test]
 fn a_completion_before_the_setup_is_counted_negative_and_no_latency_of_centuries() {
     for (stage_set, way) in WAYS {
-        let points = [0, 0, 5000, 0, 0, 0, 0, 4000, 0];
+        let mut points = [0; Point::ALL.len()];
+        (points[SetupOut as usize], points[Complete as usize]) = (5000, 4000);
         let case = Case::new(stage_set, way, points, &mut Random(19));
         let line = &ask(&[case.question()])[0];
         let words: Vec<&str> = line.split(' ').collect();

@@ -57,6 +57,7 @@ static int bpf_probe_read_kernel(void *to, __u32 size, const void *from);
 #include "maps.bpf.h"
 #include "peek.bpf.h"
 #include "hist.bpf.h"
+#include "waits.bpf.h"
 
 /* replaces rows.bpf.h: one cell, the last key that it was requested with, the number of requests */
 static struct nd_cell the_cell;
@@ -180,9 +181,33 @@ static void histogram(const struct nd_hist *h)
 	printf(" %llu %d %llu %llu", n, last, h->sum_ns, h->max_ns);
 }
 
+/* The waits of a command: its points before the request are those of the question. */
+static void waits_of(struct nd_slot *s, u32 mode)
+{
+	u64 t[6];
+
+	for (int i = 0; i < 6; i++)
+		t[i] = number();
+	cfg_waits = mode == 3;
+	cfg_wait_points = cfg_waits ? ND_SAW_ANY & ~ND_SAW_ALL : 0;
+	if (!t[0]) {
+		s->waits.start_ns = 0;
+		return;
+	}
+	s->waits = (struct nd_waits){
+		.start_ns = s->start_ns,
+		.submit_ns = t[0],
+		.bio_ns = t[1],
+		.freeze_ns = t[3] - t[2],
+		.iocost_ns = t[4] - t[3],
+		.wbt_ns = t[5] - t[4],
+		.tag_ns = s->start_ns - t[5],
+	};
+}
+
 /*
  * finish MODE BACK START SETUP_IN SETUP_OUT ISSUE DOORBELL IRQ CQE COMPLETE_SLOT COMPLETE END KEY
- * BYTES LAT_MIN LAT_SHIFT: closes a command in a slot with these points. COMPLETE_SLOT is the field
+ * BYTES LAT_MIN LAT_SHIFT SUBMIT BIO FREEZE IOCOST WBT TAG: closes a command in a slot with these points. COMPLETE_SLOT is the field
  * of the slot, COMPLETE and END are the arguments. BACK: blk-mq takes the request back. Without COMPLETE the completion was not
  * observed, without SETUP_OUT the set-up.
  * Answer: key, calls of cell_of, state, rq, bytes, unmeasured commands, the counters; samples in
@@ -193,7 +218,7 @@ static void answer_finish(void)
 {
 	struct nd_slot s;
 	u64 complete, end, lats = 0;
-	u32 mode = number();
+	u32 asked = number(), mode = asked == 3 ? ND_MODE_FINE : asked;
 	int back = number(), lat = -1;
 
 	memset(&the_cell, 0, sizeof(the_cell));
@@ -223,6 +248,7 @@ static void answer_finish(void)
 	s.bytes = number();
 	cfg_lat_min_us = number();
 	cfg_lat_shift = number();
+	waits_of(&s, asked);
 	if (mode != ND_MODE_FINE) /* the slot has no fine part then */
 		memset((char *)&s + ND_SLOT_BASIC, 0x5a, sizeof(s) - ND_SLOT_BASIC);
 
@@ -244,7 +270,7 @@ static void answer_finish(void)
 			lat = i;
 	}
 	printf(" %llu %d", lats, lat);
-	for (int i = 0; i < ND_STAGES_FINE; i++)
+	for (int i = 0; i < ND_STAGES_FULL; i++)
 		histogram(&the_cell.hist[i]);
 	printf(" %d ", records);
 	for (size_t i = 0; i < record_size; i++)

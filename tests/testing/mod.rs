@@ -216,8 +216,7 @@ impl EventBuilder {
         let pattern = bits.sum::<Pattern>()
             | missing(Point::SetupOut, NO_SETUP)
             | missing(Point::Complete, NO_COMPLETE);
-        let points = Point::ALL.map(|point| at(point).unwrap_or(0));
-        self.timeline(Timeline::new(points, pattern))
+        self.timeline(Timeline::from_fn(pattern, |point| at(point).unwrap_or(0)))
     }
 
     /// Of the recorded points only those of the pattern were observed.

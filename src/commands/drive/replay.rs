@@ -187,10 +187,13 @@ impl Replay {
             StageSet::Basic if info.stage_set == StageSet::Total => {
                 return lacks("stages", "with --stages=basic", stages);
             }
-            StageSet::Fine if info.stage_set != StageSet::Fine => {
+            StageSet::Fine if !info.stage_set.is_fine() => {
                 return lacks("fine stages", "with --stages=fine", stages);
             }
-            StageSet::Basic | StageSet::Fine => {}
+            StageSet::Full if info.stage_set != StageSet::Full => {
+                return lacks("waits before the request", "with --stages=full", stages);
+            }
+            StageSet::Basic | StageSet::Fine | StageSet::Full => {}
         }
         if settings.filter.cgroup.is_some() || settings.filter.container.is_some() {
             return refuse(format!(

@@ -322,7 +322,7 @@ fn row_line(app: &App, row: &TopRow, look: Look, line: u16, area: Rect, buffer: 
 
 /// The letter and the colour of a stage.
 fn letter(stage: &str) -> (char, Color) {
-    let letter = StageSet::Fine
+    let letter = StageSet::Full
         .named(stage)
         .map_or('+', |stage| stage.letter);
     let color = match letter {
@@ -334,6 +334,10 @@ fn letter(stage: &str) -> (char, Color) {
         'i' => Color::LightRed,
         'c' => Color::Cyan,
         'e' => Color::LightMagenta,
+        'T' => Color::Red,
+        'b' => Color::DarkGray,
+        'F' | 'C' | 'W' => Color::LightYellow,
+        'g' => Color::LightCyan,
         '+' => Color::Gray,
         _ => Color::White,
     };

@@ -102,7 +102,11 @@ pub fn guest_command(event: &Event, set: CommandSet) -> Option<Guest> {
     let line = outcome.timeline.as_ref();
     let at = |point| line.and_then(|line| line.at(point));
     let cqe = at(Point::Cqe);
-    let seen = || Point::ALL.into_iter().filter_map(at);
+    // not the waits before the request
+    let of_request = Point::ALL
+        .into_iter()
+        .filter(|point| *point >= Point::Start);
+    let seen = || of_request.clone().filter_map(at);
     let found = blocks(id.opcode.queue, set, &asked.sqe);
     let last_ns = seen().max().unwrap_or(event.at_ns).max(event.at_ns);
     if last_ns >= NO_TIME {

@@ -118,6 +118,16 @@ pub struct Ledger {
     /// Commands whose stages were merged, although their points were observed: few rows were left.
     #[serde(skip_serializing_if = "is_zero")]
     pub fewer_points: u64,
+    /// Requests with a bio whose submission was not observed: their commands have no stage before the
+    /// request. Only with those stages.
+    #[serde(skip_serializing_if = "is_zero")]
+    pub unseen_bios: u64,
+    /// Of these, at most as many whose bio found no room in the table.
+    #[serde(skip_serializing_if = "is_zero")]
+    pub unstored_bios: u64,
+    /// Requests with a wait whose end was not observed. They have no stage before the request either.
+    #[serde(skip_serializing_if = "is_zero")]
+    pub unpaired_waits: u64,
     /// Requeues of NVMe requests by blk-mq: retries, and commands taken back.
     pub requeue_events: u64,
     /// Doorbells discarded: the interrupt came before the submitting function returned.

@@ -54,6 +54,7 @@ const fn stages(set: StageSet) -> &'static str {
         StageSet::Total => "no",
         StageSet::Basic => "basic",
         StageSet::Fine => "fine",
+        StageSet::Full => "full",
     }
 }
 

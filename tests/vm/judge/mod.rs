@@ -56,4 +56,5 @@ mod trace_words;
 mod types;
 mod unit;
 mod uprobes;
+mod waits;
 mod words;

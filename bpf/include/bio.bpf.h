@@ -1,0 +1,324 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/*
+ * Bios before they have a request (--stages=full). A table has each bio of an NVMe disk, by its
+ * address, from its submission until a request is allocated for it. Bios that are merged into a
+ * request, or that end without one, leave the table. struct nd_bio also has the submitter.
+ *
+ * Waits with a bio among their arguments are added to its entry. In wbt, and for a tag, a task waits
+ * with no other request in between: its next request is the one that waited.
+ */
+#ifndef ND_BIO_H
+#define ND_BIO_H
+
+/*
+ * The bio in this kernel's event: arguments are (bio, ...), or before 5.11 (queue, bio, ...). Not
+ * cfg_rq_second: 5.10.y got that change of the events with requests, but not this one. On 5.11 the
+ * verifier rejects these programs, because its bios have bi_disk, too. In assembly: clang merges
+ * the loads to one from a computed address, which the verifier of 5.10 rejects.
+ */
+static __always_inline u64 bio_of(void *ctx)
+{
+	u64 bio;
+
+	if (bpf_core_field_exists(struct bio, bi_disk))
+		asm volatile("%0 = *(u64 *)(%1 + 8)" : "=r"(bio) : "r"(ctx));
+	else
+		asm volatile("%0 = *(u64 *)(%1 + 0)" : "=r"(bio) : "r"(ctx));
+	return bio;
+}
+
+static __always_inline u64 disk_name_of(u64 bio)
+{
+	u64 disk;
+
+	if (bpf_core_field_exists(struct bio, bi_disk)) {
+		disk = peek(bio + bpf_core_field_offset(struct bio, bi_disk), TYPED);
+	} else {
+		disk = peek(bio + bpf_core_field_offset(struct bio, bi_bdev), TYPED);
+		disk = peek(disk + bpf_core_field_offset(struct block_device, bd_disk), TYPED);
+	}
+	return disk + bpf_core_field_offset(struct gendisk, disk_name);
+}
+
+/* Whether a name, of which this is the first word, begins with `nvme`. */
+static __always_inline int is_nvme_name(u64 word)
+{
+	if (__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__)
+		return (u32)word == 0x656d766e;
+	return word >> 32 == 0x6e766d65;
+}
+
+#ifdef ND_WAITS
+struct {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(max_entries, ND_BIOS);
+	__uint(key_size, sizeof(u64));
+	__uint(value_size, sizeof(struct nd_bio));
+} bios SEC(".maps");
+
+/* By task. Not a map: see `tasks` in slots.bpf.h. */
+static struct nd_pause pauses[ND_PAUSES];
+
+/* Whether blk-throttle has looked at a bio of this run: there are limits. */
+static u32 throttles;
+
+#define BIO_FIELD(bio, field) peek((bio) + bpf_core_field_offset(struct bio, field), TYPED)
+
+static __always_inline int is_of_nvme(u64 bio)
+{
+	return is_nvme_name(peek(disk_name_of(bio), TYPED));
+}
+
+/* The id of the cgroup that a bio is charged to. */
+static __always_inline u64 cgroup_of_bio(u64 bio)
+{
+	u64 at;
+
+	if (!HAVE_BIO_CGROUP)
+		return 0;
+	at = BIO_FIELD(bio, bi_blkg);
+	if (at)
+		at = FIELD_AT(at, struct blkcg_gq, blkcg, TYPED);
+	if (at)
+		at = FIELD_AT(at, struct blkcg, css.cgroup, TYPED);
+	if (at)
+		at = FIELD_AT(at, struct cgroup, kn, TYPED);
+	return at ? FIELD_AT(at, struct kernfs_node, id, TYPED) : 0;
+}
+
+/* Puts a bio into the table, or replaces an outdated entry of its address. */
+static __always_inline void put_bio(u64 bio, u64 submit_ns, u64 bio_ns)
+{
+	u64 id = bpf_get_current_pid_tgid();
+	struct nd_bio b = {
+		.submit_ns = submit_ns,
+		.bio_ns = bio_ns,
+		.sector = BIO_FIELD(bio, bi_iter.bi_sector),
+		.cgroup = cgroup_of_bio(bio),
+		.bytes = BIO_FIELD(bio, bi_iter.bi_size),
+		.tgid = id >> 32,
+		.tid = id,
+	};
+
+	if (bpf_map_update_elem(&bios, &bio, &b, BPF_ANY))
+		count(ND_BIOS_FULL);
+}
+
+static __always_inline struct nd_pause *pause_of(u32 tid)
+{
+	return &pauses[tid & (ND_PAUSES - 1)];
+}
+
+/* What the task waited for before was not for its next bio. */
+static __always_inline void forget_pause(void)
+{
+	u32 tid = this_task();
+	struct nd_pause *p = pause_of(tid);
+
+	if (p->tid == tid)
+		p->tid = 0;
+}
+
+/* blk-throttle looks at a bio: it is about to be queued, now or later. A bio that was queued before
+ * is the rest of one that was split: it keeps its submission. */
+static __always_inline int on_throttle(u64 bio, u32 hook)
+{
+	struct nd_bio *b;
+
+	if (!is_of_nvme(bio) || ignored(hook))
+		return 0;
+	hit(hook, TYPED);
+	throttles = 1;
+	b = bpf_map_lookup_elem(&bios, &bio);
+	if (!b || !b->bio_ns)
+		put_bio(bio, bpf_ktime_get_ns(), 0);
+	return 0;
+}
+
+/* A bio is queued, after blk-throttle. This comes once in the life of a bio. */
+static __always_inline int on_bio_queued(u64 bio, u32 hook)
+{
+	struct nd_bio *b;
+	u64 now;
+
+	if (!is_of_nvme(bio) || ignored(hook))
+		return 0;
+	hit(hook, TYPED);
+	forget_pause();
+	now = bpf_ktime_get_ns();
+	if (throttles) {
+		b = bpf_map_lookup_elem(&bios, &bio);
+		if (b && !b->bio_ns) {
+			b->bio_ns = now;
+			return 0;
+		}
+	}
+	put_bio(bio, now, now);
+	return 0;
+}
+
+/* The block layer has split a piece off: `bio`. The rest is its bi_private, and is submitted again
+ * without block_bio_queue. */
+static __always_inline int on_bio_split(u64 bio, u32 hook)
+{
+	u64 rest = BIO_FIELD(bio, bi_private);
+	struct nd_bio *b, copy;
+
+	if (ignored(hook))
+		return 0;
+	b = bpf_map_lookup_elem(&bios, &rest);
+	if (!b)
+		return 0;
+	hit(hook, TYPED);
+	copy = *b;
+	if (bpf_map_update_elem(&bios, &bio, &copy, BPF_ANY))
+		count(ND_BIOS_FULL);
+	return 0;
+}
+
+/* A bio needs no request: it was merged, or it has ended. */
+static __always_inline int on_bio_gone(u64 bio, u32 hook)
+{
+	if (!bpf_map_delete_elem(&bios, &bio))
+		hit(hook, TYPED);
+	return 0;
+}
+
+static __always_inline int on_wait_in(u64 bio, u32 hook)
+{
+	struct nd_bio *b = bpf_map_lookup_elem(&bios, &bio);
+
+	if (!b || ignored(hook))
+		return 0;
+	hit(hook, TYPED);
+	b->begin_ns = bpf_ktime_get_ns();
+	return 0;
+}
+
+/* The bio may be gone: its address only finds its entry. */
+static __always_inline int on_wait_out(u64 bio, int freeze, u32 hook)
+{
+	struct nd_bio *b = bpf_map_lookup_elem(&bios, &bio);
+	u64 waited;
+
+	if (!b || !b->begin_ns || ignored(hook))
+		return 0;
+	hit(hook, TYPED);
+	waited = bpf_ktime_get_ns() - b->begin_ns;
+	b->begin_ns = 0;
+	if (freeze)
+		b->freeze_ns += waited;
+	else
+		b->iocost_ns += waited;
+	return 0;
+}
+
+/* The pause of this task, empty if it was that of another. */
+static __always_inline struct nd_pause *own_pause(void)
+{
+	u32 tid = this_task();
+	struct nd_pause *p = pause_of(tid);
+
+	if (p->tid != tid)
+		*p = (struct nd_pause){.tid = tid};
+	return p;
+}
+
+static __always_inline int on_wbt_in(u32 hook)
+{
+	if (ignored(hook))
+		return 0;
+	hit(hook, TYPED);
+	own_pause()->wbt_begin_ns = bpf_ktime_get_ns();
+	return 0;
+}
+
+static __always_inline int on_wbt_out(u32 hook)
+{
+	struct nd_pause *p = own_pause();
+
+	if (!p->wbt_begin_ns || ignored(hook))
+		return 0;
+	hit(hook, TYPED);
+	p->wbt_ns += bpf_ktime_get_ns() - p->wbt_begin_ns;
+	p->wbt_begin_ns = 0;
+	return 0;
+}
+
+#define BLK_MQ_REQ_NOWAIT 1
+
+/* No tag is free: the task will wait for one, unless its request may not. */
+static __always_inline int on_no_tag(u64 data, u32 hook)
+{
+	u64 at = data + bpf_core_field_offset(struct blk_mq_alloc_data, flags);
+	struct nd_pause *p;
+
+	if ((u32)peek(at, TYPED) & BLK_MQ_REQ_NOWAIT || ignored(hook))
+		return 0;
+	hit(hook, TYPED);
+	p = own_pause();
+	if (!p->tag_ns)
+		p->tag_ns = bpf_ktime_get_ns();
+	return 0;
+}
+
+/* Takes the waits of the task that gets a request for this bio. Returns 0 if one has no end. */
+static __always_inline int take_pause(struct nd_waits *w, struct nd_bio *b, u64 start)
+{
+	u32 tid = this_task();
+	struct nd_pause *p = pause_of(tid);
+
+	w->wbt_ns = 0;
+	w->tag_ns = 0;
+	if (p->tid != tid)
+		return 1;
+	p->tid = 0;
+	if (cfg_wait_points & ND_SAW_WBT)
+		w->wbt_ns = p->wbt_ns;
+	if (cfg_wait_points & ND_SAW_TAG && p->tag_ns)
+		w->tag_ns = start - p->tag_ns;
+	return !p->wbt_begin_ns;
+}
+
+/* A request was allocated for a bio: keeps its waits until the set-up. Requests of flushes, and of
+ * passthrough commands, have no bio. The address of a bio may be that of an earlier one. */
+static __always_inline void note_waits(struct nd_start *st, struct request *rq, int typed)
+{
+	u64 bio = peek((u64)rq + bpf_core_field_offset(struct request, bio), typed), at;
+	struct nd_waits *w = &st->waits;
+	struct nd_bio *b;
+
+	w->start_ns = 0;
+	if (!bio)
+		return;
+	b = bpf_map_lookup_elem(&bios, &bio);
+	at = GET(typed, rq, __sector);
+	if (!b || !b->bio_ns || at < b->sector || at > b->sector + (b->bytes >> 9)) {
+		count(ND_NO_BIO);
+		return;
+	}
+	w->submit_ns = cfg_wait_points & ND_SAW_SUBMIT ? b->submit_ns : b->bio_ns;
+	w->bio_ns = b->bio_ns;
+	w->freeze_ns = cfg_wait_points & ND_SAW_FREEZE ? b->freeze_ns : 0;
+	w->iocost_ns = cfg_wait_points & ND_SAW_IOCOST ? b->iocost_ns : 0;
+	if (take_pause(w, b, st->ns) && !b->begin_ns &&
+	    w->bio_ns + w->freeze_ns + w->iocost_ns + w->wbt_ns + w->tag_ns <= st->ns)
+		w->start_ns = st->ns;
+	else
+		count(ND_UNPAIRED_WAIT);
+	bpf_map_delete_elem(&bios, &bio);
+}
+
+/* A requeued command has the waits of its first set-up, in its slot or in the entry of its tag. */
+static __always_inline void take_waits(struct nd_slot *s, struct nd_start *st)
+{
+	if (st && s->start_ns && st->waits.start_ns == s->start_ns)
+		s->waits = st->waits;
+}
+#else
+#define forget_pause()
+#define note_waits(st, rq, typed)
+#define take_waits(s, st)
+#endif
+
+#endif

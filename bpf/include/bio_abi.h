@@ -1,0 +1,54 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/* What happens before the request (--stages=full): bios, and the waits of a request. As in abi.h. */
+#ifndef ND_BIO_ABI_H
+#define ND_BIO_ABI_H
+
+enum nd_bio_limit {
+	ND_BIOS = 16384,  /* bios between their submission and their request */
+	ND_PAUSES = 4096, /* tasks that wait for a tag, or in wbt */
+};
+
+/* A bio from its submission to an NVMe disk until it has a request. The submitter is the task that
+ * calls submit_bio(), not that which calls the driver: `tgid` and `tid` are its process and thread,
+ * `cgroup` is the id of the cgroup that the I/O is charged to (for writeback that of the writer). A
+ * piece that the block layer splits off has the submitter of the whole bio. */
+struct nd_bio {
+	__u64 submit_ns; /* blk-throttle looks at it; without limits as bio_ns */
+	__u64 bio_ns;	 /* block_bio_queue; 0: still in blk-throttle */
+	__u64 freeze_ns; /* time in __bio_queue_enter() */
+	__u64 iocost_ns; /* time in ioc_rqos_throttle() */
+	__u64 begin_ns;	 /* of a wait that has not ended; 0: none */
+	__u64 sector;	 /* the first, of the disk */
+	__u64 cgroup;	 /* 0: unknown */
+	__u32 bytes;
+	__u32 tgid;
+	__u32 tid;
+	__u32 _pad;
+};
+
+/* The waits of the task that is about to get a request. */
+struct nd_pause {
+	__u32 tid; /* 0: none */
+	__u32 _pad;
+	__u64 wbt_begin_ns; /* in rq_qos_wait(); 0: not */
+	__u64 wbt_ns;
+	__u64 tag_ns; /* since when it waits for a tag; 0: it does not */
+};
+
+/* The bio for which a request was allocated: two times, and how long it waited for what. */
+struct nd_waits {
+	__u64 start_ns; /* of the request that waited; 0: not known */
+	__u64 submit_ns;
+	__u64 bio_ns;
+	__u64 freeze_ns;
+	__u64 iocost_ns;
+	__u64 wbt_ns;
+	__u64 tag_ns;
+	__u64 _pad;
+};
+
+_Static_assert(sizeof(struct nd_bio) == 72, "no padding");
+_Static_assert(sizeof(struct nd_pause) == 32, "no padding");
+_Static_assert(sizeof(struct nd_waits) == 64, "a cache line");
+
+#endif

@@ -1,0 +1,49 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The sizes of single entries of the maps, by stage set.
+
+use crate::abi::BIO_BYTES;
+use crate::abi::BIOS;
+use crate::abi::LINE;
+use crate::abi::PAUSE_BYTES;
+use crate::abi::SLOT_BASIC;
+use crate::abi::SLOT_FINE;
+use crate::abi::SLOT_FULL;
+use crate::abi::SLOT_TRACE;
+use crate::abi::START_BYTES;
+use crate::abi::START_FULL_BYTES;
+use crate::abi::cell_bytes;
+use crate::model::stage::StageSet;
+
+/// Memory that a hash map of the kernel needs per entry, besides key and value.
+pub const HASH_ENTRY: usize = 64;
+
+/// Slot size of a stage set, or of a trace.
+pub const fn slot_bytes(stage_set: StageSet, trace: bool) -> usize {
+    match stage_set {
+        StageSet::Full => SLOT_FULL,
+        _ if trace => SLOT_TRACE,
+        StageSet::Total | StageSet::Basic => SLOT_BASIC,
+        StageSet::Fine => SLOT_FINE,
+    }
+}
+
+/// Bytes of a start entry.
+pub const fn start_bytes(stage_set: StageSet) -> usize {
+    match stage_set {
+        StageSet::Full => START_FULL_BYTES,
+        StageSet::Total | StageSet::Basic | StageSet::Fine => START_BYTES,
+    }
+}
+
+/// Memory of the bios that have no request yet, and of the tasks that wait.
+pub const fn bio_bytes(stage_set: StageSet) -> usize {
+    match stage_set {
+        StageSet::Full => BIOS * (HASH_ENTRY + BIO_BYTES) + PAUSE_BYTES,
+        StageSet::Total | StageSet::Basic | StageSet::Fine => 0,
+    }
+}
+
+/// Bytes of a row's cell in the map: whole cache lines.
+pub const fn cell_stride(stage_set: StageSet) -> usize {
+    cell_bytes(stage_set).next_multiple_of(LINE)
+}
