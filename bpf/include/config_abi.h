@@ -122,7 +122,10 @@ struct nd_config {
 	__u16 own_cells;
 	/* Queues have slots when they are first used, fewer than tags (slots.bpf.h). */
 	__u8 windows;
-	__u8 unused[7];
+	__u8 unused;
+	/* ND_BY_*: the properties by which commands are grouped. */
+	__u16 by;
+	__u8 unused_end[4];
 };
 
 enum nd_container {

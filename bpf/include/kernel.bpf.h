@@ -32,8 +32,21 @@ struct timespec64 {
 	__s64 tv_sec;
 };
 
+struct cgroup_subsys_state;
+
+/* include/linux/cgroup-defs.h: of a task, by controller; without one, that of an ancestor. */
+struct css_set {
+	struct cgroup_subsys_state *subsys[1];
+};
+
+/* Without CONFIG_BLK_CGROUP there is no such number. */
+enum cgroup_subsys_id {
+	io_cgrp_id,
+};
+
 struct task_struct {
 	char comm[16];
+	struct css_set *cgroups;
 };
 
 struct queue_limits {
@@ -181,6 +194,7 @@ struct bio {
 	struct gendisk *bi_disk;      /* before 5.12 */
 	struct block_device *bi_bdev; /* 5.12 and later */
 	struct blkcg_gq *bi_blkg;     /* with CONFIG_BLK_CGROUP */
+	unsigned short bi_ioprio;
 };
 
 /* arch/x86/include/asm/current.h, 6.2 to 6.14, per CPU. */

@@ -86,11 +86,7 @@ impl SessionOptions for LatencyArgs {
                 "--commands is not for recordings: `trace --json --pair --from` prints their commands",
             ));
         }
-        if !self.group.by.is_empty() && self.from.is_empty() {
-            return Err(usage(
-                "--by groups the commands of recordings: `record -o FILE`, then --from FILE",
-            ));
-        }
+        self.group.check(!self.from.is_empty())?;
         self.from.refuse_times()?;
         self.exec.check(&self.from)?;
         self.session.check(&self.from)?;

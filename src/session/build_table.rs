@@ -67,6 +67,9 @@ const HISTOGRAMS: &[Fixed] = &[
 const OWN_SLOTS: &[Fixed] = &[("windows", "0")];
 const WINDOWS: &[Fixed] = &[("windows", "1")];
 
+/// Rows per controller, namespace and opcode. The builds that group commands have `ND_BY`.
+const NO_GROUPS: &[Fixed] = &[("by", "0")];
+
 const NO_DETAILS: &[Fixed] = &[("details", "0")];
 const NO_STATUS: &[Fixed] = &[("count_status", "0")];
 const STATUS: &[Fixed] = &[("count_status", "1")];
@@ -97,40 +100,62 @@ const fn latencies(name: &'static str, fixed: &'static [&'static [Fixed]]) -> En
     }
 }
 
+/// Latencies of groups. A run without groups uses an earlier build.
+const fn grouped(
+    name: &'static str,
+    macros: &'static [&'static str],
+    fixed: &'static [&'static [Fixed]],
+    needs: &'static [Need],
+) -> Entry {
+    Entry {
+        name,
+        source: "nvme_deep",
+        macros,
+        fixed,
+        needs,
+    }
+}
+
 /// All builds. A run uses the first that it may.
-pub const BUILDS: [Entry; 11] = [
+pub const BUILDS: [Entry; 14] = [
     latencies(
         "nvme_deep_total",
-        &[USUAL, OWN_SLOTS, HISTOGRAMS, NO_STATUS, NO_DETAILS, TOTAL],
+        &[
+            USUAL, OWN_SLOTS, HISTOGRAMS, NO_GROUPS, NO_STATUS, NO_DETAILS, TOTAL,
+        ],
     ),
     latencies(
         "nvme_deep_basic",
-        &[USUAL, OWN_SLOTS, HISTOGRAMS, NO_STATUS, NO_DETAILS, BASIC],
+        &[
+            USUAL, OWN_SLOTS, HISTOGRAMS, NO_GROUPS, NO_STATUS, NO_DETAILS, BASIC,
+        ],
     ),
     latencies(
         "nvme_deep_fine",
-        &[USUAL, OWN_SLOTS, HISTOGRAMS, NO_STATUS, NO_DETAILS, FINE],
+        &[
+            USUAL, OWN_SLOTS, HISTOGRAMS, NO_GROUPS, NO_STATUS, NO_DETAILS, FINE,
+        ],
     ),
     // also for failed commands, and with details
     latencies(
         "nvme_deep_total_status",
-        &[USUAL, OWN_SLOTS, HISTOGRAMS, STATUS, TOTAL],
+        &[USUAL, OWN_SLOTS, HISTOGRAMS, NO_GROUPS, STATUS, TOTAL],
     ),
     latencies(
         "nvme_deep_basic_status",
-        &[USUAL, OWN_SLOTS, HISTOGRAMS, STATUS, BASIC],
+        &[USUAL, OWN_SLOTS, HISTOGRAMS, NO_GROUPS, STATUS, BASIC],
     ),
     latencies(
         "nvme_deep_fine_status",
-        &[USUAL, OWN_SLOTS, HISTOGRAMS, STATUS, FINE],
+        &[USUAL, OWN_SLOTS, HISTOGRAMS, NO_GROUPS, STATUS, FINE],
     ),
     // of large machines
-    latencies("nvme_deep_large", &[USUAL, WINDOWS, HISTOGRAMS]),
+    latencies("nvme_deep_large", &[USUAL, WINDOWS, HISTOGRAMS, NO_GROUPS]),
     Entry {
         name: "nvme_deep_trace",
         source: "nvme_deep",
         macros: &["ND_LOOP"],
-        fixed: &[USUAL, OWN_SLOTS, NO_DETAILS],
+        fixed: &[USUAL, OWN_SLOTS, NO_GROUPS, NO_DETAILS],
         needs: &[
             Need::Requests,
             Need::KernelBtf,
@@ -142,7 +167,7 @@ pub const BUILDS: [Entry; 11] = [
         name: "nvme_deep",
         source: "nvme_deep",
         macros: &[],
-        fixed: &[],
+        fixed: &[NO_GROUPS],
         needs: &[Need::Requests, Need::KernelBtf],
     },
     // for kernels that only a file describes: without calls of kernel functions
@@ -150,15 +175,39 @@ pub const BUILDS: [Entry; 11] = [
         name: "nvme_deep_plain",
         source: "nvme_deep",
         macros: &["ND_NO_KFUNC"],
-        fixed: &[],
+        fixed: &[NO_GROUPS],
         needs: &[Need::Requests],
     },
+    // groups
+    grouped(
+        "nvme_deep_by",
+        &["ND_LOOP", "ND_NO_CONTEXT", "ND_BY"],
+        &[USUAL, HISTOGRAMS, NO_STATUS, NO_DETAILS],
+        &[
+            Need::Requests,
+            Need::KernelBtf,
+            Need::SetupEvent,
+            Need::NoContext,
+        ],
+    ),
+    grouped(
+        "nvme_deep_by_any",
+        &["ND_NO_CONTEXT", "ND_BY"],
+        &[HISTOGRAMS, NO_STATUS, NO_DETAILS],
+        &[Need::Requests, Need::KernelBtf, Need::NoContext],
+    ),
+    grouped(
+        "nvme_deep_by_plain",
+        &["ND_NO_CONTEXT", "ND_NO_KFUNC", "ND_BY"],
+        &[HISTOGRAMS, NO_STATUS, NO_DETAILS],
+        &[Need::Requests, Need::NoContext],
+    ),
     // classic tracepoints
     Entry {
         name: "tracepoint",
         source: "tracepoint",
         macros: &[],
-        fixed: &[],
+        fixed: &[NO_GROUPS],
         needs: &[],
     },
 ];

@@ -13,6 +13,7 @@ macro_rules! on_kernels {
 }
 pub(crate) use on_kernels;
 
+mod by;
 mod chosen;
 mod connect;
 mod context;
