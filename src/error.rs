@@ -90,6 +90,9 @@ pub enum Error {
         /// Why it cannot be used.
         error: CgroupError,
     },
+    /// Commands cannot be grouped.
+    #[error(transparent)]
+    Groups(#[from] GroupError),
     /// A setting for tests names a program that does not exist.
     #[error("no program `{program}`")]
     UnknownProgram {
@@ -149,6 +152,7 @@ impl Error {
             #[cfg(feature = "live")]
             Self::Btf(_) => Kind::Usage,
             Self::Cgroup { .. } => Kind::Usage,
+            Self::Groups(_) => Kind::Kernel,
             Self::Target(error) => match error {
                 TargetError::NotPermitted { .. } => Kind::Privilege,
                 TargetError::NoNvmet => Kind::NoDevice,
@@ -170,6 +174,23 @@ impl Error {
             | Self::Mismatch(_) => Kind::Run,
         }
     }
+}
+
+/// Why commands cannot be grouped.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum GroupError {
+    /// Classic tracepoints.
+    #[error(
+        "--by does not work with classic tracepoints, which do not show the request: use another \
+         method (`nvme-deep doctor` says what it lacks), or `record` and `latency --by --from`"
+    )]
+    NoRequests,
+    /// The unified hierarchy of cgroups is not mounted.
+    #[error(
+        "--by cgroup and --by container need cgroups of version 2, which this machine has not \
+         mounted: use --by process"
+    )]
+    NoHierarchy,
 }
 
 fn no_method(why: &NoPlan) -> String {

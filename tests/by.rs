@@ -142,6 +142,8 @@ fn what_is_no_key_is_refused() {
     run("latency --by pid").refuses(2, "`pid` is no key: give some of process,");
     run("latency --sort p99").refuses(2, "--by");
     run("latency --by cpu --split-size").refuses(2, "cannot be used with");
-    run("latency --by cpu").refuses(2, "--from FILE");
+    for by in ["cgroup", "disk,container", "priority"] {
+        run(&format!("latency --by {by} --from x.nvd")).refuses(2, "only while tracing");
+    }
     run("latency --by cpu --top 0").refuses(2, "0");
 }

@@ -10,6 +10,7 @@
 #define ND_ABI_H
 
 #include "failures_abi.h"
+#include "group_abi.h"
 #include "rows_abi.h"
 #include "trace_abi.h"
 #include "bio_abi.h"

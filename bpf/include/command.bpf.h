@@ -30,6 +30,10 @@ static __always_inline void name_caller(u64 comm[2], int typed)
 	}
 }
 
+#ifdef ND_BY
+#include "group.bpf.h"
+#endif
+
 /* Records a command's request. `here`: the current task submits it; the caller sets the stack. */
 static __always_inline void note_submission(struct nd_submission *a, struct request *rq,
 					    struct nvme_command *cmd, u32 nsid, u32 bytes, int here,
@@ -106,6 +110,9 @@ static __always_inline int fill_slot(struct nd_slot *s, struct request *rq,
 	key = w->key | key_of_command(nsid, opcode);
 	if (cfg_split_size)
 		key |= size_class(rq, cmd, admin, opcode, bytes, typed) << ND_KEY_CLASS_SHIFT;
+#ifdef ND_BY
+	key = key_of_group(rq, w, nsid, opcode, bytes, here, typed);
+#endif
 	keep_key(s, key);
 	s->bytes = bytes;
 	if (mode != ND_MODE_TOTAL) {

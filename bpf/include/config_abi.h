@@ -125,7 +125,9 @@ struct nd_config {
 	/* Observe what comes before the request (bio.bpf.h), and the points of which it is: ND_SAW_*. */
 	__u8 waits;
 	__u16 wait_points;
-	__u8 unused[4];
+	/* ND_BY_*: the properties by which commands are grouped. */
+	__u16 by;
+	__u8 unused[2];
 };
 
 enum nd_container {

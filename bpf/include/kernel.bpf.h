@@ -32,8 +32,21 @@ struct timespec64 {
 	__s64 tv_sec;
 };
 
+struct cgroup_subsys_state;
+
+/* include/linux/cgroup-defs.h: of a task, by controller; without one, that of an ancestor. */
+struct css_set {
+	struct cgroup_subsys_state *subsys[1];
+};
+
+/* Without CONFIG_BLK_CGROUP there is no such number. */
+enum cgroup_subsys_id {
+	io_cgrp_id,
+};
+
 struct task_struct {
 	char comm[16];
+	struct css_set *cgroups;
 };
 
 struct queue_limits {
@@ -188,6 +201,7 @@ struct bio {
 	struct bvec_iter bi_iter;
 	void *bi_private;
 	struct blkcg_gq *bi_blkg; /* with CONFIG_BLK_CGROUP */
+	unsigned short bi_ioprio;
 };
 
 /* block/blk-mq.h */

@@ -5,6 +5,7 @@
 mod activity;
 mod agree;
 mod events;
+mod groups;
 
 use std::mem::offset_of;
 use std::mem::size_of;
@@ -25,6 +26,14 @@ pub use self::events::event_time;
 pub use self::events::open_command;
 pub use self::events::stack_frames;
 pub use self::events::unfinished;
+pub use self::groups::GroupRow;
+pub use self::groups::MAX_CANDIDATES;
+pub use self::groups::MAX_GROUPS;
+pub use self::groups::by_bits;
+pub use self::groups::group_of;
+pub use self::groups::group_row;
+pub use self::groups::group_row_bytes;
+pub use self::groups::slot_group;
 use crate::model::counters::Counters;
 use crate::model::event::StackId;
 use crate::model::failures::Failures;
@@ -67,6 +76,7 @@ skeleton!(skel, "/abi.skel.rs");
 
 use skel::types::nd_bio;
 use skel::types::nd_bio_limit;
+pub use skel::types::nd_by;
 use skel::types::nd_cell;
 pub use skel::types::nd_config;
 pub use skel::types::nd_container;

@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Grouping.
 
+use anyhow::Result;
 use clap::ValueEnum;
 use nvme_deep::model::group::By;
 use nvme_deep::report::groups::Sort;
 
+use super::usage;
 use super::value::count;
 
 /// The order of groups.
@@ -36,10 +38,12 @@ impl SortArg {
 /// Grouping.
 #[derive(Clone, Debug, clap::Args)]
 pub struct ByArgs {
-    /// Group commands by KEY[,KEY]: process, comm, cpu, queue, size, disk, opcode
+    /// Group commands by KEY[,KEY]: process, comm, cgroup, container, cpu, queue, size, priority,
+    /// disk, opcode
     ///
     /// Instead of rows per disk and opcode. `process` and `comm` are those that call the driver: a
-    /// kernel thread, if blk-mq dispatches the request later.
+    /// kernel thread, if blk-mq dispatches the request later. `cgroup` and `container` are those that
+    /// caused the I/O, also for writeback. Recordings have no cgroup, container and priority.
     #[arg(long, value_name = "KEY", value_delimiter = ',',
           conflicts_with_all = ["lat_min_us", "lat_shift", "split_size", "commands"])]
     pub by: Vec<By>,
@@ -61,6 +65,17 @@ pub struct ByArgs {
 }
 
 impl ByArgs {
+    /// Refuses what recordings do not have.
+    pub fn check(&self, is_recorded: bool) -> Result<()> {
+        let missing = self.by.iter().find(|by| is_recorded && !by.is_recorded());
+        match missing {
+            Some(by) => Err(usage(format!(
+                "--by {by} works only while tracing: recordings do not have it"
+            ))),
+            None => Ok(()),
+        }
+    }
+
     /// The properties, each once.
     pub fn keys(&self) -> Vec<By> {
         let mut keys = Vec::new();

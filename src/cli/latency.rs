@@ -86,9 +86,11 @@ impl SessionOptions for LatencyArgs {
                 "--commands is not for recordings: `trace --json --pair --from` prints their commands",
             ));
         }
-        if !self.group.by.is_empty() && self.from.is_empty() {
+        self.group.check(!self.from.is_empty())?;
+        if !self.group.by.is_empty() && self.from.is_empty() && self.stages == Some(StagesArg::Full)
+        {
             return Err(usage(
-                "--by groups the commands of recordings: `record -o FILE`, then --from FILE",
+                "--by has no stages before the request while it traces: take --stages=fine, or group a recording",
             ));
         }
         self.from.refuse_times()?;

@@ -1,13 +1,17 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! From the ID of a container or the UID of a pod to the directory of its cgroup (v2).
 
+use std::collections::BTreeMap;
 use std::fs;
 use std::io;
+use std::os::unix::fs::DirEntryExt;
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 use std::path::PathBuf;
 
 use super::System;
+use crate::model::group::Owner;
+use crate::model::untrusted::Untrusted;
 
 /// Digits of an ID that suffice.
 const MIN_DIGITS: usize = 8;
@@ -80,6 +84,53 @@ fn pod_of(name: &str) -> Option<String> {
     (uid.len() == 32 && uid.bytes().all(|b| b.is_ascii_hexdigit())).then_some(uid)
 }
 
+/// The UID of a pod with its dashes.
+fn dashed(uid: &str) -> String {
+    let ends = [8, 12, 16, 20, 32];
+    let mut parts = Vec::new();
+    let mut from = 0;
+    for end in ends {
+        parts.extend(uid.get(from..end));
+        from = end;
+    }
+    parts.join("-")
+}
+
+/// The container and the pod that a cgroup belongs to, from its path.
+pub fn owner(path: &Untrusted) -> Owner {
+    let mut owner = Owner::default();
+    for name in path.raw().split('/') {
+        if let Some(uid) = pod_of(name) {
+            owner.pod = Some(dashed(&uid));
+        }
+        if let Some(id) = id_of(name) {
+            owner.id = Some(id.to_owned());
+        }
+    }
+    owner
+}
+
+/// The unit of systemd whose cgroup has this path: a service or a scope.
+pub fn unit(path: &Untrusted) -> Option<Untrusted> {
+    let last = path.raw().rsplit('/').next()?;
+    let is_unit = last.ends_with(".service") || last.ends_with(".scope");
+    is_unit.then(|| last.into())
+}
+
+/// Adds the paths of all cgroups below a directory, by their ids.
+fn add_paths(dir: &Path, below: &str, depth: usize, all: &mut BTreeMap<u64, Untrusted>) {
+    for entry in fs::read_dir(dir).into_iter().flatten().flatten() {
+        if !entry.file_type().is_ok_and(|kind| kind.is_dir()) {
+            continue;
+        }
+        let path = format!("{below}/{}", Untrusted::from_os(&entry.file_name()).raw());
+        if depth < DEPTH {
+            add_paths(&entry.path(), &path, depth + 1, all);
+        }
+        all.insert(entry.ino(), path.into());
+    }
+}
+
 /// A cgroup that a text means, or may mean.
 struct Found {
     path: PathBuf,
@@ -127,6 +178,30 @@ pub fn cgroup_id(dir: &Path) -> io::Result<u64> {
 }
 
 impl System {
+    /// The paths of all cgroups of version 2, by their ids: below the mount point, with a slash at the
+    /// begin. `None`: they are not mounted.
+    pub fn cgroup_paths(&self) -> Option<BTreeMap<u64, Untrusted>> {
+        let top = self.cgroups()?;
+        let mut all = BTreeMap::new();
+        all.extend(cgroup_id(&top).ok().map(|id| (id, "/".into())));
+        add_paths(&top, "", 0, &mut all);
+        Some(all)
+    }
+
+    /// The name of a process, padded with zeroes, if it is still there.
+    pub fn process_name(&self, pid: u32) -> Option<[u8; 16]> {
+        let text = fs::read(self.path(&format!("proc/{pid}/comm"))).ok()?;
+        let name = text.strip_suffix(b"\n").unwrap_or(&text);
+        let mut padded = [0; 16];
+        padded.iter_mut().zip(name).for_each(|(to, b)| *to = *b);
+        Some(padded)
+    }
+
+    /// Whether the kernel attributes I/O to cgroups of version 2. `None`: they are not mounted.
+    pub fn cgroups_have_io(&self) -> Option<bool> {
+        self.cgroups().map(|top| attributes_io(&top))
+    }
+
     /// The directory at which cgroups of version 2 are mounted.
     fn cgroups(&self) -> Option<PathBuf> {
         let mounts = fs::read_to_string(self.path("proc/mounts")).ok()?;
@@ -289,6 +364,35 @@ mod tests {
         let none = TempDir::new().unwrap();
         let none = System::at(none.path()).container("aaaa1111");
         assert!(matches!(none, Err(ContainerError::NoHierarchy)));
+    }
+
+    #[test]
+    fn the_path_of_a_cgroup_names_its_container_and_pod() {
+        let uid = "0b6d2f9e-1c3a-4d5e-8f70-112233445566";
+        let slice = format!(
+            "/kubepods.slice/kubepods-pod{}.slice",
+            uid.replace('-', "_")
+        );
+        let of = |path: &str| owner(&path.into());
+        let found = of(&format!(
+            "{slice}/cri-containerd-{}.scope/init",
+            id("eeee1111")
+        ));
+        assert_eq!(found.pod.as_deref(), Some(uid));
+        assert_eq!(found.id, Some(id("eeee1111")));
+        let found = of(&format!("/system.slice/docker-{}.scope", id("aaaa1111")));
+        assert_eq!((found.pod, found.id), (None, Some(id("aaaa1111"))));
+        assert_eq!(of("/system.slice/postgresql.service"), Owner::default());
+    }
+
+    #[test]
+    fn cgroups_are_found_by_their_ids() {
+        let (root, system) = machine(&["a/b\nc".to_owned(), "d".to_owned()]);
+        let all = system.cgroup_paths().unwrap();
+        let of = |name: &str| cgroup_id(&root.path().join(TOP).join(name)).unwrap();
+        assert_eq!(all[&of("d")].raw(), "/d");
+        assert_eq!(all[&of("a/b\nc")].to_string(), "/a/b\\nc");
+        assert_eq!(all[&of("")].raw(), "/");
     }
 
     #[test]

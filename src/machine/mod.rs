@@ -9,6 +9,7 @@ pub mod btf;
 mod caches;
 pub mod clock;
 pub mod container;
+pub mod container_names;
 pub mod disk;
 #[cfg(feature = "live")]
 pub mod elf;

@@ -10,6 +10,7 @@ use std::str::FromStr;
 use super::event::Submission;
 use super::finished::Finished;
 use super::row::row_nsid;
+use super::untrusted::Untrusted;
 use crate::nvme::opcode::Opcode;
 
 /// A property by which commands are grouped.
@@ -19,12 +20,18 @@ pub enum By {
     Process,
     /// The name of the thread that calls the driver.
     Comm,
+    /// The cgroup that caused the I/O.
+    Cgroup,
+    /// The container of that cgroup, or the pod.
+    Container,
     /// The CPU of the submission.
     Cpu,
     /// The queue.
     Queue,
     /// The bytes transferred, up to a power of two.
     Size,
+    /// The I/O priority.
+    Priority,
     /// The controller and namespace.
     Disk,
     /// The opcode.
@@ -32,12 +39,15 @@ pub enum By {
 }
 
 /// All properties, with their names.
-pub const KEYS: [(By, &str); 7] = [
+pub const KEYS: [(By, &str); 10] = [
     (By::Process, "process"),
     (By::Comm, "comm"),
+    (By::Cgroup, "cgroup"),
+    (By::Container, "container"),
     (By::Cpu, "cpu"),
     (By::Queue, "queue"),
     (By::Size, "size"),
+    (By::Priority, "priority"),
     (By::Disk, "disk"),
     (By::Opcode, "opcode"),
 ];
@@ -47,6 +57,11 @@ impl By {
     pub fn name(self) -> &'static str {
         let found = KEYS.iter().find(|(by, _)| *by == self);
         found.map_or("", |(_, name)| name)
+    }
+
+    /// Whether recordings have it.
+    pub const fn is_recorded(self) -> bool {
+        !matches!(self, Self::Cgroup | Self::Container | Self::Priority)
     }
 }
 
@@ -81,16 +96,31 @@ pub enum Part {
     Process(u32),
     /// Name of a thread, padded with zeroes.
     Comm([u8; 16]),
+    /// Id of a cgroup in the kernel.
+    Cgroup(u64),
+    /// A container, a pod, or neither.
+    Container(Owner),
     /// CPU.
     Cpu(u16),
     /// Controller instance and queue id.
     Queue(u32, u16),
     /// Exponent of two: the size is at most this power, and above the next smaller one. `None`: no data.
     Size(Option<u8>),
+    /// The kernel's number: class and level.
+    Priority(u16),
     /// Controller instance and namespace id.
     Disk(u32, u32),
     /// Opcode.
     Opcode(Opcode),
+}
+
+/// The container and the pod that a cgroup belongs to, as its path names them.
+#[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Owner {
+    /// UID of the pod, with its dashes.
+    pub pod: Option<String>,
+    /// ID of the container: 64 digits.
+    pub id: Option<String>,
 }
 
 /// What the commands of a group have in common, in the order of the properties that were asked for.
@@ -138,14 +168,19 @@ fn part(command: &Finished<'_>, by: By) -> Part {
             .map_or(Part::Unknown, |bytes| Part::Size(size_exponent(bytes))),
         By::Disk => Part::Disk(id.ctrl, row_nsid(id.nsid)),
         By::Opcode => Part::Opcode(id.opcode),
+        By::Cgroup | By::Container | By::Priority => Part::Unknown,
     }
 }
 
-/// Names of processes, as they were last seen.
+/// Names of processes and cgroups, as they were last seen.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct GroupNames {
     /// By process id: the name of a thread, padded with zeroes.
     pub processes: BTreeMap<u32, [u8; 16]>,
+    /// By the id in the kernel: the path below the mount point, which begins with a slash.
+    pub cgroups: BTreeMap<u64, Untrusted>,
+    /// Names of containers by ID, and of pods by UID.
+    pub containers: BTreeMap<String, Untrusted>,
 }
 
 /// The bytes of a thread's name, without the padding.
@@ -173,7 +208,7 @@ mod tests {
             assert_eq!(name.parse::<By>().unwrap(), by);
         }
         let error = "pid".parse::<By>().unwrap_err().to_string();
-        assert!(error.contains("process, comm, cpu"), "{error}");
+        assert!(error.contains("process, comm, cgroup"), "{error}");
     }
 
     #[test]

@@ -15,6 +15,7 @@ use crate::model::untrusted::Untrusted;
 use crate::report::disk_names::DiskNames;
 use crate::report::groups::GroupReport;
 use crate::report::groups::Groups;
+use crate::report::groups::priority;
 
 /// What the commands of a group have in common. What was not asked for is left out; what is not known
 /// is null.
@@ -24,6 +25,18 @@ struct Key {
     pid: Option<Option<u32>>,
     #[serde(skip_serializing_if = "Option::is_none")]
     comm: Option<Option<Untrusted>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    cgroup: Option<Option<Untrusted>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    cgroup_id: Option<Option<u64>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    container: Option<Option<String>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pod: Option<Option<String>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    container_name: Option<Untrusted>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pod_name: Option<Untrusted>,
     #[serde(skip_serializing_if = "Option::is_none")]
     cpu: Option<Option<u16>>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -36,6 +49,8 @@ struct Key {
     disk: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     max_bytes: Option<Option<u64>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    priority: Option<Option<String>>,
     #[serde(skip_serializing_if = "Option::is_none")]
     queue: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -52,6 +67,9 @@ impl Key {
                 By::Comm => self.comm = Some(None),
                 By::Cpu => self.cpu = Some(None),
                 By::Size => self.max_bytes = Some(None),
+                By::Cgroup => (self.cgroup, self.cgroup_id) = (Some(None), Some(None)),
+                By::Container => (self.container, self.pod) = (Some(None), Some(None)),
+                By::Priority => self.priority = Some(None),
                 By::Queue | By::Disk | By::Opcode => {}
             },
             Part::Process(pid) => {
@@ -60,6 +78,20 @@ impl Key {
                 self.comm = Some(comm.map(Untrusted::lossy));
             }
             Part::Comm(comm) => self.comm = Some(Some(Untrusted::lossy(comm_of(comm)))),
+            Part::Cgroup(id) => {
+                self.cgroup = Some(groups.names.cgroups.get(id).cloned());
+                self.cgroup_id = Some(Some(*id));
+            }
+            Part::Container(owner) => {
+                self.container = Some(owner.id.clone());
+                self.pod = Some(owner.pod.clone());
+                let name = |id: &Option<String>| {
+                    let name = id.as_ref().and_then(|id| groups.names.containers.get(id));
+                    name.cloned()
+                };
+                (self.container_name, self.pod_name) = (name(&owner.id), name(&owner.pod));
+            }
+            Part::Priority(number) => self.priority = Some(Some(priority(*number))),
             Part::Cpu(cpu) => self.cpu = Some(Some(*cpu)),
             Part::Queue(ctrl, qid) => {
                 (self.ctrl, self.qid) = (Some(format!("nvme{ctrl}")), Some(*qid));

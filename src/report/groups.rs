@@ -5,14 +5,18 @@ use std::cmp::Ordering;
 use std::collections::BTreeMap;
 use std::time::Duration;
 
+use crate::machine::container::owner;
+use crate::machine::container::unit;
 use crate::model::group::By;
 use crate::model::group::Group;
 use crate::model::group::GroupNames;
+use crate::model::group::Owner;
 use crate::model::group::Part;
 use crate::model::group::comm_of;
 use crate::model::snapshot::Snapshot;
 use crate::model::stage::StageSet;
 use crate::model::untrusted::Escaped;
+use crate::model::untrusted::Untrusted;
 use crate::nvme::opcode::QueueKind;
 use crate::report::disk_names::DiskNames;
 use crate::report::latency::RowReport;
@@ -84,6 +88,12 @@ fn part_text(part: &Part, by: By, names: &GroupNames, disks: &DiskNames) -> Stri
             Some(comm) => format!("{} ({pid})", Escaped(comm)),
             None => format!("({pid})"),
         },
+        Part::Cgroup(id) => match names.cgroups.get(id) {
+            Some(path) => cgroup_text(path, names),
+            None => format!("cgroup {id}"),
+        },
+        Part::Container(owner) => owner_text(owner, names),
+        Part::Priority(number) => priority(*number),
         Part::Comm(comm) if comm_of(comm).is_empty() => "no name".into(),
         Part::Comm(comm) => Escaped(comm_of(comm)).to_string(),
         Part::Cpu(cpu) => format!("cpu {cpu}"),
@@ -96,6 +106,61 @@ fn part_text(part: &Part, by: By, names: &GroupNames, disks: &DiskNames) -> Stri
             QueueKind::Admin => format!("admin {}", opcode.name_or_code()),
         },
     }
+}
+
+/// Digits of an ID in texts, as the runtimes print it.
+const ID_DIGITS: usize = 12;
+
+/// The name of a container or pod, with the ID or UID where the name is not known.
+fn owner_text(owner: &Owner, names: &GroupNames) -> String {
+    let name = |id: &String| names.containers.get(id).map(|name| name.word().to_string());
+    let short = |id: &String| id.chars().take(ID_DIGITS).collect();
+    let id = owner.id.as_ref();
+    match (&owner.pod, id.and_then(name)) {
+        (_, Some(name)) => name,
+        (None, None) => id.map_or_else(|| "no container".into(), short),
+        (Some(pod), None) => {
+            let pod = name(pod).unwrap_or_else(|| pod.clone());
+            let id: Option<String> = id.map(short);
+            format!("pod {pod} {}", id.unwrap_or_default())
+                .trim_end()
+                .into()
+        }
+    }
+}
+
+/// A cgroup as people know it: its container, its unit, or its path.
+fn cgroup_text(path: &Untrusted, names: &GroupNames) -> String {
+    let owner = owner(path);
+    if owner != Owner::default() {
+        return owner_text(&owner, names);
+    }
+    let shown = unit(path).unwrap_or_else(|| path.clone());
+    shown.word().to_string()
+}
+
+/// An I/O priority as ionice prints it.
+pub fn priority(number: u16) -> String {
+    let level = number & 0x7;
+    match number >> 13 {
+        0 => "none".into(),
+        1 => format!("realtime {level}"),
+        2 => format!("best-effort {level}"),
+        3 => "idle".into(),
+        class => format!("class {class} {level}"),
+    }
+}
+
+/// The group with containers instead of cgroups, where that was asked for.
+fn with_containers(group: &Group, by: &[By], names: &GroupNames) -> Group {
+    let parts = group.0.iter().zip(by).map(|(part, by)| match (by, part) {
+        (By::Container, Part::Cgroup(id)) => names
+            .cgroups
+            .get(id)
+            .map_or(Part::Unknown, |path| Part::Container(owner(path))),
+        _ => part.clone(),
+    });
+    Group(parts.collect())
 }
 
 /// A size that is a power of two.
@@ -148,7 +213,7 @@ impl Groups {
     ) -> Self {
         let mut sums: BTreeMap<Group, Sum> = BTreeMap::new();
         for ((group, pattern), cell) in &snapshot.groups {
-            sums.entry(group.clone())
+            sums.entry(with_containers(group, by, &snapshot.names))
                 .or_insert_with(Sum::new)
                 .add(stage_set, *pattern, cell);
         }
@@ -182,5 +247,46 @@ impl Groups {
         let parts = group.0.iter().zip(&self.by);
         let texts = parts.map(|(part, by)| part_text(part, *by, &self.names, disks));
         texts.collect::<Vec<_>>().join(" ")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A cgroup's name in a text.
+    fn shown(path: &str, names: &GroupNames) -> String {
+        cgroup_text(&path.into(), names)
+    }
+
+    #[test]
+    fn cgroups_have_the_names_that_people_know() {
+        let id = format!("{:0<64}", "abc1");
+        let uid = "0b6d2f9e-1c3a-4d5e-8f70-112233445566";
+        let mut names = GroupNames::default();
+        let docker = format!("/system.slice/docker-{id}.scope");
+        let pod = format!(
+            "/kubepods.slice/kubepods-pod{}.slice",
+            uid.replace('-', "_")
+        );
+        let inside = format!("{pod}/cri-containerd-{id}.scope");
+        assert_eq!(shown("/", &names), "/");
+        assert_eq!(shown("/my/jobs", &names), "/my/jobs");
+        assert_eq!(shown("/system.slice/pg.service", &names), "pg.service");
+        assert_eq!(shown("/a/b\n.service", &names), r"b\n.service");
+        assert_eq!(shown(&docker, &names), "abc100000000");
+        assert_eq!(shown(&pod, &names), format!("pod {uid}"));
+        assert_eq!(shown(&inside, &names), format!("pod {uid} abc100000000"));
+        names.containers.insert(uid.into(), "prod/pg-0".into());
+        assert_eq!(shown(&inside, &names), "pod prod/pg-0 abc100000000");
+        names.containers.insert(id, "web\u{1b}".into());
+        assert_eq!(shown(&docker, &names), r"web\u{1b}");
+    }
+
+    #[test]
+    fn priorities_are_those_of_ionice() {
+        let texts = [0, 0x2000, 0x4004, 0x6000, 0x8001].map(priority);
+        let want = ["none", "realtime 0", "best-effort 4", "idle", "class 4 1"];
+        assert_eq!(texts, want);
     }
 }

@@ -15,6 +15,7 @@ use crate::machine::container;
 use crate::machine::kernel::Look;
 use crate::machine::may_read_module_btf;
 use crate::machine::sysfs::Controller;
+use crate::model::group::By;
 use crate::model::point::Point;
 use crate::model::run::Pairing;
 use crate::model::stack::StackAt;
@@ -105,6 +106,18 @@ fn by_task(config: &Config<'_>, plan: &AttachPlan) -> Option<&'static str> {
     )
 }
 
+/// A remark if cgroups are those of tasks.
+fn cgroups_by_task(config: &Config<'_>) -> Option<&'static str> {
+    let by = config.settings.by().iter();
+    let of_cgroups = by.filter(|by| matches!(by, By::Cgroup | By::Container));
+    let has_io = config.system.cgroups_have_io();
+    (of_cgroups.count() > 0 && has_io == Some(false)).then_some(
+        "cgroups are those of the task that calls the driver, which for writeback is a kernel thread: \
+         the io controller is not in the unified hierarchy (a kernel without CONFIG_BLK_CGROUP, or \
+         blkio of version 1)",
+    )
+}
+
 /// Attaches what the settings require, by the best methods of this kernel. The process must be
 /// permitted to trace. `irq_entry`: the kernel's interrupt entry code, for stacks. `notice`
 /// receives remarks for the user.
@@ -151,6 +164,7 @@ pub fn attach(
                 let remarks = [
                     short_stacks(&policy, &facts, session.plan()),
                     by_task(&config, session.plan()).map(str::to_owned),
+                    cgroups_by_task(&config).map(str::to_owned),
                     session
                         .no_timer()
                         .map(|why| format!("gaps are not observed on all CPUs: {why}")),

@@ -69,6 +69,9 @@ const ROOMY: &[Fixed] = &[("windows", "0"), ("sparse", "0")];
 const SPARSE: &[Fixed] = &[("windows", "0"), ("sparse", "1")];
 const WINDOWS: &[Fixed] = &[("windows", "1")];
 
+/// Rows per controller, namespace and opcode. The builds that group commands have `ND_BY`.
+const NO_GROUPS: &[Fixed] = &[("by", "0")];
+
 const NO_DETAILS: &[Fixed] = &[("details", "0")];
 const NO_STATUS: &[Fixed] = &[("count_status", "0")];
 const STATUS: &[Fixed] = &[("count_status", "1")];
@@ -103,47 +106,69 @@ const fn latencies(name: &'static str, fixed: &'static [&'static [Fixed]]) -> En
     }
 }
 
+/// Latencies of groups. A run without groups uses an earlier build.
+const fn grouped(
+    name: &'static str,
+    macros: &'static [&'static str],
+    fixed: &'static [&'static [Fixed]],
+    needs: &'static [Need],
+) -> Entry {
+    Entry {
+        name,
+        source: "nvme_deep",
+        macros,
+        fixed,
+        needs,
+    }
+}
+
 /// All builds. A run uses the first that it may.
-pub const BUILDS: [Entry; 14] = [
+pub const BUILDS: [Entry; 17] = [
     latencies(
         "nvme_deep_total",
         &[
-            USUAL, NO_WAITS, ROOMY, HISTOGRAMS, NO_STATUS, NO_DETAILS, TOTAL,
+            USUAL, NO_WAITS, NO_GROUPS, ROOMY, HISTOGRAMS, NO_STATUS, NO_DETAILS, TOTAL,
         ],
     ),
     latencies(
         "nvme_deep_basic",
         &[
-            USUAL, NO_WAITS, ROOMY, HISTOGRAMS, NO_STATUS, NO_DETAILS, BASIC,
+            USUAL, NO_WAITS, NO_GROUPS, ROOMY, HISTOGRAMS, NO_STATUS, NO_DETAILS, BASIC,
         ],
     ),
     latencies(
         "nvme_deep_fine",
         &[
-            USUAL, NO_WAITS, ROOMY, HISTOGRAMS, NO_STATUS, NO_DETAILS, FINE,
+            USUAL, NO_WAITS, NO_GROUPS, ROOMY, HISTOGRAMS, NO_STATUS, NO_DETAILS, FINE,
         ],
     ),
     // also for failed commands, and with details
     latencies(
         "nvme_deep_total_status",
-        &[USUAL, NO_WAITS, ROOMY, HISTOGRAMS, STATUS, TOTAL],
+        &[USUAL, NO_WAITS, NO_GROUPS, ROOMY, HISTOGRAMS, STATUS, TOTAL],
     ),
     latencies(
         "nvme_deep_basic_status",
-        &[USUAL, NO_WAITS, ROOMY, HISTOGRAMS, STATUS, BASIC],
+        &[USUAL, NO_WAITS, NO_GROUPS, ROOMY, HISTOGRAMS, STATUS, BASIC],
     ),
     latencies(
         "nvme_deep_fine_status",
-        &[USUAL, NO_WAITS, ROOMY, HISTOGRAMS, STATUS, FINE],
+        &[USUAL, NO_WAITS, NO_GROUPS, ROOMY, HISTOGRAMS, STATUS, FINE],
     ),
     // of machines with many CPUs, and with many tags
-    latencies("nvme_deep_sparse", &[USUAL, NO_WAITS, SPARSE, HISTOGRAMS]),
-    latencies("nvme_deep_large", &[USUAL, NO_WAITS, WINDOWS, HISTOGRAMS]),
+    latencies(
+        "nvme_deep_sparse",
+        &[USUAL, NO_WAITS, NO_GROUPS, SPARSE, HISTOGRAMS],
+    ),
+    latencies(
+        "nvme_deep_large",
+        &[USUAL, NO_WAITS, NO_GROUPS, WINDOWS, HISTOGRAMS],
+    ),
     Entry {
         name: "nvme_deep_trace",
         source: "nvme_deep",
         macros: &["ND_LOOP"],
-        fixed: &[USUAL, NO_WAITS, ROOMY, NO_DETAILS],
+        fixed: &[USUAL, NO_WAITS, NO_GROUPS, ROOMY, NO_DETAILS],
         needs: &[
             Need::Requests,
             Need::KernelBtf,
@@ -155,7 +180,7 @@ pub const BUILDS: [Entry; 14] = [
         name: "nvme_deep",
         source: "nvme_deep",
         macros: &[],
-        fixed: &[NO_WAITS],
+        fixed: &[NO_WAITS, NO_GROUPS],
         needs: &[Need::Requests, Need::KernelBtf],
     },
     // with what comes before the request
@@ -163,7 +188,9 @@ pub const BUILDS: [Entry; 14] = [
         name: "nvme_deep_full",
         source: "nvme_deep",
         macros: &["ND_LOOP", "ND_NO_CONTEXT", "ND_WAITS"],
-        fixed: &[USUAL, WAITS, ROOMY, HISTOGRAMS, NO_STATUS, NO_DETAILS, FINE],
+        fixed: &[
+            USUAL, WAITS, NO_GROUPS, ROOMY, HISTOGRAMS, NO_STATUS, NO_DETAILS, FINE,
+        ],
         needs: &[
             Need::Requests,
             Need::KernelBtf,
@@ -175,7 +202,7 @@ pub const BUILDS: [Entry; 14] = [
         name: "nvme_deep_full_any",
         source: "nvme_deep",
         macros: &["ND_WAITS"],
-        fixed: &[WAITS, FINE],
+        fixed: &[WAITS, NO_GROUPS, FINE],
         needs: &[Need::Requests, Need::KernelBtf],
     },
     // for kernels that only a file describes, or that list no data: without kernel functions and data
@@ -183,15 +210,39 @@ pub const BUILDS: [Entry; 14] = [
         name: "nvme_deep_plain",
         source: "nvme_deep",
         macros: &["ND_NO_KFUNC"],
-        fixed: &[NO_WAITS],
+        fixed: &[NO_WAITS, NO_GROUPS],
         needs: &[Need::Requests],
     },
+    // groups
+    grouped(
+        "nvme_deep_by",
+        &["ND_LOOP", "ND_NO_CONTEXT", "ND_BY"],
+        &[USUAL, NO_WAITS, HISTOGRAMS, NO_STATUS, NO_DETAILS],
+        &[
+            Need::Requests,
+            Need::KernelBtf,
+            Need::SetupEvent,
+            Need::NoContext,
+        ],
+    ),
+    grouped(
+        "nvme_deep_by_any",
+        &["ND_NO_CONTEXT", "ND_BY"],
+        &[NO_WAITS, HISTOGRAMS, NO_STATUS, NO_DETAILS],
+        &[Need::Requests, Need::KernelBtf, Need::NoContext],
+    ),
+    grouped(
+        "nvme_deep_by_plain",
+        &["ND_NO_CONTEXT", "ND_NO_KFUNC", "ND_BY"],
+        &[NO_WAITS, HISTOGRAMS, NO_STATUS, NO_DETAILS],
+        &[Need::Requests, Need::NoContext],
+    ),
     // classic tracepoints
     Entry {
         name: "tracepoint",
         source: "tracepoint",
         macros: &[],
-        fixed: &[NO_WAITS],
+        fixed: &[NO_WAITS, NO_GROUPS],
         needs: &[],
     },
 ];

@@ -102,6 +102,7 @@ mod tests {
         let fine = |c: &mut nd_config| c.mode = nd_mode::ND_MODE_FINE.0;
         let status = |c: &mut nd_config| c.count_status = 1;
         let traced = |c: &mut nd_config| (c.trace, c.context) = (2, 1);
+        let by = |c: &mut nd_config| c.by = 1;
         let cases = [
             (with(|_| (), &[Trace]), "nvme_deep_total"),
             (with(basic, &[Trace]), "nvme_deep_basic"),
@@ -138,6 +139,13 @@ mod tests {
             (with(traced, &[SetupEvent]), "nvme_deep"),
             (with(|_| (), &[Trace, SetupEvent]), "nvme_deep"),
             (with(traced, &[KernelBtf]), "nvme_deep_plain"),
+            (with(by, &[Trace]), "nvme_deep_by"),
+            (
+                with(|c| (by(c), c.targ_any = 1).0, &[Trace]),
+                "nvme_deep_by_any",
+            ),
+            (with(by, &[Trace, SetupEvent]), "nvme_deep_by_any"),
+            (with(by, &[Trace, KernelBtf]), "nvme_deep_by_plain"),
             (with(|_| (), &[Requests, Trace]), "tracepoint"),
         ];
         for (case, (found, want)) in cases.into_iter().enumerate() {

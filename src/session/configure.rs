@@ -11,6 +11,8 @@ use super::Layout;
 use super::settings::Also;
 use super::settings::Mode;
 use super::settings::Settings;
+use crate::abi::by_bits;
+use crate::abi::nd_by;
 use crate::abi::nd_config;
 use crate::abi::nd_container;
 use crate::abi::nd_mode;
@@ -18,6 +20,7 @@ use crate::abi::nd_stack_at;
 use crate::abi::nd_trace;
 use crate::error::CgroupError;
 use crate::error::Error;
+use crate::error::GroupError;
 use crate::error::Result;
 use crate::machine::container;
 use crate::model::filter::Filter;
@@ -256,6 +259,21 @@ pub fn waits_of(plan: &AttachPlan) -> Pattern {
     had.filter_map(Point::pattern_bit).sum()
 }
 
+/// The properties by which commands are grouped.
+fn groups(plan: &AttachPlan, config: &Config<'_>) -> Result<u16> {
+    let by = config.settings.by();
+    if !by.is_empty() && plan.pairing == Pairing::Tag {
+        return Err(Error::Groups(GroupError::NoRequests));
+    }
+    let mut bits = by_bits(by);
+    if bits & nd_by::ND_BY_CGROUP.0 != 0 {
+        let has_io = config.system.cgroups_have_io();
+        let has_io = has_io.ok_or(Error::Groups(GroupError::NoHierarchy))?;
+        bits |= if has_io { nd_by::ND_BY_BIO.0 } else { 0 };
+    }
+    Ok(bits as u16)
+}
+
 /// Returns the configuration of a run.
 ///
 /// # Errors
@@ -298,6 +316,7 @@ pub fn configure(plan: &AttachPlan, layout: &Layout, config: &Config<'_>) -> Res
         };
         (c.targ_container, c.targ_cgroup_id) = (by.0 as u8, id.unwrap_or(0));
     }
+    c.by = groups(plan, config)?;
     match plan.pairing {
         Pairing::Request => add_request(&mut c, plan, config)?,
         Pairing::Tag => add_fields(&mut c, plan, config)?,

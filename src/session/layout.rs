@@ -55,6 +55,8 @@ const MIN_CELLS: usize = 4 << 20;
 const MIN_ROWS: u32 = 64;
 /// Tables of a fixed size (tasks, queues, controllers, row cache, commands without a row).
 const FIXED: usize = 3 << 19;
+/// The table of groups, and that of the candidates.
+const GROUPS: usize = 3 << 18;
 /// Default size of all rings of events.
 const RINGS: u32 = 16 << 20;
 /// The same for each ring, where there are many.
@@ -381,10 +383,9 @@ impl Layout {
         let numbers = cpus as usize * NUMBERS_BYTES;
         let least_cells = if counts { MIN_CELLS + numbers } else { 0 };
         let usual_cells = if counts { USUAL_CELLS + numbers } else { 0 };
-        let mut bytes = FIXED
-            + cpus as usize * CPU_BYTES
-            + stack_bytes(settings, cpus)
-            + bio_bytes(settings.stage_set);
+        let fixed =
+            FIXED + bio_bytes(settings.stage_set) + GROUPS * usize::from(!settings.by().is_empty());
+        let mut bytes = fixed + cpus as usize * CPU_BYTES + stack_bytes(settings, cpus);
         let least_rings = rings(settings, machine, TRACE_BUDGET).total();
         let sizes: Vec<_> = controllers.iter().map(|c| size_of(c, cpus)).collect();
         let room = budget.saturating_sub(bytes + least_rings + usual_cells);
@@ -470,7 +471,11 @@ fn size_of(controller: &Controller, cpus: u32) -> Size {
 /// Rows for the commands of these controllers. A trace needs none.
 fn rows_of(settings: &Settings, controllers: &[Controller]) -> u32 {
     // per namespace and admin queue: some opcodes, each with some patterns of points
-    let each = if settings.split_size() { 48 } else { 16 };
+    let each = match (settings.by(), settings.split_size()) {
+        ([], false) => 16,
+        ([], true) => 48,
+        _ => MAX_ROWS as usize,
+    };
     let things: usize = controllers.iter().map(|c| 1 + c.namespaces.len()).sum();
     u32::try_from(things * each)
         .unwrap_or(MAX_ROWS)

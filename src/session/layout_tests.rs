@@ -9,6 +9,7 @@ use tempfile::TempDir;
 use super::*;
 use crate::machine::System;
 use crate::machine::sysfs::Namespace;
+use crate::model::group::By;
 use crate::model::stack::StackAt;
 use crate::nvme::decode::CommandSet;
 use crate::session::settings::Events;
@@ -100,6 +101,13 @@ fn runs() -> Vec<Settings> {
     let mut all = vec![];
     for stage_set in [StageSet::Total, StageSet::Basic, StageSet::Fine] {
         all.extend([false, true].map(|split| settings(stage_set, split)));
+    }
+    for stage_set in [StageSet::Total, StageSet::Fine] {
+        let histograms = Histograms {
+            by: vec![By::Cgroup],
+            ..Histograms::default()
+        };
+        all.push(Mode::Histograms(histograms).with(stage_set));
     }
     for also in [Also::TopCounters, Also::Commands] {
         let histograms = Histograms {
@@ -230,7 +238,8 @@ fn usual_machines_have_a_slot_per_tag_and_cells_per_cpu() {
     for settings in runs() {
         let layout = Layout::new(&settings, all_online(16), &all);
         assert_eq!(layout.windows, None, "{settings:?}");
-        if !settings.is_trace() && !settings.split_size() {
+        let many_rows = settings.split_size() || !settings.by().is_empty();
+        if !settings.is_trace() && !many_rows {
             assert_eq!(layout.cells.sparse, None, "{settings:?}");
         }
         assert_eq!(layout.slot_bytes % LINE, 0);

@@ -25,6 +25,7 @@ use super::configure::counts_status;
 use super::configure::has_top_counters;
 use super::entries::cell_stride;
 use super::entries::start_bytes;
+use super::groups;
 use super::layout::EXTRA;
 use super::layout::Windows;
 use super::libbpf_log;
@@ -32,6 +33,7 @@ use super::loaded::Loaded;
 use super::ticks;
 use crate::abi::EXTRA_STEP;
 use crate::abi::MAX_CTRLS;
+use crate::abi::MAX_GROUPS;
 use crate::abi::MAX_STACKS;
 use crate::abi::RING_CPUS;
 use crate::abi::SCRATCHES;
@@ -219,6 +221,7 @@ fn size_maps(
             }
             Some("cpus" | "activities") => layout.cpus,
             Some("rows" | "free_rows") => layout.cells.rows,
+            Some("free_groups") => MAX_GROUPS,
             Some("rings") => layout.cpus.div_ceil(RING_CPUS),
             Some("failures") if counts_status(plan, config) => MAX_CTRLS,
             Some("queue_counts") if has_top_counters(plan, config) => layout.queue_counts(),
@@ -275,6 +278,9 @@ pub fn load(plan: &AttachPlan, layout: &Layout, config: &Config<'_>) -> Result<L
     let object = open.load().map_err(|error| load_trouble(error, plan))?;
     let loaded = Loaded(object);
     fill(&loaded, "free_rows", 0..layout.cells.rows)?;
+    if !config.settings.by().is_empty() {
+        fill(&loaded, "free_groups", groups::numbers(layout))?;
+    }
     assign_cells(&loaded, layout, config)?;
     if let Some(windows) = layout.windows {
         free_slots(&loaded, windows)?;

@@ -11,6 +11,7 @@ mod configure;
 mod control;
 mod entries;
 mod event_ring;
+mod groups;
 mod host;
 mod kernel_memory;
 mod layout;
@@ -43,6 +44,7 @@ use libbpf_rs::MapHandle;
 use self::activity::ActivityReader;
 pub use self::bring_up::attach;
 pub use self::event_ring::EventRing;
+use self::groups::Grouping;
 pub use self::host::Call;
 pub use self::host::HostOptions;
 pub use self::host::HostSession;
@@ -192,6 +194,8 @@ pub struct Session {
     /// By instance: the slots and the transport of a controller.
     placed: BTreeMap<u32, (layout::Place, Transport)>,
     transports: Transports,
+    /// The groups, if commands are grouped.
+    grouping: Option<Grouping>,
     /// Slots that a controller had before it needed more. Commands in flight still have them.
     former: Vec<(u32, layout::Place)>,
 }
@@ -219,7 +223,9 @@ impl Session {
         };
         let loaded = load::load(&plan, &layout, config)?;
         let maps = Maps::of(&loaded, &plan, &layout, config)?;
+        let grouping = Grouping::of(&loaded, config)?;
         let mut session = Self {
+            grouping,
             can_read_status: configure::status_is_known(&plan, config.facts),
             loaded,
             maps,

@@ -68,11 +68,12 @@ impl Session {
         };
         self.add_cells(&mut snapshot)?;
         self.add_rowless(&mut snapshot)?;
+        self.regroup(&mut snapshot)?;
         Ok(snapshot)
     }
 
     /// Adds the commands that found no free row: they have no times.
-    fn add_rowless(&self, snapshot: &mut Snapshot) -> Result<()> {
+    pub(super) fn add_rowless(&self, snapshot: &mut Snapshot) -> Result<()> {
         let map = &self.maps.rowless;
         for key in map.keys() {
             let Some(value) = map.lookup(&key, MapFlags::ANY)? else {

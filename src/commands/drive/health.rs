@@ -77,6 +77,7 @@ impl Upkeep<Session> for HealthCheck {
     /// Also gives slots to new controllers.
     fn rescan(&mut self, session: &mut Session) -> Result<bool> {
         check_fit(&session.counters()?)?;
+        session.tend_groups()?;
         self.gone = self.watch.gone(&self.system);
         for controller in self.system.controllers() {
             let new = !self.without_slots.contains(&controller.instance);

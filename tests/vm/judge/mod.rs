@@ -14,6 +14,7 @@ macro_rules! on_kernels {
 pub(crate) use on_kernels;
 
 mod arm64;
+mod by;
 mod chosen;
 mod connect;
 mod context;

@@ -1,0 +1,153 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/*
+ * Groups (--by). A group has a number, which its row keys have instead of controller, namespace and
+ * opcode. The first groups take free numbers. The commands of later ones are in the rows of
+ * ND_GROUP_OTHER, and are counted by group as candidates: user space gives the busiest the numbers
+ * of idle groups (src/session/groups).
+ */
+#ifndef ND_GROUP_H
+#define ND_GROUP_H
+
+struct {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(max_entries, ND_MAX_GROUPS);
+	__uint(key_size, sizeof(struct nd_group));
+	__uint(value_size, sizeof(struct nd_group_row));
+} groups SEC(".maps");
+
+FREE_MAP(free_groups, QUEUE);
+
+/* Commands of groups without a number. The busiest stay. */
+struct {
+	__uint(type, BPF_MAP_TYPE_LRU_HASH);
+	__uint(max_entries, ND_MAX_CANDIDATES);
+	__uint(key_size, sizeof(struct nd_group));
+	__uint(value_size, sizeof(u64));
+} candidates SEC(".maps");
+
+static __noinline u32 group_slow(struct nd_group *g, int here)
+{
+	struct nd_group_row row = {}, *found;
+	u64 one = 1, *commands;
+
+	if (bpf_map_pop_elem(&free_groups, &row.number)) {
+		commands = bpf_map_lookup_elem(&candidates, g);
+		if (commands)
+			__sync_fetch_and_add(commands, 1);
+		else
+			bpf_map_update_elem(&candidates, g, &one, BPF_NOEXIST);
+		return ND_GROUP_OTHER;
+	}
+	if (here)
+		bpf_get_current_comm(row.comm, sizeof(row.comm));
+	if (bpf_map_update_elem(&groups, g, &row, BPF_NOEXIST) == 0)
+		return row.number;
+	/* Another CPU was first. */
+	bpf_map_push_elem(&free_groups, &row.number, BPF_ANY);
+	found = bpf_map_lookup_elem(&groups, g);
+	return found ? found->number : ND_GROUP_OTHER;
+}
+
+/* The cgroup that the kernel charges with the I/O of the current task: its own, or the nearest
+ * above it with the io controller. 0: not known. */
+static __always_inline u64 charged_cgroup(int typed)
+{
+	u64 at, of_io;
+
+	if (!bpf_core_enum_value_exists(enum cgroup_subsys_id, io_cgrp_id))
+		return 0;
+	of_io = bpf_core_enum_value(enum cgroup_subsys_id, io_cgrp_id) * sizeof(u64);
+	at = FIELD_AT(bpf_get_current_task(), struct task_struct, cgroups, typed);
+	if (at)
+		at = peek(at + bpf_core_field_offset(struct css_set, subsys) + of_io, typed);
+	if (at)
+		at = FIELD_AT(at, struct cgroup_subsys_state, cgroup, typed);
+	return at;
+}
+
+/* The cgroup that caused the I/O: that of the bio; if it is the one that the current task is
+ * charged to, or there is none, the task's, which may be below it. */
+static __always_inline u64 cgroup_id_of(struct request *rq, int typed)
+{
+	u64 at = cfg_by & ND_BY_BIO ? cgroup_of(rq, typed) : 0;
+
+	if (at && at != charged_cgroup(typed)) {
+		at = FIELD_AT(at, struct cgroup, kn, typed);
+		if (at)
+			return FIELD_AT(at, struct kernfs_node, id, typed);
+	}
+	return bpf_get_current_cgroup_id();
+}
+
+/* The I/O priority of a request's first bio; 0: none. */
+static __always_inline u16 priority_of(struct request *rq, int typed)
+{
+	u64 bio = FIELD_AT((u64)rq, struct request, bio, typed);
+
+	return bio ? FIELD_AT(bio, struct bio, bi_ioprio, typed) : 0;
+}
+
+static __always_inline u8 size_of_group(u32 bytes)
+{
+	u32 exponent = 0;
+
+	if (!bytes)
+		return 0;
+	bytes--;
+	for (u32 step = 16; step; step >>= 1) {
+		if (bytes >> step) {
+			bytes >>= step;
+			exponent += step;
+		}
+	}
+	return 1 + exponent + bytes;
+}
+
+/* The caller: the current task, if `here`. */
+static __always_inline void add_caller(struct nd_group *g, struct request *rq, int here, int typed)
+{
+	if (!(cfg_by & (ND_BY_PROCESS | ND_BY_COMM | ND_BY_CGROUP | ND_BY_CPU)))
+		return;
+	if (!here) {
+		g->unseen = 1;
+		return;
+	}
+	if (cfg_by & ND_BY_PROCESS)
+		g->tgid = bpf_get_current_pid_tgid() >> 32;
+	if (cfg_by & ND_BY_COMM)
+		name_caller(g->comm, typed);
+	if (cfg_by & ND_BY_CGROUP)
+		g->cgroup = cgroup_id_of(rq, typed);
+	if (cfg_by & ND_BY_CPU)
+		g->cpu = bpf_get_smp_processor_id();
+}
+
+/* The row key of a command: its group's number, where others have the namespace. */
+static __always_inline u64 key_of_group(struct request *rq, struct nd_where *w, u32 nsid,
+					u32 opcode, u32 bytes, int here, int typed)
+{
+	struct nd_group g = {};
+	struct nd_group_row *row;
+	u64 number;
+
+	if (cfg_by & (ND_BY_QUEUE | ND_BY_DISK))
+		g.ctrl = w->key >> ND_KEY_CTRL_SHIFT;
+	if (cfg_by & ND_BY_QUEUE)
+		g.qid = w->qid;
+	if (cfg_by & ND_BY_DISK)
+		g.nsid = nsid;
+	if (cfg_by & ND_BY_OPCODE) {
+		g.admin = !w->qid;
+		g.opcode = opcode;
+	}
+	if (cfg_by & ND_BY_SIZE)
+		g.size = size_of_group(bytes);
+	if (cfg_by & ND_BY_PRIORITY)
+		g.priority = priority_of(rq, typed);
+	add_caller(&g, rq, here, typed);
+	row = bpf_map_lookup_elem(&groups, &g);
+	number = row ? row->number : group_slow(&g, here);
+	return ND_KEY_VALID | number << ND_KEY_NSID_SHIFT;
+}
+
+#endif

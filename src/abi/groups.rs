@@ -1,0 +1,160 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Groups of the BPF side (bpf/include/group_abi.h).
+
+use std::mem::offset_of;
+
+use bytemuck::AnyBitPattern;
+use bytemuck::Zeroable;
+
+use super::DecodeError;
+use super::ROW_BITS;
+use super::nd_by;
+use super::nd_slot;
+use super::read;
+use super::skel::types::nd_group;
+use super::skel::types::nd_group_limit;
+use super::skel::types::nd_group_row;
+use super::words;
+use crate::model::group::By;
+use crate::model::group::Part;
+use crate::model::row::RowKey;
+use crate::model::row::row_nsid;
+use crate::nvme::opcode::Opcode;
+use crate::nvme::opcode::QueueKind;
+
+/// Numbers of groups, with that of the groups without a row.
+pub const MAX_GROUPS: u32 = nd_group_limit::ND_MAX_GROUPS.0;
+
+/// Most candidates.
+pub const MAX_CANDIDATES: usize = nd_group_limit::ND_MAX_CANDIDATES.0 as usize;
+
+// SAFETY: `repr(C)` structs of fixed-width integers and arrays of them, without padding (asserted in
+// group_abi.h): any bit pattern is valid.
+unsafe impl AnyBitPattern for nd_group {}
+// SAFETY: as above.
+unsafe impl AnyBitPattern for nd_group_row {}
+// SAFETY: zero bits are a valid value of each of its integers.
+unsafe impl Zeroable for nd_group {}
+// SAFETY: as above.
+unsafe impl Zeroable for nd_group_row {}
+
+/// The value of a group.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct GroupRow {
+    /// Its number.
+    pub number: u32,
+    /// The thread of its first command, padded with zeroes.
+    pub comm: [u8; 16],
+}
+
+const fn bit(by: By) -> u32 {
+    match by {
+        By::Process => nd_by::ND_BY_PROCESS.0,
+        By::Comm => nd_by::ND_BY_COMM.0,
+        By::Cgroup | By::Container => nd_by::ND_BY_CGROUP.0,
+        By::Cpu => nd_by::ND_BY_CPU.0,
+        By::Queue => nd_by::ND_BY_QUEUE.0,
+        By::Size => nd_by::ND_BY_SIZE.0,
+        By::Priority => nd_by::ND_BY_PRIORITY.0,
+        By::Disk => nd_by::ND_BY_DISK.0,
+        By::Opcode => nd_by::ND_BY_OPCODE.0,
+    }
+}
+
+/// The bits of the setting `by`.
+pub fn by_bits(by: &[By]) -> u32 {
+    by.iter().map(|by| bit(*by)).fold(0, |all, bit| all | bit)
+}
+
+fn comm_of([low, high]: [u64; 2]) -> [u8; 16] {
+    let mut comm = [0; 16];
+    comm[..8].copy_from_slice(&low.to_ne_bytes());
+    comm[8..].copy_from_slice(&high.to_ne_bytes());
+    comm
+}
+
+/// What a group has in common, from its key in the map.
+///
+/// # Errors
+/// If the key is too short.
+pub fn group_of(bytes: &[u8], by: &[By]) -> Result<Vec<Part>, DecodeError> {
+    let g: nd_group = read(bytes)?;
+    let caller = |part| {
+        if g.unseen == 0 { part } else { Part::Unknown }
+    };
+    let queue = match g.admin {
+        0 => QueueKind::Io,
+        _ => QueueKind::Admin,
+    };
+    let part = |by: &By| match by {
+        By::Process => caller(Part::Process(g.tgid)),
+        By::Comm => caller(Part::Comm(comm_of(g.comm))),
+        By::Cgroup | By::Container => caller(Part::Cgroup(g.cgroup)),
+        By::Cpu => caller(Part::Cpu(g.cpu)),
+        By::Queue => Part::Queue(g.ctrl.into(), g.qid),
+        By::Size => Part::Size(g.size.checked_sub(1)),
+        By::Priority => Part::Priority(g.priority),
+        By::Disk => Part::Disk(g.ctrl.into(), row_nsid(g.nsid)),
+        By::Opcode => Part::Opcode(Opcode {
+            queue,
+            code: g.opcode,
+        }),
+    };
+    Ok(by.iter().map(part).collect())
+}
+
+/// The number of a group, from its value in the map.
+///
+/// # Errors
+/// If the value is too short.
+pub fn group_row(bytes: &[u8]) -> Result<GroupRow, DecodeError> {
+    let row: nd_group_row = read(bytes)?;
+    Ok(GroupRow {
+        number: row.number,
+        comm: comm_of(row.comm),
+    })
+}
+
+/// The value of a group that gets this number.
+pub fn group_row_bytes(number: u32) -> Vec<u8> {
+    let mut bytes = vec![0; size_of::<nd_group_row>()];
+    let at = offset_of!(nd_group_row, number);
+    bytes[at..at + size_of::<u32>()].copy_from_slice(&number.to_ne_bytes());
+    bytes
+}
+
+/// The number of the group of a slot's command.
+///
+/// # Errors
+/// If the value is too short.
+pub fn slot_group(bytes: &[u8]) -> Result<u32, DecodeError> {
+    let words = words(bytes);
+    let key = words.get(offset_of!(nd_slot, key) / 8).ok_or(DecodeError)?;
+    Ok(RowKey::unpack(key >> ROW_BITS).0.nsid)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_key_has_the_parts_that_were_asked_for() {
+        let mut bytes = [0; size_of::<nd_group>()];
+        bytes[offset_of!(nd_group, tgid)] = 7;
+        bytes[offset_of!(nd_group, size)] = 13;
+        bytes[offset_of!(nd_group, opcode)] = 2;
+        let of = |bytes: &[u8]| group_of(bytes, &[By::Process, By::Size, By::Opcode]);
+        let read = Opcode {
+            queue: QueueKind::Io,
+            code: 2,
+        };
+        let rest = [Part::Size(Some(12)), Part::Opcode(read)];
+        assert_eq!(of(&bytes).unwrap()[0], Part::Process(7));
+        assert_eq!(of(&bytes).unwrap()[1..], rest);
+        bytes[offset_of!(nd_group, unseen)] = 1;
+        assert_eq!(of(&bytes).unwrap()[0], Part::Unknown);
+        assert_eq!(of(&bytes).unwrap()[1..], rest);
+        assert!(of(&bytes[1..]).is_err());
+        assert_eq!(group_row(&group_row_bytes(9)).unwrap().number, 9);
+    }
+}

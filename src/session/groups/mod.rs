@@ -1,0 +1,248 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The groups of a session (bpf/include/group.bpf.h): who has a number, and the names.
+
+mod seats;
+
+use std::collections::BTreeMap;
+use std::collections::BTreeSet;
+use std::mem::take;
+use std::ops::RangeInclusive;
+
+use libbpf_rs::MapCore;
+use libbpf_rs::MapFlags;
+use libbpf_rs::MapHandle;
+
+use self::seats::Key;
+use self::seats::Numbered;
+use self::seats::Seats;
+use super::Config;
+use super::Layout;
+use super::Session;
+use super::loaded::Loaded;
+use crate::abi::DecodeError;
+use crate::abi::GroupRow;
+use crate::abi::MAX_CANDIDATES;
+use crate::abi::MAX_GROUPS;
+use crate::abi::group_of;
+use crate::abi::group_row;
+use crate::abi::group_row_bytes;
+use crate::abi::slot_group;
+use crate::error::Mismatch;
+use crate::error::Operation;
+use crate::error::Result;
+use crate::machine::System;
+use crate::machine::container::owner;
+use crate::machine::container_names::learn;
+use crate::model::group::By;
+use crate::model::group::Group;
+use crate::model::group::GroupNames;
+use crate::model::group::Owner;
+use crate::model::group::Part;
+use crate::model::snapshot::Snapshot;
+
+/// Rows of a group: patterns of points.
+const ROWS: u32 = 4;
+
+/// The numbers of groups with rows of their own. The number 0 is that of the others.
+pub(super) fn numbers(layout: &Layout) -> RangeInclusive<u32> {
+    1..=(layout.cells.rows / ROWS).clamp(1, MAX_GROUPS - 1)
+}
+
+/// The groups of a run.
+pub(super) struct Grouping {
+    by: Vec<By>,
+    system: System,
+    groups: MapHandle,
+    candidates: MapHandle,
+    /// Numbers that the next groups take.
+    free: MapHandle,
+    seats: Seats,
+    names: GroupNames,
+    /// Cgroups whose path was not found: they were gone.
+    gone: BTreeSet<u64>,
+}
+
+/// The groups that have numbers.
+type Rows = BTreeMap<u32, (Key, Group, [u8; 16])>;
+
+impl Grouping {
+    /// The groups of a run that has any.
+    pub(super) fn of(loaded: &Loaded, config: &Config<'_>) -> Result<Option<Self>> {
+        let by = config.settings.by();
+        if by.is_empty() {
+            return Ok(None);
+        }
+        let mut grouping = Self {
+            by: by.to_vec(),
+            system: config.system.clone(),
+            groups: loaded.map("groups")?,
+            candidates: loaded.map("candidates")?,
+            free: loaded.map("free_groups")?,
+            seats: Seats::default(),
+            names: GroupNames::default(),
+            gone: BTreeSet::new(),
+        };
+        if by.iter().any(|by| matches!(by, By::Cgroup | By::Container)) {
+            grouping.names.cgroups = grouping.system.cgroup_paths().unwrap_or_default();
+        }
+        Ok(Some(grouping))
+    }
+
+    fn rows(&self) -> Result<Rows> {
+        let mut all = Rows::new();
+        for key in self.groups.keys() {
+            let Some(value) = self.groups.lookup(&key, MapFlags::ANY)? else {
+                continue;
+            };
+            let wrong = |DecodeError| Mismatch::WrongSize("a group");
+            let GroupRow { number, comm } = group_row(&value).map_err(wrong)?;
+            let group = Group(group_of(&key, &self.by).map_err(wrong)?);
+            let key = key.try_into().map_err(|_| wrong(DecodeError))?;
+            all.insert(number, (key, group, comm));
+        }
+        Ok(all)
+    }
+
+    /// Commands of the groups without a number, by group.
+    fn waiting(&self) -> Result<BTreeMap<Key, u64>> {
+        let mut all = BTreeMap::new();
+        // a candidate that is forgotten meanwhile makes the kernel begin again
+        for key in self.candidates.keys().take(2 * MAX_CANDIDATES) {
+            let Some(value) = self.candidates.lookup(&key, MapFlags::ANY)? else {
+                continue;
+            };
+            let pair = key.try_into().ok().zip(value.try_into().ok());
+            let (key, count) = pair.ok_or(Mismatch::WrongSize("a candidate"))?;
+            all.insert(key, u64::from_ne_bytes(count));
+        }
+        Ok(all)
+    }
+
+    /// The names of these groups, as they are now. Those that are gone keep the last one.
+    fn with_names(&self, names: &mut GroupNames, rows: &Rows) -> BTreeSet<u64> {
+        let mut unknown = BTreeSet::new();
+        for (_, group, comm) in rows.values() {
+            for part in &group.0 {
+                match part {
+                    Part::Process(pid) => {
+                        let now = self.system.process_name(*pid);
+                        let was = names.processes.get(pid).copied();
+                        let name = now.or(was).unwrap_or(*comm);
+                        names.processes.insert(*pid, name);
+                    }
+                    Part::Cgroup(id) if !names.cgroups.contains_key(id) => {
+                        unknown.insert(*id);
+                    }
+                    _ => {}
+                }
+            }
+        }
+        let owners = |names: &GroupNames| -> Vec<Owner> {
+            let parts = rows.values().flat_map(|(_, group, _)| &group.0);
+            let paths = parts.filter_map(|part| match part {
+                Part::Cgroup(id) => names.cgroups.get(id),
+                _ => None,
+            });
+            paths.map(owner).collect()
+        };
+        if unknown.iter().any(|id| !self.gone.contains(id)) {
+            let found = self.system.cgroup_paths().unwrap_or_default();
+            names.cgroups.extend(found);
+            unknown.retain(|id| !names.cgroups.contains_key(id));
+        }
+        let owners = owners(names);
+        learn(&mut names.containers, &self.system, &owners);
+        unknown
+    }
+
+    fn write(&self, changes: &seats::Changes) -> Result<()> {
+        for key in &changes.take {
+            self.groups.delete(key)?;
+        }
+        for (key, number) in &changes.give {
+            let value = group_row_bytes(*number);
+            if self.groups.update(key, &value, MapFlags::NO_EXIST).is_err() {
+                // a program was first, with a number that another one had put back
+                let back = self.free.update(&[], &number.to_ne_bytes(), MapFlags::ANY);
+                back.map_err(Operation::FillFree("free_groups").failed())?;
+            }
+            // it may have been forgotten
+            let _ = self.candidates.delete(key);
+        }
+        Ok(())
+    }
+}
+
+impl Session {
+    /// Once a second: learns the names of groups, and gives numbers to groups that grew.
+    ///
+    /// # Errors
+    /// If a map cannot be read or written.
+    pub fn tend_groups(&mut self) -> Result<()> {
+        let Some(mut grouping) = self.grouping.take() else {
+            return Ok(());
+        };
+        let done = self.tend(&mut grouping);
+        self.grouping = Some(grouping);
+        done
+    }
+
+    fn tend(&self, grouping: &mut Grouping) -> Result<()> {
+        let rows = grouping.rows()?;
+        let mut names = take(&mut grouping.names);
+        grouping.gone = grouping.with_names(&mut names, &rows);
+        grouping.names = names;
+        let waiting = grouping.waiting()?;
+        let candidates = grouping.seats.busiest(waiting);
+        if candidates.is_empty() && grouping.seats.is_idle() {
+            return Ok(());
+        }
+        let cells = self.numbered()?;
+        let busy = self.groups_in_flight()?;
+        let groups = rows.into_iter();
+        let groups = groups.map(|(number, (key, group, _))| (number, (key, group)));
+        let seats = &mut grouping.seats;
+        let changes = seats.change(&groups.collect(), &cells, &busy, &candidates);
+        grouping.write(&changes)
+    }
+
+    /// The cells of all numbers.
+    fn numbered(&self) -> Result<Numbered> {
+        let mut snapshot = Snapshot::default();
+        self.add_cells(&mut snapshot)?;
+        self.add_rowless(&mut snapshot)?;
+        let cells = snapshot.cells.into_iter();
+        Ok(cells
+            .map(|((row, pattern), cell)| ((row.nsid, pattern), cell))
+            .collect())
+    }
+
+    /// The numbers of groups with commands in flight.
+    fn groups_in_flight(&self) -> Result<BTreeSet<u32>> {
+        let mut all = BTreeSet::new();
+        self.each_held(|_, _, value| {
+            all.insert(slot_group(value)?);
+            Ok(())
+        })?;
+        Ok(all)
+    }
+
+    /// Gives the commands of a snapshot to their groups, if the run has any.
+    pub(super) fn regroup(&self, snapshot: &mut Snapshot) -> Result<()> {
+        let Some(grouping) = &self.grouping else {
+            return Ok(());
+        };
+        let cells = take(&mut snapshot.cells).into_iter();
+        let cells: Numbered = cells
+            .map(|((row, pattern), cell)| ((row.nsid, pattern), cell))
+            .collect();
+        let rows = grouping.rows()?;
+        snapshot.names = grouping.names.clone();
+        grouping.with_names(&mut snapshot.names, &rows);
+        let groups = rows
+            .into_iter()
+            .map(|(number, (_, group, _))| (number, group));
+        snapshot.groups = grouping.seats.groups(&groups.collect(), &cells);
+        Ok(())
+    }
+}

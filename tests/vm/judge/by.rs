@@ -1,0 +1,258 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! `latency --by`: the groups are fio's jobs, the kernel's io.stat, and the cgroups of a script.
+
+use std::collections::BTreeMap;
+
+use serde_json::Value;
+
+use super::guest::Outcome;
+use super::guest::Suite;
+use super::json::ToolRun;
+use super::json::list;
+use super::json::number;
+
+const BY: Suite = Suite {
+    script: "by",
+    variant: "",
+    smp: "2",
+    controllers: &["nvme_file nvme0 134217728", "nvme_null nvme1 0"],
+    append: "",
+    env: &[],
+};
+
+fn run(outcome: &Outcome, case: &str, name: &str) -> ToolRun {
+    let run = ToolRun::read(outcome, case, name);
+    let balance = &run.last["ledger"]["balance"];
+    assert_eq!(balance["balanced"], true, "{name}: {}", run.last);
+    run
+}
+
+fn groups(run: &ToolRun) -> &[Value] {
+    list(&run.last, "groups")
+}
+
+fn sum(values: &[Value], field: &str) -> u64 {
+    values.iter().map(|value| number(value, field)).sum()
+}
+
+/// Commands and bytes of rows or groups.
+fn sums(values: &[Value]) -> [u64; 2] {
+    ["count", "bytes"].map(|field| sum(values, field))
+}
+
+/// The commands of each job, sorted.
+fn jobs(outcome: &Outcome) -> Vec<(u64, u64)> {
+    let fio: Value = serde_json::from_str(&outcome.text("process", "jobs.fio")).unwrap();
+    let jobs = list(&fio, "jobs").iter();
+    let jobs = jobs.map(|job| {
+        let both = [&job["read"], &job["write"]];
+        let of = |field| both.iter().map(|way| number(way, field)).sum::<u64>();
+        (of("total_ios"), of("io_bytes"))
+    });
+    let mut jobs: Vec<_> = jobs.collect();
+    jobs.sort_unstable();
+    jobs
+}
+
+fn processes_are_the_jobs_of_fio(outcome: &Outcome) {
+    let want = jobs(outcome);
+    assert_eq!(
+        want.iter().map(|(ios, _)| *ios).collect::<Vec<_>>(),
+        [200, 300, 500, 900]
+    );
+    let all = run(outcome, "process", "all");
+    for name in ["process", "kprobe"] {
+        let by = run(outcome, "process", name);
+        assert_eq!(sums(groups(&by)), sums(list(&all.last, "rows")), "{name}");
+        let of_fio = groups(&by).iter().filter(|g| g["comm"] == "fio");
+        // fio itself reads what the disk holds
+        let of_jobs = of_fio.filter(|g| number(g, "count") >= 200);
+        let mut found: Vec<_> = of_jobs
+            .map(|g| (number(g, "count"), number(g, "bytes")))
+            .collect();
+        found.sort_unstable();
+        assert_eq!(found, want, "{name}: {}", by.last);
+    }
+    for name in ["parts", "place"] {
+        let by = run(outcome, "process", name);
+        assert_eq!(sums(groups(&by)), sums(list(&all.last, "rows")), "{name}");
+    }
+    let by = run(outcome, "process", "process");
+    for group in groups(&by) {
+        let stages = sum(list(group, "stages"), "sum_ns");
+        assert_eq!(stages, number(&group["total"], "sum_ns"), "{group}");
+    }
+}
+
+fn parts_of_a_key_are_those_of_the_load(outcome: &Outcome) {
+    let by = run(outcome, "process", "parts");
+    let writes = groups(&by).iter().filter(|g| g["max_bytes"] == 16384);
+    let writes: Vec<&Value> = writes.collect();
+    assert_eq!(writes.iter().map(|g| number(g, "count")).sum::<u64>(), 200);
+    assert!(
+        writes
+            .iter()
+            .all(|g| g["opcode"] == "write" && number(g, "cpu") < 2)
+    );
+    let place = run(outcome, "process", "place");
+    assert!(
+        groups(&place).iter().all(|g| g["ctrl"] == "nvme1"),
+        "{}",
+        place.last
+    );
+}
+
+fn a_process_keeps_its_group_when_it_changes_its_name(outcome: &Outcome) {
+    let pid = outcome.text("process", "rename");
+    let pid: u64 = pid.trim().parse().unwrap();
+    let by = run(outcome, "process", "process");
+    let group = groups(&by).iter().find(|g| g["pid"] == pid).unwrap();
+    assert_eq!(number(group, "count"), 40);
+    assert_eq!(group["comm"], "a\u{1b}[31m\nb\u{fffd}");
+    let text = outcome.text("process", "text.out");
+    assert!(!text.contains('\u{1b}'), "{text}");
+    assert!(text.contains(r"a\u{1b}[31m\nb\xff"), "{text}");
+    assert!(text.contains("\n  device "), "{text}");
+    assert!(
+        text.lines().all(|line| line.chars().count() <= 80),
+        "{text}"
+    );
+}
+
+/// The sums of io.stat of a cgroup.
+fn charged(outcome: &Outcome, name: &str) -> BTreeMap<String, u64> {
+    let mut sums = BTreeMap::new();
+    for word in outcome
+        .text("cgroup", &format!("{name}.io"))
+        .split_whitespace()
+    {
+        if let Some((field, value)) = word.split_once('=') {
+            *sums.entry(field.to_owned()).or_default() += value.parse::<u64>().unwrap();
+        }
+    }
+    sums
+}
+
+fn cgroups_are_those_of_io_stat(outcome: &Outcome) {
+    let by = run(outcome, "cgroup", "cgroup");
+    let all = run(outcome, "cgroup", "all");
+    assert_eq!(sums(groups(&by)), sums(list(&all.last, "rows")));
+    let of = |cgroup: &str, opcode: &str, field: &str| -> u64 {
+        let found = groups(&by).iter().filter(|g| {
+            g["opcode"] == opcode
+                && g["cgroup"]
+                    .as_str()
+                    .is_some_and(|path| path.ends_with(cgroup))
+        });
+        found.map(|g| number(g, field)).sum()
+    };
+    let id = format!("{:0<8}{:056}", "c0ffee00", 0);
+    let scope = format!("docker-{id}.scope");
+    for (name, cgroup) in [("unit", "database.service"), ("container", &scope)] {
+        let want = charged(outcome, name);
+        assert!(want["wbytes"] >= 16 * 65536, "{name}: {want:?}");
+        assert_eq!(
+            of(cgroup, "write", "bytes"),
+            want["wbytes"],
+            "{name}: {}",
+            by.last
+        );
+        assert_eq!(
+            of(cgroup, "read", "bytes"),
+            want["rbytes"],
+            "{name}: {}",
+            by.last
+        );
+        assert_eq!(
+            of(cgroup, "read", "count"),
+            want["rios"],
+            "{name}: {}",
+            by.last
+        );
+    }
+    let by = run(outcome, "cgroup", "container");
+    let inside = groups(&by).iter().filter(|g| g["container"] == id.as_str());
+    let inside: Vec<Value> = inside.cloned().collect();
+    let want = charged(outcome, "container");
+    assert_eq!(
+        sum(&inside, "bytes"),
+        want["wbytes"] + want["rbytes"],
+        "{}",
+        by.last
+    );
+    assert_eq!(sums(groups(&by)), sums(list(&all.last, "rows")));
+}
+
+fn of_many_cgroups_the_largest_have_rows(outcome: &Outcome) {
+    let truth = outcome.text("many", "truth.json");
+    let truth: BTreeMap<String, u64> = serde_json::from_str(&truth).unwrap();
+    assert!(truth.len() > 610, "{}", truth.len());
+    let by = run(outcome, "many", "cgroup");
+    let all = run(outcome, "many", "all");
+    assert_eq!(
+        sums(groups(&by)),
+        sums(list(&all.last, "rows")),
+        "{}",
+        by.last
+    );
+    let total: u64 = truth.values().sum();
+    assert!(sum(groups(&by), "count") >= total);
+    let mut found = BTreeMap::new();
+    for group in groups(&by).iter().filter(|g| g["other"].is_null()) {
+        let path = group["cgroup"].as_str().unwrap_or("");
+        let Some((_, name)) = path.rsplit_once("/many/") else {
+            continue;
+        };
+        let count = number(group, "count");
+        assert!(count <= truth[name], "{name}: {count} of {}", truth[name]);
+        found.insert(name.to_owned(), count);
+    }
+    let other = groups(&by).iter().find(|g| g["other"] == true).unwrap();
+    assert!(number(other, "count") > 0);
+    for number in 0..10 {
+        let name = format!("large-{number}");
+        let (count, want) = (found.get(&name).copied().unwrap_or(0), truth[&name]);
+        // the commands before it had a row are with the others
+        assert!(2 * count > want, "{name}: {count} of {want}; {found:?}");
+    }
+    let text = outcome.text("many", "text.out");
+    assert!(
+        text.contains(" more groups: ") && text.contains("\nother"),
+        "{text}"
+    );
+}
+
+fn what_does_not_work_is_said_in_a_sentence(outcome: &Outcome) {
+    for (name, says) in [
+        ("hierarchy", "cgroups of version 2"),
+        ("tracepoint", "classic tracepoints"),
+    ] {
+        let said = outcome.text("refused", &format!("{name}.err"));
+        assert_eq!(outcome.code("refused", name), 5, "{name}: {said}");
+        assert!(
+            said.trim().lines().last().unwrap().contains(says),
+            "{name}: {said}"
+        );
+    }
+}
+
+fn all(outcome: &Outcome) {
+    what_does_not_work_is_said_in_a_sentence(outcome);
+    processes_are_the_jobs_of_fio(outcome);
+    parts_of_a_key_are_those_of_the_load(outcome);
+    a_process_keeps_its_group_when_it_changes_its_name(outcome);
+    cgroups_are_those_of_io_stat(outcome);
+    of_many_cgroups_the_largest_have_rows(outcome);
+}
+
+super::on_kernels! {
+    what_does_not_work_is_said_in_a_sentence_on_6_12 "6.12" BY what_does_not_work_is_said_in_a_sentence
+    processes_are_the_jobs_of_fio_on_6_12 "6.12" BY processes_are_the_jobs_of_fio
+    parts_of_a_key_are_those_of_the_load_on_6_12 "6.12" BY parts_of_a_key_are_those_of_the_load
+    a_process_keeps_its_group_on_6_12 "6.12" BY a_process_keeps_its_group_when_it_changes_its_name
+    cgroups_are_those_of_io_stat_on_6_12 "6.12" BY cgroups_are_those_of_io_stat
+    of_many_cgroups_the_largest_have_rows_on_6_12 "6.12" BY of_many_cgroups_the_largest_have_rows
+    only_in_test_all_groups_on_5_10 "5.10" BY all
+    only_in_test_all_groups_on_6_1 "6.1" BY all
+    only_in_test_all_groups_on_7_x "7.x" BY all
+}
