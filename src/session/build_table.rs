@@ -14,7 +14,8 @@ pub type Fixed = (&'static str, &'static str);
 pub enum Need {
     /// Commands are identified by their request; otherwise by controller, queue and tag.
     Requests,
-    /// The kernel describes itself by BTF: the build calls functions of the kernel.
+    /// The kernel describes itself by BTF, and lists its data among its symbols: the build uses functions
+    /// and data of the kernel.
     KernelBtf,
     /// Set-ups are observed by a tracepoint.
     SetupEvent,
@@ -63,8 +64,9 @@ const HISTOGRAMS: &[Fixed] = &[
     ("context", "0"),
 ];
 
-/// Each tag has a slot; tags share slots.
-const OWN_SLOTS: &[Fixed] = &[("windows", "0")];
+/// Each tag has a slot, and each CPU its cells; CPUs share cells; tags share slots.
+const ROOMY: &[Fixed] = &[("windows", "0"), ("sparse", "0")];
+const SPARSE: &[Fixed] = &[("windows", "0"), ("sparse", "1")];
 const WINDOWS: &[Fixed] = &[("windows", "1")];
 
 const NO_DETAILS: &[Fixed] = &[("details", "0")];
@@ -102,45 +104,46 @@ const fn latencies(name: &'static str, fixed: &'static [&'static [Fixed]]) -> En
 }
 
 /// All builds. A run uses the first that it may.
-pub const BUILDS: [Entry; 13] = [
+pub const BUILDS: [Entry; 14] = [
     latencies(
         "nvme_deep_total",
         &[
-            USUAL, NO_WAITS, OWN_SLOTS, HISTOGRAMS, NO_STATUS, NO_DETAILS, TOTAL,
+            USUAL, NO_WAITS, ROOMY, HISTOGRAMS, NO_STATUS, NO_DETAILS, TOTAL,
         ],
     ),
     latencies(
         "nvme_deep_basic",
         &[
-            USUAL, NO_WAITS, OWN_SLOTS, HISTOGRAMS, NO_STATUS, NO_DETAILS, BASIC,
+            USUAL, NO_WAITS, ROOMY, HISTOGRAMS, NO_STATUS, NO_DETAILS, BASIC,
         ],
     ),
     latencies(
         "nvme_deep_fine",
         &[
-            USUAL, NO_WAITS, OWN_SLOTS, HISTOGRAMS, NO_STATUS, NO_DETAILS, FINE,
+            USUAL, NO_WAITS, ROOMY, HISTOGRAMS, NO_STATUS, NO_DETAILS, FINE,
         ],
     ),
     // also for failed commands, and with details
     latencies(
         "nvme_deep_total_status",
-        &[USUAL, NO_WAITS, OWN_SLOTS, HISTOGRAMS, STATUS, TOTAL],
+        &[USUAL, NO_WAITS, ROOMY, HISTOGRAMS, STATUS, TOTAL],
     ),
     latencies(
         "nvme_deep_basic_status",
-        &[USUAL, NO_WAITS, OWN_SLOTS, HISTOGRAMS, STATUS, BASIC],
+        &[USUAL, NO_WAITS, ROOMY, HISTOGRAMS, STATUS, BASIC],
     ),
     latencies(
         "nvme_deep_fine_status",
-        &[USUAL, NO_WAITS, OWN_SLOTS, HISTOGRAMS, STATUS, FINE],
+        &[USUAL, NO_WAITS, ROOMY, HISTOGRAMS, STATUS, FINE],
     ),
-    // of large machines
+    // of machines with many CPUs, and with many tags
+    latencies("nvme_deep_sparse", &[USUAL, NO_WAITS, SPARSE, HISTOGRAMS]),
     latencies("nvme_deep_large", &[USUAL, NO_WAITS, WINDOWS, HISTOGRAMS]),
     Entry {
         name: "nvme_deep_trace",
         source: "nvme_deep",
         macros: &["ND_LOOP"],
-        fixed: &[USUAL, NO_WAITS, OWN_SLOTS, NO_DETAILS],
+        fixed: &[USUAL, NO_WAITS, ROOMY, NO_DETAILS],
         needs: &[
             Need::Requests,
             Need::KernelBtf,
@@ -160,9 +163,7 @@ pub const BUILDS: [Entry; 13] = [
         name: "nvme_deep_full",
         source: "nvme_deep",
         macros: &["ND_LOOP", "ND_NO_CONTEXT", "ND_WAITS"],
-        fixed: &[
-            USUAL, WAITS, OWN_SLOTS, HISTOGRAMS, NO_STATUS, NO_DETAILS, FINE,
-        ],
+        fixed: &[USUAL, WAITS, ROOMY, HISTOGRAMS, NO_STATUS, NO_DETAILS, FINE],
         needs: &[
             Need::Requests,
             Need::KernelBtf,
@@ -177,7 +178,7 @@ pub const BUILDS: [Entry; 13] = [
         fixed: &[WAITS, FINE],
         needs: &[Need::Requests, Need::KernelBtf],
     },
-    // for kernels that only a file describes: without calls of kernel functions
+    // for kernels that only a file describes, or that list no data: without kernel functions and data
     Entry {
         name: "nvme_deep_plain",
         source: "nvme_deep",

@@ -7,12 +7,17 @@ use std::path::Path;
 use std::path::PathBuf;
 use std::process::Command;
 use std::process::id;
+use std::thread;
 
 /// Compiles `source`, a file of tests/, to the program `name`, with additional compiler `flags`.
 pub fn harness(source: &str, name: &str, flags: &[&str]) -> PathBuf {
     let root = Path::new(env!("CARGO_MANIFEST_DIR"));
     let dir = Path::new(env!("CARGO_TARGET_TMPDIR"));
-    let (fresh, done) = (dir.join(format!("{name}-{}", id())), dir.join(name));
+    let thread = thread::current().id();
+    let (fresh, done) = (
+        dir.join(format!("{name}-{}-{thread:?}", id())),
+        dir.join(name),
+    );
     let cc = env::var_os("CC").unwrap_or_else(|| "cc".into());
     let build = Command::new(&cc)
         .args(["-std=gnu11", "-O2", "-w", "-o"])
@@ -31,7 +36,7 @@ pub fn harness(source: &str, name: &str, flags: &[&str]) -> PathBuf {
         build.status.success(),
         "{cc:?} refuses the harness:\n{complaint}"
     );
-    // another process may build the same program: replace it atomically
+    // another test or process may build the same program: replace it atomically
     fs::rename(&fresh, &done).unwrap();
     done
 }

@@ -17,7 +17,7 @@ pub const KEY: u64 = 1 << 53 | 3 << 45 | 7 << 22 | 2 << 14 | 1 << 11;
 pub enum Way {
     /// blk-mq ends it.
     Ended,
-    /// It completed, and blk-mq requeued it: `finish(s, cpu, s->complete_ns, 0, 1)`.
+    /// It completed, and blk-mq requeued it: `finish_partial(s, cpu, s->complete_ns, 0)`.
     Requeued,
     /// The end has no hook. The driver's completion finishes it: `finish(s, cpu, now, 0, 0)`.
     Completed,
@@ -69,9 +69,9 @@ impl Case {
                 points[point as usize] = 0;
             }
         }
-        // a command has all points before the request, or none
+        // a command has all points before the request, or none; one that is not whole has none
         let has_before = points[..=Start as usize].iter().all(|ns| *ns != 0);
-        if !has_before || !matches!(way, Way::Ended | Way::Completed | Way::Requeued) {
+        if !has_before || !matches!(way, Way::Ended | Way::Completed) {
             points[..Start as usize].fill(0);
         }
         let table = LatBuckets {
