@@ -3,7 +3,7 @@
 .DEFAULT_GOAL := help
 # the date in packages and man pages
 export SOURCE_DATE_EPOCH ?= $(shell git log -1 --format=%ct)
-.PHONY: help deps build debug-arm64 kernels demo pictures test test-fast check-exports test-vm test-cost test-diff test-alarms fuzz test-all bench record-cost table matrix dist staged deb rpm archive check-packages reproducible clean
+.PHONY: help deps build debug-arm64 kernels demo pictures test test-fast check-exports test-vm test-cost test-diff test-alarms fuzz test-all bench record-cost table matrix dist staged deb rpm archive release check-packages reproducible clean
 
 help: ## print this list
 	@sed -nE 's/^([a-z0-9-]+):[^#]*## (.*)/  make \1\t\2/p' $(firstword $(MAKEFILE_LIST)) | expand -t 20
@@ -127,10 +127,15 @@ rpm: staged ## build target/package/out/*.rpm
 archive: staged ## build target/package/out/*.tar.gz, with a static binary
 	packaging/pack.sh archive
 
-check-packages: staged ## build all packages; install, use and purge them in clean roots, and in a guest
+release: deps ## build all that the page of a release needs, for amd64 and arm64 (ARCHES='amd64 arm64'), in target/package/out
+	@tests/vm/deps.sh --arm64
+	packaging/release.sh
+
+check-packages: staged ## build all packages; install, use and purge them in clean roots, and in a guest; build the crate
 	@tests/vm/deps.sh lintian mmdebstrap rpm rpm2cpio cpio
 	packaging/pack.sh deb rpm archive
 	packaging/check.sh
+	cargo package --locked
 
 reproducible: staged ## build all packages twice, in different directories, and compare them
 	packaging/pack.sh deb rpm archive

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT OR Apache-2.0
-"""notices.py FILE: writes the licence texts of the crates that are linked.
+"""notices.py TRIPLE FILE: writes the licence texts of the crates that are linked.
 
 Most licences demand that a binary comes with their text and the names of the authors; CDDL-1.0
 also with the place of the source. The texts are the files of the crates themselves.
@@ -47,13 +47,18 @@ def read(path):
         return file.read().replace("\r", "").strip()
 
 
-def main(target):
+def metadata(triple):
+    """What cargo says of the packages for a target."""
     root = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..")
     command = ["cargo", "metadata", "--locked", "--format-version", "1"]
-    command += ["--filter-platform", "x86_64-unknown-linux-gnu"]
+    command += ["--filter-platform", triple]
     printed = subprocess.run(command, cwd=root, stdout=subprocess.PIPE, check=True).stdout
+    return json.loads(printed)
+
+
+def main(triple, target):
     crates, texts = [], {}
-    packages = linked(json.loads(printed))
+    packages = linked(metadata(triple))
     directories = {p["name"]: os.path.dirname(p["manifest_path"]) for p in packages}
     for package in packages:
         title = f"{package['name']} {package['version']}"
@@ -80,6 +85,7 @@ def main(target):
             file.write(f"\n{RULE}\n" + "\n".join(titles) + f"\n{RULE}\n\n{text}\n")
 
 
-if len(sys.argv) != 2:
-    sys.exit("usage: notices.py FILE")
-main(sys.argv[1])
+if __name__ == "__main__":
+    if len(sys.argv) != 3:
+        sys.exit("usage: notices.py TRIPLE FILE")
+    main(*sys.argv[1:])

@@ -1,12 +1,18 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: MIT OR Apache-2.0
 # pack.sh deb|rpm|archive...: makes packages in target/package/out, from what build.sh and stage.sh
-# made. The definitions of the .deb and the .rpm are in Cargo.toml.
+# made, for the architecture ARCH (this machine's). The definitions of the .deb and the .rpm are in Cargo.toml.
 set -euo pipefail
 
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 cd "$here/.."
 out=target/package/out
+arch=${ARCH:-$(dpkg --print-architecture)}
+case $arch in
+    amd64) machine=x86_64 ;;
+    arm64) machine=aarch64 ;;
+    *) echo "pack: ARCH is amd64 or arm64, not '$arch'" >&2; exit 2 ;;
+esac
 version=$(sed -n 's/^version = "\(.*\)"$/\1/p' Cargo.toml | head -n 1)
 # shellcheck source=packaging/maintainer
 . packaging/maintainer
@@ -23,20 +29,20 @@ tool() {
 
 deb() {
     tool cargo-deb 3.8.0
-    rm -f "$out"/*.deb
-    target/tools/bin/cargo-deb --no-build --no-strip --locked --maintainer "$maintainer" --output "$out"
+    rm -f "$out"/*_"$arch".deb
+    target/tools/bin/cargo-deb --target "$machine-unknown-linux-gnu" --no-build --no-strip --locked --maintainer "$maintainer" --output "$out"
 }
 
 rpm() {
     tool cargo-generate-rpm 0.21.1
-    rm -f "$out"/*.rpm
+    rm -f "$out"/*."$machine".rpm
     # the binary needs no library: nothing to find out
-    target/tools/bin/cargo-generate-rpm --auto-req disabled --payload-compress gzip \
+    target/tools/bin/cargo-generate-rpm --arch "$machine" --auto-req disabled --payload-compress gzip \
         --source-date "$SOURCE_DATE_EPOCH" --output "$out"
 }
 
 archive() {
-    local name=nvme-deep-$version-$(uname -m)-linux tree=target/package/tree
+    local name=nvme-deep-$version-$machine-linux tree=target/package/tree
     local share=$tree/$name/share
     rm -rf "$tree"
     install -D -m 755 target/package/nvme-deep-static "$tree/$name/bin/nvme-deep"

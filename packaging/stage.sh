@@ -11,12 +11,15 @@
 #   BUILDINFO             compilers and libraries of this build
 #   changelog             in Debian's format
 #
-# SOURCE_DATE_EPOCH is the date of all of it.
+# SOURCE_DATE_EPOCH is the date of all of it. ARCH=arm64: of a build for that architecture, on another. Then
+# man pages and completions stay those of the last build for this machine's own.
 set -euo pipefail
 
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 cd "$here/.."
+[[ -n ${TRIPLE:-} ]] || exec "$here/cross.sh" "${ARCH:-$(dpkg --print-architecture)}" "$here/stage.sh" "$@"
 out=target/package
+arch=${ARCH:-$(dpkg --print-architecture)}
 version=$(sed -n 's/^version = "\(.*\)"$/\1/p' Cargo.toml | head -n 1)
 # shellcheck source=packaging/maintainer
 . packaging/maintainer
@@ -24,9 +27,14 @@ export LC_ALL=C TZ=UTC
 : "${SOURCE_DATE_EPOCH:?seconds since 1970, as of the last commit}"
 umask 022
 
-rm -rf "$out"/{man,completions}
-"$out/nvme-deep" dist "$out"
-gzip -n9 "$out"/man/*.1
+if [[ $arch == "$(dpkg --print-architecture)" ]]; then
+    rm -rf "$out"/{man,completions}
+    "$out/nvme-deep" dist "$out"
+    gzip -n9 "$out"/man/*.1
+elif [[ ! -d $out/man ]]; then
+    echo "stage: build and stage for this machine first: its program writes the man pages" >&2
+    exit 1
+fi
 sed 's,/usr/local/bin/,/usr/bin/,' contrib/nvme-deep.service >"$out/nvme-deep.service"
 
 # version_of PACKAGE: the version of an installed Debian package
@@ -34,15 +42,17 @@ version_of() {
     # shellcheck disable=SC2016 # dpkg-query expands this
     dpkg-query -W -f '${source:Package} ${source:Version}' "$1"
 }
-libgcc=$(basename "$(dirname "$(cc -print-libgcc-file-name)")")
+libgcc=libgcc-$(basename "$(dirname "$("$CC_FOR" -print-libgcc-file-name)")")-dev
+[[ $CC_FOR == cc ]] || libgcc+=-$arch-cross
+libraries=("libelf-dev:$arch" "zlib1g-dev:$arch" "libc6-dev:$arch" "$libgcc")
 {
-    rustc -V
+    "${RUSTC:-rustc}" -V
     "${CLANG:-clang}" --version | head -n 1
-    cc --version | head -n 1
-    echo "elfutils (libelf): $(version_of libelf-dev)"
-    echo "zlib: $(version_of zlib1g-dev)"
-    echo "glibc: $(version_of libc6-dev)"
-    echo "libgcc: $(version_of "libgcc-$libgcc-dev")"
+    "$CC_FOR" --version | head -n 1
+    echo "elfutils (libelf): $(version_of "${libraries[0]}")"
+    echo "zlib: $(version_of "${libraries[1]}")"
+    echo "glibc: $(version_of "${libraries[2]}")"
+    echo "libgcc: $(version_of "${libraries[3]}")"
 } >"$out/BUILDINFO"
 
 rm -rf "$out/licences"
@@ -52,14 +62,17 @@ install -D -m 644 -t "$out/doc" ./*.md
 install -D -m 644 -t "$out/doc/docs" docs/*.md
 install -D -m 644 -t "$out/doc/docs/pictures" docs/pictures/*
 install -D -m 644 -t "$out/doc/contrib" contrib/*.json contrib/*.y*ml
-python3 packaging/notices.py "$out/NOTICES"
-gzip -n9 <"$(rustc --print sysroot)/share/doc/rust/COPYRIGHT-library.html" >"$out/NOTICES.rust.html.gz"
+python3 -B packaging/notices.py "$TRIPLE" "$out/NOTICES"
+of_rust=$("${RUSTC:-rustc}" --print sysroot)/share/doc/rust/COPYRIGHT-library.html
+# Debian's Rust has the texts elsewhere
+[[ -f $of_rust ]] || of_rust=/usr/share/doc/libstd-rust-web-dev/copyright
+gzip -n9 <"$of_rust" >"$out/NOTICES.rust.html.gz"
 rule=$(printf '=%.0s' {1..80})
 {
     cat packaging/static.txt
-    for package in libelf-dev zlib1g-dev libc6-dev "libgcc-$libgcc-dev"; do
-        printf '\n%s\n%s: %s\n%s\n\n' "$rule" "$package" "$(version_of "$package")" "$rule"
-        cat "/usr/share/doc/$package/copyright"
+    for package in "${libraries[@]}"; do
+        printf '\n%s\n%s: %s\n%s\n\n' "$rule" "${package%:*}" "$(version_of "$package")" "$rule"
+        cat "/usr/share/doc/${package%:*}/copyright"
     done
     for licence in LGPL-3 LGPL-2.1 GPL-3 GPL-2; do
         printf '\n%s\n%s\n%s\n\n' "$rule" "$licence" "$rule"

@@ -40,7 +40,8 @@ const COMMANDS: [&str; 22] = [
 ];
 
 /// Options of other programs.
-const FOREIGN: [&str; 16] = [
+const FOREIGN: [&str; 17] = [
+    "--path",
     "--num-trace-entries",
     "--with-usdt",
     "--no-parquet",
