@@ -5,6 +5,7 @@
 mod activity;
 mod agree;
 mod events;
+mod finished;
 
 use std::mem::offset_of;
 use std::mem::size_of;
@@ -25,6 +26,7 @@ pub use self::events::event_time;
 pub use self::events::open_command;
 pub use self::events::stack_frames;
 pub use self::events::unfinished;
+pub use self::finished::PairRecord;
 use crate::model::counters::Counters;
 use crate::model::event::StackId;
 use crate::model::failures::Failures;
