@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Records of rings, recorded and read again; and the user instructions of a command.
+#![allow(clippy::print_stderr, reason = "the counts are printed")]
 
 use std::env;
 use std::fs::File;
