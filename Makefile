@@ -76,6 +76,7 @@ test-vm: build debug-arm64 ## run the guest tests: one kernel in full, all attac
 test-cost: build ## fail if our modes cost over 5 % more than tests/bench/recorded.json, or reading too much
 	@tests/vm/deps.sh valgrind
 	cargo test --locked --test reading_cost -- --ignored
+	cargo test --release --locked --bin nvme-deep record::tests::a_command_costs -- --ignored --nocapture
 	@tests/bench/guard.sh
 	@CPUS=2 COUNT=300 ONLY='^latency --stages$$|^trace' LIMIT=0.05 tests/bench/lines.sh
 

@@ -47,7 +47,7 @@ use crate::nvme::subject::ALL_NAMESPACES;
 
 const SUBMIT: u32 = nd_kind::ND_KIND_SUBMIT.0;
 const COMPLETE: u32 = nd_kind::ND_KIND_COMPLETE.0;
-const PAIR: u32 = nd_kind::ND_KIND_PAIR.0;
+pub(super) const PAIR: u32 = nd_kind::ND_KIND_PAIR.0;
 const SQ: u32 = nd_kind::ND_KIND_SQ.0;
 const TIMEOUT: u32 = nd_kind::ND_KIND_TIMEOUT.0;
 const CANCEL: u32 = nd_kind::ND_KIND_CANCEL.0;
@@ -86,7 +86,7 @@ const SUBMITTED: usize = size_of::<nd_submission>();
 const END: usize = size_of::<nd_end>();
 const PAIR_END: usize = END + SUBMITTED;
 /// The times of `nd_times`, by their numbers: tests/parity compares the order.
-type Times = [u64; size_of::<nd_times>() / 8];
+pub(crate) type Times = [u64; size_of::<nd_times>() / 8];
 /// The times of `nd_early_times`, of points with the numbers after those. Few runs have them.
 type EarlyTimes = [u64; size_of::<nd_early_times>() / 8];
 const EARLY: usize = size_of::<Times>();
@@ -95,6 +95,18 @@ const EARLY_BITS: u16 = !0 << 9;
 const _: () = assert!(size_of::<nd_submit>() == EVENT + SUBMITTED);
 const _: () = assert!(size_of::<nd_complete>() == END + EARLY + size_of::<EarlyTimes>());
 const _: () = assert!(size_of::<nd_pair>() == PAIR_END + EARLY + size_of::<EarlyTimes>());
+
+impl nd_submission {
+    /// Whether the number of bytes is known.
+    pub(crate) const fn knows_bytes(&self) -> bool {
+        self.known & KNOWN_BYTES != 0
+    }
+
+    /// Whether the submitter is known.
+    pub(crate) const fn knows_submitter(&self) -> bool {
+        self.known & KNOWN_SUBMITTER != 0
+    }
+}
 
 fn opcode(event: &nd_event) -> Opcode {
     Opcode {
@@ -127,8 +139,8 @@ fn submission(id: &CommandId, a: &nd_submission) -> Submission {
             cdw: a.cdw,
         }
         .into(),
-        bytes: (a.known & KNOWN_BYTES != 0).then_some(a.bytes),
-        knows_submitter: a.known & KNOWN_SUBMITTER != 0,
+        bytes: a.knows_bytes().then_some(a.bytes),
+        knows_submitter: a.knows_submitter(),
         pid: a.tgid,
         tid: a.tid,
         comm: a.comm,
@@ -150,7 +162,7 @@ fn outcome(end: &nd_end, times: Option<&Times>, wire: &Wire) -> Outcome {
             retries: o.retries,
             flags: o.flags,
         }),
-        latency_ns: since(event, *setup_out_ns),
+        latency_ns: event_latency(event, *setup_out_ns),
         timeline: timeline(event, *setup_out_ns, times, wire),
         cpu: o.cpu,
         conditions: Conditions::from_bits(o.beside),
@@ -159,7 +171,7 @@ fn outcome(end: &nd_end, times: Option<&Times>, wire: &Wire) -> Outcome {
 }
 
 /// Time from the set-up to the event; `None` if the set-up was not observed.
-fn since(event: &nd_event, setup_out_ns: u64) -> Option<u64> {
+pub(super) fn event_latency(event: &nd_event, setup_out_ns: u64) -> Option<u64> {
     let seen = event.pattern & NO_SETUP as u16 == 0;
     seen.then(|| event.ns.saturating_sub(setup_out_ns))
 }
@@ -220,7 +232,7 @@ fn missed(
         what: EventKind::Missed {
             id: id(event),
             submission,
-            latency_max_ns: since(event, end.setup_out_ns),
+            latency_max_ns: event_latency(event, end.setup_out_ns),
             timeline: timeline(event, end.setup_out_ns, times, wire),
         },
     }

@@ -5,6 +5,7 @@
 mod activity;
 mod agree;
 mod events;
+mod finished;
 mod groups;
 
 use std::mem::offset_of;
@@ -26,6 +27,7 @@ pub use self::events::event_time;
 pub use self::events::open_command;
 pub use self::events::stack_frames;
 pub use self::events::unfinished;
+pub use self::finished::PairRecord;
 pub use self::groups::GroupRow;
 pub use self::groups::MAX_CANDIDATES;
 pub use self::groups::MAX_GROUPS;

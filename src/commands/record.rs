@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use anyhow::Context;
 use anyhow::Result;
+use nvme_deep::abi::PairRecord;
 use nvme_deep::machine::System;
 use nvme_deep::model::event::EventKind;
 use nvme_deep::units::size_text;
@@ -66,6 +67,17 @@ fn fires(trigger: Trigger, what: &EventKind) -> Option<String> {
     }
 }
 
+/// Whether the event of this command can fire the trigger.
+fn may_fire(trigger: Trigger, record: &PairRecord<'_>) -> bool {
+    match trigger {
+        Trigger::Slow(least) => record
+            .latency_ns()
+            .is_some_and(|ns| Duration::from_nanos(ns) >= least),
+        Trigger::Error => record.status().is_some_and(|status| status != 0),
+        Trigger::Timeout | Trigger::Reset => false,
+    }
+}
+
 impl<'o> Writer<'o> {
     fn begin(options: &'o RecordOptions, mut file: RecordingFile) -> Self {
         file.begin();
@@ -100,6 +112,8 @@ impl<'o> Writer<'o> {
 }
 
 impl Consumer for Writer<'_> {
+    const TAKES_RECORDS: bool = true;
+
     fn item(&mut self, item: &Item<'_>, _feed: &mut Feed<'_>) -> Result<()> {
         self.file.item(item);
         if let Item::Event(event) = item
@@ -111,6 +125,12 @@ impl Consumer for Writer<'_> {
             self.fired = found.next().unwrap_or_default();
         }
         Ok(())
+    }
+
+    fn finished(&mut self, record: &PairRecord<'_>) -> bool {
+        let watched = self.fired.is_empty() && !self.options.trigger.is_empty();
+        let may_fire = watched && self.options.trigger.iter().any(|t| may_fire(*t, record));
+        !may_fire && self.file.finished(record)
     }
 
     fn wants_ledgers(&self) -> bool {
@@ -231,3 +251,6 @@ pub fn run(options: &RecordOptions) -> Result<()> {
         Ok(Writer::begin(options, file))
     })
 }
+
+#[cfg(test)]
+mod tests;

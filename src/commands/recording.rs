@@ -8,6 +8,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use anyhow::Result;
+use nvme_deep::abi::PairRecord;
 use nvme_deep::error::Kind;
 use nvme_deep::machine::System;
 use nvme_deep::machine::clock::SharedClocks;
@@ -244,6 +245,16 @@ impl RecordingFile {
         let mut event = if redact { event.redacted() } else { *event };
         event.renumber_stacks(|id| self.stacks.get(&id).copied().unwrap_or_default());
         self.recorder.push(&event);
+    }
+
+    /// Adds a finished command that is not decoded. Returns false if its event is needed: to change it.
+    #[inline]
+    pub fn finished(&mut self, record: &PairRecord<'_>) -> bool {
+        if self.info.redacted || self.info.stack.is_some() {
+            return false;
+        }
+        self.recorder.push_finished(record);
+        true
     }
 
     /// Sets the controllers of a target, of the whole recording.

@@ -138,6 +138,17 @@ impl Transport {
     /// All, by their numbers.
     const ALL: [Self; 2] = [Self::Pcie, Self::Other];
 
+    /// The bits of the BPF side that [`Wire::pattern`] keeps, whatever the transport is.
+    pub const KEPT: u16 = {
+        let (mut kept, mut n) = (!0, 0);
+        while n < Self::ALL.len() {
+            let wire = Self::ALL[n].wire();
+            kept &= wire.all & !wire.moved;
+            n += 1;
+        }
+        kept
+    };
+
     /// The transport with this name.
     pub fn named(name: &str) -> Self {
         match name {
@@ -265,6 +276,10 @@ mod tests {
             prop_assert_eq!(pattern & !own & !FLAGS, 0);
             prop_assert_eq!(pattern & FLAGS, Pattern::from(bits) & FLAGS);
             prop_assert_eq!(PCIE.pattern(bits), Pattern::from(bits) & 0x7fff);
+            for transport in Transport::ALL {
+                let kept = bits & Transport::KEPT;
+                prop_assert_eq!(transport.wire().pattern(kept), Pattern::from(kept));
+            }
         }
     }
 }

@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! A block of events: its dictionaries, then its columns.
 
-use std::array;
 use std::collections::HashMap;
 
 use super::bytes::Cursor;
 use super::columns::get;
-use super::columns::put;
 use super::columns::unzigzag;
 use super::columns::zigzag;
 use super::error::Damage;
+#[cfg(feature = "live")]
+use super::finished::Recent;
 use super::frame::Content;
 use super::parts::Parts;
 use super::parts::ReadParts;
@@ -26,6 +26,7 @@ use super::shape::SHAPE;
 use super::shape::Shape;
 use super::shape::TASK;
 use super::shape::Words;
+use super::tiles::Tiles;
 use crate::model::event::Event;
 
 /// Maximum number of events in a block of the format.
@@ -89,16 +90,36 @@ impl<const N: usize> Dictionary<N> {
     }
 }
 
+/// The times of the first event of a block and of the last one.
+#[derive(Default)]
+pub(super) struct Clock {
+    base_ns: u64,
+    last_ns: u64,
+}
+
+impl Clock {
+    /// The time of an event that is added after so many, as its column has it.
+    #[inline(always)]
+    pub(super) const fn next(&mut self, at_ns: u64, rows: usize) -> u64 {
+        if rows == 0 {
+            (self.base_ns, self.last_ns) = (at_ns, at_ns);
+        }
+        let since = at_ns.wrapping_sub(self.last_ns);
+        self.last_ns = at_ns;
+        zigzag(since)
+    }
+}
+
 /// Collects events for a block.
 pub struct Builder {
     shapes: Dictionary<SHAPE>,
     tasks: Dictionary<TASK>,
     outcomes: Dictionary<OUTCOME>,
-    rows: Vec<[u64; COLUMNS]>,
+    pub(super) rows: Tiles<COLUMNS>,
+    #[cfg(feature = "live")]
+    pub(super) recent: Recent,
     parts: Parts,
-    /// A column, while it is written.
-    column: Vec<u64>,
-    last_ns: u64,
+    pub(super) clock: Clock,
 }
 
 impl Default for Builder {
@@ -114,41 +135,50 @@ impl Builder {
             shapes: Dictionary::new(),
             tasks: Dictionary::new(),
             outcomes: Dictionary::new(),
-            rows: Vec::new(),
+            rows: Tiles::new(),
+            #[cfg(feature = "live")]
+            recent: Recent::default(),
             parts: Parts::default(),
-            column: Vec::new(),
-            last_ns: 0,
+            clock: Clock::default(),
         }
     }
 
     /// Number of events in the block.
     pub const fn rows(&self) -> usize {
-        self.rows.len()
+        self.rows.rows()
     }
 
     /// Time of the last event.
     pub const fn last_ns(&self) -> u64 {
-        self.last_ns
+        self.clock.last_ns
     }
 
     /// Adds an event. A block has at most [`MAX_ROWS`].
     pub fn push(&mut self, event: &Event) {
         let row = Row::new(event);
+        if needs_parts(row.shape.pattern) {
+            self.parts.put(self.rows.rows(), event);
+        }
+        self.add(&row);
+    }
+
+    /// Adds a row. Returns its columns.
+    #[inline(always)]
+    pub(super) fn add(&mut self, row: &Row) -> [u64; COLUMNS] {
         let mut columns = row.columns;
         columns[SHAPE_COLUMN] = self.shapes.number(&row.shape.words());
         columns[TASK_COLUMN] = self.tasks.number(&row.task);
         columns[OUTCOME_COLUMN] = self.outcomes.number(&row.outcome);
-        if needs_parts(row.shape.pattern) {
-            self.parts.put(self.rows.len(), event);
-        }
-        self.last_ns = event.at_ns;
-        self.rows.push(columns);
+        columns[AT] = self.clock.next(row.columns[AT], self.rows.rows());
+        self.rows.push(&columns);
+        columns
     }
 
     /// Appends the block to `out`, and empties it. Returns what the block has.
     pub fn take(&mut self, out: &mut Vec<u8>) -> Content {
-        let base_ns = self.rows.first().map_or(0, |row| row[AT]);
-        out.extend((self.rows.len() as u32).to_le_bytes());
+        let rows = self.rows.rows();
+        let base_ns = if rows > 0 { self.clock.base_ns } else { 0 };
+        out.extend((rows as u32).to_le_bytes());
         out.extend(base_ns.to_le_bytes());
         let counts = [
             self.shapes.entries.len(),
@@ -161,25 +191,8 @@ impl Builder {
         self.shapes.take(out);
         self.tasks.take(out);
         self.outcomes.take(out);
-        let mut last_ns = base_ns;
-        for row in &mut self.rows {
-            let at_ns = row[AT];
-            row[AT] = zigzag(at_ns.wrapping_sub(last_ns));
-            last_ns = at_ns;
-        }
-        // most columns of most blocks are zero
-        let mut all = [0; COLUMNS];
-        for row in &self.rows {
-            all = array::from_fn(|n| all[n] | row[n]);
-        }
-        for (n, all) in all.into_iter().enumerate() {
-            self.column.clear();
-            if all != 0 {
-                self.column.extend(self.rows.iter().map(|row| row[n]));
-            }
-            put(&self.column, out);
-        }
-        let content = self.parts.take(self.rows.len(), out);
+        (0..COLUMNS).for_each(|column| self.rows.put(column, out));
+        let content = self.parts.take(rows, out);
         self.rows.clear();
         content
     }

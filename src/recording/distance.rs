@@ -5,7 +5,6 @@ use std::array;
 
 use crate::model::point::Pattern;
 use crate::model::point::Point;
-use crate::model::timeline::Timeline;
 
 /// The points that have columns, other than set-up and completion. Later ones are parts (`parts`).
 const POINTS: [Point; 7] = [
@@ -25,14 +24,23 @@ fn mask(point: Point, pattern: Pattern) -> u64 {
     u64::from(pattern >> bit & 1).wrapping_neg()
 }
 
+/// All bits of each point of a pattern.
+#[cfg(feature = "live")]
+pub fn masks(pattern: Pattern) -> [u64; 7] {
+    POINTS.map(|point| mask(point, pattern))
+}
+
 /// The distances of the points from the end of the set-up, or from the event where that is closer or
 /// the set-up was not observed. Points that are not in the pattern have the distance zero.
 #[inline(always)]
-pub fn distances(timeline: &Timeline, at_ns: u64, setup_out: u64) -> [u64; 7] {
-    let pattern = timeline.pattern();
+pub fn distances(
+    ns: impl Fn(Point) -> u64,
+    pattern: Pattern,
+    at_ns: u64,
+    setup_out: u64,
+) -> [u64; 7] {
     let seen = Point::SetupOut.seen_in(pattern);
     let near = if seen { setup_out } else { at_ns };
-    let ns = |point| timeline.ns(point);
     let after = |point| {
         if seen {
             ns(point).wrapping_sub(near)

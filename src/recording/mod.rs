@@ -4,11 +4,14 @@
 //! The format depends neither on the kernel nor on the layout of the BPF side: it stores
 //! [`Event`](crate::model::event::Event)s. docs/record.md has it to the byte.
 
+mod batch;
 mod block;
 mod bytes;
 mod columns;
 mod distance;
 mod error;
+#[cfg(feature = "live")]
+mod finished;
 mod frame;
 mod json;
 mod meta;
@@ -20,6 +23,7 @@ mod ring;
 mod row;
 mod shape;
 mod target;
+mod tiles;
 mod whole;
 mod writer;
 

@@ -21,6 +21,7 @@ use rustix::fs::OFlags;
 use rustix::fs::fcntl_getfl;
 use serde::Serialize;
 
+use super::batch::Batch;
 use super::block::BLOCK_ROWS;
 use super::block::Builder;
 use super::frame::Content;
@@ -29,10 +30,12 @@ use super::ring::Ring;
 use super::target::TargetBuilder;
 use super::writer::Block;
 use super::writer::BlockWriter;
+#[cfg(feature = "live")]
+use crate::abi::PairRecord;
 use crate::model::event::Event;
 use crate::model::host::HostEvent;
 
-/// Events that are handed over at a time.
+/// Events of a target that are handed over at a time.
 const BATCH: usize = 1024;
 /// Batches that may wait for the thread: some 5 MB. If more arrive, the sender waits, and events
 /// stay in the ring.
@@ -40,7 +43,7 @@ const WAITING: usize = 16;
 
 /// What the thread has to do.
 enum Job {
-    Events(Vec<Event>),
+    Events(Batch),
     TargetEvents(Vec<HostEvent>),
     /// Ends the current block of events.
     Flush,
@@ -83,12 +86,12 @@ pub struct Written {
 
 /// A recording that is being written.
 pub struct Recorder {
-    batch: Vec<Event>,
+    batch: Batch,
     /// Those of a target.
     target_batch: Vec<HostEvent>,
     jobs: SyncSender<Job>,
     /// Emptied batches, to be used again.
-    empty: Receiver<Vec<Event>>,
+    empty: Receiver<Batch>,
     progress: Arc<Progress>,
     thread: JoinHandle<Written>,
 }
@@ -123,7 +126,9 @@ impl Recorder {
             for job in received {
                 match job {
                     Job::Events(mut batch) => {
-                        batch.iter().for_each(|event| worker.push(event));
+                        #[cfg(feature = "live")]
+                        worker.push_finished(&batch);
+                        batch.events().iter().for_each(|e| worker.push(e));
                         batch.clear();
                         // a full channel keeps enough of them
                         let _ = give_back.try_send(batch);
@@ -143,7 +148,7 @@ impl Recorder {
             worker.finish()
         })?;
         Ok(Self {
-            batch: Vec::with_capacity(BATCH),
+            batch: Batch::default(),
             target_batch: Vec::new(),
             jobs,
             empty,
@@ -155,8 +160,19 @@ impl Recorder {
     /// Adds an event. Waits if the thread cannot keep up.
     #[inline]
     pub fn push(&mut self, event: &Event) {
-        self.batch.push(*event);
-        if self.batch.len() == BATCH {
+        if self.batch.push(event) {
+            self.send();
+        }
+    }
+
+    /// Adds a finished command. Waits if the thread cannot keep up.
+    #[cfg(feature = "live")]
+    #[inline]
+    pub fn push_finished(&mut self, record: &PairRecord<'_>) {
+        if !self.batch.takes(record) {
+            self.send();
+        }
+        if self.batch.push_finished(record) {
             self.send();
         }
     }
@@ -176,7 +192,7 @@ impl Recorder {
             self.job(Job::TargetEvents(batch));
         }
         let next = self.empty.try_recv();
-        let next = next.unwrap_or_else(|_| Vec::with_capacity(BATCH));
+        let next = next.unwrap_or_else(|_| self.batch.another());
         let batch = replace(&mut self.batch, next);
         self.job(Job::Events(batch));
     }
@@ -258,6 +274,21 @@ impl Worker {
         self.builder.push(event);
         if self.builder.rows() == BLOCK_ROWS {
             self.flush();
+        }
+    }
+
+    #[cfg(feature = "live")]
+    fn push_finished(&mut self, batch: &Batch) {
+        let (mut commands, mut times) = batch.finished();
+        while !commands.is_empty() {
+            let room = BLOCK_ROWS - self.builder.rows();
+            let (now, later) = commands.split_at(room.min(commands.len()));
+            let (times_now, times_later) = times.split_at(room.min(times.len()));
+            self.builder.push_finished(now, times_now);
+            (commands, times) = (later, times_later);
+            if self.builder.rows() == BLOCK_ROWS {
+                self.flush();
+            }
         }
     }
 

@@ -49,17 +49,17 @@ pub(super) mod kind {
 }
 
 /// The submission is known (always, but for a missed completion).
-const SUBMITTED: u8 = 1;
+pub(super) const SUBMITTED: u8 = 1;
 /// The number of bytes is known.
-const BYTES: u8 = 1 << 1;
+pub(super) const BYTES: u8 = 1 << 1;
 /// The submitter is known.
-const SUBMITTER: u8 = 1 << 2;
+pub(super) const SUBMITTER: u8 = 1 << 2;
 /// The driver's outcome is known.
-const VERDICT: u8 = 1 << 3;
+pub(super) const VERDICT: u8 = 1 << 3;
 /// The latency is known.
-const LATENCY: u8 = 1 << 4;
+pub(super) const LATENCY: u8 = 1 << 4;
 /// The points are known.
-const TIMELINE: u8 = 1 << 5;
+pub(super) const TIMELINE: u8 = 1 << 5;
 /// The command of a queue's event, or the number of a retry, is known.
 const KNOWN: u8 = 1 << 6;
 /// Only the request for a controller's state was observed.
@@ -68,7 +68,7 @@ const REQUESTED: u8 = 1 << 7;
 /// Columns of a row.
 pub const COLUMNS: usize = 20;
 /// The columns, by number. The numbers are part of the format.
-mod column {
+pub(super) mod column {
     /// CLOCK_MONOTONIC nanoseconds.
     pub const AT: usize = 0;
     /// Entries of the dictionaries.
@@ -181,7 +181,8 @@ impl Row {
             self.shape.pattern = timeline.pattern();
             let at_ns = self.columns[AT];
             let setup_out = at_ns.wrapping_sub(self.columns[column::LATENCY]);
-            let all = distances(timeline, at_ns, setup_out);
+            let ns = |point| timeline.ns(point);
+            let all = distances(ns, timeline.pattern(), at_ns, setup_out);
             self.columns[column::POINTS..][..all.len()].copy_from_slice(&all);
         }
     }
@@ -210,7 +211,8 @@ impl Row {
         let timeline = end.timeline.as_ref();
         let latency = end.latency_ns.unwrap_or(0);
         let [start, setup_in, issue, doorbell, irq, cqe, ended] = timeline.map_or([0; 7], |line| {
-            distances(line, at_ns, at_ns.wrapping_sub(latency))
+            let ns = |point| line.ns(point);
+            distances(ns, line.pattern(), at_ns, at_ns.wrapping_sub(latency))
         });
         Self {
             shape: shape_of(id, submission, end),

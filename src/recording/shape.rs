@@ -40,7 +40,8 @@ pub struct Shape {
     pub cdw: [u32; 4],
 }
 
-const fn pair(low: u32, high: u32) -> u64 {
+/// Two numbers in a word.
+pub const fn pair(low: u32, high: u32) -> u64 {
     low as u64 | (high as u64) << 32
 }
 

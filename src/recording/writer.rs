@@ -3,6 +3,8 @@
 //! killed process leaves at most one incomplete block behind.
 
 use std::io;
+use std::io::ErrorKind;
+use std::io::IoSlice;
 use std::io::Write;
 
 use super::frame::Content;
@@ -20,8 +22,6 @@ pub struct BlockWriter<W> {
     number: u32,
     /// `None`: blocks are not compressed.
     compressor: Option<zstd::bulk::Compressor<'static>>,
-    /// Head and payload of a block.
-    buffer: Vec<u8>,
     bytes: u64,
 }
 
@@ -75,7 +75,6 @@ impl<W: Write> BlockWriter<W> {
             compressor: compress
                 .then(|| zstd::bulk::Compressor::new(LEVEL))
                 .transpose()?,
-            buffer: Vec::new(),
             bytes: HEADER_BYTES as u64,
         })
     }
@@ -122,31 +121,52 @@ impl<W: Write> BlockWriter<W> {
     /// # Errors
     /// As [`BlockWriter::write_prepared`].
     pub fn write(&mut self, block: &Block<'_>) -> io::Result<()> {
-        let prepared = self.prepare(block)?;
-        self.write_prepared(&prepared)
+        if self.compressor.is_some() {
+            let prepared = self.prepare(block)?;
+            return self.write_prepared(&prepared);
+        }
+        self.put(block, block.payload.len() as u32, false)
     }
 
     /// Writes a block.
     ///
     /// # Errors
     /// If the file cannot be written. It may then end in an incomplete block.
-    pub fn write_prepared(&mut self, block: &Prepared) -> io::Result<()> {
+    pub fn write_prepared(&mut self, prepared: &Prepared) -> io::Result<()> {
+        let block = Block {
+            content: prepared.content,
+            payload: &prepared.payload,
+            events: prepared.events,
+            at_ns: prepared.at_ns,
+        };
+        self.put(&block, prepared.raw_bytes, prepared.compressed)
+    }
+
+    /// Writes the head and the payload as it is, in one write if the file takes all at once.
+    fn put(&mut self, block: &Block<'_>, raw_bytes: u32, compressed: bool) -> io::Result<()> {
         let head = Head {
             content: block.content,
-            compressed: block.compressed,
+            compressed,
             number: self.number,
             payload_bytes: block.payload.len() as u32,
-            raw_bytes: block.raw_bytes,
+            raw_bytes,
             events: block.events,
             at_ns: block.at_ns,
-            payload_crc: crc32fast::hash(&block.payload),
+            payload_crc: crc32fast::hash(block.payload),
         };
-        self.buffer.clear();
-        self.buffer.extend(head.to_bytes());
-        self.buffer.extend_from_slice(&block.payload);
-        self.file.write_all(&self.buffer)?;
+        let head = head.to_bytes();
+        let mut parts = [IoSlice::new(&head), IoSlice::new(block.payload)];
+        let mut left = &mut parts[..];
+        while left.iter().any(|part| !part.is_empty()) {
+            match self.file.write_vectored(left) {
+                Ok(0) => return Err(ErrorKind::WriteZero.into()),
+                Ok(written) => IoSlice::advance_slices(&mut left, written),
+                Err(error) if error.kind() == ErrorKind::Interrupted => {}
+                Err(error) => return Err(error),
+            }
+        }
         self.number = self.number.wrapping_add(1);
-        self.bytes += self.buffer.len() as u64;
+        self.bytes += (HEAD_BYTES + block.payload.len()) as u64;
         Ok(())
     }
 }

@@ -76,6 +76,7 @@ impl Window {
     ///
     /// # Safety
     /// `at` must be a multiple of 8 within the window.
+    #[inline]
     unsafe fn header(&self, at: usize) -> u32 {
         // SAFETY: eight bytes are mapped at any such place, as pages are multiples of eight. The
         // kernel writes them atomically, and this process does not.

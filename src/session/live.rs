@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! A session as a source of data.
 
+use super::EventRing;
 use super::Session;
 use super::sorted::SortedRings;
 use crate::abi::event;
@@ -18,6 +19,7 @@ use crate::model::transport::Transports;
 use crate::probe::plan::AttachPlan;
 use crate::source::EventStream;
 use crate::source::Read;
+use crate::source::RecordSink;
 use crate::source::Source;
 
 impl Source for Session {
@@ -72,12 +74,31 @@ pub struct LiveEvents {
     pub(super) transports: Transports,
 }
 
+impl LiveEvents {
+    /// The events in these rings.
+    pub fn of(rings: Vec<EventRing>, transports: Transports) -> Self {
+        Self {
+            rings: SortedRings::new(rings),
+            transports,
+        }
+    }
+}
+
 impl EventStream for LiveEvents {
     fn take(&mut self, all: bool, to: &mut dyn FnMut(Read<'_>)) -> Result<bool> {
         // by reference: an event is large, and would be copied out of the result
         let transports = &self.transports;
         let to = |bytes: &[u8]| to(event(bytes, transports).as_ref().ok());
         self.rings.take(all, event_time, to)
+    }
+
+    fn take_records(&mut self, all: bool, to: &mut dyn RecordSink) -> Result<bool> {
+        let transports = &self.transports;
+        self.rings.take(all, event_time, |bytes| {
+            if !to.record(bytes) {
+                to.event(event(bytes, transports).as_ref().ok());
+            }
+        })
     }
 
     fn last_ns(&self) -> u64 {

@@ -4,7 +4,6 @@
 //! in order; and the rings are read one after another. Events are kept for a moment, and released
 //! when no earlier one is expected.
 
-use std::collections::VecDeque;
 use std::mem::swap;
 use std::mem::take;
 
@@ -12,11 +11,26 @@ use std::mem::take;
 #[derive(Clone, Copy, Debug)]
 struct Place {
     ns: u64,
-    /// The turn in which it came.
-    turn: u64,
-    begin: usize,
-    end: usize,
+    /// Its first word of eight bytes, and in bit 0 whether it came in an odd turn: 16 GiB, of which a turn
+    /// has the share of a second at most.
+    begin_and_turn: u32,
+    bytes: u32,
 }
+
+impl Place {
+    const fn is_of(self, turn: u32) -> bool {
+        self.begin_and_turn & 1 == turn & 1
+    }
+
+    #[inline]
+    fn of(self, bytes: &[u8]) -> &[u8] {
+        let begin = (self.begin_and_turn >> 1) as usize * WORD;
+        &bytes[begin..][..self.bytes as usize]
+    }
+}
+
+/// Events begin at multiples of this, as in the ring.
+const WORD: usize = 8;
 
 /// Maximum number of later events before which an event is inserted. If there are more, most often
 /// because the event is of another ring, this and the following events are left to a sort. It finds
@@ -35,9 +49,9 @@ pub struct Reorder {
     /// What came in the previous turn, and how many of its events wait.
     before: Vec<u8>,
     before_wait: usize,
-    turn: u64,
+    turn: u32,
     /// Sorted, unless `disordered`.
-    places: VecDeque<Place>,
+    places: Vec<Place>,
     disordered: bool,
     /// The time of the latest event that has come.
     latest_ns: u64,
@@ -49,22 +63,28 @@ impl Reorder {
     /// Adds an event.
     #[inline]
     pub fn push(&mut self, ns: u64, event: &[u8]) {
-        let begin = self.bytes.len();
+        let begin = (self.bytes.len() / WORD) as u32;
         self.bytes.extend_from_slice(event);
+        if !event.len().is_multiple_of(WORD) {
+            self.fill_word();
+        }
         let place = Place {
             ns,
-            turn: self.turn,
-            begin,
-            end: self.bytes.len(),
+            begin_and_turn: begin << 1 | self.turn & 1,
+            bytes: event.len() as u32,
         };
-        if ns >= self.latest_ns {
-            self.latest_ns = ns;
-            self.places.push_back(place);
-        } else if self.disordered {
-            self.places.push_back(place);
+        if ns >= self.latest_ns || self.disordered {
+            self.latest_ns = self.latest_ns.max(ns);
+            self.places.push(place);
         } else {
             self.insert(place);
         }
+    }
+
+    #[cold]
+    fn fill_word(&mut self) {
+        let filled = self.bytes.len().next_multiple_of(WORD);
+        self.bytes.resize(filled, 0);
     }
 
     /// Inserts an event before those that are later, and after those of the same time, as in the
@@ -72,13 +92,13 @@ impl Reorder {
     #[inline(never)]
     fn insert(&mut self, place: Place) {
         let near = self.places.len().saturating_sub(NEAR);
-        let mut last = self.places.range(near..);
+        let mut last = self.places[near..].iter();
         match last.rposition(|p| p.ns <= place.ns) {
             Some(n) => self.places.insert(near + n + 1, place),
-            None if near == 0 => self.places.push_front(place),
+            None if near == 0 => self.places.insert(0, place),
             None => {
                 self.disordered = true;
-                self.places.push_back(place);
+                self.places.push(place);
             }
         }
     }
@@ -89,7 +109,7 @@ impl Reorder {
     pub fn release(&mut self, until: u64, mut to: impl FnMut(&[u8])) {
         if take(&mut self.disordered) {
             // stable: events with the same time keep their order
-            self.places.make_contiguous().sort_by_key(|p| p.ns);
+            self.places.sort_by_key(|p| p.ns);
         }
         let n = self.places.partition_point(|p| p.ns <= until);
         for place in self.places.drain(..n) {
@@ -98,19 +118,19 @@ impl Reorder {
             } else {
                 self.last_ns = place.ns;
             }
-            let bytes = if place.turn == self.turn {
+            let bytes = if place.is_of(self.turn) {
                 &self.bytes
             } else {
                 self.before_wait -= 1;
                 &self.before
             };
-            to(&bytes[place.begin..place.end]);
+            to(place.of(bytes));
         }
         if self.before_wait == 0 {
             self.before.clear();
             swap(&mut self.bytes, &mut self.before);
             self.before_wait = self.places.len();
-            self.turn += 1;
+            self.turn ^= 1;
         }
     }
 

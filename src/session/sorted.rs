@@ -50,7 +50,8 @@ impl SortedRings {
         Ok(Self::new(rings?))
     }
 
-    fn new(rings: Vec<EventRing>) -> Self {
+    /// Reads these rings.
+    pub fn new(rings: Vec<EventRing>) -> Self {
         let rings = rings.into_iter().map(|ring| Ring { ring, last_ns: 0 });
         Self {
             rings: rings.collect(),

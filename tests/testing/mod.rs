@@ -6,6 +6,7 @@
 
 pub mod random;
 pub mod recording;
+pub mod ring;
 pub mod snapshot;
 
 use nvme_deep::model::conditions::Conditions;

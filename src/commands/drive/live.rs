@@ -5,6 +5,7 @@ use std::ffi::OsString;
 use std::time::Duration;
 
 use anyhow::Result;
+use nvme_deep::abi::PairRecord;
 use nvme_deep::machine::System;
 use nvme_deep::machine::clock::monotonic_ns;
 use nvme_deep::machine::clock::wall_offset_ns;
@@ -15,6 +16,7 @@ use nvme_deep::session::Session;
 use nvme_deep::session::settings::Settings;
 use nvme_deep::source::EventStream;
 use nvme_deep::source::Read;
+use nvme_deep::source::RecordSink;
 use nvme_deep::source::Source;
 
 use super::Consumer;
@@ -89,6 +91,34 @@ pub struct Feeder<C> {
     shown: Shown,
     /// This process.
     own: Option<u32>,
+}
+
+/// A feeder that reads. After an error it takes nothing more.
+struct Reading<'f, C> {
+    feeder: &'f mut Feeder<C>,
+    source: &'f dyn Source,
+    done: Result<()>,
+}
+
+impl<C: Consumer> RecordSink for Reading<'_, C> {
+    fn record(&mut self, bytes: &[u8]) -> bool {
+        if self.done.is_err() {
+            return true;
+        }
+        let Some(record) = PairRecord::of(bytes) else {
+            return false;
+        };
+        self.feeder.finished(&record).unwrap_or_else(|error| {
+            self.done = Err(error);
+            true
+        })
+    }
+
+    fn event(&mut self, read: Read<'_>) {
+        if self.done.is_ok() {
+            self.done = self.feeder.read(read, self.source);
+        }
+    }
 }
 
 impl<C: Consumer> Feeder<C> {
@@ -176,18 +206,45 @@ impl<C: Consumer> Feeder<C> {
         Ok(())
     }
 
+    /// A finished command that is not decoded. Returns false if its event is needed.
+    fn finished(&mut self, record: &PairRecord<'_>) -> Result<bool> {
+        if let Some(namespace) = record.namespace() {
+            self.names.learn(namespace);
+            self.changes()?;
+        }
+        let taken = self.consumer.finished(record);
+        if taken && C::SHOWS {
+            self.shown.add(EventClass::Command);
+            self.shown.add_own_pid(record.pid(), self.own);
+        }
+        Ok(taken)
+    }
+
     /// Passes on the events that are complete. Returns true if there may be more.
     ///
     /// # Errors
     /// If they cannot be read; those of the consumer.
     pub fn drain(&mut self, events: &mut dyn EventStream, source: &dyn Source) -> Result<bool> {
-        let mut done = Ok(());
-        let more = events.take(false, &mut |read| {
-            if done.is_ok() {
-                done = self.read(read, source);
-            }
-        })?;
-        done?;
+        self.take(false, events, source)
+    }
+
+    fn take(
+        &mut self,
+        all: bool,
+        events: &mut dyn EventStream,
+        source: &dyn Source,
+    ) -> Result<bool> {
+        let by_record = C::TAKES_RECORDS && self.stacks.is_none();
+        let mut reading = Reading {
+            feeder: self,
+            source,
+            done: Ok(()),
+        };
+        let more = match by_record {
+            true => events.take_records(all, &mut reading)?,
+            false => events.take(all, &mut |read| reading.event(read))?,
+        };
+        reading.done?;
         Ok(more)
     }
 
@@ -201,13 +258,7 @@ impl<C: Consumer> Feeder<C> {
         source: &dyn Source,
         end_ns: u64,
     ) -> Result<()> {
-        let mut done = Ok(());
-        events.take(true, &mut |read| {
-            if done.is_ok() {
-                done = self.read(read, source);
-            }
-        })?;
-        done?;
+        self.take(true, events, source)?;
         self.shown().out_of_order = events.late();
         if C::SHOWS {
             for event in source.unfinished(end_ns.max(events.last_ns()))? {

@@ -27,6 +27,7 @@ pub mod turns;
 use std::time::Duration;
 
 use anyhow::Result;
+use nvme_deep::abi::PairRecord;
 use nvme_deep::model::activity::Activity;
 use nvme_deep::model::clock::ClockReading;
 use nvme_deep::model::controller::ControllerInfo;
@@ -222,12 +223,21 @@ pub trait Consumer: Sized {
     /// Whether it shows events, which the ledger then counts. Otherwise it sums them up by itself.
     const SHOWS: bool = true;
 
+    /// Whether it takes commands that are not decoded.
+    const TAKES_RECORDS: bool = false;
+
     /// Takes an item. Items come in the order of time.
     ///
     /// # Errors
     /// Any error ends the run.
     fn item(&mut self, _item: &Item<'_>, _feed: &mut Feed<'_>) -> Result<()> {
         Ok(())
+    }
+
+    /// Takes a finished command that is not decoded, instead of its event. Returns false if it needs the
+    /// event. Called if [`Consumer::TAKES_RECORDS`].
+    fn finished(&mut self, _record: &PairRecord<'_>) -> bool {
+        false
     }
 
     /// Called after items, and when it asked for it. Returns when to call it again.

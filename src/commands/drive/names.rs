@@ -129,11 +129,16 @@ impl Names {
         let Some(id) = id.filter(|id| id.opcode.queue == QueueKind::Io) else {
             return (<&Untrusted>::default(), CommandSet::Nvm);
         };
-        let key = id.namespace();
+        self.learn(id.namespace());
+        (&self.last.1, self.last.2)
+    }
+
+    /// Reads the names again if this namespace is a new one.
+    #[inline]
+    pub fn learn(&mut self, key: NamespaceId) {
         if self.last.0 != key {
             self.turn_to(key);
         }
-        (&self.last.1, self.last.2)
     }
 
     fn turn_to(&mut self, key: NamespaceId) {

@@ -62,7 +62,12 @@ impl Shown {
         let submission = what
             .submission()
             .filter(|s| of_command && s.knows_submitter);
-        self.own += u64::from(submission.is_some_and(|s| s.pid == own));
+        self.add_own_pid(submission.map(|s| s.pid), Some(own));
+    }
+
+    /// Counts a command that this process has submitted.
+    pub fn add_own_pid(&mut self, pid: Option<u32>, own: Option<u32>) {
+        self.own += u64::from(own.is_some() && pid == own);
     }
 
     /// Counts an event.

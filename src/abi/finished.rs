@@ -1,0 +1,94 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The record of a finished command, as the BPF side wrote it: a recording stores its numbers without
+//! the detour of an [`Event`](crate::model::event::Event), which takes twice the instructions.
+
+use std::mem::size_of;
+
+use bytemuck::try_cast_ref;
+use bytemuck::try_cast_slice;
+
+use super::events::PAIR;
+use super::events::Times;
+use super::events::event_latency;
+use super::skel::types::nd_end;
+use super::skel::types::nd_submission;
+use crate::model::ids::NamespaceId;
+use crate::model::point::NO_SETUP;
+use crate::model::transport::Transport;
+
+/// Words of the parts of a record.
+const END: usize = size_of::<nd_end>() / 8;
+const SUBMITTED: usize = size_of::<nd_submission>() / 8;
+/// The bits of a pattern whose times a record has, and that mean the same on each transport.
+const PLAIN: u16 = Transport::KEPT & ((1 << (size_of::<Times>() / 8)) - 1) | NO_SETUP as u16;
+
+/// The record of a command that has completed, with its submission.
+#[derive(Clone, Copy)]
+pub struct PairRecord<'a> {
+    /// The words of `end` and `submission`.
+    pub(crate) command: &'a [u64; END + SUBMITTED],
+    pub(crate) end: &'a nd_end,
+    pub(crate) submission: &'a nd_submission,
+    /// Only with stages.
+    pub(crate) times: Option<&'a Times>,
+}
+
+impl<'a> PairRecord<'a> {
+    /// Looks at a record of the ring. `None` if it must be decoded: it is of another kind, or its
+    /// pattern has bits that are not those of a [`Pattern`](crate::model::point::Pattern).
+    #[inline]
+    pub fn of(bytes: &'a [u8]) -> Option<Self> {
+        let words: &[u64] = try_cast_slice(bytes).ok()?;
+        let (command, rest) = words.split_first_chunk()?;
+        let record = Self::of_words(command, rest.first_chunk())?;
+        let event = &record.end.event;
+        // a command whose completion was not observed has a bit more
+        let is_plain = u32::from(event.kind) == PAIR && event.pattern & !PLAIN == 0;
+        is_plain.then_some(record)
+    }
+
+    /// The record with these words.
+    #[inline(always)]
+    pub(crate) fn of_words(
+        command: &'a [u64; END + SUBMITTED],
+        times: Option<&'a Times>,
+    ) -> Option<Self> {
+        let (end, rest) = command.split_first_chunk::<END>()?;
+        let submission = rest.first_chunk::<SUBMITTED>()?;
+        Some(Self {
+            command,
+            end: try_cast_ref(end).ok()?,
+            submission: try_cast_ref(submission).ok()?,
+            times,
+        })
+    }
+
+    /// CLOCK_MONOTONIC nanoseconds of the completion.
+    pub const fn at_ns(&self) -> u64 {
+        self.end.event.ns
+    }
+
+    /// Its namespace; `None` for an admin command.
+    pub fn namespace(&self) -> Option<NamespaceId> {
+        let event = &self.end.event;
+        (event.admin == 0).then(|| NamespaceId::new(event.ctrl.into(), event.nsid))
+    }
+
+    /// The process that submitted it, if that was observed.
+    pub fn pid(&self) -> Option<u32> {
+        let submission = self.submission;
+        submission.knows_submitter().then_some(submission.tgid)
+    }
+
+    /// From the end of the set-up to the completion, if that was observed.
+    #[inline]
+    pub fn latency_ns(&self) -> Option<u64> {
+        event_latency(&self.end.event, self.end.setup_out_ns)
+    }
+
+    /// The status, if it was observed.
+    pub fn status(&self) -> Option<u16> {
+        let outcome = &self.end.outcome;
+        (outcome.known != 0).then_some(outcome.status)
+    }
+}
