@@ -316,6 +316,7 @@ struct nd_where {
 	struct nd_place place;
 	__u64 ctrl;   /* struct nvme_ctrl * */
 	__u64 key;    /* common part of the row keys of its commands */
+	__u64 nvmeq;  /* the driver's queue: struct nvme_queue * on PCI */
 	__u32 qid;    /* 0: admin queue */
 	__u32 points; /* of the controller */
 };
@@ -399,7 +400,7 @@ _Static_assert(sizeof(struct nd_slot) == ND_SLOT_TRACE, "slot layout");
 _Static_assert(__builtin_offsetof(struct nd_slot, submission) == ND_SLOT_FINE, "fine part");
 _Static_assert(__builtin_offsetof(struct nd_slot, setup_in_ns) == ND_SLOT_BASIC, "basic half");
 _Static_assert(sizeof(struct nd_place) == 24, "no padding");
-_Static_assert(sizeof(struct nd_where) == 48, "no padding");
+_Static_assert(sizeof(struct nd_where) == 56, "no padding");
 _Static_assert(sizeof(struct nd_cpu) % ND_LINE == 0, "no cache line of two CPUs");
 _Static_assert(sizeof(struct nd_numbers) % ND_LINE == 0, "no cache line of two CPUs");
 _Static_assert(ND_SLOT_BASIC % ND_LINE == 0, "a slot is one cache line");
