@@ -149,7 +149,7 @@ proptest! {
         let mut out = vec![];
         let interval = Duration::from_millis(700);
         feed(&mut Hlog::new(&mut out, interval), stage_set, &events);
-        let recount = Recount { stage_set, lat: None, split_size: false, block_sizes: BlockSizes::default() };
+        let recount = Recount { stage_set, lat: None, split_size: false, block_sizes: BlockSizes::default(), by: vec![] };
         let mut snapshot = Snapshot::default();
         events.iter().for_each(|e| recount.add(e, &mut snapshot).unwrap());
         let want: u64 = snapshot.cells.values().flat_map(|c| &c.hists).map(|h| h.count()).sum();

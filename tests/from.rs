@@ -43,7 +43,7 @@ fn both(words: &str) -> Ran {
 /// The JSON beside each is what `trace --tee` printed when it was made.
 #[test]
 fn old_recordings_are_printed_as_they_were_shown() {
-    for kernel in ["5.10", "6.12"] {
+    for kernel in ["5.10", "6.12", "6.12-arm64"] {
         let path = recording(kernel);
         let shown = read_to_string(format!("{path}.json")).unwrap();
         let ran = run(&format!(

@@ -324,3 +324,13 @@ fn a_guest_with_more_commands_than_its_size_can_hold_is_refused() {
     let says = "it has more commands than a file of its size can hold";
     run(&format!("join {} {HOST}", path.display())).refuses(2, says);
 }
+
+#[test]
+fn the_tsc_is_not_a_clock_of_arm64() {
+    let words = "join tests/recordings/6.12-arm64.nvd tests/host/nested-host.nvd";
+    let ran = run(&format!("{words} --clock tsc"));
+    assert_eq!(ran.code, Some(2), "{}", ran.err);
+    let why = "--clock tsc: tests/recordings/6.12-arm64.nvd was made on arm64, which has no TSC";
+    assert!(ran.err.contains(why), "{}", ran.err);
+    assert_eq!(ran.err.lines().count(), 1, "{}", ran.err);
+}

@@ -14,6 +14,8 @@
 //! tests/places/windows.c: fewer slots than tags, and fewer cells than CPUs. Each command must be
 //! counted once, in a cell or as one without a slot.
 //!
+//! tests/places/shortage.c: single cases of the same.
+//!
 //! tests/places/rows.c: few rows for many patterns of points. Each command must have a row.
 #![allow(
     clippy::unwrap_used,
@@ -35,6 +37,7 @@ const FAULTS: &str = "places/faults.c";
 const FORMER: &str = "places/former.c";
 const ROWS: &str = "places/rows.c";
 const WINDOWS: &str = "places/windows.c";
+const SHORTAGE: &str = "places/shortage.c";
 
 /// The programs, by their names in src/probe/catalog.rs.
 const PROGRAMS: [&str; 13] = [
@@ -297,6 +300,23 @@ fn commands_without_a_slot_are_counted() {
         assert_eq!(all.untracked_done, all.untracked, "{context}");
         assert_eq!(all.counted + all.untracked, all.commands, "{context}");
     });
+}
+
+/// Runs a case of shortage.c, which ends with 0 if it holds.
+fn holds(case: u32) -> bool {
+    let harness = build::harness(SHORTAGE, "shortage", &[]);
+    let status = Command::new(harness).arg(case.to_string()).status();
+    status.unwrap().success()
+}
+
+#[test]
+fn skipped_setups_are_recovered_after_a_shortage_of_slots() {
+    assert!(holds(1));
+}
+
+#[test]
+fn a_retry_of_a_command_in_an_extra_slot_is_an_event() {
+    assert!(holds(2));
 }
 
 #[test]

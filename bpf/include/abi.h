@@ -306,9 +306,10 @@ enum nd_inside {
 struct nd_place {
 	__u64 hctx; /* struct blk_mq_hw_ctx *; 0: empty */
 	__u32 first;
-	__u32 tags;   /* a power of two */
-	__u32 age;    /* valid while equal to places_age */
-	__u32 spread; /* see start_entry(); with cfg_windows: whether set-ups here may take slots */
+	__u32 tags;	  /* a power of two */
+	__u32 age;	  /* valid while equal to places_age */
+	__u16 spread;	  /* see start_entry() */
+	__u16 own_window; /* with cfg_windows: whether set-ups here may take slots of the window */
 };
 
 /* A place as the set-up caches it. */

@@ -168,6 +168,16 @@ static __always_inline void note_failure(struct nd_slot *s, struct request *rq, 
 	count_status(s, status, (u8)word);
 }
 
+#define ND_STATUS_DNR 0x4000 /* do not retry */
+
+/* Whether a traced command has failed, and may be tried again: it keeps an extra slot, by which
+ * on_requeue() finds it. If it is not, the next command of its request has this slot. */
+static __always_inline int may_come_back(struct nd_slot *s)
+{
+	return cfg_windows && cfg_trace && (s->outcome.status & 0x7ff) &&
+	       !(s->outcome.status & ND_STATUS_DNR);
+}
+
 static __always_inline int on_complete(void *ctx, struct request *rq, u32 hook, int typed)
 {
 	u64 now = bpf_ktime_get_ns();
@@ -188,8 +198,10 @@ static __always_inline int on_complete(void *ctx, struct request *rq, u32 hook, 
 			return 0;
 		}
 		if (!cfg_recover) {
-			count(followed && !(cfg_windows && lost_track) ? ND_ORPHAN_DONE
-								       : ND_UNTRACKED_DONE);
+			if (followed && !is_short_of_slots())
+				count(ND_ORPHAN_DONE);
+			else
+				count_without_slot();
 			return 0;
 		}
 		s = recover_setup(rq, 1);
@@ -213,7 +225,10 @@ static __always_inline int on_complete(void *ctx, struct request *rq, u32 hook, 
 		finish(s, cpu, now, 0, 0);
 		if (cfg_details)
 			note_details(s, rq, now, 0, typed);
-		free_slot(s, (u64)rq);
+		if (may_come_back(s))
+			free_but_keep(s);
+		else
+			free_slot(s, (u64)rq);
 	}
 	return 0;
 }

@@ -21,9 +21,23 @@ u64 began = 0;
 /* Commands issued after this jiffy are not recovered; 0: no limit. */
 u64 ended = 0;
 
-/* Whether commands were set up for which no slot was free: their completions are not those of
- * commands whose set-up was skipped. */
-static u32 lost_track;
+/* Commands that were set up while no slot was free, and have not completed. Their completions
+ * cannot be told from those of commands whose set-up was skipped: while there are any, none is
+ * recovered. One that is rejected, or whose completion is skipped, stays in the number. */
+static s32 without_slot;
+
+static __always_inline int is_short_of_slots(void)
+{
+	return cfg_windows && *(volatile s32 *)&without_slot > 0;
+}
+
+/* A command without a slot has completed. */
+static __always_inline void count_without_slot(void)
+{
+	count(ND_UNTRACKED_DONE);
+	if (is_short_of_slots())
+		__sync_fetch_and_add(&without_slot, -1);
+}
 
 /* Whether the request was issued before the run began or after it ended. A reset of the request's
  * timer moves the deadline: such a command counts as issued later. */
@@ -122,8 +136,10 @@ __noinline int finish_without_end(u32 index)
 {
 	struct nd_slot *s = slot_at(index);
 
-	if (cfg_end && s)
-		finish(s, this_cpu(), s->complete_ns, 0, 1);
+	if (!cfg_end || !s)
+		return 0;
+	end_slot(s);
+	finish_partial(s, this_cpu(), s->complete_ns, 0);
 	return 0;
 }
 
@@ -174,14 +190,13 @@ static __always_inline struct nd_slot *recover_by(struct request *rq, int at_end
 	}
 	w = where_by_queue(rq, &here, &here, typed);
 	tag = GET(typed, rq, tag);
-	/* If commands had no slot, this is one of them. */
-	if (w && !(cfg_windows && lost_track)) {
+	if (w && !is_short_of_slots()) {
 		index = tag_slot(w->place.first, w->place.tags, tag);
 		s = slot_for(rq, &index, command_id_of(rq, typed), 0, typed);
 	}
 	if (!s) {
 		if (at_end)
-			count(ND_UNTRACKED_DONE);
+			count_without_slot();
 		return 0;
 	}
 	/* The slot's command had the same tag, and is over. */

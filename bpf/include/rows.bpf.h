@@ -59,7 +59,9 @@ static __always_inline int may_have_row(u32 saw, u32 next)
 	return !saw;
 }
 
-static __noinline int row_slow(u64 key)
+/* Not static, as other functions for rare cases: the verifier verifies such a function once, not at
+ * each call. */
+__noinline int row_slow(u64 key)
 {
 	u32 *found = bpf_map_lookup_elem(&rows, &key);
 	u32 row;
@@ -78,7 +80,12 @@ static __noinline int row_slow(u64 key)
 	return found ? *found : -1;
 }
 
-/* The word `key << ND_ROW_BITS | row`; 0: no free row. */
+static __always_inline u64 word_of(u64 key, u32 row)
+{
+	return key << ND_ROW_BITS | (row & (ND_MAX_ROWS - 1));
+}
+
+/* The word of a row; 0: no free row. */
 static __always_inline u64 row_word(u64 key)
 {
 	u32 at = (key * 0x9e3779b97f4a7c15ull) >> 54; /* ten bits: ND_ROW_CACHE */
@@ -92,39 +99,39 @@ static __always_inline u64 row_word(u64 key)
 	row = row_slow(key);
 	if (row < 0)
 		return 0;
-	return *word = key << ND_ROW_BITS | (row & (ND_MAX_ROWS - 1));
+	return *word = word_of(key, row);
 }
 
 /* The word of a row with fewer points than in `key`: those of the basic stages, or none. 0: no row.
  * A command whose set-up or completion was not observed has no total: see count_rowless(). */
-static __noinline u64 word_with_fewer(u64 key)
+__noinline u64 word_with_fewer(u64 key)
 {
-	u64 word;
+	int row;
 
 	if (key & ND_NO_ANY)
 		return 0;
-	word = row_word(key & ~(ND_PATTERN & ~ND_SAW_BASIC));
-	return word ? word : row_word(key & ~ND_PATTERN);
+	key &= ~(ND_PATTERN & ~ND_SAW_BASIC);
+	row = row_slow(key);
+	if (row < 0) {
+		key &= ~ND_PATTERN;
+		row = row_slow(key);
+	}
+	return row < 0 ? 0 : word_of(key, row);
 }
 
 /* Counts a command of which no row is free, without its times. */
-static __noinline int count_rowless(struct nd_slot *s)
+__noinline int count_rowless(u64 key, u32 bytes)
 {
 	struct nd_rowless none = {}, *sum;
-	u64 key = kept_key(s) | ND_NO_ANY;
 
+	key |= ND_NO_ANY;
+	bpf_map_update_elem(&rowless, &key, &none, BPF_NOEXIST);
 	sum = bpf_map_lookup_elem(&rowless, &key);
-	if (!sum) {
-		bpf_map_update_elem(&rowless, &key, &none, BPF_NOEXIST);
-		sum = bpf_map_lookup_elem(&rowless, &key);
-	}
-	if (!sum) {
-		count(ND_NO_ROW);
+	count(sum ? ND_FEWER_POINTS : ND_NO_ROW);
+	if (!sum)
 		return 0;
-	}
-	count(ND_FEWER_POINTS);
 	__sync_fetch_and_add(&sum->commands, 1);
-	__sync_fetch_and_add(&sum->bytes, s->bytes);
+	__sync_fetch_and_add(&sum->bytes, bytes);
 	return 0;
 }
 
@@ -181,6 +188,21 @@ static __always_inline struct nd_cell *cell_of_row(struct nd_cpu *cpu, u32 row)
 	return bpf_map_lookup_elem(&cells, &index);
 }
 
+/* Adds an interval to a stage of a row, for commands that were observed in part. */
+__noinline int add_interval(u32 row, u32 stage, u64 ns)
+{
+	struct nd_cpu *cpu = this_cpu();
+	struct nd_cell *c = cpu ? cell_of_row(cpu, row & (ND_MAX_ROWS - 1)) : 0;
+
+	if (!c || cfg_mode == ND_MODE_TOTAL)
+		return 0;
+	BELOW(stage, ND_STAGES_FINE);
+	if (cfg_mode != ND_MODE_FINE)
+		BELOW(stage, ND_STAGES_BASIC);
+	hist_add(&c->hist[stage], ns, 1);
+	return 0;
+}
+
 /*
  * The cell of a command with the observed points `saw`. Usually a command has the key and the
  * pattern of the previous command in its slot. (The topmost bit of the word is ND_KEY_VALID.)
@@ -195,7 +217,8 @@ static __always_inline struct nd_cell *cell_of(struct nd_slot *s, u32 *saw, stru
 
 		word = row_word(key);
 		if (!word) {
-			word = word_with_fewer(key);
+			/* a total has no points to leave out */
+			word = cfg_mode == ND_MODE_TOTAL ? 0 : word_with_fewer(key);
 			if (!word)
 				return 0;
 			*saw = (word >> ND_ROW_BITS) & ND_PATTERN;

@@ -17,6 +17,7 @@ static __always_inline struct nd_start *start_by_queue(struct request *rq, struc
 
 	if (!q)
 		return 0;
+	fence();
 	e = queue_entry(q, typed);
 	if (!e)
 		return 0;
@@ -324,11 +325,11 @@ static __always_inline int on_setup_out(void *ctx, struct request *rq, struct nv
 	w = typed ? where(rq, cpu, typed) : where_by_queue(rq, &here, &here, typed);
 	if (w) {
 		index = tag_slot(w->place.first, w->place.tags, GET(typed, rq, tag));
-		s = slot_for(rq, &index, cid, w->place.spread, typed);
+		s = slot_for(rq, &index, cid, w->place.own_window, typed);
 	}
 	if (!s) {
-		if (w)
-			lost_track = 1;
+		if (cfg_windows && w)
+			__sync_fetch_and_add(&without_slot, 1);
 		count(ND_UNTRACKED);
 		return 0;
 	}

@@ -15,6 +15,8 @@
 #ifndef ND_SLOTS_H
 #define ND_SLOTS_H
 
+#include "fence.bpf.h"
+
 /*
  * Generation of the cached places: a place is valid only while this number is unchanged. It changes
  * with every admin command (see where()), when a queue turns out to have another owner than before,
@@ -132,16 +134,23 @@ static __noinline int give_back(u64 rq)
 	return 0;
 }
 
-/* The program that has ended the command of a slot uses it no more. The request must still be that
- * of the command, and not be free: it may have another extra slot later. */
-static __always_inline void free_slot(struct nd_slot *s, u64 rq)
+/* The program that has ended the command of a slot uses it no more. An extra slot remains that of
+ * the request. */
+static __always_inline int free_but_keep(struct nd_slot *s)
 {
 	if (!cfg_windows || s->state != ND_CLOSING)
-		return;
-	asm volatile("" ::: "memory");
+		return 0;
+	fence();
 	*(volatile u8 *)&s->state = ND_FREE;
 	asm volatile("" ::: "memory");
-	if (has_extra)
+	return 1;
+}
+
+/* The same, and an extra slot is free. The request must still be that of the command, and not be
+ * free: it may have another extra slot later. */
+static __always_inline void free_slot(struct nd_slot *s, u64 rq)
+{
+	if (free_but_keep(s) && has_extra)
 		give_back(rq);
 }
 
@@ -258,6 +267,7 @@ static __always_inline struct nd_slot *slot_by_queue(struct request *rq, struct 
 
 	if (!q)
 		return 0;
+	fence();
 	e = queue_entry(q, typed);
 	if (!e || e->q != (u64)q || !e->queues)
 		return 0;
@@ -350,9 +360,12 @@ static struct nd_task tasks[ND_TASKS];
  * of all tasks (PID_MAX_LIMIT is 2^22), stands for it. Softirqs of idle CPUs may submit. */
 static __always_inline u32 this_task(void)
 {
-	u32 tid = (u32)bpf_get_current_pid_tgid();
+	u64 tid = (u32)bpf_get_current_pid_tgid();
 
-	return tid ? tid : ND_IDLE_TASK | bpf_get_smp_processor_id();
+	if (!tid)
+		tid = ND_IDLE_TASK | bpf_get_smp_processor_id();
+	FORGET(tid);
+	return tid;
 }
 
 static __always_inline struct nd_task *task_of(u32 tid)

@@ -206,18 +206,13 @@ static __always_inline void stages_fine(struct nd_cell *c, struct nd_slot *s, u6
 }
 
 /* Adds the interval from the last observed point to this one, for partial_stages(). */
-static __always_inline void partial_point(struct nd_cell *c, u64 ns, u32 stage, u32 *before,
-					  u64 *from, u64 *any)
+static __always_inline void partial_point(u32 row, u64 ns, u32 stage, u32 *before, u64 *from,
+					  u64 *any)
 {
-	u32 i = *before;
-
 	if (!ns)
 		return;
 	if (*from) {
-		BELOW(i, ND_STAGES_FINE);
-		if (cfg_mode != ND_MODE_FINE)
-			BELOW(i, ND_STAGES_BASIC);
-		hist_add(&c->hist[i], ns - *from, 1);
+		add_interval(row, *before, ns - *from);
 		*any = 1;
 		FORGET(*any);
 	}
@@ -229,11 +224,12 @@ static __always_inline void partial_point(struct nd_cell *c, u64 ns, u32 stage, 
 
 #define POINT(bit, ns) (*(volatile u16 *)&s->saw & (bit) ? (ns) : 0)
 
-/* The stages of a command whose set-up or completion was not observed: each interval between two
- * observed points. Returns 0 if there is none. */
+/* The stages of a command of which a program was skipped: each interval between two observed
+ * points. Returns 0 if there is none. */
 static __always_inline int partial_stages(struct nd_slot *s, struct nd_cell *c, u64 complete,
 					  u64 end)
 {
+	u32 row = s->key & (ND_MAX_ROWS - 1);
 	int fine = cfg_mode == ND_MODE_FINE;
 	u64 from = 0, any = 0, first;
 	u32 before = 0;
@@ -250,33 +246,35 @@ static __always_inline int partial_stages(struct nd_slot *s, struct nd_cell *c, 
 	if (!first)
 		first = complete;
 	FORGET(first);
-	partial_point(c, POINT(ND_SAW_START, s->start_ns), 0, &before, &from, &any);
+	partial_point(row, POINT(ND_SAW_START, s->start_ns), 0, &before, &from, &any);
 	if (fine)
-		partial_point(c, POINT(ND_SAW_SETUP_IN, s->setup_in_ns), FINE_SETUP, &before, &from,
+		partial_point(row, POINT(ND_SAW_SETUP_IN, s->setup_in_ns), FINE_SETUP, &before,
+			      &from, &any);
+	partial_point(row, s->setup_out_ns, fine ? FINE_MAP : BASIC_SUBMIT, &before, &from, &any);
+	if (fine)
+		partial_point(row, POINT(ND_SAW_ISSUE, s->issue_ns), FINE_SUBMIT, &before, &from,
 			      &any);
-	partial_point(c, s->setup_out_ns, fine ? FINE_MAP : BASIC_SUBMIT, &before, &from, &any);
+	partial_point(row, POINT(ND_SAW_DOORBELL, s->doorbell_ns),
+		      fine ? FINE_DEVICE : BASIC_DEVICE, &before, &from, &any);
 	if (fine)
-		partial_point(c, POINT(ND_SAW_ISSUE, s->issue_ns), FINE_SUBMIT, &before, &from,
-			      &any);
-	partial_point(c, POINT(ND_SAW_DOORBELL, s->doorbell_ns), fine ? FINE_DEVICE : BASIC_DEVICE,
+		partial_point(row, POINT(ND_SAW_IRQ, s->irq_ns), FINE_IRQ, &before, &from, &any);
+	partial_point(row, POINT(ND_SAW_CQE, s->cqe_ns), fine ? FINE_COMPLETE : BASIC_COMPLETE,
 		      &before, &from, &any);
+	partial_point(row, complete, fine ? FINE_END : BASIC_COMPLETE, &before, &from, &any);
 	if (fine)
-		partial_point(c, POINT(ND_SAW_IRQ, s->irq_ns), FINE_IRQ, &before, &from, &any);
-	partial_point(c, POINT(ND_SAW_CQE, s->cqe_ns), fine ? FINE_COMPLETE : BASIC_COMPLETE,
-		      &before, &from, &any);
-	partial_point(c, complete, fine ? FINE_END : BASIC_COMPLETE, &before, &from, &any);
-	if (fine)
-		partial_point(c, POINT(ND_SAW_END, end), FINE_END, &before, &from, &any);
+		partial_point(row, POINT(ND_SAW_END, end), FINE_END, &before, &from, &any);
 	if (!any)
 		return 0;
-	hist_add(&c->hist[fine ? ND_STAGES_FINE - 1 : ND_STAGES_BASIC - 1], from - first, 1);
+	add_interval(row, fine ? ND_STAGES_FINE - 1 : ND_STAGES_BASIC - 1, from - first);
+	if (cfg_lat && complete && s->setup_out_ns)
+		add(&c->lat[lat_index(from - first)], 1, 1);
 	return 1;
 }
 
 /*
- * Finishes a command whose set-up (setup_out_ns is 0) or completion (`complete` is 0) was not
- * observed. It counts in its own row, with the observed intervals. Several programs add to the
- * cells of this row (the pattern is part of the key), so they use atomics.
+ * Finishes a command whose set-up (setup_out_ns is 0), completion (`complete` is 0) or end (`end`
+ * is 0) was not observed. It counts in its own row, with the observed intervals. Several programs
+ * add to the cells of this row (the pattern is part of the key), so they use atomics.
  */
 static __noinline void finish_partial(struct nd_slot *s, struct nd_cpu *cpu, u64 complete, u64 end)
 {
@@ -284,6 +282,11 @@ static __noinline void finish_partial(struct nd_slot *s, struct nd_cpu *cpu, u64
 	struct nd_cell *c;
 	u32 pattern;
 
+	if (complete && complete < s->setup_out_ns) {
+		count(ND_NEGATIVE);
+		complete = s->setup_out_ns;
+	}
+	FORGET(complete);
 	*saw = 0;
 	if (cfg_mode != ND_MODE_TOTAL)
 		validate_points(s, complete ? complete : ~0ull, cfg_mode);
@@ -308,7 +311,7 @@ static __noinline void finish_partial(struct nd_slot *s, struct nd_cpu *cpu, u64
 	pattern = *saw;
 	c = cpu ? cell_of(s, &pattern, cpu) : 0;
 	if (!c) {
-		count_rowless(s);
+		count_rowless(kept_key(s), s->bytes);
 		return;
 	}
 	if (cfg_mode == ND_MODE_TOTAL || !partial_stages(s, c, complete, end))
@@ -386,7 +389,7 @@ static __always_inline void finish(struct nd_slot *s, struct nd_cpu *cpu, u64 co
 		return;
 	c = cpu ? cell_of(s, &saw, cpu) : 0;
 	if (!c) {
-		count_rowless(s);
+		count_rowless(kept_key(s), s->bytes);
 		return;
 	}
 	if (mode == ND_MODE_FINE)

@@ -17,6 +17,7 @@ static __always_inline struct nd_where *where_by_queue(struct request *rq, struc
 
 	if (!q)
 		return 0;
+	fence();
 	if (!GET(typed, q, queuedata))
 		forget_places(); /* see where() */
 	ctrl = ctrl_of(rq, q, &instance, &address, typed);
@@ -39,7 +40,7 @@ static __always_inline struct nd_where *where_by_queue(struct request *rq, struc
 	remember(&w->place, rq, q, first_slot(ctrl->base, ctrl->stride, qid), ctrl->stride, age,
 		 typed);
 	if (cfg_windows)
-		w->place.spread = is_own_window(ctrl->base, qid);
+		w->place.own_window = is_own_window(ctrl->base, qid);
 	w->ctrl = address;
 	if (cfg_exit_skips || cfg_context)
 		w->nvmeq = nvmeq_of(rq, typed);

@@ -8,6 +8,7 @@ use nvme_deep::session::settings::Histograms;
 use nvme_deep::session::settings::Mode;
 use nvme_deep::session::settings::Settings;
 
+use super::by::ByArgs;
 use super::examples;
 use super::exec::ExecArgs;
 use super::from::FromArgs;
@@ -55,6 +56,9 @@ pub struct LatencyArgs {
     #[arg(long, alias = "split_size")]
     pub split_size: bool,
 
+    #[command(flatten)]
+    pub group: ByArgs,
+
     #[arg(long, short = 'j', help = JSON, long_help = JSON_LONG)]
     pub json: bool,
 
@@ -82,12 +86,18 @@ impl SessionOptions for LatencyArgs {
                 "--commands is not for recordings: `trace --json --pair --from` prints their commands",
             ));
         }
+        if !self.group.by.is_empty() && self.from.is_empty() {
+            return Err(usage(
+                "--by groups the commands of recordings: `record -o FILE`, then --from FILE",
+            ));
+        }
         self.from.refuse_times()?;
         self.exec.check(&self.from)?;
         self.session.check(&self.from)?;
         let histograms = Histograms {
             lat: self.lat_buckets()?,
             split_size: self.split_size,
+            by: self.group.keys(),
             also: match self.commands {
                 true => Also::Commands,
                 false => Also::Nothing,

@@ -5,6 +5,7 @@
 pub mod args;
 pub mod attach;
 pub mod buffer;
+pub mod by;
 pub mod diagnose;
 pub mod diff;
 pub mod doctor;

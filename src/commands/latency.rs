@@ -25,6 +25,7 @@ use nvme_deep::render::trace::Context;
 use nvme_deep::render::trace::EventSink;
 use nvme_deep::render::trace::TraceJson;
 use nvme_deep::report::disk_names::DiskNames;
+use nvme_deep::report::groups::Groups;
 use nvme_deep::report::idle::Idle;
 use nvme_deep::report::idle::times;
 use nvme_deep::report::latency::Report;
@@ -82,6 +83,7 @@ impl<'o> Reports<'o> {
                 },
                 hist: options.hist,
                 detail: options.session.is_verbose(),
+                top: usize::try_from(options.group.top).unwrap_or(usize::MAX),
             })
         };
         Self {
@@ -137,6 +139,14 @@ impl<'o> Reports<'o> {
         Ok(())
     }
 
+    /// The groups, if commands are grouped.
+    fn groups(&self, shown: &Snapshot, covers: Duration) -> Option<Groups> {
+        let by = self.options.settings.by();
+        let stage_set = self.options.settings.stage_set;
+        let sort = self.options.group.sort.sort();
+        (!by.is_empty()).then(|| Groups::of(shown, by, stage_set, covers, sort))
+    }
+
     fn write(
         &self,
         (at, covers): (Duration, Duration),
@@ -152,6 +162,7 @@ impl<'o> Reports<'o> {
             at,
             covers,
             rows: rows(shown, settings.stage_set, settings.lat().as_ref(), covers),
+            groups: self.groups(shown, covers),
             ledger,
             disks: self.disks(),
         };
@@ -238,6 +249,7 @@ impl Recorded {
                 lat: settings.lat(),
                 split_size: settings.split_size(),
                 block_sizes: BlockSizes::default(),
+                by: settings.by().to_vec(),
             },
             now: Snapshot::default(),
             ledger: None,

@@ -97,6 +97,7 @@ impl<W: Write> Hlog<W> {
                 lat: None,
                 split_size: false,
                 block_sizes: BlockSizes::default(),
+                by: vec![],
             },
             info: RunInfo::default(),
             wall_ns: None,

@@ -3,6 +3,7 @@
 
 use std::collections::BTreeMap;
 use std::collections::BTreeSet;
+use std::env::consts::ARCH;
 use std::fs;
 use std::path::Path;
 
@@ -70,6 +71,7 @@ impl System {
         };
         // f4b9e6c90c57 (5.14) removed nvme_setup_cmd's third argument; no type shows it
         facts.command_is_argument = !facts.is_at_least(5, 14);
+        facts.kprobes_are_exceptions = self.is_arm64();
         // if there is BTF, a type shows it (see describe())
         facts.preemptible_tracepoints = facts.is_at_least(7, 0);
         (facts.preemption, facts.preemption_source) = self.preemption();
@@ -145,7 +147,14 @@ impl System {
         }
         // kprobes on a function's entry use ftrace, which then attaches them but does not call them
         self.no_trampolines()
+            .filter(|_| !self.is_arm64())
             .map(|why| format!("{why}: kprobes attach and never fire"))
+    }
+
+    /// Whether the kernel is one of arm64. Before 6.1 only the build of this program shows it.
+    fn is_arm64(&self) -> bool {
+        let arch = read_line(&self.path("proc/sys/kernel/arch"));
+        arch.as_deref().unwrap_or(ARCH) == "aarch64"
     }
 
     fn no_trampolines(&self) -> Option<String> {
@@ -188,6 +197,11 @@ fn lacks_generation(btf: &Btf) -> bool {
     has("cmd") && !has("genctr")
 }
 
+/// Whether functions of this kernel take trampolines: 2aa6ac03516d (6.4) gave arm64 the function.
+fn takes_trampolines(image: &Btf) -> bool {
+    image.has_function("register_ftrace_direct")
+}
+
 /// Adds what BTF contains of the catalog.
 fn describe(kernel: &KernelBtf, types: &Types, facts: &mut KernelFacts) {
     let (mut functions, mut tracepoints) = (BTreeSet::new(), BTreeSet::new());
@@ -223,6 +237,11 @@ fn describe(kernel: &KernelBtf, types: &Types, facts: &mut KernelFacts) {
     }
     facts.functions = functions;
     facts.tracepoints = tracepoints;
+    if facts.kprobes_are_exceptions && !takes_trampolines(image) && facts.no_trampolines.is_none() {
+        let why = "arm64 has no trampolines for functions before 6.4, or without \
+                   CONFIG_DYNAMIC_FTRACE_WITH_DIRECT_CALLS";
+        facts.no_trampolines = Some(why.into());
+    }
     facts.rdonly_cast = image.has_function("bpf_rdonly_cast");
     // a54895fa057c (5.11) removed the queue argument
     facts.rq_is_second = image.tracepoint_arguments("block_rq_issue") == Some(2);
@@ -314,6 +333,10 @@ mod tests {
         assert!(system.no_trampolines().unwrap().contains("ftrace_enabled"));
         put(&root, "sys/kernel/debug/kprobes/enabled", "1\n");
         assert!(system.no_kprobes().unwrap().contains("never fire"));
+        // a kprobe of arm64 does not use ftrace
+        put(&root, "proc/sys/kernel/arch", "aarch64\n");
+        assert_eq!(system.no_kprobes(), None);
+        put(&root, "proc/sys/kernel/arch", "x86_64\n");
         put(&root, "proc/sys/kernel/ftrace_enabled", "1\n");
         assert_eq!(system.no_kprobes(), None);
         fs::remove_file(root.path().join("sys/bus/event_source/devices/kprobe/type")).unwrap();

@@ -13,6 +13,7 @@ pub mod failures;
 pub mod filter;
 pub mod fine;
 pub mod finished;
+pub mod group;
 pub mod histogram;
 pub mod host;
 pub mod ids;

@@ -3,9 +3,14 @@
 //! rows.
 
 use std::collections::BTreeMap;
+use std::collections::BTreeSet;
+use std::collections::btree_map::Entry;
+use std::mem::take;
 
 use crate::model::counters::Counters;
 use crate::model::failures::Failures;
+use crate::model::group::Group;
+use crate::model::group::GroupNames;
 use crate::model::histogram::Histogram;
 use crate::model::nvme_latency::SLOTS;
 use crate::model::point::Pattern;
@@ -41,6 +46,18 @@ impl Cell {
         self.unmeasured + self.hists.last().map_or(0, Histogram::count)
     }
 
+    /// Adds the commands of a cell of the same stage set.
+    pub fn merge(&mut self, other: &Self) {
+        self.bytes += other.bytes;
+        self.unmeasured += other.unmeasured;
+        self.lat
+            .iter_mut()
+            .zip(other.lat)
+            .for_each(|(sum, n)| *sum += n);
+        let hists = self.hists.iter_mut().zip(&other.hists);
+        hists.for_each(|(sum, hist)| sum.merge(hist));
+    }
+
     /// The difference to `earlier`, a cell of the same row.
     pub fn minus(&self, earlier: &Self) -> Self {
         let mut lat = self.lat;
@@ -65,7 +82,11 @@ impl Cell {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Snapshot {
     /// By row and pattern of points.
-    pub cells: BTreeMap<(RowKey, Pattern), Cell>,
+    pub cells: Cells<RowKey>,
+    /// By group and pattern of points: of a run that groups its commands, which then are in no row.
+    pub groups: Cells<Group>,
+    /// The names of these groups.
+    pub names: GroupNames,
     /// Hits of hooks, and exceptions.
     pub counters: Counters,
     /// Recursion misses by hook number.
@@ -75,34 +96,109 @@ pub struct Snapshot {
 }
 
 impl Snapshot {
+    /// The cells of all rows and groups.
+    fn all(&self) -> impl Iterator<Item = &Cell> {
+        self.cells.values().chain(self.groups.values())
+    }
+
     /// Number of commands in all rows.
     pub fn commands(&self) -> u64 {
-        self.cells.values().map(Cell::commands).sum()
+        self.all().map(Cell::commands).sum()
     }
 
     /// Of these, commands that are in no histogram.
     pub fn unmeasured(&self) -> u64 {
-        self.cells.values().map(|c| c.unmeasured).sum()
+        self.all().map(|c| c.unmeasured).sum()
     }
 
     /// The difference to `earlier`. Counters and failures remain those of the whole run.
     pub fn minus(&self, earlier: &Self) -> Self {
-        let cells = self
-            .cells
-            .iter()
-            .map(|(key, cell)| {
-                let cell = earlier
-                    .cells
-                    .get(key)
-                    .map_or_else(|| cell.clone(), |e| cell.minus(e));
-                (*key, cell)
-            })
-            .collect();
         Self {
-            cells,
+            cells: difference(&self.cells, &earlier.cells),
+            groups: difference(&self.groups, &earlier.groups),
+            names: self.names.clone(),
             counters: self.counters.clone(),
             misses: self.misses.clone(),
             failures: self.failures.clone(),
         }
+    }
+}
+
+/// Cells by their keys.
+pub type Cells<K> = BTreeMap<(K, Pattern), Cell>;
+
+/// Moves the groups with the fewest commands to the group of those without a row, until `keep` cells
+/// are left, besides that group's.
+pub fn fold_groups(groups: &mut Cells<Group>, keep: usize) {
+    let mut commands: BTreeMap<&Group, (u64, usize)> = BTreeMap::new();
+    for ((group, _), cell) in groups.iter().filter(|((g, _), _)| !g.is_other()) {
+        let sum = commands.entry(group).or_default();
+        *sum = (sum.0 + cell.commands(), sum.1 + 1);
+    }
+    let mut order: Vec<_> = commands.into_iter().map(|(g, n)| (n, g.clone())).collect();
+    order.sort_by(|a, b| b.cmp(a));
+    let mut left = keep;
+    let gone: BTreeSet<Group> = order
+        .into_iter()
+        .skip_while(|((_, cells), _)| {
+            let fits = *cells <= left;
+            left = left.saturating_sub(*cells);
+            fits
+        })
+        .map(|(_, group)| group)
+        .collect();
+    for ((group, pattern), cell) in take(groups) {
+        let group = match gone.contains(&group) {
+            true => Group::OTHER,
+            false => group,
+        };
+        match groups.entry((group, pattern)) {
+            Entry::Vacant(place) => drop(place.insert(cell)),
+            Entry::Occupied(sum) => sum.into_mut().merge(&cell),
+        }
+    }
+}
+
+fn difference<K: Clone + Ord>(later: &Cells<K>, earlier: &Cells<K>) -> Cells<K> {
+    let pairs = later.iter().map(|(key, cell)| {
+        let before = earlier.get(key);
+        let cell = before.map_or_else(|| cell.clone(), |before| cell.minus(before));
+        (key.clone(), cell)
+    });
+    pairs.collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::model::group::Part;
+    use crate::testing::snapshot::cell;
+
+    #[test]
+    fn the_smallest_groups_lose_their_rows_and_no_command_is_lost() {
+        let mut snapshot = Snapshot::default();
+        for pid in 1..=8_u32 {
+            let commands = vec![&[100][..]; pid as usize];
+            let group = Group(vec![Part::Process(pid)]);
+            let cell = cell(StageSet::Total, 0, &commands);
+            snapshot.groups.insert((group, 0), cell);
+        }
+        let before = snapshot.commands();
+        fold_groups(&mut snapshot.groups, 3);
+        let left: Vec<_> = snapshot.groups.keys().map(|(group, _)| group).collect();
+        let own = [6, 7, 8].map(|pid| Group(vec![Part::Process(pid)]));
+        assert_eq!(left, [&Group::OTHER, &own[0], &own[1], &own[2]]);
+        assert_eq!(snapshot.commands(), before);
+        assert_eq!(
+            snapshot.groups[&(Group::OTHER, 0)].commands(),
+            1 + 2 + 3 + 4 + 5
+        );
+        // those that come again have a row again; what they had before stays with the others
+        let back = Group(vec![Part::Process(1)]);
+        let cell = cell(StageSet::Total, 0, &[&[5][..]; 20]);
+        snapshot.groups.insert((back.clone(), 0), cell);
+        fold_groups(&mut snapshot.groups, 3);
+        assert!(snapshot.groups.contains_key(&(back, 0)));
+        assert_eq!(snapshot.commands(), before + 20);
     }
 }

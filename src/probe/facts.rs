@@ -126,6 +126,9 @@ pub struct KernelFacts {
     pub no_kprobes: Option<String>,
     /// Why function trampolines cannot be used at all; `None` if they can.
     pub no_trampolines: Option<String>,
+    /// A kprobe is an exception even at the entry of a function, and does not use ftrace (arm64).
+    #[serde(default)]
+    pub kprobes_are_exceptions: bool,
     /// Kernel memory can be read without a helper (`bpf_rdonly_cast`, 6.2).
     pub rdonly_cast: bool,
     /// The kernel counts the missed runs of kprobe and tracepoint programs (6.7).

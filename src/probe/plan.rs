@@ -104,6 +104,9 @@ impl Planner<'_> {
             if self.may_miss_completions(hook) {
                 return Err(reject(&name, Reason::HeldUp { trampoline: false }, false));
             }
+            if self.is_exception(hook) {
+                return Err(reject(&name, Reason::Exception, false));
+            }
             if let Some(why) = self.policy.refused.get(&number) {
                 return Err(reject(&name, Reason::Refused(why.clone()), true));
             }
@@ -151,6 +154,16 @@ impl Planner<'_> {
             && hook.role == Role::Point(Point::Complete)
             && matches!(hook.kind, AttachKind::TpBtf | AttachKind::RawTp)
             && kprobes_work(self.facts)
+    }
+
+    /// Whether this is a kprobe on the way of each command, where kprobes are exceptions. Unless a method
+    /// is given, the point is left out. On PREEMPT_RT nothing else is exact.
+    fn is_exception(&self, hook: &Hook) -> bool {
+        self.facts.kprobes_are_exceptions
+            && self.policy.only.is_none()
+            && self.facts.preemption != Preemption::RealTime
+            && hook.kind.method() == Method::Kprobe
+            && matches!(hook.role, Role::Point(_))
     }
 
     /// Why this kprobe of the completing side would miss events; `None` if it would not. Unless a

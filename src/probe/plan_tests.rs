@@ -123,6 +123,31 @@ fn without_the_pci_driver_there_is_no_doorbell_and_a_reason() {
 }
 
 #[test]
+fn where_kprobes_are_exceptions_they_are_used_on_demand_only() {
+    let mut facts = everything();
+    facts.kprobes_are_exceptions = true;
+    facts.no_trampolines = Some("before 6.4".into());
+    let plan = auto(StageSet::Fine, &facts);
+    for point in [Point::SetupIn, Point::Doorbell, Point::Irq] {
+        assert!(!plan.has(point), "{point:?}");
+        let rejected = &plan.point(point).unwrap().rejected;
+        let reasons = [Reason::Setting("before 6.4".into()), Reason::Exception];
+        assert!(rejected.iter().map(|r| &r.why).eq(&reasons), "{rejected:?}");
+    }
+    // tracepoints need no trampoline
+    for point in [Point::SetupOut, Point::Issue, Point::Cqe, Point::Complete] {
+        assert_eq!(plan.method_of(point), Some(Method::Fentry), "{point:?}");
+    }
+    let kprobes = planned(StageSet::Fine, &facts, &only(Method::Kprobe)).unwrap();
+    assert!(kprobes.has(Point::Doorbell) && kprobes.has(Point::Irq));
+    // nothing else is exact there
+    facts.preemption = Preemption::RealTime;
+    facts.no_trampolines = None;
+    let plan = auto(StageSet::Fine, &facts);
+    assert_eq!(plan.method_of(Point::Doorbell), Some(Method::Kprobe));
+}
+
+#[test]
 fn a_point_needs_all_its_hooks() {
     let mut facts = everything();
     facts.no_kprobes = Some("off".into());

@@ -69,6 +69,8 @@ pub enum Reason {
     },
     /// Kprobes of the submitting side would make this one miss interrupts.
     Starved,
+    /// A kprobe is an exception on this architecture.
+    Exception,
     /// There is no classic tracepoint for it.
     NoClassic,
     /// Classic tracepoints do not identify the command.
@@ -152,6 +154,10 @@ impl Reason {
             }
             Self::Starved => {
                 "the kprobes of the submitting side would make this one miss interrupts unseen"
+            }
+            Self::Exception => {
+                "on arm64 a kprobe is an exception, which would take longer than the stage (--attach kprobe \
+                 uses it)"
             }
             Self::NoClassic => "there is no classic tracepoint for it",
             Self::Unidentified => "a classic tracepoint does not identify the command",

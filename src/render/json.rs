@@ -10,6 +10,8 @@ use std::time::Duration;
 use serde::Serialize;
 
 use super::ReportSink;
+use super::groups_json::GroupLines;
+use super::groups_json::lines;
 use super::json_text::to_writer;
 use crate::model::histogram::Histogram;
 use crate::model::ledger::Ledger;
@@ -31,7 +33,10 @@ struct ReportLine<'a> {
     stage_set: StageSet,
     at_s: f64,
     covers_s: f64,
-    rows: Vec<RowLine<'a>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    rows: Option<Vec<RowLine<'a>>>,
+    #[serde(flatten)]
+    groups: Option<GroupLines<'a>>,
     ledger: &'a Ledger,
 }
 
@@ -58,7 +63,7 @@ struct RowLine<'a> {
 }
 
 #[derive(Serialize)]
-struct StageLine<'a> {
+pub(super) struct StageLine<'a> {
     name: &'a str,
     from: Point,
     to: Point,
@@ -139,6 +144,17 @@ fn names(key: &RowKey) -> (String, u32, String, String, u8) {
     )
 }
 
+/// The stages of a row or group.
+pub(super) fn stage_lines<K>(row: &RowReport<K>, buckets: bool) -> Vec<StageLine<'_>> {
+    let stages = row.stages.iter().map(|s| StageLine {
+        name: &s.name,
+        from: s.from,
+        to: s.to,
+        dist: dist(&s.hist, buckets),
+    });
+    stages.collect()
+}
+
 fn row(row: &RowReport, buckets: bool) -> RowLine<'_> {
     let (ctrl, nsid, queue, opcode, opcode_value) = names(&row.key);
     RowLine {
@@ -154,16 +170,7 @@ fn row(row: &RowReport, buckets: bool) -> RowLine<'_> {
         iops: row.iops,
         bytes: row.bytes,
         mb_per_s: row.mb_per_s,
-        stages: row
-            .stages
-            .iter()
-            .map(|s| StageLine {
-                name: &s.name,
-                from: s.from,
-                to: s.to,
-                dist: dist(&s.hist, buckets),
-            })
-            .collect(),
+        stages: stage_lines(row, buckets),
         total: dist(&row.total, buckets),
         lat_buckets: row
             .lat
@@ -221,9 +228,11 @@ impl ReportSink for JsonView {
             at,
             covers,
             rows,
+            groups,
             ledger,
-            disks: _,
+            disks,
         } = report;
+        let rows = || rows.iter().map(|r| row(r, self.buckets)).collect();
         line(
             &ReportLine {
                 r#type: "report",
@@ -232,7 +241,8 @@ impl ReportSink for JsonView {
                 stage_set: *stage_set,
                 at_s: at.as_secs_f64(),
                 covers_s: covers.as_secs_f64(),
-                rows: rows.iter().map(|r| row(r, self.buckets)).collect(),
+                rows: groups.is_none().then(rows),
+                groups: groups.as_ref().map(|g| lines(g, disks, self.buckets)),
                 ledger,
             },
             out,
@@ -305,6 +315,7 @@ mod tests {
             at: Duration::from_secs(1),
             covers: Duration::from_secs(1),
             rows: rows(&snapshot, StageSet::Basic, None, Duration::from_secs(1)),
+            groups: None,
             ledger: Ledger::new(&plan, &Counters::default(), &[], 2, None),
             disks: DiskNames::default(),
         };

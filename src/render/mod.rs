@@ -6,6 +6,8 @@ pub mod diagnosis;
 pub mod diff;
 pub mod doctor;
 pub mod flamegraph;
+mod groups;
+mod groups_json;
 pub mod heatmap;
 pub mod host;
 pub mod inflight;

@@ -13,6 +13,7 @@ use crate::model::histogram::PERCENTILES;
 use crate::model::ledger::Ledger;
 use crate::model::stage::StageSet;
 use crate::report::disk_names::DiskNames;
+use crate::report::groups::Groups;
 use crate::report::latency::Report;
 use crate::report::latency::RowReport;
 use crate::units::counted;
@@ -32,6 +33,8 @@ pub struct TextView {
     pub hist: bool,
     /// Show the whole ledger, even if it is exact.
     pub detail: bool,
+    /// The number of groups that are shown.
+    pub top: usize,
 }
 
 impl ReportSink for TextView {
@@ -42,6 +45,7 @@ impl ReportSink for TextView {
             at,
             covers,
             rows,
+            groups,
             ledger,
             disks,
         } = report;
@@ -65,11 +69,15 @@ impl ReportSink for TextView {
         );
         let rule = "=".repeat(78_usize.saturating_sub(title.chars().count()));
         writeln!(out, "{}", self.theme.head(&format!("{title}{rule}")))?;
-        if rows.is_empty() {
+        let is_empty = groups.as_ref().map_or(rows.is_empty(), Groups::is_empty);
+        if is_empty {
             writeln!(out, "no command has completed{}", self.hint(ledger))?;
         }
         for row in rows {
             self.row(row, disks, *stage_set, out)?;
+        }
+        if let Some(groups) = groups.as_ref().filter(|_| !is_empty) {
+            self.groups(groups, disks, *stage_set, out)?;
         }
         write_ledger(ledger, self.theme, self.detail, out)?;
         writeln!(out)
@@ -107,6 +115,18 @@ impl TextView {
             rates.push_str(&format!("  unmeasured {}", row.unmeasured));
         }
         writeln!(out, "{}  {rates}", self.theme.head(&name))?;
+        self.stages(row, stage_set, out)?;
+        self.lat(row, out)?;
+        writeln!(out)
+    }
+
+    /// Writes the stages and the total, with their histograms if they are asked for.
+    pub(super) fn stages<K>(
+        &self,
+        row: &RowReport<K>,
+        stage_set: StageSet,
+        out: &mut dyn Write,
+    ) -> io::Result<()> {
         let columns = format!(
             "  {:<NAME$}{:>7}{:>7}{:>7}{:>7}{:>7}{:>7}{:>7}{:>7}",
             "stage", "n", "share", "mean", "p50", "p90", "p99", "p99.9", "max"
@@ -124,8 +144,7 @@ impl TextView {
             }
             self.histogram("total", &row.total, out)?;
         }
-        self.lat(row, out)?;
-        writeln!(out)
+        Ok(())
     }
 
     fn line(
@@ -212,7 +231,7 @@ fn short_name(name: &str) -> String {
 }
 
 /// A count that fits its column with a blank before it.
-fn short_count(n: u64) -> String {
+pub(super) fn short_count(n: u64) -> String {
     if n < 1_000_000 {
         n.to_string()
     } else {
@@ -266,6 +285,7 @@ mod tests {
             at: Duration::from_secs(2),
             covers: Duration::from_secs(2),
             rows: rows(&snapshot, stage_set, None, Duration::from_secs(2)),
+            groups: None,
             ledger: Ledger::new(&plan, &counters, &[], snapshot.commands(), scan),
             disks: DiskNames::default(),
         }
@@ -277,6 +297,7 @@ mod tests {
             theme: Theme { color: false },
             hist,
             detail: true,
+            top: 20,
         }
         .report(report, &mut out)
         .unwrap();
@@ -325,6 +346,7 @@ mod tests {
             theme: Theme { color: false },
             hist: false,
             detail: false,
+            top: 20,
         };
         view.report(&report, &mut out).unwrap();
         let text = String::from_utf8(out).unwrap();

@@ -17,6 +17,7 @@ use crate::model::snapshot::Snapshot;
 use crate::model::stage::Run;
 use crate::model::stage::StageSet;
 use crate::report::disk_names::DiskNames;
+use crate::report::groups::Groups;
 
 /// A stage, or merged stages, of a row.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -31,11 +32,11 @@ pub struct StageReport {
     pub hist: Histogram,
 }
 
-/// All commands of one controller, namespace, opcode and size class.
+/// All commands with a key: of one controller, namespace, opcode and size class, or of a group.
 #[derive(Clone, Debug, PartialEq)]
-pub struct RowReport {
-    /// Controller, namespace, opcode and size class.
-    pub key: RowKey,
+pub struct RowReport<K = RowKey> {
+    /// What they have in common.
+    pub key: K,
     /// Number of commands.
     pub count: u64,
     /// Of these, commands without any interval; they are in no histogram.
@@ -67,6 +68,8 @@ pub struct Report {
     pub covers: Duration,
     /// By controller, namespace, opcode, size class.
     pub rows: Vec<RowReport>,
+    /// By group, of a run that groups its commands.
+    pub groups: Option<Groups>,
     /// The ledger of the whole run.
     pub ledger: Ledger,
     /// Names of the disks.
@@ -91,7 +94,7 @@ impl RowReport {
 }
 
 /// Sums of one row over its patterns.
-struct Sum {
+pub(super) struct Sum {
     bytes: u64,
     unmeasured: u64,
     lat: [u64; SLOTS],
@@ -100,7 +103,7 @@ struct Sum {
 }
 
 impl Sum {
-    fn new() -> Self {
+    pub(super) fn new() -> Self {
         Self {
             bytes: 0,
             unmeasured: 0,
@@ -110,7 +113,7 @@ impl Sum {
         }
     }
 
-    fn add(&mut self, stage_set: StageSet, pattern: Pattern, cell: &Cell) {
+    pub(super) fn add(&mut self, stage_set: StageSet, pattern: Pattern, cell: &Cell) {
         self.bytes += cell.bytes;
         self.unmeasured += cell.unmeasured;
         self.lat
@@ -131,13 +134,13 @@ impl Sum {
         }
     }
 
-    fn finish(
+    pub(super) fn finish<K>(
         self,
-        key: RowKey,
+        key: K,
         stage_set: StageSet,
         lat: Option<&LatBuckets>,
         covers: Duration,
-    ) -> RowReport {
+    ) -> RowReport<K> {
         let seconds = covers.as_secs_f64().max(1e-9);
         let count = self.total.count() + self.unmeasured;
         let settled = |mut hist: Histogram| {

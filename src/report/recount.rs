@@ -9,13 +9,18 @@ use crate::model::command_class::SizeClass;
 use crate::model::event::Event;
 use crate::model::finished::Finished;
 use crate::model::finished::Intervals;
+use crate::model::group::By;
+use crate::model::group::Group;
+use crate::model::group::Part;
 use crate::model::nvme_latency::LatBuckets;
 use crate::model::point::NO_COMPLETE;
 use crate::model::point::NO_SETUP;
+use crate::model::point::Pattern;
 use crate::model::row::RowKey;
 use crate::model::row::row_nsid;
 use crate::model::snapshot::Cell;
 use crate::model::snapshot::Snapshot;
+use crate::model::snapshot::fold_groups;
 use crate::model::stage::StageSet;
 
 /// How to count.
@@ -29,6 +34,8 @@ pub struct Recount {
     pub split_size: bool,
     /// Sizes of logical blocks.
     pub block_sizes: BlockSizes,
+    /// The properties by which commands are grouped, instead of rows.
+    pub by: Vec<By>,
 }
 
 /// Most histograms of a recording. A file may have more kinds of commands than any machine.
@@ -68,20 +75,49 @@ impl Recount {
         let Some(command) = Finished::of(event) else {
             return Ok(());
         };
-        let (row, submission) = (self.row(&command), command.submission);
         let pattern = command.pattern(self.stage_set);
         let most = MOST_HISTOGRAMS / self.stage_set.histograms();
-        let rows = to.cells.len();
-        let cell = match to.cells.entry((row, pattern)) {
-            Entry::Occupied(cell) => cell.into_mut(),
-            Entry::Vacant(_) if rows >= most => return Err(TooManyRows { rows: most }),
-            Entry::Vacant(cell) => cell.insert(Cell::empty(self.stage_set)),
+        let cell = if self.by.is_empty() {
+            let rows = to.cells.len();
+            match to.cells.entry((self.row(&command), pattern)) {
+                Entry::Occupied(cell) => cell.into_mut(),
+                Entry::Vacant(_) if rows >= most => return Err(TooManyRows { rows: most }),
+                Entry::Vacant(cell) => cell.insert(Cell::empty(self.stage_set)),
+            }
+        } else {
+            self.group(&command, pattern, most, to)
         };
-        cell.bytes += u64::from(submission.and_then(|a| a.bytes).unwrap_or(0));
+        self.add_to(cell, &command, pattern);
+        Ok(())
+    }
+
+    /// The cell of a command's group.
+    fn group<'s>(
+        &self,
+        command: &Finished<'_>,
+        pattern: Pattern,
+        most: usize,
+        to: &'s mut Snapshot,
+    ) -> &'s mut Cell {
+        let key = (Group::of(command, &self.by), pattern);
+        if to.groups.len() >= most && !to.groups.contains_key(&key) {
+            fold_groups(&mut to.groups, most / 2);
+        }
+        let of_process = key.0.0.iter().any(|part| matches!(part, Part::Process(_)));
+        if let Some(submission) = command.submission.filter(|_| of_process) {
+            to.names.processes.insert(submission.pid, submission.comm);
+        }
+        let empty = || Cell::empty(self.stage_set);
+        to.groups.entry(key).or_insert_with(empty)
+    }
+
+    fn add_to(&self, cell: &mut Cell, command: &Finished<'_>, pattern: Pattern) {
+        let bytes = command.submission.and_then(|a| a.bytes);
+        cell.bytes += u64::from(bytes.unwrap_or(0));
         let Intervals { stages, total } = command.intervals(self.stage_set);
         let Some(total) = total else {
             cell.unmeasured += 1;
-            return Ok(());
+            return;
         };
         for stage in &stages {
             cell.hists[stage.run.first].record(stage.ns);
@@ -91,7 +127,6 @@ impl Recount {
         if let Some(lat) = self.lat.filter(|_| pattern & (NO_SETUP | NO_COMPLETE) == 0) {
             cell.lat[lat.index(total.ns / 1000)] += 1;
         }
-        Ok(())
     }
 }
 
@@ -133,6 +168,7 @@ mod tests {
             lat: None,
             split_size: true,
             block_sizes,
+            by: vec![],
         };
         let mut snapshot = Snapshot::default();
         let mut add = |event| recount.add(event, &mut snapshot);

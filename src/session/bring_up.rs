@@ -34,6 +34,10 @@ use crate::session::settings::Settings;
 /// Maximum number of attempts; each refusal of a program takes one.
 const ATTEMPTS: usize = 16;
 
+/// What the kernel says of a program that uses its data where it lists no data among its symbols: arm64
+/// before 6.12 in Debian (CONFIG_KALLSYMS_ALL). Its BTF describes them nevertheless.
+const NO_ADDRESS: &str = "failed to find the address for kernel symbol";
+
 /// How much of the kernel's data this choice requires.
 const fn look_for(only: Option<Method>) -> Look {
     match only {
@@ -125,12 +129,13 @@ pub fn attach(
     let verbose = options.attaching.verbose > 0;
     let remarks = [types.remark.as_deref(), unknown_mode(verbose, &facts)];
     remarks.into_iter().flatten().for_each(&mut *notice);
-    let config = Config {
+    let mut config = Config {
         settings: options,
         system,
         irq_entry,
         facts: &facts,
         custom_btf: types.custom.as_ref(),
+        hides_data: false,
     };
     let mut policy = Policy {
         only: options.attaching.only,
@@ -155,6 +160,10 @@ pub fn attach(
             }
             Err(StartError::Fatal(error)) => return Err(error),
             Err(StartError::Refused(number, why)) => {
+                if !config.hides_data && why.to_string().contains(NO_ADDRESS) {
+                    config.hides_data = true;
+                    continue;
+                }
                 if verbose {
                     let program = CATALOG[number].program;
                     notice(&format!("{program}: {why}; trying another method"));

@@ -14,7 +14,8 @@ pub type Fixed = (&'static str, &'static str);
 pub enum Need {
     /// Commands are identified by their request; otherwise by controller, queue and tag.
     Requests,
-    /// The kernel describes itself by BTF: the build calls functions of the kernel.
+    /// The kernel describes itself by BTF, and lists its data among its symbols: the build uses functions
+    /// and data of the kernel.
     KernelBtf,
     /// Set-ups are observed by a tracepoint.
     SetupEvent,
@@ -63,8 +64,9 @@ const HISTOGRAMS: &[Fixed] = &[
     ("context", "0"),
 ];
 
-/// Each tag has a slot; tags share slots.
-const OWN_SLOTS: &[Fixed] = &[("windows", "0")];
+/// Each tag has a slot, and each CPU its cells; CPUs share cells; tags share slots.
+const ROOMY: &[Fixed] = &[("windows", "0"), ("sparse", "0")];
+const SPARSE: &[Fixed] = &[("windows", "0"), ("sparse", "1")];
 const WINDOWS: &[Fixed] = &[("windows", "1")];
 
 const NO_DETAILS: &[Fixed] = &[("details", "0")];
@@ -82,15 +84,15 @@ const BASIC: &[Fixed] = &[("mode", "ND_MODE_BASIC"), ("end", "0")];
 const FINE: &[Fixed] = &[("mode", "ND_MODE_FINE")];
 
 /// What recent kernels have: command ids with a generation, and cells of one CPU each.
-const RECENT: &[Fixed] = &[("recover", "1"), ("atomic", "0"), ("sparse", "0")];
-/// Programs at tracepoints and at returns are never skipped (6.5 to 6.19, not preemptible), or both are (7.0).
+const RECENT: &[Fixed] = &[("recover", "1"), ("atomic", "0")];
+/// The kernel skips no programs (before 7.0, not preemptible), or those at tracepoints and at returns.
 const NO_SKIPS: &[Fixed] = &[("setup_skips", "0"), ("exit_skips", "0")];
 const SKIPS: &[Fixed] = &[("setup_skips", "1"), ("exit_skips", "1")];
 const TOTAL_SKIPS: &[Fixed] = &[("setup_skips", "1"), ("exit_skips", "0")];
 /// The best hooks for the start and the doorbell.
 const HOOKS: &[Fixed] = &[("start_hook", "1"), ("start_field", "0"), ("doorbell", "1")];
-/// No failed commands, no details, each tag has a slot.
-const PLAIN: &[Fixed] = &[("windows", "0"), ("details", "0"), ("count_status", "0")];
+/// No failed commands, no details.
+const PLAIN: &[Fixed] = &[("details", "0"), ("count_status", "0")];
 
 /// Latencies of a stage set.
 const fn latencies(name: &'static str, fixed: &'static [&'static [Fixed]]) -> Entry {
@@ -109,56 +111,59 @@ const fn latencies(name: &'static str, fixed: &'static [&'static [Fixed]]) -> En
 }
 
 /// All builds. A run uses the first that it may.
-pub const BUILDS: [Entry; 15] = [
+pub const BUILDS: [Entry; 16] = [
     // what `latency` uses on recent kernels; the others cost some 20 instructions per command more
     latencies(
         "nvme_deep_total_6",
-        &[USUAL, HISTOGRAMS, PLAIN, RECENT, TOTAL, NO_SKIPS],
+        &[USUAL, ROOMY, HISTOGRAMS, PLAIN, RECENT, TOTAL, NO_SKIPS],
     ),
     latencies(
         "nvme_deep_total_7",
-        &[USUAL, HISTOGRAMS, PLAIN, RECENT, TOTAL, TOTAL_SKIPS],
+        &[USUAL, ROOMY, HISTOGRAMS, PLAIN, RECENT, TOTAL, TOTAL_SKIPS],
     ),
     latencies(
         "nvme_deep_basic_6",
-        &[USUAL, HISTOGRAMS, PLAIN, RECENT, BASIC, HOOKS, NO_SKIPS],
+        &[
+            USUAL, ROOMY, HISTOGRAMS, PLAIN, RECENT, BASIC, HOOKS, NO_SKIPS,
+        ],
     ),
     latencies(
         "nvme_deep_basic_7",
-        &[USUAL, HISTOGRAMS, PLAIN, RECENT, BASIC, HOOKS, SKIPS],
+        &[USUAL, ROOMY, HISTOGRAMS, PLAIN, RECENT, BASIC, HOOKS, SKIPS],
     ),
     latencies(
         "nvme_deep_total",
-        &[USUAL, OWN_SLOTS, HISTOGRAMS, NO_STATUS, NO_DETAILS, TOTAL],
+        &[USUAL, ROOMY, HISTOGRAMS, NO_STATUS, NO_DETAILS, TOTAL],
     ),
     latencies(
         "nvme_deep_basic",
-        &[USUAL, OWN_SLOTS, HISTOGRAMS, NO_STATUS, NO_DETAILS, BASIC],
+        &[USUAL, ROOMY, HISTOGRAMS, NO_STATUS, NO_DETAILS, BASIC],
     ),
     latencies(
         "nvme_deep_fine",
-        &[USUAL, OWN_SLOTS, HISTOGRAMS, NO_STATUS, NO_DETAILS, FINE],
+        &[USUAL, ROOMY, HISTOGRAMS, NO_STATUS, NO_DETAILS, FINE],
     ),
     // also for failed commands, and with details
     latencies(
         "nvme_deep_total_status",
-        &[USUAL, OWN_SLOTS, HISTOGRAMS, STATUS, TOTAL],
+        &[USUAL, ROOMY, HISTOGRAMS, STATUS, TOTAL],
     ),
     latencies(
         "nvme_deep_basic_status",
-        &[USUAL, OWN_SLOTS, HISTOGRAMS, STATUS, BASIC],
+        &[USUAL, ROOMY, HISTOGRAMS, STATUS, BASIC],
     ),
     latencies(
         "nvme_deep_fine_status",
-        &[USUAL, OWN_SLOTS, HISTOGRAMS, STATUS, FINE],
+        &[USUAL, ROOMY, HISTOGRAMS, STATUS, FINE],
     ),
-    // of large machines
+    // of machines with many CPUs, and with many tags
+    latencies("nvme_deep_sparse", &[USUAL, SPARSE, HISTOGRAMS]),
     latencies("nvme_deep_large", &[USUAL, WINDOWS, HISTOGRAMS]),
     Entry {
         name: "nvme_deep_trace",
         source: "nvme_deep",
         macros: &["ND_LOOP"],
-        fixed: &[USUAL, OWN_SLOTS, NO_DETAILS],
+        fixed: &[USUAL, ROOMY, NO_DETAILS],
         needs: &[
             Need::Requests,
             Need::KernelBtf,
@@ -173,7 +178,7 @@ pub const BUILDS: [Entry; 15] = [
         fixed: &[],
         needs: &[Need::Requests, Need::KernelBtf],
     },
-    // for kernels that only a file describes: without calls of kernel functions
+    // for kernels that only a file describes, or that list no data: without kernel functions and data
     Entry {
         name: "nvme_deep_plain",
         source: "nvme_deep",

@@ -35,7 +35,7 @@ pub struct Build {
 fn is_met(need: Need, plan: &AttachPlan, config: &Config<'_>) -> bool {
     match need {
         Need::Requests => plan.pairing == Pairing::Request,
-        Need::KernelBtf => config.facts.vmlinux_btf,
+        Need::KernelBtf => config.facts.vmlinux_btf && !config.hides_data,
         Need::SetupEvent => plan.method_of(Point::SetupOut) != Some(Method::Kprobe),
         Need::Trace => config.settings.is_trace(),
         Need::NoContext => !config.settings.context(),
@@ -65,6 +65,12 @@ impl Build {
     /// Whether its programs read types of the kernel.
     pub fn reads_types(self) -> bool {
         self.entry.needs.contains(&Need::Requests)
+    }
+
+    /// Whether the programs have this setting fixed as 0.
+    pub fn fixes_as_zero(self, setting: &str) -> bool {
+        let mut fixed = self.entry.fixed.iter().copied().flatten();
+        fixed.any(|&(name, value)| name == setting && value == "0")
     }
 
     /// The object file.
@@ -131,6 +137,10 @@ mod tests {
             (
                 with(|c| (fine(c), c.windows = 1).0, &[Trace]),
                 "nvme_deep_large",
+            ),
+            (
+                with(|c| (basic(c), c.sparse = 1).0, &[Trace]),
+                "nvme_deep_sparse",
             ),
             (with(traced, &[]), "nvme_deep_trace"),
             (with(traced, &[NoContext]), "nvme_deep_trace"),

@@ -55,6 +55,17 @@ const CONFIG: &str = ".rodata.config";
 /// The maps of `--context` (bpf/include/activity.bpf.h).
 const CONTEXT_MAPS: [&str; 3] = ["activities", "waits", "disks"];
 
+/// Maps that are not created if a build fixes a setting as 0: its programs do not use them.
+const MAPS_OF: [(&str, &[&str]); 4] = [
+    (
+        "windows",
+        &["windows", "free_windows", "extra", "free_extra"],
+    ),
+    ("sparse", &["numbers", "free_cells"]),
+    ("count_status", &["failures"]),
+    ("details", &["queue_counts", "slow_bar"]),
+];
+
 /// The program that user space runs (bpf/include/recover.bpf.h).
 pub const CONTROL: &str = "control";
 
@@ -165,6 +176,23 @@ fn sparse_entries(layout: &Layout, name: &str) -> Option<u32> {
     }
 }
 
+/// Leaves out the maps that no program of the run uses.
+fn leave_out(object: &mut OpenObject, build: Build, config: &Config<'_>) -> libbpf_rs::Result<()> {
+    let unused: Vec<&str> = MAPS_OF
+        .iter()
+        .filter(|(setting, _)| build.fixes_as_zero(setting))
+        .flat_map(|(_, maps)| maps.iter())
+        .chain(CONTEXT_MAPS.iter().filter(|_| !config.settings.context()))
+        .copied()
+        .collect();
+    for mut map in object.maps_mut() {
+        if unused.iter().any(|name| map.name() == *name) {
+            map.set_autocreate(false)?;
+        }
+    }
+    Ok(())
+}
+
 /// Sizes the maps for the machine.
 fn size_maps(
     object: &mut OpenObject,
@@ -175,10 +203,6 @@ fn size_maps(
     let stacks = config.settings.stack().is_some();
     let sums = config.settings.sums_stacks();
     for mut map in object.maps_mut() {
-        let is_context = CONTEXT_MAPS.iter().any(|name| map.name() == *name);
-        if is_context && !config.settings.context() {
-            map.set_autocreate(false)?;
-        }
         let entries = match map.name().to_str() {
             Some("slots") => {
                 map.set_value_size(layout.slot_bytes as u32)?;
@@ -242,6 +266,7 @@ pub fn load(plan: &AttachPlan, layout: &Layout, config: &Config<'_>) -> Result<L
         .map_err(Operation::OpenObject.failed())?;
     choose(&mut open, plan, config);
     set_config(&mut open, &values)?;
+    leave_out(&mut open, build, config).map_err(Operation::SizeMaps.failed())?;
     size_maps(&mut open, plan, layout, config).map_err(Operation::SizeMaps.failed())?;
     let object = open.load().map_err(|error| load_trouble(error, plan))?;
     let loaded = Loaded(object);

@@ -122,6 +122,8 @@ pub struct Config<'a> {
     pub facts: &'a KernelFacts,
     /// BTF for libbpf to use instead of the kernel's.
     pub custom_btf: Option<&'a CustomBtf>,
+    /// The kernel does not list its data among its symbols: programs cannot use them.
+    pub hides_data: bool,
 }
 
 struct Maps {

@@ -7,6 +7,7 @@ use std::time::Duration;
 use crate::model::event::Event;
 use crate::model::event::EventKind;
 use crate::model::filter::Filter;
+use crate::model::group::By;
 use crate::model::nvme_latency::LatBuckets;
 use crate::model::stack::StackAt;
 use crate::model::stage::StageSet;
@@ -52,6 +53,8 @@ pub struct Histograms {
     pub lat: Option<LatBuckets>,
     /// A row per size class.
     pub split_size: bool,
+    /// A row per group with these properties, instead of rows per controller, namespace and opcode.
+    pub by: Vec<By>,
     /// What else.
     pub also: Also,
 }
@@ -229,6 +232,14 @@ impl Settings {
             Mode::Histograms(histograms) => histograms.split_size,
             Mode::Flight(_) => true,
             _ => false,
+        }
+    }
+
+    /// The properties by which commands are grouped, if they are.
+    pub fn by(&self) -> &[By] {
+        match &self.mode {
+            Mode::Histograms(histograms) => &histograms.by,
+            _ => &[],
         }
     }
 

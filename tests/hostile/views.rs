@@ -49,6 +49,11 @@ pub const VIEWS: &[View] = &[
     ),
     view("latency 400ms --stages --from A", Form::Wrapped),
     view("latency --json --stages=fine -v --from A b.nvd", Form::Json),
+    view(
+        "latency --stages --by process,comm,disk --from A",
+        Form::Wrapped,
+    ),
+    view("latency --json --by process,comm,disk --from A", Form::Json),
     view("trace --from A", Form::Text),
     view(
         "trace --pair --stages=fine --kstack --color always --from A",

@@ -41,7 +41,7 @@ static PCIE: LazyLock<Transports> = LazyLock::new(|| {
 enum Way {
     /// blk-mq ends it.
     Ended,
-    /// It completed, and blk-mq requeued it: `finish(s, cpu, s->complete_ns, 0, 1)`.
+    /// It completed, and blk-mq requeued it: `finish_partial(s, cpu, s->complete_ns, 0)`.
     Requeued,
     /// The end has no hook. The driver's completion finishes it: `finish(s, cpu, now, 0, 0)`.
     Completed,

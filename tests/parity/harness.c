@@ -75,9 +75,15 @@ static struct nd_cell *cell_of(struct nd_slot *s, u32 *saw, struct nd_cpu *cpu)
 	return &the_cell;
 }
 
-static int count_rowless(struct nd_slot *s)
+static int count_rowless(u64 key, u32 bytes)
 {
 	abort();
+}
+
+static int add_interval(u32 row, u32 stage, u64 ns)
+{
+	hist_add(&the_cell.hist[stage], ns, 1);
+	return 0;
 }
 
 #include "slots.bpf.h"
@@ -175,9 +181,9 @@ static void histogram(const struct nd_hist *h)
 }
 
 /*
- * finish MODE SHARED START SETUP_IN SETUP_OUT ISSUE DOORBELL IRQ CQE COMPLETE_SLOT COMPLETE END KEY
+ * finish MODE BACK START SETUP_IN SETUP_OUT ISSUE DOORBELL IRQ CQE COMPLETE_SLOT COMPLETE END KEY
  * BYTES LAT_MIN LAT_SHIFT: closes a command in a slot with these points. COMPLETE_SLOT is the field
- * of the slot, COMPLETE and END are the arguments. Without COMPLETE the completion was not
+ * of the slot, COMPLETE and END are the arguments. BACK: blk-mq takes the request back. Without COMPLETE the completion was not
  * observed, without SETUP_OUT the set-up.
  * Answer: key, calls of cell_of, state, rq, bytes, unmeasured commands, the counters; samples in
  * the latency table, its last slot in use; samples, last bucket in use, sum and maximum of every
@@ -188,7 +194,7 @@ static void answer_finish(void)
 	struct nd_slot s;
 	u64 complete, end, lats = 0;
 	u32 mode = number();
-	int shared = number(), lat = -1;
+	int back = number(), lat = -1;
 
 	memset(&the_cell, 0, sizeof(the_cell));
 	memset(&the_cpu, 0, sizeof(the_cpu));
@@ -221,11 +227,11 @@ static void answer_finish(void)
 		memset((char *)&s + ND_SLOT_BASIC, 0x5a, sizeof(s) - ND_SLOT_BASIC);
 
 	cfg_recover = 1;
-	if (complete) {
-		finish(&s, &the_cpu, complete, end, shared);
+	if (complete && !back) {
+		finish(&s, &the_cpu, complete, end, 0);
 	} else {
 		end_slot(&s);
-		finish_partial(&s, &the_cpu, 0, end);
+		finish_partial(&s, &the_cpu, complete, end);
 	}
 
 	printf("%llu %d %u %llu %llu %llu", cell_key, cell_calls, s.state, s.rq, the_cell.bytes,

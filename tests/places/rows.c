@@ -59,6 +59,8 @@ static void *rowless_of(word key)
 static int add_to(void *map, const word *key, const u32 *row)
 {
 	if (map == (void *)&rowless) {
+		if (rowless_of(*key))
+			return -1;
 		rowless_keys[rowless_known++] = *key;
 		return 0;
 	}
@@ -120,10 +122,10 @@ static void command(struct nd_slot *s, struct kind *kind)
 		s->start_ns = s->setup_in_ns = s->issue_ns = s->doorbell_ns = 0;
 	kind->commands++;
 	kind->bytes += s->bytes;
-	if (complete)
+	if (complete && (!fine || end))
 		finish(s, &cpu_map[0], complete, end, 0);
 	else
-		finish_partial(s, &cpu_map[0], 0, end);
+		finish_partial(s, &cpu_map[0], complete, end);
 }
 
 /* Whether the stages of a cell add up to its total, and counts its commands. */

@@ -43,6 +43,9 @@
 # Exit status: the status of the script; 123 if it shows no sign of life (ALIVE); 124 if the time
 # is over; 125 if the guest ends without a status (a panic, a reset, no boot) or boot.sh cannot
 # start it.
+#
+# A kernel of arm64 gets a root of its own (arm64-root.sh), in which the project has the path that it
+# has here.
 set -euo pipefail
 
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
@@ -63,7 +66,13 @@ console=${CONSOLE:-$share/console.log}
 limit=${TIMEOUT:-300}
 rm -f "$share/status" "$share/alive"
 
-append="console=ttyS0 panic=-1 loglevel=4 mitigations=off"
+lab=${kernel%/*}
+arch=amd64
+[[ ! -f $kernel/arch ]] || read -r arch <"$kernel/arch"
+
+console_device=ttyS0
+[[ $arch == amd64 ]] || console_device=ttyAMA0
+append="console=$console_device panic=-1 loglevel=4 mitigations=off"
 case $root/ in
     # The guest's private /tmp and /run hide the project; init binds it again.
     /tmp/* | /run/*) append+=" lab.keep=$root" ;;
@@ -145,16 +154,35 @@ serve() {
     files+=(-chardev "socket,id=$1,path=$work/$1" -device "vhost-user-fs-pci,chardev=$1,tag=$1")
 }
 
+# The file trees of the guest: tag, directory here.
+trees=("hostroot /")
+# QEMU's cmpxchg16b leaves stray flags behind that an interrupt saves, and the return to these flags is
+# a double fault. Therefore the CPU does not offer the instruction (-cx16).
+emulator=(qemu-system-x86_64 -cpu "max,-cx16")
+machine=q35
+if [[ $arch == arm64 ]]; then
+    # the architecture's algorithm for signed pointers is slow to emulate
+    emulator=(qemu-system-aarch64 -cpu "max,pauth-impdef=on")
+    machine=virt,gic-version=3
+    trees=("hostroot $lab/root-arm64" "project $root")
+    append+=" lab.project=$root"
+    # where it is mounted
+    mkdir -p "$lab/root-arm64$root"
+fi
+
 # The guest mounts the host's files by 9p, which QEMU serves itself, or by virtiofs if the
 # kernel has no 9p. virtiofs shares the guest's memory with its servers.
-machine=q35
 if grep -q '^CONFIG_NET_9P_VIRTIO=[ym]' "$kernel/config"; then
     files=(
-        -fsdev "local,id=hostroot,path=/,security_model=none,readonly=on,multidevs=remap"
-        -device "virtio-9p-pci,fsdev=hostroot,mount_tag=hostroot"
         -fsdev "local,id=share,path=$share,security_model=none,multidevs=remap"
         -device "virtio-9p-pci,fsdev=share,mount_tag=share"
     )
+    for tree in "${trees[@]}"; do
+        files+=(
+            -fsdev "local,id=${tree%% *},path=${tree#* },security_model=none,readonly=on,multidevs=remap"
+            -device "virtio-9p-pci,fsdev=${tree%% *},mount_tag=${tree%% *}"
+        )
+    done
 else
     virtiofsd=/usr/lib/qemu/virtiofsd
     [[ -x $virtiofsd ]] || die "kernel ${kernel##*/} has no 9p, and there is no $virtiofsd"
@@ -162,7 +190,7 @@ else
     ((EUID == 0)) || user=(--map-root-user)
     machine+=,memory-backend=memory
     files=(-object "memory-backend-memfd,id=memory,size=${MEM:-2G},share=on")
-    serve hostroot / always ro
+    for tree in "${trees[@]}"; do serve "${tree%% *}" "${tree#* }" always ro; done
     serve share "$share" auto rw
     append+=" lab.fs=virtiofs"
 fi
@@ -199,11 +227,9 @@ sed -u 's/\r$//' <"$work/console" | tee "$console" |
     sed -u -n '/@@ guest begins @@$/,/^@@ guest ends @@$/ { /@@ guest \(begins\|ends\) @@$/! p }' &
 filter=$!
 
-# QEMU must not outlive this script, even if the script is killed by SIGKILL. QEMU's cmpxchg16b
-# leaves stray flags behind that an interrupt saves, and the return to these flags is a double
-# fault. Therefore the CPU does not offer the instruction (-cx16).
-setpriv --pdeathsig TERM timeout -k 5 "$limit" "${place[@]}" qemu-system-x86_64 \
-    -accel "${ACCEL:-tcg,thread=multi}" -cpu max,-cx16 -M "$machine" -smp "${SMP:-2}" -m "${MEM:-2G}" \
+# QEMU must not outlive this script, even if the script is killed by SIGKILL.
+setpriv --pdeathsig TERM timeout -k 5 "$limit" "${place[@]}" "${emulator[@]}" \
+    -accel "${ACCEL:-tcg,thread=multi}" -M "$machine" -smp "${SMP:-2}" -m "${MEM:-2G}" \
     -display none -monitor none -serial stdio -no-reboot -nic none \
     -kernel "$kernel/vmlinuz" -initrd "$kernel/initrd.img" -append "$append ${APPEND:-}" \
     "${files[@]}" "$@" </dev/null >"$work/console" 2>&1 &

@@ -1,9 +1,10 @@
 #!/usr/bin/env bash
-# deps.sh [--demo] [PACKAGE...]: installs the packages that the build and the tests need on a bare
+# deps.sh [--demo] [--arm64] [PACKAGE...]: installs the packages that the build and the tests need on a bare
 # Debian 12 with Rust, gcc, make and python3, and the given packages. If all are installed, it
 # only checks, which is fast.
 #
-#   --demo   leaves out what only the tests need
+#   --demo    leaves out what only the tests need
+#   --arm64   adds what building for arm64, and its guests, need
 set -euo pipefail
 
 packages=(
@@ -22,12 +23,25 @@ else
         mandoc                              # reader of man pages
     )
 fi
+if [[ ${1:-} == --arm64 ]]; then
+    shift
+    packages+=(
+        gcc-aarch64-linux-gnu libc6-dev:arm64 libelf-dev:arm64 zlib1g-dev:arm64     # build
+        qemu-system-arm mmdebstrap                                                  # guests
+    )
+    # The toolchain may have the standard library (rustup target add aarch64-unknown-linux-gnu). Else
+    # cross.sh takes Debian's own Rust.
+    [[ -d $(rustc --print sysroot)/lib/rustlib/aarch64-unknown-linux-gnu ]] ||
+        packages+=(rustc-web libstd-rust-web-dev:arm64)
+fi
 packages+=("$@")
 
 missing=()
-installed=" $(dpkg-query -W -f '${db:Status-Status}=${Package} ' "${packages[@]}" 2>/dev/null || true)"
+here=$(dpkg --print-architecture)
+installed=" $(dpkg-query -W -f '${db:Status-Status}=${Package}:${Architecture} ' "${packages[@]}" 2>/dev/null || true)"
 for package in "${packages[@]}"; do
-    [[ $installed == *" installed=$package "* ]] || missing+=("$package")
+    [[ $installed == *" installed=$package "* || $installed == *" installed=$package:$here "* ||
+        $installed == *" installed=$package:all "* ]] || missing+=("$package")
 done
 
 if ((${#missing[@]})); then
@@ -40,6 +54,7 @@ if ((${#missing[@]})); then
         as_root=(sudo)
     fi
     echo "deps: installing ${missing[*]}"
+    [[ ${missing[*]} != *:arm64* ]] || "${as_root[@]}" dpkg --add-architecture arm64
     "${as_root[@]}" apt-get update -qq
     # Show the output of dpkg only if it fails.
     log=$(mktemp)

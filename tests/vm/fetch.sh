@@ -3,10 +3,13 @@
 #
 #   $LAB/NAME/vmlinuz      the kernel image
 #   $LAB/NAME/release      its `uname -r`
+#   $LAB/NAME/arch         Debian's name of its architecture
 #   $LAB/NAME/config       its configuration
 #   $LAB/NAME/modules/     the modules that the guests use, unpacked, and their order
 #   $LAB/NAME/wanted       the names of these modules
 #   $LAB/NAME/initrd.img   busybox, these modules and ./init
+#
+# For a kernel of arm64 it also makes the root of its guests: see arm64-root.sh.
 #
 # LAB is target/lab, or NVME_DEEP_LAB of the environment. Existing files are kept, and then
 # fetch.sh needs no network. It does not change the system's own apt state: the download uses
@@ -36,6 +39,10 @@ die() {
 name=$1
 read -r suites package < <(awk -v n="$name" '$1 == n { print $2, $3 }' "$here/kernels") ||
     die "no kernel '$name' in $here/kernels"
+case $package in
+    *-arm64*) arch=arm64 busybox=$LAB/root-arm64/bin/busybox ;;
+    *) arch=amd64 busybox=$(command -v busybox) ;;
+esac
 
 # Prints the address from which this machine gets its own Debian packages, for a suite.
 # Security updates are in a separate archive. ReleaseInfo=false makes this work even if apt's
@@ -73,7 +80,7 @@ download() {
         -o Dir::Etc::Preferences="$work/preferences" -o Dir::Etc::PreferencesParts=/dev/null
         -o Dir::State::Lists="$work/lists" -o Dir::State::Status="$work/status"
         -o Dir::Cache="$work/cache"
-        -o APT::Architecture=amd64 -o Acquire::Languages=none
+        -o APT::Architecture="$arch" -o Acquire::Languages=none
         # apt's download user has no access to root's directory.
         -o APT::Sandbox::User=root
     )
@@ -81,7 +88,7 @@ download() {
     for suite in ${suites//,/ }; do
         site=$(mirror "$suite")
         [[ -n $site ]] || continue
-        echo "deb [arch=amd64 check-valid-until=no] $site $suite main" >"$work/sources.list"
+        echo "deb [arch=$arch check-valid-until=no] $site $suite main" >"$work/sources.list"
         retry apt-get "${apt[@]}" -o APT::Get::List-Cleanup=false update -qq || continue
         cat "$work/sources.list" >>"$work/found.list"
         found=yes
@@ -147,6 +154,7 @@ pick() {
     echo "$wanted" >"$out/wanted"
     names "$work/boot" >"$out/modules/boot"
     names "$work/all" >"$out/modules/order"
+    echo "$arch" >"$out/arch"
     echo "$release" >"$out/release"
 }
 
@@ -166,7 +174,7 @@ names() {
 pack() {
     local kernel=$1 work=$2 image=$2/image
     mkdir -p "$image"/{bin,dev,host,proc,root,sys}
-    cp "$(command -v busybox)" "$image/bin/busybox"
+    cp "$busybox" "$image/bin/busybox"
     cp -r "$kernel/modules" "$image/mods"
     cp "$here/init" "$image/init"
     chmod 755 "$image/init"
@@ -183,6 +191,8 @@ ready() {
     # The image is packed again if init is newer.
     complete && [[ -f $kernel/initrd.img && ! $here/init -nt $kernel/initrd.img ]]
 }
+
+[[ $arch == amd64 ]] || "$here/arm64-root.sh" "$LAB"
 
 # All files are made in a temporary directory, which is moved into place when it is complete.
 # An interrupted run leaves no directory that looks complete.

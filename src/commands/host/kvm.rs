@@ -143,6 +143,10 @@ fn from_file(path: &Path, bar: Doorbells) -> Result<KvmTrace> {
     Ok(trace)
 }
 
+/// Why there is no trace of a process on arm64.
+const NOT_ON_ARM64: &str = "host kvm --pid is not available on arm64: the order of KVM's events there was \
+                            not compared with a known truth; `host trace --pid` traces QEMU itself";
+
 /// Runs the command.
 ///
 /// # Errors
@@ -151,6 +155,9 @@ pub fn run(args: &HostKvmArgs) -> Result<()> {
     let bar = doorbells(args)?;
     let (trace, ended) = match (&args.trace, args.pid) {
         (Some(path), _) => (from_file(path, bar)?, Ok(())),
+        (None, Some(_)) if cfg!(target_arch = "aarch64") => {
+            return Err(Failure::error(Kind::Kernel, NOT_ON_ARM64));
+        }
         (None, pid) => observe(args, pid.unwrap_or_default(), bar)?,
     };
     let mut out = BufWriter::new(stdout());

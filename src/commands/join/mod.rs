@@ -143,6 +143,14 @@ fn clock(
         let offset = by_readings(&guest.readings, &host.readings, third, span);
         offset.map_err(|e| usage(format!("--clock {name}: {e}; use --clock pairs")))
     };
+    if args.clock == Some(ClockArg::Tsc) {
+        let mut recordings = [(&args.guest, replay.info()), (&args.host, &host.info)].into_iter();
+        if let Some((path, _)) = recordings.find(|(_, info)| info.arch == "aarch64") {
+            let shown = printable(path);
+            let why = "was made on arm64, which has no TSC; use --clock ptp or --clock pairs";
+            return Err(usage(format!("--clock tsc: {shown} {why}")));
+        }
+    }
     Ok(match args.clock {
         None if !is_same => (JoinClock::Pairs, None),
         Some(ClockArg::Pairs) => (JoinClock::Pairs, None),

@@ -70,6 +70,7 @@ impl IntervalConsumer {
                 lat: None,
                 split_size: false,
                 block_sizes: BlockSizes::default(),
+                by: vec![],
             },
             step,
             now: Snapshot::default(),

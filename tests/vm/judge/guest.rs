@@ -50,23 +50,39 @@ static RUNS: Mutex<BTreeMap<String, Run>> = Mutex::new(BTreeMap::new());
 /// Scripts whose guests run alone: their judges compare times, or their loads race for the host's CPUs.
 const ALONE: &[&str] = &["diff", "healthy", "nested", "plants", "preempt", "times"];
 
+/// Scripts whose guests take half a place: they wait for more than half of their time.
+const LIGHT: &[&str] = &[
+    "inflight",
+    "recordings",
+    "serve",
+    "top",
+    "tracefaults",
+    "traceload",
+];
+
 /// Guests that run at a time, by NVME_DEEP_GUESTS. One guest keeps about one CPU of the host busy.
 static PLACES: LazyLock<u32> = LazyLock::new(|| {
     let wanted = env::var("NVME_DEEP_GUESTS");
     wanted.map_or(2, |number| number.parse().unwrap())
 });
 
+/// In halves.
 static TAKEN_PLACES: Mutex<u32> = Mutex::new(0);
 static PLACE_IS_FREE: Condvar = Condvar::new();
 
-/// The places that a guest takes on the host. They are free again when this is dropped.
+/// The halves of places that a guest takes on the host. They are free again when this is dropped.
 struct Place(u32);
 
 impl Place {
     fn wait(script: &str) -> Self {
-        let needed = if ALONE.contains(&script) { *PLACES } else { 1 };
+        let all = 2 * *PLACES;
+        let needed = match script {
+            _ if ALONE.contains(&script) || all == 2 => all,
+            _ if LIGHT.contains(&script) => 1,
+            _ => 2,
+        };
         let mut taken = TAKEN_PLACES.lock().unwrap_or_else(PoisonError::into_inner);
-        while *taken + needed > *PLACES {
+        while *taken + needed > all {
             let woken = PLACE_IS_FREE.wait(taken);
             taken = woken.unwrap_or_else(PoisonError::into_inner);
         }
@@ -131,6 +147,30 @@ fn note_time(share: &Path, name: &str, time: Duration, boots: u32) {
     file.unwrap().write_all(line.as_bytes()).unwrap();
 }
 
+/// The binary under test, and the one with the options that plant faults, which exist in debug builds
+/// only. arm64 has a debug build only, which takes a quarter of the time of a release build.
+fn binaries(kernel: &str) -> [String; 2] {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let of = |variable, path| {
+        env::var(variable).unwrap_or_else(|_| root.join(path).display().to_string())
+    };
+    let (both, target) = if kernel.contains("arm64") {
+        let debug = "target/aarch64-unknown-linux-gnu/debug/nvme-deep";
+        let binary = of("NVME_DEEP_BIN_ARM64", debug);
+        ([binary.clone(), binary], "debug-arm64")
+    } else {
+        let binary = of("NVME_DEEP_BIN", "target/release/nvme-deep");
+        // cargo builds the other with the tests
+        (
+            [binary, env!("CARGO_BIN_EXE_nvme-deep").to_owned()],
+            "build",
+        )
+    };
+    let exists = Path::new(&both[0]).exists();
+    assert!(exists, "{} is not there: `make {target}` makes it", both[0]);
+    both
+}
+
 impl Suite {
     /// Boots the guest, or returns the result of an earlier boot by this process.
     pub fn run(&self, kernel: &str) -> Outcome {
@@ -158,17 +198,11 @@ impl Suite {
         }
         let _ = fs::remove_dir_all(&share);
         fs::create_dir_all(&share).unwrap();
-        let binary = env::var("NVME_DEEP_BIN")
-            .unwrap_or_else(|_| root.join("target/release/nvme-deep").display().to_string());
-        assert!(
-            Path::new(&binary).exists(),
-            "{binary} is not there: `make build` makes it"
-        );
+        let binaries = binaries(kernel);
         let script = lab.join("guest").join(format!("{}.sh", self.script));
         let alive =
             "(setsid bash -c 'while echo . >/mnt/alive; do sleep 5; done' >/dev/null 2>&1 &)";
-        // cargo builds it with the tests: the options that plant faults exist in debug builds only
-        let faulty = env!("CARGO_BIN_EXE_nvme-deep");
+        let [binary, faulty] = binaries;
         let run = format!(
             "export NVME_DEEP={binary:?} NVME_DEEP_FAULTY={faulty:?}\n{alive}\nexec bash {script:?}\n"
         );

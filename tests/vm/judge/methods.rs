@@ -58,6 +58,11 @@ const OLDEST: &str = "start_time_ns kprobe rawtp fentry kprobe - rawtp rawtp fen
 /// The same, if btf/ has no file for Debian's current release.
 const UNKNOWN_OLDEST: &str = "start_time_ns kprobe rawtp fentry - - rawtp rawtp fentry fentry";
 
+/// arm64's 6.1: no trampolines for functions, and kprobes only on demand.
+const OLD_ARM64: &str = "start_time_ns - fentry fentry - - fentry fentry fentry fentry";
+/// arm64's 5.10: no BTF of modules either.
+const OLDEST_ARM64: &str = "start_time_ns - rawtp fentry - - rawtp rawtp fentry fentry";
+
 /// The JSON of `doctor`.
 pub fn doctor(outcome: &Outcome) -> Value {
     serde_json::from_str(&outcome.text("doctor", "json")).unwrap()
@@ -306,7 +311,8 @@ fn all_methods(outcome: &Outcome, expected: &str) {
     bless(outcome, outcome.kernel());
 }
 
-fn all_methods_on_new_kernels(outcome: &Outcome) {
+/// A kernel with all methods, each of which is exact or says what it lost.
+pub fn all_methods_on_new_kernels(outcome: &Outcome) {
     all_methods(outcome, NEW);
     for method in ["fentry", "rawtp", "kprobe", "tracepoint"] {
         assert_eq!(
@@ -330,6 +336,11 @@ fn all_methods_without_module_btf(outcome: &Outcome) {
     let shipped = doctor["facts"]["nvme_core_types"]["shipped"].is_string();
     all_methods(outcome, if shipped { OLDEST } else { UNKNOWN_OLDEST });
     assert_eq!(outcome.text("fentry", "fine.status").trim(), "5");
+}
+
+fn all_methods_on_arm64_before_6_4(outcome: &Outcome) {
+    let is_oldest = outcome.kernel().starts_with("5.10");
+    all_methods(outcome, if is_oldest { OLDEST_ARM64 } else { OLD_ARM64 });
 }
 
 /// The output of `doctor`, and of a run by classic tracepoints, has the expected text.
@@ -388,6 +399,10 @@ super::on_kernels! {
     all_methods_on_6_12 "6.12" METHODS all_methods_on_new_kernels
     only_in_test_all_all_methods_on_6_12_cloud "6.12-cloud" METHODS all_methods_on_new_kernels
     all_methods_on_7_x "7.x" METHODS all_methods_on_new_kernels
+    only_in_test_all_all_methods_on_5_10_arm64 "5.10-arm64" METHODS all_methods_on_arm64_before_6_4
+    only_in_test_all_all_methods_on_6_1_arm64 "6.1-arm64" METHODS all_methods_on_arm64_before_6_4
+    only_in_test_all_all_methods_on_6_12_arm64_16k "6.12-arm64-16k" METHODS all_methods_on_new_kernels
+    only_in_test_all_all_methods_on_7_x_arm64 "7.x-arm64" METHODS all_methods_on_new_kernels
     doctor_reports_the_plan_on_5_10 "5.10" METHODS doctor_reports_the_plan
     only_in_test_all_doctor_reports_the_plan_on_6_12_cloud "6.12-cloud" METHODS doctor_reports_the_plan
     doctor_reports_the_plan_on_7_x "7.x" METHODS doctor_reports_the_plan

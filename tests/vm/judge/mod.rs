@@ -13,6 +13,7 @@ macro_rules! on_kernels {
 }
 pub(crate) use on_kernels;
 
+mod arm64;
 mod chosen;
 mod connect;
 mod context;

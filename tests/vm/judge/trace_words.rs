@@ -327,8 +327,9 @@ fn unfinished_commands_are_reported(outcome: &Outcome) {
             let submit = run.of("submit").rfind(|s| key(s) == key(event));
             let submit = submit.unwrap_or_else(|| panic!("of what? {event}"));
             let age = at(event) - at(submit);
+            // the points lie close together, unless the host deschedules the vCPU between them
             assert!(
-                age.abs_diff(number(event, "age_ns")) < MS,
+                age.abs_diff(number(event, "age_ns")) < 50 * MS,
                 "{submit} {event}"
             );
         }

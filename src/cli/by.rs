@@ -1,0 +1,74 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Grouping.
+
+use clap::ValueEnum;
+use nvme_deep::model::group::By;
+use nvme_deep::report::groups::Sort;
+
+use super::value::count;
+
+/// The order of groups.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
+pub enum SortArg {
+    /// Share of the device's time
+    #[default]
+    Share,
+    /// 99th percentile
+    P99,
+    /// Commands per second
+    Iops,
+    /// Bytes
+    Bytes,
+}
+
+impl SortArg {
+    /// What it stands for.
+    pub const fn sort(self) -> Sort {
+        match self {
+            Self::Share => Sort::Share,
+            Self::P99 => Sort::P99,
+            Self::Iops => Sort::Iops,
+            Self::Bytes => Sort::Bytes,
+        }
+    }
+}
+
+/// Grouping.
+#[derive(Clone, Debug, clap::Args)]
+pub struct ByArgs {
+    /// Group commands by KEY[,KEY]: process, comm, cpu, queue, size, disk, opcode
+    ///
+    /// Instead of rows per disk and opcode. `process` and `comm` are those that call the driver: a
+    /// kernel thread, if blk-mq dispatches the request later.
+    #[arg(long, value_name = "KEY", value_delimiter = ',',
+          conflicts_with_all = ["lat_min_us", "lat_shift", "split_size", "commands"])]
+    pub by: Vec<By>,
+
+    /// The order of groups
+    #[arg(
+        long,
+        hide_short_help = true,
+        value_name = "ORDER",
+        default_value = "share",
+        requires = "by"
+    )]
+    pub sort: SortArg,
+
+    /// Groups that a text shows
+    #[arg(long, hide_short_help = true, value_name = "N", default_value = "20", requires = "by",
+          value_parser = count())]
+    pub top: u64,
+}
+
+impl ByArgs {
+    /// The properties, each once.
+    pub fn keys(&self) -> Vec<By> {
+        let mut keys = Vec::new();
+        for by in &self.by {
+            if !keys.contains(by) {
+                keys.push(*by);
+            }
+        }
+        keys
+    }
+}

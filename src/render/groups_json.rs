@@ -1,0 +1,146 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The groups of a report as JSON.
+
+use serde::Serialize;
+
+use super::json::Dist;
+use super::json::StageLine;
+use super::json::dist;
+use super::json::stage_lines;
+use crate::model::group::By;
+use crate::model::group::Group;
+use crate::model::group::Part;
+use crate::model::group::comm_of;
+use crate::model::untrusted::Untrusted;
+use crate::report::disk_names::DiskNames;
+use crate::report::groups::GroupReport;
+use crate::report::groups::Groups;
+
+/// What the commands of a group have in common. What was not asked for is left out; what is not known
+/// is null.
+#[derive(Default, Serialize)]
+struct Key {
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pid: Option<Option<u32>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    comm: Option<Option<Untrusted>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    cpu: Option<Option<u16>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    ctrl: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    qid: Option<u16>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    nsid: Option<u32>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    disk: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    max_bytes: Option<Option<u64>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    queue: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    opcode: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    opcode_value: Option<u8>,
+}
+
+impl Key {
+    fn add(&mut self, by: By, part: &Part, groups: &Groups, disks: &DiskNames) {
+        match part {
+            Part::Unknown => match by {
+                By::Process => self.pid = Some(None),
+                By::Comm => self.comm = Some(None),
+                By::Cpu => self.cpu = Some(None),
+                By::Size => self.max_bytes = Some(None),
+                By::Queue | By::Disk | By::Opcode => {}
+            },
+            Part::Process(pid) => {
+                let comm = groups.names.comm(*pid);
+                self.pid = Some(Some(*pid));
+                self.comm = Some(comm.map(Untrusted::lossy));
+            }
+            Part::Comm(comm) => self.comm = Some(Some(Untrusted::lossy(comm_of(comm)))),
+            Part::Cpu(cpu) => self.cpu = Some(Some(*cpu)),
+            Part::Queue(ctrl, qid) => {
+                (self.ctrl, self.qid) = (Some(format!("nvme{ctrl}")), Some(*qid));
+            }
+            Part::Size(exponent) => {
+                self.max_bytes = Some(Some(exponent.map_or(0, |n| 1 << n)));
+            }
+            Part::Disk(ctrl, nsid) => {
+                (self.ctrl, self.nsid) = (Some(format!("nvme{ctrl}")), Some(*nsid));
+                self.disk = Some(disks.disk(*ctrl, *nsid));
+            }
+            Part::Opcode(opcode) => {
+                self.queue = Some(opcode.queue.to_string());
+                self.opcode = Some(opcode.name_or_code());
+                self.opcode_value = Some(opcode.code);
+            }
+        }
+    }
+
+    fn of(group: &Group, groups: &Groups, disks: &DiskNames) -> Self {
+        let mut key = Self::default();
+        for (part, by) in group.0.iter().zip(&groups.by) {
+            key.add(*by, part, groups, disks);
+        }
+        key
+    }
+}
+
+#[derive(Serialize)]
+struct GroupLine<'a> {
+    #[serde(flatten)]
+    key: Key,
+    #[serde(skip_serializing_if = "is_false")]
+    other: bool,
+    count: u64,
+    unmeasured: u64,
+    iops: f64,
+    bytes: u64,
+    mb_per_s: f64,
+    time_share: f64,
+    stages: Vec<StageLine<'a>>,
+    total: Dist,
+}
+
+const fn is_false(is: &bool) -> bool {
+    !*is
+}
+
+fn line<'a>(
+    group: &'a GroupReport,
+    groups: &Groups,
+    disks: &DiskNames,
+    buckets: bool,
+) -> GroupLine<'a> {
+    let row = &group.row;
+    GroupLine {
+        key: Key::of(&row.key, groups, disks),
+        other: row.key.is_other(),
+        count: row.count,
+        unmeasured: row.unmeasured,
+        iops: row.iops,
+        bytes: row.bytes,
+        mb_per_s: row.mb_per_s,
+        time_share: group.share,
+        stages: stage_lines(row, buckets),
+        total: dist(&row.total, buckets),
+    }
+}
+
+/// The groups of a report.
+#[derive(Serialize)]
+pub(super) struct GroupLines<'a> {
+    by: Vec<&'static str>,
+    groups: Vec<GroupLine<'a>>,
+}
+
+/// All groups, in their order.
+pub(super) fn lines<'a>(groups: &'a Groups, disks: &DiskNames, buckets: bool) -> GroupLines<'a> {
+    let each = groups.groups.iter();
+    GroupLines {
+        by: groups.by.iter().map(|by| by.name()).collect(),
+        groups: each.map(|g| line(g, groups, disks, buckets)).collect(),
+    }
+}

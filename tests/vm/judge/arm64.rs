@@ -1,0 +1,172 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The same on arm64, in one boot: counts by each attach method, traces, stacks, recordings, and a command
+//! in flight.
+
+use std::process::Command;
+
+use serde_json::Value;
+
+use super::guest::Outcome;
+use super::guest::Suite;
+use super::json::fio_counts;
+use super::json::kernel_counts;
+use super::json::list;
+use super::json::number;
+use super::json::text;
+use super::methods::all_methods_on_new_kernels;
+use super::trace_kernel::assert_as_the_kernel;
+use super::trace_read::TraceRun;
+use super::trace_read::functions;
+
+const ARM64: Suite = Suite {
+    script: "arm64",
+    variant: "",
+    smp: "2",
+    controllers: &[
+        "nvme_null nvme0 0",
+        "nvme_null nvme1 5000000",
+        "nvme_on nvme2 served-late",
+    ],
+    append: "nvme_core.io_timeout=60",
+    env: &[("SERVED", "late")],
+};
+
+/// Reads by libaio, and reads and writes by pread and pwrite.
+const COMMANDS: u64 = 450;
+
+/// The events are those of the kernel's own record, with the same fields and times.
+fn traces_are_exact(outcome: &Outcome) {
+    let [reads, writes, ..] = fio_counts(outcome, "trace");
+    let [kernel_reads, kernel_writes, ..] = kernel_counts(outcome, "trace");
+    assert_eq!([reads, writes], [kernel_reads, kernel_writes]);
+    assert_eq!(reads + writes, COMMANDS);
+    let run = TraceRun::read(outcome, "trace", "trace");
+    assert_as_the_kernel(outcome, "trace", &run);
+    run.assert_nothing_lost();
+    let counts = ["submit", "complete", "sq"].map(|kind| run.count(kind));
+    assert_eq!(counts, [COMMANDS; 3]);
+}
+
+/// The stages of each command add up, and each point was observed but for late doorbells.
+fn stages_add_up(outcome: &Outcome) {
+    let run = TraceRun::read(outcome, "trace", "pair");
+    run.assert_nothing_lost();
+    assert_eq!(run.count("command"), COMMANDS);
+    for command in run.of("command") {
+        let sum: u64 = list(command, "stages")
+            .iter()
+            .map(|s| number(s, "ns"))
+            .sum();
+        assert_eq!(sum, number(command, "total_ns"), "{command}");
+        for point in [
+            "start",
+            "setup_in",
+            "setup_out",
+            "issue",
+            "irq",
+            "cqe",
+            "complete",
+            "end",
+        ] {
+            assert!(
+                command["points_ns"][point].is_u64(),
+                "no {point}: {command}"
+            );
+        }
+    }
+}
+
+/// From the driver's function to the entry of the system call. No frame is one of ours.
+fn stacks_have_their_symbols(outcome: &Outcome) {
+    let said = outcome.text("trace", "stacks.err");
+    assert_eq!(outcome.code("trace", "stacks"), 0, "{said}");
+    let out = outcome.text("trace", "stacks.out");
+    let rows: Vec<Value> = out
+        .lines()
+        .map(|l| serde_json::from_str(l).unwrap())
+        .collect();
+    let through = |name: &str| -> u64 {
+        let rows = rows.iter().filter(|r| text(r, "type") == "stack");
+        let mine = rows.filter(|r| functions(r, "kstack").contains(&name));
+        mine.map(|r| number(r, "count")).sum()
+    };
+    assert_eq!(through("__arm64_sys_io_submit"), 400, "{out}");
+    assert_eq!(
+        through("__arm64_sys_pread64") + through("__arm64_sys_pwrite64"),
+        50,
+        "{out}"
+    );
+    assert_eq!(through("el0t_64_sync"), COMMANDS, "{out}");
+    for row in rows.iter().filter(|r| text(r, "type") == "stack") {
+        assert_eq!(functions(row, "kstack")[0], "nvme_setup_cmd", "{row}");
+        assert!(!row.to_string().contains("bpf_"), "our own: {row}");
+    }
+}
+
+/// What this machine's program prints of a recording of the guest.
+fn printed_here(outcome: &Outcome, case: &str, words: &str) -> String {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_nvme-deep"));
+    command.args(words.split(' ')).arg("--from");
+    let here = command
+        .arg(outcome.path(case, "file.nvd"))
+        .output()
+        .unwrap();
+    let said = String::from_utf8_lossy(&here.stderr);
+    assert!(here.status.success(), "{words}: {said}");
+    String::from_utf8(here.stdout).unwrap()
+}
+
+/// A recording of arm64 is read here as there, and shows what was shown live.
+fn recordings_read_the_same_here(outcome: &Outcome) {
+    for (name, words) in [
+        ("from", "trace --json"),
+        ("from-text", "latency --stages=fine"),
+    ] {
+        let said = outcome.text("trace", &format!("{name}.err"));
+        assert_eq!(outcome.code("trace", name), 0, "{said}");
+        let there = outcome.text("trace", &format!("{name}.out"));
+        assert_eq!(printed_here(outcome, "trace", words), there, "{name}");
+    }
+    let run = TraceRun::read(outcome, "trace", "from");
+    assert_eq!(run.count("command"), COMMANDS);
+    let live = TraceRun::read(outcome, "golden", "trace");
+    assert_eq!(live.count("command"), 16);
+    let words = "trace --json --pair --stages=fine --kstack";
+    let live = outcome.text("golden", "trace.out");
+    assert_eq!(printed_here(outcome, "golden", words), live);
+}
+
+/// The command that the device holds is found in the memory of the queues.
+fn a_command_in_flight_is_found(outcome: &Outcome) {
+    let said = outcome.text("held", "held.err");
+    assert_eq!(outcome.code("held", "held"), 0, "{said}");
+    let look: Value = serde_json::from_str(&outcome.text("held", "held.out")).unwrap();
+    assert_eq!(look["unreadable"], serde_json::json!([]));
+    let [command] = list(&look, "commands") else {
+        panic!("not one command: {look}");
+    };
+    assert_eq!(command["verdict"], "held", "{command}");
+    assert_eq!(
+        (text(command, "ctrl"), number(&command["fields"], "slba")),
+        ("nvme2", 800)
+    );
+    assert!(
+        outcome
+            .text("held", "text.out")
+            .contains("held by the device")
+    );
+}
+
+fn what_arm64_lacks_is_refused(outcome: &Outcome) {
+    outcome.assert_refused("refused", "kvm", 5, &["host kvm --pid", "arm64"]);
+}
+
+super::on_kernels! {
+    arm64_all_methods_on_6_12 "6.12-arm64" ARM64 all_methods_on_new_kernels
+    arm64_traces_are_exact_on_6_12 "6.12-arm64" ARM64 traces_are_exact
+    arm64_stages_add_up_on_6_12 "6.12-arm64" ARM64 stages_add_up
+    arm64_stacks_have_their_symbols_on_6_12 "6.12-arm64" ARM64 stacks_have_their_symbols
+    arm64_recordings_read_the_same_here_on_6_12 "6.12-arm64" ARM64 recordings_read_the_same_here
+    arm64_a_command_in_flight_is_found_on_6_12 "6.12-arm64" ARM64 a_command_in_flight_is_found
+    arm64_what_arm64_lacks_is_refused_on_6_12 "6.12-arm64" ARM64 what_arm64_lacks_is_refused
+}
