@@ -76,7 +76,6 @@ test-vm: build debug-arm64 ## run the guest tests: one kernel in full, all attac
 test-cost: build ## fail if our modes cost over 5 % more than tests/bench/recorded.json, or reading too much
 	@tests/vm/deps.sh valgrind
 	cargo test --locked --test reading_cost -- --ignored
-	cargo test --release --locked --bin nvme-deep record::tests::a_command_costs -- --ignored --nocapture
 	@tests/bench/guard.sh
 	@CPUS=2 COUNT=300 ONLY='^latency --stages$$|^trace' LIMIT=0.05 tests/bench/lines.sh
 
@@ -97,7 +96,8 @@ test-alarms: ## print how often diagnose names causes in healthy runs, and finds
 	cargo test --release --locked --test diagnosis -- --ignored --nocapture --test-threads=1
 
 test-all: test-fast test-cost build debug-arm64 ## run test-fast, test-cost and all guest tests
-	@tests/vm/deps.sh systemd
+	@tests/vm/deps.sh systemd valgrind
+	cargo test --release --locked --bin nvme-deep record::tests::a_command_costs -- --ignored --nocapture
 	cargo test --locked --test vm -- --ignored --test-threads=$(GUEST_THREADS)
 
 bench: build ## count what we and other tools cost, in a guest (KERNEL=6.12)

@@ -344,6 +344,19 @@ fn a_missed_command_has_no_doorbell_after_its_end() {
     }
 }
 
+/// A CQE shows that the slot's command is over, if the next set-up was skipped as well.
+#[test]
+fn a_cqe_is_not_that_of_the_command_before() {
+    let harness = build::harness(FAULTS, "faults-cqe", &[]);
+    let ignoring = ["setup_out_btf", "complete_btf"];
+    for mode in 0..3 {
+        for seed in 0..8 {
+            let run = Faults::often(&harness, seed, mode, &ignoring, 7, 4);
+            assert!(run.is_true() && run.unmeasured > 1000, "{mode}: {run:?}");
+        }
+    }
+}
+
 /// The idle task has the same number on each CPU.
 #[test]
 fn a_submission_from_idle_cpus_has_its_own_doorbell() {

@@ -108,19 +108,19 @@ enum nd_hook {
 	ND_HOOK_MAP_BTF,    /* tp_btf map */
 	ND_HOOK_UNMAP_BTF,  /* tp_btf unmap */
 	/* --stages=full */
-	ND_HOOK_BIO_QUEUED_BTF,	   /* tp_btf block_bio_queue */
-	ND_HOOK_BIO_SPLIT_BTF,	   /* tp_btf block_split */
-	ND_HOOK_BIO_BACK_BTF,	   /* tp_btf block_bio_backmerge */
-	ND_HOOK_BIO_FRONT_BTF,	   /* tp_btf block_bio_frontmerge */
-	ND_HOOK_BIO_DONE_BTF,	   /* tp_btf block_bio_complete */
-	ND_HOOK_THROTTLE_FENTRY,   /* fentry __blk_throtl_bio */
-	ND_HOOK_FREEZE_IN_FENTRY,  /* fentry __bio_queue_enter */
-	ND_HOOK_FREEZE_OUT_FEXIT,  /* fexit __bio_queue_enter */
-	ND_HOOK_IOCOST_IN_FENTRY,  /* fentry ioc_rqos_throttle */
-	ND_HOOK_IOCOST_OUT_FEXIT,  /* fexit ioc_rqos_throttle */
-	ND_HOOK_WBT_IN_FENTRY,	   /* fentry rq_qos_wait */
-	ND_HOOK_WBT_OUT_FEXIT,	   /* fexit rq_qos_wait */
-	ND_HOOK_TAG_FEXIT,	   /* fexit __blk_mq_get_tag */
+	ND_HOOK_BIO_QUEUED_BTF,	  /* tp_btf block_bio_queue */
+	ND_HOOK_BIO_SPLIT_BTF,	  /* tp_btf block_split */
+	ND_HOOK_BIO_BACK_BTF,	  /* tp_btf block_bio_backmerge */
+	ND_HOOK_BIO_FRONT_BTF,	  /* tp_btf block_bio_frontmerge */
+	ND_HOOK_BIO_DONE_BTF,	  /* tp_btf block_bio_complete */
+	ND_HOOK_THROTTLE_FENTRY,  /* fentry __blk_throtl_bio */
+	ND_HOOK_FREEZE_IN_FENTRY, /* fentry __bio_queue_enter */
+	ND_HOOK_FREEZE_OUT_FEXIT, /* fexit __bio_queue_enter */
+	ND_HOOK_IOCOST_IN_FENTRY, /* fentry ioc_rqos_throttle */
+	ND_HOOK_IOCOST_OUT_FEXIT, /* fexit ioc_rqos_throttle */
+	ND_HOOK_WBT_IN_FENTRY,	  /* fentry rq_qos_wait */
+	ND_HOOK_WBT_OUT_FEXIT,	  /* fexit rq_qos_wait */
+	ND_HOOK_TAG_FEXIT,	  /* fexit __blk_mq_get_tag */
 	/* bpf/tracepoint.bpf.c */
 	ND_HOOK_SETUP_OUT_TP, /* tp nvme_setup_cmd */
 	ND_HOOK_COMPLETE_TP,  /* tp nvme_complete_rq */
@@ -158,9 +158,9 @@ enum nd_count {
 	ND_NO_STACK,	/* stacks that the kernel could not take */
 	ND_STACKS_FULL, /* stacks without a free entry in the table */
 	ND_BY_TASK, /* container filter: commands selected by the task, as they have no cgroup */
-	ND_FEWER_POINTS, /* commands counted with fewer points than observed: few rows are left */
-	ND_NO_BIO,	 /* requests with a bio whose submission was not observed */
-	ND_BIOS_FULL,	 /* bios that found no room in the table */
+	ND_FEWER_POINTS,  /* commands counted with fewer points than observed: few rows are left */
+	ND_NO_BIO,	  /* requests with a bio whose submission was not observed */
+	ND_BIOS_FULL,	  /* bios that found no room in the table */
 	ND_UNPAIRED_WAIT, /* requests with a wait whose end was not observed */
 	ND_COUNT_MAX,
 };
@@ -354,6 +354,7 @@ struct nd_where {
 	struct nd_place place;
 	__u64 ctrl;   /* struct nvme_ctrl * */
 	__u64 key;    /* common part of the row keys of its commands */
+	__u64 nvmeq;  /* the driver's queue: struct nvme_queue * on PCI */
 	__u32 qid;    /* 0: admin queue */
 	__u32 points; /* of the controller */
 };
@@ -440,7 +441,7 @@ _Static_assert(__builtin_offsetof(struct nd_start, waits) == ND_START, "the usua
 _Static_assert(__builtin_offsetof(struct nd_slot, submission) == ND_SLOT_FINE, "fine part");
 _Static_assert(__builtin_offsetof(struct nd_slot, setup_in_ns) == ND_SLOT_BASIC, "basic half");
 _Static_assert(sizeof(struct nd_place) == 24, "no padding");
-_Static_assert(sizeof(struct nd_where) == 48, "no padding");
+_Static_assert(sizeof(struct nd_where) == 56, "no padding");
 _Static_assert(sizeof(struct nd_cpu) % ND_LINE == 0, "no cache line of two CPUs");
 _Static_assert(sizeof(struct nd_numbers) % ND_LINE == 0, "no cache line of two CPUs");
 _Static_assert(ND_SLOT_BASIC % ND_LINE == 0, "a slot is one cache line");

@@ -44,10 +44,9 @@ static __always_inline u64 event_index_of(u64 nvmeq, int typed)
 }
 
 /* Records the queue of a batch at its first set-up. A batch of several queues has none. */
-static __always_inline void note_batch(struct nd_task *t, struct request *rq, int typed)
+static __always_inline void note_batch(struct nd_task *t, u64 nvmeq, int typed)
 {
-	struct blk_mq_hw_ctx *hctx = GET(typed, rq, mq_hctx);
-	u64 nvmeq = (u64)GET(typed, hctx, driver_data), index;
+	u64 index;
 
 	if (t->n) {
 		if (t->nvmeq != nvmeq)

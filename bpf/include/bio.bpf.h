@@ -4,8 +4,8 @@
  * address, from its submission until a request is allocated for it. Bios that are merged into a
  * request, or that end without one, leave the table. struct nd_bio also has the submitter.
  *
- * Waits with a bio among their arguments are added to its entry. In wbt, and for a tag, a task waits
- * with no other request in between: its next request is the one that waited.
+ * Waits with a bio among their arguments are added to its entry. In wbt, and for a tag, a task
+ * waits with no other request in between: its next request is the one that waited.
  */
 #ifndef ND_BIO_H
 #define ND_BIO_H

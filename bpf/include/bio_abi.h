@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-/* What happens before the request (--stages=full): bios, and the waits of a request. As in abi.h. */
+/* What happens before the request (--stages=full): bios, and the waits of a request. As in abi.h.
+ */
 #ifndef ND_BIO_ABI_H
 #define ND_BIO_ABI_H
 

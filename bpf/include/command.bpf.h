@@ -105,7 +105,7 @@ static __always_inline int fill_slot(struct nd_slot *s, struct request *rq,
 		return UNATTRIBUTED;
 	/* The low bits of an opcode are the direction: 01 to the device, 10 from it. For a discard,
 	 * the length in blk-mq is the discarded size, not the transferred size. */
-	if (opcode & 3 && (admin || opcode != 0x09))
+	if (opcode & 3 && (opcode != 0x09 || admin))
 		bytes = GET(typed, rq, __data_len);
 	key = w->key | key_of_command(nsid, opcode);
 	if (cfg_split_size)

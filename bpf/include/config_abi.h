@@ -122,7 +122,8 @@ struct nd_config {
 	__u16 own_cells;
 	/* Queues have slots when they are first used, fewer than tags (slots.bpf.h). */
 	__u8 windows;
-	/* Observe what comes before the request (bio.bpf.h), and the points of which it is: ND_SAW_*. */
+	/* Observe what comes before the request (bio.bpf.h), and the points of which it is:
+	 * ND_SAW_*. */
 	__u8 waits;
 	__u16 wait_points;
 	/* ND_BY_*: the properties by which commands are grouped. */

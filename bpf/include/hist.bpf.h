@@ -34,7 +34,7 @@ static __always_inline u32 log2_u32(u32 v)
 /*
  * Makes the verifier forget the bounds of a number. Where branches join, the verifier continues
  * once per branch while the bounds of a number that is used later differ. A conversion to the
- * machine's own byte order costs no machine instruction.
+ * machine's own byte order costs no machine instruction. A pointer becomes a number.
  */
 #if !defined(__bpf__)
 #define FORGET(x)
@@ -43,6 +43,14 @@ static __always_inline u32 log2_u32(u32 v)
 #else
 #define FORGET(x) asm volatile("%0 = be64 %0" : "+r"(x))
 #endif
+
+/* Clang computes an address, which is not NULL, once, not that of each field. */
+#define ONE_REGISTER(p)                                                                            \
+	do {                                                                                       \
+		asm volatile("" : "+r"(p));                                                        \
+		if (!(p))                                                                          \
+			__builtin_unreachable();                                                   \
+	} while (0)
 
 /* floor(log2(n)) of a byte; 0 for 0. */
 static const u8 log2_of_byte[256] = {
@@ -92,7 +100,6 @@ static __always_inline u64 hist_index(u64 v)
 	} else {
 		i = bucket_of[(v >> 32) & 0xf] + 32 * 8;
 	}
-	BELOW(i, ND_HIST_BUCKETS);
 	return i;
 }
 
@@ -123,10 +130,8 @@ static __always_inline void add(u64 *to, u64 n, int atomic)
 		*to += n;
 }
 
-static __always_inline void hist_add(struct nd_hist *h, u64 ns, int atomic)
+static __always_inline void hist_put(struct nd_hist *h, u64 i, u64 ns, int atomic)
 {
-	u64 i = hist_index(ns);
-
 	add(&h->sum_ns, ns, atomic);
 	add(&h->bucket[i], 1, atomic);
 	/* Without a compare-and-swap (5.12), two CPUs of one cell may lose the larger value. User
@@ -135,5 +140,22 @@ static __always_inline void hist_add(struct nd_hist *h, u64 ns, int atomic)
 	if (ns > h->max_ns)
 		h->max_ns = ns;
 }
+
+static __always_inline void hist_add(struct nd_hist *h, u64 ns, int atomic)
+{
+	u64 i = hist_index(ns);
+
+	BELOW(i, ND_HIST_BUCKETS);
+	hist_put(h, i, ns, atomic);
+}
+
+/* For a histogram that is not the last of its cell. The verifier takes a byte of the table for any
+ * number below 256, and so the largest index for 511: still in the next histogram of the cell. */
+static __always_inline void hist_add_inner(struct nd_hist *h, u64 ns, int atomic)
+{
+	hist_put(h, hist_index(ns), ns, atomic);
+}
+
+_Static_assert(255 + 32 * 8 < ND_HIST_BUCKETS + sizeof(struct nd_hist) / 8, "in the next one");
 
 #endif

@@ -14,6 +14,11 @@ extern void *bpf_rdonly_cast(const void *obj, __u32 btf_id) __ksym __weak;
 #define HAVE_RDONLY_CAST bpf_ksym_exists(bpf_rdonly_cast)
 #endif
 
+/* Not relocated: the load has no offset. */
+struct nd_word {
+	u64 word;
+};
+
 /*
  * Reads a word of kernel memory that no typed pointer leads to. With bpf_rdonly_cast (6.2) this is
  * one load that cannot fault. The helper costs some eighty instructions, and
@@ -21,17 +26,20 @@ extern void *bpf_rdonly_cast(const void *obj, __u32 btf_id) __ksym __weak;
  */
 static __always_inline u64 peek(u64 at, int typed)
 {
-	u64 word = 0;
-
 	if (typed && HAVE_RDONLY_CAST) {
 		/* Any type that begins with a 64-bit number is suitable. */
-		struct timespec64 *any;
+		struct nd_word *any;
 
 		any = bpf_rdonly_cast((void *)at, bpf_core_type_id_kernel(struct timespec64));
-		return any->tv_sec;
+		return any->word;
+	} else {
+		u64 word = 0;
+
+		bpf_probe_read_kernel(&word, sizeof(word), (void *)at);
+		/* Clang would join this load with the other one: five instructions more there. */
+		asm volatile("" : "+r"(word));
+		return word;
 	}
-	bpf_probe_read_kernel(&word, sizeof(word), (void *)at);
-	return word;
 }
 
 /*

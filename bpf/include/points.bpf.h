@@ -59,9 +59,7 @@ static __always_inline int on_irq_out(u32 hook, int typed)
 /* Whether the interrupt that began last on this CPU reaps this request. */
 static __always_inline int is_reaped_by_irq(struct nd_cpu *cpu, struct request *rq, int typed)
 {
-	struct blk_mq_hw_ctx *hctx = GET(typed, rq, mq_hctx);
-
-	return cpu->irq_ns && cpu->irq_nvmeq == (u64)GET(typed, hctx, driver_data) &&
+	return cpu->irq_ns && cpu->irq_nvmeq == nvmeq_of(rq, typed) &&
 	       (!cfg_irq_count || cpu->irq_id == this_interrupt());
 }
 
@@ -103,16 +101,22 @@ static __always_inline int on_cqe(struct request *rq, u32 hook, int typed, int a
 		if (peek(flags, typed) & 1)
 			return 0;
 	}
-	outdated = s && is_outdated(s, rq, typed);
-	if (typed == SECOND && s && !outdated && (s->state != ND_OPEN || s->cqe_ns))
-		return 0; /* the first instance has handled it */
-	if (cfg_setup_skips && cfg_recover && !anyone &&
-	    (!s || s->state == ND_FREE || s->state == ND_REQUEUED_SLOT || outdated))
-		s = recover_setup(rq, 0);
-	if (typed != SECOND || s)
+	outdated = s && (anyone ? is_outdated(s, rq, typed) : is_outdated_at_cqe(s, rq, typed));
+	if (!s || s->state != ND_OPEN || outdated) {
+		if (typed == SECOND && s && !outdated)
+			return 0; /* the first instance has handled it */
+		if (cfg_setup_skips && cfg_recover && !anyone &&
+		    (!s || s->state == ND_FREE || s->state == ND_REQUEUED_SLOT || outdated))
+			s = recover_setup(rq, 0);
+		if (typed != SECOND || s)
+			tally(cpu, hook, typed);
+		if (!s || s->state != ND_OPEN)
+			return 0;
+	} else {
+		if (typed == SECOND && s->cqe_ns)
+			return 0; /* as above */
 		tally(cpu, hook, typed);
-	if (!s || s->state != ND_OPEN)
-		return 0;
+	}
 	if (cfg_mode == ND_MODE_TOTAL) {
 		s->cqe_ns = 1; /* no time: only shows that the CQE was observed */
 		return 0;
@@ -179,21 +183,22 @@ static __always_inline int on_complete(void *ctx, struct request *rq, u32 hook, 
 	u64 now = bpf_ktime_get_ns();
 	struct nd_cpu *cpu = this_cpu();
 	struct nd_slot *s;
+	int followed;
 
 	if (!cpu || ignored(hook))
 		return 0;
 	tally(cpu, hook, typed);
-	s = slot_near(rq, cpu, ND_AT_COMPLETE, typed);
-	if (s && s->rq == (u64)rq && s->state == ND_SKIPPED && !is_outdated(s, rq, typed)) {
-		count(ND_FILTERED_DONE);
-		s->state = cfg_windows ? ND_CLOSING : ND_FREE;
-		s->rq = 0;
-		free_slot(s, (u64)rq);
-		return 0;
-	}
-	if (!s || s->rq != (u64)rq || s->state != ND_OPEN || is_outdated(s, rq, typed)) {
+	s = slot_near(rq, cpu, ND_AT_COMPLETE, &followed, typed);
+	if (!s || s->state != ND_OPEN || is_outdated(s, rq, typed)) {
+		if (s && s->state == ND_SKIPPED && !is_outdated(s, rq, typed)) {
+			count(ND_FILTERED_DONE);
+			s->state = cfg_windows ? ND_CLOSING : ND_FREE;
+			s->rq = 0;
+			free_slot(s, (u64)rq);
+			return 0;
+		}
 		if (!cfg_recover) {
-			if (s && !is_short_of_slots())
+			if (followed && !is_short_of_slots())
 				count(ND_ORPHAN_DONE);
 			else
 				count_without_slot();

@@ -53,9 +53,9 @@ static __noinline struct nd_start *start_slowly(struct request *rq, struct nd_pl
  * different in the next use. */
 static __always_inline u32 mark_of(struct request *rq, int typed)
 {
-	/* Not GET(): the verifier rejects this arithmetic on a pointer. */
-	u64 bio = peek((u64)rq + bpf_core_field_offset(struct request, bio), typed);
+	u64 bio = (u64)GET(typed, rq, bio);
 
+	FORGET(bio); /* no pointer any more: it can be shifted */
 	return (bio >> 6) + GET(typed, rq, __sector);
 }
 
@@ -74,6 +74,7 @@ static __always_inline int on_start(struct request *rq, u32 hook, int typed)
 		u64 hctx = (u64)rq->mq_hctx;
 		struct nd_place *p = place_of(cpu, ND_AT_START, hctx);
 
+		ONE_REGISTER(p);
 		/* An admin command starts before its set-up invalidates the cache: see where(). */
 		st = is_of(p, hctx) && !is_admin(rq)
 			     ? start_entry(rq->internal_tag, rq->tag, p->first, p->tags, p->spread)
@@ -211,10 +212,9 @@ static __always_inline void close_former(struct nd_start *st, struct request *rq
 
 /* Drops the commands that wait for a doorbell if they belong to another queue, or if the queue
  * shows a doorbell since the first of them was set up: it may have been theirs. */
-static __always_inline void check_waiting(struct nd_task *t, struct request *rq, int typed)
+static __always_inline void check_waiting(struct nd_task *t, struct request *rq, u64 nvmeq,
+					  int typed)
 {
-	struct blk_mq_hw_ctx *hctx = GET(typed, rq, mq_hctx);
-	u64 nvmeq = (u64)GET(typed, hctx, driver_data);
 	u16 announced_tail =
 		peek(nvmeq + bpf_core_field_offset(struct nvme_queue, last_sq_tail), typed);
 
@@ -230,7 +230,7 @@ static __always_inline void check_waiting(struct nd_task *t, struct request *rq,
 /* Adds a command to the list that waits for the task's next doorbell. Only a command whose doorbell
  * is observed may wait: the task's next doorbell may belong to another command. */
 static __always_inline void await_doorbell(u32 index, u32 tid, struct nd_task *t, u32 by,
-					   struct request *rq, int typed)
+					   struct request *rq, struct nd_where *w, int typed)
 {
 	u32 n;
 
@@ -241,9 +241,9 @@ static __always_inline void await_doorbell(u32 index, u32 tid, struct nd_task *t
 		t->n = 0;
 	}
 	if (cfg_exit_skips)
-		check_waiting(t, rq, typed);
+		check_waiting(t, rq, w->nvmeq, typed);
 	if (cfg_context)
-		note_batch(t, rq, typed);
+		note_batch(t, w->nvmeq, typed);
 	n = t->n;
 	if (n < ND_TASK_SLOTS) {
 		t->slot[n] = index;
@@ -265,21 +265,21 @@ static __always_inline int is_begun(struct nd_task *t, struct nd_slot *s)
 static __always_inline void take_from_task(struct nd_slot *s, u32 index, struct request *rq,
 					   struct nd_where *w, int typed)
 {
-	u32 by = cfg_doorbell, tid = 0;
+	u32 by = cfg_doorbell, tid;
 	struct nd_task *t;
 
 	if (by || cfg_mode == ND_MODE_FINE) {
 		tid = this_task();
 		t = task_of(tid);
 		if (by && w->points & ND_SAW_DOORBELL)
-			await_doorbell(index, tid, t, by, rq, typed);
+			await_doorbell(index, tid, t, by, rq, w, typed);
 		if (cfg_mode == ND_MODE_FINE && t->setup_in_rq == (u64)rq) {
 			if (is_begun(t, s))
 				s->setup_in_ns = t->setup_in_ns;
 			t->setup_in_rq = 0;
 		}
+		s->tid = tid;
 	}
-	s->tid = tid;
 }
 
 /*
@@ -354,7 +354,8 @@ static __always_inline int on_setup_out(void *ctx, struct request *rq, struct nv
 		if (!typed && cfg_by_name && st && start)
 			st->ns = start;
 	}
-	s->start_ns = start;
+	if (cfg_mode != ND_MODE_TOTAL || cfg_trace || cfg_start_hook || cfg_start_field)
+		s->start_ns = start;
 	s->setup_out_ns = now;
 	take_waits(s, st);
 	emit_submit(s, now);

@@ -29,16 +29,16 @@ static __always_inline void forget_places(void)
 	__sync_fetch_and_add((u32 *)&places_age, 1);
 }
 
-/* The verifier rejects multiplication of a pointer. The difference of two pointers is a number. */
-static __always_inline u64 place_number(struct nd_cpu *cpu, u64 hctx)
+static __always_inline u64 place_number(u64 hctx)
 {
-	return ((hctx - (u64)cpu) * 0x9e3779b97f4a7c15ull) >> (64 - ND_PLACE_BITS);
+	FORGET(hctx); /* no pointer any more: it can be multiplied */
+	return (hctx * 0x9e3779b97f4a7c15ull) >> (64 - ND_PLACE_BITS);
 }
 
 /* The cached place of a hardware queue; see is_of(). Never an admin queue: see where(). */
 static __always_inline struct nd_place *place_of(struct nd_cpu *cpu, u32 at, u64 hctx)
 {
-	return &cpu->place[at][place_number(cpu, hctx)];
+	return &cpu->place[at][place_number(hctx)];
 }
 
 static __always_inline int is_of(struct nd_place *p, u64 hctx)
@@ -195,6 +195,14 @@ static __always_inline u32 hctx_number(struct request *rq, int typed)
 	return GET(typed, hctx, queue_num);
 }
 
+/* The driver's queue of a request. */
+static __always_inline u64 nvmeq_of(struct request *rq, int typed)
+{
+	struct blk_mq_hw_ctx *hctx = GET(typed, rq, mq_hctx);
+
+	return (u64)GET(typed, hctx, driver_data);
+}
+
 /* REQ_OP_DRV_IN. It and REQ_OP_DRV_OUT, the last operation, are used by the driver itself and for
  * passthrough (include/linux/blk_types.h, the same since 4.20). */
 #define ND_OP_MASK   0xff
@@ -286,30 +294,6 @@ static __noinline struct nd_slot *slot_slowly(struct request *rq, struct nd_plac
 	return slot_by_queue(drop_trust(rq), p, TYPED);
 }
 
-/* Like slot_by_queue(), usually from the cache. The queue is read if the cached place leads to the
- * slot of another request. */
-static __always_inline struct nd_slot *slot_near(struct request *rq, struct nd_cpu *cpu, u32 at,
-						 int typed)
-{
-	struct nd_place *p;
-	struct nd_slot *s;
-	u64 hctx;
-
-	if (!typed)
-		return slot_by_queue(rq, 0, typed);
-	if (!cpu)
-		return slot_slowly(rq, 0);
-	hctx = (u64)rq->mq_hctx;
-	p = place_of(cpu, at, hctx);
-	if (is_of(p, hctx)) {
-		s = slot_at(cfg_windows ? tag_slot(p->first, p->tags, rq->tag)
-					: p->first + rq->tag);
-		if (s && s->rq == (u64)rq)
-			return s;
-	}
-	return slot_slowly(rq, p);
-}
-
 /* The slot of this request, or NULL. For frequent hooks without a cache. */
 static __always_inline struct nd_slot *slot_checked(struct request *rq, int typed)
 {
@@ -318,13 +302,38 @@ static __always_inline struct nd_slot *slot_checked(struct request *rq, int type
 	return s && s->rq == (u64)rq ? s : 0;
 }
 
-/* Like slot_checked(), for the other hooks. */
+/* Like slot_checked(), for the other hooks: usually from the cache. The queue is read if the cached
+ * place leads to the slot of another request. `followed`: whether the tag has a slot. */
+static __always_inline struct nd_slot *slot_near(struct request *rq, struct nd_cpu *cpu, u32 at,
+						 int *followed, int typed)
+{
+	struct nd_place *p = 0;
+	struct nd_slot *s;
+	u64 hctx;
+
+	*followed = 1;
+	if (typed && cpu) {
+		hctx = (u64)rq->mq_hctx;
+		p = place_of(cpu, at, hctx);
+		ONE_REGISTER(p);
+		if (is_of(p, hctx)) {
+			s = slot_at(cfg_windows ? tag_slot(p->first, p->tags, rq->tag)
+						: p->first + rq->tag);
+			if (s && s->rq == (u64)rq)
+				return s;
+		}
+	}
+	s = typed ? slot_slowly(rq, p) : slot_by_queue(rq, 0, typed);
+	*followed = !!s;
+	return s && s->rq == (u64)rq ? s : 0;
+}
+
 static __always_inline struct nd_slot *slot_of(struct request *rq, struct nd_cpu *cpu, u32 at,
 					       int typed)
 {
-	struct nd_slot *s = slot_near(rq, cpu, at, typed);
+	int followed;
 
-	return s && s->rq == (u64)rq ? s : 0;
+	return slot_near(rq, cpu, at, &followed, typed);
 }
 
 /*

@@ -140,16 +140,16 @@ static __always_inline void stages_basic(struct nd_cell *c, struct nd_slot *s, u
 	/* The usual case, without the arithmetic of merged stages. */
 	if (saw == ND_SAW_BASIC) {
 		first = s->start_ns;
-		hist_add(&c->hist[BASIC_QUEUE], from - first, atomic);
-		hist_add(&c->hist[BASIC_SUBMIT], s->doorbell_ns - from, atomic);
-		hist_add(&c->hist[BASIC_DEVICE], s->cqe_ns - s->doorbell_ns, atomic);
-		hist_add(&c->hist[BASIC_COMPLETE], complete - s->cqe_ns, atomic);
+		hist_add_inner(&c->hist[BASIC_QUEUE], from - first, atomic);
+		hist_add_inner(&c->hist[BASIC_SUBMIT], s->doorbell_ns - from, atomic);
+		hist_add_inner(&c->hist[BASIC_DEVICE], s->cqe_ns - s->doorbell_ns, atomic);
+		hist_add_inner(&c->hist[BASIC_COMPLETE], complete - s->cqe_ns, atomic);
 		finish_total(c, ND_STAGES_BASIC - 1, complete - first, s->bytes, atomic);
 		return;
 	}
 	if (*seen & ND_SAW_START) {
 		first = s->start_ns;
-		hist_add(&c->hist[BASIC_QUEUE], from - first, atomic);
+		hist_add_inner(&c->hist[BASIC_QUEUE], from - first, atomic);
 	}
 	if (*seen & ND_SAW_DOORBELL)
 		stage(c, s, ND_SAW_DOORBELL, &from, s->doorbell_ns, ND_MODE_BASIC, atomic);
@@ -169,24 +169,24 @@ static __always_inline void stages_fine(struct nd_cell *c, struct nd_slot *s, u6
 	/* The usual case, as above. */
 	if ((cfg_waits ? saw & ~ND_SAW_BIO : saw) == ND_SAW_ALL) {
 		first = s->start_ns;
-		hist_add(&c->hist[FINE_QUEUE], s->setup_in_ns - first, atomic);
-		hist_add(&c->hist[FINE_SETUP], from - s->setup_in_ns, atomic);
-		hist_add(&c->hist[FINE_MAP], s->issue_ns - from, atomic);
-		hist_add(&c->hist[FINE_SUBMIT], s->doorbell_ns - s->issue_ns, atomic);
-		hist_add(&c->hist[FINE_DEVICE], s->irq_ns - s->doorbell_ns, atomic);
-		hist_add(&c->hist[FINE_IRQ], s->cqe_ns - s->irq_ns, atomic);
-		hist_add(&c->hist[FINE_COMPLETE], complete - s->cqe_ns, atomic);
-		hist_add(&c->hist[FINE_END], end - complete, atomic);
+		hist_add_inner(&c->hist[FINE_QUEUE], s->setup_in_ns - first, atomic);
+		hist_add_inner(&c->hist[FINE_SETUP], from - s->setup_in_ns, atomic);
+		hist_add_inner(&c->hist[FINE_MAP], s->issue_ns - from, atomic);
+		hist_add_inner(&c->hist[FINE_SUBMIT], s->doorbell_ns - s->issue_ns, atomic);
+		hist_add_inner(&c->hist[FINE_DEVICE], s->irq_ns - s->doorbell_ns, atomic);
+		hist_add_inner(&c->hist[FINE_IRQ], s->cqe_ns - s->irq_ns, atomic);
+		hist_add_inner(&c->hist[FINE_COMPLETE], complete - s->cqe_ns, atomic);
+		hist_add_inner(&c->hist[FINE_END], end - complete, atomic);
 		first = stages_before(c, s, first, saw, atomic);
 		finish_total(c, ND_STAGES_FINE - 1, end - first, s->bytes, atomic);
 		return;
 	}
 	if (*seen & ND_SAW_SETUP_IN) {
 		first = s->setup_in_ns;
-		hist_add(&c->hist[FINE_SETUP], from - first, atomic);
+		hist_add_inner(&c->hist[FINE_SETUP], from - first, atomic);
 	}
 	if (*seen & ND_SAW_START) {
-		hist_add(&c->hist[FINE_QUEUE], first - s->start_ns, atomic);
+		hist_add_inner(&c->hist[FINE_QUEUE], first - s->start_ns, atomic);
 		first = s->start_ns;
 	}
 	FORGET(first);
@@ -200,7 +200,7 @@ static __always_inline void stages_fine(struct nd_cell *c, struct nd_slot *s, u6
 		stage(c, s, ND_SAW_CQE, &from, s->cqe_ns, ND_MODE_FINE, atomic);
 	stage(c, s, ND_SAW_END, &from, complete, ND_MODE_FINE, atomic);
 	if (saw & ND_SAW_END) {
-		hist_add(&c->hist[FINE_END], end - complete, atomic);
+		hist_add_inner(&c->hist[FINE_END], end - complete, atomic);
 		complete = end;
 	}
 	first = stages_before(c, s, first, saw, atomic);
@@ -386,7 +386,8 @@ static __always_inline void finish(struct nd_slot *s, struct nd_cpu *cpu, u64 co
 	}
 	saw |= seen_before(s, saw);
 	FORGET(complete);
-	FORGET(end);
+	if (cfg_end)
+		FORGET(end);
 	if (cfg_trace && !finish_trace(s, cpu, saw, complete, end))
 		return;
 	if (cfg_waits)

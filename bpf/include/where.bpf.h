@@ -42,6 +42,8 @@ static __always_inline struct nd_where *where_by_queue(struct request *rq, struc
 	if (cfg_windows)
 		w->place.own_window = is_own_window(ctrl->base, qid);
 	w->ctrl = address;
+	if (cfg_exit_skips || cfg_context)
+		w->nvmeq = nvmeq_of(rq, typed);
 	w->key = key_of(instance, 0, 0, !qid);
 	w->qid = qid;
 	w->points = ctrl->points;
@@ -70,8 +72,9 @@ static __noinline struct nd_where *where_slowly(struct request *rq, struct nd_wh
 static __always_inline struct nd_where *where(struct request *rq, struct nd_cpu *cpu, int typed)
 {
 	u64 hctx = (u64)rq->mq_hctx;
-	struct nd_where *w = &cpu->where[place_number(cpu, hctx)];
+	struct nd_where *w = &cpu->where[place_number(hctx)];
 
+	ONE_REGISTER(w);
 	if (is_of(&w->place, hctx) && !is_admin(rq))
 		return w;
 	return where_slowly(rq, w, &cpu->admin);

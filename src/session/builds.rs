@@ -103,7 +103,26 @@ mod tests {
         let status = |c: &mut nd_config| c.count_status = 1;
         let traced = |c: &mut nd_config| (c.trace, c.context) = (2, 1);
         let by = |c: &mut nd_config| c.by = 1;
+        let skips = |c: &mut nd_config| (c.recover, c.setup_skips) = (1, 1);
+        let hooks = |c: &mut nd_config| {
+            basic(c);
+            (c.recover, c.start_hook, c.doorbell) = (1, 1, 1);
+        };
+        let skipped = |c: &mut nd_config| (skips(c), hooks(c), c.exit_skips = 1).0;
         let cases = [
+            (with(|c| c.recover = 1, &[Trace]), "nvme_deep_total_6"),
+            (with(skips, &[Trace]), "nvme_deep_total_7"),
+            (with(hooks, &[Trace]), "nvme_deep_basic_6"),
+            (with(skipped, &[Trace]), "nvme_deep_basic_7"),
+            // preemptible, before 7.0; shared cells
+            (
+                with(|c| (hooks(c), c.exit_skips = 1).0, &[Trace]),
+                "nvme_deep_basic",
+            ),
+            (
+                with(|c| (c.recover, c.atomic) = (1, 1), &[Trace]),
+                "nvme_deep_total",
+            ),
             (with(|_| (), &[Trace]), "nvme_deep_total"),
             (with(basic, &[Trace]), "nvme_deep_basic"),
             (with(fine, &[Trace]), "nvme_deep_fine"),
