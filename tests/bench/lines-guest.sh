@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
 # lines-guest.sh: the part of lines.sh that runs in the guest. It starts, loads and stops each tool,
 # and first runs the load without any. /mnt/log has a line for each run that the plugin counts: the
-# commands of the load, and the tool (`-`: none). /mnt/symbols.N has the symbols of the Nth.
+# commands of the load, and the tool (`-`: none). /mnt/symbols.N has the symbols of the Nth,
+# /mnt/maps.N the memory of the BPF maps.
 set -euo pipefail
 
 : "${BUILT:?}" "${CPUS:?}" "${COUNT:?}" "${ONLY=}"
@@ -14,10 +15,13 @@ sysctl -q net.core.bpf_jit_kallsyms=1
 echo 2 >"/sys/block/${disk##*/}/queue/nomerges"
 echo none >"/sys/block/${disk##*/}/queue/scheduler"
 runs=0
+mount -t bpf bpf /sys/fs/bpf
+bpftool iter pin "$BUILT/maps.bpf.o" /sys/fs/bpf/maps
 
 run_load() {
     "$BUILT/everywhere" "$CPUS" "$BUILT/load" 16 4 50 "$COUNT" 1 "$disk" >/dev/null
     echo "$((CPUS * (COUNT + 50)))	$1" >>/mnt/log
+    cat /sys/fs/bpf/maps >"/mnt/maps.$runs"
     cp /proc/kallsyms "/mnt/symbols.$((runs++))"
 }
 

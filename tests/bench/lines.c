@@ -5,7 +5,8 @@
  * cache. At each end mark it writes to the file that was given as out=FILE:
  *
  *   run STORES SHARED
- *   ADDRESS SHARED     for each block of the kernel with such stores
+ *   ADDRESS SHARED        for each block of the kernel with such stores
+ *   line ADDRESS SHARED   for each line with such stores
  *
  * The counters have no lock: they are right only if one thread executes all of the guest's CPUs
  * (-accel tcg,thread=single). A line is 64 bytes of a virtual address; the kernel maps the same
@@ -16,7 +17,7 @@
 /* A block of code, or a line. */
 struct entry {
 	uint64_t key;
-	uint64_t shared;     /* such stores of the block */
+	uint64_t shared;     /* such stores of the block, or to the line */
 	unsigned int writer; /* of the line, the last one: CPU + 1 */
 };
 
@@ -68,6 +69,7 @@ static void on_store(unsigned int cpu, qemu_plugin_meminfo_t info, uint64_t addr
 	if (line->writer && line->writer != cpu + 1) {
 		shared++;
 		block->shared++;
+		line->shared++;
 	}
 	line->writer = cpu + 1;
 }
@@ -90,6 +92,10 @@ static void on_end(unsigned int cpu, void *data)
 		if (blocks.at[slot].shared)
 			fprintf(out, "%" PRIx64 " %" PRIu64 "\n", blocks.at[slot].key,
 				blocks.at[slot].shared);
+	for (size_t slot = 0; slot < size_of(&lines); slot++)
+		if (lines.at[slot].shared)
+			fprintf(out, "line %" PRIx64 " %" PRIu64 "\n", lines.at[slot].key << 6,
+				lines.at[slot].shared);
 	fflush(out);
 }
 

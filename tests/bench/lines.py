@@ -2,8 +2,9 @@
 """lines.py LIMIT DIRECTORY...: prints the table of lines.sh from the directories of its guests.
 
 For each tool: the stores per command to lines that another CPU wrote last, above those of the load
-without a tool, in all of the kernel, and those of BPF programs alone, with the programs that have most.
-Fails if our modes have more than LIMIT of the latter, or were not measured. `-`: no limit.
+without a tool, in all of the kernel, those of BPF programs alone, with the programs that have most, and
+those to BPF maps, of programs and of helpers, with the maps that have most.
+Fails if the programs of our modes have more than LIMIT, or were not measured. `-`: no limit.
 """
 import bisect
 import os
@@ -30,7 +31,9 @@ def runs_of(path):
             if words[0] == "run":
                 if run:
                     yield run
-                run = (int(words[2]), [])
+                run = (int(words[2]), [], [])
+            elif words[0] == "line":
+                run[2].append((int(words[1], 16), int(words[2])))
             else:
                 run[1].append((int(words[0], 16), int(words[1])))
     if run:
@@ -47,6 +50,28 @@ def by_symbol(blocks, path):
     return sums
 
 
+def by_map(lines, path):
+    """The stores to each map. A map may have several places, and maps may have the same name."""
+    with open(path, encoding="utf-8") as file:
+        places = sorted(
+            (int(begin, 16), int(end, 16), name)
+            for name, begin, end in (line.rsplit(" ", 2) for line in file)
+        )
+    begins = [begin for begin, _, _ in places]
+    sums = {}
+    for address, shared in lines:
+        # the line in which a place begins is its own
+        at = bisect.bisect_right(begins, address + 63) - 1
+        if at >= 0 and address < places[at][1]:
+            sums[places[at][2]] = sums.get(places[at][2], 0) + shared
+    return sums
+
+
+def most(sums):
+    largest = sorted(sums.items(), key=lambda item: -item[1])[:3]
+    return ", ".join(f"{name} {each:.2f}" for name, each in largest if each >= 0.01)
+
+
 PEERS = ("biolatency", "bpftrace")
 
 
@@ -56,7 +81,7 @@ def table(directory):
     cpus = directory.rsplit("-", 1)[1]
     bare = None
     worst = None
-    for number, ((commands, tool), (shared, blocks)) in enumerate(
+    for number, ((commands, tool), (shared, blocks, lines)) in enumerate(
         zip(log, runs_of(os.path.join(directory, "counts")))
     ):
         each = shared / int(commands)
@@ -68,14 +93,15 @@ def table(directory):
         programs = {n: s / int(commands) for n, s in sums.items() if n.endswith("[bpf]")}
         if tool not in PEERS:
             worst = max(worst or 0, sum(programs.values()))
-        most = sorted(programs.items(), key=lambda item: -item[1])[:3]
-        names = ", ".join(
-            f"{re.sub(r'^bpf_prog_[0-9a-f]+_|^bpf_prog_[0-9a-f]+$| .bpf.$', '', n) or 'bpf'} {s:.2f}"
-            for n, s in most
-            if s >= 0.01
-        )
+        maps = by_map(lines, os.path.join(directory, f"maps.{number}"))
+        maps = {n: s / int(commands) for n, s in maps.items()}
+        named = {}
+        for n, s in programs.items():
+            n = re.sub(r"^bpf_prog_[0-9a-f]+_|^bpf_prog_[0-9a-f]+$| .bpf.$", "", n) or "bpf"
+            named[n] = named.get(n, 0) + s
         print(
-            f"{cpus:>4}  {tool:32} {each - bare:8.2f} {sum(programs.values()):8.2f}  {names}",
+            f"{cpus:>4}  {tool:32} {each - bare:8.2f} {sum(programs.values()):8.2f}"
+            f" {sum(maps.values()):8.2f}  {'; '.join(filter(None, (most(named), most(maps))))}",
             flush=True,
         )
     print(f"{cpus:>4}  {'(the kernel alone)':32} {bare:8.2f}")
@@ -83,7 +109,7 @@ def table(directory):
 
 
 def main():
-    print(f"{'CPUs':>4}  {'tool':32} {'added':>8} {'programs':>8}  programs with most")
+    print(f"{'CPUs':>4}  {'tool':32} {'added':>8} {'programs':>8} {'maps':>8}  programs, and maps, with most")
     limit = sys.argv[1]
     for directory in sys.argv[2:]:
         worst = table(directory)

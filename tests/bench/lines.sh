@@ -21,6 +21,8 @@ gcc "${flags[@]}" -fPIC -fvisibility=hidden -shared "$here/lines.c" -o "$built/l
 for program in load start everywhere; do
     gcc "${flags[@]}" -static "$here/$program.c" -o "$built/$program"
 done
+clang -O2 -g -Wall -mcpu=v3 -target bpf -idirafter "/usr/include/$(gcc -print-multiarch)" \
+    -c "$here/maps.bpf.c" -o "$built/maps.bpf.o"
 "$here/../vm/fetch.sh" "$kernel"
 # shellcheck disable=SC1091
 . "$here/../vm/nvme-args.sh"
