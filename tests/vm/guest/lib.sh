@@ -41,7 +41,9 @@ tool() {
     local name=$1
     shift
     echo "$*" >"$case_dir/$name.args"
-    : >"$case_dir/$name.err" # of an earlier tool of this name
+    # of an earlier tool of this name; a signal may come before the background process opens them
+    : >"$case_dir/$name.out"
+    : >"$case_dir/$name.err"
     "${as[@]}" "$NVME_DEEP" "$@" >"$case_dir/$name.out" 2>"$case_dir/$name.err" &
     tools+=("$!:$name")
     tool_pid=$!
