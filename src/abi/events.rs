@@ -6,6 +6,8 @@ use bytemuck::AnyBitPattern;
 use super::DecodeError;
 use super::ROW_BITS;
 use super::RowKey;
+use super::SLOT_FULL;
+use super::SLOT_TRACE;
 use super::STATE_OPEN;
 use super::nd_slot;
 use super::read;
@@ -371,9 +373,20 @@ pub fn unfinished(slot: &[u8], now_ns: u64) -> Result<Option<Event>, DecodeError
     }))
 }
 
+/// A slot of a trace, whose last part only runs with `--stages=full` have.
+fn slot_of_trace(bytes: &[u8]) -> Result<nd_slot, DecodeError> {
+    let mut whole = [0; SLOT_FULL];
+    let size = bytes.len().min(SLOT_FULL);
+    if size < SLOT_TRACE {
+        return Err(DecodeError);
+    }
+    whole[..size].copy_from_slice(&bytes[..size]);
+    read(&whole)
+}
+
 /// The command in flight of a slot of a trace. `None` if the slot has none.
 pub fn open_command(slot: &[u8]) -> Result<Option<OpenCommand>, DecodeError> {
-    let s: nd_slot = read(slot)?;
+    let s = slot_of_trace(slot)?;
     if s.state != STATE_OPEN {
         return Ok(None);
     }
@@ -410,6 +423,7 @@ pub fn stack_frames(value: &[u8]) -> Result<Vec<u64>, DecodeError> {
 
 #[cfg(test)]
 mod tests {
+    use super::super::SLOT_STATE;
     use super::*;
     use proptest::prelude::*;
 
@@ -436,6 +450,16 @@ mod tests {
             prop_assert!(event(&bytes[..size], &Transports::default()).is_ok());
             prop_assert!(event(&bytes[..size - 1], &Transports::default()).is_err());
         }
+    }
+
+    #[test]
+    fn slots_decode_with_and_without_their_last_part() {
+        let mut slot = [0; SLOT_FULL];
+        slot[SLOT_STATE * 8..][..8].fill(STATE_OPEN as u8);
+        for size in [SLOT_TRACE, SLOT_FULL] {
+            assert!(open_command(&slot[..size]).is_ok(), "{size}");
+        }
+        assert!(open_command(&slot[..SLOT_TRACE - 1]).is_err());
     }
 
     #[test]
