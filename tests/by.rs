@@ -145,5 +145,6 @@ fn what_is_no_key_is_refused() {
     for by in ["cgroup", "disk,container", "priority"] {
         run(&format!("latency --by {by} --from x.nvd")).refuses(2, "only while tracing");
     }
+    run("latency --by cpu --stages=full").refuses(2, "take --stages=fine");
     run("latency --by cpu --top 0").refuses(2, "0");
 }
