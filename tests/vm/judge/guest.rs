@@ -50,39 +50,23 @@ static RUNS: Mutex<BTreeMap<String, Run>> = Mutex::new(BTreeMap::new());
 /// Scripts whose guests run alone: their judges compare times, or their loads race for the host's CPUs.
 const ALONE: &[&str] = &["diff", "healthy", "nested", "plants", "preempt", "times"];
 
-/// Scripts whose guests take half a place: they wait for more than half of their time.
-const LIGHT: &[&str] = &[
-    "inflight",
-    "recordings",
-    "serve",
-    "top",
-    "tracefaults",
-    "traceload",
-];
-
 /// Guests that run at a time, by NVME_DEEP_GUESTS. One guest keeps about one CPU of the host busy.
 static PLACES: LazyLock<u32> = LazyLock::new(|| {
     let wanted = env::var("NVME_DEEP_GUESTS");
     wanted.map_or(2, |number| number.parse().unwrap())
 });
 
-/// In halves.
 static TAKEN_PLACES: Mutex<u32> = Mutex::new(0);
 static PLACE_IS_FREE: Condvar = Condvar::new();
 
-/// The halves of places that a guest takes on the host. They are free again when this is dropped.
+/// The places that a guest takes on the host. They are free again when this is dropped.
 struct Place(u32);
 
 impl Place {
     fn wait(script: &str) -> Self {
-        let all = 2 * *PLACES;
-        let needed = match script {
-            _ if ALONE.contains(&script) || all == 2 => all,
-            _ if LIGHT.contains(&script) => 1,
-            _ => 2,
-        };
+        let needed = if ALONE.contains(&script) { *PLACES } else { 1 };
         let mut taken = TAKEN_PLACES.lock().unwrap_or_else(PoisonError::into_inner);
-        while *taken + needed > all {
+        while *taken + needed > *PLACES {
             let woken = PLACE_IS_FREE.wait(taken);
             taken = woken.unwrap_or_else(PoisonError::into_inner);
         }

@@ -95,7 +95,8 @@ fn is_most_of(outcome: &Outcome, case: &str, row: &Value, least: f64) {
 
 fn without_a_cause_no_command_waits(outcome: &Outcome) {
     let case = "plain";
-    let [reads, writes, ..] = kernel_counts(outcome, case);
+    // the kernel counts a flush without data as a write, too
+    let [reads, writes, _, flushes] = kernel_counts(outcome, case);
     let run = counted(outcome, case, "read", reads);
     only(run.row("read"), &[]);
     let asked = fio_counts(outcome, case)[0];
@@ -104,7 +105,7 @@ fn without_a_cause_no_command_waits(outcome: &Outcome) {
         "{case}: reads of 4 MiB are split: {reads} of {asked}"
     );
     // buffered writes pass through wbt
-    let run = counted(outcome, case, "write", writes);
+    let run = counted(outcome, case, "write", writes - flushes);
     only(run.row("write"), &["wbt"]);
     let recorded = ToolRun::read(outcome, case, "recorded");
     for opcode in ["read", "write"] {
@@ -126,10 +127,8 @@ fn a_limit_of_the_cgroup_is_throttle(outcome: &Outcome) {
     if has_waits(outcome) {
         only(row, &["throttle"]);
         is_most_of(outcome, case, row, 0.9);
-        assert!(
-            sum(row, "throttle") * 4 > number(&row["total"], "sum_ns") * 3,
-            "{row}"
-        );
+        // how long depends on what the limit leaves: on a slow host fio itself takes a part of it
+        assert!(sum(row, "throttle") > 4 * sum(row, "block"), "{row}");
     }
 }
 
@@ -187,10 +186,7 @@ fn a_model_of_the_device_is_iocost(outcome: &Outcome) {
     if has_waits(outcome) {
         only(row, &["iocost"]);
         is_most_of(outcome, case, row, 0.9);
-        assert!(
-            sum(row, "iocost") * 2 > number(&row["total"], "sum_ns"),
-            "{row}"
-        );
+        assert!(sum(row, "iocost") > 4 * sum(row, "block"), "{row}");
     }
 }
 
