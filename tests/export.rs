@@ -14,7 +14,6 @@ use std::fs;
 use std::path::Path;
 use std::time::Duration;
 
-use self::testing::EventBuilder;
 use self::testing::random::what;
 use csv::Reader;
 use csv::StringRecord;
@@ -234,6 +233,7 @@ fn varint(bytes: &[u8]) -> Option<(u64, &[u8])> {
 
 #[cfg(feature = "parquet")]
 mod parquet_file {
+    use super::testing::EventBuilder;
     use super::*;
     use nvme_deep::export::parquet::Parquet;
     use parquet::basic::Compression;

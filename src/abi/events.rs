@@ -455,7 +455,7 @@ mod tests {
     #[test]
     fn slots_decode_with_and_without_their_last_part() {
         let mut slot = [0; SLOT_FULL];
-        slot[SLOT_STATE * 8..][..8].fill(STATE_OPEN as u8);
+        slot[SLOT_STATE * 8..][..8].fill(STATE_OPEN);
         for size in [SLOT_TRACE, SLOT_FULL] {
             assert!(open_command(&slot[..size]).is_ok(), "{size}");
         }
