@@ -223,6 +223,17 @@ impl StageSet {
     /// The bits that a pattern can have in this stage set: those of its points, [`NO_SETUP`] and
     /// [`NO_COMPLETE`].
     pub const fn pattern_bits(self) -> Pattern {
+        // each command of a report asks
+        const BITS: [Pattern; 4] = [
+            StageSet::Total.bits_of_points(),
+            StageSet::Basic.bits_of_points(),
+            StageSet::Fine.bits_of_points(),
+            StageSet::Full.bits_of_points(),
+        ];
+        BITS[self as usize]
+    }
+
+    const fn bits_of_points(self) -> Pattern {
         let mut bits = NO_SETUP | NO_COMPLETE;
         let mut n = 0;
         while n < Point::ALL.len() {
