@@ -2,7 +2,7 @@
 /*
  * Bios before they have a request (--stages=full). A table has each bio of an NVMe disk, by its
  * address, from its submission until a request is allocated for it. Bios that are merged into a
- * request, or that end without one, leave the table. struct nd_bio also has the submitter.
+ * request, or that end without one, leave the table.
  *
  * Waits with a bio among their arguments are added to its entry. In wbt, and for a tag, a task
  * waits with no other request in between: its next request is the one that waited.
@@ -69,35 +69,14 @@ static __always_inline int is_of_nvme(u64 bio)
 	return is_nvme_name(peek(disk_name_of(bio), TYPED));
 }
 
-/* The id of the cgroup that a bio is charged to. */
-static __always_inline u64 cgroup_of_bio(u64 bio)
-{
-	u64 at;
-
-	if (!HAVE_BIO_CGROUP)
-		return 0;
-	at = BIO_FIELD(bio, bi_blkg);
-	if (at)
-		at = FIELD_AT(at, struct blkcg_gq, blkcg, TYPED);
-	if (at)
-		at = FIELD_AT(at, struct blkcg, css.cgroup, TYPED);
-	if (at)
-		at = FIELD_AT(at, struct cgroup, kn, TYPED);
-	return at ? FIELD_AT(at, struct kernfs_node, id, TYPED) : 0;
-}
-
 /* Puts a bio into the table, or replaces an outdated entry of its address. */
 static __always_inline void put_bio(u64 bio, u64 submit_ns, u64 bio_ns)
 {
-	u64 id = bpf_get_current_pid_tgid();
 	struct nd_bio b = {
 		.submit_ns = submit_ns,
 		.bio_ns = bio_ns,
 		.sector = BIO_FIELD(bio, bi_iter.bi_sector),
-		.cgroup = cgroup_of_bio(bio),
 		.bytes = BIO_FIELD(bio, bi_iter.bi_size),
-		.tgid = id >> 32,
-		.tid = id,
 	};
 
 	if (bpf_map_update_elem(&bios, &bio, &b, BPF_ANY))
@@ -262,8 +241,8 @@ static __always_inline int on_no_tag(u64 data, u32 hook)
 	return 0;
 }
 
-/* Takes the waits of the task that gets a request for this bio. Returns 0 if one has no end. */
-static __always_inline int take_pause(struct nd_waits *w, struct nd_bio *b, u64 start)
+/* Takes the waits of the task that gets a request. Returns 0 if one has no end. */
+static __always_inline int take_pause(struct nd_waits *w, u64 start)
 {
 	u32 tid = this_task();
 	struct nd_pause *p = pause_of(tid);
@@ -301,7 +280,7 @@ static __always_inline void note_waits(struct nd_start *st, struct request *rq, 
 	w->bio_ns = b->bio_ns;
 	w->freeze_ns = cfg_wait_points & ND_SAW_FREEZE ? b->freeze_ns : 0;
 	w->iocost_ns = cfg_wait_points & ND_SAW_IOCOST ? b->iocost_ns : 0;
-	if (take_pause(w, b, st->ns) && !b->begin_ns &&
+	if (take_pause(w, st->ns) && !b->begin_ns &&
 	    w->bio_ns + w->freeze_ns + w->iocost_ns + w->wbt_ns + w->tag_ns <= st->ns)
 		w->start_ns = st->ns;
 	else

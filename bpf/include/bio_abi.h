@@ -9,10 +9,7 @@ enum nd_bio_limit {
 	ND_PAUSES = 4096, /* tasks that wait for a tag, or in wbt */
 };
 
-/* A bio from its submission to an NVMe disk until it has a request. The submitter is the task that
- * calls submit_bio(), not that which calls the driver: `tgid` and `tid` are its process and thread,
- * `cgroup` is the id of the cgroup that the I/O is charged to (for writeback that of the writer). A
- * piece that the block layer splits off has the submitter of the whole bio. */
+/* A bio from its submission to an NVMe disk until it has a request. */
 struct nd_bio {
 	__u64 submit_ns; /* blk-throttle looks at it; without limits as bio_ns */
 	__u64 bio_ns;	 /* block_bio_queue; 0: still in blk-throttle */
@@ -20,10 +17,7 @@ struct nd_bio {
 	__u64 iocost_ns; /* time in ioc_rqos_throttle() */
 	__u64 begin_ns;	 /* of a wait that has not ended; 0: none */
 	__u64 sector;	 /* the first, of the disk */
-	__u64 cgroup;	 /* 0: unknown */
 	__u32 bytes;
-	__u32 tgid;
-	__u32 tid;
 	__u32 _pad;
 };
 
@@ -48,7 +42,7 @@ struct nd_waits {
 	__u64 _pad;
 };
 
-_Static_assert(sizeof(struct nd_bio) == 72, "no padding");
+_Static_assert(sizeof(struct nd_bio) == 56, "no padding");
 _Static_assert(sizeof(struct nd_pause) == 32, "no padding");
 _Static_assert(sizeof(struct nd_waits) == 64, "a cache line");
 

@@ -122,8 +122,8 @@ struct nd_config {
 	__u16 own_cells;
 	/* Queues have slots when they are first used, fewer than tags (slots.bpf.h). */
 	__u8 windows;
-	/* Observe what comes before the request (bio.bpf.h), and the points of which it is:
-	 * ND_SAW_*. */
+	/* Observe the waits before the request (bio.bpf.h). `wait_points`: ND_SAW_* of the points
+	 * before it that this run observes. */
 	__u8 waits;
 	__u16 wait_points;
 	/* ND_BY_*: the properties by which commands are grouped. */

@@ -20,6 +20,7 @@ use super::skel::types::nd_known;
 use super::skel::types::nd_other;
 use super::skel::types::nd_outcome;
 use super::skel::types::nd_pair;
+use super::skel::types::nd_saw;
 use super::skel::types::nd_submission;
 use super::skel::types::nd_submit;
 use super::skel::types::nd_times;
@@ -93,7 +94,7 @@ pub(crate) type Times = [u64; size_of::<nd_times>() / 8];
 type EarlyTimes = [u64; size_of::<nd_early_times>() / 8];
 const EARLY: usize = size_of::<Times>();
 /// The bits of these points.
-const EARLY_BITS: u16 = !0 << 9;
+const EARLY_BITS: u16 = (nd_saw::ND_SAW_ANY.0 & !nd_saw::ND_SAW_ALL.0) as u16;
 const _: () = assert!(size_of::<nd_submit>() == EVENT + SUBMITTED);
 const _: () = assert!(size_of::<nd_complete>() == END + EARLY + size_of::<EarlyTimes>());
 const _: () = assert!(size_of::<nd_pair>() == PAIR_END + EARLY + size_of::<EarlyTimes>());

@@ -178,8 +178,8 @@ pub fn cgroup_id(dir: &Path) -> io::Result<u64> {
 }
 
 impl System {
-    /// The paths of all cgroups of version 2, by their ids: below the mount point, with a slash at the
-    /// begin. `None`: they are not mounted.
+    /// The paths of all cgroups of version 2, by their ids: below the mount point, beginning with a
+    /// slash. `None`: they are not mounted.
     pub fn cgroup_paths(&self) -> Option<BTreeMap<u64, Untrusted>> {
         let top = self.cgroups()?;
         let mut all = BTreeMap::new();

@@ -152,10 +152,17 @@ pub fn fold_groups(groups: &mut Cells<Group>, keep: usize) {
             true => Group::OTHER,
             false => group,
         };
-        match groups.entry((group, pattern)) {
-            Entry::Vacant(place) => drop(place.insert(cell)),
-            Entry::Occupied(sum) => sum.into_mut().merge(&cell),
+        add(groups, (group, pattern), cell);
+    }
+}
+
+/// Adds a cell to that of the same key.
+pub fn add<K: Ord>(to: &mut Cells<K>, key: (K, Pattern), cell: Cell) {
+    match to.entry(key) {
+        Entry::Vacant(place) => {
+            place.insert(cell);
         }
+        Entry::Occupied(sum) => sum.into_mut().merge(&cell),
     }
 }
 

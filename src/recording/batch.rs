@@ -8,7 +8,7 @@ use crate::model::event::Event;
 /// Events that are handed over at a time.
 const EVENTS: usize = 1024;
 
-/// PairRecord commands that are not decoded, then events.
+/// Finished commands that are not decoded, then events.
 #[derive(Default)]
 pub struct Batch {
     /// The words of the records, in two parts: a copy of a known size is cheaper.

@@ -239,6 +239,7 @@ impl Groups {
             names: snapshot.names.clone(),
         }
     }
+
     /// The name of a group as text.
     pub fn name(&self, group: &Group, disks: &DiskNames) -> String {
         if group.is_other() {

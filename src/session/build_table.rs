@@ -69,16 +69,14 @@ const ROOMY: &[Fixed] = &[("windows", "0"), ("sparse", "0")];
 const SPARSE: &[Fixed] = &[("windows", "0"), ("sparse", "1")];
 const WINDOWS: &[Fixed] = &[("windows", "1")];
 
-/// Rows per controller, namespace and opcode. The builds that group commands have `ND_BY`.
-const NO_GROUPS: &[Fixed] = &[("by", "0")];
-
 const NO_DETAILS: &[Fixed] = &[("details", "0")];
-const NO_STATUS: &[Fixed] = &[("count_status", "0")];
 const STATUS: &[Fixed] = &[("count_status", "1")];
 
-/// Nothing before the request is observed, or all that can be.
-const NO_WAITS: &[Fixed] = &[("waits", "0")];
-const WAITS: &[Fixed] = &[("waits", "1")];
+/// Rows per controller, namespace and opcode, and nothing before the request is observed. The builds
+/// for groups have `ND_BY`, those for the waits before the request `ND_WAITS`.
+const ROWS: &[Fixed] = &[("waits", "0"), ("by", "0")];
+const GROUPS: &[Fixed] = &[("waits", "0")];
+const WAITS: &[Fixed] = &[("waits", "1"), ("by", "0")];
 
 const TOTAL: &[Fixed] = &[
     ("mode", "ND_MODE_TOTAL"),
@@ -117,37 +115,20 @@ const fn latencies(name: &'static str, fixed: &'static [&'static [Fixed]]) -> En
     }
 }
 
-/// Latencies of groups. A run without groups uses an earlier build.
-const fn grouped(
-    name: &'static str,
-    macros: &'static [&'static str],
-    fixed: &'static [&'static [Fixed]],
-    needs: &'static [Need],
-) -> Entry {
-    Entry {
-        name,
-        source: "nvme_deep",
-        macros,
-        fixed,
-        needs,
-    }
-}
-
 /// All builds. A run uses the first that it may.
 pub const BUILDS: [Entry; 21] = [
     // what `latency` uses on recent kernels; the others cost some 20 instructions per command more
     latencies(
         "nvme_deep_total_6",
         &[
-            USUAL, NO_WAITS, NO_GROUPS, ROOMY, HISTOGRAMS, PLAIN, RECENT, TOTAL, NO_SKIPS,
+            USUAL, ROWS, ROOMY, HISTOGRAMS, PLAIN, RECENT, TOTAL, NO_SKIPS,
         ],
     ),
     latencies(
         "nvme_deep_total_7",
         &[
             USUAL,
-            NO_WAITS,
-            NO_GROUPS,
+            ROWS,
             ROOMY,
             HISTOGRAMS,
             PLAIN,
@@ -159,60 +140,48 @@ pub const BUILDS: [Entry; 21] = [
     latencies(
         "nvme_deep_basic_6",
         &[
-            USUAL, NO_WAITS, NO_GROUPS, ROOMY, HISTOGRAMS, PLAIN, RECENT, BASIC, HOOKS, NO_SKIPS,
+            USUAL, ROWS, ROOMY, HISTOGRAMS, PLAIN, RECENT, BASIC, HOOKS, NO_SKIPS,
         ],
     ),
     latencies(
         "nvme_deep_basic_7",
         &[
-            USUAL, NO_WAITS, NO_GROUPS, ROOMY, HISTOGRAMS, PLAIN, RECENT, BASIC, HOOKS, SKIPS,
+            USUAL, ROWS, ROOMY, HISTOGRAMS, PLAIN, RECENT, BASIC, HOOKS, SKIPS,
         ],
     ),
     latencies(
         "nvme_deep_total",
-        &[
-            USUAL, NO_WAITS, NO_GROUPS, ROOMY, HISTOGRAMS, NO_STATUS, NO_DETAILS, TOTAL,
-        ],
+        &[USUAL, ROWS, ROOMY, HISTOGRAMS, PLAIN, TOTAL],
     ),
     latencies(
         "nvme_deep_basic",
-        &[
-            USUAL, NO_WAITS, NO_GROUPS, ROOMY, HISTOGRAMS, NO_STATUS, NO_DETAILS, BASIC,
-        ],
+        &[USUAL, ROWS, ROOMY, HISTOGRAMS, PLAIN, BASIC],
     ),
     latencies(
         "nvme_deep_fine",
-        &[
-            USUAL, NO_WAITS, NO_GROUPS, ROOMY, HISTOGRAMS, NO_STATUS, NO_DETAILS, FINE,
-        ],
+        &[USUAL, ROWS, ROOMY, HISTOGRAMS, PLAIN, FINE],
     ),
     // also for failed commands, and with details
     latencies(
         "nvme_deep_total_status",
-        &[USUAL, NO_WAITS, NO_GROUPS, ROOMY, HISTOGRAMS, STATUS, TOTAL],
+        &[USUAL, ROWS, ROOMY, HISTOGRAMS, STATUS, TOTAL],
     ),
     latencies(
         "nvme_deep_basic_status",
-        &[USUAL, NO_WAITS, NO_GROUPS, ROOMY, HISTOGRAMS, STATUS, BASIC],
+        &[USUAL, ROWS, ROOMY, HISTOGRAMS, STATUS, BASIC],
     ),
     latencies(
         "nvme_deep_fine_status",
-        &[USUAL, NO_WAITS, NO_GROUPS, ROOMY, HISTOGRAMS, STATUS, FINE],
+        &[USUAL, ROWS, ROOMY, HISTOGRAMS, STATUS, FINE],
     ),
     // of machines with many CPUs, and with many tags
-    latencies(
-        "nvme_deep_sparse",
-        &[USUAL, NO_WAITS, NO_GROUPS, SPARSE, HISTOGRAMS],
-    ),
-    latencies(
-        "nvme_deep_large",
-        &[USUAL, NO_WAITS, NO_GROUPS, WINDOWS, HISTOGRAMS],
-    ),
+    latencies("nvme_deep_sparse", &[USUAL, ROWS, SPARSE, HISTOGRAMS]),
+    latencies("nvme_deep_large", &[USUAL, ROWS, WINDOWS, HISTOGRAMS]),
     Entry {
         name: "nvme_deep_trace",
         source: "nvme_deep",
         macros: &["ND_LOOP"],
-        fixed: &[USUAL, NO_WAITS, NO_GROUPS, ROOMY, NO_DETAILS],
+        fixed: &[USUAL, ROWS, ROOMY, NO_DETAILS],
         needs: &[
             Need::Requests,
             Need::KernelBtf,
@@ -224,7 +193,7 @@ pub const BUILDS: [Entry; 21] = [
         name: "nvme_deep",
         source: "nvme_deep",
         macros: &[],
-        fixed: &[NO_WAITS, NO_GROUPS],
+        fixed: &[ROWS],
         needs: &[Need::Requests, Need::KernelBtf],
     },
     // with what comes before the request
@@ -232,9 +201,7 @@ pub const BUILDS: [Entry; 21] = [
         name: "nvme_deep_full",
         source: "nvme_deep",
         macros: &["ND_LOOP", "ND_NO_CONTEXT", "ND_WAITS"],
-        fixed: &[
-            USUAL, WAITS, NO_GROUPS, ROOMY, HISTOGRAMS, NO_STATUS, NO_DETAILS, FINE,
-        ],
+        fixed: &[USUAL, WAITS, ROOMY, HISTOGRAMS, PLAIN, FINE],
         needs: &[
             Need::Requests,
             Need::KernelBtf,
@@ -246,7 +213,7 @@ pub const BUILDS: [Entry; 21] = [
         name: "nvme_deep_full_any",
         source: "nvme_deep",
         macros: &["ND_WAITS"],
-        fixed: &[WAITS, NO_GROUPS, FINE],
+        fixed: &[WAITS, FINE],
         needs: &[Need::Requests, Need::KernelBtf],
     },
     // for kernels that only a file describes, or that list no data: without kernel functions and data
@@ -254,39 +221,42 @@ pub const BUILDS: [Entry; 21] = [
         name: "nvme_deep_plain",
         source: "nvme_deep",
         macros: &["ND_NO_KFUNC"],
-        fixed: &[NO_WAITS, NO_GROUPS],
+        fixed: &[ROWS],
         needs: &[Need::Requests],
     },
     // groups
-    grouped(
-        "nvme_deep_by",
-        &["ND_LOOP", "ND_NO_CONTEXT", "ND_BY"],
-        &[USUAL, NO_WAITS, HISTOGRAMS, NO_STATUS, NO_DETAILS],
-        &[
+    Entry {
+        name: "nvme_deep_by",
+        source: "nvme_deep",
+        macros: &["ND_LOOP", "ND_NO_CONTEXT", "ND_BY"],
+        fixed: &[USUAL, GROUPS, HISTOGRAMS, PLAIN],
+        needs: &[
             Need::Requests,
             Need::KernelBtf,
             Need::SetupEvent,
             Need::NoContext,
         ],
-    ),
-    grouped(
-        "nvme_deep_by_any",
-        &["ND_NO_CONTEXT", "ND_BY"],
-        &[NO_WAITS, HISTOGRAMS, NO_STATUS, NO_DETAILS],
-        &[Need::Requests, Need::KernelBtf, Need::NoContext],
-    ),
-    grouped(
-        "nvme_deep_by_plain",
-        &["ND_NO_CONTEXT", "ND_NO_KFUNC", "ND_BY"],
-        &[NO_WAITS, HISTOGRAMS, NO_STATUS, NO_DETAILS],
-        &[Need::Requests, Need::NoContext],
-    ),
+    },
+    Entry {
+        name: "nvme_deep_by_any",
+        source: "nvme_deep",
+        macros: &["ND_NO_CONTEXT", "ND_BY"],
+        fixed: &[GROUPS, HISTOGRAMS, PLAIN],
+        needs: &[Need::Requests, Need::KernelBtf, Need::NoContext],
+    },
+    Entry {
+        name: "nvme_deep_by_plain",
+        source: "nvme_deep",
+        macros: &["ND_NO_CONTEXT", "ND_NO_KFUNC", "ND_BY"],
+        fixed: &[GROUPS, HISTOGRAMS, PLAIN],
+        needs: &[Need::Requests, Need::NoContext],
+    },
     // classic tracepoints
     Entry {
         name: "tracepoint",
         source: "tracepoint",
         macros: &[],
-        fixed: &[NO_WAITS, NO_GROUPS],
+        fixed: &[ROWS],
         needs: &[],
     },
 ];

@@ -12,6 +12,7 @@ pub use self::svg::draw;
 pub use self::svg::size;
 pub use self::text::forgotten;
 pub use self::text::text;
+use crate::model::group::comm_of;
 use crate::model::ledger::Ledger;
 use crate::model::untrusted::Escaped;
 use crate::report::disk_names::namespace_name;
@@ -102,8 +103,7 @@ fn disk(row: &PatternRow) -> String {
 
 /// The name of the process's last thread.
 fn comm(row: &PatternRow) -> &[u8] {
-    let end = row.comm.iter().position(|b| *b == 0);
-    &row.comm[..end.unwrap_or(row.comm.len())]
+    comm_of(&row.comm)
 }
 
 /// `fio (412)`, or what the row stands for.

@@ -38,6 +38,8 @@ use crate::model::group::Group;
 use crate::model::group::GroupNames;
 use crate::model::group::Owner;
 use crate::model::group::Part;
+use crate::model::row::RowKey;
+use crate::model::snapshot::Cells;
 use crate::model::snapshot::Snapshot;
 
 /// Rows of a group: patterns of points.
@@ -173,6 +175,14 @@ impl Grouping {
     }
 }
 
+/// Cells by the number of their group, which their keys have instead of a namespace.
+fn by_number(cells: Cells<RowKey>) -> Numbered {
+    let cells = cells.into_iter();
+    cells
+        .map(|((row, pattern), cell)| ((row.nsid, pattern), cell))
+        .collect()
+}
+
 impl Session {
     /// Once a second: learns the names of groups, and gives numbers to groups that grew.
     ///
@@ -211,10 +221,7 @@ impl Session {
         let mut snapshot = Snapshot::default();
         self.add_cells(&mut snapshot)?;
         self.add_rowless(&mut snapshot)?;
-        let cells = snapshot.cells.into_iter();
-        Ok(cells
-            .map(|((row, pattern), cell)| ((row.nsid, pattern), cell))
-            .collect())
+        Ok(by_number(snapshot.cells))
     }
 
     /// The numbers of groups with commands in flight.
@@ -232,10 +239,7 @@ impl Session {
         let Some(grouping) = &self.grouping else {
             return Ok(());
         };
-        let cells = take(&mut snapshot.cells).into_iter();
-        let cells: Numbered = cells
-            .map(|((row, pattern), cell)| ((row.nsid, pattern), cell))
-            .collect();
+        let cells = by_number(take(&mut snapshot.cells));
         let rows = grouping.rows()?;
         snapshot.names = grouping.names.clone();
         grouping.with_names(&mut snapshot.names, &rows);

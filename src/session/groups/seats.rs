@@ -14,6 +14,7 @@ use crate::model::group::Group;
 use crate::model::point::Pattern;
 use crate::model::snapshot::Cell;
 use crate::model::snapshot::Cells;
+use crate::model::snapshot::add;
 use crate::model::snapshot::fold_groups;
 
 /// A group as the BPF side has it.
@@ -181,13 +182,6 @@ impl Seats {
         }
         all.retain(|_, cell| cell.commands() > 0);
         all
-    }
-}
-
-fn add(to: &mut Cells<Group>, key: (Group, Pattern), cell: Cell) {
-    match to.get_mut(&key) {
-        Some(sum) => sum.merge(&cell),
-        None => drop(to.insert(key, cell)),
     }
 }
 
