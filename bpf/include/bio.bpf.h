@@ -59,8 +59,9 @@ struct {
 /* By task. Not a map: see `tasks` in slots.bpf.h. */
 static struct nd_pause pauses[ND_PAUSES];
 
-/* Whether blk-throttle has looked at a bio of this run: there are limits. */
-static u32 throttles;
+/* Whether blk-throttle has looked at a bio of this run: there are limits. Not static: clang would
+ * make it one byte, the kernel would reject the object's BTF for that, and bpf_loop() needs BTF. */
+u32 throttles = 0;
 
 #define BIO_FIELD(bio, field) peek((bio) + bpf_core_field_offset(struct bio, field), TYPED)
 

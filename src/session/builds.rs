@@ -86,6 +86,12 @@ impl Build {
 mod tests {
     use super::*;
     use bytemuck::Zeroable;
+    use libbpf_rs::btf::Btf;
+    use libbpf_rs::btf::HasSize;
+    use libbpf_rs::btf::ReferencesType;
+    use libbpf_rs::btf::types::DataSec;
+    use libbpf_rs::btf::types::Int;
+    use libbpf_rs::btf::types::Var;
     use std::collections::BTreeSet;
 
     /// The build for these values, on a machine and for a run that lack some needs.
@@ -183,6 +189,30 @@ mod tests {
         }
         let reached: BTreeSet<_> = cases.iter().map(|(found, _)| *found).collect();
         assert_eq!(reached.len(), BUILDS.len());
+    }
+
+    /// The kernel rejects the BTF of an object with a variable that clang has made smaller than its type,
+    /// and then programs that call bpf_loop().
+    #[test]
+    fn variables_are_as_large_as_their_types() {
+        let mut seen = 0;
+        for (entry, built) in BUILDS.iter().zip(&BUILT) {
+            let object = zstd::decode_all(built.packed).unwrap();
+            let btf = Btf::from_raw("object", &object).unwrap().unwrap();
+            let sections =
+                [".bss", ".data", ".rodata"].map(|name| btf.type_by_name::<DataSec<'_>>(name));
+            for section in sections.iter().flatten() {
+                for place in section.iter() {
+                    let variable = btf.type_by_id::<Var<'_>>(place.ty).unwrap();
+                    let number = variable.referenced_type().skip_mods_and_typedefs();
+                    if let Ok(number) = Int::try_from(number) {
+                        assert_eq!(number.size(), place.size, "{}: {variable:?}", entry.name);
+                        seen += 1;
+                    }
+                }
+            }
+        }
+        assert!(seen > BUILDS.len(), "{seen}");
     }
 
     #[test]

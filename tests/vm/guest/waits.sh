@@ -15,9 +15,9 @@ slow=$(disk nvme1)
 queue=/sys/block/$dev/queue
 number=$(<"/sys/block/$dev/dev")
 
-# full CTRL: histograms by the programs for these alone, and those of single commands
+# full CTRL: histograms by the programs for these alone, which have no filter, and those of single commands
 full() {
-    tool histograms latency --stages=full --json -v --no-admin --ctrl "$1"
+    tool histograms latency --stages=full --json -v
     tool commands latency --stages=full --json --commands --hist --no-admin --ctrl "$1"
     traced
 }
