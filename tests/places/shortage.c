@@ -34,15 +34,7 @@ static void begin(u32 extras)
 	within = 1; /* no other CPU */
 	here = 0;
 	cfg_mode = ND_MODE_BASIC;
-	cfg_windows = cfg_sparse = cfg_atomic = cfg_recover = 1;
-	cfg_rows = ROWS;
-	fill(&row_list, ROWS, 0, 1);
-	fill(&cell_list, CELLS, 0, 1);
-	fill(&window_list, WINDOWS, 0, WINDOW);
-	fill(&extra_list, extras, WINDOW * WINDOWS, 1);
-	cpu_map[0].first_cell = cpu_map[1].first_cell = WORLD_CPUS;
-	on_control(ND_CONTROL_BEGIN, 0);
-	make();
+	begin_machine(extras);
 }
 
 static void finish_io(struct io *io, int status)

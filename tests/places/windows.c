@@ -330,6 +330,20 @@ static void make(void)
 	}
 }
 
+/* A machine at the beginning of a run, with as many extra slots. */
+static void begin_machine(u32 extras)
+{
+	cfg_windows = cfg_sparse = cfg_atomic = cfg_recover = 1;
+	cfg_rows = ROWS;
+	fill(&row_list, ROWS, 0, 1);
+	fill(&cell_list, CELLS, 0, 1);
+	fill(&window_list, WINDOWS, 0, WINDOW);
+	fill(&extra_list, extras, WINDOW * WINDOWS, 1);
+	cpu_map[0].first_cell = cpu_map[1].first_cell = WORLD_CPUS;
+	on_control(ND_CONTROL_BEGIN, 0);
+	make();
+}
+
 int main(int argc, char **argv)
 {
 	u64 total = 0, own = 0, shared = 0;
@@ -344,16 +358,9 @@ int main(int argc, char **argv)
 	cfg_own_cells = strtoul(argv[4], 0, 0);
 	cfg_mode = strtoul(argv[5], 0, 0);
 	scheduler = strtoul(argv[6], 0, 0);
-	cfg_windows = cfg_sparse = cfg_atomic = cfg_recover = cfg_start_hook = 1;
+	cfg_start_hook = 1;
 	cfg_end = cfg_mode == ND_MODE_FINE;
-	cfg_rows = ROWS;
-	fill(&row_list, ROWS, 0, 1);
-	fill(&cell_list, CELLS, 0, 1);
-	fill(&window_list, WINDOWS, 0, WINDOW);
-	fill(&extra_list, extras, WINDOW * WINDOWS, 1);
-	cpu_map[0].first_cell = cpu_map[1].first_cell = WORLD_CPUS;
-	on_control(ND_CONTROL_BEGIN, 0);
-	make();
+	begin_machine(extras);
 	started = 1;
 	for (long i = 0; i < steps; i++)
 		step(extras > TAGS * QUEUES);
