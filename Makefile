@@ -1,9 +1,13 @@
 # Each target installs the packages that it needs; see tests/vm/deps.sh.
 
 .DEFAULT_GOAL := help
-# the date in packages and man pages
-export SOURCE_DATE_EPOCH ?= $(shell git log -1 --format=%ct)
 .PHONY: help deps build debug-arm64 kernels demo pictures test test-fast check-exports test-vm test-cost test-diff test-alarms fuzz test-all bench record-cost table matrix dist staged deb rpm archive release check-packages reproducible clean
+
+# the date in packages and man pages; where it changes, cargo compiles the C of the crates again
+dist staged deb rpm archive release check-packages reproducible: export SOURCE_DATE_EPOCH ?= $(shell git log -1 --format=%ct)
+
+# Builds that tests need share the BPF objects, which take a CPU minute: build.rs. Packages don't.
+test test-fast test-cost test-vm test-all build debug-arm64: export NVME_DEEP_OBJECTS := $(CURDIR)/target/objects
 
 help: ## print this list
 	@sed -nE 's/^([a-z0-9-]+):[^#]*## (.*)/  make \1\t\2/p' $(firstword $(MAKEFILE_LIST)) | expand -t 20
@@ -46,7 +50,7 @@ SUBMAKE := $(MAKE) --no-print-directory
 # exact under load
 test: ## run all the tests: test-fast, test-cost, test-vm
 	@tests/vm/deps.sh --arm64 valgrind
-	@mkdir -p target; nice $(SUBMAKE) test-cost debug-arm64 >target/test-cost.log 2>&1 & cost=$$!; \
+	@mkdir -p target; nice $(SUBMAKE) -j2 test-cost debug-arm64 >target/test-cost.log 2>&1 & cost=$$!; \
 	trap 'kill $$cost; exit 1' INT TERM; \
 	$(SUBMAKE) test-fast || { kill $$cost; exit 1; }; \
 	wait $$cost || { cat target/test-cost.log; exit 1; }; \
@@ -63,11 +67,12 @@ test-fast: deps ## check format and lints, run the tests that need no guest
 	@$(MAKE) --no-print-directory check-exports
 
 check-exports: deps ## compare exports with the recordings, by pyarrow, DuckDB and others (pip)
-	cargo build --locked
+	cargo test --locked --no-run --test export_command
 	@tests/exports/check.sh target/debug/nvme-deep
 
-# all tests of a suite wait for its guest, and two guests run at a time: tests/vm/judge/guest.rs
-GUEST_THREADS = 64
+# all tests of a suite wait for its guest, and two guests run at a time: tests/vm/judge/guest.rs. Each test has
+# a thread, so that the guests that take longest begin first.
+GUEST_THREADS = 400
 
 # 6.12 in full, 5.10, 6.1 and 7.x with every attach method; test-all runs the rest
 test-vm: build debug-arm64 ## run the guest tests: one kernel in full, all attach methods on the others

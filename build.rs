@@ -12,6 +12,9 @@ mod live {
     use std::env;
     use std::error::Error;
     use std::fs;
+    use std::hash::DefaultHasher;
+    use std::hash::Hash;
+    use std::hash::Hasher;
     use std::path::Path;
     use std::path::PathBuf;
     use std::process::Command;
@@ -120,8 +123,7 @@ mod live {
             options.push(format!("-DFIXED_{name}={value}"));
         }
         let options: Vec<&str> = options.iter().map(String::as_str).collect();
-        object(entry.source, entry.name, &options, out)?;
-        Ok(())
+        object_once(entry.source, entry.name, &options, out)
     }
 
     /// Compiles all builds of the table, as many at once as cargo runs jobs.
@@ -163,6 +165,58 @@ mod live {
         };
         let all: String = BUILDS.iter().map(one).collect();
         format!("static BUILT: [Built; BUILDS.len()] = [\n{all}];\n")
+    }
+
+    /// The file that keeps an object for other builds, in the directory of NVME_DEEP_OBJECTS. Its name
+    /// is made of all that clang sees: the sources, the options, the headers of libbpf, the version of clang.
+    fn kept(name: &str, options: &[&str]) -> Result<Option<PathBuf>, Box<dyn Error>> {
+        let Some(dir) = env::var_os("NVME_DEEP_OBJECTS") else {
+            return Ok(None);
+        };
+        let clang = env::var_os("CLANG").unwrap_or_else(|| "clang".into());
+        let version = Command::new(clang).arg("--version").output()?.stdout;
+        let mut hasher = DefaultHasher::new();
+        let arch = env::var("CARGO_CFG_TARGET_ARCH")?;
+        (version, options, arch, PACK_LEVEL).hash(&mut hasher);
+        let headers = PathBuf::from(env::var("DEP_BPF_INCLUDE")?).join("bpf");
+        // settings.h is made of config_abi.h, and of this file
+        let mut files = vec![PathBuf::from("build.rs")];
+        for dir in [Path::new("bpf"), Path::new("bpf/include"), &headers] {
+            let entries = fs::read_dir(dir)?.collect::<Result<Vec<_>, _>>()?;
+            files.extend(entries.iter().map(fs::DirEntry::path));
+        }
+        files.retain(|path| path.is_file());
+        files.sort();
+        for file in files {
+            (file.file_name(), fs::read(&file)?).hash(&mut hasher);
+        }
+        fs::create_dir_all(&dir)?;
+        let file = format!("{name}-{:016x}.bpf.o.zst", hasher.finish());
+        Ok(Some(Path::new(&dir).join(file)))
+    }
+
+    /// Makes OUT_DIR/NAME.bpf.o.zst, as `object` does, of a kept object if there is one.
+    fn object_once(
+        source: &str,
+        name: &str,
+        options: &[&str],
+        out: &Path,
+    ) -> Result<(), Box<dyn Error>> {
+        let packed = out.join(format!("{name}.bpf.o.zst"));
+        let Some(kept) = kept(name, options)? else {
+            object(source, name, options, out)?;
+            return Ok(());
+        };
+        if !kept.exists() {
+            object(source, name, options, out)?;
+            // another build may read it meanwhile
+            let new = kept.with_extension(std::process::id().to_string());
+            fs::copy(&packed, &new)?;
+            fs::rename(new, kept)?;
+            return Ok(());
+        }
+        fs::copy(kept, packed)?;
+        Ok(())
     }
 
     /// Compiles one BPF source to OUT_DIR/NAME.bpf.o, and compresses it to NAME.bpf.o.zst, a tenth of

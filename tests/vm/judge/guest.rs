@@ -56,8 +56,43 @@ static PLACES: LazyLock<u32> = LazyLock::new(|| {
     wanted.map_or(2, |number| number.parse().unwrap())
 });
 
-static TAKEN_PLACES: Mutex<u32> = Mutex::new(0);
+/// Scripts whose guests take a minute or more, the longest first. They begin first, so that none of them
+/// runs at the end beside nothing.
+const LONG: &[&str] = &[
+    "recordings",
+    "gone",
+    "inflight",
+    "arm64",
+    "hostile",
+    "waits",
+    "top",
+    "counts",
+    "serve",
+    "tracewords",
+    "tracestacks",
+    "tracefaults",
+    "by",
+];
+
+/// The places that guests have, and the turns of those that wait.
+struct Queue {
+    taken: u32,
+    waiting: Vec<usize>,
+}
+
+static QUEUE: Mutex<Queue> = Mutex::new(Queue {
+    taken: 0,
+    waiting: Vec::new(),
+});
 static PLACE_IS_FREE: Condvar = Condvar::new();
+
+/// The smallest number has the next turn. Guests that run alone come last: one that waited for both
+/// places would leave one of them empty each time.
+fn turn(script: &str) -> usize {
+    let long = LONG.iter().position(|&name| name == script);
+    let alone = ALONE.contains(&script);
+    long.unwrap_or(LONG.len() + usize::from(alone))
+}
 
 /// The places that a guest takes on the host. They are free again when this is dropped.
 struct Place(u32);
@@ -65,19 +100,26 @@ struct Place(u32);
 impl Place {
     fn wait(script: &str) -> Self {
         let needed = if ALONE.contains(&script) { *PLACES } else { 1 };
-        let mut taken = TAKEN_PLACES.lock().unwrap_or_else(PoisonError::into_inner);
-        while *taken + needed > *PLACES {
-            let woken = PLACE_IS_FREE.wait(taken);
-            taken = woken.unwrap_or_else(PoisonError::into_inner);
+        let turn = turn(script);
+        let mut queue = QUEUE.lock().unwrap_or_else(PoisonError::into_inner);
+        queue.waiting.push(turn);
+        while queue.taken + needed > *PLACES || queue.waiting.iter().any(|&other| other < turn) {
+            let woken = PLACE_IS_FREE.wait(queue);
+            queue = woken.unwrap_or_else(PoisonError::into_inner);
         }
-        *taken += needed;
+        let own = queue.waiting.iter().position(|&other| other == turn);
+        queue.waiting.swap_remove(own.unwrap());
+        queue.taken += needed;
+        // the next turn may be another one's now
+        PLACE_IS_FREE.notify_all();
         Self(needed)
     }
 }
 
 impl Drop for Place {
     fn drop(&mut self) {
-        *TAKEN_PLACES.lock().unwrap_or_else(PoisonError::into_inner) -= self.0;
+        let mut queue = QUEUE.lock().unwrap_or_else(PoisonError::into_inner);
+        queue.taken -= self.0;
         PLACE_IS_FREE.notify_all();
     }
 }
