@@ -1,10 +1,10 @@
 # Each target installs the packages that it needs; see tests/vm/deps.sh.
 
 .DEFAULT_GOAL := help
-.PHONY: help deps build debug-arm64 kernels demo pictures test test-fast check-exports test-vm test-cost test-diff test-alarms fuzz test-all bench record-cost table matrix dist staged deb rpm archive release check-packages reproducible clean
+.PHONY: help deps build debug-arm64 kernels demo pictures test test-fast check-exports test-vm test-cost test-diff test-alarms fuzz test-all bench record-cost table matrix dist staged deb rpm archive release check-packages check-release reproducible clean
 
 # the date in packages and man pages; where it changes, cargo compiles the C of the crates again
-dist staged deb rpm archive release check-packages reproducible: export SOURCE_DATE_EPOCH ?= $(shell git log -1 --format=%ct)
+dist staged deb rpm archive release check-packages check-release reproducible: export SOURCE_DATE_EPOCH ?= $(shell git log -1 --format=%ct)
 
 # Builds that tests need share the BPF objects, which take a CPU minute: build.rs. Packages don't.
 test test-fast test-cost test-vm test-all build debug-arm64: export NVME_DEEP_OBJECTS := $(CURDIR)/target/objects
@@ -15,7 +15,8 @@ help: ## print this list
 deps: ## install the packages that building and testing need
 	@tests/vm/deps.sh
 
-ARCH ?=
+# `make bench` with a kernel of arm64 needs the program for it
+ARCH ?= $(findstring arm64,$(KERNEL))
 build: deps ## build target/release/nvme-deep (ARCH=arm64: target/aarch64-unknown-linux-gnu/release/nvme-deep)
 ifeq ($(ARCH),)
 	cargo build --release --locked
@@ -105,8 +106,8 @@ test-all: test-fast test-cost build debug-arm64 ## run test-fast, test-cost and 
 	cargo test --release --locked --bin nvme-deep record::tests::a_command_costs -- --ignored --nocapture
 	cargo test --locked --test vm -- --ignored --test-threads=$(GUEST_THREADS)
 
-bench: build ## count what we and other tools cost, in a guest (KERNEL=6.12)
-	@tests/vm/deps.sh bpftrace libbpf-tools linux-perf blktrace libbpf-dev
+bench: build ## count what we and other tools cost, in a guest (KERNEL=6.12, or one of arm64)
+	@tests/vm/deps.sh $(if $(ARCH),--arm64 libbpf-dev:arm64,bpftrace libbpf-tools linux-perf blktrace libbpf-dev)
 	@tests/bench/bench.sh $(KERNEL)
 
 table: build debug-arm64 ## find anew what each kernel offers, for the planner's tests and docs/kernels.md
@@ -142,6 +143,12 @@ check-packages: staged ## build all packages; install, use and purge them in cle
 	packaging/pack.sh deb rpm archive
 	packaging/check.sh
 	cargo package --locked
+
+check-release: deps ## check what `make release` made, for both architectures (as root)
+	@tests/vm/deps.sh --arm64 lintian mmdebstrap debootstrap rpm rpm2cpio cpio
+	cd target/package/out && sha256sum --quiet -c SHA256SUMS
+	ARCH=amd64 packaging/check.sh
+	ARCH=arm64 packaging/check.sh
 
 reproducible: staged ## build all packages twice, in different directories, and compare them
 	packaging/pack.sh deb rpm archive

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# make.sh RELEASE|SUITE: makes RELEASE.c, which describes the types of the nvme modules, from the
+# make.sh RELEASE|SUITE [ARCH]: makes RELEASE.c, which describes the types of the nvme modules, from the
 # debug package of a Debian 5.10 kernel. That is the kernel RELEASE (5.10.0-32-amd64), or the one
-# that linux-image-amd64 of SUITE (bullseye, bullseye-security) depends on today. See README.md
+# that linux-image-ARCH (amd64) of SUITE (bullseye, bullseye-security) depends on today. See README.md
 # here.
 #
 # Downloads about 860 MB to $TMPDIR (/tmp), and deletes it. Like tests/vm/fetch.sh it does not touch
@@ -57,7 +57,7 @@ prepare_apt() {
         [[ $suite != *-security ]] || kind=-security
         site=$(address $kind)
         if [[ -n $site ]]; then
-            echo "deb [arch=amd64 check-valid-until=no] $site $suite main"
+            echo "deb [arch=$arch check-valid-until=no] $site $suite main"
         else
             echo "make: apt knows no mirror for $suite on this machine (apt-get indextargets)" >&2
         fi
@@ -68,7 +68,7 @@ prepare_apt() {
         -o Dir::Etc::SourceList="$work/sources.list" -o Dir::Etc::SourceParts=/dev/null
         -o Dir::State::Lists="$work/lists" -o Dir::State::Status="$work/status"
         -o Dir::Cache="$work/cache"
-        -o APT::Architecture=amd64 -o Acquire::Languages=none
+        -o "APT::Architecture=$arch" -o Acquire::Languages=none
         # apt's download user has no access to root's own directory
         -o APT::Sandbox::User=root
     )
@@ -129,9 +129,9 @@ typedef __INT32_TYPE__ s32;
 #define SIZE(tag, size) _Static_assert(sizeof(struct tag) == (size), #tag)
 
 END
-    WANT=$want_core gdb -nx -batch -x "$here/describe.py" "$core"
+    WANT=$want_core "$gdb" -nx -batch -x "$here/describe.py" "$core"
     echo
-    WANT=$want_pci gdb -nx -batch -x "$here/describe.py" "$pci"
+    WANT=$want_pci "$gdb" -nx -batch -x "$here/describe.py" "$pci"
     cat <<'END'
 
 /* A type that nothing uses has no BTF. */
@@ -185,9 +185,13 @@ nvme_dev $pci
 END
 }
 
-(($# == 1)) || die "usage: make.sh RELEASE|SUITE (5.10.0-32-amd64, bullseye, bullseye-security)"
-for tool in gdb pahole readelf clang; do
-    command -v $tool >/dev/null || die "no $tool here (Debian: gdb dwarves binutils clang)"
+(($# == 1 || $# == 2)) || die "usage: make.sh RELEASE|SUITE [ARCH] (5.10.0-32-amd64, bullseye, bullseye-security arm64)"
+arch=${2:-amd64}
+[[ $1 != [0-9]* ]] || arch=${1##*-}
+gdb=gdb
+[[ $arch == amd64 ]] || gdb=gdb-multiarch
+for tool in $gdb pahole readelf clang; do
+    command -v $tool >/dev/null || die "no $tool here (Debian: $gdb dwarves binutils clang)"
 done
 work=$(mktemp -d "${TMPDIR:-/tmp}/nvme-deep-btf.XXXXXX")
 trap 'rm -rf "$work"' EXIT
@@ -198,8 +202,8 @@ if [[ $1 == [0-9]* ]]; then
     prepare_apt "${suites[@]}"
 else
     prepare_apt "$1"
-    release=$(about linux-image-amd64 Depends | sed -nE 's/^linux-image-([0-9][^ ,]*).*/\1/p')
-    [[ -n $release ]] || die "$1 has no linux-image-amd64"
+    release=$(about "linux-image-$arch" Depends | sed -nE 's/^linux-image-([0-9][^ ,]*).*/\1/p')
+    [[ -n $release ]] || die "$1 has no linux-image-$arch"
     suites=("$1")
 fi
 package=linux-image-$release-dbg

@@ -28,9 +28,15 @@ target=$TRIPLE
 profile=${PROFILE:-dist}
 CFLAGS="-g0 -O2 -ffile-prefix-map=$root=/nvme-deep -ffile-prefix-map=$cargo_home=/cargo"
 RUSTFLAGS="--remap-path-prefix=$root=/nvme-deep --remap-path-prefix=$cargo_home=/cargo"
-# Where libelf.a and libz.a are: rustc does not search the linker's own directories. As an option of rustc
-# it applies to the target only: the build script links this machine's libraries.
-RUSTFLAGS+=" -L native=$(dirname "$(readlink -f "$("$CC_FOR" -print-file-name=libelf.a)")")"
+# libelf.a and libz.a: rustc does not search the linker's own directories. They get a directory of their own: that
+# of the system may have another libbpf.a (libbpf-dev), which would be linked instead of the crate's. As an option of
+# rustc it applies to the target only: the build script links this machine's libraries.
+libraries=$root/$out/libraries-$TRIPLE
+mkdir -p "$libraries"
+for library in libelf.a libz.a; do
+    ln -sf "$(readlink -f "$("$CC_FOR" -print-file-name="$library")")" "$libraries/$library"
+done
+RUSTFLAGS+=" -L native=$libraries"
 export CFLAGS RUSTFLAGS
 
 # With --target, the options do not reach build scripts and procedural macros, which must not be

@@ -4,6 +4,9 @@
 # purged in new roots of Debian (bookworm and trixie), in which it must leave nothing. The .rpm: by
 # rpm, installed in an empty root and removed from it. The archive: unpacked. At the end, the first
 # minutes of a new user in a guest that has NVMe, with Debian 12 and its kernel.
+#
+# ARCH=arm64, on another machine: the packages for that architecture. Nothing of them runs here. The guest is one of
+# arm64, with Debian 13's kernel.
 set -euo pipefail
 
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
@@ -12,8 +15,19 @@ cd "$here/.."
 . "$here/state.sh"
 out=target/package/out
 version=$(sed -n 's/^version = "\(.*\)"$/\1/p' Cargo.toml | head -n 1)
+own=$(dpkg --print-architecture)
+arch=${ARCH:-$own}
+case $arch in
+    amd64) machine=x86_64 processor=X86-64 kernel=6.1 ;;
+    arm64) machine=aarch64 processor=AArch64 kernel=6.12-arm64 ;;
+    *) echo "check: ARCH is amd64 or arm64, not '$arch'" >&2; exit 2 ;;
+esac
+deb=$(echo "$out"/*_"$arch".deb)
+rpm=$(echo "$out"/*."$machine".rpm)
+archive=$out/nvme-deep-$version-$machine-linux.tar.gz
 suites=("${@:-}")
 [[ -n ${suites[*]} ]] || suites=(bookworm trixie guest)
+[[ -n $* || $arch == "$own" ]] || suites=(guest)
 
 die() {
     echo "check: $*" >&2
@@ -34,8 +48,10 @@ inside() {
         exec chroot "$@"' inside "$@"
 }
 
-# works ROOT BINARY: the program runs in a root
+# works ROOT BINARY: the program is one of this architecture. If that is this machine's, it runs in a root.
 works() {
+    [[ $(readelf -h "$1$2") == *"Machine: "*"$processor"* ]] || die "$2 is for another processor"
+    [[ $arch == "$own" ]] || return 0
     [[ $(inside "$1" "$2" --version) == "nvme-deep $version" ]] || die "$2 does not run in $1"
     inside "$1" "$2" doctor --json | grep -q '"schema_version"' || die "$2 doctor fails in $1"
 }
@@ -75,7 +91,7 @@ in_debian() {
     mkdir "$root"
     tar -C "$root" -xf "$tar"
     cp /etc/resolv.conf "$root/etc/resolv.conf"
-    cp "$out"/*.deb "$root/tmp/nvme-deep.deb"
+    cp "$deb" "$root/tmp/nvme-deep.deb"
     local apt=(chroot "$root" env DEBIAN_FRONTEND=noninteractive LC_ALL=C.UTF-8 PATH=/usr/sbin:/usr/bin:/sbin:/bin
         apt-get -qq -y -o Dpkg::Use-Pty=0 -o APT::Sandbox::User=root)
     "${apt[@]}" update
@@ -96,31 +112,45 @@ in_debian() {
     echo "check: the .deb works in $suite and leaves nothing"
 }
 
+# guest_root TAR: a root of Debian 12 for the guest. That of another architecture has packages that are unpacked
+# only: the guest configures them.
+guest_root() {
+    local root=$work/foreign
+    [[ ! -s $1 ]] || return 0
+    [[ $arch != "$own" ]] || die "no $1: check bookworm first"
+    debootstrap --foreign --arch="$arch" --variant=minbase --include=man-db bookworm "$root" "$(mirror)" >/dev/null
+    tar -C "$root" -cf "$1.new" .
+    mv "$1.new" "$1"
+}
+
 in_guest() {
-    local share=$work/guest args
+    local share=$work/guest tar=target/package/bookworm.tar args
+    [[ $arch == "$own" ]] || tar=target/package/bookworm-$arch.tar
+    guest_root "$tar"
     mkdir "$share"
-    cp target/package/bookworm.tar "$share/root.tar"
-    cp "$out"/*.deb "$share/nvme-deep.deb"
-    (cd "$share" && apt-get -qq -o APT::Sandbox::User=root download libelf1 && mv libelf1_*.deb libelf1.deb)
+    cp "$tar" "$share/root.tar"
+    cp "$deb" "$share/nvme-deep.deb"
+    (cd "$share" && apt-get -qq -o APT::Sandbox::User=root download "libelf1:$arch" && mv libelf1_*.deb libelf1.deb)
     echo "exec bash $here/first-minutes.sh" >"$share/run.sh"
-    tests/vm/fetch.sh 6.1
+    tests/vm/fetch.sh "$kernel"
     mapfile -t args < <(SHARE=$share tests/vm/nvme-args.sh nvme_null nvme0 4000000)
-    MEM=3G tests/vm/boot.sh 6.1 "$share" "${args[@]}" || die "the first minutes fail in a guest"
-    mkdir -p target/package/first-minutes
-    cp "$share"/out/* target/package/first-minutes
-    echo "check: in a guest with NVMe the .deb is installed, works and leaves nothing"
+    TIMEOUT=1200 MEM=3G tests/vm/boot.sh "$kernel" "$share" "${args[@]}" || die "the first minutes fail in a guest"
+    rm -rf "target/package/first-minutes-$arch"
+    mkdir -p "target/package/first-minutes-$arch"
+    cp "$share"/out/* "target/package/first-minutes-$arch"
+    echo "check: in a guest of $arch with NVMe the .deb is installed, works and leaves nothing"
 }
 
 rpm_itself() {
-    local package=("$out"/*.rpm) root=$work/rpm
-    rpm -K --nosignature "${package[@]}" >/dev/null
-    local needs
-    needs=$(rpm -qp --requires "${package[@]}" | grep -v -e '^rpmlib(' -e '^/bin/sh$' || true)
+    local root=$work/rpm needs
+    rpm -K --nosignature "$rpm" >/dev/null
+    [[ $(rpm -qp --queryformat '%{ARCH}' "$rpm") == "$machine" ]] || die "$rpm is for another processor"
+    needs=$(rpm -qp --requires "$rpm" | grep -v -e '^rpmlib(' -e '^/bin/sh$' || true)
     [[ -z $needs ]] || die "the .rpm needs $needs"
     mkdir -p "$root"
     rpm --root "$root" --initdb
     # there is no shell in this root for the scripts, which only call systemctl
-    rpm --root "$root" --force-debian -i --nodeps --noscripts "${package[@]}"
+    rpm --root "$root" --force-debian -i --ignorearch --nodeps --noscripts "$rpm"
     rpm --root "$root" -V --nodeps nvme-deep
     works "$root" /usr/bin/nvme-deep
     rpm --root "$root" -e --noscripts nvme-deep
@@ -129,23 +159,23 @@ rpm_itself() {
     [[ -z $left ]] || die "the .rpm leaves $left"
     # rpm2cpio of rpm 4.18 exits with 1 after all files: the header lacks a size that it compares
     mkdir "$work/cpio"
-    rpm2cpio "${package[@]}" >"$work/payload" || true
+    rpm2cpio "$rpm" >"$work/payload" || true
     (cd "$work/cpio" && cpio -id --quiet <"$work/payload" && find . -type f) | sed 's/^.//' | sort >"$work/unpacked"
-    diff <(rpm -qlp "${package[@]}" | sort) "$work/unpacked" || die "rpm2cpio unpacks other files"
-    cmp "$work/cpio/usr/bin/nvme-deep" target/package/nvme-deep-static
-    echo "check: the .rpm needs no library, works and leaves nothing"
+    diff <(rpm -qlp "$rpm" | sort) "$work/unpacked" || die "rpm2cpio unpacks other files"
+    cmp "$work/cpio/usr/bin/nvme-deep" "$work/archive/bin/nvme-deep"
+    echo "check: the .rpm of $arch needs no library, works and leaves nothing"
 }
 
 archive_itself() {
     mkdir "$work/archive"
-    tar -C "$work/archive" --strip-components=1 -xf "$out"/nvme-deep-*.tar.gz
+    tar -C "$work/archive" --strip-components=1 -xf "$archive"
     works "$work/archive" /bin/nvme-deep
-    echo "check: the archive works"
+    echo "check: the archive of $arch works"
 }
 
-lintian --allow-root --fail-on error "$out"/*.deb
-rpm_itself
+lintian --allow-root --fail-on error "$deb"
 archive_itself
+rpm_itself
 for suite in "${suites[@]}"; do
     if [[ $suite == guest ]]; then in_guest; else in_debian "$suite"; fi
 done

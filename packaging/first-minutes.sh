@@ -9,13 +9,15 @@ set -euo pipefail
 out=/mnt/out root=/tmp/root
 mkdir "$out" "$root"
 tar -C "$root" -xf /mnt/root.tar
-for dir in proc sys dev; do mount --rbind "/$dir" "$root/$dir"; done
-cp /mnt/*.deb "$root/tmp"
-
 # inside COMMAND...: runs a command in the root
 inside() {
     chroot "$root" env -i PATH=/usr/sbin:/usr/bin:/sbin:/bin TERM=xterm LC_ALL=C.UTF-8 "$@"
 }
+
+# packages that were unpacked elsewhere (debootstrap --foreign) are configured here
+[[ ! -x $root/debootstrap/debootstrap ]] || inside /debootstrap/debootstrap --second-stage >"$out/debootstrap"
+for dir in proc sys dev; do mount --rbind "/$dir" "$root/$dir"; done
+cp /mnt/*.deb "$root/tmp"
 
 # shows NAME TEXT: fails unless the output has the text
 shows() {
@@ -36,11 +38,18 @@ inside nvme-deep doctor >"$out/doctor" 2>&1
 inside script -qec 'stty rows 24 cols 80; timeout --foreground -s INT 8 nvme-deep top' /dev/null \
     >"$out/top" 2>&1 </dev/null || (($? == 124))
 inside nvme-deep latency --stages --duration 5s >"$out/latency" 2>&1
+inside nvme-deep trace --pair --slow 1ms --duration 3s >"$out/trace" 2>&1
+inside nvme-deep record -o /tmp/file.nvd --duration 3s >"$out/record" 2>&1
+inside nvme-deep latency --stages --from /tmp/file.nvd >"$out/from" 2>&1
 inside nvme-deep diagnose --duration 10s >"$out/diagnose" 2>&1
 kill "$load"
 shows doctor 'nvme0'
 shows top 'IOPS'
 shows latency 'accuracy  exact'
+shows trace 'accuracy  exact'
+shows from 'accuracy  exact'
+# the other root has no man, and no network to get it
+[[ ! -x $root/usr/bin/man ]] || { inside env MANWIDTH=80 man nvme-deep-latency >"$out/man" 2>&1 && shows man 'EXIT STATUS'; }
 shows diagnose 'nothing avoidable seen'
 inside dpkg -P nvme-deep >/dev/null
 state "$root" >/tmp/after

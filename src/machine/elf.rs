@@ -135,7 +135,8 @@ fn probes(mut notes: &[u8]) -> BTreeMap<String, BTreeMap<String, usize>> {
             (texts.next(), texts.next(), texts.next())
         {
             let of_provider = found.entry(provider.into_owned()).or_default();
-            of_provider.insert(probe.into_owned(), args.split_whitespace().count());
+            // each has a size and a place, `8@x0`; on arm64 a place may have a space, `8@[sp, 16]`
+            of_provider.insert(probe.into_owned(), args.matches('@').count());
         }
         let next = to.next_multiple_of(4);
         notes = notes.get(next..).unwrap_or_default();
@@ -306,14 +307,18 @@ mod tests {
 
     #[test]
     fn notes_have_providers_and_probes() {
-        let mut note = vec![8, 0, 0, 0, 24 + 28, 0, 0, 0, 3, 0, 0, 0];
-        note.extend(b"stapsdt\0");
-        note.extend([0; 24]);
-        note.extend(b"spdk\0probe\0-4@$0 8@16(%rdi)\0");
-        let both = [note.clone(), note].concat();
-        let want = BTreeMap::from([("probe".to_owned(), 2)]);
-        assert_eq!(probes(&both), BTreeMap::from([("spdk".to_owned(), want)]));
-        assert_eq!(probes(&both[..30]), BTreeMap::new());
+        let of_x86 = *b"spdk\0probe\0-4@$0 8@16(%rdi)\0";
+        let of_arm64 = *b"spdk\0probe\0-4@x1 8@[sp, 16]\0";
+        for texts in [of_x86, of_arm64] {
+            let mut note = vec![8, 0, 0, 0, 24 + 28, 0, 0, 0, 3, 0, 0, 0];
+            note.extend(b"stapsdt\0");
+            note.extend([0; 24]);
+            note.extend(texts);
+            let both = [note.clone(), note].concat();
+            let want = BTreeMap::from([("probe".to_owned(), 2)]);
+            assert_eq!(probes(&both), BTreeMap::from([("spdk".to_owned(), want)]));
+            assert_eq!(probes(&both[..30]), BTreeMap::new());
+        }
         assert_eq!(probes(&[0xff; 40]), BTreeMap::new());
     }
 

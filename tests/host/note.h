@@ -24,4 +24,25 @@ __asm__(".pushsection .stapsdt.base,\"aG\",\"progbits\",.stapsdt.base,comdat\n"
 	"_.stapsdt.base: .space 1\n"
 	".popsection\n");
 
+/*
+ * Arguments, by their sizes: operand N of the asm statement, which is a register or memory, or a
+ * constant.
+ */
+#ifdef __aarch64__
+#define MODIFIER(letter) ""
+#define CONSTANT	 ""
+#define BYTE		 "r"
+#else
+#define MODIFIER(letter) letter
+#define CONSTANT	 "$"
+#define BYTE		 "q"
+#endif
+#define ARG1(n)	       " 1@%" MODIFIER("b") #n
+#define ARG2(n)	       " 2@%" MODIFIER("w") #n
+#define ARG4(n)	       " 4@%" MODIFIER("k") #n
+#define ARG4_SIGNED(n) " -4@%" MODIFIER("k") #n
+#define ARG8(n)	       " 8@%" #n
+#define ARG4_MEMORY(n) " 4@%" #n
+#define CONST(size, n) " " #size "@" CONSTANT #n
+
 #endif

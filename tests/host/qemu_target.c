@@ -35,29 +35,29 @@ static void hit(const char *name, const uint64_t *a)
 	uint16_t cid = a[0];
 
 	if (!strcmp(name, "io_cmd"))
-		PROBE(io_cmd, "2@%w0 4@%k1 2@%w2 1@%b3 8@%4", "r"(cid), "r"((uint32_t)a[1]),
-		      "r"((uint16_t)a[2]), "q"((uint8_t)a[3]), "r"("NVME"));
+		PROBE(io_cmd, ARG2(0) ARG4(1) ARG2(2) ARG1(3) ARG8(4), "r"(cid),
+		      "r"((uint32_t)a[1]), "r"((uint16_t)a[2]), BYTE((uint8_t)a[3]), "r"("NVME"));
 	else if (!strcmp(name, "admin_cmd"))
-		PROBE(admin_cmd, "2@%w0 2@%w1 1@%b2 8@%3", "r"(cid), "r"((uint16_t)a[1]),
-		      "q"((uint8_t)a[2]), "r"("NVME"));
+		PROBE(admin_cmd, ARG2(0) ARG2(1) ARG1(2) ARG8(3), "r"(cid), "r"((uint16_t)a[1]),
+		      BYTE((uint8_t)a[2]), "r"("NVME"));
 	else if (!strcmp(name, "read"))
-		PROBE(read, "2@%w0 4@%k1 4@%k2 8@%3 8@%4", "r"(cid), "r"((uint32_t)a[1]),
+		PROBE(read, ARG2(0) ARG4(1) ARG4(2) ARG8(3) ARG8(4), "r"(cid), "r"((uint32_t)a[1]),
 		      "r"((uint32_t)a[2]), "r"(a[3]), "m"(a[4]));
 	else if (!strcmp(name, "write"))
-		PROBE(write, "2@%w0 8@%1 4@%k2 4@%k3 8@%4 8@%5", "r"(cid), "r"("write"),
-		      "r"((uint32_t)a[1]), "r"((uint32_t)a[2]), "m"(a[3]), "m"(a[4]));
+		PROBE(write, ARG2(0) ARG8(1) ARG4(2) ARG4(3) ARG8(4) ARG8(5), "r"(cid),
+		      "r"("write"), "r"((uint32_t)a[1]), "r"((uint32_t)a[2]), "m"(a[3]), "m"(a[4]));
 	else if (!strcmp(name, "rw_cb"))
-		PROBE(rw_cb, "2@%w0 8@%1", "r"(cid), "r"("disk"));
+		PROBE(rw_cb, ARG2(0) ARG8(1), "r"(cid), "r"("disk"));
 	else if (!strcmp(name, "enqueue_req_completion"))
-		PROBE(enqueue_req_completion, "2@%w0 2@%w1 4@$0 4@$0 2@%w2", "r"(cid),
-		      "r"((uint16_t)a[1]), "r"((uint16_t)a[4]));
+		PROBE(enqueue_req_completion, ARG2(0) ARG2(1) CONST(4, 0) CONST(4, 0) ARG2(2),
+		      "r"(cid), "r"((uint16_t)a[1]), "r"((uint16_t)a[4]));
 	else if (!strcmp(name, "create_sq"))
-		PROBE(create_sq, "8@%0 2@%w1 2@%w2 2@$9 2@$1", "r"(a[0]), "r"((uint16_t)a[1]),
-		      "r"((uint16_t)a[2]));
+		PROBE(create_sq, ARG8(0) ARG2(1) ARG2(2) CONST(2, 9) CONST(2, 1), "r"(a[0]),
+		      "r"((uint16_t)a[1]), "r"((uint16_t)a[2]));
 	else if (!strcmp(name, "irq_msix"))
-		PROBE(irq_msix, "4@%k0", "r"((uint32_t)a[0]));
+		PROBE(irq_msix, ARG4(0), "r"((uint32_t)a[0]));
 	else if (!strcmp(name, "mmio_cfg"))
-		PROBE(mmio_cfg, "8@%0", "r"(a[0]));
+		PROBE(mmio_cfg, ARG8(0), "r"(a[0]));
 }
 
 int main(void)

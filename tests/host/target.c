@@ -135,15 +135,16 @@ static __attribute__((noinline)) void change_states(const char *nqn, volatile ui
 	int64_t status = -5;
 
 	__asm__ volatile(NOTE("spdk", "nvmf_subsystem_change_state_done", "0",
-			      "-4@$0 8@%0 4@%1 4@$2 -4@%k2")::"r"(nqn),
+			      CONST(-4, 0) ARG8(0) ARG4_MEMORY(1) CONST(4, 2)
+				      ARG4_SIGNED(2))::"r"(nqn),
 			 "m"(*to), "r"((int)status));
-	__asm__ volatile(
-		NOTE("spdk", "nvmf_poll_group_add_subsystem", "0", "-4@$0 8@%0 8@%1")::"r"(7L),
-		"r"(nqn));
+	__asm__ volatile(NOTE("spdk", "nvmf_poll_group_add_subsystem", "0",
+			      CONST(-4, 0) ARG8(0) ARG8(1))::"r"(7L),
+			 "r"(nqn));
 	if (tgt_state_semaphore)
-		__asm__ volatile(
-			NOTE("spdk", "nvmf_tgt_state", "tgt_state_semaphore", "-4@$0 4@$5")::
-				: "memory");
+		__asm__ volatile(NOTE("spdk", "nvmf_tgt_state", "tgt_state_semaphore",
+				      CONST(-4, 0) CONST(4, 5))::
+					 : "memory");
 }
 
 static void prepare(struct request *req, unsigned number, uint8_t opcode)

@@ -6,8 +6,8 @@ set -euo pipefail
 
 root=$1/root-arm64
 include=(
-    base-files base-passwd bash bpftool coreutils findutils grep hostname libc-bin mawk mount sed tar util-linux
-    busybox-static fio kmod libpython3-stdlib nvme-cli procps python3-minimal
+    base-files base-passwd bash bpftool coreutils diffutils findutils grep hostname libc-bin mawk mount sed tar util-linux
+    busybox-static fio kmod libpython3-stdlib nvme-cli procps prometheus python3-minimal
     libelf1 zlib1g
 )
 [[ ! -f $root/wanted || $(<"$root/wanted") != "${include[*]}" ]] || exit 0

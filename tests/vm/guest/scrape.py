@@ -4,7 +4,8 @@
 scrape.py metrics FILE [ACCEPT]   keeps the text of /metrics
 scrape.py query DIRECTORY NAME... keeps what Prometheus has stored of these metrics, in NAME.json
 scrape.py scraped                 waits until Prometheus has scraped twice from now on
-scrape.py held DISK FILE           keeps /metrics while the kernel has four commands in flight
+scrape.py held DISK FILE           keeps /metrics while the kernel has four commands in flight; says when
+                                  it looks
 scrape.py hostile FILE            holds idle connections and sends garbage; /metrics must be served
 """
 
@@ -61,6 +62,7 @@ def held(disk, file):
         with open(f"/sys/block/{disk}/inflight", encoding="ascii") as numbers:
             return numbers.read().split()
 
+    print("looking", flush=True)
     end = time.time() + 60
     while in_flight() != ["4", "0"]:
         if time.time() > end:

@@ -55,9 +55,13 @@ echo "$status" >"$case_dir/promtool.status"
 scrape hostile "$case_dir/hostile"
 
 # four commands in flight, for 2.5 s
-scrape held "$slow" "$case_dir/held" &
+: >/tmp/held
+scrape held "$slow" "$case_dir/held" >/tmp/held &
 held=$!
-sleep 1.5
+for ((i = 0; i < 600; i++)); do
+    ! has /tmp/held looking || break
+    sleep 0.05
+done
 load late --filename="/dev/$slow" --rw=randread --bs=4k --number_ios=4 --size=64m --ioengine=libaio \
     --iodepth=4 --iodepth_batch_submit=4
 wait $held

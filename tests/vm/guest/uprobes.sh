@@ -1,14 +1,13 @@
 #!/usr/bin/env bash
 # Processes by uprobes and USDT probes: stand-ins for SPDK's target and for a QEMU with USDT notes
-# (tests/host), which print what they do.
+# (tests/host), which print what they do. /mnt has their programs.
 . "$(dirname "$0")/lib.sh"
-tests=$(cd "$(dirname "$0")/../.." && pwd)
 
-# stand_in SOURCE NAME ARGUMENT...: compiles and starts one. It reads its lines from file descriptor 3.
+# stand_in NAME ARGUMENT...: starts one. It reads its lines from file descriptor 3.
 stand_in() {
-    local source=$1 name=$2 i
-    shift 2
-    cc -O2 -DLAYOUT=2401 "$tests/host/$source" -o "/tmp/$name"
+    local name=$1 i
+    shift
+    cp "/mnt/$name" /tmp
     mkfifo "/tmp/$name.in"
     "/tmp/$name" "$@" <"/tmp/$name.in" >"$case_dir/truth" &
     stand_in=$!
@@ -27,7 +26,7 @@ done_with() {
 }
 
 begin spdk
-stand_in target.c target 60
+stand_in target 60
 tool trace host trace --json -v --pid "$stand_in"
 tool ends host latency --json --ends --pid "$stand_in"
 tool states host spdk --json --pid "$stand_in"
@@ -41,7 +40,7 @@ exec 3>&-
 wait "$stand_in"
 
 begin qemu
-stand_in qemu_target.c qemu-system-x86_64 -device nvme,serial=SER0
+stand_in qemu-system-x86_64 -device nvme,serial=SER0
 refused list "$NVME_DEEP" host list --json
 tool trace host trace --json --usdt --pid "$stand_in"
 traced

@@ -197,6 +197,25 @@ fn binaries(kernel: &str) -> [String; 2] {
     both
 }
 
+/// The stand-ins of tests/host, and what uprobes.sh calls their programs.
+const STAND_INS: [[&str; 2]; 2] = [
+    ["target.c", "target"],
+    ["qemu_target.c", "qemu-system-x86_64"],
+];
+
+/// Compiles the stand-ins for the guest's processor: guests of arm64 have no compiler.
+fn compile_stand_ins(kernel: &str, share: &Path) {
+    let is_arm64 = kernel.contains("arm64");
+    let cc = if is_arm64 { "aarch64-linux-gnu-gcc" } else { "cc" };
+    for [source, name] in STAND_INS {
+        let source = format!("{}/tests/host/{source}", env!("CARGO_MANIFEST_DIR"));
+        let mut command = Command::new(cc);
+        command.args(["-O2", "-DLAYOUT=2401", &source, "-o"]);
+        let done = command.arg(share.join(name)).output().unwrap();
+        assert!(done.status.success(), "{done:?}");
+    }
+}
+
 impl Suite {
     /// Boots the guest, or returns the result of an earlier boot by this process.
     pub fn run(&self, kernel: &str) -> Outcome {
@@ -224,6 +243,9 @@ impl Suite {
         }
         let _ = fs::remove_dir_all(&share);
         fs::create_dir_all(&share).unwrap();
+        if self.script == "uprobes" {
+            compile_stand_ins(kernel, &share);
+        }
         let binaries = binaries(kernel);
         let script = lab.join("guest").join(format!("{}.sh", self.script));
         let alive =

@@ -60,7 +60,7 @@ const UNKNOWN_OLDEST: &str = "start_time_ns kprobe rawtp fentry - - rawtp rawtp 
 
 /// arm64's 6.1: no trampolines for functions, and kprobes only on demand.
 const OLD_ARM64: &str = "start_time_ns - fentry fentry - - fentry fentry fentry fentry";
-/// arm64's 5.10: no BTF of modules either.
+/// arm64's 5.10: no BTF of modules either. The file of btf/ has the driver's types.
 const OLDEST_ARM64: &str = "start_time_ns - rawtp fentry - - rawtp rawtp fentry fentry";
 
 /// The JSON of `doctor`.
@@ -340,6 +340,8 @@ fn all_methods_without_module_btf(outcome: &Outcome) {
 
 fn all_methods_on_arm64_before_6_4(outcome: &Outcome) {
     let is_oldest = outcome.kernel().starts_with("5.10");
+    let types = &doctor(outcome)["facts"]["nvme_core_types"];
+    assert_eq!(types["shipped"].is_string(), is_oldest, "{types}");
     all_methods(outcome, if is_oldest { OLDEST_ARM64 } else { OLD_ARM64 });
 }
 

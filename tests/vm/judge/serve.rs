@@ -289,6 +289,7 @@ super::on_kernels! {
     nothing_is_lost_on_6_12 "6.12" SERVE nothing_is_lost
     only_in_test_all_serve_on_5_10 "5.10" SERVE everything
     only_in_test_all_serve_on_6_1 "6.1" SERVE everything
+    only_in_test_all_serve_on_6_12_arm64 "6.12-arm64" SERVE everything
     only_in_test_all_serve_on_7_x "7.x" SERVE everything
     privileges_are_dropped_on_6_12 "6.12" SERVE privileges_are_dropped
     prometheus_has_the_counts_of_fio_on_6_12 "6.12" SERVE prometheus_has_the_counts_of_fio
