@@ -15,8 +15,8 @@
 #include "filter.bpf.h"
 #include "peek.bpf.h"
 #include "hist.bpf.h"
-#include "waits.bpf.h"
 #include "rows.bpf.h"
+#include "waits.bpf.h"
 #include "trace.bpf.h"
 #include "slots.bpf.h"
 #include "stages.bpf.h"
@@ -378,88 +378,7 @@ int tick(void *ctx)
 #endif
 
 #ifdef ND_WAITS
-SEC("?tp_btf/block_bio_queue")
-int BPF_PROG(bio_queued_btf)
-{
-	u64 bio = bio_of(ctx);
-
-	return bio ? on_bio_queued(bio, ND_HOOK_BIO_QUEUED_BTF) : 0;
-}
-
-SEC("?tp_btf/block_split")
-int BPF_PROG(bio_split_btf)
-{
-	u64 bio = bio_of(ctx);
-
-	return bio ? on_bio_split(bio, ND_HOOK_BIO_SPLIT_BTF) : 0;
-}
-
-SEC("?tp_btf/block_bio_backmerge")
-int BPF_PROG(bio_back_btf)
-{
-	return on_bio_gone(bio_of(ctx), ND_HOOK_BIO_BACK_BTF);
-}
-
-SEC("?tp_btf/block_bio_frontmerge")
-int BPF_PROG(bio_front_btf)
-{
-	return on_bio_gone(bio_of(ctx), ND_HOOK_BIO_FRONT_BTF);
-}
-
-/* Its arguments are (queue, bio) on every kernel. */
-SEC("?tp_btf/block_bio_complete")
-int BPF_PROG(bio_done_btf, void *q, void *bio)
-{
-	return on_bio_gone((u64)bio, ND_HOOK_BIO_DONE_BTF);
-}
-
-SEC("?fentry/__blk_throtl_bio")
-int BPF_PROG(throttle_fentry, void *bio)
-{
-	return on_throttle((u64)bio, ND_HOOK_THROTTLE_FENTRY);
-}
-
-SEC("?fentry/__bio_queue_enter")
-int BPF_PROG(freeze_in_fentry, void *q, void *bio)
-{
-	return on_wait_in((u64)bio, ND_HOOK_FREEZE_IN_FENTRY);
-}
-
-SEC("?fexit/__bio_queue_enter")
-int BPF_PROG(freeze_out_fexit, void *q, void *bio)
-{
-	return on_wait_out((u64)bio, 1, ND_HOOK_FREEZE_OUT_FEXIT);
-}
-
-SEC("?fentry/ioc_rqos_throttle")
-int BPF_PROG(iocost_in_fentry, void *rqos, void *bio)
-{
-	return on_wait_in((u64)bio, ND_HOOK_IOCOST_IN_FENTRY);
-}
-
-SEC("?fexit/ioc_rqos_throttle")
-int BPF_PROG(iocost_out_fexit, void *rqos, void *bio)
-{
-	return on_wait_out((u64)bio, 0, ND_HOOK_IOCOST_OUT_FEXIT);
-}
-
-SEC("?fentry/rq_qos_wait")
-int BPF_PROG(wbt_in_fentry)
-{
-	return on_wbt_in(ND_HOOK_WBT_IN_FENTRY);
-}
-
-SEC("?fexit/rq_qos_wait")
-int BPF_PROG(wbt_out_fexit)
-{
-	return on_wbt_out(ND_HOOK_WBT_OUT_FEXIT);
-}
-
-SEC("?fexit/__blk_mq_get_tag")
-int BPF_PROG(tag_fexit, void *data, void *bt, u32 tag)
-{
-	return tag == ~0u ? on_no_tag((u64)data, ND_HOOK_TAG_FEXIT) : 0;
-}
+#include "before.bpf.h"
 #endif
 
 /* Never attached: user space runs it (BPF_PROG_TEST_RUN) with ND_CONTROL_* and a slot or ND_END_*.

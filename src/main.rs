@@ -116,14 +116,27 @@ fn wrong_value(refused: &ClapError) -> Option<String> {
         Some(ContextValue::String(text)) => Some(text.as_str()),
         _ => None,
     };
-    let why = refused.source()?;
+    let why = match refused.source() {
+        Some(why) => why.to_string(),
+        None => choices(refused)?,
+    };
     // `--opcode <OPCODE>`, `[INTERVAL]`
     let name = text(ContextKind::InvalidArg)?.split(' ').next()?;
     let name = name.trim_matches(['<', '>', '[', ']', '.']);
-    Some(format!(
-        "{name} {}: {why}",
-        text(ContextKind::InvalidValue)?
-    ))
+    let value = text(ContextKind::InvalidValue).filter(|value| !value.is_empty())?;
+    Some(format!("{name} {value}: {why}"))
+}
+
+/// The values that an option takes, if these are a list: clap names them, but in more than a sentence.
+fn choices(refused: &ClapError) -> Option<String> {
+    let Some(ContextValue::Strings(values)) = refused.get(ContextKind::ValidValue) else {
+        return None;
+    };
+    let (last, others) = values.split_last()?;
+    Some(match others {
+        [] => format!("give {last}"),
+        _ => format!("give {} or {last}", others.join(", ")),
+    })
 }
 
 fn end(result: Result<()>) -> ExitCode {

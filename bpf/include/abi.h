@@ -108,18 +108,25 @@ enum nd_hook {
 	ND_HOOK_MAP_BTF,    /* tp_btf map */
 	ND_HOOK_UNMAP_BTF,  /* tp_btf unmap */
 	/* --stages=full */
+	ND_HOOK_START_FENTRY,	  /* fentry blk_account_io_start */
+	ND_HOOK_START_BIO_BTF,	  /* tp_btf block_getrq */
 	ND_HOOK_BIO_QUEUED_BTF,	  /* tp_btf block_bio_queue */
 	ND_HOOK_BIO_SPLIT_BTF,	  /* tp_btf block_split */
 	ND_HOOK_BIO_BACK_BTF,	  /* tp_btf block_bio_backmerge */
 	ND_HOOK_BIO_FRONT_BTF,	  /* tp_btf block_bio_frontmerge */
 	ND_HOOK_BIO_DONE_BTF,	  /* tp_btf block_bio_complete */
 	ND_HOOK_THROTTLE_FENTRY,  /* fentry __blk_throtl_bio */
+	ND_HOOK_LIMITS_IN_FENTRY, /* fentry blk_throtl_bio */
+	ND_HOOK_LIMITS_OUT_FEXIT, /* fexit blk_throtl_bio */
 	ND_HOOK_FREEZE_IN_FENTRY, /* fentry __bio_queue_enter */
 	ND_HOOK_FREEZE_OUT_FEXIT, /* fexit __bio_queue_enter */
+	ND_HOOK_ENTER_IN_FENTRY,  /* fentry blk_queue_enter */
+	ND_HOOK_ENTER_OUT_FEXIT,  /* fexit blk_queue_enter */
 	ND_HOOK_IOCOST_IN_FENTRY, /* fentry ioc_rqos_throttle */
 	ND_HOOK_IOCOST_OUT_FEXIT, /* fexit ioc_rqos_throttle */
 	ND_HOOK_WBT_IN_FENTRY,	  /* fentry rq_qos_wait */
 	ND_HOOK_WBT_OUT_FEXIT,	  /* fexit rq_qos_wait */
+	ND_HOOK_TAG_WAIT_BTF,	  /* tp_btf block_rq_tag_wait */
 	ND_HOOK_TAG_FEXIT,	  /* fexit __blk_mq_get_tag */
 	/* bpf/tracepoint.bpf.c */
 	ND_HOOK_SETUP_OUT_TP, /* tp nvme_setup_cmd */

@@ -7,39 +7,6 @@
 ARRAY_MAP(activities, struct nd_activity, 1);
 ARRAY_MAP(waits, struct nd_wait, ND_TASKS);
 
-struct {
-	__uint(type, BPF_MAP_TYPE_PERCPU_HASH);
-	__uint(max_entries, ND_MAX_DISKS);
-	__uint(key_size, sizeof(struct nd_disk_name));
-	__uint(value_size, sizeof(struct nd_disk));
-} disks SEC(".maps");
-
-/* Adds a disk to the table. */
-static __noinline struct nd_disk *new_disk(struct nd_disk_name *name)
-{
-	struct nd_disk fresh = {};
-
-	if (!name)
-		return 0;
-	bpf_map_update_elem(&disks, name, &fresh, BPF_NOEXIST);
-	return bpf_map_lookup_elem(&disks, name);
-}
-
-/* The counters of the disk of a bio; NULL: not an NVMe disk, or the table is full. */
-static __always_inline struct nd_disk *disk_of(u64 bio)
-{
-	struct nd_disk_name name;
-	struct nd_disk *disk;
-	u64 at = disk_name_of(bio);
-
-	name.word[0] = peek(at, TYPED);
-	if (!is_nvme_name(name.word[0]))
-		return 0;
-	name.word[1] = peek(at + sizeof(u64), TYPED);
-	disk = bpf_map_lookup_elem(&disks, &name);
-	return disk ? disk : new_disk(&name);
-}
-
 /* The task queues a bio, of any disk: on_getrq() looks at the disk. Its request follows, after a
  * wait for a tag if need be, unless the bio is merged. */
 static __always_inline int on_bio(u32 hook)
@@ -62,22 +29,13 @@ static __always_inline int on_getrq(u64 bio, u32 hook)
 	u32 tid = this_task(), at = tid & (ND_TASKS - 1);
 	struct nd_wait *w = bpf_map_lookup_elem(&waits, &at);
 	u64 now = bpf_ktime_get_ns(), waited;
-	struct nd_disk *disk;
 
 	if (!w || w->tid != tid || !w->ns || ignored(hook))
 		return 0;
 	waited = now - w->ns;
 	w->ns = 0;
-	disk = disk_of(bio);
-	if (!disk)
-		return 0;
-	hit(hook, TYPED);
-	disk->requests++;
-	disk->sum_ns += waited;
-	if (waited > ND_WAITED_NS)
-		disk->waited++;
-	if (waited > disk->max_ns)
-		disk->max_ns = waited;
+	if (count_wait(bio, waited))
+		hit(hook, TYPED);
 	return 0;
 }
 

@@ -48,6 +48,12 @@ static __always_inline int is_nvme_name(u64 word)
 	return word >> 32 == 0x6e766d65;
 }
 
+#ifndef ND_NO_CONTEXT
+#include "disks.bpf.h"
+#else
+#define count_wait(bio, waited) ((void)0)
+#endif
+
 #ifdef ND_WAITS
 struct {
 	__uint(type, BPF_MAP_TYPE_HASH);
@@ -55,6 +61,14 @@ struct {
 	__uint(key_size, sizeof(u64));
 	__uint(value_size, sizeof(struct nd_bio));
 } bios SEC(".maps");
+
+/* With cfg_start_bio: bios with a request whose command is not set up. */
+struct {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(max_entries, 1); /* user space sets it */
+	__uint(key_size, sizeof(u64));
+	__uint(value_size, sizeof(struct nd_waits));
+} begun SEC(".maps");
 
 /* By task. Not a map: see `tasks` in slots.bpf.h. */
 static struct nd_pause pauses[ND_PAUSES];
@@ -64,6 +78,13 @@ static struct nd_pause pauses[ND_PAUSES];
 u32 throttles = 0;
 
 #define BIO_FIELD(bio, field) peek((bio) + bpf_core_field_offset(struct bio, field), TYPED)
+
+/* Whether the entry is of this bio, not of an earlier one with its address. */
+static __always_inline int is_entry_of(struct nd_bio *b, u64 bio)
+{
+	return b->sector == BIO_FIELD(bio, bi_iter.bi_sector) &&
+	       b->bytes == (u32)BIO_FIELD(bio, bi_iter.bi_size);
+}
 
 static __always_inline int is_of_nvme(u64 bio)
 {
@@ -115,6 +136,34 @@ static __always_inline int on_throttle(u64 bio, u32 hook)
 	return 0;
 }
 
+/*
+ * The same before 5.18, for each bio. A bio that has waited comes here again. Whether one has to
+ * wait, the end of the function shows.
+ */
+static __always_inline int on_limits_in(u64 bio, u32 hook)
+{
+	struct nd_bio *b = bpf_map_lookup_elem(&bios, &bio);
+
+	if (b && b->submit_ns && !b->bio_ns && is_entry_of(b, bio)) {
+		b->released = 1;
+		return 0;
+	}
+	return on_throttle(bio, hook);
+}
+
+/* The bio may be gone: its address only finds its entry. */
+static __always_inline int on_limits_out(u64 bio, int waits, u32 hook)
+{
+	struct nd_bio *b = bpf_map_lookup_elem(&bios, &bio);
+
+	if (!b || ignored(hook))
+		return 0;
+	hit(hook, TYPED);
+	if (!waits && !b->bio_ns && !b->released)
+		b->submit_ns = 0; /* not submitted yet */
+	return 0;
+}
+
 /* A bio is queued, after blk-throttle. This comes once in the life of a bio. */
 static __always_inline int on_bio_queued(u64 bio, u32 hook)
 {
@@ -128,8 +177,10 @@ static __always_inline int on_bio_queued(u64 bio, u32 hook)
 	now = bpf_ktime_get_ns();
 	if (throttles) {
 		b = bpf_map_lookup_elem(&bios, &bio);
-		if (b && !b->bio_ns) {
+		if (b && !b->bio_ns && is_entry_of(b, bio)) {
 			b->bio_ns = now;
+			if (!b->submit_ns)
+				b->submit_ns = now;
 			return 0;
 		}
 	}
@@ -151,6 +202,7 @@ static __always_inline int on_bio_split(u64 bio, u32 hook)
 		return 0;
 	hit(hook, TYPED);
 	copy = *b;
+	b->rest = 1;
 	if (bpf_map_update_elem(&bios, &bio, &copy, BPF_ANY))
 		count(ND_BIOS_FULL);
 	return 0;
@@ -204,6 +256,31 @@ static __always_inline struct nd_pause *own_pause(void)
 	return p;
 }
 
+/* Before 5.14 the task enters the queue with each bio, and the bio is no argument. If the queue is
+ * frozen after the test, the wait is in `block`. */
+static __always_inline int on_enter_in(u64 q, u32 hook)
+{
+	if (!(u32)peek(q + bpf_core_field_offset(struct request_queue, mq_freeze_depth), TYPED) ||
+	    ignored(hook))
+		return 0;
+	hit(hook, TYPED);
+	own_pause()->freeze_begin_ns = bpf_ktime_get_ns();
+	return 0;
+}
+
+static __always_inline int on_enter_out(u32 hook)
+{
+	u32 tid = this_task();
+	struct nd_pause *p = pause_of(tid);
+
+	if (p->tid != tid || !p->freeze_begin_ns || ignored(hook))
+		return 0;
+	hit(hook, TYPED);
+	p->freeze_ns += bpf_ktime_get_ns() - p->freeze_begin_ns;
+	p->freeze_begin_ns = 0;
+	return 0;
+}
+
 static __always_inline int on_wbt_in(u32 hook)
 {
 	if (ignored(hook))
@@ -227,13 +304,20 @@ static __always_inline int on_wbt_out(u32 hook)
 
 #define BLK_MQ_REQ_NOWAIT 1
 
-/* No tag is free: the task will wait for one, unless its request may not. */
-static __always_inline int on_no_tag(u64 data, u32 hook)
+/* No tag is free. A request that may not wait fails. */
+static __always_inline int may_not_wait(u64 data)
 {
 	u64 at = data + bpf_core_field_offset(struct blk_mq_alloc_data, flags);
+
+	return (u32)peek(at, TYPED) & BLK_MQ_REQ_NOWAIT;
+}
+
+/* The task waits for a tag, for the first time or again. */
+static __always_inline int on_tag_wait(u32 hook)
+{
 	struct nd_pause *p;
 
-	if ((u32)peek(at, TYPED) & BLK_MQ_REQ_NOWAIT || ignored(hook))
+	if (ignored(hook))
 		return 0;
 	hit(hook, TYPED);
 	p = own_pause();
@@ -253,11 +337,37 @@ static __always_inline int take_pause(struct nd_waits *w, u64 start)
 	if (p->tid != tid)
 		return 1;
 	p->tid = 0;
+	if (cfg_wait_points & ND_SAW_FREEZE)
+		w->freeze_ns += p->freeze_ns;
 	if (cfg_wait_points & ND_SAW_WBT)
 		w->wbt_ns = p->wbt_ns;
 	if (cfg_wait_points & ND_SAW_TAG && p->tag_ns)
 		w->tag_ns = start - p->tag_ns;
-	return !p->wbt_begin_ns;
+	return !p->wbt_begin_ns && !p->freeze_begin_ns;
+}
+
+/* The waits of a bio that got its request at `start`; w->start_ns is 0 if they are not all known.
+ */
+static __always_inline void waits_of(struct nd_waits *w, struct nd_bio *b, u64 bio, u64 start)
+{
+	w->submit_ns = cfg_wait_points & ND_SAW_SUBMIT ? b->submit_ns : b->bio_ns;
+	w->bio_ns = b->bio_ns;
+	w->freeze_ns = cfg_wait_points & ND_SAW_FREEZE ? b->freeze_ns : 0;
+	w->iocost_ns = cfg_wait_points & ND_SAW_IOCOST ? b->iocost_ns : 0;
+	if (take_pause(w, start) && !b->begin_ns &&
+	    w->bio_ns + w->freeze_ns + w->iocost_ns + w->wbt_ns + w->tag_ns <= start)
+		w->start_ns = start;
+	else
+		count(ND_UNPAIRED_WAIT);
+	/* Of a bio that is split the first request: the others come after it. */
+	if (cfg_context && !b->rest)
+		count_wait(bio, start - b->bio_ns);
+	bpf_map_delete_elem(&bios, &bio);
+}
+
+static __always_inline int is_passthrough(struct request *rq, int typed)
+{
+	return (GET(typed, rq, cmd_flags) & ND_OP_MASK) >= ND_OP_DRV_IN;
 }
 
 /* A request was allocated for a bio: keeps its waits until the set-up. Requests of flushes, and of
@@ -265,11 +375,10 @@ static __always_inline int take_pause(struct nd_waits *w, u64 start)
 static __always_inline void note_waits(struct nd_start *st, struct request *rq, int typed)
 {
 	u64 bio = peek((u64)rq + bpf_core_field_offset(struct request, bio), typed), at;
-	struct nd_waits *w = &st->waits;
 	struct nd_bio *b;
 
-	w->start_ns = 0;
-	if (!bio)
+	st->waits.start_ns = 0;
+	if (!bio || is_passthrough(rq, typed))
 		return;
 	b = bpf_map_lookup_elem(&bios, &bio);
 	at = GET(typed, rq, __sector);
@@ -277,16 +386,67 @@ static __always_inline void note_waits(struct nd_start *st, struct request *rq, 
 		count(ND_NO_BIO);
 		return;
 	}
-	w->submit_ns = cfg_wait_points & ND_SAW_SUBMIT ? b->submit_ns : b->bio_ns;
-	w->bio_ns = b->bio_ns;
-	w->freeze_ns = cfg_wait_points & ND_SAW_FREEZE ? b->freeze_ns : 0;
-	w->iocost_ns = cfg_wait_points & ND_SAW_IOCOST ? b->iocost_ns : 0;
-	if (take_pause(w, st->ns) && !b->begin_ns &&
-	    w->bio_ns + w->freeze_ns + w->iocost_ns + w->wbt_ns + w->tag_ns <= st->ns)
-		w->start_ns = st->ns;
-	else
-		count(ND_UNPAIRED_WAIT);
-	bpf_map_delete_elem(&bios, &bio);
+	waits_of(&st->waits, b, bio, st->ns);
+}
+
+/*
+ * The bio got a request, which is not an argument: keeps its waits by its address until the set-up.
+ * Until then the bio is one of the request's.
+ */
+static __always_inline int on_bio_start(u64 bio, u32 hook)
+{
+	struct nd_bio *b = bpf_map_lookup_elem(&bios, &bio);
+	struct nd_waits w = {};
+
+	if (!b || !b->bio_ns || ignored(hook)) {
+		forget_pause();
+		return 0;
+	}
+	hit(hook, TYPED);
+	w.allocated_ns = bpf_ktime_get_ns();
+	waits_of(&w, b, bio, w.allocated_ns);
+	if (bpf_map_update_elem(&begun, &bio, &w, BPF_ANY))
+		count(ND_BIOS_FULL);
+	return 0;
+}
+
+/* Looks for the bio that got the request among all of it. Other requests may have been merged into
+ * it: the first counts, as for the kernel. Returns when that was; 0: not known. */
+static __noinline u64 take_begun(struct request *rq, struct nd_waits *to)
+{
+	u64 bio = peek((u64)rq + bpf_core_field_offset(struct request, bio), TYPED), start = 0;
+	struct nd_waits *w;
+
+	for (u32 i = 0; i < ND_CHAIN; i++) {
+		if (!bio)
+			break;
+		w = bpf_map_lookup_elem(&begun, &bio);
+		if (w) {
+			if (!start || w->allocated_ns < start) {
+				*to = *w;
+				start = w->allocated_ns;
+			}
+			bpf_map_delete_elem(&begun, &bio);
+		}
+		bio = BIO_FIELD(bio, bi_next);
+	}
+	return start;
+}
+
+/* The start of a command by its bios. Its slot, and the entry of its tag, get the waits before it.
+ */
+static __always_inline u64 start_of_bios(struct nd_slot *s, struct nd_start *st, struct request *rq,
+					 int typed)
+{
+	u64 pdu = pdu_of(rq), start;
+
+	start = take_begun(typed ? drop_trust(rq) : rq, &s->waits);
+	if (start && st)
+		st->waits = s->waits;
+	if (!start && GET(typed, rq, bio) && !is_passthrough(rq, typed) &&
+	    !(u8)peek(pdu + bpf_core_field_offset(struct nvme_request, retries), typed))
+		count(ND_NO_BIO);
+	return start;
 }
 
 /* A requeued command has the waits of its first set-up, in its slot or in the entry of its tag. */
@@ -299,6 +459,7 @@ static __always_inline void take_waits(struct nd_slot *s, struct nd_start *st)
 #define forget_pause()
 #define note_waits(st, rq, typed)
 #define take_waits(s, st)
+#define start_of_bios(s, st, rq, typed) 0
 #endif
 
 #endif

@@ -7,6 +7,7 @@
 enum nd_bio_limit {
 	ND_BIOS = 16384,  /* bios between their submission and their request */
 	ND_PAUSES = 4096, /* tasks that wait for a tag, or in wbt */
+	ND_CHAIN = 256,	  /* bios of a request among which that of its allocation is looked for */
 };
 
 /* A bio from its submission to an NVMe disk until it has a request. */
@@ -18,7 +19,8 @@ struct nd_bio {
 	__u64 begin_ns;	 /* of a wait that has not ended; 0: none */
 	__u64 sector;	 /* the first, of the disk */
 	__u32 bytes;
-	__u32 _pad;
+	__u16 released; /* blk-throttle looks at it again: it has waited there */
+	__u16 rest;	/* a piece was split off */
 };
 
 /* The waits of the task that is about to get a request. */
@@ -27,7 +29,9 @@ struct nd_pause {
 	__u32 _pad;
 	__u64 wbt_begin_ns; /* in rq_qos_wait(); 0: not */
 	__u64 wbt_ns;
-	__u64 tag_ns; /* since when it waits for a tag; 0: it does not */
+	__u64 tag_ns;	       /* since when it waits for a tag; 0: it does not */
+	__u64 freeze_begin_ns; /* in blk_queue_enter() of a frozen queue; 0: not */
+	__u64 freeze_ns;
 };
 
 /* The bio for which a request was allocated: two times, and how long it waited for what. */
@@ -39,11 +43,11 @@ struct nd_waits {
 	__u64 iocost_ns;
 	__u64 wbt_ns;
 	__u64 tag_ns;
-	__u64 _pad;
+	__u64 allocated_ns; /* only while the request is not known: see on_bio_start() */
 };
 
 _Static_assert(sizeof(struct nd_bio) == 56, "no padding");
-_Static_assert(sizeof(struct nd_pause) == 32, "no padding");
+_Static_assert(sizeof(struct nd_pause) == 48, "no padding");
 _Static_assert(sizeof(struct nd_waits) == 64, "a cache line");
 
 #endif

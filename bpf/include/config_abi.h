@@ -128,7 +128,9 @@ struct nd_config {
 	__u16 wait_points;
 	/* ND_BY_*: the properties by which commands are grouped. */
 	__u16 by;
-	__u8 unused[2];
+	/* block_getrq shows when a bio gets its request (on_bio_start()). */
+	__u8 start_bio;
+	__u8 unused[1];
 };
 
 enum nd_container {

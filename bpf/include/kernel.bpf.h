@@ -74,10 +74,11 @@ struct device {
 struct request_queue {
 	void *queuedata; /* struct nvme_ns *; NULL on the admin queue */
 	int id;
-	struct gendisk *disk; /* 5.14 and later; not read before */
+	struct gendisk *disk; /* 5.14 and later */
 	struct blk_mq_tag_set *tag_set;
 	struct kobject kobj; /* before 6.2 */
 	struct queue_limits limits;
+	int mq_freeze_depth;
 };
 
 struct blk_mq_hw_ctx {
@@ -106,6 +107,7 @@ struct request {
 	unsigned int __data_len;
 	u64 __sector;
 	void *bio;
+	struct gendisk *rq_disk; /* before 5.17 */
 	unsigned int timeout;
 	unsigned long deadline; /* in jiffies; set when the request is issued */
 	u64 start_time_ns;
@@ -199,6 +201,7 @@ struct bio {
 	struct gendisk *bi_disk;      /* before 5.12 */
 	struct block_device *bi_bdev; /* 5.12 and later */
 	struct bvec_iter bi_iter;
+	struct bio *bi_next;
 	void *bi_private;
 	struct blkcg_gq *bi_blkg; /* with CONFIG_BLK_CGROUP */
 	unsigned short bi_ioprio;

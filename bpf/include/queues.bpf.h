@@ -148,11 +148,15 @@ static __always_inline int learn_queue(struct request_queue *q, struct nd_ctrl *
 	return QUEUE_WAS_ANOTHER;
 }
 
-static __always_inline int is_nvme_disk(struct request_queue *q, int typed)
+static __always_inline int is_nvme_disk(struct request *rq, struct request_queue *q, int typed)
 {
-	struct gendisk *d = GET(typed, q, disk);
 	char name[4] = {};
+	struct gendisk *d;
 
+	if (bpf_core_field_exists(q->disk))
+		d = GET(typed, q, disk);
+	else
+		d = GET(typed, rq, rq_disk);
 	if (!d)
 		return 0;
 	if (!typed) {

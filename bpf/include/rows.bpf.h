@@ -196,7 +196,10 @@ __noinline int add_interval(u32 row, u32 stage, u64 ns)
 
 	if (!c || cfg_mode == ND_MODE_TOTAL)
 		return 0;
-	BELOW(stage, ND_STAGES_FINE);
+	if (cfg_waits)
+		BELOW(stage, ND_STAGES_FULL);
+	else
+		BELOW(stage, ND_STAGES_FINE);
 	if (cfg_mode != ND_MODE_FINE)
 		BELOW(stage, ND_STAGES_BASIC);
 	hist_add(&c->hist[stage], ns, 1);

@@ -27,7 +27,7 @@ static __always_inline struct nd_start *start_by_queue(struct request *rq, struc
 		u64 address;
 		struct nd_ctrl *ctrl;
 
-		if (!is_nvme_disk(q, typed))
+		if (!is_nvme_disk(rq, q, typed))
 			return 0;
 		ctrl = ctrl_of(rq, q, &instance, &address, typed);
 		if (!ctrl || !ctrl->stride)
@@ -339,6 +339,8 @@ static __always_inline int on_setup_out(void *ctx, struct request *rq, struct nv
 	if (s->state != ND_FREE && s->state != ND_CLOSING)
 		start = close_slot(s, index, rq, cid, has_completed(s));
 	st = take_start(rq, index, cid, &w->place, &start, &last, typed);
+	if (cfg_waits && cfg_start_bio && !start)
+		start = start_of_bios(s, st, rq, typed);
 	if (fill_slot(s, rq, cmd, w, 1, typed) != WANTED) {
 		count(ND_FILTERED);
 		s->state = ND_SKIPPED;

@@ -267,6 +267,8 @@ static __always_inline int partial_stages(struct nd_slot *s, struct nd_cell *c, 
 		partial_point(row, POINT(ND_SAW_END, end), FINE_END, &before, &from, &any);
 	if (!any)
 		return 0;
+	if (fine)
+		first = partial_before(row, s, first);
 	add_interval(row, fine ? ND_STAGES_FINE - 1 : ND_STAGES_BASIC - 1, from - first);
 	if (cfg_lat && complete && s->setup_out_ns)
 		add(&c->lat[lat_index(from - first)], 1, 1);
@@ -282,7 +284,7 @@ static __noinline void finish_partial(struct nd_slot *s, struct nd_cpu *cpu, u64
 {
 	volatile u16 *saw = &s->saw;
 	struct nd_cell *c;
-	u32 pattern;
+	u32 pattern, before;
 
 	if (complete && complete < s->setup_out_ns) {
 		count(ND_NEGATIVE);
@@ -304,10 +306,11 @@ static __noinline void finish_partial(struct nd_slot *s, struct nd_cpu *cpu, u64
 		*saw |= ND_NO_COMPLETE;
 	if (end && end >= complete)
 		*saw |= ND_SAW_END;
+	before = seen_before(s, *saw);
 	if (cfg_trace) {
 		if (!complete)
 			s->outcome = (struct nd_outcome){};
-		if (!finish_trace(s, cpu, *saw, complete, end))
+		if (!finish_trace(s, cpu, *saw | before, complete, end))
 			return;
 	}
 	pattern = *saw;

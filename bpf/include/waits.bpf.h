@@ -56,6 +56,30 @@ static __always_inline u64 stages_before(struct nd_cell *c, struct nd_slot *s, u
 	return w->submit_ns;
 }
 
+static __always_inline void partial_wait(u32 row, u32 stage, u64 ns)
+{
+	if (ns)
+		add_interval(row, stage, ns);
+}
+
+/* The same for a command that was observed in part: an attempt that is retried has no end. */
+static __always_inline u64 partial_before(u32 row, struct nd_slot *s, u64 first)
+{
+	struct nd_waits *w = &s->waits;
+	u64 rest;
+
+	if (!cfg_waits || !(*(volatile u16 *)&s->saw & ND_SAW_BIO))
+		return first;
+	rest = first - w->bio_ns - w->freeze_ns - w->iocost_ns - w->wbt_ns - w->tag_ns;
+	add_interval(row, BEFORE_BIO, rest);
+	partial_wait(row, BEFORE_SUBMIT, w->bio_ns - w->submit_ns);
+	partial_wait(row, BEFORE_FREEZE, w->freeze_ns);
+	partial_wait(row, BEFORE_IOCOST, w->iocost_ns);
+	partial_wait(row, BEFORE_WBT, w->wbt_ns);
+	partial_wait(row, BEFORE_TAG, w->tag_ns);
+	return w->submit_ns;
+}
+
 static __always_inline void early_times_of(struct nd_early_times *t, struct nd_slot *s)
 {
 	struct nd_waits *w = &s->waits;

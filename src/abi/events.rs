@@ -227,10 +227,11 @@ fn missed(
     end: &nd_end,
     submission: Option<Submission>,
     times: Option<&Times>,
+    early: &[u8],
     wire: &Wire,
 ) -> Event {
     let event = &end.event;
-    Event {
+    let mut found = Event {
         at_ns: event.ns,
         what: EventKind::Missed {
             id: id(event),
@@ -238,7 +239,11 @@ fn missed(
             latency_max_ns: event_latency(event, end.setup_out_ns),
             timeline: timeline(event, end.setup_out_ns, times, wire),
         },
+    };
+    if event.pattern & EARLY_BITS != 0 {
+        add_early(&mut found, early, wire);
     }
+    found
 }
 
 /// The time of the event in these bytes, for sorting before decoding.
@@ -284,7 +289,7 @@ fn complete(bytes: &[u8], transports: &Transports) -> Result<Event, DecodeError>
     let times = part::<Times>(bytes, END).ok();
     let wire = transports.wire(end.event.ctrl.into());
     if end.event.pattern & NO_COMPLETE as u16 != 0 {
-        return Ok(missed(&end, None, times.as_ref(), wire));
+        return Ok(missed(&end, None, times.as_ref(), &bytes[END..], wire));
     }
     let mut event = Event {
         at_ns: end.event.ns,
@@ -305,7 +310,8 @@ fn pair(bytes: &[u8], transports: &Transports) -> Result<Event, DecodeError> {
     let wire = transports.wire(end.event.ctrl.into());
     if end.event.pattern & NO_COMPLETE as u16 != 0 {
         let submission = Some(submission(&id, &a));
-        return Ok(missed(&end, submission, times.as_ref(), wire));
+        let early = &bytes[PAIR_END..];
+        return Ok(missed(&end, submission, times.as_ref(), early, wire));
     }
     let mut event = Event {
         at_ns: end.event.ns,

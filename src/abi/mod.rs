@@ -114,6 +114,7 @@ pub use skel::types::nd_trace;
 pub use skel::types::nd_usdt_cookie;
 pub use skel::types::nd_usdt_count;
 pub use skel::types::nd_usdt_limit;
+use skel::types::nd_waits;
 
 /// Bytes of a cell before its histograms.
 pub const CELL_HEAD: usize = nd_size::ND_CELL_HEAD.0 as usize;
@@ -155,6 +156,8 @@ pub const START_FULL_BYTES: usize = nd_size::ND_START_FULL.0 as usize;
 pub const BIOS: usize = nd_bio_limit::ND_BIOS.0 as usize;
 /// Bytes of such a bio, and of its address.
 pub const BIO_BYTES: usize = size_of::<nd_bio>() + 8;
+/// Bytes of the waits of a bio, and of its address.
+pub const BEGUN_BYTES: usize = size_of::<nd_waits>() + 8;
 /// Bytes of the tasks that wait before a request.
 pub const PAUSE_BYTES: usize = nd_bio_limit::ND_PAUSES.0 as usize * size_of::<nd_pause>();
 /// Bytes of a CPU's counters.

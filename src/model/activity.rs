@@ -113,7 +113,8 @@ pub struct Gap {
     pub end_ns: u64,
 }
 
-/// Waits before the request, for a tag among others: from `block_bio_queue` to `block_getrq` of a task.
+/// Waits before the request, for a tag among others: from `block_bio_queue` to `block_getrq` of a task, or
+/// with the full stage set from `block_bio_queue` of a bio to the allocation of its request.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct TagWaits {

@@ -169,7 +169,7 @@ use Point::{Bio, Freeze, Iocost, Submit, Tag, Wbt};
 use Point::{Complete, Cqe, Doorbell, End, Irq, Issue, SetupIn, SetupOut, Start};
 
 /// Every hook, by number.
-pub const CATALOG: [Hook; 69] = hooks! {
+pub const CATALOG: [Hook; 76] = hooks! {
     start_btf             TpBtf      block_io_start                 Block    Role::Point(Start);
     start_raw             RawTp      block_io_start                 Block    Role::Point(Start);
     setup_in_fentry       Fentry     nvme_setup_cmd                 NvmeCore Role::Point(SetupIn);
@@ -222,18 +222,25 @@ pub const CATALOG: [Hook; 69] = hooks! {
     bounce_btf            TpBtf      swiotlb_bounced                Block    Role::Bounce;
     map_btf               TpBtf      map                            Block    Role::IommuMap;
     unmap_btf             TpBtf      unmap                          Block    Role::IommuUnmap;
+    start_fentry          Fentry     blk_account_io_start           Block    Role::Point(Start);
+    start_bio_btf         TpBtf      block_getrq                    Block    Role::Point(Start);
     bio_queued_btf        TpBtf      block_bio_queue                Block    Role::Point(Bio);
     bio_split_btf         TpBtf      block_split                    Block    Role::Point(Bio);
     bio_back_btf          TpBtf      block_bio_backmerge            Block    Role::Point(Bio);
     bio_front_btf         TpBtf      block_bio_frontmerge           Block    Role::Point(Bio);
     bio_done_btf          TpBtf      block_bio_complete             Block    Role::Point(Bio);
     throttle_fentry       Fentry     __blk_throtl_bio               Block    Role::Point(Submit);
+    limits_in_fentry      Fentry     blk_throtl_bio                 Block    Role::Point(Submit);
+    limits_out_fexit      Fexit      blk_throtl_bio                 Block    Role::Point(Submit);
     freeze_in_fentry      Fentry     __bio_queue_enter              Block    Role::Point(Freeze);
     freeze_out_fexit      Fexit      __bio_queue_enter              Block    Role::Point(Freeze);
+    enter_in_fentry       Fentry     blk_queue_enter                Block    Role::Point(Freeze);
+    enter_out_fexit       Fexit      blk_queue_enter                Block    Role::Point(Freeze);
     iocost_in_fentry      Fentry     ioc_rqos_throttle              Block    Role::Point(Iocost);
     iocost_out_fexit      Fexit      ioc_rqos_throttle              Block    Role::Point(Iocost);
     wbt_in_fentry         Fentry     rq_qos_wait                    Block    Role::Point(Wbt);
     wbt_out_fexit         Fexit      rq_qos_wait                    Block    Role::Point(Wbt);
+    tag_wait_btf          TpBtf      block_rq_tag_wait              Block    Role::Point(Tag);
     tag_fexit             Fexit      __blk_mq_get_tag               Block    Role::Point(Tag);
     setup_out_tp          Tracepoint nvme_setup_cmd                 NvmeCore Role::Point(SetupOut);
     complete_tp           Tracepoint nvme_complete_rq               NvmeCore Role::Point(Complete);
@@ -261,8 +268,13 @@ const fn candidate(role: Role, method: Method, programs: &'static [&'static str]
 }
 
 /// All methods for all points; those of a point in order of preference.
-pub const CANDIDATES: [Candidate; 30] = [
+pub const CANDIDATES: [Candidate; 35] = [
     candidate(Role::Point(Submit), Method::Fentry, &["throttle_fentry"]),
+    candidate(
+        Role::Point(Submit),
+        Method::Fentry,
+        &["limits_in_fentry", "limits_out_fexit"],
+    ),
     candidate(
         Role::Point(Bio),
         Method::Fentry,
@@ -280,6 +292,11 @@ pub const CANDIDATES: [Candidate; 30] = [
         &["freeze_in_fentry", "freeze_out_fexit"],
     ),
     candidate(
+        Role::Point(Freeze),
+        Method::Fentry,
+        &["enter_in_fentry", "enter_out_fexit"],
+    ),
+    candidate(
         Role::Point(Iocost),
         Method::Fentry,
         &["iocost_in_fentry", "iocost_out_fexit"],
@@ -289,8 +306,11 @@ pub const CANDIDATES: [Candidate; 30] = [
         Method::Fentry,
         &["wbt_in_fentry", "wbt_out_fexit"],
     ),
+    candidate(Role::Point(Tag), Method::Fentry, &["tag_wait_btf"]),
     candidate(Role::Point(Tag), Method::Fentry, &["tag_fexit"]),
     candidate(Role::Point(Start), Method::Fentry, &["start_btf"]),
+    candidate(Role::Point(Start), Method::Fentry, &["start_fentry"]),
+    candidate(Role::Point(Start), Method::Fentry, &[START_OF_BIOS]),
     candidate(Role::Point(Start), Method::RawTp, &["start_raw"]),
     candidate(Role::Point(SetupIn), Method::Fentry, &["setup_in_fentry"]),
     candidate(Role::Point(SetupIn), Method::Kprobe, &["setup_in_kprobe"]),
@@ -372,6 +392,12 @@ pub const EVENT_CANDIDATES: [Candidate; 20] = [
     candidate(Role::IommuUnmap, Method::Fentry, &["unmap_btf"]),
 ];
 
+/// Candidates for the start with the full stage set alone: other runs have the request's own time.
+pub const STARTS_OF_WAITS: [&str; 2] = ["start_fentry", START_OF_BIOS];
+
+/// The start of a request by its bio.
+pub const START_OF_BIOS: &str = "start_bio_btf";
+
 /// Functions that a kernel may lack without a gap in the point, because all commands then pass
 /// through the others. `nvme_queue_rqs` and `nvme_complete_batch_req` exist since 5.16.
 pub const OPTIONAL_TARGETS: [&str; 2] = ["nvme_queue_rqs", "nvme_complete_batch_req"];
@@ -414,11 +440,14 @@ impl Hook {
                 Some("only for bios that are merged")
             }
             ("block_bio_complete", _) => Some("only for bios that end without a request"),
+            ("blk_throtl_bio" | "blk_queue_enter" | "blk_account_io_start", _) => {
+                Some("not for passthrough commands")
+            }
             ("__blk_throtl_bio", _) => Some("only with limits of blk-throttle (io.max)"),
             ("__bio_queue_enter", _) => Some("only while a queue is frozen"),
             ("ioc_rqos_throttle", _) => Some("only with io.cost"),
             ("rq_qos_wait", _) => Some("only for writes that wbt limits"),
-            ("__blk_mq_get_tag", _) => Some("only if no tag is free"),
+            ("__blk_mq_get_tag" | "block_rq_tag_wait", _) => Some("only if no tag is free"),
             ("block_split", _) => Some("only for bios above a limit of the queue"),
             ("swiotlb_bounced", _) => Some("only with bounce buffers (swiotlb)"),
             ("map" | "unmap", _) => Some("only where an IOMMU translates"),
@@ -436,50 +465,5 @@ pub fn number_of(program: &str) -> Option<usize> {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn every_program_is_part_of_a_way_and_every_way_names_programs_of_its_family() {
-        let methods = || CANDIDATES.iter().chain(&EVENT_CANDIDATES);
-        for hook in &CATALOG {
-            assert!(
-                methods().any(|w| w.programs.contains(&hook.program)),
-                "{}",
-                hook.program
-            );
-        }
-        for method in methods() {
-            for program in method.programs {
-                let hook = &CATALOG[number_of(program).unwrap()];
-                assert_eq!(hook.kind.method(), method.method, "{program}");
-            }
-        }
-    }
-
-    #[test]
-    fn a_second_instance_and_its_first_find_each_other() {
-        let seconds: Vec<_> = CATALOG.iter().filter(|h| h.is_second()).collect();
-        assert_eq!(seconds.len(), 1);
-        for second in seconds {
-            let first = &CATALOG[second.other().unwrap()];
-            assert!(!first.is_second());
-            assert_eq!(CATALOG[first.other().unwrap()].program, second.program);
-        }
-        assert_eq!(CATALOG[number_of("start_raw").unwrap()].other(), None);
-    }
-
-    #[test]
-    fn the_methods_of_a_point_are_ordered_by_accuracy() {
-        for pair in CANDIDATES.windows(2) {
-            if pair[0].role == pair[1].role {
-                assert!(pair[0].method < pair[1].method, "{pair:?}");
-            } else {
-                assert!(pair[0].role < pair[1].role, "{pair:?}");
-            }
-        }
-        for point in Point::ALL {
-            assert!(CANDIDATES.iter().any(|c| c.role == Role::Point(point)));
-        }
-    }
-}
+#[path = "catalog_tests.rs"]
+mod tests;

@@ -26,6 +26,8 @@ use super::catalog::Hook;
 use super::catalog::Method;
 use super::catalog::OPTIONAL_TARGETS;
 use super::catalog::Role;
+use super::catalog::START_OF_BIOS;
+use super::catalog::STARTS_OF_WAITS;
 use super::catalog::number_of;
 use super::facts::KernelFacts;
 use super::facts::Preemption;
@@ -68,6 +70,7 @@ const fn is_essential(role: Role) -> bool {
 }
 
 struct Planner<'a> {
+    stage_set: StageSet,
     /// The events that are wanted besides the points and requeues.
     events: &'a [Role],
     facts: &'a KernelFacts,
@@ -185,6 +188,12 @@ impl Planner<'_> {
         starved.then_some(Reason::Starved)
     }
 
+    /// Whether the candidate is one for this stage set.
+    fn is_for(&self, candidate: &Candidate) -> bool {
+        let of_waits = |program: &&str| STARTS_OF_WAITS.contains(program);
+        self.stage_set == StageSet::Full || !candidate.programs.iter().any(of_waits)
+    }
+
     fn decide(
         &self,
         role: Role,
@@ -194,11 +203,14 @@ impl Planner<'_> {
     ) -> PointPlan {
         let mut rejected = Vec::new();
         for candidate in candidates.iter().filter(|c| c.role == role) {
-            if !allowed(candidate.method) {
+            if !allowed(candidate.method) || !self.is_for(candidate) {
                 continue;
             }
             match self.take(candidate, so_far) {
                 Ok(hooks) => {
+                    // other kernels have another function for the same method
+                    let is_other = |r: &Rejection| r.method == candidate.method;
+                    rejected.retain(|r| !(is_other(r) && r.why.is_absence()));
                     return PointPlan {
                         role,
                         method: Some(candidate.method),
@@ -217,7 +229,7 @@ impl Planner<'_> {
         }
     }
 
-    fn points(&self, stage_set: StageSet, pairing: Pairing) -> Vec<PointPlan> {
+    fn points(&self, pairing: Pairing) -> Vec<PointPlan> {
         let by_tag = pairing == Pairing::Tag;
         let allowed = |method: Method| {
             (method == Method::Tracepoint) == by_tag
@@ -225,7 +237,7 @@ impl Planner<'_> {
         };
         let mut points: Vec<PointPlan> = Vec::new();
         let witness = needs_witness(self.facts) && !by_tag;
-        let wanted = |p: &Point| stage_set.has_point(*p) || *p == Point::Cqe && witness;
+        let wanted = |p: &Point| self.stage_set.has_point(*p) || *p == Point::Cqe && witness;
         for point in Point::ALL.into_iter().filter(wanted) {
             let decided = self.decide(Role::Point(point), &CANDIDATES, &points, allowed);
             points.push(decided);
@@ -262,13 +274,14 @@ pub fn plan_with(
     policy: &Policy,
 ) -> Result<AttachPlan, NoPlan> {
     let planner = Planner {
+        stage_set,
         events,
         facts,
         policy,
     };
     let mut failed: Vec<PointPlan> = Vec::new();
     for pairing in [Pairing::Request, Pairing::Tag] {
-        let points = planner.points(stage_set, pairing);
+        let points = planner.points(pairing);
         let (lacking, _): (Vec<_>, Vec<_>) = points
             .iter()
             .cloned()
@@ -286,6 +299,10 @@ pub fn plan_with(
             recovers: pairing == Pairing::Request && facts.recovers,
         };
         join_waits(&mut plan);
+        if plan.has(Point::Bio) {
+            // the table of bios has these waits
+            plan.points.retain(|part| part.role != Role::TagWait);
+        }
         if pairing == Pairing::Request {
             plan.start = start_source(stage_set, facts, &plan);
         } else {
@@ -344,8 +361,12 @@ fn join_waits(plan: &mut AttachPlan) {
 fn start_source(stage_set: StageSet, facts: &KernelFacts, plan: &AttachPlan) -> StartSource {
     if stage_set == StageSet::Total {
         StartSource::None
-    } else if plan.method_of(Point::Start).is_some() {
-        StartSource::Hook
+    } else if let Some(start) = plan.point(Point::Start).filter(|p| p.method.is_some()) {
+        let by_bio = number_of(START_OF_BIOS).is_some_and(|n| start.hooks.contains(&n));
+        match by_bio {
+            true => StartSource::Bio,
+            false => StartSource::Hook,
+        }
     } else if facts.tracepoints.contains("block_io_start") {
         StartSource::None
     } else {

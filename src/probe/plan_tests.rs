@@ -404,10 +404,34 @@ fn the_points_before_the_request_are_those_that_can_be_told_apart() {
     let plan = auto(StageSet::Full, &everything());
     assert_eq!(before(&plan), all);
     assert_eq!(plan.span(), (Point::Submit, Point::End));
+    // which `--context` needs no other hooks for
+    let with = |stage_set| {
+        plan_with(stage_set, &Role::CONTEXT, &everything(), &Policy::default()).unwrap()
+    };
+    assert!(with(StageSet::Fine).has_role(Role::TagWait));
+    let full = with(StageSet::Full);
+    assert!(!full.has_role(Role::TagWait) && full.has_role(Role::Split));
     // without limits of cgroups
     let mut facts = everything();
     facts.functions.remove("__blk_throtl_bio");
+    facts.functions.remove("blk_throtl_bio");
     assert_eq!(before(&auto(StageSet::Full, &facts)), all[1..]);
+    // 5.10
+    let mut facts = everything();
+    for name in ["__blk_throtl_bio", "__bio_queue_enter"] {
+        facts.functions.remove(name);
+    }
+    facts.tracepoints.remove("block_rq_tag_wait");
+    let plan = auto(StageSet::Full, &facts);
+    assert_eq!(before(&plan), all);
+    let freeze = plan.point(Point::Freeze).unwrap();
+    assert_eq!(freeze.rejected, [], "the method is the best one");
+    for program in ["limits_out_fexit", "enter_out_fexit", "tag_fexit"] {
+        assert!(
+            plan.hooks().contains(&number_of(program).unwrap()),
+            "{program}"
+        );
+    }
     // the wait in wbt has no begin, so those before it have no end
     let mut facts = everything();
     facts.functions.remove("rq_qos_wait");
@@ -415,9 +439,23 @@ fn the_points_before_the_request_are_those_that_can_be_told_apart() {
     assert_eq!(before(&plan), ["bio_submit", "bio_queue", "tag"]);
     let joined = &plan.point(Point::Freeze).unwrap().rejected;
     assert!(joined.iter().any(|r| r.why == Reason::Joined), "{joined:?}");
-    // a kernel before 6.5
+    // kernels before 6.5: other stage sets have the request's own time
     let mut facts = everything();
     facts.tracepoints.remove("block_io_start");
+    for (start, source) in [
+        ("start_fentry", StartSource::Hook),
+        ("start_bio_btf", StartSource::Bio),
+    ] {
+        let plan = auto(StageSet::Full, &facts);
+        assert_eq!(before(&plan), all);
+        let hooks = &plan.point(Point::Start).unwrap().hooks;
+        assert_eq!(hooks, &[number_of(start).unwrap()]);
+        assert_eq!(plan.start, source);
+        let fine = auto(StageSet::Fine, &facts);
+        assert_eq!(fine.start, StartSource::Field);
+        facts.functions.remove("blk_account_io_start");
+    }
+    facts.tracepoints.remove("block_getrq");
     let plan = auto(StageSet::Full, &facts);
     assert!(before(&plan).is_empty() && plan.start == StartSource::Field);
     assert_eq!(plan.span(), (Point::Start, Point::End));

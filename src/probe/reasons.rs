@@ -164,7 +164,9 @@ impl Reason {
                  it)"
             }
             Self::NoClassic => "there is no classic tracepoint for it",
-            Self::NoStart => "the allocation of requests is not observed (block_io_start, 6.5)",
+            Self::NoStart => {
+                "the allocation of requests is not observed (block_io_start; before 6.5 blk_account_io_start, or block_getrq)"
+            }
             Self::Joined => "a wait that follows is not observed, so it has no end",
             Self::Unidentified => "a classic tracepoint does not identify the command",
             _ => "",

@@ -30,6 +30,7 @@ use crate::model::activity::CpuActivity;
 use crate::model::activity::Splits;
 use crate::model::activity::TagWaits;
 use crate::model::ids::NamespaceId;
+use crate::model::point::Point;
 use crate::model::run::Pairing;
 use crate::probe::catalog::CATALOG;
 use crate::probe::catalog::Role;
@@ -236,9 +237,10 @@ impl Session {
         activity.bounces = has(Role::Bounce).then_some(volumes.bounced);
         activity.iommu_maps = has(Role::IommuMap).then_some(volumes.mapped);
         activity.iommu_unmaps = has(Role::IommuUnmap).then_some(volumes.unmapped);
-        if let (true, Some(maps)) = (has(Role::TagWait) || has(Role::Split), &watch.maps) {
+        let has_waits = has(Role::TagWait) || self.plan.has(Point::Bio);
+        if let (true, Some(maps)) = (has_waits || has(Role::Split), &watch.maps) {
             let (waits, splits) = watch.disks(&maps.disks)?;
-            activity.waits = has(Role::TagWait).then_some(waits);
+            activity.waits = has_waits.then_some(waits);
             activity.splits = has(Role::Split).then_some(splits);
         }
         let misses = self.misses();

@@ -164,7 +164,8 @@ fn add_filter(c: &mut nd_config, filter: &Filter) {
 fn add_request(c: &mut nd_config, plan: &AttachPlan, config: &Config<'_>) -> Result<()> {
     let (facts, types) = (config.facts, &config.facts.nvme_core_types);
     c.start_hook = u8::from(plan.start == StartSource::Hook);
-    c.start_field = u8::from(plan.start == StartSource::Field);
+    c.start_bio = u8::from(plan.start == StartSource::Bio);
+    c.start_field = u8::from(matches!(plan.start, StartSource::Field | StartSource::Bio));
     c.doorbell = match plan.method_of(Point::Doorbell) {
         None => 0,
         Some(Method::Kprobe) => 2,

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The sizes of single entries of the maps, by stage set.
 
+use crate::abi::BEGUN_BYTES;
 use crate::abi::BIO_BYTES;
 use crate::abi::BIOS;
 use crate::abi::LINE;
@@ -38,7 +39,7 @@ pub const fn start_bytes(stage_set: StageSet) -> usize {
 /// Memory of the bios that have no request yet, and of the tasks that wait.
 pub const fn bio_bytes(stage_set: StageSet) -> usize {
     match stage_set {
-        StageSet::Full => BIOS * (HASH_ENTRY + BIO_BYTES) + PAUSE_BYTES,
+        StageSet::Full => BIOS * (2 * HASH_ENTRY + BIO_BYTES + BEGUN_BYTES) + PAUSE_BYTES,
         StageSet::Total | StageSet::Basic | StageSet::Fine => 0,
     }
 }

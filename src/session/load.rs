@@ -31,6 +31,7 @@ use super::layout::Windows;
 use super::libbpf_log;
 use super::loaded::Loaded;
 use super::ticks;
+use crate::abi::BIOS;
 use crate::abi::EXTRA_STEP;
 use crate::abi::MAX_CTRLS;
 use crate::abi::MAX_GROUPS;
@@ -51,6 +52,7 @@ use crate::probe::catalog::CATALOG;
 use crate::probe::catalog::Method;
 use crate::probe::catalog::number_of;
 use crate::probe::plan::AttachPlan;
+use crate::probe::plan::StartSource;
 
 /// The map that contains the configuration.
 const CONFIG: &str = ".rodata.config";
@@ -225,6 +227,7 @@ fn size_maps(
             Some("rings") => layout.cpus.div_ceil(RING_CPUS),
             Some("failures") if counts_status(plan, config) => MAX_CTRLS,
             Some("queue_counts") if has_top_counters(plan, config) => layout.queue_counts(),
+            Some("begun") if plan.start == StartSource::Bio => BIOS as u32,
             Some("scratches") if stacks => layout.cpus * SCRATCHES,
             Some("stacks") if stacks => MAX_STACKS,
             Some("stack_sums") if sums => MAX_STACKS,

@@ -12,6 +12,7 @@ tools() {
     ours latency
     ours latency --stages
     ours latency --stages=fine
+    ours latency --stages=full
     ours top
     ours top --stages=fine
     ours serve
@@ -23,6 +24,7 @@ tools() {
     ours trace --pair --stages
     ours trace --pair --stages=fine
     ours trace --pair --stages=fine --context
+    ours trace --pair --stages=full --context
     ours trace --pair --stages --json
     ours record -o recording --force
     ours record -o recording --force --no-compress

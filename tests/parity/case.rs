@@ -69,9 +69,9 @@ impl Case {
                 points[point as usize] = 0;
             }
         }
-        // a command has all points before the request, or none; one that is tried again has none
+        // a command has all points before the request, or none
         let has_before = points[..=Start as usize].iter().all(|ns| *ns != 0);
-        if !has_before || !matches!(way, Way::Ended | Way::Completed) {
+        if !has_before {
             points[..Start as usize].fill(0);
         }
         let table = LatBuckets {

@@ -57,7 +57,6 @@ static int bpf_probe_read_kernel(void *to, __u32 size, const void *from);
 #include "maps.bpf.h"
 #include "peek.bpf.h"
 #include "hist.bpf.h"
-#include "waits.bpf.h"
 
 /* replaces rows.bpf.h: one cell, the last key that it was requested with, the number of requests */
 static struct nd_cell the_cell;
@@ -87,6 +86,7 @@ static int add_interval(u32 row, u32 stage, u64 ns)
 	return 0;
 }
 
+#include "waits.bpf.h"
 #include "slots.bpf.h"
 #include "trace.bpf.h"
 #include "stages.bpf.h"

@@ -86,6 +86,7 @@ static struct {
 #define bpf_probe_read_kernel(to, size, f) memcpy(to, f, size)
 #define bpf_probe_read_kernel_str(...)	   0
 
+#define ND_NO_CONTEXT
 #include "kernel.bpf.h"
 #include "abi.h"
 #define const
@@ -95,8 +96,8 @@ static struct {
 #include "filter.bpf.h"
 #include "peek.bpf.h"
 #include "hist.bpf.h"
-#include "waits.bpf.h"
 #include "rows.bpf.h"
+#include "waits.bpf.h"
 #include "trace.bpf.h"
 #include "slots.bpf.h"
 #include "stages.bpf.h"

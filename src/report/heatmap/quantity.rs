@@ -26,8 +26,8 @@ pub struct Interval {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error(
     "`{name}` is not a stage: give total, queue, submit, device or complete; of the fine stages \
-     setup, map, irq, end, or fine:queue, fine:submit, fine:device, fine:complete; or neighbouring \
-     stages joined by +, as in submit+device"
+     setup, map, irq, end, or fine:queue, fine:submit, fine:device, fine:complete; before the request \
+     throttle, block, freeze, iocost, wbt, tag; or neighbouring stages joined by +, as in submit+device"
 )]
 pub struct UnknownStage {
     name: String,
@@ -52,8 +52,8 @@ impl Interval {
         })
     }
 
-    /// By name: `total`, a stage, or neighbouring stages joined by `+`. Names that both stage sets
-    /// have are those of `basic`; `fine:` before the name chooses the other.
+    /// By name: `total`, a stage, or neighbouring stages joined by `+`. A name of several stage sets
+    /// is that of the first: basic, fine, full. `fine:` before the name chooses another.
     ///
     /// # Errors
     /// If there is no such stage.
@@ -64,10 +64,11 @@ impl Interval {
         let found = match name.split_once(':') {
             Some(("fine", stage)) => Self::named(StageSet::Fine, stage),
             Some(("basic", stage)) => Self::named(StageSet::Basic, stage),
+            Some(("full", stage)) => Self::named(StageSet::Full, stage),
             Some(_) => None,
-            None => {
-                Self::named(StageSet::Basic, name).or_else(|| Self::named(StageSet::Fine, name))
-            }
+            None => [StageSet::Basic, StageSet::Fine, StageSet::Full]
+                .into_iter()
+                .find_map(|stage_set| Self::named(stage_set, name)),
         };
         found.ok_or_else(|| UnknownStage { name: name.into() })
     }
@@ -184,6 +185,10 @@ mod tests {
         assert_eq!(of("device"), (StageSet::Basic, "doorbell", "cqe"));
         assert_eq!(of("fine:device"), (StageSet::Fine, "doorbell", "irq"));
         assert_eq!(of("irq"), (StageSet::Fine, "irq", "cqe"));
+        assert_eq!(of("throttle"), (StageSet::Full, "bio_submit", "bio_queue"));
+        assert_eq!(of("tag"), (StageSet::Full, "tag", "start"));
+        assert_eq!(of("full:device"), (StageSet::Full, "doorbell", "irq"));
+        assert_eq!(of("wbt+tag+queue"), (StageSet::Full, "wbt", "setup_in"));
         assert_eq!(of("submit+device"), (StageSet::Basic, "setup_out", "cqe"));
         for wrong in [
             "",

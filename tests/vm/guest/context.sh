@@ -21,6 +21,12 @@ observe() {
     rung before
 }
 
+# also_full CTRL: the same with the waits before the request, whose table has the waits for tags
+also_full() {
+    tool full record --context --stages full -o "$case_dir/full" --ctrl "$1"
+    traced
+}
+
 # Commands one at a time, from a CPU with its own queue.
 begin doorbells
 observe nvme0
@@ -43,6 +49,7 @@ for tags in 4 64; do
     begin "tags-$tags"
     echo "$tags" >"/sys/block/$(disk nvme1)/queue/nr_requests"
     observe nvme1
+    also_full nvme1
     python3 "$here/context.py" threads "$(disk nvme1)" 8
     stop
 done
@@ -64,6 +71,7 @@ done
 # 20 requests of 64 KiB, each in eight commands.
 begin splits
 observe nvme2
+also_full nvme2
 dd if="/dev/$(disk nvme2)" of=/dev/null bs=64k count=20 iflag=direct status=none
 stop
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
-"""frozen.py DISK: reads a block; changes the scheduler of the disk, which waits for the read; reads
+"""frozen.py DISK SCHEDULER: reads a block; gives the disk this scheduler, which waits for the read; reads
 another block, which waits for the change. Prints how long the second read took, in nanoseconds."""
 
 import mmap
@@ -8,7 +8,7 @@ import sys
 import threading
 import time
 
-disk = sys.argv[1]
+disk, scheduler = sys.argv[1:]
 
 
 def read(block, took):
@@ -18,7 +18,7 @@ def read(block, took):
     took.append(time.monotonic_ns() - begin)
 
 
-def change(scheduler):
+def change():
     with open(f"/sys/block/{disk}/queue/scheduler", "w") as setting:
         setting.write(scheduler)
 
@@ -30,7 +30,7 @@ def in_flight():
 
 file = os.open(f"/dev/{disk}", os.O_RDONLY | os.O_DIRECT)
 first, second = [], []
-threads = [threading.Thread(target=read, args=(0, first)), threading.Thread(target=change, args=("mq-deadline",))]
+threads = [threading.Thread(target=read, args=(0, first)), threading.Thread(target=change)]
 threads[0].start()
 while not in_flight():
     time.sleep(0.001)

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Waits before the request, each with a cause that is known: a limit of a cgroup, a queue with four
 # tags, a queue that is frozen for a change of its scheduler, writeback throttling, io.cost. Also bios
-# that are split and merged, and commands that have none.
+# that are split and merged, commands that have none, bios that may not wait, and a retry.
 . "$(dirname "$0")/lib.sh"
 
 top=/sys/fs/cgroup
@@ -12,6 +12,7 @@ mkdir $top/limited
 
 dev=$(disk nvme0)
 slow=$(disk nvme1)
+faulty=$(disk nvme2)
 queue=/sys/block/$dev/queue
 number=$(<"/sys/block/$dev/dev")
 
@@ -20,6 +21,20 @@ full() {
     tool histograms latency --stages=full --json -v
     tool commands latency --stages=full --json --commands --hist --no-admin --ctrl "$1"
     traced
+}
+
+# alone CTRL: single commands, and their histograms
+alone() {
+    tool commands latency --stages=full --json --commands --hist -v --no-admin --ctrl "$1"
+    traced
+}
+
+# watched VALUE: with 1 ftrace also notes waits for tags, and requests, if the kernel has the event
+watched() {
+    local events=/sys/kernel/tracing/events/block
+    [[ -e $events/block_rq_tag_wait ]] || return 0
+    echo "$1" >$events/block_rq_tag_wait/enable
+    echo "$1" >$events/block_getrq/enable
 }
 
 # within CGROUP COMMAND...: runs a command in a cgroup
@@ -53,21 +68,57 @@ stop
 cat $top/limited/io.stat >"$case_dir/io.stat"
 echo "$number riops=max" >$top/limited/io.max
 
+# 16 reads in a second
+begin bytes
+echo "$number rbps=1048576" >$top/limited/io.max
+alone nvme0
+within $top/limited bash -c "load reads --filename=/dev/$dev --rw=randread --bs=64k --size=1g \
+    --ioengine=psync --number_ios=48"
+stop
+cat $top/limited/io.stat >"$case_dir/io.stat"
+echo "$number rbps=max" >$top/limited/io.max
+
 begin tag
 tags=$(<"$queue/nr_requests")
 echo 4 >"$queue/nr_requests"
 full nvme0
+watched 1
 load reads --filename="/dev/$dev" --rw=randread --bs=4k --size=1g --ioengine=psync --numjobs=16 \
     --number_ios=30
+watched 0
 stop
+cat /sys/kernel/tracing/trace >"$case_dir/events"
 echo "$tags" >"$queue/nr_requests"
 
 # The change waits until the first read, of 300 ms, is done, and the second read waits for the change.
 begin freeze
 full nvme1
-python3 "$(dirname "$0")/frozen.py" "$slow" >"$case_dir/took"
+python3 "$(dirname "$0")/frozen.py" "$slow" mq-deadline >"$case_dir/took"
 stop
-echo none >"/sys/block/$slow/queue/scheduler"
+
+# the same, from a scheduler to none
+begin thaw
+alone nvme1
+python3 "$(dirname "$0")/frozen.py" "$slow" none >"$case_dir/took"
+stop
+cat "/sys/block/$slow/queue/scheduler" >"$case_dir/scheduler"
+
+# With a scheduler, reads wait for a tag of the scheduler. Those that may not are submitted again.
+begin nowait
+echo mq-deadline >"$queue/scheduler"
+echo 4 >"$queue/nr_requests"
+alone nvme0
+python3 "$(dirname "$0")/nowait.py" "$dev" 16 30 >"$case_dir/reads"
+stop
+echo none >"$queue/scheduler"
+echo "$tags" >"$queue/nr_requests"
+
+# The sixth read fails, and is tried again.
+begin retry
+echo "$(<"/sys/block/$faulty/dev") riops=20" >$top/limited/io.max
+alone nvme2
+within $top/limited dd "if=/dev/$faulty" of=/dev/null bs=4k skip=995 count=8 iflag=direct
+stop
 
 begin wbt
 echo 1 >"$queue/wbt_lat_usec"

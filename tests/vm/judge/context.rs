@@ -53,10 +53,20 @@ struct Recorded {
 
 impl Recorded {
     fn read(outcome: &Outcome, case: &str) -> Self {
-        let said = outcome.text(case, "record.err");
-        assert_eq!(outcome.code(case, "record"), 0, "{case}: {said}");
+        Self::of_tool(outcome, case, "record", "file")
+    }
+
+    /// With the fine stages, and with the full ones.
+    fn both(outcome: &Outcome, case: &str) -> [Self; 2] {
+        let full = Self::of_tool(outcome, case, "full", "full");
+        [Self::read(outcome, case), full]
+    }
+
+    fn of_tool(outcome: &Outcome, case: &str, tool: &str, file: &str) -> Self {
+        let said = outcome.text(case, &format!("{tool}.err"));
+        assert_eq!(outcome.code(case, tool), 0, "{case}: {said}");
         assert!(said.contains("exact: "), "{case}: {said}");
-        let bytes = outcome.bytes(case, "file");
+        let bytes = outcome.bytes(case, file);
         let mut playback = Playback::open(bytes.as_slice()).unwrap();
         assert_eq!(playback.info().context, case != "without", "{case}");
         let mut found = Self::default();
@@ -162,8 +172,7 @@ fn batches_ring_as_often_as_qemu_saw(outcome: &Outcome) {
 }
 
 fn waits_for_tags_are_those_of_the_tasks_that_found_none(outcome: &Outcome) {
-    let waits = |case: &str| {
-        let found = Recorded::read(outcome, case);
+    let waits = |case: &str, found: Recorded| {
         assert_eq!(found.of(QueueKind::Io).len(), 8, "{case}");
         let all = found.last().waits.clone().unwrap();
         let [waits] = all.as_slice() else {
@@ -177,15 +186,22 @@ fn waits_for_tags_are_those_of_the_tasks_that_found_none(outcome: &Outcome) {
         *waits
     };
     // four of the eight wait until the first four are answered
-    let (few, enough) = (waits("tags-4"), waits("tags-64"));
-    assert!(few.waited >= 4, "{few:?}");
-    assert!(few.sum_ns > 4 * (SLOW_NS / 2), "{few:?}");
-    assert!(few.max_ns > SLOW_NS / 2, "{few:?}");
-    assert!(enough.max_ns < few.max_ns / 2, "{enough:?} {few:?}");
+    let of = |case: &str| Recorded::both(outcome, case).map(|found| waits(case, found));
+    for (few, enough) in of("tags-4").into_iter().zip(of("tags-64")) {
+        assert!(few.waited >= 4, "{few:?}");
+        assert!(few.sum_ns > 4 * (SLOW_NS / 2), "{few:?}");
+        assert!(few.max_ns > SLOW_NS / 2, "{few:?}");
+        assert!(enough.max_ns < few.max_ns / 2, "{enough:?} {few:?}");
+    }
 }
 
 fn splits_are_those_of_the_transfer_size(outcome: &Outcome) {
-    let found = Recorded::read(outcome, "splits");
+    for found in Recorded::both(outcome, "splits") {
+        has_splits(found);
+    }
+}
+
+fn has_splits(found: Recorded) {
     assert_eq!(found.of(QueueKind::Io).len(), 160);
     let splits = found.last().splits.clone().unwrap();
     let [splits] = splits.as_slice() else {

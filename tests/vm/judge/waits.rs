@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Waits before the request, compared with their causes.
 
+use std::collections::BTreeMap;
+
 use serde_json::Value;
 
 use super::guest::Outcome;
@@ -18,18 +20,17 @@ const WAITS: Suite = Suite {
     script: "waits",
     variant: "",
     smp: "2",
-    controllers: &["nvme_null nvme0 1000000", "nvme_null nvme1 300000000"],
+    controllers: &[
+        "nvme_null nvme0 1000000",
+        "nvme_null nvme1 300000000",
+        "nvme_blkdebug nvme2 1000000 read,sector=8000,once=on",
+    ],
     append: "",
     env: &[],
 };
 
 /// The stages before the request.
 const BEFORE: [&str; 6] = ["throttle", "block", "freeze", "iocost", "wbt", "tag"];
-
-/// Whether the kernel has `block_io_start`, which shows for which bio a request was allocated.
-fn has_waits(outcome: &Outcome) -> bool {
-    !matches!(outcome.kernel(), "5.10" | "6.1")
-}
 
 /// The sum of a stage of a row; 0 if it lacks the stage.
 fn sum(row: &Value, name: &str) -> u64 {
@@ -56,14 +57,27 @@ fn counted(outcome: &Outcome, case: &str, opcode: &str, want: u64) -> ToolRun {
         assert_eq!(total, number(&row["total"], "sum_ns"), "{case}: {row}");
         for name in BEFORE {
             let found = stage(row, name).map_or(0, |stage| number(stage, "count"));
-            let has = if has_waits(outcome) { want } else { 0 };
-            assert_eq!(found, has, "{case} {name}: {row}");
+            assert_eq!(found, want, "{case} {name}: {row}");
         }
-        for none in ["unseen_bios", "unstored_bios", "unpaired_waits"] {
-            assert_eq!(run.last["ledger"][none], Value::Null, "{case}: {none}");
-        }
+        no_bio_was_missed(run, case);
     }
     histograms
+}
+
+fn no_bio_was_missed(run: &ToolRun, case: &str) {
+    for none in ["unseen_bios", "unstored_bios", "unpaired_waits"] {
+        assert_eq!(run.last["ledger"][none], Value::Null, "{case}: {none}");
+    }
+}
+
+/// The run with single commands, alone: they and the histograms are the same.
+fn single(outcome: &Outcome, case: &str, opcode: &str, want: u64) -> ToolRun {
+    let run = ToolRun::read(outcome, case, "commands");
+    run.assert_exact(case);
+    assert_sums(&run, case);
+    assert_eq!(number(run.row(opcode), "count"), want, "{case}");
+    no_bio_was_missed(&run, case);
+    run
 }
 
 /// The other waits of a row, which have no cause in this case, are zero.
@@ -127,33 +141,137 @@ fn a_limit_of_the_cgroup_is_throttle(outcome: &Outcome) {
     assert!(stat.contains(&format!("rios={want} ")), "{stat}");
     let run = counted(outcome, case, "read", want);
     let row = run.row("read");
-    if has_waits(outcome) {
-        only(row, &["throttle"]);
-        is_most_of(outcome, case, row, 0.9);
-        // how long depends on what the limit leaves: on a slow host fio itself takes a part of it
-        assert!(sum(row, "throttle") > 4 * sum(row, "block"), "{row}");
-    }
+    only(row, &["throttle"]);
+    is_most_of(outcome, case, row, 0.9);
+    // how long depends on what the limit leaves: on a slow host fio itself takes a part of it
+    assert!(sum(row, "throttle") > 4 * sum(row, "block"), "{row}");
+}
+
+fn a_limit_of_bytes_is_throttle(outcome: &Outcome) {
+    let case = "bytes";
+    let want = fio_counts(outcome, case)[0];
+    let stat = outcome.text(case, "io.stat");
+    let bytes = format!("rbytes={} ", want * 65536 + throttled_bytes(outcome));
+    assert!(stat.contains(&bytes), "{bytes}: {stat}");
+    let run = single(outcome, case, "read", want);
+    let row = run.row("read");
+    only(row, &["throttle"]);
+    // waits of 60 ms: the way through the system calls is a small part
+    is_most_of(outcome, case, row, 0.98);
+    let rest = number(&row["total"], "sum_ns") - sum(row, "throttle");
+    let fio = fio_mean(outcome, case, "reads", "read") * want as f64;
+    let expected = fio - rest as f64;
+    let throttle = sum(row, "throttle") as f64;
+    assert!(
+        throttle <= expected && throttle >= 0.98 * expected,
+        "{throttle} of {expected}: {row}"
+    );
+}
+
+/// Bytes that the case before has read in the same cgroup.
+fn throttled_bytes(outcome: &Outcome) -> u64 {
+    4096 * fio_counts(outcome, "throttle")[0]
 }
 
 fn four_tags_are_waited_for(outcome: &Outcome) {
     let case = "tag";
     let run = counted(outcome, case, "read", fio_counts(outcome, case)[0]);
     let row = run.row("read");
-    if has_waits(outcome) {
-        only(row, &["tag"]);
-        assert!(sum(row, "tag") > 4 * sum(row, "block"), "{row}");
-        assert!(run.hits("fexit", "__blk_mq_get_tag") > 0);
+    only(row, &["tag"]);
+    assert!(sum(row, "tag") > 4 * sum(row, "block"), "{row}");
+    let hits = run.hits("tp_btf", "block_rq_tag_wait");
+    assert!(hits + run.hits("fexit", "__blk_mq_get_tag") > 0);
+}
+
+/// The kernel's own event of these waits (7.2): as many, and as long.
+fn the_event_has_the_same_waits(outcome: &Outcome) {
+    let events = outcome.text("tag", "events");
+    let (mut since, mut waits): (BTreeMap<&str, f64>, Vec<f64>) = Default::default();
+    for line in events.lines().filter(|line| !line.starts_with('#')) {
+        // `fio-512 [001] .....  34.181229: block_getrq: 259,0 ...`
+        let words: Vec<&str> = line.split_whitespace().collect();
+        let at = words
+            .iter()
+            .position(|word| word.starts_with("block_"))
+            .unwrap();
+        let time: f64 = words[at - 1].trim_end_matches(':').parse().unwrap();
+        if words[at] == "block_rq_tag_wait:" {
+            since.entry(words[0]).or_insert(time);
+        } else if let Some(begin) = since.remove(words[0]) {
+            waits.push((time - begin) * 1e9);
+        }
     }
+    assert!(since.is_empty() && waits.len() > 100, "{since:?}");
+    let run = ToolRun::read(outcome, "tag", "commands");
+    let own = run.commands.iter().filter_map(|command| {
+        let waited = start_of(command) - number(&command["points_ns"], "tag");
+        (waited > 0).then_some(waited as f64)
+    });
+    let own: Vec<f64> = own.collect();
+    assert_eq!(own.len(), waits.len());
+    let (own, waits): (f64, f64) = (own.iter().sum(), waits.iter().sum());
+    assert!((own - waits).abs() < 0.05 * waits, "{own} {waits}");
+}
+
+/// What may not wait for a tag is submitted again, and then it waits, as a new bio.
+fn a_bio_that_may_not_wait_has_no_wait(outcome: &Outcome) {
+    let case = "nowait";
+    let numbers = outcome.text(case, "reads");
+    let numbers: Vec<u64> = numbers
+        .split_whitespace()
+        .map(|n| n.parse().unwrap())
+        .collect();
+    let run = single(outcome, case, "read", numbers[0]);
+    only(run.row("read"), &["tag"]);
+    let waited = |command: &&Value| number(&command["points_ns"], "tag") < start_of(command);
+    let waited = run.commands.iter().filter(waited).count() as u64;
+    assert!(
+        waited > 0 && waited <= numbers[1],
+        "{waited} waited, {numbers:?}"
+    );
+}
+
+fn start_of(command: &Value) -> u64 {
+    number(&command["points_ns"], "start")
+}
+
+/// The attempt that failed keeps its wait, and the next one has none.
+fn a_retry_has_no_wait_of_its_own(outcome: &Outcome) {
+    let run = single(outcome, "retry", "read", 9);
+    let failed = |command: &&Value| command["status"]["value"] != 0;
+    let failed: Vec<&Value> = run.commands.iter().filter(failed).collect();
+    let [failed] = failed.as_slice() else {
+        panic!("{failed:?}");
+    };
+    let of = |command: &Value, name: &str| {
+        let found = list(command, "stages").iter();
+        found.filter(|stage| text(stage, "name") == name).count()
+    };
+    let again = |command: &&Value| number(command, "retries") == 1;
+    let again = run.commands.iter().find(again).unwrap();
+    assert_eq!(again["fields"]["slba"], failed["fields"]["slba"]);
+    assert_eq!((of(failed, "throttle"), of(again, "throttle")), (1, 0));
+    let points = &failed["points_ns"];
+    let throttle = number(points, "bio_queue") - number(points, "bio_submit");
+    assert!(throttle > 10_000_000, "{failed}");
 }
 
 fn a_change_of_the_scheduler_is_freeze(outcome: &Outcome) {
-    let case = "freeze";
-    let run = counted(outcome, case, "read", 2);
-    if !has_waits(outcome) {
-        return;
-    }
+    counted(outcome, "freeze", "read", 2);
+    is_frozen(outcome, "freeze");
+}
+
+fn a_change_to_no_scheduler_is_freeze(outcome: &Outcome) {
+    single(outcome, "thaw", "read", 2);
+    let scheduler = outcome.text("thaw", "scheduler");
+    assert!(scheduler.contains("[none]"), "{scheduler}");
+    is_frozen(outcome, "thaw");
+}
+
+fn is_frozen(outcome: &Outcome, case: &str) {
+    let run = ToolRun::read(outcome, case, "commands");
     only(run.row("read"), &["freeze"]);
-    let commands = ToolRun::read(outcome, case, "commands").commands;
+    let commands = run.commands;
     let [first, second] = commands.as_slice() else {
         panic!("{case}: {} commands", commands.len());
     };
@@ -179,25 +297,16 @@ fn writeback_throttling_is_wbt(outcome: &Outcome) {
     let run = counted(outcome, case, "write", want);
     let row = run.row("write");
     only(row, &["wbt"]);
-    assert_eq!(sum(row, "wbt") > 0, has_waits(outcome), "{row}");
+    assert!(sum(row, "wbt") > 0, "{row}");
 }
 
 fn a_model_of_the_device_is_iocost(outcome: &Outcome) {
     let case = "iocost";
     let run = counted(outcome, case, "read", fio_counts(outcome, case)[0]);
     let row = run.row("read");
-    if has_waits(outcome) {
-        only(row, &["iocost"]);
-        is_most_of(outcome, case, row, 0.9);
-        assert!(sum(row, "iocost") > 4 * sum(row, "block"), "{row}");
-    }
-}
-
-fn without_block_io_start_the_stages_are_the_fine_ones(outcome: &Outcome) {
-    let run = ToolRun::read(outcome, "plain", "histograms");
-    let missing = list(&run.last["ledger"], "missing_hooks");
-    let tag = missing.iter().find(|hook| text(hook, "point") == "tag");
-    assert_eq!(tag.is_some(), !has_waits(outcome), "{missing:?}");
+    only(row, &["iocost"]);
+    is_most_of(outcome, case, row, 0.9);
+    assert!(sum(row, "iocost") > 4 * sum(row, "block"), "{row}");
 }
 
 fn everything(outcome: &Outcome) {
@@ -207,7 +316,32 @@ fn everything(outcome: &Outcome) {
     a_change_of_the_scheduler_is_freeze(outcome);
     writeback_throttling_is_wbt(outcome);
     a_model_of_the_device_is_iocost(outcome);
-    without_block_io_start_the_stages_are_the_fine_ones(outcome);
+    a_limit_of_bytes_is_throttle(outcome);
+    a_change_to_no_scheduler_is_freeze(outcome);
+    a_bio_that_may_not_wait_has_no_wait(outcome);
+    a_retry_has_no_wait_of_its_own(outcome);
+}
+
+/// On PREEMPT_RT functions have no trampolines: what lies between the bio and its request is one part.
+fn the_waits_are_one_part(outcome: &Outcome) {
+    for case in ["tag", "iocost"] {
+        let run = ToolRun::read(outcome, case, "histograms");
+        run.assert_exact(case);
+        let row = run.row("read");
+        let part = stage(row, "block+freeze+iocost+wbt+tag").unwrap();
+        assert_eq!(
+            number(part, "count"),
+            fio_counts(outcome, case)[0],
+            "{case}"
+        );
+        assert!(number(part, "sum_ns") > sum(row, "queue"), "{case}: {row}");
+        no_bio_was_missed(&run, case);
+    }
+}
+
+fn with_the_event(outcome: &Outcome) {
+    everything(outcome);
+    the_event_has_the_same_waits(outcome);
 }
 
 super::on_kernels! {
@@ -217,7 +351,12 @@ super::on_kernels! {
     a_change_of_the_scheduler_is_freeze_on_6_12 "6.12" WAITS a_change_of_the_scheduler_is_freeze
     writeback_throttling_is_wbt_on_6_12 "6.12" WAITS writeback_throttling_is_wbt
     a_model_of_the_device_is_iocost_on_6_12 "6.12" WAITS a_model_of_the_device_is_iocost
+    a_limit_of_bytes_is_throttle_on_6_12 "6.12" WAITS a_limit_of_bytes_is_throttle
+    a_change_to_no_scheduler_is_freeze_on_6_12 "6.12" WAITS a_change_to_no_scheduler_is_freeze
+    a_bio_that_may_not_wait_has_no_wait_on_6_12 "6.12" WAITS a_bio_that_may_not_wait_has_no_wait
+    a_retry_has_no_wait_of_its_own_on_6_12 "6.12" WAITS a_retry_has_no_wait_of_its_own
     only_in_test_all_waits_before_the_request_on_5_10 "5.10" WAITS everything
     only_in_test_all_waits_before_the_request_on_6_1 "6.1" WAITS everything
-    only_in_test_all_waits_before_the_request_on_7_x "7.x" WAITS everything
+    only_in_test_all_waits_before_the_request_on_7_x "7.x" WAITS with_the_event
+    only_in_test_all_waits_are_one_part_on_6_12_rt "6.12-rt" WAITS the_waits_are_one_part
 }
