@@ -23,6 +23,7 @@ tools() {
     ours trace --pair --stages
     ours trace --pair --stages=fine
     ours trace --pair --stages=fine --context
+    ours trace --pair --stages=full --context
     ours trace --pair --stages --json
     ours record -o recording --force
     ours record -o recording --force --no-compress
