@@ -29,7 +29,7 @@ const DURATION: Duration = Duration::from_secs(10);
                 reasons of fallbacks, the full ledger; -vv: libbpf's log too")))]
 #[command(mut_arg("from", |arg| arg
     .help("Diagnose recordings instead of this machine")
-    .long_help("Diagnose recordings instead of this machine\n\nMade by `record --stages=fine --context`. \
+    .long_help("Diagnose recordings instead of this machine\n\nMade by `record --stages=full --context`. \
                 Needs no root. Several are read one after the other.")))]
 #[command(after_help = examples::WITH_FILTERS)]
 #[command(after_long_help = examples::DIAGNOSE)]
@@ -87,7 +87,7 @@ impl SessionOptions for DiagnoseArgs {
             ring_bytes: self.buffer.bytes,
             ..Events::pairs()
         };
-        self.session.settings(Mode::Events(events), StageSet::Fine)
+        self.session.settings(Mode::Events(events), StageSet::Full)
     }
 }
 

@@ -14,7 +14,7 @@ pub const PROGRAM: &str = "\
 Examples:
   nvme-deep latency --stages 1
       Latency of each namespace, opcode and stage, every second
-  nvme-deep record -o slow.nvd --stages=fine --context --duration 60s
+  nvme-deep record -o slow.nvd --stages=full --context --duration 60s
       Record what happens, to look at it later and elsewhere
   nvme-deep diagnose --from slow.nvd
       Why the commands of that recording are slow
@@ -66,7 +66,7 @@ Examples:
 
 pub const RECORD: &str = "\
 Examples:
-  nvme-deep record -o run.nvd --stages=fine --context --duration 60s
+  nvme-deep record -o run.nvd --stages=full --context --duration 60s
       Record for a minute what `diagnose` and `diff` need
   nvme-deep record -o stuck.nvd --ring 15m --trigger slow=50ms,reset
       Keep the last 15 minutes, and write them when a command is slow or a controller is reset

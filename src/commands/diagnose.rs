@@ -24,6 +24,7 @@ use nvme_deep::report::diagnosis::Facts;
 use nvme_deep::report::diagnosis::Outcome;
 use nvme_deep::report::diagnosis::STUCK_NS;
 use nvme_deep::report::diagnosis::Stuck;
+use nvme_deep::report::diagnosis::Usual;
 use nvme_deep::report::diagnosis::diagnose;
 use nvme_deep::report::inflight::AgeLimit;
 use nvme_deep::session::settings::Settings;
@@ -91,7 +92,7 @@ fn require(replay: &Replay) -> Result<()> {
     replay.require_pairs()?;
     if replay.info().stage_set == StageSet::Total {
         let text = format!(
-            "{} has no stages, which a diagnosis needs: record with `record --stages=fine --context`",
+            "{} has no stages, which a diagnosis needs: record with `record --stages=full --context`",
             replay.path()
         );
         return Err(Failure::error(Kind::Usage, text));
@@ -117,7 +118,7 @@ fn expectation(options: &DiagnoseOptions) -> Result<Expectation> {
     let end = read(&mut replay, &mut intake)?;
     let facts = intake.finish(&end, Expectation::None);
     replay.check_complete()?;
-    let medians = facts.strata.iter().map(|s| (s.stratum, s.p50_ns));
+    let medians = facts.strata.iter().map(|s| (s.stratum, Usual::of(s)));
     Ok(Expectation::Baseline(medians.collect()))
 }
 
@@ -289,7 +290,7 @@ fn observe(options: &DiagnoseOptions, expectation: Expectation) -> Result<()> {
     let mut intake = DiagnoseConsumer::default();
     intake.0.machine(ready.system.info(options.log));
     intake.0.selected_by(&settings.filter.text());
-    intake.0.observed(StageSet::Fine);
+    intake.0.observed(StageSet::Full);
     let live = Observed {
         identity: ready.system.identity(),
         logs: options.log.then(|| logs(settings)),

@@ -304,7 +304,7 @@ impl RecordingFile {
     pub fn machine(&mut self, machine: &MachineInfo) {
         let mut machine = machine.clone();
         if self.info.redacted {
-            machine.controllers.iter_mut().for_each(|c| c.bar = None);
+            machine.redact();
         }
         self.recorder
             .block(Content::Machine, monotonic_ns(), &machine);

@@ -3,6 +3,7 @@
 
 use std::collections::BTreeMap;
 use std::fs;
+use std::fs::DirEntry;
 use std::io;
 use std::os::unix::fs::DirEntryExt;
 use std::os::unix::fs::MetadataExt;
@@ -117,18 +118,26 @@ pub fn unit(path: &Untrusted) -> Option<Untrusted> {
     is_unit.then(|| last.into())
 }
 
-/// Adds the paths of all cgroups below a directory, by their ids.
-fn add_paths(dir: &Path, below: &str, depth: usize, all: &mut BTreeMap<u64, Untrusted>) {
+/// Visits all cgroups below a directory, each with its path. Returns false if a visit did: it was the
+/// last one.
+fn each_below(
+    dir: &Path,
+    below: &str,
+    depth: usize,
+    visit: &mut dyn FnMut(&DirEntry, Untrusted) -> bool,
+) -> bool {
     for entry in fs::read_dir(dir).into_iter().flatten().flatten() {
         if !entry.file_type().is_ok_and(|kind| kind.is_dir()) {
             continue;
         }
         let path = format!("{below}/{}", Untrusted::from_os(&entry.file_name()).raw());
-        if depth < DEPTH {
-            add_paths(&entry.path(), &path, depth + 1, all);
+        if !visit(&entry, path.as_str().into())
+            || depth < DEPTH && !each_below(&entry.path(), &path, depth + 1, visit)
+        {
+            return false;
         }
-        all.insert(entry.ino(), path.into());
     }
+    true
 }
 
 /// A cgroup that a text means, or may mean.
@@ -184,8 +193,22 @@ impl System {
         let top = self.cgroups()?;
         let mut all = BTreeMap::new();
         all.extend(cgroup_id(&top).ok().map(|id| (id, "/".into())));
-        add_paths(&top, "", 0, &mut all);
+        each_below(&top, "", 0, &mut |entry, path| {
+            all.insert(entry.ino(), path);
+            true
+        });
         Some(all)
+    }
+
+    /// Visits all cgroups of version 2 but the root, each with its directory and its path, until a visit
+    /// returns false. `None`: they are not mounted. Otherwise whether all were visited.
+    pub(super) fn each_cgroup(
+        &self,
+        visit: &mut dyn FnMut(&Path, Untrusted) -> bool,
+    ) -> Option<bool> {
+        let top = self.cgroups()?;
+        let mut visit = |entry: &DirEntry, path| visit(&entry.path(), path);
+        Some(each_below(&top, "", 0, &mut visit))
     }
 
     /// The name of a process, padded with zeroes, if it is still there.
@@ -204,13 +227,17 @@ impl System {
 
     /// The directory at which cgroups of version 2 are mounted.
     fn cgroups(&self) -> Option<PathBuf> {
+        Some(self.path(self.cgroup_mount()?.trim_start_matches('/')))
+    }
+
+    /// The same as this process sees it.
+    pub(super) fn cgroup_mount(&self) -> Option<String> {
         let mounts = fs::read_to_string(self.path("proc/mounts")).ok()?;
         let mut mounts = mounts.lines().map(|line| line.split_whitespace());
-        let at = mounts.find_map(|mut words| {
+        mounts.find_map(|mut words| {
             let at = words.nth(1)?;
-            (words.next()? == "cgroup2").then(|| at.trim_start_matches('/').to_owned())
-        })?;
-        Some(self.path(&at))
+            (words.next()? == "cgroup2").then(|| at.to_owned())
+        })
     }
 
     /// The directory of the cgroup of a container or pod. `text` is the ID of a container (its first

@@ -3,6 +3,7 @@
 
 use super::System;
 use super::fact::Fact;
+use super::io_control::number;
 use super::nvme::NamespaceDetail;
 use super::nvme::NvmeDetail;
 use super::nvme::NvmeParameters;
@@ -39,6 +40,11 @@ fn disk(detail: &NamespaceDetail) -> Option<MachineDisk> {
         physical_bytes: known(&detail.physical_block_size),
         logical_bytes: known(&detail.lba_bytes),
         io_timeout_ms: known(&detail.io_timeout_ms),
+        number: detail.number.known().and_then(|text| number(text)),
+        wbt_lat_us: known(&detail.wbt_lat_us),
+        limits: known(&detail.limits),
+        io_cost: known(&detail.io_cost),
+        zoned: text(&detail.zoned),
     })
 }
 
@@ -105,6 +111,7 @@ pub fn machine_info(
         poll_queues: known(&parameters.poll_queues),
         io_timeout_s: known(&parameters.io_timeout_s),
         iommu_strict: strict(controllers, release),
+        cgroup_mount: None,
         controllers: controllers.iter().map(controller).collect(),
     }
 }
@@ -116,6 +123,7 @@ impl System {
         let machine = self.machine();
         let controllers = self.nvme_details(&machine.hypervisor, identify);
         let mut info = machine_info(&machine, &self.nvme_parameters(), &controllers);
+        info.cgroup_mount = self.cgroup_mount().map(Into::into);
         for controller in &mut info.controllers {
             controller.bar = self.nvme_bar(controller.instance);
         }

@@ -19,6 +19,7 @@ pub mod hypervisor;
 mod identify;
 pub mod info;
 pub mod interrupts;
+pub mod io_control;
 pub mod kallsyms;
 #[cfg(feature = "live")]
 pub mod kernel;

@@ -7,14 +7,19 @@ use std::fs;
 use serde::Serialize;
 
 use super::System;
+use super::disk::disk_of_path;
 use super::fact::Fact;
 use super::hypervisor::Hypervisor;
+use super::io_control::IoControl;
+use super::io_control::number as disk_number;
 use super::nvme_class::Class;
 use super::nvme_class::Traits;
 use super::overview::bracketed;
 use super::sysfs::instance_of;
 use super::sysfs::is_namespace;
 use super::sysfs::names_in;
+use crate::model::io_control::IoCost;
+use crate::model::io_control::IoLimits;
 use crate::model::untrusted::Untrusted;
 
 /// Parameters of the modules nvme and nvme_core. Queue parameters take effect at the next reset of
@@ -60,6 +65,14 @@ pub struct NamespaceDetail {
     pub nomerges: Fact<u32>,
     /// Latency target of writeback throttling in microseconds; 0 is off.
     pub wbt_lat_us: Fact<i64>,
+    /// Major and minor number of the disk that applications use: `259:0`.
+    pub number: Fact<String>,
+    /// Limits of cgroups on it (io.max).
+    pub limits: Fact<IoLimits>,
+    /// io.cost on it.
+    pub io_cost: Fact<IoCost>,
+    /// `none`, `host-aware` or `host-managed`: whether it has zones.
+    pub zoned: Fact<String>,
     /// 1: complete on a CPU that shares a cache with the submitting CPU; 2: on the submitting CPU.
     pub rq_affinity: Fact<u32>,
     /// There are polled queues: 0 or 1.
@@ -120,6 +133,24 @@ pub struct NvmeDetail {
     pub namespaces: Vec<NamespaceDetail>,
 }
 
+impl NamespaceDetail {
+    /// Takes in the limits of cgroups, and io.cost.
+    fn is_controlled_by(&mut self, control: &Fact<IoControl>) {
+        let number = self.number.clone().and_then(|text| {
+            disk_number(&text)
+                .map_or_else(|| Fact::unknown(format!("it says `{text}`")), Fact::Known)
+        });
+        (self.limits, self.io_cost) = match (number, control) {
+            (Fact::Known(number), Fact::Known(control)) => {
+                let limits = Fact::Known(control.limits(number));
+                (limits, control.cost(number))
+            }
+            (Fact::Unknown { unknown }, _) => (Fact::unknown(&unknown), Fact::unknown(unknown)),
+            (_, Fact::Unknown { unknown }) => (Fact::unknown(unknown), Fact::unknown(unknown)),
+        };
+    }
+}
+
 impl System {
     fn parameter(&self, module: &str, name: &str) -> Fact<String> {
         if self.exists(&format!("sys/module/{module}")).is(&false) {
@@ -152,6 +183,10 @@ impl System {
             })
             .collect();
         found.sort_by_key(|c| c.instance);
+        let control = self.io_control();
+        for namespace in found.iter_mut().flat_map(|c| &mut c.namespaces) {
+            namespace.is_controlled_by(&control);
+        }
         found
     }
 
@@ -233,6 +268,12 @@ impl System {
         }
     }
 
+    /// The number of the disk of a namespace. The path of a multipath disk has none.
+    fn number_of_disk(&self, name: &str) -> Fact<String> {
+        let disk = disk_of_path(&name.into());
+        self.text(&format!("sys/class/block/{disk}/dev"))
+    }
+
     fn namespace_details(&self, at: &str) -> Vec<NamespaceDetail> {
         let mut found: Vec<NamespaceDetail> = names_in(&self.path(at))
             .into_iter()
@@ -255,6 +296,10 @@ impl System {
                     iostats: number("iostats"),
                     nomerges: number("nomerges"),
                     wbt_lat_us: self.number(&path("queue/wbt_lat_usec")),
+                    number: self.number_of_disk(&name),
+                    limits: Fact::unknown("not read"),
+                    io_cost: Fact::unknown("not read"),
+                    zoned: self.text(&path("queue/zoned")),
                     rq_affinity: number("rq_affinity"),
                     io_poll: number("io_poll"),
                     write_cache: self.text(&path("queue/write_cache")),
@@ -349,6 +394,29 @@ mod tests {
         assert_eq!(path.scheduler.to_string(), "none");
         assert!(path.io_timeout_ms.is(&30_000) && path.wbt_lat_us.is(&2000));
         assert!(path.iostats.is(&1) && path.io_poll.known().is_none());
+        let why = "unknown (no such file)";
+        assert_eq!(path.number.to_string(), why);
+        assert_eq!(path.limits, Fact::unknown("no such file"));
+    }
+
+    /// A path of a multipath disk has no number: cgroups have limits on the disk.
+    #[test]
+    fn limits_of_cgroups_are_those_of_the_disk_of_a_path() {
+        let (root, system) = guest();
+        put(&root, "sys/class/block/nvme0n1/dev", "259:3\n");
+        let limits = || {
+            let found = system.nvme_details(&system.hypervisor(), false);
+            found[0].namespaces[0].limits.clone()
+        };
+        assert_eq!(
+            limits(),
+            Fact::unknown("cgroups of version 2 are not mounted")
+        );
+        put(&root, "proc/mounts", "c /cg cgroup2 rw 0 0\n");
+        put(&root, "cg/a/io.max", "259:3 riops=60\n259:4 riops=1\n");
+        let found = limits().known().unwrap().clone();
+        let shown: Vec<String> = found.cgroups.iter().map(ToString::to_string).collect();
+        assert_eq!(shown, ["riops=60"]);
     }
 
     #[test]

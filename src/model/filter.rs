@@ -53,7 +53,7 @@ fn numbers<T: ToString>(set: &BTreeSet<T>) -> Vec<String> {
 }
 
 /// A word as a shell reads it: in single quotes if it has characters that a shell may interpret.
-fn quoted(word: &str) -> String {
+pub fn quoted(word: &str) -> String {
     let plain = |c: char| c.is_alphanumeric() || "-_./,:@%+=".contains(c);
     if !word.is_empty() && word.chars().all(plain) {
         word.to_owned()

@@ -5,6 +5,8 @@
 use serde::Deserialize;
 use serde::Serialize;
 
+use super::io_control::IoCost;
+use super::io_control::IoLimits;
 use super::untrusted::Untrusted;
 
 /// Settings of the machine that explain latency; `None`: not known.
@@ -27,8 +29,25 @@ pub struct MachineInfo {
     pub io_timeout_s: Option<u32>,
     /// `strict` or `lazy` invalidation of the IOMMU, where one is in use.
     pub iommu_strict: Option<bool>,
+    /// Where cgroups of version 2 are mounted.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub cgroup_mount: Option<Untrusted>,
     /// The controllers.
     pub controllers: Vec<MachineController>,
+}
+
+impl MachineInfo {
+    /// Removes the names that users gave, and what identifies the machine.
+    pub fn redact(&mut self) {
+        for controller in &mut self.controllers {
+            controller.bar = None;
+            let disks = controller.disks.iter_mut();
+            let limits = disks.filter_map(|disk| disk.limits.as_mut());
+            for limit in limits.flat_map(|limits| &mut limits.cgroups) {
+                limit.cgroup = Untrusted::default();
+            }
+        }
+    }
 }
 
 /// Settings of a controller.
@@ -87,4 +106,19 @@ pub struct MachineDisk {
     pub logical_bytes: Option<u32>,
     /// Request timeout in milliseconds.
     pub io_timeout_ms: Option<u32>,
+    /// Major and minor number of the disk that applications use.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub number: Option<[u32; 2]>,
+    /// Latency target of writeback throttling in microseconds; 0: off.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub wbt_lat_us: Option<i64>,
+    /// Limits of cgroups.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub limits: Option<IoLimits>,
+    /// io.cost.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub io_cost: Option<IoCost>,
+    /// `none`, `host-aware` or `host-managed`: whether it has zones.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub zoned: Option<Untrusted>,
 }

@@ -17,6 +17,7 @@ pub mod group;
 pub mod histogram;
 pub mod host;
 pub mod ids;
+pub mod io_control;
 pub mod ledger;
 pub mod log_linear;
 pub mod logs;

@@ -3,6 +3,7 @@
 
 mod capacity;
 mod verdict;
+mod waits;
 
 use std::fmt::Display;
 use std::io;
@@ -326,11 +327,15 @@ impl Page<'_> {
             nsid,
             size_bytes,
             lba_bytes,
-            scheduler,
-            nr_requests,
+            scheduler: _,
+            nr_requests: _,
             iostats,
             nomerges,
-            wbt_lat_us,
+            wbt_lat_us: _,
+            number: _,
+            limits: _,
+            io_cost: _,
+            zoned: _,
             rq_affinity,
             io_poll,
             write_cache: _,
@@ -343,8 +348,6 @@ impl Page<'_> {
         let items = [
             setting("nsid", nsid),
             format!("{size} in blocks of {lba_bytes} B"),
-            setting("scheduler", scheduler),
-            setting("nr_requests", nr_requests),
             setting(
                 "io_timeout",
                 &io_timeout_ms
@@ -354,7 +357,6 @@ impl Page<'_> {
             setting("iostats", iostats),
             setting("nomerges", nomerges),
             setting("rq_affinity", rq_affinity),
-            setting("wbt_lat", &wbt_lat_us.clone().map(|us| format!("{us} us"))),
             setting("io_poll", io_poll),
         ];
         let path = if *hidden {
@@ -362,7 +364,8 @@ impl Page<'_> {
         } else {
             ""
         };
-        self.entry(name, &format!("{path}{}", items.join(", ")))
+        self.entry(name, &format!("{path}{}", items.join(", ")))?;
+        self.waits(namespace)
     }
 
     fn point(&mut self, point: &PointLine) -> io::Result<()> {

@@ -2,6 +2,7 @@
 //! Functions of model data: the numbers and findings of each command, and the ledger.
 
 pub mod begins;
+pub mod cgroup_path;
 pub mod device_name;
 pub mod diagnosis;
 pub mod diff;

@@ -9,18 +9,27 @@ use nvme_deep::model::activity::Gap;
 use nvme_deep::model::activity::Volume;
 use nvme_deep::model::event::Event;
 use nvme_deep::model::event::EventKind;
+use nvme_deep::model::io_control::IoCost;
+use nvme_deep::model::io_control::IoLimit;
+use nvme_deep::model::io_control::IoLimits;
 use nvme_deep::model::logs::ControllerLogs;
 use nvme_deep::model::machine::MachineInfo;
 
+use super::draft::BLOCK;
 use super::draft::COMPLETE;
 use super::draft::DEVICE;
 use super::draft::DISCARD;
 use super::draft::Draft;
 use super::draft::FLUSH;
+use super::draft::FREEZE;
+use super::draft::IOCOST;
 use super::draft::IRQ;
 use super::draft::MAP;
 use super::draft::QUEUE;
 use super::draft::SUBMIT;
+use super::draft::TAG;
+use super::draft::THROTTLE;
+use super::draft::WBT;
 use super::load::BEGIN;
 use super::load::Load;
 use super::load::SECOND;
@@ -49,8 +58,21 @@ pub enum Cause {
     CountBounces,
     CountMappings,
     CompleteOnOne,
+    /// A cgroup has a limit.
+    Throttle,
+    /// The queue is frozen now and then.
+    Freeze,
+    /// io.cost holds bios back.
+    IoCost,
+    /// Writeback throttling.
+    Wbt,
+    /// There are few tags, and the waits for them are measured.
+    FewTags,
+    /// A wait without a name.
+    OtherWait,
+    /// Waits for tags, counted with all waits.
     TagWait,
-    /// Waits that are not for a tag.
+    /// Waits that are not for a tag, counted with all waits.
     RequestWait,
     Scheduler,
     /// The queues have room for 7 commands: others wait for that in the scheduler.
@@ -270,7 +292,26 @@ impl Cause {
                 machine.poll_queues = Some(1);
             }
             Self::Iommu | Self::CountMappings => controller.iommu_group = Some("DMA".into()),
-            Self::TagWait => controller.disks[0].nr_requests = Some(8),
+            Self::TagWait | Self::FewTags => controller.disks[0].nr_requests = Some(8),
+            Self::Throttle => {
+                let limit = IoLimit {
+                    cgroup: "/limited".into(),
+                    riops: Some(60),
+                    wiops: Some(60),
+                    ..IoLimit::default()
+                };
+                controller.disks[0].limits = Some(IoLimits {
+                    cgroups: vec![limit],
+                    more: false,
+                });
+            }
+            Self::IoCost => {
+                controller.disks[0].io_cost = Some(IoCost {
+                    enabled: true,
+                    qos: "ctrl=user".into(),
+                });
+            }
+            Self::Wbt => controller.disks[0].wbt_lat_us = Some(2000),
             _ => {}
         }
     }
@@ -305,6 +346,12 @@ impl Cause {
             Self::Errors if state.once_in(100.0) => state.fail(draft),
             Self::OneError if state.commands == 100 => draft.status = 0x281,
             Self::VcpuStolen => state.be_away(draft),
+            Self::Throttle => draft.wait(THROTTLE, 400_000),
+            Self::Freeze if state.once_in(20.0) => draft.wait(FREEZE, 5_000_000),
+            Self::IoCost => draft.wait(IOCOST, 400_000),
+            Self::Wbt => draft.wait(WBT, 400_000),
+            Self::FewTags => draft.wait(TAG, 400_000),
+            Self::OtherWait => draft.wait(BLOCK, 400_000),
             Self::Scheduler => draft.stages[QUEUE] += 400.0 * US,
             Self::FullDevice => state.wait_for_room(draft),
             Self::Bounce => {

@@ -21,6 +21,14 @@ pub const DEVICE: usize = 4;
 pub const IRQ: usize = 5;
 pub const COMPLETE: usize = 6;
 
+// indices of the waits before the request
+pub const THROTTLE: usize = 0;
+pub const BLOCK: usize = 1;
+pub const FREEZE: usize = 2;
+pub const IOCOST: usize = 3;
+pub const WBT: usize = 4;
+pub const TAG: usize = 5;
+
 /// A command in the making.
 #[derive(Clone, Debug)]
 pub struct Draft {
@@ -34,6 +42,8 @@ pub struct Draft {
     pub code: u8,
     pub bytes: u32,
     pub slba: u64,
+    /// Times of the waits before it, in nanoseconds; `None`: its bio was not observed.
+    pub waits: Option<[u64; 6]>,
     /// Times of the stages, in nanoseconds.
     pub stages: [f64; 8],
     pub idle: bool,
@@ -60,6 +70,14 @@ impl Draft {
                 .sum::<u64>()
     }
 
+    /// Waits before the request, which is allocated later.
+    pub fn wait(&mut self, wait: usize, ns: u64) {
+        self.begin_ns += ns;
+        if let Some(waits) = &mut self.waits {
+            waits[wait] += ns;
+        }
+    }
+
     /// The time of the end of its set-up.
     pub fn setup_ns(&self) -> u64 {
         self.point(MAP)
@@ -84,7 +102,10 @@ impl Draft {
         } else {
             1
         };
-        EventBuilder::staged(self.begin_ns, self.stages.map(|ns| ns as u64))
+        let made = EventBuilder::staged(self.begin_ns, self.stages.map(|ns| ns as u64));
+        let made = made.pattern(self.pattern);
+        self.waits
+            .map_or(made, |waits| made.waits(waits))
             .ctrl(self.ctrl)
             .qid(self.qid)
             .cid(self.slot as u16)
@@ -93,7 +114,6 @@ impl Draft {
             .bytes(self.bytes)
             .cpus(self.cpu, self.end_cpu)
             .status(self.status)
-            .pattern(self.pattern)
             .conditions(self.conditions())
     }
 

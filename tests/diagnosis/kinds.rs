@@ -9,6 +9,7 @@ use nvme_deep::model::machine::MachineDisk;
 use nvme_deep::report::device_name::DeviceName;
 use nvme_deep::report::diagnosis::Diagnosis;
 use nvme_deep::report::diagnosis::Expectation;
+use nvme_deep::report::diagnosis::Usual;
 use nvme_deep::report::diagnosis::diagnose;
 
 use super::causes::Cause;
@@ -150,7 +151,11 @@ fn the_time_of_flushes_does_not_explain_slow_reads() {
     let mut facts = load.run(&[Cause::FlushCost]).facts(Accuracy::Exact);
     let kinds = facts.strata.iter().map(|s| s.stratum);
     let kinds = kinds.filter(|kind| kind.opcode.code != FLUSH);
-    facts.expectation = Expectation::Baseline(kinds.map(|kind| (kind, 65_000)).collect());
+    let usual = Usual {
+        all_ns: None,
+        begun_ns: 65_000,
+    };
+    facts.expectation = Expectation::Baseline(kinds.map(|kind| (kind, usual)).collect());
     let mut names = named(&diagnose(&facts));
     names.sort_unstable();
     assert_eq!(names, ["device", "flush-cost"]);

@@ -8,6 +8,22 @@ use nvme_deep::model::stage::StageSet;
 
 use super::load::Run;
 
+/// Adds to a wait before the request of each command: its bio is submitted earlier.
+pub fn wait(run: &mut Run, wait: usize, mut more_ns: impl FnMut(&Event) -> u64) {
+    let last = StageSet::Full.stages()[wait].from;
+    for event in &mut run.events {
+        let more_ns = more_ns(event);
+        let EventKind::Command(_, _, outcome) = &mut event.what else {
+            continue;
+        };
+        let mut line = outcome.timeline.unwrap();
+        for point in Point::ALL.into_iter().filter(|point| *point <= last) {
+            line.set(point, line.ns(point).saturating_sub(more_ns));
+        }
+        outcome.timeline = Some(line);
+    }
+}
+
 /// Adds to a stage of each command.
 pub fn lengthen(run: &mut Run, stage: usize, mut more_ns: impl FnMut(&Event) -> u64) {
     for event in &mut run.events {

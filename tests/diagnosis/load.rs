@@ -46,6 +46,8 @@ pub const SECOND: u64 = 1_000_000_000;
 pub const BEGIN: u64 = SECOND;
 /// In the place of a slot: the next command that comes by itself.
 const ARRIVAL: usize = usize::MAX;
+/// From the submission of a bio to its request, without a wait.
+const CALM_NS: u64 = 800;
 /// The period of a CPU limit.
 const PERIOD_NS: u64 = 100_000_000;
 
@@ -220,6 +222,7 @@ impl Load {
                 0
             },
             slba: rng.u64(0..1 << 24) * 8 + off,
+            waits: self.place.has_waits.then_some([0, CALM_NS, 0, 0, 0, 0]),
             stages,
             idle: rng.f64() < self.idle + self.idle_follows * factor.ln(),
             softirq: rng.f64() < self.softirq,

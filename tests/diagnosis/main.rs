@@ -26,10 +26,12 @@ mod places;
 mod plants;
 mod polled;
 mod power;
+mod power_waits;
 mod shapes;
 mod stuck;
 mod tags;
 #[path = "../testing/mod.rs"]
 mod testing;
 mod view;
+mod waits;
 mod words;

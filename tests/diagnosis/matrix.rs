@@ -86,8 +86,8 @@ fn without_its_cause_nothing_is_named() {
 }
 
 /// Commands that find no room in memory change no verdict, with two exceptions. Of `few-queues` they hide
-/// the other commands of the queue: it is then silent. Of `tag-wait` they hide how full the queues are:
-/// `request-wait` then names the wait.
+/// the other commands of the queue: it is then silent. Of `tag-wait` they hide how full the queues are, if
+/// its waits were counted with all others: `request-wait` then names the wait.
 #[test]
 fn thinning_changes_no_verdict() {
     let mut wrong = Vec::new();
@@ -100,9 +100,9 @@ fn thinning_changes_no_verdict() {
             let facts = run.collect(Collector::at_most(room), Accuracy::Exact);
             assert!(facts.commands.kept.len() <= room.max(256));
             let names = named(&diagnose(&facts));
-            let rule = match plant.rule {
-                "tag-wait" => "request-wait",
-                rule => rule,
+            let rule = match plant.cause {
+                Cause::TagWait => "request-wait",
+                _ => plant.rule,
             };
             let wanted: Vec<&str> = causes.iter().map(|_| rule).collect();
             if names != wanted {
@@ -146,7 +146,7 @@ type Pair = ([Cause; 2], fn(&mut Load), [&'static str; 2]);
 const PAIRS: &[Pair] = &[
     (
         [Cause::HeldByDevice, Cause::RequestWait],
-        |_| {},
+        |load| load.place.has_waits = false,
         ["held-by-device", "request-wait"],
     ),
     (
@@ -166,8 +166,28 @@ const PAIRS: &[Pair] = &[
     ),
     (
         [Cause::Scheduler, Cause::RequestWait],
-        |_| {},
+        |load| load.place.has_waits = false,
         ["request-wait", "scheduler"],
+    ),
+    (
+        [Cause::Throttle, Cause::Wbt],
+        |_| {},
+        ["cgroup-throttle", "wbt"],
+    ),
+    (
+        [Cause::IoCost, Cause::FewTags],
+        |_| {},
+        ["io-cost", "tag-wait"],
+    ),
+    (
+        [Cause::Freeze, Cause::Errors],
+        |_| {},
+        ["queue-freeze", "errors-timeout"],
+    ),
+    (
+        [Cause::Throttle, Cause::NotPolling],
+        |_| {},
+        ["cgroup-throttle", "not-polling"],
     ),
     (
         [Cause::Split, Cause::Bounce],

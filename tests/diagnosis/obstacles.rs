@@ -114,7 +114,9 @@ fn what_disks_without_commands_waited_for_is_not_judged() {
 #[test]
 fn with_a_filter_waits_and_splits_are_not_known() {
     for cause in [Cause::TagWait, Cause::Split] {
-        let mut run = Load::default().run(&[cause]);
+        let mut load = Load::default();
+        load.place.has_waits = false;
+        let mut run = load.run(&[cause]);
         let mut nth = 0;
         run.events.retain(|_| {
             nth += 1;

@@ -66,6 +66,8 @@ pub struct Place {
     /// The points that are observed.
     pub pattern: Pattern,
     pub has_conditions: bool,
+    /// Whether bios are observed, and what each waits for before its request.
+    pub has_waits: bool,
     /// The number of the controller.
     pub ctrl: u32,
 }
@@ -82,6 +84,7 @@ impl Default for Place {
             poll_queues: (0, false),
             pattern: ALL_SEEN,
             has_conditions: true,
+            has_waits: true,
             ctrl: 0,
         }
     }

@@ -36,11 +36,20 @@ pub const PLANTS: &[Plant] = &[
     plant("vcpu-stolen", Cause::VcpuStolen, |load| {
         load.stages[DEVICE] = 1e6;
     }),
+    plant("cgroup-throttle", Cause::Throttle, any),
+    plant("queue-freeze", Cause::Freeze, any),
+    plant("io-cost", Cause::IoCost, any),
+    plant("wbt", Cause::Wbt, any),
+    plant("tag-wait", Cause::FewTags, any),
     plant("tag-wait", Cause::TagWait, |load| {
+        load.place.has_waits = false;
         (load.depth, load.pause_ns, load.seconds) = (8, 1e3, 1.0);
         load.stages[DEVICE] = 2e6;
     }),
-    plant("request-wait", Cause::RequestWait, any),
+    plant("request-wait", Cause::OtherWait, any),
+    plant("request-wait", Cause::RequestWait, |load| {
+        load.place.has_waits = false;
+    }),
     plant("scheduler", Cause::Scheduler, any),
     plant("split", Cause::Split, |load| load.sizes = &[131_072]),
     plant("bounce", Cause::Bounce, any),

@@ -21,11 +21,13 @@ use super::draft::FLUSH;
 use super::draft::MAP;
 use super::draft::QUEUE;
 use super::draft::SUBMIT;
+use super::lengthen;
 use super::lengthen::lengthen;
 use super::load::BEGIN;
 use super::load::Load;
 use super::load::Run;
 use super::plants::named;
+use super::power_waits::WAITS;
 
 /// In `make test`, and in `make test-alarms` unless NVME_DEEP_RUNS says otherwise.
 const FEW: u64 = 2;
@@ -34,14 +36,14 @@ const MANY: u64 = 200;
 const NAMED: u64 = 19;
 
 /// A rule, its threshold, and a run with an effect of so many times the threshold.
-struct Case {
-    rule: &'static str,
-    threshold: &'static str,
-    run: Effect,
+pub struct Case {
+    pub rule: &'static str,
+    pub threshold: &'static str,
+    pub run: Effect,
 }
 
 /// How a run gets its effect.
-enum Effect {
+pub enum Effect {
     /// Made for this case.
     Made(fn(u64, f64) -> Run),
     /// A stage has this part of the time; other stages of the rule have the second part already.
@@ -51,6 +53,8 @@ enum Effect {
         least: f64,
         others: f64,
     },
+    /// A wait before the request has this part of the time.
+    Wait { wait: usize, least: f64 },
     /// A stage of the commands for which this holds is longer, so that they explain this part of the time.
     Longer {
         load: fn(&mut Load),
@@ -74,6 +78,14 @@ impl Effect {
                 share(&mut run, *stage, (least * times - others).max(0.0));
                 run
             }
+            Self::Wait { wait, least } => {
+                let mut run = load(seed).run(&[]);
+                let part = least * times;
+                lengthen::wait(&mut run, *wait, |event| {
+                    (total(event) as f64 * part / (1.0 - part)) as u64
+                });
+                run
+            }
             Self::Longer {
                 load: adapt,
                 stage,
@@ -91,7 +103,7 @@ impl Effect {
 }
 
 /// A load of some 7000 commands.
-fn load(seed: u64) -> Load {
+pub fn load(seed: u64) -> Load {
     Load {
         seed,
         seconds: 14.0,
@@ -99,7 +111,7 @@ fn load(seed: u64) -> Load {
     }
 }
 
-fn total(event: &Event) -> u64 {
+pub fn total(event: &Event) -> u64 {
     let outcome = event.what.outcome();
     let line = outcome.and_then(|outcome| outcome.timeline);
     line.map_or(0, |line| event.at_ns - line.ns(Point::Start))
@@ -193,25 +205,6 @@ fn failing(seed: u64, count: f64, status: u16) -> Run {
     run
 }
 
-/// Waits of this part of the time, waits included.
-fn waiting(seed: u64, part: f64, tags: Option<u32>) -> Run {
-    let mut load = load(seed);
-    if tags.is_some() {
-        (load.depth, load.pause_ns, load.seconds) = (8, 1e3, 1.0);
-        load.stages[DEVICE] = 2e6;
-    }
-    let mut run = load.run(&[]);
-    let all: u64 = run.events.iter().map(total).sum();
-    for waits in run.activity.waits.iter_mut().flatten() {
-        waits.waited = waits.requests / 2;
-        waits.sum_ns = (all as f64 * part / (1.0 - part)) as u64;
-    }
-    if let Some(tags) = tags {
-        run.machine.controllers[0].disks[0].nr_requests = Some(tags);
-    }
-    run
-}
-
 const CASES: &[Case] = &[
     Case {
         rule: "held-by-device",
@@ -248,16 +241,6 @@ const CASES: &[Case] = &[
             }
             run
         }),
-    },
-    Case {
-        rule: "tag-wait",
-        threshold: "30 % of the time, waits included, and full queues",
-        run: Effect::Made(|seed, times| waiting(seed, 0.3 * times, Some(8))),
-    },
-    Case {
-        rule: "request-wait",
-        threshold: "30 % of the time, waits included",
-        run: Effect::Made(|seed, times| waiting(seed, 0.3 * times, None)),
     },
     Case {
         rule: "scheduler",
@@ -434,6 +417,13 @@ const CASES: &[Case] = &[
     },
 ];
 
+/// All cases, in the order of the rules.
+fn cases() -> Vec<&'static Case> {
+    let mut all: Vec<&Case> = WAITS.iter().chain(CASES).collect();
+    all.sort_by_key(|case| RULES.iter().position(|rule| rule.name == case.rule));
+    all
+}
+
 /// Runs in which the rule is named, of so many.
 fn names(case: &Case, runs: u64, times: f64) -> u64 {
     let is_named = |seed: &u64| {
@@ -453,7 +443,7 @@ fn names(case: &Case, runs: u64, times: f64) -> u64 {
 #[test]
 fn a_cause_beyond_its_threshold_is_named_and_at_half_of_it_is_not() {
     let mut wrong = Vec::new();
-    for case in CASES {
+    for case in cases() {
         let (above, below) = (names(case, FEW, 1.5), names(case, FEW, 0.5));
         if (above, below) != (FEW, 0) {
             wrong.push(format!("{}: {above} and {below} of {FEW}", case.rule));
@@ -467,7 +457,7 @@ fn a_cause_beyond_its_threshold_is_named_and_at_half_of_it_is_not() {
 fn causes_beyond_their_thresholds_are_named_in_most_of_200_runs() {
     println!("| rule | threshold | named at 1.5 times | at half |\n|---|---|---:|---:|");
     let (mut wrong, many) = (Vec::new(), runs(MANY));
-    for case in CASES {
+    for case in cases() {
         let (above, below) = (names(case, many, 1.5), names(case, many, 0.5));
         let Case {
             rule, threshold, ..
@@ -484,7 +474,8 @@ fn causes_beyond_their_thresholds_are_named_in_most_of_200_runs() {
 #[test]
 fn every_rule_with_a_size_has_a_case() {
     let without = ["lost-interrupt", "doorbell-unseen", "split", "not-polling"];
-    let cases: Vec<&str> = CASES.iter().map(|c| c.rule).collect();
+    let mut cases: Vec<&str> = cases().iter().map(|c| c.rule).collect();
+    cases.dedup();
     let rules = RULES.iter().map(|r| r.name);
     let wanted: Vec<&str> = rules.filter(|name| !without.contains(name)).collect();
     assert_eq!(cases, wanted);

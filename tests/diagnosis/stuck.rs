@@ -91,7 +91,7 @@ fn commands_that_always_take_long_are_not_stuck() {
     // reads of 100 ms
     let mut facts = facts(&Load::default(), &[]);
     for stratum in &mut facts.strata {
-        stratum.p50_ns = S / 10;
+        stratum.begun_p50_ns = S / 10;
     }
     facts.in_flight = vec![read(19 * S / 10, StuckState::Held)];
     assert!(named(&diagnose(&facts)).is_empty());

@@ -21,6 +21,7 @@ use nvme_deep::model::point::NO_COMPLETE;
 use nvme_deep::model::point::NO_SETUP;
 use nvme_deep::model::point::Pattern;
 use nvme_deep::model::point::Point;
+use nvme_deep::model::stage::StageSet;
 use nvme_deep::model::timeline::Timeline;
 use nvme_deep::nvme::opcode::Opcode;
 use nvme_deep::nvme::opcode::QueueKind;
@@ -224,6 +225,23 @@ impl EventBuilder {
     pub fn pattern(mut self, pattern: Pattern) -> Self {
         self.outcome.timeline = self.outcome.timeline.map(|t| t.with_pattern(pattern));
         self
+    }
+
+    /// Its bio was observed: before the request it waited so long, in nanoseconds, by the stages before the
+    /// request. It has points.
+    pub fn waits(self, waits: [u64; 6]) -> Self {
+        let line = self.outcome.timeline.unwrap();
+        let before = &StageSet::Full.stages()[..waits.len()];
+        let place = |point| before.iter().position(|stage| stage.from == point);
+        let bits = before.iter().filter_map(|stage| stage.from.pattern_bit());
+        let time = |point| match place(point) {
+            Some(n) => line.ns(Point::Start) - waits[n..].iter().sum::<u64>(),
+            None => line.ns(point),
+        };
+        self.timeline(Timeline::from_fn(
+            line.pattern() | bits.sum::<Pattern>(),
+            time,
+        ))
     }
 
     pub fn submission(&self) -> Submission {

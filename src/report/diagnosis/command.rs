@@ -10,13 +10,14 @@ use crate::model::event::EventKind;
 use crate::model::finished::Finished;
 use crate::model::point::Point;
 use crate::model::stage::StageSet;
+use crate::model::timeline::Segment;
 use crate::nvme::opcode::QueueKind;
 
 use super::rates::Passage;
 use super::stages::Stages;
 
-/// Number of fine stages.
-const STAGES: usize = StageSet::Fine.stages().len();
+/// Number of stages.
+const STAGES: usize = StageSet::Full.stages().len();
 /// The longest time of a command, in nanoseconds.
 const LONGEST_NS: u64 = 1 << 52;
 /// Times from here on, in nanoseconds, are those of no machine.
@@ -45,7 +46,7 @@ pub struct Command {
     pub submit_cpu: Option<u16>,
     /// The CPU of the completion.
     pub end_cpu: Option<u16>,
-    /// CLOCK_MONOTONIC nanoseconds of its first observed point.
+    /// CLOCK_MONOTONIC nanoseconds of its first observed point from the request on.
     pub begin_ns: u64,
     /// Of the end of its set-up; 0: not observed.
     pub setup_ns: u64,
@@ -67,17 +68,35 @@ pub struct Command {
     end: u8,
 }
 
+/// The stages of a finished command; without those before the request, if these are not in order.
+fn stages_of(finished: &Finished<'_>) -> Vec<Segment> {
+    let all = finished.intervals(StageSet::Full).stages;
+    if !all.is_empty() {
+        return all;
+    }
+    // the fine stages have numbers of their own
+    let mut fine = finished.intervals(StageSet::Fine).stages;
+    for segment in &mut fine {
+        segment.run.first += StageSet::Full.before();
+        segment.run.last += StageSet::Full.before();
+    }
+    fine
+}
+
 impl Command {
     /// The command of an event; `None` for other events, admin commands, and without points.
     pub fn of(event: &Event, block_sizes: &BlockSizes) -> Option<Self> {
         let finished = Finished::of(event)?;
         let id = finished.id;
-        let intervals = finished.intervals(StageSet::Fine);
-        if id.opcode.queue == QueueKind::Admin || intervals.stages.is_empty() {
+        if id.opcode.queue == QueueKind::Admin {
+            return None;
+        }
+        let stages = stages_of(&finished);
+        if stages.is_empty() {
             return None;
         }
         let (mut ns, mut begins, mut end) = ([0; STAGES], 0, 0);
-        for segment in &intervals.stages {
+        for segment in &stages {
             ns[segment.run.first] = segment.ns;
             begins |= 1 << segment.run.first;
             end = segment.run.last as u8 + 1;
@@ -94,7 +113,9 @@ impl Command {
             cid: id.cid,
             submit_cpu: submitter.map(|a| a.cpu),
             end_cpu: outcome.map(|o| o.cpu),
-            begin_ns: ns.iter().fold(end_ns, |at, ns| at.saturating_sub(*ns)),
+            begin_ns: ns[StageSet::Full.before()..]
+                .iter()
+                .fold(end_ns, |at, ns| at.saturating_sub(*ns)),
             setup_ns: at(Point::SetupOut),
             cqe_ns: at(Point::Cqe),
             end_ns,
@@ -127,9 +148,6 @@ impl Command {
 
     /// Time in these stages; `None` if a part of it was not observed.
     pub fn time_in(&self, stages: Stages) -> Option<u64> {
-        if stages == Stages::ALL {
-            return Some(self.total());
-        }
         let (mut sum, mut any) = (0, false);
         for (run, ns) in self.runs() {
             if stages.covers(run) {
@@ -156,6 +174,16 @@ impl Command {
     /// All observed time.
     pub fn total(&self) -> u64 {
         self.ns.iter().sum()
+    }
+
+    /// That from the request on.
+    pub fn since_begin(&self) -> u64 {
+        self.end_ns.saturating_sub(self.begin_ns)
+    }
+
+    /// Whether its bio was observed: what it waited for before its request.
+    pub const fn has_waits(&self) -> bool {
+        self.begins & ((1 << StageSet::Full.before()) - 1) != 0
     }
 
     /// Whether a clock can have shown these times: at most 52 days for the command, and less than 36 years
@@ -263,7 +291,7 @@ impl Commands {
     }
 
     fn leave_out(&mut self, command: Command) {
-        if command.total() >= LONG_NS && self.long.len() < MOST_LONG {
+        if command.since_begin() >= LONG_NS && self.long.len() < MOST_LONG {
             self.long.push(command);
         }
     }
@@ -309,8 +337,10 @@ mod tests {
         Command::of(event, &BlockSizes::default())
     }
 
+    /// Stages by their numbers in the fine set.
     fn set(first: usize, end: usize) -> Stages {
-        Stages::range(first, end)
+        let before = StageSet::Full.before();
+        Stages::range(before + first, before + end)
     }
 
     proptest! {

@@ -155,7 +155,7 @@ impl Facts {
     /// often than a short one, whether or not it depends on it.
     pub fn expected(&self, command: &Command) -> (u64, u64) {
         let stratum = self.stratum(command.stratum);
-        let median_ns = stratum.map_or(0, |s| s.p50_ns);
+        let median_ns = stratum.map_or(0, |s| s.begun_p50_ns);
         (command.begin_ns, command.begin_ns + median_ns)
     }
 

@@ -27,6 +27,7 @@ pub use self::command::Command;
 pub use self::command::Commands;
 pub use self::expectation::Expectation;
 pub use self::expectation::Slow;
+pub use self::expectation::Usual;
 pub use self::facts::Facts;
 pub use self::facts::Span;
 pub use self::gaps::Gaps;

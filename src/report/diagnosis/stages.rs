@@ -6,11 +6,25 @@ use std::ops::BitOr;
 use crate::model::point::Point;
 use crate::model::stage::StageSet;
 
-/// A set of stages of [`StageSet::Fine`].
+/// A set of stages of [`StageSet::Full`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Stages(u32);
 
 impl Stages {
+    /// Limits of cgroups (blk-throttle).
+    pub const THROTTLE: Self = Self::from(Point::Submit);
+    /// Before the request, but no wait that was measured.
+    pub const BLOCK: Self = Self::from(Point::Bio);
+    /// A frozen queue.
+    pub const FREEZE: Self = Self::from(Point::Freeze);
+    /// io.cost.
+    pub const IOCOST: Self = Self::from(Point::Iocost);
+    /// Writeback throttling.
+    pub const WBT: Self = Self::from(Point::Wbt);
+    /// No free tag.
+    pub const TAG: Self = Self::from(Point::Tag);
+    /// Those before the request: few commands have them.
+    pub const BEFORE: Self = Self::range(0, StageSet::Full.before());
     /// blk-mq and the scheduler.
     pub const QUEUE: Self = Self::from(Point::Start);
     /// `nvme_setup_cmd`.
@@ -27,12 +41,12 @@ impl Stages {
     pub const COMPLETE: Self = Self::from(Point::Cqe);
     /// To the end by blk-mq.
     pub const END: Self = Self::from(Point::Complete);
-    /// All.
-    pub const ALL: Self = Self::range(0, StageSet::Fine.stages().len());
+    /// All from the request on.
+    pub const ALL: Self = Self::range(StageSet::Full.before(), StageSet::Full.stages().len());
 
     /// The stage that begins at this point.
     const fn from(point: Point) -> Self {
-        let (stages, mut n) = (StageSet::Fine.stages(), 0);
+        let (stages, mut n) = (StageSet::Full.stages(), 0);
         while stages[n].from as usize != point as usize {
             n += 1;
         }
@@ -88,7 +102,7 @@ impl Stages {
         if self == Self::ALL {
             return "total".into();
         }
-        let all = StageSet::Fine.stages().iter().enumerate();
+        let all = StageSet::Full.stages().iter().enumerate();
         let names = all.filter(|(n, _)| self.0 & 1 << n != 0);
         names.map(|(_, s)| s.name).collect::<Vec<_>>().join("+")
     }
@@ -108,9 +122,11 @@ mod tests {
 
     #[test]
     fn a_set_has_the_names_of_its_stages() {
-        assert_eq!(Stages::range(4, 6), Stages::DEVICE | Stages::IRQ);
+        assert_eq!(Stages::range(10, 12), Stages::DEVICE | Stages::IRQ);
+        assert_eq!((Stages::THROTTLE | Stages::TAG).name(), "throttle+tag");
         assert_eq!((Stages::IRQ | Stages::COMPLETE).name(), "irq+complete");
-        assert_eq!(Stages::range(0, 8).name(), "total");
+        assert_eq!(Stages::range(6, 14).name(), "total");
+        assert!(!Stages::ALL.meets(Stages::BEFORE));
         assert!(Stages::ALL.covers(Stages::MAP) && !Stages::MAP.covers(Stages::ALL));
     }
 

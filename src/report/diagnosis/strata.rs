@@ -22,6 +22,10 @@ pub struct ClassFacts {
     pub p50_ns: u64,
     /// 99 % quantile.
     pub p99_ns: u64,
+    /// Median of their times from the request on.
+    pub begun_p50_ns: u64,
+    /// Whether bios were observed: times contain the waits before the request.
+    pub has_waits: bool,
     /// Time by merged stages, in nanoseconds, likewise.
     pub stages: Vec<(Stages, u64)>,
 }
@@ -37,6 +41,8 @@ fn percentile(sorted: &[u64], percent: f64) -> u64 {
 struct Times {
     weight: u64,
     totals: Vec<u64>,
+    begun: Vec<u64>,
+    has_waits: bool,
     stages: Vec<(Stages, u64)>,
 }
 
@@ -47,11 +53,15 @@ pub fn strata(commands: &Commands) -> Vec<ClassFacts> {
         let Times {
             weight,
             totals,
+            begun,
+            has_waits,
             stages,
         } = by_stratum.entry(command.stratum).or_default();
         // the same for all commands of a stratum
         *weight = commands.weight(command);
         totals.push(command.total());
+        begun.push(command.since_begin());
+        *has_waits |= command.has_waits();
         for (run, ns) in command.runs() {
             match stages.iter_mut().find(|(found, _)| *found == run) {
                 Some((_, sum)) => *sum = sum.saturating_add(ns),
@@ -63,9 +73,12 @@ pub fn strata(commands: &Commands) -> Vec<ClassFacts> {
         let Times {
             weight,
             mut totals,
+            mut begun,
+            has_waits,
             stages,
         } = times;
         totals.sort_unstable();
+        begun.sort_unstable();
         let stages = stages
             .into_iter()
             .map(|(run, ns)| (run, ns.saturating_mul(weight)));
@@ -78,6 +91,8 @@ pub fn strata(commands: &Commands) -> Vec<ClassFacts> {
                 .saturating_mul(weight),
             p50_ns: percentile(&totals, 50.0),
             p99_ns: percentile(&totals, 99.0),
+            begun_p50_ns: percentile(&begun, 50.0),
+            has_waits,
             stages: stages.collect(),
         }
     });

@@ -90,7 +90,7 @@ impl Facts {
                 stuck.kind.is_none_or(|kind| kind == of)
             });
             // a device may take seconds for all
-            let usual_ns = alike.map(|s| s.p50_ns).max().unwrap_or(0);
+            let usual_ns = alike.map(|s| s.begun_p50_ns).max().unwrap_or(0);
             let least_ns = stuck.least_ns().max(usual_ns.saturating_mul(TIMES));
             if stuck.age_ns >= least_ns {
                 let group = groups.entry(stuck.ctrl).or_default();

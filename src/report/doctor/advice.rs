@@ -3,6 +3,7 @@
 //!
 //! A rule does not apply if a fact that it needs is unknown. The report shows the unknown fact.
 
+use crate::machine::nvme::NamespaceDetail;
 use crate::machine::nvme::NvmeDetail;
 use crate::machine::nvme::NvmeParameters;
 use crate::machine::nvme_class::Class;
@@ -243,8 +244,40 @@ fn notes_on_namespaces(controller: &NvmeDetail) -> Vec<Finding> {
             let finding = note("scheduler", advice).about(name);
             notes.push(finding.shown_by("queue/scheduler", scheduler));
         }
+        notes.extend(notes_on_waits(ns));
     }
     notes
+}
+
+/// What makes bios wait before they get a request, where something was set up to do so.
+fn notes_on_waits(ns: &NamespaceDetail) -> Vec<Finding> {
+    let name = &ns.name;
+    let limits = ns.limits.known().filter(|all| !all.cgroups.is_empty());
+    let limits = limits.map(|all| {
+        let advice = format!(
+            "cgroups have limits on {name} (io.max): their bios wait before the request, which is `throttle` of \
+             --stages=full"
+        );
+        let found = all.cgroups.iter();
+        found.fold(note("io-limit", advice).about(name), |finding, limit| {
+            finding.shown_by(&format!("{} io.max", limit.cgroup), limit)
+        })
+    });
+    let cost = ns.io_cost.known().filter(|cost| cost.enabled);
+    let cost = cost.map(|cost| {
+        let advice = format!(
+            "io.cost is on for {name}: bios may wait before the request, which is `iocost` of --stages=full"
+        );
+        note("io-cost", advice).about(name).shown_by("io.cost", cost)
+    });
+    let zones = ns.zoned.known().filter(|zoned| *zoned != "none");
+    let zones = zones.map(|zoned| {
+        let advice = format!(
+            "{name} has zones: writes to a zone wait for each other, which is part of `block` of --stages=full"
+        );
+        note("zones", advice).about(name).shown_by("queue/zoned", zoned)
+    });
+    [limits, cost, zones].into_iter().flatten().collect()
 }
 
 #[cfg(test)]
@@ -292,6 +325,8 @@ mod tests {
             "no shadow doorbells",
             "1 I/O queue for 4 CPUs",
             "mq-deadline",
+            "cgroups have limits on nvme0n1",
+            "io.cost is on for nvme0n1",
         ] {
             assert_eq!(
                 about(&report, Severity::Note, words),
@@ -299,7 +334,24 @@ mod tests {
                 "{words}: {report:#?}"
             );
         }
-        assert_eq!(report.advice(Severity::Note).count(), 4);
+        assert_eq!(report.advice(Severity::Note).count(), 6);
+    }
+
+    /// The name of a cgroup is in the evidence only, which is escaped: people copy commands from advice.
+    #[test]
+    fn limits_name_their_cgroups_in_the_evidence() {
+        let found = guest().findings;
+        let of = |rule| found.iter().find(|f| f.rule == rule).unwrap();
+        let limits: Vec<String> = (of("io-limit").evidence.iter())
+            .map(|e| format!("{}: {}", e.name, e.value))
+            .collect();
+        let wanted = [
+            "/a b.slice/$(reboot)\\u{1b}[2J io.max: rbps=1048576 wiops=10",
+            "/web.slice io.max: riops=60",
+        ];
+        assert_eq!(limits, wanted);
+        assert!(!of("io-limit").advice.contains("reboot"));
+        assert_eq!(of("io-cost").evidence[0].value, "on (ctrl=user rpct=95.00)");
     }
 
     #[test]

@@ -12,7 +12,7 @@ use crate::machine::overview::Capability;
 use crate::machine::overview::Privileges;
 
 /// Files of the guest.
-const FILES: [(&str, &str); 26] = [
+const FILES: [(&str, &str); 30] = [
     ("proc/sys/kernel/osrelease", "6.1.0-50-amd64"),
     (
         "proc/sys/kernel/version",
@@ -23,7 +23,23 @@ const FILES: [(&str, &str); 26] = [
     ("proc/sys/kernel/perf_event_paranoid", "3"),
     ("proc/sys/kernel/ftrace_enabled", "1"),
     ("proc/sys/net/core/bpf_jit_enable", "0"),
-    ("proc/mounts", "s /sys/kernel/security securityfs rw 0 0"),
+    (
+        "proc/mounts",
+        "s /sys/kernel/security securityfs rw 0 0\ncgroup2 /sys/fs/cgroup cgroup2 rw 0 0",
+    ),
+    ("sys/class/block/nvme0n1/dev", "259:0"),
+    (
+        "sys/fs/cgroup/io.cost.qos",
+        "259:0 enable=1 ctrl=user rpct=95.00",
+    ),
+    (
+        "sys/fs/cgroup/web.slice/io.max",
+        "259:0 rbps=max wbps=max riops=60 wiops=max",
+    ),
+    (
+        "sys/fs/cgroup/a b.slice/$(reboot)\u{1b}[2J/io.max",
+        "259:0 rbps=1048576 wbps=max riops=max wiops=10\n8:0 rbps=1 wbps=1 riops=1 wiops=1",
+    ),
     ("proc/cpuinfo", "flags : hypervisor"),
     ("proc/self/uid_map", "0 0 4294967295"),
     ("sys/devices/system/cpu/online", "0-3"),
@@ -54,7 +70,7 @@ const FILES: [(&str, &str); 26] = [
 ];
 
 /// Files of the guest's emulated controller.
-const NVME0: [(&str, &str); 25] = [
+const NVME0: [(&str, &str); 26] = [
     ("model", "QEMU NVMe Ctrl"),
     ("firmware_rev", "1.0"),
     ("transport", "pcie"),
@@ -77,6 +93,7 @@ const NVME0: [(&str, &str); 25] = [
     ("nvme0n1/queue/iostats", "0"),
     ("nvme0n1/queue/nomerges", "0"),
     ("nvme0n1/queue/wbt_lat_usec", "2000"),
+    ("nvme0n1/queue/zoned", "none"),
     ("nvme0n1/queue/rq_affinity", "1"),
     ("nvme0n1/queue/io_poll", "0"),
     ("nvme0n1/queue/io_timeout", "30000"),

@@ -111,6 +111,15 @@ disk() {
     return 1
 }
 
+# io_cgroups: mounts cgroups of version 2 at $top, with their io controller, and makes one, `limited`
+io_cgroups() {
+    top=/sys/fs/cgroup
+    umount -R $top 2>/dev/null || true
+    mount -t cgroup2 none $top
+    echo +io >$top/cgroup.subtree_control
+    mkdir $top/limited
+}
+
 # stat_of WHEN DISK: keeps the kernel's own I/O counts of the disk
 stat_of() {
     local counts

@@ -24,7 +24,7 @@ run() {
 # record NAME [CTRL]: starts a recording, of all controllers without CTRL
 record() {
     # shellcheck disable=SC2086 # no word without observations
-    tool "$1" record -o "$case_dir/$1.nvd" --stages=fine ${CONTEXT---context} --no-admin --redact \
+    tool "$1" record -o "$case_dir/$1.nvd" --stages=full ${CONTEXT---context} --no-admin --redact \
         ${2:+--ctrl "$2"}
     traced
 }
@@ -124,6 +124,9 @@ devices() {
     both
     [[ $(</proc/cmdline) == *lab.short* ]] || trims
 
+    # for `make test`; the other waits have a machine of their own
+    [[ $(</proc/cmdline) != *lab.short* ]] || limited
+
     # requests above the device's limit (MDTS: 8 KiB)
     run split nvme2 --rw=randread --bs=64k --iodepth=2
     run split-control nvme0 --rw=randread --bs=64k --iodepth=2
@@ -185,16 +188,84 @@ tcp() {
     nvme disconnect --nqn=lab
 }
 
-# waits: writeback throttling
-waits() {
-    # reads miss the target of 2 ms: writes may have fewer and fewer in flight
-    echo 2000 >"/sys/block/$(disk nvme0)/queue/wbt_lat_usec"
-    record request-wait nvme0
-    load request-wait-read --eta=never --filename="/dev/$(disk nvme0)" --size=512m --ioengine=libaio --time_based \
+# within NAME: records 4 reads at a time of the cgroup `limited`
+within() {
+    ! left_out "$1" || return 0
+    record "$1" nvme0
+    (
+        echo "$BASHPID" >"$top/limited/cgroup.procs"
+        on "$1" nvme0 6 "${reads[@]}"
+    )
+    stop
+}
+
+# limited: a cgroup may read 60 times a second
+limited() {
+    local number
+    number=$(<"/sys/block/$(disk nvme0)/dev")
+    io_cgroups
+    echo "$number riops=60" >$top/limited/io.max
+    within cgroup-throttle
+    echo "$number riops=max" >$top/limited/io.max
+    within cgroup-throttle-control
+}
+
+# costly: io.cost believes that the device can do 50 reads a second
+costly() {
+    local number
+    number=$(<"/sys/block/$(disk nvme0)/dev")
+    echo "$number enable=1 ctrl=user rpct=0 wpct=0 min=100 max=100" >$top/io.cost.qos
+    echo "$number ctrl=user model=linear rbps=200000 rseqiops=50 rrandiops=50 wbps=200000 wseqiops=50 wrandiops=50" \
+        >$top/io.cost.model
+    within io-cost
+    echo "$number enable=0" >$top/io.cost.qos
+    within io-cost-control
+}
+
+# frozen: settings of the queue change all the time; each change freezes it
+frozen() {
+    local queue tags load
+    queue=/sys/block/$(disk nvme0)/queue
+    tags=$(<"$queue/nr_requests")
+    record queue-freeze nvme0
+    on queue-freeze nvme0 6 "${reads[@]}" &
+    load=$!
+    while kill -0 $load 2>/dev/null; do
+        echo $((tags / 2)) >"$queue/nr_requests"
+        echo "$tags" >"$queue/nr_requests"
+    done
+    wait $load
+    stop
+    run queue-freeze-control nvme0 "${reads[@]}"
+}
+
+# buffered NAME: records reads beside buffered writes
+buffered() {
+    ! left_out "$1" || return 0
+    record "$1" nvme0
+    load "$1-read" --eta=never --filename="/dev/$(disk nvme0)" --size=512m --ioengine=libaio --time_based \
         --runtime=8 --rw=randread --bs=4k --iodepth=2 &
-    on request-wait nvme0 8 --rw=randwrite --bs=4k --ioengine=psync --direct=0 --numjobs=4 --fsync=64
+    on "$1" nvme0 8 --rw=randwrite --bs=4k --ioengine=psync --direct=0 --numjobs=4 --fsync=64
     wait $!
     stop
+}
+
+# throttled: reads miss the target of writeback throttling: writes may have fewer and fewer in flight
+throttled() {
+    local target
+    target=/sys/block/$(disk nvme0)/queue/wbt_lat_usec
+    echo 2000 >"$target"
+    buffered wbt
+    echo 0 >"$target"
+    buffered wbt-control
+}
+
+# waits: what bios wait for before they have a request
+waits() {
+    limited
+    costly
+    frozen
+    throttled
 }
 
 # failover: the target of a path says now and then that the path is not usable

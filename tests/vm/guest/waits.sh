@@ -4,11 +4,7 @@
 # that are split and merged, commands that have none, bios that may not wait, and a retry.
 . "$(dirname "$0")/lib.sh"
 
-top=/sys/fs/cgroup
-umount -R $top 2>/dev/null || true
-mount -t cgroup2 none $top
-echo +io >$top/cgroup.subtree_control
-mkdir $top/limited
+io_cgroups
 
 dev=$(disk nvme0)
 slow=$(disk nvme1)

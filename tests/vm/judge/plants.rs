@@ -126,7 +126,7 @@ const TCP: Suite = suite(
     &[],
 );
 
-/// Writeback throttling.
+/// Waits before the request.
 const WAITS: Suite = suite(
     "-waits",
     &["nvme_null nvme0 4000000"],
@@ -248,7 +248,8 @@ super::on_kernels! {
     only_in_test_all_a_target_over_tcp_is_clean_on_6_12 "6.12" TCP each_cause_is_named_alone
     only_in_test_all_a_target_over_tcp_is_clean_on_6_1 "6.1" TCP each_cause_is_named_alone
     only_in_test_all_a_target_over_tcp_is_clean_on_7_x "7.x" TCP each_cause_is_named_alone
-    only_in_test_all_waits_of_writeback_are_named_on_6_12 "6.12" WAITS each_cause_is_named_alone
+    only_in_test_all_waits_before_the_request_are_named_on_6_12 "6.12" WAITS each_cause_is_named_alone
+    only_in_test_all_waits_before_the_request_are_named_on_7_x "7.x" WAITS each_cause_is_named_alone
     only_in_test_all_causes_of_devices_are_named_on_6_1 "6.1" DEVICES each_cause_is_named_alone
     only_in_test_all_causes_of_devices_are_named_on_7_x "7.x" DEVICES each_cause_is_named_alone
     only_in_test_all_unused_polled_queues_are_named_on_6_1 "6.1" POLLED each_cause_is_named_alone

@@ -33,7 +33,7 @@ pub fn check(facts: &Facts, subject: Subject) -> Answer {
     };
     // a command that went astray leaves its CPU idle, and is judged by other rules
     let found = condition.judge(facts, |c| {
-        (c.total() < LONG_NS).then(|| c.conditions.cpu_idle())?
+        (c.since_begin() < LONG_NS).then(|| c.conditions.cpu_idle())?
     });
     let (stratum, comparison) = match found {
         Ok(found) => found,

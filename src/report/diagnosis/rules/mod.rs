@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The rules, one file each. docs/diagnose.md describes how to add one.
 
+mod before;
 mod bounce;
+mod cgroup_throttle;
 mod condition;
 mod crowd;
 mod device;
@@ -13,12 +15,14 @@ mod few_queues;
 mod flush_cost;
 mod held_by_device;
 mod idle_wake;
+mod io_cost;
 mod iommu;
 mod lost_interrupt;
 mod not_polling;
 mod one_irq_cpu;
 mod overlap;
 mod path_failover;
+mod queue_freeze;
 mod rate_cap;
 mod remote_completion;
 mod request_wait;
@@ -31,6 +35,7 @@ mod thermal;
 mod unaligned;
 mod vcpu_stolen;
 mod waits;
+mod wbt;
 
 pub use self::device::of as device;
 
@@ -60,6 +65,10 @@ rules! {
     "path-failover"     "failed paths"            Incident  Controller path_failover;
     "errors-timeout"    "failed commands"         Incident  Controller errors_timeout;
     "vcpu-stolen"       "stolen CPU time"         Machine   Machine    vcpu_stolen;
+    "cgroup-throttle"   "limits of cgroups"       Mechanism Disk       cgroup_throttle;
+    "queue-freeze"      "frozen queues"           Mechanism Disk       queue_freeze;
+    "io-cost"           "io.cost"                 Mechanism Disk       io_cost;
+    "wbt"               "writeback throttling"    Mechanism Disk       wbt;
     "tag-wait"          "the wait for tags"       Mechanism Disk       tag_wait;
     "request-wait"      "waits before the request" Mechanism Disk      request_wait;
     "scheduler"         "the I/O scheduler"       Mechanism Disk       scheduler;

@@ -7,10 +7,12 @@ use super::super::Answer;
 use super::super::Cause;
 use super::super::Facts;
 use super::super::Rates;
+use super::super::Stages;
 use super::super::Subject;
 use super::super::portion::Reaches;
 use super::super::rates::Reading;
 use super::percent;
+use super::waits::PART;
 use crate::nvme::log::EbsStats;
 use crate::units::rate;
 use crate::units::size_text;
@@ -84,6 +86,13 @@ pub fn check(facts: &Facts, subject: Subject) -> Answer {
             ));
         }
         Reaches::Open => return Answer::Open(portion.undecided()),
+    }
+    let throttled = facts.portion(subject, Stages::THROTTLE);
+    if let Some(throttled) = throttled.filter(|p| p.is_at_least(PART) == Reaches::Yes) {
+        return Answer::Open(format!(
+            "limits of cgroups make the rate: throttle has {}",
+            throttled.text()
+        ));
     }
     let reading = facts.rates.get(&ctrl).map(Rates::reading);
     let flat = match reading {

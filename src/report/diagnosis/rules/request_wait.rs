@@ -1,17 +1,66 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! bios wait before they get a request, and not for a tag: writeback throttling, io.cost, io.latency, a
-//! zone write plug, or a frozen queue. Which of them is not measured.
+//! bios wait before they get a request, and not for a tag. Where waits are measured one by one, it is
+//! for something else than these: io.latency, a zone write plug. Otherwise it may also be writeback
+//! throttling, io.cost, or a frozen queue.
 
 use super::super::Answer;
 use super::super::Cause;
 use super::super::Facts;
+use super::super::Stages;
 use super::super::Subject;
+use super::before::Before;
+use super::before::Wait;
 use super::percent;
 use super::waits::Tags;
 use super::waits::Waits;
+use crate::model::ids::NamespaceId;
 use crate::units::nanos;
 
+/// Splits that matter: so many for each command.
+const SPLIT: f64 = 0.05;
+
 pub fn check(facts: &Facts, subject: Subject) -> Answer {
+    match Before::of(facts, subject, Stages::BLOCK, "other waits") {
+        Wait::Large(before) => measured(facts, subject, &before),
+        Wait::Judged(answer) => answer,
+        Wait::Unseen => counted(facts, subject),
+    }
+}
+
+/// The stage `block`: no wait with a name of its own.
+fn measured(facts: &Facts, subject: Subject, before: &Before) -> Answer {
+    let NamespaceId { ctrl, nsid } = before.disk;
+    let splits = facts.counted(|a| a.splits.as_deref()).unwrap_or_default();
+    let mut splits = splits.iter().filter(|s| (s.ctrl, s.nsid) == (ctrl, nsid));
+    let commands = facts.sum(facts.of_subject(subject), |_| 1);
+    if splits.any(|splits| splits.count as f64 > SPLIT * commands) {
+        return Answer::Open(format!(
+            "block has {}: bios are split, and the later parts of each wait for the earlier ones",
+            before.portion.text()
+        ));
+    }
+    let name = facts.subject_name(subject);
+    let cause = Cause::new(
+        "request-wait",
+        &name,
+        sentence(&name, &before.portion.range()),
+        "no wait for a limit of a cgroup, io.cost, writeback throttling, a tag or a frozen queue: look at io.latency of \
+         the cgroups, and at writes to zones (queue/zoned)",
+    );
+    let cause = before.shown_in(cause);
+    let zoned = facts.disk(ctrl, nsid).and_then(|disk| disk.zoned.as_ref());
+    Answer::cause(match zoned {
+        Some(zoned) => cause.shown_by("queue/zoned", zoned),
+        None => cause,
+    })
+}
+
+fn sentence(name: &str, part: &str) -> String {
+    format!("bios of {name} wait for {part} of the time before they get a request")
+}
+
+/// The waits before the request were counted together.
+fn counted(facts: &Facts, subject: Subject) -> Answer {
     let waits = match Waits::of(facts, subject) {
         Ok(waits) => waits,
         Err(answer) => return answer,
@@ -20,10 +69,7 @@ pub fn check(facts: &Facts, subject: Subject) -> Answer {
     let cause = Cause::new(
         "request-wait",
         &name,
-        format!(
-            "bios of {name} wait for {} of the time before they get a request",
-            percent(waits.part)
-        ),
+        sentence(&name, &percent(waits.part)),
         format!(
             "compare with /sys/block/{name}/queue/wbt_lat_usec (0 switches writeback throttling off), io.cost.qos \
              and io.latency of the cgroups; what freezes the queue (a change of its settings) holds all bios"

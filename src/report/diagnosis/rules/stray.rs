@@ -48,7 +48,7 @@ impl<'f> Queues<'f> {
     pub fn strays(&'f self, facts: &'f Facts) -> impl Iterator<Item = Stray<'f>> {
         self.0.values().flat_map(move |queue| {
             queue.iter().filter_map(move |&command| {
-                let median_ns = facts.stratum(command.stratum)?.p50_ns;
+                let median_ns = facts.stratum(command.stratum)?.begun_p50_ns;
                 let usual = match command.is_read_or_write() {
                     true => LONG_NS,
                     false => OTHERS_NS,

@@ -7,11 +7,15 @@ use super::super::Facts;
 use super::super::Stages;
 use super::super::Subject;
 use super::super::portion::Reaches;
+use super::before::Before;
+use super::before::Wait;
 use super::crowd::Below;
 use super::percent;
 use super::waits::PART;
 use super::waits::Tags;
 use super::waits::Waits;
+use super::waits::tags;
+use crate::model::ids::NamespaceId;
 
 const RISK: &str = "more commands in flight wait longer at a device that is saturated";
 
@@ -20,12 +24,38 @@ pub fn check(facts: &Facts, subject: Subject) -> Answer {
     if let Some(answer @ Answer::Cause(_)) = below {
         return answer;
     }
+    match Before::of(facts, subject, Stages::TAG, "a tag") {
+        Wait::Large(before) => measured(facts, subject, &before),
+        Wait::Judged(answer @ (Answer::Out(_) | Answer::Absent(_))) => below.unwrap_or(answer),
+        Wait::Judged(answer) => answer,
+        Wait::Unseen => counted(facts, subject, below),
+    }
+}
+
+/// The wait for a tag was measured.
+fn measured(facts: &Facts, subject: Subject, before: &Before) -> Answer {
+    let NamespaceId { ctrl, nsid } = before.disk;
+    let limit = facts.disk(ctrl, nsid).and_then(|disk| disk.nr_requests);
+    let range = before.portion.range();
+    let mut cause = before.shown_in(cause(facts, subject, ctrl, &range, limit));
+    if facts.lacks(subject).is_none()
+        && let Tags::Short(most, _) | Tags::Enough(most, _) = tags(facts, ctrl, nsid, 0)
+    {
+        cause = cause.shown_by("most in flight on a queue", most);
+    }
+    Answer::cause(match limit {
+        Some(limit) => cause.shown_by("queue/nr_requests", limit),
+        None => cause,
+    })
+}
+
+/// The waits before the request were counted together, and the queues show whether they were for a tag.
+fn counted(facts: &Facts, subject: Subject, below: Option<Answer>) -> Answer {
     let waits = match Waits::of(facts, subject) {
         Ok(waits) => waits,
         Err(answer @ (Answer::Out(_) | Answer::Absent(_))) => return below.unwrap_or(answer),
         Err(answer) => return answer,
     };
-    let ctrl = waits.disk.ctrl;
     let (most, limit) = match waits.tags(facts) {
         Tags::Short(most, limit) => (most, limit),
         Tags::Enough(most, limit) => {
@@ -40,34 +70,36 @@ pub fn check(facts: &Facts, subject: Subject) -> Answer {
             );
         }
     };
-    let name = facts.subject_name(subject);
-    let depth = facts.controller(ctrl).and_then(|c| c.depth);
-    let advice = match depth {
-        Some(depth) if limit + 1 >= depth => format!(
-            "submit less at a time, or give the controller deeper queues (nvme.io_queue_depth): nr_requests={limit} \
-             is all that its queues of {depth} entries have"
-        ),
-        _ => format!(
-            "raise /sys/block/{name}/queue/nr_requests above {limit} (at most the queue depth of the controller; \
-             the driver's maximum is nvme.io_queue_depth), or submit less at a time"
-        ),
-    };
-    let cause = Cause::new(
-        "tag-wait",
-        &name,
-        format!(
-            "requests of {name} wait for a free tag for {} of the time: nr_requests={limit} is too small for the load",
-            percent(waits.part)
-        ),
-        advice,
-    )
-    .with_risk(RISK);
+    let part = percent(waits.part);
+    let cause = cause(facts, subject, waits.disk.ctrl, &part, Some(limit));
     Answer::cause(
         waits
             .shown_in(cause)
             .shown_by("most in flight on a queue", most)
             .shown_by("queue/nr_requests", limit),
     )
+}
+
+/// The cause: requests wait for a tag, for this part of the time.
+fn cause(facts: &Facts, subject: Subject, ctrl: u32, part: &str, limit: Option<u32>) -> Cause {
+    let name = facts.subject_name(subject);
+    let depth = facts.controller(ctrl).and_then(|c| c.depth);
+    let advice = match (depth, limit) {
+        (Some(depth), Some(limit)) if limit + 1 >= depth => format!(
+            "submit less at a time, or give the controller deeper queues (nvme.io_queue_depth): nr_requests={limit} \
+             is all that its queues of {depth} entries have"
+        ),
+        _ => format!(
+            "raise /sys/block/{name}/queue/nr_requests{} (at most the queue depth of the controller; \
+             the driver's maximum is nvme.io_queue_depth), or submit less at a time",
+            limit.map_or(String::new(), |limit| format!(" above {limit}"))
+        ),
+    };
+    let few = limit.map_or(String::new(), |limit| {
+        format!(": nr_requests={limit} is too small for the load")
+    });
+    let sentence = format!("requests of {name} wait for a free tag for {part} of the time{few}");
+    Cause::new("tag-wait", &name, sentence, advice).with_risk(RISK)
 }
 
 /// Below a scheduler, requests have its tags, and wait in it for those of the device. `None`: they do not.

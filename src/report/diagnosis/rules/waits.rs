@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The time between a bio and its request: what is known of it. It contains the wait for a tag, and
-//! also rq_qos (wbt, io.cost, io.latency), zone write plugs and frozen queues.
+//! The time between a bio and its request as `--context` counts it: what is known of it. It contains the
+//! wait for a tag, and also rq_qos (wbt, io.cost, io.latency), zone write plugs and frozen queues.
 
 use super::super::Answer;
 use super::super::Cause;
@@ -103,7 +103,7 @@ pub enum Tags {
 
 /// Compares the number in flight on each queue with nr_requests, at each begin of a command. Disks share
 /// the tags of a queue; a scheduler has its own for each disk.
-fn tags(facts: &Facts, ctrl: u32, nsid: u32, waited: u64) -> Tags {
+pub fn tags(facts: &Facts, ctrl: u32, nsid: u32, waited: u64) -> Tags {
     let disk = facts.disk(ctrl, nsid);
     let limit = disk.and_then(|d| d.nr_requests);
     let Some(limit) = limit.filter(|_| !facts.is_thinned(ctrl)) else {

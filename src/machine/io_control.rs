@@ -1,0 +1,267 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Limits of cgroups (io.max) and io.cost, by disk: cgroups of version 2. The names of cgroups are those
+//! of users, and their number has no limit: what is read and kept has.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+
+use super::System;
+use super::fact::Fact;
+use super::foreign::read_some;
+use crate::model::io_control::IoCost;
+use crate::model::io_control::IoLimit;
+use crate::model::io_control::IoLimits;
+use crate::model::untrusted::Untrusted;
+
+/// Most cgroups that are looked at.
+const MOST_CGROUPS: usize = 20_000;
+/// Most limits of a disk that are kept.
+const MOST_LIMITS: usize = 64;
+/// Bytes of a file that are read: a line per disk.
+const MOST_BYTES: u64 = 1 << 16;
+/// Longest path of a cgroup that is kept, and longest line.
+const LONGEST: usize = 4096;
+
+/// Major and minor number of a disk.
+pub type Number = [u32; 2];
+
+/// What cgroups do to the I/O of disks.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct IoControl {
+    limits: BTreeMap<Number, IoLimits>,
+    costs: Fact<BTreeMap<Number, IoCost>>,
+    /// Not all cgroups were looked at.
+    more: bool,
+}
+
+/// A number of the form `259:0`.
+pub fn number(text: &str) -> Option<Number> {
+    let (major, minor) = text.split_once(':')?;
+    Some([major.parse().ok()?, minor.parse().ok()?])
+}
+
+/// The lines of a file with a line per disk.
+fn by_disk(text: &str) -> impl Iterator<Item = (Number, &str)> {
+    text.lines().filter_map(|line| {
+        let (disk, rest) = line.trim().split_once(' ')?;
+        Some((number(disk)?, rest))
+    })
+}
+
+/// The value of a key of `key=value ...`.
+fn value<'t>(text: &'t str, key: &str) -> Option<&'t str> {
+    let mut words = text.split_whitespace();
+    words.find_map(|word| word.strip_prefix(key)?.strip_prefix('='))
+}
+
+/// A line of io.max, without the number of the disk.
+fn limit(cgroup: &Untrusted, text: &str) -> Option<IoLimit> {
+    let of = |key| value(text, key)?.parse().ok();
+    let limit = IoLimit {
+        cgroup: cgroup.clone(),
+        rbps: of("rbps"),
+        wbps: of("wbps"),
+        riops: of("riops"),
+        wiops: of("wiops"),
+    };
+    (!limit.is_max()).then_some(limit)
+}
+
+/// A line of io.cost.qos, without the number of the disk.
+fn cost(text: &str) -> Option<IoCost> {
+    let rest = text.split_whitespace();
+    let rest = rest.filter(|word| !word.starts_with("enable="));
+    (text.len() <= LONGEST).then(|| IoCost {
+        enabled: value(text, "enable") == Some("1"),
+        qos: rest.collect::<Vec<_>>().join(" ").into(),
+    })
+}
+
+/// The text of a file of a cgroup; `None`: it cannot be read.
+fn text(path: &Path) -> Option<String> {
+    let bytes = read_some(path, MOST_BYTES).ok()?;
+    Some(String::from_utf8_lossy(&bytes).into_owned())
+}
+
+impl IoControl {
+    /// Nothing yet; io.cost is not known, for this reason.
+    fn without_cost(why: &str) -> Self {
+        Self {
+            limits: BTreeMap::new(),
+            costs: Fact::unknown(why),
+            more: false,
+        }
+    }
+
+    /// Takes in the io.max of a cgroup.
+    fn add(&mut self, cgroup: &Untrusted, text: &str) {
+        for (disk, line) in by_disk(text) {
+            let limits = self.limits.entry(disk).or_default();
+            let has_room = limits.cgroups.len() < MOST_LIMITS;
+            match limit(cgroup, line) {
+                Some(limit) if has_room && cgroup.raw().len() <= LONGEST => {
+                    limits.cgroups.push(limit);
+                }
+                Some(_) => limits.more = true,
+                None => {}
+            }
+        }
+    }
+
+    /// The limits of all cgroups on a disk.
+    pub fn limits(&self, disk: Number) -> IoLimits {
+        let found = self.limits.get(&disk).cloned().unwrap_or_default();
+        IoLimits {
+            more: found.more || self.more,
+            ..found
+        }
+    }
+
+    /// The settings of io.cost for a disk.
+    pub fn cost(&self, disk: Number) -> Fact<IoCost> {
+        let of = |all: BTreeMap<Number, IoCost>| all.get(&disk).cloned().unwrap_or_default();
+        self.costs.clone().map(of)
+    }
+}
+
+impl System {
+    /// Reads what the cgroups of version 2 do to the I/O of disks.
+    pub fn io_control(&self) -> Fact<IoControl> {
+        let mut found = IoControl::without_cost("there is no io.cost.qos");
+        let mut left = MOST_CGROUPS;
+        let all = self.each_cgroup(&mut |dir, path| {
+            if let Some(text) = text(&dir.join("io.max")) {
+                found.add(&path, &text);
+            }
+            left -= 1;
+            left > 0
+        });
+        let (Some(all), Some(mount)) = (all, self.cgroup_mount()) else {
+            return Fact::unknown("cgroups of version 2 are not mounted");
+        };
+        for limits in found.limits.values_mut() {
+            limits.cgroups.sort_by(|a, b| a.cgroup.cmp(&b.cgroup));
+        }
+        found.more = !all;
+        let qos = format!("{}/io.cost.qos", mount.trim_start_matches('/'));
+        if let Some(text) = text(&self.path(&qos)) {
+            let all = by_disk(&text).filter_map(|(disk, line)| Some((disk, cost(line)?)));
+            found.costs = Fact::Known(all.collect());
+        }
+        Fact::Known(found)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::tests::put;
+    use super::*;
+    use proptest::prelude::any;
+    use proptest::proptest;
+    use tempfile::TempDir;
+
+    const TOP: &str = "sys/fs/cgroup";
+    const DISK: Number = [259, 1];
+
+    /// A machine with these files of cgroups.
+    fn machine(files: &[(&str, &str)]) -> (TempDir, System) {
+        let root = TempDir::new().unwrap();
+        let mounts = "cgroup2 /sys/fs/cgroup cgroup2 rw 0 0\n";
+        put(&root, "proc/mounts", mounts);
+        for (path, text) in files {
+            put(&root, &format!("{TOP}/{path}"), text);
+        }
+        let system = System::at(root.path());
+        (root, system)
+    }
+
+    fn known(system: &System) -> IoControl {
+        system.io_control().known().unwrap().clone()
+    }
+
+    #[test]
+    fn limits_are_those_of_the_disk_with_their_cgroups() {
+        let (_root, system) = machine(&[
+            (
+                "b.slice/one.service/io.max",
+                "259:0 rbps=max wbps=max riops=10 wiops=max\n\
+                 259:1 rbps=1048576 wbps=max riops=60 wiops=max\n",
+            ),
+            (
+                "a.slice/io.max",
+                "259:1 rbps=max wbps=max riops=max wiops=5\n",
+            ),
+            (
+                "c.slice/io.max",
+                "259:1 rbps=max wbps=max riops=max wiops=max\n",
+            ),
+            ("d.slice/io.max", "nonsense\n259:1\n259 rbps=1\n"),
+        ]);
+        let found = known(&system).limits(DISK);
+        let shown: Vec<String> = found
+            .cgroups
+            .iter()
+            .map(|limit| format!("{} {limit}", limit.cgroup))
+            .collect();
+        assert_eq!(
+            shown,
+            [
+                "/a.slice wiops=5",
+                "/b.slice/one.service rbps=1048576 riops=60"
+            ]
+        );
+        assert!(!found.more);
+        assert_eq!(known(&system).limits([259, 7]), IoLimits::default());
+    }
+
+    #[test]
+    fn names_of_cgroups_are_escaped() {
+        let line = "259:1 rbps=max wbps=max riops=1 wiops=max\n";
+        let (_root, system) = machine(&[("$(reboot)\u{1b}[2J\nx/io.max", line)]);
+        let found = known(&system).limits(DISK);
+        let shown = found.cgroups[0].cgroup.to_string();
+        assert_eq!(shown, "/$(reboot)\\u{1b}[2J\\nx");
+    }
+
+    #[test]
+    fn what_has_no_room_is_said() {
+        let files: Vec<(String, &str)> = (0..MOST_LIMITS + 1)
+            .map(|n| (format!("{n}/io.max"), "259:1 riops=5\n"))
+            .collect();
+        let files: Vec<(&str, &str)> = files.iter().map(|(p, t)| (p.as_str(), *t)).collect();
+        let (_root, system) = machine(&files);
+        let found = known(&system).limits(DISK);
+        assert_eq!((found.cgroups.len(), found.more), (MOST_LIMITS, true));
+    }
+
+    #[test]
+    fn io_cost_is_on_or_off_by_disk() {
+        let (_root, system) = machine(&[(
+            "io.cost.qos",
+            "259:1 enable=1 ctrl=user rpct=95.00 rlat=5000 min=50.00 max=150.00\n\
+             259:2 enable=0 ctrl=auto\n",
+        )]);
+        let of = |disk| known(&system).cost(disk).to_string();
+        assert!(of(DISK).starts_with("on (ctrl=user rpct=95.00"));
+        assert_eq!((of([259, 2]), of([259, 3])), ("off".into(), "off".into()));
+        let (_root, none) = machine(&[("a/io.max", "")]);
+        assert!(known(&none).cost(DISK).known().is_none());
+    }
+
+    #[test]
+    fn without_cgroups_of_version_2_nothing_is_known() {
+        let found = System::at("/nonexistent").io_control();
+        let why = "cgroups of version 2 are not mounted";
+        assert_eq!(found, Fact::unknown(why));
+    }
+
+    proptest! {
+        #[test]
+        fn any_text_has_limits_or_none(text in any::<String>(), line in "[0-9:]{0,8} [a-z=0-9 ]{0,40}") {
+            let mut all = IoControl::without_cost("");
+            all.add(&"/x".into(), &text);
+            all.add(&"/x".into(), &line);
+            let _ = (number(&text), cost(&text), all.limits(DISK));
+        }
+    }
+}

@@ -1,0 +1,51 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! io.cost holds bios back: its model of the device says that it is busy, or the cgroup has used its
+//! share.
+
+use super::super::Answer;
+use super::super::Cause;
+use super::super::Facts;
+use super::super::Stages;
+use super::super::Subject;
+use super::before::Before;
+use super::before::Wait;
+use super::before::of_all_waits;
+use crate::model::untrusted::Untrusted;
+use crate::report::cgroup_path::in_shell;
+
+const RISK: &str = "without io.cost, cgroups do not share the disk by their weights";
+
+pub fn check(facts: &Facts, subject: Subject) -> Answer {
+    let before = match Before::of(facts, subject, Stages::IOCOST, "io.cost") {
+        Wait::Large(before) => before,
+        Wait::Judged(answer) => return answer,
+        Wait::Unseen => return of_all_waits(facts, subject),
+    };
+    let name = facts.subject_name(subject);
+    let machine = facts.machine.as_ref();
+    let mount = machine.and_then(|machine| machine.cgroup_mount.as_ref());
+    let file = in_shell(mount, &Untrusted::fixed("/"), "io.cost.qos");
+    let disk = facts.disk(before.disk.ctrl, before.disk.nsid);
+    let number = disk.and_then(|disk| disk.number);
+    let number = number.map_or("MAJOR:MINOR".into(), |[major, minor]| {
+        format!("{major}:{minor}")
+    });
+    let cause = Cause::new(
+        "io-cost",
+        &name,
+        format!(
+            "io.cost holds bios of {name} back for {} of the time",
+            before.portion.range()
+        ),
+        format!(
+            "measure the device for io.cost.model (tools/cgroup/iocost_coef_gen.py of the kernel), widen min and max of \
+             io.cost.qos, give the cgroup more io.weight, or switch it off: `echo \"{number} enable=0\" > {file}`"
+        ),
+    );
+    let cause = before.shown_in(cause).with_risk(RISK);
+    let cost = disk.and_then(|disk| disk.io_cost.as_ref());
+    Answer::cause(match cost {
+        Some(cost) => cause.shown_by("io.cost.qos at the begin", cost),
+        None => cause,
+    })
+}

@@ -1,0 +1,229 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! What the rules about waits before the request say: of which cgroup, with which limit, and what to do.
+
+use nvme_deep::model::io_control::IoLimit;
+use nvme_deep::model::io_control::IoLimits;
+use nvme_deep::model::ledger::Accuracy;
+use nvme_deep::model::stage::StageSet;
+use nvme_deep::report::diagnosis::Cause as Named;
+use nvme_deep::report::diagnosis::Collector;
+use nvme_deep::report::diagnosis::Diagnosis;
+use nvme_deep::report::diagnosis::Expectation;
+use nvme_deep::report::diagnosis::diagnose;
+
+use super::causes::Cause;
+use super::draft::THROTTLE;
+use super::lengthen;
+use super::load::Load;
+use super::load::Run;
+use super::plants::named;
+
+/// The rules about waits that were not measured before.
+const NEW: [&str; 4] = ["cgroup-throttle", "queue-freeze", "io-cost", "wbt"];
+
+fn of(run: Run) -> Diagnosis {
+    diagnose(&run.facts(Accuracy::Exact))
+}
+
+fn limit(cgroup: &str, riops: Option<u64>, wbps: Option<u64>) -> IoLimit {
+    IoLimit {
+        cgroup: cgroup.into(),
+        riops,
+        wbps,
+        ..IoLimit::default()
+    }
+}
+
+/// A throttled run with these limits, on the disk 259:0.
+fn throttled(cgroups: Vec<IoLimit>) -> Named {
+    let mut run = Load::default().run(&[Cause::Throttle]);
+    let disk = &mut run.machine.controllers[0].disks[0];
+    disk.number = Some([259, 0]);
+    disk.limits = Some(IoLimits {
+        cgroups,
+        more: false,
+    });
+    let mut found = of(run);
+    assert_eq!(named(&found), ["cgroup-throttle"]);
+    found.causes.remove(0)
+}
+
+fn has(named: &Named, name: &str, value: &str) -> bool {
+    let mut all = named.finding.evidence.iter();
+    all.any(|e| e.name == name && e.value == value)
+}
+
+/// What a rule says where it names no cause, and whether what it looks for was not there at all.
+fn why<'d>(diagnosis: &'d Diagnosis, rule: &str) -> (&'d str, bool) {
+    let lists = [
+        &diagnosis.ruled_out,
+        &diagnosis.not_judged,
+        &diagnosis.not_looked_at,
+    ];
+    let mut all = lists.into_iter().flatten();
+    let judged = all.find(|judged| judged.rule == rule).unwrap();
+    (&judged.why, judged.is_absent)
+}
+
+#[test]
+fn the_only_limit_is_named_with_the_command_that_takes_it_away() {
+    let found = throttled(vec![limit("/web.slice", Some(60), None)]);
+    assert!(has(&found, "/web.slice: io.max", "riops=60"), "{found:?}");
+    let advice = &found.finding.advice;
+    let command = "`echo \"259:0 riops=max\" > /sys/fs/cgroup/web.slice/io.max`";
+    assert!(advice.contains(command), "{advice}");
+}
+
+#[test]
+fn of_several_limits_each_is_named_and_none_is_taken_away() {
+    let names = ["/a", "/b", "/c", "/d", "/e"];
+    let found = throttled(names.map(|name| limit(name, Some(60), None)).to_vec());
+    assert!(has(&found, "/d: io.max", "riops=60"));
+    assert!(has(&found, "more cgroups with limits", "1"), "{found:?}");
+    assert!(!found.finding.advice.contains("echo"));
+}
+
+/// Reads wait: a limit on writes holds none of them.
+#[test]
+fn a_limit_of_the_other_direction_is_not_named() {
+    let load = Load {
+        writes: 0.0,
+        ..Load::default()
+    };
+    let mut run = load.run(&[Cause::Throttle]);
+    let disk = &mut run.machine.controllers[0].disks[0];
+    disk.limits = Some(IoLimits {
+        cgroups: vec![limit("/w", None, Some(1)), limit("/r", Some(60), None)],
+        more: false,
+    });
+    let found = of(run);
+    let found = &found.causes[0];
+    assert!(has(found, "/r: io.max", "riops=60"));
+    let mut all = found.finding.evidence.iter();
+    assert!(!all.any(|e| e.name.contains("/w:")), "{found:?}");
+}
+
+#[test]
+fn names_of_cgroups_reach_no_shell_and_no_terminal() {
+    let found = throttled(vec![limit("/$(reboot) x", Some(60), None)]);
+    let advice = &found.finding.advice;
+    assert!(
+        advice.contains("> '/sys/fs/cgroup/$(reboot) x/io.max'`"),
+        "{advice}"
+    );
+    for name in ["/it's", "/\u{1b}[2J", "/a/../../../etc", "/x`reboot`", ""] {
+        let found = throttled(vec![limit(name, Some(60), None)]);
+        let advice = &found.finding.advice;
+        assert!(
+            advice.contains("> /sys/fs/cgroup/CGROUP/io.max`"),
+            "{advice}"
+        );
+        let mut texts = found.finding.evidence.iter().map(|e| &e.name);
+        assert!(texts.all(|text| !text.contains('\u{1b}')));
+    }
+}
+
+/// Half of the time waits in blk-throttle: the rate is that of the limit, not of the device.
+#[test]
+fn a_limit_of_a_cgroup_is_no_limit_of_the_device() {
+    let mut load = Load {
+        jobs: 4,
+        depth: 8,
+        pause_ns: 1e3,
+        seconds: 4.0,
+        alternates: Some(0.5),
+        ..Load::default()
+    };
+    load.stages[super::draft::DEVICE] = 1e6;
+    let mut run = load.run(&[Cause::RateCap]);
+    lengthen::wait(&mut run, THROTTLE, |_| 4_000_000);
+    let found = of(run);
+    assert!(named(&found).contains(&"cgroup-throttle"));
+    assert!(!named(&found).contains(&"rate-cap"), "{:?}", named(&found));
+}
+
+/// A load whose bios are not observed.
+fn unseen(causes: &[Cause], stages: StageSet) -> Diagnosis {
+    let mut load = Load::default();
+    load.place.has_waits = false;
+    let mut collector = Collector::default();
+    collector.observed(stages);
+    diagnose(&load.run(causes).collect(collector, Accuracy::Exact))
+}
+
+#[test]
+fn without_bios_little_counted_time_rules_waits_out() {
+    let found = unseen(&[], StageSet::Fine);
+    for rule in &NEW[1..] {
+        let (why, _) = why(&found, rule);
+        assert!(
+            why.contains("waits before the request have"),
+            "{rule}: {why}"
+        );
+    }
+    let (text, _) = why(&found, "cgroup-throttle");
+    assert_eq!(text, "`record --stages=full`");
+}
+
+#[test]
+fn without_bios_much_counted_time_is_not_told_apart() {
+    let found = unseen(&[Cause::RequestWait], StageSet::Fine);
+    assert_eq!(named(&found), ["request-wait"]);
+    for rule in &NEW[1..] {
+        assert_eq!(why(&found, rule).0, "`record --stages=full`", "{rule}");
+    }
+    let found = unseen(&[Cause::RequestWait], StageSet::Full);
+    for rule in NEW {
+        let (text, _) = why(&found, rule);
+        assert!(text.contains("were not observed on this kernel"), "{text}");
+    }
+}
+
+#[test]
+fn without_bios_no_limit_at_all_is_an_absence() {
+    let mut load = Load::default();
+    load.place.has_waits = false;
+    let mut run = load.run(&[]);
+    run.machine.controllers[0].disks[0].limits = Some(IoLimits::default());
+    let found = of(run);
+    assert!(why(&found, "cgroup-throttle").1);
+}
+
+/// The bios of half of the commands were not observed.
+#[test]
+fn waits_of_half_of_the_commands_are_not_judged() {
+    let mut load = Load::default();
+    load.place.has_waits = false;
+    let mut run = load.run(&[]);
+    let seen = Load::default().run(&[Cause::Wbt]);
+    run.events.truncate(seen.events.len() / 2);
+    let half = seen.events.len() / 2;
+    run.events.extend(seen.events.into_iter().skip(half));
+    let found = of(run);
+    assert!(!named(&found).contains(&"wbt"));
+    let (text, _) = why(&found, "wbt");
+    assert!(
+        text.contains("reads and writes were not observed"),
+        "{text}"
+    );
+}
+
+/// Medians of a time with waits are those of a baseline with waits only.
+#[test]
+fn waits_are_compared_with_waits_only() {
+    use nvme_deep::report::diagnosis::Usual;
+    let slow = |all_ns| {
+        let mut facts = Load::default()
+            .run(&[Cause::Throttle])
+            .facts(Accuracy::Exact);
+        let usual = |s: &nvme_deep::report::diagnosis::ClassFacts| Usual {
+            all_ns,
+            begun_ns: s.begun_p50_ns,
+        };
+        let medians = facts.strata.iter().map(|s| (s.stratum, usual(s)));
+        facts.expectation = Expectation::Baseline(medians.collect());
+        facts.slow().len()
+    };
+    assert_eq!(slow(None), 0);
+    assert!(slow(Some(130_000)) > 0);
+}
