@@ -13,6 +13,8 @@
 #
 # If the disk has no latency (0), most commands complete before the function that rings the doorbell
 # returns. No real disk is that fast.
+#
+# KERNEL may be one of arm64. Of the other tools, biolatency and the baseline run there.
 set -euo pipefail
 
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
@@ -23,10 +25,15 @@ kernel=${1:-6.12}
 [[ -z ${SCRAPE:-} ]] || exec "$here/scrape.sh" "$kernel"
 name=${NAME:-$kernel}
 latency=${LATENCY_NS:-300000}
-binary=${NVME_DEEP_BIN:-$root/target/release/nvme-deep}
 out=$root/target/bench
 share=$out/$name
-built=$out/built
+# what runs in the guest is for its processor
+cc=gcc arch=x86 libraries=$(gcc -print-multiarch) target=target built=$out/built
+if [[ $kernel == *arm64* ]]; then
+    cc=aarch64-linux-gnu-gcc arch=arm64 libraries=aarch64-linux-gnu target=target/aarch64-unknown-linux-gnu
+    built=$out/built-arm64
+fi
+binary=${NVME_DEEP_BIN:-$root/$target/release/nvme-deep}
 
 [[ -x $binary ]] || {
     echo "bench: no $binary here: 'make bench' builds it" >&2
@@ -34,19 +41,26 @@ built=$out/built
 }
 peers=${PEERS:-yes}
 for tool in bpftrace biolatency perf blktrace; do
-    [[ $peers == yes ]] || break
+    [[ $peers == yes && $arch == x86 ]] || break
     command -v "$tool" >/dev/null || echo "bench: no $tool here: 'make bench' installs it" >&2
 done
 
 mkdir -p "$built"
 flags=(-O2 -Wall -Wextra -Wno-unused-parameter)
 gcc "${flags[@]}" -fPIC -fvisibility=hidden -shared "$here/plugin.c" -o "$built/plugin.so"
-gcc "${flags[@]}" -static "$here/load.c" -o "$built/load"
-gcc "${flags[@]}" -static "$here/start.c" -o "$built/start"
+"$cc" "${flags[@]}" -static "$here/load.c" -o "$built/load"
+"$cc" "${flags[@]}" -static "$here/start.c" -o "$built/start"
 if [[ $peers == yes ]]; then
-    gcc "${flags[@]}" "$here/least/least.c" -lbpf -o "$built/least"
-    clang -O2 -g -Wall -mcpu=v3 -target bpf -D__TARGET_ARCH_x86 -idirafter "/usr/include/$(gcc -print-multiarch)" \
+    # the root of arm64 guests has no libbpf
+    "$cc" "${flags[@]}" "$here/least/least.c" -l:libbpf.a -lelf -lz -o "$built/least"
+    clang -O2 -g -Wall -mcpu=v3 -target bpf "-D__TARGET_ARCH_$arch" -idirafter "/usr/include/$libraries" \
         -c "$here/least/least.bpf.c" -o "$built/least.bpf.o"
+fi
+if [[ $peers == yes && $arch == arm64 ]]; then
+    rm -rf "$built/peers"
+    mkdir "$built/peers"
+    (cd "$built/peers" && apt-get -qq -o APT::Sandbox::User=root download libbpf-tools:arm64)
+    dpkg-deb -x "$built"/peers/*.deb "$built/peers"
 fi
 
 "$here/../vm/fetch.sh" "$kernel"
@@ -62,7 +76,7 @@ mapfile -t controllers < <(
 # of this machine. Some kernels do not boot that way: 6.1 waits for its timers to agree.
 clock=(-icount shift=0)
 case $kernel in
-    5.10 | 6.1 | 6.1-rt) clock=() ;;
+    5.10* | 6.1 | 6.1-*) clock=() ;;
 esac
 
 rm -rf "$share"
@@ -75,7 +89,8 @@ settings=(
 {
     printf 'export'
     printf ' %q' "BUILT=$built" NVME_DEEP=/mnt/nvme-deep "${settings[@]}"
-    printf '\nexec /bin/bash %q\n' "$here/guest.sh"
+    # shellcheck disable=SC2016 # the guest expands it
+    printf '\nexport PATH=$PATH:%q\nexec /bin/bash %q\n' "$built/peers/usr/sbin" "$here/guest.sh"
 } >"$share/run.sh"
 
 status=0
@@ -84,5 +99,5 @@ ACCEL=tcg,thread=single TIMEOUT=${TIMEOUT:-7200} "$here/../vm/boot.sh" "$kernel"
 ((status == 0)) || echo "bench: the guest ended early; what it had measured until then:"
 python3 "$here/report.py" "$share" "$out/$name.json" \
     "kernel=$(<"${NVME_DEEP_LAB:-$root/target/lab}/$kernel/release")" \
-    "version=$("$binary" --version)" "clock=${clock[*]:-none}" "${settings[@]}"
+    "version=nvme-deep $(sed -n 's/^version = "\(.*\)"$/\1/p' "$root/Cargo.toml" | head -n 1)" "clock=${clock[*]:-none}" "${settings[@]}"
 exit "$status"

@@ -55,12 +55,19 @@ EXPORT int qemu_plugin_version = 1;
 
 #define MARK_SIZE 8
 
-/* The number of a mark, 0 for any other instruction. */
+/* The number of a mark in the code of either processor, 0 for any other instruction. */
 static inline uint32_t mark_of(const struct qemu_plugin_insn *insn)
 {
 	const char *bytes = qemu_plugin_insn_data(insn);
+	const uint32_t variable = 0xffffu << MARK_AT_ARM64, upper = MARK_BEGIN & ~0xffffu;
 	uint32_t number;
 
+	if (qemu_plugin_insn_size(insn) == sizeof(number)) {
+		memcpy(&number, bytes, sizeof(number));
+		if ((number & ~variable) != MARK_ARM64)
+			return 0;
+		return upper | (number & variable) >> MARK_AT_ARM64;
+	}
 	if (qemu_plugin_insn_size(insn) != MARK_SIZE || memcmp(bytes, MARK_OPCODE, 4))
 		return 0;
 	memcpy(&number, bytes + 4, sizeof(number));
