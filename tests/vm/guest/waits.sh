@@ -111,7 +111,7 @@ echo "$tags" >"$queue/nr_requests"
 
 # The sixth read fails, and is tried again.
 begin retry
-echo "$(<"/sys/block/$faulty/dev") riops=20" >$top/limited/io.max
+echo "$(<"/sys/block/$faulty/dev") riops=10" >$top/limited/io.max
 alone nvme2
 within $top/limited dd "if=/dev/$faulty" of=/dev/null bs=4k skip=995 count=8 iflag=direct
 stop

@@ -100,7 +100,8 @@ fn fio_mean(outcome: &Outcome, case: &str, job: &str, what: &str) -> f64 {
 }
 
 /// The total of a row is a part of what fio measured, and most of it. What is left is the way through
-/// the system calls, and the tool's programs.
+/// the system calls, and the time until fio runs again: 0.4 to 1.8 ms in the emulator, as the host is
+/// busy, whatever the command waited for.
 fn is_most_of(outcome: &Outcome, case: &str, row: &Value, least: f64) {
     let mean = number(&row["total"], "sum_ns") as f64 / number(row, "count") as f64;
     let fio = fio_mean(outcome, case, "reads", "read");
@@ -142,7 +143,7 @@ fn a_limit_of_the_cgroup_is_throttle(outcome: &Outcome) {
     let run = counted(outcome, case, "read", want);
     let row = run.row("read");
     only(row, &["throttle"]);
-    is_most_of(outcome, case, row, 0.9);
+    is_most_of(outcome, case, row, 0.8);
     // how long depends on what the limit leaves: on a slow host fio itself takes a part of it
     assert!(sum(row, "throttle") > 4 * sum(row, "block"), "{row}");
 }
@@ -179,8 +180,11 @@ fn four_tags_are_waited_for(outcome: &Outcome) {
     let row = run.row("read");
     only(row, &["tag"]);
     assert!(sum(row, "tag") > 4 * sum(row, "block"), "{row}");
-    let hits = run.hits("tp_btf", "block_rq_tag_wait");
-    assert!(hits + run.hits("fexit", "__blk_mq_get_tag") > 0);
+    let (kind, target) = match outcome.kernel() {
+        "7.x" => ("tp_btf", "block_rq_tag_wait"),
+        _ => ("fexit", "__blk_mq_get_tag"),
+    };
+    assert!(run.hits(kind, target) > 0);
 }
 
 /// The kernel's own event of these waits (7.2): as many, and as long.
@@ -251,9 +255,14 @@ fn a_retry_has_no_wait_of_its_own(outcome: &Outcome) {
     let again = run.commands.iter().find(again).unwrap();
     assert_eq!(again["fields"]["slba"], failed["fields"]["slba"]);
     assert_eq!((of(failed, "throttle"), of(again, "throttle")), (1, 0));
-    let points = &failed["points_ns"];
-    let throttle = number(points, "bio_queue") - number(points, "bio_submit");
-    assert!(throttle > 10_000_000, "{failed}");
+    let throttle = |command: &Value| {
+        let points = &command["points_ns"];
+        number(points, "bio_queue") - number(points, "bio_submit")
+    };
+    assert!(throttle(failed) > 0, "{failed}");
+    // the limit lets some reads pass at once
+    let first = run.commands.iter().filter(|c| number(c, "retries") == 0);
+    assert!(first.map(throttle).max() > Some(10_000_000));
 }
 
 fn a_change_of_the_scheduler_is_freeze(outcome: &Outcome) {
@@ -305,7 +314,7 @@ fn a_model_of_the_device_is_iocost(outcome: &Outcome) {
     let run = counted(outcome, case, "read", fio_counts(outcome, case)[0]);
     let row = run.row("read");
     only(row, &["iocost"]);
-    is_most_of(outcome, case, row, 0.9);
+    is_most_of(outcome, case, row, 0.8);
     assert!(sum(row, "iocost") > 4 * sum(row, "block"), "{row}");
 }
 
