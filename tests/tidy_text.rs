@@ -76,7 +76,7 @@ fn a_text_that_is_read_from_a_file_is_untrusted() {
 }
 
 /// Files that may look at the text itself.
-const RAW: [(&str, &str); 23] = [
+const RAW: [(&str, &str); 24] = [
     ("src/commands/diagnose.rs", "looks options up"),
     (
         "src/commands/drive/census.rs",
@@ -101,6 +101,7 @@ const RAW: [(&str, &str); 23] = [
         "src/render/trace/text.rs",
         "writes a text that needs no escapes",
     ),
+    ("src/report/cgroup_path.rs", "quotes a path for a shell"),
     (
         "src/report/device_name.rs",
         "compares with the grammar of the kernel",

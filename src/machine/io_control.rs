@@ -79,8 +79,7 @@ fn cost(text: &str) -> Option<IoCost> {
 
 /// The text of a file of a cgroup; `None`: it cannot be read.
 fn text(path: &Path) -> Option<String> {
-    let bytes = read_some(path, MOST_BYTES).ok()?;
-    Some(String::from_utf8_lossy(&bytes).into_owned())
+    String::from_utf8(read_some(path, MOST_BYTES).ok()?).ok()
 }
 
 impl IoControl {
@@ -99,9 +98,7 @@ impl IoControl {
             let limits = self.limits.entry(disk).or_default();
             let has_room = limits.cgroups.len() < MOST_LIMITS;
             match limit(cgroup, line) {
-                Some(limit) if has_room && cgroup.raw().len() <= LONGEST => {
-                    limits.cgroups.push(limit);
-                }
+                Some(limit) if has_room => limits.cgroups.push(limit),
                 Some(_) => limits.more = true,
                 None => {}
             }
@@ -130,7 +127,9 @@ impl System {
         let mut found = IoControl::without_cost("there is no io.cost.qos");
         let mut left = MOST_CGROUPS;
         let all = self.each_cgroup(&mut |dir, path| {
-            if let Some(text) = text(&dir.join("io.max")) {
+            let is_long = dir.as_os_str().len() > LONGEST;
+            found.more |= is_long;
+            if let Some(text) = text(&dir.join("io.max")).filter(|_| !is_long) {
                 found.add(&path, &text);
             }
             left -= 1;
@@ -142,7 +141,7 @@ impl System {
         for limits in found.limits.values_mut() {
             limits.cgroups.sort_by(|a, b| a.cgroup.cmp(&b.cgroup));
         }
-        found.more = !all;
+        found.more |= !all;
         let qos = format!("{}/io.cost.qos", mount.trim_start_matches('/'));
         if let Some(text) = text(&self.path(&qos)) {
             let all = by_disk(&text).filter_map(|(disk, line)| Some((disk, cost(line)?)));

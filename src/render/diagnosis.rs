@@ -274,14 +274,17 @@ fn describe(controller: &MachineController) -> String {
 /// Names and values.
 fn shown_by(evidence: &[Evidence], out: &mut dyn Write) -> io::Result<()> {
     for item in evidence {
+        let mut name = item.name.as_str();
         // a long name has its own line
-        if item.name.chars().count() > 36 {
-            for line in fill(&item.name, 2) {
+        if name.chars().count() > 36 {
+            for line in fill(name, 2) {
                 writeln!(out, "  {line}")?;
             }
-            writeln!(out, "  {:36} {}", "", item.value)?;
-        } else {
-            writeln!(out, "  {:36} {}", item.name, item.value)?;
+            name = "";
+        }
+        for value in fill(&item.value, 39) {
+            writeln!(out, "  {name:36} {value}")?;
+            name = "";
         }
     }
     Ok(())

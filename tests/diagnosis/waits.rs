@@ -6,12 +6,15 @@ use nvme_deep::model::io_control::IoLimits;
 use nvme_deep::model::ledger::Accuracy;
 use nvme_deep::model::stage::StageSet;
 use nvme_deep::report::diagnosis::Cause as Named;
+use nvme_deep::report::diagnosis::ClassFacts;
 use nvme_deep::report::diagnosis::Collector;
 use nvme_deep::report::diagnosis::Diagnosis;
 use nvme_deep::report::diagnosis::Expectation;
+use nvme_deep::report::diagnosis::Usual;
 use nvme_deep::report::diagnosis::diagnose;
 
 use super::causes::Cause;
+use super::draft::DEVICE;
 use super::draft::THROTTLE;
 use super::lengthen;
 use super::load::Load;
@@ -134,7 +137,7 @@ fn a_limit_of_a_cgroup_is_no_limit_of_the_device() {
         alternates: Some(0.5),
         ..Load::default()
     };
-    load.stages[super::draft::DEVICE] = 1e6;
+    load.stages[DEVICE] = 1e6;
     let mut run = load.run(&[Cause::RateCap]);
     lengthen::wait(&mut run, THROTTLE, |_| 4_000_000);
     let found = of(run);
@@ -211,12 +214,11 @@ fn waits_of_half_of_the_commands_are_not_judged() {
 /// Medians of a time with waits are those of a baseline with waits only.
 #[test]
 fn waits_are_compared_with_waits_only() {
-    use nvme_deep::report::diagnosis::Usual;
     let slow = |all_ns| {
         let mut facts = Load::default()
             .run(&[Cause::Throttle])
             .facts(Accuracy::Exact);
-        let usual = |s: &nvme_deep::report::diagnosis::ClassFacts| Usual {
+        let usual = |s: &ClassFacts| Usual {
             all_ns,
             begun_ns: s.begun_p50_ns,
         };

@@ -9,6 +9,9 @@ use nvme_deep::model::controller::DiskInfo;
 use nvme_deep::model::event::Event;
 use nvme_deep::model::event::EventKind;
 use nvme_deep::model::event::StackId;
+use nvme_deep::model::io_control::IoCost;
+use nvme_deep::model::io_control::IoLimit;
+use nvme_deep::model::io_control::IoLimits;
 use nvme_deep::model::ledger::HookLine;
 use nvme_deep::model::ledger::HostLedger;
 use nvme_deep::model::ledger::Ledger;
@@ -102,10 +105,16 @@ fn ledger() -> LedgerInfo {
 
 fn machine(disk: &str) -> MachineInfo {
     let evil = || Some(EVIL.into());
+    let limit = IoLimit {
+        cgroup: EVIL.into(),
+        riops: Some(60),
+        ..IoLimit::default()
+    };
     MachineInfo {
         hypervisor: evil(),
         is_virtual: Some(true),
         cpus: Some(4),
+        cgroup_mount: evil(),
         controllers: vec![MachineController {
             class: EVIL.into(),
             transport: Some("pcie".into()),
@@ -117,6 +126,15 @@ fn machine(disk: &str) -> MachineInfo {
                 nsid: 1,
                 scheduler: evil(),
                 write_cache: evil(),
+                limits: Some(IoLimits {
+                    cgroups: vec![limit],
+                    more: true,
+                }),
+                io_cost: Some(IoCost {
+                    enabled: true,
+                    qos: EVIL.into(),
+                }),
+                zoned: evil(),
                 ..MachineDisk::default()
             }],
             ..MachineController::default()

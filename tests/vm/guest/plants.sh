@@ -232,7 +232,9 @@ frozen() {
     load=$!
     while kill -0 $load 2>/dev/null; do
         echo $((tags / 2)) >"$queue/nr_requests"
+        sleep 0.1
         echo "$tags" >"$queue/nr_requests"
+        sleep 0.1
     done
     wait $load
     stop
@@ -245,7 +247,7 @@ buffered() {
     record "$1" nvme0
     load "$1-read" --eta=never --filename="/dev/$(disk nvme0)" --size=512m --ioengine=libaio --time_based \
         --runtime=8 --rw=randread --bs=4k --iodepth=2 &
-    on "$1" nvme0 8 --rw=randwrite --bs=4k --ioengine=psync --direct=0 --numjobs=4 --fsync=64
+    on "$1" nvme0 8 --rw=randwrite --bs=4k --ioengine=psync --direct=0 --numjobs=8 --fsync=64
     wait $!
     stop
 }

@@ -91,8 +91,10 @@ fn cause(facts: &Facts, subject: Subject, before: &Before) -> Answer {
         advice(facts, before.disk, &likely),
     );
     let mut cause = before.shown_in(cause).with_risk(RISK);
-    let seconds = facts.covers.as_secs_f64().max(0.001);
     for direction in held {
+        let first = of(direction).map(|c| c.end_ns).min().unwrap_or(0);
+        let last = of(direction).map(|c| c.end_ns).max().unwrap_or(0);
+        let seconds = (last.saturating_sub(first).max(1_000_000)) as f64 / 1e9;
         let commands = facts.sum(of(direction), |_| 1) / seconds;
         let bytes = facts.sum(of(direction), |c| c.bytes.into()) / seconds;
         let name = format!("{} that waited", direction.name);

@@ -6,10 +6,12 @@
 use super::super::Answer;
 use super::super::Cause;
 use super::super::Facts;
+use super::super::Portion;
 use super::super::Rates;
 use super::super::Stages;
 use super::super::Subject;
 use super::super::portion::Reaches;
+use super::super::rates::Flat;
 use super::super::rates::Reading;
 use super::percent;
 use super::waits::PART;
@@ -101,6 +103,11 @@ pub fn check(facts: &Facts, subject: Subject) -> Answer {
         Some(Reading::Open(why)) => return Answer::Open(why),
         None => return Answer::Absent("no commands".into()),
     };
+    Answer::cause(cause(ctrl, &portion, &flat))
+}
+
+/// The cause: the rate of a controller is flat.
+fn cause(ctrl: u32, portion: &Portion, flat: &Flat) -> Cause {
     let name = format!("nvme{ctrl}");
     let limit = match flat.is_bytes {
         false => format!("{} IOPS", rate(flat.rate)),
@@ -114,18 +121,16 @@ pub fn check(facts: &Facts, subject: Subject) -> Answer {
         "compare with the limits that the provider states (IOPS and throughput of the volume and of \
          the instance), and raise them; or submit fewer commands at a time, which wait less",
     );
-    Answer::cause(
-        cause
-            .explaining_stages(&portion)
-            .shown_by("rate", limit)
-            .shown_by("commands in flight", format!("{low:.1} to {high:.1}"))
-            .shown_by(
-                "variance / mean of completions",
-                format!("{:.2} (independent ones: 1)", flat.dispersion),
-            )
-            .shown_by(
-                "changes of it that submissions made",
-                percent(flat.by_submissions),
-            ),
-    )
+    cause
+        .explaining_stages(portion)
+        .shown_by("rate", limit)
+        .shown_by("commands in flight", format!("{low:.1} to {high:.1}"))
+        .shown_by(
+            "variance / mean of completions",
+            format!("{:.2} (independent ones: 1)", flat.dispersion),
+        )
+        .shown_by(
+            "changes of it that submissions made",
+            percent(flat.by_submissions),
+        )
 }
