@@ -206,7 +206,11 @@ const STAND_INS: [[&str; 2]; 2] = [
 /// Compiles the stand-ins for the guest's processor: guests of arm64 have no compiler.
 fn compile_stand_ins(kernel: &str, share: &Path) {
     let is_arm64 = kernel.contains("arm64");
-    let cc = if is_arm64 { "aarch64-linux-gnu-gcc" } else { "cc" };
+    let cc = if is_arm64 {
+        "aarch64-linux-gnu-gcc"
+    } else {
+        "cc"
+    };
     for [source, name] in STAND_INS {
         let source = format!("{}/tests/host/{source}", env!("CARGO_MANIFEST_DIR"));
         let mut command = Command::new(cc);
