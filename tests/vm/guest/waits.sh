@@ -64,12 +64,12 @@ stop
 cat $top/limited/io.stat >"$case_dir/io.stat"
 echo "$number riops=max" >$top/limited/io.max
 
-# 16 reads in a second
+# 8 reads in a second
 begin bytes
 echo "$number rbps=1048576" >$top/limited/io.max
 alone nvme0
-within $top/limited bash -c "load reads --filename=/dev/$dev --rw=randread --bs=64k --size=1g \
-    --ioengine=psync --number_ios=48"
+within $top/limited bash -c "load reads --filename=/dev/$dev --rw=randread --bs=128k --size=1g \
+    --ioengine=psync --number_ios=24"
 stop
 cat $top/limited/io.stat >"$case_dir/io.stat"
 echo "$number rbps=max" >$top/limited/io.max

@@ -152,12 +152,12 @@ fn a_limit_of_bytes_is_throttle(outcome: &Outcome) {
     let case = "bytes";
     let want = fio_counts(outcome, case)[0];
     let stat = outcome.text(case, "io.stat");
-    let bytes = format!("rbytes={} ", want * 65536 + throttled_bytes(outcome));
+    let bytes = format!("rbytes={} ", want * 131_072 + throttled_bytes(outcome));
     assert!(stat.contains(&bytes), "{bytes}: {stat}");
     let run = single(outcome, case, "read", want);
     let row = run.row("read");
     only(row, &["throttle"]);
-    // waits of 60 ms: the way through the system calls is a small part
+    // waits of 120 ms: the way through the system calls is a small part
     is_most_of(outcome, case, row, 0.98);
     let rest = number(&row["total"], "sum_ns") - sum(row, "throttle");
     let fio = fio_mean(outcome, case, "reads", "read") * want as f64;
