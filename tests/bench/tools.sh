@@ -12,6 +12,8 @@ tools() {
     ours latency
     ours latency --stages
     ours latency --stages=fine
+    ours latency --stages=full
+    ours latency --by process
     ours top
     ours top --stages=fine
     ours serve
