@@ -187,17 +187,24 @@ fn timeline(
     times: Option<&Times>,
     wire: &Wire,
 ) -> Option<Timeline> {
-    times.map(|times| {
-        let mut line = Timeline::new([], wire.pattern(event.pattern));
-        line.set(Point::SetupOut, setup_out_ns);
-        line.set(Point::Complete, event.ns);
-        set_times(&mut line, 0, times, wire);
-        line
+    times.map(|times| match wire.is_usual() {
+        // without a look-up of each point
+        true => Timeline::usual(*times, setup_out_ns, event.ns, wire.pattern(event.pattern)),
+        false => unusual(event, setup_out_ns, times, wire),
     })
 }
 
+#[cold]
+#[inline(never)]
+fn unusual(event: &nd_event, setup_out_ns: u64, times: &Times, wire: &Wire) -> Timeline {
+    let mut line = Timeline::new([], wire.pattern(event.pattern));
+    line.set(Point::SetupOut, setup_out_ns);
+    line.set(Point::Complete, event.ns);
+    set_times(&mut line, 0, times, wire);
+    line
+}
+
 /// Sets the times of the points with the numbers from `first` on.
-#[inline(always)]
 fn set_times(line: &mut Timeline, first: usize, times: &[u64], wire: &Wire) {
     for (n, ns) in times.iter().enumerate() {
         if let Some(point) = wire.point(first + n) {

@@ -2,7 +2,9 @@
 //! A run without a kernel, for tests: its data are vectors.
 
 use std::cell::Cell;
+use std::fs::File;
 use std::mem::take;
+use std::os::unix::fs::FileExt;
 
 use nvme_deep::StageSet;
 use nvme_deep::error::Result;
@@ -13,15 +15,27 @@ use nvme_deep::model::run::RunTimes;
 use nvme_deep::model::run::Scan;
 use nvme_deep::model::run::StackSum;
 use nvme_deep::model::snapshot::Snapshot;
+use nvme_deep::model::transport::Transports;
 use nvme_deep::probe::facts::KernelFacts;
 use nvme_deep::probe::plan::AttachPlan;
 use nvme_deep::probe::plan::Policy;
 use nvme_deep::probe::plan::plan;
+use nvme_deep::session::EventRing;
+use nvme_deep::session::LiveEvents;
 use nvme_deep::source::EventStream;
 use nvme_deep::source::Read;
 use nvme_deep::source::Source;
 use nvme_deep::source::complete_until_ns;
 use serde_json::Value;
+
+use crate::testing::ring::RING;
+
+/// The events of a ring in a file (tests/testing/ring.rs), read from its begin.
+pub fn ring_events(ring: &File) -> LiveEvents {
+    ring.write_all_at(&[0; 8], 0).unwrap();
+    let reader = EventRing::new(ring.try_clone().unwrap().into(), RING).unwrap();
+    LiveEvents::of(vec![reader], Transports::default())
+}
 
 /// The plan of a recorded kernel (tests/kernels).
 fn plan_of_6_12(stage_set: StageSet) -> AttachPlan {

@@ -2,7 +2,9 @@
 //! BTF, read through libbpf. libbpf-rs does not read split (module) BTF, so this module uses
 //! libbpf's raw FFI. It contains nearly all of the crate's FFI calls.
 
+use std::cell::RefCell;
 use std::collections::BTreeMap;
+use std::collections::HashMap;
 use std::ffi::CStr;
 use std::ffi::CString;
 use std::os::unix::ffi::OsStrExt;
@@ -55,13 +57,51 @@ impl Walk {
 
 /// An owned BTF object. A module's object refers to the kernel image's, which must outlive it. The
 /// number is the id of its first type: lower ids belong to the image.
-pub struct Btf(NonNull<btf>, u32);
+pub struct Btf(NonNull<btf>, u32, RefCell<Found>);
+
+/// Ids by kind and name, of the names that were looked for: `None` if there is no such type.
+type Found = BTreeMap<u32, HashMap<String, Option<u32>>>;
+
+/// Names of types to look for.
+#[derive(Default)]
+pub struct Wanted<'n> {
+    /// Functions.
+    pub functions: Vec<&'n str>,
+    /// Tracepoints.
+    pub tracepoints: Vec<&'n str>,
+    /// Structures.
+    pub structures: Vec<&'n str>,
+}
+
+impl Wanted<'_> {
+    /// With nothing found.
+    fn to_find(&self) -> Found {
+        let names = |names: &[&str]| names.iter().map(|n| ((*n).to_owned(), None)).collect();
+        let typedefs = self.tracepoints.iter().map(|t| (typedef_of(t), None));
+        BTreeMap::from([
+            (KIND_FUNC, names(&self.functions)),
+            (KIND_TYPEDEF, typedefs.collect()),
+            (KIND_STRUCT, names(&self.structures)),
+        ])
+    }
+}
+
+/// The type that describes a tracepoint.
+fn typedef_of(tracepoint: &str) -> String {
+    format!("btf_trace_{tracepoint}")
+}
+
+/// A number that differs for most names, and is cheap.
+fn mark(name: &[u8]) -> usize {
+    let last = name.last().copied().unwrap_or(0);
+    name.len() % 64 * 64 + usize::from(last) % 64
+}
 
 impl Btf {
     /// The BTF of the running kernel.
     pub fn vmlinux() -> Option<Self> {
         // SAFETY: no arguments; returns null on failure, otherwise an object that the caller owns.
-        NonNull::new(unsafe { btf__load_vmlinux_btf() }).map(|btf| Self(btf, 1))
+        NonNull::new(unsafe { btf__load_vmlinux_btf() }).map(Self::of)
     }
 
     /// The BTF of a loaded module, on top of the kernel image's.
@@ -70,7 +110,7 @@ impl Btf {
         // SAFETY: `name` is NUL-terminated and lives through the call; `base` is a valid BTF object
         // and outlives the result, because the caller drops it last.
         let btf = NonNull::new(unsafe { btf__load_module_btf(name.as_ptr(), base.0.as_ptr()) })?;
-        Some(Self(btf, base.types()))
+        Some(Self(btf, base.types(), RefCell::default()))
     }
 
     /// The BTF of a file: raw, or the .BTF section of an ELF file.
@@ -78,7 +118,12 @@ impl Btf {
         let path = CString::new(path.as_os_str().as_bytes()).ok()?;
         // SAFETY: `path` is NUL-terminated and lives through the call; no BTF.ext is requested.
         let btf = NonNull::new(unsafe { btf__parse(path.as_ptr(), null_mut()) })?;
-        Some(Self(btf, 1))
+        Some(Self::of(btf))
+    }
+
+    /// An object without a base.
+    fn of(btf: NonNull<btf>) -> Self {
+        Self(btf, 1, RefCell::default())
     }
 
     /// The number of types, including those of the base and `void`.
@@ -87,7 +132,39 @@ impl Btf {
         unsafe { btf__type_cnt(self.0.as_ptr()) }
     }
 
+    /// Looks for these types, in one pass. A look-up of one of them goes through all types of the kernel,
+    /// a million instructions. `base`: that of a module, which has been asked for the same types.
+    pub fn look_for(&self, wanted: &Wanted<'_>, base: Option<&Self>) {
+        let mut found = wanted.to_find();
+        let mut marks = [false; 64 * 64];
+        for name in found.values().flat_map(HashMap::keys) {
+            marks[mark(name.as_bytes())] = true;
+        }
+        for id in self.1..self.types() {
+            let Some(of_kind) = self.kind_of(id).and_then(|(kind, _)| found.get_mut(&kind)) else {
+                continue;
+            };
+            let name = self.name_of(id).to_bytes();
+            if !marks[mark(name)] {
+                continue;
+            }
+            let entry = str::from_utf8(name).ok().and_then(|n| of_kind.get_mut(n));
+            if let Some(entry) = entry.filter(|entry| entry.is_none()) {
+                *entry = Some(id);
+            }
+        }
+        for (kind, names) in found.iter_mut() {
+            for (name, id) in names.iter_mut().filter(|(_, id)| id.is_none()) {
+                *id = base.and_then(|base| base.find(name, *kind));
+            }
+        }
+        self.2.replace(found);
+    }
+
     fn find(&self, name: &str, kind: u32) -> Option<u32> {
+        if let Some(found) = self.2.borrow().get(&kind).and_then(|of| of.get(name)) {
+            return *found;
+        }
         // libbpf begins with the kernel image's types, some hundred thousand, which do not include
         // the module's
         if self.1 > 1 {
@@ -109,7 +186,7 @@ impl Btf {
 
     /// The number of arguments of a tracepoint; `None` if it is not described.
     pub fn tracepoint_arguments(&self, name: &str) -> Option<usize> {
-        let typedef = self.find(&format!("btf_trace_{name}"), KIND_TYPEDEF)?;
+        let typedef = self.find(&typedef_of(name), KIND_TYPEDEF)?;
         let pointer = self.referred(typedef)?;
         let proto = self.referred(pointer)?;
         let (kind, vlen) = self.kind_of(proto)?;
@@ -149,14 +226,25 @@ impl Btf {
             .flatten()
     }
 
-    fn name_at(&self, offset: u32) -> &str {
+    fn text_at(&self, offset: u32) -> &CStr {
         // SAFETY: libbpf returns null or a NUL-terminated string that lives as long as the object.
         let text = unsafe { btf__name_by_offset(self.0.as_ptr(), offset) };
         if text.is_null() {
-            return "";
+            return c"";
         }
         // SAFETY: not null, see above.
-        unsafe { CStr::from_ptr(text) }.to_str().unwrap_or("")
+        unsafe { CStr::from_ptr(text) }
+    }
+
+    fn name_at(&self, offset: u32) -> &str {
+        self.text_at(offset).to_str().unwrap_or("")
+    }
+
+    /// The name of a type.
+    fn name_of(&self, id: u32) -> &CStr {
+        // SAFETY: valid while the object lives; the value is copied.
+        let offset = self.raw_type(id).map(|t| unsafe { t.as_ref() }.name_off);
+        self.text_at(offset.unwrap_or(0))
     }
 
     /// Name, type and offset in bits of each member; empty for types without members.
@@ -229,6 +317,7 @@ impl Btf {
 
     /// Adds all types of another object. Returns false on failure.
     pub fn add(&mut self, other: &Self) -> bool {
+        self.2.get_mut().clear();
         // SAFETY: two valid BTF objects; libbpf copies from the second into the first.
         unsafe { btf__add_btf(self.0.as_ptr(), other.0.as_ptr()) >= 0 }
     }

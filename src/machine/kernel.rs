@@ -9,6 +9,7 @@ use std::path::Path;
 
 use super::System;
 use super::btf::Btf;
+use super::btf::Wanted;
 use super::read_line;
 use super::types::BtfError;
 use super::types::KernelBtf;
@@ -202,6 +203,23 @@ fn takes_trampolines(image: &Btf) -> bool {
     image.has_function("register_ftrace_direct")
 }
 
+/// What describe() looks up.
+fn wanted() -> Wanted<'static> {
+    let mut wanted = Wanted {
+        functions: vec!["bpf_rdonly_cast", "register_ftrace_direct"],
+        tracepoints: vec!["block_rq_issue"],
+        structures: vec!["bpf_link_info", "tp_transition_snapshot"],
+    };
+    for hook in &CATALOG {
+        match hook.kind {
+            AttachKind::TpBtf => wanted.tracepoints.push(hook.target.name()),
+            AttachKind::Fentry | AttachKind::Fexit => wanted.functions.push(hook.target.name()),
+            _ => {}
+        }
+    }
+    wanted
+}
+
 /// Adds what BTF contains of the catalog.
 fn describe(kernel: &KernelBtf, types: &Types, facts: &mut KernelFacts) {
     let (mut functions, mut tracepoints) = (BTreeSet::new(), BTreeSet::new());
@@ -217,6 +235,10 @@ fn describe(kernel: &KernelBtf, types: &Types, facts: &mut KernelFacts) {
         Home::NvmeCore => kernel.core().unwrap_or(image),
         Home::NvmePci => kernel.pci().unwrap_or(image),
     };
+    let wanted = wanted();
+    image.look_for(&wanted, None);
+    let modules = [&kernel.core, &kernel.pci].into_iter().flatten();
+    modules.for_each(|module| module.look_for(&wanted, Some(image)));
     let mut asked = BTreeSet::new();
     for hook in &CATALOG {
         let (name, btf) = (hook.target.name(), home(hook));
@@ -306,6 +328,30 @@ mod tests {
         assert_eq!(shown(snapshot, &["rcu", "ongoing"]), Some(false));
         assert_eq!(shown(snapshot, &["rcu", "srcu", "ongoing"]), Some(false));
         assert_eq!(shown("tp_probes", &["rcu"]), None);
+    }
+
+    #[test]
+    fn one_pass_finds_what_single_look_ups_find() {
+        let root = TempDir::new().unwrap();
+        let path = root.path().join("btf");
+        fs::write(&path, btf_of("bpf_link_info", &["perf_event"])).unwrap();
+        // and this machine's, if it has any
+        for image in [Btf::parse(&path), Btf::vmlinux()].into_iter().flatten() {
+            let wanted = wanted();
+            let all = || -> Vec<bool> {
+                let functions = wanted.functions.iter().map(|n| image.has_function(n));
+                let tracepoints = wanted.tracepoints.iter();
+                let tracepoints = tracepoints.map(|n| image.tracepoint_arguments(n).is_some());
+                let structures = wanted.structures.iter();
+                let structures = structures.map(|n| image.structure(n).is_some());
+                functions.chain(tracepoints).chain(structures).collect()
+            };
+            let single = all();
+            assert!(single.iter().any(|found| *found));
+            image.look_for(&wanted, None);
+            assert_eq!(all(), single);
+            assert!(!image.has_function("a name that was not looked for"));
+        }
     }
 
     #[test]

@@ -7,6 +7,7 @@ use super::point::Point;
 use super::point::TIMES;
 use super::stage::Run;
 use super::stage::StageSet;
+use super::transport::USUAL;
 
 /// The observed points of one command, CLOCK_MONOTONIC nanoseconds, and their pattern. The BPF side
 /// removes points that are out of order from the pattern.
@@ -39,6 +40,22 @@ impl Timeline {
             n += 1;
         }
         Self { times, pattern }
+    }
+
+    /// The points that every known driver passes, in the order of their numbers on the BPF side
+    /// ([`Wire::is_usual`](super::transport::Wire::is_usual)), and the two without a number.
+    #[inline(always)]
+    pub const fn usual(
+        of: [u64; USUAL.len()],
+        setup_out: u64,
+        complete: u64,
+        pattern: Pattern,
+    ) -> Self {
+        let [start, setup_in, issue, doorbell, irq, cqe, end] = of;
+        let first = [
+            start, setup_in, setup_out, issue, doorbell, irq, cqe, complete, end,
+        ];
+        Self::new(first, pattern)
     }
 
     /// The points of this pattern, each with its time.
@@ -132,6 +149,16 @@ mod tests {
             ]
         );
         assert_eq!(line.total(StageSet::Basic), Some(650));
+    }
+
+    #[test]
+    fn the_usual_points_are_where_their_numbers_say() {
+        let line = Timeline::usual([1, 2, 3, 4, 5, 6, 7], 8, 9, 0);
+        for (point, ns) in USUAL.into_iter().zip(1..) {
+            assert_eq!(line.ns(point), ns, "{point:?}");
+        }
+        assert_eq!(line.ns(Point::SetupOut), 8);
+        assert_eq!(line.ns(Point::Complete), 9);
     }
 
     proptest! {

@@ -36,7 +36,19 @@ pub struct Wire {
     /// The bits of points that the driver does not pass. What the BPF side observes counts even so: the
     /// controller may be new, and its transport not known yet.
     not_passed: u16,
+    is_usual: bool,
 }
+
+/// The first points of the drivers that are known, by their numbers.
+pub const USUAL: [Point; 7] = [
+    Point::Start,
+    Point::SetupIn,
+    Point::Issue,
+    Point::Doorbell,
+    Point::Irq,
+    Point::Cqe,
+    Point::End,
+];
 
 /// Bits that are the same on each transport.
 const FLAGS: Pattern = NO_SETUP | NO_COMPLETE;
@@ -53,9 +65,13 @@ impl Wire {
             all: FLAGS as u16,
             moved: 0,
             not_passed: 0,
+            is_usual: N >= USUAL.len(),
         };
         let mut n = 0;
         while n < N {
+            if n < USUAL.len() {
+                wire.is_usual &= matches!(first[n], Some(point) if point as u8 == USUAL[n] as u8);
+            }
             if let Some(point) = first[n] {
                 let own = point.pattern_bit();
                 assert!(own.is_some(), "the point needs no bit");
@@ -97,6 +113,12 @@ impl Wire {
     /// doorbell's, commands wait for one.
     pub const fn bits(&self) -> u32 {
         (self.all & !self.moved & !self.not_passed) as u32 & !FLAGS
+    }
+
+    /// Whether the first points are [`USUAL`].
+    #[inline]
+    pub const fn is_usual(&self) -> bool {
+        self.is_usual
     }
 
     /// The point with this number.
@@ -263,6 +285,13 @@ mod tests {
     #[test]
     fn a_bit_of_another_point_is_none_of_pcie() {
         assert_eq!(MADE_UP.bits(), 1);
+    }
+
+    #[test]
+    fn the_usual_points_are_those_of_all_transports_but_a_made_up_one() {
+        assert!(Transport::ALL.into_iter().all(|t| t.wire().is_usual()));
+        assert!(!MADE_UP.is_usual());
+        assert!(!Wire::new([Some(Point::Start)]).is_usual());
     }
 
     proptest! {

@@ -26,6 +26,7 @@ use super::shape::SHAPE;
 use super::shape::Shape;
 use super::shape::TASK;
 use super::shape::Words;
+use super::stored::Stored;
 use super::tiles::Tiles;
 use crate::model::event::Event;
 
@@ -33,7 +34,10 @@ use crate::model::event::Event;
 pub const MAX_ROWS: usize = 1 << 16;
 /// Number of events after which a writer ends a block. Larger blocks hardly compress better, and
 /// more is lost with the last one.
-pub const BLOCK_ROWS: usize = 1 << 12;
+pub const BLOCK_ROWS: usize = 1 << 13;
+/// The planes of a smaller block are compressed together: a code of its own would be larger than what it
+/// saves.
+const LEAST_TO_CUT: usize = 1 << 9;
 
 /// Distinct entries of a block, in the order of their first use.
 struct Dictionary<const N: usize> {
@@ -119,6 +123,7 @@ pub struct Builder {
     #[cfg(feature = "live")]
     pub(super) recent: Recent,
     parts: Parts,
+    cuts: Vec<usize>,
     pub(super) clock: Clock,
 }
 
@@ -139,6 +144,7 @@ impl Builder {
             #[cfg(feature = "live")]
             recent: Recent::default(),
             parts: Parts::default(),
+            cuts: Vec::new(),
             clock: Clock::default(),
         }
     }
@@ -153,24 +159,30 @@ impl Builder {
         self.clock.last_ns
     }
 
+    /// Where the planes of the last block that was taken begin in its bytes: see
+    /// [`Block::cuts`](super::Block::cuts).
+    pub fn cuts(&self) -> &[usize] {
+        &self.cuts
+    }
+
     /// Adds an event. A block has at most [`MAX_ROWS`].
     pub fn push(&mut self, event: &Event) {
         let row = Row::new(event);
         if needs_parts(row.shape.pattern) {
             self.parts.put(self.rows.rows(), event);
         }
-        self.add(&row);
+        self.add(&row, (1 << COLUMNS) - 1);
     }
 
-    /// Adds a row. Returns its columns.
+    /// Adds a row, which is zero but for these columns. Returns its columns.
     #[inline(always)]
-    pub(super) fn add(&mut self, row: &Row) -> [u64; COLUMNS] {
+    pub(super) fn add(&mut self, row: &Row, wanted: u32) -> [u64; COLUMNS] {
         let mut columns = row.columns;
         columns[SHAPE_COLUMN] = self.shapes.number(&row.shape.words());
         columns[TASK_COLUMN] = self.tasks.number(&row.task);
         columns[OUTCOME_COLUMN] = self.outcomes.number(&row.outcome);
         columns[AT] = self.clock.next(row.columns[AT], self.rows.rows());
-        self.rows.push(&columns);
+        self.rows.push(&columns, wanted);
         columns
     }
 
@@ -191,7 +203,11 @@ impl Builder {
         self.shapes.take(out);
         self.tasks.take(out);
         self.outcomes.take(out);
-        (0..COLUMNS).for_each(|column| self.rows.put(column, out));
+        self.cuts.clear();
+        (0..COLUMNS).for_each(|column| self.rows.put(column, out, &mut self.cuts));
+        if rows < LEAST_TO_CUT {
+            self.cuts.clear();
+        }
         let content = self.parts.take(rows, out);
         self.rows.clear();
         content
@@ -243,14 +259,13 @@ impl Decoder {
             ));
         }
         self.check()?;
-        for (n, columns) in self.rows.iter().enumerate() {
-            let mut columns = *columns;
+        for (n, columns) in self.rows.iter_mut().enumerate() {
             at_ns = at_ns.wrapping_add(unzigzag(columns[AT]));
             columns[AT] = at_ns;
-            let row = Row {
-                shape: self.shapes[columns[SHAPE_COLUMN] as usize],
-                task: self.tasks[columns[TASK_COLUMN] as usize],
-                outcome: self.outcomes[columns[OUTCOME_COLUMN] as usize],
+            let row = Stored {
+                shape: &self.shapes[columns[SHAPE_COLUMN] as usize],
+                task: &self.tasks[columns[TASK_COLUMN] as usize],
+                outcome: &self.outcomes[columns[OUTCOME_COLUMN] as usize],
                 columns,
             };
             if needs_parts(row.shape.pattern) {

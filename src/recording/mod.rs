@@ -8,6 +8,7 @@ mod batch;
 mod block;
 mod bytes;
 mod columns;
+mod compress;
 mod distance;
 mod error;
 #[cfg(feature = "live")]
@@ -22,6 +23,7 @@ mod recorder;
 mod ring;
 mod row;
 mod shape;
+mod stored;
 mod target;
 mod tiles;
 mod whole;

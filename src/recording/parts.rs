@@ -15,7 +15,7 @@ use super::columns::unzigzag;
 use super::columns::zigzag;
 use super::error::Damage;
 use super::frame::Content;
-use super::row::Row;
+use super::stored::Stored;
 use crate::model::event::Event;
 use crate::model::event::EventKind;
 use crate::model::point::ALL_POINTS;
@@ -141,7 +141,7 @@ impl ReadParts {
     /// Passes on the event of row `n`, with its parts.
     #[cold]
     #[inline(never)]
-    pub fn pass(&self, n: usize, row: &Row, to: &mut dyn FnMut(&Event)) {
+    pub fn pass(&self, n: usize, row: &Stored<'_>, to: &mut dyn FnMut(&Event)) {
         let mut event = row.event();
         let at_ns = event.at_ns;
         if let Some(line) = timeline(&mut event) {

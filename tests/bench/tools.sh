@@ -13,6 +13,7 @@ tools() {
     ours latency --stages
     ours latency --stages=fine
     ours latency --stages=full
+    ours latency --by process
     ours top
     ours top --stages=fine
     ours serve

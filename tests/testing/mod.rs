@@ -8,6 +8,7 @@ pub mod random;
 pub mod recording;
 pub mod ring;
 pub mod snapshot;
+pub mod valgrind;
 
 use nvme_deep::model::conditions::Conditions;
 use nvme_deep::model::event::CommandId;

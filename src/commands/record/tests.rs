@@ -2,21 +2,15 @@
 //! Records of rings, recorded and read again; and the user instructions of a command.
 #![allow(clippy::print_stderr, reason = "the counts are printed")]
 
-use std::env;
 use std::fs::File;
-use std::os::unix::fs::FileExt;
 use std::path::Path;
-use std::process::Command as Process;
 
 use clap::Parser;
 use nvme_deep::StageSet;
 use nvme_deep::model::event::Event;
 use nvme_deep::model::ledger::Ledger;
-use nvme_deep::model::transport::Transports;
 use nvme_deep::recording::Item as Recorded;
 use nvme_deep::recording::Playback;
-use nvme_deep::session::EventRing;
-use nvme_deep::session::LiveEvents;
 use nvme_deep::source::EventStream;
 use tempfile::TempDir;
 
@@ -27,10 +21,11 @@ use crate::cli::session::SessionOptions;
 use crate::commands::drive::Names;
 use crate::commands::drive::live::Feeder;
 use crate::commands::fixture::VecSource;
-use crate::testing::ring::RING;
+use crate::commands::fixture::ring_events;
 use crate::testing::ring::produce;
 use crate::testing::ring::read_record;
 use crate::testing::ring::ring_of;
+use crate::testing::valgrind;
 
 fn options(words: &str, file: &Path) -> RecordOptions {
     let words = ["nvme-deep", "record", "--force"]
@@ -44,18 +39,11 @@ fn options(words: &str, file: &Path) -> RecordOptions {
     args.checked().unwrap()
 }
 
-/// The events of a ring that is read from its begin.
-fn events_of(ring: &File) -> LiveEvents {
-    ring.write_all_at(&[0; 8], 0).unwrap();
-    let reader = EventRing::new(ring.try_clone().unwrap().into(), RING).unwrap();
-    LiveEvents::of(vec![reader], Transports::default())
-}
-
 /// Records what is in a ring, each event decoded.
 fn run_decoded(words: &str, file: &Path, ring: &File, steps: &[u64]) {
     let mut file = create(&options(words, file), &System::at("/nonexistent")).unwrap();
     file.begin();
-    let mut events = events_of(ring);
+    let mut events = ring_events(ring);
     let last = steps.last().map(|step| (*step, true));
     let steps = steps.iter().map(|step| (*step, false));
     for (step, all) in steps.chain(last) {
@@ -72,7 +60,7 @@ fn run(words: &str, file: &Path, ring: &File, steps: &[u64]) -> (u64, String) {
     let recording = create(&options, &System::at("/nonexistent")).unwrap();
     let mut feeder = Feeder::new(Writer::begin(&options, recording), Names::recorded(), None);
     let source = VecSource::new(StageSet::Basic);
-    let mut events = events_of(ring);
+    let mut events = ring_events(ring);
     for step in steps {
         produce(ring, *step);
         feeder.drain(&mut events, &source).unwrap();
@@ -157,38 +145,21 @@ fn what_is_recorded_of_records_is_what_their_events_are() {
 /// The most user instructions of a command: without compression, and with it.
 const COSTS: [(&str, u64); 2] = [("--no-compress", 600), ("", 1100)];
 
-/// The variables of a run under valgrind: its options, and how many commands it records.
-const OPTIONS: &str = "NVME_DEEP_COST_OPTIONS";
-const COMMANDS: &str = "NVME_DEEP_COST_COMMANDS";
+/// Bytes of a record in the ring.
 const BYTES: u64 = 192;
-
-/// User instructions of this program when it records so many commands.
-fn instructions(words: &str, commands: u64, dir: &Path) -> u64 {
-    let test = "commands::record::tests::a_command_costs_at_most_600_instructions_and_1100_with_compression";
-    let output = Process::new("valgrind")
-        .args(["--tool=callgrind", "--callgrind-out-file=/dev/null"])
-        .arg(env::current_exe().unwrap())
-        .args(["--ignored", "--exact", test])
-        .current_dir(dir)
-        .env(OPTIONS, words)
-        .env(COMMANDS, commands.to_string())
-        .output()
-        .expect("valgrind is installed");
-    let text = String::from_utf8(output.stderr).unwrap();
-    assert!(output.status.success(), "{text}");
-    let count = text.lines().find_map(|l| l.split_once("Collected : "));
-    count.unwrap().1.trim().parse().unwrap()
-}
+const TEST: &str =
+    "commands::record::tests::a_command_costs_at_most_600_instructions_and_1100_with_compression";
 
 #[test]
-#[ignore = "needs valgrind and a release build; a part of make test-cost"]
+#[ignore = "needs valgrind and a release build; a part of make test-all"]
 fn a_command_costs_at_most_600_instructions_and_1100_with_compression() {
-    if let (Ok(words), Ok(commands)) = (env::var(OPTIONS), env::var(COMMANDS)) {
-        // under valgrind: as many commands at a time as come in 20 ms
+    if let Some(task) = valgrind::task() {
+        // as many commands at a time as come in 20 ms
+        let (commands, words) = task.split_once(' ').unwrap();
         let commands: u64 = commands.parse().unwrap();
         let steps: Vec<u64> = (1..=commands / 2000).map(|n| n * 2000 * BYTES).collect();
         let ring = File::options().read(true).write(true).open("ring").unwrap();
-        let (written, _) = run(&words, Path::new("file"), &ring, &steps);
+        let (written, _) = run(words, Path::new("file"), &ring, &steps);
         assert_eq!(written, commands);
         return;
     }
@@ -197,7 +168,9 @@ fn a_command_costs_at_most_600_instructions_and_1100_with_compression() {
     ring_of(&dir.path().join("ring"), records.iter().map(Vec::as_slice));
     let mut over = false;
     for (words, most) in COSTS {
-        let [few, many] = [20_000, 100_000].map(|n| instructions(words, n, dir.path()));
+        let [few, many] = [20_000, 100_000].map(|commands| {
+            valgrind::instructions_of_test(TEST, &format!("{commands} {words}"), dir.path())
+        });
         let bytes = File::open(dir.path().join("file"))
             .unwrap()
             .metadata()

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Events from a vector, written to a file.
+//! Events from a vector, written to a file; and the user instructions of a line.
+#![allow(clippy::print_stderr, reason = "the counts are printed")]
 
 use std::io::Read as _;
 use std::io::Seek;
@@ -8,6 +9,7 @@ use clap::Parser;
 use nvme_deep::model::event::Event;
 use nvme_deep::model::stage::StageSet;
 use serde_json::Value;
+use tempfile::TempDir;
 
 use super::*;
 use crate::cli::args::Args;
@@ -18,7 +20,12 @@ use crate::commands::drive::Names;
 use crate::commands::drive::live::Feeder;
 use crate::commands::fixture::VecEvents;
 use crate::commands::fixture::VecSource;
+use crate::commands::fixture::ring_events;
 use crate::testing::EventBuilder;
+use crate::testing::ring::produce;
+use crate::testing::ring::read_record;
+use crate::testing::ring::ring_of;
+use crate::testing::valgrind;
 
 fn options(words: &str) -> TraceOptions {
     let words = ["nvme-deep", "trace"]
@@ -61,4 +68,46 @@ fn events_of_a_vector_are_written_in_order_and_counted() {
         .map(|event| event["cid"].as_u64().unwrap())
         .collect();
     assert_eq!(cids, [1, 2, 3]);
+}
+
+/// The most user instructions of a line of a command.
+const COSTS: [(&str, u64); 2] = [("--pair --stages", 1720), ("--pair --stages --json", 2300)];
+const TEST: &str = "commands::trace::tests::a_live_line_costs_at_most_1720_instructions";
+
+/// Writes the lines of so many records of a ring, read as they come in 20 ms.
+fn lines(words: &str, records: u64) {
+    let options = options(words);
+    let ring = File::options().read(true).write(true).open("ring").unwrap();
+    let writer = TraceWriter::new(&options, File::create("lines").unwrap(), 0);
+    let mut feeder = Feeder::new(writer, Names::recorded(), None);
+    let source = VecSource::new(StageSet::Basic);
+    let mut events = ring_events(&ring);
+    for step in 1..=records / 2000 {
+        produce(&ring, step * 2000 * 192);
+        feeder.drain(&mut events, &source).unwrap();
+    }
+    feeder.drain_rest(&mut events, &source, 0).unwrap();
+    assert_eq!(feeder.consumer.shown().unwrap().commands, records);
+}
+
+#[test]
+#[ignore = "needs valgrind and a release build; a part of make test-all"]
+fn a_live_line_costs_at_most_1720_instructions() {
+    if let Some(task) = valgrind::task() {
+        let (records, words) = task.split_once(' ').unwrap();
+        return lines(words, records.parse().unwrap());
+    }
+    let dir = TempDir::new().unwrap();
+    let records: Vec<Vec<u8>> = (0..60_000).map(read_record).collect();
+    ring_of(&dir.path().join("ring"), records.iter().map(Vec::as_slice));
+    let mut over = false;
+    for (words, most) in COSTS {
+        let [few, many] = [10_000, 60_000].map(|records| {
+            valgrind::instructions_of_test(TEST, &format!("{records} {words}"), dir.path())
+        });
+        let each = (many - few) / 50_000;
+        eprintln!("{each:5} instructions: trace {words}");
+        over |= each > most;
+    }
+    assert!(!over, "a line costs more than it may");
 }
