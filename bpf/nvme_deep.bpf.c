@@ -462,6 +462,10 @@ int BPF_PROG(tag_fexit, void *data, void *bt, u32 tag)
 }
 #endif
 
+#ifdef ND_WHO
+#include "submitter_hooks.bpf.h"
+#endif
+
 /* Never attached: user space runs it (BPF_PROG_TEST_RUN) with ND_CONTROL_* and a slot or ND_END_*.
  */
 SEC("?raw_tp")

@@ -7,6 +7,7 @@ mod agree;
 mod events;
 mod finished;
 mod groups;
+mod origin;
 
 use std::mem::offset_of;
 use std::mem::size_of;
@@ -28,6 +29,7 @@ pub use self::events::open_command;
 pub use self::events::stack_frames;
 pub use self::events::unfinished;
 pub use self::finished::PairRecord;
+pub use self::groups::GROUP_BYTES;
 pub use self::groups::GroupRow;
 pub use self::groups::MAX_CANDIDATES;
 pub use self::groups::MAX_GROUPS;
@@ -36,6 +38,9 @@ pub use self::groups::group_of;
 pub use self::groups::group_row;
 pub use self::groups::group_row_bytes;
 pub use self::groups::slot_group;
+pub use self::origin::SLOT_ORIGIN;
+pub use self::origin::SUBMITTER_BYTES;
+pub use self::origin::SUBMITTERS;
 use crate::model::counters::Counters;
 use crate::model::event::StackId;
 use crate::model::failures::Failures;
@@ -110,10 +115,12 @@ use skel::types::nd_stack_limit;
 use skel::types::nd_stack_sum;
 use skel::types::nd_start;
 use skel::types::nd_state;
+pub use skel::types::nd_targ;
 pub use skel::types::nd_trace;
 pub use skel::types::nd_usdt_cookie;
 pub use skel::types::nd_usdt_count;
 pub use skel::types::nd_usdt_limit;
+pub use skel::types::nd_who;
 
 /// Bytes of a cell before its histograms.
 pub const CELL_HEAD: usize = nd_size::ND_CELL_HEAD.0 as usize;
