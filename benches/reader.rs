@@ -137,6 +137,7 @@ fn record_to_text(bencher: Bencher<'_, '_>) {
         set: CommandSet::Nvm,
         kstack: "",
         kstack_complete: "",
+        ..Context::default()
     };
     bencher.counter(ItemsCount::new(BATCH)).bench_local(|| {
         for record in &records {

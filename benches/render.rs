@@ -41,6 +41,8 @@ const CONTEXT: Context<'_> = Context {
     set: CommandSet::Nvm,
     kstack: "",
     kstack_complete: "",
+    cgroups: None,
+    has_submitters: false,
 };
 
 const KINDS: [&str; 4] = ["submit", "complete", "command", "command+stages"];

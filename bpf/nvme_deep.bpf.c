@@ -381,6 +381,10 @@ int tick(void *ctx)
 #include "before.bpf.h"
 #endif
 
+#ifdef ND_WHO
+#include "submitter_hooks.bpf.h"
+#endif
+
 /* Never attached: user space runs it (BPF_PROG_TEST_RUN) with ND_CONTROL_* and a slot or ND_END_*.
  */
 SEC("?raw_tp")

@@ -187,10 +187,22 @@ pub enum GroupError {
     NoRequests,
     /// The unified hierarchy of cgroups is not mounted.
     #[error(
-        "--by cgroup and --by container need cgroups of version 2, which this machine has not \
-         mounted: use --by process"
+        "cgroups and containers of commands need cgroups of version 2, which this machine has not \
+         mounted: use processes"
     )]
     NoHierarchy,
+    /// Classic tracepoints, or a kernel without types.
+    #[error(
+        "cgroups of commands and submitters need a kernel that describes itself (CONFIG_DEBUG_INFO_BTF), \
+         and another method than classic tracepoints: `nvme-deep doctor` says what is missing"
+    )]
+    NoTypes,
+    /// The hooks of submissions cannot be used.
+    #[error(
+        "the submissions of bios cannot be observed here (tp_btf block_bio_queue): leave the options \
+         for submitters out"
+    )]
+    NoSubmitters,
 }
 
 fn no_method(why: &NoPlan) -> String {

@@ -35,6 +35,7 @@ use nvme_deep::export::ndjson::Ndjson;
 use nvme_deep::export::perfetto::Begins;
 use nvme_deep::export::perfetto::Perfetto;
 use nvme_deep::model::command_class::BlockSizes;
+use nvme_deep::model::origin::Cgroups;
 use nvme_deep::model::span::Span;
 use nvme_deep::model::untrusted::Untrusted;
 use nvme_deep::nvme::decode::CommandSet;
@@ -75,6 +76,7 @@ fn feed(sink: &mut dyn Sink, stage_set: StageSet, events: &[Event]) -> usize {
             event,
             disk: <&Untrusted>::default(),
             set: CommandSet::Nvm,
+            cgroups: &Cgroups::new(),
         };
         sink.event(&entry).unwrap()
     });

@@ -208,7 +208,9 @@ proptest! {
     // versions without such points refuse a flag that they do not have
     #[test]
     fn a_block_has_a_flag_only_if_an_event_has_further_points(events in vec(event(), 1..4)) {
-        let flag = if events.iter().any(|e| further(e) != 0) { 2 } else { 0 };
+        let has_origin = |e: &Event| e.what.submission().is_some_and(|s| s.origin.is_some());
+        let has_parts = events.iter().any(|e| further(e) != 0 || has_origin(e));
+        let flag = if has_parts { 2 } else { 0 };
         // the flags of the head of the first block
         prop_assert_eq!(file(&[events], false)[16 + 5], flag);
     }

@@ -377,11 +377,12 @@ fn programs_of(object: &str) -> Vec<[String; 3]> {
     programs
 }
 
+/// The files with the programs of the catalog, in its order.
+const OBJECTS: &str = "bpf/nvme_deep.bpf.c bpf/include/before.bpf.h bpf/include/submitter_hooks.bpf.h bpf/tracepoint.bpf.c";
+
 #[test]
 fn the_catalog_lists_the_programs_of_the_objects_and_no_others() {
-    let mut programs = programs_of("bpf/nvme_deep.bpf.c");
-    programs.extend(programs_of("bpf/include/before.bpf.h"));
-    programs.extend(programs_of("bpf/tracepoint.bpf.c"));
+    let programs: Vec<_> = OBJECTS.split(' ').flat_map(programs_of).collect();
     let catalog: Vec<[String; 3]> = CATALOG
         .iter()
         .map(|h| [h.program, h.kind.name(), h.target.name()].map(Into::into))
@@ -393,12 +394,7 @@ fn the_catalog_lists_the_programs_of_the_objects_and_no_others() {
 fn the_hit_counters_are_in_the_order_of_the_catalog() {
     let hooks = enumerators("nd_hook");
     assert_eq!(hooks.len(), CATALOG.len());
-    let objects = [
-        "nvme_deep.bpf.c",
-        "include/before.bpf.h",
-        "tracepoint.bpf.c",
-    ];
-    let text = objects.map(|o| text_of(&format!("bpf/{o}"))).concat();
+    let text: String = OBJECTS.split(' ').map(text_of).collect();
     for ((name, comment), hook) in hooks.iter().zip(&CATALOG) {
         assert_eq!(*name, format!("ND_HOOK_{}", hook.program.to_uppercase()));
         assert_eq!(

@@ -14,6 +14,7 @@
 #include "rows_abi.h"
 #include "trace_abi.h"
 #include "bio_abi.h"
+#include "submitter_abi.h"
 
 /* Log-linear buckets: 2^ND_HIST_SUB_BITS per power of two, so half a bucket is at most 6.25 %.
  * src/model/histogram.rs has the same rule; tests/parity.rs compares both. */
@@ -128,6 +129,12 @@ enum nd_hook {
 	ND_HOOK_WBT_OUT_FEXIT,	  /* fexit rq_qos_wait */
 	ND_HOOK_TAG_WAIT_BTF,	  /* tp_btf block_rq_tag_wait */
 	ND_HOOK_TAG_FEXIT,	  /* fexit __blk_mq_get_tag */
+	/* submitters */
+	ND_HOOK_SUBMIT_BTF,		 /* tp_btf block_bio_queue */
+	ND_HOOK_SUBMIT_SPLIT_BTF,	 /* tp_btf block_split */
+	ND_HOOK_SUBMIT_DONE_BTF,	 /* tp_btf block_bio_complete */
+	ND_HOOK_SUBMIT_LIMIT_FENTRY,	 /* fentry __blk_throtl_bio */
+	ND_HOOK_SUBMIT_LIMIT_OLD_FENTRY, /* fentry blk_throtl_bio */
 	/* bpf/tracepoint.bpf.c */
 	ND_HOOK_SETUP_OUT_TP, /* tp nvme_setup_cmd */
 	ND_HOOK_COMPLETE_TP,  /* tp nvme_complete_rq */
@@ -270,6 +277,9 @@ struct nd_slot {
 	struct nd_outcome outcome;
 	/* --stages=full only. */
 	struct nd_waits waits;
+	/* --cgroups and --submitters only. */
+	struct nd_origin origin;
+	__u64 _pad[2];
 };
 
 /* Sizes in bytes. */
@@ -279,6 +289,7 @@ enum nd_size {
 	ND_SLOT_FINE = 96,
 	ND_SLOT_TRACE = 192,
 	ND_SLOT_FULL = 256,
+	ND_SLOT_ORIGIN = 320,
 	ND_START = 32,
 	ND_START_FULL = 96,
 };
@@ -441,7 +452,8 @@ _Static_assert(ND_HIST_BUCKETS == 272, "src/model/histogram.rs has the same numb
 _Static_assert(sizeof(struct nd_hist) == 2192, "histogram layout");
 _Static_assert(sizeof(struct nd_cell) == ND_CELL_HEAD + 15 * 2192, "cell layout");
 _Static_assert(sizeof(struct nd_task) % ND_LINE == 0, "no cache line of two tasks");
-_Static_assert(sizeof(struct nd_slot) == ND_SLOT_FULL, "slot layout");
+_Static_assert(sizeof(struct nd_slot) == ND_SLOT_ORIGIN, "slot layout");
+_Static_assert(__builtin_offsetof(struct nd_slot, origin) == ND_SLOT_FULL, "a line of its own");
 _Static_assert(__builtin_offsetof(struct nd_slot, waits) == ND_SLOT_TRACE, "a line of its own");
 _Static_assert(sizeof(struct nd_start) == ND_START_FULL, "no padding");
 _Static_assert(__builtin_offsetof(struct nd_start, waits) == ND_START, "the usual part");

@@ -18,17 +18,14 @@
 /* Reads a field of the struct at this address. */
 #define FIELD_AT(at, type, field, typed) peek((at) + bpf_core_field_offset(type, field), typed)
 
-/* The cgroup of a request's first bio. blk-mq does not merge bios of different cgroups (5.18 and
- * later). 0: none. */
-static __always_inline u64 cgroup_of(struct request *rq, int typed)
+/* The cgroup of a bio. 0: none. */
+static __always_inline u64 cgroup_of_bio(u64 bio, int typed)
 {
 	u64 at;
 
 	if (!HAVE_BIO_CGROUP)
 		return 0;
-	at = FIELD_AT((u64)rq, struct request, bio, typed);
-	if (at)
-		at = FIELD_AT(at, struct bio, bi_blkg, typed);
+	at = FIELD_AT(bio, struct bio, bi_blkg, typed);
 	if (at)
 		at = FIELD_AT(at, struct blkcg_gq, blkcg, typed);
 	if (at)
@@ -36,14 +33,52 @@ static __always_inline u64 cgroup_of(struct request *rq, int typed)
 	return at;
 }
 
-/* Whether a cgroup is the container's, or below it. */
-static __always_inline int is_in_container(u64 cgroup, int typed)
+/* The cgroup of a request's first bio. blk-mq does not merge bios of different cgroups (5.18 and
+ * later). 0: none. */
+static __always_inline u64 cgroup_of(struct request *rq, int typed)
+{
+	u64 bio = FIELD_AT((u64)rq, struct request, bio, typed);
+
+	return bio ? cgroup_of_bio(bio, typed) : 0;
+}
+
+/* The cgroup that the kernel charges with the I/O of the current task: its own, or the nearest
+ * above it with the io controller. 0: not known. */
+static __always_inline u64 charged_cgroup(int typed)
+{
+	u64 at, of_io;
+
+	if (!bpf_core_enum_value_exists(enum cgroup_subsys_id, io_cgrp_id))
+		return 0;
+	of_io = bpf_core_enum_value(enum cgroup_subsys_id, io_cgrp_id) * sizeof(u64);
+	at = FIELD_AT(bpf_get_current_task(), struct task_struct, cgroups, typed);
+	if (at)
+		at = peek(at + bpf_core_field_offset(struct css_set, subsys) + of_io, typed);
+	if (at)
+		at = FIELD_AT(at, struct cgroup_subsys_state, cgroup, typed);
+	return at;
+}
+
+/* The id of the cgroup that caused the I/O: `at`, that of the bio; if it is the one that the
+ * current task is charged to, or there is none, the task's, which may be below it. */
+static __always_inline u64 cgroup_id_of(u64 at, int typed)
+{
+	if (at && at != charged_cgroup(typed)) {
+		at = FIELD_AT(at, struct cgroup, kn, typed);
+		if (at)
+			return FIELD_AT(at, struct kernfs_node, id, typed);
+	}
+	return bpf_get_current_cgroup_id();
+}
+
+/* Whether a cgroup is the one with this id, or below it. */
+static __always_inline int is_within(u64 cgroup, u64 id, int typed)
 {
 	u64 at;
 
 	for (u32 level = 0; level < ND_CGROUP_DEPTH; level++) {
 		at = FIELD_AT(cgroup, struct cgroup, kn, typed);
-		if (at && FIELD_AT(at, struct kernfs_node, id, typed) == targ_cgroup_id)
+		if (at && FIELD_AT(at, struct kernfs_node, id, typed) == id)
 			return 1;
 		at = FIELD_AT(cgroup, struct cgroup, self.parent, typed);
 		if (!at)
@@ -63,7 +98,7 @@ static __always_inline int wanted_container(struct request *rq, int typed)
 		return 1;
 	cgroup = targ_container == ND_CONTAINER_BIO ? cgroup_of(rq, typed) : 0;
 	if (cgroup)
-		return is_in_container(cgroup, typed);
+		return is_within(cgroup, targ_cgroup_id, typed);
 	return in_container_by_task();
 }
 

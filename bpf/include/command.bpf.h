@@ -30,6 +30,7 @@ static __always_inline void name_caller(u64 comm[2], int typed)
 	}
 }
 
+#include "submitter.bpf.h"
 #ifdef ND_BY
 #include "group.bpf.h"
 #endif
@@ -99,7 +100,8 @@ static __always_inline int fill_slot(struct nd_slot *s, struct request *rq,
 	if (!wanted((w->key >> ND_KEY_CTRL_SHIFT) & (ND_MAX_CTRLS - 1), qid, nsid, opcode, admin) ||
 	    (targ_by_lba && !wanted_lba(cmd, admin, opcode, typed)))
 		return FILTERED;
-	if (targ_any && here && (!wanted_task() || !wanted_container(rq, typed)))
+	if (targ_any && here &&
+	    (!wanted_task() || !wanted_container(rq, typed) || !wanted_submitter(rq, typed)))
 		return FILTERED;
 	if (targ_any && !here && by_submission())
 		return UNATTRIBUTED;
@@ -133,9 +135,14 @@ static __always_inline int fill_slot(struct nd_slot *s, struct request *rq,
 	}
 	if (cfg_trace || cfg_details || cfg_windows)
 		s->qid = qid;
-	if (cfg_trace) {
+	if (cfg_trace)
 		note_submission(&s->submission, rq, cmd, nsid, bytes, here, typed);
+#ifdef ND_WHO
+	if (cfg_who & ND_WHO_ORIGIN) {
+		s->submission.known |= ND_KNOWN_ORIGIN;
+		note_origin(&s->origin, rq, here, typed);
 	}
+#endif
 	return WANTED;
 }
 

@@ -19,6 +19,9 @@ struct nd_config {
 	__u64 targ_comm[2];
 	/* The id of the container's cgroup, with ND_CONTAINER_BIO. */
 	__u64 targ_cgroup_id;
+	/* By the submitter: targ_by_submitter has those that are set. */
+	__u64 targ_submitter_comm[2];
+	__u64 targ_submitter_cgroup_id;
 	__u64 targ_lba_first;
 	__u64 targ_lba_last;
 	/* ND_MODE_* */
@@ -33,6 +36,8 @@ struct nd_config {
 	__u32 targ_qids[ND_MAX_LIST];
 	__u32 targ_pid_count;
 	__u32 targ_pids[ND_MAX_LIST];
+	__u32 targ_submitter_pid_count;
+	__u32 targ_submitter_pids[ND_MAX_LIST];
 	/* Offsets of fields in classic tracepoints (format files of tracefs). */
 	__u32 tp_setup_ctrl;
 	__u32 tp_setup_qid;
@@ -130,7 +135,24 @@ struct nd_config {
 	__u16 by;
 	/* block_getrq shows when a bio gets its request (on_bio_start()). */
 	__u8 start_bio;
-	__u8 unused[1];
+	/* ND_WHO_* */
+	__u8 who;
+	/* ND_TARG_*: filters by the submitter. */
+	__u8 targ_by_submitter;
+	__u8 unused[3];
+};
+
+/* Who caused a command. */
+enum nd_who {
+	ND_WHO_ORIGIN = 1 << 0,	   /* events have a struct nd_origin */
+	ND_WHO_SUBMITTER = 1 << 1, /* bios are followed from their submission */
+	ND_WHO_BIO = 1 << 2,	   /* bios have the cgroup that caused them */
+};
+
+enum nd_targ {
+	ND_TARG_PID = 1 << 0,
+	ND_TARG_COMM = 1 << 1,
+	ND_TARG_CGROUP = 1 << 2,
 };
 
 enum nd_container {
@@ -138,6 +160,6 @@ enum nd_container {
 	ND_CONTAINER_TASK = 2, /* by the task's cgroup */
 };
 
-_Static_assert(sizeof(struct nd_config) == 520 + (ND_HOOK_MAX + 63) / 64 * 8, "no padding");
+_Static_assert(sizeof(struct nd_config) == 616 + (ND_HOOK_MAX + 63) / 64 * 8, "no padding");
 
 #endif

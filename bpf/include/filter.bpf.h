@@ -3,10 +3,10 @@
 #ifndef ND_FILTER_H
 #define ND_FILTER_H
 
-/* The cgroup of --cgroup or --container. */
+/* The cgroups of --cgroup or --container, and of --submitter-cgroup. */
 struct {
 	__uint(type, BPF_MAP_TYPE_CGROUP_ARRAY);
-	__uint(max_entries, 1);
+	__uint(max_entries, 2);
 	__uint(key_size, sizeof(u32));
 	__uint(value_size, sizeof(u32));
 } cgroups SEC(".maps");
@@ -30,7 +30,8 @@ static __always_inline int wanted_ctrl(u32 ctrl)
 /* Whether a filter needs the submission of the command. */
 static __always_inline int by_submission(void)
 {
-	return targ_pid_count || targ_by_comm || targ_by_cgroup || targ_container;
+	return targ_pid_count || targ_by_comm || targ_by_cgroup || targ_container ||
+	       targ_by_submitter;
 }
 
 /* Whether the current task is in the container, and counts the command as selected by it. */

@@ -25,7 +25,7 @@ struct {
 	__uint(value_size, sizeof(u64));
 } candidates SEC(".maps");
 
-static __noinline u32 group_slow(struct nd_group *g, int here)
+static __noinline u32 group_slow(struct nd_group *g, int here, u64 comm_low, u64 comm_high)
 {
 	struct nd_group_row row = {}, *found;
 	u64 one = 1, *commands;
@@ -40,43 +40,14 @@ static __noinline u32 group_slow(struct nd_group *g, int here)
 	}
 	if (here)
 		bpf_get_current_comm(row.comm, sizeof(row.comm));
+	row.submitter_comm[0] = comm_low;
+	row.submitter_comm[1] = comm_high;
 	if (bpf_map_update_elem(&groups, g, &row, BPF_NOEXIST) == 0)
 		return row.number;
 	/* Another CPU was first. */
 	bpf_map_push_elem(&free_groups, &row.number, BPF_ANY);
 	found = bpf_map_lookup_elem(&groups, g);
 	return found ? found->number : ND_GROUP_OTHER;
-}
-
-/* The cgroup that the kernel charges with the I/O of the current task: its own, or the nearest
- * above it with the io controller. 0: not known. */
-static __always_inline u64 charged_cgroup(int typed)
-{
-	u64 at, of_io;
-
-	if (!bpf_core_enum_value_exists(enum cgroup_subsys_id, io_cgrp_id))
-		return 0;
-	of_io = bpf_core_enum_value(enum cgroup_subsys_id, io_cgrp_id) * sizeof(u64);
-	at = FIELD_AT(bpf_get_current_task(), struct task_struct, cgroups, typed);
-	if (at)
-		at = peek(at + bpf_core_field_offset(struct css_set, subsys) + of_io, typed);
-	if (at)
-		at = FIELD_AT(at, struct cgroup_subsys_state, cgroup, typed);
-	return at;
-}
-
-/* The cgroup that caused the I/O: that of the bio; if it is the one that the current task is
- * charged to, or there is none, the task's, which may be below it. */
-static __always_inline u64 cgroup_id_of(struct request *rq, int typed)
-{
-	u64 at = cfg_by & ND_BY_BIO ? cgroup_of(rq, typed) : 0;
-
-	if (at && at != charged_cgroup(typed)) {
-		at = FIELD_AT(at, struct cgroup, kn, typed);
-		if (at)
-			return FIELD_AT(at, struct kernfs_node, id, typed);
-	}
-	return bpf_get_current_cgroup_id();
 }
 
 /* The I/O priority of a request's first bio; 0: none. */
@@ -117,9 +88,38 @@ static __always_inline void add_caller(struct nd_group *g, struct request *rq, i
 	if (cfg_by & ND_BY_COMM)
 		name_caller(g->comm, typed);
 	if (cfg_by & ND_BY_CGROUP)
-		g->cgroup = cgroup_id_of(rq, typed);
+		g->cgroup = cgroup_id_of(cfg_by & ND_BY_BIO ? cgroup_of(rq, typed) : 0, typed);
 	if (cfg_by & ND_BY_CPU)
 		g->cpu = bpf_get_smp_processor_id();
+}
+
+/* The submitter, whom only some builds look for. */
+static __always_inline void add_submitter(struct nd_group *g, struct request *rq, u64 comm[2],
+					  int here, int typed)
+{
+#ifdef ND_WHO
+	struct nd_origin by = {};
+	u32 within;
+
+	if (!(cfg_by & ND_BY_SUBMITTER))
+		return;
+	if (here)
+		find_submitter(&by, rq, &within, typed);
+	if (!by.tid) {
+		g->no_submitter = 1;
+		return;
+	}
+	comm[0] = by.comm[0];
+	comm[1] = by.comm[1];
+	if (cfg_by & ND_BY_SUBMITTER_PROCESS)
+		g->submitter_tgid = by.tgid;
+	if (cfg_by & ND_BY_SUBMITTER_COMM) {
+		g->submitter_comm[0] = by.comm[0];
+		g->submitter_comm[1] = by.comm[1];
+	}
+	if (cfg_by & ND_BY_SUBMITTER_CGROUP)
+		g->submitter_cgroup = by.cgroup;
+#endif
 }
 
 /* The row key of a command: its group's number, where others have the namespace. */
@@ -128,7 +128,7 @@ static __always_inline u64 key_of_group(struct request *rq, struct nd_where *w, 
 {
 	struct nd_group g = {};
 	struct nd_group_row *row;
-	u64 number;
+	u64 number, comm[2] = {};
 
 	if (cfg_by & (ND_BY_QUEUE | ND_BY_DISK))
 		g.ctrl = w->key >> ND_KEY_CTRL_SHIFT;
@@ -145,8 +145,9 @@ static __always_inline u64 key_of_group(struct request *rq, struct nd_where *w, 
 	if (cfg_by & ND_BY_PRIORITY)
 		g.priority = priority_of(rq, typed);
 	add_caller(&g, rq, here, typed);
+	add_submitter(&g, rq, comm, here, typed);
 	row = bpf_map_lookup_elem(&groups, &g);
-	number = row ? row->number : group_slow(&g, here);
+	number = row ? row->number : group_slow(&g, here, comm[0], comm[1]);
 	return ND_KEY_VALID | number << ND_KEY_NSID_SHIFT;
 }
 

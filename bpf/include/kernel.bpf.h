@@ -46,6 +46,7 @@ enum cgroup_subsys_id {
 
 struct task_struct {
 	char comm[16];
+	unsigned int flags;
 	struct css_set *cgroups;
 };
 

@@ -113,17 +113,32 @@ static __always_inline void *reserve(u64 bytes)
 	return ring ? bpf_ringbuf_reserve(ring, bytes, 0) : 0;
 }
 
+/* Whether the events of submissions end with who caused the command. */
+static __always_inline int has_origin(void)
+{
+	return cfg_who & ND_WHO_ORIGIN;
+}
+
+/* Adds it to an event of this size. */
+static __always_inline void put_origin(void *event, u32 size, struct nd_slot *s)
+{
+	if (has_origin())
+		__builtin_memcpy(event + size - sizeof(s->origin), &s->origin, sizeof(s->origin));
+}
+
 static __always_inline void emit_submit(struct nd_slot *s, u64 now)
 {
+	u32 size = sizeof(struct nd_submit) + (has_origin() ? sizeof(s->origin) : 0);
 	struct nd_submit *r;
 
 	if (cfg_trace != ND_TRACE_EVENTS)
 		return;
-	r = reserve(sizeof(*r));
+	r = reserve(size);
 	if (!r) {
 		count(ND_LOST_SUBMIT);
 		return;
 	}
+	put_origin(r, size, s);
 	about(&r->event, ND_KIND_SUBMIT, s, now);
 	__builtin_memcpy(&r->submission, &s->submission, sizeof(r->submission));
 	bpf_ringbuf_submit(r, BPF_RB_NO_WAKEUP);
@@ -207,6 +222,8 @@ static __always_inline void emit_end(struct nd_slot *s, u32 kind, u32 saw, u64 c
 		size += sizeof(struct nd_times);
 	if (cfg_waits)
 		size += sizeof(struct nd_early_times);
+	if (kind == ND_KIND_PAIR && has_origin())
+		size += sizeof(struct nd_origin);
 	r = reserve(size);
 	if (!r) {
 		count(ND_RING_FULL);
@@ -221,8 +238,10 @@ static __always_inline void emit_end(struct nd_slot *s, u32 kind, u32 saw, u64 c
 	/* Through typed pointers: memcpy to an unknown alignment copies single bytes. */
 	p = (struct nd_pair *)r;
 	c = (struct nd_complete *)r;
-	if (kind == ND_KIND_PAIR)
+	if (kind == ND_KIND_PAIR) {
 		__builtin_memcpy(&p->submission, &s->submission, sizeof(p->submission));
+		put_origin(r, size, s);
+	}
 	if (cfg_mode != ND_MODE_TOTAL)
 		times_of(kind == ND_KIND_PAIR ? &p->times : &c->times, s, end);
 	if (cfg_waits)

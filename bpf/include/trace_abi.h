@@ -45,6 +45,18 @@ struct nd_submission {
 enum nd_known {
 	ND_KNOWN_BYTES = 1 << 0,
 	ND_KNOWN_SUBMITTER = 1 << 1, /* tgid, tid, comm, cpu */
+	ND_KNOWN_ORIGIN = 1 << 2,    /* the record ends with a struct nd_origin */
+};
+
+/* Who caused a command (--cgroups, --submitters). Zero: not known. Cgroups are ids. */
+struct nd_origin {
+	__u64 task_cgroup; /* of the task that calls the driver */
+	__u64 io_cgroup;   /* that caused the I/O */
+	/* The submission of the bio. */
+	__u64 cgroup;
+	__u64 comm[2];
+	__u32 tgid;
+	__u32 tid;
 };
 
 /* The outcome that the driver reports. */
@@ -141,6 +153,7 @@ struct nd_other {
 
 _Static_assert(sizeof(struct nd_submission) == 72, "no padding");
 _Static_assert(sizeof(struct nd_outcome) == 24, "no padding");
+_Static_assert(sizeof(struct nd_origin) == 48, "no padding");
 _Static_assert(sizeof(struct nd_event) == 24, "no padding");
 
 #endif

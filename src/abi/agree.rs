@@ -8,6 +8,7 @@ use super::CELL_HEAD;
 use super::SLOT_BASIC;
 use super::SLOT_FINE;
 use super::SLOT_FULL;
+use super::SLOT_ORIGIN;
 use super::SLOT_TRACE;
 use super::START_FULL_BYTES;
 use super::nd_cell;
@@ -101,7 +102,8 @@ const _: () =
 const _: () = assert!(offset_of!(nd_slot, setup_in_ns) == SLOT_BASIC);
 const _: () = assert!(offset_of!(nd_slot, submission) == SLOT_FINE);
 const _: () = assert!(offset_of!(nd_slot, waits) == SLOT_TRACE);
-const _: () = assert!(size_of::<nd_slot>() == SLOT_FULL);
+const _: () = assert!(offset_of!(nd_slot, origin) == SLOT_FULL);
+const _: () = assert!(size_of::<nd_slot>() == SLOT_ORIGIN);
 const _: () = assert!(size_of::<nd_start>() == START_FULL_BYTES);
 const _: () = assert!(size_of::<nd_stack_sum>() == size_of::<nd_hist>() + 8);
 const _: () = assert!(size_of::<nd_ctrl>() == 16);

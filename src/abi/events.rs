@@ -1,15 +1,18 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Decodes the records of a trace.
 
+use std::mem::size_of;
+
 use bytemuck::AnyBitPattern;
 
 use super::DecodeError;
 use super::ROW_BITS;
 use super::RowKey;
-use super::SLOT_FULL;
+use super::SLOT_ORIGIN;
 use super::SLOT_TRACE;
 use super::STATE_OPEN;
 use super::nd_slot;
+use super::origin::split;
 use super::read;
 use super::skel::types::nd_complete;
 use super::skel::types::nd_early_times;
@@ -35,6 +38,7 @@ use crate::model::event::Outcome;
 use crate::model::event::StackId;
 use crate::model::event::Submission;
 use crate::model::open::OpenCommand;
+use crate::model::origin::Origin;
 use crate::model::point::NO_COMPLETE;
 use crate::model::point::NO_SETUP;
 use crate::model::point::Point;
@@ -131,7 +135,7 @@ fn id(event: &nd_event) -> CommandId {
     }
 }
 
-fn submission(id: &CommandId, a: &nd_submission) -> Submission {
+fn submission(id: &CommandId, a: &nd_submission, origin: Origin) -> Submission {
     Submission {
         sqe: Parts {
             opcode: id.opcode.code,
@@ -149,6 +153,7 @@ fn submission(id: &CommandId, a: &nd_submission) -> Submission {
         comm: a.comm,
         cpu: a.cpu,
         stack: StackId(a.stack),
+        origin,
     }
 }
 
@@ -284,9 +289,10 @@ fn part<T: AnyBitPattern>(bytes: &[u8], begin: usize) -> Result<T, DecodeError> 
 fn submit(bytes: &[u8]) -> Result<Event, DecodeError> {
     let record: nd_submit = read(bytes)?;
     let id = id(&record.event);
+    let (_, origin) = split(bytes, &record.submission);
     Ok(Event {
         at_ns: record.event.ns,
-        what: EventKind::Submit(id, submission(&id, &record.submission)),
+        what: EventKind::Submit(id, submission(&id, &record.submission, origin)),
     })
 }
 
@@ -311,18 +317,23 @@ fn complete(bytes: &[u8], transports: &Transports) -> Result<Event, DecodeError>
 #[inline(never)]
 fn pair(bytes: &[u8], transports: &Transports) -> Result<Event, DecodeError> {
     let a: nd_submission = part(bytes, END)?;
+    let (bytes, origin) = split(bytes, &a);
     let end: nd_end = read(bytes)?;
     let times = part::<Times>(bytes, PAIR_END).ok();
     let id = id(&end.event);
     let wire = transports.wire(end.event.ctrl.into());
     if end.event.pattern & NO_COMPLETE as u16 != 0 {
-        let submission = Some(submission(&id, &a));
+        let submission = Some(submission(&id, &a, origin));
         let early = &bytes[PAIR_END..];
         return Ok(missed(&end, submission, times.as_ref(), early, wire));
     }
     let mut event = Event {
         at_ns: end.event.ns,
-        what: EventKind::Command(id, submission(&id, &a), outcome(&end, times.as_ref(), wire)),
+        what: EventKind::Command(
+            id,
+            submission(&id, &a, origin),
+            outcome(&end, times.as_ref(), wire),
+        ),
     };
     if end.event.pattern & EARLY_BITS != 0 {
         add_early(&mut event, &bytes[PAIR_END..], wire);
@@ -387,10 +398,10 @@ pub fn unfinished(slot: &[u8], now_ns: u64) -> Result<Option<Event>, DecodeError
     }))
 }
 
-/// A slot of a trace, whose last part only runs with `--stages=full` have.
+/// A slot of a trace, whose last parts only some runs have.
 fn slot_of_trace(bytes: &[u8]) -> Result<nd_slot, DecodeError> {
-    let mut whole = [0; SLOT_FULL];
-    let size = bytes.len().min(SLOT_FULL);
+    let mut whole = [0; SLOT_ORIGIN];
+    let size = bytes.len().min(SLOT_ORIGIN);
     if size < SLOT_TRACE {
         return Err(DecodeError);
     }
@@ -422,7 +433,7 @@ pub fn open_command(slot: &[u8]) -> Result<Option<OpenCommand>, DecodeError> {
         id,
         row,
         setup_ns: s.setup_out_ns,
-        submission: submission(&id, &s.submission),
+        submission: submission(&id, &s.submission, s.origin.origin()),
     }))
 }
 
@@ -437,6 +448,9 @@ pub fn stack_frames(value: &[u8]) -> Result<Vec<u64>, DecodeError> {
 
 #[cfg(test)]
 mod tests {
+    use std::mem::offset_of;
+
+    use super::super::SLOT_FULL;
     use super::super::SLOT_STATE;
     use super::*;
     use proptest::prelude::*;
@@ -455,6 +469,9 @@ mod tests {
             mut bytes in prop::collection::vec(any::<u8>(), 300..301), kind in SUBMIT..=STATE,
         ) {
             bytes[0] = kind as u8;
+            let known = END + offset_of!(nd_submission, known);
+            bytes[known] &= !4;
+            bytes[EVENT + offset_of!(nd_submission, known)] &= !4;
             let size = match kind {
                 SUBMIT => EVENT + SUBMITTED,
                 COMPLETE => END,
@@ -468,9 +485,9 @@ mod tests {
 
     #[test]
     fn slots_decode_with_and_without_their_last_part() {
-        let mut slot = [0; SLOT_FULL];
+        let mut slot = [0; SLOT_ORIGIN];
         slot[SLOT_STATE * 8..][..8].fill(STATE_OPEN);
-        for size in [SLOT_TRACE, SLOT_FULL] {
+        for size in [SLOT_TRACE, SLOT_FULL, SLOT_ORIGIN] {
             assert!(open_command(&slot[..size]).is_ok(), "{size}");
         }
         assert!(open_command(&slot[..SLOT_TRACE - 1]).is_err());

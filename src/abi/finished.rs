@@ -35,7 +35,8 @@ pub struct PairRecord<'a> {
 
 impl<'a> PairRecord<'a> {
     /// Looks at a record of the ring. `None` if it must be decoded: it is of another kind, or its
-    /// pattern has bits that are not those of a [`Pattern`](crate::model::point::Pattern).
+    /// pattern has bits that are not those of a [`Pattern`](crate::model::point::Pattern), or it has who
+    /// caused the command.
     #[inline]
     pub fn of(bytes: &'a [u8]) -> Option<Self> {
         let words: &[u64] = try_cast_slice(bytes).ok()?;
@@ -44,7 +45,7 @@ impl<'a> PairRecord<'a> {
         let event = &record.end.event;
         // a command whose completion was not observed has a bit more
         let is_plain = u32::from(event.kind) == PAIR && event.pattern & !PLAIN == 0;
-        is_plain.then_some(record)
+        (is_plain && !record.submission.has_origin()).then_some(record)
     }
 
     /// The record with these words.

@@ -10,6 +10,7 @@ use super::DecodeError;
 use super::ROW_BITS;
 use super::nd_by;
 use super::nd_slot;
+use super::origin::name_of;
 use super::read;
 use super::skel::types::nd_group;
 use super::skel::types::nd_group_limit;
@@ -24,6 +25,9 @@ use crate::nvme::opcode::QueueKind;
 
 /// Numbers of groups, with that of the groups without a row.
 pub const MAX_GROUPS: u32 = nd_group_limit::ND_MAX_GROUPS.0;
+
+/// Bytes of a group in the maps.
+pub const GROUP_BYTES: usize = size_of::<nd_group>();
 
 /// Most candidates.
 pub const MAX_CANDIDATES: usize = nd_group_limit::ND_MAX_CANDIDATES.0 as usize;
@@ -45,6 +49,8 @@ pub struct GroupRow {
     pub number: u32,
     /// The thread of its first command, padded with zeroes.
     pub comm: [u8; 16],
+    /// The thread that submitted its bio.
+    pub submitter_comm: [u8; 16],
 }
 
 const fn bit(by: By) -> u32 {
@@ -58,19 +64,15 @@ const fn bit(by: By) -> u32 {
         By::Priority => nd_by::ND_BY_PRIORITY.0,
         By::Disk => nd_by::ND_BY_DISK.0,
         By::Opcode => nd_by::ND_BY_OPCODE.0,
+        By::SubmitterProcess => nd_by::ND_BY_SUBMITTER_PROCESS.0,
+        By::SubmitterComm => nd_by::ND_BY_SUBMITTER_COMM.0,
+        By::SubmitterCgroup => nd_by::ND_BY_SUBMITTER_CGROUP.0,
     }
 }
 
 /// The bits of the setting `by`.
 pub fn by_bits(by: &[By]) -> u32 {
     by.iter().map(|by| bit(*by)).fold(0, |all, bit| all | bit)
-}
-
-fn comm_of([low, high]: [u64; 2]) -> [u8; 16] {
-    let mut comm = [0; 16];
-    comm[..8].copy_from_slice(&low.to_ne_bytes());
-    comm[8..].copy_from_slice(&high.to_ne_bytes());
-    comm
 }
 
 /// What a group has in common, from its key in the map.
@@ -82,13 +84,20 @@ pub fn group_of(bytes: &[u8], by: &[By]) -> Result<Vec<Part>, DecodeError> {
     let caller = |part| {
         if g.unseen == 0 { part } else { Part::Unknown }
     };
+    let submitter = |part| {
+        if g.no_submitter == 0 {
+            part
+        } else {
+            Part::Unknown
+        }
+    };
     let queue = match g.admin {
         0 => QueueKind::Io,
         _ => QueueKind::Admin,
     };
     let part = |by: &By| match by {
         By::Process => caller(Part::Process(g.tgid)),
-        By::Comm => caller(Part::Comm(comm_of(g.comm))),
+        By::Comm => caller(Part::Comm(name_of(g.comm))),
         By::Cgroup | By::Container => caller(Part::Cgroup(g.cgroup)),
         By::Cpu => caller(Part::Cpu(g.cpu)),
         By::Queue => Part::Queue(g.ctrl.into(), g.qid),
@@ -99,6 +108,9 @@ pub fn group_of(bytes: &[u8], by: &[By]) -> Result<Vec<Part>, DecodeError> {
             queue,
             code: g.opcode,
         }),
+        By::SubmitterProcess => submitter(Part::Process(g.submitter_tgid)),
+        By::SubmitterComm => submitter(Part::Comm(name_of(g.submitter_comm))),
+        By::SubmitterCgroup => submitter(Part::Cgroup(g.submitter_cgroup)),
     };
     Ok(by.iter().map(part).collect())
 }
@@ -111,7 +123,8 @@ pub fn group_row(bytes: &[u8]) -> Result<GroupRow, DecodeError> {
     let row: nd_group_row = read(bytes)?;
     Ok(GroupRow {
         number: row.number,
-        comm: comm_of(row.comm),
+        comm: name_of(row.comm),
+        submitter_comm: name_of(row.submitter_comm),
     })
 }
 

@@ -43,7 +43,9 @@ pub struct ByArgs {
     ///
     /// Instead of rows per disk and opcode. `process` and `comm` are those that call the driver: a
     /// kernel thread, if blk-mq dispatches the request later. `cgroup` and `container` are those that
-    /// caused the I/O, also for writeback. Recordings have no cgroup, container and priority.
+    /// caused the I/O, also for writeback. `submitter-process`, `submitter-comm` and `submitter-cgroup` are
+    /// of the task that submitted the bio. Recordings have cgroups with `record --cgroups`, submitters with
+    /// `--submitters`, and no priority.
     #[arg(long, value_name = "KEY", value_delimiter = ',',
           conflicts_with_all = ["lat_min_us", "lat_shift", "split_size", "commands"])]
     pub by: Vec<By>,

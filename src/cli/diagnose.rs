@@ -81,13 +81,13 @@ pub type DiagnoseOptions = Checked<DiagnoseArgs>;
 
 impl SessionOptions for DiagnoseArgs {
     fn settings(&self) -> Result<Settings> {
-        self.session.check(&self.from)?;
         let events = Events {
             context: true,
             ring_bytes: self.buffer.bytes,
             ..Events::pairs()
         };
-        self.session.settings(Mode::Events(events), StageSet::Full)
+        self.session
+            .settings_of(&self.from, Mode::Events(events), StageSet::Full)
     }
 }
 

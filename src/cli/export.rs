@@ -35,9 +35,7 @@ pub enum FormatArg {
 /// `export`. Filters that recordings do not have are refused, and not in the help.
 #[derive(Clone, Debug, clap::Args)]
 #[command(
-    mut_arg("disk", |arg| arg.hide(true)),
-    mut_arg("cgroup", |arg| arg.hide(true)),
-    mut_arg("container", |arg| arg.hide(true))
+    mut_arg("disk", |arg| arg.hide(true))
 )]
 #[command(after_help = examples::WITH_FILTERS)]
 #[command(after_long_help = examples::EXPORT)]
@@ -117,7 +115,6 @@ impl ExportArgs {
                  differ: export them one by one",
             ));
         }
-        self.filter.refuse_for_recordings()?;
         if self.interval.is_some() && !has_intervals {
             return Err(usage(
                 "--interval is for the formats hlog and perfetto: leave it out",
@@ -133,7 +130,7 @@ impl ExportArgs {
         };
         Ok(ExportOptions {
             settings: Settings {
-                filter: self.filter.filter()?,
+                filter: self.filter.for_recordings()?,
                 ..Mode::Events(events).with(StageSet::Total)
             },
             files: self.files,

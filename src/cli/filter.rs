@@ -11,6 +11,7 @@ use nvme_deep::error::Kind;
 use nvme_deep::machine::System;
 use nvme_deep::machine::disk::Disk;
 use nvme_deep::model::filter::Filter;
+use nvme_deep::model::filter::Within;
 use nvme_deep::nvme::opcode::Opcode;
 use nvme_deep::nvme::opcode::QueueKind;
 use nvme_deep::nvme::opcode::UnknownOpcode;
@@ -79,15 +80,15 @@ pub struct FilterArgs {
     #[arg(long, hide_short_help = true, value_name = "NAME", value_parser = thread_name)]
     pub comm: Option<String>,
 
-    /// Only commands from processes in this cgroup (v2) or below it: `/sys/fs/cgroup/...`. Only while
-    /// tracing, not for recordings
+    /// Only commands from processes in this cgroup (v2) or below it: `/sys/fs/cgroup/...`. Recordings
+    /// need `--cgroups`
     #[arg(long, short, hide_short_help = true, value_name = "PATH")]
     pub cgroup: Option<PathBuf>,
 
     /// Only commands of this container: at least 8 digits of its ID (docker, podman, containerd,
     /// CRI-O), the UID of a Kubernetes pod, or the path of its cgroup (v2). By the cgroup that caused
-    /// the I/O, also for writeback; for commands without one by the task that calls the driver. Only
-    /// while tracing, not for recordings
+    /// the I/O, also for writeback; for commands without one by the task that calls the driver.
+    /// Recordings need `--cgroups`
     #[arg(
         long,
         hide_short_help = true,
@@ -100,6 +101,19 @@ pub struct FilterArgs {
     /// without a start LBA are excluded
     #[arg(long, hide_short_help = true, value_name = "RANGE", value_parser = lba_range)]
     pub lba: Option<(u64, u64)>,
+
+    /// Only commands whose bios these processes submitted, whatever thread calls the driver (scheduler,
+    /// retries, dm). Recordings need `--submitters`
+    #[arg(long, hide_short_help = true, value_name = "PID", value_delimiter = ',', value_parser = number(0..=u32::MAX))]
+    pub submitter_pid: Vec<u32>,
+
+    /// Only commands whose bios were submitted by threads of this name
+    #[arg(long, hide_short_help = true, value_name = "NAME", value_parser = thread_name)]
+    pub submitter_comm: Option<String>,
+
+    /// Only commands whose bios are of this cgroup (v2) or below it: for writeback, of the one that wrote
+    #[arg(long, hide_short_help = true, value_name = "PATH")]
+    pub submitter_cgroup: Option<PathBuf>,
 }
 
 /// Parses the name or number of a controller.
@@ -227,6 +241,24 @@ impl FilterArgs {
     /// If it leaves no command, or asks for a disk or a container that this machine does not have.
     pub fn filter(&self) -> Result<Filter> {
         let container = self.container.as_deref().map(container_of).transpose()?;
+        self.with(container)
+    }
+
+    /// The filter for recordings, which may be of another machine.
+    ///
+    /// # Errors
+    /// If it leaves no command, or asks this machine.
+    pub(super) fn for_recordings(&self) -> Result<Filter> {
+        if self.disk.is_some() {
+            return Err(usage(
+                "--disk asks this machine, and a recording may be of another: use --ctrl, --nsid \
+                 and --lba",
+            ));
+        }
+        self.with(self.container.as_deref().map(PathBuf::from))
+    }
+
+    fn with(&self, container: Option<PathBuf>) -> Result<Filter> {
         let mut filter = Filter {
             ctrls: self.ctrl.iter().copied().collect(),
             nsids: at_most(&self.nsid, "--nsid")?,
@@ -239,6 +271,10 @@ impl FilterArgs {
             cgroup: self.cgroup.clone(),
             container,
             lba: self.lba,
+            submitter_pids: at_most(&self.submitter_pid, "--submitter-pid")?,
+            submitter_comm: self.submitter_comm.clone(),
+            submitter_cgroup: self.submitter_cgroup.clone(),
+            within: Within::default(),
         };
         if let Some(disk) = &self.disk {
             let disk = disk_of(disk)?;
@@ -248,25 +284,6 @@ impl FilterArgs {
         }
         check(&filter)?;
         Ok(filter)
-    }
-
-    /// Refuses filters that ask this machine.
-    ///
-    /// # Errors
-    /// If there is such a filter.
-    pub(super) fn refuse_for_recordings(&self) -> Result<()> {
-        if self.container.is_some() {
-            return Err(usage(
-                "--container asks this machine, and cgroups are not recorded: use it with `record`",
-            ));
-        }
-        if self.disk.is_some() {
-            return Err(usage(
-                "--disk asks this machine, and a recording may be of another: use --ctrl, --nsid \
-                 and --lba",
-            ));
-        }
-        Ok(())
     }
 }
 
@@ -306,9 +323,12 @@ mod tests {
             option::of("(/[-a-z '$*]{1,9}){1,3}"),
             any::<bool>(),
             option::of((any::<u32>(), any::<u32>())),
+            btree_set(any::<u32>(), 0..4),
+            option::of("[-a-z ']{1,15}"),
+            option::of("(/[-a-z '$*]{1,9}){1,3}"),
         );
         (sets, rest).prop_map(|((ctrls, nsids, opcodes, qids, pids), rest)| {
-            let (no_admin, no_io, comm, path, is_container, lba) = rest;
+            let (no_admin, no_io, comm, path, is_container, lba, by, by_comm, by_path) = rest;
             let path = path.map(PathBuf::from);
             let (cgroup, container) = if is_container {
                 (None, path)
@@ -327,6 +347,10 @@ mod tests {
                 cgroup,
                 container,
                 lba: lba.map(|(first, n)| (first.into(), u64::from(first) + u64::from(n))),
+                submitter_pids: by,
+                submitter_comm: by_comm,
+                submitter_cgroup: by_path.map(PathBuf::from),
+                within: Within::default(),
             }
         })
     }

@@ -134,7 +134,6 @@ pub type HeatmapOptions = Checked<HeatmapArgs>;
 
 impl SessionOptions for HeatmapArgs {
     fn settings(&self) -> Result<Settings> {
-        self.session.check(&self.from)?;
         let quantity = self.quantity();
         if self.stage.is_some() && self.y != QuantityArg::Latency {
             return Err(usage(
@@ -158,7 +157,8 @@ impl SessionOptions for HeatmapArgs {
             Quantity::Latency(interval) => interval.stage_set,
             _ => StageSet::Total,
         };
-        self.session.settings(Mode::Events(events), stages)
+        self.session
+            .settings_of(&self.from, Mode::Events(events), stages)
     }
 }
 

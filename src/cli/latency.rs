@@ -95,7 +95,6 @@ impl SessionOptions for LatencyArgs {
         }
         self.from.refuse_times()?;
         self.exec.check(&self.from)?;
-        self.session.check(&self.from)?;
         let histograms = Histograms {
             lat: self.lat_buckets()?,
             split_size: self.split_size,
@@ -106,7 +105,8 @@ impl SessionOptions for LatencyArgs {
             },
         };
         let stages = set_or_total(self.stages);
-        self.session.settings(Mode::Histograms(histograms), stages)
+        self.session
+            .settings_of(&self.from, Mode::Histograms(histograms), stages)
     }
 }
 

@@ -32,6 +32,7 @@ pub mod stages;
 pub mod top;
 pub mod trace;
 pub mod value;
+pub mod who;
 pub mod words;
 
 use anyhow::Error;

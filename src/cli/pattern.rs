@@ -62,7 +62,6 @@ pub type PatternOptions = Checked<PatternArgs>;
 
 impl SessionOptions for PatternArgs {
     fn settings(&self) -> Result<Settings> {
-        self.session.check(&self.from)?;
         self.from.refuse_times()?;
         let lines = self.json || self.hist || self.schedule.interval.is_some();
         refuse_two_on_stdout(self.svg.as_deref(), lines)?;
@@ -75,7 +74,8 @@ impl SessionOptions for PatternArgs {
             ring_bytes: self.buffer.bytes,
             ..Events::default()
         };
-        self.session.settings(Mode::Events(events), StageSet::Total)
+        self.session
+            .settings_of(&self.from, Mode::Events(events), StageSet::Total)
     }
 }
 

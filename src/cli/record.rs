@@ -22,6 +22,7 @@ use super::session::SessionOptions;
 use super::stack::StackAtArg;
 use super::stack::share;
 use super::value::size;
+use super::who::WhoArgs;
 
 /// Smallest useful file.
 const MIN_SIZE: u64 = 1 << 20;
@@ -121,6 +122,9 @@ pub struct RecordArgs {
     #[arg(long)]
     pub context: bool,
 
+    #[command(flatten)]
+    pub who: WhoArgs,
+
     /// Stop after this time (`5s`, `2m`)
     #[arg(long, value_name = "TIME", value_parser = parse_duration)]
     pub duration: Option<Duration>,
@@ -179,6 +183,7 @@ impl SessionOptions for RecordArgs {
         let events = Events {
             stack: self.kstack.map(|at| at.sample(self.sample)),
             context: self.context,
+            who: self.who.who(),
             ring_bytes: self.buffer,
             ..Events::pairs()
         };

@@ -4,13 +4,16 @@
 use std::ops::Deref;
 
 use anyhow::Result;
+use nvme_deep::model::filter::Filter;
 use nvme_deep::model::stage::StageSet;
 use nvme_deep::session::settings::Mode;
 use nvme_deep::session::settings::Settings;
+use nvme_deep::session::settings::Who;
 
 use super::attach::AttachArgs;
 use super::filter::FilterArgs;
 use super::from::FromArgs;
+use super::usage;
 
 /// Filters, attaching and messages.
 #[derive(Clone, Debug, clap::Args)]
@@ -25,20 +28,36 @@ pub struct SessionArgs {
 impl SessionArgs {
     /// The settings of a session that measures this.
     pub(super) fn settings(&self, mode: Mode, stage_set: StageSet) -> Result<Settings> {
-        Ok(Settings {
-            stage_set,
-            filter: self.filter.filter()?,
-            mode,
-            attaching: self.attach.attaching(),
-        })
+        self.with(self.filter.filter()?, mode, stage_set)
     }
 
-    /// Refuses filters that ask this machine, if recordings are read.
-    pub(super) fn check(&self, from: &FromArgs) -> Result<()> {
+    /// The same; if recordings are read, with a filter for these.
+    pub(super) fn settings_of(
+        &self,
+        from: &FromArgs,
+        mode: Mode,
+        stage_set: StageSet,
+    ) -> Result<Settings> {
         if from.is_empty() {
-            return Ok(());
+            return self.settings(mode, stage_set);
         }
-        self.filter.refuse_for_recordings()
+        self.with(self.filter.for_recordings()?, mode, stage_set)
+    }
+
+    fn with(&self, filter: Filter, mode: Mode, stage_set: StageSet) -> Result<Settings> {
+        let settings = Settings {
+            stage_set,
+            filter,
+            mode,
+            attaching: self.attach.attaching(),
+        };
+        if stage_set == StageSet::Full && settings.who() != Who::Nobody {
+            return Err(usage(
+                "cgroups of commands and submitters are not observed with --stages=full: use \
+                 --stages=fine",
+            ));
+        }
+        Ok(settings)
     }
 
     /// Whether to print details.

@@ -102,9 +102,8 @@ impl SessionOptions for StacksArgs {
             self.from.refuse_several("--folded and --svg show")?;
         }
         self.exec.check(&self.from)?;
-        self.session.check(&self.from)?;
         let mode = Mode::Stacks(self.stacks(), self.outcome.chosen());
-        self.session.settings(mode, StageSet::Total)
+        self.session.settings_of(&self.from, mode, StageSet::Total)
     }
 }
 

@@ -57,13 +57,13 @@ pub type TopOptions = Checked<TopArgs>;
 
 impl SessionOptions for TopArgs {
     fn settings(&self) -> Result<Settings> {
-        self.session.check(&self.from)?;
         let histograms = Histograms {
             also: Also::TopCounters,
             ..Histograms::default()
         };
         let stages = self.stages.map_or(StageSet::Basic, StagesArg::set);
-        self.session.settings(Mode::Histograms(histograms), stages)
+        self.session
+            .settings_of(&self.from, Mode::Histograms(histograms), stages)
     }
 }
 

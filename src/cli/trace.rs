@@ -28,6 +28,7 @@ use super::stages::StagesArg;
 use super::stages::set_or_total;
 use super::usage;
 use super::value::count;
+use super::who::WhoArgs;
 
 /// How to write time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
@@ -89,6 +90,9 @@ pub struct TraceArgs {
     #[arg(long, conflicts_with = "from", hide_short_help = true)]
     pub context: bool,
 
+    #[command(flatten)]
+    pub who: WhoArgs,
+
     /// Stop after COUNT completed commands
     #[arg(long, short = 'n', value_name = "COUNT", value_parser = count())]
     pub count: Option<u64>,
@@ -133,7 +137,6 @@ pub type TraceOptions = Checked<TraceArgs>;
 impl SessionOptions for TraceArgs {
     fn settings(&self) -> Result<Settings> {
         self.exec.check(&self.from)?;
-        self.session.check(&self.from)?;
         if self.tee.as_deref().is_some_and(is_stdout) {
             return Err(usage(
                 "stdout has the lines of `trace`, so --tee can't be `-`: give a file, or use \
@@ -147,10 +150,12 @@ impl SessionOptions for TraceArgs {
             sq: self.sq,
             aen: self.aen,
             context: self.context,
+            who: self.who.who(),
             ring_bytes: self.buffer.bytes,
         };
         let stages = set_or_total(self.stages);
-        self.session.settings(Mode::Events(events), stages)
+        self.session
+            .settings_of(&self.from, Mode::Events(events), stages)
     }
 }
 

@@ -18,11 +18,13 @@ use nvme_deep::export::ndjson::Ndjson;
 use nvme_deep::export::parquet::Parquet;
 use nvme_deep::export::perfetto::Begins;
 use nvme_deep::export::perfetto::Perfetto;
+use nvme_deep::machine::cgroup_paths::Pseudonyms;
 use nvme_deep::model::event::Event;
 use nvme_deep::model::ledger::Accuracy;
 use nvme_deep::model::ledger::EventClass;
 use nvme_deep::model::ledger::Ledger;
 use nvme_deep::model::ledger::Shown;
+use nvme_deep::model::origin::Cgroups;
 use nvme_deep::model::span::Span;
 use nvme_deep::model::untrusted::Untrusted;
 use nvme_deep::model::untrusted::printable;
@@ -68,6 +70,8 @@ struct Copy<'a> {
     shown: Shown,
     unselected: u64,
     failed: &'a dyn Fn(io::Error) -> Error,
+    /// Other names instead of those of cgroups, with `--redact`.
+    redacted: Option<(Pseudonyms, Cgroups)>,
 }
 
 impl Consumer for Copy<'_> {
@@ -83,6 +87,13 @@ impl Consumer for Copy<'_> {
             }
             Item::Stack(id, frames) => self.sink.stack(*id, frames),
             Item::Clock(wall_ns) => self.sink.clock(*wall_ns),
+            Item::Cgroups(all) => {
+                if let Some((names, cgroups)) = &mut self.redacted {
+                    let all = all.iter().map(|one| (one.id, names.path(&one.path)));
+                    cgroups.extend(all);
+                }
+                Ok(())
+            }
             _ => Ok(()),
         };
         done.map_err(self.failed)
@@ -93,8 +104,17 @@ impl Copy<'_> {
     fn event(&mut self, event: &Event, names: &mut Names) -> io::Result<()> {
         let redacted = self.options.redact.then(|| event.redacted());
         let event = redacted.as_ref().unwrap_or(event);
-        let (disk, set) = names.of_command(event.what.id());
-        let taken = self.sink.event(&Entry { event, disk, set })?;
+        let (disk, set, cgroups) = names.of_event(event);
+        let cgroups = self
+            .redacted
+            .as_ref()
+            .map_or(cgroups, |(_, cgroups)| cgroups);
+        let taken = self.sink.event(&Entry {
+            event,
+            disk,
+            set,
+            cgroups,
+        })?;
         self.shown.add(EventClass::of(&event.what));
         match (taken, Span::of(event)) {
             (false, _) => self.counts.left_out += 1,
@@ -221,6 +241,7 @@ pub fn add(
         shown: Shown::default(),
         unselected: 0,
         failed,
+        redacted: options.redact.then(Default::default),
     };
     scan(&mut replay, &mut copy)?;
     let (shown, unselected) = (copy.shown, copy.unselected);

@@ -348,6 +348,12 @@ impl Consumer for Counting<'_> {
                     self.reports.disks.recorded(all);
                 }
             }
+            Item::Cgroups(all) => {
+                if let Some(recorded) = &mut self.recorded {
+                    let all = all.iter().map(|one| (one.id, one.path.clone()));
+                    recorded.now.names.cgroups.extend(all);
+                }
+            }
             Item::Ledger(_, ledger) => {
                 let ledger = with_span((*ledger).clone(), self.reports.options.settings.stage_set);
                 if let Some(recorded) = &mut self.recorded {

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The subcommands, one file or directory each. [`start`] attaches; [`drive`] runs them all.
 
+mod cgroup_log;
 pub mod diagnose;
 pub mod diff;
 pub mod dist;

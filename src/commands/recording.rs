@@ -32,8 +32,11 @@ use nvme_deep::recording::Recorder;
 use nvme_deep::recording::RunInfo;
 use nvme_deep::recording::StackInfo;
 use nvme_deep::session::settings::Settings;
+use nvme_deep::session::settings::Who;
 use serde::Serialize;
 
+use crate::commands::cgroup_log::CGROUPS_OF_BLOCK;
+use crate::commands::cgroup_log::CgroupLog;
 use crate::commands::drive::Item;
 use crate::commands::eprint_note;
 use crate::commands::outfile::OutFile;
@@ -81,6 +84,8 @@ pub struct RecordingFile {
     evicted: u64,
     /// Numbers of the stacks in this file. The session's are hashes of kernel addresses.
     stacks: HashMap<StackId, StackId>,
+    /// `None`: no cgroups are recorded.
+    cgroups: Option<CgroupLog>,
 }
 
 /// What every recording has of this machine.
@@ -118,6 +123,8 @@ fn info(
         sq: events.map(|events| events.sq),
         aen: events.map(|events| events.aen),
         context: settings.context(),
+        cgroups: settings.origin() != Who::Nobody,
+        submitters: settings.origin() == Who::Submitters,
         redacted: false,
         target: None,
         ..of_machine(system)
@@ -136,7 +143,10 @@ impl RecordingFile {
     /// If the file exists or cannot be written; one sentence.
     pub fn create(file: &FileSettings<'_>, settings: &Settings, system: &System) -> Result<Self> {
         let clocks = Some(SharedClocks::look(system));
-        Self::open(file, info(settings, system, *file), clocks, Some(system))
+        let mut recording = Self::open(file, info(settings, system, *file), clocks, Some(system))?;
+        let has_cgroups = settings.origin() != Who::Nobody;
+        recording.cgroups = has_cgroups.then(|| CgroupLog::new(system, file.redact));
+        Ok(recording)
     }
 
     /// Creates the file for the events of a target, and describes its run, which begins now. `None`: the
@@ -194,6 +204,7 @@ impl RecordingFile {
             clocks,
             evicted: 0,
             stacks: HashMap::new(),
+            cgroups: None,
         })
     }
 
@@ -204,6 +215,11 @@ impl RecordingFile {
         self.recorder
             .block(Content::Run, self.info.begin_ns, &self.info);
         self.clock_readings();
+        let all = self.cgroups.as_mut().map(CgroupLog::all);
+        for some in all.unwrap_or_default().chunks(CGROUPS_OF_BLOCK) {
+            self.recorder
+                .block(Content::Cgroups, self.info.begin_ns, &some);
+        }
     }
 
     /// CLOCK_MONOTONIC nanoseconds at which the run began.
@@ -230,7 +246,11 @@ impl RecordingFile {
             // a target is asked for them at the end
             Item::TargetControllers(_) => {}
             // of recordings, or none of a file
-            Item::Unselected(_) | Item::Undecodable | Item::Readings(_) | Item::Last(..) => {}
+            Item::Cgroups(_)
+            | Item::Unselected(_)
+            | Item::Undecodable
+            | Item::Readings(_)
+            | Item::Last(..) => {}
         }
     }
 
@@ -238,6 +258,12 @@ impl RecordingFile {
     #[inline]
     pub fn event(&mut self, event: &Event) {
         let redact = self.info.redacted;
+        if let Some(log) = &mut self.cgroups {
+            let new = log.new_ones(event);
+            if !new.is_empty() {
+                self.recorder.block(Content::Cgroups, event.at_ns, &new);
+            }
+        }
         if !redact && self.info.stack.is_none() {
             self.recorder.push(event);
             return;

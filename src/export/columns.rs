@@ -122,6 +122,10 @@ fn outside(text: &Untrusted) -> Cell<'_> {
     }
 }
 
+fn path(path: Option<&Untrusted>) -> Cell<'_> {
+    path.map_or(Cell::Empty, Cell::Outside)
+}
+
 fn flag<'r>(value: Option<bool>) -> Cell<'r> {
     value.map_or(Cell::Empty, Cell::Flag)
 }
@@ -259,4 +263,10 @@ pub const COLUMNS: &[Column] = &[
     column(Time, "point_iocost", Int64, "of `iocost`", |r| point(r, Point::Iocost)),
     column(Time, "point_wbt", Int64, "of `wbt`", |r| point(r, Point::Wbt)),
     column(Time, "point_tag", Int64, "of `tag`", |r| point(r, Point::Tag)),
+    column(Command, "cgroup", Text, "with `--cgroups`: path of the cgroup that caused the I/O", |r| path(r.cgroup(|o| o.io_cgroup))),
+    column(Command, "task_cgroup", Text, "with `--cgroups`: of the thread that called the driver", |r| path(r.cgroup(|o| o.task_cgroup))),
+    column(Command, "submitter_pid", Int64, "with `--submitters`: process that submitted the bio", |r| number(r.by().map(|by| by.pid))),
+    column(Command, "submitter_tid", Int64, "its thread", |r| number(r.by().map(|by| by.tid))),
+    column(Command, "submitter_comm", Text, "name of the thread; with `--redact` an empty text", |r| r.by().map_or(Cell::Empty, |_| Cell::Outside(&r.submitter_comm))),
+    column(Command, "submitter_cgroup", Text, "cgroup of the submission", |r| path(r.cgroup(|o| o.submitter.cgroup))),
 ];

@@ -21,6 +21,7 @@ use std::time::Duration;
 use crate::model::event::Event;
 use crate::model::event::StackId;
 use crate::model::ledger::Ledger;
+use crate::model::origin::Cgroups;
 use crate::model::stack::Frame;
 use crate::model::untrusted::Untrusted;
 use crate::nvme::decode::CommandSet;
@@ -37,6 +38,8 @@ pub struct Entry<'a> {
     pub disk: &'a Untrusted,
     /// The command set of the namespace.
     pub set: CommandSet,
+    /// Paths of cgroups.
+    pub cgroups: &'a Cgroups,
 }
 
 /// A destination of the events of one or more recordings, one after the other.

@@ -46,6 +46,7 @@ pub struct Ndjson<W: Write> {
     out: W,
     lines: TraceJson,
     stacks: Stacks,
+    has_submitters: bool,
 }
 
 impl<W: Write> Ndjson<W> {
@@ -56,6 +57,7 @@ impl<W: Write> Ndjson<W> {
             out,
             lines: TraceJson::new(Clock::Mono, None),
             stacks: Stacks::default(),
+            has_submitters: false,
         }
     }
 
@@ -76,6 +78,7 @@ impl<W: Write> Sink for Ndjson<W> {
         let stages = (info.stage_set != StageSet::Total).then_some(info.stage_set);
         self.lines = TraceJson::new(Clock::Mono, stages);
         self.stacks = Stacks::default();
+        self.has_submitters = info.submitters;
         self.line(&RunLine {
             r#type: "run",
             schema_version: SCHEMA_VERSION,
@@ -104,6 +107,8 @@ impl<W: Write> Sink for Ndjson<W> {
             set: entry.set,
             kstack,
             kstack_complete,
+            cgroups: Some(entry.cgroups),
+            has_submitters: self.has_submitters,
         };
         self.lines.event(entry.event, &cx);
         if self.lines.is_full() {

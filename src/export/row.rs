@@ -10,6 +10,9 @@ use crate::model::event::Event;
 use crate::model::event::EventKind;
 use crate::model::event::Outcome;
 use crate::model::event::Submission;
+use crate::model::origin::Cgroups;
+use crate::model::origin::Origin;
+use crate::model::origin::Submitter;
 use crate::model::stage::StageSet;
 use crate::model::timeline::Timeline;
 use crate::model::untrusted::Untrusted;
@@ -94,6 +97,8 @@ pub struct Row<'a> {
     pub(super) stages: StageTimes,
     pub(super) kstack: &'a str,
     pub(super) kstack_complete: &'a str,
+    pub(super) submitter_comm: Untrusted,
+    pub(super) cgroups: &'a Cgroups,
 }
 
 impl<'a> Row<'a> {
@@ -125,6 +130,10 @@ impl<'a> Row<'a> {
             stages: StageTimes::new(run.info.stage_set, what.timeline()),
             kstack,
             kstack_complete,
+            submitter_comm: submission.map_or_else(Untrusted::default, |submission| {
+                Untrusted::from_bytes(submission.origin.submitter.comm())
+            }),
+            cgroups: entry.cgroups,
         })
     }
 
@@ -136,6 +145,18 @@ impl<'a> Row<'a> {
     pub(super) fn submitter(&self) -> Option<&'a Submission> {
         self.submission()
             .filter(|submission| submission.knows_submitter)
+    }
+
+    /// The submitter of the bio, if it is known.
+    pub(super) fn by(&self) -> Option<Submitter> {
+        let by = self.submission().map(|s| s.origin.submitter);
+        by.filter(Submitter::is_known)
+    }
+
+    /// The path of a cgroup of who caused the command.
+    pub(super) fn cgroup(&self, of: fn(&Origin) -> u64) -> Option<&'a Untrusted> {
+        let id = self.submission().map(|s| of(&s.origin));
+        id.and_then(|id| self.cgroups.get(&id))
     }
 
     pub(super) const fn outcome(&self) -> Option<&'a Outcome> {

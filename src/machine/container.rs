@@ -85,6 +85,31 @@ fn pod_of(name: &str) -> Option<String> {
     (uid.len() == 32 && uid.bytes().all(|b| b.is_ascii_hexdigit())).then_some(uid)
 }
 
+/// Whether a cgroup is of the container whose ID begins with these digits, or of the pod with this UID.
+pub(super) fn is_of_container(path: &Untrusted, text: &str) -> bool {
+    let digits = digits_of(text);
+    let owner = owner(path);
+    let pod = owner.pod.map(|uid| uid.replace('-', ""));
+    digits.len() >= MIN_DIGITS
+        && (owner.id.is_some_and(|id| id.starts_with(&digits)) || pod == Some(digits))
+}
+
+/// The digits of the ID of a container, or of the UID of a pod.
+fn digits_of(text: &str) -> String {
+    let digits = text.strip_prefix("pod").unwrap_or(text);
+    digits.replace(['-', '_'], "").to_ascii_lowercase()
+}
+
+/// Whether the cgroup of a container has this name.
+pub(super) fn is_container_name(name: &str) -> bool {
+    id_of(name).is_some()
+}
+
+/// Whether the cgroup of a pod has this name.
+pub(super) fn is_pod_name(name: &str) -> bool {
+    pod_of(name).is_some()
+}
+
 /// The UID of a pod with its dashes.
 fn dashed(uid: &str) -> String {
     let ends = [8, 12, 16, 20, 32];
@@ -226,7 +251,7 @@ impl System {
     }
 
     /// The directory at which cgroups of version 2 are mounted.
-    fn cgroups(&self) -> Option<PathBuf> {
+    pub(super) fn cgroups(&self) -> Option<PathBuf> {
         Some(self.path(self.cgroup_mount()?.trim_start_matches('/')))
     }
 
@@ -256,8 +281,7 @@ impl System {
                 .filter(|dir| !exists && dir.is_dir())
                 .unwrap_or_else(|| id.into()));
         }
-        let digits = id.strip_prefix("pod").unwrap_or(id).replace(['-', '_'], "");
-        let digits = digits.to_ascii_lowercase();
+        let digits = digits_of(id);
         if digits.len() < MIN_DIGITS || !digits.bytes().all(|b| b.is_ascii_hexdigit()) {
             return Err(ContainerError::NotAnId(text.into()));
         }

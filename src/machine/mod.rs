@@ -7,6 +7,8 @@ mod admin;
 #[cfg(feature = "live")]
 pub mod btf;
 mod caches;
+pub mod cgroup_filter;
+pub mod cgroup_paths;
 pub mod clock;
 pub mod container;
 pub mod container_names;

@@ -3,6 +3,7 @@
 //! decodes them from the records of the ring, [`crate::render`] shows them.
 
 use crate::model::conditions::Conditions;
+use crate::model::origin::Origin;
 use crate::model::timeline::Timeline;
 use crate::nvme::aen::AsyncEvent;
 use crate::nvme::decode;
@@ -93,6 +94,8 @@ pub struct Submission {
     pub cpu: u16,
     /// The stack at submission.
     pub stack: StackId,
+    /// Who caused the command; only with `--cgroups` and `--submitters`.
+    pub origin: Origin,
 }
 
 impl Submission {
@@ -266,12 +269,13 @@ pub struct Event {
 }
 
 impl Event {
-    /// The event without the name of the submitting thread.
+    /// The event without the names of the submitting threads.
     #[must_use]
     pub fn redacted(&self) -> Self {
         let mut event = *self;
         if let Some(submission) = event.what.submission_mut() {
             submission.comm = [0; 16];
+            submission.origin.submitter.comm = [0; 16];
         }
         event
     }
@@ -303,7 +307,8 @@ impl EventKind {
         matches!(self, Self::Command(..) | Self::Missed { .. })
     }
 
-    const fn submission_mut(&mut self) -> Option<&mut Submission> {
+    /// The submission, to change it.
+    pub const fn submission_mut(&mut self) -> Option<&mut Submission> {
         match self {
             Self::Submit(_, submission)
             | Self::Command(_, submission, _)

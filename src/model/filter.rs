@@ -5,6 +5,7 @@ use std::collections::BTreeSet;
 use std::path::PathBuf;
 
 use super::event::Event;
+use super::origin::Origin;
 use crate::nvme::decode;
 use crate::nvme::decode::CommandSet;
 use crate::nvme::opcode::Opcode;
@@ -35,6 +36,25 @@ pub struct Filter {
     pub container: Option<PathBuf>,
     /// The first and the last logical block of a range that a command must touch.
     pub lba: Option<(u64, u64)>,
+    /// Processes that submit the bio.
+    pub submitter_pids: BTreeSet<u32>,
+    /// The name of the thread that submits the bio.
+    pub submitter_comm: Option<String>,
+    /// The directory of the cgroup of the submission.
+    pub submitter_cgroup: Option<PathBuf>,
+    /// Of a recording: the ids of the cgroups that these filters select.
+    pub within: Within,
+}
+
+/// The ids of cgroups that filters select.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Within {
+    /// Of the caller.
+    pub cgroup: BTreeSet<u64>,
+    /// Of the I/O.
+    pub container: BTreeSet<u64>,
+    /// Of the submission.
+    pub submitter: BTreeSet<u64>,
 }
 
 /// An option with values, unless there is none.
@@ -77,6 +97,10 @@ impl Filter {
             cgroup,
             container,
             lba,
+            submitter_pids,
+            submitter_comm,
+            submitter_cgroup,
+            within: _,
         } = self;
         let opcode = |op: &Opcode| format!("{}:{}", op.queue, op.name_or_code());
         let flag = |set: bool, name: &str| if set { vec![name.to_owned()] } else { vec![] };
@@ -95,6 +119,9 @@ impl Filter {
             option("--cgroup", path(cgroup)),
             option("--container", path(container)),
             option("--lba", range.collect()),
+            option("--submitter-pid", numbers(submitter_pids)),
+            option("--submitter-comm", submitter_comm.iter().cloned().collect()),
+            option("--submitter-cgroup", path(submitter_cgroup)),
         ]
         .concat()
     }
@@ -112,11 +139,49 @@ impl Filter {
 
     /// Whether it selects by what only the submission of a command has.
     pub fn needs_submission(&self) -> bool {
-        !self.pids.is_empty() || self.comm.is_some() || self.lba.is_some()
+        !self.pids.is_empty()
+            || self.comm.is_some()
+            || self.lba.is_some()
+            || self.selects_cgroups()
+            || self.selects_submitters()
+    }
+
+    /// Whether it selects by a cgroup.
+    pub const fn selects_cgroups(&self) -> bool {
+        self.cgroup.is_some() || self.container.is_some() || self.submitter_cgroup.is_some()
+    }
+
+    /// Whether it selects by the submitter of the bio.
+    pub fn selects_submitters(&self) -> bool {
+        !self.submitter_pids.is_empty()
+            || self.submitter_comm.is_some()
+            || self.submitter_cgroup.is_some()
+    }
+
+    /// Whether who caused a command matches.
+    fn matches_origin(&self, origin: &Origin) -> bool {
+        let any = |set: bool, found: bool| !set || found;
+        let (within, by) = (&self.within, &origin.submitter);
+        any(
+            self.cgroup.is_some(),
+            within.cgroup.contains(&origin.task_cgroup),
+        ) && any(
+            self.container.is_some(),
+            within.container.contains(&origin.io_cgroup),
+        ) && any(
+            self.submitter_cgroup.is_some(),
+            within.submitter.contains(&by.cgroup),
+        ) && any(
+            !self.submitter_pids.is_empty(),
+            by.is_known() && self.submitter_pids.contains(&by.pid),
+        ) && self
+            .submitter_comm
+            .as_ref()
+            .is_none_or(|name| by.comm() == name.as_bytes())
     }
 
     /// Whether an event of a recording matches. Events that are not of a command match if their
-    /// controller does. Cgroups are not recorded, and not checked.
+    /// controller does.
     pub fn matches(&self, event: &Event) -> bool {
         let Self {
             ctrls: _,
@@ -127,9 +192,8 @@ impl Filter {
             no_io,
             pids,
             comm,
-            cgroup: _,
-            container: _,
             lba,
+            ..
         } = self;
         let any = |set: bool, found: bool| !set || found;
         if !self.has_ctrl(event.what.ctrl()) {
@@ -157,6 +221,7 @@ impl Filter {
                 .as_ref()
                 .is_none_or(|name| submission.comm() == name.as_bytes())
             && lba.is_none_or(touches)
+            && self.matches_origin(&submission.origin)
     }
 }
 
@@ -201,6 +266,46 @@ mod tests {
         ] {
             assert_eq!(matches(|f| f.lba = Some(range)), hit, "{range:?}");
         }
+    }
+
+    #[test]
+    fn who_caused_it_selects() {
+        let caused = |filter: &Filter| {
+            let mut event = read();
+            if let Some(submission) = event.what.submission_mut() {
+                let origin = &mut submission.origin;
+                (origin.task_cgroup, origin.io_cgroup) = (1, 2);
+                origin.submitter.cgroup = 3;
+                (origin.submitter.pid, origin.submitter.tid) = (70, 71);
+                origin.submitter.comm[..2].copy_from_slice(b"db");
+            }
+            filter.matches(&event)
+        };
+        let with = |change: &dyn Fn(&mut Filter)| {
+            let mut filter = Filter::default();
+            change(&mut filter);
+            caused(&filter)
+        };
+        for id in 0..4 {
+            let (ids, path) = (BTreeSet::from([id]), Some(PathBuf::from("/x")));
+            assert_eq!(
+                with(&|f| (f.cgroup, f.within.cgroup) = (path.clone(), ids.clone())),
+                id == 1
+            );
+            assert_eq!(
+                with(&|f| (f.container, f.within.container) = (path.clone(), ids.clone())),
+                id == 2
+            );
+            assert_eq!(
+                with(&|f| (f.submitter_cgroup, f.within.submitter) = (path.clone(), ids.clone())),
+                id == 3
+            );
+        }
+        assert!(with(&|f| f.submitter_pids = [70].into()));
+        assert!(!with(&|f| f.submitter_pids = [7].into()));
+        assert!(with(&|f| f.submitter_comm = Some("db".into())));
+        assert!(!with(&|f| f.submitter_comm = Some("fio".into())));
+        assert!(!matches(|f| f.submitter_pids = [0].into()), "not known");
     }
 
     #[test]

@@ -9,6 +9,7 @@ use std::str::FromStr;
 
 use super::event::Submission;
 use super::finished::Finished;
+use super::origin::Cgroups;
 use super::row::row_nsid;
 use super::untrusted::Untrusted;
 use crate::nvme::opcode::Opcode;
@@ -36,10 +37,16 @@ pub enum By {
     Disk,
     /// The opcode.
     Opcode,
+    /// The process that submitted the bio.
+    SubmitterProcess,
+    /// The name of the thread that submitted the bio.
+    SubmitterComm,
+    /// The cgroup of the submission.
+    SubmitterCgroup,
 }
 
 /// All properties, with their names.
-pub const KEYS: [(By, &str); 10] = [
+pub const KEYS: [(By, &str); 13] = [
     (By::Process, "process"),
     (By::Comm, "comm"),
     (By::Cgroup, "cgroup"),
@@ -50,6 +57,9 @@ pub const KEYS: [(By, &str); 10] = [
     (By::Priority, "priority"),
     (By::Disk, "disk"),
     (By::Opcode, "opcode"),
+    (By::SubmitterProcess, "submitter-process"),
+    (By::SubmitterComm, "submitter-comm"),
+    (By::SubmitterCgroup, "submitter-cgroup"),
 ];
 
 impl By {
@@ -61,7 +71,20 @@ impl By {
 
     /// Whether recordings have it.
     pub const fn is_recorded(self) -> bool {
-        !matches!(self, Self::Cgroup | Self::Container | Self::Priority)
+        !matches!(self, Self::Priority)
+    }
+
+    /// Whether it is a cgroup, or the container of one.
+    pub const fn is_cgroup(self) -> bool {
+        matches!(self, Self::Cgroup | Self::Container | Self::SubmitterCgroup)
+    }
+
+    /// Whether it is the submitter, who is not the caller of the driver.
+    pub const fn is_submitter(self) -> bool {
+        matches!(
+            self,
+            Self::SubmitterProcess | Self::SubmitterComm | Self::SubmitterCgroup
+        )
     }
 }
 
@@ -158,6 +181,15 @@ fn part(command: &Finished<'_>, by: By) -> Part {
             .filter(|s| s.knows_submitter)
             .map_or(Part::Unknown, of)
     };
+    let cgroup = |id| match id {
+        0 => Part::Unknown,
+        id => Part::Cgroup(id),
+    };
+    let origin = submission.map(|s| s.origin).unwrap_or_default();
+    let submitter = |part| match origin.submitter.is_known() {
+        true => part,
+        false => Part::Unknown,
+    };
     match by {
         By::Process => caller(|s| Part::Process(s.pid)),
         By::Comm => caller(|s| Part::Comm(s.comm)),
@@ -168,7 +200,11 @@ fn part(command: &Finished<'_>, by: By) -> Part {
             .map_or(Part::Unknown, |bytes| Part::Size(size_exponent(bytes))),
         By::Disk => Part::Disk(id.ctrl, row_nsid(id.nsid)),
         By::Opcode => Part::Opcode(id.opcode),
-        By::Cgroup | By::Container | By::Priority => Part::Unknown,
+        By::Cgroup | By::Container => cgroup(origin.io_cgroup),
+        By::Priority => Part::Unknown,
+        By::SubmitterProcess => submitter(Part::Process(origin.submitter.pid)),
+        By::SubmitterComm => submitter(Part::Comm(origin.submitter.comm)),
+        By::SubmitterCgroup => submitter(Part::Cgroup(origin.submitter.cgroup)),
     }
 }
 
@@ -178,7 +214,7 @@ pub struct GroupNames {
     /// By process id: the name of a thread, padded with zeroes.
     pub processes: BTreeMap<u32, [u8; 16]>,
     /// By the id in the kernel: the path below the mount point, which begins with a slash.
-    pub cgroups: BTreeMap<u64, Untrusted>,
+    pub cgroups: Cgroups,
     /// Names of containers by ID, and of pods by UID.
     pub containers: BTreeMap<String, Untrusted>,
 }

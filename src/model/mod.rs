@@ -24,6 +24,7 @@ pub mod logs;
 pub mod machine;
 pub mod nvme_latency;
 pub mod open;
+pub mod origin;
 pub mod point;
 pub mod quantiles;
 pub mod row;

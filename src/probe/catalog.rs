@@ -169,7 +169,7 @@ use Point::{Bio, Freeze, Iocost, Submit, Tag, Wbt};
 use Point::{Complete, Cqe, Doorbell, End, Irq, Issue, SetupIn, SetupOut, Start};
 
 /// Every hook, by number.
-pub const CATALOG: [Hook; 76] = hooks! {
+pub const CATALOG: [Hook; 81] = hooks! {
     start_btf             TpBtf      block_io_start                 Block    Role::Point(Start);
     start_raw             RawTp      block_io_start                 Block    Role::Point(Start);
     setup_in_fentry       Fentry     nvme_setup_cmd                 NvmeCore Role::Point(SetupIn);
@@ -242,6 +242,11 @@ pub const CATALOG: [Hook; 76] = hooks! {
     wbt_out_fexit         Fexit      rq_qos_wait                    Block    Role::Point(Wbt);
     tag_wait_btf          TpBtf      block_rq_tag_wait              Block    Role::Point(Tag);
     tag_fexit             Fexit      __blk_mq_get_tag               Block    Role::Point(Tag);
+    submit_btf            TpBtf      block_bio_queue                Block    Role::Submitter;
+    submit_split_btf      TpBtf      block_split                    Block    Role::Submitter;
+    submit_done_btf       TpBtf      block_bio_complete             Block    Role::Submitter;
+    submit_limit_fentry   Fentry     __blk_throtl_bio               Block    Role::Submitter;
+    submit_limit_old_fentry Fentry   blk_throtl_bio                 Block    Role::Submitter;
     setup_out_tp          Tracepoint nvme_setup_cmd                 NvmeCore Role::Point(SetupOut);
     complete_tp           Tracepoint nvme_complete_rq               NvmeCore Role::Point(Complete);
     sq_tp                 Tracepoint nvme_sq                        NvmeCore Role::SqHead;
@@ -368,8 +373,22 @@ pub const CANDIDATES: [Candidate; 35] = [
     candidate(Role::Point(End), Method::RawTp, &["end_raw"]),
 ];
 
+/// The programs for submitters, with those of blk-throttle's function since 5.17 and before.
+const SUBMITTERS: [&str; 4] = [
+    "submit_btf",
+    "submit_split_btf",
+    "submit_done_btf",
+    "submit_limit_fentry",
+];
+const SUBMITTERS_OLD: [&str; 4] = [
+    "submit_btf",
+    "submit_split_btf",
+    "submit_done_btf",
+    "submit_limit_old_fentry",
+];
+
 /// The methods for roles that are not points; those of a role in order of preference.
-pub const EVENT_CANDIDATES: [Candidate; 20] = [
+pub const EVENT_CANDIDATES: [Candidate; 23] = [
     candidate(Role::Requeue, Method::Fentry, &["requeue_btf"]),
     candidate(Role::Requeue, Method::RawTp, &["requeue_raw"]),
     candidate(Role::Requeue, Method::Kprobe, &["requeue_kprobe"]),
@@ -390,6 +409,14 @@ pub const EVENT_CANDIDATES: [Candidate; 20] = [
     candidate(Role::Bounce, Method::Fentry, &["bounce_btf"]),
     candidate(Role::IommuMap, Method::Fentry, &["map_btf"]),
     candidate(Role::IommuUnmap, Method::Fentry, &["unmap_btf"]),
+    candidate(Role::Submitter, Method::Fentry, &SUBMITTERS),
+    candidate(Role::Submitter, Method::Fentry, &SUBMITTERS_OLD),
+    // without blk-throttle no kernel thread queues the bios of others
+    candidate(
+        Role::Submitter,
+        Method::Fentry,
+        &["submit_btf", "submit_split_btf", "submit_done_btf"],
+    ),
 ];
 
 /// Candidates for the start with the full stage set alone: other runs have the request's own time.
@@ -415,47 +442,6 @@ impl Hook {
                 && h.is_second() != self.is_second()
         };
         CATALOG.iter().position(same)
-    }
-
-    /// Why it may never fire although commands pass: it is one of several paths, or a rare event.
-    pub fn seldom(&self) -> Option<&'static str> {
-        match (self.target.name(), self.kind.method()) {
-            _ if self.is_second() => Some("only while the first instance is interrupted"),
-            ("nvme_queue_rq", _) => Some("not for batches"),
-            ("nvme_queue_rqs", _) => Some("only for batches without a scheduler"),
-            ("nvme_commit_rqs", _) => Some("only when a run of commands is cut short"),
-            ("block_rq_requeue" | "blk_mq_requeue_request", _) => {
-                Some("only when blk-mq takes a request back")
-            }
-            (
-                "nvme_timeout"
-                | "nvme_cancel_request"
-                | "nvme_change_ctrl_state"
-                | "nvme_async_event",
-                _,
-            ) => Some("a rare event"),
-            ("nvme_irq", _) => Some("not for polled queues"),
-            ("block_bio_queue" | "block_getrq", _) => Some("not for passthrough commands"),
-            ("block_bio_backmerge" | "block_bio_frontmerge", _) => {
-                Some("only for bios that are merged")
-            }
-            ("block_bio_complete", _) => Some("only for bios that end without a request"),
-            ("blk_throtl_bio" | "blk_queue_enter" | "blk_account_io_start", _) => {
-                Some("not for passthrough commands")
-            }
-            ("__blk_throtl_bio", _) => Some("only with limits of blk-throttle (io.max)"),
-            ("__bio_queue_enter", _) => Some("only while a queue is frozen"),
-            ("ioc_rqos_throttle", _) => Some("only with io.cost"),
-            ("rq_qos_wait", _) => Some("only for writes that wbt limits"),
-            ("__blk_mq_get_tag" | "block_rq_tag_wait", _) => Some("only if no tag is free"),
-            ("block_split", _) => Some("only for bios above a limit of the queue"),
-            ("swiotlb_bounced", _) => Some("only with bounce buffers (swiotlb)"),
-            ("map" | "unmap", _) => Some("only where an IOMMU translates"),
-            // the tracepoint is in both functions, each kprobe in one
-            ("nvme_complete_rq", Method::Kprobe) => Some("not for batches that went well"),
-            ("nvme_complete_batch_req", _) => Some("only for batches that went well"),
-            _ => None,
-        }
     }
 }
 

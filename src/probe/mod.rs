@@ -8,3 +8,4 @@ pub mod facts;
 pub mod plan;
 pub mod reasons;
 mod role;
+mod seldom;

@@ -30,6 +30,8 @@ pub enum Role {
     IommuMap,
     /// Mappings of the IOMMU that are removed.
     IommuUnmap,
+    /// The submissions of bios, and by whom.
+    Submitter,
 }
 
 impl Role {
@@ -54,7 +56,7 @@ impl Role {
     /// Whether its hooks observe neither commands nor controllers: their losses are not losses of
     /// commands.
     pub fn is_context(self) -> bool {
-        Self::CONTEXT.contains(&self)
+        Self::CONTEXT.contains(&self) || self == Self::Submitter
     }
 
     /// The point of a command's life; `None` for other roles.
@@ -80,6 +82,7 @@ impl Role {
             Self::Bounce => "bounce",
             Self::IommuMap => "iommu_map",
             Self::IommuUnmap => "iommu_unmap",
+            Self::Submitter => "submitter",
         }
     }
 }

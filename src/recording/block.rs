@@ -13,6 +13,7 @@ use super::finished::Recent;
 use super::frame::Content;
 use super::parts::Parts;
 use super::parts::ReadParts;
+use super::parts::has_origin;
 use super::parts::is_known;
 use super::parts::needs_parts;
 use super::row::AT;
@@ -168,7 +169,7 @@ impl Builder {
     /// Adds an event. A block has at most [`MAX_ROWS`].
     pub fn push(&mut self, event: &Event) {
         let row = Row::new(event);
-        if needs_parts(row.shape.pattern) {
+        if needs_parts(row.shape.pattern) || has_origin(event) {
             self.parts.put(self.rows.rows(), event);
         }
         self.add(&row, (1 << COLUMNS) - 1);
@@ -268,7 +269,7 @@ impl Decoder {
                 outcome: &self.outcomes[columns[OUTCOME_COLUMN] as usize],
                 columns,
             };
-            if needs_parts(row.shape.pattern) {
+            if needs_parts(row.shape.pattern) || self.parts.has_origin {
                 self.parts.pass(n, &row, to);
             } else {
                 to(&row.event());

@@ -359,6 +359,8 @@ mod tests {
                 // rarely another kind of event
                 bytes[0] = if rare == 0 { 3 } else { 4 };
                 bytes[18..20].copy_from_slice(&pattern.to_ne_bytes());
+                // not with who caused the command
+                bytes[offset_of!(nd_pair, submission.known)] &= !4;
                 bytes.truncate(if has_times { 184 } else { 128 });
                 bytes
             };

@@ -51,6 +51,8 @@ pub enum Content {
     Machine,
     /// Readings of clocks that two machines can share.
     Readings,
+    /// Paths of cgroups that later events refer to.
+    Cgroups,
     /// Events of the host side.
     HostEvents,
     /// The controllers of the host side.
@@ -78,6 +80,7 @@ impl Content {
             Self::Activity => 8,
             Self::Machine => 9,
             Self::Readings => 10,
+            Self::Cgroups => 11,
             Self::HostEvents => 32,
             Self::HostControllers => 33,
             Self::Unknown(code) => code,
@@ -96,6 +99,7 @@ impl Content {
             8 => Self::Activity,
             9 => Self::Machine,
             10 => Self::Readings,
+            11 => Self::Cgroups,
             32 => Self::HostEvents,
             33 => Self::HostControllers,
             _ => Self::Unknown(code),

@@ -57,7 +57,13 @@ pub struct RunInfo {
     pub aen: Option<bool>,
     /// Whether the conditions of commands, and what the machine did besides, were recorded.
     pub context: bool,
-    /// Without names of the machine, of its controllers and of processes.
+    /// Whether the cgroups of commands were recorded.
+    #[serde(skip_serializing_if = "is_false")]
+    pub cgroups: bool,
+    /// Whether the submitters of bios were recorded.
+    #[serde(skip_serializing_if = "is_false")]
+    pub submitters: bool,
+    /// Without names of the machine, of its controllers, of processes and of cgroups.
     pub redacted: bool,
     /// The target whose commands these are; `None`: they are those of the driver.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -86,6 +92,20 @@ impl RunInfo {
         let all = [slow, errors, count].into_iter().flatten();
         all.collect::<Vec<String>>().join(" ")
     }
+}
+
+const fn is_false(is: &bool) -> bool {
+    !*is
+}
+
+/// A cgroup that later events refer to.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct CgroupInfo {
+    /// Its id in the kernel.
+    pub id: u64,
+    /// Its path below the mount point, beginning with a slash.
+    pub path: Untrusted,
 }
 
 /// The offset of the wall clock, from here on.

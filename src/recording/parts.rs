@@ -4,7 +4,8 @@
 //! what they cost, do not change with the parts that this version has.
 //!
 //! The numbers are part of the format. Number n, below 32, is the time of the point with bit n of a
-//! pattern: its distance from the end of the event. The points with bits 0 to 6 have columns.
+//! pattern: its distance from the end of the event. The points with bits 0 to 6 have columns. Those from
+//! 32 on are of who caused the command (origin.rs).
 
 use std::collections::BTreeMap;
 
@@ -15,6 +16,8 @@ use super::columns::unzigzag;
 use super::columns::zigzag;
 use super::error::Damage;
 use super::frame::Content;
+use super::origin;
+use super::origin::is_origin;
 use super::stored::Stored;
 use crate::model::event::Event;
 use crate::model::event::EventKind;
@@ -32,6 +35,15 @@ pub const fn needs_parts(pattern: Pattern) -> bool {
     pattern & !IN_COLUMNS != 0
 }
 
+/// Whether an event has parts of who caused its command.
+#[inline(always)]
+pub const fn has_origin(event: &Event) -> bool {
+    match event.what.submission() {
+        Some(submission) => submission.origin.is_some(),
+        None => false,
+    }
+}
+
 /// The points of a pattern that have no columns, with the numbers of their parts.
 fn points_of(pattern: Pattern) -> impl Iterator<Item = (u8, Point)> {
     let of = Point::ALL
@@ -43,7 +55,7 @@ fn points_of(pattern: Pattern) -> impl Iterator<Item = (u8, Point)> {
 
 /// Whether this version has the part with this number.
 pub fn is_known(number: u8) -> bool {
-    points_of(ALL_POINTS).any(|(known, _)| known == number)
+    is_origin(number) || points_of(ALL_POINTS).any(|(known, _)| known == number)
 }
 
 const fn timeline(event: &mut Event) -> Option<&mut Timeline> {
@@ -67,6 +79,11 @@ impl Parts {
     #[inline(never)]
     pub fn put(&mut self, row: usize, event: &Event) {
         self.are_needed = true;
+        if let Some(submission) = event.what.submission() {
+            for (number, value) in origin::parts(&submission.origin) {
+                self.set(number, row, value);
+            }
+        }
         let mut event = *event;
         let at_ns = event.at_ns;
         let Some(line) = timeline(&mut event) else {
@@ -104,6 +121,8 @@ impl Parts {
 #[derive(Default)]
 pub struct ReadParts {
     columns: Vec<(u8, Vec<[u64; 1]>)>,
+    /// Whether some are of who caused the commands.
+    pub has_origin: bool,
 }
 
 impl ReadParts {
@@ -118,6 +137,7 @@ impl ReadParts {
         is_known: impl Fn(u8) -> bool,
     ) -> Result<(), Damage> {
         self.columns.clear();
+        self.has_origin = false;
         if cursor.is_at_end() {
             return Ok(());
         }
@@ -134,6 +154,7 @@ impl ReadParts {
             let mut values = vec![[0]; rows];
             get(cursor, 0, &mut values)?;
             self.columns.push((number, values));
+            self.has_origin |= is_origin(number);
         }
         Ok(())
     }
@@ -149,6 +170,11 @@ impl ReadParts {
                 let before = unzigzag(self.value(number, n));
                 line.set(point, at_ns.wrapping_sub(before));
             }
+        }
+        if self.has_origin
+            && let Some(submission) = event.what.submission_mut()
+        {
+            submission.origin = origin::origin(|number| self.value(number, n));
         }
         to(&event);
     }

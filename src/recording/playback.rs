@@ -12,6 +12,7 @@ use super::frame::Content;
 use super::frame::Head;
 use super::json::ledger;
 use super::json::parse;
+use super::meta::CgroupInfo;
 use super::meta::ClockOffset;
 use super::meta::LedgerInfo;
 use super::meta::RunInfo;
@@ -35,6 +36,8 @@ pub enum Item<'a> {
     Event(&'a Event),
     /// Stacks that events refer to.
     Stacks(Vec<StackInfo>),
+    /// Cgroups that events refer to.
+    Cgroups(Vec<CgroupInfo>),
     /// The offset of the wall clock.
     Clock(ClockOffset),
     /// The controllers.
@@ -59,7 +62,7 @@ pub enum Item<'a> {
 
 /// Most readings of clocks of a recording: those of three clocks a second in three days.
 const MOST_READINGS: usize = 3 << 18;
-/// Most bytes of all stacks of a recording, as JSON: a reader keeps them.
+/// Most bytes of all stacks and cgroups of a recording, as JSON: a reader keeps them.
 const MOST_STACKS: usize = 32 << 20;
 
 /// Most items that are read ahead, for the offset of the clock, which is among the first.
@@ -73,7 +76,7 @@ pub struct Playback<R> {
     events: u64,
     /// Readings of clocks so far.
     readings: usize,
-    /// Bytes of the stacks so far.
+    /// Bytes of the stacks and cgroups so far.
     stacks: usize,
     /// Items that were read ahead.
     early: VecDeque<Item<'static>>,
@@ -85,6 +88,7 @@ pub struct Playback<R> {
 fn item(content: Content, payload: &[u8]) -> Result<Option<Item<'static>>, Damage> {
     Ok(Some(match content {
         Content::Stacks => Item::Stacks(parse(payload)?),
+        Content::Cgroups => Item::Cgroups(parse(payload)?),
         Content::Clock => Item::Clock(parse(payload)?),
         Content::Controllers => Item::Controllers(parse(payload)?),
         Content::Ledger => Item::Ledger(Box::new(ledger(payload)?)),
@@ -190,8 +194,9 @@ impl<R: Read> Playback<R> {
                 to(&ManuallyDrop::new(Item::Target(event)));
             })
         } else {
-            let is_stacks = head.content == Content::Stacks;
-            self.stacks += if is_stacks { payload.len() } else { 0 };
+            // a reader keeps these
+            let is_kept = matches!(head.content, Content::Stacks | Content::Cgroups);
+            self.stacks += if is_kept { payload.len() } else { 0 };
             let read = match is_target {
                 true => target_item(head.content, payload),
                 false => item(head.content, payload),

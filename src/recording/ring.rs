@@ -29,7 +29,7 @@ pub struct Ring {
     /// What applies to the first of `blocks`: the run, and the last dropped block of the kinds that
     /// replace each other.
     before: Vec<Prepared>,
-    /// Stacks are never dropped: later events may refer to them. Their number is bounded.
+    /// Stacks and cgroups are never dropped: later events may refer to them. Their number is bounded.
     stacks: Vec<Prepared>,
     evicted: u64,
 }
@@ -68,7 +68,7 @@ impl Ring {
         block.payload.shrink_to_fit();
         match block.content {
             Content::Run => return self.replace(block),
-            Content::Stacks => return self.stacks.push(block),
+            Content::Stacks | Content::Cgroups => return self.stacks.push(block),
             _ => {}
         }
         let oldest = block.at_ns.saturating_sub(nanos(self.keep.time));

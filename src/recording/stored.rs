@@ -30,6 +30,7 @@ use crate::model::event::EventKind;
 use crate::model::event::Outcome;
 use crate::model::event::StackId;
 use crate::model::event::Submission;
+use crate::model::origin::Origin;
 use crate::model::timeline::Timeline;
 use crate::nvme::aen::AsyncEvent;
 use crate::nvme::opcode::Opcode;
@@ -93,6 +94,7 @@ impl Stored<'_> {
             comm,
             cpu: self.column(column::CPU) as u16,
             stack: StackId(self.column(column::STACK)),
+            origin: Origin::default(),
         }
     }
 

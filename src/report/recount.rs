@@ -105,7 +105,14 @@ impl Recount {
         }
         let of_process = key.0.0.iter().any(|part| matches!(part, Part::Process(_)));
         if let Some(submission) = command.submission.filter(|_| of_process) {
-            to.names.processes.insert(submission.pid, submission.comm);
+            let processes = &mut to.names.processes;
+            let by = submission.origin.submitter;
+            if self.by.contains(&By::SubmitterProcess) && by.is_known() {
+                processes.insert(by.pid, by.comm);
+            }
+            if self.by.contains(&By::Process) {
+                processes.insert(submission.pid, submission.comm);
+            }
         }
         let empty = || Cell::empty(self.stage_set);
         to.groups.entry(key).or_insert_with(empty)

@@ -15,7 +15,6 @@ use crate::machine::container;
 use crate::machine::kernel::Look;
 use crate::machine::may_read_module_btf;
 use crate::machine::sysfs::Controller;
-use crate::model::group::By;
 use crate::model::point::Point;
 use crate::model::run::Pairing;
 use crate::model::stack::StackAt;
@@ -31,6 +30,7 @@ use crate::session::settings::Also;
 use crate::session::settings::Events;
 use crate::session::settings::Mode;
 use crate::session::settings::Settings;
+use crate::session::settings::Who;
 
 /// Maximum number of attempts; each refusal of a program takes one.
 const ATTEMPTS: usize = 16;
@@ -63,6 +63,12 @@ fn roles(events: &Events) -> Vec<Role> {
 
 /// What is observed besides the points and requeues.
 fn events(settings: &Settings) -> Vec<Role> {
+    let submitter = (settings.who() == Who::Submitters).then_some(Role::Submitter);
+    events_of(settings).into_iter().chain(submitter).collect()
+}
+
+/// The same, but the submitters.
+fn events_of(settings: &Settings) -> Vec<Role> {
     match &settings.mode {
         Mode::Events(events) => roles(events),
         Mode::Histograms(histograms) => match histograms.also {
@@ -108,10 +114,10 @@ fn by_task(config: &Config<'_>, plan: &AttachPlan) -> Option<&'static str> {
 
 /// A remark if cgroups are those of tasks.
 fn cgroups_by_task(config: &Config<'_>) -> Option<&'static str> {
-    let by = config.settings.by().iter();
-    let of_cgroups = by.filter(|by| matches!(by, By::Cgroup | By::Container));
+    let by_cgroup = config.settings.by().iter().any(|by| by.is_cgroup());
+    let of_cgroups = by_cgroup || config.settings.who() != Who::Nobody;
     let has_io = config.system.cgroups_have_io();
-    (of_cgroups.count() > 0 && has_io == Some(false)).then_some(
+    (of_cgroups && has_io == Some(false)).then_some(
         "cgroups are those of the task that calls the driver, which for writeback is a kernel thread: \
          the io controller is not in the unified hierarchy (a kernel without CONFIG_BLK_CGROUP, or \
          blkio of version 1)",

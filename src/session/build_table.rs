@@ -73,10 +73,13 @@ const NO_DETAILS: &[Fixed] = &[("details", "0")];
 const STATUS: &[Fixed] = &[("count_status", "1")];
 
 /// Rows per controller, namespace and opcode, and nothing before the request is observed. The builds
-/// for groups have `ND_BY`, those for the waits before the request `ND_WAITS`.
-const ROWS: &[Fixed] = &[("waits", "0"), ("by", "0")];
+/// for groups have `ND_BY`, those for the waits before the request `ND_WAITS`, those for cgroups of
+/// single commands and for submitters `ND_WHO`.
+const ROWS: &[Fixed] = &[("waits", "0"), ("by", "0"), ("who", "0")];
 const GROUPS: &[Fixed] = &[("waits", "0")];
-const WAITS: &[Fixed] = &[("waits", "1"), ("by", "0")];
+const WAITS: &[Fixed] = &[("waits", "1"), ("by", "0"), ("who", "0")];
+const WHO: &[Fixed] = &[("waits", "0"), ("by", "0")];
+const CALLERS: &[Fixed] = &[("who", "0")];
 
 const TOTAL: &[Fixed] = &[
     ("mode", "ND_MODE_TOTAL"),
@@ -116,7 +119,7 @@ const fn latencies(name: &'static str, fixed: &'static [&'static [Fixed]]) -> En
 }
 
 /// All builds. A run uses the first that it may.
-pub const BUILDS: [Entry; 21] = [
+pub const BUILDS: [Entry; 22] = [
     // what `latency` uses on recent kernels; the others cost some 20 instructions per command more
     latencies(
         "nvme_deep_total_6",
@@ -216,6 +219,14 @@ pub const BUILDS: [Entry; 21] = [
         fixed: &[WAITS, FINE],
         needs: &[Need::Requests, Need::KernelBtf],
     },
+    // with who caused each command
+    Entry {
+        name: "nvme_deep_who",
+        source: "nvme_deep",
+        macros: &["ND_WHO"],
+        fixed: &[WHO],
+        needs: &[Need::Requests, Need::KernelBtf],
+    },
     // for kernels that only a file describes, or that list no data: without kernel functions and data
     Entry {
         name: "nvme_deep_plain",
@@ -229,7 +240,7 @@ pub const BUILDS: [Entry; 21] = [
         name: "nvme_deep_by",
         source: "nvme_deep",
         macros: &["ND_LOOP", "ND_NO_CONTEXT", "ND_BY"],
-        fixed: &[USUAL, GROUPS, HISTOGRAMS, PLAIN],
+        fixed: &[USUAL, GROUPS, CALLERS, HISTOGRAMS, PLAIN],
         needs: &[
             Need::Requests,
             Need::KernelBtf,
@@ -240,7 +251,7 @@ pub const BUILDS: [Entry; 21] = [
     Entry {
         name: "nvme_deep_by_any",
         source: "nvme_deep",
-        macros: &["ND_NO_CONTEXT", "ND_BY"],
+        macros: &["ND_NO_CONTEXT", "ND_BY", "ND_WHO"],
         fixed: &[GROUPS, HISTOGRAMS, PLAIN],
         needs: &[Need::Requests, Need::KernelBtf, Need::NoContext],
     },
@@ -248,7 +259,7 @@ pub const BUILDS: [Entry; 21] = [
         name: "nvme_deep_by_plain",
         source: "nvme_deep",
         macros: &["ND_NO_CONTEXT", "ND_NO_KFUNC", "ND_BY"],
-        fixed: &[GROUPS, HISTOGRAMS, PLAIN],
+        fixed: &[GROUPS, CALLERS, HISTOGRAMS, PLAIN],
         needs: &[Need::Requests, Need::NoContext],
     },
     // classic tracepoints

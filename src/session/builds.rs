@@ -180,7 +180,10 @@ mod tests {
                 "nvme_deep_by_any",
             ),
             (with(by, &[Trace, SetupEvent]), "nvme_deep_by_any"),
+            (with(|c| (by(c), c.who = 2).0, &[Trace]), "nvme_deep_by_any"),
             (with(by, &[Trace, KernelBtf]), "nvme_deep_by_plain"),
+            (with(|c| (traced(c), c.who = 1).0, &[]), "nvme_deep_who"),
+            (with(|c| c.who = 2, &[Trace]), "nvme_deep_who"),
             (with(|_| (), &[Requests, Trace]), "tracepoint"),
         ];
         let cases = [recent(), usual.to_vec()].concat();

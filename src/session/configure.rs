@@ -8,11 +8,11 @@ use bytemuck::Zeroable;
 
 use super::Config;
 use super::Layout;
+use super::configure_who::add_who;
+use super::configure_who::groups;
 use super::settings::Also;
 use super::settings::Mode;
 use super::settings::Settings;
-use crate::abi::by_bits;
-use crate::abi::nd_by;
 use crate::abi::nd_config;
 use crate::abi::nd_container;
 use crate::abi::nd_mode;
@@ -20,7 +20,6 @@ use crate::abi::nd_stack_at;
 use crate::abi::nd_trace;
 use crate::error::CgroupError;
 use crate::error::Error;
-use crate::error::GroupError;
 use crate::error::Result;
 use crate::machine::container;
 use crate::model::filter::Filter;
@@ -43,8 +42,13 @@ use crate::probe::plan::StartSource;
 const IGNORE_EVERY: u32 = 97;
 
 /// A thread's name, in the form in which the BPF side compares it.
-fn words_of(name: [u8; 16]) -> [u64; 2] {
-    let (low, high) = name.split_at(8);
+pub(super) fn words_of(name: &str) -> [u64; 2] {
+    let mut padded = [0; 16];
+    padded
+        .iter_mut()
+        .zip(name.bytes())
+        .for_each(|(to, b)| *to = b);
+    let (low, high) = padded.split_at(8);
     let word = |b: &[u8]| b.try_into().map_or(0, u64::from_ne_bytes);
     [word(low), word(high)]
 }
@@ -116,8 +120,8 @@ fn add_filter(c: &mut nd_config, filter: &Filter) {
         pids,
         comm,
         cgroup,
-        container: _,
         lba,
+        ..
     } = filter;
     c.targ_any = u8::from(*filter != Filter::default());
     c.targ_no_admin = u8::from(*no_admin);
@@ -127,13 +131,8 @@ fn add_filter(c: &mut nd_config, filter: &Filter) {
         *to = pid;
     }
     if let Some(name) = comm {
-        let mut padded = [0; 16];
-        padded
-            .iter_mut()
-            .zip(name.bytes())
-            .for_each(|(to, b)| *to = b);
         c.targ_by_comm = 1;
-        c.targ_comm = words_of(padded);
+        c.targ_comm = words_of(name);
     }
     c.targ_by_cgroup = u8::from(cgroup.is_some());
     if let Some((first, last)) = *lba {
@@ -260,21 +259,6 @@ pub fn waits_of(plan: &AttachPlan) -> Pattern {
     had.filter_map(Point::pattern_bit).sum()
 }
 
-/// The properties by which commands are grouped.
-fn groups(plan: &AttachPlan, config: &Config<'_>) -> Result<u16> {
-    let by = config.settings.by();
-    if !by.is_empty() && plan.pairing == Pairing::Tag {
-        return Err(Error::Groups(GroupError::NoRequests));
-    }
-    let mut bits = by_bits(by);
-    if bits & nd_by::ND_BY_CGROUP.0 != 0 {
-        let has_io = config.system.cgroups_have_io();
-        let has_io = has_io.ok_or(Error::Groups(GroupError::NoHierarchy))?;
-        bits |= if has_io { nd_by::ND_BY_BIO.0 } else { 0 };
-    }
-    Ok(bits as u16)
-}
-
 /// Returns the configuration of a run.
 ///
 /// # Errors
@@ -318,6 +302,7 @@ pub fn configure(plan: &AttachPlan, layout: &Layout, config: &Config<'_>) -> Res
         (c.targ_container, c.targ_cgroup_id) = (by.0 as u8, id.unwrap_or(0));
     }
     c.by = groups(plan, config)?;
+    add_who(&mut c, plan, config)?;
     match plan.pairing {
         Pairing::Request => add_request(&mut c, plan, config)?,
         Pairing::Tag => add_fields(&mut c, plan, config)?,

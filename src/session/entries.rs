@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The sizes of single entries of the maps, by stage set.
 
+use super::settings::Who;
 use crate::abi::BEGUN_BYTES;
 use crate::abi::BIO_BYTES;
 use crate::abi::BIOS;
@@ -9,18 +10,22 @@ use crate::abi::PAUSE_BYTES;
 use crate::abi::SLOT_BASIC;
 use crate::abi::SLOT_FINE;
 use crate::abi::SLOT_FULL;
+use crate::abi::SLOT_ORIGIN;
 use crate::abi::SLOT_TRACE;
 use crate::abi::START_BYTES;
 use crate::abi::START_FULL_BYTES;
+use crate::abi::SUBMITTER_BYTES;
+use crate::abi::SUBMITTERS;
 use crate::abi::cell_bytes;
 use crate::model::stage::StageSet;
 
 /// Memory that a hash map of the kernel needs per entry, besides key and value.
 pub const HASH_ENTRY: usize = 64;
 
-/// Slot size of a stage set, or of a trace.
-pub const fn slot_bytes(stage_set: StageSet, trace: bool) -> usize {
+/// Slot size of a stage set, or of a trace. `origin`: it observes who caused each command.
+pub const fn slot_bytes(stage_set: StageSet, trace: bool, origin: bool) -> usize {
     match stage_set {
+        _ if origin => SLOT_ORIGIN,
         StageSet::Full => SLOT_FULL,
         _ if trace => SLOT_TRACE,
         StageSet::Total | StageSet::Basic => SLOT_BASIC,
@@ -41,6 +46,14 @@ pub const fn bio_bytes(stage_set: StageSet) -> usize {
     match stage_set {
         StageSet::Full => BIOS * (2 * HASH_ENTRY + BIO_BYTES + BEGUN_BYTES) + PAUSE_BYTES,
         StageSet::Total | StageSet::Basic | StageSet::Fine => 0,
+    }
+}
+
+/// Memory of the submitters of bios.
+pub const fn submitter_bytes(who: Who) -> usize {
+    match who {
+        Who::Submitters => SUBMITTERS * (HASH_ENTRY + SUBMITTER_BYTES),
+        Who::Nobody | Who::Cgroups => 0,
     }
 }
 

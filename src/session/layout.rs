@@ -26,6 +26,7 @@ use super::entries::bio_bytes;
 use super::entries::cell_stride;
 use super::entries::slot_bytes;
 use super::entries::start_bytes;
+use super::entries::submitter_bytes;
 use crate::abi::CPU_BYTES;
 use crate::abi::LINE;
 use crate::abi::MAX_ROWS;
@@ -40,6 +41,7 @@ use crate::machine::sysfs::Controller;
 use crate::model::stage::StageSet;
 use crate::session::settings::Also;
 use crate::session::settings::Settings;
+use crate::session::settings::Who;
 
 /// Limit of all maps together.
 pub const BUDGET: usize = 60 << 20;
@@ -335,7 +337,8 @@ impl Slots {
     /// Slots in `room` bytes for controllers of these sizes.
     fn new(settings: &Settings, cpus: u32, sizes: &[Size], room: usize) -> Self {
         let is_trace = settings.is_trace();
-        let exact = slot_bytes(settings.stage_set, is_trace);
+        let has_origin = settings.origin() != Who::Nobody;
+        let exact = slot_bytes(settings.stage_set, is_trace, has_origin);
         let each = exact.next_multiple_of(LINE);
         let start = start_bytes(settings.stage_set);
         let per_slot = each + start;
@@ -383,8 +386,10 @@ impl Layout {
         let numbers = cpus as usize * NUMBERS_BYTES;
         let least_cells = if counts { MIN_CELLS + numbers } else { 0 };
         let usual_cells = if counts { USUAL_CELLS + numbers } else { 0 };
-        let fixed =
-            FIXED + bio_bytes(settings.stage_set) + GROUPS * usize::from(!settings.by().is_empty());
+        let fixed = FIXED
+            + bio_bytes(settings.stage_set)
+            + submitter_bytes(settings.who())
+            + GROUPS * usize::from(!settings.by().is_empty());
         let mut bytes = fixed + cpus as usize * CPU_BYTES + stack_bytes(settings, cpus);
         let least_rings = rings(settings, machine, TRACE_BUDGET).total();
         let sizes: Vec<_> = controllers.iter().map(|c| size_of(c, cpus)).collect();

@@ -30,6 +30,7 @@ use super::layout::EXTRA;
 use super::layout::Windows;
 use super::libbpf_log;
 use super::loaded::Loaded;
+use super::settings::Who;
 use super::ticks;
 use crate::abi::BIOS;
 use crate::abi::EXTRA_STEP;
@@ -58,6 +59,8 @@ use crate::probe::plan::StartSource;
 const CONFIG: &str = ".rodata.config";
 
 /// The maps of `--context` (bpf/include/activity.bpf.h).
+/// Those of submitters.
+const SUBMITTER_MAPS: [&str; 1] = ["submitters"];
 const CONTEXT_MAPS: [&str; 3] = ["activities", "waits", "disks"];
 
 /// Maps that are not created if a build fixes a setting as 0: its programs do not use them.
@@ -188,6 +191,11 @@ fn leave_out(object: &mut OpenObject, build: Build, config: &Config<'_>) -> libb
         .filter(|(setting, _)| build.fixes_as_zero(setting))
         .flat_map(|(_, maps)| maps.iter())
         .chain(CONTEXT_MAPS.iter().filter(|_| !config.settings.context()))
+        .chain(
+            SUBMITTER_MAPS
+                .iter()
+                .filter(|_| config.settings.who() != Who::Submitters),
+        )
         .copied()
         .collect();
     for mut map in object.maps_mut() {

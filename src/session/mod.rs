@@ -8,6 +8,7 @@ mod build_table;
 mod builds;
 mod cells;
 mod configure;
+mod configure_who;
 mod control;
 mod entries;
 mod event_ring;
@@ -77,7 +78,6 @@ use crate::error::Result;
 use crate::machine::System;
 use crate::machine::sysfs::Controller;
 use crate::machine::types::CustomBtf;
-use crate::model::filter::Filter;
 use crate::model::point::Point;
 use crate::model::run::Pairing;
 use crate::model::transport::Transport;
@@ -245,11 +245,13 @@ impl Session {
             session.place(controller)?;
         }
         session.reserve()?;
-        let Filter {
-            cgroup, container, ..
-        } = &config.settings.filter;
-        if let Some(path) = cgroup.as_ref().or(container.as_ref()) {
-            session.only_cgroup(path)?;
+        let filter = &config.settings.filter;
+        let cgroups = [
+            filter.cgroup.as_ref().or(filter.container.as_ref()),
+            filter.submitter_cgroup.as_ref(),
+        ];
+        for (at, path) in (0..).zip(cgroups) {
+            path.map_or(Ok(()), |path| session.only_cgroup(at, path))?;
         }
         if config.settings.attaching.verbose > 0 {
             session.measure();
@@ -266,8 +268,8 @@ impl Session {
         Ok(session)
     }
 
-    /// Sets the cgroup of the filter.
-    fn only_cgroup(&self, path: &Path) -> Result<()> {
+    /// Sets a cgroup of the filter.
+    fn only_cgroup(&self, at: u32, path: &Path) -> Result<()> {
         let unusable = |error| Error::Cgroup {
             path: path.to_owned(),
             error,
@@ -276,7 +278,7 @@ impl Session {
         let cgroups = self.loaded.map("cgroups")?;
         cgroups
             .update(
-                &0_u32.to_ne_bytes(),
+                &at.to_ne_bytes(),
                 &dir.as_raw_fd().to_ne_bytes(),
                 MapFlags::ANY,
             )

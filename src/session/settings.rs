@@ -75,6 +75,18 @@ pub enum Also {
     Commands,
 }
 
+/// Who caused each command: what is observed of that.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Who {
+    /// Nothing.
+    #[default]
+    Nobody,
+    /// Cgroups.
+    Cgroups,
+    /// Cgroups, and the submitter of the bio.
+    Submitters,
+}
+
 /// Events of single commands.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Events {
@@ -90,6 +102,8 @@ pub struct Events {
     pub aen: bool,
     /// The conditions of each command, and what the machine does besides.
     pub context: bool,
+    /// Who caused each command.
+    pub who: Who,
     /// Size of the rings, a power of two; `None`: depends on the memory budget.
     pub ring_bytes: Option<u32>,
 }
@@ -265,6 +279,21 @@ impl Settings {
     /// Whether the conditions of each command are observed, and what the machine does besides.
     pub fn context(&self) -> bool {
         self.events().is_some_and(|events| events.context)
+    }
+
+    /// Who caused each command: what its event has.
+    pub fn origin(&self) -> Who {
+        self.events().map_or(Who::Nobody, |events| events.who)
+    }
+
+    /// What is observed of who caused commands, for events, groups or filters.
+    pub fn who(&self) -> Who {
+        let by_submitter = self.by().iter().any(|by| by.is_submitter());
+        if by_submitter || self.filter.selects_submitters() {
+            Who::Submitters
+        } else {
+            self.origin()
+        }
     }
 
     /// The size of the rings, if one was chosen.

@@ -13,6 +13,8 @@ use nvme_deep::model::event::EventKind;
 use nvme_deep::model::event::Outcome;
 use nvme_deep::model::event::StackId;
 use nvme_deep::model::event::Submission;
+use nvme_deep::model::origin::Origin;
+use nvme_deep::model::origin::Submitter;
 use nvme_deep::model::point::Pattern;
 use nvme_deep::model::timeline::Timeline;
 use nvme_deep::nvme::aen::AsyncEvent;
@@ -65,6 +67,23 @@ fn id(u: &mut Unstructured<'_>) -> Result<CommandId> {
     })
 }
 
+/// Who caused a command: mostly nobody.
+fn origin(u: &mut Unstructured<'_>) -> Result<Origin> {
+    if !u.ratio(1, 4)? {
+        return Ok(Origin::default());
+    }
+    Ok(Origin {
+        task_cgroup: number(u)?.into(),
+        io_cgroup: number(u)?.into(),
+        submitter: Submitter {
+            pid: number(u)?,
+            tid: number(u)?,
+            comm: [u8::arbitrary(u)?; 16],
+            cgroup: number(u)?.into(),
+        },
+    })
+}
+
 fn submission(u: &mut Unstructured<'_>, id: CommandId) -> Result<Submission> {
     let mut cdw = [0; 6];
     for word in &mut cdw {
@@ -87,6 +106,7 @@ fn submission(u: &mut Unstructured<'_>, id: CommandId) -> Result<Submission> {
         comm: [u8::arbitrary(u)?; 16],
         cpu: number(u)? as u16,
         stack: StackId(number(u)?.into()),
+        origin: origin(u)?,
     })
 }
 

@@ -38,6 +38,7 @@ void *bpf_rdonly_cast(const void *at, __u32 type)
 #define bpf_core_field_offset(type, field) offsetof(type, field)
 #define bpf_core_field_exists(...)	   1
 #define bpf_core_enum_value(type, name)	   name
+#define bpf_core_enum_value_exists(...)	   1
 #define bpf_core_read(to, size, from)	   memcpy(to, from, size)
 
 enum {
@@ -81,6 +82,7 @@ static struct {
 #define bpf_get_current_task()		   ((__u64)&current_task)
 #define bpf_get_current_comm(to, size)	   ((void)0)
 #define bpf_current_task_under_cgroup(...) 0
+#define bpf_get_current_cgroup_id()	   1
 #define bpf_ktime_get_ns()		   (++now_ns)
 #define bpf_jiffies64()			   now_jiffies
 #define bpf_probe_read_kernel(to, size, f) memcpy(to, f, size)

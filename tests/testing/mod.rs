@@ -18,6 +18,7 @@ use nvme_deep::model::event::EventKind;
 use nvme_deep::model::event::Outcome;
 use nvme_deep::model::event::StackId;
 use nvme_deep::model::event::Submission;
+use nvme_deep::model::origin::Origin;
 use nvme_deep::model::point::NO_COMPLETE;
 use nvme_deep::model::point::NO_SETUP;
 use nvme_deep::model::point::Pattern;
@@ -83,6 +84,7 @@ impl EventBuilder {
                 comm: comm(b"fio"),
                 cpu: 0,
                 stack: StackId(0),
+                origin: Origin::default(),
             },
             outcome: Outcome {
                 verdict: Some(CompletionStatus {

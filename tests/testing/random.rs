@@ -9,6 +9,8 @@ use nvme_deep::model::event::EventKind;
 use nvme_deep::model::event::Outcome;
 use nvme_deep::model::event::StackId;
 use nvme_deep::model::event::Submission;
+use nvme_deep::model::origin::Origin;
+use nvme_deep::model::origin::Submitter;
 use nvme_deep::model::point::ALL_POINTS;
 use nvme_deep::model::timeline::Timeline;
 use nvme_deep::nvme::aen::AsyncEvent;
@@ -48,6 +50,23 @@ fn dword() -> impl Strategy<Value = u32> {
     prop_oneof![3 => Just(0), 2 => Just(7), 1 => any::<u32>()]
 }
 
+/// Who caused a command: mostly nobody.
+fn origin() -> impl Strategy<Value = Origin> {
+    let some = any::<(u64, u32, u64, u32, u32, [u8; 16])>();
+    let some = some.prop_map(|(task_cgroup, io_cgroup, cgroup, pid, tid, comm)| Origin {
+        task_cgroup,
+        io_cgroup: io_cgroup.into(),
+        submitter: Submitter {
+            pid,
+            tid: tid | 1,
+            comm,
+            cgroup,
+        },
+    });
+    // boxed: the stack of a test is small
+    prop_oneof![3 => Just(Origin::default()), 1 => some].boxed()
+}
+
 /// The submission of a command.
 pub fn submission(id: CommandId) -> impl Strategy<Value = Submission> {
     let parts = (
@@ -55,8 +74,9 @@ pub fn submission(id: CommandId) -> impl Strategy<Value = Submission> {
         any::<(u8, bool, Option<u32>, u32, u32, u16)>(),
         prop_oneof![any::<[u8; 16]>(), prop::array::uniform16(b' '..0x7f)],
         0..=16_usize,
+        origin(),
     );
-    parts.prop_map(move |(cdw, rest, mut comm, len)| {
+    let all = parts.prop_map(move |(cdw, rest, mut comm, len, origin)| {
         let (flags, metadata, bytes, pid, tid, cpu) = rest;
         comm[len..].fill(0);
         let parts = Parts {
@@ -76,8 +96,10 @@ pub fn submission(id: CommandId) -> impl Strategy<Value = Submission> {
             comm,
             cpu,
             stack: StackId::default(),
+            origin,
         }
-    })
+    });
+    all.boxed()
 }
 
 /// The outcome of a command. Its latency and its points are independent of each other.

@@ -154,6 +154,7 @@ fn mixed(two: &[Parted; 2], mixture: u16) -> EventKind {
         comm: of(13).1.comm,
         cpu: of(14).1.cpu,
         stack: StackId::default(),
+        origin: of(10).1.origin,
     };
     match of(15).2.cpu % 3 {
         0 => EventKind::Submit(id, submission),
@@ -172,7 +173,7 @@ proptest! {
         stage_set in 0..3_usize,
         align in any::<bool>(),
     ) {
-        let cx = Context { disk: &Untrusted::fixed("nvme0n1"), set: SETS[set], kstack: "", kstack_complete: "" };
+        let cx = Context { disk: &Untrusted::fixed("nvme0n1"), set: SETS[set], kstack: "", kstack_complete: "", ..Context::default() };
         let clock = Clock::wall(0);
         let mut view = TraceText::new(Theme { color: false }, align, clock, Some(CUTS[stage_set]));
         for (at_ns, what) in events {
@@ -204,7 +205,7 @@ proptest! {
     ) {
         let mut used = Views::new();
         for (mixture, set) in mixtures {
-            let cx = Context { disk: &Untrusted::fixed("nvme0n1"), set: SETS[set], kstack: "", kstack_complete: "" };
+            let cx = Context { disk: &Untrusted::fixed("nvme0n1"), set: SETS[set], kstack: "", kstack_complete: "", ..Context::default() };
             let event = Event { at_ns: 1, what: mixed(&two, mixture) };
             prop_assert_eq!(used.show(&event, &cx), Views::new().show(&event, &cx));
         }
@@ -216,7 +217,7 @@ proptest! {
         set in 0..3_usize,
         stage_set in 0..3_usize,
     ) {
-        let cx = Context { disk: <&Untrusted>::default(), set: SETS[set], kstack: "", kstack_complete: "[\"a\"]" };
+        let cx = Context { disk: <&Untrusted>::default(), set: SETS[set], kstack: "", kstack_complete: "[\"a\"]", ..Context::default() };
         let stage_set = CUTS[stage_set];
         let mut view = TraceJson::new(Clock::Rel { begin_ns: 1 << 40 }, Some(stage_set));
         for (at_ns, what) in events {

@@ -28,6 +28,8 @@ pub const DISK: Context<'_> = Context {
     set: CommandSet::Nvm,
     kstack: "",
     kstack_complete: "",
+    cgroups: None,
+    has_submitters: false,
 };
 /// The context of a command without a disk.
 pub const NONE: Context<'_> = Context {

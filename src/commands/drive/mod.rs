@@ -20,6 +20,7 @@ pub mod live;
 pub mod names;
 mod order;
 mod recorded;
+mod recorded_who;
 pub mod replay;
 mod target;
 pub mod turns;
@@ -41,6 +42,7 @@ use nvme_deep::model::snapshot::Snapshot;
 use nvme_deep::model::stack::Frame;
 use nvme_deep::model::target::HostController;
 use nvme_deep::model::target::TargetInfo;
+use nvme_deep::recording::CgroupInfo;
 use nvme_deep::session::Session;
 
 pub use self::drops::Reader;
@@ -101,6 +103,8 @@ pub enum Item<'i> {
     Undecodable,
     /// The frames of a stack, before the first event with it.
     Stack(StackId, Vec<Frame>),
+    /// Cgroups of a recording, before the first event with them.
+    Cgroups(Vec<CgroupInfo>),
     /// Wall clock minus CLOCK_MONOTONIC in nanoseconds: at the begin, and each second.
     Clock(i64),
     /// The controllers, when they change.

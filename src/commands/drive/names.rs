@@ -1,17 +1,23 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Names of disks. A command contains only its controller and a namespace id.
+//! Names of disks and cgroups. A command contains only its controller, a namespace id, and ids of
+//! cgroups.
 
 use std::collections::HashMap;
 
 use nvme_deep::machine::System;
+use nvme_deep::machine::cgroup_paths::CgroupPaths;
 use nvme_deep::machine::sysfs::Controller;
 use nvme_deep::model::controller::ControllerInfo;
 use nvme_deep::model::controller::DiskInfo;
 use nvme_deep::model::event::CommandId;
+use nvme_deep::model::event::Event;
+use nvme_deep::model::event::Submission;
 use nvme_deep::model::ids::NamespaceId;
+use nvme_deep::model::origin::Cgroups;
 use nvme_deep::model::untrusted::Untrusted;
 use nvme_deep::nvme::decode::CommandSet;
 use nvme_deep::nvme::opcode::QueueKind;
+use nvme_deep::recording::CgroupInfo;
 
 /// Disk name and command set of each namespace, from sysfs or from a recording.
 #[derive(Debug)]
@@ -26,6 +32,10 @@ pub struct Names {
     last: (NamespaceId, Untrusted, CommandSet),
     may_rescan: bool,
     changed: bool,
+    /// Cgroups of this machine; `None`: those of a recording.
+    paths: Option<CgroupPaths>,
+    /// Those of a recording.
+    cgroups: Cgroups,
 }
 
 /// What a recording has of a controller.
@@ -54,6 +64,7 @@ impl Names {
     /// Reads the namespaces of this machine.
     pub fn of(system: System) -> Self {
         let mut names = Self::recorded();
+        names.paths = Some(CgroupPaths::new(&system));
         names.system = Some(system);
         names.rescan();
         names
@@ -69,7 +80,47 @@ impl Names {
             last: Self::no_disk(),
             may_rescan: false,
             changed: false,
+            paths: None,
+            cgroups: Cgroups::new(),
         }
+    }
+
+    /// Adds cgroups of a recording.
+    pub fn add_cgroups(&mut self, all: &[CgroupInfo]) {
+        let all = all.iter().map(|one| (one.id, one.path.clone()));
+        self.cgroups.extend(all);
+    }
+
+    /// Looks up the cgroups of an event.
+    fn learn_cgroups(&mut self, event: &Event) {
+        let origin = event.what.submission().map(|s| s.origin);
+        if let Some((paths, origin)) = self.paths.as_mut().zip(origin) {
+            for id in origin.cgroups() {
+                paths.path(id);
+            }
+        }
+    }
+
+    /// The disk of an event's command, as [`Names::of_command`], and the paths of cgroups.
+    pub fn of_event(&mut self, event: &Event) -> (&Untrusted, CommandSet, &Cgroups) {
+        let has_origin = |s: &Submission| s.origin.is_some();
+        if event.what.submission().is_some_and(has_origin) {
+            self.learn_cgroups(event);
+        }
+        let io = event
+            .what
+            .id()
+            .filter(|id| id.opcode.queue == QueueKind::Io);
+        if let Some(id) = io {
+            self.learn(id.namespace());
+        }
+        let (disk, set) = match io {
+            Some(_) => (&self.last.1, self.last.2),
+            None => (<&Untrusted>::default(), CommandSet::Nvm),
+        };
+        let recorded = &self.cgroups;
+        let cgroups = self.paths.as_ref().map_or(recorded, CgroupPaths::known);
+        (disk, set, cgroups)
     }
 
     /// The entry of no namespace: id 0 has no disk.

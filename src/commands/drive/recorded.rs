@@ -31,6 +31,7 @@ use super::Moment;
 use super::Start;
 use super::Turn;
 use super::names::Names;
+use super::recorded_who::learn_cgroups;
 use super::replay::Replay;
 use super::turns::Wake;
 use crate::commands::eprint_note;
@@ -138,6 +139,10 @@ fn item_of<'i>(recorded: &Recorded<'_>, names: &mut Names) -> Option<Item<'i>> {
             names.set(all.clone());
             Item::Controllers(all.clone())
         }
+        Recorded::Cgroups(all) => {
+            names.add_cgroups(all);
+            Item::Cgroups(all.clone())
+        }
         Recorded::Clock(offset) => Item::Clock(offset.wall_ns),
         Recorded::Activity(activity) => Item::Activity(activity.clone()),
         Recorded::Machine(machine) => Item::Machine(machine.clone()),
@@ -204,10 +209,15 @@ impl<'r> Reading<'r> {
                     });
                     return;
                 }
-                other => match item_of(other, names) {
-                    Some(item) => item,
-                    None => return,
-                },
+                other => {
+                    if let Recorded::Cgroups(all) = other {
+                        learn_cgroups(&mut settings.filter, all);
+                    }
+                    match item_of(other, names) {
+                        Some(item) => item,
+                        None => return,
+                    }
+                }
             };
             done = consumer.item(&item, &mut Feed { names, later });
         });

@@ -35,6 +35,8 @@ use nvme_deep::session::settings::Outcome;
 use nvme_deep::session::settings::Settings;
 
 use super::census::Census;
+use super::recorded_who::check_who;
+use super::recorded_who::learn_cgroups;
 use crate::commands::eprint_note;
 use crate::commands::input;
 use crate::commands::progress::Progress;
@@ -195,12 +197,7 @@ impl Replay {
             }
             StageSet::Basic | StageSet::Fine | StageSet::Full => {}
         }
-        if settings.filter.cgroup.is_some() || settings.filter.container.is_some() {
-            return refuse(format!(
-                "recordings have no cgroups, so none can be chosen in {path}: omit --cgroup, or use it \
-                 with `record`"
-            ));
-        }
+        check_who(info, path, settings)?;
         if settings.filter.comm.is_some() && info.redacted {
             let what = "names of processes (it is redacted)";
             return lacks(what, "without --redact", "--comm");
@@ -315,6 +312,9 @@ impl Replay {
                 (*ledger, *later, *is_new) = (Some(found.clone()), 0, true);
             }
             other => {
+                if let Item::Cgroups(all) = other {
+                    learn_cgroups(&mut settings.filter, all);
+                }
                 if let Item::Event(event) = other {
                     let first = span_ns.map_or(event.at_ns, |(first, _)| first);
                     *span_ns = Some((first, event.at_ns));

@@ -113,7 +113,11 @@ fn recorded(options: &TraceOptions) -> Result<()> {
         ledger_apart: true,
     };
     drive(Input::recordings(replays, form, false), &mut |start| {
-        Ok(TraceWriter::new(options, output()?, start.begin_ns))
+        let has_submitters = start
+            .recording
+            .is_some_and(|replay| replay.info().submitters);
+        let writer = TraceWriter::new(options, output()?, start.begin_ns);
+        Ok(writer.of_recording(has_submitters))
     })
 }
 

@@ -24,6 +24,7 @@ use nvme_deep::render::trace::Context;
 use nvme_deep::render::trace::EventSink;
 use nvme_deep::render::trace::TraceJson;
 use nvme_deep::render::trace::TraceText;
+use nvme_deep::session::settings::Who;
 
 use crate::cli::trace::TimeArg;
 use crate::cli::trace::TraceOptions;
@@ -76,6 +77,8 @@ pub(super) struct TraceWriter<'o> {
     commands: u64,
     /// This process, if the events are of this machine.
     own: Option<u32>,
+    /// Whether the submitters of bios are observed.
+    has_submitters: bool,
 }
 
 impl<'o> TraceWriter<'o> {
@@ -91,6 +94,15 @@ impl<'o> TraceWriter<'o> {
             pending: Vec::new(),
             commands: 0,
             own: None,
+            has_submitters: options.settings.who() == Who::Submitters,
+        }
+    }
+
+    /// The lines of a recording.
+    pub fn of_recording(self, has_submitters: bool) -> Self {
+        Self {
+            has_submitters,
+            ..self
         }
     }
 
@@ -137,12 +149,14 @@ impl<'o> TraceWriter<'o> {
         } else {
             event.what.stacks().map(block)
         };
-        let (disk, set) = names.of_command(event.what.id());
+        let (disk, set, cgroups) = names.of_event(event);
         let cx = Context {
             disk,
             set,
             kstack,
             kstack_complete,
+            cgroups: Some(cgroups),
+            has_submitters: self.has_submitters,
         };
         self.sink.event(event, &cx);
         self.shown.add_own(&event.what, self.own);

@@ -14,6 +14,7 @@ use super::Page;
 use super::chars;
 use super::line::Line;
 use super::memo::Memo;
+use super::origin;
 use super::stages::Shape;
 use super::stages::Stages;
 use crate::model::conditions::Conditions;
@@ -121,7 +122,7 @@ fn comm(line: &mut Line, name: &[u8]) {
 
 /// Writes a text from outside, which may be long.
 #[cold]
-fn string(line: &mut Line, text: impl Iterator<Item = char>) {
+pub(super) fn string(line: &mut Line, text: impl Iterator<Item = char>) {
     line.long(quoted(text).as_bytes());
 }
 
@@ -301,6 +302,9 @@ impl Line {
             comm(line, submission.comm());
         });
         self.number(",\"cpu\":", submission.cpu);
+        if submission.origin.is_some() {
+            origin::json(self, &submission.origin, cx);
+        }
         self.raw(",\"kstack\":", cx.kstack);
     }
 

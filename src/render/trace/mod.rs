@@ -12,6 +12,7 @@ mod ink;
 mod json;
 mod line;
 mod memo;
+mod origin;
 mod stages;
 mod text;
 
@@ -26,6 +27,7 @@ use std::iter::from_fn;
 
 use self::line::Line;
 use crate::model::event::Event;
+use crate::model::origin::Cgroups;
 use crate::model::stack::Frame;
 use crate::model::untrusted::Untrusted;
 use crate::nvme::decode::CommandSet;
@@ -95,6 +97,10 @@ pub struct Context<'a> {
     pub kstack: &'a str,
     /// The stack at completion, likewise.
     pub kstack_complete: &'a str,
+    /// Paths of cgroups.
+    pub cgroups: Option<&'a Cgroups>,
+    /// Whether submitters are observed.
+    pub has_submitters: bool,
 }
 
 /// The characters of a text that may not be UTF-8, and the bytes that are not UTF-8.

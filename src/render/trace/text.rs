@@ -17,6 +17,7 @@ use super::ink::Ink;
 use super::ink::TextStyle;
 use super::line::Line;
 use super::memo::Memo;
+use super::origin;
 use super::stages::Stages;
 use crate::model::event::CommandId;
 use crate::model::event::CtrlState;
@@ -347,6 +348,9 @@ impl Ink<'_> {
             line.str(", comm=");
             comm(line, submission.comm());
         });
+        if submission.origin.is_some() {
+            origin::text(self.line, &submission.origin, cx);
+        }
     }
 
     fn sq(&mut self, head: u16, tail: u16) {
@@ -411,7 +415,7 @@ fn rest(line: &mut Line, submission: &Submission, fields: &mut dyn Iterator<Item
 }
 
 /// Writes the name of a thread, which may contain any bytes. Ambiguous names are quoted.
-fn comm(line: &mut Line, name: &[u8]) {
+pub(super) fn comm(line: &mut Line, name: &[u8]) {
     let plain = |b: &u8| b.is_ascii_graphic() && !b"\",\\=".contains(b);
     if !name.is_empty() && name.iter().all(plain) {
         return line.name_in(name);

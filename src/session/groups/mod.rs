@@ -20,7 +20,6 @@ use super::Layout;
 use super::Session;
 use super::loaded::Loaded;
 use crate::abi::DecodeError;
-use crate::abi::GroupRow;
 use crate::abi::MAX_CANDIDATES;
 use crate::abi::MAX_GROUPS;
 use crate::abi::group_of;
@@ -64,8 +63,8 @@ pub(super) struct Grouping {
     gone: BTreeSet<u64>,
 }
 
-/// The groups that have numbers.
-type Rows = BTreeMap<u32, (Key, Group, [u8; 16])>;
+/// The groups that have numbers, with the names of the caller and of the submitter.
+type Rows = BTreeMap<u32, (Key, Group, [[u8; 16]; 2])>;
 
 impl Grouping {
     /// The groups of a run that has any.
@@ -84,7 +83,7 @@ impl Grouping {
             names: GroupNames::default(),
             gone: BTreeSet::new(),
         };
-        if by.iter().any(|by| matches!(by, By::Cgroup | By::Container)) {
+        if by.iter().any(|by| by.is_cgroup()) {
             grouping.names.cgroups = grouping.system.cgroup_paths().unwrap_or_default();
         }
         Ok(Some(grouping))
@@ -97,10 +96,11 @@ impl Grouping {
                 continue;
             };
             let wrong = |DecodeError| Mismatch::WrongSize("a group");
-            let GroupRow { number, comm } = group_row(&value).map_err(wrong)?;
+            let row = group_row(&value).map_err(wrong)?;
             let group = Group(group_of(&key, &self.by).map_err(wrong)?);
             let key = key.try_into().map_err(|_| wrong(DecodeError))?;
-            all.insert(number, (key, group, comm));
+            let names = [row.comm, row.submitter_comm];
+            all.insert(row.number, (key, group, names));
         }
         Ok(all)
     }
@@ -123,13 +123,14 @@ impl Grouping {
     /// The names of these groups, as they are now. Those that are gone keep the last one.
     fn with_names(&self, names: &mut GroupNames, rows: &Rows) -> BTreeSet<u64> {
         let mut unknown = BTreeSet::new();
-        for (_, group, comm) in rows.values() {
-            for part in &group.0 {
+        for (_, group, [comm, submitter]) in rows.values() {
+            for (part, by) in group.0.iter().zip(&self.by) {
                 match part {
                     Part::Process(pid) => {
                         let now = self.system.process_name(*pid);
                         let was = names.processes.get(pid).copied();
-                        let name = now.or(was).unwrap_or(*comm);
+                        let first = if by.is_submitter() { submitter } else { comm };
+                        let name = now.or(was).unwrap_or(*first);
                         names.processes.insert(*pid, name);
                     }
                     Part::Cgroup(id) if !names.cgroups.contains_key(id) => {

@@ -10,6 +10,7 @@
 use std::collections::BTreeMap;
 use std::collections::BTreeSet;
 
+use crate::abi::GROUP_BYTES;
 use crate::model::group::Group;
 use crate::model::point::Pattern;
 use crate::model::snapshot::Cell;
@@ -17,8 +18,11 @@ use crate::model::snapshot::Cells;
 use crate::model::snapshot::add;
 use crate::model::snapshot::fold_groups;
 
+/// Bytes of a group.
+const KEY: usize = GROUP_BYTES;
+
 /// A group as the BPF side has it.
-pub(super) type Key = [u8; 48];
+pub(super) type Key = [u8; KEY];
 
 /// Cells by the number of their group.
 pub(super) type Numbered = BTreeMap<(u32, Pattern), Cell>;
@@ -205,7 +209,7 @@ mod tests {
     }
 
     fn key(process: u32) -> Key {
-        let mut key = [0; 48];
+        let mut key = [0; KEY];
         key[..4].copy_from_slice(&process.to_ne_bytes());
         key
     }

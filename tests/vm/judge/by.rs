@@ -225,6 +225,8 @@ fn of_many_cgroups_the_largest_have_rows(outcome: &Outcome) {
 fn what_does_not_work_is_said_in_a_sentence(outcome: &Outcome) {
     for (name, says) in [
         ("hierarchy", "cgroups of version 2"),
+        ("recorded", "cgroups of version 2"),
+        ("submitter", "classic tracepoints"),
         ("tracepoint", "classic tracepoints"),
     ] {
         let said = outcome.text("refused", &format!("{name}.err"));

@@ -58,4 +58,5 @@ mod types;
 mod unit;
 mod uprobes;
 mod waits;
+mod who;
 mod words;

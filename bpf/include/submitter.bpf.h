@@ -1,0 +1,195 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/*
+ * Who caused a command: cgroups, and the submitter. The task that calls the driver may be a kernel
+ * thread, which dispatches the request of another. So a table has the task that submitted each bio
+ * of an NVMe disk, by the address of the bio, from block_bio_queue to block_bio_complete. A command
+ * has the submitter of its request's first bio. Where a cgroup has limits, blk-throttle looks at a
+ * bio before block_bio_queue, which a kernel thread then passes if the bio had to wait.
+ *
+ * The end of a bio may be missed, and its address used again: the sector must be that of the bio.
+ */
+#ifndef ND_SUBMITTER_H
+#define ND_SUBMITTER_H
+
+#ifdef ND_WHO
+struct {
+	__uint(type, BPF_MAP_TYPE_LRU_HASH);
+	__uint(max_entries, ND_SUBMITTERS);
+	__uint(key_size, sizeof(u64));
+	__uint(value_size, sizeof(struct nd_submitter));
+} submitters SEC(".maps");
+
+/* Whether a bio that this task submits is of the cgroup of the filter, or below it. */
+static __always_inline int within_wanted(u64 cgroup)
+{
+	if (!(targ_by_submitter & ND_TARG_CGROUP))
+		return 1;
+	if (cgroup && cgroup != charged_cgroup(TYPED))
+		return is_within(cgroup, targ_submitter_cgroup_id, TYPED);
+	return bpf_current_task_under_cgroup(&cgroups, 1) == 1;
+}
+
+/* Notes the current task as the one that submits a bio. `early`: before block_bio_queue. */
+static __always_inline int note_submission_of(u64 bio, u16 early, u32 hook)
+{
+	u64 id = bpf_get_current_pid_tgid(), cgroup = 0, sector;
+	struct nd_submitter by = {}, *was;
+
+	if (!is_nvme_name(peek(disk_name_of(bio), TYPED)) || ignored(hook))
+		return 0;
+	hit(hook, TYPED);
+	sector = peek(bio + bpf_core_field_offset(struct bio, bi_iter.bi_sector), TYPED);
+	was = bpf_map_lookup_elem(&submitters, &bio);
+	/* The rest of a bio that was split keeps its submission, too. */
+	if (was && (was->early || early) && sector >= was->sector &&
+	    sector <= was->sector + (was->bytes >> 9)) {
+		was->early = early && was->early;
+		return 0;
+	}
+	if (cfg_who & ND_WHO_BIO)
+		cgroup = cgroup_of_bio(bio, TYPED);
+	by.cgroup = cgroup_id_of(cgroup, TYPED);
+	name_caller(by.comm, TYPED);
+	by.sector = sector;
+	by.bytes = peek(bio + bpf_core_field_offset(struct bio, bi_iter.bi_size), TYPED);
+	by.tgid = id >> 32;
+	by.tid = id;
+	by.wanted = within_wanted(cgroup);
+	by.early = early;
+	bpf_map_update_elem(&submitters, &bio, &by, BPF_ANY);
+	return 0;
+}
+
+/* A bio is queued. This comes once in the life of a bio. */
+static __always_inline int on_bio_submitted(u64 bio, u32 hook)
+{
+	return note_submission_of(bio, 0, hook);
+}
+
+/* blk-throttle looks at a bio: it is about to be queued, now or later. */
+static __always_inline int on_bio_limited(u64 bio, u32 hook)
+{
+	return note_submission_of(bio, 1, hook);
+}
+
+/* The block layer has split a piece off: `bio`. The rest is its bi_private. */
+static __always_inline int on_submitted_split(u64 bio, u32 hook)
+{
+	u64 rest = peek(bio + bpf_core_field_offset(struct bio, bi_private), TYPED);
+	struct nd_submitter *by = bpf_map_lookup_elem(&submitters, &rest), copy;
+
+	if (!by || ignored(hook))
+		return 0;
+	hit(hook, TYPED);
+	copy = *by;
+	bpf_map_update_elem(&submitters, &bio, &copy, BPF_ANY);
+	return 0;
+}
+
+static __always_inline int on_submitted_done(u64 bio, u32 hook)
+{
+	if (!bpf_map_delete_elem(&submitters, &bio))
+		hit(hook, TYPED);
+	return 0;
+}
+
+/* The submission of a request's first bio; NULL: not observed, or no bio. */
+static __always_inline struct nd_submitter *submitter_of(struct request *rq, int typed)
+{
+	u64 bio = FIELD_AT((u64)rq, struct request, bio, typed), at;
+	struct nd_submitter *by;
+
+	if (!bio)
+		return 0;
+	by = bpf_map_lookup_elem(&submitters, &bio);
+	at = GET(typed, rq, __sector);
+	if (!by || at < by->sector || at > by->sector + (by->bytes >> 9))
+		return 0;
+	return by;
+}
+
+/* enum req_op: requests that are not of bios of the block layer. */
+#define REQ_OP_BITS	0xff
+#define REQ_OP_DRV_IN	34
+#define REQ_OP_DRV_OUT	35
+#define PF_KTHREAD_FLAG 0x00200000
+
+/* Whether the current task submits a passthrough command, and not a kernel thread for another. */
+static __always_inline int is_own_passthrough(struct request *rq, int typed)
+{
+	u32 op = GET(typed, rq, cmd_flags) & REQ_OP_BITS;
+	u64 task = bpf_get_current_task();
+
+	return (op == REQ_OP_DRV_IN || op == REQ_OP_DRV_OUT) &&
+	       !((u32)FIELD_AT(task, struct task_struct, flags, typed) & PF_KTHREAD_FLAG);
+}
+
+/* The submitter of a command that the current task sets up. tid 0: not known. */
+static __always_inline void find_submitter(struct nd_origin *o, struct request *rq, u32 *wanted,
+					   int typed)
+{
+	struct nd_submitter *by = submitter_of(rq, typed);
+	u64 id;
+
+	*wanted = 0;
+	o->cgroup = 0;
+	o->comm[0] = 0;
+	o->comm[1] = 0;
+	o->tgid = 0;
+	o->tid = 0;
+	if (by) {
+		o->cgroup = by->cgroup;
+		o->comm[0] = by->comm[0];
+		o->comm[1] = by->comm[1];
+		o->tgid = by->tgid;
+		o->tid = by->tid;
+		*wanted = by->wanted;
+	} else if (is_own_passthrough(rq, typed)) {
+		id = bpf_get_current_pid_tgid();
+		o->cgroup = bpf_get_current_cgroup_id();
+		name_caller(o->comm, typed);
+		o->tgid = id >> 32;
+		o->tid = id;
+		*wanted = within_wanted(0);
+	}
+}
+
+/* The filters by submitter. A command whose submitter is not known does not match. */
+static __always_inline int wanted_submitter(struct request *rq, int typed)
+{
+	struct nd_origin by;
+	u32 within;
+
+	if (!targ_by_submitter)
+		return 1;
+	find_submitter(&by, rq, &within, typed);
+	if (!by.tid || !within)
+		return 0;
+	if (targ_by_submitter & ND_TARG_PID &&
+	    !in_list(targ_submitter_pids, targ_submitter_pid_count, by.tgid))
+		return 0;
+	return !(targ_by_submitter & ND_TARG_COMM) ||
+	       (by.comm[0] == targ_submitter_comm[0] && by.comm[1] == targ_submitter_comm[1]);
+}
+
+/* Records who caused a command. `here`: the current task sets it up. */
+static __always_inline void note_origin(struct nd_origin *o, struct request *rq, int here,
+					int typed)
+{
+	struct nd_origin found = {};
+	u32 within;
+
+	if (here) {
+		if (cfg_who & ND_WHO_SUBMITTER)
+			find_submitter(&found, rq, &within, typed);
+		found.task_cgroup = bpf_get_current_cgroup_id();
+		found.io_cgroup =
+			cgroup_id_of(cfg_who & ND_WHO_BIO ? cgroup_of(rq, typed) : 0, typed);
+	}
+	*o = found;
+}
+#else
+#define wanted_submitter(rq, typed) 1
+#endif
+
+#endif

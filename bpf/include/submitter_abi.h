@@ -1,0 +1,24 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/* Who submitted a bio (submitter.bpf.h). As in abi.h. */
+#ifndef ND_SUBMITTER_ABI_H
+#define ND_SUBMITTER_ABI_H
+
+enum nd_submitter_limit {
+	ND_SUBMITTERS = 16384, /* bios between their submission and their end */
+};
+
+/* The submission of a bio. */
+struct nd_submitter {
+	__u64 cgroup; /* id */
+	__u64 comm[2];
+	__u64 sector; /* the first, of the disk */
+	__u32 bytes;
+	__u32 tgid;
+	__u32 tid;
+	__u16 wanted; /* it is within the cgroup of the filter */
+	__u16 early;  /* noted before block_bio_queue, which may be of another task */
+};
+
+_Static_assert(sizeof(struct nd_submitter) == 48, "no padding");
+
+#endif

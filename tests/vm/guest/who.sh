@@ -1,0 +1,88 @@
+#!/usr/bin/env bash
+# Who caused commands: submitters behind an I/O scheduler, and cgroups of writeback, live and recorded.
+. "$(dirname "$0")/lib.sh"
+. "$(dirname "$0")/devices.sh"
+settled
+while read -r module; do insmod "/tmp/mods/$module" 2>/dev/null || true; done </tmp/mods/order
+modprobe mq-deadline 2>/dev/null || true
+file=$(disk nvme0)
+null=$(disk nvme1)
+top=/sys/fs/cgroup
+umount -R $top 2>/dev/null || true
+mount -t cgroup2 -o favordynmods none $top 2>/dev/null || mount -t cgroup2 none $top
+echo '+memory +io' >$top/cgroup.subtree_control
+mkdir $top/db $top/backup
+
+# within CGROUP COMMAND...: runs a command in a cgroup
+within() {
+    # shellcheck disable=SC2016 # the inner shell expands these
+    bash -c 'echo $$ >"$0/cgroup.procs"; exec "$@"' "$@"
+}
+
+begin scheduler
+echo mq-deadline >"/sys/block/$null/queue/scheduler"
+# few tags: a process dispatches requests of others
+echo 8 >"/sys/block/$null/queue/nr_requests"
+# a limit: kernel threads dispatch what waits for it
+echo "$(<"/sys/block/$null/dev") riops=60" >$top/backup/io.max
+cat "/sys/block/$null/queue/scheduler" >"$case_dir/scheduler"
+tool all latency --json --no-admin --ctrl nvme1
+tool callers latency --json --no-admin --by process --ctrl nvme1
+tool processes latency --json --no-admin --by submitter-process --ctrl nvme1
+tool parts latency --json --no-admin --by submitter-comm,submitter-cgroup --stages --ctrl nvme1
+tool chosen latency --json --no-admin --submitter-cgroup $top/db --ctrl nvme1
+tool named latency --json --no-admin --submitter-comm renamed --ctrl nvme1
+tool file record --submitters --stages=none --no-admin --ctrl nvme1 -o "/tmp/file.nvd"
+traced
+within $top/db fio --output-format=json --output="$case_dir/jobs.fio" --filename="/dev/$null" --direct=1 \
+    --ioengine=libaio --bs=4k --iodepth=16 --norandommap=1 \
+    --name=a --rw=randread --number_ios=300 \
+    --name=b --rw=randread --number_ios=500 \
+    --name=c --rw=randwrite --number_ios=700 </dev/null &
+fio_pid=$!
+within $top/backup python3 "$(dirname "$0")/who.py" "/dev/$null" 150
+wait $fio_pid
+stop
+from() {
+    local name=$1
+    shift
+    refused "$name" "$NVME_DEEP" "$@"
+}
+nvd=/tmp/file.nvd
+from recorded latency --json --by submitter-process --from "$nvd"
+from recorded_cgroup latency --json --by cgroup --from "$nvd"
+from recorded_chosen latency --json --submitter-cgroup $top/db --from "$nvd"
+from recorded_trace trace --json --from "$nvd" --submitter-comm renamed
+from text trace --from "$nvd" --submitter-comm renamed
+from csv export "$nvd" --format csv -o /tmp/file.csv
+cp /tmp/file.csv "$case_dir"
+
+begin writeback
+rm /tmp/file.nvd
+mkfs.ext4 -q -O ^has_journal "/dev/$file"
+mkdir -p /tmp/data
+mount -o noinit_itable "/dev/$file" /tmp/data
+sync
+settled
+tool all latency --json --no-admin --ctrl nvme0
+tool live latency --json --no-admin --by submitter-cgroup,opcode --ctrl nvme0
+tool file record --cgroups --no-admin --ctrl nvme0 -o "/tmp/file.nvd"
+tool hidden record --cgroups --redact --no-compress --no-admin --ctrl nvme0 -o "/tmp/hidden.nvd"
+tool lines trace --pair --json --submitters --no-admin --ctrl nvme0
+traced
+within $top/db dd if=/dev/zero of=/tmp/data/inside bs=64k count=64 status=none
+within $top/backup dd if=/dev/zero of=/tmp/data/other bs=64k count=16 status=none
+sync
+cat $top/db/io.stat >"$case_dir/db.io"
+cat $top/backup/io.stat >"$case_dir/backup.io"
+stop
+nvd=/tmp/file.nvd
+from recorded latency --json --by cgroup,opcode --from "$nvd"
+from container latency --json --container /db --from "$nvd"
+from redacted latency --json --by cgroup,opcode --from "/tmp/hidden.nvd"
+from refused latency --json --cgroup $top/db --from "/tmp/hidden.nvd"
+# what the file with other names holds, which is not compressed
+names=$(grep -c -a -e /db -e backup "/tmp/hidden.nvd" || true)
+echo "$names" >"$case_dir/names"
+from hidden_lines trace --json --from "/tmp/hidden.nvd"
+umount /tmp/data

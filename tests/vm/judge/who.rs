@@ -1,0 +1,241 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Submitters are fio's jobs behind a scheduler, and cgroups of writeback those of io.stat; recordings
+//! have the same as live runs.
+
+use std::collections::BTreeMap;
+use std::collections::BTreeSet;
+
+use serde_json::Value;
+
+use super::guest::Outcome;
+use super::guest::Suite;
+use super::json::ToolRun;
+use super::json::list;
+use super::json::number;
+
+const WHO: Suite = Suite {
+    script: "who",
+    variant: "",
+    smp: "2",
+    controllers: &["nvme_file nvme0 134217728", "nvme_null nvme1 0"],
+    append: "",
+    env: &[],
+};
+
+fn run(outcome: &Outcome, case: &str, name: &str) -> ToolRun {
+    let run = ToolRun::read(outcome, case, name);
+    let balance = &run.last["ledger"]["balance"];
+    assert_eq!(balance["balanced"], true, "{name}: {}", run.last);
+    run
+}
+
+fn sum(values: &[Value], field: &str) -> u64 {
+    values.iter().map(|value| number(value, field)).sum()
+}
+
+/// Commands and bytes of rows or groups.
+fn sums(values: &[Value]) -> [u64; 2] {
+    ["count", "bytes"].map(|field| sum(values, field))
+}
+
+fn lines(outcome: &Outcome, case: &str, name: &str) -> Vec<Value> {
+    let text = outcome.text(case, &format!("{name}.out"));
+    let all = text.lines().map(|line| serde_json::from_str(line).unwrap());
+    all.filter(|line: &Value| line["type"] == "command")
+        .collect()
+}
+
+/// The commands of each job of fio, sorted.
+fn jobs(outcome: &Outcome) -> Vec<u64> {
+    let fio: Value = serde_json::from_str(&outcome.text("scheduler", "jobs.fio")).unwrap();
+    let jobs = list(&fio, "jobs").iter();
+    let of = |job: &Value| number(&job["read"], "total_ios") + number(&job["write"], "total_ios");
+    let mut jobs: Vec<u64> = jobs.map(of).collect();
+    jobs.sort_unstable();
+    jobs
+}
+
+/// The commands of the processes that submitted as many as a job of fio does, sorted.
+fn of_fio(run: &ToolRun) -> Vec<u64> {
+    let groups = list(&run.last, "groups").iter();
+    let fio = groups.filter(|g| g["submitter_comm"] == "fio" && number(g, "count") >= 200);
+    let mut counts: Vec<u64> = fio.map(|g| number(g, "count")).collect();
+    counts.sort_unstable();
+    counts
+}
+
+fn submitters_are_those_of_fio_behind_a_scheduler(outcome: &Outcome) {
+    let scheduler = outcome.text("scheduler", "scheduler");
+    assert!(scheduler.contains("[mq-deadline]"), "{scheduler}");
+    let want = jobs(outcome);
+    assert_eq!(want, [300, 500, 700]);
+    let all = run(outcome, "scheduler", "all");
+    let rows = sums(list(&all.last, "rows"));
+    for name in ["processes", "recorded"] {
+        let by = run(outcome, "scheduler", name);
+        assert_eq!(of_fio(&by), want, "{name}: {}", by.last);
+        assert_eq!(sums(list(&by.last, "groups")), rows, "{name}");
+    }
+    // the callers do not show this: kernel threads dispatch what waited for a limit
+    let callers = run(outcome, "scheduler", "callers");
+    let groups = list(&callers.last, "groups").iter();
+    let by_kernel = groups.filter(|g| g["comm"].as_str().unwrap_or("").contains("kworker"));
+    let by_kernel: u64 = by_kernel.map(|g| number(g, "count")).sum();
+    assert!(by_kernel > 50, "{}", callers.last);
+}
+
+fn names_and_cgroups_of_submitters_select(outcome: &Outcome) {
+    let by = run(outcome, "scheduler", "parts");
+    let find = |comm: &str| -> Vec<&Value> {
+        let groups = list(&by.last, "groups").iter();
+        groups.filter(|g| g["submitter_comm"] == comm).collect()
+    };
+    let thread = find("renamed");
+    assert_eq!(thread.len(), 1, "{}", by.last);
+    assert_eq!(number(thread[0], "count"), 150);
+    assert_eq!(thread[0]["submitter_cgroup"], "/backup");
+    let in_db = find("fio").iter().all(|g| g["submitter_cgroup"] == "/db");
+    assert!(in_db, "{}", by.last);
+    let of_db: u64 = {
+        let groups = list(&by.last, "groups").iter();
+        let of_db = groups.filter(|g| g["submitter_cgroup"] == "/db");
+        of_db.map(|g| number(g, "count")).sum()
+    };
+    assert!(of_db >= 1500);
+    for name in ["chosen", "recorded_chosen"] {
+        let chosen = run(outcome, "scheduler", name);
+        assert_eq!(
+            sum(list(&chosen.last, "rows"), "count"),
+            of_db,
+            "{name}: {}",
+            chosen.last
+        );
+    }
+    let named = run(outcome, "scheduler", "named");
+    assert_eq!(sum(list(&named.last, "rows"), "count"), 150);
+    let commands = lines(outcome, "scheduler", "recorded_trace");
+    assert_eq!(commands.len(), 150);
+    for command in &commands {
+        assert_eq!(command["submitter_comm"], "renamed", "{command}");
+        assert_eq!(command["submitter_cgroup"], "/backup", "{command}");
+        let (pid, tid) = (&command["submitter_pid"], &command["submitter_tid"]);
+        assert_ne!(pid, tid, "{command}");
+    }
+    let text = outcome.text("scheduler", "text.out");
+    let line = text.lines().next().unwrap();
+    assert!(line.contains(", submitter_comm=renamed"), "{line}");
+    let csv = outcome.text("scheduler", "file.csv");
+    let rows = csv.lines().filter(|line| line.contains(",renamed,/backup"));
+    assert_eq!(rows.count(), 150, "{}", csv.lines().next().unwrap());
+}
+
+/// The sums of io.stat of a cgroup.
+fn charged(outcome: &Outcome, name: &str) -> BTreeMap<String, u64> {
+    let mut sums = BTreeMap::new();
+    let text = outcome.text("writeback", &format!("{name}.io"));
+    for word in text.split_whitespace() {
+        if let Some((field, value)) = word.split_once('=') {
+            *sums.entry(field.to_owned()).or_default() += value.parse::<u64>().unwrap();
+        }
+    }
+    sums
+}
+
+/// Bytes that a cgroup wrote, by groups of a run.
+fn written(run: &ToolRun, field: &str, cgroup: &str) -> u64 {
+    let groups = list(&run.last, "groups").iter();
+    let found = groups.filter(|g| g[field] == cgroup && g["opcode"] == "write");
+    found.map(|g| number(g, "bytes")).sum()
+}
+
+fn writeback_is_of_the_one_that_wrote(outcome: &Outcome) {
+    let live = run(outcome, "writeback", "live");
+    let recorded = run(outcome, "writeback", "recorded");
+    let all = run(outcome, "writeback", "all");
+    for (name, least) in [("db", 64), ("backup", 16)] {
+        let want = charged(outcome, name)["wbytes"];
+        assert!(want >= least * 65536, "{name}: {want}");
+        let path = format!("/{name}");
+        assert_eq!(
+            written(&live, "submitter_cgroup", &path),
+            want,
+            "{}",
+            live.last
+        );
+        assert_eq!(
+            written(&recorded, "cgroup", &path),
+            want,
+            "{}",
+            recorded.last
+        );
+    }
+    for by in [&live, &recorded] {
+        let groups = list(&by.last, "groups");
+        assert_eq!(sums(groups), sums(list(&all.last, "rows")), "{}", by.last);
+    }
+    let container = run(outcome, "writeback", "container");
+    let bytes = sum(list(&container.last, "rows"), "bytes");
+    let of_db = charged(outcome, "db");
+    assert_eq!(
+        bytes,
+        of_db["wbytes"] + of_db["rbytes"],
+        "{}",
+        container.last
+    );
+    // the thread that submits them is one of the kernel, or that of sync
+    let lines = lines(outcome, "writeback", "lines");
+    let of_db: Vec<&Value> = lines.iter().filter(|l| l["cgroup"] == "/db").collect();
+    assert!(!of_db.is_empty());
+    let strange = of_db
+        .iter()
+        .filter(|l| l["opcode"] == "write" && l["submitter_cgroup"] != "/db");
+    assert_eq!(strange.count(), 0);
+}
+
+fn other_names_hide_cgroups_and_keep_them_apart(outcome: &Outcome) {
+    assert_eq!(outcome.text("writeback", "names").trim(), "0");
+    let redacted = run(outcome, "writeback", "redacted");
+    let recorded = run(outcome, "writeback", "recorded");
+    let by_count = |run: &ToolRun| -> Vec<(u64, u64)> {
+        let groups = list(&run.last, "groups").iter();
+        let mut all: Vec<_> = groups
+            .map(|g| (number(g, "count"), number(g, "bytes")))
+            .collect();
+        all.sort_unstable();
+        all
+    };
+    assert_eq!(by_count(&redacted), by_count(&recorded));
+    let names: BTreeSet<&str> = list(&redacted.last, "groups")
+        .iter()
+        .filter_map(|g| g["cgroup"].as_str())
+        .collect();
+    assert!(names.len() >= 3, "{names:?}");
+    let hidden = |name: &&&str| **name == "/" || name.starts_with("/cgroup-");
+    assert_eq!(
+        names.iter().filter(hidden).count(),
+        names.len(),
+        "{names:?}"
+    );
+    let said = outcome.text("writeback", "refused.err");
+    assert_eq!(outcome.code("writeback", "refused"), 2, "{said}");
+    assert!(said.contains("redacted"), "{said}");
+    let text = outcome.text("writeback", "hidden_lines.out");
+    assert!(!text.contains("/db") && !text.contains("backup"));
+}
+
+fn all(outcome: &Outcome) {
+    submitters_are_those_of_fio_behind_a_scheduler(outcome);
+    names_and_cgroups_of_submitters_select(outcome);
+    writeback_is_of_the_one_that_wrote(outcome);
+    other_names_hide_cgroups_and_keep_them_apart(outcome);
+}
+
+super::on_kernels! {
+    submitters_are_those_of_fio_on_6_12 "6.12" WHO submitters_are_those_of_fio_behind_a_scheduler
+    names_and_cgroups_of_submitters_select_on_6_12 "6.12" WHO names_and_cgroups_of_submitters_select
+    writeback_is_of_the_one_that_wrote_on_6_12 "6.12" WHO writeback_is_of_the_one_that_wrote
+    other_names_hide_cgroups_on_6_12 "6.12" WHO other_names_hide_cgroups_and_keep_them_apart
+    only_in_test_all_who_on_5_10 "5.10" WHO all
+    only_in_test_all_who_on_6_1 "6.1" WHO all
+    only_in_test_all_who_on_7_x "7.x" WHO all
+}
