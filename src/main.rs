@@ -120,8 +120,8 @@ fn wrong_value(refused: &ClapError) -> Option<String> {
         Some(why) => why.to_string(),
         None => choices(refused)?,
     };
-    // `--opcode <OPCODE>`, `[INTERVAL]`
-    let name = text(ContextKind::InvalidArg)?.split(' ').next()?;
+    // `--opcode <OPCODE>`, `--stages[=<SET>]`, `[INTERVAL]`
+    let name = text(ContextKind::InvalidArg)?.split([' ', '=']).next()?;
     let name = name.trim_matches(['<', '>', '[', ']', '.']);
     let value = text(ContextKind::InvalidValue).filter(|value| !value.is_empty())?;
     Some(format!("{name} {value}: {why}"))

@@ -249,6 +249,19 @@ fn a_value_that_is_wrong_is_named_with_its_option() {
         ("record -o x --ring 1m --trigger slow", "--trigger "),
         ("diff x y --min-change 1%", "--min-change "),
         ("heatmap --svg a --stage disk", "--stage "),
+        (
+            "latency --stages=all",
+            "--stages all: give basic, fine or full",
+        ),
+        (
+            "trace --stages all",
+            "--stages all: give basic, fine or full",
+        ),
+        (
+            "record -o x --stages all",
+            "--stages all: give basic, fine, full or none",
+        ),
+        ("heatmap --svg a --y all", "--y all: give "),
         ("serve --textfile x.txt", "--textfile "),
         ("host kvm x --bar 5", "--bar "),
     ] {
