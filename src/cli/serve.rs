@@ -8,8 +8,10 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use anyhow::Result;
+use clap::ValueEnum;
 use clap::builder::PathBufValueParser;
 use clap::builder::TypedValueParser;
+use nvme_deep::model::group::By;
 use nvme_deep::session::settings::Also;
 use nvme_deep::session::settings::Histograms;
 use nvme_deep::session::settings::Mode;
@@ -21,7 +23,9 @@ use super::session::SessionArgs;
 use super::session::SessionOptions;
 use super::stages::StagesArg;
 use super::stages::set_or_total;
+use super::usage;
 use super::value::interval;
+use super::value::number;
 
 /// Without `--listen`.
 const DEFAULT_ADDRESS: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), 9998);
@@ -73,8 +77,29 @@ pub struct ServeArgs {
           default_missing_value = "basic")]
     pub stages: Option<StagesArg>,
 
+    /// Metrics by cgroup or container
+    ///
+    /// Instead of those by controller, namespace and opcode. The busiest groups have series, the rest is
+    /// `other`. A group without a command for ten minutes loses its series.
+    #[arg(long, value_name = "KEY")]
+    pub by: Option<ServeByArg>,
+
+    /// Groups that have series
+    #[arg(long, hide_short_help = true, value_name = "N", default_value = "100", requires = "by",
+          value_parser = number(1..=250_u32))]
+    pub groups: u32,
+
     #[command(flatten)]
     pub session: SessionArgs,
+}
+
+/// Keys of `--by`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum ServeByArg {
+    /// The cgroup that caused the I/O
+    Cgroup,
+    /// Its container or pod
+    Container,
 }
 
 /// The options of the command, checked.
@@ -82,9 +107,23 @@ pub type ServeOptions = Checked<ServeArgs>;
 
 impl SessionOptions for ServeArgs {
     fn settings(&self) -> Result<Settings> {
-        let histograms = Histograms {
-            also: Also::CountErrors,
-            ..Histograms::default()
+        if self.by.is_some() && self.stages == Some(StagesArg::Full) {
+            return Err(usage(
+                "--by does not work with --stages=full: use --stages=fine",
+            ));
+        }
+        let histograms = match self.by {
+            None => Histograms {
+                also: Also::CountErrors,
+                ..Histograms::default()
+            },
+            Some(by) => Histograms {
+                by: vec![match by {
+                    ServeByArg::Cgroup => By::Cgroup,
+                    ServeByArg::Container => By::Container,
+                }],
+                ..Histograms::default()
+            },
         };
         let stages = set_or_total(self.stages);
         self.session.settings(Mode::Histograms(histograms), stages)
@@ -92,6 +131,11 @@ impl SessionOptions for ServeArgs {
 }
 
 impl ServeArgs {
+    /// How many groups have series.
+    pub const fn most_groups(&self) -> usize {
+        self.groups as usize
+    }
+
     /// The address of the HTTP server.
     pub fn address(&self) -> SocketAddr {
         self.listen.unwrap_or(DEFAULT_ADDRESS)

@@ -55,6 +55,8 @@ impl Kind {
 
 const ROW: &[&str] = &["controller", "nsid", "queue", "opcode"];
 
+const GROUP: &[&str] = &["cgroup", "container", "pod", "name"];
+
 macro_rules! metrics {
     ($($id:ident $name:literal $kind:ident $unit:literal $labels:expr, $help:literal;)*) => {
         $(
@@ -82,6 +84,15 @@ metrics! {
     BYTES "transferred_bytes" Counter "bytes" ROW, "Bytes transferred by completed commands.";
     UNMEASURED "unmeasured_commands" Counter "" ROW,
         "Of the commands completed, those without a duration, because a point was not observed.";
+    GROUP_DURATION "group_command_duration_seconds" Histogram "seconds" GROUP,
+        "With --by: time from the first to the last observed point of a command, by cgroup or container.";
+    GROUP_STAGES "group_stage_duration_seconds" Histogram "seconds"
+        &["cgroup", "container", "pod", "name", "stage"],
+        "With --by: time that commands spent in a stage, by cgroup or container.";
+    GROUP_COMMANDS "group_commands" Counter "" GROUP,
+        "With --by: commands completed, by cgroup or container.";
+    GROUP_BYTES "group_transferred_bytes" Counter "bytes" GROUP,
+        "With --by: bytes transferred by completed commands, by cgroup or container.";
     FAILED "failed_commands" Counter "" &["controller", "type"],
         "Commands completed with a status other than success, by status code type.";
     RETRIED "retried_commands" Counter "" &["controller"],

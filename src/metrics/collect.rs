@@ -9,12 +9,15 @@ use super::bounds::cumulative;
 use super::catalog;
 use super::catalog::Metric;
 use crate::model::failures::Failures;
+use crate::model::group::Group;
+use crate::model::group::GroupNames;
 use crate::model::histogram::Histogram;
 use crate::model::ledger::Accuracy;
 use crate::model::ledger::Ledger;
 use crate::model::row::RowKey;
 use crate::model::stage::StageSet;
 use crate::nvme::status::StatusType;
+use crate::report::groups::labels as group_labels;
 use crate::report::latency::RowReport;
 
 /// Functions and tracepoints of the catalog of hooks.
@@ -29,6 +32,10 @@ pub struct Reading<'a> {
     pub stage_set: StageSet,
     /// By controller, namespace, opcode. Sizes are not split.
     pub rows: &'a [RowReport],
+    /// By group: of a session that groups its commands, which are in no row.
+    pub groups: &'a [RowReport<Group>],
+    /// The names of these groups.
+    pub names: &'a GroupNames,
     /// The ledger.
     pub ledger: &'a Ledger,
     /// Failed and retried commands by controller instance; empty if they are not counted.
@@ -106,8 +113,8 @@ fn of_rows(rows: &[RowReport], value: impl Fn(&RowReport) -> Value) -> Vec<Serie
     series.collect()
 }
 
-fn stages(rows: &[RowReport]) -> Vec<Series> {
-    let of_row = |row: &RowReport| -> Vec<Series> {
+fn stages<K>(rows: &[RowReport<K>], labels: impl Fn(&K) -> Vec<String>) -> Vec<Series> {
+    let of_row = |row: &RowReport<K>| -> Vec<Series> {
         let series = row.stages.iter().map(|stage| Series {
             labels: [labels(&row.key), vec![stage.name.clone()]].concat(),
             value: histogram(&stage.hist),
@@ -115,6 +122,28 @@ fn stages(rows: &[RowReport]) -> Vec<Series> {
         series.collect()
     };
     rows.iter().flat_map(of_row).collect()
+}
+
+/// The metrics of groups.
+fn groups(reading: &Reading<'_>) -> [Family; 4] {
+    let labels = |group: &Group| -> Vec<String> {
+        let labels = group_labels(group, reading.names);
+        labels.map(|label| label.raw().to_owned()).into()
+    };
+    let of = |value: &dyn Fn(&RowReport<Group>) -> Value| -> Vec<Series> {
+        let series = reading.groups.iter().map(|row| Series {
+            labels: labels(&row.key),
+            value: value(row),
+        });
+        series.collect()
+    };
+    [
+        (&catalog::GROUP_DURATION, of(&|r| histogram(&r.total))),
+        (&catalog::GROUP_STAGES, stages(reading.groups, labels)),
+        (&catalog::GROUP_COMMANDS, of(&|r| Value::Count(r.count))),
+        (&catalog::GROUP_BYTES, of(&|r| Value::Count(r.bytes))),
+    ]
+    .map(|(metric, series)| Family { metric, series })
 }
 
 /// Values with one label each.
@@ -245,6 +274,7 @@ pub fn collect(reading: &Reading<'_>) -> Vec<Family> {
         in_flight,
         start,
         version,
+        ..
     } = *reading;
     let in_flight = in_flight.iter().map(|(ctrl, count)| (*ctrl, *count));
     let retried = failures.iter().map(|(ctrl, f)| (*ctrl, f.retried));
@@ -256,16 +286,20 @@ pub fn collect(reading: &Reading<'_>) -> Vec<Family> {
     let count = |n: u64| Value::Count(n);
     let mut families: Vec<Family> = [
         (&catalog::DURATION, of_rows(rows, |r| histogram(&r.total))),
-        (&catalog::STAGES, stages(rows)),
+        (&catalog::STAGES, stages(rows, labels)),
         (&catalog::COMMANDS, of_rows(rows, |r| count(r.count))),
         (&catalog::BYTES, of_rows(rows, |r| count(r.bytes))),
         (&catalog::UNMEASURED, of_rows(rows, |r| count(r.unmeasured))),
-        (&catalog::FAILED, failed(failures)),
-        (&catalog::RETRIED, by_ctrl(retried)),
-        (&catalog::IN_FLIGHT, by_ctrl(in_flight)),
     ]
     .map(|(metric, series)| Family { metric, series })
     .into();
+    families.extend(groups(reading));
+    let of_ctrls = [
+        (&catalog::FAILED, failed(failures)),
+        (&catalog::RETRIED, by_ctrl(retried)),
+        (&catalog::IN_FLIGHT, by_ctrl(in_flight)),
+    ];
+    families.extend(of_ctrls.map(|(metric, series)| Family { metric, series }));
     families.extend(losses(ledger));
     families.extend(
         [

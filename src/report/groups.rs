@@ -13,7 +13,9 @@ use crate::model::group::GroupNames;
 use crate::model::group::Owner;
 use crate::model::group::Part;
 use crate::model::group::comm_of;
+use crate::model::snapshot::Cells;
 use crate::model::snapshot::Snapshot;
+use crate::model::snapshot::add;
 use crate::model::stage::StageSet;
 use crate::model::untrusted::Escaped;
 use crate::model::untrusted::Untrusted;
@@ -163,6 +165,54 @@ fn with_containers(group: &Group, by: &[By], names: &GroupNames) -> Group {
     Group(parts.collect())
 }
 
+/// The cells of the groups of a snapshot, by container where that was asked for.
+pub fn cells_of(snapshot: &Snapshot, by: &[By]) -> Cells<Group> {
+    let mut cells = Cells::new();
+    for ((group, pattern), cell) in &snapshot.groups {
+        let group = with_containers(group, by, &snapshot.names);
+        add(&mut cells, (group, *pattern), cell.clone());
+    }
+    cells
+}
+
+/// The groups of these cells with their numbers.
+pub fn rows_of(cells: &Cells<Group>, stage_set: StageSet) -> Vec<RowReport<Group>> {
+    let mut sums: BTreeMap<&Group, Sum> = BTreeMap::new();
+    for ((group, pattern), cell) in cells {
+        sums.entry(group)
+            .or_insert_with(Sum::new)
+            .add(stage_set, *pattern, cell);
+    }
+    let rows = sums.into_iter();
+    rows.map(|(group, sum)| sum.finish(group.clone(), stage_set, None, Duration::ZERO))
+        .collect()
+}
+
+/// Labels of a group by cgroup or container: path of the cgroup, ID of the container, UID of the pod, name.
+/// Those that it does not have are empty; all are `other` for the groups without a series.
+pub fn labels(group: &Group, names: &GroupNames) -> [Untrusted; 4] {
+    let owner_labels = |path: Untrusted, owner: &Owner| {
+        let text = |part: &Option<String>| part.as_deref().unwrap_or_default().into();
+        let name = owner.id.as_ref().or(owner.pod.as_ref());
+        let name = name.and_then(|id| names.containers.get(id)).cloned();
+        [
+            path,
+            text(&owner.id),
+            text(&owner.pod),
+            name.unwrap_or_default(),
+        ]
+    };
+    match group.0.first() {
+        None => ["other", "other", "other", ""].map(Untrusted::from),
+        Some(Part::Cgroup(id)) => match names.cgroups.get(id) {
+            Some(path) => owner_labels(path.clone(), &owner(path)),
+            None => owner_labels(format!("cgroup {id}").into(), &Owner::default()),
+        },
+        Some(Part::Container(owner)) => owner_labels(Untrusted::default(), owner),
+        Some(_) => ["unknown", "", "", ""].map(Untrusted::from),
+    }
+}
+
 /// A size that is a power of two.
 fn size_of(bytes: u64) -> String {
     if bytes < 1024 {
@@ -282,6 +332,26 @@ mod tests {
         assert_eq!(shown(&inside, &names), "pod prod/pg-0 abc100000000");
         names.containers.insert(id, "web\u{1b}".into());
         assert_eq!(shown(&docker, &names), r"web\u{1b}");
+    }
+
+    #[test]
+    fn labels_join_with_those_of_kubernetes() {
+        let id = format!("{:0<64}", "abc1");
+        let uid = "0b6d2f9e-1c3a-4d5e-8f70-112233445566";
+        let path = format!("/kubepods/pod{uid}/{id}");
+        let mut names = GroupNames::default();
+        names.cgroups.insert(7, path.as_str().into());
+        names.containers.insert(id.clone(), "web".into());
+        let of = |part, names: &GroupNames| {
+            labels(&Group(vec![part]), names).map(|label| label.raw().to_owned())
+        };
+        let want = [path.as_str(), id.as_str(), uid, "web"];
+        assert_eq!(of(Part::Cgroup(7), &names), want);
+        let owner = owner(&path.as_str().into());
+        assert_eq!(of(Part::Container(owner), &names)[1..], want[1..]);
+        assert_eq!(of(Part::Cgroup(8), &names), ["cgroup 8", "", "", ""]);
+        let other = labels(&Group::OTHER, &names).map(|label| label.raw().to_owned());
+        assert_eq!(other, ["other", "other", "other", ""]);
     }
 
     #[test]

@@ -9,6 +9,7 @@ pub mod diff;
 pub mod disk_names;
 pub mod doctor;
 pub mod finding;
+pub mod group_series;
 pub mod groups;
 pub mod heatmap;
 pub mod idle;

@@ -15,6 +15,9 @@ use nvme_deep::metrics::Reading;
 use nvme_deep::metrics::collect;
 use nvme_deep::metrics::encode;
 use nvme_deep::model::failures::Failures;
+use nvme_deep::report::group_series::GroupSeries;
+use nvme_deep::report::groups::cells_of;
+use nvme_deep::report::groups::rows_of;
 use nvme_deep::report::latency::rows;
 use nvme_deep::session::Session;
 use nvme_deep::session::settings::Settings;
@@ -22,6 +25,8 @@ use nvme_deep::source::Source;
 
 use crate::commands::drive::ledger_of;
 
+/// How long a group without commands keeps its series: longer than any range that queries look at.
+const KEPT: Duration = Duration::from_secs(600);
 /// Maximum age of what a client gets.
 const MAX_AGE: Duration = Duration::from_secs(1);
 
@@ -32,19 +37,24 @@ pub struct Meter {
     start: Duration,
     /// Commands observed, at the last reading.
     seen: u64,
+    /// The groups with series, with `--by`.
+    groups: GroupSeries,
+    began: Instant,
     /// The last reading, as text and as OpenMetrics.
     last: Option<(Instant, [Arc<str>; 2])>,
 }
 
 impl Meter {
     /// To be called when the session has begun.
-    pub fn new(settings: &Settings, system: System) -> Self {
+    pub fn new(settings: &Settings, system: System, groups: usize) -> Self {
         let start = SystemTime::now().duration_since(UNIX_EPOCH);
         Self {
             settings: settings.clone(),
             system,
             start: start.unwrap_or_default(),
             seen: 0,
+            groups: GroupSeries::new(groups, KEPT),
+            began: Instant::now(),
             last: None,
         }
     }
@@ -91,9 +101,20 @@ impl Meter {
         self.seen = self.seen.max(ledger.seen);
         ledger.seen = self.seen;
         let stage_set = self.settings.stage_set;
+        let by = self.settings.by();
+        let groups = match by.is_empty() {
+            true => Vec::new(),
+            false => {
+                let cells = cells_of(&now, by);
+                let series = self.groups.update(self.began.elapsed(), cells);
+                rows_of(&series, stage_set)
+            }
+        };
         let families = collect(&Reading {
             stage_set,
             rows: &rows(&now, stage_set, None, Duration::ZERO),
+            groups: &groups,
+            names: &now.names,
             ledger: &ledger,
             failures: &failures,
             in_flight,
@@ -122,7 +143,7 @@ mod tests {
         };
         source.snapshots = [9, 8].map(snapshot).into();
         let settings = Settings::of(StageSet::Total);
-        let mut meter = Meter::new(&settings, System::at("/missing"));
+        let mut meter = Meter::new(&settings, System::at("/missing"), 1);
         let in_flight = BTreeMap::from([(3, 1)]);
         for _ in 0..2 {
             let [text, open] = meter.read(&source, &in_flight).unwrap();

@@ -14,6 +14,8 @@ use super::super::catalog::ALL;
 use super::super::collect;
 use super::*;
 use crate::model::failures::Failures;
+use crate::model::group::Group;
+use crate::model::group::GroupNames;
 use crate::model::ledger::HookLine;
 use crate::model::ledger::Ledger;
 use crate::model::row::RowKey;
@@ -62,6 +64,21 @@ fn hook(target: &'static str, hits: u64) -> HookLine {
     }
 }
 
+/// The numbers of a row as those of the groups without a series.
+fn of_group(row: &RowReport) -> RowReport<Group> {
+    RowReport {
+        key: Group::OTHER,
+        count: row.count,
+        unmeasured: row.unmeasured,
+        iops: row.iops,
+        bytes: row.bytes,
+        mb_per_s: row.mb_per_s,
+        stages: row.stages.clone(),
+        total: row.total.clone(),
+        lat: Vec::new(),
+    }
+}
+
 fn text(rows: &[RowReport], format: Format) -> String {
     let ledger = Ledger {
         seen: 9,
@@ -77,9 +94,12 @@ fn text(rows: &[RowReport], format: Format) -> String {
         by_type: [2, 0, 6, 1, 0, 0, 0, 0],
         retried: 5,
     };
+    let groups: Vec<_> = rows.iter().take(1).map(of_group).collect();
     let families = collect(&Reading {
         stage_set: StageSet::Basic,
         rows,
+        groups: &groups,
+        names: &GroupNames::default(),
         ledger: &ledger,
         failures: &BTreeMap::from([(0, failures)]),
         in_flight: &BTreeMap::from([(0, 3), (1, 0)]),
