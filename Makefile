@@ -81,6 +81,8 @@ test-vm: build debug-arm64 ## run the guest tests: one kernel in full, all attac
 
 test-cost: build ## fail if our modes cost over 5 % more than tests/bench/recorded.json, or reading too much
 	@tests/vm/deps.sh valgrind
+# release builds lack some options of debug builds, which tests/dist.rs runs
+	target/release/nvme-deep dist target/dist
 	cargo test --locked --test reading_cost -- --ignored
 	@tests/bench/guard.sh
 	@CPUS=2 COUNT=300 ONLY='^latency --stages$$|^trace' LIMIT=0.05 tests/bench/lines.sh

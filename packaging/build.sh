@@ -28,12 +28,13 @@ target=$TRIPLE
 profile=${PROFILE:-dist}
 CFLAGS="-g0 -O2 -ffile-prefix-map=$root=/nvme-deep -ffile-prefix-map=$cargo_home=/cargo"
 RUSTFLAGS="--remap-path-prefix=$root=/nvme-deep --remap-path-prefix=$cargo_home=/cargo"
-# libelf.a and libz.a: rustc does not search the linker's own directories. They get a directory of their own: that
-# of the system may have another libbpf.a (libbpf-dev), which would be linked instead of the crate's. As an option of
-# rustc it applies to the target only: the build script links this machine's libraries.
+# libelf and libz: rustc does not search the linker's own directories. They get a directory of their own: that of
+# the system may have another libbpf.a (libbpf-dev), which would be linked instead of the crate's. The linker takes
+# the .so there for the dynamic binary. As an option of rustc it applies to the target only: the build script links this
+# machine's libraries.
 libraries=$root/$out/libraries-$TRIPLE
 mkdir -p "$libraries"
-for library in libelf.a libz.a; do
+for library in {libelf,libz}.{a,so}; do
     ln -sf "$(readlink -f "$("$CC_FOR" -print-file-name="$library")")" "$libraries/$library"
 done
 RUSTFLAGS+=" -L native=$libraries"
@@ -71,6 +72,10 @@ case ${1:-} in
         exit 2
         ;;
 esac
+if [[ -z ${1:-} && $(readelf -d "$out/nvme-deep") != *libelf.so.1* ]]; then
+    echo "build: nvme-deep has libelf in itself" >&2
+    exit 1
+fi
 if for binary in "$out"/nvme-deep-static*; do readelf -d "$binary"; done | grep NEEDED; then
     echo "build: nvme-deep-static needs a library" >&2
     exit 1

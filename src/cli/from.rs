@@ -15,7 +15,9 @@ pub struct FromArgs {
     ///
     /// Made by `record`. Needs no root. Several are read one after the other; a picture shows one.
     #[arg(id = "from", long = "from", value_name = "FILE", num_args = 1..,
-          conflicts_with_all = ["duration", "attach", "btf", "test_ignore", "test_no_recovery"])]
+          conflicts_with_all = ["duration", "attach", "btf"])]
+    // release builds do not have these, and the man pages ask for each
+    #[cfg_attr(debug_assertions, arg(conflicts_with_all = ["test_ignore", "test_no_recovery"]))]
     pub files: Vec<PathBuf>,
 }
 
