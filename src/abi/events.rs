@@ -27,7 +27,6 @@ use super::skel::types::nd_saw;
 use super::skel::types::nd_submission;
 use super::skel::types::nd_submit;
 use super::skel::types::nd_times;
-use super::words;
 use crate::model::conditions::Conditions;
 use crate::model::event::CommandId;
 use crate::model::event::CompletionStatus;
@@ -437,15 +436,6 @@ pub fn open_command(slot: &[u8]) -> Result<Option<OpenCommand>, DecodeError> {
     }))
 }
 
-/// The addresses of a stack, from its value in the map.
-pub fn stack_frames(value: &[u8]) -> Result<Vec<u64>, DecodeError> {
-    let mut words = words(value);
-    let depth = usize::try_from(*words.first().ok_or(DecodeError)?).map_err(|_| DecodeError)?;
-    words.remove(0);
-    words.truncate(depth);
-    Ok(words)
-}
-
 #[cfg(test)]
 mod tests {
     use std::mem::offset_of;
@@ -460,7 +450,7 @@ mod tests {
         fn any_bytes_decode_or_are_refused(bytes in prop::collection::vec(any::<u8>(), 0..300)) {
             let _ = event(&bytes, &Transports::default());
             let _ = unfinished(&bytes, 0);
-            let _ = stack_frames(&bytes);
+            let _ = super::super::stack_frames(&bytes);
             let _ = event_time(&bytes);
         }
 
@@ -491,14 +481,5 @@ mod tests {
             assert!(open_command(&slot[..size]).is_ok(), "{size}");
         }
         assert!(open_command(&slot[..SLOT_TRACE - 1]).is_err());
-    }
-
-    #[test]
-    fn a_stack_has_as_many_frames_as_it_says() {
-        let value: Vec<u8> = [2_u64, 10, 20, 30]
-            .iter()
-            .flat_map(|w| w.to_ne_bytes())
-            .collect();
-        assert_eq!(stack_frames(&value), Ok(vec![10, 20]));
     }
 }

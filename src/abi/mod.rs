@@ -8,6 +8,7 @@ mod events;
 mod finished;
 mod groups;
 mod origin;
+mod stacks;
 
 use std::mem::offset_of;
 use std::mem::size_of;
@@ -26,7 +27,6 @@ pub use self::activity::disk_name;
 pub use self::events::event;
 pub use self::events::event_time;
 pub use self::events::open_command;
-pub use self::events::stack_frames;
 pub use self::events::unfinished;
 pub use self::finished::PairRecord;
 pub use self::groups::GROUP_BYTES;
@@ -41,8 +41,12 @@ pub use self::groups::slot_group;
 pub use self::origin::SLOT_ORIGIN;
 pub use self::origin::SUBMITTER_BYTES;
 pub use self::origin::SUBMITTERS;
+pub use self::stacks::MAX_STACKS;
+pub use self::stacks::STACK_BYTES;
+pub use self::stacks::STACK_SUM_BYTES;
+pub use self::stacks::STACK_UNSEEN;
+pub use self::stacks::stack_frames;
 use crate::model::counters::Counters;
-use crate::model::event::StackId;
 use crate::model::failures::Failures;
 use crate::model::failures::TYPES;
 use crate::model::histogram::BUCKETS;
@@ -109,9 +113,7 @@ use skel::types::nd_scratch;
 use skel::types::nd_size;
 use skel::types::nd_slot;
 pub use skel::types::nd_spdk_call;
-use skel::types::nd_stack;
 pub use skel::types::nd_stack_at;
-use skel::types::nd_stack_limit;
 use skel::types::nd_stack_sum;
 use skel::types::nd_start;
 use skel::types::nd_state;
@@ -145,16 +147,10 @@ pub const NUMBERS_BYTES: usize = size_of::<nd_numbers>();
 pub const EXTRA_STEP: u32 = nd_limit::ND_EXTRA_STEP.0;
 /// Bytes of a scratch entry, in which a program builds a stack.
 pub const SCRATCH_BYTES: usize = size_of::<nd_scratch>();
-/// Bytes of a stack.
-pub const STACK_BYTES: usize = size_of::<nd_stack>();
-/// Bytes of the sums of a stack's commands.
-pub const STACK_SUM_BYTES: usize = size_of::<nd_stack_sum>();
 /// Number of scratch entries per CPU.
 pub const SCRATCHES: u32 = nd_limit::ND_SCRATCHES.0;
 /// Number of CPUs that share a ring of events.
 pub const RING_CPUS: u32 = nd_limit::ND_RING_CPUS.0;
-/// Maximum number of distinct stacks.
-pub const MAX_STACKS: u32 = 4096;
 /// Bytes of a tag's start entry.
 pub const START_BYTES: usize = nd_size::ND_START.0 as usize;
 /// The same with the full stage set.
@@ -177,8 +173,6 @@ pub const MAX_ROWS: u32 = nd_key::ND_MAX_ROWS.0;
 const ROW_BITS: u32 = nd_key::ND_ROW_BITS.0;
 /// Maximum number of entries of a list filter.
 pub const MAX_LIST: usize = nd_limit::ND_MAX_LIST.0 as usize;
-/// The sum of all commands whose stack was not observed has this number.
-pub const STACK_UNSEEN: StackId = StackId(nd_stack_limit::ND_STACK_UNSEEN.0 as u64);
 
 /// State of a slot with a command in flight.
 const STATE_OPEN: u8 = nd_state::ND_OPEN.0 as u8;

@@ -210,9 +210,7 @@ impl<'r> Reading<'r> {
                     return;
                 }
                 other => {
-                    if let Recorded::Cgroups(all) = other {
-                        learn_cgroups(&mut settings.filter, all);
-                    }
+                    learn_cgroups(&mut settings.filter, other);
                     match item_of(other, names) {
                         Some(item) => item,
                         None => return,

@@ -6,7 +6,7 @@ use nvme_deep::error::Kind;
 use nvme_deep::machine::cgroup_filter;
 use nvme_deep::model::filter::Filter;
 use nvme_deep::model::untrusted::Untrusted;
-use nvme_deep::recording::CgroupInfo;
+use nvme_deep::recording::Item;
 use nvme_deep::recording::RunInfo;
 use nvme_deep::session::settings::Settings;
 use nvme_deep::session::settings::Who;
@@ -14,9 +14,11 @@ use nvme_deep::session::settings::Who;
 use crate::exit::Failure;
 
 /// Adds the cgroups of a recording that a filter selects.
-pub fn learn_cgroups(filter: &mut Filter, all: &[CgroupInfo]) {
-    for one in all {
-        cgroup_filter::add(filter, one.id, &one.path);
+pub fn learn_cgroups(filter: &mut Filter, item: &Item<'_>) {
+    if let Item::Cgroups(all) = item {
+        for one in all {
+            cgroup_filter::add(filter, one.id, &one.path);
+        }
     }
 }
 

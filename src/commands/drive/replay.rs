@@ -312,9 +312,7 @@ impl Replay {
                 (*ledger, *later, *is_new) = (Some(found.clone()), 0, true);
             }
             other => {
-                if let Item::Cgroups(all) = other {
-                    learn_cgroups(&mut settings.filter, all);
-                }
+                learn_cgroups(&mut settings.filter, other);
                 if let Item::Event(event) = other {
                     let first = span_ns.map_or(event.at_ns, |(first, _)| first);
                     *span_ns = Some((first, event.at_ns));
