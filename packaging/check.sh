@@ -136,7 +136,7 @@ in_guest() {
     echo "exec bash $here/first-minutes.sh" >"$share/run.sh"
     tests/vm/fetch.sh "$kernel"
     mapfile -t args < <(SHARE=$share tests/vm/nvme-args.sh nvme_null nvme0 4000000)
-    TIMEOUT=1200 MEM=3G tests/vm/boot.sh "$kernel" "$share" "${args[@]}" || die "the first minutes fail in a guest"
+    TIMEOUT=2400 MEM=3G tests/vm/boot.sh "$kernel" "$share" "${args[@]}" || die "the first minutes fail in a guest"
     rm -rf "target/package/first-minutes-$arch"
     mkdir -p "target/package/first-minutes-$arch"
     cp "$share"/out/* "target/package/first-minutes-$arch"
