@@ -22,7 +22,7 @@ use zstd::zstd_safe::zstd_sys::ZSTD_EndDirective;
 const LEVEL: i32 = 1;
 /// The level of full blocks, which are of runs with many commands per second: the search for repeated
 /// bytes makes larger steps. Constant planes are found even so.
-const FAST: i32 = -100;
+const FAST: i32 = -20;
 /// Bytes that a part may need besides those of its content.
 const PART: usize = 16;
 
