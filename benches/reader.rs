@@ -170,14 +170,12 @@ fn recording() -> Vec<u8> {
     let run = Block {
         content: Content::Run,
         payload: b"{}",
-        cuts: &[],
         events: 0,
         at_ns: 0,
     };
     let rows = Block {
         content: Content::Events,
         payload: &payload,
-        cuts: builder.cuts(),
         events,
         at_ns,
     };

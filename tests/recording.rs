@@ -113,7 +113,6 @@ fn file(blocks: &[Vec<Event>], compress: bool) -> Vec<u8> {
             .write(&Block {
                 content,
                 payload: &payload,
-                cuts: builder.cuts(),
                 events: rows,
                 at_ns,
             })
@@ -122,7 +121,6 @@ fn file(blocks: &[Vec<Event>], compress: bool) -> Vec<u8> {
     let end = Block {
         content: Content::End,
         payload: b"{}",
-        cuts: &[],
         events: 0,
         at_ns: 0,
     };

@@ -127,8 +127,6 @@ impl Consumer for Writer<'_> {
         Ok(())
     }
 
-    // in the loop of its one caller: a tenth of what the reader's thread does is this call
-    #[inline(always)]
     fn finished(&mut self, record: &PairRecord<'_>) -> bool {
         let watched = self.fired.is_empty() && !self.options.trigger.is_empty();
         let may_fire = watched && self.options.trigger.iter().any(|t| may_fire(*t, record));

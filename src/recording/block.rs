@@ -35,10 +35,7 @@ use crate::model::event::Event;
 pub const MAX_ROWS: usize = 1 << 16;
 /// Number of events after which a writer ends a block. Larger blocks hardly compress better, and
 /// more is lost with the last one.
-pub const BLOCK_ROWS: usize = 1 << 13;
-/// The planes of a smaller block are compressed together: a code of its own would be larger than what it
-/// saves.
-const LEAST_TO_CUT: usize = 1 << 9;
+pub const BLOCK_ROWS: usize = 1 << 12;
 
 /// Distinct entries of a block, in the order of their first use.
 struct Dictionary<const N: usize> {
@@ -124,7 +121,6 @@ pub struct Builder {
     #[cfg(feature = "live")]
     pub(super) recent: Recent,
     parts: Parts,
-    cuts: Vec<usize>,
     pub(super) clock: Clock,
 }
 
@@ -145,7 +141,6 @@ impl Builder {
             #[cfg(feature = "live")]
             recent: Recent::default(),
             parts: Parts::default(),
-            cuts: Vec::new(),
             clock: Clock::default(),
         }
     }
@@ -158,12 +153,6 @@ impl Builder {
     /// Time of the last event.
     pub const fn last_ns(&self) -> u64 {
         self.clock.last_ns
-    }
-
-    /// Where the planes of the last block that was taken begin in its bytes: see
-    /// [`Block::cuts`](super::Block::cuts).
-    pub fn cuts(&self) -> &[usize] {
-        &self.cuts
     }
 
     /// Adds an event. A block has at most [`MAX_ROWS`].
@@ -204,11 +193,7 @@ impl Builder {
         self.shapes.take(out);
         self.tasks.take(out);
         self.outcomes.take(out);
-        self.cuts.clear();
-        (0..COLUMNS).for_each(|column| self.rows.put(column, out, &mut self.cuts));
-        if rows < LEAST_TO_CUT {
-            self.cuts.clear();
-        }
+        (0..COLUMNS).for_each(|column| self.rows.put(column, out));
         let content = self.parts.take(rows, out);
         self.rows.clear();
         content

@@ -8,7 +8,6 @@ mod batch;
 mod block;
 mod bytes;
 mod columns;
-mod compress;
 mod distance;
 mod error;
 #[cfg(feature = "live")]

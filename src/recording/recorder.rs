@@ -27,7 +27,6 @@ use super::block::Builder;
 use super::frame::Content;
 use super::ring::Keep;
 use super::ring::Ring;
-use super::target;
 use super::target::TargetBuilder;
 use super::writer::Block;
 use super::writer::BlockWriter;
@@ -295,7 +294,7 @@ impl Worker {
 
     fn push_target(&mut self, event: &HostEvent) {
         self.target_builder.push(event);
-        if self.target_builder.rows() == target::MAX_ROWS {
+        if self.target_builder.rows() == BLOCK_ROWS {
             self.flush();
         }
     }
@@ -323,10 +322,6 @@ impl Worker {
         let block = Block {
             content,
             payload,
-            cuts: match content.is_events() {
-                true => self.builder.cuts(),
-                false => &[],
-            },
             events,
             at_ns,
         };

@@ -2,6 +2,7 @@
 //! The events of a target as rows of numbers, in blocks of columns as those of the driver. Readers of
 //! version 1 that lack these kinds of blocks skip them. docs/record.md has the layout.
 
+use super::block::BLOCK_ROWS;
 use super::bytes::Cursor;
 use super::columns::get;
 use super::columns::put;
@@ -16,8 +17,9 @@ use crate::model::host::HostPoint;
 use crate::model::host::HostTimes;
 use crate::nvme::status::Status;
 
-/// Most events of a block.
-pub const MAX_ROWS: usize = 4096;
+/// Most events of a block that is read.
+const MAX_ROWS: usize = 4096;
+const _: () = assert!(BLOCK_ROWS <= MAX_ROWS);
 /// Columns of an event: kind and what is known; time; controller, queue, command id, opcode,
 /// namespace; block or vector; number of blocks; status; pattern of points; request; five points.
 const COLUMNS: usize = 12 + HOST_POINTS;

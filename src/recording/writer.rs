@@ -7,26 +7,22 @@ use std::io::ErrorKind;
 use std::io::IoSlice;
 use std::io::Write;
 
-use super::block::BLOCK_ROWS;
-use super::compress::Compressor;
 use super::frame::Content;
 use super::frame::HEAD_BYTES;
 use super::frame::HEADER_BYTES;
 use super::frame::Head;
 use super::frame::header;
 
-/// The file, and the number of the next block.
-struct Output<W> {
-    file: W,
-    number: u32,
-    bytes: u64,
-}
+/// Level of zstd. Higher levels cost more than they save on columns of times.
+const LEVEL: i32 = 1;
 
 /// A file of blocks that is being written.
 pub struct BlockWriter<W> {
-    out: Output<W>,
+    file: W,
+    number: u32,
     /// `None`: blocks are not compressed.
-    compressor: Option<Compressor>,
+    compressor: Option<zstd::bulk::Compressor<'static>>,
+    bytes: u64,
 }
 
 /// A block that is compressed and not written.
@@ -60,22 +56,92 @@ pub struct Block<'a> {
     pub content: Content,
     /// Not compressed; at most [`MAX_PAYLOAD`](super::frame::MAX_PAYLOAD) bytes.
     pub payload: &'a [u8],
-    /// Where bytes of another kind begin in the payload, in order.
-    pub cuts: &'a [usize],
     /// Number of events.
     pub events: u32,
     /// CLOCK_MONOTONIC nanoseconds of the last event, or of the block.
     pub at_ns: u64,
 }
 
-impl Block<'_> {
-    /// Whether it ends because it has as many events as it may.
-    const fn is_full(&self) -> bool {
-        self.events as usize >= BLOCK_ROWS
+impl<W: Write> BlockWriter<W> {
+    /// Writes the header.
+    ///
+    /// # Errors
+    /// If the file cannot be written, or zstd lacks memory.
+    pub fn create(mut file: W, compress: bool) -> io::Result<Self> {
+        file.write_all(&header())?;
+        Ok(Self {
+            file,
+            number: 0,
+            compressor: compress
+                .then(|| zstd::bulk::Compressor::new(LEVEL))
+                .transpose()?,
+            bytes: HEADER_BYTES as u64,
+        })
     }
-}
 
-impl<W: Write> Output<W> {
+    /// Bytes written, in whole blocks.
+    pub const fn bytes(&self) -> u64 {
+        self.bytes
+    }
+
+    /// Passes on what the file buffers.
+    ///
+    /// # Errors
+    /// If it cannot be written.
+    pub fn flush(&mut self) -> io::Result<()> {
+        self.file.flush()
+    }
+
+    /// The file.
+    pub const fn file(&self) -> &W {
+        &self.file
+    }
+
+    /// Compresses a block.
+    ///
+    /// # Errors
+    /// If zstd fails.
+    pub fn prepare(&mut self, block: &Block<'_>) -> io::Result<Prepared> {
+        let payload = match &mut self.compressor {
+            Some(compressor) => compressor.compress(block.payload)?,
+            None => block.payload.to_vec(),
+        };
+        Ok(Prepared {
+            content: block.content,
+            compressed: self.compressor.is_some(),
+            raw_bytes: block.payload.len() as u32,
+            events: block.events,
+            at_ns: block.at_ns,
+            payload,
+        })
+    }
+
+    /// Compresses and writes a block.
+    ///
+    /// # Errors
+    /// As [`BlockWriter::write_prepared`].
+    pub fn write(&mut self, block: &Block<'_>) -> io::Result<()> {
+        if self.compressor.is_some() {
+            let prepared = self.prepare(block)?;
+            return self.write_prepared(&prepared);
+        }
+        self.put(block, block.payload.len() as u32, false)
+    }
+
+    /// Writes a block.
+    ///
+    /// # Errors
+    /// If the file cannot be written. It may then end in an incomplete block.
+    pub fn write_prepared(&mut self, prepared: &Prepared) -> io::Result<()> {
+        let block = Block {
+            content: prepared.content,
+            payload: &prepared.payload,
+            events: prepared.events,
+            at_ns: prepared.at_ns,
+        };
+        self.put(&block, prepared.raw_bytes, prepared.compressed)
+    }
+
     /// Writes the head and the payload as it is, in one write if the file takes all at once.
     fn put(&mut self, block: &Block<'_>, raw_bytes: u32, compressed: bool) -> io::Result<()> {
         let head = Head {
@@ -102,90 +168,5 @@ impl<W: Write> Output<W> {
         self.number = self.number.wrapping_add(1);
         self.bytes += (HEAD_BYTES + block.payload.len()) as u64;
         Ok(())
-    }
-}
-
-impl<W: Write> BlockWriter<W> {
-    /// Writes the header.
-    ///
-    /// # Errors
-    /// If the file cannot be written, or zstd lacks memory.
-    pub fn create(mut file: W, compress: bool) -> io::Result<Self> {
-        file.write_all(&header())?;
-        Ok(Self {
-            out: Output {
-                file,
-                number: 0,
-                bytes: HEADER_BYTES as u64,
-            },
-            compressor: compress.then(Compressor::new).transpose()?,
-        })
-    }
-
-    /// Bytes written, in whole blocks.
-    pub const fn bytes(&self) -> u64 {
-        self.out.bytes
-    }
-
-    /// Passes on what the file buffers.
-    ///
-    /// # Errors
-    /// If it cannot be written.
-    pub fn flush(&mut self) -> io::Result<()> {
-        self.out.file.flush()
-    }
-
-    /// The file.
-    pub const fn file(&self) -> &W {
-        &self.out.file
-    }
-
-    /// Compresses a block.
-    ///
-    /// # Errors
-    /// If zstd fails.
-    pub fn prepare(&mut self, block: &Block<'_>) -> io::Result<Prepared> {
-        let payload = match &mut self.compressor {
-            Some(compressor) => compressor.compress(block.payload, block.cuts, block.is_full())?,
-            None => block.payload,
-        };
-        let payload = payload.to_vec();
-        Ok(Prepared {
-            content: block.content,
-            compressed: self.compressor.is_some(),
-            raw_bytes: block.payload.len() as u32,
-            events: block.events,
-            at_ns: block.at_ns,
-            payload,
-        })
-    }
-
-    /// Compresses and writes a block.
-    ///
-    /// # Errors
-    /// If zstd fails, or the file cannot be written. It may then end in an incomplete block.
-    pub fn write(&mut self, block: &Block<'_>) -> io::Result<()> {
-        let raw_bytes = block.payload.len() as u32;
-        let Some(compressor) = &mut self.compressor else {
-            return self.out.put(block, raw_bytes, false);
-        };
-        let payload = compressor.compress(block.payload, block.cuts, block.is_full())?;
-        self.out.put(&Block { payload, ..*block }, raw_bytes, true)
-    }
-
-    /// Writes a block.
-    ///
-    /// # Errors
-    /// If the file cannot be written. It may then end in an incomplete block.
-    pub fn write_prepared(&mut self, prepared: &Prepared) -> io::Result<()> {
-        let block = Block {
-            content: prepared.content,
-            payload: &prepared.payload,
-            cuts: &[],
-            events: prepared.events,
-            at_ns: prepared.at_ns,
-        };
-        self.out
-            .put(&block, prepared.raw_bytes, prepared.compressed)
     }
 }

@@ -207,7 +207,6 @@ impl<C: Consumer> Feeder<C> {
     }
 
     /// A finished command that is not decoded. Returns false if its event is needed.
-    #[inline(always)]
     fn finished(&mut self, record: &PairRecord<'_>) -> Result<bool> {
         if let Some(namespace) = record.namespace() {
             self.names.learn(namespace);
