@@ -143,7 +143,7 @@ fn what_cannot_be_exported_is_refused_before_a_file_is_made() {
             &both,
             "csv",
             "--cgroup /sys/fs/cgroup",
-            "recordings have no cgroups",
+            "has no cgroups",
         ),
         (&foreign, "csv", "", "not a recording"),
         (&missing, "csv", "", "can't be read"),
@@ -274,7 +274,7 @@ fn the_help_has_no_filter_that_is_always_refused() {
     let help = tool().arg("--help").output().unwrap();
     let help = String::from_utf8(help.stdout).unwrap();
     assert!(help.contains("--opcode"), "{help}");
-    for option in ["--disk", "--cgroup", "--container"] {
+    for option in ["--disk"] {
         assert!(!help.contains(&format!("{option} <")), "{option}: {help}");
         let mut command = tool();
         command

@@ -313,7 +313,7 @@ fn options_that_a_recording_cannot_serve_are_refused() {
         ),
         (
             "trace --cgroup /sys/fs/cgroup",
-            "recordings have no cgroups",
+            "has no cgroups",
         ),
     ] {
         run(&format!("{words} --from {file}")).refuses(2, says);

@@ -221,6 +221,7 @@ static void answer_finish(void)
 	u32 asked = number(), mode = asked == 3 ? ND_MODE_FINE : asked;
 	int back = number(), lat = -1;
 
+	memset(&s, 0, sizeof(s));
 	memset(&the_cell, 0, sizeof(the_cell));
 	memset(&the_cpu, 0, sizeof(the_cpu));
 	memset(&the_record, 0xa5, sizeof(the_record));
