@@ -139,12 +139,7 @@ fn what_cannot_be_exported_is_refused_before_a_file_is_made() {
         (&both[..], "perfetto", "", "take one recording"),
         (&both, "hlog", "", "take one recording"),
         (&both, "csv", "--interval 1s", "--interval is for"),
-        (
-            &both,
-            "csv",
-            "--cgroup /sys/fs/cgroup",
-            "has no cgroups",
-        ),
+        (&both, "csv", "--cgroup /sys/fs/cgroup", "has no cgroups"),
         (&foreign, "csv", "", "not a recording"),
         (&missing, "csv", "", "can't be read"),
     ] {

@@ -311,10 +311,7 @@ fn options_that_a_recording_cannot_serve_are_refused() {
             "was recorded without kernel stacks at complete: record again with --kstack=complete, or use \
              --kstack=submit\n",
         ),
-        (
-            "trace --cgroup /sys/fs/cgroup",
-            "has no cgroups",
-        ),
+        ("trace --cgroup /sys/fs/cgroup", "has no cgroups"),
     ] {
         run(&format!("{words} --from {file}")).refuses(2, says);
     }

@@ -221,7 +221,6 @@ static void answer_finish(void)
 	u32 asked = number(), mode = asked == 3 ? ND_MODE_FINE : asked;
 	int back = number(), lat = -1;
 
-	memset(&s, 0, sizeof(s));
 	memset(&the_cell, 0, sizeof(the_cell));
 	memset(&the_cpu, 0, sizeof(the_cpu));
 	memset(&the_record, 0xa5, sizeof(the_record));
@@ -249,6 +248,7 @@ static void answer_finish(void)
 	s.bytes = number();
 	cfg_lat_min_us = number();
 	cfg_lat_shift = number();
+	s.submission.known = 0; /* the set-up sets it */
 	waits_of(&s, asked);
 	if (mode != ND_MODE_FINE) /* the slot has no fine part then */
 		memset((char *)&s + ND_SLOT_BASIC, 0x5a, sizeof(s) - ND_SLOT_BASIC);

