@@ -76,7 +76,8 @@ fn a_text_that_is_read_from_a_file_is_untrusted() {
 }
 
 /// Files that may look at the text itself.
-const RAW: [(&str, &str); 24] = [
+const RAW: [(&str, &str); 28] = [
+    ("src/commands/cgroup_log.rs", "counts its bytes"),
     ("src/commands/diagnose.rs", "looks options up"),
     (
         "src/commands/drive/census.rs",
@@ -90,6 +91,8 @@ const RAW: [(&str, &str); 24] = [
         "writes a text that needs no escapes",
     ),
     ("src/host/spdk_trace.rs", "looks a tracepoint up"),
+    ("src/machine/cgroup_filter.rs", "compares paths of cgroups"),
+    ("src/machine/cgroup_paths.rs", "parses the paths of cgroups"),
     ("src/machine/container.rs", "parses the paths of cgroups"),
     ("src/machine/disk.rs", "compares names of disks"),
     ("src/machine/nvme.rs", "looks a model up"),
@@ -97,6 +100,10 @@ const RAW: [(&str, &str); 24] = [
     ("src/machine/targets.rs", "adds a release to a name"),
     ("src/metrics/collect.rs", "compares the target of a hook"),
     ("src/render/trace/json.rs", "escapes for JSON"),
+    (
+        "src/render/trace/origin.rs",
+        "escapes for JSON and a terminal",
+    ),
     (
         "src/render/trace/text.rs",
         "writes a text that needs no escapes",

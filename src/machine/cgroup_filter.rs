@@ -14,11 +14,12 @@ const MOUNTS: [&str; 2] = ["/sys/fs/cgroup/unified", "/sys/fs/cgroup"];
 
 /// Whether a cgroup is within the directory that an option names, or the path below the mount point.
 fn is_below(path: &Untrusted, option: &Path) -> bool {
-    let option = option.to_string_lossy();
-    let mounted = |mount: &&str| is_within(&option, mount);
+    let option = Untrusted::from_os(option);
+    let option = option.raw();
+    let mounted = |mount: &&str| is_within(option, mount);
     let top = MOUNTS.iter().find(|mount| mounted(mount));
     let below = top.and_then(|mount| option.strip_prefix(mount));
-    is_within(path.raw(), below.unwrap_or(&option))
+    is_within(path.raw(), below.unwrap_or(option))
 }
 
 /// Adds a cgroup of a recording to those that the filter selects, if it does.
@@ -33,9 +34,10 @@ pub fn add(filter: &mut Filter, id: u64, path: &Untrusted) {
     if selects(&filter.submitter_cgroup) {
         filter.within.submitter.insert(id);
     }
-    let container = filter.container.as_ref().map(|text| text.to_string_lossy());
+    let container = filter.container.as_ref().map(Untrusted::from_os);
     let is_of = container.is_some_and(|text| {
-        let id = text.split_once("://").map_or(&*text, |(_, id)| id);
+        let text = text.raw();
+        let id = text.split_once("://").map_or(text, |(_, id)| id);
         match id.contains('/') {
             true => is_below(path, Path::new(id)),
             false => is_of_container(path, id),
