@@ -53,7 +53,6 @@ mode() {
     bpftool -j map show >"$case_dir/$name.maps"
     stop
 }
-"$NVME_DEEP" doctor --json >"$case_dir/doctor.json"
 mode total latency
 mode basic latency --stages
 mode fine latency --stages=fine
