@@ -269,13 +269,12 @@ fn the_help_has_no_filter_that_is_always_refused() {
     let help = tool().arg("--help").output().unwrap();
     let help = String::from_utf8(help.stdout).unwrap();
     assert!(help.contains("--opcode"), "{help}");
-    for option in ["--disk"] {
-        assert!(!help.contains(&format!("{option} <")), "{option}: {help}");
-        let mut command = tool();
-        command
-            .arg(recording("6.12"))
-            .args([option, "/sys", "--format", "csv"]);
-        let output = command.args(["-o", "-"]).output().unwrap();
-        ended(&output, 2, option);
-    }
+    let option = "--disk";
+    assert!(!help.contains(&format!("{option} <")), "{option}: {help}");
+    let mut command = tool();
+    command
+        .arg(recording("6.12"))
+        .args([option, "/sys", "--format", "csv"]);
+    let output = command.args(["-o", "-"]).output().unwrap();
+    ended(&output, 2, option);
 }

@@ -2,11 +2,12 @@
 /*
  * Who caused a command: cgroups, and the submitter. The task that calls the driver may be a kernel
  * thread, which dispatches the request of another. So a table has the task that submitted each bio
- * of an NVMe disk, by the address of the bio, from block_bio_queue to block_bio_complete. A command
- * has the submitter of its request's first bio. Where a cgroup has limits, blk-throttle looks at a
- * bio before block_bio_queue, which a kernel thread then passes if the bio had to wait.
+ * of an NVMe disk, by the address of the bio, from block_bio_queue on. A command has the submitter
+ * of its request's first bio. Where a cgroup has limits, blk-throttle looks at a bio before
+ * block_bio_queue, which a kernel thread then passes if the bio had to wait.
  *
- * The end of a bio may be missed, and its address used again: the sector must be that of the bio.
+ * block_bio_complete shows only the end of bios without a request. The others stay until their
+ * address is used again, or the table is full: the sector must be that of the bio.
  */
 #ifndef ND_SUBMITTER_H
 #define ND_SUBMITTER_H
@@ -29,6 +30,16 @@ static __always_inline int within_wanted(u64 cgroup)
 	return bpf_current_task_under_cgroup(&cgroups, 1) == 1;
 }
 
+#define PF_KTHREAD_FLAG 0x00200000
+
+/* Whether the current task is a kernel thread, which may pass on the bio or request of another. */
+static __always_inline int is_kernel_thread(int typed)
+{
+	u64 task = bpf_get_current_task();
+
+	return !!((u32)FIELD_AT(task, struct task_struct, flags, typed) & PF_KTHREAD_FLAG);
+}
+
 /* Notes the current task as the one that submits a bio. `early`: before block_bio_queue. */
 static __always_inline int note_submission_of(u64 bio, u16 early, u32 hook)
 {
@@ -40,10 +51,11 @@ static __always_inline int note_submission_of(u64 bio, u16 early, u32 hook)
 	hit(hook, TYPED);
 	sector = peek(bio + bpf_core_field_offset(struct bio, bi_iter.bi_sector), TYPED);
 	was = bpf_map_lookup_elem(&submitters, &bio);
-	/* The rest of a bio that was split keeps its submission, too. */
+	/* Of a bio that had to wait, and of the rest of one that was split. Any other task than a
+	 * kernel thread submits its own: what is found is then an earlier bio at this address. */
 	if (was && (was->early || early) && sector >= was->sector &&
-	    sector <= was->sector + (was->bytes >> 9)) {
-		was->early = early && was->early;
+	    sector <= was->sector + (was->bytes >> 9) && is_kernel_thread(TYPED)) {
+		was->early = early;
 		return 0;
 	}
 	if (cfg_who & ND_WHO_BIO)
@@ -109,19 +121,16 @@ static __always_inline struct nd_submitter *submitter_of(struct request *rq, int
 }
 
 /* enum req_op: requests that are not of bios of the block layer. */
-#define REQ_OP_BITS	0xff
-#define REQ_OP_DRV_IN	34
-#define REQ_OP_DRV_OUT	35
-#define PF_KTHREAD_FLAG 0x00200000
+#define REQ_OP_BITS    0xff
+#define REQ_OP_DRV_IN  34
+#define REQ_OP_DRV_OUT 35
 
 /* Whether the current task submits a passthrough command, and not a kernel thread for another. */
 static __always_inline int is_own_passthrough(struct request *rq, int typed)
 {
 	u32 op = GET(typed, rq, cmd_flags) & REQ_OP_BITS;
-	u64 task = bpf_get_current_task();
 
-	return (op == REQ_OP_DRV_IN || op == REQ_OP_DRV_OUT) &&
-	       !((u32)FIELD_AT(task, struct task_struct, flags, typed) & PF_KTHREAD_FLAG);
+	return (op == REQ_OP_DRV_IN || op == REQ_OP_DRV_OUT) && !is_kernel_thread(typed);
 }
 
 /* The submitter of a command that the current task sets up. tid 0: not known. */

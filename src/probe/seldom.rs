@@ -28,10 +28,7 @@ impl Hook {
             ("block_bio_backmerge" | "block_bio_frontmerge", _) => {
                 Some("only for bios that are merged")
             }
-            ("block_bio_complete", _) if self.role != Role::Submitter => {
-                Some("only for bios that end without a request")
-            }
-            ("block_bio_complete", _) => Some("not for passthrough commands"),
+            ("block_bio_complete", _) => Some("only for bios that end without a request"),
             ("blk_throtl_bio", _) if self.role == Role::Submitter => {
                 Some("only with limits of blk-throttle (io.max)")
             }

@@ -104,7 +104,7 @@ impl Names {
     /// The disk of an event's command, as [`Names::of_command`], and the paths of cgroups.
     pub fn of_event(&mut self, event: &Event) -> (&Untrusted, CommandSet, &Cgroups) {
         let has_origin = |s: &Submission| s.origin.is_some();
-        if event.what.submission().is_some_and(has_origin) {
+        if self.paths.is_some() && event.what.submission().is_some_and(has_origin) {
             self.learn_cgroups(event);
         }
         let io = event

@@ -73,8 +73,8 @@ traced
 within $top/db dd if=/dev/zero of=/tmp/data/inside bs=64k count=64 status=none
 within $top/backup dd if=/dev/zero of=/tmp/data/other bs=64k count=16 status=none
 sync
-cat $top/db/io.stat >"$case_dir/db.io"
-cat $top/backup/io.stat >"$case_dir/backup.io"
+# of this disk: the other one was used before
+for name in db backup; do grep "^$(<"/sys/block/$file/dev") " "$top/$name/io.stat" >"$case_dir/$name.io"; done
 stop
 nvd=/tmp/file.nvd
 from recorded latency --json --by cgroup,opcode --from "$nvd"
