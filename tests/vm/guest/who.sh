@@ -78,6 +78,7 @@ for name in db backup; do grep "^$(<"/sys/block/$file/dev") " "$top/$name/io.sta
 stop
 nvd=/tmp/file.nvd
 from recorded latency --json --by cgroup,opcode --from "$nvd"
+from recorded_all latency --json --from "$nvd"
 from container latency --json --container /db --from "$nvd"
 from redacted latency --json --by cgroup,opcode --from "/tmp/hidden.nvd"
 from refused latency --json --cgroup $top/db --from "/tmp/hidden.nvd"
