@@ -113,8 +113,58 @@ mod live {
         fs::write(out.join("settings.h"), text)
     }
 
-    /// Compiles a build of the table.
-    fn driver(entry: &Entry, settings: &[&str], out: &Path) -> Result<(), Box<dyn Error>> {
+    /// Objects that several builds share, in the directory of NVME_DEEP_OBJECTS.
+    struct Shared {
+        dir: PathBuf,
+        /// Of our sources, the headers of libbpf, the version of clang and the architecture. Not of the
+        /// headers of the system.
+        hasher: DefaultHasher,
+    }
+
+    impl Shared {
+        /// `None` if the variable is not set.
+        fn new() -> Result<Option<Self>, Box<dyn Error>> {
+            let Some(dir) = env::var_os("NVME_DEEP_OBJECTS") else {
+                return Ok(None);
+            };
+            let clang = env::var_os("CLANG").unwrap_or_else(|| "clang".into());
+            let version = Command::new(clang).arg("--version").output()?.stdout;
+            let arch = env::var("CARGO_CFG_TARGET_ARCH")?;
+            let mut hasher = DefaultHasher::new();
+            (version, arch).hash(&mut hasher);
+            let headers = PathBuf::from(env::var("DEP_BPF_INCLUDE")?).join("bpf");
+            // it has the options, and makes settings.h of config_abi.h
+            let mut files = vec![PathBuf::from("build.rs")];
+            for dir in [Path::new("bpf"), Path::new("bpf/include"), &headers] {
+                let entries = fs::read_dir(dir)?.collect::<Result<Vec<_>, _>>()?;
+                files.extend(entries.iter().map(fs::DirEntry::path));
+            }
+            files.retain(|path| path.is_file());
+            files.sort();
+            for file in files {
+                (file.file_name(), fs::read(&file)?).hash(&mut hasher);
+            }
+            fs::create_dir_all(&dir)?;
+            let dir = dir.into();
+            Ok(Some(Self { dir, hasher }))
+        }
+
+        /// The file of a build of the table, compressed.
+        fn file(&self, name: &str, options: &[&str]) -> PathBuf {
+            let mut hasher = self.hasher.clone();
+            options.hash(&mut hasher);
+            let file = format!("{name}-{:016x}.bpf.o.zst", hasher.finish());
+            self.dir.join(file)
+        }
+    }
+
+    /// Compiles a build of the table, unless another build has.
+    fn driver(
+        entry: &Entry,
+        settings: &[&str],
+        shared: Option<&Shared>,
+        out: &Path,
+    ) -> Result<(), Box<dyn Error>> {
         let mut options: Vec<String> = entry.macros.iter().map(|m| format!("-D{m}")).collect();
         for (name, value) in entry.fixed.iter().copied().flatten() {
             if !settings.contains(name) {
@@ -123,16 +173,30 @@ mod live {
             options.push(format!("-DFIXED_{name}={value}"));
         }
         let options: Vec<&str> = options.iter().map(String::as_str).collect();
-        object_once(entry.source, entry.name, &options, out)
+        let packed = out.join(format!("{}.bpf.o.zst", entry.name));
+        let file = shared.map(|shared| shared.file(entry.name, &options));
+        if let Some(file) = file.as_ref().filter(|file| file.exists()) {
+            fs::copy(file, packed)?;
+            return Ok(());
+        }
+        object(entry.source, entry.name, &options, out)?;
+        if let Some(file) = file {
+            // whole at once: another build may read it
+            let new = file.with_extension(std::process::id().to_string());
+            fs::copy(packed, &new)?;
+            fs::rename(new, file)?;
+        }
+        Ok(())
     }
 
     /// Compiles all builds of the table, as many at once as cargo runs jobs.
     fn drivers(settings: &[&str], out: &Path) -> Result<(), Box<dyn Error>> {
         let jobs: usize = env::var("NUM_JOBS")?.parse()?;
+        let shared = Shared::new()?;
         let next = AtomicUsize::new(0);
         let work = || -> Result<(), String> {
             while let Some(entry) = BUILDS.get(next.fetch_add(1, Ordering::Relaxed)) {
-                driver(entry, settings, out).map_err(|error| error.to_string())?;
+                driver(entry, settings, shared.as_ref(), out).map_err(|error| error.to_string())?;
             }
             Ok(())
         };
@@ -165,58 +229,6 @@ mod live {
         };
         let all: String = BUILDS.iter().map(one).collect();
         format!("static BUILT: [Built; BUILDS.len()] = [\n{all}];\n")
-    }
-
-    /// The file that keeps an object for other builds, in the directory of NVME_DEEP_OBJECTS. Its name
-    /// is made of all that clang sees: the sources, the options, the headers of libbpf, the version of clang.
-    fn kept(name: &str, options: &[&str]) -> Result<Option<PathBuf>, Box<dyn Error>> {
-        let Some(dir) = env::var_os("NVME_DEEP_OBJECTS") else {
-            return Ok(None);
-        };
-        let clang = env::var_os("CLANG").unwrap_or_else(|| "clang".into());
-        let version = Command::new(clang).arg("--version").output()?.stdout;
-        let mut hasher = DefaultHasher::new();
-        let arch = env::var("CARGO_CFG_TARGET_ARCH")?;
-        (version, options, arch, PACK_LEVEL).hash(&mut hasher);
-        let headers = PathBuf::from(env::var("DEP_BPF_INCLUDE")?).join("bpf");
-        // settings.h is made of config_abi.h, and of this file
-        let mut files = vec![PathBuf::from("build.rs")];
-        for dir in [Path::new("bpf"), Path::new("bpf/include"), &headers] {
-            let entries = fs::read_dir(dir)?.collect::<Result<Vec<_>, _>>()?;
-            files.extend(entries.iter().map(fs::DirEntry::path));
-        }
-        files.retain(|path| path.is_file());
-        files.sort();
-        for file in files {
-            (file.file_name(), fs::read(&file)?).hash(&mut hasher);
-        }
-        fs::create_dir_all(&dir)?;
-        let file = format!("{name}-{:016x}.bpf.o.zst", hasher.finish());
-        Ok(Some(Path::new(&dir).join(file)))
-    }
-
-    /// Makes OUT_DIR/NAME.bpf.o.zst, as `object` does, of a kept object if there is one.
-    fn object_once(
-        source: &str,
-        name: &str,
-        options: &[&str],
-        out: &Path,
-    ) -> Result<(), Box<dyn Error>> {
-        let packed = out.join(format!("{name}.bpf.o.zst"));
-        let Some(kept) = kept(name, options)? else {
-            object(source, name, options, out)?;
-            return Ok(());
-        };
-        if !kept.exists() {
-            object(source, name, options, out)?;
-            // another build may read it meanwhile
-            let new = kept.with_extension(std::process::id().to_string());
-            fs::copy(&packed, &new)?;
-            fs::rename(new, kept)?;
-            return Ok(());
-        }
-        fs::copy(kept, packed)?;
-        Ok(())
     }
 
     /// Compiles one BPF source to OUT_DIR/NAME.bpf.o, and compresses it to NAME.bpf.o.zst, a tenth of

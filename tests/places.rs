@@ -16,6 +16,9 @@
 //!
 //! tests/places/shortage.c: single cases of the same.
 //!
+//! tests/places/submitters.c: bios wait, are split, and reuse memory. Each request must have the task
+//! that submitted its bio.
+//!
 //! tests/places/rows.c: few rows for many patterns of points. Each command must have a row.
 #![allow(
     clippy::unwrap_used,
@@ -36,6 +39,7 @@ const HARNESS: &str = "places/harness.c";
 const FAULTS: &str = "places/faults.c";
 const FORMER: &str = "places/former.c";
 const ROWS: &str = "places/rows.c";
+const SUBMITTERS: &str = "places/submitters.c";
 const WINDOWS: &str = "places/windows.c";
 const SHORTAGE: &str = "places/shortage.c";
 
@@ -383,5 +387,18 @@ fn without_its_checks_commands_or_points_would_be_wrong() {
         let run = Faults::run(&harness, 1, 2, &[ignoring], switches);
         assert!(!run.is_true(), "{ignoring}: {run:?}");
         assert!(Faults::run(&harness, 1, 2, &[ignoring], 7).is_true());
+    }
+}
+
+/// Whatever waits, is split, and uses an address and a sector again.
+#[test]
+fn each_request_has_the_task_that_submitted_its_bio() {
+    let harness = build::harness(SUBMITTERS, "submitters", &[]);
+    for old in [0, 1] {
+        for seed in 0..10 {
+            let [requests, waited, pieces, wrong] = numbers(&harness, &[seed, 100_000, old]);
+            assert!(requests > 20_000 && waited > 5_000 && pieces > 5_000);
+            assert_eq!(wrong, 0, "seed {seed}, old {old}, {requests} requests");
+        }
     }
 }

@@ -48,6 +48,13 @@ static __always_inline int is_nvme_name(u64 word)
 	return word >> 32 == 0x6e766d65;
 }
 
+#define BIO_FIELD(at, field) peek((at) + bpf_core_field_offset(struct bio, field), TYPED)
+
+static __always_inline int is_of_nvme(u64 bio)
+{
+	return is_nvme_name(peek(disk_name_of(bio), TYPED));
+}
+
 #ifndef ND_NO_CONTEXT
 #include "disks.bpf.h"
 #else
@@ -77,18 +84,11 @@ static struct nd_pause pauses[ND_PAUSES];
  * make it one byte, the kernel would reject the object's BTF for that, and bpf_loop() needs BTF. */
 u32 throttles = 0;
 
-#define BIO_FIELD(bio, field) peek((bio) + bpf_core_field_offset(struct bio, field), TYPED)
-
 /* Whether the entry is of this bio, not of an earlier one with its address. */
 static __always_inline int is_entry_of(struct nd_bio *b, u64 bio)
 {
 	return b->sector == BIO_FIELD(bio, bi_iter.bi_sector) &&
 	       b->bytes == (u32)BIO_FIELD(bio, bi_iter.bi_size);
-}
-
-static __always_inline int is_of_nvme(u64 bio)
-{
-	return is_nvme_name(peek(disk_name_of(bio), TYPED));
 }
 
 /* Puts a bio into the table, or replaces an outdated entry of its address. */
@@ -363,11 +363,6 @@ static __always_inline void waits_of(struct nd_waits *w, struct nd_bio *b, u64 b
 	if (cfg_context && !b->rest)
 		count_wait(bio, start - b->bio_ns);
 	bpf_map_delete_elem(&bios, &bio);
-}
-
-static __always_inline int is_passthrough(struct request *rq, int typed)
-{
-	return (GET(typed, rq, cmd_flags) & ND_OP_MASK) >= ND_OP_DRV_IN;
 }
 
 /* A request was allocated for a bio: keeps its waits until the set-up. Requests of flushes, and of

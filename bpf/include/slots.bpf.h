@@ -208,6 +208,11 @@ static __always_inline u64 nvmeq_of(struct request *rq, int typed)
 #define ND_OP_MASK   0xff
 #define ND_OP_DRV_IN 34
 
+static __always_inline int is_passthrough(struct request *rq, int typed)
+{
+	return (GET(typed, rq, cmd_flags) & ND_OP_MASK) >= ND_OP_DRV_IN;
+}
+
 /* Whether the request goes to an admin queue (or to connect_q of a fabrics controller): only these
  * operations do, and these queues have no queuedata. */
 static __always_inline int is_admin(struct request *rq)

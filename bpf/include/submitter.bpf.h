@@ -30,40 +30,35 @@ static __always_inline int within_wanted(u64 cgroup)
 	return bpf_current_task_under_cgroup(&cgroups, 1) == 1;
 }
 
-#define PF_KTHREAD_FLAG 0x00200000
-
-/* Whether the current task is a kernel thread, which may pass on the bio or request of another. */
-static __always_inline int is_kernel_thread(int typed)
+/* Whether the entry is of this bio, as it is now, not of an earlier one with its address. */
+static __always_inline int is_submission_of(struct nd_submitter *by, u64 bio)
 {
-	u64 task = bpf_get_current_task();
-
-	return !!((u32)FIELD_AT(task, struct task_struct, flags, typed) & PF_KTHREAD_FLAG);
+	return by->sector == BIO_FIELD(bio, bi_iter.bi_sector) &&
+	       by->bytes == (u32)BIO_FIELD(bio, bi_iter.bi_size);
 }
 
-/* Notes the current task as the one that submits a bio. `early`: before block_bio_queue. */
-static __always_inline int note_submission_of(u64 bio, u16 early, u32 hook)
+/* Notes the current task as the one that submits a bio, unless another passes on one that has its
+ * entry. `early`: before block_bio_queue. */
+static __always_inline int note_submission_of(u64 bio, u8 early, u32 hook)
 {
-	u64 id = bpf_get_current_pid_tgid(), cgroup = 0, sector;
+	u64 id = bpf_get_current_pid_tgid(), cgroup = 0;
 	struct nd_submitter by = {}, *was;
 
-	if (!is_nvme_name(peek(disk_name_of(bio), TYPED)) || ignored(hook))
+	if (!is_of_nvme(bio) || ignored(hook))
 		return 0;
 	hit(hook, TYPED);
-	sector = peek(bio + bpf_core_field_offset(struct bio, bi_iter.bi_sector), TYPED);
 	was = bpf_map_lookup_elem(&submitters, &bio);
-	/* Of a bio that had to wait, and of the rest of one that was split. Any other task than a
-	 * kernel thread submits its own: what is found is then an earlier bio at this address. */
-	if (was && (was->early || early) && sector >= was->sector &&
-	    sector <= was->sector + (was->bytes >> 9) && is_kernel_thread(TYPED)) {
-		was->early = early;
+	if (was && (was->early || (early && was->rest)) && is_submission_of(was, bio)) {
+		if (!early)
+			was->early = 0;
 		return 0;
 	}
 	if (cfg_who & ND_WHO_BIO)
 		cgroup = cgroup_of_bio(bio, TYPED);
 	by.cgroup = cgroup_id_of(cgroup, TYPED);
 	name_caller(by.comm, TYPED);
-	by.sector = sector;
-	by.bytes = peek(bio + bpf_core_field_offset(struct bio, bi_iter.bi_size), TYPED);
+	by.sector = BIO_FIELD(bio, bi_iter.bi_sector);
+	by.bytes = BIO_FIELD(bio, bi_iter.bi_size);
 	by.tgid = id >> 32;
 	by.tid = id;
 	by.wanted = within_wanted(cgroup);
@@ -84,16 +79,20 @@ static __always_inline int on_bio_limited(u64 bio, u32 hook)
 	return note_submission_of(bio, 1, hook);
 }
 
-/* The block layer has split a piece off: `bio`. The rest is its bi_private. */
+/* The block layer has split a piece off: `bio`. The rest is its bi_private, and is submitted again
+ * without block_bio_queue: blk-throttle may look at it, also in a kernel thread. */
 static __always_inline int on_submitted_split(u64 bio, u32 hook)
 {
-	u64 rest = peek(bio + bpf_core_field_offset(struct bio, bi_private), TYPED);
+	u64 rest = BIO_FIELD(bio, bi_private);
 	struct nd_submitter *by = bpf_map_lookup_elem(&submitters, &rest), copy;
 
 	if (!by || ignored(hook))
 		return 0;
 	hit(hook, TYPED);
 	copy = *by;
+	by->sector = BIO_FIELD(rest, bi_iter.bi_sector);
+	by->bytes = BIO_FIELD(rest, bi_iter.bi_size);
+	by->rest = 1;
 	bpf_map_update_elem(&submitters, &bio, &copy, BPF_ANY);
 	return 0;
 }
@@ -117,20 +116,18 @@ static __always_inline struct nd_submitter *submitter_of(struct request *rq, int
 	at = GET(typed, rq, __sector);
 	if (!by || at < by->sector || at > by->sector + (by->bytes >> 9))
 		return 0;
+	by->rest = 0; /* no other part of it comes */
 	return by;
 }
 
-/* enum req_op: requests that are not of bios of the block layer. */
-#define REQ_OP_BITS    0xff
-#define REQ_OP_DRV_IN  34
-#define REQ_OP_DRV_OUT 35
+#define PF_KTHREAD_FLAG 0x00200000
 
 /* Whether the current task submits a passthrough command, and not a kernel thread for another. */
 static __always_inline int is_own_passthrough(struct request *rq, int typed)
 {
-	u32 op = GET(typed, rq, cmd_flags) & REQ_OP_BITS;
+	u32 flags = FIELD_AT(bpf_get_current_task(), struct task_struct, flags, typed);
 
-	return (op == REQ_OP_DRV_IN || op == REQ_OP_DRV_OUT) && !is_kernel_thread(typed);
+	return is_passthrough(rq, typed) && !(flags & PF_KTHREAD_FLAG);
 }
 
 /* The submitter of a command that the current task sets up. tid 0: not known. */

@@ -4,7 +4,8 @@
 #define ND_SUBMITTER_ABI_H
 
 enum nd_submitter_limit {
-	ND_SUBMITTERS = 16384, /* bios between their submission and their end */
+	ND_SUBMITTERS =
+		16384, /* bios; the one that was looked up longest ago gives way to another */
 };
 
 /* The submission of a bio. */
@@ -16,7 +17,8 @@ struct nd_submitter {
 	__u32 tgid;
 	__u32 tid;
 	__u16 wanted; /* it is within the cgroup of the filter */
-	__u16 early;  /* noted before block_bio_queue, which may be of another task */
+	__u8 early;   /* noted before block_bio_queue, which may be of another task */
+	__u8 rest;    /* a piece was split off, and this has no request yet */
 };
 
 _Static_assert(sizeof(struct nd_submitter) == 48, "no padding");

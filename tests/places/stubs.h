@@ -45,6 +45,7 @@ enum {
 	BPF_MAP_TYPE_HASH = 1,
 	BPF_MAP_TYPE_ARRAY,
 	BPF_MAP_TYPE_CGROUP_ARRAY = 8,
+	BPF_MAP_TYPE_LRU_HASH = 9,
 	BPF_MAP_TYPE_ARRAY_OF_MAPS = 12,
 	BPF_MAP_TYPE_QUEUE = 22,
 	BPF_MAP_TYPE_STACK = 23,
@@ -60,25 +61,24 @@ static __u32 here; /* CPU */
 static __u32 current_tid = 4711;
 
 #ifndef OWN_ROWS /* else the harness has these, rows and cells */
-#define bpf_map_update_elem(...)      0
+#ifndef OWN_BIOS /* else it has this, and the submitters of bios */
+#define bpf_map_update_elem(...) 0
+#endif
 #define bpf_map_push_elem(...)	      0
 #define bpf_map_peek_elem(map, value) (*(value) = 0)
 #define bpf_map_pop_elem(map, value)  (*(value) = 0)
 #endif
-#ifndef OWN_SLOTS /* else the harness has these, and the slots that are not those of a tag */
+#if !defined(OWN_SLOTS) && !defined(OWN_BIOS) /* else it has this, and slots not of a tag */
 #define bpf_map_delete_elem(...) 0
 #endif
 #ifndef RECORDS
 #define bpf_ringbuf_reserve(...) ((void *)0)
 #define bpf_ringbuf_submit(...)	 ((void)0)
 #endif
-#define bpf_get_stack(...)	   0
-#define bpf_get_prandom_u32()	   0
-#define bpf_get_smp_processor_id() here
-#define bpf_get_current_pid_tgid() ((__u64)current_tid)
-static struct {
-	char comm[16];
-} current_task;
+#define bpf_get_stack(...)		   0
+#define bpf_get_prandom_u32()		   0
+#define bpf_get_smp_processor_id()	   here
+#define bpf_get_current_pid_tgid()	   ((__u64)current_tid)
 #define bpf_get_current_task()		   ((__u64)&current_task)
 #define bpf_get_current_comm(to, size)	   ((void)0)
 #define bpf_current_task_under_cgroup(...) 0
@@ -90,6 +90,7 @@ static struct {
 
 #define ND_NO_CONTEXT
 #include "kernel.bpf.h"
+static struct task_struct current_task;
 #include "abi.h"
 #define const
 #include "config.bpf.h"
@@ -160,6 +161,10 @@ static void *bpf_map_lookup_elem(void *m, const void *key)
 		return rowless_of(*(const u64 *)key);
 	if (m == (void *)&cells)
 		return cell_at(i);
+#endif
+#ifdef OWN_BIOS
+	if (m == (void *)&submitters)
+		return submitter_at(*(const u64 *)key);
 #endif
 #ifdef OWN_SLOTS
 	ARRAY(numbers, numbers_map);

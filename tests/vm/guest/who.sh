@@ -70,6 +70,8 @@ tool file record --cgroups --no-admin --ctrl nvme0 -o "/tmp/file.nvd"
 tool hidden record --cgroups --redact --no-compress --no-admin --ctrl nvme0 -o "/tmp/hidden.nvd"
 tool lines trace --pair --json --submitters --no-admin --ctrl nvme0
 traced
+# a limit: kernel threads submit what was written, and others pass it on when it has waited
+echo "$(<"/sys/block/$file/dev") wbps=8388608" >$top/db/io.max
 within $top/db dd if=/dev/zero of=/tmp/data/inside bs=64k count=64 status=none
 within $top/backup dd if=/dev/zero of=/tmp/data/other bs=64k count=16 status=none
 sync
