@@ -91,7 +91,7 @@ fn typedef_of(tracepoint: &str) -> String {
     format!("btf_trace_{tracepoint}")
 }
 
-/// A number that differs for most names, and is cheap.
+/// A cheap hash of a name: most types are skipped by it.
 fn mark(name: &[u8]) -> usize {
     let last = name.last().copied().unwrap_or(0);
     name.len() % 64 * 64 + usize::from(last) % 64

@@ -63,6 +63,8 @@ mod tests {
                 4,
                 "/kubepods/pod0b6d2f9e-1c3a-4d5e-8f70-112233445566/x".to_owned(),
             ),
+            // a container in a container
+            (5, format!("/docker/{:e<64}/docker/{:f<64}", "ee", "ff")),
         ];
         let of = |change: &dyn Fn(&mut Filter)| {
             let mut filter = Filter::default();
@@ -79,8 +81,10 @@ mod tests {
             let within = of(&|f| f.submitter_cgroup = Some(top.into()));
             assert_eq!(within.submitter, [1].into(), "{top}");
         }
-        assert_eq!(of(&|f| f.cgroup = Some("/".into())).cgroup.len(), 4);
+        assert_eq!(of(&|f| f.cgroup = Some("/".into())).cgroup.len(), 5);
         let containers = [
+            ("eeeeeeee", 5),
+            ("ffffffff", 5),
             ("abcd1234", 3),
             ("containerd://abcd1234", 3),
             ("/system.slice", 3),

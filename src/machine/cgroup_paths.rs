@@ -13,6 +13,7 @@ use std::os::fd::OwnedFd;
 use super::System;
 use super::container::is_container_name;
 use super::container::is_pod_name;
+use super::foreign::path_of;
 use crate::model::origin::Cgroups;
 use crate::model::untrusted::Untrusted;
 
@@ -88,8 +89,8 @@ impl CgroupPaths {
 
     fn find(&self, id: u64) -> Option<Untrusted> {
         let (top, text) = self.top.as_ref()?;
-        let fd = open(top, id)?;
-        let path = read_link(format!("/proc/self/fd/{}", fd.as_raw_fd())).ok()?;
+        let directory = File::from(open(top, id)?);
+        let path = read_link(path_of(&directory)).ok()?;
         let path = Untrusted::from_os(&path);
         let below = path.raw().strip_prefix(text.as_str())?;
         Some(if below.is_empty() { "/" } else { below }.into())

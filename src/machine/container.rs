@@ -88,10 +88,12 @@ fn pod_of(name: &str) -> Option<String> {
 /// Whether a cgroup is of the container whose ID begins with these digits, or of the pod with this UID.
 pub(super) fn is_of_container(path: &Untrusted, text: &str) -> bool {
     let digits = digits_of(text);
-    let owner = owner(path);
-    let pod = owner.pod.map(|uid| uid.replace('-', ""));
-    digits.len() >= MIN_DIGITS
-        && (owner.id.is_some_and(|id| id.starts_with(&digits)) || pod == Some(digits))
+    // as while tracing: with the cgroups below it, which may be those of other containers
+    let is_of = |name: &str| {
+        id_of(name).is_some_and(|id| id.starts_with(&digits))
+            || pod_of(name).is_some_and(|uid| uid == digits)
+    };
+    digits.len() >= MIN_DIGITS && path.raw().split('/').any(is_of)
 }
 
 /// The digits of the ID of a container, or of the UID of a pod.
@@ -145,7 +147,7 @@ pub fn unit(path: &Untrusted) -> Option<Untrusted> {
 
 /// Visits all cgroups below a directory, each with its path. Returns false if a visit did: it was the
 /// last one.
-fn each_below(
+pub(super) fn each_below(
     dir: &Path,
     below: &str,
     depth: usize,
@@ -223,17 +225,6 @@ impl System {
             true
         });
         Some(all)
-    }
-
-    /// Visits all cgroups of version 2 but the root, each with its directory and its path, until a visit
-    /// returns false. `None`: they are not mounted. Otherwise whether all were visited.
-    pub(super) fn each_cgroup(
-        &self,
-        visit: &mut dyn FnMut(&Path, Untrusted) -> bool,
-    ) -> Option<bool> {
-        let top = self.cgroups()?;
-        let mut visit = |entry: &DirEntry, path| visit(&entry.path(), path);
-        Some(each_below(&top, "", 0, &mut visit))
     }
 
     /// The name of a process, padded with zeroes, if it is still there.

@@ -6,6 +6,7 @@ use std::collections::BTreeMap;
 use std::path::Path;
 
 use super::System;
+use super::container::each_below;
 use super::fact::Fact;
 use super::foreign::read_some;
 use crate::model::io_control::IoCost;
@@ -124,26 +125,26 @@ impl IoControl {
 impl System {
     /// Reads what the cgroups of version 2 do to the I/O of disks.
     pub fn io_control(&self) -> Fact<IoControl> {
+        let Some(top) = self.cgroups() else {
+            return Fact::unknown("cgroups of version 2 are not mounted");
+        };
         let mut found = IoControl::without_cost("there is no io.cost.qos");
         let mut left = MOST_CGROUPS;
-        let all = self.each_cgroup(&mut |dir, path| {
-            let is_long = dir.as_os_str().len() > LONGEST;
-            found.more |= is_long;
-            if let Some(text) = text(&dir.join("io.max")).filter(|_| !is_long) {
+        let all = each_below(&top, "", 0, &mut |entry, path| {
+            let dir = entry.path();
+            if dir.as_os_str().len() > LONGEST {
+                found.more = true;
+            } else if let Some(text) = text(&dir.join("io.max")) {
                 found.add(&path, &text);
             }
             left -= 1;
             left > 0
         });
-        let (Some(all), Some(mount)) = (all, self.cgroup_mount()) else {
-            return Fact::unknown("cgroups of version 2 are not mounted");
-        };
         for limits in found.limits.values_mut() {
             limits.cgroups.sort_by(|a, b| a.cgroup.cmp(&b.cgroup));
         }
         found.more |= !all;
-        let qos = format!("{}/io.cost.qos", mount.trim_start_matches('/'));
-        if let Some(text) = text(&self.path(&qos)) {
+        if let Some(text) = text(&top.join("io.cost.qos")) {
             let all = by_disk(&text).filter_map(|(disk, line)| Some((disk, cost(line)?)));
             found.costs = Fact::Known(all.collect());
         }

@@ -135,7 +135,7 @@ pub struct NvmeDetail {
 
 impl NamespaceDetail {
     /// Takes in the limits of cgroups, and io.cost.
-    fn is_controlled_by(&mut self, control: &Fact<IoControl>) {
+    fn set_io_control(&mut self, control: &Fact<IoControl>) {
         let number = self.number.clone().and_then(|text| {
             disk_number(&text)
                 .map_or_else(|| Fact::unknown(format!("it says `{text}`")), Fact::Known)
@@ -183,9 +183,10 @@ impl System {
             })
             .collect();
         found.sort_by_key(|c| c.instance);
-        let control = self.io_control();
-        for namespace in found.iter_mut().flat_map(|c| &mut c.namespaces) {
-            namespace.is_controlled_by(&control);
+        let mut namespaces = found.iter_mut().flat_map(|c| &mut c.namespaces).peekable();
+        if namespaces.peek().is_some() {
+            let control = self.io_control();
+            namespaces.for_each(|namespace| namespace.set_io_control(&control));
         }
         found
     }

@@ -373,7 +373,7 @@ pub const CANDIDATES: [Candidate; 35] = [
     candidate(Role::Point(End), Method::RawTp, &["end_raw"]),
 ];
 
-/// The programs for submitters, with those of blk-throttle's function since 5.17 and before.
+/// The programs for submitters, with __blk_throtl_bio, or blk_throtl_bio before 5.18.
 const SUBMITTERS: [&str; 4] = [
     "submit_btf",
     "submit_split_btf",

@@ -209,8 +209,9 @@ impl Planner<'_> {
             match self.take(candidate, so_far) {
                 Ok(hooks) => {
                     // other kernels have another function for the same method
-                    let is_other = |r: &Rejection| r.method == candidate.method;
-                    rejected.retain(|r| !(is_other(r) && r.why.is_absence()));
+                    rejected.retain(|r: &Rejection| {
+                        r.method != candidate.method || !r.why.is_absence()
+                    });
                     return PointPlan {
                         role,
                         method: Some(candidate.method),

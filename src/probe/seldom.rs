@@ -32,11 +32,9 @@ impl Hook {
             ("blk_throtl_bio", _) if self.role == Role::Submitter => {
                 Some("only with limits of blk-throttle (io.max)")
             }
-            ("blk_throtl_bio" | "blk_queue_enter" | "blk_account_io_start", _) => {
-                Some("not for passthrough commands")
-            }
+            ("blk_throtl_bio" | "blk_account_io_start", _) => Some("not for passthrough commands"),
             ("__blk_throtl_bio", _) => Some("only with limits of blk-throttle (io.max)"),
-            ("__bio_queue_enter", _) => Some("only while a queue is frozen"),
+            ("__bio_queue_enter" | "blk_queue_enter", _) => Some("only while a queue is frozen"),
             ("ioc_rqos_throttle", _) => Some("only with io.cost"),
             ("rq_qos_wait", _) => Some("only for writes that wbt limits"),
             ("__blk_mq_get_tag" | "block_rq_tag_wait", _) => Some("only if no tag is free"),

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The same for waits before the request: those that are measured one by one, and those that are counted
-//! together.
+//! Cases of power.rs for waits before the request: measured one by one, or counted together.
 
 use super::draft::BLOCK;
 use super::draft::DEVICE;

@@ -21,8 +21,8 @@ use super::load::Load;
 use super::load::Run;
 use super::plants::named;
 
-/// The rules about waits that were not measured before.
-const NEW: [&str; 4] = ["cgroup-throttle", "queue-freeze", "io-cost", "wbt"];
+/// The rules that need measured waits.
+const MEASURED: [&str; 4] = ["cgroup-throttle", "queue-freeze", "io-cost", "wbt"];
 
 fn of(run: Run) -> Diagnosis {
     diagnose(&run.facts(Accuracy::Exact))
@@ -39,13 +39,15 @@ fn limit(cgroup: &str, riops: Option<u64>, wbps: Option<u64>) -> IoLimit {
 
 /// A throttled run with these limits, on the disk 259:0.
 fn throttled(cgroups: Vec<IoLimit>) -> Named {
+    let more = false;
+    limited(Some(IoLimits { cgroups, more }))
+}
+
+fn limited(limits: Option<IoLimits>) -> Named {
     let mut run = Load::default().run(&[Cause::Throttle]);
     let disk = &mut run.machine.controllers[0].disks[0];
     disk.number = Some([259, 0]);
-    disk.limits = Some(IoLimits {
-        cgroups,
-        more: false,
-    });
+    disk.limits = limits;
     let mut found = of(run);
     assert_eq!(named(&found), ["cgroup-throttle"]);
     found.causes.remove(0)
@@ -84,6 +86,24 @@ fn of_several_limits_each_is_named_and_none_is_taken_away() {
     assert!(has(&found, "/d: io.max", "riops=60"));
     assert!(has(&found, "more cgroups with limits", "1"), "{found:?}");
     assert!(!found.finding.advice.contains("echo"));
+}
+
+/// There may be others that were not read: none is said to be the only one, or to be absent.
+#[test]
+fn limits_that_are_not_all_are_not_taken_away() {
+    let one = vec![limit("/web.slice", Some(60), None)];
+    for (limits, is_known) in [
+        (None, false),
+        (Some((vec![], true)), false),
+        (Some((vec![], false)), true),
+        (Some((one, true)), false),
+    ] {
+        let limits = limits.map(|(cgroups, more)| IoLimits { cgroups, more });
+        let found = limited(limits);
+        assert!(!found.finding.advice.contains("echo"), "{found:?}");
+        let says_none = has(&found, "io.max at the begin", "no limit on it");
+        assert_eq!(says_none, is_known, "{found:?}");
+    }
 }
 
 /// Reads wait: a limit on writes holds none of them.
@@ -157,7 +177,7 @@ fn unseen(causes: &[Cause], stages: StageSet) -> Diagnosis {
 #[test]
 fn without_bios_little_counted_time_rules_waits_out() {
     let found = unseen(&[], StageSet::Fine);
-    for rule in &NEW[1..] {
+    for rule in &MEASURED[1..] {
         let (why, _) = why(&found, rule);
         assert!(
             why.contains("waits before the request have"),
@@ -165,18 +185,18 @@ fn without_bios_little_counted_time_rules_waits_out() {
         );
     }
     let (text, _) = why(&found, "cgroup-throttle");
-    assert_eq!(text, "`record --stages=full`");
+    assert_eq!(text, "record --stages=full");
 }
 
 #[test]
 fn without_bios_much_counted_time_is_not_told_apart() {
     let found = unseen(&[Cause::RequestWait], StageSet::Fine);
     assert_eq!(named(&found), ["request-wait"]);
-    for rule in &NEW[1..] {
-        assert_eq!(why(&found, rule).0, "`record --stages=full`", "{rule}");
+    for rule in &MEASURED[1..] {
+        assert_eq!(why(&found, rule).0, "record --stages=full", "{rule}");
     }
     let found = unseen(&[Cause::RequestWait], StageSet::Full);
-    for rule in NEW {
+    for rule in MEASURED {
         let (text, _) = why(&found, rule);
         assert!(text.contains("were not observed on this kernel"), "{text}");
     }

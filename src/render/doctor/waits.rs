@@ -46,7 +46,7 @@ impl Page<'_> {
             self.entry("io.max", &format!("{limit}: {}", limit.cgroup))?;
         }
         if limits.more {
-            self.entry("", "there may be more: not all cgroups were looked at")?;
+            self.entry("", "there may be more limits")?;
         }
         Ok(())
     }

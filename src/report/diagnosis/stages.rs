@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Sets of fine stages.
+//! Sets of stages.
 
 use std::ops::BitOr;
 
@@ -23,8 +23,6 @@ impl Stages {
     pub const WBT: Self = Self::from(Point::Wbt);
     /// No free tag.
     pub const TAG: Self = Self::from(Point::Tag);
-    /// Those before the request: few commands have them.
-    pub const BEFORE: Self = Self::range(0, StageSet::Full.before());
     /// blk-mq and the scheduler.
     pub const QUEUE: Self = Self::from(Point::Start);
     /// `nvme_setup_cmd`.
@@ -126,7 +124,7 @@ mod tests {
         assert_eq!((Stages::THROTTLE | Stages::TAG).name(), "throttle+tag");
         assert_eq!((Stages::IRQ | Stages::COMPLETE).name(), "irq+complete");
         assert_eq!(Stages::range(6, 14).name(), "total");
-        assert!(!Stages::ALL.meets(Stages::BEFORE));
+        assert!(!Stages::ALL.meets(Stages::THROTTLE | Stages::TAG));
         assert!(Stages::ALL.covers(Stages::MAP) && !Stages::MAP.covers(Stages::ALL));
     }
 

@@ -11,6 +11,7 @@ use super::RULES;
 use super::Stages;
 use super::Subject;
 use super::judge::obstacle;
+use super::rules::FULL;
 
 /// Most sentences of causes, or names of rules, in the first line.
 const MOST: usize = 2;
@@ -66,7 +67,9 @@ fn open(diagnosis: &Diagnosis) -> Option<String> {
 /// How many rules need observations that the recording lacks.
 fn not_looked_at(diagnosis: &Diagnosis) -> Option<String> {
     let (mut rules, mut options) = (BTreeSet::new(), BTreeSet::new());
-    for judged in &diagnosis.not_looked_at {
+    // recordings of earlier versions have no stages before the request: each would be named for that
+    let all = diagnosis.not_looked_at.iter();
+    for judged in all.filter(|judged| judged.why != FULL) {
         if let Some(option) = judged.why.strip_prefix("record ") {
             rules.insert(judged.rule);
             options.insert(option);

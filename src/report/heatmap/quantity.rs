@@ -53,7 +53,7 @@ impl Interval {
     }
 
     /// By name: `total`, a stage, or neighbouring stages joined by `+`. A name of several stage sets
-    /// is that of the first: basic, fine, full. `fine:` before the name chooses another.
+    /// is that of the first: basic, fine, full. `basic:`, `fine:` or `full:` before the name chooses the set.
     ///
     /// # Errors
     /// If there is no such stage.

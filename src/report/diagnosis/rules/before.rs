@@ -13,14 +13,16 @@ use super::super::portion::Reaches;
 use super::waits::PART;
 use super::waits::Waits;
 use crate::model::ids::NamespaceId;
+use crate::model::machine::MachineDisk;
 use crate::model::stage::StageSet;
+use crate::model::untrusted::Untrusted;
+use crate::report::cgroup_path::in_shell;
 use crate::units::nanos;
 
 /// The bios of this part of the reads and writes must have been observed.
 const SEEN: f64 = 0.8;
-/// What a recording without these stages would need. Not counted in the first line, which says what
-/// is missing of the observations that recordings had before these.
-const FULL: &str = "`record --stages=full`";
+/// The option that these rules need.
+pub const FULL: &str = "record --stages=full";
 
 /// A wait that has a large part of the time.
 pub struct Before {
@@ -77,7 +79,9 @@ impl Before {
             )));
         }
         if !own().any(|c| meets(c, stage)) {
-            return Wait::Judged(Answer::Open(format!("this kernel does not show {what}")));
+            return Wait::Judged(Answer::Open(format!(
+                "waits for {what} are not observed on this kernel"
+            )));
         }
         let Some(portion) = facts.portion(subject, stage) else {
             return Wait::Judged(Answer::Absent("no commands".into()));
@@ -100,6 +104,11 @@ impl Before {
             Reaches::Open => Answer::Open(portion.undecided()),
         };
         Wait::Judged(answer)
+    }
+
+    /// The settings of the disk.
+    pub fn settings<'f>(&self, facts: &'f Facts) -> Option<&'f MachineDisk> {
+        facts.disk(self.disk.ctrl, self.disk.nsid)
     }
 
     /// Adds what the rules show of a wait.
@@ -125,12 +134,19 @@ impl Before {
 }
 
 /// The answer of a rule about a wait if no bio was observed. All waits between the bio and its request
-/// are counted together: where they have little of the time, none has much.
-pub fn of_all_waits(facts: &Facts, subject: Subject) -> Answer {
-    match Waits::of(facts, subject) {
+/// are counted together: where they have less than `part` of the time, each has.
+pub fn of_all_waits(facts: &Facts, subject: Subject, part: f64) -> Answer {
+    match Waits::at_least(facts, subject, part) {
         Err(answer @ (Answer::Out(_) | Answer::Absent(_) | Answer::Open(_))) => answer,
         Err(_) | Ok(_) => unseen(facts),
     }
+}
+
+/// A file of a cgroup, for advice.
+pub fn cgroup_file(facts: &Facts, cgroup: &Untrusted, file: &str) -> String {
+    let machine = facts.machine.as_ref();
+    let mount = machine.and_then(|machine| machine.cgroup_mount.as_ref());
+    in_shell(mount, cgroup, file)
 }
 
 /// The answer if no bio was observed.

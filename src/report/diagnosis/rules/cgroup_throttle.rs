@@ -9,11 +9,10 @@ use super::super::Stages;
 use super::super::Subject;
 use super::before::Before;
 use super::before::Wait;
+use super::before::cgroup_file;
 use super::before::unseen;
-use crate::model::ids::NamespaceId;
 use crate::model::io_control::IoLimit;
 use crate::model::io_control::IoLimits;
-use crate::report::cgroup_path::in_shell;
 use crate::units::rate;
 use crate::units::size_text;
 
@@ -73,8 +72,9 @@ fn cause(facts: &Facts, subject: Subject, before: &Before) -> Answer {
     let held: Vec<&Direction> = (DIRECTIONS.iter())
         .filter(|direction| of(direction).next().is_some())
         .collect();
-    let all = limits(facts, subject);
-    let all = all.map_or(&[][..], |limits| limits.cgroups.as_slice());
+    let known = limits(facts, subject);
+    let is_whole = known.is_some_and(|limits| !limits.more);
+    let all = known.map_or(&[][..], |limits| limits.cgroups.as_slice());
     // those of the other direction hold none of these back
     let likely = all
         .iter()
@@ -88,15 +88,20 @@ fn cause(facts: &Facts, subject: Subject, before: &Before) -> Answer {
             "limits of cgroups (io.max) hold bios of {name} back for {} of the time",
             before.portion.range()
         ),
-        advice(facts, before.disk, &likely),
+        advice(facts, before, if is_whole { &likely } else { &[] }),
     );
     let mut cause = before.shown_in(cause).with_risk(RISK);
     for direction in held {
         let first = of(direction).map(|c| c.end_ns).min().unwrap_or(0);
         let last = of(direction).map(|c| c.end_ns).max().unwrap_or(0);
-        let seconds = (last.saturating_sub(first).max(1_000_000)) as f64 / 1e9;
-        let commands = facts.sum(of(direction), |_| 1) / seconds;
-        let bytes = facts.sum(of(direction), |c| c.bytes.into()) / seconds;
+        let count = facts.sum(of(direction), |_| 1);
+        if last <= first || count < 2.0 {
+            continue;
+        }
+        // n commands end in n - 1 intervals
+        let per_second = (count - 1.0) / count / ((last - first) as f64 / 1e9);
+        let commands = count * per_second;
+        let bytes = facts.sum(of(direction), |c| c.bytes.into()) * per_second;
         let name = format!("{} that waited", direction.name);
         let rate = format!("{} IOPS, {}/s", rate(commands), size_text(bytes as u64));
         cause = cause.shown_by(&name, rate);
@@ -111,23 +116,21 @@ fn cause(facts: &Facts, subject: Subject, before: &Before) -> Answer {
     if likely.len() > SHOWN {
         cause = cause.shown_by("more cgroups with limits", likely.len() - SHOWN);
     }
-    if likely.is_empty() {
+    if likely.is_empty() && is_whole {
         cause = cause.shown_by("io.max at the begin", "no limit on it");
     }
     Answer::cause(cause)
 }
 
 /// How to take the limit away, if there is only one that it can be.
-fn advice(facts: &Facts, disk: NamespaceId, likely: &[&IoLimit]) -> String {
-    let number = facts.disk(disk.ctrl, disk.nsid).and_then(|d| d.number);
+fn advice(facts: &Facts, before: &Before, likely: &[&IoLimit]) -> String {
+    let number = before.settings(facts).and_then(|disk| disk.number);
     let (&[limit], Some([major, minor])) = (likely, number) else {
         return "raise the limit of the cgroup (io.max, or blkio.throttle of version 1; systemd: IOReadIOPSMax and the \
                 like of the unit), or take load off it: `--by cgroup` of `latency` shows whose commands these are"
             .into();
     };
-    let machine = facts.machine.as_ref();
-    let mount = machine.and_then(|machine| machine.cgroup_mount.as_ref());
-    let file = in_shell(mount, &limit.cgroup, "io.max");
+    let file = cgroup_file(facts, &limit.cgroup, "io.max");
     let all = limit.all().into_iter();
     let off =
         all.filter_map(|(name, limit)| Some(format!("{name}=max")).filter(|_| limit.is_some()));

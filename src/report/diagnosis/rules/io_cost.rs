@@ -9,9 +9,10 @@ use super::super::Stages;
 use super::super::Subject;
 use super::before::Before;
 use super::before::Wait;
+use super::before::cgroup_file;
 use super::before::of_all_waits;
+use super::waits::PART;
 use crate::model::untrusted::Untrusted;
-use crate::report::cgroup_path::in_shell;
 
 const RISK: &str = "without io.cost, cgroups do not share the disk by their weights";
 
@@ -19,13 +20,11 @@ pub fn check(facts: &Facts, subject: Subject) -> Answer {
     let before = match Before::of(facts, subject, Stages::IOCOST, "io.cost") {
         Wait::Large(before) => before,
         Wait::Judged(answer) => return answer,
-        Wait::Unseen => return of_all_waits(facts, subject),
+        Wait::Unseen => return of_all_waits(facts, subject, PART),
     };
     let name = facts.subject_name(subject);
-    let machine = facts.machine.as_ref();
-    let mount = machine.and_then(|machine| machine.cgroup_mount.as_ref());
-    let file = in_shell(mount, &Untrusted::fixed("/"), "io.cost.qos");
-    let disk = facts.disk(before.disk.ctrl, before.disk.nsid);
+    let file = cgroup_file(facts, &Untrusted::fixed("/"), "io.cost.qos");
+    let disk = before.settings(facts);
     let number = disk.and_then(|disk| disk.number);
     let number = number.map_or("MAJOR:MINOR".into(), |[major, minor]| {
         format!("{major}:{minor}")

@@ -37,6 +37,7 @@ mod vcpu_stolen;
 mod waits;
 mod wbt;
 
+pub use self::before::FULL;
 pub use self::device::of as device;
 
 use super::Rule;

@@ -19,7 +19,7 @@ pub fn check(facts: &Facts, subject: Subject) -> Answer {
     let before = match wait {
         Wait::Large(before) => before,
         Wait::Judged(answer) => return answer,
-        Wait::Unseen => return of_all_waits(facts, subject),
+        Wait::Unseen => return of_all_waits(facts, subject, PART),
     };
     let name = facts.subject_name(subject);
     let cause = Cause::new(

@@ -92,7 +92,7 @@ pub fn check(facts: &Facts, subject: Subject) -> Answer {
     let throttled = facts.portion(subject, Stages::THROTTLE);
     if let Some(throttled) = throttled.filter(|p| p.is_at_least(PART) == Reaches::Yes) {
         return Answer::Open(format!(
-            "limits of cgroups make the rate: throttle has {}",
+            "a limit of a cgroup may make the rate: throttle has {}",
             throttled.text()
         ));
     }

@@ -20,7 +20,7 @@ use crate::units::nanos;
 const SPLIT: f64 = 0.05;
 
 pub fn check(facts: &Facts, subject: Subject) -> Answer {
-    match Before::of(facts, subject, Stages::BLOCK, "other waits") {
+    match Before::of(facts, subject, Stages::BLOCK, "other reasons") {
         Wait::Large(before) => measured(facts, subject, &before),
         Wait::Judged(answer) => answer,
         Wait::Unseen => counted(facts, subject),
@@ -44,11 +44,11 @@ fn measured(facts: &Facts, subject: Subject, before: &Before) -> Answer {
         "request-wait",
         &name,
         sentence(&name, &before.portion.range()),
-        "no wait for a limit of a cgroup, io.cost, writeback throttling, a tag or a frozen queue: look at io.latency of \
-         the cgroups, and at writes to zones (queue/zoned)",
+        "this part is not a wait for a limit of a cgroup, io.cost, writeback throttling, a tag or a frozen queue: look at \
+         io.latency of the cgroups, and at writes to zones (queue/zoned)",
     );
     let cause = before.shown_in(cause);
-    let zoned = facts.disk(ctrl, nsid).and_then(|disk| disk.zoned.as_ref());
+    let zoned = before.settings(facts).and_then(|disk| disk.zoned.as_ref());
     Answer::cause(match zoned {
         Some(zoned) => cause.shown_by("queue/zoned", zoned),
         None => cause,

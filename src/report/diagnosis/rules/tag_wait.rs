@@ -14,7 +14,7 @@ use super::percent;
 use super::waits::PART;
 use super::waits::Tags;
 use super::waits::Waits;
-use super::waits::tags;
+use super::waits::filling;
 use crate::model::ids::NamespaceId;
 
 const RISK: &str = "more commands in flight wait longer at a device that is saturated";
@@ -35,13 +35,13 @@ pub fn check(facts: &Facts, subject: Subject) -> Answer {
 /// The wait for a tag was measured.
 fn measured(facts: &Facts, subject: Subject, before: &Before) -> Answer {
     let NamespaceId { ctrl, nsid } = before.disk;
-    let limit = facts.disk(ctrl, nsid).and_then(|disk| disk.nr_requests);
+    let limit = before.settings(facts).and_then(|disk| disk.nr_requests);
     let range = before.portion.range();
     let mut cause = before.shown_in(cause(facts, subject, ctrl, &range, limit));
     if facts.lacks(subject).is_none()
-        && let Tags::Short(most, _) | Tags::Enough(most, _) = tags(facts, ctrl, nsid, 0)
+        && let Some(queues) = filling(facts, ctrl, nsid)
     {
-        cause = cause.shown_by("most in flight on a queue", most);
+        cause = cause.shown_by("most in flight on a queue", queues.most);
     }
     Answer::cause(match limit {
         Some(limit) => cause.shown_by("queue/nr_requests", limit),

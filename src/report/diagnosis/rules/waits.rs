@@ -36,6 +36,11 @@ pub struct Waits {
 impl Waits {
     /// The waits of a disk; otherwise the answer without them.
     pub fn of(facts: &Facts, subject: Subject) -> Result<Self, Answer> {
+        Self::at_least(facts, subject, PART)
+    }
+
+    /// The same for a part of the time that is large enough.
+    pub fn at_least(facts: &Facts, subject: Subject, least: f64) -> Result<Self, Answer> {
         let Some(all) = facts.counted(|a| a.waits.as_ref()) else {
             return Err(not_observed(facts, "waits before the request"));
         };
@@ -51,7 +56,7 @@ impl Waits {
         };
         let total = facts.sum(facts.of_subject(subject), Command::total);
         let part = counted.sum_ns as f64 / (counted.sum_ns as f64 + total).max(1.0);
-        if part < PART || counted.waited < WAITED {
+        if part < least || counted.waited < WAITED {
             return Err(Answer::Out(format!(
                 "waits before the request have {} of the time",
                 percent(part)
@@ -85,8 +90,14 @@ impl Waits {
 
     /// Whether the queues of the disk were full.
     pub fn tags(&self, facts: &Facts) -> Tags {
-        let NamespaceId { ctrl, nsid } = self.disk;
-        tags(facts, ctrl, nsid, self.counted.waited)
+        let Some(Filling { full, most, limit }) = filling(facts, self.disk.ctrl, self.disk.nsid)
+        else {
+            return Tags::Unknown;
+        };
+        match full as f64 >= FULL * self.counted.waited as f64 {
+            true => Tags::Short(most, limit),
+            false => Tags::Enough(most, limit),
+        }
     }
 }
 
@@ -103,13 +114,20 @@ pub enum Tags {
 
 /// Compares the number in flight on each queue with nr_requests, at each begin of a command. Disks share
 /// the tags of a queue; a scheduler has its own for each disk.
-pub fn tags(facts: &Facts, ctrl: u32, nsid: u32, waited: u64) -> Tags {
-    let disk = facts.disk(ctrl, nsid);
-    let limit = disk.and_then(|d| d.nr_requests);
-    let Some(limit) = limit.filter(|_| !facts.is_thinned(ctrl)) else {
-        return Tags::Unknown;
-    };
-    let scheduler = disk.and_then(|d| d.scheduler.as_ref());
+pub struct Filling {
+    /// How often a queue was nearly full.
+    pub full: u64,
+    /// Most in flight on a queue.
+    pub most: u64,
+    /// nr_requests.
+    pub limit: u32,
+}
+
+/// The queues of a disk. `None`: commands were left out of memory, or nr_requests was not recorded.
+pub fn filling(facts: &Facts, ctrl: u32, nsid: u32) -> Option<Filling> {
+    let disk = facts.disk(ctrl, nsid)?;
+    let limit = disk.nr_requests.filter(|_| !facts.is_thinned(ctrl))?;
+    let scheduler = disk.scheduler.as_ref();
     let of = if scheduler.is_none_or(|name| *name == "none") {
         0
     } else {
@@ -123,8 +141,5 @@ pub fn tags(facts: &Facts, ctrl: u32, nsid: u32, waited: u64) -> Tags {
             full += u64::from(now >= near);
         });
     }
-    match full as f64 >= FULL * waited as f64 {
-        true => Tags::Short(most, limit),
-        false => Tags::Enough(most, limit),
-    }
+    Some(Filling { full, most, limit })
 }

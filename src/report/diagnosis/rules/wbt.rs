@@ -9,6 +9,7 @@ use super::super::Subject;
 use super::before::Before;
 use super::before::Wait;
 use super::before::of_all_waits;
+use super::waits::PART;
 
 const RISK: &str = "without writeback throttling, reads wait behind long queues of writes";
 
@@ -17,7 +18,7 @@ pub fn check(facts: &Facts, subject: Subject) -> Answer {
     let before = match wait {
         Wait::Large(before) => before,
         Wait::Judged(answer) => return answer,
-        Wait::Unseen => return of_all_waits(facts, subject),
+        Wait::Unseen => return of_all_waits(facts, subject, PART),
     };
     let name = facts.subject_name(subject);
     let file = format!("/sys/block/{name}/queue/wbt_lat_usec");
@@ -34,9 +35,10 @@ pub fn check(facts: &Facts, subject: Subject) -> Answer {
         ),
     );
     let cause = before.shown_in(cause).with_risk(RISK);
-    let target = facts.disk(before.disk.ctrl, before.disk.nsid);
-    Answer::cause(match target.and_then(|disk| disk.wbt_lat_us) {
-        Some(us) => cause.shown_by("queue/wbt_lat_usec", us),
-        None => cause,
-    })
+    Answer::cause(
+        match before.settings(facts).and_then(|disk| disk.wbt_lat_us) {
+            Some(us) => cause.shown_by("queue/wbt_lat_usec", us),
+            None => cause,
+        },
+    )
 }
