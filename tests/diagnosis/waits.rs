@@ -202,6 +202,28 @@ fn without_bios_much_counted_time_is_not_told_apart() {
     }
 }
 
+/// A fifth of the time: little for the others, much for a frozen queue.
+#[test]
+fn without_bios_counted_time_is_compared_with_the_threshold_of_each_rule() {
+    let mut load = Load::default();
+    load.place.has_waits = false;
+    let mut run = load.run(&[Cause::RequestWait]);
+    for waits in run.activity.waits.iter_mut().flatten() {
+        waits.sum_ns /= 12;
+    }
+    let mut collector = Collector::default();
+    collector.observed(StageSet::Fine);
+    let found = diagnose(&run.collect(collector, Accuracy::Exact));
+    assert_eq!(why(&found, "queue-freeze").0, "record --stages=full");
+    for rule in ["io-cost", "wbt"] {
+        let (why, _) = why(&found, rule);
+        assert!(
+            why.contains("waits before the request have 20 %"),
+            "{rule}: {why}"
+        );
+    }
+}
+
 #[test]
 fn without_bios_no_limit_at_all_is_an_absence() {
     let mut load = Load::default();
