@@ -3,6 +3,7 @@
 //! decodes them from the records of the ring, [`crate::render`] shows them.
 
 use crate::model::conditions::Conditions;
+use crate::model::group::comm_of;
 use crate::model::origin::Origin;
 use crate::model::timeline::Timeline;
 use crate::nvme::aen::AsyncEvent;
@@ -101,8 +102,7 @@ pub struct Submission {
 impl Submission {
     /// The thread's name.
     pub fn comm(&self) -> &[u8] {
-        let end = self.comm.iter().position(|&b| b == 0);
-        &self.comm[..end.unwrap_or(self.comm.len())]
+        comm_of(&self.comm)
     }
 }
 

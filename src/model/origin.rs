@@ -3,6 +3,7 @@
 
 use std::collections::BTreeMap;
 
+use super::group::comm_of;
 use super::untrusted::Untrusted;
 
 /// Paths of cgroups by the id in the kernel: below the mount point, beginning with a slash.
@@ -29,8 +30,7 @@ impl Submitter {
 
     /// The thread's name.
     pub fn comm(&self) -> &[u8] {
-        let end = self.comm.iter().position(|&b| b == 0);
-        &self.comm[..end.unwrap_or(self.comm.len())]
+        comm_of(&self.comm)
     }
 }
 

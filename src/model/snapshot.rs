@@ -157,7 +157,7 @@ pub fn fold_groups(groups: &mut Cells<Group>, keep: usize) {
 }
 
 /// Adds a cell to that of the same key.
-pub fn add<K: Ord>(to: &mut Cells<K>, key: (K, Pattern), cell: Cell) {
+pub fn add<K: Ord>(to: &mut BTreeMap<K, Cell>, key: K, cell: Cell) {
     match to.entry(key) {
         Entry::Vacant(place) => {
             place.insert(cell);
@@ -166,7 +166,11 @@ pub fn add<K: Ord>(to: &mut Cells<K>, key: (K, Pattern), cell: Cell) {
     }
 }
 
-fn difference<K: Clone + Ord>(later: &Cells<K>, earlier: &Cells<K>) -> Cells<K> {
+/// The cells of `later`, without what `earlier` has of each.
+pub fn difference<K: Clone + Ord>(
+    later: &BTreeMap<K, Cell>,
+    earlier: &BTreeMap<K, Cell>,
+) -> BTreeMap<K, Cell> {
     let pairs = later.iter().map(|(key, cell)| {
         let before = earlier.get(key);
         let cell = before.map_or_else(|| cell.clone(), |before| cell.minus(before));

@@ -161,18 +161,18 @@ impl Builder {
         if needs_parts(row.shape.pattern) || has_origin(event) {
             self.parts.put(self.rows.rows(), event);
         }
-        self.add(&row, (1 << COLUMNS) - 1);
+        self.add(&row);
     }
 
-    /// Adds a row, which is zero but for these columns. Returns its columns.
+    /// Adds a row. Returns its columns.
     #[inline(always)]
-    pub(super) fn add(&mut self, row: &Row, wanted: u32) -> [u64; COLUMNS] {
+    pub(super) fn add(&mut self, row: &Row) -> [u64; COLUMNS] {
         let mut columns = row.columns;
         columns[SHAPE_COLUMN] = self.shapes.number(&row.shape.words());
         columns[TASK_COLUMN] = self.tasks.number(&row.task);
         columns[OUTCOME_COLUMN] = self.outcomes.number(&row.outcome);
         columns[AT] = self.clock.next(row.columns[AT], self.rows.rows());
-        self.rows.push(&columns, wanted);
+        self.rows.push(&columns);
         columns
     }
 

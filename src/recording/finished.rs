@@ -9,7 +9,6 @@ use super::distance::distances;
 use super::distance::masks;
 use super::row::AT;
 use super::row::BYTES;
-use super::row::COLUMNS;
 use super::row::LATENCY;
 use super::row::OUTCOME_COLUMN;
 use super::row::Row;
@@ -63,27 +62,6 @@ const KIND: [u64; 16] = {
     bits
 };
 
-/// Columns of points that only fine stages have, and those that only stacks and rarer events have.
-const FINE: u32 = bits(&[
-    column::POINTS + 1,
-    column::POINTS + 2,
-    column::POINTS + 4,
-    column::POINTS + 6,
-]);
-const RARE: u32 = bits(&[column::STACK, column::COMPLETE_STACK, column::VALUE]);
-/// The columns of each command.
-const USUAL: u32 = ((1 << COLUMNS) - 1) & !FINE & !RARE;
-
-/// A bit for each of these columns.
-const fn bits(columns: &[usize]) -> u32 {
-    let (mut bits, mut n) = (0, 0);
-    while n < columns.len() {
-        bits |= 1 << columns[n];
-        n += 1;
-    }
-    bits
-}
-
 /// A command whose entries are in the dictionaries of the block.
 #[derive(Clone)]
 struct Known {
@@ -94,8 +72,6 @@ struct Known {
     numbers: [u64; 3],
     /// All bits for a point that was observed.
     points: [u64; 7],
-    /// The columns that it may need, without stacks.
-    columns: u32,
 }
 
 /// The last commands of their kinds in a block.
@@ -108,7 +84,6 @@ impl Default for Recent {
             command: [0; 16],
             numbers: [0; 3],
             points: [0; 7],
-            columns: 0,
         };
         Self(Box::new(array::from_fn(|_| none.clone())))
     }
@@ -172,11 +147,6 @@ impl Builder {
         }
         let [shape, task, outcome] = known.numbers;
         let since = self.clock.next(at_ns, rows);
-        self.rows.use_columns(known.columns);
-        if a.stack | o.stack != 0 {
-            self.rows.use_columns(RARE);
-        }
-        let (fine, rare) = (self.rows.uses(FINE), self.rows.uses(RARE));
         let mut row = self.rows.next();
         row.set(AT, since);
         row.set(SHAPE_COLUMN, shape);
@@ -190,23 +160,21 @@ impl Builder {
         row.set(column::LATENCY, at_ns - setup_out);
         // the set-up was observed, and its end is what most points are near to
         let [start, setup_in, issue, doorbell, irq, cqe, end] = *times.unwrap_or(&[0; 7]);
-        let mut point = |n: usize, distance: u64| {
-            row.set(column::POINTS + n, distance & known.points[n]);
-        };
-        point(0, setup_out.wrapping_sub(start));
-        point(3, doorbell.wrapping_sub(setup_out));
-        point(5, at_ns.wrapping_sub(cqe));
-        if fine {
-            point(1, setup_out.wrapping_sub(setup_in));
-            point(2, issue.wrapping_sub(setup_out));
-            point(4, at_ns.wrapping_sub(irq));
-            point(6, end.wrapping_sub(at_ns));
+        let distances = [
+            setup_out.wrapping_sub(start),
+            setup_out.wrapping_sub(setup_in),
+            issue.wrapping_sub(setup_out),
+            doorbell.wrapping_sub(setup_out),
+            at_ns.wrapping_sub(irq),
+            at_ns.wrapping_sub(cqe),
+            end.wrapping_sub(at_ns),
+        ];
+        for (n, (distance, observed)) in distances.into_iter().zip(known.points).enumerate() {
+            row.set(column::POINTS + n, distance & observed);
         }
-        if rare {
-            row.set(column::STACK, a.stack);
-            row.set(column::COMPLETE_STACK, o.stack);
-            row.set(column::VALUE, 0);
-        }
+        row.set(column::STACK, a.stack);
+        row.set(column::COMPLETE_STACK, o.stack);
+        row.set(column::VALUE, 0);
     }
 
     /// Adds a command of a new kind.
@@ -217,13 +185,8 @@ impl Builder {
             return;
         };
         let row = row(&record);
-        let nonzero = row.columns.iter().enumerate();
-        let nonzero = nonzero.map(|(column, value)| u32::from(*value != 0) << column);
-        let columns = self.add(&row, nonzero.fold(USUAL, |all, bit| all | bit));
+        let columns = self.add(&row);
         if row.shape.has(LATENCY) {
-            let points = masks(row.shape.pattern);
-            let seen = points.iter().zip(column::POINTS..);
-            let seen = seen.map(|(mask, column)| (*mask as u32 & 1) << column);
             self.recent.0[at] = Known {
                 has_times: Some(times.is_some()),
                 command: *command,
@@ -232,8 +195,7 @@ impl Builder {
                     columns[TASK_COLUMN],
                     columns[OUTCOME_COLUMN],
                 ],
-                points,
-                columns: seen.fold(USUAL, |all, bit| all | bit),
+                points: masks(row.shape.pattern),
             };
         }
     }

@@ -31,8 +31,6 @@ pub struct Tiles<const N: usize> {
     /// Those after `rows` are of an earlier block.
     tiles: Vec<[Values; N]>,
     rows: usize,
-    /// Columns that have values, a bit for each. The others are not stored, and count as zero.
-    used: u32,
 }
 
 impl<const N: usize> Tiles<N> {
@@ -41,7 +39,6 @@ impl<const N: usize> Tiles<N> {
         Self {
             tiles: Vec::new(),
             rows: 0,
-            used: 0,
         }
     }
 
@@ -53,37 +50,9 @@ impl<const N: usize> Tiles<N> {
     /// Forgets the rows, and keeps their memory.
     pub const fn clear(&mut self) {
         self.rows = 0;
-        self.used = 0;
     }
 
-    /// Whether one of these columns has values, so that each row is to set it.
-    #[inline(always)]
-    pub const fn uses(&self, columns: u32) -> bool {
-        self.used & columns != 0
-    }
-
-    /// Gives these columns values: zero in the rows that are there.
-    #[inline(always)]
-    pub fn use_columns(&mut self, columns: u32) {
-        if columns & !self.used != 0 {
-            self.zero(columns & !self.used);
-        }
-    }
-
-    #[cold]
-    #[inline(never)]
-    fn zero(&mut self, columns: u32) {
-        self.used |= columns;
-        for tile in self.tiles.iter_mut().take(self.rows.div_ceil(TILE)) {
-            for (column, values) in tile.iter_mut().enumerate() {
-                if columns >> column & 1 != 0 {
-                    *values = NONE;
-                }
-            }
-        }
-    }
-
-    /// Adds a row. All its values are to be set, but those of columns that are not used.
+    /// Adds a row. All its values are to be set.
     #[inline(always)]
     pub fn next(&mut self) -> NewRow<'_, N> {
         let (tile, lane) = (self.rows / TILE, self.rows % TILE);
@@ -103,20 +72,15 @@ impl<const N: usize> Tiles<N> {
         self.tiles.push([NONE; N]);
     }
 
-    /// Adds a row, which is zero but for these columns.
+    /// Adds a row.
     #[inline(always)]
-    pub fn push(&mut self, row: &[u64; N], columns: u32) {
-        self.use_columns(columns);
+    pub fn push(&mut self, row: &[u64; N]) {
         let mut new = self.next();
         (0..N).for_each(|column| new.set(column, row[column]));
     }
 
     /// Appends a column, as [`put`](super::columns::put) does.
     pub fn put(&self, column: usize, out: &mut Vec<u8>) {
-        if !self.uses(1 << column) {
-            out.push(0);
-            return;
-        }
         let (whole, rest) = self
             .tiles
             .split_at((self.rows / TILE).min(self.tiles.len()));
@@ -169,31 +133,6 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    #[test]
-    fn a_column_that_is_used_late_is_zero_before() {
-        let mut tiles = Tiles::new();
-        (0..150).for_each(|n| tiles.push(&[n, 7], 0b11));
-        tiles.clear();
-        for n in 0..100 {
-            if n == 70 {
-                tiles.use_columns(0b10);
-            }
-            tiles.use_columns(1);
-            let uses = tiles.uses(0b10);
-            assert_eq!(uses, n >= 70);
-            let mut row = tiles.next();
-            row.set(0, n);
-            if uses {
-                row.set(1, n);
-            }
-        }
-        let mut got = vec![];
-        (0..2).for_each(|column| tiles.put(column, &mut got));
-        let second = (0..100).map(|n| if n < 70 { 0 } else { n });
-        let planes = [1].into_iter().chain(0..100).chain([1]).chain(second);
-        assert_eq!(got, planes.collect::<Vec<u8>>());
-    }
-
     proptest! {
         #[test]
         fn a_column_is_that_of_its_values(
@@ -205,7 +144,7 @@ mod tests {
             for (values, shift) in blocks {
                 let values: Vec<u64> = values.into_iter().map(|v| v >> shift).collect();
                 tiles.clear();
-                values.iter().for_each(|v| tiles.push(&[7, *v, !0], 0b111));
+                values.iter().for_each(|v| tiles.push(&[7, *v, !0]));
                 prop_assert_eq!(tiles.rows(), values.len());
                 let (mut got, mut want) = (vec![9], vec![9]);
                 tiles.put(1, &mut got);

@@ -11,6 +11,7 @@ use crate::model::point::Pattern;
 use crate::model::snapshot::Cell;
 use crate::model::snapshot::Cells;
 use crate::model::snapshot::add;
+use crate::model::snapshot::difference;
 
 /// Cells of one group.
 type Parts = BTreeMap<Pattern, Cell>;
@@ -41,23 +42,9 @@ fn commands(parts: &Parts) -> u64 {
     parts.values().map(Cell::commands).sum()
 }
 
-fn minus(parts: &Parts, base: &Parts) -> Parts {
-    let one = |(pattern, cell): (&Pattern, &Cell)| {
-        let before = base.get(pattern);
-        let cell = before.map_or_else(|| cell.clone(), |before| cell.minus(before));
-        (*pattern, cell)
-    };
-    parts.iter().map(one).collect()
-}
-
-fn merge(to: &mut Parts, parts: &Parts) {
+fn merge(to: &mut Parts, parts: Parts) {
     for (pattern, cell) in parts {
-        match to.get_mut(pattern) {
-            Some(sum) => sum.merge(cell),
-            None => {
-                to.insert(*pattern, cell.clone());
-            }
-        }
+        add(to, pattern, cell);
     }
 }
 
@@ -91,7 +78,7 @@ impl GroupSeries {
         for group in over {
             if let Some(shown) = self.shown.remove(&group) {
                 let last = self.before.get(&group).unwrap_or(&none);
-                merge(&mut self.dropped, &minus(last, &shown.base));
+                merge(&mut self.dropped, difference(last, &shown.base));
             }
         }
     }
@@ -127,16 +114,16 @@ impl GroupSeries {
         let mut groups: BTreeMap<Group, Parts> = BTreeMap::new();
         let mut others = Parts::new();
         for ((group, pattern), cell) in cells {
-            merge(&mut others, &Parts::from([(pattern, cell.clone())]));
+            add(&mut others, pattern, cell.clone());
             groups.entry(group).or_default().insert(pattern, cell);
         }
         self.drop_idle(now, &groups);
         self.take_new(now, &groups);
         let mut series = Cells::new();
-        others = minus(&others, &self.dropped);
+        others = difference(&others, &self.dropped);
         for (group, shown) in &self.shown {
-            let own = minus(&groups[group], &shown.base);
-            others = minus(&others, &own);
+            let own = difference(&groups[group], &shown.base);
+            others = difference(&others, &own);
             for (pattern, cell) in own {
                 add(&mut series, (group.clone(), pattern), cell);
             }

@@ -107,17 +107,8 @@ impl Names {
         if self.paths.is_some() && event.what.submission().is_some_and(has_origin) {
             self.learn_cgroups(event);
         }
-        let io = event
-            .what
-            .id()
-            .filter(|id| id.opcode.queue == QueueKind::Io);
-        if let Some(id) = io {
-            self.learn(id.namespace());
-        }
-        let (disk, set) = match io {
-            Some(_) => (&self.last.1, self.last.2),
-            None => (<&Untrusted>::default(), CommandSet::Nvm),
-        };
+        let is_io = self.learn_io(event.what.id());
+        let (disk, set) = self.disk(is_io);
         let recorded = &self.cgroups;
         let cgroups = self.paths.as_ref().map_or(recorded, CgroupPaths::known);
         (disk, set, cgroups)
@@ -177,11 +168,25 @@ impl Names {
 
     /// The disk of a command, as in the kernel's own trace: none for admin commands.
     pub fn of_command(&mut self, id: Option<&CommandId>) -> (&Untrusted, CommandSet) {
-        let Some(id) = id.filter(|id| id.opcode.queue == QueueKind::Io) else {
-            return (<&Untrusted>::default(), CommandSet::Nvm);
-        };
-        self.learn(id.namespace());
-        (&self.last.1, self.last.2)
+        let is_io = self.learn_io(id);
+        self.disk(is_io)
+    }
+
+    /// Looks up the disk of a command. Returns false if it can have none.
+    fn learn_io(&mut self, id: Option<&CommandId>) -> bool {
+        let io = id.filter(|id| id.opcode.queue == QueueKind::Io);
+        if let Some(id) = io {
+            self.learn(id.namespace());
+        }
+        io.is_some()
+    }
+
+    /// The disk that was looked up last.
+    fn disk(&self, is_io: bool) -> (&Untrusted, CommandSet) {
+        match is_io {
+            true => (&self.last.1, self.last.2),
+            false => (<&Untrusted>::default(), CommandSet::Nvm),
+        }
     }
 
     /// Reads the names again if this namespace is a new one.
