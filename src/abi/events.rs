@@ -318,12 +318,12 @@ fn pair(bytes: &[u8], transports: &Transports) -> Result<Event, DecodeError> {
     let a: nd_submission = part(bytes, END)?;
     let (bytes, origin) = split(bytes, &a);
     let end: nd_end = read(bytes)?;
-    let times = part::<Times>(bytes, PAIR_END).ok();
+    let early = bytes.get(PAIR_END..).ok_or(DecodeError)?;
+    let times = read::<Times>(early).ok();
     let id = id(&end.event);
     let wire = transports.wire(end.event.ctrl.into());
     if end.event.pattern & NO_COMPLETE as u16 != 0 {
         let submission = Some(submission(&id, &a, origin));
-        let early = &bytes[PAIR_END..];
         return Ok(missed(&end, submission, times.as_ref(), early, wire));
     }
     let mut event = Event {
@@ -335,7 +335,7 @@ fn pair(bytes: &[u8], transports: &Transports) -> Result<Event, DecodeError> {
         ),
     };
     if end.event.pattern & EARLY_BITS != 0 {
-        add_early(&mut event, &bytes[PAIR_END..], wire);
+        add_early(&mut event, early, wire);
     }
     Ok(event)
 }
@@ -442,6 +442,7 @@ mod tests {
 
     use super::super::SLOT_FULL;
     use super::super::SLOT_STATE;
+    use super::super::skel::types::nd_origin;
     use super::*;
     use proptest::prelude::*;
 
@@ -470,6 +471,21 @@ mod tests {
             };
             prop_assert!(event(&bytes[..size], &Transports::default()).is_ok());
             prop_assert!(event(&bytes[..size - 1], &Transports::default()).is_err());
+        }
+    }
+
+    /// The origin is the last part of a record, so a record that is too short for it has none of the
+    /// parts before it whole.
+    #[test]
+    fn a_pair_too_short_for_its_origin_is_refused() {
+        let mut bytes = [0; PAIR_END + size_of::<nd_origin>()];
+        bytes[0] = PAIR as u8;
+        bytes[END + offset_of!(nd_submission, known)] = nd_known::ND_KNOWN_ORIGIN.0 as u8;
+        for pattern in [0, NO_COMPLETE as u16, EARLY_BITS] {
+            bytes[offset_of!(nd_event, pattern)..][..2].copy_from_slice(&pattern.to_ne_bytes());
+            let decoded = |size| event(&bytes[..size], &Transports::default());
+            assert!(decoded(bytes.len()).is_ok());
+            assert!(decoded(bytes.len() - 1).is_err());
         }
     }
 

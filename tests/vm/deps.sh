@@ -34,6 +34,10 @@ if [[ ${1:-} == --arm64 ]]; then
     [[ -d $(rustc --print sysroot)/lib/rustlib/aarch64-unknown-linux-gnu ]] ||
         packages+=(rustc-web libstd-rust-web-dev:arm64)
 fi
+if [[ ${1:-} == -* ]]; then
+    echo "deps: unknown option '$1'; there are --demo and --arm64, in this order" >&2
+    exit 2
+fi
 packages+=("$@")
 
 missing=()
