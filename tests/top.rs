@@ -120,6 +120,24 @@ fn without_a_terminal_there_is_a_page_for_each_interval() {
 }
 
 #[test]
+fn pages_by_group() {
+    let dir = TempDir::new().unwrap();
+    let made = reads_and_writes(dir.path());
+    let ran = run(&format!("top 1s --by opcode,queue --from {made}"));
+    assert_eq!(ran.code, Some(0), "{}", ran.err);
+    for row in [
+        "opcode,queue ",
+        ">read nvme0 q1        666",
+        " write nvme0 q1       334",
+    ] {
+        assert!(ran.out.contains(row), "`{row}` is not in\n{}", ran.out);
+    }
+    run(&format!("top --by priority --from {made}")).refuses(2, "recordings do not have it");
+    run(&format!("top --by cgroup --from {made}")).refuses(2, "record with --cgroups");
+    run("top --by disk --stages=full").refuses(2, "--stages=fine");
+}
+
+#[test]
 fn in_a_terminal_keys_signals_and_sizes_work_and_it_is_given_back() {
     let dir = TempDir::new().unwrap();
     let script = format!("{}/tests/top/drive.py", env!("CARGO_MANIFEST_DIR"));

@@ -474,8 +474,7 @@ mod tests {
         }
     }
 
-    /// The origin is the last part of a record, so a record that is too short for it has none of the
-    /// parts before it whole.
+    /// The origin is the last part of a record: one that is too short lacks bytes before it.
     #[test]
     fn a_pair_too_short_for_its_origin_is_refused() {
         let mut bytes = [0; PAIR_END + size_of::<nd_origin>()];

@@ -6,6 +6,7 @@ use clap::ValueEnum;
 use nvme_deep::model::group::By;
 use nvme_deep::report::groups::Sort;
 
+use super::stages::StagesArg;
 use super::usage;
 use super::value::count;
 
@@ -35,9 +36,9 @@ impl SortArg {
     }
 }
 
-/// Grouping.
+/// By what commands are grouped.
 #[derive(Clone, Debug, clap::Args)]
-pub struct ByArgs {
+pub struct KeysArg {
     /// Group commands by KEY[,KEY]: process, comm, cgroup, container, cpu, queue, size, priority,
     /// disk, opcode
     ///
@@ -46,9 +47,15 @@ pub struct ByArgs {
     /// caused the I/O, also for writeback. `submitter-process`, `submitter-comm` and `submitter-cgroup` are
     /// of the task that submitted the bio. Recordings have cgroups with `record --cgroups`, submitters with
     /// `--submitters`, and no priority.
-    #[arg(long, value_name = "KEY", value_delimiter = ',',
-          conflicts_with_all = ["lat_min_us", "lat_shift", "split_size", "commands"])]
+    #[arg(long, value_name = "KEY", value_delimiter = ',')]
     pub by: Vec<By>,
+}
+
+/// Grouping, for reports.
+#[derive(Clone, Debug, clap::Args)]
+pub struct ByArgs {
+    #[command(flatten)]
+    pub keys: KeysArg,
 
     /// The order of groups
     #[arg(
@@ -66,9 +73,14 @@ pub struct ByArgs {
     pub top: u64,
 }
 
-impl ByArgs {
-    /// Refuses what recordings do not have.
-    pub fn check(&self, is_recorded: bool) -> Result<()> {
+impl KeysArg {
+    /// Refuses what recordings do not have, and what a session cannot group by.
+    pub fn check(&self, is_recorded: bool, stages: Option<StagesArg>) -> Result<()> {
+        if !is_recorded && !self.by.is_empty() && stages == Some(StagesArg::Full) {
+            return Err(usage(
+                "--by has no stages before the request while it traces: take --stages=fine, or group a recording",
+            ));
+        }
         let missing = self.by.iter().find(|by| is_recorded && !by.is_recorded());
         match missing {
             Some(by) => Err(usage(format!(
@@ -79,7 +91,7 @@ impl ByArgs {
     }
 
     /// The properties, each once.
-    pub fn keys(&self) -> Vec<By> {
+    pub fn all(&self) -> Vec<By> {
         let mut keys = Vec::new();
         for by in &self.by {
             if !keys.contains(by) {

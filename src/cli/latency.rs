@@ -45,15 +45,17 @@ pub struct LatencyArgs {
 
     /// Add a table of the totals: one bucket below this many microseconds, then buckets that double
     /// in width [default with --lat-shift: 20]
-    #[arg(long, hide_short_help = true, alias = "lat_min_us", value_name = "US", value_parser = number(0..=u64::MAX))]
+    #[arg(long, hide_short_help = true, alias = "lat_min_us", value_name = "US", conflicts_with = "by",
+          value_parser = number(0..=u64::MAX))]
     pub lat_min_us: Option<u64>,
 
     /// Width of the first bucket of that table, 2^SHIFT microseconds [default with --lat-min-us: 0]
-    #[arg(long, hide_short_help = true, alias = "lat_shift", value_name = "SHIFT", value_parser = number(0..=u32::MAX))]
+    #[arg(long, hide_short_help = true, alias = "lat_shift", value_name = "SHIFT", conflicts_with = "by",
+          value_parser = number(0..=u32::MAX))]
     pub lat_shift: Option<u32>,
 
     /// Separate rows for up to 16 KiB, up to 64 KiB, and above
-    #[arg(long, alias = "split_size")]
+    #[arg(long, alias = "split_size", conflicts_with = "by")]
     pub split_size: bool,
 
     #[command(flatten)]
@@ -64,7 +66,7 @@ pub struct LatencyArgs {
 
     /// With --json: also one object per command, to check the counts. Costs far more than the
     /// histograms
-    #[arg(long, requires = "json", hide_short_help = true)]
+    #[arg(long, requires = "json", conflicts_with = "by", hide_short_help = true)]
     pub commands: bool,
 
     #[command(flatten)]
@@ -86,19 +88,14 @@ impl SessionOptions for LatencyArgs {
                 "--commands is not for recordings: `trace --json --pair --from` prints their commands",
             ));
         }
-        self.group.check(!self.from.is_empty())?;
-        if !self.group.by.is_empty() && self.from.is_empty() && self.stages == Some(StagesArg::Full)
-        {
-            return Err(usage(
-                "--by has no stages before the request while it traces: take --stages=fine, or group a recording",
-            ));
-        }
+        let is_recorded = !self.from.is_empty();
+        self.group.keys.check(is_recorded, self.stages)?;
         self.from.refuse_times()?;
         self.exec.check(&self.from)?;
         let histograms = Histograms {
             lat: self.lat_buckets()?,
             split_size: self.split_size,
-            by: self.group.keys(),
+            by: self.group.keys.all(),
             also: match self.commands {
                 true => Also::Commands,
                 false => Also::Nothing,

@@ -11,6 +11,7 @@ use nvme_deep::session::settings::Mode;
 use nvme_deep::session::settings::Settings;
 use nvme_deep::units::parse_duration;
 
+use super::by::KeysArg;
 use super::examples;
 use super::from::FromArgs;
 use super::output::ColorArg;
@@ -37,6 +38,9 @@ pub struct TopArgs {
           default_missing_value = "basic")]
     pub stages: Option<StagesArg>,
 
+    #[command(flatten)]
+    pub keys: KeysArg,
+
     /// Stop after this time (`5s`, `2m`)
     #[arg(long, value_name = "TIME", value_parser = parse_duration)]
     pub duration: Option<Duration>,
@@ -57,8 +61,15 @@ pub type TopOptions = Checked<TopArgs>;
 
 impl SessionOptions for TopArgs {
     fn settings(&self) -> Result<Settings> {
+        self.keys.check(!self.from.is_empty(), self.stages)?;
+        let by = self.keys.all();
         let histograms = Histograms {
-            also: Also::TopCounters,
+            // the programs for groups have no such counters
+            also: match by.is_empty() {
+                true => Also::TopCounters,
+                false => Also::Nothing,
+            },
+            by,
             ..Histograms::default()
         };
         let stages = self.stages.map_or(StageSet::Basic, StagesArg::set);

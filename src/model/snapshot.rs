@@ -2,6 +2,7 @@
 //! The contents of the maps at one instant. A source reads them; [`crate::report`] turns them into
 //! rows.
 
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::collections::BTreeSet;
 use std::collections::btree_map::Entry;
@@ -111,11 +112,12 @@ impl Snapshot {
         self.all().map(|c| c.unmeasured).sum()
     }
 
-    /// The difference to `earlier`. Counters and failures remain those of the whole run.
+    /// The difference to `earlier`. Counters and failures remain those of the whole run. Groups that
+    /// lost their row since then are a part of the group of those without a row.
     pub fn minus(&self, earlier: &Self) -> Self {
         Self {
             cells: difference(&self.cells, &earlier.cells),
-            groups: difference(&self.groups, &earlier.groups),
+            groups: difference(&self.groups, &without_rows(&earlier.groups, &self.groups)),
             names: self.names.clone(),
             counters: self.counters.clone(),
             misses: self.misses.clone(),
@@ -154,6 +156,23 @@ pub fn fold_groups(groups: &mut Cells<Group>, keep: usize) {
         };
         add(groups, (group, pattern), cell);
     }
+}
+
+/// The groups of `earlier`, of which those that `later` lacks are among the others.
+fn without_rows<'c>(earlier: &'c Cells<Group>, later: &Cells<Group>) -> Cow<'c, Cells<Group>> {
+    let is_gone = |key: &(Group, Pattern)| !later.contains_key(key);
+    if !earlier.keys().any(is_gone) {
+        return Cow::Borrowed(earlier);
+    }
+    let mut all = Cells::new();
+    for (key, cell) in earlier {
+        let group = match is_gone(key) {
+            true => Group::OTHER,
+            false => key.0.clone(),
+        };
+        add(&mut all, (group, key.1), cell.clone());
+    }
+    Cow::Owned(all)
 }
 
 /// Adds a cell to that of the same key.
@@ -195,6 +214,7 @@ mod tests {
             snapshot.groups.insert((group, 0), cell);
         }
         let before = snapshot.commands();
+        let unfolded = snapshot.groups.clone();
         fold_groups(&mut snapshot.groups, 3);
         let left: Vec<_> = snapshot.groups.keys().map(|(group, _)| group).collect();
         let own = [6, 7, 8].map(|pid| Group(vec![Part::Process(pid)]));
@@ -204,6 +224,12 @@ mod tests {
             snapshot.groups[&(Group::OTHER, 0)].commands(),
             1 + 2 + 3 + 4 + 5
         );
+        // the others have no commands since then: those that they have now are not new
+        let since = snapshot.minus(&Snapshot {
+            groups: unfolded,
+            ..Snapshot::default()
+        });
+        assert_eq!(since.commands(), 0);
         // those that come again have a row again; what they had before stays with the others
         let back = Group(vec![Part::Process(1)]);
         let cell = cell(StageSet::Total, 0, &[&[5][..]; 20]);

@@ -176,7 +176,11 @@ pub fn cells_of(snapshot: &Snapshot, by: &[By]) -> Cells<Group> {
 }
 
 /// The groups of these cells with their numbers.
-pub fn rows_of(cells: &Cells<Group>, stage_set: StageSet) -> Vec<RowReport<Group>> {
+pub fn rows_of(
+    cells: &Cells<Group>,
+    stage_set: StageSet,
+    covers: Duration,
+) -> Vec<RowReport<Group>> {
     let mut sums: BTreeMap<&Group, Sum> = BTreeMap::new();
     for ((group, pattern), cell) in cells {
         sums.entry(group)
@@ -184,8 +188,18 @@ pub fn rows_of(cells: &Cells<Group>, stage_set: StageSet) -> Vec<RowReport<Group
             .add(stage_set, *pattern, cell);
     }
     let rows = sums.into_iter();
-    rows.map(|(group, sum)| sum.finish(group.clone(), stage_set, None, Duration::ZERO))
+    rows.map(|(group, sum)| sum.finish(group.clone(), stage_set, None, covers))
         .collect()
+}
+
+/// The name of a group as text.
+pub fn name_of(group: &Group, by: &[By], names: &GroupNames, disks: &DiskNames) -> String {
+    if group.is_other() {
+        return "other".into();
+    }
+    let parts = group.0.iter().zip(by);
+    let texts = parts.map(|(part, by)| part_text(part, *by, names, disks));
+    texts.collect::<Vec<_>>().join(" ")
 }
 
 /// Labels of a group by cgroup or container: path of the cgroup, ID of the container, UID of the pod, name.
@@ -261,16 +275,8 @@ impl Groups {
         covers: Duration,
         sort: Sort,
     ) -> Self {
-        let mut sums: BTreeMap<Group, Sum> = BTreeMap::new();
-        for ((group, pattern), cell) in &snapshot.groups {
-            sums.entry(with_containers(group, by, &snapshot.names))
-                .or_insert_with(Sum::new)
-                .add(stage_set, *pattern, cell);
-        }
-        let rows = sums
-            .into_iter()
-            .map(|(group, sum)| sum.finish(group, stage_set, None, covers));
-        let rows: Vec<_> = rows.filter(|row| row.count > 0).collect();
+        let mut rows = rows_of(&cells_of(snapshot, by), stage_set, covers);
+        rows.retain(|row| row.count > 0);
         let times = rows.iter().map(|row| device_ns(row, stage_set));
         let all: u128 = times.clone().sum();
         let shares: Vec<f64> = times.map(|ns| ns as f64 / (all as f64).max(1.0)).collect();
@@ -292,12 +298,7 @@ impl Groups {
 
     /// The name of a group as text.
     pub fn name(&self, group: &Group, disks: &DiskNames) -> String {
-        if group.is_other() {
-            return "other".into();
-        }
-        let parts = group.0.iter().zip(&self.by);
-        let texts = parts.map(|(part, by)| part_text(part, *by, &self.names, disks));
-        texts.collect::<Vec<_>>().join(" ")
+        name_of(group, &self.by, &self.names, disks)
     }
 }
 

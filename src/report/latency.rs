@@ -83,6 +83,23 @@ pub struct Report {
     pub disks: DiskNames,
 }
 
+impl<K> RowReport<K> {
+    /// The row with another key.
+    pub fn map_key<T>(self, map: impl FnOnce(K) -> T) -> RowReport<T> {
+        RowReport {
+            key: map(self.key),
+            count: self.count,
+            unmeasured: self.unmeasured,
+            iops: self.iops,
+            bytes: self.bytes,
+            mb_per_s: self.mb_per_s,
+            stages: self.stages,
+            total: self.total,
+            lat: self.lat,
+        }
+    }
+}
+
 impl RowReport {
     /// The controller's name.
     pub fn ctrl(&self) -> String {

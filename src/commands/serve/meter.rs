@@ -107,7 +107,7 @@ impl Meter {
             false => {
                 let cells = cells_of(&now, by);
                 let series = self.groups.update(self.began.elapsed(), cells);
-                rows_of(&series, stage_set)
+                rows_of(&series, stage_set, Duration::ZERO)
             }
         };
         let families = collect(&Reading {

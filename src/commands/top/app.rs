@@ -5,13 +5,14 @@ use std::cmp::Ordering;
 use std::cmp::Reverse;
 
 use nvme_deep::Opcode;
-use nvme_deep::model::row::RowKey;
 use nvme_deep::model::stage::StageSet;
 use nvme_deep::nvme::subject::fctype;
+use nvme_deep::report::groups;
 use nvme_deep::report::top::HISTORY;
 use nvme_deep::report::top::Sample;
 use nvme_deep::report::top::Top;
 use nvme_deep::report::top::TopRow;
+use nvme_deep::report::top::view::TopKey;
 use ratatui::crossterm::event::KeyCode;
 use ratatui::crossterm::event::KeyEvent;
 use ratatui::crossterm::event::KeyEventKind;
@@ -24,11 +25,13 @@ pub enum Order {
     Iops,
     /// Megabytes per second.
     Bytes,
+    /// Commands in flight: the share of the time of all commands.
+    Depth,
     /// The 99th percentile of the total.
     P99,
     /// The longest command.
     Max,
-    /// Controller, namespace, opcode.
+    /// Controller, namespace, opcode; or the group.
     Name,
 }
 
@@ -38,6 +41,7 @@ impl Order {
         match self {
             Self::Iops => "IOPS",
             Self::Bytes => "MB/s",
+            Self::Depth => "in",
             Self::P99 => "p99",
             Self::Max => "max",
             Self::Name => "name",
@@ -47,7 +51,8 @@ impl Order {
     const fn next(self) -> Self {
         match self {
             Self::Iops => Self::Bytes,
-            Self::Bytes => Self::P99,
+            Self::Bytes => Self::Depth,
+            Self::Depth => Self::P99,
             Self::P99 => Self::Max,
             Self::Max => Self::Name,
             Self::Name => Self::Iops,
@@ -60,6 +65,7 @@ impl Order {
         match self {
             Self::Iops => last.iops,
             Self::Bytes => last.mb_per_s,
+            Self::Depth => row.depth(),
             Self::P99 => last.total.percentile(99.0).unwrap_or(0) as f64,
             Self::Max => last.total.max().unwrap_or(0) as f64,
             Self::Name => 0.0,
@@ -124,15 +130,21 @@ pub struct App {
     pub grouped: bool,
     /// The recording is over.
     pub ended: bool,
-    selected: Option<RowKey>,
+    selected: Option<TopKey>,
     /// The last interval of a pause.
     held: Vec<Sample>,
 }
 
 impl App {
-    /// The name of a row: `nvme0n1 read`.
-    pub fn name(&self, key: &RowKey) -> String {
-        self.name_of(key.ctrl, key.nsid, key.opcode)
+    /// The name of a row: `nvme0n1 read`, or that of its group.
+    pub fn name(&self, key: &TopKey) -> String {
+        match key {
+            TopKey::Row(row) => self.name_of(row.ctrl, row.nsid, row.opcode),
+            TopKey::Group(group) => {
+                let (by, top) = (self.top.keys(), &self.top);
+                groups::name_of(group, &by, &top.names, &top.disks)
+            }
+        }
     }
 
     /// The name of the row of a command. It has room for few letters.
@@ -195,7 +207,9 @@ impl App {
     /// The selected row: the first one, unless another was chosen.
     pub fn selected(&self) -> Option<&TopRow> {
         let rows = self.rows();
-        let chosen = rows.iter().find(|row| Some(row.key) == self.selected);
+        let chosen = rows
+            .iter()
+            .find(|row| Some(&row.key) == self.selected.as_ref());
         chosen.or(rows.first()).copied()
     }
 
@@ -210,17 +224,17 @@ impl App {
 
     fn select(&mut self, down: bool, by: usize) {
         let rows = self.rows();
-        let key = self.selected().map(|row| row.key);
+        let key = self.selected().map(|row| &row.key);
         let at = rows
             .iter()
-            .position(|row| Some(row.key) == key)
+            .position(|row| Some(&row.key) == key)
             .unwrap_or(0);
         let to = if down {
             (at + by).min(rows.len().saturating_sub(1))
         } else {
             at.saturating_sub(by)
         };
-        self.selected = rows.get(to).map(|row| row.key);
+        self.selected = rows.get(to).map(|row| row.key.clone());
     }
 
     fn pause(&mut self) {
@@ -282,6 +296,9 @@ impl App {
             // a run with basic stages has nothing to group
             KeyCode::Char('f') if self.top.stages().len() > StageSet::Basic.histograms() => {
                 self.grouped = !self.grouped;
+            }
+            KeyCode::Char('b') => {
+                self.top.next_view();
             }
             KeyCode::Char('o') | KeyCode::F(6) => self.order = self.order.next(),
             KeyCode::Char('/') | KeyCode::F(4) => self.editing = true,

@@ -11,19 +11,21 @@ use nvme_deep::error::Kind;
 use nvme_deep::model::command_class::BlockSizes;
 use nvme_deep::model::event::Event;
 use nvme_deep::model::finished::Finished;
+use nvme_deep::model::group::By;
 use nvme_deep::model::ledger::Ledger;
 use nvme_deep::model::row::RowKey;
 use nvme_deep::model::snapshot::Snapshot;
 use nvme_deep::model::stage::StageSet;
+use nvme_deep::recording::CgroupInfo;
 use nvme_deep::report::disk_names::DiskNames;
 use nvme_deep::report::idle::Idle;
 use nvme_deep::report::idle::times;
-use nvme_deep::report::latency::rows;
 use nvme_deep::report::recount::Recount;
 use nvme_deep::report::top::Sample;
 use nvme_deep::report::top::queues::QueueCollector;
 use nvme_deep::report::top::slowest::Collector;
 use nvme_deep::report::top::slowest::SlowCommand;
+use nvme_deep::report::top::view::rows_by_view;
 
 use crate::commands::drive::replay::count;
 use crate::exit::Failure;
@@ -62,15 +64,15 @@ pub struct IntervalConsumer {
 }
 
 impl IntervalConsumer {
-    /// Cuts a recording that began at `begin_ns`.
-    pub fn new(step: Duration, stage_set: StageSet, begin_ns: u64) -> Self {
+    /// Cuts a recording that began at `begin_ns`. `by`: what commands are grouped by.
+    pub fn new(step: Duration, stage_set: StageSet, by: &[By], begin_ns: u64) -> Self {
         Self {
             recount: Recount {
                 stage_set,
                 lat: None,
                 split_size: false,
                 block_sizes: BlockSizes::default(),
-                by: vec![],
+                by: by.to_vec(),
             },
             step,
             now: Snapshot::default(),
@@ -100,23 +102,31 @@ impl IntervalConsumer {
         let stage_set = self.recount.stage_set;
         let begin = times(self.step, self.number);
         let covers = at.saturating_sub(begin).max(Duration::from_nanos(1));
+        let now = take(&mut self.now);
         self.ended.push_back(Sample {
             at,
-            rows: rows(&self.now, stage_set, None, covers),
+            rows: rows_by_view(&now, &self.recount.by, stage_set, covers),
             ledger: self.ledger.clone(),
             in_flight: None,
             failed: Some(self.failed),
             slowest: self.collector.take(),
             queues: Some(self.queues.take(covers)),
             disks: self.disks.clone(),
+            names: now.names.clone(),
         });
-        self.now = Snapshot::default();
+        self.now.names = now.names;
         self.number = self.number.saturating_add(1);
     }
 
     /// Takes an event, to be counted when its interval is asked for.
     pub fn push(&mut self, event: &Event, is_selected: bool) {
         self.events.push_back((*event, is_selected));
+    }
+
+    /// Takes cgroups: their paths.
+    pub fn cgroups(&mut self, all: &[CgroupInfo]) {
+        let all = all.iter().map(|one| (one.id, one.path.clone()));
+        self.now.names.cgroups.extend(all);
     }
 
     /// The next interval; `None`: it takes more events, or there are no more.
@@ -171,7 +181,9 @@ impl IntervalConsumer {
         self.last = at.max(self.last);
         count(&self.recount, event, &mut self.now)?;
         let command = Finished::of(event);
-        self.keys.extend(command.map(|c| self.recount.row(&c)));
+        if self.recount.by.is_empty() {
+            self.keys.extend(command.map(|c| self.recount.row(&c)));
+        }
         if self.keys.len() > MOST_ROWS {
             let text = format!(
                 "the recording has more than {MOST_ROWS} rows: choose some by --ctrl, --nsid or \

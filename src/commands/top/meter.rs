@@ -10,13 +10,13 @@ use nvme_deep::model::failures::Failures;
 use nvme_deep::model::snapshot::Snapshot;
 use nvme_deep::model::stage::StageSet;
 use nvme_deep::report::disk_names::DiskNames;
-use nvme_deep::report::latency::rows;
 use nvme_deep::report::top::Sample;
 use nvme_deep::report::top::queues::QueueCounts;
 use nvme_deep::report::top::queues::Queues;
 use nvme_deep::report::top::slowest::Collector;
 use nvme_deep::report::top::slowest::SlowCommand;
 use nvme_deep::report::top::slowest::bar;
+use nvme_deep::report::top::view::rows_by_view;
 use nvme_deep::session::Session;
 
 use crate::cli::top::TopOptions;
@@ -102,17 +102,18 @@ impl Meter {
         let flying = of_filter.map(|(_, n)| n).sum();
         let covers = at.saturating_sub(self.last.0);
         let interval = now.minus(&self.last.1);
-        let rows = rows(&interval, stage_set, None, covers);
+        let rows = rows_by_view(&interval, options.settings.by(), stage_set, covers);
         let queues = queues(session, &self.system)?;
         let lines = queues.as_ref().zip(self.queues.as_ref());
         let lines = lines.map(|(now, earlier)| now.lines(earlier, &in_flight, covers));
         if queues.is_some() {
-            session.set_slow_bar(bar(&rows))?;
+            session.set_slow_bar(rows.first().map_or(0, |rows| bar(rows)))?;
         }
         let failed = |failures: &Failures| failures.by_type.iter().sum::<u64>();
         let counts_failures = !now.failures.is_empty();
         let failed = counts_failures.then(|| now.failures.values().map(failed).sum());
         self.queues = queues;
+        let names = interval.names;
         self.last = (at, now);
         Ok(Sample {
             at,
@@ -123,6 +124,7 @@ impl Meter {
             slowest: self.collector.take(),
             queues: lines,
             disks: self.disks(),
+            names,
         })
     }
 }

@@ -231,6 +231,7 @@ impl Consumer for Showing<'_> {
                 meter.event(event, self.options.settings.stage_set);
             }
             (Intervals::Recorded(cutter), Item::Controllers(all)) => cutter.disks.recorded(all),
+            (Intervals::Recorded(cutter), Item::Cgroups(all)) => cutter.cgroups(all),
             (Intervals::Recorded(cutter), Item::Event(event)) => cutter.push(event, true),
             (Intervals::Recorded(cutter), Item::Unselected(event)) => cutter.push(event, false),
             (Intervals::Recorded(cutter), Item::Ledger(_, ledger)) => {
@@ -281,7 +282,7 @@ fn live(options: &TopOptions) -> Result<()> {
     let title = format!("nvme-deep top  every {:?}", options.interval);
     drive(input, &mut |start| {
         let session = start.session.context("a session")?;
-        let app = App::new(Top::new(options.settings.stage_set));
+        let app = App::new(Top::new(options.settings.stage_set, options.settings.by()));
         let mut display = open(options, app, title.clone(), &waker)?;
         let meter = Meter::begin(session, system.clone(), start.begin_ns)?;
         display.draw()?;
@@ -331,10 +332,11 @@ fn recorded(options: &TopOptions) -> Result<()> {
         left -= 1;
         let file = file_name(replay.file());
         let title = format!("nvme-deep top  {file}  every {:?}", options.interval);
-        let app = App::new(Top::new(stage_set));
+        let by = options.settings.by();
+        let app = App::new(Top::new(stage_set, by));
         let mut display = open(options, app, title, &waker)?;
         display.draw()?;
-        let cutter = IntervalConsumer::new(options.interval, stage_set, start.begin_ns);
+        let cutter = IntervalConsumer::new(options.interval, stage_set, by, start.begin_ns);
         Ok(Showing {
             options,
             display,

@@ -41,10 +41,14 @@ pub fn slowest(app: &App, look: Look, area: Rect, buffer: &mut Buffer) {
         "ago", "disk opcode", "qid", "size", "LBA", "total", "stages", "how"
     );
     head(buffer, area, &columns);
+    // the filter is for names of groups, if there are any
+    let is_grouped = !app.top.keys().is_empty();
     let shown = |command: &&SlowCommand| {
         let id = &command.id;
-        app.name_of(id.ctrl, id.nsid, id.opcode)
-            .contains(&app.filter)
+        is_grouped
+            || app
+                .name_of(id.ctrl, id.nsid, id.opcode)
+                .contains(&app.filter)
     };
     let room = usize::from(area.height.saturating_sub(2));
     let mut line = 2;
@@ -56,7 +60,7 @@ pub fn slowest(app: &App, look: Look, area: Rect, buffer: &mut Buffer) {
         let text = if app.top.knows_commands() {
             "none yet"
         } else {
-            "not known: the attach method has no single commands"
+            "not known: the attach method, or --by, has no single commands"
         };
         put(buffer, area, 2, text, Style::new());
     }
@@ -130,22 +134,29 @@ fn ranges(numbers: impl IntoIterator<Item = u32>) -> String {
     runs.iter().map(text).collect::<Vec<_>>().join(",")
 }
 
-/// The queues of the controller of the selected row. With too little room, the busiest.
+/// The queues of the controller of the selected row; of a group that has none, those of all. With too
+/// little room, the busiest.
 pub fn queues(app: &App, area: Rect, buffer: &mut Buffer) {
-    let ctrl = app.selected().map(|row| row.key.ctrl);
+    let ctrl = app.selected().and_then(|row| row.key.ctrl());
     let name = ctrl.map_or_else(String::new, |ctrl| format!(" of nvme{ctrl}"));
     title(buffer, area, &format!("queues{name}"));
     let columns = format!(
         "{:<6}{:>8}{:>9}{:>9}{:>10}{:>8}  CPUs",
-        "qid", "IOPS", "in", "irq/s", "cmds/irq", "irq"
+        if ctrl.is_none() { "c/qid" } else { "qid" },
+        "IOPS",
+        "in",
+        "irq/s",
+        "cmds/irq",
+        "irq"
     );
     head(buffer, area, &columns);
     let Some(all) = &app.top.queues else {
-        let text = "not counted with this attach method";
+        let text = "not counted with this attach method, or with --by";
         put(buffer, area, 2, text, Style::new());
         return;
     };
-    let mut lines: Vec<&QueueLine> = all.iter().filter(|q| Some(q.id.ctrl) == ctrl).collect();
+    let is_shown = |q: &&QueueLine| ctrl.is_none_or(|ctrl| q.id.ctrl == ctrl);
+    let mut lines: Vec<&QueueLine> = all.iter().filter(is_shown).collect();
     let room = usize::from(area.height.saturating_sub(2));
     if lines.len() > room {
         lines.sort_by(|a, b| b.iops.total_cmp(&a.iops));
@@ -153,17 +164,28 @@ pub fn queues(app: &App, area: Rect, buffer: &mut Buffer) {
         lines.sort_by_key(|queue| queue.id);
     }
     for (line, queue) in (2..).zip(lines) {
-        put(buffer, area, line, &queue_line(queue), Style::new());
+        put(
+            buffer,
+            area,
+            line,
+            &queue_line(queue, ctrl.is_none()),
+            Style::new(),
+        );
     }
 }
 
-fn queue_line(queue: &QueueLine) -> String {
+fn queue_line(queue: &QueueLine, with_ctrl: bool) -> String {
+    let (ctrl, qid) = (queue.id.ctrl, queue.id.qid);
+    let name = match with_ctrl {
+        true => format!("{ctrl}/{qid}"),
+        false => qid.to_string(),
+    };
     let or_dash = |text: Option<String>| text.unwrap_or_else(|| "-".into());
     let batch = queue.interrupts.filter(|n| *n > 0.0);
     let batch = batch.map(|n| format!("{:.1}", queue.iops / n));
     format!(
         "{:<6}{:>8}{:>9}{:>9}{:>10}{:>8}  {}",
-        queue.id.qid,
+        name,
         rate(queue.iops),
         rate(queue.in_flight),
         or_dash(queue.interrupts.map(rate)),

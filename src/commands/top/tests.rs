@@ -6,6 +6,10 @@ use nvme_deep::QueueKind;
 use nvme_deep::Status;
 use nvme_deep::model::controller::ControllerInfo;
 use nvme_deep::model::controller::DiskInfo;
+use nvme_deep::model::group::By;
+use nvme_deep::model::group::Group;
+use nvme_deep::model::group::GroupNames;
+use nvme_deep::model::group::Part;
 use nvme_deep::model::histogram::Histogram;
 use nvme_deep::model::ids::QueueId;
 use nvme_deep::model::ledger::Ledger;
@@ -17,6 +21,7 @@ use nvme_deep::report::latency::RowReport;
 use nvme_deep::report::latency::StageReport;
 use nvme_deep::report::top::queues::QueueLine;
 use nvme_deep::report::top::slowest::SlowCommand;
+use nvme_deep::report::top::view::TopKey;
 use ratatui::Terminal;
 use ratatui::backend::TestBackend;
 use ratatui::buffer::Buffer;
@@ -46,7 +51,7 @@ fn spread(ns: u64, commands: u64) -> Vec<u64> {
     (0..commands).map(|n| ns + longer(n)).collect()
 }
 
-fn row(ctrl: u32, code: u8, commands: u64, device_ns: u64) -> RowReport {
+fn row(ctrl: u32, code: u8, commands: u64, device_ns: u64) -> RowReport<TopKey> {
     let parts = [
         ("queue", 10_000),
         ("submit", 50_000),
@@ -60,7 +65,7 @@ fn row(ctrl: u32, code: u8, commands: u64, device_ns: u64) -> RowReport {
         hist: hist(&spread(ns, commands)),
     });
     RowReport {
-        key: RowKey {
+        key: TopKey::Row(RowKey {
             ctrl,
             nsid: 1,
             opcode: Opcode {
@@ -68,7 +73,7 @@ fn row(ctrl: u32, code: u8, commands: u64, device_ns: u64) -> RowReport {
                 code,
             },
             class: 0,
-        },
+        }),
         count: commands,
         unmeasured: 0,
         iops: commands as f64,
@@ -90,17 +95,18 @@ fn sample(second: u64) -> Sample {
     ledger.no_row = u64::from(second > 30);
     Sample {
         at: Duration::from_secs(second),
-        rows: vec![
+        rows: vec![vec![
             row(0, 1, 200 + second * 10, 4_000_000 * slow),
             row(0, 2, 300, 4_500_000),
             row(1, 2, 800 - second, 1_000_000 + second * 30_000),
-        ],
+        ]],
         ledger,
         in_flight: Some(7),
         failed: Some(second / 15),
         slowest: vec![slowest(second)],
         queues: Some(vec![queue(0, 1, 500), queue(1, 1, 100), queue(1, 2, 700)]),
         disks: disks(),
+        names: GroupNames::default(),
     }
 }
 
@@ -153,7 +159,7 @@ fn queue(ctrl: u32, qid: u16, iops: u32) -> QueueLine {
 }
 
 fn app(seconds: u64) -> App {
-    let mut app = App::new(Top::new(StageSet::Basic));
+    let mut app = App::new(Top::new(StageSet::Basic, &[]));
     (1..=seconds).for_each(|second| app.push(sample(second)));
     app
 }
@@ -240,7 +246,7 @@ fn fine_stages_can_be_grouped() {
     };
     assert_eq!(letters(false), "qtmm++++++");
     assert_eq!(letters(true), "qqssdddd++");
-    let mut fine = App::new(Top::new(StageSet::Fine));
+    let mut fine = App::new(Top::new(StageSet::Fine, &[]));
     press(&mut fine, "f");
     assert!(fine.grouped);
     let mut basic = app(1);
@@ -322,11 +328,11 @@ fn first(app: &App) -> String {
 fn keys_sort_select_filter_and_pause() {
     let mut app = app(20);
     assert_eq!(first(&app), "nvme1n1 read");
-    press(&mut app, "oo");
+    press(&mut app, "ooo");
     assert_eq!(app.order, Order::P99);
     assert_eq!(first(&app), "nvme0n1 read");
     press(&mut app, "j");
-    let selected = app.selected().unwrap().key;
+    let selected = app.selected().unwrap().key.clone();
     press(&mut app, "o");
     assert_eq!(
         app.selected().unwrap().key,
@@ -351,6 +357,69 @@ fn keys_sort_select_filter_and_pause() {
     let control = |c| KeyEvent::new(KeyCode::Char(c), KeyModifiers::CONTROL);
     assert_eq!(app.key(control('z')), Action::Suspend);
     assert_eq!(app.key(control('c')), Action::Quit);
+}
+
+/// An interval of two containers and a cgroup that read and write.
+fn grouped(second: u64) -> Sample {
+    let of = |parts: Vec<Part>, commands, ns| {
+        row(0, 2, commands, ns).map_key(|_| TopKey::Group(Group(parts)))
+    };
+    let opcode = |code| {
+        Part::Opcode(Opcode {
+            queue: QueueKind::Io,
+            code,
+        })
+    };
+    let cgroup = Part::Cgroup;
+    let mut names = GroupNames::default();
+    for (id, path) in [
+        (1, "/db"),
+        (2, "/system.slice/postgresql-main.service"),
+        (3, "/a/very/long/path/of/jobs"),
+    ] {
+        names.cgroups.insert(id, path.into());
+    }
+    Sample {
+        rows: vec![
+            vec![
+                of(vec![], 5, 1_000_000),
+                of(vec![cgroup(1), opcode(2)], 100, 1_000_000),
+                of(vec![cgroup(2), opcode(1)], 300, 2_000_000),
+                of(vec![cgroup(3), opcode(2)], 40, 9_000_000 * second),
+            ],
+            vec![
+                of(vec![], 5, 1_000_000),
+                of(vec![cgroup(1)], 100, 1_000_000),
+                of(vec![cgroup(2)], 300, 2_000_000),
+                of(vec![cgroup(3)], 40, 9_000_000 * second),
+            ],
+            vec![
+                of(vec![], 5, 1_000_000),
+                of(vec![opcode(1)], 300, 2_000_000),
+                of(vec![opcode(2)], 140, 5_000_000 * second),
+            ],
+        ],
+        names,
+        queues: None,
+        slowest: vec![],
+        failed: None,
+        ..sample(second)
+    }
+}
+
+#[test]
+fn groups_by_all_keys_and_by_each() {
+    let mut app = App::new(Top::new(StageSet::Basic, &[By::Cgroup, By::Opcode]));
+    (1..=5).for_each(|second| app.push(grouped(second)));
+    press(&mut app, "oo");
+    assert_eq!(app.order, Order::Depth);
+    insta::assert_snapshot!(drawn(&app, 80, 24, ASCII));
+    press(&mut app, "b\t\t");
+    insta::assert_snapshot!(drawn(&app, 120, 20, ASCII));
+    press(&mut app, "b");
+    assert_eq!(first(&app), "read");
+    press(&mut app, "b/post\n");
+    assert_eq!(first(&app), "postgresql-main.service write");
 }
 
 #[test]

@@ -36,19 +36,23 @@ const ALL_PANELS: u16 = 34;
 const PANEL: u16 = 10;
 /// Width of the bar of stages.
 pub const BAR: usize = 10;
-/// Width of the columns before the bar of stages.
-const NUMBERS: usize = 62;
+/// Width of the column of names, with the mark of the selected row.
+const NAME: usize = 18;
+/// Most characters of a wider one, for groups on wide screens.
+const MOST_NAME: usize = 40;
+/// Width of the columns between the name and the bar of stages.
+const NUMBERS: usize = 44;
 
 const HELP: [&str; 20] = [
     "Up Down j k       select a row; PageUp PageDown Home End",
     "Tab v             heat map, slowest commands, queues (large screens show all)",
     "Left Right s      stage of the heat map",
     "f                 with --stages=fine: bars of the fine or of the basic stages",
-    "o F6              sort by IOPS, MB/s, p99, max, name",
+    "b                 with --by KEY,KEY: by all keys, then by each",
+    "o F6              sort by IOPS, MB/s, in, p99, max, name",
     "/ F4              show only rows with a text in their name; Enter, Esc",
     "Space p           pause: the intervals are shown later",
-    "Ctrl-L            draw the screen again",
-    "Ctrl-Z            suspend",
+    "Ctrl-L, Ctrl-Z    draw the screen again; suspend",
     "q F10 Ctrl-C      end",
     "? h F1            these keys",
     "",
@@ -239,6 +243,28 @@ fn foot(app: &App, look: Look, area: Rect, buffer: &mut Buffer) {
     put(buffer, area, area.height - 1, &text, style);
 }
 
+/// The width of the column of names: for groups, what a wide screen has to spare.
+fn name_width(app: &App, area: Rect) -> usize {
+    if app.top.keys().is_empty() {
+        return NAME;
+    }
+    let spare = usize::from(area.width).saturating_sub(80);
+    (NAME + spare).min(MOST_NAME)
+}
+
+/// A text of at most this many characters. Of a longer one, the begin and the end.
+fn fit(text: &str, width: usize) -> String {
+    let all: Vec<char> = text.chars().collect();
+    if all.len() <= width {
+        return text.to_owned();
+    }
+    let left = width.saturating_sub(2);
+    let end = left / 2;
+    let begin = all.iter().take(left - end);
+    let end = all.iter().skip(all.len() - end);
+    begin.chain(['.', '.'].iter()).chain(end).collect()
+}
+
 fn table(app: &App, rows: &[&TopRow], shown: usize, look: Look, area: Rect, buffer: &mut Buffer) {
     let mark = |column: &str| {
         if column == app.order.name() {
@@ -247,12 +273,18 @@ fn table(app: &App, rows: &[&TopRow], shown: usize, look: Look, area: Rect, buff
             column.to_owned()
         }
     };
+    let name = name_width(app, area);
+    let keys: Vec<_> = app.top.keys().iter().map(|by| by.name()).collect();
+    let keys = match keys.is_empty() {
+        true => "disk opcode".into(),
+        false => fit(&keys.join(","), name - 1),
+    };
     let line = format!(
-        "{:<18}{:>7}{:>7}{:>6}{:>8}{:>8}{:>7} {:<BAR$} {}",
-        "disk opcode",
+        "{:<name$}{:>7}{:>7}{:>6}{:>8}{:>8}{:>7} {:<BAR$} {}",
+        keys,
         mark("IOPS"),
         mark("MB/s"),
-        "in",
+        mark("in"),
         "p50",
         mark("p99"),
         mark("max"),
@@ -271,8 +303,8 @@ fn table(app: &App, rows: &[&TopRow], shown: usize, look: Look, area: Rect, buff
         put(buffer, area, 3, text, Style::new());
         return;
     }
-    let selected = app.selected().map(|row| row.key);
-    let place = rows.iter().position(|row| Some(row.key) == selected);
+    let selected = app.selected().map(|row| &row.key);
+    let place = rows.iter().position(|row| Some(&row.key) == selected);
     let first = (place.unwrap_or(0) + 1).saturating_sub(shown);
     for (line, row) in (3..).zip(rows.iter().skip(first).take(shown)) {
         row_line(app, row, look, line, area, buffer);
@@ -287,7 +319,9 @@ fn row_line(app: &App, row: &TopRow, look: Look, line: u16, area: Rect, buffer: 
         Style::new()
     };
     let mark = if selected { '>' } else { ' ' };
-    let name = format!("{mark}{:<17.17}", app.name(&row.key));
+    let width = name_width(app, area);
+    let room = width - 1;
+    let name = format!("{mark}{:<room$}", fit(&app.name(&row.key), room));
     let Some(last) = &row.last else {
         put(buffer, area, line, &format!("{name}{:>7}", "-"), style);
         return;
@@ -304,7 +338,7 @@ fn row_line(app: &App, row: &TopRow, look: Look, line: u16, area: Rect, buffer: 
     );
     put(buffer, area, line, &numbers, style);
     let (y, right) = (area.y + line, area.x + area.width);
-    let begin = area.x + u16::try_from(NUMBERS).unwrap_or(0);
+    let begin = area.x + u16::try_from(width + NUMBERS).unwrap_or(0);
     for (x, (letter, color)) in (begin..right).zip(bar(&parts_of(row), app.grouped)) {
         let style = if look.color {
             Style::new().fg(color)

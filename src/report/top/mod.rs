@@ -3,33 +3,40 @@
 
 pub mod queues;
 pub mod slowest;
+pub mod view;
 
 use std::collections::BTreeMap;
 use std::collections::VecDeque;
 use std::time::Duration;
 
+use crate::model::group::By;
+use crate::model::group::GroupNames;
 use crate::model::histogram::Histogram;
 use crate::model::histogram::bounds;
 use crate::model::histogram::index;
 use crate::model::ledger::Ledger;
-use crate::model::row::RowKey;
 use crate::model::stage::StageSet;
 use crate::report::disk_names::DiskNames;
 use crate::report::latency::RowReport;
 use crate::report::top::queues::QueueLine;
 use crate::report::top::slowest::SlowCommand;
 use crate::report::top::slowest::Slowest;
+use crate::report::top::view::TopKey;
+use crate::report::top::view::View;
+use crate::report::top::view::limit;
 
 /// Intervals that are kept.
 pub const HISTORY: usize = 240;
+/// Rows of a view that are kept, unless more have commands in one interval.
+const MOST_ROWS: usize = 1024;
 
 /// The commands of an interval.
 #[derive(Clone, Debug)]
 pub struct Sample {
     /// Its end, since the start of the run.
     pub at: Duration,
-    /// Its rows.
-    pub rows: Vec<RowReport>,
+    /// Its rows, by view.
+    pub rows: Vec<Vec<RowReport<TopKey>>>,
     /// The ledger at its end.
     pub ledger: Ledger,
     /// Commands in flight at its end, if known.
@@ -42,6 +49,8 @@ pub struct Sample {
     pub queues: Option<Vec<QueueLine>>,
     /// Names of the disks at its end.
     pub disks: DiskNames,
+    /// Names of the groups at its end.
+    pub names: GroupNames,
 }
 
 /// Counts by bucket of a latency histogram ([`index`]), lowest first.
@@ -59,10 +68,10 @@ pub struct Point {
 /// A row with its history.
 #[derive(Clone, Debug)]
 pub struct TopRow {
-    /// Controller, namespace, opcode.
-    pub key: RowKey,
+    /// What its commands have in common.
+    pub key: TopKey,
     /// The last interval; `None` if it has no command.
-    pub last: Option<RowReport>,
+    pub last: Option<RowReport<TopKey>>,
     /// One point per interval, the latest last.
     pub history: VecDeque<Point>,
 }
@@ -71,7 +80,11 @@ pub struct TopRow {
 #[derive(Clone, Debug)]
 pub struct Top {
     stages: Vec<&'static str>,
-    rows: BTreeMap<RowKey, TopRow>,
+    by: Vec<By>,
+    /// With their rows.
+    views: Vec<(View, BTreeMap<TopKey, TopRow>)>,
+    /// The one that is shown.
+    shown: usize,
     intervals: usize,
     /// The end of the last interval.
     pub at: Duration,
@@ -87,6 +100,8 @@ pub struct Top {
     pub queues: Option<Vec<QueueLine>>,
     /// Names of the disks.
     pub disks: DiskNames,
+    /// Names of the groups.
+    pub names: GroupNames,
 }
 
 /// The bucket of a value in nanoseconds.
@@ -119,16 +134,21 @@ impl TopRow {
 }
 
 impl Top {
-    /// Without rows.
+    /// Without rows. `by`: what commands are grouped by.
     #[must_use]
-    pub fn new(stage_set: StageSet) -> Self {
+    pub fn new(stage_set: StageSet, by: &[By]) -> Self {
         let mut stages = vec!["total"];
         if stage_set != StageSet::Total {
             stages.extend(stage_set.stages().iter().map(|stage| stage.name));
         }
         Self {
             stages,
-            rows: BTreeMap::new(),
+            by: by.to_vec(),
+            views: View::all(by)
+                .into_iter()
+                .map(|v| (v, BTreeMap::new()))
+                .collect(),
+            shown: 0,
             intervals: 0,
             at: Duration::ZERO,
             ledger: Ledger::default(),
@@ -137,7 +157,19 @@ impl Top {
             slowest: Slowest::default(),
             queues: None,
             disks: DiskNames::default(),
+            names: GroupNames::default(),
         }
+    }
+
+    /// What the rows that are shown are grouped by; nothing, if by disk and opcode.
+    #[must_use]
+    pub fn keys(&self) -> Vec<By> {
+        self.views[self.shown].0.keys(&self.by)
+    }
+
+    /// Shows the next view.
+    pub fn next_view(&mut self) {
+        self.shown = (self.shown + 1) % self.views.len();
     }
 
     /// The names of the stages: the total first.
@@ -154,29 +186,14 @@ impl Top {
 
     /// All rows, in the order of their keys.
     pub fn rows(&self) -> impl Iterator<Item = &TopRow> {
-        self.rows.values()
+        self.views[self.shown].1.values()
     }
 
     /// A row.
     #[must_use]
-    pub fn row(&self, key: &RowKey) -> Option<&TopRow> {
-        self.rows.get(key)
+    pub fn row(&self, key: &TopKey) -> Option<&TopRow> {
+        self.views[self.shown].1.get(key)
     }
-
-    fn point(&self, row: &RowReport) -> Point {
-        let of_stage = |name: &&str| match *name {
-            "total" => heat(&row.total),
-            name => {
-                let stage = row.stages.iter().find(|stage| stage.name == name);
-                stage.map_or_else(Heat::new, |stage| heat(&stage.hist))
-            }
-        };
-        Point {
-            iops: row.iops,
-            heat: self.stages.iter().map(of_stage).collect(),
-        }
-    }
-
     /// Adds an interval. A row without commands in all intervals that are kept is removed.
     pub fn push(&mut self, sample: Sample) {
         let Sample {
@@ -188,44 +205,72 @@ impl Top {
             slowest,
             queues,
             disks,
+            names,
         } = sample;
-        self.disks = disks;
+        (self.disks, self.names) = (disks, names);
         (self.at, self.ledger, self.in_flight) = (at, ledger, in_flight);
         (self.failed, self.queues) = (failed, queues);
         self.slowest.push(slowest);
-        for row in self.rows.values_mut() {
-            row.last = None;
-            row.history.push_back(Point::default());
-        }
         self.intervals = (self.intervals + 1).min(HISTORY);
-        for report in rows {
-            let point = self.point(&report);
-            let intervals = self.intervals;
-            let row = self.rows.entry(report.key).or_insert_with(|| TopRow {
-                key: report.key,
-                last: None,
-                history: vec![Point::default(); intervals].into(),
-            });
-            if let Some(last) = row.history.back_mut() {
-                *last = point;
-            }
-            row.last = Some(report);
+        for ((_, kept), interval) in self.views.iter_mut().zip(rows) {
+            add_interval(kept, interval, &self.stages, self.intervals);
         }
-        for row in self.rows.values_mut() {
-            while row.history.len() > HISTORY {
-                row.history.pop_front();
-            }
-        }
-        let is_used = |row: &TopRow| row.history.iter().any(|point| point.iops > 0.0);
-        self.rows.retain(|_, row| is_used(row));
     }
+}
+
+fn point(row: &RowReport<TopKey>, stages: &[&'static str]) -> Point {
+    let of_stage = |name: &&str| match *name {
+        "total" => heat(&row.total),
+        name => {
+            let stage = row.stages.iter().find(|stage| stage.name == name);
+            stage.map_or_else(Heat::new, |stage| heat(&stage.hist))
+        }
+    };
+    Point {
+        iops: row.iops,
+        heat: stages.iter().map(of_stage).collect(),
+    }
+}
+
+/// Adds an interval to the rows of a view. `intervals`: how many are kept then.
+fn add_interval(
+    rows: &mut BTreeMap<TopKey, TopRow>,
+    interval: Vec<RowReport<TopKey>>,
+    stages: &[&'static str],
+    intervals: usize,
+) {
+    for row in rows.values_mut() {
+        row.last = None;
+        row.history.push_back(Point::default());
+    }
+    for report in interval {
+        let row = rows.entry(report.key.clone()).or_insert_with(|| TopRow {
+            key: report.key.clone(),
+            last: None,
+            history: vec![Point::default(); intervals].into(),
+        });
+        if let Some(last) = row.history.back_mut() {
+            *last = point(&report, stages);
+        }
+        row.last = Some(report);
+    }
+    for row in rows.values_mut() {
+        while row.history.len() > HISTORY {
+            row.history.pop_front();
+        }
+    }
+    let is_used = |row: &TopRow| row.history.iter().any(|point| point.iops > 0.0);
+    rows.retain(|_, row| is_used(row));
+    limit(rows, MOST_ROWS);
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::model::group::Group;
+    use crate::model::group::Part;
     use crate::model::snapshot::Snapshot;
-    use crate::report::latency::rows;
+    use crate::report::top::view::rows_by_view;
     use crate::testing::snapshot::READS;
     use crate::testing::snapshot::cell;
 
@@ -236,19 +281,20 @@ mod tests {
         snapshot.cells.insert((READS, full), cell);
         Sample {
             at: Duration::from_secs(second),
-            rows: rows(&snapshot, StageSet::Basic, None, Duration::from_secs(1)),
+            rows: rows_by_view(&snapshot, &[], StageSet::Basic, Duration::from_secs(1)),
             ledger: Ledger::default(),
             in_flight: Some(1),
             failed: None,
             slowest: vec![],
             queues: None,
             disks: DiskNames::default(),
+            names: GroupNames::default(),
         }
     }
 
     #[test]
     fn a_row_has_a_point_per_interval() {
-        let mut top = Top::new(StageSet::Basic);
+        let mut top = Top::new(StageSet::Basic, &[]);
         assert_eq!(
             top.stages(),
             ["total", "queue", "submit", "device", "complete"]
@@ -256,7 +302,7 @@ mod tests {
         top.push(sample(1, &[]));
         top.push(sample(2, &[&[10, 20, 300, 40], &[10, 20, 900, 40]]));
         top.push(sample(3, &[]));
-        let row = top.row(&READS).unwrap();
+        let row = top.row(&TopKey::Row(READS)).unwrap();
         let iops: Vec<f64> = row.history.iter().map(|p| p.iops).collect();
         assert_eq!(iops, [0.0, 2.0, 0.0]);
         assert!(row.last.is_none());
@@ -268,21 +314,50 @@ mod tests {
 
     #[test]
     fn the_depth_is_the_time_of_all_commands_in_a_second() {
-        let mut top = Top::new(StageSet::Basic);
+        let mut top = Top::new(StageSet::Basic, &[]);
         let half: &[u64] = &[0, 0, 500_000_000, 0];
         top.push(sample(1, &[half; 6]));
-        assert!((top.row(&READS).unwrap().depth() - 3.0).abs() < 1e-6);
+        assert!((top.row(&TopKey::Row(READS)).unwrap().depth() - 3.0).abs() < 1e-6);
     }
 
     #[test]
     fn the_history_has_an_end_and_idle_rows_go() {
-        let mut top = Top::new(StageSet::Basic);
+        let mut top = Top::new(StageSet::Basic, &[]);
         top.push(sample(0, &[&[1, 2, 3, 4]]));
         for second in 1..HISTORY as u64 {
             top.push(sample(second, &[]));
         }
-        assert_eq!(top.row(&READS).unwrap().history.len(), HISTORY);
+        assert_eq!(top.row(&TopKey::Row(READS)).unwrap().history.len(), HISTORY);
         top.push(sample(999, &[]));
         assert_eq!(top.rows().count(), 0);
+    }
+
+    #[test]
+    fn a_view_keeps_its_busiest_rows() {
+        let (by, second) = ([By::Process], Duration::from_secs(1));
+        let mut top = Top::new(StageSet::Total, &by);
+        let key = |pid| Group(vec![Part::Process(pid)]);
+        let mut push = |pids: std::ops::Range<u32>| {
+            let mut snapshot = Snapshot::default();
+            for pid in pids {
+                let commands = if pid < 10 { 9 } else { 1 };
+                let cell = cell(StageSet::Total, 0, &vec![&[100][..]; commands]);
+                snapshot.groups.insert((key(pid), 0), cell);
+            }
+            let rows = rows_by_view(&snapshot, &by, StageSet::Total, second);
+            top.push(Sample {
+                rows,
+                ..sample(1, &[])
+            });
+            top.clone()
+        };
+        assert_eq!(
+            push(0..MOST_ROWS as u32 + 100).rows().count(),
+            MOST_ROWS + 100
+        );
+        let top = push(5000..5001);
+        assert_eq!(top.rows().count(), MOST_ROWS);
+        let mut kept = (0..10).chain([5000]);
+        assert!(kept.all(|pid| top.row(&TopKey::Group(key(pid))).is_some()));
     }
 }

@@ -130,7 +130,7 @@ impl Slowest {
 
 /// The latency in nanoseconds that at most 16 commands of an interval exceed.
 #[must_use]
-pub fn bar(rows: &[RowReport]) -> u64 {
+pub fn bar<K>(rows: &[RowReport<K>]) -> u64 {
     let buckets = rows.iter().flat_map(|row| row.total.iter());
     let mut buckets: Vec<(u64, u64)> = buckets.map(|(_, high, count)| (high, count)).collect();
     buckets.sort_by_key(|(high, _)| Reverse(*high));

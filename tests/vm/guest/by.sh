@@ -26,6 +26,7 @@ tool parts latency --json --stages=fine --by process,cpu,opcode,size --ctrl nvme
 tool place latency --json --by queue,disk --ctrl nvme1
 tool kprobe latency --json --by process --attach kprobe --ctrl nvme1
 tool text latency --by comm,process --ctrl nvme1 --stages
+tool top top 1s --by process,opcode --ctrl nvme1
 traced
 # one process per job
 fio --output-format=json --output="$case_dir/jobs.fio" --filename="/dev/$null" --direct=1 --ioengine=libaio \

@@ -119,6 +119,19 @@ fn a_process_keeps_its_group_when_it_changes_its_name(outcome: &Outcome) {
     );
 }
 
+/// The pages of `top` have rows of jobs, and commands of the whole run.
+fn top_has_a_row_per_process_and_opcode(outcome: &Outcome) {
+    let pages = outcome.text("process", "top.out");
+    assert!(pages.contains("\nprocess,opcode    "), "{pages}");
+    let row = |line: &&str| line[1..].starts_with("fio (") && line.contains(" read ");
+    let rows = pages.lines().filter(|line| !line.is_empty()).filter(row);
+    assert!(rows.count() >= 2, "{pages}");
+    assert!(!pages.contains('\u{1b}'), "{pages}");
+    let all = number(&run(outcome, "process", "all").last["ledger"], "matched");
+    let said = outcome.text("process", "top.err");
+    assert!(said.contains(&format!("exact: {all} commands")), "{said}");
+}
+
 /// The sums of io.stat of a cgroup.
 fn charged(outcome: &Outcome, name: &str) -> BTreeMap<String, u64> {
     let mut sums = BTreeMap::new();
@@ -243,6 +256,7 @@ fn all(outcome: &Outcome) {
     processes_are_the_jobs_of_fio(outcome);
     parts_of_a_key_are_those_of_the_load(outcome);
     a_process_keeps_its_group_when_it_changes_its_name(outcome);
+    top_has_a_row_per_process_and_opcode(outcome);
     cgroups_are_those_of_io_stat(outcome);
     of_many_cgroups_the_largest_have_rows(outcome);
 }
@@ -252,6 +266,7 @@ super::on_kernels! {
     processes_are_the_jobs_of_fio_on_6_12 "6.12" BY processes_are_the_jobs_of_fio
     parts_of_a_key_are_those_of_the_load_on_6_12 "6.12" BY parts_of_a_key_are_those_of_the_load
     a_process_keeps_its_group_on_6_12 "6.12" BY a_process_keeps_its_group_when_it_changes_its_name
+    top_has_a_row_per_process_and_opcode_on_6_12 "6.12" BY top_has_a_row_per_process_and_opcode
     cgroups_are_those_of_io_stat_on_6_12 "6.12" BY cgroups_are_those_of_io_stat
     of_many_cgroups_the_largest_have_rows_on_6_12 "6.12" BY of_many_cgroups_the_largest_have_rows
     only_in_test_all_groups_on_5_10 "5.10" BY all
