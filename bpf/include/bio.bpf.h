@@ -55,6 +55,14 @@ static __always_inline int is_of_nvme(u64 bio)
 	return is_nvme_name(peek(disk_name_of(bio), TYPED));
 }
 
+/* Whether a name, of which this is the first word, begins with `dm-`. */
+static __always_inline int is_mapped_name(u64 word)
+{
+	if (__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__)
+		return (word & 0xffffff) == 0x2d6d64;
+	return word >> 40 == 0x646d2d;
+}
+
 #ifndef ND_NO_CONTEXT
 #include "disks.bpf.h"
 #else

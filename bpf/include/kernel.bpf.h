@@ -208,6 +208,22 @@ struct bio {
 	unsigned short bi_ioprio;
 };
 
+/* drivers/md/dm-core.h, drivers/md/dm-crypt.c: types of the modules dm_mod and dm_crypt. */
+struct dm_io {
+	unsigned short magic;
+	struct bio *orig_bio;
+};
+
+struct dm_target_io {
+	unsigned short magic;
+	struct dm_io *io;
+	struct bio clone;
+};
+
+struct dm_crypt_io {
+	struct bio *base_bio;
+};
+
 /* block/blk-mq.h */
 struct blk_mq_alloc_data {
 	unsigned int flags;

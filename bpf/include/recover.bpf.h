@@ -162,13 +162,24 @@ __noinline int close_unseen(u32 index)
 	return 0;
 }
 
-/* Copies the SQE of a request (nvme_request.cmd). */
-static __always_inline void copy_entry(struct nvme_command *to, struct request *rq, int typed)
+/* The address of the SQE of a request. */
+static __always_inline u64 entry_of(struct request *rq, int typed)
 {
-	u64 from = peek(pdu_of(rq) + bpf_core_field_offset(struct nvme_request, cmd), typed);
+	return peek(pdu_of(rq) + bpf_core_field_offset(struct nvme_request, cmd), typed);
+}
 
-	for (u32 i = 0; i < sizeof(*to) / sizeof(u64); i++)
-		((u64 *)to)[i] = peek(from + i * sizeof(u64), typed);
+/* Not inlined: a group would be on the stack below the functions that close a slot, and the kernel
+ * permits 512 bytes in all. */
+static __noinline int fill_recovered(struct nd_slot *s, struct request *rq, struct nd_where *w)
+{
+	struct nvme_command entry;
+
+	if (!HAVE_RDONLY_CAST)
+		return fill_slot(s, rq, (struct nvme_command *)entry_of(rq, RAW), w, 0, RAW);
+	/* The kernel's own BTF has no type to cast it to. */
+	for (u32 i = 0; i < sizeof(entry) / sizeof(u64); i++)
+		((u64 *)&entry)[i] = peek(entry_of(rq, TYPED) + i * sizeof(u64), TYPED);
+	return fill_slot(s, rq, &entry, w, 0, TYPED);
 }
 
 /* Assigns a slot to a command whose set-up was skipped, at its CQE or its completion. NULL: outside
@@ -176,7 +187,6 @@ static __always_inline void copy_entry(struct nvme_command *to, struct request *
 static __always_inline struct nd_slot *recover_by(struct request *rq, int at_end, int typed)
 {
 	struct nd_where here = {}, *w;
-	struct nvme_command entry;
 	struct nd_slot *s = 0;
 	struct nd_start *st;
 	u32 tag, index;
@@ -212,8 +222,7 @@ static __always_inline struct nd_slot *recover_by(struct request *rq, int at_end
 			st->rq = 0;
 	}
 	count(ND_UNSEEN_SETUP);
-	copy_entry(&entry, rq, typed);
-	found = fill_slot(s, rq, &entry, w, 0, typed);
+	found = fill_recovered(s, rq, w);
 	s->tid = 0;
 	s->start_ns = 0;
 	s->setup_out_ns = 0;

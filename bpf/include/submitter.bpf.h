@@ -6,6 +6,9 @@
  * of its request's first bio. Where a cgroup has limits, blk-throttle looks at a bio before
  * block_bio_queue, which a kernel thread then passes if the bio had to wait.
  *
+ * Device mapper submits clones of a bio. Where a kernel thread submits one (dm-crypt, thin pools),
+ * the submitter is that of the bio above. So the table has the bios of device mapper disks, too.
+ *
  * block_bio_complete shows only the end of bios without a request. The others stay until their
  * address is used again, or the table is full: the sector must be that of the bio.
  */
@@ -37,6 +40,64 @@ static __always_inline int is_submission_of(struct nd_submitter *by, u64 bio)
 	       by->bytes == (u32)BIO_FIELD(bio, bi_iter.bi_size);
 }
 
+#define PF_KTHREAD_FLAG 0x00200000
+
+static __always_inline int is_kernel_thread(int typed)
+{
+	return FIELD_AT(bpf_get_current_task(), struct task_struct, flags, typed) & PF_KTHREAD_FLAG;
+}
+
+/* As long as the kernel's types have them: 5.10 has no types of modules. */
+#define HAVE_DM (bpf_core_type_exists(struct dm_target_io) && bpf_core_type_exists(struct dm_io))
+/* drivers/md/dm-core.h */
+#define DM_TIO_MAGIC 28714
+#define DM_IO_MAGIC  19577
+
+/* A bio of an NVMe disk, or of one of device mapper above it. */
+static __always_inline int is_submitted_to_us(u64 bio)
+{
+	u64 name = peek(disk_name_of(bio), TYPED);
+
+	return is_nvme_name(name) || (HAVE_DM && is_mapped_name(name));
+}
+
+/* The bio for which device mapper made a clone; 0: it made none. The magic numbers show whether it
+ * did: before other bios there is anything. */
+static __always_inline u64 original_of(u64 clone)
+{
+	u64 tio = clone - bpf_core_field_offset(struct dm_target_io, clone), io;
+
+	if ((u16)peek(tio + bpf_core_field_offset(struct dm_target_io, magic), TYPED) !=
+	    DM_TIO_MAGIC)
+		return 0;
+	io = peek(tio + bpf_core_field_offset(struct dm_target_io, io), TYPED);
+	if ((u16)peek(io + bpf_core_field_offset(struct dm_io, magic), TYPED) != DM_IO_MAGIC)
+		return 0;
+	return peek(io + bpf_core_field_offset(struct dm_io, orig_bio), TYPED);
+}
+
+/* The submission of the bio above the one that a kernel thread submits; NULL: there is none, or it
+ * was not observed. dm-crypt submits a bio of its own for the clone. */
+static __always_inline struct nd_submitter *submitter_above(u64 bio)
+{
+	struct nd_submitter *by;
+	u64 above, at;
+
+	if (!HAVE_DM || !is_kernel_thread(TYPED))
+		return 0;
+	above = original_of(bio);
+	if (!above && bpf_core_type_exists(struct dm_crypt_io))
+		above = original_of(
+			peek(BIO_FIELD(bio, bi_private) +
+				     bpf_core_field_offset(struct dm_crypt_io, base_bio),
+			     TYPED));
+	if (!above)
+		return 0;
+	by = bpf_map_lookup_elem(&submitters, &above);
+	at = BIO_FIELD(above, bi_iter.bi_sector);
+	return by && at >= by->sector && at <= by->sector + (by->bytes >> 9) ? by : 0;
+}
+
 /* Notes the current task as the one that submits a bio, unless another passes on one that has its
  * entry. `early`: before block_bio_queue. */
 static __always_inline int note_submission_of(u64 bio, u8 early, u32 hook)
@@ -44,7 +105,7 @@ static __always_inline int note_submission_of(u64 bio, u8 early, u32 hook)
 	u64 id = bpf_get_current_pid_tgid(), cgroup = 0;
 	struct nd_submitter by = {}, *was;
 
-	if (!is_of_nvme(bio) || ignored(hook))
+	if (!is_submitted_to_us(bio) || ignored(hook))
 		return 0;
 	hit(hook, TYPED);
 	was = bpf_map_lookup_elem(&submitters, &bio);
@@ -53,15 +114,21 @@ static __always_inline int note_submission_of(u64 bio, u8 early, u32 hook)
 			was->early = 0;
 		return 0;
 	}
-	if (cfg_who & ND_WHO_BIO)
-		cgroup = cgroup_of_bio(bio, TYPED);
-	by.cgroup = cgroup_id_of(cgroup, TYPED);
-	name_caller(by.comm, TYPED);
+	was = submitter_above(bio);
+	if (was) {
+		by = *was;
+		by.rest = 0;
+	} else {
+		if (cfg_who & ND_WHO_BIO)
+			cgroup = cgroup_of_bio(bio, TYPED);
+		by.cgroup = cgroup_id_of(cgroup, TYPED);
+		name_caller(by.comm, TYPED);
+		by.tgid = id >> 32;
+		by.tid = id;
+		by.wanted = within_wanted(cgroup);
+	}
 	by.sector = BIO_FIELD(bio, bi_iter.bi_sector);
 	by.bytes = BIO_FIELD(bio, bi_iter.bi_size);
-	by.tgid = id >> 32;
-	by.tid = id;
-	by.wanted = within_wanted(cgroup);
 	by.early = early;
 	bpf_map_update_elem(&submitters, &bio, &by, BPF_ANY);
 	return 0;
@@ -120,14 +187,10 @@ static __always_inline struct nd_submitter *submitter_of(struct request *rq, int
 	return by;
 }
 
-#define PF_KTHREAD_FLAG 0x00200000
-
 /* Whether the current task submits a passthrough command, and not a kernel thread for another. */
 static __always_inline int is_own_passthrough(struct request *rq, int typed)
 {
-	u32 flags = FIELD_AT(bpf_get_current_task(), struct task_struct, flags, typed);
-
-	return is_passthrough(rq, typed) && !(flags & PF_KTHREAD_FLAG);
+	return is_passthrough(rq, typed) && !is_kernel_thread(typed);
 }
 
 /* The submitter of a command that the current task sets up. tid 0: not known. */

@@ -37,6 +37,7 @@ void *bpf_rdonly_cast(const void *at, __u32 type)
 #define bpf_core_type_size(t)		   sizeof(t)
 #define bpf_core_field_offset(type, field) offsetof(type, field)
 #define bpf_core_field_exists(...)	   1
+#define bpf_core_type_exists(...)	   1
 #define bpf_core_enum_value(type, name)	   name
 #define bpf_core_enum_value_exists(...)	   1
 #define bpf_core_read(to, size, from)	   memcpy(to, from, size)
@@ -85,8 +86,10 @@ static __u32 current_tid = 4711;
 #define bpf_get_current_cgroup_id()	   1
 #define bpf_ktime_get_ns()		   (++now_ns)
 #define bpf_jiffies64()			   now_jiffies
-#define bpf_probe_read_kernel(to, size, f) memcpy(to, f, size)
-#define bpf_probe_read_kernel_str(...)	   0
+/* Where the helper fails there are zeroes. */
+#define bpf_probe_read_kernel(to, size, f)                                                         \
+	((__u64)(f)-4096 < 1ULL << 47 ? memcpy(to, f, size) : memset(to, 0, size))
+#define bpf_probe_read_kernel_str(...) 0
 
 #define ND_NO_CONTEXT
 #include "kernel.bpf.h"

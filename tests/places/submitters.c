@@ -2,14 +2,15 @@
 /*
  * Runs the programs that observe submitters on a model of bios: tasks and a kernel thread submit
  * them, blk-throttle lets some wait and a kernel thread queues them later, the block layer splits
- * some, and all use the same few addresses and sectors again. Each request must have the task that
- * submitted its bio. tests/places.rs runs it:
+ * some, and all use the same few addresses and sectors again. For some bios of a device mapper disk
+ * the kernel thread submits a clone, or as dm-crypt does a bio of its own. Each request must have
+ * the task that submitted its bio, or the bio above. tests/places.rs runs it:
  *
  *   submitters SEED STEPS OLD
  *
  * OLD: before 5.18, where blk-throttle looks at each bio, and again at those that have waited.
- * Prints the number of requests, of bios that waited, of pieces, and of requests with a wrong
- * submitter.
+ * Prints the number of requests, of bios that waited, of pieces, of requests for bios above, and of
+ * requests with a wrong submitter.
  */
 #define ND_WHO
 #define OWN_BIOS
@@ -24,44 +25,65 @@ static long bpf_map_delete_elem(void *map, const void *key);
 #define DISPATCHER 99
 #define BLOCK	   4096
 
-enum state { FREE, LIMITED, QUEUED };
+enum state { FREE, MAPPED, LIMITED, QUEUED };
+enum above { NONE, CLONE, CRYPT };
 
-static struct gendisk disk = {.disk_name = "nvme0n1"};
-static struct bio memory[BIOS];
+static struct gendisk disk = {.disk_name = "nvme0n1"}, mapped = {.disk_name = "dm-0"};
+/* The bios of the NVMe disk are clones, or have anything before them. */
+static struct dm_target_io memory[BIOS];
+/* Bios of the device mapper disk, what it has of each, and its clones that dm-crypt does not
+ * submit. */
+static struct bio above[BIOS];
+static struct dm_io ios[BIOS];
+static struct dm_target_io bases[BIOS];
+static struct dm_crypt_io crypt_ios[BIOS];
 static struct life {
 	enum state state;
+	enum above above;
 	u32 submitter;
 	int limited, rest;
 } lives[BIOS];
 static struct entry {
 	int is_used;
 	struct nd_submitter by;
-} entries[BIOS];
+} entries[2 * BIOS];
 static int old;
-static u64 requests, waited, pieces, wrong;
+static u64 requests, waited, pieces, of_above, wrong;
+
+static struct entry *entry_of(u64 bio)
+{
+	u64 first = (u64)above, last = (u64)(above + BIOS);
+
+	if (bio >= first && bio < last)
+		return &entries[BIOS + (bio - first) / sizeof(*above)];
+	first = (u64)&memory[0].clone;
+	return bio >= first && bio < (u64)(memory + BIOS)
+		       ? &entries[(bio - first) / sizeof(*memory)]
+		       : 0;
+}
 
 static void *submitter_at(u64 bio)
 {
-	u64 i = (struct bio *)bio - memory;
+	struct entry *e = entry_of(bio);
 
-	return i < BIOS && entries[i].is_used ? &entries[i].by : 0;
+	return e && e->is_used ? &e->by : 0;
 }
 
 static long bpf_map_update_elem(void *map, const void *key, const void *value, int flags)
 {
-	u64 i = *(struct bio *const *)key - memory;
+	struct entry *e = entry_of(*(const u64 *)key);
 
-	if (map == (void *)&submitters && i < BIOS)
-		entries[i] = (struct entry){1, *(const struct nd_submitter *)value};
+	if (map == (void *)&submitters && e)
+		*e = (struct entry){1, *(const struct nd_submitter *)value};
 	return 0;
 }
 
 static long bpf_map_delete_elem(void *map, const void *key)
 {
-	u64 i = *(struct bio *const *)key - memory;
+	struct entry *e = entry_of(*(const u64 *)key);
 
-	if (map == (void *)&submitters && i < BIOS)
-		entries[i].is_used = 0;
+	if (map == (void *)&submitters && e)
+		e->is_used = 0;
 	return 0;
 }
 
@@ -74,7 +96,7 @@ static void run_as(u32 tid)
 /* submit_bio_noacct(): blk-throttle, then the queue. The rest of a bio was queued before. */
 static void submit(u32 i, u32 tid, int waits)
 {
-	u64 bio = (u64)&memory[i];
+	u64 bio = (u64)&memory[i].clone;
 
 	run_as(tid);
 	if (old || lives[i].limited)
@@ -96,35 +118,76 @@ static void dispatch(u32 i)
 	submit(i, DISPATCHER, 0);
 }
 
-static void begin(u32 i)
+/* The sector after the last one here, the same again, or that of another bio. */
+static void choose(struct bvec_iter *iter)
 {
-	struct bvec_iter *iter = &memory[i].bi_iter;
-	u32 tid = 1 + random_below(TASKS);
-
-	/* the sector after the last one here, the same again, or that of another bio */
 	if (random_below(3) == 0)
 		iter->bi_sector += iter->bi_size >> 9;
 	else if (random_below(2) == 0)
 		iter->bi_sector = random_below(4) * 8;
 	iter->bi_size = (1 + random_below(4)) * BLOCK;
-	memory[i].bi_disk = &disk;
-	lives[i] = (struct life){.submitter = tid, .limited = random_below(2)};
-	submit(i, tid, lives[i].limited && random_below(2));
+}
+
+static void begin(u32 i)
+{
+	u32 tid = 1 + random_below(TASKS);
+	enum above kind = random_below(3);
+
+	lives[i] = (struct life){.above = kind, .submitter = tid, .limited = random_below(2)};
+	memory[i].clone.bi_disk = &disk;
+	memory[i].clone.bi_private = 0;
+	memory[i].magic = 0;
+	if (kind == NONE) {
+		choose(&memory[i].clone.bi_iter);
+		submit(i, tid, lives[i].limited && random_below(2));
+		return;
+	}
+	choose(&above[i].bi_iter);
+	above[i].bi_disk = &mapped;
+	run_as(tid);
+	on_bio_submitted((u64)&above[i], ND_HOOK_SUBMIT_BTF);
+	lives[i].state = MAPPED;
+}
+
+/* A kernel thread submits the bio for the one above. */
+static void map(u32 i)
+{
+	struct dm_target_io *tio = lives[i].above == CLONE ? &memory[i] : &bases[i];
+
+	ios[i] = (struct dm_io){.magic = DM_IO_MAGIC, .orig_bio = &above[i]};
+	tio->magic = DM_TIO_MAGIC;
+	tio->io = &ios[i];
+	crypt_ios[i].base_bio = &bases[i].clone;
+	if (lives[i].above == CRYPT)
+		memory[i].clone.bi_private = &crypt_ios[i];
+	memory[i].clone.bi_iter = above[i].bi_iter;
+	memory[i].clone.bi_iter.bi_sector += 800;
+	submit(i, DISPATCHER, lives[i].limited && random_below(2));
+}
+
+/* The bio above has ended, too. */
+static void end(u32 i)
+{
+	if (lives[i].above != NONE && !lives[i].rest)
+		on_submitted_done((u64)&above[i], ND_HOOK_SUBMIT_DONE_BTF);
+	lives[i].state = FREE;
 }
 
 /* Splits a piece off, which begins where the bio did. The task that queued it submits the rest. */
 static void split(u32 i, u32 piece)
 {
-	struct bvec_iter *iter = &memory[i].bi_iter;
+	struct bvec_iter *iter = &memory[i].clone.bi_iter;
 
-	memory[piece] = memory[i];
-	memory[piece].bi_iter.bi_size = BLOCK;
-	memory[piece].bi_private = &memory[i];
+	memory[piece].magic = 0;
+	memory[piece].clone = memory[i].clone;
+	memory[piece].clone.bi_iter.bi_size = BLOCK;
+	memory[piece].clone.bi_private = &memory[i].clone;
 	iter->bi_sector += BLOCK >> 9;
 	iter->bi_size -= BLOCK;
 	lives[piece] = lives[i];
+	lives[piece].rest = 1; /* only one of them ends the bio above */
 	lives[i].rest = 1;
-	on_submitted_split((u64)&memory[piece], ND_HOOK_SUBMIT_SPLIT_BTF);
+	on_submitted_split((u64)&memory[piece].clone, ND_HOOK_SUBMIT_SPLIT_BTF);
 	pieces++;
 	submit(i, current_tid, lives[i].limited && random_below(2));
 }
@@ -132,16 +195,18 @@ static void split(u32 i, u32 piece)
 /* The set-up of the command, by any task. */
 static void start_request(u32 i)
 {
-	struct request rq = {.bio = &memory[i], .__sector = memory[i].bi_iter.bi_sector};
+	struct bio *bio = &memory[i].clone;
+	struct request rq = {.bio = bio, .__sector = bio->bi_iter.bi_sector};
 	struct nd_origin found;
 	u32 within;
 
 	run_as(1 + random_below(TASKS));
 	find_submitter(&found, &rq, &within, TYPED);
 	requests++;
+	of_above += lives[i].above != NONE;
 	if (found.tid != lives[i].submitter)
 		wrong++;
-	lives[i].state = FREE;
+	end(i);
 }
 
 static void step(void)
@@ -152,17 +217,20 @@ static void step(void)
 	case FREE:
 		begin(i);
 		break;
+	case MAPPED:
+		map(i);
+		break;
 	case LIMITED:
 		dispatch(i);
 		break;
 	case QUEUED:
-		if (memory[i].bi_iter.bi_size > BLOCK && lives[other].state == FREE &&
+		if (memory[i].clone.bi_iter.bi_size > BLOCK && lives[other].state == FREE &&
 		    random_below(2)) {
-			run_as(lives[i].submitter);
+			run_as(lives[i].above == NONE ? lives[i].submitter : DISPATCHER);
 			split(i, other);
 		} else if (random_below(20) == 0) { /* it needs no request */
-			on_submitted_done((u64)&memory[i], ND_HOOK_SUBMIT_DONE_BTF);
-			lives[i].state = FREE;
+			on_submitted_done((u64)&memory[i].clone, ND_HOOK_SUBMIT_DONE_BTF);
+			end(i);
 		} else {
 			start_request(i);
 		}
@@ -180,6 +248,6 @@ int main(int argc, char **argv)
 	cfg_who = ND_WHO_ORIGIN | ND_WHO_SUBMITTER;
 	while (steps--)
 		step();
-	printf("%llu %llu %llu %llu\n", requests, waited, pieces, wrong);
+	printf("%llu %llu %llu %llu %llu\n", requests, waited, pieces, of_above, wrong);
 	return 0;
 }

@@ -27,8 +27,10 @@ share_modules_9p=(9pnet_virtio 9p)
 share_modules_virtiofs=(virtiofs)
 # The guest's script loads these from /tmp/mods. A kernel may lack some of them.
 spare_modules=(null_blk nvmet nvme-loop nvme-tcp nvmet-tcp dm-mod ext4 kvm-amd ptp_kvm)
+# A script that needs them loads these: block devices above others, and what dm-crypt encrypts with.
+extra_modules=(dm-crypt xts ecb aes_generic loop)
 
-wanted="${boot_modules[*]} ${share_modules_9p[*]} ${share_modules_virtiofs[*]} ${spare_modules[*]}"
+wanted="${boot_modules[*]} ${share_modules_9p[*]} ${share_modules_virtiofs[*]} ${spare_modules[*]} ${extra_modules[*]}"
 
 die() {
     echo "fetch: $*" >&2
@@ -137,11 +139,12 @@ pick() {
     depmod -b "$base" "$release"
     local share_modules=("${share_modules_9p[@]}")
     grep -q '^CONFIG_NET_9P_VIRTIO=[ym]' "$out/config" || share_modules=("${share_modules_virtiofs[@]}")
-    # One list of the modules to load at boot, and one of all modules, both in load order. Modules
-    # that are built in or missing are in neither list.
+    # Lists of the modules to load at boot, of those with the spare ones, and of all, in load order.
+    # Modules that are built in or missing are in no list.
     local boot=("${share_modules[@]}" "${boot_modules[@]}")
     list_modules "$base" "$release" "${boot[@]}" >"$work/boot"
-    list_modules "$base" "$release" "${boot[@]}" "${spare_modules[@]}" >"$work/all"
+    list_modules "$base" "$release" "${boot[@]}" "${spare_modules[@]}" >"$work/order"
+    list_modules "$base" "$release" "${boot[@]}" "${spare_modules[@]}" "${extra_modules[@]}" >"$work/all"
     local path file
     while read -r path; do
         file=${path##*/}
@@ -153,7 +156,8 @@ pick() {
     done <"$work/all"
     echo "$wanted" >"$out/wanted"
     names "$work/boot" >"$out/modules/boot"
-    names "$work/all" >"$out/modules/order"
+    names "$work/order" >"$out/modules/order"
+    names "$work/all" >"$out/modules/all"
     echo "$arch" >"$out/arch"
     echo "$release" >"$out/release"
 }

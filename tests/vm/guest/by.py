@@ -29,8 +29,8 @@ def rename(device):
     print(os.getpid())
 
 
-def many(device, top):
-    """Small cgroups take all rows; ten large ones come later. Prints the reads of each."""
+def many(device, top, least="600"):
+    """At least so many small cgroups take all rows; ten large ones come later. Prints the reads of each."""
     disk, buffer = opened(device)
     truth = {}
 
@@ -47,7 +47,7 @@ def many(device, top):
 
     small = 0
     end = time.monotonic() + 4
-    while small < 600 or (small < 1500 and time.monotonic() < end):
+    while small < int(least) or (small < 1500 and time.monotonic() < end):
         read(f"small-{small}", 2)
         small += 1
     gone = small // 2

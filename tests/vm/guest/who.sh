@@ -1,9 +1,10 @@
 #!/usr/bin/env bash
-# Who caused commands: submitters behind an I/O scheduler, and cgroups of writeback, live and recorded.
+# Who caused commands: submitters behind an I/O scheduler and device mappers, and cgroups of writeback and of a
+# loop device, live and recorded.
 . "$(dirname "$0")/lib.sh"
 . "$(dirname "$0")/devices.sh"
 settled
-while read -r module; do insmod "/tmp/mods/$module" 2>/dev/null || true; done </tmp/mods/order
+while read -r module; do insmod "/tmp/mods/$module" 2>/dev/null || true; done </tmp/mods/all
 modprobe mq-deadline 2>/dev/null || true
 file=$(disk nvme0)
 null=$(disk nvme1)
@@ -56,6 +57,41 @@ from recorded_trace trace --json --from "$nvd" --submitter-comm renamed
 from text trace --from "$nvd" --submitter-comm renamed
 from csv export "$nvd" --format csv -o /tmp/file.csv
 cp /tmp/file.csv "$case_dir"
+
+begin mapped
+echo none >"/sys/block/$null/queue/scheduler"
+echo "$(<"/sys/block/$null/dev") riops=max" >$top/backup/io.max
+# map NAME TABLE: the device is /dev/mapper/NAME
+map() {
+    DM_DISABLE_UDEV=1 dmsetup create "$1" --table "0 65536 $2"
+    DM_DISABLE_UDEV=1 dmsetup mknodes "$1"
+}
+# dm-crypt between two linear maps, as of LVM. Its kernel threads submit what they have encrypted.
+map below "linear /dev/$null 0"
+map crypt "crypt aes-xts-plain64 $(printf '%064d' 7) 0 /dev/mapper/below 0"
+map above "linear /dev/mapper/crypt 0"
+tool all latency --json --no-admin --ctrl nvme1
+tool callers latency --json --no-admin --by process --ctrl nvme1
+tool processes latency --json --no-admin --by submitter-process,submitter-cgroup --ctrl nvme1
+tool lines trace --pair --json --submitters --no-admin --ctrl nvme1 --submitter-comm renamed
+traced
+within $top/db fio --output-format=json --output="$case_dir/jobs.fio" --filename=/dev/mapper/above --direct=1 \
+    --ioengine=libaio --bs=4k --iodepth=4 --norandommap=1 \
+    --name=a --rw=randread --number_ios=210 \
+    --name=b --rw=randwrite --number_ios=240 \
+    --name=c --rw=randrw --number_ios=330 </dev/null
+within $top/backup python3 "$(dirname "$0")/who.py" /dev/mapper/above 90
+stop
+for name in above crypt below; do DM_DISABLE_UDEV=1 dmsetup remove "$name"; done
+
+begin loop
+loop=$(losetup --find --show --direct-io=on "/dev/$null")
+tool groups latency --json --no-admin --by submitter-process,submitter-cgroup --ctrl nvme1
+traced
+within $top/db dd if="$loop" of=/dev/null bs=4k count=70 iflag=direct status=none
+within $top/backup dd if="$loop" of=/dev/null bs=4k count=30 iflag=direct status=none
+stop
+losetup -d "$loop"
 
 begin writeback
 rm /tmp/file.nvd

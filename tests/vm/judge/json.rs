@@ -291,3 +291,42 @@ pub fn kernel_counts(outcome: &Outcome, case: &str) -> [u64; 4] {
     // Documentation/block/stat.rst
     [0, 4, 11, 15].map(|field| after[field] - before[field])
 }
+
+/// The groups have at most the commands that are wanted, both in this order. Those that lack are in the groups
+/// without a value of `field`, and the kernel skipped a program for each of these. So without skipped
+/// programs they are equal.
+pub fn assert_groups(run: &ToolRun, field: &str, found: &[u64], want: &[u64], what: &str) {
+    assert_eq!(found.len(), want.len(), "{what}: {}", run.last);
+    assert!(
+        found.iter().zip(want).all(|(found, want)| found <= want),
+        "{what}: {}",
+        run.last
+    );
+    let lack = want.iter().sum::<u64>() - found.iter().sum::<u64>();
+    assert!(lack <= unknown(run, field), "{what}: {}", run.last);
+}
+
+/// The sum of a group is what the kernel counted; it may be less if the kernel skipped programs.
+pub fn assert_sum(run: &ToolRun, field: &str, found: u64, want: u64, what: &str) {
+    let is_less = found < want && unknown(run, field) > 0;
+    assert!(
+        found == want || is_less,
+        "{what}: {found} of {want}: {}",
+        run.last
+    );
+}
+
+/// Commands of the groups without a value of `field`: at most as many as the kernel skipped programs.
+pub fn unknown(run: &ToolRun, field: &str) -> u64 {
+    let groups = list(&run.last, "groups").iter();
+    let unknown = groups.filter(|group| group[field].is_null() && group["other"].is_null());
+    let unknown = unknown.map(|group| number(group, "count")).sum();
+    assert!(unknown <= skipped(run), "{unknown}: {}", run.last);
+    unknown
+}
+
+/// How often the kernel skipped a program of the run.
+pub fn skipped(run: &ToolRun) -> u64 {
+    let hooks = list(&run.last["ledger"], "hooks").iter();
+    hooks.map(|hook| number(hook, "recursion_misses")).sum()
+}
