@@ -67,11 +67,13 @@ static __always_inline void outcome_of(struct nd_outcome *o, struct request *rq,
 	o->beside = 0;
 }
 
-/* Emits the event of a finished command. The slot still has its times. */
+/* Emits the event of a finished command. The slot still has its times. With submitters, it ends with
+ * that of the command. */
 static __always_inline void emit_slow(struct nd_slot *s, struct request *rq, u64 complete, u64 end,
 				      int typed)
 {
-	struct nd_pair *p = reserve(sizeof(*p));
+	u32 submitter = cfg_who & ND_WHO_SUBMITTER ? sizeof(struct nd_origin) : 0;
+	struct nd_pair *p = reserve(sizeof(*p) + submitter);
 	u64 key = s->key >> ND_ROW_BITS;
 	struct nd_event *e;
 
@@ -95,6 +97,10 @@ static __always_inline void emit_slow(struct nd_slot *s, struct request *rq, u64
 	read_again(&p->submission, s, rq, e->opcode, e->admin, typed);
 	p->submission.nsid = e->nsid;
 	times_of(&p->times, s, end);
+	if (submitter) {
+		p->submission.known |= ND_KNOWN_ORIGIN;
+		put_submitter((void *)p + sizeof(*p), rq, typed);
+	}
 	bpf_ringbuf_submit(p, BPF_RB_NO_WAKEUP);
 }
 

@@ -223,6 +223,21 @@ static __always_inline void find_submitter(struct nd_origin *o, struct request *
 	}
 }
 
+/* The submitter of a command that ends, whose bio has not ended yet. */
+static __always_inline void put_submitter(struct nd_origin *o, struct request *rq, int typed)
+{
+	struct nd_submitter *by = submitter_of(rq, typed);
+
+	__builtin_memset(o, 0, sizeof(*o));
+	if (!by)
+		return;
+	o->cgroup = by->cgroup;
+	o->comm[0] = by->comm[0];
+	o->comm[1] = by->comm[1];
+	o->tgid = by->tgid;
+	o->tid = by->tid;
+}
+
 /* The filters by submitter. A command whose submitter is not known does not match. */
 static __always_inline int wanted_submitter(struct request *rq, int typed)
 {
@@ -259,6 +274,7 @@ static __always_inline void note_origin(struct nd_origin *o, struct request *rq,
 }
 #else
 #define wanted_submitter(rq, typed) 1
+#define put_submitter(o, rq, typed) ((void)(o))
 #endif
 
 #endif

@@ -96,6 +96,7 @@ impl SessionOptions for LatencyArgs {
             lat: self.lat_buckets()?,
             split_size: self.split_size,
             by: self.group.keys.all(),
+            submitters: false,
             also: match self.commands {
                 true => Also::Commands,
                 false => Also::Nothing,

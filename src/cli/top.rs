@@ -41,6 +41,13 @@ pub struct TopArgs {
     #[command(flatten)]
     pub keys: KeysArg,
 
+    /// Show the submitters of the slowest commands
+    ///
+    /// The task that submitted the bio, which is not the one that calls the driver if blk-mq or device mapper
+    /// dispatches it later. Recordings have submitters with `record --submitters`.
+    #[arg(long, conflicts_with_all = ["by", "from"])]
+    pub submitters: bool,
+
     /// Stop after this time (`5s`, `2m`)
     #[arg(long, value_name = "TIME", value_parser = parse_duration)]
     pub duration: Option<Duration>,
@@ -70,6 +77,7 @@ impl SessionOptions for TopArgs {
                 false => Also::Nothing,
             },
             by,
+            submitters: self.submitters,
             ..Histograms::default()
         };
         let stages = self.stages.map_or(StageSet::Basic, StagesArg::set);

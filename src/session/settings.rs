@@ -57,6 +57,8 @@ pub struct Histograms {
     pub by: Vec<By>,
     /// What else.
     pub also: Also,
+    /// The slowest commands that it reports have their submitters.
+    pub submitters: bool,
 }
 
 /// What a run with histograms does besides.
@@ -289,7 +291,8 @@ impl Settings {
     /// What is observed of who caused commands, for events, groups or filters.
     pub fn who(&self) -> Who {
         let by_submitter = self.by().iter().any(|by| by.is_submitter());
-        if by_submitter || self.filter.selects_submitters() {
+        let reports = matches!(&self.mode, Mode::Histograms(histograms) if histograms.submitters);
+        if by_submitter || reports || self.filter.selects_submitters() {
             Who::Submitters
         } else {
             self.origin()

@@ -22,6 +22,17 @@ fn screen(dir: &Path, step: &str) -> Screen {
     parser.screen().clone()
 }
 
+/// The last screen in what a terminal was sent, before the program gave the terminal back.
+#[allow(dead_code, reason = "guest tests use it")]
+pub fn last_screen(path: &Path, rows: u16, columns: u16) -> String {
+    const LEAVE: &[u8] = b"\x1b[?1049l";
+    let bytes = fs::read(path).unwrap_or_else(|e| panic!("{}: {e}", path.display()));
+    let end = bytes.windows(LEAVE.len()).rposition(|at| at == LEAVE);
+    let mut parser = Parser::new(size(rows), size(columns), 0);
+    parser.process(&bytes[..end.unwrap_or(bytes.len())]);
+    parser.screen().contents()
+}
+
 fn has(dir: &Path, step: &str, words: &[&str]) -> String {
     let screen = screen(dir, step);
     assert!(screen.alternate_screen(), "{step}");

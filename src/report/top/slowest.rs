@@ -7,6 +7,7 @@ use std::time::Duration;
 use crate::model::event::CommandId;
 use crate::model::event::Event;
 use crate::model::event::EventKind;
+use crate::model::event::Submission;
 use crate::model::row::row_nsid;
 use crate::model::stage::StageSet;
 use crate::model::untrusted::Untrusted;
@@ -39,7 +40,7 @@ pub struct SlowCommand {
     pub stages: Vec<(String, u64)>,
     /// How it ended, if known.
     pub status: Option<Status>,
-    /// The name of the thread that submitted it, if known.
+    /// The name of the thread that submitted the bio, else of the one that called the driver, if known.
     pub comm: Option<Untrusted>,
 }
 
@@ -70,10 +71,19 @@ impl SlowCommand {
                 .map(|s| (stage_set.run_name(s.run), s.ns))
                 .collect(),
             status: outcome.verdict.map(|v| v.status),
-            comm: Some(Untrusted::from_bytes(submission.comm()))
-                .filter(|n| submission.knows_submitter && !n.is_empty()),
+            comm: comm(submission),
         })
     }
+}
+
+fn comm(submission: &Submission) -> Option<Untrusted> {
+    let by = &submission.origin.submitter;
+    let name = match (by.is_known(), submission.knows_submitter) {
+        (true, _) => by.comm(),
+        (_, true) => submission.comm(),
+        _ => return None,
+    };
+    Some(Untrusted::from_bytes(name)).filter(|name| !name.is_empty())
 }
 
 /// Keeps the slowest of these commands.

@@ -246,6 +246,17 @@ fn of_many_cgroups_the_largest_have_rows(outcome: &Outcome) {
     );
 }
 
+/// Cgroups are those of tasks then, and a line says so.
+fn version_1_has_the_controller(outcome: &Outcome) {
+    let by = run(outcome, "hybrid", "cgroup");
+    let db = groups(&by).iter().find(|g| g["cgroup"] == "/db").unwrap();
+    assert_eq!(number(db, "count"), 40, "{}", by.last);
+    for name in ["cgroup", "text"] {
+        let said = outcome.text("hybrid", &format!("{name}.err"));
+        assert!(said.contains("cgroups are those of the task"), "{said}");
+    }
+}
+
 fn of_ten_thousand_the_largest_have_rows(outcome: &Outcome) {
     let truth = outcome.text("many", "truth.json");
     let truth: BTreeMap<String, u64> = serde_json::from_str(&truth).unwrap();
@@ -288,6 +299,7 @@ super::on_kernels! {
     cgroups_are_those_of_io_stat_on_6_12 "6.12" BY cgroups_are_those_of_io_stat
     of_many_cgroups_the_largest_have_rows_on_6_12 "6.12" BY of_many_cgroups_the_largest_have_rows
     only_in_test_all_ten_thousand_cgroups_on_6_12 "6.12" MANY of_ten_thousand_the_largest_have_rows
+    only_in_test_all_a_hybrid_tree_on_6_12 "6.12" MANY version_1_has_the_controller
     only_in_test_all_groups_on_5_10 "5.10" BY all
     only_in_test_all_groups_on_6_1 "6.1" BY all
     only_in_test_all_groups_on_7_x "7.x" BY all
