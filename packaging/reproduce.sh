@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
 # reproduce.sh: builds the last commit again, in another directory, and compares the packages with
 # those in target/package/out, bit by bit. Nothing is shared but the toolchain and the downloaded
-# crates.
+# crates. ARCH=arm64 builds those for that architecture.
 set -euo pipefail
 
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
@@ -26,8 +26,8 @@ ln -s "$root/target/tools" "$other/target/tools"
     packaging/pack.sh deb rpm archive
 )
 same=yes
-for package in "$root"/target/package/out/*; do
-    again=$other/target/package/out/${package##*/}
+for again in "$other"/target/package/out/*; do
+    package=$root/target/package/out/${again##*/}
     if cmp "$package" "$again"; then
         echo "reproduce: equal: $(sha256sum "$again" | cut -c 1-16)... ${again##*/}"
     else

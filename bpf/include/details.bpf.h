@@ -67,8 +67,8 @@ static __always_inline void outcome_of(struct nd_outcome *o, struct request *rq,
 	o->beside = 0;
 }
 
-/* Emits the event of a finished command. The slot still has its times. With submitters, it ends with
- * that of the command. */
+/* Emits the event of a finished command. The slot still has its times. With submitters, it ends
+ * with that of the command. */
 static __always_inline void emit_slow(struct nd_slot *s, struct request *rq, u64 complete, u64 end,
 				      int typed)
 {

@@ -173,13 +173,20 @@ static __always_inline u64 entry_of(struct request *rq, int typed)
 static __noinline int fill_recovered(struct nd_slot *s, struct request *rq, struct nd_where *w)
 {
 	struct nvme_command entry;
+	int found;
 
-	if (!HAVE_RDONLY_CAST)
-		return fill_slot(s, rq, (struct nvme_command *)entry_of(rq, RAW), w, 0, RAW);
-	/* The kernel's own BTF has no type to cast it to. */
-	for (u32 i = 0; i < sizeof(entry) / sizeof(u64); i++)
-		((u64 *)&entry)[i] = peek(entry_of(rq, TYPED) + i * sizeof(u64), TYPED);
-	return fill_slot(s, rq, &entry, w, 0, TYPED);
+	if (HAVE_RDONLY_CAST) {
+		/* The kernel's own BTF has no type to cast it to. */
+		for (u32 i = 0; i < sizeof(entry) / sizeof(u64); i++)
+			((u64 *)&entry)[i] = peek(entry_of(rq, TYPED) + i * sizeof(u64), TYPED);
+		found = fill_slot(s, rq, &entry, w, 0, TYPED);
+	} else {
+		found = fill_slot(s, rq, (struct nvme_command *)entry_of(rq, RAW), w, 0, RAW);
+	}
+	/* Where it is always the same, clang would return nothing, and leave an address of the
+	 * stack in R0, which the verifier rejects. */
+	asm volatile("" : "+r"(found));
+	return found;
 }
 
 /* Assigns a slot to a command whose set-up was skipped, at its CQE or its completion. NULL: outside

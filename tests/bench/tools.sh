@@ -27,7 +27,6 @@ tools() {
     ours trace --pair --stages=fine --context
     ours trace --pair --stages=full --context
     ours trace --pair --stages --json
-    ours latency --by process
     ours latency --by submitter-process
     ours trace --pair --stages --submitters
     ours record -o recording --force

@@ -12,7 +12,7 @@ load=$!
 sleep 2
 python3 "$(dirname "$0")/../../top/drive.py" "$case_dir" "$NVME_DEEP" top 500ms --ctrl nvme0
 # all panels at once, with submitters
-script -qec "stty rows 50 cols 120; exec $NVME_DEEP top 1s --submitters --ctrl nvme0 --duration 4s" \
+TERM=xterm script -qec "stty rows 50 cols 120; exec $NVME_DEEP top 1s --submitters --ctrl nvme0 --duration 4s" \
     "$case_dir/submitters" </dev/null >/dev/null
 kill "$load"
 wait "$load" || true

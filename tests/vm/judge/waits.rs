@@ -13,6 +13,7 @@ use super::json::fio_counts;
 use super::json::kernel_counts;
 use super::json::list;
 use super::json::number;
+use super::json::skipped;
 use super::json::stage;
 use super::json::text;
 
@@ -57,16 +58,19 @@ fn counted(outcome: &Outcome, case: &str, opcode: &str, want: u64) -> ToolRun {
         assert_eq!(total, number(&row["total"], "sum_ns"), "{case}: {row}");
         for name in BEFORE {
             let found = stage(row, name).map_or(0, |stage| number(stage, "count"));
-            assert_eq!(found, want, "{case} {name}: {row}");
+            let is_all = found <= want && found + skipped(run) >= want;
+            assert!(is_all, "{case} {name}: {found} of {want}: {row}");
         }
         no_bio_was_missed(run, case);
     }
     histograms
 }
 
+/// Only bios at which the kernel skipped a program, as preemptible kernels do.
 fn no_bio_was_missed(run: &ToolRun, case: &str) {
     for none in ["unseen_bios", "unstored_bios", "unpaired_waits"] {
-        assert_eq!(run.last["ledger"][none], Value::Null, "{case}: {none}");
+        let missed = run.last["ledger"][none].as_u64().unwrap_or(0);
+        assert!(missed <= skipped(run), "{case}: {none} {missed}");
     }
 }
 
