@@ -191,6 +191,8 @@ impl Partial {
         if !self.is_there() {
             return Err(Refusal::Gone(path.to_owned()));
         }
+        // before: 9p of Linux 5.10 finds an open file by the name that it had
+        let stat = fstat(&self.file).map_err(|e| Refusal::io(path, e))?;
         self.rename().map_err(|error| match error {
             Errno::EXIST if self.is_recording => Refusal::Meanwhile(path.to_owned()),
             Errno::EXIST => Refusal::Exists(path.to_owned()),
@@ -204,7 +206,6 @@ impl Partial {
         dir.map_or(Ok(()), |dir| {
             sync(dir.as_fd()).map_err(|e| unsynced(e, true))
         })?;
-        let stat = fstat(&self.file).map_err(|e| Refusal::io(path, e))?;
         Ok(u64::try_from(stat.st_size).unwrap_or_default())
     }
 }
