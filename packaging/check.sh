@@ -74,7 +74,7 @@ first_minutes() {
         (($(wc -l <<<"$said") == 1)) || die "$command says more than one line: $said"
     done
     inside "$1" /usr/bin/nvme-deep doctor >"$work/doctor" || die "doctor fails"
-    grep -q '^  controllers  none' "$work/doctor" || die "doctor does not say that there is no controller"
+    grep -q '^not ready (there is no NVMe controller)' "$work/doctor" || die "doctor does not say that there is no controller"
     echo "check: without NVMe, each command says so in one line"
 }
 

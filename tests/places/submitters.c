@@ -50,7 +50,7 @@ static struct entry {
 static int old;
 static u64 requests, waited, pieces, of_above, wrong;
 
-static struct entry *entry_of(u64 bio)
+static struct entry *entry_at(u64 bio)
 {
 	u64 first = (u64)above, last = (u64)(above + BIOS);
 
@@ -64,14 +64,14 @@ static struct entry *entry_of(u64 bio)
 
 static void *submitter_at(u64 bio)
 {
-	struct entry *e = entry_of(bio);
+	struct entry *e = entry_at(bio);
 
 	return e && e->is_used ? &e->by : 0;
 }
 
 static long bpf_map_update_elem(void *map, const void *key, const void *value, int flags)
 {
-	struct entry *e = entry_of(*(const u64 *)key);
+	struct entry *e = entry_at(*(const u64 *)key);
 
 	if (map == (void *)&submitters && e)
 		*e = (struct entry){1, *(const struct nd_submitter *)value};
@@ -80,7 +80,7 @@ static long bpf_map_update_elem(void *map, const void *key, const void *value, i
 
 static long bpf_map_delete_elem(void *map, const void *key)
 {
-	struct entry *e = entry_of(*(const u64 *)key);
+	struct entry *e = entry_at(*(const u64 *)key);
 
 	if (map == (void *)&submitters && e)
 		e->is_used = 0;
