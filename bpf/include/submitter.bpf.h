@@ -49,7 +49,7 @@ static __always_inline int is_kernel_thread(int typed)
 
 /* As long as the kernel's types have them: 5.10 has no types of modules. */
 #define HAVE_DM (bpf_core_type_exists(struct dm_target_io) && bpf_core_type_exists(struct dm_io))
-/* drivers/md/dm-core.h */
+/* drivers/md/dm-core.h since 5.18. Before, the numbers are others, and no clone is found. */
 #define DM_TIO_MAGIC 28714
 #define DM_IO_MAGIC  19577
 

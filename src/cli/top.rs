@@ -44,7 +44,7 @@ pub struct TopArgs {
     /// Show the submitters of the slowest commands
     ///
     /// The task that submitted the bio, which is not the one that calls the driver if blk-mq or device mapper
-    /// dispatches it later. Recordings have submitters with `record --submitters`.
+    /// dispatches it later. With --from they are shown anyway, if the recording has them.
     #[arg(long, conflicts_with_all = ["by", "from"])]
     pub submitters: bool,
 

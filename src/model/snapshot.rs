@@ -158,15 +158,19 @@ pub fn fold_groups(groups: &mut Cells<Group>, keep: usize) {
     }
 }
 
-/// The groups of `earlier`, of which those that `later` lacks are among the others.
+/// The groups of `earlier`, of which those that lost their row until `later` are among the others. Such a
+/// group may have a row again, with fewer commands.
 fn without_rows<'c>(earlier: &'c Cells<Group>, later: &Cells<Group>) -> Cow<'c, Cells<Group>> {
-    let is_gone = |key: &(Group, Pattern)| !later.contains_key(key);
-    if !earlier.keys().any(is_gone) {
+    let is_gone = |(key, cell): (&(Group, Pattern), &Cell)| {
+        let now = later.get(key).map_or(0, Cell::commands);
+        !key.0.is_other() && now < cell.commands()
+    };
+    if !earlier.iter().any(is_gone) {
         return Cow::Borrowed(earlier);
     }
     let mut all = Cells::new();
     for (key, cell) in earlier {
-        let group = match is_gone(key) {
+        let group = match is_gone((key, cell)) {
             true => Group::OTHER,
             false => key.0.clone(),
         };
@@ -237,5 +241,25 @@ mod tests {
         fold_groups(&mut snapshot.groups, 3);
         assert!(snapshot.groups.contains_key(&(back, 0)));
         assert_eq!(snapshot.commands(), before + 20);
+    }
+
+    #[test]
+    fn a_group_that_lost_its_row_and_has_one_again_has_only_its_new_commands() {
+        let [group, other] = [Group(vec![Part::Process(1)]), Group::OTHER];
+        let of = |counts: [usize; 2]| {
+            let cells = [&other, &group].into_iter().zip(counts);
+            let cells = cells.map(|(group, n)| {
+                let commands = vec![&[100][..]; n];
+                ((group.clone(), 0), cell(StageSet::Total, 0, &commands))
+            });
+            Snapshot {
+                groups: cells.collect(),
+                ..Snapshot::default()
+            }
+        };
+        let since = of([17, 5]).minus(&of([2, 10]));
+        let counts: Vec<u64> = since.groups.values().map(Cell::commands).collect();
+        // all ten joined the others, which had five new ones, too
+        assert_eq!(counts, [5, 5]);
     }
 }

@@ -2,6 +2,7 @@
 //! The settings of groups, cgroups and submitters.
 
 use super::Config;
+use super::configure::has_top_counters;
 use super::configure::words_of;
 use super::settings::Who;
 use crate::abi::by_bits;
@@ -68,6 +69,8 @@ pub(super) fn add_who(c: &mut nd_config, plan: &AttachPlan, config: &Config<'_>)
         return Ok(());
     }
     let has_types = config.facts.vmlinux_btf && !config.hides_data;
+    // the slowest commands need the types of the driver, too
+    let has_types = has_types && (!settings.reports_submitters() || has_top_counters(plan, config));
     if plan.pairing == Pairing::Tag || !has_types {
         return Err(Error::Groups(GroupError::NoTypes));
     }

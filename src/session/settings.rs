@@ -291,12 +291,16 @@ impl Settings {
     /// What is observed of who caused commands, for events, groups or filters.
     pub fn who(&self) -> Who {
         let by_submitter = self.by().iter().any(|by| by.is_submitter());
-        let reports = matches!(&self.mode, Mode::Histograms(histograms) if histograms.submitters);
-        if by_submitter || reports || self.filter.selects_submitters() {
+        if by_submitter || self.reports_submitters() || self.filter.selects_submitters() {
             Who::Submitters
         } else {
             self.origin()
         }
+    }
+
+    /// Whether the slowest commands that a run with histograms reports have their submitters.
+    pub fn reports_submitters(&self) -> bool {
+        matches!(&self.mode, Mode::Histograms(histograms) if histograms.submitters)
     }
 
     /// The size of the rings, if one was chosen.

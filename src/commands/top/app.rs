@@ -5,6 +5,7 @@ use std::cmp::Ordering;
 use std::cmp::Reverse;
 
 use nvme_deep::Opcode;
+use nvme_deep::model::group::GroupNames;
 use nvme_deep::model::stage::StageSet;
 use nvme_deep::nvme::subject::fctype;
 use nvme_deep::report::groups;
@@ -179,6 +180,10 @@ impl App {
     /// Adds an interval. During a pause it waits, so that the history has no gap.
     pub fn push(&mut self, sample: Sample) {
         if self.paused {
+            // the latest names serve all of them
+            if let Some(last) = self.held.last_mut() {
+                last.names = GroupNames::default();
+            }
             self.held.push(sample);
             let more = self.held.len().saturating_sub(HISTORY);
             self.held.drain(..more);

@@ -60,7 +60,10 @@ pub fn slowest(app: &App, look: Look, area: Rect, buffer: &mut Buffer) {
         let text = if app.top.knows_commands() {
             "none yet"
         } else {
-            "not known: the attach method, or --by, has no single commands"
+            match is_grouped {
+                true => "not known: --by does not report single commands",
+                false => "not known: the attach method has no single commands",
+            }
         };
         put(buffer, area, 2, text, Style::new());
     }
@@ -151,7 +154,10 @@ pub fn queues(app: &App, area: Rect, buffer: &mut Buffer) {
     );
     head(buffer, area, &columns);
     let Some(all) = &app.top.queues else {
-        let text = "not counted with this attach method, or with --by";
+        let text = match app.top.keys().is_empty() {
+            true => "not counted with this attach method",
+            false => "not counted with --by",
+        };
         put(buffer, area, 2, text, Style::new());
         return;
     };
