@@ -173,12 +173,14 @@ static __always_inline u64 entry_of(struct request *rq, int typed)
 static __noinline int fill_recovered(struct nd_slot *s, struct request *rq, struct nd_where *w)
 {
 	struct nvme_command entry;
+	u64 from;
 	int found;
 
 	if (HAVE_RDONLY_CAST) {
 		/* The kernel's own BTF has no type to cast it to. */
+		from = entry_of(rq, TYPED);
 		for (u32 i = 0; i < sizeof(entry) / sizeof(u64); i++)
-			((u64 *)&entry)[i] = peek(entry_of(rq, TYPED) + i * sizeof(u64), TYPED);
+			((u64 *)&entry)[i] = peek(from + i * sizeof(u64), TYPED);
 		found = fill_slot(s, rq, &entry, w, 0, TYPED);
 	} else {
 		found = fill_slot(s, rq, (struct nvme_command *)entry_of(rq, RAW), w, 0, RAW);

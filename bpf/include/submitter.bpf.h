@@ -6,8 +6,9 @@
  * of its request's first bio. Where a cgroup has limits, blk-throttle looks at a bio before
  * block_bio_queue, which a kernel thread then passes if the bio had to wait.
  *
- * Device mapper submits clones of a bio. Where a kernel thread submits one (dm-crypt, thin pools),
- * the submitter is that of the bio above. So the table has the bios of device mapper disks, too.
+ * Device mapper makes new bios, clones, for the disk below. Where a kernel thread submits one
+ * (dm-crypt, thin pools), the submitter is that of the original bio. So the table has the bios of
+ * all device-mapper disks, too.
  *
  * block_bio_complete shows only the end of bios without a request. The others stay until their
  * address is used again, or the table is full: the sector must be that of the bio.
@@ -53,16 +54,16 @@ static __always_inline int is_kernel_thread(int typed)
 #define DM_TIO_MAGIC 28714
 #define DM_IO_MAGIC  19577
 
-/* A bio of an NVMe disk, or of one of device mapper above it. */
-static __always_inline int is_submitted_to_us(u64 bio)
+/* Whether a bio is of an NVMe disk, or of a device-mapper disk, which may be above one. */
+static __always_inline int is_followed(u64 bio)
 {
 	u64 name = peek(disk_name_of(bio), TYPED);
 
 	return is_nvme_name(name) || (HAVE_DM && is_mapped_name(name));
 }
 
-/* The bio for which device mapper made a clone; 0: it made none. The magic numbers show whether it
- * did: before other bios there is anything. */
+/* The bio for which device mapper made this clone; 0: it is no clone. A clone is a part of a
+ * dm_target_io, with a magic number. Before other bios there may be anything. */
 static __always_inline u64 original_of(u64 clone)
 {
 	u64 tio = clone - bpf_core_field_offset(struct dm_target_io, clone), io;
@@ -76,25 +77,25 @@ static __always_inline u64 original_of(u64 clone)
 	return peek(io + bpf_core_field_offset(struct dm_io, orig_bio), TYPED);
 }
 
-/* The submission of the bio above the one that a kernel thread submits; NULL: there is none, or it
+/* The submission of the original of a bio that a kernel thread submits; NULL: it has none, or that
  * was not observed. dm-crypt submits a bio of its own for the clone. */
-static __always_inline struct nd_submitter *submitter_above(u64 bio)
+static __always_inline struct nd_submitter *submitter_of_original(u64 bio)
 {
 	struct nd_submitter *by;
-	u64 above, at;
+	u64 original, at;
 
 	if (!HAVE_DM || !is_kernel_thread(TYPED))
 		return 0;
-	above = original_of(bio);
-	if (!above && bpf_core_type_exists(struct dm_crypt_io))
-		above = original_of(
+	original = original_of(bio);
+	if (!original && bpf_core_type_exists(struct dm_crypt_io))
+		original = original_of(
 			peek(BIO_FIELD(bio, bi_private) +
 				     bpf_core_field_offset(struct dm_crypt_io, base_bio),
 			     TYPED));
-	if (!above)
+	if (!original)
 		return 0;
-	by = bpf_map_lookup_elem(&submitters, &above);
-	at = BIO_FIELD(above, bi_iter.bi_sector);
+	by = bpf_map_lookup_elem(&submitters, &original);
+	at = BIO_FIELD(original, bi_iter.bi_sector);
 	return by && at >= by->sector && at <= by->sector + (by->bytes >> 9) ? by : 0;
 }
 
@@ -105,7 +106,7 @@ static __always_inline int note_submission_of(u64 bio, u8 early, u32 hook)
 	u64 id = bpf_get_current_pid_tgid(), cgroup = 0;
 	struct nd_submitter by = {}, *was;
 
-	if (!is_submitted_to_us(bio) || ignored(hook))
+	if (!is_followed(bio) || ignored(hook))
 		return 0;
 	hit(hook, TYPED);
 	was = bpf_map_lookup_elem(&submitters, &bio);
@@ -114,7 +115,7 @@ static __always_inline int note_submission_of(u64 bio, u8 early, u32 hook)
 			was->early = 0;
 		return 0;
 	}
-	was = submitter_above(bio);
+	was = submitter_of_original(bio);
 	if (was) {
 		by = *was;
 		by.rest = 0;
@@ -193,6 +194,15 @@ static __always_inline int is_own_passthrough(struct request *rq, int typed)
 	return is_passthrough(rq, typed) && !is_kernel_thread(typed);
 }
 
+static __always_inline void copy_submitter(struct nd_origin *o, struct nd_submitter *by)
+{
+	o->cgroup = by->cgroup;
+	o->comm[0] = by->comm[0];
+	o->comm[1] = by->comm[1];
+	o->tgid = by->tgid;
+	o->tid = by->tid;
+}
+
 /* The submitter of a command that the current task sets up. tid 0: not known. */
 static __always_inline void find_submitter(struct nd_origin *o, struct request *rq, u32 *wanted,
 					   int typed)
@@ -207,11 +217,7 @@ static __always_inline void find_submitter(struct nd_origin *o, struct request *
 	o->tgid = 0;
 	o->tid = 0;
 	if (by) {
-		o->cgroup = by->cgroup;
-		o->comm[0] = by->comm[0];
-		o->comm[1] = by->comm[1];
-		o->tgid = by->tgid;
-		o->tid = by->tid;
+		copy_submitter(o, by);
 		*wanted = by->wanted;
 	} else if (is_own_passthrough(rq, typed)) {
 		id = bpf_get_current_pid_tgid();
@@ -229,13 +235,8 @@ static __always_inline void put_submitter(struct nd_origin *o, struct request *r
 	struct nd_submitter *by = submitter_of(rq, typed);
 
 	__builtin_memset(o, 0, sizeof(*o));
-	if (!by)
-		return;
-	o->cgroup = by->cgroup;
-	o->comm[0] = by->comm[0];
-	o->comm[1] = by->comm[1];
-	o->tgid = by->tgid;
-	o->tid = by->tid;
+	if (by)
+		copy_submitter(o, by);
 }
 
 /* The filters by submitter. A command whose submitter is not known does not match. */

@@ -32,8 +32,8 @@ Examples:
       Every second
   nvme-deep top 500ms --stages=fine --ctrl nvme1
       Twice a second, one controller, with all eight stages
-  nvme-deep top --by process,disk
-      A row per process and disk; the key b: per process, per disk
+  nvme-deep top --by container,opcode
+      A row per container and opcode; the key b: per container, per opcode
   nvme-deep top --from run.nvd
       A recording, at the speed at which it was made";
 

@@ -149,34 +149,36 @@ pub fn fold_groups(groups: &mut Cells<Group>, keep: usize) {
         })
         .map(|(_, group)| group)
         .collect();
-    for ((group, pattern), cell) in take(groups) {
-        let group = match gone.contains(&group) {
-            true => Group::OTHER,
-            false => group,
-        };
-        add(groups, (group, pattern), cell);
-    }
+    *groups = with_others(take(groups), |(group, _), _| gone.contains(group));
 }
 
-/// The groups of `earlier`, of which those that lost their row until `later` are among the others. Such a
+/// The same commands, of which those of the groups that are gone are among the others.
+fn with_others(
+    groups: Cells<Group>,
+    is_gone: impl Fn(&(Group, Pattern), &Cell) -> bool,
+) -> Cells<Group> {
+    let mut all = Cells::new();
+    for (key, cell) in groups {
+        let key = match is_gone(&key, &cell) {
+            true => (Group::OTHER, key.1),
+            false => key,
+        };
+        add(&mut all, key, cell);
+    }
+    all
+}
+
+/// The groups of `earlier`, of which those that lost their row before `later` are among the others. Such a
 /// group may have a row again, with fewer commands.
 fn without_rows<'c>(earlier: &'c Cells<Group>, later: &Cells<Group>) -> Cow<'c, Cells<Group>> {
-    let is_gone = |(key, cell): (&(Group, Pattern), &Cell)| {
+    let is_gone = |key: &(Group, Pattern), cell: &Cell| {
         let now = later.get(key).map_or(0, Cell::commands);
         !key.0.is_other() && now < cell.commands()
     };
-    if !earlier.iter().any(is_gone) {
-        return Cow::Borrowed(earlier);
+    match earlier.iter().any(|(key, cell)| is_gone(key, cell)) {
+        true => Cow::Owned(with_others(earlier.clone(), is_gone)),
+        false => Cow::Borrowed(earlier),
     }
-    let mut all = Cells::new();
-    for (key, cell) in earlier {
-        let group = match is_gone((key, cell)) {
-            true => Group::OTHER,
-            false => key.0.clone(),
-        };
-        add(&mut all, (group, key.1), cell.clone());
-    }
-    Cow::Owned(all)
 }
 
 /// Adds a cell to that of the same key.

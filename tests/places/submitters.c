@@ -41,8 +41,10 @@ static struct life {
 	enum state state;
 	enum above above;
 	u32 submitter;
+	u32 owner; /* the bio that this is a piece of, or itself */
 	int limited, rest;
 } lives[BIOS];
+static u32 parts[BIOS]; /* by owner, those that have not ended */
 static struct entry {
 	int is_used;
 	struct nd_submitter by;
@@ -133,10 +135,17 @@ static void begin(u32 i)
 	u32 tid = 1 + random_below(TASKS);
 	enum above kind = random_below(3);
 
-	lives[i] = (struct life){.above = kind, .submitter = tid, .limited = random_below(2)};
+	/* What lies before the bio may be left from the former one. While pieces of that are open,
+	 * the kernel would not use the memory of a clone again. */
+	if (parts[i])
+		kind = NONE;
+	if (parts[i] || random_below(2))
+		memory[i].magic = 0;
+	lives[i] = (struct life){
+		.above = kind, .submitter = tid, .owner = i, .limited = random_below(2)};
+	parts[i]++;
 	memory[i].clone.bi_disk = &disk;
 	memory[i].clone.bi_private = 0;
-	memory[i].magic = 0;
 	if (kind == NONE) {
 		choose(&memory[i].clone.bi_iter);
 		submit(i, tid, lives[i].limited && random_below(2));
@@ -165,11 +174,13 @@ static void map(u32 i)
 	submit(i, DISPATCHER, lives[i].limited && random_below(2));
 }
 
-/* The bio above has ended, too. */
+/* With its last part, the bio above has ended, too. */
 static void end(u32 i)
 {
-	if (lives[i].above != NONE && !lives[i].rest)
-		on_submitted_done((u64)&above[i], ND_HOOK_SUBMIT_DONE_BTF);
+	u32 owner = lives[i].owner;
+
+	if (!--parts[owner] && lives[i].above != NONE)
+		on_submitted_done((u64)&above[owner], ND_HOOK_SUBMIT_DONE_BTF);
 	lives[i].state = FREE;
 }
 
@@ -178,14 +189,13 @@ static void split(u32 i, u32 piece)
 {
 	struct bvec_iter *iter = &memory[i].clone.bi_iter;
 
-	memory[piece].magic = 0;
 	memory[piece].clone = memory[i].clone;
 	memory[piece].clone.bi_iter.bi_size = BLOCK;
 	memory[piece].clone.bi_private = &memory[i].clone;
 	iter->bi_sector += BLOCK >> 9;
 	iter->bi_size -= BLOCK;
 	lives[piece] = lives[i];
-	lives[piece].rest = 1; /* only one of them ends the bio above */
+	parts[lives[i].owner]++;
 	lives[i].rest = 1;
 	on_submitted_split((u64)&memory[piece].clone, ND_HOOK_SUBMIT_SPLIT_BTF);
 	pieces++;

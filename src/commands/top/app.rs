@@ -142,8 +142,8 @@ impl App {
         match key {
             TopKey::Row(row) => self.name_of(row.ctrl, row.nsid, row.opcode),
             TopKey::Group(group) => {
-                let (by, top) = (self.top.keys(), &self.top);
-                groups::name_of(group, &by, &top.names, &top.disks)
+                let top = &self.top;
+                groups::name_of(group, top.keys(), &top.names, &top.disks)
             }
         }
     }

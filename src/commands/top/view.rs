@@ -252,7 +252,7 @@ fn name_width(app: &App, area: Rect) -> usize {
     (NAME + spare).min(MOST_NAME)
 }
 
-/// A text of at most this many characters. Of a longer one, the begin and the end.
+/// A text of at most this many characters. A longer one keeps its beginning and its end.
 fn fit(text: &str, width: usize) -> String {
     let all: Vec<char> = text.chars().collect();
     if all.len() <= width {

@@ -80,7 +80,6 @@ pub struct TopRow {
 #[derive(Clone, Debug)]
 pub struct Top {
     stages: Vec<&'static str>,
-    by: Vec<By>,
     /// With their rows.
     views: Vec<(View, BTreeMap<TopKey, TopRow>)>,
     /// The one that is shown.
@@ -143,7 +142,6 @@ impl Top {
         }
         Self {
             stages,
-            by: by.to_vec(),
             views: View::all(by)
                 .into_iter()
                 .map(|v| (v, BTreeMap::new()))
@@ -163,8 +161,8 @@ impl Top {
 
     /// What the rows that are shown are grouped by; nothing, if by disk and opcode.
     #[must_use]
-    pub fn keys(&self) -> Vec<By> {
-        self.views[self.shown].0.keys(&self.by)
+    pub fn keys(&self) -> &[By] {
+        &self.views[self.shown].0.keys
     }
 
     /// Shows the next view.

@@ -43,32 +43,36 @@ impl TopKey {
     }
 }
 
-/// A way to group the commands of a run: the places of its keys among those of the run. Without any, the
-/// rows are disks and opcodes.
+/// A way to group the commands of a run.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct View(Vec<usize>);
+pub struct View {
+    /// Its keys. Without any, the rows are disks and opcodes.
+    pub keys: Vec<By>,
+    /// Their places among the keys of the run.
+    places: Vec<usize>,
+}
 
 impl View {
     /// The views of a run with these keys: by all of them, then by each.
     #[must_use]
     pub fn all(by: &[By]) -> Vec<Self> {
-        let whole = Self((0..by.len()).collect());
-        let each = (0..by.len()).map(|at| Self(vec![at]));
+        let whole = Self {
+            keys: by.to_vec(),
+            places: (0..by.len()).collect(),
+        };
+        let each = by.iter().enumerate().map(|(place, key)| Self {
+            keys: vec![*key],
+            places: vec![place],
+        });
         let each = each.filter(|_| by.len() > 1);
         once(whole).chain(each).collect()
     }
 
-    /// Its keys.
-    #[must_use]
-    pub fn keys(&self, by: &[By]) -> Vec<By> {
-        self.0
-            .iter()
-            .filter_map(|at| by.get(*at).copied())
-            .collect()
-    }
-
     fn group(&self, group: &Group) -> Group {
-        let parts = self.0.iter().filter_map(|at| group.0.get(*at).cloned());
+        let parts = self
+            .places
+            .iter()
+            .filter_map(|at| group.0.get(*at).cloned());
         Group(parts.collect())
     }
 }
@@ -98,8 +102,8 @@ pub fn rows_by_view(
     View::all(by).into_iter().map(of_view).collect()
 }
 
-/// Removes the rows with the fewest commands in the intervals that are kept, of those without any in the
-/// last one, until `most` are left.
+/// Removes rows without a command in the last interval until `most` are left: those with the fewest commands
+/// in the intervals that are kept go first.
 pub(super) fn limit(rows: &mut BTreeMap<TopKey, TopRow>, most: usize) {
     let more = rows.len().saturating_sub(most);
     if more == 0 {
@@ -140,7 +144,7 @@ mod tests {
             .map(|rows| rows.iter().map(|row| row.count).collect())
             .collect();
         assert_eq!(counts, [vec![5, 2, 3, 4], vec![5, 5, 4], vec![5, 2, 7]]);
-        let keys: Vec<_> = View::all(&by).iter().map(|view| view.keys(&by)).collect();
+        let keys: Vec<_> = View::all(&by).into_iter().map(|view| view.keys).collect();
         assert_eq!(
             keys,
             [vec![By::Process, By::Cpu], vec![By::Process], vec![By::Cpu]]

@@ -12,6 +12,7 @@ use super::json::assert_groups;
 use super::json::assert_sum;
 use super::json::list;
 use super::json::number;
+use super::json::skipped;
 
 const BY: Suite = Suite {
     script: "by",
@@ -74,8 +75,12 @@ fn processes_are_the_jobs_of_fio(outcome: &Outcome) {
     for name in ["process", "kprobe"] {
         let by = run(outcome, "process", name);
         // programs of kprobes lose completions where each one is an exception (5.10)
-        if by.last["ledger"]["overwritten"] != 0 {
-            assert_eq!(by.last["ledger"]["may_lose_completions"], true, "{name}");
+        let ledger = &by.last["ledger"];
+        if ledger["overwritten"] != 0 {
+            assert_eq!(ledger["may_lose_completions"], true, "{name}");
+            let lost = number(ledger, "overwritten") + number(ledger, "in_flight");
+            let [found, want] = [groups(&by), list(&all.last, "rows")].map(sums);
+            assert_eq!(found[0] + lost, want[0], "{name}: {}", by.last);
             continue;
         }
         assert_eq!(sums(groups(&by)), sums(list(&all.last, "rows")), "{name}");
@@ -195,7 +200,7 @@ fn cgroups_are_those_of_io_stat(outcome: &Outcome) {
             ("read", "count", "rios"),
         ] {
             let found = of(cgroup, opcode, field);
-            assert_sum(&by, "cgroup", found, want[counter], name);
+            assert_sum(&by, ("cgroup", field), found, want[counter], name);
         }
     }
     let by = run(outcome, "cgroup", "container");
@@ -203,7 +208,10 @@ fn cgroups_are_those_of_io_stat(outcome: &Outcome) {
     let inside: Vec<Value> = inside.cloned().collect();
     let want = charged(outcome, "container");
     let bytes = want["wbytes"] + want["rbytes"];
-    assert_sum(&by, "container", sum(&inside, "bytes"), bytes, "inside");
+    // what is in no container, and what is not known, is one group
+    let found = sum(&inside, "bytes");
+    let is_less = found < bytes && bytes - found <= skipped(&by) << 20;
+    assert!(found == bytes || is_less, "{found} of {bytes}: {}", by.last);
     assert_eq!(sums(groups(&by)), sums(list(&all.last, "rows")));
 }
 
