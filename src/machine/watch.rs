@@ -5,14 +5,27 @@ use std::fs;
 
 use super::System;
 use crate::model::point::Point;
+use crate::probe::catalog::Home;
 use crate::probe::catalog::Method;
 use crate::probe::plan::AttachPlan;
+
+/// The modules of the driver, each with the number that identifies it while it is loaded.
+#[derive(Clone, Debug)]
+pub struct Modules(Vec<(&'static str, Option<u64>)>);
+
+impl Modules {
+    /// Call it before anything is attached: a module may go before the session is complete.
+    pub fn of(system: &System) -> Self {
+        let all = Home::ALL.into_iter().filter_map(Home::module);
+        Self(all.map(|m| (m, system.module_identity(m))).collect())
+    }
+}
 
 /// The state when the session began.
 #[derive(Debug)]
 pub struct HookMonitor {
-    /// Modules that carry kprobes, each with the number that identifies it while it is loaded.
-    modules: Vec<(&'static str, Option<u64>)>,
+    /// Modules that carry kprobes.
+    modules: Modules,
     /// Commands are counted by kprobes.
     by_kprobe: bool,
     /// Requests that the disks had completed by then.
@@ -21,10 +34,15 @@ pub struct HookMonitor {
 
 impl HookMonitor {
     /// Records the state. Call it when everything is attached.
-    pub fn begin(system: &System, plan: &AttachPlan) -> Self {
-        let modules = plan.unpinned_modules().into_iter();
+    pub fn begin(mut modules: Modules, system: &System, plan: &AttachPlan) -> Self {
+        let unpinned = plan.unpinned_modules();
+        modules.0.retain(|(module, _)| unpinned.contains(module));
+        // loaded since then
+        for (module, was) in &mut modules.0 {
+            *was = was.or_else(|| system.module_identity(module));
+        }
         Self {
-            modules: modules.map(|m| (m, system.module_identity(m))).collect(),
+            modules,
             by_kprobe: plan.method_of(Point::SetupOut) == Some(Method::Kprobe),
             done: system.io_done(),
         }
@@ -34,7 +52,7 @@ impl HookMonitor {
     pub fn gone(&self, system: &System) -> Option<String> {
         let changed =
             |&&(module, was): &&(&str, Option<u64>)| system.module_identity(module) != was;
-        if let Some((module, _)) = self.modules.iter().find(changed) {
+        if let Some((module, _)) = self.modules.0.iter().find(changed) {
             return Some(format!(
                 "the module {module} was unloaded during the run and has taken the kprobes along, \
                  which do not hold it: what came after is not in the report. Start again"
@@ -102,6 +120,10 @@ mod tests {
         plan(StageSet::Total, &everything(), &policy).unwrap()
     }
 
+    fn begin(system: &System, method: Option<Method>) -> HookMonitor {
+        HookMonitor::begin(Modules::of(system), system, &plan_by(method))
+    }
+
     #[test]
     fn kprobes_that_are_never_called_while_disks_work_are_noticed() {
         let root = TempDir::new().unwrap();
@@ -113,8 +135,8 @@ mod tests {
         );
         put(&root, "sys/block/sda/stat", "3 0 24 1 2\n");
         assert_eq!(system.io_done(), 7);
-        let watch = HookMonitor::begin(&system, &plan_by(Some(Method::Kprobe)));
-        let others = HookMonitor::begin(&system, &plan_by(None));
+        let watch = begin(&system, Some(Method::Kprobe));
+        let others = begin(&system, None);
         assert_eq!(watch.saw_no_events(&system, 0), None);
         put(&root, "sys/block/nvme0n1/stat", "8 0 24 1 2\n");
         assert!(
@@ -133,8 +155,8 @@ mod tests {
         let system = System::at(root.path());
         put(&root, "sys/module/nvme_core/refcnt", "1\n");
         put(&root, "sys/kernel/debug/kprobes/enabled", "1\n");
-        let watch = HookMonitor::begin(&system, &plan_by(Some(Method::Kprobe)));
-        let others = HookMonitor::begin(&system, &plan_by(None));
+        let watch = begin(&system, Some(Method::Kprobe));
+        let others = begin(&system, None);
         assert_eq!(watch.gone(&system), None);
         put(&root, "sys/kernel/debug/kprobes/enabled", "0\n");
         assert!(watch.gone(&system).unwrap().contains("switched off"));
@@ -142,5 +164,25 @@ mod tests {
         fs::remove_dir_all(root.path().join("sys/module/nvme_core")).unwrap();
         assert!(watch.gone(&system).unwrap().contains("module nvme_core"));
         assert_eq!(others.gone(&system), None);
+    }
+
+    #[test]
+    fn a_removal_before_the_session_is_complete_is_reported() {
+        let root = TempDir::new().unwrap();
+        let system = System::at(root.path());
+        put(&root, "sys/module/nvme_core/refcnt", "1\n");
+        let before = Modules::of(&system);
+        fs::remove_dir_all(root.path().join("sys/module/nvme_core")).unwrap();
+        let plan = plan_by(Some(Method::Kprobe));
+        let watch = HookMonitor::begin(before, &system, &plan);
+        assert!(watch.gone(&system).unwrap().contains("module nvme_core"));
+        // built in, without parameters: no directory of sysfs
+        let watch = begin(&system, Some(Method::Kprobe));
+        assert_eq!(watch.gone(&system), None);
+        // loaded before the session is complete
+        let before = Modules::of(&system);
+        put(&root, "sys/module/nvme_core/refcnt", "1\n");
+        let watch = HookMonitor::begin(before, &system, &plan);
+        assert_eq!(watch.gone(&system), None);
     }
 }

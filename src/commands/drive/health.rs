@@ -5,6 +5,7 @@ use anyhow::Result;
 use nvme_deep::error::Kind;
 use nvme_deep::machine::System;
 use nvme_deep::machine::watch::HookMonitor;
+use nvme_deep::machine::watch::Modules;
 use nvme_deep::model::run::Pairing;
 use nvme_deep::session::Session;
 
@@ -24,24 +25,27 @@ pub struct HealthCheck {
 }
 
 impl HealthCheck {
-    /// Starts to watch. To be called when all hooks are attached.
-    pub fn of(session: &Session, system: System) -> Self {
+    /// Starts to watch. To be called when all hooks are attached. `modules` are those before that.
+    pub fn of(modules: Modules, session: &Session, system: System) -> Self {
         Self {
-            watch: HookMonitor::begin(&system, session.plan()),
+            watch: HookMonitor::begin(modules, &system, session.plan()),
             system,
             without_slots: vec![],
             gone: None,
         }
     }
 
-    /// Checks, before the hooks are detached, whether the session may have seen nothing.
+    /// Checks, before the hooks are detached, whether the session still receives events, and whether it may
+    /// have seen nothing.
     ///
     /// # Errors
     /// If the counters can't be read.
     pub fn final_check(&mut self, session: &Session) -> Result<()> {
         let hits = session.counters()?.hits.iter().sum();
-        let saw_no_events = self.watch.saw_no_events(&self.system, hits);
-        self.gone = self.gone.take().or(saw_no_events);
+        let (watch, system) = (&self.watch, &self.system);
+        // the run may have ended before the next rescan
+        let gone = self.gone.take().or_else(|| watch.gone(system));
+        self.gone = gone.or_else(|| watch.saw_no_events(system, hits));
         Ok(())
     }
 

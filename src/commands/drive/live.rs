@@ -10,6 +10,7 @@ use nvme_deep::machine::System;
 use nvme_deep::machine::clock::monotonic_ns;
 use nvme_deep::machine::clock::wall_offset_ns;
 use nvme_deep::machine::own_tgid;
+use nvme_deep::machine::watch::Modules;
 use nvme_deep::model::ledger::EventClass;
 use nvme_deep::model::ledger::Shown;
 use nvme_deep::session::Session;
@@ -323,9 +324,10 @@ impl<'l> Live<'l> {
         } = self;
         let until = until_end(self.exec, self.duration.is_some(), self.until);
         let irq_entry = self.stacks.as_ref().and_then(LiveStacks::irq_entry);
+        let modules = Modules::of(&ready.system);
         let mut session = ready.attach(settings, &until, irq_entry.or(self.irq_entry))?;
         let with_events = settings.has_events();
-        let mut health = HealthCheck::of(&session, ready.system.clone());
+        let mut health = HealthCheck::of(modules, &session, ready.system.clone());
         let mut events = session.events()?;
         let pause = match with_events {
             true => drain_pause(session.rings().bytes),
