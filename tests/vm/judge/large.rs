@@ -69,10 +69,18 @@ fn each_command_is_counted(outcome: &Outcome) {
 
 fn a_trace_has_each_command_once(outcome: &Outcome) {
     let run = TraceRun::read(outcome, "trace", "pair");
-    run.assert_nothing_lost();
+    run.assert_nothing_lost_but(&["negative_intervals"]);
     run.assert_in_order();
     let [reads, writes, ..] = fio_counts(outcome, "trace");
     assert_eq!(run.count("command"), reads + writes);
+    // 16 virtual CPUs share two. One may stop between its look at a slot and its write of a point, and write
+    // it into the slot's next command: the point is dropped, counted, and its stages merge.
+    let negative = run.entry("negative_intervals");
+    assert!(
+        negative <= (reads + writes) / 1000,
+        "{negative}: {}",
+        run.ledger
+    );
 }
 
 /// The maps of a mode: name, bytes of memory, and entries.
