@@ -253,6 +253,23 @@ impl System {
         DiskError::Stacked { name, what, on }
     }
 
+    /// The name of a device-mapper device directly on an NVMe disk, if there is one.
+    pub fn mapped_device(&self) -> Option<Untrusted> {
+        let all = self.path("sys/class/block");
+        let names = names_in(&all).into_iter();
+        let mut mapped = names.map(|name| all.join(name)).filter(|at| {
+            let slaves = names_in(&at.join("slaves"));
+            slaves.iter().any(|name| name.starts_with("nvme"))
+        });
+        let name = mapped.find_map(|at| read_line(&at.join("dm/name")))?;
+        Some(Untrusted::from(name))
+    }
+
+    /// Whether device mapper's own types are described: it is built in, or its module has BTF.
+    pub fn describes_device_mapper(&self) -> bool {
+        !self.is_module("dm_mod") || self.path("sys/kernel/btf/dm_mod").exists()
+    }
+
     /// The names of all NVMe disks.
     fn disks(&self) -> Vec<String> {
         let mut names = names_in(&self.path("sys/class/block"));

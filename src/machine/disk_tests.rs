@@ -222,3 +222,24 @@ fn a_path_of_multipath_belongs_to_one_disk() {
         assert_eq!(disk_of_path(&path.into()).raw(), disk, "{path}");
     }
 }
+
+#[test]
+fn device_mapper_on_an_nvme_disk_is_found_and_described_or_not() {
+    let root = machine();
+    let system = System::at(root.path());
+    assert_eq!(system.mapped_device(), None);
+    for (at, numbers, name, slave) in [
+        ("virtual/block/dm-0", "253:0", "other", "sda"),
+        ("virtual/block/dm-1", "253:1", "vg-root", "nvme0n1p1"),
+    ] {
+        block(&root, at, numbers);
+        put(&root, &format!("sys/devices/{at}/dm/name"), name);
+        put(&root, &format!("sys/devices/{at}/slaves/{slave}/x"), "");
+    }
+    assert_eq!(system.mapped_device().unwrap().raw(), "vg-root");
+    assert!(system.describes_device_mapper(), "built in");
+    put(&root, "sys/module/dm_mod/initstate", "live\n");
+    assert!(!system.describes_device_mapper());
+    put(&root, "sys/kernel/btf/dm_mod", "");
+    assert!(system.describes_device_mapper());
+}

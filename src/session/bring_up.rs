@@ -124,6 +124,30 @@ fn cgroups_by_task(config: &Config<'_>) -> Option<&'static str> {
     )
 }
 
+/// A remark if device mapper may hide submitters: its own types (drivers/md/dm-core.h) are not those that
+/// the programs read, or not described. libbpf reads no BTF of modules beside a file of types.
+fn hidden_submitters(config: &Config<'_>, facts: &KernelFacts) -> Option<String> {
+    let system = config.system;
+    let name = match config.settings.who() {
+        Who::Submitters => system.mapped_device()?,
+        Who::Nobody | Who::Cgroups => return None,
+    };
+    let why = if !facts.is_at_least(5, 18) {
+        "this needs Linux 5.18"
+    } else if !system.is_module("dm_mod") {
+        return None;
+    } else if config.custom_btf.is_some() || !facts.may_use_module_btf {
+        "the BTF in use does not describe dm_mod"
+    } else if !system.describes_device_mapper() {
+        "the kernel has no BTF of dm_mod"
+    } else {
+        return None;
+    };
+    Some(format!(
+        "device mapper ({name}) may hide submitters: its kernel threads count as the submitters of what they          submit ({why})"
+    ))
+}
+
 /// Attaches what the settings require, by the best methods of this kernel. The process must be
 /// permitted to trace. `irq_entry`: the kernel's interrupt entry code, for stacks. `notice`
 /// receives remarks for the user.
@@ -171,6 +195,7 @@ pub fn attach(
                     short_stacks(&policy, &facts, session.plan()),
                     by_task(&config, session.plan()).map(str::to_owned),
                     cgroups_by_task(&config).map(str::to_owned),
+                    hidden_submitters(&config, &facts),
                     session
                         .no_timer()
                         .map(|why| format!("gaps are not observed on all CPUs: {why}")),
