@@ -105,7 +105,7 @@ test-alarms: ## print how often diagnose names causes in healthy runs, and finds
 	cargo test --release --locked --test diagnosis -- --ignored --nocapture --test-threads=1
 
 test-all: test-fast test-cost build debug-arm64 ## run test-fast, test-cost and all guest tests
-	@tests/vm/deps.sh systemd valgrind
+	@tests/vm/deps.sh systemd valgrind podman crun docker.io
 	cargo test --release --locked --bin nvme-deep costs_at_most -- --ignored --nocapture
 	cargo test --locked --test vm -- --ignored --test-threads=$(GUEST_THREADS)
 

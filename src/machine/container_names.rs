@@ -4,6 +4,7 @@
 
 use std::collections::BTreeMap;
 use std::path::Path;
+use std::path::PathBuf;
 
 use serde_json::Value;
 
@@ -17,11 +18,10 @@ use crate::model::untrusted::Untrusted;
 const MOST: u64 = 16 << 20;
 /// Where docker keeps its containers: a directory by ID, with a file of JSON.
 const DOCKER: &str = "var/lib/docker/containers";
-/// podman's lists: of layers that are files, and of those in memory.
-const PODMAN: [&str; 2] = [
-    "var/lib/containers/storage/overlay-containers/containers.json",
-    "run/containers/storage/overlay-containers/containers.json",
-];
+/// podman's stores. A storage driver (overlay, vfs, btrfs, ...) has its lists in `DRIVER-containers`.
+const PODMAN: [&str; 2] = ["var/lib/containers/storage", "run/containers/storage"];
+/// Its lists: of containers, and of those that do not outlive the machine's next start.
+const LISTS: [&str; 2] = ["containers.json", "volatile-containers.json"];
 /// kubelet's links to logs: `POD_NAMESPACE_CONTAINER-ID.log`.
 const CONTAINER_LOGS: &str = "var/log/containers";
 /// kubelet's logs: directories `NAMESPACE_POD_UID`.
@@ -29,6 +29,16 @@ const POD_LOGS: &str = "var/log/pods";
 
 /// The names of containers by ID, and of pods (`NAMESPACE/POD`) by UID.
 struct Names<'n>(&'n mut BTreeMap<String, Untrusted>);
+
+fn podman_lists(system: &System) -> impl Iterator<Item = PathBuf> {
+    let dirs = PODMAN.into_iter().flat_map(move |store| {
+        let store = system.path(store);
+        let names = names_in(&store).into_iter();
+        let of_drivers = names.filter(|name| name.ends_with("-containers"));
+        of_drivers.map(move |name| store.join(name))
+    });
+    dirs.flat_map(|dir| LISTS.map(|list| dir.join(list)))
+}
 
 fn json(path: &Path) -> Option<Value> {
     serde_json::from_slice(&read_some(path, MOST).ok()?).ok()
@@ -50,8 +60,8 @@ impl Names<'_> {
     }
 
     fn podman(&mut self, system: &System) {
-        for path in PODMAN {
-            let list = json(&system.path(path));
+        for path in podman_lists(system) {
+            let list = json(&path);
             for container in list.iter().filter_map(Value::as_array).flatten() {
                 let pair = container["id"].as_str().zip(container["names"][0].as_str());
                 if let Some((id, name)) = pair {
@@ -112,6 +122,7 @@ mod tests {
     fn each_runtime_names_its_containers() {
         let root = TempDir::new().unwrap();
         let (docker, podman, kube) = (id("aaaa"), id("bbbb"), id("cccc"));
+        let volatile = id("eeee");
         let uid = "0b6d2f9e-1c3a-4d5e-8f70-112233445566";
         put(
             &root,
@@ -119,8 +130,20 @@ mod tests {
             r#"{"ID":"x","Name":"/web"}"#,
         );
         let list = format!(r#"[{{"id":"{podman}","names":["db\u001b"]}},{{"id":7}}]"#);
-        put(&root, PODMAN[0], &list);
-        put(&root, PODMAN[1], "no JSON");
+        let [store, in_memory] = PODMAN;
+        put(
+            &root,
+            &format!("{store}/vfs-containers/containers.json"),
+            &list,
+        );
+        let list = format!(r#"[{{"id":"{volatile}","names":["job"]}}]"#);
+        let path = format!("{in_memory}/overlay-containers/volatile-containers.json");
+        put(&root, &path, &list);
+        put(
+            &root,
+            &format!("{store}/overlay-containers/containers.json"),
+            "no JSON",
+        );
         put(
             &root,
             &format!("{CONTAINER_LOGS}/pg-0_prod_postgres-main-{kube}.log"),
@@ -134,6 +157,7 @@ mod tests {
         let owners = [
             owner(&docker),
             owner(&podman),
+            owner(&volatile),
             owner(&kube),
             owner(&id("d")),
         ];
@@ -143,6 +167,7 @@ mod tests {
         let of = |id: &str| names.get(id).map(ToString::to_string);
         assert_eq!(of(&docker).as_deref(), Some("web"));
         assert_eq!(of(&podman).as_deref(), Some(r"db\u{1b}"));
+        assert_eq!(of(&volatile).as_deref(), Some("job"));
         assert_eq!(of(&kube).as_deref(), Some("prod/pg-0/postgres-main"));
         assert_eq!(of(uid).as_deref(), Some("prod/pg-0"));
         assert_eq!(of(&id("d")), None);

@@ -17,6 +17,7 @@ mod arm64;
 mod by;
 mod chosen;
 mod connect;
+mod containers;
 mod context;
 mod counts;
 mod diff;
