@@ -147,6 +147,6 @@ fn what_is_no_key_is_refused() {
         let command = format!("latency --by {by} --from tests/recordings/6.12.nvd");
         run(&command).refuses(2, "--cgroups");
     }
-    run("latency --by cpu --stages=full").refuses(2, "take --stages=fine");
+    run("latency --by cpu --stages=full").refuses(2, "use --stages=fine");
     run("latency --by cpu --top 0").refuses(2, "0");
 }

@@ -73,13 +73,16 @@ pub struct ByArgs {
     pub top: u64,
 }
 
+/// The error of `--by` with `--stages=full` while tracing: groups have no such stages.
+pub fn by_with_full() -> anyhow::Error {
+    usage("--by does not work with --stages=full while tracing: use --stages=fine")
+}
+
 impl KeysArg {
     /// Refuses what recordings do not have, and what a session cannot group by.
     pub fn check(&self, is_recorded: bool, stages: Option<StagesArg>) -> Result<()> {
         if !is_recorded && !self.by.is_empty() && stages == Some(StagesArg::Full) {
-            return Err(usage(
-                "--by has no stages before the request while it traces: take --stages=fine, or group a recording",
-            ));
+            return Err(by_with_full());
         }
         let missing = self.by.iter().find(|by| is_recorded && !by.is_recorded());
         match missing {

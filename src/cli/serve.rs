@@ -17,13 +17,13 @@ use nvme_deep::session::settings::Histograms;
 use nvme_deep::session::settings::Mode;
 use nvme_deep::session::settings::Settings;
 
+use super::by::by_with_full;
 use super::examples;
 use super::session::Checked;
 use super::session::SessionArgs;
 use super::session::SessionOptions;
 use super::stages::StagesArg;
 use super::stages::set_or_total;
-use super::usage;
 use super::value::interval;
 use super::value::number;
 
@@ -108,9 +108,7 @@ pub type ServeOptions = Checked<ServeArgs>;
 impl SessionOptions for ServeArgs {
     fn settings(&self) -> Result<Settings> {
         if self.by.is_some() && self.stages == Some(StagesArg::Full) {
-            return Err(usage(
-                "--by does not work with --stages=full: use --stages=fine",
-            ));
+            return Err(by_with_full());
         }
         let histograms = match self.by {
             None => Histograms {
