@@ -312,6 +312,7 @@ fn options_that_a_recording_cannot_serve_are_refused() {
              --kstack=submit\n",
         ),
         ("trace --cgroup /sys/fs/cgroup", "has no cgroups"),
+        ("pattern --submitters", "has no submitters"),
     ] {
         run(&format!("{words} --from {file}")).refuses(2, says);
     }

@@ -6,9 +6,11 @@ use std::path::PathBuf;
 use anyhow::Result;
 use nvme_deep::model::stage::StageSet;
 use nvme_deep::render::picture::Scheme;
+use nvme_deep::report::submissions::Whose;
 use nvme_deep::session::settings::Events;
 use nvme_deep::session::settings::Mode;
 use nvme_deep::session::settings::Settings;
+use nvme_deep::session::settings::Who;
 
 use super::buffer::BufferArgs;
 use super::examples;
@@ -45,6 +47,13 @@ pub struct PatternArgs {
     #[arg(long, requires = "svg")]
     pub force: bool,
 
+    /// A row per submitter, not per process that calls the driver
+    ///
+    /// The submitter is the task that submitted the bio. With an I/O scheduler or device mapper, a kernel thread
+    /// often calls the driver for it. A recording needs `record --submitters`.
+    #[arg(long)]
+    pub submitters: bool,
+
     #[arg(long, short = 'j', help = JSON, long_help = JSON_LONG)]
     pub json: bool,
 
@@ -72,6 +81,10 @@ impl SessionOptions for PatternArgs {
             // submissions come in the order of time; a recording may have one event per command
             pairs: !self.from.is_empty(),
             ring_bytes: self.buffer.bytes,
+            who: match self.whose() {
+                Whose::Caller => Who::Nobody,
+                Whose::Submitter => Who::Submitters,
+            },
             ..Events::default()
         };
         self.session
@@ -88,6 +101,14 @@ impl PatternArgs {
             force: self.force,
             scheme: Scheme::Auto,
         })
+    }
+
+    /// The task of each row.
+    pub const fn whose(&self) -> Whose {
+        match self.submitters {
+            true => Whose::Submitter,
+            false => Whose::Caller,
+        }
     }
 
     /// Whether to colour the text.

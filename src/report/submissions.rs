@@ -36,20 +36,46 @@ pub struct Submitted {
     pub blocks: Option<Blocks>,
     /// Bytes of data; `None` if not known.
     pub bytes: Option<u32>,
-    /// The process that called the driver, and the name of the thread; `None` if not observed.
-    pub submitter: Option<(u32, [u8; 16])>,
+    /// The process, and the name of its thread; `None` if not observed.
+    pub task: Option<(u32, [u8; 16])>,
+}
+
+/// The task of a command.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Whose {
+    /// The one that called the driver.
+    #[default]
+    Caller,
+    /// The one that submitted the bio.
+    Submitter,
+}
+
+impl Whose {
+    fn task_of(self, submission: &Submission) -> Option<(u32, [u8; 16])> {
+        let by = &submission.origin.submitter;
+        match self {
+            Self::Caller => submission
+                .knows_submitter
+                .then_some((submission.pid, submission.comm)),
+            Self::Submitter => by.is_known().then_some((by.pid, by.comm)),
+        }
+    }
 }
 
 impl Submitted {
-    fn new(at_ns: u64, id: &CommandId, submission: &Submission, set: CommandSet) -> Self {
+    fn new(
+        at_ns: u64,
+        id: &CommandId,
+        submission: &Submission,
+        set: CommandSet,
+        whose: Whose,
+    ) -> Self {
         Self {
             at_ns,
             id: *id,
             blocks: blocks(id.opcode.queue, set, &submission.sqe),
             bytes: submission.bytes,
-            submitter: submission
-                .knows_submitter
-                .then_some((submission.pid, submission.comm)),
+            task: whose.task_of(submission),
         }
     }
 
@@ -68,10 +94,10 @@ pub struct Depth {
 }
 
 /// The submission of an event of a whole command.
-fn submitted(event: &Event, set: CommandSet) -> Option<(Span, Submitted)> {
+fn submitted(event: &Event, set: CommandSet, whose: Whose) -> Option<(Span, Submitted)> {
     let span = Span::of_latency(event)?;
     let (id, submission) = (event.what.id()?, event.what.submission()?);
-    let submitted = Submitted::new(span.begin_ns, id, submission, set);
+    let submitted = Submitted::new(span.begin_ns, id, submission, set, whose);
     Some((span, submitted))
 }
 
@@ -80,15 +106,25 @@ fn submitted(event: &Event, set: CommandSet) -> Option<(Span, Submitted)> {
 pub struct Longest {
     longest: begins::Longest<Submitted>,
     events: u64,
+    whose: Whose,
 }
 
 impl Longest {
+    /// Of no events yet.
+    #[must_use]
+    pub fn new(whose: Whose) -> Self {
+        Self {
+            whose,
+            ..Self::default()
+        }
+    }
+
     /// Adds an event of the first pass.
     pub fn add(&mut self, event: &Event, set: CommandSet) {
         let number = self.events;
         self.events += 1;
         if let Some(span) = Span::of_latency(event) {
-            let begin = || submitted(event, set).map(|(_, submitted)| submitted);
+            let begin = || submitted(event, set, self.whose).map(|(_, submitted)| submitted);
             self.longest.add(&span, number, begin);
         }
     }
@@ -99,6 +135,7 @@ impl Longest {
 pub struct Submissions {
     /// One event per command, at its end.
     pairs: bool,
+    whose: Whose,
     changes: Changes<Submitted, FlightId>,
     events: u64,
     in_flight: HashMap<FlightId, NamespaceId>,
@@ -108,9 +145,10 @@ pub struct Submissions {
 }
 
 impl Submissions {
-    fn new(pairs: bool, changes: Changes<Submitted, FlightId>) -> Self {
+    fn new(pairs: bool, whose: Whose, changes: Changes<Submitted, FlightId>) -> Self {
         Self {
             pairs,
+            whose,
             changes,
             events: 0,
             in_flight: HashMap::new(),
@@ -122,14 +160,18 @@ impl Submissions {
 
     /// For events at the submission and at the completion of each command, in the order of time.
     #[must_use]
-    pub fn of_events() -> Self {
-        Self::new(false, Changes::in_order(MOST_WAITING))
+    pub fn of_events(whose: Whose) -> Self {
+        Self::new(false, whose, Changes::in_order(MOST_WAITING))
     }
 
     /// For the second pass over a recording with one event per command.
     #[must_use]
     pub fn of_pairs(longest: Longest) -> Self {
-        Self::new(true, Changes::after(longest.longest, MOST_WAITING))
+        Self::new(
+            true,
+            longest.whose,
+            Changes::after(longest.longest, MOST_WAITING),
+        )
     }
 
     /// Adds an event. Events come in the order of time. `set` is the command set of its namespace.
@@ -142,7 +184,7 @@ impl Submissions {
         }
         let change = match &event.what {
             EventKind::Submit(id, submission) => {
-                Change::Begin(Submitted::new(event.at_ns, id, submission, set))
+                Change::Begin(Submitted::new(event.at_ns, id, submission, set, self.whose))
             }
             EventKind::Complete(id, _) | EventKind::Missed { id, .. } | EventKind::Requeue(id) => {
                 Change::End(id.in_flight())
@@ -159,7 +201,7 @@ impl Submissions {
         ) {
             return;
         }
-        let Some((span, submitted)) = submitted(event, set) else {
+        let Some((span, submitted)) = submitted(event, set, self.whose) else {
             self.unknown += 1;
             return;
         };

@@ -4,6 +4,7 @@
 use anyhow::Result;
 use nvme_deep::report::submissions::Longest;
 use nvme_deep::report::submissions::Submissions;
+use nvme_deep::report::submissions::Whose;
 use nvme_deep::session::settings::Settings;
 
 use super::Consumer;
@@ -29,16 +30,21 @@ impl Consumer for Looking {
 }
 
 /// What puts the submissions of a run into the order of time. With two events per command, this needs
-/// no first pass; `option` needs it otherwise.
+/// no first pass; `option` needs it otherwise. Each has the task that `whose` selects.
 ///
 /// # Errors
 /// If a recording cannot be read, or is a pipe; one sentence.
-pub fn submissions_of(start: &Start<'_>, settings: &Settings, option: &str) -> Result<Submissions> {
+pub fn submissions_of(
+    start: &Start<'_>,
+    settings: &Settings,
+    whose: Whose,
+    option: &str,
+) -> Result<Submissions> {
     let Some(replay) = start.recording.filter(|replay| replay.info().pairs) else {
-        return Ok(Submissions::of_events());
+        return Ok(Submissions::of_events(whose));
     };
     let mut first = again(replay, settings, option)?;
-    let mut looking = Looking(Longest::default());
+    let mut looking = Looking(Longest::new(whose));
     scan(&mut first, &mut looking)?;
     Ok(Submissions::of_pairs(looking.0))
 }

@@ -3,6 +3,7 @@
 
 use std::io;
 use std::io::Write;
+use std::ops::Not;
 
 use serde::Serialize;
 
@@ -16,6 +17,7 @@ use crate::render::json::line;
 use crate::report::pattern::Counts;
 use crate::report::pattern::Log2;
 use crate::report::pattern::PatternRow;
+use crate::report::submissions::Whose;
 
 #[derive(Serialize)]
 struct ReportLine<'a> {
@@ -28,6 +30,8 @@ struct ReportLine<'a> {
     without_blocks: u64,
     unknown: u64,
     forgotten: u64,
+    #[serde(skip_serializing_if = "Not::not")]
+    submitters: bool,
     ledger: &'a Ledger,
 }
 
@@ -143,6 +147,7 @@ pub fn json(report: &PatternReport, out: &mut dyn Write) -> io::Result<()> {
         without_blocks: report.without_blocks,
         unknown: report.unknown,
         forgotten: report.forgotten,
+        submitters: report.whose == Whose::Submitter,
         ledger: &report.ledger,
     };
     line(&report_line, out)

@@ -19,6 +19,7 @@ use crate::report::disk_names::namespace_name;
 use crate::report::pattern::Counts;
 use crate::report::pattern::Log2;
 use crate::report::pattern::PatternRow;
+use crate::report::submissions::Whose;
 use crate::units::nanos;
 use crate::units::size_text;
 
@@ -39,6 +40,8 @@ pub struct PatternReport {
     pub unknown: u64,
     /// Commands without an end that later depths lack, since the start.
     pub forgotten: u64,
+    /// The tasks of the rows.
+    pub whose: Whose,
     /// The ledger.
     pub ledger: Ledger,
 }
@@ -107,9 +110,13 @@ fn comm(row: &PatternRow) -> &[u8] {
 }
 
 /// `fio (412)`, or what the row stands for.
-fn process(row: &PatternRow) -> String {
+fn process(row: &PatternRow, whose: Whose) -> String {
+    let others = match whose {
+        Whose::Caller => "other processes",
+        Whose::Submitter => "other or unknown submitters",
+    };
     row.key.pid.map_or_else(
-        || "other processes".into(),
+        || others.into(),
         |pid| format!("{} ({pid})", Escaped(comm(row))),
     )
 }

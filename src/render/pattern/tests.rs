@@ -26,7 +26,7 @@ fn report() -> PatternReport {
             id: EventBuilder::read().id,
             blocks: Some(Blocks { slba, nlb: 8 }),
             bytes: Some(4096),
-            submitter: Some((pid, *b"a\xffb\x1b[31m\0\0\0\0\0\0\0\0")),
+            task: Some((pid, *b"a\xffb\x1b[31m\0\0\0\0\0\0\0\0")),
         };
         let depth = Depth {
             of_disk: 1 + n % 20,
@@ -38,6 +38,7 @@ fn report() -> PatternReport {
         });
     }
     PatternReport {
+        whose: Whose::Caller,
         is_final: true,
         at: Duration::from_secs(2),
         covers: Duration::from_secs(2),

@@ -196,7 +196,7 @@ impl Patterns {
             ctrl: id.ctrl,
             nsid: id.nsid,
             opcode: id.opcode,
-            pid: submitted.submitter.map(|(pid, _)| pid),
+            pid: submitted.task.map(|(pid, _)| pid),
         };
         if self.rows.len() >= PROCESSES && !self.rows.contains_key(&key) {
             key.pid = None;
@@ -212,7 +212,7 @@ impl Patterns {
             comm: [0; 16],
             disk: disk(),
         });
-        if let (Some((_, comm)), Some(_)) = (submitted.submitter, key.pid) {
+        if let (Some((_, comm)), Some(_)) = (submitted.task, key.pid) {
             row.comm = comm;
         }
         row.add(submitted.at_ns, blocks, depth.of_disk);
@@ -268,7 +268,7 @@ mod tests {
             id: EventBuilder::read().id,
             blocks: Some(Blocks { slba, nlb }),
             bytes: None,
-            submitter: Some((pid, [b'x'; 16])),
+            task: Some((pid, [b'x'; 16])),
         }
     }
 

@@ -74,11 +74,11 @@ proptest! {
         let ended = pairs(&load);
         let mut longest = Longest {
             longest: begins::Longest::at_most(most),
-            events: 0,
+            ..Longest::default()
         };
         ended.iter().for_each(|e| longest.add(e, CommandSet::Nvm));
         let of_pairs = drain(&mut Submissions::of_pairs(longest), &ended);
-        let of_events = drain(&mut Submissions::of_events(), &events(&load));
+        let of_events = drain(&mut Submissions::of_events(Whose::Caller), &events(&load));
         let mut want: Vec<(u64, u64, Depth)> = (0..)
             .zip(&load)
             .map(|(n, (begin, _, nsid))| {
@@ -100,7 +100,10 @@ proptest! {
 #[test]
 fn a_command_id_that_comes_again_ends_the_earlier_command() {
     let submit = |at_ns| command(0).at(at_ns).submit();
-    let found = drain(&mut Submissions::of_events(), &[submit(1), submit(2)]);
+    let found = drain(
+        &mut Submissions::of_events(Whose::Caller),
+        &[submit(1), submit(2)],
+    );
     assert!(
         found.iter().all(|(_, _, depth)| depth.of_all == 1),
         "{found:?}"
@@ -110,7 +113,7 @@ fn a_command_id_that_comes_again_ends_the_earlier_command() {
 /// Submissions without an end, as in a file that was made so.
 #[test]
 fn commands_in_flight_are_bounded() {
-    let mut all = Submissions::of_events();
+    let mut all = Submissions::of_events(Whose::Caller);
     let most = u32::try_from(MOST_IN_FLIGHT).unwrap();
     for number in 0..most + 10 {
         let made = command(number).ctrl(number >> 16);

@@ -74,6 +74,8 @@ tool all latency --json --no-admin --ctrl nvme1
 tool callers latency --json --no-admin --by process --ctrl nvme1
 tool processes latency --json --no-admin --by submitter-process,submitter-cgroup --ctrl nvme1
 tool lines trace --pair --json --submitters --no-admin --ctrl nvme1 --submitter-comm renamed
+tool pattern pattern --json --submitters --no-admin --ctrl nvme1
+tool file record --submitters --no-admin --ctrl nvme1 -o "/tmp/mapped.nvd"
 traced
 within $top/db fio --output-format=json --output="$case_dir/jobs.fio" --filename=/dev/mapper/above --direct=1 \
     --ioengine=libaio --bs=4k --iodepth=4 --norandommap=1 \
@@ -82,6 +84,8 @@ within $top/db fio --output-format=json --output="$case_dir/jobs.fio" --filename
     --name=c --rw=randrw --number_ios=330 </dev/null
 within $top/backup python3 "$(dirname "$0")/who.py" /dev/mapper/above 90
 stop
+from pattern_recorded pattern --json --submitters --from /tmp/mapped.nvd
+from pattern_text pattern --submitters --from /tmp/mapped.nvd
 for name in above crypt below; do DM_DISABLE_UDEV=1 dmsetup remove "$name"; done
 
 begin loop

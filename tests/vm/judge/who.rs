@@ -179,6 +179,8 @@ fn submitters_above_device_mappers_are_those_of_fio(outcome: &Outcome) {
     let callers = run(outcome, "mapped", "callers");
     let by_kernel = of_kernel_threads(&callers, "comm");
     assert!(by_kernel >= 240, "{}", callers.last);
+    let said = outcome.text("mapped", "processes.err");
+    assert!(!said.contains("may hide submitters"), "{said}");
     let commands = lines(outcome, "mapped", "lines");
     let end = outcome.text("mapped", "lines.out");
     let end: Value = serde_json::from_str(end.lines().last().unwrap()).unwrap();
@@ -188,6 +190,46 @@ fn submitters_above_device_mappers_are_those_of_fio(outcome: &Outcome) {
         .iter()
         .filter(|c| c["submitter_cgroup"] == "/backup");
     assert_eq!(backup.count(), commands.len());
+}
+
+/// The rows of `pattern --submitters` are those of fio's jobs, live and recorded.
+fn patterns_of_submitters_are_those_of_fio(outcome: &Outcome) {
+    let mut want = jobs(outcome, "mapped");
+    want.insert(0, 90);
+    for name in ["pattern", "pattern_recorded"] {
+        let out = outcome.text("mapped", &format!("{name}.out"));
+        assert_eq!(outcome.code("mapped", name), 0, "{name}");
+        let report: Value = serde_json::from_str(out.lines().last().unwrap()).unwrap();
+        assert_eq!(report["submitters"], true, "{out}");
+        let (mut of_fio, mut of_renamed) = (BTreeMap::<u64, u64>::new(), 0);
+        for row in list(&report, "rows") {
+            let count = number(row, "count");
+            match row["comm"].as_str() {
+                Some("fio") => *of_fio.entry(number(row, "pid")).or_default() += count,
+                Some("renamed") => of_renamed += count,
+                _ => {}
+            }
+        }
+        let mut found: Vec<u64> = of_fio.into_values().chain([of_renamed]).collect();
+        found.sort_unstable();
+        let (have, all): (u64, u64) = (found.iter().sum(), want.iter().sum());
+        let lacks = skipped_by(&report["ledger"]);
+        assert!(
+            have <= all && have + lacks >= all && (lacks > 0 || found == want),
+            "{name}: {out}"
+        );
+    }
+    let text = outcome.text("mapped", "pattern_text.out");
+    assert!(text.contains("write  fio ("), "{text}");
+}
+
+/// A kernel whose types of device mapper are not read: a remark says so.
+fn hidden_submitters_are_remarked_on(outcome: &Outcome) {
+    let said = outcome.text("mapped", "processes.err");
+    let remark = "device mapper (below) may hide submitters";
+    assert!(said.contains(remark), "{said}");
+    assert!(!outcome.text("mapped", "callers.err").contains(remark));
+    assert!(!outcome.text("scheduler", "processes.err").contains(remark));
 }
 
 /// A loop device's bios are of its kernel thread, in the cgroup of the one that used it.
@@ -293,12 +335,18 @@ fn other_names_hide_cgroups_and_keep_them_apart(outcome: &Outcome) {
 }
 
 fn all(outcome: &Outcome) {
-    all_without_types_of_modules(outcome);
+    all_but_device_mapper(outcome);
     submitters_above_device_mappers_are_those_of_fio(outcome);
+    patterns_of_submitters_are_those_of_fio(outcome);
 }
 
 /// 5.10 does not describe the types of device mapper.
 fn all_without_types_of_modules(outcome: &Outcome) {
+    all_but_device_mapper(outcome);
+    hidden_submitters_are_remarked_on(outcome);
+}
+
+fn all_but_device_mapper(outcome: &Outcome) {
     submitters_are_those_of_fio_behind_a_scheduler(outcome);
     names_and_cgroups_of_submitters_select(outcome);
     recordings_show_submitters(outcome);
@@ -312,6 +360,7 @@ super::on_kernels! {
     names_and_cgroups_of_submitters_select_on_6_12 "6.12" WHO names_and_cgroups_of_submitters_select
     recordings_show_submitters_on_6_12 "6.12" WHO recordings_show_submitters
     submitters_above_device_mappers_on_6_12 "6.12" WHO submitters_above_device_mappers_are_those_of_fio
+    patterns_of_submitters_on_6_12 "6.12" WHO patterns_of_submitters_are_those_of_fio
     cgroups_above_a_loop_device_on_6_12 "6.12" WHO cgroups_above_a_loop_device_are_those_of_its_users
     writeback_is_of_the_one_that_wrote_on_6_12 "6.12" WHO writeback_is_of_the_one_that_wrote
     other_names_hide_cgroups_on_6_12 "6.12" WHO other_names_hide_cgroups_and_keep_them_apart
