@@ -232,9 +232,9 @@ frozen() {
     load=$!
     while kill -0 $load 2>/dev/null; do
         echo $((tags / 2)) >"$queue/nr_requests"
-        sleep 0.1
+        sleep 0.02
         echo "$tags" >"$queue/nr_requests"
-        sleep 0.1
+        sleep 0.02
     done
     wait $load
     stop
