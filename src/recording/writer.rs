@@ -13,8 +13,9 @@ use super::frame::HEADER_BYTES;
 use super::frame::Head;
 use super::frame::header;
 
-/// Level of zstd. Higher levels cost more than they save on columns of times.
-const LEVEL: i32 = 1;
+/// Level of zstd. A command costs 270 instructions with it, and 470 with level 1, whose files are 6 to 8 %
+/// smaller. Higher levels cost more than they save on columns of times.
+const LEVEL: i32 = -5;
 
 /// A file of blocks that is being written.
 pub struct BlockWriter<W> {
