@@ -48,16 +48,15 @@ pictures: build ## make docs/pictures anew, from a run in a guest
 SUBMAKE := $(MAKE) --no-print-directory
 
 # test-fast keeps about one CPU busy; the other builds what guests run, and counts instructions, which is as
-# exact under load. The build for arm64 comes last: cargo locks target/debug for it, where it compiles its build
-# scripts.
+# exact under load: the guests do not wait for it. The build for arm64 comes last: cargo locks target/debug for
+# it, where it compiles its build scripts.
 test: ## run all the tests: test-fast, test-cost, test-vm
 	@tests/vm/deps.sh --arm64 valgrind
 	@mkdir -p target; nice $(SUBMAKE) test-cost debug-arm64 >target/test-cost.log 2>&1 & cost=$$!; \
 	trap 'kill $$cost; exit 1' INT TERM; \
-	$(SUBMAKE) test-fast || { kill $$cost; exit 1; }; \
+	{ $(SUBMAKE) test-fast && $(SUBMAKE) test-vm; } || { kill $$cost; exit 1; }; \
 	wait $$cost || { cat target/test-cost.log; exit 1; }; \
 	sed '/Compiling\|Checking/d' target/test-cost.log
-	@$(SUBMAKE) test-vm
 
 test-fast: deps ## check format and lints, run the tests that need no guest
 	cargo fmt --check
