@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use anyhow::Result;
 use nvme_deep::model::stage::StageSet;
 use nvme_deep::render::picture::Scheme;
-use nvme_deep::report::submissions::Whose;
+use nvme_deep::report::submissions::TaskKind;
 use nvme_deep::session::settings::Events;
 use nvme_deep::session::settings::Mode;
 use nvme_deep::session::settings::Settings;
@@ -81,9 +81,9 @@ impl SessionOptions for PatternArgs {
             // submissions come in the order of time; a recording may have one event per command
             pairs: !self.from.is_empty(),
             ring_bytes: self.buffer.bytes,
-            who: match self.whose() {
-                Whose::Caller => Who::Nobody,
-                Whose::Submitter => Who::Submitters,
+            who: match self.task_kind() {
+                TaskKind::Caller => Who::Nobody,
+                TaskKind::Submitter => Who::Submitters,
             },
             ..Events::default()
         };
@@ -104,10 +104,10 @@ impl PatternArgs {
     }
 
     /// The task of each row.
-    pub const fn whose(&self) -> Whose {
+    pub const fn task_kind(&self) -> TaskKind {
         match self.submitters {
-            true => Whose::Submitter,
-            false => Whose::Caller,
+            true => TaskKind::Submitter,
+            false => TaskKind::Caller,
         }
     }
 

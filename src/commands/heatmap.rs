@@ -20,7 +20,7 @@ use nvme_deep::report::heatmap::HeatMap;
 use nvme_deep::report::heatmap::Plot;
 use nvme_deep::report::heatmap::Quantity;
 use nvme_deep::report::submissions::Submissions;
-use nvme_deep::report::submissions::Whose;
+use nvme_deep::report::submissions::TaskKind;
 
 use crate::cli::heatmap::HeatmapOptions;
 use crate::commands::drive::Consumer;
@@ -157,7 +157,12 @@ pub fn run(options: &HeatmapOptions) -> Result<()> {
     drive(input, &mut |start| {
         let mut submissions = None;
         if options.quantity() == Quantity::Depth {
-            submissions = Some(submissions_of(start, settings, Whose::Caller, "--y depth")?);
+            submissions = Some(submissions_of(
+                start,
+                settings,
+                TaskKind::Caller,
+                "--y depth",
+            )?);
         }
         start.recording.into_iter().for_each(Replay::warn_partial);
         let mut plot = Plot::new(options.quantity(), 0);

@@ -135,7 +135,7 @@ impl<'o> Reporter<'o> {
             without_blocks: self.patterns.without_blocks(),
             unknown: self.submissions.unknown(),
             forgotten: self.submissions.forgotten(),
-            whose: self.options.whose(),
+            task_kind: self.options.task_kind(),
             ledger,
         }
     }
@@ -268,7 +268,7 @@ pub fn run(options: &PatternOptions) -> Result<()> {
     let mut picture = picture.transpose()?;
     drive(input, &mut |start| {
         start.recording.into_iter().for_each(Replay::warn_partial);
-        let submissions = submissions_of(start, settings, options.whose(), "`pattern`")?;
+        let submissions = submissions_of(start, settings, options.task_kind(), "`pattern`")?;
         Ok(Reporter::new(options, submissions, start, picture.take()))
     })
 }

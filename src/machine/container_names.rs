@@ -122,7 +122,7 @@ mod tests {
     fn each_runtime_names_its_containers() {
         let root = TempDir::new().unwrap();
         let (docker, podman, kube) = (id("aaaa"), id("bbbb"), id("cccc"));
-        let volatile = id("eeee");
+        let [volatile, transient] = [id("eeee"), id("ffff")];
         let uid = "0b6d2f9e-1c3a-4d5e-8f70-112233445566";
         put(
             &root,
@@ -136,9 +136,11 @@ mod tests {
             &format!("{store}/vfs-containers/containers.json"),
             &list,
         );
-        let list = format!(r#"[{{"id":"{volatile}","names":["job"]}}]"#);
-        let path = format!("{in_memory}/overlay-containers/volatile-containers.json");
-        put(&root, &path, &list);
+        for (dir, id, name) in [(store, &volatile, "job"), (in_memory, &transient, "once")] {
+            let list = format!(r#"[{{"id":"{id}","names":["{name}"]}}]"#);
+            let path = format!("{dir}/overlay-containers/volatile-containers.json");
+            put(&root, &path, &list);
+        }
         put(
             &root,
             &format!("{store}/overlay-containers/containers.json"),
@@ -158,6 +160,7 @@ mod tests {
             owner(&docker),
             owner(&podman),
             owner(&volatile),
+            owner(&transient),
             owner(&kube),
             owner(&id("d")),
         ];
@@ -168,6 +171,7 @@ mod tests {
         assert_eq!(of(&docker).as_deref(), Some("web"));
         assert_eq!(of(&podman).as_deref(), Some(r"db\u{1b}"));
         assert_eq!(of(&volatile).as_deref(), Some("job"));
+        assert_eq!(of(&transient).as_deref(), Some("once"));
         assert_eq!(of(&kube).as_deref(), Some("prod/pg-0/postgres-main"));
         assert_eq!(of(uid).as_deref(), Some("prod/pg-0"));
         assert_eq!(of(&id("d")), None);

@@ -265,9 +265,11 @@ impl System {
         Some(Untrusted::from(name))
     }
 
-    /// Whether device mapper's own types are described: it is built in, or its module has BTF.
-    pub fn describes_device_mapper(&self) -> bool {
-        !self.is_module("dm_mod") || self.path("sys/kernel/btf/dm_mod").exists()
+    /// Whether the types of device mapper are described: it is built in, or its module has BTF and that is
+    /// read.
+    pub fn describes_device_mapper(&self, reads_modules: bool) -> bool {
+        let is_module = self.path("sys/module/dm_mod/initstate").exists();
+        !is_module || reads_modules && self.path("sys/kernel/btf/dm_mod").exists()
     }
 
     /// The names of all NVMe disks.

@@ -150,12 +150,6 @@ impl System {
         let at = self.path("sys/module").join(module);
         Some(fs::metadata(at).ok()?.ino())
     }
-
-    /// Whether this is a loaded module, not built in.
-    pub fn is_module(&self, module: &str) -> bool {
-        let at = self.path("sys/module").join(module);
-        at.join("initstate").exists()
-    }
 }
 
 /// The inode of the initial PID namespace (PROC_PID_INIT_INO).

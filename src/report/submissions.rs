@@ -42,7 +42,7 @@ pub struct Submitted {
 
 /// The task of a command.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Whose {
+pub enum TaskKind {
     /// The one that called the driver.
     #[default]
     Caller,
@@ -50,7 +50,7 @@ pub enum Whose {
     Submitter,
 }
 
-impl Whose {
+impl TaskKind {
     fn task_of(self, submission: &Submission) -> Option<(u32, [u8; 16])> {
         let by = &submission.origin.submitter;
         match self {
@@ -68,14 +68,14 @@ impl Submitted {
         id: &CommandId,
         submission: &Submission,
         set: CommandSet,
-        whose: Whose,
+        task_kind: TaskKind,
     ) -> Self {
         Self {
             at_ns,
             id: *id,
             blocks: blocks(id.opcode.queue, set, &submission.sqe),
             bytes: submission.bytes,
-            task: whose.task_of(submission),
+            task: task_kind.task_of(submission),
         }
     }
 
@@ -94,10 +94,10 @@ pub struct Depth {
 }
 
 /// The submission of an event of a whole command.
-fn submitted(event: &Event, set: CommandSet, whose: Whose) -> Option<(Span, Submitted)> {
+fn submitted(event: &Event, set: CommandSet, task_kind: TaskKind) -> Option<(Span, Submitted)> {
     let span = Span::of_latency(event)?;
     let (id, submission) = (event.what.id()?, event.what.submission()?);
-    let submitted = Submitted::new(span.begin_ns, id, submission, set, whose);
+    let submitted = Submitted::new(span.begin_ns, id, submission, set, task_kind);
     Some((span, submitted))
 }
 
@@ -106,15 +106,15 @@ fn submitted(event: &Event, set: CommandSet, whose: Whose) -> Option<(Span, Subm
 pub struct Longest {
     longest: begins::Longest<Submitted>,
     events: u64,
-    whose: Whose,
+    task_kind: TaskKind,
 }
 
 impl Longest {
     /// Of no events yet.
     #[must_use]
-    pub fn new(whose: Whose) -> Self {
+    pub fn new(task_kind: TaskKind) -> Self {
         Self {
-            whose,
+            task_kind,
             ..Self::default()
         }
     }
@@ -124,7 +124,7 @@ impl Longest {
         let number = self.events;
         self.events += 1;
         if let Some(span) = Span::of_latency(event) {
-            let begin = || submitted(event, set, self.whose).map(|(_, submitted)| submitted);
+            let begin = || submitted(event, set, self.task_kind).map(|(_, submitted)| submitted);
             self.longest.add(&span, number, begin);
         }
     }
@@ -135,7 +135,7 @@ impl Longest {
 pub struct Submissions {
     /// One event per command, at its end.
     pairs: bool,
-    whose: Whose,
+    task_kind: TaskKind,
     changes: Changes<Submitted, FlightId>,
     events: u64,
     in_flight: HashMap<FlightId, NamespaceId>,
@@ -145,10 +145,10 @@ pub struct Submissions {
 }
 
 impl Submissions {
-    fn new(pairs: bool, whose: Whose, changes: Changes<Submitted, FlightId>) -> Self {
+    fn new(pairs: bool, task_kind: TaskKind, changes: Changes<Submitted, FlightId>) -> Self {
         Self {
             pairs,
-            whose,
+            task_kind,
             changes,
             events: 0,
             in_flight: HashMap::new(),
@@ -160,8 +160,8 @@ impl Submissions {
 
     /// For events at the submission and at the completion of each command, in the order of time.
     #[must_use]
-    pub fn of_events(whose: Whose) -> Self {
-        Self::new(false, whose, Changes::in_order(MOST_WAITING))
+    pub fn of_events(task_kind: TaskKind) -> Self {
+        Self::new(false, task_kind, Changes::in_order(MOST_WAITING))
     }
 
     /// For the second pass over a recording with one event per command.
@@ -169,7 +169,7 @@ impl Submissions {
     pub fn of_pairs(longest: Longest) -> Self {
         Self::new(
             true,
-            longest.whose,
+            longest.task_kind,
             Changes::after(longest.longest, MOST_WAITING),
         )
     }
@@ -183,9 +183,13 @@ impl Submissions {
             return;
         }
         let change = match &event.what {
-            EventKind::Submit(id, submission) => {
-                Change::Begin(Submitted::new(event.at_ns, id, submission, set, self.whose))
-            }
+            EventKind::Submit(id, submission) => Change::Begin(Submitted::new(
+                event.at_ns,
+                id,
+                submission,
+                set,
+                self.task_kind,
+            )),
             EventKind::Complete(id, _) | EventKind::Missed { id, .. } | EventKind::Requeue(id) => {
                 Change::End(id.in_flight())
             }
@@ -201,7 +205,7 @@ impl Submissions {
         ) {
             return;
         }
-        let Some((span, submitted)) = submitted(event, set, self.whose) else {
+        let Some((span, submitted)) = submitted(event, set, self.task_kind) else {
             self.unknown += 1;
             return;
         };

@@ -166,6 +166,12 @@ impl EventBuilder {
         self
     }
 
+    /// Its cgroups, and the task that submitted the bio.
+    pub fn origin(mut self, origin: Origin) -> Self {
+        self.submission.origin = origin;
+        self
+    }
+
     /// Its set-up was not observed by the program that reads the submitter.
     pub fn unknown_submitter(mut self) -> Self {
         self.submission.knows_submitter = false;

@@ -4,7 +4,7 @@
 use anyhow::Result;
 use nvme_deep::report::submissions::Longest;
 use nvme_deep::report::submissions::Submissions;
-use nvme_deep::report::submissions::Whose;
+use nvme_deep::report::submissions::TaskKind;
 use nvme_deep::session::settings::Settings;
 
 use super::Consumer;
@@ -30,21 +30,21 @@ impl Consumer for Looking {
 }
 
 /// What puts the submissions of a run into the order of time. With two events per command, this needs
-/// no first pass; `option` needs it otherwise. Each has the task that `whose` selects.
+/// no first pass; `option` needs it otherwise. Each has the task that `task_kind` selects.
 ///
 /// # Errors
 /// If a recording cannot be read, or is a pipe; one sentence.
 pub fn submissions_of(
     start: &Start<'_>,
     settings: &Settings,
-    whose: Whose,
+    task_kind: TaskKind,
     option: &str,
 ) -> Result<Submissions> {
     let Some(replay) = start.recording.filter(|replay| replay.info().pairs) else {
-        return Ok(Submissions::of_events(whose));
+        return Ok(Submissions::of_events(task_kind));
     };
     let mut first = again(replay, settings, option)?;
-    let mut looking = Looking(Longest::new(whose));
+    let mut looking = Looking(Longest::new(task_kind));
     scan(&mut first, &mut looking)?;
     Ok(Submissions::of_pairs(looking.0))
 }

@@ -17,7 +17,7 @@ use crate::render::json::line;
 use crate::report::pattern::Counts;
 use crate::report::pattern::Log2;
 use crate::report::pattern::PatternRow;
-use crate::report::submissions::Whose;
+use crate::report::submissions::TaskKind;
 
 #[derive(Serialize)]
 struct ReportLine<'a> {
@@ -147,7 +147,7 @@ pub fn json(report: &PatternReport, out: &mut dyn Write) -> io::Result<()> {
         without_blocks: report.without_blocks,
         unknown: report.unknown,
         forgotten: report.forgotten,
-        submitters: report.whose == Whose::Submitter,
+        submitters: report.task_kind == TaskKind::Submitter,
         ledger: &report.ledger,
     };
     line(&report_line, out)

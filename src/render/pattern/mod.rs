@@ -19,7 +19,7 @@ use crate::report::disk_names::namespace_name;
 use crate::report::pattern::Counts;
 use crate::report::pattern::Log2;
 use crate::report::pattern::PatternRow;
-use crate::report::submissions::Whose;
+use crate::report::submissions::TaskKind;
 use crate::units::nanos;
 use crate::units::size_text;
 
@@ -41,7 +41,7 @@ pub struct PatternReport {
     /// Commands without an end that later depths lack, since the start.
     pub forgotten: u64,
     /// The tasks of the rows.
-    pub whose: Whose,
+    pub task_kind: TaskKind,
     /// The ledger.
     pub ledger: Ledger,
 }
@@ -110,10 +110,10 @@ fn comm(row: &PatternRow) -> &[u8] {
 }
 
 /// `fio (412)`, or what the row stands for.
-fn process(row: &PatternRow, whose: Whose) -> String {
-    let others = match whose {
-        Whose::Caller => "other processes",
-        Whose::Submitter => "other or unknown submitters",
+fn process(row: &PatternRow, task_kind: TaskKind) -> String {
+    let others = match task_kind {
+        TaskKind::Caller => "other processes",
+        TaskKind::Submitter => "other or unknown submitters",
     };
     row.key.pid.map_or_else(
         || others.into(),

@@ -81,7 +81,7 @@ fn draw_row(row: &PatternRow, report: &PatternReport, top: f64, canvas: &mut dyn
         "{} {}, {}",
         disk(row),
         row.key.opcode.name_or_code(),
-        process(row, report.whose)
+        process(row, report.task_kind)
     );
     canvas.text((LEFT, top + 14.0), Anchor::Start, TextStyle::Label, &name);
     let numbers = format!("{}, {} a second", counted(all, "command"), rate(iops));

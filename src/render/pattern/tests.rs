@@ -38,7 +38,7 @@ fn report() -> PatternReport {
         });
     }
     PatternReport {
-        whose: Whose::Caller,
+        task_kind: TaskKind::Caller,
         is_final: true,
         at: Duration::from_secs(2),
         covers: Duration::from_secs(2),
@@ -47,6 +47,30 @@ fn report() -> PatternReport {
         unknown: 0,
         forgotten: 0,
         ledger: Ledger::default(),
+    }
+}
+
+#[test]
+fn a_row_without_a_task_says_what_it_has() {
+    let mut report = report();
+    report.rows[0].key.pid = None;
+    for (task_kind, says, has) in [
+        (TaskKind::Caller, "other processes  30 cmds", false),
+        (
+            TaskKind::Submitter,
+            "other or unknown submitters  30 cmds",
+            true,
+        ),
+    ] {
+        report.task_kind = task_kind;
+        let (mut screen, mut lines) = (vec![], vec![]);
+        text(&report, Theme { color: false }, (false, false), &mut screen).unwrap();
+        let screen = String::from_utf8(screen).unwrap();
+        assert!(screen.contains(says), "{screen}");
+        json(&report, &mut lines).unwrap();
+        let object: serde_json::Value = serde_json::from_slice(&lines).unwrap();
+        assert_eq!(object.get("submitters").is_some(), has, "{object}");
+        assert!(object["rows"][0]["pid"].is_null(), "{object}");
     }
 }
 

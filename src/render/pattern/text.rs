@@ -85,7 +85,7 @@ fn row_text(
         "{} {}  {}",
         disk(row),
         row.key.opcode.name_or_code(),
-        process(row, report.whose)
+        process(row, report.task_kind)
     );
     let megabytes = megabytes.map_or_else(String::new, |mb| format!("  {} MB/s", rate(mb)));
     let all = counts.commands();

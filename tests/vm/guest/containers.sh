@@ -37,7 +37,6 @@ again() {
 }
 
 begin podman
-# with --rm it is in the list of those that do not outlive the machine's next start
 podman() {
     command podman --storage-driver=vfs --cgroup-manager=cgroupfs --runtime=crun --events-backend=file "$@"
 }

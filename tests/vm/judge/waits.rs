@@ -147,7 +147,7 @@ fn a_limit_of_the_cgroup_is_throttle(outcome: &Outcome) {
     let run = counted(outcome, case, "read", want);
     let row = run.row("read");
     only(row, &["throttle"]);
-    is_most_of(outcome, case, row, 0.6);
+    is_most_of(outcome, case, row, 0.8);
     // how long depends on what the limit leaves: on a slow host fio itself takes a part of it
     assert!(sum(row, "throttle") > 4 * sum(row, "block"), "{row}");
 }
