@@ -351,6 +351,15 @@ impl Facts {
         Ok(count as f64 / requests.max(1) as f64)
     }
 
+    /// Whether all gaps in the timers of CPUs are in [`Facts::gaps`].
+    pub fn has_all_gaps(&self) -> bool {
+        self.activity.as_ref().is_some_and(|span| {
+            let counted = &span.counted;
+            let has_timer = counted.cpus.iter().all(|cpu| cpu.gaps.is_some());
+            has_timer && !counted.cpus.is_empty() && counted.gaps_lost == 0
+        })
+    }
+
     /// The activity, if this part of it was observed.
     pub fn counted<'f, T: 'f>(&'f self, part: impl FnOnce(&'f Activity) -> Option<T>) -> Option<T> {
         self.activity.as_ref().and_then(|span| part(&span.counted))
