@@ -274,7 +274,9 @@ mod live {
             .obj(out.join(format!("{name}.bpf.o")))
             .clang_args(args.iter().chain(more))
             .reference_obj(true)
-            .build()?;
+            .build()
+            // with the words of clang
+            .map_err(|error| format!("{error:#}"))?;
         let object = fs::read(out.join(format!("{name}.bpf.o")))?;
         let packed = zstd::bulk::compress(&object, PACK_LEVEL)?;
         fs::write(out.join(format!("{name}.bpf.o.zst")), packed)?;

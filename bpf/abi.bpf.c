@@ -31,6 +31,7 @@ SHARE(struct, nd_numbers);
 SHARE(struct, nd_origin);
 SHARE(struct, nd_other);
 SHARE(struct, nd_pair);
+SHARE(struct, nd_last_bio);
 SHARE(struct, nd_pause);
 SHARE(struct, nd_rowless);
 SHARE(struct, nd_scratch);

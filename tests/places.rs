@@ -19,6 +19,9 @@
 //! tests/places/submitters.c: bios wait, are split, and reuse memory. Each request must have the task
 //! that submitted its bio.
 //!
+//! tests/places/bios.c: bios wait, are split, and reuse memory. Each request must have the times of its
+//! bio.
+//!
 //! tests/places/rows.c: few rows for many patterns of points. Each command must have a row.
 #![allow(
     clippy::unwrap_used,
@@ -36,6 +39,7 @@ use std::process::Command;
 use nvme_deep::probe::catalog::number_of;
 
 const HARNESS: &str = "places/harness.c";
+const BIOS: &str = "places/bios.c";
 const FAULTS: &str = "places/faults.c";
 const FORMER: &str = "places/former.c";
 const ROWS: &str = "places/rows.c";
@@ -400,6 +404,26 @@ fn each_request_has_the_task_that_submitted_its_bio() {
             let [requests, waited, pieces, of_above, wrong] = counts;
             assert!(requests > 20_000 && waited > 5_000 && pieces > 3_000 && of_above > 10_000);
             assert_eq!(wrong, 0, "seed {seed}, old {old}, {requests} requests");
+        }
+    }
+}
+
+#[test]
+fn each_request_has_the_times_of_its_bio() {
+    let harness = build::harness(BIOS, "bios", &[]);
+    for by_bio in [0, 1] {
+        for seed in 0..10 {
+            let counts = numbers(&harness, &[seed, 100_000, by_bio]);
+            let [requests, waited, pieces, kept_out, lost, wrong, miscounted] = counts;
+            assert!(
+                requests > 20_000 && waited > 5_000 && pieces > 1_000 && kept_out > 2_000,
+                "{counts:?}"
+            );
+            assert_eq!(
+                [lost, wrong, miscounted],
+                [0; 3],
+                "seed {seed}, by bio {by_bio}"
+            );
         }
     }
 }

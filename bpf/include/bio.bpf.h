@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * Bios before they have a request (--stages=full). A table has each bio of an NVMe disk, by its
- * address, from its submission until a request is allocated for it. Bios that are merged into a
- * request, or that end without one, leave the table.
+ * Bios before they have a request (--stages=full): the programs from their submission until a
+ * request is allocated for them, or they are merged into one, or end without one.
  *
  * Waits with a bio among their arguments are added to its entry. In wbt, and for a tag, a task
  * waits with no other request in between: its next request is the one that waited.
@@ -70,12 +69,7 @@ static __always_inline int is_mapped_name(u64 word)
 #endif
 
 #ifdef ND_WAITS
-struct {
-	__uint(type, BPF_MAP_TYPE_HASH);
-	__uint(max_entries, ND_BIOS);
-	__uint(key_size, sizeof(u64));
-	__uint(value_size, sizeof(struct nd_bio));
-} bios SEC(".maps");
+#include "bio_table.bpf.h"
 
 /* With cfg_start_bio: bios with a request whose command is not set up. */
 struct {
@@ -87,31 +81,6 @@ struct {
 
 /* By task. Not a map: see `tasks` in slots.bpf.h. */
 static struct nd_pause pauses[ND_PAUSES];
-
-/* Whether blk-throttle has looked at a bio of this run: there are limits. Not static: clang would
- * make it one byte, the kernel would reject the object's BTF for that, and bpf_loop() needs BTF. */
-u32 throttles = 0;
-
-/* Whether the entry is of this bio, not of an earlier one with its address. */
-static __always_inline int is_entry_of(struct nd_bio *b, u64 bio)
-{
-	return b->sector == BIO_FIELD(bio, bi_iter.bi_sector) &&
-	       b->bytes == (u32)BIO_FIELD(bio, bi_iter.bi_size);
-}
-
-/* Puts a bio into the table, or replaces an outdated entry of its address. */
-static __always_inline void put_bio(u64 bio, u64 submit_ns, u64 bio_ns)
-{
-	struct nd_bio b = {
-		.submit_ns = submit_ns,
-		.bio_ns = bio_ns,
-		.sector = BIO_FIELD(bio, bi_iter.bi_sector),
-		.bytes = BIO_FIELD(bio, bi_iter.bi_size),
-	};
-
-	if (bpf_map_update_elem(&bios, &bio, &b, BPF_ANY))
-		count(ND_BIOS_FULL);
-}
 
 static __always_inline struct nd_pause *pause_of(u32 tid)
 {
@@ -137,9 +106,8 @@ static __always_inline int on_throttle(u64 bio, u32 hook)
 	if (!is_of_nvme(bio) || ignored(hook))
 		return 0;
 	hit(hook, TYPED);
-	throttles = 1;
 	b = bpf_map_lookup_elem(&bios, &bio);
-	if (!b || !b->bio_ns)
+	if (!b || !b->bio_ns || (!b->rest && !is_entry_of(b, bio)))
 		put_bio(bio, bpf_ktime_get_ns(), 0);
 	return 0;
 }
@@ -183,7 +151,7 @@ static __always_inline int on_bio_queued(u64 bio, u32 hook)
 	hit(hook, TYPED);
 	forget_pause();
 	now = bpf_ktime_get_ns();
-	if (throttles) {
+	if (bios_there) {
 		b = bpf_map_lookup_elem(&bios, &bio);
 		if (b && !b->bio_ns && is_entry_of(b, bio)) {
 			b->bio_ns = now;
@@ -191,8 +159,11 @@ static __always_inline int on_bio_queued(u64 bio, u32 hook)
 				b->submit_ns = now;
 			return 0;
 		}
+		if (b)
+			drop_entry(bio);
 	}
-	put_bio(bio, now, now);
+	if (!note_last(bio, now))
+		put_bio(bio, now, now);
 	return 0;
 }
 
@@ -201,32 +172,38 @@ static __always_inline int on_bio_queued(u64 bio, u32 hook)
 static __always_inline int on_bio_split(u64 bio, u32 hook)
 {
 	u64 rest = BIO_FIELD(bio, bi_private);
+	struct nd_last_bio *former = in_last(bio);
 	struct nd_bio *b, copy;
 
 	if (ignored(hook))
 		return 0;
-	b = bpf_map_lookup_elem(&bios, &rest);
+	if (former)
+		former->bio = 0;
+	b = bio_in_table(rest);
 	if (!b)
 		return 0;
 	hit(hook, TYPED);
 	copy = *b;
 	b->rest = 1;
-	if (bpf_map_update_elem(&bios, &bio, &copy, BPF_ANY))
-		count(ND_BIOS_FULL);
+	put_entry(bio, &copy);
 	return 0;
 }
 
 /* A bio needs no request: it was merged, or it has ended. */
 static __always_inline int on_bio_gone(u64 bio, u32 hook)
 {
-	if (!bpf_map_delete_elem(&bios, &bio))
+	struct nd_last_bio *l = in_last(bio);
+
+	if (l)
+		l->bio = 0;
+	if (l || (bios_there && drop_entry(bio)))
 		hit(hook, TYPED);
 	return 0;
 }
 
 static __always_inline int on_wait_in(u64 bio, u32 hook)
 {
-	struct nd_bio *b = bpf_map_lookup_elem(&bios, &bio);
+	struct nd_bio *b = bio_in_table(bio);
 
 	if (!b || ignored(hook))
 		return 0;
@@ -354,23 +331,47 @@ static __always_inline int take_pause(struct nd_waits *w, u64 start)
 	return !p->wbt_begin_ns && !p->freeze_begin_ns;
 }
 
-/* The waits of a bio that got its request at `start`; w->start_ns is 0 if they are not all known.
- */
+/* The time of the request, if all waits of its bio are known; otherwise 0. */
+static __always_inline u64 known_start(struct nd_waits *w, u64 begin_ns, u64 start)
+{
+	if (take_pause(w, start) && !begin_ns &&
+	    w->bio_ns + w->freeze_ns + w->iocost_ns + w->wbt_ns + w->tag_ns <= start)
+		return start;
+	count(ND_UNPAIRED_WAIT);
+	return 0;
+}
+
+/* The waits of a bio that got its request at `start`. Takes it out of the room of its task. */
+static __always_inline void waits_of_last(struct nd_waits *w, struct nd_last_bio *l, u64 start)
+{
+	w->submit_ns = l->bio_ns;
+	w->bio_ns = l->bio_ns;
+	w->freeze_ns = 0;
+	w->iocost_ns = 0;
+	w->start_ns = known_start(w, 0, start);
+	if (cfg_context)
+		count_wait(l->bio, start - l->bio_ns);
+	l->bio = 0;
+}
+
+/* The same of a bio in the table. */
 static __always_inline void waits_of(struct nd_waits *w, struct nd_bio *b, u64 bio, u64 start)
 {
 	w->submit_ns = cfg_wait_points & ND_SAW_SUBMIT ? b->submit_ns : b->bio_ns;
 	w->bio_ns = b->bio_ns;
 	w->freeze_ns = cfg_wait_points & ND_SAW_FREEZE ? b->freeze_ns : 0;
 	w->iocost_ns = cfg_wait_points & ND_SAW_IOCOST ? b->iocost_ns : 0;
-	if (take_pause(w, start) && !b->begin_ns &&
-	    w->bio_ns + w->freeze_ns + w->iocost_ns + w->wbt_ns + w->tag_ns <= start)
-		w->start_ns = start;
-	else
-		count(ND_UNPAIRED_WAIT);
+	w->start_ns = known_start(w, b->begin_ns, start);
 	/* Of a bio that is split the first request: the others come after it. */
 	if (cfg_context && !b->rest)
 		count_wait(bio, start - b->bio_ns);
-	bpf_map_delete_elem(&bios, &bio);
+	drop_entry(bio);
+}
+
+/* Whether a request begins within a bio. */
+static __always_inline int begins_in(u64 at, u64 sector, u32 bytes)
+{
+	return at >= sector && at <= sector + (bytes >> 9);
 }
 
 /* A request was allocated for a bio: keeps its waits until the set-up. Requests of flushes, and of
@@ -378,14 +379,20 @@ static __always_inline void waits_of(struct nd_waits *w, struct nd_bio *b, u64 b
 static __always_inline void note_waits(struct nd_start *st, struct request *rq, int typed)
 {
 	u64 bio = peek((u64)rq + bpf_core_field_offset(struct request, bio), typed), at;
+	struct nd_last_bio *l;
 	struct nd_bio *b;
 
 	st->waits.start_ns = 0;
 	if (!bio || is_passthrough(rq, typed))
 		return;
-	b = bpf_map_lookup_elem(&bios, &bio);
 	at = GET(typed, rq, __sector);
-	if (!b || !b->bio_ns || at < b->sector || at > b->sector + (b->bytes >> 9)) {
+	l = in_last(bio);
+	if (l && begins_in(at, l->sector, l->bytes)) {
+		waits_of_last(&st->waits, l, st->ns);
+		return;
+	}
+	b = bpf_map_lookup_elem(&bios, &bio);
+	if (!b || !b->bio_ns || !begins_in(at, b->sector, b->bytes)) {
 		count(ND_NO_BIO);
 		return;
 	}
@@ -398,16 +405,20 @@ static __always_inline void note_waits(struct nd_start *st, struct request *rq, 
  */
 static __always_inline int on_bio_start(u64 bio, u32 hook)
 {
-	struct nd_bio *b = bpf_map_lookup_elem(&bios, &bio);
+	struct nd_last_bio *l = in_last(bio);
+	struct nd_bio *b = l ? NULL : bpf_map_lookup_elem(&bios, &bio);
 	struct nd_waits w = {};
 
-	if (!b || !b->bio_ns || ignored(hook)) {
+	if (!(l || (b && b->bio_ns)) || ignored(hook)) {
 		forget_pause();
 		return 0;
 	}
 	hit(hook, TYPED);
 	w.allocated_ns = bpf_ktime_get_ns();
-	waits_of(&w, b, bio, w.allocated_ns);
+	if (l)
+		waits_of_last(&w, l, w.allocated_ns);
+	else if (b)
+		waits_of(&w, b, bio, w.allocated_ns);
 	if (bpf_map_update_elem(&begun, &bio, &w, BPF_ANY))
 		count(ND_BIOS_FULL);
 	return 0;

@@ -6,7 +6,7 @@
 
 enum nd_bio_limit {
 	ND_BIOS = 16384,  /* bios between their submission and their request */
-	ND_PAUSES = 4096, /* tasks that wait for a tag, or in wbt */
+	ND_PAUSES = 4096, /* tasks that wait for a tag, or in wbt; and those with a bio */
 	ND_CHAIN = 256,	  /* bios of a request among which that of its allocation is looked for */
 };
 
@@ -21,6 +21,17 @@ struct nd_bio {
 	__u32 bytes;
 	__u16 released; /* blk-throttle looks at it again: it has waited there */
 	__u16 rest;	/* a piece was split off */
+};
+
+/* The last bio that a task queued, until it has a request: most get it before the task queues
+ * another. */
+struct nd_last_bio {
+	__u32 tid;
+	__u32 bytes;
+	__u64 bio; /* 0: none */
+	__u64 bio_ns;
+	__u64 sector;
+	__u64 _pad[4];
 };
 
 /* The waits of the task that is about to get a request. */
@@ -47,6 +58,7 @@ struct nd_waits {
 };
 
 _Static_assert(sizeof(struct nd_bio) == 56, "no padding");
+_Static_assert(sizeof(struct nd_last_bio) == 64, "a cache line");
 _Static_assert(sizeof(struct nd_pause) == 48, "no padding");
 _Static_assert(sizeof(struct nd_waits) == 64, "a cache line");
 

@@ -103,6 +103,7 @@ pub use skel::types::nd_host_count;
 pub use skel::types::nd_host_flag;
 pub use skel::types::nd_host_limit;
 use skel::types::nd_key;
+use skel::types::nd_last_bio;
 use skel::types::nd_limit;
 pub use skel::types::nd_memory_limit;
 pub use skel::types::nd_mode;
@@ -161,8 +162,9 @@ pub const BIOS: usize = nd_bio_limit::ND_BIOS.0 as usize;
 pub const BIO_BYTES: usize = size_of::<nd_bio>() + 8;
 /// Bytes of the waits of a bio, and of its address.
 pub const BEGUN_BYTES: usize = size_of::<nd_waits>() + 8;
-/// Bytes of the tasks that wait before a request.
-pub const PAUSE_BYTES: usize = nd_bio_limit::ND_PAUSES.0 as usize * size_of::<nd_pause>();
+/// Bytes of the tasks that wait before a request, and of their last bios.
+pub const PAUSE_BYTES: usize =
+    nd_bio_limit::ND_PAUSES.0 as usize * (size_of::<nd_pause>() + size_of::<nd_last_bio>());
 /// Bytes of a CPU's counters.
 pub const CPU_BYTES: usize = size_of::<nd_cpu>();
 /// Number of controllers that fit into a row key.

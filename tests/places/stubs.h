@@ -52,7 +52,7 @@ enum {
 	BPF_MAP_TYPE_STACK = 23,
 	BPF_MAP_TYPE_RINGBUF = 27
 };
-enum { BPF_ANY, BPF_NOEXIST };
+enum { BPF_ANY, BPF_NOEXIST, BPF_EXIST };
 #define BPF_F_MMAPABLE	 0
 #define BPF_RB_NO_WAKEUP 1
 
@@ -166,8 +166,8 @@ static void *bpf_map_lookup_elem(void *m, const void *key)
 		return cell_at(i);
 #endif
 #ifdef OWN_BIOS
-	if (m == (void *)&submitters)
-		return submitter_at(*(const u64 *)key);
+	if (is_bio_map(m))
+		return bio_entry(m, *(const u64 *)key);
 #endif
 #ifdef OWN_SLOTS
 	ARRAY(numbers, numbers_map);

@@ -15,7 +15,8 @@
 #define ND_WHO
 #define OWN_BIOS
 #include <stddef.h>
-static void *submitter_at(unsigned long long bio);
+static int is_bio_map(void *map);
+static void *bio_entry(void *map, unsigned long long bio);
 static long bpf_map_update_elem(void *map, const void *key, const void *value, int flags);
 static long bpf_map_delete_elem(void *map, const void *key);
 #include "stubs.h"
@@ -64,7 +65,12 @@ static struct entry *entry_at(u64 bio)
 		       : 0;
 }
 
-static void *submitter_at(u64 bio)
+static int is_bio_map(void *map)
+{
+	return map == (void *)&submitters;
+}
+
+static void *bio_entry(void *map, u64 bio)
 {
 	struct entry *e = entry_at(bio);
 

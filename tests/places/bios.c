@@ -1,0 +1,233 @@
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+/*
+ * Runs the programs of --stages=full on a model of bios: tasks queue them, some wait in a frozen
+ * queue or in blk-throttle, some are split, some need no request, and all use the same few
+ * addresses and sectors again. Some bios are queued again by another task. A task may queue further
+ * bios before one has its request, and some tasks share the room for their last bio. Each request
+ * must have the times of its bio. tests/places.rs runs it:
+ *
+ *   bios SEED STEPS BY_BIO
+ *
+ * BY_BIO: the event of the request has the bio, not the request (5.16 to 6.4).
+ * Prints the number of requests, of bios that waited, of pieces, of bios that another task's kept
+ * out of the room, of requests without times, of those with wrong ones, and of entries that are
+ * there and not counted, or the reverse.
+ */
+#define ND_WAITS
+#define OWN_BIOS
+#include <stddef.h>
+static int is_bio_map(void *map);
+static void *bio_entry(void *map, unsigned long long bio);
+static long bpf_map_update_elem(void *map, const void *key, const void *value, int flags);
+static long bpf_map_delete_elem(void *map, const void *key);
+#include "stubs.h"
+
+#define BIOS	   6
+#define TASKS	   4
+#define DISPATCHER 99
+#define BLOCK	   4096
+
+enum state { FREE, LIMITED, QUEUED };
+
+static struct gendisk disk = {.disk_name = "nvme0n1"};
+static struct bio memory[BIOS];
+static struct life {
+	enum state state;
+	u32 task;
+	int is_rest;
+	u64 submit_ns, bio_ns, freeze_ns;
+} lives[BIOS];
+static struct nd_bio table[BIOS];
+static struct nd_waits begun_table[BIOS];
+static int is_in_table[BIOS], has_begun[BIOS];
+static int by_bio;
+static u64 requests, waited, pieces, kept_out, lost, wrong;
+
+static u32 number_of(u64 bio)
+{
+	return (bio - (u64)memory) / sizeof(*memory);
+}
+
+static int is_bio_map(void *map)
+{
+	return map == (void *)&bios || map == (void *)&begun;
+}
+
+static void *bio_entry(void *map, u64 bio)
+{
+	u32 i = number_of(bio);
+
+	if (i >= BIOS)
+		return 0;
+	if (map == (void *)&begun)
+		return has_begun[i] ? &begun_table[i] : 0;
+	return is_in_table[i] ? &table[i] : 0;
+}
+
+static long bpf_map_update_elem(void *map, const void *key, const void *value, int flags)
+{
+	u32 i = number_of(*(const u64 *)key);
+
+	if (i >= BIOS)
+		return 0;
+	if (map == (void *)&begun) {
+		begun_table[i] = *(const struct nd_waits *)value;
+		has_begun[i] = 1;
+		return 0;
+	}
+	if ((flags == BPF_NOEXIST && is_in_table[i]) || (flags == BPF_EXIST && !is_in_table[i]))
+		return -1;
+	table[i] = *(const struct nd_bio *)value;
+	is_in_table[i] = 1;
+	return 0;
+}
+
+static long bpf_map_delete_elem(void *map, const void *key)
+{
+	u32 i = number_of(*(const u64 *)key);
+	int *there = map == (void *)&begun ? has_begun : is_in_table;
+
+	if (i >= BIOS || !there[i])
+		return -1;
+	there[i] = 0;
+	return 0;
+}
+
+/* Tasks 1 and 3, and 2 and 4, share the room for their last bio. */
+static u32 tid_of(u32 task)
+{
+	return task > 2 ? task - 2 + ND_PAUSES : task;
+}
+
+static void queue(u32 i, u32 tid)
+{
+	struct nd_last_bio *room = last_bio_of(tid);
+
+	current_tid = tid;
+	kept_out += room->bio && room->tid != tid;
+	on_bio_queued((u64)&memory[i], ND_HOOK_BIO_QUEUED_BTF);
+	lives[i].state = QUEUED;
+	lives[i].bio_ns = now_ns;
+	if (!lives[i].submit_ns)
+		lives[i].submit_ns = now_ns;
+}
+
+static void begin(u32 i)
+{
+	u32 task = 1 + random_below(TASKS);
+
+	lives[i] = (struct life){.task = tid_of(task)};
+	memory[i].bi_disk = &disk;
+	memory[i].bi_private = 0;
+	memory[i].bi_iter.bi_sector = random_below(1000) * 8;
+	memory[i].bi_iter.bi_size = (1 + random_below(4)) * BLOCK;
+	if (random_below(10)) {
+		queue(i, lives[i].task);
+		return;
+	}
+	current_tid = lives[i].task;
+	on_throttle((u64)&memory[i], ND_HOOK_THROTTLE_FENTRY);
+	lives[i].submit_ns = now_ns;
+	lives[i].state = LIMITED;
+	waited++;
+}
+
+/* The queue is frozen. Meanwhile other tasks run. */
+static void wait_for_thaw(u32 i)
+{
+	u64 from;
+
+	on_wait_in((u64)&memory[i], ND_HOOK_FREEZE_IN_FENTRY);
+	from = now_ns;
+	now_ns += random_below(1000);
+	on_wait_out((u64)&memory[i], 1, ND_HOOK_FREEZE_OUT_FEXIT);
+	lives[i].freeze_ns += now_ns - from;
+	waited++;
+}
+
+/* Splits a piece off, which begins where the bio did. */
+static void split(u32 i, u32 piece)
+{
+	memory[piece] = memory[i];
+	memory[piece].bi_iter.bi_size = BLOCK;
+	memory[piece].bi_private = &memory[i];
+	memory[i].bi_iter.bi_sector += BLOCK >> 9;
+	memory[i].bi_iter.bi_size -= BLOCK;
+	lives[piece] = lives[i];
+	on_bio_split((u64)&memory[piece], ND_HOOK_BIO_SPLIT_BTF);
+	pieces++;
+}
+
+static void start_request(u32 i)
+{
+	struct request rq = {.bio = &memory[i], .__sector = memory[i].bi_iter.bi_sector};
+	struct nd_waits found = {};
+	struct nd_start st = {};
+
+	if (by_bio) {
+		on_bio_start((u64)&memory[i], ND_HOOK_START_BIO_BTF);
+		found.start_ns = take_begun(&rq, &found);
+	} else {
+		st.ns = bpf_ktime_get_ns();
+		note_waits(&st, &rq, TYPED);
+		found = st.waits;
+	}
+	requests++;
+	if (!found.start_ns)
+		lost++;
+	else if (found.start_ns != now_ns || found.bio_ns != lives[i].bio_ns ||
+		 found.submit_ns != lives[i].submit_ns || found.freeze_ns != lives[i].freeze_ns)
+		wrong++;
+	lives[i].state = FREE;
+}
+
+static void step(void)
+{
+	u32 i = random_below(BIOS), other = random_below(BIOS);
+
+	current_tid = lives[i].task;
+	switch (lives[i].state) {
+	case FREE:
+		begin(i);
+		break;
+	case LIMITED:
+		queue(i, DISPATCHER);
+		lives[i].task = DISPATCHER;
+		break;
+	case QUEUED:
+		if (random_below(10) == 0) {
+			wait_for_thaw(i);
+		} else if (memory[i].bi_iter.bi_size > BLOCK && lives[other].state == FREE &&
+			   random_below(8) == 0) {
+			split(i, other);
+		} else if (random_below(30) == 0) { /* multipath: another task queues it again */
+			lives[i] = (struct life){.task = DISPATCHER};
+			queue(i, DISPATCHER);
+		} else if (random_below(20) == 0) { /* merged, or ended */
+			on_bio_gone((u64)&memory[i], ND_HOOK_BIO_BACK_BTF);
+			lives[i].state = FREE;
+		} else {
+			start_request(i);
+		}
+	}
+}
+
+int main(int argc, char **argv)
+{
+	u64 steps = argc == 4 ? strtoull(argv[2], 0, 10) : 0;
+	int counted;
+
+	if (!steps)
+		return 2;
+	seed = strtoull(argv[1], 0, 10);
+	by_bio = atoi(argv[3]);
+	cfg_wait_points = ~0;
+	while (steps--)
+		step();
+	counted = bios_there;
+	for (u32 i = 0; i < BIOS; i++)
+		counted -= is_in_table[i];
+	printf("%llu %llu %llu %llu %llu %llu %d\n", requests, waited, pieces, kept_out, lost,
+	       wrong, abs(counted));
+	return 0;
+}
