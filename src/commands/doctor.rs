@@ -47,6 +47,7 @@ fn memory(system: &System) -> Result<Vec<MemoryLine>> {
         ("latency", Settings::of(StageSet::Total)),
         ("latency --stages", Settings::of(StageSet::Basic)),
         ("latency --stages=fine", Settings::of(StageSet::Fine)),
+        ("latency --stages=full", Settings::of(StageSet::Full)),
         ("trace", of(Mode::Events(Events::default()))),
         ("trace --kstack", of(Mode::Events(with_stacks))),
         ("stacks", of(Mode::Stacks(stack, Outcome::default()))),

@@ -47,6 +47,8 @@ use crate::session::settings::Who;
 pub const BUDGET: usize = 60 << 20;
 /// The same where slots have the submission, too: of runs with single commands.
 pub const TRACE_BUDGET: usize = 91 << 20;
+/// What `--stages=full` may add to each: where tags share slots, these take more, and there are bios.
+const FULL_BUDGET: usize = 50 << 20;
 /// Upper bound of the cells' memory in bytes.
 const CELL_BUDGET: usize = 32 << 20;
 /// The cells' memory that slots of all tags must leave.
@@ -219,13 +221,13 @@ pub struct Layout {
 }
 
 /// The rings: of the requested size, or of what `others` leaves of the budget.
-fn rings(settings: &Settings, cpus: Cpus, others: usize) -> Rings {
+fn rings(settings: &Settings, cpus: Cpus, others: usize, budget: usize) -> Rings {
     match settings.also() {
         _ if settings.has_events() => {
             let total = settings.ring_bytes().unwrap_or_else(|| {
                 let groups = cpus.online.div_ceil(RING_CPUS);
                 let mut total = groups.saturating_mul(RING).max(RINGS);
-                while total > MIN_RINGS && others + total as usize > TRACE_BUDGET {
+                while total > MIN_RINGS && others + total as usize > budget {
                     total /= 2;
                 }
                 total
@@ -378,11 +380,16 @@ impl Layout {
     pub fn new(settings: &Settings, machine: Cpus, controllers: &[Controller]) -> Self {
         let cpus = machine.possible;
         let counts = settings.counts();
-        let budget = if settings.is_trace() {
-            TRACE_BUDGET
-        } else {
-            BUDGET
+        let waits = match settings.stage_set {
+            StageSet::Full => FULL_BUDGET,
+            StageSet::Total | StageSet::Basic | StageSet::Fine => 0,
         };
+        let budget = waits
+            + if settings.is_trace() {
+                TRACE_BUDGET
+            } else {
+                BUDGET
+            };
         let numbers = cpus as usize * NUMBERS_BYTES;
         let least_cells = if counts { MIN_CELLS + numbers } else { 0 };
         let usual_cells = if counts { USUAL_CELLS + numbers } else { 0 };
@@ -391,12 +398,12 @@ impl Layout {
             + submitter_bytes(settings.who())
             + GROUPS * usize::from(!settings.by().is_empty());
         let mut bytes = fixed + cpus as usize * CPU_BYTES + stack_bytes(settings, cpus);
-        let least_rings = rings(settings, machine, TRACE_BUDGET).total();
+        let least_rings = rings(settings, machine, budget, budget).total();
         let sizes: Vec<_> = controllers.iter().map(|c| size_of(c, cpus)).collect();
         let room = budget.saturating_sub(bytes + least_rings + usual_cells);
         let slots = Slots::new(settings, cpus, &sizes, room);
         bytes += slots.bytes;
-        let rings = rings(settings, machine, bytes + least_cells);
+        let rings = rings(settings, machine, bytes + least_cells, budget);
         bytes += rings.total();
         let each = cell_stride(settings.stage_set);
         let cells = if counts {

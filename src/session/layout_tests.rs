@@ -124,8 +124,24 @@ fn runs() -> Vec<Settings> {
         all.push(Mode::Events(events).with(StageSet::Fine));
         all.push(Mode::Flight(stack).with(StageSet::Fine));
     }
+    all.push(settings(StageSet::Full, false));
+    all.push(Mode::Events(Events::pairs()).with(StageSet::Full));
     all.push(with_stack_sums());
     all
+}
+
+/// The most that the maps of a run may take.
+fn most_bytes(settings: &Settings) -> usize {
+    let waits = match settings.stage_set {
+        StageSet::Full => 52_000_000,
+        StageSet::Total | StageSet::Basic | StageSet::Fine => 0,
+    };
+    waits
+        + if settings.is_trace() {
+            96_000_000
+        } else {
+            64_000_000
+        }
 }
 
 fn with_namespace(queues: u32, depth: u32) -> Controller {
@@ -146,11 +162,7 @@ fn every_machine_stays_within_the_limits() {
         let all = vec![with_namespace(queues, depth); controllers as usize];
         for settings in runs() {
             let layout = Layout::new(&settings, all_online(cpus), &all);
-            let limit = if settings.is_trace() {
-                96_000_000
-            } else {
-                64_000_000
-            };
+            let limit = most_bytes(&settings);
             let what = format!("{cpus} CPUs, {controllers} x {queues}: {settings:?}");
             assert!(layout.bytes <= limit, "{}: {what}", layout.bytes);
             let need = controllers as usize * queues as usize * depth as usize;
@@ -238,7 +250,9 @@ fn usual_machines_have_a_slot_per_tag_and_cells_per_cpu() {
     for settings in runs() {
         let layout = Layout::new(&settings, all_online(16), &all);
         assert_eq!(layout.windows, None, "{settings:?}");
-        let many_rows = settings.split_size() || !settings.by().is_empty();
+        let many_rows = settings.split_size()
+            || !settings.by().is_empty()
+            || settings.stage_set == StageSet::Full;
         if !settings.is_trace() && !many_rows {
             assert_eq!(layout.cells.sparse, None, "{settings:?}");
         }

@@ -17,11 +17,12 @@ for n in "${!pci[@]}"; do
     echo 2 >"/sys/block/${disks[n]}/queue/nomerges"
 done
 
-# on DISKS DEPTH: random reads and writes, on as many disks
+# on DISKS DEPTH: random reads and writes, on as many disks; of `each` commands by each of eight jobs
+each=750
 on() {
     local files
     files=$(printf ':/dev/%s' "${disks[@]:0:$1}")
-    load "on-$1" --filename="${files#:}" --rw=randrw --bs=4k --size=32m --numjobs=8 --number_ios=750 \
+    load "on-$1" --filename="${files#:}" --rw=randrw --bs=4k --size=32m --numjobs=8 --number_ios="$each" \
         --ioengine=libaio --iodepth="$2" --iodepth_batch_submit=32 --iodepth_batch_complete_min=1 \
         --iodepth_batch_complete_max=32
 }
@@ -32,8 +33,10 @@ all() {
     on 16 64
 }
 
-for scheduler in none mq-deadline; do
+for scheduler in mq-deadline none; do
     begin "$scheduler"
+    each=750
+    [[ $scheduler == none ]] || each=250
     for name in "${disks[@]}"; do echo "$scheduler" >"/sys/block/$name/queue/scheduler"; done
     tool total latency --json --no-admin
     tool basic latency --stages --json --no-admin
@@ -44,6 +47,7 @@ for scheduler in none mq-deadline; do
 done
 
 begin modes
+"$NVME_DEEP" doctor --json >"$case_dir/doctor"
 # mode NAME ARGUMENT...: starts a mode alone, and keeps its maps
 mode() {
     local name=$1
@@ -56,13 +60,13 @@ mode() {
 mode total latency
 mode basic latency --stages
 mode fine latency --stages=fine
+mode full latency --stages=full
 mode serve serve --listen 127.0.0.1:9999
 mode pair trace --pair --stages
 mode stacks stacks
 mode record record --force -o /tmp/large.nvd
 
 begin trace
-for name in "${disks[@]}"; do echo none >"/sys/block/$name/queue/scheduler"; done
 tool pair trace --json --pair --stages --no-admin
 traced
 all
