@@ -86,6 +86,13 @@ stop
 cat /sys/kernel/tracing/trace >"$case_dir/events"
 echo "$tags" >"$queue/nr_requests"
 
+# One read at a time, of 300 ms. fio notes how long it took from each submission to its end.
+begin depth
+alone nvme1
+load reads --filename="/dev/$slow" --rw=randread --bs=4k --size=1g --ioengine=psync --number_ios=9 \
+    --write_lat_log="$case_dir/each"
+stop
+
 # The change waits until the first read, of 300 ms, is done, and the second read waits for the change.
 begin freeze
 full nvme1

@@ -115,6 +115,25 @@ fn is_most_of(outcome: &Outcome, case: &str, row: &Value, least: f64) {
     );
 }
 
+/// One at a time, a command takes what fio saw, less the way through the system calls: less than 1 % of
+/// 300 ms, but for commands during which the host was busy.
+fn one_at_a_time_is_what_fio_saw(outcome: &Outcome) {
+    let case = "depth";
+    let run = single(outcome, case, "read", 9);
+    let totals = run.commands.iter().map(|c| number(c, "total_ns"));
+    // milliseconds, nanoseconds, ...
+    let log = outcome.text(case, "each_lat.1.log");
+    let seen = log.lines().map(|line| -> u64 {
+        let second = line.split(',').nth(1).unwrap();
+        second.trim().parse().unwrap()
+    });
+    let mut parts: Vec<f64> = totals.zip(seen).map(|(a, b)| a as f64 / b as f64).collect();
+    assert_eq!(parts.len(), 9, "{log}");
+    assert!(parts.iter().all(|part| *part <= 1.0), "{parts:?}");
+    parts.sort_by(f64::total_cmp);
+    assert!(parts[4] >= 0.99, "{parts:?}");
+}
+
 fn without_a_cause_no_command_waits(outcome: &Outcome) {
     let case = "plain";
     // the kernel counts a flush without data as a write, too
@@ -328,6 +347,7 @@ fn a_model_of_the_device_is_iocost(outcome: &Outcome) {
 
 fn everything(outcome: &Outcome) {
     without_a_cause_no_command_waits(outcome);
+    one_at_a_time_is_what_fio_saw(outcome);
     a_limit_of_the_cgroup_is_throttle(outcome);
     four_tags_are_waited_for(outcome);
     a_change_of_the_scheduler_is_freeze(outcome);
@@ -363,6 +383,7 @@ fn with_the_event(outcome: &Outcome) {
 
 super::on_kernels! {
     without_a_cause_no_command_waits_on_6_12 "6.12" WAITS without_a_cause_no_command_waits
+    one_at_a_time_is_what_fio_saw_on_6_12 "6.12" WAITS one_at_a_time_is_what_fio_saw
     a_limit_of_the_cgroup_is_throttle_on_6_12 "6.12" WAITS a_limit_of_the_cgroup_is_throttle
     four_tags_are_waited_for_on_6_12 "6.12" WAITS four_tags_are_waited_for
     a_change_of_the_scheduler_is_freeze_on_6_12 "6.12" WAITS a_change_of_the_scheduler_is_freeze
