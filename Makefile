@@ -48,11 +48,10 @@ pictures: build ## make docs/pictures anew, from a run in a guest
 SUBMAKE := $(MAKE) --no-print-directory
 
 # test-fast keeps about one CPU busy; the other builds what guests run, and counts instructions, which is as
-# exact under load: the guests do not wait for it. The build for arm64 comes last: cargo locks target/debug for
-# it, where it compiles its build scripts.
+# exact under load: the guests do not wait for it.
 test: ## run all the tests: test-fast, test-cost, test-vm
-	@tests/vm/deps.sh --arm64 valgrind
-	@mkdir -p target; nice $(SUBMAKE) test-cost debug-arm64 >target/test-cost.log 2>&1 & cost=$$!; \
+	@tests/vm/deps.sh valgrind
+	@mkdir -p target; nice $(SUBMAKE) test-cost >target/test-cost.log 2>&1 & cost=$$!; \
 	trap 'kill $$cost; exit 1' INT TERM; \
 	{ $(SUBMAKE) test-fast && $(SUBMAKE) test-vm; } || { kill $$cost; exit 1; }; \
 	wait $$cost || { cat target/test-cost.log; exit 1; }; \
@@ -76,7 +75,7 @@ check-exports: deps ## compare exports with the recordings, by pyarrow, DuckDB a
 GUEST_THREADS = 400
 
 # 6.12 in full, 5.10, 6.1 and 7.x with every attach method; test-all runs the rest
-test-vm: build debug-arm64 ## run the guest tests: one kernel in full, all attach methods on the others
+test-vm: build ## run the guest tests: one kernel in full, all attach methods on the others
 	cargo test --locked --test vm -- --ignored --test-threads=$(GUEST_THREADS) --skip only_in_test_all
 
 test-cost: build ## fail if our modes cost over 5 % more than tests/bench/recorded.json, or reading too much

@@ -157,8 +157,9 @@ serve() {
 # The file trees of the guest: tag, directory here.
 trees=("hostroot /")
 # QEMU's cmpxchg16b leaves stray flags behind that an interrupt saves, and the return to these flags is
-# a double fault. Therefore the CPU does not offer the instruction (-cx16).
-emulator=(qemu-system-x86_64 -cpu "max,-cx16")
+# a double fault. Therefore the CPU does not offer the instruction (-cx16). With erms, copies are emulated
+# byte by byte; that and the instructions of AVX cost a guest some 7 % of its CPU time.
+emulator=(qemu-system-x86_64 -cpu "max,-cx16,-erms,-avx,-avx2")
 machine=q35
 if [[ $arch == arm64 ]]; then
     # the architecture's algorithm for signed pointers is slow to emulate

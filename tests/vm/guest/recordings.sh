@@ -37,11 +37,13 @@ for set in basic fine none; do
     stat -c '%s' "$file.plain" >"$case_dir/stat.plain"
     chmod a+r "$file" "$file.plain"
     from latency latency --json --hist --split-size "${stages[@]}" --from "$file"
+    from all trace --json --pair "${stages[@]}" --from "$file"
+    # one set suffices for the rest
+    [[ $set == fine ]] || continue
     from latency-plain latency --json --hist --split-size "${stages[@]}" --from "$file.plain"
     from totals latency --json --from "$file"
     from reads latency --json --opcode read --from "$file"
     from intervals latency --json 500ms --delta --from "$file"
-    from all trace --json --pair "${stages[@]}" --from "$file"
     from slow trace --json --pair --slow 1ms --from "$file"
     from few trace --json --pair -n 10 --from "$file"
 done

@@ -44,16 +44,13 @@ for method in auto fentry rawtp kprobe tracepoint; do
         finished
         continue
     fi
+    tool stacks stacks --json --attach "$method" --ctrl nvme0 --no-admin
+    traced
     count_events
     recording
     paths
     recorded
     events_counted
-    stop
-    begin "stacks-$method"
-    tool stacks stacks --json --attach "$method" --ctrl nvme0 --no-admin
-    traced
-    paths
     stop
 done
 

@@ -162,11 +162,11 @@ fn what_arm64_lacks_is_refused(outcome: &Outcome) {
 }
 
 super::on_kernels! {
-    arm64_all_methods_on_6_12 "6.12-arm64" ARM64 all_methods_on_new_kernels
-    arm64_traces_are_exact_on_6_12 "6.12-arm64" ARM64 traces_are_exact
-    arm64_stages_add_up_on_6_12 "6.12-arm64" ARM64 stages_add_up
-    arm64_stacks_have_their_symbols_on_6_12 "6.12-arm64" ARM64 stacks_have_their_symbols
-    arm64_recordings_read_the_same_here_on_6_12 "6.12-arm64" ARM64 recordings_read_the_same_here
-    arm64_a_command_in_flight_is_found_on_6_12 "6.12-arm64" ARM64 a_command_in_flight_is_found
-    arm64_what_arm64_lacks_is_refused_on_6_12 "6.12-arm64" ARM64 what_arm64_lacks_is_refused
+    only_in_test_all_arm64_all_methods_on_6_12 "6.12-arm64" ARM64 all_methods_on_new_kernels
+    only_in_test_all_arm64_traces_are_exact_on_6_12 "6.12-arm64" ARM64 traces_are_exact
+    only_in_test_all_arm64_stages_add_up_on_6_12 "6.12-arm64" ARM64 stages_add_up
+    only_in_test_all_arm64_stacks_have_their_symbols_on_6_12 "6.12-arm64" ARM64 stacks_have_their_symbols
+    only_in_test_all_arm64_recordings_read_the_same_here_on_6_12 "6.12-arm64" ARM64 recordings_read_the_same_here
+    only_in_test_all_arm64_a_command_in_flight_is_found_on_6_12 "6.12-arm64" ARM64 a_command_in_flight_is_found
+    only_in_test_all_arm64_what_arm64_lacks_is_refused_on_6_12 "6.12-arm64" ARM64 what_arm64_lacks_is_refused
 }

@@ -75,6 +75,10 @@ const LONG: &[&str] = &[
     "types",
     "tracefaults",
     "by",
+    "counts",
+    "who",
+    "methods",
+    "orders",
 ];
 
 /// The places that guests have, and the turns of those that wait.

@@ -270,9 +270,9 @@ fn without_recovery_some_are_missing(outcome: &Outcome) {
 
 super::on_kernels! {
     every_command_is_counted_once_on_7_x "7.x" PREEMPT every_command_is_counted_once
-    every_command_is_counted_once_on_7_x_rt "7.x-rt" PREEMPT every_command_is_counted_once
     without_recovery_some_are_missing_on_7_x "7.x" PREEMPT without_recovery_some_are_missing
-    a_hidden_mode_costs_no_command_on_6_12 "6.12" HIDDEN a_hidden_mode_costs_no_command
+    only_in_test_all_a_hidden_mode_costs_no_command_on_6_12 "6.12" HIDDEN a_hidden_mode_costs_no_command
+    only_in_test_all_every_command_is_counted_once_on_7_x_rt "7.x-rt" PREEMPT every_command_is_counted_once
     only_in_test_all_lockdown_costs_no_command_on_6_12 "6.12" LOCKED lockdown_costs_no_command
     only_in_test_all_a_former_slot_is_left_to_its_new_command_on_7_x "7.x" SCHEDULED a_former_slot_is_left_to_its_new_command
     only_in_test_all_every_command_is_counted_once_on_6_1_rt "6.1-rt" ALONE every_command_is_counted_once

@@ -112,8 +112,6 @@ fn rows_are_those_of_the_events(outcome: &Outcome) {
             "total_ns"
         };
         assert_eq!(rows(&report), sums(&events, field), "{case}");
-        let totals = ToolRun::read(outcome, &case, "totals");
-        assert_eq!(rows(&totals), sums(&events, "latency_ns"), "{case}");
         // every stage adds up, by size class
         let classes: Vec<&str> = report
             .rows()
@@ -130,30 +128,39 @@ fn rows_are_those_of_the_events(outcome: &Outcome) {
             let total = number(&row["total"], "sum_ns");
             assert_eq!(sum, if set == "none" { 0 } else { total }, "{case}: {row}");
         }
-        let plain = ToolRun::read(outcome, &case, "latency-plain");
-        assert_eq!(plain.io_counts(), report.io_counts(), "{case}");
-        let reads = ToolRun::read(outcome, &case, "reads");
-        assert_eq!(
-            reads.io_counts().keys().collect::<Vec<_>>(),
-            ["read"],
-            "{case}"
-        );
-        let intervals = ToolRun::read(outcome, &case, "intervals");
-        let (last, parts) = intervals.reports.split_last().unwrap();
-        let count = |r: &Value| -> u64 { list(r, "rows").iter().map(|r| number(r, "count")).sum() };
-        assert!(
-            parts.iter().map(count).sum::<u64>() <= count(last),
-            "{case}"
-        );
-        assert_eq!(count(last), 3000, "{case}");
-        let slow = TraceRun::read(outcome, &case, "slow");
-        let of_all = events
-            .of("command")
-            .filter(|c| number(c, "latency_ns") >= 1_000_000);
-        assert_eq!(slow.of("command").count(), of_all.count(), "{case}");
-        let few = TraceRun::read(outcome, &case, "few");
-        assert_eq!(few.of("command").count(), 10, "{case}");
     }
+}
+
+/// Selections and intervals, of one of the recordings.
+fn parts_are_those_of_the_whole(outcome: &Outcome) {
+    let case = "load-fine";
+    let events = TraceRun::read(outcome, case, "all");
+    let report = ToolRun::read(outcome, case, "latency");
+    let totals = ToolRun::read(outcome, case, "totals");
+    assert_eq!(rows(&totals), sums(&events, "latency_ns"), "{case}");
+    let plain = ToolRun::read(outcome, case, "latency-plain");
+    assert_eq!(plain.io_counts(), report.io_counts(), "{case}");
+    let reads = ToolRun::read(outcome, case, "reads");
+    assert_eq!(
+        reads.io_counts().keys().collect::<Vec<_>>(),
+        ["read"],
+        "{case}"
+    );
+    let intervals = ToolRun::read(outcome, case, "intervals");
+    let (last, parts) = intervals.reports.split_last().unwrap();
+    let count = |r: &Value| -> u64 { list(r, "rows").iter().map(|r| number(r, "count")).sum() };
+    assert!(
+        parts.iter().map(count).sum::<u64>() <= count(last),
+        "{case}"
+    );
+    assert_eq!(count(last), 3000, "{case}");
+    let slow = TraceRun::read(outcome, case, "slow");
+    let of_all = events
+        .of("command")
+        .filter(|c| number(c, "latency_ns") >= 1_000_000);
+    assert_eq!(slow.of("command").count(), of_all.count(), "{case}");
+    let few = TraceRun::read(outcome, case, "few");
+    assert_eq!(few.of("command").count(), 10, "{case}");
 }
 
 fn what_was_shown_is_printed_again(outcome: &Outcome) {
@@ -366,6 +373,7 @@ fn a_full_disk_is_an_error(outcome: &Outcome) {
 fn everything(outcome: &Outcome) {
     the_same_commands(outcome);
     rows_are_those_of_the_events(outcome);
+    parts_are_those_of_the_whole(outcome);
     what_was_shown_is_printed_again(outcome);
     a_choice_is_reported(outcome);
     own_commands_are_counted(outcome);
@@ -387,6 +395,7 @@ super::on_kernels! {
     only_in_test_all_recordings_on_6_1 "6.1" RECORDINGS everything
     only_in_test_all_recordings_on_7_x "7.x" RECORDINGS everything
     rows_are_those_of_the_events_on_6_12 "6.12" RECORDINGS rows_are_those_of_the_events
+    parts_are_those_of_the_whole_on_6_12 "6.12" RECORDINGS parts_are_those_of_the_whole
     several_files_are_shown_on_6_12 "6.12" RECORDINGS several_files_are_shown
     stacks_are_counted_again_on_6_12 "6.12" RECORDINGS stacks_are_counted_again
     the_same_commands_on_6_12 "6.12" RECORDINGS the_same_commands

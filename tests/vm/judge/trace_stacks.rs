@@ -90,7 +90,10 @@ fn assert_top(frames: &[&str], tops: &[&str], what: &str) {
 
 /// The attach methods that this kernel has; the tool rejected the others.
 fn methods(outcome: &Outcome) -> Vec<&'static str> {
-    let has = |method: &&str| outcome.cases().contains(&format!("stacks-{method}"));
+    let has = |method: &&str| {
+        let output = outcome.path(&format!("method-{method}"), "stacks.out");
+        output.exists()
+    };
     let methods: Vec<_> = METHODS.into_iter().filter(has).collect();
     let want: &[&str] = match outcome.kernel() {
         "5.10" => &["auto", "rawtp", "kprobe", "tracepoint"],
@@ -231,7 +234,7 @@ impl StackRun {
 
 fn commands_by_stack_are_those_issued(outcome: &Outcome) {
     for method in methods(outcome) {
-        let run = StackRun::read(outcome, &format!("stacks-{method}"), "stacks");
+        let run = StackRun::read(outcome, &format!("method-{method}"), "stacks");
         for row in &run.rows {
             assert_top(&functions(row, "kstack"), &["nvme_setup_cmd"], method);
         }
