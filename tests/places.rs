@@ -414,9 +414,22 @@ fn each_request_has_the_times_of_its_bio() {
     for by_bio in [0, 1] {
         for seed in 0..10 {
             let counts = numbers(&harness, &[seed, 100_000, by_bio]);
-            let [requests, waited, pieces, kept_out, lost, wrong, miscounted] = counts;
+            let [
+                requests,
+                waited,
+                pieces,
+                merged,
+                kept_out,
+                lost,
+                wrong,
+                miscounted,
+            ] = counts;
             assert!(
-                requests > 20_000 && waited > 5_000 && pieces > 1_000 && kept_out > 2_000,
+                requests > 20_000
+                    && waited > 5_000
+                    && pieces > 500
+                    && merged > 5_000
+                    && kept_out > 2_000,
                 "{counts:?}"
             );
             assert_eq!(

@@ -38,13 +38,13 @@ int BPF_PROG(bio_split_btf)
 SEC("?tp_btf/block_bio_backmerge")
 int BPF_PROG(bio_back_btf)
 {
-	return on_bio_gone(bio_of(ctx), ND_HOOK_BIO_BACK_BTF);
+	return on_bio_merged(bio_of(ctx), ND_HOOK_BIO_BACK_BTF);
 }
 
 SEC("?tp_btf/block_bio_frontmerge")
 int BPF_PROG(bio_front_btf)
 {
-	return on_bio_gone(bio_of(ctx), ND_HOOK_BIO_FRONT_BTF);
+	return on_bio_merged(bio_of(ctx), ND_HOOK_BIO_FRONT_BTF);
 }
 
 /* Its arguments are (queue, bio) on every kernel. */

@@ -351,6 +351,7 @@ static __always_inline void waits_of_last(struct nd_waits *w, struct nd_last_bio
 	w->start_ns = known_start(w, 0, start);
 	if (cfg_context)
 		count_wait(l->bio, start - l->bio_ns);
+	w->also = 0;
 	l->bio = 0;
 }
 
@@ -365,6 +366,7 @@ static __always_inline void waits_of(struct nd_waits *w, struct nd_bio *b, u64 b
 	/* Of a bio that is split the first request: the others come after it. */
 	if (cfg_context && !b->rest)
 		count_wait(bio, start - b->bio_ns);
+	w->also = 0;
 	drop_entry(bio);
 }
 
@@ -408,17 +410,19 @@ static __always_inline int on_bio_start(u64 bio, u32 hook)
 	struct nd_last_bio *l = in_last(bio);
 	struct nd_bio *b = l ? NULL : bpf_map_lookup_elem(&bios, &bio);
 	struct nd_waits w = {};
+	u64 now;
 
 	if (!(l || (b && b->bio_ns)) || ignored(hook)) {
 		forget_pause();
 		return 0;
 	}
 	hit(hook, TYPED);
-	w.allocated_ns = bpf_ktime_get_ns();
+	now = bpf_ktime_get_ns();
 	if (l)
-		waits_of_last(&w, l, w.allocated_ns);
+		waits_of_last(&w, l, now);
 	else if (b)
-		waits_of(&w, b, bio, w.allocated_ns);
+		waits_of(&w, b, bio, now);
+	w.also = now;
 	if (bpf_map_update_elem(&begun, &bio, &w, BPF_ANY))
 		count(ND_BIOS_FULL);
 	return 0;
@@ -436,9 +440,9 @@ static __noinline u64 take_begun(struct request *rq, struct nd_waits *to)
 			break;
 		w = bpf_map_lookup_elem(&begun, &bio);
 		if (w) {
-			if (!start || w->allocated_ns < start) {
+			if (!start || w->also < start) {
 				*to = *w;
-				start = w->allocated_ns;
+				start = w->also;
 			}
 			bpf_map_delete_elem(&begun, &bio);
 		}
@@ -455,6 +459,7 @@ static __always_inline u64 start_of_bios(struct nd_slot *s, struct nd_start *st,
 	u64 pdu = pdu_of(rq), start;
 
 	start = take_begun(typed ? drop_trust(rq) : rq, &s->waits);
+	s->waits.also = 0;
 	if (start && st)
 		st->waits = s->waits;
 	if (!start && GET(typed, rq, bio) && !is_passthrough(rq, typed) &&
@@ -463,16 +468,20 @@ static __always_inline u64 start_of_bios(struct nd_slot *s, struct nd_start *st,
 	return start;
 }
 
+#include "bio_chain.bpf.h"
+
 /* A requeued command has the waits of its first set-up, in its slot or in the entry of its tag. */
-static __always_inline void take_waits(struct nd_slot *s, struct nd_start *st)
+static __always_inline void take_waits(struct nd_slot *s, struct nd_start *st, struct request *rq,
+				       int typed)
 {
 	if (st && s->start_ns && st->waits.start_ns == s->start_ns)
 		s->waits = st->waits;
+	note_bios(s, st, rq, typed);
 }
 #else
 #define forget_pause()
 #define note_waits(st, rq, typed)
-#define take_waits(s, st)
+#define take_waits(s, st, rq, typed)
 #define start_of_bios(s, st, rq, typed) 0
 #endif
 

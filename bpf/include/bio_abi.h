@@ -5,9 +5,10 @@
 #define ND_BIO_ABI_H
 
 enum nd_bio_limit {
-	ND_BIOS = 16384,  /* bios between their submission and their request */
-	ND_PAUSES = 4096, /* tasks that wait for a tag, or in wbt; and those with a bio */
-	ND_CHAIN = 256,	  /* bios of a request among which that of its allocation is looked for */
+	ND_BIOS = 16384,    /* bios between their submission and their request */
+	ND_PAUSES = 4096,   /* tasks that wait for a tag, or in wbt; and those with a bio */
+	ND_CHAIN = 256,	    /* bios of a request that are looked at */
+	ND_BIOS_SHIFT = 48, /* where the number of bios begins in nd_early_times.bios */
 };
 
 /* A bio from its submission to an NVMe disk until it has a request. */
@@ -54,7 +55,9 @@ struct nd_waits {
 	__u64 iocost_ns;
 	__u64 wbt_ns;
 	__u64 tag_ns;
-	__u64 allocated_ns; /* only while the request is not known: see on_bio_start() */
+	/* While the request is not known: when it was allocated (on_bio_start()). In a slot: as
+	 * nd_early_times.bios. */
+	__u64 also;
 };
 
 _Static_assert(sizeof(struct nd_bio) == 56, "no padding");

@@ -359,7 +359,7 @@ static __always_inline int on_setup_out(void *ctx, struct request *rq, struct nv
 	if (cfg_mode != ND_MODE_TOTAL || cfg_trace || cfg_start_hook || cfg_start_field)
 		s->start_ns = start;
 	s->setup_out_ns = now;
-	take_waits(s, st);
+	take_waits(s, st, rq, typed);
 	emit_submit(s, now);
 	return 0;
 }

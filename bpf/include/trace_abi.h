@@ -123,6 +123,9 @@ struct nd_early_times {
 	__u64 iocost_ns;
 	__u64 wbt_ns;
 	__u64 tag_ns;
+	/* Number of bios, and from ND_BIOS_SHIFT bits down the time from the submission of the
+	 * oldest to the set-up. 0: not known. */
+	__u64 bios;
 };
 
 /* The common part of the two kinds of events about a finished command. */

@@ -90,6 +90,7 @@ static __always_inline void early_times_of(struct nd_early_times *t, struct nd_s
 	t->wbt_ns = t->tag_ns - w->wbt_ns;
 	t->iocost_ns = t->wbt_ns - w->iocost_ns;
 	t->freeze_ns = t->iocost_ns - w->freeze_ns;
+	t->bios = w->also;
 }
 
 #endif

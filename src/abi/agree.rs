@@ -93,7 +93,7 @@ same! {
 
 // tests/parity compares which point each bit and each time is of
 const _: () = assert!(
-    size_of::<nd_times>() + size_of::<nd_early_times>()
+    size_of::<nd_times>() + offset_of!(nd_early_times, bios)
         == 8 * Transport::Pcie.wire().bits().count_ones() as usize
 );
 const _: () = assert!(offset_of!(nd_cell, hist) == CELL_HEAD);

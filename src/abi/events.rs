@@ -11,11 +11,12 @@ use super::RowKey;
 use super::SLOT_ORIGIN;
 use super::SLOT_TRACE;
 use super::STATE_OPEN;
+use super::early::EarlyTimes;
+use super::early::add_early;
 use super::nd_slot;
 use super::origin::split;
 use super::read;
 use super::skel::types::nd_complete;
-use super::skel::types::nd_early_times;
 use super::skel::types::nd_end;
 use super::skel::types::nd_event;
 use super::skel::types::nd_kind;
@@ -27,6 +28,7 @@ use super::skel::types::nd_saw;
 use super::skel::types::nd_submission;
 use super::skel::types::nd_submit;
 use super::skel::types::nd_times;
+use crate::model::bios::Bios;
 use crate::model::conditions::Conditions;
 use crate::model::event::CommandId;
 use crate::model::event::CompletionStatus;
@@ -93,9 +95,7 @@ const END: usize = size_of::<nd_end>();
 const PAIR_END: usize = END + SUBMITTED;
 /// The times of `nd_times`, by their numbers: tests/parity compares the order.
 pub(crate) type Times = [u64; size_of::<nd_times>() / 8];
-/// The times of `nd_early_times`, of points with the numbers after those. Few runs have them.
-type EarlyTimes = [u64; size_of::<nd_early_times>() / 8];
-const EARLY: usize = size_of::<Times>();
+pub(super) const EARLY: usize = size_of::<Times>();
 /// The bits of these points.
 const EARLY_BITS: u16 = (nd_saw::ND_SAW_ANY.0 & !nd_saw::ND_SAW_ALL.0) as u16;
 const _: () = assert!(size_of::<nd_submit>() == EVENT + SUBMITTED);
@@ -173,6 +173,7 @@ fn outcome(end: &nd_end, times: Option<&Times>, wire: &Wire) -> Outcome {
         timeline: timeline(event, *setup_out_ns, times, wire),
         cpu: o.cpu,
         conditions: Conditions::from_bits(o.beside),
+        bios: Bios::default(),
         stack: StackId(o.stack),
     }
 }
@@ -209,25 +210,11 @@ fn unusual(event: &nd_event, setup_out_ns: u64, times: &Times, wire: &Wire) -> T
 }
 
 /// Sets the times of the points with the numbers from `first` on.
-fn set_times(line: &mut Timeline, first: usize, times: &[u64], wire: &Wire) {
+pub(super) fn set_times(line: &mut Timeline, first: usize, times: &[u64], wire: &Wire) {
     for (n, ns) in times.iter().enumerate() {
         if let Some(point) = wire.point(first + n) {
             line.set(point, *ns);
         }
-    }
-}
-
-/// Adds the times of points before the request, if the record has them.
-#[cold]
-#[inline(never)]
-fn add_early(event: &mut Event, times: &[u8], wire: &Wire) {
-    let line = match &mut event.what {
-        EventKind::Command(_, _, end) | EventKind::Complete(_, end) => end.timeline.as_mut(),
-        EventKind::Missed { timeline, .. } => timeline.as_mut(),
-        _ => None,
-    };
-    if let (Some(line), Ok(times)) = (line, part::<EarlyTimes>(times, EARLY)) {
-        set_times(line, size_of::<Times>() / 8, &times, wire);
     }
 }
 
@@ -280,7 +267,7 @@ pub fn event(bytes: &[u8], transports: &Transports) -> Result<Event, DecodeError
 }
 
 /// Decodes the part of the record that begins there.
-fn part<T: AnyBitPattern>(bytes: &[u8], begin: usize) -> Result<T, DecodeError> {
+pub(super) fn part<T: AnyBitPattern>(bytes: &[u8], begin: usize) -> Result<T, DecodeError> {
     read(bytes.get(begin..).ok_or(DecodeError)?)
 }
 

@@ -4,6 +4,7 @@
 
 mod activity;
 mod agree;
+mod early;
 mod events;
 mod finished;
 mod groups;

@@ -269,4 +269,6 @@ pub const COLUMNS: &[Column] = &[
     column(Command, "submitter_tid", Int64, "its thread", |r| number(r.by().map(|by| by.tid))),
     column(Command, "submitter_comm", Text, "name of the thread; with `--redact` an empty text", |r| r.by().map_or(Cell::Empty, |_| Cell::Outside(&r.submitter_comm))),
     column(Command, "submitter_cgroup", Text, "cgroup of the submission", |r| path(r.cgroup(|o| o.submitter.cgroup))),
+    column(Time, "bios", Int64, "bios that the command served, at most 256; with `--stages=full`", |r| number(r.outcome().and_then(|o| o.bios.count()).map(u16::from))),
+    column(Time, "longest_wait_ns", Int64, "from the submission of the oldest of them to the end of the set-up, ns", |r| number(r.outcome().and_then(|o| o.bios.longest_wait_ns()))),
 ];

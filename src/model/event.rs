@@ -2,6 +2,7 @@
 //! Events of a trace. Each event of a command or of its controller is one [`Event`]. [`crate::abi`]
 //! decodes them from the records of the ring, [`crate::render`] shows them.
 
+use crate::model::bios::Bios;
 use crate::model::conditions::Conditions;
 use crate::model::group::comm_of;
 use crate::model::origin::Origin;
@@ -146,6 +147,8 @@ pub struct Outcome {
     pub cpu: u16,
     /// What was observed beside the points; only with `--context`.
     pub conditions: Conditions,
+    /// The bios that it served; only with `--stages=full`.
+    pub bios: Bios,
     /// The stack at completion.
     pub stack: StackId,
 }

@@ -3,6 +3,7 @@
 //! I/O, so that reports, views and tests work without a kernel.
 
 pub mod activity;
+pub mod bios;
 pub mod clock;
 pub mod command_class;
 pub mod conditions;

@@ -5,7 +5,8 @@
 //!
 //! The numbers are part of the format. Number n, below 32, is the time of the point with bit n of a
 //! pattern: its distance from the end of the event. The points with bits 0 to 6 have columns. Those from
-//! 32 on are of who caused the command (origin.rs).
+//! 32 on are of who caused the command (origin.rs); then the number of its bios, and the longest of their
+//! waits.
 
 use std::collections::BTreeMap;
 
@@ -17,8 +18,10 @@ use super::columns::zigzag;
 use super::error::Damage;
 use super::frame::Content;
 use super::origin;
+use super::origin::END as BIOS;
 use super::origin::is_origin;
 use super::stored::Stored;
+use crate::model::bios::Bios;
 use crate::model::event::Event;
 use crate::model::event::EventKind;
 use crate::model::point::ALL_POINTS;
@@ -55,7 +58,17 @@ fn points_of(pattern: Pattern) -> impl Iterator<Item = (u8, Point)> {
 
 /// Whether this version has the part with this number.
 pub fn is_known(number: u8) -> bool {
-    is_origin(number) || points_of(ALL_POINTS).any(|(known, _)| known == number)
+    is_origin(number)
+        || number == BIOS
+        || number == BIOS + 1
+        || points_of(ALL_POINTS).any(|(known, _)| known == number)
+}
+
+const fn bios(event: &mut Event) -> Option<&mut Bios> {
+    match &mut event.what {
+        EventKind::Command(_, _, end) | EventKind::Complete(_, end) => Some(&mut end.bios),
+        _ => None,
+    }
 }
 
 const fn timeline(event: &mut Event) -> Option<&mut Timeline> {
@@ -86,6 +99,12 @@ impl Parts {
         }
         let mut event = *event;
         let at_ns = event.at_ns;
+        if let Some(bios) = bios(&mut event)
+            && let (Some(count), Some(wait)) = (bios.count(), bios.longest_wait_ns())
+        {
+            self.set(BIOS, row, u16::from(count).into());
+            self.set(BIOS + 1, row, wait);
+        }
         let Some(line) = timeline(&mut event) else {
             return;
         };
@@ -170,6 +189,9 @@ impl ReadParts {
                 let before = unzigzag(self.value(number, n));
                 line.set(point, at_ns.wrapping_sub(before));
             }
+        }
+        if let Some(bios) = bios(&mut event) {
+            *bios = Bios::new(self.value(BIOS, n) as u16, self.value(BIOS + 1, n));
         }
         if self.has_origin
             && let Some(submission) = event.what.submission_mut()

@@ -23,6 +23,7 @@ use super::shape::Words;
 use super::shape::conditions;
 use super::shape::submitter;
 use super::shape::verdict;
+use crate::model::bios::Bios;
 use crate::model::event::CommandId;
 use crate::model::event::CtrlState;
 use crate::model::event::Event;
@@ -123,6 +124,7 @@ impl Stored<'_> {
             timeline: self.timeline(),
             cpu: self.column(column::COMPLETE_CPU) as u16,
             conditions: conditions(*self.outcome),
+            bios: Bios::default(),
             stack: StackId(self.column(column::COMPLETE_STACK)),
         }
     }

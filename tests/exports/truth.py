@@ -90,7 +90,7 @@ def row(truth, event, name):
     points = event.get("points_ns", {})
     want |= {f"point_{point}": points.get(point) for point in POINTS}
     same = """time_ns ctrl qid cid nsid queue opcode opcode_value flags metadata bytes pid tid comm cpu
-        complete_cpu result retries request_flags latency_ns latency_max_ns age_ns total_ns"""
+        complete_cpu result retries request_flags latency_ns latency_max_ns age_ns total_ns bios longest_wait_ns"""
     want |= {column: event.get(column) for column in same.split()}
     return want | dwords(event["opcode"], fields)
 

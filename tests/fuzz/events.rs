@@ -4,6 +4,7 @@
 use arbitrary::Arbitrary;
 use arbitrary::Result;
 use arbitrary::Unstructured;
+use nvme_deep::model::bios::Bios;
 use nvme_deep::model::conditions::Conditions;
 use nvme_deep::model::event::CommandId;
 use nvme_deep::model::event::CompletionStatus;
@@ -142,6 +143,7 @@ fn outcome(u: &mut Unstructured<'_>, at_ns: u64) -> Result<Outcome> {
         },
         cpu: number(u)? as u16,
         conditions: Conditions::from_bits(u8::arbitrary(u)?),
+        bios: Bios::of_word(u64::arbitrary(u)?),
         stack: StackId(number(u)?.into()),
     })
 }

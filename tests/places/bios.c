@@ -9,9 +9,9 @@
  *   bios SEED STEPS BY_BIO
  *
  * BY_BIO: the event of the request has the bio, not the request (5.16 to 6.4).
- * Prints the number of requests, of bios that waited, of pieces, of bios that another task's kept
- * out of the room, of requests without times, of those with wrong ones, and of entries that are
- * there and not counted, or the reverse.
+ * Prints the number of requests, of bios that waited, of pieces, of merged bios, of bios that
+ * another task's kept out of the room, of requests without times, of those with wrong ones, and of
+ * entries that are there and not counted, or the reverse.
  */
 #define ND_WAITS
 #define OWN_BIOS
@@ -27,21 +27,26 @@ static long bpf_map_delete_elem(void *map, const void *key);
 #define DISPATCHER 99
 #define BLOCK	   4096
 
-enum state { FREE, LIMITED, QUEUED };
+enum state { FREE, LIMITED, QUEUED, STARTED, MERGED };
 
 static struct gendisk disk = {.disk_name = "nvme0n1"};
 static struct bio memory[BIOS];
 static struct life {
 	enum state state;
 	u32 task;
-	int is_rest;
+	int again; /* another task has queued it before: how long it has waited is not tested */
 	u64 submit_ns, bio_ns, freeze_ns;
+	/* With a request. */
+	u32 request; /* into which it was merged */
+	u64 start_ns, count, oldest_ns;
 } lives[BIOS];
+static struct request requests_of[BIOS];
+static struct nd_start starts_of[BIOS];
 static struct nd_bio table[BIOS];
 static struct nd_waits begun_table[BIOS];
 static int is_in_table[BIOS], has_begun[BIOS];
 static int by_bio;
-static u64 requests, waited, pieces, kept_out, lost, wrong;
+static u64 requests, waited, pieces, merged, kept_out, lost, wrong;
 
 static u32 number_of(u64 bio)
 {
@@ -158,27 +163,83 @@ static void split(u32 i, u32 piece)
 	pieces++;
 }
 
+/* Allocates the request of a bio. */
 static void start_request(u32 i)
 {
-	struct request rq = {.bio = &memory[i], .__sector = memory[i].bi_iter.bi_sector};
-	struct nd_waits found = {};
-	struct nd_start st = {};
+	struct life *l = &lives[i];
 
+	memory[i].bi_next = 0;
+	requests_of[i] =
+		(struct request){.bio = &memory[i], .__sector = memory[i].bi_iter.bi_sector};
 	if (by_bio) {
 		on_bio_start((u64)&memory[i], ND_HOOK_START_BIO_BTF);
-		found.start_ns = take_begun(&rq, &found);
 	} else {
-		st.ns = bpf_ktime_get_ns();
-		note_waits(&st, &rq, TYPED);
-		found = st.waits;
+		starts_of[i] = (struct nd_start){.ns = bpf_ktime_get_ns()};
+		note_waits(&starts_of[i], &requests_of[i], TYPED);
 	}
+	l->state = STARTED;
+	l->start_ns = now_ns;
+	l->count = 1;
+	l->oldest_ns = l->submit_ns;
+}
+
+/* Merges a bio into a request, in front or at the back. */
+static void merge(u32 i, u32 request)
+{
+	struct bio *last = requests_of[request].bio;
+	struct life *to = &lives[request];
+
+	current_tid = lives[i].task;
+	on_bio_merged((u64)&memory[i], ND_HOOK_BIO_BACK_BTF);
+	lives[i].state = MERGED;
+	lives[i].request = request;
+	memory[i].bi_next = 0;
+	to->count++;
+	to->again |= lives[i].again;
+	if (lives[i].submit_ns < to->oldest_ns)
+		to->oldest_ns = lives[i].submit_ns;
+	if (random_below(2)) {
+		memory[i].bi_next = last;
+		requests_of[request].bio = &memory[i];
+		return;
+	}
+	while (last->bi_next)
+		last = last->bi_next;
+	last->bi_next = &memory[i];
+}
+
+/* The set-up of the command, and its end. */
+static void set_up_and_end(u32 i)
+{
+	struct nd_slot s = {};
+	struct life *l = &lives[i];
+	u64 bios, mask = l->again ? ~0ULL << ND_BIOS_SHIFT : ~0ULL;
+
+	if (by_bio) {
+		s.start_ns = take_begun(&requests_of[i], &s.waits);
+		s.waits.also = 0;
+	} else {
+		s.waits = starts_of[i].waits;
+		s.start_ns = s.waits.start_ns;
+	}
+	s.setup_out_ns = bpf_ktime_get_ns();
+	note_bios(&s, 0, &requests_of[i], TYPED);
+	bios = l->count << ND_BIOS_SHIFT | (s.setup_out_ns - l->oldest_ns);
 	requests++;
-	if (!found.start_ns)
+	merged += l->count - 1;
+	if (!s.waits.start_ns)
 		lost++;
-	else if (found.start_ns != now_ns || found.bio_ns != lives[i].bio_ns ||
-		 found.submit_ns != lives[i].submit_ns || found.freeze_ns != lives[i].freeze_ns)
+	else if (s.start_ns != l->start_ns || s.waits.bio_ns != l->bio_ns ||
+		 s.waits.submit_ns != l->submit_ns || s.waits.freeze_ns != l->freeze_ns ||
+		 (s.waits.also ^ bios) & mask)
 		wrong++;
-	lives[i].state = FREE;
+	for (u32 n = 0; n < BIOS; n++) {
+		if (n != i && (lives[n].state != MERGED || lives[n].request != i))
+			continue;
+		current_tid = DISPATCHER;
+		on_bio_gone((u64)&memory[n], ND_HOOK_BIO_DONE_BTF);
+		lives[n].state = FREE;
+	}
 }
 
 static void step(void)
@@ -201,14 +262,22 @@ static void step(void)
 			   random_below(8) == 0) {
 			split(i, other);
 		} else if (random_below(30) == 0) { /* multipath: another task queues it again */
-			lives[i] = (struct life){.task = DISPATCHER};
+			lives[i] = (struct life){.task = DISPATCHER, .again = 1};
 			queue(i, DISPATCHER);
-		} else if (random_below(20) == 0) { /* merged, or ended */
-			on_bio_gone((u64)&memory[i], ND_HOOK_BIO_BACK_BTF);
+		} else if (random_below(20) == 0) { /* it needs no request */
+			on_bio_gone((u64)&memory[i], ND_HOOK_BIO_DONE_BTF);
 			lives[i].state = FREE;
+		} else if (lives[other].state == STARTED) {
+			merge(i, other);
 		} else {
 			start_request(i);
 		}
+		break;
+	case STARTED:
+		set_up_and_end(i);
+		break;
+	case MERGED:
+		break;
 	}
 }
 
@@ -222,12 +291,13 @@ int main(int argc, char **argv)
 	seed = strtoull(argv[1], 0, 10);
 	by_bio = atoi(argv[3]);
 	cfg_wait_points = ~0;
+	cfg_trace = ND_TRACE_PAIRS;
 	while (steps--)
 		step();
 	counted = bios_there;
 	for (u32 i = 0; i < BIOS; i++)
 		counted -= is_in_table[i];
-	printf("%llu %llu %llu %llu %llu %llu %d\n", requests, waited, pieces, kept_out, lost,
-	       wrong, abs(counted));
+	printf("%llu %llu %llu %llu %llu %llu %llu %d\n", requests, waited, pieces, merged,
+	       kept_out, lost, wrong, abs(counted));
 	return 0;
 }

@@ -10,6 +10,7 @@ pub mod ring;
 pub mod snapshot;
 pub mod valgrind;
 
+use nvme_deep::model::bios::Bios;
 use nvme_deep::model::conditions::Conditions;
 use nvme_deep::model::event::CommandId;
 use nvme_deep::model::event::CompletionStatus;
@@ -97,6 +98,7 @@ impl EventBuilder {
                 timeline: None,
                 cpu: 0,
                 conditions: Conditions::default(),
+                bios: Bios::default(),
                 stack: StackId(0),
             },
         }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Random events, for property tests.
 
+use nvme_deep::model::bios::Bios;
 use nvme_deep::model::conditions::Conditions;
 use nvme_deep::model::event::CommandId;
 use nvme_deep::model::event::CompletionStatus;
@@ -123,20 +124,28 @@ pub fn outcome() -> impl Strategy<Value = Outcome> {
         timeline,
         any::<u16>(),
         any::<u8>().prop_map(Conditions::from_bits),
+        any::<u64>().prop_map(Bios::of_word),
     );
-    parts.prop_map(|(verdict, latency_ns, timeline, cpu, conditions)| Outcome {
-        verdict: verdict.map(|(result, status, retries, flags)| CompletionStatus {
-            result,
-            status: Status(status & 0x7fff),
-            retries,
-            flags,
-        }),
-        latency_ns,
-        timeline: timeline.map(|(points, pattern)| Timeline::new(points, pattern)),
-        cpu,
-        conditions,
-        stack: StackId::default(),
-    })
+    parts.prop_map(
+        |(verdict, latency_ns, timeline, cpu, conditions, bios)| Outcome {
+            verdict: verdict.map(|(result, status, retries, flags)| CompletionStatus {
+                result,
+                status: Status(status & 0x7fff),
+                retries,
+                flags,
+            }),
+            latency_ns,
+            timeline: timeline.map(|(points, pattern)| Timeline::new(points, pattern)),
+            cpu,
+            conditions,
+            // only events with points before the request have bios
+            bios: match timeline {
+                Some((_, pattern)) if pattern & !0x1ff != 0 => bios,
+                _ => Bios::default(),
+            },
+            stack: StackId::default(),
+        },
+    )
 }
 
 fn command() -> impl Strategy<Value = EventKind> {

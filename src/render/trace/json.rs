@@ -354,6 +354,10 @@ impl Line {
         if outcome.conditions.is_some() {
             self.conditions(outcome.conditions);
         }
+        if let Some(count) = outcome.bios.count() {
+            self.number(",\"bios\":", u16::from(count));
+            self.maybe(",\"longest_wait_ns\":", outcome.bios.longest_wait_ns());
+        }
         self.timeline_of(outcome.timeline.as_ref(), stages);
     }
 

@@ -53,6 +53,16 @@ stop
 "$NVME_DEEP" latency --from "$case_dir/file.ndr" --stages=full --json >"$case_dir/recorded.out" 2>"$case_dir/recorded.err"
 echo 0 >"$case_dir/recorded.status"
 
+# 16 reads at a time, each behind the former one: blk-mq merges them
+begin merges
+tool file record --stages=full --no-admin --ctrl nvme0 -o "$case_dir/file.ndr"
+traced
+load reads --filename="/dev/$dev" --rw=read --bs=4k --size=4m --ioengine=libaio --iodepth=16 --iodepth_batch=16 \
+    --iodepth_batch_complete_min=16 --number_ios=320
+stop
+"$NVME_DEEP" trace --from "$case_dir/file.ndr" --json --pair --stages=full >"$case_dir/merged.out" 2>"$case_dir/merged.err"
+echo 0 >"$case_dir/merged.status"
+
 begin throttle
 echo "$number riops=60" >$top/limited/io.max
 full nvme0
@@ -69,7 +79,7 @@ begin bytes
 echo "$number rbps=1048576" >$top/limited/io.max
 alone nvme0
 within $top/limited bash -c "load reads --filename=/dev/$dev --rw=randread --bs=128k --size=1g \
-    --ioengine=psync --number_ios=24"
+    --ioengine=psync --number_ios=24 --write_lat_log=$case_dir/each"
 stop
 cat $top/limited/io.stat >"$case_dir/io.stat"
 echo "$number rbps=max" >$top/limited/io.max

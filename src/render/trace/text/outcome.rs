@@ -5,6 +5,7 @@ use super::super::ink::Ink;
 use super::super::ink::TextStyle;
 use super::super::stages::Shape;
 use super::super::stages::Stages;
+use crate::model::bios::Bios;
 use crate::model::event::CompletionStatus;
 use crate::model::event::Outcome;
 use crate::model::timeline::Timeline;
@@ -53,6 +54,18 @@ impl Ink<'_> {
             None => self.line.byte(b'?'),
         }
         self.stages_of(outcome.timeline.as_ref(), stages);
+        if outcome.bios.count().is_some_and(|count| count.get() > 1) {
+            self.bios(outcome.bios);
+        }
+    }
+
+    /// Writes how many bios the command served, if it was more than one.
+    #[cold]
+    #[inline(never)]
+    fn bios(&mut self, bios: Bios) {
+        self.number(", bios=", bios.count().map_or(0, u16::from));
+        self.line.str(", longest_wait=");
+        self.line.nanos(bios.longest_wait_ns().unwrap_or(0));
     }
 
     /// Writes a completion that was not observed: the maximum latency of the command, and its
