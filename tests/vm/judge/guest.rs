@@ -50,25 +50,12 @@ static RUNS: Mutex<BTreeMap<String, Run>> = Mutex::new(BTreeMap::new());
 /// Scripts whose guests run alone: their judges compare times, or their loads race for the host's CPUs.
 const ALONE: &[&str] = &["diff", "healthy", "nested", "plants", "preempt", "times"];
 
-/// Scripts whose guests have 16 CPUs, or depend on how soon a CPU goes on: beside them runs one other guest
-/// less.
-const WIDE: &[&str] = &["large", "rings"];
-
-/// Guests that run at a time, by NVME_DEEP_GUESTS. A guest keeps some 60 % of a CPU of the host busy: it waits
-/// for its disks and for timers.
+/// Guests that run at a time, by NVME_DEEP_GUESTS. With three on two CPUs the whole takes a tenth less time, and
+/// a judge that waits for a guest to be in time fails now and then (seen: inflight, rings).
 static PLACES: LazyLock<u32> = LazyLock::new(|| {
     let wanted = env::var("NVME_DEEP_GUESTS");
-    wanted.map_or(3, |number| number.parse().unwrap())
+    wanted.map_or(2, |number| number.parse().unwrap())
 });
-
-/// The places that the guest of a script takes.
-fn places_of(script: &str) -> u32 {
-    match script {
-        _ if ALONE.contains(&script) => *PLACES,
-        _ if WIDE.contains(&script) => 2.min(*PLACES),
-        _ => 1,
-    }
-}
 
 /// Scripts whose guests take a minute or more, the longest first. They begin first, so that none of them
 /// runs at the end beside nothing.
@@ -120,7 +107,7 @@ struct Place(u32);
 
 impl Place {
     fn wait(script: &str) -> Self {
-        let needed = places_of(script);
+        let needed = if ALONE.contains(&script) { *PLACES } else { 1 };
         let turn = turn(script);
         let mut queue = QUEUE.lock().unwrap_or_else(PoisonError::into_inner);
         queue.waiting.push(turn);
