@@ -10,6 +10,7 @@ mod look;
 mod sample;
 mod testing;
 
+use nvme_deep::model::bios::Bios;
 use nvme_deep::model::event::CtrlState;
 use nvme_deep::model::event::EventKind;
 use nvme_deep::model::event::Outcome;
@@ -132,6 +133,29 @@ fn stages_stand_beside_the_latency() {
             r#""command" {READ},{READ_FIELDS},{SUCCESS},"latency_ns":85200,"points_ns":{{"start":98800,"setup_out":100000,"doorbell":103000,"cqe":183200,"complete":185200}},"stages":[{{"name":"queue","ns":1200}},{{"name":"submit","ns":3000}},{{"name":"device","ns":80200}},{{"name":"complete","ns":2000}}],"total_ns":86400,"complete_cpu":0"#
         )
     );
+}
+
+#[test]
+fn several_bios_are_counted_in_text_and_any_number_in_json() {
+    for (bios, shown, counted) in [
+        (
+            Bios::new(16, 2_100_000),
+            ", bios=16, longest_wait=2.10ms",
+            r#","bios":16,"longest_wait_ns":2100000"#,
+        ),
+        (Bios::new(1, 700), "", r#","bios":1,"longest_wait_ns":700"#),
+        (Bios::default(), "", ""),
+    ] {
+        let outcome = Outcome { bios, ..outcome(0) };
+        let line = text(EventKind::Complete(read(), outcome));
+        assert!(
+            line.ends_with(&format!("lat=85.2us{shown}, cpu=0")),
+            "{line}"
+        );
+        let line = json(EventKind::Complete(read(), outcome));
+        let end = format!(r#""latency_ns":85200{counted},"cpu":0"#);
+        assert!(line.ends_with(&end), "{line}");
+    }
 }
 
 #[test]

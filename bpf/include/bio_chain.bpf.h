@@ -20,14 +20,15 @@ struct nd_chain {
 	u64 count;
 };
 
-/* Goes through bios, and takes those that were merged out of the table. */
+/* Counts the bios of a request from the first on, and takes those that were merged out of the
+ * table. */
 static __noinline int follow_chain(struct nd_chain *c)
 {
 	struct nd_bio *b;
 
 	if (!c)
 		return 0;
-	for (u32 i = 1; i < ND_CHAIN; i++) {
+	for (u32 i = 0; i < ND_CHAIN; i++) {
 		u64 bio = c->bio;
 
 		if (!bio)
@@ -48,22 +49,18 @@ static __noinline int follow_chain(struct nd_chain *c)
 static __always_inline void note_bios(struct nd_slot *s, struct nd_start *st, struct request *rq,
 				      int typed)
 {
-	u64 first = peek((u64)rq + bpf_core_field_offset(struct request, bio), typed);
-	struct nd_chain c = {.oldest_ns = s->waits.submit_ns, .count = 1};
+	struct nd_chain c = {};
 
-	if (!cfg_trace || !s->start_ns || s->waits.start_ns != s->start_ns || s->waits.also ||
-	    !first)
+	if (!cfg_trace || !s->start_ns || s->waits.start_ns != s->start_ns || s->waits.also)
 		return;
-	c.bio = BIO_FIELD(first, bi_next);
-	if (c.bio) {
-		struct nd_bio *b = bpf_map_lookup_elem(&bios, &first); /* a front merge */
-
-		if (b && b->submit_ns && b->submit_ns < c.oldest_ns)
-			c.oldest_ns = b->submit_ns;
-		if (b)
-			drop_entry(first);
+	c.bio = peek((u64)rq + bpf_core_field_offset(struct request, bio), typed);
+	if (!c.bio)
+		return;
+	c.oldest_ns = s->waits.submit_ns;
+	if (BIO_FIELD(c.bio, bi_next))
 		follow_chain(&c);
-	}
+	else
+		c.count = 1;
 	s->waits.also = c.count << ND_BIOS_SHIFT |
 			((s->setup_out_ns - c.oldest_ns) & ((1ULL << ND_BIOS_SHIFT) - 1));
 	if (st && st->waits.start_ns == s->start_ns)

@@ -4,8 +4,8 @@
 
 use std::num::NonZeroU16;
 
-/// Where the number begins.
-const SHIFT: u32 = 48;
+/// The bit of a word where the number begins: `ND_BIOS_SHIFT`.
+pub(crate) const SHIFT: u32 = 48;
 
 /// Bios of a command. In one word, because every event has room for it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]

@@ -12,12 +12,9 @@ const FIRST: u8 = 32;
 /// Cgroups of the caller, of the I/O and of the submission; process and thread id; the name.
 const PARTS: usize = 6;
 
-/// The number after the last of them.
-pub const END: u8 = FIRST + PARTS as u8;
-
 /// Whether a part is one of these.
 pub const fn is_origin(number: u8) -> bool {
-    number >= FIRST && number < END
+    number >= FIRST && number < FIRST + PARTS as u8
 }
 
 /// The parts that are not zero, with their numbers.

@@ -5,8 +5,7 @@
 //!
 //! The numbers are part of the format. Number n, below 32, is the time of the point with bit n of a
 //! pattern: its distance from the end of the event. The points with bits 0 to 6 have columns. Those from
-//! 32 on are of who caused the command (origin.rs); then the number of its bios, and the longest of their
-//! waits.
+//! 32 on are of who caused the command (origin.rs), 38 and 39 of its bios.
 
 use std::collections::BTreeMap;
 
@@ -18,7 +17,6 @@ use super::columns::zigzag;
 use super::error::Damage;
 use super::frame::Content;
 use super::origin;
-use super::origin::END as BIOS;
 use super::origin::is_origin;
 use super::stored::Stored;
 use crate::model::bios::Bios;
@@ -31,6 +29,12 @@ use crate::model::timeline::Timeline;
 
 /// The bits of points that have columns, and those of set-up and completion.
 const IN_COLUMNS: Pattern = 0x1ff;
+
+/// The number of bios.
+const BIOS: u8 = 38;
+/// The longest of their waits.
+const LONGEST_WAIT: u8 = 39;
+const _: () = assert!(!is_origin(BIOS) && !is_origin(LONGEST_WAIT));
 
 /// Whether an event with this pattern has parts.
 #[inline(always)]
@@ -59,8 +63,7 @@ fn points_of(pattern: Pattern) -> impl Iterator<Item = (u8, Point)> {
 /// Whether this version has the part with this number.
 pub fn is_known(number: u8) -> bool {
     is_origin(number)
-        || number == BIOS
-        || number == BIOS + 1
+        || matches!(number, BIOS | LONGEST_WAIT)
         || points_of(ALL_POINTS).any(|(known, _)| known == number)
 }
 
@@ -103,7 +106,7 @@ impl Parts {
             && let (Some(count), Some(wait)) = (bios.count(), bios.longest_wait_ns())
         {
             self.set(BIOS, row, u16::from(count).into());
-            self.set(BIOS + 1, row, wait);
+            self.set(LONGEST_WAIT, row, wait);
         }
         let Some(line) = timeline(&mut event) else {
             return;
@@ -191,7 +194,7 @@ impl ReadParts {
             }
         }
         if let Some(bios) = bios(&mut event) {
-            *bios = Bios::new(self.value(BIOS, n) as u16, self.value(BIOS + 1, n));
+            *bios = Bios::new(self.value(BIOS, n) as u16, self.value(LONGEST_WAIT, n));
         }
         if self.has_origin
             && let Some(submission) = event.what.submission_mut()

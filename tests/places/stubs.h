@@ -61,6 +61,13 @@ static __u64 now_ns, now_jiffies = 1;
 static __u32 here; /* CPU */
 static __u32 current_tid = 4711;
 
+#ifdef OWN_BIOS /* the harness has these: the tables of bios */
+static int is_bio_map(void *map);
+static void *bio_entry(void *map, __u64 bio);
+static long bpf_map_update_elem(void *map, const void *key, const void *value, int flags);
+static long bpf_map_delete_elem(void *map, const void *key);
+#endif
+
 #ifndef OWN_ROWS /* else the harness has these, rows and cells */
 #ifndef OWN_BIOS /* else it has this, and the submitters of bios */
 #define bpf_map_update_elem(...) 0

@@ -14,11 +14,6 @@
  */
 #define ND_WHO
 #define OWN_BIOS
-#include <stddef.h>
-static int is_bio_map(void *map);
-static void *bio_entry(void *map, unsigned long long bio);
-static long bpf_map_update_elem(void *map, const void *key, const void *value, int flags);
-static long bpf_map_delete_elem(void *map, const void *key);
 #include "stubs.h"
 
 #define BIOS	   6

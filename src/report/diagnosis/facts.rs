@@ -351,7 +351,7 @@ impl Facts {
         Ok(count as f64 / requests.max(1) as f64)
     }
 
-    /// Whether all gaps in the timers of CPUs are in [`Facts::gaps`].
+    /// Whether the gaps in the timers of all CPUs were observed, and none was lost.
     pub fn has_all_gaps(&self) -> bool {
         self.activity.as_ref().is_some_and(|span| {
             let counted = &span.counted;

@@ -122,7 +122,7 @@ fn memory_is_bounded(outcome: &Outcome) {
 }
 
 /// What `doctor` says that the maps of a command take.
-fn predicted(outcome: &Outcome, command: &str) -> u64 {
+fn said_by_doctor(outcome: &Outcome, command: &str) -> u64 {
     let doctor: Value = serde_json::from_str(&outcome.text("modes", "doctor")).unwrap();
     let line = list(&doctor, "memory")
         .iter()
@@ -130,7 +130,7 @@ fn predicted(outcome: &Outcome, command: &str) -> u64 {
     number(line.unwrap(), "map_bytes")
 }
 
-fn doctor_foretells_the_memory(outcome: &Outcome) {
+fn doctor_shows_what_the_maps_take(outcome: &Outcome) {
     for (mode, command) in [
         ("total", "latency"),
         ("basic", "latency --stages"),
@@ -141,7 +141,7 @@ fn doctor_foretells_the_memory(outcome: &Outcome) {
     ] {
         let maps = maps(outcome, mode);
         let bytes: u64 = maps.iter().map(|(_, bytes, _)| bytes).sum();
-        let said = predicted(outcome, command);
+        let said = said_by_doctor(outcome, command);
         assert!(
             bytes.abs_diff(said) <= bytes / 20,
             "{mode}: {bytes}, doctor {said}: {maps:?}"
@@ -150,7 +150,7 @@ fn doctor_foretells_the_memory(outcome: &Outcome) {
 }
 
 super::on_kernels! {
-    doctor_foretells_the_memory_on_6_12 "6.12" LARGE doctor_foretells_the_memory
+    doctor_shows_what_the_maps_take_on_6_12 "6.12" LARGE doctor_shows_what_the_maps_take
     each_command_of_a_large_machine_is_counted_on_6_12 "6.12" LARGE each_command_is_counted
     memory_of_a_large_machine_is_bounded_on_6_12 "6.12" LARGE memory_is_bounded
     a_trace_of_a_large_machine_has_each_command_once_on_6_12 "6.12" LARGE a_trace_has_each_command_once

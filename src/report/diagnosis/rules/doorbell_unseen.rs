@@ -103,7 +103,7 @@ impl Freed {
         Answer::Absent(match self.resumed {
             0 => "no command waited for the next submission on its queue".into(),
             _ => format!(
-                "{} waited for the next submission on its queue, while the CPU that submits did not run",
+                "{} waited for the next submission while the CPU that submits did not run",
                 counted(self.resumed, "command")
             ),
         })
@@ -244,6 +244,9 @@ mod tests {
         // a short gap does not explain the wait
         let short = [gap(paused + MS, PAUSE / 4)];
         assert_eq!(answer(&facts(&[50], Some((&short, Some(1))))), "cause");
+        // nor one of another CPU
+        let other = [Gap { cpu: 1, ..whole[0] }];
+        assert_eq!(answer(&facts(&[50], Some((&other, Some(1))))), "cause");
         // nor one of another time
         let before = [gap(BEGIN, PAUSE / 4)];
         assert_eq!(answer(&facts(&[50], Some((&before, Some(1))))), "cause");
